@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Access says who may use the page, and under which names it is asked for. Its fields are those of
-// Options.
+// Access is the part of Options that says who may use the page, under which host names. It can be
+// replaced while the server runs.
 type Access struct {
 	Hosts      []string
 	Users      []User
@@ -15,7 +15,7 @@ type Access struct {
 	CookieKeys [][]byte
 }
 
-// accessRules are those who may use the page, as one Access has them. They are not changed.
+// accessRules is an Access in use. It is immutable.
 type accessRules struct {
 	hosts           []string
 	proxy           *Proxy
@@ -24,7 +24,7 @@ type accessRules struct {
 	passwordChecker *passwordChecker
 }
 
-// newAccessRules takes options that were checked.
+// newAccessRules expects options that Options.check accepted.
 func (s *Server) newAccessRules(o Options) (*accessRules, error) {
 	accounts, err := newAccounts(o)
 	if err != nil {
@@ -36,18 +36,18 @@ func (s *Server) newAccessRules(o Options) (*accessRules, error) {
 	}, nil
 }
 
-// accessRules returns those who may use the page now.
+// accessRules returns the current rules.
 func (s *Server) accessRules() *accessRules { return s.access.Load() }
 
-// CheckAccess returns what New would say of the options with this access, or nil.
+// CheckAccess returns the error that New would return for this access, or nil.
 func (s *Server) CheckAccess(a Access) error {
 	_, err := s.prepare(a)
 	return err
 }
 
-// SetAccess lets others use the page from the next request on, with the errors of CheckAccess; then
-// nothing has changed. Who has signed in and is no longer known, or has another password, has to
-// sign in again. Counts of failed sign-ins go on.
+// SetAccess replaces the access from the next request on. If it returns an error, as CheckAccess
+// does, nothing has changed. Users who were removed or have another password must sign in again.
+// Counts of failed sign-ins go on.
 func (s *Server) SetAccess(a Access) error {
 	next, err := s.prepare(a)
 	if err != nil {

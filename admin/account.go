@@ -11,10 +11,9 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/password"
 )
 
-// accounts knows everybody who may ask for anything. It is not changed after
-// it was made.
+// accounts identifies the senders of requests. It is immutable.
 type accounts struct {
-	guarded bool // somebody is told apart from strangers
+	guarded bool // the server has users, tokens or a proxy that names users
 	users   map[string]account
 	tokens  []tokenAccount
 	proxy   *Proxy
@@ -24,7 +23,7 @@ type accounts struct {
 type account struct {
 	role Role
 	hash password.Hash
-	text string // of the hash: a sign-in is bound to it
+	text string // of the hash; a sign-in is bound to it
 }
 
 type tokenAccount struct {
@@ -33,7 +32,7 @@ type tokenAccount struct {
 	sum  []byte
 }
 
-// refusal is a proof that is not believed. Its text goes to whoever showed it.
+// refusal is an error for a proof of identity that is invalid. Its text is sent to the client.
 type refusal struct {
 	status int
 	text   string
@@ -41,7 +40,7 @@ type refusal struct {
 
 func (e *refusal) Error() string { return e.text }
 
-// newAccounts takes options that were checked.
+// newAccounts expects options that Options.check accepted.
 func newAccounts(o Options) (*accounts, error) {
 	a := &accounts{guarded: o.guarded(), users: make(map[string]account), proxy: o.Proxy}
 	for _, user := range o.Users {
@@ -63,13 +62,12 @@ func newAccounts(o Options) (*accounts, error) {
 	return a, err
 }
 
-// open reports whether nobody is told apart: everybody who gets this far is
-// let in.
+// open reports whether every request is accepted without proof of identity.
 func (a *accounts) open() bool { return !a.guarded }
 
-// identify returns who sent a request, a stranger if it shows no proof, or a
-// *refusal for a proof that is not believed. A proxy's word goes first: such
-// proxies send tokens of their own along.
+// identify returns the sender of a request, or an unauthenticated Identity if the request has no
+// proof. It returns a *refusal for an invalid proof. The header of a trusted proxy takes precedence
+// over a token, because such proxies send tokens of their own.
 func (a *accounts) identify(r *http.Request) (Identity, error) {
 	if a.open() {
 		return Identity{Role: Operator, By: ByLoopback}, nil
@@ -100,8 +98,7 @@ func (a *accounts) named(r *http.Request, names []string) (Identity, error) {
 	return Identity{Name: name, Role: a.proxy.roleOf(name), By: ByProxy}, nil
 }
 
-// bearer compares hashes, and with all tokens whatever it finds: how long it
-// takes tells nothing.
+// bearer compares the hash with that of every token, so that the duration does not reveal a match.
 func (a *accounts) bearer(token string) (Identity, error) {
 	sum := sha256.Sum256([]byte(token))
 	var found Identity
@@ -116,7 +113,7 @@ func (a *accounts) bearer(token string) (Identity, error) {
 	return found, nil
 }
 
-// signedIn believes a cookie of ours; any other is as good as none.
+// signedIn returns the user of a valid cookie. It ignores other cookies.
 func (a *accounts) signedIn(r *http.Request) Identity {
 	for _, cookie := range r.CookiesNamed(cookieName(r, a.proxy)) {
 		name, ok := a.signer.verify(cookie.Value, a.users)

@@ -16,13 +16,13 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// errNoActions says that the server was made to show only.
+// errNoActions is returned by a server without Options.Operations.
 var errNoActions = errors.New("this page only shows: nothing can be done through it")
 
-// anonymous is who acts where nobody is told apart.
+// anonymous is the actor where the server has no users.
 const anonymous = "anonymous"
 
-// acting says who sends a request that acts, and why they say they do.
+// acting returns the actor, channel and reason of a request that is an action.
 func (s *Server) acting(r *http.Request, via, reason string) jobs.Action {
 	return jobs.Action{
 		Actor: cmp.Or(identityOf(r).Name, anonymous), Via: via, Replica: s.options.Replica,
@@ -30,20 +30,20 @@ func (s *Server) acting(r *http.Request, via, reason string) jobs.Action {
 	}
 }
 
-// refusal of an action: what there is to know, for machines.
+// refusedAction is the body of the answer to an action that was refused.
 type refusedAction struct {
 	Error    string             `json:"error"`
-	Problems []jobs.SpecProblem `json:"problems,omitempty"` // of params or of a job
+	Problems []jobs.SpecProblem `json:"problems,omitempty"` // of the params or the job
 	Paused   *jobs.Pause        `json:"paused,omitempty"`
 	// the blocker of a trigger that was refused at once
 	WaitsFor *jobs.Obstacle `json:"waits_for,omitempty"`
-	Holders  []Lock         `json:"holders,omitempty"` // who holds the resource now
-	// what may be added to the request, so that it is done
+	Holders  []Lock         `json:"holders,omitempty"` // current holders of the resource
+	// a field to add to the request, so that the action is accepted
 	Option map[string]any `json:"option,omitempty"`
 }
 
-// refusedActionOf says with which status and in which words an action was refused.
-// It returns 0 where the store could not be asked.
+// refusedActionOf returns the status and the body for an action that was refused. The status is 0
+// if the store could not be queried.
 func refusedActionOf(err error) (status int, refused refusedAction) {
 	refused.Error = oneLine(err.Error(), 2000)
 	var bad *badRequest
@@ -69,7 +69,7 @@ func refusedActionOf(err error) (status int, refused refusedAction) {
 		return http.StatusUnprocessableEntity, refused
 	case errors.As(err, &spec):
 		for _, p := range spec.Problems {
-			// places in what was sent are no help
+			// positions in the request's body do not help the client
 			refused.Problems = append(refused.Problems,
 				jobs.SpecProblem{Key: p.Key, Message: p.Message})
 		}
@@ -94,8 +94,7 @@ func refusedActionOf(err error) (status int, refused refusedAction) {
 	return 0, refused
 }
 
-// action does something for a request and writes what came of it as JSON. The body
-// is read into fields, by their names, before.
+// action reads the body into fields, runs do, and writes its result as JSON.
 func action[T any](s *Server, w http.ResponseWriter, r *http.Request, fields map[string]any,
 	do func(ctx context.Context, ops *jobs.Operations) (T, error)) {
 	var value T
@@ -114,7 +113,7 @@ func action[T any](s *Server, w http.ResponseWriter, r *http.Request, fields map
 	s.refuseAction(w, r, err, refusedAction{})
 }
 
-// refuseAction writes why an action was not done.
+// refuseAction writes the reason why an action was not done.
 func (s *Server) refuseAction(w http.ResponseWriter, r *http.Request, err error,
 	more refusedAction) {
 	status, refused := refusedActionOf(err)
@@ -140,8 +139,8 @@ func (s *Server) readAction(r *http.Request, fields map[string]any) error {
 	return readBody(r, fields)
 }
 
-// readBody reads a body that is empty or an object in JSON, each of whose fields
-// is known and has the type of what fields points to.
+// readBody reads a body that is empty or a JSON object. Each key must be in fields, and its value
+// must have the type that the field points to.
 func readBody(r *http.Request, fields map[string]any) error {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {

@@ -24,13 +24,13 @@ func (s *Server) triggerJSON(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 		a := s.acting(r, "api", reason)
-		a.Key = "" // the run has it
+		a.Key = "" // the request for the run has the key
 		answer, err := ops.Trigger(ctx, a, request)
 		return plainTriggered(answer), err
 	})
 }
 
-// setWait reads how long the run may wait, or returns a *jobs.BadInputError.
+// setWait parses the longest wait of the run, or returns a *jobs.BadInputError.
 func setWait(r *jobs.TriggerRequest, text string) error {
 	wait, err := time.ParseDuration(text)
 	if err != nil {
@@ -41,7 +41,7 @@ func setWait(r *jobs.TriggerRequest, text string) error {
 	return nil
 }
 
-// plainTriggered is plainRecord for the answer to a trigger.
+// plainTriggered applies plainRecord to the answer to a trigger.
 func plainTriggered(t jobs.Triggered) jobs.Triggered {
 	t.Record = plainRecord(t.Record)
 	if t.WaitsFor != nil {
@@ -59,7 +59,7 @@ func (s *Server) resumeJobJSON(w http.ResponseWriter, r *http.Request) {
 	s.resume(w, r, jobs.Target{Kind: jobs.TargetJob, Name: r.PathValue("name")})
 }
 
-// putJobJSON adds a job, or changes one that was added and has the version given.
+// putJobJSON adds a job, or changes an added job that has the version given.
 func (s *Server) putJobJSON(w http.ResponseWriter, r *http.Request) {
 	var reason string
 	var version int64
@@ -89,13 +89,13 @@ func (s *Server) removeJobJSON(w http.ResponseWriter, r *http.Request) {
 		})
 }
 
-// removed is a job that fires no more.
+// removed names a job that was removed.
 type removed struct {
 	Job     string `json:"job"`
 	Removed bool   `json:"removed"`
 }
 
-// specJSON shows a job that was added as it is kept, for who changes it.
+// specJSON serves the stored definition of an added job, for clients that change it.
 func (s *Server) specJSON(w http.ResponseWriter, r *http.Request) {
 	answer(s, w, r, func(ctx context.Context) (jobs.Spec, error) {
 		if err := onlyParams(r); err != nil {

@@ -11,11 +11,11 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// released is what a lock's holder lost.
+// released describes a lock that was released by force.
 type released struct {
 	Holder    locking.Owner `json:"holder"`
 	Token     jobs.Token    `json:"token"`
-	Resources []Resource    `json:"resources"` // all that it held by the claim
+	Resources []Resource    `json:"resources"` // all resources of the holder's claim
 }
 
 func (s *Server) releaseJSON(w http.ResponseWriter, r *http.Request) {
@@ -43,8 +43,8 @@ func (s *Server) releaseJSON(w http.ResponseWriter, r *http.Request) {
 	s.writeJSON(w, http.StatusOK, value)
 }
 
-// release takes a lock, by its name as it is shown, away from the holder with the
-// token.
+// release takes a lock away from the holder with the token in the request. Resource is the display
+// name of the lock.
 func (s *Server) release(ctx context.Context, a jobs.Action, resource string,
 	request jobs.ReleaseRequest) (released, error) {
 	var err error
@@ -64,7 +64,7 @@ func (s *Server) release(ctx context.Context, a jobs.Action, resource string,
 		Resources: resourcesOf(gone.Requests)}, nil
 }
 
-// holders returns who holds a resource now; where that can't be asked, nobody.
+// holders returns the current holders of a resource, or nil if the store can't be queried.
 func (s *Server) holders(ctx context.Context, resource string) []Lock {
 	set, err := s.reader.grants(ctx)
 	if err != nil {

@@ -42,7 +42,7 @@ func (s *Server) resumeAllJSON(w http.ResponseWriter, r *http.Request) {
 	s.resume(w, r, jobs.Target{Kind: jobs.TargetAll})
 }
 
-// pausesJSON shows the pauses that stand.
+// pausesJSON serves the active pauses.
 func (s *Server) pausesJSON(w http.ResponseWriter, r *http.Request) {
 	answer(s, w, r, func(ctx context.Context) ([]jobs.Pause, error) {
 		if err := onlyParams(r); err != nil {
@@ -52,7 +52,7 @@ func (s *Server) pausesJSON(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// standing returns the pauses that stand, never nil.
+// activePauses returns the pauses that have not been resumed, never nil.
 func (r *reader) activePauses(ctx context.Context) ([]jobs.Pause, error) {
 	pauses := []jobs.Pause{}
 	if r.ops == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// drained says whether a session starts runs.
+// drained tells whether a session starts runs.
 type drained struct {
 	Session  uuid.UUID `json:"session"`
 	Draining bool      `json:"draining"`

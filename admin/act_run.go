@@ -23,7 +23,7 @@ func (s *Server) cancelJSON(w http.ResponseWriter, r *http.Request) {
 		})
 }
 
-// pathID reads the UUID of an address.
+// pathID parses a UUID in the path.
 func pathID(r *http.Request, name, what string) (uuid.UUID, error) {
 	id, err := uuid.Parse(r.PathValue(name))
 	if err != nil {

@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// access is who may use a route.
+// access is the permission that a route requires.
 type access int
 
 const (
-	forProbes    access = iota // anybody, and under any name: load balancers ask by address
-	forAnybody                 // also strangers
-	forViewers                 // everybody who is known, but scrapers
-	forScrapers                // everybody who is known
-	forOperators               // who may act
+	forProbes    access = iota // everybody, under any host name: load balancers use the address
+	forAnybody                 // everybody, also without sign-in
+	forViewers                 // every identity except scrapers
+	forScrapers                // every identity
+	forOperators               // identities that may act
 )
 
-// admit puts in front of a route what keeps others out.
+// admit wraps a route in the check of its access.
 func (s *Server) admit(who access, next http.HandlerFunc) http.Handler {
 	if who == forProbes {
 		return next
@@ -55,7 +55,7 @@ func (s *Server) identified(who access, next http.HandlerFunc) http.Handler {
 	})
 }
 
-// requireSignIn sends people to the sign-in page, and tells machines what to send.
+// requireSignIn redirects browsers to the sign-in page, and answers 401 to API clients.
 func (s *Server) requireSignIn(w http.ResponseWriter, r *http.Request) {
 	reading := r.Method == http.MethodGet || r.Method == http.MethodHead
 	if reading && !forMachines(r) {
@@ -74,7 +74,7 @@ func (s *Server) askBearer(w http.ResponseWriter, _ *http.Request, status int) {
 	}
 }
 
-// forMachines reports whether an address is the API's, or that of the metrics.
+// forMachines reports whether the path belongs to the API or the metrics.
 func forMachines(r *http.Request) bool {
 	return strings.HasPrefix(r.URL.Path, "/api/") || r.URL.Path == metricsPath
 }

@@ -13,10 +13,10 @@ import (
 //go:embed static/*.css static/*.js static/*.svg
 var staticFiles embed.FS
 
-// assets are the page's files, each under a name that holds a hash of its
-// content, so that a browser keeps it for good and a new one has a new name.
+// assets are the page's files. Each name contains a hash of the content, so that browsers cache a
+// file for good and fetch a changed file under its new name.
 type assets struct {
-	byName map[string]asset // by the plain name
+	byName map[string]asset // by the name without a hash
 }
 
 type asset struct {
@@ -49,13 +49,13 @@ func newAssets() (*assets, error) {
 	return a, nil
 }
 
-// contentTypes spares the page the tables of the machine it runs on.
+// contentTypes makes the page independent of the MIME tables of the host.
 func contentTypes() map[string]string {
 	return map[string]string{".css": "text/css; charset=utf-8",
 		".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 }
 
-// url returns where a file is served.
+// url returns the path of a file.
 func (a *assets) url(name string) (string, error) {
 	file, ok := a.byName[name]
 	if !ok {
@@ -64,9 +64,9 @@ func (a *assets) url(name string) (string, error) {
 	return "/static/" + file.hashed, nil
 }
 
-// static serves a file to be kept for a year. A name with another hash comes
-// from a replica of another version, behind the same load balancer: it gets
-// this version's file, not to be kept, rather than a page without style.
+// static serves a file with a lifetime of a year. A name with another hash comes from a replica of
+// another version behind the same load balancer. It gets this version's file without caching, so
+// that the page has a style.
 func (s *Server) static(w http.ResponseWriter, r *http.Request) {
 	asked := r.PathValue("file")
 	if file, ok := s.assets.byName[plainName(asked)]; ok {
@@ -79,13 +79,13 @@ func (s *Server) static(w http.ResponseWriter, r *http.Request) {
 	s.notFound(w, r)
 }
 
-// icon is what browsers ask for beside an answer that names none, such as JSON.
+// icon serves the icon that browsers request beside answers that name none, such as JSON.
 func (s *Server) icon(w http.ResponseWriter, _ *http.Request) {
 	file := s.assets.byName["icon.svg"]
 	writeBody(w, http.StatusOK, file.contentType, file.body)
 }
 
-// plainName takes the hash out of a file's name; it returns "" where none is.
+// plainName returns a file's name without its hash, or "" if the name has none.
 func plainName(name string) string {
 	parts := regexp.MustCompile(`^([a-z]+)\.[0-9a-f]{16}(\.[a-z]+)$`).FindStringSubmatch(name)
 	if parts == nil {

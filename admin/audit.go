@@ -8,14 +8,13 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// pageAudit is how many lines a page has, and the API's answer unless limit
-// says otherwise.
+// pageAudit is the number of lines of a page, and of the API's answer without a limit.
 const pageAudit = 100
 
 // auditParams are the parameters of the audit log.
 func auditParams() []string { return []string{"actor", "action", "target", "limit", "before"} }
 
-// auditActions are those that there are.
+// auditActions returns the names of all actions.
 func auditActions() []string {
 	return []string{"pause", "resume", "trigger", "cancel", "release", "drain", "undrain",
 		"put_job", "remove_job", "deliver_again"}
@@ -48,10 +47,10 @@ type auditView struct {
 	Filter auditFields
 }
 
-// auditFields are the fields of the form, as they were filled in.
+// auditFields are the submitted fields of the filter.
 type auditFields struct{ Actor, Action, Target string }
 
-// Any reports whether the list is narrowed.
+// Any reports whether a filter is set.
 func (f auditFields) Any() bool { return f != auditFields{} }
 
 // AllActions lists the actions for the form.
@@ -74,7 +73,8 @@ func (s *Server) auditPage(w http.ResponseWriter, r *http.Request) {
 			v.Filter, v.Stored = auditFields{filter.Actor, filter.Action, filter.Target},
 				s.options.Operations != nil
 			asked := filter
-			asked.Limit = min(filter.Limit+1, jobs.MaxBatch) // one more says whether there are more
+			// one extra row shows whether there is another page
+			asked.Limit = min(filter.Limit+1, jobs.MaxBatch)
 			lines, err := s.audited(ctx, asked)
 			if err != nil {
 				return v, err
@@ -89,7 +89,7 @@ func (s *Server) auditPage(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// auditCursors go from the young to the old, and back to the youngest only.
+// auditCursors page from the newest line to the oldest. There is no previous page, only the first.
 func auditCursors() cursors { return cursors{next: "before"} }
 
 // audited returns lines of the log, never nil.
@@ -119,12 +119,12 @@ func (p params) auditFilter() (f jobs.AuditFilter, err error) {
 	if f.Target, err = p.text("target"); err != nil {
 		return f, err
 	}
-	if f.Before, err = p.place("before"); err != nil {
+	if f.Before, err = p.cursor("before"); err != nil {
 		return f, err
 	}
 	f.Limit, err = p.limit(pageAudit)
 	return f, err
 }
 
-// auditCursor is a place in the log, as before has it.
+// auditCursor returns the value of the parameter before for a line.
 func auditCursor(line jobs.Audited) string { return encodeCursor(line.At, line.ID) }

@@ -9,16 +9,15 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// blockedGroup is one resource, who holds it, and the runs that wait for it: what
-// is stuck, and why.
+// blockedGroup is a resource with its holders and the runs that wait for it.
 type blockedGroup struct {
-	Resource string        // empty: nothing blocks these runs
-	Locks    []Lock        // of the runs that are in the way, the oldest first
-	Runs     []jobs.Record // the oldest first
+	Resource string        // "" if nothing blocks these runs
+	Locks    []Lock        // of the runs that block, oldest first
+	Runs     []jobs.Record // oldest first
 }
 
-// Blockages groups the waiting runs by what blocks them, the group with the
-// oldest run first; runs that nothing blocks come last.
+// BlockedGroups groups the waiting runs by the resource that blocks them. The group with the oldest
+// run is first. Runs that nothing blocks are last.
 func (o *Overview) BlockedGroups() []blockedGroup {
 	var groups []blockedGroup
 	var unblocked blockedGroup
@@ -45,9 +44,8 @@ func (o *Overview) BlockedGroups() []blockedGroup {
 	return groups
 }
 
-// blockingLocks returns the locks that stand and belong to runs that the blockage's
-// runs name. A run may name what it asked for while its blocker holds what
-// lies above or beneath.
+// blockingLocks returns the current locks of the runs that block the group. A waiting run may name
+// a table while its blocker holds the schema, or the reverse.
 func (o *Overview) blockingLocks(b blockedGroup) []Lock {
 	var locks []Lock
 	asked := make(map[string]bool)
@@ -74,8 +72,7 @@ func related(a, b string) bool {
 	return a == b || strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/")
 }
 
-// Job returns the job whose earlier run is in the way, where that is what
-// blocks.
+// Job returns the job whose earlier run blocks the group, or "" for other resources.
 func (b blockedGroup) Job() string {
 	resource, err := locking.ParseKey(b.Resource)
 	if err != nil || resource.Kind() != locking.KindJob {
@@ -84,14 +81,14 @@ func (b blockedGroup) Job() string {
 	return resource.Path()
 }
 
-// LocksShown returns the locks that the page names.
+// LocksShown returns the locks that the page lists.
 func (b blockedGroup) LocksShown() []Lock { return b.Locks[:min(len(b.Locks), shownLocks)] }
 
-// LocksMore returns how many it does not name.
+// LocksMore returns the number of locks that the page does not list.
 func (b blockedGroup) LocksMore() int { return len(b.Locks) - len(b.LocksShown()) }
 
 // Shown returns the runs that the page lists.
 func (b blockedGroup) Shown() []jobs.Record { return b.Runs[:min(len(b.Runs), shownWaiting)] }
 
-// More returns how many runs it does not list.
+// More returns the number of runs that the page does not list.
 func (b blockedGroup) More() int { return len(b.Runs) - len(b.Shown()) }

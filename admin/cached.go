@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// cacheLifetime is how long an answer is kept that takes the store some effort and
-// changes little: pages that are open on many screens ask every few seconds.
+// cacheLifetime is the lifetime of results that are costly to query and change rarely. Open pages
+// request them every few seconds.
 const cacheLifetime = 15 * time.Second
 
-// cached keeps the last answer to a question. It may be used concurrently;
-// of several who ask at once, one asks the store.
+// cached caches the result of a query. It is safe for concurrent use, and only one caller at a time
+// queries the store.
 type cached[T any] struct {
 	ask func(ctx context.Context, now time.Time) (T, error)
 
-	turn   chan struct{} // of one
+	turn   chan struct{} // of capacity one
 	answer T
 	at     time.Time // by the store's clock
 }
@@ -23,8 +23,8 @@ func newCached[T any](ask func(ctx context.Context, now time.Time) (T, error)) *
 	return &cached[T]{ask: ask, turn: make(chan struct{}, 1)}
 }
 
-// get returns an answer that is not older than cacheLifetime at now, by the store's
-// clock. The caller must not change it.
+// get returns a result that is at most cacheLifetime old at now, by the store's clock. The caller
+// must not change it.
 func (a *cached[T]) get(ctx context.Context, now time.Time) (answer T, err error) {
 	select {
 	case a.turn <- struct{}{}:

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// maxCachedPages bounds what is remembered: the pages that people have open.
+// maxCachedPages bounds the cached pages.
 const maxCachedPages = 32
 
-// pageCache is what this replica last knew of the store, page by page.
+// pageCache holds the last state of each page, for the time when the store does not answer.
 type pageCache struct {
 	mu     sync.Mutex
-	pages  []cachedPage // the latest last
-	silent atomic.Bool  // the store did not answer the last question
+	pages  []cachedPage // newest last
+	silent atomic.Bool  // the last query of the store failed
 }
 
 type cachedPage struct {
@@ -25,8 +25,7 @@ type cachedPage struct {
 	at       time.Time // by the local monotonic clock
 }
 
-// put remembers a page for the time when the store does not answer. The
-// content is not changed any more.
+// put caches a page. The caller must not change the content afterwards.
 func (l *pageCache) put(key string, p snapshot, content any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -37,8 +36,7 @@ func (l *pageCache) put(key string, p snapshot, content any) {
 	l.pages = append(l.pages, cachedPage{key, p, content, time.Now()})
 }
 
-// lookup returns what was kept last under the key, nil if nothing was, and how
-// old it is.
+// lookup returns the cached content of the key and its age, or nil if there is none.
 func (l *pageCache) lookup(key string) (p snapshot, content any, age time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,14 +48,15 @@ func (l *pageCache) lookup(key string) (p snapshot, content any, age time.Durati
 	return snapshot{}, nil, 0
 }
 
-// heard notes that the store answered; the first time after a silence is logged.
+// storeAnswered notes that the store answered. It logs the first answer after a failure.
 func (s *Server) storeAnswered() {
 	if s.pageCache.silent.Swap(false) {
 		s.log.Info().Msg("admin page can ask the store again")
 	}
 }
 
-// unheard notes that it did not; repeats are quiet, as are clients that left.
+// storeFailed notes that a query failed. It logs the first failure, and ignores clients that
+// disconnected.
 func (s *Server) storeFailed(ctx context.Context, err error) {
 	if ctx.Err() == nil && !s.pageCache.silent.Swap(true) {
 		s.log.Warn().Err(err).Msg("admin page could not ask the store")

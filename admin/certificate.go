@@ -10,12 +10,12 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// certificateCheckInterval is how often the files are looked at, at most: at the first
-// handshake after it.
+// certificateCheckInterval is the minimum time between two checks of the files. A check takes place
+// at a handshake.
 const certificateCheckInterval = time.Second
 
-// certificate is the server's, as the files have it. New files that can't be
-// used leave the old certificate in place. It may be used concurrently.
+// certificate is the server's certificate, reloaded when its files change. If the new files are
+// invalid, the server goes on with the old certificate. It is safe for concurrent use.
 type certificate struct {
 	files Certificate
 	log   zerolog.Logger
@@ -24,16 +24,16 @@ type certificate struct {
 	pair     *tls.Certificate
 	looked   time.Time
 	loaded   fileStamps // of pair
-	rejected fileStamps // of the last files that could not be used
+	rejected fileStamps // of the last invalid files
 }
 
-// fileStamps tell two states of the files apart.
+// fileStamps identify a version of the files.
 type fileStamps [2]struct {
 	changed time.Time
 	size    int64
 }
 
-// newCertificate loads the files; one that can't be used is an error at start.
+// newCertificate loads the files, or returns an error if they are invalid.
 func newCertificate(files Certificate, log zerolog.Logger) (*certificate, error) {
 	c := &certificate{files: files, log: log}
 	stamps := c.stamps()
@@ -45,7 +45,7 @@ func newCertificate(files Certificate, log zerolog.Logger) (*certificate, error)
 	return c, nil
 }
 
-// stamps leaves what can't be looked at zero; loading it will say why.
+// stamps leaves the stamp of a file zero if stat fails. Loading the file reports the error.
 func (c *certificate) stamps() (stamps fileStamps) {
 	for i, name := range []string{c.files.CertFile, c.files.KeyFile} {
 		if info, err := os.Stat(name); err == nil {
@@ -66,9 +66,9 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c.pair, nil
 }
 
-// renew takes files that changed. The stamps are from before the reading, so
-// that what changes during it is read again. The two files seldom change at
-// the same instant: what does not fit yet is tried again at the next look.
+// renew loads the files if they changed. The stamps are taken before the files are read, so that a
+// change during the read causes another load. Certificate and key rarely change at the same time,
+// so renew retries a mismatched pair at the next check.
 func (c *certificate) renew() {
 	stamps := c.stamps()
 	if stamps == c.loaded {

@@ -12,42 +12,42 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// The measures of a chart. Across, it is in percent of the window, so that it
-// fills whatever room there is and its text is not stretched; down, in pixels.
+// The dimensions of a chart. Widths are percentages of the window, so that the chart fills the page
+// and its text is not stretched. Heights are in pixels.
 const (
 	axisHeight  = 26
-	labelHeight = 22 // of a lane's name, which stands above its rows
+	labelHeight = 22 // of a lane's name, above its rows
 	marksHeight = 12 // of the marks between name and rows
 	rowHeight   = 17
 	barHeight   = 14
 	laneGap     = 6
 	maxRows     = 5
 
-	// percent: about a pixel and a half where the picture is at its narrowest
+	// percent, about 1.5 pixels in the narrowest chart
 	minBarWidth     = 0.15
-	mergeWidth      = 0.3 // what is narrower may be drawn as one with its neighbour
+	mergeWidth      = 0.3 // a narrower bar may be merged with the bar beside it
 	mergeGap        = 0.15
-	maxMergedWidth  = 1.2 // how wide what was merged may become
-	minMarkDistance = 1.0 // marks that are nearer are one
+	maxMergedWidth  = 1.2 // maximum width of a merged bar
+	minMarkDistance = 1.0 // marks that are closer are merged
 )
 
-// percent is a index or a length across.
+// percent is a position or a width.
 type percent float64
 
-// String writes what an attribute takes.
+// String returns the value of an SVG attribute.
 func (p percent) String() string {
 	return strconv.FormatFloat(math.Round(float64(p)*1000)/1000, 'f', -1, 64) + "%"
 }
 
-// chart is a timeline as it is drawn.
+// chart is a timeline with its layout.
 type chart struct {
 	Lanes       []chartLane
 	Ticks       []chartTick
 	Restarts    []chartLine
 	Now         *percent
 	Height      int
-	Merged      int // runs that are drawn as one with others
-	Overlapping int // runs that went on beside more others than there are rows
+	Merged      int // runs that are drawn as part of a merged bar
+	Overlapping int // runs that overlap more others than there are rows
 	Words       string
 }
 
@@ -61,11 +61,11 @@ type chartLane struct {
 	Statement string // of a lane without runs
 }
 
-// chartBar is a run, its wait, several runs, or a mark.
+// chartBar is a run, a wait, several merged runs, or a mark.
 type chartBar struct {
 	X, W  percent
 	Y     int
-	Class string // a state, or wait
+	Class string // a state, or "wait"
 	Path  string
 	Title string
 
@@ -74,7 +74,7 @@ type chartBar struct {
 	states     map[jobs.State]int
 }
 
-// Several returns how many runs the bar stands for, 0 where it is one.
+// Several returns the number of merged runs, or 0 for a single run.
 func (b chartBar) Several() int {
 	if b.runs > 1 {
 		return b.runs
@@ -86,7 +86,7 @@ type chartTick struct {
 	X    percent
 	At   time.Time
 	Text string
-	Day  bool // it says the day
+	Day  bool // the text contains the day
 }
 
 type chartLine struct {
@@ -94,7 +94,7 @@ type chartLine struct {
 	Title string
 }
 
-// newChart draws a timeline. zoom returns the address of a part of it.
+// newChart lays out a timeline. zoom returns the address of a section of it.
 func newChart(t *timeline, zoom func(from, until time.Time) string) *chart {
 	c := &chart{Height: axisHeight, Ticks: ticks(t.From, t.Until)}
 	d := drawer{t: t, c: c, zoom: zoom, length: float64(t.Until.Sub(t.From))}
@@ -120,7 +120,7 @@ func newChart(t *timeline, zoom func(from, until time.Time) string) *chart {
 
 func laneHeight(rows int) int { return labelHeight + marksHeight + rows*rowHeight + laneGap }
 
-// utcWords writes an instant as the page's script finds and localizes it.
+// utcWords formats a time so that the page's script finds and localizes it.
 func utcWords(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 type drawer struct {
@@ -137,7 +137,7 @@ func (d *drawer) x(at time.Time) percent {
 func (d *drawer) lane(l *lane, y int) chartLane {
 	out := chartLane{lane: l, Y: y, BarsY: y + labelHeight + marksHeight, Rows: 1}
 	var rows [][]chartBar
-	free := make([]time.Time, 0, maxRows) // when each row is
+	free := make([]time.Time, 0, maxRows) // end of the last bar of each row
 	for _, s := range slices.Backward(l.Runs) {
 		begin, end := s.CreatedAt, d.over(s)
 		if s.StartedAt == nil && s.State.Final() {
@@ -176,19 +176,18 @@ func (d *drawer) lane(l *lane, y int) chartLane {
 	return out
 }
 
-// over is when a run was over, or how far it has come.
+// over returns the end of a run, or the current time if it is active.
 func (d *drawer) over(s jobs.RunInterval) time.Time {
 	switch {
 	case s.FinishedAt != nil:
 		return *s.FinishedAt
-	case s.State.Final(): // written down as what did not run
+	case s.State.Final(): // recorded without having run
 		return s.CreatedAt
 	}
 	return d.t.Now
 }
 
-// bars are the attempts of a run, the rests between them and the wait before, as far
-// as they are in the window.
+// bars returns the wait, the attempts of a run and the waits between them, clipped to the window.
 func (d *drawer) bars(s jobs.RunInterval) (bars []chartBar) {
 	end := d.over(s)
 	waited := end
@@ -216,7 +215,8 @@ func (d *drawer) bars(s jobs.RunInterval) (bars []chartBar) {
 			until = *rest.Until
 		}
 		b := d.bar(rest.From, until)
-		if b == nil || b.W < minBarWidth { // the attempts beside it are drawn as one
+		// too short to draw: the attempts around it become one bar
+		if b == nil || b.W < minBarWidth {
 			continue
 		}
 		attempt(begin, rest.From)
@@ -229,7 +229,7 @@ func (d *drawer) bars(s jobs.RunInterval) (bars []chartBar) {
 	return bars
 }
 
-// bar is a time within the window; nil where it is outside.
+// bar returns a bar for an interval, or nil if it is outside the window.
 func (d *drawer) bar(begin, end time.Time) *chartBar {
 	if !end.After(d.t.From) && !begin.After(d.t.From) || !begin.Before(d.t.Until) {
 		return nil
@@ -239,7 +239,7 @@ func (d *drawer) bar(begin, end time.Time) *chartBar {
 	return b
 }
 
-// merge draws neighbours as one that nobody could tell apart.
+// merge joins bars that are too narrow to be distinguished.
 func (d *drawer) merge(row []chartBar) (out []chartBar) {
 	for _, b := range row {
 		last := len(out) - 1
@@ -275,7 +275,7 @@ func (d *drawer) mergeable(a, b chartBar) bool {
 		b.X-(a.X+a.W) < mergeGap && b.X+b.W-a.X < maxMergedWidth
 }
 
-// mark is what did not run, at the instant when that was decided.
+// mark returns the mark of a firing that did not run, at the time of the decision.
 func (d *drawer) mark(s jobs.RunInterval, at time.Time) chartBar {
 	title := fmt.Sprintf("%s %s %s", cut(s.Job, 100), stateWords(s.State), utcWords(at))
 	if words := whyOf(s); words != "" {
@@ -285,7 +285,7 @@ func (d *drawer) mark(s jobs.RunInterval, at time.Time) chartBar {
 		begin: at, end: at, runs: 1, states: map[jobs.State]int{s.State: 1}}
 }
 
-// mergeMarks draws as one what is at one index.
+// mergeMarks joins marks at the same position.
 func (d *drawer) mergeMarks(marks []chartBar, y int) (out []chartBar) {
 	slices.SortStableFunc(marks, func(a, b chartBar) int { return a.begin.Compare(b.begin) })
 	for _, m := range marks {
@@ -314,8 +314,7 @@ func (d *drawer) mergeMarks(marks []chartBar, y int) (out []chartBar) {
 	return out
 }
 
-// zoomWindow is a window in which a time can be told apart: with as much again on
-// either side.
+// zoomWindow returns a window three times as long as the interval, centred on it.
 func zoomWindow(begin, end time.Time) (from, until time.Time) {
 	margin := max(end.Sub(begin), minWindow)
 	return begin.Add(-margin).Truncate(time.Second), end.Add(margin).Truncate(time.Second).
@@ -329,7 +328,7 @@ func maxTime(a, b time.Time) time.Time {
 	return a
 }
 
-// worstState is what several runs are coloured by.
+// worstState returns the state that colours a merged bar.
 func worstState(states map[jobs.State]int) jobs.State {
 	for _, s := range []jobs.State{
 		jobs.Failed, jobs.TimedOut, jobs.Lost, jobs.Cancelled, jobs.Missed, jobs.Skipped,
@@ -395,12 +394,12 @@ func retryWaitTitle(s jobs.RunInterval, begin, end time.Time) string {
 		cut(s.Job, 100), took(end.Sub(begin)), utcWords(begin))
 }
 
-// whyOf says why a stretch is what it is.
+// whyOf returns the reason of a run in words.
 func whyOf(s jobs.RunInterval) string {
 	return why(jobs.Record{Reason: s.Reason, BlockedBy: s.BlockedBy})
 }
 
-// ticks are the instants that the axis names: at most nine, at round times.
+// ticks returns the labelled times of the axis: at most nine, at round times.
 func ticks(from, until time.Time) []chartTick {
 	const most = 9
 	steps := []time.Duration{

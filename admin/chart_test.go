@@ -42,7 +42,8 @@ func drawn(t *testing.T, l lane, length time.Duration, restarts ...jobs.Restart)
 // ran is a run that waited, ran and ended; counted in seconds before noon.
 func ran(n int, state jobs.State, created, started, finished int) jobs.RunInterval {
 	at := func(second int) time.Time { return noon.Add(-time.Duration(second) * time.Second) }
-	s := jobs.RunInterval{Run: id(n), Job: fmt.Sprintf("job-%d", n), State: state, Replica: "replica-1",
+	s := jobs.RunInterval{Run: id(n), Job: fmt.Sprintf("job-%d", n), State: state,
+		Replica:   "replica-1",
 		CreatedAt: at(created)}
 	if started >= 0 {
 		s.StartedAt = pointer(at(started))
@@ -98,17 +99,20 @@ func TestBarsOfATimeline(t *testing.T) {
 			"0 50%+10% wait\n0 60%+20% succeeded\n0 90%+1% failed\n",
 		},
 		"beside each other": {
-			[]jobs.RunInterval{ran(3, jobs.Running, 100, 100, -1), ran(2, jobs.Waiting, 300, -1, -1),
+			[]jobs.RunInterval{ran(3, jobs.Running, 100, 100, -1),
+				ran(2, jobs.Waiting, 300, -1, -1),
 				ran(1, jobs.Running, 500, 500, -1)},
 			"0 50%+50% running\n1 70%+30% wait\n2 90%+10% running\n",
 		},
 		"from before the window, and beyond it": {
-			[]jobs.RunInterval{ran(2, jobs.Running, 10, 10, -1), ran(1, jobs.Lost, 2000, 1500, 900)},
+			[]jobs.RunInterval{ran(2, jobs.Running, 10, 10, -1),
+				ran(1, jobs.Lost, 2000, 1500, 900)},
 			"0 0%+10% lost\n0 99%+1% running\n",
 		},
 		"outside": {[]jobs.RunInterval{ran(1, jobs.Succeeded, 3000, 2000, 1100)}, ""},
 		"a skip after a wait, and one at once": {
-			[]jobs.RunInterval{ran(2, jobs.Skipped, 100, -1, 100), ran(1, jobs.Skipped, 500, -1, 300)},
+			[]jobs.RunInterval{ran(2, jobs.Skipped, 100, -1, 100),
+				ran(1, jobs.Skipped, 500, -1, 300)},
 			"0 50%+20% wait\nmark 70% skipped\nmark 90% skipped\n",
 		},
 		"marks at one place": {

@@ -11,22 +11,21 @@ import (
 	"sync"
 )
 
-// maxConnections bounds open connections, and with them memory and files. Each
-// idle one takes about 20 KB.
+// maxConnections bounds open connections, and with them memory and file descriptors. An idle
+// connection takes about 20 KB.
 const maxConnections = 512
 
-// connections is a listener that keeps at most as many connections open as
-// most. One more closes the one that has gone longest without a request in
-// work: half-open requests can hold places, but nobody off them. A request whose
-// body is still awaited is not in work. While all have requests in work,
-// newcomers are closed.
+// connections is a listener that bounds the number of open connections. When the limit is reached,
+// it closes the connection that has been idle longest. A connection whose request body is
+// incomplete counts as idle, so half-open requests cannot keep others out. If every connection has
+// an active request, the new connection is closed.
 type connections struct {
 	net.Listener
 	most int
 
 	mu   sync.Mutex
 	open int
-	idle *list.List // of *connection without a request in work, the longest so first
+	idle *list.List // of *connection without an active request, longest idle first
 }
 
 type connection struct {
@@ -36,7 +35,7 @@ type connection struct {
 	// Guarded by owner.mu.
 	requests int
 	closed   bool
-	place    *list.Element // in owner.idle; nil while a request is in work
+	place    *list.Element // in owner.idle; nil while a request is active
 }
 
 func limitConnections(inner net.Listener, most int) *connections {
@@ -53,11 +52,11 @@ func (l *connections) Accept() (net.Conn, error) {
 		if c := l.admit(accepted); c != nil {
 			return c, nil
 		}
-		_ = accepted.Close() // it was of no use to anybody
+		_ = accepted.Close() // the client sees the closed connection
 	}
 }
 
-// admit makes room for a connection; it returns nil where there is none.
+// admit registers a connection, or returns nil if there is no room.
 func (l *connections) admit(accepted net.Conn) net.Conn {
 	c := &connection{Conn: accepted, owner: l}
 	l.mu.Lock()
@@ -75,12 +74,12 @@ func (l *connections) admit(accepted net.Conn) net.Conn {
 	c.place = l.idle.PushBack(c)
 	l.mu.Unlock()
 	if oldest != nil {
-		_ = oldest.Conn.Close() // its reader learns of it
+		_ = oldest.Conn.Close() // the handler that reads from it gets an error
 	}
 	return c
 }
 
-// forget gives a connection's place back. It is called with mu locked.
+// forget unregisters a connection. The caller holds mu.
 func (l *connections) forget(c *connection) {
 	if c.closed {
 		return
@@ -93,7 +92,7 @@ func (l *connections) forget(c *connection) {
 	}
 }
 
-// Close gives the place back, once.
+// Close unregisters and closes the connection, once.
 func (c *connection) Close() error {
 	c.owner.mu.Lock()
 	c.owner.forget(c)
@@ -130,8 +129,7 @@ func withConnection(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, c)
 }
 
-// trackRequests keeps a connection from being closed for another while a request of
-// it is answered.
+// trackRequests marks a connection as active while a request on it is handled.
 func trackRequests(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(connectionKey{}).(*connection); ok {
@@ -143,16 +141,14 @@ func trackRequests(next http.Handler) http.Handler {
 	})
 }
 
-// awaited is a body that takes its time: meanwhile its connection may be closed
-// for another.
+// awaited is a request body. While it is being received, its connection counts as idle.
 type awaited struct {
 	io.ReadCloser
 	from *connection
 }
 
-// Read waits for what the client sends. Where the connection was closed
-// meanwhile the request ends: nobody is left to be answered, and many such
-// answers would keep others waiting.
+// Read reads from the client. If the connection was closed to make room, Read ends the request,
+// because its answer would go nowhere.
 func (b *awaited) Read(p []byte) (int, error) {
 	b.from.end()
 	defer b.from.begin()

@@ -13,20 +13,20 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// How much of the contention the page shows; the JSON twin has all sums.
+// The number of sums that the page lists. The JSON lists all of them.
 const (
 	matrixRows    = 20
 	matrixColumns = 10
 	shownSums     = 60
 )
 
-// contentions is who kept whom waiting within a time.
+// contentions is how long jobs waited for each other within a window.
 type contentions struct {
 	Now   time.Time `json:"now"`
 	From  time.Time `json:"from"`
 	Until time.Time `json:"until"`
-	Sums  []waitSum `json:"waits"` // the longest together first
-	// Cut says what is left out, in words.
+	Sums  []waitSum `json:"waits"` // longest total first
+	// Cut lists in words what was left out.
 	Cut []string `json:"cut"`
 
 	Matrix matrix        `json:"-"`
@@ -36,23 +36,23 @@ type contentions struct {
 	Resource string `json:"-"`
 }
 
-// waitSum is how one job kept another waiting for one resource.
+// waitSum is how long one job waited for another on one resource.
 type waitSum struct {
 	jobs.WaitSummary
 	Waited  float64 `json:"waited_seconds"`
 	Longest float64 `json:"longest_seconds"`
-	Still   int     `json:"still"` // runs that wait now, which the other numbers have too
+	Still   int     `json:"still"` // runs that wait now; the other numbers include them
 }
 
-// Wait is how long it was in sum.
+// Wait returns the total waiting time.
 func (c waitSum) Wait() time.Duration { return c.WaitSummary.Waited }
 
-// Most is how long the longest wait was.
+// Most returns the longest wait.
 func (c waitSum) Most() time.Duration { return c.WaitSummary.Longest }
 
 func contentionParams() []string { return []string{"from", "until", "span", "resource"} }
 
-// contentionQuery are the parameters of the page.
+// contentionQuery are the parsed parameters of the page.
 type contentionQuery struct {
 	window   windowQuery
 	resource *locking.Resource
@@ -107,8 +107,8 @@ func (s *Server) contentionPage(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// contentions adds up what is over within the window, and what waits still; only
-// what is about a resource, unless that is nil.
+// contentions sums up the waits within the window, including the current ones. If about is not nil,
+// it returns only waits for related resources.
 func (r *reader) contentions(ctx context.Context, now time.Time, w window,
 	about *locking.Resource) (contentions, error) {
 	c := contentions{Now: now, From: w.From, Until: w.Until, Length: w.Until.Sub(w.From),
@@ -156,7 +156,7 @@ func (r *reader) contentions(ctx context.Context, now time.Time, w window,
 	return c, nil
 }
 
-// stillBlocked is what a waiting run has waited for so far, within the window.
+// stillBlocked returns the wait of a waiting run so far, within the window.
 func stillBlocked(run jobs.Record, w window) (jobs.WaitSummary, bool) {
 	if run.BlockedBy == nil {
 		return jobs.WaitSummary{}, false
@@ -168,7 +168,7 @@ func stillBlocked(run jobs.Record, w window) (jobs.WaitSummary, bool) {
 	}, true
 }
 
-// Summary says who was in the way most.
+// Summary names the job that blocked others longest.
 func (c *contentions) Summary() string {
 	if len(c.Sums) == 0 {
 		return "No run waited for another, as far as anybody wrote it down: waits of less than a " +
@@ -198,40 +198,40 @@ func (c *contentions) Summary() string {
 
 func holderName(job string) string { return cmp.Or(job, "a program that is no job") }
 
-// Action is where the form of the window goes.
+// Action returns the address of the form of the window.
 func (c *contentions) Action() string { return "/locks/contention" }
 
-// DefaultSpan is what the form leads back to.
+// DefaultSpan names the default window.
 func (c *contentions) DefaultSpan() string { return "day" }
 
 // SumsShown returns the sums that the page lists.
 func (c *contentions) SumsShown() []waitSum { return c.Sums[:min(len(c.Sums), shownSums)] }
 
-// SumsMore returns how many it does not list.
+// SumsMore returns the number of sums that the page does not list.
 func (c *contentions) SumsMore() int { return len(c.Sums) - len(c.SumsShown()) }
 
-// matrix is the sums by who waited and who was in the way, over all resources.
+// matrix is the waiting time by waiting job and blocking job, over all resources.
 type matrix struct {
-	Holders  []string // the columns: who was in the way for longest first
+	Holders  []string // the columns, longest blocking time first
 	Rows     []matrixRow
-	MoreRows int // jobs that waited and have no row
-	MoreCols int // jobs that were in the way and have no column
+	MoreRows int // jobs that waited, without a row
+	MoreCols int // jobs that blocked, without a column
 }
 
 type matrixRow struct {
 	Job   string
 	Cells []matrixCell
-	Other time.Duration // for those without a column
+	Other time.Duration // sum of the jobs without a column
 	Total time.Duration
 }
 
-// matrixCell is how one job kept another waiting.
+// matrixCell is how long one job waited for another.
 type matrixCell struct {
 	Holder string
 	Times  int
 	Unrun  int
 	Wait   time.Duration
-	Heat   int // 0 to 4, by its share of the worst
+	Heat   int // 0 to 4, relative to the largest cell
 	Title  string
 }
 
@@ -285,7 +285,7 @@ func (c *matrixCell) finished(job string, worst time.Duration) matrixCell {
 	return *c
 }
 
-// byDuration sorts names by their lengths, the longest first.
+// byDuration sorts names by their durations, longest first.
 func byDuration(durations map[string]time.Duration) []string {
 	names := make([]string, 0, len(durations))
 	for name := range durations {

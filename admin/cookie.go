@@ -12,35 +12,31 @@ import (
 )
 
 const (
-	// signInLifetime is how long a sign-in lasts, whatever is done meanwhile.
+	// signInLifetime is how long a sign-in lasts. Activity does not extend it.
 	signInLifetime = 12 * time.Hour
-	// clockMargin is how far the clock of the replica that signed may be ahead.
+	// clockMargin is how far the clock of the signing replica may be ahead.
 	clockMargin = time.Hour
 
 	secureCookie = "__Host-holdfast"
-	// plainCookie is for plain HTTP on loopback: browsers keep the prefix
-	// __Host- for what comes over TLS.
+	// plainCookie is the name over plain HTTP. Browsers accept the prefix __Host- only over TLS.
 	plainCookie = "holdfast"
 )
 
-// signer makes and verifies the values of cookies: a user's name and an
-// instant, signed with a key that every replica has. Nothing is kept, so a
-// cookie of one replica is good for all.
+// signer creates and verifies the values of cookies: a user's name and an expiry, signed with a key
+// that every replica has. No sign-in is stored, so a cookie of one replica is valid on all.
 //
-// The signature also covers the user's password hash: a changed password, or
-// a user who is no more, ends all sign-ins. The role is not in the cookie, and
-// is always the configured one.
+// The signature covers the user's password hash, so a changed password or a removed user ends all
+// sign-ins. The cookie does not contain the role. The configured role applies.
 type signer struct {
-	keys    [][]byte          // the first signs
-	derived map[string][]byte // by user, where no keys are configured
+	keys    [][]byte          // the first one signs
+	derived map[string][]byte // by user, if no keys are configured
 }
 
 const keyInfo = "holdfast admin sign-in"
 
-// newSigner derives keys from the users' hashes where none are given: replicas
-// of one configuration agree on them, and nobody can compute them who does not
-// know the hash. Each user has a key of their own, so that a replica whose
-// configuration has another user more agrees all the same.
+// newSigner derives keys from the users' password hashes if no keys are given. Replicas with one
+// configuration derive the same keys, and nobody can compute them without the hash. Each user has a
+// separate key, so that replicas whose user lists differ still agree on common users.
 func newSigner(given [][]byte, users []User) (*signer, error) {
 	s := &signer{derived: make(map[string][]byte)}
 	for _, secret := range given {
@@ -64,7 +60,7 @@ func newSigner(given [][]byte, users []User) (*signer, error) {
 	return s, nil
 }
 
-// keysOf returns the keys that are believed for a user, of which the first signs.
+// keysOf returns the valid keys of a user. The first one signs.
 func (s *signer) keysOf(name string) [][]byte {
 	if len(s.keys) > 0 {
 		return s.keys
@@ -75,7 +71,7 @@ func (s *signer) keysOf(name string) [][]byte {
 	return nil
 }
 
-// sign returns a cookie's value for a user of the configuration.
+// sign returns a cookie's value for a configured user.
 func (s *signer) sign(name, hash string, until time.Time) string {
 	end := strconv.FormatInt(until.Unix(), 10)
 	return base64.RawURLEncoding.EncodeToString([]byte(name)) + "." + end + "." +
@@ -84,14 +80,14 @@ func (s *signer) sign(name, hash string, until time.Time) string {
 
 func signature(key []byte, name, end, hash string) []byte {
 	mac := hmac.New(sha256.New, key)
-	for _, part := range []string{name, end, hash} { // none has a NUL
+	for _, part := range []string{name, end, hash} { // no part contains NUL
 		mac.Write([]byte(part))
 		mac.Write([]byte{0})
 	}
 	return mac.Sum(nil)
 }
 
-// verify returns the user whom a value was signed for, if it is good now.
+// verify returns the user that a valid, unexpired value was signed for.
 func (s *signer) verify(value string, users map[string]account) (string, bool) {
 	const longest = 1024
 	parts := strings.Split(value, ".")
@@ -118,8 +114,8 @@ func (s *signer) verify(value string, users map[string]account) (string, bool) {
 	return "", false
 }
 
-// cookieName is that of the connection: where TLS is, or may be in front of
-// us, the browser holds the cookie to TLS, to this host and to its root.
+// cookieName returns the name for the connection. Over TLS, also behind a proxy, the prefix __Host-
+// binds the cookie to TLS and to this host.
 func cookieName(r *http.Request, proxy *Proxy) string {
 	if !overTLS(r, proxy) && isLoopback(hostOnly(r.Host)) {
 		return plainCookie
@@ -127,7 +123,7 @@ func cookieName(r *http.Request, proxy *Proxy) string {
 	return secureCookie
 }
 
-// setCookie has the browser keep a sign-in, or forget it with an empty value.
+// setCookie stores a sign-in in the browser, or deletes it if the value is "".
 func (s *Server) setCookie(w http.ResponseWriter, r *http.Request, value string) {
 	name := cookieName(r, s.accessRules().proxy)
 	cookie := &http.Cookie{

@@ -11,15 +11,14 @@ import (
 )
 
 const (
-	// deployTime is how long after a replica's start others may differ from it
-	// without more than a word: deploys replace them one by one.
+	// deployTime is how long after a replica's start different cron tables count as a deploy.
 	deployTime = 2 * time.Minute
-	// maxDrifted is how many jobs a problem names.
+	// maxDrifted is the number of jobs that a problem names.
 	maxDrifted = 10
 )
 
-// driftedJobs asks for the jobs that living replicas do not have alike, where their
-// cron tables differ.
+// driftedJobs returns the jobs whose definitions differ between live replicas. It queries the store
+// only if their cron tables differ.
 func (r *reader) driftedJobs(ctx context.Context, replicas []Replica) ([]jobs.JobDrift, error) {
 	if len(cronTables(replicas)) < 2 {
 		return nil, nil
@@ -31,7 +30,7 @@ func (r *reader) driftedJobs(ctx context.Context, replicas []Replica) ([]jobs.Jo
 	return drift, nil
 }
 
-// cronTables returns the names of the living replicas by their cron table.
+// cronTables returns the names of the live replicas by the hash of their cron table.
 func cronTables(replicas []Replica) map[string][]string {
 	names := make(map[string][]string)
 	for _, r := range replicas {
@@ -42,8 +41,7 @@ func cronTables(replicas []Replica) map[string][]string {
 	return names
 }
 
-// driftProblems tells of living replicas whose configurations have different
-// jobs.
+// driftProblems reports live replicas with different cron tables.
 func driftProblems(o *Overview, add func(Severity, string, ...any)) {
 	different := cronTables(o.Replicas)
 	if len(different) < 2 {
@@ -79,8 +77,8 @@ func driftProblems(o *Overview, add func(Severity, string, ...any)) {
 		number(len(different)), strings.Join(groups, " / "), jobs)
 }
 
-// notReadyProblems tells of living replicas that start nothing; of the one that
-// serves the page it says so itself.
+// notReadyProblems reports live replicas that start no runs. It leaves out the replica that serves
+// the page, which reports itself.
 func notReadyProblems(o *Overview, add func(Severity, string, ...any)) {
 	for _, r := range o.Replicas {
 		if r.live() && r.NotReady != "" && r.Session.String() != o.ServedBy.Session {

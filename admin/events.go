@@ -15,22 +15,20 @@ import (
 )
 
 const (
-	// keepaliveInterval is how often a stream says that it stands: proxies close what is
-	// silent, and who has gone is found out by it.
+	// keepaliveInterval is the interval of comments on a stream. They keep proxies from closing it,
+	// and reveal clients that are gone.
 	keepaliveInterval = 15 * time.Second
-	// streamWriteTimeout is how long a write of a stream may take, counted from the
-	// one before: a reader that is slower is dropped.
+	// streamWriteTimeout bounds the time since the previous write. A slower client is disconnected.
 	streamWriteTimeout = 30 * time.Second
-	// maxStreamTime is how long a stream lasts; readers come again by themselves,
-	// to whichever replica there is then.
+	// maxStreamTime is how long a stream lasts. Browsers reconnect by themselves, possibly to
+	// another replica.
 	maxStreamTime = 30 * time.Minute
-	// reconnectDelay is after what time they do.
+	// reconnectDelay is the delay before browsers reconnect.
 	reconnectDelay = 2 * time.Second
 )
 
-// events tells as Server-Sent Events what changes in the cluster: an event is
-// named by its topic, and says no more. Its id is where topics stood, for any
-// replica to go on from.
+// events sends changes in the cluster as Server-Sent Events. An event's name is its topic. Its id
+// is the position of all topics, from which any replica can continue.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	topics, since, err := watchedTopics(r)
 	if err != nil {
@@ -59,11 +57,11 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 
 func eventHeaders(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no") // of nginx; HAProxy holds nothing back
+	w.Header().Set("X-Accel-Buffering", "no") // for nginx; HAProxy does not buffer
 }
 
-// watchedTopics reads what is asked for: all topics where none are named. A
-// browser that comes again says where it was in a header.
+// watchedTopics parses the requested topics, by default all. A reconnecting browser sends its last
+// position in a header.
 func watchedTopics(r *http.Request) ([]jobs.Topic, position, error) {
 	p, err := readParams(r, "topics", "since")
 	if err != nil {
@@ -93,8 +91,8 @@ func watchedTopics(r *http.Request) ([]jobs.Topic, position, error) {
 	return topics, parsePosition(since), nil
 }
 
-// stream writes until the reader has gone, is too slow or no longer who it was,
-// until the stream has lasted long enough, or the server stops.
+// stream writes events until the client disconnects, is too slow or loses access, until
+// maxStreamTime has passed, or the server stops.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, st *stream) {
 	control := http.NewResponseController(w)
 	write := func(text string) bool {
@@ -130,8 +128,8 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, st *stream) {
 	}
 }
 
-// eventText is an event a topic. Only the last has the id: of who gets a part
-// of them, nothing is passed over later.
+// eventText returns one event per topic. Only the last one has the id, so that a client that
+// received a part of them misses nothing after a reconnect.
 func eventText(topics []jobs.Topic, at position) string {
 	var b strings.Builder
 	for i, topic := range topics {
@@ -143,8 +141,8 @@ func eventText(topics []jobs.Topic, at position) string {
 	return b.String()
 }
 
-// eventsAddress is where a page that is asked for now hears of what changes
-// later; "" where nobody tells.
+// eventsAddress returns the address of the events after the current position, or "" if the server
+// sends no events.
 func (s *Server) eventsAddress(ctx context.Context, topics []jobs.Topic) string {
 	if s.hub == nil {
 		return ""

@@ -11,8 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
 
-// explainJSON says what became of a job at an instant, now unless at says
-// otherwise.
+// explainJSON explains a job's firing at a time, by default now.
 func (s *Server) explainJSON(w http.ResponseWriter, r *http.Request) {
 	answer(s, w, r, func(ctx context.Context) (jobs.Explanation, error) {
 		if err := onlyParams(r, "at"); err != nil {
@@ -22,13 +21,13 @@ func (s *Server) explainJSON(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// explainView is the page that explains an instant.
+// explainView is the page that explains a firing.
 type explainView struct {
 	jobs.Explanation
-	Asked string // as it was typed; "" is now
+	Asked string // as typed; "" is now
 }
 
-// Mood is how the page shows the summary.
+// Mood returns the style of the summary.
 func (v *explainView) Mood() string {
 	switch v.Verdict {
 	case jobs.VerdictRan, jobs.VerdictRunning, jobs.VerdictFuture, jobs.VerdictNotScheduled:
@@ -37,7 +36,7 @@ func (v *explainView) Mood() string {
 	return "warn"
 }
 
-// explainPage shows what became of a job at an instant.
+// explainPage explains a job's firing at a time.
 func (s *Server) explainPage(w http.ResponseWriter, r *http.Request) {
 	p, err := readParams(r, "at", "zone", "refresh")
 	var at, instant string
@@ -45,7 +44,7 @@ func (s *Server) explainPage(w http.ResponseWriter, r *http.Request) {
 		at, err = p.text("at")
 	}
 	if err == nil {
-		instant, err = instantIn(p, at)
+		instant, err = timeIn(p, at)
 	}
 	if err != nil {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
@@ -65,10 +64,10 @@ func (s *Server) explainPage(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// instantIn reads what somebody typed by the clock that the page's times are of, which the
-// parameter zone names. Without it, and where that is no instant of the zone, it stays as it is:
-// then the job's zone counts.
-func instantIn(p params, at string) (string, error) {
+// timeIn interprets input in the zone of the parameter zone, in which the page shows its times.
+// Without the parameter, or if the input is no time of the zone, it returns the input unchanged,
+// and the job's zone applies.
+func timeIn(p params, at string) (string, error) {
 	name, err := p.text("zone")
 	if err != nil || name == "" || at == "" {
 		return at, err
@@ -85,7 +84,7 @@ func instantIn(p params, at string) (string, error) {
 	return parsed.Times[0].Format(time.RFC3339), nil
 }
 
-// explanation explains a job at an instant, as people write it; "" is now.
+// explanation explains a job's firing at a time as typed. "" is now.
 func (r *reader) explanation(ctx context.Context, job, at string) (jobs.Explanation, error) {
 	if at == "" {
 		now, err := r.now(ctx)

@@ -8,16 +8,17 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// JobFailures is what did not end well of one job in the last day.
+// JobFailures counts the runs of a job in the last 24 h that failed, were lost, cancelled, skipped
+// or missed.
 type JobFailures struct {
 	Job     string             `json:"job"`
-	Runs    map[jobs.State]int `json:"runs"`             // by how they ended
+	Runs    map[jobs.State]int `json:"runs"`             // by state
 	Reason  jobs.Reason        `json:"reason,omitempty"` // the most frequent
-	Reasons int                `json:"of_reason"`        // how many runs had it
-	Last    time.Time          `json:"last"`             // when the youngest was created
+	Reasons int                `json:"of_reason"`        // number of runs with this reason
+	Last    time.Time          `json:"last"`             // creation time of the newest run
 }
 
-// sortTallies puts the most frequent first.
+// sortTallies sorts tallies, most frequent first.
 func sortTallies(tallies []jobs.Tally) {
 	slices.SortFunc(tallies, func(a, b jobs.Tally) int {
 		return cmp.Or(cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.Job, b.Job),
@@ -25,13 +26,13 @@ func sortTallies(tallies []jobs.Tally) {
 	})
 }
 
-// failuresByJob gathers tallies: the job with most runs that began and did not
-// end well first, then by what was not begun.
+// failuresByJob groups tallies by job. Jobs with the most failed, lost or cancelled runs come
+// first, then those with the most skips and misfires.
 func failuresByJob(tallies []jobs.Tally) []JobFailures {
 	tallies = slices.Clone(tallies)
 	sortTallies(tallies)
 	indexes := make(map[string]int)
-	reasons := make(map[string]map[jobs.Reason]int) // by job; a failure has none
+	reasons := make(map[string]map[jobs.Reason]int) // by job; failed runs have no reason
 	failures := []JobFailures{}
 	for _, t := range tallies {
 		index, known := indexes[t.Job]
@@ -59,14 +60,14 @@ func failuresByJob(tallies []jobs.Tally) []JobFailures {
 	return failures
 }
 
-// Failed returns how many runs failed or took too long.
+// Failed returns the number of runs that failed or timed out.
 func (t JobFailures) Failed() int { return t.Runs[jobs.Failed] + t.Runs[jobs.TimedOut] }
 
-// Broken returns how many runs began, and did not end well.
+// Broken returns the number of runs that started and did not succeed.
 func (t JobFailures) Broken() int { return t.Failed() + t.Ended() }
 
-// Ended returns how many runs were lost or cancelled.
+// Ended returns the number of runs that were lost or cancelled.
 func (t JobFailures) Ended() int { return t.Runs[jobs.Lost] + t.Runs[jobs.Cancelled] }
 
-// NotRun returns how many firings were skipped or missed.
+// NotRun returns the number of firings that were skipped or missed.
 func (t JobFailures) NotRun() int { return t.Runs[jobs.Skipped] + t.Runs[jobs.Missed] }

@@ -323,7 +323,8 @@ func (h *history) Lockers(context.Context) ([]jobs.Locker, error) {
 }
 
 // RunIntervals returns the runs that overlap the time.
-func (h *history) RunIntervals(_ context.Context, f jobs.RunIntervalFilter) ([]jobs.RunInterval, error) {
+func (h *history) RunIntervals(_ context.Context,
+	f jobs.RunIntervalFilter) ([]jobs.RunInterval, error) {
 	var found []jobs.RunInterval
 	counts := make(map[string]int)
 	for i := range h.runs {
@@ -344,7 +345,8 @@ func (h *history) RunIntervals(_ context.Context, f jobs.RunIntervalFilter) ([]j
 	return found, h.err
 }
 
-func (h *history) WaitSummaries(_ context.Context, from, until time.Time) ([]jobs.WaitSummary, error) {
+func (h *history) WaitSummaries(_ context.Context, from,
+	until time.Time) ([]jobs.WaitSummary, error) {
 	var found []jobs.WaitSummary
 	for _, b := range h.blocked {
 		if !b.Last.Before(from) && b.Last.Before(until) {

@@ -15,48 +15,46 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// actionPage is an action with a page of its own. Asked for, the page says what the action
-// would do, to what, and has a form; sent to the same address, the form does it
-// and leads to what it acted on.
+// actionPage is an action with a page. A GET describes the effect of the action and shows its form.
+// A POST of the form runs the action and redirects to its target.
 type actionPage[T any] struct {
 	template string
 	section  string
-	title    string   // where nothing more is known
-	params   []string // of its address
-	fields   []string // of its form, beside those that each has
-	// load asks for what the action would meet.
+	title    string   // if the store did not answer
+	params   []string // of the address
+	fields   []string // of the form, beside the common ones
+	// load queries what the action would affect.
 	load func(ctx context.Context, p snapshot) (T, error)
-	// form completes the form. Known is nil where the store could not say.
+	// form completes the form. Known is nil if the store did not answer.
 	form func(f *form, known *T)
 	do   func(ctx context.Context, a jobs.Action, sent url.Values) (outcome, error)
 }
 
-// outcome is where to go when an action is done, and what to say there.
+// outcome is the redirect after an action, and the notice to show there.
 type outcome struct{ location, notice string }
 
-// form is what an operator fills in. It has a key that was drawn when it was
-// first shown: however often it is sent, and through whichever replicas, the action
-// happens once.
+// form is the form of an action. Its idempotency key is drawn when the form is first shown, so the
+// action runs once however often the form is sent, and through any replicas.
 type form struct {
-	Title     string // where nothing is known that would make a better one
-	Action    string // the address that it is sent to, and that it is at
+	Title     string // if the template has no better one
+	Action    string // the address of the page, to which the form is sent
 	Key       string
 	Fields    []field
 	Button    string
-	Bad       bool // it takes something away
+	Bad       bool // the action is destructive
 	Back      string
 	Idle      bool   // there is nothing to do
-	Outdated  bool   // what was typed was written for another version than there is now
-	Verdict   string // on an action that failed: whether it was done
+	Outdated  bool   // the input was written for another version than the current one
+	Verdict   string // of a failed action: whether it was done
 	ErrorText string
 	Advice    string
 	Problems  []jobs.SpecProblem
 
-	sent url.Values // nil where the form was only asked for
-	err  error      // why it was not done
+	sent url.Values // nil for a GET
+	err  error      // why the action was not done
 }
 
-// field is one thing that may be filled in.
+// field is an input of a form.
 type field struct {
 	Name, Label, Hint string
 	Kind              string // line, text, check or hidden
@@ -64,17 +62,17 @@ type field struct {
 	Required          bool
 	Most              int  // characters
 	Rows              int  // of a text
-	Wrong             bool // it is what the trouble is about
+	Wrong             bool // the error is about this field
 }
 
-// actionView is the page of a deed.
+// actionView is the page of an action.
 type actionView[T any] struct {
 	Frame
 	Form form
-	Page *T // nil where nothing is known
+	Page *T // nil if nothing is known
 }
 
-// answerAction answers for a deed, whether it is asked for or sent.
+// answerAction answers the GET and the POST of an action.
 func answerAction[T any](s *Server, w http.ResponseWriter, r *http.Request, d actionPage[T]) {
 	if s.options.Operations == nil {
 		s.refuse(w, r, http.StatusNotImplemented, errNoActions.Error())
@@ -111,8 +109,7 @@ func answerAction[T any](s *Server, w http.ResponseWriter, r *http.Request, d ac
 	http.Redirect(w, r, done.location, http.StatusSeeOther)
 }
 
-// refusedForm returns the form again, with what was typed and why it was not
-// done.
+// refusedForm returns the form again, with its input and the error.
 func (s *Server) refusedForm(r *http.Request, sent url.Values, err error) (form, int) {
 	status, refused := refusedActionOf(err)
 	if status == 0 {
@@ -130,7 +127,7 @@ func (s *Server) refusedForm(r *http.Request, sent url.Values, err error) (form,
 	return f, status
 }
 
-// adviceOn says what to do about an action that was not done.
+// adviceOn says what to do after an error.
 func adviceOn(err error, status int) string {
 	switch {
 	case status == http.StatusServiceUnavailable:
@@ -152,7 +149,7 @@ func adviceOn(err error, status int) string {
 	return "Nothing was done. Mend what is named here and send the form again."
 }
 
-// showAction shows a deed's page, with a form that has been sent before or not.
+// showAction writes the page of an action. f is the form that was sent, or a new one.
 func showAction[T any](s *Server, w http.ResponseWriter, r *http.Request, d actionPage[T], f form,
 	status int) {
 	frame, err := s.frame(r, d.section, d.title, false)
@@ -162,7 +159,7 @@ func showAction[T any](s *Server, w http.ResponseWriter, r *http.Request, d acti
 	}
 	snap, known, asked, err := queryOrCached(s, r.Context(), frame.Address, &frame, d.load)
 	if err != nil && f.err == nil {
-		// of a form that was sent there is something to show in any case
+		// a form that was sent is shown again in any case
 		code := http.StatusNotFound
 		if bad := new(badRequest); errors.As(err, &bad) {
 			code = http.StatusBadRequest
@@ -187,8 +184,7 @@ func showAction[T any](s *Server, w http.ResponseWriter, r *http.Request, d acti
 	s.pages.write(w, s.log, status, d.template, actionView[T]{frame, f, known})
 }
 
-// readForm returns what a form sent: the key, a reason and its own fields, each
-// once.
+// readForm parses a form: the key, a reason and the fields, each at most once.
 func readForm(r *http.Request, fields []string) (url.Values, error) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil ||
 		kind != "application/x-www-form-urlencoded" {
@@ -219,7 +215,7 @@ func readForm(r *http.Request, fields []string) (url.Values, error) {
 	return r.PostForm, nil
 }
 
-// typed returns what was filled in, or what the form proposes.
+// typed returns the submitted value, or the proposed one for a new form.
 func (f *form) typed(name, proposed string) string {
 	if f.sent == nil {
 		return proposed
@@ -239,20 +235,20 @@ func (f *form) text(name, label, hint, proposed string, rows int, required bool)
 		Value: f.typed(name, proposed), Rows: rows, Required: required})
 }
 
-// check adds a box to tick. One that must be ticked is never ticked before.
+// check adds a checkbox. A required checkbox is never preset.
 func (f *form) check(name, label string, required bool) {
 	f.Fields = append(f.Fields, field{Name: name, Label: label, Kind: "check", Required: required})
 }
 
-// hidden adds what the page has shown.
+// hidden adds a value that the page has shown.
 func (f *form) hidden(name, value string) {
 	f.Fields = append(f.Fields, field{Name: name, Kind: "hidden", Value: value})
 }
 
-// renew draws another key: what is sent now is another action.
+// renew draws another key, so that the next submission is a new action.
 func (f *form) renew() { f.Key = uuid.NewString() }
 
-// mark marks the fields that the trouble is about.
+// mark marks the fields that the error is about.
 func (f *form) mark() {
 	var wrong []string
 	var params *jobs.ParamsError

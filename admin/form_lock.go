@@ -14,25 +14,23 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// releaseView is what a release by force would meet.
+// releaseView describes the effect of a forced release.
 type releaseView struct {
 	Resource string
-	Lock     *Lock         // the one to release
-	Held     []Lock        // all that its holder holds by the same claim
-	Others   []Lock        // further holders of the resource
-	Moved    bool          // the holder that was asked for holds it no more
-	Waiting  []jobs.Record // for the resource, the oldest first
+	Lock     *Lock         // the lock to release
+	Held     []Lock        // all locks of the holder's claim
+	Others   []Lock        // other holders of the resource
+	Moved    bool          // the requested holder no longer holds the resource
+	Waiting  []jobs.Record // for the resource, oldest first
 }
 
-// releasePath is the page that releases a resource from the holder with the
-// token.
+// releasePath returns the page that releases a resource of the holder with the token.
 func releasePath(resource string, token jobs.Token) string {
 	return address("/locks/release",
 		url.Values{"resource": {resource}, "holder": {fmt.Sprint(token)}})
 }
 
-// releasePage takes a lock away from its holder, if that is still the one that
-// was shown.
+// releasePage releases a lock, if its holder is still the one that was shown.
 func (s *Server) releasePage(w http.ResponseWriter, r *http.Request) {
 	p, err := readParams(r, "resource", "holder", "refresh")
 	var resource *locking.Resource
@@ -64,7 +62,7 @@ func (s *Server) releasePage(w http.ResponseWriter, r *http.Request) {
 				f.Idle = f.Idle || known.Lock == nil
 				if known.Lock != nil && fmt.Sprint(known.Lock.Token) != shown {
 					shown = fmt.Sprint(known.Lock.Token)
-					f.renew() // to take it from another holder is another action
+					f.renew() // releasing another holder is another action
 				}
 			}
 			f.hidden("token", shown)
@@ -101,8 +99,8 @@ func readToken(text string) (jobs.Token, error) {
 	return jobs.Token(n), nil
 }
 
-// releaseView returns the lock with the token; where that is gone, or none was
-// asked for, the one that is held for the longest.
+// releaseView returns the lock with the token. If it is gone, or the token is 0, it returns the
+// lock that has been held longest.
 func (r *reader) releaseView(ctx context.Context, resource locking.Resource,
 	token jobs.Token) (v releaseView, err error) {
 	v.Resource = resource.String()
@@ -131,7 +129,7 @@ func (r *reader) releaseView(ctx context.Context, resource locking.Resource,
 	return v, err
 }
 
-// resourceWords lists resources, as many as a sentence can hold.
+// resourceWords lists resources, as many as fit in a sentence.
 func resourceWords(list []Resource) string {
 	const most = 5
 	if len(list) == 0 {

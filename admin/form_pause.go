@@ -11,19 +11,19 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// maxCountedFirings is how many scheduled times of a pause are counted.
+// maxCountedFirings bounds the scheduled times of a pause that are counted.
 const maxCountedFirings = 100
 
-// pauseView is what a pause, or its end, would meet.
+// pauseView describes the effect of a pause or of its end.
 type pauseView struct {
 	Target         jobs.Target
-	Own            *jobs.Pause   // the target's, which stands
-	Others         []jobs.Pause  // that cover a job, too
+	Own            *jobs.Pause   // the active pause of the target
+	Others         []jobs.Pause  // other pauses that cover a job
 	ScheduledTimes []time.Time   // the next ones, of a job
 	Passed         int           // scheduled times of a job since its own pause began
-	Active         []jobs.Record // runs of a job that wait or run
-	Jobs           []string      // some of a group
-	More           int           // jobs of the group
+	Active         []jobs.Record // waiting or running runs of a job
+	Jobs           []string      // the first jobs of a group
+	More           int           // further jobs of the group
 }
 
 // MorePassed reports whether more scheduled times passed than were counted.
@@ -59,7 +59,7 @@ func (s *Server) resumeAllPage(w http.ResponseWriter, r *http.Request) {
 	s.resumePage(w, r, jobs.Target{Kind: jobs.TargetAll})
 }
 
-// pausePage keeps scheduled firings from starting.
+// pausePage pauses a job, a group or all jobs.
 func (s *Server) pausePage(w http.ResponseWriter, r *http.Request, target jobs.Target) {
 	answerAction(s, w, r, actionPage[pauseView]{
 		template: "pause.html", section: sectionOf(target),
@@ -168,7 +168,7 @@ func (r *reader) groupPause(ctx context.Context, v *pauseView) error {
 	return nil
 }
 
-// active returns the runs of a job that wait or run, the oldest first.
+// active returns the waiting and running runs of a job, oldest first.
 func (r *reader) active(ctx context.Context, job string) ([]jobs.Record, error) {
 	active, err := r.runs(ctx, jobs.RunFilter{Job: job,
 		States: []jobs.State{jobs.Waiting, jobs.Running}, Limit: jobs.MaxBatch})
@@ -176,7 +176,7 @@ func (r *reader) active(ctx context.Context, job string) ([]jobs.Record, error) 
 	return active, err
 }
 
-// targetPath is the page on which a pause is seen.
+// targetPath returns the page that shows a pause.
 func targetPath(t jobs.Target) string {
 	switch t.Kind {
 	case jobs.TargetJob:
@@ -204,7 +204,7 @@ func targetWords(t jobs.Target) string {
 	return "everything"
 }
 
-// actionPath is where the page of an action on a target is.
+// actionPath returns the page of an action on a target.
 func actionPath(action string, t jobs.Target) string {
 	switch t.Kind {
 	case jobs.TargetJob:

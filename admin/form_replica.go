@@ -11,11 +11,11 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// drainView is what a drain, or its end, would meet.
+// drainView describes the effect of a drain or of its end.
 type drainView struct {
 	Replica
 	Drain  bool
-	Others int // live replicas beside it that start runs
+	Others int // other live replicas that start runs
 }
 
 func (s *Server) drainPage(w http.ResponseWriter, r *http.Request)   { s.drainingPage(w, r, true) }

@@ -12,14 +12,14 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// cancelView is what a cancel would meet.
+// cancelView describes the effect of a cancellation.
 type cancelView struct {
 	jobs.Record
-	Locks   []Lock        // that it holds
-	Waiting []jobs.Record // for it, the oldest first
+	Locks   []Lock        // that the run holds
+	Waiting []jobs.Record // runs that wait for the run, oldest first
 }
 
-// cancelPage ends a run.
+// cancelPage cancels a run.
 func (s *Server) cancelPage(w http.ResponseWriter, r *http.Request) {
 	id, err := runID(r)
 	if err != nil {
@@ -64,7 +64,7 @@ func (r *reader) cancelView(ctx context.Context, id uuid.UUID) (v cancelView, er
 	return v, err
 }
 
-// waitingFor returns the runs that wait for what blocks says, the oldest first.
+// waitingFor returns the runs whose blocker matches blocks, oldest first.
 func (r *reader) waitingFor(ctx context.Context,
 	blocks func(jobs.Blocker) bool) ([]jobs.Record, error) {
 	waiting, err := r.runs(ctx, jobs.RunFilter{States: []jobs.State{jobs.Waiting},

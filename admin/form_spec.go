@@ -13,14 +13,14 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// specView is what is known of a job that is to be added, changed or removed.
+// specView describes a job to be added, changed or removed.
 type specView struct {
 	Job    string
-	Spec   *jobs.Spec    // nil for a new one, and where the job is not an added one
-	Active []jobs.Record // runs of it that wait or run, the oldest first
+	Spec   *jobs.Spec    // nil for a new job, and for a job that was not added at run time
+	Active []jobs.Record // its waiting and running runs, oldest first
 }
 
-// exampleJob is what the form for a new job begins with.
+// exampleJob is the initial text of the form for a new job.
 const exampleJob = `name: 
 schedule: "*/5 * * * *"
 handler: 
@@ -114,7 +114,7 @@ func (s *Server) removePage(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// specText returns the job as it was typed.
+// specText returns the submitted definition.
 func specText(sent url.Values) []byte {
 	return []byte(strings.ReplaceAll(sent.Get("job"), "\r\n", "\n"))
 }
@@ -128,7 +128,7 @@ func readVersion(text string) (int64, error) {
 	return version, nil
 }
 
-// spec returns a job that was added, nil where there is none of that name.
+// spec returns an added job, or nil if there is none with that name.
 func (r *reader) spec(ctx context.Context, name string) (*jobs.Spec, error) {
 	if r.ops == nil {
 		return nil, nil

@@ -13,12 +13,12 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// triggerView is what a trigger would meet.
+// triggerView describes the effect of a trigger.
 type triggerView struct {
 	Job    Job
-	Active []jobs.Record // runs of the job that wait or run, the oldest first
-	Held   []Lock        // by others, which the job wants
-	Again  *jobs.Record  // the run that is run again, if one is
+	Active []jobs.Record // waiting and running runs of the job, oldest first
+	Held   []Lock        // locks of others on resources of the job
+	Again  *jobs.Record  // the run to repeat, or nil
 }
 
 // triggerPage adds a run of a job.
@@ -40,7 +40,7 @@ func (s *Server) triggerPage(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// againPage adds a run of the job of a run that has ended, with its params.
+// againPage adds a run with the job and params of a run that has ended.
 func (s *Server) againPage(w http.ResponseWriter, r *http.Request) {
 	id, err := runID(r)
 	if err != nil {
@@ -101,8 +101,8 @@ func (r *reader) triggerView(ctx context.Context, name string) (v triggerView, e
 	return v, nil
 }
 
-// conflictsWith reports whether a lock keeps one of the requests waiting. Of slots
-// it does not know.
+// conflictsWith reports whether a lock blocks one of the requests. It ignores conflicts between
+// slots, whose free number it does not know.
 func conflictsWith(requests []locking.Request, lock Lock) bool {
 	for _, request := range requests {
 		exclusive := request.Mode == locking.Exclusive || lock.Mode == locking.Exclusive
@@ -139,7 +139,7 @@ func triggerForm(f *form, known *triggerView) {
 	}
 }
 
-// triggered adds the run. The form's key is the run's.
+// triggered adds the run. The form's key becomes the run's key.
 func (s *Server) triggered(ctx context.Context, a jobs.Action, job string,
 	sent url.Values) (outcome, error) {
 	request := jobs.TriggerRequest{Job: job, Key: a.Key, EvenPaused: sent.Get("even_paused") != ""}

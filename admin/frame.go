@@ -24,38 +24,38 @@ func sections() []section {
 	}
 }
 
-// Frame is what every page shows around its own content.
+// Frame is the part that all pages share.
 type Frame struct {
 	Title    string
-	Section  string    // the path of its entry in the navigation
-	Address  string    // of the page itself, to ask again
-	JSONPath string    // the same as JSON
-	Now      time.Time // by the store's clock; zero where no state is known
+	Section  string    // path of the current navigation entry
+	Address  string    // of the page itself, for refreshes
+	JSONPath string    // address of the same data as JSON
+	Now      time.Time // by the store's clock; zero if no state is known
 	Status   Status
 	ServedBy ServedBy
 	Account  Identity
-	Actions  bool          // they may act here
-	Notice   *notice       // of what they have done, if this page follows an action
+	Actions  bool          // the viewer may act
+	Notice   *notice       // the result of an action, if this page follows one
 	Error    string        // why the store did not answer
-	Stale    bool          // it did not: what is shown is the last state known
-	Age      time.Duration // of that
-	Refresh  int           // seconds after which the page asks again; 0: it does not
-	Every    int           // of a page that may; 0: none does
-	Still    string        // the address of the page that does not ask again
-	Events   string        // where it hears that it should; "": nowhere
-	Fields   bool          // it has some to fill in: it must not reload under somebody's hands
+	Stale    bool          // the page is a cached copy, because the store did not answer
+	Age      time.Duration // of the cached copy
+	Refresh  int           // refresh interval in seconds, or 0
+	Every    int           // refresh interval if the viewer had not stopped it, or 0
+	Still    string        // address of the page without refreshes
+	Events   string        // address of the event stream, or ""
+	Fields   bool          // the page has input fields, so it must not reload by itself
 }
 
 // Known reports whether there is any state to show.
 func (f Frame) Known() bool { return !f.Now.IsZero() }
 
-// view is a page as its template sees it.
+// view is the data of a template.
 type view[T any] struct {
 	Frame
-	Page *T // nil where nothing is known of it
+	Page *T // nil if nothing is known
 }
 
-// snapshot is what every page asks of the store, beside its own content.
+// snapshot is the state that every page needs beside its own content.
 type snapshot struct {
 	now      time.Time
 	replicas []Replica
@@ -76,24 +76,24 @@ func (r *reader) snapshot(ctx context.Context) (p snapshot, err error) {
 	return p, nil
 }
 
-// page says how one page is made. Its parameters have been read before: what
-// load asks is the store.
+// page describes how a page is made. Its parameters are parsed before, so load only queries the
+// store.
 type page[T any] struct {
 	template string
 	section  string
 	title    string
-	jsonPath string       // "": as the page, under /api/v1
-	live     bool         // asks again by itself
-	fields   bool         // has some to fill in
-	topics   []jobs.Topic // what it shows; none: everything
+	jsonPath string       // "": the page's address under /api/v1
+	live     bool         // refreshes itself
+	fields   bool         // has input fields
+	topics   []jobs.Topic // topics that the page shows; none: all
 	load     func(ctx context.Context, p snapshot) (T, error)
-	// complete adds what only the server knows, and returns what the status is
-	// judged by, where that is more than every page has. May be nil.
+	// complete adds what only the server knows. It returns the overview for the status, or nil if
+	// the snapshot suffices. It may be nil.
 	complete func(*T, *Frame) *Overview
 }
 
-// show answers with a page. While the store does not answer, that is the page
-// as this replica saw it last, marked stale.
+// show writes a page. If the store does not answer, it writes the copy that this replica cached
+// last, marked as stale.
 func show[T any](s *Server, w http.ResponseWriter, r *http.Request, p page[T]) {
 	f, err := s.frame(r, p.section, p.title, p.live)
 	if err != nil {
@@ -104,7 +104,7 @@ func show[T any](s *Server, w http.ResponseWriter, r *http.Request, p page[T]) {
 		f.JSONPath = "/api/v1" + f.Address
 	}
 	if f.Fields = p.fields; f.Refresh > 0 {
-		// as topics stand before the store is asked
+		// the position before the store is queried
 		f.Events = s.eventsAddress(r.Context(), p.topics)
 	}
 	snap, content, status, err := queryOrCached(s, r.Context(), f.Address, &f, p.load)
@@ -129,9 +129,8 @@ func show[T any](s *Server, w http.ResponseWriter, r *http.Request, p page[T]) {
 	s.pages.write(w, s.log, status, p.template, view[T]{f, content})
 }
 
-// queryOrCached asks a question together with the pulse, or returns what it was
-// answered last. Mistakes of the caller are returned; that the store does not
-// answer is noted in the frame.
+// queryOrCached runs load with a snapshot, or returns the cached result if the store does not
+// answer. It returns errors of the caller, and notes errors of the store in the frame.
 func queryOrCached[T any](s *Server, ctx context.Context, key string, f *Frame,
 	load func(context.Context, snapshot) (T, error)) (snapshot, *T, int, error) {
 	var snap snapshot
@@ -159,12 +158,12 @@ func queryOrCached[T any](s *Server, ctx context.Context, key string, f *Frame,
 	if !ok {
 		return snapshot{}, nil, http.StatusServiceUnavailable, nil
 	}
-	f.Stale, f.Age, f.Actions = true, age, false // no action can be done now
+	f.Stale, f.Age, f.Actions = true, age, false // the store accepts no actions now
 	copied := *last
 	return snap, &copied, http.StatusServiceUnavailable, nil
 }
 
-// frame begins the frame of a page. Every page takes refresh=off.
+// frame begins the frame of a page. Every page accepts refresh=off.
 func (s *Server) frame(r *http.Request, section, title string, live bool) (Frame, error) {
 	query := r.URL.Query()
 	refresh := query["refresh"]
@@ -187,7 +186,7 @@ func (s *Server) frame(r *http.Request, section, title string, live bool) (Frame
 	return f, nil
 }
 
-// address puts a path and a query together.
+// address joins a path and a query.
 func address(path string, query url.Values) string {
 	if len(query) == 0 {
 		return path
@@ -197,8 +196,8 @@ func address(path string, query url.Values) string {
 
 // Status is the state of the cluster in words.
 type Status struct {
-	Parts    []StatusPart // those with trouble first
-	Problems []Problem    // the worst first
+	Parts    []StatusPart // worst first
+	Problems []Problem    // worst first
 }
 
 // StatusPart is the state of one part of the cluster.
@@ -208,7 +207,7 @@ type StatusPart struct {
 	Text string
 }
 
-// Mood is the worst of what is known.
+// Mood returns the worst mood of all parts and problems.
 func (s Status) Mood() string {
 	worst := "calm"
 	for _, p := range s.Problems {
@@ -220,10 +219,10 @@ func (s Status) Mood() string {
 	return worst
 }
 
-// Alarms returns the problems to show before anything else.
+// Alarms returns the problems with the severity alarm.
 func (s Status) Alarms() []Problem { return s.of(Alarm) }
 
-// Notices returns the other problems.
+// Notices returns the problems with the severity notice.
 func (s Status) Notices() []Problem { return s.of(Notice) }
 
 func (s Status) of(severity Severity) []Problem {
@@ -232,7 +231,7 @@ func (s Status) of(severity Severity) []Problem {
 	})
 }
 
-// status judges what is known of the cluster.
+// status returns the status of the cluster.
 func (s *Server) status(o *Overview) Status {
 	parts := []StatusPart{{s.options.storeName(), "calm", "answers"}}
 	if o.Error != "" {

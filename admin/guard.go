@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// contentPolicy allows the page its own stylesheet, scripts, icon, forms and
-// questions, each as a file or an address of ours, and nothing else.
+// contentPolicy allows stylesheets, scripts, images, forms and requests of this server, and nothing
+// else.
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; " +
 	"connect-src 'self'; " +
 	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -20,8 +20,8 @@ func secureHeaders(next http.Handler) http.Handler {
 		h.Set("Content-Security-Policy", contentPolicy)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("X-Frame-Options", "DENY")
-		// Not no-referrer: with that, browsers send their own forms with the
-		// origin null, which without Sec-Fetch-Site looks like another site.
+		// The policy is not no-referrer: with it, browsers send forms with the origin null, which
+		// without Sec-Fetch-Site looks like another site.
 		h.Set("Referrer-Policy", "same-origin")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
@@ -30,10 +30,9 @@ func secureHeaders(next http.Handler) http.Handler {
 	})
 }
 
-// guardHost refuses names that are nobody's: otherwise any web page could point
-// a name of its own at this address and use it through the operator's browser.
-// An address can't be pointed elsewhere, and is refused only while everybody
-// is let in.
+// guardHost refuses unknown host names. Otherwise a web page could point a name of its own at this
+// address and use it through the operator's browser. A literal address cannot be pointed elsewhere,
+// so it is refused only on a server without users.
 func (s *Server) guardHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := strings.ToLower(strings.TrimSuffix(hostOnly(r.Host), "."))
@@ -51,7 +50,7 @@ func (s *Server) guardHost(next http.Handler) http.Handler {
 	})
 }
 
-// hostOnly returns a Host header's name or address without port and brackets.
+// hostOnly returns a Host header without port and brackets.
 func hostOnly(hostport string) string {
 	if host, _, err := net.SplitHostPort(hostport); err == nil {
 		return host
@@ -68,7 +67,7 @@ func isLoopback(host string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// recoverPanics answers 500 in words: the page is never blank.
+// recoverPanics answers 500 with a text after a panic.
 func (s *Server) recoverPanics(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// healthz says that this process answers.
+// healthz reports that the process answers.
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 	writePlain(w, http.StatusOK, "ok")
 }
 
-// readyz says whether this replica can start runs, or in one line why not. The
-// line may name servers, and is not for strangers.
+// readyz reports whether this replica can start runs, or why not. The reason may name servers, so
+// only known identities get it.
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	if err := s.ready(r.Context()); err != nil {
 		line := "not ready"
@@ -39,7 +39,7 @@ func (s *Server) ready(ctx context.Context) error {
 func writePlain(w http.ResponseWriter, status int, line string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, line+"\n") // a client that went away is no concern
+	_, _ = io.WriteString(w, line+"\n") // the client may be gone
 }
 
 // oneLine returns s on one line, cut to at most n characters.

@@ -11,8 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// Changes tells that something has changed in the cluster. jobs.Store
-// implements it.
+// Changes reports changes in the cluster. jobs.Store implements it.
 type Changes interface {
 	jobs.Marked
 	// Listen is as in jobs.Control.
@@ -20,19 +19,19 @@ type Changes interface {
 }
 
 const (
-	// pollInterval is how often the store is asked where topics stand. The question
-	// is the same however many watch.
+	// pollInterval is how often the hub queries the positions of all topics. The query does not
+	// depend on the number of streams.
 	pollInterval = time.Second
-	// minGap is between two actions that are changed of: of many, one is told.
+	// minGap is the minimum time between two notifications of actions.
 	minGap = 100 * time.Millisecond
-	// lingerTime is how long the hub listens on when nobody watches any more: who
-	// goes from page to page comes back at once.
+	// lingerTime is how long the hub goes on after the last stream has ended, because a user who
+	// changes pages reconnects at once.
 	lingerTime = 10 * time.Second
-	// maxStreams bounds the streams of a replica, well below maxConnections:
-	// streams keep theirs.
+	// maxStreams bounds the streams of a replica. It is well below maxConnections, because each
+	// stream occupies a connection.
 	maxStreams = 128
 
-	relistenDelay    = time.Second // after listening ended, at first
+	relistenDelay    = time.Second // initial delay after Listen returned
 	maxRelistenDelay = 30 * time.Second
 )
 
@@ -41,14 +40,13 @@ var (
 	errClosing     = errors.New("this replica is shutting down")
 )
 
-// hub learns what changes in the cluster, and tells the streams of this replica.
-// It asks and listens only while there are any. Operators' acts are changed of at
-// once, everything else is found by asking for marks.
+// hub detects changes in the cluster and notifies the streams of this replica. It works only while
+// there are streams. Listen reports operators' actions at once. Polling finds all other changes.
 type hub struct {
 	source    Changes
 	query     func(ctx context.Context, load func(ctx context.Context) error) error
-	changed   chan struct{} // holds a value when somebody has acted
-	listening chan struct{} // holds a value when listening has begun
+	changed   chan struct{} // holds a value after an action
+	listening chan struct{} // holds a value after Listen has begun
 
 	ctx   context.Context // ends with close
 	close context.CancelCauseFunc
@@ -56,19 +54,19 @@ type hub struct {
 
 	mu      sync.Mutex
 	streams map[*stream]bool
-	left    time.Time // when the last one did
+	left    time.Time // when the last stream ended
 	running bool
-	latest  position // as last asked
+	latest  position // as of asked
 	asked   time.Time
 }
 
-// stream is somebody who watches some topics.
+// stream is a subscription of a client to topics.
 type stream struct {
 	topics []jobs.Topic
-	wake   chan struct{} // holds a value when there is news
+	wake   chan struct{} // holds a value if there are changed topics
 
-	// Guarded by the hub's mu. What is not taken yet is kept by topic: who reads
-	// slowly has no queue.
+	// Guarded by the hub's mu. Pending changes are kept as a set of topics, so a slow client has no
+	// queue.
 	seen position
 	news []jobs.Topic
 }
@@ -83,8 +81,8 @@ func newHub(source Changes, query func(ctx context.Context,
 	return h
 }
 
-// join adds a stream that has seen the topics as they stood at since. It is told
-// of everything that has changed since then.
+// join adds a stream that has seen the topics up to since. It is notified of every change after
+// that.
 func (h *hub) join(topics []jobs.Topic, since position) (*stream, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -110,7 +108,7 @@ func (h *hub) leave(st *stream) {
 	h.left = time.Now()
 }
 
-// take returns what the stream is to be told, and where topics stand with that.
+// take returns the changed topics of the stream, and their position.
 func (h *hub) take(st *stream) ([]jobs.Topic, position) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -119,8 +117,8 @@ func (h *hub) take(st *stream) ([]jobs.Topic, position) {
 	return news, st.seen
 }
 
-// position is where topics stood when it was called, or a little before; nil
-// where that can't be asked.
+// position returns a recent position of the topics, at most pollInterval old, or nil if the store
+// can't be queried.
 func (h *hub) position(ctx context.Context) position {
 	h.mu.Lock()
 	latest, recent := h.latest, time.Since(h.asked) < pollInterval
@@ -134,15 +132,15 @@ func (h *hub) position(ctx context.Context) position {
 	return latest
 }
 
-// stop ends all streams, and returns when nothing of the hub goes on.
+// stop ends all streams, and returns when the hub's goroutines have ended.
 func (h *hub) stop() {
 	h.mu.Lock()
 	h.close(errClosing)
-	h.mu.Unlock() // nobody joins any more
+	h.mu.Unlock() // from here on join fails
 	h.done.Wait()
 }
 
-// run goes on until nobody has watched for a while.
+// run polls until there have been no streams for lingerTime.
 func (h *hub) run() {
 	ctx, cancel := context.WithCancel(h.ctx)
 	var listener sync.WaitGroup
@@ -161,9 +159,9 @@ func (h *hub) run() {
 	}
 }
 
-// waitForPoll tells of actions until it is time to look: after a while, and at once when
-// listening begins, because nobody hears an action between the last look and that.
-// It returns false when ctx ended before.
+// waitForPoll sends notifications of actions until the next poll. It returns at once when Listen
+// begins, because an action between the last poll and that would be missed. It returns false when
+// ctx ends.
 func (h *hub) waitForPoll(ctx context.Context, until <-chan time.Time) bool {
 	for {
 		select {
@@ -180,7 +178,7 @@ func (h *hub) waitForPoll(ctx context.Context, until <-chan time.Time) bool {
 	}
 }
 
-// keepRunning reports whether following goes on; it is called by run alone.
+// keepRunning reports whether run goes on. Only run calls it.
 func (h *hub) keepRunning() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -188,13 +186,13 @@ func (h *hub) keepRunning() bool {
 	return h.running
 }
 
-// listen hears of actions at once. What is missed while it can't is found by asking.
+// listen reports actions at once. Polling finds those that it misses.
 func (h *hub) listen(ctx context.Context) {
 	for delay := relistenDelay; ctx.Err() == nil; delay = min(2*delay, maxRelistenDelay) {
 		var listens atomic.Bool
 		begun := time.Now()
 		_ = h.source.Listen(ctx, func() {
-			// why it ended is logged by the replica, which listens too
+			// the replica, which also listens, logs the error
 			if listens.Swap(true) {
 				signal(h.changed)
 			} else {
@@ -208,7 +206,7 @@ func (h *hub) listen(ctx context.Context) {
 	}
 }
 
-// signal puts a value into a channel that holds one, unless it has one already.
+// signal puts a value into a channel of capacity one, unless it is full.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -225,15 +223,15 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// hasStreams reports whether there is anybody to tell.
+// hasStreams reports whether the hub has any streams.
 func (h *hub) hasStreams() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.streams) > 0
 }
 
-// poll asks where topics stand. Where that can't be asked nothing is told: pages
-// query again by themselves, and say so.
+// poll queries the positions of the topics. If the query fails nobody is notified; pages refresh by
+// themselves and report the error.
 func (h *hub) poll(ctx context.Context) {
 	var marks jobs.Marks
 	err := h.query(ctx, func(ctx context.Context) (err error) {
@@ -245,8 +243,8 @@ func (h *hub) poll(ctx context.Context) {
 	}
 }
 
-// notify tells each stream which of its topics have changed; a nil position is
-// that all may have.
+// notify marks the changed topics of each stream. A nil position means that all topics may have
+// changed.
 func (h *hub) notify(now position) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -5,45 +5,45 @@ import (
 	"net/http"
 )
 
-// Role is what somebody may do.
+// Role is a set of permissions.
 type Role string
 
 // The roles.
 const (
 	Viewer   Role = "viewer"   // reads
 	Operator Role = "operator" // reads and acts
-	Scraper  Role = "metrics"  // reads the metrics and nothing else; for tokens only
+	Scraper  Role = "metrics"  // reads only the metrics; for tokens
 )
 
 func (r Role) known() bool { return r == Viewer || r == Operator }
 
-// Identity is who sends a request.
+// Identity is the sender of a request.
 type Identity struct {
-	Name string // "" where the server has no users, and so everybody is let in
-	Role Role   // "" for a stranger
+	Name string // "" on a server without users
+	Role Role   // "" without proof of identity
 	By   Proof
 }
 
-// Proof is how somebody is known.
+// Proof is how the sender was identified.
 type Proof string
 
 // The proofs.
 const (
-	ByPassword Proof = "password" // signed in, and has the cookie that says so
+	ByPassword Proof = "password" // a cookie of a sign-in
 	ByToken    Proof = "token"
 	ByProxy    Proof = "proxy"
-	ByLoopback Proof = "loopback" // nobody is told apart
+	ByLoopback Proof = "loopback" // the server has no users
 )
 
-// unauthenticated reports whether the request showed nothing to be known by.
+// unauthenticated reports whether the request had no proof of identity.
 func (i Identity) unauthenticated() bool { return i.Role == "" }
 
-// SignsOut reports whether there is a sign-in of ours to end.
+// SignsOut reports whether there is a sign-in that can be ended here.
 func (i Identity) SignsOut() bool { return i.By == ByPassword }
 
 type identityKey struct{}
 
-// identityOf returns who sent a request that was admitted.
+// identityOf returns the sender of a request that was admitted.
 func identityOf(r *http.Request) Identity {
 	identity, _ := r.Context().Value(identityKey{}).(Identity)
 	return identity

@@ -17,15 +17,15 @@ import (
 const (
 	defaultJobs   = 100
 	pageJobs      = 50
-	stripOutcomes = 20 // of each job of a list
+	stripOutcomes = 20 // per job of a list
 )
 
-// Job is one entry of the cron table.
+// Job is an entry of the cron table.
 type Job struct {
 	Name        string      `json:"name"`
-	Description string      `json:"description,omitempty"` // what it is for, in a sentence
+	Description string      `json:"description,omitempty"` // one sentence
 	Group       string      `json:"group,omitempty"`
-	Priority    int         `json:"priority,omitempty"` // 1 to 9, of which 9 goes first
+	Priority    int         `json:"priority,omitempty"` // 1 to 9; 9 is the highest
 	Source      jobs.Source `json:"source,omitempty"`
 	Schedule    string      `json:"schedule"`
 	Words       string      `json:"schedule_in_words"`
@@ -34,16 +34,16 @@ type Job struct {
 	Resources   []Resource  `json:"resources"`
 	Recover     bool        `json:"recover,omitempty"`
 	Version     int64       `json:"version"`
-	// it was added at run time, and removed: it fires no more
+	// the job was added at run time and is removed now
 	Removed bool         `json:"removed,omitempty"`
-	Pauses  []jobs.Pause `json:"pauses,omitempty"` // that cover it now
-	// null where it is never due, or unknown to this replica
+	Pauses  []jobs.Pause `json:"pauses,omitempty"` // pauses that cover the job now
+	// null if there is none, or if this replica does not know the job
 	NextScheduledAt *time.Time     `json:"next_scheduled_at"`
-	LastRun         *jobs.Record   `json:"last_run"` // the last that ended
-	Outcomes        []jobs.Outcome `json:"outcomes"` // the youngest first
+	LastRun         *jobs.Record   `json:"last_run"` // the last run that ended
+	Outcomes        []jobs.Outcome `json:"outcomes"` // newest first
 }
 
-// Resource is what a job locks while it runs.
+// Resource is a resource that a job locks while it runs.
 type Resource struct {
 	Resource string       `json:"resource"`
 	Mode     locking.Mode `json:"mode"`
@@ -55,7 +55,7 @@ func jobParams() []string {
 	return []string{"text", "group", "state", "source", "paused", "limit", "after", "before"}
 }
 
-// jobCursors go by name.
+// jobCursors page by name.
 func jobCursors() cursors { return cursors{next: "after", previous: "before"} }
 
 func (s *Server) jobsJSON(w http.ResponseWriter, r *http.Request) {
@@ -74,7 +74,7 @@ func (s *Server) jobsJSON(w http.ResponseWriter, r *http.Request) {
 		}
 		list, err := s.reader.jobs(ctx, now, filter)
 		if err == nil && len(list) > 0 {
-			full := len(list) == filter.Limit // and so there may be more
+			full := len(list) == filter.Limit // there may be more
 			back := filter.Before != "" && filter.After == ""
 			setLinks(w, p.pager(r.URL.EscapedPath(), jobCursors(), list[0].Name,
 				list[len(list)-1].Name, back || full, filter.After != "" || back && full))
@@ -91,10 +91,10 @@ type jobsView struct {
 	Filter jobFields
 }
 
-// jobFields are the fields of the form, as they were filled in.
+// jobFields are the submitted fields of the filter.
 type jobFields struct{ Text, Group, State, Source, Paused string }
 
-// Any reports whether the list is narrowed.
+// Any reports whether a filter is set.
 func (f jobFields) Any() bool { return f != jobFields{} }
 
 // AllStates lists the states for the form.
@@ -120,7 +120,8 @@ func (s *Server) jobsPage(w http.ResponseWriter, r *http.Request) {
 				return v, fmt.Errorf("groups: %w", err)
 			}
 			asked := filter
-			asked.Limit = min(filter.Limit+1, jobs.MaxBatch) // one more says whether there are more
+			// one extra row shows whether there is another page
+			asked.Limit = min(filter.Limit+1, jobs.MaxBatch)
 			list, err := s.reader.jobs(ctx, snap.now, asked)
 			if err != nil {
 				return v, err
@@ -135,7 +136,7 @@ func (s *Server) jobsPage(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// jobFilter reads the parameters of a list of jobs.
+// jobFilter parses the parameters of a list of jobs.
 func (p params) jobFilter(limit int) (f jobs.JobFilter, err error) {
 	for name, field := range map[string]*string{"text": &f.Text, "group": &f.Group,
 		"after": &f.After, "before": &f.Before} {
@@ -165,7 +166,7 @@ func (p params) jobFilter(limit int) (f jobs.JobFilter, err error) {
 	return f, err
 }
 
-// jobs returns jobs by name, with their next scheduled time by this replica's table.
+// jobs returns jobs by name, with the next scheduled time from this replica's cron table.
 func (r *reader) jobs(ctx context.Context, now time.Time, f jobs.JobFilter) ([]Job, error) {
 	views, err := r.store.ListJobs(ctx, f)
 	if err != nil {
@@ -212,8 +213,8 @@ func newJob(v jobs.JobView, outcomes []jobs.Outcome) Job {
 	return job
 }
 
-// scheduleWords says a schedule in words, or as it is written where this
-// version can't read it: a newer one may have written it.
+// scheduleWords describes a schedule in words. It returns the text itself if this version can't
+// parse it, because a newer version may have written it.
 func scheduleWords(text, zone string) string {
 	if text == "" {
 		return schedule.Schedule{}.Describe()
@@ -229,7 +230,8 @@ func scheduleWords(text, zone string) string {
 	return parsed.Describe()
 }
 
-// scheduledTimesOf returns the next scheduled times of a job by this replica's table, at most n.
+// scheduledTimesOf returns at most n scheduled times of a job after from, by this replica's cron
+// table.
 func (r *reader) scheduledTimesOf(job string, from time.Time, n int) []time.Time {
 	if r.scheduledTimes == nil {
 		return nil
@@ -249,7 +251,7 @@ func (r *reader) now(ctx context.Context) (time.Time, error) {
 	return now.UTC(), nil
 }
 
-// resourcesOf lists what requests lock, the job's own name left out.
+// resourcesOf returns the resources of the requests, without the job's own name.
 func resourcesOf(requests []locking.Request) []Resource {
 	resources := make([]Resource, 0, len(requests))
 	for _, request := range requests {
@@ -261,7 +263,7 @@ func resourcesOf(requests []locking.Request) []Resource {
 	return resources
 }
 
-// Covered names what is paused, of the pauses that cover the job.
+// Covered names the targets of the pauses that cover the job.
 func (j Job) Covered() string {
 	var targets []string
 	for _, p := range j.Pauses {

@@ -16,22 +16,23 @@ import (
 
 const (
 	nextScheduledTimes = 10
-	plottedRuns        = 100 // runs, in the plot of durations
+	plottedRuns        = 100 // runs in the plot of durations
 	recentOfJob        = 20
 	talliedSince       = 30 * 24 * time.Hour
 )
 
-// JobDetail is a job and what has become of it.
+// JobDetail is a job with its runs and statistics.
 type JobDetail struct {
 	Job
-	ScheduledTimes []time.Time `json:"next_scheduled_times"` // by this replica's table
-	// runs that wait or run, the oldest first
+	ScheduledTimes []time.Time `json:"next_scheduled_times"` // by this replica's cron table
+	// waiting and running runs, oldest first
 	Active []jobs.Record `json:"active"`
-	Recent []jobs.Record `json:"recent"` // the last runs, the youngest first
-	// how the runs of the last 30 days ended, the most frequent first
-	Tallies []jobs.Tally    `json:"outcomes_30_days"`
-	Saved   json.RawMessage `json:"saved_state,omitempty"` // what its runs keep for the next
-	// it was added a moment ago, and no replica has taken it up yet
+	Recent []jobs.Record `json:"recent"` // last runs, newest first
+	// outcomes of the last 30 days, most frequent first
+	Tallies []jobs.Tally `json:"outcomes_30_days"`
+	// state that its runs save for the next run
+	Saved json.RawMessage `json:"saved_state,omitempty"`
+	// the job was just added, and no replica has registered it yet
 	Pending bool `json:"pending,omitempty"`
 }
 
@@ -114,16 +115,15 @@ func (r *reader) job(ctx context.Context, now time.Time, name string) (d JobDeta
 	return d, nil
 }
 
-// storable reports whether a name can be that of a job: no store can look for
-// others.
+// storable reports whether a store can look for the name.
 func storable(name string) bool { return utf8.ValidString(name) && !strings.ContainsRune(name, 0) }
 
-// Strip returns the outcomes that the strip shows.
+// Strip returns the outcomes of the strip.
 func (d *JobDetail) Strip() []jobs.Outcome {
 	return d.Outcomes[:min(len(d.Outcomes), stripOutcomes)]
 }
 
-// Ended returns how many runs the tallies count.
+// Ended returns the number of runs in the tallies.
 func (d *JobDetail) Ended() (n int) {
 	for _, t := range d.Tallies {
 		n += t.Runs
@@ -131,7 +131,7 @@ func (d *JobDetail) Ended() (n int) {
 	return n
 }
 
-// Paused reports whether the job has a pause of its own.
+// Paused reports whether the job itself is paused.
 func (d *JobDetail) Paused() bool {
 	return slices.ContainsFunc(d.Pauses, func(p jobs.Pause) bool {
 		return p.Target.Kind == jobs.TargetJob

@@ -7,16 +7,16 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// Locks returns every lock by resource, those on job names left out, with what
-// stage1 says of each; a nil stage1 is off. It is what the API serves, for a
-// command line.
+// Locks returns all locks by resource, without those on job names, each with the state of its
+// advisory lock. A nil advisory means that there are none. It is the API's answer, for a command
+// line.
 func Locks(ctx context.Context, store jobs.History, advisory Advisory) ([]Lock, error) {
 	set, err := newReader(Options{Store: store, Advisory: advisory}).locks(ctx)
 	return set.locks, err
 }
 
-// Jobs returns every job by name, with its next scheduled time by scheduled times, which is as in
-// Options and may be nil. It is what the API serves, for a command line.
+// Jobs returns all jobs by name with their next scheduled time. The function scheduledTimes is as
+// in Options and may be nil. It is the API's answer, for a command line.
 func Jobs(ctx context.Context, store jobs.History,
 	scheduledTimes func(job string, from time.Time, n int) []time.Time) ([]Job, error) {
 	r := newReader(Options{Store: store, ScheduledTimes: scheduledTimes})

@@ -12,26 +12,26 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// AdvisoryState is what stage 1 says about a lock that the store has granted.
+// AdvisoryState compares the advisory lock in memcached with a lock that the store granted.
 type AdvisoryState string
 
-// The answers of stage 1.
+// The states of an advisory lock.
 const (
 	AdvisoryHeld AdvisoryState = "held" // by the same run
-	// by nobody: its memory was lost, or it was passed over
+	// by nobody: memcached lost it, or the run did not take it
 	AdvisoryMissing AdvisoryState = "missing"
-	AdvisoryOther   AdvisoryState = "other" // by somebody else
-	// there is none, or it does not take locks of this mode
+	AdvisoryOther   AdvisoryState = "other" // by another run
+	// there is no memcached, or it takes no locks of this mode
 	AdvisoryOff     AdvisoryState = "off"
-	AdvisoryUnknown AdvisoryState = "unknown" // it could not be asked
+	AdvisoryUnknown AdvisoryState = "unknown" // memcached did not answer
 )
 
-// Lock is one resource that a run holds, or a program that schedules nothing:
-// its holder has what it calls itself, which may have neither job nor run.
+// Lock is a resource that a run holds. A program that uses locks without jobs may also hold it;
+// then the holder has neither job nor run.
 type Lock struct {
 	Resource  string        `json:"resource"`
 	Mode      locking.Mode  `json:"mode"`
-	Slots     int           `json:"slots,omitempty"` // how many the resource has
+	Slots     int           `json:"slots,omitempty"` // number of slots of the resource
 	Holder    locking.Owner `json:"holder"`
 	Token     jobs.Token    `json:"token"`
 	Since     time.Time     `json:"since"`
@@ -39,10 +39,10 @@ type Lock struct {
 	Advisory  AdvisoryState `json:"advisory_lock"`
 
 	resource locking.Resource
-	other    locking.Holder // access stage 1 names, if it is somebody else
+	other    locking.Holder // the holder in memcached, if it is another one
 }
 
-// lockSet is every lock at one moment, and why stage 1 could not be asked.
+// lockSet is all locks at one time, and the error of the query of memcached.
 type lockSet struct {
 	locks    []Lock // on resources
 	own      []Lock // on job names, which only explain why a run waits
@@ -59,7 +59,7 @@ func (s *Server) locksJSON(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// locks returns every lock by resource.
+// locks returns all locks by resource.
 func (r *reader) locks(ctx context.Context) (lockSet, error) {
 	set, err := r.grants(ctx)
 	if err != nil {
@@ -69,8 +69,8 @@ func (r *reader) locks(ctx context.Context) (lockSet, error) {
 	if !slices.ContainsFunc(set.locks, Lock.doubtful) {
 		return set, nil
 	}
-	// Stage 1 was asked after the store: a run that ended in between looks
-	// as if it had lost its lock. Only what still stands counts.
+	// Memcached was queried after the store, so a run that ended in between looks as if it had lost
+	// its advisory lock. Only locks that the store still has count.
 	again, err := r.grants(ctx)
 	if err != nil {
 		return lockSet{}, err
@@ -122,8 +122,7 @@ func (r *reader) grants(ctx context.Context) (lockSet, error) {
 	return set, nil
 }
 
-// compare puts beside each lock what stage 1 says; its error is no reason to
-// withhold the locks.
+// compare sets the advisory state of each lock. Its error is no reason to withhold the locks.
 func (r *reader) compare(ctx context.Context, locks []Lock) error {
 	var asked []locking.Resource
 	for _, lock := range locks {

@@ -9,32 +9,33 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// What the page shows of each node.
+// The number of holders and waiters that the page shows per node.
 const (
 	shownWaiters = 8
 	shownHolders = 20 // a semaphore may have many
 )
 
-// lockNode is a resource, or what lies above some.
+// lockNode is a resource, or an ancestor of resources.
 type lockNode struct {
-	Name     string        `json:"name"` // beneath its parent
-	Resource string        `json:"resource"`
-	Kind     locking.Kind  `json:"kind"`
-	State    Holding       `json:"state"`
-	Locks    []Lock        `json:"locks,omitempty"`   // its own, or those above that cover it
-	Waiting  []jobs.Record `json:"waiting,omitempty"` // for it, the oldest first
-	// Of it and what lies beneath, also what this answer leaves out:
-	Resources int         `json:"resources"` // that are known
+	Name     string       `json:"name"` // relative to its parent
+	Resource string       `json:"resource"`
+	Kind     locking.Kind `json:"kind"`
+	State    Holding      `json:"state"`
+	// its own, or those of ancestors that cover it
+	Locks   []Lock        `json:"locks,omitempty"`
+	Waiting []jobs.Record `json:"waiting,omitempty"` // runs that wait for it, oldest first
+	// Sums over the node and its descendants, including those left out of this answer.
+	Resources int         `json:"resources"` // known resources
 	Held      int         `json:"held"`      // locks
 	Waits     int         `json:"waits"`     // runs
 	Beneath   []*lockNode `json:"beneath,omitempty"`
 
-	parts int  // how many of Resources the answer has
-	open  bool // the page shows what lies beneath
+	parts int  // number of Resources in this answer
+	open  bool // the page unfolds the node
 }
 
-// arrange sorts what lies beneath a node, draws steps together that lead to one
-// name only, and says what the page opens.
+// arrange sorts the children of a node, joins chains of nodes that have one child, and decides
+// which nodes the page unfolds.
 func (n *lockNode) arrange(all bool) {
 	for i, child := range n.Beneath {
 		child.arrange(all)
@@ -52,7 +53,7 @@ func (n *lockNode) arrange(all bool) {
 	n.open = all || n.Held > 0 || n.Waits > 0
 }
 
-// isPassThrough reports whether a node is nothing but the way to another.
+// isPassThrough reports whether a node has one child and nothing else.
 func (n *lockNode) isPassThrough() bool {
 	return len(n.Beneath) == 1 && n.Beneath[0].Resources == n.Resources && len(n.Waiting) == 0 &&
 		n.State != HeldItself
@@ -70,14 +71,14 @@ func (n *lockNode) rank() int {
 	return 3
 }
 
-// Open reports whether the page shows what lies beneath.
+// Open reports whether the page unfolds the node.
 func (n *lockNode) Open() bool { return n.open }
 
-// Busy returns what the page shows one by one: what is held or waited for, and
-// what has anything beneath it.
+// Busy returns the children that the page shows as entries: those that are held, waited for, or
+// have children.
 func (n *lockNode) Busy() []*lockNode { return n.split(false) }
 
-// Idle returns the names of which there is nothing to say.
+// Idle returns the other children, of which the page shows only the names.
 func (n *lockNode) Idle() []*lockNode { return n.split(true) }
 
 func (n *lockNode) split(idle bool) (some []*lockNode) {
@@ -89,7 +90,7 @@ func (n *lockNode) split(idle bool) (some []*lockNode) {
 	return some
 }
 
-// More returns how many resources beneath the node the answer leaves out.
+// More returns the number of descendants that this answer leaves out.
 func (n *lockNode) More() int { return max(0, n.Resources-n.parts) }
 
 // Own returns the node's own locks that the page shows.
@@ -100,7 +101,7 @@ func (n *lockNode) Own() []Lock {
 	return n.Locks[:min(len(n.Locks), shownHolders)]
 }
 
-// OwnMore returns how many it does not show.
+// OwnMore returns the number of own locks that the page does not show.
 func (n *lockNode) OwnMore() int {
 	if n.State != HeldItself {
 		return 0
@@ -108,7 +109,7 @@ func (n *lockNode) OwnMore() int {
 	return len(n.Locks) - len(n.Own())
 }
 
-// Covering returns the locks above that cover a node that is waited for.
+// Covering returns the locks of ancestors that cover the node.
 func (n *lockNode) Covering() []Lock {
 	if n.State != HeldAbove {
 		return nil
@@ -116,16 +117,15 @@ func (n *lockNode) Covering() []Lock {
 	return n.Locks[:min(len(n.Locks), shownLocks)]
 }
 
-// WaitingShown returns the runs that the page lists, the oldest.
+// WaitingShown returns the oldest waiting runs, which the page lists.
 func (n *lockNode) WaitingShown() []jobs.Record {
 	return n.Waiting[:min(len(n.Waiting), shownWaiters)]
 }
 
-// WaitingMore returns how many it does not list.
+// WaitingMore returns the number of waiting runs that the page does not list.
 func (n *lockNode) WaitingMore() int { return len(n.Waiting) - len(n.WaitingShown()) }
 
-// Slots returns how many of a semaphore's slots are taken, and how many there are;
-// 0 where it is none that is held.
+// Slots returns how many slots of a semaphore are taken, or "" for other nodes.
 func (n *lockNode) Slots() string {
 	if n.State != HeldItself || n.Locks[0].Mode != locking.Slotted {
 		return ""

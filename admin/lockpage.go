@@ -13,18 +13,18 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// lockFields are the fields of the form, as they were filled in.
+// lockFields are the submitted fields of the filter.
 type lockFields struct{ Text, State, Under string }
 
-// Any reports whether the tree is narrowed.
+// Any reports whether a filter is set.
 func (f lockFields) Any() bool { return f != lockFields{} }
 
 func lockParams() []string { return []string{"text", "state", "under", "after"} }
 
-// ByName reports whether what is held is paged by name, too.
+// ByName reports whether held resources are also paged by name.
 func (f lockFields) ByName() bool { return f.State == "held" || f.State == "waiting" }
 
-// locksPage shows what is held, by whom, and who waits for it.
+// locksPage shows held resources, their holders and their waiters.
 func (s *Server) locksPage(w http.ResponseWriter, r *http.Request) {
 	p, err := readParams(r, append(lockParams(), "refresh")...)
 	var filter lockFilter
@@ -68,7 +68,7 @@ func (s *Server) lockTreeJSON(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// treePager goes on after a key, and back to the beginning.
+// treePager links the page after a key and the first page.
 func (p params) treePager(path, after string) (g pager) {
 	if after != "" {
 		g.NextPage = p.with(path, "after", after)
@@ -104,7 +104,7 @@ func (p params) lockFilter() (f lockFilter, err error) {
 	return f, nil
 }
 
-// lockFuncs are what the templates of locks call.
+// lockFuncs are the functions of the lock templates.
 func lockFuncs() template.FuncMap {
 	return template.FuncMap{
 		"locktabs": lockTabs, "lockStates": lockStates, "nodes": newNodeList,
@@ -115,14 +115,13 @@ func lockFuncs() template.FuncMap {
 	}
 }
 
-// lockTab is one of the pages of locks.
+// lockTab is one of the lock pages.
 type lockTab struct {
 	Path, Name string
 	Here       bool
 }
 
-// lockTabs links the pages of locks, with the resource that is looked at where
-// they can show one alone.
+// lockTabs links the lock pages, and keeps the selected resource for those that accept one.
 func lockTabs(f Frame) []lockTab {
 	path, rawQuery, _ := strings.Cut(f.Address, "?")
 	query := url.Values{}
@@ -145,8 +144,7 @@ func lockStates() map[string]string {
 	return map[string]string{"held": "held", "waiting": "waited for", "free": "held by nobody"}
 }
 
-// nodeList is what lies beneath a node, as seen from now by who may release it
-// or not.
+// nodeList is the children of a node, with the time and whether the viewer may act.
 type nodeList struct {
 	Now     time.Time
 	Node    *lockNode
@@ -157,7 +155,7 @@ func newNodeList(now time.Time, node *lockNode, actions bool) nodeList {
 	return nodeList{now, node, actions}
 }
 
-// advisoryWords says what stage 1 says of a lock.
+// advisoryWords describes the advisory lock of a lock.
 func advisoryWords(l Lock) string {
 	if l.Advisory != AdvisoryOther {
 		return string(l.Advisory)

@@ -11,29 +11,27 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// How much of the tree one answer has. What is held or waited for comes first,
-// whatever its name; what is free is paged by name.
+// The size of one answer. Held and waited-for resources come first. Free ones are paged by name.
 const (
 	shownBusy      = 60
 	shownUnheld    = 500
-	maxOpenNodes   = 60 // of a tree with so few names nothing is folded away
-	summaryBlocked = 2  // of so many blockages
+	maxOpenNodes   = 60 // a tree of up to so many resources is fully unfolded
+	summaryBlocked = 2  // number of blocked resources that the summary names
 )
 
-// lockTree is what jobs name, what is held and who waits for it.
+// lockTree is the resources that jobs name, their locks and their waiters.
 type lockTree struct {
 	Summary  string      `json:"summary"`
-	Known    int         `json:"known"`   // resources that the filter lets pass
+	Known    int         `json:"known"`   // resources that match the filter
 	Held     int         `json:"held"`    // locks on them
-	Waiting  int         `json:"waiting"` // runs that wait for one of them
+	Waiting  int         `json:"waiting"` // runs that wait for them
 	Advisory string      `json:"advisory_error,omitempty"`
 	Kinds    []*lockNode `json:"tree"`
-	// What this answer leaves out: of what is held or waited for, and of the rest
-	// behind this page.
+	// The numbers of resources that this answer leaves out: held or waited for, and free ones after
+	// this page.
 	MoreBusy int `json:"more_busy"`
 	MoreFree int `json:"more_free"`
-	// MoreWaiting says that more runs wait than stores list at once: the youngest
-	// are here.
+	// MoreWaiting reports that more runs wait than one query returns. The newest are included.
 	MoreWaiting bool `json:"more_waiting"`
 
 	Filter lockFields `json:"-"`
@@ -42,13 +40,14 @@ type lockTree struct {
 
 // lockFilter narrows the tree.
 type lockFilter struct {
-	text  string            // in a name, or in that of a job or replica that holds or waits
+	// part of a resource's name, or of a job, replica or run that holds it or waits for it
+	text  string
 	state string            // "", held, waiting or free
-	under *locking.Resource // it and what lies beneath
-	after string            // the key after which the page begins
+	under *locking.Resource // the resource and its descendants
+	after string            // the key before the page
 }
 
-// lockTree asks for the tree.
+// lockTree queries and builds the tree.
 func (r *reader) lockTree(ctx context.Context, p snapshot, f lockFilter) (lockTree, error) {
 	set, err := r.locks(ctx)
 	if err != nil {
@@ -74,12 +73,12 @@ func (r *reader) lockTree(ctx context.Context, p snapshot, f lockFilter) (lockTr
 	return tree, nil
 }
 
-// lockIndex is all that is known, before any of it is left out.
+// lockIndex is all known resources with their locks and waiters, before paging.
 type lockIndex struct {
 	known   map[locking.Resource]bool
 	own     map[locking.Resource][]Lock
 	waiting map[locking.Resource][]jobs.Record
-	beneath map[locking.Resource]int // locks
+	beneath map[locking.Resource]int // number of locks
 	sums    map[locking.Resource]*lockNode
 }
 
@@ -100,7 +99,7 @@ func newLockIndex(named []locking.Resource, set lockSet, waiting []jobs.Record) 
 	}
 	for _, lock := range slices.Concat(set.locks, set.own) {
 		if lock.resource.Kind() == locking.KindJob && !g.known[lock.resource] {
-			continue // each run holds its job's name: worth a word where another waits for it
+			continue // every run locks its job's name; show it only if another run waits for it
 		}
 		g.known[lock.resource] = true
 		g.own[lock.resource] = append(g.own[lock.resource], lock)
@@ -124,7 +123,7 @@ func (g *lockIndex) busy(r locking.Resource) bool {
 	return len(g.own[r]) > 0 || len(g.waiting[r]) > 0
 }
 
-// tree picks what the answer has and puts it together.
+// tree selects the resources of the answer and builds their tree.
 func (g *lockIndex) tree(f lockFilter) lockTree {
 	var t lockTree
 	var busy, free []locking.Resource
@@ -146,8 +145,8 @@ func (g *lockIndex) tree(f lockFilter) lockTree {
 	return t
 }
 
-// onPage returns what a page has: the worst of what is held or waited for, and
-// what is free by name. Where only what is held is asked for, that goes by name.
+// onPage returns the resources of a page: the most urgent busy ones, and free ones by name. A
+// filter for held or waited-for resources pages them by name.
 func (g *lockIndex) onPage(f lockFilter, busy, free []locking.Resource,
 	t *lockTree) []locking.Resource {
 	page, limit, more := free, shownUnheld, &t.MoreFree
@@ -202,7 +201,7 @@ func (g *lockIndex) matchesText(resource locking.Resource, text string) bool {
 		})
 }
 
-// count adds a resource to the sums of what lies above it.
+// count adds a resource to the sums of its ancestors.
 func (g *lockIndex) count(resource locking.Resource) {
 	for _, each := range append(resource.Ancestors(), resource) {
 		sum := g.sums[each]
@@ -216,8 +215,7 @@ func (g *lockIndex) count(resource locking.Resource) {
 	}
 }
 
-// byUrgency puts what most runs wait for first, then what has been held for
-// longest.
+// byUrgency sorts by the number of waiting runs, then by the time held.
 func (g *lockIndex) byUrgency(a, b locking.Resource) int {
 	return cmp.Or(cmp.Compare(len(g.waiting[b]), len(g.waiting[a])),
 		cmp.Compare(g.heldSince(a), g.heldSince(b)), byKind(a, b))
@@ -241,13 +239,13 @@ func byKind(a, b locking.Resource) int {
 		cmp.Compare(a.Path(), b.Path()))
 }
 
-// isAfter reports whether a resource comes behind that of a key.
+// isAfter reports whether a resource sorts after the one with the key.
 func isAfter(r locking.Resource, key string) bool {
 	last, err := locking.ParseKey(key)
 	return err == nil && byKind(r, last) > 0
 }
 
-// buildTrees puts resources into trees, one a kind.
+// buildTrees arranges resources in trees, one per kind.
 func (g *lockIndex) buildTrees(shown []locking.Resource) []*lockNode {
 	roots := make(map[locking.Kind]*lockNode)
 	nodes := make(map[locking.Resource]*lockNode)
@@ -279,7 +277,7 @@ func (g *lockIndex) buildTrees(shown []locking.Resource) []*lockNode {
 			trees = append(trees, root)
 		}
 	}
-	for resource, sum := range g.sums { // a kind's sums are those of what is topmost
+	for resource, sum := range g.sums { // the sums of a kind are those of its top-level resources
 		if root := roots[resource.Kind()]; root != nil && len(resource.Ancestors()) == 0 {
 			root.Resources, root.Held, root.Waits = root.Resources+sum.Resources,
 				root.Held+sum.Held, root.Waits+sum.Waits
@@ -307,7 +305,7 @@ func kindWords(k locking.Kind) string {
 	}[k]
 }
 
-// summary says what keeps others waiting, and how much is held.
+// summary describes the blocked resources and the number of locks.
 func (g *lockIndex) summary(p snapshot, t *lockTree) string {
 	var blocked []locking.Resource
 	waits := 0
@@ -339,7 +337,7 @@ func (g *lockIndex) summary(p snapshot, t *lockTree) string {
 	return strings.Join(parts, " ")
 }
 
-// blockedWords says who holds a resource and who waits for it.
+// blockedWords describes the holder and the waiters of a resource.
 func (g *lockIndex) blockedWords(p snapshot, resource locking.Resource) string {
 	runs := g.waiting[resource]
 	name := cut(resource.String(), 100)

@@ -8,10 +8,10 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// maxAttemptCounts bounds the memory that guessing can take.
+// maxAttemptCounts bounds the memory that password guessing can use.
 const maxAttemptCounts = 10_000
 
-// attemptCounts are jobs.Attempts in memory.
+// attemptCounts implements jobs.Attempts in memory.
 type attemptCounts struct {
 	mu    sync.Mutex
 	byKey map[string]attemptCount
@@ -56,7 +56,7 @@ func (t *attemptCounts) AddFailure(_ context.Context, window time.Duration, keys
 	return nil
 }
 
-// evict forgets what is over, or what will be first.
+// evict deletes expired counts, and if there are none the one that expires first.
 func (t *attemptCounts) evict(now time.Time) {
 	if len(t.byKey) < maxAttemptCounts {
 		return

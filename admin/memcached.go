@@ -10,11 +10,11 @@ import (
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
 
-// recentEventAge is how long the page tells of what befell a server.
+// recentEventAge is how long the page shows an event of a server.
 const recentEventAge = 10 * time.Minute
 
-// MemcachedView is stage 1's servers as one replica sees them: another may
-// reach what this one does not.
+// MemcachedView is the memcached servers as one replica sees them. Another replica may reach a
+// server that this one does not.
 type MemcachedView struct {
 	SeenBy  string             `json:"seen_by"`
 	Servers []memcached.Health `json:"servers"` // in the configured order
@@ -32,7 +32,7 @@ func (s *Server) memcachedJSON(w http.ResponseWriter, r *http.Request) {
 	s.writeJSON(w, http.StatusOK, view)
 }
 
-// memcached returns what this replica sees, or nil where there is no memcached.
+// memcached returns this replica's view, or nil without memcached.
 func (s *Server) memcached() *MemcachedView {
 	if s.options.Memcached == nil {
 		return nil
@@ -40,8 +40,7 @@ func (s *Server) memcached() *MemcachedView {
 	return &MemcachedView{SeenBy: s.options.Replica, Servers: s.options.Memcached.Servers()}
 }
 
-// unreachable reports whether any server does not answer: that explains why
-// stage 1 can't be asked.
+// unreachable reports whether any server does not answer.
 func (v *MemcachedView) unreachable() bool {
 	return v != nil && slices.ContainsFunc(v.Servers, func(h memcached.Health) bool {
 		return h.State == memcached.StateUnreachable
@@ -73,12 +72,12 @@ func memcachedProblems(o *Overview, add func(Severity, string, ...any)) {
 	}
 }
 
-// memcachedError is why a server is unreachable, without its name where that begins it.
+// memcachedError returns the error of a server, without the server's name as prefix.
 func memcachedError(h memcached.Health) string {
 	return strings.TrimPrefix(h.Error, "memcached "+h.Server+": ")
 }
 
-// unsafeSettings names what is unsafe and what mends it.
+// unsafeSettings lists unsafe settings with their remedies.
 func unsafeSettings(h memcached.Health) string {
 	var parts []string
 	for _, s := range h.Complaints(memcached.Unsafe) {
@@ -94,8 +93,7 @@ func settingWords(s memcached.Setting) string {
 	return s.Name + " is " + s.Value
 }
 
-// recent returns the last event of each kind that lost entries or refused
-// requests, as long as it is fresh.
+// recent returns the last event of each kind, if it is newer than recentEventAge.
 func recent(h memcached.Health, now time.Time) (events []memcached.Event) {
 	var kinds []memcached.EventKind
 	for _, e := range h.Events {
@@ -107,7 +105,7 @@ func recent(h memcached.Health, now time.Time) (events []memcached.Event) {
 	return events
 }
 
-// eventWords says in words what happened; "" where that is shown otherwise.
+// eventWords describes an event, or returns "" for one that the page shows otherwise.
 func eventWords(e memcached.Event) string {
 	switch e.Kind {
 	case memcached.EventRestarted:
@@ -127,7 +125,7 @@ func eventWords(e memcached.Event) string {
 	return ""
 }
 
-// serverListProblems tells of living replicas that lock on different servers.
+// serverListProblems reports live replicas with different lists of servers.
 func serverListProblems(o *Overview, add func(Severity, string, ...any)) {
 	names := make(map[string][]string) // by list
 	for _, r := range o.Replicas {
@@ -149,7 +147,7 @@ func serverListProblems(o *Overview, add func(Severity, string, ...any)) {
 		number(len(groups)), strings.Join(groups, " / "))
 }
 
-// usageWords says how much of a server is in use, memory as memcached's -m has it.
+// usageWords describes the usage of a server, with memory in the unit of memcached's -m.
 func usageWords(u memcached.Usage) string {
 	const mega = 1 << 20
 	used := fmt.Sprint(u.Bytes / mega)

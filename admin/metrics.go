@@ -4,8 +4,7 @@ import "net/http"
 
 const metricsPath = "/metrics"
 
-// metrics answers Prometheus. Names of jobs and resources are in it, so it is not
-// for strangers.
+// metrics serves Prometheus. It contains names of jobs and resources, so it requires an identity.
 func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
 	if s.options.Metrics == nil {
 		s.notFound(w, r)

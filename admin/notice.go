@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// noticeLifetime is how long the outcome of an action is shown on the page that it
-// leads to: also where the browser asks for that page again.
+// noticeLifetime is how long the result of an action is shown on the page after it, including
+// refreshes.
 const noticeLifetime = 30 * time.Second
 
-// notice is what an action came to, told on the page that follows. The browser
-// carries it there, so that any replica can show it; an address can't, since a
-// link from elsewhere would make the page say what never happened.
+// notice is the result of an action, shown on the next page. A cookie transports it, so that any
+// replica can show it. An address could not, because a link from another site could then show a
+// false notice.
 type notice struct {
 	Path string    `json:"path"`
 	Text string    `json:"text"`
@@ -39,7 +39,7 @@ func (s *Server) setNotice(w http.ResponseWriter, r *http.Request, done outcome)
 
 func noticeName(r *http.Request, proxy *Proxy) string { return cookieName(r, proxy) + "-notice" }
 
-// noticeFor returns the notice for the page that is asked for, if there is one.
+// noticeFor returns the notice for the requested page, or nil.
 func (s *Server) noticeFor(r *http.Request) *notice {
 	const longest = 4096
 	cookie, err := r.Cookie(noticeName(r, s.accessRules().proxy))

@@ -23,40 +23,38 @@ import (
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
 
-// DefaultRefresh is how often the page asks again unless Options say otherwise.
+// DefaultRefresh is the refresh interval without Options.Refresh.
 const DefaultRefresh = 5 * time.Second
 
-// minRefresh keeps open pages from asking the store all the time.
+// minRefresh bounds the load of open pages on the store.
 const minRefresh = 5 * time.Second
 
-// ErrOptions is wrapped by every error about Options, but ExposedError.
+// ErrOptions is wrapped by every error about Options except ExposedError.
 var ErrOptions = errors.New("admin options")
 
-// ExposedError says that the address can be reached from other machines while
-// no users are configured.
+// ExposedError reports an address that other machines can reach on a server without users.
 type ExposedError struct {
 	Address string
 }
 
-// Error names the address and what to do.
+// Error names the address and the remedy.
 func (e *ExposedError) Error() string {
 	return fmt.Sprintf("admin page on %s could be used from other machines and has no users: "+
 		"listen on 127.0.0.1 or [::1], or configure users", e.Address)
 }
 
-// Stage1 tells who holds resources by stage 1. *locking.Locker implements it.
+// Advisory reads advisory locks. *locking.Locker implements it.
 type Advisory interface {
-	// Inspect returns the holders of those resources that are locked
-	// exclusively, or an error when stage 1 could not be asked.
+	// Inspect returns the holders of those resources that are locked exclusively, or an error if
+	// memcached did not answer.
 	Inspect(ctx context.Context, resources []locking.Resource) (map[locking.Resource]locking.Holder,
 		error)
 }
 
-// Memcached tells how the servers of stage 1 are. *memcached.Watch implements
-// it.
+// Memcached reports the health of the memcached servers. *memcached.Watch implements it.
 type Memcached interface {
-	// Servers returns what is known of each, in the configured order. It is
-	// called concurrently and asks nobody.
+	// Servers returns the known health of each server, in the configured order. It must be safe for
+	// concurrent use and must not block.
 	Servers() []memcached.Health
 }
 
@@ -64,109 +62,102 @@ type Memcached interface {
 type User struct {
 	Name         string // at most 200 bytes, without control characters
 	Role         Role
-	PasswordHash string // as password.Parse takes it
+	PasswordHash string // in the format of password.Parse
 }
 
-// Token lets a machine use the API.
+// Token gives a client access to the API.
 type Token struct {
 	Name string
 	Role Role
 	Hash string // SHA-256 of the token, in hexadecimal
 }
 
-// Certificate names the server's certificate, with its chain, and key: files
-// in PEM, read again when they change.
+// Certificate names the PEM files of the server's certificate chain and key. They are read again
+// when they change.
 type Certificate struct {
 	CertFile, KeyFile string
 }
 
-// ScheduledFiring is the next firing of a job, by the replica's own cron table.
+// ScheduledFiring is the next firing of a job, by the replica's cron table.
 type ScheduledFiring struct {
 	Job         string
 	ScheduledAt time.Time
-	Start       time.Time         // later than Due by the job's jitter; zero: at Due
-	Resources   []locking.Request // the job's own name may be among them
+	Start       time.Time         // after ScheduledAt by the job's jitter; zero: at ScheduledAt
+	Resources   []locking.Request // may include the job's own name
 }
 
-// Options say what a Server serves, and to whom. Listen, Store and Replica are
-// required.
+// Options configure a Server. Listen, Store and Replica are required.
 type Options struct {
-	// Listen is the address, as host:port. Beyond loopback it needs Users,
-	// Tokens or a Proxy that names users.
+	// Listen is the address, as host:port. Beyond loopback it requires Users, Tokens or a Proxy
+	// that names users.
 	Listen string
-	// Hosts are the names that it is asked for under, beside loopback's: lower
-	// case, without port.
+	// Hosts are the host names of the server, beside loopback's: lower case, without port.
 	Hosts       []string
 	Certificate *Certificate // nil: plain HTTP
-	// Users may sign in. Where there are none, no Tokens and no Proxy that
-	// names users, everybody who reaches the address is an operator.
+	// Users may sign in. Without Users, Tokens and a Proxy that names users, every request is an
+	// operator's.
 	Users  []User
 	Tokens []Token
-	Proxy  *Proxy // nil: none is trusted
-	// CookieKeys are secrets of 32 bytes or more, the same for every replica.
-	// The first signs, all are believed. Without any, keys come from the
-	// users' hashes.
+	Proxy  *Proxy // nil: no proxy is trusted
+	// CookieKeys are secrets of at least 32 bytes, the same on every replica. The first one signs,
+	// all verify. Without keys, the server derives them from the users' hashes.
 	CookieKeys [][]byte
-	// Attempts counts failed sign-ins for all replicas; nil: each counts its
-	// own.
+	// Attempts counts failed sign-ins for all replicas. Nil: each replica counts its own.
 	Attempts jobs.Attempts
-	// Restarts of memcached are shown on the timeline; nil where there is none.
+	// Restarts of memcached, for the timeline; may be nil.
 	Restarts jobs.Restarts
 
 	Store     jobs.History
 	StoreName string // for people, such as PostgreSQL; "" means "The store"
-	// Memory knows what jobs keep for their next runs; nil where it is not shown.
+	// Memory reads the state that jobs save for their next runs. Nil: it is not shown.
 	Memory jobs.Memory
-	// Watch has what a run writes kept while it runs, since somebody looks at it.
-	// Nil means that output is shown when the run has ended.
+	// Watch makes a running run save its output regularly. Nil: output appears when the run has
+	// ended.
 	Watch func(ctx context.Context, run uuid.UUID) error
-	// Operations do what operators ask for; nil where the page only shows.
+	// Operations run the actions of operators. Nil: the server is read-only.
 	Operations *jobs.Operations
-	Advisory   Advisory  // nil where there is no stage 1
-	Memcached  Memcached // nil where stage 1 is not in memcached
+	Advisory   Advisory  // nil: there are no advisory locks
+	Memcached  Memcached // nil: advisory locks are not in memcached
 
-	Replica string // this replica's name
-	// Session returns the id of this replica's session, which changes when a
-	// session was lost; nil or a zero id where there is none.
+	Replica string // name of this replica
+	// Session returns the id of this replica's session, which changes after a lost session. A nil
+	// function or a zero id means that there is none.
 	Session func() uuid.UUID
 	Version string // of the binary
 
-	// Upcoming returns the next firing after from of each job of this
-	// replica's cron table, one a job, the soonest first, at most n of them.
-	// It is called concurrently. Nil means that no firings are shown.
+	// Upcoming returns the next firing after from of each job of this replica's cron table, soonest
+	// first, at most n of them. It must be safe for concurrent use. Nil: no firings are shown.
 	Upcoming func(from time.Time, n int) []ScheduledFiring
-	// Scheduled times returns the first scheduled times after from of one job of this replica's
-	// cron table, at most n of them. It is called concurrently. Nil means that no
-	// scheduled times are shown.
+	// ScheduledTimes returns at most n scheduled times after from of one job of this replica's cron
+	// table. It must be safe for concurrent use. Nil: no scheduled times are shown.
 	ScheduledTimes func(job string, from time.Time, n int) []time.Time
-	// LongestWait returns how long a firing of a job waits for a lock that is held,
-	// or limit where that is shorter; false where it is not known. It is called
-	// concurrently. Nil means that it is known of no job.
+	// LongestWait returns how long a firing of a job waits for a lock that is held, but at most
+	// limit. It returns false if that is not known. It must be safe for concurrent use and may be
+	// nil.
 	LongestWait func(job string, limit time.Duration) (time.Duration, bool)
-	// Explain says what became of a job at an instant, which it reads as
-	// schedule.ParseTime does. It is called concurrently. Nil means that no more
-	// is said than what the store knows.
+	// Explain explains a job's firing at a time in the format of schedule.ParseTime. It must be
+	// safe for concurrent use. Nil: the explanation uses only the store.
 	Explain func(ctx context.Context, job, at string) (jobs.Explanation, error)
-	// Changes has open pages told at once of what changes in the cluster. Nil
-	// means that they only ask every now and then.
+	// Changes notifies open pages of changes in the cluster at once. Nil: pages only refresh
+	// regularly.
 	Changes Changes
-	// Ready returns why this replica can't start runs, or nil. It is called
-	// concurrently. A nil Ready is always ready.
+	// Ready returns why this replica can't start runs, or nil. It must be safe for concurrent use.
+	// A nil Ready is always ready.
 	Ready func(ctx context.Context) error
 
-	// Metrics answers scrapes; nil where nothing is counted.
+	// Metrics serves scrapes; may be nil.
 	Metrics http.Handler
-	// Trace returns the trace of a run, if it has one. It is called concurrently.
-	// Nil means that nothing is traced.
+	// Trace returns the trace of a run. It must be safe for concurrent use. Nil: there are no
+	// traces.
 	Trace func(run uuid.UUID) Trace
 
-	// Refresh is how often an open page asks again where it was told of no change,
-	// at least 5 s; 0 means DefaultRefresh.
+	// Refresh is the refresh interval of open pages that get no events, at least 5 s. 0 means
+	// DefaultRefresh.
 	Refresh time.Duration
 	Log     zerolog.Logger
 }
 
-// check reports every mistake at once.
+// check reports all mistakes at once.
 func (o *Options) check() error {
 	var problems []error
 	bad := func(format string, args ...any) {
@@ -240,7 +231,7 @@ func (o *Options) checkProxy(bad func(format string, args ...any)) {
 	}
 }
 
-// isUserName allows what logs, HTTP and the audit can carry.
+// isUserName allows names that are safe in logs, HTTP and the audit log.
 func isUserName(name string) bool {
 	const longest = 200
 	return name != "" && len(name) <= longest && utf8.ValidString(name) &&
@@ -249,11 +240,11 @@ func isUserName(name string) bool {
 
 func (o *Options) storeName() string { return cmp.Or(o.StoreName, "The store") }
 
-// guarded reports whether anybody is told apart from strangers.
+// guarded reports whether requests need proof of identity.
 func (o *Options) guarded() bool { return len(o.Users) > 0 || len(o.Tokens) > 0 || o.Proxy.names() }
 
-// checkAddress refuses what is plainly beyond loopback; a host name is judged
-// by the address that Listen gets for it.
+// checkAddress refuses a literal address beyond loopback. Listen checks the address that a host
+// name resolves to.
 func (o *Options) checkAddress() error {
 	host, _, err := net.SplitHostPort(o.Listen)
 	if err != nil {

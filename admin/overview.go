@@ -11,9 +11,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// How many of each the overview holds. Waiting and running runs are all
-// fetched, as far as a store gives them in one go: the oldest matter, and
-// stores list the youngest first.
+// The number of entries of each list of the overview. Waiting and running runs are fetched up to
+// the limit of one query, because stores list the newest first and the oldest matter.
 const (
 	nextFirings    = 10
 	recentRuns     = 15
@@ -21,38 +20,38 @@ const (
 	lastDay        = 24 * time.Hour
 )
 
-// Overview is the state of the cluster at one moment: the page / and its JSON
-// jsonPath.
+// Overview is the state of the cluster at one time: the page / and its JSON.
 type Overview struct {
 	Summary  string    `json:"summary"`
-	Problems []Problem `json:"problems"` // the worst first
+	Problems []Problem `json:"problems"` // worst first
 	Now      time.Time `json:"now"`      // by the store's clock
 	ServedBy ServedBy  `json:"served_by"`
-	// Memcached is how this replica sees stage 1's servers; nil where there are none.
+	// Memcached is this replica's view of the memcached servers, or nil without memcached.
 	Memcached *MemcachedView `json:"memcached,omitempty"`
-	// the store did not answer: this is the last state known
+	// the store did not answer; this is the last known state
 	Stale bool   `json:"stale"`
-	Error string `json:"error,omitempty"` // why it did not
+	Error string `json:"error,omitempty"` // why the store did not answer
 
-	Waiting []jobs.Record `json:"waiting"` // the oldest first
-	// waited for, held, the others; then by name
+	Waiting []jobs.Record `json:"waiting"` // oldest first
+	// waited for, then held, then others; each by name
 	Resources []ResourceState `json:"resources"`
-	Running   []jobs.Record   `json:"running"` // the oldest first
-	// ended, but not well: the youngest first
+	Running   []jobs.Record   `json:"running"` // oldest first
+	// last runs that failed, were skipped, missed, lost or cancelled, newest first
 	RecentFailures []jobs.Record `json:"failed_or_skipped"`
-	FailuresByJob  []JobFailures `json:"failed_or_skipped_24h"` // by job, the worst first
-	Last           []jobs.Record `json:"last_runs"`             // ended: the youngest first
-	Next           []Firing      `json:"next"`                  // by this replica's cron table
-	Replicas       []Replica     `json:"replicas"`
-	// jobs that the replicas' configurations do not have alike
+	FailuresByJob  []JobFailures `json:"failed_or_skipped_24h"` // by job, worst first
+	// last runs that ended, newest first
+	Last     []jobs.Record `json:"last_runs"`
+	Next     []Firing      `json:"next"` // by this replica's cron table
+	Replicas []Replica     `json:"replicas"`
+	// jobs whose definitions differ between replicas
 	Drift    []jobs.JobDrift   `json:"drift,omitempty"`
-	Pauses   []jobs.Pause      `json:"pauses,omitempty"` // that stand, the oldest first
-	Actions  bool              `json:"-"`                // who looks may act
+	Pauses   []jobs.Pause      `json:"pauses,omitempty"` // active pauses, oldest first
+	Actions  bool              `json:"-"`                // the viewer may act
 	holders  map[string][]Lock // the locks of each run, by its id
-	advisory error             // why stage 1 could not be asked
+	advisory error             // why memcached could not be queried
 }
 
-// ServedBy is the replica that answers, and what it alone knows.
+// ServedBy is the replica that answers, with its local facts.
 type ServedBy struct {
 	Replica  string `json:"replica"`
 	Session  string `json:"session,omitempty"`
@@ -61,7 +60,7 @@ type ServedBy struct {
 	NotReady string `json:"not_ready,omitempty"` // why it can't start runs
 }
 
-// Firing is a firing to come.
+// Firing is an upcoming firing.
 type Firing struct {
 	Job         string     `json:"job"`
 	ScheduledAt time.Time  `json:"scheduled_at"`
@@ -77,11 +76,11 @@ func (s *Server) overviewJSON(w http.ResponseWriter, r *http.Request) {
 	s.writeJSON(w, status, o)
 }
 
-// overview returns the state of the cluster, and the status to answer with.
+// overview returns the state of the cluster and the HTTP status.
 func (s *Server) overview(ctx context.Context) (Overview, int) {
 	var f Frame
 	_, content, status, err := queryOrCached(s, ctx, "/", &f, s.reader.overview)
-	if content == nil { // the question has no mistakes of the caller's to tell
+	if content == nil { // load returns no errors of the caller here
 		content = new(Overview)
 		*content = emptyOverview()
 		if err != nil {
@@ -113,7 +112,7 @@ func (s *Server) servedBy(ctx context.Context) ServedBy {
 	return by
 }
 
-// emptyOverview has lists that are empty, not null.
+// emptyOverview has empty lists instead of null.
 func emptyOverview() Overview {
 	return Overview{
 		Problems: []Problem{}, Waiting: []jobs.Record{}, Resources: []ResourceState{},
@@ -123,7 +122,7 @@ func emptyOverview() Overview {
 	}
 }
 
-// overview asks for everything but what only the server knows.
+// overview queries the overview, without the parts that completeOverview adds.
 func (r *reader) overview(ctx context.Context, p snapshot) (Overview, error) {
 	o := emptyOverview()
 	o.Now, o.Replicas = p.now, p.replicas
@@ -187,7 +186,7 @@ func olderFirst(a, b jobs.Record) int {
 	return cmp.Or(since(a).Compare(since(b)), cmp.Compare(a.ID.String(), b.ID.String()))
 }
 
-// since is when a run began to be what it is: running, with this attempt, or waiting.
+// since returns when a run entered its current state: its current attempt, or its wait.
 func since(r jobs.Record) time.Time {
 	switch {
 	case r.State == jobs.Running && len(r.Rests) > 0 && r.Rests[len(r.Rests)-1].Until != nil:

@@ -19,18 +19,18 @@ import (
 //go:embed templates
 var templateFiles embed.FS
 
-// How much of a list the page shows; the JSON twin has all.
+// The number of entries that the page shows of each list. The JSON has all.
 const (
 	shownRunning       = 12
 	shownBlockedGroups = 20
-	shownWaiting       = 8 // of each blockage
-	shownLocks         = 5 // of each blockage
+	shownWaiting       = 8 // of each blocked group
+	shownLocks         = 5 // of each blocked group
 	shownFree          = 300
 	shownFailures      = 12
 	shownPauses        = 5
 )
 
-// pages renders the templates. It holds nothing of one server.
+// pages renders the templates. Servers can share it.
 type pages struct {
 	set    *template.Template
 	assets *assets // that the templates link to
@@ -93,7 +93,7 @@ func newPages() (*pages, error) {
 	return &pages{set, a}, nil
 }
 
-// write renders to a buffer first: a template that breaks leaves no half page.
+// write renders to a buffer first, so that a failing template leaves no partial page.
 func (p *pages) write(w http.ResponseWriter, log zerolog.Logger, status int, name string,
 	data any) {
 	var body bytes.Buffer
@@ -106,12 +106,12 @@ func (p *pages) write(w http.ResponseWriter, log zerolog.Logger, status int, nam
 	writeBody(w, status, "text/html; charset=utf-8", body.Bytes())
 }
 
-// message is a page with one thing to say.
+// message is a page with one text.
 type message struct {
 	Frame
-	Code  int // of the answer
+	Code  int // HTTP status
 	Text  string
-	Known bool // who asks
+	Known bool // the sender is identified
 }
 
 func (s *Server) overviewPage(w http.ResponseWriter, r *http.Request) {
@@ -130,7 +130,7 @@ func (s *Server) overviewPage(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// Title says in the browser's tab whether it is worth a look.
+// Title returns the title for the browser's tab, with the number of problems.
 func (o *Overview) Title() string {
 	switch {
 	case o.Error != "":
@@ -143,7 +143,7 @@ func (o *Overview) Title() string {
 	return "Overview"
 }
 
-// Busy returns the resources of which anything is held or waited for.
+// Busy returns the resources that are held or waited for.
 func (o *Overview) Busy() []ResourceState {
 	var busy []ResourceState
 	for _, r := range o.Resources {
@@ -154,65 +154,65 @@ func (o *Overview) Busy() []ResourceState {
 	return busy
 }
 
-// BlockedGroupsShown returns the blockages that the page lists.
+// BlockedGroupsShown returns the groups that the page lists.
 func (o *Overview) BlockedGroupsShown() []blockedGroup {
 	all := o.BlockedGroups()
 	return all[:min(len(all), shownBlockedGroups)]
 }
 
-// BlockedGroupsMore returns how many it does not list.
+// BlockedGroupsMore returns the number of groups that the page does not list.
 func (o *Overview) BlockedGroupsMore() int {
 	return len(o.BlockedGroups()) - len(o.BlockedGroupsShown())
 }
 
-// Free returns the others.
+// Free returns the resources that are neither held nor waited for.
 func (o *Overview) Free() []ResourceState { return o.Resources[len(o.Busy()):] }
 
-// FreeShown returns those that the page lists.
+// FreeShown returns the free resources that the page lists.
 func (o *Overview) FreeShown() []ResourceState { return o.Free()[:min(len(o.Free()), shownFree)] }
 
-// FreeMore returns how many it does not list.
+// FreeMore returns the number of free resources that the page does not list.
 func (o *Overview) FreeMore() int { return len(o.Free()) - len(o.FreeShown()) }
 
-// RunningShown returns the running runs that the page lists, the oldest.
+// RunningShown returns the oldest running runs, which the page lists.
 func (o *Overview) RunningShown() []jobs.Record {
 	return o.Running[:min(len(o.Running), shownRunning)]
 }
 
-// RunningMore returns how many it does not list.
+// RunningMore returns the number of running runs that the page does not list.
 func (o *Overview) RunningMore() int { return len(o.Running) - len(o.RunningShown()) }
 
 // PausesShown returns the pauses that the page lists.
 func (o *Overview) PausesShown() []jobs.Pause { return o.Pauses[:min(len(o.Pauses), shownPauses)] }
 
-// AllPaused reports whether everything is paused.
+// AllPaused reports whether all jobs are paused.
 func (o *Overview) AllPaused() bool {
 	return slices.ContainsFunc(o.Pauses, func(p jobs.Pause) bool {
 		return p.Target.Kind == jobs.TargetAll
 	})
 }
 
-// PausesMore returns how many it does not list.
+// PausesMore returns the number of pauses that the page does not list.
 func (o *Overview) PausesMore() int { return len(o.Pauses) - len(o.PausesShown()) }
 
-// jobPath is where a job's page is. A name may have slashes.
+// jobPath returns the address of a job's page. The name may contain slashes.
 func jobPath(name string) string { return "/jobs/" + url.PathEscape(name) }
 
-// FailuresShown returns the jobs whose troubles the page lists, the worst.
+// FailuresShown returns the jobs with the most failures, which the page lists.
 func (o *Overview) FailuresShown() []JobFailures {
 	return o.FailuresByJob[:min(len(o.FailuresByJob), shownFailures)]
 }
 
-// FailuresMore returns how many it does not list.
+// FailuresMore returns the number of jobs with failures that the page does not list.
 func (o *Overview) FailuresMore() int { return len(o.FailuresByJob) - len(o.FailuresShown()) }
 
 // firstRuns returns the first n of a list.
 func firstRuns(runs []jobs.Record, n int) []jobs.Record { return runs[:min(len(runs), n)] }
 
-// isRun reports whether a text, such as a holder's run, can be a run's id.
+// isRun reports whether a text, such as a holder's run, is a run's id.
 func isRun(id string) bool { return uuid.Validate(id) == nil }
 
-// short returns the end of an id, which is the random part; logs find it.
+// short returns the end of an id, which is its random part. Logs contain it, too.
 func short(id string) string {
 	if len(id) <= 8 {
 		return id
@@ -220,15 +220,15 @@ func short(id string) string {
 	return "…" + id[len(id)-8:]
 }
 
-// runList is some runs as seen from now.
+// runList is a list of runs for the template.
 type runList struct {
 	Now     time.Time
 	Runs    []jobs.Record
-	One     bool // they are all of one job
-	Actions bool // each has a link to what may be done with it
+	One     bool // all runs have the same job
+	Actions bool // each run has links to its actions
 }
 
-// For returns the list as somebody sees it who may act, or may not.
+// For returns the list with or without links to actions.
 func (l runList) For(actions bool) runList {
 	l.Actions = actions
 	return l

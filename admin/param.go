@@ -17,11 +17,11 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// params are the parameters of a request. One that is empty is one that is not
-// given: a form sends all of its fields.
+// params are the parameters of a request. An empty parameter counts as absent, because a form sends
+// all of its fields.
 type params struct{ url.Values }
 
-// readParams returns the parameters, of which there are only allowed ones.
+// readParams returns the parameters, or an error if one is not allowed.
 func readParams(r *http.Request, allowed ...string) (params, error) {
 	if err := onlyParams(r, allowed...); err != nil {
 		return params{}, err
@@ -29,9 +29,8 @@ func readParams(r *http.Request, allowed ...string) (params, error) {
 	return params{r.URL.Query()}, nil
 }
 
-// onlyParams refuses parameters other than the allowed, and those given twice:
-// a misspelt filter that is passed over would look like an answer. Only state
-// may be repeated.
+// onlyParams refuses parameters that are not allowed or given twice, because ignoring a misspelt
+// filter would give a wrong answer. Only state may be repeated.
 func onlyParams(r *http.Request, allowed ...string) error {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -53,10 +52,10 @@ func onlyParams(r *http.Request, allowed ...string) error {
 	return nil
 }
 
-// maxTextLength is more than any name has.
+// maxTextLength is longer than any name.
 const maxTextLength = 1000 // bytes
 
-// text returns what stores and pages can carry.
+// text returns a parameter that is valid for stores and pages.
 func (p params) text(name string) (string, error) {
 	text := p.Get(name)
 	switch {
@@ -71,7 +70,7 @@ func (p params) text(name string) (string, error) {
 	return text, nil
 }
 
-// oneOf returns one of some words, or "" where none is given.
+// oneOf returns a parameter that is one of words, or "" if it is absent.
 func oneOf[T ~string](p params, name string, words []T) (T, error) {
 	text := p.Get(name)
 	if text == "" || slices.Contains(words, T(text)) {
@@ -101,9 +100,9 @@ func (p params) limit(byDefault int) (int, error) {
 	return limit, nil
 }
 
-// instant reads an instant, in UTC where it names no zone; the zero time where
-// none is given.
-func (p params) instant(name string) (time.Time, error) {
+// timeParam parses a time, in UTC if it has no zone. It returns the zero time if the parameter is
+// absent.
+func (p params) timeParam(name string) (time.Time, error) {
 	text := p.Get(name)
 	if text == "" {
 		return time.Time{}, nil
@@ -111,7 +110,7 @@ func (p params) instant(name string) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04",
 		time.DateTime, time.DateOnly} {
 		if at, err := time.Parse(layout, text); err == nil {
-			const first, last = 1970, 9999 // what stores can keep
+			const first, last = 1970, 9999 // range of the stores
 			if year := at.UTC().Year(); year >= first && year <= last {
 				return at.UTC(), nil
 			}
@@ -121,38 +120,38 @@ func (p params) instant(name string) (time.Time, error) {
 		"2026-01-31T09:00:00Z", name, cut(text, 100))}
 }
 
-// instantLayout keeps what stores keep of an instant, in a form that sorts.
-const instantLayout = "2006-01-02T15:04:05.000000Z"
+// timeLayout has the precision of the stores and sorts as text.
+const timeLayout = "2006-01-02T15:04:05.000000Z"
 
-// encodeCursor is a place in a list that is ordered by instant and id: nothing is
-// looked up by its id alone.
+// encodeCursor returns a position in a list ordered by time and id. The time is included because no
+// query looks up an id alone.
 func encodeCursor(at time.Time, id uuid.UUID) string {
-	return at.UTC().Format(instantLayout) + "_" + id.String()
+	return at.UTC().Format(timeLayout) + "_" + id.String()
 }
 
-// place reads what encodeCursor has written; nil where none is given.
-func (p params) place(name string) (*jobs.RunCursor, error) {
+// cursor parses the result of encodeCursor. It returns nil if the parameter is absent.
+func (p params) cursor(name string) (*jobs.RunCursor, error) {
 	text := p.Get(name)
 	if text == "" {
 		return nil, nil
 	}
 	bad := &badRequest{fmt.Sprintf("%s is %q, expected what the link to the next page has", name,
 		cut(text, 100))}
-	if len(text) != len(instantLayout)+1+36 {
+	if len(text) != len(timeLayout)+1+36 {
 		return nil, bad
 	}
-	at, errAt := parseInstant(text[:len(instantLayout)])
-	id, errID := uuid.Parse(text[len(instantLayout)+1:])
+	at, errAt := parseInstant(text[:len(timeLayout)])
+	id, errID := uuid.Parse(text[len(timeLayout)+1:])
 	if errAt != nil || errID != nil {
 		return nil, bad
 	}
 	return &jobs.RunCursor{CreatedAt: at, ID: id}, nil
 }
 
-func parseInstant(text string) (time.Time, error) { return time.Parse(instantLayout, text) }
+func parseInstant(text string) (time.Time, error) { return time.Parse(timeLayout, text) }
 
-// fieldInstant writes an instant as fields of forms have it.
-func fieldInstant(t time.Time) string {
+// fieldTime formats a time for a form field.
+func fieldTime(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
@@ -162,7 +161,7 @@ func fieldInstant(t time.Time) string {
 	return t.UTC().Format("2006-01-02T15:04:05")
 }
 
-// resource reads a resource as pages write it; nil where none is given.
+// resource parses a resource's display name. It returns nil if the parameter is absent.
 func (p params) resource(name string) (*locking.Resource, error) {
 	text, err := p.text(name)
 	if err != nil || text == "" {
@@ -176,8 +175,8 @@ func (p params) resource(name string) (*locking.Resource, error) {
 	return &resource, nil
 }
 
-// with returns the address of the same list with other parameters: pairs of
-// names and values, of which empty ones are left out.
+// with returns the address of the list with other parameters: pairs of names and values. It leaves
+// out empty values.
 func (p params) with(path string, pairs ...string) string {
 	query := url.Values{}
 	for name, values := range p.Values {
@@ -194,14 +193,13 @@ func (p params) with(path string, pairs ...string) string {
 	return address(path, query)
 }
 
-// cursors are the parameters by which a list goes on and back.
+// cursors are the names of the parameters of the next and the previous page.
 type cursors struct{ next, previous string }
 
-// pager says whether a list goes on and back, and where.
-// addresses; "" where there is nothing
+// pager has the addresses of the pages around a page, "" for those that do not exist.
 type pager struct{ NextPage, PreviousPage, FirstPage string }
 
-// pager returns where the neighbours of a page are, by its first and its last.
+// pager returns the addresses around a page, by its first and last entry.
 func (p params) pager(path string, by cursors, first, last string, on, back bool) pager {
 	var g pager
 	if on {
@@ -214,7 +212,7 @@ func (p params) pager(path string, by cursors, first, last string, on, back bool
 	return g
 }
 
-// setLinks tells machines of the pages behind and before, as RFC 8288 has it.
+// setLinks sets the Link header of RFC 8288.
 func setLinks(w http.ResponseWriter, g pager) {
 	var links []string
 	if g.NextPage != "" {
@@ -228,17 +226,18 @@ func setLinks(w http.ResponseWriter, g pager) {
 	}
 }
 
-// trim takes off a page what was asked for beyond it, to know whether there is
-// more, and says whether the list goes on and back. A page that was read back
-// has it at its beginning. given says which cursors were.
-func trim[T any](list []T, limit int, givenOn, givenBack bool) (page []T, on, back bool) {
+// trim removes the entry beyond the limit that shows whether there is another page, and reports
+// whether there are a next and a previous page. On a page that was read backwards, that entry is
+// the first. givenNext and givenPrevious report which cursors the request had.
+func trim[T any](list []T, limit int, givenNext,
+	givenPrevious bool) (page []T, next, previous bool) {
 	more := len(list) > limit
-	backwards := givenBack && !givenOn
+	backwards := givenPrevious && !givenNext
 	switch {
 	case more && backwards:
 		list = list[len(list)-limit:]
 	case more:
 		list = list[:limit]
 	}
-	return list, backwards || more, givenOn || backwards && more
+	return list, backwards || more, givenNext || backwards && more
 }

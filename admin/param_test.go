@@ -98,7 +98,7 @@ func TestInstantsOfParameters(t *testing.T) {
 		"2026-03-14T03:12": noon.Add(-15 * time.Second),
 		"2026-03-14":       noon.Truncate(24 * time.Hour), "": {},
 	} {
-		got, err := params{url.Values{"from": {text}}}.instant("from")
+		got, err := params{url.Values{"from": {text}}}.timeParam("from")
 		if err != nil || !got.Equal(want) {
 			t.Errorf("%q is %s, %v, expected %s", text, got, err, want)
 		}

@@ -8,18 +8,18 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/password"
 )
 
-// maxChecks bounds the cores, and the memory, that guessing can take from the
-// jobs.
+// maxChecks bounds the CPU time and memory that password guessing can take from jobs.
 const maxChecks = 2
 
 var errWrongPassword = errors.New("wrong user or password")
 
-// passwordChecker checks passwords. Its methods may be called concurrently.
+// passwordChecker checks passwords. It is safe for concurrent use.
 type passwordChecker struct {
-	users    map[string]account
-	decoy    password.Hash // the costliest: names that don't exist take as long
+	users map[string]account
+	// the most expensive hash; unknown names are checked against it, so that they take as long
+	decoy    password.Hash
 	throttle *throttle
-	checks   chan struct{} // one place for each check under way
+	checks   chan struct{} // one element for each active check
 }
 
 func newPasswordChecker(users map[string]account, t *throttle) *passwordChecker {
@@ -33,9 +33,9 @@ func newPasswordChecker(users map[string]account, t *throttle) *passwordChecker 
 	return d
 }
 
-// check returns errWrongPassword, a *throttledError, or ctx's error when it
-// ended before the password's turn came. The limits are looked at in turn, so
-// that many guesses at once can't all pass them.
+// check returns errWrongPassword, a *throttledError, or the error of ctx if it ended before the
+// check began. It reads the limits after it has its turn, so that many concurrent guesses cannot
+// pass them together.
 func (d *passwordChecker) check(ctx context.Context, client netip.Addr, name,
 	password string) error {
 	select {

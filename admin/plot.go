@@ -23,15 +23,15 @@ type strip struct {
 	Words         string
 }
 
-// The measures of a strip, in pixels. How a run ended shows in its height and
-// its place, not by its colour alone.
+// The dimensions of a strip, in pixels. Height and position show how a run ended, so that colour is
+// not the only signal.
 const (
 	stripStep   = 7
 	stripWidth  = 5
 	stripHeight = 20
 )
 
-// newStrip draws outcomes, which come youngest first, from the left to the right.
+// newStrip draws outcomes, which are newest first, from left to right.
 func newStrip(outcomes []jobs.Outcome) strip {
 	s := strip{Height: stripHeight, Width: max(len(outcomes), stripOutcomes) * stripStep,
 		Words: outcomeWords(outcomes)}
@@ -78,7 +78,7 @@ func outcomeWords(outcomes []jobs.Outcome) string {
 		strings.Join(parts, ", "))
 }
 
-// plot is how long the runs of a job took.
+// plot is the durations of a job's runs.
 type plot struct {
 	Bars                  []bar
 	Width, Height, Middle int
@@ -86,8 +86,8 @@ type plot struct {
 	First, Last, Now      time.Time
 }
 
-// newPlot draws the outcomes that took any time, which come youngest first,
-// from the left to the right; nil where there are too few to compare.
+// newPlot draws the durations of outcomes, which are newest first, from left to right. It returns
+// nil if there are too few to compare.
 func newPlot(outcomes []jobs.Outcome, now time.Time) *plot {
 	const least, width, height, slot = 2, 1000, 120, 100
 	var ran []jobs.Outcome

@@ -8,15 +8,14 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// position says where each topic stood. It comes from the store's marks alone,
-// so that what one replica has told, another can go on from.
+// position is the version of each topic. It is computed from the store's marks alone, so that any
+// replica can continue a stream of another.
 type position map[jobs.Topic]string
 
-// positionVersion is the first part of a position's text: one of a version that
-// has other topics, or reads them otherwise, is none.
+// positionVersion is the first part of a position's text. A text with another version is ignored.
 const positionVersion = "1"
 
-// markBytes is how much of a mark's hash a position keeps.
+// markBytes is the number of bytes of a mark's hash in a position.
 const markBytes = 4
 
 func positionOf(marks jobs.Marks) position {
@@ -28,8 +27,8 @@ func positionOf(marks jobs.Marks) position {
 	return p
 }
 
-// parsePosition reads what String wrote; anything else is the position of who
-// has seen nothing yet.
+// parsePosition parses the result of String. It returns nil for any other text, which means that no
+// topic has been seen.
 func parsePosition(text string) position {
 	parts := strings.Split(text, "-")
 	if len(parts) != 1+len(jobs.Topics()) || parts[0] != positionVersion {
@@ -45,7 +44,7 @@ func parsePosition(text string) position {
 	return p
 }
 
-// String writes the position as ids of events have it; "" where none is known.
+// String returns the position as an event's id, or "" if none is known.
 func (p position) String() string {
 	if len(p) == 0 {
 		return ""

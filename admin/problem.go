@@ -6,26 +6,26 @@ import (
 	"strings"
 )
 
-// Severity says how urgent a problem is.
+// Severity is how urgent a problem is.
 type Severity string
 
 // The severities.
 const (
-	Alarm  Severity = "alarm"  // something does not run that should
-	Notice Severity = "notice" // all runs, but look at it
+	Alarm  Severity = "alarm"  // something that should run does not
+	Notice Severity = "notice" // everything runs, but needs attention
 )
 
-// Problem is something that an operator should know, in one sentence or two.
+// Problem is a problem of the cluster, in one or two sentences.
 type Problem struct {
 	Severity Severity `json:"severity"`
 	Text     string   `json:"text"`
 }
 
-// mood is the severity in the stylesheet's words.
+// mood returns the severity as a CSS class.
 func (p Problem) mood() string { return string(p.Severity) }
 
-// problems lists what is wrong, the worst first. What waits has a place of its
-// own and is not among them.
+// problems lists the problems of the cluster, worst first. Waiting runs have a section of their
+// own.
 func problems(o *Overview) []Problem {
 	found := []Problem{}
 	add := func(severity Severity, format string, args ...any) {
@@ -72,7 +72,7 @@ func replicaProblems(o *Overview, add func(Severity, string, ...any)) {
 		case r.State == ReplicaDied && !live[r.Name]:
 			add(Notice, "%s died %s ago and is not back. The runs it had are marked lost.", r.Name,
 				span(o.Now.Sub(*r.EndedAt)))
-			live[r.Name] = true // once a name is enough
+			live[r.Name] = true // report each name once
 		}
 	}
 	if len(versions) > 1 {

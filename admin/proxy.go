@@ -7,20 +7,19 @@ import (
 	"strings"
 )
 
-// Proxy is what stands in front of the server: a load balancer that says for
-// access it asks, and perhaps one that has signed them in. A nil Proxy trusts
-// nobody.
+// Proxy is a load balancer in front of the server that names the client, and possibly the user. A
+// nil Proxy trusts no address.
 type Proxy struct {
-	// Networks are those that it asks from.
+	// Networks are the addresses of the proxy.
 	Networks []netip.Prefix
-	// UserHeader names who it has signed in; "" where it signs nobody in. The
-	// proxy must remove it from what clients send.
+	// UserHeader is the header that names the user, or "" if the proxy does not sign users in. The
+	// proxy must remove it from clients' requests.
 	UserHeader string
-	Role       Role     // of those who are not among Operators
-	Operators  []string // by the names that UserHeader has
+	Role       Role     // of users who are not in Operators
+	Operators  []string // by the names in UserHeader
 }
 
-// names reports whether the proxy signs anybody in.
+// names reports whether the proxy signs users in.
 func (p *Proxy) names() bool { return p != nil && p.UserHeader != "" }
 
 func (p *Proxy) trusts(address netip.Addr) bool {
@@ -36,8 +35,8 @@ func (p *Proxy) roleOf(name string) Role {
 	return p.Role
 }
 
-// peerOf returns the address at the other end of the connection; it is zero
-// for requests that came over none.
+// peerOf returns the address of the connection's peer, or the zero Addr for a request without a
+// connection.
 func peerOf(r *http.Request) netip.Addr {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -46,9 +45,8 @@ func peerOf(r *http.Request) netip.Addr {
 	return peer.Addr().Unmap().WithZone("")
 }
 
-// clientOf returns the address that the request comes from: the peer's, or
-// where that is a trusted proxy the last in X-Forwarded-For that is not. What
-// latest before it is the client's own word.
+// clientOf returns the address of the client: the peer, or behind a trusted proxy the last address
+// in X-Forwarded-For that is not trusted. Earlier entries are the client's own claims.
 func clientOf(r *http.Request, proxy *Proxy) netip.Addr {
 	client := peerOf(r)
 	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
@@ -65,8 +63,7 @@ func clientOf(r *http.Request, proxy *Proxy) netip.Addr {
 	return client
 }
 
-// overTLS reports whether the browser is known to speak TLS, with us or with
-// the proxy.
+// overTLS reports whether the browser uses TLS, to this server or to the proxy.
 func overTLS(r *http.Request, proxy *Proxy) bool {
 	return r.TLS != nil || proxy.trusts(peerOf(r)) &&
 		strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")

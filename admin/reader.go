@@ -12,36 +12,36 @@ import (
 )
 
 const (
-	// queryTimeout bounds everything that one request asks of the store.
+	// queryTimeout bounds all queries of one request.
 	queryTimeout = 3 * time.Second
-	// advisoryTimeout is shorter: the page can do without stage 1.
+	// advisoryTimeout is shorter, because the page works without memcached.
 	advisoryTimeout = time.Second
-	// maxQueries bounds the requests that ask the store at the same time,
-	// so that many open pages can't take its connections from the jobs.
+	// maxQueries bounds the requests that query the store concurrently, so that open pages can't
+	// take its connections from jobs.
 	maxQueries = 4
 )
 
-// errBusy says that too many others ask at the same time.
+// errBusy reports that too many requests query the store.
 var errBusy = errors.New("too many requests ask the store at the same time")
 
-// reader asks the store and stage 1 on behalf of requests.
+// reader queries the store and memcached for requests.
 type reader struct {
 	store          jobs.History
 	advisory       Advisory
 	upcoming       func(from time.Time, n int) []ScheduledFiring
 	scheduledTimes func(job string, from time.Time, n int) []time.Time
-	known          *cached[[]locking.Resource] // what jobs name
-	tallies        *cached[[]jobs.Tally]       // of the last day
+	known          *cached[[]locking.Resource] // resources that jobs name
+	tallies        *cached[[]jobs.Tally]       // of the last 24 h
 	lockers        *cached[[]jobs.Locker]
 	conflicts      *cached[upcomingConflicts]
 	durations      durations
 	waitLimit      func(job string, limit time.Duration) (time.Duration, bool)
-	restarts       jobs.Restarts // nil where there are none to be kept
+	restarts       jobs.Restarts // may be nil
 	memory         jobs.Memory
 	ops            *jobs.Operations
 	explain        func(ctx context.Context, job, at string) (jobs.Explanation, error)
 	places         chan struct{}
-	timeout        time.Duration // of all that one request asks: queryTimeout
+	timeout        time.Duration // of all queries of one request: queryTimeout
 }
 
 func newReader(o Options) *reader {
@@ -73,7 +73,7 @@ func newReader(o Options) *reader {
 	return r
 }
 
-// ask calls question when its turn has come, with the time it has.
+// query waits for its turn and calls load with the timeout of a request.
 func (r *reader) query(parent context.Context, load func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(parent, r.timeout)
 	defer cancel()

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// shownOfReplica is how many of a replica's runs its page lists.
+// shownOfReplica is the number of runs per replica that the page lists.
 const shownOfReplica = 20
 
 func (s *Server) replicasJSON(w http.ResponseWriter, r *http.Request) {
@@ -30,12 +30,12 @@ func (s *Server) replicasJSON(w http.ResponseWriter, r *http.Request) {
 // replicasView is the page of replicas.
 type replicasView struct {
 	Replicas  []Replica
-	Drift     []jobs.JobDrift // jobs that living replicas do not have alike
+	Drift     []jobs.JobDrift // jobs whose definitions differ between live replicas
 	Memcached *MemcachedView
 	ServedBy  ServedBy
 }
 
-// shownDrift is how many jobs with drift the page lists.
+// shownDrift is the number of jobs with drift that the page lists.
 const shownDrift = 50
 
 // DriftShown returns the jobs with drift that the page lists.
@@ -43,26 +43,26 @@ func (v *replicasView) DriftShown() []jobs.JobDrift {
 	return v.Drift[:min(len(v.Drift), shownDrift)]
 }
 
-// DriftMore returns how many it does not list.
+// DriftMore returns the number of jobs with drift that the page does not list.
 func (v *replicasView) DriftMore() int { return len(v.Drift) - len(v.DriftShown()) }
 
-// OddVersion marks a version that fewer living replicas have than another.
+// OddVersion returns a CSS class for a version that only a minority of live replicas has.
 func (v *replicasView) OddVersion(version string) string {
 	return v.odd(version, func(r Replica) string { return r.Version })
 }
 
-// OddJobs marks a cron table that fewer living replicas have than another.
+// OddJobs returns a CSS class for a cron table that only a minority of live replicas has.
 func (v *replicasView) OddJobs(hash string) string {
 	return v.odd(hash, func(r Replica) string { return r.ConfigHash })
 }
 
-// OddServers marks lock servers that fewer living replicas have than others.
+// OddServers returns a CSS class for a server list that only a minority of live replicas has.
 func (v *replicasView) OddServers(list string) string {
 	return v.odd(list, func(r Replica) string { return r.LockServers })
 }
 
-// odd returns the mark for a value that is not the most frequent one; of two
-// that are as frequent, both are marked.
+// odd returns a CSS class for a value that is not the most frequent one. If two are equally
+// frequent, both are odd.
 func (v *replicasView) odd(value string, of func(Replica) string) string {
 	counts := make(map[string]int)
 	for _, r := range v.Replicas {
@@ -121,7 +121,7 @@ func (r *reader) busyReplicas(ctx context.Context, p snapshot) ([]Replica, error
 	return replicas, nil
 }
 
-// replicas returns sessions by name, the latest of a name first.
+// replicas returns sessions by name, the latest session of a name first.
 func (r *reader) replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
 	found, err := r.store.Replicas(ctx)
 	if err != nil {
@@ -141,31 +141,31 @@ func (r *reader) replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
 	return views, nil
 }
 
-// ReplicaState is how a replica does, as its session tells.
+// ReplicaState is the state of a replica, derived from its session.
 type ReplicaState string
 
 // The states of a replica.
 const (
 	ReplicaBeating ReplicaState = "beating"
-	// no heartbeat for more than half of what its session lives
+	// the last heartbeat is older than half of the session's lifetime
 	ReplicaLate    ReplicaState = "late"
-	ReplicaSilent  ReplicaState = "silent"  // its session ran out, and is not swept yet
+	ReplicaSilent  ReplicaState = "silent"  // its session has expired, and has not been swept yet
 	ReplicaStopped ReplicaState = "stopped" // it ended its session
-	ReplicaDied    ReplicaState = "died"    // its session ran out and was swept
+	ReplicaDied    ReplicaState = "died"    // its session expired and was swept
 )
 
-// Replica is a session and how it does.
+// Replica is a session and its state.
 type Replica struct {
 	jobs.ReplicaView
 	State ReplicaState `json:"state"`
-	// those under way, the oldest first, where replicas are asked for
+	// running runs, oldest first; only in lists of replicas
 	Runs []jobs.Record `json:"runs,omitempty"`
 }
 
 // RunsShown returns the runs that the page lists.
 func (r Replica) RunsShown() []jobs.Record { return r.Runs[:min(len(r.Runs), shownOfReplica)] }
 
-// RunsMore returns how many it does not list.
+// RunsMore returns the number of runs that the page does not list.
 func (r Replica) RunsMore() int { return r.Running - len(r.RunsShown()) }
 
 func replicaState(v jobs.ReplicaView, now time.Time) ReplicaState {
@@ -183,5 +183,5 @@ func replicaState(v jobs.ReplicaView, now time.Time) ReplicaState {
 	return ReplicaBeating
 }
 
-// live reports whether the replica may still do work.
+// live reports whether the replica's session is valid.
 func (r Replica) live() bool { return r.State == ReplicaBeating || r.State == ReplicaLate }

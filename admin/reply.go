@@ -11,13 +11,12 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// badRequest is a parameter that can't be read; its text names the parameter
-// and says what is allowed.
+// badRequest is an invalid parameter. Its text names the parameter and the valid values.
 type badRequest struct{ text string }
 
 func (e *badRequest) Error() string { return e.text }
 
-// answer asks the store one question and writes what it returns as JSON.
+// answer runs a query of the store and writes its result as JSON.
 func answer[T any](s *Server, w http.ResponseWriter, r *http.Request,
 	load func(ctx context.Context) (T, error)) {
 	var value T
@@ -40,7 +39,7 @@ func answer[T any](s *Server, w http.ResponseWriter, r *http.Request,
 	}
 }
 
-// storeTrouble says in words that the store could not be asked, and why.
+// storeTrouble returns a message for a query that failed.
 func storeTrouble(err error) string {
 	return "The store could not be asked: " + oneLine(err.Error(), 500)
 }
@@ -68,5 +67,5 @@ func writeBody(w http.ResponseWriter, status int, contentType string, body []byt
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // a client that went away is no concern
+	_, _ = w.Write(body) // the client may be gone
 }

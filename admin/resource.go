@@ -8,33 +8,31 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// Holding says whether anything of a resource is held.
+// Holding is the lock state of a resource.
 type Holding string
 
-// The ways in which a resource is held or not.
+// The lock states of a resource.
 const (
-	HeldItself Holding = "held"    // it has locks of its own
-	HeldAbove  Holding = "covered" // a lock on what lies above covers it
-	HeldPartly Holding = "partly"  // something beneath it is held
+	HeldItself Holding = "held"    // the resource has locks
+	HeldAbove  Holding = "covered" // a lock on an ancestor covers it
+	HeldPartly Holding = "partly"  // a descendant is held
 	HeldNot    Holding = "free"
 )
 
-// ResourceState is a known resource: one that a job of the cluster names, or
-// that is held.
+// ResourceState is a resource that a job names or a run holds.
 type ResourceState struct {
 	Resource string       `json:"resource"`
 	Kind     locking.Kind `json:"kind"`
 	State    Holding      `json:"state"`
-	Locks    []Lock       `json:"locks"`   // its own, or those above that cover it
-	Beneath  int          `json:"beneath"` // how many locks are held beneath it
-	Waiting  int          `json:"waiting"` // how many runs it keeps waiting
+	Locks    []Lock       `json:"locks"`   // its own, or those of ancestors that cover it
+	Beneath  int          `json:"beneath"` // number of locks on descendants
+	Waiting  int          `json:"waiting"` // number of runs that wait for it
 
 	key string
 }
 
-// resourceStates lists what jobs name and what is held: what keeps others
-// waiting first, then what is held, then the rest, tables before others, each
-// by name.
+// resourceStates returns the named and the held resources: waited-for ones first, then held ones,
+// then the rest, tables before others, each by name.
 func resourceStates(named []locking.Resource, locks []Lock, waiting []jobs.Record) []ResourceState {
 	own := make(map[locking.Resource][]Lock)
 	beneath := make(map[locking.Resource]int)

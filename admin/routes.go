@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// route is one path and method, who may use it, and what answers. GET answers
-// HEAD too. Everything that changes anything is a POST for operators.
+// route is a path and method with the access it requires and its handler. GET includes HEAD. Every
+// route that changes anything is a POST for operators.
 type route struct {
 	method string
 	path   string
@@ -106,12 +106,11 @@ func (s *Server) routes() []route {
 	}
 }
 
-// maxBody bounds what a request may send: forms and params, no files.
+// maxBody bounds the body of a request: forms and params.
 const maxBody = 64 << 10
 
-// Handler returns everything that the server answers, with its guards in
-// front; it may be mounted elsewhere, and then the address and the users of
-// Options still hold.
+// Handler returns the routes with their guards. It may be mounted in another server; the address
+// and the users of Options still apply.
 func (s *Server) Handler() http.Handler { return s.handler(s.routes()) }
 
 func (s *Server) handler(routes []route) http.Handler {
@@ -133,7 +132,7 @@ func (s *Server) notFound(w http.ResponseWriter, r *http.Request) {
 	s.refuse(w, r, http.StatusNotFound, "There is nothing at this address.")
 }
 
-// methodNotAllowed answers for the methods that none of a path's routes has.
+// methodNotAllowed answers requests with a method that the path does not have.
 func (s *Server) methodNotAllowed(same []route) http.HandlerFunc {
 	var methods []string
 	for _, r := range same {
@@ -153,8 +152,8 @@ func (s *Server) crossOrigin(w http.ResponseWriter, r *http.Request) {
 	s.refuse(w, r, http.StatusForbidden, "The request comes from a page of another site.")
 }
 
-// refuse answers with an error: JSON under /api/, a small page elsewhere.
-// Strangers learn no names.
+// refuse answers with an error: JSON under /api/, else a small page. Unauthenticated clients see no
+// names.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, status int, text string) {
 	if forMachines(r) {
 		s.writeError(w, status, text)

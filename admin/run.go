@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// How many runs a list holds unless limit says otherwise.
+// The number of runs of a list without a limit.
 const (
 	defaultRuns = 100
 	pageRuns    = 50
@@ -39,7 +39,7 @@ func (s *Server) runsJSON(w http.ResponseWriter, r *http.Request) {
 		}
 		runs, err := s.reader.runs(ctx, filter)
 		if err == nil && len(runs) > 0 {
-			full := len(runs) == filter.Limit // and so there may be more
+			full := len(runs) == filter.Limit // there may be more
 			back := filter.After != nil && filter.Before == nil
 			setLinks(w, p.pager(r.URL.EscapedPath(), runCursors(), runs[0].ID.String(),
 				runs[len(runs)-1].ID.String(), back || full, filter.Before != nil || back && full))
@@ -48,7 +48,7 @@ func (s *Server) runsJSON(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// runCursors go from the young to the old.
+// runCursors page from the newest to the oldest.
 func runCursors() cursors { return cursors{next: "before", previous: "after"} }
 
 // runsView is the page of runs.
@@ -58,18 +58,18 @@ type runsView struct {
 	Filter runFields
 }
 
-// runFields are the fields of the form, as they were filled in.
+// runFields are the submitted fields of the filter.
 type runFields struct {
 	Job, Reason, Replica, Resource, From, Until string
 	States                                      []string
 }
 
-// Any reports whether the list is narrowed.
+// Any reports whether a filter is set.
 func (f runFields) Any() bool {
 	return f.Job+f.Reason+f.Replica+f.Resource+f.From+f.Until != "" || len(f.States) > 0
 }
 
-// Has reports whether a state is asked for.
+// Has reports whether the filter includes a state.
 func (f runFields) Has(state jobs.State) bool { return slices.Contains(f.States, string(state)) }
 
 // AllStates lists the states for the form.
@@ -94,7 +94,8 @@ func (s *Server) runsPage(w http.ResponseWriter, r *http.Request) {
 			}
 			v.Filter = p.runFields(filter)
 			limit := filter.Limit
-			filter.Limit = min(limit+1, jobs.MaxBatch) // one more says whether there are more
+			// one extra row shows whether there is another page
+			filter.Limit = min(limit+1, jobs.MaxBatch)
 			runs, err := s.reader.runs(ctx, filter)
 			if err != nil {
 				return v, err
@@ -112,7 +113,7 @@ func (s *Server) runsPage(w http.ResponseWriter, r *http.Request) {
 func (p params) runFields(f jobs.RunFilter) runFields {
 	fields := runFields{
 		Job: f.Job, Reason: string(f.Reason), Replica: f.Replica, Resource: p.Get("resource"),
-		From: fieldInstant(f.From), Until: fieldInstant(f.Until),
+		From: fieldTime(f.From), Until: fieldTime(f.Until),
 	}
 	for _, state := range f.States {
 		fields.States = append(fields.States, string(state))
@@ -138,8 +139,8 @@ func (s *Server) runJSON(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// watch has the output of a running run kept for the next look. That the store
-// can't is no reason to withhold the run.
+// watch asks a running run to save its output for the next request. A failure does not withhold the
+// run.
 func (s *Server) watch(ctx context.Context, run jobs.Record) {
 	if run.State != jobs.Running || s.options.Watch == nil {
 		return
@@ -167,7 +168,7 @@ func (r *reader) run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
 	return plainRecord(run), nil
 }
 
-// runs returns runs without output, the youngest first, never nil.
+// runs returns runs without output, newest first, never nil.
 func (r *reader) runs(ctx context.Context, filter jobs.RunFilter) ([]jobs.Record, error) {
 	found, err := r.store.Runs(ctx, filter)
 	if err != nil {
@@ -176,7 +177,7 @@ func (r *reader) runs(ctx context.Context, filter jobs.RunFilter) ([]jobs.Record
 	return plainRecords(found), nil
 }
 
-// runFilter reads the parameters of a list of runs.
+// runFilter parses the parameters of a list of runs.
 func (r *reader) runFilter(ctx context.Context, p params, limit int) (f jobs.RunFilter, err error) {
 	if f.Job, err = p.text("job"); err != nil {
 		return f, err
@@ -193,10 +194,10 @@ func (r *reader) runFilter(ctx context.Context, p params, limit int) (f jobs.Run
 	if f.Resource, err = p.resource("resource"); err != nil {
 		return f, err
 	}
-	if f.From, err = p.instant("from"); err != nil {
+	if f.From, err = p.timeParam("from"); err != nil {
 		return f, err
 	}
-	if f.Until, err = p.instant("until"); err != nil {
+	if f.Until, err = p.timeParam("until"); err != nil {
 		return f, err
 	}
 	if f.Limit, err = p.limit(limit); err != nil {
@@ -209,7 +210,7 @@ func (r *reader) runFilter(ctx context.Context, p params, limit int) (f jobs.Run
 	return f, err
 }
 
-// readStates reads states, repeated or separated by commas.
+// readStates parses states, repeated or separated by commas.
 func readStates(values []string) ([]jobs.State, error) {
 	var states []jobs.State
 	for _, value := range values {
@@ -227,7 +228,7 @@ func readStates(values []string) ([]jobs.State, error) {
 	return states, nil
 }
 
-// cursor finds the place in the list that a run's id stands for.
+// cursor returns the position of a run in the list, by its id.
 func (r *reader) cursor(ctx context.Context, p params, name string) (*jobs.RunCursor, error) {
 	text := p.Get(name)
 	if text == "" {
@@ -257,8 +258,8 @@ func plainRecords(found []jobs.Record) []jobs.Record {
 	return runs
 }
 
-// plainRecord returns a run as every replica shows it: instants in UTC, the
-// blocking resource by the name that locks have.
+// plainRecord returns a run with times in UTC and the display name of the blocking resource, so
+// that all replicas show the same.
 func plainRecord(r jobs.Record) jobs.Record {
 	r.ScheduledAt, r.CreatedAt, r.WaitSince = r.ScheduledAt.UTC(), r.CreatedAt.UTC(),
 		r.WaitSince.UTC()
@@ -274,7 +275,7 @@ func plainRecord(r jobs.Record) jobs.Record {
 	return r
 }
 
-// plainBlocker returns the blocker with its resources by the names that locks have.
+// plainBlocker returns the blocker with display names of its resources.
 func plainBlocker(b *jobs.Blocker) *jobs.Blocker {
 	plain := *b
 	plain.Resource, plain.Root.Resource = resourceName(b.Resource), resourceName(b.Root.Resource)
@@ -289,8 +290,7 @@ func inUTC(t *time.Time) *time.Time {
 	return &utc
 }
 
-// resourceName returns the name for people of a resource given by its key;
-// anything else it returns as it is.
+// resourceName returns the display name of a resource's key. It returns any other text unchanged.
 func resourceName(text string) string {
 	if resource, err := locking.ParseKey(text); err == nil {
 		return resource.String()

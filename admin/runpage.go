@@ -15,26 +15,25 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// shownOutput is how much of a run's output its page shows, the end of it; the
-// JSON twin has all.
+// shownOutput is the size of the end of a run's output that the page shows. The JSON has all.
 const shownOutput = 16 << 10 // bytes
 
 // runView is the page of a run.
 type runView struct {
 	jobs.Record
 	Steps []step
-	Chain []jobs.Record // the runs of the same firing, this one too, if there are several
-	Locks []Lock        // that it holds now
+	Chain []jobs.Record // all runs of the firing, if there are several
+	Locks []Lock        // current locks of the run
 	Trace Trace
 }
 
-// step is one thing that befell a run.
+// step is an event of a run.
 type step struct {
 	At    time.Time
 	What  string
-	After string // how long after the step before
+	After string // time since the previous step
 	Why   string
-	State string // for the stylesheet
+	State string // CSS class
 }
 
 func (s *Server) runPage(w http.ResponseWriter, r *http.Request) {
@@ -60,7 +59,7 @@ func (s *Server) runPage(w http.ResponseWriter, r *http.Request) {
 		complete: func(v *runView, f *Frame) *Overview {
 			v.Trace = s.traceOf(v.Record)
 			f.Title = cut(v.Job, 60) + " " + stateWords(v.State)
-			if v.State.Final() { // nothing of it changes any more
+			if v.State.Final() { // the run no longer changes
 				f.Every, f.Refresh, f.Events = 0, 0, ""
 			}
 			return nil
@@ -93,8 +92,7 @@ func (r *reader) runView(ctx context.Context, id uuid.UUID) (v runView, err erro
 	return v, nil
 }
 
-// granted is when the claim that it has now was granted, zero where it has none
-// or holds nothing by it.
+// granted returns when the current claim was granted, or zero if the run holds no locks.
 func (v *runView) granted() time.Time {
 	if len(v.Locks) == 0 {
 		return time.Time{}
@@ -102,8 +100,8 @@ func (v *runView) granted() time.Time {
 	return v.Locks[0].Since
 }
 
-// lockedAt returns since when stage 1 names the run as a holder of its locks,
-// zero where it does not, or can't be asked.
+// lockedAt returns since when memcached names the run as holder, or zero if it does not or can't be
+// queried.
 func (r *reader) lockedAt(ctx context.Context, run uuid.UUID, locks []Lock) (first time.Time) {
 	var asked []locking.Resource
 	for _, lock := range locks {
@@ -128,9 +126,8 @@ func (r *reader) lockedAt(ctx context.Context, run uuid.UUID, locks []Lock) (fir
 	return first
 }
 
-// steps tells a run's life in order, as far as it is known. Its claim, its
-// grants and its start are one transaction, and one step. When it was locked in
-// stage 1 is known while it holds that.
+// steps returns the known events of a run in order. Claim, grants and start are one transaction,
+// and one step. The time of the advisory lock is known only while the run holds it.
 func steps(r jobs.Record, granted, locked time.Time) []step {
 	began := step{At: r.ScheduledAt, What: "Scheduled"}
 	if r.Key != "" {
@@ -165,8 +162,8 @@ func steps(r jobs.Record, granted, locked time.Time) []step {
 	return inOrder(list, r.State != jobs.Running)
 }
 
-// inOrder sorts steps by time, but for what began and what ended the run, and
-// says how long after the one before each was.
+// inOrder sorts steps by time, but keeps the first and, if over, the last. It sets the time since
+// the previous step.
 func inOrder(list []step, over bool) []step {
 	middle := list[1:]
 	if over {
@@ -218,10 +215,10 @@ func (v *runView) Tail() string {
 // Cut reports whether there is more output than Tail returns.
 func (v *runView) Cut() bool { return len(v.Output) > shownOutput }
 
-// Lasted returns how long it has run.
+// Lasted returns how long the run ran.
 func (v *runView) Lasted() string { return lasted(v.Record) }
 
-// WaitedFor returns what blocked it, if anything did.
+// WaitedFor returns the resource that blocked the run, or "".
 func (v *runView) WaitedFor() string {
 	if v.BlockedBy == nil {
 		return ""

@@ -15,12 +15,11 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// The server's own limits: a slow or greedy client loses its connection, not
-// the replica its memory.
-// patience is how long clients may take to send a request.
+// The server's limits. A slow or greedy client loses its connection. clientTimeouts bounds how long
+// a client may take to send a request.
 type clientTimeouts struct {
 	header  time.Duration
-	request time.Duration // with its header and body
+	request time.Duration // with header and body
 }
 
 const (
@@ -32,8 +31,7 @@ const (
 	shutdownTimeout   = 5 * time.Second
 )
 
-// Server serves the page and the API of one replica. Its methods may be called
-// concurrently.
+// Server serves the pages and the API of one replica. It is safe for concurrent use.
 type Server struct {
 	options     Options
 	log         zerolog.Logger
@@ -44,7 +42,7 @@ type Server struct {
 	throttle    *throttle    // of sign-ins
 	certificate *certificate // nil: plain HTTP
 	pageCache   pageCache
-	hub         *hub // nil: nobody is told of changes
+	hub         *hub // nil: no events
 	timeouts    clientTimeouts
 
 	listen func(network, address string) (net.Listener, error)
@@ -53,9 +51,8 @@ type Server struct {
 	listener net.Listener
 }
 
-// New checks the options and returns a Server that does not listen yet. It
-// returns an *ExposedError for an address beyond loopback without users, and
-// errors that wrap ErrOptions for everything else.
+// New checks the options and returns a Server that does not listen yet. It returns an *ExposedError
+// for an address beyond loopback without users. All other errors wrap ErrOptions.
 func New(options Options) (*Server, error) {
 	if err := options.check(); err != nil {
 		return nil, err
@@ -67,7 +64,7 @@ func New(options Options) (*Server, error) {
 	return build(options, pages)
 }
 
-// build is New with options that were checked, and pages, which servers may share.
+// build is New with checked options and with pages, which servers can share.
 func build(options Options, pages *pages) (*Server, error) {
 	options.Refresh = cmp.Or(options.Refresh, DefaultRefresh)
 	s := &Server{
@@ -96,9 +93,9 @@ func build(options Options, pages *pages) (*Server, error) {
 	return s, nil
 }
 
-// Listen takes the address, so that one that is taken is an error at start. It
-// returns an *ExposedError when a host name turns out to be beyond loopback
-// and there are no users. A second call does nothing.
+// Listen binds the address, so that a used address is an error at start. It returns an
+// *ExposedError if a host name resolves to an address beyond loopback and there are no users. A
+// second call does nothing.
 func (s *Server) Listen() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +113,7 @@ func (s *Server) Listen() error {
 	return nil
 }
 
-// beyondLoopback reports whether others than this machine can reach the address.
+// beyondLoopback reports whether other machines can reach the address.
 func beyondLoopback(address net.Addr) bool {
 	tcp, ok := address.(*net.TCPAddr)
 	return !ok || !tcp.IP.IsLoopback()
@@ -132,7 +129,7 @@ func (s *Server) Addr() string {
 	return s.listener.Addr().String()
 }
 
-// Close gives the address back where Listen was called and Run will not be.
+// Close releases the address if Listen was called and Run will not be.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,9 +141,8 @@ func (s *Server) Close() error {
 	return err
 }
 
-// Run serves until ctx ends, listening first if Listen was not called. Then it
-// lets answers under way finish for up to five seconds and returns nil. It is
-// called once.
+// Run serves until ctx ends. It calls Listen if that was not done. After ctx ends it lets active
+// requests finish for up to five seconds and returns nil. It must be called once.
 func (s *Server) Run(ctx context.Context) error {
 	if err := s.Listen(); err != nil {
 		return err
@@ -182,13 +178,13 @@ func (s *Server) Run(ctx context.Context) error {
 
 func (s *Server) stop(ctx context.Context, server *http.Server, served <-chan error) error {
 	if s.hub != nil {
-		s.hub.stop() // streams have no end of their own
+		s.hub.stop() // streams do not end by themselves
 	}
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	if err := server.Shutdown(grace); err != nil {
 		s.log.Warn().Err(err).Msg("admin page cut off requests that did not end in time")
-		_ = server.Close() // it only repeats what Shutdown said of the listener
+		_ = server.Close() // Shutdown has already reported the listener's error
 	}
 	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("admin page: %w", err)
@@ -216,8 +212,7 @@ func (s *Server) logStart() {
 	}
 }
 
-// connectionLog takes the lines of net/http, which are about single
-// connections and seldom matter.
+// connectionLog receives the log lines of net/http, which concern single connections.
 type connectionLog struct{ log zerolog.Logger }
 
 func (l connectionLog) Write(line []byte) (int, error) {

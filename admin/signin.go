@@ -15,15 +15,15 @@ import (
 // signInView is the sign-in page.
 type signInView struct {
 	Frame
-	Next      string // where to go afterwards
-	Name      string // as it was typed
-	ErrorText string // why the last try failed
-	Passwords bool   // there are users that can sign in here
+	Next      string // redirect after the sign-in
+	Name      string // as typed
+	ErrorText string // why the last sign-in failed
+	Passwords bool   // there are users with passwords
 }
 
-// signInPage shows the form. A link on another site leads here even those who
-// are signed in, since the browser keeps the cookie back on the first request:
-// then the page asks once more by itself, and that request has it.
+// signInPage shows the form. A link on another site leads here even for signed-in users, because
+// the browser withholds the cookie on the first request. In that case the page reloads itself, and
+// the second request has the cookie.
 func (s *Server) signInPage(w http.ResponseWriter, r *http.Request) {
 	if err := onlyParams(r, "next"); err != nil {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
@@ -82,7 +82,7 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 	s.showSignIn(w, status, view)
 }
 
-// signInTrouble puts an error into words, and returns the status for it.
+// signInTrouble sets the text for an error and returns its status.
 func (s *Server) signInTrouble(w http.ResponseWriter, err error, view *signInView) int {
 	var throttled *throttledError
 	switch {
@@ -102,7 +102,8 @@ func (s *Server) signInTrouble(w http.ResponseWriter, err error, view *signInVie
 	return http.StatusServiceUnavailable
 }
 
-// knownName keeps what may be a password in the wrong field out of the log.
+// knownName returns the name if it is a user's, because an unknown name may be a password in the
+// wrong field.
 func (s *Server) knownName(name string) string {
 	if _, known := s.accessRules().accounts.users[name]; known {
 		return name
@@ -110,24 +111,23 @@ func (s *Server) knownName(name string) string {
 	return "(unknown)"
 }
 
-// withoutTLS reports whether the browser says that it reaches us by plain HTTP
-// under a name that is not loopback's.
+// withoutTLS reports whether the browser uses plain HTTP to reach a name beyond loopback.
 func (s *Server) withoutTLS(r *http.Request) bool {
 	return strings.HasPrefix(r.Header.Get("Origin"), "http://") &&
 		!overTLS(r, s.accessRules().proxy) &&
 		!isLoopback(hostOnly(r.Host))
 }
 
-// signOut has the browser forget. What was signed stays good until it ends:
-// nothing is kept that could be struck out.
+// signOut deletes the cookie. The signed value stays valid until it expires, because the server
+// stores no sign-ins.
 func (s *Server) signOut(w http.ResponseWriter, r *http.Request) {
 	s.setCookie(w, r, "")
 	s.log.Info().Str("user", identityOf(r).Name).Msg("signed out of the admin page")
 	http.Redirect(w, r, "/login", http.StatusSeeOther)
 }
 
-// localPath returns an address of ours to go on to; "/" for anything else, so
-// that a link to the sign-in page can't lead elsewhere.
+// localPath returns an address on this server to continue at, or "/" for any other address, so that
+// a link to the sign-in page can't redirect elsewhere.
 func localPath(next string) string {
 	const longest = 1000
 	target, err := url.Parse(next)

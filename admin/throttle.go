@@ -15,9 +15,9 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// The limits of failed sign-ins. A user's bounds guessing from many addresses,
-// and is not so low that a stranger's few tries keep the user out; a client's
-// allows for offices that share an address.
+// The limits of failed sign-ins. The limit of a user stops guessing from many addresses, but is too
+// high for a few attempts to lock the user out. The limit of a client allows for offices that share
+// an address.
 const (
 	attemptsWindow     = 15 * time.Minute
 	maxUserFailures    = 20
@@ -25,7 +25,7 @@ const (
 	sharedCountTimeout = time.Second
 )
 
-// throttledError says that too many sign-ins failed.
+// throttledError reports too many failed sign-ins.
 type throttledError struct{ left time.Duration }
 
 func (e *throttledError) Error() string {
@@ -33,19 +33,17 @@ func (e *throttledError) Error() string {
 		e.left.Round(time.Second))
 }
 
-// throttle bounds guessing. Counts are kept in this process, and in the store
-// where there is one: the higher counts, so that a store that is down loosens
-// the limits no further than to one replica's.
+// throttle limits password guessing. It counts in this process and, if there is one, in the store.
+// The higher count applies, so while the store is down each replica enforces its own limit.
 type throttle struct {
 	own    *attemptCounts
-	shared jobs.Attempts // nil: each replica for itself
+	shared jobs.Attempts // nil: each replica counts its own
 	log    zerolog.Logger
-	silent atomic.Bool // the store's trouble is logged once
+	silent atomic.Bool // an error of the store was logged
 }
 
-// attemptKeys are those of a sign-in. A name is kept as a hash: people type
-// passwords into the wrong field. An IPv6 client has its network to choose
-// addresses from, and counts as one.
+// attemptKeys returns the keys of a sign-in. Names are hashed, because people type passwords into
+// the wrong field. An IPv6 client counts by its network, because it can choose among the addresses.
 func attemptKeys(name string, client netip.Addr) []string {
 	sum := sha256.Sum256([]byte(name))
 	if client.Is6() {
@@ -54,7 +52,7 @@ func attemptKeys(name string, client netip.Addr) []string {
 	return []string{"user:" + hex.EncodeToString(sum[:16]), "client:" + client.String()}
 }
 
-// check returns a *throttledError where the limits are reached.
+// check returns a *throttledError if a limit is reached.
 func (t *throttle) check(ctx context.Context, name string, client netip.Addr) error {
 	keys := attemptKeys(name, client)
 	counts, err := t.own.CountFailures(ctx, keys...)
@@ -90,7 +88,7 @@ func (t *throttle) sharedCounts(ctx context.Context, keys []string) []jobs.Failu
 	return counts
 }
 
-// failed counts a sign-in that failed. The client may be gone by now.
+// failed counts a failed sign-in, even if the client has disconnected.
 func (t *throttle) failed(ctx context.Context, name string, client netip.Addr) error {
 	keys := attemptKeys(name, client)
 	if t.shared != nil {

@@ -15,21 +15,21 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// How much of the past one picture has.
+// Limits of one timeline.
 const (
 	shownLanes    = 16
 	maxDrawnRuns  = 6000
 	minRunsPerJob = 6
 )
 
-// timeline is what ran, waited or was skipped within a time, by what it locks.
+// timeline is the runs, waits and skips within a window, by resource.
 type timeline struct {
 	Now   time.Time `json:"now"`
 	From  time.Time `json:"from"`
 	Until time.Time `json:"until"`
-	// held or waited for now first, then those with the longest waits
+	// held or waited-for resources first, then those with the longest waits
 	Lanes    []lane         `json:"lanes"`
-	Restarts []jobs.Restart `json:"restarts"` // of memcached's servers
+	Restarts []jobs.Restart `json:"restarts"` // of the memcached servers
 	Cut      []string       `json:"cut"`      // what is left out, in words
 	Known    int            `json:"lanes_known"`
 
@@ -42,13 +42,13 @@ type timeline struct {
 	lanePath func(resource string) string
 }
 
-// lane is one resource, and what runs did that lock it or what lies above it.
+// lane is one resource, and the runs that lock it or an ancestor.
 type lane struct {
 	Resource string             `json:"resource"`
-	Jobs     int                `json:"jobs"` // that lock it
-	Held     int                `json:"held"` // locks on it, now
+	Jobs     int                `json:"jobs"` // number of jobs that lock it
+	Held     int                `json:"held"` // current number of locks
 	Waiting  int                `json:"waiting"`
-	Runs     []jobs.RunInterval `json:"runs"` // the youngest first
+	Runs     []jobs.RunInterval `json:"runs"` // newest first
 
 	resource locking.Resource
 	jobs     []string
@@ -57,7 +57,7 @@ type lane struct {
 
 func timelineParams() []string { return []string{"from", "until", "span", "resource", "skip"} }
 
-// timelineQuery are the parameters of a timeline.
+// timelineQuery are the parsed parameters of a timeline.
 type timelineQuery struct {
 	window   windowQuery
 	resource *locking.Resource
@@ -75,7 +75,7 @@ func (p params) timeline() (q timelineQuery, err error) {
 	return q, err
 }
 
-// skip reads how many of a list are passed over.
+// skip parses the number of entries to skip.
 func (p params) skip() (int, error) {
 	const most = 1_000_000
 	text := p.Get("skip")
@@ -145,7 +145,7 @@ func (s *Server) timelinePage(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// skipPager goes through a list by how much of it is passed over.
+// skipPager pages through a list by the number of entries to skip.
 func (p params) skipPager(path string, skip, page, total int) (g pager) {
 	text := func(n int) string {
 		if n <= 0 {
@@ -163,7 +163,7 @@ func (p params) skipPager(path string, skip, page, total int) (g pager) {
 	return g
 }
 
-// timeline asks for what happened.
+// timeline queries the timeline.
 func (r *reader) timeline(ctx context.Context, now time.Time, q timelineQuery) (timeline, error) {
 	w := q.window.at(now)
 	t := timeline{Now: now, From: w.From, Until: w.Until, Length: w.Until.Sub(w.From),
@@ -188,8 +188,8 @@ func (r *reader) timeline(ctx context.Context, now time.Time, q timelineQuery) (
 	return t, nil
 }
 
-// lanes returns what jobs name or somebody holds: what is held or waited for now
-// first, then what was waited for longest within the window, then by name.
+// lanes returns the resources that jobs name or runs hold: held or waited-for ones first, then
+// those with the longest waits within the window, then by name.
 func (r *reader) lanes(ctx context.Context, now time.Time, w window,
 	about *locking.Resource) ([]lane, error) {
 	lockers, err := r.lockers.get(ctx, now)
@@ -239,8 +239,8 @@ func (r *reader) lanes(ctx context.Context, now time.Time, w window,
 	return sortedLanes(by, about), nil
 }
 
-// sortedLanes returns the lanes, each with the jobs that lock what lies above it,
-// too; only those that have to do with about, unless that is nil.
+// sortedLanes returns the lanes with the jobs that lock them or an ancestor. If about is not nil,
+// it returns only related resources.
 func sortedLanes(by map[locking.Resource]*lane, about *locking.Resource) []lane {
 	lanes := make([]lane, 0, len(by))
 	for resource, l := range by {
@@ -278,7 +278,7 @@ func (l *lane) rank(about *locking.Resource) int {
 	return 3
 }
 
-// fill asks for the runs of the lanes' jobs, as many as the picture may have.
+// fill queries the runs of the lanes' jobs, up to maxDrawnRuns.
 func (r *reader) fill(ctx context.Context, t *timeline) error {
 	names := make(map[string]bool)
 	for i := range t.Lanes {
@@ -312,8 +312,8 @@ func (r *reader) fill(ctx context.Context, t *timeline) error {
 	return nil
 }
 
-// timelineRuns asks for the runs of the jobs, first for as many of each, then for
-// more of those that had more; it returns which have more still.
+// timelineRuns queries the same number of runs for each job, then more for jobs that have more. It
+// also returns the jobs that have still more.
 func (r *reader) timelineRuns(ctx context.Context, t *timeline,
 	names []string) (of map[string][]jobs.RunInterval, full []string, err error) {
 	of = make(map[string][]jobs.RunInterval)
@@ -363,7 +363,7 @@ func countNew(known map[string]bool, names []string) (n int) {
 	return n
 }
 
-// noteOmitted says of which jobs there are more runs than were asked for.
+// noteOmitted notes the jobs that have more runs than were queried.
 func (t *timeline) noteOmitted(of map[string][]jobs.RunInterval, full []string) {
 	const named = 3
 	for _, name := range full[:min(len(full), named)] {
@@ -382,7 +382,8 @@ func (t *timeline) noteOmitted(of map[string][]jobs.RunInterval, full []string) 
 	}
 }
 
-// plainTimelineRun is a stretch as every replica shows it.
+// plainTimelineRun returns a run with times in UTC and display names, so that all replicas show the
+// same.
 func plainTimelineRun(s jobs.RunInterval) jobs.RunInterval {
 	s.ScheduledAt, s.CreatedAt, s.StartedAt, s.FinishedAt = s.ScheduledAt.UTC(), s.CreatedAt.UTC(),
 		inUTC(s.StartedAt), inUTC(s.FinishedAt)
@@ -392,16 +393,16 @@ func plainTimelineRun(s jobs.RunInterval) jobs.RunInterval {
 	return s
 }
 
-// Action is where the form of the window goes.
+// Action returns the address of the form of the window.
 func (t *timeline) Action() string { return "/locks/timeline" }
 
-// DefaultSpan is what the form leads back to.
+// DefaultSpan names the default window.
 func (t *timeline) DefaultSpan() string { return "hour" }
 
-// LanePath is the same time for one resource alone.
+// LanePath returns the address of the same window for one resource.
 func (t *timeline) LanePath(resource string) string { return t.lanePath(resource) }
 
-// Notes says what the picture leaves out.
+// Notes lists what the picture leaves out.
 func (t *timeline) Notes() []string {
 	var notes []string
 	if n := t.Chart.Merged; n > 0 {
@@ -422,7 +423,7 @@ func (t *timeline) Notes() []string {
 	return notes
 }
 
-// maxListedRuns is how many runs the list beside the picture has.
+// maxListedRuns is the number of runs in the list beside the picture.
 const maxListedRuns = 100
 
 // listedRun is a run in words.
@@ -431,7 +432,7 @@ type listedRun struct {
 	Words string
 }
 
-// Listed returns the youngest runs of the picture, each once, in words.
+// Listed returns the newest runs of the picture, each once.
 func (t *timeline) Listed() []listedRun {
 	seen := make(map[string]bool)
 	var all []listedRun
@@ -454,7 +455,7 @@ func (t *timeline) Listed() []listedRun {
 	return all
 }
 
-// runWords says how long a run waited and ran, and why.
+// runWords describes how long a run waited and ran, and why.
 func runWords(s jobs.RunInterval, now time.Time) string {
 	end := now
 	switch {

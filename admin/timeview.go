@@ -7,13 +7,13 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// timeView is an instant as seen from now, both by the store's clock.
+// timeView is a time relative to now, both by the store's clock.
 type timeView struct {
 	now time.Time
 	at  time.Time
 }
 
-// newTimeView takes a time.Time or *time.Time, as templates have them.
+// newTimeView accepts a time.Time or *time.Time.
 func newTimeView(now time.Time, at any) (timeView, error) {
 	switch at := at.(type) {
 	case time.Time:
@@ -27,16 +27,16 @@ func newTimeView(now time.Time, at any) (timeView, error) {
 	return timeView{}, fmt.Errorf("%T is no instant", at)
 }
 
-// Known reports whether there is an instant at all.
+// Known reports whether the time is set.
 func (m timeView) Known() bool { return !m.at.IsZero() }
 
-// ISO is the instant for machines.
+// ISO formats the time for machines.
 func (m timeView) ISO() string { return m.at.Format(time.RFC3339Nano) }
 
-// Exact is the instant for people, whole.
+// Exact formats the full time for people.
 func (m timeView) Exact() string { return m.at.Format("2006-01-02 15:04:05.999 UTC") }
 
-// Clock is the time of day, with the date where that is not today.
+// Clock formats the time of day, with the date if it is not today.
 func (m timeView) Clock() string {
 	if m.at.Format(time.DateOnly) == m.now.UTC().Format(time.DateOnly) {
 		return m.at.Format(time.TimeOnly)
@@ -44,13 +44,13 @@ func (m timeView) Clock() string {
 	return m.at.Format(time.DateTime)
 }
 
-// Passed is how long ago the instant was.
+// Passed returns how long ago the time was.
 func (m timeView) Passed() string { return span(m.now.Sub(m.at)) }
 
-// Left is how long it is until the instant.
+// Left returns how long it is until the time.
 func (m timeView) Left() string { return span(m.at.Sub(m.now)) }
 
-// Relative is "12 s ago" or "in 3 min".
+// Relative returns "12 s ago" or "in 3 min".
 func (m timeView) Relative() string {
 	if m.at.After(m.now) {
 		return "in " + m.Left()
@@ -58,10 +58,10 @@ func (m timeView) Relative() string {
 	return m.Passed() + " ago"
 }
 
-// Over reports whether the instant has passed.
+// Over reports whether the time has passed.
 func (m timeView) Over() bool { return !m.at.After(m.now) }
 
-// ended is when a run ended, or was written down where it never started.
+// ended returns when a run ended, or was recorded if it never started.
 func ended(r jobs.Record) time.Time {
 	if r.FinishedAt != nil {
 		return *r.FinishedAt
@@ -69,7 +69,7 @@ func ended(r jobs.Record) time.Time {
 	return r.CreatedAt
 }
 
-// lasted is how long a run ran, "" where it did not.
+// lasted returns how long a run ran, or "" if it has not ended.
 func lasted(r jobs.Record) string {
 	length, ended := r.Took()
 	if !ended {

@@ -2,19 +2,19 @@ package admin
 
 import "github.com/holdfast-dev/holdfast/jobs"
 
-// Trace is where the spans of a run are.
+// Trace locates the spans of a run.
 type Trace struct {
-	ID   string // "" where there is none
-	Link string // where people see it; "" where that is not known
+	ID   string // "" without a trace
+	Link string // page that shows the trace, or ""
 }
 
-// tracedRun is a run as the API has it alone.
+// tracedRun is the API's answer for a single run.
 type tracedRun struct {
 	jobs.Record
 	TraceID string `json:"trace_id,omitempty"`
 }
 
-// traceOf returns the trace of a run. One that no replica took up has none.
+// traceOf returns the trace of a run. A run that no replica started has none.
 func (s *Server) traceOf(run jobs.Record) Trace {
 	if s.options.Trace == nil || run.Replica == "" || run.State == jobs.Missed {
 		return Trace{}

@@ -12,51 +12,49 @@ import (
 
 const (
 	conflictsSpan = 24 * time.Hour
-	// maxUpcomingFirings is how many scheduled times are looked at: where more come within the
-	// span, the forecast ends sooner.
+	// maxUpcomingFirings bounds the firings that are examined. If more come within the span, the
+	// simulation ends earlier.
 	maxUpcomingFirings = 50_000
-	firingsBatch       = 16 // of one job, asked of the cron table
+	firingsBatch       = 16 // of one job, per query of the cron table
 	shownConflicts     = 60
 	maxConflicts       = 1000
 )
 
-// upcomingConflicts is which firings are likely to meet another that holds what they want.
+// upcomingConflicts lists the firings that are expected to conflict with other runs.
 type upcomingConflicts struct {
 	From  time.Time `json:"from"`
-	Until time.Time `json:"until"` // how far it reaches
-	// that share something with others, and were looked at
+	Until time.Time `json:"until"` // end of the simulated time
+	// jobs that share resources with others
 	Jobs           int `json:"jobs"`
-	ScheduledTimes int `json:"scheduled_times"` // of theirs
-	// Conflicts are by who is in whose way: those that are likely first, each
-	// kind with the most often first.
+	ScheduledTimes int `json:"scheduled_times"` // scheduled times of these jobs
+	// Conflicts by job and holder. Likely ones are first, then the most frequent.
 	Conflicts []conflict `json:"conflicts"`
-	Cut       []string   `json:"cut"` // what it leaves out, or guesses, in words
+	Cut       []string   `json:"cut"` // what is left out or estimated, in words
 
 	Resource string `json:"-"`
 }
 
-// conflict is one job that finds another in its way.
+// conflict is a job that is expected to wait for another.
 type conflict struct {
-	Job      string `json:"job"`    // that finds
-	Holder   string `json:"holder"` // what it needs held by this
+	Job      string `json:"job"`    // job that waits
+	Holder   string `json:"holder"` // job that holds the resource
 	Resource string `json:"resource"`
-	// Likely counts the scheduled times at which it happens where every run takes as long as
-	// its job's runs do at the median, Possible those where each takes as long
-	// as all but one in 20 do.
+	// Likely counts the firings that wait if every run takes its job's median duration. Possible
+	// counts those that wait if every run takes the 95th percentile.
 	Likely        int       `json:"likely"`
 	Possible      int       `json:"possible"`
-	Skips         int       `json:"skips"`          // of the likely, how many would wait in vain
-	PossibleSkips int       `json:"possible_skips"` // of the possible
-	First         time.Time `json:"first"`          // scheduledAt
+	Skips         int       `json:"skips"`          // of the likely, number that would be skipped
+	PossibleSkips int       `json:"possible_skips"` // of the possible, number that would be skipped
+	First         time.Time `json:"first"`          // scheduled time
 	Wait          float64   `json:"longest_wait_seconds"`
 
 	wait time.Duration
 }
 
-// Longest returns how long the longest wait is expected to be.
+// Longest returns the longest expected wait.
 func (c conflict) Longest() time.Duration { return c.wait }
 
-// Outcome says what becomes of the firings.
+// Outcome returns the expected result of the firings in words.
 func (c conflict) Outcome() string {
 	switch {
 	case c.Likely > 0 && c.Skips == c.Likely:
@@ -108,7 +106,7 @@ func (s *Server) upcomingConflictsPage(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// upcomingConflicts looks ahead, by this replica's cron table.
+// upcomingConflicts simulates the cron table of this replica.
 func (r *reader) upcomingConflicts(ctx context.Context, now time.Time,
 	about *locking.Resource) (upcomingConflicts, error) {
 	if about == nil {
@@ -158,7 +156,7 @@ func (r *reader) findConflicts(ctx context.Context, now time.Time,
 	return f, nil
 }
 
-// Summary says how much is to be expected.
+// Summary counts the expected conflicts in words.
 func (f *upcomingConflicts) Summary() string {
 	likely, skips, possible := 0, 0, 0
 	for _, c := range f.Conflicts {
@@ -194,17 +192,17 @@ func (f *upcomingConflicts) Summary() string {
 	return text + "."
 }
 
-// ConflictsShown returns those that the page lists.
+// ConflictsShown returns the conflicts that the page lists.
 func (f *upcomingConflicts) ConflictsShown() []conflict {
 	return f.Conflicts[:min(len(f.Conflicts), shownConflicts)]
 }
 
-// ConflictsMore returns how many it does not list.
+// ConflictsMore returns the number of conflicts that the page does not list.
 func (f *upcomingConflicts) ConflictsMore() int {
 	return len(f.Conflicts) - len(f.ConflictsShown())
 }
 
-// Truncated reports whether the forecast does not reach as far as it is meant to.
+// Truncated reports whether the simulation ended before the full span.
 func (f *upcomingConflicts) Truncated() bool { return f.Until.Sub(f.From) < conflictsSpan }
 
 func (c *conflict) likely(scheduledAt time.Time, wait time.Duration, skipped bool) {

@@ -14,19 +14,20 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// contender is a job that wants what another wants, too.
+// contender is a job that may conflict with another job.
 type contender struct {
-	job            string
-	requests       []locking.Request // those that may meet another job's
-	typical        jobs.Typical
-	waitLimit      time.Duration // how long it waits
-	waitLimited    bool          // that is known, else it waits until its next scheduled time
-	scheduledTimes []time.Time   // conflicts, as far as they were asked for
-	ended          bool          // there are no more
+	job       string
+	requests  []locking.Request // requests that may conflict
+	typical   jobs.Typical
+	waitLimit time.Duration // longest wait of a firing
+	// waitLimit is known; otherwise a firing waits until its next scheduled time
+	waitLimited    bool
+	scheduledTimes []time.Time // upcoming, as far as they were queried
+	ended          bool        // there are no more scheduled times
 }
 
-// contendersOf returns the jobs that may be in each other's way, by name; only those
-// that have to do with about, unless that is nil.
+// contendersOf returns the jobs that may block each other, by name. If about is not nil, it
+// considers only related resources.
 func contendersOf(lockers []jobs.Locker, about *locking.Resource) []*contender {
 	demands := make(map[locking.Resource]*demand)
 	for _, locker := range lockers {
@@ -61,7 +62,7 @@ func contendersOf(lockers []jobs.Locker, about *locking.Resource) []*contender {
 	return contenders
 }
 
-// demand counts who wants a resource, and what lies beneath.
+// demand counts the requests for a resource and for its descendants.
 type demand struct {
 	requestCounts
 	beneath requestCounts
@@ -80,8 +81,8 @@ func (a *requestCounts) count(r locking.Request) {
 	}
 }
 
-// conflicting returns how many of the askers a request may not expectedHold beside, itself
-// included where it is one of them. Slots of one name are judged by their number.
+// conflicting returns the number of counted requests that exclude r, including r itself if it was
+// counted. Requests for slots of the same name are compared by number.
 func (a requestCounts) conflicting(r locking.Request) int {
 	if r.Mode == locking.Shared {
 		return a.exclusive + a.slotted
@@ -103,15 +104,15 @@ func contended(demands map[locking.Resource]*demand, r locking.Request) bool {
 	})
 }
 
-// upcomingFiring is a firing to come.
+// upcomingFiring is a future firing.
 type upcomingFiring struct {
 	at   time.Time
-	next time.Time // the job's due behind it; zero where it is not known
-	who  int       // among the rivals
+	next time.Time // the job's next scheduled time after it, or zero if unknown
+	who  int       // index of the contender
 }
 
-// upcomingFirings returns the scheduled times of the rivals in their order, until the forecast's
-// end, or until there are as many as are looked at: then the forecast ends there.
+// upcomingFirings returns the contenders' scheduled times in order, until f.Until. If there are
+// more than maxUpcomingFirings, it moves f.Until to the end of the examined time.
 func (r *reader) upcomingFirings(f *upcomingConflicts, contenders []*contender) []upcomingFiring {
 	queue := make(firingQueue, 0, len(contenders))
 	elsewhere := 0
@@ -150,7 +151,7 @@ func (r *reader) upcomingFirings(f *upcomingConflicts, contenders []*contender) 
 	return scheduledTimes
 }
 
-// nextFiring returns the rival's first scheduled time after t.
+// nextFiring returns the contender's first scheduled time after t.
 func (r *reader) nextFiring(one *contender, t time.Time) (time.Time, bool) {
 	if len(one.scheduledTimes) == 0 && !one.ended {
 		one.scheduledTimes = r.scheduledTimes(one.job, t, firingsBatch)
@@ -178,16 +179,15 @@ func (q *firingQueue) Pop() any {
 	return last
 }
 
-// How long runs take changes slowly, and is looked up for some hundred jobs in
-// the time that a page has: so it is kept, and of many jobs it is known only
-// after some questions.
+// Durations of runs change slowly. A page has time to query those of a few hundred jobs, so they
+// are cached, and with many jobs all are known only after several requests.
 const (
 	durationLifetime = 10 * time.Minute
 	durationsBatch   = 200 // jobs
 	durationsTimeout = time.Second
 )
 
-// durations is how long the runs of jobs take, as far as it was looked up.
+// durations caches the typical durations of jobs.
 type durations struct {
 	mu    sync.Mutex
 	known map[string]cachedDuration
@@ -198,7 +198,7 @@ type cachedDuration struct {
 	at time.Time // by the store's clock
 }
 
-// get returns what is known of a job and not too old.
+// get returns the cached durations of a job, unless they are too old.
 func (l *durations) get(job string, now time.Time) (jobs.Typical, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -206,7 +206,7 @@ func (l *durations) get(job string, now time.Time) (jobs.Typical, bool) {
 	return cached.Typical, ok && now.Sub(cached.at) < durationLifetime
 }
 
-// put remembers what was looked up of some jobs, also that there is nothing.
+// put caches the result of a query, including jobs without runs.
 func (l *durations) put(names []string, found map[string]jobs.Typical, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -218,8 +218,8 @@ func (l *durations) put(names []string, found map[string]jobs.Typical, now time.
 	}
 }
 
-// loadDurations looks up how long the rivals' runs take, those that are due first
-// before others, for as long as a page may take.
+// loadDurations queries the durations of the contenders, in the order of their firings, for at most
+// durationsTimeout.
 func (r *reader) loadDurations(ctx context.Context, f *upcomingConflicts, contenders []*contender,
 	scheduledTimes []upcomingFiring) error {
 	begun := time.Now()
@@ -261,10 +261,10 @@ func (r *reader) loadDurations(ctx context.Context, f *upcomingConflicts, conten
 	return nil
 }
 
-// simulation plays the scheduled times through, and adds up who meets whom.
+// simulation runs through the firings and counts their conflicts.
 type simulation struct {
 	contenders []*contender
-	// of what rivals want: itself, what is above and what is beneath
+	// for each requested resource: itself, its ancestors and its descendants
 	related map[locking.Resource][]locking.Resource
 	met     map[[3]string]*conflict
 }
@@ -289,20 +289,20 @@ func newSimulation(contenders []*contender) *simulation {
 	return c
 }
 
-// expectedHold is a run that is expected to have a resource until then.
+// expectedHold is a simulated lock and its end.
 type expectedHold struct {
 	who     int
 	request locking.Request
 	until   time.Time
 }
 
-// simulate has each firing run as long as takes says, from its scheduled time on, or from when
-// whoever is in its way is done: unless that is longer than it waits, or later
-// than its next scheduled time.
+// simulate starts each firing at its scheduled time or when its blocker has ended, and lets it run
+// for takes. A firing is skipped if it would wait longer than its limit or beyond its next
+// scheduled time.
 func (c *simulation) simulate(scheduledTimes []upcomingFiring, takes func(*contender) time.Duration,
 	count func(*conflict, time.Time, time.Duration, bool)) {
 	held := make(map[locking.Resource][]expectedHold)
-	busy := make([]time.Time, len(c.contenders)) // until when a run of each job goes on
+	busy := make([]time.Time, len(c.contenders)) // end of the current run of each job
 	for _, scheduledAt := range scheduledTimes {
 		one := c.contenders[scheduledAt.who]
 		way, until := c.blockedBy(held, one, scheduledAt.at)
@@ -316,7 +316,7 @@ func (c *simulation) simulate(scheduledTimes []upcomingFiring, takes func(*conte
 			start = until
 		}
 		if busy[scheduledAt.who].After(scheduledAt.at) || skipped {
-			continue // its own earlier run goes on, or it gives up
+			continue // an earlier run is active, or the firing is skipped
 		}
 		end := start.Add(takes(one))
 		busy[scheduledAt.who] = end
@@ -335,7 +335,7 @@ func (c *simulation) conflict(job, holder, resource string) *conflict {
 	return c.met[key]
 }
 
-// blockedBy returns the last whom a firing must wait for, and until when.
+// blockedBy returns the last lock that blocks a firing, and its end.
 func (c *simulation) blockedBy(held map[locking.Resource][]expectedHold, one *contender,
 	at time.Time) (way expectedHold, until time.Time) {
 	for _, request := range one.requests {
@@ -347,7 +347,7 @@ func (c *simulation) blockedBy(held map[locking.Resource][]expectedHold, one *co
 			held[near] = still
 			for _, h := range still {
 				if c.contenders[h.who] == one {
-					continue // that is its own overlap
+					continue // an overlap of the job with itself is no conflict
 				}
 				if request.Mode == locking.Slotted && h.request.Mode == locking.Slotted &&
 					h.request.Resource == request.Resource {
@@ -367,7 +367,7 @@ func (c *simulation) blockedBy(held map[locking.Resource][]expectedHold, one *co
 	return way, until
 }
 
-// sorted returns the collisions; only those about a resource, unless that is nil.
+// sorted returns the conflicts. If about is not nil, it returns only those on related resources.
 func (c *simulation) sorted(about *locking.Resource) []conflict {
 	all := []conflict{}
 	for _, met := range c.met {

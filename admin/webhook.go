@@ -13,8 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// pageWebhooks is how many deliveries a page has, and the API's answer unless
-// limit says otherwise.
+// pageWebhooks is the number of deliveries of a page, and of the API's answer without a limit.
 const pageWebhooks = 50
 
 // webhookParams are the parameters of the list of deliveries.
@@ -22,7 +21,7 @@ func webhookParams() []string {
 	return []string{"webhook", "run", "given_up", "limit", "before", "after"}
 }
 
-// webhookCursors go from the young to the old.
+// webhookCursors page from the newest to the oldest.
 func webhookCursors() cursors { return cursors{next: "before", previous: "after"} }
 
 func (s *Server) webhooksJSON(w http.ResponseWriter, r *http.Request) {
@@ -37,7 +36,7 @@ func (s *Server) webhooksJSON(w http.ResponseWriter, r *http.Request) {
 		}
 		list, _, err := s.reader.undelivered(ctx, filter)
 		if err == nil && len(list) > 0 {
-			full := len(list) == filter.Limit // and so there may be more
+			full := len(list) == filter.Limit // there may be more
 			back := filter.After != nil && filter.Before == nil
 			setLinks(w, p.pager(r.URL.EscapedPath(), webhookCursors(), deliveryCursor(list[0]),
 				deliveryCursor(list[len(list)-1]), back || full,
@@ -47,18 +46,18 @@ func (s *Server) webhooksJSON(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// webhooksView is the page of what webhooks could not be told.
+// webhooksView is the page of failed deliveries.
 type webhooksView struct {
 	Deliveries []jobs.Undelivered
-	Stored     bool // the store keeps deliveries
+	Stored     bool // the store records deliveries
 	Pager      pager
 	Filter     webhookFields
 }
 
-// webhookFields are the fields of the form, as they were filled in.
+// webhookFields are the submitted fields of the filter.
 type webhookFields struct{ Webhook, Run, GivenUp string }
 
-// Any reports whether the list is narrowed.
+// Any reports whether a filter is set.
 func (f webhookFields) Any() bool { return f != webhookFields{} }
 
 func (s *Server) webhooksPage(w http.ResponseWriter, r *http.Request) {
@@ -76,7 +75,8 @@ func (s *Server) webhooksPage(w http.ResponseWriter, r *http.Request) {
 		load: func(ctx context.Context, _ snapshot) (v webhooksView, err error) {
 			v.Filter = webhookFields{filter.Webhook, p.Get("run"), p.Get("given_up")}
 			asked := filter
-			asked.Limit = min(filter.Limit+1, jobs.MaxBatch) // one more says whether there are more
+			// one extra row shows whether there is another page
+			asked.Limit = min(filter.Limit+1, jobs.MaxBatch)
 			list, stored, err := s.reader.undelivered(ctx, asked)
 			if v.Stored = stored; err != nil {
 				return v, err
@@ -109,17 +109,16 @@ func (p params) webhookFilter(limit int) (f jobs.UndeliveredFilter, err error) {
 	if f.Limit, err = p.limit(limit); err != nil {
 		return f, err
 	}
-	if f.Before, err = p.place("before"); err != nil {
+	if f.Before, err = p.cursor("before"); err != nil {
 		return f, err
 	}
-	f.After, err = p.place("after")
+	f.After, err = p.cursor("after")
 	return f, err
 }
 
 func deliveryCursor(u jobs.Undelivered) string { return encodeCursor(u.CreatedAt, u.ID) }
 
-// undelivered returns what webhooks could not be told, never nil, and whether
-// the store keeps it at all.
+// undelivered returns the failed deliveries, never nil, and whether the store records them.
 func (r *reader) undelivered(ctx context.Context,
 	f jobs.UndeliveredFilter) (list []jobs.Undelivered, stored bool, err error) {
 	list = []jobs.Undelivered{}
@@ -144,7 +143,7 @@ func (r *reader) undelivered(ctx context.Context,
 	return list, true, nil
 }
 
-// deliverAgainJSON has a webhook told once more.
+// deliverAgainJSON repeats a delivery.
 func (s *Server) deliverAgainJSON(w http.ResponseWriter, r *http.Request) {
 	var reason string
 	action(s, w, r, map[string]any{"reason": &reason},
@@ -157,10 +156,10 @@ func (s *Server) deliverAgainJSON(w http.ResponseWriter, r *http.Request) {
 		})
 }
 
-// deliverView is what a further delivery would meet.
+// deliverView describes the delivery to repeat.
 type deliverView struct{ Delivery *jobs.Undelivered }
 
-// deliverAgainPage has a webhook told once more what it could not be told.
+// deliverAgainPage repeats a failed delivery.
 func (s *Server) deliverAgainPage(w http.ResponseWriter, r *http.Request) {
 	id, err := pathID(r, "id", "a delivery's id")
 	var filter jobs.UndeliveredFilter
@@ -195,7 +194,7 @@ func (s *Server) deliverAgainPage(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// againPath is the page that delivers again.
+// againPath returns the page that repeats a delivery.
 func againPath(u jobs.Undelivered) string {
 	return address("/webhooks/"+u.ID.String()+"/again", url.Values{"run": {u.Run.String()}})
 }

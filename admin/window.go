@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// A window is the time that a page looks at.
+// window is the time that a page shows.
 type window struct {
 	From, Until time.Time
-	Live        bool // it ends now, and goes on with the clock
+	Live        bool // it ends now and moves with the clock
 }
 
 // The lengths that a window may have.
@@ -17,9 +17,9 @@ const (
 	maxWindow = 31 * 24 * time.Hour
 )
 
-// span is a length that can be chosen.
+// windowSpan is a length to choose.
 type windowSpan struct {
-	Name   string // as the parameter has it
+	Name   string // value of the parameter
 	Words  string
 	Length time.Duration
 }
@@ -32,15 +32,14 @@ func windowSpans() []windowSpan {
 	}
 }
 
-// windowQuery are the parameters of a window, as far as they can be checked
-// without the clock.
+// windowQuery are the parsed parameters of a window, before the current time is known.
 type windowQuery struct {
 	from, until time.Time
 	span        windowSpan
 }
 
-// window reads from, until and span. Where both ends are given, the span does
-// not count; where none is, the window ends now.
+// window parses from, until and span. If both ends are given, span is ignored. If none is given,
+// the window ends now.
 func (p params) window(byDefault string) (w windowQuery, err error) {
 	var names []string
 	asked := p.Get("span")
@@ -57,10 +56,10 @@ func (p params) window(byDefault string) (w windowQuery, err error) {
 		return w, &badRequest{fmt.Sprintf("span is %q, expected one of %s", cut(asked, 100),
 			listed(names))}
 	}
-	if w.from, err = p.instant("from"); err != nil {
+	if w.from, err = p.timeParam("from"); err != nil {
 		return w, err
 	}
-	if w.until, err = p.instant("until"); err != nil {
+	if w.until, err = p.timeParam("until"); err != nil {
 		return w, err
 	}
 	if !w.from.IsZero() && !w.until.IsZero() {
@@ -73,7 +72,7 @@ func (p params) window(byDefault string) (w windowQuery, err error) {
 	return w, nil
 }
 
-// at is the window as of now.
+// at returns the window at the time now.
 func (w windowQuery) at(now time.Time) window {
 	switch {
 	case w.from.IsZero() && w.until.IsZero():
@@ -86,12 +85,12 @@ func (w windowQuery) at(now time.Time) window {
 	return window{w.from, w.until, false}
 }
 
-// windowLinks lead to the neighbours of a window.
+// windowLinks are links to other windows.
 type windowLinks struct {
 	Spans                []windowLink
 	Earlier, Later       string
-	In, Out              string // "" where there is no such length
-	FieldFrom, FieldTill string // as fields of forms have them
+	In, Out              string // "" if there is no such length
+	FieldFrom, FieldTill string // values of form fields
 	Live                 bool
 }
 
@@ -100,7 +99,7 @@ type windowLink struct {
 	Here        bool
 }
 
-// windowLinks returns where else to look, beside the window.
+// windowLinks returns the links of a window.
 func (p params) windowLinks(path string, asked windowQuery, w window) windowLinks {
 	to := func(from, until time.Time) string {
 		return p.with(path, "from", from.Format(time.RFC3339), "until", until.Format(time.RFC3339),
@@ -110,12 +109,12 @@ func (p params) windowLinks(path string, asked windowQuery, w window) windowLink
 	l := windowLinks{
 		Earlier:   to(w.From.Add(-length/2), w.Until.Add(-length/2)),
 		Later:     to(w.From.Add(length/2), w.Until.Add(length/2)),
-		FieldFrom: fieldInstant(w.From.Truncate(time.Second)),
-		FieldTill: fieldInstant(w.Until.Truncate(time.Second)), Live: w.Live,
+		FieldFrom: fieldTime(w.From.Truncate(time.Second)),
+		FieldTill: fieldTime(w.Until.Truncate(time.Second)), Live: w.Live,
 	}
 	if length/2 >= minWindow+2*time.Second {
 		l.In = to(w.From.Add(length/4), w.Until.Add(-length/4))
-		if w.Live { // what is of interest is now
+		if w.Live { // a live window ends now, so zooming keeps the end
 			l.In = to(w.Until.Add(-length/2), w.Until)
 		}
 	}

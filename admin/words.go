@@ -11,13 +11,13 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// summary says in a few sentences how the cluster is.
+// summary describes the cluster in a few sentences.
 func summary(o *Overview) string {
 	return replicaSummary(o.Replicas) + " " + resourceSummary(o.Resources) + " " +
 		runSummary(len(o.Running), len(o.Waiting))
 }
 
-// Headline says in a few words what is wrong, or that nothing is.
+// Headline names the problems in a few words, or says that there are none.
 func (o *Overview) Headline() string {
 	if o.Error != "" {
 		return "The store does not answer"
@@ -138,10 +138,10 @@ func figure(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// title begins a text of this package's own words with a capital.
+// title capitalizes a text of this package.
 func title(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// sentence ends a text with a full stop.
+// sentence adds a full stop.
 func sentence(s string) string {
 	if s == "" || strings.HasSuffix(s, ".") {
 		return s
@@ -149,8 +149,7 @@ func sentence(s string) string {
 	return s + "."
 }
 
-// span writes a length of time in the two units that matter: "42 s", "3 min 5 s",
-// "2 h 10 min", "4 d 3 h".
+// span formats a duration in two units: "42 s", "3 min 5 s", "2 h 10 min", "4 d 3 h".
 func span(d time.Duration) string {
 	const day = 24 * time.Hour
 	d = max(d, 0).Truncate(time.Second)
@@ -173,7 +172,7 @@ func two(d, big time.Duration, bigName string, small time.Duration, smallName st
 	return text
 }
 
-// took writes how long a run lasted: short ones to the millisecond.
+// took formats the duration of a run, with milliseconds if it is short.
 func took(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -184,11 +183,10 @@ func took(d time.Duration) string {
 	return span(d)
 }
 
-// stateWords writes a state for people.
+// stateWords formats a state for people.
 func stateWords(s jobs.State) string { return strings.ReplaceAll(string(s), "_", " ") }
 
-// why says why a run waits, did not run, or did not end by itself; empty for
-// one that just ran.
+// why describes why a run waits, did not run, or ended early. It returns "" if there is no reason.
 func why(r jobs.Record) string {
 	if r.Detail != "" {
 		return cut(r.Detail, 400)
@@ -205,7 +203,7 @@ func why(r jobs.Record) string {
 	return strings.ReplaceAll(string(r.Reason), "_", " ")
 }
 
-// whyWaits is why, for a run that is listed beneath what holds it up.
+// whyWaits is why for a run that is listed under its blocker.
 func whyWaits(r jobs.Record) string {
 	switch {
 	case r.BlockedBy == nil:
@@ -223,7 +221,7 @@ func blockedWords(b *jobs.Blocker, verb string) string {
 	return cut(withoutRuns(b).Words(verb), 400)
 }
 
-// withoutRuns returns the blocker without the ids of runs, which the API has.
+// withoutRuns returns the blocker without run ids, which the API has.
 func withoutRuns(b *jobs.Blocker) jobs.Blocker {
 	shown := *b
 	shown.Holder.Run, shown.Root.Holder.Run = "", ""
@@ -236,7 +234,7 @@ func holderWords(o locking.Owner) string {
 	return locking.Holder{Owner: o}.String()
 }
 
-// offsetWords says how far the store's clock is ahead of a replica's.
+// offsetWords formats how far the store's clock is ahead of a replica's.
 func offsetWords(milliseconds *int64) string {
 	switch {
 	case milliseconds == nil:
@@ -247,7 +245,7 @@ func offsetWords(milliseconds *int64) string {
 	return fmt.Sprintf("%+d ms", *milliseconds)
 }
 
-// indented writes JSON so that people can read it.
+// indented formats JSON for people.
 func indented(text json.RawMessage) string {
 	var out bytes.Buffer
 	if err := json.Indent(&out, text, "", "  "); err != nil {
@@ -256,7 +254,7 @@ func indented(text json.RawMessage) string {
 	return out.String()
 }
 
-// names lists names of replicas, those that the page has room for.
+// names lists names of replicas, as many as fit on the page.
 func names(list []string) string {
 	const most = 20
 	if len(list) == 0 {
@@ -273,13 +271,13 @@ func names(list []string) string {
 	return text
 }
 
-// prefix is the beginning of a mark whose whole length says nothing more.
+// prefix returns the beginning of a hash.
 func prefix(s string, n int) string { return s[:min(n, len(s))] }
 
-// verdictWords begins a sentence with a verdict.
+// verdictWords formats a verdict as the beginning of a sentence.
 func verdictWords(v jobs.Verdict) string { return title(strings.ReplaceAll(string(v), "_", " ")) }
 
-// shortReason says a reason by itself, without what it was in a single run.
+// shortReason describes a reason without the details of a run.
 func shortReason(r jobs.Reason) string {
 	words := map[jobs.Reason]string{jobs.ReasonLockHeld: "a resource is held",
 		jobs.ReasonOlderWaiter: "an older run waits for the same"}
@@ -292,7 +290,7 @@ func shortReason(r jobs.Reason) string {
 	return strings.ReplaceAll(string(r), "_", " ")
 }
 
-// actionWords says what an operator did.
+// actionWords describes an action in the past tense.
 func actionWords(action string) string {
 	words := map[string]string{
 		"pause": "paused", "resume": "resumed", "trigger": "triggered", "cancel": "cancelled",
