@@ -15,10 +15,11 @@ const module = "github.com/holdfast-dev/holdfast"
 
 // layers are the packages from the top down: each may import those beneath
 // it. The stores and handlers stand beside jobs' other parts.
-var layers = []string{"cmd", "", "internal/cli", "internal/app", "admin", "admin/password", "internal/metrics", "internal/tracing",
+var layers = []string{"cmd", "", "internal/cli", "internal/app", "admin", "admin/password",
+	"internal/metrics", "internal/tracing",
 	"jobs/handlers", "jobs/postgres", "jobs/sqlite", "jobs/webhook", "jobs", "jobs/schedule",
 	"locking/memcached", "locking/memory", "locking", "retry", "internal/suggest", "internal/batch",
-	"internal/breaker", "internal/session"}
+	"internal/breaker", "internal/session", "internal/attempt", "internal/output"}
 
 // onlyIn are the folders in which a library may be imported.
 var onlyIn = map[string][]string{
@@ -71,7 +72,8 @@ func TestImportsPointOneWay(t *testing.T) {
 			return err
 		}
 		hidden := strings.HasPrefix(entry.Name(), ".") && path != "."
-		if entry.IsDir() && (hidden || slices.Contains([]string{"examples", "internal/test"}, path)) {
+		if entry.IsDir() && (hidden ||
+			slices.Contains([]string{"examples", "internal/test"}, path)) {
 			return filepath.SkipDir // they use everything, and only tests use them
 		}
 		if entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {

@@ -47,8 +47,8 @@ func observed(t *testing.T, keys string) (page string, run jobs.Record, log *byt
 		_, span := trace.SpanFromContext(ctx).TracerProvider().Tracer("own").Start(ctx, "greeting")
 		defer span.End()
 		run.Log().Info().Msg("hello")
-		if _, can := run.Store().(jobs.Transactor); !can {
-			t.Errorf("the run is given a %T, which has no transactions", run.Store())
+		if _, can := run.Internal().Store.(jobs.Transactor); !can {
+			t.Errorf("the run is given a %T, which has no transactions", run.Internal().Store)
 		}
 		if run.Attempt == 1 {
 			return errors.New("no\xff luck")

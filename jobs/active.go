@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/google/uuid"
+	"github.com/holdfast-dev/holdfast/internal/output"
 )
 
 // active is what this replica cares for, as heartbeat and adoption compare it
@@ -15,19 +16,19 @@ type active struct {
 	mu      sync.Mutex
 	cared   map[uuid.UUID]bool // runs that a firing here will see to their end
 	begun   map[uuid.UUID]bool // since watch was called; nil while nobody watches
-	running map[Token]attempt
+	running map[Token]activeRun
 	closed  error // once set, the cause with which whatever is added is cancelled
 }
 
-// attempt is a claim's run and what ends it.
-type attempt struct {
+// activeRun is a claim's run and what ends it.
+type activeRun struct {
 	run    uuid.UUID
 	cancel context.CancelCauseFunc
-	output *Tail // nil until its handler is called
+	output *output.Tail // nil until its handler is called
 }
 
 func newActive() *active {
-	return &active{cared: map[uuid.UUID]bool{}, running: map[Token]attempt{}}
+	return &active{cared: map[uuid.UUID]bool{}, running: map[Token]activeRun{}}
 }
 
 // care marks a run as this replica's to see to, until the returned function is
@@ -69,7 +70,7 @@ func (a *active) watch() (runs []uuid.UUID, end func() (begun map[uuid.UUID]bool
 func (a *active) add(token Token, run uuid.UUID, cancel context.CancelCauseFunc) (remove func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.running[token] = attempt{run: run, cancel: cancel}
+	a.running[token] = activeRun{run: run, cancel: cancel}
 	if a.closed != nil {
 		cancel(a.closed)
 	}
@@ -81,7 +82,7 @@ func (a *active) add(token Token, run uuid.UUID, cancel context.CancelCauseFunc)
 }
 
 // writes tells where a run with a granted claim writes to.
-func (a *active) writes(token Token, output *Tail) {
+func (a *active) writes(token Token, output *output.Tail) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if running, ok := a.running[token]; ok {
@@ -91,10 +92,10 @@ func (a *active) writes(token Token, output *Tail) {
 }
 
 // tails returns what those of the runs write that run here.
-func (a *active) tails(runs []uuid.UUID) map[Token]*Tail {
+func (a *active) tails(runs []uuid.UUID) map[Token]*output.Tail {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	tails := make(map[Token]*Tail)
+	tails := make(map[Token]*output.Tail)
 	for token, running := range a.running {
 		if running.output != nil && slices.Contains(runs, running.run) {
 			tails[token] = running.output

@@ -83,7 +83,7 @@ func (f *firing) miss(b *blockage) {
 func (f *firing) decline(token Token, lock *locking.Lock) {
 	remove := f.active.add(token, f.run, func(error) {})
 	defer remove()
-	run := &Run{ID: f.run, Token: token, output: NewTail(maxOutput)}
+	run := Run{ID: f.run, Token: token}.With(f.newAttempt())
 	if f.record(run, verdict{state: Skipped, reason: ReasonDeadline,
 		detail: f.lateWords("the store did not answer in time")}, false, false) {
 		f.runSpans.ended(Skipped, ReasonDeadline, nil)

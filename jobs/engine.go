@@ -10,6 +10,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/internal/attempt"
+	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -80,14 +82,16 @@ func bySession[Q, A any](send func(context.Context, uuid.UUID, []Q) ([]A, error)
 	}
 }
 
-// runLogger returns a logger whose lines go to the replica's log and are kept
-// with the run.
-func (f *firing) runLogger(run *Run) zerolog.Logger {
-	console := zerolog.ConsoleWriter{Out: run.output, NoColor: true, TimeFormat: time.TimeOnly,
+// newAttempt returns what an attempt of the firing has besides what its handler
+// sees: a logger whose lines go to the replica's log and to the run's output.
+func (f *firing) newAttempt() *attempt.Attempt {
+	a := &attempt.Attempt{Store: f.handed, Output: output.NewTail(output.Max)}
+	console := zerolog.ConsoleWriter{Out: a.Output, NoColor: true, TimeFormat: time.TimeOnly,
 		FieldsExclude: []string{"job", "run", "scheduled_at", "replica", "trace_id"}}
 	var writers io.Writer = console
 	if f.logOutput != nil {
 		writers = zerolog.MultiLevelWriter(f.logOutput, console)
 	}
-	return f.log.Output(writers).With().Int("attempt", run.Attempt).Logger()
+	a.Log = f.log.Output(writers).With().Int("attempt", f.attempt).Logger()
+	return a
 }

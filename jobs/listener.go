@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/rs/zerolog"
 )
 
@@ -184,7 +185,7 @@ func (f *firing) tellEnded(run *Run, v verdict, took time.Duration, again bool) 
 	e.Token, e.State, e.Reason, e.Detail, e.Took = run.Token, v.state, v.reason, v.detail, took
 	e.Held = time.Since(f.granted)
 	if v.err != nil {
-		e.Error = PlainText(cut(v.err.Error(), maxErrorText))
+		e.Error = output.PlainText(cut(v.err.Error(), maxErrorText))
 	}
 	switch {
 	case again:

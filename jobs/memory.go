@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 )
 
 // How much a run may keep, in bytes of JSON.
@@ -25,22 +24,15 @@ type Memory interface {
 	Saved(ctx context.Context, job string) (json.RawMessage, error)
 }
 
-// keepsake is what a run has to be kept with its outcome. It may be used
-// concurrently.
-type keepsake struct {
-	mu            sync.Mutex
-	saved, result json.RawMessage
-}
-
 // Saved decodes what the job's runs saved last into the value that into points
 // to, and reports whether there was anything. It asks the store each time, and
 // costs those nothing who don't call it. What this run itself gave to Save
 // shows only to the next.
 func (r *Run) Saved(ctx context.Context, into any) (bool, error) {
-	if r.store == nil { // a test of a handler
+	if r.attempt.Store == nil { // a test of a handler
 		return false, nil
 	}
-	saved, err := r.store.Saved(ctx, r.Job)
+	saved, err := r.attempt.Store.Saved(ctx, r.Job)
 	if err != nil || saved == nil {
 		return false, err
 	}
@@ -62,9 +54,7 @@ func (r *Run) Save(v any) error {
 	if err != nil {
 		return err
 	}
-	r.kept.mu.Lock()
-	defer r.kept.mu.Unlock()
-	r.kept.saved = encoded
+	r.attempt.Save(encoded)
 	return nil
 }
 
@@ -76,25 +66,12 @@ func (r *Run) SetResult(v any) error {
 	if err != nil {
 		return fmt.Errorf("result: %w", err)
 	}
-	r.kept.mu.Lock()
-	defer r.kept.mu.Unlock()
-	r.kept.result = encoded
+	r.attempt.SetResult(encoded)
 	return nil
 }
 
-// ToSave returns what Save was last given, or nil. Stores call it.
-func (r *Run) ToSave() json.RawMessage {
-	r.kept.mu.Lock()
-	defer r.kept.mu.Unlock()
-	return r.kept.saved
-}
-
 // Result returns what SetResult was last given, or nil.
-func (r *Run) Result() json.RawMessage {
-	r.kept.mu.Lock()
-	defer r.kept.mu.Unlock()
-	return r.kept.result
-}
+func (r *Run) Result() json.RawMessage { return r.attempt.Result() }
 
 // EncodeSaved returns v as a store keeps it, for Save and SaveInTx.
 func EncodeSaved(v any) (json.RawMessage, error) {

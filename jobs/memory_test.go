@@ -114,7 +114,7 @@ func TestStateAndResultAreBounded(t *testing.T) {
 		most int
 		kept func() string
 	}{
-		{"state", run.Save, jobs.MaxSaved, func() string { return string(run.ToSave()) }},
+		{"state", run.Save, jobs.MaxSaved, func() string { return string(run.Internal().Saved()) }},
 		{"result", run.SetResult, jobs.MaxResult, func() string { return string(run.Result()) }},
 	} {
 		if err := test.keep(strings.Repeat("x", test.most-2)); err != nil {

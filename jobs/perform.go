@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -24,18 +25,16 @@ var errAbandoned = errors.New("handler ignored the end of its context and was le
 // gives everything back. It reports whether another attempt is to follow.
 func (f *firing) perform(token Token, lock *locking.Lock) (again bool) {
 	handler, params := f.handler()
-	run := &Run{
+	run := Run{
 		ID: f.run, Job: f.entry.Name, ScheduledAt: f.firing.ScheduledAt, Key: f.firing.Key,
 		Attempt: f.attempt, Recovery: f.firing.Recovery,
-		Replica: f.replica, Token: token, Params: params, store: f.handed,
-		output: NewTail(maxOutput),
-	}
-	run.log = f.runLogger(run)
+		Replica: f.replica, Token: token, Params: params,
+	}.With(f.newAttempt())
 	ctx, cancel := context.WithCancelCause(f.session.Context())
 	defer cancel(nil)
 	remove := f.active.add(token, f.run, cancel)
 	defer remove()
-	f.active.writes(token, run.output)
+	f.active.writes(token, run.Internal().Output)
 	defer f.freeWhenLost(ctx, lock)()
 	f.log.Debug().Int64("token", int64(token)).Int("attempt", f.attempt).
 		Dur("late", f.clock.now().Sub(f.firing.ScheduledAt)).Msg("run started")
@@ -102,8 +101,8 @@ func (f *firing) handle(ctx context.Context, run *Run,
 // judge is the package's judge, but what a run's own transaction recorded is
 // how it ended.
 func (f *firing) judge(ctx context.Context, run *Run, err error) verdict {
-	if state, recorded := run.completed.get(); recorded {
-		return verdict{state: state}
+	if state := run.Internal().Completed(); state != "" {
+		return verdict{state: State(state)}
 	}
 	return judge(ctx, err)
 }
@@ -112,7 +111,7 @@ func protect(ctx context.Context, handle HandlerFunc, run *Run) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
 			err = &PanicError{Value: value, Stack: debug.Stack()}
-			run.log.Error().Msgf("%s\n%s", err, debug.Stack())
+			run.Log().Error().Msgf("%s\n%s", err, debug.Stack())
 		}
 	}()
 	return handle(ctx, run)
@@ -135,16 +134,17 @@ func (f *firing) mayRetry(v verdict) bool {
 // store can't be asked and the session may still be alive. It uses a context
 // that shutdown has not ended. It reports whether the end is recorded.
 func (f *firing) record(run *Run, v verdict, again, leftBehind bool) bool {
-	if _, recorded := run.completed.get(); recorded {
+	if run.Internal().Completed() != "" {
 		return true
 	}
 	request := FinishRequest{Run: run.ID, Token: run.Token, State: v.state, Reason: v.reason,
 		Detail: v.detail, Output: run.OutputText(), Result: run.Result(), LeftBehind: leftBehind}
 	if v.err != nil {
-		request.Error = PlainText(cut(v.err.Error(), maxErrorText))
+		request.Error = output.PlainText(cut(v.err.Error(), maxErrorText))
 	}
 	if v.state == Succeeded {
-		request.Output, request.Saved = run.output.Text(maxOutputSucceeded), run.ToSave()
+		request.Output, request.Saved = run.Internal().Output.Text(output.MaxSucceeded),
+			run.Internal().Saved()
 	}
 	if again {
 		request.State, request.Reason = Waiting, ReasonRetry

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/holdfast-dev/holdfast/internal/attempt"
+	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/rs/zerolog"
 )
 
@@ -24,45 +26,35 @@ type Run struct {
 	// the moment. Nil stands for {}.
 	Params json.RawMessage
 
-	store     Store
-	log       zerolog.Logger
-	output    *Tail
-	completed completion
-	kept      keepsake
+	attempt *attempt.Attempt
 }
 
 // NewRun returns a Run for tests of handlers, with no store behind it.
 func NewRun(job string, scheduledAt time.Time, log zerolog.Logger) *Run {
-	output := NewTail(maxOutput)
-	return &Run{ID: uuid.New(), Job: job, ScheduledAt: scheduledAt, Attempt: 1, Replica: "test",
-		Token: 1, log: log, output: output}
+	run := Run{ID: uuid.New(), Job: job, ScheduledAt: scheduledAt, Attempt: 1, Replica: "test",
+		Token: 1}
+	return run.With(&attempt.Attempt{Log: log, Output: output.NewTail(output.Max)})
 }
+
+// With returns a copy of the run with the part that its handler does not see. It
+// is for the engine and for stores, as Internal is: no other module can make or
+// use an Attempt.
+func (r Run) With(a *attempt.Attempt) *Run {
+	r.attempt = a
+	return &r
+}
+
+// Internal returns the part of the run that its handler does not see.
+func (r *Run) Internal() *attempt.Attempt { return r.attempt }
 
 // Log returns the run's logger: what it writes goes to the replica's log and
 // is kept with the run.
-func (r *Run) Log() *zerolog.Logger { return &r.log }
+func (r *Run) Log() *zerolog.Logger { return &r.attempt.Log }
 
 // Output returns where a handler may write text that is to be kept with the
 // run. The last 64 KiB are kept (4 KiB for a run that succeeded).
-func (r *Run) Output() io.Writer { return r.output }
+func (r *Run) Output() io.Writer { return r.attempt.Output }
 
 // OutputText returns what has been written to Output so far, as it is kept:
 // valid UTF-8 without NUL.
-func (r *Run) OutputText() string { return r.output.Text(maxOutput) }
-
-// Store returns the store that holds the run's claim.
-func (r *Run) Store() Store { return r.store }
-
-// MarkCompleted says that the run's end was recorded in a transaction of its
-// own, so that it is not recorded again. Stores call it; handlers don't.
-func (r *Run) MarkCompleted(state State) { r.completed.set(state) }
-
-// StoredRun returns the Run of a granted start, for programs that drive a
-// store themselves and for tests of stores.
-func StoredRun(store Store, r StartRequest, token Token) *Run {
-	return &Run{
-		ID: r.Run, Job: r.Firing.Job, ScheduledAt: r.Firing.ScheduledAt, Key: r.Firing.Key,
-		Attempt: r.Attempt, Recovery: r.Firing.Recovery,
-		Token: token, store: store, log: zerolog.Nop(), output: NewTail(maxOutput),
-	}
-}
+func (r *Run) OutputText() string { return r.attempt.Output.Text(output.Max) }

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -280,13 +281,13 @@ func conclude(span trace.Span, state State, reason Reason, err error) {
 // its text, which is as plain as spans need it: whoever sends them drops all of a
 // batch for one that is not UTF-8.
 func noteError(span trace.Span, err error) (words string) {
-	words = PlainText(cut(err.Error(), maxErrorText))
+	words = output.PlainText(cut(err.Error(), maxErrorText))
 	marks := []attribute.KeyValue{attribute.String("exception.type", fmt.Sprintf("%T", err)),
 		attribute.String("exception.message", words)}
 	var panicked *PanicError
 	if errors.As(err, &panicked) {
 		marks = append(marks, attribute.String("exception.stacktrace",
-			PlainText(string(panicked.Stack))))
+			output.PlainText(string(panicked.Stack))))
 	}
 	span.AddEvent("exception", trace.WithAttributes(marks...))
 	return words

@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"context"
-	"sync/atomic"
 )
 
 // Statement is one SQL statement and its arguments.
@@ -25,14 +24,4 @@ type Transactor interface {
 // RowsAffected is the result of a run of statements.
 type RowsAffected struct {
 	Rows []int64 `json:"rows_affected"` // by each statement
-}
-
-// completion is the final state that a run's own transaction recorded, if any.
-type completion struct{ state atomic.Value }
-
-func (c *completion) set(s State) { c.state.Store(s) }
-
-func (c *completion) get() (State, bool) {
-	s, ok := c.state.Load().(State)
-	return s, ok
 }

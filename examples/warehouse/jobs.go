@@ -85,9 +85,9 @@ WHERE t.bid = s.bid`
 // refreshShares needs all branches as of one moment, so it has a transaction
 // of its own, at REPEATABLE READ, which begins with the fence check as all do.
 func refreshShares(ctx context.Context, run *jobs.Run, p pauseParams) error {
-	store, ok := run.Store().(*postgres.Store)
+	store, ok := run.Internal().Store.(*postgres.Store)
 	if !ok {
-		return fmt.Errorf("shares: the store is %T, expected PostgreSQL", run.Store())
+		return fmt.Errorf("shares: the store is %T, expected PostgreSQL", run.Internal().Store)
 	}
 	return pgx.BeginTxFunc(ctx, store.Pool(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead},
 		func(tx pgx.Tx) error {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
@@ -122,7 +123,7 @@ func runCommand(ctx context.Context, run *jobs.Run, p CommandParams) error {
 	if err != nil {
 		return fmt.Errorf("command %s: %w", name, err)
 	}
-	tail := jobs.NewTail(quotedBytes)
+	tail := output.NewTail(quotedBytes)
 	stopped, err := runGroup(ctx, cmd, p.grace(), run.Output(), tail)
 	if ended := cmd.ProcessState; ended != nil {
 		if err := run.SetResult(commandResult{ExitCode: ended.ExitCode()}); err != nil {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
@@ -95,12 +96,12 @@ func (h httpHandler) withRedirects(expected Statuses) *http.Client {
 }
 
 // keepResponse reads the response into the run's output, and returns its end.
-func keepResponse(output io.Writer, response *http.Response) (*jobs.Tail, error) {
-	tail := jobs.NewTail(quotedBytes)
-	fmt.Fprintf(output, "%s %s\n", response.Proto, response.Status)
-	n, err := io.Copy(io.MultiWriter(output, tail), io.LimitReader(response.Body, maxResponse))
+func keepResponse(out io.Writer, response *http.Response) (*output.Tail, error) {
+	tail := output.NewTail(quotedBytes)
+	fmt.Fprintf(out, "%s %s\n", response.Proto, response.Status)
+	n, err := io.Copy(io.MultiWriter(out, tail), io.LimitReader(response.Body, maxResponse))
 	if n == maxResponse {
-		fmt.Fprintf(output, "\n[no more than %d bytes of the response were read]", maxResponse)
+		fmt.Fprintf(out, "\n[no more than %d bytes of the response were read]", maxResponse)
 	}
 	return tail, err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
@@ -36,7 +37,7 @@ func withCause(ctx context.Context, err error) error {
 const quotedBytes = 512
 
 // quote returns the end of an output for an error's text, or "".
-func quote(tail *jobs.Tail) string {
+func quote(tail *output.Tail) string {
 	text := strings.TrimSpace(tail.Text(quotedBytes))
 	if text == "" {
 		return ""

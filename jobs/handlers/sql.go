@@ -66,7 +66,7 @@ func (p SQLParams) list() []jobs.Statement {
 }
 
 func runSQL(ctx context.Context, run *jobs.Run, p SQLParams) error {
-	transactor, ok := run.Store().(jobs.Transactor)
+	transactor, ok := run.Internal().Store.(jobs.Transactor)
 	if !ok {
 		return errors.New("sql: the store cannot run statements")
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/internal/test/jobstest"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 )
@@ -58,7 +59,7 @@ func (f fixture) run(t *testing.T) *jobs.Run {
 	if err != nil || results[0].Outcome != jobs.StartGranted {
 		t.Fatalf("start: %v, %v", results, err)
 	}
-	return jobs.StoredRun(f.store, request, results[0].Token)
+	return jobstest.StoredRun(f.store, request, results[0].Token)
 }
 
 func (f fixture) expectSales(t *testing.T, want ...string) {

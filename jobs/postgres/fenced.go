@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/retry"
@@ -205,7 +206,7 @@ func CompleteInTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) error) 
 		default:
 			return s.clearUp(ctx, run, err)
 		}
-		run.MarkCompleted(jobs.Succeeded)
+		run.Internal().Complete(string(jobs.Succeeded))
 		return nil
 	})
 }
@@ -222,10 +223,10 @@ func requireOpen(tx pgx.Tx) error {
 }
 
 func storeOf(run *jobs.Run) (*Store, error) {
-	s, ok := run.Store().(*Store)
+	s, ok := run.Internal().Store.(*Store)
 	if !ok {
 		return nil, fmt.Errorf("fenced transaction: the run's store is %T, not PostgreSQL",
-			run.Store())
+			run.Internal().Store)
 	}
 	return s, nil
 }
@@ -254,10 +255,10 @@ func finishAndCommit(ctx context.Context, conn *pgxpool.Conn, tx pgx.Tx,
 	run *jobs.Run) (committed bool, err error) {
 	b := &pgx.Batch{}
 	b.Queue(planByKey)
-	if saved := run.ToSave(); saved != nil {
+	if saved := run.Internal().Saved(); saved != nil {
 		b.Queue(saveOwn, run.Token, run.ID, string(saved))
 	}
-	b.Queue(endOwnRun, run.Token, run.ID, jobs.PlainText(run.OutputText()),
+	b.Queue(endOwnRun, run.Token, run.ID, output.PlainText(run.OutputText()),
 		textOrNull(run.Result())).QueryRow(func(row pgx.Row) error {
 		var one int64
 		err := row.Scan(&one)
@@ -310,7 +311,7 @@ func (s *Store) clearUp(ctx context.Context, run *jobs.Run, cause error) error {
 	case standing:
 		return wrap("commit", cause)
 	case state == jobs.Succeeded:
-		run.MarkCompleted(jobs.Succeeded)
+		run.Internal().Complete(string(jobs.Succeeded))
 		return nil
 	default:
 		return fmt.Errorf("commit with a lost reply: run is %s: %w", state, jobs.ErrSuperseded)

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
@@ -109,8 +110,8 @@ func queueFinish(b *pgx.Batch, requests []jobs.FinishRequest, done []bool) {
 	for i, r := range requests {
 		tokens[i], runs[i], states[i], reasons[i] = r.Token, r.Run, string(r.State),
 			string(r.Reason)
-		details[i], texts[i], outputs[i] = jobs.PlainText(r.Detail), jobs.PlainText(r.Error),
-			jobs.PlainText(r.Output)
+		details[i], texts[i], outputs[i] = output.PlainText(r.Detail), output.PlainText(r.Error),
+			output.PlainText(r.Output)
 		results[i] = textOrNull(r.Result)
 		place[r.Run] = i
 	}

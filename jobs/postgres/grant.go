@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -242,8 +242,8 @@ func checkAnswered(requests []locking.GrantRequest, results []locking.GrantResul
 func encodeOwners(requests []locking.GrantRequest) ([]string, error) {
 	owners := make([]string, len(requests))
 	for i, r := range requests {
-		plain := locking.Owner{Replica: jobs.PlainText(r.Owner.Replica),
-			Job: jobs.PlainText(r.Owner.Job), Run: jobs.PlainText(r.Owner.Run)}
+		plain := locking.Owner{Replica: output.PlainText(r.Owner.Replica),
+			Job: output.PlainText(r.Owner.Job), Run: output.PlainText(r.Owner.Run)}
 		encoded, err := json.Marshal(plain)
 		if err != nil {
 			return nil, fmt.Errorf("owner of lock %s: %w", r.ID, err)

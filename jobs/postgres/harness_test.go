@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/internal/test/jobstest"
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 	"github.com/holdfast-dev/holdfast/internal/test/soak"
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -263,7 +264,7 @@ func (s *stage) granted(store *Store, session uuid.UUID, r jobs.StartRequest) *j
 	if err != nil || results[0].Outcome != jobs.StartGranted {
 		s.t.Fatalf("start: %+v, %v", results, err)
 	}
-	return jobs.StoredRun(store, r, results[0].Token)
+	return jobstest.StoredRun(store, r, results[0].Token)
 }
 
 func (s *stage) state(run uuid.UUID) string {

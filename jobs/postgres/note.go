@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
@@ -130,14 +131,14 @@ func noteColumns(notes []jobs.Note) ([]any, error) {
 			reserves[i] = note.Reserve
 		}
 		runs[i], states[i], reasons[i] = note.Run, string(note.State), string(note.Reason)
-		details[i], errors[i], sinces[i] = jobs.PlainText(note.Detail), jobs.PlainText(note.Error),
+		details[i], errors[i], sinces[i] = output.PlainText(note.Detail), output.PlainText(note.Error),
 			note.WaitSince
 		if note.Blocker != nil {
 			encoded, err := json.Marshal(note.Blocker)
 			if err != nil {
 				return nil, fmt.Errorf("blocker of %s: %w", note.Firing.Job, err)
 			}
-			text := jobs.PlainText(string(encoded))
+			text := output.PlainText(string(encoded))
 			blockers[i] = &text
 		}
 		for _, want := range note.Requests {

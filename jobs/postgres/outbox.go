@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
@@ -114,7 +115,7 @@ func (s *Store) SettleDelivery(ctx context.Context, t jobs.Settlement) (bool, er
 	query, args := endDelivery, []any{t.ID, t.Tries}
 	if !t.Delivered {
 		query, args = deferDelivery,
-			append(args, jobs.PlainText(t.Error), t.Again, t.GiveUp, t.Former)
+			append(args, output.PlainText(t.Error), t.Again, t.GiveUp, t.Former)
 	}
 	tag, err := s.pool.Exec(ctx, query, args...)
 	return tag.RowsAffected() > 0, wrap("delivery", err)

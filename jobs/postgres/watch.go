@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
@@ -43,7 +44,7 @@ func (s *Store) Watch(ctx context.Context, run uuid.UUID) error {
 func (s *Store) SaveOutput(ctx context.Context, outputs []jobs.Output) error {
 	tokens, texts := make([]jobs.Token, len(outputs)), make([]string, len(outputs))
 	for i, o := range outputs {
-		tokens[i], texts[i] = o.Token, jobs.PlainText(o.Text)
+		tokens[i], texts[i] = o.Token, output.PlainText(o.Text)
 	}
 	_, err := s.pool.Exec(ctx, keepOutputs, tokens, texts)
 	return wrap("output", err)

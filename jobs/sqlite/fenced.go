@@ -38,9 +38,9 @@ func CompleteInTx(ctx context.Context, run *jobs.Run, fn func(tx *sql.Tx) error)
 }
 
 func storeOf(run *jobs.Run) (*Store, error) {
-	s, ok := run.Store().(*Store)
+	s, ok := run.Internal().Store.(*Store)
 	if !ok {
-		return nil, fmt.Errorf("fenced transaction: the run's store is %T, not SQLite", run.Store())
+		return nil, fmt.Errorf("fenced transaction: the run's store is %T, not SQLite", run.Internal().Store)
 	}
 	return s, nil
 }
@@ -82,7 +82,7 @@ func (s *Store) completeInTx(ctx context.Context, run *jobs.Run, fn func(tx *sql
 			return err
 		}
 		end := jobs.FinishRequest{Run: run.ID, Token: run.Token, State: jobs.Succeeded,
-			Output: run.OutputText(), Result: run.Result(), Saved: run.ToSave()}
+			Output: run.OutputText(), Result: run.Result(), Saved: run.Internal().Saved()}
 		done, err := finish(ctx, tx, []jobs.FinishRequest{end})
 		if err == nil && !done[0] {
 			err = jobs.ErrSuperseded
@@ -90,7 +90,7 @@ func (s *Store) completeInTx(ctx context.Context, run *jobs.Run, fn func(tx *sql
 		return err
 	})
 	if err == nil {
-		run.MarkCompleted(jobs.Succeeded)
+		run.Internal().Complete(string(jobs.Succeeded))
 	}
 	return err
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
@@ -108,7 +109,7 @@ func finish(ctx context.Context, tx *sql.Tx, requests []jobs.FinishRequest) ([]b
 
 func endOf(r jobs.FinishRequest, now int64) endRow {
 	end := endRow{run: r.Run, token: r.Token, state: r.State, reason: r.Reason,
-		detail: jobs.PlainText(r.Detail), error: jobs.PlainText(r.Error)}
+		detail: output.PlainText(r.Detail), error: output.PlainText(r.Error)}
 	if r.State == jobs.Waiting {
 		end.since = &now
 	} else {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
@@ -193,7 +194,7 @@ func saveMisfires(ctx context.Context, tx *sql.Tx, checks []jobs.MisfireCheck,
 
 func misfiredRun(m jobs.Misfired, now int64) runRow {
 	run := newRun(m.Run, m.Firing, now)
-	run.State, run.Reason, run.Detail = m.State, m.Reason, jobs.PlainText(m.Detail)
+	run.State, run.Reason, run.Detail = m.State, m.Reason, output.PlainText(m.Detail)
 	if m.State == jobs.Waiting {
 		run.Since = &now
 	} else {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
@@ -83,8 +84,8 @@ func (n *noter) apply(note jobs.Note) (bool, error) {
 func (n *noter) write(run runRow, note jobs.Note) error {
 	err := run.setBlocker(note.Blocker, micros(note.WaitSince), n.now)
 	run.State, run.Reason = note.State, note.Reason
-	run.Detail, run.Error = jobs.PlainText(note.Detail),
-		cmp.Or(jobs.PlainText(note.Error), run.Error)
+	run.Detail, run.Error = output.PlainText(note.Detail),
+		cmp.Or(output.PlainText(note.Error), run.Error)
 	n.noted = append(n.noted, run.ID)
 	if note.State == jobs.Waiting {
 		if run.Since == nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
@@ -126,10 +127,10 @@ func (s *Store) SettleDelivery(ctx context.Context, t jobs.Settlement) (bool, er
 		case t.Delivered:
 		case t.GiveUp:
 			query, args = deferDelivery,
-				append(args, jobs.PlainText(t.Error), nil, micros(now), t.Former)
+				append(args, output.PlainText(t.Error), nil, micros(now), t.Former)
 		default:
 			query, args = deferDelivery,
-				append(args, jobs.PlainText(t.Error), micros(now.Add(t.Again)), nil, t.Former)
+				append(args, output.PlainText(t.Error), micros(now.Add(t.Again)), nil, t.Former)
 		}
 		done, err := tx.ExecContext(ctx, query, args...)
 		if err != nil {

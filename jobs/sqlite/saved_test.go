@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/test/jobstest"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 )
@@ -31,7 +32,7 @@ func TestRunThatCompletesItselfKeepsAllInItsTransaction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := jobs.StoredRun(s, request, results[0].Token)
+	run := jobstest.StoredRun(s, request, results[0].Token)
 	kept := func() (saved, result string, deliveries int) {
 		t.Helper()
 		raw, err := s.Saved(ctx, "job")
@@ -63,7 +64,7 @@ func TestRunThatCompletesItselfKeepsAllInItsTransaction(t *testing.T) {
 	if results, err = s.Start(ctx, session, []jobs.StartRequest{touch}); err != nil {
 		t.Fatal(err)
 	}
-	err = sqlite.InTx(ctx, jobs.StoredRun(s, touch, results[0].Token), func(tx *sql.Tx) error {
+	err = sqlite.InTx(ctx, jobstest.StoredRun(s, touch, results[0].Token), func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx,
 			"UPDATE holdfast_runs SET state = state, detail = 'more' WHERE job = 'job'")
 		return err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
@@ -52,7 +53,7 @@ func (s *Store) SaveOutput(ctx context.Context, outputs []jobs.Output) error {
 	return s.write(ctx, "output", func(tx *sql.Tx) error {
 		for _, o := range outputs {
 			if _, err := tx.ExecContext(ctx, keepTail, o.Token,
-				jobs.PlainText(o.Text)); err != nil {
+				output.PlainText(o.Text)); err != nil {
 				return err
 			}
 		}

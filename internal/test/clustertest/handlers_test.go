@@ -63,9 +63,9 @@ func keepLedger(ctx context.Context, run *jobs.Run, p ledgerParams) error {
 	if p.Deaf {
 		ctx = context.WithoutCancel(ctx)
 	}
-	store, ok := run.Store().(*postgres.Store)
+	store, ok := run.Internal().Store.(*postgres.Store)
 	if !ok {
-		return fmt.Errorf("the ledger is kept in PostgreSQL, not in %T", run.Store())
+		return fmt.Errorf("the ledger is kept in PostgreSQL, not in %T", run.Internal().Store)
 	}
 	l := &ledger{run: run, params: p, pool: store.Pool()}
 	err := l.keep(ctx)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
@@ -38,7 +39,7 @@ var watchRules = []rule{
 		for _, text := range []string{"begun\n", "begun\nhalf\x00 done\n"} {
 			c.must(c.Store.SaveOutput(c.ctx,
 				[]jobs.Output{{Token: token, Text: text}, {Token: token + 1000, Text: "nobody's"}}))
-			equal(c, "output", c.record(r.Run, jobs.Running).Output, jobs.PlainText(text))
+			equal(c, "output", c.record(r.Run, jobs.Running).Output, output.PlainText(text))
 		}
 		finish := jobs.FinishRequest{Run: r.Run, Token: token, State: jobs.Failed,
 			Output: "all of it\n"}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
@@ -35,9 +36,9 @@ func (s *Store) finish(q jobs.FinishRequest, now time.Time) bool {
 	}
 	r := c.run
 	s.give(c)
-	r.Reason, r.Detail, r.Error = q.Reason, jobs.PlainText(q.Detail), jobs.PlainText(q.Error)
+	r.Reason, r.Detail, r.Error = q.Reason, output.PlainText(q.Detail), output.PlainText(q.Error)
 	if q.Output != "" {
-		r.output = jobs.PlainText(q.Output)
+		r.output = output.PlainText(q.Output)
 	}
 	if q.Result != nil {
 		r.result = q.Result

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -52,8 +53,8 @@ func (s *Store) note(l *session, n jobs.Note, now time.Time) bool {
 
 func (s *Store) write(r *run, n jobs.Note, now time.Time) {
 	s.unblock(r, n.Blocker, n.State, n.WaitSince, now)
-	r.Reason, r.Detail, r.Error = n.Reason, jobs.PlainText(n.Detail),
-		cmp.Or(jobs.PlainText(n.Error), r.Error)
+	r.Reason, r.Detail, r.Error = n.Reason, output.PlainText(n.Detail),
+		cmp.Or(output.PlainText(n.Error), r.Error)
 	if n.State != jobs.Waiting {
 		s.settled(r, n.State)
 		r.FinishedAt = &now

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
@@ -278,7 +279,7 @@ func (s *Store) misfired(found []jobs.Misfired, now time.Time) (written []jobs.M
 			continue
 		}
 		r := newRun(m.Run, m.Firing, now)
-		r.State, r.Reason, r.Detail = m.State, m.Reason, jobs.PlainText(m.Detail)
+		r.State, r.Reason, r.Detail = m.State, m.Reason, output.PlainText(m.Detail)
 		if m.State == jobs.Waiting {
 			r.WaitSince = now
 		} else {

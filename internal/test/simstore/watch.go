@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
@@ -29,7 +30,7 @@ func (s *Store) SaveOutput(ctx context.Context, outputs []jobs.Output) error {
 	defer s.mu.Unlock()
 	for _, o := range outputs {
 		if c := s.claims[o.Token]; c != nil {
-			c.run.output = jobs.PlainText(o.Text)
+			c.run.output = output.PlainText(o.Text)
 		}
 	}
 	return nil

@@ -1,4 +1,6 @@
-package jobs
+// Package output has the text that runs write: bounded, and in a form that every
+// store accepts.
+package output
 
 import (
 	"strings"
@@ -8,8 +10,8 @@ import (
 
 // How much output is kept with a run, in bytes.
 const (
-	maxOutput          = 64 << 10
-	maxOutputSucceeded = 4 << 10
+	Max          = 64 << 10
+	MaxSucceeded = 4 << 10
 )
 
 // Tail is a writer that keeps the last bytes written to it. It may be used

@@ -1,0 +1,17 @@
+package jobstest
+
+import (
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/internal/attempt"
+	"github.com/holdfast-dev/holdfast/internal/output"
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// StoredRun returns the Run of a granted start, as its handler gets it.
+func StoredRun(store attempt.Store, r jobs.StartRequest, token jobs.Token) *jobs.Run {
+	return jobs.Run{
+		ID: r.Run, Job: r.Firing.Job, ScheduledAt: r.Firing.ScheduledAt, Key: r.Firing.Key,
+		Attempt: r.Attempt, Recovery: r.Firing.Recovery, Token: token,
+	}.With(&attempt.Attempt{Store: store, Log: zerolog.Nop(), Output: output.NewTail(output.Max)})
+}
