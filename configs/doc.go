@@ -1,45 +1,41 @@
-// Package configs reads the YAML that describes a replica and its cron table.
+// Package configs reads the YAML file that describes a replica and its cron table.
 //
 // # Reading
 //
-// Load and Parse go through a file in four steps: the YAML is parsed into a
-// tree with positions; ${ENV} is expanded in its values; the tree is decoded
-// into a Config that starts as Defaults; what spans several keys is checked
-// and every job's schedule and resources are brought into their normal form. Every step
-// goes on after a mistake, so that all mistakes of a file are reported at
-// once, as *Errors: file, line, column, key, what was found and what was
-// expected. Only a file that is not YAML stops at the first. A Config that is
-// returned has passed every check.
+// Load and Parse read a file in four steps. They parse the YAML into a tree with positions. They
+// expand ${ENV} in its values. They decode the tree into a Config that begins as Defaults. They
+// check rules that span several keys, and normalize the schedule and the resources of every job.
+// Every step continues after a mistake, so that all mistakes of a file are reported together, as
+// *Errors: file, line, column, key, what was found and what was expected. Only a file that is
+// not YAML stops at the first one. A returned Config has passed every check.
 //
 // # Strictness
 //
-// Unknown keys, keys given twice, values of another type, keys without a value
-// and numbers out of range are mistakes. A number where text is expected is
-// one too: quotes turn it into text. Anchors, aliases and merge keys (<<) are
-// understood; tags and several documents in a file are not.
+// These are mistakes: unknown keys, repeated keys, values of another type, keys without a value,
+// and numbers out of range. A number where text is expected is a mistake too: quotes make it
+// text. Anchors, aliases and merge keys (<<) are supported. Tags and several documents in a file
+// are not.
 //
 // # Values from outside
 //
-// ${NAME} in any value becomes that environment variable, ${NAME:-default}
-// allows for one that is unset or empty, and $${ is a literal ${. A variable that is
-// unset and has no default is a mistake. Inside { } and [ ] such a value needs
-// quotes, as YAML has it. An unquoted value is read again after expansion, so
-// that it may become a number; a quoted one stays text.
+// ${NAME} in any value becomes that environment variable. ${NAME:-default} has a default for a
+// variable that is unset or empty, and $${ is a literal ${. An unset variable without a default
+// is a mistake. Inside { } and [ ] such a value needs quotes, because of the rules of YAML. An
+// unquoted value is parsed again after the expansion, so that it may become a number. A quoted
+// one stays text.
 //
-// A secret key such as database.url has a twin, database.url_file: the name of a file,
-// relative to the folder of the configuration, whose trimmed contents are
-// the value.
+// A secret key such as database.url has a second form, database.url_file: the name of a file,
+// relative to the folder of the configuration, with the value.
 //
 // # Secrets
 //
-// Secret and Params print, format and marshal without what was secret: a
-// Secret as "[redacted]", a param as it is written in the file, before
-// expansion. No Problem quotes a secret or the value of a variable, but for the
-// names of tables and resources, which every page shows; what a handler says
-// about its params is the handler's business.
+// Secret and Params print, format and marshal without secrets: a Secret as "[redacted]", a param
+// as it is written in the file, before expansion. No Problem quotes a secret or the value of a
+// variable, except in names of tables and resources, which every page shows. A handler is
+// responsible for its own messages about params.
 //
-// # What is not here
+// # Limits of this package
 //
-// Handlers are not known to this package: a Handlers given by WithHandlers
-// answers for them. Nothing here opens a database, a socket or a lock.
+// This package does not know handlers: Handlers given by WithHandlers check their params. It
+// opens no database, socket or lock.
 package configs

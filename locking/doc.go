@@ -1,129 +1,113 @@
-// Package locking locks resources for replicas that share them: tables,
-// "/"-separated paths, semaphores. It is useful without the scheduler.
+// Package locking locks resources for replicas that share them: tables, "/"-separated paths,
+// semaphores. It is useful without the scheduler.
 //
-// There are two stages. Stage 1 is entries in a small key-value store
-// (Backend): memcached, or memory within one process. It is fast, cheap to poll,
-// and forgets. Stage 2 is Grants, in a database or in memory: it has the last
-// word, in every mode, and gives each lock a token that grows. A Locker works on
-// either alone or on both.
+// A [Locker] uses two kinds of locks, or one of them. Advisory locks are in a small key-value
+// store (Backend): memcached, or the memory of one process. They are fast and cheap to poll, and
+// the store may lose them. Grants are in a database or in memory. They decide, in every mode,
+// and give each lock a token that grows.
 //
-//	stages                modes                        excludes
-//	entries alone         exclusive, exact names       while the store remembers
-//	entries with grants   all modes, with hierarchy    always; polling stays off the database
-//	grants alone          all modes, with hierarchy    always
+//	a Locker with         modes                        excludes
+//	advisory locks only   exclusive, exact names       while the key-value store keeps them
+//	both                  all modes, with hierarchy    always; waiters do not poll the database
+//	grants only           all modes, with hierarchy    always
 //
-// Options.Restore is for a program that has a second stage of its own, as the
-// scheduler does.
+// Options.Restore is for a program that decides in its own database, as the scheduler does.
 //
 // # What a lock covers
 //
-// A lock on a resource covers the path and everything beneath it: a lock on
-// a/b excludes one on a and one on a/b/c, and leaves a/d free. Shared locks go
-// with shared ones, exclusive ones with none; a resource with n slots is locked
-// by n at a time. A lock on several resources is all or nothing (Conflict,
-// Normalize).
+// A lock on a resource covers the path and everything beneath it: a lock on a/b excludes one on
+// a and one on a/b/c, but not one on a/d. A shared lock excludes only exclusive ones, and an
+// exclusive lock excludes all. A resource with n slots can be locked n times. A lock on several
+// resources is all or nothing (Conflict, Normalize).
 //
-// # Stage 1
+// # Advisory locks
 //
-// The names of a lock are sorted and deduplicated, each is added under a key of
-// its own if the key is free, and when one is held, what was added before is
-// removed again in reverse. Nothing waits while it holds something, so nothing
-// deadlocks; waiting is a policy around the whole (Acquire). Only what is locked
-// exclusively has an entry, under its exact name: a name without relatives costs
-// one add.
+// The names of a lock are sorted and deduplicated. Each is added under a key of its own, if the
+// key is free. If one is held, those added before are removed in reverse order. Nothing waits
+// while it holds something, so there is no deadlock. Waiting is a policy around the whole
+// (Acquire). Only exclusive requests have an advisory lock, under the exact name, so a name
+// without relatives costs one add.
 //
-// An entry's value is JSON that says who holds it, with a nonce that was drawn
-// for this one attempt and is never used again. Only an entry that holds
-// exactly the value that was stored is renewed or removed: a stale owner cannot
-// touch its successor's lock. Values that this package did not write are held
-// by unknown, and are never removed.
+// The value of an advisory lock is JSON with its holder, and with a nonce that is drawn for one
+// attempt and never reused. A value is renewed or removed only if it is exactly the stored one.
+// So an old owner cannot change the lock of its successor. A value that this package did not
+// write is held by an unknown holder, and is never removed.
 //
-// A request whose reply was lost may have taken effect, may not have, or may
-// still do so later. So an unclear add is read back and the nonce compared; an
-// entry that turns up with a nonce of ours that belongs to nothing any more is
-// a stray, and is removed instead of being reported as somebody else's. Run
-// looks for them too.
+// If the reply to an add is lost, the add may have taken effect, may not have, or may do so
+// later. So the value is read back, and the nonces are compared. A value with a nonce of this
+// process that belongs to no lock is a stray, and is removed. Run looks for strays too.
 //
-// Where there is a second stage, an entry names the session of its owner. A
-// replica that meets the entry of another session asks the second stage whether
-// that session is alive (Sessions): in Run, for all sessions that were met in one
-// question, every two seconds at most. The entry of a dead session protects
-// nothing. It is removed like a stray, so that nobody waits for the end of its
-// lease, and the second stage still decides. A living session keeps its entries,
-// also between the add and the grant.
+// With grants, an advisory lock contains the session of its owner. If advisory locks of other
+// sessions are in the way, Run asks the grants whether these sessions are alive (Sessions), in
+// one query for all, at most every two seconds. The advisory lock of a dead session is removed
+// like a stray, so no waiter waits for the end of its lease. A live session keeps its advisory
+// locks, also between add and grant.
 //
-// A server that did not answer is not asked for two seconds where a second stage
-// decides; other servers are.
+// With grants, a server that does not answer is not asked for two seconds. Other servers are.
 //
-// Alone, an entry is trusted for its lease less a margin of two seconds, because
-// memcached may drop an item up to two seconds early, counted from before the
-// request was sent, so that a slow reply can't stretch it. Run renews at a third
-// of the lease. What cannot be renewed within the trust, has vanished, or holds
-// another's value, is lost: the lock's context ends with a *LostError. With
-// grants an entry decides nothing: one that vanished is added again.
+// Without grants, an advisory lock is trusted for its lease less two seconds, because memcached
+// may drop an item up to two seconds early. The time counts from before the request was sent, so
+// a slow reply does not extend it. Run renews at a third of the lease. If an advisory lock
+// cannot be renewed in time, has disappeared, or has the value of another owner, its lock is
+// lost: the context of the lock ends with a *LostError. With grants it is added again.
 //
-// # Stage 2
+// # Grants
 //
-// Once the entries are there, the grants decide, in one call for all that a
-// process asks at that moment. What they refuse has its entries removed again,
-// and polls the entry of the lock that is in the way, which says its id, until
-// that is gone; so polling stays off the database. Where the blocker has no
-// entry (it is shared, has a slot, or only waits) each try asks the grants once.
-// When stage 1 can't be asked they decide alone, and it is left in peace for two
-// seconds.
+// After the advisory locks the grants decide, in one call for all requests of the process at
+// that time. If they refuse a lock, its advisory locks are removed. Then it polls the advisory
+// lock of its blocker, which contains the blocker's id, and does not poll the database. If the
+// blocker has no advisory lock (it is shared, has a slot, or only waits), each try asks the
+// grants once. If the key-value store does not answer, the grants decide alone.
 //
-// Who waits takes turns. A lock that Acquire waits for has a place among the
-// waiting from the first refusal by the grants on, or after a second behind an
-// entry, and younger requests that conflict yield to it: readers to a writer,
-// and names beneath to the name above. From then on it asks the grants first,
-// and adds its entries after, so that nobody's entry keeps it from its turn.
-// When it gives up its place is withdrawn.
+// Waiters are served in order. A lock of Acquire has a position among the waiters from the first
+// refusal by the grants, or after a second behind an advisory lock. Younger requests that
+// conflict wait behind it: readers behind a writer, and names beneath behind the name above.
+// From then on it asks the grants first, and adds its advisory locks after the grant. When it
+// gives up, its position is withdrawn.
 //
-// All locks of a Locker live and die with one session, which Run opens, and
-// renews at a third of its TTL. It is trusted from before the last confirmed
-// request was sent until its TTL later, by this machine's monotonic clock. When
-// it is lost, all locks end at that moment, and Run opens another. What a session
-// leaves behind is taken back by any other replica, entries too, within a third
-// of a TTL after it expired, by the store's clock; what a former life of a
-// replica left at once, if Session.Succeeds says that its name is its own.
+// All locks of a Locker belong to one session, which Run opens and renews at a third of its TTL.
+// A session is trusted until one TTL after the last confirmed request was sent, by the monotonic
+// clock of the machine. If it is lost, all its locks end, and Run opens another session. Any
+// other replica frees the locks of an expired session, with their advisory locks, within a third
+// of a TTL after it expired by the clock of the store. With Session.Succeeds, a new process
+// frees the locks of the previous process of its name at once.
 //
-// A reply that was lost leaves nothing behind. A lock keeps its id while it is
-// asked for again; what was given up is withdrawn; and a heartbeat that finds a
-// claim or a place that nobody here knows of gives it back.
+// A lost reply leaves nothing behind. A lock keeps its id when it is requested again. If the
+// caller gives up, the request is withdrawn. If a heartbeat returns a claim or a position that
+// this process does not know, it is given back.
 //
 // # Guarantee
 //
-// Entries alone are advisory. A store that forgets (a restart, an eviction, a
-// clock that was paused) lets a second holder in until the first one notices at
-// its next renewal.
+// Advisory locks alone are only advisory. If the key-value store loses them (a restart, an
+// eviction, a paused clock), a second holder gets the lock until the first one detects it at its
+// next renewal.
 //
-// Grants never give conflicting claims at the same time. But a holder can be
-// paused, and go on when its session has expired and another has its lock: only
-// what checks Lock.Token where it takes effect is safe from that, in a
-// transaction of the grants' database that begins by locking the claim, or
-// elsewhere by refusing tokens smaller than the largest that was seen.
+// Grants never give conflicting claims at the same time. But a holder can be paused, and
+// continue after its session has expired and another holder has the lock. Only work that checks
+// Lock.Token where it takes effect is safe then: in a transaction of the same database that
+// first locks the claim, or in a system that refuses tokens smaller than the largest that it has
+// seen.
 //
-// Held, unavailable and unclear are three answers: ErrHeld, ErrUnavailable and
-// ErrUnclear. Only the first says that somebody has the resource.
+// ErrHeld means that another holder has the resource. ErrUnavailable and ErrUnclear do not say
+// that.
 //
-// # Computing once
+// # Values computed once
 //
-// Memo has a value computed once in the cluster, under a lock, and stores it
-// beside the locks for as long as it is good. It stores by Add: of two that
-// computed because the store had forgotten the lock, the first that stores wins,
-// and the other returns that value too. Who has lost the lock stores nothing:
-// its value may be older than one that has come and gone since.
+// Memo computes a value once in the cluster, under a lock, and stores it beside the locks while
+// it is valid. It stores with Add: if two processes computed because the lock was lost, the
+// value that is stored first wins, and the other process returns that value too. A process that
+// has lost the lock stores nothing, because its value may be old.
 //
 // # Files
 //
-//	resource.go, table.go     what is locked, and what conflicts
-//	locker.go, entry.go       TryAcquire, and entries
-//	renew.go, renewals.go     their renewal; stray.go, remove.go, clear.go: their removal
-//	owners.go, silence.go     entries of dead sessions; servers that do not answer
-//	attempt.go, acquire.go    a lock with grants on its way; waiting
-//	standing.go, session.go   what is held and asked for in a session; its heartbeat and sweep
+//	resource.go, table.go     resources and conflicts
+//	locker.go, entry.go       TryAcquire, and values of advisory locks
+//	renew.go, renewals.go     renewal; stray.go, remove.go, clear.go: removal
+//	owners.go, silence.go     advisory locks of dead sessions; servers that do not answer
+//	attempt.go, acquire.go    a lock with grants; waiting
+//	standing.go, session.go   locks and requests of a session; its heartbeat and sweep
 //	lock.go, release.go       a lock, and its end
-//	gate.go, memo.go          one of many, and its value for all
+//	gate.go, memo.go          one of many replicas, and its value for all
 //
-// Gate needs stage 1, and Memo a Locker that stands alone on it.
+// Gate needs advisory locks, and Memo a Locker with advisory locks only.
 package locking

@@ -1,19 +1,15 @@
-// Package retry tries something again, by a Policy: how often, how long, and
-// with which delays between.
+// Package retry repeats an operation by a Policy: how often, for how long, and with which
+// delays.
 //
-// Do is for callers that can wait where they stand. Those that cannot, because
-// they give up a worker while they wait, count their failures in a Series,
-// which says the next delay or that the policy is exhausted; Do is built on it,
-// so both follow the same rules:
+// Do is for callers that can wait in place. Other callers, which give up a worker while they
+// wait, count their failures in a Series. It returns the next delay, or that the policy is
+// exhausted. Do uses a Series, so both follow the same rules:
 //
-//   - A policy without any limit tries once: nothing is tried for ever by
-//     mistake.
-//   - Limits count from the first try. Elapsed limits when a try may begin, not
-//     when it ends; a delay that would end beyond it is cut short, so that the
-//     time is used to its end and the last try begins then.
-//   - Jitter only shortens delays, so that MaxDelay holds and the sum of the
-//     delays is known.
+//   - A policy without any limit tries once, so that nothing is repeated for ever by mistake.
+//   - Limits count from the first try. Elapsed limits when a try may begin, not when it ends. A
+//     delay that would end later is cut short, so that the last try begins at the limit.
+//   - Jitter only shortens delays, so that MaxDelay holds and the sum of the delays is known.
 //
-// Who gives up says so by an *ExhaustedError, with the last failure, the number
-// of tries and the time that they took.
+// If the policy is exhausted, Do returns an *ExhaustedError with the last failure, the number of
+// tries and their time.
 package retry

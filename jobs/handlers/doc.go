@@ -1,23 +1,21 @@
-// Package handlers holds the handlers that need no Go: sql, http and command.
+// Package handlers contains the built-in handlers: sql, http and command.
 //
-// A program registers those that it wants to offer:
+// A program registers the handlers that it needs:
 //
 //	registry, err := jobs.NewRegistry(handlers.SQL(), handlers.HTTP(nil), handlers.Command())
 //
-// # What each can promise
+// # Guarantees
 //
-// sql has its effects at most once: its statements, the check that its claim
-// still stands and the record that it succeeded are one transaction.
+// The effects of sql happen at most once: the check of the claim, the statements and the end of
+// the run are one transaction.
 //
-// http and command work outside the store. They are told the run's token,
-// which grows with each run that may conflict: a system that remembers the
-// largest one it has seen, and refuses smaller ones, is protected from a run
-// that was superseded and does not know it yet. Without that their effects are
-// best effort.
+// http and command work outside of the store. They get the fencing token of the run, which is
+// larger for each later run that conflicts. A system that refuses tokens smaller than the largest
+// that it has seen is protected from superseded runs. Otherwise their effects are best effort.
 //
-// # How they end
+// # End of a run
 //
-// All three return soon after the run's context has ended, with an error that
-// wraps its cause. What a response or a process wrote last is kept with the run,
-// and shortly quoted in the error.
+// All three return soon after the context of the run has ended, with an error that wraps its
+// cause. The last output of a response or a process is stored with the run, and the error quotes
+// a part of it.
 package handlers

@@ -1,93 +1,85 @@
-// Package postgres keeps sessions, firings and history in PostgreSQL 13 or
-// later, and decides there who runs.
+// Package postgres stores sessions, firings and the history in PostgreSQL 13 or later, and
+// decides there which runs start and commit.
 //
 // # Protocol
 //
-// Everything happens at READ COMMITTED, where each statement sees what was
-// committed before it began, and all times are PostgreSQL's
-// clock_timestamp(): no replica's clock decides anything. Open refuses another
-// isolation level, and each batch fails at one.
+// All transactions are READ COMMITTED: each statement sees what was committed before it began.
+// All times are clock_timestamp() of PostgreSQL, so no clock of a replica decides anything. Open
+// refuses another isolation level, and each batch fails at another level.
 //
-// A run may act while its claim, one row with the run's token, stands. Start
-// inserts it together with its grants; whoever deletes it (finish, sweep,
-// revoke) ends the run's right to commit. A transaction of a job begins with
+// A run may commit while its claim exists: one row with the token of the run. Start inserts it
+// together with its grants. Its deletion (finish, sweep, revoke) ends the right of the run to
+// commit. A transaction of a job begins with
 //
 //	SELECT FROM claims WHERE token = $1 AND run = $2 FOR SHARE
 //
-// so that a deletion waits for the transaction, or the transaction sees the
-// deletion and rolls back.
+// so that a deletion waits for the transaction, or the transaction sees the deletion and rolls
+// back.
 //
-// Two starts that want related resources meet at the fences: one row a
-// resource. A start locks the names it wants FOR NO KEY UPDATE, whatever the
-// mode, and their ancestors FOR SHARE, before it looks for conflicting grants in
-// a later statement. So the one who looks second sees what the first has
-// granted. A fence is updated once in a thousand tokens, and forgotten after an
-// hour unless somebody is locking it; who finds one gone begins again.
+// Two starts that want related resources are ordered by fences: one row for each resource. A
+// start locks the names that it wants FOR NO KEY UPDATE, whatever the mode, and their ancestors
+// FOR SHARE. A later statement looks for conflicting grants. So the second start sees the grants
+// of the first. A fence is updated once in a thousand tokens, and deleted after an hour unless
+// it is locked. If a start finds that one of its fences is gone, it begins again.
 //
-// Each step of a start is a statement of its own, and all are sent in one
-// round trip as one implicit transaction: a replica that is paused half way
-// holds no lock that another needs.
+// Each step of a start is a statement of its own. All are sent in one round trip as one implicit
+// transaction. So a replica that is paused half way holds no lock that another one needs.
 //
-// Everybody locks in one order: keys of actions, sessions, fences that are new,
-// waiting runs, fences, claims, runs; within each, sorted by key in byte order. A Start
-// holds its session FOR KEY SHARE until it commits, and a session is ended
-// only under FOR UPDATE. So no start is under way for a session that has
-// ended, and its waiting runs can be given to another.
+// All transactions lock in one order: keys of actions, sessions, new fences, waiting runs,
+// fences, claims, runs, each sorted by key in byte order. A Start holds its session FOR KEY
+// SHARE until it commits, and a session is ended only under FOR UPDATE. So an ended session has
+// no start under way, and another replica can adopt its waiting runs.
 //
-// Which definition of a job is active follows from what sessions carry
-// (session_jobs), and changes with it in one transaction under an advisory lock:
-// a registration, or the settling of a session that has ended. The rows that an
-// ended session carried are what says that it is still to be settled, so the
-// next sweep does what an end could not. The lock is taken before any row of
-// jobs; rows of jobs are locked by name, by those who hold it and by a misfire
-// check, which holds them only while it writes and writes nothing by a
-// definition that is active no longer. Starts read them without locking.
+// The active definitions follow from the definitions that sessions have (session_jobs). Both
+// change in one transaction under an advisory lock: a registration, or the settlement of an
+// ended session. While an ended session has rows in session_jobs, the next sweep settles it. The
+// advisory lock is taken before any row of jobs. Rows of jobs are locked in the order of their
+// names, by the holder of that lock and by a misfire check. A misfire check holds them only
+// while it writes, and writes nothing for a definition that is no longer active. Starts read
+// them without locking.
 //
-// A session is renewed only while it is neither ended nor expired; it never
-// revives. Heartbeats have connections of their own (lines.go). A start that was
-// received in part holds its session, and no timeout of PostgreSQL's ends it: the
-// sweep ends the backend of a session that expired long enough ago (lockers.go).
-// So it does with a transaction that holds the claim of a dead session, and a
-// finish with one of a handler that was left behind.
+// A session is renewed only while it is neither ended nor expired. Heartbeats have connections
+// of their own (heartbeats.go). A start that was received in part holds its session, and no
+// timeout of PostgreSQL ends it. The sweep ends the backend of a session that expired long
+// enough ago (backends.go). A sweep also ends a transaction that holds the claim of a dead
+// session, and a finish ends one of an abandoned handler.
 //
 // # Actions of operators
 //
-// Each action ([jobs.Control]) is a transaction of its own, with its line in the
-// audit log. It takes an advisory lock on its key before all else, so that
-// a second action with the key sees what the first has done; one that adds, changes or
-// removes a job takes an advisory lock on all added jobs next, so that what it has
-// checked of them holds until it commits; it locks rows in the
-// order that everybody keeps, and the one row of meta last of all, in the round
-// trip that commits. A start decides once whether what it is asked for is
-// held back, by a pause or because its session drains: new firings where they
-// are inserted, those that wait where their places are locked. A job that was
-// removed keeps its version negative, which is active for nobody. Replicas
-// are notified on a channel of the cluster's own; nothing rests on that.
+// Each action ([jobs.Control]) is a transaction of its own, with its line in the audit log.
+// First it takes an advisory lock on its key, so that a second action with the key sees the
+// result of the first. An action that adds, changes or removes a job then takes an advisory lock
+// on all added jobs, so that its checks of them hold until it commits. It locks rows in the
+// common order, and the row of meta last, in the round trip that commits. A start checks once
+// whether a pause or a drain holds it back: new firings in the statement that inserts them, and
+// waiting ones in the statement that locks their rows in waits. A removed job has a negative
+// version, which is active on no replica. Replicas are notified on a channel of the cluster, and
+// no guarantee depends on that.
 //
 // # Locks of programs
 //
-// [Store.Grants] gives programs that schedule nothing the same arbiter: a lock
-// is a claim without a run, and by one rule (conflict.go) locks and runs
-// exclude each other. All that is said of a start holds for a grant, and
-// besides: it looks before it locks any fence, and those that it refuses lock
-// none; it fails as a whole unless the session lives at its end; and it locks
-// the places of its locks among the waiting, so that a withdrawal comes before
-// it or after it. The place of a lock ends with its session: nobody adopts it.
+// [Store.Grants] decides on locks of programs without a scheduler. A lock is a claim without a
+// run, and one rule (conflict.go) decides on locks and runs. All rules of a start hold for a
+// grant, and these:
+//
+//   - It looks for conflicts before it locks any fence, and a refused request locks none.
+//   - It fails as a whole unless its session is alive at its end.
+//   - It locks the rows of its waiting locks, so that a withdrawal comes before or after it.
+//   - A waiting lock ends with its session, and no replica adopts it.
 //
 // # Round trips and plans
 //
-// A job's transaction is two batches around its own statements: BEGIN with the
-// fence check, and the finish with COMMIT and the reset of the session. The
-// finish fails, and with it all that is sent behind it, when the claim is gone.
+// A transaction of a job is two batches around its own statements: BEGIN with the fence check,
+// and the finish with COMMIT and the reset of the session. If the claim is gone, the finish
+// fails, and with it all later statements of the batch.
 //
-// The store's statements are look-ups by key and are planned as such, whatever
-// PostgreSQL knew of the tables when it made the plan (see beginPipeline).
+// The statements of the store are look-ups by key. They are planned as such, whatever PostgreSQL
+// knew of the tables when it made the plan (see beginPipeline).
 //
 // # Guarantees
 //
-// For what jobs and programs write through fenced transactions ([InTx],
-// [Store.RunStatements], [Store.InLock], [Fence]) in this database: no two runs with conflicting
-// grants overlap in what they commit, and a superseded run commits nothing
-// more, whatever happens to memcached or to a replica. A failover of
-// PostgreSQL that loses commits is outside the promise.
+// The guarantees hold for writes through fenced transactions ([InTx], [Store.RunStatements],
+// [Store.InLock], [Fence]) in this database. No two runs with conflicting grants overlap in what
+// they commit, and a superseded run commits nothing more, whatever happens to memcached or to a
+// replica. A failover of PostgreSQL that loses commits is outside of the guarantees.
 package postgres

@@ -1,14 +1,13 @@
-// Package webhook tells addresses how runs end, by what the store's outbox
-// holds: at least once each, by whichever replica comes to it first.
+// Package webhook sends events of ended runs to webhooks: each event at least once, by any
+// replica.
 //
-// A delivery is written in the transaction that ends its run. A [Sender] is
-// lent what is due, for a little longer than a try may take, and settles it
-// with the outcome; what a replica that died was lent is due again when that
-// time is over. So a receiver may be told twice, of the same id.
+// The transaction that ends a run records its deliveries in the store. A [Sender] leases due
+// deliveries for a little longer than a try may take, and settles each with the outcome. If a
+// replica dies, its deliveries are due again when the lease is over. So a receiver may get an
+// event twice, with the same id.
 //
-// Requests are signed as Standard Webhooks has it
-// (https://www.standardwebhooks.com): the headers webhook-id, webhook-timestamp
-// and webhook-signature, the last "v1," and the base64 of HMAC-SHA256 over
-// id.timestamp.body. While a secret is replaced there are two of them, with a
-// space between: one by the new secret, one by the old.
+// Requests are signed as defined by Standard Webhooks (https://www.standardwebhooks.com): the
+// headers webhook-id, webhook-timestamp and webhook-signature. The last one is "v1," and the
+// base64 of HMAC-SHA256 over id.timestamp.body. While a secret is replaced, it has two
+// signatures with a space between: by the new secret, then by the old one.
 package webhook

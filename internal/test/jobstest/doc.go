@@ -1,14 +1,11 @@
-// Package jobstest holds the conformance suite of jobs.Store: what every store
-// must do, rule by rule.
+// Package jobstest contains the conformance suite of jobs.Store: a test for each rule of the
+// contract.
 //
-// A store's test calls [Run] with a function that opens a fresh store. Each
-// test is named for the rule it holds, and uses only what the contract
-// promises: no store's clock, schema or wording. Time never has to pass; where
-// a session must run out, the [Fixture] makes it.
+// The test of a store calls [Run] with a function that opens an empty store. Each test is named
+// after its rule, and uses only the contract: no clock, schema or text of a store. No test waits
+// for time to pass. If a session must expire, the [Fixture] makes it expire.
 //
-// Two groups are of another kind. The contention tests let many goroutines
-// start random sets of resources from several sessions and check that no two
-// conflicting grants are ever active at once. The model test draws random
-// sequences of calls and compares each answer with a model small enough to be
-// seen to be right.
+// Two groups differ. In the contention tests many goroutines start random sets of resources from
+// several sessions, and check that no two conflicting grants are active at the same time. The
+// model test compares the answers to random sequences of calls with those of a small model.
 package jobstest
