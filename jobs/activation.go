@@ -9,23 +9,22 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// activation keeps in step which jobs are this replica's to fire: those of which
-// its own definition is active. It belongs to the keeper's goroutine, but for
-// its channels.
+// activation tracks which jobs this replica fires: those whose active definition it has. It belongs
+// to the keeper's goroutine, except for its channels.
 type activation struct {
 	store Sessions
 	table *cronTable
 	log   zerolog.Logger
-	read  int64 // Beat.Definitions as it was when versions were last read
+	read  int64 // Beat.Definitions when the versions were last read
 
 	doubted atomic.Bool   // a start was refused as stale
 	added   atomic.Bool   // the table has jobs that are not registered
 	wake    chan struct{} // holds a value when one of them was set
-	revised chan struct{} // holds a value when the dispatcher is to look again who fires what
+	revised chan struct{} // holds a value when the dispatcher must update which jobs it fires
 }
 
-// unread is no beat's Definitions. Read after a doubt, versions are read again
-// after the next beat, and further doubts wait until then.
+// unread is a value that Beat.Definitions never has. After a refused start, versions are read again
+// with the next beat. Further refusals wait until then.
 const unread = -1
 
 func newActivation(store Sessions, table *cronTable, log zerolog.Logger) *activation {
@@ -33,9 +32,9 @@ func newActivation(store Sessions, table *cronTable, log zerolog.Logger) *activa
 		wake: make(chan struct{}, 1), revised: make(chan struct{}, 1)}
 }
 
-// register has the session carry this replica's definitions.
+// register registers this replica's definitions with the session.
 func (f *activation) register(ctx context.Context, session uuid.UUID) error {
-	withdrawn := f.table.unsettled() // the session never carried them
+	withdrawn := f.table.unsettled() // the session never had them
 	entries := f.table.all()
 	versions, err := f.store.Register(ctx, session, definitionsOf(entries))
 	if err != nil {
@@ -56,9 +55,8 @@ func definitionsOf(entries []*entry) []Definition {
 	return definitions
 }
 
-// enroll has the session carry what came to the table since, and no longer what
-// went. What is withdrawn goes first: a definition that is back from before has a
-// lower version than the one that it replaces.
+// enroll registers definitions that were added to the table, and withdraws removed ones. It
+// withdraws first: a restored definition has a lower version than the one that it replaces.
 func (f *activation) enroll(ctx context.Context, session uuid.UUID) error {
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
@@ -86,18 +84,17 @@ func (f *activation) enroll(ctx context.Context, session uuid.UUID) error {
 	for _, e := range fresh {
 		e.activeVersion.register(own[e.Name])
 		e.activeVersion.hear(versions[e.Name])
-		f.log.Info().Str("job", e.Name).Int64("version", own[e.Name]).Msg("job was added here")
+		f.log.Info().Str("job", e.Name).Int64("version", own[e.Name]).Msg("job registered")
 	}
 	signal(f.revised)
 	return nil
 }
 
-// tryEnroll is enroll for when it may wait: while there is something to register,
-// the orders ask for it again and again.
+// tryEnroll calls enroll and logs its error. While something is unregistered, the control state
+// calls it again.
 func (f *activation) tryEnroll(ctx context.Context, session uuid.UUID) {
 	if err := f.enroll(ctx, session); err != nil && ctx.Err() == nil {
-		f.log.Warn().Err(err).Msg("changes of the cron table not registered, the next second " +
-			"tries again")
+		f.log.Warn().Err(err).Msg("register changed jobs failed, retrying")
 	}
 }
 
@@ -133,23 +130,23 @@ func (f *activation) refresh(ctx context.Context, definitions int64) error {
 	return nil
 }
 
-// maxTold is how many jobs are named when a deploy changes many.
+// maxTold is the most jobs that the log names when a deploy changes many.
 const maxTold = 20
 
-// tell logs that jobs are others' to fire now, or this replica's again.
+// tell logs which jobs this replica fires again, and which it leaves to others.
 func (f *activation) tell(changed []*entry) {
 	for _, e := range changed[:min(len(changed), maxTold)] {
 		event, message := f.log.Info(),
-			"job's definition here is active again, this replica fires it"
+			"job definition is active again"
 		if e.activeVersion.stale() {
 			event, message = f.log.Warn(),
-				"job has a newer definition, this replica leaves it to others"
+				"job has a newer definition on other replicas"
 		}
 		event.Str("job", e.Name).Int64("version", e.activeVersion.version.Load()).
 			Int64("active_version", e.activeVersion.active.Load()).Msg(message)
 	}
 	if more := len(changed) - maxTold; more > 0 {
-		f.log.Warn().Int("jobs", more).Msg("and definitions of more jobs came into force, or went")
+		f.log.Warn().Int("jobs", more).Msg("active definitions of more jobs changed")
 	}
 }
 
@@ -161,8 +158,8 @@ func (f *activation) tryRefresh(ctx context.Context, definitions int64) {
 	}
 }
 
-// doubt says that the store knows of another definition than this replica. It
-// may be called concurrently.
+// doubt requests a refresh: the store has another active definition than this replica. It may be
+// called concurrently.
 func (f *activation) doubt() {
 	f.doubted.Store(true)
 	signal(f.wake)
@@ -185,7 +182,7 @@ func (f *activation) catchUp(ctx context.Context, s *liveSession) {
 	}
 }
 
-// signal leaves a value in a channel that holds one, unless there is one.
+// signal sends a value on a channel with a buffer of one, unless the buffer is full.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

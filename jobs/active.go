@@ -10,17 +10,17 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/output"
 )
 
-// active is what this replica cares for, as heartbeat and adoption compare it
-// with what the store says. It may be used concurrently.
+// active holds the runs that this replica tracks. Heartbeats and adoptions compare them with the
+// store. It may be used concurrently.
 type active struct {
 	mu      sync.Mutex
-	cared   map[uuid.UUID]bool // runs that a firing here will see to their end
-	begun   map[uuid.UUID]bool // since watch was called; nil while nobody watches
+	cared   map[uuid.UUID]bool // runs that a firing of this replica executes or waits for
+	begun   map[uuid.UUID]bool // tracked since watch was called; nil when no watch is open
 	running map[Token]activeRun
-	closed  error // once set, the cause with which whatever is added is cancelled
+	closed  error // if set, the cause that cancels every run that is added
 }
 
-// activeRun is a claim's run and what ends it.
+// activeRun is the run of a claim, and the function that ends it.
 type activeRun struct {
 	run    uuid.UUID
 	cancel context.CancelCauseFunc
@@ -31,9 +31,8 @@ func newActive() *active {
 	return &active{cared: map[uuid.UUID]bool{}, running: map[Token]activeRun{}}
 }
 
-// care marks a run as this replica's to see to, until the returned function is
-// called: from before the store may have a row of it until its firing has ended
-// here, while it is queued, waits, starts and runs.
+// care marks a run as tracked until the returned function is called. A run is tracked from before
+// the store may have a row of it until its firing has ended on this replica.
 func (a *active) care(run uuid.UUID) (done func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -48,10 +47,9 @@ func (a *active) care(run uuid.UUID) (done func()) {
 	}
 }
 
-// watch returns the runs that are cared for now, and what returns those that
-// came to be from then on until it is called: who tells the store of the former
-// and is told of others meanwhile must not take the latter for nobody's, even
-// if their firings have ended since. One watches at a time.
+// watch returns the tracked runs and a function that ends the watch. That function returns the runs
+// that were tracked since. A caller that sends the first list to the store must ignore the second
+// ones in the answer, even if their firings have ended. Only one watch can be open.
 func (a *active) watch() (runs []uuid.UUID, end func() (begun map[uuid.UUID]bool)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -65,8 +63,8 @@ func (a *active) watch() (runs []uuid.UUID, end func() (begun map[uuid.UUID]bool
 	}
 }
 
-// add registers a granted claim with what cancels its run; the returned
-// function takes it out again.
+// add registers a granted claim and the function that cancels its run. The returned function
+// removes it.
 func (a *active) add(token Token, run uuid.UUID, cancel context.CancelCauseFunc) (remove func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -81,7 +79,7 @@ func (a *active) add(token Token, run uuid.UUID, cancel context.CancelCauseFunc)
 	}
 }
 
-// writes tells where a run with a granted claim writes to.
+// writes sets the output of the run with the claim.
 func (a *active) writes(token Token, output *output.Tail) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -91,7 +89,7 @@ func (a *active) writes(token Token, output *output.Tail) {
 	}
 }
 
-// tails returns what those of the runs write that run here.
+// tails returns the outputs of those runs that run on this replica.
 func (a *active) tails(runs []uuid.UUID) map[Token]*output.Tail {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -104,7 +102,7 @@ func (a *active) tails(runs []uuid.UUID) map[Token]*output.Tail {
 	return tails
 }
 
-// tokens returns the claims that this replica knows of.
+// tokens returns the claims of this replica's runs.
 func (a *active) tokens() []Token {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -121,14 +119,14 @@ func (a *active) len() int {
 	return len(a.running)
 }
 
-// caredFor returns how many runs are cared for.
+// caredFor returns the number of tracked runs.
 func (a *active) caredFor() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.cared)
 }
 
-// cancel ends the run with the claim, if it runs here.
+// cancel ends the run with the claim, and reports whether it runs on this replica.
 func (a *active) cancel(token Token, cause error) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -139,8 +137,8 @@ func (a *active) cancel(token Token, cause error) bool {
 	return ok
 }
 
-// cancelRun ends the run, if it runs here. One that is only being started, or
-// rests between two attempts, is to be cancelled again.
+// cancelRun ends the run, and reports whether it runs on this replica. A run that is starting, or
+// that waits for its next attempt, must be cancelled again.
 func (a *active) cancelRun(run uuid.UUID, cause error) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -154,7 +152,7 @@ func (a *active) cancelRun(run uuid.UUID, cause error) bool {
 	return found
 }
 
-// cancelAll ends every run, also those that are only being started.
+// cancelAll ends every run, and every run that is added later.
 func (a *active) cancelAll(cause error) {
 	a.mu.Lock()
 	a.closed = cause
@@ -164,8 +162,8 @@ func (a *active) cancelAll(cause error) {
 	}
 }
 
-// strangers returns those of the store's claims that this replica neither
-// runs nor cares for: starts whose reply was lost for good.
+// strangers returns those claims of the store that this replica neither runs nor tracks. They
+// belong to starts whose reply was lost.
 func (a *active) strangers(claims map[Token]uuid.UUID) []Token {
 	a.mu.Lock()
 	defer a.mu.Unlock()

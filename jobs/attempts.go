@@ -5,19 +5,18 @@ import (
 	"time"
 )
 
-// Attempts counts failures by key, such as sign-ins that failed, within
-// windows: a store's counts hold over all replicas. Both stores have them. It is
-// called concurrently.
+// Attempts counts failures by key within windows, such as failed sign-ins. The counts of a store
+// hold for all replicas. Methods may be called concurrently.
 type Attempts interface {
-	// CountFailures returns the failures of each key, in their order.
+	// CountFailures returns the failures of each key, in the order of the keys.
 	CountFailures(ctx context.Context, keys ...string) ([]Failures, error)
-	// AddFailure counts one more failure of each key, all of them different. The
-	// first opens a window, at whose end all failures of that key are forgotten.
+	// AddFailure counts one more failure of each key. The keys must differ. The first failure opens
+	// a window; at its end all failures of the key are deleted.
 	AddFailure(ctx context.Context, window time.Duration, keys ...string) error
 }
 
-// Failures are those of one key within its window.
+// Failures are the failures of one key within its window.
 type Failures struct {
 	Count int
-	Left  time.Duration // until they are forgotten; 0 where there are none
+	Left  time.Duration // until the window ends; 0 if there is no failure
 }

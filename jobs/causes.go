@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// Causes with which a run's context ends. context.Cause returns one of them,
-// or one that wraps it.
+// Causes of the end of a run's context. context.Cause returns one of them, or an error that wraps
+// one.
 var (
-	// ErrClaimLost says that the run's claim was taken away.
+	// ErrClaimLost says that the run's claim was revoked.
 	ErrClaimLost = errors.New("claim is lost")
-	// ErrShutdown says that the replica is stopping and its grace is over.
+	// ErrShutdown says that the replica is stopping and the grace period has ended.
 	ErrShutdown = errors.New("replica is shutting down")
 	// ErrCancelled says that an operator ended the run.
 	ErrCancelled = errors.New("cancelled by an operator")
-	// ErrTimeout says that the run outlived its timeout.
+	// ErrTimeout says that the run took longer than its timeout.
 	ErrTimeout = errors.New("timeout")
 )
 
@@ -26,7 +26,7 @@ type PanicError struct {
 	Stack []byte
 }
 
-// Error says what the handler panicked with.
+// Error includes the value of the panic.
 func (e *PanicError) Error() string { return fmt.Sprintf("handler panicked: %v", e.Value) }
 
 // Unwrap returns the value, if it is an error.
@@ -43,9 +43,8 @@ type verdict struct {
 	err    error
 }
 
-// judge decides how an attempt ended from the handler's error and the reason
-// for which its context ended, if it did. A handler that returns nil has done
-// its work, whatever ended meanwhile.
+// judge returns how an attempt ended, from the handler's error and the cause with which its context
+// ended, if it did. A handler that returns nil has succeeded, even if its context has ended.
 func judge(ctx context.Context, err error) verdict {
 	if err == nil {
 		return verdict{state: Succeeded}

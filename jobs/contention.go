@@ -11,50 +11,48 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// Contention answers what the pages of locks ask about many jobs and a time, each
-// question in a time that does not grow with the length of the history. It
-// changes nothing.
+// Contention answers the questions of the lock pages. The time of each answer does not grow with
+// the length of the history. Its methods change nothing.
 type Contention interface {
-	// Lockers returns the jobs whose active definitions name anything to lock
-	// but the job itself, by name; those that were removed are not among them.
+	// Lockers returns the jobs whose active definitions lock anything besides the job's own name,
+	// sorted by name. Removed jobs are not included.
 	Lockers(ctx context.Context) ([]Locker, error)
-	// RunIntervals returns what the jobs' runs did within a time: of each job the
-	// youngest, in no order between jobs.
+	// RunIntervals returns the runs of the jobs within a time range: of each job the youngest
+	// first, in no order between jobs.
 	RunIntervals(ctx context.Context, f RunIntervalFilter) ([]RunInterval, error)
-	// WaitSummaries adds up what runs waited for and no longer do, of those whose
-	// wait ended from from on and before until, by who waited for whom and what,
-	// the longest together first; at most MaxBatch sums. Of more than MaxTallied
-	// waits it adds up the youngest.
+	// WaitSummaries sums up finished waits that ended at from or later and before until. It groups
+	// them by waiting job, holding job and resource, and returns at most MaxBatch groups, the
+	// longest total wait first. If there are more than MaxTallied waits, it counts the youngest.
 	WaitSummaries(ctx context.Context, from, until time.Time) ([]WaitSummary, error)
-	// Typical returns how long the jobs' runs take, by name, as far as any of
-	// the last TypicalOf has ended. Names are at most MaxBatch.
+	// Typical returns how long the jobs' runs take, by name, based on the last TypicalOf runs that
+	// have ended. Names are at most MaxBatch.
 	Typical(ctx context.Context, names []string) (map[string]Typical, error)
 }
 
-// Locker is a job and what it locks beside its own name.
+// Locker is a job and what it locks besides its own name.
 type Locker struct {
 	Job      string
 	Requests []locking.Request
 }
 
-// RunIntervalFilter says of which jobs, and of what time, stretches are asked for.
+// RunIntervalFilter selects the jobs and the time range of RunIntervals.
 type RunIntervalFilter struct {
 	Jobs        []string // at most MaxBatch
 	From, Until time.Time
-	// Each is how many runs of each job are returned at most, of those that were
-	// created from From on and before Until: 1 to MaxRunIntervals. Of those before, the
-	// last RunIntervalsBefore are looked at for any that went on then.
+	// Each limits the runs per job that were created at From or later and before Until: 1 to
+	// MaxRunIntervals. Of earlier runs, only the last RunIntervalsBefore are checked for runs that
+	// were still active at From.
 	Each int
 }
 
-// MaxRunIntervals is how many runs of one job are returned at most.
+// MaxRunIntervals is the most runs of one job that RunIntervals returns.
 const MaxRunIntervals = 6000
 
-// RunIntervalsBefore is how many runs of each job that were created before a time are
-// looked at for those that went on in it. Most jobs have one run at a time.
+// RunIntervalsBefore is how many runs of each job, created before a time, are checked for runs that
+// were still active at that time. Most jobs have one run at a time.
 const RunIntervalsBefore = 3
 
-// RunInterval is a run in time: it waited from CreatedAt to StartedAt, or ran at once.
+// RunInterval is a run on a time line. It waited from CreatedAt to StartedAt, or ran at once.
 type RunInterval struct {
 	Run         uuid.UUID  `json:"run"`
 	Job         string     `json:"job"`
@@ -69,37 +67,37 @@ type RunInterval struct {
 	BlockedBy   *Blocker   `json:"blocked_by,omitempty"`
 }
 
-// WaitSummary sums up how one job kept another waiting for one resource. A run that
-// waited for several in turn counts for each of them. Waits that nobody wrote
-// down, of less than a second mostly, are not in it.
+// WaitSummary sums up how long one job made another wait for one resource. A run that waited for
+// several resources in turn counts for each of them. Waits that were not recorded, mostly of less
+// than a second, are not included.
 type WaitSummary struct {
-	Job string `json:"job"` // that waited
-	// the job in its way; "" for a program that is no job
+	Job string `json:"job"` // the waiting job
+	// the job that held the resource; "" for a program that is not a job
 	Holder string `json:"holder,omitempty"`
-	// as people write it; "job:" and its name where the holder was an earlier run of the job
+	// in display form; "job:" and the job's name if the holder was an earlier run of the same job
 	Resource string `json:"resource"`
 	Times    int    `json:"times"`
-	// of these, how often the run was skipped or ended otherwise, and never got it
+	// how many of these waits ended without a run
 	Unrun   int           `json:"unrun"`
-	Waited  time.Duration `json:"-"` // in sum
+	Waited  time.Duration `json:"-"` // in total
 	Longest time.Duration `json:"-"`
-	Last    time.Time     `json:"last"` // when the youngest of the waits ended
+	Last    time.Time     `json:"last"` // when the latest of the waits ended
 }
 
-// MergeWaitSummaries puts sums together that are of the same jobs and resource, and
-// sorts them as Contention has it.
+// MergeWaitSummaries merges summaries of the same jobs and resource, and sorts them as Contention
+// requires.
 func MergeWaitSummaries(parts []WaitSummary) []WaitSummary {
 	type key struct{ job, holder, resource string }
-	places := make(map[key]int)
+	indexes := make(map[key]int)
 	var sums []WaitSummary
 	for _, p := range parts {
 		if resource, err := locking.ParseDisplay(p.Resource); err == nil {
 			p.Resource = resource.String()
 		}
 		k := key{p.Job, p.Holder, p.Resource}
-		i, known := places[k]
+		i, known := indexes[k]
 		if !known {
-			places[k] = len(sums)
+			indexes[k] = len(sums)
 			sums = append(sums, p)
 			continue
 		}
@@ -118,19 +116,17 @@ func MergeWaitSummaries(parts []WaitSummary) []WaitSummary {
 	return sums[:min(len(sums), MaxBatch)]
 }
 
-// TypicalOf is of how many of a job's last runs Typical is.
+// TypicalOf is the number of a job's last runs on which Typical is based.
 const TypicalOf = 20
 
-// Typical is how long a job's runs take: all attempts together, without the rests
-// between them.
+// Typical is how long a job's runs take: the time of all attempts, without the rests between them.
 type Typical struct {
-	Runs   int           // that it is known from
-	Median time.Duration // half of them took no longer
-	Long   time.Duration // 19 of 20 of them took no longer
+	Runs   int           // on which it is based
+	Median time.Duration // 50% of the runs took no longer
+	Long   time.Duration // 95% of the runs took no longer
 }
 
-// NewTypical returns what is typical of some lengths; the zero Typical where
-// there are none.
+// NewTypical returns the statistics of some durations; the zero Typical if there are none.
 func NewTypical(lengths []time.Duration) Typical {
 	if len(lengths) == 0 {
 		return Typical{}
@@ -140,21 +136,20 @@ func NewTypical(lengths []time.Duration) Typical {
 	return Typical{Runs: len(sorted), Median: least(1, 2), Long: least(19, 20)}
 }
 
-// Restart is a restart of one of stage 1's servers, which forgets all its locks.
+// Restart is a restart of a memcached server. The server loses all its locks.
 type Restart struct {
 	Server    string    `json:"server"`     // as configured
-	StartedAt time.Time `json:"started_at"` // by the server's clock: what makes it the same restart
-	NoticedAt time.Time `json:"noticed_at"` // by the store's
-	NoticedBy string    `json:"noticed_by"` // the first replica that did
+	StartedAt time.Time `json:"started_at"` // by the server's clock; identifies the restart
+	NoticedAt time.Time `json:"noticed_at"` // by the store's clock
+	NoticedBy string    `json:"noticed_by"` // the first replica that noticed it
 }
 
-// Restarts is implemented by stores whose cluster has servers for stage 1: what
-// one replica has noticed, all show.
+// Restarts is implemented by stores whose cluster uses memcached. Restarts that one replica has
+// noticed are shown by all.
 type Restarts interface {
-	// NoteRestart writes a restart down, unless it is known; NoticedAt is the
-	// store's to say.
+	// NoteRestart records a restart, unless it is recorded already. The store sets NoticedAt.
 	NoteRestart(ctx context.Context, r Restart) error
-	// Restarts returns those that were noticed from from on and before until, the
-	// oldest first, at most MaxBatch of them.
+	// Restarts returns the restarts that were noticed at from or later and before until, the oldest
+	// first, at most MaxBatch of them.
 	Restarts(ctx context.Context, from, until time.Time) ([]Restart, error)
 }

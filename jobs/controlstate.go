@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	listenBackoff = time.Second      // before listening again, at first
-	listenRarest  = 30 * time.Second // and at most
+	listenBackoff = time.Second      // the first delay before listening again
+	listenRarest  = 30 * time.Second // the longest delay
 )
 
-// controlState are what operators want of this replica, as last heard: a replica that
-// can't hear for a while keeps them. The store refuses what must not start
-// whether or not it was heard of here.
+// controlState is the control state of this replica as last read. If it cannot be read, the replica
+// keeps the last one. The store refuses starts that the control state forbids, even if this replica
+// has not read it.
 type controlState struct {
 	control      Control
 	session      func() uuid.UUID
@@ -31,27 +31,27 @@ type controlState struct {
 	registry     *Registry
 	build        func(text json.RawMessage) (Job, error)
 	log          zerolog.Logger
-	every        time.Duration // how often orders are asked for where nobody is heard
+	every        time.Duration // how often to poll when no action is announced
 
 	mu      sync.Mutex
 	pauses  []Pause
 	drained bool
 
-	looks  chan struct{} // holds a value when orders are to be asked for
-	reread atomic.Bool   // jobs that were added at run time are to be built anew
+	looks  chan struct{} // holds a value when a poll is requested
+	reread atomic.Bool   // added jobs must be built again
 
-	// What follows belongs to run's goroutine.
-	read int64 // the generation that was read; 0 for none
+	// The following fields belong to run's goroutine.
+	read int64 // the generation that was last read; 0 for none
 	// by job, the version of its spec that this replica does not fire
 	refused   map[string]int64
-	cancelled map[uuid.UUID]string // the runs that were told to end, with who asked
-	rebuild   bool                 // at the next look
+	cancelled map[uuid.UUID]string // the runs that were cancelled, with the actor
+	rebuild   bool                 // build the jobs again with the next poll
 	failing   bool
 	watched   *watched
 }
 
-// paused returns the pause that covers a job of that group, if there is one.
-// It may be called concurrently, as may draining and look.
+// paused returns the pause that covers a job of that group, if there is one. It may be called
+// concurrently, as may draining and look.
 func (o *controlState) paused(job, group string) (Pause, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -63,24 +63,24 @@ func (o *controlState) paused(job, group string) (Pause, bool) {
 	return Pause{}, false
 }
 
-// draining reports whether this replica is to start nothing more.
+// draining reports whether this replica must start nothing more.
 func (o *controlState) draining() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.drained
 }
 
-// again has the jobs that were added at run time built anew: what they take from
-// the configuration may be something else now.
+// again requests that added jobs are built again, because they may use changed parts of the
+// configuration.
 func (o *controlState) again() {
 	o.reread.Store(true)
 	o.look()
 }
 
-// look has the orders asked for at once.
+// look requests a poll at once.
 func (o *controlState) look() { signal(o.looks) }
 
-// run follows the orders until ctx ends.
+// run polls and obeys the control state until ctx ends.
 func (o *controlState) run(ctx context.Context) {
 	var listening sync.WaitGroup
 	defer listening.Wait()
@@ -98,7 +98,8 @@ func (o *controlState) run(ctx context.Context) {
 	}
 }
 
-// listen hears of actions at once. While it can't, they are heard of by asking.
+// listen requests a poll when the store announces an action. While it cannot listen, the regular
+// polls find the actions.
 func (o *controlState) listen(ctx context.Context) {
 	for delay := listenBackoff; ; {
 		begun := time.Now()
@@ -110,8 +111,7 @@ func (o *controlState) listen(ctx context.Context) {
 			delay = listenBackoff
 		}
 		if delay == listenBackoff {
-			o.log.Warn().Err(err).Msg("operators' actions are not heard of at once, they are " +
-				"asked for each second")
+			o.log.Warn().Err(err).Msg("listen for operator actions failed, polling instead")
 		}
 		o.look()
 		pause(ctx, delay)
@@ -119,7 +119,7 @@ func (o *controlState) listen(ctx context.Context) {
 	}
 }
 
-// ask asks for the orders and obeys them.
+// ask reads the control state and obeys it.
 func (o *controlState) ask(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
@@ -130,7 +130,7 @@ func (o *controlState) ask(ctx context.Context) {
 	now, err := o.control.ControlState(bounded, o.session(), o.read)
 	if err != nil {
 		if !o.failing && ctx.Err() == nil {
-			o.log.Warn().Err(err).Msg("operators' actions can't be asked for, the last ones hold")
+			o.log.Warn().Err(err).Msg("read control state failed, the last one stays in effect")
 		}
 		o.failing = true
 		return
@@ -138,7 +138,7 @@ func (o *controlState) ask(ctx context.Context) {
 	o.failing = false
 	o.obey(now)
 	if err := o.watched.keep(bounded, now.Watched); err != nil && ctx.Err() == nil {
-		o.log.Debug().Err(err).Msg("what runs write is not shown yet")
+		o.log.Debug().Err(err).Msg("save output of watched runs failed")
 	}
 }
 
@@ -161,7 +161,7 @@ func (o *controlState) obey(now ControlState) {
 	o.cancel(now.Cancels)
 }
 
-// drain reports whether what is asked for is new.
+// drain sets whether the replica is drained, and reports whether that changed.
 func (o *controlState) drain(draining bool) bool {
 	o.mu.Lock()
 	changed := o.drained != draining
@@ -169,14 +169,14 @@ func (o *controlState) drain(draining bool) bool {
 	o.mu.Unlock()
 	switch {
 	case changed && draining:
-		o.log.Warn().Int("runs", o.active.len()).Msg("replica is drained, it starts nothing more")
+		o.log.Warn().Int("runs", o.active.len()).Msg("replica drained")
 	case changed:
-		o.log.Info().Msg("replica starts runs again")
+		o.log.Info().Msg("replica undrained")
 	}
 	return changed
 }
 
-// pause takes the pauses that stand, and reports whether they are others.
+// pause sets the active pauses, and reports whether they changed.
 func (o *controlState) pause(pauses []Pause) bool {
 	o.mu.Lock()
 	before := o.pauses
@@ -213,8 +213,7 @@ func sameKeys[K comparable, V any](a, b map[K]V) bool {
 	return true
 }
 
-// follow brings the table in line with the jobs that were added at run time,
-// and reports whether it changed.
+// follow updates the table with the added jobs, and reports whether it changed.
 func (o *controlState) follow(specs []Spec) (changed bool) {
 	there := make(map[string]bool, len(specs))
 	for _, s := range specs {
@@ -224,7 +223,7 @@ func (o *controlState) follow(specs []Spec) (changed bool) {
 	for _, e := range o.table.all() {
 		if e.spec != nil && !there[e.Name] {
 			o.table.remove(e.Name)
-			o.log.Info().Str("job", e.Name).Msg("job was removed, what runs of it goes on")
+			o.log.Info().Str("job", e.Name).Msg("added job removed")
 			changed = true
 		}
 	}
@@ -236,8 +235,8 @@ func (o *controlState) follow(specs []Spec) (changed bool) {
 	return changed
 }
 
-// take puts a job into the table, where it is new, and reports whether it did.
-// One that is not this replica's to fire is told of once and left to others.
+// take puts an added job into the table if it is new or changed, and reports whether it did. A job
+// that this replica cannot fire is logged once and left to other replicas.
 func (o *controlState) take(s Spec) bool {
 	before := o.table.get(s.Job)
 	if before != nil && before.spec != nil && before.spec.Version == s.Version && !o.rebuild ||
@@ -246,19 +245,19 @@ func (o *controlState) take(s Spec) bool {
 	}
 	if before != nil && before.spec == nil {
 		o.refused[s.Job] = s.Version
-		o.log.Warn().Str("job", s.Job).Str("added_by", s.ChangedBy).Msg("an added job has the " +
-			"name of one in this replica's configuration, which it fires instead")
+		o.log.Warn().Str("job", s.Job).Str("added_by", s.ChangedBy).Msg("added job ignored, the configuration " +
+			"has a job of that name")
 		return false
 	}
 	e, err := o.entry(s)
 	if err != nil {
 		o.refused[s.Job] = s.Version
 		o.log.Warn().Err(err).Str("job", s.Job).Int64("spec", s.Version).
-			Msg("an added job can't be fired by this replica, it is left to others")
+			Msg("added job cannot be fired by this replica")
 		if before == nil {
 			return false
 		}
-		o.table.remove(s.Job) // what it fired is no longer wanted
+		o.table.remove(s.Job) // the previous definition must not be fired any more
 		return true
 	}
 	delete(o.refused, s.Job)
@@ -269,7 +268,7 @@ func (o *controlState) take(s Spec) bool {
 	return true
 }
 
-var errNoBuild = errors.New("this replica takes no jobs at run time")
+var errNoBuild = errors.New("this replica does not support jobs added at run time")
 
 func (o *controlState) entry(s Spec) (*entry, error) {
 	if o.build == nil {
@@ -280,7 +279,7 @@ func (o *controlState) entry(s Spec) (*entry, error) {
 		return nil, err
 	}
 	if job.Name != s.Job {
-		return nil, fmt.Errorf("it calls itself %q", job.Name)
+		return nil, fmt.Errorf("spec names the job %q", job.Name)
 	}
 	e, err := newEntry(o.registry, job)
 	if err != nil {
@@ -291,14 +290,14 @@ func (o *controlState) entry(s Spec) (*entry, error) {
 	return e, nil
 }
 
-// cancel ends the runs that operators want ended. They are named until they have
-// ended, so that one that was only about to start is ended when it has.
+// cancel ends the runs that operators cancelled. The store returns a run until it has ended, so a
+// run that is only starting is cancelled by a later call.
 func (o *controlState) cancel(runs map[uuid.UUID]string) {
 	for run, by := range runs {
 		if o.active.cancelRun(run, fmt.Errorf("%w: %s", ErrCancelled, by)) &&
 			o.cancelled[run] == "" {
 			o.cancelled[run] = by
-			o.log.Info().Stringer("run", run).Str("by", by).Msg("run is cancelled")
+			o.log.Info().Stringer("run", run).Str("by", by).Msg("run cancelled")
 		}
 	}
 	for run := range o.cancelled {

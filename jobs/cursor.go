@@ -2,51 +2,52 @@ package jobs
 
 import "time"
 
-// MisfireCheck asks for the scheduled times of one job to be looked through.
+// MisfireCheck asks the store to check the scheduled times of one job for misfires.
 type MisfireCheck struct {
 	Job   string
-	Group string // whose pauses concern it too
-	// by whose schedule they are found: nothing is done where another is active
+	Group string // pauses of the group apply too
+	// the version of the definition; the check is skipped if another one is active
 	Version int64
-	// the first that may be undecided: nothing is done where the cursor has reached it
+	// the first scheduled time without a decision; the check is skipped if the cursor has reached
+	// it
 	ScheduledAt time.Time
-	Until       time.Time // where the cursor moves to
-	// Asked is cluster time as the caller had it when it asked. By as much as that
-	// is ahead of the store's clock, Until is moved back: nothing is decided on
-	// before it is due. Zero leaves Until as it is.
+	Until       time.Time // the new position of the cursor
+	// Asked is the caller's cluster time. If it is ahead of the store's clock, Until moves back by
+	// the difference, so that no scheduled time is decided before it is due. Zero leaves Until as
+	// it is.
 	Asked time.Time
 }
 
-// Cursor is how far a job's scheduled times have been checked for misfires, and what there
-// is to know of those that come next. It begins where the job is first
-// registered, and moves to where a definition with other scheduled times comes into force,
-// or the job comes back after it was Absence: scheduled times count from there.
+// Cursor is how far the scheduled times of a job have been checked for misfires, with what the
+// store knows of the next ones. The cursor starts when the job is first registered. It moves to the
+// present when a definition with other scheduled times becomes active, and when the job returns
+// after more than MaxAbsence.
 type Cursor struct {
 	CheckedUntil time.Time
-	// Until is where it moves to: as the check says, but not to where a pause
-	// began that stands. What is due in a pause is decided when that is over.
+	// Until is the new position. It stays before the start of an active pause: scheduled times
+	// within a pause are decided when the pause has ended.
 	Until   time.Time
 	Started []time.Time // scheduled times after CheckedUntil that have a run or a record, sorted
-	// the latest due of a run of the job that waits and has not started; zero where there is none
+	// the latest scheduled time of a waiting run of the job that never started; zero if there is
+	// none
 	Waits  time.Time
-	Pauses []Pause // that cover the job and stood after CheckedUntil, the oldest first
-	Spans  []Span  // in which replicas were up, in no order
-	// Absence is when no replica carried the job, the last time that this was so
-	// and not for longer than the constant; zero where it never was.
+	Pauses []Pause // pauses that cover the job and were active after CheckedUntil, the oldest first
+	Spans  []Span  // when replicas were up, in no order
+	// Absence is the last time in which no replica had the job, if it was not longer than
+	// MaxAbsence; zero if there was none.
 	Absence Span
 }
 
-// Span is a time in which a replica was up, as far as its heartbeats say. Of
-// what ended more than an hour ago only the last is known.
+// Span is a time in which a replica was up, according to its heartbeats. Of the spans that ended
+// more than an hour ago only the last is known.
 type Span struct {
 	From  time.Time
-	Until time.Time // of one that lives: until when it does by its last heartbeat
+	Until time.Time // for a live session its expiry
 }
 
-// Cursor returns the cursor that a job has which stands there, given pauses of
-// any jobs, the oldest first. Decided tells whether there is anything to be
-// looked at; Started and Waits are for the store to fill in then. now is the
-// store's clock.
+// Cursor returns the cursor of a job that is at the given position. The pauses may be of any jobs,
+// the oldest first. If Decided returns false for it, the store then sets Started and Waits. now is
+// the store's clock.
 func (c MisfireCheck) Cursor(at, now time.Time, pauses []Pause, spans []Span, away Span) Cursor {
 	if ahead := c.Asked.Sub(now); !c.Asked.IsZero() && ahead > 0 {
 		c.Until = c.Until.Add(-ahead).Truncate(time.Microsecond)
@@ -65,13 +66,13 @@ func (c MisfireCheck) Cursor(at, now time.Time, pauses []Pause, spans []Span, aw
 	return cursor
 }
 
-// Decided reports whether nothing is to be done about the scheduled time now: it is
-// decided, or will be when a pause is over.
+// Decided reports whether the scheduled time needs no decision now: it has one, or its pause has
+// not ended.
 func (c Cursor) Decided(scheduledAt time.Time) bool {
 	return !c.CheckedUntil.Before(scheduledAt) || c.Until.Before(scheduledAt)
 }
 
-// PauseTargets returns what may be paused for the checks, each once.
+// PauseTargets returns every target whose pause could apply to one of the checks, each once.
 func PauseTargets(checks []MisfireCheck) []Target {
 	targets, seen := []Target{{Kind: TargetAll}}, map[string]bool{"": true}
 	for _, c := range checks {
@@ -84,7 +85,7 @@ func PauseTargets(checks []MisfireCheck) []Target {
 	return targets
 }
 
-// pausedAt returns the pause that the scheduled time falls into.
+// pausedAt returns the pause that covers the scheduled time.
 func (c Cursor) pausedAt(scheduledAt time.Time) (Pause, bool) {
 	for _, p := range c.Pauses {
 		if !scheduledAt.Before(p.At) && (p.ResumedAt == nil || scheduledAt.Before(*p.ResumedAt)) {
@@ -94,7 +95,7 @@ func (c Cursor) pausedAt(scheduledAt time.Time) (Pause, bool) {
 	return Pause{}, false
 }
 
-// upThrough reports whether a replica was up from the one instant to the other.
+// upThrough reports whether one replica was up for the whole time.
 func (c Cursor) upThrough(from, until time.Time) bool {
 	for _, s := range c.Spans {
 		if !s.From.After(from) && !s.Until.Before(until) {
@@ -104,14 +105,12 @@ func (c Cursor) upThrough(from, until time.Time) bool {
 	return false
 }
 
-// carriedThrough reports whether nothing is known of a time between the two
-// instants in which no replica carried the job.
+// carriedThrough reports whether no absence of the job overlaps the time.
 func (c Cursor) carriedThrough(from, until time.Time) bool {
 	return c.Absence.Until.Before(from) || until.Before(c.Absence.From)
 }
 
-// downSince returns when the last replica was up that was so before then; zero
-// where that is not known.
+// downSince returns the end of the last span that began before then; zero if it is unknown.
 func (c Cursor) downSince(then time.Time) time.Time {
 	var last time.Time
 	for _, s := range c.Spans {

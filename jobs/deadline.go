@@ -7,20 +7,20 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// pastDeadline reports whether a firing that was due, or triggered, then may not
-// begin any more.
+// pastDeadline reports whether the deadline of a firing has passed. scheduledAt is its scheduled
+// time, or the time of its trigger.
 func (j *Job) pastDeadline(scheduledAt, now time.Time) bool {
 	return j.Deadline > 0 && now.After(scheduledAt.Add(j.Deadline))
 }
 
-// deadlineWords say what was in the way of a firing until its deadline passed.
+// deadlineWords describes why a firing did not start by its deadline.
 func (j *Job) deadlineWords(obstacle string) string {
 	return fmt.Sprintf("not started by its deadline, %s after its scheduled time: %s", j.Deadline,
 		obstacle)
 }
 
-// startBy is when the firing must have begun, by cluster time; zero where it may
-// begin at any time. Later attempts have begun with the first.
+// startBy returns the cluster time by which the firing must begin; zero if there is no limit. Later
+// attempts have no limit.
 func (f *firing) startBy() time.Time {
 	if f.attempt > 1 || f.begun {
 		return time.Time{}
@@ -35,15 +35,15 @@ func (f *firing) startBy() time.Time {
 	return by
 }
 
-// limited reports whether it is the wait of its trigger, and not the job's deadline,
-// that ends a firing which has not begun.
+// limited reports whether the limit of the firing comes from the wait of its trigger and not from
+// the deadline of its job.
 func (f *firing) limited() bool {
 	limit := f.pending.startBy
 	return limit != nil && limit.Equal(f.startBy())
 }
 
-// expiry is the reason of a firing that could not begin in time. One whose trigger said
-// how long it may wait ends with the reason for which it waited.
+// expiry returns the reason of a firing that could not begin in time. A firing that is limited by
+// its trigger ends with the reason of its wait.
 func (f *firing) expiry(b *blockage) Reason {
 	if f.limited() && b.reason != "" {
 		return b.reason
@@ -51,7 +51,7 @@ func (f *firing) expiry(b *blockage) Reason {
 	return ReasonDeadline
 }
 
-// lateWords say what was in the way of a firing until it was too late to begin.
+// lateWords describes why a firing could not begin in time.
 func (f *firing) lateWords(obstacle string) string {
 	if f.limited() {
 		wait := f.pending.startBy.Sub(f.firing.ScheduledAt)
@@ -60,26 +60,24 @@ func (f *firing) lateWords(obstacle string) string {
 	return f.entry.deadlineWords(obstacle)
 }
 
-// tooLate reports whether the firing's deadline has passed.
+// tooLate reports whether the limit of the firing has passed.
 func (f *firing) tooLate() bool {
 	by := f.startBy()
 	return !by.IsZero() && f.clock.now().After(by)
 }
 
-// miss records that the firing could not begin by its deadline, and what was in
-// the way.
+// miss records that the firing could not begin in time, and its blocker.
 func (f *firing) miss(b *blockage) {
 	if b == nil {
 		b = &blockage{detail: f.obstacle}
 		if b.detail == "" {
-			b.detail = "there was no worker for it"
+			b.detail = "no worker was free"
 		}
 	}
 	f.skip(b, f.expiry(b))
 }
 
-// decline gives back a claim that was granted after the deadline: the store did
-// not answer in time.
+// decline gives back a claim that was granted after the deadline, because the store answered late.
 func (f *firing) decline(token Token, lock *locking.Lock) {
 	remove := f.active.add(token, f.run, func(error) {})
 	defer remove()

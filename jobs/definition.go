@@ -13,15 +13,15 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// define describes the job for the store. The hash covers whatever decides
-// what is fired and how, and nothing else: a job that is only described anew,
-// or written in another order, is the same.
+// define returns the definition of the job. The hash covers everything that decides when and how
+// the job is fired, and nothing else. So a new description, or another order of keys, does not
+// change it.
 func define(job Job, requests []locking.Request) (Definition, error) {
 	shown, err := job.shownRequests()
 	if err != nil {
 		return Definition{}, err
 	}
-	resources := make([]string, len(requests)) // in normal form, and so sorted
+	resources := make([]string, len(requests)) // sorted, because they are in normal form
 	for i, r := range requests {
 		resources[i] = fmt.Sprintf("%s %s %d", r.Resource.Key(), r.Mode, r.Slots)
 	}
@@ -40,7 +40,7 @@ func define(job Job, requests []locking.Request) (Definition, error) {
 		"misfire_by": job.misfireRules(),
 		"places":     job.GroupLimits.PerReplica,
 	}
-	if len(job.Hooks) > 0 { // of jobs without, the hash is what it was before there were any
+	if len(job.Hooks) > 0 { // jobs without hooks keep the hash that they had before hooks existed
 		fields["hooks"] = sortedHooks(job.Hooks)
 	}
 	decisive, err := json.Marshal(fields)
@@ -59,8 +59,8 @@ func define(job Job, requests []locking.Request) (Definition, error) {
 	}, nil
 }
 
-// Requests returns everything that a run of the job locks: its resources and, unless
-// its runs may overlap, the job's own name.
+// Requests returns everything that a run of the job locks: its resources and, unless its runs may
+// overlap, the job's own name.
 func (d Definition) Requests() ([]locking.Request, error) {
 	if d.MayOverlap {
 		return locking.Normalize(d.Resources)
@@ -73,16 +73,16 @@ func (d Definition) Requests() ([]locking.Request, error) {
 		locking.Request{Resource: own, Mode: locking.Exclusive}))
 }
 
-// ofSpec is the definition of a job that was added at run time. The version of
-// its spec is part of it, so that one that is changed back is newer all the same.
+// ofSpec returns the definition for a job that was added at run time. The hash includes the version
+// of the spec, so that a change back to an earlier text is a new definition.
 func (d Definition) ofSpec(version int64) Definition {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s of spec %d", d.Hash, version))
 	d.Hash, d.Source = hex.EncodeToString(sum[:16]), FromStore
 	return d
 }
 
-// canonical returns params in a form that does not depend on the order of keys
-// or on white space; numbers stay as they are written.
+// canonical returns params in a form that does not depend on the order of keys or on white space.
+// Numbers stay as they are written.
 func canonical(params json.RawMessage) (any, error) {
 	if len(params) == 0 {
 		params = json.RawMessage("{}")
@@ -94,40 +94,38 @@ func canonical(params json.RawMessage) (any, error) {
 	return value, err
 }
 
-// activeVersion says which version of a job is active and which version this replica
-// has, as last read from the store. The session's keeper sets it. It may be read
-// concurrently.
+// activeVersion is the active version of a job and the version that this replica has, as last read
+// from the store. The session's keeper sets it. It may be read concurrently.
 type activeVersion struct {
-	version atomic.Int64 // of this replica's definition; 0 until it is registered
+	version atomic.Int64 // version of this replica's definition; 0 until it is registered
 	active  atomic.Int64 // version of the active definition
-	decided atomic.Int64 // the cursor, in microseconds since 1970
+	decided atomic.Int64 // the job's cursor, in microseconds since 1970
 }
 
-// register takes the version of this replica's definition, which is active as
-// far as is known.
+// register sets the version of this replica's definition. It counts as active until the active
+// version is known.
 func (s *activeVersion) register(version int64) {
 	s.version.Store(version)
 	s.active.CompareAndSwap(0, version)
 }
 
-// stale reports whether others fire the job: another definition is active, or
-// it is not known yet which one is, and from when on its scheduled times count.
+// stale reports whether this replica must not fire the job: another definition is active, or the
+// active definition and the cursor are not known yet.
 func (s *activeVersion) stale() bool { return !s.heard() || s.elsewhere() }
 
-// heard reports whether the store was asked.
+// heard reports whether the active version was read from the store.
 func (s *activeVersion) heard() bool { return s.version.Load() != 0 && s.decided.Load() != 0 }
 
 // elsewhere reports whether another definition is known to be active.
 func (s *activeVersion) elsewhere() bool { return s.version.Load() != s.active.Load() }
 
-// decidedUntil returns the instant up to which all scheduled times have a run or a
-// record, or don't count. It may be behind.
+// decidedUntil returns the time up to which all scheduled times have a run or a record, or do not
+// count. It may lag behind the store.
 func (s *activeVersion) decidedUntil() time.Time { return time.UnixMicro(s.decided.Load()).UTC() }
 
 func (s *activeVersion) decide(until time.Time) { s.decided.Store(until.UnixMicro()) }
 
-// hear takes what is active, and reports whether that makes a difference to
-// who fires the job.
+// hear sets the active version, and reports whether that changes who fires the job.
 func (s *activeVersion) hear(now ActiveDefinition) (changed bool) {
 	before := s.stale()
 	s.decide(now.CheckedUntil)
@@ -135,8 +133,8 @@ func (s *activeVersion) hear(now ActiveDefinition) (changed bool) {
 	return s.stale() != before
 }
 
-// oldest returns the instant after which scheduled times may be started at now, if their
-// delays say so; what was before is the misfire policy's, or did not count.
+// oldest returns the time after which scheduled times may still be started at now, if their delays
+// allow it. Earlier ones belong to the misfire policy, or do not count.
 func (e *entry) oldest(now time.Time) time.Time {
 	oldest := now.Add(-e.MisfireThreshold - e.Schedule.MaxDelay())
 	if decided := e.activeVersion.decidedUntil(); decided.After(oldest) {

@@ -2,26 +2,25 @@ package jobs
 
 import "time"
 
-// startOf returns when a scheduled time is to start: then, or later by its jitter.
+// startOf returns when the firing of a scheduled time starts: at that time, or later by its jitter.
 func (e *entry) startOf(scheduledAt time.Time) time.Time {
 	return scheduledAt.Add(e.Schedule.Delay(e.Name, scheduledAt))
 }
 
-// nextStart returns the first instant after t at which a scheduled time is to start, or
-// the zero time.
+// nextStart returns the first start of a firing after t, or the zero time.
 func (e *entry) nextStart(t time.Time) time.Time {
 	_, start := e.Schedule.NextStart(e.Name, t)
 	return start
 }
 
-// overdue reports whether a scheduled time that nobody has started by now is a misfire.
+// overdue reports whether a firing that has not started by now is a misfire.
 func (e *entry) overdue(scheduledAt, now time.Time) bool {
 	return now.Sub(e.startOf(scheduledAt)) > e.MisfireThreshold
 }
 
-// decidable returns the instant up to which each scheduled time after decided is old
-// enough to be a misfire. Scheduled times are decided in their order: one whose delay goes
-// on keeps back those behind it that had shorter ones.
+// decidable returns the time up to which all scheduled times after decided are old enough to be
+// misfires. Scheduled times are decided in order. So one with a pending delay also holds back later
+// ones with shorter delays.
 func (e *entry) decidable(decided, now time.Time) time.Time {
 	until := now.Add(-e.MisfireThreshold).Truncate(time.Microsecond)
 	most := e.Schedule.MaxDelay()

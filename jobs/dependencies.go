@@ -9,13 +9,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// followEvery is how long a dependent's cursor may be behind what is decided: it
-// is written no oftener, but when there is something to record.
+// followEvery is how far a dependent's cursor may lag behind its decisions. The cursor is written
+// no more often, unless there is something to record.
 const followEvery = time.Minute
 
-// follow makes jobs due whose predecessors have succeeded: their runs are added
-// as waiting, once in the cluster, for an adoption to take up. Scheduled times whose time
-// has passed are the misfire policy's.
+// follow adds the runs of dependents whose dependencies have succeeded. The runs are added as
+// waiting, once in the cluster, and replicas adopt them. The misfire policy decides on those that
+// are overdue.
 func (u *upkeep) follow(ctx context.Context) {
 	dependents, entries := u.table.dependents()
 	if len(dependents) == 0 {
@@ -26,7 +26,7 @@ func (u *upkeep) follow(ctx context.Context) {
 	openings, err := u.store.OpenFirings(bounded, dependents)
 	if err != nil {
 		if ctx.Err() == nil {
-			u.log.Warn().Err(err).Msg("jobs that follow others not looked at")
+			u.log.Warn().Err(err).Msg("read open firings of dependents failed")
 		}
 		return
 	}
@@ -53,7 +53,7 @@ func (u *upkeep) follow(ctx context.Context) {
 		if err := u.store.AddDependents(bounded, page); err != nil {
 			if ctx.Err() == nil {
 				u.log.Warn().Err(err).Int("runs", len(page)).
-					Msg("runs of jobs that follow others not added, the next second tries again")
+					Msg("add runs of dependents failed, retrying")
 			}
 			return
 		}
@@ -61,8 +61,7 @@ func (u *upkeep) follow(ctx context.Context) {
 	u.decideFollowing(bounded, dependents, entries, decisions)
 }
 
-// dependents returns the jobs that follow others and are this replica's to
-// fire, by name, and their entries.
+// dependents returns the dependents that this replica fires, by name, and their entries.
 func (t *cronTable) dependents() ([]Dependent, map[string]*entry) {
 	var dependents []Dependent
 	entries := map[string]*entry{}
@@ -77,16 +76,16 @@ func (t *cronTable) dependents() ([]Dependent, map[string]*entry) {
 	return dependents, entries
 }
 
-// settled returns the instant up to which those that e follows have a run or a
-// record of each of their scheduled times, and will have no other: where one of them has
-// none, e is not due. Behind its cursor a job has no scheduled time until the next of the
-// active schedule, which this replica knows only if it is its own.
+// settled returns the time up to which the dependencies of e have a run or a record for each of
+// their scheduled times, and will get no other. If one of them has none, e is not due. After its
+// cursor a job has no scheduled time until the next one of its active schedule. This replica knows
+// that schedule only if it has the active definition.
 func (t *cronTable) settled(e *entry, open OpenFirings, now time.Time) time.Time {
 	until := now.Truncate(time.Microsecond)
 	for _, name := range e.Schedule.After() {
 		activeDefinitions, known := open.ActiveDefinition[name]
 		if !known {
-			// it was never registered, or the store forgot it: nothing can be said
+			// it was never registered, or was deleted from the history: nothing is settled
 			return open.CheckedUntil
 		}
 		settled := activeDefinitions.CheckedUntil
@@ -105,16 +104,16 @@ func (t *cronTable) settled(e *entry, open OpenFirings, now time.Time) time.Time
 	return until
 }
 
-// following is what becomes of a dependent's openings.
+// following is the decision on the open firings of a dependent.
 type following struct {
-	begin   []time.Time             // scheduledAt now
-	overdue []time.Time             // the misfire policy's
-	ready   map[time.Time]time.Time // by due: since when each of those might have been started
-	until   time.Time               // with these, all scheduled times up to here are decided
+	begin   []time.Time             // to start now
+	overdue []time.Time             // left to the misfire policy
+	ready   map[time.Time]time.Time // by scheduled time: since when the overdue ones could start
+	until   time.Time               // the cursor: with these, all scheduled times up to here are decided
 }
 
-// following decides on the openings at now. A scheduled time's time comes when the last of
-// the jobs that e follows succeeds, or later by its jitter.
+// following decides on the open firings at now. A firing starts when the last dependency of e has
+// succeeded, or later by its jitter.
 func (e *entry) following(open OpenFirings, settled, now time.Time) following {
 	f := following{until: settled, ready: map[time.Time]time.Time{}}
 	for _, o := range open.ScheduledTimes {
@@ -137,8 +136,7 @@ func (e *entry) following(open OpenFirings, settled, now time.Time) following {
 	return f
 }
 
-// decideFollowing has the misfire policies decide on what is overdue, and moves
-// cursors.
+// decideFollowing applies the misfire policies to the overdue firings, and moves cursors.
 func (u *upkeep) decideFollowing(ctx context.Context, dependents []Dependent,
 	entries map[string]*entry, decisions map[string]following) {
 	var checks []MisfireCheck
@@ -166,7 +164,7 @@ func (u *upkeep) decideFollowing(ctx context.Context, dependents []Dependent,
 		if err != nil {
 			if ctx.Err() == nil {
 				u.log.Warn().Err(err).Int("jobs", len(page)).
-					Msg("misfires of jobs that follow others not checked")
+					Msg("check misfires of dependents failed")
 			}
 			return
 		}
@@ -174,7 +172,7 @@ func (u *upkeep) decideFollowing(ctx context.Context, dependents []Dependent,
 	}
 }
 
-// missedFollowing returns what is to be recorded of what is overdue.
+// missedFollowing returns the records of the overdue firings.
 func (e *entry) missedFollowing(f following, c Cursor, now time.Time) []Misfired {
 	unstarted := slices.DeleteFunc(slices.Clone(f.overdue), func(scheduledAt time.Time) bool {
 		_, started := slices.BinarySearchFunc(c.Started, scheduledAt, time.Time.Compare)

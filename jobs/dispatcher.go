@@ -8,32 +8,31 @@ import (
 	"github.com/google/uuid"
 )
 
-// dispatcher turns the timetable into firings: it sleeps until a job is due,
-// and gives due firings to workers as they become free.
+// dispatcher turns the timetable into firings. It sleeps until a job is due, and gives due firings
+// to free workers.
 type dispatcher struct {
 	*engine
 	table  *cronTable
 	ready  *ready
 	keeper *keeper
-	// holds a value when other jobs than before are this replica's to fire
+	// holds a value when this replica must update which jobs it fires
 	revised   <-chan struct{}
 	timetable timetable
-	// of jobs that are others' to fire or paused, from the first scheduled time on that was left
+	// for suspended jobs, the first scheduled time that was not started
 	aside   []planned
-	held    []pending       // of jobs that were paused while these were queued
-	known   map[*entry]bool // the entries that were planned
+	held    []pending       // queued firings of jobs that were paused
+	known   map[*entry]bool // the entries in the timetable
 	firings sync.WaitGroup
 }
 
-// run dispatches until ctx ends. Firings that it began may outlive it; the
-// caller waits for them.
+// run dispatches until ctx ends. Its firings may outlive it; the caller waits for them.
 func (d *dispatcher) run(ctx context.Context) {
-	if _, err := d.keeper.Wait(ctx); err != nil { // from then on the clock is the cluster's
+	if _, err := d.keeper.Wait(ctx); err != nil { // from here on the clock is cluster time
 		return
 	}
-	// It begins where the store has last checked each job: what was scheduled while
-	// no replica was up may still start within its threshold. What others have
-	// begun meanwhile ends at its gate, or as the store's duplicate.
+	// Begin where the store last checked each job: firings that were due while no replica was up
+	// may still start within their thresholds. The gate, or the store, refuses firings that other
+	// replicas have begun.
 	now := d.clock.now()
 	d.known = map[*entry]bool{}
 	for _, e := range d.table.all() {
@@ -53,16 +52,16 @@ func (d *dispatcher) run(ctx context.Context) {
 			d.workers.release()
 			continue
 		}
-		// what became due while all workers were busy takes its place in the order
+		// sort in what became due while all workers were busy
 		d.tick()
-		session := d.keeper.session() // the one before may have been lost in that time
+		session := d.keeper.session() // the previous session may be lost by now
 		if session == nil || !d.dispatch(ctx, session) {
 			d.workers.release()
 		}
 	}
 }
 
-// tick moves every scheduled time whose time to start has come to the ready queue, or aside.
+// tick moves every firing that is due to the ready queue, or sets it aside if its job is suspended.
 func (d *dispatcher) tick() {
 	select {
 	case <-d.revised:
@@ -73,7 +72,7 @@ func (d *dispatcher) tick() {
 	for at := d.timetable.next(); !at.IsZero() && !at.After(now); at = d.timetable.next() {
 		p := d.timetable.pop()
 		if !d.table.has(p.entry) {
-			continue // removed, or changed: then there is another entry
+			continue // removed, or replaced by another entry
 		}
 		if oldest := p.entry.oldest(now); !p.scheduledAt.After(oldest) {
 			if !p.delayed {
@@ -99,15 +98,15 @@ func (d *dispatcher) tick() {
 	}
 }
 
-// rests reports whether this replica begins no firing of the job for now: others
-// fire it, it is paused, or the replica is drained.
+// rests reports whether this replica must not begin firings of the job for now: another definition
+// is active, the job is paused, or the replica is drained.
 func (d *dispatcher) rests(e *entry) bool {
 	_, paused := d.controlState.paused(e.Name, e.Group)
 	return paused || e.activeVersion.stale() || d.controlState.draining()
 }
 
-// revise plans what was added, and again what is this replica's to fire again:
-// from where it was left, since nobody may have fired it.
+// revise plans new jobs, and jobs that this replica fires again. It continues with the first
+// scheduled time that it left out, because other replicas may not have started it.
 func (d *dispatcher) revise() {
 	left, held := d.aside, d.held
 	d.aside, d.held = nil, nil
@@ -137,17 +136,18 @@ func (d *dispatcher) revise() {
 	d.known = known
 }
 
-// letGo puts aside what is queued here, for others to adopt what they may.
+// letGo empties the queue when the replica is drained. Other replicas adopt what they can.
 func (d *dispatcher) letGo() {
 	for _, p := range d.ready.takeAll() {
 		if !d.leaves(p) {
-			d.held = append(d.held, p) // there is no such thing while the replica is drained
+			// leaves handled nothing, because the replica is not drained any more
+			d.held = append(d.held, p)
 		}
 	}
 }
 
-// sleep waits for the next scheduled time, for a run to be adopted, or for other jobs to
-// be this replica's.
+// sleep waits for the next scheduled time, for an adopted run, or for a change of the jobs that
+// this replica fires.
 func (d *dispatcher) sleep(ctx context.Context) {
 	wait := d.pace.sleep
 	if scheduledAt := d.timetable.next(); !scheduledAt.IsZero() {
@@ -164,9 +164,9 @@ func (d *dispatcher) sleep(ctx context.Context) {
 	}
 }
 
-// dispatch begins the first ready firing, with the worker that the caller has
-// taken, or reports that there is none. A scheduled time older than its threshold is
-// left to the misfire policy, which may have recorded it already.
+// dispatch begins the first ready firing with the worker that the caller has taken, and reports
+// whether there was one. It leaves firings that are older than their thresholds to the misfire
+// policy, which may have recorded them already.
 func (d *dispatcher) dispatch(ctx context.Context, session *liveSession) bool {
 	for {
 		p, ok := d.ready.pop()
@@ -189,7 +189,7 @@ func (d *dispatcher) dispatch(ctx context.Context, session *liveSession) bool {
 		if p.adopted == uuid.Nil && p.entry.overdue(p.firing.ScheduledAt, d.clock.now()) {
 			p.hold.giveBack()
 			d.log.Debug().Str("job", p.entry.Name).Time("scheduled_at", p.firing.ScheduledAt).
-				Msg("firing is too late to start, the misfire policy decides")
+				Msg("firing is overdue, the misfire policy decides")
 			continue
 		}
 		d.firings.Go(d.begin(p, session, ctx).run)
@@ -197,8 +197,8 @@ func (d *dispatcher) dispatch(ctx context.Context, session *liveSession) bool {
 	}
 }
 
-// leaves reports whether nothing is begun of what was queued: its job was removed
-// or changed meanwhile, rests until the next revision, or is another's to adopt.
+// leaves reports whether a queued firing must not begin: its job was removed, changed or suspended,
+// or the replica is drained and another one can adopt the run.
 func (d *dispatcher) leaves(p pending) bool {
 	switch {
 	case p.adopted != uuid.Nil:
@@ -215,7 +215,7 @@ func (d *dispatcher) leaves(p pending) bool {
 	return false
 }
 
-// begun is a firing with what ends its waiting.
+// begun is a firing with the context that ends its waiting.
 type begun struct {
 	firing
 	stop context.Context

@@ -14,15 +14,15 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// deployGrace is how long after a replica's start replicas may differ without a
-// warning: a rolling deploy replaces them one by one, and each begins it anew.
+// deployGrace is how long after a replica's start differences between replicas are no warning. A
+// rolling deploy replaces replicas one by one, and each start begins this time again.
 const deployGrace = 2 * time.Minute
 
-// maxDrifted is how many jobs a line of the log names.
+// maxDrifted is the most jobs that one log line names.
 const maxDrifted = 20
 
-// drift compares what living replicas should have alike. It belongs to one
-// goroutine, but for what count returns.
+// drift compares settings that all live replicas should share. It belongs to one goroutine, except
+// for the counters.
 type drift struct {
 	store   History
 	replica string
@@ -32,30 +32,29 @@ type drift struct {
 	table   alike
 }
 
-// alike is one thing that replicas should have alike.
+// alike is one setting that all replicas should share.
 type alike struct {
-	own func() string // what this replica has; "" is not compared
+	own func() string // this replica's value; "" is not compared
 	of  func(ReplicaView) string
-	// what the log says when replicas begin to differ from this one, and when they no longer do
+	// log messages for the begin and the end of a difference
 	begun, over string
 
-	number atomic.Int64 // of different ones among the living, as last looked
+	number atomic.Int64 // the number of different values at the last comparison
 	told   told
 }
 
-// told is what the log has said of a difference that goes on.
+// told is what was logged about a current difference.
 type told int
 
 const (
 	toldNothing told = iota
-	toldDeploy       // that it began, as deploys have it begin
-	toldDrift        // that it is there, and that no deploy explains it
+	toldDeploy       // logged as a consequence of a deploy
+	toldDrift        // logged as a warning: no deploy explains it
 )
 
-// newDrift compares lists of stage-1 servers, of which and of whose order it
-// depends which server has a lock: replicas whose lists differ do not see each
-// other's locks there, and each conflict reaches the store. And it compares cron
-// tables: what only some replicas have stops with the last of them.
+// newDrift returns a drift that compares the lists of memcached servers and the cron tables. The
+// list and its order decide which server has a lock, so replicas with different lists do not see
+// each other's advisory locks. A job that only some replicas know stops with the last of them.
 func newDrift(store History, replica, servers string, table func() string, now func() time.Time,
 	log zerolog.Logger) *drift {
 	return &drift{
@@ -64,9 +63,8 @@ func newDrift(store History, replica, servers string, table func() string, now f
 			own: func() string { return servers }, of: func(r ReplicaView) string {
 				return r.LockServers
 			},
-			begun: "replicas have different lists of lock servers, and don't see each other's " +
-				"locks there",
-			over: "replicas have the same list of lock servers again",
+			begun: "replicas have different lists of memcached servers",
+			over:  "replicas have the same list of memcached servers again",
 		},
 		table: alike{
 			own: table, of: func(r ReplicaView) string { return r.ConfigHash },
@@ -76,7 +74,7 @@ func newDrift(store History, replica, servers string, table func() string, now f
 	}
 }
 
-// compare looks at the sessions, and logs what is no longer alike, or is again.
+// compare reads the live sessions, and logs differences that began or ended.
 func (d *drift) compare(ctx context.Context) {
 	if d.servers.own() == "" && d.table.own() == "" {
 		return
@@ -86,7 +84,7 @@ func (d *drift) compare(ctx context.Context) {
 	replicas, err := d.store.Replicas(bounded)
 	if err != nil {
 		if ctx.Err() == nil {
-			d.log.Debug().Err(err).Msg("replicas not compared")
+			d.log.Debug().Err(err).Msg("compare replicas failed")
 		}
 		return
 	}
@@ -108,8 +106,8 @@ func (d *drift) compare(ctx context.Context) {
 	}
 }
 
-// living returns the living sessions but for this replica's own and those of
-// its former lives, and whether any of all was opened lately.
+// living returns the live sessions of other replicas, and reports whether any live session was
+// opened lately.
 func (d *drift) living(replicas []ReplicaView) (others []ReplicaView, deploy bool) {
 	now := d.now()
 	for _, r := range replicas {
@@ -124,8 +122,8 @@ func (d *drift) living(replicas []ReplicaView) (others []ReplicaView, deploy boo
 	return others, deploy
 }
 
-// compare counts what there is, and returns the names of those of the others
-// that have something else than this replica.
+// compare counts the different values, and returns the names of the replicas whose value differs
+// from this one's.
 func (a *alike) compare(others []ReplicaView) (differ []string) {
 	own := a.own()
 	if own == "" {
@@ -134,7 +132,7 @@ func (a *alike) compare(others []ReplicaView) (differ []string) {
 	found := map[string]bool{own: true}
 	for _, r := range others {
 		its := a.of(r)
-		if its == "" { // of a program that schedules nothing, or of an older version
+		if its == "" { // a program without jobs, or an older version
 			continue
 		}
 		found[its] = true
@@ -146,7 +144,7 @@ func (a *alike) compare(others []ReplicaView) (differ []string) {
 	return differ
 }
 
-// tell returns the line in which the log is to be told, or nil where it knows.
+// tell returns the log event for a change of the difference, or nil if it was logged before.
 func (a *alike) tell(log zerolog.Logger, differ, deploy bool) *zerolog.Event {
 	before := a.told
 	switch {
@@ -167,11 +165,11 @@ func (a *alike) tell(log zerolog.Logger, differ, deploy bool) *zerolog.Event {
 	}
 }
 
-// jobs says in words how cron tables differ.
+// jobs describes how the cron tables differ.
 func (d *drift) jobs(ctx context.Context) []string {
 	differing, err := d.store.Drift(ctx, maxDrifted+1)
 	if err != nil {
-		return []string{"which, could not be asked: " + err.Error()}
+		return []string{"unknown: " + err.Error()}
 	}
 	var words []string
 	for _, job := range differing[:min(len(differing), maxDrifted)] {
@@ -183,8 +181,7 @@ func (d *drift) jobs(ctx context.Context) []string {
 	return words
 }
 
-// AddDrift adds a replica to what stores return: to the last job, or to another
-// one that follows it.
+// AddDrift adds a replica to the last job of found, or to a new job after it. Stores use it.
 func AddDrift(found []JobDrift, job, replica string, without, newest bool) []JobDrift {
 	if len(found) == 0 || found[len(found)-1].Job != job {
 		found = append(found, JobDrift{Job: job})
@@ -201,8 +198,8 @@ func AddDrift(found []JobDrift, job, replica string, without, newest bool) []Job
 	return found
 }
 
-// String says who has which definition: "rollup: a has an older definition; b
-// does not know it".
+// String describes which replicas have which definition: "rollup: a has an older definition; b does
+// not know it".
 func (j JobDrift) String() string {
 	var parts []string
 	if len(j.Older) > 0 {
@@ -218,7 +215,7 @@ func (j JobDrift) String() string {
 	return j.Job + ": " + strings.Join(parts, "; ")
 }
 
-// withVerb names replicas with the verb that follows them.
+// withVerb joins the names of replicas, with a verb in the right number.
 func withVerb(names []string, one, many string) string {
 	if len(names) == 1 {
 		return names[0] + " " + one
@@ -226,8 +223,8 @@ func withVerb(names []string, one, many string) string {
 	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1] + " " + many
 }
 
-// hash identifies the jobs of the configuration, with all that decides what is
-// fired and how. Jobs that were added at run time are in the store, for all.
+// hash identifies the jobs of the configuration, with everything that decides when and how they are
+// fired. It does not cover added jobs, which are the same for all replicas.
 func (t *cronTable) hash() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

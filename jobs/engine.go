@@ -15,15 +15,15 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// engine is what the firings of one replica share.
+// engine holds what the firings of one replica share.
 type engine struct {
 	replica  string
 	store    Store
-	handed   Store // the same, as runs are given it
+	handed   Store // the store that runs are given
 	registry *Registry
 	eventBus *eventBus
-	locker   *locking.Locker // nil where there is no stage 1
-	// when stage 1 can't be asked: skip rather than leave it to the store
+	locker   *locking.Locker // nil without memcached
+	// if memcached cannot be asked: skip the firing instead of leaving it to the store
 	skipUnavailable bool
 	ttl             time.Duration // of the session
 	pace            pace
@@ -34,48 +34,48 @@ type engine struct {
 	starts          *batcher[sessionCall[StartRequest], StartResult]
 	notes           *batcher[sessionCall[Note], bool]
 	finishes        *batcher[FinishRequest, bool]
-	doubt           func() // has the keeper ask which definitions are active
+	doubt           func() // makes the keeper read which definitions are active
 	controlState    *controlState
-	tracing         Tracing // nil: nothing is traced
+	tracing         Tracing // nil: no tracing
 	log             zerolog.Logger
 	logOutput       io.Writer
 }
 
-// sessionCall is a question that is asked on behalf of a session.
+// sessionCall is a call on behalf of a session.
 type sessionCall[Q any] struct {
 	session  uuid.UUID
 	question Q
 }
 
-// bySession sends the calls of a batch by session: there are two only in the
-// moment when one was lost and the next begun.
+// bySession groups the calls of a batch by session. There are two sessions only for a short time
+// after one was lost.
 func bySession[Q, A any](send func(context.Context, uuid.UUID, []Q) ([]A, error)) func(
 	context.Context, []sessionCall[Q]) ([]A, error) {
 	return func(ctx context.Context, calls []sessionCall[Q]) ([]A, error) {
-		places := map[uuid.UUID][]int{}
+		indexes := map[uuid.UUID][]int{}
 		for i, c := range calls {
-			places[c.session] = append(places[c.session], i)
+			indexes[c.session] = append(indexes[c.session], i)
 		}
 		answers := make([]A, len(calls))
 		var problems []error
-		for session, mine := range places {
+		for session, mine := range indexes {
 			questions := make([]Q, len(mine))
-			for i, place := range mine {
-				questions[i] = calls[place].question
+			for i, index := range mine {
+				questions[i] = calls[index].question
 			}
 			got, err := send(ctx, session, questions)
 			if err != nil {
 				problems = append(problems, err)
 				continue
 			}
-			for i, place := range mine {
-				answers[place] = got[i]
+			for i, index := range mine {
+				answers[index] = got[i]
 			}
 		}
-		if len(places) > 1 && len(problems) > 0 {
-			// What one session is told is no answer for the other: each
-			// caller asks again, or sees that its session is lost.
-			return nil, fmt.Errorf("calls of %d sessions: %w: %v", len(places), ErrUnavailable,
+		if len(indexes) > 1 && len(problems) > 0 {
+			// The error of one session does not apply to the other. Each caller asks again, or
+			// finds that its session is lost.
+			return nil, fmt.Errorf("calls of %d sessions: %w: %v", len(indexes), ErrUnavailable,
 				errors.Join(problems...))
 		}
 		return answers, errors.Join(problems...)

@@ -8,57 +8,57 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// EventKind is what an Event tells of.
+// EventKind is the kind of an Event.
 type EventKind string
 
-// The kinds of events. Each is told on the one replica where it happens: each
-// but EventScheduled by the replica whose word the store took. What an operator
-// ends in the store is told by the replica that had the run, when it next asks the
-// store about it: a run that waits and is cancelled, by itself or with its job, as
-// EventFinished, one whose locks are released as EventLost. Of a cancelled run that
-// no replica had the one tells through which it was cancelled; of what is done
-// beside all replicas, or goes with its job, nobody does.
+// The kinds of events. Each event is published on one replica. Except for EventScheduled, that is
+// the replica whose write the store accepted.
+//
+// If an operator ends a run in the store, the replica that had the run publishes the event when it
+// next calls the store about it: EventFinished for a cancelled waiting run, EventLost for a run
+// whose locks were released. For a cancelled run that no replica had, the replica that executed the
+// action publishes it. Actions without a replica publish nothing, and neither does the removal of a
+// job.
 const (
-	// the replica has taken up a scheduled time, and tries to start it
+	// the replica tries to start a scheduled firing
 	EventScheduled EventKind = "scheduled"
-	// the replica has taken up a waiting run: triggered, recovered, late, or left by another
+	// the replica adopted a waiting run: triggered, recovered, late, or left by another replica
 	EventAdopted  EventKind = "adopted"
 	EventStarted  EventKind = "started"  // an attempt begins
 	EventRetried  EventKind = "retried"  // an attempt ended, and another follows
 	EventFinished EventKind = "finished" // a run ended
-	EventSkipped  EventKind = "skipped"  // a firing did not run, and won't
+	EventSkipped  EventKind = "skipped"  // a firing did not run, and will not
 	// a scheduled time that no replica started was recorded as missed
 	EventMissed EventKind = "missed"
-	// a run was recorded as lost, by its own replica or by the one that swept
+	// a run was recorded as lost, by its own replica or by a sweep
 	EventLost EventKind = "lost"
 )
 
-// Event is something that happened to a firing. What does not go with its kind
-// is zero.
+// Event is an event of a firing. Fields that do not apply to its kind are zero.
 type Event struct {
 	Kind        EventKind
-	At          time.Time // by the cluster's clock
+	At          time.Time // cluster time
 	Job         string
 	ScheduledAt time.Time
 	Key         string // of a manual trigger
 	Recovery    int
 	Run         uuid.UUID
-	Replica     string            // that it happened on; of a lost run the one that ran it
+	Replica     string            // where it happened; for a lost run the replica that ran it
 	Attempt     int               // from 1
 	Token       Token             // of the attempt's claim
-	State       State             // after it
-	Reason      Reason            // why it did not run or end by itself
+	State       State             // after the event
+	Reason      Reason            // why it did not run, or was ended
 	Detail      string            // the reason in words
 	Error       string            // of the handler
-	Blocker     *Blocker          // of a skip: what stood in its way
-	Locks       []locking.Request // what the job locks; not to be changed
+	Blocker     *Blocker          // of a skip: the blocker
+	Locks       []locking.Request // what the job locks; read only
 
-	// of a start: after its scheduled time, also of a run that waited or is run late
+	// of a start: the time since its scheduled time, also for waiting and late runs
 	Lateness time.Duration
-	// of a start or a skip: since it was ready to start, for a worker and for locks
+	// of a start or a skip: the time since it was ready to start
 	Waited time.Duration
-	// of a start or a skip: of what it waited, since it first asked for its locks
+	// of a start or a skip: the part of Waited since it first tried to lock
 	Locking time.Duration
-	Took    time.Duration // of an end: the attempt's handler
-	Held    time.Duration // of an end: since the locks were granted, until they were given back
+	Took    time.Duration // of an end: the time of the attempt's handler
+	Held    time.Duration // of an end: the time from the grant of the locks to their release
 }

@@ -15,37 +15,36 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// DefaultKeep is how long the history is kept unless it is configured.
+// DefaultKeep is how long the history is kept by default.
 const DefaultKeep = 30 * 24 * time.Hour
 
-// nearby is how far from an instant manual runs are told of.
+// nearby is the largest distance between a time and the manual runs that its explanation includes.
 const nearby = 10 * time.Minute
 
-// Explainer says what became of a job at an instant, and why, by what the store
-// knows and the schedules of this replica. It changes nothing and may be used
-// concurrently.
+// Explainer explains the outcome of a job's firing at a time, from the store's history and the
+// schedules of this replica. It changes nothing and may be used concurrently.
 type Explainer struct {
 	Store History
-	// Pauses tells of pauses; nil: none are told of.
+	// Pauses returns the pauses of a job; nil: pauses are not included.
 	Pauses func(ctx context.Context, job, group string, from, until time.Time) ([]Pause, error)
 	// Job returns a job of this replica's cron table; Names lists them.
 	Job   func(name string) (Job, bool)
 	Names func() []string
 	Keep  time.Duration // how long the history is kept; 0 means DefaultKeep
 
-	// of a job's definition; nil: as that of one from the configuration
+	// returns the hash of a job's definition; nil: computed from the job
 	hash func(name string) string
 }
 
-// NewExplainer returns an Explainer for the jobs of a cron table, whose history
-// is kept for so long. It tells of no pauses until Pauses is set.
+// NewExplainer returns an Explainer for the jobs of a cron table whose history is kept for keep. It
+// includes no pauses until Pauses is set.
 func NewExplainer(store History, table []Job, keep time.Duration) *Explainer {
 	x := &Explainer{Store: store, Keep: keep}
 	x.Job, x.Names = TableOf(table)
 	return x
 }
 
-// TableOf makes Job and Names of an Explainer from a list of jobs.
+// TableOf returns the functions Job and Names of an Explainer for a list of jobs.
 func TableOf(jobs []Job) (job func(name string) (Job, bool), names func() []string) {
 	table := make(map[string]Job, len(jobs))
 	var all []string
@@ -57,14 +56,13 @@ func TableOf(jobs []Job) (job func(name string) (Job, bool), names func() []stri
 	}
 }
 
-// Explain reads the instant as schedule.ParseTime does, in the job's zone, and
-// explains the job at it. Of a local time that comes twice it is the one that is
-// scheduledAt, or the first. It returns an error that wraps schedule.ErrTime, an
-// *UnknownJobError, or one of the store.
+// Explain parses the time as schedule.ParseTime does, in the job's zone, and explains the job at
+// it. If a local time exists twice, it takes the one at which the job is due, or the first. It
+// returns an error that wraps schedule.ErrTime, an *UnknownJobError, or an error of the store.
 func (x *Explainer) Explain(ctx context.Context, job, at string) (Explanation, error) {
 	now, err := x.Store.Now(ctx)
 	if err != nil {
-		return Explanation{}, fmt.Errorf("store's clock: %w", err)
+		return Explanation{}, fmt.Errorf("read the store's clock: %w", err)
 	}
 	subject, _, err := x.subject(ctx, job, now)
 	if err != nil {
@@ -88,14 +86,14 @@ func (x *Explainer) Explain(ctx context.Context, job, at string) (Explanation, e
 	if moment.Note != "" {
 		note := moment.Note
 		if len(moment.Times) > 1 {
-			note += "; this is about " + shownIn(subject, meant)
+			note += "; this explanation is for " + shownIn(subject, meant)
 		}
 		e.Notes = append([]string{note}, e.Notes...)
 	}
 	return e, nil
 }
 
-// ExplainAt explains the job at an instant.
+// ExplainAt explains the job at a time.
 func (x *Explainer) ExplainAt(ctx context.Context, name string, at time.Time) (Explanation, error) {
 	at = at.UTC()
 	job, view, err := x.subject(ctx, name, at)
@@ -135,8 +133,7 @@ func (x *Explainer) ExplainAt(ctx context.Context, name string, at time.Time) (E
 	return s.Explanation, nil
 }
 
-// named returns the runs with their blockers by the names that locks have for
-// people.
+// named returns the runs with the resources of their blockers in display form.
 func named(runs []Record) []Record {
 	shown := make([]Record, len(runs))
 	for i, r := range runs {
@@ -161,8 +158,8 @@ func instantOrNil(t time.Time) *time.Time {
 	return &t
 }
 
-// subject returns the job as this replica has it, or as the store describes it,
-// and what the store knows of the firing.
+// subject returns the job as this replica or else the store has it, with the store's view of the
+// firing.
 func (x *Explainer) subject(ctx context.Context, name string,
 	at time.Time) (Job, FiringView, error) {
 	job, here := x.Job(name)
@@ -200,27 +197,27 @@ func (x *Explainer) unknown(ctx context.Context, name string) error {
 	return unknownJob(name, slices.Compact(known))
 }
 
-// doubts are what the explanation can't know.
+// doubts returns notes about what the explanation cannot know.
 func (x *Explainer) doubts(job Job, view FiringView) []string {
 	_, here := x.Job(job.Name)
 	switch {
 	case view.Removed:
-		return []string{fmt.Sprintf("the job was removed at %s: it fires no more",
+		return []string{fmt.Sprintf("the job was removed at %s and is not fired any more",
 			shownIn(job, view.UpdatedAt))}
 	case !here:
-		return []string{"the job is not in the configuration here: its calendars, jitter and " +
-			"policies are not known"}
+		return []string{"this configuration does not have the job: its calendars, jitter and " +
+			"policies are unknown"}
 	case view.Version == 0:
 		return []string{"no replica has registered the job yet"}
 	}
 	if hash := x.hashOf(job); hash != view.Hash {
-		return []string{fmt.Sprintf("another definition of the job is active than the one here: "+
-			"version %d, since %s", view.Version, shownIn(job, view.UpdatedAt))}
+		return []string{fmt.Sprintf("the active definition of the job is not the one of this configuration: "+
+			"it is version %d, active since %s", view.Version, shownIn(job, view.UpdatedAt))}
 	}
 	return nil
 }
 
-// hashOf returns the hash of the definition here, or "" where there is none.
+// hashOf returns the hash of this replica's definition, or "" if there is none.
 func (x *Explainer) hashOf(job Job) string {
 	if x.hash != nil {
 		return x.hash(job.Name)
@@ -236,12 +233,12 @@ func (x *Explainer) hashOf(job Job) string {
 	return d.Hash
 }
 
-// isScheduled reports whether the job is due at the instant by schedules alone.
+// isScheduled reports whether schedules alone make the job due at the time.
 func (x *Explainer) isScheduled(job Job, at time.Time) bool {
 	return scheduledTimes{job: x.Job}.next(job, at.Add(-time.Nanosecond)).Equal(at)
 }
 
-// subject is one explanation under way.
+// subject is an explanation in progress.
 type subject struct {
 	*Explainer
 	Explanation
@@ -249,25 +246,25 @@ type subject struct {
 	job   Job
 	view  FiringView
 	at    time.Time
-	start time.Time // when the scheduled time starts, as far as is known
+	start time.Time // when the firing starts, as far as is known
 	keep  time.Duration
 }
 
-// say gives the verdict. It returns nil, for those who return an error.
+// say sets the verdict. It returns nil, for callers that return an error.
 func (s *subject) say(verdict Verdict, format string, args ...any) error {
 	s.Verdict, s.Summary = verdict, fmt.Sprintf(format, args...)
 	return nil
 }
 
-// shown is an instant as the job's clocks show it.
+// shown returns the time as the clocks of the job's zone show it.
 func (s *subject) shown(t time.Time) string { return shownIn(s.job, t) }
 
 func shownIn(job Job, t time.Time) string {
 	return t.In(job.Schedule.Zone()).Format("2006-01-02 15:04:05 MST")
 }
 
-// decide finds the verdict: by what is recorded, or else by what the schedule
-// says and how far the cursor is.
+// decide sets the verdict: from the records of the firing, or else from the schedule and the job's
+// cursor.
 func (s *subject) decide() error {
 	s.start = s.at.Add(s.job.Schedule.Delay(s.Explanation.Job, s.at))
 	if len(s.job.Schedule.After()) > 0 {
@@ -321,7 +318,7 @@ func (s *subject) manualRuns() error {
 	return nil
 }
 
-// ofNoScheduledTime is for an instant at which the job is not due.
+// ofNoScheduledTime explains a time at which the job is not due.
 func (s *subject) ofNoScheduledTime() error {
 	if calendar, excluded := s.job.Schedule.Excluded(s.at); excluded {
 		s.ExcludedBy = calendar
@@ -330,12 +327,12 @@ func (s *subject) ofNoScheduledTime() error {
 	}
 	if s.job.Schedule.String() == "" {
 		return s.say(VerdictNotScheduled,
-			"It is never due: it has no schedule, and is only triggered.")
+			"It is never due: it has no schedule and runs only when triggered.")
 	}
 	return s.say(VerdictNotScheduled, "It is not due at %s: %s.", s.shown(s.at), s.neighbours())
 }
 
-// neighbours are the nearest scheduled times in words.
+// neighbours describes the nearest scheduled times.
 func (s *subject) neighbours() string {
 	var words []string
 	if s.PreviousScheduledAt != nil {
@@ -350,7 +347,7 @@ func (s *subject) neighbours() string {
 	return strings.Join(words, ", ")
 }
 
-// ofNoRun is for a scheduled time that has neither a run nor a record.
+// ofNoRun explains a scheduled time that has neither a run nor a record.
 func (s *subject) ofNoRun() error {
 	now, late := s.Now, s.Now.Sub(s.start)
 	paused := s.activePause()
@@ -381,7 +378,7 @@ func (s *subject) ofNoRun() error {
 		"times of an outage, which are not recorded one by one.")
 }
 
-// ofLate is for a scheduled time that has passed, and on which nobody has decided.
+// ofLate explains a scheduled time that has passed without a decision.
 func (s *subject) ofLate(late time.Duration) error {
 	living, err := s.living()
 	switch {
@@ -400,7 +397,7 @@ func (s *subject) ofLate(late time.Duration) error {
 		s.shown(s.start), rounded(late), s.job.Misfire)
 }
 
-// living is how many replicas are up.
+// living returns the number of live replicas.
 func (s *subject) living() (n int, err error) {
 	replicas, err := s.Store.Replicas(s.ctx)
 	if err != nil {
@@ -414,7 +411,7 @@ func (s *subject) living() (n int, err error) {
 	return n, nil
 }
 
-// activePause is the pause of the job that has not been resumed, or nil.
+// activePause returns the active pause of the job, or nil.
 func (s *subject) activePause() *Pause {
 	for i, p := range s.Explanation.Pauses {
 		if p.ResumedAt == nil {
@@ -432,7 +429,7 @@ func (s *subject) pausedWords(p Pause) string {
 	return words
 }
 
-// delayed says by how much jitter delays the scheduled time.
+// delayed describes the delay by jitter; "" without one.
 func (s *subject) delayed() string {
 	if s.start.Equal(s.at) {
 		return ""
@@ -447,7 +444,7 @@ func within(d time.Duration) string {
 	return "in " + rounded(d)
 }
 
-// rounded is a duration in two units at most.
+// rounded returns a duration in at most two units.
 func rounded(d time.Duration) string {
 	switch {
 	case d >= 48*time.Hour:

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// lookAtFollowed explains each job that the subject follows at the instant.
+// lookAtFollowed explains each dependency of the job at the time.
 func (s *subject) lookAtFollowed() error {
 	for _, name := range s.job.Schedule.After() {
 		e, err := s.ExplainAt(s.ctx, name, s.at)
 		if errors.Is(err, ErrNotFound) {
-			e, err = Explanation{Verdict: VerdictNotScheduled, Summary: "Nobody knows of it."}, nil
+			e, err = Explanation{Verdict: VerdictNotScheduled, Summary: "No replica knows it."}, nil
 		}
 		if err != nil {
-			return fmt.Errorf("followed job %q: %w", name, err)
+			return fmt.Errorf("dependency %q: %w", name, err)
 		}
 		f := Dependency{Job: name, Verdict: e.Verdict, Summary: e.Summary}
 		if n := len(e.Runs); n > 0 {
@@ -29,7 +29,7 @@ func (s *subject) lookAtFollowed() error {
 	return nil
 }
 
-// ready is when the last of the jobs looked at so far succeeded.
+// ready returns when the last of the dependencies explained so far succeeded.
 func (s *subject) ready() time.Time {
 	return s.start.Add(-s.job.Schedule.Delay(s.Explanation.Job, s.at))
 }
@@ -43,7 +43,7 @@ func lastSuccess(runs []Record) time.Time {
 	return time.Time{}
 }
 
-// ofDependent is for a job that follows others and has no run for the instant.
+// ofDependent explains a dependent that has no run for the time.
 func (s *subject) ofDependent() error {
 	var notScheduled, ended, open []string
 	for _, f := range s.After {
@@ -65,7 +65,7 @@ func (s *subject) ofDependent() error {
 		return s.say(VerdictForgotten,
 			"What became of it is not known any more: the history is kept for %s.", days(s.keep))
 	case len(notScheduled) > 0:
-		return s.say(VerdictNotScheduled, "It is not due at %s, because it follows %s, which has "+
+		return s.say(VerdictNotScheduled, "It is not due at %s, because it depends on %s, which has "+
 			"no run for that scheduled time: %s.", s.shown(s.at), notScheduled[0],
 			s.told(notScheduled[0]))
 	case excluded:
@@ -74,7 +74,7 @@ func (s *subject) ofDependent() error {
 			s.shown(s.at))
 	case len(ended) > 0:
 		return s.say(VerdictDependencyFailed,
-			"It was not run, because %s, which it follows, did not succeed: %s.", ended[0],
+			"It was not run, because its dependency %s did not succeed: %s.", ended[0],
 			s.told(ended[0]))
 	case len(open) > 0 && s.Now.Before(s.at):
 		return s.say(VerdictFuture, "It is due when %s %s succeeded for %s.",
@@ -86,8 +86,8 @@ func (s *subject) ofDependent() error {
 	return s.ofNoRun()
 }
 
-// only reports whether one of the followed jobs has the verdict, and none has
-// another for which the subject is not due.
+// only reports whether a dependency has the verdict, and no dependency has another verdict for
+// which the job is not due.
 func (s *subject) only(v Verdict) bool {
 	found := false
 	for _, f := range s.After {
@@ -101,7 +101,7 @@ func (s *subject) only(v Verdict) bool {
 	return found
 }
 
-// told is what is said of a followed job, as part of another sentence.
+// told returns the summary of a dependency, as part of another sentence.
 func (s *subject) told(name string) string {
 	for _, f := range s.After {
 		if f.Job == name {

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// ofRun is for a firing that has a run or a record: the last of them says what
-// became of it.
+// ofRun explains a firing that has a run or a record: the last of them decides.
 func (s *subject) ofRun(r Record) error {
 	switch r.State {
 	case Running:
@@ -30,12 +29,12 @@ func (s *subject) ofRun(r Record) error {
 
 func (s *subject) shownOrNone(t *time.Time) string {
 	if t == nil {
-		return "an unknown instant"
+		return "an unknown time"
 	}
 	return s.shown(*t)
 }
 
-// numbers says under which token a run ran, and the how-manieth it is.
+// numbers describes the token of a run, its attempt and its recovery.
 func (s *subject) numbers(r Record) string {
 	words := []string{fmt.Sprintf("with token %d", r.Token)}
 	if r.Attempt > 1 {
@@ -87,7 +86,7 @@ func waitsSince(r Record) time.Time {
 	return r.WaitSince
 }
 
-// waitsFor says for what a waiting run waits.
+// waitsFor describes what a waiting run waits for.
 func waitsFor(r Record) string {
 	if r.BlockedBy != nil {
 		if r.BlockedBy.Waiting {
@@ -105,10 +104,10 @@ func waitsFor(r Record) string {
 	case ReasonPaused:
 		return firstOf(r.Detail, "it is paused")
 	}
-	return firstOf(r.Detail, "for a replica to take it up")
+	return firstOf(r.Detail, "for a replica to adopt it")
 }
 
-// why says why a firing did not run.
+// why returns why a firing did not run.
 func why(r Record) string {
 	if r.Detail != "" {
 		return strings.TrimSuffix(firstLine(r.Detail), ".")
@@ -120,7 +119,7 @@ func why(r Record) string {
 		"no reason was recorded")
 }
 
-// pausedThen names who had paused it when it was to start.
+// pausedThen describes the pause at the time when the firing was to start.
 func (s *subject) pausedThen() string {
 	if len(s.Explanation.Pauses) == 0 {
 		return ""

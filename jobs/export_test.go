@@ -2,8 +2,8 @@ package jobs
 
 import "time"
 
-// SlowDown has the replica look as seldom as that for waiting runs, and for scheduled times
-// that nobody started; before Run.
+// SlowDown sets how seldom the replica adopts waiting runs and checks misfires, so that a
+// simulation of a long time is fast.
 func (s *Scheduler) SlowDown(adopt, misfires time.Duration) {
 	s.engine.pace = pace{sleep: misfires, adopt: adopt, misfires: misfires, sweep: misfires,
 		lists: misfires, controlState: adopt}

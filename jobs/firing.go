@@ -14,17 +14,16 @@ import (
 )
 
 const (
-	// outlives the clock differences of replicas; a lost gate costs one useless start
+	// longer than the clock differences of replicas; a lost gate costs one useless start
 	gateTTL      = time.Minute
-	noteAfter    = time.Second // who waits longer is written down as waiting
+	noteAfter    = time.Second // a firing that waits longer is recorded as waiting
 	startBackoff = 200 * time.Millisecond
 )
 
-// errEnded says that the firing needs nothing more from this replica.
+// errEnded says that this replica has nothing more to do for the firing.
 var errEnded = errors.New("firing has ended here")
 
-// firing is the life of one firing on this replica, from gate to release. It
-// belongs to one goroutine.
+// firing executes one firing on this replica, from gate to release. It belongs to one goroutine.
 type firing struct {
 	*engine
 	pending
@@ -32,24 +31,24 @@ type firing struct {
 	session    *liveSession
 	log        zerolog.Logger
 	waitPolicy waitPolicy
-	noted      *Blocker // what the store says that it waits for
-	idle       bool     // it has given its worker back
-	begun      bool     // it has started, now or in an earlier attempt
+	noted      *Blocker // the blocker that the store has recorded
+	idle       bool     // it has no worker
+	begun      bool     // an attempt has started
 	written    bool     // the store has a row of it
-	aside      bool     // an operator keeps this replica from starting it, and no other begins it
-	rowHeld    bool     // its last start was refused with ErrRowHeld
+	// an operator keeps this replica from starting it, and no other replica begins it
+	aside   bool
+	rowHeld bool // the last start returned ErrRowHeld
 
 	attempts   *retry.Series // of the handler
-	retryDelay time.Duration // before the next of them
+	retryDelay time.Duration // delay before the next attempt
 
-	runSpans *runSpans // nil where it is not traced
-	asked    time.Time // when this attempt began to ask for its locks
+	runSpans *runSpans // nil if it is not traced
+	asked    time.Time // when this attempt began to lock
 	granted  time.Time // when it got its claim
 }
 
-// live takes the firing through its life. The caller has taken a worker for
-// it, which live gives back while it waits and when it returns. Stop ends
-// waiting: another replica may take the firing over.
+// live executes the firing. The caller has taken a worker for it; live gives the worker back while
+// it waits and when it returns. The end of stop ends waiting: another replica may adopt the run.
 func (f *firing) live(stop context.Context) {
 	defer f.done()
 	defer f.giveBack()
@@ -85,9 +84,8 @@ func (f *firing) live(stop context.Context) {
 	}
 }
 
-// gate asks whether this replica is the one to fire. Only a clear no ends the
-// firing here: an error may be a lost reply, or no memcached, and then the
-// store decides.
+// gate reports whether this replica may fire. Only a clear refusal ends the firing on this replica.
+// An error may be a lost reply or a failed memcached; then the store decides.
 func (f *firing) gate(ctx context.Context) bool {
 	if f.locker == nil {
 		return true
@@ -98,15 +96,15 @@ func (f *firing) gate(ctx context.Context) bool {
 	return won || err != nil
 }
 
-// gateName is the same on every replica that has the same definition: one with
-// an older definition, which may not start the firing, must not win it.
+// gateName returns the gate of the firing. It is the same on every replica with the same
+// definition. A replica with an older definition may not start the firing, so it must not win the
+// same gate.
 func (f Firing) gateName(version int64) string {
 	return fmt.Sprintf("%s@%d@%d", f.Job, f.ScheduledAt.UnixMicro(), version)
 }
 
-// obtain locks the resources and starts the run, waiting by the job's policy
-// while they are held. It returns errEnded when the firing was skipped, is
-// somebody else's, or is left to others.
+// obtain locks the resources and starts the run. While they are held, it waits by the job's policy.
+// It returns errEnded if the firing was skipped, belongs to another replica, or is left to others.
 func (f *firing) obtain(stop context.Context) (Token, *locking.Lock, error) {
 	f.wait()
 	f.asked = time.Now()
@@ -114,7 +112,7 @@ func (f *firing) obtain(stop context.Context) (Token, *locking.Lock, error) {
 	for {
 		if !f.begun && f.entry.spec == nil && f.controlState.table.get(f.firing.Job) == nil {
 			gone := &blockage{reason: ReasonJobGone,
-				detail: "the configuration no longer has its job"}
+				detail: "the job was removed from the configuration"}
 			f.skip(gone, ReasonJobGone)
 			return 0, nil, errEnded
 		}
@@ -167,24 +165,24 @@ func (f *firing) obtain(stop context.Context) (Token, *locking.Lock, error) {
 	}
 }
 
-// leave writes a firing that a stopping replica has not started down as
-// waiting, for another to adopt.
+// leave records a firing that a stopping replica has not started as waiting, for another replica to
+// adopt.
 func (f *firing) leave(b *blockage) {
 	if f.session.Context().Err() != nil {
 		return
 	}
 	if b == nil {
 		b = &blockage{reason: ReasonShutdown,
-			detail: "left by " + f.replica + ", which is stopping"}
+			detail: "replica " + f.replica + " stopped before it started the run"}
 	}
 	if f.note(Waiting, b, b.detail) {
 		f.runSpans.ended(Waiting, b.reason, nil)
 	}
 }
 
-// lock takes the stage-1 locks, or says what is in the way. Without stage 1,
-// or when it can't be asked, there is no lock and the store decides. While this
-// machine's clock is off nothing is to start.
+// lock takes the advisory locks, or returns what blocks them. If memcached is not used or does not
+// answer, there is no lock and the store decides. While this machine's clock is off by more than
+// its limit, nothing may start.
 func (f *firing) lock(ctx context.Context, before *blockage) (*locking.Lock, *blockage) {
 	if err := f.clockLimit.check(time.Now()); err != nil {
 		return nil, &blockage{reason: ReasonClockOff, detail: err.Error()}
@@ -205,8 +203,8 @@ func (f *firing) lock(ctx context.Context, before *blockage) (*locking.Lock, *bl
 		if held.Holder.Job == f.entry.Name {
 			if reason = ReasonOverlap; f.entry.Overlap == OverlapSkip || before == nil ||
 				before.reason != ReasonOverlap {
-				// it may be this very firing on another replica, or one waits already: the store
-				// knows
+				// The holder may be this firing on another replica, or another firing may wait
+				// already. The store knows.
 				return nil, nil
 			}
 		} else if before == nil && f.neverGivesWay() {
@@ -227,9 +225,8 @@ func (f *firing) tryLock(ctx context.Context) (*locking.Lock, error) {
 	return f.locker.TryAcquireIn(ctx, f.session.ID, owner, f.entry.requests)
 }
 
-// stillHeld asks stage 1 whether the run that the store named still has its
-// lock, so that polling stays off the store. Where stage 1 can't tell, the
-// store is asked again.
+// stillHeld reports whether memcached still has the lock of the blocker that the store named. This
+// keeps polling away from the store. If memcached does not answer, the store is asked again.
 func (f *firing) stillHeld(ctx context.Context, b *Blocker) bool {
 	if b == nil {
 		return false
@@ -242,14 +239,12 @@ func (f *firing) stillHeld(ctx context.Context, b *Blocker) bool {
 	return err == nil && b.Holder.Run != "" && holders[resource].Run == b.Holder.Run
 }
 
-// start asks the store for the claim. It returns a token, or what is in the
-// way, or neither: then the firing has ended for this replica, or rowHeld or
-// aside say that it goes on.
+// start requests the claim from the store. It returns a token, or what is in the way, or neither.
+// Neither means that the firing has ended for this replica, unless rowHeld or aside is set.
 //
-// While it is not known whether an earlier try took effect, it keeps the worker
-// and asks for as long as the session lives, however late the firing is: the run
-// may have its claim already, and would be executed by nobody. After stop it asks
-// for a session's TTL at most.
+// While the outcome of an earlier call is unknown, start keeps the worker and asks again for as
+// long as the session lives, however late the firing is. The run may have its claim already, and no
+// replica would execute it. After stop it asks for at most the TTL of a session.
 func (f *firing) start(stop context.Context) (Token, *blockage) {
 	request := StartRequest{
 		Run: f.run, Firing: f.firing, Version: f.startVersion(), Attempt: f.attempt,
@@ -269,22 +264,21 @@ func (f *firing) start(stop context.Context) (Token, *blockage) {
 		case !errors.Is(err, ErrUnavailable):
 			f.fail(err)
 			return 0, nil
-		case !unknown: // the store has answered that it did nothing
+		case !unknown: // the store answered that it did nothing
 			return 0, nil
 		}
 		if stopped.IsZero() && stop.Err() != nil {
 			stopped = time.Now()
 		}
 		if !stopped.IsZero() && time.Since(stopped) > f.ttl {
-			f.log.Warn().Err(err).Msg("outcome of the start is unknown, the replica stops " +
-				"without it")
+			f.log.Warn().Err(err).Msg("start has an unknown outcome, giving up at shutdown")
 			return 0, nil
 		}
 		pause(f.session.Context(), startBackoff)
 	}
 }
 
-// fail records a start that the store will never take.
+// fail records a start that the store refuses for good.
 func (f *firing) fail(err error) {
 	f.log.Error().Err(err).Msg("start refused by the store")
 	f.write(Note{State: Failed, Detail: "the store refused the start", Error: err.Error()})
@@ -306,9 +300,9 @@ func (f *firing) started(result StartResult) (Token, *blockage) {
 	case StartDuplicate:
 		f.tellTakenAway()
 	case StartStale:
-		f.doubt() // this replica has not heard yet which definition is active
+		f.doubt() // this replica does not know the active definition yet
 	case StartPaused:
-		f.controlState.look() // nor what was paused
+		f.controlState.look() // this replica does not know the pause yet
 		f.aside = f.adopted == uuid.Nil && !f.written
 	case StartNotLive:
 		f.session.MarkLost(fmt.Errorf("%w: it is not live in the store", ErrSessionLost))
@@ -316,8 +310,8 @@ func (f *firing) started(result StartResult) (Token, *blockage) {
 	return 0, nil
 }
 
-// startVersion is 0 for runs that the store holds already: whoever wrote
-// them had the right definition.
+// startVersion returns the version for requests to the store: 0 for adopted runs, because the
+// replica that recorded them had the active definition.
 func (f *firing) startVersion() int64 {
 	if f.adopted != uuid.Nil {
 		return 0
@@ -325,8 +319,8 @@ func (f *firing) startVersion() int64 {
 	return f.entry.activeVersion.version.Load()
 }
 
-// waitFor gives the worker back until the next try, and writes the firing
-// down as waiting once it has waited long enough for somebody to wonder.
+// waitFor gives the worker back until the next try. It records the firing as waiting once the wait
+// is longer than noteAfter.
 func (f *firing) waitFor(stop context.Context, b *blockage, delay time.Duration) bool {
 	waited := f.clock.now().Sub(f.since)
 	if waited+delay > noteAfter && (f.noted == nil || b.blocker == nil || *f.noted != *b.blocker) {
@@ -342,8 +336,7 @@ func (f *firing) waitFor(stop context.Context, b *blockage, delay time.Duration)
 	return false
 }
 
-// skip records that the firing did not run, what was in its way, and why it
-// waits no more.
+// skip records that the firing did not run, its blocker, and the reason for the end of its wait.
 func (f *firing) skip(b *blockage, end Reason) {
 	detail := b.words()
 	if b.final(f) == "" && b.reason != "" {
@@ -354,11 +347,11 @@ func (f *firing) skip(b *blockage, end Reason) {
 	case end == ReasonDeadline, f.limited() && end != ReasonJobGone:
 		detail = f.lateWords(detail)
 	case end == ReasonSuperseded:
-		detail += fmt.Sprintf("; it waited on until %s, and gave way to a later scheduled time",
+		detail += fmt.Sprintf("; it waited until %s, when a later scheduled time took its place",
 			f.waitPolicy.until.Format(time.RFC3339))
 	}
 	state := Skipped
-	if f.attempt > 1 { // it has run before: what is skipped is only another attempt
+	if f.attempt > 1 { // it has run before, so only an attempt is skipped
 		state, detail = Failed, fmt.Sprintf("attempt %d did not start: %s", f.attempt, detail)
 	}
 	ended := *b
@@ -374,8 +367,8 @@ func (f *firing) skip(b *blockage, end Reason) {
 	event.Msg("firing skipped")
 }
 
-// note writes the firing's state to the store and reports whether the firing
-// is still this replica's to care for.
+// note records the firing's state in the store. It reports whether the firing still belongs to this
+// replica.
 func (f *firing) note(state State, b *blockage, detail string) bool {
 	return f.write(Note{State: state, Reason: b.reason, Detail: detail, Blocker: b.blocker,
 		Requests: f.entry.requests})
@@ -399,15 +392,15 @@ func (f *firing) write(n Note) bool {
 			return stands
 		}
 		if !errors.Is(err, ErrUnavailable) || f.session.Context().Err() != nil {
-			f.log.Warn().Err(err).Str("state", string(n.State)).Msg("firing not written down")
+			f.log.Warn().Err(err).Str("state", string(n.State)).Msg("record firing failed")
 			return false
 		}
 		pause(f.session.Context(), startBackoff)
 	}
 }
 
-// rest gives the worker back for d, and reports whether the firing goes on;
-// if so it has a worker again.
+// rest gives the worker back for d and takes one again. It reports whether the firing goes on, with
+// a worker.
 func (f *firing) rest(stop context.Context, d time.Duration) bool {
 	return f.idles(stop, d) && f.takeUp(stop)
 }
@@ -433,7 +426,7 @@ func (f *firing) takeUp(stop context.Context) bool {
 	return !f.idle || f.queue(stop)
 }
 
-// tryWork takes a worker and what it needs beside, if all of it is free.
+// tryWork takes a worker and the slots of the firing, if all of them are free.
 func (f *firing) tryWork() bool {
 	if !f.hold.tryTake() {
 		return false
@@ -445,8 +438,8 @@ func (f *firing) tryWork() bool {
 	return false
 }
 
-// takeWork waits for what it needs beside a worker, and then for the worker,
-// which it would keep from others meanwhile.
+// takeWork waits for the slots of the firing and then for a worker. In this order the firing does
+// not occupy a worker while it waits for a slot.
 func (f *firing) takeWork(ctx context.Context) error {
 	if err := f.hold.take(ctx); err != nil {
 		return err
@@ -458,10 +451,9 @@ func (f *firing) takeWork(ctx context.Context) error {
 	return err
 }
 
-// queue waits for a worker. For how long nobody knows: until then others need
-// not wait behind this firing. So it withdraws what it wants; its next start
-// puts that back, at its old place. Without a worker it goes on where its
-// deadline has passed.
+// queue waits for a worker. That wait has no known end, so other firings need not wait behind this
+// one. The firing withdraws its lock requests, and its next start restores them at its old
+// position. Without a worker it goes on if its deadline has passed.
 func (f *firing) queue(stop context.Context) bool {
 	if !f.write(Note{State: Waiting, Reason: ReasonNoWorker}) {
 		return false
@@ -480,7 +472,7 @@ func (f *firing) queue(stop context.Context) bool {
 	return !f.idle || stop.Err() == nil && f.session.Context().Err() == nil && f.tooLate()
 }
 
-// giveBack returns the worker and what the firing has beside, if it has one.
+// giveBack returns the worker and the slots, if the firing has them.
 func (f *firing) giveBack() {
 	if !f.idle {
 		f.idle = true
@@ -489,12 +481,12 @@ func (f *firing) giveBack() {
 	}
 }
 
-// release gives the stage-1 locks back; what can't be is left to its expiry.
+// release releases the advisory locks. A lock that cannot be released expires.
 func (f *firing) release(lock *locking.Lock) {
 	if lock == nil {
 		return
 	}
 	if err := lock.Release(context.WithoutCancel(f.session.Context())); err != nil {
-		f.log.Debug().Err(err).Msg("locks not released, they expire")
+		f.log.Debug().Err(err).Msg("release advisory locks failed, they expire")
 	}
 }

@@ -5,33 +5,31 @@ import (
 	"encoding/json"
 )
 
-// HandlerFunc is a handler bound to one job's params. It does the work of one
-// attempt; it must return soon after ctx ends, whose cause says why.
+// HandlerFunc is a handler bound to the params of one job. It executes one attempt. It must return
+// soon after ctx ends; the cause of ctx has the reason.
 type HandlerFunc func(ctx context.Context, run *Run) error
 
-// Middleware wraps the handlers of all jobs: it sees each attempt's run and
-// context before the handler does, and its error after. It is called once for
-// each job, and once more for a run with params of the moment; what it returns
-// may be called concurrently, and must return soon after its context ends. A
-// panic in that is the run's, as the handler's own would be.
+// Middleware wraps the handlers of all jobs. It sees the run and the context of each attempt before
+// the handler does, and the error after it. It is called once for each job, and once more for a run
+// with trigger params. The HandlerFunc that it returns may be called concurrently, and must return
+// soon after its context ends. If it panics, the run fails as if the handler had panicked.
 type Middleware func(next HandlerFunc) HandlerFunc
 
-// Registration is a named handler and the way it reads its params.
+// Registration is a named handler with the decoder of its params.
 type Registration struct {
 	Name string
 	bind func(params json.RawMessage) (HandlerFunc, error)
 }
 
-// Validator is implemented by params that have rules beyond their types.
-// Validate returns a *ParamsError, or any error for the params as a whole.
+// Validator is implemented by params with rules beyond their types. Validate returns a
+// *ParamsError, or another error for the params as a whole.
 type Validator interface {
 	Validate() error
 }
 
-// Handle registers fn under name. Each job's params are decoded into a P of
-// its own, strictly and once, when the job is added: unknown keys and wrong
-// types are errors then and not when the job is due. If P or *P is a
-// Validator, it is asked too. fn may be called concurrently.
+// Handle registers fn under name. The params of each job are decoded strictly into a P of its own,
+// once, when the job is added. So unknown keys and wrong types are errors at that time. If P or *P
+// is a Validator, it is called too. fn may be called concurrently.
 func Handle[P any](name string,
 	fn func(ctx context.Context, run *Run, params P) error) Registration {
 	return Registration{Name: name, bind: func(raw json.RawMessage) (HandlerFunc, error) {

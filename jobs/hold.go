@@ -2,11 +2,10 @@ package jobs
 
 import "context"
 
-// stepAside waits, for as long as an operator keeps this replica from starting
-// it, with a firing that has passed its gate and of which the store has no row:
-// no other replica begins it. It reports whether to try again. A drained replica
-// writes it down for others to adopt, who may start it at once; what was paused
-// for too long is the misfire policy's.
+// stepAside waits while an operator keeps this replica from starting a firing that has passed its
+// gate. The store has no row of the firing, so no other replica begins it. It reports whether to
+// try again. A drained replica records the firing for other replicas to adopt. After a long pause
+// the misfire policy decides.
 func (f *firing) stepAside(stop context.Context) bool {
 	for {
 		more := f.idles(stop, f.pace.controlState)
@@ -24,7 +23,7 @@ func (f *firing) stepAside(stop context.Context) bool {
 			continue
 		case f.controlState.draining():
 			f.leave(&blockage{reason: ReasonShutdown,
-				detail: "left by " + f.replica + ", which is drained"})
+				detail: "replica " + f.replica + " was drained before it started the run"})
 			return false
 		}
 		return f.takeUp(stop)

@@ -11,13 +11,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// Hook says that a webhook is told of a job's runs that end in this state.
+// Hook requests a notification of a webhook when a run of the job ends in this state.
 type Hook struct {
-	Webhook string // by its name in the configuration
+	Webhook string // its name in the configuration
 	State   State  // a final one
 }
 
-// sortedHooks returns the hooks in an order of their own, each once.
+// sortedHooks returns the hooks sorted, each once.
 func sortedHooks(hooks []Hook) []Hook {
 	sorted := slices.SortedFunc(slices.Values(hooks), func(a, b Hook) int {
 		return cmp.Or(strings.Compare(a.Webhook, b.Webhook),
@@ -36,8 +36,8 @@ func checkHooks(hooks []Hook) error {
 	return nil
 }
 
-// Delivery is the end of a run that one webhook is to be told of. It is written
-// in the transaction that ends the run.
+// Delivery is a notification of a webhook about the end of a run. The transaction that ends the run
+// writes it.
 type Delivery struct {
 	ID        uuid.UUID // the same in every try
 	Webhook   string
@@ -45,18 +45,18 @@ type Delivery struct {
 	CreatedAt time.Time
 	TakenAt   time.Time // by the same clock
 	Tries     int       // this one included
-	// Since when its tries count, and how many there were before: they began
-	// anew when an operator had it delivered again.
+	// Since is when the current series of tries began, and Former the number of tries before it. An
+	// operator starts a new series with DeliverAgain.
 	Since  time.Time
 	Former int
 }
 
-// Settlement is what became of one try of a delivery.
+// Settlement is the result of one try of a delivery.
 type Settlement struct {
 	ID     uuid.UUID
-	Tries  int // as the delivery had it, as is Former: whoever has taken it since is left alone,
-	Former int // and so is one that failed, but was to be delivered again by then
-	// Delivered ends it. Else it is tried again after Again, or given up.
+	Tries  int // as in the delivery, like Former: a delivery that was taken again,
+	Former int // or restarted by an operator, is left unchanged
+	// Delivered ends the delivery. Otherwise it is tried again after Again, or given up.
 	Delivered bool
 	Again     time.Duration
 	GiveUp    bool
@@ -77,17 +77,17 @@ type Undelivered struct {
 	Error     string     `json:"error"` // of the last try
 }
 
-// UndeliveredFilter narrows a list of deliveries; zero fields do not.
+// UndeliveredFilter narrows a list of deliveries. Zero fields do not filter.
 type UndeliveredFilter struct {
 	Webhook string     // by its name
-	Run     uuid.UUID  // of this run alone
-	GivenUp bool       // only what is tried no more
-	Before  *RunCursor // the page after this delivery: its CreatedAt and ID
+	Run     uuid.UUID  // only of this run
+	GivenUp bool       // only deliveries that were given up
+	Before  *RunCursor // the page after this delivery, given by its CreatedAt and ID
 	After   *RunCursor // the page before this delivery, as in RunFilter
 	Limit   int        // 1 to MaxBatch; 0 means 100
 }
 
-// Check returns a *BadInputError for what no delivery can have.
+// Check returns a *BadInputError if no delivery can match the filter.
 func (f UndeliveredFilter) Check() error {
 	if f.Limit < 0 || f.Limit > MaxBatch {
 		return &BadInputError{"limit",
@@ -96,28 +96,25 @@ func (f UndeliveredFilter) Check() error {
 	return checkText("webhook", f.Webhook, 0, MaxNameBytes)
 }
 
-// DeliveryRetention is how long what was not delivered is shown, and its run kept.
+// DeliveryRetention is how long failed deliveries and their runs are kept.
 const DeliveryRetention = 30 * 24 * time.Hour
 
-// Outbox is a store that keeps what webhooks are to be told, for whichever
-// replica comes to it. Its clock decides.
+// Outbox is a store of deliveries that any replica may take. The store's clock decides.
 type Outbox interface {
-	// TakeDeliveries lends at most limit deliveries of the webhook that are
-	// scheduledAt, the one that is due longest first. Nobody else is lent them for the
-	// lease; after it they are due again.
+	// TakeDeliveries leases at most limit deliveries of the webhook that are due, the longest due
+	// first. No other caller gets them during the lease; after it they are due again.
 	TakeDeliveries(ctx context.Context, webhook string, lease time.Duration, limit int) ([]Delivery,
 		error)
-	// SettleDelivery records what became of a try, and reports whether the
-	// delivery was still lent to whoever made it.
+	// SettleDelivery records the result of a try, and reports whether the caller still had the
+	// lease.
 	SettleDelivery(ctx context.Context, s Settlement) (bool, error)
-	// UndeliveredHooks returns what has failed so far or was given up, the
-	// youngest first.
+	// UndeliveredHooks returns deliveries that have failed so far or were given up, the youngest
+	// first.
 	UndeliveredHooks(ctx context.Context, f UndeliveredFilter) ([]Undelivered, error)
-	// DeliverAgain has a delivery due at once, also one that was given up: its
-	// tries count anew. It is an action as those of Control are. ErrNotFound says
-	// that there is no such delivery, or none any more: it was delivered, or is
-	// older than DeliveryRetention.
+	// DeliverAgain makes a delivery due at once, even if it was given up, and starts a new series
+	// of tries. It is an action like those of Control. It returns ErrNotFound if the delivery does
+	// not exist, was delivered, or is older than DeliveryRetention.
 	DeliverAgain(ctx context.Context, action Action, delivery uuid.UUID) (Undelivered, error)
-	// ForgetDeliveries deletes what is older than DeliveryRetention.
+	// ForgetDeliveries deletes deliveries that are older than DeliveryRetention.
 	ForgetDeliveries(ctx context.Context) error
 }

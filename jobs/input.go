@@ -12,11 +12,11 @@ import (
 	"unicode/utf8"
 )
 
-// ErrBadInput is wrapped by every error about what an operator has given that
-// can't be: too long, not plain text, missing. A *BadInputError says more.
+// ErrBadInput is wrapped by every error about invalid operator input: too long, not plain text, or
+// missing. A *BadInputError has the details.
 var ErrBadInput = errors.New("bad input")
 
-// BadInputError says what is wrong with one thing that an operator has given.
+// BadInputError says which input of an operator is invalid, and why.
 type BadInputError struct {
 	Field   string // "actor", "reason", "key", "job", …
 	Problem string // what was found and what is expected
@@ -28,14 +28,14 @@ func (e *BadInputError) Error() string { return e.Field + ": " + e.Problem }
 // Unwrap returns ErrBadInput.
 func (e *BadInputError) Unwrap() error { return ErrBadInput }
 
-// What operators may give, in bytes.
+// Limits of operator input, in bytes.
 const (
 	MaxNameBytes   = 200       // of actors, keys, jobs, groups and replicas
 	MaxReasonBytes = 500       // of an action's reason
-	MaxTextBytes   = 256 << 10 // of a spec, and of params of the moment
+	MaxTextBytes   = 256 << 10 // of a spec, and of trigger params
 )
 
-// Check returns a *BadInputError for what can't be kept as it is.
+// Check returns a *BadInputError if the store cannot record the action.
 func (a Action) Check() error {
 	if !slices.Contains([]string{"page", "api", "cli", "go"}, a.Via) {
 		return &BadInputError{"via",
@@ -47,7 +47,7 @@ func (a Action) Check() error {
 		checkText("reason", a.Reason, 0, MaxReasonBytes), checkText("key", a.Key, 0, MaxNameBytes))
 }
 
-// Check returns a *BadInputError for a target that can't be.
+// Check returns a *BadInputError if the target is invalid.
 func (t Target) Check() error {
 	switch t.Kind {
 	case TargetAll:
@@ -60,7 +60,7 @@ func (t Target) Check() error {
 	}
 }
 
-// Check returns a *BadInputError for what can't be kept as it is.
+// Check returns a *BadInputError if the request is invalid.
 func (r TriggerRequest) Check() error {
 	err := errors.Join(checkText("job", r.Job, 1, MaxNameBytes),
 		checkText("key", r.Key, 0, MaxNameBytes), r.checkWait())
@@ -70,8 +70,8 @@ func (r TriggerRequest) Check() error {
 	return checkObject("params", r.Params)
 }
 
-// Check returns a *BadInputError for a spec that can't be kept as it is. What
-// the job says is not looked at.
+// Check returns a *BadInputError if the store cannot record the spec. It does not check the job
+// that the spec describes.
 func (s Spec) Check() error {
 	if s.Version < 0 {
 		return &BadInputError{"version",
@@ -83,7 +83,7 @@ func (s Spec) Check() error {
 	return checkObject("spec", s.Text)
 }
 
-// Check returns a *BadInputError for what can't be released.
+// Check returns a *BadInputError if the request names no resource or no token.
 func (r ReleaseRequest) Check() error {
 	if r.Resource.IsZero() {
 		return &BadInputError{"resource", "found none"}
@@ -94,7 +94,7 @@ func (r ReleaseRequest) Check() error {
 	return nil
 }
 
-// Check returns a *BadInputError for what no line can have.
+// Check returns a *BadInputError if no line of the audit log can match the filter.
 func (f AuditFilter) Check() error {
 	return errors.Join(
 		checkText("actor", f.Actor, 0, MaxNameBytes),
@@ -117,8 +117,8 @@ func checkText(field, text string, least, most int) error {
 	return nil
 }
 
-// checkObject accepts one JSON object that PostgreSQL accepts too: it keeps no
-// NUL, and no half of a character.
+// checkObject accepts one JSON object that PostgreSQL accepts too: without NUL characters and
+// without unpaired surrogates.
 func checkObject(field string, text json.RawMessage) error {
 	if len(text) > MaxTextBytes {
 		return &BadInputError{field,
@@ -140,8 +140,8 @@ func checkObject(field string, text json.RawMessage) error {
 	return nil
 }
 
-// plainStrings returns the text with a NUL for each escape that stands for no
-// character that can be kept: \u0000, and surrogates without their other half.
+// plainStrings returns the text with a NUL in place of each escape that PostgreSQL cannot store:
+// \u0000 and unpaired surrogates.
 func plainStrings(text []byte) []byte {
 	var out []byte
 	for i := 0; i < len(text); i++ {
@@ -168,7 +168,7 @@ func plainStrings(text []byte) []byte {
 	return out
 }
 
-// hexOf returns the number that four hexadecimal digits write.
+// hexOf returns the value of four hexadecimal digits.
 func hexOf(digits []byte) int {
 	number := 0
 	for _, d := range digits[:4] {
@@ -182,16 +182,16 @@ func hexOf(digits []byte) int {
 	return number
 }
 
-// SameParams reports whether two params of the moment say the same: the order
-// of keys and white space don't matter, and none is as good as {}.
+// SameParams reports whether two trigger params are equal. The order of keys and white space do not
+// matter, and nil equals {}.
 func SameParams(a, b json.RawMessage) bool {
 	first, err := canonical(a)
 	second, other := canonical(b)
 	return err == nil && other == nil && reflect.DeepEqual(first, second)
 }
 
-// Conflict says that the spec is not as somebody has seen it, at a version: it
-// wraps ErrConflict.
+// Conflict returns an error that wraps ErrConflict: the spec differs from the version that the
+// caller has seen.
 func (s Spec) Conflict(seen int64) error {
 	what := fmt.Sprintf("was changed to version %d", s.Version)
 	switch {

@@ -2,16 +2,17 @@ package jobs
 
 import "time"
 
-// pace is how often a replica looks for what it is not told of. Nothing but
-// delays follows from it; a simulation of a year stretches it.
+// pace holds the intervals of a replica's polls. They affect only delays. A simulation of a year
+// lengthens them.
 type pace struct {
-	sleep    time.Duration // the dispatcher's longest, so that a jump of the clock is seen
-	adopt    time.Duration // between looks for waiting runs
-	misfires time.Duration // between looks for scheduled times that nobody started
-	// between sweeps of expired sessions, where heartbeats are no more frequent
+	// the longest sleep of the dispatcher, so that it notices a jump of the clock
+	sleep    time.Duration
+	adopt    time.Duration // between adoptions of waiting runs
+	misfires time.Duration // between checks for misfires
+	// between sweeps of expired sessions, unless heartbeats are less frequent
 	sweep time.Duration
-	lists time.Duration // between looks at what the others have unlike this replica
-	// between questions for orders: acts are obeyed within a second also where nobody is heard
+	lists time.Duration // between comparisons with other replicas
+	// between polls of the control state, so that actions are obeyed within a second without Listen
 	controlState time.Duration
 }
 

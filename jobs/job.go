@@ -10,33 +10,32 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// Misfire says what becomes of scheduled times that no replica started in time.
+// Misfire is a misfire policy: what happens to scheduled times that no replica started in time.
 type Misfire string
 
 // The misfire policies.
 const (
-	// the latest is run late, those before it are recorded as missed
+	// the latest is run late, earlier ones are recorded as missed
 	MisfireRunOnce Misfire = "run_once"
 	MisfireSkip    Misfire = "skip"    // all are recorded as missed
 	MisfireRunAll  Misfire = "run_all" // each is run late, at most MisfireRules.Limit of them
 )
 
-// MisfireRules is what becomes of scheduled times by what kept them, beside that no
-// replica was up, and how much is run late at all. Zero fields have defaults.
+// MisfireRules are the misfire policies for causes other than a cluster that was down, and the
+// limits of late runs. Zero fields have defaults.
 type MisfireRules struct {
-	NoWorker Misfire // replicas were up, but had no worker for it; "" is run_once
-	Paused   Misfire // its job, its group or everything was paused; "" is skip
-	// LockHeld is for firings whose wait for a lock has run out; "" is skip. With
-	// run_once it waits on until the job's next scheduled time takes its place, with run_all
-	// until as many scheduled times have come as Limit says.
+	NoWorker Misfire // replicas were up, but no worker was free; "" is run_once
+	Paused   Misfire // the job, its group or everything was paused; "" is skip
+	// LockHeld applies when the wait policy for a held lock has ended; "" is skip. With run_once
+	// the firing waits until the job's next scheduled time replaces it, with run_all until Limit
+	// scheduled times have come.
 	LockHeld Misfire
-	Limit    int           // of run_all: late runs that one check leaves, 1 to 1,000; 0 is 100
-	MaxAge   time.Duration // scheduled times that are older are not run late; 0 is without limit
+	Limit    int           // of run_all: the most late runs per check, 1 to 1,000; 0 is 100
+	MaxAge   time.Duration // older scheduled times are not run late; 0 is no limit
 }
 
-// GroupLimits says how many runs of a group's jobs may go on at the same time,
-// 1 to 1,000; 0 is without limit. Where replicas or jobs disagree, each request
-// counts by its own number.
+// GroupLimits limits how many runs of a group's jobs may run at the same time, 1 to 1,000; 0 is no
+// limit. If replicas or jobs disagree, each request counts by its own limit.
 type GroupLimits struct {
 	PerCluster int
 	PerReplica int
@@ -48,53 +47,50 @@ const (
 	MaxPriority     = 9
 )
 
-// Overlap says what becomes of a firing whose job still runs.
+// Overlap is an overlap policy: what happens to a firing while an earlier run of its job runs.
 type Overlap string
 
 // The overlap policies.
 const (
-	OverlapSkip  Overlap = "skip"  // it is skipped at once
-	OverlapQueue Overlap = "queue" // it waits for the run's end; a further one meanwhile is skipped
+	OverlapSkip Overlap = "skip" // it is skipped at once
+	// it waits for the end of the run; a further firing meanwhile is skipped
+	OverlapQueue Overlap = "queue"
 	OverlapAllow Overlap = "allow" // both run; only for jobs without exclusive resources
 )
 
-// Job is one entry of the cron table. A Job is not changed after it was given
-// to a Registry.
+// Job is one entry of the cron table. It must not be changed after it was given to a Registry.
 type Job struct {
 	Name        string            // unique, 1 to 200 bytes
-	Description string            // what it is for, in a sentence; for people only
+	Description string            // its purpose, in a sentence
 	Schedule    schedule.Schedule // when it is due
 	Handler     string            // the name of a registered handler
 	// an object, decoded strictly into the handler's type; nil means {}
 	Params json.RawMessage
 
 	Resources []locking.Request // what it locks, besides its own name
-	Wait      retry.Policy      // for held resources; at most until the next scheduled time
-	// Reserve is how long a firing that waits reserves its place before younger ones
-	// of other jobs (see locking.Reserve): 0 means locking.DefaultReserve, and
-	// locking.NeverReserve never.
+	Wait      retry.Policy      // for held resources; ends at the next scheduled time
+	// Reserve is how long a waiting firing reserves its position before younger firings of other
+	// jobs (see locking.Reserve). 0 means locking.DefaultReserve; locking.NeverReserve disables it.
 	Reserve   time.Duration
 	Overlap   Overlap
-	Misfire   Misfire      // of scheduled times at which no replica was up
-	MisfireBy MisfireRules // of others
-	// MisfireThreshold is how late a firing may be started before it counts
-	// as a misfire; at least a second.
+	Misfire   Misfire      // for scheduled times at which no replica was up
+	MisfireBy MisfireRules // for other causes
+	// MisfireThreshold is how late a firing may start before it is a misfire; at least a second.
 	MisfireThreshold time.Duration
-	// Deadline is how long after its scheduled time, or its trigger, a firing may begin; 0
-	// means at any time. What could not is skipped.
+	// Deadline is how long after its scheduled time, or its trigger, a firing may begin; 0 means no
+	// limit. Later firings are skipped.
 	Deadline    time.Duration
 	Timeout     time.Duration // of one attempt; 0 means none
 	Retry       retry.Policy  // of the handler, after an error; the zero Policy tries once
-	Group       string        // whose limits and pauses it shares; "" for none
+	Group       string        // shares limits and pauses; "" for none
 	GroupLimits GroupLimits   // of the group: the same for all its jobs
-	Priority    int           // 1 to 9, 0 means 5: where workers are short, 9 goes first
-	Hooks       []Hook        // which webhooks are told how its runs end
-	Recover     bool          // run again when the replica that ran it died; three times at most
+	Priority    int           // 1 to 9, 0 means 5: if workers are short, 9 goes first
+	Hooks       []Hook        // webhooks to notify of the ends of its runs
+	Recover     bool          // run again if the replica of the run died; three times at most
 }
 
-// requests returns everything the job locks: its resources, a slot of its
-// group where that has a limit and, unless it may overlap with itself, its own
-// name.
+// requests returns everything that the job locks: its resources, a slot of its group if that has a
+// limit and, unless its runs may overlap, its own name.
 func (j *Job) requests() ([]locking.Request, error) {
 	requests, err := j.shownRequests()
 	if err != nil {
@@ -104,7 +100,7 @@ func (j *Job) requests() ([]locking.Request, error) {
 		MayOverlap: j.Overlap == OverlapAllow}.Requests()
 }
 
-// shownRequests returns what the job locks but for its own name.
+// shownRequests returns everything that the job locks, except its own name.
 func (j *Job) shownRequests() ([]locking.Request, error) {
 	requests := append([]locking.Request(nil), j.Resources...)
 	if j.GroupLimits.PerCluster == 0 {
@@ -115,13 +111,13 @@ func (j *Job) shownRequests() ([]locking.Request, error) {
 		Slots: j.GroupLimits.PerCluster}), err
 }
 
-// reserve returns how long a firing reserves its place; 0 means that it does not.
+// reserve returns how long a firing reserves its position; 0 means not at all.
 func (j *Job) reserve() time.Duration { return locking.ReserveOf(j.Reserve) }
 
 // priority returns 1 to 9.
 func (j *Job) priority() int { return cmp.Or(j.Priority, DefaultPriority) }
 
-// misfire returns the policy for scheduled times that were kept by the cause.
+// misfire returns the policy for scheduled times that did not start for the cause.
 func (j *Job) misfire(cause Reason) Misfire {
 	switch cause {
 	case ReasonNoWorker:
@@ -135,7 +131,7 @@ func (j *Job) misfire(cause Reason) Misfire {
 	}
 }
 
-// lateLimit is how many late runs run_all leaves at most.
+// lateLimit returns the most late runs that run_all allows.
 func (j *Job) lateLimit() int { return cmp.Or(j.MisfireBy.Limit, defaultLateRuns) }
 
 // misfireRules returns the rules with their defaults filled in.

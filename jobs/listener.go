@@ -12,27 +12,26 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Listener is told of the events of this replica, one at a time, in the order
-// in which they happen to a firing. It has a queue of its own: no firing waits
-// for it, and what it is too slow for is dropped, counted and logged. Its
-// context ends when the replica has stopped and the listener was given 5 s for
-// what is left in its queue. A panic is logged, and the next event is told.
+// Listener gets the events of this replica, one at a time; the events of one firing are in order.
+// Each listener has a queue of its own. Firings do not wait for it: if the queue is full, events
+// are dropped, counted and logged. Its context ends 5 s after the replica has stopped, when the
+// rest of the queue is dropped. A panic is logged, and the next event follows.
 type Listener func(ctx context.Context, e Event)
 
 const (
-	eventQueue = 4096 // events that a listener may be behind
+	eventQueue = 4096 // capacity of a listener's queue
 	eventGrace = 5 * time.Second
-	eventLog   = 10 * time.Second // between two lines that say that events are dropped
+	eventLog   = 10 * time.Second // between two log lines about dropped events
 )
 
-// eventBus is the listeners of a replica. A nil audience hears nothing.
+// eventBus sends events to the listeners of a replica. A nil eventBus has no listeners.
 type eventBus struct {
-	observer func(Event) // nil, or told at once
+	observer func(Event) // called synchronously; may be nil
 	members  []*member
 	log      zerolog.Logger
 }
 
-// member is one listener with what it has still to hear.
+// member is one listener with its queue.
 type member struct {
 	listener Listener
 	queue    chan Event
@@ -49,10 +48,10 @@ func newEventBus(observer func(Event), listeners []Listener, log zerolog.Logger)
 	return a
 }
 
-// hears reports whether there is anybody to tell.
+// hears reports whether there is any listener.
 func (a *eventBus) hears() bool { return a != nil && (a.observer != nil || len(a.members) > 0) }
 
-// tell has every listener hear of the event, sooner or later.
+// tell queues the event for every listener, after it has called the observer.
 func (a *eventBus) tell(e Event) {
 	if !a.hears() {
 		return
@@ -76,12 +75,11 @@ func (m *member) drop(number int, log zerolog.Logger) {
 	if now := time.Now(); m.logged.IsZero() || now.Sub(m.logged) >= eventLog {
 		m.logged = now
 		log.Warn().Int("listener", number).Int64("dropped", dropped).
-			Msg("listener is too slow, events are dropped")
+			Msg("events dropped, listener is too slow")
 	}
 }
 
-// run tells the listeners until ctx ends and they have heard what was told
-// before, or their grace is over.
+// run delivers events until ctx ends and the queues are empty, or the grace period has ended.
 func (a *eventBus) run(ctx context.Context) {
 	if !a.hears() {
 		return
@@ -101,12 +99,12 @@ func (a *eventBus) run(ctx context.Context) {
 	select {
 	case <-heard:
 	case <-time.After(eventGrace):
-		a.log.Warn().Msg("listeners did not keep up, the rest of the events is dropped")
+		a.log.Warn().Msg("events dropped at shutdown, listeners are too slow")
 	}
 }
 
-// hear calls the listener for each event until ctx has ended and none is left,
-// or hearing has ended.
+// hear calls the listener for each event until ctx has ended and the queue is empty, or hearing has
+// ended.
 func (m *member) hear(ctx, hearing context.Context, number int, log zerolog.Logger) {
 	for hearing.Err() == nil {
 		select {
@@ -136,8 +134,7 @@ func (m *member) call(ctx context.Context, e Event, number int, log zerolog.Logg
 	m.listener(ctx, e)
 }
 
-// EventsDropped returns how many events this replica's listeners were too slow
-// for.
+// EventsDropped returns how many events were dropped because listeners were too slow.
 func (s *Scheduler) EventsDropped() int64 {
 	var dropped int64
 	for _, m := range s.engine.eventBus.members {
@@ -146,7 +143,7 @@ func (s *Scheduler) EventsDropped() int64 {
 	return dropped
 }
 
-// event returns what is known of the firing, now.
+// event returns an event with the current state of the firing.
 func (f *firing) event(kind EventKind) Event {
 	return Event{
 		Kind: kind, At: f.clock.now(), Job: f.entry.Name, ScheduledAt: f.firing.ScheduledAt,
@@ -155,7 +152,7 @@ func (f *firing) event(kind EventKind) Event {
 	}
 }
 
-// tellTaken tells that this replica cares for the firing.
+// tellTaken publishes that this replica has the firing.
 func (f *firing) tellTaken() {
 	if !f.eventBus.hears() {
 		return
@@ -196,8 +193,7 @@ func (f *firing) tellEnded(run *Run, v verdict, took time.Duration, again bool) 
 	f.eventBus.tell(e)
 }
 
-// tellUnstarted tells of the end of a firing, or of a further attempt, that did
-// not start.
+// tellUnstarted publishes the end of a firing, or of a further attempt, that did not start.
 func (f *firing) tellUnstarted(n Note) {
 	if !f.eventBus.hears() {
 		return
@@ -212,7 +208,7 @@ func (f *firing) tellUnstarted(n Note) {
 	f.eventBus.tell(e)
 }
 
-// tellLost tells of a run that a sweep found dead.
+// tellLost publishes that a sweep recorded a run as lost.
 func (u *upkeep) tellLost(lost LostRun) {
 	u.markLost(lost)
 	if !u.eventBus.hears() {
@@ -226,14 +222,14 @@ func (u *upkeep) tellLost(lost LostRun) {
 	})
 }
 
-// tellTakenAway logs that the store ended a run that this replica cared for, and tells
-// the listeners where an operator did it: a waiting run was cancelled, its job was
-// removed, or its locks were released. The store's refusal shows it to the replica.
+// tellTakenAway logs that the store ended a run that this replica tracks. If an operator did it, it
+// publishes the event: a waiting run was cancelled, its job was removed, or its locks were
+// released. The replica learns of it when the store refuses its next call.
 func (f *firing) tellTakenAway() {
 	if !f.written && f.adopted == uuid.Nil {
 		return
 	}
-	f.log.Warn().Msg("run was superseded while it waited")
+	f.log.Warn().Msg("run ended by the store")
 	if !f.eventBus.hears() {
 		return
 	}
@@ -241,17 +237,17 @@ func (f *firing) tellTakenAway() {
 	defer cancel()
 	r, err := f.store.Run(ctx, f.run)
 	if err != nil {
-		f.log.Warn().Err(err).Msg("how the run ended is not known, listeners are not told")
+		f.log.Warn().Err(err).Msg("read ended run failed, no event published")
 		return
 	}
 	e := f.event(EventFinished)
 	switch {
-	case r.Replica != f.replica: // it has been another's since
+	case r.Replica != f.replica: // another replica has had it since
 		return
 	case r.State == Lost && r.Reason != ReasonSessionLost:
 		e.Kind = EventLost
 	case r.State != Cancelled || r.Reason != ReasonCancelled:
-		// it was told of by who swept, or by this replica
+		// a sweep or this replica has published it
 		return
 	}
 	e.State, e.Reason, e.Detail, e.Token, e.Waited = r.State, r.Reason, r.Detail, r.Token,
@@ -259,8 +255,7 @@ func (f *firing) tellTakenAway() {
 	f.eventBus.tell(e)
 }
 
-// PublishCancelled tells the listeners of a run that was cancelled by way of this
-// replica, while it waited and no replica had it.
+// PublishCancelled publishes that this replica cancelled a run that waited and that no replica had.
 func (s *Scheduler) PublishCancelled(r Record) {
 	e := s.engine
 	e.eventBus.tell(Event{
@@ -270,7 +265,7 @@ func (s *Scheduler) PublishCancelled(r Record) {
 	})
 }
 
-// tellMissed tells of a scheduled time that was recorded as missed.
+// tellMissed publishes that a scheduled time was recorded as missed.
 func (u *upkeep) tellMissed(e *entry, m Misfired) {
 	if m.State != Missed || !u.eventBus.hears() {
 		return

@@ -9,15 +9,15 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// JobFilter narrows the list of jobs; zero fields do not.
+// JobFilter narrows the list of jobs. Zero fields do not filter.
 type JobFilter struct {
-	Text   string // in its name or its description, upper or lower case
+	Text   string // part of its name or its description, in any case
 	Group  string
 	Source Source
-	// State asks, of Waiting and Running, for jobs that have such a run; of
-	// others, for jobs whose last run that ended ended so.
+	// State selects jobs by their runs. For Waiting and Running the job has such a run. For final
+	// states the job's last ended run has the state.
 	State State
-	// Paused asks for jobs that a pause covers now, or that none does.
+	// Paused selects jobs that are paused, or that are not.
 	Paused *bool
 	After  string // the page after this name
 	Before string // the page before this name; with After: between them
@@ -30,7 +30,7 @@ type Group struct {
 	Jobs int    `json:"jobs"`
 }
 
-// Outcome is a run in few words, for strips and plots of many.
+// Outcome is the summary of a run, for lists and charts of many runs.
 type Outcome struct {
 	Run         uuid.UUID  `json:"run"`
 	ScheduledAt time.Time  `json:"scheduled_at"`
@@ -41,8 +41,8 @@ type Outcome struct {
 	Rests       []Rest     `json:"rests,omitempty"` // the oldest first, at most 32: see EndRest
 }
 
-// Took returns for how long attempts of the run went on, without the rests between
-// them, or false where it did not run, or does still.
+// Took returns the time of all attempts of the run, without the rests between them. It returns
+// false if the run has not started or not ended.
 func (o Outcome) Took() (time.Duration, bool) {
 	return executedIn(o.StartedAt, o.FinishedAt, o.Rests)
 }
@@ -56,33 +56,31 @@ type Tally struct {
 	Last   time.Time `json:"last"` // when the youngest of them was created
 }
 
-// MaxTallied is how many runs a store looks at to count them, the youngest:
-// of more, it does not tell.
+// MaxTallied is the most runs that a store counts, the youngest first. Older runs are not counted.
 const MaxTallied = 100_000
 
-// Listings answer questions about many jobs and runs, each in a time that does
-// not grow with the length of the history. They change nothing.
+// Listings answers questions about many jobs and runs. The time of each answer does not grow with
+// the length of the history. Its methods change nothing.
 type Listings interface {
 	// ListJobs returns jobs by name, each with its last run that ended.
 	ListJobs(ctx context.Context, f JobFilter) ([]JobView, error)
 	// Job returns one job with its last run that ended, or ErrNotFound.
 	Job(ctx context.Context, name string) (JobView, error)
-	// Groups returns the groups that jobs are in, by name.
+	// Groups returns the groups of all jobs, by name.
 	Groups(ctx context.Context) ([]Group, error)
-	// Resources returns what the active definitions name, each once, by key;
-	// the jobs' own names are not among them.
+	// Resources returns the resources of the active definitions, each once, by key, without the
+	// names of the jobs.
 	Resources(ctx context.Context) ([]locking.Resource, error)
 	// Outcomes returns the last runs of each of the jobs, at most n of each,
 	// the youngest first. Names are at most MaxBatch.
 	Outcomes(ctx context.Context, names []string, n int) (map[string][]Outcome, error)
-	// Tallies counts the runs created since then that ended otherwise than
-	// well, by job, state and reason, in no order. Of more than MaxTallied it
-	// counts the youngest of each state.
+	// Tallies counts the runs created since then that did not succeed, by job, state and reason, in
+	// no order. If there are more than MaxTallied, it counts the youngest of each state.
 	Tallies(ctx context.Context, since time.Time) ([]Tally, error)
-	// JobTallies counts those of the job's youngest runs, MaxTallied at most,
-	// that were created since then and have ended, by state and reason.
+	// JobTallies counts the ended runs of the job created since then, at most the youngest
+	// MaxTallied, by state and reason.
 	JobTallies(ctx context.Context, job string, since time.Time) ([]Tally, error)
-	// FiringRuns returns the runs of a firing, in the order of its recoveries;
-	// which of them f itself names is not looked at.
+	// FiringRuns returns the runs of a firing, in the order of its recoveries. It ignores
+	// f.Recovery.
 	FiringRuns(ctx context.Context, f Firing) ([]Record, error)
 }

@@ -2,18 +2,17 @@ package jobs
 
 import "context"
 
-// Topic is a part of what the store knows, of which somebody who watches is
-// told that it has changed.
+// Topic is a part of the store's data whose changes a client can watch.
 type Topic string
 
 // The topics.
 const (
 	TopicRuns     Topic = "runs"
-	TopicLocks    Topic = "locks" // what is held, and who waits for it
-	TopicJobs     Topic = "jobs"  // which definitions are active, and what is paused
+	TopicLocks    Topic = "locks" // grants and waiters
+	TopicJobs     Topic = "jobs"  // active definitions and pauses
 	TopicReplicas Topic = "replicas"
 	TopicAudit    Topic = "audit"
-	TopicWebhooks Topic = "webhooks" // what is to be delivered, and what could not be
+	TopicWebhooks Topic = "webhooks" // deliveries
 )
 
 // Topics lists all topics.
@@ -21,17 +20,15 @@ func Topics() []Topic {
 	return []Topic{TopicRuns, TopicLocks, TopicJobs, TopicReplicas, TopicAudit, TopicWebhooks}
 }
 
-// Marks say where each topic stands: of one that has changed there is another
-// mark than before. They mean nothing else, and are the same by every replica's
-// question.
+// Marks holds a mark per topic. The mark of a topic changes when its data change. Marks have no
+// other meaning, and every replica reads the same ones.
 type Marks map[Topic]string
 
-// Marked says where topics stand.
+// Marked is a store that returns marks.
 type Marked interface {
-	// Marks returns a mark of each topic. Each replica that is watched asks once
-	// a second: it takes the store little, however long the history. A change
-	// that leaves a run where it stands, such as another thing that it waits for,
-	// may not be seen; neither may what goes on in a crowd: of more than 10,000
-	// that wait, or more than 1,000 deliveries that are open.
+	// Marks returns a mark for each topic. Each watched replica calls it once a second, so it must
+	// cost little, even with a long history. It may miss a change that leaves the state of a run,
+	// such as another blocker. It may also miss changes among more than 10,000 waiting runs or more
+	// than 1,000 open deliveries.
 	Marks(ctx context.Context) (Marks, error)
 }

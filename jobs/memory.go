@@ -8,28 +8,27 @@ import (
 	"fmt"
 )
 
-// How much a run may keep, in bytes of JSON.
+// Limits of what a run can store, in bytes of JSON.
 const (
-	MaxSaved  = 1 << 20  // of state, for the job's next run
-	MaxResult = 64 << 10 // of a result, with the run
+	MaxSaved  = 1 << 20  // of the state for the job's next run
+	MaxResult = 64 << 10 // of the result of the run
 )
 
-// ErrTooLarge says that a state or a result has more bytes than are kept.
+// ErrTooLarge says that a state, a result or a batch exceeds its limit.
 var ErrTooLarge = errors.New("too large")
 
-// Memory is what jobs keep from run to run.
+// Memory holds what jobs save from run to run.
 type Memory interface {
-	// Saved returns what the job's runs have saved last, or nil. It does not
-	// ask whether the job exists.
+	// Saved returns the state that the job's runs saved last, or nil. It does not check whether the
+	// job exists.
 	Saved(ctx context.Context, job string) (json.RawMessage, error)
 }
 
-// Saved decodes what the job's runs saved last into the value that into points
-// to, and reports whether there was anything. It asks the store each time, and
-// costs those nothing who don't call it. What this run itself gave to Save
-// shows only to the next.
+// Saved decodes the state that the job's runs saved last into the value that into points to, and
+// reports whether there was one. Each call reads from the store. A state that this run gave to Save
+// is visible only to the next run.
 func (r *Run) Saved(ctx context.Context, into any) (bool, error) {
-	if r.attempt.Store == nil { // a test of a handler
+	if r.attempt.Store == nil { // a Run of NewRun
 		return false, nil
 	}
 	saved, err := r.attempt.Store.Saved(ctx, r.Job)
@@ -37,18 +36,17 @@ func (r *Run) Saved(ctx context.Context, into any) (bool, error) {
 		return false, err
 	}
 	if err := json.Unmarshal(saved, into); err != nil {
-		return false, fmt.Errorf("saved state of %s: %w", r.Job, err)
+		return false, fmt.Errorf("decode saved state of job %q: %w", r.Job, err)
 	}
 	return true, nil
 }
 
-// Save has v, as JSON of at most 1 MiB, found by the job's next run. It is
-// stored in one transaction with the run's success; a run that ends otherwise,
-// or that was superseded, stores nothing. A second call takes the first one's
-// place. It returns an error that wraps ErrTooLarge.
+// Save sets the state for the job's next run: v, as JSON of at most 1 MiB. The transaction that
+// records the run's success stores it. A run that ends otherwise, or that was superseded, stores
+// nothing. A second call replaces the first. It returns an error that wraps ErrTooLarge.
 //
-// Work that is done in parts saves how far it is with each part instead, by
-// SaveInTx of its store: that is kept when a later part fails.
+// A handler that works in parts can save its progress with each part by SaveInTx of its store. That
+// state stays if a later part fails.
 func (r *Run) Save(v any) error {
 	encoded, err := EncodeSaved(v)
 	if err != nil {
@@ -58,9 +56,8 @@ func (r *Run) Save(v any) error {
 	return nil
 }
 
-// SetResult has v, as JSON of at most 64 KiB, kept with the run, however it
-// ends. A second call takes the first one's place. It returns an error that
-// wraps ErrTooLarge.
+// SetResult sets the result of the run: v, as JSON of at most 64 KiB. It is stored however the run
+// ends. A second call replaces the first. It returns an error that wraps ErrTooLarge.
 func (r *Run) SetResult(v any) error {
 	encoded, err := encodeKept(v, MaxResult)
 	if err != nil {
@@ -70,10 +67,10 @@ func (r *Run) SetResult(v any) error {
 	return nil
 }
 
-// Result returns what SetResult was last given, or nil.
+// Result returns the result of the last call of SetResult, or nil.
 func (r *Run) Result() json.RawMessage { return r.attempt.Result() }
 
-// EncodeSaved returns v as a store keeps it, for Save and SaveInTx.
+// EncodeSaved returns v encoded for Save and SaveInTx.
 func EncodeSaved(v any) (json.RawMessage, error) {
 	encoded, err := encodeKept(v, MaxSaved)
 	if err != nil {
@@ -82,7 +79,7 @@ func EncodeSaved(v any) (json.RawMessage, error) {
 	return encoded, nil
 }
 
-// encodeKept returns v as JSON that every store takes.
+// encodeKept returns v as JSON that every store accepts.
 func encodeKept(v any, most int) (json.RawMessage, error) {
 	encoded, err := json.Marshal(v)
 	if err != nil {
@@ -90,7 +87,7 @@ func encodeKept(v any, most int) (json.RawMessage, error) {
 	}
 	encoded = bytes.ToValidUTF8(encoded, []byte("\uFFFD"))
 	if len(encoded) > most {
-		return nil, fmt.Errorf("%w: %d bytes of JSON, at most %d are kept", ErrTooLarge,
+		return nil, fmt.Errorf("%w: %d bytes of JSON, limit is %d", ErrTooLarge,
 			len(encoded), most)
 	}
 	return encoded, nil

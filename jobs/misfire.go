@@ -10,48 +10,46 @@ import (
 )
 
 const (
-	// that one check writes for one job; older ones are told of in the first
+	// the most records that one check writes for one job; the oldest of them counts the others
 	maxMisfireRecords = 100
-	maxMisfireTimes   = 100_000 // that one check looks at for one job
+	maxMisfireTimes   = 100_000 // the most scheduled times that one check visits for one job
 	defaultLateRuns   = 100     // of run_all
 	maxLateRuns       = 1000
 )
 
-// misfires returns what is to be recorded of a job's scheduled times that nobody started
-// between the cursor and where it moves to, by the job's policy for what kept
-// each of them.
+// misfires returns the records of a job's scheduled times between the cursor and its new position
+// that no replica started, by the job's policy for the cause of each.
 func misfires(e *entry, c Cursor, now time.Time) []Misfired {
 	unstarted, dropped := unstartedFirings(e, c)
 	return e.misfired(unstarted, dropped, c, now, nil)
 }
 
-// misfired returns what is to be recorded of the scheduled times, by the job's policy for
-// what kept each of them. Of a job that follows others, ready is when they had
-// succeeded.
+// misfired returns the records of the scheduled times, by the job's policy for the cause of each.
+// For a dependent, ready is when its dependencies had succeeded.
 func (e *entry) misfired(unstarted []time.Time, dropped droppedFirings, c Cursor, now time.Time,
 	ready map[time.Time]time.Time) []Misfired {
 	decision := &misfireDecision{entry: e, cursor: c, now: now, ready: ready, once: c.Waits,
 		left: e.lateLimit()}
 	recorded := make([]Misfired, len(unstarted))
 	for i, scheduledAt := range slices.Backward(unstarted) {
-		// the latest is run in the place of those before it
+		// the latest first: it replaces those before it
 		recorded[i] = decision.on(scheduledAt)
 	}
 	if dropped.number > 0 {
-		if recorded[0].State == Waiting { // its start would wipe out what it tells of the others
+		if recorded[0].State == Waiting { // the start of a run would erase the count in its detail
 			recorded[0].State, recorded[0].Detail = Missed,
 				strings.TrimSuffix(recorded[0].Detail, runLate)
 		}
-		recorded[0].Detail += fmt.Sprintf("; %s since %s are not recorded one by one", dropped,
+		recorded[0].Detail += fmt.Sprintf("; %s since %s have no records of their own", dropped,
 			c.CheckedUntil.Format(time.RFC3339))
 	}
 	return recorded
 }
 
-// droppedFirings is how many scheduled times are not recorded one by one.
+// droppedFirings counts the scheduled times without records of their own.
 type droppedFirings struct {
 	number int
-	jumped bool // and more, that were not looked at
+	jumped bool // and more that were not visited
 }
 
 func (d droppedFirings) String() string {
@@ -63,15 +61,15 @@ func (d droppedFirings) String() string {
 
 const runLate = "; it is run late"
 
-// misfireDecision goes through a job's scheduled times from the latest back.
+// misfireDecision decides on a job's scheduled times, from the latest back.
 type misfireDecision struct {
 	entry  *entry
 	cursor Cursor
 	now    time.Time
-	ready  map[time.Time]time.Time // by due; nil where the job has scheduled times of its own
-	// the scheduled time that is run for all whose policy is run_once; zero until there is one
+	ready  map[time.Time]time.Time // by scheduled time; nil if the job is not a dependent
+	// the scheduled time that run_once runs late for all others; zero until there is one
 	once time.Time
-	left int // how many more are run late by run_all
+	left int // how many more run_all may run late
 }
 
 func (d *misfireDecision) on(scheduledAt time.Time) Misfired {
@@ -88,10 +86,10 @@ func (d *misfireDecision) on(scheduledAt time.Time) Misfired {
 		m.Detail += fmt.Sprintf("; scheduled times more than %s ago are not run late", maxAge)
 	case policy == MisfireRunOnce && !d.once.IsZero():
 		m.Reason, m.Detail = ReasonSuperseded,
-			fmt.Sprintf("%s; the scheduled time of %s is run in its place", m.Detail,
+			fmt.Sprintf("%s; the scheduled time %s is run in its place", m.Detail,
 				d.once.Format(time.RFC3339))
 	case policy == MisfireRunAll && d.left == 0:
-		m.Detail += fmt.Sprintf("; %d later ones are run late, and no more", e.lateLimit())
+		m.Detail += fmt.Sprintf("; the limit of %d late runs is reached", e.lateLimit())
 	default:
 		m.State, m.Detail = Waiting, m.Detail+runLate
 		if policy == MisfireRunOnce {
@@ -103,7 +101,7 @@ func (d *misfireDecision) on(scheduledAt time.Time) Misfired {
 	return m
 }
 
-// cause says what kept the scheduled time from being started.
+// cause returns why the scheduled time was not started.
 func (d *misfireDecision) cause(scheduledAt time.Time) (Reason, string) {
 	threshold, start := d.entry.MisfireThreshold, d.entry.startOf(scheduledAt)
 	if d.ready != nil {
@@ -116,11 +114,11 @@ func (d *misfireDecision) cause(scheduledAt time.Time) (Reason, string) {
 	}
 	up := d.cursor.upThrough(start, start.Add(threshold))
 	if away := d.cursor.Absence; up && !d.cursor.carriedThrough(start, start.Add(threshold)) {
-		return ReasonMisfire, fmt.Sprintf("no replica that has the job was up from %s to %s",
+		return ReasonMisfire, fmt.Sprintf("no replica with the job was up from %s to %s",
 			away.From.Format(time.RFC3339), away.Until.Format(time.RFC3339))
 	}
 	if up {
-		return ReasonNoWorker, fmt.Sprintf("replicas were up, but none had a worker for it "+
+		return ReasonNoWorker, fmt.Sprintf("replicas were up, but none had a free worker "+
 			"within %s", threshold)
 	}
 	if since := d.cursor.downSince(start); !since.IsZero() {
@@ -129,18 +127,18 @@ func (d *misfireDecision) cause(scheduledAt time.Time) (Reason, string) {
 	return ReasonMisfire, fmt.Sprintf("no replica was up to start it within %s", threshold)
 }
 
-// causeBehind is cause for a job that follows others. A replica that has it adds
-// its run within a second, free worker or not: none was up.
+// causeBehind is cause for a dependent. A replica with the job adds its run within a second, even
+// without a free worker. So no such replica was up.
 func (d *misfireDecision) causeBehind(ready time.Time) (Reason, string) {
 	if p, paused := d.cursor.pausedAt(ready); paused {
 		return ReasonPaused, pauseWords(p)
 	}
-	return ReasonMisfire, fmt.Sprintf("what it follows had succeeded at %s, and no replica that "+
-		"has the job was up within %s",
+	return ReasonMisfire, fmt.Sprintf("its dependencies had succeeded at %s, and no replica "+
+		"with the job was up within %s",
 		ready.Format(time.RFC3339), d.entry.MisfireThreshold)
 }
 
-// pauseWords tells who paused what, and from when to when.
+// pauseWords describes a pause: its target, its actors and its times.
 func pauseWords(p Pause) string {
 	words := fmt.Sprintf("%s was paused by %s at %s", p.Target, p.By, p.At.Format(time.RFC3339))
 	if p.ResumedAt != nil {
@@ -153,8 +151,8 @@ func pauseWords(p Pause) string {
 	return words
 }
 
-// misfireRecords is how many scheduled times of the job one check records one by one: where
-// many are run late one more than those, which tells of all that are not.
+// misfireRecords returns how many scheduled times one check records for the job. If run_all runs
+// many late, it is one more than those: the last record counts the others.
 func (e *entry) misfireRecords() int {
 	for _, cause := range []Reason{ReasonMisfire, ReasonNoWorker, ReasonPaused} {
 		if e.misfire(cause) == MisfireRunAll {
@@ -164,16 +162,16 @@ func (e *entry) misfireRecords() int {
 	return maxMisfireRecords
 }
 
-// unstartedFirings returns the last scheduled times without a run, and how many before them
-// were left out.
+// unstartedFirings returns the last scheduled times without a run, and how many before them were
+// left out.
 func unstartedFirings(e *entry, c Cursor) (scheduledTimes []time.Time, dropped droppedFirings) {
 	from, until, looked := c.CheckedUntil, c.Until, 0
 	for scheduledAt := e.Schedule.Next(from); !scheduledAt.IsZero() &&
 		!scheduledAt.After(until); scheduledAt = e.Schedule.Next(scheduledAt) {
 		scheduledAt = scheduledAt.UTC()
 		if looked++; looked > maxMisfireTimes {
-			// A long outage of a job with a short interval: only its end is
-			// looked at one by one.
+			// After a long outage of a job with a short interval, only the last day is visited one
+			// by one.
 			if jump := until.Add(-24 * time.Hour); scheduledAt.Before(jump) {
 				dropped.number, dropped.jumped, looked, scheduledAt =
 					dropped.number+len(scheduledTimes), true, 0, jump

@@ -10,16 +10,14 @@ import (
 )
 
 const (
-	// A page of checks is one transaction. Jobs of which few scheduled times are to be
-	// looked at, as ever while nothing is wrong, go many to a page; of those
-	// with a long outage behind them 50 do, with 100 records each.
+	// A page of checks is one transaction. Most checks visit few scheduled times, and many fit into
+	// a page. After a long outage 50 jobs fit, with 100 records each.
 	maxMisfirePage   = MaxBatch
 	maxMisfireWeight = maxMisfirePage / 50
 )
 
-// checkMisfires records scheduled times that nobody started, of jobs that are this
-// replica's to fire: a page after the other, for as long as one call of the
-// store may take. What is left then is done the next time.
+// checkMisfires records misfires of the jobs that this replica fires, page by page, for at most
+// batchTimeout. The next call does the rest.
 func (u *upkeep) checkMisfires(ctx context.Context) {
 	checks := u.undecided(u.clock.now())
 	for begun := time.Now(); len(checks) > 0 && time.Since(begun) < batchTimeout; {
@@ -31,9 +29,9 @@ func (u *upkeep) checkMisfires(ctx context.Context) {
 	}
 }
 
-// undecided returns the jobs with scheduled times that are too old to be started, and
-// that may have no record: those furthest behind first, but those last whose
-// scheduled times a pause held back when they were last looked at.
+// undecided returns checks of the jobs with scheduled times that are too old to start and that may
+// have no record. The jobs that are furthest behind come first. Jobs whose scheduled times a pause
+// held back at the last check come last.
 func (u *upkeep) undecided(now time.Time) []weighedCheck {
 	var checks []weighedCheck
 	for _, e := range u.table.all() {
@@ -64,8 +62,7 @@ func (u *upkeep) undecided(now time.Time) []weighedCheck {
 	return checks
 }
 
-// weighedCheck is a check with what it costs: how many scheduled times are to be looked
-// at, at most maxMisfireWeight.
+// weighedCheck is a check with its cost: the scheduled times to visit, at most maxMisfireWeight.
 type weighedCheck struct {
 	MisfireCheck
 	entry   *entry
@@ -94,9 +91,8 @@ func (u *upkeep) fill(checks []weighedCheck) int {
 	return n
 }
 
-// checkPage has the store do a page of checks, and reports whether to go on
-// with the next. A page that could not be done is tried again smaller: however
-// slow the store is, something is recorded in the end.
+// checkPage executes a page of checks in the store, and reports whether to continue with the next
+// one. After a failure the next page is smaller, so that even a slow store makes progress.
 func (u *upkeep) checkPage(ctx context.Context, page []weighedCheck) bool {
 	begun := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
@@ -114,7 +110,7 @@ func (u *upkeep) checkPage(ctx context.Context, page []weighedCheck) bool {
 	if err != nil {
 		if ctx.Err() == nil {
 			u.page = max(1, u.page/4)
-			u.log.Warn().Err(err).Int("jobs", len(page)).Msg("misfires not checked")
+			u.log.Warn().Err(err).Int("jobs", len(page)).Msg("check misfires failed")
 		}
 		return false
 	}
@@ -131,7 +127,7 @@ func (u *upkeep) checkPage(ctx context.Context, page []weighedCheck) bool {
 	return cursors != nil
 }
 
-// decided takes the cursors that a check has moved, and tells of what it found.
+// decided sets the cursors that a check has moved, and publishes its records.
 func (u *upkeep) decided(cursors map[string]time.Time, entries map[string]*entry,
 	found map[string][]Misfired) {
 	for _, job := range slices.Sorted(maps.Keys(cursors)) {
@@ -142,7 +138,7 @@ func (u *upkeep) decided(cursors map[string]time.Time, entries map[string]*entry
 		if len(found[job]) > 0 {
 			u.log.Warn().Str("job", job).Int("scheduled_times", len(found[job])).
 				Str("policy", string(entries[job].Misfire)).
-				Msg("scheduled times were not started in time")
+				Msg("scheduled times missed")
 		}
 	}
 }

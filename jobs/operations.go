@@ -17,55 +17,53 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// OperationsOptions say what Operations work on. Control, Registry and, for
-// jobs that are added, Build and Complete are needed.
+// OperationsOptions are the options of Operations. Control and Registry are required, and for added
+// jobs also Build and Complete.
 type OperationsOptions struct {
 	Control  Control
-	Outbox   Outbox // nil where the store keeps no deliveries
+	Outbox   Outbox // nil if the store has no deliveries
 	Registry *Registry
 	Jobs     []Job // of the configuration
-	// Build makes a Job of a Spec's text, as in Options.
+	// Build returns the Job of a Spec's text, as in Options.
 	Build func(text json.RawMessage) (Job, error)
-	// Complete checks what somebody wrote and returns it as a Spec has it, or a
-	// *SpecError. It may follow what was added before too: those schedules, by name.
+	// Complete checks the written text of a job and returns the text of its Spec, or a *SpecError.
+	// The job may depend on the added jobs, whose schedules are given by name.
 	Complete func(written []byte, added map[string]schedule.Schedule) (json.RawMessage, error)
-	// Cancelled is told of each run that was cancelled while it waited and no
-	// replica had it; nil where nobody wants to know. It must not block.
+	// Cancelled is called for each run that was cancelled while it waited and that no replica had;
+	// it may be nil. It must not block.
 	Cancelled func(run Record)
-	Locker    *locking.Locker // stage 1; nil where there is none, or it can't be reached from here
-	Replica   string          // through which acts are done; "" beside all
+	Locker    *locking.Locker // nil without memcached, or if it is not reachable
+	Replica   string          // the replica that executes actions; "" if none does
 	Log       zerolog.Logger
 }
 
-// Operations are what operators do, as Go programs, the command line and the
-// page do it: checked before it reaches the store, and followed through in
-// stage 1. Every replica obeys within about a second, whichever of them was
-// asked. Each action and its line in the audit log are one transaction.
+// Operations executes operator actions for Go programs, the command line and the page. It checks
+// each action before it calls the store, and clears the advisory locks after it. Every replica
+// obeys within about a second. Each action and its line in the audit log are one transaction.
 //
-// An Act's empty Actor is "program", its empty Via "go". Errors are those of
-// Control, and a *BadInputError for what can't be kept. Methods may be called
-// concurrently.
+// An empty Actor of an Action means "program", an empty Via "go". Errors are those of Control, and
+// a *BadInputError for invalid input. Methods may be called concurrently.
 type Operations struct {
 	options OperationsOptions
 
 	mu    sync.Mutex
-	heard ControlState // the last, which stand while their generation does
+	heard ControlState // the last one read; valid while its generation is current
 	table []Job        // of the configuration
 }
 
-// NewOperations returns the Operations.
+// NewOperations returns Operations with these options.
 func NewOperations(o OperationsOptions) *Operations {
 	return &Operations{options: o, table: o.Jobs}
 }
 
-// SetJobs takes other jobs as those of the configuration.
+// SetJobs replaces the jobs of the configuration.
 func (o *Operations) SetJobs(jobs []Job) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.table = jobs
 }
 
-// configured returns a job of the configuration.
+// configured returns the job of that name of the configuration.
 func (o *Operations) configured(name string) (Job, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -75,15 +73,15 @@ func (o *Operations) configured(name string) (Job, bool) {
 	return Job{}, false
 }
 
-// SpecProblem is one mistake in a job that is to be added.
+// SpecProblem is one mistake in the text of a job.
 type SpecProblem struct {
-	Line    int    `json:"line,omitempty"` // from 1, as is Column; 0 where that means nothing
+	Line    int    `json:"line,omitempty"` // from 1, like Column; 0 if unknown
 	Column  int    `json:"column,omitempty"`
 	Key     string `json:"key,omitempty"` // such as schedule or params.statement
 	Message string `json:"message"`
 }
 
-// SpecError holds every mistake in a job that is to be added.
+// SpecError holds every mistake in the text of a job.
 type SpecError struct {
 	Problems []SpecProblem
 }
@@ -99,15 +97,15 @@ func (e *SpecError) Error() string {
 	return "job: " + strings.Join(texts, "; ")
 }
 
-// action completes who acts, and refuses what the audit log can't keep.
+// action sets the defaults of the action, and refuses invalid ones.
 func (o *Operations) action(a Action) (Action, error) {
 	a.Actor, a.Via, a.Replica = cmp.Or(a.Actor, "program"), cmp.Or(a.Via, "go"),
 		cmp.Or(a.Replica, o.options.Replica)
 	return a, a.Check()
 }
 
-// Pause keeps the target's scheduled firings from starting until it is resumed,
-// or returns the pause that stands already.
+// Pause prevents the target's scheduled firings from starting until it is resumed. It returns the
+// active pause if there is one already.
 func (o *Operations) Pause(ctx context.Context, a Action, target Target) (Pause, error) {
 	a, err := o.action(a)
 	if err != nil {
@@ -117,9 +115,9 @@ func (o *Operations) Pause(ctx context.Context, a Action, target Target) (Pause,
 	return p, of(target.String(), err)
 }
 
-// Resume ends the target's own pause. Its scheduled times since then are the misfire
-// policy's, but for those that can still be started in time. ErrNotFound says
-// that it is not paused itself; its group or everything may be.
+// Resume ends the target's own pause. The misfire policy decides on its scheduled times since then,
+// except for those that can still start in time. It returns ErrNotFound if the target itself is not
+// paused; its group or everything may be.
 func (o *Operations) Resume(ctx context.Context, a Action, target Target) (Pause, error) {
 	a, err := o.action(a)
 	if err != nil {
@@ -129,11 +127,10 @@ func (o *Operations) Resume(ctx context.Context, a Action, target Target) (Pause
 	return p, of(target.String(), err)
 }
 
-// Trigger adds a run that any replica takes up. Params of the moment must suit
-// the handler's type: a *ParamsError says how they don't, and then nothing
-// reaches the store. While the job is paused it returns a *PausedError unless
-// the request says otherwise. With a Wait of 0 it returns a *BusyError where something
-// is in the way. A Key that was used for the job before returns that run.
+// Trigger adds a run that any replica may adopt. Trigger params must fit the type of the handler;
+// otherwise it returns a *ParamsError and does not call the store. If the job is paused it returns
+// a *PausedError, unless the request has EvenPaused. With a Wait of 0 it returns a *BusyError if
+// something is in the way. A Key that the job has used before returns that run.
 func (o *Operations) Trigger(ctx context.Context, a Action, r TriggerRequest) (Triggered, error) {
 	a, err := o.action(a)
 	if err != nil {
@@ -164,7 +161,7 @@ func (o *Operations) checkParams(ctx context.Context, r TriggerRequest) error {
 	return err
 }
 
-// job returns a job as this process knows it.
+// job returns a job of the configuration or an added one.
 func (o *Operations) job(ctx context.Context, name string) (Job, error) {
 	if job, found := o.configured(name); found {
 		return job, nil
@@ -175,7 +172,7 @@ func (o *Operations) job(ctx context.Context, name string) (Job, error) {
 	}
 	i := slices.IndexFunc(specs, func(s Spec) bool { return s.Job == name })
 	if i < 0 {
-		return Job{}, fmt.Errorf("job %s: %w here, so that nobody can check its params: ask a "+
+		return Job{}, fmt.Errorf("check params of job %q: %w in this configuration; use a "+
 			"replica that has the job", name, ErrNotFound)
 	}
 	return o.options.Build(specs[i].Text)
@@ -187,14 +184,14 @@ func (o *Operations) Specs(ctx context.Context) ([]Spec, error) {
 	return slices.Clone(now.Specs), err
 }
 
-// ActivePauses returns the pauses that stand now.
+// ActivePauses returns the active pauses.
 func (o *Operations) ActivePauses(ctx context.Context) ([]Pause, error) {
 	now, err := o.controlState(ctx)
 	return slices.Clone(now.Pauses), err
 }
 
-// controlState returns what holds for all now. The store tells it anew only where
-// something was done since: pages ask every few seconds.
+// controlState returns the control state that applies to all replicas. The store sends it only if
+// it has changed, because pages ask every few seconds.
 func (o *Operations) controlState(ctx context.Context) (ControlState, error) {
 	o.mu.Lock()
 	heard := o.heard
@@ -209,9 +206,8 @@ func (o *Operations) controlState(ctx context.Context) (ControlState, error) {
 	return now, nil
 }
 
-// Cancel ends a run: one that waits at once, one that runs through its replica,
-// whose handler's context ends with ErrCancelled. ErrConflict says that it has
-// ended.
+// Cancel ends a run: a waiting run at once, a running run through its replica. The context of its
+// handler ends with ErrCancelled. It returns ErrConflict if the run has ended.
 func (o *Operations) Cancel(ctx context.Context, a Action, run uuid.UUID) (Record, error) {
 	a, err := o.action(a)
 	if err != nil {
@@ -224,9 +220,9 @@ func (o *Operations) Cancel(ctx context.Context, a Action, run uuid.UUID) (Recor
 	return r, of("run "+run.String(), err)
 }
 
-// Release takes a lock away from its holder, who can commit nothing more, and
-// removes it from stage 1. The request's token is the holder's as last seen: where
-// another holds it now, that is ErrConflict.
+// Release takes a lock away from its holder, which cannot commit any more, and removes the advisory
+// lock. The request's token is the holder's as last seen. If another run holds the lock now, it
+// returns ErrConflict.
 func (o *Operations) Release(ctx context.Context, a Action,
 	r ReleaseRequest) (locking.Released, error) {
 	a, err := o.action(a)
@@ -242,14 +238,14 @@ func (o *Operations) Release(ctx context.Context, a Action,
 			o.options.Locker.Clear(ctx, released.Requests, released.Owner.Run))
 		if err != nil {
 			o.options.Log.Warn().Err(err).Int64("token", int64(released.Token)).
-				Msg("advisory lock of a released lock not removed, it expires")
+				Msg("remove released advisory lock failed, it expires")
 		}
 	}
 	return released, nil
 }
 
-// Drain has a replica's session start nothing more, or start runs again. What
-// runs goes on. Another session of the replica, after a restart, is not drained.
+// Drain makes a replica's session start nothing more, or start runs again. Active runs go on. A
+// later session of the replica, after a restart, is not drained.
 func (o *Operations) Drain(ctx context.Context, a Action, session uuid.UUID, drain bool) error {
 	a, err := o.action(a)
 	if err != nil {
@@ -258,27 +254,25 @@ func (o *Operations) Drain(ctx context.Context, a Action, session uuid.UUID, dra
 	return of("session "+session.String(), o.options.Control.Drain(ctx, a, session, drain))
 }
 
-// AnyVersion stands for the version that an added job has now, if there is one.
+// AnyVersion stands for the current version of an added job, if it exists.
 const AnyVersion = -1
 
-// PutJob adds a job, or changes one that was added. Text is the job as a
-// configuration has it, in YAML or JSON. Version is that of the job as the caller
-// has seen it, 0 for a new one, or AnyVersion: of two who add or change one at
-// once, one wins and the other is told ErrConflict. A *SpecError says what is wrong with the text,
-// ErrFromConfig that the configuration has the job.
+// PutJob adds a job, or changes an added one. Text is the job in the form of the configuration, in
+// YAML or JSON. Version is the version that the caller has seen, 0 for a new job, or AnyVersion. Of
+// two concurrent calls one succeeds and the other returns ErrConflict. A *SpecError lists the
+// mistakes in the text. ErrFromConfig says that the configuration has the job.
 func (o *Operations) PutJob(ctx context.Context, a Action, text []byte,
 	version int64) (Spec, error) {
 	return o.put(ctx, a, "", text, version)
 }
 
-// ChangeJob is PutJob for the job of that name: a text that names another is a
-// *SpecError.
+// ChangeJob is PutJob for the job of that name. A text with another name is a *SpecError.
 func (o *Operations) ChangeJob(ctx context.Context, a Action, name string, text []byte,
 	version int64) (Spec, error) {
 	return o.put(ctx, a, name, text, version)
 }
 
-// put adds or changes the job of that name, "" for any.
+// put adds or changes the job of that name; "" allows any name.
 func (o *Operations) put(ctx context.Context, a Action, name string, text []byte,
 	version int64) (Spec, error) {
 	a, err := o.action(a)
@@ -300,7 +294,7 @@ func (o *Operations) put(ctx context.Context, a Action, name string, text []byte
 	if name != "" && job.Name != name {
 		return Spec{}, &SpecError{Problems: []SpecProblem{
 			{Key: "name", Message: fmt.Sprintf(
-				"found %q, expected %q: a job's name can't be changed", job.Name, name)}}}
+				"found %q, expected %q: the name of a job cannot be changed", job.Name, name)}}}
 	}
 	if err := o.ours(job.Name); err != nil {
 		return Spec{}, err
@@ -314,12 +308,12 @@ func (o *Operations) put(ctx context.Context, a Action, name string, text []byte
 	put, err := o.options.Control.PutSpec(ctx, a,
 		Spec{Job: job.Name, Text: complete, Version: version}, func(added []Spec) error {
 			if _, err := o.options.Complete(text, o.schedules(added)); err != nil {
-				return err // what it depends on was removed meanwhile
+				return err // a dependency was removed meanwhile
 			}
 			if dependents := o.dependents(added, job.Name); len(dependents) > 0 &&
 				job.Schedule.String() == "" {
 				return &SpecError{Problems: []SpecProblem{{Key: "schedule",
-					Message: fmt.Sprintf("found no schedule, expected one: %s follows this job",
+					Message: fmt.Sprintf("found no schedule, expected one: %s depends on this job",
 						strings.Join(dependents, " and "))}}}
 			}
 			return nil
@@ -327,9 +321,8 @@ func (o *Operations) put(ctx context.Context, a Action, name string, text []byte
 	return put, of("job "+job.Name, err)
 }
 
-// RemoveJob removes a job that was added. What runs of it goes on, and its
-// history stays. Version is as in PutJob. ErrHasDependents says that other added
-// jobs follow it: they would never be due again.
+// RemoveJob removes an added job. Its active runs go on, and its history stays. Version is as in
+// PutJob. ErrHasDependents says that other added jobs depend on it: they would never be due again.
 func (o *Operations) RemoveJob(ctx context.Context, a Action, name string, version int64) error {
 	a, err := o.action(a)
 	if err != nil {
@@ -350,16 +343,15 @@ func (o *Operations) RemoveJob(ctx context.Context, a Action, name string, versi
 	return of("job "+name, o.options.Control.RemoveSpec(ctx, a, name, version,
 		func(added []Spec) error {
 			if dependents := o.dependents(added, name); len(dependents) > 0 {
-				return fmt.Errorf("%w: %s would never be due again; remove first what follows "+
-					"it, or have that follow another",
+				return fmt.Errorf("%w: %s would never be due again; remove the dependents "+
+					"first, or change their dependencies",
 					ErrHasDependents, strings.Join(dependents, " and "))
 			}
 			return nil
 		}))
 }
 
-// schedules returns when added jobs are due, but for those that can't be built
-// here.
+// schedules returns the schedules of added jobs, by name, without those that cannot be built.
 func (o *Operations) schedules(specs []Spec) map[string]schedule.Schedule {
 	schedules := make(map[string]schedule.Schedule, len(specs))
 	for _, s := range specs {
@@ -370,7 +362,7 @@ func (o *Operations) schedules(specs []Spec) map[string]schedule.Schedule {
 	return schedules
 }
 
-// dependents returns which added jobs follow the job, by name.
+// dependents returns the added jobs that depend on the job, by name.
 func (o *Operations) dependents(specs []Spec, job string) []string {
 	var names []string
 	for name, s := range o.schedules(specs) {
@@ -382,7 +374,7 @@ func (o *Operations) dependents(specs []Spec, job string) []string {
 	return names
 }
 
-// versionIn returns the version of an added job, 0 where there is none.
+// versionIn returns the version of an added job, or 0 if it does not exist.
 func versionIn(specs []Spec, name string) int64 {
 	for _, s := range specs {
 		if s.Job == name {
@@ -392,7 +384,7 @@ func versionIn(specs []Spec, name string) int64 {
 	return 0
 }
 
-// ours refuses the jobs of the configuration.
+// ours returns ErrFromConfig for jobs of the configuration.
 func (o *Operations) ours(name string) error {
 	if _, found := o.configured(name); found {
 		return fmt.Errorf("%s: %w", name, ErrFromConfig)
@@ -405,9 +397,8 @@ func (o *Operations) Audit(ctx context.Context, f AuditFilter) ([]Audited, error
 	return o.options.Control.Audit(ctx, f)
 }
 
-// Undelivered returns what webhooks could not be told so far, and what was
-// given up, the youngest first. errors.ErrUnsupported says that the store keeps
-// no deliveries.
+// Undelivered returns deliveries that have failed so far or were given up, the youngest first.
+// errors.ErrUnsupported says that the store has no deliveries.
 func (o *Operations) Undelivered(ctx context.Context, f UndeliveredFilter) ([]Undelivered, error) {
 	outbox, err := o.outbox()
 	if err != nil {
@@ -416,9 +407,8 @@ func (o *Operations) Undelivered(ctx context.Context, f UndeliveredFilter) ([]Un
 	return outbox.UndeliveredHooks(ctx, f)
 }
 
-// DeliverAgain has a webhook told once more what it could not be told, within
-// about a second by whichever replica has the webhook. ErrNotFound says that it
-// was told by now, or that it is forgotten.
+// DeliverAgain makes a failed delivery due at once. Any replica with the webhook sends it within
+// about a second. ErrNotFound says that it was delivered meanwhile, or deleted.
 func (o *Operations) DeliverAgain(ctx context.Context, a Action,
 	delivery uuid.UUID) (Undelivered, error) {
 	outbox, err := o.outbox()
@@ -439,8 +429,7 @@ func (o *Operations) outbox() (Outbox, error) {
 	return o.options.Outbox, nil
 }
 
-// of says what an error of the store is about; a *PausedError and a
-// *BusyError say it themselves.
+// of wraps an error of the store with its target. A *PausedError and a *BusyError name it already.
 func of(target string, err error) error {
 	if err == nil || errors.Is(err, ErrPaused) || errors.Is(err, ErrBusy) {
 		return err

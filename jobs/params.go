@@ -37,8 +37,8 @@ func (e *ParamsError) Error() string {
 	return "params: " + strings.Join(texts, "; ")
 }
 
-// decodeParams decodes raw strictly into the struct that target points to. It
-// goes key by key, so that all mistakes are found at once.
+// decodeParams decodes raw strictly into the struct that target points to. It decodes key by key,
+// to find all mistakes at once.
 func decodeParams(raw json.RawMessage, target any) error {
 	if len(raw) == 0 || string(raw) == "null" {
 		raw = json.RawMessage("{}")
@@ -84,7 +84,7 @@ func asParamsError(err error) error {
 	return &ParamsError{Problems: []ParamProblem{{Message: err.Error()}}}
 }
 
-// plainJSONError says what encoding/json found in words that fit a YAML file too.
+// plainJSONError returns the message of an encoding/json error in words that fit YAML files too.
 func plainJSONError(err error) string {
 	var wrongType *json.UnmarshalTypeError
 	if errors.As(err, &wrongType) {
@@ -92,14 +92,13 @@ func plainJSONError(err error) string {
 	}
 	text := strings.TrimPrefix(err.Error(), "json: ")
 	if name, ok := strings.CutPrefix(text, "unknown field "); ok {
-		return "unknown key " + name // inside a value
+		return "unknown key " + name // within a value
 	}
 	return text
 }
 
-// paramNames returns the keys that the struct behind target has, as they are
-// written: encoding/json would take them in any case. It returns nil for what
-// is no struct.
+// paramNames returns the keys of the struct behind target in their exact case, because
+// encoding/json ignores case. It returns nil if target is not a struct.
 func paramNames(target any) []string {
 	t := reflect.TypeOf(target).Elem()
 	if t.Kind() != reflect.Struct {
@@ -119,7 +118,7 @@ func paramNames(target any) []string {
 // Duration is a time.Duration for params: written as "90s", "1h30m".
 type Duration time.Duration
 
-// UnmarshalText reads Go's notation of a duration.
+// UnmarshalText parses a duration in Go's notation.
 func (d *Duration) UnmarshalText(text []byte) error {
 	parsed, err := time.ParseDuration(string(text))
 	if err != nil {

@@ -12,17 +12,16 @@ import (
 )
 
 const (
-	// abandonAfter is how long a handler may ignore the end of its context.
-	// Then its claim is given back: nothing it still writes through a fence
-	// can commit, and its tables are free.
+	// abandonAfter is how long a handler may ignore the end of its context. Then its claim is given
+	// back: its later writes through a fence cannot commit, and its resources are free.
 	abandonAfter = 10 * time.Second
 	maxErrorText = 8 << 10
 )
 
-var errAbandoned = errors.New("handler ignored the end of its context and was left behind")
+var errAbandoned = errors.New("handler ignored the end of its context and was abandoned")
 
-// perform runs the handler once under the claim, records how it ended and
-// gives everything back. It reports whether another attempt is to follow.
+// perform runs the handler once under the claim, records its end, and gives back the claim and the
+// locks. It reports whether another attempt follows.
 func (f *firing) perform(token Token, lock *locking.Lock) (again bool) {
 	handler, params := f.handler()
 	run := Run{
@@ -45,8 +44,8 @@ func (f *firing) perform(token Token, lock *locking.Lock) (again bool) {
 	ended, left := f.handle(traced, run, handler)
 	leave(ended)
 	again = f.mayRetry(ended)
-	// Another attempt needs a claim of its own: while the end of this one is
-	// not recorded, the store would answer with the claim that it still has.
+	// Another attempt needs a claim of its own. Until the end of this one is recorded, the store
+	// would return the current claim.
 	took := time.Since(begun)
 	finishing := f.runSpans.now()
 	recorded := f.record(run, ended, again, left)
@@ -55,7 +54,7 @@ func (f *firing) perform(token Token, lock *locking.Lock) (again bool) {
 	f.release(lock)
 	f.runSpans.ended(ended.state, ended.reason, ended.err)
 	f.logEnd(run, ended, took, again)
-	if recorded && ended.reason != ReasonClaimLost { // else the store knows better how
+	if recorded && ended.reason != ReasonClaimLost { // otherwise the store has recorded another end
 		f.tellEnded(run, ended, took, again)
 	} else {
 		f.tellTakenAway()
@@ -63,9 +62,8 @@ func (f *firing) perform(token Token, lock *locking.Lock) (again bool) {
 	return again
 }
 
-// freeWhenLost gives the stage-1 locks back as soon as the claim is known to be
-// gone: others may be granted what it held, and need not wait until the handler
-// has noticed. The returned function ends the watch.
+// freeWhenLost releases the advisory locks as soon as the claim is lost. Other runs may be granted
+// its resources and need not wait for the handler to return. The returned function ends the watch.
 func (f *firing) freeWhenLost(ctx context.Context, lock *locking.Lock) (end func() bool) {
 	return context.AfterFunc(ctx, func() {
 		if errors.Is(context.Cause(ctx), ErrClaimLost) {
@@ -74,8 +72,8 @@ func (f *firing) freeWhenLost(ctx context.Context, lock *locking.Lock) (end func
 	})
 }
 
-// handle calls the handler and waits for it, or leaves it behind when it does
-// not return after its context has ended.
+// handle calls the handler and waits for it. It abandons a handler that does not return after its
+// context has ended.
 func (f *firing) handle(ctx context.Context, run *Run,
 	handler HandlerFunc) (v verdict, leftBehind bool) {
 	if f.entry.Timeout > 0 {
@@ -98,8 +96,8 @@ func (f *firing) handle(ctx context.Context, run *Run,
 	}
 }
 
-// judge is the package's judge, but what a run's own transaction recorded is
-// how it ended.
+// judge returns how the attempt ended: as the run's own transaction recorded, or as the package's
+// judge decides.
 func (f *firing) judge(ctx context.Context, run *Run, err error) verdict {
 	if state := run.Internal().Completed(); state != "" {
 		return verdict{state: State(state)}
@@ -117,9 +115,8 @@ func protect(ctx context.Context, handle HandlerFunc, run *Run) (err error) {
 	return handle(ctx, run)
 }
 
-// mayRetry reports whether the job's policy has another attempt for this end,
-// and remembers after what delay. Whether this replica will be there to make
-// it does not matter: another adopts the run.
+// mayRetry reports whether the job's policy allows another attempt after this end, and stores its
+// delay. Another replica may execute that attempt.
 func (f *firing) mayRetry(v verdict) bool {
 	var refused *momentError
 	if v.state != Failed && v.state != TimedOut || errors.As(v.err, &refused) {
@@ -130,9 +127,8 @@ func (f *firing) mayRetry(v verdict) bool {
 	return more && (f.entry.Retry.Attempts == 0 || f.attempt < f.entry.Retry.Attempts)
 }
 
-// record writes down how the attempt ended, and goes on trying while the
-// store can't be asked and the session may still be alive. It uses a context
-// that shutdown has not ended. It reports whether the end is recorded.
+// record writes the end of the attempt to the store, and reports whether it is recorded. It retries
+// while the store is unavailable and the session may be alive. Its context survives shutdown.
 func (f *firing) record(run *Run, v verdict, again, leftBehind bool) bool {
 	if run.Internal().Completed() != "" {
 		return true
@@ -152,26 +148,26 @@ func (f *firing) record(run *Run, v verdict, again, leftBehind bool) bool {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.session.Context()), f.ttl)
 	defer cancel()
-	for held := leftBehind; ; { // inside a transaction, it may be, that holds its claim
+	for held := leftBehind; ; { // an abandoned handler may hold the claim in a transaction
 		done, err := f.finishes.ask(ctx, request, held)
 		held = errors.Is(err, ErrRowHeld)
 		switch {
 		case err == nil && !done:
 			f.log.Warn().Int64("token", int64(run.Token)).
-				Msg("run was superseded, its end is not recorded")
+				Msg("run superseded, end not recorded")
 			return false
 		case err == nil:
 			return true
 		case ctx.Err() != nil:
 			f.log.Error().Err(err).Str("state", string(request.State)).
-				Msg("run's end could not be recorded, a sweep records it as lost")
+				Msg("record end of run failed, a sweep records it as lost")
 			return false
 		case !errors.Is(err, ErrUnavailable):
-			// Something of the text is refused: the outcome alone must do. The
-			// state is of the outcome.
+			// The store refuses some of the text. Record the outcome alone; the state belongs to
+			// it.
 			request.Detail, request.Error, request.Output, request.Result = "", "", "", nil
-			f.log.Error().Err(err).Msg(
-				"run's end refused by the store, recording the outcome alone")
+			f.log.Error().Err(err).
+				Msg("end of run refused by the store, retrying without its texts")
 		}
 		pause(ctx, startBackoff)
 	}
@@ -187,7 +183,7 @@ func (f *firing) logEnd(run *Run, v verdict, took time.Duration, again bool) {
 		Int("attempt", run.Attempt).Dur("took", took).Bool("again", again).Msg("run ended")
 }
 
-// cut returns at most n bytes of s; PlainText mends a character cut in two.
+// cut returns at most n bytes of s; PlainText repairs a character that was cut in two.
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s

@@ -8,16 +8,15 @@ import (
 )
 
 const (
-	sieveFrom     = 8  // with fewer due firings than this, each asks its own gate at once
-	sieveAtOnce   = 32 // firings looked at in one request
+	sieveFrom     = 8  // with fewer due firings, each asks its own gate at once
+	sieveAtOnce   = 32 // firings checked in one request
 	sievePatience = 200 * time.Millisecond
 )
 
-// sieve takes out of the front of the queue, which first was taken from, what
-// other replicas have begun already, and puts the rest back. Of many firings
-// that are due together a replica wins but its share; the others need not take
-// a worker and a request each to find out that they are lost. This only looks:
-// what is kept asks at its gate all the same.
+// sieve removes firings that other replicas have begun from the front of the queue. first was taken
+// from the queue; sieve puts it and the other firings back. If many firings are due together, a
+// replica wins only some of them. The others need not take a worker and a request each. The check
+// only reads: a firing that stays still has to pass its gate.
 func (d *dispatcher) sieve(ctx context.Context, first pending) {
 	looked := []pending{first}
 	for len(looked) < sieveAtOnce {
@@ -38,8 +37,8 @@ func (d *dispatcher) sieve(ctx context.Context, first pending) {
 	}
 }
 
-// begunElsewhere returns the gates among those of the firings that somebody
-// has passed; none where that can't be asked soon.
+// begunElsewhere returns those gates of the firings that a replica has passed; none if memcached
+// does not answer soon.
 func (d *dispatcher) begunElsewhere(ctx context.Context, firings []pending) map[string]bool {
 	var gates []string
 	for _, p := range firings {
@@ -51,12 +50,12 @@ func (d *dispatcher) begunElsewhere(ctx context.Context, firings []pending) map[
 	defer cancel()
 	begun, err := d.locker.Passed(bounded, gates)
 	if err != nil && ctx.Err() == nil {
-		d.log.Debug().Err(err).Int("firings", len(gates)).Msg("gates not looked at")
+		d.log.Debug().Err(err).Int("firings", len(gates)).Msg("check gates failed")
 	}
 	return begun
 }
 
-// worthSieving reports whether to look at p and those behind it first.
+// worthSieving reports whether to check p and the firings behind it first.
 func (d *dispatcher) worthSieving(p pending) bool {
 	return !p.looked && d.locker != nil && d.ready.len() >= sieveFrom
 }

@@ -11,56 +11,54 @@ import (
 	"github.com/google/uuid"
 )
 
-// pending is a firing that waits for a worker: a scheduled time of the timetable, or a
-// waiting run that this replica has adopted.
+// pending is a firing that waits for a worker: a scheduled time of the timetable, or an adopted
+// run.
 type pending struct {
 	entry   *entry
 	firing  Firing
-	adopted uuid.UUID // the run, where there is one in the store already
-	session uuid.UUID // that adopted it
+	adopted uuid.UUID // the adopted run; zero for a firing of the timetable
+	session uuid.UUID // the session that adopted it
 	attempt int
-	// a misfire that is run late: it waits for earlier runs of its job, whatever the job's overlap
+	// a late run: it waits for earlier runs of its job, whatever the job's overlap policy
 	late     bool
-	since    time.Time       // when it began to wait here
-	queued   time.Time       // of an adopted one: when it began to wait anywhere
-	obstacle string          // of an adopted one: what was in its way until then, in words
-	moment   json.RawMessage // of an adopted one: its params of the moment
-	looked   bool            // the sieve has let it through
-	startBy  *time.Time      // of an adopted one: as its record has it
-	done     func()          // of an adopted one: called when this replica cares for it no more
+	since    time.Time       // when it began to wait on this replica
+	queued   time.Time       // adopted run: when it began to wait on any replica
+	obstacle string          // adopted run: description of its blocker until then
+	moment   json.RawMessage // adopted run: its trigger params
+	looked   bool            // the prefilter has passed it
+	startBy  *time.Time      // adopted run: StartBy of its record
+	done     func()          // called when this replica no longer tracks the run
 
-	hold  *hold     // what it takes beside a worker
-	place time.Time // as QueuePosition has it
+	hold  *hold     // the slots that it needs besides a worker
+	place time.Time // see QueuePosition
 	rank  uint64
 }
 
-// paced reports whether the firing is part of catching up: it is late, and its
-// run has not begun.
+// paced reports whether the firing counts as a late run: it is late, and its run has not begun.
 func (p pending) paced() bool { return p.late && p.attempt <= 1 }
 
-// ready is the queue of pending firings, by their places and then in an order
-// of the replica's own: were it the same on every replica, all of them would
-// ask for the same firing at the same time. It may be used concurrently.
+// ready is the queue of pending firings. It is sorted by their positions, and then in an order that
+// differs by replica, so that replicas do not all try the same firing at the same time. It may be
+// used concurrently.
 type ready struct {
 	replica    string
 	mu         sync.Mutex
 	queue      readyHeap
-	adopted    int                // how many of the queue were adopted
+	adopted    int                // how many in the queue are adopted
 	late       *places            // for late runs
-	lateQueued int                // how many of those are queued or parked
-	groups     map[string]*places // for those that have a limit here
-	wake       chan struct{}      // holds a value when something was queued
+	lateQueued int                // how many of them are queued or parked
+	groups     map[string]*places // by group, for groups with a limit per replica
+	wake       chan struct{}      // holds a value when a firing was queued
 }
 
-// newReady returns a queue for a replica of which that many workers may be at
-// work on late runs.
+// newReady returns the queue of a replica. late limits the workers that run late runs.
 func newReady(replica string, late int) *ready {
 	return &ready{replica: replica, late: newPlaces(late), groups: map[string]*places{},
 		wake: make(chan struct{}, 1)}
 }
 
-// push adds a firing. Rank is the rendezvous hash of job and replica, so that
-// of two replicas each begins where the other ends.
+// push adds a firing. Its rank is the rendezvous hash of job and replica, so that two replicas
+// start at different ends of the queue.
 func (r *ready) push(p pending) {
 	h := fnv.New64a()
 	h.Write([]byte(r.replica + "\x00" + p.firing.Job))
@@ -87,8 +85,8 @@ func (r *ready) enqueue(p pending) {
 	signal(r.wake)
 }
 
-// pop removes the first firing that has its places here, which are taken, or
-// reports that there is none. The caller gives them back.
+// pop removes the first firing whose slots are free, and takes them, or reports that there is none.
+// The caller releases the slots.
 func (r *ready) pop() (pending, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -109,8 +107,7 @@ func (r *ready) pop() (pending, bool) {
 	return pending{}, false
 }
 
-// takeAll removes all firings, also those that are parked, without taking places
-// for them.
+// takeAll removes all firings, including parked ones, without taking slots.
 func (r *ready) takeAll() []pending {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -123,7 +120,7 @@ func (r *ready) takeAll() []pending {
 	return all
 }
 
-// adoptedLen returns how many of the queued firings were adopted.
+// adoptedLen returns how many queued firings are adopted.
 func (r *ready) adoptedLen() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

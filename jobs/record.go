@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// State is where a run stands.
+// State is the state of a run.
 type State string
 
 // The states of a run. Waiting and Running are active; the others are final.
@@ -26,7 +26,7 @@ const (
 	Missed    State = "missed"
 )
 
-// States lists all states, in the order of a run's life.
+// States lists all states, in the order in which a run passes them.
 func States() []State {
 	return []State{Waiting, Running, Succeeded, Failed, TimedOut, Cancelled, Lost, Skipped, Missed}
 }
@@ -34,39 +34,39 @@ func States() []State {
 // Final reports whether a run in this state has ended.
 func (s State) Final() bool { return s != Waiting && s != Running }
 
-// Token is a claim's number. It grows with each claim of the cluster, so of
-// two runs on one resource the later has the larger. 0 is no token.
+// Token is the fencing token of a claim. It grows with each claim of the cluster: of two runs on
+// one resource the later has the larger token. 0 is no token.
 type Token = locking.Token
 
-// Firing is the unit that happens once in the cluster.
+// Firing is a job at one scheduled time, or a trigger of the job, in the whole cluster.
 type Firing struct {
 	Job         string
 	ScheduledAt time.Time // whole microseconds, UTC
-	// Key is empty for a scheduled firing, and the trigger's own key for a
-	// manual one, which never collides with a scheduled time.
+	// Key is the key of the trigger, and empty for a scheduled firing. So a manual firing never
+	// collides with a scheduled one.
 	Key      string
-	Recovery int // 0, or the how-manieth recovery of the firing
+	Recovery int // 0, or the number of the recovery
 }
 
-// Blocker is what stood in a run's way: a run, or a lock of a program, that holds
-// the resource or only waits for it. Blockers are comparable.
+// Blocker is what is in a run's way: a run or a lock of a program that holds the resource, or an
+// older waiter for it. Blockers are comparable.
 type Blocker struct {
 	Resource string        `json:"resource"`
-	Holder   locking.Owner `json:"holder"` // or, where Waiting, the waiter
+	Holder   locking.Owner `json:"holder"` // the waiter if Waiting is set
 	Waiting  bool          `json:"waiting,omitempty"`
-	// Root is what the waiter waits for, directly or by way of others that wait; zero
-	// where the blocker holds the resource itself, or where that was not known.
+	// Root is the holder for which the waiter waits, directly or through other waiters. It is zero
+	// if the blocker is the holder, or if it is unknown.
 	Root Root `json:"root,omitzero"`
 }
 
-// Root is the holder at the end of a chain of waiters: what it holds has them wait.
+// Root is the holder at the end of a chain of waiters.
 type Root struct {
 	Resource string        `json:"resource"`
 	Holder   locking.Owner `json:"holder"`
 }
 
-// Words say what the blocker does, as in "table public/orders is held by job …": with
-// verb for one that holds the resource.
+// Words describes the blocker, as in "table public/orders is held by job …". verb is used for a
+// holder.
 func (b Blocker) Words(verb string) string {
 	if !b.Waiting {
 		return fmt.Sprintf("%s %s %s", b.Resource, verb, locking.Holder{Owner: b.Holder})
@@ -74,7 +74,7 @@ func (b Blocker) Words(verb string) string {
 	return b.Resource + ": " + b.Queue()
 }
 
-// Queue says behind which waiter a run queues, and for what that waits.
+// Queue describes the waiter before a run in the queue, and what that waiter waits for.
 func (b Blocker) Queue() string {
 	words := fmt.Sprintf("queued behind %s (waiting)", locking.Holder{Owner: b.Holder})
 	if b.Root == (Root{}) {
@@ -84,8 +84,8 @@ func (b Blocker) Queue() string {
 		locking.Holder{Owner: b.Root.Holder}, b.Root.Resource)
 }
 
-// Wait is what a run was kept waiting by before it started, as last written
-// down: a wait of less than a second seldom is.
+// Wait is the last recorded blocker of a run before it started. Waits of less than a second are
+// seldom recorded.
 type Wait struct {
 	Blocker
 	Since time.Time `json:"since"`
@@ -99,13 +99,14 @@ type Record struct {
 	Key         string    `json:"key,omitempty"` // of a manual trigger
 	State       State     `json:"state"`
 	Recovery    int       `json:"recovery"`
-	// 0 until it has started; then of the attempt that runs, ran last or is waited for
+	// 0 until it has started; then the current, last or next attempt
 	Attempt   int       `json:"attempt"`
 	Replica   string    `json:"replica,omitempty"`
 	Token     Token     `json:"token,omitempty"` // of its last claim
 	CreatedAt time.Time `json:"created_at"`
-	WaitSince time.Time `json:"waiting_since,omitzero"` // of a waiting one: decides who is older
-	// of a triggered one with a limit: when it must have begun
+	// of a waiting run: decides which waiter is older
+	WaitSince time.Time `json:"waiting_since,omitzero"`
+	// of a triggered run with a limit: when it must have begun
 	StartBy    *time.Time `json:"start_by,omitempty"`
 	StartedAt  *time.Time `json:"started_at,omitempty"`
 	FinishedAt *time.Time `json:"finished_at,omitempty"`
@@ -114,26 +115,25 @@ type Record struct {
 	Detail     string     `json:"detail,omitempty"` // the reason in words
 	BlockedBy  *Blocker   `json:"blocked_by,omitempty"`
 	Error      string     `json:"error,omitempty"`
-	// before it started; nil where it did not wait for another
+	// before it started; nil if it had no blocker
 	Waited *Wait `json:"waited,omitempty"`
-	// Params are those of the moment, of a run that was triggered with some.
+	// Params are the trigger params, if there are any.
 	Params json.RawMessage `json:"params,omitempty"`
-	Output string          `json:"output,omitempty"` // only where one run is asked for
-	// Result is what the handler gave, in the last attempt that gave something;
-	// only where one run is asked for.
+	Output string          `json:"output,omitempty"` // only if one run is read
+	// Result is the result of the last attempt that set one; only if one run is read.
 	Result json.RawMessage `json:"result,omitempty"`
 }
 
-// Took returns for how long attempts of the run went on, without the rests between
-// them, or false where it did not run, or does still.
+// Took returns the time of all attempts of the run, without the rests between them. It returns
+// false if the run has not started or not ended.
 func (r Record) Took() (time.Duration, bool) {
 	return executedIn(r.StartedAt, r.FinishedAt, r.Rests)
 }
 
-// obstacle says what a waiting run waited for, as it was last written down.
+// obstacle describes the last recorded blocker of a waiting run.
 func (r Record) obstacle() string {
-	if r.Reason == ReasonTriggered { // its detail says by whom
-		return "there was no worker for it; " + r.Detail
+	if r.Reason == ReasonTriggered { // its detail names the actor
+		return "no worker was free; " + r.Detail
 	}
 	if r.BlockedBy == nil {
 		return r.Detail

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// ErrUnknownHandler is wrapped by the error for a job whose handler nobody registered.
+// ErrUnknownHandler is wrapped by the error for a job whose handler is not registered.
 var ErrUnknownHandler = errors.New("unknown handler")
 
 // Registry holds the handlers of a program by name. It does not change after
@@ -34,8 +34,7 @@ func NewRegistry(handlers ...Registration) (*Registry, error) {
 	return r, nil
 }
 
-// within returns the registry with what it binds wrapped in the middleware, the
-// outermost first.
+// within returns the registry with its handlers wrapped in the middleware, the outermost first.
 func (r *Registry) within(middleware []Middleware) *Registry {
 	return &Registry{handlers: r.handlers, middleware: middleware}
 }

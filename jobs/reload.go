@@ -5,19 +5,19 @@ import (
 	"slices"
 )
 
-// Revision is how a configuration's jobs differ from those before, by name.
+// Revision lists the differences between two configurations' jobs, by name.
 type Revision struct {
 	Added, Changed, Removed []string
 }
 
-// SetJobs fires these jobs in the place of those of Options.Jobs. An error says what is wrong with
-// them; then nothing has changed. Build is asked again for the jobs that were added at run time.
+// SetJobs replaces the jobs of Options.Jobs. If the jobs are invalid it returns an error and
+// changes nothing. It builds the added jobs again.
 //
-// It is as a deploy of this replica alone, but for its session, which goes on: what runs is not
-// touched, a definition that the store has not seen gets the job's next version, and what is due
-// is decided as package jobs has it of definitions. Of a job that is removed nothing more starts
-// here. What waits of it here ends as skipped, with ReasonJobGone. The store is told within about
-// a second, or as soon as it answers.
+// The effect is that of a deploy of this replica, but its session goes on and active runs are not
+// touched. A new definition gets the job's next version, and the active definition is decided as
+// the package documentation describes. This replica starts nothing more of a removed job; its
+// waiting firings end as skipped, with ReasonJobGone. The store is notified within about a second,
+// or when it is available.
 func (s *Scheduler) SetJobs(jobs []Job) (Revision, error) {
 	next, err := newCronTable(s.engine.registry, jobs)
 	if err != nil {
@@ -30,8 +30,8 @@ func (s *Scheduler) SetJobs(jobs []Job) (Revision, error) {
 	return revision, nil
 }
 
-// revise takes the entries in the place of those of the configuration. An entry that is the same
-// stays, with its place in the timetable.
+// revise replaces the entries of the configuration. An unchanged entry stays, with its position in
+// the timetable.
 func (t *cronTable) revise(next []*entry) (r Revision) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -59,14 +59,13 @@ func (t *cronTable) revise(next []*entry) (r Revision) {
 	return r
 }
 
-// same reports whether two entries of one job are the same to everybody.
+// same reports whether two entries of one job have the same definition and description.
 func (e *entry) same(other *entry) bool {
 	return e.definition.Hash == other.definition.Hash &&
 		e.definition.Description == other.definition.Description
 }
 
-// withdraw notes that the store is to be told that the session carries the definition no longer.
-// The caller has the table's lock.
+// withdraw marks the definition to be withdrawn from the session. The caller has the table's lock.
 func (t *cronTable) withdraw(e *entry) {
 	if t.withdrawn == nil {
 		t.withdrawn = map[string]*entry{}
@@ -74,14 +73,14 @@ func (t *cronTable) withdraw(e *entry) {
 	t.withdrawn[e.Name] = e
 }
 
-// isUnsettled reports whether the store is still to be told of what is withdrawn.
+// isUnsettled reports whether the store has not been notified of withdrawn definitions yet.
 func (t *cronTable) isUnsettled() bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return t.revised || len(t.withdrawn) > 0
 }
 
-// unsettled returns what is withdrawn, for settle. What is withdrawn from then on is not in it.
+// unsettled returns the withdrawn definitions, for settle. It does not include later ones.
 func (t *cronTable) unsettled() map[string]*entry {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -89,7 +88,7 @@ func (t *cronTable) unsettled() map[string]*entry {
 	return maps.Clone(t.withdrawn)
 }
 
-// settle forgets what the store was told.
+// settle removes withdrawn definitions of which the store was notified.
 func (t *cronTable) settle(told map[string]*entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -100,7 +99,7 @@ func (t *cronTable) settle(told map[string]*entry) {
 	}
 }
 
-// reviseAgain has the store told again of the configuration's jobs.
+// reviseAgain marks the configuration's jobs to be sent to the store again.
 func (t *cronTable) reviseAgain() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -2,8 +2,7 @@ package jobs
 
 import "time"
 
-// OffsetMilliseconds returns the offset as stores keep it and pages show it;
-// nil where it is not known.
+// OffsetMilliseconds returns the clock offset in milliseconds; nil if it is unknown.
 func (v ReplicaStatus) OffsetMilliseconds() *int64 {
 	if v.ClockOffset == nil {
 		return nil
@@ -12,7 +11,7 @@ func (v ReplicaStatus) OffsetMilliseconds() *int64 {
 	return &ms
 }
 
-// replicaStatus returns what the next heartbeat tells of this replica.
+// replicaStatus returns the status for the next heartbeat.
 func (e *engine) replicaStatus() ReplicaStatus {
 	v := ReplicaStatus{Workers: e.workers.all, Busy: int(e.workers.busy.Load())}
 	if offset, measured := e.clock.offset(time.Now()); measured {

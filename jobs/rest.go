@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// Rest is the time between two attempts of a run, which has no claim then.
+// Rest is the time between two attempts of a run. The run has no claim then.
 type Rest struct {
 	From  time.Time  `json:"from"`
-	Until *time.Time `json:"until,omitempty"` // where no attempt followed yet, there is none
+	Until *time.Time `json:"until,omitempty"` // nil until the next attempt
 }
 
-// MaxRests is how many rests of a run a store keeps. See EndRest.
+// MaxRests is the most rests of a run that a store keeps. See EndRest.
 const MaxRests = 32
 
-// EndRest returns the rests with the last one ended at that time, if it had not ended.
-// It changes nothing that it is given. Where there are more than MaxRests, it joins
-// the two oldest: their sum stays exact, and only their places are lost.
+// EndRest returns the rests with the last one ended at that time, if it had not ended. It does not
+// change its arguments. If there are more than MaxRests, it joins the two oldest: their sum stays
+// exact.
 func EndRest(rests []Rest, at time.Time) []Rest {
 	n := len(rests)
 	if n == 0 || rests[n-1].Until != nil {
@@ -31,7 +31,7 @@ func EndRest(rests []Rest, at time.Time) []Rest {
 	return rests
 }
 
-// NewRests returns rests from the times at which they began and ended, in turns.
+// NewRests returns rests from alternating times of begin and end.
 func NewRests(times []time.Time) []Rest {
 	var rests []Rest
 	for pair := range slices.Chunk(times, 2) {
@@ -45,8 +45,7 @@ func NewRests(times []time.Time) []Rest {
 	return rests
 }
 
-// Executed returns for how long attempts of a run went on that started and, as far as
-// is asked for, ended at these times: all of it but the rests.
+// Executed returns the time of the attempts of a run between started and ended, without its rests.
 func Executed(started, ended time.Time, rests []Rest) time.Duration {
 	executed := ended.Sub(started)
 	for _, r := range rests {
@@ -59,7 +58,7 @@ func Executed(started, ended time.Time, rests []Rest) time.Duration {
 	return executed
 }
 
-// executedIn is Executed of a run that has started and ended, or false.
+// executedIn is Executed for a run that has started and ended; false for others.
 func executedIn(started, finished *time.Time, rests []Rest) (time.Duration, bool) {
 	if started == nil || finished == nil {
 		return 0, false

@@ -9,18 +9,17 @@ import (
 
 const (
 	pruneEvery = time.Minute
-	pruneBatch = 500 // runs: some milliseconds of the store's
-	pruneRest  = 4   // times what a batch took
+	pruneBatch = 500 // runs; takes the store some milliseconds
+	pruneRest  = 4   // multiple of the time of a batch
 	pruneLeast = 20 * time.Millisecond
 )
 
-// retention forgets what the history has kept long enough, in small batches:
-// one replica at a time, and at most a fifth of the time, so that starts beside
-// it don't notice.
+// retention deletes old history in small batches. One replica does it at a time, for at most a
+// fifth of the time, so that starts are not slowed down.
 type retention struct {
 	store  Upkeep
 	keeper *keeper
-	keep   time.Duration // 0: for ever
+	keep   time.Duration // 0: no limit
 	log    zerolog.Logger
 }
 
@@ -39,7 +38,7 @@ func (r *retention) run(ctx context.Context) {
 	}
 }
 
-// round prunes all that is old by now. What fails is tried again by the next.
+// round prunes everything that is old by now. The next round repeats what failed.
 func (r *retention) round(ctx context.Context, session *liveSession) {
 	begun, runs, batches := time.Now(), 0, 0
 	for request := (PruneRequest{Keep: r.keep, Limit: pruneBatch}); ; {
@@ -48,7 +47,7 @@ func (r *retention) round(ctx context.Context, session *liveSession) {
 		pruned, err := r.store.Prune(bounded, session.ID, request)
 		cancel()
 		if err != nil && ctx.Err() == nil {
-			r.log.Warn().Err(err).Msg("history not pruned, the next round goes on")
+			r.log.Warn().Err(err).Msg("prune history failed, retrying in the next round")
 		}
 		runs, batches = runs+pruned.Runs, batches+1
 		if err != nil || pruned.Next == nil {

@@ -16,20 +16,20 @@ import (
 type Run struct {
 	ID          uuid.UUID
 	Job         string
-	ScheduledAt time.Time // the nominal instant, the same on every replica
+	ScheduledAt time.Time // the scheduled time, the same on every replica
 	Key         string    // of a manual trigger, else empty
 	Attempt     int       // from 1
-	Recovery    int       // 0, or the how-manieth recovery of the firing
+	Recovery    int       // 0, or the number of the recovery
 	Replica     string
-	Token       Token // to pass on to other systems, which should refuse smaller ones
-	// Params are what its handler was given: the job's, and over them those of
-	// the moment. Nil stands for {}.
+	Token       Token // the fencing token, for other systems, which should refuse smaller ones
+	// Params are the params of the handler: the job's, overridden by the trigger's. Nil stands for
+	// {}.
 	Params json.RawMessage
 
 	attempt *attempt.Attempt
 }
 
-// NewRun returns a Run for tests of handlers, with no store behind it.
+// NewRun returns a Run without a store, for tests of handlers.
 func NewRun(job string, scheduledAt time.Time, log zerolog.Logger) *Run {
 	run := Run{ID: uuid.New(), Job: job, ScheduledAt: scheduledAt, Attempt: 1, Replica: "test",
 		Token: 1}
@@ -47,14 +47,12 @@ func (r Run) With(a *attempt.Attempt) *Run {
 // Internal returns the part of the run that its handler does not see.
 func (r *Run) Internal() *attempt.Attempt { return r.attempt }
 
-// Log returns the run's logger: what it writes goes to the replica's log and
-// is kept with the run.
+// Log returns the run's logger. It writes to the replica's log and to the run's output.
 func (r *Run) Log() *zerolog.Logger { return &r.attempt.Log }
 
-// Output returns where a handler may write text that is to be kept with the
-// run. The last 64 KiB are kept (4 KiB for a run that succeeded).
+// Output returns the writer for the output of the run. The store keeps the last 64 KiB (4 KiB for a
+// run that succeeded).
 func (r *Run) Output() io.Writer { return r.attempt.Output }
 
-// OutputText returns what has been written to Output so far, as it is kept:
-// valid UTF-8 without NUL.
+// OutputText returns the output so far, as the store keeps it: valid UTF-8 without NUL.
 func (r *Run) OutputText() string { return r.attempt.Output.Text(output.Max) }

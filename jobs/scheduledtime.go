@@ -2,21 +2,20 @@ package jobs
 
 import "time"
 
-// maxSteps bounds how many scheduled times of jobs that are followed are compared for one
-// that they have in common.
+// maxSteps is the most scheduled times of dependencies that are compared to find a common one.
 const maxSteps = 1000
 
-// scheduled times finds the scheduled times of jobs, of those that follow others too.
+// scheduledTimes finds the scheduled times of jobs, including those of dependents.
 type scheduledTimes struct {
 	job  func(name string) (Job, bool)
-	deep int // how far jobs follow each other; circles are no tables
+	deep int // the current depth of dependencies; bounded, because the jobs may form a cycle
 }
 
 const deepest = 50
 
-// NextScheduledAt returns the job's first scheduled time after t, or the zero time. That of a job
-// which follows others is the first that all of them have, as job tells of them,
-// and that its calendars let pass; looked for among a thousand.
+// NextScheduledAt returns the job's first scheduled time after t, or the zero time. For a dependent
+// that is the first time that all its dependencies share and that its calendars do not exclude. The
+// search ends after a thousand times.
 func NextScheduledAt(job func(name string) (Job, bool), of Job, t time.Time) time.Time {
 	return scheduledTimes{job: job}.next(of, t)
 }
@@ -41,9 +40,9 @@ func (d scheduledTimes) prev(job Job, t time.Time) time.Time {
 	}, func(a, b time.Time) bool { return a.Before(b) }, -time.Second)
 }
 
-// common returns the nearest due beyond t that all jobs that job follows have,
-// and that its calendars let pass. find returns a followed job's due at an
-// instant, or the nearest beyond.
+// common returns the nearest time beyond t that all dependencies of job share and that its
+// calendars do not exclude. find returns the scheduled time of a dependency at a time, or the
+// nearest one beyond.
 func (d scheduledTimes) common(job Job, t time.Time, find func(Job, time.Time) time.Time,
 	beyond func(a, b time.Time) bool, step time.Duration) time.Time {
 	if d.deep > deepest {

@@ -16,58 +16,56 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// Options says what a Scheduler fires and with what.
+// Options are the options of a Scheduler.
 type Options struct {
 	Store Store
-	// RunStore is what runs are given as [Run].Store, the store itself where Store
-	// is a decorator; nil: Store.
+	// RunStore is the value of [Run].Store: the store itself if Store is a decorator; nil: Store.
 	RunStore Store
-	Locker   *locking.Locker // stage 1; nil where there is none
+	Locker   *locking.Locker // nil without memcached
 	Registry *Registry
 	Jobs     []Job
-	// Build makes a Job of the text of one that was added at run time, as a Spec
-	// has it. Without it, such jobs are left to other replicas.
+	// Build returns the Job of the text of a Spec. Without it, added jobs are left to other
+	// replicas.
 	Build func(text json.RawMessage) (Job, error)
 
 	Replica string // this replica's name
-	// Succeeds says that Replica is a configured name, which no other living
-	// process has: what a former life of it left is taken back at once.
+	// Succeeds says that Replica is a configured name, which no other live process has. Earlier
+	// sessions of that name then expire at once.
 	Succeeds bool
 	Version  string // of the binary
-	// LockServers identifies stage 1's servers and their order: replicas
-	// that differ in it are told of. "" is not compared.
+	// LockServers identifies the memcached servers and their order. Replicas that differ in it are
+	// logged and counted. "" is not compared.
 	LockServers string
 
-	// MaxClockOffset is how far this machine's clock may be off the store's for
-	// runs to be started here; 0: however far.
+	// MaxClockOffset is the largest difference between this machine's clock and the store's at
+	// which runs start on this replica; 0: no limit.
 	MaxClockOffset time.Duration
 
-	Workers int // firings at work at once; at least 1
-	// CatchUp is how many of the workers may be at work on late runs at once: an
-	// outage is caught up with beside what is due meanwhile. 0 is a quarter of the
-	// workers, at least one.
+	Workers int // firings that run at once; at least 1
+	// CatchUp is how many workers may run late runs at once, so that current firings also run after
+	// an outage. 0 is a quarter of the workers, at least one.
 	CatchUp   int
 	Heartbeat time.Duration // between renewals of the session
-	// a session expires that long after its last renewal; at least 3 heartbeats
+	// the time from the last renewal to the expiry of a session; at least 3 heartbeats
 	SessionTTL    time.Duration
-	ShutdownGrace time.Duration // how long runs may go on after Run's context ended
-	// KeepHistory is how long what has ended is kept in the store; 0: for ever.
-	// Where replicas differ, the shortest counts.
+	ShutdownGrace time.Duration // how long runs may go on after the context of Run ended
+	// KeepHistory is how long the store keeps ended runs; 0: no limit. If replicas differ, the
+	// shortest counts.
 	KeepHistory time.Duration
-	// SkipWithoutLocks skips firings while stage 1 can't be asked, rather
-	// than leaving them to the store alone.
+	// SkipWithoutLocks skips firings while memcached does not answer, instead of leaving them to
+	// the store alone.
 	SkipWithoutLocks bool
 
-	Middleware []Middleware // around all handlers, the outermost first
-	Listeners  []Listener   // told of what happens to firings here
-	// Observer, if set, is told of each event as it happens, by the firing's own
-	// goroutine: it is called concurrently, must return at once and not panic.
+	Middleware []Middleware // wraps all handlers, the outermost first
+	Listeners  []Listener   // get the events of this replica
+	// Observer, if set, is called with each event by the goroutine of the firing: concurrently. It
+	// must return at once and not panic.
 	Observer func(Event)
-	Tracing  Tracing // nil: nothing is traced
+	Tracing  Tracing // nil: no tracing
 
 	Log zerolog.Logger
-	// LogOutput is where Log writes. What handlers log goes there, and is
-	// kept with their runs. nil means that it is only kept.
+	// LogOutput is where Log writes. Logs of handlers go there and to the output of their runs;
+	// with nil only to the output.
 	LogOutput io.Writer
 }
 
@@ -94,8 +92,8 @@ func (o *Options) check() error {
 	return errors.Join(problems...)
 }
 
-// Scheduler is one replica's part of the cluster: it fires jobs, runs them,
-// and does its share of the upkeep. Its methods may be called concurrently.
+// Scheduler is one replica of the cluster. It fires jobs, runs them, and takes part in the upkeep.
+// Its methods may be called concurrently.
 type Scheduler struct {
 	options    Options
 	table      *cronTable
@@ -108,8 +106,8 @@ type Scheduler struct {
 	stopping   chan struct{} // closed when Run begins to stop
 }
 
-// New returns a scheduler, or every mistake in its options and jobs. It does
-// not touch the store; Run does.
+// New returns a scheduler, or every mistake in its options and jobs. It does not call the store;
+// Run does.
 func New(o Options) (*Scheduler, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -161,11 +159,10 @@ func New(o Options) (*Scheduler, error) {
 	return s, nil
 }
 
-// Run registers the jobs and fires them until ctx ends. Then it starts
-// nothing more, lets runs go on for the grace, cancels those that are left,
-// records how they ended, gives locks and session back, and returns nil. While
-// the store can't be asked it goes on trying; it returns an error when the
-// store refuses the first session or its jobs. It is called once.
+// Run registers the jobs and fires them until ctx ends. Then it starts nothing more, waits for runs
+// during the grace period, cancels the rest, records their ends, gives back locks and session, and
+// returns nil. While the store is unavailable it retries. It returns an error if the store refuses
+// the first session or its jobs. It must be called once.
 func (s *Scheduler) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -188,7 +185,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	front.Go(func() { s.dispatcher.run(ctx) })
 	front.Go(func() { s.upkeep.run(ctx) })
 	front.Go(func() { s.retention.run(ctx) })
-	// cancels are heard of until the last run has ended
+	// cancellations are obeyed until the last run has ended
 	behind.Go(func() { s.engine.controlState.run(background) })
 	front.Go(func() {
 		<-ctx.Done()
@@ -202,21 +199,21 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	return refused
 }
 
-// background is what firings need until the last of them has ended.
+// background returns the services that firings need until the last of them has ended.
 func (s *Scheduler) background() []func(context.Context) {
 	e := s.engine
 	serve := []func(context.Context){e.eventBus.run}
 	if e.locker != nil {
 		serve = append(serve, func(ctx context.Context) {
 			if err := e.locker.Run(ctx); err != nil && ctx.Err() == nil {
-				e.log.Error().Err(err).Msg("renewal of locks ended")
+				e.log.Error().Err(err).Msg("renewal of advisory locks failed")
 			}
 		})
 	}
 	return serve
 }
 
-// drain waits for the firings under way: first as they are, then cancelled.
+// drain waits for the firings in progress. After the grace period it cancels them.
 func (s *Scheduler) drain() {
 	ended := make(chan struct{})
 	go func() {
@@ -224,15 +221,15 @@ func (s *Scheduler) drain() {
 		close(ended)
 	}()
 	s.engine.log.Info().Int("runs", s.engine.active.len()).Dur("grace", s.options.ShutdownGrace).
-		Msg("stopping, runs may end by themselves")
+		Msg("stopping, waiting for runs")
 	select {
 	case <-ended:
 		return
 	case <-time.After(s.options.ShutdownGrace):
 	}
-	s.engine.log.Warn().Int("runs", s.engine.active.len()).Msg("grace is over, runs are cancelled")
+	s.engine.log.Warn().Int("runs", s.engine.active.len()).Msg("grace period ended, runs cancelled")
 	s.engine.active.cancelAll(ErrShutdown)
-	<-ended // bounded: a handler that ignores its context is left behind
+	<-ended // bounded: a handler that ignores its context is abandoned
 }
 
 func (s *Scheduler) isStopping() bool {
@@ -244,11 +241,11 @@ func (s *Scheduler) isStopping() bool {
 	}
 }
 
-// ErrNotReady says why a replica cannot start runs.
+// ErrNotReady says that a replica cannot start runs.
 var ErrNotReady = errors.New("replica is not ready")
 
-// Ready returns nil when this replica can start runs now, or an error that
-// wraps ErrNotReady.
+// Ready returns nil if this replica can start runs now, or an error that wraps ErrNotReady with the
+// reason.
 func (s *Scheduler) Ready(context.Context) error { return s.readiness() }
 
 func (s *Scheduler) readiness() error {
@@ -266,8 +263,8 @@ func (s *Scheduler) readiness() error {
 	return nil
 }
 
-// Explainer returns an Explainer for the jobs of this replica, those added at
-// run time too, whose history is kept for so long.
+// Explainer returns an Explainer for the jobs of this replica, including added jobs, whose history
+// is kept for keep.
 func (s *Scheduler) Explainer(keep time.Duration) *Explainer {
 	x := NewExplainer(s.options.Store, nil, keep)
 	x.Pauses = s.options.Store.Pauses
@@ -292,8 +289,7 @@ func (s *Scheduler) Explainer(keep time.Duration) *Explainer {
 	return x
 }
 
-// Session returns the id of this replica's session, or a zero id where there
-// is none.
+// Session returns the id of this replica's session, or a zero id without one.
 func (s *Scheduler) Session() uuid.UUID {
 	if l := s.keeper.session(); l != nil {
 		return l.ID
@@ -301,35 +297,34 @@ func (s *Scheduler) Session() uuid.UUID {
 	return uuid.Nil
 }
 
-// Upcoming returns the scheduled time of each job of this replica's cron table that starts
-// first after from, the soonest first, at most n of them.
+// Upcoming returns, for each job that this replica fires, the first firing that starts after from,
+// the soonest first, at most n of them.
 func (s *Scheduler) Upcoming(from time.Time, n int) []ScheduledFiring {
 	return s.table.upcoming(from, n)
 }
 
-// LongestWait returns how long a firing of a job of this replica's cron table waits
-// for a lock that is held, or limit where that is shorter; false where the job is
-// not this replica's to tell of. A firing waits no longer than to the job's next
-// scheduledAt, either.
+// LongestWait returns the longest wait of a firing of the job for a held lock, or limit if that is
+// shorter. It returns false if this replica does not fire the job. A firing also ends its wait at
+// the job's next scheduled time.
 func (s *Scheduler) LongestWait(job string, limit time.Duration) (time.Duration, bool) {
 	return s.table.longestWait(job, limit)
 }
 
-// Scheduled times returns the first scheduled times after from of one job of this replica's cron
-// table, at most n of them; none of a job that is not its own to fire.
+// ScheduledTimes returns the first scheduled times after from of a job that this replica fires, at
+// most n of them; none for other jobs.
 func (s *Scheduler) ScheduledTimes(job string, from time.Time, n int) []time.Time {
 	return s.table.scheduledTimes(job, from, n)
 }
 
-// ClockOffset returns how far the store's clock is ahead of this machine's,
-// as last measured; 0 until it was.
+// ClockOffset returns how far the store's clock is ahead of this machine's at the last measurement;
+// 0 before the first.
 func (s *Scheduler) ClockOffset() time.Duration { return s.engine.clock.Offset() }
 
-// ServerLists returns how many different lists of stage-1 servers the living
-// replicas have, as last looked; 0 before the first look. More than one means
-// that they look for one lock on different servers.
+// ServerLists returns how many different lists of memcached servers the live replicas have; 0
+// before the first comparison. If there is more than one, replicas look for the same lock on
+// different servers.
 func (s *Scheduler) ServerLists() int { return int(s.drift.servers.number.Load()) }
 
-// CronTables returns how many different cron tables the configurations of the
-// living replicas have, as ServerLists does the servers.
+// CronTables returns how many different cron tables the configurations of the live replicas have; 0
+// before the first comparison.
 func (s *Scheduler) CronTables() int { return int(s.drift.table.number.Load()) }

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/session"
 )
 
-// liveSession is one session of this replica. Its context ends, with a cause that
-// wraps ErrSessionLost, when the session can no longer be trusted.
+// liveSession is a session of this replica. Its context ends, with a cause that wraps
+// ErrSessionLost, when the session can no longer be trusted.
 type liveSession = session.Session[struct{}]
 
 // keeper keeps this replica's session open. One heartbeat renews all claims at
@@ -34,7 +34,7 @@ type keeper struct {
 	clock         *clusterClock
 	active        *active
 	log           zerolog.Logger
-	// holds a value when a heartbeat must not wait: an operator may have revoked claims
+	// holds a value when a heartbeat must be sent at once: an operator may have released claims
 	heartbeatNow chan struct{}
 }
 
@@ -55,7 +55,7 @@ func refusesForGood(err error) bool {
 	return !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrSessionLost)
 }
 
-// session returns the session that may start runs now, or nil.
+// session returns the session under which runs may start now, or nil.
 func (k *keeper) session() *liveSession {
 	s, err := k.Session()
 	if err != nil {

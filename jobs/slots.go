@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// places bounds how many firings of a kind are at work on this replica at
-// once: those of a group, or late runs. Whoever finds none free is parked, so
-// that others pass; ready's lock guards all but the waiting for one.
+// places limits how many firings of a kind run on this replica at once: those of a group, or late
+// runs. A firing without a free slot is parked, so that others can pass it. The lock of ready
+// guards all fields except the semaphore.
 type places struct {
 	all    int
 	taken  int
@@ -21,7 +21,7 @@ func newPlaces(n int) *places { return &places{all: n, limit: semaphore.NewWeigh
 
 func (s *places) free() int { return s.all - s.taken }
 
-// tryTake takes a place if one is free and nobody waits for it.
+// tryTake takes a slot if one is free and no firing waits for it.
 func (s *places) tryTake() bool {
 	if !s.limit.TryAcquire(1) {
 		return false
@@ -35,23 +35,22 @@ func (s *places) giveBack() {
 	s.limit.Release(1)
 }
 
-// hold is the places that one firing takes while it is at work. It belongs to
-// one goroutine at a time.
+// hold holds the slots of one firing. It belongs to one goroutine at a time.
 type hold struct {
 	ready *ready
-	needs []*places // in the order in which everybody takes them
+	needs []*places // in the order in which every firing takes them
 	has   bool
 }
 
-// tryTake takes all places or none.
+// tryTake takes all slots or none.
 func (h *hold) tryTake() bool {
 	h.ready.mu.Lock()
 	defer h.ready.mu.Unlock()
 	return h.ready.tryTake(h) == nil
 }
 
-// take waits for all places. Who waits for one may have others: they are taken
-// in one order, and whoever has all of them waits for none.
+// take waits for all slots. Deadlocks cannot occur: every firing takes slots in the same order, and
+// a firing that has all of them waits for none.
 func (h *hold) take(ctx context.Context) error {
 	for i, s := range h.needs {
 		if err := s.limit.Acquire(ctx, 1); err != nil {
@@ -66,7 +65,7 @@ func (h *hold) take(ctx context.Context) error {
 	return nil
 }
 
-// giveBack gives the places to others, if the firing has them.
+// giveBack releases the slots, if the firing has them.
 func (h *hold) giveBack() {
 	if h.has {
 		h.has = false
@@ -74,7 +73,7 @@ func (h *hold) giveBack() {
 	}
 }
 
-// tryTake takes all places that h needs, or returns one that is not free.
+// tryTake takes all slots that h needs, or returns one that is full.
 func (r *ready) tryTake(h *hold) (full *places) {
 	for i, s := range h.needs {
 		if !s.tryTake() {
@@ -99,8 +98,8 @@ func (r *ready) giveLocked(taken []*places) {
 	}
 }
 
-// park puts a firing aside until the place is free. What it may have been
-// called for is passed on.
+// park parks a firing until the slot is free. The firing may have been woken for other slots, so it
+// wakes the next firing for each of them.
 func (r *ready) park(p pending, full *places) {
 	heap.Push(&full.parked, p)
 	for _, s := range p.hold.needs {
@@ -110,14 +109,14 @@ func (r *ready) park(p pending, full *places) {
 	}
 }
 
-// unpark lets the first that was parked try again, if there is a place for it.
+// unpark returns the first parked firing to the queue, if there is a slot for it.
 func (r *ready) unpark(s *places) {
 	if len(s.parked) > 0 && s.free() > 0 {
 		r.enqueue(heap.Pop(&s.parked).(pending))
 	}
 }
 
-// holdOf returns what bounds a firing here: late runs, and its group.
+// holdOf returns the limits of a firing on this replica: of late runs, and of its group.
 func (r *ready) holdOf(p pending) *hold {
 	h := &hold{ready: r}
 	if p.paced() {
@@ -129,9 +128,8 @@ func (r *ready) holdOf(p pending) *hold {
 	return h
 }
 
-// group returns the places of the job's group, or nil where it has no limit
-// here. Jobs that give one group several limits share the first that is asked
-// for.
+// group returns the slots of the job's group, or nil if it has no limit per replica. If jobs
+// disagree about the limit of a group, the first one counts.
 func (r *ready) group(e *entry) *places {
 	if e.GroupLimits.PerReplica == 0 {
 		return nil
@@ -144,7 +142,7 @@ func (r *ready) group(e *entry) *places {
 	return s
 }
 
-// full reports whether the job's group has no free place here.
+// full reports whether the job's group has no free slot on this replica.
 func (r *ready) full(e *entry) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -152,8 +150,7 @@ func (r *ready) full(e *entry) bool {
 	return s != nil && s.free() == 0
 }
 
-// lateRoom returns how many more late runs there is a place for, beside those
-// that are queued.
+// lateRoom returns how many late runs can be added to those that run or are queued.
 func (r *ready) lateRoom() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

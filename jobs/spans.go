@@ -16,37 +16,35 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// Tracing makes spans. A run's trace has the run's own id, so that whoever knows
-// the run knows its trace, and replicas that have it one after another write to
-// the same. It may be used concurrently, and must not wait for whoever is sent
-// the spans.
+// Tracing creates spans. The trace of a run has the run's own id, so that all replicas that execute
+// the run write to the same trace. It may be used concurrently, and must not wait for the exporter.
 type Tracing interface {
 	// Traces reports whether the run is traced.
 	Traces(run uuid.UUID) bool
-	// Root starts a span without a parent in the run's trace, as of begun by this
-	// machine's clock.
+	// Root starts a span without a parent in the run's trace. begun is a time of this machine's
+	// clock.
 	Root(run uuid.UUID, name string, begun time.Time) (context.Context, trace.Span)
 }
 
 // tracerName is the instrumentation scope of all spans.
 const tracerName = "github.com/holdfast-dev/holdfast/jobs"
 
-// maxTries is how many spans tell of tries that were refused, of one attempt: one
-// that tries for a lock for hours must not fill whoever is sent them.
+// maxTries is the most spans for refused tries of one attempt. An attempt that tries for hours must
+// not flood the exporter.
 const maxTries = 60
 
-// runSpans is the spans of one firing's life on this replica: the firing's own;
-// within it the claim and the attempts; within each of these what it took. It
-// belongs to one goroutine. A nil trail is of a run that is not traced.
+// runSpans holds the spans of one firing on this replica: the span of the firing, within it the
+// gate and the attempts, and within each attempt its steps. It belongs to one goroutine. A nil
+// runSpans belongs to a run that is not traced.
 type runSpans struct {
 	firing *firing
 	begun  time.Time
 
-	// What precedes the start is kept until the firing is this replica's: each
-	// replica tries for it, and all but one have nothing to tell.
+	// Steps before the start are buffered until this replica has the firing. Each replica tries for
+	// it, and all but one write no spans.
 	kept    []step
-	tries   int        // that were refused
-	root    trace.Span // nil until then
+	tries   int        // refused tries
+	root    trace.Span // nil until this replica has the firing
 	within  context.Context
 	attempt trace.Span // nil between attempts
 	inside  context.Context
@@ -63,20 +61,20 @@ type step struct {
 	err        error
 }
 
-// follow gives the firing a trail, and its log the trace's id, if it is traced.
+// follow starts the spans of the firing, if it is traced, and adds the trace id to its log.
 func (f *firing) follow() {
 	if f.tracing == nil || !f.tracing.Traces(f.run) {
 		return
 	}
 	now := time.Now()
-	// f.since is the cluster's
+	// f.since is in cluster time
 	f.runSpans = &runSpans{firing: f, begun: now.Add(-max(0, f.clock.now().Sub(f.since))),
 		since: now}
 	f.runSpans.step("queue", f.runSpans.begun, nil)
 	f.log = f.log.With().Str("trace_id", TraceID(f.run)).Logger()
 }
 
-// marks say which firing a span is of.
+// marks returns the attributes of a firing.
 func (f *firing) marks() []attribute.KeyValue {
 	marks := []attribute.KeyValue{
 		attribute.String("holdfast.job", f.entry.Name),
@@ -105,7 +103,7 @@ func resourceNames(requests []locking.Request) []string {
 	return names
 }
 
-// now is when a step begins; who is not traced needs no clock.
+// now returns the time if the run is traced.
 func (t *runSpans) now() (now time.Time) {
 	if t != nil {
 		now = time.Now()
@@ -113,7 +111,7 @@ func (t *runSpans) now() (now time.Time) {
 	return now
 }
 
-// step notes what took from begun until now.
+// step adds a step that lasted from begun until now.
 func (t *runSpans) step(name string, begun time.Time, err error, marks ...attribute.KeyValue) {
 	if t == nil {
 		return
@@ -121,14 +119,14 @@ func (t *runSpans) step(name string, begun time.Time, err error, marks ...attrib
 	t.kept = append(t.kept, step{name, begun, time.Now(), marks, err})
 }
 
-// locked notes a try for the stage-1 locks.
+// locked adds a try for the advisory locks.
 func (t *runSpans) locked(begun time.Time, found *blockage) {
 	if t.tells(found) {
 		t.step("lock", begun, nil, obstacleMarks(found)...)
 	}
 }
 
-// asked notes a start that the store has answered.
+// asked adds a start request that the store has answered.
 func (t *runSpans) asked(begun time.Time, token Token, found *blockage) {
 	if !t.tells(found) {
 		return
@@ -140,14 +138,14 @@ func (t *runSpans) asked(begun time.Time, token Token, found *blockage) {
 	t.step("start", begun, nil, marks...)
 }
 
-// waited notes a wait for what was in the way.
+// waited adds a wait for a blocker.
 func (t *runSpans) waited(begun time.Time, found *blockage) {
 	if t.tells(found) {
 		t.step("wait", begun, nil, obstacleMarks(found)...)
 	}
 }
 
-// tells reports whether there is to be a span of a try with this end.
+// tells reports whether a try with this result gets a span.
 func (t *runSpans) tells(found *blockage) bool {
 	if t == nil {
 		return false
@@ -158,7 +156,7 @@ func (t *runSpans) tells(found *blockage) bool {
 	return found == nil || t.tries <= maxTries
 }
 
-// finished notes that the end of an attempt was written down, or could not be.
+// finished adds the recording of the end of an attempt.
 func (t *runSpans) finished(begun time.Time, recorded bool) {
 	if t != nil {
 		t.step("finish", begun, nil, attribute.Bool("holdfast.recorded", recorded))
@@ -179,8 +177,8 @@ func obstacleMarks(b *blockage) []attribute.KeyValue {
 	return marks
 }
 
-// ours says that the firing is this replica's: what was kept is told, and the
-// spans that go on begin.
+// ours starts the spans of the firing and the attempt, and writes the buffered steps. It is called
+// when this replica has the firing.
 func (t *runSpans) ours() {
 	if t == nil {
 		return
@@ -212,8 +210,8 @@ func (t *runSpans) ours() {
 
 func tracerOf(s trace.Span) trace.Tracer { return s.TracerProvider().Tracer(tracerName) }
 
-// handler returns the context with the span that a handler's own are within, and
-// what ends it.
+// handler starts the handler's span. It returns the context for the handler, and a function that
+// ends the span.
 func (t *runSpans) handler(ctx context.Context, token Token) (context.Context, func(v verdict)) {
 	if t == nil {
 		return ctx, func(verdict) {}
@@ -243,15 +241,14 @@ func (t *runSpans) ended(state State, reason Reason, err error) {
 	t.attempt, t.inside, t.tries = nil, nil, 0
 }
 
-// next says that another attempt follows.
+// next prepares for another attempt.
 func (t *runSpans) next() {
 	if t != nil {
 		t.since, t.state, t.reason = time.Now(), Waiting, ReasonRetry
 	}
 }
 
-// finish ends the firing's span. Of one that turned out to be another replica's
-// nothing is told.
+// finish ends the firing's span. It writes nothing if another replica has the firing.
 func (t *runSpans) finish() {
 	if t == nil || t.root == nil {
 		return
@@ -260,7 +257,7 @@ func (t *runSpans) finish() {
 	t.root.End()
 }
 
-// conclude writes how something ended into its span.
+// conclude sets the attributes and the status of a span from the end of what it covers.
 func conclude(span trace.Span, state State, reason Reason, err error) {
 	span.SetAttributes(attribute.String("holdfast.state", string(state)))
 	if reason != "" {
@@ -277,9 +274,8 @@ func conclude(span trace.Span, state State, reason Reason, err error) {
 	}
 }
 
-// noteError adds an error to a span, as OpenTelemetry has exceptions, and returns
-// its text, which is as plain as spans need it: whoever sends them drops all of a
-// batch for one that is not UTF-8.
+// noteError adds an error to a span as an OpenTelemetry exception, and returns its text as valid
+// UTF-8. Exporters drop a whole batch for text that is not.
 func noteError(span trace.Span, err error) (words string) {
 	words = output.PlainText(cut(err.Error(), maxErrorText))
 	marks := []attribute.KeyValue{attribute.String("exception.type", fmt.Sprintf("%T", err)),
@@ -293,8 +289,8 @@ func noteError(span trace.Span, err error) (words string) {
 	return words
 }
 
-// markLost tells a run's trace that the run was found dead: what its own replica
-// had to tell of it died with that.
+// markLost adds a span to the trace of a lost run. The spans of its own replica were lost with that
+// replica.
 func (u *upkeep) markLost(lost LostRun) {
 	if u.tracing == nil || !u.tracing.Traces(lost.ID) {
 		return

@@ -2,24 +2,22 @@ package jobs
 
 import "time"
 
-// Stats are what a replica can say of itself at a moment, without asking
-// anybody.
+// Stats are figures of a replica at one point in time, known without asking the store.
 type Stats struct {
 	Workers int
 	Busy    int // of the workers
-	Running int // attempts whose claim this replica has
-	// runs that it cares for beside those: adopted and queued, wait for locks or their turn, start
-	// or end
+	Running int // attempts that have a claim
+	// other tracked runs: adopted and queued, waiting, starting or ending
 	Waiting int
 	Queued  int // firings that wait for a worker
-	Parked  int // firings that wait for a place of their group, or among late runs
+	Parked  int // firings that wait for a slot of their group, or for a slot of late runs
 
-	Session        bool // it has one in the store
+	Session        bool // it has a session in the store
 	SessionsOpened int64
-	SessionsLost   int64 // they could not be confirmed in time, or the store ended them
+	SessionsLost   int64 // not confirmed in time, or ended by the store
 
-	Ready       bool // as Ready says
-	Jobs        int  // of its cron table
+	Ready       bool // Ready returns nil
+	Jobs        int  // in its cron table
 	ClockOffset time.Duration
 	ClockKnown  bool // the offset was measured
 	ServerLists int  // as ServerLists returns it
@@ -27,7 +25,7 @@ type Stats struct {
 	Dropped     int64
 }
 
-// Stats returns what this replica can say of itself now.
+// Stats returns the current figures of this replica.
 func (s *Scheduler) Stats() Stats {
 	e := s.engine
 	f := Stats{

@@ -14,32 +14,31 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// entry is a job that is ready to be fired: its handler is bound, its
-// requests are in normal form.
+// entry is a job of the cron table: its handler is bound, and its requests are in normal form.
 type entry struct {
 	Job
 	handle        HandlerFunc
 	requests      []locking.Request
 	definition    Definition
 	activeVersion activeVersion
-	spec          *Spec // of a job that was added at run time
+	spec          *Spec // of a job that was added at run time, otherwise nil
 }
 
-// cronTable is what a replica fires: the jobs that it was given, and those that
-// were added at run time. An entry is not changed but for its standing: a job
-// that changes gets another. It may be used concurrently.
+// cronTable holds the jobs that a replica fires: those of its configuration, and those that were
+// added at run time. Only the active version of an entry changes; a changed job gets a new entry.
+// It may be used concurrently.
 type cronTable struct {
 	mu      sync.RWMutex
 	entries map[string]*entry
-	sorted  []*entry // by name; nil where it is to be made anew
-	config  string   // hash of the configuration's jobs; "" where it is to be made anew
+	sorted  []*entry // by name; nil if it must be built
+	config  string   // hash of the configuration's jobs; "" if it must be computed
 
-	// What the store is still to be told after a reload.
-	withdrawn map[string]*entry // definitions that the session carries no longer, by job
-	revised   bool              // the configuration's jobs are others
+	// Changes of which the store has not been notified.
+	withdrawn map[string]*entry // definitions to withdraw from the session, by job
+	revised   bool              // the configuration's jobs have changed
 }
 
-// newCronTable binds every job, and reports all mistakes at once.
+// newCronTable binds every job, and returns all mistakes at once.
 func newCronTable(registry *Registry, jobs []Job) (*cronTable, error) {
 	table := &cronTable{entries: make(map[string]*entry, len(jobs))}
 	var problems []error
@@ -67,16 +66,16 @@ func (t *cronTable) get(name string) *entry {
 // has reports whether the entry is still the one of its job.
 func (t *cronTable) has(e *entry) bool { return t.get(e.Name) == e }
 
-// put takes an entry in place of the one of its job, if there is one. Until its
-// definition is registered nobody fires by it here.
+// put adds an entry or replaces the one of its job. This replica does not fire the job until the
+// definition is registered.
 func (t *cronTable) put(e *entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.replace(e)
 }
 
-// replace is put for who has the table's lock. A definition that another takes the
-// place of is withdrawn: the other's version may be lower.
+// replace is put for callers with the table's lock. A replaced definition is withdrawn, because the
+// new one may have a lower version.
 func (t *cronTable) replace(e *entry) {
 	if before := t.entries[e.Name]; before != nil && before.definition.Hash != e.definition.Hash {
 		t.withdraw(before)
@@ -84,7 +83,7 @@ func (t *cronTable) replace(e *entry) {
 	t.entries[e.Name], t.sorted = e, nil
 }
 
-// remove forgets a job. What runs of it goes on.
+// remove removes a job. Its active runs go on.
 func (t *cronTable) remove(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -92,7 +91,7 @@ func (t *cronTable) remove(name string) {
 	t.sorted = nil
 }
 
-// all returns the entries, by name: a copy. Each second some ask for them.
+// all returns a copy of the entries, by name. It is called about once a second.
 func (t *cronTable) all() []*entry {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -135,7 +134,7 @@ func newEntry(registry *Registry, job Job) (*entry, error) {
 	return &entry{Job: job, handle: handle, requests: requests, definition: definition}, err
 }
 
-// checkPolicies returns every mistake in the numbers of the job's policies.
+// checkPolicies returns every mistake in the policies of the job.
 func (j *Job) checkPolicies() error {
 	var problems []error
 	must := func(ok bool, format string, args ...any) {
@@ -158,13 +157,13 @@ func (j *Job) checkPolicies() error {
 	must(j.priority() >= 1 && j.priority() <= MaxPriority, "priority: 1 to %d, found %d",
 		MaxPriority, j.Priority)
 	must(j.GroupLimits == GroupLimits{} || j.Group != "", "group limits: only with a group")
-	must(j.GroupLimits.PerReplica >= 0, "places of group %s: 0 for no limit, or more, found %d",
+	must(j.GroupLimits.PerReplica >= 0, "slots of group %s: 0 for no limit, or more, found %d",
 		j.Group, j.GroupLimits.PerReplica)
 	return errors.Join(problems...)
 }
 
-// CheckAfter returns every mistake in the schedules of jobs that follow others
-// (schedule.CheckAfter), or nil. The jobs are all of one cron table.
+// CheckAfter returns every mistake in the dependencies of jobs (schedule.CheckAfter), or nil. The
+// jobs are all of one cron table.
 func CheckAfter(jobs []Job) error {
 	schedules := make(map[string]schedule.Schedule, len(jobs))
 	for _, job := range jobs {
@@ -177,26 +176,26 @@ func CheckAfter(jobs []Job) error {
 	return errors.Join(problems...)
 }
 
-// unregistered returns the entries that the store was not asked about yet.
+// unregistered returns the entries that are not registered with the store yet.
 func (t *cronTable) unregistered() []*entry {
 	return slices.DeleteFunc(t.all(), func(e *entry) bool { return e.activeVersion.heard() })
 }
 
-// activeDefinitions returns the entries, by name, that are this replica's to fire.
+// activeDefinitions returns the entries that this replica fires, by name.
 func (t *cronTable) activeDefinitions() []*entry {
 	return slices.DeleteFunc(t.all(), func(e *entry) bool { return e.activeVersion.stale() })
 }
 
-// ScheduledFiring is a time at which a job is to be fired.
+// ScheduledFiring is the next firing of a job.
 type ScheduledFiring struct {
 	Job         string
 	ScheduledAt time.Time
-	Start       time.Time // later than Due by the job's jitter
+	Start       time.Time // later than ScheduledAt by the job's jitter
 	Resources   []locking.Request
 }
 
-// scheduled times returns the first scheduled times after from of one job. When others fire it, it
-// is not for this replica to say.
+// scheduledTimes returns the first scheduled times after from of one job; none if this replica does
+// not fire it.
 func (t *cronTable) scheduledTimes(job string, from time.Time, n int) []time.Time {
 	e := t.get(job)
 	if e == nil || e.activeVersion.elsewhere() {
@@ -212,9 +211,8 @@ func (t *cronTable) scheduledTimes(job string, from time.Time, n int) []time.Tim
 	return schedule.ScheduledTimes(schedules, job, from, n)
 }
 
-// upcoming returns the scheduled time of each job that starts first after from, the
-// soonest first, at most n of them. When the others are due, it is not for this
-// replica to say.
+// upcoming returns, for each job that this replica fires, the first firing that starts after from,
+// the soonest first, at most n of them.
 func (t *cronTable) upcoming(from time.Time, n int) []ScheduledFiring {
 	var scheduledTimes []ScheduledFiring
 	for _, e := range t.all() {
@@ -231,15 +229,15 @@ func (t *cronTable) upcoming(from time.Time, n int) []ScheduledFiring {
 	return scheduledTimes[:min(n, len(scheduledTimes))]
 }
 
-// longestWait returns how long a firing of the job waits for a lock at most, or
-// limit where that is shorter; false where the job is not this replica's to tell of.
+// longestWait returns the longest wait of a firing of the job for a lock, or limit if that is
+// shorter; false if this replica does not fire the job.
 func (t *cronTable) longestWait(job string, limit time.Duration) (time.Duration, bool) {
 	e := t.get(job)
 	if e == nil || e.activeVersion.elsewhere() {
 		return 0, false
 	}
 	if e.misfire(ReasonLockHeld) != MisfireSkip {
-		return limit, true // it waits on
+		return limit, true // the misfire policy extends the wait
 	}
 	return e.Wait.Longest(limit), true
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// planned is a scheduled time of a job, and when it is to be looked at: at the scheduled time
-// itself, from where the one behind it is planned, and again, delayed, when it starts.
+// planned is a scheduled time of a job in the timetable. It is processed at the scheduled time,
+// when the next one is planned, and again when its delay ends.
 type planned struct {
 	at          time.Time
 	scheduledAt time.Time
@@ -14,8 +14,8 @@ type planned struct {
 	entry       *entry
 }
 
-// timetable is a heap of every job's next scheduled time, and of those before it whose
-// delay is not over. What is to be looked at first is first.
+// timetable is a heap of the next scheduled time of every job, and of earlier ones whose delays
+// have not ended. The first to be processed is on top.
 type timetable []planned
 
 // add plans the entry's first scheduled time after t, if there is one.
@@ -25,8 +25,7 @@ func (t *timetable) add(e *entry, after time.Time) {
 	}
 }
 
-// delay plans the start of a scheduled time that was popped, and reports whether that is
-// after now.
+// delay plans the start of a scheduled time that was popped, and reports whether it is after now.
 func (t *timetable) delay(p planned, now time.Time) bool {
 	p.at, p.delayed = p.entry.startOf(p.scheduledAt), true
 	if p.at.After(now) {
@@ -36,13 +35,13 @@ func (t *timetable) delay(p planned, now time.Time) bool {
 	return false
 }
 
-// put plans what pop removed.
+// put adds an item that pop removed.
 func (t *timetable) put(p planned) { heap.Push((*planHeap)(t), p) }
 
-// pop removes the earliest.
+// pop removes and returns the earliest item.
 func (t *timetable) pop() planned { return heap.Pop((*planHeap)(t)).(planned) }
 
-// next returns when the earliest is to be looked at, or the zero time.
+// next returns the time of the earliest item, or the zero time.
 func (t timetable) next() time.Time {
 	if len(t) == 0 {
 		return time.Time{}

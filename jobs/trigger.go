@@ -6,19 +6,18 @@ import (
 	"time"
 )
 
-// TriggerGrace is how long a run that was triggered with a Wait of 0 may take to begin
-// once the trigger was accepted: a replica has to take it up, and needs a free worker.
+// TriggerGrace is how long an accepted trigger with a Wait of 0 may take to begin its run: a
+// replica must adopt it, with a free worker.
 const TriggerGrace = 10 * time.Second
 
-// minTriggerWait is the shortest Wait other than 0: a replica may take as long to find
-// the run.
+// minTriggerWait is the shortest Wait other than 0: a replica may need that long to adopt the run.
 const minTriggerWait = time.Second
 
-// ErrBusy says that a trigger was refused because something was in the way of the run.
-// A *BusyError says what.
+// ErrBusy says that a trigger was refused because something blocks the run. A *BusyError has the
+// blocker.
 var ErrBusy = errors.New("busy")
 
-// BusyError says why a trigger with a Wait of 0 was refused.
+// BusyError is the refusal of a trigger with a Wait of 0.
 type BusyError struct {
 	Job      string
 	Obstacle Obstacle
@@ -26,31 +25,30 @@ type BusyError struct {
 
 // Error names the blocker.
 func (e *BusyError) Error() string {
-	return fmt.Sprintf("job %s can not run now (%s): %s", e.Job, e.Obstacle.Reason,
+	return fmt.Sprintf("job %s cannot run now (%s): %s", e.Job, e.Obstacle.Reason,
 		e.Obstacle.Words("is held by"))
 }
 
 // Unwrap returns ErrBusy.
 func (e *BusyError) Unwrap() error { return ErrBusy }
 
-// Triggered is the answer to a trigger.
+// Triggered is the result of a trigger.
 type Triggered struct {
 	Record
-	// Created is false where the key had this run already.
+	// Created is false if the key had this run already.
 	Created bool `json:"created"`
-	// WaitsFor is what was in the way of the waiting run when the trigger was answered;
-	// nil where nothing was.
+	// WaitsFor is the blocker of the waiting run at the time of the trigger; nil if there was none.
 	WaitsFor *Obstacle `json:"waits_for,omitempty"`
 }
 
-// Obstacle is a blocker, with the reason for which it keeps a run waiting.
+// Obstacle is a blocker, with the reason of the wait.
 type Obstacle struct {
 	Blocker
 	Reason Reason `json:"reason"`
 }
 
-// Limit returns how long after the trigger the run must have begun; nil where only its
-// job's deadline says.
+// Limit returns how long after the trigger the run must have begun; nil if only its job's deadline
+// applies.
 func (r TriggerRequest) Limit() *time.Duration {
 	if r.AtOnce() {
 		return new(TriggerGrace)
@@ -58,8 +56,8 @@ func (r TriggerRequest) Limit() *time.Duration {
 	return r.Wait
 }
 
-// StartBy returns when the run of a trigger at that time must have begun; nil where only
-// its job's deadline says.
+// StartBy returns when the run of a trigger at that time must have begun; nil if only its job's
+// deadline applies.
 func (r TriggerRequest) StartBy(at time.Time) *time.Time {
 	if limit := r.Limit(); limit != nil {
 		return new(at.Add(*limit))
@@ -67,10 +65,10 @@ func (r TriggerRequest) StartBy(at time.Time) *time.Time {
 	return nil
 }
 
-// AtOnce reports whether the trigger is to be refused where something is in the way.
+// AtOnce reports whether the trigger must be refused if something blocks the run.
 func (r TriggerRequest) AtOnce() bool { return r.Wait != nil && *r.Wait == 0 }
 
-// checkWait returns a *BadInputError for a Wait that can't be.
+// checkWait returns a *BadInputError for an invalid Wait.
 func (r TriggerRequest) checkWait() error {
 	if r.Wait == nil || *r.Wait == 0 || *r.Wait >= minTriggerWait {
 		return nil

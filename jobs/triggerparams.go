@@ -8,19 +8,19 @@ import (
 	"maps"
 )
 
-// MergeParams lays params of the moment over a job's own, key by key: a key of
-// the moment takes the place of the job's, values are not merged. Nil is an
-// empty object on either side. It returns a *ParamsError for what is no object;
-// whether the handler takes the result, Registry.Bind tells.
-func MergeParams(job, moment json.RawMessage) (json.RawMessage, error) {
-	if noParams(moment) {
+// MergeParams merges trigger params over the params of a job, key by key: a key of the trigger
+// replaces that of the job. Values are not merged. Nil is an empty object on either side. It
+// returns a *ParamsError if one of them is not an object. Registry.Bind checks whether the handler
+// accepts the result.
+func MergeParams(job, trigger json.RawMessage) (json.RawMessage, error) {
+	if noParams(trigger) {
 		return job, nil
 	}
 	merged, err := paramKeys(job)
 	if err != nil {
 		return nil, err
 	}
-	over, err := paramKeys(moment)
+	over, err := paramKeys(trigger)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +34,7 @@ func MergeParams(job, moment json.RawMessage) (json.RawMessage, error) {
 
 func noParams(raw json.RawMessage) bool { return len(raw) == 0 || bytes.Equal(raw, []byte("null")) }
 
-// paramKeys returns params by their keys, never nil.
+// paramKeys returns the params by key, never nil.
 func paramKeys(raw json.RawMessage) (map[string]json.RawMessage, error) {
 	keys := map[string]json.RawMessage{}
 	if noParams(raw) {
@@ -47,16 +47,15 @@ func paramKeys(raw json.RawMessage) (map[string]json.RawMessage, error) {
 	return keys, nil
 }
 
-// momentError refuses a run's params of the moment. Another attempt would have
-// the same.
+// momentError is an error of the trigger params of a run. Another attempt would have the same.
 type momentError struct{ cause error }
 
-func (e *momentError) Error() string { return "of the moment: " + e.cause.Error() }
+func (e *momentError) Error() string { return "trigger params: " + e.cause.Error() }
 func (e *momentError) Unwrap() error { return e.cause }
 
-// handler returns the job's handler, with what the run is given as params: the
-// job's, with those of the moment over them. These are bound within the
-// attempt, so that whatever binding them does is the run's.
+// handler returns the job's handler and the params of the run: the job's, overridden by the
+// trigger's. Trigger params are bound within the attempt, so that errors and panics of the binding
+// end the attempt.
 func (f *firing) handler() (HandlerFunc, json.RawMessage) {
 	if noParams(f.moment) {
 		return f.entry.handle, f.entry.Params

@@ -8,9 +8,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// upkeep does what any replica may do for all: it sweeps dead sessions, makes
-// jobs due that follow others, adopts waiting runs, and records scheduled times that nobody
-// started.
+// upkeep does what any replica may do for the cluster. It sweeps expired sessions, adds runs of
+// dependents, adopts waiting runs, and records misfires.
 type upkeep struct {
 	*engine
 	table  *cronTable
@@ -18,14 +17,14 @@ type upkeep struct {
 	keeper *keeper
 	drift  *drift
 	every  time.Duration // between heartbeats
-	// the weight of misfire checks that the store takes in one call, as far as is known
+	// the weight of misfire checks that the store can execute in one call, as measured
 	page int
-	// jobs of which a pause held back scheduled times when their misfires were last checked
+	// jobs whose scheduled times a pause held back at the last misfire check
 	held map[string]bool
 }
 
-// run does the upkeep until ctx ends. Each kind of work goes on when another
-// fails: a failure is logged and tried again.
+// run does the upkeep until ctx ends. Failures are logged and retried, and do not stop the other
+// tasks.
 func (u *upkeep) run(ctx context.Context) {
 	var swept, checked, compared time.Time
 	for {
@@ -54,14 +53,14 @@ func (u *upkeep) run(ctx context.Context) {
 	}
 }
 
-// sweep ends dead sessions, and removes what their runs left in stage 1: the
-// store has freed the tables, nobody should wait for a lease.
+// sweep ends expired sessions, and removes the advisory locks of their runs: the store has freed
+// the resources, so no run should wait for a lease.
 func (u *upkeep) sweep(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
 	swept, err := u.store.Sweep(bounded)
 	if err != nil && ctx.Err() == nil {
-		u.log.Warn().Err(err).Msg("sweep not done")
+		u.log.Warn().Err(err).Msg("sweep failed")
 	}
 	for _, replica := range swept.Sessions {
 		u.log.Warn().Str("dead_replica", replica).Int("ended_transactions", swept.Ended).
@@ -77,30 +76,29 @@ func (u *upkeep) sweep(ctx context.Context) {
 	for _, lock := range swept.Released {
 		u.log.Warn().Str("dead_replica", lock.Owner.Replica).Str("program", lock.Owner.Job).
 			Int64("token", int64(lock.Token)).
-			Msg("lock of a dead program taken back")
+			Msg("lock of a dead program released")
 	}
 	if u.locker != nil {
 		if err := u.locker.ClearReleased(bounded, swept.Released); err != nil {
-			u.log.Debug().Err(err).Msg("entries of dead programs' locks not removed, they expire")
+			u.log.Debug().Err(err).Msg("remove advisory locks of dead programs failed, they expire")
 		}
 	}
 }
 
-// clear removes a lost run's stage-1 locks.
+// clear removes the advisory locks of a lost run.
 func (u *upkeep) clear(ctx context.Context, lost LostRun) {
 	if u.locker == nil {
 		return
 	}
 	if err := u.locker.Clear(ctx, lost.Held, lost.ID.String()); err != nil {
 		u.log.Debug().Err(err).Str("job", lost.Job).
-			Msg("locks of a lost run not removed, they expire")
+			Msg("remove advisory locks of a lost run failed, they expire")
 	}
 }
 
-// adopt takes up waiting runs that no living replica has: triggered,
-// recovered, late, or left by a dead one; of jobs that others fire, others
-// do. It also finds those that are this replica's without its knowledge: a
-// reply of the store was lost, or a firing could not write down how it ended.
+// adopt adopts waiting runs that no live replica has: triggered, recovered, late, or left by
+// another replica. It leaves runs of jobs that other replicas fire. It also finds waiting runs of
+// this replica that it does not track: a reply of the store was lost, or a note failed.
 func (u *upkeep) adopt(ctx context.Context, session *liveSession) {
 	wanted := Adoption{Limit: u.room(), Late: u.ready.lateRoom()}
 	entries := map[string]*entry{}
@@ -121,13 +119,13 @@ func (u *upkeep) adopt(ctx context.Context, session *liveSession) {
 	begun := end()
 	if err != nil {
 		if ctx.Err() == nil && session.Context().Err() == nil {
-			u.log.Warn().Err(err).Msg("waiting runs not looked for")
+			u.log.Warn().Err(err).Msg("adopt waiting runs failed")
 		}
 		return
 	}
 	records = slices.DeleteFunc(records, func(r Record) bool { return begun[r.ID] })
 	for _, r := range records {
-		// also where the job was removed meanwhile: nobody else would find the run
+		// also if the job was removed meanwhile: no other replica would find the run
 		e := entries[r.Job]
 		u.log.Info().Str("job", r.Job).Stringer("run", r.ID).Time("scheduled_at", r.ScheduledAt).
 			Str("reason", string(r.Reason)).Msg("waiting run adopted")
@@ -141,14 +139,14 @@ func (u *upkeep) adopt(ctx context.Context, session *liveSession) {
 	}
 }
 
-// adoptable returns the jobs of which to take up runs: not those whose group has
-// no place here, which another replica may have.
+// adoptable returns the jobs whose runs this replica may adopt. It leaves out jobs whose groups
+// have no free slot on this replica; another replica may have one.
 func (u *upkeep) adoptable() []*entry {
 	return slices.DeleteFunc(u.table.activeDefinitions(), u.ready.full)
 }
 
-// lateAfter is how long after its scheduled time a run is late, wherever it was delayed. Of
-// a job that follows others that can't be told by the scheduled time.
+// lateAfter returns how long after its scheduled time a run is late, with the largest delay by
+// jitter. The scheduled time does not decide that for a dependent.
 func (e *entry) lateAfter() time.Duration {
 	if len(e.Schedule.After()) > 0 {
 		const never = 100 * 365 * 24 * time.Hour
@@ -157,8 +155,8 @@ func (e *entry) lateAfter() time.Duration {
 	return e.MisfireThreshold + e.Schedule.MaxDelay()
 }
 
-// room is how many runs to adopt: no more than can start at once, but always
-// one when none is queued, or they would starve behind scheduled times that never end.
+// room returns how many runs to adopt: as many as can start at once. It is at least one if none is
+// queued, so that adopted runs do not starve behind scheduled firings.
 func (u *upkeep) room() int {
 	if u.ready.adoptedLen() == 0 {
 		return max(u.workers.free(), 1)
@@ -166,10 +164,10 @@ func (u *upkeep) room() int {
 	return u.workers.free()
 }
 
-// late reports whether a waiting run is a misfire that is run late. Its reason
-// may have changed since.
+// late reports whether a waiting run is a late run. Its reason may have changed since its record
+// was written.
 func (u *upkeep) late(e *entry, r Record) bool {
-	if len(e.Schedule.After()) > 0 { // its scheduled time says when others began
+	if len(e.Schedule.After()) > 0 { // its scheduled time is that of its dependencies
 		return r.Key == "" && r.Recovery == 0 &&
 			(r.Reason == ReasonMisfire || r.Reason == ReasonNoWorker ||
 				u.clock.now().Sub(r.CreatedAt) > e.MisfireThreshold)
@@ -177,8 +175,8 @@ func (u *upkeep) late(e *entry, r Record) bool {
 	return r.Key == "" && r.Recovery == 0 && e.overdue(r.ScheduledAt, u.clock.now())
 }
 
-// stillOurs reports whether an adopted run belongs to the session: one that
-// was adopted under a session since lost may be another's by now.
+// stillOurs reports whether an adopted run belongs to the session. If its session was lost, another
+// replica may have it by now.
 func (p pending) stillOurs(session *liveSession) bool {
 	return p.adopted == uuid.Nil || p.session == session.ID
 }

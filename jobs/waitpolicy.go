@@ -7,30 +7,28 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// waitPolicy is how long a firing waits for what is in its way, by what that is:
-// for a lock by the job's wait policy; for its turn, behind its own job or in
-// its group, for however long that takes.
+// waitPolicy is the state of a firing's wait. For a lock it follows the job's wait policy. For its
+// turn, behind its own job or in its group, it has no limit.
 type waitPolicy struct {
 	tries   *retry.Series // for locks
-	turn    bool          // it waited for its turn when it was last refused
-	onwards bool          // its tries are over, and it waits on by the job's misfire policy
-	// by cluster time: when it gives way to the job's next scheduled time; zero: never
+	turn    bool          // the last refusal made it wait for its turn
+	onwards bool          // its tries are over, and the job's misfire policy extends the wait
+	// by cluster time: when the job's next scheduled time takes its place; zero: never
 	until   time.Time
-	planned time.Time // the next try; what is asked before costs none
+	planned time.Time // the next try; earlier questions do not count as tries
 }
 
-// wait begins to wait anew: an attempt has its tries, and its time.
+// wait starts a new wait: each attempt has its own tries and limit.
 func (f *firing) wait() {
 	f.waitPolicy = waitPolicy{tries: f.entry.Wait.Start(time.Now()), until: f.deadline()}
 }
 
-// manual reports whether an operator or a program triggered the firing. It waits for
-// whatever is in its way until that is gone, or its job's deadline has passed: what
-// a schedule would do about an overlap is for scheduled firings.
+// manual reports whether the firing was triggered by hand. It waits until its blocker is gone or
+// its job's deadline has passed. The overlap policy does not apply to it.
 func (p pending) manual() bool { return p.firing.Key != "" }
 
-// deadline is when a firing that waits must give way to the job's next scheduled time, as
-// that starts; one that is late or manual need not.
+// deadline returns when the start of the job's next scheduled time ends the wait of the firing;
+// zero for late and manual firings.
 func (p pending) deadline() time.Time {
 	if p.late || p.manual() {
 		return time.Time{}
@@ -38,13 +36,11 @@ func (p pending) deadline() time.Time {
 	return p.entry.nextStart(p.since)
 }
 
-// asksWithin is how often a firing asks at least while its place is reserved, as a
-// part of the reservation: what it waits for may be given back, and once the
-// reservation is over others may pass.
+// asksWithin is how many times a firing asks the store at least while its position is reserved. The
+// blocker may end at any time, and others may pass when the reservation has ended.
 const asksWithin = 4
 
-// refused says how long to wait for what is in the way until it asks again, or
-// with a reason that the firing waits no more.
+// refused returns the delay until the firing asks again, or the reason for which it stops waiting.
 func (f *firing) refused(b *blockage) (time.Duration, Reason) {
 	now := time.Now()
 	delay := f.waitPolicy.planned.Sub(now)
@@ -61,8 +57,7 @@ func (f *firing) refused(b *blockage) (time.Duration, Reason) {
 	return delay, ""
 }
 
-// nextTry says how long to wait for what is in the way until the next try, or
-// with a reason that the firing waits no more.
+// nextTry returns the delay until the next try, or the reason for which the firing stops waiting.
 func (f *firing) nextTry(b *blockage) (delay time.Duration, end Reason) {
 	delay, more := f.waitPolicy.tries.Next(time.Now())
 	now := f.clock.now()
@@ -78,7 +73,7 @@ func (f *firing) nextTry(b *blockage) (delay time.Duration, end Reason) {
 		if !more {
 			delay = noteAfter
 		}
-	case f.waitPolicy.turn: // it was its turn, and now there is a lock in the way
+	case f.waitPolicy.turn: // it got its turn, and now a lock is in the way
 		f.wait()
 		if !f.waitPolicy.until.IsZero() {
 			f.waitPolicy.until = f.entry.nextStart(now)
@@ -100,14 +95,14 @@ func (f *firing) nextTry(b *blockage) (delay time.Duration, end Reason) {
 	if f.manual() {
 		return delay, ""
 	}
-	// Behind a run of its own job that goes on it waits for its turn however long
-	// that takes: the queue has one place. Behind one that waits it has none.
+	// Behind a running run of its own job it waits for its turn without a limit: the queue has one
+	// position. Behind a waiting one there is no position left.
 	behindOwnRun := b.ownJob(f) && f.waitsForItsTurn(b) && b.reason != ReasonOlderWaiter
 	if until := f.waitPolicy.until; until.IsZero() || now.Add(delay).Before(until) || behindOwnRun {
 		return delay, ""
 	}
 	if !f.waitPolicy.onwards && f.goesOnwards(b, now) && now.Add(delay).Before(f.waitPolicy.until) {
-		return delay, "" // with tries left, it waits on as one without
+		return delay, "" // with tries left, the wait is extended as without
 	}
 	if f.waitPolicy.onwards {
 		return 0, ReasonSuperseded
@@ -115,9 +110,9 @@ func (f *firing) nextTry(b *blockage) (delay time.Duration, end Reason) {
 	return 0, b.reason
 }
 
-// goesOnwards reports whether a firing whose tries for a lock are over waits on:
-// by run_once until the job's next scheduled time takes its place, by run_all until as
-// many have come as may be run late.
+// goesOnwards reports whether the misfire policy extends the wait of a firing that has no tries
+// left: run_once until the job's next scheduled time takes its place, run_all until as many
+// scheduled times have come as may run late.
 func (f *firing) goesOnwards(b *blockage, now time.Time) bool {
 	policy := f.entry.misfire(ReasonLockHeld)
 	if policy == MisfireSkip || b.reason != ReasonLockHeld && b.reason != ReasonOlderWaiter {
@@ -144,24 +139,24 @@ func (f *firing) goesOnwards(b *blockage, now time.Time) bool {
 	return true
 }
 
-// waitsForItsTurn reports whether what is in the way is an earlier run of a job
-// that queues, or the limit of the job's group.
+// waitsForItsTurn reports whether the blocker is an earlier run of a job that queues, or the limit
+// of the job's group.
 func (f *firing) waitsForItsTurn(b *blockage) bool {
 	return b.ownJob(f) && (f.late || f.entry.Overlap == OverlapQueue) || b.group()
 }
 
-// blockage is why a try to obtain failed.
+// blockage is why a try to obtain a claim failed.
 type blockage struct {
 	reason  Reason
 	blocker *Blocker
 	detail  string
-	granted bool // the store refused: the blocker's stage-1 key may tell when it is gone
+	granted bool // the store refused: the blocker's advisory lock may show when it ends
 	queued  bool // another firing of the job waits for the same already
 
 	reservedUntil time.Time // as in StartResult, by this machine's clock
 }
 
-// final returns why the firing must not wait, or "" where it may.
+// final returns the reason for which the firing must not wait, or "" if it may.
 func (b *blockage) final(f *firing) Reason {
 	switch {
 	case f.late || f.manual():
@@ -174,19 +169,18 @@ func (b *blockage) final(f *firing) Reason {
 	return ""
 }
 
-// neverGivesWay reports whether there is no next scheduled time at which the firing
-// would stop waiting. Such firings of one job must not wait one behind another: they
-// would pile up for as long as a lock is held.
+// neverGivesWay reports whether no next scheduled time ends the wait of the firing. Firings of one
+// such job must not queue: they would pile up while a lock is held.
 func (f *firing) neverGivesWay() bool {
 	return len(f.entry.Schedule.After()) > 0 && !f.manual()
 }
 
-// ownJob reports whether an earlier run of the job itself is in the way.
+// ownJob reports whether the blocker is an earlier run of the same job.
 func (b *blockage) ownJob(f *firing) bool {
 	return b.blocker != nil && b.blocker.Holder.Job == f.entry.Name && b.reason != ReasonGroupFull
 }
 
-// group reports whether the limit of the job's group is in the way.
+// group reports whether the blocker is the limit of the job's group.
 func (b *blockage) group() bool {
 	if b.blocker == nil {
 		return false
@@ -195,7 +189,7 @@ func (b *blockage) group() bool {
 	return err == nil && resource.Kind() == locking.KindGroup
 }
 
-// words say what was in the way, and that another firing was in the queue.
+// words describes the blocker, and whether another firing is in the queue.
 func (b *blockage) words() string {
 	if b.blocker == nil {
 		return b.detail

@@ -8,46 +8,45 @@ import (
 )
 
 const (
-	// WatchLasts is for how long somebody who has looked at a run is taken to be
-	// looking still.
+	// WatchLasts is how long a run stays watched after a client has looked at it.
 	WatchLasts = 15 * time.Second
-	// MaxWatchedOutput is how much of a running run's output is kept, in bytes:
-	// the end of it.
+	// MaxWatchedOutput is how much of the output of a running run is stored, in bytes, from its
+	// end.
 	MaxWatchedOutput = 16 << 10
 
-	watchedEvery = 2 * time.Second // a replica keeps what its watched runs write
-	maxWatched   = 20              // runs of a replica whose output is kept at a time
+	// the interval in which a replica stores the output of watched runs
+	watchedEvery = 2 * time.Second
+	maxWatched   = 20 // the most runs of a replica whose output is stored at a time
 )
 
-// Output is what a running run has written so far.
+// Output is the output of a running run so far.
 type Output struct {
 	Token Token
 	Text  string // valid UTF-8 without NUL, at most MaxWatchedOutput
 }
 
-// Watching shows what a run writes while it runs. Nothing is kept of a run that
-// nobody looks at until it ends, so that a thousand runs cost no more.
+// Watching shows the output of running runs. The output of a run that nobody watches is stored only
+// when it ends.
 type Watching interface {
-	// Watch has the run's replica told, with its Orders, that somebody looks at the
-	// run, for WatchLasts from now. It writes nothing while the watch before has
-	// more than half of that left, nor for a run that does not run.
+	// Watch marks the run as watched for WatchLasts from now. Its replica learns of it with its
+	// ControlState. It writes nothing if the previous mark lasts for at least half of that time,
+	// nor for a run that does not run.
 	Watch(ctx context.Context, run uuid.UUID) error
-	// SaveOutput keeps what runs have written so far in the place of what was
-	// kept before; one whose claim is gone, or is being given back, is passed over. What a run
-	// has written when it ends takes the place of that.
+	// SaveOutput stores the output of runs so far, in place of the previous one. It leaves out runs
+	// whose claims are gone or are being given back. The output at the end of a run replaces it.
 	SaveOutput(ctx context.Context, outputs []Output) error
 }
 
-// watched are the runs of this replica that somebody looks at. It belongs to
-// the orders' goroutine.
+// watched stores the output of this replica's watched runs. It belongs to the goroutine of
+// controlState.run.
 type watched struct {
 	store  Watching
 	active *active
-	kept   map[Token]int64 // how far each was written when it was kept
+	kept   map[Token]int64 // the bytes written when the output was last stored
 	at     time.Time
 }
 
-// keep keeps what the runs have written since they were kept last.
+// keep stores new output of the runs.
 func (w *watched) keep(ctx context.Context, runs []uuid.UUID) error {
 	if len(runs) == 0 {
 		clear(w.kept)

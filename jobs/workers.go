@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// workers bounds how many firings are at work at once. Who waits for one is
-// served in order. It may be used concurrently.
+// workers limits how many firings run at once. Firings get free workers in the order in which they
+// wait. It may be used concurrently.
 type workers struct {
 	all   int
 	busy  atomic.Int64
@@ -26,7 +26,7 @@ func (w *workers) acquire(ctx context.Context) error {
 	return err
 }
 
-// tryAcquire takes a worker if one is free and nobody waits for it.
+// tryAcquire takes a worker if one is free and no firing waits for it.
 func (w *workers) tryAcquire() bool {
 	free := w.limit.TryAcquire(1)
 	if free {
@@ -40,5 +40,5 @@ func (w *workers) release() {
 	w.limit.Release(1)
 }
 
-// free returns how many workers nobody has.
+// free returns how many workers are free.
 func (w *workers) free() int { return w.all - int(w.busy.Load()) }

@@ -8,14 +8,13 @@ import (
 	"unicode/utf8"
 )
 
-// How much output is kept with a run, in bytes.
+// The output that is stored with a run, in bytes.
 const (
 	Max          = 64 << 10
 	MaxSucceeded = 4 << 10
 )
 
-// Tail is a writer that keeps the last bytes written to it. It may be used
-// concurrently.
+// Tail is a writer that retains the last bytes written to it. It may be used concurrently.
 type Tail struct {
 	mu      sync.Mutex
 	size    int
@@ -24,10 +23,10 @@ type Tail struct {
 	written int64
 }
 
-// NewTail returns a Tail that keeps at least the last size bytes.
+// NewTail returns a Tail that retains at least the last size bytes.
 func NewTail(size int) *Tail { return &Tail{size: size} }
 
-// Write never fails.
+// Write appends p. It never fails.
 func (t *Tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -43,15 +42,15 @@ func (t *Tail) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// Written returns how many bytes were ever written to it.
+// Written returns how many bytes were written in total.
 func (t *Tail) Written() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.written
 }
 
-// Text returns the last limit bytes at most as valid UTF-8 without NUL, which
-// no store refuses; what was cut off is said in a first line.
+// Text returns at most the last limit bytes as valid UTF-8 without NUL, which every store accepts.
+// If something was cut off, the first line says so.
 func (t *Tail) Text(limit int) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -69,8 +68,8 @@ func (t *Tail) Text(limit int) string {
 	return text
 }
 
-// PlainText returns s as valid UTF-8 without NUL: PostgreSQL refuses both, and
-// one such text would fail the whole batch it is in.
+// PlainText returns s as valid UTF-8 without NUL. PostgreSQL refuses other text, and one such text
+// would fail its whole batch.
 func PlainText(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }

@@ -239,7 +239,7 @@ func TestAddedJobOutlivesReplicas(t *testing.T) {
 	c.open("added")
 	c.expect(c.awaitEnd(held.ID), "succeeded", "")
 	for _, name := range []string{"b", "c", "d"} {
-		c.heard(c.replicas[name], "job was removed")
+		c.heard(c.replicas[name], "added job removed")
 	}
 	status, answer = c.post(c.replicas["b"], "/api/v1/jobs/added/trigger", ``)
 	if status != http.StatusNotFound {
