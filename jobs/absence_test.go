@@ -60,7 +60,7 @@ func TestMisfireOfAJobThatLivingReplicasDoNotHave(t *testing.T) {
 		}
 		for _, r := range records {
 			if r.State != jobs.Missed || r.Reason != jobs.ReasonMisfire ||
-				!strings.Contains(r.Detail, "no replica that has the job was up from ") {
+				!strings.Contains(r.Detail, "no replica with the job was up from ") {
 				t.Errorf("record: %s %s %q", r.State, r.Reason, r.Detail)
 			}
 		}

@@ -17,8 +17,8 @@ type activation struct {
 	log   zerolog.Logger
 	read  int64 // Beat.Definitions when the versions were last read
 
-	doubted atomic.Bool   // a start was refused as stale
-	added   atomic.Bool   // the table has jobs that are not registered
+	doubted atomic.Bool   // the store refused a start as stale
+	added   atomic.Bool   // the table has unregistered jobs
 	wake    chan struct{} // holds a value when one of them was set
 	revised chan struct{} // holds a value when the dispatcher must update which jobs it fires
 }
@@ -98,8 +98,7 @@ func (f *activation) tryEnroll(ctx context.Context, session uuid.UUID) {
 	}
 }
 
-// refresh reads which definitions are active, unless that is unchanged since
-// they were last read.
+// refresh reads which definitions are active, unless they have not changed since the last read.
 func (f *activation) refresh(ctx context.Context, definitions int64) error {
 	if f.read == definitions || f.table.len() == 0 {
 		return nil
@@ -136,11 +135,9 @@ const maxTold = 20
 // tell logs which jobs this replica fires again, and which it leaves to others.
 func (f *activation) tell(changed []*entry) {
 	for _, e := range changed[:min(len(changed), maxTold)] {
-		event, message := f.log.Info(),
-			"job definition is active again"
+		event, message := f.log.Info(), "job definition is active again"
 		if e.activeVersion.stale() {
-			event, message = f.log.Warn(),
-				"job has a newer definition on other replicas"
+			event, message = f.log.Warn(), "job has a newer definition on other replicas"
 		}
 		event.Str("job", e.Name).Int64("version", e.activeVersion.version.Load()).
 			Int64("active_version", e.activeVersion.active.Load()).Msg(message)
@@ -150,11 +147,11 @@ func (f *activation) tell(changed []*entry) {
 	}
 }
 
-// tryRefresh is refresh with its error logged. Until a retry succeeds, the store
-// refuses starts of jobs that this replica must not fire.
+// tryRefresh calls refresh and logs its error. Until it succeeds, the store refuses starts of jobs
+// that this replica must not fire.
 func (f *activation) tryRefresh(ctx context.Context, definitions int64) {
 	if err := f.refresh(ctx, definitions); err != nil && ctx.Err() == nil {
-		f.log.Warn().Err(err).Msg("active definitions not read, the next heartbeat retries")
+		f.log.Warn().Err(err).Msg("read active definitions failed, retrying with the next heartbeat")
 	}
 }
 
@@ -165,14 +162,13 @@ func (f *activation) doubt() {
 	signal(f.wake)
 }
 
-// enrollLater has the keeper register what came to the table. It may be called
-// concurrently.
+// enrollLater requests the registration of added definitions. It may be called concurrently.
 func (f *activation) enrollLater() {
 	f.added.Store(true)
 	signal(f.wake)
 }
 
-// catchUp does what doubt and enrollLater have asked for.
+// catchUp executes the requests of doubt and enrollLater.
 func (f *activation) catchUp(ctx context.Context, s *liveSession) {
 	if f.doubted.Swap(false) {
 		f.tryRefresh(ctx, unread)

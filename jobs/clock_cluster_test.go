@@ -108,7 +108,7 @@ func whileClockIsOff(t *testing.T, ahead time.Duration, shown int64, words strin
 		}
 		err := replica.Ready(t.Context())
 		if !errors.Is(err, jobs.ErrNotReady) ||
-			!strings.Contains(err.Error(), words+" the store's, at most 10s are allowed") {
+			!strings.Contains(err.Error(), words+" the store's, limit is 10s") {
 			t.Errorf("ready: %v", err)
 		}
 		if v := view(); !strings.Contains(v.NotReady, words) || v.ClockOffset == nil ||

@@ -245,8 +245,8 @@ func (o *controlState) take(s Spec) bool {
 	}
 	if before != nil && before.spec == nil {
 		o.refused[s.Job] = s.Version
-		o.log.Warn().Str("job", s.Job).Str("added_by", s.ChangedBy).Msg("added job ignored, the configuration " +
-			"has a job of that name")
+		o.log.Warn().Str("job", s.Job).Str("added_by", s.ChangedBy).
+			Msg("added job ignored, the configuration has a job of that name")
 		return false
 	}
 	e, err := o.entry(s)

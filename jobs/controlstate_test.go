@@ -324,7 +324,7 @@ func TestAddedJobThatAReplicaCannotFireIsToldOfOnceAndLeftToOthers(t *testing.T)
 		stop()
 		stopNot()
 		c.expectScheduledTimes(begun, "added", 10, 20, 30)
-		if n := strings.Count(theirs.String(), `it calls itself \"renamed\"`); n != 1 {
+		if n := strings.Count(theirs.String(), `spec names the job \"renamed\"`); n != 1 {
 			t.Errorf("a job with two names is told of %d times: %s", n, theirs.String())
 		}
 		for _, name := range []string{"added", "wrong", "alias"} {
@@ -387,7 +387,7 @@ func TestCancelledRunEndsWithWhoAsked(t *testing.T) {
 			t.Errorf("run: %+v", r)
 		}
 		stop()
-		if n := strings.Count(log.String(), "run is cancelled"); n != 1 {
+		if n := strings.Count(log.String(), "run cancelled"); n != 1 {
 			t.Errorf("told of %d times: %s", n, log.String())
 		}
 	})
@@ -558,8 +558,8 @@ func TestActionsAreAskedForEachSecondAndTheLastHold(t *testing.T) {
 		if want := []int{2, 4, 26, 28}; !slices.Equal(ran, want) {
 			t.Errorf("fired at %v, want %v", ran, want)
 		}
-		for text, most := range map[string]int{"can't be asked for": 1,
-			"are not heard of at once": 2} {
+		for text, most := range map[string]int{"read control state failed": 1,
+			"listen for operator actions failed": 2} {
 			if n := strings.Count(log.String(), text); n < 1 || n > most {
 				t.Errorf("%q is said %d times: %s", text, n, log.String())
 			}

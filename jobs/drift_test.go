@@ -30,7 +30,7 @@ func TestListsOfServersAreCompared(t *testing.T) {
 	}
 	expired, ended := living("b", "other"), living("b", "other")
 	expired.ExpiresAt, ended.EndedAt = now, &now
-	const differ, same = `"differ_from":["b"]`, "the same list of lock servers again"
+	const differ, same = `"differ_from":["b"]`, "the same list of memcached servers again"
 	for name, test := range map[string]struct {
 		looks [][]ReplicaView
 		lists int64    // in the end

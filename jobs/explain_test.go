@@ -241,7 +241,7 @@ func TestExplanations(t *testing.T) {
 		{name: "not due", at: "2026-06-08 02:31", verdict: jobs.VerdictNotScheduled,
 			want: "It is not due at 2026-06-08 02:31:00 CEST: the scheduled time before is " +
 				"2026-06-08 02:30:00 CEST, the next is 2026-06-09 02:30:00 CEST."},
-		{name: "never due", job: "triggered", at: "2026-06-08T00:30:00Z", verdict: jobs.VerdictNotScheduled, want: "It is never due: it has no schedule, and is only triggered."},
+		{name: "never due", job: "triggered", at: "2026-06-08T00:30:00Z", verdict: jobs.VerdictNotScheduled, want: "It is never due: it has no schedule, and runs only when triggered."},
 		{name: "not counted", at: "2026-05-31 02:30", verdict: jobs.VerdictNotCounted,
 			want: "There is no record of it: the job's active definition is of 2026-06-01 " +
 				"00:00:00 CEST; before that it was not there, had another schedule, or had an " +
@@ -256,7 +256,7 @@ func TestExplanations(t *testing.T) {
 
 		{name: "follows what is not due", job: "report", at: "2026-06-09 02:30",
 			now: "2026-06-09 12:00:00", verdict: jobs.VerdictNotScheduled,
-			want: "It is not due at 2026-06-09 02:30:00 CEST, because it follows weekly, which " +
+			want: "It is not due at 2026-06-09 02:30:00 CEST, because it depends on weekly, which " +
 				"has no run for that scheduled time: it is not due at 2026-06-09 02:30:00 CEST: " +
 				"the scheduled time before is 2026-06-08 02:30:00 CEST, the next is 2026-06-15 " +
 				"02:30:00 CEST."},
@@ -269,14 +269,14 @@ func TestExplanations(t *testing.T) {
 			runs: []jobs.Record{run("nightly", jobs.Failed, func(r *jobs.Record) {
 				r.Error = "boom"
 			}), run("weekly", jobs.Running, nil)}, verdict: jobs.VerdictDependencyFailed,
-			want: "It was not run, because nightly, which it follows, did not succeed: it ran on " +
+			want: "It was not run, because its dependency nightly did not succeed: it ran on " +
 				"replica a at 2026-06-08 02:30:01 CEST for 1m10s and failed: boom, with token 17."},
 		{name: "follows what follows what failed", job: "digest",
 			runs: []jobs.Record{run("nightly", jobs.Succeeded, nil),
 				run("weekly", jobs.Skipped,
 					unstarted(jobs.ReasonLockHeld, "held"))}, verdict: jobs.VerdictDependencyFailed,
-			want: "It was not run, because report, which it follows, did not succeed: it was not " +
-				"run, because weekly, which it follows, did not succeed: it was skipped " +
+			want: "It was not run, because its dependency report did not succeed: it was not " +
+				"run, because its dependency weekly did not succeed: it was skipped " +
 				"(lock_held): held."},
 		{name: "follows what is due later", job: "report", now: "2026-06-07 12:00:00",
 			verdict: jobs.VerdictFuture,
@@ -289,7 +289,7 @@ func TestExplanations(t *testing.T) {
 				"started it yet."},
 		{name: "follows, and is excluded", job: "quiet", at: "2026-12-24 02:30",
 			now: "2026-12-25 12:00:00", verdict: jobs.VerdictNotScheduled,
-			want: "It is not due at 2026-12-24 02:30:00 CET, because it follows nightly, which " +
+			want: "It is not due at 2026-12-24 02:30:00 CET, because it depends on nightly, which " +
 				"has no run for that scheduled time: it was not run, because calendar holidays " +
 				"excludes 2026-12-24 02:30:00 CET."},
 		{name: "is excluded, and follows what is not", job: "closed",
@@ -385,13 +385,13 @@ func TestExplanationDetails(t *testing.T) {
 		t.Errorf("manual runs %+v", e.ManualRuns)
 	}
 	notes(e, "triggered by hand",
-		"another definition of the job is active than the one here: version 3")
+		"the active definition of the job is not the one of this configuration: it is version 3")
 	if e.PreviousScheduledAt == nil ||
 		!e.PreviousScheduledAt.Equal(scheduledAt.Add(-24*time.Hour)) || e.NextScheduledAt == nil ||
 		!e.NextScheduledAt.Equal(scheduledAt.Add(24*time.Hour)) {
 		t.Errorf("nearest scheduled times %v and %v", e.PreviousScheduledAt, e.NextScheduledAt)
 	}
-	notes(explain("elsewhere", "2026-06-09 12:00"), "not in the configuration here")
+	notes(explain("elsewhere", "2026-06-09 12:00"), "this configuration does not have the job")
 	if got := explain("elsewhere", "2026-06-09 12:00").Verdict; got != jobs.VerdictFuture {
 		t.Errorf("by the store's schedule: %s", got)
 	}
@@ -405,7 +405,7 @@ func TestExplanationDetails(t *testing.T) {
 		t.Errorf("in a gap: %+v", gap)
 	}
 	twice := explain("nightly", "2026-10-25 02:30")
-	notes(twice, "comes twice in Europe/Berlin", "this is about 2026-10-25 02:30:00 CEST")
+	notes(twice, "comes twice in Europe/Berlin", "this explanation is for 2026-10-25 02:30:00 CEST")
 	if e := explain("nightly", "2026-10-25T01:30:00Z"); e.Verdict != jobs.VerdictNotScheduled {
 		t.Errorf("the second time: %s", e.Verdict)
 	}

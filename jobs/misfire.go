@@ -86,7 +86,7 @@ func (d *misfireDecision) on(scheduledAt time.Time) Misfired {
 		m.Detail += fmt.Sprintf("; scheduled times more than %s ago are not run late", maxAge)
 	case policy == MisfireRunOnce && !d.once.IsZero():
 		m.Reason, m.Detail = ReasonSuperseded,
-			fmt.Sprintf("%s; the scheduled time %s is run in its place", m.Detail,
+			fmt.Sprintf("%s; the scheduled time %s ran in its place", m.Detail,
 				d.once.Format(time.RFC3339))
 	case policy == MisfireRunAll && d.left == 0:
 		m.Detail += fmt.Sprintf("; the limit of %d late runs is reached", e.lateLimit())

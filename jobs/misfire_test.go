@@ -56,7 +56,7 @@ func TestLongOutageIsRecordedWithinBounds(t *testing.T) {
 			c.outage > 24*time.Hour; jumped != strings.Contains(got[0].Detail, "at least") {
 			t.Errorf("every %s for %s: first says %q", c.interval, c.outage, got[0].Detail)
 		}
-		if told := strings.Contains(got[0].Detail, "not recorded one by one"); told != c.dropped ||
+		if told := strings.Contains(got[0].Detail, "no records of their own"); told != c.dropped ||
 			told && got[0].State != Missed {
 			t.Errorf("every %s for %s: first says %q", c.interval, c.outage, got[0].Detail)
 		}
@@ -181,7 +181,7 @@ func TestMisfiresAreDecidedByWhatKeptThem(t *testing.T) {
 			}
 			for i, words := range map[int]string{
 				2: "no replica was up since 2026-01-01T00:02:36Z",
-				0: "replicas were up, but none had a worker for it within 30s",
+				0: "replicas were up, but none had a free worker within 30s",
 				4: "group night was paused by alice at 2026-01-01T00:04:00Z and resumed by bob " +
 					"at 2026-01-01T00:06:30Z: deploy",
 			} {
@@ -203,7 +203,7 @@ func TestMisfiresAreRunOnceInTheRunThatWaits(t *testing.T) {
 			from.Add(3*time.Minute)) {
 			if m.State != want || want == Missed &&
 				!strings.Contains(m.Detail,
-					"the scheduled time of 2025-12-31T23:59:00Z is run in its place") {
+					"the scheduled time 2025-12-31T23:59:00Z ran in its place") {
 				t.Errorf("%s: %+v", policy, m)
 			}
 		}

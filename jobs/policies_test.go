@@ -300,13 +300,13 @@ func TestFiringIsNotStartedAfterItsDeadline(t *testing.T) {
 			}, "public/orders was held by job hog"},
 		"its workers were busy": {func(o *jobs.Options, _ *jobs.Job) { o.Workers = 1 },
 			func(t *testing.T) []jobs.Job { return []jobs.Job{once(t, "hog", 8*time.Second)} },
-			"none had a worker for it"},
+			"none had a free worker"},
 		"its group was full": {func(_ *jobs.Options, j *jobs.Job) { j.Group, j.GroupLimits.PerCluster = "night", 1 },
 			func(t *testing.T) []jobs.Job {
 				hog := once(t, "hog", 8*time.Second)
 				hog.Group, hog.GroupLimits.PerCluster = "night", 1
 				return []jobs.Job{hog}
-			}, "group:night had no free place"},
+			}, "group:night had no free slot"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -327,7 +327,7 @@ func TestFiringIsNotStartedAfterItsDeadline(t *testing.T) {
 						"not started by its deadline, 5s after its scheduled time: ") || !strings.Contains(r[0].Detail, c.detail) {
 					t.Errorf("runs %+v", r)
 				}
-				if c.detail != "none had a worker for it" &&
+				if c.detail != "none had a free worker" &&
 					r[0].FinishedAt.Sub(r[0].ScheduledAt).
 						Round(100*time.Millisecond) != 5*time.Second {
 					t.Errorf("skipped %s after its scheduled time",

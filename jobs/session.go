@@ -69,8 +69,8 @@ func (k *keeper) open(ctx context.Context, id uuid.UUID, first bool) error {
 		Succeeds: k.succeeds && first, LockServers: k.servers, Table: k.hash()})
 }
 
-// prepare registers this replica's definitions. A large cron table may take all
-// the time that the session has.
+// prepare registers this replica's definitions. A large cron table may take all the time that the
+// session has.
 func (k *keeper) prepare(ctx context.Context, s *liveSession) error {
 	return k.activation.register(ctx, s.ID)
 }
@@ -104,10 +104,10 @@ func (k *keeper) compareClaims(ctx context.Context, known []Token, claims map[To
 	}
 	for _, token := range k.active.strangers(claims) {
 		k.log.Warn().Int64("token", int64(token)).
-			Msg("claim of a start without a reply found, revoking it")
+			Msg("unknown claim found, revoking it")
 		if err := k.revoke(ctx, token, Lost, ReasonClaimLost); err != nil {
 			k.log.Warn().Err(err).Int64("token", int64(token)).
-				Msg("claim not revoked, the next heartbeat retries")
+				Msg("revoke claim failed, retrying with the next heartbeat")
 		}
 	}
 }

@@ -121,10 +121,10 @@ func TestParamsOfTheMoment(t *testing.T) {
 			t.Errorf("the handler saw %v, the middleware %d runs", seen, wrapped)
 		}
 		for key, want := range map[string]string{
-			`{"days":"many"}`: "of the moment: params: days: found a string, expected int",
-			`{"dys":30}`:      `of the moment: params: dys: unknown key "dys", expected one of account, days`,
+			`{"days":"many"}`: "trigger params: params: days: found a string, expected int",
+			`{"dys":30}`:      `trigger params: params: dys: unknown key "dys", expected one of account, days`,
 			`{"days":-1}`:     "handler panicked: days before the first",
-			`[1]`:             "of the moment: params: expected a mapping of keys to values",
+			`[1]`:             "trigger params: params: expected a mapping of keys to values",
 		} {
 			r, err := c.store.Run(t.Context(), runs[key])
 			if err != nil {

@@ -99,7 +99,7 @@ func TestExplainCommand(t *testing.T) {
 	}
 	if out := commandOutput(t, "explain", "-c", path, "report",
 		"2026-03-29 03:00"); !strings.HasPrefix(out,
-		"It was not run, because nightly, which it follows, did not succeed: it was skipped") {
+		"It was not run, because its dependency nightly did not succeed: it was skipped") {
 		t.Error(out)
 	}
 	for want, args := range map[string][]string{

@@ -217,7 +217,7 @@ func TestAddedJobOutlivesReplicas(t *testing.T) {
 		t.Error(err)
 	}
 	c.start("d")
-	c.heard(c.replicas["d"], `"job":"added"`, "job was added here")
+	c.heard(c.replicas["d"], `"job":"added"`, "job registered")
 
 	// A change while a run is under way: it ends as it began.
 	var spec jobs.Spec
@@ -345,7 +345,7 @@ func TestDrainedReplicaLeavesRunsToOthers(t *testing.T) {
 	if len(list) != 1 || list[0].Replica != held.Replica {
 		t.Errorf("drained: %+v", list)
 	}
-	c.awaitLog(drained, "replica is drained")
+	c.awaitLog(drained, "replica drained")
 	c.expectNotReady(drained, "it was drained by an operator")
 	since := askOne[time.Time](c, `SELECT clock_timestamp()`)
 	c.awaitRuns(4, "job = 'every' AND state = 'succeeded' AND scheduled_at > $1", since)
@@ -426,7 +426,7 @@ func TestCommandsThatAct(t *testing.T) {
 	if spec.Job != "added" || spec.Version != 1 || spec.ChangedBy == "" {
 		t.Errorf("added: %+v", spec)
 	}
-	c.heard(c.replicas["a"], "job was added here")
+	c.heard(c.replicas["a"], "job registered")
 	c.expectTable(c.command("add", "-f", file, "--replace"), "JOB VERSION CHANGED BY", "added")
 	c.expectTable(c.command("pause", "added", "--reason", "night"),
 		"PAUSED SINCE BY REASON RESUMED", "job added", "night")

@@ -40,7 +40,7 @@ func TestDeployThatIsRolledBack(t *testing.T) {
 	fires("new-1", "new-2")
 	for _, name := range []string{"old-1", "old-2"} {
 		c.expectLine(c.replicas[name],
-			"job has a newer definition, this replica leaves it to others", `"job":"tick"`)
+			"job has a newer definition on other replicas", `"job":"tick"`)
 	}
 	stop("old-1")
 	c.settings.jobs = before
@@ -51,7 +51,7 @@ func TestDeployThatIsRolledBack(t *testing.T) {
 	if err := c.replicas["new-2"].Kill(); err != nil {
 		t.Fatal(err)
 	}
-	c.awaitLog(c.replicas["old-2"], "job's definition here is active again")
+	c.awaitLog(c.replicas["old-2"], "job definition is active again")
 	until := fires("old-1", "old-2").Truncate(time.Second).Add(2 * time.Second)
 	c.settle(until, "tick")
 	for state, n := range c.expectEachOnce("tick", from, until) {

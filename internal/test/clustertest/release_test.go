@@ -67,7 +67,7 @@ SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() A
 		t.Errorf("n is %d, expected what the next job committed", n)
 	}
 	// Its replica learns that it was superseded, and neither retries nor recovers.
-	c.heard(c.replicas[held.Replica], id, "run was superseded")
+	c.heard(c.replicas[held.Replica], id, "run superseded")
 	if n := askOne[int](c, `SELECT count(*) FROM holdfast.runs WHERE job = 'stuck'`); n != 1 {
 		t.Errorf("%d runs of the job, expected the one that was lost", n)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/replicas"
 )
 
-const stopping = "stopping, runs may end by themselves"
+const stopping = "stopping, waiting for runs"
 
 // terminate asks a replica to stop and waits until it has seen that.
 func (c *cluster) terminate(p *replicas.Process) {

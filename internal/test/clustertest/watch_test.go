@@ -92,7 +92,7 @@ func TestReplicasWithDifferentServers(t *testing.T) {
 	c.settings.servers = fmt.Sprintf("%q, %q", c.memcached.Addr(), more.Addr())
 	c.start("b")
 	for name, p := range c.replicas {
-		c.expectLine(p, "replicas have different lists of lock servers",
+		c.expectLine(p, "replicas have different lists of memcached servers",
 			fmt.Sprintf(`"differ_from":[%q]`, map[string]string{"a": "b", "b": "a"}[name]))
 		c.await("notice on the page of "+name, func(ctx context.Context) (bool, error) {
 			var o admin.Overview
@@ -105,7 +105,7 @@ func TestReplicasWithDifferentServers(t *testing.T) {
 	if err := c.replicas["b"].Stop(c.ctx); err != nil {
 		t.Fatal(err)
 	}
-	c.expectLine(c.replicas["a"], "replicas have the same list of lock servers again")
+	c.expectLine(c.replicas["a"], "replicas have the same list of memcached servers again")
 	c.audit()
 }
 

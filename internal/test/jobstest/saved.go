@@ -59,7 +59,7 @@ var memoryRules = []rule{
 			}
 			_, err := c.Store.Finish(c.ctx, ends)
 			if !errors.Is(err, jobs.ErrTooLarge) || errors.Is(err, jobs.ErrUnavailable) ||
-				!strings.Contains(err.Error(), fmt.Sprintf("at most %d", jobs.MaxFinishBytes)) {
+				!strings.Contains(err.Error(), fmt.Sprintf("limit is %d", jobs.MaxFinishBytes)) {
 				c.Fatalf("found the error %v, expected one that names the limit", err)
 			}
 			for _, end := range ends {

@@ -10,7 +10,7 @@ import (
 
 // together is how the record of a scheduled time tells of those before it.
 var together = regexp.MustCompile(
-	`; (at least )?(\d+) earlier scheduled times since (\S+) are not recorded one by one`)
+	`; (at least )?(\d+) earlier scheduled times since (\S+) have no records of their own`)
 
 // collective is what one record tells of scheduled times before it.
 type collective struct {
