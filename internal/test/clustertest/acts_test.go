@@ -107,7 +107,7 @@ func TestActionsAreObeyedOnEveryReplicaWithinASecond(t *testing.T) {
 			c.start("a", "b", "c")
 			if way == "asked for" {
 				for _, p := range c.replicas {
-					c.awaitLog(p, "operators' actions are not heard of at once")
+					c.awaitLog(p, "listen for operator actions failed, polling instead")
 				}
 			}
 			for _, action := range []struct{ path, body, says string }{
