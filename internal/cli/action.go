@@ -6,30 +6,30 @@ import (
 	"fmt"
 	"os"
 	"os/user"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// acting is what the commands that act have in common.
-type acting struct {
+// actionLine is a command line whose command performs an action.
+type actionLine struct {
 	*commandLine
 	reason string
 }
 
-// actionCommand makes cmd one that acts.
-func (c *commandLine) actionCommand(cmd *cobra.Command,
-	run func(ctx context.Context, a *acting, args []string) error) *cobra.Command {
-	a := &acting{commandLine: c}
+// actionCommand gives cmd the flag --reason, and run as its function.
+func (c *commandLine) actionCommand(
+	cmd *cobra.Command, run func(ctx context.Context, a *actionLine, args []string) error,
+) *cobra.Command {
+	a := &actionLine{commandLine: c}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), a, args) }
-	cmd.Flags().StringVar(&a.reason, "reason", "", "why, for the audit log")
+	cmd.Flags().StringVar(&a.reason, "reason", "", "`reason` for the audit log")
 	return cmd
 }
 
-// action says who acts: the user of this command line.
-func (a *acting) action() jobs.Action {
+// action returns actor and reason for the audit log. The actor is the user of the process.
+func (a *actionLine) action() jobs.Action {
 	actor := os.Getenv("USER")
 	if account, err := user.Current(); err == nil {
 		actor = account.Username
@@ -40,31 +40,22 @@ func (a *acting) action() jobs.Action {
 	return jobs.Action{Actor: actor, Via: "cli", Reason: a.reason}
 }
 
-// unknownJob says what to do about a job that the store does not have.
-func unknownJob(err error, job string) error {
+// changedMeanwhile is the advice for a job that another operator has changed at the same time.
+const changedMeanwhile = "another operator changed the job at the same time; check it and try again"
+
+// withJobAdvice adds advice to the error for a job that the store does not have.
+func withJobAdvice(err error, job string) error {
 	if errors.Is(err, jobs.ErrNotFound) {
-		return fmt.Errorf("no job is called %q in the store: is a replica running with it?", job)
+		return fmt.Errorf("job %q: not found in the store; check that a replica with this job runs",
+			job)
 	}
 	return err
 }
 
-// explained says what to do about an action that was refused.
-func explained(err error, flags ...string) error {
-	var paused *jobs.PausedError
-	switch {
-	case errors.As(err, &paused) && len(flags) > 0:
-		return fmt.Errorf("%w%s: %s runs it all the same", err, because(paused.Pause.Reason),
-			strings.Join(flags, " "))
-	case errors.Is(err, jobs.ErrFromConfig):
-		return fmt.Errorf("%w: change it there and deploy; here it can be paused and triggered",
-			err)
+// withAdvice adds advice to the error for an action on a job of the configuration.
+func withAdvice(err error) error {
+	if errors.Is(err, jobs.ErrFromConfig) {
+		return fmt.Errorf("%w; change it there and deploy", err)
 	}
 	return err
-}
-
-func because(reason string) string {
-	if reason == "" {
-		return ""
-	}
-	return fmt.Sprintf(" (%s)", reason)
 }

@@ -11,23 +11,27 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
+// deliverAgainCommand returns the command "webhooks again".
 func (c *commandLine) deliverAgainCommand() *cobra.Command {
 	return c.actionCommand(&cobra.Command{
-		Use: "again DELIVERY", Short: "Tell a webhook once more what it could not be told",
+		Use: "again DELIVERY", Short: "Repeat a webhook delivery that failed",
 		Args: cobra.ExactArgs(1),
-		Long: `Tell a webhook once more what it could not be told, within about a second, by any replica that has the webhook. Also what was
-given up: it is tried as often again as at first.`,
-	}, func(ctx context.Context, a *acting, args []string) error {
+		Long: `Repeat a webhook delivery. A replica whose configuration has the webhook sends it
+within about a second. This also works for a delivery that was given up. The number
+of tries starts from zero again.`,
+		Example: `  scheduler webhooks
+  scheduler webhooks again 01a1fecc-ef57-7d76-aac5-e8f353379cd3`,
+	}, func(ctx context.Context, a *actionLine, args []string) error {
 		id, err := uuid.Parse(args[0])
 		if err != nil {
-			return fmt.Errorf("expected a delivery's id as scheduler webhooks shows it, found %q",
-				args[0])
+			return fmt.Errorf(
+				"delivery: expected an id from \"scheduler webhooks\", found %q", args[0])
 		}
 		return a.withOperations(ctx, func(ops *jobs.Operations, _ jobs.Store) error {
 			u, err := ops.DeliverAgain(ctx, a.action(), id)
 			if errors.Is(err, jobs.ErrNotFound) {
-				return fmt.Errorf("no delivery %s is undelivered: it was delivered by now, or is "+
-					"forgotten; scheduler webhooks lists them", id)
+				return fmt.Errorf("repeat delivery %s: not found among the undelivered ones; "+
+					"list them with \"scheduler webhooks\"", id)
 			}
 			if err != nil {
 				return err

@@ -8,10 +8,11 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
+// auditCommand returns the command "audit".
 func (c *commandLine) auditCommand() *cobra.Command {
 	var filter jobs.AuditFilter
 	cmd := &cobra.Command{
-		Use: "audit", Short: "List who did what, the youngest first", Args: cobra.NoArgs,
+		Use: "audit", Short: "List the actions of operators, newest first", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if filter.Limit < 1 || filter.Limit > jobs.MaxBatch {
 				return fmt.Errorf("-n: expected 1 to %d, found %d", jobs.MaxBatch, filter.Limit)
@@ -31,11 +32,11 @@ func (c *commandLine) auditCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&filter.Actor, "actor", "", "only what this `user` did")
+	cmd.Flags().StringVar(&filter.Actor, "actor", "", "only actions of this `user`")
 	cmd.Flags().StringVar(&filter.Action, "action", "",
-		"only this `action`, such as pause or release")
+		"only actions of this `kind`, such as pause or release")
 	cmd.Flags().StringVar(&filter.Target, "target", "",
-		"only what was done to this `target`, such as \"job rollup-sales\"")
-	cmd.Flags().IntVarP(&filter.Limit, "count", "n", 50, "how many lines")
+		"only actions on this `target`, such as \"job rollup-sales\"")
+	cmd.Flags().IntVarP(&filter.Limit, "count", "n", 50, "maximum `number` of lines")
 	return cmd
 }

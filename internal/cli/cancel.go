@@ -11,23 +11,27 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
+// cancelCommand returns the command "cancel".
 func (c *commandLine) cancelCommand() *cobra.Command {
 	return c.actionCommand(&cobra.Command{
-		Use: "cancel RUN", Short: "End a run that waits or runs", Args: cobra.ExactArgs(1),
-		Long: `End a run. One that waits ends at once. One that runs is asked to end through its replica, within about a second: it ends when
-its handler heeds the end of its context, or is left behind 10 s later. Further attempts are not made.`,
-	}, func(ctx context.Context, a *acting, args []string) error {
+		Use: "cancel RUN", Short: "End a waiting or running run", Args: cobra.ExactArgs(1),
+		Long: `End a run. A waiting run ends at once. For a running run, its replica cancels the
+context of the handler within about a second. If the handler has not returned 10 s
+later, the replica abandons it. The run makes no further attempts.`,
+		Example: `  scheduler runs --state running
+  scheduler cancel 01a1fecc-ef57-7d76-aac5-e8f353379cd3 --reason "wrong params"`,
+	}, func(ctx context.Context, a *actionLine, args []string) error {
 		id, err := uuid.Parse(args[0])
 		if err != nil {
-			return fmt.Errorf("expected a run's id as scheduler runs shows it, found %q", args[0])
+			return fmt.Errorf("run: expected an id from \"scheduler runs\", found %q", args[0])
 		}
 		return a.withOperations(ctx, func(ops *jobs.Operations, store jobs.Store) error {
 			run, err := ops.Cancel(ctx, a.action(), id)
 			switch {
 			case errors.Is(err, jobs.ErrNotFound):
-				return fmt.Errorf("no run has the id %s: scheduler runs lists them", id)
+				return fmt.Errorf("cancel run %s: not found; list runs with \"scheduler runs\"", id)
 			case errors.Is(err, jobs.ErrConflict):
-				return a.ended(ctx, store, id, err)
+				return endedError(ctx, store, id, err)
 			case err != nil:
 				return err
 			}
@@ -37,11 +41,12 @@ its handler heeds the end of its context, or is left behind 10 s later. Further 
 	})
 }
 
-// ended says how a run that can't be cancelled has ended.
-func (a *acting) ended(ctx context.Context, store jobs.Store, id uuid.UUID, refused error) error {
+// endedError returns the error for a run that has ended before it could be cancelled.
+func endedError(ctx context.Context, store jobs.Store, id uuid.UUID, refused error) error {
 	run, err := store.Run(ctx, id)
 	if err != nil {
 		return errors.Join(refused, err)
 	}
-	return fmt.Errorf("run %s has ended already, as %s at %s", id, run.State, clock(run.FinishedAt))
+	return fmt.Errorf("cancel run %s: it has already ended: %s at %s", id, run.State,
+		clock(run.FinishedAt))
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// commandLine is what the commands share.
+// commandLine has the values that all commands share.
 type commandLine struct {
 	handlers   []jobs.Registration
 	configPath string
@@ -19,32 +19,36 @@ type commandLine struct {
 	out        io.Writer
 }
 
-// Execute runs one command line with the program's own handlers.
-func Execute(ctx context.Context, args []string, out, errOut io.Writer,
-	handlers []jobs.Registration) error {
+// Execute runs the command line args. Handlers are the program's own, in addition to the built-in
+// ones. Execute prints no error; the caller does.
+func Execute(
+	ctx context.Context, args []string, out, errOut io.Writer, handlers []jobs.Registration,
+) error {
 	c := &commandLine{handlers: handlers, out: out}
 	root := &cobra.Command{
-		Use: "scheduler", Short: "Run jobs on a schedule, once in the cluster, with the tables " +
-			"that they write locked",
-		SilenceUsage: true, SilenceErrors: true, DisableSuggestions: true, // an error is one line
+		Use:   "scheduler",
+		Short: "Distributed job scheduler that locks the tables of each job",
+		// An error is one line, so cobra adds neither usage nor suggestions.
+		SilenceUsage: true, SilenceErrors: true, DisableSuggestions: true,
 	}
 	root.PersistentFlags().StringVarP(&c.configPath, "config", "c", "holdfast.yaml",
 		"configuration `file`")
 	root.PersistentFlags().VarP(&c.format, "output", "o", "output `format`: table or json")
-	root.AddCommand(c.runCommand(), c.demoCommand(), c.validateCommand(), c.nextCommand(),
-		c.migrateCommand(),
-		c.jobsCommand(), c.runsCommand(), c.locksCommand(), c.webhooksCommand(), c.pausesCommand(),
-		c.auditCommand(),
-		c.explainCommand(), c.triggerCommand(), c.pauseCommand(), c.resumeCommand(),
-		c.cancelCommand(), c.releaseCommand(), c.drainCommand(), c.undrainCommand(),
-		c.addCommand(), c.removeCommand(), c.hashPasswordCommand(), c.versionCommand())
+	root.AddCommand(
+		c.runCommand(), c.demoCommand(), c.validateCommand(), c.nextCommand(), c.migrateCommand(),
+		c.jobsCommand(), c.runsCommand(), c.locksCommand(), c.webhooksCommand(),
+		c.pausesCommand(), c.auditCommand(), c.explainCommand(),
+		c.triggerCommand(), c.pauseCommand(), c.resumeCommand(), c.cancelCommand(),
+		c.releaseCommand(), c.drainCommand(), c.undrainCommand(),
+		c.addCommand(), c.removeCommand(), c.hashPasswordCommand(), c.versionCommand(),
+	)
 	root.SetArgs(args)
 	root.SetOut(out)
 	root.SetErr(errOut)
 	return root.ExecuteContext(ctx)
 }
 
-// load reads the configuration and checks it against the handlers.
+// load reads the configuration and checks the params of its jobs against the handlers.
 func (c *commandLine) load() (*configs.Config, error) {
 	registry, err := app.NewRegistry(c.handlers)
 	if err != nil {

@@ -25,22 +25,30 @@ import (
 //go:embed demo.yaml
 var demoConfig []byte
 
+// demoReplicas is the number of replicas that the demo runs.
 const demoReplicas = 3
 
+// demoCommand returns the command "demo".
 func (c *commandLine) demoCommand() *cobra.Command {
 	var listen string
 	cmd := &cobra.Command{
-		Use: "demo", Short: "Show three replicas that contend for tables, in one process",
+		Use: "demo", Short: "Run three replicas in one process that compete for the same tables",
 		Args: cobra.NoArgs,
-		Long: `Run three replicas in one process, with nothing installed: they share a cron table, locks in memory and a history in a
-temporary file, which is removed at the end. Each serves its page on a port of its own; all show the same.`,
+		Long: `Run three replicas in one process. The demo needs no other software. The replicas
+share their jobs, locks in memory, and a history in a temporary file that the
+command removes when it stops. Each replica serves the admin page on its own port.
+All pages show the same cluster.`,
+		Example: `  scheduler demo
+  scheduler demo --listen 127.0.0.1:9000`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.demo(cmd.Context(), listen) },
 	}
-	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:8080", "the first replica's `address`; "+
-		"the others take the ports after it, or free ones after port 0")
+	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:8080",
+		"`address` of the first replica; the others use the next ports, or any free port if the "+
+			"port is 0")
 	return cmd
 }
 
+// demo runs the replicas until ctx ends or one of them fails.
 func (c *commandLine) demo(ctx context.Context, listen string) (err error) {
 	addresses, err := consecutive(listen, demoReplicas)
 	if err != nil {
@@ -96,7 +104,8 @@ func (c *commandLine) demo(ctx context.Context, listen string) (err error) {
 	return running.Wait()
 }
 
-// consecutive returns n addresses with consecutive ports, or n times port 0.
+// consecutive returns n addresses with consecutive ports. If the port of first is 0, all have
+// port 0.
 func consecutive(first string, n int) ([]string, error) {
 	host, port, err := net.SplitHostPort(first)
 	if err != nil {
@@ -116,24 +125,23 @@ func consecutive(first string, n int) ([]string, error) {
 	return addresses, nil
 }
 
-// pretendParams say how long a demo job takes, and that every so-manieth
-// attempt fails.
+// pretendParams are the params of the handler pretend.
 type pretendParams struct {
-	Takes jobs.Duration `json:"takes"`
-	Fails int           `json:"fails"`
+	Takes jobs.Duration `json:"takes"` // mean duration of an attempt
+	Fails int           `json:"fails"` // one of this many attempts fails; 0: none
 }
 
-// pretend is a handler that takes its time.
+// pretend is a handler that only waits, and fails at random if its params say so.
 func pretend(ctx context.Context, run *jobs.Run, p pretendParams) error {
 	took := time.Duration(p.Takes) * time.Duration(75+rand.IntN(50)) / 100
-	run.Log().Debug().Dur("takes", took).Msg("pretending to work")
+	run.Log().Debug().Dur("takes", took).Msg("simulated work started")
 	select {
 	case <-time.After(took):
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 	if p.Fails > 0 && rand.IntN(p.Fails) == 0 {
-		return errors.New("the pretended source did not answer")
+		return errors.New("simulated failure: source did not answer")
 	}
 	return nil
 }

@@ -10,17 +10,21 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
+// drainCommand returns the command "drain".
 func (c *commandLine) drainCommand() *cobra.Command {
 	return c.actionCommand(&cobra.Command{
-		Use: "drain REPLICA", Short: "Have a replica start nothing more", Args: cobra.ExactArgs(1),
-		Long: `Have a replica start nothing more, by its name or the id of its session. What it runs ends by itself; what waits there is taken up
-by others; it says that it is not ready. It holds until undrain, or until the replica is started anew.`,
-	}, func(ctx context.Context, a *acting, args []string) error {
+		Use: "drain REPLICA", Short: "Stop a replica from starting runs", Args: cobra.ExactArgs(1),
+		Long: `Stop a replica from starting runs. REPLICA is its name or the id of its session. Its
+running runs continue to their end. Other replicas take over its waiting runs. The
+replica reports that it is not ready. The drain lasts until "scheduler undrain" or
+until the replica restarts.`,
+		Example: `  scheduler drain web-2 --reason "kernel update"`,
+	}, func(ctx context.Context, a *actionLine, args []string) error {
 		return a.drain(ctx, args[0], true)
 	})
 }
 
-// drainedReplica is what was asked of one session.
+// drainedReplica is the result of a drain or undrain for one session.
 type drainedReplica struct {
 	Replica  string    `json:"replica"`
 	Session  uuid.UUID `json:"session"`
@@ -28,9 +32,10 @@ type drainedReplica struct {
 	Running  int       `json:"running"`
 }
 
-func (a *acting) drain(ctx context.Context, name string, draining bool) error {
+// drain drains or undrains the live sessions of a replica.
+func (a *actionLine) drain(ctx context.Context, name string, draining bool) error {
 	return a.withOperations(ctx, func(ops *jobs.Operations, store jobs.Store) error {
-		sessions, err := livingSessions(ctx, store, name)
+		sessions, err := liveSessions(ctx, store, name)
 		if err != nil {
 			return err
 		}
@@ -47,22 +52,23 @@ func (a *acting) drain(ctx context.Context, name string, draining bool) error {
 	})
 }
 
-// livingSessions returns the sessions of a replica, by its name or a session's id.
-func livingSessions(ctx context.Context, store jobs.Store,
-	name string) ([]jobs.ReplicaView, error) {
+// liveSessions returns the live sessions of a replica. Name is the name of the replica or the id
+// of a session.
+func liveSessions(
+	ctx context.Context, store jobs.Store, name string,
+) ([]jobs.ReplicaView, error) {
 	all, err := store.Replicas(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var living []jobs.ReplicaView
+	var live []jobs.ReplicaView
 	for _, r := range all {
 		if r.EndedAt == nil && (r.Name == name || r.Session.String() == name) {
-			living = append(living, r)
+			live = append(live, r)
 		}
 	}
-	if len(living) == 0 {
-		return nil, fmt.Errorf("no living replica is called %q, nor has a session with that id",
-			name)
+	if len(live) == 0 {
+		return nil, fmt.Errorf("replica %q: no live replica has this name or session id", name)
 	}
-	return living, nil
+	return live, nil
 }

@@ -12,22 +12,29 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
+// explainCommand returns the command "explain".
 func (c *commandLine) explainCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain JOB SCHEDULED_TIME",
-		Short: "Say why a job ran, was skipped or was missed at a scheduled time",
-		Long: `Say what became of a job at an instant, and why: one sentence first, then what is behind it.
-SCHEDULED_TIME is a time such as 2026-03-29T02:30:00Z, or a time in the job's zone such as "2026-03-29 02:30". Of a time that comes twice it is
-the one that is due, or the first; of one that clocks leave out, the first instant after the gap.`,
+		Short: "Explain why a job ran, was skipped or was missed at a scheduled time",
+		Long: `Explain what happened to a job at a scheduled time. The first line is the answer.
+The table below it has the facts.
+
+SCHEDULED_TIME is a time such as 2026-03-29T02:30:00Z, or a local time in the job's
+time zone such as "2026-03-29 02:30". When clocks go back, a local time occurs
+twice: the command takes the occurrence that the schedule contains, or else the
+first. When clocks go forward, some local times do not exist: the command takes the
+first time after the gap.`,
 		Example: `  scheduler explain rollup-sales "2026-03-29 02:30"
   scheduler explain rollup-sales 2026-03-29T00:30:00Z -o json`,
-		Args: cobra.RangeArgs(2, 3), // a date and a time of day without quotes
+		Args: cobra.RangeArgs(2, 3), // three without quotes around date and time
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withStore(cmd.Context(), func(config *configs.Config, store app.Storage) error {
+			ctx := cmd.Context()
+			return c.withStore(ctx, func(config *configs.Config, store app.Storage) error {
 				table := app.Jobs(config)
 				explainer := jobs.NewExplainer(store, table, config.History.Keep)
 				explainer.Pauses = store.Pauses
-				e, err := explainer.Explain(cmd.Context(), args[0], strings.Join(args[1:], " "))
+				e, err := explainer.Explain(ctx, args[0], strings.Join(args[1:], " "))
 				if err != nil {
 					return err
 				}
@@ -37,16 +44,16 @@ the one that is due, or the first; of one that clocks leave out, the first insta
 	}
 }
 
-// explanationRows are the details of an explanation that are there.
+// explanationRows returns the facts of an explanation, without empty fields.
 func explanationRows(e jobs.Explanation) [][]string {
 	zone, err := time.LoadLocation(e.Timezone)
 	if err != nil {
 		zone = time.UTC
 	}
-	shown := func(t time.Time) string {
-		return shownScheduledAt(t.In(zone)) + "  " + t.UTC().Format(time.RFC3339)
+	both := func(t time.Time) string {
+		return localTime(t.In(zone)) + "  " + t.UTC().Format(time.RFC3339)
 	}
-	rows := [][]string{{"verdict", string(e.Verdict)}, {"scheduled", shown(e.At)}}
+	rows := [][]string{{"verdict", string(e.Verdict)}, {"scheduled", both(e.At)}}
 	add := func(name, value string) {
 		if value != "" {
 			rows = append(rows, []string{name, value})
@@ -58,7 +65,7 @@ func explanationRows(e jobs.Explanation) [][]string {
 	}{{"starts", e.StartsAt}, {"scheduled before", e.PreviousScheduledAt},
 		{"scheduled after", e.NextScheduledAt}} {
 		if at.t != nil {
-			add(at.name, shown(*at.t))
+			add(at.name, both(*at.t))
 		}
 	}
 	add("schedule", e.Schedule)

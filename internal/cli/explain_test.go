@@ -27,8 +27,8 @@ jobs:
   - {name: report, handler: command, schedule: {after: [nightly]}, timezone: Europe/Berlin, params: {command: ["true"]}}
 `
 
-// explainedStore prepares a store that knows the configuration's jobs, with one run
-// that was skipped.
+// explainedStore makes a store with the jobs of explainConfig and one skipped run. It returns the
+// path of the configuration.
 func explainedStore(t *testing.T) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "holdfast.yaml")
@@ -85,7 +85,7 @@ func TestExplainCommand(t *testing.T) {
 			"scheduled after   Tue 2026-03-31 02:30:00 CEST  2026-03-31T00:30:00Z",
 			"clocks            02:00 to 03:00 does not exist: run after the gap"} {
 			if !strings.Contains(strings.ReplaceAll(out, "CET  ", "CET   "), want) {
-				t.Errorf("%q: nothing like %q in\n%s", scheduledAt, want, out)
+				t.Errorf("%q: expected %q in\n%s", scheduledAt, want, out)
 			}
 		}
 	}

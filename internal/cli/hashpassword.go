@@ -16,13 +16,15 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/password"
 )
 
+// hashPasswordCommand returns the command "hash-password".
 func (c *commandLine) hashPasswordCommand() *cobra.Command {
 	var token bool
 	cmd := &cobra.Command{
-		Use: "hash-password", Short: "Read a password and print its hash, for admin.users",
+		Use: "hash-password", Short: "Print the hash of a password for admin.users",
 		Args: cobra.NoArgs,
-		Long: `Read a password from the terminal or from standard input, and print its argon2id hash for admin.users.
-With --token draw a token for a machine instead, and print it with its hash for admin.tokens.`,
+		Long: `Read a password from the terminal or from standard input, and print its argon2id
+hash for admin.users. With --token, generate a random token for a machine instead,
+and print it with its hash for admin.tokens.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if token {
 				return c.printToken()
@@ -33,17 +35,18 @@ With --token draw a token for a machine instead, and print it with its hash for 
 			}
 			hash, err := password.New(typed)
 			if err != nil {
-				return fmt.Errorf("password: %w", err)
+				return fmt.Errorf("hash password: %w", err)
 			}
 			return c.print(map[string]string{"password_hash": hash}, hash, nil)
 		},
 	}
-	cmd.Flags().BoolVar(&token, "token", false, "draw a bearer token, and print it and its hash")
+	cmd.Flags().BoolVar(&token, "token", false,
+		"generate a bearer token and print it with its hash")
 	return cmd
 }
 
-// printToken draws one, rather than have people think of some: its hash is a
-// plain SHA-256, which only a random token is safe behind.
+// printToken generates a token and prints it with its hash. Users cannot choose a token: its hash
+// is a plain SHA-256, which is safe only for random tokens.
 func (c *commandLine) printToken() error {
 	token := rand.Text()
 	sum := sha256.Sum256([]byte(token))
@@ -52,7 +55,7 @@ func (c *commandLine) printToken() error {
 		[][]string{{token, hash}})
 }
 
-// readPassword reads a line, without showing it where it is typed.
+// readPassword reads one line. It turns off the echo of a terminal.
 func readPassword(cmd *cobra.Command) (string, error) {
 	var password string
 	if fd := int(os.Stdin.Fd()); cmd.InOrStdin() == os.Stdin && term.IsTerminal(fd) {
@@ -60,18 +63,18 @@ func readPassword(cmd *cobra.Command) (string, error) {
 		typed, err := term.ReadPassword(fd)
 		fmt.Fprintln(cmd.ErrOrStderr())
 		if err != nil {
-			return "", fmt.Errorf("password: %w", err)
+			return "", fmt.Errorf("read password: %w", err)
 		}
 		password = string(typed)
 	} else {
 		line, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
 		if err != nil && line == "" {
-			return "", fmt.Errorf("password on standard input: %w", err)
+			return "", fmt.Errorf("read password from standard input: %w", err)
 		}
 		password = strings.TrimRight(line, "\r\n")
 	}
 	if password == "" {
-		return "", errors.New("password: found an empty one")
+		return "", errors.New("read password: it is empty")
 	}
 	return password, nil
 }

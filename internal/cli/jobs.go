@@ -16,17 +16,19 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
 
+// jobsCommand returns the command "jobs".
 func (c *commandLine) jobsCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "jobs", Short: "List the jobs that the store knows, with their last run",
+		Use: "jobs", Short: "List the jobs in the store, each with its last run",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.withStore(cmd.Context(), func(config *configs.Config, store app.Storage) error {
-				scheduledTimes, err := c.nextScheduledTimes(cmd.Context(), config, store)
+			ctx := cmd.Context()
+			return c.withStore(ctx, func(config *configs.Config, store app.Storage) error {
+				scheduledTimes, err := c.nextScheduledTimes(ctx, config, store)
 				if err != nil {
 					return err
 				}
-				list, err := admin.Jobs(cmd.Context(), store, scheduledTimes)
+				list, err := admin.Jobs(ctx, store, scheduledTimes)
 				if err != nil {
 					return err
 				}
@@ -42,17 +44,18 @@ func (c *commandLine) jobsCommand() *cobra.Command {
 	}
 }
 
-// nextScheduledTimes returns the next scheduled times of a job by the configuration, or by what was
-// added at run time. An added job that can't be read with this configuration has none.
-func (c *commandLine) nextScheduledTimes(ctx context.Context, config *configs.Config,
-	store app.Storage) (func(string, time.Time, int) []time.Time, error) {
+// nextScheduledTimes returns a function that gives the next scheduled times of a configured or
+// added job. It gives none for an added job that this configuration cannot parse.
+func (c *commandLine) nextScheduledTimes(
+	ctx context.Context, config *configs.Config, store app.Storage,
+) (func(job string, from time.Time, n int) []time.Time, error) {
 	registry, err := app.NewRegistry(c.handlers)
 	if err != nil {
 		return nil, err
 	}
 	now, err := store.ControlState(ctx, uuid.Nil, 0)
 	if err != nil {
-		return nil, fmt.Errorf("added jobs: %w", err)
+		return nil, fmt.Errorf("read added jobs: %w", err)
 	}
 	schedules := make(map[string]schedule.Schedule, len(config.Jobs)+len(now.Specs))
 	specs := app.Specs{Config: func() *configs.Config { return config }, Registry: registry}
@@ -69,6 +72,7 @@ func (c *commandLine) nextScheduledTimes(ctx context.Context, config *configs.Co
 	}, nil
 }
 
+// resourceNames returns the names of resources as one cell.
 func resourceNames(resources []admin.Resource) string {
 	names := make([]string, len(resources))
 	for i, r := range resources {
@@ -77,6 +81,7 @@ func resourceNames(resources []admin.Resource) string {
 	return strings.Join(names, ", ")
 }
 
+// lastRun returns state and end of a run as one cell.
 func lastRun(r *jobs.Record) string {
 	if r == nil {
 		return "never"

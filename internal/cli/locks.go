@@ -11,17 +11,19 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
+// locksCommand returns the command "locks".
 func (c *commandLine) locksCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "locks", Short: "List the resources that are held, and by whom", Args: cobra.NoArgs,
+		Use: "locks", Short: "List locked resources and their holders", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.withStore(cmd.Context(), func(config *configs.Config, store app.Storage) error {
-				return withStage1(cmd.Context(), config, store, func(locker *locking.Locker) error {
-					var stage1 admin.Advisory
+			ctx := cmd.Context()
+			return c.withStore(ctx, func(config *configs.Config, store app.Storage) error {
+				return withLocker(ctx, config, store, func(locker *locking.Locker) error {
+					var advisory admin.Advisory // not a nil *locking.Locker
 					if locker != nil {
-						stage1 = locker
+						advisory = locker
 					}
-					list, err := admin.Locks(cmd.Context(), store, stage1)
+					list, err := admin.Locks(ctx, store, advisory)
 					if err != nil {
 						return err
 					}

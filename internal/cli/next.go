@@ -16,19 +16,24 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
 
-// maxNext is the most firings that next prints.
+// maxNext is the largest number of firings that the command "next" prints.
 const maxNext = 100_000
 
+// nextCommand returns the command "next".
 func (c *commandLine) nextCommand() *cobra.Command {
 	var expression, zone, from string
 	var count int
 	var excluded bool
 	cmd := &cobra.Command{
-		Use: "next [JOB]", Short: "Preview firings of the configured jobs, of one job, or of an " +
-			"expression",
-		Long: `Preview firings. Without arguments: of all jobs of the configuration, in time order. With a job's name: of that job.
-With --schedule: of an expression that need not be in any configuration, as an array of instants.
-The last column says where a change of clocks bears on a firing, and with --excluded which calendar keeps it from being run.`,
+		Use:   "next [JOB]",
+		Short: "Preview the next firings of all jobs, of one job, or of a schedule expression",
+		Long: `Preview the next firings. Without arguments, list the firings of all jobs in the
+configuration, in order of time. With JOB, list those of one job. With --schedule,
+list those of an expression, which needs no configuration. With -o json, --schedule
+prints an array of times.
+
+The last column shows how a clock change affects a firing. With --excluded, it also
+names the calendar that excludes a firing.`,
 		Example: `  scheduler next -n 20
   scheduler next rollup-sales --excluded
   scheduler next --schedule "quartz:0 0 12 LW * ?" --timezone Europe/Berlin
@@ -38,7 +43,7 @@ The last column says where a change of clocks bears on a firing, and with --excl
 			if count < 1 || count > maxNext {
 				return fmt.Errorf("-n: expected 1 to %d, found %d", maxNext, count)
 			}
-			start, err := instant(from)
+			start, err := startTime(from)
 			if err != nil {
 				return fmt.Errorf("--from: %w", err)
 			}
@@ -47,38 +52,42 @@ The last column says where a change of clocks bears on a firing, and with --excl
 					return errors.New("expected a job or --schedule, found both")
 				}
 				if excluded {
-					return errors.New("--excluded goes with jobs: an expression has no calendars")
+					return errors.New("--excluded: not allowed with --schedule, because an " +
+						"expression has no calendars")
 				}
 				return c.nextOfExpression(expression, zone, start, count)
 			}
 			if cmd.Flags().Changed("timezone") {
-				return errors.New("--timezone goes with --schedule: a job has its own")
+				return errors.New("--timezone: allowed only with --schedule, because each job " +
+					"has its own time zone")
 			}
 			return c.nextOfJobs(args, start, count, excluded)
 		},
 	}
-	cmd.Flags().StringVar(&expression, "schedule", "", "an `expression`: cron, @daily, "+
+	cmd.Flags().StringVar(&expression, "schedule", "", "schedule `expression`: cron, @daily, "+
 		"\"quartz:0 0 12 L * ?\", every:90s, \"every 1 month at 02:30\", at:2026-01-31T09:00:00Z")
-	cmd.Flags().StringVar(&zone, "timezone", "UTC", "the `zone` in which --schedule is read")
+	cmd.Flags().StringVar(&zone, "timezone", "UTC", "time `zone` for --schedule")
 	cmd.Flags().StringVar(&from, "from", "",
-		"the `instant` after which to begin, as in 2026-01-31T09:00:00Z (default now)")
+		"start after this `time`, such as 2026-01-31T09:00:00Z (default: now)")
 	cmd.Flags().BoolVar(&excluded, "excluded", false,
-		"show also what calendars exclude; it does not count")
-	cmd.Flags().IntVarP(&count, "count", "n", 10, "how many firings")
+		"also list firings that calendars exclude; -n does not count them")
+	cmd.Flags().IntVarP(&count, "count", "n", 10, "`number` of firings")
 	return cmd
 }
 
-func instant(text string) (time.Time, error) {
+// startTime parses the value of --from. The default is the current time.
+func startTime(text string) (time.Time, error) {
 	if text == "" {
 		return time.Now(), nil
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return at, fmt.Errorf("expected an instant such as 2026-01-31T09:00:00Z, found %q", text)
+		return at, fmt.Errorf("expected a time such as 2026-01-31T09:00:00Z, found %q", text)
 	}
 	return at, nil
 }
 
+// nextOfExpression prints the next scheduled times of an expression.
 func (c *commandLine) nextOfExpression(expression, zone string, from time.Time, count int) error {
 	location, err := time.LoadLocation(zone)
 	if err != nil {
@@ -92,35 +101,37 @@ func (c *commandLine) nextOfExpression(expression, zone string, from time.Time, 
 	scheduledTimes := []string{}
 	var rows [][]string
 	for _, o := range s.Preview(from, count, false) {
-		scheduledTimes = append(scheduledTimes, o.ScheduledAt.In(location).Format(time.RFC3339))
-		rows = append(rows, []string{shownScheduledAt(o.ScheduledAt.In(location)),
-			o.ScheduledAt.Format(time.RFC3339), o.Change})
+		local := o.ScheduledAt.In(location)
+		scheduledTimes = append(scheduledTimes, local.Format(time.RFC3339))
+		rows = append(rows,
+			[]string{localTime(local), o.ScheduledAt.Format(time.RFC3339), o.Change})
 	}
 	return c.print(scheduledTimes, "SCHEDULED\tUTC\tCLOCKS", rows)
 }
 
-// upcomingFiring is one firing as next shows it.
+// upcomingFiring is a firing as the command "next" prints it.
 type upcomingFiring struct {
 	Job         string    `json:"job"`
 	ScheduledAt time.Time `json:"scheduled_at"`
-	ExcludedBy  string    `json:"excluded_by,omitempty"` // a calendar: it is not run
-	Clocks      string    `json:"clocks,omitempty"`      // how a change of clocks bears on it
-	// StartsAt is later than Due by the job's jitter; nil where it has none.
+	ExcludedBy  string    `json:"excluded_by,omitempty"` // the calendar that excludes the firing
+	Clocks      string    `json:"clocks,omitempty"`      // how a clock change affects the firing
+	// StartsAt is ScheduledAt plus the jitter of the firing. It is nil without jitter.
 	StartsAt *time.Time `json:"starts_at,omitempty"`
-	// the jobs that must have succeeded for the scheduled time
+	// After has the dependencies: the jobs that must succeed at the scheduled time.
 	After []string `json:"after,omitempty"`
 }
 
+// remark returns the last column of the table.
 func (u upcomingFiring) remark() string {
 	var remarks []string
 	switch {
 	case u.ExcludedBy != "":
 		remarks = append(remarks, "excluded by "+u.ExcludedBy)
 	case len(u.After) > 0:
-		remarks = append(remarks, "when "+strings.Join(u.After, ", ")+" succeeded")
+		remarks = append(remarks, "after success of "+strings.Join(u.After, ", "))
 	case u.StartsAt != nil:
-		remarks = append(remarks, "starts "+u.StartsAt.Sub(u.ScheduledAt).Round(time.Second).
-			String()+" later")
+		delay := u.StartsAt.Sub(u.ScheduledAt).Round(time.Second)
+		remarks = append(remarks, "starts "+delay.String()+" later")
 	}
 	if u.Clocks != "" {
 		remarks = append(remarks, u.Clocks)
@@ -128,6 +139,7 @@ func (u upcomingFiring) remark() string {
 	return strings.Join(remarks, "; ")
 }
 
+// nextOfJobs prints the next firings of the named job, or of all jobs.
 func (c *commandLine) nextOfJobs(names []string, from time.Time, count int, excluded bool) error {
 	config, err := c.load()
 	if err != nil {
@@ -137,59 +149,69 @@ func (c *commandLine) nextOfJobs(names []string, from time.Time, count int, excl
 	if len(names) == 1 {
 		i := slices.IndexFunc(config.Jobs, func(j configs.Job) bool { return j.Name == names[0] })
 		if i < 0 {
-			return fmt.Errorf("no job is called %q in %s%s", names[0], c.configPath,
+			return fmt.Errorf("job %q: not found in %s%s", names[0], c.configPath,
 				suggest.Hint(names[0], jobNames(config)))
 		}
 		selected = config.Jobs[i : i+1]
 	}
-	all := app.Jobs(config)
-	table, _ := jobs.TableOf(all)
-	var scheduledTimes []upcomingFiring
+	table, _ := jobs.TableOf(app.Jobs(config))
+	var firings []upcomingFiring
 	for _, job := range selected {
-		scheduledTimes = append(scheduledTimes, previewOf(job, table, from, count, excluded)...)
+		firings = append(firings, firingsOf(job, table, from, count, excluded)...)
 	}
-	slices.SortStableFunc(scheduledTimes, func(a, b upcomingFiring) int {
+	slices.SortStableFunc(firings, func(a, b upcomingFiring) int {
 		if d := a.ScheduledAt.Compare(b.ScheduledAt); d != 0 {
 			return d
 		}
 		return strings.Compare(a.Job, b.Job)
 	})
-	scheduledTimes = firstFirings(scheduledTimes, count)
-	rows := make([][]string, len(scheduledTimes))
-	for i, d := range scheduledTimes {
-		rows[i] = []string{shownScheduledAt(d.ScheduledAt),
-			d.ScheduledAt.UTC().Format(time.RFC3339), d.Job, d.remark()}
+	firings = firstFirings(firings, count)
+	rows := make([][]string, len(firings))
+	for i, f := range firings {
+		rows[i] = []string{localTime(f.ScheduledAt), f.ScheduledAt.UTC().Format(time.RFC3339),
+			f.Job, f.remark()}
 	}
-	return c.print(scheduledTimes, "SCHEDULED\tUTC\tJOB\tREMARK", rows)
+	return c.print(firings, "SCHEDULED\tUTC\tJOB\tREMARK", rows)
 }
 
-// previewOf returns the first scheduled times of a job after from.
-func previewOf(job configs.Job, table func(string) (jobs.Job, bool), from time.Time, count int,
-	excluded bool) []upcomingFiring {
-	var scheduledTimes []upcomingFiring
-	zone := job.Schedule.Zone()
-	if after := job.Schedule.After(); len(after) > 0 {
-		of, _ := table(job.Name)
-		for scheduledAt := jobs.NextScheduledAt(table, of, from); !scheduledAt.IsZero() &&
-			len(scheduledTimes) < count; scheduledAt = jobs.NextScheduledAt(table, of,
-			scheduledAt) {
-			scheduledTimes = append(scheduledTimes,
-				upcomingFiring{Job: job.Name, ScheduledAt: scheduledAt.In(zone), After: after})
-		}
-		return scheduledTimes
+// firingsOf returns the first firings of a job after from.
+func firingsOf(
+	job configs.Job, table func(string) (jobs.Job, bool), from time.Time, count int, excluded bool,
+) []upcomingFiring {
+	if len(job.Schedule.After()) > 0 {
+		return dependentFirings(job, table, from, count)
 	}
+	var firings []upcomingFiring
 	for _, o := range job.Schedule.Preview(from, count, excluded) {
-		scheduledAt := upcomingFiring{Job: job.Name, ScheduledAt: o.ScheduledAt.In(zone),
+		firing := upcomingFiring{Job: job.Name, ScheduledAt: o.ScheduledAt.In(job.Schedule.Zone()),
 			ExcludedBy: o.ExcludedBy, Clocks: o.Change}
 		if job.Schedule.MaxDelay() > 0 && o.ExcludedBy == "" {
-			start := scheduledAt.ScheduledAt.Add(job.Schedule.Delay(job.Name, o.ScheduledAt))
-			scheduledAt.StartsAt = &start
+			start := firing.ScheduledAt.Add(job.Schedule.Delay(job.Name, o.ScheduledAt))
+			firing.StartsAt = &start
 		}
-		scheduledTimes = append(scheduledTimes, scheduledAt)
+		firings = append(firings, firing)
 	}
-	return scheduledTimes
+	return firings
 }
 
+// dependentFirings returns the first firings after from of a job that runs after others.
+func dependentFirings(
+	job configs.Job, table func(string) (jobs.Job, bool), from time.Time, count int,
+) []upcomingFiring {
+	dependent, _ := table(job.Name)
+	var firings []upcomingFiring
+	for len(firings) < count {
+		from = jobs.NextScheduledAt(table, dependent, from)
+		if from.IsZero() {
+			break
+		}
+		firings = append(firings, upcomingFiring{Job: job.Name,
+			ScheduledAt: from.In(job.Schedule.Zone()), After: job.Schedule.After()})
+	}
+	return firings
+}
+
+// jobNames returns the names of the configured jobs.
 func jobNames(config *configs.Config) []string {
 	names := make([]string, len(config.Jobs))
 	for i, j := range config.Jobs {
@@ -198,17 +220,17 @@ func jobNames(config *configs.Config) []string {
 	return names
 }
 
-// firstFirings returns scheduled times up to the nth that is run.
-func firstFirings(scheduledTimes []upcomingFiring, n int) []upcomingFiring {
+// firstFirings returns the firings before the one that exceeds n. Excluded firings do not count.
+func firstFirings(firings []upcomingFiring, n int) []upcomingFiring {
 	first := []upcomingFiring{}
-	for _, scheduledAt := range scheduledTimes {
-		if scheduledAt.ExcludedBy == "" {
+	for _, firing := range firings {
+		if firing.ExcludedBy == "" {
 			if n == 0 {
 				break
 			}
 			n--
 		}
-		first = append(first, scheduledAt)
+		first = append(first, firing)
 	}
 	return first
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
 
-// commandOutput is what a command line prints.
+// commandOutput runs a command line and returns its output.
 func commandOutput(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, errOut bytes.Buffer
@@ -49,7 +49,7 @@ func TestNextOfExpressions(t *testing.T) {
 	}
 }
 
-// TestNextMarksClockChanges has the table say what happens at a change.
+// TestNextMarksClockChanges checks the column CLOCKS at a clock change.
 func TestNextMarksClockChanges(t *testing.T) {
 	out := commandOutput(t, "next", "--schedule", "30 2 * * *", "--timezone", "Europe/Berlin",
 		"--from", "2026-03-28T12:00:00Z", "-n", "2")
@@ -71,7 +71,7 @@ jobs:
   - {name: b, handler: command, schedule: "0 12 * * mon", timezone: Europe/Berlin, params: {command: ["true"]}}
 `
 
-func TestNextShowsWhatCalendarsExclude(t *testing.T) {
+func TestNextShowsExclusions(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "holdfast.yaml")
 	if err := os.WriteFile(path, []byte(nextConfig), 0o600); err != nil {
 		t.Fatal(err)
@@ -86,19 +86,19 @@ Tue 2026-03-31 02:30:00 CEST  2026-03-31T00:30:00Z  a
 	if out := commandOutput(t, append(args, "--excluded")...); out != want {
 		t.Errorf("found\n%s\nexpected\n%s", out, want)
 	}
-	var scheduledTimes []upcomingFiring
+	var firings []upcomingFiring
 	if err := json.Unmarshal([]byte(commandOutput(t, append(args, "-o", "json")...)),
-		&scheduledTimes); err != nil {
+		&firings); err != nil {
 		t.Fatal(err)
 	}
-	if len(scheduledTimes) != 3 || scheduledTimes[2].Job != "a" ||
-		!scheduledTimes[2].ScheduledAt.Equal(time.Date(2026, 3, 31, 0, 30, 0, 0, time.UTC)) ||
-		scheduledTimes[2].ExcludedBy != "" {
-		t.Errorf("found %+v", scheduledTimes)
+	if len(firings) != 3 || firings[2].Job != "a" ||
+		!firings[2].ScheduledAt.Equal(time.Date(2026, 3, 31, 0, 30, 0, 0, time.UTC)) ||
+		firings[2].ExcludedBy != "" {
+		t.Errorf("found %+v", firings)
 	}
 }
 
-func TestNextTellsOfJitterAndOfWhatIsFollowed(t *testing.T) {
+func TestNextShowsJitterAndDependencies(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "holdfast.yaml")
 	text := strings.Replace(nextConfig, "schedule: \"0 12 * * mon\"",
 		"jitter: 10m, schedule: \"0 12 * * mon\"", 1) +
@@ -111,8 +111,8 @@ func TestNextTellsOfJitterAndOfWhatIsFollowed(t *testing.T) {
 	}
 	for job, want := range map[string]string{
 		"b": "Mon 2026-03-30 12:00:00 CEST  2026-03-30T10:00:00Z  b    starts " + schedule.Jitter("b", time.Date(2026, 3, 30, 10, 0, 0, 0, time.UTC), 10*time.Minute).Round(time.Second).String() + " later; clocks went forward by 1h",
-		// d is not due on the 29th, a not on the 30th
-		"c": "Tue 2026-03-31 02:30:00 CEST  2026-03-31T00:30:00Z  c    when a, d succeeded",
+		// d has no scheduled time on the 29th, and a has none on the 30th.
+		"c": "Tue 2026-03-31 02:30:00 CEST  2026-03-31T00:30:00Z  c    after success of a, d",
 	} {
 		out := commandOutput(t, "next", "-c", path, "--from", "2026-03-28T12:00:00Z", "-n", "1",
 			job)

@@ -12,10 +12,10 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// outputFormat is the flag -o.
+// outputFormat is the value of the flag -o.
 type outputFormat string
 
-// Set takes table or json.
+// Set implements pflag.Value.
 func (f *outputFormat) Set(text string) error {
 	if text != "table" && text != "json" {
 		return errors.New(`expected "table" or "json"`)
@@ -24,7 +24,7 @@ func (f *outputFormat) Set(text string) error {
 	return nil
 }
 
-// String returns the format.
+// String implements pflag.Value. The default is table.
 func (f *outputFormat) String() string {
 	if *f == "" {
 		return "table"
@@ -32,7 +32,7 @@ func (f *outputFormat) String() string {
 	return string(*f)
 }
 
-// Type is what help shows.
+// Type implements pflag.Value.
 func (f *outputFormat) Type() string { return "format" }
 
 // print writes value as JSON, or rows as a table.
@@ -57,7 +57,8 @@ func (c *commandLine) print(value any, header string, rows [][]string) error {
 	return table.Flush()
 }
 
-// printable keeps a cell on its line, and out of the terminal's control.
+// printable replaces control characters, so that a cell stays on its line and cannot send escape
+// sequences to the terminal.
 func printable(cell string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -67,7 +68,7 @@ func printable(cell string) string {
 	}, cell)
 }
 
-// clock shows an instant in UTC.
+// clock returns a time in UTC as one cell.
 func clock(t *time.Time) string {
 	if t == nil || t.IsZero() {
 		return "-"
@@ -75,10 +76,12 @@ func clock(t *time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05Z")
 }
 
-func shownScheduledAt(scheduledAt time.Time) string {
-	return scheduledAt.Format("Mon 2006-01-02 15:04:05 MST")
+// localTime returns a time with its weekday and zone.
+func localTime(t time.Time) string {
+	return t.Format("Mon 2006-01-02 15:04:05 MST")
 }
 
+// took returns the duration of a run as one cell.
 func took(r jobs.Record) string {
 	length, ended := r.Took()
 	if !ended {
@@ -87,7 +90,7 @@ func took(r jobs.Record) string {
 	return length.Round(time.Millisecond).String()
 }
 
-// why says in one line why a run did not succeed.
+// why returns the reason, detail, error and blocker of a run as one cell.
 func why(r jobs.Record) string {
 	var parts []string
 	for _, part := range []string{string(r.Reason), r.Detail, r.Error} {

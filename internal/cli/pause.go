@@ -8,15 +8,19 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
+// pauseCommand returns the command "pause".
 func (c *commandLine) pauseCommand() *cobra.Command {
 	var flags targetFlags
 	cmd := c.actionCommand(&cobra.Command{
 		Use:   "pause JOB | --group GROUP | --all",
-		Short: "Start no scheduled firings of a job, a group or everything",
+		Short: "Pause the scheduled firings of a job, a group or all jobs",
 		Args:  cobra.MaximumNArgs(1),
-		Long: `Start no scheduled firings of a job, a group or everything until it is resumed. What runs goes on; what was paused can
-still be triggered with --even-paused.`,
-	}, func(ctx context.Context, a *acting, args []string) error {
+		Long: `Pause the scheduled firings of a job, a group or all jobs, until "scheduler resume".
+Running runs continue. A paused job can still be triggered with --even-paused.`,
+		Example: `  scheduler pause rollup-sales --reason "table is being rebuilt"
+  scheduler pause --group imports
+  scheduler pause --all`,
+	}, func(ctx context.Context, a *actionLine, args []string) error {
 		target, err := flags.target(args)
 		if err != nil {
 			return err
@@ -24,7 +28,7 @@ still be triggered with --even-paused.`,
 		return a.withOperations(ctx, func(ops *jobs.Operations, _ jobs.Store) error {
 			p, err := ops.Pause(ctx, a.action(), target)
 			if err != nil {
-				return unknownJob(err, target.Name)
+				return withJobAdvice(err, target.Name)
 			}
 			return a.printPauses(p, p)
 		})

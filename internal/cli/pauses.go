@@ -6,16 +6,17 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
+// pausesCommand returns the command "pauses".
 func (c *commandLine) pausesCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "pauses", Short: "List what is paused, since when and by whom", Args: cobra.NoArgs,
+		Use: "pauses", Short: "List active pauses", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.withOperations(cmd.Context(), func(ops *jobs.Operations, _ jobs.Store) error {
-				standing, err := ops.ActivePauses(cmd.Context())
+				active, err := ops.ActivePauses(cmd.Context())
 				if err != nil {
 					return err
 				}
-				return c.printPauses(append([]jobs.Pause{}, standing...), standing...)
+				return c.printPauses(append([]jobs.Pause{}, active...), active...)
 			})
 		},
 	}

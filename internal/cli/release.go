@@ -12,16 +12,22 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
+// releaseCommand returns the command "release".
 func (c *commandLine) releaseCommand() *cobra.Command {
 	var request jobs.ReleaseRequest
 	cmd := c.actionCommand(&cobra.Command{
 		Use:   "release RESOURCE",
-		Short: "Take a lock away from its holder, who can commit nothing more",
+		Short: "Release a lock by force, so that its holder can commit nothing more",
 		Args:  cobra.ExactArgs(1),
-		Long: `Take a lock away from its holder. The claim by which it holds the resource, and whatever else it holds by it, ends: its run
-becomes lost and can commit nothing more through a fence, but what it does elsewhere goes on until it notices. The resource is named
-as scheduler locks shows it. Without --token it is taken from whoever holds it now.`,
-	}, func(ctx context.Context, a *acting, args []string) error {
+		Long: `Release a lock by force. The command deletes the claim of the holder, with all its
+locks. The run of the holder is recorded as lost. It can commit nothing more in a
+fenced transaction. Its effects elsewhere continue until its handler notices.
+
+RESOURCE is a name from "scheduler locks". Without --token, the resource must have
+exactly one holder.`,
+		Example: `  scheduler locks
+  scheduler release public/sales --token 4711 --reason "handler hangs"`,
+	}, func(ctx context.Context, a *actionLine, args []string) error {
 		var err error
 		if request.Resource, err = locking.ParseDisplay(args[0]); err != nil {
 			return err
@@ -31,13 +37,14 @@ as scheduler locks shows it. Without --token it is taken from whoever holds it n
 		})
 	})
 	cmd.Flags().Int64Var((*int64)(&request.Token), "token", 0,
-		"take it from the holder with this `token` only")
+		"release only the holder with this `token`")
 	cmd.Flags().BoolVar(&request.EndTransaction, "end-transaction", false,
-		"end the transaction that the holder is in, which rolls back")
+		"end the open transaction of the holder; it rolls back")
 	return cmd
 }
 
-func (a *acting) release(ctx context.Context, ops *jobs.Operations, store jobs.Store,
+// release deletes the claim of the holder that the request names.
+func (a *actionLine) release(ctx context.Context, ops *jobs.Operations, store jobs.Store,
 	request jobs.ReleaseRequest) error {
 	holder, err := holderOf(ctx, store, request)
 	if err != nil {
@@ -48,11 +55,12 @@ func (a *acting) release(ctx context.Context, ops *jobs.Operations, store jobs.S
 	switch {
 	case errors.Is(err, jobs.ErrInTransaction):
 		return fmt.Errorf(
-			"%s is inside a transaction that may still commit: --end-transaction ends it",
-			whose(holder.Holder, holder.Token))
+			"release %s: %s is in a transaction that can still commit; "+
+				"use --end-transaction to end it", request.Resource,
+			holderText(holder.Holder, holder.Token))
 	case errors.Is(err, jobs.ErrConflict), errors.Is(err, jobs.ErrNotFound):
-		return fmt.Errorf("%s holds %s no more: look again with scheduler locks",
-			whose(holder.Holder, holder.Token), request.Resource)
+		return fmt.Errorf("release %s: %s no longer holds it; list locks with \"scheduler locks\"",
+			request.Resource, holderText(holder.Holder, holder.Token))
 	case err != nil:
 		return err
 	}
@@ -61,14 +69,16 @@ func (a *acting) release(ctx context.Context, ops *jobs.Operations, store jobs.S
 		names[i] = r.Resource.String()
 	}
 	value := map[string]any{"holder": released.Owner, "token": released.Token, "resources": names}
-	return a.print(value, "TAKEN FROM\tREPLICA\tRUN\tTOKEN\tRESOURCES",
+	return a.print(value, "JOB\tREPLICA\tRUN\tTOKEN\tRESOURCES",
 		[][]string{{released.Owner.Job, released.Owner.Replica, released.Owner.Run,
 			fmt.Sprint(released.Token), strings.Join(names, ", ")}})
 }
 
-// holderOf returns who holds the resource: the one with the token, or the only one.
-func holderOf(ctx context.Context, store jobs.Store,
-	request jobs.ReleaseRequest) (jobs.LockView, error) {
+// holderOf returns the lock of the holder with the token. Without a token, it returns the lock of
+// the only holder.
+func holderOf(
+	ctx context.Context, store jobs.Store, request jobs.ReleaseRequest,
+) (jobs.LockView, error) {
 	locks, err := store.Locks(ctx)
 	if err != nil {
 		return jobs.LockView{}, err
@@ -77,7 +87,7 @@ func holderOf(ctx context.Context, store jobs.Store,
 	var names []string
 	for _, l := range locks {
 		if l.Resource == request.Resource {
-			holders, names = append(holders, l), append(names, whose(l.Holder, l.Token))
+			holders, names = append(holders, l), append(names, holderText(l.Holder, l.Token))
 		}
 	}
 	for _, l := range holders {
@@ -87,16 +97,18 @@ func holderOf(ctx context.Context, store jobs.Store,
 	}
 	switch {
 	case len(holders) == 0:
-		return jobs.LockView{}, fmt.Errorf("nobody holds %s: scheduler locks lists what is held",
-			request.Resource)
+		return jobs.LockView{}, fmt.Errorf(
+			"release %s: it is not locked; list locks with \"scheduler locks\"", request.Resource)
 	case request.Token == 0:
-		return jobs.LockView{}, fmt.Errorf("%d hold %s, name one of them with --token: %s",
-			len(holders), request.Resource, strings.Join(names, "; "))
+		return jobs.LockView{}, fmt.Errorf(
+			"release %s: it has %d holders, select one with --token: %s",
+			request.Resource, len(holders), strings.Join(names, "; "))
 	}
-	return jobs.LockView{}, fmt.Errorf("%s is held by another now: %s", request.Resource,
-		strings.Join(names, "; "))
+	return jobs.LockView{}, fmt.Errorf("release %s: token %d does not hold it, held by %s",
+		request.Resource, request.Token, strings.Join(names, "; "))
 }
 
-func whose(o locking.Owner, token jobs.Token) string {
+// holderText names the job, run and replica of a holder, and its token.
+func holderText(o locking.Owner, token jobs.Token) string {
 	return fmt.Sprintf("%s with token %d", locking.Holder{Owner: o}, token)
 }

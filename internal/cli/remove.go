@@ -10,23 +10,23 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
+// removeCommand returns the command "remove".
 func (c *commandLine) removeCommand() *cobra.Command {
 	return c.actionCommand(&cobra.Command{
-		Use: "remove JOB", Short: "Remove a job that was added; what runs of it goes on",
+		Use: "remove JOB", Short: "Remove an added job; its running runs continue",
 		Args: cobra.ExactArgs(1),
-	}, func(ctx context.Context, a *acting, args []string) error {
+	}, func(ctx context.Context, a *actionLine, args []string) error {
 		return a.withOperations(ctx, func(ops *jobs.Operations, _ jobs.Store) error {
 			err := ops.RemoveJob(ctx, a.action(), args[0], jobs.AnyVersion)
 			switch {
 			case errors.Is(err, jobs.ErrNotFound):
-				return fmt.Errorf("no job called %q was added", args[0])
-			case errors.Is(err, jobs.ErrHasDependents):
-				return explained(err)
+				return fmt.Errorf("remove job %q: no added job has this name", args[0])
+			case errors.Is(err, jobs.ErrHasDependents): // also an ErrConflict
+				return err
 			case errors.Is(err, jobs.ErrConflict):
-				return fmt.Errorf("%w: somebody else changed it at the same time, look at it and "+
-					"try again", err)
+				return fmt.Errorf("%w: %s", err, changedMeanwhile)
 			case err != nil:
-				return explained(err)
+				return withAdvice(err)
 			}
 			return a.print(map[string]any{"job": args[0], "removed": true}, "REMOVED",
 				[][]string{{args[0]}})

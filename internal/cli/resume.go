@@ -10,13 +10,15 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
+// resumeCommand returns the command "resume".
 func (c *commandLine) resumeCommand() *cobra.Command {
 	var flags targetFlags
 	cmd := c.actionCommand(&cobra.Command{
-		Use: "resume JOB | --group GROUP | --all", Short: "Start scheduled firings again",
+		Use: "resume JOB | --group GROUP | --all", Short: "Resume paused scheduled firings",
 		Args: cobra.MaximumNArgs(1),
-		Long: `Start scheduled firings again. What was due meanwhile is decided by each job's misfire policy.`,
-	}, func(ctx context.Context, a *acting, args []string) error {
+		Long: `Resume the scheduled firings of a job, a group or all jobs. The misfire policy of
+each job decides on the scheduled times that passed during the pause.`,
+	}, func(ctx context.Context, a *actionLine, args []string) error {
 		target, err := flags.target(args)
 		if err != nil {
 			return err
@@ -24,7 +26,8 @@ func (c *commandLine) resumeCommand() *cobra.Command {
 		return a.withOperations(ctx, func(ops *jobs.Operations, _ jobs.Store) error {
 			p, err := ops.Resume(ctx, a.action(), target)
 			if errors.Is(err, jobs.ErrNotFound) {
-				return fmt.Errorf("%s is not paused itself: scheduler pauses shows what is", target)
+				return fmt.Errorf("resume %s: it has no pause of its own; "+
+					"list pauses with \"scheduler pauses\"", target)
 			}
 			if err != nil {
 				return err

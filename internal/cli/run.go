@@ -11,20 +11,25 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/app"
 )
 
+// runCommand returns the command "run".
 func (c *commandLine) runCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "run", Short: "Run a replica until it is told to stop", Args: cobra.NoArgs,
-		Long: `Run a replica until SIGINT or SIGTERM. It then starts nothing more and lets its runs end. A second signal ends the process at once.
-SIGHUP reloads the configuration: the jobs, who may use the page, and the log's level. A mistake in it is logged, and changes nothing.
-What needs a restart is named in the log.`,
+		Use: "run", Short: "Run a replica until SIGINT or SIGTERM", Args: cobra.NoArgs,
+		Long: `Run a replica until SIGINT or SIGTERM. The replica then starts no more runs and
+waits for its running runs, at most for shutdown_grace. A second signal ends the
+process at once.
+
+SIGHUP reloads the configuration: jobs, access to the admin page, and the log level.
+If the configuration has a mistake, the replica logs it and changes nothing. The log
+names changed keys that need a restart.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := c.load()
 			if err != nil {
 				return err
 			}
-			asked := make(chan os.Signal, 1)
-			notifyReload(asked) // from here on, a signal does not end the process
-			defer signal.Stop(asked)
+			reloads := make(chan os.Signal, 1)
+			notifyReload(reloads) // from here on, SIGHUP does not end the process
+			defer signal.Stop(reloads)
 			replica, err := app.New(config, app.Options{Handlers: c.handlers})
 			if err != nil {
 				return err
@@ -32,21 +37,22 @@ What needs a restart is named in the log.`,
 			if err := replica.Open(cmd.Context()); err != nil {
 				return err
 			}
-			return c.runReloading(cmd.Context(), replica, asked)
+			return c.runReloading(cmd.Context(), replica, reloads)
 		},
 	}
 }
 
-// runReloading runs the replica, and reloads its configuration each time that it is asked to.
-func (c *commandLine) runReloading(ctx context.Context, replica *app.Replica,
-	asked <-chan os.Signal) error {
+// runReloading runs the replica and reloads its configuration at each signal in reloads.
+func (c *commandLine) runReloading(
+	ctx context.Context, replica *app.Replica, reloads <-chan os.Signal,
+) error {
 	ctx, stop := context.WithCancel(ctx)
 	var reloading sync.WaitGroup
 	reloading.Go(func() {
 		for {
 			select {
-			case <-asked:
-				_ = replica.Reload(c.load) // it has been logged and counted
+			case <-reloads:
+				_ = replica.Reload(c.load) // Reload logs and counts its errors
 			case <-ctx.Done():
 				return
 			}

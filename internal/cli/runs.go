@@ -14,12 +14,14 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
+// runsCommand returns the command "runs".
 func (c *commandLine) runsCommand() *cobra.Command {
 	var filter jobs.RunFilter
 	var states []string
 	cmd := &cobra.Command{
-		Use: "runs [RUN]", Short: "List runs, the youngest first, or show one with its output " +
-			"and result", Args: cobra.MaximumNArgs(1),
+		Use:   "runs [RUN]",
+		Short: "List runs, newest first, or show one run with its output and result",
+		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				return c.showRun(cmd, args[0])
@@ -50,21 +52,21 @@ func (c *commandLine) runsCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&filter.Job, "job", "", "only runs of this `job`")
 	cmd.Flags().StringVar(&filter.Replica, "replica", "", "only runs on this `replica`")
-	cmd.Flags().StringSliceVar(&states, "state", nil, "only runs in this `state`; may be repeated")
-	cmd.Flags().IntVarP(&filter.Limit, "count", "n", 50, "how many runs")
+	cmd.Flags().StringSliceVar(&states, "state", nil, "only runs in this `state`; can be repeated")
+	cmd.Flags().IntVarP(&filter.Limit, "count", "n", 50, "maximum `number` of runs")
 	return cmd
 }
 
-// showRun prints all that is known of one run.
+// showRun prints all fields of one run. Text is the id of the run.
 func (c *commandLine) showRun(cmd *cobra.Command, text string) error {
 	id, err := uuid.Parse(text)
 	if err != nil {
-		return fmt.Errorf("expected a run's id, found %q", text)
+		return fmt.Errorf("run: expected an id, found %q", text)
 	}
 	return c.withStore(cmd.Context(), func(_ *configs.Config, store app.Storage) error {
 		run, err := store.Run(cmd.Context(), id)
 		if errors.Is(err, jobs.ErrNotFound) {
-			return fmt.Errorf("the history has no run %s", id)
+			return fmt.Errorf("run %s: not found in the history", id)
 		}
 		if err != nil {
 			return err

@@ -7,10 +7,11 @@ import (
 	"syscall"
 )
 
-// UntilSignal returns a context that the first SIGINT or SIGTERM ends. The
-// second does what a signal does by default. Both are taken from one channel:
-// were the default only restored after the first, a second that comes at once
-// could be lost.
+// UntilSignal returns a context that the first SIGINT or SIGTERM cancels. A second signal has its
+// default effect and ends the process.
+//
+// One channel receives both signals. If the function restored the default only after the first
+// signal, a second one that arrives at once could be lost.
 func UntilSignal() context.Context {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -22,7 +23,7 @@ func UntilSignal() context.Context {
 		signal.Reset(os.Interrupt, syscall.SIGTERM)
 		self, err := os.FindProcess(os.Getpid())
 		if err != nil || self.Signal(second) != nil {
-			os.Exit(1) // where a process can't send itself signals
+			os.Exit(1) // on systems where a process cannot signal itself
 		}
 	}()
 	return ctx

@@ -4,5 +4,5 @@ package cli
 
 import "os"
 
-// notifyReload does nothing: there is no SIGHUP.
+// notifyReload does nothing, because the system has no SIGHUP.
 func notifyReload(chan<- os.Signal) {}

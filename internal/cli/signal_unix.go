@@ -8,5 +8,5 @@ import (
 	"syscall"
 )
 
-// notifyReload has SIGHUP sent to the channel.
+// notifyReload relays SIGHUP to the channel.
 func notifyReload(c chan<- os.Signal) { signal.Notify(c, syscall.SIGHUP) }

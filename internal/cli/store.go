@@ -11,10 +11,10 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// withStore calls use with the configured store, opened beside the replicas
-// that may be running.
-func (c *commandLine) withStore(ctx context.Context,
-	use func(*configs.Config, app.Storage) error) error {
+// withStore calls use with the configured store. Replicas may use the same store at the same time.
+func (c *commandLine) withStore(
+	ctx context.Context, use func(*configs.Config, app.Storage) error,
+) error {
 	config, err := c.load()
 	if err != nil {
 		return err
@@ -27,10 +27,12 @@ func (c *commandLine) withStore(ctx context.Context,
 	return use(config, store)
 }
 
-// withStage1 calls use with a locker that only looks, or nil where the locks
-// are in the memory of another process or there are none.
-func withStage1(ctx context.Context, config *configs.Config, store jobs.Store,
-	use func(*locking.Locker) error) error {
+// withLocker calls use with a locker that reads and releases advisory locks. The locker is nil if
+// there is no memcached: the locks are then in the memory of another process, or do not exist.
+func withLocker(
+	ctx context.Context, config *configs.Config, store jobs.Store,
+	use func(*locking.Locker) error,
+) error {
 	if config.Locking.Memcached == nil {
 		return use(nil)
 	}
@@ -38,7 +40,7 @@ func withStage1(ctx context.Context, config *configs.Config, store jobs.Store,
 	if err != nil {
 		return err
 	}
-	defer backend.Close() //nolint:errcheck // nothing was held
+	defer backend.Close() //nolint:errcheck // no lock depends on these connections
 	locker, err := app.NewLocker(config, backend, store, nil, zerolog.Nop())
 	if err != nil {
 		return err
@@ -46,18 +48,21 @@ func withStage1(ctx context.Context, config *configs.Config, store jobs.Store,
 	return use(locker)
 }
 
-// withOperations calls use with the operations of the configured cluster.
-func (c *commandLine) withOperations(ctx context.Context,
-	use func(*jobs.Operations, jobs.Store) error) error {
+// withOperations calls use with the actions of operators on the configured cluster.
+func (c *commandLine) withOperations(
+	ctx context.Context, use func(*jobs.Operations, jobs.Store) error,
+) error {
 	registry, err := app.NewRegistry(c.handlers)
 	if err != nil {
 		return err
 	}
 	return c.withStore(ctx, func(config *configs.Config, store app.Storage) error {
-		table := app.Jobs(config)
-		return withStage1(ctx, config, store, func(locker *locking.Locker) error {
-			return use(app.NewOperations(app.Specs{Config: func() *configs.Config { return config }, Registry: registry},
-				table, store, store.Outbox, locker, "", nil, zerolog.Nop()), store)
+		current := func() *configs.Config { return config }
+		specs := app.Specs{Config: current, Registry: registry}
+		return withLocker(ctx, config, store, func(locker *locking.Locker) error {
+			operations := app.NewOperations(specs, app.Jobs(config), store, store.Outbox, locker,
+				"", nil, zerolog.Nop())
+			return use(operations, store)
 		})
 	})
 }

@@ -8,17 +8,19 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// targetFlags name what is paused or resumed.
+// targetFlags are the flags that name a target: what is paused or resumed.
 type targetFlags struct {
 	group string
 	all   bool
 }
 
+// add defines the flags.
 func (t *targetFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&t.group, "group", "", "a `group` of jobs instead of one job")
-	cmd.Flags().BoolVar(&t.all, "all", false, "everything instead of one job")
+	cmd.Flags().StringVar(&t.group, "group", "", "all jobs of this `group` instead of one job")
+	cmd.Flags().BoolVar(&t.all, "all", false, "all jobs")
 }
 
+// target returns the one target that arguments and flags name.
 func (t *targetFlags) target(args []string) (jobs.Target, error) {
 	named := len(args)
 	if t.group != "" {
@@ -38,6 +40,7 @@ func (t *targetFlags) target(args []string) (jobs.Target, error) {
 	return jobs.Target{Kind: jobs.TargetJob, Name: args[0]}, nil
 }
 
+// printPauses prints value as JSON, or pauses as a table.
 func (c *commandLine) printPauses(value any, pauses ...jobs.Pause) error {
 	rows := make([][]string, len(pauses))
 	for i, p := range pauses {

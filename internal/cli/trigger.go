@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
+// triggerCommand returns the command "trigger".
 func (c *commandLine) triggerCommand() *cobra.Command {
 	var request jobs.TriggerRequest
 	var params string
@@ -22,18 +23,22 @@ func (c *commandLine) triggerCommand() *cobra.Command {
 	var cmd *cobra.Command
 	cmd = c.actionCommand(&cobra.Command{
 		Use: "trigger JOB", Short: "Run a job now, on any replica", Args: cobra.ExactArgs(1),
-		Long: `Run a job now: a replica takes the run up within about a second, and it waits for its tables like any other.
-Params of the moment take the place of the job's own, key by key. A key makes the call repeatable: the same key for the same job
-is the same run. A run that was skipped leaves its key free.
+		Long: `Run a job now. A replica takes up the run within about a second. The run waits for
+its tables like a scheduled run.
 
-The run waits for locks and for earlier runs of its job until the job's deadline. With --wait-for 10m it ends as skipped if it
-has not begun by then. With --wait-for 0 a trigger that would have to wait is refused: no run is added, the
-command prints the blocker and exits with 1.`,
+The object in --params replaces the params of the job, key by key. With --key, you
+can safely repeat the command: the same key and job give the same run. A run that
+was skipped leaves its key free.
+
+The run waits for locks and for earlier runs of its job, at most until the deadline
+of the job. With --wait-for 10m, it ends as skipped if it has not begun after 10
+minutes. With --wait-for 0, the command refuses a trigger that would have to wait:
+it adds no run, prints the blocker and exits with 1.`,
 		Example: `  scheduler trigger rollup-sales --reason "late data of Tuesday"
   scheduler trigger rollup-sales --params '{"account": "globex"}' --key tuesday
   scheduler trigger rollup-sales --params @params.json
   scheduler trigger rollup-sales --wait-for 0`,
-	}, func(ctx context.Context, a *acting, args []string) error {
+	}, func(ctx context.Context, a *actionLine, args []string) error {
 		request.Job = args[0]
 		if cmd.Flags().Changed("wait-for") {
 			request.Wait = &wait
@@ -45,10 +50,10 @@ command prints the blocker and exits with 1.`,
 		return a.withOperations(ctx, func(ops *jobs.Operations, _ jobs.Store) error {
 			run, err := ops.Trigger(ctx, a.action(), request)
 			if errors.Is(err, jobs.ErrConflict) {
-				return fmt.Errorf("the key %q was used for another run of %s, with other params: "+
-					"take another key", request.Key, request.Job)
+				return fmt.Errorf("trigger job %q: key %q already belongs to a run with other "+
+					"params; use another key", request.Job, request.Key)
 			}
-			if err := explained(unknownJob(err, request.Job), "--even-paused"); err != nil {
+			if err := triggerAdvice(err, request.Job); err != nil {
 				return err
 			}
 			return a.print(run, "RUN\tJOB\tKEY\tSTATE\tCREATED\tWAITS FOR", [][]string{{
@@ -56,16 +61,18 @@ command prints the blocker and exits with 1.`,
 				strconv.FormatBool(run.Created), obstacleWords(run.WaitsFor)}})
 		})
 	})
-	cmd.Flags().StringVar(&request.Key, "key", "", "idempotency `key` (default a new one)")
+	cmd.Flags().StringVar(&request.Key, "key", "", "idempotency `key` (default: a new key)")
 	cmd.Flags().StringVar(&params, "params", "",
-		"params of the moment as a `JSON` object, or @file")
-	cmd.Flags().DurationVar(&wait, "wait-for", 0, "how long the run may wait before it begins, "+
-		"such as 10m; 0 refuses a trigger that would have to wait")
-	cmd.Flags().BoolVar(&request.EvenPaused, "even-paused", false, "run it although it is paused")
+		"params for this run as a `JSON` object, or @file")
+	cmd.Flags().DurationVar(&wait, "wait-for", 0,
+		"maximum `duration` of the wait before the run begins, "+
+			"such as 10m; 0 refuses a trigger that would have to wait")
+	cmd.Flags().BoolVar(&request.EvenPaused, "even-paused", false,
+		"run the job even if it is paused")
 	return cmd
 }
 
-// obstacleWords say what a run waits for.
+// obstacleWords returns what a run waits for, or "nothing".
 func obstacleWords(o *jobs.Obstacle) string {
 	if o == nil {
 		return "nothing"
@@ -73,7 +80,7 @@ func obstacleWords(o *jobs.Obstacle) string {
 	return fmt.Sprintf("%s (%s)", o.Words("is held by"), o.Reason)
 }
 
-// readParams reads a flag's JSON, or the file that it names.
+// readParams returns the JSON object of --params, or of the file that it names.
 func readParams(text string) (json.RawMessage, error) {
 	if path, named := strings.CutPrefix(text, "@"); named {
 		file, err := os.ReadFile(path)
@@ -87,7 +94,19 @@ func readParams(text string) (json.RawMessage, error) {
 	}
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &object); err != nil || object == nil {
-		return nil, errors.New(`expected an object in JSON, such as {"account": "globex"}`)
+		return nil, errors.New(`expected a JSON object such as {"account": "globex"}`)
 	}
 	return json.RawMessage(text), nil
+}
+
+// triggerAdvice adds advice to the error of a trigger that was refused.
+func triggerAdvice(err error, job string) error {
+	var paused *jobs.PausedError
+	if !errors.As(err, &paused) {
+		return withJobAdvice(err, job)
+	}
+	if reason := paused.Pause.Reason; reason != "" {
+		return fmt.Errorf("%w (%s); use --even-paused to run it", err, reason)
+	}
+	return fmt.Errorf("%w; use --even-paused to run it", err)
 }

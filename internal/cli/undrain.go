@@ -6,10 +6,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// undrainCommand returns the command "undrain".
 func (c *commandLine) undrainCommand() *cobra.Command {
 	return c.actionCommand(&cobra.Command{
-		Use: "undrain REPLICA", Short: "Have a replica start runs again", Args: cobra.ExactArgs(1),
-	}, func(ctx context.Context, a *acting, args []string) error {
+		Use:   "undrain REPLICA",
+		Short: "Allow a drained replica to start runs again",
+		Args:  cobra.ExactArgs(1),
+	}, func(ctx context.Context, a *actionLine, args []string) error {
 		return a.drain(ctx, args[0], false)
 	})
 }

@@ -6,9 +6,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// validateCommand returns the command "validate".
 func (c *commandLine) validateCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "validate", Short: "Check the configuration, and say all that is wrong with it",
+		Use: "validate", Short: "Check the configuration and report every mistake",
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			config, err := c.load()

@@ -6,11 +6,13 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/app"
 )
 
+// versionCommand returns the command "version".
 func (c *commandLine) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return c.print(map[string]string{"version": app.Version()}, "holdfast "+app.Version(), nil)
+			version := app.Version()
+			return c.print(map[string]string{"version": version}, "holdfast "+version, nil)
 		},
 	}
 }

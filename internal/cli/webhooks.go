@@ -9,13 +9,15 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
+// undeliveredHeader is the header of a table of undelivered events.
 const undeliveredHeader = "DELIVERY\tWEBHOOK\tJOB\tRUN\tSTATE\tENDED\tTRIES\tNEXT TRY\tERROR"
 
+// webhooksCommand returns the command "webhooks".
 func (c *commandLine) webhooksCommand() *cobra.Command {
 	var filter jobs.UndeliveredFilter
 	cmd := &cobra.Command{
 		Use:   "webhooks",
-		Short: "List what webhooks could not be told so far, and what was given up",
+		Short: "List webhook deliveries that failed, and those that were given up",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if filter.Limit < 1 || filter.Limit > jobs.MaxBatch {
@@ -34,19 +36,22 @@ func (c *commandLine) webhooksCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&filter.Webhook, "webhook", "", "only what this `webhook` was to be told")
-	cmd.Flags().BoolVar(&filter.GivenUp, "given-up", false, "only what is tried no more")
-	cmd.Flags().IntVarP(&filter.Limit, "count", "n", jobs.MaxBatch, "how many deliveries")
+	cmd.Flags().StringVar(&filter.Webhook, "webhook", "", "only deliveries to this `webhook`")
+	cmd.Flags().BoolVar(&filter.GivenUp, "given-up", false, "only deliveries that were given up")
+	cmd.Flags().IntVarP(&filter.Limit, "count", "n", jobs.MaxBatch,
+		"maximum `number` of deliveries")
 	cmd.AddCommand(c.deliverAgainCommand())
 	return cmd
 }
 
+// undeliveredRow returns the row of an event under undeliveredHeader.
 func undeliveredRow(u jobs.Undelivered) []string {
 	return []string{u.ID.String(), u.Webhook, u.Job, u.Run.String(), string(u.State),
-		clock(&u.CreatedAt), fmt.Sprint(u.Tries), next(u.NextAt), u.Error}
+		clock(&u.CreatedAt), fmt.Sprint(u.Tries), nextTry(u.NextAt), u.Error}
 }
 
-func next(at *time.Time) string {
+// nextTry returns the time of the next try as text.
+func nextTry(at *time.Time) string {
 	if at == nil {
 		return "given up"
 	}

@@ -310,8 +310,8 @@ func TestTriggersOfTheMoment(t *testing.T) {
 		want string
 	}{
 		{[]string{"trigger", "hold", "--params", `{"gates": 1}`}, `params: gates: unknown key "gates"`},
-		{[]string{"trigger", "hold", "--params", `1`}, `--params: expected an object in JSON`},
-		{[]string{"trigger", "hold", "--params", `{}`, "--key", "click"}, `the key "click" was used for another run of hold`},
+		{[]string{"trigger", "hold", "--params", `1`}, `--params: expected a JSON object`},
+		{[]string{"trigger", "hold", "--params", `{}`, "--key", "click"}, `trigger job "hold": key "click" already belongs to a run with other params`},
 	} {
 		s := c.command(refused.args...)
 		if line := s.line(t); s.code != 1 || !strings.Contains(line, refused.want) {
@@ -384,7 +384,7 @@ func TestReleaseTakesALockAway(t *testing.T) {
 		t.Errorf("release with another token: %d %s", status, answer)
 	}
 	s := c.command("release", "public/nothing")
-	if line := s.line(t); s.code != 1 || !strings.Contains(line, "nobody holds public/nothing") {
+	if line := s.line(t); s.code != 1 || !strings.Contains(line, "release public/nothing: it is not locked") {
 		t.Errorf("release of what is free: %+v", s)
 	}
 	s = c.command("release", "public/t", "--reason", "it hangs")
@@ -452,18 +452,18 @@ func TestCommandsThatAct(t *testing.T) {
 	}{
 		{[]string{"pause"}, "expected one of: a job, --group GROUP, --all"},
 		{[]string{"pause", "own", "--all"}, "expected one of: a job, --group GROUP, --all"},
-		{[]string{"pause", "nobody"}, `no job is called "nobody" in the store`},
-		{[]string{"resume", "own"}, "job own is not paused itself: scheduler pauses shows what is"},
-		{[]string{"trigger", "added"}, "--even-paused runs it all the same"},
-		{[]string{"cancel", "x"}, `expected a run's id as scheduler runs shows it, found "x"`},
-		{[]string{"cancel", held}, "has ended already, as cancelled"},
-		{[]string{"cancel", "01a1fecc-ef57-7d76-aac5-e8f353379cd3"}, "no run has the id"},
-		{[]string{"drain", "nobody"}, `no living replica is called "nobody"`},
-		{[]string{"add", "-f", file}, "--replace changes it"},
-		{[]string{"add", "-f", own}, "own: job comes from the configuration file: change it there and deploy"},
+		{[]string{"pause", "nobody"}, `job "nobody": not found in the store`},
+		{[]string{"resume", "own"}, "resume job own: it has no pause of its own"},
+		{[]string{"trigger", "added"}, "use --even-paused to run it"},
+		{[]string{"cancel", "x"}, `run: expected an id from "scheduler runs", found "x"`},
+		{[]string{"cancel", held}, "it has already ended: cancelled"},
+		{[]string{"cancel", "01a1fecc-ef57-7d76-aac5-e8f353379cd3"}, "not found; list runs"},
+		{[]string{"drain", "nobody"}, `replica "nobody": no live replica has this name`},
+		{[]string{"add", "-f", file}, "use --replace to change it"},
+		{[]string{"add", "-f", own}, "own: job comes from the configuration file; change it there and deploy"},
 		{[]string{"add"}, `required flag(s) "file" not set`},
 		{[]string{"remove", "own"}, "job comes from the configuration file"},
-		{[]string{"remove", "nobody"}, `no job called "nobody" was added`},
+		{[]string{"remove", "nobody"}, `remove job "nobody": no added job has this name`},
 		{[]string{"audit", "-n", "0"}, "-n: expected 1 to 1000, found 0"},
 	} {
 		s := c.command(refused.args...)

@@ -194,11 +194,11 @@ func (c *cluster) expectRefusals() {
 		args []string
 		want string
 	}{
-		{[]string{"trigger", "nobody"}, `no job is called "nobody" in the store`},
+		{[]string{"trigger", "nobody"}, `job "nobody": not found in the store`},
 		{[]string{"trigger"}, "accepts 1 arg(s), received 0"},
 		{[]string{"runs", "--state", "asleep"}, `--state: expected one of`},
 		{[]string{"runs", "-n", "0"}, "-n: expected 1 to 1000, found 0"},
-		{[]string{"next", "nobody"}, `no job is called "nobody"`},
+		{[]string{"next", "nobody"}, `job "nobody": not found in `},
 		{[]string{"next", "--schedule", "0 0 30 2 *"}, "never fires"},
 		{[]string{"jobs", "-o", "xml"}, `expected "table" or "json"`},
 		{[]string{"fly"}, `unknown command "fly"`},

@@ -39,7 +39,7 @@ SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() A
 	s := c.command("release", "public/t")
 	if line := s.line(t); s.code != 1 ||
 		!strings.Contains(line,
-			"inside a transaction that may still commit: --end-transaction ends it") {
+			"in a transaction that can still commit; use --end-transaction to end it") {
 		t.Errorf("release: %+v", s)
 	}
 	c.awaitRun("r.id = $1 AND state = 'running' AND token = $2", id, held.Token)

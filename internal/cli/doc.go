@@ -1,0 +1,25 @@
+// Package cli is the command line "scheduler". [Execute] parses the arguments and runs one
+// command. Each command has a file of its own, named after the command.
+//
+// There are three kinds of commands:
+//
+//   - run and demo run replicas of package app in this process.
+//   - validate, next, hash-password and version need no database. They read at most the
+//     configuration.
+//   - All others open the configured store beside the replicas, read or write it once, and end.
+//     Commands that change something perform an action of [jobs.Operations]. The store writes
+//     the action and its line in the audit log in one transaction. Replicas obey within about a
+//     second.
+//
+// Commands share these helpers:
+//
+//	commandline.go  the flags -c and -o, and the list of commands
+//	store.go        opens store, advisory locks and operations
+//	action.go       the flag --reason, the actor, and advice for refused actions
+//	target.go       the flags --group and --all
+//	output.go       tables, JSON and cells
+//	signal.go       SIGINT and SIGTERM; signal_unix.go has SIGHUP
+//
+// An error is one line on standard error, and the process exits with 1. Only mistakes in a
+// configuration or in an added job take one line each.
+package cli
