@@ -11,7 +11,7 @@ import (
 
 // TestAbandonedRunsLeaveNothing behind that others would look at.
 func TestAbandonedRunsLeaveNothing(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	leaves, stays := uuid.New(), uuid.New()
 	for id, replica := range map[uuid.UUID]string{leaves: "leaves", stays: "stays"} {
 		if err := s.a.Open(t.Context(),

@@ -12,7 +12,7 @@ import (
 // A handler that ignores the end of its context may do so inside a transaction,
 // under a session that lives on. Its run ends all the same, its claim is free,
 // and what it does when it wakes takes no effect.
-func TestTransactionOfAHandlerLeftBehindIsEnded(t *testing.T) {
+func TestTransactionOfAnAbandonedHandlerIsEnded(t *testing.T) {
 	for name, within := range map[string]func(*testing.T, *jobs.Run, func(pgx.Tx) error) error{
 		"InTx": func(t *testing.T, run *jobs.Run, fn func(pgx.Tx) error) error { return InTx(t.Context(), run, fn) },
 		"CompleteInTx": func(t *testing.T, run *jobs.Run, fn func(pgx.Tx) error) error {
@@ -20,7 +20,7 @@ func TestTransactionOfAHandlerLeftBehindIsEnded(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t)
+			s := newHarness(t)
 			s.exec("CREATE TABLE public.totals (n int)")
 			run := s.granted(s.a, s.session(s.a, "a"), request(t, "job", "totals"))
 			asleep, wake, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)

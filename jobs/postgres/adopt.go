@@ -50,16 +50,16 @@ WITH ` + pausedJobs + `, asked AS (
     RETURNING w.run, me.id AS session, me.replica
 ), withdrawn AS (
     DELETE FROM holdfast.wants w WHERE w.run = ANY(ARRAY(SELECT run FROM taken))
-        AND NOT ` + ownPlace + `
+        AND NOT ` + ownJobWait + `
 )
 UPDATE holdfast.runs r SET session = taken.session, replica = taken.replica
 FROM taken WHERE r.id = taken.run AND r.id = ANY(ARRAY(SELECT run FROM taken))
     AND r.state = 'waiting'
 RETURNING` + recordColumns + `, '', NULL::text`
 
-	// ownPlace is whether w is the place in its job that a triggered run keeps until it
+	// ownJobWait is whether w is the place in its job that a triggered run keeps until it
 	// begins.
-	ownPlace = `(starts_with(w.resource, 'job:')
+	ownJobWait = `(starts_with(w.resource, 'job:')
 		AND (SELECT o.triggered FROM holdfast.waits o WHERE o.run = w.run) IS TRUE)`
 
 	freeRuns = `

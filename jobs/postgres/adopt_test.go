@@ -16,7 +16,7 @@ type adopted struct {
 }
 
 // adopt begins an adoption in the background.
-func (s *stage) adopt(store *Store, session uuid.UUID, names ...string) <-chan adopted {
+func (s *harness) adopt(store *Store, session uuid.UUID, names ...string) <-chan adopted {
 	done := make(chan adopted, 1)
 	go func() {
 		records, err := store.Adopt(s.t.Context(), session, jobstest.Adoption(nil, 10, names...))
@@ -29,16 +29,16 @@ func (s *stage) adopt(store *Store, session uuid.UUID, names ...string) <-chan a
 // one by one. One that another adoption takes in between has changed hands when
 // its lock is had: it must be looked at again, with the session that has it now.
 func TestRunTakenBetweenLookAndLockIsNotAdoptedAgain(t *testing.T) {
-	for name, free := range map[string]func(s *stage, session uuid.UUID) error{
-		"of a session that was swept": func(s *stage, session uuid.UUID) error {
+	for name, free := range map[string]func(s *harness, session uuid.UUID) error{
+		"of a session that was swept": func(s *harness, session uuid.UUID) error {
 			s.expire(session)
 			_, err := s.a.Sweep(s.t.Context())
 			return err
 		},
-		"of a session that ended by itself": func(s *stage, session uuid.UUID) error { return s.a.End(s.t.Context(), session) },
+		"of a session that ended by itself": func(s *harness, session uuid.UUID) error { return s.a.End(s.t.Context(), session) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t)
+			s := newHarness(t)
 			former, one, two := s.session(s.a, "former"), s.session(s.a, "a"), s.session(s.b, "b")
 			first, second := request(t, "job", "orders"), request(t, "job", "sales")
 			second.Firing.ScheduledAt, second.WaitSince = first.Firing.ScheduledAt.Add(time.Second),

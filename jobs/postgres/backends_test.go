@@ -12,7 +12,7 @@ import (
 // receivedInPart has PostgreSQL execute a statement of a batch of which the rest
 // never comes: as when the replica that sends it loses its power or its network.
 // Its transaction is not idle, so that no timeout ends it.
-func (s *stage) receivedInPart(sql string, session uuid.UUID) {
+func (s *harness) receivedInPart(sql string, session uuid.UUID) {
 	s.t.Helper()
 	config, err := pgconn.ParseConfig(s.url)
 	if err != nil {
@@ -44,7 +44,7 @@ func TestSessionPinnedByAStartReceivedInPartIsSwept(t *testing.T) {
 		"a heartbeat": "UPDATE holdfast.sessions SET renewed_at = clock_timestamp() WHERE id = $1",
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t)
+			s := newHarness(t)
 			session := s.session(s.a, "a")
 			run := s.granted(s.a, session, request(t, "job", "orders"))
 			// first: a heartbeat that is received in part keeps others from the row
@@ -65,9 +65,9 @@ func TestSessionPinnedByAStartReceivedInPartIsSwept(t *testing.T) {
 
 // The same for a program that has locks.
 func TestSessionPinnedByAGrantReceivedInPartIsSwept(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	session := s.locks(s.a, "a")
-	token := s.hold(s.a, session, wish(t, "path:a"))
+	token := s.hold(s.a, session, lockRequest(t, "path:a"))
 	s.receivedInPart(holdSession, session)
 	s.b.pinnedAfter = 0
 	s.expire(session)
@@ -83,7 +83,7 @@ func TestSessionPinnedByAGrantReceivedInPartIsSwept(t *testing.T) {
 // A transaction that has been open for a moment is a start or another sweep that
 // is under way: it will be over in another.
 func TestSweepLeavesAYoungTransactionAlone(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	session := s.session(s.a, "a")
 	s.receivedInPart(holdSession, session)
 	s.exec("UPDATE holdfast.sessions SET expires_at = clock_timestamp() - interval '1 hour' "+

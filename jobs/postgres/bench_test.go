@@ -14,10 +14,10 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// BenchmarkStartInOnesWay starts a batch in which each stands in another's way,
+// BenchmarkStartOfConflictingFirings starts a batch in which each stands in another's way,
 // since all want one table, or each one with the next: new firings, the same
 // while what they want is held, and the same in another order when it is free.
-func BenchmarkStartInOnesWay(b *testing.B) {
+func BenchmarkStartOfConflictingFirings(b *testing.B) {
 	for _, c := range []struct {
 		wants string
 		of    func(i int) []string

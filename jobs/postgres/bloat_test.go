@@ -14,7 +14,7 @@ import (
 // no more than others.
 func TestLocksReadNoMoreBesideALongTransaction(t *testing.T) {
 	const past = 20_000 // former locks on the name
-	s := newStage(t)
+	s := newHarness(t)
 	if version := query[int](s, "SELECT current_setting('server_version_num')::int"); version < 150000 {
 		t.Skipf("version %d of PostgreSQL does not tell at once what was read", version)
 	}
@@ -29,7 +29,7 @@ func TestLocksReadNoMoreBesideALongTransaction(t *testing.T) {
 	}
 	session := s.locks(s.a, "a")
 	// plans are made while the tables are empty
-	s.release(s.a, s.hold(s.a, session, wish(t, "path:first")))
+	s.release(s.a, s.hold(s.a, session, lockRequest(t, "path:first")))
 	for _, name := range []string{"path:busy", "path:busy/file", "slot:busy"} {
 		s.exec("INSERT INTO holdfast.grants SELECT $1, nextval('holdfast.tokens'), 'exclusive', "+
 			"0 FROM generate_series(1, $2::int)", name, past)
@@ -39,17 +39,17 @@ func TestLocksReadNoMoreBesideALongTransaction(t *testing.T) {
 	s.exec("DELETE FROM holdfast.grants")
 	s.exec("DELETE FROM holdfast.claims")
 	for _, name := range []string{"path:busy/file", "path:busy", "slot slot:busy"} {
-		s.release(s.a, s.hold(s.a, session, wish(t, name))) // passes them
+		s.release(s.a, s.hold(s.a, session, lockRequest(t, name))) // passes them
 	}
 	for _, wanted := range []string{"path:busy/file", "shared path:busy/file", "slot slot:busy",
 		"path:calm", "path:busy/file/deeper"} {
 		t.Run(wanted, func(t *testing.T) {
 			s.t = t
-			s.release(s.a, s.hold(s.a, session, wish(t, wanted))) // its fence is there
+			s.release(s.a, s.hold(s.a, session, lockRequest(t, wanted))) // its fence is there
 			const steps = 20
 			before := s.blocksRead()
 			for range steps {
-				s.release(s.a, s.hold(s.a, session, wish(t, wanted)))
+				s.release(s.a, s.hold(s.a, session, lockRequest(t, wanted)))
 			}
 			perLock := (s.blocksRead() - before) / steps
 			t.Logf("%d blocks a lock", perLock)
@@ -64,14 +64,14 @@ func TestLocksReadNoMoreBesideALongTransaction(t *testing.T) {
 // The floors that make this so are raised now and then, and not at each lock:
 // fences that bloat would be no better.
 func TestFloorsAreRaisedNowAndThen(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	session := s.locks(s.a, "a")
-	reader := s.hold(s.a, session, wish(t, "shared path:a"))
+	reader := s.hold(s.a, session, lockRequest(t, "shared path:a"))
 	var raised []int64
 	for range 4 {
 		s.exec("SELECT nextval('holdfast.tokens') FROM generate_series(1, 600)")
-		s.release(s.a, s.hold(s.a, session, wish(t, "path:b/c")),
-			s.hold(s.a, session, wish(t, "shared path:a")))
+		s.release(s.a, s.hold(s.a, session, lockRequest(t, "path:b/c")),
+			s.hold(s.a, session, lockRequest(t, "shared path:a")))
 		raised = append(raised, query[int64](s, "SELECT floor FROM holdfast.fences WHERE "+
 			"resource = 'path:b/c'"))
 	}
@@ -84,7 +84,7 @@ func TestFloorsAreRaisedNowAndThen(t *testing.T) {
 	if floor := query[int64](s, "SELECT floor FROM holdfast.fences WHERE resource = 'path:a'"); floor > int64(reader) {
 		t.Errorf("floor %d above the token %d of one who still holds", floor, reader)
 	}
-	if blocker := s.refused(s.b, session, wish(t, "path:a")); blocker.Waiting {
+	if blocker := s.refused(s.b, session, lockRequest(t, "path:a")); blocker.Waiting {
 		t.Errorf("refused by %+v", blocker)
 	}
 }
@@ -94,7 +94,7 @@ func TestFloorsAreRaisedNowAndThen(t *testing.T) {
 // and the session would be lost.
 func TestHeartbeatsReadNoMoreBesideALongTransaction(t *testing.T) {
 	const past = 100_000 // claims that have ended
-	s := newStage(t)
+	s := newHarness(t)
 	if version := query[int](s, "SELECT current_setting('server_version_num')::int"); version < 150000 {
 		t.Skipf("version %d of PostgreSQL does not tell at once what was read", version)
 	}
@@ -108,10 +108,10 @@ func TestHeartbeatsReadNoMoreBesideALongTransaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	session := s.session(s.a, "a")
-	kept := s.granted(s.a, session, request(t, "kept", "orders"))
+	old := s.granted(s.a, session, request(t, "old", "orders"))
 	s.exec("INSERT INTO holdfast.claims SELECT nextval('holdfast.tokens'), gen_random_uuid(), "+
 		"$1, now() FROM generate_series(1, $2::int)", session, past)
-	s.exec("DELETE FROM holdfast.claims WHERE token <> $1", kept.Token)
+	s.exec("DELETE FROM holdfast.claims WHERE token <> $1", old.Token)
 	beat := func() jobs.Beat {
 		t.Helper()
 		beat, err := s.a.Heartbeat(t.Context(), session, jobs.ReplicaStatus{})
@@ -133,8 +133,8 @@ func TestHeartbeatsReadNoMoreBesideALongTransaction(t *testing.T) {
 			beat()
 		}
 		claims := beat().Claims
-		if len(claims) != 2 || claims[kept.Token] != kept.ID || claims[young.Token] != young.ID {
-			t.Errorf("claims %v, want tokens %d and %d", claims, kept.Token, young.Token)
+		if len(claims) != 2 || claims[old.Token] != old.ID || claims[young.Token] != young.ID {
+			t.Errorf("claims %v, want tokens %d and %d", claims, old.Token, young.Token)
 		}
 	}
 	const steps = 10
@@ -152,8 +152,8 @@ func TestHeartbeatsReadNoMoreBesideALongTransaction(t *testing.T) {
 
 // A claim whose token was drawn before the floor was read, and which is committed
 // after, is told of: a start that takes its time is no stranger for good.
-func TestHeartbeatTellsOfClaimsThatComeLate(t *testing.T) {
-	s := newStage(t)
+func TestHeartbeatReportsLateClaims(t *testing.T) {
+	s := newHarness(t)
 	session := s.session(s.a, "a")
 	resume := s.pause("a", "holdfast.claims", "COMMIT", "true")
 	late := request(t, "late", "orders")
@@ -180,7 +180,7 @@ func TestHeartbeatTellsOfClaimsThatComeLate(t *testing.T) {
 }
 
 // stopAutovacuum keeps out of blocksRead what autovacuum reads.
-func (s *stage) stopAutovacuum() {
+func (s *harness) stopAutovacuum() {
 	s.t.Helper()
 	for _, table := range []string{"claims", "grants", "fences"} {
 		s.exec("ALTER TABLE holdfast." + table + " SET (autovacuum_enabled = off)")
@@ -189,7 +189,7 @@ func (s *stage) stopAutovacuum() {
 
 // blocksRead is how many blocks of claims, grants and fences have been read by
 // store a, from memory or not.
-func (s *stage) blocksRead() (n int) {
+func (s *harness) blocksRead() (n int) {
 	s.t.Helper()
 	const flush = "SELECT pg_stat_force_next_flush()"
 	for range s.a.pool.Stat().TotalConns() {

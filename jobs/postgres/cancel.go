@@ -82,7 +82,7 @@ func (s *Store) Cancel(ctx context.Context, a jobs.Action, run uuid.UUID) (jobs.
 // everybody does: a start or a note under way comes before it or after it.
 func cancelRun(ctx context.Context, d *actionTx, a jobs.Action,
 	run uuid.UUID) (jobs.Record, error) {
-	place, err := d.Exec(ctx, lockPlaces, []rawID{run})
+	place, err := d.Exec(ctx, lockWaits, []rawID{run})
 	if err != nil {
 		return jobs.Record{}, err
 	}

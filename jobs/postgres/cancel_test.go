@@ -10,7 +10,7 @@ import (
 )
 
 // waitingRun has the session wait for a table that is free by now.
-func (s *stage) waitingRun(r jobs.StartRequest) (session [16]byte) {
+func (s *harness) waitingRun(r jobs.StartRequest) (session [16]byte) {
 	s.t.Helper()
 	id := s.session(s.a, "a")
 	holder := request(s.t, "holder", "orders")
@@ -26,7 +26,7 @@ func (s *stage) waitingRun(r jobs.StartRequest) (session [16]byte) {
 // TestStartWaitsForACancelOfItsRun: what a start reads of a run that is being
 // cancelled is old by the time it writes.
 func TestStartWaitsForACancelOfItsRun(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	r := request(t, "job", "orders")
 	session := s.waitingRun(r)
 	resume := s.pause("b", "holdfast.runs", "UPDATE", "NEW.state = 'cancelled'")
@@ -51,7 +51,7 @@ func TestStartWaitsForACancelOfItsRun(t *testing.T) {
 
 // TestNoteWaitsForACancelOfItsRun is the same for what a replica writes down.
 func TestNoteWaitsForACancelOfItsRun(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	r := request(t, "job", "orders")
 	session := s.waitingRun(r)
 	resume := s.pause("b", "holdfast.runs", "UPDATE", "NEW.state = 'cancelled'")
@@ -90,7 +90,7 @@ func TestNoteWaitsForACancelOfItsRun(t *testing.T) {
 // TestCancelOfARunThatBeginsToWaitBeginsAgain: the run had no place to lock when
 // the cancel looked for one, and has one when the cancel has locked the run.
 func TestCancelOfARunThatBeginsToWaitBeginsAgain(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	run := s.granted(s.a, s.session(s.a, "a"), request(t, "job", "orders"))
 	resume := s.pause("a", "holdfast.runs", "UPDATE", "NEW.state = 'waiting'")
 	finished := make(chan error, 1)
@@ -125,7 +125,7 @@ func TestCancelOfARunThatBeginsToWaitBeginsAgain(t *testing.T) {
 // TestPauseInTheMidstOfAStartLeavesNoRunBehind: a firing that was written
 // before the pause is decided on as if it came before it.
 func TestPauseInTheMidstOfAStartLeavesNoRunBehind(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	session := s.session(s.a, "a")
 	r := request(t, "job", "orders")
 	s.fences("table:public", "table:public/orders")
@@ -148,11 +148,11 @@ func TestPauseInTheMidstOfAStartLeavesNoRunBehind(t *testing.T) {
 	s.expect(done, jobs.StartGranted)
 }
 
-// TestActionsAndRegistrationsDontStandInEachOthersWay: both count in the one row
+// TestActionsAndRegistrationsDoNotDeadlock: both count in the one row
 // of meta, and each locks much before it.
-func TestActionsAndRegistrationsDontStandInEachOthersWay(t *testing.T) {
+func TestActionsAndRegistrationsDoNotDeadlock(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newHarness(t)
 	ctx, cancel := context.WithTimeout(t.Context(), soak.Pick(time.Second, 3*time.Second))
 	defer cancel()
 	ended := make(chan error)
@@ -200,10 +200,10 @@ func TestActionsAndRegistrationsDontStandInEachOthersWay(t *testing.T) {
 	}
 }
 
-// TestSweepForgetsCancelsOfWhatHasEnded: nobody sees them, and there would be
+// TestSweepDeletesCancelsOfEndedRuns: nobody sees them, and there would be
 // ever more.
-func TestSweepForgetsCancelsOfWhatHasEnded(t *testing.T) {
-	s := newStage(t)
+func TestSweepDeletesCancelsOfEndedRuns(t *testing.T) {
+	s := newHarness(t)
 	session := s.session(s.a, "a")
 	ends, goesOn := request(t, "ends", "orders"), request(t, "goes on", "sales")
 	run := s.granted(s.a, session, ends)

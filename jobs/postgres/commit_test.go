@@ -12,7 +12,7 @@ import (
 // A commit that PostgreSQL refuses is the job's own failure: its claim stands,
 // and nobody has superseded it.
 func TestRefusedCommitIsNotSuperseded(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int UNIQUE DEFERRABLE INITIALLY DEFERRED)")
 	session := s.session(s.a, "a")
 	twice := func(tx pgx.Tx) error {
@@ -44,7 +44,7 @@ func TestRefusedCommitIsNotSuperseded(t *testing.T) {
 // A statement may end the transaction although its first word does not say so:
 // what follows would be outside of the fence.
 func TestTransactionThatEndsBeforeItsEndIsRefused(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int)")
 	session := s.session(s.a, "a")
 	commits := func(tx pgx.Tx) error {
@@ -68,8 +68,8 @@ func TestTransactionThatEndsBeforeItsEndIsRefused(t *testing.T) {
 
 // A database that was restored draws tokens again: a run from before must not
 // pass for the one that has its token now.
-func TestFenceTellsRunsOfOneTokenApart(t *testing.T) {
-	s := newStage(t)
+func TestFenceDistinguishesRunsOfOneToken(t *testing.T) {
+	s := newHarness(t)
 	run := s.granted(s.a, s.session(s.a, "a"), request(t, "job", "orders"))
 	s.exec("UPDATE holdfast.claims SET run = gen_random_uuid()")
 	for name, err := range map[string]error{

@@ -47,7 +47,7 @@ probe AS (
             SELECT * FROM holdfast.wants w WHERE w.resource = p.name COLLATE "C"
                 AND (w.since, w.run) < (p.since, p.run)
             ORDER BY w.since, w.run OFFSET 0) w
-        CROSS JOIN LATERAL (` + livingWaiter + `) o
+        CROSS JOIN LATERAL (` + liveWaiter + `) o
         WHERE w.run <> p.run AND NOT (p.mode = 'shared' AND w.mode = 'shared')
         LIMIT CASE WHEN p.mode = 'slot' THEN p.slots ELSE 1 END) w
     WHERE NOT EXISTS (SELECT FROM refusing r WHERE r.run = p.run)
@@ -58,7 +58,7 @@ probe AS (
             SELECT * FROM holdfast.wants w
             WHERE w.resource > p.name COLLATE "C" || '/' AND w.resource < p.name COLLATE "C" || '0'
                 AND (w.since, w.run) < (p.since, p.run) OFFSET 0) w
-        CROSS JOIN LATERAL (` + livingWaiter + `) o
+        CROSS JOIN LATERAL (` + liveWaiter + `) o
         WHERE w.run <> p.run AND NOT (p.mode = 'shared' AND w.mode = 'shared')
         LIMIT 1) w
     WHERE p.deep AND NOT EXISTS (SELECT FROM refusing r WHERE r.run = p.run)
@@ -93,11 +93,11 @@ probe AS (
         a.waiter
 )`
 
-	// livingWaiter has a row when w, which it wants, is to be respected: it belongs to
+	// liveWaiter has a row when w, which it wants, is to be respected: it belongs to
 	// a waiter of a living session, whose place is reserved. Among those of one job it
 	// always is, and among those that wait for their turn in a group. A triggered run
 	// that has not begun keeps its place in its job also while no session has it.
-	livingWaiter = `
+	liveWaiter = `
         SELECT FROM holdfast.waits o
         WHERE o.run = w.run AND (o.triggered AND starts_with(w.resource, 'job:') OR EXISTS (
             SELECT FROM holdfast.sessions s WHERE s.id = o.session AND s.ended_at IS NULL
@@ -137,8 +137,8 @@ chain (run, next, resource, holder, waiting, depth) AS (
     WHERE NOT c.waiting
 )`
 
-	// toldBlocker is what is written down of b, which is blocked, and its root.
-	toldBlocker = `jsonb_strip_nulls(jsonb_build_object('id', b.holder_id, 'resource', b.resource, 'holder', b.holder,
+	// storedBlocker is what is written down of b, which is blocked, and its root.
+	storedBlocker = `jsonb_strip_nulls(jsonb_build_object('id', b.holder_id, 'resource', b.resource, 'holder', b.holder,
         'waiting', nullif(b.waiting, false), 'root',
             (SELECT t.told FROM root t WHERE t.run = b.run)))`
 

@@ -15,7 +15,7 @@ import (
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	jobstest.Run(t, func(t *testing.T) jobstest.Fixture {
-		s := newStage(t)
+		s := newHarness(t)
 		return jobstest.Fixture{Store: s.a, Second: s.b, Expire: s.expire, Pause: s.pauseJobs,
 			Pass: s.pass}
 	})
@@ -24,7 +24,7 @@ func TestConformance(t *testing.T) {
 func TestAttemptsConformance(t *testing.T) {
 	t.Parallel()
 	jobstest.RunAttempts(t, func(t *testing.T) (first, second jobs.Attempts) {
-		s := newStage(t)
+		s := newHarness(t)
 		return s.a, s.b
 	})
 }

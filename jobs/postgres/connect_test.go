@@ -17,8 +17,8 @@ import (
 
 // A backend whose client is gone without a word ends by itself, and so do the
 // locks that it holds.
-func TestConnectionsAreKeptAlive(t *testing.T) {
-	s := newStage(t)
+func TestConnectionsHaveKeepalives(t *testing.T) {
+	s := newHarness(t)
 	const settings = `SELECT concat_ws(' ', current_setting('tcp_keepalives_idle'), current_setting('tcp_keepalives_interval'),
     current_setting('tcp_keepalives_count'), current_setting('tcp_user_timeout'))`
 	const want = "10 5 3 20000"
@@ -45,7 +45,7 @@ func TestConnectionsAreKeptAlive(t *testing.T) {
 // the level that the database gives them, and all that the protocol rests on is
 // gone without a word.
 func TestStoreRefusesAnotherIsolationLevel(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	s.exec(
 		`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = %L', current_database(), 'repeatable read'); END $$`)
 	pooler := startPooler(t)
@@ -66,7 +66,7 @@ func TestStoreRefusesAnotherIsolationLevel(t *testing.T) {
 // Behind a pooler a later transaction may have another level than the one that
 // was looked at: each call says so rather than decide by an old snapshot.
 func TestCallsRefuseAnotherIsolationLevel(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	session := s.session(s.a, "a")
 	conn, err := s.a.pool.Acquire(t.Context())
 	if err != nil {

@@ -17,12 +17,12 @@ SELECT j.name, d.resources FROM holdfast.jobs j
     JOIN holdfast.definitions d ON d.job = j.name AND d.version = j.version
 WHERE d.resources <> '[]' ORDER BY j.name`
 
-	stretchColumns = `r.id, r.job, r.scheduled_at, r.state, r.reason, r.replica, r.created_at, r.started_at, r.finished_at, r.rests, r.blocker`
+	intervalColumns = `r.id, r.job, r.scheduled_at, r.state, r.reason, r.replica, r.created_at, r.started_at, r.finished_at, r.rests, r.blocker`
 
-	// stretchesOf walks the index of each job from the end of the time, and then looks
+	// runIntervals walks the index of each job from the end of the time, and then looks
 	// at the few runs that were created before it.
-	stretchesOf = `
-SELECT ` + stretchColumns + `
+	runIntervals = `
+SELECT ` + intervalColumns + `
 FROM unnest($1::text[]) n (job) CROSS JOIN LATERAL (
     SELECT * FROM (
         SELECT * FROM holdfast.runs WHERE job = n.job COLLATE "C" AND created_at >= $2
@@ -34,7 +34,7 @@ FROM unnest($1::text[]) n (job) CROSS JOIN LATERAL (
     WHERE before.finished_at >= $2 OR before.state IN ('waiting', 'running')) r
 ORDER BY r.created_at DESC, r.id DESC`
 
-	sumBlockages = `
+	sumWaits = `
 SELECT job, holder, resource, count(*), count(*) FILTER (WHERE state NOT IN ('running', 'waiting')),
     sum(until - since), max(until - since), max(until)
 FROM (SELECT * FROM holdfast.wait_history WHERE until >= $1 AND until < $2 ORDER BY until DESC
@@ -97,12 +97,12 @@ func withoutJobs(requests []locking.Request) []locking.Request {
 // RunIntervals returns what the jobs' runs did within a time.
 func (s *Store) RunIntervals(ctx context.Context, f jobs.RunIntervalFilter) ([]jobs.RunInterval, error) {
 	rows, err := s.views.Query(ctx,
-		fmt.Sprintf(stretchesOf, min(max(f.Each, 1), jobs.MaxRunIntervals), jobs.RunIntervalsBefore),
+		fmt.Sprintf(runIntervals, min(max(f.Each, 1), jobs.MaxRunIntervals), jobs.RunIntervalsBefore),
 		f.Jobs, f.From, f.Until)
 	if err != nil {
 		return nil, wrap("stretches", err)
 	}
-	stretches, err := pgx.CollectRows(rows,
+	intervals, err := pgx.CollectRows(rows,
 		func(row pgx.CollectableRow) (v jobs.RunInterval, err error) {
 			var blocker []byte
 			var rests []time.Time
@@ -117,13 +117,13 @@ func (s *Store) RunIntervals(ctx context.Context, f jobs.RunIntervalFilter) ([]j
 			v.BlockedBy, err = parseBlocker(blocker)
 			return v, err
 		})
-	return stretches, wrap("stretches", err)
+	return intervals, wrap("stretches", err)
 }
 
 // WaitSummaries adds up what runs waited for.
 func (s *Store) WaitSummaries(ctx context.Context, from, until time.Time) ([]jobs.WaitSummary, error) {
 	// What is the same resource may be written in two ways, hence twice as many.
-	query := fmt.Sprintf(sumBlockages, jobs.MaxTallied, 2*jobs.MaxBatch)
+	query := fmt.Sprintf(sumWaits, jobs.MaxTallied, 2*jobs.MaxBatch)
 	rows, err := s.views.Query(ctx, query, from, until)
 	if err != nil {
 		return nil, wrap("blockages", err)

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// TestRestartsAreKeptOnce has two replicas notice the same restart.
-func TestRestartsAreKeptOnce(t *testing.T) {
+// TestRestartIsRecordedOnce has two replicas notice the same restart.
+func TestRestartIsRecordedOnce(t *testing.T) {
 	s := openAs(t, database(t), "a")
 	started := time.Date(2026, 3, 14, 3, 0, 0, 0, time.UTC)
 	for _, r := range []jobs.Restart{
@@ -38,7 +38,7 @@ func TestRestartsAreKeptOnce(t *testing.T) {
 
 // TestLockPagesWalkAnIndex plans what the pages of locks ask of the history.
 func TestLockPagesWalkAnIndex(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	s.exec(strings.NewReplacer("1000000", "20000", "999950", "19950", "999920", "19920").
 		Replace(manyJobs))
 	s.exec(
@@ -51,9 +51,9 @@ FROM generate_series(1, 20000) n, LATERAL (SELECT timestamptz '2026-01-01' + n *
 		query, index string
 		args         []any
 	}{
-		{fmt.Sprintf(stretchesOf, 50, jobs.RunIntervalsBefore), "runs_job", []any{names, at, at.Add(time.Minute)}},
+		{fmt.Sprintf(runIntervals, 50, jobs.RunIntervalsBefore), "runs_job", []any{names, at, at.Add(time.Minute)}},
 		{fmt.Sprintf(typicalOf, jobs.TypicalOf), "runs_job", []any{names}},
-		{fmt.Sprintf(sumBlockages, jobs.MaxTallied, jobs.MaxBatch), "wait_history_until", []any{at, at.Add(time.Minute)}},
+		{fmt.Sprintf(sumWaits, jobs.MaxTallied, jobs.MaxBatch), "wait_history_until", []any{at, at.Add(time.Minute)}},
 	} {
 		plan := s.explain(c.query, c.args)
 		if strings.Contains(plan, "Seq Scan on runs") ||

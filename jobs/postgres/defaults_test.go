@@ -10,7 +10,7 @@ import (
 )
 
 func TestStartsExcludeWhateverTheDatabasesDefaultIsolation(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	s.exec(fmt.Sprintf("ALTER DATABASE %q SET default_transaction_isolation = 'repeatable read'",
 		query[string](s, "SELECT current_database()")))
 	a, b := openAs(t, s.url, "later-a"), openAs(t, s.url, "later-b")
@@ -28,7 +28,7 @@ func TestStartsExcludeWhateverTheDatabasesDefaultIsolation(t *testing.T) {
 }
 
 func TestRunOfASessionThatExpiresInsideAStartIsAdopted(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	session, heir := s.session(s.b, "b"), s.session(s.a, "a")
 	s.granted(s.a, heir, request(t, "earlier", "orders"))
 	tx, err := s.a.pool.Begin(t.Context())

@@ -55,7 +55,7 @@ ON CONFLICT DO NOTHING`
 	// A session that ends meanwhile is settled after this: its end waits for
 	// lockDefinitions, and a sweep finds what is left. What was removed nobody
 	// carries any more, not even who has not heard of it yet.
-	carryDefinitions = `
+	addSessionJobs = `
 INSERT INTO holdfast.session_jobs (session, job, version)
 SELECT s.id, d.job, d.version FROM unnest($2::text[], $3::text[], $4::text[]) AS c (job, hash,
     source)
@@ -68,12 +68,12 @@ WHERE c.source = 'config' OR (SELECT p.removed FROM holdfast.specs p
 ORDER BY d.job
 ON CONFLICT (session, job) DO UPDATE SET version = excluded.version`
 
-	// putInForce follows a list "carried" of jobs, each with the newest version
+	// activateDefinitions follows a list "carried" of jobs, each with the newest version
 	// that is carried, or with the one in force and since when nobody carries it.
 	// Rows of jobs are locked in the order of their names. The cursor moves only
 	// with the scheduled times, or when the job is back that had left: else a deploy would
 	// drop the scheduled times that nobody has started yet.
-	putInForce = `
+	activateDefinitions = `
 changed AS (
     INSERT INTO holdfast.jobs AS j (name, version, checked_until, updated_at, left_at)
     SELECT c.job, c.version, t, t, c.left_at FROM carried c, clock_timestamp() t
@@ -83,13 +83,13 @@ changed AS (
     ORDER BY c.job COLLATE "C"
     ON CONFLICT (name) DO UPDATE SET version = excluded.version,
         updated_at = CASE WHEN excluded.left_at IS NULL
-            AND (j.version <> excluded.version OR ` + hadLeft + `)
+            AND (j.version <> excluded.version OR ` + wasAbsent + `)
             THEN excluded.updated_at ELSE j.updated_at END,
         left_at = coalesce(excluded.left_at, j.left_at),
         back_at = CASE WHEN excluded.left_at IS NULL
             AND j.left_at IS NOT NULL THEN coalesce(j.back_at, excluded.updated_at) END,
         checked_until = CASE WHEN excluded.left_at IS NOT NULL OR ` + sameScheduledTimes + `
-            AND NOT ` + hadLeft + `
+            AND NOT ` + wasAbsent + `
             THEN j.checked_until ELSE greatest(j.checked_until, excluded.checked_until) END
     RETURNING left_at IS NULL OR back_at IS NOT NULL AS carried
 )
@@ -103,22 +103,22 @@ UPDATE holdfast.meta SET definitions = definitions + 1
             WHERE o.job = j.name AND o.version = j.version
                 AND n.version = excluded.version) IS TRUE`
 
-	// hadLeft: nobody carried the job for longer than jobs.MaxAbsence, by the life of
+	// wasAbsent: nobody carried the job for longer than jobs.MaxAbsence, by the life of
 	// one that did not.
-	hadLeft = `(j.left_at IS NOT NULL AND j.back_at IS NULL AND EXISTS (
+	wasAbsent = `(j.left_at IS NOT NULL AND j.back_at IS NULL AND EXISTS (
             SELECT FROM holdfast.sessions s WHERE NOT s.locks
                 AND s.started_at < now() - interval '1 hour'
                 AND s.renewed_at - greatest(s.started_at, j.left_at) > interval '1 hour'))`
 
-	enforceCarried = `
+	activateRegistered = `
 WITH carried AS (
     SELECT r.job, c.version, NULL::timestamptz AS left_at FROM unnest($1::text[]) AS r (job)
     CROSS JOIN LATERAL (
         SELECT c.version FROM holdfast.session_jobs c WHERE c.job = r.job COLLATE "C"
             ORDER BY c.version DESC LIMIT 1) c
-), ` + putInForce
+), ` + activateDefinitions
 
-	carriedVersions = `
+	registeredVersions = `
 SELECT d.job, d.version FROM unnest($1::text[], $2::text[]) AS c (job, hash)
 CROSS JOIN LATERAL (
     SELECT d.job, d.version FROM holdfast.definitions d
@@ -143,7 +143,7 @@ WITH gone AS (
     LEFT JOIN LATERAL (
         SELECT c.version FROM holdfast.session_jobs c WHERE c.job = g.job AND c.session <> $1
             ORDER BY c.version DESC LIMIT 1) c ON true
-), ` + putInForce
+), ` + activateDefinitions
 
 	// withdrawJobs is settleSession for some jobs of a session that lives on.
 	withdrawJobs = `
@@ -157,7 +157,7 @@ WITH gone AS (
     LEFT JOIN LATERAL (
         SELECT c.version FROM holdfast.session_jobs c WHERE c.job = g.job AND c.session <> $1
             ORDER BY c.version DESC LIMIT 1) c ON true
-), ` + putInForce
+), ` + activateDefinitions
 
 	noteTable = `UPDATE holdfast.sessions SET config_hash = $2
 		WHERE id = $1 AND ended_at IS NULL AND config_hash <> $2`
@@ -195,13 +195,13 @@ func (s *Store) registerChunk(ctx context.Context, session uuid.UUID, chunk []jo
 		b.Queue(lockDefinitions, s.cluster.String())
 		b.Queue(addDefinitions, columns...)
 		queueSubscriptions(b, chunk)
-		b.Queue(carryDefinitions, session, names, hashes, sources)
+		b.Queue(addSessionJobs, session, names, hashes, sources)
 		b.Queue(sessionLives, session).Exec(func(tag pgconn.CommandTag) error {
 			live = tag.RowsAffected() > 0
 			return nil
 		})
-		b.Queue(enforceCarried, names)
-		b.Queue(carriedVersions, names, hashes).Query(func(rows pgx.Rows) error {
+		b.Queue(activateRegistered, names)
+		b.Queue(registeredVersions, names, hashes).Query(func(rows pgx.Rows) error {
 			var name string
 			var version int64
 			_, err := pgx.ForEachRow(rows, []any{&name, &version}, func() error {

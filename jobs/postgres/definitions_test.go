@@ -13,15 +13,15 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// carrier opens a session that carries a definition of the job.
-func (s *stage) carrier(store *Store, replica, job, hash string) uuid.UUID {
+// sessionWith opens a session that carries a definition of the job.
+func (s *harness) sessionWith(store *Store, replica, job, hash string) uuid.UUID {
 	s.t.Helper()
 	session := s.session(store, replica)
 	s.register(store, session, jobs.Definition{Name: job, Hash: hash})
 	return session
 }
 
-func (s *stage) activeDefinitions(job string, version int64) {
+func (s *harness) activeDefinitions(job string, version int64) {
 	s.t.Helper()
 	if now := query[int64](s, "SELECT version FROM holdfast.jobs WHERE name = $1",
 		job); now != version {
@@ -32,9 +32,9 @@ func (s *stage) activeDefinitions(job string, version int64) {
 // Each of the two would see what the other carries as carried by the living,
 // and nobody would look again.
 func TestSessionsThatEndAtOnceDoNotCountForEachOther(t *testing.T) {
-	s := newStage(t)
-	s.carrier(s.a, "stays", "job", "h1")
-	second, third := s.carrier(s.a, "second", "job", "h2"), s.carrier(s.b, "third", "job", "h3")
+	s := newHarness(t)
+	s.sessionWith(s.a, "stays", "job", "h1")
+	second, third := s.sessionWith(s.a, "second", "job", "h2"), s.sessionWith(s.b, "third", "job", "h3")
 	resume := s.pause("b", "holdfast.jobs", "UPDATE", "true")
 	ended, other := make(chan error, 1), make(chan error, 1)
 	go func() { ended <- s.b.End(t.Context(), third) }()
@@ -51,9 +51,9 @@ func TestSessionsThatEndAtOnceDoNotCountForEachOther(t *testing.T) {
 // The registration would find its active definition still, and the end then
 // bring the older one into force.
 func TestSessionThatRegistersWhileAnotherEndsCounts(t *testing.T) {
-	s := newStage(t)
-	s.carrier(s.a, "stays", "job", "h1")
-	second, again := s.carrier(s.b, "second", "job", "h2"), s.session(s.a, "again")
+	s := newHarness(t)
+	s.sessionWith(s.a, "stays", "job", "h1")
+	second, again := s.sessionWith(s.b, "second", "job", "h2"), s.session(s.a, "again")
 	resume := s.pause("b", "holdfast.jobs", "UPDATE", "true")
 	ended, registered := make(chan error, 1), make(chan error, 1)
 	go func() { ended <- s.b.End(t.Context(), second) }()
@@ -72,8 +72,8 @@ func TestSessionThatRegistersWhileAnotherEndsCounts(t *testing.T) {
 
 // Two replicas that see a new definition first draw one version.
 func TestDefinitionThatTwoRegisterAtOnceHasOneVersion(t *testing.T) {
-	s := newStage(t)
-	s.carrier(s.a, "stays", "job", "h1")
+	s := newHarness(t)
+	s.sessionWith(s.a, "stays", "job", "h1")
 	resume := s.pause("a", "holdfast.session_jobs", "COMMIT", "true")
 	one, two := s.session(s.a, "one"), s.session(s.b, "two")
 	type registered struct {
@@ -100,8 +100,8 @@ func TestDefinitionThatTwoRegisterAtOnceHasOneVersion(t *testing.T) {
 
 // A session that ends while it registers leaves nothing in force.
 func TestSessionThatEndsWhileItRegistersIsSettled(t *testing.T) {
-	s := newStage(t)
-	s.carrier(s.b, "stays", "job", "h1")
+	s := newHarness(t)
+	s.sessionWith(s.b, "stays", "job", "h1")
 	session := s.session(s.a, "a")
 	resume := s.pause("a", "holdfast.session_jobs", "INSERT", "true")
 	registered, ended := make(chan error, 1), make(chan error, 1)
@@ -125,9 +125,9 @@ func TestSessionThatEndsWhileItRegistersIsSettled(t *testing.T) {
 // An end that has to wait too long ends the session all the same; a sweep does
 // the rest, and the session is not forgotten before.
 func TestEndThatCannotBeSettledIsLeftToASweep(t *testing.T) {
-	s := newStage(t)
-	s.carrier(s.a, "stays", "job", "h1")
-	session := s.carrier(s.a, "second", "job", "h2")
+	s := newHarness(t)
+	s.sessionWith(s.a, "stays", "job", "h1")
+	session := s.sessionWith(s.a, "second", "job", "h2")
 	s.a.lockTimeout = "50ms"
 	busy, err := s.b.pool.Begin(t.Context())
 	if err != nil {
@@ -158,8 +158,8 @@ func TestEndThatCannotBeSettledIsLeftToASweep(t *testing.T) {
 // A registration may have to wait for a misfire check; that is nothing that a
 // later try would not mend.
 func TestRegistrationThatWaitsTooLongMayBeTriedAgain(t *testing.T) {
-	s := newStage(t)
-	s.carrier(s.a, "stays", "job", "h1")
+	s := newHarness(t)
+	s.sessionWith(s.a, "stays", "job", "h1")
 	session := s.session(s.a, "second")
 	busy, err := s.b.pool.Begin(t.Context())
 	if err != nil {
@@ -184,8 +184,8 @@ func TestRegistrationThatWaitsTooLongMayBeTriedAgain(t *testing.T) {
 // A definition that comes into force while misfires are being looked for must
 // not have those of the one before recorded.
 func TestMisfiresOfADefinitionThatIsBeingSupersededAreNotRecorded(t *testing.T) {
-	s := newStage(t)
-	s.carrier(s.b, "stays", "job", "h1")
+	s := newHarness(t)
+	s.sessionWith(s.b, "stays", "job", "h1")
 	newer := s.session(s.a, "newer")
 	resume := s.pause("a", "holdfast.session_jobs", "COMMIT", "true")
 	registered, checked := make(chan error, 1), make(chan error, 1)
@@ -219,7 +219,7 @@ func TestMisfiresOfADefinitionThatIsBeingSupersededAreNotRecorded(t *testing.T) 
 // Rows of jobs are locked by name, whatever the order they lie in or are asked
 // for.
 func TestRegistrationAndMisfireCheckDoNotDeadlock(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	names := []string{"d", "b", "c", "a"}
 	one, two := s.session(s.a, "one"), s.session(s.b, "two")
 	for _, name := range names {
@@ -260,8 +260,8 @@ func TestRegistrationAndMisfireCheckDoNotDeadlock(t *testing.T) {
 
 // A check that is paused while it looks for misfires must hold nobody up.
 func TestMisfireCheckHoldsNoJobWhileItLooks(t *testing.T) {
-	s := newStage(t)
-	s.carrier(s.a, "stays", "job", "h1")
+	s := newHarness(t)
+	s.sessionWith(s.a, "stays", "job", "h1")
 	newer := s.session(s.b, "newer")
 	s.b.lockTimeout = "50ms"
 	until := time.Now().Add(time.Hour).Truncate(time.Microsecond)
@@ -279,8 +279,8 @@ func TestMisfireCheckHoldsNoJobWhileItLooks(t *testing.T) {
 
 // An idle sweep leaves those who register alone.
 func TestSweepWithNothingToSettleDoesNotWaitForRegistrations(t *testing.T) {
-	s := newStage(t)
-	session := s.carrier(s.a, "ends", "job", "h1")
+	s := newHarness(t)
+	session := s.sessionWith(s.a, "ends", "job", "h1")
 	if err := s.a.End(t.Context(), session); err != nil {
 		t.Fatal(err)
 	}

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// followCursors are read before the openings: of what is behind a cursor each
+	// dependentCursors are read before the openings: of what is behind a cursor each
 	// scheduledAt that there will be has a row then.
-	followCursors = `SELECT name, version, checked_until FROM holdfast.jobs WHERE name = ANY($1)`
+	dependentCursors = `SELECT name, version, checked_until FROM holdfast.jobs WHERE name = ANY($1)`
 
 	// openScheduledTimes looks at each row of the first job that is followed behind the
 	// dependent's cursor, and for it at one row of every other and at the
@@ -66,7 +66,7 @@ func (s *Store) OpenFirings(ctx context.Context,
 	activeDefinitions := map[string]jobs.ActiveDefinition{}
 	scheduledTimes := map[string][]jobs.OpenFiring{}
 	err = s.pipeline(ctx, "openings", func(b *pgx.Batch) {
-		b.Queue(followCursors, names).Query(func(rows pgx.Rows) error {
+		b.Queue(dependentCursors, names).Query(func(rows pgx.Rows) error {
 			var name string
 			var version int64
 			var at time.Time
@@ -78,7 +78,7 @@ func (s *Store) OpenFirings(ctx context.Context,
 			return err
 		})
 		b.Queue(openScheduledTimes, append(columns, jobs.MaxBatch)...).
-			Query(func(rows pgx.Rows) error { return collectOpenings(rows, scheduledTimes) })
+			Query(func(rows pgx.Rows) error { return collectOpenFirings(rows, scheduledTimes) })
 	})
 	if err != nil {
 		return nil, err
@@ -86,8 +86,8 @@ func (s *Store) OpenFirings(ctx context.Context,
 	return jobs.OpenFiringsOf(dependents, activeDefinitions, scheduledTimes), nil
 }
 
-// collectOpenings adds to each dependent that is told of its openings, if any.
-func collectOpenings(rows pgx.Rows, scheduledTimes map[string][]jobs.OpenFiring) error {
+// collectOpenFirings adds to each dependent that is told of its openings, if any.
+func collectOpenFirings(rows pgx.Rows, scheduledTimes map[string][]jobs.OpenFiring) error {
 	var name string
 	var scheduledAt, ready *time.Time
 	_, err := pgx.ForEachRow(rows, []any{&name, &scheduledAt, &ready}, func() error {
@@ -132,9 +132,9 @@ func dependentColumns(dependents []jobs.Dependent) (columns []any, all []string,
 }
 
 // AddDependents adds waiting runs of firings whose time has come.
-func (s *Store) AddDependents(ctx context.Context, followed []jobs.DependentFiring) error {
-	runs, versions := make([]jobs.Misfired, len(followed)), make(map[string]int64, len(followed))
-	for i, f := range followed {
+func (s *Store) AddDependents(ctx context.Context, dependentFirings []jobs.DependentFiring) error {
+	runs, versions := make([]jobs.Misfired, len(dependentFirings)), make(map[string]int64, len(dependentFirings))
+	for i, f := range dependentFirings {
 		runs[i] = jobs.Misfired{Firing: f.Firing, Run: f.Run, State: jobs.Waiting,
 			Reason: jobs.ReasonAfter, Detail: f.Detail}
 		versions[f.Firing.Job] = f.Version

@@ -13,9 +13,9 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// TestPausedDependentsHaveNoOpenings pauses them one way after the other.
-func TestPausedDependentsHaveNoOpenings(t *testing.T) {
-	s := newStage(t)
+// TestPausedDependentsHaveNoOpenFirings pauses them one way after the other.
+func TestPausedDependentsHaveNoOpenFirings(t *testing.T) {
+	s := newHarness(t)
 	s.exec("INSERT INTO holdfast.jobs SELECT name, 1, now(), now() FROM unnest(ARRAY['f', " +
 		"'one']) AS n (name)")
 	for _, c := range []struct {
@@ -31,9 +31,9 @@ func TestPausedDependentsHaveNoOpenings(t *testing.T) {
 			}
 			for group, told := range map[string]bool{"night": c.told || over,
 				"": c.told || over || c.kind == "group"} {
-				openings, err := s.a.OpenFirings(t.Context(),
+				openFirings, err := s.a.OpenFirings(t.Context(),
 					[]jobs.Dependent{{Job: "f", Version: 1, Group: group, After: []string{"one"}}})
-				if _, there := openings["f"]; err != nil || there != told {
+				if _, there := openFirings["f"]; err != nil || there != told {
 					t.Errorf("%s %s paused, over %v, in group %q: told %v, %v, expected %v", c.kind,
 						c.name, over, group, there, err, told)
 				}
@@ -43,9 +43,9 @@ func TestPausedDependentsHaveNoOpenings(t *testing.T) {
 	}
 }
 
-// TestOpeningsReadFewRows has a history of which little is behind the cursor.
-func TestOpeningsReadFewRows(t *testing.T) {
-	s := newStage(t)
+// TestOpenFiringsReadFewRows has a history of which little is behind the cursor.
+func TestOpenFiringsReadFewRows(t *testing.T) {
+	s := newHarness(t)
 	begun := time.Now().Truncate(time.Second)
 	s.exec(`
 INSERT INTO holdfast.jobs SELECT 'f' || n, 1, $1::timestamptz, $1 FROM generate_series(1, 20) n;`, begun)
@@ -60,11 +60,11 @@ FROM unnest(ARRAY['one', 'other', 'f1', 'f2']) AS j (name), generate_series(-500
 			jobs.Dependent{Job: fmt.Sprintf("f%d", i+1), Version: 1,
 				After: []string{"one", "other"}})
 	}
-	openings, err := s.a.OpenFirings(t.Context(), dependents)
-	if err != nil || len(openings) != 20 || len(openings["f1"].ScheduledTimes) != 0 ||
-		len(openings["f3"].ScheduledTimes) != 30 {
-		t.Fatalf("%d dependents, f1 with %d and f3 with %d openings, %v", len(openings),
-			len(openings["f1"].ScheduledTimes), len(openings["f3"].ScheduledTimes), err)
+	openFirings, err := s.a.OpenFirings(t.Context(), dependents)
+	if err != nil || len(openFirings) != 20 || len(openFirings["f1"].ScheduledTimes) != 0 ||
+		len(openFirings["f3"].ScheduledTimes) != 30 {
+		t.Fatalf("%d dependents, f1 with %d and f3 with %d openings, %v", len(openFirings),
+			len(openFirings["f1"].ScheduledTimes), len(openFirings["f3"].ScheduledTimes), err)
 	}
 	columns, _, err := dependentColumns(dependents)
 	if err != nil {
@@ -79,7 +79,7 @@ FROM unnest(ARRAY['one', 'other', 'f1', 'f2']) AS j (name), generate_series(-500
 
 // rowsRead runs a statement as the store does, and counts the rows of runs that
 // it fetched.
-func (s *stage) rowsRead(ctx context.Context, sql string, args ...any) int {
+func (s *harness) rowsRead(ctx context.Context, sql string, args ...any) int {
 	s.t.Helper()
 	tx, err := s.watcher.Begin(ctx)
 	if err != nil {

@@ -67,7 +67,7 @@ func freeSession(ctx context.Context, tx pgx.Tx, session uuid.UUID) error {
 	if err != nil || len(runs) == 0 {
 		return err
 	}
-	if _, err := tx.Exec(ctx, lockPlaces, runs); err != nil {
+	if _, err := tx.Exec(ctx, lockWaits, runs); err != nil {
 		return err
 	}
 	_, err = tx.Exec(ctx, freePlaces, session, runs)

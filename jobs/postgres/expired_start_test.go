@@ -15,7 +15,7 @@ import (
 // was written but not decided on. It must be there for others to adopt: nobody
 // else looks for it, and the misfire policy takes its firing for started.
 func TestRunOfASessionThatExpiresWithinItsStartIsAdopted(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	session, heir := s.session(s.a, "a"), s.session(s.b, "b")
 	s.granted(s.b, heir, request(t, "earlier", "orders")) // the fence exists
 	s.exec("DELETE FROM holdfast.grants")
@@ -40,7 +40,7 @@ func TestRunOfASessionThatExpiresWithinItsStartIsAdopted(t *testing.T) {
 
 // The same for a firing that is to be written down.
 func TestRunOfASessionThatExpiresWithinItsNoteIsAdopted(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	session, heir := s.session(s.a, "a"), s.session(s.b, "b")
 	resume := s.pause("a", "holdfast.runs", "INSERT", "true")
 	late := request(t, "late", "orders")
@@ -63,7 +63,7 @@ func TestRunOfASessionThatExpiresWithinItsNoteIsAdopted(t *testing.T) {
 
 // expectAdopted fails the test unless, after a sweep, the session may adopt the
 // run.
-func (s *stage) expectAdopted(session uuid.UUID, r jobs.StartRequest) {
+func (s *harness) expectAdopted(session uuid.UUID, r jobs.StartRequest) {
 	s.t.Helper()
 	if _, err := s.b.Sweep(s.t.Context()); err != nil {
 		s.t.Fatal(err)

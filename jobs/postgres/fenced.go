@@ -40,7 +40,7 @@ WITH gone AS (
 ), kept AS (
     INSERT INTO holdfast.outputs AS o (run, output, result) SELECT run, $3::text, $4::text FROM gone
         WHERE $3 <> '' OR $4 IS NOT NULL
-    ON CONFLICT (run) DO UPDATE SET ` + keepBoth + `
+    ON CONFLICT (run) DO UPDATE SET ` + retainOutput + `
 ), ended AS (
     UPDATE holdfast.runs SET state = 'succeeded', reason = '', detail = '', error = '',
         finished_at = clock_timestamp()

@@ -30,7 +30,7 @@ WITH ended AS (
     INSERT INTO holdfast.outputs AS o (run, output, result)
     SELECT e.run, e.output, e.result FROM ended e
         JOIN gone USING (token) WHERE e.output <> '' OR e.result IS NOT NULL
-    ON CONFLICT (run) DO UPDATE SET ` + keepBoth + `
+    ON CONFLICT (run) DO UPDATE SET ` + retainOutput + `
 ), new_waits AS (
     INSERT INTO holdfast.waits (run, session, since)
     SELECT gone.run, gone.session, clock_timestamp() FROM ended e
@@ -43,9 +43,9 @@ UPDATE holdfast.runs r SET state = e.state, reason = e.reason, detail = e.detail
     rests = CASE WHEN e.state = 'waiting' THEN r.rests || clock_timestamp() ELSE r.rests END
 FROM ended e JOIN gone USING (token) WHERE r.id = ANY($2) AND r.id = e.run AND r.state = 'running'`
 
-	// keepBoth has an attempt without output or result leave that of the one
+	// retainOutput has an attempt without output or result leave that of the one
 	// before.
-	keepBoth = `output = CASE WHEN excluded.output = '' THEN o.output ELSE excluded.output END,
+	retainOutput = `output = CASE WHEN excluded.output = '' THEN o.output ELSE excluded.output END,
 		result = coalesce(excluded.result, o.result)`
 
 	finishOutcomes = `
@@ -67,7 +67,7 @@ func (s *Store) Finish(ctx context.Context, requests []jobs.FinishRequest) ([]bo
 	err := finish()
 	if errors.Is(err, jobs.ErrRowHeld) {
 		var ended int
-		if ended, err = s.endLeftBehind(ctx, requests, err); ended > 0 {
+		if ended, err = s.endAbandoned(ctx, requests, err); ended > 0 {
 			err = finish()
 		}
 	}
@@ -77,10 +77,10 @@ func (s *Store) Finish(ctx context.Context, requests []jobs.FinishRequest) ([]bo
 	return done, nil
 }
 
-// endLeftBehind ends the backends that hold claims of handlers that were left
+// endAbandoned ends the backends that hold claims of handlers that were left
 // behind, as a sweep does for dead sessions: the transactions roll back. It
 // returns how many it has ended, and held where there was nothing to end.
-func (s *Store) endLeftBehind(ctx context.Context, requests []jobs.FinishRequest,
+func (s *Store) endAbandoned(ctx context.Context, requests []jobs.FinishRequest,
 	held error) (ended int, err error) {
 	for _, r := range requests {
 		if !r.LeftBehind {

@@ -34,8 +34,8 @@ SELECT c.run, c.token, coalesce(c.owner,
      FROM holdfast.grants g WHERE g.token = c.token)
 FROM holdfast.claims c LEFT JOIN holdfast.runs r ON r.id = c.run WHERE c.token = $1`
 
-	// releaseByForce ends a run without a successor.
-	releaseByForce = `
+	// forceRelease ends a run without a successor.
+	forceRelease = `
 WITH gone AS (
     DELETE FROM holdfast.claims WHERE token = $1 RETURNING token, run, owner
 ), freed AS (
@@ -66,10 +66,10 @@ DELETE FROM holdfast.wants w WHERE w.run = ANY(ARRAY(SELECT id FROM ended))`
 
 const (
 	// A finish holds its claim for a moment too, and is not to be ended.
-	takeawayGrace = 250 * time.Millisecond
+	finishGrace = 250 * time.Millisecond
 
-	// takeawayPatience is how long backends that are to end may take to.
-	takeawayPatience = 5 * time.Second
+	// endBackendsTimeout is how long backends that are to end may take to.
+	endBackendsTimeout = 5 * time.Second
 )
 
 // storedRelease is a locking.Released as the audit log keeps it.
@@ -106,7 +106,7 @@ func (s *Store) Release(ctx context.Context, a jobs.Action,
 			return err
 		}
 		why := byWhom("its locks were taken away", a)
-		taken, err := readLocks(ctx, d, releaseByForce, r.Token, why)
+		taken, err := readLocks(ctx, d, forceRelease, r.Token, why)
 		if err != nil {
 			return err
 		}
@@ -144,7 +144,7 @@ func readLocks(ctx context.Context, tx pgx.Tx, sql string,
 
 // loseNextAttempt ends the run of the lock where it waits for its next attempt.
 func loseNextAttempt(ctx context.Context, tx pgx.Tx, lock locking.Released, why string) error {
-	if _, err := tx.Exec(ctx, lockPlaces, []rawID{lock.ID}); err != nil {
+	if _, err := tx.Exec(ctx, lockWaits, []rawID{lock.ID}); err != nil {
 		return err
 	}
 	_, err := tx.Exec(ctx, loseWaiting, lock.ID, lock.Token, why)
@@ -192,7 +192,7 @@ func (s *Store) takeClaim(ctx context.Context, tx pgx.Tx,
 	}
 	var pid int
 	b := &pgx.Batch{}
-	b.Queue("SELECT set_config('lock_timeout', $1, true)", takeawayPatience.String())
+	b.Queue("SELECT set_config('lock_timeout', $1, true)", endBackendsTimeout.String())
 	b.Queue(backendID).QueryRow(func(row pgx.Row) error { return row.Scan(&pid) })
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return 0, err
@@ -205,7 +205,7 @@ func (s *Store) takeClaim(ctx context.Context, tx pgx.Tx,
 	select {
 	case err := <-waited:
 		return 0, err
-	case <-time.After(takeawayGrace):
+	case <-time.After(finishGrace):
 	}
 	ended, err = s.endBlockers(ctx, pid, 0, waited)
 	if codeOf(err) == lockNotAvailable {

@@ -17,10 +17,10 @@ import (
 // operator is who acts in the tests.
 var operator = jobs.Action{Actor: "ann", Via: "go"}
 
-// TestReleaseOfARunInsideATransactionIsToldOrEndsIt: until the transaction has
+// TestReleaseOfARunInsideATransaction: until the transaction has
 // ended its run may commit.
-func TestReleaseOfARunInsideATransactionIsToldOrEndsIt(t *testing.T) {
-	s := newStage(t)
+func TestReleaseOfARunInsideATransaction(t *testing.T) {
+	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int)")
 	asked := request(t, "job", "totals")
 	run := s.granted(s.a, s.session(s.a, "a"), asked)
@@ -65,7 +65,7 @@ func TestReleaseOfARunInsideATransactionIsToldOrEndsIt(t *testing.T) {
 // TestReleaseThatWakesAfterTheFinish freezes the backend of a release, so that the
 // run whose transaction it ended comes first, and waits for its next attempt.
 func TestReleaseThatWakesAfterTheFinish(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	asked := request(t, "job", "totals")
 	session := s.session(s.a, "a")
 	for !s.finishBeforeRelease(session, asked) {
@@ -86,7 +86,7 @@ func TestReleaseThatWakesAfterTheFinish(t *testing.T) {
 
 // finishBeforeRelease reports whether the finish of the run's attempt came
 // between the end of its transaction and the release that ended it.
-func (s *stage) finishBeforeRelease(session uuid.UUID, asked jobs.StartRequest) bool {
+func (s *harness) finishBeforeRelease(session uuid.UUID, asked jobs.StartRequest) bool {
 	run := s.granted(s.a, session, asked)
 	inside, ended := make(chan bool), make(chan error, 1)
 	go func() {
@@ -136,17 +136,17 @@ func (s *stage) finishBeforeRelease(session uuid.UUID, asked jobs.StartRequest) 
 }
 
 // signal sends a signal to a backend.
-func (s *stage) signal(pid int, signal syscall.Signal) {
+func (s *harness) signal(pid int, signal syscall.Signal) {
 	s.t.Helper()
 	if err := syscall.Kill(pid, signal); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// TestReleaseWaitsForWhatIsAboutToEnd: a finish that has the claim for a moment
+// TestReleaseWaitsForAFinish: a finish that has the claim for a moment
 // is not ended, and what it does stands.
-func TestReleaseWaitsForWhatIsAboutToEnd(t *testing.T) {
-	s := newStage(t)
+func TestReleaseWaitsForAFinish(t *testing.T) {
+	s := newHarness(t)
 	asked := request(t, "job", "totals")
 	run := s.granted(s.a, s.session(s.a, "a"), asked)
 	resume := s.pause("a", "holdfast.claims", "DELETE", "true")
@@ -178,7 +178,7 @@ func TestReleaseWaitsForWhatIsAboutToEnd(t *testing.T) {
 }
 
 func TestReleaseTakesALockFromAProgram(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int)")
 	lock := s.acquire(s.locker(s.a, "a"), "path:a/b", "table:public/totals")
 	resource, err := locking.Path("a/b")

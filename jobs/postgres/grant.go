@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// lockPlaces keeps a withdrawal of the same locks out until the end, and
+	// lockWaits keeps a withdrawal of the same locks out until the end, and
 	// has both wait for each other in one direction.
-	lockPlaces = `SELECT FROM holdfast.waits WHERE run = ANY($1) ORDER BY run FOR UPDATE`
+	lockWaits = `SELECT FROM holdfast.waits WHERE run = ANY($1) ORDER BY run FOR UPDATE`
 
 	// asked are the locks that have no claim yet. One that has no place among
 	// the waiting is younger than all that have.
@@ -78,7 +78,7 @@ SELECT 2147483647 + ((SELECT cardinality(names) FROM wanted) - count(*))::int FR
 ), new_waits AS (
     INSERT INTO holdfast.waits AS o (run, session, since, owner, blocker, reserved_until)
     SELECT m.run, m.session, clock_timestamp(), m.owner,
-        (SELECT ` + toldBlocker + ` FROM blocked b WHERE b.run = m.run), ` + reservedUntil + `
+        (SELECT ` + storedBlocker + ` FROM blocked b WHERE b.run = m.run), ` + reservedUntil + `
     FROM mine m JOIN refused r USING (run) WHERE m.waits
     ON CONFLICT (run) DO UPDATE SET reserved_until = excluded.reserved_until,
         blocker = coalesce(excluded.blocker, o.blocker)
@@ -136,7 +136,7 @@ func (g grants) Grant(ctx context.Context, session uuid.UUID,
 			b.Queue(joinByHash)
 			b.Queue(holdLiving, session, g.store.lockTimeout)
 			b.Queue(takePlaces, append([]any{session},
-				grantColumns(requests, owners, everyPlace(requests))...)...)
+				grantColumns(requests, owners, allIndexes(requests))...)...)
 		})
 		if err == nil {
 			results, err = g.decide(ctx, session, requests, owners)
@@ -145,7 +145,7 @@ func (g grants) Grant(ctx context.Context, session uuid.UUID,
 	return results, err
 }
 
-func everyPlace(requests []locking.GrantRequest) []int {
+func allIndexes(requests []locking.GrantRequest) []int {
 	places := make([]int, len(requests))
 	for i := range places {
 		places[i] = i
@@ -157,7 +157,7 @@ func everyPlace(requests []locking.GrantRequest) []int {
 func (g grants) decide(ctx context.Context, session uuid.UUID, requests []locking.GrantRequest,
 	owners []string) ([]locking.GrantResult, error) {
 	results := make([]locking.GrantResult, len(requests))
-	places := make(grantPlaces, len(requests))
+	places := make(resultsByLock, len(requests))
 	for i, r := range requests {
 		places[r.ID] = &results[i]
 	}
@@ -166,9 +166,9 @@ func (g grants) decide(ctx context.Context, session uuid.UUID, requests []lockin
 		b.Queue(joinByHash)
 		b.Queue(holdLiving, session, g.store.lockTimeout)
 		b.Queue(refuse, append([]any{session},
-			grantColumns(requests, owners, everyPlace(requests))...)...).Query(places.readBlockers)
+			grantColumns(requests, owners, allIndexes(requests))...)...).Query(places.readBlockers)
 		b.Queue(addFences, fenceNames(slices.Concat(wanted...)))
-		b.Queue(lockPlaces, ids)
+		b.Queue(lockWaits, ids)
 		queueWantedFences(b, ids, wanted)
 		for _, wave := range waves(wanted) {
 			b.Queue(grant, append([]any{session}, grantColumns(requests, owners, wave)...)...).
@@ -274,10 +274,10 @@ func grantColumns(requests []locking.GrantRequest, owners []string, places []int
 	return append(append([]any{ids, mine, waits}, probeColumns(ids, wanted)...), reserves)
 }
 
-// grantPlaces are the results by the ids of their locks.
-type grantPlaces map[uuid.UUID]*locking.GrantResult
+// resultsByLock are the results by the ids of their locks.
+type resultsByLock map[uuid.UUID]*locking.GrantResult
 
-func (p grantPlaces) readTokens(rows pgx.Rows) error {
+func (p resultsByLock) readTokens(rows pgx.Rows) error {
 	var id uuid.UUID
 	var token locking.Token
 	_, err := pgx.ForEachRow(rows, []any{&id, &token}, func() error {
@@ -288,7 +288,7 @@ func (p grantPlaces) readTokens(rows pgx.Rows) error {
 	return err
 }
 
-func (p grantPlaces) readBlockers(rows pgx.Rows) error {
+func (p resultsByLock) readBlockers(rows pgx.Rows) error {
 	var id, holder *uuid.UUID
 	var key, setting *string
 	var owner *locking.Owner

@@ -25,12 +25,12 @@ func TestLocksGrantedTogetherExclude(t *testing.T) {
 		{"shared path:a", "path:a/b"}, {"shared path:a", "path:a"}, {"shared path:a/b", "path:a"}, {"path:a/b", "shared path:a"},
 	} {
 		t.Run(c.first+" then "+c.second, func(t *testing.T) {
-			s := newStage(t)
+			s := newHarness(t)
 			s.fences("path:a", "path:a/b", "path:a/b/c", "path:a/b/c/d")
 			resume := s.pause("a", "holdfast.claims", "COMMIT", "true")
-			first := s.grant(s.a, s.locks(s.a, "a"), wish(t, c.first))
+			first := s.grant(s.a, s.locks(s.a, "a"), lockRequest(t, c.first))
 			awaitWaiting(s, "a", first) // granted, not committed
-			second := s.grant(s.b, s.locks(s.b, "b"), wish(t, c.second))
+			second := s.grant(s.b, s.locks(s.b, "b"), lockRequest(t, c.second))
 			awaitWaiting(s, "b", second) // at the fence
 			resume()
 			if got := append(s.tokens(first), s.tokens(second)...); got[0] == 0 || got[1] != 0 {
@@ -44,10 +44,10 @@ func TestLockAndRunGrantedTogetherExclude(t *testing.T) {
 	for _, c := range []struct{ lock, table string }{{"table:public/orders", "orders"},
 		{"table:public", "orders"}, {"shared table:public/orders", "public.*"}} {
 		t.Run(fmt.Sprintf("%s then a run on %s", c.lock, c.table), func(t *testing.T) {
-			s := newStage(t)
+			s := newHarness(t)
 			s.fences("table:public", "table:public/orders")
 			resume := s.pause("a", "holdfast.claims", "COMMIT", "true")
-			lock := s.grant(s.a, s.locks(s.a, "a"), wish(t, c.lock))
+			lock := s.grant(s.a, s.locks(s.a, "a"), lockRequest(t, c.lock))
 			awaitWaiting(s, "a", lock)
 			run := s.start(s.b, s.session(s.b, "b"), request(t, "job", c.table))
 			awaitWaiting(s, "b", run)
@@ -58,12 +58,12 @@ func TestLockAndRunGrantedTogetherExclude(t *testing.T) {
 			s.expect(run, jobs.StartBlocked)
 		})
 		t.Run(fmt.Sprintf("a run on %s then %s", c.table, c.lock), func(t *testing.T) {
-			s := newStage(t)
+			s := newHarness(t)
 			s.fences("table:public", "table:public/orders")
 			resume := s.pause("a", "holdfast.claims", "COMMIT", "true")
 			run := s.start(s.a, s.session(s.a, "a"), request(t, "job", c.table))
 			awaitWaiting(s, "a", run)
-			lock := s.grant(s.b, s.locks(s.b, "b"), wish(t, c.lock))
+			lock := s.grant(s.b, s.locks(s.b, "b"), lockRequest(t, c.lock))
 			awaitWaiting(s, "b", lock)
 			resume()
 			s.expect(run, jobs.StartGranted)
@@ -75,10 +75,10 @@ func TestLockAndRunGrantedTogetherExclude(t *testing.T) {
 }
 
 func TestLocksOfOneBatchExclude(t *testing.T) {
-	s := newStage(t)
-	got := s.tokens(s.grant(s.a, s.locks(s.a, "a"), wish(t, "path:a"), wish(t, "path:b"),
-		wish(t, "path:b/c"), wish(t, "path:a"),
-		wish(t, "slot slot:n"), wish(t, "slot slot:n"), wish(t, "slot slot:n"), wish(t)))
+	s := newHarness(t)
+	got := s.tokens(s.grant(s.a, s.locks(s.a, "a"), lockRequest(t, "path:a"), lockRequest(t, "path:b"),
+		lockRequest(t, "path:b/c"), lockRequest(t, "path:a"),
+		lockRequest(t, "slot slot:n"), lockRequest(t, "slot slot:n"), lockRequest(t, "slot slot:n"), lockRequest(t)))
 	var outcomes []bool
 	for _, token := range got {
 		outcomes = append(outcomes, token != 0)
@@ -92,13 +92,13 @@ func TestLocksOfOneBatchExclude(t *testing.T) {
 // Two batches that want names in opposite orders: were fences locked in the
 // order in which they are asked for, each would hold what the other waits for.
 func TestBatchesOfLocksInOppositeOrdersDoNotDeadlock(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	a, b := s.locks(s.a, "a"), s.locks(s.b, "b")
 	s.fences("path:1", "path:2", "path:2/x", "path:3", "path:3/y")
 	tx := s.inTransaction(t, "SELECT FROM holdfast.fences WHERE resource = 'path:2' FOR UPDATE")
-	first := s.grant(s.a, a, wish(t, "path:1"), wish(t, "path:2/x"), wish(t, "path:3"))
+	first := s.grant(s.a, a, lockRequest(t, "path:1"), lockRequest(t, "path:2/x"), lockRequest(t, "path:3"))
 	awaitWaiting(s, "a", first) // has 1, is at 2
-	second := s.grant(s.b, b, wish(t, "path:3/y"), wish(t, "path:1"))
+	second := s.grant(s.b, b, lockRequest(t, "path:3/y"), lockRequest(t, "path:1"))
 	awaitWaiting(s, "b", second) // at 1, and does not have 3
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func TestBatchesOfLocksInOppositeOrdersDoNotDeadlock(t *testing.T) {
 }
 
 // inTransaction runs a statement in a transaction on a connection of its own.
-func (s *stage) inTransaction(t *testing.T, sql string, args ...any) pgx.Tx {
+func (s *harness) inTransaction(t *testing.T, sql string, args ...any) pgx.Tx {
 	t.Helper()
 	tx, err := s.a.views.Begin(t.Context())
 	if err != nil {
@@ -124,14 +124,14 @@ func (s *stage) inTransaction(t *testing.T, sql string, args ...any) pgx.Tx {
 }
 
 func TestGrantIsOneRoundTrip(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	session := s.locks(s.a, "a")
 	counter := &turns{}
 	traced := openTraced(t, s.url, 1, counter)
 	// its statements are prepared now
-	s.release(traced, s.hold(traced, session, wish(t, "path:a/b", "path:c")))
+	s.release(traced, s.hold(traced, session, lockRequest(t, "path:a/b", "path:c")))
 	counter.batches, counter.queries = 0, 0
-	token := s.hold(traced, session, wish(t, "path:d/b", "path:e"))
+	token := s.hold(traced, session, lockRequest(t, "path:d/b", "path:e"))
 	if counter.batches != 1 || counter.queries != 0 {
 		t.Errorf("%d batches and %d single statements, want one batch: a program paused between "+
 			"two holds fences", counter.batches, counter.queries)
@@ -147,11 +147,11 @@ func TestGrantIsOneRoundTrip(t *testing.T) {
 // A session that expires while its grant waits for a fence is granted nothing,
 // not even what the same call decides on after that.
 func TestExpiryIsJudgedWhenAGrantEnds(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	session := s.locks(s.b, "b")
-	s.release(s.b, s.hold(s.b, session, wish(t, "path:a"))) // the fence exists
+	s.release(s.b, s.hold(s.b, session, lockRequest(t, "path:a"))) // the fence exists
 	tx := s.inTransaction(t, "SELECT FROM holdfast.fences FOR UPDATE")
-	late := s.grant(s.b, session, wish(t, "path:a"), waits(wish(t, "path:a")))
+	late := s.grant(s.b, session, lockRequest(t, "path:a"), waits(lockRequest(t, "path:a")))
 	awaitWaiting(s, "b", late)
 	s.expire(session)
 	if err := tx.Rollback(t.Context()); err != nil {
@@ -164,16 +164,16 @@ func TestExpiryIsJudgedWhenAGrantEnds(t *testing.T) {
 }
 
 func TestDeadSessionIsGrantedNothing(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	session := s.locks(s.a, "a")
-	s.release(s.a, s.hold(s.a, session, wish(t, "path:a"))) // the fence exists
+	s.release(s.a, s.hold(s.a, session, lockRequest(t, "path:a"))) // the fence exists
 	s.expire(session)
 	tx := s.inTransaction(t, "SELECT FROM holdfast.fences FOR UPDATE") // nobody gets as far
-	if got := <-s.grant(s.a, session, wish(t, "path:a")); !errors.Is(got.err,
+	if got := <-s.grant(s.a, session, lockRequest(t, "path:a")); !errors.Is(got.err,
 		locking.ErrSessionLost) {
 		t.Errorf("grant of an expired session: %+v", got)
 	}
-	if got := <-s.grant(s.a, uuid.New(), wish(t, "path:a")); !errors.Is(got.err,
+	if got := <-s.grant(s.a, uuid.New(), lockRequest(t, "path:a")); !errors.Is(got.err,
 		locking.ErrSessionLost) {
 		t.Errorf("grant of an unknown session: %+v", got)
 	}
@@ -183,11 +183,11 @@ func TestDeadSessionIsGrantedNothing(t *testing.T) {
 }
 
 func TestSessionDoesNotEndUnderAGrant(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	session := s.locks(s.a, "a")
 	resume := s.pause("a", "holdfast.claims", "COMMIT", "true")
 	// It holds when it is asked, and expires before it has committed.
-	first := s.grant(s.a, session, wish(t, "path:a"))
+	first := s.grant(s.a, session, lockRequest(t, "path:a"))
 	awaitWaiting(s, "a", first)
 	s.expire(session)
 	if released, err := s.b.Grants().Sweep(t.Context()); err != nil || len(released) != 0 {
@@ -209,12 +209,12 @@ func TestSessionDoesNotEndUnderAGrant(t *testing.T) {
 // The token is drawn after the check: what is granted later has the larger,
 // whoever asked first.
 func TestLaterGrantHasTheLargerToken(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	a, b := s.locks(s.a, "a"), s.locks(s.b, "b")
 	resume := s.pause("a", "holdfast.fences", "INSERT", "true")
-	first := s.grant(s.a, a, wish(t, "path:x"))
+	first := s.grant(s.a, a, lockRequest(t, "path:x"))
 	awaitWaiting(s, "a", first) // before its fence
-	earlier := s.hold(s.b, b, wish(t, "path:x"))
+	earlier := s.hold(s.b, b, lockRequest(t, "path:x"))
 	s.release(s.b, earlier)
 	resume()
 	if later := s.tokens(first)[0]; later <= earlier {
@@ -223,11 +223,11 @@ func TestLaterGrantHasTheLargerToken(t *testing.T) {
 }
 
 func TestLostReplyToAGrant(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	proxied, proxy := openProxied(t, s.url)
 	session := s.locks(s.b, "b")
-	s.release(proxied, s.hold(proxied, session, wish(t, "path:warm")))
-	lost, none := waits(wish(t, "path:a", "shared path:b/c")), wish(t)
+	s.release(proxied, s.hold(proxied, session, lockRequest(t, "path:warm")))
+	lost, none := waits(lockRequest(t, "path:a", "shared path:b/c")), lockRequest(t)
 	resume := s.pause("a", "holdfast.claims", "COMMIT", "true")
 	done := s.grant(proxied, session, lost, none)
 	awaitWaiting(s, "a", done)
@@ -258,9 +258,9 @@ func TestOverlappingGrantsOfOneLockTellOneClaim(t *testing.T) {
 	for name, keys := range map[string][]string{"with resources": {"path:a", "shared path:b"},
 		"without": nil} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t)
+			s := newHarness(t)
 			session := s.locks(s.a, "a")
-			lock := wish(t, keys...)
+			lock := lockRequest(t, keys...)
 			resume := s.pause("a", "holdfast.claims", "COMMIT", "true")
 			first := s.grant(s.a, session, lock)
 			awaitWaiting(s, "a", first)
@@ -276,7 +276,7 @@ func TestOverlappingGrantsOfOneLockTellOneClaim(t *testing.T) {
 }
 
 // fencedBy holds a transaction open that the lock fences.
-func (s *stage) fencedBy(token locking.Token) (end func() error) {
+func (s *harness) fencedBy(token locking.Token) (end func() error) {
 	s.t.Helper()
 	open, goOn, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
@@ -296,10 +296,10 @@ func (s *stage) fencedBy(token locking.Token) (end func() error) {
 }
 
 func TestSweepEndsTheTransactionThatHoldsADeadLock(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int)")
 	session := s.locks(s.a, "a")
-	token := s.hold(s.a, session, wish(t, "path:a"))
+	token := s.hold(s.a, session, lockRequest(t, "path:a"))
 	end := s.fencedBy(token)
 	s.expire(session)
 	if released, err := s.b.Grants().Sweep(t.Context()); err != nil || len(released) != 0 {
@@ -320,10 +320,10 @@ func TestSweepEndsTheTransactionThatHoldsADeadLock(t *testing.T) {
 // A transaction that is about to commit is neither swept away nor released
 // from under its owner.
 func TestClaimStandsWhileItsTransactionCommits(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int)")
 	session := s.locks(s.a, "a")
-	token := s.hold(s.a, session, wish(t, "path:a"))
+	token := s.hold(s.a, session, lockRequest(t, "path:a"))
 	end := s.fencedBy(token)
 	stood := make(chan bool, 1)
 	go func() {
@@ -331,7 +331,7 @@ func TestClaimStandsWhileItsTransactionCommits(t *testing.T) {
 		stood <- err == nil && got[0]
 	}()
 	awaitWaiting(s, "b", stood)
-	if blocker := s.refused(s.a, session, wish(t, "path:a")); blocker.Waiting {
+	if blocker := s.refused(s.a, session, lockRequest(t, "path:a")); blocker.Waiting {
 		t.Errorf("refused by %+v", blocker)
 	}
 	if err := end(); err != nil {
@@ -346,9 +346,9 @@ func TestClaimStandsWhileItsTransactionCommits(t *testing.T) {
 }
 
 func TestReleasesInOppositeOrdersDoNotDeadlock(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	session := s.locks(s.a, "a")
-	one, two := s.hold(s.a, session, wish(t, "path:1")), s.hold(s.a, session, wish(t, "path:2"))
+	one, two := s.hold(s.a, session, lockRequest(t, "path:1")), s.hold(s.a, session, lockRequest(t, "path:2"))
 	resume := s.pause("a", "holdfast.claims", "DELETE", "true")
 	release := func(store *Store, tokens ...locking.Token) <-chan error {
 		done := make(chan error, 1)
@@ -367,10 +367,10 @@ func TestReleasesInOppositeOrdersDoNotDeadlock(t *testing.T) {
 }
 
 func TestReleaseAndSweepDoNotDeadlock(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	session := s.locks(s.a, "a")
-	tokens := []locking.Token{s.hold(s.a, session, wish(t, "path:1")),
-		s.hold(s.a, session, wish(t, "path:2"))}
+	tokens := []locking.Token{s.hold(s.a, session, lockRequest(t, "path:1")),
+		s.hold(s.a, session, lockRequest(t, "path:2"))}
 	resume := s.pause("a", "holdfast.grants", "DELETE", "true")
 	done := make(chan error, 1)
 	go func() {
@@ -396,10 +396,10 @@ func TestReleaseAndSweepDoNotDeadlock(t *testing.T) {
 // A grant of two waiting locks ends their places in two steps, and a
 // withdrawal of both meets it in between.
 func TestGrantAndWithdrawalDoNotDeadlock(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	session := s.locks(s.a, "a")
-	holder := s.hold(s.a, session, wish(t, "path:a"))
-	low, high := waits(wish(t, "path:a/1")), waits(wish(t, "path:a/1/2"))
+	holder := s.hold(s.a, session, lockRequest(t, "path:a"))
+	low, high := waits(lockRequest(t, "path:a/1")), waits(lockRequest(t, "path:a/1/2"))
 	low.ID, high.ID = uuid.MustParse("00000000-0000-0000-0000-000000000001"),
 		uuid.MustParse("00000000-0000-0000-0000-000000000002")
 	s.refused(s.a, session, high) // the older
@@ -424,26 +424,26 @@ func TestGrantAndWithdrawalDoNotDeadlock(t *testing.T) {
 }
 
 func TestNULInAnOwnerDoesNotFailTheBatch(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	session := s.locks(s.a, "a")
-	odd := wish(t, "path:a")
+	odd := lockRequest(t, "path:a")
 	odd.Owner = locking.Owner{Replica: "a\x00b", Job: "\xff", Run: `{"`}
-	s.tokens(s.grant(s.a, session, odd, wish(t, "path:b")))
-	if got, want := s.refused(s.a, session, wish(t, "path:a")).Holder,
+	s.tokens(s.grant(s.a, session, odd, lockRequest(t, "path:b")))
+	if got, want := s.refused(s.a, session, lockRequest(t, "path:a")).Holder,
 		(locking.Owner{Replica: "a\uFFFDb", Job: "\uFFFD", Run: `{"`}); got != want {
 		t.Errorf("holder %+v, want %+v", got, want)
 	}
 }
 
 func TestFencesAreNeverUpdatedByLocks(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	session := s.locks(s.a, "a")
 	versions := "SELECT coalesce(string_agg(resource || ctid, ',' ORDER BY resource), '') FROM " +
 		"holdfast.fences"
-	s.release(s.a, s.hold(s.a, session, wish(t, "path:a/b", "shared path:c")))
+	s.release(s.a, s.hold(s.a, session, lockRequest(t, "path:a/b", "shared path:c")))
 	before := query[string](s, versions)
 	for range 5 {
-		s.release(s.a, s.hold(s.a, session, wish(t, "path:a/b", "shared path:c")))
+		s.release(s.a, s.hold(s.a, session, lockRequest(t, "path:a/b", "shared path:c")))
 	}
 	if after := query[string](s, versions); after != before || before == "" {
 		t.Errorf("fences moved: %s, then %s", before, after)
@@ -452,8 +452,8 @@ func TestFencesAreNeverUpdatedByLocks(t *testing.T) {
 
 // A caller that has given up names an id once more; nothing is granted twice.
 func TestOneIDTwiceInOneCallIsRefused(t *testing.T) {
-	s := newStage(t)
-	lock := wish(t, "path:a")
+	s := newHarness(t)
+	lock := lockRequest(t, "path:a")
 	if got := <-s.grant(s.a, s.locks(s.a, "a"), lock, lock); got.err == nil {
 		t.Errorf("granted %+v", got.results)
 	}
@@ -463,7 +463,7 @@ func TestOneIDTwiceInOneCallIsRefused(t *testing.T) {
 // Where a replica starts anew under its name, its former session ends in the
 // transaction that opens the next, and in no other.
 func TestSucceedingSessionExpiresItsFormerLives(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	former, other, run := s.locks(s.a, "one"), s.locks(s.a, "two"), s.session(s.a, "one")
 	next := locking.Session{ID: uuid.New(), Replica: "one", Version: "test", TTL: time.Hour,
 		Succeeds: true}
@@ -489,10 +489,10 @@ func TestSucceedingSessionExpiresItsFormerLives(t *testing.T) {
 }
 
 func TestSweepOfLocksLeavesRunsToSchedulers(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	runs, idle, locks := s.session(s.a, "a"), s.session(s.a, "idle"), s.locks(s.a, "a")
 	run := s.granted(s.a, runs, request(t, "job", "orders"))
-	s.hold(s.a, locks, wish(t, "path:a"))
+	s.hold(s.a, locks, lockRequest(t, "path:a"))
 	for _, session := range []uuid.UUID{runs, idle, locks} {
 		s.expire(session)
 	}
@@ -512,11 +512,11 @@ func TestSweepOfLocksLeavesRunsToSchedulers(t *testing.T) {
 // A cluster may have no program left that locks: its schedulers free what a
 // dead one held.
 func TestSchedulersSweepLocksToo(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	locks := s.locks(s.a, "a")
-	held := wish(t, "table:public/orders", "shared path:a/b", "slot slot:n")
+	held := lockRequest(t, "table:public/orders", "shared path:a/b", "slot slot:n")
 	token := s.hold(s.a, locks, held)
-	s.refused(s.a, locks, waits(wish(t, "path:a")))
+	s.refused(s.a, locks, waits(lockRequest(t, "path:a")))
 	s.expire(locks)
 	swept, err := s.b.Sweep(t.Context())
 	if err != nil || len(swept.Released) != 1 || len(swept.Lost) != 0 {
@@ -533,10 +533,10 @@ func TestSchedulersSweepLocksToo(t *testing.T) {
 func TestNobodyAdoptsTheLocksOfTheDead(t *testing.T) {
 	for _, end := range []string{"expired", "ended"} {
 		t.Run(end, func(t *testing.T) {
-			s := newStage(t)
+			s := newHarness(t)
 			one, two := s.locks(s.a, "one"), s.locks(s.a, "two")
-			token := s.hold(s.a, one, wish(t, "path:a"))
-			s.refused(s.a, two, waits(wish(t, "path:a")))
+			token := s.hold(s.a, one, lockRequest(t, "path:a"))
+			s.refused(s.a, two, waits(lockRequest(t, "path:a")))
 			heir := s.session(s.b, "heir")
 			if end == "expired" {
 				s.expire(two)
@@ -557,10 +557,10 @@ func TestNobodyAdoptsTheLocksOfTheDead(t *testing.T) {
 }
 
 func TestSessionEndLeavesAClaimInUseToASweep(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int)")
 	session := s.locks(s.a, "a")
-	used, idle := s.hold(s.a, session, wish(t, "path:a")), s.hold(s.a, session, wish(t, "path:b"))
+	used, idle := s.hold(s.a, session, lockRequest(t, "path:a")), s.hold(s.a, session, lockRequest(t, "path:b"))
 	end := s.fencedBy(used)
 	if err := s.b.Grants().EndSession(t.Context(), session); err != nil {
 		t.Fatal(err)
@@ -579,9 +579,9 @@ func TestSessionEndLeavesAClaimInUseToASweep(t *testing.T) {
 }
 
 func TestRevokeEndsALock(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	session := s.locks(s.a, "a")
-	token := s.hold(s.a, session, wish(t, "path:a"))
+	token := s.hold(s.a, session, lockRequest(t, "path:a"))
 	if err := s.b.Revoke(t.Context(), token, jobs.Cancelled, jobs.ReasonCancelled); err != nil {
 		t.Fatal(err)
 	}
@@ -597,8 +597,8 @@ func TestRevokeEndsALock(t *testing.T) {
 }
 
 func TestLocksAreShownWithTheirOwners(t *testing.T) {
-	s := newStage(t)
-	token := s.hold(s.a, s.locks(s.a, "one"), wish(t, "path:a/b", "slot slot:n"))
+	s := newHarness(t)
+	token := s.hold(s.a, s.locks(s.a, "one"), lockRequest(t, "path:a/b", "slot slot:n"))
 	run := s.granted(s.a, s.session(s.a, "two"), request(t, "job", "orders"))
 	locks, err := s.b.Locks(t.Context())
 	if err != nil || len(locks) != 3 {
@@ -625,10 +625,10 @@ func TestLocksAreShownWithTheirOwners(t *testing.T) {
 // A run that a lock keeps waiting says whose it is, and one that a waiting lock
 // keeps waiting too.
 func TestRunSaysWhichLockItWaitsFor(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	session := s.locks(s.a, "a")
-	token := s.hold(s.a, session, wish(t, "table:public/orders"))
-	waiter := waits(wish(t, "table:public"))
+	token := s.hold(s.a, session, lockRequest(t, "table:public/orders"))
+	waiter := waits(lockRequest(t, "table:public"))
 	waiter.Owner = locking.Owner{Replica: "w", Job: "waiter", Run: "8"}
 	s.refused(s.a, session, waiter)
 	runs := s.session(s.b, "b")
@@ -652,7 +652,7 @@ func TestRunSaysWhichLockItWaitsFor(t *testing.T) {
 		}
 	}
 	s.release(s.a, token)
-	blocker := s.refused(s.a, session, waits(wish(t, "table:public/orders")))
+	blocker := s.refused(s.a, session, waits(lockRequest(t, "table:public/orders")))
 	if blocker.ID != waiter.ID || !blocker.Waiting || blocker.Holder != waiter.Owner ||
 		blocker.Resource.Key() != "table:public" {
 		t.Errorf("blocker %+v", blocker)
@@ -662,27 +662,27 @@ func TestRunSaysWhichLockItWaitsFor(t *testing.T) {
 // Whoever is refused touches no fence: those who poll would keep a name from
 // the one whom they wait for.
 func TestRefusalTakesNoFence(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	session := s.locks(s.a, "a")
-	s.hold(s.a, session, wish(t, "path:a/b"))
-	s.refused(s.a, session, waits(wish(t, "path:a")))
+	s.hold(s.a, session, lockRequest(t, "path:a/b"))
+	s.refused(s.a, session, waits(lockRequest(t, "path:a")))
 	s.inTransaction(t, "SELECT FROM holdfast.fences FOR UPDATE")
-	s.refused(s.b, session, wish(t, "path:a/b")) // by the holder
-	s.refused(s.b, session, waits(wish(t, "path:a/b", "path:a/b/c")))
+	s.refused(s.b, session, lockRequest(t, "path:a/b")) // by the holder
+	s.refused(s.b, session, waits(lockRequest(t, "path:a/b", "path:a/b/c")))
 	s.left(1, 1, 2, 3)
 }
 
 // A name is kept from one who wants it by others who in turn lock what lies
 // beneath. It takes its place among the waiting without the fence, so that no
 // more of them come.
-func TestOneWhoIsKeptFromAFenceTakesItsPlace(t *testing.T) {
-	s := newStage(t)
+func TestGrantThatCannotLockAFenceTakesItsPosition(t *testing.T) {
+	s := newHarness(t)
 	session := s.locks(s.a, "a")
 	s.fences("path:a", "path:a/b")
 	s.a.lockTimeout = "3s" // also the time for all that follows once it waits
 	share := "SELECT FROM holdfast.fences WHERE resource = 'path:a' FOR SHARE"
 	before := s.inTransaction(t, share)
-	parent := s.grant(s.a, session, waits(wish(t, "path:a")))
+	parent := s.grant(s.a, session, waits(lockRequest(t, "path:a")))
 	for query[int](s, "SELECT count(*) FROM holdfast.waits") == 0 {
 		next := s.inTransaction(t, share) // there is always one who shares it
 		if err := before.Rollback(t.Context()); err != nil {
@@ -690,7 +690,7 @@ func TestOneWhoIsKeptFromAFenceTakesItsPlace(t *testing.T) {
 		}
 		before = next
 	}
-	if blocker := s.refused(s.b, session, wish(t, "path:a/b")); !blocker.Waiting {
+	if blocker := s.refused(s.b, session, lockRequest(t, "path:a/b")); !blocker.Waiting {
 		t.Errorf("refused by %+v", blocker)
 	}
 	if err := before.Rollback(t.Context()); err != nil {
@@ -705,11 +705,11 @@ func TestOneWhoIsKeptFromAFenceTakesItsPlace(t *testing.T) {
 // Who was refused is not granted after all when its blocker goes meanwhile: it
 // has not locked its fence.
 func TestWhoWasRefusedIsNotGrantedWithoutItsFence(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	session := s.locks(s.a, "a")
-	blocker := s.hold(s.a, session, wish(t, "path:a"))
+	blocker := s.hold(s.a, session, lockRequest(t, "path:a"))
 	resume := s.pause("b", "holdfast.fences", "INSERT", "true")
-	done := s.grant(s.b, session, waits(wish(t, "path:a")), wish(t, "path:new"))
+	done := s.grant(s.b, session, waits(lockRequest(t, "path:a")), lockRequest(t, "path:new"))
 	awaitWaiting(s, "b", done) // before the fences
 	s.release(s.a, blocker)
 	resume()
@@ -721,7 +721,7 @@ func TestWhoWasRefusedIsNotGrantedWithoutItsFence(t *testing.T) {
 
 // awaitTransaction is awaitWaiting for the end of a transaction, and not for a
 // pause that is just over.
-func (s *stage) awaitTransaction(who string, done <-chan bool) {
+func (s *harness) awaitTransaction(who string, done <-chan bool) {
 	s.t.Helper()
 	for !query[bool](s, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = "+
 		"current_database() AND application_name = $1 AND wait_event = 'transactionid')", who) {
@@ -739,18 +739,18 @@ func (s *stage) awaitTransaction(who string, done <-chan bool) {
 func TestFenceThatIsForgottenMeanwhileIsMissed(t *testing.T) {
 	for name, c := range map[string]struct {
 		table string // at which it pauses once it has looked for the fence
-		ask   func(s *stage) <-chan bool
+		ask   func(s *harness) <-chan bool
 	}{
-		"by a lock": {"holdfast.fences", func(s *stage) <-chan bool {
+		"by a lock": {"holdfast.fences", func(s *harness) <-chan bool {
 			held := make(chan bool, 1)
-			done := s.grant(s.b, s.locks(s.b, "b"), wish(t, "path:a", "path:new"))
+			done := s.grant(s.b, s.locks(s.b, "b"), lockRequest(t, "path:a", "path:new"))
 			go func() { got := <-done; held <- got.err == nil && got.results[0].Token != 0 }()
 			return held
 		}},
-		"by a run": {"holdfast.runs", func(s *stage) <-chan bool {
+		"by a run": {"holdfast.runs", func(s *harness) <-chan bool {
 			held := make(chan bool, 1)
 			r := request(t, "job", "orders")
-			r.Requests = wish(t, "path:a").Requests
+			r.Requests = lockRequest(t, "path:a").Requests
 			done := s.start(s.b, s.session(s.b, "b"), r)
 			go func() {
 				got := <-done
@@ -760,7 +760,7 @@ func TestFenceThatIsForgottenMeanwhileIsMissed(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t)
+			s := newHarness(t)
 			s.fences("path:a")
 			s.exec("UPDATE holdfast.fences SET added_at = now() - interval '61 minutes'")
 			resume := s.pause("b", c.table, "INSERT", "true")

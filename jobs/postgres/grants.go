@@ -42,7 +42,7 @@ WITH gone AS (
 )
 DELETE FROM holdfast.grants WHERE token = ANY(ARRAY(SELECT token FROM gone))`
 
-	endPlaces = `
+	endWaits = `
 WITH gone AS (
     DELETE FROM holdfast.waits WHERE run = ANY(ARRAY(
         SELECT run FROM holdfast.waits
@@ -101,7 +101,7 @@ func (g grants) Living(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, 
 func (g grants) EndSession(ctx context.Context, session uuid.UUID) error {
 	return g.pipeline(ctx, "session end", func(b *pgx.Batch) {
 		b.Queue(lockSession, session)
-		b.Queue(endPlaces, session)
+		b.Queue(endWaits, session)
 		b.Queue(endClaims, session)
 		b.Queue(endSession, session)
 	})

@@ -55,8 +55,8 @@ func BenchmarkGrantsBesideALongTransaction(b *testing.B) {
 	}
 }
 
-// court is a store and a session whose locks are measured.
-type court struct {
+// grantBench is a store and a session whose locks are measured.
+type grantBench struct {
 	store    *Store
 	session  uuid.UUID
 	mu       sync.Mutex
@@ -64,14 +64,14 @@ type court struct {
 	released []time.Duration
 }
 
-func newCourt(b *testing.B) *court {
+func newCourt(b *testing.B) *grantBench {
 	store, err := Open(b.Context(),
 		Options{URL: database(b), MaxConnections: 16, Log: zerolog.Nop()})
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(store.Close)
-	c := &court{store: store, session: uuid.New()}
+	c := &grantBench{store: store, session: uuid.New()}
 	if err := store.Grants().OpenSession(b.Context(),
 		locking.Session{ID: c.session, Replica: "a", TTL: time.Hour}); err != nil {
 		b.Fatal(err)
@@ -79,18 +79,18 @@ func newCourt(b *testing.B) *court {
 	return c
 }
 
-// wishOf is the caller's next lock.
-func wishOf(b *testing.B, caller, resources int) locking.GrantRequest {
+// lockRequestOf is the caller's next lock.
+func lockRequestOf(b *testing.B, caller, resources int) locking.GrantRequest {
 	keys := make([]string, resources)
 	for i := range keys {
 		keys[i] = fmt.Sprintf("path:customers/%d/file-%d", caller, i)
 	}
-	return wish(b, keys...)
+	return lockRequest(b, keys...)
 }
 
-func (c *court) single(b *testing.B, callers, resources int) {
+func (c *grantBench) single(b *testing.B, callers, resources int) {
 	for caller := range callers {
-		c.lock(b, wishOf(b, caller, resources)) // fences, prepared statements
+		c.lock(b, lockRequestOf(b, caller, resources)) // fences, prepared statements
 	}
 	c.granted, c.released = nil, nil
 	b.ResetTimer()
@@ -98,7 +98,7 @@ func (c *court) single(b *testing.B, callers, resources int) {
 	for caller := range callers {
 		all.Go(func() {
 			for i := caller; i < b.N; i += callers {
-				c.lock(b, wishOf(b, caller, resources))
+				c.lock(b, lockRequestOf(b, caller, resources))
 			}
 		})
 	}
@@ -106,13 +106,13 @@ func (c *court) single(b *testing.B, callers, resources int) {
 	c.report(b)
 }
 
-func (c *court) batched(b *testing.B, callers, resources int) {
+func (c *grantBench) batched(b *testing.B, callers, resources int) {
 	for i := 0; i < b.N; i += callers {
-		wishes := make([]locking.GrantRequest, callers)
-		for caller := range wishes {
-			wishes[caller] = wishOf(b, caller, resources)
+		lockRequests := make([]locking.GrantRequest, callers)
+		for caller := range lockRequests {
+			lockRequests[caller] = lockRequestOf(b, caller, resources)
 		}
-		c.lock(b, wishes...)
+		c.lock(b, lockRequests...)
 		if i == 0 {
 			c.granted, c.released = nil, nil
 			b.ResetTimer()
@@ -122,9 +122,9 @@ func (c *court) batched(b *testing.B, callers, resources int) {
 }
 
 // lock takes the locks in one call and releases them in another.
-func (c *court) lock(b *testing.B, wishes ...locking.GrantRequest) {
+func (c *grantBench) lock(b *testing.B, lockRequests ...locking.GrantRequest) {
 	begun := time.Now()
-	results, err := c.store.Grants().Grant(b.Context(), c.session, wishes)
+	results, err := c.store.Grants().Grant(b.Context(), c.session, lockRequests)
 	if err != nil {
 		b.Error(err)
 		return
@@ -144,7 +144,7 @@ func (c *court) lock(b *testing.B, wishes ...locking.GrantRequest) {
 		append(c.released, time.Since(granted))
 }
 
-func (c *court) report(b *testing.B) {
+func (c *grantBench) report(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "locks/s")
 	for name, took := range map[string][]time.Duration{"p50-grant-µs": c.granted,
 		"p50-release-µs": c.released} {

@@ -10,7 +10,7 @@ import (
 )
 
 // locks opens a session for locks.
-func (s *stage) locks(store *Store, replica string) uuid.UUID {
+func (s *harness) locks(store *Store, replica string) uuid.UUID {
 	s.t.Helper()
 	id := uuid.New()
 	if err := store.Grants().OpenSession(s.t.Context(),
@@ -20,9 +20,9 @@ func (s *stage) locks(store *Store, replica string) uuid.UUID {
 	return id
 }
 
-// wish asks for a lock on keys such as "path:a/b", exclusive unless they begin
+// lockRequest asks for a lock on keys such as "path:a/b", exclusive unless they begin
 // with "shared " or "slot ", the latter for one of two slots.
-func wish(t testing.TB, keys ...string) locking.GrantRequest {
+func lockRequest(t testing.TB, keys ...string) locking.GrantRequest {
 	t.Helper()
 	var requests []locking.Request
 	for _, key := range keys {
@@ -66,7 +66,7 @@ type granted struct {
 }
 
 // grant begins a grant in the background.
-func (s *stage) grant(store *Store, session uuid.UUID,
+func (s *harness) grant(store *Store, session uuid.UUID,
 	requests ...locking.GrantRequest) <-chan granted {
 	done := make(chan granted, 1)
 	go func() {
@@ -77,7 +77,7 @@ func (s *stage) grant(store *Store, session uuid.UUID,
 }
 
 // tokens waits for a grant and returns the tokens, 0 for what was refused.
-func (s *stage) tokens(done <-chan granted) []locking.Token {
+func (s *harness) tokens(done <-chan granted) []locking.Token {
 	s.t.Helper()
 	got := <-done
 	if got.err != nil {
@@ -94,7 +94,7 @@ func (s *stage) tokens(done <-chan granted) []locking.Token {
 }
 
 // hold grants one lock and returns its token.
-func (s *stage) hold(store *Store, session uuid.UUID, r locking.GrantRequest) locking.Token {
+func (s *harness) hold(store *Store, session uuid.UUID, r locking.GrantRequest) locking.Token {
 	s.t.Helper()
 	token := s.tokens(s.grant(store, session, r))[0]
 	if token == 0 {
@@ -104,7 +104,7 @@ func (s *stage) hold(store *Store, session uuid.UUID, r locking.GrantRequest) lo
 }
 
 // refused asks for one lock, which must be refused, and returns what was in the way.
-func (s *stage) refused(store *Store, session uuid.UUID,
+func (s *harness) refused(store *Store, session uuid.UUID,
 	r locking.GrantRequest) locking.GrantBlocker {
 	s.t.Helper()
 	got := <-s.grant(store, session, r)
@@ -115,7 +115,7 @@ func (s *stage) refused(store *Store, session uuid.UUID,
 	return *got.results[0].Blocker
 }
 
-func (s *stage) release(store *Store, tokens ...locking.Token) {
+func (s *harness) release(store *Store, tokens ...locking.Token) {
 	s.t.Helper()
 	stood, err := store.Grants().Release(s.t.Context(), tokens)
 	if err != nil {
@@ -130,7 +130,7 @@ func (s *stage) release(store *Store, tokens ...locking.Token) {
 
 // left fails the test unless the tables of claims and of the waiting hold
 // these numbers of rows.
-func (s *stage) left(claims, grants, waits, wants int) {
+func (s *harness) left(claims, grants, waits, wants int) {
 	s.t.Helper()
 	for _, table := range []struct {
 		name string

@@ -8,7 +8,7 @@ import (
 )
 
 func TestGrantsAnswerAsTheModel(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	lockingtest.RunGrantsModel(t,
 		lockingtest.GrantsFixture{Connect: func(*testing.T) locking.Grants { return s.a.Grants() }},
 		false)

@@ -77,16 +77,16 @@ func openAs(t testing.TB, url, name string) *Store {
 	return s
 }
 
-// stage is a database with two stores, a and b, and a watcher that plans what
+// harness is a database with two stores, a and b, and a watcher that plans what
 // happens between their statements.
-type stage struct {
+type harness struct {
 	t       *testing.T
 	url     string
 	a, b    *Store
 	watcher *pgx.Conn
 }
 
-func newStage(t *testing.T) *stage {
+func newHarness(t *testing.T) *harness {
 	t.Helper()
 	url := database(t)
 	watcher, err := pgx.Connect(t.Context(), url)
@@ -94,20 +94,20 @@ func newStage(t *testing.T) *stage {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { watcher.Close(context.Background()) })
-	s := &stage{t: t, url: url, watcher: watcher}
+	s := &harness{t: t, url: url, watcher: watcher}
 	s.a, s.b = openAs(t, url, "a"), openAs(t, url, "b")
 	return s
 }
 
 // exec runs a statement on the watcher's connection.
-func (s *stage) exec(sql string, args ...any) {
+func (s *harness) exec(sql string, args ...any) {
 	s.t.Helper()
 	if _, err := s.watcher.Exec(s.t.Context(), sql, args...); err != nil {
 		s.t.Fatalf("%s: %v", sql, err)
 	}
 }
 
-func query[T any](s *stage, sql string, args ...any) T {
+func query[T any](s *harness, sql string, args ...any) T {
 	s.t.Helper()
 	var v T
 	if err := s.watcher.QueryRow(s.t.Context(), sql, args...).Scan(&v); err != nil {
@@ -123,7 +123,7 @@ const gate = 4242
 // table, until the returned function is called. An event such as "INSERT"
 // pauses before the row is written; "COMMIT" pauses the commit of any
 // transaction that inserted into the table.
-func (s *stage) pause(who, table, event, condition string) (resume func()) {
+func (s *harness) pause(who, table, event, condition string) (resume func()) {
 	s.t.Helper()
 	s.exec("SELECT pg_advisory_lock($1)", gate)
 	s.exec(fmt.Sprintf(`
@@ -149,7 +149,7 @@ END $$`, who, condition, gate))
 
 // awaitWaiting returns when a backend of the store called who waits for a lock.
 // It fails the test when done delivers first: then nothing held who up.
-func awaitWaiting[T any](s *stage, who string, done <-chan T) {
+func awaitWaiting[T any](s *harness, who string, done <-chan T) {
 	s.t.Helper()
 	for {
 		if query[bool](s, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = "+
@@ -166,7 +166,7 @@ func awaitWaiting[T any](s *stage, who string, done <-chan T) {
 	}
 }
 
-func (s *stage) session(store *Store, replica string) uuid.UUID {
+func (s *harness) session(store *Store, replica string) uuid.UUID {
 	s.t.Helper()
 	id := uuid.New()
 	if err := store.Open(s.t.Context(),
@@ -177,7 +177,7 @@ func (s *stage) session(store *Store, replica string) uuid.UUID {
 }
 
 // register has the session carry the definitions.
-func (s *stage) register(store *Store, session uuid.UUID, definitions ...jobs.Definition) {
+func (s *harness) register(store *Store, session uuid.UUID, definitions ...jobs.Definition) {
 	s.t.Helper()
 	if _, err := store.Register(s.t.Context(), session, definitions); err != nil {
 		s.t.Fatal(err)
@@ -186,12 +186,12 @@ func (s *stage) register(store *Store, session uuid.UUID, definitions ...jobs.De
 
 // fences adds fences: two that want a new one would meet where it is added,
 // whatever they lock.
-func (s *stage) fences(names ...string) {
+func (s *harness) fences(names ...string) {
 	s.t.Helper()
 	s.exec("INSERT INTO holdfast.fences SELECT unnest($1::text[])", names)
 }
 
-func (s *stage) expire(session uuid.UUID) {
+func (s *harness) expire(session uuid.UUID) {
 	s.t.Helper()
 	s.exec("UPDATE holdfast.sessions SET expires_at = clock_timestamp() WHERE id = $1", session)
 }
@@ -226,7 +226,7 @@ type started struct {
 }
 
 // start begins a start in the background.
-func (s *stage) start(store *Store, session uuid.UUID,
+func (s *harness) start(store *Store, session uuid.UUID,
 	requests ...jobs.StartRequest) <-chan started {
 	done := make(chan started, 1)
 	go func() {
@@ -237,7 +237,7 @@ func (s *stage) start(store *Store, session uuid.UUID,
 }
 
 // outcomes waits for a start and returns what became of each request.
-func (s *stage) outcomes(done <-chan started) []jobs.StartOutcome {
+func (s *harness) outcomes(done <-chan started) []jobs.StartOutcome {
 	s.t.Helper()
 	got := <-done
 	if got.err != nil {
@@ -250,7 +250,7 @@ func (s *stage) outcomes(done <-chan started) []jobs.StartOutcome {
 	return outcomes
 }
 
-func (s *stage) expect(done <-chan started, want ...jobs.StartOutcome) {
+func (s *harness) expect(done <-chan started, want ...jobs.StartOutcome) {
 	s.t.Helper()
 	if got := s.outcomes(done); !slices.Equal(got, want) {
 		s.t.Fatalf("outcomes %v, want %v", got, want)
@@ -258,7 +258,7 @@ func (s *stage) expect(done <-chan started, want ...jobs.StartOutcome) {
 }
 
 // granted starts one run and returns it with its token.
-func (s *stage) granted(store *Store, session uuid.UUID, r jobs.StartRequest) *jobs.Run {
+func (s *harness) granted(store *Store, session uuid.UUID, r jobs.StartRequest) *jobs.Run {
 	s.t.Helper()
 	results, err := store.Start(s.t.Context(), session, []jobs.StartRequest{r})
 	if err != nil || results[0].Outcome != jobs.StartGranted {
@@ -267,13 +267,13 @@ func (s *stage) granted(store *Store, session uuid.UUID, r jobs.StartRequest) *j
 	return jobstest.StoredRun(store, r, results[0].Token)
 }
 
-func (s *stage) state(run uuid.UUID) string {
+func (s *harness) state(run uuid.UUID) string {
 	s.t.Helper()
 	return query[string](s, "SELECT state FROM holdfast.runs WHERE id = $1", run)
 }
 
 // pauseJobs writes down a pause.
-func (s *stage) pauseJobs(p jobs.Pause) {
+func (s *harness) pauseJobs(p jobs.Pause) {
 	s.t.Helper()
 	_, err := s.watcher.Exec(s.t.Context(),
 		`INSERT INTO holdfast.pauses VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
@@ -284,7 +284,7 @@ func (s *stage) pauseJobs(p jobs.Pause) {
 }
 
 // pass lets time pass for what is known of sessions, cursors and waiting runs.
-func (s *stage) pass(d time.Duration) {
+func (s *harness) pass(d time.Duration) {
 	s.t.Helper()
 	for _, sql := range []string{
 		"UPDATE holdfast.sessions SET started_at = started_at - $1::interval, renewed_at = CASE " +

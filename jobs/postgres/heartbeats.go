@@ -13,19 +13,19 @@ const (
 	// that expires after 15 s has several.
 	beatTimeout = 2 * time.Second
 
-	// beatTries is how often a heartbeat is tried before its caller is told.
-	beatTries = 3
+	// beatAttempts is how often a heartbeat is tried before its caller is told.
+	beatAttempts = 3
 
-	// mostLines is how many connections are kept for the heartbeats of the
+	// maxHeartbeatConns is how many connections are idleConn for the heartbeats of the
 	// sessions of one process, of which there are seldom two.
-	mostLines = 4
+	maxHeartbeatConns = 4
 )
 
-// lines are the connections on which sessions are renewed, and nothing else is
+// heartbeatConns are the connections on which sessions are renewed, and nothing else is
 // asked: whoever else waits for connections, heartbeats don't. It is no pool,
 // which keeps the place of a broken connection until its end is confirmed. It
 // may be used concurrently.
-type lines struct {
+type heartbeatConns struct {
 	config *pgx.ConnConfig
 
 	mu     sync.Mutex
@@ -35,8 +35,8 @@ type lines struct {
 
 // send sends the batch that queue makes, which makes a new one for each try. A
 // connection that breaks is closed, and the next try begins at once on another.
-func (l *lines) send(ctx context.Context, queue func(b *pgx.Batch)) error {
-	for left := beatTries; ; {
+func (l *heartbeatConns) send(ctx context.Context, queue func(b *pgx.Batch)) error {
+	for left := beatAttempts; ; {
 		err := l.try(ctx, queue)
 		if left--; err == nil || ctx.Err() != nil || left == 0 || !isBroken(err) {
 			return err
@@ -44,7 +44,7 @@ func (l *lines) send(ctx context.Context, queue func(b *pgx.Batch)) error {
 	}
 }
 
-func (l *lines) try(ctx context.Context, queue func(b *pgx.Batch)) error {
+func (l *heartbeatConns) try(ctx context.Context, queue func(b *pgx.Batch)) error {
 	ctx, cancel := context.WithTimeout(ctx, beatTimeout)
 	defer cancel()
 	conn, err := l.take(ctx)
@@ -58,15 +58,15 @@ func (l *lines) try(ctx context.Context, queue func(b *pgx.Batch)) error {
 	return err
 }
 
-// take returns a connection that is kept, or a new one.
-func (l *lines) take(ctx context.Context) (*pgx.Conn, error) {
-	if conn := l.kept(); conn != nil {
+// take returns a connection that is idleConn, or a new one.
+func (l *heartbeatConns) take(ctx context.Context) (*pgx.Conn, error) {
+	if conn := l.idleConn(); conn != nil {
 		return conn, nil
 	}
 	return pgx.ConnectConfig(ctx, l.config.Copy())
 }
 
-func (l *lines) kept() *pgx.Conn {
+func (l *heartbeatConns) idleConn() *pgx.Conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := len(l.idle)
@@ -80,14 +80,14 @@ func (l *lines) kept() *pgx.Conn {
 
 // give takes a connection back, or closes it. Where it broke the others are
 // taken for broken too: they go to the same server.
-func (l *lines) give(conn *pgx.Conn, broken bool) {
+func (l *heartbeatConns) give(conn *pgx.Conn, broken bool) {
 	l.mu.Lock()
 	dropped := []*pgx.Conn{conn}
 	switch {
 	case broken:
 		dropped = append(dropped, l.idle...)
 		l.idle = nil
-	case !l.closed && len(l.idle) < mostLines && !conn.IsClosed():
+	case !l.closed && len(l.idle) < maxHeartbeatConns && !conn.IsClosed():
 		l.idle, dropped = append(l.idle, conn), nil
 	}
 	l.mu.Unlock()
@@ -97,7 +97,7 @@ func (l *lines) give(conn *pgx.Conn, broken bool) {
 }
 
 // close closes the connections. Later ones are closed after use.
-func (l *lines) close() {
+func (l *heartbeatConns) close() {
 	l.mu.Lock()
 	l.closed = true
 	idle := l.idle

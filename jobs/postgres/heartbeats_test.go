@@ -13,7 +13,7 @@ import (
 // Whoever else uses the store's connections, and for however long, sessions are
 // renewed.
 func TestHeartbeatsWaitForNoConnection(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	session, program := s.session(s.a, "a"), s.locks(s.a, "program")
 	for range s.a.pool.Config().MaxConns {
 		conn, err := s.a.pool.Acquire(t.Context())
@@ -39,7 +39,7 @@ func TestHeartbeatGoesOnWhenItsConnectionBreaks(t *testing.T) {
 	for name, fate := range map[string]servertest.Fate{"closed": servertest.Cut,
 		"silent": servertest.LoseReply} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t)
+			s := newHarness(t)
 			proxied, proxy := openProxied(t, s.url)
 			session := s.session(s.a, "a")
 			beat := func() {
@@ -69,12 +69,12 @@ func TestHeartbeatGoesOnWhenItsConnectionBreaks(t *testing.T) {
 // A server that was the primary answers, and refuses to write. Only another
 // connection may reach the one that is the primary now.
 func TestHeartbeatLeavesAServerThatIsReadOnly(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	session := s.session(s.a, "a")
 	if _, err := s.a.Heartbeat(t.Context(), session, jobs.ReplicaStatus{}); err != nil {
 		t.Fatal(err)
 	}
-	conn := s.a.beats.kept()
+	conn := s.a.beats.idleConn()
 	if conn == nil {
 		t.Fatal("no connection is kept for the next heartbeat")
 	}

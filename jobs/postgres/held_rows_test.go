@@ -11,7 +11,7 @@ import (
 )
 
 // holdRows takes a lock of the rows that it selects, for as long as the test.
-func (s *stage) holdRows(sql string, args ...any) {
+func (s *harness) holdRows(sql string, args ...any) {
 	s.t.Helper()
 	tx, err := s.b.pool.Begin(s.t.Context())
 	if err != nil {
@@ -29,7 +29,7 @@ func (s *stage) holdRows(sql string, args ...any) {
 
 // expectHeld fails the test unless the error says that a row was held: only
 // then is a batch worth splitting.
-func (s *stage) expectHeld(what string, err error) {
+func (s *harness) expectHeld(what string, err error) {
 	s.t.Helper()
 	if !errors.Is(err, jobs.ErrRowHeld) || !errors.Is(err, jobs.ErrUnavailable) {
 		s.t.Errorf("%s: %v, want that a row is held", what, err)
@@ -37,7 +37,7 @@ func (s *stage) expectHeld(what string, err error) {
 }
 
 func TestBatchWithAHeldRowSaysSo(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	s.a.lockTimeout = "50ms"
 	session := s.session(s.a, "a")
 	one := s.granted(s.a, session, request(t, "one", "orders"))
@@ -96,7 +96,7 @@ func (w *waiting) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQuer
 func (w *waiting) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
 
 func TestSweepWaitsInTheBackendThatItNames(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	session := s.session(s.a, "a")
 	run := s.granted(s.a, session, request(t, "job", "orders"))
 	s.expire(session)

@@ -119,11 +119,11 @@ func (s *Store) Runs(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, erro
 	if f.Resource != nil {
 		return s.runsRelated(ctx, f)
 	}
-	return s.runsAsked(ctx, f, nil)
+	return s.pageOf(ctx, f, nil)
 }
 
-// runsAsked returns a page of the runs; of the named jobs, where there are names.
-func (s *Store) runsAsked(ctx context.Context, f jobs.RunFilter,
+// pageOf returns a page of the runs; of the named jobs, where there are names.
+func (s *Store) pageOf(ctx context.Context, f jobs.RunFilter,
 	names []string) ([]jobs.Record, error) {
 	query, args := runsQuery(f, names)
 	if query == "" {

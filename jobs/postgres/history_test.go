@@ -17,7 +17,7 @@ var runsScan = regexp.MustCompile(
 // TestPagesOfHistoryWalkAnIndex plans a page by each filter. How long it takes
 // over a long history the benchmark tells.
 func TestPagesOfHistoryWalkAnIndex(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	s.exec(`
 INSERT INTO holdfast.runs (id, job, scheduled_at, state, replica, created_at)
 SELECT gen_random_uuid(), 'job ' || n % 50, t, CASE WHEN n % 100 = 0 THEN 'failed' ELSE 'succeeded' END, 'replica ' || n % 3, t
@@ -51,7 +51,7 @@ FROM (SELECT n, timestamptz '2026-01-01' + n * interval '1 second' AS t FROM gen
 }
 
 // explain returns the plan of a query for its arguments.
-func (s *stage) explain(query string, args []any) string {
+func (s *harness) explain(query string, args []any) string {
 	s.t.Helper()
 	rows, err := s.watcher.Query(s.t.Context(), "EXPLAIN "+query,
 		append([]any{pgx.QueryExecModeSimpleProtocol}, args...)...)
@@ -68,7 +68,7 @@ func (s *stage) explain(query string, args []any) string {
 // TestRunsAreUpdatedInPlaceOnTheWayToSuccess holds indexes off what a run
 // changes then: a change that is not heap-only writes to every index.
 func TestRunsAreUpdatedInPlaceOnTheWayToSuccess(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	r := request(t, "job", "orders")
 	session := s.session(s.a, "a")
 	s.granted(s.a, session, r)

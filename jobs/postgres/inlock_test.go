@@ -16,7 +16,7 @@ import (
 )
 
 // locker runs a Locker on the store's grants until the test ends.
-func (s *stage) locker(store *Store, replica string) *locking.Locker {
+func (s *harness) locker(store *Store, replica string) *locking.Locker {
 	s.t.Helper()
 	l, err := locking.New(nil, locking.Options{Grants: store.Grants(),
 		Session: locking.Session{Replica: replica, TTL: time.Minute}, Log: zerolog.Nop()})
@@ -38,10 +38,10 @@ func (s *stage) locker(store *Store, replica string) *locking.Locker {
 	return l
 }
 
-func (s *stage) acquire(l *locking.Locker, keys ...string) *locking.Lock {
+func (s *harness) acquire(l *locking.Locker, keys ...string) *locking.Lock {
 	s.t.Helper()
 	lock, err := l.TryAcquire(s.t.Context(), locking.Owner{Job: "program"},
-		wish(s.t, keys...).Requests)
+		lockRequest(s.t, keys...).Requests)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func insert(ctx context.Context) func(pgx.Tx) error {
 }
 
 func TestInLockCommitsWhileTheClaimStandsAndNotAfter(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int)")
 	lock := s.acquire(s.locker(s.a, "a"), "path:a")
 	ctx := lock.Context()
@@ -88,7 +88,7 @@ func TestInLockCommitsWhileTheClaimStandsAndNotAfter(t *testing.T) {
 // Release waits for the transaction, whoever of the program's goroutines is in
 // it: what follows the release comes after the commit.
 func TestReleaseWaitsForTheTransactionInTheLock(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int)")
 	l := s.locker(s.a, "a")
 	lock := s.acquire(l, "path:a")
@@ -102,7 +102,7 @@ func TestReleaseWaitsForTheTransactionInTheLock(t *testing.T) {
 		continue // until the release waits too
 	}
 	if _, err := s.locker(s.b, "b").
-		TryAcquire(t.Context(), locking.Owner{}, wish(t, "path:a").Requests); !errors.Is(err,
+		TryAcquire(t.Context(), locking.Owner{}, lockRequest(t, "path:a").Requests); !errors.Is(err,
 		locking.ErrHeld) {
 		t.Errorf("another lock beside the transaction: %v", err)
 	}
@@ -114,7 +114,7 @@ func TestReleaseWaitsForTheTransactionInTheLock(t *testing.T) {
 }
 
 func TestInLockIsBoundedByItsContext(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	lock := s.acquire(s.locker(s.a, "a"), "path:a")
 	ctx, cancel := context.WithTimeout(lock.Context(), time.Hour)
 	defer cancel()
@@ -147,13 +147,13 @@ func TestInLockIsBoundedByItsContext(t *testing.T) {
 }
 
 func TestLockWithoutGrantsHasNoTransactions(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	l, err := locking.New(memory.New(),
 		locking.Options{Namespace: "n", Lease: time.Minute, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	lock, err := l.TryAcquire(t.Context(), locking.Owner{}, wish(t, "path:a").Requests)
+	lock, err := l.TryAcquire(t.Context(), locking.Owner{}, lockRequest(t, "path:a").Requests)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,9 +167,9 @@ func TestLockWithoutGrantsHasNoTransactions(t *testing.T) {
 
 // A program with connections of its own checks the fence by itself.
 func TestFenceInATransactionOfTheProgramsOwn(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	session := s.locks(s.a, "a")
-	token := s.hold(s.a, session, wish(t, "path:a"))
+	token := s.hold(s.a, session, lockRequest(t, "path:a"))
 	check := func() error {
 		tx, err := s.watcher.Begin(t.Context())
 		if err != nil {

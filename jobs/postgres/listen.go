@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// answerPatience is how long an answer may take, and a notification.
-	answerPatience = 5 * time.Second
+	// answerTimeout is how long an answer may take, and a notification.
+	answerTimeout = 5 * time.Second
 
 	// listenSilence is how long the connection may be silent before it is
 	// asked whether it still stands.
@@ -42,7 +42,7 @@ func (s *Store) listen(ctx context.Context, heard func()) error {
 		return err
 	}
 	defer func() {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerPatience)
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
 		defer cancel()
 		_ = conn.Close(closing)
 	}()
@@ -58,7 +58,7 @@ func (s *Store) listen(ctx context.Context, heard func()) error {
 		case conn.IsClosed() || ctx.Err() != nil:
 			return err
 		default: // silent, or gone without a word
-			if _, err := within(ctx, answerPatience, func(ctx context.Context) (any, error) {
+			if _, err := within(ctx, answerTimeout, func(ctx context.Context) (any, error) {
 				return nil, conn.Ping(ctx)
 			}); err != nil {
 				return err
@@ -79,7 +79,7 @@ func within[T any](ctx context.Context, d time.Duration,
 // may take the command, and give the session that listens to somebody else.
 func (s *Store) subscribe(ctx context.Context, conn *pgx.Conn) error {
 	probe := probing + uuid.NewString()
-	if _, err := within(ctx, answerPatience, func(ctx context.Context) (any, error) {
+	if _, err := within(ctx, answerTimeout, func(ctx context.Context) (any, error) {
 		if err := conn.PgConn().Exec(ctx, "LISTEN "+pgx.Identifier{s.channel()}.Sanitize()).
 			Close(); err != nil {
 			return nil, err
@@ -88,7 +88,7 @@ func (s *Store) subscribe(ctx context.Context, conn *pgx.Conn) error {
 	}); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, s.listenPatience, errNotNotified)
+	ctx, cancel := context.WithTimeoutCause(ctx, s.listenTimeout, errNotNotified)
 	defer cancel()
 	for {
 		told, err := conn.WaitForNotification(ctx)

@@ -9,13 +9,13 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// TestListeningSaysThatNotificationsDontArrive has the listener in another
+// TestListenReportsMissingNotifications has the listener in another
 // database, as a pooler that shares out sessions would have it: the command is
 // taken, and nothing is ever heard.
-func TestListeningSaysThatNotificationsDontArrive(t *testing.T) {
-	s := newStage(t)
+func TestListenReportsMissingNotifications(t *testing.T) {
+	s := newHarness(t)
 	s.a.listener = openAs(t, database(t), "elsewhere").listener
-	s.a.listenPatience = 50 * time.Millisecond
+	s.a.listenTimeout = 50 * time.Millisecond
 	err := s.a.Listen(t.Context(), func() { t.Error("something was heard") })
 	if !errors.Is(err, errNotNotified) || !errors.Is(err, jobs.ErrUnavailable) {
 		t.Errorf("listening ended with %v", err)
@@ -24,7 +24,7 @@ func TestListeningSaysThatNotificationsDontArrive(t *testing.T) {
 
 // TestListeningEndsWithItsConnection, so that the caller connects again.
 func TestListeningEndsWithItsConnection(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	heard, ended := make(chan bool, 10), make(chan error, 1)

@@ -27,7 +27,7 @@ FROM unnest($1::text[]) n (job) CROSS JOIN LATERAL (
         AND state NOT IN ('waiting', 'running')
     ORDER BY created_at DESC, id DESC LIMIT 1) r`
 
-	standingPauses = `SELECT` + pauseColumns + ` FROM holdfast.pauses WHERE resumed_at IS NULL
+	activePauses = `SELECT` + pauseColumns + ` FROM holdfast.pauses WHERE resumed_at IS NULL
 		ORDER BY paused_at, id`
 
 	listGroups = `
@@ -68,7 +68,7 @@ SELECT job, state, reason, count(*), max(created_at) FROM (%s) r
 
 // ListJobs returns a page of the jobs.
 func (s *Store) ListJobs(ctx context.Context, f jobs.JobFilter) ([]jobs.JobView, error) {
-	pauses, err := s.standingPauses(ctx)
+	pauses, err := s.activePauses(ctx)
 	if err != nil {
 		return nil, wrap("jobs", err)
 	}
@@ -208,8 +208,8 @@ func (s *Store) complete(ctx context.Context, views []jobs.JobView, pauses []job
 	return nil
 }
 
-func (s *Store) standingPauses(ctx context.Context) ([]jobs.Pause, error) {
-	rows, err := s.views.Query(ctx, standingPauses)
+func (s *Store) activePauses(ctx context.Context) ([]jobs.Pause, error) {
+	rows, err := s.views.Query(ctx, activePauses)
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +219,7 @@ func (s *Store) standingPauses(ctx context.Context) ([]jobs.Pause, error) {
 // Job returns one job.
 func (s *Store) Job(ctx context.Context, name string) (jobs.JobView, error) {
 	what := fmt.Sprintf("job %q", name)
-	pauses, err := s.standingPauses(ctx)
+	pauses, err := s.activePauses(ctx)
 	if err != nil {
 		return jobs.JobView{}, wrap(what, err)
 	}

@@ -37,8 +37,8 @@ FROM (
 INSERT INTO holdfast.waits (run, session, since) SELECT id, session, created_at FROM holdfast.runs WHERE state = 'waiting';
 INSERT INTO holdfast.claims (token, run, session, granted_at) SELECT token, id, session, created_at FROM holdfast.runs WHERE state = 'running'`
 
-// manyBlockages are 300,000 waits in that day, of all jobs for 500 others.
-const manyBlockages = `
+// manyWaits are 300,000 waits in that day, of all jobs for 500 others.
+const manyWaits = `
 INSERT INTO holdfast.wait_history (run, job, holder, resource, state, since, until)
 SELECT gen_random_uuid(), 'job-' || lpad((n::bigint * 7919 % 10000)::text, 5, '0'), 'job-' || lpad((n % 500)::text, 5, '0'), 'table:s' || n % 20 || '/t' || n % 500,
     CASE WHEN n % 9 = 0 THEN 'skipped' ELSE 'running' END, t - interval '1 second' * (n % 60), t
@@ -149,7 +149,7 @@ func BenchmarkListings(b *testing.B) {
 		found, err := s.Resources(b.Context())
 		return len(found), err
 	})
-	if _, err := s.pool.Exec(b.Context(), manyBlockages,
+	if _, err := s.pool.Exec(b.Context(), manyWaits,
 		pgx.QueryExecModeSimpleProtocol); err != nil {
 		b.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func BenchmarkListings(b *testing.B) {
 
 // TestListingsWalkAnIndex plans what the pages ask beyond a page of runs.
 func TestListingsWalkAnIndex(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	s.exec(strings.NewReplacer("1000000", "20000", "999950", "19950", "999920", "19920").
 		Replace(manyJobs))
 	s.exec("VACUUM ANALYZE")

@@ -83,7 +83,7 @@ CREATE EVENT TRIGGER refuse_rewrite ON table_rewrite EXECUTE FUNCTION public.ref
 // Two replicas apply a second migration at once. Its statement would fail if both applied it. A
 // migration that fails leaves the schema as it was.
 func TestSecondMigration(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	files := fstest.MapFS{}
 	for number := 1; number <= schemaVersion; number++ {
 		files[fmt.Sprintf("migrations/%04d_applied.sql", number)] = &fstest.MapFile{}

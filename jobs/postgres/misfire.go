@@ -65,7 +65,7 @@ ORDER BY u.name COLLATE "C", r.scheduled_at`
 
 	// What is written is so by the active definition: from here on no other
 	// comes into force until it is committed. In the order of the names, as
-	// putInForce locks them.
+	// activateDefinitions locks them.
 	lockCursors = `SELECT FROM holdfast.jobs WHERE name = ANY($1) ORDER BY name FOR NO KEY UPDATE`
 
 	insertMisfires = `

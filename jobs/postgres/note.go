@@ -53,7 +53,7 @@ WITH alive AS MATERIALIZED (` + sessionLives + `
         AND (w.run, w.resource) NOT IN (
         SELECT k.run, k.resource FROM unnest($9::uuid[], $10::text[]) AS k (run, resource)
             JOIN noted n USING (run) WHERE n.state = 'waiting')
-        AND NOT ((SELECT n.state FROM noted n WHERE n.run = w.run) = 'waiting' AND ` + ownPlace + `)
+        AND NOT ((SELECT n.state FROM noted n WHERE n.run = w.run) = 'waiting' AND ` + ownJobWait + `)
 )
 UPDATE holdfast.runs r SET state = n.state, reason = n.reason, detail = n.detail,
     blocker = n.blocker,
@@ -84,7 +84,7 @@ func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []jobs.Note) 
 		b.Queue(joinByHash)
 		b.Queue(holdSession, session)
 		b.Queue(insertRuns, append([]any{session}, runColumns(asRequests(notes))...)...)
-		b.Queue(lockPlaces, columns[0])
+		b.Queue(lockWaits, columns[0])
 		b.Queue(applyNotes, append([]any{session}, columns...)...)
 		place := make(map[uuid.UUID]int, len(notes))
 		for i, n := range notes {

@@ -17,7 +17,7 @@ import (
 // were due every minute of a day.
 func TestOutageOfADayIsRecordedAtOnce(t *testing.T) {
 	const n = 300
-	s := newStage(t)
+	s := newHarness(t)
 	minutely, err := schedule.Parse(schedule.Spec{Every: time.Minute}, time.UTC)
 	if err != nil {
 		t.Fatal(err)

@@ -22,27 +22,27 @@ func TestPlansLookUpByKey(t *testing.T) {
 	statements := []struct{ name, settings, sql string }{
 		{"holdSession", planByHash, holdSession}, {"addFences", planByHash, addFences}, {"insertRuns", planByHash, insertRuns},
 		{"lockFencesAlone", planByHash, lockFencesAlone}, {"lockFencesShare", planByHash, lockFencesShare},
-		{"insertStarts", planByHash, insertStarts}, {"holdPlaces", planByHash, holdPlaces},
+		{"insertStarts", planByHash, insertStarts}, {"lockWaitingRuns", planByHash, lockWaitingRuns},
 		{"admit", planByHash, admit}, {"startOutcomes", planByHash, startOutcomes},
 		{"applyNotes", planByHash, applyNotes}, {"noteOutcomes", planByHash, noteOutcomes},
 		{"lockClaims", planByHash, lockClaims}, {"finishRuns", planByHash, finishRuns}, {"finishOutcomes", planByHash, finishOutcomes},
 		{"saveEnded", planByHash, saveEnded}, {"saveOwn", planInJob, saveOwn}, {"addSubscriptions", beginPipeline, addSubscriptions},
 		{"takeDeliveries", beginPipeline, takeDeliveries}, {"deliveredRuns", beginPipeline, deliveredRuns},
 		{"sessionClaims", beginPipeline, sessionClaims}, {"raiseClaims", beginPipeline, raiseClaims}, {"startedFirings", beginPipeline, startedFirings}, {"recoverRuns", planByHash, recoverRuns},
-		{"addDefinitions", beginPipeline, addDefinitions}, {"carryDefinitions", beginPipeline, carryDefinitions},
-		{"enforceCarried", beginPipeline, enforceCarried}, {"carriedVersions", beginPipeline, carriedVersions}, {"settleSession", beginPipeline, settleSession},
+		{"addDefinitions", beginPipeline, addDefinitions}, {"addSessionJobs", beginPipeline, addSessionJobs},
+		{"activateRegistered", beginPipeline, activateRegistered}, {"registeredVersions", beginPipeline, registeredVersions}, {"settleSession", beginPipeline, settleSession},
 		{"pausesOf", beginPipeline, pausesOf}, {"readCursors", beginPipeline, readCursors}, {"lockCursors", beginPipeline, lockCursors},
-		{"insertMisfires", beginPipeline, insertMisfires}, {"followCursors", beginPipeline, followCursors}, {"openScheduledTimes", beginPipeline, openScheduledTimes}, {"firingJob", beginPipeline, firingJob}, {"firingRuns", beginPipeline, firingRuns}, {"moveCursors", beginPipeline, moveCursors},
+		{"insertMisfires", beginPipeline, insertMisfires}, {"dependentCursors", beginPipeline, dependentCursors}, {"openScheduledTimes", beginPipeline, openScheduledTimes}, {"firingJob", beginPipeline, firingJob}, {"firingRuns", beginPipeline, firingRuns}, {"moveCursors", beginPipeline, moveCursors},
 		{"checkFence", planInJob, checkFence}, {"endOwnRun", planInJob, endOwnRun},
-		{"holdLiving", planByHash, holdLiving}, {"refuse", planByHash, refuse}, {"lockPlaces", planByHash, lockPlaces},
+		{"holdLiving", planByHash, holdLiving}, {"refuse", planByHash, refuse}, {"lockWaits", planByHash, lockWaits},
 		{"lockWantedAlone", planRefused + planByHash, lockWantedAlone}, {"lockWantedShare", planRefused + planByHash, lockWantedShare},
 		{"grant", planRefused + planByHash, grant}, {"grantOutcomes", planByHash, grantOutcomes}, {"requireSession", planByHash, requireSession},
 		{"takePlaces", planByHash, takePlaces}, {"releaseClaims", beginPipeline, releaseClaims},
-		{"withdrawPlaces", beginPipeline, withdrawPlaces}, {"withdrawClaims", beginPipeline, withdrawClaims},
-		{"sessionPlaces", beginPipeline, sessionPlaces}, {"endPlaces", beginPipeline, endPlaces}, {"endClaims", beginPipeline, endClaims},
+		{"withdrawWaits", beginPipeline, withdrawWaits}, {"withdrawClaims", beginPipeline, withdrawClaims},
+		{"sessionPlaces", beginPipeline, sessionPlaces}, {"endWaits", beginPipeline, endWaits}, {"endClaims", beginPipeline, endClaims},
 		{"cancelWaiting", beginPipeline, cancelWaiting}, {"loseWaiting", beginPipeline, loseWaiting},
-		{"endSweptPlaces", beginPipeline, endSweptPlaces}, {"releaseSwept", beginPipeline, releaseSwept}, {"forgetFences", beginPipeline, forgetFences},
-		{"pruneRuns", beginPipeline, pruneRuns}, {"pruneAudit", beginPipeline, pruneAudit}, {"pruneBlockages", beginPipeline, pruneBlockages},
+		{"endSweptWaits", beginPipeline, endSweptWaits}, {"releaseSwept", beginPipeline, releaseSwept}, {"forgetFences", beginPipeline, forgetFences},
+		{"pruneRuns", beginPipeline, pruneRuns}, {"pruneAudit", beginPipeline, pruneAudit}, {"pruneWaitHistory", beginPipeline, pruneWaitHistory},
 	}
 	const history = `
 INSERT INTO holdfast.jobs SELECT 'job ' || n, 1, now(), now() FROM generate_series(1, 100) n;
@@ -64,7 +64,7 @@ INSERT INTO holdfast.wants SELECT 'path:' || row_number() OVER (), since, run, '
 INSERT INTO holdfast.fences SELECT 'path:' || n FROM generate_series(1, 30000) n`},
 	} {
 		t.Run(known.name, func(t *testing.T) {
-			s := newStage(t)
+			s := newHarness(t)
 			if known.prepare != "" {
 				s.exec(known.prepare)
 				s.exec("VACUUM ANALYZE")
@@ -79,10 +79,10 @@ INSERT INTO holdfast.fences SELECT 'path:' || n FROM generate_series(1, 30000) n
 	}
 }
 
-// TestSweepsLookUpWhatASessionCarries: of sessions there are few, of what they
+// TestSweepsLookUpTheJobsOfASession: of sessions there are few, of what they
 // carry a row for each and every job.
-func TestSweepsLookUpWhatASessionCarries(t *testing.T) {
-	s := newStage(t)
+func TestSweepsLookUpTheJobsOfASession(t *testing.T) {
+	s := newHarness(t)
 	s.exec(`
 INSERT INTO holdfast.sessions SELECT gen_random_uuid(), 'a', 'test', '10s', t, t, t, t FROM generate_series(1, 1000), clock_timestamp() t;
 INSERT INTO holdfast.session_jobs SELECT gen_random_uuid(), 'job ' || n, 1 FROM generate_series(1, 1000) n`)
@@ -98,10 +98,10 @@ INSERT INTO holdfast.session_jobs SELECT gen_random_uuid(), 'job ' || n, 1 FROM 
 	}
 }
 
-// TestUpkeepReadsWhatWaitsAndLivesOnce: there is little that waits, and few
+// TestUpkeepReadsWaitsAndSessionsOnce: there is little that waits, and few
 // sessions, so they are read as they are, but once and not for each other. Of the
 // history, and of what sessions carry, only rows that are known are looked up.
-func TestUpkeepReadsWhatWaitsAndLivesOnce(t *testing.T) {
+func TestUpkeepReadsWaitsAndSessionsOnce(t *testing.T) {
 	const much = `
 INSERT INTO holdfast.jobs SELECT 'job ' || n, 1, now(), now() FROM generate_series(1, 1000) n;
 INSERT INTO holdfast.sessions SELECT gen_random_uuid(), 'r' || n, 'test', '10s', t, t, t, CASE WHEN n > 20 THEN t END FROM generate_series(1, 1000) n, clock_timestamp() t;
@@ -112,7 +112,7 @@ INSERT INTO holdfast.waits (run, since) SELECT id, now() FROM holdfast.runs WHER
 	for _, known := range []struct{ name, prepare string }{{"new tables", ""},
 		{"a long history", much}} {
 		t.Run(known.name, func(t *testing.T) {
-			s := newStage(t)
+			s := newHarness(t)
 			if known.prepare != "" {
 				s.exec(known.prepare)
 				s.exec("VACUUM ANALYZE")
@@ -179,7 +179,7 @@ func forEach(before []string, line string) bool {
 }
 
 // leadingColumns returns the first column of each index.
-func (s *stage) leadingColumns() map[string]string {
+func (s *harness) leadingColumns() map[string]string {
 	s.t.Helper()
 	return query[map[string]string](s, `
 SELECT jsonb_object_agg(c.relname, a.attname) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
@@ -189,7 +189,7 @@ JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0] WHERE 
 var parameter = regexp.MustCompile(`\$(\d+)`)
 
 // plan returns how PostgreSQL would run the statement after the settings.
-func (s *stage) plan(settings, sql string) string {
+func (s *harness) plan(settings, sql string) string {
 	s.t.Helper()
 	arguments := 0
 	for _, match := range parameter.FindAllStringSubmatch(sql, -1) {

@@ -68,7 +68,7 @@ DELETE FROM holdfast.audit WHERE ctid = ANY(ARRAY(
 DELETE FROM holdfast.pauses WHERE id = ANY(ARRAY(
     SELECT id FROM holdfast.pauses WHERE resumed_at < now() - $1::interval LIMIT $2))`
 
-	pruneBlockages = `
+	pruneWaitHistory = `
 DELETE FROM holdfast.wait_history WHERE ctid = ANY(ARRAY(
     SELECT ctid FROM holdfast.wait_history WHERE until < now() - $1::interval ORDER BY until
         LIMIT $2))`
@@ -123,7 +123,7 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 		queuePruneRuns(b, r, &pruned)
 		b.Queue(pruneAudit, r.Keep, r.Limit).Exec(counted(&pruned.Audited))
 		b.Queue(prunePauses, r.Keep, r.Limit).Exec(counted(&pruned.Pauses))
-		b.Queue(pruneBlockages, r.Keep, r.Limit)
+		b.Queue(pruneWaitHistory, r.Keep, r.Limit)
 		b.Queue(pruneRestarts, r.Keep)
 	})
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// TestPruningForgetsWhatOperatorsDid ages what no call of a store makes old.
-func TestPruningForgetsWhatOperatorsDid(t *testing.T) {
-	s := newStage(t)
+// TestPruningDeletesTheAuditLog ages what no call of a store makes old.
+func TestPruningDeletesTheAuditLog(t *testing.T) {
+	s := newHarness(t)
 	s.exec(`
 INSERT INTO holdfast.audit SELECT gen_random_uuid(), now() - n * interval '1 day', 'ada', 'page', '', 'pause', 'job a', '', NULL, '' FROM generate_series(0, 9) n;
 INSERT INTO holdfast.pauses (id, kind, name, paused_at, paused_by, reason, resumed_at)
@@ -36,10 +36,10 @@ INSERT INTO holdfast.pauses (id, kind, name, paused_at, paused_by, reason) VALUE
 	}
 }
 
-// TestTurnThatIsNotUsedPassesOn: who has died with it holds it up for half a
+// TestUnusedTurnPassesToAnotherReplica: who has died with it holds it up for half a
 // minute.
-func TestTurnThatIsNotUsedPassesOn(t *testing.T) {
-	s := newStage(t)
+func TestUnusedTurnPassesToAnotherReplica(t *testing.T) {
+	s := newHarness(t)
 	one, two := uuid.New(), uuid.New()
 	busy := func(store *Store, session uuid.UUID, want bool) {
 		t.Helper()
@@ -61,7 +61,7 @@ func TestTurnThatIsNotUsedPassesOn(t *testing.T) {
 // TestPruningPassesRunsThatAreHeld has an open transaction of a job hold its
 // run: pruning does not wait for it.
 func TestPruningPassesRunsThatAreHeld(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	s.exec(`
 INSERT INTO holdfast.runs (id, job, scheduled_at, state, created_at, finished_at)
 SELECT gen_random_uuid(), 'a', now() - n * interval '1 day', CASE n WHEN 7 THEN 'running' ELSE 'succeeded' END, now() - n * interval '1 day', now() - n * interval '1 day'

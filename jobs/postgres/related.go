@@ -40,7 +40,7 @@ func (s *Store) runsRelated(ctx context.Context, f jobs.RunFilter) ([]jobs.Recor
 		if !slices.Contains(names, f.Job) {
 			return nil, nil
 		}
-		return s.runsAsked(ctx, f, nil)
+		return s.pageOf(ctx, f, nil)
 	}
 	var found []jobs.Record
 	for _, part := range inParts(f) {
@@ -99,7 +99,7 @@ func (s *Store) relatedPart(ctx context.Context, f jobs.RunFilter,
 	names []string) ([]jobs.Record, error) {
 	query, args := throughQuery(f, names)
 	if query == "" {
-		return s.runsAsked(ctx, f, names)
+		return s.pageOf(ctx, f, names)
 	}
 	var looked int
 	var ids []uuid.UUID
@@ -108,7 +108,7 @@ func (s *Store) relatedPart(ctx context.Context, f jobs.RunFilter,
 		return nil, err
 	}
 	if looked == lookedThrough && len(ids) < limit(f.Limit) {
-		return s.runsAsked(ctx, f, names)
+		return s.pageOf(ctx, f, names)
 	}
 	rows, err := s.views.Query(ctx, selectRuns+" WHERE r.id = ANY($1)", ids)
 	if err != nil {

@@ -22,7 +22,7 @@ WITH gone AS (
 )
 SELECT token FROM gone`
 
-	withdrawPlaces = `
+	withdrawWaits = `
 WITH gone AS (
     DELETE FROM holdfast.waits WHERE run = ANY($2) AND (session = $1) IS TRUE AND owner IS NOT NULL
         RETURNING run
@@ -80,8 +80,8 @@ func (g grants) Withdraw(ctx context.Context, session uuid.UUID, ids []uuid.UUID
 		runs[i] = id
 	}
 	return g.pipeline(ctx, "withdrawal", func(b *pgx.Batch) {
-		b.Queue(lockPlaces, runs)
-		b.Queue(withdrawPlaces, session, runs)
+		b.Queue(lockWaits, runs)
+		b.Queue(withdrawWaits, session, runs)
 		b.Queue(withdrawClaims, session, runs)
 	})
 }
@@ -113,7 +113,7 @@ func (g grants) Sweep(ctx context.Context) ([]locking.Released, error) {
 // queueReleases adds the end of what the sweep's sessions have locked and of
 // their places among the waiting.
 func queueReleases(b *pgx.Batch, sweep uuid.UUID, released *[]locking.Released) {
-	b.Queue(endSweptPlaces, sweep)
+	b.Queue(endSweptWaits, sweep)
 	b.Queue(releaseSwept, sweep).Query(func(rows pgx.Rows) (err error) {
 		*released, err = pgx.CollectRows(rows, releasedLock)
 		return err

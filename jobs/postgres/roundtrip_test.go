@@ -11,7 +11,7 @@ import (
 )
 
 func TestRunStatementsIsTwoBatchesAroundTheJobsOwn(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	session := s.session(s.a, "a")
 	s.exec("CREATE TABLE public.orders (n int)")
 	insert := []jobs.Statement{{SQL: "INSERT INTO orders VALUES (1)"}}
@@ -46,22 +46,22 @@ var leavings = []jobs.Statement{
 func TestNothingIsLeftInASession(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		leave func(s *stage, store *Store, run *jobs.Run) error
+		leave func(s *harness, store *Store, run *jobs.Run) error
 		fails bool
 	}{
-		{"statements", func(s *stage, store *Store, run *jobs.Run) error {
+		{"statements", func(s *harness, store *Store, run *jobs.Run) error {
 			_, err := store.RunStatements(s.t.Context(), run, leavings)
 			return err
 		}, false},
-		{"failing statements", func(s *stage, store *Store, run *jobs.Run) error {
+		{"failing statements", func(s *harness, store *Store, run *jobs.Run) error {
 			_, err := store.RunStatements(s.t.Context(), run,
 				append(leavings[:len(leavings):len(leavings)], jobs.Statement{SQL: "SELECT 1/0"}))
 			return err
 		}, true},
-		{"a transaction", func(s *stage, store *Store, run *jobs.Run) error {
+		{"a transaction", func(s *harness, store *Store, run *jobs.Run) error {
 			return InTx(s.t.Context(), run, func(tx pgx.Tx) error { return leave(s, tx) })
 		}, false},
-		{"statements, then a transaction", func(s *stage, store *Store, run *jobs.Run) error {
+		{"statements, then a transaction", func(s *harness, store *Store, run *jobs.Run) error {
 			if err := InTx(s.t.Context(), run, func(pgx.Tx) error { return nil }); err != nil {
 				return err
 			}
@@ -73,7 +73,7 @@ func TestNothingIsLeftInASession(t *testing.T) {
 		}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newStage(t)
+			s := newHarness(t)
 			store, err := Open(t.Context(),
 				Options{URL: s.url, WorkConnections: 1, Log: zerolog.Nop()})
 			if err != nil {
@@ -113,7 +113,7 @@ SELECT pg_backend_pid(), (SELECT count(*) FROM pg_locks WHERE locktype = 'adviso
 	}
 }
 
-func leave(s *stage, tx pgx.Tx) error {
+func leave(s *harness, tx pgx.Tx) error {
 	for _, statement := range leavings {
 		if _, err := tx.Exec(s.t.Context(), statement.SQL); err != nil {
 			return err
@@ -130,7 +130,7 @@ func TestCommitBehindARefusedFinishDoesNothing(t *testing.T) {
 		"run not there": "UPDATE holdfast.runs SET state = 'cancelled'",
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t)
+			s := newHarness(t)
 			s.exec("CREATE TABLE public.orders (n int)")
 			run := s.granted(s.a, s.session(s.a, "a"), request(t, "job", "orders"))
 			_, err := s.a.RunStatements(t.Context(), run,
@@ -151,7 +151,7 @@ func TestCommitBehindARefusedFinishDoesNothing(t *testing.T) {
 // TestJobsAreNotPlannedAsTheStoreIs holds the store's planner settings off the
 // statements of jobs.
 func TestJobsAreNotPlannedAsTheStoreIs(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	run := s.granted(s.a, s.session(s.a, "a"), request(t, "job", "orders"))
 	if err := InTx(t.Context(), run, func(tx pgx.Tx) error {
 		var seqscan string

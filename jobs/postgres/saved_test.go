@@ -11,7 +11,7 @@ import (
 )
 
 // kept is what a run that completes itself leaves behind.
-func (s *stage) kept(job string, run *jobs.Run) (saved, result string, deliveries int) {
+func (s *harness) written(job string, run *jobs.Run) (saved, result string, deliveries int) {
 	s.t.Helper()
 	raw, err := s.b.Saved(s.t.Context(), job)
 	if err != nil {
@@ -35,10 +35,10 @@ func next(t *testing.T, job string) jobs.StartRequest {
 	return r
 }
 
-// TestRunThatCompletesItselfKeepsAllInItsTransaction: state, result and what
+// TestRunThatCompletesItselfWritesAllInItsTransaction: state, result and what
 // webhooks are told are committed with the job's own writes, or not at all.
-func TestRunThatCompletesItselfKeepsAllInItsTransaction(t *testing.T) {
-	s := newStage(t)
+func TestRunThatCompletesItselfWritesAllInItsTransaction(t *testing.T) {
+	s := newHarness(t)
 	session := s.session(s.a, "a")
 	s.register(s.a, session, jobs.Definition{Name: "job", Hash: "h", Handler: "h",
 		Hooks: []jobs.Hook{{Webhook: "w", State: jobs.Succeeded},
@@ -53,14 +53,14 @@ func TestRunThatCompletesItselfKeepsAllInItsTransaction(t *testing.T) {
 	if err := complete(run, 1, broken); !errors.Is(err, broken) {
 		t.Fatal(err)
 	}
-	if saved, result, deliveries := s.kept("job", run); saved != "" || result != "" ||
+	if saved, result, deliveries := s.written("job", run); saved != "" || result != "" ||
 		deliveries != 0 {
 		t.Errorf("rolled back: saved %q, result %q, %d deliveries", saved, result, deliveries)
 	}
 	if err := complete(run, 2, nil); err != nil {
 		t.Fatal(err)
 	}
-	if saved, result, deliveries := s.kept("job", run); saved != "2" || result != `{"n":2}` ||
+	if saved, result, deliveries := s.written("job", run); saved != "2" || result != `{"n":2}` ||
 		deliveries != 1 {
 		t.Errorf("completed: saved %q, result %q, %d deliveries", saved, result, deliveries)
 	}
@@ -74,14 +74,14 @@ func TestRunThatCompletesItselfKeepsAllInItsTransaction(t *testing.T) {
 	if err := complete(superseded, 3, nil); !errors.Is(err, jobs.ErrSuperseded) {
 		t.Errorf("superseded: %v", err)
 	}
-	if saved, result, deliveries := s.kept("job", superseded); saved != "2" || result != "" ||
+	if saved, result, deliveries := s.written("job", superseded); saved != "2" || result != "" ||
 		deliveries != 1 {
 		t.Errorf("superseded: saved %q, result %q, %d deliveries", saved, result, deliveries)
 	}
 }
 
 func TestStateOfAPartIsKeptWithIt(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int)")
 	session := s.session(s.a, "a")
 	run := s.granted(s.a, session, request(t, "job"))
@@ -120,7 +120,7 @@ func TestStateOfAPartIsKeptWithIt(t *testing.T) {
 // TestFinishesWaitForAStateNoLongerThanForAnyRow: a transaction that has saved
 // and stays open holds up no other job's end.
 func TestFinishesWaitForAStateNoLongerThanForAnyRow(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	s.a.lockTimeout = "200ms"
 	session := s.session(s.a, "a")
 	open, other := s.granted(s.a, session, request(t, "job")),
@@ -150,10 +150,10 @@ func TestFinishesWaitForAStateNoLongerThanForAnyRow(t *testing.T) {
 	}
 }
 
-// TestARunEndsOnceForWebhooks: what changes a run that has ended, if only its
+// TestRunEndsOnceForWebhooks: what changes a run that has ended, if only its
 // details, is no end.
-func TestARunEndsOnceForWebhooks(t *testing.T) {
-	s := newStage(t)
+func TestRunEndsOnceForWebhooks(t *testing.T) {
+	s := newHarness(t)
 	session := s.session(s.a, "a")
 	s.register(s.a, session, jobs.Definition{Name: "job", Hash: "h", Handler: "h",
 		Hooks: []jobs.Hook{{Webhook: "w", State: jobs.Failed}}})

@@ -14,7 +14,7 @@ import (
 // table that it changes. Starts queue behind it: it gives up soon, and tries again.
 func TestStartsDoNotQueueBehindAMigrationThatWaitsForAJob(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newHarness(t)
 	session := s.session(s.a, "a")
 	run := s.granted(s.a, session, request(t, "long", "orders"))
 	entered, leave, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
@@ -47,7 +47,7 @@ func TestStartsDoNotQueueBehindAMigrationThatWaitsForAJob(t *testing.T) {
 // of a row writes down all the others anew, a million of them in seconds.
 func TestJobsThatShareAResourceShareNoRow(t *testing.T) {
 	const sharers = 30
-	s := newStage(t)
+	s := newHarness(t)
 	for try := 1; ; try++ {
 		// Others use the server too, and may write some meanwhile.
 		members := s.membersOfSharers(sharers)
@@ -62,7 +62,7 @@ func TestJobsThatShareAResourceShareNoRow(t *testing.T) {
 
 // membersOfSharers is how many members of shared row locks are written down
 // while so many jobs that share a resource begin their transactions.
-func (s *stage) membersOfSharers(sharers int) int64 {
+func (s *harness) membersOfSharers(sharers int) int64 {
 	s.t.Helper()
 	t := s.t
 	session := s.session(s.a, "a")
@@ -93,7 +93,7 @@ func (s *stage) membersOfSharers(sharers int) int64 {
 
 // multixactMembers is how many members of shared row locks the server has ever
 // written down.
-func (s *stage) multixactMembers() int64 {
+func (s *harness) multixactMembers() int64 {
 	s.t.Helper()
 	s.exec("CHECKPOINT")
 	return query[int64](s, "SELECT next_multi_offset::text::bigint FROM pg_control_checkpoint()")
@@ -102,7 +102,7 @@ func (s *stage) multixactMembers() int64 {
 // Whoever locks an old fence keeps it: a sweep neither waits for it nor takes it
 // away.
 func TestSweepPassesOverAnOldFenceThatIsLocked(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	s.fences("path:held", "path:idle")
 	s.exec("UPDATE holdfast.fences SET added_at = now() - interval '61 minutes'")
 	tx := s.inTransaction(t, "SELECT FROM holdfast.fences WHERE resource = 'path:held' FOR SHARE")

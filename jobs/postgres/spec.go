@@ -59,7 +59,7 @@ CROSS JOIN LATERAL (SELECT FROM holdfast.runs r
 
 	// A version that is negative is no definition's: nothing of the job is
 	// fired, found to be late or recovered by it.
-	putOutOfForce = `
+	deactivateJob = `
 WITH changed AS (
     UPDATE holdfast.jobs SET version = -version, updated_at = clock_timestamp()
         WHERE name = $1 AND version > 0 RETURNING name
@@ -120,7 +120,7 @@ func (s *Store) RemoveSpec(ctx context.Context, a jobs.Action, job string, versi
 				map[string]any{"version": removed.Version, "cancelled_runs": cancelled}
 			d.last.Queue(lockDefinitions, s.cluster.String())
 			d.last.Queue(dropCarriers, job)
-			d.last.Queue(putOutOfForce, job)
+			d.last.Queue(deactivateJob, job)
 			return err
 		})
 }
@@ -202,7 +202,7 @@ func cancelWaitingOf(ctx context.Context, tx pgx.Tx, job, detail string) (int64,
 	if err != nil || len(runs) == 0 {
 		return 0, err
 	}
-	if _, err := tx.Exec(ctx, lockPlaces, runs); err != nil {
+	if _, err := tx.Exec(ctx, lockWaits, runs); err != nil {
 		return 0, err
 	}
 	tag, err := tx.Exec(ctx, cancelWaiting, runs, detail)

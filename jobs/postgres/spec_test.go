@@ -15,8 +15,8 @@ func named(added []jobs.Spec, job string) bool {
 
 // One operator removes a job while another adds one that depends on it. Each checks
 // the jobs that there are: whoever is second must see what the first has done.
-func TestWhoRemovesAJobSeesWhatIsBeingAdded(t *testing.T) {
-	s := newStage(t)
+func TestRemovalSeesAConcurrentAddition(t *testing.T) {
+	s := newHarness(t)
 	first, err := s.a.PutSpec(t.Context(), operator, jobs.Spec{Job: "first", Text: []byte(`{}`)})
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +37,7 @@ func TestWhoRemovesAJobSeesWhatIsBeingAdded(t *testing.T) {
 }
 
 func TestWhoAddsAJobSeesWhatIsBeingRemoved(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	first, err := s.a.PutSpec(t.Context(), operator, jobs.Spec{Job: "first", Text: []byte(`{}`)})
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func TestWhoAddsAJobSeesWhatIsBeingRemoved(t *testing.T) {
 	}
 }
 
-func (s *stage) addDependent(store *Store) error {
+func (s *harness) addDependent(store *Store) error {
 	spec := jobs.Spec{Job: "dependent", Text: []byte(`{}`)}
 	_, err := store.PutSpec(s.t.Context(), operator, spec, func(added []jobs.Spec) error {
 		if !named(added, "first") {
@@ -68,7 +68,7 @@ func (s *stage) addDependent(store *Store) error {
 	return err
 }
 
-func (s *stage) removeFirst(store *Store, version int64) error {
+func (s *harness) removeFirst(store *Store, version int64) error {
 	return store.RemoveSpec(s.t.Context(), operator, "first", version,
 		func(added []jobs.Spec) error {
 			if named(added, "dependent") {

@@ -33,8 +33,8 @@ ON CONFLICT DO NOTHING`
 
 	// Sorted, so that replicas that insert the same firings wait for each
 	// other in one direction.
-	insertRuns  = insertAsked + insertSorted
-	insertAsked = `
+	insertRuns  = insertRequested + insertSorted
+	insertRequested = `
 INSERT INTO holdfast.runs (id, job, scheduled_at, key, recovery, state, session, replica,
     created_at)
 SELECT r.id, r.job, r.scheduled_at, r.key, r.recovery, 'waiting', s.id, s.replica, clock_timestamp()
@@ -50,16 +50,16 @@ ON CONFLICT DO NOTHING`
 
 	// insertStarts decides alone whether a firing that has no run is held back:
 	// what is paused or drained a moment later comes too late for it.
-	insertStarts = `WITH ` + pausedJobs + insertAsked + `
+	insertStarts = `WITH ` + pausedJobs + insertRequested + `
     AND (r.attempt > 1 OR NOT s.draining AND (r.key <> ''
         OR r.job NOT IN (SELECT job FROM paused)))` + insertSorted
 
-	// holdPlaces locks the places of those that wait already, so that a cancel
+	// lockWaitingRuns locks the places of those that wait already, so that a cancel
 	// comes before the start or after it. It decides alone which of them are held
 	// back: their places are then nobody's, so that others may adopt them, and
 	// nobody waits behind them. One that is held back no longer is the session's
 	// again.
-	holdPlaces = `
+	lockWaitingRuns = `
 WITH ` + pausedJobs + `, places AS MATERIALIZED (
     SELECT w.run, w.session FROM holdfast.waits w WHERE w.run = ANY($3) ORDER BY w.run FOR UPDATE
 ), judged AS MATERIALIZED (
@@ -143,7 +143,7 @@ WITH RECURSIVE alive AS MATERIALIZED (` + sessionLives + `
         JOIN probe p USING (run) WHERE p.own
     ON CONFLICT DO NOTHING
 )
-UPDATE holdfast.runs r SET detail = '', blocker = ` + toldBlocker + `,
+UPDATE holdfast.runs r SET detail = '', blocker = ` + storedBlocker + `,
     reason = ` + refusalReason + `,
     blocked_at = CASE WHEN r.blocker -> 'holder' = b.holder THEN r.blocked_at WHEN r.reason = ''
         THEN b.since ELSE clock_timestamp() END
@@ -189,7 +189,7 @@ LEFT JOIN LATERAL (
 LEFT JOIN LATERAL (
     SELECT w.run FROM (SELECT * FROM holdfast.wants w WHERE w.resource = 'job:' || q.job COLLATE "C"
         ORDER BY w.since, w.run OFFSET 0) w
-    CROSS JOIN LATERAL (` + livingWaiter + `) o
+    CROSS JOIN LATERAL (` + liveWaiter + `) o
     WHERE r.state = 'waiting' LIMIT 1) queued ON queued.run <> q.run`
 )
 
@@ -207,7 +207,7 @@ func (s *Store) Start(ctx context.Context, session uuid.UUID,
 		b.Queue(holdSession, session)
 		b.Queue(addFences, fenceNames(all))
 		b.Queue(insertStarts, append([]any{session}, runColumns(requests)...)...)
-		b.Queue(holdPlaces, append([]any{session}, placeColumns(requests)...)...)
+		b.Queue(lockWaitingRuns, append([]any{session}, waitColumns(requests)...)...)
 		queueFences(b, all)
 		for _, wave := range waves(wanted) {
 			b.Queue(admit, append([]any{session}, admitColumns(requests, wave)...)...)
@@ -251,7 +251,7 @@ func runColumns(requests []jobs.StartRequest) []any {
 	return []any{names, ids, scheduledTimes, keys, recoveries, versions, attempts}
 }
 
-func placeColumns(requests []jobs.StartRequest) []any {
+func waitColumns(requests []jobs.StartRequest) []any {
 	n := len(requests)
 	names, ids, keys, attempts := make([]string, n), make([]rawID, n), make([]string, n),
 		make([]int, n)

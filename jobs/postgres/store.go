@@ -31,12 +31,12 @@ type Store struct {
 	// of the page: however many ask, and however long it takes, starts and heartbeats go on
 	views   *pgxpool.Pool
 	work    *pgxpool.Pool // of the jobs' transactions: however many hang, heartbeats go on
-	beats   *lines        // of the heartbeats: whoever else asks, sessions are renewed
+	beats   *heartbeatConns        // of the heartbeats: whoever else asks, sessions are renewed
 	cluster uuid.UUID
 	log     zerolog.Logger
 
 	listener       *pgx.ConnConfig // of the connection that is told of actions
-	listenPatience time.Duration   // how long a notification may take
+	listenTimeout time.Duration   // how long a notification may take
 	lockTimeout    string          // how long a statement of the store waits for a row
 	pinnedAfter    time.Duration   // see pinnedAfter
 }
@@ -56,9 +56,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		pool: pool, beats: &lines{config: pool.Config().ConnConfig}, log: o.Log,
+		pool: pool, beats: &heartbeatConns{config: pool.Config().ConnConfig}, log: o.Log,
 		listener:       pool.Config().ConnConfig,
-		listenPatience: answerPatience, lockTimeout: "1s", pinnedAfter: pinnedAfter,
+		listenTimeout: answerTimeout, lockTimeout: "1s", pinnedAfter: pinnedAfter,
 	}
 	if s.work, err = newPool(ctx, o.URL, cmp.Or(o.WorkConnections, 10), nil, s.reset); err == nil {
 		s.views, err = newPool(ctx, o.URL, viewConnections, viewSettings(), nil)

@@ -22,7 +22,7 @@ UPDATE holdfast.sessions SET sweep = $1 WHERE id IN (
 RETURNING replica`
 
 	// Nobody is to adopt the place of a lock.
-	endSweptPlaces = `
+	endSweptWaits = `
 WITH gone AS (
     DELETE FROM holdfast.waits WHERE run = ANY(ARRAY(
         SELECT run FROM holdfast.waits

@@ -27,7 +27,7 @@ func TestAncestorAndDescendantStartedTogetherExclude(t *testing.T) {
 		{"public.*", locking.Shared, "public.orders"}, {"orders", locking.Shared, "orders"}, {"orders", locking.Shared, "public.*"},
 	} {
 		t.Run(fmt.Sprintf("%s %s then %s", c.mode, c.first, c.second), func(t *testing.T) {
-			s := newStage(t)
+			s := newHarness(t)
 			s.fences("table:public", "table:public/orders")
 			resume := s.pause("a", "holdfast.claims", "COMMIT", "true")
 			earlier := request(t, "first", c.first)
@@ -44,7 +44,7 @@ func TestAncestorAndDescendantStartedTogetherExclude(t *testing.T) {
 }
 
 func TestTwoFiringsOfOneBatchOnOneTableExclude(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	done := s.start(s.a, s.session(s.a, "a"), request(t, "one", "orders"),
 		request(t, "two", "sales"), request(t, "three", "orders", "sales"),
 		request(t, "four", "public.*"))
@@ -52,7 +52,7 @@ func TestTwoFiringsOfOneBatchOnOneTableExclude(t *testing.T) {
 }
 
 func TestReplicasInsertTheSameFiringsInOneOrder(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	resume := s.pause("a", "holdfast.runs", "INSERT", "NEW.job = 'two'")
 	first := s.start(s.a, s.session(s.a, "a"), request(t, "one", "orders"),
 		request(t, "two", "sales"))
@@ -68,7 +68,7 @@ func TestReplicasInsertTheSameFiringsInOneOrder(t *testing.T) {
 func TestSupersededRunCannotCommitBeneathATakeover(t *testing.T) {
 	// With a token a resource, the token of public/orders would be unchanged
 	// after the takeover of public, and the old run's fence check would pass.
-	s := newStage(t)
+	s := newHarness(t)
 	old := s.session(s.a, "a")
 	run := s.granted(s.a, old, request(t, "old", "public.orders"))
 	s.expire(old)
@@ -89,7 +89,7 @@ func TestSupersededRunCannotCommitBeneathATakeover(t *testing.T) {
 }
 
 func TestSweepPassesOverAClaimThatItsJobIsCommitting(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int)")
 	s.register(s.b, s.session(s.b, "b"), jobs.Definition{Name: "job", Hash: "h", Recover: true})
 	session := s.session(s.a, "a")
@@ -123,7 +123,7 @@ func TestSweepPassesOverAClaimThatItsJobIsCommitting(t *testing.T) {
 }
 
 func TestSweepEndsTheTransactionThatHoldsADeadClaim(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int)")
 	session := s.session(s.a, "a")
 	run := s.granted(s.a, session, request(t, "job", "totals"))
@@ -159,7 +159,7 @@ func TestSweepEndsTheTransactionThatHoldsADeadClaim(t *testing.T) {
 }
 
 func TestFinishAndSweepDoNotDeadlock(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	session := s.session(s.a, "a")
 	one := s.granted(s.a, session, request(t, "one", "orders"))
 	two := s.granted(s.a, session, request(t, "two", "sales"))
@@ -186,7 +186,7 @@ func TestFinishAndSweepDoNotDeadlock(t *testing.T) {
 }
 
 func TestFinishesInOppositeOrdersDoNotDeadlock(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	session := s.session(s.a, "a")
 	one := s.granted(s.a, session, request(t, "one", "orders"))
 	two := s.granted(s.a, session, request(t, "two", "sales"))
@@ -211,7 +211,7 @@ func TestFinishesInOppositeOrdersDoNotDeadlock(t *testing.T) {
 }
 
 func TestStartIsOneRoundTrip(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	session := s.session(s.a, "a")
 	counter := &turns{}
 	traced := openTraced(t, s.url, 1, counter)
@@ -225,7 +225,7 @@ func TestStartIsOneRoundTrip(t *testing.T) {
 }
 
 func TestExpiryIsJudgedWhenTheStatementRunsNotWhenTheTransactionBegan(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	session := s.session(s.b, "b")
 	holder := s.session(s.a, "a")
 	s.granted(s.a, holder, request(t, "earlier", "orders")) // the fence exists
@@ -251,7 +251,7 @@ func TestExpiryIsJudgedWhenTheStatementRunsNotWhenTheTransactionBegan(t *testing
 }
 
 func TestHeartbeatDoesNotReviveASession(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	session := s.session(s.a, "a")
 	s.expire(session)
 	if _, err := s.a.Heartbeat(t.Context(), session, jobs.ReplicaStatus{}); !errors.Is(err,
@@ -268,7 +268,7 @@ func TestHeartbeatDoesNotReviveASession(t *testing.T) {
 }
 
 func TestSessionDoesNotEndUnderAStart(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	session := s.session(s.a, "a")
 	resume := s.pause("a", "holdfast.claims", "COMMIT", "true")
 	first := s.start(s.a, session, request(t, "job", "orders"))
@@ -285,7 +285,7 @@ func TestSessionDoesNotEndUnderAStart(t *testing.T) {
 }
 
 func TestNULInOutputDoesNotFailTheBatch(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	session := s.session(s.a, "a")
 	one := s.granted(s.a, session, request(t, "one", "orders"))
 	two := s.granted(s.a, session, request(t, "two", "sales"))
@@ -303,7 +303,7 @@ func TestNULInOutputDoesNotFailTheBatch(t *testing.T) {
 }
 
 func TestFencesAreNeverUpdated(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	session := s.session(s.a, "a")
 	versions := "SELECT coalesce(string_agg(resource || ctid, ',' ORDER BY resource), '') FROM " +
 		"holdfast.fences"
@@ -325,7 +325,7 @@ func TestFencesAreNeverUpdated(t *testing.T) {
 }
 
 func TestTransactionControlIsRefused(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	run := s.granted(s.a, s.session(s.a, "a"), request(t, "job", "orders"))
 	s.exec("CREATE TABLE public.orders (n int)")
 	for _, sql := range []string{"COMMIT", " /* a /* nested */ one */ -- and\n commit", ";;END",
@@ -364,7 +364,7 @@ func TestLostReplyToACommitIsClearedUp(t *testing.T) {
 		{"not committed", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'a' AND wait_event_type = 'Lock'", "running", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newStage(t)
+			s := newHarness(t)
 			s.exec("CREATE TABLE public.totals (n int)")
 			proxied, proxy := openProxied(t, s.url)
 			run := s.granted(proxied, s.session(s.a, "a"), request(t, "job", "totals"))
@@ -403,7 +403,7 @@ func TestLostReplyToACommitIsClearedUp(t *testing.T) {
 }
 
 func TestMigrationWaitsForOthersWithoutHoldingThemUp(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	empty := server.Database(t)
 	blocker, err := pgx.Connect(t.Context(), empty)
 	if err != nil {
@@ -434,7 +434,7 @@ func TestMigrationWaitsForOthersWithoutHoldingThemUp(t *testing.T) {
 }
 
 func TestSchemaRefusesAnOlderBinary(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	s.exec("UPDATE holdfast.meta SET min_binary = $1", schemaVersion+1)
 	for _, migrate := range []bool{true, false} {
 		_, err := Open(t.Context(), Options{URL: s.url, Migrate: migrate, Log: s.a.log})
@@ -449,7 +449,7 @@ func TestSchemaRefusesAnOlderBinary(t *testing.T) {
 // it was asked for may be reserved no longer by then.
 func TestAReservationThatEndsWhileAStartWaitsIsOver(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newHarness(t)
 	s.fences("table:public", "table:public/orders", "table:public/sales")
 	a, b := s.session(s.a, "a"), s.session(s.b, "b")
 	s.granted(s.a, a, request(t, "holder", "public.orders"))

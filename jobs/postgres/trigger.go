@@ -57,10 +57,10 @@ SELECT d.resources, d.may_overlap FROM holdfast.jobs j
     JOIN holdfast.definitions d ON d.job = j.name AND d.version = j.version
 WHERE j.name = $1`
 
-	// inTheWay looks without a lock at what would refuse a run that waits, or that has
+	// findBlocker looks without a lock at what would refuse a run that waits, or that has
 	// no place yet.
-	inTheWay = asked + `, ` + roots + `
-SELECT ` + refusalReason + `, ` + toldBlocker + ` FROM blocked b`
+	findBlocker = asked + `, ` + roots + `
+SELECT ` + refusalReason + `, ` + storedBlocker + ` FROM blocked b`
 )
 
 // Trigger adds a waiting run that any replica may adopt.
@@ -157,7 +157,7 @@ func obstacleOf(ctx context.Context, tx pgx.Tx, job string, run uuid.UUID) (*job
 		probeColumns(ids, [][]locking.Request{wants})...)
 	var reason jobs.Reason
 	var told []byte
-	err = tx.QueryRow(ctx, inTheWay, append(columns, []time.Duration{0})...).Scan(&reason, &told)
+	err = tx.QueryRow(ctx, findBlocker, append(columns, []time.Duration{0})...).Scan(&reason, &told)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}

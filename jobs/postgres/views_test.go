@@ -17,7 +17,7 @@ import (
 // connections have such a limit.
 func TestServerEndsWhatThePageAsksTooLong(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newHarness(t)
 	begun := time.Now()
 	_, err := s.a.views.Exec(t.Context(), "SELECT pg_sleep(60)")
 	if took := time.Since(begun); codeOf(err) != "57014" || took < 3*time.Second ||
@@ -42,7 +42,7 @@ func TestServerEndsWhatThePageAsksTooLong(t *testing.T) {
 // TestPagesTakeNoConnectionsFromFirings has questions of pages hang on all of
 // the page's connections: sessions and runs go on.
 func TestPagesTakeNoConnectionsFromFirings(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	session := s.session(s.a, "one")
 	s.exec("BEGIN")
 	// that lists of jobs read, and nothing else here
@@ -71,7 +71,7 @@ func TestPagesTakeNoConnectionsFromFirings(t *testing.T) {
 
 // TestEverythingThatPagesAskGoesOverTheirConnections closes all others.
 func TestEverythingThatPagesAskGoesOverTheirConnections(t *testing.T) {
-	s := newStage(t)
+	s := newHarness(t)
 	s.a.pool.Close()
 	s.a.work.Close()
 	ctx := t.Context()

@@ -21,9 +21,9 @@ SELECT r.id, clock_timestamp() + $2::interval FROM holdfast.runs r
 ON CONFLICT (run) DO UPDATE SET until = excluded.until
     WHERE w.until < clock_timestamp() + $2::interval / 2`
 
-	// keepOutputs locks claims first, as a finish does, and passes over those
+	// saveOutputs locks claims first, as a finish does, and passes over those
 	// that one is ending.
-	keepOutputs = `
+	saveOutputs = `
 WITH standing AS MATERIALIZED (
     SELECT c.token, c.run FROM holdfast.claims c WHERE c.token = ANY($1) AND c.run IS NOT NULL
         ORDER BY c.token FOR KEY SHARE SKIP LOCKED
@@ -46,6 +46,6 @@ func (s *Store) SaveOutput(ctx context.Context, outputs []jobs.Output) error {
 	for i, o := range outputs {
 		tokens[i], texts[i] = o.Token, output.PlainText(o.Text)
 	}
-	_, err := s.pool.Exec(ctx, keepOutputs, tokens, texts)
+	_, err := s.pool.Exec(ctx, saveOutputs, tokens, texts)
 	return wrap("output", err)
 }

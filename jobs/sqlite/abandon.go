@@ -12,7 +12,7 @@ const (
 	abandoned = `
 SELECT r.id FROM holdfast_runs r CROSS JOIN holdfast_jobs j ON j.name = r.job
 WHERE r.state = 'waiting' AND r.wait_since < ?1
-    AND (r.session IS NULL OR r.session NOT IN (SELECT value FROM json_each(?2))) AND ` + hadLeft
+    AND (r.session IS NULL OR r.session NOT IN (SELECT value FROM json_each(?2))) AND ` + wasAbsent
 
 	endLeft = `
 UPDATE holdfast_runs SET state = CASE attempt WHEN 0 THEN 'skipped' ELSE 'cancelled' END,
@@ -24,7 +24,7 @@ WHERE id IN (SELECT value FROM json_each(?1)) AND +state = 'waiting'`
 // endAbandoned ends what has waited for long for a job that has left the cron
 // table: nobody adopts it any more.
 func (s *Store) endAbandoned(ctx context.Context, tx *sql.Tx, now time.Time) error {
-	living, err := encode(s.lives.living())
+	living, err := encode(s.sessions.living())
 	if err != nil {
 		return err
 	}

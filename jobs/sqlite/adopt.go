@@ -50,7 +50,7 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
 	}
 	var adopted []jobs.Record
 	err := s.write(ctx, "adoption", func(tx *sql.Tx) error {
-		mine, live := s.lives.get(session)
+		mine, live := s.sessions.get(session)
 		if !live {
 			return nil
 		}
@@ -87,7 +87,7 @@ func (s *Store) adoptable(ctx context.Context, tx *sql.Tx, session uuid.UUID,
 		return nil, nil, err
 	}
 	var encoded [5]string
-	for i, list := range []any{names, append([]uuid.UUID{}, a.Known...), s.lives.living(),
+	for i, list := range []any{names, append([]uuid.UUID{}, a.Known...), s.sessions.living(),
 		held.among(names), append([]uuid.UUID{}, draining...)} {
 		if encoded[i], err = encode(list); err != nil {
 			return nil, nil, err
@@ -151,7 +151,7 @@ func firstRuns(runs []freeRun, a jobs.Adoption) []uuid.UUID {
 
 // take gives the runs to the session. Nobody waits behind them until their
 // next start.
-func take(ctx context.Context, tx *sql.Tx, runs []uuid.UUID, session life) error {
+func take(ctx context.Context, tx *sql.Tx, runs []uuid.UUID, session liveSession) error {
 	if len(runs) == 0 {
 		return nil
 	}

@@ -31,13 +31,13 @@ JOIN holdfast_claims c ON c.token = g.token JOIN holdfast_runs r ON r.id = c.run
 SELECT w.resource, w.mode, w.slots, r.wait_since, r.replica, r.job, r.id
 FROM json_each(?1) q CROSS JOIN holdfast_wants w ON w.resource = q.value
 JOIN holdfast_runs r ON r.id = w.run WHERE r.session IN (SELECT value FROM json_each(?3))
-    AND ` + reserved + ` OR ` + ownPlace + `
+    AND ` + reserved + ` OR ` + ownJobWait + `
 UNION
 SELECT w.resource, w.mode, w.slots, r.wait_since, r.replica, r.job, r.id
 FROM json_each(?2) q CROSS JOIN holdfast_wants w ON w.resource > q.value || '/'
     AND w.resource < q.value || '0'
 JOIN holdfast_runs r ON r.id = w.run WHERE r.session IN (SELECT value FROM json_each(?3))
-    AND ` + reserved + ` OR ` + ownPlace + ``
+    AND ` + reserved + ` OR ` + ownJobWait + ``
 )
 
 // reserved is whether the place of a run that waits is reserved: among those of one
@@ -45,14 +45,14 @@ JOIN holdfast_runs r ON r.id = w.run WHERE r.session IN (SELECT value FROM json_
 const reserved = `(r.reserved_until > ?4 OR w.resource LIKE 'job:%' OR r.in_turn
     AND w.resource LIKE 'group:%')`
 
-// ownPlace is whether w is the place in its job that a triggered run keeps until it
+// ownJobWait is whether w is the place in its job that a triggered run keeps until it
 // begins, also while no session has it.
-const ownPlace = `(r.state = 'waiting' AND r.key <> '' AND r.recovery = 0 AND r.attempt = 0
+const ownJobWait = `(r.state = 'waiting' AND r.key <> '' AND r.recovery = 0 AND r.attempt = 0
     AND w.resource LIKE 'job:%')`
 
-// party is one resource that a claim holds, or that a waiting run of a living
+// contender is one resource that a claim holds, or that a waiting run of a living
 // session wants in its reserved place.
-type party struct {
+type contender struct {
 	locking.Request
 	token int64 // 0: it waits
 	since int64 // of one that waits
@@ -61,23 +61,23 @@ type party struct {
 	gone  bool // it waited, and has been granted since
 }
 
-// standing is what a start has to look at: grants and waiting runs by
+// contenders is what a start has to look at: grants and waiting runs by
 // resource, and by everything that the resource lies beneath. It knows what
 // lies near the requests for which it was loaded.
-type standing struct {
-	exact   map[locking.Resource][]*party
-	beneath map[locking.Resource][]*party
-	waiting map[uuid.UUID][]*party
+type contenders struct {
+	exact   map[locking.Resource][]*contender
+	beneath map[locking.Resource][]*contender
+	waiting map[uuid.UUID][]*contender
 }
 
-func newStanding() *standing {
-	return &standing{
-		exact: map[locking.Resource][]*party{}, beneath: map[locking.Resource][]*party{},
-		waiting: map[uuid.UUID][]*party{},
+func newContenders() *contenders {
+	return &contenders{
+		exact: map[locking.Resource][]*contender{}, beneath: map[locking.Resource][]*contender{},
+		waiting: map[uuid.UUID][]*contender{},
 	}
 }
 
-func (st *standing) add(p *party) {
+func (st *contenders) add(p *contender) {
 	st.exact[p.Resource] = append(st.exact[p.Resource], p)
 	for _, above := range p.Resource.Ancestors() {
 		st.beneath[above] = append(st.beneath[above], p)
@@ -88,16 +88,16 @@ func (st *standing) add(p *party) {
 }
 
 // granted turns a waiting run's parties off.
-func (st *standing) granted(run uuid.UUID) {
+func (st *contenders) granted(run uuid.UUID) {
 	for _, p := range st.waiting[run] {
 		p.gone = true
 	}
 }
 
-// loadStanding reads what lies near the requests. living are the sessions
+// loadContenders reads what lies near the requests. living are the sessions
 // whose waiting runs count.
-func loadStanding(ctx context.Context, tx *sql.Tx, requests []locking.Request, living []uuid.UUID,
-	now int64) (*standing, error) {
+func loadContenders(ctx context.Context, tx *sql.Tx, requests []locking.Request, living []uuid.UUID,
+	now int64) (*contenders, error) {
 	names, err := encode(lookedAt(requests))
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func loadStanding(ctx context.Context, tx *sql.Tx, requests []locking.Request, l
 	if err != nil {
 		return nil, err
 	}
-	st := newStanding()
+	st := newContenders()
 	err = each(ctx, tx, nearbyGrants, []any{names, own}, func(rows *sql.Rows) error {
 		return st.scan(rows, true)
 	})
@@ -121,10 +121,10 @@ func loadStanding(ctx context.Context, tx *sql.Tx, requests []locking.Request, l
 	return st, err
 }
 
-func (st *standing) scan(rows *sql.Rows, granted bool) error {
+func (st *contenders) scan(rows *sql.Rows, granted bool) error {
 	var stored storedRequest
 	var number int64
-	p := &party{}
+	p := &contender{}
 	err := rows.Scan(&stored.Resource, &stored.Mode, &stored.Slots, &number, &p.owner.Replica,
 		&p.owner.Job, &p.run)
 	if err != nil {
@@ -145,18 +145,18 @@ func (st *standing) scan(rows *sql.Rows, granted bool) error {
 
 // against returns who stands in the way of a run that has waited since then:
 // grants first, an earlier run of its own job before others; nil is nobody.
-func (st *standing) against(run uuid.UUID, since int64, requests []locking.Request) *party {
-	var first *party
+func (st *contenders) against(run uuid.UUID, since int64, requests []locking.Request) *contender {
+	var first *contender
 	for _, r := range requests {
 		first = before(first, st.againstOne(run, since, r))
 	}
 	return first
 }
 
-func (st *standing) againstOne(run uuid.UUID, since int64, r locking.Request) *party {
-	var first, inSlot *party
+func (st *contenders) againstOne(run uuid.UUID, since int64, r locking.Request) *contender {
+	var first, inSlot *contender
 	inSlots := 0
-	look := func(parties []*party) {
+	look := func(parties []*contender) {
 		for _, p := range parties {
 			switch {
 			case r.Mode == locking.Shared && p.Mode == locking.Shared:
@@ -183,30 +183,30 @@ func (st *standing) againstOne(run uuid.UUID, since int64, r locking.Request) *p
 
 // queued reports whether another run has waited longer for the name of the run's
 // job.
-func (st *standing) queued(run uuid.UUID, since int64, requests []locking.Request) bool {
+func (st *contenders) queued(run uuid.UUID, since int64, requests []locking.Request) bool {
 	return slices.ContainsFunc(requests, func(r locking.Request) bool {
 		return r.Resource.Kind() == locking.KindJob &&
-			slices.ContainsFunc(st.exact[r.Resource], func(p *party) bool {
+			slices.ContainsFunc(st.exact[r.Resource], func(p *contender) bool {
 				return p.token == 0 && !p.gone && p.run != run && older(p, run, since)
 			})
 	})
 }
 
 // older reports whether p has waited longer than the run.
-func older(p *party, run uuid.UUID, since int64) bool {
+func older(p *contender, run uuid.UUID, since int64) bool {
 	return cmp.Or(cmp.Compare(p.since, since), bytes.Compare(p.run[:], run[:])) < 0
 }
 
 // before returns the one of the two, either of which may be nil, that is
 // named as the blocker: the same in every try while nothing changes.
-func before(a, b *party) *party {
-	if a == nil || b != nil && compareParties(b, a) < 0 {
+func before(a, b *contender) *contender {
+	if a == nil || b != nil && compareContenders(b, a) < 0 {
 		return b
 	}
 	return a
 }
 
-func compareParties(a, b *party) int {
+func compareContenders(a, b *contender) int {
 	return cmp.Or(
 		yesFirst(a.token != 0, b.token != 0),
 		yesFirst(a.Resource.Kind() == locking.KindJob, b.Resource.Kind() == locking.KindJob),
@@ -227,7 +227,7 @@ func yesFirst(a, b bool) int {
 }
 
 // reason says what kind of obstacle p is.
-func (p *party) reason() jobs.Reason {
+func (p *contender) reason() jobs.Reason {
 	switch {
 	case p.token == 0:
 		return jobs.ReasonOlderWaiter
@@ -241,6 +241,6 @@ func (p *party) reason() jobs.Reason {
 }
 
 // blocker names p, with the resource's form for people.
-func (p *party) blocker() *jobs.Blocker {
+func (p *contender) blocker() *jobs.Blocker {
 	return &jobs.Blocker{Resource: p.Resource.String(), Holder: p.owner, Waiting: p.token == 0}
 }

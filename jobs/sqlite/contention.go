@@ -17,7 +17,7 @@ SELECT j.name, d.resources FROM holdfast_jobs j CROSS
     JOIN holdfast_definitions d ON d.job = j.name AND d.version = j.version
 WHERE d.resources <> '[]' ORDER BY j.name`
 
-	stretchesWithin = `
+	intervalsWithin = `
 SELECT r.id, r.job, r.scheduled_at, r.state, r.reason, r.replica, r.created_at, r.started_at,
     r.finished_at, r.rests, r.blocker
 FROM json_each(?1) n CROSS JOIN holdfast_runs r ON r.id IN (
@@ -25,7 +25,7 @@ FROM json_each(?1) n CROSS JOIN holdfast_runs r ON r.id IN (
         ORDER BY created_at DESC, id DESC LIMIT ?4)
 ORDER BY r.created_at DESC, r.id DESC`
 
-	stretchesBefore = `
+	intervalsBefore = `
 SELECT r.id, r.job, r.scheduled_at, r.state, r.reason, r.replica, r.created_at, r.started_at,
     r.finished_at, r.rests, r.blocker
 FROM json_each(?1) n CROSS JOIN holdfast_runs r ON r.id IN (
@@ -34,7 +34,7 @@ FROM json_each(?1) n CROSS JOIN holdfast_runs r ON r.id IN (
 WHERE r.finished_at >= ?2 OR r.state IN ('waiting', 'running')
 ORDER BY r.created_at DESC, r.id DESC`
 
-	sumBlockages = `
+	sumWaits = `
 SELECT job, holder, resource, count(*), sum(state NOT IN ('running', 'waiting')),
     sum(until - since), max(until - since), max(until)
 FROM (SELECT * FROM holdfast_wait_history WHERE until >= ?1 AND until < ?2 ORDER BY until DESC
@@ -71,17 +71,17 @@ func (s *Store) RunIntervals(ctx context.Context, f jobs.RunIntervalFilter) ([]j
 	if err != nil {
 		return nil, wrap("stretches", err)
 	}
-	within, err := s.stretches(ctx, stretchesWithin, encoded, micros(f.From), micros(f.Until),
+	within, err := s.intervals(ctx, intervalsWithin, encoded, micros(f.From), micros(f.Until),
 		min(max(f.Each, 1), jobs.MaxRunIntervals))
 	if err != nil {
 		return nil, wrap("stretches", err)
 	}
-	before, err := s.stretches(ctx, stretchesBefore, encoded, micros(f.From), jobs.RunIntervalsBefore)
+	before, err := s.intervals(ctx, intervalsBefore, encoded, micros(f.From), jobs.RunIntervalsBefore)
 	return append(within, before...), wrap("stretches", err)
 }
 
-func (s *Store) stretches(ctx context.Context, query string,
-	args ...any) (stretches []jobs.RunInterval, err error) {
+func (s *Store) intervals(ctx context.Context, query string,
+	args ...any) (intervals []jobs.RunInterval, err error) {
 	err = each(ctx, s.readers, query, args, func(rows *sql.Rows) error {
 		var v jobs.RunInterval
 		var scheduledAt, created int64
@@ -102,10 +102,10 @@ func (s *Store) stretches(ctx context.Context, query string,
 				return fmt.Errorf("blocker of run %s: %w", v.Run, err)
 			}
 		}
-		stretches = append(stretches, v)
+		intervals = append(intervals, v)
 		return nil
 	})
-	return stretches, err
+	return intervals, err
 }
 
 // WaitSummaries adds up what runs waited for.
@@ -113,7 +113,7 @@ func (s *Store) WaitSummaries(ctx context.Context, from, until time.Time) ([]job
 	var parts []jobs.WaitSummary
 	// What is the same resource may be written in two ways, hence twice as many.
 	args := []any{micros(from), micros(until), jobs.MaxTallied, 2 * jobs.MaxBatch}
-	err := each(ctx, s.readers, sumBlockages, args, func(rows *sql.Rows) error {
+	err := each(ctx, s.readers, sumWaits, args, func(rows *sql.Rows) error {
 		var b jobs.WaitSummary
 		var waited, longest, last int64
 		err := rows.Scan(&b.Job, &b.Holder, &b.Resource, &b.Times, &b.Unrun, &waited, &longest,

@@ -33,8 +33,8 @@ func (s *Store) ControlState(ctx context.Context, session uuid.UUID,
 		err = sessionOrders(ctx, tx, session, &o)
 	}
 	if err == nil && o.Generation != since {
-		if o.Pauses, err = pausesBy(ctx, tx, standingPauses); err == nil {
-			o.Specs, err = specsBy(ctx, tx, standingSpecs)
+		if o.Pauses, err = pausesBy(ctx, tx, activePauses); err == nil {
+			o.Specs, err = specsBy(ctx, tx, addedSpecs)
 		}
 	}
 	return o, wrap("orders", err)

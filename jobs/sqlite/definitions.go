@@ -29,7 +29,7 @@ WHERE d.description <> excluded.description OR d.source <> excluded.source`
 
 	// What was removed nobody carries any more, not even who has not heard of
 	// it yet.
-	carryDefinitions = `
+	addSessionJobs = `
 INSERT INTO holdfast_session_jobs (session, job, version)
 SELECT ?2, d.job, d.version FROM json_each(?1) q
 CROSS JOIN holdfast_definitions d ON d.job = q.value->>'job' AND d.hash = q.value->>'hash'
@@ -37,7 +37,7 @@ WHERE q.value->>'source' = 'config' OR NOT EXISTS (SELECT 1 FROM holdfast_specs 
     WHERE s.job = q.value->>'job' AND s.removed)
 ON CONFLICT (session, job) DO UPDATE SET version = excluded.version`
 
-	carriedVersions = `
+	registeredVersions = `
 SELECT d.job, d.version FROM json_each(?1) q CROSS
     JOIN holdfast_definitions d ON d.job = q.value->>'job' AND d.hash = q.value->>'hash'`
 
@@ -50,7 +50,7 @@ WHERE s.id NOT IN (SELECT value FROM json_each(?1))
 
 	// The cursor moves only with the scheduled times, or when the job is back that had left:
 	// else a changed definition would drop the scheduled times that nobody has started yet.
-	putInForce = `
+	activateDefinitions = `
 INSERT INTO holdfast_jobs AS j (name, version, checked_until, updated_at)
 SELECT n.job, n.version, ?2, ?2 FROM (
     SELECT q.value AS job, (SELECT max(c.version) FROM holdfast_session_jobs c
@@ -58,10 +58,10 @@ SELECT n.job, n.version, ?2, ?2 FROM (
 WHERE n.version IS NOT NULL
 ON CONFLICT (name) DO UPDATE SET version = excluded.version,
     updated_at = CASE WHEN j.version <> excluded.version
-        OR ` + hadLeft + ` THEN excluded.updated_at ELSE j.updated_at END,
+        OR ` + wasAbsent + ` THEN excluded.updated_at ELSE j.updated_at END,
     back_at = CASE WHEN j.left_at IS NOT NULL THEN coalesce(j.back_at, excluded.updated_at) END,
     checked_until = CASE WHEN ` + sameScheduledTimes + `
-        AND NOT ` + hadLeft + ` THEN j.checked_until
+        AND NOT ` + wasAbsent + ` THEN j.checked_until
             ELSE max(j.checked_until, excluded.checked_until) END
 WHERE j.version <> excluded.version OR j.left_at IS NOT NULL AND j.back_at IS NULL`
 
@@ -72,9 +72,9 @@ WHERE j.version <> excluded.version OR j.left_at IS NOT NULL AND j.back_at IS NU
             AND CASE WHEN '' IN (d.fingerprint, o.fingerprint) THEN d.schedule = o.schedule
                 ELSE d.fingerprint = o.fingerprint END)`
 
-	// hadLeft: nobody carried the job for longer than jobs.MaxAbsence, by the life of
+	// wasAbsent: nobody carried the job for longer than jobs.MaxAbsence, by the life of
 	// one that did not.
-	hadLeft = `(j.left_at IS NOT NULL AND j.back_at IS NULL AND EXISTS (
+	wasAbsent = `(j.left_at IS NOT NULL AND j.back_at IS NULL AND EXISTS (
         SELECT 1 FROM holdfast_sessions s WHERE s.renewed_at
             - max(s.started_at, j.left_at) > 3600000000))`
 
@@ -145,7 +145,7 @@ func (s *Store) Register(ctx context.Context, session uuid.UUID,
 	}
 	var versions map[string]int64
 	err = s.write(ctx, "job registration", func(tx *sql.Tx) error {
-		if _, live := s.lives.get(session); !live {
+		if _, live := s.sessions.get(session); !live {
 			return jobs.ErrSessionLost
 		}
 		if err := s.settle(ctx, tx); err != nil { // what a former process left must not outlive it
@@ -157,7 +157,7 @@ func (s *Store) Register(ctx context.Context, session uuid.UUID,
 		if err := subscribe(ctx, tx, definitions); err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, carryDefinitions, encoded, session); err != nil {
+		if _, err := tx.ExecContext(ctx, addSessionJobs, encoded, session); err != nil {
 			return err
 		}
 		if err := enforce(ctx, tx, names); err != nil {
@@ -171,7 +171,7 @@ func (s *Store) Register(ctx context.Context, session uuid.UUID,
 
 func readVersions(ctx context.Context, tx *sql.Tx, definitions string) (map[string]int64, error) {
 	versions := map[string]int64{}
-	err := each(ctx, tx, carriedVersions, []any{definitions}, func(rows *sql.Rows) error {
+	err := each(ctx, tx, registeredVersions, []any{definitions}, func(rows *sql.Rows) error {
 		var name string
 		var version int64
 		err := rows.Scan(&name, &version)
@@ -184,7 +184,7 @@ func readVersions(ctx context.Context, tx *sql.Tx, definitions string) (map[stri
 // settle takes from the sessions that don't live what they carried, and brings
 // the newest definitions that are left into force.
 func (s *Store) settle(ctx context.Context, tx *sql.Tx) error {
-	living, err := encode(s.lives.living())
+	living, err := encode(s.sessions.living())
 	if err != nil {
 		return err
 	}
@@ -241,7 +241,7 @@ func enforce(ctx context.Context, tx *sql.Tx, names []string) error {
 	if err != nil || len(names) == 0 {
 		return err
 	}
-	done, err := tx.ExecContext(ctx, putInForce, encoded, micros(time.Now()))
+	done, err := tx.ExecContext(ctx, activateDefinitions, encoded, micros(time.Now()))
 	if err != nil {
 		return err
 	}
@@ -263,7 +263,7 @@ func (s *Store) Withdraw(ctx context.Context, session uuid.UUID, table string,
 		return err
 	}
 	return s.write(ctx, "withdrawal of jobs", func(tx *sql.Tx) error {
-		if _, live := s.lives.get(session); !live {
+		if _, live := s.sessions.get(session); !live {
 			return nil // a sweep settles it, or has
 		}
 		if _, err := tx.ExecContext(ctx, noteTable, session, table); err != nil {

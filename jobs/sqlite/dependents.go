@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	followCursors = `SELECT j.name, j.version, j.checked_until FROM json_each(?1) q CROSS
+	dependentCursors = `SELECT j.name, j.version, j.checked_until FROM json_each(?1) q CROSS
 		JOIN holdfast_jobs j ON j.name = q.value`
 
 	pausedNow = `
@@ -45,7 +45,7 @@ ORDER BY r.scheduled_at DESC LIMIT ?5`
 // what is behind one each scheduled time that there will be has a row then.
 func (s *Store) OpenFirings(ctx context.Context,
 	dependents []jobs.Dependent) (map[string]jobs.OpenFirings, error) {
-	activeDefinitions, err := s.followCursors(ctx, dependents)
+	activeDefinitions, err := s.dependentCursors(ctx, dependents)
 	if err != nil {
 		return nil, wrap("openings", err)
 	}
@@ -70,9 +70,9 @@ func (s *Store) OpenFirings(ctx context.Context,
 	return jobs.OpenFiringsOf(dependents, activeDefinitions, scheduledTimes), nil
 }
 
-// followCursors returns what is active of the dependents and of the jobs that
+// dependentCursors returns what is active of the dependents and of the jobs that
 // they follow, by name.
-func (s *Store) followCursors(ctx context.Context,
+func (s *Store) dependentCursors(ctx context.Context,
 	dependents []jobs.Dependent) (map[string]jobs.ActiveDefinition, error) {
 	var names []string
 	for _, f := range dependents {
@@ -84,7 +84,7 @@ func (s *Store) followCursors(ctx context.Context,
 		return nil, err
 	}
 	activeDefinitions := map[string]jobs.ActiveDefinition{}
-	err = each(ctx, s.readers, followCursors, []any{encoded}, func(rows *sql.Rows) error {
+	err = each(ctx, s.readers, dependentCursors, []any{encoded}, func(rows *sql.Rows) error {
 		var name string
 		var version, at int64
 		err := rows.Scan(&name, &version, &at)
@@ -119,14 +119,14 @@ func (s *Store) openScheduledTimes(ctx context.Context, f jobs.Dependent,
 }
 
 // AddDependents adds waiting runs of firings whose time has come.
-func (s *Store) AddDependents(ctx context.Context, followed []jobs.DependentFiring) error {
+func (s *Store) AddDependents(ctx context.Context, dependentFirings []jobs.DependentFiring) error {
 	if err := s.exclusively("runs of dependents"); err != nil {
 		return err
 	}
 	return s.write(ctx, "runs of dependents", func(tx *sql.Tx) error {
 		now := micros(time.Now())
 		var runs []runRow
-		for _, f := range followed {
+		for _, f := range dependentFirings {
 			_, activeDefinitions, err := cursorOf(ctx, tx,
 				jobs.MisfireCheck{Job: f.Firing.Job, Version: f.Version})
 			if err != nil {

@@ -36,9 +36,9 @@ func TestPausedDependentsHaveNoOpenings(t *testing.T) {
 			}
 			for group, told := range map[string]bool{"night": c.told || over,
 				"": c.told || over || c.kind == "group"} {
-				openings, err := s.OpenFirings(t.Context(),
+				openFirings, err := s.OpenFirings(t.Context(),
 					[]jobs.Dependent{{Job: "f", Version: 1, Group: group, After: []string{"one"}}})
-				if _, there := openings["f"]; err != nil || there != told {
+				if _, there := openFirings["f"]; err != nil || there != told {
 					t.Errorf("%s %s paused, over %v, in group %q: told %v, %v, expected %v", c.kind,
 						c.name, over, group, there, err, told)
 				}

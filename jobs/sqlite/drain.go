@@ -25,7 +25,7 @@ func (s *Store) Drain(ctx context.Context, a jobs.Action, session uuid.UUID, dra
 	if !drain {
 		action = "undrain"
 	}
-	replica, err := s.livingReplica(ctx, session)
+	replica, err := s.liveReplica(ctx, session)
 	if err != nil {
 		return wrap(action, err)
 	}
@@ -36,13 +36,13 @@ func (s *Store) Drain(ctx context.Context, a jobs.Action, session uuid.UUID, dra
 	})
 }
 
-// livingReplica returns the name of a session that lives as far as can be seen
+// liveReplica returns the name of a session that lives as far as can be seen
 // from here: beside a scheduler, by what it has written.
-func (s *Store) livingReplica(ctx context.Context, session uuid.UUID) (string, error) {
+func (s *Store) liveReplica(ctx context.Context, session uuid.UUID) (string, error) {
 	var replica string
 	var expires int64
 	err := s.readers.QueryRowContext(ctx, unendedReplica, session).Scan(&replica, &expires)
-	_, live := s.lives.get(session)
+	_, live := s.sessions.get(session)
 	if s.lock == nil {
 		now, _ := s.Now(ctx)
 		live = fromMicros(expires).After(now)

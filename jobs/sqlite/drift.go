@@ -31,7 +31,7 @@ ORDER BY a.job, l.replica`
 
 // Drift returns the jobs that living replicas do not have alike.
 func (s *Store) Drift(ctx context.Context, limit int) ([]jobs.JobDrift, error) {
-	living, err := encode(s.lives.living())
+	living, err := encode(s.sessions.living())
 	if err != nil {
 		return nil, err
 	}

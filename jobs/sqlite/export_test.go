@@ -13,9 +13,9 @@ import (
 
 // Expire makes a session's TTL run out at once.
 func (s *Store) Expire(session uuid.UUID) {
-	s.lives.mu.Lock()
-	defer s.lives.mu.Unlock()
-	s.lives.all[session].expires = time.Now()
+	s.sessions.mu.Lock()
+	defer s.sessions.mu.Unlock()
+	s.sessions.all[session].expires = time.Now()
 }
 
 // InTx and CompleteInTx are the package's functions for a run whose store is s.
@@ -48,22 +48,22 @@ func OpenPool(path string) (*sql.DB, error) {
 	return openPool(dsn(path, time.Second, "immediate"))
 }
 
-// KeptStatements returns the statements that one connection of the pool keeps, and
+// CachedStatements returns the statements that one connection of the pool keeps, and
 // their texts.
-func KeptStatements(ctx context.Context, pool *sql.DB) (map[any]string, error) {
+func CachedStatements(ctx context.Context, pool *sql.DB) (map[any]string, error) {
 	conn, err := pool.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
-	kept := map[any]string{}
+	cached := map[any]string{}
 	err = conn.Raw(func(driverConn any) error {
-		for _, s := range driverConn.(*connection).kept {
-			kept[s] = s.text
+		for _, s := range driverConn.(*connection).cached {
+			cached[s] = s.text
 		}
 		return nil
 	})
-	return kept, err
+	return cached, err
 }
 
 var (
@@ -107,10 +107,10 @@ var Queries = []struct{ Name, SQL, Want string }{
 	{"endWants", endWants, "SEARCH holdfast_wants USING INDEX holdfast_wants_run (run=?)"},
 	{"claimedRuns", claimedRuns, "SEARCH c USING INDEX holdfast_claims_session (session=?)"},
 	{"sessionClaims", sessionClaims, "SEARCH holdfast_claims USING INDEX holdfast_claims_session (session=?)"},
-	{"stretchesWithin", stretchesWithin, "SEARCH holdfast_runs USING COVERING INDEX holdfast_runs_job (job=? AND created_at>? AND created_at<?)"},
-	{"stretchesBefore", stretchesBefore, "SEARCH holdfast_runs USING COVERING INDEX holdfast_runs_job (job=? AND created_at<?)"},
-	{"sumBlockages", sumBlockages, "SEARCH holdfast_wait_history USING INDEX holdfast_wait_history_until (until>? AND until<?)"},
-	{"pruneBlockages", pruneBlockages, "SEARCH holdfast_wait_history USING COVERING INDEX holdfast_wait_history_until (until<?)"},
+	{"intervalsWithin", intervalsWithin, "SEARCH holdfast_runs USING COVERING INDEX holdfast_runs_job (job=? AND created_at>? AND created_at<?)"},
+	{"intervalsBefore", intervalsBefore, "SEARCH holdfast_runs USING COVERING INDEX holdfast_runs_job (job=? AND created_at<?)"},
+	{"sumWaits", sumWaits, "SEARCH holdfast_wait_history USING INDEX holdfast_wait_history_until (until>? AND until<?)"},
+	{"pruneWaitHistory", pruneWaitHistory, "SEARCH holdfast_wait_history USING COVERING INDEX holdfast_wait_history_until (until<?)"},
 	{"readOutput", readOutput, "SEARCH holdfast_outputs USING INDEX sqlite_autoindex_holdfast_outputs_1 (run=?)"},
 }
 

@@ -96,7 +96,7 @@ func TestStatementsAndTheEndOfTheRunAreOne(t *testing.T) {
 	}
 }
 
-func TestAFailedStatementKeepsNothing(t *testing.T) {
+func TestAFailedStatementIsNotCached(t *testing.T) {
 	for name, second := range map[string]string{
 		"missing table": "INSERT INTO nowhere VALUES (1)", "constraint": "INSERT INTO sales VALUES (1, 1), (1, 2)",
 		"own rollback": "INSERT OR ROLLBACK INTO sales VALUES (7, NULL)", "syntax": "SELEC 1",

@@ -28,7 +28,7 @@ UPDATE holdfast_runs SET state = ?3, reason = ?4, detail = ?5, error = ?6, finis
 WHERE id = ?1 AND token = ?2 AND state = 'running'`
 
 	// An attempt without output or result leaves that of the one before.
-	keepOutput = `
+	saveOutput = `
 INSERT INTO holdfast_outputs AS o (run, output, result) VALUES (?1, ?2, ?3)
     ON CONFLICT (run) DO UPDATE SET
     output = CASE excluded.output WHEN '' THEN o.output ELSE excluded.output END,

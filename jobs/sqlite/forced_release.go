@@ -66,7 +66,7 @@ func (s *Store) Release(ctx context.Context, a jobs.Action,
 		if err != nil {
 			return err
 		}
-		if told, err = takeAway(ctx, d, a, run, r.Token); err != nil {
+		if told, err = takeClaim(ctx, d, a, run, r.Token); err != nil {
 			return err
 		}
 		d.controlState, d.detail = true,
@@ -79,8 +79,8 @@ func (s *Store) Release(ctx context.Context, a jobs.Action,
 	return told.released()
 }
 
-// takeAway ends a run without a successor.
-func takeAway(ctx context.Context, d *actionTx, a jobs.Action, run uuid.UUID,
+// takeClaim ends a run without a successor.
+func takeClaim(ctx context.Context, d *actionTx, a jobs.Action, run uuid.UUID,
 	token jobs.Token) (storedRelease, error) {
 	runs, err := loadRuns(ctx, d, []uuid.UUID{run})
 	if err != nil {

@@ -81,7 +81,7 @@ func (s *Store) Locks(ctx context.Context) ([]jobs.LockView, error) {
 // expiry is the session's own, where it lives in this process: the file's may
 // be behind while a job's transaction takes long.
 func (s *Store) expiry(session uuid.UUID, stored int64) time.Time {
-	if known, live := s.lives.get(session); live {
+	if known, live := s.sessions.get(session); live {
 		stored = micros(known.expires)
 	}
 	return fromMicros(stored)
@@ -259,8 +259,8 @@ func (s *Store) Run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
 // Replicas returns sessions that live or ended in the last hour.
 func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
 	var replicas []jobs.ReplicaView
-	kept := micros(time.Now().Add(-sessionsKept))
-	err := each(ctx, s.readers, listReplicas, []any{kept}, func(rows *sql.Rows) error {
+	since := micros(time.Now().Add(-sessionsKept))
+	err := each(ctx, s.readers, listReplicas, []any{since}, func(rows *sql.Rows) error {
 		var v jobs.ReplicaView
 		var started, beat, expires int64
 		var ended sql.NullInt64
@@ -271,7 +271,7 @@ func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
 		if err != nil {
 			return err
 		}
-		if known, live := s.lives.get(v.Session); live { // the file may be behind
+		if known, live := s.sessions.get(v.Session); live { // the file may be behind
 			beat = micros(known.beat)
 			v.ClockOffset, v.Workers, v.Busy, v.NotReady = known.replicaStatus.OffsetMilliseconds(),
 				known.replicaStatus.Workers, known.replicaStatus.Busy, known.replicaStatus.NotReady

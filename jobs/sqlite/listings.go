@@ -71,7 +71,7 @@ SELECT job, state, reason, count(*), max(created_at) FROM (%s)
 
 // ListJobs returns a page of the jobs.
 func (s *Store) ListJobs(ctx context.Context, f jobs.JobFilter) ([]jobs.JobView, error) {
-	pauses, err := pausesBy(ctx, s.readers, standingPauses)
+	pauses, err := pausesBy(ctx, s.readers, activePauses)
 	if err != nil {
 		return nil, wrap("jobs", err)
 	}
@@ -223,7 +223,7 @@ func (s *Store) complete(ctx context.Context, views []jobs.JobView, pauses []job
 // Job returns one job.
 func (s *Store) Job(ctx context.Context, name string) (jobs.JobView, error) {
 	what := fmt.Sprintf("job %q", name)
-	pauses, err := pausesBy(ctx, s.readers, standingPauses)
+	pauses, err := pausesBy(ctx, s.readers, activePauses)
 	if err != nil {
 		return jobs.JobView{}, wrap(what, err)
 	}

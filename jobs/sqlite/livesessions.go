@@ -9,40 +9,40 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// life is a session of this process. Its times carry the monotonic clock.
-type life struct {
+// liveSession is a session of this process. Its times carry the monotonic clock.
+type liveSession struct {
 	jobs.Session
 	started, beat, expires time.Time
 	replicaStatus          jobs.ReplicaStatus
 	ended                  bool
 }
 
-func (l *life) live(now time.Time) bool { return !l.ended && now.Before(l.expires) }
+func (l *liveSession) live(now time.Time) bool { return !l.ended && now.Before(l.expires) }
 
 // lives knows which sessions live. A session that was found dead once stays
 // dead: only a living one is renewed. It may be used concurrently.
-type lives struct {
+type liveSessions struct {
 	mu  sync.Mutex
-	all map[uuid.UUID]*life
+	all map[uuid.UUID]*liveSession
 }
 
-func newLives() lives { return lives{all: map[uuid.UUID]*life{}} }
+func newLiveSessions() liveSessions { return liveSessions{all: map[uuid.UUID]*liveSession{}} }
 
 // open adds the session unless it is known, and reports whether it did.
-func (l *lives) open(s jobs.Session) (life, bool) {
+func (l *liveSessions) open(s jobs.Session) (liveSession, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if known := l.all[s.ID]; known != nil {
 		return *known, false
 	}
 	now := time.Now()
-	added := &life{Session: s, started: now, beat: now, expires: now.Add(s.TTL)}
+	added := &liveSession{Session: s, started: now, beat: now, expires: now.Add(s.TTL)}
 	l.all[s.ID] = added
 	return *added, true
 }
 
 // succeed ends the trust in all others of the session's name.
-func (l *lives) succeed(s jobs.Session) {
+func (l *liveSessions) succeed(s jobs.Session) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
@@ -54,32 +54,32 @@ func (l *lives) succeed(s jobs.Session) {
 }
 
 // renew extends the session if it lives.
-func (l *lives) renew(id uuid.UUID, v jobs.ReplicaStatus) (life, bool) {
+func (l *liveSessions) renew(id uuid.UUID, v jobs.ReplicaStatus) (liveSession, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
 	known := l.all[id]
 	if known == nil || !known.live(now) {
-		return life{}, false
+		return liveSession{}, false
 	}
 	known.beat, known.expires, known.replicaStatus = now, now.Add(known.TTL), v
 	return *known, true
 }
 
 // get returns the session and whether it lives.
-func (l *lives) get(id uuid.UUID) (life, bool) {
+func (l *liveSessions) get(id uuid.UUID) (liveSession, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	known := l.all[id]
 	if known == nil {
-		return life{}, false
+		return liveSession{}, false
 	}
 	return *known, known.live(time.Now())
 }
 
 // spans returns since when those that live do, and until when by their last
 // heartbeat.
-func (l *lives) spans() []jobs.Span {
+func (l *liveSessions) spans() []jobs.Span {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var up []jobs.Span
@@ -93,7 +93,7 @@ func (l *lives) spans() []jobs.Span {
 }
 
 // end makes the session dead.
-func (l *lives) end(id uuid.UUID) {
+func (l *liveSessions) end(id uuid.UUID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if known := l.all[id]; known != nil {
@@ -104,14 +104,14 @@ func (l *lives) end(id uuid.UUID) {
 	}
 }
 
-func (l *lives) forget(id uuid.UUID) {
+func (l *liveSessions) forget(id uuid.UUID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.all, id)
 }
 
 // living returns the ids of all living sessions.
-func (l *lives) living() []uuid.UUID {
+func (l *liveSessions) living() []uuid.UUID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()

@@ -48,7 +48,7 @@ func (s *Store) Marks(ctx context.Context) (jobs.Marks, error) {
 	}
 	lives := ""
 	for _, r := range replicas {
-		_, live := s.lives.get(r.Session)
+		_, live := s.sessions.get(r.Session)
 		lives += fmt.Sprint(r.Session, r.Version, r.EndedAt != nil, live, r.Draining, r.Workers,
 			r.NotReady, r.ConfigHash, r.LockServers)
 	}

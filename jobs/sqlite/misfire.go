@@ -116,7 +116,7 @@ func (s *Store) misfireCursors(ctx context.Context, checks []jobs.MisfireCheck,
 	if err != nil {
 		return nil, err
 	}
-	up := s.lives.spans()
+	up := s.sessions.spans()
 	err = each(ctx, s.readers, renewedSpans, nil, func(rows *sql.Rows) error {
 		var from, until int64
 		err := rows.Scan(&from, &until)

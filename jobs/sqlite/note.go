@@ -14,7 +14,7 @@ import (
 
 // noter decides on a batch of notes and gathers what is to be written.
 type noter struct {
-	session life
+	session liveSession
 	now     int64
 	ledger  *ledger
 	runs    []runRow
@@ -32,7 +32,7 @@ func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []jobs.Note) 
 		return stands, nil
 	}
 	err := s.write(ctx, "note", func(tx *sql.Tx) error {
-		mine, live := s.lives.get(session)
+		mine, live := s.sessions.get(session)
 		if !live {
 			return jobs.ErrSessionLost
 		}
@@ -53,7 +53,7 @@ func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []jobs.Note) 
 	return stands, nil
 }
 
-func newNoter(ctx context.Context, tx *sql.Tx, session life, notes []jobs.Note) (*noter, error) {
+func newNoter(ctx context.Context, tx *sql.Tx, session liveSession, notes []jobs.Note) (*noter, error) {
 	ids, firings := make([]uuid.UUID, len(notes)), make([]firing, len(notes))
 	for i, n := range notes {
 		ids[i], firings[i] = n.Run, firingOf(n.Firing)

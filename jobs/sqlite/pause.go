@@ -26,10 +26,10 @@ SELECT EXISTS (SELECT 1 FROM holdfast_specs WHERE job = ?1 AND NOT removed)
 
 	endPause = `UPDATE holdfast_pauses SET resumed_at = ?2, resumed_by = ?3 WHERE id = ?1`
 
-	standingPause = `SELECT` + pauseColumns + ` FROM holdfast_pauses
+	activePause = `SELECT` + pauseColumns + ` FROM holdfast_pauses
 		WHERE kind = ?1 AND name = ?2 AND resumed_at IS NULL`
 
-	standingPauses = `SELECT` + pauseColumns + ` FROM holdfast_pauses WHERE resumed_at IS NULL
+	activePauses = `SELECT` + pauseColumns + ` FROM holdfast_pauses WHERE resumed_at IS NULL
 		ORDER BY paused_at, id`
 
 	pausesBetween = `SELECT` + pauseColumns + ` FROM holdfast_pauses
@@ -49,12 +49,12 @@ func (s *Store) Pause(ctx context.Context, a jobs.Action, target jobs.Target) (j
 				return err
 			}
 		}
-		standing, err := pausesBy(ctx, d, standingPause, target.Kind, target.Name)
+		contenders, err := pausesBy(ctx, d, activePause, target.Kind, target.Name)
 		if err != nil {
 			return err
 		}
-		if len(standing) > 0 {
-			pause, d.detail = standing[0], map[string]any{"paused_already_by": standing[0].By}
+		if len(contenders) > 0 {
+			pause, d.detail = contenders[0], map[string]any{"paused_already_by": contenders[0].By}
 			return nil
 		}
 		pause = jobs.Pause{ID: uuid.New(), Target: target, At: fromMicros(d.now), By: a.Actor,
@@ -74,15 +74,15 @@ func (s *Store) Resume(ctx context.Context, a jobs.Action, target jobs.Target) (
 		return pause, wrap("resume", err)
 	}
 	err := s.action(ctx, a, "resume", target.String(), &pause, func(d *actionTx) error {
-		standing, err := pausesBy(ctx, d, standingPause, target.Kind, target.Name)
-		if err == nil && len(standing) == 0 {
+		contenders, err := pausesBy(ctx, d, activePause, target.Kind, target.Name)
+		if err == nil && len(contenders) == 0 {
 			err = fmt.Errorf("%s is not paused: %w", target, jobs.ErrNotFound)
 		}
 		if err != nil {
 			return err
 		}
 		now := fromMicros(d.now)
-		pause = standing[0]
+		pause = contenders[0]
 		pause.ResumedAt, pause.ResumedBy = &now, a.Actor
 		d.controlState, d.detail = true,
 			map[string]any{"paused_at": pause.At, "paused_by": pause.By}
@@ -153,7 +153,7 @@ func loadHeldBack(ctx context.Context, tx *sql.Tx, session uuid.UUID,
 		return nil, err
 	}
 	var err error
-	if h.pauses, err = pausesBy(ctx, tx, standingPauses); err != nil || len(h.pauses) == 0 {
+	if h.pauses, err = pausesBy(ctx, tx, activePauses); err != nil || len(h.pauses) == 0 {
 		return h, err
 	}
 	encoded, err := encode(names)

@@ -16,7 +16,7 @@ const (
 	// the store, a start, a finish, an adoption, a sweep and a registration use 41.
 	// A statement takes about 7 KB.
 	maxPrepared = 96
-	// maxPreparedText is the length in bytes of the longest statement that is kept.
+	// maxPreparedText is the length in bytes of the longest statement that is cached.
 	// It bounds the memory for statements of jobs: one with a thousand literal rows
 	// is hardly ever repeated.
 	maxPreparedText = 16 << 10
@@ -70,15 +70,15 @@ type plainConnection interface {
 // its statements from one goroutine at a time.
 type connection struct {
 	plainConnection
-	kept []*statement // not in use; the last used comes last
+	cached []*statement // not in use; the last used comes last
 }
 
-// PrepareContext returns a kept statement of this text, or prepares one. A
-// statement in use is not among those kept, so it is never shared.
+// PrepareContext returns a cached statement of this text, or prepares one. A
+// statement in use is not among those cached, so it is never shared.
 func (c *connection) PrepareContext(ctx context.Context, text string) (driver.Stmt, error) {
-	for i, s := range slices.Backward(c.kept) {
+	for i, s := range slices.Backward(c.cached) {
 		if s.text == text {
-			c.kept = slices.Delete(c.kept, i, i+1)
+			c.cached = slices.Delete(c.cached, i, i+1)
 			return s, nil
 		}
 	}
@@ -101,21 +101,21 @@ func (c *connection) keep(s *statement) error {
 		return s.plainStatement.Close()
 	}
 	var err error
-	if len(c.kept) >= maxPrepared {
-		err = c.kept[0].plainStatement.Close()
-		c.kept = slices.Delete(c.kept, 0, 1)
+	if len(c.cached) >= maxPrepared {
+		err = c.cached[0].plainStatement.Close()
+		c.cached = slices.Delete(c.cached, 0, 1)
 	}
-	c.kept = append(c.kept, s)
+	c.cached = append(c.cached, s)
 	return err
 }
 
 // Close closes the statements and the connection.
 func (c *connection) Close() error {
 	var errs []error
-	for _, s := range c.kept {
+	for _, s := range c.cached {
 		errs = append(errs, s.plainStatement.Close())
 	}
-	c.kept = nil
+	c.cached = nil
 	return errors.Join(append(errs, c.plainConnection.Close())...)
 }
 

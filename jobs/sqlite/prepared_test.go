@@ -15,10 +15,10 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 )
 
-// kept returns the statements that the pool's one connection keeps, and their texts.
-func kept(t testing.TB, pool *sql.DB) map[any]string {
+// cached returns the statements that the pool's one connection keeps, and their texts.
+func cached(t testing.TB, pool *sql.DB) map[any]string {
 	t.Helper()
-	statements, err := sqlite.KeptStatements(t.Context(), pool)
+	statements, err := sqlite.CachedStatements(t.Context(), pool)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,13 +29,13 @@ func TestARepeatedStartAndFinishPrepareNothing(t *testing.T) {
 	s := open(t)
 	session := openSession(t, s)
 	startFinish(t, s, session, 1)
-	first := kept(t, s.Writer())
+	first := cached(t, s.Writer())
 	for range 3 {
 		startFinish(t, s, session, 1)
 	}
-	if again := kept(t, s.Writer()); len(first) == 0 || !maps.Equal(first, again) {
+	if again := cached(t, s.Writer()); len(first) == 0 || !maps.Equal(first, again) {
 		t.Errorf(
-			"%d statements are kept after the first start and finish, %d after more, or others",
+			"%d statements are cached after the first start and finish, %d after more, or others",
 			len(first), len(again))
 	}
 }
@@ -84,9 +84,9 @@ func row1(t *testing.T, db *sql.DB, query string, args ...any) string {
 	return fmt.Sprint(columns, values)
 }
 
-// A kept statement must answer as one that is prepared anew: with the columns of
+// A cached statement must answer as one that is prepared anew: with the columns of
 // today's table, and with no argument of its last use.
-func TestAKeptStatementFollowsTheSchema(t *testing.T) {
+func TestACachedStatementFollowsTheSchema(t *testing.T) {
 	db := pool(t)
 	execute(t, db, "CREATE TABLE a (x)")
 	execute(t, db, "INSERT INTO a VALUES (1)")
@@ -109,7 +109,7 @@ func TestAKeptStatementFollowsTheSchema(t *testing.T) {
 	}
 }
 
-func TestAKeptStatementWorksAfterAFailure(t *testing.T) {
+func TestACachedStatementWorksAfterAFailure(t *testing.T) {
 	db := pool(t)
 	execute(t, db, "CREATE TABLE a (x INTEGER PRIMARY KEY)")
 	const insert = "INSERT INTO a VALUES (?1)"
@@ -167,16 +167,16 @@ func numbers(t *testing.T, tx *sql.Tx, query string, above int, each func(int)) 
 	return count
 }
 
-func TestStatementsAreKeptWithinBounds(t *testing.T) {
+func TestCachedStatementsAreBounded(t *testing.T) {
 	db := pool(t)
 	for i := range 2 * sqlite.MaxPrepared {
 		row1(t, db, "SELECT 'used all the time'")
 		row1(t, db, fmt.Sprintf("SELECT %d", i))
 	}
 	row1(t, db, "SELECT length('"+strings.Repeat("x", sqlite.MaxPreparedText)+"')")
-	texts := slices.Collect(maps.Values(kept(t, db)))
+	texts := slices.Collect(maps.Values(cached(t, db)))
 	if len(texts) != sqlite.MaxPrepared {
-		t.Errorf("%d statements are kept, expected %d", len(texts), sqlite.MaxPrepared)
+		t.Errorf("%d statements are cached, expected %d", len(texts), sqlite.MaxPrepared)
 	}
 	for text, want := range map[string]bool{
 		"SELECT 'used all the time'":                     true,
@@ -185,24 +185,24 @@ func TestStatementsAreKeptWithinBounds(t *testing.T) {
 		"SELECT 0": false,
 	} {
 		if got := slices.Contains(texts, text); got != want {
-			t.Errorf("%s: kept is %v, expected %v", text, got, want)
+			t.Errorf("%s: cached is %v, expected %v", text, got, want)
 		}
 	}
 	for _, text := range texts {
 		if len(text) > sqlite.MaxPreparedText {
-			t.Errorf("a statement of %d bytes is kept", len(text))
+			t.Errorf("a statement of %d bytes is cached", len(text))
 		}
 	}
 }
 
 // A connection with statements that were not closed stays open: SQLite then leaves
 // its write-ahead log behind.
-func TestKeptStatementsAreClosedWithTheStore(t *testing.T) {
+func TestCachedStatementsAreClosedWithTheStore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "holdfast.db")
 	s := openAt(t, path)
 	startFinish(t, s, openSession(t, s), 1)
-	if len(kept(t, s.Writer())) == 0 {
-		t.Fatal("no statement is kept")
+	if len(cached(t, s.Writer())) == 0 {
+		t.Fatal("no statement is cached")
 	}
 	s.Close()
 	if _, err := os.Stat(path + "-wal"); !errors.Is(err, fs.ErrNotExist) {

@@ -51,7 +51,7 @@ RETURNING id`
 	prunePauses = `DELETE FROM holdfast_pauses
 		WHERE id IN (SELECT id FROM holdfast_pauses WHERE resumed_at < ?1 LIMIT ?2)`
 
-	pruneBlockages = `DELETE FROM holdfast_wait_history
+	pruneWaitHistory = `DELETE FROM holdfast_wait_history
 		WHERE rowid IN (SELECT rowid FROM holdfast_wait_history WHERE until < ?1 ORDER BY until
 			LIMIT ?2)`
 
@@ -121,7 +121,7 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 			pruned.Pauses, err = execRow(ctx, tx, prunePauses, before, r.Limit)
 		}
 		if err == nil {
-			_, err = tx.ExecContext(ctx, pruneBlockages, before, r.Limit)
+			_, err = tx.ExecContext(ctx, pruneWaitHistory, before, r.Limit)
 		}
 		return err
 	})

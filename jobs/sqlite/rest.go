@@ -13,12 +13,12 @@ func restsOf(column *string) ([]jobs.Rest, error) {
 	if column == nil {
 		return nil, nil
 	}
-	var kept []int64
-	if err := json.Unmarshal([]byte(*column), &kept); err != nil {
+	var stored []int64
+	if err := json.Unmarshal([]byte(*column), &stored); err != nil {
 		return nil, fmt.Errorf("rests: %w", err)
 	}
-	times := make([]time.Time, len(kept))
-	for i, at := range kept {
+	times := make([]time.Time, len(stored))
+	for i, at := range stored {
 		times[i] = fromMicros(at)
 	}
 	return jobs.NewRests(times), nil
@@ -30,11 +30,11 @@ func (r *runRow) endRest(now int64) error {
 	if err != nil || rests == nil {
 		return err
 	}
-	var kept []int64
+	var stored []int64
 	for _, rest := range jobs.EndRest(rests, fromMicros(now)) {
-		kept = append(kept, micros(rest.From), micros(*rest.Until))
+		stored = append(stored, micros(rest.From), micros(*rest.Until))
 	}
-	encoded, err := encode(kept)
+	encoded, err := encode(stored)
 	r.Rests = &encoded
 	return err
 }

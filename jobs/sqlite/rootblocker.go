@@ -13,7 +13,7 @@ import (
 // that turns.
 const maxChain = 8
 
-const claimStands = `SELECT EXISTS (SELECT 1 FROM holdfast_claims WHERE run = ?1)`
+const claimExists = `SELECT EXISTS (SELECT 1 FROM holdfast_claims WHERE run = ?1)`
 
 // root returns what the run waits for, directly or by way of others that wait, as
 // they were told when they were last refused; zero where that was given back since.
@@ -40,7 +40,7 @@ func (st *starter) rootIfHeld(ctx context.Context, tx *sql.Tx, holder uuid.UUID,
 		holds = holds || c.run == holder
 	}
 	if !holds {
-		if err := tx.QueryRowContext(ctx, claimStands, holder).Scan(&holds); err != nil || !holds {
+		if err := tx.QueryRowContext(ctx, claimExists, holder).Scan(&holds); err != nil || !holds {
 			return jobs.Root{}, err
 		}
 	}

@@ -70,7 +70,7 @@ ON r.job = q.value->>'job' AND r.key = q.value->>'key' AND r.recovery = q.value-
 	// withdrawWants leaves triggered runs that have not begun their places in their jobs.
 	withdrawWants = `
 DELETE FROM holdfast_wants AS w WHERE w.run IN (SELECT value FROM json_each(?1))
-    AND NOT EXISTS (SELECT 1 FROM holdfast_runs r WHERE r.id = w.run AND ` + ownPlace + `)`
+    AND NOT EXISTS (SELECT 1 FROM holdfast_runs r WHERE r.id = w.run AND ` + ownJobWait + `)`
 )
 
 // runRow is a row of holdfast_runs.

@@ -53,7 +53,7 @@ func SaveInTx(ctx context.Context, tx *sql.Tx, run *jobs.Run, v any) error {
 // keep writes what an attempt that ends leaves behind; its run still runs.
 func keep(ctx context.Context, tx *sql.Tx, r jobs.FinishRequest, now int64) error {
 	if r.Output != "" || r.Result != nil {
-		if _, err := tx.ExecContext(ctx, keepOutput, r.Run, output.PlainText(r.Output),
+		if _, err := tx.ExecContext(ctx, saveOutput, r.Run, output.PlainText(r.Output),
 			textOrNull(r.Result)); err != nil {
 			return err
 		}

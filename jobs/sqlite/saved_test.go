@@ -33,7 +33,7 @@ func TestRunThatCompletesItselfKeepsAllInItsTransaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := jobstest.StoredRun(s, request, results[0].Token)
-	kept := func() (saved, result string, deliveries int) {
+	written := func() (saved, result string, deliveries int) {
 		t.Helper()
 		raw, err := s.Saved(ctx, "job")
 		record, errRun := s.Run(ctx, run.ID)
@@ -51,7 +51,7 @@ func TestRunThatCompletesItselfKeepsAllInItsTransaction(t *testing.T) {
 		if !errors.Is(err, fail) {
 			t.Fatal(err)
 		}
-		saved, result, deliveries := kept()
+		saved, result, deliveries := written()
 		if fail != nil && (saved != "" || result != "" || deliveries != 0) ||
 			fail == nil && (saved != "1" || result != "[1]" || deliveries != 1) {
 			t.Errorf("%v: saved %q, result %q, %d deliveries", fail, saved, result, deliveries)
@@ -69,11 +69,11 @@ func TestRunThatCompletesItselfKeepsAllInItsTransaction(t *testing.T) {
 			"UPDATE holdfast_runs SET state = state, detail = 'more' WHERE job = 'job'")
 		return err
 	})
-	if _, _, deliveries := kept(); err != nil || deliveries != 1 {
+	if _, _, deliveries := written(); err != nil || deliveries != 1 {
 		t.Errorf("%d deliveries after a change of details (%v)", deliveries, err)
 	}
 	err = sqlite.CompleteInTx(ctx, run, func(*sql.Tx) error { return run.Save("late") })
-	if saved, _, deliveries := kept(); !errors.Is(err, jobs.ErrSuperseded) || saved != "1" ||
+	if saved, _, deliveries := written(); !errors.Is(err, jobs.ErrSuperseded) || saved != "1" ||
 		deliveries != 1 {
 		t.Errorf("superseded: %v, saved %q, %d deliveries", err, saved, deliveries)
 	}

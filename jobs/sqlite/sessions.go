@@ -45,7 +45,7 @@ func (s *Store) Open(ctx context.Context, session jobs.Session) error {
 		return err
 	}
 	// Known before it is written: a sweep ends what is written but unknown.
-	opened, added := s.lives.open(session)
+	opened, added := s.sessions.open(session)
 	err := s.write(ctx, "session opening", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, openSession, session.ID, session.Replica, session.Version,
 			micros(opened.started), micros(opened.expires), session.LockServers, session.Table)
@@ -57,9 +57,9 @@ func (s *Store) Open(ctx context.Context, session jobs.Session) error {
 	})
 	switch {
 	case err != nil && added:
-		s.lives.forget(session.ID)
+		s.sessions.forget(session.ID)
 	case err == nil && added && session.Succeeds:
-		s.lives.succeed(session)
+		s.sessions.succeed(session)
 	}
 	return err
 }
@@ -70,8 +70,8 @@ func (s *Store) Living(_ context.Context, sessions []uuid.UUID) ([]uuid.UUID, er
 		return nil, err
 	}
 	return slices.DeleteFunc(slices.Clone(sessions), func(id uuid.UUID) bool {
-		_, lives := s.lives.get(id)
-		return !lives
+		_, live := s.sessions.get(id)
+		return !live
 	}), nil
 }
 
@@ -82,7 +82,7 @@ func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID,
 	if err := s.exclusively("heartbeat"); err != nil {
 		return jobs.Beat{}, err
 	}
-	renewed, ok := s.lives.renew(session, v)
+	renewed, ok := s.sessions.renew(session, v)
 	if !ok {
 		return jobs.Beat{}, wrap("heartbeat", jobs.ErrSessionLost)
 	}
@@ -106,7 +106,7 @@ func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID,
 
 // persistBeat shows the renewal to other processes if the writer is free. The
 // session has been renewed either way.
-func (s *Store) persistBeat(ctx context.Context, renewed life) {
+func (s *Store) persistBeat(ctx context.Context, renewed liveSession) {
 	_, err := s.tryWrite(ctx, "heartbeat", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, renewSession, renewed.ID, micros(renewed.beat),
 			micros(renewed.expires),
@@ -125,7 +125,7 @@ func (s *Store) End(ctx context.Context, session uuid.UUID) error {
 	if err := s.exclusively("session end"); err != nil {
 		return err
 	}
-	s.lives.end(session)
+	s.sessions.end(session)
 	return s.write(ctx, "session end", func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, endSession, session, micros(time.Now())); err != nil {
 			return err

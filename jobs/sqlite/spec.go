@@ -13,7 +13,7 @@ const (
 
 	oneSpec = `SELECT` + specColumns + ` FROM holdfast_specs WHERE job = ?1`
 
-	standingSpecs = `SELECT` + specColumns + ` FROM holdfast_specs WHERE NOT removed ORDER BY job`
+	addedSpecs = `SELECT` + specColumns + ` FROM holdfast_specs WHERE NOT removed ORDER BY job`
 
 	// A job comes from the configuration while somebody carries it from there,
 	// and when nobody carries anything as long as that was the last known.
@@ -39,7 +39,7 @@ ON CONFLICT (job) DO UPDATE SET spec = excluded.spec, version = excluded.version
 
 	// A version that is negative is no definition's: nothing of the job is
 	// fired, found to be late or recovered by it.
-	putOutOfForce = `UPDATE holdfast_jobs SET version = -version, updated_at = ?2
+	deactivateJob = `UPDATE holdfast_jobs SET version = -version, updated_at = ?2
 		WHERE name = ?1 AND version > 0`
 )
 
@@ -103,16 +103,16 @@ func (s *Store) RemoveSpec(ctx context.Context, a jobs.Action, job string, versi
 		if err := d.writeSpec(ctx, known); err != nil {
 			return err
 		}
-		return d.putOutOfForce(ctx, job)
+		return d.deactivateJob(ctx, job)
 	})
 }
 
-// putOutOfForce has nobody carry the job any more.
-func (d *actionTx) putOutOfForce(ctx context.Context, job string) error {
+// deactivateJob has nobody carry the job any more.
+func (d *actionTx) deactivateJob(ctx context.Context, job string) error {
 	if _, err := d.ExecContext(ctx, dropCarriers, job); err != nil {
 		return err
 	}
-	was, err := changed(ctx, d.Tx, putOutOfForce, job, d.now)
+	was, err := changed(ctx, d.Tx, deactivateJob, job, d.now)
 	if err == nil && was {
 		_, err = d.ExecContext(ctx, countChange)
 	}
@@ -136,7 +136,7 @@ func changeable(ctx context.Context, d *actionTx, job string,
 	if configured {
 		return spec, false, fmt.Errorf("job %s: %w", job, jobs.ErrFromConfig)
 	}
-	added, err := specsBy(ctx, d, standingSpecs)
+	added, err := specsBy(ctx, d, addedSpecs)
 	if err != nil {
 		return spec, false, err
 	}

@@ -34,12 +34,12 @@ func (r claimRow) values() []any { return []any{r.token, r.run, r.session, r.gra
 // starter decides on a batch of starts, each seeing those before it, and
 // gathers what is to be written.
 type starter struct {
-	session  life
+	session  liveSession
 	live     bool
 	now      int64
 	token    int64 // the last one drawn
 	ledger   *ledger
-	standing *standing
+	contenders *contenders
 	held     *heldBack
 
 	runs   []runRow
@@ -87,13 +87,13 @@ func (s *Store) newStarter(ctx context.Context, tx *sql.Tx, session uuid.UUID,
 		wanted = append(wanted, r.Requests...)
 	}
 	st := &starter{now: micros(time.Now())}
-	st.session, st.live = s.lives.get(session)
+	st.session, st.live = s.sessions.get(session)
 	st.session.ID = session
 	var err error
 	if st.ledger, err = loadLedger(ctx, tx, ids, firings); err != nil {
 		return nil, err
 	}
-	if st.standing, err = loadStanding(ctx, tx, wanted, s.lives.living(), st.now); err != nil {
+	if st.contenders, err = loadContenders(ctx, tx, wanted, s.sessions.living(), st.now); err != nil {
 		return nil, err
 	}
 	if st.held, err = loadHeldBack(ctx, tx, session, names); err != nil {
@@ -144,7 +144,7 @@ func (st *starter) admit(ctx context.Context, tx *sql.Tx, run runRow,
 	}
 	var result jobs.StartResult
 	var err error
-	if p := st.standing.against(run.ID, since, r.Requests); p != nil {
+	if p := st.contenders.against(run.ID, since, r.Requests); p != nil {
 		result = jobs.StartResult{Outcome: jobs.StartBlocked, Blocker: p.blocker(),
 			Reason: p.reason()}
 		if p.token == 0 {
@@ -154,7 +154,7 @@ func (st *starter) admit(ctx context.Context, tx *sql.Tx, run runRow,
 		}
 		result.Reserved = run.reserve(r.Reserve, st.now)
 		run.InTurn = p.Resource.Kind() == locking.KindGroup
-		result.Queued = st.standing.queued(run.ID, since, r.Requests)
+		result.Queued = st.contenders.queued(run.ID, since, r.Requests)
 		err = run.setBlocker(result.Blocker, since, st.now)
 		run.Since, run.Reason, run.Detail = &since, result.Reason, ""
 		st.wait(run, r.Requests, result.Reserved > 0)
@@ -175,7 +175,7 @@ func (st *starter) holdBack(run runRow) {
 		run.Detail = fmt.Sprintf("%s is paused by %s", pause.Target, pause.By)
 	}
 	run.Session = nil
-	st.standing.granted(run.ID)
+	st.contenders.granted(run.ID)
 	st.runs, st.ended = append(st.runs, run), append(st.ended, run.ID)
 }
 
@@ -186,17 +186,17 @@ func (st *starter) wait(run runRow, requests []locking.Request, reserved bool) {
 		if !reserved && kind != locking.KindJob && (kind != locking.KindGroup || !run.InTurn) {
 			continue
 		}
-		st.standing.add(&party{Request: r, since: *run.Since, run: run.ID, owner: st.owner(run)})
+		st.contenders.add(&contender{Request: r, since: *run.Since, run: run.ID, owner: st.owner(run)})
 	}
 }
 
 func (st *starter) grant(run *runRow, requests []locking.Request) jobs.Token {
 	st.token++
 	token := st.token
-	st.standing.granted(run.ID)
+	st.contenders.granted(run.ID)
 	for _, r := range requests {
 		st.grants = append(st.grants, grantRow{storeRequest(r), token})
-		st.standing.add(&party{Request: r, token: token, run: run.ID, owner: st.owner(*run)})
+		st.contenders.add(&contender{Request: r, token: token, run: run.ID, owner: st.owner(*run)})
 	}
 	st.claims = append(st.claims,
 		claimRow{token: token, run: run.ID, session: st.session.ID, granted: st.now})

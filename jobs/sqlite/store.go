@@ -51,7 +51,7 @@ type Store struct {
 	closed  chan struct{}
 	closing sync.Once
 
-	lives     lives
+	sessions  liveSessions
 	listeners listeners
 	fencing   fencing
 	checking  sync.Mutex // held while misfires are checked
@@ -74,7 +74,7 @@ func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{path: path, log: opts.Log, gate: make(chan struct{}, 1),
-		closed: make(chan struct{}), lives: newLives(), listeners: newListeners()}
+		closed: make(chan struct{}), sessions: newLiveSessions(), listeners: newListeners()}
 	if opts.Exclusive {
 		if s.lock, err = lockFile(path); err != nil {
 			return nil, err

@@ -90,7 +90,7 @@ func (s *Store) deadSessions(ctx context.Context, tx *sql.Tx,
 		if err := rows.Scan(&id, &replica); err != nil {
 			return err
 		}
-		if _, live := s.lives.get(id); !live {
+		if _, live := s.sessions.get(id); !live {
 			dead, swept.Sessions = append(dead, id), append(swept.Sessions, replica)
 		}
 		return nil
@@ -174,7 +174,7 @@ func endDead(ctx context.Context, tx *sql.Tx, dead []uuid.UUID, now time.Time) e
 
 // cancelLeft ends what waits of removed jobs and is no living session's.
 func (s *Store) cancelLeft(ctx context.Context, tx *sql.Tx, now time.Time) error {
-	living, err := encode(s.lives.living())
+	living, err := encode(s.sessions.living())
 	if err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ func (s *Store) forgetOld(ctx context.Context, tx *sql.Tx, now time.Time) error 
 		func(rows *sql.Rows) error {
 			var id uuid.UUID
 			err := rows.Scan(&id)
-			s.lives.forget(id)
+			s.sessions.forget(id)
 			return err
 		})
 }

@@ -24,9 +24,9 @@ SELECT d.resources, d.may_overlap FROM holdfast_jobs j CROSS
     JOIN holdfast_definitions d ON d.job = j.name AND d.version = j.version
 WHERE j.name = ?1`
 
-	// aliveByFile are the sessions that live as far as the file tells: those that this
+	// liveByFile are the sessions that live as far as the file tells: those that this
 	// process knows may be none.
-	aliveByFile = `SELECT id FROM holdfast_sessions WHERE ended_at IS NULL AND expires_at > ?1`
+	liveByFile = `SELECT id FROM holdfast_sessions WHERE ended_at IS NULL AND expires_at > ?1`
 )
 
 // Trigger adds a waiting run that any replica may adopt.
@@ -51,7 +51,7 @@ func triggered(ctx context.Context, d *actionTx, a jobs.Action,
 	if err != nil || answer.State != jobs.Waiting {
 		return answer, err
 	}
-	answer.WaitsFor, err = inTheWay(ctx, d, answer.Record)
+	answer.WaitsFor, err = findBlocker(ctx, d, answer.Record)
 	if err == nil && answer.Created && answer.WaitsFor != nil && r.AtOnce() {
 		err = &jobs.BusyError{Job: r.Job, Obstacle: *answer.WaitsFor} // nothing is committed
 	}
@@ -107,9 +107,9 @@ func runOfTrigger(ctx context.Context, d *actionTx, a jobs.Action,
 	return record, true, err
 }
 
-// inTheWay returns what is in the way of a run that waits, by the active definition of
+// findBlocker returns what is in the way of a run that waits, by the active definition of
 // its job. Of a job that no replica has registered yet only its own name is known.
-func inTheWay(ctx context.Context, d *actionTx, run jobs.Record) (*jobs.Obstacle, error) {
+func findBlocker(ctx context.Context, d *actionTx, run jobs.Record) (*jobs.Obstacle, error) {
 	definition := jobs.Definition{Name: run.Job}
 	var resources string
 	err := d.QueryRowContext(ctx, lockedByJob, run.Job).Scan(&resources, &definition.MayOverlap)
@@ -123,11 +123,11 @@ func inTheWay(ctx context.Context, d *actionTx, run jobs.Record) (*jobs.Obstacle
 	if err != nil {
 		return nil, err
 	}
-	living, err := idsBy(ctx, d.Tx, aliveByFile, d.now)
+	living, err := idsBy(ctx, d.Tx, liveByFile, d.now)
 	if err != nil {
 		return nil, err
 	}
-	st, err := loadStanding(ctx, d.Tx, wants, append([]uuid.UUID{}, living...), d.now)
+	st, err := loadContenders(ctx, d.Tx, wants, append([]uuid.UUID{}, living...), d.now)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +159,7 @@ func triggeredBefore(ctx context.Context, tx *sql.Tx, id uuid.UUID,
 func refusePaused(ctx context.Context, tx *sql.Tx, job string) error {
 	h := &heldBack{groups: map[string]string{}}
 	var err error
-	if h.pauses, err = pausesBy(ctx, tx, standingPauses); err != nil || len(h.pauses) == 0 {
+	if h.pauses, err = pausesBy(ctx, tx, activePauses); err != nil || len(h.pauses) == 0 {
 		return err
 	}
 	var group string

@@ -50,9 +50,9 @@ func (s *Store) unblock(r *run, b *jobs.Blocker, state jobs.State, since, now ti
 }
 
 func (s *Store) keepBlockage(r *run, b *jobs.Blocker, state jobs.State, since, until time.Time) {
-	const kept = 10_000 // a simulated year has millions, and nobody asks for them
-	if len(s.blockages) >= 2*kept {
-		s.blockages = slices.Clone(s.blockages[kept:])
+	const maxWaits = 10_000 // a simulated year has millions, and nobody asks for them
+	if len(s.blockages) >= 2*maxWaits {
+		s.blockages = slices.Clone(s.blockages[maxWaits:])
 	}
 	s.blockages = append(s.blockages,
 		blockage{r.ID, r.Job, b.Holder.Job, b.Resource, state, since, until})

@@ -61,8 +61,8 @@ func (s *Store) Register(ctx context.Context, id uuid.UUID,
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	l, lives := s.living(id)
-	if !lives {
+	l, live := s.living(id)
+	if !live {
 		return nil, fmt.Errorf("registration of jobs: %w", jobs.ErrSessionLost)
 	}
 	s.settle()
@@ -217,8 +217,8 @@ func (s *Store) Withdraw(ctx context.Context, id uuid.UUID, table string, names 
 		return err
 	}
 	defer s.mu.Unlock()
-	l, lives := s.living(id)
-	if !lives {
+	l, live := s.living(id)
+	if !live {
 		return nil
 	}
 	l.Table = table

@@ -154,10 +154,10 @@ func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	kept := s.now().Add(-sessionsKept)
+	since := s.now().Add(-sessionsKept)
 	var views []jobs.ReplicaView
 	for id, l := range s.sessions {
-		if l.ended != nil && !l.ended.After(kept) {
+		if l.ended != nil && !l.ended.After(since) {
 			continue
 		}
 		views = append(views, jobs.ReplicaView{

@@ -33,11 +33,11 @@ func (s *Store) Marks(ctx context.Context) (jobs.Marks, error) {
 }
 
 func (s *Store) replicasMark() string {
-	var lives []string
+	var live []string
 	for id, l := range s.sessions {
-		lives = append(lives, fmt.Sprint(id, l.live(s.now()), l.draining, l.replicaStatus.Workers,
+		live = append(live, fmt.Sprint(id, l.live(s.now()), l.draining, l.replicaStatus.Workers,
 			l.replicaStatus.NotReady))
 	}
-	slices.SortFunc(lives, cmp.Compare[string])
-	return fmt.Sprint(lives)
+	slices.SortFunc(live, cmp.Compare[string])
+	return fmt.Sprint(live)
 }

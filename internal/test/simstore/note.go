@@ -19,8 +19,8 @@ func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []jobs.Note) 
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	l, lives := s.living(session)
-	if !lives {
+	l, live := s.living(session)
+	if !live {
 		return nil, fmt.Errorf("note: %w", jobs.ErrSessionLost)
 	}
 	now := s.instant()

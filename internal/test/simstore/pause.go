@@ -125,9 +125,9 @@ func (s *Store) Drain(ctx context.Context, a jobs.Action, id uuid.UUID, drain bo
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
-	l, lives := s.living(id)
+	l, live := s.living(id)
 	s.mu.Unlock()
-	if !lives {
+	if !live {
 		return fmt.Errorf("%s: living session %s: %w", verb, id, jobs.ErrNotFound)
 	}
 	_, err := action(ctx, s, a, verb, "replica "+l.Replica, func(d *actionTx) (struct{}, error) {

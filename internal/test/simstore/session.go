@@ -69,8 +69,8 @@ func (s *Store) Heartbeat(ctx context.Context, id uuid.UUID,
 		return jobs.Beat{}, err
 	}
 	defer s.mu.Unlock()
-	l, lives := s.living(id)
-	if !lives {
+	l, live := s.living(id)
+	if !live {
 		return jobs.Beat{}, fmt.Errorf("heartbeat: %w", jobs.ErrSessionLost)
 	}
 	l.beat, l.replicaStatus = s.instant(), v
@@ -90,8 +90,8 @@ func (s *Store) Living(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, 
 	}
 	defer s.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(sessions), func(id uuid.UUID) bool {
-		_, lives := s.living(id)
-		return !lives
+		_, live := s.living(id)
+		return !live
 	}), nil
 }
 

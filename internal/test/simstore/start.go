@@ -33,11 +33,11 @@ func (s *Store) Start(ctx context.Context, session uuid.UUID,
 func (s *Store) decide(session uuid.UUID, r jobs.StartRequest, now time.Time) jobs.StartResult {
 	known := s.runs[r.Run]
 	mine := known != nil && known.session == session
-	l, lives := s.living(session)
+	l, live := s.living(session)
 	switch {
 	case mine && known.claim != nil: // a resent request, whose reply was lost
 		return jobs.StartResult{Outcome: jobs.StartGranted, Token: known.claim.token}
-	case !lives:
+	case !live:
 		return jobs.StartResult{Outcome: jobs.StartNotLive}
 	case mine && known.State == jobs.Waiting && s.held(l, r):
 		s.holdBack(known, now)
@@ -182,8 +182,8 @@ func (s *Store) againstOne(r *run, since time.Time, q locking.Request) *party {
 // kind: its session lives and its place is reserved, or it was triggered and has not
 // begun, and its place in its job is its own whoever has it.
 func (s *Store) respects(r *run, kind locking.Kind, now time.Time) bool {
-	_, lives := s.living(r.session)
-	return lives && r.reserves(kind, now) || r.manual() && kind == locking.KindJob
+	_, live := s.living(r.session)
+	return live && r.reserves(kind, now) || r.manual() && kind == locking.KindJob
 }
 
 // manual reports whether the run was triggered and has not begun.
@@ -239,8 +239,8 @@ func (s *Store) queued(r *run) bool {
 		return false
 	}
 	for _, other := range s.waiting {
-		_, lives := s.living(other.session)
-		if lives && other != r && other.Job == r.Job && older(other, r, r.WaitSince) &&
+		_, live := s.living(other.session)
+		if live && other != r && other.Job == r.Job && older(other, r, r.WaitSince) &&
 			slices.ContainsFunc(other.wants, wantsName) {
 			return true
 		}

@@ -93,8 +93,8 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	l, lives := s.living(session)
-	if !lives || l.draining || len(s.waiting) == 0 {
+	l, live := s.living(session)
+	if !live || l.draining || len(s.waiting) == 0 {
 		return nil, nil
 	}
 	var own, free []*run
