@@ -1,7 +1,7 @@
 package postgres
 
-// endLeft ends what has waited for long for a job that has left the cron table:
-// nobody adopts it any more.
+// endLeft ends the waiting runs of jobs that have been absent from the cron table for too long. No
+// replica adopts them.
 const endLeft = `
 WITH gone AS (
     DELETE FROM holdfast.waits WHERE run = ANY(ARRAY(

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// TestAbandonedRunsLeaveNothing behind that others would look at.
+// TestAbandonedRunsLeaveNothing checks that the tables of waiting runs are empty afterwards.
 func TestAbandonedRunsLeaveNothing(t *testing.T) {
 	s := newHarness(t)
 	leaves, stays := uuid.New(), uuid.New()

@@ -9,12 +9,13 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// A handler that ignores the end of its context may do so inside a transaction,
-// under a session that lives on. Its run ends all the same, its claim is free,
-// and what it does when it wakes takes no effect.
+// A handler may ignore the end of its context inside a transaction while its session remains live.
+// Its run must end and its claim become free. The handler's later writes must have no effect.
 func TestTransactionOfAnAbandonedHandlerIsEnded(t *testing.T) {
 	for name, within := range map[string]func(*testing.T, *jobs.Run, func(pgx.Tx) error) error{
-		"InTx": func(t *testing.T, run *jobs.Run, fn func(pgx.Tx) error) error { return InTx(t.Context(), run, fn) },
+		"InTx": func(t *testing.T, run *jobs.Run, fn func(pgx.Tx) error) error {
+			return InTx(t.Context(), run, fn)
+		},
 		"CompleteInTx": func(t *testing.T, run *jobs.Run, fn func(pgx.Tx) error) error {
 			return CompleteInTx(t.Context(), run, fn)
 		},

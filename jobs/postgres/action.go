@@ -13,13 +13,12 @@ import (
 )
 
 const (
-	// A client that is paused in the midst of an action must not hold what it has
-	// locked for long.
+	// The timeout releases the locks of an action whose client is paused in the middle.
 	beginAction = `SELECT set_config('lock_timeout', $1, true),
 		set_config('idle_in_transaction_session_timeout', '5s', true)`
 
-	// Of two actions with one key the second sees what the first has done.
-	lockKey = `SELECT pg_advisory_xact_lock(hashtextextended('holdfast act ' || $1 || ' ' || $2,
+	// The second of two actions with one key waits here, and then reads the result of the first.
+	lockKey = `SELECT pg_advisory_xact_lock(hashtextextended('holdfast action ' || $1 || ' ' || $2,
 		0))`
 
 	actionByKey = `SELECT action, target, outcome FROM holdfast.audit WHERE key = $1 AND key <> ''`
@@ -29,25 +28,25 @@ INSERT INTO holdfast.audit (id, at, actor, via, replica, action, target, reason,
     outcome)
 VALUES ($1, clock_timestamp(), $2, $3, $4, $5, $6, $7, $8, $9, $10)`
 
-	// Everybody locks meta last, and until the commit that is sent with this.
+	// Every transaction locks meta last, and sends this together with its commit.
 	raiseControlState = `UPDATE holdfast.meta SET control_version = control_version + 1 WHERE one`
 
 	notify = `SELECT pg_notify($1, $2)`
 )
 
-// actionTx is an action while it is done, in a transaction of its own.
+// actionTx is the transaction of one action.
 type actionTx struct {
 	pgx.Tx
 	detail       any  // of its line in the audit log
-	controlState bool // replicas obey it: what they know of orders is old
+	controlState bool // it changes the control state of replicas
 	silent       bool // it did nothing, and has no line
-	// what is to be sent with the commit, because others wait for what it locks
+	// statements to send with the commit, because other transactions wait for the rows they lock
 	last pgx.Batch
 }
 
-// action does what an operator asks for, together with its line in the audit log.
-// One whose key was used for the same does nothing, and has outcome, a pointer,
-// filled in as it was then.
+// action performs an operator's action and writes its line of the audit log in one transaction. If
+// the key was used for the same action before, action does nothing but fill in outcome, a pointer,
+// with the former result.
 func (s *Store) action(ctx context.Context, a jobs.Action, action, target string, outcome any,
 	do func(ctx context.Context, d *actionTx) error) error {
 	return wrap(action, s.actionOnce(ctx, a, action, target, outcome, do))
@@ -73,7 +72,7 @@ func (s *Store) actionOnce(ctx context.Context, a jobs.Action, action, target st
 		return err
 	}
 	if before != nil {
-		return before.tell(a.Key, action, target, outcome)
+		return before.fillIn(a.Key, action, target, outcome)
 	}
 	d := &actionTx{Tx: tx}
 	if err := do(ctx, d); err != nil || d.silent {
@@ -82,17 +81,17 @@ func (s *Store) actionOnce(ctx context.Context, a jobs.Action, action, target st
 	return s.commitAction(ctx, d, a, action, target, outcome)
 }
 
-// formerAction is what was done with a key.
+// formerAction is an earlier action with the same key.
 type formerAction struct {
 	action, target string
 	outcome        []byte
 }
 
-// tell fills in the outcome of an action that was done before.
-func (f *formerAction) tell(key, action, target string, outcome any) error {
+// fillIn decodes the outcome of the earlier action. It returns jobs.ErrConflict if that was another
+// action.
+func (f *formerAction) fillIn(key, action, target string, outcome any) error {
 	if f.action != action || f.target != target {
-		return fmt.Errorf("the key %q was used to %s %s: %w", key, f.action, f.target,
-			jobs.ErrConflict)
+		return fmt.Errorf("key %q was used to %s %s: %w", key, f.action, f.target, jobs.ErrConflict)
 	}
 	if outcome == nil {
 		return nil
@@ -100,7 +99,7 @@ func (f *formerAction) tell(key, action, target string, outcome any) error {
 	return json.Unmarshal(f.outcome, outcome)
 }
 
-// beginAction returns what was done with the key before, if anything was.
+// beginAction returns the earlier action with the key, or nil.
 func (s *Store) beginAction(ctx context.Context, tx pgx.Tx,
 	key string) (before *formerAction, err error) {
 	b := &pgx.Batch{}
@@ -119,20 +118,20 @@ func (s *Store) beginAction(ctx context.Context, tx pgx.Tx,
 	return before, tx.SendBatch(ctx, b).Close()
 }
 
-// commitAction writes the action down and commits, in one round trip.
+// commitAction writes the line of the audit log and commits, in one round trip.
 func (s *Store) commitAction(ctx context.Context, d *actionTx, a jobs.Action, action, target string,
 	outcome any) error {
 	detail, err := encodeOrNull(d.detail)
 	if err != nil {
 		return err
 	}
-	told, err := encodeOrNull(outcome)
+	encoded, err := encodeOrNull(outcome)
 	if err != nil {
 		return err
 	}
 	b := &d.last
 	b.Queue(writeAudit, uuid.New(), a.Actor, a.Via, a.Replica, action, target, a.Reason, detail,
-		a.Key, told)
+		a.Key, encoded)
 	if d.controlState {
 		b.Queue(raiseControlState)
 	}
@@ -155,7 +154,7 @@ func encodeOrNull(v any) (*string, error) {
 	return &text, err
 }
 
-// byWhom says who did something, and why, for the detail of a run.
+// byWhom returns who did what and why, for the detail of a run.
 func byWhom(what string, a jobs.Action) string {
 	if a.Reason == "" {
 		return what + " by " + a.Actor

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// ownRuns are read only, in case a start of one is under way: a start may
-	// lock what one run needs in another order than an adoption.
+	// ownRuns locks nothing, because a start may be locking the waits of the same runs in another
+	// order.
 	ownRuns = `WITH ` + pausedJobs + selectRuns + `
 WHERE r.id = ANY(ARRAY(SELECT w.run FROM holdfast.waits w
     WHERE w.session = $1 AND w.run <> ALL($3)))
@@ -20,13 +20,12 @@ WHERE r.id = ANY(ARRAY(SELECT w.run FROM holdfast.waits w
         AND ` + notHeldBack + `
 ORDER BY r.created_at, r.id`
 
-	// notHeldBack is whether a run that waits may start although its job may be
-	// paused.
+	// notHeldBack is whether a waiting run may start although its job may be paused.
 	notHeldBack = `(r.key <> '' OR r.attempt > 1 OR r.job NOT IN (SELECT job FROM paused))`
 
-	// Sessions are joined and not looked up (LATERAL): once a row of waits is
-	// locked its newest version is judged anew, and a look-up is not repeated.
-	// Rows are locked one by one, as they are taken.
+	// Sessions are joined (LATERAL) instead of looked up in a subquery: once a row of waits is
+	// locked, PostgreSQL evaluates its newest version, but does not repeat a subquery. Rows are
+	// locked one by one as they are read.
 	adoptRuns = `
 WITH ` + pausedJobs + `, asked AS (
     SELECT * FROM unnest($2::text[], $5::interval[], $6::interval[]) AS a (job, ahead, threshold)
@@ -57,8 +56,8 @@ FROM taken WHERE r.id = taken.run AND r.id = ANY(ARRAY(SELECT run FROM taken))
     AND r.state = 'waiting'
 RETURNING` + recordColumns + `, '', NULL::text`
 
-	// ownJobWait is whether w is the place in its job that a triggered run keeps until it
-	// begins.
+	// ownJobWait is whether w is a triggered run's wait for its own job, which lasts until the run
+	// starts.
 	ownJobWait = `(starts_with(w.resource, 'job:')
 		AND (SELECT o.triggered FROM holdfast.waits o WHERE o.run = w.run) IS TRUE)`
 
@@ -73,8 +72,8 @@ RETURNING` + recordColumns + `, '', NULL::text`
 	revokeClaim = `SELECT run FROM holdfast.claims WHERE token = $1 FOR UPDATE NOWAIT`
 )
 
-// Adopt takes up waiting runs that no living session has, or that this one
-// has without knowing it.
+// Adopt takes over waiting runs that no live session has, or that this session has without knowing
+// it.
 func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
 	a jobs.Adoption) ([]jobs.Record, error) {
 	known := make([]rawID, len(a.Known)) // never NULL, which nothing differs from
@@ -88,7 +87,7 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
 		adopted = append(adopted, records...)
 		return err
 	}
-	err := s.pipeline(ctx, "adoption", func(b *pgx.Batch) {
+	err := s.pipeline(ctx, "adopt runs", func(b *pgx.Batch) {
 		b.Queue(holdSession, session)
 		b.Queue(ownRuns, session, names, known).Query(collect)
 		b.Queue(adoptRuns, session, names, known, a.Limit, ahead, thresholds, a.Late).Query(collect)
@@ -99,8 +98,8 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
 	return adopted, nil
 }
 
-// adoptedColumns are the jobs' names, by how much their runs come before others,
-// and their thresholds.
+// adoptedColumns returns the names of the jobs, their head starts by priority, and their misfire
+// thresholds.
 func adoptedColumns(adopted []jobs.AdoptedJob) (names []string, ahead, thresholds []time.Duration) {
 	names, ahead, thresholds = make([]string, len(adopted)), make([]time.Duration, len(adopted)),
 		make([]time.Duration, len(adopted))
@@ -111,9 +110,8 @@ func adoptedColumns(adopted []jobs.AdoptedJob) (names []string, ahead, threshold
 	return names, ahead, thresholds
 }
 
-// Revoke ends a claim by force. It does not wait for a transaction of the job
-// that holds the claim: it then returns an error that wraps
-// jobs.ErrUnavailable.
+// Revoke ends a claim by force. It does not wait for a transaction of the job that holds the claim:
+// in that case it returns an error that wraps jobs.ErrUnavailable.
 func (s *Store) Revoke(ctx context.Context, token jobs.Token, state jobs.State,
 	reason jobs.Reason) error {
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {

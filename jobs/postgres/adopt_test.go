@@ -25,9 +25,8 @@ func (s *harness) adopt(store *Store, session uuid.UUID, names ...string) <-chan
 	return done
 }
 
-// An adoption looks at all runs that wait and then locks those that are free,
-// one by one. One that another adoption takes in between has changed hands when
-// its lock is had: it must be looked at again, with the session that has it now.
+// An adoption reads all waiting runs and then locks the free ones, one by one. Another adoption may
+// take a run in between. Once the row is locked, the check of its session must be repeated.
 func TestRunTakenBetweenLookAndLockIsNotAdoptedAgain(t *testing.T) {
 	for name, free := range map[string]func(s *harness, session uuid.UUID) error{
 		"of a session that was swept": func(s *harness, session uuid.UUID) error {
@@ -35,7 +34,9 @@ func TestRunTakenBetweenLookAndLockIsNotAdoptedAgain(t *testing.T) {
 			_, err := s.a.Sweep(s.t.Context())
 			return err
 		},
-		"of a session that ended by itself": func(s *harness, session uuid.UUID) error { return s.a.End(s.t.Context(), session) },
+		"of a session that ended by itself": func(s *harness, session uuid.UUID) error {
+			return s.a.End(s.t.Context(), session)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newHarness(t)

@@ -15,7 +15,7 @@ SELECT k.place, a.count, a.until - clock_timestamp()
     FROM unnest($1::text[]) WITH ORDINALITY AS k (key, place)
 JOIN holdfast.attempts a ON a.key = k.key COLLATE "C" WHERE a.until > clock_timestamp()`
 
-	// Rows are locked in the order of their keys, as everywhere.
+	// Rows are locked in the order of their keys, as in all statements.
 	addFailure = `
 INSERT INTO holdfast.attempts AS a (key, count, until)
 SELECT k, 1, t + $2::interval FROM unnest($1::text[]) k, clock_timestamp() t ORDER BY k COLLATE "C"
@@ -29,11 +29,11 @@ DELETE FROM holdfast.attempts WHERE key = ANY(ARRAY(
         FOR UPDATE SKIP LOCKED))`
 )
 
-// CountFailures asks over the page's connections.
+// CountFailures reads the counts over the connections of the admin page.
 func (s *Store) CountFailures(ctx context.Context, keys ...string) ([]jobs.Failures, error) {
 	rows, err := s.views.Query(ctx, countFailures, keys)
 	if err != nil {
-		return nil, wrap("failures", err)
+		return nil, wrap("count failures", err)
 	}
 	found := make([]jobs.Failures, len(keys))
 	var place int
@@ -42,11 +42,11 @@ func (s *Store) CountFailures(ctx context.Context, keys ...string) ([]jobs.Failu
 		found[place-1] = one
 		return nil
 	})
-	return found, wrap("failures", err)
+	return found, wrap("count failures", err)
 }
 
-// AddFailure counts over the page's connections.
+// AddFailure adds a failure over the connections of the admin page.
 func (s *Store) AddFailure(ctx context.Context, window time.Duration, keys ...string) error {
 	_, err := s.views.Exec(ctx, addFailure, keys, window)
-	return wrap("failure", err)
+	return wrap("add failure", err)
 }

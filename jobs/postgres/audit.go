@@ -12,13 +12,13 @@ import (
 // Audit returns a page of the audit log.
 func (s *Store) Audit(ctx context.Context, f jobs.AuditFilter) ([]jobs.Audited, error) {
 	if err := f.Check(); err != nil {
-		return nil, wrap("audit log", err)
+		return nil, wrap("read audit log", err)
 	}
 	query, args := auditQuery(f)
 	rows, err := s.views.Query(ctx, query,
 		append([]any{pgx.QueryExecModeCacheDescribe}, args...)...)
 	if err != nil {
-		return nil, wrap("audit log", err)
+		return nil, wrap("read audit log", err)
 	}
 	lines, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (jobs.Audited, error) {
 		var l jobs.Audited
@@ -27,10 +27,10 @@ func (s *Store) Audit(ctx context.Context, f jobs.AuditFilter) ([]jobs.Audited, 
 		l.At = l.At.UTC()
 		return l, err
 	})
-	return lines, wrap("audit log", err)
+	return lines, wrap("read audit log", err)
 }
 
-// auditQuery walks an index from its end and stops at the limit.
+// auditQuery scans an index from its end and stops at the limit.
 func auditQuery(f jobs.AuditFilter) (string, []any) {
 	var args []any
 	arg := func(v any) string {

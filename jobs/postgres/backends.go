@@ -16,9 +16,8 @@ const (
 	lockClaim   = `SELECT FROM holdfast.claims WHERE token = $1 FOR UPDATE`
 	lockExpired = `SELECT FROM holdfast.sessions WHERE id = $1 FOR UPDATE`
 
-	// endLockers ends the backends that keep $1 waiting and whose transactions
-	// have been open for $2. Of a backend of another role it is not known for how
-	// long: to end it fails, and says so.
+	// endLockers ends the backends that block $1 with transactions that are older than $2. The age
+	// of another role's transaction is unknown: the termination fails, with an error.
 	endLockers = `
 SELECT e.pid FROM (
     SELECT b.pid, CASE WHEN coalesce(a.xact_start, '-infinity') <= clock_timestamp() - $2::interval
@@ -28,60 +27,57 @@ SELECT e.pid FROM (
 WHERE e.ended`
 )
 
-// heldRow is a row that backends may hold although nothing good can come of
-// their transactions any more.
+// heldRow is a row that a backend may hold in a transaction whose owner is dead.
 type heldRow struct {
 	lock string // the statement that waits for the row
 	key  any
 	open time.Duration // for how long a transaction must have been open to be ended
 }
 
-// heldClaim is the claim of a dead session, or of a handler that was left
-// behind: whatever transaction holds it is the job's.
+// heldClaim is the claim of a dead session or of an abandoned handler. Any transaction that holds
+// it is the job's.
 func heldClaim(token jobs.Token) heldRow { return heldRow{lock: lockClaim, key: token} }
 
-// heldSession is an expired session. A start or a heartbeat that was received
-// in part holds it: no timeout of PostgreSQL's ends a transaction that waits for
-// the rest of a message. Another replica's sweep holds it too, but not for long.
+// heldSession is an expired session. A start or a heartbeat of which PostgreSQL has received only a
+// part holds it. No timeout of PostgreSQL ends a transaction that waits for the rest of a message.
+// A sweep of another replica holds the session too, but only briefly.
 func (s *Store) heldSession(session uuid.UUID) heldRow {
 	return heldRow{lock: lockExpired, key: session, open: s.pinnedAfter}
 }
 
-// endHolders ends the backends that hold the row in an open transaction.
-// PostgreSQL names them exactly once somebody waits for the row; an application
-// name would be cut at 63 bytes and could be anybody's. Who waits tells its
-// backend and waits in one transaction: a pooler may give each transaction
-// another backend.
+// endHolders ends the backends that hold the row in an open transaction. PostgreSQL reports them
+// exactly, once a backend waits for the row. An application name would be cut at 63 bytes and need
+// not be unique. The waiter reports its backend and waits in one transaction, because a pooler may
+// give each transaction another backend.
 func (s *Store) endHolders(ctx context.Context, row heldRow) (int, error) {
 	waiter, err := s.pool.Acquire(ctx)
 	if err != nil {
-		return 0, wrap("end of a row's holder", err)
+		return 0, wrap("end row holder", err)
 	}
 	defer waiter.Release()
 	tx, err := waiter.Begin(ctx)
 	if err != nil {
-		return 0, wrap("end of a row's holder", err)
+		return 0, wrap("end row holder", err)
 	}
 	defer rollback(ctx, waiter, tx)
 	var pid int
 	if err := tx.QueryRow(ctx, backendID).Scan(&pid); err != nil {
-		return 0, wrap("end of a row's holder", err)
+		return 0, wrap("end row holder", err)
 	}
 	waited := make(chan error, 1)
 	go func() { waited <- s.waitForRow(ctx, tx, row) }()
 	return s.endBlockers(ctx, pid, row.open, waited)
 }
 
-// endBlockers ends the backends that keep the backend pid waiting with
-// transactions that have been open for so long, until what waits there says that
-// it has waited. It returns how many it has ended.
+// endBlockers ends the backends that block the backend pid with transactions of at least the given
+// age, until the waiter reports that it has waited. It returns how many it has ended.
 func (s *Store) endBlockers(ctx context.Context, pid int, open time.Duration,
 	waited <-chan error) (int, error) {
 	ended := map[int32]bool{}
 	for {
 		pids, err := s.terminate(ctx, pid, open)
 		if err != nil {
-			return len(ended), errors.Join(wrap("end of a row's holder", err), <-waited)
+			return len(ended), errors.Join(wrap("end row holder", err), <-waited)
 		}
 		for _, pid := range pids {
 			ended[pid] = true
@@ -102,14 +98,14 @@ func (s *Store) terminate(ctx context.Context, pid int, open time.Duration) ([]i
 	return pgx.CollectRows(rows, pgx.RowTo[int32])
 }
 
-// waitForRow locks the row and, in the same round trip, ends the transaction
-// that has it then; a second is enough to be seen waiting.
+// waitForRow waits for the row for at most one second, which is enough for PostgreSQL to report its
+// blockers. The transaction ends in the same round trip.
 func (s *Store) waitForRow(ctx context.Context, tx pgx.Tx, row heldRow) error {
 	b := &pgx.Batch{}
 	b.Queue("SELECT set_config('lock_timeout', $1, true)", s.lockTimeout)
 	b.Queue(row.lock, row.key)
 	b.Queue("ROLLBACK")
-	err := wrap("wait for a held row", tx.SendBatch(ctx, b).Close())
+	err := wrap("wait for held row", tx.SendBatch(ctx, b).Close())
 	if errors.Is(err, jobs.ErrRowHeld) {
 		return nil // still held: the next sweep tries again
 	}

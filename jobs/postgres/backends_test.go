@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// receivedInPart has PostgreSQL execute a statement of a batch of which the rest
-// never comes: as when the replica that sends it loses its power or its network.
-// Its transaction is not idle, so that no timeout ends it.
+// receivedInPart sends a part of a batch, of which PostgreSQL executes a statement. The rest never
+// comes, as when the client loses its power or its network. The transaction is not idle, so that no
+// timeout ends it.
 func (s *harness) receivedInPart(sql string, session uuid.UUID) {
 	s.t.Helper()
 	config, err := pgconn.ParseConfig(s.url)
@@ -47,7 +47,7 @@ func TestSessionPinnedByAStartReceivedInPartIsSwept(t *testing.T) {
 			s := newHarness(t)
 			session := s.session(s.a, "a")
 			run := s.granted(s.a, session, request(t, "job", "orders"))
-			// first: a heartbeat that is received in part keeps others from the row
+			// first: a heartbeat that is received in part holds the row
 			s.expire(session)
 			s.receivedInPart(sql, session)
 			s.b.pinnedAfter = 0
@@ -80,8 +80,7 @@ func TestSessionPinnedByAGrantReceivedInPartIsSwept(t *testing.T) {
 	}
 }
 
-// A transaction that has been open for a moment is a start or another sweep that
-// is under way: it will be over in another.
+// A young transaction is a concurrent start or sweep, which ends by itself.
 func TestSweepLeavesAYoungTransactionAlone(t *testing.T) {
 	s := newHarness(t)
 	session := s.session(s.a, "a")

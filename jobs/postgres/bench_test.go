@@ -14,16 +14,18 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// BenchmarkStartOfConflictingFirings starts a batch in which each stands in another's way,
-// since all want one table, or each one with the next: new firings, the same
-// while what they want is held, and the same in another order when it is free.
+// BenchmarkStartOfConflictingFirings starts a batch of firings that all want one table, or of which
+// each conflicts with the next. It measures new firings, the same firings while their tables are
+// held, and the same firings in another order when the tables are free.
 func BenchmarkStartOfConflictingFirings(b *testing.B) {
 	for _, c := range []struct {
 		wants string
 		of    func(i int) []string
 	}{
 		{"one table", func(int) []string { return []string{"orders"} }},
-		{"a chain", func(i int) []string { return []string{fmt.Sprintf("t%04d", i), fmt.Sprintf("t%04d", i+1)} }},
+		{"a chain", func(i int) []string {
+			return []string{fmt.Sprintf("t%04d", i), fmt.Sprintf("t%04d", i+1)}
+		}},
 	} {
 		for _, n := range []int{1, 16, 100, 300, 1000} {
 			b.Run(fmt.Sprintf("%s/runs=%d", c.wants, n), func(b *testing.B) {
@@ -76,7 +78,7 @@ func startInOnesWay(b *testing.B, n int, wants func(i int) []string) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// startMeasured starts the batch and returns the finishes of what was granted.
+// startMeasured starts the batch and returns the finishes of the granted runs.
 func startMeasured(b *testing.B, s *Store, session uuid.UUID, requests []jobs.StartRequest,
 	took *time.Duration) (granted []jobs.FinishRequest) {
 	b.Helper()
@@ -102,21 +104,28 @@ func finishAll(b *testing.B, s *Store, finishes []jobs.FinishRequest) {
 	}
 }
 
-// longHistory is a million runs of 200 jobs on three replicas, most of which
-// succeeded, a few that wait and run, and a few on a replica of long ago.
+// longHistory is a million runs of 200 jobs on three replicas. Most succeeded, a few wait or run,
+// and a few belong to a replica of long ago.
 const longHistory = `
-INSERT INTO holdfast.runs (id, job, scheduled_at, attempt, state, session, replica, token, created_at, started_at, finished_at, reason)
-SELECT gen_random_uuid(), 'job-' || lpad((n % 200)::text, 3, '0'), t, 1, state, gen_random_uuid(), CASE WHEN n < 500 THEN 'long gone' ELSE 'replica-' || n % 3 END,
-    n, t, t, CASE WHEN state NOT IN ('waiting', 'running') THEN t + interval '1 second' END, CASE WHEN state = 'succeeded' THEN '' ELSE 'why' END
+INSERT INTO holdfast.runs (id, job, scheduled_at, attempt, state, session, replica, token,
+    created_at, started_at, finished_at, reason)
+SELECT gen_random_uuid(), 'job-' || lpad((n % 200)::text, 3, '0'), t, 1, state, gen_random_uuid(),
+    CASE WHEN n < 500 THEN 'long gone' ELSE 'replica-' || n % 3 END,
+    n, t, t, CASE WHEN state NOT IN ('waiting', 'running') THEN t + interval '1 second' END,
+        CASE WHEN state = 'succeeded' THEN '' ELSE 'why' END
 FROM (
     SELECT n, timestamptz '2026-01-01' + n * interval '1 second' AS t, CASE
-        WHEN n > 999950 THEN 'waiting' WHEN n > 999920 THEN 'running' WHEN n % 100000 = 7 THEN 'timed_out' WHEN n % 50000 = 9 THEN 'cancelled'
-        WHEN n % 10000 = 1 THEN 'lost' WHEN n < 20 THEN 'missed' WHEN n % 200 = 3 THEN 'failed' WHEN n % 50 = 5 THEN 'skipped' ELSE 'succeeded' END AS state
+        WHEN n > 999950 THEN 'waiting' WHEN n > 999920 THEN 'running' WHEN n % 100000 = 7
+            THEN 'timed_out' WHEN n % 50000 = 9 THEN 'cancelled'
+        WHEN n % 10000 = 1 THEN 'lost' WHEN n < 20 THEN 'missed' WHEN n % 200 = 3 THEN 'failed'
+            WHEN n % 50 = 5 THEN 'skipped' ELSE 'succeeded' END AS state
     FROM generate_series(1, 1000000) n) history;
-INSERT INTO holdfast.waits (run, session, since) SELECT id, session, created_at FROM holdfast.runs WHERE state = 'waiting';
-INSERT INTO holdfast.claims (token, run, session, granted_at) SELECT token, id, session, created_at FROM holdfast.runs WHERE state = 'running'`
+INSERT INTO holdfast.waits (run, session, since) SELECT id, session, created_at FROM holdfast.runs
+    WHERE state = 'waiting';
+INSERT INTO holdfast.claims (token, run, session, granted_at) SELECT token, id, session, created_at
+    FROM holdfast.runs WHERE state = 'running'`
 
-// pages are what the page and the command line ask of the history.
+// pages are the queries of the admin page and the command line on the history.
 var pages = []struct {
 	name   string
 	filter jobs.RunFilter
@@ -130,7 +139,8 @@ var pages = []struct {
 	{"failed", jobs.RunFilter{States: []jobs.State{jobs.Failed}}},
 	{"timed out, ten", jobs.RunFilter{States: []jobs.State{jobs.TimedOut}}},
 	{"missed, long ago", jobs.RunFilter{States: []jobs.State{jobs.Missed}}},
-	{"troubled", jobs.RunFilter{States: []jobs.State{jobs.Failed, jobs.TimedOut, jobs.Cancelled, jobs.Lost, jobs.Skipped, jobs.Missed}}},
+	{"troubled", jobs.RunFilter{States: []jobs.State{jobs.Failed, jobs.TimedOut, jobs.Cancelled,
+		jobs.Lost, jobs.Skipped, jobs.Missed}}},
 	{"final", jobs.RunFilter{States: jobs.States()[2:]}},
 	{"replica", jobs.RunFilter{Replica: "replica-1"}},
 	{"replica, long gone", jobs.RunFilter{Replica: "long gone"}},
@@ -140,8 +150,8 @@ var pages = []struct {
 	{"job and replica", jobs.RunFilter{Job: "job-007", Replica: "replica-1"}},
 }
 
-// BenchmarkPagesOfALongHistory asks for pages of 100 runs, the first and one in
-// the middle, by each filter.
+// BenchmarkPagesOfALongHistory reads pages of 100 runs by each filter: the first page, and one in
+// the middle.
 func BenchmarkPagesOfALongHistory(b *testing.B) {
 	s := openAs(b, database(b), "a")
 	for _, statement := range []string{longHistory, "VACUUM ANALYZE"} {
@@ -173,8 +183,8 @@ func BenchmarkPagesOfALongHistory(b *testing.B) {
 	}
 }
 
-// BenchmarkRunsWritten tells what it costs to write runs down, by how they end:
-// time and write-ahead log, and how many of their changes were heap-only.
+// BenchmarkRunsWritten measures how long it takes to write runs, by final state, with the size of
+// the write-ahead log and the share of heap-only updates.
 func BenchmarkRunsWritten(b *testing.B) {
 	for _, state := range []jobs.State{jobs.Succeeded, jobs.Failed, jobs.Skipped} {
 		b.Run(string(state), func(b *testing.B) {
@@ -209,7 +219,7 @@ func BenchmarkRunsWritten(b *testing.B) {
 	}
 }
 
-// writeAll starts and ends new runs of the requests' jobs, or notes them.
+// writeAll starts and finishes new runs of the requests' jobs, or notes them.
 func writeAll(b *testing.B, s *Store, session uuid.UUID, requests []jobs.StartRequest,
 	state jobs.State) {
 	b.Helper()

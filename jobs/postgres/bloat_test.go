@@ -9,9 +9,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// A transaction that stays open keeps all that was deleted since in the
-// tables and their indexes. Locks on a name that many have held meanwhile read
-// no more than others.
+// A transaction that stays open retains all deleted rows in tables and indexes. A lock on a name
+// that had many holders meanwhile must read no more blocks than a lock on another name.
 func TestLocksReadNoMoreBesideALongTransaction(t *testing.T) {
 	const past = 20_000 // former locks on the name
 	s := newHarness(t)
@@ -54,15 +53,14 @@ func TestLocksReadNoMoreBesideALongTransaction(t *testing.T) {
 			perLock := (s.blocksRead() - before) / steps
 			t.Logf("%d blocks a lock", perLock)
 			if perLock > 120 {
-				// 20,000 entries of an index are in some 180 blocks, their rows in as many again
+				// 20,000 index entries take about 180 blocks, and their rows as many again
 				t.Errorf("%d blocks read for a lock beside %d former ones", perLock, past)
 			}
 		})
 	}
 }
 
-// The floors that make this so are raised now and then, and not at each lock:
-// fences that bloat would be no better.
+// Floors rise once in many locks, not at each lock: otherwise the fences would bloat instead.
 func TestFloorsAreRaisedNowAndThen(t *testing.T) {
 	s := newHarness(t)
 	session := s.locks(s.a, "a")
@@ -89,9 +87,8 @@ func TestFloorsAreRaisedNowAndThen(t *testing.T) {
 	}
 }
 
-// A heartbeat reads no more beside claims that have ended since a long
-// transaction began: reading ever more of them it would come too late some day,
-// and the session would be lost.
+// A heartbeat must not read more blocks as more claims end beside a long transaction. Otherwise it
+// would at some time be too slow, and the session would expire.
 func TestHeartbeatsReadNoMoreBesideALongTransaction(t *testing.T) {
 	const past = 100_000 // claims that have ended
 	s := newHarness(t)
@@ -121,7 +118,7 @@ func TestHeartbeatsReadNoMoreBesideALongTransaction(t *testing.T) {
 		return beat
 	}
 	for range 2 {
-		// the first notes which tokens were drawn, the second that none of them is to come
+		// the first heartbeat notes the drawn tokens, the second that all their claims are visible
 		s.exec("UPDATE holdfast.sessions SET raised_at = raised_at - ttl - interval '31 seconds'")
 		beat()
 	}
@@ -150,8 +147,8 @@ func TestHeartbeatsReadNoMoreBesideALongTransaction(t *testing.T) {
 	}
 }
 
-// A claim whose token was drawn before the floor was read, and which is committed
-// after, is told of: a start that takes its time is no stranger for good.
+// A claim may be committed after the floor was read although its token was drawn before. The next
+// heartbeat must report it.
 func TestHeartbeatReportsLateClaims(t *testing.T) {
 	s := newHarness(t)
 	session := s.session(s.a, "a")
@@ -165,7 +162,7 @@ func TestHeartbeatReportsLateClaims(t *testing.T) {
 	}
 	age()
 	if _, err := s.b.Heartbeat(t.Context(), session, jobs.ReplicaStatus{}); err != nil {
-		// it notes what was drawn
+		// it notes the drawn tokens
 		t.Fatal(err)
 	}
 	resume()
@@ -179,7 +176,7 @@ func TestHeartbeatReportsLateClaims(t *testing.T) {
 	}
 }
 
-// stopAutovacuum keeps out of blocksRead what autovacuum reads.
+// stopAutovacuum excludes the reads of autovacuum from blocksRead.
 func (s *harness) stopAutovacuum() {
 	s.t.Helper()
 	for _, table := range []string{"claims", "grants", "fences"} {
@@ -187,8 +184,8 @@ func (s *harness) stopAutovacuum() {
 	}
 }
 
-// blocksRead is how many blocks of claims, grants and fences have been read by
-// store a, from memory or not.
+// blocksRead returns how many blocks of claims, grants and fences store a has read, from memory or
+// from disk.
 func (s *harness) blocksRead() (n int) {
 	s.t.Helper()
 	const flush = "SELECT pg_stat_force_next_flush()"
@@ -205,8 +202,9 @@ func (s *harness) blocksRead() (n int) {
 	if err := s.a.beats.send(s.t.Context(), func(b *pgx.Batch) { b.Queue(flush) }); err != nil {
 		s.t.Fatal(err)
 	}
-	s.exec(flush) // what the test itself did before
+	s.exec(flush) // excludes the test's own earlier reads
 	return query[int](s, `
 SELECT sum(heap_blks_read + heap_blks_hit + idx_blks_read + idx_blks_hit)::int
-FROM pg_statio_user_tables WHERE schemaname = 'holdfast' AND relname IN ('claims', 'grants', 'fences')`)
+FROM pg_statio_user_tables WHERE schemaname = 'holdfast'
+    AND relname IN ('claims', 'grants', 'fences')`)
 }

@@ -14,7 +14,7 @@ import (
 const (
 	lockRun = selectRuns + ` WHERE r.id = $1 FOR UPDATE OF r`
 
-	// cancelWaiting ends runs whose places the transaction has locked.
+	// cancelWaiting ends runs whose waits the transaction has locked.
 	cancelWaiting = `
 WITH gone AS (
     DELETE FROM holdfast.waits w WHERE w.run = ANY($1) AND w.owner IS NULL
@@ -30,8 +30,8 @@ INSERT INTO holdfast.cancels (run, session, asked_at, asked_by)
 SELECT r.id, r.session, clock_timestamp(), $2 FROM holdfast.runs r WHERE r.id = $1
 ON CONFLICT (run) DO NOTHING`
 
-	// cancelLeft ends what waits of removed jobs and is no living session's:
-	// nobody adopts it any more.
+	// cancelLeft ends the waiting runs of removed jobs that no live session has. No replica adopts
+	// them.
 	cancelLeft = `
 WITH removed AS MATERIALIZED (
     SELECT j.name FROM holdfast.jobs j WHERE j.version < 0
@@ -52,18 +52,18 @@ UPDATE holdfast.runs SET state = 'cancelled', reason = 'cancelled', detail = 'it
     blocker = NULL, finished_at = clock_timestamp()
 WHERE id = ANY(ARRAY(SELECT run FROM gone)) AND state = 'waiting'`
 
-	// forgetCancels is for runs that have ended, also where that was not by the
-	// cancel: one that waits for its next attempt has not.
+	// forgetCancels deletes the cancels of ended runs, however they ended. A run that waits for its
+	// next attempt has not ended.
 	forgetCancels = `
 DELETE FROM holdfast.cancels c WHERE (SELECT r.state FROM holdfast.runs r
     WHERE r.id = c.run) IS NULL
     OR (SELECT r.state FROM holdfast.runs r WHERE r.id = c.run) NOT IN ('waiting', 'running')`
 )
 
-// errMoved says that a run began to wait while it was being looked at.
+// errMoved reports that a run began to wait while the cancel was reading it.
 var errMoved = errors.New("run has moved")
 
-// Cancel ends a waiting run, and asks the replica of a running one to end it.
+// Cancel ends a waiting run, or asks the replica of a running one to end it.
 func (s *Store) Cancel(ctx context.Context, a jobs.Action, run uuid.UUID) (jobs.Record, error) {
 	for {
 		var record jobs.Record
@@ -78,8 +78,8 @@ func (s *Store) Cancel(ctx context.Context, a jobs.Action, run uuid.UUID) (jobs.
 	}
 }
 
-// cancelRun locks the run's place among the waiting before the run, as
-// everybody does: a start or a note under way comes before it or after it.
+// cancelRun locks the run's wait before the run, in the common lock order. So a concurrent start or
+// note comes entirely before or after it.
 func cancelRun(ctx context.Context, d *actionTx, a jobs.Action,
 	run uuid.UUID) (jobs.Record, error) {
 	place, err := d.Exec(ctx, lockWaits, []rawID{run})

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// waitingRun has the session wait for a table that is free by now.
+// waitingRun adds a run of the session that waits for a table, which is free afterwards.
 func (s *harness) waitingRun(r jobs.StartRequest) (session [16]byte) {
 	s.t.Helper()
 	id := s.session(s.a, "a")
@@ -23,8 +23,7 @@ func (s *harness) waitingRun(r jobs.StartRequest) (session [16]byte) {
 	return id
 }
 
-// TestStartWaitsForACancelOfItsRun: what a start reads of a run that is being
-// cancelled is old by the time it writes.
+// A start that has read a run before a cancel of it must not write what it read.
 func TestStartWaitsForACancelOfItsRun(t *testing.T) {
 	s := newHarness(t)
 	r := request(t, "job", "orders")
@@ -49,7 +48,7 @@ func TestStartWaitsForACancelOfItsRun(t *testing.T) {
 	}
 }
 
-// TestNoteWaitsForACancelOfItsRun is the same for what a replica writes down.
+// The same holds for a note.
 func TestNoteWaitsForACancelOfItsRun(t *testing.T) {
 	s := newHarness(t)
 	r := request(t, "job", "orders")
@@ -87,8 +86,8 @@ func TestNoteWaitsForACancelOfItsRun(t *testing.T) {
 	}
 }
 
-// TestCancelOfARunThatBeginsToWaitBeginsAgain: the run had no place to lock when
-// the cancel looked for one, and has one when the cancel has locked the run.
+// The run has no wait when the cancel looks for one, and has one when the cancel has locked the
+// run.
 func TestCancelOfARunThatBeginsToWaitBeginsAgain(t *testing.T) {
 	s := newHarness(t)
 	run := s.granted(s.a, s.session(s.a, "a"), request(t, "job", "orders"))
@@ -122,8 +121,7 @@ func TestCancelOfARunThatBeginsToWaitBeginsAgain(t *testing.T) {
 	}
 }
 
-// TestPauseInTheMidstOfAStartLeavesNoRunBehind: a firing that was written
-// before the pause is decided on as if it came before it.
+// A start decides on a firing that it has written before a pause as if the pause came later.
 func TestPauseInTheMidstOfAStartLeavesNoRunBehind(t *testing.T) {
 	s := newHarness(t)
 	session := s.session(s.a, "a")
@@ -148,8 +146,7 @@ func TestPauseInTheMidstOfAStartLeavesNoRunBehind(t *testing.T) {
 	s.expect(done, jobs.StartGranted)
 }
 
-// TestActionsAndRegistrationsDoNotDeadlock: both count in the one row
-// of meta, and each locks much before it.
+// Both update the one row of meta, after other locks.
 func TestActionsAndRegistrationsDoNotDeadlock(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t)
@@ -200,8 +197,7 @@ func TestActionsAndRegistrationsDoNotDeadlock(t *testing.T) {
 	}
 }
 
-// TestSweepDeletesCancelsOfEndedRuns: nobody sees them, and there would be
-// ever more.
+// No replica would ever read these cancels, and they would accumulate.
 func TestSweepDeletesCancelsOfEndedRuns(t *testing.T) {
 	s := newHarness(t)
 	session := s.session(s.a, "a")

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// A commit that PostgreSQL refuses is the job's own failure: its claim stands,
-// and nobody has superseded it.
+// When PostgreSQL refuses a commit, the job has failed. Its claim still exists, and the run is not
+// superseded.
 func TestRefusedCommitIsNotSuperseded(t *testing.T) {
 	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int UNIQUE DEFERRABLE INITIALLY DEFERRED)")
@@ -41,8 +41,8 @@ func TestRefusedCommitIsNotSuperseded(t *testing.T) {
 	}
 }
 
-// A statement may end the transaction although its first word does not say so:
-// what follows would be outside of the fence.
+// A statement may end the transaction although its first word does not show it. The statements
+// after it would run outside the fence.
 func TestTransactionThatEndsBeforeItsEndIsRefused(t *testing.T) {
 	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int)")
@@ -53,8 +53,11 @@ func TestTransactionThatEndsBeforeItsEndIsRefused(t *testing.T) {
 		return err
 	}
 	for name, within := range map[string]func(*jobs.Run) error{
-		"InTx":         func(run *jobs.Run) error { return InTx(t.Context(), run, commits) },
-		"CompleteInTx": func(run *jobs.Run) error { return CompleteInTx(t.Context(), run, commits) },
+		"InTx": func(run *jobs.Run) error { return InTx(t.Context(), run, commits) },
+		"CompleteInTx": func(run *jobs.Run) error {
+			return CompleteInTx(t.Context(), run,
+				commits)
+		},
 	} {
 		run := s.granted(s.a, session, request(t, name, name))
 		if err := within(run); !errors.Is(err, ErrTransactionControl) {
@@ -66,15 +69,21 @@ func TestTransactionThatEndsBeforeItsEndIsRefused(t *testing.T) {
 	}
 }
 
-// A database that was restored draws tokens again: a run from before must not
-// pass for the one that has its token now.
+// A restored database draws tokens again. A run from before the restore must not pass for the run
+// that has its token now.
 func TestFenceDistinguishesRunsOfOneToken(t *testing.T) {
 	s := newHarness(t)
 	run := s.granted(s.a, s.session(s.a, "a"), request(t, "job", "orders"))
 	s.exec("UPDATE holdfast.claims SET run = gen_random_uuid()")
 	for name, err := range map[string]error{
-		"InTx":         InTx(t.Context(), run, func(pgx.Tx) error { t.Error("it got past its fence"); return nil }),
-		"CompleteInTx": CompleteInTx(t.Context(), run, func(pgx.Tx) error { t.Error("it got past its fence"); return nil }),
+		"InTx": InTx(t.Context(), run, func(pgx.Tx) error {
+			t.Error("it got past its fence")
+			return nil
+		}),
+		"CompleteInTx": CompleteInTx(t.Context(), run, func(pgx.Tx) error {
+			t.Error("it got past its fence")
+			return nil
+		}),
 	} {
 		if !errors.Is(err, jobs.ErrSuperseded) {
 			t.Errorf("%s: %v", name, err)

@@ -1,17 +1,18 @@
 package postgres
 
 const (
-	// conflicts is the rule by which runs and locks exclude each other: part of
-	// a statement in which mine (run, since) has those to be decided on, of
-	// which no two want related resources, and $5 to $10 are the columns of
-	// their probes. It looks at each wanted name, at its ancestors, and at what
-	// lies beneath it ("/" is followed by "0" in byte order), among what is
-	// granted and, for those that nothing granted refuses, among what those want
-	// who have waited longer in living sessions, with their places reserved. It looks no further
-	// than is enough to refuse: of those that want one name there may be as many as a
-	// batch has runs, and the first in the index is the oldest. blocked has a row for each that
-	// must wait, and names one in its way: a holder rather than a waiter, and the same while
-	// nothing changes.
+	// conflicts is the rule by which runs and locks exclude each other. It is part of a statement
+	// in which mine (run, since) lists the runs to decide on. No two of them want related
+	// resources. $5 to $10 are the columns of their probes.
+	//
+	// For each wanted name it reads the name, its ancestors and its descendants ("/" is followed by
+	// "0" in byte order). It reads the grants first. For runs that no grant refuses it then reads
+	// the wants of older waiters in live sessions whose positions are reserved. It reads no further
+	// than a refusal needs: a batch may have many runs that want one name, and the first in the
+	// index is the oldest.
+	//
+	// blocked has one row for each run that must wait, with its blocker: a holder before a waiter,
+	// and the same blocker while nothing changes.
 	conflicts = `
 probe AS (
     SELECT p.*, m.since, coalesce(f.floor, 0) AS floor
@@ -93,10 +94,10 @@ probe AS (
         a.waiter
 )`
 
-	// liveWaiter has a row when w, which it wants, is to be respected: it belongs to
-	// a waiter of a living session, whose place is reserved. Among those of one job it
-	// always is, and among those that wait for their turn in a group. A triggered run
-	// that has not begun keeps its place in its job also while no session has it.
+	// liveWaiter returns a row if the waiter w of the want must be respected: its session is live
+	// and its position is reserved. Positions among the runs of one job, and among runs that wait
+	// for a slot of their group, are always reserved. A triggered run that has not started keeps
+	// its position in its job even without a session.
 	liveWaiter = `
         SELECT FROM holdfast.waits o
         WHERE o.run = w.run AND (o.triggered AND starts_with(w.resource, 'job:') OR EXISTS (
@@ -106,17 +107,17 @@ probe AS (
                 OR o.in_turn AND starts_with(w.resource, 'group:')))
         OFFSET 0`
 
-	// reservedUntil is locking.Reserve, of a place m that has been reserved until
+	// reservedUntil is locking.Reserve for a waiter m whose position was reserved until
 	// m.reserved_until (NULL: it is new), for m.reserve at a time.
 	reservedUntil = `CASE WHEN m.reserve > '0'
 		AND (m.reserved_until + 5 * m.reserve <= clock_timestamp()) IS NOT FALSE
         THEN clock_timestamp() + m.reserve ELSE coalesce(m.reserved_until, '-infinity') END`
 
-	// roots is part of a statement that goes on from conflicts, which must be WITH
-	// RECURSIVE: root has, of those that a waiter keeps waiting, what holds at the end
-	// of the chain. Each link is what the waiter was told when it was last refused. A
-	// chain that has no holder at its end, because it was given back meanwhile, has no
-	// root; and none is followed further than eight links, which ends one that turns.
+	// roots continues conflicts, which must be WITH RECURSIVE. root has the holder at the end of
+	// the chain for each run whose blocker itself waits. Each link of the chain is the blocker that
+	// the waiter received at its last refusal. A chain without a holder at its end, because the
+	// holder released its lock meanwhile, has no root. The search stops after eight links, which
+	// ends a cycle.
 	roots = `
 chain (run, next, resource, holder, waiting, depth) AS (
     SELECT b.run, b.holder_id, b.resource, b.holder, true, 1 FROM blocked b WHERE b.waiting
@@ -137,24 +138,23 @@ chain (run, next, resource, holder, waiting, depth) AS (
     WHERE NOT c.waiting
 )`
 
-	// storedBlocker is what is written down of b, which is blocked, and its root.
+	// storedBlocker is the stored form of the blocker b and of its root.
 	storedBlocker = `jsonb_strip_nulls(jsonb_build_object('id', b.holder_id, 'resource', b.resource, 'holder', b.holder,
         'waiting', nullif(b.waiting, false), 'root',
             (SELECT t.told FROM root t WHERE t.run = b.run)))`
 
-	// refusalReason is the reason for which b waits, which is blocked.
+	// refusalReason is the reason of the wait of b.
 	refusalReason = `CASE WHEN b.waiting THEN 'older_waiter' WHEN b.resource LIKE 'job:%'
 		THEN 'overlap'
         WHEN b.resource LIKE 'group:%' THEN 'group_full' ELSE 'lock_held' END`
 
-	// raiseFloors is part of a statement that goes on from conflicts: granted
-	// has the tokens of those whom it lets pass. What is deleted stays in an
-	// index for as long as a transaction of the database may still see it, and
-	// beside a long one each look at a busy name would pass all who have held it
-	// since. So a fence knows a token below which nobody has the name any more:
-	// tokens of one name are drawn by whoever has locked its fence, in their
-	// order. A floor is raised once in a thousand tokens, so that the fences do
-	// not bloat instead.
+	// raiseFloors continues conflicts: granted has the tokens of the granted runs.
+	//
+	// A deleted row stays in its index while any transaction of the database may still see it.
+	// Beside a long transaction, each look at a busy name would therefore pass all its former
+	// holders. So a fence has a floor: no claim with a smaller token holds the name. This works
+	// because tokens of one name are drawn, in order, by transactions that have locked its fence. A
+	// floor rises once in a thousand tokens, so that the fences do not bloat instead.
 	raiseFloors = `
 floors AS (
     UPDATE holdfast.fences f SET floor = r.floor

@@ -14,40 +14,38 @@ import (
 const (
 	connectTimeout = 5 * time.Second
 
-	// A connection whose other end is gone without a word is closed after some
-	// 25 s by whoever still lives, so that neither waits for ever.
+	// Keepalives close a connection whose other end has vanished after about 25 s, at either end.
 	keepAliveIdle     = 10 * time.Second
 	keepAliveInterval = 5 * time.Second
 	keepAliveCount    = 3
 	tcpUserTimeout    = 20 * time.Second
 
-	// setKeepAlive has PostgreSQL look after its end of the connection. It is a
-	// statement and not a parameter of the connection, which a pooler refuses
-	// when it does not know it.
+	// setKeepAlive sets the keepalives of PostgreSQL's end. It is a statement because a pooler
+	// refuses connection parameters that it does not know.
 	setKeepAlive = `SELECT set_config('tcp_keepalives_idle', '10', false),
 		set_config('tcp_keepalives_interval', '5', false),
     set_config('tcp_keepalives_count', '3', false), set_config('tcp_user_timeout', '20000', false)`
 
-	// readCommitted is what the protocol rests on.
+	// readCommitted is the isolation level that the protocol needs.
 	readCommitted = "read committed"
 	readIsolation = `SELECT current_setting('transaction_isolation')`
 )
 
-// ErrIsolation says that transactions have another isolation level than read
-// committed. The store asks for it when it connects; a pooler may not pass that
-// on, and then the default of the role or the database holds.
+// ErrIsolation reports that transactions do not have the isolation level read committed. The store
+// requests the level when it connects. A pooler may drop the request, and then the default of the
+// role or the database applies.
 var ErrIsolation = errors.New("transactions are not read committed: set " +
 	"default_transaction_isolation of the role or of the database, " +
 	"where a pooler ignores it as a startup parameter")
 
-// configure sets what every connection of the store has.
+// configure sets the parameters of each connection of the store.
 func configure(config *pgx.ConnConfig) {
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = connectTimeout
 	}
 	setDefault(config.RuntimeParams, "application_name", "holdfast")
-	// The protocol rests on each statement seeing what was committed before
-	// it, whatever the database's own default is.
+	// In the protocol each statement must see all earlier commits, whatever the default of the
+	// database is.
 	config.RuntimeParams["default_transaction_isolation"] = readCommitted
 	dialer := &net.Dialer{
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: keepAliveIdle,
@@ -63,8 +61,7 @@ func configure(config *pgx.ConnConfig) {
 	}
 }
 
-// requireReadCommitted returns ErrIsolation unless transactions are read
-// committed where they don't ask for anything.
+// requireReadCommitted returns ErrIsolation unless transactions are read committed by default.
 func requireReadCommitted(ctx context.Context, db interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }) error {

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// boundUnacknowledged bounds how long what was sent over TCP may stay
-// unacknowledged: while something is, the kernel sends no keepalives.
+// boundUnacknowledged bounds how long sent data may stay unacknowledged over TCP. The kernel sends
+// no keepalives while such data exists.
 func boundUnacknowledged(network, _ string, conn syscall.RawConn) error {
 	if !strings.HasPrefix(network, "tcp") {
 		return nil

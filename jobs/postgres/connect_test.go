@@ -15,11 +15,11 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// A backend whose client is gone without a word ends by itself, and so do the
-// locks that it holds.
+// A backend whose client has vanished must end by itself, together with its locks.
 func TestConnectionsHaveKeepalives(t *testing.T) {
 	s := newHarness(t)
-	const settings = `SELECT concat_ws(' ', current_setting('tcp_keepalives_idle'), current_setting('tcp_keepalives_interval'),
+	const settings = `SELECT concat_ws(' ', current_setting('tcp_keepalives_idle'),
+		current_setting('tcp_keepalives_interval'),
     current_setting('tcp_keepalives_count'), current_setting('tcp_user_timeout'))`
 	const want = "10 5 3 20000"
 	var got string
@@ -41,13 +41,13 @@ func TestConnectionsHaveKeepalives(t *testing.T) {
 	}
 }
 
-// A pooler may drop what a client asks for as it connects. Transactions then have
-// the level that the database gives them, and all that the protocol rests on is
-// gone without a word.
+// A pooler may drop connection parameters. Transactions then have the default level of the
+// database, on which the protocol fails silently.
 func TestStoreRefusesAnotherIsolationLevel(t *testing.T) {
 	s := newHarness(t)
 	s.exec(
-		`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = %L', current_database(), 'repeatable read'); END $$`)
+		`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = %L',
+			current_database(), 'repeatable read'); END $$`)
 	pooler := startPooler(t)
 	o := Options{URL: strings.Replace(s.url, server.Addr(), pooler, 1), Log: zerolog.Nop()}
 	if opened, err := Open(t.Context(), o); !errors.Is(err, ErrIsolation) {
@@ -63,8 +63,8 @@ func TestStoreRefusesAnotherIsolationLevel(t *testing.T) {
 	opened.Close()
 }
 
-// Behind a pooler a later transaction may have another level than the one that
-// was looked at: each call says so rather than decide by an old snapshot.
+// Behind a pooler a later transaction may have another level than the checked one. Each call must
+// then fail instead of deciding on an old snapshot.
 func TestCallsRefuseAnotherIsolationLevel(t *testing.T) {
 	s := newHarness(t)
 	session := s.session(s.a, "a")
@@ -86,8 +86,8 @@ func TestCallsRefuseAnotherIsolationLevel(t *testing.T) {
 	}
 }
 
-// startPooler forwards connections to the server without the isolation level
-// that the client asks for, as pgbouncer does with ignore_startup_parameters.
+// startPooler forwards connections to the server without the isolation level that the client
+// requests, as pgbouncer does with ignore_startup_parameters.
 func startPooler(t *testing.T) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -19,8 +19,8 @@ WHERE d.resources <> '[]' ORDER BY j.name`
 
 	intervalColumns = `r.id, r.job, r.scheduled_at, r.state, r.reason, r.replica, r.created_at, r.started_at, r.finished_at, r.rests, r.blocker`
 
-	// runIntervals walks the index of each job from the end of the time, and then looks
-	// at the few runs that were created before it.
+	// runIntervals scans the index of each job from the end of the interval, and then reads the few
+	// runs that were created before it.
 	runIntervals = `
 SELECT ` + intervalColumns + `
 FROM unnest($1::text[]) n (job) CROSS JOIN LATERAL (
@@ -65,11 +65,11 @@ ORDER BY noticed_at, server LIMIT %d`
 
 var _ jobs.Restarts = (*Store)(nil)
 
-// Lockers returns the jobs that lock anything beside their own names.
+// Lockers returns the jobs that lock resources besides their own names.
 func (s *Store) Lockers(ctx context.Context) ([]jobs.Locker, error) {
 	rows, err := s.views.Query(ctx, listLockers)
 	if err != nil {
-		return nil, wrap("lockers", err)
+		return nil, wrap("list lockers", err)
 	}
 	var lockers []jobs.Locker
 	var name string
@@ -81,7 +81,7 @@ func (s *Store) Lockers(ctx context.Context) ([]jobs.Locker, error) {
 		}
 		return err
 	})
-	return lockers, wrap("lockers", err)
+	return lockers, wrap("list lockers", err)
 }
 
 func withoutJobs(requests []locking.Request) []locking.Request {
@@ -94,13 +94,15 @@ func withoutJobs(requests []locking.Request) []locking.Request {
 	return named
 }
 
-// RunIntervals returns what the jobs' runs did within a time.
-func (s *Store) RunIntervals(ctx context.Context, f jobs.RunIntervalFilter) ([]jobs.RunInterval, error) {
+// RunIntervals returns the runs of the jobs within an interval.
+func (s *Store) RunIntervals(ctx context.Context,
+	f jobs.RunIntervalFilter) ([]jobs.RunInterval, error) {
 	rows, err := s.views.Query(ctx,
-		fmt.Sprintf(runIntervals, min(max(f.Each, 1), jobs.MaxRunIntervals), jobs.RunIntervalsBefore),
+		fmt.Sprintf(runIntervals, min(max(f.Each, 1), jobs.MaxRunIntervals),
+			jobs.RunIntervalsBefore),
 		f.Jobs, f.From, f.Until)
 	if err != nil {
-		return nil, wrap("stretches", err)
+		return nil, wrap("list run intervals", err)
 	}
 	intervals, err := pgx.CollectRows(rows,
 		func(row pgx.CollectableRow) (v jobs.RunInterval, err error) {
@@ -117,31 +119,34 @@ func (s *Store) RunIntervals(ctx context.Context, f jobs.RunIntervalFilter) ([]j
 			v.BlockedBy, err = parseBlocker(blocker)
 			return v, err
 		})
-	return intervals, wrap("stretches", err)
+	return intervals, wrap("list run intervals", err)
 }
 
-// WaitSummaries adds up what runs waited for.
-func (s *Store) WaitSummaries(ctx context.Context, from, until time.Time) ([]jobs.WaitSummary, error) {
-	// What is the same resource may be written in two ways, hence twice as many.
+// WaitSummaries returns the waits within an interval, summed by job, holder and resource.
+func (s *Store) WaitSummaries(ctx context.Context, from,
+	until time.Time) ([]jobs.WaitSummary, error) {
+	// One resource may be written in two ways, hence twice as many rows.
 	query := fmt.Sprintf(sumWaits, jobs.MaxTallied, 2*jobs.MaxBatch)
 	rows, err := s.views.Query(ctx, query, from, until)
 	if err != nil {
-		return nil, wrap("blockages", err)
+		return nil, wrap("sum waits", err)
 	}
-	parts, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (b jobs.WaitSummary, err error) {
-		err = row.Scan(&b.Job, &b.Holder, &b.Resource, &b.Times, &b.Unrun, &b.Waited, &b.Longest,
-			&b.Last)
-		b.Last = b.Last.UTC()
-		return b, err
-	})
-	return jobs.MergeWaitSummaries(parts), wrap("blockages", err)
+	parts, err := pgx.CollectRows(rows,
+		func(row pgx.CollectableRow) (b jobs.WaitSummary, err error) {
+			err = row.Scan(&b.Job, &b.Holder, &b.Resource, &b.Times, &b.Unrun, &b.Waited,
+				&b.Longest,
+				&b.Last)
+			b.Last = b.Last.UTC()
+			return b, err
+		})
+	return jobs.MergeWaitSummaries(parts), wrap("sum waits", err)
 }
 
-// Typical returns how long the jobs' runs take.
+// Typical returns the usual durations of the jobs' runs.
 func (s *Store) Typical(ctx context.Context, names []string) (map[string]jobs.Typical, error) {
 	rows, err := s.views.Query(ctx, fmt.Sprintf(typicalOf, jobs.TypicalOf), names)
 	if err != nil {
-		return nil, wrap("typical lengths", err)
+		return nil, wrap("read typical durations", err)
 	}
 	found := make(map[string]jobs.Typical, len(names))
 	var name string
@@ -150,25 +155,25 @@ func (s *Store) Typical(ctx context.Context, names []string) (map[string]jobs.Ty
 		found[name] = t
 		return nil
 	})
-	return found, wrap("typical lengths", err)
+	return found, wrap("read typical durations", err)
 }
 
-// NoteRestart writes a restart of a server down.
+// NoteRestart records a restart of a server.
 func (s *Store) NoteRestart(ctx context.Context, r jobs.Restart) error {
 	_, err := s.pool.Exec(ctx, addRestart, r.Server, r.StartedAt, r.NoticedBy)
-	return wrap("restart", err)
+	return wrap("record restart", err)
 }
 
-// Restarts returns the restarts that were noticed within a time.
+// Restarts returns the restarts that replicas noticed within an interval.
 func (s *Store) Restarts(ctx context.Context, from, until time.Time) ([]jobs.Restart, error) {
 	rows, err := s.views.Query(ctx, fmt.Sprintf(listRestarts, jobs.MaxBatch), from, until)
 	if err != nil {
-		return nil, wrap("restarts", err)
+		return nil, wrap("list restarts", err)
 	}
 	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r jobs.Restart, err error) {
 		err = row.Scan(&r.Server, &r.StartedAt, &r.NoticedAt, &r.NoticedBy)
 		r.StartedAt, r.NoticedAt = r.StartedAt.UTC(), r.NoticedAt.UTC()
 		return r, err
 	})
-	return found, wrap("restarts", err)
+	return found, wrap("list restarts", err)
 }

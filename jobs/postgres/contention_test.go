@@ -14,7 +14,8 @@ func TestRestartIsRecordedOnce(t *testing.T) {
 	s := openAs(t, database(t), "a")
 	started := time.Date(2026, 3, 14, 3, 0, 0, 0, time.UTC)
 	for _, r := range []jobs.Restart{
-		{Server: "m:11211", StartedAt: started, NoticedBy: "one"}, {Server: "m:11211", StartedAt: started, NoticedBy: "two"},
+		{Server: "m:11211", StartedAt: started, NoticedBy: "one"},
+		{Server: "m:11211", StartedAt: started, NoticedBy: "two"},
 		{Server: "m:11211", StartedAt: started.Add(time.Minute), NoticedBy: "two"},
 	} {
 		if err := s.NoteRestart(t.Context(), r); err != nil {
@@ -36,14 +37,16 @@ func TestRestartIsRecordedOnce(t *testing.T) {
 	}
 }
 
-// TestLockPagesWalkAnIndex plans what the pages of locks ask of the history.
+// TestLockPagesWalkAnIndex checks the plans of the queries of the lock pages on the history.
 func TestLockPagesWalkAnIndex(t *testing.T) {
 	s := newHarness(t)
 	s.exec(strings.NewReplacer("1000000", "20000", "999950", "19950", "999920", "19920").
 		Replace(manyJobs))
 	s.exec(
-		`INSERT INTO holdfast.wait_history SELECT gen_random_uuid(), 'job-' || n % 100, 'job-' || n % 7, 'table:s/t', 'running', t - interval '1 second', t
-FROM generate_series(1, 20000) n, LATERAL (SELECT timestamptz '2026-01-01' + n * interval '4 seconds' AS t) at`)
+		`INSERT INTO holdfast.wait_history SELECT gen_random_uuid(), 'job-' || n % 100,
+			'job-' || n % 7, 'table:s/t', 'running', t - interval '1 second', t
+FROM generate_series(1, 20000) n, LATERAL (SELECT timestamptz '2026-01-01'
+    + n * interval '4 seconds' AS t) at`)
 	s.exec("VACUUM ANALYZE")
 	at := time.Date(2026, 1, 1, 0, 10, 0, 0, time.UTC)
 	names := []string{"job-00001", "job-00002", "job-00003"}
@@ -51,9 +54,11 @@ FROM generate_series(1, 20000) n, LATERAL (SELECT timestamptz '2026-01-01' + n *
 		query, index string
 		args         []any
 	}{
-		{fmt.Sprintf(runIntervals, 50, jobs.RunIntervalsBefore), "runs_job", []any{names, at, at.Add(time.Minute)}},
+		{fmt.Sprintf(runIntervals, 50, jobs.RunIntervalsBefore), "runs_job",
+			[]any{names, at, at.Add(time.Minute)}},
 		{fmt.Sprintf(typicalOf, jobs.TypicalOf), "runs_job", []any{names}},
-		{fmt.Sprintf(sumWaits, jobs.MaxTallied, jobs.MaxBatch), "wait_history_until", []any{at, at.Add(time.Minute)}},
+		{fmt.Sprintf(sumWaits, jobs.MaxTallied, jobs.MaxBatch), "wait_history_until",
+			[]any{at, at.Add(time.Minute)}},
 	} {
 		plan := s.explain(c.query, c.args)
 		if strings.Contains(plan, "Seq Scan on runs") ||

@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// readControlState is one statement, so that all of it is of one moment. A run that
-// is to be cancelled may by now have gone from the session that it ran in to
-// another, with a further attempt: its claim tells whose it is.
+// readControlState is one statement, so that its parts are consistent. A run that is to be
+// cancelled may have moved to another session for its next attempt: its claim shows which session
+// has it.
 const readControlState = `
 SELECT m.control_version,
     coalesce((SELECT s.draining FROM holdfast.sessions s WHERE s.id = $1), false),
@@ -34,15 +34,15 @@ SELECT m.control_version,
         FROM holdfast.specs s WHERE NOT s.removed) END
 FROM holdfast.meta m`
 
-// ControlState returns what the session is to obey.
+// ControlState returns the control state of the session.
 func (s *Store) ControlState(ctx context.Context, session uuid.UUID,
 	since int64) (jobs.ControlState, error) {
 	rows, err := s.pool.Query(ctx, readControlState, session, since)
 	if err != nil {
-		return jobs.ControlState{}, wrap("orders", err)
+		return jobs.ControlState{}, wrap("read control state", err)
 	}
 	controlState, err := pgx.CollectExactlyOneRow(rows, scanControlState)
-	return controlState, wrap("orders", err)
+	return controlState, wrap("read control state", err)
 }
 
 func scanControlState(row pgx.CollectableRow) (jobs.ControlState, error) {

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// Whoever changes what sessions carry, and with it what is active, does so
-	// alone: of two sessions that end at once each would else see what the other
-	// carried as carried by the living. It is taken before all rows of jobs.
+	// Transactions that change the jobs of sessions, and with them the active definitions, exclude
+	// each other. Otherwise two sessions that end at once would each count the definitions of the
+	// other as those of a live session. The lock comes before all rows of jobs.
 	lockDefinitions = `SELECT pg_advisory_xact_lock(hashtextextended('holdfast definitions ' || $1,
 		0))`
 
@@ -41,7 +41,7 @@ WHERE (SELECT (o.description, o.source) = (d.description, d.source)
 ORDER BY d.job COLLATE "C"
 ON CONFLICT (job, hash) DO UPDATE SET description = excluded.description, source = excluded.source`
 
-	// What a definition is subscribed to never changes: its hash covers it.
+	// The subscriptions of a definition never change: its hash covers them.
 	addSubscriptions = `
 INSERT INTO holdfast.subscriptions (job, state, version, webhook)
 SELECT d.job, h.state, d.version, h.webhook
@@ -52,9 +52,9 @@ CROSS JOIN LATERAL (
 ORDER BY 1, 2, 3, 4
 ON CONFLICT DO NOTHING`
 
-	// A session that ends meanwhile is settled after this: its end waits for
-	// lockDefinitions, and a sweep finds what is left. What was removed nobody
-	// carries any more, not even who has not heard of it yet.
+	// A session that ends meanwhile is settled after this statement: its end waits for
+	// lockDefinitions, and a sweep settles the rest. No session gets a removed job, even if its
+	// replica does not know of the removal yet.
 	addSessionJobs = `
 INSERT INTO holdfast.session_jobs (session, job, version)
 SELECT s.id, d.job, d.version FROM unnest($2::text[], $3::text[], $4::text[]) AS c (job, hash,
@@ -68,11 +68,11 @@ WHERE c.source = 'config' OR (SELECT p.removed FROM holdfast.specs p
 ORDER BY d.job
 ON CONFLICT (session, job) DO UPDATE SET version = excluded.version`
 
-	// activateDefinitions follows a list "carried" of jobs, each with the newest version
-	// that is carried, or with the one in force and since when nobody carries it.
-	// Rows of jobs are locked in the order of their names. The cursor moves only
-	// with the scheduled times, or when the job is back that had left: else a deploy would
-	// drop the scheduled times that nobody has started yet.
+	// activateDefinitions continues a list "carried" of jobs, each with the newest version that a
+	// session has, or with the active version and the time since which no session has the job. Rows
+	// of jobs are locked in the order of their names. The cursor moves only if the scheduled times
+	// change, or if an absent job returns: otherwise a deploy would skip scheduled times that no
+	// replica has started yet.
 	activateDefinitions = `
 changed AS (
     INSERT INTO holdfast.jobs AS j (name, version, checked_until, updated_at, left_at)
@@ -103,8 +103,8 @@ UPDATE holdfast.meta SET definitions = definitions + 1
             WHERE o.job = j.name AND o.version = j.version
                 AND n.version = excluded.version) IS TRUE`
 
-	// wasAbsent: nobody carried the job for longer than jobs.MaxAbsence, by the life of
-	// one that did not.
+	// wasAbsent: no session had the job for longer than jobs.MaxAbsence while a session without it
+	// was live.
 	wasAbsent = `(j.left_at IS NOT NULL AND j.back_at IS NULL AND EXISTS (
             SELECT FROM holdfast.sessions s WHERE NOT s.locks
                 AND s.started_at < now() - interval '1 hour'
@@ -124,8 +124,8 @@ CROSS JOIN LATERAL (
     SELECT d.job, d.version FROM holdfast.definitions d
         WHERE d.job = c.job COLLATE "C" AND d.hash = c.hash COLLATE "C" OFFSET 0) d`
 
-	// unsettled finds sessions that have ended, or are being ended by a sweep
-	// that found them expired: neither lives again.
+	// unsettled finds sessions that have ended, or that a sweep has found expired and is ending.
+	// Neither revives.
 	unsettled = `SELECT id FROM holdfast.sessions s
 		WHERE (s.ended_at IS NOT NULL OR s.sweep IS NOT NULL) AND ` + carriesJobs
 	carriesJobs = `(SELECT true FROM holdfast.session_jobs c WHERE c.session = s.id
@@ -145,7 +145,7 @@ WITH gone AS (
             ORDER BY c.version DESC LIMIT 1) c ON true
 ), ` + activateDefinitions
 
-	// withdrawJobs is settleSession for some jobs of a session that lives on.
+	// withdrawJobs is settleSession for some jobs of a session that remains live.
 	withdrawJobs = `
 WITH gone AS (
     DELETE FROM holdfast.session_jobs WHERE session = $1 AND job = ANY($2::text[]) RETURNING job
@@ -165,9 +165,8 @@ WITH gone AS (
 	activeDefinitions = `SELECT name, version, checked_until FROM holdfast.jobs`
 )
 
-// Register writes down which definitions the session carries, and the fences
-// of what they lock. It does so in chunks: a large cron table holds others up
-// for a moment at a time.
+// Register records the definitions of the session and adds the fences of their resources. It works
+// in chunks, so that a large cron table blocks other replicas only briefly.
 func (s *Store) Register(ctx context.Context, session uuid.UUID,
 	definitions []jobs.Definition) (map[string]int64, error) {
 	versions := make(map[string]int64, len(definitions))
@@ -190,7 +189,7 @@ func (s *Store) registerChunk(ctx context.Context, session uuid.UUID, chunk []jo
 	}
 	names, hashes, sources := columns[0], columns[1], columns[10]
 	var live bool
-	err = s.pipeline(ctx, "job registration", func(b *pgx.Batch) {
+	err = s.pipeline(ctx, "register jobs", func(b *pgx.Batch) {
 		b.Queue(addFences, fencesOf(chunk))
 		b.Queue(lockDefinitions, s.cluster.String())
 		b.Queue(addDefinitions, columns...)
@@ -212,7 +211,7 @@ func (s *Store) registerChunk(ctx context.Context, session uuid.UUID, chunk []jo
 		})
 	})
 	if err == nil && !live {
-		err = wrap("job registration", jobs.ErrSessionLost)
+		err = wrap("register jobs", jobs.ErrSessionLost)
 	}
 	return err
 }
@@ -255,22 +254,21 @@ func fencesOf(definitions []jobs.Definition) []string {
 	return fenceNames(requests)
 }
 
-// settle takes from a session that has ended, or never lives again, what it
-// carried, and brings the newest definitions that are left into force. It does
-// nothing for one that has been settled.
+// settle removes the jobs of a session that has ended or been found expired, and activates the
+// newest definitions of the remaining sessions. It does nothing for a settled session.
 func (s *Store) settle(ctx context.Context, session uuid.UUID) error {
-	return s.pipeline(ctx, "definitions of an ended session", func(b *pgx.Batch) {
+	return s.pipeline(ctx, "settle ended session", func(b *pgx.Batch) {
 		b.Queue(lockDefinitions, s.cluster.String())
 		b.Queue(settleSession, session)
 	})
 }
 
-// Withdraw takes jobs from what a living session carries. The session's own row comes last, in a
-// transaction of its own: a heartbeat must not wait for the registrations of others.
+// Withdraw removes jobs from a live session. It updates the session's row last, in a transaction of
+// its own: a heartbeat must not wait for the registrations of other replicas.
 func (s *Store) Withdraw(ctx context.Context, session uuid.UUID, table string,
 	names []string) error {
 	for chunk := range slices.Chunk(slices.Sorted(slices.Values(names)), jobs.MaxBatch) {
-		err := s.pipeline(ctx, "withdrawal of jobs", func(b *pgx.Batch) {
+		err := s.pipeline(ctx, "withdraw jobs", func(b *pgx.Batch) {
 			b.Queue(lockDefinitions, s.cluster.String())
 			b.Queue(withdrawJobs, session, chunk)
 		})
@@ -279,14 +277,14 @@ func (s *Store) Withdraw(ctx context.Context, session uuid.UUID, table string,
 		}
 	}
 	_, err := s.pool.Exec(ctx, noteTable, session, table)
-	return wrap("withdrawal of jobs", err)
+	return wrap("withdraw jobs", err)
 }
 
-// Versions returns what is active of every job.
+// Versions returns the active definition of every job.
 func (s *Store) Versions(ctx context.Context) (map[string]jobs.ActiveDefinition, error) {
 	rows, err := s.pool.Query(ctx, activeDefinitions)
 	if err != nil {
-		return nil, wrap("job versions", err)
+		return nil, wrap("list active definitions", err)
 	}
 	versions := map[string]jobs.ActiveDefinition{}
 	var name string
@@ -296,5 +294,5 @@ func (s *Store) Versions(ctx context.Context) (map[string]jobs.ActiveDefinition,
 		versions[name] = now
 		return nil
 	})
-	return versions, wrap("job versions", err)
+	return versions, wrap("list active definitions", err)
 }

@@ -18,8 +18,8 @@ const (
 	benchReplicas = 10
 )
 
-// BenchmarkDeploy is what a deploy costs the store with a large cron table and
-// many replicas, each of which registers all of it.
+// BenchmarkDeploy measures a deploy with a large cron table and many replicas, each of which
+// registers all jobs.
 func BenchmarkDeploy(b *testing.B) {
 	if server == nil {
 		b.Skip("needs PostgreSQL: run without -short")

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// sessionWith opens a session that carries a definition of the job.
+// sessionWith opens a session that has a definition of the job.
 func (s *harness) sessionWith(store *Store, replica, job, hash string) uuid.UUID {
 	s.t.Helper()
 	session := s.session(store, replica)
@@ -29,16 +29,17 @@ func (s *harness) activeDefinitions(job string, version int64) {
 	}
 }
 
-// Each of the two would see what the other carries as carried by the living,
-// and nobody would look again.
+// Each session would count the definition of the other as that of a live session, and no later
+// check would correct it.
 func TestSessionsThatEndAtOnceDoNotCountForEachOther(t *testing.T) {
 	s := newHarness(t)
 	s.sessionWith(s.a, "stays", "job", "h1")
-	second, third := s.sessionWith(s.a, "second", "job", "h2"), s.sessionWith(s.b, "third", "job", "h3")
+	second, third := s.sessionWith(s.a, "second", "job", "h2"),
+		s.sessionWith(s.b, "third", "job", "h3")
 	resume := s.pause("b", "holdfast.jobs", "UPDATE", "true")
 	ended, other := make(chan error, 1), make(chan error, 1)
 	go func() { ended <- s.b.End(t.Context(), third) }()
-	awaitWaiting(s, "b", ended) // is about to bring the second into force, which lives
+	awaitWaiting(s, "b", ended) // is about to activate the definition of the second, which is live
 	go func() { other <- s.a.End(t.Context(), second) }()
 	awaitWaiting(s, "a", other)
 	resume()
@@ -48,8 +49,8 @@ func TestSessionsThatEndAtOnceDoNotCountForEachOther(t *testing.T) {
 	s.activeDefinitions("job", 1)
 }
 
-// The registration would find its active definition still, and the end then
-// bring the older one into force.
+// The registration would still find its definition active, and the ending session would then
+// activate the older one.
 func TestSessionThatRegistersWhileAnotherEndsCounts(t *testing.T) {
 	s := newHarness(t)
 	s.sessionWith(s.a, "stays", "job", "h1")
@@ -70,7 +71,7 @@ func TestSessionThatRegistersWhileAnotherEndsCounts(t *testing.T) {
 	s.activeDefinitions("job", 2)
 }
 
-// Two replicas that see a new definition first draw one version.
+// Two replicas that register a new definition at once get one version.
 func TestDefinitionThatTwoRegisterAtOnceHasOneVersion(t *testing.T) {
 	s := newHarness(t)
 	s.sessionWith(s.a, "stays", "job", "h1")
@@ -98,7 +99,7 @@ func TestDefinitionThatTwoRegisterAtOnceHasOneVersion(t *testing.T) {
 	}
 }
 
-// A session that ends while it registers leaves nothing in force.
+// A session that ends while it registers leaves no active definition behind.
 func TestSessionThatEndsWhileItRegistersIsSettled(t *testing.T) {
 	s := newHarness(t)
 	s.sessionWith(s.b, "stays", "job", "h1")
@@ -109,7 +110,7 @@ func TestSessionThatEndsWhileItRegistersIsSettled(t *testing.T) {
 		_, err := s.a.Register(t.Context(), session, []jobs.Definition{{Name: "job", Hash: "h2"}})
 		registered <- err
 	}()
-	awaitWaiting(s, "a", registered) // its session lives
+	awaitWaiting(s, "a", registered) // its session is live
 	go func() { ended <- s.b.End(t.Context(), session) }()
 	awaitWaiting(s, "b", ended)
 	resume()
@@ -122,8 +123,8 @@ func TestSessionThatEndsWhileItRegistersIsSettled(t *testing.T) {
 	s.activeDefinitions("job", 1)
 }
 
-// An end that has to wait too long ends the session all the same; a sweep does
-// the rest, and the session is not forgotten before.
+// If settling takes too long, End ends the session nevertheless. A sweep settles it later, and the
+// session's row stays until then.
 func TestEndThatCannotBeSettledIsLeftToASweep(t *testing.T) {
 	s := newHarness(t)
 	s.sessionWith(s.a, "stays", "job", "h1")
@@ -155,8 +156,7 @@ func TestEndThatCannotBeSettledIsLeftToASweep(t *testing.T) {
 	s.activeDefinitions("job", 1)
 }
 
-// A registration may have to wait for a misfire check; that is nothing that a
-// later try would not mend.
+// A registration may have to wait for a misfire check. A retry must succeed.
 func TestRegistrationThatWaitsTooLongMayBeTriedAgain(t *testing.T) {
 	s := newHarness(t)
 	s.sessionWith(s.a, "stays", "job", "h1")
@@ -181,8 +181,8 @@ func TestRegistrationThatWaitsTooLongMayBeTriedAgain(t *testing.T) {
 	s.activeDefinitions("job", 2)
 }
 
-// A definition that comes into force while misfires are being looked for must
-// not have those of the one before recorded.
+// A definition may become active while a misfire check runs. The check must not record misfires of
+// the former definition.
 func TestMisfiresOfADefinitionThatIsBeingSupersededAreNotRecorded(t *testing.T) {
 	s := newHarness(t)
 	s.sessionWith(s.b, "stays", "job", "h1")
@@ -216,8 +216,8 @@ func TestMisfiresOfADefinitionThatIsBeingSupersededAreNotRecorded(t *testing.T) 
 	}
 }
 
-// Rows of jobs are locked by name, whatever the order they lie in or are asked
-// for.
+// Rows of jobs are locked by name, regardless of their physical order and of the order of the
+// request.
 func TestRegistrationAndMisfireCheckDoNotDeadlock(t *testing.T) {
 	s := newHarness(t)
 	names := []string{"d", "b", "c", "a"}
@@ -258,7 +258,7 @@ func TestRegistrationAndMisfireCheckDoNotDeadlock(t *testing.T) {
 	}
 }
 
-// A check that is paused while it looks for misfires must hold nobody up.
+// A misfire check that is paused while it computes must not block others.
 func TestMisfireCheckHoldsNoJobWhileItLooks(t *testing.T) {
 	s := newHarness(t)
 	s.sessionWith(s.a, "stays", "job", "h1")
@@ -277,7 +277,7 @@ func TestMisfireCheckHoldsNoJobWhileItLooks(t *testing.T) {
 	s.activeDefinitions("job", 2)
 }
 
-// An idle sweep leaves those who register alone.
+// A sweep without work must not wait for registrations.
 func TestSweepWithNothingToSettleDoesNotWaitForRegistrations(t *testing.T) {
 	s := newHarness(t)
 	session := s.sessionWith(s.a, "ends", "job", "h1")

@@ -12,15 +12,14 @@ import (
 )
 
 const (
-	// dependentCursors are read before the openings: of what is behind a cursor each
-	// scheduledAt that there will be has a row then.
+	// dependentCursors runs before openScheduledTimes: every firing up to a cursor that it reads
+	// has a row by then.
 	dependentCursors = `SELECT name, version, checked_until FROM holdfast.jobs WHERE name = ANY($1)`
 
-	// openScheduledTimes looks at each row of the first job that is followed behind the
-	// dependent's cursor, and for it at one row of every other and at the
-	// dependent's own. The last is a subquery and no join, which might be made by
-	// reading a job's whole history. Of a firing's rows one at most is in the
-	// states asked for: a recovery has the others lost.
+	// openScheduledTimes reads the rows of the first dependency after the dependent's cursor. For
+	// each it reads one row of every other dependency and the dependent's own row. The last is a
+	// subquery, because a plan for a join might read a job's whole history. At most one of a
+	// firing's rows is in the requested states: a recovery has marked the others lost.
 	openScheduledTimes = `
 SELECT f.name, o.scheduled_at, o.ready
 FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[]) AS f (name, version,
@@ -56,7 +55,7 @@ WHERE (
     LIMIT 1) IS NULL`
 )
 
-// OpenFirings returns the openings of each dependent.
+// OpenFirings returns the open firings of each dependent.
 func (s *Store) OpenFirings(ctx context.Context,
 	dependents []jobs.Dependent) (map[string]jobs.OpenFirings, error) {
 	columns, names, err := dependentColumns(dependents)
@@ -65,7 +64,7 @@ func (s *Store) OpenFirings(ctx context.Context,
 	}
 	activeDefinitions := map[string]jobs.ActiveDefinition{}
 	scheduledTimes := map[string][]jobs.OpenFiring{}
-	err = s.pipeline(ctx, "openings", func(b *pgx.Batch) {
+	err = s.pipeline(ctx, "list open firings", func(b *pgx.Batch) {
 		b.Queue(dependentCursors, names).Query(func(rows pgx.Rows) error {
 			var name string
 			var version int64
@@ -86,7 +85,7 @@ func (s *Store) OpenFirings(ctx context.Context,
 	return jobs.OpenFiringsOf(dependents, activeDefinitions, scheduledTimes), nil
 }
 
-// collectOpenFirings adds to each dependent that is told of its openings, if any.
+// collectOpenFirings adds the open firings, possibly none, to each dependent that the rows name.
 func collectOpenFirings(rows pgx.Rows, scheduledTimes map[string][]jobs.OpenFiring) error {
 	var name string
 	var scheduledAt, ready *time.Time
@@ -112,8 +111,8 @@ func collectOpenFirings(rows pgx.Rows, scheduledTimes map[string][]jobs.OpenFiri
 	return err
 }
 
-// dependentColumns returns the columns of openScheduledTimes, and the names of all jobs
-// that they name.
+// dependentColumns returns the columns of openScheduledTimes, and the names of all dependents and
+// dependencies.
 func dependentColumns(dependents []jobs.Dependent) (columns []any, all []string, err error) {
 	n := len(dependents)
 	names, versions, groups := make([]string, n), make([]int64, n), make([]string, n)
@@ -131,15 +130,16 @@ func dependentColumns(dependents []jobs.Dependent) (columns []any, all []string,
 	return []any{names, versions, groups, firsts, others}, slices.Compact(all), nil
 }
 
-// AddDependents adds waiting runs of firings whose time has come.
+// AddDependents adds waiting runs of dependents whose scheduled times have come.
 func (s *Store) AddDependents(ctx context.Context, dependentFirings []jobs.DependentFiring) error {
-	runs, versions := make([]jobs.Misfired, len(dependentFirings)), make(map[string]int64, len(dependentFirings))
+	runs, versions := make([]jobs.Misfired, len(dependentFirings)),
+		make(map[string]int64, len(dependentFirings))
 	for i, f := range dependentFirings {
 		runs[i] = jobs.Misfired{Firing: f.Firing, Run: f.Run, State: jobs.Waiting,
 			Reason: jobs.ReasonAfter, Detail: f.Detail}
 		versions[f.Firing.Job] = f.Version
 	}
-	return s.pipeline(ctx, "runs of dependents", func(b *pgx.Batch) {
+	return s.pipeline(ctx, "add runs of dependents", func(b *pgx.Batch) {
 		b.Queue(insertMisfires, misfireColumns(runs, versions)...)
 	})
 }

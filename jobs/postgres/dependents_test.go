@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// TestPausedDependentsHaveNoOpenFirings pauses them one way after the other.
+// TestPausedDependentsHaveNoOpenFirings pauses the dependents by each kind of pause.
 func TestPausedDependentsHaveNoOpenFirings(t *testing.T) {
 	s := newHarness(t)
 	s.exec("INSERT INTO holdfast.jobs SELECT name, 1, now(), now() FROM unnest(ARRAY['f', " +
@@ -43,15 +43,17 @@ func TestPausedDependentsHaveNoOpenFirings(t *testing.T) {
 	}
 }
 
-// TestOpenFiringsReadFewRows has a history of which little is behind the cursor.
+// TestOpenFiringsReadFewRows has a long history with few runs after the cursor.
 func TestOpenFiringsReadFewRows(t *testing.T) {
 	s := newHarness(t)
 	begun := time.Now().Truncate(time.Second)
 	s.exec(`
-INSERT INTO holdfast.jobs SELECT 'f' || n, 1, $1::timestamptz, $1 FROM generate_series(1, 20) n;`, begun)
+INSERT INTO holdfast.jobs SELECT 'f' || n, 1, $1::timestamptz, $1
+    FROM generate_series(1, 20) n;`, begun)
 	s.exec(`
 INSERT INTO holdfast.runs (id, job, scheduled_at, attempt, state, created_at, finished_at)
-SELECT gen_random_uuid(), name, $1::timestamptz + n * interval '1 second', 1, 'succeeded', now(), now()
+SELECT gen_random_uuid(), name, $1::timestamptz + n * interval '1 second', 1, 'succeeded', now(),
+    now()
 FROM unnest(ARRAY['one', 'other', 'f1', 'f2']) AS j (name), generate_series(-5000, 30) n`, begun)
 	s.exec("ANALYZE holdfast.runs")
 	var dependents []jobs.Dependent
@@ -77,8 +79,7 @@ FROM unnest(ARRAY['one', 'other', 'f1', 'f2']) AS j (name), generate_series(-500
 	}
 }
 
-// rowsRead runs a statement as the store does, and counts the rows of runs that
-// it fetched.
+// rowsRead runs a statement as the store does, and returns how many rows of runs it read.
 func (s *harness) rowsRead(ctx context.Context, sql string, args ...any) int {
 	s.t.Helper()
 	tx, err := s.watcher.Begin(ctx)

@@ -19,7 +19,7 @@ SELECT replica FROM holdfast.sessions WHERE id = $1 AND ended_at IS NULL
 UPDATE holdfast.sessions SET draining = $2
 WHERE id = $1 AND ended_at IS NULL AND expires_at > clock_timestamp()`
 
-	// Further attempts are the session's to make.
+	// Further attempts of a run stay with its session.
 	firstAttempts = `
 SELECT w.run FROM holdfast.waits w
 CROSS JOIN LATERAL (SELECT FROM holdfast.runs r
@@ -28,14 +28,14 @@ CROSS JOIN LATERAL (SELECT FROM holdfast.runs r
 	freePlaces = `UPDATE holdfast.waits SET session = NULL WHERE run = ANY($2) AND session = $1`
 )
 
-// Drain asks a living session to start nothing more, or to start again. What
-// waits in it others may adopt from then on.
+// Drain makes a live session start nothing more, or start again. Other replicas may then adopt its
+// waiting runs.
 func (s *Store) Drain(ctx context.Context, a jobs.Action, session uuid.UUID, drain bool) error {
 	action := "drain"
 	if !drain {
 		action = "undrain"
 	}
-	lost := fmt.Errorf("living session %s: %w", session, jobs.ErrNotFound)
+	lost := fmt.Errorf("live session %s: %w", session, jobs.ErrNotFound)
 	var replica string
 	if err := s.pool.QueryRow(ctx, replicaOf, session).Scan(&replica); err == pgx.ErrNoRows {
 		return wrap(action, lost)
@@ -56,8 +56,8 @@ func (s *Store) Drain(ctx context.Context, a jobs.Action, session uuid.UUID, dra
 		})
 }
 
-// freeSession lets others adopt what waits in the session. The places are
-// locked in the order in which starts lock them.
+// freeSession lets other replicas adopt the waiting runs of the session. It locks the waits in the
+// order in which starts lock them.
 func freeSession(ctx context.Context, tx pgx.Tx, session uuid.UUID) error {
 	rows, err := tx.Query(ctx, firstAttempts, session)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// differing finds the jobs of which not all who should have the same definition
-// do. It reads all that the living carry, and is asked only where they differ.
+// differing finds the jobs that not all live replicas have in one definition. It reads all
+// definitions of the live sessions, and is used only if they differ.
 const differing = `
 WITH living AS (
     SELECT DISTINCT ON (replica) id, replica FROM holdfast.sessions
@@ -28,11 +28,11 @@ SELECT a.job, l.replica, c.version IS NULL, c.version = a.newest
 FROM apart a CROSS JOIN living l LEFT JOIN carried c ON c.job = a.job AND c.replica = l.replica
 ORDER BY a.job, l.replica`
 
-// Drift returns the jobs that living replicas do not have alike.
+// Drift returns the jobs whose definitions differ between live replicas.
 func (s *Store) Drift(ctx context.Context, limit int) ([]jobs.JobDrift, error) {
 	rows, err := s.views.Query(ctx, differing, limit)
 	if err != nil {
-		return nil, wrap("drift", err)
+		return nil, wrap("list drift", err)
 	}
 	var found []jobs.JobDrift
 	var job, replica string
@@ -42,5 +42,5 @@ func (s *Store) Drift(ctx context.Context, limit int) ([]jobs.JobDrift, error) {
 		found = jobs.AddDrift(found, job, replica, without, newest != nil && *newest)
 		return nil
 	})
-	return found, wrap("drift", err)
+	return found, wrap("list drift", err)
 }

@@ -25,16 +25,16 @@ func (e *SchemaError) Error() string {
 		"requires version %d: upgrade the binary", e.Binary, e.MinBinary)
 }
 
-// transient are the SQLSTATE classes and codes after which the same call may
-// well succeed: connection exceptions, insufficient resources, operator
-// intervention, serialization failure, deadlock, lock not available.
+// transient lists the SQLSTATE classes and codes after which the same call may succeed: connection
+// exceptions, insufficient resources, operator intervention, serialization failure, deadlock, lock
+// not available.
 var transient = []string{"08", "53", "57", "40001", "40P01", lockNotAvailable, "25P03", readOnly}
 
-// readOnly is the SQLSTATE of a write on a server that is the primary no more.
+// readOnly is the SQLSTATE of a write on a server that is no longer the primary.
 const readOnly = "25006"
 
-// isBroken reports whether another connection may answer what this one did not:
-// there was no answer, or one that the server can't serve it.
+// isBroken reports whether another connection may succeed: there was no answer, or the server
+// cannot serve the request.
 func isBroken(err error) bool {
 	if err == nil {
 		return false
@@ -47,11 +47,11 @@ func isBroken(err error) bool {
 		strings.HasPrefix(answer.Code, "57P")
 }
 
-// lockNotAvailable is the SQLSTATE of a row that was held for too long.
+// lockNotAvailable is the SQLSTATE of a lock wait that took too long.
 const lockNotAvailable = "55P03"
 
-// wrap says what was being done, and turns what a later try may mend into
-// jobs.ErrUnavailable, or jobs.ErrRowHeld where it is but a row.
+// wrap prefixes the operation. An error that a retry may resolve becomes jobs.ErrUnavailable, or
+// jobs.ErrRowHeld if a row lock was the cause.
 func wrap(what string, err error) error {
 	if codeOf(err) == lockNotAvailable {
 		return wrapAs(jobs.ErrRowHeld, what, err)
@@ -59,9 +59,8 @@ func wrap(what string, err error) error {
 	return wrapAs(jobs.ErrUnavailable, what, err)
 }
 
-// wrapLocks is wrap with the errors of package locking: it turns what a later
-// try may mend into locking.ErrUnavailable, and what requireSession refused
-// into locking.ErrSessionLost.
+// wrapLocks is wrap with the errors of package locking. An error that a retry may resolve becomes
+// locking.ErrUnavailable, and a refusal of requireSession becomes locking.ErrSessionLost.
 func wrapLocks(what string, err error) error {
 	if isRefused(err) {
 		return fmt.Errorf("%s: %w", what, locking.ErrSessionLost)
@@ -69,8 +68,8 @@ func wrapLocks(what string, err error) error {
 	return wrapAs(locking.ErrUnavailable, what, err)
 }
 
-// divisionByZero is how a statement fails on purpose, so that nothing that was
-// sent before it or behind it takes effect.
+// divisionByZero is the SQLSTATE of a statement that fails on purpose, so that the whole
+// transaction has no effect.
 const divisionByZero = "22012"
 
 func isRefused(err error) bool { return codeOf(err) == divisionByZero }
@@ -78,7 +77,7 @@ func isRefused(err error) bool { return codeOf(err) == divisionByZero }
 // isTimeout reports whether a statement waited for too long.
 func isTimeout(err error) bool { return codeOf(err) == lockNotAvailable || codeOf(err) == "57014" }
 
-// codeOf returns the SQLSTATE of an answer of PostgreSQL's, or "".
+// codeOf returns the SQLSTATE of PostgreSQL's answer, or "".
 func codeOf(err error) string {
 	var answer *pgconn.PgError
 	if errors.As(err, &answer) {
@@ -87,7 +86,7 @@ func codeOf(err error) string {
 	return ""
 }
 
-// ownErrors are answers: a later try is answered alike.
+// ownErrors are final answers: a retry gets the same answer.
 var ownErrors = []error{jobs.ErrSessionLost, jobs.ErrSuperseded, jobs.ErrNotFound, jobs.ErrConflict,
 	jobs.ErrFromConfig, jobs.ErrInTransaction,
 	jobs.ErrPaused, jobs.ErrBusy, jobs.ErrBadInput, errMoved}
@@ -112,12 +111,11 @@ func wrapAs(unavailable error, what string, err error) error {
 	return fmt.Errorf("%s: %w: %w", what, unavailable, err)
 }
 
-// connectError says on one line why no connection was made. The driver's own
-// text has a line for each attempt, the same one twice where it tried with and
-// without TLS.
+// connectError formats a failed connection on one line. The driver's text has one line for each
+// attempt, and repeats a line that it tried with and without TLS.
 type connectError struct{ *pgconn.ConnectError }
 
-// Error returns the driver's text, each different line once.
+// Error returns the driver's text with each distinct line once.
 func (e *connectError) Error() string {
 	first, rest, _ := strings.Cut(e.ConnectError.Error(), "\n")
 	var attempts []string

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// A program that schedules nothing locks a folder with all that is beneath it,
-// and moves it in a transaction that commits only while it has the lock.
+// A program without jobs locks a folder with everything beneath it. It moves the folder in a
+// transaction that commits only while the program holds the lock.
 func ExampleStore_InLock() {
 	move := func(ctx context.Context, url, replica, path, parent string) (err error) {
 		log := zerolog.New(os.Stderr)
@@ -26,7 +26,7 @@ func ExampleStore_InLock() {
 		defer store.Close()
 		locker, err := locking.New(nil, locking.Options{ // without memcached
 			Grants: store.Grants(),
-			// a name that no other living process has
+			// a name that no other live process has
 			Session: locking.Session{Replica: replica, Succeeds: true},
 			Log:     log,
 		})
@@ -52,10 +52,10 @@ func ExampleStore_InLock() {
 			[]locking.Request{{Resource: folder, Mode: locking.Exclusive}},
 			retry.Policy{Elapsed: 5 * time.Second, Delay: 100 * time.Millisecond})
 		if err != nil {
-			return err // a *locking.HeldError says who has it
+			return err // a *locking.HeldError names the holder
 		}
 		defer func() { err = errors.Join(err, lock.Release(ctx)) }()
-		// ends with the lock, too
+		// also ends with the lock
 		bounded, cancel := context.WithTimeout(lock.Context(), time.Minute)
 		defer cancel()
 		return store.InLock(bounded, lock, func(tx pgx.Tx) error {

@@ -11,9 +11,9 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// A session that expires between the statements of a start leaves a run that
-// was written but not decided on. It must be there for others to adopt: nobody
-// else looks for it, and the misfire policy takes its firing for started.
+// A session may expire between the statements of a start. The start then leaves a run that it has
+// written and not decided on. Another replica must be able to adopt the run: nothing else would
+// find it, and the misfire check counts its firing as started.
 func TestRunOfASessionThatExpiresWithinItsStartIsAdopted(t *testing.T) {
 	s := newHarness(t)
 	session, heir := s.session(s.a, "a"), s.session(s.b, "b")
@@ -38,7 +38,7 @@ func TestRunOfASessionThatExpiresWithinItsStartIsAdopted(t *testing.T) {
 	s.expectAdopted(heir, late)
 }
 
-// The same for a firing that is to be written down.
+// The same holds for a note.
 func TestRunOfASessionThatExpiresWithinItsNoteIsAdopted(t *testing.T) {
 	s := newHarness(t)
 	session, heir := s.session(s.a, "a"), s.session(s.b, "b")
@@ -52,7 +52,7 @@ func TestRunOfASessionThatExpiresWithinItsNoteIsAdopted(t *testing.T) {
 		}})
 		done <- err
 	}()
-	awaitWaiting(s, "a", done) // it has found that its session lives
+	awaitWaiting(s, "a", done) // it has found its session live
 	s.expire(session)
 	resume()
 	if err := <-done; !errors.Is(err, jobs.ErrSessionLost) {
@@ -61,8 +61,7 @@ func TestRunOfASessionThatExpiresWithinItsNoteIsAdopted(t *testing.T) {
 	s.expectAdopted(heir, late)
 }
 
-// expectAdopted fails the test unless, after a sweep, the session may adopt the
-// run.
+// expectAdopted fails the test unless, after a sweep, the session can adopt the run.
 func (s *harness) expectAdopted(session uuid.UUID, r jobs.StartRequest) {
 	s.t.Helper()
 	if _, err := s.b.Sweep(s.t.Context()); err != nil {

@@ -20,18 +20,16 @@ import (
 )
 
 const (
-	// FOR SHARE: several transactions of one run may stand beside each other,
-	// and a deletion of the claim waits for all of them.
-	// The run is compared too: a database that was restored draws tokens again.
-	// Who has the token alone is not asked for more.
+	// FOR SHARE lets several transactions of one run coexist, while a deletion of the claim waits
+	// for all of them. The check compares the run too, because a restored database draws tokens
+	// again. A caller that has only the token is checked by the token alone.
 	checkFence = `SELECT FROM holdfast.claims WHERE token = $1 AND run = coalesce($2, run)
 		FOR SHARE`
 	claimState = `SELECT r.state, EXISTS (SELECT FROM holdfast.claims c WHERE c.token = $2)
 		FROM holdfast.runs r WHERE r.id = $1 AND r.token = $2`
 
-	// endOwnRun is finishRuns for one run, inside its own transaction. It fails
-	// by a division by zero when the claim is gone or the run has ended, so
-	// that a COMMIT sent behind it cannot take effect then.
+	// endOwnRun is finishRuns for one run, inside its own transaction. If the claim is gone or the
+	// run has ended, it fails by a division by zero, so that a COMMIT behind it takes no effect.
 	endOwnRun = `
 WITH gone AS (
     DELETE FROM holdfast.claims WHERE token = $1 AND run = $2 RETURNING run
@@ -48,28 +46,28 @@ WITH gone AS (
 )
 SELECT 1 / count(*) FROM ended`
 
-	// The store's own statements are look-ups by key (see beginPipeline); the
-	// job's are planned as the session is set.
+	// The store's own statements look up rows by key (see beginPipeline). The job's statements are
+	// planned with the settings of the session.
 	planByKey   = `SET LOCAL enable_seqscan = off`
 	planAsUsual = `SET LOCAL enable_seqscan TO DEFAULT`
 )
 
-// clearUpPolicy outlasts a short outage: until it is known whether a job's
-// effects stand, its run must neither be repeated nor reported.
+// clearUpPolicy outlasts a short outage: while the result of a commit is unknown, the run must be
+// neither repeated nor reported.
 var clearUpPolicy = retry.Policy{Delay: 50 * time.Millisecond, MaxDelay: time.Second,
 	Elapsed: 10 * time.Second, Backoff: retry.Exponential}
 
-// ErrTransactionControl refuses a statement that would end the fenced
-// transaction, and so write outside the fence.
+// ErrTransactionControl refuses a statement that would end the fenced transaction, because later
+// statements would write outside the fence.
 var ErrTransactionControl = errors.New("transaction control is not allowed in a fenced transaction")
 
-// Fence is the fence check, for transactions on connections of a program's
-// own: it must be the first statement of each transaction by which a run or the
-// owner of a lock writes. It returns jobs.ErrSuperseded, which is
-// locking.ErrSuperseded, when the claim is gone; the transaction must then be
-// rolled back. It also bounds the transaction's statements and lock waits by
-// ctx's deadline, and an idle pause inside it by a minute more, so that a
-// paused replica cannot hold its claim for ever.
+// Fence is the fence check for transactions on a program's own connections. It must be the first
+// statement of each transaction in which a run or the owner of a lock writes. It returns
+// jobs.ErrSuperseded, which is locking.ErrSuperseded, if the claim is gone. The caller must then
+// roll back.
+//
+// Fence also bounds the transaction's statements and lock waits by ctx's deadline, and an idle
+// pause inside it by one minute more. So a paused replica cannot hold its claim for ever.
 func Fence(ctx context.Context, tx pgx.Tx, token jobs.Token) error {
 	b := &pgx.Batch{}
 	answer := queueFence(ctx, b, holder{token: token})
@@ -79,7 +77,7 @@ func Fence(ctx context.Context, tx pgx.Tx, token jobs.Token) error {
 	return answer.err(token)
 }
 
-// fenceAnswer is whether a fence check found its claim.
+// fenceAnswer records whether a fence check found its claim.
 type fenceAnswer struct{ found bool }
 
 func (a *fenceAnswer) err(token jobs.Token) error {
@@ -89,7 +87,7 @@ func (a *fenceAnswer) err(token jobs.Token) error {
 	return nil
 }
 
-// holder is who a fence check asks for. Without a run it is the token alone.
+// holder is the subject of a fence check. Without a run it is the token alone.
 type holder struct {
 	token jobs.Token
 	run   *uuid.UUID
@@ -134,17 +132,17 @@ func beginFenced(ctx context.Context, conn *pgxpool.Conn, h holder) (pgx.Tx, err
 	return results.Tx(), nil
 }
 
-// rollback ends a transaction unless it has ended. Where that can't be done
-// its connection is closed, which ends it too.
+// rollback ends a transaction unless it has ended. If that fails, it closes the connection, which
+// ends the transaction too.
 func rollback(ctx context.Context, conn *pgxpool.Conn, tx pgx.Tx) {
 	if conn.Conn().PgConn().TxStatus() != 'I' {
 		_ = tx.Rollback(context.WithoutCancel(ctx))
 	}
 }
 
-// InTx runs fn in a fenced transaction of the run on the store's pool for jobs: what fn
-// writes is committed only if the run's claim stands, and no run that
-// conflicts with it is granted before that. fn's error rolls back.
+// InTx runs fn in a fenced transaction of the run on the store's pool for jobs. The writes of fn
+// commit only if the run's claim exists, and no conflicting run is granted before the commit. An
+// error of fn rolls back.
 func InTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) error) error {
 	s, err := storeOf(run)
 	if err != nil {
@@ -153,13 +151,13 @@ func InTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) error) error {
 	return s.fenced(ctx, holderOf(run), committing(ctx, fn))
 }
 
-// InLock is InTx for a program that schedules nothing: what fn writes is
-// committed only if the lock's claim stands, and nothing that conflicts with
-// the lock is granted before that. ctx should be the lock's context, or one
-// made from it, so that fn ends when the lock is lost; its deadline bounds the
-// transaction as it does with Fence. It returns locking.ErrSuperseded when the
-// claim is gone. Any other error that is not fn's own may hide a commit whose
-// reply was lost. The lock's Release waits for the transaction to end.
+// InLock is InTx for a program without jobs. The writes of fn commit only if the lock's claim
+// exists, and nothing that conflicts with the lock is granted before the commit. ctx should be the
+// lock's context, or derived from it, so that fn ends when the lock is lost. Its deadline bounds
+// the transaction as in Fence.
+//
+// InLock returns locking.ErrSuperseded if the claim is gone. Any other error that is not fn's own
+// may hide a commit whose reply was lost. The lock's Release waits for the transaction to end.
 func (s *Store) InLock(ctx context.Context, lock *locking.Lock, fn func(tx pgx.Tx) error) error {
 	if lock.Token() == 0 {
 		return errNoToken
@@ -169,7 +167,7 @@ func (s *Store) InLock(ctx context.Context, lock *locking.Lock, fn func(tx pgx.T
 
 var errNoToken = errors.New("fenced transaction: the lock has no token, its locker has no grants")
 
-// committing is the use of a fenced transaction that ends with its commit.
+// committing returns a function that runs fn and then commits.
 func committing(ctx context.Context, fn func(tx pgx.Tx) error) func(*pgxpool.Conn, pgx.Tx) error {
 	return func(_ *pgxpool.Conn, tx pgx.Tx) error {
 		if err := fn(tx); err != nil {
@@ -182,10 +180,10 @@ func committing(ctx context.Context, fn func(tx pgx.Tx) error) func(*pgxpool.Con
 	}
 }
 
-// CompleteInTx is InTx, and records the run as succeeded in the same
-// transaction: its effects and its end are one. fn should be the last thing
-// that the handler does. When the reply to the commit is lost it finds out
-// what became of it, and does not run fn again.
+// CompleteInTx is InTx that also records the run as succeeded in the same transaction. So the
+// effects of the job and its completion commit together. fn should be the last step of the handler.
+// If the reply to the commit is lost, CompleteInTx finds out whether it committed, and does not run
+// fn again.
 func CompleteInTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) error) error {
 	s, err := storeOf(run)
 	if err != nil {
@@ -211,12 +209,11 @@ func CompleteInTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) error) 
 	})
 }
 
-// requireOpen returns ErrTransactionControl where a statement has ended the
-// transaction: what it wrote took effect outside of the fence, or not at all,
-// and what follows would too.
+// requireOpen returns ErrTransactionControl if a statement has ended the transaction: its writes
+// took effect outside the fence or not at all, and so would all later ones.
 func requireOpen(tx pgx.Tx) error {
 	if tx.Conn().PgConn().TxStatus() == 'I' {
-		return fmt.Errorf("the fenced transaction has ended before its end: %w",
+		return fmt.Errorf("fenced transaction: a statement has ended it: %w",
 			ErrTransactionControl)
 	}
 	return nil
@@ -231,8 +228,8 @@ func storeOf(run *jobs.Run) (*Store, error) {
 	return s, nil
 }
 
-// fenced calls use with a transaction that began with the fence check, and
-// rolls back what use has not committed.
+// fenced calls use with a transaction that began with the fence check. It rolls back if use has not
+// committed.
 func (s *Store) fenced(ctx context.Context, h holder, use func(*pgxpool.Conn, pgx.Tx) error) error {
 	conn, err := s.work.Acquire(ctx)
 	if err != nil {
@@ -247,10 +244,9 @@ func (s *Store) fenced(ctx context.Context, h holder, use func(*pgxpool.Conn, pg
 	return use(conn, tx)
 }
 
-// finishAndCommit records the run as succeeded, commits, and undoes what the
-// job left in the session, in one round trip: what fails keeps all that
-// follows from being done. Beside an error, what became of the transaction is
-// certain only where committed is true or the error wraps jobs.ErrSuperseded.
+// finishAndCommit records the run as succeeded, commits, and resets the session that the job used,
+// in one round trip. A failed statement prevents all later ones. If it returns an error, the fate
+// of the transaction is certain only if committed is true or the error wraps jobs.ErrSuperseded.
 func finishAndCommit(ctx context.Context, conn *pgxpool.Conn, tx pgx.Tx,
 	run *jobs.Run) (committed bool, err error) {
 	b := &pgx.Batch{}
@@ -263,7 +259,7 @@ func finishAndCommit(ctx context.Context, conn *pgxpool.Conn, tx pgx.Tx,
 		var one int64
 		err := row.Scan(&one)
 		if isRefused(err) {
-			return fmt.Errorf("finish in the job's transaction: %w", jobs.ErrSuperseded)
+			return fmt.Errorf("finish run in its own transaction: %w", jobs.ErrSuperseded)
 		}
 		return err
 	})
@@ -283,9 +279,8 @@ func finishAndCommit(ctx context.Context, conn *pgxpool.Conn, tx pgx.Tx,
 	return committed, err
 }
 
-// clearUp finds out what became of a commit whose reply was lost. Locking the
-// claim waits for the transaction to end, one way or the other: a claim that
-// is still there means that it did not commit.
+// clearUp finds out the result of a commit whose reply was lost. Its lock on the claim waits for
+// the transaction to end. If the claim still exists, the transaction did not commit.
 func (s *Store) clearUp(ctx context.Context, run *jobs.Run, cause error) error {
 	var refused *pgconn.PgError
 	if errors.As(cause, &refused) && !strings.HasPrefix(refused.Code, "08") &&
@@ -307,7 +302,7 @@ func (s *Store) clearUp(ctx context.Context, run *jobs.Run, cause error) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("commit with a lost reply: %w",
-			errors.Join(cause, wrap("look at the claim", err)))
+			errors.Join(cause, wrap("check claim", err)))
 	case standing:
 		return wrap("commit", cause)
 	case state == jobs.Succeeded:
@@ -318,8 +313,8 @@ func (s *Store) clearUp(ctx context.Context, run *jobs.Run, cause error) error {
 	}
 }
 
-// RunStatements runs a job's statements in one fenced transaction that ends
-// with the run recorded as succeeded.
+// RunStatements runs a job's statements in one fenced transaction, which also records the run as
+// succeeded.
 func (s *Store) RunStatements(ctx context.Context, run *jobs.Run,
 	statements []jobs.Statement) ([]int64, error) {
 	for i, statement := range statements {
@@ -348,8 +343,8 @@ func (s *Store) RunStatements(ctx context.Context, run *jobs.Run,
 	return rows, nil
 }
 
-// execOne runs one statement by the extended protocol, which refuses several
-// commands in one string, so that the first word says all about a statement.
+// execOne runs one statement by the extended protocol, which refuses several commands in one
+// string. So the first word determines the kind of the statement.
 func execOne(ctx context.Context, tx pgx.Tx, statement jobs.Statement) (pgconn.CommandTag, error) {
 	if len(statement.Args) > 0 {
 		return tx.Exec(ctx, statement.SQL,
@@ -360,8 +355,7 @@ func execOne(ctx context.Context, tx pgx.Tx, statement jobs.Statement) (pgconn.C
 	return result.Close()
 }
 
-// transactionWords begin the statements that start or end transactions, or
-// change what one is.
+// transactionWords begin the statements that start, end or change a transaction.
 var transactionWords = []string{"abort", "begin", "commit", "end", "prepare", "release", "rollback",
 	"savepoint", "start"}
 
@@ -369,8 +363,8 @@ func controlsTransaction(sql string) bool {
 	return slices.Contains(transactionWords, firstWord(sql))
 }
 
-// firstWord returns the first word of a statement in lower case, passing
-// white space, comments (which nest) and empty commands.
+// firstWord returns the first word of a statement in lower case. It skips white space, comments
+// (which nest) and empty commands.
 func firstWord(sql string) string {
 	for {
 		sql = strings.TrimLeft(sql, " \t\r\n\f\v;")
@@ -395,7 +389,7 @@ func firstWord(sql string) string {
 	}
 }
 
-// afterComment returns what follows the block comment that sql begins with.
+// afterComment returns the text after the block comment at the start of sql.
 func afterComment(sql string) string {
 	depth := 0
 	for i := 0; i+1 < len(sql); i++ {

@@ -43,8 +43,8 @@ UPDATE holdfast.runs r SET state = e.state, reason = e.reason, detail = e.detail
     rests = CASE WHEN e.state = 'waiting' THEN r.rests || clock_timestamp() ELSE r.rests END
 FROM ended e JOIN gone USING (token) WHERE r.id = ANY($2) AND r.id = e.run AND r.state = 'running'`
 
-	// retainOutput has an attempt without output or result leave that of the one
-	// before.
+	// retainOutput retains the output and the result of the previous attempt where this attempt has
+	// none.
 	retainOutput = `output = CASE WHEN excluded.output = '' THEN o.output ELSE excluded.output END,
 		result = coalesce(excluded.result, o.result)`
 
@@ -52,7 +52,7 @@ FROM ended e JOIN gone USING (token) WHERE r.id = ANY($2) AND r.id = e.run AND r
 SELECT r.id, r.state, r.token FROM holdfast.runs r WHERE r.id = ANY($1)`
 )
 
-// Finish ends attempts whose claims stand.
+// Finish ends the attempts whose claims exist.
 func (s *Store) Finish(ctx context.Context, requests []jobs.FinishRequest) ([]bool, error) {
 	done := make([]bool, len(requests))
 	if len(requests) == 0 {
@@ -77,9 +77,9 @@ func (s *Store) Finish(ctx context.Context, requests []jobs.FinishRequest) ([]bo
 	return done, nil
 }
 
-// endAbandoned ends the backends that hold claims of handlers that were left
-// behind, as a sweep does for dead sessions: the transactions roll back. It
-// returns how many it has ended, and held where there was nothing to end.
+// endAbandoned ends the backends that hold claims of abandoned handlers, as a sweep does for dead
+// sessions: their transactions roll back. It returns how many it has ended, or the error held if
+// there was nothing to end.
 func (s *Store) endAbandoned(ctx context.Context, requests []jobs.FinishRequest,
 	held error) (ended int, err error) {
 	for _, r := range requests {
@@ -98,8 +98,7 @@ func (s *Store) endAbandoned(ctx context.Context, requests []jobs.FinishRequest,
 	return ended, held
 }
 
-// queueFinish adds the statements of a finish to a batch that begins with
-// beginPipeline.
+// queueFinish adds the statements of a finish to a batch that begins with beginPipeline.
 func queueFinish(b *pgx.Batch, requests []jobs.FinishRequest, done []bool) {
 	n := len(requests)
 	tokens, runs, states := make([]jobs.Token, n), make([]rawID, n), make([]string, n)

@@ -21,8 +21,8 @@ FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version
 		ORDER BY r.recovery`
 )
 
-// Firing returns a job with its scheduled runs for one scheduled time. The job is read
-// first: of what its cursor has passed the runs are there.
+// Firing returns a job with its runs at one scheduled time. It reads the job first: the runs of all
+// scheduled times before its cursor exist by then.
 func (s *Store) Firing(ctx context.Context, job string,
 	scheduledAt time.Time) (jobs.FiringView, error) {
 	var v jobs.FiringView
@@ -33,13 +33,13 @@ func (s *Store) Firing(ctx context.Context, job string,
 		return v, fmt.Errorf("job %s: %w", job, jobs.ErrNotFound)
 	}
 	if err != nil {
-		return v, wrap("firing", err)
+		return v, wrap("read firing", err)
 	}
 	v.Now, v.UpdatedAt, v.CheckedUntil = v.Now.UTC(), v.UpdatedAt.UTC(), v.CheckedUntil.UTC()
 	rows, err := s.views.Query(ctx, firingRuns, job, scheduledAt)
 	if err != nil {
-		return v, wrap("firing", err)
+		return v, wrap("read firing", err)
 	}
 	v.Runs, err = pgx.CollectRows(rows, scanRecord)
-	return v, wrap("firing", err)
+	return v, wrap("read firing", err)
 }

@@ -25,7 +25,7 @@ FROM holdfast.grants g JOIN holdfast.claims c USING (token) LEFT
     JOIN holdfast.runs r ON r.id = c.run
 WHERE g.resource = $1 ORDER BY g.token LIMIT 3`
 
-	// heldLock reads the lock that a token has.
+	// heldLock reads the lock of a token.
 	heldLock = `
 SELECT c.run, c.token, coalesce(c.owner,
     jsonb_build_object('replica', r.replica, 'job', r.job, 'run_id', r.id)),
@@ -51,8 +51,8 @@ SELECT gone.run, gone.token, coalesce(gone.owner,
         ORDER BY resource) FROM freed)
 FROM gone LEFT JOIN lost l ON l.id = gone.run`
 
-	// loseWaiting ends a run that waits for the attempt after the one with the
-	// token. The transaction has locked its place.
+	// loseWaiting ends the run of the token while it waits for its next attempt. The transaction
+	// has locked its wait.
 	loseWaiting = `
 WITH ended AS (
     UPDATE holdfast.runs SET state = 'lost', reason = 'released', detail = $3, blocker = NULL,
@@ -65,14 +65,14 @@ DELETE FROM holdfast.wants w WHERE w.run = ANY(ARRAY(SELECT id FROM ended))`
 )
 
 const (
-	// A finish holds its claim for a moment too, and is not to be ended.
+	// finishGrace protects a finish, which locks its claim only briefly.
 	finishGrace = 250 * time.Millisecond
 
-	// endBackendsTimeout is how long backends that are to end may take to.
+	// endBackendsTimeout bounds the wait for the end of terminated backends.
 	endBackendsTimeout = 5 * time.Second
 )
 
-// storedRelease is a locking.Released as the audit log keeps it.
+// storedRelease is a locking.Released as stored in the audit log.
 type storedRelease struct {
 	ID       uuid.UUID       `json:"id"`
 	Token    locking.Token   `json:"token"`
@@ -85,7 +85,7 @@ func (r storedRelease) released() (locking.Released, error) {
 	return locking.Released{ID: r.ID, Token: r.Token, Owner: r.Owner, Requests: requests}, err
 }
 
-// Release takes a lock away from its holder.
+// Release releases a lock without its holder's consent.
 func (s *Store) Release(ctx context.Context, a jobs.Action,
 	r jobs.ReleaseRequest) (locking.Released, error) {
 	if err := r.Check(); err != nil {
@@ -105,7 +105,7 @@ func (s *Store) Release(ctx context.Context, a jobs.Action,
 		if err != nil {
 			return err
 		}
-		why := byWhom("its locks were taken away", a)
+		why := byWhom("its lock was released", a)
 		taken, err := readLocks(ctx, d, forceRelease, r.Token, why)
 		if err != nil {
 			return err
@@ -115,7 +115,7 @@ func (s *Store) Release(ctx context.Context, a jobs.Action,
 		case len(taken) == 1:
 			released = taken[0]
 		case ended > 0 && len(held) == 1:
-			// The finish of the run whose transaction was ended has come first.
+			// The run whose transaction was ended has finished first.
 			released = held[0]
 			err = loseNextAttempt(ctx, d, released, why)
 		default: // its holder gave it back meanwhile
@@ -142,7 +142,7 @@ func readLocks(ctx context.Context, tx pgx.Tx, sql string,
 	return pgx.CollectRows(rows, releasedLock)
 }
 
-// loseNextAttempt ends the run of the lock where it waits for its next attempt.
+// loseNextAttempt ends the run of the lock if it waits for its next attempt.
 func loseNextAttempt(ctx context.Context, tx pgx.Tx, lock locking.Released, why string) error {
 	if _, err := tx.Exec(ctx, lockWaits, []rawID{lock.ID}); err != nil {
 		return err
@@ -179,8 +179,8 @@ func requireGrant(ctx context.Context, tx pgx.Tx, r jobs.ReleaseRequest) error {
 		now, jobs.ErrConflict)
 }
 
-// takeClaim locks the claim, so that its holder can't begin to use it any
-// more, and returns how many of its transactions it had to end for that.
+// takeClaim locks the claim, so that its holder can no longer use it. It returns how many
+// transactions of the holder it has ended for that.
 func (s *Store) takeClaim(ctx context.Context, tx pgx.Tx,
 	r jobs.ReleaseRequest) (ended int, err error) {
 	if !r.EndTransaction {

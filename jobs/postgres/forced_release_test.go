@@ -14,11 +14,11 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// operator is who acts in the tests.
+// operator is the actor of the tests.
 var operator = jobs.Action{Actor: "ann", Via: "go"}
 
-// TestReleaseOfARunInsideATransaction: until the transaction has
-// ended its run may commit.
+// A run inside a transaction may still commit, so Release either refuses or ends the transaction
+// first.
 func TestReleaseOfARunInsideATransaction(t *testing.T) {
 	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int)")
@@ -62,14 +62,14 @@ func TestReleaseOfARunInsideATransaction(t *testing.T) {
 	}
 }
 
-// TestReleaseThatWakesAfterTheFinish freezes the backend of a release, so that the
-// run whose transaction it ended comes first, and waits for its next attempt.
+// TestReleaseThatWakesAfterTheFinish stops the backend of a release. The run whose transaction it
+// ended finishes first, and waits for its next attempt.
 func TestReleaseThatWakesAfterTheFinish(t *testing.T) {
 	s := newHarness(t)
 	asked := request(t, "job", "totals")
 	session := s.session(s.a, "a")
 	for !s.finishBeforeRelease(session, asked) {
-		// the release ended the transaction before it was frozen
+		// the release ended the transaction before it was stopped
 		asked = request(t, "job", "totals")
 	}
 	if state := s.state(asked.Run); state != "lost" {
@@ -84,8 +84,8 @@ func TestReleaseThatWakesAfterTheFinish(t *testing.T) {
 	}
 }
 
-// finishBeforeRelease reports whether the finish of the run's attempt came
-// between the end of its transaction and the release that ended it.
+// finishBeforeRelease reports whether the finish of the attempt came between the end of its
+// transaction and the release that ended it.
 func (s *harness) finishBeforeRelease(session uuid.UUID, asked jobs.StartRequest) bool {
 	run := s.granted(s.a, session, asked)
 	inside, ended := make(chan bool), make(chan error, 1)
@@ -143,8 +143,7 @@ func (s *harness) signal(pid int, signal syscall.Signal) {
 	}
 }
 
-// TestReleaseWaitsForAFinish: a finish that has the claim for a moment
-// is not ended, and what it does stands.
+// A release must not end a finish that locks the claim briefly. The result of the finish remains.
 func TestReleaseWaitsForAFinish(t *testing.T) {
 	s := newHarness(t)
 	asked := request(t, "job", "totals")

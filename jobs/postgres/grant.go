@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	// lockWaits keeps a withdrawal of the same locks out until the end, and
-	// has both wait for each other in one direction.
+	// lockWaits blocks a withdrawal of the same locks until the end. Both lock the waits in one
+	// order, so that they do not deadlock.
 	lockWaits = `SELECT FROM holdfast.waits WHERE run = ANY($1) ORDER BY run FOR UPDATE`
 
-	// asked are the locks that have no claim yet. One that has no place among
-	// the waiting is younger than all that have.
+	// asked lists the locks that have no claim yet. A lock without a wait is younger than all
+	// waiters.
 	asked = `
 WITH RECURSIVE mine AS (
     SELECT q.run, $1::uuid AS session, coalesce(w.since, 'infinity') AS since, q.owner, q.waits,
@@ -34,10 +34,8 @@ WITH RECURSIVE mine AS (
     WHERE c.stands IS NULL
 ), ` + conflicts
 
-	// refuse looks before any fence is locked: to be refused takes none. Whoever
-	// polls then keeps nobody from a fence, and one who waits for a name is
-	// not kept from it by all who in turn lock what lies beneath. It remembers
-	// for the statements that follow whom it has refused.
+	// refuse runs before any fence is locked, so that a refused request locks none. So clients that
+	// poll do not block others at a fence. It stores the refused requests for the later statements.
 	refuse = asked + `
 SELECT b.run, b.holder_id, b.resource, b.holder, b.holder_since, b.waiting,
     (SELECT set_config('holdfast.refused', coalesce(array_agg(run)::text, '{}'), true) FROM blocked)
@@ -45,7 +43,7 @@ FROM (SELECT) always LEFT JOIN blocked b ON true`
 
 	refused = `unnest(current_setting('holdfast.refused')::uuid[]) AS r (run)`
 
-	// wantedFences are the names of those that were not refused.
+	// wantedFences lists the names of the requests that were not refused.
 	wantedFences = `
 WITH wanted AS MATERIALIZED (
     SELECT coalesce(array_agg(DISTINCT n.name), '{}') AS names
@@ -58,9 +56,9 @@ SELECT 2147483647 + ((SELECT cardinality(names) FROM wanted) - count(*))::int FR
 	lockWantedAlone = wantedFences + `FOR NO KEY UPDATE) f`
 	lockWantedShare = wantedFences + `FOR SHARE) f`
 
-	// grant decides, by the rule of conflicts, on locks of which no two want
-	// related resources. It grants nothing to those that were refused before:
-	// their fences are not locked.
+	// grant decides on a set of locks of which no two want related resources, by the rule of
+	// conflicts. It grants nothing to a request that refuse has refused, because its fences are not
+	// locked.
 	grant = asked + `, ` + roots + `, refused AS (
     SELECT run FROM blocked UNION SELECT r.run FROM ` + refused + `
 ), granted AS (
@@ -93,12 +91,12 @@ SELECT 2147483647 + ((SELECT cardinality(names) FROM wanted) - count(*))::int FR
 )
 SELECT run, holder_id, resource, holder, holder_since, waiting, '' FROM blocked`
 
-	// grantOutcomes reads the claims, of now or of an earlier try whose reply
-	// was lost, or which is only just being answered.
+	// grantOutcomes reads the claims of this try, and of an earlier or a concurrent try with the
+	// same ids.
 	grantOutcomes = `SELECT c.run, c.token FROM holdfast.claims c
 		WHERE c.run = ANY($2) AND (c.session = $1) IS TRUE`
 
-	// takePlaces has locks wait without a look at who is in their way.
+	// takePlaces adds waits without a check for conflicts.
 	takePlaces = `
 WITH new_waits AS (
     INSERT INTO holdfast.waits (run, session, since, owner, reserved_until)
@@ -117,9 +115,9 @@ FROM unnest($5::uuid[], $6::text[], $7::text[], $8::int[], $9::bool[], $10::bool
 JOIN new_waits n USING (run) WHERE p.own`
 )
 
-// Grant decides on each request in one round trip. Where fences can't be had
-// because ever more share them, those that would wait take their places first,
-// to which whoever comes later yields, and it is tried once more.
+// Grant decides on each request in one round trip. If it cannot lock a fence because other
+// transactions share it continuously, it first adds the waits of the waiting requests, to which
+// younger requests yield. Then it tries once more.
 func (g grants) Grant(ctx context.Context, session uuid.UUID,
 	requests []locking.GrantRequest) ([]locking.GrantResult, error) {
 	if err := checkGrants(requests); err != nil {
@@ -132,7 +130,7 @@ func (g grants) Grant(ctx context.Context, session uuid.UUID,
 	results, err := g.decide(ctx, session, requests, owners)
 	if isTimeout(err) && ctx.Err() == nil &&
 		slices.ContainsFunc(requests, func(r locking.GrantRequest) bool { return r.Wait }) {
-		err = g.pipeline(ctx, "place among the waiting", func(b *pgx.Batch) {
+		err = g.pipeline(ctx, "add waits", func(b *pgx.Batch) {
 			b.Queue(joinByHash)
 			b.Queue(holdLiving, session, g.store.lockTimeout)
 			b.Queue(takePlaces, append([]any{session},
@@ -183,10 +181,9 @@ func (g grants) decide(ctx context.Context, session uuid.UUID, requests []lockin
 	return results, checkAnswered(requests, results)
 }
 
-// queueWantedFences locks the fences of those that were not refused in one
-// sorted pass.
+// queueWantedFences locks the fences of the requests that were not refused, in one sorted pass.
 func queueWantedFences(b *pgx.Batch, ids []rawID, wanted [][]locking.Request) {
-	by := map[string][]rawID{} // who wants a name, or what lies beneath
+	by := map[string][]rawID{} // ids by the names that they want, and by their ancestors
 	for i, requests := range wanted {
 		for _, name := range fenceNames(requests) {
 			by[name] = append(by[name], ids[i])
@@ -208,15 +205,14 @@ func queueWantedFences(b *pgx.Batch, ids []rawID, wanted [][]locking.Request) {
 	}
 }
 
-// checkGrants refuses what no caller may send: an id twice would be granted
-// twice.
+// checkGrants refuses invalid calls: an id that occurs twice would be granted twice.
 func checkGrants(requests []locking.GrantRequest) error {
 	resources := 0
 	seen := make(map[uuid.UUID]bool, len(requests))
 	for _, r := range requests {
 		resources += len(r.Requests)
 		if seen[r.ID] {
-			return fmt.Errorf("lock %s is asked for twice in one call", r.ID)
+			return fmt.Errorf("lock %s occurs twice in one call", r.ID)
 		}
 		seen[r.ID] = true
 	}
@@ -227,7 +223,7 @@ func checkGrants(requests []locking.GrantRequest) error {
 	return checkBatch(len(requests))
 }
 
-// checkAnswered reports an id that another session has a claim for.
+// checkAnswered returns an error if another session has the claim of an id.
 func checkAnswered(requests []locking.GrantRequest, results []locking.GrantResult) error {
 	for i, r := range results {
 		if r.Token == 0 && r.Blocker == nil {
@@ -237,8 +233,8 @@ func checkAnswered(requests []locking.GrantRequest, results []locking.GrantResul
 	return nil
 }
 
-// encodeOwners returns the owners as they are stored. PostgreSQL takes no NUL
-// in a text, and one would fail the whole batch.
+// encodeOwners returns the owners in their stored form. PostgreSQL accepts no NUL in a text, and
+// one NUL would fail the whole batch.
 func encodeOwners(requests []locking.GrantRequest) ([]string, error) {
 	owners := make([]string, len(requests))
 	for i, r := range requests {
@@ -261,7 +257,7 @@ func grantsWanted(requests []locking.GrantRequest) ([][]locking.Request, []rawID
 	return wanted, ids
 }
 
-// grantColumns are the columns of the requests at these places.
+// grantColumns returns the columns of the requests at these indexes.
 func grantColumns(requests []locking.GrantRequest, owners []string, places []int) []any {
 	n := len(places)
 	ids, mine, waits := make([]rawID, n), make([]string, n), make([]bool, n)
@@ -274,14 +270,14 @@ func grantColumns(requests []locking.GrantRequest, owners []string, places []int
 	return append(append([]any{ids, mine, waits}, probeColumns(ids, wanted)...), reserves)
 }
 
-// resultsByLock are the results by the ids of their locks.
+// resultsByLock maps the ids of locks to their results.
 type resultsByLock map[uuid.UUID]*locking.GrantResult
 
 func (p resultsByLock) readTokens(rows pgx.Rows) error {
 	var id uuid.UUID
 	var token locking.Token
 	_, err := pgx.ForEachRow(rows, []any{&id, &token}, func() error {
-		// of a call that overlaps this one, whoever was in its way
+		// a concurrent call with the same id has granted it
 		*p[id] = locking.GrantResult{Token: token}
 		return nil
 	})
@@ -297,7 +293,7 @@ func (p resultsByLock) readBlockers(rows pgx.Rows) error {
 	_, err := pgx.ForEachRow(rows, []any{&id, &holder, &key, &owner, &since, &waiting, &setting},
 		func() error {
 			if id == nil {
-				return nil // nobody is refused
+				return nil // no request was refused
 			}
 			resource, err := locking.ParseKey(*key)
 			p[*id].Blocker = &locking.GrantBlocker{ID: *holder, Resource: resource, Holder: *owner,

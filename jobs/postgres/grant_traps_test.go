@@ -16,13 +16,15 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// The rules of the protocol once more, for locks: each test plans the
-// interleaving in which one of them matters.
+// These tests pin the rules of the protocol for locks. Each plans the interleaving in which one
+// rule matters.
 
 func TestLocksGrantedTogetherExclude(t *testing.T) {
 	for _, c := range []struct{ first, second string }{
-		{"path:a/b", "path:a"}, {"path:a", "path:a/b"}, {"path:a/b/c/d", "path:a/b"}, {"path:a", "path:a"},
-		{"shared path:a", "path:a/b"}, {"shared path:a", "path:a"}, {"shared path:a/b", "path:a"}, {"path:a/b", "shared path:a"},
+		{"path:a/b", "path:a"}, {"path:a", "path:a/b"}, {"path:a/b/c/d", "path:a/b"},
+		{"path:a", "path:a"},
+		{"shared path:a", "path:a/b"}, {"shared path:a", "path:a"}, {"shared path:a/b", "path:a"},
+		{"path:a/b", "shared path:a"},
 	} {
 		t.Run(c.first+" then "+c.second, func(t *testing.T) {
 			s := newHarness(t)
@@ -76,9 +78,11 @@ func TestLockAndRunGrantedTogetherExclude(t *testing.T) {
 
 func TestLocksOfOneBatchExclude(t *testing.T) {
 	s := newHarness(t)
-	got := s.tokens(s.grant(s.a, s.locks(s.a, "a"), lockRequest(t, "path:a"), lockRequest(t, "path:b"),
+	got := s.tokens(s.grant(s.a, s.locks(s.a, "a"), lockRequest(t, "path:a"),
+		lockRequest(t, "path:b"),
 		lockRequest(t, "path:b/c"), lockRequest(t, "path:a"),
-		lockRequest(t, "slot slot:n"), lockRequest(t, "slot slot:n"), lockRequest(t, "slot slot:n"), lockRequest(t)))
+		lockRequest(t, "slot slot:n"), lockRequest(t, "slot slot:n"), lockRequest(t, "slot slot:n"),
+		lockRequest(t)))
 	var outcomes []bool
 	for _, token := range got {
 		outcomes = append(outcomes, token != 0)
@@ -89,14 +93,15 @@ func TestLocksOfOneBatchExclude(t *testing.T) {
 	}
 }
 
-// Two batches that want names in opposite orders: were fences locked in the
-// order in which they are asked for, each would hold what the other waits for.
+// If two batches locked their fences in the order of their requests, each would hold what the other
+// waits for.
 func TestBatchesOfLocksInOppositeOrdersDoNotDeadlock(t *testing.T) {
 	s := newHarness(t)
 	a, b := s.locks(s.a, "a"), s.locks(s.b, "b")
 	s.fences("path:1", "path:2", "path:2/x", "path:3", "path:3/y")
 	tx := s.inTransaction(t, "SELECT FROM holdfast.fences WHERE resource = 'path:2' FOR UPDATE")
-	first := s.grant(s.a, a, lockRequest(t, "path:1"), lockRequest(t, "path:2/x"), lockRequest(t, "path:3"))
+	first := s.grant(s.a, a, lockRequest(t, "path:1"), lockRequest(t, "path:2/x"),
+		lockRequest(t, "path:3"))
 	awaitWaiting(s, "a", first) // has 1, is at 2
 	second := s.grant(s.b, b, lockRequest(t, "path:3/y"), lockRequest(t, "path:1"))
 	awaitWaiting(s, "b", second) // at 1, and does not have 3
@@ -144,8 +149,8 @@ func TestGrantIsOneRoundTrip(t *testing.T) {
 	}
 }
 
-// A session that expires while its grant waits for a fence is granted nothing,
-// not even what the same call decides on after that.
+// A session that expires while its grant waits for a fence is granted nothing, not even by later
+// decisions of the same call.
 func TestExpiryIsJudgedWhenAGrantEnds(t *testing.T) {
 	s := newHarness(t)
 	session := s.locks(s.b, "b")
@@ -168,7 +173,7 @@ func TestDeadSessionIsGrantedNothing(t *testing.T) {
 	session := s.locks(s.a, "a")
 	s.release(s.a, s.hold(s.a, session, lockRequest(t, "path:a"))) // the fence exists
 	s.expire(session)
-	tx := s.inTransaction(t, "SELECT FROM holdfast.fences FOR UPDATE") // nobody gets as far
+	tx := s.inTransaction(t, "SELECT FROM holdfast.fences FOR UPDATE") // no grant passes this
 	if got := <-s.grant(s.a, session, lockRequest(t, "path:a")); !errors.Is(got.err,
 		locking.ErrSessionLost) {
 		t.Errorf("grant of an expired session: %+v", got)
@@ -186,7 +191,7 @@ func TestSessionDoesNotEndUnderAGrant(t *testing.T) {
 	s := newHarness(t)
 	session := s.locks(s.a, "a")
 	resume := s.pause("a", "holdfast.claims", "COMMIT", "true")
-	// It holds when it is asked, and expires before it has committed.
+	// The session is live when the check runs, and expires before the commit.
 	first := s.grant(s.a, session, lockRequest(t, "path:a"))
 	awaitWaiting(s, "a", first)
 	s.expire(session)
@@ -206,8 +211,7 @@ func TestSessionDoesNotEndUnderAGrant(t *testing.T) {
 	s.left(0, 0, 0, 0)
 }
 
-// The token is drawn after the check: what is granted later has the larger,
-// whoever asked first.
+// The token is drawn after the check, so that the later grant has the larger token.
 func TestLaterGrantHasTheLargerToken(t *testing.T) {
 	s := newHarness(t)
 	a, b := s.locks(s.a, "a"), s.locks(s.b, "b")
@@ -253,7 +257,7 @@ func TestLostReplyToAGrant(t *testing.T) {
 	s.left(2, 2, 0, 0)
 }
 
-// Two calls with one id overlap: the first has timed out for its caller.
+// Two calls with one id overlap, because the caller's timeout has ended the first.
 func TestOverlappingGrantsOfOneLockTellOneClaim(t *testing.T) {
 	for name, keys := range map[string][]string{"with resources": {"path:a", "shared path:b"},
 		"without": nil} {
@@ -317,8 +321,7 @@ func TestSweepEndsTheTransactionThatHoldsADeadLock(t *testing.T) {
 	}
 }
 
-// A transaction that is about to commit is neither swept away nor released
-// from under its owner.
+// Neither a sweep nor a release ends a claim whose transaction is about to commit.
 func TestClaimStandsWhileItsTransactionCommits(t *testing.T) {
 	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int)")
@@ -348,7 +351,8 @@ func TestClaimStandsWhileItsTransactionCommits(t *testing.T) {
 func TestReleasesInOppositeOrdersDoNotDeadlock(t *testing.T) {
 	s := newHarness(t)
 	session := s.locks(s.a, "a")
-	one, two := s.hold(s.a, session, lockRequest(t, "path:1")), s.hold(s.a, session, lockRequest(t, "path:2"))
+	one, two := s.hold(s.a, session, lockRequest(t, "path:1")),
+		s.hold(s.a, session, lockRequest(t, "path:2"))
 	resume := s.pause("a", "holdfast.claims", "DELETE", "true")
 	release := func(store *Store, tokens ...locking.Token) <-chan error {
 		done := make(chan error, 1)
@@ -393,8 +397,8 @@ func TestReleaseAndSweepDoNotDeadlock(t *testing.T) {
 	s.left(0, 0, 0, 0)
 }
 
-// A grant of two waiting locks ends their places in two steps, and a
-// withdrawal of both meets it in between.
+// A grant of two waiting locks ends their waits in two steps. A withdrawal of both comes in
+// between.
 func TestGrantAndWithdrawalDoNotDeadlock(t *testing.T) {
 	s := newHarness(t)
 	session := s.locks(s.a, "a")
@@ -407,7 +411,7 @@ func TestGrantAndWithdrawalDoNotDeadlock(t *testing.T) {
 	s.release(s.a, holder)
 	resume := s.pause("a", "holdfast.claims", "INSERT", "NEW.run::text LIKE '%2'")
 	first := s.grant(s.a, session, high, low)
-	awaitWaiting(s, "a", first) // it is about to end the place of the higher id
+	awaitWaiting(s, "a", first) // it is about to end the wait of the higher id
 	withdrawn := make(chan error, 1)
 	go func() {
 		withdrawn <- s.b.Grants().Withdraw(t.Context(), session, []uuid.UUID{low.ID, high.ID})
@@ -420,7 +424,7 @@ func TestGrantAndWithdrawalDoNotDeadlock(t *testing.T) {
 	if err := <-withdrawn; err != nil {
 		t.Fatal(err)
 	}
-	s.left(0, 0, 0, 0) // also the claim that was granted meanwhile
+	s.left(0, 0, 0, 0) // the claim that was granted meanwhile is gone too
 }
 
 func TestNULInAnOwnerDoesNotFailTheBatch(t *testing.T) {
@@ -450,7 +454,7 @@ func TestFencesAreNeverUpdatedByLocks(t *testing.T) {
 	}
 }
 
-// A caller that has given up names an id once more; nothing is granted twice.
+// A caller that has given up repeats an id. Nothing is granted twice.
 func TestOneIDTwiceInOneCallIsRefused(t *testing.T) {
 	s := newHarness(t)
 	lock := lockRequest(t, "path:a")
@@ -460,8 +464,8 @@ func TestOneIDTwiceInOneCallIsRefused(t *testing.T) {
 	s.left(0, 0, 0, 0)
 }
 
-// Where a replica starts anew under its name, its former session ends in the
-// transaction that opens the next, and in no other.
+// When a replica restarts under its name, the transaction that opens the new session ends the
+// former one. No other transaction does.
 func TestSucceedingSessionExpiresItsFormerLives(t *testing.T) {
 	s := newHarness(t)
 	former, other, run := s.locks(s.a, "one"), s.locks(s.a, "two"), s.session(s.a, "one")
@@ -509,8 +513,7 @@ func TestSweepOfLocksLeavesRunsToSchedulers(t *testing.T) {
 	}
 }
 
-// A cluster may have no program left that locks: its schedulers free what a
-// dead one held.
+// A cluster may have no program with locks left. Then its schedulers sweep the locks of a dead one.
 func TestSchedulersSweepLocksToo(t *testing.T) {
 	s := newHarness(t)
 	locks := s.locks(s.a, "a")
@@ -560,7 +563,8 @@ func TestSessionEndLeavesAClaimInUseToASweep(t *testing.T) {
 	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int)")
 	session := s.locks(s.a, "a")
-	used, idle := s.hold(s.a, session, lockRequest(t, "path:a")), s.hold(s.a, session, lockRequest(t, "path:b"))
+	used, idle := s.hold(s.a, session, lockRequest(t, "path:a")),
+		s.hold(s.a, session, lockRequest(t, "path:b"))
 	end := s.fencedBy(used)
 	if err := s.b.Grants().EndSession(t.Context(), session); err != nil {
 		t.Fatal(err)
@@ -622,8 +626,7 @@ func TestLocksAreShownWithTheirOwners(t *testing.T) {
 	}
 }
 
-// A run that a lock keeps waiting says whose it is, and one that a waiting lock
-// keeps waiting too.
+// A run that waits for a lock names the lock's owner as its blocker, also if the lock itself waits.
 func TestRunSaysWhichLockItWaitsFor(t *testing.T) {
 	s := newHarness(t)
 	session := s.locks(s.a, "a")
@@ -637,11 +640,12 @@ func TestRunSaysWhichLockItWaitsFor(t *testing.T) {
 		reason          jobs.Reason
 		holder          locking.Owner
 	}{
-		{"orders", "public/orders", jobs.ReasonLockHeld, locking.Owner{Replica: "r", Job: "program", Run: "7"}},
+		{"orders", "public/orders", jobs.ReasonLockHeld,
+			locking.Owner{Replica: "r", Job: "program", Run: "7"}},
 		{"sales", "public", jobs.ReasonOlderWaiter, waiter.Owner},
 	} {
 		r := request(t, "job "+c.table, c.table)
-		r.WaitSince = time.Now().Add(time.Minute) // younger, whatever the clocks say
+		r.WaitSince = time.Now().Add(time.Minute) // younger under any clock offset
 		got := <-s.start(s.b, runs, r)
 		if got.err != nil || got.results[0].Outcome != jobs.StartBlocked {
 			t.Fatalf("%+v, %v", got.results, got.err)
@@ -659,8 +663,8 @@ func TestRunSaysWhichLockItWaitsFor(t *testing.T) {
 	}
 }
 
-// Whoever is refused touches no fence: those who poll would keep a name from
-// the one whom they wait for.
+// A refused request locks no fence. Otherwise clients that poll would block the one for which they
+// wait.
 func TestRefusalTakesNoFence(t *testing.T) {
 	s := newHarness(t)
 	session := s.locks(s.a, "a")
@@ -672,19 +676,18 @@ func TestRefusalTakesNoFence(t *testing.T) {
 	s.left(1, 1, 2, 3)
 }
 
-// A name is kept from one who wants it by others who in turn lock what lies
-// beneath. It takes its place among the waiting without the fence, so that no
-// more of them come.
+// Requests for descendants, one after the other, may keep a request for their ancestor from its
+// fence. It then takes its position without the fence, and younger requests yield to it.
 func TestGrantThatCannotLockAFenceTakesItsPosition(t *testing.T) {
 	s := newHarness(t)
 	session := s.locks(s.a, "a")
 	s.fences("path:a", "path:a/b")
-	s.a.lockTimeout = "3s" // also the time for all that follows once it waits
+	s.a.lockTimeout = "3s" // bounds the later statements too
 	share := "SELECT FROM holdfast.fences WHERE resource = 'path:a' FOR SHARE"
 	before := s.inTransaction(t, share)
 	parent := s.grant(s.a, session, waits(lockRequest(t, "path:a")))
 	for query[int](s, "SELECT count(*) FROM holdfast.waits") == 0 {
-		next := s.inTransaction(t, share) // there is always one who shares it
+		next := s.inTransaction(t, share) // another sharer at all times
 		if err := before.Rollback(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -702,8 +705,8 @@ func TestGrantThatCannotLockAFenceTakesItsPosition(t *testing.T) {
 	s.left(1, 1, 0, 0)
 }
 
-// Who was refused is not granted after all when its blocker goes meanwhile: it
-// has not locked its fence.
+// A refused request is not granted when its blocker ends meanwhile, because it has not locked its
+// fence.
 func TestWhoWasRefusedIsNotGrantedWithoutItsFence(t *testing.T) {
 	s := newHarness(t)
 	session := s.locks(s.a, "a")
@@ -716,11 +719,11 @@ func TestWhoWasRefusedIsNotGrantedWithoutItsFence(t *testing.T) {
 	if got := s.tokens(done); got[0] != 0 || got[1] == 0 {
 		t.Errorf("tokens %v", got)
 	}
-	s.left(1, 1, 1, 1) // it has its place all the same
+	s.left(1, 1, 1, 1) // it has its position nevertheless
 }
 
-// awaitTransaction is awaitWaiting for the end of a transaction, and not for a
-// pause that is just over.
+// awaitTransaction waits until the store waits for the end of a transaction. It ignores a pause
+// that has just ended.
 func (s *harness) awaitTransaction(who string, done <-chan bool) {
 	s.t.Helper()
 	for !query[bool](s, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = "+
@@ -733,12 +736,11 @@ func (s *harness) awaitTransaction(who string, done <-chan bool) {
 	}
 }
 
-// A fence is forgotten while nobody locks it, also between the statement that
-// has found it and the one that locks it; meanwhile another has added it anew
-// and locked that.
+// A fence may be deleted between the statement that has found it and the one that locks it, while
+// another transaction has added it again and locked it.
 func TestFenceThatIsForgottenMeanwhileIsMissed(t *testing.T) {
 	for name, c := range map[string]struct {
-		table string // at which it pauses once it has looked for the fence
+		table string // at which it pauses after its look for the fence
 		ask   func(s *harness) <-chan bool
 	}{
 		"by a lock": {"holdfast.fences", func(s *harness) <-chan bool {
@@ -774,7 +776,8 @@ func TestFenceThatIsForgottenMeanwhileIsMissed(t *testing.T) {
 			}
 			other := s.inTransaction(t, `
 WITH claim AS (
-    INSERT INTO holdfast.claims VALUES (nextval('holdfast.tokens'), gen_random_uuid(), gen_random_uuid(), now(), '{}') RETURNING token
+    INSERT INTO holdfast.claims VALUES (nextval('holdfast.tokens'), gen_random_uuid(),
+        gen_random_uuid(), now(), '{}') RETURNING token
 ), fence AS (
     INSERT INTO holdfast.fences (resource) VALUES ('path:a')
 )

@@ -12,25 +12,22 @@ import (
 )
 
 const (
-	// requireSession fails unless the session lives. As the last statement of
-	// a transaction it keeps what was decided for a session that has expired
-	// meanwhile from taking effect.
+	// requireSession fails unless the session is live. As the last statement of a transaction it
+	// prevents that a session which has expired meanwhile is granted anything.
 	requireSession = `
 SELECT 1 / count(*) FROM holdfast.sessions
     WHERE id = $1 AND ended_at IS NULL AND expires_at > clock_timestamp()`
 
-	// holdLiving is requireSession and holdSession in one. It also bounds each
-	// of the statements that follow: a row that many share in turn is waited
-	// for sharer by sharer, each within the lock timeout.
+	// holdLiving combines requireSession and holdSession. It also bounds each later statement:
+	// PostgreSQL waits for the sharers of a row one after the other, each within the lock timeout.
 	holdLiving = `SELECT 1 / count(*), set_config('statement_timeout', $2, true)
 		FROM (` + holdSession + `) s`
 
 	sessionPlaces = `SELECT run FROM holdfast.waits WHERE session = $1 AND owner IS NOT NULL`
 
-	// A claim that an open transaction of its owner holds is left to a sweep.
-	// Here and elsewhere rows are found first, by their index, and then locked
-	// in order: asked for both at once, PostgreSQL may walk the index that has
-	// the order, from end to end.
+	// A sweep ends a claim that an open transaction of its owner has locked. Rows are first found
+	// by their index and then locked in order, as in other statements: in a single step PostgreSQL
+	// may scan the whole index that has the order.
 	endClaims = `
 WITH gone AS (
     DELETE FROM holdfast.claims WHERE token = ANY(ARRAY(
@@ -57,9 +54,9 @@ DELETE FROM holdfast.wants WHERE run = ANY(ARRAY(SELECT run FROM gone))`
 // grants is a Store as locking.Grants.
 type grants struct{ store *Store }
 
-// Grants returns the stage 2 of a locking.Locker. Its locks and the runs of
-// the cluster's jobs exclude each other. A program that schedules nothing needs
-// no more of the Store than this. It may be used concurrently.
+// Grants returns the store's claims for a locking.Locker. Its locks and the runs of the cluster's
+// jobs exclude each other. A program without jobs needs nothing else of the Store. It may be used
+// concurrently.
 func (s *Store) Grants() locking.Grants { return grants{s} }
 
 // pipeline is Store.pipeline with the errors of package locking.
@@ -69,15 +66,14 @@ func (g grants) pipeline(ctx context.Context, what string, queue func(b *pgx.Bat
 
 // OpenSession registers a session.
 func (g grants) OpenSession(ctx context.Context, s locking.Session) error {
-	return g.pipeline(ctx, "session opening", func(b *pgx.Batch) {
+	return g.pipeline(ctx, "open session", func(b *pgx.Batch) {
 		b.Queue(openSession, openColumns(jobs.Session{ID: s.ID, Replica: s.Replica,
 			Version: s.Version, TTL: s.TTL, Succeeds: s.Succeeds}, true)...)
 		b.Queue(requireSession, s.ID)
 	})
 }
 
-// Heartbeat renews a session, and returns its claims and its places among the
-// waiting.
+// Heartbeat renews a session, and returns its claims and its waits.
 func (g grants) Heartbeat(ctx context.Context, session uuid.UUID) (locking.Beat, error) {
 	var beat jobs.Beat
 	var waiting []uuid.UUID
@@ -91,15 +87,15 @@ func (g grants) Heartbeat(ctx context.Context, session uuid.UUID) (locking.Beat,
 	return locking.Beat{Now: beat.Now, Claims: beat.Claims, Waiting: waiting}, err
 }
 
-// Living returns those of the sessions that are alive.
+// Living returns the live sessions among the given ones.
 func (g grants) Living(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, error) {
 	living, err := g.store.living(ctx, sessions)
-	return living, wrapLocks("look at sessions", err)
+	return living, wrapLocks("check sessions", err)
 }
 
-// EndSession ends a session with its claims and its places.
+// EndSession ends a session with its claims and its waits.
 func (g grants) EndSession(ctx context.Context, session uuid.UUID) error {
-	return g.pipeline(ctx, "session end", func(b *pgx.Batch) {
+	return g.pipeline(ctx, "end session", func(b *pgx.Batch) {
 		b.Queue(lockSession, session)
 		b.Queue(endWaits, session)
 		b.Queue(endClaims, session)
@@ -107,7 +103,7 @@ func (g grants) EndSession(ctx context.Context, session uuid.UUID) error {
 	})
 }
 
-// checkBatch refuses a call that is larger than one transaction should be.
+// checkBatch refuses a call that is too large for one transaction.
 func checkBatch(n int) error {
 	if n > locking.MaxGrants {
 		return fmt.Errorf("at most %d locks in one call, found %d", locking.MaxGrants, n)

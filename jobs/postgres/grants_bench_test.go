@@ -14,9 +14,9 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// BenchmarkGrants has callers take and release locks of their own on paths
-// three deep: each by itself, or all in one call as a Locker asks. It reports
-// locks a second, each taken and released, and the median of either call.
+// BenchmarkGrants has callers acquire and release their own locks on paths of three levels: each in
+// its own call, or all in one call as a Locker does. It reports locks per second and the median
+// duration of each call.
 func BenchmarkGrants(b *testing.B) {
 	for _, callers := range []int{1, 16} {
 		for _, resources := range []int{1, 4, 8} {
@@ -33,8 +33,8 @@ func BenchmarkGrants(b *testing.B) {
 	}
 }
 
-// BenchmarkGrantsBesideALongTransaction takes and releases one name again and
-// again, while all that was deleted since the beginning must be kept.
+// BenchmarkGrantsBesideALongTransaction acquires and releases one name repeatedly, while a long
+// transaction retains all deleted rows.
 func BenchmarkGrantsBesideALongTransaction(b *testing.B) {
 	for _, open := range []bool{false, true} {
 		b.Run(fmt.Sprintf("open=%v", open), func(b *testing.B) {
@@ -79,7 +79,7 @@ func newCourt(b *testing.B) *grantBench {
 	return c
 }
 
-// lockRequestOf is the caller's next lock.
+// lockRequestOf returns the caller's next lock.
 func lockRequestOf(b *testing.B, caller, resources int) locking.GrantRequest {
 	keys := make([]string, resources)
 	for i := range keys {
@@ -121,7 +121,7 @@ func (c *grantBench) batched(b *testing.B, callers, resources int) {
 	c.report(b)
 }
 
-// lock takes the locks in one call and releases them in another.
+// lock acquires the locks in one call and releases them in another.
 func (c *grantBench) lock(b *testing.B, lockRequests ...locking.GrantRequest) {
 	begun := time.Now()
 	results, err := c.store.Grants().Grant(b.Context(), c.session, lockRequests)

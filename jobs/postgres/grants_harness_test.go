@@ -20,8 +20,8 @@ func (s *harness) locks(store *Store, replica string) uuid.UUID {
 	return id
 }
 
-// lockRequest asks for a lock on keys such as "path:a/b", exclusive unless they begin
-// with "shared " or "slot ", the latter for one of two slots.
+// lockRequest requests a lock on keys such as "path:a/b". A key is exclusive unless it begins with
+// "shared " or with "slot ", which is one of two slots.
 func lockRequest(t testing.TB, keys ...string) locking.GrantRequest {
 	t.Helper()
 	var requests []locking.Request
@@ -54,7 +54,7 @@ func cutWord(text, word string) (string, bool) {
 	return text, false
 }
 
-// waits makes a wish one that stands among the waiting.
+// waits makes the request wait if it is refused.
 func waits(r locking.GrantRequest) locking.GrantRequest {
 	r.Wait = true
 	return r
@@ -76,7 +76,7 @@ func (s *harness) grant(store *Store, session uuid.UUID,
 	return done
 }
 
-// tokens waits for a grant and returns the tokens, 0 for what was refused.
+// tokens waits for a grant and returns the tokens, 0 for a refused request.
 func (s *harness) tokens(done <-chan granted) []locking.Token {
 	s.t.Helper()
 	got := <-done
@@ -103,7 +103,7 @@ func (s *harness) hold(store *Store, session uuid.UUID, r locking.GrantRequest) 
 	return token
 }
 
-// refused asks for one lock, which must be refused, and returns what was in the way.
+// refused requests one lock, which must be refused, and returns its blocker.
 func (s *harness) refused(store *Store, session uuid.UUID,
 	r locking.GrantRequest) locking.GrantBlocker {
 	s.t.Helper()
@@ -128,8 +128,8 @@ func (s *harness) release(store *Store, tokens ...locking.Token) {
 	}
 }
 
-// left fails the test unless the tables of claims and of the waiting hold
-// these numbers of rows.
+// left fails the test unless the tables of claims, grants, waits and wants have these numbers of
+// rows.
 func (s *harness) left(claims, grants, waits, wants int) {
 	s.t.Helper()
 	for _, table := range []struct {

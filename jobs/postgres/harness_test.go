@@ -59,8 +59,8 @@ func database(t testing.TB) string {
 	return server.Clone(t, template)
 }
 
-// openAs opens a store whose backends are called name, with lock waits long
-// enough for planned interleavings.
+// openAs opens a store whose backends have the application name. Its lock timeouts are long enough
+// for planned interleavings.
 func openAs(t testing.TB, url, name string) *Store {
 	t.Helper()
 	separator := "?"
@@ -77,8 +77,8 @@ func openAs(t testing.TB, url, name string) *Store {
 	return s
 }
 
-// harness is a database with two stores, a and b, and a watcher that plans what
-// happens between their statements.
+// harness is a database with two stores, a and b, and a watcher that controls what happens between
+// their statements.
 type harness struct {
 	t       *testing.T
 	url     string
@@ -116,13 +116,12 @@ func query[T any](s *harness, sql string, args ...any) T {
 	return v
 }
 
-// gate is the advisory lock at which planned pauses wait; the watcher holds it.
+// gate is the advisory lock at which planned pauses wait. The watcher holds it.
 const gate = 4242
 
-// pause makes every backend of the store called who wait, at the event on the
-// table, until the returned function is called. An event such as "INSERT"
-// pauses before the row is written; "COMMIT" pauses the commit of any
-// transaction that inserted into the table.
+// pause makes every backend of the store pause at the event on the table until the returned
+// function is called. An event such as "INSERT" pauses before the row is written. "COMMIT" pauses
+// the commit of any transaction that inserted into the table.
 func (s *harness) pause(who, table, event, condition string) (resume func()) {
 	s.t.Helper()
 	s.exec("SELECT pg_advisory_lock($1)", gate)
@@ -147,8 +146,8 @@ END $$`, who, condition, gate))
 	}
 }
 
-// awaitWaiting returns when a backend of the store called who waits for a lock.
-// It fails the test when done delivers first: then nothing held who up.
+// awaitWaiting returns when a backend of the store waits for a lock. It fails the test if done
+// delivers first.
 func awaitWaiting[T any](s *harness, who string, done <-chan T) {
 	s.t.Helper()
 	for {
@@ -176,7 +175,7 @@ func (s *harness) session(store *Store, replica string) uuid.UUID {
 	return id
 }
 
-// register has the session carry the definitions.
+// register registers the definitions for the session.
 func (s *harness) register(store *Store, session uuid.UUID, definitions ...jobs.Definition) {
 	s.t.Helper()
 	if _, err := store.Register(s.t.Context(), session, definitions); err != nil {
@@ -184,8 +183,8 @@ func (s *harness) register(store *Store, session uuid.UUID, definitions ...jobs.
 	}
 }
 
-// fences adds fences: two that want a new one would meet where it is added,
-// whatever they lock.
+// fences adds fences, so that two transactions with new names do not already wait for each other
+// where they add them.
 func (s *harness) fences(names ...string) {
 	s.t.Helper()
 	s.exec("INSERT INTO holdfast.fences SELECT unnest($1::text[])", names)
@@ -198,7 +197,7 @@ func (s *harness) expire(session uuid.UUID) {
 
 var testScheduledAt = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// request is a start of the job at testScheduledAt on exclusive tables.
+// request is a start of the job at testScheduledAt with exclusive tables.
 func request(t testing.TB, job string, tables ...string) jobs.StartRequest {
 	t.Helper()
 	var requests []locking.Request
@@ -236,7 +235,7 @@ func (s *harness) start(store *Store, session uuid.UUID,
 	return done
 }
 
-// outcomes waits for a start and returns what became of each request.
+// outcomes waits for a start and returns the outcome of each request.
 func (s *harness) outcomes(done <-chan started) []jobs.StartOutcome {
 	s.t.Helper()
 	got := <-done
@@ -272,7 +271,7 @@ func (s *harness) state(run uuid.UUID) string {
 	return query[string](s, "SELECT state FROM holdfast.runs WHERE id = $1", run)
 }
 
-// pauseJobs writes down a pause.
+// pauseJobs inserts a pause.
 func (s *harness) pauseJobs(p jobs.Pause) {
 	s.t.Helper()
 	_, err := s.watcher.Exec(s.t.Context(),
@@ -283,7 +282,7 @@ func (s *harness) pauseJobs(p jobs.Pause) {
 	}
 }
 
-// pass lets time pass for what is known of sessions, cursors and waiting runs.
+// pass moves the times of sessions, cursors and waiting runs into the past.
 func (s *harness) pass(d time.Duration) {
 	s.t.Helper()
 	for _, sql := range []string{

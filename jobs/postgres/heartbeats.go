@@ -9,22 +9,21 @@ import (
 )
 
 const (
-	// beatTimeout bounds one try of a heartbeat, connecting included: a session
-	// that expires after 15 s has several.
+	// beatTimeout bounds one try of a heartbeat with its connect. A session that expires after 15 s
+	// has several tries.
 	beatTimeout = 2 * time.Second
 
-	// beatAttempts is how often a heartbeat is tried before its caller is told.
+	// beatAttempts is how often a heartbeat is tried before the call fails.
 	beatAttempts = 3
 
-	// maxHeartbeatConns is how many connections are idleConn for the heartbeats of the
-	// sessions of one process, of which there are seldom two.
+	// maxHeartbeatConns is how many idle connections a process retains for heartbeats. A process
+	// seldom has more than two sessions.
 	maxHeartbeatConns = 4
 )
 
-// heartbeatConns are the connections on which sessions are renewed, and nothing else is
-// asked: whoever else waits for connections, heartbeats don't. It is no pool,
-// which keeps the place of a broken connection until its end is confirmed. It
-// may be used concurrently.
+// heartbeatConns are connections for heartbeats only, so that heartbeats never wait for a
+// connection that other calls use. It is not a pgx pool, because a pool counts a broken connection
+// until its close is confirmed. It may be used concurrently.
 type heartbeatConns struct {
 	config *pgx.ConnConfig
 
@@ -33,8 +32,8 @@ type heartbeatConns struct {
 	closed bool
 }
 
-// send sends the batch that queue makes, which makes a new one for each try. A
-// connection that breaks is closed, and the next try begins at once on another.
+// send sends the batch that queue builds, which it calls once per try. It closes a connection that
+// breaks, and retries at once on another.
 func (l *heartbeatConns) send(ctx context.Context, queue func(b *pgx.Batch)) error {
 	for left := beatAttempts; ; {
 		err := l.try(ctx, queue)
@@ -58,7 +57,7 @@ func (l *heartbeatConns) try(ctx context.Context, queue func(b *pgx.Batch)) erro
 	return err
 }
 
-// take returns a connection that is idleConn, or a new one.
+// take returns an idle connection or a new one.
 func (l *heartbeatConns) take(ctx context.Context) (*pgx.Conn, error) {
 	if conn := l.idleConn(); conn != nil {
 		return conn, nil
@@ -78,8 +77,8 @@ func (l *heartbeatConns) idleConn() *pgx.Conn {
 	return conn
 }
 
-// give takes a connection back, or closes it. Where it broke the others are
-// taken for broken too: they go to the same server.
+// give returns a connection, or closes it. If it broke, give closes the idle ones too, because they
+// go to the same server.
 func (l *heartbeatConns) give(conn *pgx.Conn, broken bool) {
 	l.mu.Lock()
 	dropped := []*pgx.Conn{conn}
@@ -96,7 +95,7 @@ func (l *heartbeatConns) give(conn *pgx.Conn, broken bool) {
 	}
 }
 
-// close closes the connections. Later ones are closed after use.
+// close closes the idle connections. The others are closed after use.
 func (l *heartbeatConns) close() {
 	l.mu.Lock()
 	l.closed = true
@@ -108,9 +107,9 @@ func (l *heartbeatConns) close() {
 	}
 }
 
-// hangUp closes a connection without waiting for one that does not answer.
+// hangUp closes a connection. It waits at most 100 ms for the server's answer.
 func hangUp(conn *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
-	_ = conn.Close(ctx) // whatever it says, the connection is gone
+	_ = conn.Close(ctx) // the connection is unusable in any case
 }

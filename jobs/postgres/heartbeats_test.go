@@ -10,8 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// Whoever else uses the store's connections, and for however long, sessions are
-// renewed.
+// Heartbeats must succeed while other calls use all connections of the pool.
 func TestHeartbeatsWaitForNoConnection(t *testing.T) {
 	s := newHarness(t)
 	session, program := s.session(s.a, "a"), s.locks(s.a, "program")
@@ -32,8 +31,8 @@ func TestHeartbeatsWaitForNoConnection(t *testing.T) {
 	}
 }
 
-// After a failover the connections that were kept are to a server that has gone.
-// Each broken connection costs no heartbeat.
+// After a failover the idle connections lead to a server that has gone. A broken connection must
+// not fail a heartbeat.
 func TestHeartbeatGoesOnWhenItsConnectionBreaks(t *testing.T) {
 	t.Parallel()
 	for name, fate := range map[string]servertest.Fate{"closed": servertest.Cut,
@@ -50,7 +49,7 @@ func TestHeartbeatGoesOnWhenItsConnectionBreaks(t *testing.T) {
 					t.Errorf("heartbeat: %v", err)
 				}
 			}
-			beat() // on a connection that is kept
+			beat() // on an idle connection
 			var broken atomic.Bool
 			proxy.OnRequest(func([]byte) servertest.Fate {
 				if broken.CompareAndSwap(false, true) {
@@ -60,14 +59,13 @@ func TestHeartbeatGoesOnWhenItsConnectionBreaks(t *testing.T) {
 			})
 			beat()
 			if !broken.Load() {
-				t.Error("the heartbeat used no connection that was kept")
+				t.Error("heartbeat used no idle connection")
 			}
 		})
 	}
 }
 
-// A server that was the primary answers, and refuses to write. Only another
-// connection may reach the one that is the primary now.
+// A former primary answers and refuses writes. Only a new connection may reach the new primary.
 func TestHeartbeatLeavesAServerThatIsReadOnly(t *testing.T) {
 	s := newHarness(t)
 	session := s.session(s.a, "a")
@@ -76,7 +74,7 @@ func TestHeartbeatLeavesAServerThatIsReadOnly(t *testing.T) {
 	}
 	conn := s.a.beats.idleConn()
 	if conn == nil {
-		t.Fatal("no connection is kept for the next heartbeat")
+		t.Fatal("no idle connection for the next heartbeat")
 	}
 	if _, err := conn.Exec(t.Context(), "SET default_transaction_read_only = on"); err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// holdRows takes a lock of the rows that it selects, for as long as the test.
+// holdRows locks the rows that it selects until the test ends.
 func (s *harness) holdRows(sql string, args ...any) {
 	s.t.Helper()
 	tx, err := s.b.pool.Begin(s.t.Context())
@@ -27,8 +27,8 @@ func (s *harness) holdRows(sql string, args ...any) {
 	}
 }
 
-// expectHeld fails the test unless the error says that a row was held: only
-// then is a batch worth splitting.
+// expectHeld fails the test unless the error reports a held row: only then is it useful to split a
+// batch.
 func (s *harness) expectHeld(what string, err error) {
 	s.t.Helper()
 	if !errors.Is(err, jobs.ErrRowHeld) || !errors.Is(err, jobs.ErrUnavailable) {
@@ -42,7 +42,7 @@ func TestBatchWithAHeldRowSaysSo(t *testing.T) {
 	session := s.session(s.a, "a")
 	one := s.granted(s.a, session, request(t, "one", "orders"))
 	two := s.granted(s.a, session, request(t, "two", "sales"))
-	// as one's own transaction does
+	// as a job's own transaction does
 	s.holdRows("SELECT FROM holdfast.claims WHERE token = $1 FOR SHARE", one.Token)
 	s.holdRows("SELECT FROM holdfast.fences WHERE resource = 'table:public/orders' FOR SHARE")
 	finish := func(run *jobs.Run) jobs.FinishRequest {
@@ -68,9 +68,8 @@ func TestBatchWithAHeldRowSaysSo(t *testing.T) {
 	}
 }
 
-// waiting notes of each statement of a sweep's waiter whether it ran inside a
-// transaction of its own: behind a pooler each transaction may have another
-// backend.
+// waiting records for each statement of a sweep's waiter whether it ran inside an explicit
+// transaction: behind a pooler each transaction may have another backend.
 type waiting struct{ inside map[string]bool }
 
 func (w *waiting) note(conn *pgx.Conn, sql string) {

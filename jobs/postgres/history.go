@@ -65,7 +65,7 @@ ORDER BY s.replica, s.started_at, s.id`
 func (s *Store) Locks(ctx context.Context) ([]jobs.LockView, error) {
 	rows, err := s.views.Query(ctx, listLocks)
 	if err != nil {
-		return nil, wrap("locks", err)
+		return nil, wrap("list locks", err)
 	}
 	locks, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (jobs.LockView, error) {
 		var v jobs.LockView
@@ -78,25 +78,25 @@ func (s *Store) Locks(ctx context.Context) ([]jobs.LockView, error) {
 		v.Resource, v.Since, v.Expires = resource, v.Since.UTC(), v.Expires.UTC()
 		return v, err
 	})
-	return locks, wrap("locks", err)
+	return locks, wrap("list locks", err)
 }
 
 // Jobs returns every job with its last ended run.
 func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
 	rows, err := s.views.Query(ctx, lastRuns)
 	if err != nil {
-		return nil, wrap("jobs", err)
+		return nil, wrap("list jobs", err)
 	}
 	records, err := pgx.CollectRows(rows, scanRecord)
 	if err != nil {
-		return nil, wrap("jobs", err)
+		return nil, wrap("list jobs", err)
 	}
 	last := map[string]*jobs.Record{}
 	for i := range records {
 		last[records[i].Job] = &records[i]
 	}
 	if rows, err = s.views.Query(ctx, listJobs); err != nil {
-		return nil, wrap("jobs", err)
+		return nil, wrap("list jobs", err)
 	}
 	views, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (jobs.JobView, error) {
 		var v jobs.JobView
@@ -110,11 +110,11 @@ func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
 		v.Resources, v.UpdatedAt, v.Last = requests, v.UpdatedAt.UTC(), last[v.Name]
 		return v, err
 	})
-	return views, wrap("jobs", err)
+	return views, wrap("list jobs", err)
 }
 
-// Runs returns a page of the history. It is planned for what is asked: one
-// plan for all filters would walk the whole history for most of them.
+// Runs returns a page of the history. The query depends on the filter: a single query for all
+// filters would scan the whole history for most of them.
 func (s *Store) Runs(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, error) {
 	if f.Resource != nil {
 		return s.runsRelated(ctx, f)
@@ -122,7 +122,7 @@ func (s *Store) Runs(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, erro
 	return s.pageOf(ctx, f, nil)
 }
 
-// pageOf returns a page of the runs; of the named jobs, where there are names.
+// pageOf returns a page of the runs, of the named jobs if there are names.
 func (s *Store) pageOf(ctx context.Context, f jobs.RunFilter,
 	names []string) ([]jobs.Record, error) {
 	query, args := runsQuery(f, names)
@@ -132,19 +132,18 @@ func (s *Store) pageOf(ctx context.Context, f jobs.RunFilter,
 	rows, err := s.views.Query(ctx, query,
 		append([]any{pgx.QueryExecModeCacheDescribe}, args...)...)
 	if err != nil {
-		return nil, wrap("runs", err)
+		return nil, wrap("list runs", err)
 	}
 	records, err := pgx.CollectRows(rows, scanRecord)
 	if backwards(f.Before != nil, f.After != nil) {
 		slices.Reverse(records)
 	}
-	return records, wrap("runs", err)
+	return records, wrap("list runs", err)
 }
 
-// runsQuery asks for each state by itself, so that every part walks an index
-// from its end and stops at the limit, however long the history. Of those that
-// succeeded there is no index: they are most of it. Where nothing can be as the
-// filter asks, there is no query.
+// runsQuery has one part for each state, so that each part scans an index from its end and stops at
+// the limit, however long the history is. Succeeded runs have no index of their own, because they
+// are most of the history. It returns no query if no run can match the filter.
 func runsQuery(f jobs.RunFilter, names []string) (string, []any) {
 	var args []any
 	q := pageOfRuns{where: " WHERE true", arg: func(v any) string {
@@ -170,7 +169,7 @@ func runsQuery(f jobs.RunFilter, names []string) (string, []any) {
 	}
 	for _, state := range slices.Compact(slices.Sorted(slices.Values(f.States))) {
 		if state == jobs.Succeeded && f.Reason != "" {
-			continue // what succeeded has no reason
+			continue // a succeeded run has no reason
 		}
 		condition := " AND " + inState(state, q.arg)
 		switch {
@@ -197,7 +196,7 @@ func runsQuery(f jobs.RunFilter, names []string) (string, []any) {
 	return strings.Join(parts, " UNION ALL ") + q.order, args
 }
 
-// pageOfRuns puts the parts of a page's query together.
+// pageOfRuns assembles the parts of a page's query.
 type pageOfRuns struct {
 	arg   func(any) string
 	where string
@@ -228,8 +227,7 @@ func (q *pageOfRuns) narrow(f jobs.RunFilter) {
 	}
 }
 
-// ofJobs asks for each of the jobs by itself, where there are names: each then
-// walks its own index.
+// ofJobs adds one part for each named job, so that each part scans its own index.
 func (q *pageOfRuns) ofJobs(condition string) string {
 	if q.names == "" {
 		return selectRuns + q.where + condition + q.order
@@ -240,9 +238,8 @@ func (q *pageOfRuns) ofJobs(condition string) string {
 	return selectRuns + " WHERE r.id IN (" + page + ")" + q.order
 }
 
-// caused is the condition to have ended for the reason. Of one job, or of each,
-// it is looked for among what did not end well of that job: the index of the
-// causes has those of all.
+// caused is the condition that the run ended for the reason. With named jobs it uses each job's
+// index of unsuccessful runs, because the index by cause has those of all jobs.
 func (q *pageOfRuns) caused(f jobs.RunFilter) string {
 	if f.Job != "" || q.names != "" {
 		return " AND r.trouble IS NOT NULL AND r.reason = " + q.arg(f.Reason)
@@ -250,7 +247,7 @@ func (q *pageOfRuns) caused(f jobs.RunFilter) string {
 	return " AND r.cause = " + q.arg(f.Reason)
 }
 
-// active is for what waits or runs, of which there is little.
+// active reads waiting and running runs, of which there are few.
 func (q *pageOfRuns) active(condition string) string {
 	if q.names != "" {
 		condition += " AND r.job = ANY(ARRAY(" + q.names + "))"
@@ -258,8 +255,8 @@ func (q *pageOfRuns) active(condition string) string {
 	return selectRuns + q.where + condition + q.order
 }
 
-// inState is the condition of a run to be in the state. What waits and what
-// runs is in tables of its own.
+// inState is the condition that the run is in the state. Waiting and running runs are found by
+// tables of their own.
 func inState(state jobs.State, arg func(any) string) string {
 	switch state {
 	case jobs.Waiting:
@@ -333,11 +330,11 @@ func utc(t *time.Time) *time.Time {
 	return &in
 }
 
-// Replicas returns sessions that live or ended in the last hour.
+// Replicas returns the sessions that are live or ended in the last hour.
 func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
 	rows, err := s.views.Query(ctx, listReplicas)
 	if err != nil {
-		return nil, wrap("replicas", err)
+		return nil, wrap("list replicas", err)
 	}
 	replicas, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (jobs.ReplicaView, error) {
 		var v jobs.ReplicaView
@@ -349,5 +346,5 @@ func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
 			v.ExpiresAt.UTC(), utc(v.EndedAt)
 		return v, err
 	})
-	return replicas, wrap("replicas", err)
+	return replicas, wrap("list replicas", err)
 }

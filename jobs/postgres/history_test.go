@@ -14,14 +14,16 @@ import (
 var runsScan = regexp.MustCompile(
 	`Index (?:Only )?Scan(?: Backward)? using (\w+) on runs|Bitmap Index Scan on (runs_\w+)|(Seq Scan) on runs`)
 
-// TestPagesOfHistoryWalkAnIndex plans a page by each filter. How long it takes
-// over a long history the benchmark tells.
+// TestPagesOfHistoryWalkAnIndex checks the plan of a page by each filter. The benchmark measures
+// the pages of a long history.
 func TestPagesOfHistoryWalkAnIndex(t *testing.T) {
 	s := newHarness(t)
 	s.exec(`
 INSERT INTO holdfast.runs (id, job, scheduled_at, state, replica, created_at)
-SELECT gen_random_uuid(), 'job ' || n % 50, t, CASE WHEN n % 100 = 0 THEN 'failed' ELSE 'succeeded' END, 'replica ' || n % 3, t
-FROM (SELECT n, timestamptz '2026-01-01' + n * interval '1 second' AS t FROM generate_series(1, 20000) n) history`)
+SELECT gen_random_uuid(), 'job ' || n % 50, t,
+    CASE WHEN n % 100 = 0 THEN 'failed' ELSE 'succeeded' END, 'replica ' || n % 3, t
+FROM (SELECT n, timestamptz '2026-01-01' + n * interval '1 second' AS t
+    FROM generate_series(1, 20000) n) history`)
 	s.exec("ANALYZE")
 	for _, c := range []struct {
 		filter jobs.RunFilter
@@ -33,9 +35,11 @@ FROM (SELECT n, timestamptz '2026-01-01' + n * interval '1 second' AS t FROM gen
 		{jobs.RunFilter{States: []jobs.State{jobs.Waiting}}, []string{"runs_pkey"}},
 		{jobs.RunFilter{States: []jobs.State{jobs.Running}}, []string{"runs_pkey"}},
 		{jobs.RunFilter{States: []jobs.State{jobs.Failed}}, []string{"runs_trouble"}},
-		{jobs.RunFilter{States: []jobs.State{jobs.Lost, jobs.Failed}}, []string{"runs_trouble", "runs_trouble"}},
+		{jobs.RunFilter{States: []jobs.State{jobs.Lost, jobs.Failed}},
+			[]string{"runs_trouble", "runs_trouble"}},
 		{jobs.RunFilter{States: []jobs.State{jobs.Succeeded}}, []string{"runs_created"}},
-		{jobs.RunFilter{States: jobs.States()[2:5]}, []string{"runs_created", "runs_trouble", "runs_trouble"}},
+		{jobs.RunFilter{States: jobs.States()[2:5]},
+			[]string{"runs_created", "runs_trouble", "runs_trouble"}},
 	} {
 		for _, c.filter.Before = range []*jobs.RunCursor{nil, {CreatedAt: testScheduledAt}} {
 			plan := s.explain(runsQuery(c.filter, nil))
@@ -50,7 +54,7 @@ FROM (SELECT n, timestamptz '2026-01-01' + n * interval '1 second' AS t FROM gen
 	}
 }
 
-// explain returns the plan of a query for its arguments.
+// explain returns the plan of a query with its arguments.
 func (s *harness) explain(query string, args []any) string {
 	s.t.Helper()
 	rows, err := s.watcher.Query(s.t.Context(), "EXPLAIN "+query,
@@ -65,8 +69,8 @@ func (s *harness) explain(query string, args []any) string {
 	return strings.Join(lines, "\n")
 }
 
-// TestRunsAreUpdatedInPlaceOnTheWayToSuccess holds indexes off what a run
-// changes then: a change that is not heap-only writes to every index.
+// No index may cover a column that a run changes until it succeeds: an update that is not heap-only
+// writes to every index.
 func TestRunsAreUpdatedInPlaceOnTheWayToSuccess(t *testing.T) {
 	s := newHarness(t)
 	r := request(t, "job", "orders")

@@ -85,8 +85,8 @@ func TestInLockCommitsWhileTheClaimStandsAndNotAfter(t *testing.T) {
 	}
 }
 
-// Release waits for the transaction, whoever of the program's goroutines is in
-// it: what follows the release comes after the commit.
+// Release waits for the transaction in any goroutine of the program. Code after the release runs
+// after the commit.
 func TestReleaseWaitsForTheTransactionInTheLock(t *testing.T) {
 	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int)")
@@ -128,7 +128,7 @@ func TestInLockIsBoundedByItsContext(t *testing.T) {
 	if statement == "0" || idle == "0" {
 		t.Errorf("timeouts are %s and %s", statement, idle)
 	}
-	// A lost lock ends what is under way.
+	// The loss of a lock ends the transaction.
 	entered := make(chan error, 1)
 	go func() {
 		entered <- s.a.InLock(lock.Context(), lock, func(tx pgx.Tx) error {
@@ -165,7 +165,7 @@ func TestLockWithoutGrantsHasNoTransactions(t *testing.T) {
 	}
 }
 
-// A program with connections of its own checks the fence by itself.
+// A program with its own connections performs the fence check itself.
 func TestFenceInATransactionOfTheProgramsOwn(t *testing.T) {
 	s := newHarness(t)
 	session := s.locks(s.a, "a")

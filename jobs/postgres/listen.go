@@ -12,26 +12,25 @@ import (
 )
 
 const (
-	// answerTimeout is how long an answer may take, and a notification.
+	// answerTimeout bounds the wait for an answer and for a notification.
 	answerTimeout = 5 * time.Second
 
-	// listenSilence is how long the connection may be silent before it is
-	// asked whether it still stands.
+	// listenSilence is how long the connection may be silent before a query checks it.
 	listenSilence = 30 * time.Second
 
 	probing = "probe "
 )
 
-// errNotNotified says that what was notified does not arrive.
+// errNotNotified reports that notifications do not arrive.
 var errNotNotified = errors.New("notifications do not arrive: a pooler that gives each " +
 	"transaction another session may be in between")
 
-// channel is where acts are told: of this cluster alone, since several may
-// share a database.
+// channel returns the name of the notification channel. It contains the cluster's id, because
+// several clusters may share a database.
 func (s *Store) channel() string { return "holdfast " + s.cluster.String() }
 
-// Listen calls heard once it listens, and then after each action. It has a
-// connection of its own, and returns when that ends.
+// Listen calls heard once it is listening, and then after each action. It uses its own connection,
+// and returns when that ends.
 func (s *Store) Listen(ctx context.Context, heard func()) error {
 	return wrap("notifications", s.listen(ctx, heard))
 }
@@ -67,7 +66,7 @@ func (s *Store) listen(ctx context.Context, heard func()) error {
 	}
 }
 
-// within calls wait with that long.
+// within calls wait with a timeout.
 func within[T any](ctx context.Context, d time.Duration,
 	wait func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, d)
@@ -75,8 +74,8 @@ func within[T any](ctx context.Context, d time.Duration,
 	return wait(ctx)
 }
 
-// subscribe listens, and makes sure that what others notify arrives: a pooler
-// may take the command, and give the session that listens to somebody else.
+// subscribe listens, and checks that notifications of other connections arrive: a pooler may accept
+// the command and assign the listening session to another client.
 func (s *Store) subscribe(ctx context.Context, conn *pgx.Conn) error {
 	probe := probing + uuid.NewString()
 	if _, err := within(ctx, answerTimeout, func(ctx context.Context) (any, error) {

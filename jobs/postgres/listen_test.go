@@ -9,9 +9,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// TestListenReportsMissingNotifications has the listener in another
-// database, as a pooler that shares out sessions would have it: the command is
-// taken, and nothing is ever heard.
+// The listener is in another database, which behaves like a pooler that shares sessions: the
+// command succeeds, and no notification arrives.
 func TestListenReportsMissingNotifications(t *testing.T) {
 	s := newHarness(t)
 	s.a.listener = openAs(t, database(t), "elsewhere").listener
@@ -22,7 +21,7 @@ func TestListenReportsMissingNotifications(t *testing.T) {
 	}
 }
 
-// TestListeningEndsWithItsConnection, so that the caller connects again.
+// Listen must return when its connection ends, so that the caller connects again.
 func TestListeningEndsWithItsConnection(t *testing.T) {
 	s := newHarness(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -35,7 +34,9 @@ func TestListeningEndsWithItsConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := query[int](s,
-		`SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'a' AND query LIKE 'LISTEN%'`); n != 1 {
+		`SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+			WHERE datname = current_database() AND application_name = 'a'
+				AND query LIKE 'LISTEN%'`); n != 1 {
 		t.Fatalf("%d connections listen", n)
 	}
 	if err := <-ended; !errors.Is(err, jobs.ErrUnavailable) {

@@ -70,24 +70,24 @@ SELECT job, state, reason, count(*), max(created_at) FROM (%s) r
 func (s *Store) ListJobs(ctx context.Context, f jobs.JobFilter) ([]jobs.JobView, error) {
 	pauses, err := s.activePauses(ctx)
 	if err != nil {
-		return nil, wrap("jobs", err)
+		return nil, wrap("list jobs", err)
 	}
 	query, args := jobsQuery(f, pauses)
 	views, err := s.jobViews(ctx, query, args...)
 	if err != nil {
-		return nil, wrap("jobs", err)
+		return nil, wrap("list jobs", err)
 	}
 	if backwards(f.After != "", f.Before != "") {
 		slices.Reverse(views)
 	}
-	return views, wrap("jobs", s.complete(ctx, views, pauses))
+	return views, wrap("list jobs", s.complete(ctx, views, pauses))
 }
 
-// backwards reports whether a page is asked for by what comes behind it: it is
-// then the last of what there is, and is read from its end.
+// backwards reports whether the filter asks for the page before a position. That page is read from
+// its end.
 func backwards(after, before bool) bool { return before && !after }
 
-// jobsQuery asks for the page. The order is that of the primary key.
+// jobsQuery returns the query of the page, in the order of the primary key.
 func jobsQuery(f jobs.JobFilter, pauses []jobs.Pause) (string, []any) {
 	var args []any
 	arg := func(v any) string {
@@ -135,7 +135,7 @@ func jobsQuery(f jobs.JobFilter, pauses []jobs.Pause) (string, []any) {
 	return selectJobs + where + order + fmt.Sprintf(" LIMIT %d", limit(f.Limit)), args
 }
 
-// paused is the condition of a job to be covered by one of the pauses.
+// paused is the condition that one of the pauses covers the job.
 func paused(pauses []jobs.Pause, arg func(any) string) string {
 	names, groups := []string{}, []string{}
 	for _, p := range pauses {
@@ -233,21 +233,21 @@ func (s *Store) Job(ctx context.Context, name string) (jobs.JobView, error) {
 	return views[0], wrap(what, s.complete(ctx, views, pauses))
 }
 
-// Groups returns the groups that jobs are in.
+// Groups returns the groups of the jobs.
 func (s *Store) Groups(ctx context.Context) ([]jobs.Group, error) {
 	rows, err := s.views.Query(ctx, listGroups)
 	if err != nil {
-		return nil, wrap("groups", err)
+		return nil, wrap("list groups", err)
 	}
 	groups, err := pgx.CollectRows(rows, pgx.RowToStructByPos[jobs.Group])
-	return groups, wrap("groups", err)
+	return groups, wrap("list groups", err)
 }
 
-// Resources returns what the active definitions name.
+// Resources returns the resources of the active definitions.
 func (s *Store) Resources(ctx context.Context) ([]locking.Resource, error) {
 	rows, err := s.views.Query(ctx, listResources)
 	if err != nil {
-		return nil, wrap("resources", err)
+		return nil, wrap("list resources", err)
 	}
 	resources, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (locking.Resource, error) {
 		var key string
@@ -256,7 +256,7 @@ func (s *Store) Resources(ctx context.Context) ([]locking.Resource, error) {
 		}
 		return locking.ParseKey(key)
 	})
-	return resources, wrap("resources", err)
+	return resources, wrap("list resources", err)
 }
 
 // Outcomes returns the last runs of each job.
@@ -264,7 +264,7 @@ func (s *Store) Outcomes(ctx context.Context, names []string,
 	n int) (map[string][]jobs.Outcome, error) {
 	rows, err := s.views.Query(ctx, fmt.Sprintf(lastOutcomes, n), names)
 	if err != nil {
-		return nil, wrap("outcomes", err)
+		return nil, wrap("list outcomes", err)
 	}
 	found := make(map[string][]jobs.Outcome, len(names))
 	var job string
@@ -279,10 +279,10 @@ func (s *Store) Outcomes(ctx context.Context, names []string,
 			found[job] = append(found[job], o)
 			return nil
 		})
-	return found, wrap("outcomes", err)
+	return found, wrap("list outcomes", err)
 }
 
-// Tallies counts what did not end well since then.
+// Tallies counts the runs since then that did not succeed.
 func (s *Store) Tallies(ctx context.Context, since time.Time) ([]jobs.Tally, error) {
 	var parts []string
 	for _, state := range jobs.States() {
@@ -293,7 +293,7 @@ func (s *Store) Tallies(ctx context.Context, since time.Time) ([]jobs.Tally, err
 	return s.tallies(ctx, strings.Join(parts, " UNION ALL "), since)
 }
 
-// JobTallies counts how the job's runs ended.
+// JobTallies counts the job's runs by final state.
 func (s *Store) JobTallies(ctx context.Context, job string, since time.Time) ([]jobs.Tally, error) {
 	return s.tallies(ctx, fmt.Sprintf(tallyOfJob, jobs.MaxTallied), job, since)
 }
@@ -302,14 +302,14 @@ func (s *Store) tallies(ctx context.Context, of string, args ...any) ([]jobs.Tal
 	rows, err := s.views.Query(ctx, fmt.Sprintf(tally, of),
 		append([]any{pgx.QueryExecModeCacheDescribe}, args...)...)
 	if err != nil {
-		return nil, wrap("tallies", err)
+		return nil, wrap("count runs", err)
 	}
 	tallies, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (t jobs.Tally, err error) {
 		err = row.Scan(&t.Job, &t.State, &t.Reason, &t.Runs, &t.Last)
 		t.Last = t.Last.UTC()
 		return t, err
 	})
-	return tallies, wrap("tallies", err)
+	return tallies, wrap("count runs", err)
 }
 
 // FiringRuns returns the runs of a firing.
@@ -320,8 +320,8 @@ func (s *Store) FiringRuns(ctx context.Context, f jobs.Firing) ([]jobs.Record, e
 	}
 	rows, err := s.views.Query(ctx, query, f.Job, arg)
 	if err != nil {
-		return nil, wrap("runs of a firing", err)
+		return nil, wrap("list runs of a firing", err)
 	}
 	records, err := pgx.CollectRows(rows, scanRecord)
-	return records, wrap("runs of a firing", err)
+	return records, wrap("list runs of a firing", err)
 }

@@ -13,40 +13,52 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// manyJobs is 10,000 jobs in 40 groups, which lock 500 tables of 20 schemas
-// and, each tenth of them, one semaphore; and a million runs of theirs in one
-// day, of which a fortieth did not end well.
+// manyJobs is 10,000 jobs in 40 groups. They lock 500 tables of 20 schemas, and every tenth locks
+// one semaphore. They have a million runs in one day, of which one in 40 did not succeed.
 const manyJobs = `
-INSERT INTO holdfast.jobs SELECT 'job-' || lpad(n::text, 5, '0'), 1, now(), now() FROM generate_series(0, 9999) n;
-INSERT INTO holdfast.definitions (job, hash, version, schedule, zone, handler, resources, recover, description, job_group)
+INSERT INTO holdfast.jobs SELECT 'job-' || lpad(n::text, 5, '0'), 1, now(), now()
+    FROM generate_series(0, 9999) n;
+INSERT INTO holdfast.definitions (job, hash, version, schedule, zone, handler, resources, recover,
+    description, job_group)
 SELECT 'job-' || lpad(n::text, 5, '0'), 'h', 1, '*/5 * * * *', 'Europe/Berlin', 'sql',
-    jsonb_build_array(jsonb_build_object('resource', 'job:job-' || lpad(n::text, 5, '0'), 'mode', 'exclusive'),
+    jsonb_build_array(jsonb_build_object('resource', 'job:job-' || lpad(n::text, 5, '0'), 'mode',
+        'exclusive'),
         jsonb_build_object('resource', 'table:s' || n % 20 || '/t' || n % 500, 'mode', 'exclusive'))
-    || CASE WHEN n % 10 = 0 THEN '[{"resource": "slot:api", "mode": "slot", "slots": 5}]' ELSE '[]' END::jsonb,
-    false, 'Moves things from here to there, number ' || n, 'group-' || n % 40 FROM generate_series(0, 9999) n;
-INSERT INTO holdfast.runs (id, job, scheduled_at, attempt, state, session, replica, token, created_at, started_at, finished_at, reason)
-SELECT gen_random_uuid(), 'job-' || lpad((n::bigint * 7919 % 10000)::text, 5, '0'), t, 1, state, gen_random_uuid(), 'replica-' || n % 3,
-    n, t, t, CASE WHEN state NOT IN ('waiting', 'running') THEN t + interval '1 second' END, CASE state
-        WHEN 'skipped' THEN CASE WHEN n % 3 = 0 THEN 'overlap' ELSE 'lock_held' END WHEN 'missed' THEN 'misfire' WHEN 'lost' THEN 'session_lost'
+    || CASE WHEN n % 10 = 0 THEN '[{"resource": "slot:api", "mode": "slot", "slots": 5}]'
+        ELSE '[]' END::jsonb,
+    false, 'Moves things from here to there, number ' || n, 'group-' || n % 40
+        FROM generate_series(0, 9999) n;
+INSERT INTO holdfast.runs (id, job, scheduled_at, attempt, state, session, replica, token,
+    created_at, started_at, finished_at, reason)
+SELECT gen_random_uuid(), 'job-' || lpad((n::bigint * 7919 % 10000)::text, 5, '0'), t, 1, state,
+    gen_random_uuid(), 'replica-' || n % 3,
+    n, t, t, CASE WHEN state NOT IN ('waiting', 'running') THEN t + interval '1 second' END,
+        CASE state
+        WHEN 'skipped' THEN CASE WHEN n % 3 = 0 THEN 'overlap' ELSE 'lock_held' END WHEN 'missed'
+            THEN 'misfire' WHEN 'lost' THEN 'session_lost'
         WHEN 'failed' THEN CASE WHEN n % 20000 = 3 THEN 'panic' ELSE '' END ELSE '' END
 FROM (
     SELECT n, timestamptz '2026-01-01' + n * interval '86400 microseconds' AS t, CASE
-        WHEN n > 999950 THEN 'waiting' WHEN n > 999920 THEN 'running' WHEN n % 10000 = 1 THEN 'lost' WHEN n % 5000 = 2 THEN 'missed'
+        WHEN n > 999950 THEN 'waiting' WHEN n > 999920 THEN 'running' WHEN n % 10000 = 1 THEN 'lost'
+            WHEN n % 5000 = 2 THEN 'missed'
         WHEN n % 200 = 3 THEN 'failed' WHEN n % 50 = 5 THEN 'skipped' ELSE 'succeeded' END AS state
     FROM generate_series(1, 1000000) n) history;
-INSERT INTO holdfast.waits (run, session, since) SELECT id, session, created_at FROM holdfast.runs WHERE state = 'waiting';
-INSERT INTO holdfast.claims (token, run, session, granted_at) SELECT token, id, session, created_at FROM holdfast.runs WHERE state = 'running'`
+INSERT INTO holdfast.waits (run, session, since) SELECT id, session, created_at FROM holdfast.runs
+    WHERE state = 'waiting';
+INSERT INTO holdfast.claims (token, run, session, granted_at) SELECT token, id, session, created_at
+    FROM holdfast.runs WHERE state = 'running'`
 
-// manyWaits are 300,000 waits in that day, of all jobs for 500 others.
+// manyWaits is 300,000 waits in that day, of all jobs for 500 others.
 const manyWaits = `
 INSERT INTO holdfast.wait_history (run, job, holder, resource, state, since, until)
-SELECT gen_random_uuid(), 'job-' || lpad((n::bigint * 7919 % 10000)::text, 5, '0'), 'job-' || lpad((n % 500)::text, 5, '0'), 'table:s' || n % 20 || '/t' || n % 500,
+SELECT gen_random_uuid(), 'job-' || lpad((n::bigint * 7919 % 10000)::text, 5, '0'),
+    'job-' || lpad((n % 500)::text, 5, '0'), 'table:s' || n % 20 || '/t' || n % 500,
     CASE WHEN n % 9 = 0 THEN 'skipped' ELSE 'running' END, t - interval '1 second' * (n % 60), t
-FROM generate_series(1, 300000) n, LATERAL (SELECT timestamptz '2026-01-01' + n * interval '288 milliseconds' AS t) at;
+FROM generate_series(1, 300000) n, LATERAL (SELECT timestamptz '2026-01-01'
+    + n * interval '288 milliseconds' AS t) at;
 ANALYZE holdfast.wait_history`
 
-// BenchmarkListings asks what the pages ask, with 10,000 jobs and a million
-// runs in one day.
+// BenchmarkListings runs the queries of the pages with 10,000 jobs and a million runs in one day.
 func BenchmarkListings(b *testing.B) {
 	s := openAs(b, database(b), "a")
 	for _, statement := range []string{manyJobs, "VACUUM ANALYZE"} {
@@ -72,11 +84,16 @@ func BenchmarkListings(b *testing.B) {
 		name   string
 		filter jobs.JobFilter
 	}{
-		{"first page", jobs.JobFilter{Limit: 50}}, {"page in the middle", jobs.JobFilter{Limit: 50, After: "job-05000"}},
-		{"page back", jobs.JobFilter{Limit: 50, Before: "job-05000"}}, {"text of one", jobs.JobFilter{Limit: 50, Text: "number 9999"}},
-		{"text of none", jobs.JobFilter{Limit: 50, Text: "nothing like it"}}, {"group", jobs.JobFilter{Limit: 50, Group: "group-7"}},
-		{"running", jobs.JobFilter{Limit: 50, State: jobs.Running}}, {"failed last", jobs.JobFilter{Limit: 50, State: jobs.Failed}},
-		{"timed out last, none", jobs.JobFilter{Limit: 50, State: jobs.TimedOut}}, {"paused, none", jobs.JobFilter{Limit: 50, Paused: &yes}},
+		{"first page", jobs.JobFilter{Limit: 50}},
+		{"page in the middle", jobs.JobFilter{Limit: 50, After: "job-05000"}},
+		{"page back", jobs.JobFilter{Limit: 50, Before: "job-05000"}},
+		{"text of one", jobs.JobFilter{Limit: 50, Text: "number 9999"}},
+		{"text of none", jobs.JobFilter{Limit: 50, Text: "nothing like it"}},
+		{"group", jobs.JobFilter{Limit: 50, Group: "group-7"}},
+		{"running", jobs.JobFilter{Limit: 50, State: jobs.Running}},
+		{"failed last", jobs.JobFilter{Limit: 50, State: jobs.Failed}},
+		{"timed out last, none", jobs.JobFilter{Limit: 50, State: jobs.TimedOut}},
+		{"paused, none", jobs.JobFilter{Limit: 50, Paused: &yes}},
 	} {
 		ask("jobs/"+c.name, func() (int, error) {
 			found, err := s.ListJobs(b.Context(), c.filter)
@@ -96,17 +113,26 @@ func BenchmarkListings(b *testing.B) {
 		name   string
 		filter jobs.RunFilter
 	}{
-		{"all", jobs.RunFilter{}}, {"reason", jobs.RunFilter{Reason: jobs.ReasonLockHeld}}, {"reason, rare", jobs.RunFilter{Reason: jobs.ReasonPanic}},
-		{"reason, none", jobs.RunFilter{Reason: jobs.ReasonShutdown}}, {"reason and state", jobs.RunFilter{Reason: jobs.ReasonPanic, States: failed}},
-		{"job and failed", jobs.RunFilter{Job: "job-00003", States: failed}}, {"job and failed, none", jobs.RunFilter{Job: "job-00004", States: failed}},
-		{"an hour", jobs.RunFilter{From: noon, Until: noon.Add(time.Hour)}}, {"an hour, failed", jobs.RunFilter{From: noon, Until: noon.Add(time.Hour), States: failed}},
-		{"table of 20 jobs", jobs.RunFilter{Resource: table("table:s3/t3")}}, {"schema of 500", jobs.RunFilter{Resource: table("table:s3")}},
-		{"semaphore of 1,000", jobs.RunFilter{Resource: table("slot:api")}}, {"table, unknown", jobs.RunFilter{Resource: table("table:x/y")}},
+		{"all", jobs.RunFilter{}}, {"reason", jobs.RunFilter{Reason: jobs.ReasonLockHeld}},
+		{"reason, rare", jobs.RunFilter{Reason: jobs.ReasonPanic}},
+		{"reason, none", jobs.RunFilter{Reason: jobs.ReasonShutdown}},
+		{"reason and state", jobs.RunFilter{Reason: jobs.ReasonPanic, States: failed}},
+		{"job and failed", jobs.RunFilter{Job: "job-00003", States: failed}},
+		{"job and failed, none", jobs.RunFilter{Job: "job-00004", States: failed}},
+		{"an hour", jobs.RunFilter{From: noon, Until: noon.Add(time.Hour)}},
+		{"an hour, failed", jobs.RunFilter{From: noon, Until: noon.Add(time.Hour), States: failed}},
+		{"table of 20 jobs", jobs.RunFilter{Resource: table("table:s3/t3")}},
+		{"schema of 500", jobs.RunFilter{Resource: table("table:s3")}},
+		{"semaphore of 1,000", jobs.RunFilter{Resource: table("slot:api")}},
+		{"table, unknown", jobs.RunFilter{Resource: table("table:x/y")}},
 		{"table and skipped", jobs.RunFilter{Resource: table("table:s5/t5"), States: skipped}},
-		{"table and its reason", jobs.RunFilter{Resource: table("table:s5/t5"), Reason: jobs.ReasonLockHeld}},
+		{"table and its reason", jobs.RunFilter{Resource: table("table:s5/t5"),
+			Reason: jobs.ReasonLockHeld}},
 		{"schema and skipped", jobs.RunFilter{Resource: table("table:s5"), States: skipped}},
-		{"schema and waiting", jobs.RunFilter{Resource: table("table:s5"), States: []jobs.State{jobs.Waiting}}},
-		{"table in an hour", jobs.RunFilter{Resource: table("table:s3/t3"), From: noon, Until: noon.Add(time.Hour)}},
+		{"schema and waiting", jobs.RunFilter{Resource: table("table:s5"),
+			States: []jobs.State{jobs.Waiting}}},
+		{"table in an hour", jobs.RunFilter{Resource: table("table:s3/t3"), From: noon,
+			Until: noon.Add(time.Hour)}},
 		{"job and its reason", jobs.RunFilter{Job: "job-00003", Reason: jobs.ReasonLockHeld}},
 		{"replica and reason", jobs.RunFilter{Replica: "replica-1", Reason: jobs.ReasonLockHeld}},
 	} {
@@ -165,9 +191,12 @@ func BenchmarkListings(b *testing.B) {
 		name   string
 		filter jobs.RunIntervalFilter
 	}{
-		{"an hour of 320 jobs", jobs.RunIntervalFilter{Jobs: thousand[:320], From: noon, Until: noon.Add(time.Hour), Each: 18}},
-		{"a day of 320 jobs", jobs.RunIntervalFilter{Jobs: thousand[:320], From: noon.Add(-12 * time.Hour), Until: noon.Add(12 * time.Hour), Each: 18}},
-		{"a day of 1,000 jobs", jobs.RunIntervalFilter{Jobs: thousand, From: noon.Add(-12 * time.Hour), Until: noon.Add(12 * time.Hour), Each: 6}},
+		{"an hour of 320 jobs", jobs.RunIntervalFilter{Jobs: thousand[:320], From: noon,
+			Until: noon.Add(time.Hour), Each: 18}},
+		{"a day of 320 jobs", jobs.RunIntervalFilter{Jobs: thousand[:320],
+			From: noon.Add(-12 * time.Hour), Until: noon.Add(12 * time.Hour), Each: 18}},
+		{"a day of 1,000 jobs", jobs.RunIntervalFilter{Jobs: thousand,
+			From: noon.Add(-12 * time.Hour), Until: noon.Add(12 * time.Hour), Each: 6}},
 	} {
 		ask("locks/"+c.name, func() (int, error) {
 			found, err := s.RunIntervals(b.Context(), c.filter)
@@ -192,7 +221,7 @@ func BenchmarkListings(b *testing.B) {
 	})
 }
 
-// TestListingsWalkAnIndex plans what the pages ask beyond a page of runs.
+// TestListingsWalkAnIndex checks the plans of the other queries of the pages.
 func TestListingsWalkAnIndex(t *testing.T) {
 	s := newHarness(t)
 	s.exec(strings.NewReplacer("1000000", "20000", "999950", "19950", "999920", "19920").
@@ -206,14 +235,20 @@ func TestListingsWalkAnIndex(t *testing.T) {
 		want   []string // indexes, of which one must be used, and no other
 	}{
 		{jobs.RunFilter{Reason: jobs.ReasonPanic}, nil, []string{"runs_cause", "runs_pkey"}},
-		{jobs.RunFilter{Reason: jobs.ReasonPanic, States: []jobs.State{jobs.Failed}}, nil, []string{"runs_cause"}},
-		{jobs.RunFilter{Job: "job-00003", States: []jobs.State{jobs.Failed}}, nil, []string{"runs_job_trouble"}},
+		{jobs.RunFilter{Reason: jobs.ReasonPanic, States: []jobs.State{jobs.Failed}}, nil,
+			[]string{"runs_cause"}},
+		{jobs.RunFilter{Job: "job-00003", States: []jobs.State{jobs.Failed}}, nil,
+			[]string{"runs_job_trouble"}},
 		{jobs.RunFilter{}, names, []string{"runs_job", "runs_pkey"}},
-		{jobs.RunFilter{States: []jobs.State{jobs.Skipped}}, names, []string{"runs_job_trouble", "runs_pkey"}},
-		// what waits is few
-		{jobs.RunFilter{Job: "job-00003", Reason: jobs.ReasonPanic}, nil, []string{"runs_job_trouble", "runs_pkey", "runs_job"}},
-		{jobs.RunFilter{Reason: jobs.ReasonLockHeld}, names, []string{"runs_job_trouble", "runs_pkey"}},
-		{jobs.RunFilter{From: middle, Until: middle.Add(time.Minute)}, nil, []string{"runs_created"}},
+		{jobs.RunFilter{States: []jobs.State{jobs.Skipped}}, names,
+			[]string{"runs_job_trouble", "runs_pkey"}},
+		// few runs wait
+		{jobs.RunFilter{Job: "job-00003", Reason: jobs.ReasonPanic}, nil,
+			[]string{"runs_job_trouble", "runs_pkey", "runs_job"}},
+		{jobs.RunFilter{Reason: jobs.ReasonLockHeld}, names,
+			[]string{"runs_job_trouble", "runs_pkey"}},
+		{jobs.RunFilter{From: middle, Until: middle.Add(time.Minute)}, nil,
+			[]string{"runs_created"}},
 	} {
 		for _, c.filter.After = range []*jobs.RunCursor{nil, {CreatedAt: middle}} {
 			plan := s.explain(runsQuery(c.filter, c.names))
@@ -232,8 +267,10 @@ func TestListingsWalkAnIndex(t *testing.T) {
 		}
 	}
 	queries := map[string]string{
-		"lastRunsOf": lastRunsOf, "lastOutcomes": fmt.Sprintf(lastOutcomes, 20), "tallyOfJob": fmt.Sprintf(tallyOfJob, jobs.MaxTallied),
-		"tallyOfState": fmt.Sprintf(tallyOfState, "failed", jobs.MaxTallied), "runsOfDue": runsOfFiring, "runsOfKey": runsOfKey,
+		"lastRunsOf": lastRunsOf, "lastOutcomes": fmt.Sprintf(lastOutcomes, 20),
+		"tallyOfJob":   fmt.Sprintf(tallyOfJob, jobs.MaxTallied),
+		"tallyOfState": fmt.Sprintf(tallyOfState, "failed", jobs.MaxTallied),
+		"runsOfDue":    runsOfFiring, "runsOfKey": runsOfKey,
 	}
 	for name, query := range queries {
 		plan := s.plan("SELECT set_config('plan_cache_mode', 'force_generic_plan', true)", query)

@@ -6,10 +6,10 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// readMarks looks at what is small, and at the end of what is long. Tokens only
-// grow, so their last and the sum of those that stand tell of each claim that
-// came or went. A run that was created just before the youngest may have been
-// committed after it: hence how many there are in the two seconds before.
+// readMarks reads small tables, and the end of large ones. Tokens only grow, so that the last token
+// and the sum of the live ones change with each claim that is added or deleted. A run that was
+// created just before the youngest may be committed after it. So the marks count the runs of the
+// two seconds before.
 const readMarks = `
 WITH claimed AS (
     SELECT (SELECT last_value FROM holdfast.tokens) || ' ' || coalesce(sum(token), 0) AS mark
@@ -49,7 +49,7 @@ func (s *Store) Marks(ctx context.Context) (jobs.Marks, error) {
 		into[i] = &marks[i]
 	}
 	if err := s.views.QueryRow(ctx, readMarks).Scan(into...); err != nil {
-		return nil, wrap("marks", err)
+		return nil, wrap("read marks", err)
 	}
 	found := make(jobs.Marks, len(marks))
 	for i, topic := range jobs.Topics() {

@@ -51,8 +51,8 @@ INSERT INTO holdfast.meta (cluster, version, min_binary) VALUES (gen_random_uuid
 SELECT 1 / count(*) FROM holdfast.meta WHERE version = %d;`
 	writeVersion = `
 UPDATE holdfast.meta SET version = %d;`
-	// Advisory locks belong to a database, and a database has one Holdfast schema. So a fixed key is
-	// enough. The cluster id does not exist yet.
+	// Advisory locks belong to a database, and a database has one Holdfast schema. So a fixed key
+	// is enough. The cluster id does not exist yet.
 	lockMigrations = `SELECT pg_advisory_xact_lock(hashtextextended('holdfast migrations', 0))`
 )
 

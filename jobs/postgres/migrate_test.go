@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 )
 
-// A replica that stops in the middle of a migration must not hold tables locked: neither running nor
-// starting replicas could proceed.
+// A replica that stops in the middle of a migration must not hold tables locked: neither running
+// nor starting replicas could proceed.
 func TestReplicaThatStopsWhileItMigratesHoldsNoLock(t *testing.T) {
 	t.Parallel()
 	empty := emptyDatabase(t)

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// One replica at a time; a key of the cluster's own, since several
-	// clusters never share a schema but may share a database's lock space.
+	// Only one replica checks at a time. The lock's key contains the cluster's id, because several
+	// clusters may share a database.
 	tryMisfires = `
 SELECT pg_try_advisory_xact_lock(hashtextextended('holdfast misfires ' || $1, 0)),
     set_config('idle_in_transaction_session_timeout', '30s', true), clock_timestamp()`
@@ -34,8 +34,7 @@ CROSS JOIN LATERAL (
         AND (p.resumed_at IS NULL OR p.resumed_at > $3) OFFSET 0) p
 ORDER BY p.paused_at, p.id`
 
-	// Until when a replica was up is when its heartbeats ended; of one that lives
-	// the next is still to come.
+	// A replica was live until its last heartbeat expires. A live replica will send another.
 	spans = `
 SELECT started_at, CASE WHEN ended_at IS NULL
     AND expires_at > clock_timestamp() THEN expires_at ELSE renewed_at END
@@ -44,8 +43,8 @@ FROM holdfast.sessions WHERE NOT locks`
 	awaySpans = `SELECT name, left_at, back_at FROM holdfast.jobs
 		WHERE name = ANY($1) AND back_at > left_at`
 
-	// The key is not looked at within: while tables are small the index of the
-	// scheduled runs would be walked for it.
+	// The key is not a condition of the subquery: while the tables are small, a plan would scan the
+	// index of the scheduled runs for it.
 	waitingFirings = `
 SELECT r.job, max(r.scheduled_at) FROM holdfast.waits w
 CROSS JOIN LATERAL (
@@ -63,9 +62,8 @@ CROSS JOIN LATERAL (
         AND r.scheduled_at <= u.until AND r.recovery = 0 OFFSET 0) r
 ORDER BY u.name COLLATE "C", r.scheduled_at`
 
-	// What is written is so by the active definition: from here on no other
-	// comes into force until it is committed. In the order of the names, as
-	// activateDefinitions locks them.
+	// The active definitions cannot change from here until the commit. The order of the names is
+	// that of activateDefinitions.
 	lockCursors = `SELECT FROM holdfast.jobs WHERE name = ANY($1) ORDER BY name FOR NO KEY UPDATE`
 
 	insertMisfires = `
@@ -90,8 +88,8 @@ WHERE j.name = ANY($1) AND j.name = c.name COLLATE "C" AND j.version = c.version
 RETURNING j.name, j.checked_until`
 )
 
-// CheckMisfires looks for scheduled times that nobody started. find is called while no row
-// is locked: however long it takes, no registration waits for it.
+// CheckMisfires finds scheduled times that no replica started. It calls find while it holds no row
+// lock, so that no registration waits for it.
 func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck,
 	find func(string, jobs.Cursor) []jobs.Misfired) (map[string]time.Time, error) {
 	checks = slices.SortedFunc(slices.Values(checks), func(a, b jobs.MisfireCheck) int {
@@ -133,8 +131,7 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck,
 	return cursors, nil
 }
 
-// beginMisfires reports whether no other replica is at it, and returns
-// PostgreSQL's clock.
+// beginMisfires reports whether no other replica is checking, and returns PostgreSQL's clock.
 func (s *Store) beginMisfires(ctx context.Context,
 	tx pgx.Tx) (alone bool, now time.Time, err error) {
 	b := &pgx.Batch{}
@@ -167,8 +164,8 @@ func scanTimes(rows pgx.Rows, times map[string]time.Time) (map[string]time.Time,
 	return times, err
 }
 
-// misfireCursors returns the cursors of the checks whose definitions are in
-// force, but for what is to be known of single scheduled times.
+// misfireCursors returns the cursors of the checks whose definitions are active, without the facts
+// about single scheduled times.
 func (s *Store) misfireCursors(ctx context.Context, tx pgx.Tx, checks []jobs.MisfireCheck,
 	at map[string]time.Time, now time.Time) (map[string]jobs.Cursor, error) {
 	given := make(map[string]jobs.Cursor, len(checks))
@@ -215,7 +212,7 @@ func (s *Store) misfireCursors(ctx context.Context, tx pgx.Tx, checks []jobs.Mis
 	return given, nil
 }
 
-// findMisfires calls find for each check, with the scheduled times that have runs.
+// findMisfires calls find for each check with the scheduled times that have runs.
 func findMisfires(ctx context.Context, tx pgx.Tx, checks []jobs.MisfireCheck,
 	given map[string]jobs.Cursor, find func(string, jobs.Cursor) []jobs.Misfired) ([]jobs.Misfired,
 	error) {
@@ -251,10 +248,9 @@ func findMisfires(ctx context.Context, tx pgx.Tx, checks []jobs.MisfireCheck,
 	return found, nil
 }
 
-// writeMisfires writes in one round trip, so that a pause of this replica
-// between two statements holds no row that another wants. It brings the cursors
-// up to date, and takes out those of jobs of which another definition has come
-// into force.
+// writeMisfires writes in one round trip, so that a pause of this replica between two statements
+// holds no row lock. It updates the cursors, and drops the checks of jobs whose active definition
+// has changed.
 func writeMisfires(ctx context.Context, tx pgx.Tx, checks []jobs.MisfireCheck,
 	found []jobs.Misfired, cursors map[string]time.Time) error {
 	versions := make(map[string]int64, len(checks))

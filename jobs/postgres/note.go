@@ -53,7 +53,8 @@ WITH alive AS MATERIALIZED (` + sessionLives + `
         AND (w.run, w.resource) NOT IN (
         SELECT k.run, k.resource FROM unnest($9::uuid[], $10::text[]) AS k (run, resource)
             JOIN noted n USING (run) WHERE n.state = 'waiting')
-        AND NOT ((SELECT n.state FROM noted n WHERE n.run = w.run) = 'waiting' AND ` + ownJobWait + `)
+        AND NOT ((SELECT n.state FROM noted n WHERE n.run = w.run) = 'waiting'
+            AND ` + ownJobWait + `)
 )
 UPDATE holdfast.runs r SET state = n.state, reason = n.reason, detail = n.detail,
     blocker = n.blocker,
@@ -70,7 +71,7 @@ LEFT JOIN LATERAL (SELECT r.session, r.state FROM holdfast.runs r
     WHERE r.id = q.run OFFSET 0) r ON true`
 )
 
-// Note writes down firings that have not started.
+// Note records firings that have not started.
 func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []jobs.Note) ([]bool, error) {
 	stands := make([]bool, len(notes))
 	if len(notes) == 0 {
@@ -127,7 +128,7 @@ func noteColumns(notes []jobs.Note) ([]any, error) {
 	var slots []int
 	reserves := make([]time.Duration, n)
 	for i, note := range notes {
-		if len(note.Requests) > 0 { // else it wants nothing that could be reserved
+		if len(note.Requests) > 0 { // otherwise there is nothing to reserve
 			reserves[i] = note.Reserve
 		}
 		runs[i], states[i], reasons[i] = note.Run, string(note.State), string(note.Reason)
@@ -136,7 +137,7 @@ func noteColumns(notes []jobs.Note) ([]any, error) {
 		if note.Blocker != nil {
 			encoded, err := json.Marshal(note.Blocker)
 			if err != nil {
-				return nil, fmt.Errorf("blocker of %s: %w", note.Firing.Job, err)
+				return nil, fmt.Errorf("encode blocker of job %s: %w", note.Firing.Job, err)
 			}
 			text := output.PlainText(string(encoded))
 			blockers[i] = &text

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// TestOutageOfADayIsRecordedAtOnce has a replica come back to 300 jobs that
-// were due every minute of a day.
+// TestOutageOfADayIsRecordedAtOnce has a replica return to 300 jobs that had a firing every minute
+// of a day.
 func TestOutageOfADayIsRecordedAtOnce(t *testing.T) {
 	const n = 300
 	s := newHarness(t)
@@ -76,9 +76,14 @@ func TestOutageOfADayIsRecordedAtOnce(t *testing.T) {
 		t.Errorf("it took %s", took)
 	}
 	for what, sql := range map[string]string{
-		"jobs without a record of their first scheduled times": "SELECT count(*) FROM holdfast.jobs j WHERE NOT EXISTS (SELECT FROM holdfast.runs WHERE job = j.name AND detail LIKE '% earlier scheduled_times since %')",
-		"late runs of scheduled times before the last":         "SELECT count(*) FROM holdfast.runs WHERE state <> 'missed' AND scheduled_at < clock_timestamp() - interval '5 minutes'",
-		"jobs with more or fewer records than 100":             "SELECT count(*) FROM (SELECT FROM holdfast.runs WHERE scheduled_at <= (SELECT min(checked_until) FROM holdfast.jobs) GROUP BY job HAVING count(*) NOT BETWEEN 99 AND 102) l",
+		"jobs without a record of their first scheduled times": "SELECT count(*) FROM " +
+			"holdfast.jobs j WHERE NOT EXISTS (SELECT FROM holdfast.runs WHERE job = j.name AND " +
+			"detail LIKE '% earlier scheduled_times since %')",
+		"late runs of scheduled times before the last": "SELECT count(*) FROM holdfast.runs " +
+			"WHERE state <> 'missed' AND scheduled_at < clock_timestamp() - interval '5 minutes'",
+		"jobs with more or fewer records than 100": "SELECT count(*) FROM (SELECT FROM " +
+			"holdfast.runs WHERE scheduled_at <= (SELECT min(checked_until) FROM holdfast.jobs) " +
+			"GROUP BY job HAVING count(*) NOT BETWEEN 99 AND 102) l",
 	} {
 		if n := query[int](s, sql); n != 0 {
 			t.Errorf("%d %s", n, what)

@@ -26,7 +26,7 @@ WHERE d.id = ANY(ARRAY(SELECT id FROM scheduled_at))
 RETURNING d.id, d.run, d.webhook, d.created_at, clock_timestamp(), d.tries,
     coalesce(d.since, d.created_at), d.former`
 
-	// Results are told, output is not: it may be long, and is text for people.
+	// A delivery contains the result but not the output, which may be long and is text for people.
 	deliveredRuns = `
 SELECT` + recordColumns + `, '', o.result
 FROM holdfast.runs r LEFT JOIN LATERAL (SELECT o.result FROM holdfast.outputs o
@@ -52,7 +52,7 @@ UPDATE holdfast.deliveries SET next_at = clock_timestamp(), gave_up_at = NULL,
 		WHERE created_at < clock_timestamp() - $1::interval`
 )
 
-// queueSubscriptions adds what the definitions are subscribed to.
+// queueSubscriptions adds the subscriptions of the definitions.
 func queueSubscriptions(b *pgx.Batch, definitions []jobs.Definition) {
 	var names, hashes, states, webhooks []string
 	for _, d := range definitions {
@@ -66,7 +66,7 @@ func queueSubscriptions(b *pgx.Batch, definitions []jobs.Definition) {
 	}
 }
 
-// TakeDeliveries lends deliveries that are due.
+// TakeDeliveries leases deliveries that are due.
 func (s *Store) TakeDeliveries(ctx context.Context, webhook string, lease time.Duration,
 	limit int) ([]jobs.Delivery, error) {
 	var taken []jobs.Delivery
@@ -110,7 +110,7 @@ func (s *Store) TakeDeliveries(ctx context.Context, webhook string, lease time.D
 	return taken, nil
 }
 
-// SettleDelivery records what became of a try.
+// SettleDelivery records the result of a try.
 func (s *Store) SettleDelivery(ctx context.Context, t jobs.Settlement) (bool, error) {
 	query, args := endDelivery, []any{t.ID, t.Tries}
 	if !t.Delivered {
@@ -121,7 +121,7 @@ func (s *Store) SettleDelivery(ctx context.Context, t jobs.Settlement) (bool, er
 	return tag.RowsAffected() > 0, wrap("delivery", err)
 }
 
-// UndeliveredHooks returns what has failed so far or was given up.
+// UndeliveredHooks returns the deliveries that have failed so far or were given up.
 func (s *Store) UndeliveredHooks(ctx context.Context,
 	f jobs.UndeliveredFilter) ([]jobs.Undelivered, error) {
 	if err := f.Check(); err != nil {
@@ -140,7 +140,7 @@ func (s *Store) UndeliveredHooks(ctx context.Context,
 	return found, wrap("deliveries", err)
 }
 
-// undeliveredQuery walks the index of what has failed and stops at the limit.
+// undeliveredQuery scans the index of the failed deliveries and stops at the limit.
 func undeliveredQuery(f jobs.UndeliveredFilter) (string, []any) {
 	var args []any
 	arg := func(v any) string {
@@ -179,7 +179,7 @@ func scanUndelivered(row pgx.CollectableRow) (u jobs.Undelivered, err error) {
 	return u, err
 }
 
-// DeliverAgain has a delivery due at once.
+// DeliverAgain makes a delivery due at once.
 func (s *Store) DeliverAgain(ctx context.Context, a jobs.Action,
 	delivery uuid.UUID) (u jobs.Undelivered, err error) {
 	err = s.action(ctx, a, "deliver_again", "delivery "+delivery.String(), &u,
@@ -202,7 +202,7 @@ func (s *Store) DeliverAgain(ctx context.Context, a jobs.Action,
 	return u, err
 }
 
-// ForgetDeliveries deletes old ones.
+// ForgetDeliveries deletes old deliveries.
 func (s *Store) ForgetDeliveries(ctx context.Context) error {
 	_, err := s.pool.Exec(ctx, forgetDeliveries, jobs.DeliveryRetention)
 	return wrap("deliveries", err)

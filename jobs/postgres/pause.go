@@ -13,8 +13,7 @@ import (
 const (
 	pauseColumns = ` id, kind, name, paused_at, paused_by, reason, resumed_at, resumed_by`
 
-	// Not one that was removed, but one that is to come: a job that was added
-	// may be known to no replica yet.
+	// A removed job is unknown. An added job is known even if no replica has registered it yet.
 	jobIsKnown = `
 SELECT EXISTS (SELECT FROM holdfast.specs WHERE job = $1 AND NOT removed)
     OR EXISTS (SELECT FROM holdfast.jobs WHERE name = $1 AND version > 0)`
@@ -37,9 +36,8 @@ WHERE kind = $1 AND name = $2 AND resumed_at IS NULL RETURNING` + pauseColumns
 WHERE ` + covering + ` AND paused_at <= $4 AND (resumed_at IS NULL OR resumed_at > $3)
     ORDER BY paused_at, id`
 
-	// pausedJobs are the lists standing, of pauses, and paused, of those of the
-	// jobs $2 that one covers. As a rule nothing is paused, and no job's group is
-	// looked up.
+	// pausedJobs are the lists standing, of the active pauses, and paused, of the jobs in $2 that
+	// one of them covers. Usually there is no pause, and then no job's group is looked up.
 	pausedJobs = `
 standing AS MATERIALIZED (
     SELECT p.kind, p.name, p.paused_by FROM holdfast.pauses p
@@ -58,7 +56,7 @@ standing AS MATERIALIZED (
 )`
 )
 
-// Pause pauses the target, or returns the pause that stands.
+// Pause pauses the target, or returns its active pause.
 func (s *Store) Pause(ctx context.Context, a jobs.Action, target jobs.Target) (jobs.Pause, error) {
 	var pause jobs.Pause
 	if err := target.Check(); err != nil {
@@ -71,7 +69,7 @@ func (s *Store) Pause(ctx context.Context, a jobs.Action, target jobs.Target) (j
 					return err
 				}
 			}
-			for found := false; !found; { // one that stands may end between the two
+			for found := false; !found; { // an active pause may end between the two statements
 				var err error
 				if pause, d.controlState, err = pauseBy(ctx, d, addPause, target.Kind, target.Name,
 					a.Actor, a.Reason); err != nil || d.controlState {
@@ -141,8 +139,8 @@ func (s *Store) Pauses(ctx context.Context, job, group string, from,
 	until time.Time) ([]jobs.Pause, error) {
 	rows, err := s.views.Query(ctx, pausesBetween, job, group, from, until)
 	if err != nil {
-		return nil, wrap("pauses", err)
+		return nil, wrap("list pauses", err)
 	}
 	pauses, err := pgx.CollectRows(rows, scanPause)
-	return pauses, wrap("pauses", err)
+	return pauses, wrap("list pauses", err)
 }

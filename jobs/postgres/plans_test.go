@@ -10,57 +10,90 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// TestPlansLookUpByKey plans the statements of the hot path when the planner is
-// most mistaken about the tables: they are new, or were small or empty when they
-// were last analysed. One plan is for all arguments, and would be kept while the
-// tables grow.
+// TestPlansLookUpByKey checks the plans of the statements of the hot path when the planner knows
+// the tables least: they are new, or were small or empty at their last analysis. A generic plan
+// would remain in use while the tables grow.
 func TestPlansLookUpByKey(t *testing.T) {
 	const planInJob = "SELECT set_config('plan_cache_mode', 'force_generic_plan', true), " +
 		"set_config('enable_seqscan', 'off', true)"
 	const planRefused = "SET LOCAL holdfast.refused = '{}';"
 	const planByHash = beginPipeline + ", set_config('enable_nestloop', 'off', true)"
 	statements := []struct{ name, settings, sql string }{
-		{"holdSession", planByHash, holdSession}, {"addFences", planByHash, addFences}, {"insertRuns", planByHash, insertRuns},
-		{"lockFencesAlone", planByHash, lockFencesAlone}, {"lockFencesShare", planByHash, lockFencesShare},
-		{"insertStarts", planByHash, insertStarts}, {"lockWaitingRuns", planByHash, lockWaitingRuns},
+		{"holdSession", planByHash, holdSession}, {"addFences", planByHash, addFences},
+		{"insertRuns", planByHash, insertRuns},
+		{"lockFencesAlone", planByHash, lockFencesAlone},
+		{"lockFencesShare", planByHash, lockFencesShare},
+		{"insertStarts", planByHash, insertStarts},
+		{"lockWaitingRuns", planByHash, lockWaitingRuns},
 		{"admit", planByHash, admit}, {"startOutcomes", planByHash, startOutcomes},
 		{"applyNotes", planByHash, applyNotes}, {"noteOutcomes", planByHash, noteOutcomes},
-		{"lockClaims", planByHash, lockClaims}, {"finishRuns", planByHash, finishRuns}, {"finishOutcomes", planByHash, finishOutcomes},
-		{"saveEnded", planByHash, saveEnded}, {"saveOwn", planInJob, saveOwn}, {"addSubscriptions", beginPipeline, addSubscriptions},
-		{"takeDeliveries", beginPipeline, takeDeliveries}, {"deliveredRuns", beginPipeline, deliveredRuns},
-		{"sessionClaims", beginPipeline, sessionClaims}, {"raiseClaims", beginPipeline, raiseClaims}, {"startedFirings", beginPipeline, startedFirings}, {"recoverRuns", planByHash, recoverRuns},
-		{"addDefinitions", beginPipeline, addDefinitions}, {"addSessionJobs", beginPipeline, addSessionJobs},
-		{"activateRegistered", beginPipeline, activateRegistered}, {"registeredVersions", beginPipeline, registeredVersions}, {"settleSession", beginPipeline, settleSession},
-		{"pausesOf", beginPipeline, pausesOf}, {"readCursors", beginPipeline, readCursors}, {"lockCursors", beginPipeline, lockCursors},
-		{"insertMisfires", beginPipeline, insertMisfires}, {"dependentCursors", beginPipeline, dependentCursors}, {"openScheduledTimes", beginPipeline, openScheduledTimes}, {"firingJob", beginPipeline, firingJob}, {"firingRuns", beginPipeline, firingRuns}, {"moveCursors", beginPipeline, moveCursors},
+		{"lockClaims", planByHash, lockClaims}, {"finishRuns", planByHash, finishRuns},
+		{"finishOutcomes", planByHash, finishOutcomes},
+		{"saveEnded", planByHash, saveEnded}, {"saveOwn", planInJob, saveOwn},
+		{"addSubscriptions", beginPipeline, addSubscriptions},
+		{"takeDeliveries", beginPipeline, takeDeliveries},
+		{"deliveredRuns", beginPipeline, deliveredRuns},
+		{"sessionClaims", beginPipeline, sessionClaims},
+		{"raiseClaims", beginPipeline, raiseClaims},
+		{"startedFirings", beginPipeline, startedFirings}, {"recoverRuns", planByHash, recoverRuns},
+		{"addDefinitions", beginPipeline, addDefinitions},
+		{"addSessionJobs", beginPipeline, addSessionJobs},
+		{"activateRegistered", beginPipeline, activateRegistered},
+		{"registeredVersions", beginPipeline, registeredVersions},
+		{"settleSession", beginPipeline, settleSession},
+		{"pausesOf", beginPipeline, pausesOf}, {"readCursors", beginPipeline, readCursors},
+		{"lockCursors", beginPipeline, lockCursors},
+		{"insertMisfires", beginPipeline, insertMisfires},
+		{"dependentCursors", beginPipeline, dependentCursors},
+		{"openScheduledTimes", beginPipeline, openScheduledTimes},
+		{"firingJob", beginPipeline, firingJob}, {"firingRuns", beginPipeline, firingRuns},
+		{"moveCursors", beginPipeline, moveCursors},
 		{"checkFence", planInJob, checkFence}, {"endOwnRun", planInJob, endOwnRun},
-		{"holdLiving", planByHash, holdLiving}, {"refuse", planByHash, refuse}, {"lockWaits", planByHash, lockWaits},
-		{"lockWantedAlone", planRefused + planByHash, lockWantedAlone}, {"lockWantedShare", planRefused + planByHash, lockWantedShare},
-		{"grant", planRefused + planByHash, grant}, {"grantOutcomes", planByHash, grantOutcomes}, {"requireSession", planByHash, requireSession},
+		{"holdLiving", planByHash, holdLiving}, {"refuse", planByHash, refuse},
+		{"lockWaits", planByHash, lockWaits},
+		{"lockWantedAlone", planRefused + planByHash, lockWantedAlone},
+		{"lockWantedShare", planRefused + planByHash, lockWantedShare},
+		{"grant", planRefused + planByHash, grant}, {"grantOutcomes", planByHash, grantOutcomes},
+		{"requireSession", planByHash, requireSession},
 		{"takePlaces", planByHash, takePlaces}, {"releaseClaims", beginPipeline, releaseClaims},
-		{"withdrawWaits", beginPipeline, withdrawWaits}, {"withdrawClaims", beginPipeline, withdrawClaims},
-		{"sessionPlaces", beginPipeline, sessionPlaces}, {"endWaits", beginPipeline, endWaits}, {"endClaims", beginPipeline, endClaims},
-		{"cancelWaiting", beginPipeline, cancelWaiting}, {"loseWaiting", beginPipeline, loseWaiting},
-		{"endSweptWaits", beginPipeline, endSweptWaits}, {"releaseSwept", beginPipeline, releaseSwept}, {"forgetFences", beginPipeline, forgetFences},
-		{"pruneRuns", beginPipeline, pruneRuns}, {"pruneAudit", beginPipeline, pruneAudit}, {"pruneWaitHistory", beginPipeline, pruneWaitHistory},
+		{"withdrawWaits", beginPipeline, withdrawWaits},
+		{"withdrawClaims", beginPipeline, withdrawClaims},
+		{"sessionPlaces", beginPipeline, sessionPlaces}, {"endWaits", beginPipeline, endWaits},
+		{"endClaims", beginPipeline, endClaims},
+		{"cancelWaiting", beginPipeline, cancelWaiting},
+		{"loseWaiting", beginPipeline, loseWaiting},
+		{"endSweptWaits", beginPipeline, endSweptWaits},
+		{"releaseSwept", beginPipeline, releaseSwept},
+		{"forgetFences", beginPipeline, forgetFences},
+		{"pruneRuns", beginPipeline, pruneRuns}, {"pruneAudit", beginPipeline, pruneAudit},
+		{"pruneWaitHistory", beginPipeline, pruneWaitHistory},
 	}
 	const history = `
 INSERT INTO holdfast.jobs SELECT 'job ' || n, 1, now(), now() FROM generate_series(1, 100) n;
-INSERT INTO holdfast.definitions SELECT 'job ' || n, 'h', 1, '', '', '', '[]', false, '' FROM generate_series(1, 100) n;
-INSERT INTO holdfast.session_jobs SELECT gen_random_uuid(), 'job ' || n, 1 FROM generate_series(1, 100) n;
-INSERT INTO holdfast.runs (id, job, scheduled_at, attempt, state, created_at) SELECT gen_random_uuid(), 'job ' || n, now(), 1, 'succeeded', now() FROM generate_series(1, 100) n;`
+INSERT INTO holdfast.definitions SELECT 'job ' || n, 'h', 1, '', '', '', '[]', false, ''
+    FROM generate_series(1, 100) n;
+INSERT INTO holdfast.session_jobs SELECT gen_random_uuid(), 'job ' || n, 1
+    FROM generate_series(1, 100) n;
+INSERT INTO holdfast.runs (id, job, scheduled_at, attempt, state, created_at)
+    SELECT gen_random_uuid(), 'job ' || n, now(), 1, 'succeeded', now()
+        FROM generate_series(1, 100) n;`
 	for _, known := range []struct{ name, prepare string }{
 		{"new tables", ""},
 		{"a small history", history},
 		{"many locks", history + `
 INSERT INTO holdfast.sessions (id, replica, version, ttl, started_at, renewed_at, expires_at, locks)
-    SELECT gen_random_uuid(), 'r' || n, '', '15s', now(), now(), now() + interval '1 hour', true FROM generate_series(1, 100) n;
+    SELECT gen_random_uuid(), 'r' || n, '', '15s', now(), now(), now() + interval '1 hour', true
+        FROM generate_series(1, 100) n;
 INSERT INTO holdfast.claims (token, run, session, granted_at, owner)
-    SELECT n, gen_random_uuid(), s.id, now(), '{}' FROM generate_series(1, 20000) n JOIN holdfast.sessions s ON s.replica = 'r' || (n % 100 + 1);
-INSERT INTO holdfast.grants SELECT 'path:' || n || '/' || i, n, 'exclusive', 0 FROM generate_series(1, 20000) n, generate_series(1, 2) i;
+    SELECT n, gen_random_uuid(), s.id, now(), '{}' FROM generate_series(1, 20000) n
+        JOIN holdfast.sessions s ON s.replica = 'r' || (n % 100 + 1);
+INSERT INTO holdfast.grants SELECT 'path:' || n || '/' || i, n, 'exclusive', 0
+    FROM generate_series(1, 20000) n, generate_series(1, 2) i;
 INSERT INTO holdfast.waits (run, session, since, owner)
-    SELECT gen_random_uuid(), s.id, now(), '{}' FROM generate_series(1, 10000) n JOIN holdfast.sessions s ON s.replica = 'r' || (n % 100 + 1);
-INSERT INTO holdfast.wants SELECT 'path:' || row_number() OVER (), since, run, 'exclusive', 0 FROM holdfast.waits;
+    SELECT gen_random_uuid(), s.id, now(), '{}' FROM generate_series(1, 10000) n
+        JOIN holdfast.sessions s ON s.replica = 'r' || (n % 100 + 1);
+INSERT INTO holdfast.wants SELECT 'path:' || row_number() OVER (), since, run, 'exclusive', 0
+    FROM holdfast.waits;
 INSERT INTO holdfast.fences SELECT 'path:' || n FROM generate_series(1, 30000) n`},
 	} {
 		t.Run(known.name, func(t *testing.T) {
@@ -79,13 +112,14 @@ INSERT INTO holdfast.fences SELECT 'path:' || n FROM generate_series(1, 30000) n
 	}
 }
 
-// TestSweepsLookUpTheJobsOfASession: of sessions there are few, of what they
-// carry a row for each and every job.
+// There are few sessions, but each has one row for every job.
 func TestSweepsLookUpTheJobsOfASession(t *testing.T) {
 	s := newHarness(t)
 	s.exec(`
-INSERT INTO holdfast.sessions SELECT gen_random_uuid(), 'a', 'test', '10s', t, t, t, t FROM generate_series(1, 1000), clock_timestamp() t;
-INSERT INTO holdfast.session_jobs SELECT gen_random_uuid(), 'job ' || n, 1 FROM generate_series(1, 1000) n`)
+INSERT INTO holdfast.sessions SELECT gen_random_uuid(), 'a', 'test', '10s', t, t, t, t
+    FROM generate_series(1, 1000), clock_timestamp() t;
+INSERT INTO holdfast.session_jobs SELECT gen_random_uuid(), 'job ' || n, 1
+    FROM generate_series(1, 1000) n`)
 	s.exec("VACUUM ANALYZE")
 	for name, sql := range map[string]string{"unsettled": unsettled,
 		"forgetSessions": forgetSessions} {
@@ -98,16 +132,19 @@ INSERT INTO holdfast.session_jobs SELECT gen_random_uuid(), 'job ' || n, 1 FROM 
 	}
 }
 
-// TestUpkeepReadsWaitsAndSessionsOnce: there is little that waits, and few
-// sessions, so they are read as they are, but once and not for each other. Of the
-// history, and of what sessions carry, only rows that are known are looked up.
+// There are few waits and sessions, so a plan may scan them, but only once and not for each row of
+// another table. In the history and in the jobs of sessions it may only look up known rows.
 func TestUpkeepReadsWaitsAndSessionsOnce(t *testing.T) {
 	const much = `
 INSERT INTO holdfast.jobs SELECT 'job ' || n, 1, now(), now() FROM generate_series(1, 1000) n;
-INSERT INTO holdfast.sessions SELECT gen_random_uuid(), 'r' || n, 'test', '10s', t, t, t, CASE WHEN n > 20 THEN t END FROM generate_series(1, 1000) n, clock_timestamp() t;
-INSERT INTO holdfast.session_jobs SELECT s.id, j.name, 1 FROM holdfast.sessions s, holdfast.jobs j WHERE s.ended_at IS NULL;
+INSERT INTO holdfast.sessions SELECT gen_random_uuid(), 'r' || n, 'test', '10s', t, t, t,
+    CASE WHEN n > 20 THEN t END FROM generate_series(1, 1000) n, clock_timestamp() t;
+INSERT INTO holdfast.session_jobs SELECT s.id, j.name, 1 FROM holdfast.sessions s, holdfast.jobs j
+    WHERE s.ended_at IS NULL;
 INSERT INTO holdfast.runs (id, job, scheduled_at, state, created_at)
-    SELECT gen_random_uuid(), 'job ' || n % 1000, now() - n * interval '1 s', CASE WHEN n <= 500 THEN 'waiting' ELSE 'succeeded' END, now() FROM generate_series(1, 20000) n;
+    SELECT gen_random_uuid(), 'job ' || n % 1000, now() - n * interval '1 s',
+        CASE WHEN n <= 500 THEN 'waiting' ELSE 'succeeded' END, now()
+            FROM generate_series(1, 20000) n;
 INSERT INTO holdfast.waits (run, since) SELECT id, now() FROM holdfast.runs WHERE state = 'waiting'`
 	for _, known := range []struct{ name, prepare string }{{"new tables", ""},
 		{"a long history", much}} {
@@ -119,7 +156,8 @@ INSERT INTO holdfast.waits (run, since) SELECT id, now() FROM holdfast.runs WHER
 			}
 			leading := s.leadingColumns()
 			for _, statement := range []struct{ name, sql string }{
-				{"endLeft", endLeft}, {"cancelLeft", cancelLeft}, {"waitingFirings", waitingFirings}, {"spans", spans},
+				{"endLeft", endLeft}, {"cancelLeft", cancelLeft},
+				{"waitingFirings", waitingFirings}, {"spans", spans},
 				{"markExpired", markExpired}, {"forgetSessions", forgetSessions},
 			} {
 				t.Run(statement.name, func(t *testing.T) {
@@ -135,8 +173,8 @@ var (
 	lookedUp  = []string{"runs", "session_jobs", "wants", "claims", "jobs", "definitions"}
 )
 
-// checkUpkeep fails the test where a plan reads all of a table that grows, or
-// one of the others for each row of something.
+// checkUpkeep fails the test if a plan scans a table that grows, or scans another table once per
+// row.
 func checkUpkeep(t *testing.T, plan string, leading map[string]string) {
 	t.Helper()
 	lines := strings.Split(plan, "\n")
@@ -162,8 +200,8 @@ func checkUpkeep(t *testing.T, plan string, leading map[string]string) {
 	}
 }
 
-// forEach reports whether the step belongs to a sub-plan, which is run again
-// for each row; an InitPlan is run once.
+// forEach reports whether the step belongs to a sub-plan, which runs again for each row. An
+// InitPlan runs once.
 func forEach(before []string, line string) bool {
 	depth := len(line) - len(strings.TrimLeft(line, " "))
 	for _, above := range slices.Backward(before) {
@@ -182,13 +220,15 @@ func forEach(before []string, line string) bool {
 func (s *harness) leadingColumns() map[string]string {
 	s.t.Helper()
 	return query[map[string]string](s, `
-SELECT jsonb_object_agg(c.relname, a.attname) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
-JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0] WHERE c.relnamespace = 'holdfast'::regnamespace`)
+SELECT jsonb_object_agg(c.relname, a.attname) FROM pg_index i
+    JOIN pg_class c ON c.oid = i.indexrelid
+JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+    WHERE c.relnamespace = 'holdfast'::regnamespace`)
 }
 
 var parameter = regexp.MustCompile(`\$(\d+)`)
 
-// plan returns how PostgreSQL would run the statement after the settings.
+// plan returns PostgreSQL's plan of the statement under the settings.
 func (s *harness) plan(settings, sql string) string {
 	s.t.Helper()
 	arguments := 0
@@ -231,8 +271,8 @@ var (
 	indexScan = regexp.MustCompile(`Index (?:Only )?Scan using (\w+) on|Bitmap Index Scan on (\w+)`)
 )
 
-// checkPlan fails the test where a plan reads more of a table than the rows it
-// looks for: all of it, or an index without a condition on its first column.
+// checkPlan fails the test if a plan reads more of a table than the rows of its keys: a whole
+// table, or an index without a condition on its first column.
 func checkPlan(t *testing.T, plan string, leading map[string]string) {
 	t.Helper()
 	lines, lookUps := strings.Split(plan, "\n"), 0

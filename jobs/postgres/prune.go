@@ -12,20 +12,24 @@ import (
 )
 
 const (
-	// takeTurn does nothing while the turn is another session's.
+	// takeTurn does nothing while another session has the turn.
 	takeTurn = `
 INSERT INTO holdfast.turns AS o (work, session, until) SELECT $1, $2, t + interval '30 seconds'
     FROM clock_timestamp() t
 ON CONFLICT (work) DO UPDATE SET session = excluded.session, until = excluded.until
 WHERE o.session = excluded.session OR o.until <= clock_timestamp()`
 
-	// pruneRuns walks the history from its beginning, or from where the batch
-	// before has ended: what that left dead in the index is not walked again.
-	// A scheduled time that is after its job's cursor would be taken for one that nobody
-	// started, and one after the cursor of a job that follows and that a session
-	// carries, paused perhaps, would never be handled by it. What webhooks are still
-	// to be told stays, and so does the last run of each job that has ended: of a job that is due
-	// once a year it is all there is to see. All that belongs to a run goes with it.
+	// pruneRuns scans the history from its beginning, or from the end of the previous batch, which
+	// leaves dead index entries before it.
+	//
+	// It retains the following runs:
+	//   - A run after its job's cursor. Without it the scheduled time would count as not started.
+	//   - A run after the cursor of a dependent that a session has, which may be paused. Without it
+	//     the dependent would never handle the firing.
+	//   - A run with pending webhook deliveries.
+	//   - The last ended run of each job, which may be due only once a year.
+	//
+	// It deletes all rows that belong to a run.
 	pruneRuns = `
 WITH old AS (
     SELECT id, created_at FROM holdfast.runs
@@ -59,7 +63,7 @@ WITH old AS (
 SELECT (SELECT count(*) FROM gone), (SELECT count(*) FROM old), created_at, id FROM old
     ORDER BY created_at DESC, id DESC LIMIT 1`
 
-	// Lines are never changed, so that they stay where they were found.
+	// Rows never change, so their positions in the table stay valid.
 	pruneAudit = `
 DELETE FROM holdfast.audit WHERE ctid = ANY(ARRAY(
     SELECT ctid FROM holdfast.audit WHERE at < now() - $1::interval ORDER BY at, id LIMIT $2))`
@@ -75,8 +79,7 @@ DELETE FROM holdfast.wait_history WHERE ctid = ANY(ARRAY(
 
 	pruneRestarts = `DELETE FROM holdfast.restarts WHERE noticed_at < now() - $1::interval`
 
-	// markIdle notes of which definitions nobody has any use, and unnotes those
-	// that somebody carries again.
+	// markIdle marks the definitions that nothing uses, and unmarks those that a session has again.
 	markIdle = `
 WITH seen AS (
     SELECT d.job, d.version, d.idle_since IS NOT NULL AS noted,
@@ -89,7 +92,7 @@ WITH seen AS (
 UPDATE holdfast.definitions d SET idle_since = CASE WHEN s.idle THEN now() END FROM seen s
 WHERE s.noted <> s.idle AND d.job = s.job AND d.version = s.version`
 
-	// The newest version of a job stays: the next is counted from it.
+	// The newest version of a job remains, because the next version is counted from it.
 	pruneDefinitions = `
 WITH gone AS (
     DELETE FROM holdfast.definitions d WHERE d.idle_since < now() - $1::interval
@@ -101,11 +104,11 @@ WITH gone AS (
 SELECT FROM gone`
 )
 
-// Prune forgets a batch of the history.
+// Prune deletes one batch of the history.
 func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 	r jobs.PruneRequest) (jobs.Pruned, error) {
 	var pruned jobs.Pruned
-	err := s.pipeline(ctx, "turn at pruning", func(b *pgx.Batch) {
+	err := s.pipeline(ctx, "take turn at pruning", func(b *pgx.Batch) {
 		b.Queue(takeTurn, "prune", session).Exec(func(tag pgconn.CommandTag) error {
 			pruned.Busy = tag.RowsAffected() == 0
 			return nil
@@ -119,7 +122,7 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 			return jobs.Pruned{}, err
 		}
 	}
-	err = s.pipeline(ctx, "pruning", func(b *pgx.Batch) {
+	err = s.pipeline(ctx, "prune history", func(b *pgx.Batch) {
 		queuePruneRuns(b, r, &pruned)
 		b.Queue(pruneAudit, r.Keep, r.Limit).Exec(counted(&pruned.Audited))
 		b.Queue(prunePauses, r.Keep, r.Limit).Exec(counted(&pruned.Pauses))
@@ -132,7 +135,7 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 	return pruned, nil
 }
 
-// counted keeps how many rows a statement concerned.
+// counted returns a function that stores how many rows a statement affected.
 func counted(n *int) func(pgconn.CommandTag) error {
 	return func(tag pgconn.CommandTag) error {
 		*n = int(tag.RowsAffected())
@@ -161,10 +164,10 @@ func queuePruneRuns(b *pgx.Batch, r jobs.PruneRequest, pruned *jobs.Pruned) {
 		})
 }
 
-// pruneDefinitions forgets definitions while nobody registers any, and with
-// them what else a round does once.
+// pruneDefinitions deletes definitions while no replica registers any, and everything else that a
+// round deletes once.
 func (s *Store) pruneDefinitions(ctx context.Context, keep time.Duration) (gone int, err error) {
-	err = s.pipeline(ctx, "pruning of definitions", func(b *pgx.Batch) {
+	err = s.pipeline(ctx, "prune definitions", func(b *pgx.Batch) {
 		b.Queue(lockDefinitions, s.cluster.String())
 		b.Queue(markIdle)
 		b.Queue(pruneDefinitions, keep).Exec(counted(&gone))

@@ -12,14 +12,17 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// TestPruningDeletesTheAuditLog ages what no call of a store makes old.
+// TestPruningDeletesTheAuditLog sets times that no call of a store can set into the past.
 func TestPruningDeletesTheAuditLog(t *testing.T) {
 	s := newHarness(t)
 	s.exec(`
-INSERT INTO holdfast.audit SELECT gen_random_uuid(), now() - n * interval '1 day', 'ada', 'page', '', 'pause', 'job a', '', NULL, '' FROM generate_series(0, 9) n;
+INSERT INTO holdfast.audit SELECT gen_random_uuid(), now() - n * interval '1 day', 'ada', 'page',
+    '', 'pause', 'job a', '', NULL, '' FROM generate_series(0, 9) n;
 INSERT INTO holdfast.pauses (id, kind, name, paused_at, paused_by, reason, resumed_at)
-SELECT gen_random_uuid(), 'job', 'a', now() - interval '20 days', 'ada', '', now() - n * interval '1 day' FROM generate_series(0, 9) n;
-INSERT INTO holdfast.pauses (id, kind, name, paused_at, paused_by, reason) VALUES (gen_random_uuid(), 'job', 'b', now() - interval '20 days', 'ada', '')`)
+SELECT gen_random_uuid(), 'job', 'a', now() - interval '20 days', 'ada', '',
+    now() - n * interval '1 day' FROM generate_series(0, 9) n;
+INSERT INTO holdfast.pauses (id, kind, name, paused_at, paused_by, reason)
+    VALUES (gen_random_uuid(), 'job', 'b', now() - interval '20 days', 'ada', '')`)
 	session := uuid.New()
 	for _, want := range []jobs.Pruned{{Audited: 3, Pauses: 3}, {Audited: 2, Pauses: 2}, {}} {
 		got, err := s.a.Prune(t.Context(), session,
@@ -36,8 +39,7 @@ INSERT INTO holdfast.pauses (id, kind, name, paused_at, paused_by, reason) VALUE
 	}
 }
 
-// TestUnusedTurnPassesToAnotherReplica: who has died with it holds it up for half a
-// minute.
+// A dead owner of the turn blocks it for half a minute.
 func TestUnusedTurnPassesToAnotherReplica(t *testing.T) {
 	s := newHarness(t)
 	one, two := uuid.New(), uuid.New()
@@ -58,13 +60,14 @@ func TestUnusedTurnPassesToAnotherReplica(t *testing.T) {
 	busy(s.a, one, true)
 }
 
-// TestPruningPassesRunsThatAreHeld has an open transaction of a job hold its
-// run: pruning does not wait for it.
+// Pruning must not wait for a run that an open transaction of its job has locked.
 func TestPruningPassesRunsThatAreHeld(t *testing.T) {
 	s := newHarness(t)
 	s.exec(`
 INSERT INTO holdfast.runs (id, job, scheduled_at, state, created_at, finished_at)
-SELECT gen_random_uuid(), 'a', now() - n * interval '1 day', CASE n WHEN 7 THEN 'running' ELSE 'succeeded' END, now() - n * interval '1 day', now() - n * interval '1 day'
+SELECT gen_random_uuid(), 'a', now() - n * interval '1 day',
+    CASE n WHEN 7 THEN 'running' ELSE 'succeeded' END, now() - n * interval '1 day',
+        now() - n * interval '1 day'
 FROM generate_series(5, 9) n`)
 	tx, err := s.watcher.Begin(t.Context())
 	if err != nil {
@@ -82,9 +85,8 @@ FROM generate_series(5, 9) n`)
 	}
 }
 
-// BenchmarkPrune forgets a million runs as a replica does, in batches of 500 with
-// rests, while firings are started beside it, and compares how long those take
-// with how long they take without it.
+// BenchmarkPrune deletes a million runs as a replica does, in batches of 500 with rests. It
+// compares the duration of concurrent starts with that of starts without pruning.
 func BenchmarkPrune(b *testing.B) {
 	s := openAs(b, database(b), "a")
 	session := uuid.New()
@@ -120,7 +122,7 @@ func BenchmarkPrune(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// pruneAll rests as the scheduler does.
+// pruneAll rests between batches as the scheduler does.
 func pruneAll(b *testing.B, s *Store,
 	session uuid.UUID) (batches []time.Duration, took time.Duration) {
 	b.Helper()

@@ -7,14 +7,13 @@ import (
 )
 
 const (
-	// recovers is whether the run r is to be recovered: by the definition in
-	// force, unless it was to be cancelled.
+	// recovers is whether the active definition recovers the run r, unless it was to be cancelled.
 	recovers = `(SELECT d.recover FROM holdfast.definitions d WHERE d.job = r.job COLLATE "C"
         AND d.version = (SELECT j.version FROM holdfast.jobs j
             WHERE j.name = r.job COLLATE "C")) IS TRUE
         AND (SELECT true FROM holdfast.cancels c WHERE c.run = r.id) IS NULL`
 
-	// addSuccessors follows a list "lost" of runs.
+	// addSuccessors continues a list "lost" of runs.
 	addSuccessors = `
 successors AS (
     INSERT INTO holdfast.runs (id, job, scheduled_at, key, recovery, state, created_at, reason,
@@ -40,8 +39,7 @@ WITH lost AS (
 INSERT INTO holdfast.waits (run, since) SELECT id, clock_timestamp() FROM successors`
 )
 
-// queueRecovery adds to a batch that finishes runs what follows where some end
-// as lost.
+// queueRecovery adds the successors of lost runs to a batch that finishes runs.
 func queueRecovery(b *pgx.Batch, requests []jobs.FinishRequest) {
 	var lost []rawID
 	for _, r := range requests {

@@ -14,27 +14,26 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// jobsLocking are those that lock one of the keys, or what begins with the second
-// argument; also such as were removed.
+// jobsLocking lists the jobs, removed ones included, that lock one of the keys or a key with the
+// prefix in the second argument.
 const jobsLocking = `
 SELECT j.name FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name
     AND d.version = abs(j.version)
 WHERE EXISTS (SELECT FROM jsonb_array_elements(d.resources) e
     WHERE e ->> 'resource' = ANY($1::text[]) OR starts_with(e ->> 'resource', $2))`
 
-// lookedThrough is how many runs, the next by time, are looked through for those
-// of jobs that lock a resource, before each of the jobs is asked by itself. Where
-// many jobs lock it, or they run often, the page is among them, and asking
-// hundreds of jobs for a page each would cost a thousand times as much. Where they
-// run seldom, each has few runs.
+// lookedThrough is how many of the next runs by time are searched for those of jobs that lock a
+// resource, before a query for each of the jobs. If many jobs lock it, or they run often, these
+// runs contain the page, and a query for each of hundreds of jobs would take a thousand times as
+// long. If they run seldom, each has few runs.
 const lookedThrough = 5_000
 
-// runsRelated returns a page of the runs of the jobs whose active definitions
-// lock the resource, or what is above or beneath it.
+// runsRelated returns a page of the runs of the jobs whose active definitions lock the resource,
+// one of its ancestors or one of its descendants.
 func (s *Store) runsRelated(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, error) {
 	names, err := s.jobsLocking(ctx, *f.Resource)
 	if err != nil || len(names) == 0 {
-		return nil, wrap("runs", err)
+		return nil, wrap("list runs", err)
 	}
 	if f.Job != "" {
 		if !slices.Contains(names, f.Job) {
@@ -46,7 +45,7 @@ func (s *Store) runsRelated(ctx context.Context, f jobs.RunFilter) ([]jobs.Recor
 	for _, part := range inParts(f) {
 		records, err := s.relatedPart(ctx, part, names)
 		if err != nil {
-			return nil, wrap("runs", err)
+			return nil, wrap("list runs", err)
 		}
 		found = append(found, records...)
 	}
@@ -73,8 +72,7 @@ func (s *Store) jobsLocking(ctx context.Context, resource locking.Resource) ([]s
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
-// inParts returns the filter once for each of its states: each is found in
-// another way.
+// inParts returns one filter for each of the states, because each state has its own query.
 func inParts(f jobs.RunFilter) []jobs.RunFilter {
 	var parts []jobs.RunFilter
 	of := func(states ...jobs.State) {
@@ -117,9 +115,9 @@ func (s *Store) relatedPart(ctx context.Context, f jobs.RunFilter,
 	return pgx.CollectRows(rows, scanRecord)
 }
 
-// throughQuery looks through the next runs by the index that leaves the fewest,
-// and returns how many there were and the ids of a page. There is none for what
-// waits or runs, of which there is little.
+// throughQuery searches the next runs by the most selective index. It returns how many runs there
+// were and the ids of a page. It returns no query for waiting and running runs, of which there are
+// few.
 func throughQuery(f jobs.RunFilter, names []string) (string, []any) {
 	var args []any
 	q := pageOfRuns{where: " WHERE true", arg: func(v any) string {

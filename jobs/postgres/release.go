@@ -41,9 +41,8 @@ WITH gone AS (
 DELETE FROM holdfast.grants WHERE token = ANY(ARRAY(SELECT token FROM gone))`
 )
 
-// Release gives claims back. It waits for an open transaction that is fenced
-// by one of them, and returns an error that wraps locking.ErrUnavailable where
-// that takes longer than a second.
+// Release gives claims back. It waits for open transactions that the claims fence. It returns an
+// error that wraps locking.ErrUnavailable if that takes longer than one second.
 func (g grants) Release(ctx context.Context, tokens []locking.Token) ([]bool, error) {
 	if err := checkBatch(len(tokens)); err != nil {
 		return nil, fmt.Errorf("release: %w", err)
@@ -69,8 +68,8 @@ func (g grants) Release(ctx context.Context, tokens []locking.Token) ([]bool, er
 	return stood, nil
 }
 
-// Withdraw takes locks of the session out of the waiting, and gives back the
-// claims of those that were granted meanwhile.
+// Withdraw ends the waits of the session's locks, and releases the claims of locks that were
+// granted meanwhile.
 func (g grants) Withdraw(ctx context.Context, session uuid.UUID, ids []uuid.UUID) error {
 	if err := checkBatch(len(ids)); err != nil {
 		return fmt.Errorf("withdrawal: %w", err)
@@ -79,7 +78,7 @@ func (g grants) Withdraw(ctx context.Context, session uuid.UUID, ids []uuid.UUID
 	for i, id := range ids {
 		runs[i] = id
 	}
-	return g.pipeline(ctx, "withdrawal", func(b *pgx.Batch) {
+	return g.pipeline(ctx, "withdraw locks", func(b *pgx.Batch) {
 		b.Queue(lockWaits, runs)
 		b.Queue(withdrawWaits, session, runs)
 		b.Queue(withdrawClaims, session, runs)
@@ -102,16 +101,14 @@ func (g grants) Sweep(ctx context.Context) ([]locking.Released, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What was swept is told in this answer or never, and the next sweep tries
-	// again.
+	// Only this answer can report the swept locks. The next sweep tries again to end the backends.
 	if _, err := g.store.endHeld(ctx, left); err != nil {
-		g.store.log.Warn().Err(err).Msg("transaction that holds a dead session's row not ended")
+		g.store.log.Warn().Err(err).Msg("end of a blocking backend failed")
 	}
 	return released, nil
 }
 
-// queueReleases adds the end of what the sweep's sessions have locked and of
-// their places among the waiting.
+// queueReleases deletes the claims and the waits of the sweep's sessions.
 func queueReleases(b *pgx.Batch, sweep uuid.UUID, released *[]locking.Released) {
 	b.Queue(endSweptWaits, sweep)
 	b.Queue(releaseSwept, sweep).Query(func(rows pgx.Rows) (err error) {

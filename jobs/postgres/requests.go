@@ -10,11 +10,11 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// rawID is a uuid.UUID that pgx encodes by itself: as a driver.Valuer each of a
-// list would go by way of its text, at twenty times the cost.
+// rawID is a uuid.UUID that pgx encodes directly. As a driver.Valuer each id of a list would be
+// converted by way of its text, at twenty times the cost.
 type rawID = [16]byte
 
-// storedRequest is a locking.Request as jobs.resources keeps it.
+// storedRequest is a locking.Request in its stored form.
 type storedRequest struct {
 	Resource string       `json:"resource"`
 	Mode     locking.Mode `json:"mode"`
@@ -49,7 +49,7 @@ func requestsOf(stored []storedRequest) ([]locking.Request, error) {
 	return requests, nil
 }
 
-// fenceNames returns the names and all ancestors, sorted in byte order.
+// fenceNames returns the names and all their ancestors, sorted in byte order.
 func fenceNames(requests []locking.Request) []string {
 	var names []string
 	for _, r := range requests {
@@ -62,17 +62,17 @@ func fenceNames(requests []locking.Request) []string {
 	return slices.Compact(names)
 }
 
-// fenceGroup is a run of neighbours, in byte order, that are locked alike.
+// fenceGroup is a series of consecutive names, in byte order, that need the same row lock.
 type fenceGroup struct {
 	share bool
 	names []string
 }
 
-// fenceGroups splits the fences of the requests into groups that, locked one
-// after the other, give one sorted pass: wanted names so that nobody else
-// passes, ancestors so that all but those who want them by name may pass. A
-// name wanted shared is locked like any other: were it locked as an ancestor
-// is, a reader of a schema would not meet a writer of one of its tables.
+// fenceGroups splits the fences of the requests into groups. Locked one after the other, they form
+// one sorted pass. The lock of a wanted name excludes all others. The lock of an ancestor excludes
+// only requests for that name itself. A name wanted shared gets the exclusive lock too: with the
+// lock of an ancestor, a reader of a schema and a writer of one of its tables would not exclude
+// each other.
 func fenceGroups(requests []locking.Request) []fenceGroup {
 	alone := map[string]bool{}
 	for _, r := range requests {
@@ -120,7 +120,7 @@ func probes(requests []locking.Request) []probe {
 	return all
 }
 
-// probeColumns are the columns of the probes of what each id wants.
+// probeColumns returns the columns of the probes of each id.
 func probeColumns(ids []rawID, wanted [][]locking.Request) []any {
 	var owners []rawID
 	var names, modes []string
@@ -137,7 +137,7 @@ func probeColumns(ids []rawID, wanted [][]locking.Request) []any {
 	return []any{owners, names, modes, slots, own, deep}
 }
 
-// mayHaveDescendants is false for schema/table: nothing is named beneath it.
+// mayHaveDescendants is false for schema/table, which has no descendants.
 func mayHaveDescendants(r locking.Resource) bool {
 	return r.Kind() != locking.KindTable || len(r.Ancestors()) == 0
 }

@@ -34,7 +34,7 @@ func TestRunStatementsIsTwoBatchesAroundTheJobsOwn(t *testing.T) {
 	}
 }
 
-// leavings are what a job's statements can leave in their session.
+// leavings are changes that a job's statements can leave in their session.
 var leavings = []jobs.Statement{
 	{SQL: "SELECT set_config('search_path', 'nowhere', false)"},
 	{SQL: "SET work_mem = '1MB'"},
@@ -96,8 +96,10 @@ func TestNothingIsLeftInASession(t *testing.T) {
 				table                *string
 			}
 			if err := store.Pool().QueryRow(t.Context(), `
-SELECT pg_backend_pid(), (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()),
-    (SELECT count(*) FROM pg_listening_channels()), current_setting('search_path'), current_setting('work_mem'), to_regclass('pg_temp.left_behind')::text`).
+SELECT pg_backend_pid(), (SELECT count(*) FROM pg_locks
+    WHERE locktype = 'advisory' AND pid = pg_backend_pid()),
+    (SELECT count(*) FROM pg_listening_channels()), current_setting('search_path'),
+        current_setting('work_mem'), to_regclass('pg_temp.left_behind')::text`).
 				Scan(&left.pid, &left.locks, &left.channels, &left.path, &left.memory,
 					&left.table); err != nil {
 				t.Fatal(err)
@@ -122,8 +124,8 @@ func leave(s *harness, tx pgx.Tx) error {
 	return nil
 }
 
-// TestCommitBehindARefusedFinishDoesNothing has the job itself delete what its
-// finish needs: nobody else can while its fence holds.
+// The job itself deletes the row that its finish needs: nobody else can while its fence check is in
+// effect.
 func TestCommitBehindARefusedFinishDoesNothing(t *testing.T) {
 	for name, sql := range map[string]string{
 		"claim gone":    "DELETE FROM holdfast.claims",
@@ -148,8 +150,7 @@ func TestCommitBehindARefusedFinishDoesNothing(t *testing.T) {
 	}
 }
 
-// TestJobsAreNotPlannedAsTheStoreIs holds the store's planner settings off the
-// statements of jobs.
+// The store's planner settings must not apply to the statements of jobs.
 func TestJobsAreNotPlannedAsTheStoreIs(t *testing.T) {
 	s := newHarness(t)
 	run := s.granted(s.a, s.session(s.a, "a"), request(t, "job", "orders"))

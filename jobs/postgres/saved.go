@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// saveEnded follows lockClaims: a claim that it finds stands until the runs
-	// have ended. Of two runs of one job the later has the last word.
+	// saveEnded comes after lockClaims: a claim that it finds exists until the runs have ended. Of
+	// two runs of one job the value of the later one remains.
 	saveEnded = `
 INSERT INTO holdfast.saved (job, value, run, saved_at)
 SELECT DISTINCT ON (r.job) r.job, e.value, r.id, clock_timestamp()
@@ -38,7 +38,7 @@ ON CONFLICT (job) DO UPDATE SET value = excluded.value, run = excluded.run,
 	readSaved = `SELECT value FROM holdfast.saved WHERE job = $1`
 )
 
-// Saved returns what the job's runs have saved last.
+// Saved returns the value that the job's runs saved last.
 func (s *Store) Saved(ctx context.Context, job string) (json.RawMessage, error) {
 	var saved string
 	err := s.pool.QueryRow(ctx, readSaved, job).Scan(&saved)
@@ -46,16 +46,15 @@ func (s *Store) Saved(ctx context.Context, job string) (json.RawMessage, error) 
 		return nil, nil
 	}
 	if err != nil {
-		return nil, wrap("saved state", err)
+		return nil, wrap("read saved state", err)
 	}
 	return json.RawMessage(saved), nil
 }
 
-// SaveInTx has v found by the job's next run if tx commits, whatever becomes of
-// the run: for work that is done in parts, each in a transaction of InTx, which
-// saves how far it is. It returns jobs.ErrSuperseded when the run's claim is
-// gone, and an error that wraps jobs.ErrTooLarge. Other runs of the job that
-// save wait for tx to end.
+// SaveInTx saves v for the job's next run if tx commits, even if the run fails later. It is for
+// work in parts: each part runs in a transaction of InTx and saves its progress. It returns
+// jobs.ErrSuperseded if the run's claim is gone, and an error that wraps jobs.ErrTooLarge. Other
+// runs of the job that save wait for tx to end.
 func SaveInTx(ctx context.Context, tx pgx.Tx, run *jobs.Run, v any) error {
 	saved, err := jobs.EncodeSaved(v)
 	if err != nil {
@@ -65,11 +64,11 @@ func SaveInTx(ctx context.Context, tx pgx.Tx, run *jobs.Run, v any) error {
 	if err == nil && tag.RowsAffected() == 0 {
 		err = fmt.Errorf("token %d: %w", run.Token, jobs.ErrSuperseded)
 	}
-	return wrap("state", err)
+	return wrap("save state", err)
 }
 
-// queueSaved adds to a batch that finishes runs, and has locked their claims,
-// what those that succeed have saved.
+// queueSaved adds the saved values of the runs that succeed to a batch that has locked their
+// claims.
 func queueSaved(b *pgx.Batch, requests []jobs.FinishRequest) {
 	var tokens []jobs.Token
 	var runs []rawID

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// kept is what a run that completes itself leaves behind.
+// written returns what a run that completes itself has written.
 func (s *harness) written(job string, run *jobs.Run) (saved, result string, deliveries int) {
 	s.t.Helper()
 	raw, err := s.b.Saved(s.t.Context(), job)
@@ -28,15 +28,14 @@ func (s *harness) written(job string, run *jobs.Run) (saved, result string, deli
 	return string(raw), string(record.Result), len(taken)
 }
 
-// next asks for the job's next firing.
+// next requests the job's next firing.
 func next(t *testing.T, job string) jobs.StartRequest {
 	r := request(t, job)
 	r.Firing.ScheduledAt = r.Firing.ScheduledAt.Add(time.Second)
 	return r
 }
 
-// TestRunThatCompletesItselfWritesAllInItsTransaction: state, result and what
-// webhooks are told are committed with the job's own writes, or not at all.
+// State, result and webhook deliveries commit with the job's own writes, or not at all.
 func TestRunThatCompletesItselfWritesAllInItsTransaction(t *testing.T) {
 	s := newHarness(t)
 	session := s.session(s.a, "a")
@@ -103,8 +102,7 @@ func TestStateOfAPartIsKeptWithIt(t *testing.T) {
 	if n := query[int](s, "SELECT count(*) FROM public.totals"); n != 1 {
 		t.Errorf("%d parts were committed", n)
 	}
-	// One that has ended by itself saves no more, though its fence was passed
-	// in another way.
+	// A run that has completed itself saves nothing more, although its fence check came first.
 	if _, err := s.a.Finish(t.Context(),
 		[]jobs.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Failed}}); err != nil {
 		t.Fatal(err)
@@ -117,8 +115,7 @@ func TestStateOfAPartIsKeptWithIt(t *testing.T) {
 	}
 }
 
-// TestFinishesWaitForAStateNoLongerThanForAnyRow: a transaction that has saved
-// and stays open holds up no other job's end.
+// A transaction that has saved and stays open blocks the end of no other job.
 func TestFinishesWaitForAStateNoLongerThanForAnyRow(t *testing.T) {
 	s := newHarness(t)
 	s.a.lockTimeout = "200ms"
@@ -150,8 +147,7 @@ func TestFinishesWaitForAStateNoLongerThanForAnyRow(t *testing.T) {
 	}
 }
 
-// TestRunEndsOnceForWebhooks: what changes a run that has ended, if only its
-// details, is no end.
+// An update of an ended run, for example of its detail, is no second end.
 func TestRunEndsOnceForWebhooks(t *testing.T) {
 	s := newHarness(t)
 	session := s.session(s.a, "a")

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// A session that succeeds others of its name has them expire, but only as
-	// it is written: a resent request must not end what was opened since.
+	// A session that succeeds others of its name expires them, but only when its row is inserted: a
+	// repeated request must not expire sessions that were opened since.
 	openSession = `
 WITH opened AS (
     INSERT INTO holdfast.sessions (id, replica, version, ttl, lock_servers, config_hash, started_at,
@@ -26,8 +26,8 @@ UPDATE holdfast.sessions SET expires_at = clock_timestamp() WHERE $6 AND id IN (
         AND s.expires_at > clock_timestamp() AND EXISTS (SELECT FROM opened)
     ORDER BY s.id FOR NO KEY UPDATE)`
 
-	// Conditional: without it a paused replica would revive a session whose
-	// runs another has already taken over.
+	// Without the condition a paused replica would revive a session whose runs another replica has
+	// taken over.
 	renewSession = `
 UPDATE holdfast.sessions SET renewed_at = t, expires_at = t + ttl, clock_offset_ms = $2,
     workers = $3, busy = $4, not_ready = $5
@@ -39,10 +39,10 @@ RETURNING renewed_at, (SELECT definitions FROM holdfast.meta)`
 SELECT id FROM holdfast.sessions WHERE id = ANY($1) AND ended_at IS NULL
     AND expires_at > clock_timestamp()`
 
-	// sessionClaims looks the older claims up one by one and walks the index for
-	// the younger ones alone. What was deleted stays in an index for as long as a
-	// transaction of the database may still see it: beside a long one the walk
-	// from the first token would pass every claim that has ended since.
+	// sessionClaims looks up the older claims one by one, and scans the index for the younger ones
+	// only. A deleted row stays in its index while any transaction of the database may still see
+	// it: beside a long transaction, a scan from the first token would pass every claim that has
+	// ended since.
 	sessionClaims = `
 SELECT c.token, c.run FROM (SELECT unnest(claims_old) AS token FROM holdfast.sessions
     WHERE id = $1 OFFSET 0) o
@@ -52,12 +52,11 @@ SELECT c.token, c.run FROM (SELECT claims_floor FROM holdfast.sessions WHERE id 
 CROSS JOIN LATERAL (SELECT c.token, c.run FROM holdfast.claims c
     WHERE c.session = $1 AND c.token + 0 > s.claims_floor OFFSET 0) c`
 
-	// raiseClaims moves the token up from which sessionClaims walks the index, now
-	// and then. A start or grant of a session that lives commits within the
-	// session's TTL and half a minute of drawing its token, or never: where its
-	// sender was paused for longer the session has expired, and a connection that
-	// was lost is ended by its keepalives. So what was drawn as claims_next was
-	// read, that long ago, is there by now or will never be.
+	// raiseClaims occasionally raises the token from which sessionClaims scans the index. A start
+	// or grant of a live session commits within the session's TTL plus half a minute after it draws
+	// its token, or never: if its sender was paused for longer, the session has expired, and
+	// keepalives end a broken connection. So after that time every claim with a token up to
+	// claims_next is visible or will never exist.
 	raiseClaims = `
 UPDATE holdfast.sessions s SET claims_floor = s.claims_next, raised_at = clock_timestamp(),
     claims_next = coalesce(pg_sequence_last_value('holdfast.tokens'), 0),
@@ -71,10 +70,10 @@ UPDATE holdfast.sessions s SET claims_floor = s.claims_next, raised_at = clock_t
                 AND c.token + 0 <= s.claims_next)
 WHERE s.id = $1 AND s.raised_at < clock_timestamp() - s.ttl - interval '30 seconds'`
 
-	// FOR UPDATE waits for starts under way, which hold it FOR KEY SHARE.
+	// FOR UPDATE waits for concurrent starts, which lock the session FOR KEY SHARE.
 	lockSession = `SELECT FROM holdfast.sessions WHERE id = $1 AND ended_at IS NULL FOR UPDATE`
 
-	// With claims left it only expires, so that a sweep takes them back.
+	// A session with claims only expires, so that a sweep takes its claims.
 	endSession = `
 UPDATE holdfast.sessions SET
     expires_at = least(expires_at, clock_timestamp()),
@@ -83,18 +82,17 @@ UPDATE holdfast.sessions SET
     stopped = NOT EXISTS (SELECT FROM holdfast.claims WHERE session = $1)
 WHERE id = $1 AND ended_at IS NULL`
 
-	// Nothing of an ended session can be under way: whoever is first may have
-	// what it waited for.
+	// An ended session has no concurrent starts, so any replica may adopt its waiting runs.
 	freeWaits = `UPDATE holdfast.waits SET session = NULL WHERE session = $1 AND owner IS NULL`
 )
 
 // Open registers a session.
 func (s *Store) Open(ctx context.Context, session jobs.Session) error {
 	_, err := s.pool.Exec(ctx, openSession, openColumns(session, false)...)
-	return wrap("session opening", err)
+	return wrap("open session", err)
 }
 
-// openColumns are a session that has locks, or one that has runs.
+// openColumns returns the columns of a session that has locks, or of one that has runs.
 func openColumns(session jobs.Session, locks bool) []any {
 	return []any{session.ID, session.Replica, session.Version, session.TTL, locks, session.Succeeds,
 		session.LockServers, session.Table}
@@ -109,10 +107,10 @@ func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID,
 	return beat, err
 }
 
-// queueHeartbeat adds the renewal of a session, which fails with
-// ErrSessionLost, and the look at its claims.
+// queueHeartbeat adds the renewal of a session, which fails with ErrSessionLost, and the query of
+// its claims.
 func queueHeartbeat(b *pgx.Batch, session uuid.UUID, v jobs.ReplicaStatus, beat *jobs.Beat) {
-	// Nothing is left of a try that broke.
+	// Discard the result of a try that broke.
 	*beat = jobs.Beat{Asked: time.Now(), Claims: map[jobs.Token]uuid.UUID{}}
 	b.Queue(renewSession, session, v.OffsetMilliseconds(), v.Workers, v.Busy, v.NotReady).
 		QueryRow(func(row pgx.Row) error {
@@ -135,10 +133,10 @@ func queueHeartbeat(b *pgx.Batch, session uuid.UUID, v jobs.ReplicaStatus, beat 
 	})
 }
 
-// Living returns those of the sessions that are alive.
+// Living returns the live sessions among the given ones.
 func (s *Store) Living(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, error) {
 	living, err := s.living(ctx, sessions)
-	return living, wrap("look at sessions", err)
+	return living, wrap("check sessions", err)
 }
 
 func (s *Store) living(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, error) {
@@ -149,10 +147,10 @@ func (s *Store) living(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, 
 	return pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 }
 
-// End ends a session, and then settles what it carried. Where that can't be
-// done now the session has ended all the same, and a sweep does it.
+// End ends a session, and then settles its jobs. If settling fails, the session has ended
+// nevertheless, and a sweep settles it.
 func (s *Store) End(ctx context.Context, session uuid.UUID) error {
-	err := s.pipeline(ctx, "session end", func(b *pgx.Batch) {
+	err := s.pipeline(ctx, "end session", func(b *pgx.Batch) {
 		b.Queue(lockSession, session)
 		b.Queue(endSession, session)
 		b.Queue(freeWaits, session)
@@ -170,5 +168,5 @@ func (s *Store) End(ctx context.Context, session uuid.UUID) error {
 // Now returns PostgreSQL's clock.
 func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
 	err = s.views.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now)
-	return now.UTC(), wrap("clock", err)
+	return now.UTC(), wrap("read clock", err)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// A migration waits for the open transactions of jobs, which hold rows of the
-// table that it changes. Starts queue behind it: it gives up soon, and tries again.
+// A migration waits for the open transactions of jobs that hold rows of its table. Starts queue
+// behind it, so it gives up soon and retries.
 func TestStartsDoNotQueueBehindAMigrationThatWaitsForAJob(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t)
@@ -32,7 +32,7 @@ func TestStartsDoNotQueueBehindAMigrationThatWaitsForAJob(t *testing.T) {
 			"ALTER TABLE holdfast.claims ADD COLUMN another int")
 	}()
 	awaitWaiting(s, "b", migrated)
-	// within the store's patience, while the job goes on
+	// within the store's lock timeout, while the job's transaction is open
 	s.granted(s.a, session, request(t, "other", "sales"))
 	close(leave)
 	if err := <-done; err != nil {
@@ -43,13 +43,13 @@ func TestStartsDoNotQueueBehindAMigrationThatWaitsForAJob(t *testing.T) {
 	}
 }
 
-// Transactions of jobs that share a resource lock no row together: each sharer
-// of a row writes down all the others anew, a million of them in seconds.
+// Transactions of jobs that share a resource must not lock a common row: each sharer of a row
+// writes a list of all the others, a million entries in seconds.
 func TestJobsThatShareAResourceShareNoRow(t *testing.T) {
 	const sharers = 30
 	s := newHarness(t)
 	for try := 1; ; try++ {
-		// Others use the server too, and may write some meanwhile.
+		// Other tests use the server too, and may write some meanwhile.
 		members := s.membersOfSharers(sharers)
 		if members == 0 {
 			return
@@ -60,8 +60,8 @@ func TestJobsThatShareAResourceShareNoRow(t *testing.T) {
 	}
 }
 
-// membersOfSharers is how many members of shared row locks are written down
-// while so many jobs that share a resource begin their transactions.
+// membersOfSharers returns how many members of shared row locks the server writes while so many
+// jobs that share a resource begin their transactions.
 func (s *harness) membersOfSharers(sharers int) int64 {
 	s.t.Helper()
 	t := s.t
@@ -91,16 +91,14 @@ func (s *harness) membersOfSharers(sharers int) int64 {
 	return s.multixactMembers() - before
 }
 
-// multixactMembers is how many members of shared row locks the server has ever
-// written down.
+// multixactMembers returns how many members of shared row locks the server has written so far.
 func (s *harness) multixactMembers() int64 {
 	s.t.Helper()
 	s.exec("CHECKPOINT")
 	return query[int64](s, "SELECT next_multi_offset::text::bigint FROM pg_control_checkpoint()")
 }
 
-// Whoever locks an old fence keeps it: a sweep neither waits for it nor takes it
-// away.
+// A sweep neither waits for an old fence that is locked nor deletes it.
 func TestSweepPassesOverAnOldFenceThatIsLocked(t *testing.T) {
 	s := newHarness(t)
 	s.fences("path:held", "path:idle")

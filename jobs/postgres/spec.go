@@ -12,8 +12,8 @@ import (
 const (
 	specColumns = ` job, spec, version, changed_at, changed_by, removed`
 
-	// A job comes from the configuration while somebody carries it from there,
-	// and when nobody carries anything as long as that was the last known.
+	// A job comes from the configuration while a session has it from there. If no session has the
+	// job, its last known source counts.
 	comesFromConfig = `
 SELECT EXISTS (
     SELECT FROM holdfast.session_jobs c JOIN holdfast.definitions d ON d.job = c.job
@@ -41,15 +41,15 @@ UPDATE holdfast.specs SET removed = true, version = version + 1, changed_at = cl
     changed_by = $2
 WHERE job = $1 AND version = $3 AND NOT removed RETURNING` + specColumns
 
-	// lockSpecs keeps all other actions that add, change or remove jobs out until the
-	// commit: what a check has seen of them holds.
+	// lockSpecs excludes all other actions that add, change or remove jobs until the commit, so
+	// that the results of a check remain true.
 	lockSpecs = `SELECT pg_advisory_xact_lock(hashtextextended('holdfast specs ' || $1, 0))`
 
 	addedSpecs = `SELECT` + specColumns + ` FROM holdfast.specs WHERE NOT removed ORDER BY job`
 
 	oneSpec = `SELECT` + specColumns + ` FROM holdfast.specs WHERE job = $1`
 
-	// The runs of a job that wait, found by those that wait: there are few.
+	// The waiting runs of a job are found through the table of waits, which is small.
 	waitingOf = `
 SELECT w.run FROM holdfast.waits w
 CROSS JOIN LATERAL (SELECT FROM holdfast.runs r
@@ -57,8 +57,7 @@ CROSS JOIN LATERAL (SELECT FROM holdfast.runs r
 
 	dropCarriers = `DELETE FROM holdfast.session_jobs WHERE job = $1`
 
-	// A version that is negative is no definition's: nothing of the job is
-	// fired, found to be late or recovered by it.
+	// No definition has a negative version, so no replica fires, checks or recovers the job.
 	deactivateJob = `
 WITH changed AS (
     UPDATE holdfast.jobs SET version = -version, updated_at = clock_timestamp()
@@ -67,7 +66,7 @@ WITH changed AS (
 UPDATE holdfast.meta SET definitions = definitions + 1 WHERE one AND EXISTS (SELECT FROM changed)`
 )
 
-// PutSpec adds a job, or changes one that was added.
+// PutSpec adds a job, or changes an added one.
 func (s *Store) PutSpec(ctx context.Context, a jobs.Action, spec jobs.Spec,
 	checks ...jobs.SpecCheck) (jobs.Spec, error) {
 	if err := spec.Check(); err != nil {
@@ -96,8 +95,8 @@ func (s *Store) PutSpec(ctx context.Context, a jobs.Action, spec jobs.Spec,
 	return put, err
 }
 
-// RemoveSpec removes a job that was added. What runs ends by itself; what
-// waits would never be taken up, and is cancelled.
+// RemoveSpec removes an added job. Its running runs end by themselves. Its waiting runs are
+// cancelled, because no replica would adopt them.
 func (s *Store) RemoveSpec(ctx context.Context, a jobs.Action, job string, version int64,
 	checks ...jobs.SpecCheck) error {
 	if err := (jobs.Target{Kind: jobs.TargetJob, Name: job}).Check(); err != nil {
@@ -125,8 +124,7 @@ func (s *Store) RemoveSpec(ctx context.Context, a jobs.Action, job string, versi
 		})
 }
 
-// checkSpecs calls the checks with the added jobs, which stay as they are until the
-// commit.
+// checkSpecs calls the checks with the added jobs, which cannot change until the commit.
 func (s *Store) checkSpecs(ctx context.Context, tx pgx.Tx, checks []jobs.SpecCheck) error {
 	if len(checks) == 0 {
 		return nil
@@ -134,7 +132,7 @@ func (s *Store) checkSpecs(ctx context.Context, tx pgx.Tx, checks []jobs.SpecChe
 	if _, err := tx.Exec(ctx, lockSpecs, s.cluster.String()); err != nil {
 		return err
 	}
-	rows, err := tx.Query(ctx, addedSpecs) // sees what was committed while it waited for the lock
+	rows, err := tx.Query(ctx, addedSpecs) // sees all commits before it got the lock
 	if err != nil {
 		return err
 	}
@@ -158,8 +156,8 @@ func refuseConfigured(ctx context.Context, tx pgx.Tx, job string) error {
 	return fmt.Errorf("job %s: %w", job, jobs.ErrFromConfig)
 }
 
-// specBy runs a statement that writes the job's spec where it is as the caller
-// has seen it, at a version.
+// specBy runs a statement that writes the job's spec if it has the version that the caller has
+// seen.
 func specBy(ctx context.Context, tx pgx.Tx, sql, job string, seen int64,
 	args ...any) (jobs.Spec, error) {
 	rows, err := tx.Query(ctx, sql, args...)
@@ -192,7 +190,7 @@ func scanSpec(row pgx.CollectableRow) (jobs.Spec, error) {
 	return s, err
 }
 
-// cancelWaitingOf ends what waits of the job, and returns how many runs.
+// cancelWaitingOf ends the waiting runs of the job, and returns how many there were.
 func cancelWaitingOf(ctx context.Context, tx pgx.Tx, job, detail string) (int64, error) {
 	rows, err := tx.Query(ctx, waitingOf, job)
 	if err != nil {

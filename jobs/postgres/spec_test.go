@@ -8,13 +8,13 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// named reports whether a job is among those that were added.
+// named reports whether the job is among the added ones.
 func named(added []jobs.Spec, job string) bool {
 	return slices.ContainsFunc(added, func(s jobs.Spec) bool { return s.Job == job })
 }
 
-// One operator removes a job while another adds one that depends on it. Each checks
-// the jobs that there are: whoever is second must see what the first has done.
+// One operator removes a job while another adds a job that depends on it. Each checks the existing
+// jobs, so the second must see the change of the first.
 func TestRemovalSeesAConcurrentAddition(t *testing.T) {
 	s := newHarness(t)
 	first, err := s.a.PutSpec(t.Context(), operator, jobs.Spec{Job: "first", Text: []byte(`{}`)})

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// Held until commit, so that no session ends while it starts something.
+	// The lock lasts until the commit, so that no session ends during its start.
 	holdSession = `
 SELECT FROM holdfast.sessions WHERE id = $1 AND ended_at IS NULL AND expires_at > clock_timestamp()
     FOR KEY SHARE`
@@ -31,9 +31,8 @@ WHERE (SELECT true FROM holdfast.fences f WHERE f.resource = n.name COLLATE "C")
 ORDER BY name COLLATE "C"
 ON CONFLICT DO NOTHING`
 
-	// Sorted, so that replicas that insert the same firings wait for each
-	// other in one direction.
-	insertRuns  = insertRequested + insertSorted
+	// The order makes replicas that insert the same firings wait for each other in one direction.
+	insertRuns      = insertRequested + insertSorted
 	insertRequested = `
 INSERT INTO holdfast.runs (id, job, scheduled_at, key, recovery, state, session, replica,
     created_at)
@@ -48,17 +47,16 @@ WHERE (SELECT r.version > 0 AND j.version <> r.version FROM holdfast.jobs j
 ORDER BY r.job COLLATE "C", r.scheduled_at, r.key COLLATE "C", r.recovery
 ON CONFLICT DO NOTHING`
 
-	// insertStarts decides alone whether a firing that has no run is held back:
-	// what is paused or drained a moment later comes too late for it.
+	// insertStarts alone decides whether a new firing is held back. A later pause or drain does not
+	// affect it.
 	insertStarts = `WITH ` + pausedJobs + insertRequested + `
     AND (r.attempt > 1 OR NOT s.draining AND (r.key <> ''
         OR r.job NOT IN (SELECT job FROM paused)))` + insertSorted
 
-	// lockWaitingRuns locks the places of those that wait already, so that a cancel
-	// comes before the start or after it. It decides alone which of them are held
-	// back: their places are then nobody's, so that others may adopt them, and
-	// nobody waits behind them. One that is held back no longer is the session's
-	// again.
+	// lockWaitingRuns locks the waits of the runs that already wait, so that a cancel comes
+	// entirely before or after the start. It alone decides which of them are held back: their waits
+	// lose their session, so that other replicas may adopt them and no run waits behind them. A run
+	// that is no longer held back gets its session again.
 	lockWaitingRuns = `
 WITH ` + pausedJobs + `, places AS MATERIALIZED (
     SELECT w.run, w.session FROM holdfast.waits w WHERE w.run = ANY($3) ORDER BY w.run FOR UPDATE
@@ -82,16 +80,15 @@ UPDATE holdfast.runs r SET reason = 'paused', detail = j.paused, blocker = NULL
 FROM judged j WHERE r.id = j.run AND r.id = ANY(ARRAY(SELECT run FROM judged
     WHERE paused IS NOT NULL AND reason <> 'paused')) AND r.state = 'waiting'`
 
-	// They fail where one was forgotten since addFences found it there.
+	// It fails if a fence was deleted after addFences found it.
 	lockFencesAlone = `SELECT 2147483647 + (cardinality($1::text[]) - count(*))::int
 FROM (SELECT FROM holdfast.fences WHERE resource = ANY($1) ORDER BY resource FOR NO KEY UPDATE) f`
 	lockFencesShare = `SELECT 2147483647 + (cardinality($1::text[]) - count(*))::int
 FROM (SELECT FROM holdfast.fences WHERE resource = ANY($1) ORDER BY resource FOR SHARE) f`
 
-	// admit decides, by the rule of conflicts, on runs of which no two want
-	// related resources. Where the session has expired since insertRuns, what
-	// that wrote is left to others to adopt: whether it lives is asked once, so
-	// that no run falls in between.
+	// admit decides, by the rule of conflicts, on runs of which no two want related resources. If
+	// the session has expired since insertRuns, the inserted runs are left for other replicas to
+	// adopt. Only this statement checks the session, so that no run is lost in between.
 	admit = `
 WITH RECURSIVE alive AS MATERIALIZED (` + sessionLives + `
 ), mine AS (
@@ -149,8 +146,8 @@ UPDATE holdfast.runs r SET detail = '', blocker = ` + storedBlocker + `,
         THEN b.since ELSE clock_timestamp() END
 FROM blocked b WHERE r.id = b.run AND r.id = ANY(ARRAY(SELECT run FROM blocked))`
 
-	// endedRest is jobs.EndRest. A rest that is to end makes the number of times odd. An
-	// interval of seconds alone knows no days, whose lengths differ by zone.
+	// endedRest is jobs.EndRest. A list of times is odd while a rest lasts. The interval has
+	// seconds only, because the length of a day depends on the time zone.
 	endedRest = `CASE
             WHEN cardinality(r.rests) > 2 * ` + mostRests + ` THEN
                 (r.rests[3] - make_interval(secs => extract(epoch FROM r.rests[2] - r.rests[1])))
@@ -159,9 +156,8 @@ FROM blocked b WHERE r.id = b.run AND r.id = ANY(ARRAY(SELECT run FROM blocked))
             ELSE r.rests END`
 	mostRests = `32` // jobs.MaxRests
 
-	// startOutcomes reads what became of each run, now or in an earlier try
-	// whose reply was lost. Of one that waits it looks for another run of its job
-	// that has waited longer.
+	// startOutcomes reads the state of each run after this try, or after an earlier one whose reply
+	// was lost. For a waiting run it also looks for an older waiter of its job.
 	startOutcomes = `
 SELECT q.run, EXISTS (` + sessionLives + `), coalesce(r.session = $1, false), coalesce(r.state, ''),
     c.token, r.reason, r.blocker,
@@ -220,7 +216,7 @@ func (s *Store) Start(ctx context.Context, session uuid.UUID,
 	return results, nil
 }
 
-// wantedBy returns what each of the requests wants.
+// wantedBy returns the resources of each request.
 func wantedBy(requests []jobs.StartRequest) [][]locking.Request {
 	wanted := make([][]locking.Request, len(requests))
 	for i, r := range requests {
@@ -229,7 +225,7 @@ func wantedBy(requests []jobs.StartRequest) [][]locking.Request {
 	return wanted
 }
 
-// firingOrder is the order in which everybody inserts runs.
+// firingOrder is the order in which all replicas insert runs.
 func firingOrder(a, b jobs.Firing) int {
 	return cmp.Or(strings.Compare(a.Job, b.Job), a.ScheduledAt.Compare(b.ScheduledAt),
 		strings.Compare(a.Key, b.Key), cmp.Compare(a.Recovery, b.Recovery))
@@ -261,9 +257,9 @@ func waitColumns(requests []jobs.StartRequest) []any {
 	return []any{names, ids, keys, attempts}
 }
 
-// waves splits what several want, in order, into sets of places of which no
-// two members want conflicting resources: within a set nobody's grant can
-// refuse another, so one statement may decide on all of it.
+// waves splits requests, in order, into sets of indexes. No two members of a set want conflicting
+// resources, so no grant within a set can refuse another member, and one statement may decide on
+// all of it.
 func waves(wanted [][]locking.Request) [][]int {
 	var all [][]int
 	// by whether the request was shared
@@ -288,8 +284,8 @@ func waves(wanted [][]locking.Request) [][]int {
 	return all
 }
 
-// waveMarks knows, for a name, the first wave that comes after every request
-// on exactly it, and after every request on it or beneath it.
+// waveMarks stores for each name the first wave after every request on exactly that name, and after
+// every request on it or beneath it.
 type waveMarks struct{ exactly, beneath map[string]int }
 
 func newWaveMarks() waveMarks { return waveMarks{map[string]int{}, map[string]int{}} }
@@ -308,7 +304,7 @@ func (m waveMarks) mark(p probe, next int) {
 	}
 }
 
-// admitColumns are the columns of the requests at these places.
+// admitColumns returns the columns of the requests at these indexes.
 func admitColumns(requests []jobs.StartRequest, places []int) []any {
 	n := len(places)
 	ids, sinces, attempts, reserves := make([]rawID, n), make([]time.Time, n), make([]int, n),
@@ -387,7 +383,7 @@ func (o *outcomeRow) result() (jobs.StartResult, error) {
 	}
 }
 
-// shownKey returns the key of a resource as people see it, and all else as it is.
+// shownKey returns the display form of a resource's key, and any other text unchanged.
 func shownKey(key string) string {
 	if resource, err := locking.ParseKey(key); err == nil {
 		return resource.String()
@@ -395,7 +391,7 @@ func shownKey(key string) string {
 	return key
 }
 
-// parseBlocker reads a stored blocker, whose resources are keys, for people.
+// parseBlocker decodes a stored blocker and converts its resource keys to their display form.
 func parseBlocker(encoded []byte) (*jobs.Blocker, error) {
 	if encoded == nil {
 		return nil, nil

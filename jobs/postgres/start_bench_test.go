@@ -10,8 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// BenchmarkStart starts and finishes batches of which no two want the same, as
-// most firings do.
+// BenchmarkStart starts and finishes batches without conflicts, like most firings.
 func BenchmarkStart(b *testing.B) {
 	for _, n := range []int{1, 16, 100, 1000} {
 		b.Run(fmt.Sprintf("runs=%d", n), func(b *testing.B) {

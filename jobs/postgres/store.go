@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// Options says how to reach the database.
+// Options are the settings of a Store.
 type Options struct {
 	URL             string // a libpq URL or keyword string
 	MaxConnections  int    // for the store's own statements; 0 means 10
@@ -28,17 +28,18 @@ type Options struct {
 // Store is a jobs.Store on PostgreSQL. It may be used concurrently.
 type Store struct {
 	pool *pgxpool.Pool // of the store's own statements: short, so that few connections serve all
-	// of the page: however many ask, and however long it takes, starts and heartbeats go on
+	// of the admin page: however many queries it sends and however long they take, they delay no
+	// start or heartbeat
 	views   *pgxpool.Pool
-	work    *pgxpool.Pool // of the jobs' transactions: however many hang, heartbeats go on
-	beats   *heartbeatConns        // of the heartbeats: whoever else asks, sessions are renewed
+	work    *pgxpool.Pool   // of the jobs' transactions: however many hang, heartbeats go on
+	beats   *heartbeatConns // only for heartbeats
 	cluster uuid.UUID
 	log     zerolog.Logger
 
-	listener       *pgx.ConnConfig // of the connection that is told of actions
+	listener      *pgx.ConnConfig // of the connection that receives notifications
 	listenTimeout time.Duration   // how long a notification may take
-	lockTimeout    string          // how long a statement of the store waits for a row
-	pinnedAfter    time.Duration   // see pinnedAfter
+	lockTimeout   string          // how long a statement of the store waits for a row
+	pinnedAfter   time.Duration   // see pinnedAfter
 }
 
 var (
@@ -47,9 +48,9 @@ var (
 	_ jobs.Attempts   = (*Store)(nil)
 )
 
-// Open connects, migrates if asked to, and reads the cluster's id. It returns
-// an error that wraps jobs.ErrUnavailable when the database can't be reached,
-// and a *SchemaError when the schema refuses this binary.
+// Open connects, migrates if Options.Migrate is set, and reads the cluster's id. It returns an
+// error that wraps jobs.ErrUnavailable if the database cannot be reached, and a *SchemaError if the
+// schema requires a newer binary.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	pool, err := newPool(ctx, o.URL, cmp.Or(o.MaxConnections, 10), nil, nil)
 	if err != nil {
@@ -57,7 +58,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{
 		pool: pool, beats: &heartbeatConns{config: pool.Config().ConnConfig}, log: o.Log,
-		listener:       pool.Config().ConnConfig,
+		listener:      pool.Config().ConnConfig,
 		listenTimeout: answerTimeout, lockTimeout: "1s", pinnedAfter: pinnedAfter,
 	}
 	if s.work, err = newPool(ctx, o.URL, cmp.Or(o.WorkConnections, 10), nil, s.reset); err == nil {
@@ -73,11 +74,11 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// viewConnections is how many connections the page's questions may use.
+// viewConnections bounds the connections of the admin page's queries.
 const viewConnections = 2
 
-// viewSettings have PostgreSQL end a question that takes too long, also where
-// who asked is gone, and not compile what is answered sooner than it is compiled.
+// viewSettings make PostgreSQL end a query that takes too long, also after its client has gone.
+// They turn off just-in-time compilation, which would take longer than the queries.
 func viewSettings() map[string]string {
 	return map[string]string{"statement_timeout": "3s", "jit": "off"}
 }
@@ -86,30 +87,30 @@ func newPool(ctx context.Context, url string, size int, settings map[string]stri
 	afterUse func(*pgx.Conn) bool) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, fmt.Errorf("database url: %w", err)
+		return nil, fmt.Errorf("parse database url: %w", err)
 	}
 	config.MaxConns, config.AfterRelease = int32(size), afterUse
 	configure(config.ConnConfig)
 	maps.Copy(config.ConnConfig.RuntimeParams, settings)
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
-		return nil, fmt.Errorf("database pool: %w", err)
+		return nil, fmt.Errorf("open database pool: %w", err)
 	}
 	return pool, nil
 }
 
-// resetSession undoes what a job's statements may have left in the session.
+// resetSession undoes the changes that a job's statements may have left in the session.
 var resetSession = []string{"RESET ALL", setKeepAlive, "DISCARD TEMP", "UNLISTEN *",
 	"SELECT pg_advisory_unlock_all()"}
 
-// alreadyReset marks a connection whose session was reset behind its last
-// commit, so that it need not be done again when it is given back.
+// alreadyReset marks a connection whose session was reset together with its last commit, so that
+// the pool need not reset it again.
 const alreadyReset = "holdfast: session is reset"
 
 func markReset(conn *pgx.Conn) { conn.PgConn().CustomData()[alreadyReset] = true }
 
-// reset makes a connection that a job has used as it was, or says that it is
-// to be closed.
+// reset undoes the job's changes in the connection's session. It returns false if the connection
+// must be closed.
 func (s *Store) reset(conn *pgx.Conn) bool {
 	if data := conn.PgConn().CustomData(); data[alreadyReset] != nil {
 		delete(data, alreadyReset)
@@ -119,7 +120,7 @@ func (s *Store) reset(conn *pgx.Conn) bool {
 	defer cancel()
 	_, err := conn.Exec(ctx, strings.Join(resetSession, ";"), pgx.QueryExecModeSimpleProtocol)
 	if err != nil {
-		s.log.Debug().Err(err).Msg("connection of a job is closed")
+		s.log.Debug().Err(err).Msg("job connection closed")
 	}
 	return err == nil
 }
@@ -150,7 +151,7 @@ func (s *Store) prepare(ctx context.Context, migrate bool) error {
 // ClusterID returns the id that the first migration drew.
 func (s *Store) ClusterID() uuid.UUID { return s.cluster }
 
-// Close waits for what is under way, at most 5 s, and closes the connections.
+// Close waits at most 5 s for calls in progress, and closes the connections.
 func (s *Store) Close() {
 	closed := make(chan struct{})
 	go func() {
@@ -165,29 +166,27 @@ func (s *Store) Close() {
 	select {
 	case <-closed:
 	case <-time.After(closeTimeout):
-		s.log.Warn().Msg("database connections are still in use by handlers that were left behind")
+		s.log.Warn().Msg("database connections still in use by abandoned handlers")
 	}
 }
 
-// closeTimeout bounds Close: a handler that was left behind may hold its
-// connection for ever.
+// closeTimeout bounds Close: an abandoned handler may hold its connection for ever.
 const closeTimeout = 5 * time.Second
 
-// Pool returns the connections for the transactions of jobs. What a job
-// leaves in a connection's session is undone when it is given back.
+// Pool returns the connections for the transactions of jobs. Each connection's session is reset
+// when a job returns it.
 func (s *Store) Pool() *pgxpool.Pool { return s.work }
 
-// beginPipeline bounds the transaction's waits, and has its statements planned
-// as what they are: look-ups by key. A plan is made once for a connection, often
-// while the tables are still empty, and then a scan of the whole table looks
-// cheapest; it would be kept while the history grows. Bitmap scans don't mark
-// what is dead in an index, which tables of short-lived rows need. It fails where
-// the transaction has another isolation level: that can't be changed any more
-// when a query runs.
+// beginPipeline bounds the transaction's waits, and makes the planner look up rows by key. A
+// connection plans a statement once, often while the tables are still empty. Then a scan of the
+// whole table looks cheapest, and the plan would remain in use while the history grows. Bitmap
+// scans are off because they do not mark dead index entries, which tables of short-lived rows need.
+// beginPipeline fails if the transaction has another isolation level, which cannot be changed once
+// a query runs.
 //
-// Statements that join a list of keys to a table look each key up (LATERAL …
-// OFFSET 0, or = ANY), so that nothing else can be planned, and joinByHash keeps
-// the lists of a large batch from being compared each with each.
+// Statements that join a list of keys to a table look up each key (LATERAL … OFFSET 0, or = ANY),
+// so that no other plan is possible. joinByHash prevents that the lists of a large batch are
+// compared pairwise.
 const (
 	beginPipeline = `
 SELECT set_config('transaction_isolation', 'read committed', true),
@@ -197,16 +196,15 @@ SELECT set_config('transaction_isolation', 'read committed', true),
 	joinByHash = `SET LOCAL enable_nestloop = off`
 )
 
-// pipeline sends the queued statements in one round trip as one implicit
-// transaction: all take effect or none. Each sees what was committed before
-// it began.
+// pipeline sends the queued statements in one round trip as one implicit transaction: all take
+// effect or none. Each statement sees all commits before its own start.
 func (s *Store) pipeline(ctx context.Context, what string, queue func(b *pgx.Batch)) error {
 	return wrap(what, s.send(ctx, queue))
 }
 
-// sendAgain is send for what locks fences: where one of them was forgotten
-// between the statement that looked for it and the one that locks it, nothing
-// was done, and the next time it is added.
+// sendAgain is send for statements that lock fences. If a fence was deleted between the statement
+// that looked for it and the one that locks it, the transaction had no effect, and sendAgain
+// retries it. The retry adds the fence.
 func (s *Store) sendAgain(ctx context.Context, queue func(b *pgx.Batch)) error {
 	err := s.send(ctx, queue)
 	for codeOf(err) == fenceGone && ctx.Err() == nil {
@@ -215,23 +213,22 @@ func (s *Store) sendAgain(ctx context.Context, queue func(b *pgx.Batch)) error {
 	return err
 }
 
-// fenceGone is how the lock of a fence that is not there fails: by an overflow.
+// fenceGone is the SQLSTATE, of an overflow, with which the lock of a missing fence fails.
 const fenceGone = "22003"
 
-// send is pipeline, with the error as the driver has it.
+// send is pipeline with the driver's error.
 func (s *Store) send(ctx context.Context, queue func(b *pgx.Batch)) error {
 	b := &pgx.Batch{}
 	b.Queue(beginPipeline, s.lockTimeout)
 	queue(b)
 	err := s.pool.SendBatch(ctx, b).Close()
 	if codeOf(err) == readOnly {
-		s.pool.Reset() // connections to what was the primary until a failover
+		s.pool.Reset() // they lead to a server that is no longer the primary
 	}
 	return err
 }
 
-// beat is pipeline for heartbeats, on a connection of their own. queue is called
-// for each try.
+// beat is pipeline for heartbeats, on their own connections. It calls queue for each try.
 func (s *Store) beat(ctx context.Context, queue func(b *pgx.Batch)) error {
 	return s.beats.send(ctx, func(b *pgx.Batch) {
 		b.Queue(beginPipeline, s.lockTimeout)

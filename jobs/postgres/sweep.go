@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// A session that a start holds FOR KEY SHARE is passed over: the next
-	// sweep takes it with what the start granted. Who schedules nothing takes
-	// only sessions that have locks: it does not know which runs to recover.
+	// It skips a session that a start has locked FOR KEY SHARE: the next sweep takes it with the
+	// start's grants. A program without jobs takes only sessions that have locks, because it does
+	// not know which runs to recover.
 	markExpired = `
 UPDATE holdfast.sessions SET sweep = $1 WHERE id IN (
     SELECT id FROM holdfast.sessions WHERE ended_at IS NULL AND expires_at <= clock_timestamp()
@@ -21,7 +21,7 @@ UPDATE holdfast.sessions SET sweep = $1 WHERE id IN (
     ORDER BY id FOR UPDATE SKIP LOCKED)
 RETURNING replica`
 
-	// Nobody is to adopt the place of a lock.
+	// No replica may adopt the wait of a lock.
 	endSweptWaits = `
 WITH gone AS (
     DELETE FROM holdfast.waits WHERE run = ANY(ARRAY(
@@ -36,8 +36,8 @@ DELETE FROM holdfast.wants WHERE run = ANY(ARRAY(SELECT run FROM gone))`
 	sweptSessions = `ANY(ARRAY(SELECT s.id FROM holdfast.sessions s
 		WHERE s.sweep = $1 AND s.ended_at IS NULL))`
 
-	// A claim that an open transaction of its job or program holds is passed
-	// over: that transaction may yet commit, and then the run was not lost.
+	// It skips a claim that an open transaction of its job or program has locked: that transaction
+	// may still commit, and then the run was not lost.
 	releaseSwept = `
 WITH gone AS (
     DELETE FROM holdfast.claims WHERE token = ANY(ARRAY(
@@ -88,15 +88,15 @@ UPDATE holdfast.sessions SET ended_at = clock_timestamp()
 WHERE sweep = $1 AND ended_at IS NULL AND NOT EXISTS (SELECT FROM holdfast.claims c
     WHERE c.session = sessions.id)`
 
-	// The last that ended says since when nobody was up.
+	// The session that ended last remains, because it shows since when no replica was live.
 	forgetSessions = `DELETE FROM holdfast.sessions s
 		WHERE ended_at < clock_timestamp() - interval '1 hour'
     AND (locks OR id <> (SELECT l.id FROM holdfast.sessions l
         WHERE l.ended_at IS NOT NULL AND NOT l.locks ORDER BY l.renewed_at DESC, l.id LIMIT 1))
     AND NOT EXISTS (SELECT FROM holdfast.waits w WHERE w.session = s.id) AND NOT ` + carriesJobs
 
-	// forgetFences deletes fences that nobody is locking. A name that is still
-	// in use gets another: that costs less than to find out who uses which.
+	// forgetFences deletes fences that no transaction has locked. A name that is still in use gets
+	// a new fence, which costs less than a search for the names in use.
 	forgetFences = `DELETE FROM holdfast.fences WHERE resource = ANY(ARRAY(
     SELECT resource FROM holdfast.fences WHERE added_at < now() - interval '1 hour'
     ORDER BY added_at LIMIT 10000 FOR UPDATE SKIP LOCKED))`
@@ -105,21 +105,19 @@ WHERE sweep = $1 AND ended_at IS NULL AND NOT EXISTS (SELECT FROM holdfast.claim
 SELECT c.token FROM holdfast.claims c JOIN holdfast.sessions s ON s.id = c.session
     WHERE s.sweep = $1 AND s.ended_at IS NULL`
 
-	// pinnedSessions are those that this sweep had to pass over although they
-	// expired long ago: some backend has them locked.
+	// pinnedSessions are the sessions that this sweep skipped although they expired long ago: a
+	// backend has locked them.
 	pinnedSessions = `
 SELECT id FROM holdfast.sessions
 WHERE ended_at IS NULL AND expires_at < clock_timestamp() - $3::interval AND sweep IS DISTINCT
     FROM $1 AND (locks OR NOT $2)`
 )
 
-// pinnedAfter is how long ago a session has expired, and how long a transaction
-// has been open, when it is no start that is under way any more. A start takes
-// milliseconds, and seconds where it waits for rows.
+// pinnedAfter is the age, of an expired session and of a transaction, from which the transaction is
+// not a start in progress. A start takes milliseconds, or seconds if it waits for rows.
 const pinnedAfter = 5 * time.Second
 
-// Sweep ends expired sessions. Any replica may call it at any time: it never
-// ends a living one.
+// Sweep ends expired sessions, and never a live one. Any replica may call it at any time.
 func (s *Store) Sweep(ctx context.Context) (jobs.Swept, error) {
 	swept, left, err := s.loseExpired(ctx)
 	for _, session := range left.unsettled {
@@ -134,8 +132,8 @@ func (s *Store) Sweep(ctx context.Context) (jobs.Swept, error) {
 	return swept, err
 }
 
-// endHeld ends the backends that kept the sweep from what is left over. It
-// returns how many it has ended. The next sweep takes what they held.
+// endHeld ends the backends that hold the rows that the sweep skipped, and returns how many it has
+// ended. The next sweep takes these rows.
 func (s *Store) endHeld(ctx context.Context, left leftover) (ended int, err error) {
 	var rows []heldRow
 	for _, token := range left.stuck {
@@ -154,15 +152,14 @@ func (s *Store) endHeld(ctx context.Context, left leftover) (ended int, err erro
 	return ended, err
 }
 
-// leftover is what a sweep has still to do once it has taken back what it
-// could.
+// leftover lists the rows that a sweep has skipped.
 type leftover struct {
 	unsettled []uuid.UUID  // sessions
 	stuck     []jobs.Token // claims that it had to pass over
 	pinned    []uuid.UUID  // sessions that it had to pass over
 }
 
-// loseExpired takes back what expired sessions hold.
+// loseExpired takes back the claims and waits of expired sessions.
 func (s *Store) loseExpired(ctx context.Context) (jobs.Swept, leftover, error) {
 	var swept jobs.Swept
 	var left leftover
@@ -196,7 +193,7 @@ func (s *Store) loseExpired(ctx context.Context) (jobs.Swept, leftover, error) {
 	return swept, left, nil
 }
 
-// queueHeld reads what the sweep had to pass over.
+// queueHeld reads the rows that the sweep skipped.
 func (s *Store) queueHeld(b *pgx.Batch, sweep uuid.UUID, locksOnly bool, left *leftover) {
 	b.Queue(stuckClaims, sweep).Query(func(rows pgx.Rows) (err error) {
 		left.stuck, err = pgx.CollectRows(rows, pgx.RowTo[jobs.Token])

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 )
 
-// turns counts what a store sends.
+// turns counts the round trips of a store.
 type turns struct{ batches, queries int }
 
 func (c *turns) TraceQueryStart(ctx context.Context, _ *pgx.Conn,
@@ -45,7 +45,7 @@ func openTraced(t *testing.T, url string, connections int32, tracer pgx.QueryTra
 	return &Store{pool: pool, views: pool, log: zerolog.Nop(), lockTimeout: "1s"}
 }
 
-// openProxied opens a store called a through a proxy that can lose replies.
+// openProxied opens store a through a proxy that can drop replies.
 func openProxied(t *testing.T, url string) (*Store, *servertest.Proxy) {
 	t.Helper()
 	proxy := servertest.NewProxy(t, server.Addr())

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// Each test plans the interleaving in which one rule of the protocol matters,
-// and fails when that rule is taken out of the statements.
+// Each test plans the interleaving in which one rule of the protocol matters, and fails without
+// that rule.
 
 func TestAncestorAndDescendantStartedTogetherExclude(t *testing.T) {
 	for _, c := range []struct {
@@ -23,8 +23,10 @@ func TestAncestorAndDescendantStartedTogetherExclude(t *testing.T) {
 		mode   locking.Mode
 		second string
 	}{
-		{"public.orders", locking.Exclusive, "public.*"}, {"public.*", locking.Exclusive, "public.orders"}, {"orders", locking.Exclusive, "ORDERS"},
-		{"public.*", locking.Shared, "public.orders"}, {"orders", locking.Shared, "orders"}, {"orders", locking.Shared, "public.*"},
+		{"public.orders", locking.Exclusive, "public.*"},
+		{"public.*", locking.Exclusive, "public.orders"}, {"orders", locking.Exclusive, "ORDERS"},
+		{"public.*", locking.Shared, "public.orders"}, {"orders", locking.Shared, "orders"},
+		{"orders", locking.Shared, "public.*"},
 	} {
 		t.Run(fmt.Sprintf("%s %s then %s", c.mode, c.first, c.second), func(t *testing.T) {
 			s := newHarness(t)
@@ -66,8 +68,8 @@ func TestReplicasInsertTheSameFiringsInOneOrder(t *testing.T) {
 }
 
 func TestSupersededRunCannotCommitBeneathATakeover(t *testing.T) {
-	// With a token a resource, the token of public/orders would be unchanged
-	// after the takeover of public, and the old run's fence check would pass.
+	// With one token per resource, the takeover of public would not change the token of
+	// public/orders, and the fence check of the old run would pass.
 	s := newHarness(t)
 	old := s.session(s.a, "a")
 	run := s.granted(s.a, old, request(t, "old", "public.orders"))
@@ -167,7 +169,8 @@ func TestFinishAndSweepDoNotDeadlock(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		_, err := s.a.Finish(t.Context(), []jobs.FinishRequest{
-			{Run: two.ID, Token: two.Token, State: jobs.Succeeded}, {Run: one.ID, Token: one.Token, State: jobs.Failed, Error: "why"},
+			{Run: two.ID, Token: two.Token, State: jobs.Succeeded},
+			{Run: one.ID, Token: one.Token, State: jobs.Failed, Error: "why"},
 		})
 		done <- err
 	}()
@@ -361,7 +364,9 @@ func TestLostReplyToACommitIsClearedUp(t *testing.T) {
 		rows               int
 	}{
 		{"committed", "SELECT pg_advisory_unlock(4242)", "succeeded", 1},
-		{"not committed", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'a' AND wait_event_type = 'Lock'", "running", 0},
+		{"not committed", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname " +
+			"= current_database() AND application_name = 'a' AND wait_event_type = 'Lock'",
+			"running", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newHarness(t)
@@ -445,8 +450,8 @@ func TestSchemaRefusesAnOlderBinary(t *testing.T) {
 	}
 }
 
-// A start that waits for a fence decides after that. A place that was reserved when
-// it was asked for may be reserved no longer by then.
+// A start that waits for a fence decides after the wait. A reserved position may have ended by
+// then.
 func TestAReservationThatEndsWhileAStartWaitsIsOver(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t)

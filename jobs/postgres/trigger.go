@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// runByKey leaves out runs that were skipped: they leave their key free.
+	// runByKey omits skipped runs, which leave their key free.
 	runByKey = selectRuns + ` WHERE r.job = $1 AND r.key = $2 AND r.key <> ''
 		AND r.trouble IS DISTINCT FROM 'skipped' ORDER BY r.recovery DESC LIMIT 1`
 
-	// As PostgreSQL keeps numbers: it may have written them in another way.
+	// It compares the stored form, because PostgreSQL may have written numbers in another way.
 	sameParams = `SELECT coalesce((SELECT r.params FROM holdfast.runs r WHERE r.id = $1),
 		'{}') = coalesce($2::jsonb, '{}')`
 
@@ -32,8 +32,8 @@ SELECT coalesce(
         JOIN holdfast.definitions d ON d.job = j.name AND d.version = j.version WHERE j.name = $1),
     (SELECT s.spec ->> 'group' FROM holdfast.specs s WHERE s.job = $1), '')`
 
-	// A triggered run has its place in its job from the beginning, so that none that is
-	// triggered later passes it.
+	// A triggered run has its position in its job from the beginning, so that no later triggered
+	// run overtakes it.
 	triggerRun = `
 WITH new AS (
     INSERT INTO holdfast.runs (id, job, scheduled_at, key, state, created_at, reason, detail,
@@ -47,8 +47,8 @@ WITH new AS (
 )
 INSERT INTO holdfast.waits (run, since, triggered) SELECT id, created_at, true FROM new`
 
-	// lockTriggers keeps other triggers of the job out that are to be refused where
-	// something is in the way. Of two at once the second finds the run of the first.
+	// lockTriggers excludes other triggers of the job that must be refused if something blocks
+	// them. The second of two concurrent triggers finds the run of the first.
 	lockTriggers = `SELECT pg_advisory_xact_lock(hashtextextended('holdfast trigger ' || $1 || ' '
 		|| $2, 0))`
 
@@ -57,8 +57,7 @@ SELECT d.resources, d.may_overlap FROM holdfast.jobs j
     JOIN holdfast.definitions d ON d.job = j.name AND d.version = j.version
 WHERE j.name = $1`
 
-	// findBlocker looks without a lock at what would refuse a run that waits, or that has
-	// no place yet.
+	// findBlocker finds, without a lock, what would refuse a waiting run or a new one.
 	findBlocker = asked + `, ` + roots + `
 SELECT ` + refusalReason + `, ` + storedBlocker + ` FROM blocked b`
 )
@@ -79,7 +78,7 @@ func (s *Store) Trigger(ctx context.Context, a jobs.Action,
 	return answer, err
 }
 
-// triggered returns the key's run, which it adds where there is none.
+// triggered returns the run of the key, and adds it if there is none.
 func (s *Store) triggered(ctx context.Context, d *actionTx, a jobs.Action,
 	r jobs.TriggerRequest) (answer jobs.Triggered, err error) {
 	record, found, err := triggeredBefore(ctx, d, r)
@@ -102,7 +101,7 @@ func (s *Store) triggered(ctx context.Context, d *actionTx, a jobs.Action,
 	return answered(ctx, d, record, !d.silent, err)
 }
 
-// refuseTrigger returns why the job can't be triggered now.
+// refuseTrigger returns an error if the job cannot be triggered now.
 func (s *Store) refuseTrigger(ctx context.Context, d *actionTx, r jobs.TriggerRequest) error {
 	if err := requireJob(ctx, d, r.Job); err != nil {
 		return err
@@ -118,7 +117,7 @@ func (s *Store) refuseTrigger(ctx context.Context, d *actionTx, r jobs.TriggerRe
 	if _, err := d.Exec(ctx, lockTriggers, s.cluster.String(), r.Job); err != nil {
 		return err
 	}
-	// sees what was committed while it waited for the lock
+	// sees all commits before it got the lock
 	obstacle, err := obstacleOf(ctx, d, r.Job, uuid.New())
 	if err != nil || obstacle == nil {
 		return err
@@ -126,7 +125,7 @@ func (s *Store) refuseTrigger(ctx context.Context, d *actionTx, r jobs.TriggerRe
 	return &jobs.BusyError{Job: r.Job, Obstacle: *obstacle}
 }
 
-// answered says of the run of a trigger what it waits for.
+// answered returns the answer to a trigger with the blocker of its run.
 func answered(ctx context.Context, tx pgx.Tx, run jobs.Record, created bool,
 	err error) (jobs.Triggered, error) {
 	answer := jobs.Triggered{Record: run, Created: created}
@@ -136,8 +135,8 @@ func answered(ctx context.Context, tx pgx.Tx, run jobs.Record, created bool,
 	return answer, err
 }
 
-// obstacleOf returns what is in the way of a run of the job, by the active definition.
-// Of a job that no replica has registered yet only its own name is known.
+// obstacleOf returns what blocks a run of the job's active definition. If no replica has registered
+// the job yet, only its own name is known.
 func obstacleOf(ctx context.Context, tx pgx.Tx, job string, run uuid.UUID) (*jobs.Obstacle, error) {
 	definition := jobs.Definition{Name: job}
 	var resources []byte
@@ -179,7 +178,7 @@ func paramsOrNull(r jobs.TriggerRequest) *string {
 	return &text
 }
 
-// triggeredBefore finds the key's run.
+// triggeredBefore returns the run of the key.
 func triggeredBefore(ctx context.Context, tx pgx.Tx,
 	r jobs.TriggerRequest) (jobs.Record, bool, error) {
 	rows, err := tx.Query(ctx, runByKey, r.Job, r.Key)

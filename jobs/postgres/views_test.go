@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// TestServerEndsWhatThePageAsksTooLong, also where who asked waits on; no other
-// connections have such a limit.
+// PostgreSQL must end a slow query of the page, also if its client continues to wait. Other
+// connections have no such limit.
 func TestServerEndsWhatThePageAsksTooLong(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t)
@@ -39,13 +39,12 @@ func TestServerEndsWhatThePageAsksTooLong(t *testing.T) {
 	}
 }
 
-// TestPagesTakeNoConnectionsFromFirings has questions of pages hang on all of
-// the page's connections: sessions and runs go on.
+// Queries of pages block all connections of the page. Sessions and runs must continue.
 func TestPagesTakeNoConnectionsFromFirings(t *testing.T) {
 	s := newHarness(t)
 	session := s.session(s.a, "one")
 	s.exec("BEGIN")
-	// that lists of jobs read, and nothing else here
+	// only lists of jobs read this table here
 	s.exec("LOCK TABLE holdfast.definitions IN ACCESS EXCLUSIVE MODE")
 	defer s.exec("ROLLBACK")
 	ctx, stop := context.WithCancel(t.Context())
@@ -69,7 +68,7 @@ func TestPagesTakeNoConnectionsFromFirings(t *testing.T) {
 	pages.Wait()
 }
 
-// TestEverythingThatPagesAskGoesOverTheirConnections closes all others.
+// The test closes all other connections.
 func TestEverythingThatPagesAskGoesOverTheirConnections(t *testing.T) {
 	s := newHarness(t)
 	s.a.pool.Close()

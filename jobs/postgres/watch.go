@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// watchRun forgets what nobody looks at any more on the way.
+	// watchRun also deletes watches that have ended.
 	watchRun = `
 WITH gone AS (
     DELETE FROM holdfast.watches WHERE run <> $1 AND until < clock_timestamp() - $2::interval
@@ -21,8 +21,7 @@ SELECT r.id, clock_timestamp() + $2::interval FROM holdfast.runs r
 ON CONFLICT (run) DO UPDATE SET until = excluded.until
     WHERE w.until < clock_timestamp() + $2::interval / 2`
 
-	// saveOutputs locks claims first, as a finish does, and passes over those
-	// that one is ending.
+	// saveOutputs locks claims first, as a finish does, and skips claims that a finish has locked.
 	saveOutputs = `
 WITH standing AS MATERIALIZED (
     SELECT c.token, c.run FROM holdfast.claims c WHERE c.token = ANY($1) AND c.run IS NOT NULL
@@ -34,18 +33,18 @@ SELECT s.run, q.output FROM standing s JOIN unnest($1::bigint[], $2::text[]) AS 
 ON CONFLICT (run) DO UPDATE SET output = excluded.output`
 )
 
-// Watch has the run's replica keep what it writes.
+// Watch makes the run's replica save its output as the run writes it.
 func (s *Store) Watch(ctx context.Context, run uuid.UUID) error {
 	_, err := s.views.Exec(ctx, watchRun, run, jobs.WatchLasts)
-	return wrap("watch", err)
+	return wrap("watch run", err)
 }
 
-// SaveOutput keeps what running runs have written so far.
+// SaveOutput saves the output that running runs have written so far.
 func (s *Store) SaveOutput(ctx context.Context, outputs []jobs.Output) error {
 	tokens, texts := make([]jobs.Token, len(outputs)), make([]string, len(outputs))
 	for i, o := range outputs {
 		tokens[i], texts[i] = o.Token, output.PlainText(o.Text)
 	}
 	_, err := s.pool.Exec(ctx, saveOutputs, tokens, texts)
-	return wrap("output", err)
+	return wrap("save output", err)
 }

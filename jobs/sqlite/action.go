@@ -68,7 +68,7 @@ func (d *actionTx) before(ctx context.Context, key, action, target string,
 		return false, nil
 	}
 	if err == nil && (didAction != action || didTarget != target) {
-		err = fmt.Errorf("the key %q was used to %s %s: %w", key, didAction, didTarget,
+		err = fmt.Errorf("key %q was used to %s %s: %w", key, didAction, didTarget,
 			jobs.ErrConflict)
 	}
 	if err == nil && outcome != nil {

@@ -49,7 +49,7 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
 		return nil, err
 	}
 	var adopted []jobs.Record
-	err := s.write(ctx, "adoption", func(tx *sql.Tx) error {
+	err := s.write(ctx, "adopt runs", func(tx *sql.Tx) error {
 		mine, live := s.sessions.get(session)
 		if !live {
 			return nil

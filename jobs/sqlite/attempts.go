@@ -37,7 +37,7 @@ func (s *Store) CountFailures(ctx context.Context, keys ...string) ([]jobs.Failu
 			Left: time.Duration(until-now) * time.Microsecond}
 		return err
 	})
-	return found, wrap("failures", err)
+	return found, wrap("count failures", err)
 }
 
 // AddFailure waits for the writer as long as ctx lets it.
@@ -46,7 +46,7 @@ func (s *Store) AddFailure(ctx context.Context, window time.Duration, keys ...st
 	if err != nil {
 		return err
 	}
-	return s.write(ctx, "failure", func(tx *sql.Tx) error {
+	return s.write(ctx, "add failure", func(tx *sql.Tx) error {
 		now := time.Now()
 		_, err := tx.ExecContext(ctx, addFailure, encoded, micros(now), micros(now.Add(window)))
 		return err

@@ -11,7 +11,7 @@ import (
 // Audit returns a page of the audit log.
 func (s *Store) Audit(ctx context.Context, f jobs.AuditFilter) ([]jobs.Audited, error) {
 	if err := f.Check(); err != nil {
-		return nil, wrap("audit log", err)
+		return nil, wrap("read audit log", err)
 	}
 	query, args := auditQuery(f)
 	var lines []jobs.Audited
@@ -28,7 +28,7 @@ func (s *Store) Audit(ctx context.Context, f jobs.AuditFilter) ([]jobs.Audited, 
 		lines = append(lines, l)
 		return err
 	})
-	return lines, wrap("audit log", err)
+	return lines, wrap("read audit log", err)
 }
 
 // auditQuery walks an index from its end and stops at the limit.

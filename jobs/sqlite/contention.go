@@ -62,22 +62,22 @@ func (s *Store) Lockers(ctx context.Context) ([]jobs.Locker, error) {
 		}
 		return err
 	})
-	return lockers, wrap("lockers", err)
+	return lockers, wrap("list lockers", err)
 }
 
 // RunIntervals returns what the jobs' runs did within a time.
 func (s *Store) RunIntervals(ctx context.Context, f jobs.RunIntervalFilter) ([]jobs.RunInterval, error) {
 	encoded, err := encode(f.Jobs)
 	if err != nil {
-		return nil, wrap("stretches", err)
+		return nil, wrap("list run intervals", err)
 	}
 	within, err := s.intervals(ctx, intervalsWithin, encoded, micros(f.From), micros(f.Until),
 		min(max(f.Each, 1), jobs.MaxRunIntervals))
 	if err != nil {
-		return nil, wrap("stretches", err)
+		return nil, wrap("list run intervals", err)
 	}
 	before, err := s.intervals(ctx, intervalsBefore, encoded, micros(f.From), jobs.RunIntervalsBefore)
-	return append(within, before...), wrap("stretches", err)
+	return append(within, before...), wrap("list run intervals", err)
 }
 
 func (s *Store) intervals(ctx context.Context, query string,
@@ -123,7 +123,7 @@ func (s *Store) WaitSummaries(ctx context.Context, from, until time.Time) ([]job
 		parts = append(parts, b)
 		return err
 	})
-	return jobs.MergeWaitSummaries(parts), wrap("blockages", err)
+	return jobs.MergeWaitSummaries(parts), wrap("sum waits", err)
 }
 
 // Typical returns how long the jobs' runs take.

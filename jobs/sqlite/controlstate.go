@@ -26,7 +26,7 @@ func (s *Store) ControlState(ctx context.Context, session uuid.UUID,
 	var o jobs.ControlState
 	tx, err := s.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
-		return o, wrap("orders", err)
+		return o, wrap("read control state", err)
 	}
 	defer tx.Rollback() //nolint:errcheck // nothing was written
 	if err = tx.QueryRowContext(ctx, generation).Scan(&o.Generation); err == nil {
@@ -37,7 +37,7 @@ func (s *Store) ControlState(ctx context.Context, session uuid.UUID,
 			o.Specs, err = specsBy(ctx, tx, addedSpecs)
 		}
 	}
-	return o, wrap("orders", err)
+	return o, wrap("read control state", err)
 }
 
 // sessionOrders fills in what concerns the session alone.

@@ -144,7 +144,7 @@ func (s *Store) Register(ctx context.Context, session uuid.UUID,
 		return nil, err
 	}
 	var versions map[string]int64
-	err = s.write(ctx, "job registration", func(tx *sql.Tx) error {
+	err = s.write(ctx, "register jobs", func(tx *sql.Tx) error {
 		if _, live := s.sessions.get(session); !live {
 			return jobs.ErrSessionLost
 		}
@@ -262,7 +262,7 @@ func (s *Store) Withdraw(ctx context.Context, session uuid.UUID, table string,
 	if err != nil {
 		return err
 	}
-	return s.write(ctx, "withdrawal of jobs", func(tx *sql.Tx) error {
+	return s.write(ctx, "withdraw jobs", func(tx *sql.Tx) error {
 		if _, live := s.sessions.get(session); !live {
 			return nil // a sweep settles it, or has
 		}
@@ -293,5 +293,5 @@ func (s *Store) Versions(ctx context.Context) (map[string]jobs.ActiveDefinition,
 		versions[name] = jobs.ActiveDefinition{Version: version, CheckedUntil: fromMicros(checked)}
 		return err
 	})
-	return versions, wrap("job versions", err)
+	return versions, wrap("list active definitions", err)
 }

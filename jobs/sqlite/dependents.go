@@ -47,7 +47,7 @@ func (s *Store) OpenFirings(ctx context.Context,
 	dependents []jobs.Dependent) (map[string]jobs.OpenFirings, error) {
 	activeDefinitions, err := s.dependentCursors(ctx, dependents)
 	if err != nil {
-		return nil, wrap("openings", err)
+		return nil, wrap("list open firings", err)
 	}
 	scheduledTimes := map[string][]jobs.OpenFiring{}
 	for _, f := range dependents {
@@ -57,14 +57,14 @@ func (s *Store) OpenFirings(ctx context.Context,
 		var pauses int
 		if err := s.readers.QueryRowContext(ctx, pausedNow, f.Job, f.Group).
 			Scan(&pauses); err != nil {
-			return nil, wrap("openings", err)
+			return nil, wrap("list open firings", err)
 		}
 		if pauses > 0 {
 			continue
 		}
 		if scheduledTimes[f.Job], err = s.openScheduledTimes(ctx, f,
 			activeDefinitions[f.Job].CheckedUntil); err != nil {
-			return nil, wrap("openings", err)
+			return nil, wrap("list open firings", err)
 		}
 	}
 	return jobs.OpenFiringsOf(dependents, activeDefinitions, scheduledTimes), nil
@@ -123,7 +123,7 @@ func (s *Store) AddDependents(ctx context.Context, dependentFirings []jobs.Depen
 	if err := s.exclusively("runs of dependents"); err != nil {
 		return err
 	}
-	return s.write(ctx, "runs of dependents", func(tx *sql.Tx) error {
+	return s.write(ctx, "add runs of dependents", func(tx *sql.Tx) error {
 		now := micros(time.Now())
 		var runs []runRow
 		for _, f := range dependentFirings {

@@ -48,7 +48,7 @@ func (s *Store) liveReplica(ctx context.Context, session uuid.UUID) (string, err
 		live = fromMicros(expires).After(now)
 	}
 	if errors.Is(err, sql.ErrNoRows) || err == nil && !live {
-		err = fmt.Errorf("living session %s: %w", session, jobs.ErrNotFound)
+		err = fmt.Errorf("live session %s: %w", session, jobs.ErrNotFound)
 	}
 	return replica, err
 }

@@ -43,5 +43,5 @@ func (s *Store) Drift(ctx context.Context, limit int) ([]jobs.JobDrift, error) {
 		found = jobs.AddDrift(found, job, replica, without, newest)
 		return err
 	})
-	return found, wrap("drift", err)
+	return found, wrap("list drift", err)
 }

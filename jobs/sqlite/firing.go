@@ -32,9 +32,9 @@ func (s *Store) Firing(ctx context.Context, job string,
 		return v, fmt.Errorf("job %s: %w", job, jobs.ErrNotFound)
 	}
 	if err != nil {
-		return v, wrap("firing", err)
+		return v, wrap("read firing", err)
 	}
 	v.UpdatedAt, v.CheckedUntil = fromMicros(updated), fromMicros(checked)
 	v.Runs, err = s.records(ctx, firingRuns, job, micros(scheduledAt))
-	return v, wrap("firing", err)
+	return v, wrap("read firing", err)
 }

@@ -96,7 +96,7 @@ func takeClaim(ctx context.Context, d *actionTx, a jobs.Action, run uuid.UUID,
 		told.Requests = append(told.Requests, storeRequest(request))
 	}
 	end := endRow{run: run, token: token, state: jobs.Lost, reason: jobs.ReasonReleased,
-		detail: byWhom("its locks were taken away", a), finished: &d.now}
+		detail: byWhom("its lock was released", a), finished: &d.now}
 	return told, endAttempts(ctx, d.Tx, []endRow{end})
 }
 

@@ -75,7 +75,7 @@ func (s *Store) Locks(ctx context.Context) ([]jobs.LockView, error) {
 		locks = append(locks, v)
 		return err
 	})
-	return locks, wrap("locks", err)
+	return locks, wrap("list locks", err)
 }
 
 // expiry is the session's own, where it lives in this process: the file's may
@@ -92,7 +92,7 @@ func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
 	last := map[string]*jobs.Record{}
 	records, err := s.records(ctx, lastRuns)
 	if err != nil {
-		return nil, wrap("jobs", err)
+		return nil, wrap("list jobs", err)
 	}
 	for i := range records {
 		last[records[i].Job] = &records[i]
@@ -113,20 +113,20 @@ func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
 		views = append(views, v)
 		return err
 	})
-	return views, wrap("jobs", err)
+	return views, wrap("list jobs", err)
 }
 
 // Runs returns a page of the history.
 func (s *Store) Runs(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, error) {
 	query, args, err := runsQuery(f)
 	if err != nil {
-		return nil, wrap("runs", err)
+		return nil, wrap("list runs", err)
 	}
 	records, err := s.records(ctx, query, args...)
 	if backwards(f.Before != nil, f.After != nil) {
 		slices.Reverse(records)
 	}
-	return records, wrap("runs", err)
+	return records, wrap("list runs", err)
 }
 
 // runsQuery asks for each state by itself: every part then walks an index
@@ -281,5 +281,5 @@ func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
 		replicas = append(replicas, v)
 		return nil
 	})
-	return replicas, wrap("replicas", err)
+	return replicas, wrap("list replicas", err)
 }

@@ -73,20 +73,20 @@ SELECT job, state, reason, count(*), max(created_at) FROM (%s)
 func (s *Store) ListJobs(ctx context.Context, f jobs.JobFilter) ([]jobs.JobView, error) {
 	pauses, err := pausesBy(ctx, s.readers, activePauses)
 	if err != nil {
-		return nil, wrap("jobs", err)
+		return nil, wrap("list jobs", err)
 	}
 	query, args, err := jobsQuery(f, pauses)
 	if err != nil {
-		return nil, wrap("jobs", err)
+		return nil, wrap("list jobs", err)
 	}
 	views, err := s.jobViews(ctx, query, args...)
 	if err != nil {
-		return nil, wrap("jobs", err)
+		return nil, wrap("list jobs", err)
 	}
 	if backwards(f.After != "", f.Before != "") {
 		slices.Reverse(views)
 	}
-	return views, wrap("jobs", s.complete(ctx, views, pauses))
+	return views, wrap("list jobs", s.complete(ctx, views, pauses))
 }
 
 // backwards reports whether a page is asked for by what comes behind it: it is
@@ -246,7 +246,7 @@ func (s *Store) Groups(ctx context.Context) ([]jobs.Group, error) {
 		groups = append(groups, g)
 		return err
 	})
-	return groups, wrap("groups", err)
+	return groups, wrap("list groups", err)
 }
 
 // Resources returns what the active definitions name.
@@ -261,7 +261,7 @@ func (s *Store) Resources(ctx context.Context) ([]locking.Resource, error) {
 		resources = append(resources, resource)
 		return err
 	})
-	return resources, wrap("resources", err)
+	return resources, wrap("list resources", err)
 }
 
 // Outcomes returns the last runs of each job.
@@ -269,7 +269,7 @@ func (s *Store) Outcomes(ctx context.Context, names []string,
 	n int) (map[string][]jobs.Outcome, error) {
 	encoded, err := encode(names)
 	if err != nil {
-		return nil, wrap("outcomes", err)
+		return nil, wrap("list outcomes", err)
 	}
 	found := make(map[string][]jobs.Outcome, len(names))
 	err = each(ctx, s.readers, lastOutcomes, []any{encoded, n}, func(rows *sql.Rows) error {
@@ -291,7 +291,7 @@ func (s *Store) Outcomes(ctx context.Context, names []string,
 		found[job] = append(found[job], o)
 		return nil
 	})
-	return found, wrap("outcomes", err)
+	return found, wrap("list outcomes", err)
 }
 
 // Tallies counts what did not end well since then.
@@ -320,7 +320,7 @@ func (s *Store) tallies(ctx context.Context, of string, args ...any) ([]jobs.Tal
 		tallies = append(tallies, t)
 		return err
 	})
-	return tallies, wrap("tallies", err)
+	return tallies, wrap("count runs", err)
 }
 
 // FiringRuns returns the runs of a firing.
@@ -330,5 +330,5 @@ func (s *Store) FiringRuns(ctx context.Context, f jobs.Firing) ([]jobs.Record, e
 		query, arg = runsOfKey, f.Key
 	}
 	records, err := s.records(ctx, query, f.Job, arg)
-	return records, wrap("runs of a firing", err)
+	return records, wrap("list runs of a firing", err)
 }

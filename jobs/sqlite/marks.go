@@ -40,7 +40,7 @@ func (s *Store) Marks(ctx context.Context) (jobs.Marks, error) {
 	var runs, locks, defined, audit, deliveries string
 	if err := s.readers.QueryRowContext(ctx, readMarks).
 		Scan(&runs, &locks, &defined, &audit, &deliveries); err != nil {
-		return nil, wrap("marks", err)
+		return nil, wrap("read marks", err)
 	}
 	replicas, err := s.Replicas(ctx) // their lives are known here, and not in the file
 	if err != nil {

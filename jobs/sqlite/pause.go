@@ -119,7 +119,7 @@ func pausesBy(ctx context.Context, from queryer, query string, args ...any) ([]j
 func (s *Store) Pauses(ctx context.Context, job, group string, from,
 	until time.Time) ([]jobs.Pause, error) {
 	pauses, err := pausesBy(ctx, s.readers, pausesBetween, job, group, micros(from), micros(until))
-	return pauses, wrap("pauses", err)
+	return pauses, wrap("list pauses", err)
 }
 
 // heldBack knows which first attempts are not to start.

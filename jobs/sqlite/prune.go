@@ -105,7 +105,7 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 		return jobs.Pruned{Busy: true}, nil
 	}
 	var pruned jobs.Pruned
-	err := s.write(ctx, "pruning", func(tx *sql.Tx) (err error) {
+	err := s.write(ctx, "prune history", func(tx *sql.Tx) (err error) {
 		now := time.Now()
 		before := micros(now.Add(-r.Keep))
 		if r.After == nil {

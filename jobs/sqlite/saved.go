@@ -30,7 +30,7 @@ func (s *Store) Saved(ctx context.Context, job string) (json.RawMessage, error) 
 		return nil, nil
 	}
 	if err != nil {
-		return nil, wrap("saved state", err)
+		return nil, wrap("read saved state", err)
 	}
 	return json.RawMessage(saved), nil
 }
@@ -47,7 +47,7 @@ func SaveInTx(ctx context.Context, tx *sql.Tx, run *jobs.Run, v any) error {
 		return fmt.Errorf("state: %w", err)
 	}
 	_, err = tx.ExecContext(ctx, saveState, run.ID, string(saved), micros(time.Now()), run.Token)
-	return wrap("state", err)
+	return wrap("save state", err)
 }
 
 // keep writes what an attempt that ends leaves behind; its run still runs.

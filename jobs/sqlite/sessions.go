@@ -46,7 +46,7 @@ func (s *Store) Open(ctx context.Context, session jobs.Session) error {
 	}
 	// Known before it is written: a sweep ends what is written but unknown.
 	opened, added := s.sessions.open(session)
-	err := s.write(ctx, "session opening", func(tx *sql.Tx) error {
+	err := s.write(ctx, "open session", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, openSession, session.ID, session.Replica, session.Version,
 			micros(opened.started), micros(opened.expires), session.LockServers, session.Table)
 		if err == nil && added && session.Succeeds {
@@ -126,7 +126,7 @@ func (s *Store) End(ctx context.Context, session uuid.UUID) error {
 		return err
 	}
 	s.sessions.end(session)
-	return s.write(ctx, "session end", func(tx *sql.Tx) error {
+	return s.write(ctx, "end session", func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, endSession, session, micros(time.Now())); err != nil {
 			return err
 		}

@@ -34,13 +34,13 @@ func (r claimRow) values() []any { return []any{r.token, r.run, r.session, r.gra
 // starter decides on a batch of starts, each seeing those before it, and
 // gathers what is to be written.
 type starter struct {
-	session  liveSession
-	live     bool
-	now      int64
-	token    int64 // the last one drawn
-	ledger   *ledger
+	session    liveSession
+	live       bool
+	now        int64
+	token      int64 // the last one drawn
+	ledger     *ledger
 	contenders *contenders
-	held     *heldBack
+	held       *heldBack
 
 	runs   []runRow
 	claims []claimRow

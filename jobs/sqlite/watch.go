@@ -37,9 +37,9 @@ func (s *Store) Watch(ctx context.Context, run uuid.UUID) error {
 	err := s.readers.QueryRowContext(ctx, isWatched, run, micros(now.Add(jobs.WatchLasts/2))).
 		Scan(&one)
 	if err != sql.ErrNoRows {
-		return wrap("watch", err)
+		return wrap("watch run", err)
 	}
-	return s.write(ctx, "watch", func(tx *sql.Tx) error {
+	return s.write(ctx, "watch run", func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, forgetWatches, micros(now)); err != nil {
 			return err
 		}
@@ -50,7 +50,7 @@ func (s *Store) Watch(ctx context.Context, run uuid.UUID) error {
 
 // SaveOutput keeps what running runs have written so far.
 func (s *Store) SaveOutput(ctx context.Context, outputs []jobs.Output) error {
-	return s.write(ctx, "output", func(tx *sql.Tx) error {
+	return s.write(ctx, "save output", func(tx *sql.Tx) error {
 		for _, o := range outputs {
 			if _, err := tx.ExecContext(ctx, keepTail, o.Token,
 				output.PlainText(o.Text)); err != nil {

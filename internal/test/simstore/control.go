@@ -73,7 +73,7 @@ func actionAlone[T any](s *Store, a jobs.Action, action, target string,
 	c := &s.control
 	if did, known := c.keys[a.Key]; known && a.Key != "" {
 		if did.action != action || did.target != target {
-			return outcome, fmt.Errorf("the key %q was used to %s %s: %w", a.Key, did.action,
+			return outcome, fmt.Errorf("key %q was used to %s %s: %w", a.Key, did.action,
 				did.target, jobs.ErrConflict)
 		}
 		return did.outcome.(T), nil

@@ -128,7 +128,7 @@ func (s *Store) Drain(ctx context.Context, a jobs.Action, id uuid.UUID, drain bo
 	l, live := s.living(id)
 	s.mu.Unlock()
 	if !live {
-		return fmt.Errorf("%s: living session %s: %w", verb, id, jobs.ErrNotFound)
+		return fmt.Errorf("%s: live session %s: %w", verb, id, jobs.ErrNotFound)
 	}
 	_, err := action(ctx, s, a, verb, "replica "+l.Replica, func(d *actionTx) (struct{}, error) {
 		d.controlState, d.detail = true, map[string]any{"session": id}

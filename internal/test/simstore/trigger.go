@@ -141,7 +141,7 @@ func (s *Store) Release(ctx context.Context, a jobs.Action,
 		})
 		s.give(c)
 		r.State, r.Reason, r.Detail, r.FinishedAt = jobs.Lost, jobs.ReasonReleased,
-			byWhom("its locks were taken away", a), &d.now
+			byWhom("its lock was released", a), &d.now
 		d.detail = map[string]any{"token": q.Token, "holder": released.Owner}
 		return released, nil
 	})
