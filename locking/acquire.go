@@ -50,9 +50,9 @@ func (l *Locker) acquireInTurn(ctx context.Context, owner Owner, requests []Requ
 	if err != nil {
 		return nil, err
 	}
-	a.wait, a.patience = true, l.options.Session.TTL
+	a.wait, a.sessionWait = true, l.options.Session.TTL
 	if policy.Elapsed > 0 {
-		a.patience = min(a.patience, policy.Elapsed)
+		a.sessionWait = min(a.sessionWait, policy.Elapsed)
 	}
 	defer a.end(ctx)
 	var lock *Lock

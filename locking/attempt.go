@@ -9,27 +9,27 @@ import (
 	"github.com/google/uuid"
 )
 
-// placeAfter is how long a lock waits for stage 1 alone. Then it asks the
+// queueAfter is how long a lock waits for stage 1 alone. Then it asks the
 // grants for a place among the waiting, once, so that who has waited long goes
 // first; short waits cost the grants nothing.
-const placeAfter = time.Second
+const queueAfter = time.Second
 
 // attempt is a lock with Grants on its way, from the first try to the last. It
 // belongs to one goroutine.
 type attempt struct {
 	*Locker
-	owner     Owner
-	requests  []Request
-	resources []Resource // that get an entry
-	wait      bool
-	patience  time.Duration // to wait for a session; 0 means not to
-	began     time.Time
+	owner       Owner
+	requests    []Request
+	resources   []Resource // that get an entry
+	wait        bool
+	sessionWait time.Duration // to wait for a session; 0 means not to
+	began       time.Time
 
-	life    *life
-	id      uuid.UUID // one in each session
-	asked   bool      // the grants may know of it
-	placed  bool      // the grants have refused it, and it has a place
-	blocker *blocker  // what was last in the way, where its entry may tell when it is gone
+	liveSession *liveSession
+	id          uuid.UUID // one in each session
+	asked       bool      // the grants may know of it
+	queued      bool      // the grants have refused it, and it has a place
+	blocker     *blocker  // what was last in the way, where its entry may tell when it is gone
 }
 
 // blocker is an entry to poll, rather than the grants.
@@ -39,7 +39,7 @@ type blocker struct {
 }
 
 func (l *Locker) newAttempt(owner Owner, requests []Request) (*attempt, error) {
-	resources, err := l.stageOne(requests)
+	resources, err := l.advisoryResources(requests)
 	if err != nil {
 		return nil, err
 	}
@@ -59,61 +59,61 @@ func (a *attempt) try(ctx context.Context) (*Lock, error) {
 		return nil, err
 	}
 	sent := time.Now()
-	entries, err := a.stageOneTry(ctx, sent)
-	if err != nil && (a.placed || !a.wait || time.Since(a.began) < placeAfter) {
+	advisory, err := a.tryAdvisory(ctx, sent)
+	if err != nil && (a.queued || !a.wait || time.Since(a.began) < queueAfter) {
 		return nil, err
 	}
 	token, err := a.ask(ctx)
 	if err != nil {
-		a.undo(ctx, a.present(entries))
+		a.undo(ctx, a.present(advisory))
 		return nil, err
 	}
-	if entries == nil {
-		entries, _ = a.enter(ctx, sent, true)
+	if advisory == nil {
+		advisory, _ = a.enter(ctx, sent, true)
 	}
-	return a.begin(ctx, sent, entries, token)
+	return a.begin(ctx, sent, advisory, token)
 }
 
-// stageOneTry returns a *HeldError while an entry is in the way. Otherwise it
+// tryAdvisory returns a *HeldError while an entry is in the way. Otherwise it
 // returns the lock's own, or nil where they are to be added later.
-func (a *attempt) stageOneTry(ctx context.Context, sent time.Time) ([]held, error) {
-	if err := a.poll(ctx); err != nil || a.placed {
+func (a *attempt) tryAdvisory(ctx context.Context, sent time.Time) ([]held, error) {
+	if err := a.poll(ctx); err != nil || a.queued {
 		return nil, err
 	}
-	entries, err := a.enter(ctx, sent, false)
+	advisory, err := a.enter(ctx, sent, false)
 	var refused *HeldError
 	if errors.As(err, &refused) {
 		a.blocker = &blocker{HeldError: *refused}
 	}
-	return entries, err
+	return advisory, err
 }
 
 // enterSession makes sure that there is a session. In each one the lock has
 // an id of its own: a session that ended has taken its place with it.
 func (a *attempt) enterSession(ctx context.Context) error {
-	if a.life != nil && a.life.Context().Err() == nil {
+	if a.liveSession != nil && a.liveSession.Context().Err() == nil {
 		return nil
 	}
 	a.leave()
 	next, err := a.keeper.Session()
-	if err != nil && a.patience > 0 {
-		bounded, cancel := context.WithTimeout(ctx, a.patience)
+	if err != nil && a.sessionWait > 0 {
+		bounded, cancel := context.WithTimeout(ctx, a.sessionWait)
 		defer cancel()
 		next, err = a.keeper.Wait(bounded)
 	}
 	if err != nil {
 		return err
 	}
-	a.life, a.id = next, uuid.New()
-	a.life.Data.begin(a.id)
+	a.liveSession, a.id = next, uuid.New()
+	a.liveSession.Data.begin(a.id)
 	return nil
 }
 
 func (a *attempt) leave() {
-	if a.life != nil {
-		a.life.Data.leave(a.id)
+	if a.liveSession != nil {
+		a.liveSession.Data.leave(a.id)
 	}
-	a.life, a.asked, a.placed, a.blocker = nil, false, false, nil
+	a.liveSession, a.asked, a.queued, a.blocker = nil, false, false, nil
 }
 
 // poll returns the blocker while its entry is there, or nil when it is gone or
@@ -124,13 +124,13 @@ func (a *attempt) poll(ctx context.Context) error {
 		return nil
 	}
 	key := keyOf(a.options.Namespace, b.Resource.Key())
-	if a.silent(key) != nil {
+	if a.checkServer(key) != nil {
 		return nil
 	}
 	found, err := a.backend.Get(ctx, key)
 	if err != nil {
 		if ctx.Err() == nil {
-			a.unheard(key, err)
+			a.recordFailure(key, err)
 		}
 		return nil
 	}
@@ -148,24 +148,24 @@ func (a *attempt) poll(ctx context.Context) error {
 // held where it is decided that the lock is ours: renewals add it later.
 func (a *attempt) enter(ctx context.Context, sent time.Time, decided bool) ([]held, error) {
 	as := content{Holder: Holder{Owner: a.owner, Since: sent.UTC()}, Lock: a.id.String(),
-		Session: a.life.ID}
-	entries := make([]held, 0, len(a.resources))
+		Session: a.liveSession.ID}
+	advisory := make([]held, 0, len(a.resources))
 	for _, resource := range a.resources {
 		added, err := a.addOne(ctx, as, resource)
-		e := held{entry: added}
+		e := held{advisoryLock: added}
 		if errors.Is(err, ErrHeld) && !decided {
-			a.undo(ctx, a.present(entries))
+			a.undo(ctx, a.present(advisory))
 			return nil, err
 		}
 		if err != nil {
-			if e.entry, err = a.newEntry(as, resource); err != nil {
-				return entries, nil // no value can be made of it, now or later
+			if e.advisoryLock, err = a.newAdvisory(as, resource); err != nil {
+				return advisory, nil // no value can be made of it, now or later
 			}
 			e.absent = true
 		}
-		entries = append(entries, e)
+		advisory = append(advisory, e)
 	}
-	return entries, nil
+	return advisory, nil
 }
 
 // ask asks the grants, which decide.
@@ -175,12 +175,12 @@ func (a *attempt) ask(ctx context.Context) (Token, error) {
 		ID: a.id, Owner: a.owner, Requests: a.requests, Wait: a.wait,
 		Reserve: ReserveOf(a.options.Reserve),
 	}
-	result, err := a.life.Data.asks.Ask(ctx, plea{GrantRequest: request})
+	result, err := a.liveSession.Data.asks.Ask(ctx, claimCall{GrantRequest: request})
 	if err != nil {
 		// it may be, or may even be granted: the next try asks first
-		a.placed, a.blocker = a.wait, nil
+		a.queued, a.blocker = a.wait, nil
 		if errors.Is(err, ErrSessionLost) {
-			a.life.MarkLost(err)
+			a.liveSession.MarkLost(err)
 		}
 		return 0, fmt.Errorf("grant of a lock: %w", err)
 	}
@@ -190,7 +190,7 @@ func (a *attempt) ask(ctx context.Context) (Token, error) {
 	b := result.Blocker
 	refused := HeldError{Resource: b.Resource, Holder: Holder{Owner: b.Holder, Since: b.Since},
 		Waiting: b.Waiting}
-	a.placed, a.asked, a.blocker = a.wait, a.wait, nil
+	a.queued, a.asked, a.blocker = a.wait, a.wait, nil
 	if !b.Waiting {
 		a.blocker = &blocker{HeldError: refused, lock: b.ID.String()}
 	}
@@ -198,15 +198,15 @@ func (a *attempt) ask(ctx context.Context) (Token, error) {
 }
 
 // begin makes the lock that was granted.
-func (a *attempt) begin(ctx context.Context, sent time.Time, entries []held,
+func (a *attempt) begin(ctx context.Context, sent time.Time, advisory []held,
 	token Token) (*Lock, error) {
-	lock := newLock(ctx, a.Locker, a.owner, sent, a.requests, entries)
-	lock.id, lock.session, lock.token, lock.life = a.id.String(), a.life.ID, token, a.life
-	if !a.life.Data.add(lock) {
+	lock := newLock(ctx, a.Locker, a.owner, sent, a.requests, advisory)
+	lock.id, lock.session, lock.token, lock.liveSession = a.id.String(), a.liveSession.ID, token, a.liveSession
+	if !a.liveSession.Data.add(lock) {
 		lock.end(nil)
-		a.undo(ctx, a.present(entries))
+		a.undo(ctx, a.present(advisory))
 		return nil, fmt.Errorf("grant of a lock: %w: %w", ErrNoSession,
-			context.Cause(a.life.Context()))
+			context.Cause(a.liveSession.Context()))
 	}
 	a.asked = false
 	lock.keep(sent)
@@ -217,13 +217,13 @@ func (a *attempt) begin(ctx context.Context, sent time.Time, entries []held,
 // can't be told, a heartbeat finds it later.
 func (a *attempt) end(ctx context.Context) {
 	defer a.leave()
-	if !a.asked || a.life == nil || a.life.Context().Err() != nil {
+	if !a.asked || a.liveSession == nil || a.liveSession.Context().Err() != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 	defer cancel()
-	if _, err := a.life.Data.asks.Ask(ctx,
-		plea{GrantRequest: GrantRequest{ID: a.id}, withdraw: true}); err != nil {
+	if _, err := a.liveSession.Data.asks.Ask(ctx,
+		claimCall{GrantRequest: GrantRequest{ID: a.id}, withdraw: true}); err != nil {
 		a.options.Log.Debug().Err(err).
 			Msg("lock that was given up not withdrawn yet, a heartbeat does it")
 	}

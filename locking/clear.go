@@ -11,7 +11,7 @@ import (
 // others stay. The caller must know that the run can't act any more: its
 // claim is gone. A Locker with Grants does it by itself.
 func (l *Locker) Clear(ctx context.Context, requests []Request, run string) error {
-	resources, err := l.stageOne(requests)
+	resources, err := l.advisoryResources(requests)
 	if err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func (l *Locker) Clear(ctx context.Context, requests []Request, run string) erro
 func (l *Locker) ClearReleased(ctx context.Context, released []Released) error {
 	var left []remnant
 	for _, r := range released {
-		resources, err := l.stageOne(r.Requests)
+		resources, err := l.advisoryResources(r.Requests)
 		if err != nil {
 			return err
 		}

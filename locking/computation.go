@@ -78,11 +78,11 @@ func (c *computation) look(ctx context.Context) ([]byte, error) {
 	if item, exists := found[c.keys[0]]; exists {
 		return decodeMemo(c.name, item)
 	}
-	entry, exists := found[c.keys[1]]
+	advisoryLock, exists := found[c.keys[1]]
 	if !exists {
 		return nil, ErrMissing
 	}
-	holder, stray := c.memo.locker.read(c.request.Resource, entry)
+	holder, stray := c.memo.locker.read(c.request.Resource, advisoryLock)
 	if stray {
 		return nil, ErrMissing
 	}
@@ -158,9 +158,9 @@ func (c *computation) store(ctx context.Context, lock *Lock, value []byte) ([]by
 		if !errors.Is(err, ErrNotStored) && !errors.Is(err, ErrUnclear) {
 			break
 		}
-		standing, readErr := c.read(ctx)
+		sessionLocks, readErr := c.read(ctx)
 		if readErr == nil {
-			return standing, nil
+			return sessionLocks, nil
 		}
 		if !errors.Is(readErr, ErrMissing) {
 			err = fmt.Errorf("%w; %w", err, readErr)

@@ -53,9 +53,9 @@ func Example() {
 // in it, beneath it and to what it lies in, on every replica.
 func Example_grants() {
 	ctx, stop := context.WithCancel(context.Background())
-	entries, grants := memory.New(), memory.NewGrants() // in a cluster: memcached and PostgreSQL
+	advisory, grants := memory.New(), memory.NewGrants() // in a cluster: memcached and PostgreSQL
 	replica := func(name string) *locking.Locker {
-		locker, err := locking.New(entries, locking.Options{
+		locker, err := locking.New(advisory, locking.Options{
 			Namespace: "files", Lease: 30 * time.Second,
 			Grants: grants, Session: locking.Session{Replica: name, Succeeds: true},
 		})

@@ -22,12 +22,12 @@ func (l *Locker) Gate(ctx context.Context, name string, ttl time.Duration) (won 
 	}
 	name = gateKind + ":" + name
 	key := keyOf(l.options.Namespace, name)
-	if err := l.silent(key); err != nil {
+	if err := l.checkServer(key); err != nil {
 		return false, fmt.Errorf("gate %s: %w", name, err)
 	}
 	defer func() {
 		if err != nil && ctx.Err() == nil {
-			l.unheard(key, err)
+			l.recordFailure(key, err)
 		}
 	}()
 	g := gate{locker: l, name: name, key: key, ttl: wholeSeconds(ttl)}
@@ -71,7 +71,7 @@ func (l *Locker) look(ctx context.Context, keys []string) (map[string][]byte, er
 	found := make(map[string][]byte, len(keys))
 	var problems []error
 	for _, mine := range l.byServer(keys) {
-		if err := l.silent(mine[0]); err != nil {
+		if err := l.checkServer(mine[0]); err != nil {
 			problems = append(problems, err)
 			continue
 		}
@@ -79,7 +79,7 @@ func (l *Locker) look(ctx context.Context, keys []string) (map[string][]byte, er
 		if err != nil {
 			problems = append(problems, err)
 			if !errors.Is(ctx.Err(), context.Canceled) {
-				l.unheard(mine[0], err)
+				l.recordFailure(mine[0], err)
 			}
 			continue
 		}

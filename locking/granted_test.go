@@ -22,18 +22,18 @@ const ttl = 15 * time.Second // the default
 
 // duo is both stages, with faults.
 type duo struct {
-	entries *lockingtest.Faulty
-	grants  *lockingtest.FaultyGrants
-	stores  struct {
-		entries *memory.Backend
-		grants  *memory.Grants
+	advisory *lockingtest.Faulty
+	grants   *lockingtest.FaultyGrants
+	stores   struct {
+		advisory *memory.Backend
+		grants   *memory.Grants
 	}
 }
 
 func newDuo() *duo {
 	d := &duo{}
-	d.stores.entries, d.stores.grants = memory.New(), memory.NewGrants()
-	d.entries, d.grants = lockingtest.NewFaulty(d.stores.entries),
+	d.stores.advisory, d.stores.grants = memory.New(), memory.NewGrants()
+	d.advisory, d.grants = lockingtest.NewFaulty(d.stores.advisory),
 		lockingtest.NewFaultyGrants(d.stores.grants)
 	return d
 }
@@ -41,7 +41,7 @@ func newDuo() *duo {
 // other is another replica on the same stores.
 func (d *duo) other() *duo {
 	o := &duo{stores: d.stores}
-	o.entries, o.grants = lockingtest.NewFaulty(d.stores.entries),
+	o.advisory, o.grants = lockingtest.NewFaulty(d.stores.advisory),
 		lockingtest.NewFaultyGrants(d.stores.grants)
 	return o
 }
@@ -55,7 +55,7 @@ func (d *duo) start(t *testing.T, replica string) *locking.Locker {
 // startFor is start for entries that last so long.
 func (d *duo) startFor(t *testing.T, replica string, lease time.Duration) *locking.Locker {
 	t.Helper()
-	locker := start(t, d.entries,
+	locker := start(t, d.advisory,
 		locking.Options{Lease: lease, Grants: d.grants, Session: locking.Session{Replica: replica},
 			Log: zerolog.Nop()})
 	if err := locker.Ready(t.Context()); err != nil {
@@ -69,13 +69,13 @@ func TestOptionsWithGrants(t *testing.T) {
 	session := func(replica string, ttl time.Duration) locking.Session {
 		return locking.Session{Replica: replica, TTL: ttl}
 	}
-	grants, entries := memory.NewGrants(), memory.New()
+	grants, advisory := memory.NewGrants(), memory.New()
 	tests := map[string]struct {
 		backend locking.Backend
 		options locking.Options
 		valid   bool
 	}{
-		"both stages":         {entries, locking.Options{Namespace: "n", Lease: lease, Grants: grants, Session: session("a", 0)}, true},
+		"both stages":         {advisory, locking.Options{Namespace: "n", Lease: lease, Grants: grants, Session: session("a", 0)}, true},
 		"grants alone":        {nil, locking.Options{Grants: grants, Session: session("a", 0)}, true},
 		"neither":             {nil, locking.Options{Namespace: "n", Lease: lease}, false},
 		"no name":             {nil, locking.Options{Grants: grants}, false},
@@ -84,7 +84,7 @@ func TestOptionsWithGrants(t *testing.T) {
 		"negative session":    {nil, locking.Options{Grants: grants, Session: session("a", -1)}, false},
 		"longest session":     {nil, locking.Options{Grants: grants, Session: session("a", 24*time.Hour)}, true},
 		"session too long":    {nil, locking.Options{Grants: grants, Session: session("a", 24*time.Hour+1)}, false},
-		"entries still count": {entries, locking.Options{Lease: lease, Grants: grants, Session: session("a", 0)}, false},
+		"entries still count": {advisory, locking.Options{Lease: lease, Grants: grants, Session: session("a", 0)}, false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -184,7 +184,7 @@ func TestPlaceAfterASecond(t *testing.T) {
 		asked(1)
 		time.Sleep(time.Minute)
 		asked(1)
-		if adds := waiting.entries.Count(lockingtest.OpAdd); adds != 1 {
+		if adds := waiting.advisory.Count(lockingtest.OpAdd); adds != 1 {
 			t.Errorf("%d adds while the entry stood", adds)
 		}
 		release(t, k)
@@ -215,7 +215,7 @@ func TestBlockerWithoutAnEntryIsAskedForOnceATry(t *testing.T) {
 		if got := waiting.grants.Count(lockingtest.OpGrant); got != 10 {
 			t.Errorf("the grants were asked %d times in 10 tries", got)
 		}
-		if adds := waiting.entries.Count(lockingtest.OpAdd); adds != 1 {
+		if adds := waiting.advisory.Count(lockingtest.OpAdd); adds != 1 {
 			t.Errorf("%d entries were added, expected one before it had its place", adds)
 		}
 	})
@@ -225,18 +225,18 @@ func TestOutageIsAskedAboutOnceInAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
 		locker := d.start(t, "a")
-		d.entries.Always(lockingtest.Unavailable)
+		d.advisory.Always(lockingtest.Unavailable)
 		for range 100 { // in 10 s
 			release(t, lock(t, locker, "a", "b"))
 			time.Sleep(100 * time.Millisecond)
 		}
-		if adds := d.entries.Count(lockingtest.OpAdd); adds != 5 {
+		if adds := d.advisory.Count(lockingtest.OpAdd); adds != 5 {
 			t.Errorf("%d adds of 200, expected one in two seconds", adds)
 		}
-		d.entries.Choose(nil)
+		d.advisory.Choose(nil)
 		time.Sleep(2 * time.Second)
 		release(t, lock(t, locker, "a", "b"))
-		if n := d.stores.entries.Len(); n != 0 {
+		if n := d.stores.advisory.Len(); n != 0 {
 			t.Errorf("%d entries left", n)
 		}
 	})
@@ -395,7 +395,7 @@ func TestLockWhoseReplyWasLostAsksTheGrantsFirst(t *testing.T) {
 		locker := d.start(t, "a")
 		d.grants.Times(lockingtest.OpGrant, lockingtest.LoseReply, 1)
 		time.AfterFunc(50*time.Millisecond, func() {
-			if err := d.stores.entries.Add(t.Context(), "test:path:m", []byte("other"),
+			if err := d.stores.advisory.Add(t.Context(), "test:path:m", []byte("other"),
 				time.Minute); err != nil {
 				t.Error(err)
 			}
@@ -432,7 +432,7 @@ func TestLockThatIsGrantedAsItsSessionEndsIsNone(t *testing.T) {
 			!errors.Is(err, locking.ErrNoSession) {
 			t.Errorf("got %v, %v", k, err)
 		}
-		if n := d.stores.entries.Len(); n != 0 {
+		if n := d.stores.advisory.Len(); n != 0 {
 			t.Errorf("%d entries left", n)
 		}
 	})
@@ -454,17 +454,17 @@ func TestEntriesComeSoonAfterAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
 		locker := d.start(t, "a")
-		d.entries.Always(lockingtest.Unavailable)
+		d.advisory.Always(lockingtest.Unavailable)
 		k := lock(t, locker, "m")
 		time.Sleep(1500 * time.Millisecond)
-		d.entries.Choose(nil)
+		d.advisory.Choose(nil)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if n := d.stores.entries.Len(); n != 1 {
+		if n := d.stores.advisory.Len(); n != 1 {
 			t.Errorf("%d entries", n)
 		}
 		second := lock(t, locker, "n")
-		if n := d.stores.entries.Len(); n != 2 {
+		if n := d.stores.advisory.Len(); n != 2 {
 			t.Errorf("%d entries after the outage", n)
 		}
 		release(t, k)
@@ -554,7 +554,7 @@ func (h *stalled) Grant(ctx context.Context, session uuid.UUID,
 func TestStopIsPromptWhenNothingAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
-		locker := newLocker(t, d.entries,
+		locker := newLocker(t, d.advisory,
 			locking.Options{Grants: d.grants, Session: locking.Session{Replica: "a"}})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -566,7 +566,7 @@ func TestStopIsPromptWhenNothingAnswers(t *testing.T) {
 		for i := range 100 {
 			locks = append(locks, lock(t, locker, fmt.Sprint(i)))
 		}
-		d.entries.Always(lockingtest.Unavailable)
+		d.advisory.Always(lockingtest.Unavailable)
 		d.grants.Always(lockingtest.Unavailable)
 		begun := time.Now()
 		cancel()
@@ -599,7 +599,7 @@ func TestPlaceThatIsGrantedDuringAHeartbeatStands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
 		first := lock(t, d.start(t, "replica-1"), "a")
-		second := start(t, d.entries,
+		second := start(t, d.advisory,
 			locking.Options{Grants: late{d.grants}, Session: locking.Session{Replica: "replica-2"},
 				Log: zerolog.Nop()})
 		if err := second.Ready(t.Context()); err != nil {

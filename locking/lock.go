@@ -22,14 +22,14 @@ type Lock struct {
 	session  uuid.UUID // its entries name it; zero where there is none
 
 	// Where there are Grants, and then never changed:
-	id    string
-	token Token
-	life  *life // the session; else nil
+	id          string
+	token       Token
+	liveSession *liveSession // the session; else nil
 
 	// work has room for a renewal or the release, which wait for the backend: no
 	// mutex, for which a bubble of testing/synctest would wait for ever.
 	work     chan struct{}
-	entries  []held
+	advisory []held
 	released bool
 	result   error // of the release
 
@@ -47,36 +47,36 @@ type Lock struct {
 
 // held is one entry of a lock.
 type held struct {
-	entry
+	advisoryLock
 	taken  bool // another has the key; only with Options.Restore
 	absent bool // it was never there; only with Options.Grants
 }
 
-func asHeld(entries []entry) []held {
-	all := make([]held, 0, len(entries))
-	for _, e := range entries {
-		all = append(all, held{entry: e})
+func asHeld(advisory []advisoryLock) []held {
+	all := make([]held, 0, len(advisory))
+	for _, e := range advisory {
+		all = append(all, held{advisoryLock: e})
 	}
 	return all
 }
 
 // present returns those entries that were added, to be removed, and forgets
 // the others.
-func (l *Locker) present(entries []held) []entry {
-	all := make([]entry, 0, len(entries))
-	for _, e := range entries {
+func (l *Locker) present(advisory []held) []advisoryLock {
+	all := make([]advisoryLock, 0, len(advisory))
+	for _, e := range advisory {
 		if e.absent {
 			l.nonces.drop(e.nonce)
 		} else {
-			all = append(all, e.entry)
+			all = append(all, e.advisoryLock)
 		}
 	}
 	return all
 }
 
 func newLock(ctx context.Context, l *Locker, owner Owner, since time.Time, requests []Request,
-	entries []held) *Lock {
-	lock := &Lock{locker: l, owner: owner, since: since, requests: requests, entries: entries,
+	advisory []held) *Lock {
+	lock := &Lock{locker: l, owner: owner, since: since, requests: requests, advisory: advisory,
 		work: make(chan struct{}, 1), place: -1}
 	lock.ctx, lock.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	return lock
@@ -89,7 +89,7 @@ func (k *Lock) keep(sent time.Time) bool {
 	if k.ended {
 		return true // its session was lost meanwhile, and its context says so
 	}
-	if len(k.entries) > 0 && !k.locker.options.Restore {
+	if len(k.advisory) > 0 && !k.locker.options.Restore {
 		k.trusted = k.locker.trust(sent)
 		left := time.Until(k.trusted)
 		if left <= 0 {
@@ -98,7 +98,7 @@ func (k *Lock) keep(sent time.Time) bool {
 		k.expiry = time.AfterFunc(left, k.expire)
 	}
 	k.locker.living.add(k)
-	if len(k.entries) > 0 {
+	if len(k.advisory) > 0 {
 		k.locker.renewals.add(k, k.firstRenewal(sent))
 	}
 	return true
@@ -107,7 +107,7 @@ func (k *Lock) keep(sent time.Time) bool {
 // firstRenewal is soon where an entry is not there yet: until it is, whoever
 // waits for the lock asks the grants.
 func (k *Lock) firstRenewal(sent time.Time) time.Time {
-	for _, e := range k.entries {
+	for _, e := range k.advisory {
 		if e.absent {
 			return sent.Add(retryEvery)
 		}
@@ -143,10 +143,10 @@ func (k *Lock) Release(ctx context.Context) error {
 		return k.result
 	}
 	k.released = true
-	if k.life != nil {
-		k.result = k.giveBack(ctx)
+	if k.liveSession != nil {
+		k.result = k.releaseClaim(ctx)
 	} else {
-		k.result = k.locker.removeAll(ctx, k.locker.present(k.entries))
+		k.result = k.locker.removeAll(ctx, k.locker.present(k.advisory))
 	}
 	if lost := k.loss(); lost != nil {
 		k.result = lost

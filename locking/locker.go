@@ -64,13 +64,13 @@ type Locker struct {
 	nonces   *nonces
 	strays   strays
 	owners   *owners
-	outages  breaker.Servers // of stage 1, where a second stage decides
+	breakers  breaker.Servers // of stage 1, where a second stage decides
 	renewals renewals
 	failing  atomic.Int64 // locks whose last renewal failed
 	living   livingLocks
 
 	// Where there are Grants:
-	keeper   *session.Keeper[*standing] // else nil
+	keeper   *session.Keeper[*sessionLocks] // else nil
 	releases *batch.Batch[Token, bool]
 }
 
@@ -82,7 +82,7 @@ func New(b Backend, o Options) (*Locker, error) {
 		return nil, errors.New("a locker needs a backend, or grants")
 	}
 	if b == nil {
-		b, o.Lease = nowhere{}, maxLease
+		b, o.Lease = noBackend{}, maxLease
 	} else if err := o.checkEntries(); err != nil {
 		return nil, err
 	}
@@ -163,7 +163,7 @@ func (l *Locker) TryAcquireIn(ctx context.Context, session uuid.UUID, owner Owne
 // tryAlone is TryAcquire without Grants.
 func (l *Locker) tryAlone(ctx context.Context, session uuid.UUID, owner Owner,
 	normalized []Request) (*Lock, error) {
-	resources, err := l.stageOne(normalized)
+	resources, err := l.advisoryResources(normalized)
 	if err != nil {
 		return nil, err
 	}
@@ -171,25 +171,25 @@ func (l *Locker) tryAlone(ctx context.Context, session uuid.UUID, owner Owner,
 		return nil, context.Cause(ctx)
 	}
 	sent := time.Now() // the lease counts from here, before the first request
-	entries, err := l.addAll(ctx,
+	advisory, err := l.addAll(ctx,
 		content{Holder: Holder{Owner: owner, Since: sent.UTC()}, Session: session}, resources)
 	if err != nil {
 		return nil, err
 	}
-	lock := newLock(ctx, l, owner, sent, normalized, asHeld(entries))
+	lock := newLock(ctx, l, owner, sent, normalized, asHeld(advisory))
 	lock.session = session
 	if !lock.keep(sent) {
 		lock.end(nil)
-		l.undo(ctx, entries)
-		return nil, fmt.Errorf("lock of %d resources took longer than its lease: %w", len(entries),
+		l.undo(ctx, advisory)
+		return nil, fmt.Errorf("lock of %d resources took longer than its lease: %w", len(advisory),
 			ErrUnavailable)
 	}
 	return lock, nil
 }
 
-// stageOne returns the resources that get an entry here.
-func (l *Locker) stageOne(requests []Request) ([]Resource, error) {
-	if l.backend == (nowhere{}) {
+// advisoryResources returns the resources that get an entry here.
+func (l *Locker) advisoryResources(requests []Request) ([]Resource, error) {
+	if l.backend == (noBackend{}) {
 		return nil, nil
 	}
 	resources := make([]Resource, 0, len(requests))
@@ -205,42 +205,42 @@ func (l *Locker) stageOne(requests []Request) ([]Resource, error) {
 }
 
 // addAll adds an entry for each resource, in order, or leaves none.
-func (l *Locker) addAll(ctx context.Context, as content, resources []Resource) ([]entry, error) {
+func (l *Locker) addAll(ctx context.Context, as content, resources []Resource) ([]advisoryLock, error) {
 	for _, resource := range resources { // or what another server has would be taken for nothing
-		if err := l.silent(keyOf(l.options.Namespace, resource.Key())); err != nil {
+		if err := l.checkServer(keyOf(l.options.Namespace, resource.Key())); err != nil {
 			return nil, fmt.Errorf("lock of %s: %w", resource, err)
 		}
 	}
-	entries := make([]entry, 0, len(resources))
+	advisory := make([]advisoryLock, 0, len(resources))
 	for _, resource := range resources {
 		added, err := l.addOne(ctx, as, resource)
 		if err != nil {
-			l.undo(ctx, entries)
+			l.undo(ctx, advisory)
 			return nil, err
 		}
-		entries = append(entries, added)
+		advisory = append(advisory, added)
 	}
-	return entries, nil
+	return advisory, nil
 }
 
 // undo removes what an attempt added before it failed. What can't be removed
 // now becomes a stray, so there is nothing to report to the caller.
-func (l *Locker) undo(ctx context.Context, entries []entry) {
-	if len(entries) == 0 {
+func (l *Locker) undo(ctx context.Context, advisory []advisoryLock) {
+	if len(advisory) == 0 {
 		return
 	}
-	if err := l.removeAll(ctx, entries); err != nil {
+	if err := l.removeAll(ctx, advisory); err != nil {
 		l.options.Log.Debug().Err(err).Msg("locks of a failed attempt were not all removed")
 	}
 }
 
 // add takes one resource's key, or says why not.
-func (l *Locker) add(ctx context.Context, as content, resource Resource) (entry, error) {
+func (l *Locker) add(ctx context.Context, as content, resource Resource) (advisoryLock, error) {
 	var err error
 	for range addTries {
-		var e entry
-		if e, err = l.newEntry(as, resource); err != nil {
-			return entry{}, err
+		var e advisoryLock
+		if e, err = l.newAdvisory(as, resource); err != nil {
+			return advisoryLock{}, err
 		}
 		if err = l.backend.Add(ctx, e.key, e.value, l.options.Lease); err == nil {
 			return e, nil
@@ -250,15 +250,15 @@ func (l *Locker) add(ctx context.Context, as content, resource Resource) (entry,
 			return e, nil
 		}
 		if !again {
-			return entry{}, err
+			return advisoryLock{}, err
 		}
 	}
-	return entry{}, err
+	return advisoryLock{}, err
 }
 
 // judge looks at why an add failed. It returns nil if the entry is there after
 // all, and otherwise the answer, and whether it is worth another attempt.
-func (l *Locker) judge(ctx context.Context, e entry, addErr error) (again bool, err error) {
+func (l *Locker) judge(ctx context.Context, e advisoryLock, addErr error) (again bool, err error) {
 	unclear := errors.Is(addErr, ErrUnclear)
 	if !unclear && !errors.Is(addErr, ErrNotStored) {
 		l.nonces.drop(e.nonce)
@@ -302,10 +302,10 @@ func (l *Locker) isOrphan(c content) bool {
 	return l.nonces.isStray(c.Nonce) || l.owners.isDead(c.Session)
 }
 
-// newEntry returns what to store for one attempt at one resource.
-func (l *Locker) newEntry(as content, resource Resource) (entry, error) {
+// newAdvisory returns what to store for one attempt at one resource.
+func (l *Locker) newAdvisory(as content, resource Resource) (advisoryLock, error) {
 	name := resource.Key()
-	e := entry{resource: resource, key: keyOf(l.options.Namespace, name), nonce: l.nonces.draw()}
+	e := advisoryLock{resource: resource, key: keyOf(l.options.Namespace, name), nonce: l.nonces.draw()}
 	as.Nonce, as.Resource = e.nonce, name
 	var err error
 	e.value, err = as.encode()
@@ -314,7 +314,7 @@ func (l *Locker) newEntry(as content, resource Resource) (entry, error) {
 
 // giveUp says that an attempt's entry belongs to nothing any more; one that may
 // be there, or may still come, is looked for later.
-func (l *Locker) giveUp(e entry, maybeThere bool) {
+func (l *Locker) giveUp(e advisoryLock, maybeThere bool) {
 	l.nonces.drop(e.nonce)
 	if maybeThere {
 		l.strays.note(e, time.Now().Add(l.options.Lease))

@@ -26,7 +26,7 @@ const longLease = 2 * time.Minute
 // process were killed behind its next add: it reaches no store any more.
 func (d *duo) killAfterAdd() {
 	var dead atomic.Bool
-	d.entries.Choose(func(op lockingtest.Op, _ string) lockingtest.Fault {
+	d.advisory.Choose(func(op lockingtest.Op, _ string) lockingtest.Fault {
 		if dead.Load() {
 			return lockingtest.Unavailable
 		}
@@ -113,7 +113,7 @@ func TestGrantedLockReplacesTheEntryOfADeadSession(t *testing.T) {
 }
 
 // Sessions are asked about every two seconds at most, however often their
-// entries are met, and a living one keeps its entry.
+// advisory are met, and a living one keeps its entry.
 func TestWaitingBehindALivingEntryAsksLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()

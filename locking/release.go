@@ -70,12 +70,12 @@ func newReleases(grants Grants) *batch.Batch[Token, bool] {
 	})
 }
 
-// giveBack gives the claim back and then removes the entries: who finds them
+// releaseClaim gives the claim back and then removes the entries: who finds them
 // gone is not refused. One that can't be given back is a stranger to the next
 // heartbeat.
-func (k *Lock) giveBack(ctx context.Context) error {
-	defer k.locker.undo(ctx, k.locker.present(k.entries))
-	defer k.life.Data.remove(k.token)
+func (k *Lock) releaseClaim(ctx context.Context) error {
+	defer k.locker.undo(ctx, k.locker.present(k.advisory))
+	defer k.liveSession.Data.remove(k.token)
 	if k.loss() != nil {
 		return nil
 	}
@@ -85,8 +85,8 @@ func (k *Lock) giveBack(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("release of a lock: %w", err)
-	case !stood && k.life.Context().Err() != nil:
-		return &LostError{Reason: LossSession, Err: context.Cause(k.life.Context())}
+	case !stood && k.liveSession.Context().Err() != nil:
+		return &LostError{Reason: LossSession, Err: context.Cause(k.liveSession.Context())}
 	case !stood:
 		return &LostError{Reason: LossClaim,
 			Err: fmt.Errorf("%w: token %d", ErrSuperseded, k.token)}
@@ -95,10 +95,10 @@ func (k *Lock) giveBack(ctx context.Context) error {
 }
 
 // drop takes the lock's entries away from it, for somebody else to remove.
-func (k *Lock) drop() []entry {
+func (k *Lock) drop() []advisoryLock {
 	k.work <- struct{}{}
 	defer func() { <-k.work }()
-	entries := k.locker.present(k.entries)
-	k.entries = nil
-	return entries
+	advisory := k.locker.present(k.advisory)
+	k.advisory = nil
+	return advisory
 }

@@ -18,14 +18,14 @@ const (
 // removeAll removes the entries, the last first, if they are still ours. It
 // goes on when ctx has ended, and after an error. Of an entry that was no longer
 // ours it returns a *LostError; one that could not be removed becomes a stray.
-func (l *Locker) removeAll(ctx context.Context, entries []entry) error {
-	if len(entries) == 0 {
+func (l *Locker) removeAll(ctx context.Context, advisory []advisoryLock) error {
+	if len(advisory) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 	defer cancel()
 	policy := retry.Policy{Attempts: 3, Delay: 50 * time.Millisecond, Jitter: 0.5}
-	reversed := slices.Clone(entries)
+	reversed := slices.Clone(advisory)
 	slices.Reverse(reversed)
 	var errs []error
 	for i, err := range l.deleteAll(ctx, reversed) {
@@ -46,12 +46,12 @@ func (l *Locker) removeAll(ctx context.Context, entries []entry) error {
 }
 
 // deleteAll asks once for each entry, in as few requests as the backend can.
-func (l *Locker) deleteAll(ctx context.Context, entries []entry) []error {
-	if len(entries) == 1 {
-		return []error{l.backend.Delete(ctx, entries[0].key, entries[0].value)}
+func (l *Locker) deleteAll(ctx context.Context, advisory []advisoryLock) []error {
+	if len(advisory) == 1 {
+		return []error{l.backend.Delete(ctx, advisory[0].key, advisory[0].value)}
 	}
-	keys, values := make([]string, 0, len(entries)), make([][]byte, 0, len(entries))
-	for _, e := range entries {
+	keys, values := make([]string, 0, len(advisory)), make([][]byte, 0, len(advisory))
+	for _, e := range advisory {
 		keys, values = append(keys, e.key), append(values, e.value)
 	}
 	return l.backend.DeleteAll(ctx, keys, values)
@@ -61,7 +61,7 @@ func (l *Locker) deleteAll(ctx context.Context, entries []entry) []error {
 func failed(err error) bool { return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnclear) }
 
 // removeAgain tries a removal again that failed by err.
-func (l *Locker) removeAgain(ctx context.Context, e entry, err error, policy retry.Policy) error {
+func (l *Locker) removeAgain(ctx context.Context, e advisoryLock, err error, policy retry.Policy) error {
 	unclear := errors.Is(err, ErrUnclear)
 	series := policy.Start(time.Now())
 	for failed(err) {
@@ -91,7 +91,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 // asRemoved turns the outcome of a removal into what Release returns.
-func (l *Locker) asRemoved(ctx context.Context, e entry, err error) error {
+func (l *Locker) asRemoved(ctx context.Context, e advisoryLock, err error) error {
 	switch {
 	case err == nil:
 		return nil

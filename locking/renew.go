@@ -20,11 +20,11 @@ func (k *Lock) renew(run context.Context) {
 	ctx, cancel := context.WithDeadline(run, k.deadline(start))
 	defer cancel()
 	var failure error
-	for i := range k.entries {
+	for i := range k.advisory {
 		if k.over() {
 			return
 		}
-		err := k.renewEntry(ctx, &k.entries[i])
+		err := k.renewAdvisory(ctx, &k.advisory[i])
 		if lost := asLost(err); lost != nil {
 			k.lose(lost)
 			return
@@ -85,8 +85,8 @@ func (k *Lock) noteFailure(failure error) {
 	k.failure = failure
 }
 
-// renewEntry returns nil, a *LostError, or why the entry could not be renewed.
-func (k *Lock) renewEntry(ctx context.Context, e *held) error {
+// renewAdvisory returns nil, a *LostError, or why the entry could not be renewed.
+func (k *Lock) renewAdvisory(ctx context.Context, e *held) error {
 	if e.absent {
 		return k.restore(ctx, e)
 	}
@@ -107,7 +107,7 @@ func (k *Lock) renewEntry(ctx context.Context, e *held) error {
 }
 
 // restore adds an entry that vanished, under a nonce of its own. Another's
-// entry is left alone, and looked at again with the next renewal.
+// advisoryLock is left alone, and looked at again with the next renewal.
 func (k *Lock) restore(ctx context.Context, e *held) error {
 	as := content{Holder: Holder{Owner: k.owner, Since: k.since.UTC()}, Lock: k.id,
 		Session: k.session}
@@ -128,7 +128,7 @@ func (k *Lock) restore(ctx context.Context, e *held) error {
 	}
 	k.locker.nonces.drop(e.nonce)
 	absent := e.absent
-	*e = held{entry: added}
+	*e = held{advisoryLock: added}
 	if absent {
 		return nil
 	}

@@ -24,7 +24,7 @@ const (
 func (l *Locker) Run(ctx context.Context) error {
 	var keeping sync.WaitGroup
 	if l.keeper != nil {
-		keeping.Go(func() { l.keepSession(ctx) })
+		keeping.Go(func() { l.holdSession(ctx) })
 	}
 	if l.options.Sessions != nil {
 		keeping.Go(func() {

@@ -18,8 +18,8 @@ const (
 	maxTTL     = 24 * time.Hour
 )
 
-// life is one session of a Locker.
-type life = session.Session[*standing]
+// liveSession is one session of a Locker.
+type liveSession = session.Session[*sessionLocks]
 
 func (o *Options) checkSession() error {
 	if o.Session.Replica == "" {
@@ -35,13 +35,13 @@ func (o *Options) checkSession() error {
 	return nil
 }
 
-func (l *Locker) newKeeper() *session.Keeper[*standing] {
-	return session.New(session.Options[*standing]{
+func (l *Locker) newKeeper() *session.Keeper[*sessionLocks] {
+	return session.New(session.Options[*sessionLocks]{
 		TTL: l.options.Session.TTL, Interval: l.options.Session.TTL / 3, Log: l.options.Log,
 		Open: l.openSession, Heartbeat: l.heartbeat, End: l.options.Grants.EndSession,
-		Prepare: func(ctx context.Context, _ *life) error { l.sweepGrants(ctx); return nil },
-		NewData: func(s *life) *standing { return newStanding(l.options.Grants, s.ID) },
-		Lost:    func(s *life, cause error) { s.Data.lose(cause) },
+		Prepare: func(ctx context.Context, _ *liveSession) error { l.sweepGrants(ctx); return nil },
+		NewData: func(s *liveSession) *sessionLocks { return newSessionLocks(l.options.Grants, s.ID) },
+		Lost:    func(s *liveSession, cause error) { s.Data.lose(cause) },
 	})
 }
 
@@ -66,7 +66,7 @@ func (l *Locker) openSession(ctx context.Context, id uuid.UUID, first bool) erro
 }
 
 // heartbeat renews the session and compares its claims with those of this replica.
-func (l *Locker) heartbeat(ctx context.Context, s *life) (func(context.Context) error, error) {
+func (l *Locker) heartbeat(ctx context.Context, s *liveSession) (func(context.Context) error, error) {
 	known := s.Data.locks()
 	beat, err := l.options.Grants.Heartbeat(ctx, s.ID)
 	if err != nil {
@@ -79,32 +79,32 @@ func (l *Locker) heartbeat(ctx context.Context, s *life) (func(context.Context) 
 					Err: fmt.Errorf("%w: token %d", ErrSuperseded, token)})
 			}
 		}
-		if err := l.giveBackStrangers(ctx, s, beat); err != nil {
+		if err := l.releaseAbandoned(ctx, s, beat); err != nil {
 			return fmt.Errorf("release claims of abandoned locks: %w", err)
 		}
 		return nil
 	}, nil
 }
 
-func (l *Locker) giveBackStrangers(ctx context.Context, s *life, beat Beat) error {
-	claims, places := s.Data.strangers(beat)
+func (l *Locker) releaseAbandoned(ctx context.Context, s *liveSession, beat Beat) error {
+	claims, waits := s.Data.abandoned(beat)
 	var problems []error
 	for len(claims) > 0 {
 		n := min(len(claims), MaxGrants)
 		_, err := l.options.Grants.Release(ctx, claims[:n])
 		problems, claims = append(problems, err), claims[n:]
 	}
-	for len(places) > 0 {
-		n := min(len(places), MaxGrants)
-		problems = append(problems, l.options.Grants.Withdraw(ctx, s.ID, places[:n]))
-		places = places[n:]
+	for len(waits) > 0 {
+		n := min(len(waits), MaxGrants)
+		problems = append(problems, l.options.Grants.Withdraw(ctx, s.ID, waits[:n]))
+		waits = waits[n:]
 	}
 	return errors.Join(problems...)
 }
 
-// keepSession keeps a session until ctx ends; then its locks end, it is ended,
+// holdSession keeps a session until ctx ends; then its locks end, it is ended,
 // and last their entries are removed: who finds them gone is not refused.
-func (l *Locker) keepSession(ctx context.Context) {
+func (l *Locker) holdSession(ctx context.Context) {
 	var sweeps sync.WaitGroup
 	sweeps.Go(func() {
 		for pause(ctx, l.options.Session.TTL/3) {
@@ -118,7 +118,7 @@ func (l *Locker) keepSession(ctx context.Context) {
 	if last == nil {
 		return
 	}
-	var left []entry
+	var left []advisoryLock
 	for _, lock := range last.Data.locks() {
 		left = append(left, lock.drop()...)
 	}

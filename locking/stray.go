@@ -16,43 +16,43 @@ const maxStrays = 4096
 type strays struct {
 	sweeping sync.Mutex // one sweep at a time
 
-	mu      sync.Mutex
-	entries map[string]stray // by nonce
+	mu       sync.Mutex
+	advisory map[string]stray // by nonce
 }
 
 type stray struct {
-	entry
+	advisoryLock
 	until time.Time // from then on it isn't looked for
 }
 
-func (s *strays) note(e entry, until time.Time) {
+func (s *strays) note(e advisoryLock, until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.entries == nil {
-		s.entries = map[string]stray{}
+	if s.advisory == nil {
+		s.advisory = map[string]stray{}
 	}
-	if len(s.entries) < maxStrays {
-		s.entries[e.nonce] = stray{entry: e, until: until}
+	if len(s.advisory) < maxStrays {
+		s.advisory[e.nonce] = stray{advisoryLock: e, until: until}
 	}
 }
 
 func (s *strays) forget(nonce string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.entries, nonce)
+	delete(s.advisory, nonce)
 }
 
 func (s *strays) any() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.entries) > 0
+	return len(s.advisory) > 0
 }
 
 func (s *strays) list() []stray {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make([]stray, 0, len(s.entries))
-	for _, e := range s.entries {
+	all := make([]stray, 0, len(s.advisory))
+	for _, e := range s.advisory {
 		all = append(all, e)
 	}
 	return all

@@ -1,5 +1,5 @@
-// Package breaker remembers that somebody could not be asked, so that not all
-// who would ask wait for the answer that does not come.
+// Package breaker lets callers skip a server that recently did not reply, so
+// that they do not all wait for the same timeout.
 package breaker
 
 import (
@@ -10,28 +10,27 @@ import (
 )
 
 const (
-	askAgain = 2 * time.Second  // how long nobody asks after a failure
-	logAgain = 10 * time.Second // between two lines that say so
+	retryAfter = 2 * time.Second  // a breaker is open for that long after a failure
+	logEvery   = 10 * time.Second // at most one log line a breaker in that time
 )
 
-// Breaker is one such memory: while it lasts, one in a while asks. The zero
-// Breaker is none. It may be used concurrently.
+// Breaker is open for a short time after a failure. The zero Breaker is
+// closed. It may be used concurrently.
 type Breaker struct {
 	mu     sync.Mutex
-	failed time.Time // when somebody last could not ask
+	failed time.Time // the last failure to reach the server
 	logged time.Time
 }
 
-// Lasts reports whether it is not worth asking now.
-func (o *Breaker) Lasts() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return !o.failed.IsZero() && time.Since(o.failed) < askAgain
+// Open reports whether a request is likely to fail, so that callers should skip it.
+func (b *Breaker) Open() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.failed.IsZero() && time.Since(b.failed) < retryAfter
 }
 
-// Servers is an Breaker for each of several servers: who asks one that answers
-// does not wait for another. The zero Servers has none. It may be used
-// concurrently.
+// Servers holds a Breaker for each of several servers. The zero Servers holds
+// none. It may be used concurrently.
 type Servers struct {
 	mu  sync.Mutex
 	all map[string]*Breaker
@@ -50,18 +49,18 @@ func (s *Servers) Of(server string) *Breaker {
 	return s.all[server]
 }
 
-// Note takes why there was no answer, and logs it with what that means.
-// silent says that nothing could be asked: only that begins an outage, since
-// who refuses answers.
-func (o *Breaker) Note(log zerolog.Logger, err error, silent bool, meaning string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+// Fail records a failure and logs err with message, at most once in ten
+// seconds. unreachable says that the server did not reply. Only that opens the
+// breaker: a server that refuses a request has replied.
+func (b *Breaker) Fail(log zerolog.Logger, err error, unreachable bool, message string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	now := time.Now()
-	if silent {
-		o.failed = now
+	if unreachable {
+		b.failed = now
 	}
-	if o.logged.IsZero() || now.Sub(o.logged) > logAgain {
-		o.logged = now
-		log.Warn().Err(err).Msg(meaning)
+	if b.logged.IsZero() || now.Sub(b.logged) > logEvery {
+		b.logged = now
+		log.Warn().Err(err).Msg(message)
 	}
 }

@@ -55,7 +55,7 @@ func (e exit) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	e.waiting.Add(-int64(len(spans)))
 	if err != nil {
 		e.failed.Add(int64(len(spans)))
-		e.breaker.Note(e.log, err, false, "spans could not be sent, and are dropped")
+		e.breaker.Fail(e.log, err, false, "spans could not be sent, and are dropped")
 		return nil // it was told
 	}
 	e.sent.Add(int64(len(spans)))

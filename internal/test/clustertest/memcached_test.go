@@ -60,7 +60,7 @@ func TestLossOfMemcachedInARun(t *testing.T) {
 				c.awaitAdvisory(held, admin.AdvisoryHeld)
 			} else {
 				c.awaitAdvisory(held, admin.AdvisoryUnknown)
-				c.awaitLog(c.replicas["a"], "locks can't be asked, the store decides alone")
+				c.awaitLog(c.replicas["a"], "advisory locks not available, the store decides alone")
 			}
 			if n := askOne[int](c,
 				`SELECT count(*) FROM holdfast.runs WHERE job = 'rival' AND token > $1`,

@@ -77,7 +77,7 @@ func TestStraysAreBounded(t *testing.T) {
 	var s strays
 	n := newNonces()
 	for range maxStrays + 10 {
-		s.note(entry{nonce: n.draw()}, time.Now())
+		s.note(advisoryLock{nonce: n.draw()}, time.Now())
 	}
 	if got := len(s.list()); got != maxStrays {
 		t.Errorf("%d strays", got)

@@ -15,11 +15,11 @@ import (
 // callTimeout bounds one call of Grants.
 const callTimeout = 5 * time.Second
 
-// standing is what a Locker holds and asks for in one session.
-type standing struct {
+// sessionLocks is what a Locker holds and asks for in one session.
+type sessionLocks struct {
 	grants  Grants
 	session uuid.UUID
-	asks    *batch.Batch[plea, GrantResult]
+	asks    *batch.Batch[claimCall, GrantResult]
 
 	mu     sync.Mutex
 	asking map[uuid.UUID]struct{} // locks that the grants may know of, though they are not held
@@ -27,19 +27,19 @@ type standing struct {
 	over   *LostError // why the session ended
 }
 
-// plea asks for a lock, or takes back what was asked. Both go one way, so that
+// claimCall asks for a lock, or takes back what was asked. Both go one way, so that
 // what is taken back was decided before.
-type plea struct {
+type claimCall struct {
 	GrantRequest
 	withdraw bool
 }
 
-func newStanding(grants Grants, session uuid.UUID) *standing {
-	s := &standing{grants: grants, session: session, asking: map[uuid.UUID]struct{}{},
+func newSessionLocks(grants Grants, session uuid.UUID) *sessionLocks {
+	s := &sessionLocks{grants: grants, session: session, asking: map[uuid.UUID]struct{}{},
 		held: map[Token]*Lock{}}
-	s.asks = batch.New(batch.Options[plea, GrantResult]{
+	s.asks = batch.New(batch.Options[claimCall, GrantResult]{
 		Send: s.send, Timeout: callTimeout, Most: MaxGrants,
-		Weigh: func(p plea) int { return max(1, len(p.Requests)) },
+		Weigh: func(p claimCall) int { return max(1, len(p.Requests)) },
 		Whole: func(err error, _ time.Duration) bool {
 			return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrSessionLost)
 		},
@@ -47,25 +47,25 @@ func newStanding(grants Grants, session uuid.UUID) *standing {
 	return s
 }
 
-func (s *standing) send(ctx context.Context, pleas []plea) ([]GrantResult, error) {
+func (s *sessionLocks) send(ctx context.Context, calls []claimCall) ([]GrantResult, error) {
 	var requests []GrantRequest
 	var withdrawn []uuid.UUID
-	var places []int // of the requests
-	for i, p := range pleas {
+	var indexes []int // of the requests in calls
+	for i, p := range calls {
 		if p.withdraw {
 			withdrawn = append(withdrawn, p.ID)
 		} else {
-			requests, places = append(requests, p.GrantRequest), append(places, i)
+			requests, indexes = append(requests, p.GrantRequest), append(indexes, i)
 		}
 	}
-	results := make([]GrantResult, len(pleas))
+	results := make([]GrantResult, len(calls))
 	if len(requests) > 0 {
 		decided, err := s.grants.Grant(ctx, s.session, requests)
 		if err != nil {
 			return nil, err
 		}
-		for i, place := range places {
-			results[place] = decided[i]
+		for i, index := range indexes {
+			results[index] = decided[i]
 		}
 	}
 	if len(withdrawn) > 0 {
@@ -76,20 +76,20 @@ func (s *standing) send(ctx context.Context, pleas []plea) ([]GrantResult, error
 	return results, nil
 }
 
-func (s *standing) begin(id uuid.UUID) {
+func (s *sessionLocks) begin(id uuid.UUID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asking[id] = struct{}{}
 }
 
-func (s *standing) leave(id uuid.UUID) {
+func (s *sessionLocks) leave(id uuid.UUID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.asking, id)
 }
 
 // add takes a lock that was granted, unless the session has ended.
-func (s *standing) add(lock *Lock) bool {
+func (s *sessionLocks) add(lock *Lock) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.over != nil {
@@ -99,24 +99,24 @@ func (s *standing) add(lock *Lock) bool {
 	return true
 }
 
-func (s *standing) remove(token Token) {
+func (s *sessionLocks) remove(token Token) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.held, token)
 }
 
 // locks returns what is held, by token.
-func (s *standing) locks() map[Token]*Lock {
+func (s *sessionLocks) locks() map[Token]*Lock {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.held)
 }
 
-// strangers returns the claims and places that the session has and nobody here
+// abandoned returns the claims and places that the session has and nobody here
 // knows of: what was asked was given up, and the reply was lost. What had a
 // place as the beat was answered may have been granted since: a withdrawal
 // would take its claim.
-func (s *standing) strangers(beat Beat) (claims []Token, places []uuid.UUID) {
+func (s *sessionLocks) abandoned(beat Beat) (claims []Token, waits []uuid.UUID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for token, id := range beat.Claims {
@@ -126,14 +126,14 @@ func (s *standing) strangers(beat Beat) (claims []Token, places []uuid.UUID) {
 	}
 	for _, id := range beat.Waiting {
 		if _, asked := s.asking[id]; !asked && !s.holds(id) {
-			places = append(places, id)
+			waits = append(waits, id)
 		}
 	}
-	return claims, places
+	return claims, waits
 }
 
 // holds reports whether a lock of that id is held. s.mu is held.
-func (s *standing) holds(id uuid.UUID) bool {
+func (s *sessionLocks) holds(id uuid.UUID) bool {
 	for _, lock := range s.held {
 		if lock.id == id.String() {
 			return true
@@ -143,7 +143,7 @@ func (s *standing) holds(id uuid.UUID) bool {
 }
 
 // lose ends all locks, and those that are granted from now on.
-func (s *standing) lose(cause error) {
+func (s *sessionLocks) lose(cause error) {
 	s.mu.Lock()
 	s.over = &LostError{Reason: LossSession, Err: cause}
 	s.mu.Unlock()

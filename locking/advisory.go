@@ -20,8 +20,8 @@ const (
 	gateKind      = "gate"
 )
 
-// entry is one key of a lock, as it was stored.
-type entry struct {
+// advisoryLock is one key of a lock, as it was stored.
+type advisoryLock struct {
 	resource Resource
 	key      string
 	nonce    string
@@ -34,7 +34,7 @@ type content struct {
 	Resource string `json:"resource"`          // in full, also where the key is a hash
 	Lock     string `json:"lock_id,omitempty"` // where there are Grants
 	// Session is the owner's in the store of the second stage: once it is dead the
-	// entry is anybody's to remove. Zero where there is none.
+	// advisoryLock is anybody's to remove. Zero where there is none.
 	Session uuid.UUID `json:"session,omitzero"`
 	Holder
 }

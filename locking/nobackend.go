@@ -1,0 +1,36 @@
+package locking
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// noBackend is the Backend of a Locker that has none.
+type noBackend struct{}
+
+var errNoBackend = fmt.Errorf("%w: there is no backend", ErrUnavailable)
+
+// Server implements Backend.
+func (noBackend) Server(string) string { return "" }
+
+// Add implements Backend.
+func (noBackend) Add(context.Context, string, []byte, time.Duration) error { return errNoBackend }
+
+// Get implements Backend.
+func (noBackend) Get(context.Context, ...string) (map[string][]byte, error) { return nil, errNoBackend }
+
+// Renew implements Backend.
+func (noBackend) Renew(context.Context, string, []byte, time.Duration) error { return errNoBackend }
+
+// Delete implements Backend.
+func (noBackend) Delete(context.Context, string, []byte) error { return errNoBackend }
+
+// DeleteAll implements Backend.
+func (noBackend) DeleteAll(_ context.Context, keys []string, _ [][]byte) []error {
+	errs := make([]error, len(keys))
+	for i := range errs {
+		errs[i] = errNoBackend
+	}
+	return errs
+}
