@@ -64,7 +64,7 @@ type Locker struct {
 	nonces   *nonces
 	strays   strays
 	owners   *owners
-	breakers  breaker.Servers // of stage 1, where a second stage decides
+	breakers breaker.Servers // of stage 1, where a second stage decides
 	renewals renewals
 	failing  atomic.Int64 // locks whose last renewal failed
 	living   livingLocks
