@@ -8,14 +8,14 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// Acquire is TryAcquire, tried again by policy while a resource is held. It
-// holds nothing while it waits, and asks only about the resource that was last
-// in the way until that is free. It returns what TryAcquire does, a *HeldError
-// inside a *retry.ExhaustedError, which says how long and how often it tried.
+// Acquire retries TryAcquire by policy while a resource is held. It holds nothing
+// while it waits, and polls only the resource that blocked the last try. Its errors
+// are those of TryAcquire. A *HeldError comes inside a *retry.ExhaustedError, which
+// has the number of tries and their duration.
 //
-// With Options.Grants it waits for its turn: who has waited longer goes first.
-// It also waits for a session, at most its TTL in each try, and tries again when
-// the grants can't be asked.
+// With Options.Grants the longest waiter goes first. Acquire then also waits for a
+// session, at most its TTL in each try, and retries when the grants cannot be
+// reached.
 func (l *Locker) Acquire(ctx context.Context, owner Owner, requests []Request,
 	policy retry.Policy) (*Lock, error) {
 	if l.keeper != nil {
@@ -39,7 +39,7 @@ func (l *Locker) Acquire(ctx context.Context, owner Owner, requests []Request,
 	return lock, nil
 }
 
-// acquireInTurn is Acquire with Grants. All tries are one attempt.
+// acquireInTurn is Acquire with Grants. All tries belong to one attempt.
 func (l *Locker) acquireInTurn(ctx context.Context, owner Owner, requests []Request,
 	policy retry.Policy) (*Lock, error) {
 	normalized, err := Normalize(requests)
@@ -59,7 +59,7 @@ func (l *Locker) acquireInTurn(ctx context.Context, owner Owner, requests []Requ
 	var refused *HeldError
 	err = retry.Do(ctx, policy, func(ctx context.Context) (err error) {
 		if lock, err = a.try(ctx); err != nil && ctx.Err() != nil && refused != nil {
-			err = refused // which says more than that the try was cut short
+			err = refused // it says more than that the try was cut short
 		}
 		errors.As(err, &refused)
 		return err
@@ -88,10 +88,10 @@ func (l *Locker) stillHeld(ctx context.Context, resource Resource) *HeldError {
 	return nil
 }
 
-// Inspect returns who holds each of the resources now, here in stage 1; those
-// that nobody holds are left out. Locks that have no entry (see Options.Restore)
-// aren't seen. It asks once for all, and returns an error that wraps
-// ErrUnavailable when it could not look.
+// Inspect returns the holder of each resource, as its advisory lock names it. Free
+// resources are left out, and so are locks without an advisory lock (see
+// Options.Restore). Inspect makes one request for all resources. It returns an error
+// that wraps ErrUnavailable when the backend did not reply.
 func (l *Locker) Inspect(ctx context.Context, resources []Resource) (map[Resource]Holder, error) {
 	if len(resources) == 0 {
 		return nil, nil

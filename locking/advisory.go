@@ -16,7 +16,7 @@ import (
 
 const (
 	maxKeyBytes   = 250
-	maxOwnerBytes = 200 // of each field in a value, so that a lock's has at most 4 KiB
+	maxOwnerBytes = 200 // of each field in a value; a lock's value has at most 4 KiB
 	gateKind      = "gate"
 )
 
@@ -28,19 +28,19 @@ type advisoryLock struct {
 	value    []byte
 }
 
-// content is an entry's value.
+// content is the value of an advisory lock.
 type content struct {
 	Nonce    string `json:"nonce"`
-	Resource string `json:"resource"`          // in full, also where the key is a hash
+	Resource string `json:"resource"`          // in full, even if the key is a hash
 	Lock     string `json:"lock_id,omitempty"` // where there are Grants
-	// Session is the owner's in the store of the second stage: once it is dead the
-	// advisoryLock is anybody's to remove. Zero where there is none.
+	// Session is the owner's session in the store. After its death any replica may
+	// remove the advisory lock. Zero without a session.
 	Session uuid.UUID `json:"session,omitzero"`
 	Holder
 }
 
-// encode returns the value to store. Owner fields are free text: they are cut
-// and cleaned, so that the value stays small and readable.
+// encode returns the value to store. Owner fields are free text. encode cuts and
+// cleans them, so that the value stays small and readable.
 func (c content) encode() ([]byte, error) {
 	c.Owner = c.Owner.cleaned()
 	var out bytes.Buffer
@@ -52,8 +52,8 @@ func (c content) encode() ([]byte, error) {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
 }
 
-// decode reads a value; what this package did not write for this resource
-// gives false.
+// decode reads a value. It returns false for a value that this package did not write
+// for the resource.
 func decode(value []byte, resource string) (content, bool) {
 	var c content
 	if err := json.Unmarshal(value, &c); err != nil || c.Nonce == "" || c.Resource != resource {
@@ -62,7 +62,7 @@ func decode(value []byte, resource string) (content, bool) {
 	return c, true
 }
 
-// cleaned returns what every store can keep, and what is shown of an owner.
+// cleaned returns an owner that every store accepts and every reader can show.
 func (o Owner) cleaned() Owner { return Owner{clean(o.Replica), clean(o.Job), clean(o.Run)} }
 
 func clean(text string) string {
@@ -83,8 +83,9 @@ func clean(text string) string {
 }
 
 // keyOf returns the key of a resource's or gate's full name, such as
-// "table:public/orders". A name that is too long for a key, or holds what a key
-// can't, is hashed; "#" begins no kind, so that hashes meet no other key.
+// "table:public/orders". A name that is too long for a key, or has characters that
+// keys cannot have, is hashed. No kind begins with "#", so a hash equals no other
+// key.
 func keyOf(namespace, name string) string {
 	key := namespace + ":" + name
 	if len(key) <= maxKeyBytes && !strings.ContainsFunc(key, notInKeys) {
@@ -98,7 +99,7 @@ func notInKeys(r rune) bool {
 	return r <= ' ' || r == 0x7f || unicode.IsControl(r) || unicode.IsSpace(r)
 }
 
-// checkNamespace refuses what can't begin a key.
+// checkNamespace returns an error for a namespace that cannot begin a key.
 func checkNamespace(namespace string) error {
 	const most = 100
 	if namespace == "" || len(namespace) > most || strings.ContainsFunc(namespace, notInKeys) {
@@ -108,17 +109,17 @@ func checkNamespace(namespace string) error {
 	return nil
 }
 
-// checkTTL refuses a lifetime that backends can't keep.
+// checkTTL returns an error for a lifetime that backends cannot store.
 func checkTTL(kind, name string, ttl time.Duration) error {
-	const most = 30 * 24 * time.Hour // longer is a date to memcached
+	const most = 30 * 24 * time.Hour // memcached reads a longer one as a date
 	if ttl < time.Second || ttl > most {
 		return fmt.Errorf("time of %s %s: found %s, expected 1s to %s", kind, name, ttl, most)
 	}
 	return nil
 }
 
-// wholeSeconds rounds a lifetime to what backends can keep, never to 0, which
-// would be for ever.
+// wholeSeconds rounds a lifetime down to whole seconds. It returns at least a
+// second, because 0 means no expiry.
 func wholeSeconds(d time.Duration) time.Duration {
 	return max(time.Second, d.Truncate(time.Second))
 }

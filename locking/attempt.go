@@ -9,33 +9,33 @@ import (
 	"github.com/google/uuid"
 )
 
-// queueAfter is how long a lock waits for stage 1 alone. Then it asks the
-// grants for a place among the waiting, once, so that who has waited long goes
-// first; short waits cost the grants nothing.
+// queueAfter is how long a lock waits for an advisory lock only. Then it queues in
+// the grants, once, so that the longest waiter goes first. Short waits cost the
+// grants nothing.
 const queueAfter = time.Second
 
-// attempt is a lock with Grants on its way, from the first try to the last. It
-// belongs to one goroutine.
+// attempt is one acquisition of a lock with Grants, from the first try to the last.
+// One goroutine uses it.
 type attempt struct {
 	*Locker
 	owner       Owner
 	requests    []Request
-	resources   []Resource // that get an entry
+	resources   []Resource // those that get an advisory lock
 	wait        bool
-	sessionWait time.Duration // to wait for a session; 0 means not to
+	sessionWait time.Duration // longest wait for a session; 0 means none
 	began       time.Time
 
 	liveSession *liveSession
-	id          uuid.UUID // one in each session
-	asked       bool      // the grants may know of it
-	queued      bool      // the grants have refused it, and it has a place
-	blocker     *blocker  // what was last in the way, where its entry may tell when it is gone
+	id          uuid.UUID // differs in each session
+	asked       bool      // the grants may know the lock
+	queued      bool      // the grants have refused the lock and queued it
+	blocker     *blocker  // what blocked the last try, if it has an advisory lock to poll
 }
 
-// blocker is an entry to poll, rather than the grants.
+// blocker is an advisory lock to poll instead of the grants.
 type blocker struct {
 	HeldError
-	lock string // whose entry it must be; "" for anybody's
+	lock string // the id of the blocker's lock; "" for any
 }
 
 func (l *Locker) newAttempt(owner Owner, requests []Request) (*attempt, error) {
@@ -50,10 +50,10 @@ func (l *Locker) newAttempt(owner Owner, requests []Request) (*attempt, error) {
 		began: time.Now()}, nil
 }
 
-// try is one try. First stage 1, where what is held is seen cheaply; then the
-// grants decide. What has a place among the waiting asks the grants first,
-// and adds its entries after: it must not be kept out by the entries of others
-// who are only trying.
+// try adds the advisory locks, which shows conflicts cheaply, and then asks the
+// grants. A queued lock asks the grants first and adds its advisory locks
+// afterwards. Otherwise younger tries with advisory locks could keep it from its
+// turn.
 func (a *attempt) try(ctx context.Context) (*Lock, error) {
 	if err := a.enterSession(ctx); err != nil {
 		return nil, err
@@ -74,8 +74,9 @@ func (a *attempt) try(ctx context.Context) (*Lock, error) {
 	return a.begin(ctx, sent, advisory, token)
 }
 
-// tryAdvisory returns a *HeldError while an entry is in the way. Otherwise it
-// returns the lock's own, or nil where they are to be added later.
+// tryAdvisory returns a *HeldError while another advisory lock blocks. Otherwise it
+// returns the advisory locks that it added, or nil if the caller must add them
+// later.
 func (a *attempt) tryAdvisory(ctx context.Context, sent time.Time) ([]held, error) {
 	if err := a.poll(ctx); err != nil || a.queued {
 		return nil, err
@@ -88,8 +89,8 @@ func (a *attempt) tryAdvisory(ctx context.Context, sent time.Time) ([]held, erro
 	return advisory, err
 }
 
-// enterSession makes sure that there is a session. In each one the lock has
-// an id of its own: a session that ended has taken its place with it.
+// enterSession makes sure that there is a session. The lock gets a new id in each
+// session, because a position in the queue ends with its session.
 func (a *attempt) enterSession(ctx context.Context) error {
 	if a.liveSession != nil && a.liveSession.Context().Err() == nil {
 		return nil
@@ -116,8 +117,8 @@ func (a *attempt) leave() {
 	a.liveSession, a.asked, a.queued, a.blocker = nil, false, false, nil
 }
 
-// poll returns the blocker while its entry is there, or nil when it is gone or
-// stage 1 can't tell.
+// poll returns the blocker while its advisory lock exists. It returns nil when that
+// is gone or cannot be read.
 func (a *attempt) poll(ctx context.Context) error {
 	b := a.blocker
 	if b == nil {
@@ -143,9 +144,10 @@ func (a *attempt) poll(ctx context.Context) error {
 	return nil
 }
 
-// enter adds an entry for each resource, or returns a *HeldError and leaves
-// none. What can't be added for another reason is left out, and also what is
-// held where it is decided that the lock is ours: renewals add it later.
+// enter adds an advisory lock for each resource, or returns a *HeldError and leaves
+// none. After other errors the advisory lock is marked absent, and a renewal adds it
+// later. With decided, the grants have granted the lock, and a held key is such an
+// error too.
 func (a *attempt) enter(ctx context.Context, sent time.Time, decided bool) ([]held, error) {
 	as := content{Holder: Holder{Owner: a.owner, Since: sent.UTC()}, Lock: a.id.String(),
 		Session: a.liveSession.ID}
@@ -159,7 +161,7 @@ func (a *attempt) enter(ctx context.Context, sent time.Time, decided bool) ([]he
 		}
 		if err != nil {
 			if e.advisoryLock, err = a.newAdvisory(as, resource); err != nil {
-				return advisory, nil // no value can be made of it, now or later
+				return advisory, nil // the value cannot be encoded, now or later
 			}
 			e.absent = true
 		}
@@ -168,7 +170,7 @@ func (a *attempt) enter(ctx context.Context, sent time.Time, decided bool) ([]he
 	return advisory, nil
 }
 
-// ask asks the grants, which decide.
+// ask asks the grants for the lock.
 func (a *attempt) ask(ctx context.Context) (Token, error) {
 	a.asked = true
 	request := GrantRequest{
@@ -177,7 +179,8 @@ func (a *attempt) ask(ctx context.Context) (Token, error) {
 	}
 	result, err := a.liveSession.Data.asks.Ask(ctx, claimCall{GrantRequest: request})
 	if err != nil {
-		// it may be, or may even be granted: the next try asks first
+		// The grants may have queued or granted the lock. The next try asks them
+		// first.
 		a.queued, a.blocker = a.wait, nil
 		if errors.Is(err, ErrSessionLost) {
 			a.liveSession.MarkLost(err)
@@ -197,7 +200,7 @@ func (a *attempt) ask(ctx context.Context) (Token, error) {
 	return 0, &refused
 }
 
-// begin makes the lock that was granted.
+// begin returns the granted lock.
 func (a *attempt) begin(ctx context.Context, sent time.Time, advisory []held,
 	token Token) (*Lock, error) {
 	lock := newLock(ctx, a.Locker, a.owner, sent, a.requests, advisory)
@@ -213,8 +216,8 @@ func (a *attempt) begin(ctx context.Context, sent time.Time, advisory []held,
 	return lock, nil
 }
 
-// end ends an attempt. Where it failed, nothing is left of it: if the grants
-// can't be told, a heartbeat finds it later.
+// end ends an attempt. A failed one withdraws its request. If that fails, a
+// heartbeat finds the request later.
 func (a *attempt) end(ctx context.Context) {
 	defer a.leave()
 	if !a.asked || a.liveSession == nil || a.liveSession.Context().Err() != nil {

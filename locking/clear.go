@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// Clear removes what a run that is known to be dead has left on the requests'
-// resources, so that nobody has to wait for the end of its lease. Entries of
-// others stay. The caller must know that the run can't act any more: its
-// claim is gone. A Locker with Grants does it by itself.
+// Clear removes the advisory locks that a dead run has left on the requests'
+// resources, so that no waiter needs to wait for the end of the lease. Advisory
+// locks of other runs stay. The caller must know that the run's claim is gone. A
+// Locker with Grants clears by itself.
 func (l *Locker) Clear(ctx context.Context, requests []Request, run string) error {
 	resources, err := l.advisoryResources(requests)
 	if err != nil {
@@ -45,7 +45,7 @@ func (l *Locker) ClearReleased(ctx context.Context, released []Released) error {
 	return nil
 }
 
-// remnant is an entry of the dead, if it has that content.
+// remnant is an advisory lock of a dead run, valid while it has this content.
 type remnant struct {
 	resource Resource
 	matches  func(content) bool

@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	maxTurns     = 3               // of one call, each of which lost its lock
-	storeTimeout = 3 * time.Second // for a value, with the looks after lost replies
+	maxTurns     = 3               // of compute in one call; each of them lost its lock
+	storeTimeout = 3 * time.Second // for storing a value, with its reads after lost replies
 )
 
-// polling is how a call waits for another's value: the longer it has waited,
-// the oftener it asks, five to twenty times a second. Only ctx limits it.
+// polling returns the policy for waiting for another caller's value. The interval
+// shrinks from 200 ms to 50 ms. Only ctx limits the wait.
 func polling() retry.Policy {
 	return retry.Policy{Attempts: math.MaxInt, Backoff: retry.ReverseExponential,
 		MaxDelay: 250 * time.Millisecond, Jitter: 0.5}
 }
 
-// computation is one call of Memo.Do that has the turn of its process.
+// computation is one call of Memo.Do that represents its process.
 type computation struct {
 	memo    *Memo
 	name    string
@@ -31,12 +31,12 @@ type computation struct {
 	request Request
 	keys    [2]string // of the value and of the lock
 
-	blocker *HeldError // who was last found computing, or nil
-	begun   int        // how often compute was called
+	blocker *HeldError // the last caller seen computing, or nil
+	begun   int        // calls of compute
 	again   bool       // another try may succeed
 }
 
-// run returns the value, whoever computed it.
+// run returns the value, computed here or by another caller.
 func (c *computation) run(ctx context.Context) (value []byte, err error) {
 	err = retry.Do(ctx, polling(), func(ctx context.Context) (err error) {
 		c.again = false
@@ -46,7 +46,7 @@ func (c *computation) run(ctx context.Context) (value []byte, err error) {
 	return value, err
 }
 
-// try looks once for the value, and computes it if nobody else does.
+// try reads the value once, and computes it if no other caller does.
 func (c *computation) try(ctx context.Context) ([]byte, error) {
 	value, err := c.look(ctx)
 	if !errors.Is(err, ErrMissing) {
@@ -57,16 +57,16 @@ func (c *computation) try(ctx context.Context) ([]byte, error) {
 		return nil, c.judge(ctx, err)
 	}
 	defer c.release(ctx, lock)
-	// Who had the lock before may have stored the value since the look.
+	// The lock's previous holder may have stored the value since the read.
 	if value, err = c.read(ctx); !errors.Is(err, ErrMissing) {
 		return value, c.judge(ctx, err)
 	}
 	return c.take(ctx, lock)
 }
 
-// look returns the value, or a *HeldError while somebody computes it, or
-// ErrMissing. Before anybody was met it doesn't ask for the lock: the value is
-// there, most times.
+// look returns the value, a *HeldError while another caller computes it, or
+// ErrMissing. Before the first conflict it does not read the lock, because most
+// values exist already.
 func (c *computation) look(ctx context.Context) ([]byte, error) {
 	if c.blocker == nil {
 		return c.read(ctx)
@@ -102,8 +102,8 @@ func (c *computation) read(ctx context.Context) ([]byte, error) {
 	return decodeMemo(c.name, item)
 }
 
-// judge says what an error of the store or of the lock is to the caller, and
-// whether to wait. A request that ctx cut short is no store that is unavailable.
+// judge returns the error for the caller, and sets again if the call should wait. A
+// request that ctx cut short does not count as unavailable.
 func (c *computation) judge(ctx context.Context, err error) error {
 	var held *HeldError
 	switch {
@@ -113,7 +113,7 @@ func (c *computation) judge(ctx context.Context, err error) error {
 		c.blocker, c.again = held, true
 		return held
 	case ctx.Err() != nil && c.blocker != nil:
-		c.again = true // which adds that ctx ended
+		c.again = true // retry.Do adds that ctx ended
 		return c.blocker
 	case ctx.Err() != nil:
 		err = context.Cause(ctx)
@@ -137,9 +137,9 @@ func (c *computation) take(ctx context.Context, lock *Lock) ([]byte, error) {
 	return c.store(ctx, lock, value)
 }
 
-// store stores the value that was computed and returns the one that stands. It
-// goes on when ctx has ended: others wait. Nothing is stored without the lock:
-// by then a later value may have come and gone.
+// store stores the computed value, and returns the value that is stored in the end.
+// It ignores the end of ctx, because other callers wait. It stores nothing without
+// the lock, because a later value may have come and gone.
 func (c *computation) store(ctx context.Context, lock *Lock, value []byte) ([]byte, error) {
 	item, err := encodeMemo(c.name, value)
 	if err != nil {
@@ -174,7 +174,7 @@ func (c *computation) unshared(value []byte, err error) error {
 	return &UnsharedError{Key: c.name, Value: value, Err: err}
 }
 
-// lose has the call wait again, unless its turns are used up.
+// lose has the call wait again, unless maxTurns is reached.
 func (c *computation) lose(lost *LostError) error {
 	c.again = c.begun < maxTurns
 	return fmt.Errorf("memo %s: begun %d times: %w", c.name, c.begun, lost)

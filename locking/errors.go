@@ -6,28 +6,29 @@ import (
 )
 
 var (
-	// ErrHeld is what every *HeldError is.
+	// ErrHeld matches every *HeldError.
 	ErrHeld = errors.New("resource is held")
 	// ErrReleased is the cause of a lock's context after Release.
 	ErrReleased = errors.New("lock was released")
-	// ErrBadRequest is what every *RequestError is.
+	// ErrBadRequest matches every *RequestError.
 	ErrBadRequest = errors.New("bad lock request")
-	// ErrUnsupported is what every *UnsupportedError is.
+	// ErrUnsupported matches every *UnsupportedError.
 	ErrUnsupported = errors.New("lock mode is not supported here")
-	// ErrForeignValue says that what is stored under a Memo's key is not its
-	// value: garbage, or another program's. It is never removed, and runs out.
+	// ErrForeignValue says that a Memo's key holds a value that Memo did not write.
+	// Memo never removes it; it expires.
 	ErrForeignValue = errors.New("what is stored is not the value of this key")
 )
 
-// HeldError says that a resource is held by another lock, or that another lock
-// has waited for it longer. It is a normal outcome. It is an ErrHeld.
+// HeldError says that another lock holds a resource, or has waited for it longer. It
+// is a normal outcome, and matches ErrHeld.
 type HeldError struct {
-	Resource Resource // the other lock's
-	Holder   Holder   // not Known where it could not be read
-	Waiting  bool     // it waits too, and goes first; only with Options.Grants
+	Resource Resource // of the other lock
+	Holder   Holder   // not Known if it could not be read
+	Waiting  bool     // it is an older waiter, not a holder; only with Options.Grants
 }
 
-// Error returns such as "orders is held by job sales (run 0190…) on replica-1".
+// Error returns a text such as "orders is held by job sales (run 0190…) on
+// replica-1".
 func (e *HeldError) Error() string {
 	if e.Waiting {
 		return fmt.Sprintf("%s is waited for by %s, which goes first", e.Resource, e.Holder)
@@ -38,14 +39,14 @@ func (e *HeldError) Error() string {
 // Is reports whether target is ErrHeld.
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
-// RequestError refuses requests that no lock can have: in two modes, with slots
-// out of range, in an unknown mode, or too many. It is an ErrBadRequest.
+// RequestError refuses requests that no lock can have: too many, one resource in two
+// modes, slots out of range, or an unknown mode. It matches ErrBadRequest.
 type RequestError struct {
-	Resource Resource // zero where there are too many
+	Resource Resource // zero if there are too many requests
 	Problem  string
 }
 
-// Error says what is wrong.
+// Error returns the reason.
 func (e *RequestError) Error() string {
 	if e.Resource.IsZero() {
 		return e.Problem
@@ -56,8 +57,8 @@ func (e *RequestError) Error() string {
 // Is reports whether target is ErrBadRequest.
 func (e *RequestError) Is(target error) bool { return target == ErrBadRequest }
 
-// UnsupportedError refuses a request that a Locker without a second stage
-// cannot enforce. It is an ErrUnsupported.
+// UnsupportedError refuses a request that a Locker without Grants or Restore cannot
+// enforce. It matches ErrUnsupported.
 type UnsupportedError struct {
 	Request Request
 }
@@ -76,28 +77,27 @@ type LossReason string
 
 // The ways to lose a lock.
 const (
-	// the entry is gone: the store forgot it, or it ran out
+	// The advisory lock is gone: the backend lost it, or it expired.
 	LossVanished    LossReason = "vanished"
-	LossTaken       LossReason = "taken"       // the entry is another's
-	LossUnconfirmed LossReason = "unconfirmed" // it could not be renewed while it was trusted
-	// its session ended; only with Options.Grants, as the next
+	LossTaken       LossReason = "taken"       // another lock has the key
+	LossUnconfirmed LossReason = "unconfirmed" // no renewal succeeded while the lock was trusted
+	// The session ended. Only with Options.Grants, like LossClaim.
 	LossSession LossReason = "session"
-	LossClaim   LossReason = "claim" // its claim is gone: it was taken back by force
+	LossClaim   LossReason = "claim" // the claim is gone: an operator has released it
 )
 
-// LostError is the cause of a lock's context when the lock was lost, and what
-// Release returns for a lock that was no longer held.
+// LostError is the cause of a lost lock's context. Release returns it for a lock
+// that was no longer held.
 type LostError struct {
-	Resource Resource // the first that was lost; zero where the whole lock was lost at once
+	Resource Resource // the first lost one; zero if the whole lock was lost at once
 	Reason   LossReason
-	Holder   Holder // who has it now, where Reason is LossTaken
-	// Err says why it could not be renewed, where Reason is LossUnconfirmed,
-	// wraps ErrSessionLost where it is LossSession, and ErrSuperseded where it
-	// is LossClaim.
+	Holder   Holder // the new holder if Reason is LossTaken
+	// Err is the error of the renewal if Reason is LossUnconfirmed. It wraps
+	// ErrSessionLost for LossSession, and ErrSuperseded for LossClaim.
 	Err error
 }
 
-// Error says what was lost and how.
+// Error returns the resource and the reason.
 func (e *LostError) Error() string {
 	switch e.Reason {
 	case LossTaken:
@@ -116,18 +116,18 @@ func (e *LostError) Error() string {
 // Unwrap returns Err.
 func (e *LostError) Unwrap() error { return e.Err }
 
-// UnsharedError says that a Memo's value was computed by this caller and could
-// not be stored: nobody else will get it.
+// UnsharedError says that this caller computed a Memo's value and could not store
+// it. No other caller gets it.
 type UnsharedError struct {
 	Key   string
 	Value []byte // what compute returned
 	Err   error  // why it could not be stored
 }
 
-// Error says why the value could not be stored.
+// Error returns the reason.
 func (e *UnsharedError) Error() string {
 	return fmt.Sprintf("memo %s: its value was computed and could not be stored: %v", e.Key, e.Err)
 }
 
-// Unwrap returns why the value could not be stored.
+// Unwrap returns the reason.
 func (e *UnsharedError) Unwrap() error { return e.Err }

@@ -11,13 +11,13 @@ type flights struct {
 	byKey map[string]*flight
 }
 
-// flight is what the callers of one key share. One of them has the turn, and
-// waits and computes for all; it gives the turn back, or lands with the value.
+// flight is shared by the callers of one key. One of them has the turn, and waits
+// and computes for all. It returns the turn, or lands with the value.
 type flight struct {
 	callers int           // guarded by flights
-	turn    chan struct{} // has an item while nobody has the turn
-	landed  chan struct{} // closed once value is there
-	value   []byte        // nobody's own: those who waited take copies
+	turn    chan struct{} // holds an item while no caller has the turn
+	landed  chan struct{} // closed when value is set
+	value   []byte        // shared: callers get copies
 }
 
 func newFlights() flights { return flights{byKey: map[string]*flight{}} }
@@ -43,8 +43,8 @@ func (f *flights) leave(key string, shared *flight) {
 	}
 }
 
-// land gives the value to those who wait. Who joins later begins anew, so that
-// nobody gets a value from before its call.
+// land gives the value to the waiting callers. Later callers begin a new flight, so
+// that no caller gets a value from before its call.
 func (f *flights) land(key string, shared *flight, value []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Gate lets one of all callers with the same name through: the first within
-// ttl, which is a second to 30 days. It returns false only when the name was
-// clearly taken by another call. An error means that it is not known, and that
-// the caller is to go on: what comes behind the gate must stand two.
+// Gate returns true to one caller with the name: the first within ttl, which is a
+// second to 30 days. It returns false only when another call has clearly taken the
+// name. After an error the outcome is unknown, and the caller must go on. What the
+// gate guards must therefore tolerate two callers.
 func (l *Locker) Gate(ctx context.Context, name string, ttl time.Duration) (won bool, err error) {
 	if name == "" {
 		return false, fmt.Errorf("%w: a gate needs a name", ErrBadName)
@@ -40,10 +40,9 @@ func (l *Locker) Gate(ctx context.Context, name string, ttl time.Duration) (won 
 	return false, fmt.Errorf("gate %s: %w", name, err)
 }
 
-// Passed returns those of the names whose gate somebody has passed. It asks
-// each server once. Where one does not answer, its names are left out, and the
-// error says why. It lets nobody through: a name that is not in the answer may
-// be passed by another at the next moment.
+// Passed returns the names whose gate a caller has passed. It asks each server once.
+// It leaves out the names of servers that do not reply, and returns their errors. A
+// name that is not in the result may be passed at any time.
 func (l *Locker) Passed(ctx context.Context, names []string) (map[string]bool, error) {
 	if len(names) == 0 {
 		return nil, nil
@@ -65,8 +64,8 @@ func (l *Locker) Passed(ctx context.Context, names []string) (map[string]bool, e
 	return passed, err
 }
 
-// look returns the values of those keys that exist, as far as their servers
-// answer, and why the others don't.
+// look returns the values of those keys that exist, from the servers that reply, and
+// the errors of the others.
 func (l *Locker) look(ctx context.Context, keys []string) (map[string][]byte, error) {
 	found := make(map[string][]byte, len(keys))
 	var problems []error
@@ -94,13 +93,14 @@ type gate struct {
 	name   string
 	key    string
 	ttl    time.Duration
-	mine   []string // the nonces of adds whose replies were lost
+	mine   []string // nonces of adds whose replies were lost
 }
 
-// try adds the gate's key. It is not sure when neither add nor look says whose it is.
+// try adds the gate's key. sure is false when neither add nor look shows whose the
+// key is.
 func (g *gate) try(ctx context.Context) (won, sure bool, err error) {
 	nonce := g.locker.nonces.draw()
-	g.locker.nonces.drop(nonce) // gates are never looked at as locks are
+	g.locker.nonces.drop(nonce) // gates have no strays
 	value, err := content{Nonce: nonce, Resource: g.name,
 		Holder: Holder{Since: time.Now().UTC()}}.encode()
 	if err != nil {
@@ -120,7 +120,7 @@ func (g *gate) try(ctx context.Context) (won, sure bool, err error) {
 	return g.look(ctx, err)
 }
 
-// look reads whose the key is, after a reply was lost.
+// look reads whose key it is after a lost reply.
 func (g *gate) look(ctx context.Context, addErr error) (won, sure bool, err error) {
 	found, err := g.locker.backend.Get(ctx, g.key)
 	if err != nil {

@@ -14,64 +14,63 @@ var (
 	// ErrSessionLost says that a session has ended or expired. It never
 	// revives; a replica opens a new one.
 	ErrSessionLost = session.ErrLost
-	// ErrNoSession says that a Locker with Grants has no session now: Run has
-	// not opened one yet, has lost it, or has returned.
+	// ErrNoSession says that a Locker with Grants has no session now: Run has not
+	// opened one yet, has lost it, or has returned.
 	ErrNoSession = session.ErrNone
-	// ErrSuperseded says that a claim is gone: whatever its owner does now
-	// must not take effect.
+	// ErrSuperseded says that a claim is gone. No further write of its owner may
+	// take effect.
 	ErrSuperseded = errors.New("superseded: its claim is gone")
 )
 
-// Token is a claim's number. It grows with each claim of the cluster, so of
-// two locks on one resource the later has the larger. 0 is no token.
+// Token is a claim's number. It grows with each claim of the cluster, so the later
+// of two locks on one resource has the larger token. 0 is no token.
 type Token int64
 
-// Session is a replica's life in the grants' store.
+// Session is the liveness record of a replica in the grants' store.
 type Session struct {
-	ID      uuid.UUID // made by the replica, new for each session
+	ID      uuid.UUID // drawn by the replica, new for each session
 	Replica string
 	Version string // of the program, for display
 	TTL     time.Duration
-	// Succeeds says that the replica's former lives are known to be over,
-	// because its name is configured and its process has just begun: other
-	// sessions of the same name expire at once.
+	// Succeeds says that all earlier sessions of the replica belong to dead
+	// processes, because its name is configured and its process has just begun.
+	// OpenSession then ends other sessions of the same name at once.
 	Succeeds bool
 }
 
-// Beat is the answer to a heartbeat.
+// Beat is the reply to a heartbeat.
 type Beat struct {
 	Now     time.Time           // the store's clock
 	Claims  map[Token]uuid.UUID // every claim of the session, with its lock's id
-	Waiting []uuid.UUID         // every lock of the session that stands among the waiting
+	Waiting []uuid.UUID         // ids of the session's locks that are queued
 }
 
-// GrantRequest asks for a claim on all of the requests, or none.
+// GrantRequest asks for a claim on all of the requests, or on none.
 type GrantRequest struct {
-	ID       uuid.UUID // of the lock; made by the caller, for one session, the same in every try
+	ID       uuid.UUID // of the lock; drawn by the caller for one session, the same in every try
 	Owner    Owner     // for display
-	Requests []Request // normalized; none are granted at once
-	// Wait says that, where it is refused, it is to stand among the waiting
-	// from its first refusal on: younger conflicting requests yield to it while
-	// its place is reserved, until it is granted, withdrawn, or its session ends
-	// or expires. Without
-	// Wait a refusal leaves nothing behind, and a place that the lock has stays.
+	Requests []Request // normalized; empty requests are granted at once
+	// Wait queues the lock at its first refusal. While its position is reserved,
+	// younger conflicting requests yield to it. It stays queued until it is granted
+	// or withdrawn, or its session ends or expires. Without Wait a refusal changes
+	// nothing, and a queued lock stays queued.
 	Wait bool
-	// Reserve is how long the place of one that waits is reserved (see the function
-	// Reserve): whoever is younger may pass it otherwise.
+	// Reserve is how long a waiter's position is reserved (see the function
+	// Reserve). Afterwards younger requests may pass it.
 	Reserve time.Duration
 }
 
-// GrantBlocker is what stood in a request's way: one that holds rather than
-// one that waits, and the same in every try while nothing changes.
+// GrantBlocker is a lock that blocks a request. Holders come before waiters, and the
+// choice stays the same while nothing changes.
 type GrantBlocker struct {
 	ID       uuid.UUID // of the lock that holds or waits
-	Resource Resource  // of the blocker: the same name, an ancestor, or what lies beneath
+	Resource Resource  // of the blocker: the same name, an ancestor or a descendant
 	Holder   Owner
-	Since    time.Time // when it was granted or began to wait, by the store's clock
-	Waiting  bool      // it does not hold: it is older, and waits too
+	Since    time.Time // when it was granted or queued, by the store's clock
+	Waiting  bool      // it is an older waiter, not a holder
 }
 
-// GrantResult answers a GrantRequest: either Token is set, or Blocker is.
+// GrantResult is the reply to a GrantRequest. Either Token or Blocker is set.
 type GrantResult struct {
 	Token   Token
 	Blocker *GrantBlocker
@@ -85,43 +84,46 @@ type Released struct {
 	Requests []Request // normalized
 }
 
-// MaxGrants is the most locks that one call of Grants may name, and the most
-// resources that they may name together.
+// MaxGrants limits the locks that one call of Grants may name, and the resources of
+// all of them together.
 const MaxGrants = 1000
 
-// Grants is stage 2: it has the last word on who holds what, in every mode. A
-// claim stands until it is released or its session is ended or swept. Every
-// method may be called concurrently, is all or nothing, and may be called again
-// with the same arguments after an error, which may hide that it took effect: it
-// then tells the same outcome. Errors wrap ErrUnavailable where the store could
-// not be asked, or its reply was lost.
+// Grants decides which locks are held, in every mode. A claim exists until it is
+// released, or its session is ended or swept.
+//
+// Every method may be called concurrently and has all of its effect or none. After
+// an error, which may hide that the call took effect, it may be called again with
+// the same arguments, and then returns the same result. Errors wrap ErrUnavailable
+// when the store could not be reached or its reply was lost.
 type Grants interface {
 	Sessions
 	// OpenSession registers the session, live for its TTL from now. It returns
-	// ErrSessionLost for the id of one that has ended or expired.
+	// ErrSessionLost if the ID belongs to a session that has ended or expired.
 	OpenSession(ctx context.Context, s Session) error
-	// Heartbeat extends a session that is neither ended nor expired by its
-	// TTL, or returns ErrSessionLost.
+	// Heartbeat extends a live session by its TTL. It returns ErrSessionLost if the
+	// session has ended or expired.
 	Heartbeat(ctx context.Context, session uuid.UUID) (Beat, error)
-	// EndSession ends the session, its claims and its places among the
-	// waiting, if there are any.
+	// EndSession ends the session and removes its claims and waiters. It returns nil
+	// if there is no such session.
 	EndSession(ctx context.Context, session uuid.UUID) error
-	// Grant decides on each request, in the order given, each seeing those
-	// granted before it. A request is refused by whatever conflicts (see
-	// Conflict) and holds, in whichever session, or has waited longer in a
-	// living one; a slotted one also when as many hold slots of the name, or
-	// have waited longer for one, as it says that there are. What waits counts
-	// while its place is reserved. It returns
-	// ErrSessionLost when the session is ended or expired; then nothing was
-	// granted. The ids of one call differ.
+	// Grant decides on each request, in the order given. Each one sees the claims
+	// granted before it.
+	//
+	// A request is refused by a conflicting holder in any session (see Conflict),
+	// and by an older conflicting waiter of a live session while its position is
+	// reserved. A slotted request is also refused when all slots of the name are
+	// held, or claimed by older waiters.
+	//
+	// Grant returns ErrSessionLost, and grants nothing, when the session has ended
+	// or expired. The ids of one call differ.
 	Grant(ctx context.Context, session uuid.UUID, requests []GrantRequest) ([]GrantResult, error)
-	// Withdraw takes locks of the session out of the waiting, and gives back
-	// the claims of those that were granted meanwhile.
+	// Withdraw removes locks of the session from the queue, and releases the claims
+	// of those that were granted meanwhile.
 	Withdraw(ctx context.Context, session uuid.UUID, ids []uuid.UUID) error
-	// Release gives claims back and reports for each whether it stood. One
-	// that an earlier call has given back, whose reply was lost, stood no more.
+	// Release releases claims, and reports for each whether it existed. A claim that
+	// an earlier call has released, with a lost reply, no longer exists.
 	Release(ctx context.Context, tokens []Token) ([]bool, error)
-	// Sweep ends sessions that have expired, and returns the locks that it
-	// took back from them. Any replica may call it at any time.
+	// Sweep ends expired sessions and returns their locks, which it has released.
+	// Any replica may call it at any time.
 	Sweep(ctx context.Context) ([]Released, error)
 }

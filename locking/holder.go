@@ -2,18 +2,19 @@ package locking
 
 import "time"
 
-// Owner says on whose behalf a lock is taken. All fields are free text.
+// Owner names the job, run and replica that a lock is taken for. All fields are free
+// text.
 type Owner struct {
 	Replica string `json:"replica"`
 	Job     string `json:"job"`
 	Run     string `json:"run_id"`
 }
 
-// Holder is who holds a lock, as its stage-1 value says. A value that this
-// package did not write or cannot read gives a zero Owner: held by unknown.
+// Holder is the holder of a lock, as the value of its advisory lock names it. It has
+// a zero Owner if this package did not write the value or cannot read it.
 type Holder struct {
 	Owner
-	Since time.Time `json:"since,omitzero"` // by the holder's clock: for display only
+	Since time.Time `json:"since,omitzero"` // by the holder's clock; for display only
 }
 
 // Known reports whether the holder could be read.

@@ -19,37 +19,39 @@ type Lock struct {
 	requests []Request
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
-	session  uuid.UUID // its entries name it; zero where there is none
+	session  uuid.UUID // named by its advisory locks; zero without a session
 
-	// Where there are Grants, and then never changed:
+	// Set with Grants, and constant afterwards:
 	id          string
 	token       Token
-	liveSession *liveSession // the session; else nil
+	liveSession *liveSession // nil without Grants
 
-	// work has room for a renewal or the release, which wait for the backend: no
-	// mutex, for which a bubble of testing/synctest would wait for ever.
+	// work is held during a renewal or a release, which wait for the backend. It is
+	// a channel, because a bubble of testing/synctest does not advance while a mutex
+	// blocks.
 	work     chan struct{}
 	advisory []held
 	released bool
 	result   error // of the release
 
-	renewAt time.Time // with place guarded by Locker.renewals
-	place   int
+	renewAt time.Time // with index, guarded by Locker.renewals
+	index   int
 
-	state   sync.Mutex // never held while the backend is asked
+	state   sync.Mutex // not held during requests to the backend
 	ended   bool       // released or lost
 	lost    *LostError
-	trusted time.Time   // until when the entries are relied on; unused with Options.Restore
+	trusted time.Time   // when the trust in the advisory locks ends; unused with Options.Restore
 	expiry  *time.Timer // ends the lock then; nil with Options.Restore
-	// of the last renewal, if it failed; counted in Locker.failing while not ended
+	// Error of the last renewal. While the lock has not ended, Locker.failing counts
+	// it.
 	failure error
 }
 
-// held is one entry of a lock.
+// held is one advisory lock of a lock.
 type held struct {
 	advisoryLock
 	taken  bool // another has the key; only with Options.Restore
-	absent bool // it was never there; only with Options.Grants
+	absent bool // it was never added; only with Options.Grants
 }
 
 func asHeld(advisory []advisoryLock) []held {
@@ -60,8 +62,8 @@ func asHeld(advisory []advisoryLock) []held {
 	return all
 }
 
-// present returns those entries that were added, to be removed, and forgets
-// the others.
+// present returns the advisory locks that were added, for removal, and drops the
+// nonces of the others.
 func (l *Locker) present(advisory []held) []advisoryLock {
 	all := make([]advisoryLock, 0, len(advisory))
 	for _, e := range advisory {
@@ -77,17 +79,18 @@ func (l *Locker) present(advisory []held) []advisoryLock {
 func newLock(ctx context.Context, l *Locker, owner Owner, since time.Time, requests []Request,
 	advisory []held) *Lock {
 	lock := &Lock{locker: l, owner: owner, since: since, requests: requests, advisory: advisory,
-		work: make(chan struct{}, 1), place: -1}
+		work: make(chan struct{}, 1), index: -1}
 	lock.ctx, lock.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	return lock
 }
 
-// keep has the lock renewed and watched, unless it can't be trusted already.
+// keep starts the renewals of the lock. It returns false if the trust has ended
+// already.
 func (k *Lock) keep(sent time.Time) bool {
 	k.state.Lock()
 	defer k.state.Unlock()
 	if k.ended {
-		return true // its session was lost meanwhile, and its context says so
+		return true // its session was lost meanwhile, and its context has ended
 	}
 	if len(k.advisory) > 0 && !k.locker.options.Restore {
 		k.trusted = k.locker.trust(sent)
@@ -104,8 +107,8 @@ func (k *Lock) keep(sent time.Time) bool {
 	return true
 }
 
-// firstRenewal is soon where an entry is not there yet: until it is, whoever
-// waits for the lock asks the grants.
+// firstRenewal returns the time of the first renewal. It is soon if an advisory lock
+// is absent, because waiters ask the grants until it exists.
 func (k *Lock) firstRenewal(sent time.Time) time.Time {
 	for _, e := range k.advisory {
 		if e.absent {
@@ -115,29 +118,29 @@ func (k *Lock) firstRenewal(sent time.Time) time.Time {
 	return sent.Add(k.locker.options.Lease / 3)
 }
 
-// Context returns a context with the values of the one that the lock was
-// acquired with. It ends when the lock is lost, with a *LostError as its cause,
-// or when it is released, with ErrReleased.
+// Context returns a context with the values of the context that the lock was
+// acquired with. It ends with a *LostError as its cause when the lock is lost, and
+// with ErrReleased when it is released.
 func (k *Lock) Context() context.Context { return k.ctx }
 
-// Token returns the number of the claim that Options.Grants gave, to be checked
-// by whatever the lock's owner writes to; 0 where there are no Grants.
+// Token returns the number of the lock's claim, or 0 without Options.Grants. The
+// resources that the owner writes to should check it.
 func (k *Lock) Token() Token { return k.token }
 
-// Requests returns what is locked, sorted by key and without repetitions.
+// Requests returns the locked requests, sorted by key and without repetitions.
 func (k *Lock) Requests() []Request { return slices.Clone(k.requests) }
 
-// Release removes the lock's entries, the last first, each only if it is still
-// the lock's own. It goes on when ctx has ended, for a few seconds at most; what
-// it can't remove then runs out with its lease, or is removed later by Run. It
-// returns a *LostError when the lock was no longer held, or in part, and what
-// kept it from asking. Releasing again returns the same.
+// Release removes the lock's advisory locks in reverse order, each only if it still
+// is the lock's own. It ignores the end of ctx, and takes a few seconds at most. Run
+// removes the rest later, or it expires with its lease. Release returns a *LostError
+// if a part of the lock was no longer held, and the errors of the backend. A
+// repeated call returns the same.
 //
-// With Options.Grants it gives the claim back first, and what it returns is
-// about that alone. A claim that it can't give back now is given back by Run.
+// With Options.Grants it releases the claim first, and returns only the errors of
+// that. Run releases a claim later that Release could not.
 func (k *Lock) Release(ctx context.Context) error {
 	k.end(nil)
-	k.work <- struct{}{} // a renewal that has begun adds nothing after this
+	k.work <- struct{}{} // no renewal adds anything after this
 	defer func() { <-k.work }()
 	if k.released {
 		return k.result
@@ -154,8 +157,8 @@ func (k *Lock) Release(ctx context.Context) error {
 	return k.result
 }
 
-// end ends the lock's context, because it was lost or, with nil, released.
-// It reports whether it had not ended before.
+// end ends the lock's context because the lock was lost or, with nil, released. It
+// returns false if it had ended before.
 func (k *Lock) end(lost *LostError) bool {
 	k.state.Lock()
 	defer k.state.Unlock()
@@ -185,8 +188,8 @@ func (k *Lock) loss() *LostError {
 	return k.lost
 }
 
-// untrusted returns nil while the lock may be relied on, at this very moment:
-// after a pause of the process its context may not have ended yet.
+// untrusted returns nil while the lock may be relied on right now. After a pause of
+// the process its context may still be open.
 func (k *Lock) untrusted() *LostError {
 	k.state.Lock()
 	defer k.state.Unlock()
@@ -202,10 +205,10 @@ func (k *Lock) over() bool {
 	return k.ended
 }
 
-// expire ends the lock when its trust has, however a renewal is getting on.
+// expire ends the lock when the trust ends, even during a renewal.
 func (k *Lock) expire() {
 	k.state.Lock()
-	early := time.Until(k.trusted) > 0 // it was renewed as the timer went off
+	early := time.Until(k.trusted) > 0 // renewed while the timer fired
 	failure := k.failure
 	k.state.Unlock()
 	if !early {

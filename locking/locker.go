@@ -19,44 +19,43 @@ import (
 const (
 	minLease = 10 * time.Second
 	maxLease = 24 * time.Hour
-	// how much earlier than asked an item may vanish: measured on memcached 1.6.18
+	// An item may vanish that much early, as measured on memcached 1.6.18.
 	trustMargin = 2 * time.Second
-	addTries    = 4 // of one key, where it vanishes while it is looked at, or replies are lost
+	addTries    = 4 // of one key, when it vanishes between requests or replies are lost
 )
 
-// Options are what a Locker needs besides its backend.
+// Options configure a Locker.
 type Options struct {
-	Namespace string        // the cluster's id: begins every key; 1 to 100 bytes without spaces
+	Namespace string        // the cluster's id, first in every key; 1 to 100 bytes without spaces
 	Lease     time.Duration // 10 s to 24 h, cut to whole seconds
-	// Restore says that a second stage decides who may act. Then only what
-	// adds quickly is taken here, and an entry that vanished is added again
-	// and reported as an event, rather than ending the lock.
+	// Restore says that the caller's store decides which run may commit. Then the
+	// Locker adds advisory locks for exclusive requests only. It adds a vanished
+	// advisory lock again and reports an event, and the lock goes on.
 	Restore bool
-	// Grants, if set, is the second stage, asked by this Locker itself: every
-	// mode and the hierarchy are enforced, each lock has a token, and all
-	// locks live and die with one session, which Run keeps. It implies Restore.
-	// Without it Restore leaves the second stage to the caller.
+	// Grants, if set, decides on each lock. The Locker then enforces every mode and
+	// the hierarchy, each lock has a token, and all locks end with one session,
+	// which Run keeps open. It implies Restore.
 	Grants Grants
-	// Sessions, if set, tells which sessions are alive, for locks of TryAcquireIn:
-	// their entries are removed when they are met and their session is dead. Where
-	// there are Grants these tell it, and Sessions is not used.
+	// Sessions, if set, reports which sessions are alive, for locks of TryAcquireIn.
+	// The Locker removes advisory locks of dead sessions. It is not used with
+	// Grants, which report the same.
 	Sessions Sessions
-	// Session names this replica to Grants. Its ID is drawn anew for each
-	// session, and only the first one Succeeds. TTL is 1 s to 24 h, 0 means
-	// 15 s; heartbeats go out at a third of it.
+	// Session names this replica to Grants. Each session gets a new ID, and only the
+	// first one Succeeds. TTL is 1 s to 24 h, and 0 means 15 s. The interval of
+	// heartbeats is a third of it.
 	Session Session
-	// Reserve is how long a lock that waits for Grants reserves its place before
-	// younger requests: 0 means DefaultReserve, NeverReserve never. See the function
-	// Reserve for what becomes of it then.
+	// Reserve is how long a waiter reserves its position before younger requests. 0
+	// means DefaultReserve, and NeverReserve never. The function Reserve says what
+	// follows.
 	Reserve time.Duration
 	Log     zerolog.Logger
-	// OnEvent, if set, is called for each event, from several goroutines,
-	// which wait for it: it must return soon and not release locks.
+	// OnEvent, if set, is called for each event, from several goroutines. It must
+	// return soon and must not release locks.
 	OnEvent func(Event)
 }
 
-// Locker takes locks on a backend and keeps them. Its methods may be called
-// concurrently. Locks are renewed only while Run runs.
+// Locker takes locks on a backend and renews them while Run runs. Its methods may be
+// called concurrently.
 type Locker struct {
 	backend Backend
 	options Options
@@ -64,19 +63,19 @@ type Locker struct {
 	nonces   *nonces
 	strays   strays
 	owners   *owners
-	breakers breaker.Servers // of stage 1, where a second stage decides
+	breakers breaker.Servers // of the backend, used with Options.Restore
 	renewals renewals
-	failing  atomic.Int64 // locks whose last renewal failed
+	failing  atomic.Int64 // locks with a failed last renewal
 	living   livingLocks
 
-	// Where there are Grants:
-	keeper   *session.Keeper[*sessionLocks] // else nil
+	// Set with Grants:
+	keeper   *session.Keeper[*sessionLocks] // nil without Grants
 	releases *batch.Batch[Token, bool]
 }
 
-// New returns a Locker on b, or says which option is wrong. Where there are
-// Grants b may be nil: they are then asked by themselves, Namespace and Lease
-// mean nothing, and each try of a lock that waits asks them.
+// New returns a Locker on b, or an error for each wrong option. With Grants, b may
+// be nil. Then there are no advisory locks, Namespace and Lease are ignored, and
+// each try of a waiter asks the grants.
 func New(b Backend, o Options) (*Locker, error) {
 	if b == nil && o.Grants == nil {
 		return nil, errors.New("a locker needs a backend, or grants")
@@ -112,23 +111,21 @@ func (o *Options) checkEntries() error {
 	return nil
 }
 
-// TryAcquire locks all requests, or none, and never waits for a holder. It
-// returns
+// TryAcquire locks all requests, or none. It never waits for a holder. It returns
 //   - a *HeldError (ErrHeld) when one is held,
-//   - an error that wraps ErrUnavailable when the backend could not be asked,
-//   - one that wraps ErrUnclear when replies were lost, so that entries may be
-//     left behind, which Run removes,
+//   - an error that wraps ErrUnavailable when the backend did not get the request,
+//   - one that wraps ErrUnclear when replies were lost. Advisory locks may then
+//     be left behind, which Run removes,
 //   - an *UnsupportedError, ErrFull, or an error about the requests themselves:
 //     a *RequestError or ErrBadName.
 //
-// With Options.Restore, requests that are not exclusive, and jobs' own names,
-// are part of the lock without an entry here. The lock outlives ctx.
+// With Options.Restore, requests that are not exclusive, and jobs' own names, belong
+// to the lock without an advisory lock. The lock outlives ctx.
 //
-// With Options.Grants a *HeldError may also be about a lock that only waits, and
-// has waited longer. What keeps the backend from answering is no error then: the
-// grants decide alone. It is ErrUnavailable when the grants could not be asked,
-// and ErrNoSession when there is no session now, or ErrSessionLost when it was
-// lost meanwhile.
+// With Options.Grants a *HeldError may also name an older waiter. Failures of the
+// backend are not errors then, because the grants decide. TryAcquire returns
+// ErrUnavailable when the grants could not be reached, ErrNoSession when there is no
+// session, and ErrSessionLost when it was lost meanwhile.
 func (l *Locker) TryAcquire(ctx context.Context, owner Owner, requests []Request) (*Lock, error) {
 	normalized, err := Normalize(requests)
 	if err != nil {
@@ -148,9 +145,9 @@ func (l *Locker) TryAcquire(ctx context.Context, owner Owner, requests []Request
 	return a.try(ctx)
 }
 
-// TryAcquireIn is TryAcquire for a Locker without Grants whose caller has a second
-// stage of its own, in a session of that. Once Options.Sessions says that the
-// session is dead, any replica may remove the lock's entries.
+// TryAcquireIn is TryAcquire for a Locker without Grants whose caller has a session
+// in a store of its own. When Options.Sessions reports the session dead, any replica
+// may remove the advisory locks.
 func (l *Locker) TryAcquireIn(ctx context.Context, session uuid.UUID, owner Owner,
 	requests []Request) (*Lock, error) {
 	normalized, err := Normalize(requests)
@@ -170,7 +167,7 @@ func (l *Locker) tryAlone(ctx context.Context, session uuid.UUID, owner Owner,
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	sent := time.Now() // the lease counts from here, before the first request
+	sent := time.Now() // the lease counts from before the first request
 	advisory, err := l.addAll(ctx,
 		content{Holder: Holder{Owner: owner, Since: sent.UTC()}, Session: session}, resources)
 	if err != nil {
@@ -187,7 +184,7 @@ func (l *Locker) tryAlone(ctx context.Context, session uuid.UUID, owner Owner,
 	return lock, nil
 }
 
-// advisoryResources returns the resources that get an entry here.
+// advisoryResources returns the resources that get an advisory lock.
 func (l *Locker) advisoryResources(requests []Request) ([]Resource, error) {
 	if l.backend == (noBackend{}) {
 		return nil, nil
@@ -204,9 +201,10 @@ func (l *Locker) advisoryResources(requests []Request) ([]Resource, error) {
 	return resources, nil
 }
 
-// addAll adds an entry for each resource, in order, or leaves none.
+// addAll adds an advisory lock for each resource, in order, or leaves none.
 func (l *Locker) addAll(ctx context.Context, as content, resources []Resource) ([]advisoryLock, error) {
-	for _, resource := range resources { // or what another server has would be taken for nothing
+	// a failure of one server must not hide a conflict on another
+	for _, resource := range resources {
 		if err := l.checkServer(keyOf(l.options.Namespace, resource.Key())); err != nil {
 			return nil, fmt.Errorf("lock of %s: %w", resource, err)
 		}
@@ -223,8 +221,8 @@ func (l *Locker) addAll(ctx context.Context, as content, resources []Resource) (
 	return advisory, nil
 }
 
-// undo removes what an attempt added before it failed. What can't be removed
-// now becomes a stray, so there is nothing to report to the caller.
+// undo removes the advisory locks of a failed attempt. What it cannot remove becomes
+// a stray, so it returns no error.
 func (l *Locker) undo(ctx context.Context, advisory []advisoryLock) {
 	if len(advisory) == 0 {
 		return
@@ -234,7 +232,7 @@ func (l *Locker) undo(ctx context.Context, advisory []advisoryLock) {
 	}
 }
 
-// add takes one resource's key, or says why not.
+// add adds the key of one resource.
 func (l *Locker) add(ctx context.Context, as content, resource Resource) (advisoryLock, error) {
 	var err error
 	for range addTries {
@@ -256,8 +254,8 @@ func (l *Locker) add(ctx context.Context, as content, resource Resource) (adviso
 	return advisoryLock{}, err
 }
 
-// judge looks at why an add failed. It returns nil if the entry is there after
-// all, and otherwise the answer, and whether it is worth another attempt.
+// judge finds out why an add failed. It returns nil if the advisory lock exists
+// after all. Otherwise it returns the error, and whether another try may help.
 func (l *Locker) judge(ctx context.Context, e advisoryLock, addErr error) (again bool, err error) {
 	unclear := errors.Is(addErr, ErrUnclear)
 	if !unclear && !errors.Is(addErr, ErrNotStored) {
@@ -287,7 +285,8 @@ func (l *Locker) judge(ctx context.Context, e advisoryLock, addErr error) (again
 	return false, &HeldError{Resource: e.resource, Holder: held}
 }
 
-// read says who holds an entry, and whether it belongs to nothing any more.
+// read returns the holder in an advisory lock's value, and whether the advisory lock
+// is an orphan.
 func (l *Locker) read(resource Resource, value []byte) (held Holder, orphan bool) {
 	c, ok := decode(value, resource.Key())
 	if !ok {
@@ -296,13 +295,13 @@ func (l *Locker) read(resource Resource, value []byte) (held Holder, orphan bool
 	return c.Holder, l.isOrphan(c)
 }
 
-// isOrphan reports whether an entry belongs to nothing any more: it is a stray of
-// this Locker, or its owner's session is dead.
+// isOrphan reports whether no live lock owns an advisory lock: it is a stray of this
+// Locker, or its session is dead.
 func (l *Locker) isOrphan(c content) bool {
 	return l.nonces.isStray(c.Nonce) || l.owners.isDead(c.Session)
 }
 
-// newAdvisory returns what to store for one attempt at one resource.
+// newAdvisory returns the advisory lock to store for one attempt at one resource.
 func (l *Locker) newAdvisory(as content, resource Resource) (advisoryLock, error) {
 	name := resource.Key()
 	e := advisoryLock{resource: resource, key: keyOf(l.options.Namespace, name), nonce: l.nonces.draw()}
@@ -312,8 +311,8 @@ func (l *Locker) newAdvisory(as content, resource Resource) (advisoryLock, error
 	return e, err
 }
 
-// giveUp says that an attempt's entry belongs to nothing any more; one that may
-// be there, or may still come, is looked for later.
+// giveUp marks an attempt's advisory lock as a stray. With maybeThere it may exist,
+// or may still arrive, and Run looks for it.
 func (l *Locker) giveUp(e advisoryLock, maybeThere bool) {
 	l.nonces.drop(e.nonce)
 	if maybeThere {
@@ -322,7 +321,8 @@ func (l *Locker) giveUp(e advisoryLock, maybeThere bool) {
 	}
 }
 
-// trust returns until when an entry is relied on whose request was sent then.
+// trust returns the end of the trust in an advisory lock whose request was sent at
+// that time.
 func (l *Locker) trust(sent time.Time) time.Time { return sent.Add(l.options.Lease - trustMargin) }
 
 func (l *Locker) emit(e Event) {

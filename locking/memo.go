@@ -9,30 +9,30 @@ import (
 	"time"
 )
 
-// Memo has values computed once in the cluster: of all callers that ask for a
-// key the first computes its value, the others wait for it, and late ones get
-// it until its time ends. Its methods may be called concurrently.
+// Memo computes values once in the cluster. Of all callers that ask for a key, the
+// first computes its value, the others wait for it, and later callers get it until
+// its TTL ends. Its methods may be called concurrently.
 //
-// The caller that computes holds a lock, so Locker.Run must run: without it
-// nothing renews the lock, and what takes longer than the lease is lost. When
-// its process dies, another caller takes over once the lock has run out: the
-// lease at most, and at least two thirds of it less two seconds, after the
-// death.
+// The caller that computes holds a lock. Locker.Run must run to renew it: without
+// renewals, a computation that takes longer than the lease is lost. When the process
+// of the caller dies, another caller takes over after the lock has expired. That
+// takes the lease at most, and at least two thirds of it less two seconds.
 //
-// Computed once is an economy and no guarantee: a store that forgets, by a
-// restart or an eviction, has a value computed again, or twice at once. Values
-// are never mixed: the first that is stored is everybody's until its time ends.
+// Computing once saves work but is not guaranteed. After a restart or an eviction in
+// the store, a value may be computed again, or twice at once. Values are never
+// mixed: all callers get the value that was stored first, until its TTL ends.
 type Memo struct {
 	locker  *Locker
 	owner   Owner
 	flights flights
 }
 
-// NewMemo returns a Memo whose values and locks are where l's locks are, and
-// whose locks say that they are owner's. Memos with one namespace and servers
-// share their values. l must stand alone (no Options.Restore). Values are far
-// larger than locks, and fill the store that they are in: where others' locks
-// matter, give the Memo a Locker on servers of its own.
+// NewMemo returns a Memo that uses l's backend for its values and locks, and names
+// owner in its locks. Memos with one namespace and servers share their values. l
+// must not have Options.Restore or Options.Grants.
+//
+// Values are far larger than locks and fill the memory of their servers. Give the
+// Memo a Locker on servers of its own where other locks matter.
 func NewMemo(l *Locker, owner Owner) (*Memo, error) {
 	if l.options.Restore {
 		return nil, errors.New("memo: its locker leaves the decision to a second stage, expected " +
@@ -41,36 +41,37 @@ func NewMemo(l *Locker, owner Owner) (*Memo, error) {
 	return &Memo{locker: l, owner: owner, flights: newFlights()}, nil
 }
 
-// Do returns the value of key: the one that is stored, or that another caller
-// computes, or what compute returns, which is then stored for ttl. The slice is
-// the caller's own.
+// Do returns the value of key. It reads the stored value, waits for another
+// caller's, or calls compute and stores the result for ttl. The slice belongs to the
+// caller.
 //
-// key is free text of 1 to 1,024 bytes, in which "/" and "%" count three: valid
-// UTF-8 without control characters, and neither "." nor "..". ttl is a second
-// to 30 days, cut to whole seconds; memcached may drop a value up to two
-// seconds early. The ttl of the caller that computes counts. A value has at most
-// MaxMemoBytes, and may be empty.
+// key is valid UTF-8 of 1 to 1,024 bytes, in which "/" and "%" count three. It has
+// no control characters, and is neither "." nor "..". ttl is a second to 30 days,
+// cut to whole seconds. memcached may drop a value up to two seconds early. The ttl
+// of the caller that computes counts. A value has at most MaxMemoBytes, and may be
+// empty.
 //
-// compute runs in the caller's goroutine. Its context is ctx, and ends also
-// when the lock is lost, with a *LostError as its cause; what it then returns is
-// dropped, because another may be computing, and the caller waits again. It must
-// not ask for the same key. Callers of one process wait together: one of them
-// asks the store. A caller whose ctx ends leaves, and the others go on; if it was
-// the one that computed, another begins anew.
+// compute runs in the caller's goroutine. Its context is derived from ctx, and also
+// ends when the lock is lost, with a *LostError as its cause. The result is then
+// dropped, because another caller may be computing, and Do waits again. compute must
+// not ask for the same key.
+//
+// Callers of one process wait together, and one of them polls the store. A caller
+// whose ctx ends returns, and the others go on. If it was the one that computed,
+// another caller computes again.
 //
 // Do returns
-//   - compute's error, as it is: nothing is stored, and of those that wait the
-//     next computes; a panic of compute passes on, too, once the lock is
-//     released,
+//   - compute's error, unchanged. Nothing is stored, and the next waiter
+//     computes. A panic of compute also passes on, after the lock is released,
 //   - an *UnsharedError when the value was computed here and could not be
-//     stored: it holds the value, and says why (ErrTooLarge, ErrFull,
+//     stored. It has the value and the reason (ErrTooLarge, ErrFull,
 //     ErrUnavailable, ErrUnclear),
-//   - a *retry.ExhaustedError when ctx ended while another computed: it wraps the
-//     cause and a *HeldError, which says who, and tells how long it waited,
-//   - a *LostError when compute was begun three times, and its lock lost each time,
+//   - a *retry.ExhaustedError when ctx ended while another caller computed. It
+//     wraps the cause and a *HeldError, which names that caller,
+//   - a *LostError when compute was called three times and lost its lock each time,
 //   - an error that wraps ErrUnavailable, ErrUnclear or ErrFull when the store
-//     could not be asked, and nothing was computed: computing for oneself then
-//     is the caller's decision, because all the others will do the same,
+//     failed and nothing was computed. The caller decides whether to compute for
+//     itself. All other callers may do the same,
 //   - ErrForeignValue, ErrBadName, or an error about ttl.
 func (m *Memo) Do(ctx context.Context, key string, ttl time.Duration,
 	compute func(context.Context) ([]byte, error)) ([]byte, error) {
@@ -93,7 +94,7 @@ func (m *Memo) Do(ctx context.Context, key string, ttl time.Duration,
 	}
 	landed := false
 	defer func() {
-		if !landed { // by an error or a panic: the turn is the next caller's
+		if !landed { // after an error or a panic the next caller has the turn
 			f.turn <- struct{}{}
 		}
 	}()
@@ -124,17 +125,17 @@ func (m *Memo) newComputation(key string, ttl time.Duration,
 	}, nil
 }
 
-const memoValueKind = "value" // of the keys that hold values; their locks are of KindMemo
+const memoValueKind = "value" // the kind of keys that hold values; their locks are of KindMemo
 
-// memoResource returns what is locked while a key's value is computed. It has
-// one segment, so that it is related to no other: computing a/b may ask for a.
+// memoResource returns the resource that is locked while a key's value is computed.
+// It has one segment, so that keys are unrelated: computing a/b may ask for a.
 func memoResource(key string) (Resource, error) {
 	return newResource(KindMemo,
 		strings.ReplaceAll(strings.ReplaceAll(key, "%", "%25"), "/", "%2F"))
 }
 
-// memoHeader stands before a value. It has the key in full, because what is
-// stored may be under a hash of it, and no key has a line's end.
+// memoHeader precedes the value. It has the key in full, because the stored key may
+// be a hash. No key contains a newline.
 func memoHeader(key string) string { return "memo 1 " + key + "\n" }
 
 func encodeMemo(key string, value []byte) ([]byte, error) {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// noBackend is the Backend of a Locker that has none.
+// noBackend is the Backend of a Locker without one.
 type noBackend struct{}
 
 var errNoBackend = fmt.Errorf("%w: there is no backend", ErrUnavailable)

@@ -8,11 +8,11 @@ import (
 	"sync/atomic"
 )
 
-// nonces makes a Locker's nonces and knows which of them still belong to
-// something. A nonce with the Locker's prefix that is not in use marks a
-// stray: what an attempt left behind that failed or ended.
+// nonces makes a Locker's nonces, and knows which of them are in use. A nonce with
+// the Locker's prefix that is not in use marks a stray: the remains of an attempt
+// that failed or ended.
 type nonces struct {
-	prefix string // of this Locker alone, and never of another
+	prefix string // unique to this Locker
 	count  atomic.Uint64
 
 	mu    sync.Mutex

@@ -9,33 +9,33 @@ import (
 )
 
 const (
-	ownersEvery = 2 * time.Second // between two questions about owners of entries
-	// dead sessions that are kept in mind; others are asked about again
+	ownersEvery = 2 * time.Second // between two requests about sessions
+	// Limit of the dead sessions in memory. Others are asked about again.
 	maxDead = 4096
 )
 
-// Sessions tells which sessions are alive.
+// Sessions reports which sessions are alive.
 type Sessions interface {
 	// Living returns those of the sessions that have neither ended nor expired, by
-	// the store's clock, in no order. They are at most MaxGrants. One that is not
-	// in the answer never revives.
+	// the store's clock, in no order. They are at most MaxGrants. A session that is
+	// not in the result never revives.
 	Living(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, error)
 }
 
-// owners knows which sessions are dead, of those whose entries this replica has
-// met. An entry of a dead session protects nothing: the session's claims are
-// gone, or a sweep takes them back. Without owners it would stand in the way
-// until its lease ends, where no row tells of it: its replica was killed between
-// an add and the grant, or between the end of the claim and the removal.
+// owners caches which sessions are dead, of those whose advisory locks this replica
+// has met. An advisory lock of a dead session protects nothing: its claims are gone,
+// or a sweep releases them. A replica that is killed between an add and the grant
+// leaves such a lock without any row. Without owners it would block until its lease
+// ends.
 //
-// Meeting an entry asks nobody. run asks about all sessions that were met, every
-// two seconds at most, so that waiting costs the store next to nothing.
+// Meeting an advisory lock sends no request. run asks about all met sessions
+// together, every two seconds at most, so that waiting costs the store little.
 type owners struct {
-	sessions Sessions      // nil: the end of the lease decides alone
-	news     chan struct{} // holds a value when a session was met
+	sessions Sessions      // nil: advisory locks of dead sessions block until their lease ends
+	news     chan struct{} // holds a value after a session was met
 
 	mu   sync.Mutex
-	met  map[uuid.UUID]struct{} // since run has last asked
+	met  map[uuid.UUID]struct{} // since the last request of run
 	dead map[uuid.UUID]struct{}
 }
 
@@ -44,8 +44,8 @@ func newOwners(sessions Sessions) *owners {
 		dead: map[uuid.UUID]struct{}{}}
 }
 
-// isDead reports whether the session is known to be dead. Otherwise it is asked
-// about soon.
+// isDead reports whether the session is known to be dead. Otherwise run asks about
+// it soon.
 func (o *owners) isDead(session uuid.UUID) bool {
 	if o.sessions == nil || session == uuid.Nil {
 		return false
@@ -65,8 +65,8 @@ func (o *owners) isDead(session uuid.UUID) bool {
 	return false
 }
 
-// run asks about the sessions that were met until ctx ends. Where the store
-// does not answer they count as alive.
+// run asks about the met sessions until ctx ends. While the store does not reply
+// they count as alive.
 func (o *owners) run(ctx context.Context, failed func(error)) {
 	for {
 		select {
@@ -111,7 +111,7 @@ func (o *owners) ask(ctx context.Context) error {
 	return nil
 }
 
-// take returns the sessions that were met, and forgets them.
+// take returns the met sessions and clears them.
 func (o *owners) take() []uuid.UUID {
 	o.mu.Lock()
 	defer o.mu.Unlock()

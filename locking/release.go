@@ -12,10 +12,10 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/batch"
 )
 
-// releasesAtOnce bounds how many locks ReleaseAll releases at a time.
+// releasesAtOnce limits how many locks ReleaseAll releases concurrently.
 const releasesAtOnce = 256
 
-// livingLocks are a Locker's locks that have not ended.
+// livingLocks are the locks of a Locker that have not ended.
 type livingLocks struct {
 	mu  sync.Mutex
 	all map[*Lock]struct{}
@@ -46,8 +46,8 @@ func (s *livingLocks) list() []*Lock {
 	return list
 }
 
-// ReleaseAll releases every lock that is held as it is called, and returns
-// what Release of them returned, joined. What is being acquired is left alone.
+// ReleaseAll releases every lock that is held when it is called, and returns the
+// joined errors of Release. It ignores locks that are being acquired.
 func (l *Locker) ReleaseAll(ctx context.Context) error {
 	locks := l.living.list()
 	problems := make([]error, len(locks))
@@ -59,7 +59,7 @@ func (l *Locker) ReleaseAll(ctx context.Context) error {
 			return nil
 		})
 	}
-	_ = all.Wait() // the problems are each lock's own
+	_ = all.Wait() // errors are collected per lock
 	return errors.Join(problems...)
 }
 
@@ -70,9 +70,9 @@ func newReleases(grants Grants) *batch.Batch[Token, bool] {
 	})
 }
 
-// releaseClaim gives the claim back and then removes the entries: who finds them
-// gone is not refused. One that can't be given back is a stranger to the next
-// heartbeat.
+// releaseClaim releases the claim and then removes the advisory locks. In this
+// order, a caller that finds them gone is not refused. If the release fails, the
+// next heartbeat releases the claim.
 func (k *Lock) releaseClaim(ctx context.Context) error {
 	defer k.locker.undo(ctx, k.locker.present(k.advisory))
 	defer k.liveSession.Data.remove(k.token)
@@ -94,7 +94,7 @@ func (k *Lock) releaseClaim(ctx context.Context) error {
 	return nil
 }
 
-// drop takes the lock's entries away from it, for somebody else to remove.
+// drop detaches the lock's advisory locks for removal by the caller.
 func (k *Lock) drop() []advisoryLock {
 	k.work <- struct{}{}
 	defer func() { <-k.work }()

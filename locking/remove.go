@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	removeTimeout = 3 * time.Second // for all of a lock's entries together
-	sweepTimeout  = 3 * time.Second // for each look for strays
+	removeTimeout = 3 * time.Second // for all advisory locks of a lock together
+	sweepTimeout  = 3 * time.Second // for each search for strays
 )
 
-// removeAll removes the entries, the last first, if they are still ours. It
-// goes on when ctx has ended, and after an error. Of an entry that was no longer
-// ours it returns a *LostError; one that could not be removed becomes a stray.
+// removeAll removes the advisory locks in reverse order, if they are still ours. It
+// ignores the end of ctx, and goes on after an error. It returns a *LostError for
+// one that was no longer ours. What it cannot remove becomes a stray.
 func (l *Locker) removeAll(ctx context.Context, advisory []advisoryLock) error {
 	if len(advisory) == 0 {
 		return nil
@@ -33,7 +33,7 @@ func (l *Locker) removeAll(ctx context.Context, advisory []advisoryLock) error {
 		if failed(err) && policy.Attempts > 0 {
 			err = l.removeAgain(ctx, e, err, policy)
 			if failed(err) {
-				policy = retry.Policy{} // the others don't wait for the same backend again
+				policy = retry.Policy{} // the others do not wait for the same backend again
 			}
 		}
 		err = l.asRemoved(ctx, e, err)
@@ -45,7 +45,8 @@ func (l *Locker) removeAll(ctx context.Context, advisory []advisoryLock) error {
 	return errors.Join(errs...)
 }
 
-// deleteAll asks once for each entry, in as few requests as the backend can.
+// deleteAll sends one request for each advisory lock, or fewer where the backend
+// can.
 func (l *Locker) deleteAll(ctx context.Context, advisory []advisoryLock) []error {
 	if len(advisory) == 1 {
 		return []error{l.backend.Delete(ctx, advisory[0].key, advisory[0].value)}
@@ -57,10 +58,10 @@ func (l *Locker) deleteAll(ctx context.Context, advisory []advisoryLock) []error
 	return l.backend.DeleteAll(ctx, keys, values)
 }
 
-// failed reports whether it is not known that the entry is no longer there.
+// failed reports whether the advisory lock may still exist.
 func failed(err error) bool { return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnclear) }
 
-// removeAgain tries a removal again that failed by err.
+// removeAgain retries a removal that failed with err.
 func (l *Locker) removeAgain(ctx context.Context, e advisoryLock, err error, policy retry.Policy) error {
 	unclear := errors.Is(err, ErrUnclear)
 	series := policy.Start(time.Now())
@@ -78,7 +79,7 @@ func (l *Locker) removeAgain(ctx context.Context, e advisoryLock, err error, pol
 	return err
 }
 
-// pause waits for d and reports whether ctx has not ended meanwhile.
+// pause waits for d. It returns false if ctx has ended meanwhile.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -90,7 +91,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// asRemoved turns the outcome of a removal into what Release returns.
+// asRemoved converts the result of a removal into the result of Release.
 func (l *Locker) asRemoved(ctx context.Context, e advisoryLock, err error) error {
 	switch {
 	case err == nil:
@@ -104,7 +105,7 @@ func (l *Locker) asRemoved(ctx context.Context, e advisoryLock, err error) error
 	return fmt.Errorf("release of %s: %w", e.resource, err)
 }
 
-// holderOf returns who has a resource now, as far as that can be read.
+// holderOf returns the present holder of a resource, if it can be read.
 func (l *Locker) holderOf(ctx context.Context, resource Resource) Holder {
 	held, err := l.Inspect(ctx, []Resource{resource})
 	if err != nil {

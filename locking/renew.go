@@ -8,11 +8,11 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// retryEvery is how soon a renewal that failed is tried again.
+// retryEvery is the delay before the retry of a failed renewal.
 const retryEvery = time.Second
 
-// renew gives the lock's entries another lease. It adds nothing once the lock
-// has ended.
+// renew renews the lease of the lock's advisory locks. It adds nothing after the
+// lock has ended.
 func (k *Lock) renew(run context.Context) {
 	k.work <- struct{}{}
 	defer func() { <-k.work }()
@@ -38,8 +38,8 @@ func (k *Lock) renew(run context.Context) {
 	}
 }
 
-// deadline returns when a renewal is to end: it is worth nothing after the
-// trust.
+// deadline returns the deadline of a renewal. A renewal after the end of the trust
+// is useless.
 func (k *Lock) deadline(start time.Time) time.Time {
 	if k.locker.options.Restore {
 		return start.Add(k.locker.options.Lease / 3)
@@ -49,8 +49,8 @@ func (k *Lock) deadline(start time.Time) time.Time {
 	return k.trusted
 }
 
-// renewed extends the trust, or keeps in mind why it could not be, and sets
-// the next renewal.
+// renewed extends the trust or records the failure, and sets the time of the next
+// renewal.
 func (k *Lock) renewed(start time.Time, failure error) {
 	k.state.Lock()
 	defer k.state.Unlock()
@@ -69,7 +69,7 @@ func (k *Lock) renewed(start time.Time, failure error) {
 	k.locker.renewals.add(k, next)
 }
 
-// noteFailure logs when renewals begin to fail, and when none fails any more.
+// noteFailure logs when renewals begin to fail, and when all succeed again.
 func (k *Lock) noteFailure(failure error) {
 	l := k.locker
 	switch {
@@ -85,7 +85,7 @@ func (k *Lock) noteFailure(failure error) {
 	k.failure = failure
 }
 
-// renewAdvisory returns nil, a *LostError, or why the entry could not be renewed.
+// renewAdvisory returns nil, a *LostError, or the error of the renewal.
 func (k *Lock) renewAdvisory(ctx context.Context, e *held) error {
 	if e.absent {
 		return k.restore(ctx, e)
@@ -106,8 +106,8 @@ func (k *Lock) renewAdvisory(ctx context.Context, e *held) error {
 	return err
 }
 
-// restore adds an entry that vanished, under a nonce of its own. Another's
-// advisoryLock is left alone, and looked at again with the next renewal.
+// restore adds an advisory lock that vanished, with a new nonce. It leaves another
+// lock's key alone until the next renewal.
 func (k *Lock) restore(ctx context.Context, e *held) error {
 	as := content{Holder: Holder{Owner: k.owner, Since: k.since.UTC()}, Lock: k.id,
 		Session: k.session}
@@ -137,7 +137,7 @@ func (k *Lock) restore(ctx context.Context, e *held) error {
 	return nil
 }
 
-// warn begins a line of the log about this lock.
+// warn begins a log line about this lock.
 func (k *Lock) warn() *zerolog.Event {
 	return k.locker.options.Log.Warn().Str("job", k.owner.Job).Str("run", k.owner.Run)
 }

@@ -14,13 +14,13 @@ const (
 	sweepEvery   = 5 * time.Second
 )
 
-// Run renews all locks of l, each at a third of its lease, and looks for
-// strays, until ctx ends; it then returns nil. It is called once, and its
-// context should outlive the work that the locks protect: locks are not renewed
-// after it, and those that stand alone are then lost when their trust ends.
+// Run renews all locks of l at a third of their lease and removes strays, until ctx
+// ends. Then it returns nil. It is called once. Its context should outlive the work
+// that the locks protect: after Run, locks without Grants are lost when their trust
+// ends.
 //
-// With Options.Grants it also keeps the session. When ctx ends, all locks end
-// at once, with a *LostError as their cause, and are given back.
+// With Options.Grants it also keeps a session open. When ctx ends, all locks end
+// with a *LostError as their cause, and Run releases them.
 func (l *Locker) Run(ctx context.Context) error {
 	var keeping sync.WaitGroup
 	if l.keeper != nil {
@@ -49,7 +49,7 @@ func (l *Locker) keepEntries(ctx context.Context) error {
 				return nil
 			})
 		}
-		var sweepAt time.Time // zero while there is nothing to look for
+		var sweepAt time.Time // zero while there are no strays
 		if l.strays.any() {
 			sweepAt = swept.Add(sweepEvery)
 		}
@@ -65,11 +65,12 @@ func (l *Locker) keepEntries(ctx context.Context) error {
 	return workers.Wait()
 }
 
-// renewals orders locks by when they are to be renewed next.
+// renewals is a queue of locks by the time of their next renewal.
 type renewals struct {
 	mu    sync.Mutex
 	queue lockQueue
-	wake  chan struct{} // has one item when the first of the queue has changed, or there are strays
+	// holds an item when the first of the queue has changed, or there are strays
+	wake chan struct{}
 }
 
 func newRenewals() renewals { return renewals{wake: make(chan struct{}, 1)} }
@@ -81,7 +82,7 @@ func (r *renewals) add(lock *Lock, at time.Time) {
 	r.take(lock)
 	lock.renewAt = at
 	heap.Push(&r.queue, lock)
-	if lock.place == 0 {
+	if lock.index == 0 {
 		r.news()
 	}
 }
@@ -93,12 +94,12 @@ func (r *renewals) remove(lock *Lock) {
 }
 
 func (r *renewals) take(lock *Lock) {
-	if lock.place >= 0 {
-		heap.Remove(&r.queue, lock.place)
+	if lock.index >= 0 {
+		heap.Remove(&r.queue, lock.index)
 	}
 }
 
-// expiring takes out the locks that are to be renewed by now.
+// expiring removes and returns the locks whose time of renewal has come.
 func (r *renewals) expiring(now time.Time) []*Lock {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,8 +112,8 @@ func (r *renewals) expiring(now time.Time) []*Lock {
 	return locks
 }
 
-// wait returns when a lock may be due, at until unless that is zero, when there
-// is news, and when ctx ends.
+// wait returns at the next renewal, at until unless that is zero, after news, or
+// when ctx ends.
 func (r *renewals) wait(ctx context.Context, until time.Time) {
 	r.mu.Lock()
 	next := time.Hour
@@ -132,7 +133,7 @@ func (r *renewals) wait(ctx context.Context, until time.Time) {
 	}
 }
 
-// news has wait return.
+// news makes wait return.
 func (r *renewals) news() {
 	select {
 	case r.wake <- struct{}{}:
@@ -140,7 +141,8 @@ func (r *renewals) news() {
 	}
 }
 
-// lockQueue is a heap of locks by renewAt. Each knows its place, -1 outside.
+// lockQueue is a heap of locks by renewAt. Each lock knows its index, which is -1
+// outside the heap.
 type lockQueue []*Lock
 
 func (q lockQueue) Len() int           { return len(q) }
@@ -148,13 +150,13 @@ func (q lockQueue) Less(i, j int) bool { return q[i].renewAt.Before(q[j].renewAt
 
 func (q lockQueue) Swap(i, j int) {
 	q[i], q[j] = q[j], q[i]
-	q[i].place, q[j].place = i, j
+	q[i].index, q[j].index = i, j
 }
 
 // Push implements heap.Interface.
 func (q *lockQueue) Push(x any) {
 	lock := x.(*Lock)
-	lock.place = len(*q)
+	lock.index = len(*q)
 	*q = append(*q, lock)
 }
 
@@ -164,6 +166,6 @@ func (q *lockQueue) Pop() any {
 	lock := (*q)[last]
 	(*q)[last] = nil
 	*q = (*q)[:last]
-	lock.place = -1
+	lock.index = -1
 	return lock
 }

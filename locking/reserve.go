@@ -3,19 +3,19 @@ package locking
 import "time"
 
 const (
-	// DefaultReserve is how long a waiter reserves its place unless it says otherwise.
-	// A firing with the default wait policy goes on trying for longer, so that it
-	// outlasts a reservation and is not skipped because of one.
+	// DefaultReserve is how long a waiter reserves its position by default. The
+	// default wait policy of a firing waits longer. So a firing outlasts a
+	// reservation and is not skipped because of one.
 	DefaultReserve = 5 * time.Second
 	// NeverReserve is the option of a waiter that reserves nothing.
 	NeverReserve time.Duration = -1
-	// Unreserved is how many times as long as its reservation a waiter may be passed
-	// before it reserves its place anew.
+	// Unreserved is the factor between the reservation of a waiter and the time
+	// after it in which younger requests may pass.
 	Unreserved = 5
 )
 
-// ReserveOf returns how long a waiter with that option reserves its place: 0 stands
-// for the default, and less than 0 for never.
+// ReserveOf returns the reservation of a waiter with that option: 0 means the
+// default, a negative option none.
 func ReserveOf(option time.Duration) time.Duration {
 	if option == 0 {
 		return DefaultReserve
@@ -23,15 +23,15 @@ func ReserveOf(option time.Duration) time.Duration {
 	return max(option, 0)
 }
 
-// Reserve returns until when the place of a waiter is reserved that is refused now
-// and was reserved until then, the zero time for a place that is new. All times are
-// the store's: every store reserves by this rule.
+// Reserve returns the end of the reservation of a waiter that is refused at now and
+// whose last reservation ends at until. until is zero for a new waiter. All times
+// are the store's. Every store uses this rule.
 //
-// A place is reserved from its first refusal on. After that whoever conflicts may
-// pass, though it is younger. A refusal reserves the place anew once the waiter
-// could be passed for Unreserved times as long. So a waiter that is refused again
-// and again keeps others out a sixth of the time, and is granted at the latest in
-// the first reservation that begins after all that it waits for ends within it.
+// A waiter has its first reservation from its first refusal on. After a reservation,
+// younger conflicting requests may pass for Unreserved times as long. The next
+// refusal then begins a new reservation. So a waiter that is refused again and again
+// blocks others for a sixth of the time. It is granted at the latest in the first
+// reservation in which all its blockers end.
 func Reserve(until, now time.Time, reserve time.Duration) time.Time {
 	if reserve <= 0 || !until.IsZero() && now.Before(until.Add(Unreserved*reserve)) {
 		return until

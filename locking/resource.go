@@ -9,12 +9,12 @@ import (
 	"unicode/utf8"
 )
 
-// ErrBadName is wrapped by every error about a resource name that cannot be
-// locked: empty, with control characters, with empty, "." or ".." segments.
+// ErrBadName is wrapped by every error about an invalid resource name. A name is
+// invalid if it is empty, or has control characters or empty, "." or ".." segments.
 var ErrBadName = errors.New("bad resource name")
 
-// Kind keeps the names of different things apart: a table "orders", a path
-// "orders" and a job "orders" are three resources that never collide.
+// Kind separates the names of different things: a table "orders", a path "orders"
+// and a job "orders" are three resources.
 type Kind string
 
 // The kinds of resource.
@@ -22,9 +22,9 @@ const (
 	KindTable Kind = "table" // a table or schema of the warehouse: schema/table
 	KindPath  Kind = "path"  // any "/"-separated name
 	KindSlot  Kind = "slot"  // a name with a number of slots: a semaphore
-	KindJob   Kind = "job"   // a job's own name: its overlap policy
-	KindGroup Kind = "group" // a group of jobs: how many of their runs go on at once
-	KindMemo  Kind = "memo"  // a value that is being computed: see Memo
+	KindJob   Kind = "job"   // a job's own name, for its overlap policy
+	KindGroup Kind = "group" // a group of jobs, which limits their concurrent runs
+	KindMemo  Kind = "memo"  // a value that a Memo computes
 )
 
 const (
@@ -33,27 +33,26 @@ const (
 	maxSlots     = 1000
 )
 
-// Resource is the normal form of what a lock names: a kind and a "/"-separated
-// path. A lock on a resource covers the path and everything beneath it.
-// Resources are comparable; the zero Resource is invalid.
+// Resource is a kind and a "/"-separated path. A lock on a resource covers the path
+// and everything beneath it. Resources are comparable. The zero Resource is invalid.
 type Resource struct {
 	kind Kind
 	path string
 }
 
-// Path returns the resource of a "/"-separated name such as "shared/marketing".
-// Leading and trailing slashes are dropped; the case is kept.
+// Path returns the resource of a "/"-separated name such as "shared/marketing". It
+// drops leading and trailing slashes and preserves case.
 func Path(name string) (Resource, error) { return newResource(KindPath, strings.Trim(name, "/")) }
 
 // Slot returns the resource of a semaphore's name.
 func Slot(name string) (Resource, error) { return newResource(KindSlot, strings.Trim(name, "/")) }
 
-// Job returns the resource that stands for a job's own name. A name may hold
-// "/" but, as for every resource, no empty, "." or ".." segment.
+// Job returns the resource of a job's own name. Like every name it may contain "/",
+// but no empty, "." or ".." segment.
 func Job(name string) (Resource, error) { return newResource(KindJob, name) }
 
-// Group returns the resource that stands for a group of jobs. Groups do not lie
-// beneath each other: a name has no "/".
+// Group returns the resource of a group of jobs. Groups have no hierarchy, so a name
+// has no "/".
 func Group(name string) (Resource, error) {
 	if strings.Contains(name, "/") {
 		return Resource{}, fmt.Errorf("%w: group name %q has a slash", ErrBadName, name)
@@ -102,15 +101,16 @@ func (r Resource) Kind() Kind { return r.kind }
 // Path returns the name without its kind, such as "public/orders".
 func (r Resource) Path() string { return r.path }
 
-// IsZero reports whether r names nothing.
+// IsZero reports whether r is the zero Resource.
 func (r Resource) IsZero() bool { return r.path == "" }
 
-// Key returns the form that stores and keys hold, such as "table:public/orders".
-// Keys sort in byte order; every party locks in that order.
+// Key returns the form used in stores and keys, such as "table:public/orders". Locks
+// are taken in the byte order of keys.
 func (r Resource) Key() string { return string(r.kind) + ":" + r.path }
 
-// String returns the form for people: the path of a table, the key of anything
-// else. A table whose path looks like a key keeps its kind: ParseDisplay reads both.
+// String returns the form for people: the path of a table, the key of any other
+// resource. A table whose path looks like a key shows its kind. ParseDisplay reads
+// both forms.
 func (r Resource) String() string {
 	if r.kind != KindTable {
 		return r.Key()
@@ -121,7 +121,8 @@ func (r Resource) String() string {
 	return r.path
 }
 
-// Ancestors returns what lies above r, the topmost first: for a/b/c, a and a/b.
+// Ancestors returns the resources above r, the topmost first. For a/b/c it returns a
+// and a/b.
 func (r Resource) Ancestors() []Resource {
 	var above []Resource
 	for i, c := range r.path {
@@ -132,8 +133,8 @@ func (r Resource) Ancestors() []Resource {
 	return above
 }
 
-// Related reports whether a lock on one of the two covers something of the
-// other: they are the same, or one lies beneath the other.
+// Related reports whether the locks of the two resources overlap: they are the same,
+// or one lies beneath the other.
 func (r Resource) Related(other Resource) bool {
 	return r.kind == other.kind && (r.path == other.path ||
 		strings.HasPrefix(r.path, other.path+"/") || strings.HasPrefix(other.path, r.path+"/"))
@@ -144,21 +145,21 @@ type Mode string
 
 // The modes of a lock.
 const (
-	Exclusive Mode = "exclusive" // nobody else on it, above it or beneath it
-	Shared    Mode = "shared"    // with other shared locks only
+	Exclusive Mode = "exclusive" // excludes all others on it, above it and beneath it
+	Shared    Mode = "shared"    // compatible with other shared locks only
 	Slotted   Mode = "slot"      // one of the resource's n slots
 )
 
-// Request is one resource and how it is to be locked.
+// Request is one resource and its mode.
 type Request struct {
 	Resource Resource
 	Mode     Mode
-	Slots    int // of a Slotted request: how many slots the resource has, 1 to 1,000; else 0
+	Slots    int // number of slots of the resource, 1 to 1,000, for Slotted; else 0
 }
 
-// Conflict reports whether the two requests may never hold at the same time,
-// whatever else is held. Two slotted requests for one name do not conflict by
-// themselves: their number decides.
+// Conflict reports whether the two requests can never be held at the same time. Two
+// slotted requests for one name do not conflict by themselves, because their number
+// decides.
 func Conflict(a, b Request) bool {
 	if !a.Resource.Related(b.Resource) {
 		return false
@@ -170,10 +171,9 @@ func Conflict(a, b Request) bool {
 	return !(a.Mode == Slotted && b.Mode == Slotted && sameName)
 }
 
-// Normalize returns the requests sorted by key, without repetitions, in a
-// slice of its own. It returns a *RequestError for a resource asked for in two
-// modes, slots out of range, and more than 1,000 requests, and an ErrBadName
-// for a zero resource.
+// Normalize returns the requests sorted by key, without repetitions, in a new slice.
+// It returns a *RequestError for a resource in two modes, slots out of range, and
+// more than 1,000 requests. It returns an ErrBadName for a zero resource.
 func Normalize(requests []Request) ([]Request, error) {
 	if len(requests) > maxRequests {
 		return nil, &RequestError{Problem: fmt.Sprintf("at most %d resources in one lock, found %d",
@@ -194,7 +194,7 @@ func Normalize(requests []Request) ([]Request, error) {
 	return slices.Compact(sorted), nil
 }
 
-// way is how a request wants its resource, in words.
+// way describes the mode of a request in words.
 func (r Request) way() string {
 	if r.Mode == Slotted {
 		return fmt.Sprintf("one of %d slots", r.Slots)

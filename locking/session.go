@@ -45,9 +45,8 @@ func (l *Locker) newKeeper() *session.Keeper[*sessionLocks] {
 	})
 }
 
-// Ready returns nil as soon as the Locker has a session, at once where it has
-// no Grants, and otherwise an error that wraps ErrNoSession when ctx ends or
-// Run has returned.
+// Ready returns nil when the Locker has a session, or at once without Grants. It
+// returns an error that wraps ErrNoSession when ctx ends or Run has returned.
 func (l *Locker) Ready(ctx context.Context) error {
 	if l.keeper == nil {
 		return nil
@@ -102,8 +101,9 @@ func (l *Locker) releaseAbandoned(ctx context.Context, s *liveSession, beat Beat
 	return errors.Join(problems...)
 }
 
-// holdSession keeps a session until ctx ends; then its locks end, it is ended,
-// and last their entries are removed: who finds them gone is not refused.
+// holdSession keeps a session open until ctx ends. Then it ends the locks, the
+// session in the store, and last the advisory locks. In this order, a caller that
+// finds them gone is not refused.
 func (l *Locker) holdSession(ctx context.Context) {
 	var sweeps sync.WaitGroup
 	sweeps.Go(func() {
@@ -128,8 +128,8 @@ func (l *Locker) holdSession(ctx context.Context) {
 	}
 }
 
-// sweepGrants takes back what expired sessions held, and removes their entries,
-// so that nobody waits for the end of a lease.
+// sweepGrants releases the locks of expired sessions and removes their advisory
+// locks, so that no waiter needs to wait for the end of a lease.
 func (l *Locker) sweepGrants(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, min(sweepTimeout, l.options.Session.TTL/3))
 	defer cancel()

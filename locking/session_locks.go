@@ -12,23 +12,23 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/batch"
 )
 
-// callTimeout bounds one call of Grants.
+// callTimeout limits one call of Grants.
 const callTimeout = 5 * time.Second
 
-// sessionLocks is what a Locker holds and asks for in one session.
+// sessionLocks are the locks that a Locker holds and requests in one session.
 type sessionLocks struct {
 	grants  Grants
 	session uuid.UUID
 	asks    *batch.Batch[claimCall, GrantResult]
 
 	mu     sync.Mutex
-	asking map[uuid.UUID]struct{} // locks that the grants may know of, though they are not held
+	asking map[uuid.UUID]struct{} // locks that the grants may know, though they are not held
 	held   map[Token]*Lock
-	over   *LostError // why the session ended
+	over   *LostError // the reason why the session ended
 }
 
-// claimCall asks for a lock, or takes back what was asked. Both go one way, so that
-// what is taken back was decided before.
+// claimCall requests a lock or withdraws a request. Both use one batcher, so that a
+// request is decided before its withdrawal.
 type claimCall struct {
 	GrantRequest
 	withdraw bool
@@ -88,7 +88,7 @@ func (s *sessionLocks) leave(id uuid.UUID) {
 	delete(s.asking, id)
 }
 
-// add takes a lock that was granted, unless the session has ended.
+// add adds a granted lock. It returns false if the session has ended.
 func (s *sessionLocks) add(lock *Lock) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,17 +105,17 @@ func (s *sessionLocks) remove(token Token) {
 	delete(s.held, token)
 }
 
-// locks returns what is held, by token.
+// locks returns the held locks by token.
 func (s *sessionLocks) locks() map[Token]*Lock {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.held)
 }
 
-// abandoned returns the claims and places that the session has and nobody here
-// knows of: what was asked was given up, and the reply was lost. What had a
-// place as the beat was answered may have been granted since: a withdrawal
-// would take its claim.
+// abandoned returns the claims and waiters of the session that this Locker does not
+// know. They belong to abandoned requests whose replies were lost. A waiter in the
+// beat may have been granted since, and a withdrawal would release its claim. So
+// waiters of held locks are left out.
 func (s *sessionLocks) abandoned(beat Beat) (claims []Token, waits []uuid.UUID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,7 +132,7 @@ func (s *sessionLocks) abandoned(beat Beat) (claims []Token, waits []uuid.UUID) 
 	return claims, waits
 }
 
-// holds reports whether a lock of that id is held. s.mu is held.
+// holds reports whether a lock with that id is held. The caller holds s.mu.
 func (s *sessionLocks) holds(id uuid.UUID) bool {
 	for _, lock := range s.held {
 		if lock.id == id.String() {
@@ -142,7 +142,7 @@ func (s *sessionLocks) holds(id uuid.UUID) bool {
 	return false
 }
 
-// lose ends all locks, and those that are granted from now on.
+// lose ends all locks, and has add refuse further ones.
 func (s *sessionLocks) lose(cause error) {
 	s.mu.Lock()
 	s.over = &LostError{Reason: LossSession, Err: cause}

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// maxStrays bounds the memory for an outage. What is beyond it runs out by
-// itself, or is removed when somebody of this replica meets it.
+// maxStrays limits the memory used during an outage. Further strays expire, or are
+// removed when this replica meets them.
 const maxStrays = 4096
 
-// strays are entries that may be in the store, or may still come, and belong
-// to nothing any more.
+// strays are advisory locks that may exist, or may still arrive, and that no live
+// lock owns.
 type strays struct {
 	sweeping sync.Mutex // one sweep at a time
 
@@ -22,7 +22,7 @@ type strays struct {
 
 type stray struct {
 	advisoryLock
-	until time.Time // from then on it isn't looked for
+	until time.Time // end of the search for it
 }
 
 func (s *strays) note(e advisoryLock, until time.Time) {
@@ -58,8 +58,8 @@ func (s *strays) list() []stray {
 	return all
 }
 
-// sweepStrays removes the strays that are there, and keeps those in mind that
-// may still come.
+// sweepStrays removes the strays that exist, and retains those that may still
+// arrive.
 func (l *Locker) sweepStrays(ctx context.Context) {
 	if !l.strays.sweeping.TryLock() {
 		return
@@ -76,14 +76,13 @@ func (l *Locker) sweepStrays(ctx context.Context) {
 		case time.Now().After(s.until):
 			l.strays.forget(s.nonce)
 		case errors.Is(err, ErrUnavailable), errors.Is(err, ErrUnclear):
-			return // the next sweep goes on; asking for the others would only wait too
+			return // the next sweep continues; requests for the others would time out too
 		}
 	}
 }
 
-// removeOrphan removes an entry that was met and found to belong to nothing any
-// more, if it is still exactly the one that was seen. It reports whether the key
-// may be free now.
+// removeOrphan removes an orphaned advisory lock, if it still has the value that was
+// read. It reports whether the key may be free now.
 func (l *Locker) removeOrphan(ctx context.Context, key string, value []byte) bool {
 	err := l.backend.Delete(ctx, key, value)
 	if err == nil {

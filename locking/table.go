@@ -6,14 +6,13 @@ import (
 	"unicode/utf8"
 )
 
-// maxIdentifierBytes is what PostgreSQL keeps of a longer identifier.
+// maxIdentifierBytes is the length to which PostgreSQL cuts identifiers.
 const maxIdentifierBytes = 63
 
-// Table returns the resource of a table by PostgreSQL's rules: unquoted parts
-// fold their ASCII letters to lower case, "quoted" parts keep theirs, each part
-// is cut to 63 bytes, and a name without a schema belongs to defaultSchema.
-// "schema.*" names the schema with all its tables. So Orders, orders and
-// public.orders are one lock.
+// Table returns the resource of a table by PostgreSQL's rules. ASCII letters of
+// unquoted parts are folded to lower case, "quoted" parts are not. Each part is cut
+// to 63 bytes. A name without a schema belongs to defaultSchema. "schema.*" names
+// the schema with all its tables. So Orders, orders and public.orders are one lock.
 func Table(name, defaultSchema string) (Resource, error) {
 	if !utf8.ValidString(name) {
 		return Resource{}, fmt.Errorf("%w: table %q is not valid UTF-8", ErrBadName, name)
@@ -116,7 +115,7 @@ func foldASCII(r rune) rune {
 	return r
 }
 
-// cutIdentifier cuts as PostgreSQL does, between characters.
+// cutIdentifier cuts between characters, as PostgreSQL does.
 func cutIdentifier(text string) string {
 	if len(text) <= maxIdentifierBytes {
 		return text
@@ -128,8 +127,8 @@ func cutIdentifier(text string) string {
 	return text[:end]
 }
 
-// closingQuote returns the index of the quote that ends the identifier that
-// starts at s[0], passing doubled ones, or -1.
+// closingQuote returns the index of the quote that ends the identifier at s[0], or
+// -1. It skips doubled quotes.
 func closingQuote(s string) int {
 	for i := 1; i < len(s); i++ {
 		if s[i] != '"' {
