@@ -204,7 +204,8 @@ func (a *attempt) ask(ctx context.Context) (Token, error) {
 func (a *attempt) begin(ctx context.Context, sent time.Time, advisory []held,
 	token Token) (*Lock, error) {
 	lock := newLock(ctx, a.Locker, a.owner, sent, a.requests, advisory)
-	lock.id, lock.session, lock.token, lock.liveSession = a.id.String(), a.liveSession.ID, token, a.liveSession
+	lock.id, lock.token = a.id.String(), token
+	lock.session, lock.liveSession = a.liveSession.ID, a.liveSession
 	if !a.liveSession.Data.add(lock) {
 		lock.end(nil)
 		a.undo(ctx, a.present(advisory))
@@ -228,6 +229,6 @@ func (a *attempt) end(ctx context.Context) {
 	if _, err := a.liveSession.Data.asks.Ask(ctx,
 		claimCall{GrantRequest: GrantRequest{ID: a.id}, withdraw: true}); err != nil {
 		a.options.Log.Debug().Err(err).
-			Msg("lock that was given up not withdrawn yet, a heartbeat does it")
+			Msg("abandoned lock not withdrawn, a heartbeat retries")
 	}
 }

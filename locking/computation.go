@@ -177,12 +177,12 @@ func (c *computation) unshared(value []byte, err error) error {
 // lose has the call wait again, unless maxTurns is reached.
 func (c *computation) lose(lost *LostError) error {
 	c.again = c.begun < maxTurns
-	return fmt.Errorf("memo %s: begun %d times: %w", c.name, c.begun, lost)
+	return fmt.Errorf("memo %s: computed %d times: %w", c.name, c.begun, lost)
 }
 
 func (c *computation) release(ctx context.Context, lock *Lock) {
 	if err := lock.Release(ctx); err != nil {
 		c.memo.locker.options.Log.Debug().Err(err).Str("memo", c.name).
-			Msg("lock of a value was not there to release")
+			Msg("lock of a value was already gone")
 	}
 }

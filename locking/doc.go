@@ -101,11 +101,11 @@
 // # Files
 //
 //	resource.go, table.go     resources and conflicts
-//	locker.go, entry.go       TryAcquire, and values of advisory locks
+//	locker.go, advisory.go    TryAcquire, and values of advisory locks
 //	renew.go, renewals.go     renewal; stray.go, remove.go, clear.go: removal
-//	owners.go, silence.go     advisory locks of dead sessions; servers that do not answer
+//	owners.go, servers.go     advisory locks of dead sessions; servers that do not answer
 //	attempt.go, acquire.go    a lock with grants; waiting
-//	standing.go, session.go   locks and requests of a session; its heartbeat and sweep
+//	session_locks.go, session.go  locks and requests of a session; its heartbeat and sweep
 //	lock.go, release.go       a lock, and its end
 //	gate.go, memo.go          one of many replicas, and its value for all
 //

@@ -78,7 +78,7 @@ type Locker struct {
 // each try of a waiter asks the grants.
 func New(b Backend, o Options) (*Locker, error) {
 	if b == nil && o.Grants == nil {
-		return nil, errors.New("a locker needs a backend, or grants")
+		return nil, errors.New("a locker needs a backend or grants")
 	}
 	if b == nil {
 		b, o.Lease = noBackend{}, maxLease
@@ -202,7 +202,8 @@ func (l *Locker) advisoryResources(requests []Request) ([]Resource, error) {
 }
 
 // addAll adds an advisory lock for each resource, in order, or leaves none.
-func (l *Locker) addAll(ctx context.Context, as content, resources []Resource) ([]advisoryLock, error) {
+func (l *Locker) addAll(ctx context.Context, as content,
+	resources []Resource) ([]advisoryLock, error) {
 	// a failure of one server must not hide a conflict on another
 	for _, resource := range resources {
 		if err := l.checkServer(keyOf(l.options.Namespace, resource.Key())); err != nil {
@@ -228,7 +229,7 @@ func (l *Locker) undo(ctx context.Context, advisory []advisoryLock) {
 		return
 	}
 	if err := l.removeAll(ctx, advisory); err != nil {
-		l.options.Log.Debug().Err(err).Msg("locks of a failed attempt were not all removed")
+		l.options.Log.Debug().Err(err).Msg("advisory locks of a failed attempt not removed")
 	}
 }
 
@@ -304,7 +305,8 @@ func (l *Locker) isOrphan(c content) bool {
 // newAdvisory returns the advisory lock to store for one attempt at one resource.
 func (l *Locker) newAdvisory(as content, resource Resource) (advisoryLock, error) {
 	name := resource.Key()
-	e := advisoryLock{resource: resource, key: keyOf(l.options.Namespace, name), nonce: l.nonces.draw()}
+	e := advisoryLock{resource: resource, nonce: l.nonces.draw()}
+	e.key = keyOf(l.options.Namespace, name)
 	as.Nonce, as.Resource = e.nonce, name
 	var err error
 	e.value, err = as.encode()

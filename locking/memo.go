@@ -35,8 +35,8 @@ type Memo struct {
 // Memo a Locker on servers of its own where other locks matter.
 func NewMemo(l *Locker, owner Owner) (*Memo, error) {
 	if l.options.Restore {
-		return nil, errors.New("memo: its locker leaves the decision to a second stage, expected " +
-			"one that stands alone")
+		return nil, errors.New("memo: its locker has grants or Options.Restore, expected " +
+			"a locker without them")
 	}
 	return &Memo{locker: l, owner: owner, flights: newFlights()}, nil
 }

@@ -18,7 +18,9 @@ func (noBackend) Server(string) string { return "" }
 func (noBackend) Add(context.Context, string, []byte, time.Duration) error { return errNoBackend }
 
 // Get implements Backend.
-func (noBackend) Get(context.Context, ...string) (map[string][]byte, error) { return nil, errNoBackend }
+func (noBackend) Get(context.Context, ...string) (map[string][]byte, error) {
+	return nil, errNoBackend
+}
 
 // Renew implements Backend.
 func (noBackend) Renew(context.Context, string, []byte, time.Duration) error { return errNoBackend }

@@ -62,7 +62,8 @@ func (l *Locker) deleteAll(ctx context.Context, advisory []advisoryLock) []error
 func failed(err error) bool { return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnclear) }
 
 // removeAgain retries a removal that failed with err.
-func (l *Locker) removeAgain(ctx context.Context, e advisoryLock, err error, policy retry.Policy) error {
+func (l *Locker) removeAgain(ctx context.Context, e advisoryLock, err error,
+	policy retry.Policy) error {
 	unclear := errors.Is(err, ErrUnclear)
 	series := policy.Start(time.Now())
 	for failed(err) {

@@ -75,11 +75,11 @@ func (k *Lock) noteFailure(failure error) {
 	switch {
 	case failure != nil && k.failure == nil:
 		if l.failing.Add(1) == 1 {
-			k.warn().Err(failure).Msg("lock renewal fails; repeats are not logged")
+			k.warn().Err(failure).Msg("lock renewal failed, repeats are not logged")
 		}
 	case failure == nil && k.failure != nil:
 		if l.failing.Add(-1) == 0 {
-			l.options.Log.Info().Msg("lock renewal works again")
+			l.options.Log.Info().Msg("lock renewal recovered")
 		}
 	}
 	k.failure = failure
@@ -117,7 +117,7 @@ func (k *Lock) restore(ctx context.Context, e *held) error {
 		if !e.taken {
 			e.taken = true
 			k.warn().Stringer("resource", e.resource).Stringer("holder", taken.Holder).
-				Msg("lock entry is another's")
+				Msg("advisory lock taken by another owner")
 			k.locker.emit(Event{Kind: EventTaken, Resource: e.resource, Owner: k.owner,
 				Holder: taken.Holder})
 		}
@@ -132,7 +132,7 @@ func (k *Lock) restore(ctx context.Context, e *held) error {
 	if absent {
 		return nil
 	}
-	k.warn().Stringer("resource", e.resource).Msg("lock entry had vanished and was added again")
+	k.warn().Stringer("resource", e.resource).Msg("vanished advisory lock added again")
 	k.locker.emit(Event{Kind: EventRestored, Resource: e.resource, Owner: k.owner})
 	return nil
 }

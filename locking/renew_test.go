@@ -89,7 +89,7 @@ func TestLostWhenTheTrustEnds(t *testing.T) {
 		if n := faulty.Count(lockingtest.OpRenew); n < 5 {
 			t.Errorf("%d renewals were tried, expected one a second", n)
 		}
-		if n := strings.Count(log.String(), "renewal fails"); n != 1 {
+		if n := strings.Count(log.String(), "renewal failed"); n != 1 {
 			t.Errorf("the failure was logged %d times:\n%s", n, log.String())
 		}
 		faulty.Choose(nil)
@@ -119,7 +119,7 @@ func TestOutageThatEndsInTime(t *testing.T) {
 		if k.Context().Err() != nil {
 			t.Errorf("ended: %v", context.Cause(k.Context()))
 		}
-		if fails, works := strings.Count(log.String(), "renewal fails"),
+		if fails, works := strings.Count(log.String(), "renewal failed"),
 			strings.Count(log.String(), "works again"); fails != 5 || works != 5 {
 			t.Errorf("logged %d failures and %d recoveries of 5:\n%s", fails, works, log.String())
 		}

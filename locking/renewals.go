@@ -30,7 +30,7 @@ func (l *Locker) Run(ctx context.Context) error {
 		keeping.Go(func() {
 			l.owners.run(ctx, func(err error) {
 				l.options.Log.Debug().Err(err).
-					Msg("owners of lock entries not asked about, their leases decide")
+					Msg("live sessions not read, advisory locks expire with their leases")
 			})
 		})
 	}

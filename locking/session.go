@@ -40,8 +40,10 @@ func (l *Locker) newKeeper() *session.Keeper[*sessionLocks] {
 		TTL: l.options.Session.TTL, Interval: l.options.Session.TTL / 3, Log: l.options.Log,
 		Open: l.openSession, Heartbeat: l.heartbeat, End: l.options.Grants.EndSession,
 		Prepare: func(ctx context.Context, _ *liveSession) error { l.sweepGrants(ctx); return nil },
-		NewData: func(s *liveSession) *sessionLocks { return newSessionLocks(l.options.Grants, s.ID) },
-		Lost:    func(s *liveSession, cause error) { s.Data.lose(cause) },
+		NewData: func(s *liveSession) *sessionLocks {
+			return newSessionLocks(l.options.Grants, s.ID)
+		},
+		Lost: func(s *liveSession, cause error) { s.Data.lose(cause) },
 	})
 }
 
@@ -65,7 +67,8 @@ func (l *Locker) openSession(ctx context.Context, id uuid.UUID, first bool) erro
 }
 
 // heartbeat renews the session and compares its claims with those of this replica.
-func (l *Locker) heartbeat(ctx context.Context, s *liveSession) (func(context.Context) error, error) {
+func (l *Locker) heartbeat(ctx context.Context, s *liveSession) (
+	apply func(context.Context) error, err error) {
 	known := s.Data.locks()
 	beat, err := l.options.Grants.Heartbeat(ctx, s.ID)
 	if err != nil {
@@ -124,7 +127,7 @@ func (l *Locker) holdSession(ctx context.Context) {
 	}
 	if err := l.removeAll(ctx, left); err != nil {
 		l.options.Log.Debug().Err(err).
-			Msg("entries of locks were not all removed at the end of their session")
+			Msg("advisory locks not removed at the end of their session")
 	}
 }
 
@@ -136,16 +139,16 @@ func (l *Locker) sweepGrants(ctx context.Context) {
 	swept, err := l.options.Grants.Sweep(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			l.options.Log.Warn().Err(err).Msg("locks of dead sessions not looked for")
+			l.options.Log.Warn().Err(err).Msg("sweep of dead sessions failed")
 		}
 		return
 	}
 	for _, r := range swept {
 		l.options.Log.Warn().Str("dead_replica", r.Owner.Replica).Str("job", r.Owner.Job).
 			Str("run", r.Owner.Run).
-			Int64("token", int64(r.Token)).Msg("lock of a dead session taken back")
+			Int64("token", int64(r.Token)).Msg("lock of a dead session released")
 	}
 	if err := l.ClearReleased(ctx, swept); err != nil {
-		l.options.Log.Debug().Err(err).Msg("entries of dead sessions not removed, they expire")
+		l.options.Log.Debug().Err(err).Msg("advisory locks of dead sessions not removed, they expire")
 	}
 }

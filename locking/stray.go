@@ -71,7 +71,7 @@ func (l *Locker) sweepStrays(ctx context.Context) {
 		err := l.backend.Delete(ctx, s.key, s.value)
 		switch {
 		case err == nil:
-			l.options.Log.Debug().Stringer("resource", s.resource).Msg("stray lock entry removed")
+			l.options.Log.Debug().Stringer("resource", s.resource).Msg("stray advisory lock removed")
 			l.strays.forget(s.nonce)
 		case time.Now().After(s.until):
 			l.strays.forget(s.nonce)
@@ -86,7 +86,7 @@ func (l *Locker) sweepStrays(ctx context.Context) {
 func (l *Locker) removeOrphan(ctx context.Context, key string, value []byte) bool {
 	err := l.backend.Delete(ctx, key, value)
 	if err == nil {
-		l.options.Log.Debug().Str("key", key).Msg("lock entry without an owner removed")
+		l.options.Log.Debug().Str("key", key).Msg("orphaned advisory lock removed")
 	}
 	return err == nil || errors.Is(err, ErrMissing)
 }
