@@ -119,9 +119,9 @@ func TestOutageThatEndsInTime(t *testing.T) {
 		if k.Context().Err() != nil {
 			t.Errorf("ended: %v", context.Cause(k.Context()))
 		}
-		if fails, works := strings.Count(log.String(), "renewal failed"),
-			strings.Count(log.String(), "works again"); fails != 5 || works != 5 {
-			t.Errorf("logged %d failures and %d recoveries of 5:\n%s", fails, works, log.String())
+		if failed, recovered := strings.Count(log.String(), "renewal failed"),
+			strings.Count(log.String(), "renewal recovered"); failed != 5 || recovered != 5 {
+			t.Errorf("logged %d failures and %d recoveries of 5:\n%s", failed, recovered, log.String())
 		}
 		release(t, k)
 	})
