@@ -83,7 +83,7 @@ func (f *activation) enroll(ctx context.Context, session uuid.UUID) error {
 	}
 	for _, e := range fresh {
 		e.activeVersion.register(own[e.Name])
-		e.activeVersion.hear(versions[e.Name])
+		e.activeVersion.update(versions[e.Name])
 		f.log.Info().Str("job", e.Name).Int64("version", own[e.Name]).Msg("job registered")
 	}
 	signal(f.revised)
@@ -114,27 +114,27 @@ func (f *activation) refresh(ctx context.Context, definitions int64) error {
 	var changed []*entry
 	revised := false
 	for _, e := range f.table.all() {
-		again := e.activeVersion.heard()
-		if now, known := versions[e.Name]; known && e.activeVersion.hear(now) {
+		again := e.activeVersion.known()
+		if now, known := versions[e.Name]; known && e.activeVersion.update(now) {
 			revised = true
 			if again {
 				changed = append(changed, e)
 			}
 		}
 	}
-	f.tell(changed)
+	f.logChanges(changed)
 	if revised {
 		signal(f.revised)
 	}
 	return nil
 }
 
-// maxTold is the most jobs that the log names when a deploy changes many.
-const maxTold = 20
+// maxLogged is the most jobs that the log names when a deploy changes many.
+const maxLogged = 20
 
-// tell logs which jobs this replica fires again, and which it leaves to others.
-func (f *activation) tell(changed []*entry) {
-	for _, e := range changed[:min(len(changed), maxTold)] {
+// logChanges logs which jobs this replica fires again, and which it leaves to others.
+func (f *activation) logChanges(changed []*entry) {
+	for _, e := range changed[:min(len(changed), maxLogged)] {
 		event, message := f.log.Info(), "job definition is active again"
 		if e.activeVersion.stale() {
 			event, message = f.log.Warn(), "job has a newer definition on other replicas"
@@ -142,7 +142,7 @@ func (f *activation) tell(changed []*entry) {
 		event.Str("job", e.Name).Int64("version", e.activeVersion.version.Load()).
 			Int64("active_version", e.activeVersion.active.Load()).Msg(message)
 	}
-	if more := len(changed) - maxTold; more > 0 {
+	if more := len(changed) - maxLogged; more > 0 {
 		f.log.Warn().Int("jobs", more).Msg("active definitions of more jobs changed")
 	}
 }

@@ -14,7 +14,7 @@ import (
 // store. It may be used concurrently.
 type active struct {
 	mu      sync.Mutex
-	cared   map[uuid.UUID]bool // runs that a firing of this replica executes or waits for
+	tracked map[uuid.UUID]bool // runs that a firing of this replica executes or waits for
 	begun   map[uuid.UUID]bool // tracked since watch was called; nil when no watch is open
 	running map[Token]activeRun
 	closed  error // if set, the cause that cancels every run that is added
@@ -28,22 +28,22 @@ type activeRun struct {
 }
 
 func newActive() *active {
-	return &active{cared: map[uuid.UUID]bool{}, running: map[Token]activeRun{}}
+	return &active{tracked: map[uuid.UUID]bool{}, running: map[Token]activeRun{}}
 }
 
-// care marks a run as tracked until the returned function is called. A run is tracked from before
+// track marks a run as tracked until the returned function is called. A run is tracked from before
 // the store may have a row of it until its firing has ended on this replica.
-func (a *active) care(run uuid.UUID) (done func()) {
+func (a *active) track(run uuid.UUID) (done func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.cared[run] = true
+	a.tracked[run] = true
 	if a.begun != nil {
 		a.begun[run] = true
 	}
 	return func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		delete(a.cared, run)
+		delete(a.tracked, run)
 	}
 }
 
@@ -54,7 +54,7 @@ func (a *active) watch() (runs []uuid.UUID, end func() (begun map[uuid.UUID]bool
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.begun = map[uuid.UUID]bool{}
-	return slices.Collect(maps.Keys(a.cared)), func() map[uuid.UUID]bool {
+	return slices.Collect(maps.Keys(a.tracked)), func() map[uuid.UUID]bool {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		begun := a.begun
@@ -119,11 +119,11 @@ func (a *active) len() int {
 	return len(a.running)
 }
 
-// caredFor returns the number of tracked runs.
-func (a *active) caredFor() int {
+// trackedLen returns the number of tracked runs.
+func (a *active) trackedLen() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return len(a.cared)
+	return len(a.tracked)
 }
 
 // cancel ends the run with the claim, and reports whether it runs on this replica.
@@ -162,14 +162,14 @@ func (a *active) cancelAll(cause error) {
 	}
 }
 
-// strangers returns those claims of the store that this replica neither runs nor tracks. They
+// unknownClaims returns those claims of the store that this replica neither runs nor tracks. They
 // belong to starts whose reply was lost.
-func (a *active) strangers(claims map[Token]uuid.UUID) []Token {
+func (a *active) unknownClaims(claims map[Token]uuid.UUID) []Token {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var unknown []Token
 	for token, run := range claims {
-		if _, runs := a.running[token]; !runs && !a.cared[run] {
+		if _, runs := a.running[token]; !runs && !a.tracked[run] {
 			unknown = append(unknown, token)
 		}
 	}

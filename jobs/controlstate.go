@@ -37,7 +37,7 @@ type controlState struct {
 	pauses  []Pause
 	drained bool
 
-	looks  chan struct{} // holds a value when a poll is requested
+	polls  chan struct{} // holds a value when a poll is requested
 	reread atomic.Bool   // added jobs must be built again
 
 	// The following fields belong to run's goroutine.
@@ -51,7 +51,7 @@ type controlState struct {
 }
 
 // paused returns the pause that covers a job of that group, if there is one. It may be called
-// concurrently, as may draining and look.
+// concurrently, as may draining and requestPoll.
 func (o *controlState) paused(job, group string) (Pause, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -70,15 +70,15 @@ func (o *controlState) draining() bool {
 	return o.drained
 }
 
-// again requests that added jobs are built again, because they may use changed parts of the
+// rebuildAdded requests that added jobs are built again, because they may use changed parts of the
 // configuration.
-func (o *controlState) again() {
+func (o *controlState) rebuildAdded() {
 	o.reread.Store(true)
-	o.look()
+	o.requestPoll()
 }
 
-// look requests a poll at once.
-func (o *controlState) look() { signal(o.looks) }
+// requestPoll requests a poll at once.
+func (o *controlState) requestPoll() { signal(o.polls) }
 
 // run polls and obeys the control state until ctx ends.
 func (o *controlState) run(ctx context.Context) {
@@ -90,11 +90,11 @@ func (o *controlState) run(ctx context.Context) {
 	for {
 		select {
 		case <-every.C:
-		case <-o.looks:
+		case <-o.polls:
 		case <-ctx.Done():
 			return
 		}
-		o.ask(ctx)
+		o.poll(ctx)
 	}
 }
 
@@ -103,7 +103,7 @@ func (o *controlState) run(ctx context.Context) {
 func (o *controlState) listen(ctx context.Context) {
 	for delay := listenBackoff; ; {
 		begun := time.Now()
-		err := o.control.Listen(ctx, o.look)
+		err := o.control.Listen(ctx, o.requestPoll)
 		if ctx.Err() != nil {
 			return
 		}
@@ -113,14 +113,14 @@ func (o *controlState) listen(ctx context.Context) {
 		if delay == listenBackoff {
 			o.log.Warn().Err(err).Msg("listen for operator actions failed, polling instead")
 		}
-		o.look()
+		o.requestPoll()
 		pause(ctx, delay)
 		delay = min(2*delay, listenRarest)
 	}
 }
 
-// ask reads the control state and obeys it.
-func (o *controlState) ask(ctx context.Context) {
+// poll reads the control state and obeys it.
+func (o *controlState) poll(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
 	if o.reread.Swap(false) {
@@ -146,7 +146,7 @@ func (o *controlState) obey(now ControlState) {
 	revised := o.drain(now.Draining)
 	if now.Generation != o.read {
 		revised = o.pause(now.Pauses) || revised
-		revised = o.follow(now.Specs) || revised
+		revised = o.applySpecs(now.Specs) || revised
 		o.read, o.rebuild = now.Generation, false
 		if o.active.len() > 0 {
 			signal(o.heartbeatNow)
@@ -213,12 +213,12 @@ func sameKeys[K comparable, V any](a, b map[K]V) bool {
 	return true
 }
 
-// follow updates the table with the added jobs, and reports whether it changed.
-func (o *controlState) follow(specs []Spec) (changed bool) {
+// applySpecs updates the table with the added jobs, and reports whether it changed.
+func (o *controlState) applySpecs(specs []Spec) (changed bool) {
 	there := make(map[string]bool, len(specs))
 	for _, s := range specs {
 		there[s.Job] = true
-		changed = o.take(s) || changed
+		changed = o.applySpec(s) || changed
 	}
 	for _, e := range o.table.all() {
 		if e.spec != nil && !there[e.Name] {
@@ -235,9 +235,9 @@ func (o *controlState) follow(specs []Spec) (changed bool) {
 	return changed
 }
 
-// take puts an added job into the table if it is new or changed, and reports whether it did. A job
+// applySpec puts an added job into the table if it is new or changed, and reports whether it did. A job
 // that this replica cannot fire is logged once and left to other replicas.
-func (o *controlState) take(s Spec) bool {
+func (o *controlState) applySpec(s Spec) bool {
 	before := o.table.get(s.Job)
 	if before != nil && before.spec != nil && before.spec.Version == s.Version && !o.rebuild ||
 		o.refused[s.Job] == s.Version {

@@ -279,11 +279,11 @@ func TestAddedJobIsFiredChangedAndRemoved(t *testing.T) {
 func TestAddedJobThatIsChangedBackIsFired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ops, begun := newCluster(t), &operators{}, time.Now()
-		hears, deaf := c.options("a", takes(0)), c.options("b", takes(0))
-		hears.Store, hears.Build = obeying{c.store, ops}, built(t)
+		hasListeners, deaf := c.options("a", takes(0)), c.options("b", takes(0))
+		hasListeners.Store, hasListeners.Build = obeying{c.store, ops}, built(t)
 		stale := &operators{}
 		deaf.Store, deaf.Build = obeying{c.store, stale}, built(t)
-		stop, stopDeaf := c.start(hears), c.start(deaf)
+		stop, stopDeaf := c.start(hasListeners), c.start(deaf)
 		time.Sleep(5 * time.Second)
 		for version, every := range []string{"10s", "20s", "10s"} {
 			controlState := func(o *jobs.ControlState) {
@@ -394,7 +394,7 @@ func TestCancelledRunEndsWithWhoAsked(t *testing.T) {
 }
 
 // A start that the store refuses is how a replica hears of a pause that nobody
-// told it of.
+// reported it of.
 func TestRefusedStartHasOrdersAskedForAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ops := newCluster(t), &operators{deaf: true}
@@ -572,11 +572,11 @@ func TestActionsAreAskedForEachSecondAndTheLastHold(t *testing.T) {
 func TestReleasedRunIsToldAtOnceAndFreesItsLocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newFileCluster(t)
-		told := make(chan error, 1)
+		reported := make(chan error, 1)
 		deaf := jobs.Handle("work", func(ctx context.Context, run *jobs.Run, _ struct{}) error {
 			if run.Job == "deaf" {
 				<-ctx.Done()
-				told <- context.Cause(ctx)
+				reported <- context.Cause(ctx)
 				time.Sleep(9 * time.Second)
 			}
 			return nil
@@ -596,7 +596,7 @@ func TestReleasedRunIsToldAtOnceAndFreesItsLocks(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		select {
-		case cause := <-told:
+		case cause := <-reported:
 			if !errors.Is(cause, jobs.ErrClaimLost) {
 				t.Errorf("told %v", cause)
 			}

@@ -95,8 +95,8 @@ func (c Cursor) pausedAt(scheduledAt time.Time) (Pause, bool) {
 	return Pause{}, false
 }
 
-// upThrough reports whether one replica was up for the whole time.
-func (c Cursor) upThrough(from, until time.Time) bool {
+// upDuring reports whether one replica was up for the whole time.
+func (c Cursor) upDuring(from, until time.Time) bool {
 	for _, s := range c.Spans {
 		if !s.From.After(from) && !s.Until.Before(until) {
 			return true
@@ -105,8 +105,8 @@ func (c Cursor) upThrough(from, until time.Time) bool {
 	return false
 }
 
-// carriedThrough reports whether no absence of the job overlaps the time.
-func (c Cursor) carriedThrough(from, until time.Time) bool {
+// presentDuring reports whether no absence of the job overlaps the time.
+func (c Cursor) presentDuring(from, until time.Time) bool {
 	return c.Absence.Until.Before(from) || until.Before(c.Absence.From)
 }
 

@@ -44,7 +44,7 @@ func (f *firing) limited() bool {
 
 // expiry returns the reason of a firing that could not begin in time. A firing that is limited by
 // its trigger ends with the reason of its wait.
-func (f *firing) expiry(b *blockage) Reason {
+func (f *firing) expiry(b *refusal) Reason {
 	if f.limited() && b.reason != "" {
 		return b.reason
 	}
@@ -67,9 +67,9 @@ func (f *firing) tooLate() bool {
 }
 
 // miss records that the firing could not begin in time, and its blocker.
-func (f *firing) miss(b *blockage) {
+func (f *firing) miss(b *refusal) {
 	if b == nil {
-		b = &blockage{detail: f.obstacle}
+		b = &refusal{detail: f.obstacle}
 		if b.detail == "" {
 			b.detail = "no worker was free"
 		}

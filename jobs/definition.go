@@ -111,13 +111,13 @@ func (s *activeVersion) register(version int64) {
 
 // stale reports whether this replica must not fire the job: another definition is active, or the
 // active definition and the cursor are not known yet.
-func (s *activeVersion) stale() bool { return !s.heard() || s.elsewhere() }
+func (s *activeVersion) stale() bool { return !s.known() || s.otherIsActive() }
 
-// heard reports whether the active version was read from the store.
-func (s *activeVersion) heard() bool { return s.version.Load() != 0 && s.decided.Load() != 0 }
+// known reports whether the active version was read from the store.
+func (s *activeVersion) known() bool { return s.version.Load() != 0 && s.decided.Load() != 0 }
 
-// elsewhere reports whether another definition is known to be active.
-func (s *activeVersion) elsewhere() bool { return s.version.Load() != s.active.Load() }
+// otherIsActive reports whether another definition is known to be active.
+func (s *activeVersion) otherIsActive() bool { return s.version.Load() != s.active.Load() }
 
 // decidedUntil returns the time up to which all scheduled times have a run or a record, or do not
 // count. It may lag behind the store.
@@ -125,8 +125,8 @@ func (s *activeVersion) decidedUntil() time.Time { return time.UnixMicro(s.decid
 
 func (s *activeVersion) decide(until time.Time) { s.decided.Store(until.UnixMicro()) }
 
-// hear sets the active version, and reports whether that changes who fires the job.
-func (s *activeVersion) hear(now ActiveDefinition) (changed bool) {
+// update sets the active version, and reports whether that changes who fires the job.
+func (s *activeVersion) update(now ActiveDefinition) (changed bool) {
 	before := s.stale()
 	s.decide(now.CheckedUntil)
 	s.active.Store(now.Version)

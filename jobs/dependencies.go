@@ -9,14 +9,14 @@ import (
 	"github.com/google/uuid"
 )
 
-// followEvery is how far a dependent's cursor may lag behind its decisions. The cursor is written
+// dependentCursorEvery is how far a dependent's cursor may lag behind its decisions. The cursor is written
 // no more often, unless there is something to record.
-const followEvery = time.Minute
+const dependentCursorEvery = time.Minute
 
-// follow adds the runs of dependents whose dependencies have succeeded. The runs are added as
+// addDependents adds the runs of dependents whose dependencies have succeeded. The runs are added as
 // waiting, once in the cluster, and replicas adopt them. The misfire policy decides on those that
 // are overdue.
-func (u *upkeep) follow(ctx context.Context) {
+func (u *upkeep) addDependents(ctx context.Context) {
 	dependents, entries := u.table.dependents()
 	if len(dependents) == 0 {
 		return
@@ -31,15 +31,15 @@ func (u *upkeep) follow(ctx context.Context) {
 		return
 	}
 	now := u.clock.now()
-	decisions := make(map[string]following, len(openings))
+	decisions := make(map[string]dependentDecision, len(openings))
 	var begin []DependentFiring
 	for _, f := range dependents {
-		open, told := openings[f.Job]
-		if !told {
+		open, reported := openings[f.Job]
+		if !reported {
 			continue
 		}
 		e := entries[f.Job]
-		decision := e.following(open, u.table.settled(e, open, now), now)
+		decision := e.decideDependent(open, u.table.settled(e, open, now), now)
 		decisions[f.Job] = decision
 		for _, scheduledAt := range decision.begin {
 			begin = append(begin, DependentFiring{
@@ -58,7 +58,7 @@ func (u *upkeep) follow(ctx context.Context) {
 			return
 		}
 	}
-	u.decideFollowing(bounded, dependents, entries, decisions)
+	u.decideDependents(bounded, dependents, entries, decisions)
 }
 
 // dependents returns the dependents that this replica fires, by name, and their entries.
@@ -104,18 +104,18 @@ func (t *cronTable) settled(e *entry, open OpenFirings, now time.Time) time.Time
 	return until
 }
 
-// following is the decision on the open firings of a dependent.
-type following struct {
+// dependentDecision is the decision on the open firings of a dependent.
+type dependentDecision struct {
 	begin   []time.Time             // to start now
 	overdue []time.Time             // left to the misfire policy
 	ready   map[time.Time]time.Time // by scheduled time: since when the overdue ones could start
 	until   time.Time               // the cursor: with these, all scheduled times up to here are decided
 }
 
-// following decides on the open firings at now. A firing starts when the last dependency of e has
+// dependentDecision decides on the open firings at now. A firing starts when the last dependency of e has
 // succeeded, or later by its jitter.
-func (e *entry) following(open OpenFirings, settled, now time.Time) following {
-	f := following{until: settled, ready: map[time.Time]time.Time{}}
+func (e *entry) decideDependent(open OpenFirings, settled, now time.Time) dependentDecision {
+	f := dependentDecision{until: settled, ready: map[time.Time]time.Time{}}
 	for _, o := range open.ScheduledTimes {
 		if _, excluded := e.Schedule.ExcludedAt(o.ScheduledAt); excluded {
 			continue
@@ -136,12 +136,12 @@ func (e *entry) following(open OpenFirings, settled, now time.Time) following {
 	return f
 }
 
-// decideFollowing applies the misfire policies to the overdue firings, and moves cursors.
-func (u *upkeep) decideFollowing(ctx context.Context, dependents []Dependent,
-	entries map[string]*entry, decisions map[string]following) {
+// decideDependents applies the misfire policies to the overdue firings, and moves cursors.
+func (u *upkeep) decideDependents(ctx context.Context, dependents []Dependent,
+	entries map[string]*entry, decisions map[string]dependentDecision) {
 	var checks []MisfireCheck
 	for _, f := range dependents {
-		d, told := decisions[f.Job]
+		d, reported := decisions[f.Job]
 		cursor := entries[f.Job].activeVersion.decidedUntil()
 		check := MisfireCheck{Job: f.Job, Group: f.Group, Version: f.Version, ScheduledAt: d.until,
 			Until: d.until}
@@ -149,7 +149,7 @@ func (u *upkeep) decideFollowing(ctx context.Context, dependents []Dependent,
 			if last := d.overdue[len(d.overdue)-1]; last.After(check.ScheduledAt) {
 				check.ScheduledAt = last
 			}
-		} else if !told || d.until.Sub(cursor) < followEvery {
+		} else if !reported || d.until.Sub(cursor) < dependentCursorEvery {
 			continue
 		}
 		checks = append(checks, check)
@@ -157,7 +157,7 @@ func (u *upkeep) decideFollowing(ctx context.Context, dependents []Dependent,
 	for page := range slices.Chunk(checks, maxMisfirePage/maxMisfireWeight) {
 		found := map[string][]Misfired{}
 		cursors, err := u.store.CheckMisfires(ctx, page, func(job string, c Cursor) []Misfired {
-			misfired := entries[job].missedFollowing(decisions[job], c, u.clock.now())
+			misfired := entries[job].missedDependents(decisions[job], c, u.clock.now())
 			found[job] = misfired
 			return misfired
 		})
@@ -172,8 +172,8 @@ func (u *upkeep) decideFollowing(ctx context.Context, dependents []Dependent,
 	}
 }
 
-// missedFollowing returns the records of the overdue firings.
-func (e *entry) missedFollowing(f following, c Cursor, now time.Time) []Misfired {
+// missedDependents returns the records of the overdue firings.
+func (e *entry) missedDependents(f dependentDecision, c Cursor, now time.Time) []Misfired {
 	unstarted := slices.DeleteFunc(slices.Clone(f.overdue), func(scheduledAt time.Time) bool {
 		_, started := slices.BinarySearchFunc(c.Started, scheduledAt, time.Time.Compare)
 		return started || !scheduledAt.After(c.CheckedUntil)

@@ -58,8 +58,8 @@ func OpenFiringsOf(dependents []Dependent, activeDefinitions map[string]ActiveDe
 	scheduledTimes map[string][]OpenFiring) map[string]OpenFirings {
 	all := make(map[string]OpenFirings, len(scheduledTimes))
 	for _, f := range dependents {
-		open, told := scheduledTimes[f.Job]
-		if !told {
+		open, reported := scheduledTimes[f.Job]
+		if !reported {
 			continue
 		}
 		o := OpenFirings{CheckedUntil: activeDefinitions[f.Job].CheckedUntil,

@@ -19,10 +19,10 @@ type dispatcher struct {
 	revised   <-chan struct{}
 	timetable timetable
 	// for suspended jobs, the first scheduled time that was not started
-	aside   []planned
-	held    []pending       // queued firings of jobs that were paused
-	known   map[*entry]bool // the entries in the timetable
-	firings sync.WaitGroup
+	suspended []planned
+	held      []pending       // queued firings of jobs that were paused
+	known     map[*entry]bool // the entries in the timetable
+	firings   sync.WaitGroup
 }
 
 // run dispatches until ctx ends. Its firings may outlive it; the caller waits for them.
@@ -61,7 +61,7 @@ func (d *dispatcher) run(ctx context.Context) {
 	}
 }
 
-// tick moves every firing that is due to the ready queue, or sets it aside if its job is suspended.
+// tick moves every firing that is due to the ready queue, or sets it apart if its job is suspended.
 func (d *dispatcher) tick() {
 	select {
 	case <-d.revised:
@@ -81,7 +81,7 @@ func (d *dispatcher) tick() {
 			continue
 		}
 		if d.rests(p.entry) {
-			d.aside = append(d.aside, p)
+			d.suspended = append(d.suspended, p)
 			continue
 		}
 		if !p.delayed {
@@ -108,11 +108,11 @@ func (d *dispatcher) rests(e *entry) bool {
 // revise plans new jobs, and jobs that this replica fires again. It continues with the first
 // scheduled time that it left out, because other replicas may not have started it.
 func (d *dispatcher) revise() {
-	left, held := d.aside, d.held
-	d.aside, d.held = nil, nil
+	left, held := d.suspended, d.held
+	d.suspended, d.held = nil, nil
 	for _, p := range left {
 		if d.rests(p.entry) && d.table.has(p.entry) {
-			d.aside = append(d.aside, p)
+			d.suspended = append(d.suspended, p)
 		} else {
 			d.timetable.put(p)
 		}
@@ -121,12 +121,12 @@ func (d *dispatcher) revise() {
 		d.ready.push(p)
 	}
 	if d.controlState.draining() {
-		d.letGo()
+		d.clearQueue()
 	}
 	known := make(map[*entry]bool, len(d.known))
 	now := d.clock.now()
 	for _, e := range d.table.all() {
-		if !d.known[e] && !e.activeVersion.heard() {
+		if !d.known[e] && !e.activeVersion.known() {
 			continue
 		}
 		if known[e] = true; !d.known[e] {
@@ -136,8 +136,8 @@ func (d *dispatcher) revise() {
 	d.known = known
 }
 
-// letGo empties the queue when the replica is drained. Other replicas adopt what they can.
-func (d *dispatcher) letGo() {
+// clearQueue empties the queue when the replica is drained. Other replicas adopt what they can.
+func (d *dispatcher) clearQueue() {
 	for _, p := range d.ready.takeAll() {
 		if !d.leaves(p) {
 			// leaves handled nothing, because the replica is not drained any more
@@ -149,7 +149,7 @@ func (d *dispatcher) letGo() {
 // sleep waits for the next scheduled time, for an adopted run, or for a change of the jobs that
 // this replica fires.
 func (d *dispatcher) sleep(ctx context.Context) {
-	wait := d.pace.sleep
+	wait := d.pollIntervals.sleep
 	if scheduledAt := d.timetable.next(); !scheduledAt.IsZero() {
 		wait = min(wait, scheduledAt.Sub(d.clock.now()))
 	}
@@ -182,8 +182,8 @@ func (d *dispatcher) dispatch(ctx context.Context, session *liveSession) bool {
 			p.hold.giveBack()
 			continue
 		}
-		if d.worthSieving(p) {
-			d.sieve(ctx, p)
+		if d.shouldPrefilter(p) {
+			d.prefilter(ctx, p)
 			continue
 		}
 		if p.adopted == uuid.Nil && p.entry.overdue(p.firing.ScheduledAt, d.clock.now()) {
@@ -221,13 +221,13 @@ type begun struct {
 	stop context.Context
 }
 
-func (b *begun) run() { b.live(b.stop) }
+func (b *begun) run() { b.execute(b.stop) }
 
 func (d *dispatcher) begin(p pending, session *liveSession, stop context.Context) *begun {
 	run := p.adopted
 	if run == uuid.Nil {
 		run = uuid.Must(uuid.NewV7())
-		p.done = d.active.care(run)
+		p.done = d.active.track(run)
 	}
 	log := d.log.With().Str("job", p.entry.Name).Stringer("run", run).
 		Time("scheduled_at", p.firing.ScheduledAt).Logger()

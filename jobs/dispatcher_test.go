@@ -19,7 +19,7 @@ func newTestDispatcher(t *testing.T) (*dispatcher, *entry) {
 	table := tableOf(e)
 	d := &dispatcher{
 		engine: &engine{clock: &clusterClock{}, active: newActive(),
-			controlState: &controlState{looks: make(chan struct{}, 1)}, log: zerolog.Nop()},
+			controlState: &controlState{polls: make(chan struct{}, 1)}, log: zerolog.Nop()},
 		table: table, ready: newReady("a", 1), known: map[*entry]bool{e: true},
 		revised: make(chan struct{}),
 	}
@@ -27,7 +27,7 @@ func newTestDispatcher(t *testing.T) (*dispatcher, *entry) {
 	return d, e
 }
 
-// While a job rests, one scheduled time of it is put aside, however long that takes.
+// While a job rests, one scheduled time of it is put suspended, however long that takes.
 func TestJobThatRestsTakesNoRoom(t *testing.T) {
 	for name, rest := range map[string]func(*dispatcher, *entry){
 		"its job is paused": func(d *dispatcher, _ *entry) {
@@ -51,9 +51,9 @@ func TestJobThatRestsTakesNoRoom(t *testing.T) {
 					d.tick()
 					d.revise()
 				}
-				if d.ready.len() != 0 || len(d.held) != 0 || len(d.aside)+len(d.timetable) != 1 {
-					t.Errorf("%d queued, %d held, %d aside, %d planned", d.ready.len(), len(d.held),
-						len(d.aside), len(d.timetable))
+				if d.ready.len() != 0 || len(d.held) != 0 || len(d.suspended)+len(d.timetable) != 1 {
+					t.Errorf("%d queued, %d held, %d suspended, %d planned", d.ready.len(), len(d.held),
+						len(d.suspended), len(d.timetable))
 				}
 			})
 		})
@@ -68,9 +68,9 @@ func TestRemovedJobIsPlannedNoMore(t *testing.T) {
 		d.table.remove(e.Name)
 		time.Sleep(time.Second)
 		d.tick()
-		if d.ready.len() != 1 || len(d.timetable) != 0 || len(d.aside) != 0 {
-			t.Errorf("%d queued, %d planned, %d aside", d.ready.len(), len(d.timetable),
-				len(d.aside))
+		if d.ready.len() != 1 || len(d.timetable) != 0 || len(d.suspended) != 0 {
+			t.Errorf("%d queued, %d planned, %d suspended", d.ready.len(), len(d.timetable),
+				len(d.suspended))
 		}
 		p, _ := d.ready.pop()
 		if !d.leaves(p) {
@@ -110,12 +110,12 @@ func TestDrainedReplicaCaresNoMoreForWhatItAdopted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, e := newTestDispatcher(t)
 		run := uuid.New()
-		d.ready.push(pending{entry: e, adopted: run, done: d.active.care(run)})
+		d.ready.push(pending{entry: e, adopted: run, done: d.active.track(run)})
 		d.controlState.drained = true
 		d.revise()
-		if d.ready.len() != 0 || len(d.held) != 0 || d.active.cared[run] {
+		if d.ready.len() != 0 || len(d.held) != 0 || d.active.tracked[run] {
 			t.Errorf("%d queued, %d held, cared for: %v", d.ready.len(), len(d.held),
-				d.active.cared[run])
+				d.active.tracked[run])
 		}
 	})
 }
@@ -135,7 +135,7 @@ func TestAddedJobIsPlannedWhenItIsKnownWhatCounts(t *testing.T) {
 			t.Errorf("%d planned, stale %v", len(d.timetable), fresh.activeVersion.stale())
 		}
 		added := time.Now()
-		fresh.activeVersion.hear(ActiveDefinition{Version: 2, CheckedUntil: added})
+		fresh.activeVersion.update(ActiveDefinition{Version: 2, CheckedUntil: added})
 		d.revise()
 		d.revise()
 		if len(d.timetable) != 1 || d.timetable[0].entry != fresh ||

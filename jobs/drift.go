@@ -28,28 +28,28 @@ type drift struct {
 	replica string
 	now     func() time.Time
 	log     zerolog.Logger
-	servers alike
-	table   alike
+	servers setting
+	table   setting
 }
 
-// alike is one setting that all replicas should share.
-type alike struct {
+// setting is one setting that all replicas should share.
+type setting struct {
 	own func() string // this replica's value; "" is not compared
 	of  func(ReplicaView) string
 	// log messages for the begin and the end of a difference
 	begun, over string
 
-	number atomic.Int64 // the number of different values at the last comparison
-	told   told
+	number   atomic.Int64 // the number of different values at the last comparison
+	reported reported
 }
 
-// told is what was logged about a current difference.
-type told int
+// reported is what was logged about a current difference.
+type reported int
 
 const (
-	toldNothing told = iota
-	toldDeploy       // logged as a consequence of a deploy
-	toldDrift        // logged as a warning: no deploy explains it
+	reportedNothing reported = iota
+	reportedDeploy           // logged as a consequence of a deploy
+	reportedDrift            // logged as a warning: no deploy explains it
 )
 
 // newDrift returns a drift that compares the lists of memcached servers and the cron tables. The
@@ -59,14 +59,14 @@ func newDrift(store History, replica, servers string, table func() string, now f
 	log zerolog.Logger) *drift {
 	return &drift{
 		store: store, replica: replica, now: now, log: log,
-		servers: alike{
+		servers: setting{
 			own: func() string { return servers }, of: func(r ReplicaView) string {
 				return r.LockServers
 			},
 			begun: "replicas have different lists of memcached servers",
 			over:  "replicas have the same list of memcached servers again",
 		},
-		table: alike{
+		table: setting{
 			own: table, of: func(r ReplicaView) string { return r.ConfigHash },
 			begun: "replicas have different jobs in their configurations",
 			over:  "replicas have the same jobs in their configurations again",
@@ -89,9 +89,9 @@ func (d *drift) compare(ctx context.Context) {
 		return
 	}
 	others, deploy := d.living(replicas)
-	for _, a := range []*alike{&d.servers, &d.table} {
+	for _, a := range []*setting{&d.servers, &d.table} {
 		differ := a.compare(others)
-		event := a.tell(d.log, len(differ) > 0, deploy)
+		event := a.report(d.log, len(differ) > 0, deploy)
 		if event == nil {
 			continue
 		}
@@ -124,7 +124,7 @@ func (d *drift) living(replicas []ReplicaView) (others []ReplicaView, deploy boo
 
 // compare counts the different values, and returns the names of the replicas whose value differs
 // from this one's.
-func (a *alike) compare(others []ReplicaView) (differ []string) {
+func (a *setting) compare(others []ReplicaView) (differ []string) {
 	own := a.own()
 	if own == "" {
 		return nil
@@ -144,21 +144,21 @@ func (a *alike) compare(others []ReplicaView) (differ []string) {
 	return differ
 }
 
-// tell returns the log event for a change of the difference, or nil if it was logged before.
-func (a *alike) tell(log zerolog.Logger, differ, deploy bool) *zerolog.Event {
-	before := a.told
+// report returns the log event for a change of the difference, or nil if it was logged before.
+func (a *setting) report(log zerolog.Logger, differ, deploy bool) *zerolog.Event {
+	before := a.reported
 	switch {
 	case !differ:
-		a.told = toldNothing
+		a.reported = reportedNothing
 	case !deploy:
-		a.told = toldDrift
-	case before == toldNothing:
-		a.told = toldDeploy
+		a.reported = reportedDrift
+	case before == reportedNothing:
+		a.reported = reportedDeploy
 	}
 	switch {
-	case a.told == before:
+	case a.reported == before:
 		return nil
-	case a.told == toldDrift:
+	case a.reported == reportedDrift:
 		return log.Warn()
 	default:
 		return log.Info()

@@ -26,7 +26,7 @@ type engine struct {
 	// if memcached cannot be asked: skip the firing instead of leaving it to the store
 	skipUnavailable bool
 	ttl             time.Duration // of the session
-	pace            pace
+	pollIntervals   pollIntervals
 	clock           *clusterClock
 	clockLimit      *clockLimit
 	active          *active

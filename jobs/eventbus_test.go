@@ -12,7 +12,7 @@ import (
 )
 
 // TestSlowListenerLosesEvents: what a listener is too slow for is counted, and
-// told of in the log now and then; what is in its queue it still hears at the
+// reported of in the log now and then; what is in its queue it still hears at the
 // end.
 func TestSlowListenerLosesEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -34,9 +34,9 @@ func TestSlowListenerLosesEvents(t *testing.T) {
 			defer close(ended)
 			a.run(ctx)
 		}()
-		const told = eventQueue + 1000
-		for range told {
-			a.tell(Event{Kind: EventStarted})
+		const reported = eventQueue + 1000
+		for range reported {
+			a.publish(Event{Kind: EventStarted})
 			synctest.Wait()
 			time.Sleep(25 * time.Millisecond) // 25 s for the last 1000
 		}
@@ -51,7 +51,7 @@ func TestSlowListenerLosesEvents(t *testing.T) {
 		cancel()
 		close(turn)
 		<-ended
-		if heard != eventQueue+1 || quick != told {
+		if heard != eventQueue+1 || quick != reported {
 			t.Errorf("heard %d and %d events", heard, quick)
 		}
 	})
@@ -59,8 +59,8 @@ func TestSlowListenerLosesEvents(t *testing.T) {
 
 func TestNobodyListens(t *testing.T) {
 	a := newEventBus(nil, nil, zerolog.Nop())
-	a.tell(Event{})
+	a.publish(Event{})
 	a.run(t.Context()) // returns at once
 	var none *eventBus
-	none.tell(Event{})
+	none.publish(Event{})
 }

@@ -68,12 +68,12 @@ func (x *Explainer) Explain(ctx context.Context, job, at string) (Explanation, e
 	if err != nil {
 		return Explanation{}, err
 	}
-	moment, err := schedule.ParseTime(at, subject.Schedule.Zone())
+	written, err := schedule.ParseTime(at, subject.Schedule.Zone())
 	if err != nil {
 		return Explanation{}, err
 	}
-	meant := moment.Times[0]
-	for _, instant := range moment.Times {
+	meant := written.Times[0]
+	for _, instant := range written.Times {
 		if x.isScheduled(subject, instant) {
 			meant = instant
 			break
@@ -83,9 +83,9 @@ func (x *Explainer) Explain(ctx context.Context, job, at string) (Explanation, e
 	if err != nil {
 		return e, err
 	}
-	if moment.Note != "" {
-		note := moment.Note
-		if len(moment.Times) > 1 {
+	if written.Note != "" {
+		note := written.Note
+		if len(written.Times) > 1 {
 			note += "; this explanation is for " + shownIn(subject, meant)
 		}
 		e.Notes = append([]string{note}, e.Notes...)
@@ -268,29 +268,29 @@ func shownIn(job Job, t time.Time) string {
 func (s *subject) decide() error {
 	s.start = s.at.Add(s.job.Schedule.Delay(s.Explanation.Job, s.at))
 	if len(s.job.Schedule.After()) > 0 {
-		if err := s.lookAtFollowed(); err != nil {
+		if err := s.explainDependencies(); err != nil {
 			return err
 		}
 	}
-	if err := s.lookAtPauses(); err != nil {
+	if err := s.readPauses(); err != nil {
 		return err
 	}
 	if len(s.Runs) > 0 {
-		return s.ofRun(s.Runs[len(s.Runs)-1])
+		return s.explainRun(s.Runs[len(s.Runs)-1])
 	}
 	switch {
 	case s.view.Removed && s.at.After(s.view.UpdatedAt):
 		return s.say(VerdictNotScheduled, "It is not due: the job was removed at %s.",
 			s.shown(s.view.UpdatedAt))
 	case len(s.job.Schedule.After()) > 0:
-		return s.ofDependent()
+		return s.explainDependent()
 	case !s.isScheduled(s.job, s.at):
-		return s.ofNoScheduledTime()
+		return s.explainNotScheduled()
 	}
-	return s.ofNoRun()
+	return s.explainNoRun()
 }
 
-func (s *subject) lookAtPauses() error {
+func (s *subject) readPauses() error {
 	if s.Explainer.Pauses == nil {
 		return nil
 	}
@@ -318,8 +318,8 @@ func (s *subject) manualRuns() error {
 	return nil
 }
 
-// ofNoScheduledTime explains a time at which the job is not due.
-func (s *subject) ofNoScheduledTime() error {
+// explainNotScheduled explains a time at which the job is not due.
+func (s *subject) explainNotScheduled() error {
 	if calendar, excluded := s.job.Schedule.Excluded(s.at); excluded {
 		s.ExcludedBy = calendar
 		return s.say(VerdictExcluded, "It was not run, because calendar %s excludes %s.", calendar,
@@ -329,11 +329,11 @@ func (s *subject) ofNoScheduledTime() error {
 		return s.say(VerdictNotScheduled,
 			"It is never due: it has no schedule and runs only when triggered.")
 	}
-	return s.say(VerdictNotScheduled, "It is not due at %s: %s.", s.shown(s.at), s.neighbours())
+	return s.say(VerdictNotScheduled, "It is not due at %s: %s.", s.shown(s.at), s.nearestScheduledTimes())
 }
 
-// neighbours describes the nearest scheduled times.
-func (s *subject) neighbours() string {
+// nearestScheduledTimes describes the nearest scheduled times.
+func (s *subject) nearestScheduledTimes() string {
 	var words []string
 	if s.PreviousScheduledAt != nil {
 		words = append(words, "the scheduled time before is "+s.shown(*s.PreviousScheduledAt))
@@ -347,8 +347,8 @@ func (s *subject) neighbours() string {
 	return strings.Join(words, ", ")
 }
 
-// ofNoRun explains a scheduled time that has neither a run nor a record.
-func (s *subject) ofNoRun() error {
+// explainNoRun explains a scheduled time that has neither a run nor a record.
+func (s *subject) explainNoRun() error {
 	now, late := s.Now, s.Now.Sub(s.start)
 	paused := s.activePause()
 	switch {
@@ -363,7 +363,7 @@ func (s *subject) ofNoRun() error {
 			"It was to start at %s, but %s; when that ends, the misfire policy decides.",
 			s.shown(s.start), s.pausedWords(*paused))
 	case s.view.Version > 0 && s.at.After(s.view.CheckedUntil):
-		return s.ofLate(late)
+		return s.explainLate(late)
 	case s.at.Before(now.Add(-s.keep)):
 		return s.say(VerdictForgotten, "What became of it is not known any more: the history is "+
 			"kept for %s, and this is %s ago.", days(s.keep), days(now.Sub(s.at)))
@@ -378,8 +378,8 @@ func (s *subject) ofNoRun() error {
 		"times of an outage, which are not recorded one by one.")
 }
 
-// ofLate explains a scheduled time that has passed without a decision.
-func (s *subject) ofLate(late time.Duration) error {
+// explainLate explains a scheduled time that has passed without a decision.
+func (s *subject) explainLate(late time.Duration) error {
 	living, err := s.living()
 	switch {
 	case err != nil:

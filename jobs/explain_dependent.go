@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// lookAtFollowed explains each dependency of the job at the time.
-func (s *subject) lookAtFollowed() error {
+// explainDependencies explains each dependency of the job at the time.
+func (s *subject) explainDependencies() error {
 	for _, name := range s.job.Schedule.After() {
 		e, err := s.ExplainAt(s.ctx, name, s.at)
 		if errors.Is(err, ErrNotFound) {
@@ -43,8 +43,8 @@ func lastSuccess(runs []Record) time.Time {
 	return time.Time{}
 }
 
-// ofDependent explains a dependent that has no run for the time.
-func (s *subject) ofDependent() error {
+// explainDependent explains a dependent that has no run for the time.
+func (s *subject) explainDependent() error {
 	var notScheduled, ended, open []string
 	for _, f := range s.After {
 		switch {
@@ -67,7 +67,7 @@ func (s *subject) ofDependent() error {
 	case len(notScheduled) > 0:
 		return s.say(VerdictNotScheduled, "It is not due at %s, because it depends on %s, which has "+
 			"no run for that scheduled time: %s.", s.shown(s.at), notScheduled[0],
-			s.told(notScheduled[0]))
+			s.reported(notScheduled[0]))
 	case excluded:
 		s.ExcludedBy = calendar
 		return s.say(VerdictExcluded, "It is not run, because calendar %s excludes %s.", calendar,
@@ -75,15 +75,15 @@ func (s *subject) ofDependent() error {
 	case len(ended) > 0:
 		return s.say(VerdictDependencyFailed,
 			"It was not run, because its dependency %s did not succeed: %s.", ended[0],
-			s.told(ended[0]))
+			s.reported(ended[0]))
 	case len(open) > 0 && s.Now.Before(s.at):
 		return s.say(VerdictFuture, "It is due when %s %s succeeded for %s.",
 			listed(s.job.Schedule.After()), haveOrHas(s.job.Schedule.After()), s.shown(s.at))
 	case len(open) > 0:
 		return s.say(VerdictAwaitingDependencies, "It waits for %s to succeed: %s.", listed(open),
-			s.told(open[0]))
+			s.reported(open[0]))
 	}
-	return s.ofNoRun()
+	return s.explainNoRun()
 }
 
 // only reports whether a dependency has the verdict, and no dependency has another verdict for
@@ -101,8 +101,8 @@ func (s *subject) only(v Verdict) bool {
 	return found
 }
 
-// told returns the summary of a dependency, as part of another sentence.
-func (s *subject) told(name string) string {
+// reported returns the summary of a dependency, as part of another sentence.
+func (s *subject) reported(name string) string {
 	for _, f := range s.After {
 		if f.Job == name {
 			text := strings.TrimSuffix(f.Summary, ".")

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// ofRun explains a firing that has a run or a record: the last of them decides.
-func (s *subject) ofRun(r Record) error {
+// explainRun explains a firing that has a run or a record: the last of them decides.
+func (s *subject) explainRun(r Record) error {
 	switch r.State {
 	case Running:
 		return s.say(VerdictRunning, "It runs on replica %s since %s, %s.", r.Replica,

@@ -36,8 +36,8 @@ type firing struct {
 	begun      bool     // an attempt has started
 	written    bool     // the store has a row of it
 	// an operator keeps this replica from starting it, and no other replica begins it
-	aside   bool
-	rowHeld bool // the last start returned ErrRowHeld
+	suspended bool
+	rowHeld   bool // the last start returned ErrRowHeld
 
 	attempts   *retry.Series // of the handler
 	retryDelay time.Duration // delay before the next attempt
@@ -47,17 +47,17 @@ type firing struct {
 	granted  time.Time // when it got its claim
 }
 
-// live executes the firing. The caller has taken a worker for it; live gives the worker back while
+// execute runs the firing to its end. The caller has taken a worker for it; execute gives the worker back while
 // it waits and when it returns. The end of stop ends waiting: another replica may adopt the run.
-func (f *firing) live(stop context.Context) {
+func (f *firing) execute(stop context.Context) {
 	defer f.done()
 	defer f.giveBack()
-	f.follow()
+	f.startSpans()
 	defer f.runSpans.finish()
 	if f.adopted == uuid.Nil && !f.gate(stop) {
 		return
 	}
-	f.tellTaken()
+	f.publishTaken()
 	f.attempts = f.entry.Retry.Start(time.Now())
 	for {
 		token, lock, err := f.obtain(stop)
@@ -108,10 +108,10 @@ func (f Firing) gateName(version int64) string {
 func (f *firing) obtain(stop context.Context) (Token, *locking.Lock, error) {
 	f.wait()
 	f.asked = time.Now()
-	var blocked *blockage
+	var blocked *refusal
 	for {
 		if !f.begun && f.entry.spec == nil && f.controlState.table.get(f.firing.Job) == nil {
-			gone := &blockage{reason: ReasonJobGone,
+			gone := &refusal{reason: ReasonJobGone,
 				detail: "the job was removed from the configuration"}
 			f.skip(gone, ReasonJobGone)
 			return 0, nil, errEnded
@@ -139,7 +139,7 @@ func (f *firing) obtain(stop context.Context) (Token, *locking.Lock, error) {
 			}
 			f.release(lock)
 		}
-		if found == nil && f.aside && f.stepAside(stop) {
+		if found == nil && f.suspended && f.awaitOperator(stop) {
 			continue
 		}
 		if found == nil && f.rowHeld {
@@ -167,12 +167,12 @@ func (f *firing) obtain(stop context.Context) (Token, *locking.Lock, error) {
 
 // leave records a firing that a stopping replica has not started as waiting, for another replica to
 // adopt.
-func (f *firing) leave(b *blockage) {
+func (f *firing) leave(b *refusal) {
 	if f.session.Context().Err() != nil {
 		return
 	}
 	if b == nil {
-		b = &blockage{reason: ReasonShutdown,
+		b = &refusal{reason: ReasonShutdown,
 			detail: "replica " + f.replica + " stopped before it started the run"}
 	}
 	if f.note(Waiting, b, b.detail) {
@@ -183,9 +183,9 @@ func (f *firing) leave(b *blockage) {
 // lock takes the advisory locks, or returns what blocks them. If memcached is not used or does not
 // answer, there is no lock and the store decides. While this machine's clock is off by more than
 // its limit, nothing may start.
-func (f *firing) lock(ctx context.Context, before *blockage) (*locking.Lock, *blockage) {
+func (f *firing) lock(ctx context.Context, before *refusal) (*locking.Lock, *refusal) {
 	if err := f.clockLimit.check(time.Now()); err != nil {
-		return nil, &blockage{reason: ReasonClockOff, detail: err.Error()}
+		return nil, &refusal{reason: ReasonClockOff, detail: err.Error()}
 	}
 	if f.locker == nil {
 		return nil, nil
@@ -207,14 +207,14 @@ func (f *firing) lock(ctx context.Context, before *blockage) (*locking.Lock, *bl
 				// already. The store knows.
 				return nil, nil
 			}
-		} else if before == nil && f.neverGivesWay() {
+		} else if before == nil && f.hasNoNextTime() {
 			// only the store knows whether an earlier firing of the job waits already
 			return nil, nil
 		}
-		return nil, &blockage{reason: reason,
+		return nil, &refusal{reason: reason,
 			blocker: &Blocker{Resource: held.Resource.String(), Holder: held.Holder.Owner}}
 	case f.skipUnavailable:
-		return nil, &blockage{reason: ReasonLocksUnavailable, detail: err.Error()}
+		return nil, &refusal{reason: ReasonLocksUnavailable, detail: err.Error()}
 	default:
 		return nil, nil
 	}
@@ -240,12 +240,12 @@ func (f *firing) stillHeld(ctx context.Context, b *Blocker) bool {
 }
 
 // start requests the claim from the store. It returns a token, or what is in the way, or neither.
-// Neither means that the firing has ended for this replica, unless rowHeld or aside is set.
+// Neither means that the firing has ended for this replica, unless rowHeld or suspended is set.
 //
 // While the outcome of an earlier call is unknown, start keeps the worker and asks again for as
 // long as the session lives, however late the firing is. The run may have its claim already, and no
 // replica would execute it. After stop it asks for at most the TTL of a session.
-func (f *firing) start(stop context.Context) (Token, *blockage) {
+func (f *firing) start(stop context.Context) (Token, *refusal) {
 	request := StartRequest{
 		Run: f.run, Firing: f.firing, Version: f.startVersion(), Attempt: f.attempt,
 		Requests: f.entry.requests, WaitSince: f.since, Reserve: f.entry.reserve(),
@@ -284,8 +284,8 @@ func (f *firing) fail(err error) {
 	f.write(Note{State: Failed, Detail: "the store refused the start", Error: err.Error()})
 }
 
-func (f *firing) started(result StartResult) (Token, *blockage) {
-	f.aside = false
+func (f *firing) started(result StartResult) (Token, *refusal) {
+	f.suspended = false
 	switch result.Outcome {
 	case StartGranted:
 		f.written = true
@@ -293,17 +293,17 @@ func (f *firing) started(result StartResult) (Token, *blockage) {
 		return result.Token, nil
 	case StartBlocked:
 		f.noted, f.written = result.Blocker, true
-		return 0, &blockage{
+		return 0, &refusal{
 			reason: result.Reason, blocker: result.Blocker, granted: true, queued: result.Queued,
 			reservedUntil: time.Now().Add(result.Reserved),
 		}
 	case StartDuplicate:
-		f.tellTakenAway()
+		f.publishRevoked()
 	case StartStale:
 		f.doubt() // this replica does not know the active definition yet
 	case StartPaused:
-		f.controlState.look() // this replica does not know the pause yet
-		f.aside = f.adopted == uuid.Nil && !f.written
+		f.controlState.requestPoll() // this replica does not know the pause yet
+		f.suspended = f.adopted == uuid.Nil && !f.written
 	case StartNotLive:
 		f.session.MarkLost(fmt.Errorf("%w: it is not live in the store", ErrSessionLost))
 	}
@@ -321,7 +321,7 @@ func (f *firing) startVersion() int64 {
 
 // waitFor gives the worker back until the next try. It records the firing as waiting once the wait
 // is longer than noteAfter.
-func (f *firing) waitFor(stop context.Context, b *blockage, delay time.Duration) bool {
+func (f *firing) waitFor(stop context.Context, b *refusal, delay time.Duration) bool {
 	waited := f.clock.now().Sub(f.since)
 	if waited+delay > noteAfter && (f.noted == nil || b.blocker == nil || *f.noted != *b.blocker) {
 		if !f.note(Waiting, b, "") {
@@ -337,7 +337,7 @@ func (f *firing) waitFor(stop context.Context, b *blockage, delay time.Duration)
 }
 
 // skip records that the firing did not run, its blocker, and the reason for the end of its wait.
-func (f *firing) skip(b *blockage, end Reason) {
+func (f *firing) skip(b *refusal, end Reason) {
 	detail := b.words()
 	if b.final(f) == "" && b.reason != "" {
 		detail = fmt.Sprintf("%s; tried %d times in %s", detail, f.waitPolicy.tries.Attempts(),
@@ -369,7 +369,7 @@ func (f *firing) skip(b *blockage, end Reason) {
 
 // note records the firing's state in the store. It reports whether the firing still belongs to this
 // replica.
-func (f *firing) note(state State, b *blockage, detail string) bool {
+func (f *firing) note(state State, b *refusal, detail string) bool {
 	return f.write(Note{State: state, Reason: b.reason, Detail: detail, Blocker: b.blocker,
 		Requests: f.entry.requests})
 }
@@ -383,11 +383,11 @@ func (f *firing) write(n Note) bool {
 		if err == nil {
 			f.written = f.written || stands
 			if stands && n.State.Final() {
-				f.tellUnstarted(n)
+				f.publishNotStarted(n)
 				f.runSpans.ended(n.State, n.Reason, nil)
 			}
 			if !stands {
-				f.tellTakenAway()
+				f.publishRevoked()
 			}
 			return stands
 		}

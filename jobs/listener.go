@@ -48,12 +48,12 @@ func newEventBus(observer func(Event), listeners []Listener, log zerolog.Logger)
 	return a
 }
 
-// hears reports whether there is any listener.
-func (a *eventBus) hears() bool { return a != nil && (a.observer != nil || len(a.members) > 0) }
+// hasListeners reports whether there is any listener.
+func (a *eventBus) hasListeners() bool { return a != nil && (a.observer != nil || len(a.members) > 0) }
 
-// tell queues the event for every listener, after it has called the observer.
-func (a *eventBus) tell(e Event) {
-	if !a.hears() {
+// publish queues the event for every listener, after it has called the observer.
+func (a *eventBus) publish(e Event) {
+	if !a.hasListeners() {
 		return
 	}
 	if a.observer != nil {
@@ -81,41 +81,41 @@ func (m *member) drop(number int, log zerolog.Logger) {
 
 // run delivers events until ctx ends and the queues are empty, or the grace period has ended.
 func (a *eventBus) run(ctx context.Context) {
-	if !a.hears() {
+	if !a.hasListeners() {
 		return
 	}
-	hearing, stop := context.WithCancel(context.WithoutCancel(ctx))
+	delivery, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	heard := make(chan struct{})
+	delivered := make(chan struct{})
 	go func() {
-		defer close(heard)
+		defer close(delivered)
 		var all sync.WaitGroup
 		for n, m := range a.members {
-			all.Go(func() { m.hear(ctx, hearing, n, a.log) })
+			all.Go(func() { m.deliver(ctx, delivery, n, a.log) })
 		}
 		all.Wait()
 	}()
 	<-ctx.Done()
 	select {
-	case <-heard:
+	case <-delivered:
 	case <-time.After(eventGrace):
 		a.log.Warn().Msg("events dropped at shutdown, listeners are too slow")
 	}
 }
 
-// hear calls the listener for each event until ctx has ended and the queue is empty, or hearing has
+// deliver calls the listener for each event until ctx has ended and the queue is empty, or delivery has
 // ended.
-func (m *member) hear(ctx, hearing context.Context, number int, log zerolog.Logger) {
-	for hearing.Err() == nil {
+func (m *member) deliver(ctx, delivery context.Context, number int, log zerolog.Logger) {
+	for delivery.Err() == nil {
 		select {
 		case e := <-m.queue:
-			m.call(hearing, e, number, log)
+			m.call(delivery, e, number, log)
 			continue
 		default:
 		}
 		select {
 		case e := <-m.queue:
-			m.call(hearing, e, number, log)
+			m.call(delivery, e, number, log)
 		case <-ctx.Done():
 			if len(m.queue) == 0 {
 				return
@@ -152,30 +152,30 @@ func (f *firing) event(kind EventKind) Event {
 	}
 }
 
-// tellTaken publishes that this replica has the firing.
-func (f *firing) tellTaken() {
-	if !f.eventBus.hears() {
+// publishTaken publishes that this replica has the firing.
+func (f *firing) publishTaken() {
+	if !f.eventBus.hasListeners() {
 		return
 	}
 	e := f.event(EventScheduled)
 	if f.adopted != uuid.Nil {
 		e.Kind, e.State = EventAdopted, Waiting
 	}
-	f.eventBus.tell(e)
+	f.eventBus.publish(e)
 }
 
-func (f *firing) tellStarted(run *Run) {
-	if !f.eventBus.hears() {
+func (f *firing) publishStarted(run *Run) {
+	if !f.eventBus.hasListeners() {
 		return
 	}
 	e := f.event(EventStarted)
 	e.Token, e.State, e.Lateness, e.Waited, e.Locking = run.Token, Running,
 		e.At.Sub(f.firing.ScheduledAt), e.At.Sub(f.since), f.granted.Sub(f.asked)
-	f.eventBus.tell(e)
+	f.eventBus.publish(e)
 }
 
-func (f *firing) tellEnded(run *Run, v verdict, took time.Duration, again bool) {
-	if !f.eventBus.hears() {
+func (f *firing) publishEnded(run *Run, v verdict, took time.Duration, again bool) {
+	if !f.eventBus.hasListeners() {
 		return
 	}
 	e := f.event(EventFinished)
@@ -190,12 +190,12 @@ func (f *firing) tellEnded(run *Run, v verdict, took time.Duration, again bool) 
 	case v.state == Lost:
 		e.Kind = EventLost
 	}
-	f.eventBus.tell(e)
+	f.eventBus.publish(e)
 }
 
-// tellUnstarted publishes the end of a firing, or of a further attempt, that did not start.
-func (f *firing) tellUnstarted(n Note) {
-	if !f.eventBus.hears() {
+// publishNotStarted publishes the end of a firing, or of a further attempt, that did not start.
+func (f *firing) publishNotStarted(n Note) {
+	if !f.eventBus.hasListeners() {
 		return
 	}
 	e := f.event(EventFinished)
@@ -205,16 +205,16 @@ func (f *firing) tellUnstarted(n Note) {
 	e.State, e.Reason, e.Detail, e.Error, e.Blocker, e.Waited = n.State, n.Reason, n.Detail,
 		n.Error, n.Blocker, e.At.Sub(f.since)
 	e.Locking = time.Since(f.asked)
-	f.eventBus.tell(e)
+	f.eventBus.publish(e)
 }
 
-// tellLost publishes that a sweep recorded a run as lost.
-func (u *upkeep) tellLost(lost LostRun) {
+// publishLost publishes that a sweep recorded a run as lost.
+func (u *upkeep) publishLost(lost LostRun) {
 	u.markLost(lost)
-	if !u.eventBus.hears() {
+	if !u.eventBus.hasListeners() {
 		return
 	}
-	u.eventBus.tell(Event{
+	u.eventBus.publish(Event{
 		Kind: EventLost, At: u.clock.now(), Job: lost.Job, ScheduledAt: lost.ScheduledAt,
 		Key: lost.Key, Recovery: lost.Recovery, Run: lost.ID,
 		Replica: lost.Replica, Attempt: lost.Attempt, Token: lost.Token, State: Lost,
@@ -222,15 +222,15 @@ func (u *upkeep) tellLost(lost LostRun) {
 	})
 }
 
-// tellTakenAway logs that the store ended a run that this replica tracks. If an operator did it, it
+// publishRevoked logs that the store ended a run that this replica tracks. If an operator did it, it
 // publishes the event: a waiting run was cancelled, its job was removed, or its locks were
 // released. The replica learns of it when the store refuses its next call.
-func (f *firing) tellTakenAway() {
+func (f *firing) publishRevoked() {
 	if !f.written && f.adopted == uuid.Nil {
 		return
 	}
 	f.log.Warn().Msg("run ended by the store")
-	if !f.eventBus.hears() {
+	if !f.eventBus.hasListeners() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.session.Context()), batchTimeout)
@@ -252,25 +252,25 @@ func (f *firing) tellTakenAway() {
 	}
 	e.State, e.Reason, e.Detail, e.Token, e.Waited = r.State, r.Reason, r.Detail, r.Token,
 		e.At.Sub(f.since)
-	f.eventBus.tell(e)
+	f.eventBus.publish(e)
 }
 
 // PublishCancelled publishes that this replica cancelled a run that waited and that no replica had.
 func (s *Scheduler) PublishCancelled(r Record) {
 	e := s.engine
-	e.eventBus.tell(Event{
+	e.eventBus.publish(Event{
 		Kind: EventFinished, At: e.clock.now(), Job: r.Job, ScheduledAt: r.ScheduledAt, Key: r.Key,
 		Recovery: r.Recovery, Run: r.ID,
 		Replica: e.replica, Attempt: r.Attempt, State: r.State, Reason: r.Reason, Detail: r.Detail,
 	})
 }
 
-// tellMissed publishes that a scheduled time was recorded as missed.
-func (u *upkeep) tellMissed(e *entry, m Misfired) {
-	if m.State != Missed || !u.eventBus.hears() {
+// publishMissed publishes that a scheduled time was recorded as missed.
+func (u *upkeep) publishMissed(e *entry, m Misfired) {
+	if m.State != Missed || !u.eventBus.hasListeners() {
 		return
 	}
-	u.eventBus.tell(Event{
+	u.eventBus.publish(Event{
 		Kind: EventMissed, At: u.clock.now(), Job: m.Firing.Job, ScheduledAt: m.Firing.ScheduledAt,
 		Run: m.Run, Replica: u.replica,
 		State: m.State, Reason: m.Reason, Detail: m.Detail, Locks: e.requests,

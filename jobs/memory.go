@@ -59,7 +59,7 @@ func (r *Run) Save(v any) error {
 // SetResult sets the result of the run: v, as JSON of at most 64 KiB. It is stored however the run
 // ends. A second call replaces the first. It returns an error that wraps ErrTooLarge.
 func (r *Run) SetResult(v any) error {
-	encoded, err := encodeKept(v, MaxResult)
+	encoded, err := encodeLimited(v, MaxResult)
 	if err != nil {
 		return fmt.Errorf("result: %w", err)
 	}
@@ -72,15 +72,15 @@ func (r *Run) Result() json.RawMessage { return r.attempt.Result() }
 
 // EncodeSaved returns v encoded for Save and SaveInTx.
 func EncodeSaved(v any) (json.RawMessage, error) {
-	encoded, err := encodeKept(v, MaxSaved)
+	encoded, err := encodeLimited(v, MaxSaved)
 	if err != nil {
 		return nil, fmt.Errorf("state: %w", err)
 	}
 	return encoded, nil
 }
 
-// encodeKept returns v as JSON that every store accepts.
-func encodeKept(v any, most int) (json.RawMessage, error) {
+// encodeLimited returns v as JSON that every store accepts.
+func encodeLimited(v any, most int) (json.RawMessage, error) {
 	encoded, err := json.Marshal(v)
 	if err != nil {
 		return nil, err

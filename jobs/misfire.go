@@ -112,8 +112,8 @@ func (d *misfireDecision) cause(scheduledAt time.Time) (Reason, string) {
 			return ReasonPaused, pauseWords(p)
 		}
 	}
-	up := d.cursor.upThrough(start, start.Add(threshold))
-	if away := d.cursor.Absence; up && !d.cursor.carriedThrough(start, start.Add(threshold)) {
+	up := d.cursor.upDuring(start, start.Add(threshold))
+	if away := d.cursor.Absence; up && !d.cursor.presentDuring(start, start.Add(threshold)) {
 		return ReasonMisfire, fmt.Sprintf("no replica with the job was up from %s to %s",
 			away.From.Format(time.RFC3339), away.Until.Format(time.RFC3339))
 	}

@@ -56,8 +56,8 @@ func TestLongOutageIsRecordedWithinBounds(t *testing.T) {
 			c.outage > 24*time.Hour; jumped != strings.Contains(got[0].Detail, "at least") {
 			t.Errorf("every %s for %s: first says %q", c.interval, c.outage, got[0].Detail)
 		}
-		if told := strings.Contains(got[0].Detail, "no records of their own"); told != c.dropped ||
-			told && got[0].State != Missed {
+		if reported := strings.Contains(got[0].Detail, "no records of their own"); reported != c.dropped ||
+			reported && got[0].State != Missed {
 			t.Errorf("every %s for %s: first says %q", c.interval, c.outage, got[0].Detail)
 		}
 	}

@@ -133,7 +133,7 @@ func (u *upkeep) decided(cursors map[string]time.Time, entries map[string]*entry
 	for _, job := range slices.Sorted(maps.Keys(cursors)) {
 		entries[job].activeVersion.decide(cursors[job])
 		for _, m := range found[job] {
-			u.tellMissed(entries[job], m)
+			u.publishMissed(entries[job], m)
 		}
 		if len(found[job]) > 0 {
 			u.log.Warn().Str("job", job).Int("scheduled_times", len(found[job])).

@@ -38,7 +38,7 @@ func (f *firing) perform(token Token, lock *locking.Lock) (again bool) {
 	f.log.Debug().Int64("token", int64(token)).Int("attempt", f.attempt).
 		Dur("late", f.clock.now().Sub(f.firing.ScheduledAt)).Msg("run started")
 
-	f.tellStarted(run)
+	f.publishStarted(run)
 	begun := time.Now()
 	traced, leave := f.runSpans.handler(ctx, token)
 	ended, left := f.handle(traced, run, handler)
@@ -55,9 +55,9 @@ func (f *firing) perform(token Token, lock *locking.Lock) (again bool) {
 	f.runSpans.ended(ended.state, ended.reason, ended.err)
 	f.logEnd(run, ended, took, again)
 	if recorded && ended.reason != ReasonClaimLost { // otherwise the store has recorded another end
-		f.tellEnded(run, ended, took, again)
+		f.publishEnded(run, ended, took, again)
 	} else {
-		f.tellTakenAway()
+		f.publishRevoked()
 	}
 	return again
 }
@@ -118,7 +118,7 @@ func protect(ctx context.Context, handle HandlerFunc, run *Run) (err error) {
 // mayRetry reports whether the job's policy allows another attempt after this end, and stores its
 // delay. Another replica may execute that attempt.
 func (f *firing) mayRetry(v verdict) bool {
-	var refused *momentError
+	var refused *triggerParamsError
 	if v.state != Failed && v.state != TimedOut || errors.As(v.err, &refused) {
 		return false
 	}

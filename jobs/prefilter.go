@@ -8,18 +8,18 @@ import (
 )
 
 const (
-	sieveFrom     = 8  // with fewer due firings, each asks its own gate at once
-	sieveAtOnce   = 32 // firings checked in one request
-	sievePatience = 200 * time.Millisecond
+	prefilterMin     = 8  // with fewer due firings, each asks its own gate at once
+	prefilterBatch   = 32 // firings checked in one request
+	prefilterTimeout = 200 * time.Millisecond
 )
 
-// sieve removes firings that other replicas have begun from the front of the queue. first was taken
+// prefilter removes firings that other replicas have begun from the front of the queue. first was taken
 // from the queue; sieve puts it and the other firings back. If many firings are due together, a
 // replica wins only some of them. The others need not take a worker and a request each. The check
 // only reads: a firing that stays still has to pass its gate.
-func (d *dispatcher) sieve(ctx context.Context, first pending) {
+func (d *dispatcher) prefilter(ctx context.Context, first pending) {
 	looked := []pending{first}
-	for len(looked) < sieveAtOnce {
+	for len(looked) < prefilterBatch {
 		p, ok := d.ready.pop()
 		if !ok {
 			break
@@ -46,7 +46,7 @@ func (d *dispatcher) begunElsewhere(ctx context.Context, firings []pending) map[
 			gates = append(gates, p.firing.gateName(p.entry.activeVersion.version.Load()))
 		}
 	}
-	bounded, cancel := context.WithTimeout(ctx, sievePatience)
+	bounded, cancel := context.WithTimeout(ctx, prefilterTimeout)
 	defer cancel()
 	begun, err := d.locker.Passed(bounded, gates)
 	if err != nil && ctx.Err() == nil {
@@ -55,7 +55,7 @@ func (d *dispatcher) begunElsewhere(ctx context.Context, firings []pending) map[
 	return begun
 }
 
-// worthSieving reports whether to check p and the firings behind it first.
-func (d *dispatcher) worthSieving(p pending) bool {
-	return !p.looked && d.locker != nil && d.ready.len() >= sieveFrom
+// shouldPrefilter reports whether to check p and the firings behind it first.
+func (d *dispatcher) shouldPrefilter(p pending) bool {
+	return !p.looked && d.locker != nil && d.ready.len() >= prefilterMin
 }

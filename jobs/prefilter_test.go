@@ -65,13 +65,13 @@ func TestSieveDropsWhatOthersHaveBegun(t *testing.T) {
 	// another scheduled time
 	beginElsewhere(t, backend, Firing{Job: "job-19", ScheduledAt: time.Unix(99, 0)})
 	first, _ := d.ready.pop()
-	if !d.worthSieving(first) {
+	if !d.shouldPrefilter(first) {
 		t.Fatal("20 firings are not worth a look")
 	}
-	d.sieve(t.Context(), first)
+	d.prefilter(t.Context(), first)
 	left := map[string]bool{}
 	for p, ok := d.ready.pop(); ok; p, ok = d.ready.pop() {
-		if left[p.firing.Job] = true; d.worthSieving(p) {
+		if left[p.firing.Job] = true; d.shouldPrefilter(p) {
 			t.Errorf("%s would be looked at again", p.firing.Job)
 		}
 	}
@@ -88,7 +88,7 @@ func TestSieveKeepsAdoptedRuns(t *testing.T) {
 	beginElsewhere(t, backend, scheduledAt) // when it first ran
 	d.ready.push(pending{entry: &entry{}, firing: scheduledAt, adopted: uuid.New()})
 	first, _ := d.ready.pop()
-	d.sieve(t.Context(), first)
+	d.prefilter(t.Context(), first)
 	if d.ready.len() != 1 {
 		t.Error("a run that this replica has adopted is gone")
 	}
@@ -99,23 +99,23 @@ func TestSieveKeepsAllWhenItCannotLook(t *testing.T) {
 	d := newSieving(t, silent{memory.New(), &asked})
 	d.pushFiring(40)
 	first, _ := d.ready.pop()
-	d.sieve(t.Context(), first)
+	d.prefilter(t.Context(), first)
 	if d.ready.len() != 40 {
 		t.Errorf("%d of 40 firings are left", d.ready.len())
 	}
 	next, _ := d.ready.pop()
 	next.looked = false
-	if d.sieve(t.Context(), next); asked != 1 {
+	if d.prefilter(t.Context(), next); asked != 1 {
 		t.Errorf("it asked %d times, expected that it does not ask again at once", asked)
 	}
 }
 
 func TestFewFiringsAreNotSieved(t *testing.T) {
 	d := newSieving(t, memory.New())
-	d.pushFiring(sieveFrom)
+	d.pushFiring(prefilterMin)
 	first, _ := d.ready.pop()
-	if d.worthSieving(first) {
-		t.Errorf("%d firings are worth a request before their own", sieveFrom)
+	if d.shouldPrefilter(first) {
+		t.Errorf("%d firings are worth a request before their own", prefilterMin)
 	}
 }
 

@@ -20,14 +20,14 @@ type pending struct {
 	session uuid.UUID // the session that adopted it
 	attempt int
 	// a late run: it waits for earlier runs of its job, whatever the job's overlap policy
-	late     bool
-	since    time.Time       // when it began to wait on this replica
-	queued   time.Time       // adopted run: when it began to wait on any replica
-	obstacle string          // adopted run: description of its blocker until then
-	moment   json.RawMessage // adopted run: its trigger params
-	looked   bool            // the prefilter has passed it
-	startBy  *time.Time      // adopted run: StartBy of its record
-	done     func()          // called when this replica no longer tracks the run
+	late          bool
+	since         time.Time       // when it began to wait on this replica
+	queued        time.Time       // adopted run: when it began to wait on any replica
+	obstacle      string          // adopted run: description of its blocker until then
+	triggerParams json.RawMessage // adopted run: its trigger params
+	looked        bool            // the prefilter has passed it
+	startBy       *time.Time      // adopted run: StartBy of its record
+	done          func()          // called when this replica no longer tracks the run
 
 	hold  *hold     // the slots that it needs besides a worker
 	place time.Time // see QueuePosition
@@ -44,16 +44,16 @@ type ready struct {
 	replica    string
 	mu         sync.Mutex
 	queue      readyHeap
-	adopted    int                // how many in the queue are adopted
-	late       *places            // for late runs
-	lateQueued int                // how many of them are queued or parked
-	groups     map[string]*places // by group, for groups with a limit per replica
-	wake       chan struct{}      // holds a value when a firing was queued
+	adopted    int               // how many in the queue are adopted
+	late       *slots            // for late runs
+	lateQueued int               // how many of them are queued or parked
+	groups     map[string]*slots // by group, for groups with a limit per replica
+	wake       chan struct{}     // holds a value when a firing was queued
 }
 
 // newReady returns the queue of a replica. late limits the workers that run late runs.
 func newReady(replica string, late int) *ready {
-	return &ready{replica: replica, late: newPlaces(late), groups: map[string]*places{},
+	return &ready{replica: replica, late: newSlots(late), groups: map[string]*slots{},
 		wake: make(chan struct{}, 1)}
 }
 

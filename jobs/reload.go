@@ -24,7 +24,7 @@ func (s *Scheduler) SetJobs(jobs []Job) (Revision, error) {
 		return Revision{}, err
 	}
 	revision := s.table.revise(next.all())
-	s.engine.controlState.again()
+	s.engine.controlState.rebuildAdded()
 	s.engine.controlState.activation.enrollLater()
 	signal(s.engine.controlState.activation.revised)
 	return revision, nil
@@ -89,10 +89,10 @@ func (t *cronTable) unsettled() map[string]*entry {
 }
 
 // settle removes withdrawn definitions of which the store was notified.
-func (t *cronTable) settle(told map[string]*entry) {
+func (t *cronTable) settle(reported map[string]*entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for name, e := range told {
+	for name, e := range reported {
 		if t.withdrawn[name] == e {
 			delete(t.withdrawn, name)
 		}

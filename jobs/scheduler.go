@@ -127,8 +127,8 @@ func New(o Options) (*Scheduler, error) {
 		clock: clock, clockLimit: &clockLimit{clock: clock, most: o.MaxClockOffset, log: log},
 		active: running, workers: newWorkers(o.Workers),
 		starts: newBatcher(bySession(o.Store.Start)), notes: newBatcher(bySession(o.Store.Note)),
-		finishes: newWeighedBatcher(o.Store.Finish, MaxFinishBytes, FinishRequest.weight),
-		pace:     usualPace(), log: log, logOutput: o.LogOutput, registry: registry,
+		finishes:      newWeighedBatcher(o.Store.Finish, MaxFinishBytes, FinishRequest.weight),
+		pollIntervals: defaultIntervals(), log: log, logOutput: o.LogOutput, registry: registry,
 		eventBus: newEventBus(o.Observer, o.Listeners, log), tracing: o.Tracing,
 	}
 	activation := newActivation(o.Store, table, log)
@@ -136,9 +136,9 @@ func New(o Options) (*Scheduler, error) {
 	s.engine.controlState = &controlState{
 		control: o.Store, session: s.Session, table: table, activation: activation, active: running,
 		registry: registry, build: o.Build, log: log,
-		looks: make(chan struct{}, 1), refused: map[string]int64{},
-		cancelled: map[uuid.UUID]string{}, every: s.engine.pace.controlState,
-		watched: &watched{store: o.Store, active: running, kept: map[Token]int64{}},
+		polls: make(chan struct{}, 1), refused: map[string]int64{},
+		cancelled: map[uuid.UUID]string{}, every: s.engine.pollIntervals.controlState,
+		watched: &watched{store: o.Store, active: running, written: map[Token]int64{}},
 	}
 	s.keeper = newKeeper(&keeper{
 		store: o.Store, activation: activation, revoke: o.Store.Revoke, replica: o.Replica,

@@ -102,7 +102,7 @@ func (k *keeper) compareClaims(ctx context.Context, known []Token, claims map[To
 			k.active.cancel(token, ErrClaimLost)
 		}
 	}
-	for _, token := range k.active.strangers(claims) {
+	for _, token := range k.active.unknownClaims(claims) {
 		k.log.Warn().Int64("token", int64(token)).
 			Msg("unknown claim found, revoking it")
 		if err := k.revoke(ctx, token, Lost, ReasonClaimLost); err != nil {

@@ -188,7 +188,7 @@ func TestHeartbeatComparesClaims(t *testing.T) {
 		defer revoke(nil)
 		k.active.add(1, uuid.New(), stopTaken)
 		k.active.add(2, uuid.New(), revoke)
-		defer k.active.care(starting)()
+		defer k.active.track(starting)()
 		s.set(func(s *scripted) {
 			s.claims = map[Token]uuid.UUID{2: uuid.New(), 3: unknown, 4: starting}
 		})

@@ -33,7 +33,7 @@ type people struct {
 	drained  map[uuid.UUID]bool // sessions that are
 	over     []func()           // ends what was begun for a time, unless that has ended
 
-	told simulation.Evidence
+	reported simulation.Evidence
 }
 
 func newPeople(c *simulatedCluster) *people {
@@ -43,7 +43,7 @@ func newPeople(c *simulatedCluster) *people {
 		c: c, random: rand.New(rand.NewPCG(c.how.seed, 5)), control: link,
 		controlState: make(chan func(), 10_000), closed: make(chan struct{}),
 		versions: map[string]int64{}, drained: map[uuid.UUID]bool{},
-		told: simulation.Evidence{Cancelled: map[uuid.UUID]time.Time{},
+		reported: simulation.Evidence{Cancelled: map[uuid.UUID]time.Time{},
 			Released: map[uuid.UUID]time.Time{}},
 	}
 	if c.how.plant != nil {
@@ -77,8 +77,8 @@ func (o *people) leave() {
 func (o *people) tell(e *simulation.Evidence) {
 	close(o.controlState)
 	<-o.closed
-	e.Triggered, e.Cancelled, e.Released, e.Changes, e.Drains = o.told.Triggered, o.told.Cancelled,
-		o.told.Released, o.told.Changes, o.told.Drains
+	e.Triggered, e.Cancelled, e.Released, e.Changes, e.Drains = o.reported.Triggered, o.reported.Cancelled,
+		o.reported.Released, o.reported.Changes, o.reported.Drains
 }
 
 // after has something done once, after a time or when they leave.
@@ -138,9 +138,9 @@ func (o *people) key() jobs.Action {
 // other params sometimes: that must be refused.
 func (o *people) trigger() {
 	var request jobs.TriggerRequest
-	before := len(o.told.Triggered)
+	before := len(o.reported.Triggered)
 	if before > 0 && o.random.IntN(4) == 0 {
-		request = o.told.Triggered[o.random.IntN(before)].Request
+		request = o.reported.Triggered[o.random.IntN(before)].Request
 		if o.random.IntN(2) == 0 {
 			request.Params = o.moment(request.Key + " again")
 		}
@@ -160,7 +160,7 @@ func (o *people) trigger() {
 	})
 	switch {
 	case err == nil:
-		o.told.Triggered = append(o.told.Triggered,
+		o.reported.Triggered = append(o.reported.Triggered,
 			simulation.Triggered{Run: record.ID, Request: request, Sent: sent, Told: o.c.now()})
 	case !errors.Is(err, jobs.ErrPaused) && !errors.Is(err, jobs.ErrNotFound) &&
 		!errors.Is(err, jobs.ErrConflict):
@@ -224,7 +224,7 @@ func (o *people) cancel() {
 		return err
 	})
 	if err == nil {
-		o.told.Cancelled[run] = o.c.now()
+		o.reported.Cancelled[run] = o.c.now()
 	}
 }
 
@@ -243,7 +243,7 @@ func (o *people) release() {
 		return err
 	})
 	if err == nil {
-		o.told.Released[run] = o.c.now()
+		o.reported.Released[run] = o.c.now()
 	}
 }
 
@@ -271,7 +271,7 @@ func (o *people) put() {
 			o.versions[change.Job] = versions[i]
 		}
 	}
-	o.told.Changes = append(o.told.Changes, changes...)
+	o.reported.Changes = append(o.reported.Changes, changes...)
 }
 
 func (o *people) putOne(action jobs.Action, number int, seen int64,
@@ -305,7 +305,7 @@ func (o *people) remove() {
 		}
 		change.Told = o.c.now()
 		o.versions[job.Name] = 0
-		o.told.Changes = append(o.told.Changes, change)
+		o.reported.Changes = append(o.reported.Changes, change)
 		return
 	}
 }
@@ -342,7 +342,7 @@ func (o *people) drain(h *simulatedHost, d time.Duration) {
 		if end := o.c.store.SessionEnd(session); end.Before(drained.To) {
 			drained.To = end
 		}
-		o.told.Drains = append(o.told.Drains, drained)
+		o.reported.Drains = append(o.reported.Drains, drained)
 		delete(o.drained, session)
 		over()
 	})

@@ -7,22 +7,22 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// places limits how many firings of a kind run on this replica at once: those of a group, or late
+// slots limits how many firings of a kind run on this replica at once: those of a group, or late
 // runs. A firing without a free slot is parked, so that others can pass it. The lock of ready
 // guards all fields except the semaphore.
-type places struct {
+type slots struct {
 	all    int
 	taken  int
 	limit  *semaphore.Weighted
 	parked readyHeap
 }
 
-func newPlaces(n int) *places { return &places{all: n, limit: semaphore.NewWeighted(int64(n))} }
+func newSlots(n int) *slots { return &slots{all: n, limit: semaphore.NewWeighted(int64(n))} }
 
-func (s *places) free() int { return s.all - s.taken }
+func (s *slots) free() int { return s.all - s.taken }
 
 // tryTake takes a slot if one is free and no firing waits for it.
-func (s *places) tryTake() bool {
+func (s *slots) tryTake() bool {
 	if !s.limit.TryAcquire(1) {
 		return false
 	}
@@ -30,7 +30,7 @@ func (s *places) tryTake() bool {
 	return true
 }
 
-func (s *places) giveBack() {
+func (s *slots) giveBack() {
 	s.taken--
 	s.limit.Release(1)
 }
@@ -38,7 +38,7 @@ func (s *places) giveBack() {
 // hold holds the slots of one firing. It belongs to one goroutine at a time.
 type hold struct {
 	ready *ready
-	needs []*places // in the order in which every firing takes them
+	needs []*slots // in the order in which every firing takes them
 	has   bool
 }
 
@@ -74,7 +74,7 @@ func (h *hold) giveBack() {
 }
 
 // tryTake takes all slots that h needs, or returns one that is full.
-func (r *ready) tryTake(h *hold) (full *places) {
+func (r *ready) tryTake(h *hold) (full *slots) {
 	for i, s := range h.needs {
 		if !s.tryTake() {
 			r.giveLocked(h.needs[:i])
@@ -85,13 +85,13 @@ func (r *ready) tryTake(h *hold) (full *places) {
 	return nil
 }
 
-func (r *ready) give(taken []*places) {
+func (r *ready) give(taken []*slots) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.giveLocked(taken)
 }
 
-func (r *ready) giveLocked(taken []*places) {
+func (r *ready) giveLocked(taken []*slots) {
 	for _, s := range taken {
 		s.giveBack()
 		r.unpark(s)
@@ -100,7 +100,7 @@ func (r *ready) giveLocked(taken []*places) {
 
 // park parks a firing until the slot is free. The firing may have been woken for other slots, so it
 // wakes the next firing for each of them.
-func (r *ready) park(p pending, full *places) {
+func (r *ready) park(p pending, full *slots) {
 	heap.Push(&full.parked, p)
 	for _, s := range p.hold.needs {
 		if s != full {
@@ -110,7 +110,7 @@ func (r *ready) park(p pending, full *places) {
 }
 
 // unpark returns the first parked firing to the queue, if there is a slot for it.
-func (r *ready) unpark(s *places) {
+func (r *ready) unpark(s *slots) {
 	if len(s.parked) > 0 && s.free() > 0 {
 		r.enqueue(heap.Pop(&s.parked).(pending))
 	}
@@ -130,13 +130,13 @@ func (r *ready) holdOf(p pending) *hold {
 
 // group returns the slots of the job's group, or nil if it has no limit per replica. If jobs
 // disagree about the limit of a group, the first one counts.
-func (r *ready) group(e *entry) *places {
+func (r *ready) group(e *entry) *slots {
 	if e.GroupLimits.PerReplica == 0 {
 		return nil
 	}
 	s := r.groups[e.Group]
 	if s == nil {
-		s = newPlaces(e.GroupLimits.PerReplica)
+		s = newSlots(e.GroupLimits.PerReplica)
 		r.groups[e.Group] = s
 	}
 	return s

@@ -9,9 +9,9 @@ import (
 )
 
 // inGroup is a firing of a job of its own in the group, which has so many
-// places.
-func inGroup(name, group string, places int) pending {
-	e := &entry{Job: Job{Name: name, Group: group, GroupLimits: GroupLimits{PerReplica: places}}}
+// slots.
+func inGroup(name, group string, slots int) pending {
+	e := &entry{Job: Job{Name: name, Group: group, GroupLimits: GroupLimits{PerReplica: slots}}}
 	return pending{entry: e, attempt: 1, firing: Firing{Job: name, ScheduledAt: time.Unix(100, 0)}}
 }
 

@@ -42,7 +42,7 @@ type runSpans struct {
 
 	// Steps before the start are buffered until this replica has the firing. Each replica tries for
 	// it, and all but one write no spans.
-	kept    []step
+	steps   []step
 	tries   int        // refused tries
 	root    trace.Span // nil until this replica has the firing
 	within  context.Context
@@ -61,8 +61,8 @@ type step struct {
 	err        error
 }
 
-// follow starts the spans of the firing, if it is traced, and adds the trace id to its log.
-func (f *firing) follow() {
+// startSpans starts the spans of the firing, if it is traced, and adds the trace id to its log.
+func (f *firing) startSpans() {
 	if f.tracing == nil || !f.tracing.Traces(f.run) {
 		return
 	}
@@ -116,18 +116,18 @@ func (t *runSpans) step(name string, begun time.Time, err error, marks ...attrib
 	if t == nil {
 		return
 	}
-	t.kept = append(t.kept, step{name, begun, time.Now(), marks, err})
+	t.steps = append(t.steps, step{name, begun, time.Now(), marks, err})
 }
 
 // locked adds a try for the advisory locks.
-func (t *runSpans) locked(begun time.Time, found *blockage) {
+func (t *runSpans) locked(begun time.Time, found *refusal) {
 	if t.tells(found) {
 		t.step("lock", begun, nil, obstacleMarks(found)...)
 	}
 }
 
 // asked adds a start request that the store has answered.
-func (t *runSpans) asked(begun time.Time, token Token, found *blockage) {
+func (t *runSpans) asked(begun time.Time, token Token, found *refusal) {
 	if !t.tells(found) {
 		return
 	}
@@ -139,14 +139,14 @@ func (t *runSpans) asked(begun time.Time, token Token, found *blockage) {
 }
 
 // waited adds a wait for a blocker.
-func (t *runSpans) waited(begun time.Time, found *blockage) {
+func (t *runSpans) waited(begun time.Time, found *refusal) {
 	if t.tells(found) {
 		t.step("wait", begun, nil, obstacleMarks(found)...)
 	}
 }
 
 // tells reports whether a try with this result gets a span.
-func (t *runSpans) tells(found *blockage) bool {
+func (t *runSpans) tells(found *refusal) bool {
 	if t == nil {
 		return false
 	}
@@ -163,7 +163,7 @@ func (t *runSpans) finished(begun time.Time, recorded bool) {
 	}
 }
 
-func obstacleMarks(b *blockage) []attribute.KeyValue {
+func obstacleMarks(b *refusal) []attribute.KeyValue {
 	if b == nil {
 		return nil
 	}
@@ -193,7 +193,7 @@ func (t *runSpans) ours() {
 			Start(t.within, fmt.Sprintf("attempt %d", f.attempt), trace.WithTimestamp(t.since),
 				trace.WithAttributes(attribute.Int("holdfast.attempt", f.attempt)))
 	}
-	for _, s := range t.kept {
+	for _, s := range t.steps {
 		within := t.inside
 		if s.name == "queue" || s.name == "claim" {
 			within = t.within
@@ -205,7 +205,7 @@ func (t *runSpans) ours() {
 		}
 		span.End(trace.WithTimestamp(s.end))
 	}
-	t.kept = nil
+	t.steps = nil
 }
 
 func tracerOf(s trace.Span) trace.Tracer { return s.TracerProvider().Tracer(tracerName) }

@@ -35,7 +35,7 @@ func (s *Scheduler) Stats() Stats {
 		SessionsLost: s.keeper.Lost(),
 		ServerLists:  s.ServerLists(), CronTables: s.CronTables(), Dropped: s.EventsDropped(),
 	}
-	f.Waiting = max(0, e.active.caredFor()-f.Running)
+	f.Waiting = max(0, e.active.trackedLen()-f.Running)
 	f.Queued, f.Parked = s.dispatcher.ready.lens()
 	f.ClockOffset, f.ClockKnown = e.clock.offset(time.Now())
 	f.Ready = s.readiness() == nil

@@ -178,7 +178,7 @@ func CheckAfter(jobs []Job) error {
 
 // unregistered returns the entries that are not registered with the store yet.
 func (t *cronTable) unregistered() []*entry {
-	return slices.DeleteFunc(t.all(), func(e *entry) bool { return e.activeVersion.heard() })
+	return slices.DeleteFunc(t.all(), func(e *entry) bool { return e.activeVersion.known() })
 }
 
 // activeDefinitions returns the entries that this replica fires, by name.
@@ -198,7 +198,7 @@ type ScheduledFiring struct {
 // not fire it.
 func (t *cronTable) scheduledTimes(job string, from time.Time, n int) []time.Time {
 	e := t.get(job)
-	if e == nil || e.activeVersion.elsewhere() {
+	if e == nil || e.activeVersion.otherIsActive() {
 		return nil
 	}
 	if len(e.Schedule.After()) == 0 {
@@ -217,7 +217,7 @@ func (t *cronTable) upcoming(from time.Time, n int) []ScheduledFiring {
 	var scheduledTimes []ScheduledFiring
 	for _, e := range t.all() {
 		if scheduledAt, start := e.Schedule.NextStart(e.Name, from); !scheduledAt.IsZero() &&
-			!e.activeVersion.elsewhere() {
+			!e.activeVersion.otherIsActive() {
 			scheduledTimes = append(scheduledTimes,
 				ScheduledFiring{Job: e.Name, ScheduledAt: scheduledAt.UTC(), Start: start.UTC(),
 					Resources: e.Resources})
@@ -233,7 +233,7 @@ func (t *cronTable) upcoming(from time.Time, n int) []ScheduledFiring {
 // shorter; false if this replica does not fire the job.
 func (t *cronTable) longestWait(job string, limit time.Duration) (time.Duration, bool) {
 	e := t.get(job)
-	if e == nil || e.activeVersion.elsewhere() {
+	if e == nil || e.activeVersion.otherIsActive() {
 		return 0, false
 	}
 	if e.misfire(ReasonLockHeld) != MisfireSkip {

@@ -47,27 +47,27 @@ func paramKeys(raw json.RawMessage) (map[string]json.RawMessage, error) {
 	return keys, nil
 }
 
-// momentError is an error of the trigger params of a run. Another attempt would have the same.
-type momentError struct{ cause error }
+// triggerParamsError is an error of the trigger params of a run. Another attempt would have the same.
+type triggerParamsError struct{ cause error }
 
-func (e *momentError) Error() string { return "trigger params: " + e.cause.Error() }
-func (e *momentError) Unwrap() error { return e.cause }
+func (e *triggerParamsError) Error() string { return "trigger params: " + e.cause.Error() }
+func (e *triggerParamsError) Unwrap() error { return e.cause }
 
 // handler returns the job's handler and the params of the run: the job's, overridden by the
 // trigger's. Trigger params are bound within the attempt, so that errors and panics of the binding
 // end the attempt.
 func (f *firing) handler() (HandlerFunc, json.RawMessage) {
-	if noParams(f.moment) {
+	if noParams(f.triggerParams) {
 		return f.entry.handle, f.entry.Params
 	}
-	params, err := MergeParams(f.entry.Params, f.moment)
+	params, err := MergeParams(f.entry.Params, f.triggerParams)
 	return func(ctx context.Context, run *Run) error {
 		if err != nil {
-			return &momentError{err}
+			return &triggerParamsError{err}
 		}
 		bound, err := f.registry.Bind(f.entry.Handler, params)
 		if err != nil {
-			return &momentError{err}
+			return &triggerParamsError{err}
 		}
 		return bound(ctx, run)
 	}, params

@@ -19,7 +19,7 @@ import (
 )
 
 func TestMergeParams(t *testing.T) {
-	for _, test := range []struct{ job, moment, want string }{
+	for _, test := range []struct{ job, trigger, want string }{
 		{`{"a":1,"b":{"c":2}}`, ``, `{"a":1,"b":{"c":2}}`},
 		{`{"a":1,"b":{"c":2}}`, `null`, `{"a":1,"b":{"c":2}}`},
 		{`{"a":1,"b":{"c":2}}`, `{"b":{"d":3}}`, `{"a":1,"b":{"d":3}}`},
@@ -27,26 +27,26 @@ func TestMergeParams(t *testing.T) {
 		{``, `{"a":1}`, `{"a":1}`},
 		{`null`, `{}`, `{}`},
 	} {
-		got, err := jobs.MergeParams(json.RawMessage(test.job), json.RawMessage(test.moment))
+		got, err := jobs.MergeParams(json.RawMessage(test.job), json.RawMessage(test.trigger))
 		if err != nil || string(got) != test.want {
-			t.Errorf("%s over %s: found %s, %v, expected %s", test.moment, test.job, got, err,
+			t.Errorf("%s over %s: found %s, %v, expected %s", test.trigger, test.job, got, err,
 				test.want)
 		}
 	}
-	for _, moment := range []string{`[1]`, `"a"`, `{`, `5`} {
+	for _, trigger := range []string{`[1]`, `"a"`, `{`, `5`} {
 		var refused *jobs.ParamsError
 		if _, err := jobs.MergeParams(json.RawMessage(`{"a":1}`),
-			json.RawMessage(moment)); !errors.As(err, &refused) {
-			t.Errorf("%s: found %v, expected a *ParamsError", moment, err)
+			json.RawMessage(trigger)); !errors.As(err, &refused) {
+			t.Errorf("%s: found %v, expected a *ParamsError", trigger, err)
 		}
 	}
 }
 
-// withMoment is a store whose triggered runs have params of the moment: those
+// withTriggerParams is a store whose triggered runs have params of the trigger: those
 // that are their keys.
-type withMoment struct{ jobs.Store }
+type withTriggerParams struct{ jobs.Store }
 
-func (s *withMoment) Adopt(ctx context.Context, session uuid.UUID,
+func (s *withTriggerParams) Adopt(ctx context.Context, session uuid.UUID,
 	a jobs.Adoption) ([]jobs.Record, error) {
 	records, err := s.Store.Adopt(ctx, session, a)
 	for i := range records {
@@ -86,7 +86,7 @@ func TestParamsOfTheMoment(t *testing.T) {
 		j.Overlap = jobs.OverlapAllow
 		wrapped := 0
 		o := c.options("a", []jobs.Registration{handler}, j)
-		o.Store = &withMoment{c.store}
+		o.Store = &withTriggerParams{c.store}
 		o.Middleware = []jobs.Middleware{func(next jobs.HandlerFunc) jobs.HandlerFunc {
 			return func(ctx context.Context, run *jobs.Run) error {
 				mu.Lock()
@@ -204,24 +204,24 @@ func FuzzMergeParams(f *testing.F) {
 		{"", "{}"}, {"null", "[]"}, {"{", "1"}, {`{"a": 1e999}`, `{"\u0000": "\ud800"}`}} {
 		f.Add(seed[0], seed[1])
 	}
-	f.Fuzz(func(t *testing.T, own, moment string) {
-		if len(own)+len(moment) > 10_000 {
+	f.Fuzz(func(t *testing.T, own, trigger string) {
+		if len(own)+len(trigger) > 10_000 {
 			return
 		}
 		merge := func(own json.RawMessage) (json.RawMessage, error) {
-			return jobs.MergeParams(own, json.RawMessage(moment))
+			return jobs.MergeParams(own, json.RawMessage(trigger))
 		}
-		speedtest.Within10ms(t, own+" and "+moment, func() { _, _ = merge(json.RawMessage(own)) })
+		speedtest.Within10ms(t, own+" and "+trigger, func() { _, _ = merge(json.RawMessage(own)) })
 		merged, err := merge(json.RawMessage(own))
 		var bad *jobs.ParamsError
 		if err != nil {
 			if !errors.As(err, &bad) {
-				t.Errorf("%q over %q: %v", moment, own, err)
+				t.Errorf("%q over %q: %v", trigger, own, err)
 			}
 			return
 		}
 		if again, err := merge(merged); err != nil || string(again) != string(merged) {
-			t.Errorf("%q over %q is %s, and then %s, %v", moment, own, merged, again, err)
+			t.Errorf("%q over %q is %s, and then %s, %v", trigger, own, merged, again, err)
 		}
 	})
 }

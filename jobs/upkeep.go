@@ -30,23 +30,23 @@ func (u *upkeep) run(ctx context.Context) {
 	for {
 		if session, err := u.keeper.Wait(ctx); err == nil {
 			now := time.Now()
-			if now.Sub(swept) >= min(u.every, u.pace.sweep) {
+			if now.Sub(swept) >= min(u.every, u.pollIntervals.sweep) {
 				swept = now
 				u.sweep(ctx)
 			}
-			if now.Sub(checked) >= u.pace.misfires {
+			if now.Sub(checked) >= u.pollIntervals.misfires {
 				checked = now
 				u.checkMisfires(ctx)
 			}
-			if now.Sub(compared) >= u.pace.lists {
+			if now.Sub(compared) >= u.pollIntervals.lists {
 				compared = now
 				u.drift.compare(ctx)
 			}
-			u.follow(ctx)
+			u.addDependents(ctx)
 			u.adopt(ctx, session)
 		}
 		select {
-		case <-time.After(u.pace.adopt):
+		case <-time.After(u.pollIntervals.adopt):
 		case <-ctx.Done():
 			return
 		}
@@ -70,7 +70,7 @@ func (u *upkeep) sweep(ctx context.Context) {
 		u.log.Warn().Str("job", lost.Job).Stringer("run", lost.ID).
 			Time("scheduled_at", lost.ScheduledAt).Str("dead_replica", lost.Replica).
 			Int64("token", int64(lost.Token)).Msg("run lost with its replica")
-		u.tellLost(lost)
+		u.publishLost(lost)
 		u.clear(bounded, lost)
 	}
 	for _, lock := range swept.Released {
@@ -134,7 +134,7 @@ func (u *upkeep) adopt(ctx context.Context, session *liveSession) {
 				Recovery: r.Recovery},
 			adopted: r.ID, session: session.ID, attempt: max(r.Attempt, 1), late: u.late(e, r),
 			since: u.clock.now(), queued: r.WaitSince,
-			obstacle: r.obstacle(), moment: r.Params, startBy: r.StartBy, done: u.active.care(r.ID),
+			obstacle: r.obstacle(), triggerParams: r.Params, startBy: r.StartBy, done: u.active.track(r.ID),
 		})
 	}
 }

@@ -10,9 +10,9 @@ import (
 // waitPolicy is the state of a firing's wait. For a lock it follows the job's wait policy. For its
 // turn, behind its own job or in its group, it has no limit.
 type waitPolicy struct {
-	tries   *retry.Series // for locks
-	turn    bool          // the last refusal made it wait for its turn
-	onwards bool          // its tries are over, and the job's misfire policy extends the wait
+	tries    *retry.Series // for locks
+	turn     bool          // the last refusal made it wait for its turn
+	extended bool          // its tries are over, and the job's misfire policy extends the wait
 	// by cluster time: when the job's next scheduled time takes its place; zero: never
 	until   time.Time
 	planned time.Time // the next try; earlier questions do not count as tries
@@ -41,7 +41,7 @@ func (p pending) deadline() time.Time {
 const asksWithin = 4
 
 // refused returns the delay until the firing asks again, or the reason for which it stops waiting.
-func (f *firing) refused(b *blockage) (time.Duration, Reason) {
+func (f *firing) refused(b *refusal) (time.Duration, Reason) {
 	now := time.Now()
 	delay := f.waitPolicy.planned.Sub(now)
 	if delay <= 0 || b.final(f) != "" {
@@ -58,7 +58,7 @@ func (f *firing) refused(b *blockage) (time.Duration, Reason) {
 }
 
 // nextTry returns the delay until the next try, or the reason for which the firing stops waiting.
-func (f *firing) nextTry(b *blockage) (delay time.Duration, end Reason) {
+func (f *firing) nextTry(b *refusal) (delay time.Duration, end Reason) {
 	delay, more := f.waitPolicy.tries.Next(time.Now())
 	now := f.clock.now()
 	switch {
@@ -79,10 +79,10 @@ func (f *firing) nextTry(b *blockage) (delay time.Duration, end Reason) {
 			f.waitPolicy.until = f.entry.nextStart(now)
 		}
 		delay, more = f.waitPolicy.tries.Next(time.Now())
-		if !more && !f.goesOnwards(b, now) {
+		if !more && !f.extendsWait(b, now) {
 			return 0, b.reason
 		}
-	case !more && !f.goesOnwards(b, now):
+	case !more && !f.extendsWait(b, now):
 		return 0, b.reason
 	case !more:
 		delay = noteAfter
@@ -101,27 +101,27 @@ func (f *firing) nextTry(b *blockage) (delay time.Duration, end Reason) {
 	if until := f.waitPolicy.until; until.IsZero() || now.Add(delay).Before(until) || behindOwnRun {
 		return delay, ""
 	}
-	if !f.waitPolicy.onwards && f.goesOnwards(b, now) && now.Add(delay).Before(f.waitPolicy.until) {
+	if !f.waitPolicy.extended && f.extendsWait(b, now) && now.Add(delay).Before(f.waitPolicy.until) {
 		return delay, "" // with tries left, the wait is extended as without
 	}
-	if f.waitPolicy.onwards {
+	if f.waitPolicy.extended {
 		return 0, ReasonSuperseded
 	}
 	return 0, b.reason
 }
 
-// goesOnwards reports whether the misfire policy extends the wait of a firing that has no tries
+// extendsWait reports whether the misfire policy extends the wait of a firing that has no tries
 // left: run_once until the job's next scheduled time takes its place, run_all until as many
 // scheduled times have come as may run late.
-func (f *firing) goesOnwards(b *blockage, now time.Time) bool {
+func (f *firing) extendsWait(b *refusal, now time.Time) bool {
 	policy := f.entry.misfire(ReasonLockHeld)
 	if policy == MisfireSkip || b.reason != ReasonLockHeld && b.reason != ReasonOlderWaiter {
 		return false
 	}
-	if f.waitPolicy.onwards {
+	if f.waitPolicy.extended {
 		return true
 	}
-	f.waitPolicy.onwards = true
+	f.waitPolicy.extended = true
 	next := f.entry.nextStart(now)
 	if policy == MisfireRunAll {
 		for range f.entry.lateLimit() - 1 {
@@ -141,12 +141,12 @@ func (f *firing) goesOnwards(b *blockage, now time.Time) bool {
 
 // waitsForItsTurn reports whether the blocker is an earlier run of a job that queues, or the limit
 // of the job's group.
-func (f *firing) waitsForItsTurn(b *blockage) bool {
+func (f *firing) waitsForItsTurn(b *refusal) bool {
 	return b.ownJob(f) && (f.late || f.entry.Overlap == OverlapQueue) || b.group()
 }
 
-// blockage is why a try to obtain a claim failed.
-type blockage struct {
+// refusal is why a try to obtain a claim failed.
+type refusal struct {
 	reason  Reason
 	blocker *Blocker
 	detail  string
@@ -157,31 +157,31 @@ type blockage struct {
 }
 
 // final returns the reason for which the firing must not wait, or "" if it may.
-func (b *blockage) final(f *firing) Reason {
+func (b *refusal) final(f *firing) Reason {
 	switch {
 	case f.late || f.manual():
 		return ""
 	case b.reason == ReasonOverlap && (f.entry.Overlap == OverlapSkip || b.queued):
 		return ReasonOverlap
-	case f.neverGivesWay() && (b.queued || b.reason == ReasonOlderWaiter && b.ownJob(f)):
+	case f.hasNoNextTime() && (b.queued || b.reason == ReasonOlderWaiter && b.ownJob(f)):
 		return ReasonOlderWaiter
 	}
 	return ""
 }
 
-// neverGivesWay reports whether no next scheduled time ends the wait of the firing. Firings of one
+// hasNoNextTime reports whether no next scheduled time ends the wait of the firing. Firings of one
 // such job must not queue: they would pile up while a lock is held.
-func (f *firing) neverGivesWay() bool {
+func (f *firing) hasNoNextTime() bool {
 	return len(f.entry.Schedule.After()) > 0 && !f.manual()
 }
 
 // ownJob reports whether the blocker is an earlier run of the same job.
-func (b *blockage) ownJob(f *firing) bool {
+func (b *refusal) ownJob(f *firing) bool {
 	return b.blocker != nil && b.blocker.Holder.Job == f.entry.Name && b.reason != ReasonGroupFull
 }
 
 // group reports whether the blocker is the limit of the job's group.
-func (b *blockage) group() bool {
+func (b *refusal) group() bool {
 	if b.blocker == nil {
 		return false
 	}
@@ -190,7 +190,7 @@ func (b *blockage) group() bool {
 }
 
 // words describes the blocker, and whether another firing is in the queue.
-func (b *blockage) words() string {
+func (b *refusal) words() string {
 	if b.blocker == nil {
 		return b.detail
 	}

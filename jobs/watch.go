@@ -40,16 +40,16 @@ type Watching interface {
 // watched stores the output of this replica's watched runs. It belongs to the goroutine of
 // controlState.run.
 type watched struct {
-	store  Watching
-	active *active
-	kept   map[Token]int64 // the bytes written when the output was last stored
-	at     time.Time
+	store   Watching
+	active  *active
+	written map[Token]int64 // the bytes written when the output was last stored
+	at      time.Time
 }
 
 // keep stores new output of the runs.
 func (w *watched) keep(ctx context.Context, runs []uuid.UUID) error {
 	if len(runs) == 0 {
-		clear(w.kept)
+		clear(w.written)
 		return nil
 	}
 	if time.Since(w.at) < watchedEvery {
@@ -61,7 +61,7 @@ func (w *watched) keep(ctx context.Context, runs []uuid.UUID) error {
 	var outputs []Output
 	for token, tail := range tails {
 		written[token] = tail.Written()
-		if written[token] > w.kept[token] {
+		if written[token] > w.written[token] {
 			outputs = append(outputs, Output{Token: token, Text: tail.Text(MaxWatchedOutput)})
 		}
 	}
@@ -70,6 +70,6 @@ func (w *watched) keep(ctx context.Context, runs []uuid.UUID) error {
 			return err
 		}
 	}
-	w.kept = written
+	w.written = written
 	return nil
 }

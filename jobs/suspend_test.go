@@ -59,7 +59,7 @@ func (c *cluster) promptly(job string, from time.Time, replica string) {
 }
 
 // A replica that is drained just before a scheduled time may be the first at its gate: it
-// hears of the drain by the start that the store refuses.
+// hasListeners of the drain by the start that the store refuses.
 func TestScheduledTimeOfADrainedReplicaIsStartedByAnotherAtOnce(t *testing.T) {
 	for name, stops := range map[string]bool{"drained": false, "drained and stopped": true} {
 		t.Run(name, func(t *testing.T) {

@@ -2,13 +2,13 @@ package jobs
 
 import "context"
 
-// stepAside waits while an operator keeps this replica from starting a firing that has passed its
+// awaitOperator waits while an operator keeps this replica from starting a firing that has passed its
 // gate. The store has no row of the firing, so no other replica begins it. It reports whether to
 // try again. A drained replica records the firing for other replicas to adopt. After a long pause
 // the misfire policy decides.
-func (f *firing) stepAside(stop context.Context) bool {
+func (f *firing) awaitOperator(stop context.Context) bool {
 	for {
-		more := f.idles(stop, f.pace.controlState)
+		more := f.idles(stop, f.pollIntervals.controlState)
 		_, paused := f.controlState.paused(f.entry.Name, f.entry.Group)
 		switch {
 		case !more:
@@ -22,7 +22,7 @@ func (f *firing) stepAside(stop context.Context) bool {
 		case paused:
 			continue
 		case f.controlState.draining():
-			f.leave(&blockage{reason: ReasonShutdown,
+			f.leave(&refusal{reason: ReasonShutdown,
 				detail: "replica " + f.replica + " was drained before it started the run"})
 			return false
 		}

@@ -2,9 +2,9 @@ package jobs
 
 import "time"
 
-// pace holds the intervals of a replica's polls. They affect only delays. A simulation of a year
+// pollIntervals holds the intervals of a replica's polls. They affect only delays. A simulation of a year
 // lengthens them.
-type pace struct {
+type pollIntervals struct {
 	// the longest sleep of the dispatcher, so that it notices a jump of the clock
 	sleep    time.Duration
 	adopt    time.Duration // between adoptions of waiting runs
@@ -16,7 +16,7 @@ type pace struct {
 	controlState time.Duration
 }
 
-func usualPace() pace {
-	return pace{sleep: time.Minute, adopt: time.Second, misfires: 5 * time.Second,
+func defaultIntervals() pollIntervals {
+	return pollIntervals{sleep: time.Minute, adopt: time.Second, misfires: 5 * time.Second,
 		sweep: 3 * time.Second, lists: 5 * time.Second, controlState: 750 * time.Millisecond}
 }

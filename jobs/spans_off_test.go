@@ -10,9 +10,9 @@ import (
 func TestUntracedFiringAllocatesNothing(t *testing.T) {
 	f := &firing{engine: &engine{}}
 	ctx := t.Context()
-	found := &blockage{reason: ReasonLockHeld, blocker: &Blocker{Resource: "public/orders"}}
+	found := &refusal{reason: ReasonLockHeld, blocker: &Blocker{Resource: "public/orders"}}
 	if allocated := testing.AllocsPerRun(100, func() {
-		f.follow()
+		f.startSpans()
 		begun := f.runSpans.now()
 		f.runSpans.step("claim", begun, nil)
 		f.runSpans.locked(begun, found)
