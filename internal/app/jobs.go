@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// Jobs returns the configuration's jobs as the scheduler takes them.
+// Jobs returns the jobs of the configuration as the scheduler needs them.
 func Jobs(config *configs.Config) []jobs.Job {
 	table := make([]jobs.Job, len(config.Jobs))
 	for i, j := range config.Jobs {
@@ -17,6 +17,7 @@ func Jobs(config *configs.Config) []jobs.Job {
 	return table
 }
 
+// jobOf returns one job of the configuration, or one that operators added.
 func jobOf(config *configs.Config, j configs.Job) jobs.Job {
 	group := config.Group(j.Group)
 	return jobs.Job{
@@ -37,7 +38,7 @@ func jobOf(config *configs.Config, j configs.Job) jobs.Job {
 	}
 }
 
-// reserveOf returns a job's option: in a configuration 0 is never.
+// reserveOf returns the job option for wait.reserve, where 0 means never.
 func reserveOf(configured time.Duration) time.Duration {
 	if configured == 0 {
 		return locking.NeverReserve
@@ -45,7 +46,7 @@ func reserveOf(configured time.Duration) time.Duration {
 	return configured
 }
 
-// hooksOf returns which webhooks are told how the job's runs end.
+// hooksOf returns the webhooks that get events of the job.
 func hooksOf(config *configs.Config, job string) []jobs.Hook {
 	var hooks []jobs.Hook
 	for _, w := range config.Webhooks {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -13,21 +14,20 @@ import (
 	"github.com/holdfast-dev/holdfast/locking/memory"
 )
 
-// LockBackend is a backend of advisory locks with what belongs to it.
+// LockBackend is a backend of advisory locks and the watch of its servers.
 type LockBackend struct {
 	locking.Backend
-	Close func() error     // ends its connections
+	Close func() error     // closes its connections
 	watch *memcached.Watch // nil for locks in memory
 }
 
-// InMemory returns locks for the replicas of one process.
+// InMemory returns advisory locks for the replicas of one process.
 func InMemory() *LockBackend {
 	return &LockBackend{Backend: memory.New(), Close: func() error { return nil }}
 }
 
-// NewLockBackend returns the configured backend of advisory locks, or nil if
-// there is none: without memcached, PostgreSQL excludes by its grants alone. It
-// opens no connection.
+// NewLockBackend returns the configured backend of advisory locks. It opens no connection. It
+// returns nil for PostgreSQL without memcached, where grants alone exclude.
 func NewLockBackend(config *configs.Config, log zerolog.Logger) (*LockBackend, error) {
 	m := config.Locking.Memcached
 	if m == nil {
@@ -57,10 +57,10 @@ func NewLockBackend(config *configs.Config, log zerolog.Logger) (*LockBackend, e
 	return &LockBackend{Backend: backend, watch: watch, Close: backend.Close}, nil
 }
 
-// firstLook asks the servers how they are, before anything depends on them.
-// Those that can't be reached are no error: firings go on by the store. Unsafe
-// ones are where the configuration is strict.
-func (b *LockBackend) firstLook(ctx context.Context, config *configs.Config) error {
+// checkServers asks the servers for their state and settings. An unreachable server is no error,
+// because firings continue with the store alone. Unsafe settings are an error if the configuration
+// is strict.
+func (b *LockBackend) checkServers(ctx context.Context, config *configs.Config) error {
 	if b == nil || b.watch == nil {
 		return nil
 	}
@@ -71,8 +71,7 @@ func (b *LockBackend) firstLook(ctx context.Context, config *configs.Config) err
 	return nil
 }
 
-// lockServers identifies the servers that a configuration locks on, for
-// replicas to compare.
+// lockServers returns a fingerprint of the configured lock servers. Replicas compare it.
 func lockServers(config *configs.Config) string {
 	if m := config.Locking.Memcached; m != nil {
 		return memcached.Fingerprint(m.Servers)
@@ -80,17 +79,58 @@ func lockServers(config *configs.Config) string {
 	return "none"
 }
 
-// NewLocker returns the replica's locker, or nil if there are no advisory locks.
-// Its keys carry the cluster's id, so that clusters that share a memcached
-// never meet.
-func NewLocker(config *configs.Config, backend *LockBackend, store jobs.Store,
-	told func(locking.Event), log zerolog.Logger) (*locking.Locker, error) {
+// NewLocker returns the locker of the replica, or nil if backend is nil. Its keys contain the id of
+// the cluster, so that clusters can share a memcached. OnEvent may be nil.
+func NewLocker(
+	config *configs.Config, backend *LockBackend, store jobs.Store,
+	onEvent func(locking.Event), log zerolog.Logger,
+) (*locking.Locker, error) {
 	if backend == nil {
 		return nil, nil
 	}
 	return locking.New(backend.Backend, locking.Options{
-		OnEvent: told, Namespace: store.ClusterID().String(), Lease: config.Locking.Lease,
+		OnEvent: onEvent, Namespace: store.ClusterID().String(), Lease: config.Locking.Lease,
 		Restore: true, Sessions: store,
 		Log: log.With().Str("replica", config.Replica.Name).Logger(),
 	})
+}
+
+// openLocks makes the locker, and the backend unless it is shared.
+func (r *Replica) openLocks(ctx context.Context, config *configs.Config) (err error) {
+	if r.shared != nil {
+		r.locks = r.shared.Locks
+	} else {
+		if r.locks, err = NewLockBackend(config, r.log); err != nil {
+			return err
+		}
+		if err = r.locks.checkServers(ctx, config); err != nil {
+			return err
+		}
+	}
+	r.locker, err = NewLocker(config, r.timedLocks(), r.store, r.metrics.Lock, r.log)
+	return err
+}
+
+// timedLocks returns the advisory locks, with their calls measured if they are in memcached.
+func (r *Replica) timedLocks() *LockBackend {
+	if r.locks == nil || r.locks.watch == nil {
+		return r.locks
+	}
+	timed := *r.locks
+	timed.Backend = r.metrics.Backend(r.locks.Backend)
+	return &timed
+}
+
+// runWatch adds to parts the watch of the memcached servers and the record of their restarts.
+func (r *Replica) runWatch(ctx context.Context, parts *errgroup.Group) {
+	if r.locks == nil || r.locks.watch == nil {
+		return
+	}
+	parts.Go(func() error { return r.locks.watch.Run(ctx) })
+	if r.store.Restarts == nil {
+		return
+	}
+	recorder := restartRecorder{servers: r.locks.watch, store: r.store.Restarts,
+		replica: r.config.Load().Replica.Name, log: r.log}
+	parts.Go(func() error { return recorder.run(ctx) })
 }

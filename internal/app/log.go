@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-dev/holdfast/configs"
 )
 
-// NewLog returns a logger by the configuration, where it writes, and its level:
-// JSON lines, or text for people where out is a terminal.
+// NewLog returns the configured logger, its writer, and its level, which can change. It writes JSON
+// lines, or colored text if the format is "console" or out is a terminal.
 func NewLog(config configs.Log, out *os.File) (zerolog.Logger, io.Writer, *logLevel) {
 	var writer io.Writer = zerolog.SyncWriter(out)
 	if config.Format == "console" || config.Format == "auto" && term.IsTerminal(int(out.Fd())) {
@@ -25,11 +25,11 @@ func NewLog(config configs.Log, out *os.File) (zerolog.Logger, io.Writer, *logLe
 	return zerolog.New(writer).Level(zerolog.TraceLevel).Hook(level, timestamp{}), writer, level
 }
 
-// logLevel drops events below a level that can change: that of a Logger is
-// copied to all that come of it.
+// logLevel is a hook that discards events below a level. The level can change at run time. That of
+// a zerolog.Logger cannot: each derived logger has a copy.
 type logLevel struct{ least atomic.Int32 }
 
-// set takes a level by its name in the configuration.
+// set changes the level. Name is a name from the configuration.
 func (l *logLevel) set(name string) {
 	level, err := zerolog.ParseLevel(name)
 	if err != nil {
@@ -45,10 +45,10 @@ func (l *logLevel) Run(e *zerolog.Event, level zerolog.Level, _ string) {
 	}
 }
 
-// timestamp puts the time, in UTC and to the millisecond, on each line.
+// timestamp is a hook that adds the time to each line, in UTC and with milliseconds.
 type timestamp struct{}
 
-// Run adds the time.
+// Run implements zerolog.Hook.
 func (timestamp) Run(e *zerolog.Event, _ zerolog.Level, _ string) {
 	e.Str(zerolog.TimestampFieldName, time.Now().UTC().Format("2006-01-02T15:04:05.000Z07:00"))
 }

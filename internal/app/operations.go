@@ -12,14 +12,13 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// Specs parses jobs that are added at run time as the configuration parses its
-// own.
+// Specs parses jobs that operators add at run time, by the rules of the configuration.
 type Specs struct {
 	Config   func() *configs.Config // the current configuration
 	Registry *jobs.Registry
 }
 
-// Build returns the job of a text that the store holds.
+// Build returns the job of a text from the store.
 func (s Specs) Build(text json.RawMessage) (jobs.Job, error) {
 	job, err := s.parse(text)
 	if err != nil {
@@ -28,9 +27,11 @@ func (s Specs) Build(text json.RawMessage) (jobs.Job, error) {
 	return jobOf(s.Config(), *job), nil
 }
 
-// Complete checks what somebody wrote, and returns what the store is to hold.
-func (s Specs) Complete(written []byte,
-	added map[string]schedule.Schedule) (json.RawMessage, error) {
+// Complete checks the text of an operator and returns the text for the store, with all defaults
+// filled in. Added are the schedules of the jobs that were added before.
+func (s Specs) Complete(
+	written []byte, added map[string]schedule.Schedule,
+) (json.RawMessage, error) {
 	job, err := s.parse(written, configs.WithJobs(added))
 	if err != nil {
 		return nil, err
@@ -38,6 +39,7 @@ func (s Specs) Complete(written []byte,
 	return json.Marshal(job)
 }
 
+// parse returns the job of a text, or a *jobs.SpecError with all mistakes in it.
 func (s Specs) parse(text []byte, options ...configs.Option) (*configs.Job, error) {
 	job, err := s.Config().ParseJob("job", text,
 		append(options, configs.WithHandlers(ParamChecker{s.Registry}))...)
@@ -53,8 +55,8 @@ func (s Specs) parse(text []byte, options ...configs.Option) (*configs.Job, erro
 	return nil, &jobs.SpecError{Problems: problems}
 }
 
-// NewOperations returns the actions of operators. Cancelled is nil outside a
-// replica.
+// NewOperations returns the actions of operators. Outside a replica, replica is "" and cancelled is
+// nil.
 func NewOperations(
 	s Specs, table []jobs.Job, control jobs.Control, outbox jobs.Outbox,
 	locker *locking.Locker, replica string,
@@ -65,8 +67,3 @@ func NewOperations(
 		Complete: s.Complete, Locker: locker, Replica: replica, Cancelled: cancelled, Log: log,
 	})
 }
-
-// Operations returns what operators may do through this replica, once Open has
-// succeeded; nil before. It may be used while the replica runs and, since acts
-// are the store's, also while it does not.
-func (r *Replica) Operations() *jobs.Operations { return r.operations }

@@ -1,31 +1,50 @@
 package app
 
 import (
+	"context"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/configs"
 )
 
-func (r *Replica) pageOptions() admin.Options {
-	options := AccessOptions(r.config.Load().Admin)
-	options.Operations = r.operations
-	options.Metrics, options.Trace = r.metrics.Handler(), r.traceOf
-	options.Store, options.Replica, options.Session, options.Version = r.timed,
-		r.config.Load().Replica.Name, r.scheduler.Session, Version()
-	options.Explain = r.scheduler.Explainer(r.config.Load().History.Keep).Explain
+// openPage makes the page, if it is configured, and listens on its address.
+func (r *Replica) openPage(_ context.Context, config *configs.Config) (err error) {
+	if config.Admin.Listen == "" {
+		return nil
+	}
+	if r.page, err = admin.New(r.pageOptions(config)); err != nil {
+		return err
+	}
+	return r.page.Listen()
+}
+
+func (r *Replica) pageOptions(config *configs.Config) admin.Options {
+	options := AccessOptions(config.Admin)
+	options.Replica, options.Version = config.Replica.Name, Version()
+	options.Session = r.scheduler.Session
+	options.StoreName, options.Refresh, options.Log = storeName(config), config.Admin.Refresh, r.log
+
+	options.Store, options.Memory, options.Changes = r.timed, r.timed, r.timed
+	options.Watch = r.timed.Watch
 	options.Attempts, options.Restarts = r.store.Attempts, r.store.Restarts
-	options.StoreName, options.Memory, options.Watch = storeName(r.config.Load()), r.timed,
-		r.timed.Watch
-	options.Changes = r.timed
-	options.LongestWait = r.scheduler.LongestWait
-	options.Upcoming, options.ScheduledTimes, options.Ready, options.Refresh, options.Log =
-		r.upcoming, r.scheduler.ScheduledTimes, r.scheduler.Ready, r.config.Load().Admin.Refresh,
-		r.log
+	options.Operations = r.operations
+
+	options.Ready, options.LongestWait = r.scheduler.Ready, r.scheduler.LongestWait
+	options.Upcoming, options.ScheduledTimes = r.upcoming, r.scheduler.ScheduledTimes
+	options.Explain = r.scheduler.Explainer(config.History.Keep).Explain
+
+	options.Metrics, options.Trace = r.metrics.Handler(), r.traceOf
+	if r.locker != nil { // a nil *locking.Locker would not be a nil interface
+		options.Advisory = r.locker
+	}
+	if r.locks != nil && r.locks.watch != nil {
+		options.Memcached = r.locks.watch
+	}
 	return options
 }
 
-// AccessOptions says where the page is served, and who may use it.
+// AccessOptions returns the options for the address of the page and for access to it.
 func AccessOptions(config configs.Admin) admin.Options {
 	options := admin.Options{Listen: config.Listen, Hosts: config.Hosts}
 	for _, u := range config.Users {
@@ -51,18 +70,19 @@ func AccessOptions(config configs.Admin) admin.Options {
 	return options
 }
 
-// accessOf says who may use the page.
+// accessOf returns the access rules of the page, which a reload can change.
 func accessOf(config configs.Admin) admin.Access {
 	o := AccessOptions(config)
 	return admin.Access{Hosts: o.Hosts, Users: o.Users, Tokens: o.Tokens, Proxy: o.Proxy,
 		CookieKeys: o.CookieKeys}
 }
 
+// upcoming returns the next n scheduled firings after from, for the page.
 func (r *Replica) upcoming(from time.Time, n int) []admin.ScheduledFiring {
-	scheduledTimes := r.scheduler.Upcoming(from, n)
-	shown := make([]admin.ScheduledFiring, len(scheduledTimes))
-	for i, d := range scheduledTimes {
-		shown[i] = admin.ScheduledFiring(d)
+	firings := r.scheduler.Upcoming(from, n)
+	shown := make([]admin.ScheduledFiring, len(firings))
+	for i, f := range firings {
+		shown[i] = admin.ScheduledFiring(f)
 	}
 	return shown
 }

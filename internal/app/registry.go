@@ -9,16 +9,16 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/handlers"
 )
 
-// NewRegistry returns the built-in handlers and the program's own.
+// NewRegistry returns a registry of the built-in handlers and the program's own.
 func NewRegistry(own []jobs.Registration) (*jobs.Registry, error) {
 	return jobs.NewRegistry(append([]jobs.Registration{handlers.SQL(), handlers.HTTP(nil),
 		handlers.Command()}, own...)...)
 }
 
-// ParamChecker lets a configuration be checked against a registry's handlers.
+// ParamChecker checks the params of a configuration against the handlers of a registry.
 type ParamChecker struct{ *jobs.Registry }
 
-// Check returns what the handler refuses in the params.
+// Check returns the mistakes that a handler finds in params.
 func (c ParamChecker) Check(handler string, params json.RawMessage) []configs.ParamProblem {
 	_, err := c.Bind(handler, params)
 	var refused *jobs.ParamsError

@@ -6,23 +6,19 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rs/zerolog"
-
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// ErrNotOpen says that a Replica was not opened, or that opening it failed.
+// ErrNotOpen is the error of a method that needs an open Replica.
 var ErrNotOpen = errors.New("replica is not open")
 
-// Reload loads the configuration again and takes from it what can change while the replica runs:
-// the jobs with all that decides about them, who may use the page, and the level of the log. What
-// is different beyond that is named in the log, and stays as it was until the next start. Runs
-// under way are not touched. Where load returns an error, or the configuration is refused, nothing
-// changes; the error goes to the log, with file, line and column of each mistake, and to the
-// metrics.
+// Reload loads the configuration again and applies the keys in reloadable. It logs other changed
+// keys, which need a restart. Active runs do not change.
 //
-// It may be called concurrently once Open has succeeded.
+// If load returns an error, or the configuration is refused, nothing changes. Reload returns the
+// error, counts it in the metrics, and logs file, line and column of each mistake. Before Open it
+// returns ErrNotOpen. After Open, it may be called concurrently.
 func (r *Replica) Reload(load func() (*configs.Config, error)) error {
 	r.reloading.Lock()
 	defer r.reloading.Unlock()
@@ -31,7 +27,7 @@ func (r *Replica) Reload(load func() (*configs.Config, error)) error {
 	}
 	next, err := load()
 	if err == nil {
-		err = r.take(next)
+		err = r.apply(next)
 	}
 	r.metrics.Reloaded(err)
 	if err != nil {
@@ -41,7 +37,7 @@ func (r *Replica) Reload(load func() (*configs.Config, error)) error {
 	return nil
 }
 
-// reloadable are the keys that a reload takes; a section's stands for all in it.
+// reloadable are the keys that a reload applies. The key of a section includes all keys in it.
 var reloadable = []string{
 	"jobs", "calendars", "groups", "timezone", "misfire_threshold", "default_schema",
 	"locking.wait",
@@ -49,22 +45,23 @@ var reloadable = []string{
 	"log.level",
 }
 
+// isReloadable reports whether a reload applies a key.
 func isReloadable(key string) bool {
-	return slices.ContainsFunc(reloadable, func(known string) bool {
-		return key == known || strings.HasPrefix(key, known+".")
+	return slices.ContainsFunc(reloadable, func(prefix string) bool {
+		return key == prefix || strings.HasPrefix(key, prefix+".")
 	})
 }
 
-// take takes what can change of a configuration.
-func (r *Replica) take(next *configs.Config) error {
+// apply applies the reloadable keys of a configuration and logs the others.
+func (r *Replica) apply(next *configs.Config) error {
 	if err := next.CheckRead(); err != nil {
 		return err
 	}
 	before := r.config.Load()
-	later := slices.DeleteFunc(before.Differences(next), isReloadable)
-	later = append(later, changedPlaces(before, next)...)
+	restart := slices.DeleteFunc(before.Differences(next), isReloadable)
+	restart = append(restart, changedLimits(before, next)...)
 	if r.level == nil && before.Log.Level != next.Log.Level {
-		later = append(later, "log.level") // the log is the program's
+		restart = append(restart, "log.level") // the program supplies the log
 	}
 	now := merged(before, next)
 	table := Jobs(now)
@@ -74,7 +71,7 @@ func (r *Replica) take(next *configs.Config) error {
 			return err
 		}
 	}
-	r.config.Store(now) // before the jobs that were added are built anew
+	r.config.Store(now) // SetJobs builds the added jobs by it
 	revision, err := r.scheduler.SetJobs(table)
 	if err != nil {
 		r.config.Store(before)
@@ -90,11 +87,11 @@ func (r *Replica) take(next *configs.Config) error {
 			return err
 		}
 	}
-	r.logReload(revision, later)
+	r.logReload(revision, restart)
 	return nil
 }
 
-// merged is the configuration before with what a reload takes of next.
+// merged returns the configuration before, with the reloadable keys of next.
 func merged(before, next *configs.Config) *configs.Config {
 	now := *before
 	now.Jobs, now.Calendars, now.Groups = next.Jobs, next.Calendars, slices.Clone(next.Groups)
@@ -113,9 +110,9 @@ func merged(before, next *configs.Config) *configs.Config {
 	return &now
 }
 
-// changedPlaces names the limits of groups on this replica that stay as they are: their places are
-// taken by firings under way.
-func changedPlaces(before, next *configs.Config) (keys []string) {
+// changedLimits returns the keys of limits per replica that need a restart, because active firings
+// occupy their slots.
+func changedLimits(before, next *configs.Config) (keys []string) {
 	for _, g := range next.Groups {
 		if was := before.Group(g.Name); was.PerReplica != 0 && was.PerReplica != g.PerReplica {
 			keys = append(keys, fmt.Sprintf("groups[%s].per_replica", g.Name))
@@ -124,10 +121,11 @@ func changedPlaces(before, next *configs.Config) (keys []string) {
 	return keys
 }
 
-// maxReloaded is how many jobs the log names of each kind.
+// maxReloaded is the largest number of added, changed or removed jobs that the log names.
 const maxReloaded = 50
 
-func (r *Replica) logReload(revision jobs.Revision, later []string) {
+// logReload logs the changes of a reload, and the changed keys that need a restart.
+func (r *Replica) logReload(revision jobs.Revision, restart []string) {
 	log := r.log.With().Str("replica", r.config.Load().Replica.Name).Logger()
 	event := log.Info()
 	for _, part := range []struct {
@@ -138,28 +136,22 @@ func (r *Replica) logReload(revision jobs.Revision, later []string) {
 			Strs(part.key+"_jobs", part.names[:min(len(part.names), maxReloaded)])
 	}
 	event.Msg("configuration reloaded")
-	if len(later) > 0 {
-		log.Warn().Strs("keys", later).
-			Msg("changed keys need a restart, the replica goes on with the old values")
+	if len(restart) > 0 {
+		log.Warn().Strs("keys", restart).Msg("changed keys need a restart")
 	}
 }
 
-// logMistakes logs each mistake in a configuration by itself.
+// logMistakes logs each mistake in a configuration on its own line.
 func (r *Replica) logMistakes(err error) {
 	log := r.log.With().Str("replica", r.config.Load().Replica.Name).Logger()
 	var wrong *configs.Errors
 	if !errors.As(err, &wrong) {
-		log.Error().Err(err).Msg("configuration not reloaded, the old one stays")
+		log.Error().Err(err).Msg("configuration not reloaded")
 		return
 	}
 	for _, p := range wrong.Problems {
-		mistake(log.Error(), p).Msg("mistake in the configuration")
+		log.Error().Str("file", p.File).Int("line", p.Line).Int("column", p.Column).
+			Str("key", p.Key).Str("detail", p.Message).Msg("mistake in the configuration")
 	}
-	log.Error().Int("mistakes", len(wrong.Problems)).
-		Msg("configuration not reloaded, the old one stays")
-}
-
-func mistake(e *zerolog.Event, p configs.Problem) *zerolog.Event {
-	return e.Str("file", p.File).Int("line", p.Line).Int("column", p.Column).Str("key", p.Key).
-		Str("detail", p.Message)
+	log.Error().Int("mistakes", len(wrong.Problems)).Msg("configuration not reloaded")
 }

@@ -10,26 +10,26 @@ import (
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
 
-// restartNotes writes down which of memcached's servers restarted, for all
-// replicas to show: who looks at a page later may look at one that has not seen it.
-type restartNotes struct {
+// restartRecorder records restarts of memcached servers in the store, so that the pages of all
+// replicas show them.
+type restartRecorder struct {
 	servers interface{ Servers() []memcached.Health }
 	store   jobs.Restarts
 	replica string
 	log     zerolog.Logger
 
-	started map[string]time.Time // as last written down, or first seen
+	started map[string]time.Time // by server: as last recorded or first seen
 }
 
-// noteRestartsEvery is how often the servers are compared with what is known.
-const noteRestartsEvery = 5 * time.Second
+// checkRestartsEvery is the time between two checks for restarts.
+const checkRestartsEvery = 5 * time.Second
 
-// run notes restarts until ctx ends, and then returns nil.
-func (n *restartNotes) run(ctx context.Context) error {
-	ticker := time.NewTicker(noteRestartsEvery)
+// run records restarts until ctx ends, and then returns nil.
+func (r *restartRecorder) run(ctx context.Context) error {
+	ticker := time.NewTicker(checkRestartsEvery)
 	defer ticker.Stop()
 	for {
-		n.look(ctx)
+		r.check(ctx)
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
@@ -38,26 +38,24 @@ func (n *restartNotes) run(ctx context.Context) error {
 	}
 }
 
-// look writes down each restart since the last look. One that could not be is
-// written at the next.
-func (n *restartNotes) look(ctx context.Context) {
-	if n.started == nil {
-		n.started = make(map[string]time.Time)
+// check records each restart since the last check. If the store fails, the next check tries again.
+func (r *restartRecorder) check(ctx context.Context) {
+	if r.started == nil {
+		r.started = make(map[string]time.Time)
 	}
-	for _, h := range n.servers.Servers() {
-		before, known := n.started[h.Server]
+	for _, h := range r.servers.Servers() {
+		before, known := r.started[h.Server]
 		switch {
 		case h.StartedAt.IsZero() || known && before.Equal(h.StartedAt):
 			continue
 		case known:
-			if err := n.store.NoteRestart(ctx,
-				jobs.Restart{Server: h.Server, StartedAt: h.StartedAt,
-					NoticedBy: n.replica}); err != nil {
-				n.log.Debug().Err(err).Str("server", h.Server).
-					Msg("restart of memcached is not written down yet")
+			restart := jobs.Restart{Server: h.Server, StartedAt: h.StartedAt, NoticedBy: r.replica}
+			if err := r.store.NoteRestart(ctx, restart); err != nil {
+				r.log.Debug().Err(err).Str("server", h.Server).
+					Msg("restart of memcached was not recorded")
 				continue
 			}
 		}
-		n.started[h.Server] = h.StartedAt
+		r.started[h.Server] = h.StartedAt
 	}
 }

@@ -12,56 +12,57 @@ import (
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
 
-// someServers answers with what a test says.
-type someServers []memcached.Health
+// fakeServers returns the servers of a test.
+type fakeServers []memcached.Health
 
-func (s *someServers) Servers() []memcached.Health { return *s }
+func (s *fakeServers) Servers() []memcached.Health { return *s }
 
-// restartsWritten keeps what is written down, unless it fails.
-type restartsWritten struct {
+// fakeRestarts stores restarts, or fails with err.
+type fakeRestarts struct {
 	notes []jobs.Restart
 	err   error
 }
 
-func (r *restartsWritten) NoteRestart(_ context.Context, n jobs.Restart) error {
+func (r *fakeRestarts) NoteRestart(_ context.Context, n jobs.Restart) error {
 	if r.err == nil {
 		r.notes = append(r.notes, n)
 	}
 	return r.err
 }
 
-func (r *restartsWritten) Restarts(context.Context, time.Time, time.Time) ([]jobs.Restart, error) {
+func (r *fakeRestarts) Restarts(context.Context, time.Time, time.Time) ([]jobs.Restart, error) {
 	return r.notes, r.err
 }
 
-// TestRestartsAreWrittenDownOnce has a server restart, twice, the second time
-// while the store is down; what it was before anybody looked is no restart.
-func TestRestartsAreWrittenDownOnce(t *testing.T) {
+// TestRestartIsRecordedOnce restarts two servers, one of them while the store fails. The first
+// start that the recorder sees is no restart.
+func TestRestartIsRecordedOnce(t *testing.T) {
 	at := func(second int) time.Time { return time.Unix(int64(second), 0).UTC() }
-	servers := &someServers{{Server: "a"}, {Server: "b", StartedAt: at(1)}}
-	store := &restartsWritten{}
-	notes := restartNotes{servers: servers, store: store, replica: "replica-1", log: zerolog.Nop()}
-	look := func(want int) {
+	servers := &fakeServers{{Server: "a"}, {Server: "b", StartedAt: at(1)}}
+	store := &fakeRestarts{}
+	recorder := restartRecorder{servers: servers, store: store, replica: "replica-1",
+		log: zerolog.Nop()}
+	check := func(want int) {
 		t.Helper()
 		for range 2 {
-			notes.look(t.Context())
+			recorder.check(t.Context())
 		}
 		if len(store.notes) != want {
-			t.Fatalf("written down are %+v, expected %d", store.notes, want)
+			t.Fatalf("recorded %+v, expected %d restarts", store.notes, want)
 		}
 	}
-	look(0)
+	check(0)
 	(*servers)[0].StartedAt = at(5)
-	look(0)
+	check(0)
 	(*servers)[1].StartedAt = at(7)
-	look(1)
+	check(1)
 	if got, want := store.notes[0],
 		(jobs.Restart{Server: "b", StartedAt: at(7), NoticedBy: "replica-1"}); got != want {
-		t.Errorf("written down is %+v, want %+v", got, want)
+		t.Errorf("recorded %+v, expected %+v", got, want)
 	}
 	store.err = errors.New("down")
 	(*servers)[0].StartedAt = at(9)
-	look(1)
+	check(1)
 	store.err = nil
-	look(2)
+	check(2)
 }

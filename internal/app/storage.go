@@ -6,29 +6,32 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/configs"
+	"github.com/holdfast-dev/holdfast/internal/metrics"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/postgres"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 )
 
-// Storage is an opened store, with what only some stores can do as fields of
-// their own, so that a decorator of the store hides nothing.
+// Storage is an open store. Its optional interfaces are separate fields, so that a decorator of the
+// store does not hide them.
 type Storage struct {
 	jobs.Store
 	Attempts jobs.Attempts
 	Outbox   jobs.Outbox
-	Restarts jobs.Restarts // nil with SQLite, beside which memcached is refused
+	Restarts jobs.Restarts // nil with SQLite, which does not allow memcached
 }
 
+// ofPostgres returns the storage of an open PostgreSQL store.
 func ofPostgres(s *postgres.Store) Storage { return Storage{s, s, s, s} }
 
-// OfSQLite returns the storage of an opened SQLite file.
+// OfSQLite returns the storage of an open SQLite file.
 func OfSQLite(s *sqlite.Store) Storage { return Storage{s, s, s, nil} }
 
-// OpenStore opens the configured database: as the process that runs jobs, or
-// beside it.
-func OpenStore(ctx context.Context, config *configs.Config, running bool,
-	log zerolog.Logger) (Storage, error) {
+// OpenStore opens the configured database. Running says that this process runs jobs: it then
+// migrates the schema, and has the SQLite file for itself.
+func OpenStore(
+	ctx context.Context, config *configs.Config, running bool, log zerolog.Logger,
+) (Storage, error) {
 	if path, embedded := config.Database.SQLite(); embedded {
 		store, err := sqlite.Open(ctx, path, sqlite.Options{Exclusive: running, Log: log})
 		if err != nil {
@@ -48,10 +51,22 @@ func OpenStore(ctx context.Context, config *configs.Config, running bool,
 	return ofPostgres(store), nil
 }
 
-// storeName is what the page calls the store.
+// storeName returns the name of the database for the page.
 func storeName(config *configs.Config) string {
 	if _, embedded := config.Database.SQLite(); embedded {
 		return "SQLite"
 	}
 	return "PostgreSQL"
+}
+
+// openStore opens the store, unless it is shared, and the metrics that measure its calls.
+func (r *Replica) openStore(ctx context.Context, config *configs.Config) (err error) {
+	if r.shared != nil {
+		r.store = r.shared.Store
+	} else if r.store, err = OpenStore(ctx, config, true, r.log); err != nil {
+		return err
+	}
+	r.metrics = metrics.New(metrics.Options{Names: config.Metrics.Names, Version: Version()})
+	r.timed = r.metrics.Store(r.store)
+	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/configs"
@@ -14,39 +13,38 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// flushTimeout bounds how long a replica that stops waits for its last spans to
-// be sent.
+// flushTimeout is the longest time that a stopping replica waits while it sends its last spans.
 const flushTimeout = 5 * time.Second
 
-// newTracing returns what traces runs, or nil where nothing is traced.
-func newTracing(ctx context.Context, config *configs.Config, cluster uuid.UUID,
-	log zerolog.Logger) (*tracing.Tracing, error) {
+// openTracing makes the tracing of runs, if it is configured.
+func (r *Replica) openTracing(ctx context.Context, config *configs.Config) (err error) {
 	t := config.Tracing
 	if t == nil {
-		return nil, nil
+		return nil
 	}
 	headers := map[string]string{}
 	for _, h := range t.Headers {
 		headers[h.Name] = h.Value.Reveal()
 	}
-	return tracing.New(ctx, tracing.Options{
+	r.tracing, err = tracing.New(ctx, tracing.Options{
 		Endpoint: t.Endpoint, Headers: headers, Ratio: t.Sample, Service: t.ServiceName,
-		Version: Version(), Replica: config.Replica.Name, Cluster: cluster,
-		Log: log.With().Str("replica", config.Replica.Name).Logger(),
+		Version: Version(), Replica: config.Replica.Name, Cluster: r.store.ClusterID(),
+		Log: r.log.With().Str("replica", config.Replica.Name).Logger(),
 	})
+	return err
 }
 
-// traceOf returns the trace of a run, for its page; none where it has none.
+// traceOf returns the trace of a run for its page. It is zero if the run is not traced.
 func (r *Replica) traceOf(run uuid.UUID) admin.Trace {
 	if r.tracing == nil || !r.tracing.Traces(run) {
 		return admin.Trace{}
 	}
 	id := jobs.TraceID(run)
-	return admin.Trace{ID: id, Link: strings.ReplaceAll(r.config.Load().Tracing.Link,
-		configs.TraceIDMark, id)}
+	link := strings.ReplaceAll(r.config.Load().Tracing.Link, configs.TraceIDMark, id)
+	return admin.Trace{ID: id, Link: link}
 }
 
-// flush sends the last spans, for a bounded time.
+// flush sends the last spans. It takes at most flushTimeout.
 func (r *Replica) flush() {
 	if r.tracing == nil {
 		return
@@ -54,6 +52,6 @@ func (r *Replica) flush() {
 	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()
 	if err := r.tracing.Shutdown(ctx); err != nil {
-		r.log.Warn().Err(err).Msg("spans are left")
+		r.log.Warn().Err(err).Msg("last spans were not sent")
 	}
 }

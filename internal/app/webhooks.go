@@ -1,27 +1,25 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"net/http"
-
-	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/jobs/webhook"
 )
 
-// newSender returns what tells the configured webhooks, or nil where there are
-// none.
-func newSender(config *configs.Config, store Storage, log zerolog.Logger) (*webhook.Sender, error) {
+// openSender makes the sender of webhook events, if there are webhooks.
+func (r *Replica) openSender(_ context.Context, config *configs.Config) error {
 	if len(config.Webhooks) == 0 {
-		return nil, nil
+		return nil
 	}
-	options := webhook.Options{Outbox: store.Outbox, Cluster: store.ClusterID(),
-		Log: log.With().Str("replica", config.Replica.Name).Logger()}
+	options := webhook.Options{Outbox: r.store.Outbox, Cluster: r.store.ClusterID(),
+		Log: r.log.With().Str("replica", config.Replica.Name).Logger()}
 	for _, w := range config.Webhooks {
 		keys, ok := w.SigningKeys()
-		if !ok { // a configuration that was not read from a file
-			return nil, fmt.Errorf("webhook %q: a secret is too short", w.Name)
+		if !ok { // configs.Load refuses such a secret
+			return fmt.Errorf("webhook %q: a secret is too short", w.Name)
 		}
 		hook := webhook.Hook{Name: w.Name, URL: w.URL.Reveal(), Keys: keys, Timeout: w.Timeout,
 			Retry: w.Retry, Header: http.Header{}}
@@ -30,5 +28,6 @@ func newSender(config *configs.Config, store Storage, log zerolog.Logger) (*webh
 		}
 		options.Hooks = append(options.Hooks, hook)
 	}
-	return webhook.New(options), nil
+	r.sender = webhook.New(options)
+	return nil
 }

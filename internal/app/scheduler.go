@@ -1,0 +1,57 @@
+package app
+
+import (
+	"context"
+
+	"github.com/holdfast-dev/holdfast/configs"
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// openScheduler makes the actions of operators and the scheduler.
+func (r *Replica) openScheduler(_ context.Context, config *configs.Config) (err error) {
+	specs := Specs{Config: r.config.Load, Registry: r.registry}
+	publish := func(run jobs.Record) { r.scheduler.PublishCancelled(run) }
+	r.operations = NewOperations(specs, r.table, r.timed, r.store.Outbox, r.locker,
+		config.Replica.Name, publish, r.log)
+	if r.scheduler, err = jobs.New(r.schedulerOptions(config, specs)); err != nil {
+		return err
+	}
+	r.metrics.Expect(r.table)
+	r.addSources()
+	return nil
+}
+
+func (r *Replica) schedulerOptions(config *configs.Config, specs Specs) jobs.Options {
+	options := jobs.Options{
+		Store:    r.timed,
+		RunStore: r.store.Store,
+		Locker:   r.locker,
+		Registry: r.registry,
+		Jobs:     r.table,
+		Build:    specs.Build,
+
+		Replica:          config.Replica.Name,
+		Version:          Version(),
+		Succeeds:         !config.Replica.Drawn,
+		LockServers:      lockServers(config),
+		SkipWithoutLocks: config.Locking.WhenUnavailable == configs.SkipFirings,
+
+		Workers:        config.Workers,
+		CatchUp:        config.CatchUp.Workers,
+		Heartbeat:      config.Session.Heartbeat,
+		SessionTTL:     config.Session.Expires,
+		ShutdownGrace:  config.ShutdownGrace,
+		MaxClockOffset: config.Clock.MaxOffset,
+		KeepHistory:    config.History.Keep,
+
+		Middleware: r.middleware,
+		Listeners:  r.listeners,
+		Observer:   r.metrics.Observe,
+		Log:        r.log,
+		LogOutput:  r.output,
+	}
+	if r.tracing != nil { // a nil *tracing.Tracing would not be a nil jobs.Tracing
+		options.Tracing = r.tracing
+	}
+	return options
+}
