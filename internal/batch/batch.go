@@ -1,5 +1,5 @@
-// Package batch gathers what many callers ask at the same moment into few
-// calls: while one is under way, the next batch gathers.
+// Package batch combines the questions of many callers into few calls. While one
+// call is under way, the next batch gathers.
 package batch
 
 import (
@@ -9,23 +9,23 @@ import (
 	"time"
 )
 
-// Options say how a batch is sent.
+// Options configure a Batch.
 type Options[Q, A any] struct {
-	// Send asks all questions in one call and returns their answers in order,
-	// or an error for all. Its context ends after Timeout, not with a caller's.
+	// Send asks all questions in one call. It returns their answers in order, or an
+	// error for all. Its context ends after Timeout, not with a caller's.
 	Send    func(ctx context.Context, questions []Q) ([]A, error)
 	Timeout time.Duration
-	Most    int // what the questions of one call may weigh together, unless there is only one
-	// Weigh returns what a question weighs; nil means 1 each.
+	Most    int // limit of the weights of one call, unless it has one question
+	// Weigh returns the weight of a question; nil means 1 each.
 	Weigh func(Q) int
-	// Whole reports whether an error is one that each part of the batch would
-	// meet too, so long after the batch was first sent. After any other it is
-	// split, so that a bad question fails alone.
+	// Whole reports whether every part of the batch would fail with this error, so
+	// long after the batch was first sent. After any other error the batch is split,
+	// so that a bad question fails alone.
 	Whole func(err error, taken time.Duration) bool
 }
 
-// Batch is the questions that wait to be asked. Its methods may be called
-// concurrently. It has a goroutine while there are any.
+// Batch gathers questions and sends them. Its methods may be called concurrently. It
+// has a goroutine while there are questions.
 type Batch[Q, A any] struct {
 	options Options[Q, A]
 
@@ -36,7 +36,7 @@ type Batch[Q, A any] struct {
 
 type call[Q, A any] struct {
 	question Q
-	answer   chan answer[A] // buffered: a batch never waits for a caller
+	answer   chan answer[A] // buffered, so that a batch never waits for a caller
 }
 
 type answer[A any] struct {
@@ -52,9 +52,9 @@ func New[Q, A any](o Options[Q, A]) *Batch[Q, A] {
 	return &Batch[Q, A]{options: o}
 }
 
-// Ask asks one question and waits for its answer, or for ctx, whose cause it
-// then returns. A question that was not sent by then is not asked any more;
-// whether it was, is not told.
+// Ask asks one question and waits for its answer or the end of ctx, whose cause it
+// then returns. A question that was not sent by then is dropped. The error does not
+// say whether it was sent.
 func (b *Batch[Q, A]) Ask(ctx context.Context, question Q) (A, error) {
 	var none A
 	if ctx.Err() != nil {
@@ -89,14 +89,15 @@ func (b *Batch[Q, A]) drop(c *call[Q, A]) {
 	}
 }
 
-// serve sends what waits until nothing does.
+// serve sends batches until no question is waiting.
 func (b *Batch[Q, A]) serve() {
 	for calls := b.gather(); len(calls) > 0; calls = b.gather() {
 		b.send(calls)
 	}
 }
 
-// gather takes the next batch out of what waits, or ends the serving.
+// gather removes the next batch from the waiting questions. If there is none,
+// sending ends.
 func (b *Batch[Q, A]) gather() []*call[Q, A] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -113,9 +114,9 @@ func (b *Batch[Q, A]) gather() []*call[Q, A] {
 	return calls
 }
 
-// send asks the calls as one batch, and in halves what of it failed by a fault
-// of its own. Halves are sent before quarters, so that most are soon free of one
-// that takes long.
+// send sends the calls as one batch, and splits it in halves after an error of its
+// own. Halves are sent before quarters, so that most calls are soon separated from
+// one that takes long.
 func (b *Batch[Q, A]) send(calls []*call[Q, A]) {
 	begun := time.Now()
 	for parts := [][]*call[Q, A]{calls}; len(parts) > 0; {

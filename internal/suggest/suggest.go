@@ -1,4 +1,4 @@
-// Package suggest finds what somebody who mistyped a name may have meant.
+// Package suggest finds the name that a user may have meant by a mistyped one.
 package suggest
 
 import (
@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Hint returns `; did you mean "x"?` for the candidate nearest to name, or, when
-// none is near, `; expected one of` and the candidates; "" without candidates.
+// Hint returns `; did you mean "x"?` for the candidate nearest to name. If none is
+// near it returns `; expected one of` and the candidates, and "" without candidates.
 func Hint(name string, candidates []string) string {
 	if near := Of(name, candidates); near != "" {
 		return fmt.Sprintf("; did you mean %q?", near)
@@ -18,8 +18,8 @@ func Hint(name string, candidates []string) string {
 	return "; expected one of " + strings.Join(candidates, ", ")
 }
 
-// Of returns the candidate that takes the fewest edits from name, if
-// they are few for its length, or "".
+// Of returns the candidate with the fewest edits from name, if they are few for its
+// length, or "".
 func Of(name string, candidates []string) string {
 	best, fewest := "", max(1, len(name)/3)+1
 	for _, candidate := range candidates {
@@ -30,8 +30,8 @@ func Of(name string, candidates []string) string {
 	return best
 }
 
-// edits returns how many insertions, deletions, replacements and swaps of
-// neighbours turn a into b, or limit where their lengths alone exclude fewer.
+// edits returns how many insertions, deletions, replacements and swaps of adjacent
+// letters turn a into b. It returns limit if the difference in length is larger.
 func edits(a, b string, limit int) int {
 	from, to := []rune(a), []rune(b)
 	if max(len(from), len(to))-min(len(from), len(to)) >= limit {

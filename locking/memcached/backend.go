@@ -1,38 +1,36 @@
-// Package memcached keeps locks in memcached: stage 1 of replicas that share
-// tables. It wraps gomemcache, and is the only package that knows it.
+// Package memcached is a locking.Backend on memcached. It is the only package that
+// uses gomemcache.
 //
-// An entry is renewed by gets and cas, and removed by gets and a cas with a
-// negative lifetime, so that only the entry that was compared is touched. The
-// commands touch, gat and delete act on anybody's entry, and are never used.
+// An advisory lock is renewed by gets and cas, and removed by gets and a cas with a
+// negative lifetime. So only the item that was compared changes. The commands touch,
+// gat and delete change any owner's item and are never used.
 //
-// gomemcache knows no context. So each request that runs has a client with
-// connections of its own, whose deadline is moved into the past when the
-// context ends; nothing runs on behind the caller's back, and as many requests
-// run at a time as connections are kept. A write that was cut short so is
-// locking.ErrUnclear.
+// gomemcache does not support contexts. Each running request therefore has a client
+// with its own connections, and the end of its context moves their deadline into the
+// past. No request goes on after its caller has returned. The number of concurrent
+// requests is the number of idle connections that are kept. A write that was cut
+// short is locking.ErrUnclear.
 //
-// A connection that broke while it was idle (each does, when a server restarts)
-// is noticed only by the next request on it. All idle ones are then dropped, and
-// what may be repeated is sent again on a fresh one; an add may not, and is
-// locking.ErrUnclear, for the Locker to look at.
+// After a server's restart each idle connection fails once, at its next request. The
+// first failure closes all idle connections. Requests that may be repeated are sent
+// again on a new connection. An add may not be repeated: it is locking.ErrUnclear,
+// and the Locker reads the key.
 //
-// A server that is full (-M) refuses to renew too, because cas needs room for
-// the new copy; it still removes. Give memcached more memory than its locks
-// need (about 400 bytes each), and no other tenants: an eviction frees a lock.
+// A full server (-M) also refuses renewals, because cas needs room for the new copy.
+// It still removes. Give memcached more memory than its locks need (about 400 bytes
+// each), and no other users: an eviction frees a lock.
 //
-// Which server has a key depends on the configured list and its order:
-// replicas with different lists lock on different servers. Fingerprint tells
-// lists apart.
+// The configured list and its order decide which server has a key. Replicas with
+// different lists look for one lock on different servers. Fingerprint shows such
+// differences.
 //
-// A connection is ready for commands once it has TLS (-Z) and the server has
-// taken the user's password (-Y), as far as Options name them; dialer does both,
-// within the request that needs the connection. What fails there is a
-// *DialError, and nothing of the request was sent.
+// A connection is ready after TLS (-Z) and the user's password (-Y), if Options name
+// them. The dialer does both within the request that needs the connection. Its
+// errors are *DialErrors: nothing of the request was sent.
 //
-// A Watch asks the servers themselves, by stats, for what gomemcache does not
-// know: whether they restarted, were flushed or dropped entries, and which of
-// their settings are unsafe for locks. What it reads is bounded in time and
-// size, and shown as text.
+// A Watch reads the servers' statistics and settings. It reports restarts, flushes,
+// dropped items, and settings that are unsafe for locks. What it reads is limited in
+// time and size, and cleaned for display.
 package memcached
 
 import (
@@ -52,16 +50,17 @@ const (
 	defaultMaxIdle = 32
 )
 
-// Options say which servers there are and how they are talked to.
+// Options name the servers and configure the connections.
 type Options struct {
 	// host:port, or the path of a Unix socket; the same list in the same order on all replicas
 	Servers []string
-	// of connecting, of an answer, and of waiting for a connection; 0 means 500 ms
+	// The timeout of connecting, of a reply, and of waiting for a connection. 0
+	// means 500 ms.
 	Timeout time.Duration
-	MaxIdle int // connections kept to each server, and requests at a time; 0 means 32
+	MaxIdle int // idle connections to each server, and concurrent requests; 0 means 32
 
-	// for servers started with -Z; nil: none. Without a ServerName each server is to prove the host
-	// it is configured by
+	// For servers started with -Z; nil means no TLS. Without a ServerName each
+	// server must prove its configured host.
 	TLS            *tls.Config
 	User, Password string // for servers started with -Y; both or neither, without spaces
 }
@@ -72,8 +71,8 @@ type Backend struct {
 	pool *pool
 }
 
-// New returns a Backend. It connects when it is first used, so that memcached
-// need not be there yet; see Ping.
+// New returns a Backend. It connects at the first request, so memcached may start
+// later; see Ping.
 func New(o Options) (*Backend, error) {
 	if len(o.Servers) == 0 {
 		return nil, errors.New("memcached: no servers, expected at least one")
@@ -99,7 +98,7 @@ func New(o Options) (*Backend, error) {
 	return &Backend{pool: &pool{
 		servers: newServers(o.Servers),
 		dialer:  dialer{tls: o.TLS, user: o.User, password: o.Password},
-		timeout: o.Timeout, places: make(chan struct{}, o.MaxIdle),
+		timeout: o.Timeout, slots: make(chan struct{}, o.MaxIdle),
 	}}, nil
 }
 
@@ -114,8 +113,8 @@ func checkServer(address string) error {
 	return nil
 }
 
-// checkUser refuses what no line of memcached's file of users can hold. Its
-// errors never quote either.
+// checkUser returns an error for a user or password that memcached's file of users
+// cannot contain. Its errors quote neither.
 func checkUser(user, password string) error {
 	const longest = 250 // a line has 255 bytes
 	switch {
@@ -134,13 +133,13 @@ func checkUser(user, password string) error {
 
 func isSpace(r rune) bool { return r <= ' ' || r == 0x7f }
 
-// Ping returns nil if all servers answer, and otherwise an error that wraps
+// Ping returns nil if all servers reply, and otherwise an error that wraps
 // locking.ErrUnavailable.
 func (b *Backend) Ping(ctx context.Context) error {
 	return asked(b.repeat(ctx, (*memcache.Client).Ping))
 }
 
-// Close closes all idle connections, and has those in use closed after it.
+// Close closes all idle connections, and the others when their requests end.
 func (b *Backend) Close() error {
 	b.pool.drop()
 	return nil

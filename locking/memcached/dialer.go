@@ -12,34 +12,33 @@ import (
 	"strings"
 )
 
-// dialer makes connections that are ready for commands: over TCP or a Unix
-// socket, then TLS and the user's password where they are configured.
+// dialer opens connections that are ready for commands: over TCP or a Unix socket,
+// with TLS and the user's password if they are configured.
 type dialer struct {
 	tls            *tls.Config // nil: none
 	user, password string      // "": none
 }
 
-// DialError says that there is no connection to a server, so that nothing of a
-// request was sent.
+// DialError says that connecting to a server failed. Nothing of a request was sent.
 type DialError struct {
 	Server string
-	Err    error // the system's, TLS's, an *AuthError or a *ReplyError
+	Err    error // from the system or TLS, an *AuthError or a *ReplyError
 }
 
-// Error names the server and says what went wrong.
+// Error returns the server and the cause.
 func (e *DialError) Error() string { return "memcached " + e.Server + ": " + e.Err.Error() }
 
-// Unwrap returns the error itself.
+// Unwrap returns Err.
 func (e *DialError) Unwrap() error { return e.Err }
 
-// AuthError says that a server asks for a user and a password and did not take
-// what it got. It never holds either.
+// AuthError says that a server requires a user and a password and refused those it
+// got. It contains neither.
 type AuthError struct {
-	Given bool   // whether a user and a password are configured
+	Given bool   // a user and a password are configured
 	Reply string // of the server
 }
 
-// Error says what to look at.
+// Error says what to check.
 func (e *AuthError) Error() string {
 	if !e.Given {
 		return fmt.Sprintf("it asks for a user and a password (-Y), and none are configured: %s",
@@ -59,7 +58,7 @@ func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, e
 	}
 	ready, err := d.prepare(ctx, conn, address)
 	if err != nil {
-		_ = conn.Close() // its error adds nothing
+		_ = conn.Close() // the first error is the cause
 		return nil, &DialError{Server: address, Err: err}
 	}
 	return ready, nil
@@ -84,8 +83,8 @@ func (d *dialer) prepare(ctx context.Context, conn net.Conn, address string) (ne
 	return conn, err
 }
 
-// config is the TLS configuration for a server, which is to prove the name
-// that it is configured by, unless another is set.
+// config returns the TLS configuration for a server. Unless a ServerName is set, the
+// server must prove its configured name.
 func (d *dialer) config(address string) *tls.Config {
 	c := d.tls.Clone()
 	if host, _, err := net.SplitHostPort(address); err == nil && c.ServerName == "" {
@@ -94,9 +93,10 @@ func (d *dialer) config(address string) *tls.Config {
 	return c
 }
 
-// authenticate sends the user and the password as memcached expects them: as
-// the value of a set with any key, before all else. A server that asks for
-// none stores it; so it is stored as ended, for nobody to read.
+// authenticate sends the user and the password as memcached expects them: as the
+// value of the first set, with any key. A server without authentication stores that
+// value. It is therefore stored with an expiry in the past, so that no client can
+// read it.
 func (d *dialer) authenticate(conn net.Conn) error {
 	value := d.user + " " + d.password
 	if _, err := fmt.Fprintf(conn, "set holdfast:auth 0 -1 %d\r\n%s\r\n", len(value),
@@ -104,7 +104,7 @@ func (d *dialer) authenticate(conn net.Conn) error {
 		return fmt.Errorf("authentication: %w", err)
 	}
 	const longest = 512
-	// one line: nothing follows that nobody asked for
+	// The reply has one line, and nothing may follow it.
 	reply, err := bufio.NewReaderSize(conn, longest).ReadSlice('\n')
 	line := printable(reply)
 	switch {
@@ -123,10 +123,10 @@ func (d *dialer) authenticate(conn net.Conn) error {
 	return &ReplyError{Command: "authentication", Found: line}
 }
 
-// bound makes what waits for conn fail when ctx ends, until the function that
-// it returns is called. That returns an error if ctx has ended meanwhile.
+// bound makes reads and writes of conn fail when ctx ends, until the caller calls
+// the returned function. That function returns an error if ctx has ended meanwhile.
 func bound(ctx context.Context, conn net.Conn) (release func() error) {
-	// it fails where the connection is closed already
+	// It fails if the connection is closed already.
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(past) })
 	return func() error {
 		if !stop() {

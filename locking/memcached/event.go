@@ -6,7 +6,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// EventKind says what happened to a server.
+// EventKind is what happened to a server.
 type EventKind string
 
 // The kinds of event.
@@ -17,24 +17,25 @@ const (
 	EventFlushed      EventKind = "flushed"
 	EventFlushRefused EventKind = "flush_refused"
 	EventEvicted      EventKind = "evicted"
-	EventReassigned   EventKind = "reassigned" // evicted while memory was moved between sizes
-	EventFull         EventKind = "full"
-	EventCrowded      EventKind = "crowded"
-	EventUnsafe       EventKind = "unsafe" // a setting, when it is first seen
-	EventAdvice       EventKind = "advice" // likewise
-	EventMended       EventKind = "mended" // a setting that was one of these
+	// evicted while memcached moved memory between slab classes
+	EventReassigned EventKind = "reassigned"
+	EventFull       EventKind = "full"
+	EventCrowded    EventKind = "crowded"
+	EventUnsafe     EventKind = "unsafe" // a setting, when it is first read
+	EventAdvice     EventKind = "advice" // a setting, when it is first read
+	EventMended     EventKind = "mended" // a setting that was unsafe or advised against
 )
 
-// Event is something that happened to a server, or was first seen of it.
+// Event is an event of a server, or the first reading of one of its settings.
 type Event struct {
 	Kind    EventKind `json:"kind"`
-	At      time.Time `json:"at"`              // when it was noticed, by this machine's clock
+	At      time.Time `json:"at"`              // when it was read, by this machine's clock
 	Count   uint64    `json:"count,omitempty"` // how many times since the last such event
 	Setting *Setting  `json:"setting,omitempty"`
 	Error   string    `json:"error,omitempty"`
 }
 
-// eventLines is how each kind of event is logged.
+// eventLines has the log level and message of each kind of event.
 var eventLines = map[EventKind]struct {
 	level zerolog.Level
 	text  string

@@ -8,18 +8,18 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// maxHeader is more than the line before a value has.
+// maxHeader is larger than any line before a value.
 const maxHeader = 512
 
-// guard reads along what a connection brings, and refuses a value that is
-// larger than any that is stored here: gomemcache makes room for whatever size a
-// reply says, four gigabytes for one line of garbage.
+// guard parses what a connection receives, and refuses a value that is larger than
+// any stored here. gomemcache allocates whatever size a reply names, up to four
+// gigabytes for one invalid line.
 type guard struct {
-	line  []byte // the beginning of the line that is being read
-	value int    // bytes of a value that are still to come
+	line  []byte // the beginning of the current line
+	value int    // bytes of the current value that are still to come
 }
 
-// read takes the next bytes of the connection.
+// read parses the next bytes of the connection.
 func (g *guard) read(data []byte) error {
 	for len(data) > 0 {
 		if g.value > 0 {
@@ -45,8 +45,8 @@ func (g *guard) read(data []byte) error {
 	return nil
 }
 
-// valueSize returns how many bytes follow a line, with the line's end behind
-// them, or 0 where it is not the header of a value.
+// valueSize returns how many bytes follow a line, with the end of line after them.
+// It returns 0 if the line is not the header of a value.
 func valueSize(line []byte) int {
 	fields := bytes.Fields(line)
 	if len(fields) < 4 || string(fields[0]) != "VALUE" {

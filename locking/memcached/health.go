@@ -7,40 +7,40 @@ import (
 	"time"
 )
 
-// State says in a word how a server is.
+// State is the condition of a server.
 type State string
 
 // The states.
 const (
-	StateUnknown     State = "unknown"     // not asked yet
-	StateSafe        State = "safe"        // it answers, and its settings are safe for locks
-	StateUnsafe      State = "unsafe"      // it answers, and at least one of its settings is not
-	StateUnreachable State = "unreachable" // it does not answer, or not as it should
+	StateUnknown     State = "unknown"     // not read yet
+	StateSafe        State = "safe"        // replies, and its settings are safe for locks
+	StateUnsafe      State = "unsafe"      // replies, and at least one setting is unsafe
+	StateUnreachable State = "unreachable" // does not reply, or replies unexpectedly
 )
 
-// Health is what a Watch knows of one server. Times are this machine's, but
-// for StartedAt.
+// Health is what a Watch knows of one server. All times except StartedAt are this
+// machine's.
 type Health struct {
 	Server string    `json:"server"` // as configured
 	State  State     `json:"state"`
-	Since  time.Time `json:"since,omitzero"`    // when it began, or ceased, to answer
-	Asked  time.Time `json:"asked_at,omitzero"` // when it was asked last
-	Error  string    `json:"error,omitempty"`   // why it is unreachable
+	Since  time.Time `json:"since,omitzero"`    // since it replies, or does not
+	Asked  time.Time `json:"asked_at,omitzero"` // when it was last read
+	Error  string    `json:"error,omitempty"`   // the reason if it is unreachable
 
-	// What follows is as of the last answer.
+	// As of the last reply:
 	Version   string    `json:"version,omitempty"`
 	StartedAt time.Time `json:"started_at,omitzero"` // by the server's clock
 	Usage     Usage     `json:"usage"`
-	Counts    Counts    `json:"counts"` // by the server, since it started
+	Counts    Counts    `json:"counts"` // by the server, since its start
 	Settings  []Setting `json:"settings"`
 
 	Seen   Seen    `json:"seen"`
 	Events []Event `json:"events"` // the last ten, the youngest first
 
-	err error // behind Error
+	err error // the error that Error shows
 }
 
-// Usage is how much of a server is in use.
+// Usage is the use of a server's memory and connections.
 type Usage struct {
 	Connections int64 `json:"connections"`
 	Items       int64 `json:"items"`
@@ -48,19 +48,18 @@ type Usage struct {
 	LimitBytes  int64 `json:"limit_bytes"`
 }
 
-// Counts are what a server has counted since it started or was told to begin
-// anew.
+// Counts are the server's counters since its start or reset.
 type Counts struct {
-	Flushes   uint64 `json:"flushes"` // also those that -F refused
+	Flushes   uint64 `json:"flushes"` // including those that -F refused
 	Evictions uint64 `json:"evictions"`
-	// entries dropped while memory was moved between sizes
+	// Items dropped while memory was moved between slab classes.
 	SlabEvictions      uint64 `json:"slab_evictions"`
-	OutOfMemory        uint64 `json:"out_of_memory"` // entries that it had no room for
+	OutOfMemory        uint64 `json:"out_of_memory"` // items refused because the server was full
 	RefusedConnections uint64 `json:"refused_connections"`
 }
 
-// Seen is what has happened while the Watch looked. It only grows, so that it
-// can be exported as counters.
+// Seen counts what happened while the Watch ran. It only grows, so that it can be
+// exported as counters.
 type Seen struct {
 	Outages            uint64 `json:"outages"`
 	Restarts           uint64 `json:"restarts"`
@@ -79,13 +78,13 @@ func (h Health) Complaints(v Verdict) []Setting {
 	})
 }
 
-// UnsafeError says that servers are not fit to keep locks: their settings are
-// unsafe, or they answer in a way that leaves them unknown.
+// UnsafeError says that servers are unfit for locks: their settings are unsafe, or
+// unknown because of an unexpected reply.
 type UnsafeError struct {
 	Servers []Health
 }
 
-// Error names each server, setting, value and what mends it.
+// Error returns each server, setting and value, and how to correct it.
 func (e *UnsafeError) Error() string {
 	var parts []string
 	for _, h := range e.Servers {

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// maxKeys bounds the keys of one request.
+// maxKeys limits the keys of one request.
 const maxKeys = 200
 
 // Server returns the configured address of the server that has the key.
@@ -33,7 +33,7 @@ func (b *Backend) Add(ctx context.Context, key string, value []byte, ttl time.Du
 	item := &memcache.Item{Key: key, Value: value, Expiration: seconds(ttl)}
 	err := b.run(ctx, func(c *memcache.Client) error { return c.Add(item) })
 	if broke(err) {
-		b.pool.drop() // so that the look that follows gets a fresh connection
+		b.pool.drop() // the read that follows gets a new connection
 	}
 	return changed(err)
 }
@@ -70,8 +70,8 @@ func (b *Backend) get(ctx context.Context, keys []string) (map[string]*memcache.
 	return found, nil
 }
 
-// fetch asks for the keys. GetMulti starts a goroutine for each server, which
-// one key doesn't need.
+// fetch reads the keys. For one key it avoids GetMulti, which starts a goroutine for
+// each server.
 func fetch(c *memcache.Client, keys []string) (map[string]*memcache.Item, error) {
 	if len(keys) != 1 {
 		return c.GetMulti(keys)
@@ -88,14 +88,13 @@ func (b *Backend) Renew(ctx context.Context, key string, value []byte, ttl time.
 	return b.swap(ctx, key, value, memcache.Item{Value: value, Expiration: seconds(ttl)})
 }
 
-// Delete implements locking.Backend. What it stores has ended before it is
-// there; it is empty, so that a full server has room for it.
+// Delete implements locking.Backend. It stores an expired item. That is empty, so
+// that a full server has room for it.
 func (b *Backend) Delete(ctx context.Context, key string, value []byte) error {
 	return b.swap(ctx, key, value, memcache.Item{Expiration: -1})
 }
 
-// DeleteAll implements locking.Backend: all keys are compared in one
-// request.
+// DeleteAll implements locking.Backend. One request compares all keys.
 func (b *Backend) DeleteAll(ctx context.Context, keys []string, values [][]byte) []error {
 	errs := make([]error, 0, len(keys))
 	for some := range slices.Chunk(keys, maxKeys) {
@@ -116,7 +115,7 @@ func (b *Backend) DeleteAll(ctx context.Context, keys []string, values [][]byte)
 	return errs
 }
 
-// swap puts another item in the place of the one that holds value.
+// swap replaces the item that holds value.
 func (b *Backend) swap(ctx context.Context, key string, value []byte, with memcache.Item) error {
 	version, err := b.compare(ctx, key, value)
 	if err != nil {
@@ -125,8 +124,8 @@ func (b *Backend) swap(ctx context.Context, key string, value []byte, with memca
 	return b.swapVersion(ctx, key, value, version, with)
 }
 
-// swapVersion is swap for a version of the item that was found to hold value.
-// If the connection breaks meanwhile it looks again, once.
+// swapVersion is swap for a version of the item that was read with value. If the
+// connection breaks it reads again, once.
 func (b *Backend) swapVersion(ctx context.Context, key string, value []byte, version uint64,
 	with memcache.Item) error {
 	with.Key, with.CasID = key, version
@@ -141,7 +140,7 @@ func (b *Backend) swapVersion(ctx context.Context, key string, value []byte, ver
 	case errors.Is(err, locking.ErrUnavailable):
 		return fmt.Errorf("%w: %w", locking.ErrUnclear, err)
 	case err != nil && with.Expiration < 0:
-		return nil // the first time took effect, and its reply was lost
+		return nil // the first request took effect, and its reply was lost
 	case err != nil:
 		return err
 	}
@@ -169,8 +168,8 @@ func owned(found map[string]*memcache.Item, key string, value []byte) (version u
 	return item.CasID, nil
 }
 
-// seconds returns a lifetime for the protocol. Below a second it would be for
-// ever, and above 30 days a date.
+// seconds returns a lifetime for the protocol. memcached reads less than a second as
+// unlimited, and more than 30 days as a date.
 func seconds(ttl time.Duration) int32 {
 	const most = 30 * 24 * time.Hour
 	return int32(min(max(ttl, time.Second), most) / time.Second)

@@ -12,37 +12,37 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// pool has a slot for each request that may run at a time. The slot that was
-// used last is used first, so that no more connections are kept than needed.
+// pool has a slot for each concurrent request. It uses the last used slot first, so
+// that no more connections are open than needed.
 type pool struct {
 	servers servers
 	dialer  dialer
 	timeout time.Duration
-	places  chan struct{} // has an item for each request that runs
+	slots   chan struct{} // holds an item for each running request
 
 	mu         sync.Mutex
 	idle       []*slot
-	generation int // of connections; those of an older one are not used again
+	generation int // of connections; those of an older generation are not used again
 }
 
-// take returns a slot for the request that ctx belongs to. It waits for one at
-// most as long as a request may take.
+// take returns a slot for a request with the context ctx. It waits for one at most
+// for the timeout of a request.
 func (p *pool) take(ctx context.Context) (*slot, error) {
 	select {
-	case p.places <- struct{}{}:
+	case p.slots <- struct{}{}:
 		return p.pop(), nil
 	default:
 	}
 	timer := time.NewTimer(p.timeout)
 	defer timer.Stop()
 	select {
-	case p.places <- struct{}{}:
+	case p.slots <- struct{}{}:
 		return p.pop(), nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%w: %w", locking.ErrUnavailable, context.Cause(ctx))
 	case <-timer.C:
-		return nil, fmt.Errorf("%w: all %d places were taken for %s", locking.ErrUnavailable,
-			cap(p.places), p.timeout)
+		return nil, fmt.Errorf("%w: all %d slots were taken for %s", locking.ErrUnavailable,
+			cap(p.slots), p.timeout)
 	}
 }
 
@@ -62,10 +62,10 @@ func (p *pool) put(s *slot) {
 	s.renewTo(p.generation)
 	p.idle = append(p.idle, s)
 	p.mu.Unlock()
-	<-p.places
+	<-p.slots
 }
 
-// drop closes all idle connections, and has those in use closed after it.
+// drop closes all idle connections, and the others when their requests end.
 func (p *pool) drop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,17 +75,17 @@ func (p *pool) drop() {
 	}
 }
 
-// slot is the place of one request at a time: a client with a connection of its
-// own to each server, so that the request's context can end what it waits for.
+// slot serves one request at a time. It is a client with its own connection to each
+// server, so that the request's context can end its reads and writes.
 type slot struct {
 	client     *memcache.Client
 	dialer     *dialer
 	generation int // guarded by pool
 
 	mu      sync.Mutex
-	request int // counts them
+	request int // number of the current request
 	ctx     context.Context
-	ended   bool // ctx has, while the request ran
+	ended   bool // ctx ended while the request ran
 	conns   map[*conn]struct{}
 }
 
@@ -102,10 +102,10 @@ func (s *slot) renewTo(generation int) {
 		return
 	}
 	s.generation = generation
-	_ = s.client.Close() // its error is that a broken connection was broken
+	_ = s.client.Close() // closing a broken connection may fail
 }
 
-// run runs a request, and makes it fail when ctx ends.
+// run runs a request, and fails it when ctx ends.
 func (s *slot) run(ctx context.Context, request func(*memcache.Client) error) error {
 	s.mu.Lock()
 	s.request++
@@ -117,22 +117,22 @@ func (s *slot) run(ctx context.Context, request func(*memcache.Client) error) er
 	return request(s.client)
 }
 
-// end makes all that the request waits for fail at once.
+// end makes all reads and writes of the request fail at once.
 func (s *slot) end(request int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.request != request {
-		return // it is over, and the slot is another's
+		return // the request has ended, and another one uses the slot
 	}
 	s.ended = true
 	for c := range s.conns {
-		_ = c.Conn.SetDeadline(past) // it fails where the connection is closed already
+		_ = c.Conn.SetDeadline(past) // it fails if the connection is closed already
 	}
 }
 
 var past = time.Unix(1, 0)
 
-// dial connects for the request that runs. timeout is gomemcache's context.
+// dial connects for the current request. gomemcache sets timeout.
 func (s *slot) dial(timeout context.Context, network, address string) (net.Conn, error) {
 	s.mu.Lock()
 	ctx := s.ctx
@@ -151,12 +151,12 @@ func (s *slot) dial(timeout context.Context, network, address string) (net.Conn,
 	return c, nil
 }
 
-// conn is a connection whose deadline ends with its request's context, and
-// that brings no value which is larger than ours.
+// conn is a connection whose deadline ends with its request's context. It refuses
+// values that are larger than ours.
 type conn struct {
 	net.Conn
 	slot  *slot
-	guard guard // used by the request that runs
+	guard guard // used by the current request
 }
 
 // Read implements net.Conn.

@@ -81,7 +81,7 @@ func TestFullPool(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := b.Ping(t.Context()); err != nil {
-		t.Errorf("with a place: %v", err)
+		t.Errorf("with a slot: %v", err)
 	}
 }
 

@@ -8,10 +8,11 @@ import (
 	"time"
 )
 
-// reading is what a server said of itself at one moment.
+// reading is one reply of a server about itself.
 type reading struct {
 	pid int64
-	// by its own clock, in seconds; with pid it tells one life of a server from the next
+	// By the server's clock, in seconds. With pid it identifies one process of the
+	// server.
 	started  int64
 	uptime   time.Duration
 	version  string
@@ -20,19 +21,19 @@ type reading struct {
 	settings map[string]string
 }
 
-// counter names what a server counts, since it started or was told to reset.
+// counter is one of the server's counters since its start or reset.
 type counter int
 
 const (
-	flushes     counter = iota // also those that it refused
-	evictions                  // entries dropped for others, before their time
-	reassigns                  // entries dropped while memory was moved between sizes
-	outOfMemory                // entries refused because it was full
-	refused                    // connections refused, or put off, because there were too many
+	flushes     counter = iota // including refused ones
+	evictions                  // items evicted before their expiry
+	reassigns                  // items dropped while memory was moved between slab classes
+	outOfMemory                // items refused because the server was full
+	refused                    // connections refused or delayed because there were too many
 )
 
-// counted are the statistics that make up each counter. Some are absent where
-// an option turns off what they count.
+// counted has the statistics that make up each counter. Some are absent if an option
+// disables them.
 var counted = map[counter][]string{
 	flushes:     {"cmd_flush"},
 	evictions:   {"evictions"},
@@ -41,7 +42,7 @@ var counted = map[counter][]string{
 	refused:     {"rejected_connections", "listen_disabled_num"},
 }
 
-// statistics and settings are what is kept of the two replies.
+// statistics and settings are the names that are read from the two replies.
 var (
 	statistics = names("pid", "uptime", "time", "version", "curr_connections", "curr_items",
 		"bytes", "limit_maxbytes",
@@ -62,14 +63,14 @@ func names(list ...string) map[string]bool {
 	return set
 }
 
-// read asks a server for its statistics and settings, on a connection of its
-// own, at most until ctx ends.
+// read reads a server's statistics and settings, on its own connection, at most
+// until ctx ends.
 func (d *dialer) read(ctx context.Context, address server) (reading, error) {
 	conn, err := d.dial(ctx, address.Network(), address.String())
 	if err != nil {
 		return reading{}, err
 	}
-	defer conn.Close() //nolint:errcheck // nothing of it is expected any more
+	defer conn.Close() //nolint:errcheck // nothing was written that Close could lose
 	release := bound(ctx, conn)
 	said, err := converse(conn)
 	if ended := release(); ended != nil {
@@ -97,8 +98,8 @@ func converse(conn io.ReadWriter) (reading, error) {
 	return parse(stats, settings)
 }
 
-// parse refuses a reply that lacks what every memcached has, and what should be
-// a number and is none.
+// parse returns an error for a reply that lacks a statistic of every memcached, or
+// has text in place of a number.
 func parse(stats, settings map[string]string) (reading, error) {
 	p := parser{stats: stats}
 	uptime := p.number("uptime", true)
@@ -124,13 +125,13 @@ func parse(stats, settings map[string]string) (reading, error) {
 
 const maxUptime = 1 << 32 // seconds
 
-// parser reads numbers and keeps the first mistake.
+// parser parses numbers and records the first error.
 type parser struct {
 	stats map[string]string
 	err   error
 }
 
-// number returns a statistic, 0 where it is absent.
+// number returns a statistic, or 0 if it is absent.
 func (p *parser) number(name string, needed bool) int64 {
 	text, found := p.stats[name]
 	if !found && !needed {

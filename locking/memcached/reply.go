@@ -15,7 +15,7 @@ import (
 const (
 	maxReply = 64 << 10 // bytes of a reply to stats; 1.6.18 sends 3 KiB
 	maxLine  = 4 << 10
-	maxValue = 200 // bytes of a value that is kept
+	maxValue = 200 // bytes of a value; longer ones are cut
 )
 
 const (
@@ -23,19 +23,19 @@ const (
 	closed = "a connection that it closed; " + hint
 )
 
-// ReplyError says that a server answers, but not as memcached does.
+// ReplyError says that a server replied, but not as memcached does.
 type ReplyError struct {
 	Command string
-	Found   string // what it said, shortened, or what that is
+	Found   string // what it replied, shortened, or a description
 }
 
-// Error names the command and what was found.
+// Error returns the command and what was found.
 func (e *ReplyError) Error() string {
 	return fmt.Sprintf("its reply to %s is not memcached's: found %s", e.Command, e.Found)
 }
 
-// statReader reads replies to stats of at most maxReply bytes in all. Of a
-// reply it keeps only the values that are asked for.
+// statReader reads replies to stats of at most maxReply bytes in all. It returns
+// only the requested values.
 type statReader struct {
 	lines *bufio.Reader
 	limit *io.LimitedReader
@@ -46,8 +46,8 @@ func newStatReader(from io.Reader) *statReader {
 	return &statReader{lines: bufio.NewReaderSize(limit, maxLine), limit: limit}
 }
 
-// read returns those values of one reply that wanted names. Errors are
-// *AuthErrors, *ReplyErrors, or the connection's.
+// read returns the values in wanted of one reply. Its errors are *AuthErrors,
+// *ReplyErrors, or the connection's.
 func (r *statReader) read(command string, wanted map[string]bool) (map[string]string, error) {
 	values := make(map[string]string, len(wanted))
 	for {
@@ -98,7 +98,7 @@ func broken(err error) error {
 	return err
 }
 
-// printable returns what a server said as text that can be shown and logged.
+// printable returns a server's reply as text that is safe to show and log.
 func printable(said []byte) string {
 	if len(said) > maxValue {
 		said = said[:maxValue]

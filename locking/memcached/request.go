@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// run runs one request, which ends when ctx does, or after the timeouts of
-// connecting and of the answer.
+// run runs one request. It ends when ctx ends, or after the timeouts of connecting
+// and of the reply.
 func (b *Backend) run(ctx context.Context, request func(*memcache.Client) error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%w: %w", locking.ErrUnavailable, context.Cause(ctx))
@@ -30,7 +30,8 @@ func (b *Backend) run(ctx context.Context, request func(*memcache.Client) error)
 	return err
 }
 
-// repeat runs a request that may be repeated: once more if its connection broke.
+// repeat runs a request that may be repeated. If the connection broke it runs it
+// once more.
 func (b *Backend) repeat(ctx context.Context, request func(*memcache.Client) error) error {
 	err := b.run(ctx, request)
 	if !broke(err) {
@@ -40,9 +41,8 @@ func (b *Backend) repeat(ctx context.Context, request func(*memcache.Client) err
 	return b.run(ctx, request)
 }
 
-// broke reports whether a request failed because its connection did, after it
-// was made and not by a timeout. Where one was found broken, the others of the
-// same age are too.
+// broke reports whether a request failed because an established connection broke,
+// and not by a timeout. Then other connections of the same age are broken too.
 func broke(err error) bool {
 	return err != nil && !notSent(err) && !answered(err) && !errors.Is(err, os.ErrDeadlineExceeded)
 }
@@ -56,7 +56,7 @@ func notSent(err error) bool {
 	return errors.As(err, &dial)
 }
 
-// answered reports whether err is what a server said.
+// answered reports whether err is a reply of the server.
 func answered(err error) bool {
 	for _, answer := range []error{
 		memcache.ErrCacheMiss, memcache.ErrCASConflict, memcache.ErrNotStored,
@@ -69,14 +69,14 @@ func answered(err error) bool {
 	return unexpected(err)
 }
 
-// unexpected reports whether a server said what gomemcache has no error for,
-// such as SERVER_ERROR.
+// unexpected reports whether err is a reply without an error of its own in
+// gomemcache, such as SERVER_ERROR.
 func unexpected(err error) bool {
 	return strings.Contains(err.Error(), "memcache: unexpected response line")
 }
 
-// saysRefused reports whether a server said that it did nothing. Whatever else it
-// says is no answer: it may have done what it was asked.
+// saysRefused reports whether the server replied that it did nothing. After any
+// other error reply the request may have taken effect.
 func saysRefused(err error) bool {
 	const from = "memcache: unexpected response line from "
 	_, text, _ := strings.Cut(err.Error(), from)
@@ -85,14 +85,14 @@ func saysRefused(err error) bool {
 		strings.HasPrefix(line, `"SERVER_ERROR `)
 }
 
-// saysFull reports whether a server had no room: "out of memory storing
-// object", or, of a value in several chunks, "Out of memory during read".
+// saysFull reports whether a server had no room. It replies "out of memory storing
+// object" or, for a value in several chunks, "Out of memory during read".
 func saysFull(err error) bool {
 	return strings.Contains(strings.ToLower(err.Error()), "server_error out of memory")
 }
 
-// unauthorized returns an *AuthError if a server said that it did nothing
-// because no password was sent.
+// unauthorized returns an *AuthError if a server refused a request for want of a
+// password.
 func unauthorized(err error) error {
 	if strings.Contains(err.Error(), unauthenticated) {
 		return &AuthError{Reply: unauthenticated}
@@ -100,7 +100,7 @@ func unauthorized(err error) error {
 	return nil
 }
 
-// asked turns the error of a request that changes nothing into the package's.
+// asked converts the error of a read into the package's.
 func asked(err error) error {
 	if err == nil || errors.Is(err, locking.ErrUnavailable) {
 		return err
@@ -108,8 +108,7 @@ func asked(err error) error {
 	return fmt.Errorf("%w: %w", locking.ErrUnavailable, cmp.Or(unauthorized(err), err))
 }
 
-// changed turns the error of a request that changes something into the
-// package's.
+// changed converts the error of a write into the package's.
 func changed(err error) error {
 	switch {
 	case err == nil:

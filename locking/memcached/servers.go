@@ -10,9 +10,9 @@ import (
 	"github.com/bradfitz/gomemcache/memcache"
 )
 
-// servers chooses a key's server as gomemcache's own list does: by crc32, over
-// the configured order. Unlike it, this one looks names up when it connects and
-// not once at the start, so that a name may come later, or move.
+// servers chooses a key's server by crc32 over the configured order, as gomemcache's
+// list does. But it resolves names at each connection, not once at the start. So a
+// name may appear later, or move.
 type servers []net.Addr
 
 func newServers(addresses []string) servers {
@@ -44,14 +44,14 @@ func (s servers) Each(visit func(net.Addr) error) error {
 	return nil
 }
 
-// Fingerprint identifies a list of servers in its order, in 16 characters.
-// Replicas whose lists differ look for one lock on different servers.
+// Fingerprint identifies a list of servers and its order, in 16 characters. Replicas
+// with different lists look for one lock on different servers.
 func Fingerprint(servers []string) string {
 	sum := sha256.Sum256([]byte(strings.Join(servers, "\n")))
 	return hex.EncodeToString(sum[:8])
 }
 
-// server is a net.Addr that is still a name.
+// server is a net.Addr with an unresolved name.
 type server string
 
 // Network implements net.Addr.

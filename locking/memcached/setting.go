@@ -7,27 +7,27 @@ import (
 	"strings"
 )
 
-// Verdict says what a setting means for locks.
+// Verdict rates a setting for locks.
 type Verdict string
 
 // The verdicts.
 const (
 	Good   Verdict = "good"
 	Advice Verdict = "advice" // another value would be better
-	Unsafe Verdict = "unsafe" // locks may be lost, or can't be kept
+	Unsafe Verdict = "unsafe" // locks may be lost or refused
 )
 
-// Setting is one of a server's settings that matter to locks.
+// Setting is one of a server's settings that matter for locks.
 type Setting struct {
 	Name    string  `json:"name"`  // as `stats settings` has it
-	Value   string  `json:"value"` // "" where the server does not report it
+	Value   string  `json:"value"` // "" if the server does not report it
 	Verdict Verdict `json:"verdict"`
-	Want    string  `json:"want,omitempty"` // what it should be, where the verdict is not good
-	Mend    string  `json:"mend,omitempty"` // what to do for that
+	Want    string  `json:"want,omitempty"` // the required value if the verdict is not good
+	Mend    string  `json:"mend,omitempty"` // how to correct it
 	Why     string  `json:"why,omitempty"`
 }
 
-// String returns such as "evictions is on, expected off: start it with -M".
+// String returns a text such as "evictions is on, expected off: start it with -M".
 func (s Setting) String() string {
 	text := s.Name + " is " + s.Value
 	if s.Value == "" {
@@ -39,31 +39,31 @@ func (s Setting) String() string {
 	return fmt.Sprintf("%s, expected %s: %s", text, s.Want, s.Mend)
 }
 
-// needs are what the backend itself asks of a server.
+// needs are the backend's own requirements.
 type needs struct {
-	connections int64 // that one replica may have open
+	connections int64 // of one replica, at most
 	password    bool
 }
 
-// rule judges one setting.
+// rule rates one setting.
 type rule struct {
 	name    string
 	good    func(value string, all map[string]string, n needs) bool
-	verdict Verdict // where it is not good
+	verdict Verdict // if the check fails
 	want    string
 	mend    string
 	why     string
 }
 
 const (
-	knownGood        = "1.6.18" // the oldest release that the tests are run with
-	smallestItem     = 8 << 10  // a lock's value may have 4 KiB
-	spareConnections = 32       // of maxconns memcached keeps some for itself
-	anywhere         = "NULL"   // what `inter` is without -l
+	knownGood        = "1.6.18" // the oldest release in the tests
+	smallestItem     = 8 << 10  // a lock's value has at most 4 KiB
+	spareConnections = 32       // of maxconns, which memcached keeps for itself
+	anywhere         = "NULL"   // `inter` without -l
 )
 
-// rules are in the order in which they are shown. What stands behind them was
-// measured on 1.6.18: docs/decisions/0007.
+// rules are in the order of display. They were measured on 1.6.18:
+// docs/decisions/0007.
 func rules() []rule {
 	return []rule{
 		{"evictions", is("off"), Unsafe, "off", "start it with -M",
@@ -112,7 +112,7 @@ func asksPassword(value string, _ map[string]string, n needs) bool {
 	return !n.password || value != "no" && value != ""
 }
 
-// idleTemporary: where entries are evicted, temporary_ttl does protect locks.
+// idleTemporary: if items are evicted, temporary_ttl does protect locks.
 func idleTemporary(value string, all map[string]string, _ needs) bool {
 	return value != "yes" || all["evictions"] != "off"
 }
@@ -127,7 +127,7 @@ func sinceKnownGood(value string, _ map[string]string, _ needs) bool {
 	return compareVersions(value, knownGood) >= 0
 }
 
-// compareVersions compares by the numbers; what is none counts as 0.
+// compareVersions compares version numbers. A part that is not a number counts as 0.
 func compareVersions(a, b string) int {
 	for range 3 {
 		var x, y string
@@ -140,17 +140,17 @@ func compareVersions(a, b string) int {
 	return 0
 }
 
-// leading returns the number that a text begins with: 18 of "18-rc1".
+// leading returns the number at the beginning of a text: 18 for "18-rc1".
 func leading(text string) int {
 	end := strings.IndexFunc(text, func(r rune) bool { return r < '0' || r > '9' })
 	if end >= 0 {
 		text = text[:end]
 	}
-	n, _ := strconv.Atoi(text) // 0 where there is none
+	n, _ := strconv.Atoi(text) // 0 without a number
 	return n
 }
 
-// judge returns all settings that matter with their verdicts.
+// judge returns all settings that matter, with their verdicts.
 func judge(r reading, n needs) []Setting {
 	all := r.settings
 	var judged []Setting

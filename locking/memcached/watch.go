@@ -10,41 +10,40 @@ import (
 
 const defaultEvery = 5 * time.Second
 
-// WatchOptions say how servers are watched.
+// WatchOptions configure a Watch.
 type WatchOptions struct {
-	Every time.Duration // between two looks; 0 means 5 s
+	Every time.Duration // interval between readings; 0 means 5 s
 	Log   zerolog.Logger
 }
 
-// Watch asks a Backend's servers, every few seconds, for what locks depend on:
-// whether they answer, restarted, were flushed or dropped entries, and how they
-// are set up. Each change is logged once. Its methods may be called
-// concurrently.
+// Watch reads a Backend's servers every few seconds: whether they reply, restarted,
+// were flushed or dropped items, and their settings. It logs each change once. Its
+// methods may be called concurrently.
 type Watch struct {
 	dialer  *dialer
-	timeout time.Duration // of connecting and the answer together
+	timeout time.Duration // of connecting and the reply together
 	every   time.Duration
 	log     zerolog.Logger
 
-	looking sync.Mutex // one look at a time
-	mu      sync.Mutex // guards what servers have seen
+	looking sync.Mutex // held during a reading
+	mu      sync.Mutex // guards servers
 	servers []*watched
 }
 
-// Watch returns a Watch of the backend's servers, which has not looked yet.
+// Watch returns a Watch of the backend's servers that has not read them yet.
 func (b *Backend) Watch(o WatchOptions) *Watch {
 	w := &Watch{dialer: &b.pool.dialer, timeout: 2 * b.pool.timeout, every: o.Every, log: o.Log}
 	if w.every <= 0 {
 		w.every = defaultEvery
 	}
-	n := needs{connections: int64(cap(b.pool.places)) + 1, password: b.pool.dialer.user != ""}
+	n := needs{connections: int64(cap(b.pool.slots)) + 1, password: b.pool.dialer.user != ""}
 	for _, address := range b.pool.servers {
 		w.servers = append(w.servers, newWatched(server(address.String()), n))
 	}
 	return w
 }
 
-// Run looks again and again until ctx ends, and then returns nil.
+// Run reads the servers repeatedly until ctx ends, and then returns nil.
 func (w *Watch) Run(ctx context.Context) error {
 	ticker := time.NewTicker(w.every)
 	defer ticker.Stop()
@@ -58,8 +57,8 @@ func (w *Watch) Run(ctx context.Context) error {
 	}
 }
 
-// Look asks all servers once, at the same time, each for at most twice the
-// backend's timeout (connecting and the answer), and logs what is new.
+// Look reads all servers once, concurrently, and logs what is new. Each server has
+// at most twice the backend's timeout (connecting and the reply).
 func (w *Watch) Look(ctx context.Context) {
 	w.looking.Lock()
 	defer w.looking.Unlock()
@@ -75,7 +74,7 @@ func (w *Watch) look(parent context.Context, s *watched) {
 	defer cancel()
 	said, err := w.dialer.read(ctx, s.server)
 	if parent.Err() != nil {
-		return // whatever failed, it need not be the server
+		return // the failure need not be the server's
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -90,7 +89,7 @@ func (w *Watch) look(parent context.Context, s *watched) {
 	}
 }
 
-// Servers returns what is known of each server, in the configured order.
+// Servers returns the Health of each server, in the configured order.
 func (w *Watch) Servers() []Health {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -101,9 +100,9 @@ func (w *Watch) Servers() []Health {
 	return list
 }
 
-// Check returns an *UnsafeError if at the last look a server was unsafe, or
-// answered in a way that leaves its settings unknown. One that did not answer
-// is no reason.
+// Check returns an *UnsafeError if at the last reading a server was unsafe, or gave
+// an unexpected reply that hides its settings. A server that did not reply is not an
+// error.
 func (w *Watch) Check() error {
 	var bad []Health
 	for _, h := range w.Servers() {

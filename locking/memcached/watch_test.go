@@ -133,7 +133,7 @@ func TestWhatBefallsAServer(t *testing.T) {
 		"full": {[]string{"-m", "2", "-M"}, func(t *testing.T, server *servertest.Memcached) {
 			store(t, server, 10_000)
 		}, memcached.EventFull, func(s memcached.Seen) uint64 { return s.OutOfMemory }},
-		"too many connections": {[]string{"-c", "60"}, crowd, memcached.EventCrowded, func(s memcached.Seen) uint64 { return s.RefusedConnections }},
+		"too many connections": {[]string{"-c", "60"}, refuseConnections, memcached.EventCrowded, func(s memcached.Seen) uint64 { return s.RefusedConnections }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := servertest.NewMemcached(t, append(test.flags, "-t", "1")...)
@@ -399,9 +399,9 @@ func store(t *testing.T, server *servertest.Memcached, n int) {
 	}
 }
 
-// crowd opens connections until one is refused, closes them, and waits until
+// refuseConnections opens connections until one is refused, closes them, and waits until
 // the server accepts new ones.
-func crowd(t *testing.T, server *servertest.Memcached) {
+func refuseConnections(t *testing.T, server *servertest.Memcached) {
 	t.Helper()
 	var conns []net.Conn
 	for range 101 {

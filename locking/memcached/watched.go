@@ -12,31 +12,31 @@ import (
 
 const (
 	keptEvents = 10
-	// eventRest is the least time between two events about one counter: what
-	// goes on is told once, and then once in a while with its count.
+	// eventRest is the least time between two events about one counter. What goes on
+	// is reported at once, and then now and then with its count.
 	eventRest = time.Minute
 )
 
-// watched is one server and what was seen of it. It makes events of the
-// differences between one look and the next.
+// watched is the state of one server. It makes events of the differences between two
+// readings.
 type watched struct {
-	server server
-	needs  needs
-	health Health
-	last   *reading                // nil until it has answered
-	untold map[EventKind]uint64    // what was counted and not told yet
-	toldAt map[EventKind]time.Time // of the last event of a kind
+	server     server
+	needs      needs
+	health     Health
+	last       *reading                // nil before the first reply
+	unreported map[EventKind]uint64    // counted but not reported yet
+	reportedAt map[EventKind]time.Time // time of the last event of a kind
 }
 
 func newWatched(s server, n needs) *watched {
 	return &watched{
-		server: s, needs: n, untold: map[EventKind]uint64{}, toldAt: map[EventKind]time.Time{},
+		server: s, needs: n, unreported: map[EventKind]uint64{}, reportedAt: map[EventKind]time.Time{},
 		health: Health{Server: s.String(), State: StateUnknown, Settings: []Setting{},
 			Events: []Event{}},
 	}
 }
 
-// fail takes note of a look that failed, and returns what that is news of.
+// fail records a failed reading, and returns the events.
 func (w *watched) fail(now time.Time, err error) (news []Event) {
 	h := &w.health
 	h.Asked = now
@@ -45,15 +45,15 @@ func (w *watched) fail(now time.Time, err error) (news []Event) {
 		h.Seen.Outages++
 		news = append(news, Event{Kind: EventUnreachable, At: now, Error: err.Error()})
 	} else if silent(err) != silent(h.err) {
-		// it is another trouble now
+		// The failure is a different one now.
 		news = append(news, Event{Kind: EventUnreachable, At: now, Error: err.Error()})
 	}
 	h.Error, h.err = err.Error(), err
 	return w.keep(news)
 }
 
-// silent reports whether a server just did not answer. Otherwise it did, with
-// what makes it unfit.
+// silent reports whether the server did not reply. Otherwise it replied, but
+// unexpectedly.
 func silent(err error) bool {
 	for _, lost := range []error{os.ErrDeadlineExceeded, context.DeadlineExceeded,
 		syscall.ECONNRESET, syscall.EPIPE} {
@@ -65,7 +65,7 @@ func silent(err error) bool {
 	return errors.As(err, &network) && network.Op == "dial"
 }
 
-// take takes note of an answer, and returns what that is news of.
+// take records a reply, and returns the events.
 func (w *watched) take(now time.Time, r reading) (news []Event) {
 	h := &w.health
 	if h.State == StateUnreachable {
@@ -99,19 +99,19 @@ func (w *watched) restarted(now time.Time, r reading) []Event {
 		return nil
 	}
 	w.health.Seen.Restarts++
-	w.last.counters = nil // it counts from nothing again
+	w.last.counters = nil // its counters begin at 0 again
 	return []Event{{Kind: EventRestarted, At: now}}
 }
 
-// grown counts what has happened since the last answer. What happened before
-// the first is nobody's news.
+// grown counts what has happened since the last reply. What happened before the
+// first one is not reported.
 func (w *watched) grown(now time.Time, r reading) (news []Event) {
 	if w.last == nil {
 		return nil
 	}
 	seen := &w.health.Seen
 	flushed, total := EventFlushed, &seen.Flushes
-	if r.settings["flush_enabled"] == "no" { // it counts what it refuses too
+	if r.settings["flush_enabled"] == "no" { // it counts refused flushes too
 		flushed, total = EventFlushRefused, &seen.RefusedFlushes
 	}
 	for _, kind := range []struct {
@@ -129,16 +129,16 @@ func (w *watched) grown(now time.Time, r reading) (news []Event) {
 			before = 0
 		}
 		*kind.total += after - before
-		w.untold[kind.event] += after - before
-		if w.untold[kind.event] > 0 && now.Sub(w.toldAt[kind.event]) >= eventRest {
-			news = append(news, Event{Kind: kind.event, At: now, Count: w.untold[kind.event]})
-			w.untold[kind.event], w.toldAt[kind.event] = 0, now
+		w.unreported[kind.event] += after - before
+		if w.unreported[kind.event] > 0 && now.Sub(w.reportedAt[kind.event]) >= eventRest {
+			news = append(news, Event{Kind: kind.event, At: now, Count: w.unreported[kind.event]})
+			w.unreported[kind.event], w.reportedAt[kind.event] = 0, now
 		}
 	}
 	return news
 }
 
-// turned tells of the settings whose verdict has changed.
+// turned returns events for the settings whose verdict has changed.
 func turned(now time.Time, before, after []Setting) (news []Event) {
 	verdicts := map[string]Verdict{}
 	for _, s := range before {

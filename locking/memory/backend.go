@@ -15,7 +15,7 @@ import (
 type Backend struct {
 	mu    sync.Mutex
 	items map[string]item
-	purge int // the number of items at which those that ran out are dropped
+	purge int // the number of items at which expired ones are dropped
 }
 
 type item struct {
@@ -96,18 +96,17 @@ func (b *Backend) DeleteAll(ctx context.Context, keys []string, values [][]byte)
 	return errs
 }
 
-// Ping returns nil: memory is there.
+// Ping returns nil.
 func (b *Backend) Ping(context.Context) error { return nil }
 
-// Len returns how many items are kept, with some that have run out.
+// Len returns the number of items. Some may have expired.
 func (b *Backend) Len() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.items)
 }
 
-// do runs act alone, unless ctx has ended or a key is not one that any backend
-// takes: what works here must work elsewhere.
+// do runs act alone, unless ctx has ended or a key is invalid for any backend.
 func (b *Backend) do(ctx context.Context, keys []string, action func(now time.Time) error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%w: %w", locking.ErrUnavailable, context.Cause(ctx))
@@ -141,8 +140,8 @@ func (b *Backend) owned(key string, value []byte, now time.Time) (item, error) {
 	return it, nil
 }
 
-// dropExpired drops what ran out each time that the number of items has
-// doubled, so that keys which nobody asks for again don't pile up.
+// dropExpired drops expired items each time the number of items has doubled. So keys
+// that no caller reads again do not accumulate.
 func (b *Backend) dropExpired(now time.Time) {
 	if len(b.items) < max(b.purge, minPurge) {
 		return

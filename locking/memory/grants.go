@@ -13,22 +13,22 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// Grants is a locking.Grants in memory. What a request costs grows with its
-// own resources and their depth, not with what others hold, but passes those that
-// wait for the same and have no place reserved. Its methods may be called
+// Grants is a locking.Grants in memory. The cost of a request grows with its own
+// resources and their depth, not with the number of locks. It also passes the
+// waiters for the same resources that have no reservation. Its methods may be called
 // concurrently.
 type Grants struct {
 	mu       sync.Mutex
 	sessions map[uuid.UUID]*session
-	expiry   time.Time // no session that lives expires before; zero: none lives
+	expiry   time.Time // no live session expires before; zero: no session is live
 	parties  map[uuid.UUID]*party
 	claims   map[locking.Token]*party
 	names    names
 	token    locking.Token // the last one drawn
-	age      uint64        // of the youngest that ever waited
+	age      uint64        // of the youngest waiter so far
 }
 
-// NewGrants returns Grants that hold nothing.
+// NewGrants returns Grants without locks.
 func NewGrants() *Grants {
 	return &Grants{
 		sessions: map[uuid.UUID]*session{}, parties: map[uuid.UUID]*party{},
@@ -36,8 +36,8 @@ func NewGrants() *Grants {
 	}
 }
 
-// begin takes the Grants for one call, at whose moment sessions expire. It
-// returns what gives them back.
+// begin locks the Grants for one call and expires sessions. It returns the function
+// that unlocks them.
 func (g *Grants) begin(ctx context.Context) (now time.Time, end func(), err error) {
 	if ctx.Err() != nil {
 		return time.Time{}, nil, fmt.Errorf("%w: %w", locking.ErrUnavailable, context.Cause(ctx))
@@ -81,7 +81,7 @@ func (g *Grants) decide(s *session, r locking.GrantRequest, now time.Time) locki
 	if p.token != 0 {
 		return locking.GrantResult{Token: p.token} // the reply was lost
 	}
-	if found := g.names.against(p, now); found != nil {
+	if found := g.names.firstBlocker(p, now); found != nil {
 		if r.Wait {
 			p.reserved = locking.Reserve(p.reserved, now, r.Reserve)
 		}
@@ -99,7 +99,7 @@ func (g *Grants) decide(s *session, r locking.GrantRequest, now time.Time) locki
 	return locking.GrantResult{Token: p.token}
 }
 
-// admit gives a party its place, among those that wait or those that hold.
+// admit adds a party to the waiters or the holders.
 func (g *Grants) admit(p *party, now time.Time) {
 	p.since = now
 	g.parties[p.id] = p
@@ -107,8 +107,8 @@ func (g *Grants) admit(p *party, now time.Time) {
 	g.names.add(p)
 }
 
-// dismiss takes away what a party holds, or its place.
-func (g *Grants) dismiss(p *party) {
+// removeParty removes a party from the holders or the waiters.
+func (g *Grants) removeParty(p *party) {
 	g.names.remove(p)
 	delete(g.parties, p.id)
 	delete(g.claims, p.token)
@@ -124,7 +124,7 @@ func (g *Grants) Withdraw(ctx context.Context, session uuid.UUID, ids []uuid.UUI
 	defer end()
 	for _, id := range ids {
 		if p := g.parties[id]; p != nil && p.session.ID == session {
-			g.dismiss(p)
+			g.removeParty(p)
 		}
 	}
 	return nil
@@ -140,7 +140,7 @@ func (g *Grants) Release(ctx context.Context, tokens []locking.Token) ([]bool, e
 	stood := make([]bool, len(tokens))
 	for i, token := range tokens {
 		if p := g.claims[token]; p != nil {
-			g.dismiss(p)
+			g.removeParty(p)
 			stood[i] = true
 		}
 	}
@@ -163,7 +163,7 @@ func (g *Grants) Sweep(ctx context.Context) ([]locking.Released, error) {
 		for _, p := range s.parties {
 			swept = append(swept, locking.Released{ID: p.id, Token: p.token, Owner: p.owner,
 				Requests: p.requests})
-			g.dismiss(p)
+			g.removeParty(p)
 		}
 	}
 	slices.SortFunc(swept, func(a, b locking.Released) int { return cmp.Compare(a.Token, b.Token) })

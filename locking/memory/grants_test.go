@@ -50,18 +50,17 @@ func open(t testing.TB, g *memory.Grants, replica string, ttl time.Duration) uui
 	return id
 }
 
-// standing is a lock of the model, in the order in which it was granted or
-// began to wait.
-type standing struct {
+// modelLock is a lock of the model, in the order in which it was granted or queued.
+type modelLock struct {
 	locking.GrantRequest
 	token locking.Token
 }
 
-// model looks at everything for each request.
+// model scans all locks for each request.
 type model struct {
 	grants         *memory.Grants
 	session        uuid.UUID
-	holds, waiting []standing
+	holds, waiting []modelLock
 }
 
 func (m *model) refuses(r locking.GrantRequest) bool {
@@ -91,8 +90,8 @@ func (m *model) refuses(r locking.GrantRequest) bool {
 	return false
 }
 
-func without(list []standing, id uuid.UUID) []standing {
-	var kept []standing
+func without(list []modelLock, id uuid.UUID) []modelLock {
+	var kept []modelLock
 	for _, s := range list {
 		if s.ID != id {
 			kept = append(kept, s)
@@ -120,9 +119,9 @@ func (m *model) ask(t *rapid.T) {
 	switch known := len(without(m.waiting, r.ID)) < len(m.waiting); {
 	case !refused:
 		m.waiting = without(m.waiting, r.ID)
-		m.holds = append(m.holds, standing{r, results[0].Token})
+		m.holds = append(m.holds, modelLock{r, results[0].Token})
 	case r.Wait && !known:
-		m.waiting = append(m.waiting, standing{GrantRequest: r})
+		m.waiting = append(m.waiting, modelLock{GrantRequest: r})
 	}
 }
 
@@ -203,7 +202,7 @@ func BenchmarkGrants(b *testing.B) {
 	for _, held := range []int{0, 10_000} {
 		for _, name := range []string{"flat", "beneath", "deep", "shared top", "refused"} {
 			b.Run(fmt.Sprintf("%d/%s", held, name), func(b *testing.B) {
-				g, s := crowded(b, held)
+				g, s := grantsWithHeld(b, held)
 				for b.Loop() {
 					grantAndRelease(b, g, s, wanted[name])
 				}
@@ -212,9 +211,9 @@ func BenchmarkGrants(b *testing.B) {
 	}
 }
 
-// crowded returns grants of which half the names are written and half read,
-// and one held at least.
-func crowded(b *testing.B, held int) (*memory.Grants, uuid.UUID) {
+// grantsWithHeld returns grants with that number of locks, at least one. Half of the
+// names are written and half are read.
+func grantsWithHeld(b *testing.B, held int) (*memory.Grants, uuid.UUID) {
 	b.Helper()
 	g := memory.NewGrants()
 	s := open(b, g, "one", time.Hour)

@@ -17,7 +17,7 @@ func TestLockerConformance(t *testing.T) {
 	}, synctest.Test)
 }
 
-// TestLockerConformanceWithoutEntries has no stage 1: the grants do all.
+// TestLockerConformanceWithoutEntries has no backend: the grants decide alone.
 func TestLockerConformanceWithoutEntries(t *testing.T) {
 	lockingtest.RunLocker(t, func(*testing.T) lockingtest.LockerFixture {
 		return lockingtest.LockerFixture{GrantsFixture: grantsAlone()}

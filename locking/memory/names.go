@@ -9,17 +9,17 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// party is one lock that holds or waits.
+// party is one holder or waiter.
 type party struct {
-	id       uuid.UUID
-	owner    locking.Owner
-	requests []locking.Request
-	session  *session
-	token    locking.Token // 0: it waits
-	since    time.Time
-	age      uint64    // of those that wait the smaller goes first
-	reserved time.Time // until when those that are younger wait behind it
-	entries  []entry
+	id        uuid.UUID
+	owner     locking.Owner
+	requests  []locking.Request
+	session   *session
+	token     locking.Token // 0 for a waiter
+	since     time.Time
+	age       uint64    // order of waiters: the smaller goes first
+	reserved  time.Time // end of the reservation, until which younger waiters yield
+	positions []position
 }
 
 // stake is one resource of a party.
@@ -33,9 +33,8 @@ func (s *stake) blocker() *locking.GrantBlocker {
 		Waiting: s.token == 0}
 }
 
-// names knows, for each name, what is held and waited for there, and anywhere
-// beneath it: so what conflicts with a request is found at its name and its
-// ancestors.
+// names has, for each name, the holders and waiters of it and of all names beneath
+// it. So the blockers of a request are found at its name and its ancestors.
 type names map[locking.Resource]*name
 
 type name struct {
@@ -43,14 +42,14 @@ type name struct {
 	size          int // of all
 }
 
-type stakes struct{ holders, waiters crowd }
+type stakes struct{ holders, waiters stakeList }
 
-// crowd is stakes in the order in which they came, those that share apart:
-// shared requests don't have to pass them by, for there may be very many.
-type crowd struct{ shared, other list.List }
+// stakeList has stakes in order of arrival, shared ones separately. So shared
+// requests need not pass the shared ones, which may be many.
+type stakeList struct{ shared, other list.List }
 
-// entry is a stake's place in one crowd.
-type entry struct {
+// position is the position of a stake in one stakeList.
+type position struct {
 	name    locking.Resource
 	list    *list.List
 	element *list.Element
@@ -85,43 +84,43 @@ func (n names) put(s *stake, at locking.Resource, where *stakes) {
 		l = &c.shared
 	}
 	n[at].size++
-	s.entries = append(s.entries, entry{at, l, l.PushBack(s)})
+	s.positions = append(s.positions, position{at, l, l.PushBack(s)})
 }
 
 func (n names) remove(p *party) {
-	for _, e := range p.entries {
+	for _, e := range p.positions {
 		e.list.Remove(e.element)
 		if n[e.name].size--; n[e.name].size == 0 {
 			delete(n, e.name)
 		}
 	}
-	p.entries = nil
+	p.positions = nil
 }
 
-// against returns what stands in the way of the party, or nil: what holds
-// first, then what has waited longer.
-func (n names) against(p *party, now time.Time) *stake {
+// firstBlocker returns what blocks the party, or nil: a holder first, then an older
+// waiter.
+func (n names) firstBlocker(p *party, now time.Time) *stake {
 	for _, r := range p.requests {
 		if found := n.holder(r); found != nil {
 			return found
 		}
 	}
 	for _, r := range p.requests {
-		if found := n.elder(r, p.age, now); found != nil {
+		if found := n.olderWaiter(r, p.age, now); found != nil {
 			return found
 		}
 	}
 	return nil
 }
 
-// holder returns a stake that holds what r conflicts with, or nil.
+// holder returns a held stake that conflicts with r, or nil.
 func (n names) holder(r locking.Request) *stake {
 	if at := n[r.Resource]; at != nil {
 		holders := &at.here.holders
 		found := holders.first(r)
 		if r.Mode == locking.Slotted && found != nil && found.Mode == locking.Slotted &&
 			holders.other.Len() < r.Slots {
-			found = nil // then all that hold here have slots, and one is free
+			found = nil // all holders have slots, and one slot is free
 		}
 		if found == nil {
 			found = at.beneath.holders.first(r)
@@ -140,13 +139,13 @@ func (n names) holder(r locking.Request) *stake {
 	return nil
 }
 
-// elder returns a stake that waits for what r conflicts with, is older than age
-// and has its place reserved, or nil.
-func (n names) elder(r locking.Request, age uint64, now time.Time) *stake {
+// olderWaiter returns a waiting stake that conflicts with r, is older than age and
+// has a reservation, or nil.
+func (n names) olderWaiter(r locking.Request, age uint64, now time.Time) *stake {
 	if at := n[r.Resource]; at != nil {
 		found := at.here.waiters.reserved(r, now)
 		if r.Mode == locking.Slotted {
-			found = at.elderThanSlot(r, age, now)
+			found = at.olderSlotWaiter(r, age, now)
 		}
 		if found == nil || found.age >= age {
 			found = at.beneath.waiters.reserved(r, now)
@@ -165,10 +164,10 @@ func (n names) elder(r locking.Request, age uint64, now time.Time) *stake {
 	return nil
 }
 
-// elderThanSlot is elder for a slot among those that wait for the same name:
-// each older one has one of the slots that are free. What it returns may be
-// younger: then nothing older is in the way.
-func (n *name) elderThanSlot(r locking.Request, age uint64, now time.Time) *stake {
+// olderSlotWaiter is olderWaiter for a slot, among the waiters for the same name.
+// Each older waiter takes one of the free slots. If the result is younger, no older
+// waiter blocks.
+func (n *name) olderSlotWaiter(r locking.Request, age uint64, now time.Time) *stake {
 	if front := firstReserved(&n.here.waiters.shared, now); front != nil && front.age < age {
 		return front
 	}
@@ -185,20 +184,20 @@ func (n *name) elderThanSlot(r locking.Request, age uint64, now time.Time) *stak
 	return nil
 }
 
-// first returns the oldest stake that a request on a related name conflicts
-// with, or nil.
-func (c *crowd) first(r locking.Request) *stake {
+// first returns the oldest stake on a related name that conflicts with a request, or
+// nil.
+func (c *stakeList) first(r locking.Request) *stake {
 	return c.older(r, front(&c.other), front(&c.shared))
 }
 
-// reserved is first among those that wait and have their places reserved.
-func (c *crowd) reserved(r locking.Request, now time.Time) *stake {
+// reserved is first among the waiters with a reservation.
+func (c *stakeList) reserved(r locking.Request, now time.Time) *stake {
 	return c.older(r, firstReserved(&c.other, now), firstReserved(&c.shared, now))
 }
 
-// older returns the older of the two, either of which may be nil, with which the
-// request conflicts: one that shares does not conflict with others that do.
-func (c *crowd) older(r locking.Request, other, shared *stake) *stake {
+// older returns the older of two stakes that conflicts with the request. Either may
+// be nil. Shared stakes do not conflict with shared requests.
+func (c *stakeList) older(r locking.Request, other, shared *stake) *stake {
 	switch {
 	case r.Mode == locking.Shared || shared == nil:
 		return other
@@ -215,7 +214,7 @@ func front(l *list.List) *stake {
 	return nil
 }
 
-// firstReserved returns the oldest of the list whose place is reserved, or nil.
+// firstReserved returns the oldest stake of the list with a reservation, or nil.
 func firstReserved(l *list.List, now time.Time) *stake {
 	for e := l.Front(); e != nil; e = e.Next() {
 		if s := e.Value.(*stake); now.Before(s.party.reserved) {

@@ -22,13 +22,13 @@ const (
 	queues  = 100 // at a time
 )
 
-// BenchmarkOrder measures who is served first of those that wait for one lock,
-// and how long the lock lies free before, by backoff. Chance is 12.5 % for the
-// oldest of eight.
+// BenchmarkOrder measures, for each backoff, which waiter for one lock is served
+// first, and how long the lock is free before. By chance it is the oldest of eight
+// in 12.5 % of the cases.
 //
-// Waiters arrive evenly over the time that the lock is held. Grants keep the
-// order of those that have waited for a second or longer, so for brief waits
-// they change nothing.
+// Waiters arrive evenly over the time that the lock is held. Grants keep the order
+// of those that have waited for at least a second. For brief waits they change
+// nothing.
 func BenchmarkOrder(b *testing.B) {
 	policies := map[string]retry.Policy{
 		"constant":            {Delay: 100 * time.Millisecond, Jitter: 0.2},
@@ -94,7 +94,8 @@ func measureOrder(b *testing.B, locker *locking.Locker, policy retry.Policy, hel
 	b.ReportMetric(0, "ns/op")
 }
 
-// serve returns which waiter got the lock first, by age, and how long it lay free.
+// serve returns the rank by age of the waiter that got the lock first, and how long
+// the lock was free.
 func serve(b *testing.B, locker *locking.Locker, policy retry.Policy,
 	held time.Duration) (first int, idle time.Duration) {
 	wanted := []locking.Request{request(b, uuid.NewString(), locking.Exclusive)}

@@ -11,11 +11,11 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// keepEnded is how long a session's end is remembered, so that it can't be
+// keepEnded is how long the end of a session is remembered, so that it cannot be
 // opened again.
 const keepEnded = time.Hour
 
-// session is a replica's life. Its state only ever grows.
+// session is the liveness record of a replica. Its state only grows.
 type session struct {
 	locking.Session
 	expires time.Time
@@ -26,8 +26,8 @@ type session struct {
 type state int
 
 const (
-	lives   state = iota
-	expired       // its places among the waiting are gone, its claims wait for a sweep
+	live    state = iota
+	expired       // its waiters are removed, its claims wait for a sweep
 	ended
 )
 
@@ -47,7 +47,7 @@ func (g *Grants) OpenSession(ctx context.Context, s locking.Session) error {
 	}
 	if s.Succeeds {
 		for _, other := range g.sessions {
-			if other.Replica == s.Replica && other.state == lives {
+			if other.Replica == s.Replica && other.state == live {
 				g.lapse(other)
 			}
 		}
@@ -104,7 +104,7 @@ func (g *Grants) EndSession(ctx context.Context, id uuid.UUID) error {
 	if s := g.sessions[id]; s != nil {
 		s.state = ended
 		for _, p := range s.parties {
-			g.dismiss(p)
+			g.removeParty(p)
 		}
 	}
 	return nil
@@ -112,20 +112,21 @@ func (g *Grants) EndSession(ctx context.Context, id uuid.UUID) error {
 
 func (g *Grants) living(id uuid.UUID) (*session, error) {
 	s := g.sessions[id]
-	if s == nil || s.state != lives {
+	if s == nil || s.state != live {
 		return nil, fmt.Errorf("session %s: %w", id, locking.ErrSessionLost)
 	}
 	return s, nil
 }
 
-// watch has sessions looked through at that time, if nothing has before.
+// watch schedules a check of the sessions for that time, unless an earlier one is
+// scheduled.
 func (g *Grants) watch(at time.Time) {
 	if g.expiry.IsZero() || at.Before(g.expiry) {
 		g.expiry = at
 	}
 }
 
-// expire looks through the sessions when one of them may have expired.
+// expire checks all sessions if one of them may have expired.
 func (g *Grants) expire(now time.Time) {
 	if g.expiry.IsZero() || now.Before(g.expiry) {
 		return
@@ -133,9 +134,9 @@ func (g *Grants) expire(now time.Time) {
 	g.expiry = time.Time{}
 	for id, s := range g.sessions {
 		switch {
-		case s.state == lives && !now.Before(s.expires):
+		case s.state == live && !now.Before(s.expires):
 			g.lapse(s)
-		case s.state == lives:
+		case s.state == live:
 			g.watch(s.expires)
 		case s.state == ended && now.Sub(s.expires) > keepEnded:
 			delete(g.sessions, id)
@@ -143,12 +144,12 @@ func (g *Grants) expire(now time.Time) {
 	}
 }
 
-// lapse makes a session expire: it stands in nobody's way any more by waiting.
+// lapse expires a session and removes its waiters.
 func (g *Grants) lapse(s *session) {
 	s.state = expired
 	for _, p := range s.parties {
 		if p.token == 0 {
-			g.dismiss(p)
+			g.removeParty(p)
 		}
 	}
 }
