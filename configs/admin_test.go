@@ -32,7 +32,8 @@ func writePair(t *testing.T, folder, name string) {
 		t.Fatal(err)
 	}
 	for suffix, block := range map[string]*pem.Block{
-		".crt": {Type: "CERTIFICATE", Bytes: certificate}, ".key": {Type: "PRIVATE KEY", Bytes: private},
+		".crt": {Type: "CERTIFICATE", Bytes: certificate},
+		".key": {Type: "PRIVATE KEY", Bytes: private},
 	} {
 		if err := os.WriteFile(filepath.Join(folder, name+suffix), pem.EncodeToMemory(block),
 			0o600); err != nil {
@@ -100,6 +101,6 @@ func TestAdminIsReadWhole(t *testing.T) {
 		"tokens: [{name: a, token_hash: '" + hunted + "'}]",
 		"trusted_proxy: {networks: [10.0.0.1], user_header: X-User}",
 	} {
-		mustParse(t, "admin: {listen: ':80', "+keys+"}") // somebody can be told from strangers
+		mustParse(t, "admin: {listen: ':80', "+keys+"}") // some proof of identity is configured
 	}
 }

@@ -31,8 +31,7 @@ func (b *treeBuilder) alias(n *ast.AliasNode, path string, keyPos position, dept
 	return b.build(target, path, keyPos, depth)
 }
 
-// merge adds the entries of a merge key's mapping, or mappings, of which the
-// first that has a key wins.
+// merge adds the entries of a merge key's mappings. If several have a key, the first one wins.
 func (b *treeBuilder) merge(out *node, index map[string]int, v *ast.MappingValueNode, path string,
 	depth int) {
 	sources := []ast.Node{v.Value}

@@ -6,17 +6,17 @@ import (
 	"fmt"
 )
 
-// ErrNotRead says that a Config or one of its jobs is not as Load or Parse returned it: what they
-// check and derive, above all each job's Schedule and Requests, may be missing or wrong.
+// ErrNotRead reports a Config or a job that differs from what Load or Parse returned. Checks and
+// derived values, such as each job's Schedule and Requests, may be missing or wrong.
 var ErrNotRead = errors.New("not read by Load or Parse, or changed since; " +
 	"write what a program builds as YAML and give it to Parse")
 
-// digest identifies a job as it was read, with what was derived from it. A zero digest is of a
-// job that was not read.
+// digest identifies a job as it was read, including derived values. A zero digest belongs to a job
+// that was not read.
 type digest [sha256.Size]byte
 
-// CheckRead returns nil where c and its jobs are as Load or Parse returned them, else errors that
-// wrap ErrNotRead, each with the name of its job.
+// CheckRead returns nil if c and its jobs are as Load or Parse returned them. Otherwise it returns
+// errors that wrap ErrNotRead and name the jobs.
 func (c *Config) CheckRead() error {
 	if !c.read {
 		return fmt.Errorf("configuration: %w", ErrNotRead)
@@ -30,7 +30,7 @@ func (c *Config) CheckRead() error {
 	return errors.Join(problems...)
 }
 
-// markRead remembers c and its jobs as they are.
+// markRead records the digests of c and its jobs.
 func (c *Config) markRead() {
 	c.read = true
 	for i := range c.Jobs {

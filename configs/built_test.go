@@ -12,8 +12,10 @@ import (
 
 const readText = `
 jobs:
-  - {name: rollup, schedule: "@hourly", handler: sql, tables: [sales], params: {statement: "${STATEMENT:-SELECT 1}"}}
-  - {name: "each.{item}", for_each: [a, b], handler: sql, tables: ["sales_{item}"], params: {statement: "SELECT 1"}}
+  - {name: rollup, schedule: "@hourly", handler: sql, tables: [sales],
+      params: {statement: "${STATEMENT:-SELECT 1}"}}
+  - {name: "each.{item}", for_each: [a, b], handler: sql, tables: ["sales_{item}"],
+      params: {statement: "SELECT 1"}}
   - {name: manual, handler: sql, params: {statement: "SELECT 1"}}
 `
 
@@ -31,10 +33,14 @@ func TestWhatWasNotReadIsTold(t *testing.T) {
 		t.Errorf("as it was read: %v", err)
 	}
 	for name, change := range map[string]func(c *Config){
-		"built":         func(c *Config) { *c = Config{Jobs: []Job{{Name: "rollup", Tables: []string{"sales"}}}} },
+		"built": func(c *Config) {
+			*c = Config{Jobs: []Job{{Name: "rollup", Tables: []string{"sales"}}}}
+		},
 		"from defaults": func(c *Config) { *c = Defaults() },
-		"added":         func(c *Config) { c.Jobs = append(c.Jobs, Job{Name: "rollup", Tables: []string{"sales"}}) },
-		"other table":   func(c *Config) { c.Jobs[0].Tables = []string{"orders"} },
+		"added": func(c *Config) {
+			c.Jobs = append(c.Jobs, Job{Name: "rollup", Tables: []string{"sales"}})
+		},
+		"other table": func(c *Config) { c.Jobs[0].Tables = []string{"orders"} },
 		"copied": func(c *Config) {
 			job := c.Jobs[0]
 			job.Name = "rollup"

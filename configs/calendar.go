@@ -11,20 +11,19 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
 
-// Calendar is a named set of times at which jobs that name it are not run.
+// Calendar is a named set of times. Jobs that name it do not run at these times.
 type Calendar struct {
 	Name string `yaml:"name"` // unique
-	// Timezone is where dates and times of day are read; "": in the zone of
-	// the job.
+	// Timezone is the zone of dates and times of day; "": the zone of the job.
 	Timezone string `yaml:"timezone"`
-	Exclude  Times  `yaml:"exclude"` // a scheduled time in any kind of these is not run
-	Only     Times  `yaml:"only"`    // a scheduled time outside of any kind of these is not run
+	Exclude  Times  `yaml:"exclude"` // excludes a scheduled time that matches any kind
+	Only     Times  `yaml:"only"`    // excludes a scheduled time that does not match every kind
 
-	// Calendar is what was read.
+	// Calendar is the parsed calendar.
 	Calendar *schedule.Calendar `yaml:"-"`
 }
 
-// Times is times of several kinds, as schedule.TimesSpec has them.
+// Times is times of several kinds, as in schedule.TimesSpec.
 type Times struct {
 	Dates    []string `yaml:"dates"`
 	Weekdays []string `yaml:"weekdays"`
@@ -85,8 +84,8 @@ func (c *checker) checkCalendar(calendar *Calendar, path string) {
 	}
 }
 
-// failCalendar reports a mistake in a calendar. Its message quotes what was
-// found, which a value from a variable must not be.
+// failCalendar reports a mistake in a calendar. The message quotes the value, unless it comes from
+// a variable.
 func (c *checker) failCalendar(path string, err error) {
 	var mistake *schedule.CalendarMistake
 	errors.As(err, &mistake)
@@ -95,7 +94,7 @@ func (c *checker) failCalendar(path string, err error) {
 		at += "." + mistake.Key
 	}
 	switch {
-	case !c.sound(at): // and what is missing for it is not missing in the file
+	case !c.sound(at): // an earlier mistake explains what is missing
 	case mistake.File != "":
 		c.reportIn(mistake.File, mistake.Line, at, mistake.Message)
 	case c.near(at).value.expanded:
@@ -105,7 +104,7 @@ func (c *checker) failCalendar(path string, err error) {
 	}
 }
 
-// times reads the files.
+// times reads the files of t.
 func (c *checker) times(t Times, path string) schedule.TimesSpec {
 	spec := schedule.TimesSpec{Dates: t.Dates, Weekdays: t.Weekdays, Windows: t.Windows,
 		Cron: t.Cron}
@@ -127,7 +126,7 @@ func (c *checker) times(t Times, path string) schedule.TimesSpec {
 	return spec
 }
 
-// readHolidays reads a file, and of one that is too long as much as shows it.
+// readHolidays reads a file, up to one byte more than the maximum.
 func readHolidays(name string) ([]byte, error) {
 	const more = 2 << 20
 	file, err := os.Open(name)
@@ -138,8 +137,7 @@ func readHolidays(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, more))
 }
 
-// calendarsOf returns the calendars that a job names, and whether all of them
-// could be read.
+// calendarsOf returns the calendars of a job, and whether all of them are valid.
 func (c *checker) calendarsOf(j *Job, path string) ([]*schedule.Calendar, bool) {
 	var calendars []*schedule.Calendar
 	known := c.sound(path)

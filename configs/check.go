@@ -9,18 +9,18 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// checker looks at what no single value shows, and fills in what follows from
-// the values. It passes over what was reported before.
+// checker checks what involves several values, and derives values from others. It skips values with
+// a reported mistake.
 type checker struct {
 	*document
 	config   *Config
 	handlers Handlers
 	zones    map[string]*time.Location
-	named    map[string]string // path of the first job of a name
+	named    map[string]string // path of the first job with a name
 	uses     map[string]use    // by resource
-	// calendars has those that were read by name; nil for one with a mistake.
+	// calendars are the valid calendars by name. A calendar with a mistake is nil.
 	calendars map[string]*schedule.Calendar
-	paths     []string // of the jobs: several have one where it is for each item of a list
+	paths     []string // of the jobs; the jobs of one for_each share a path
 }
 
 func newChecker(d *document, c *Config, h Handlers) *checker {
@@ -57,7 +57,7 @@ func (c *checker) checkReplica() {
 
 const nameWords = "a name of 1 to 200 bytes without control characters or spaces around it"
 
-// isName reports whether name is what nameWords says.
+// isName reports whether name matches nameWords.
 func isName(name string) bool {
 	const most = 200
 	return len(name) >= 1 && len(name) <= most && strings.TrimSpace(name) == name &&
@@ -82,7 +82,7 @@ func (c *checker) checkLocking() {
 
 func (c *checker) checkSession() {
 	s := c.config.Session
-	const beats = 3 // two may be lost or late without a death
+	const beats = 3 // so that two heartbeats may be late or lost
 	if c.sound("session.heartbeat") && c.sound("session.expires") && s.Expires < beats*s.Heartbeat {
 		c.fail(c.firstGiven("session.expires", "session.heartbeat"),
 			"found a session that expires after %s with a heartbeat every %s, expected at least "+
@@ -92,7 +92,7 @@ func (c *checker) checkSession() {
 	}
 }
 
-// checkSchema brings the default schema into its normal form.
+// checkSchema normalizes the default schema.
 func (c *checker) checkSchema() {
 	const path = "default_schema"
 	if !c.sound(path) {
@@ -101,14 +101,14 @@ func (c *checker) checkSchema() {
 	schema, err := locking.Table(c.config.DefaultSchema+".*", "")
 	if err != nil {
 		c.fail(path, "found %s, expected the name of one schema", c.foundAt(path))
-		// for the tables, which may have mistakes of their own
+		// a valid value, so that the tables can be checked
 		c.config.DefaultSchema = Defaults().DefaultSchema
 		return
 	}
 	c.config.DefaultSchema = schema.Path()
 }
 
-// foundAt describes what the file has at path.
+// foundAt describes the value in the file at path.
 func (c *checker) foundAt(path string) string {
 	if !c.given(path) {
 		return "nothing"

@@ -59,7 +59,7 @@ func isLoopback(address string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// hostName is what may stand in a Host header, without port.
+// hostName matches a Host header without port.
 var hostName = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_.-]{0,251}[a-z0-9_])?$`)
 
 func (c *checker) checkHosts(hosts []string) {
@@ -78,9 +78,8 @@ func (c *checker) checkHosts(hosts []string) {
 	}
 }
 
-// checkServerTLS makes the files' names absolute, or relative to the working
-// directory, and loads them once, so that what is wrong with them is known
-// before the page is served.
+// checkServerTLS resolves the paths relative to the configuration and loads the files once, so that
+// mistakes are found before the page starts.
 func (c *checker) checkServerTLS(files *ServerTLS) {
 	const path = "admin.tls"
 	if files == nil || c.near(path).value.kind != kindMapping {
@@ -172,10 +171,10 @@ func (c *checker) hidden(plain, file string) string {
 	return "nothing"
 }
 
-// headerName is a name that RFC 9110 allows.
+// headerName matches the header names of RFC 9110.
 var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$")
 
-// sentByClients are headers that mean something else, and that any client sends.
+// sentByClients are headers with another meaning, which any client can send.
 var sentByClients = []string{"authorization", "cookie", "host", "origin", "referer", "user-agent",
 	"x-forwarded-for", "x-forwarded-proto"}
 
@@ -213,7 +212,7 @@ func (c *checker) checkTrustedProxy(p *TrustedProxy) {
 }
 
 func (c *checker) checkCookieKeys(keys []CookieKey) {
-	const least = 32 // bytes: what HMAC-SHA-256 can make use of
+	const least = 32 // bytes; shorter keys weaken HMAC-SHA-256
 	seen := map[string]bool{}
 	for i, key := range keys {
 		path := itemPath("admin.cookie_keys", i)
@@ -234,7 +233,7 @@ func (c *checker) checkCookieKeys(keys []CookieKey) {
 	}
 }
 
-// isAddress reports whether s is host:port with a port from lowest on.
+// isAddress reports whether s is host:port with a port of at least lowest.
 func isAddress(s string, lowest uint64) bool {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil || strings.ContainsFunc(host, func(r rune) bool {

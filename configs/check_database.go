@@ -12,8 +12,8 @@ func (d Database) SQLite() (path string, ok bool) {
 	return strings.CutPrefix(d.URL.Reveal(), sqliteScheme)
 }
 
-// checkDatabase never quotes the URL nor the errors of those who parse it: its
-// password may be anywhere in a malformed one.
+// checkDatabase does not quote the URL or parse errors, because a malformed URL may contain the
+// password anywhere.
 func (c *checker) checkDatabase() {
 	if !c.soundURL() {
 		return
@@ -31,11 +31,11 @@ func (c *checker) checkDatabase() {
 	}
 }
 
-// soundURL reports whether the file's URL, or the default, could be read.
+// soundURL reports whether the URL is valid.
 func (c *checker) soundURL() bool { return c.sound("database.url") && c.sound("database.url_file") }
 
-// isPostgres reports whether text is a URL of PostgreSQL. It may name several
-// hosts, of which net/url takes one.
+// isPostgres reports whether text is a PostgreSQL URL. It may name several hosts, while net/url
+// accepts one.
 func isPostgres(text string) bool {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok || scheme != "postgres" && scheme != "postgresql" || rest == "" {

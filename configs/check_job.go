@@ -8,8 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// checkJobs makes of each job for each item those that it stands for, and
-// checks them all.
+// checkJobs expands each for_each job to its instances, and checks all jobs.
 func (c *checker) checkJobs() {
 	var table []Job
 	for i, written := range c.config.Jobs {
@@ -67,7 +66,7 @@ func (c *checker) checkName(j *instance, path string) {
 	c.named[j.Name] = path
 }
 
-// zone loads a zone, or reports it at path. Local is refused: replicas must agree.
+// zone loads a zone, or reports a mistake at path. It refuses Local, because replicas must agree.
 func (c *checker) zone(path, name string) *time.Location {
 	if zone, ok := c.zones[name]; ok {
 		return zone
@@ -122,7 +121,7 @@ func (c *checker) checkHandler(j *Job, path string) {
 	}
 }
 
-// paramPath returns the path of a param by the key that a handler gives for it.
+// paramPath returns the path of a param from the key that a handler reports.
 func (c *checker) paramPath(params, key string) string {
 	if key == "" {
 		return params

@@ -39,8 +39,8 @@ func (c *checker) checkServers(servers []string) {
 	}
 }
 
-// checkPassword refuses what memcached's file of users can't hold. It never
-// quotes the password.
+// checkPassword refuses passwords that memcached's file of users can't hold. It never quotes the
+// password.
 func (c *checker) checkPassword(m *Memcached) {
 	const longest = 250 // bytes; a line of the file has 255
 	user := memcachedPath + ".username"
@@ -93,14 +93,14 @@ func (c *checker) checkTLS(t *TLS, servers []string) {
 	}
 }
 
-// tlsError says which key is wrong, and how.
+// tlsError names the key with the mistake.
 type tlsError struct{ key, message string }
 
 // Error returns the message.
 func (e *tlsError) Error() string { return e.key + ": " + e.message }
 
-// Config returns the configuration of a client. The one that Load and Parse
-// have checked has no error.
+// Config returns the TLS configuration of a client. It returns no error if Load or Parse accepted
+// t.
 func (t *TLS) Config() (*tls.Config, error) {
 	config := &tls.Config{ServerName: t.ServerName, MinVersion: tls.VersionTLS12}
 	if !t.CA.IsZero() {
@@ -119,7 +119,7 @@ func (t *TLS) Config() (*tls.Config, error) {
 			"found a certificate without its key, expected both or neither"}
 	}
 	pair, err := tls.X509KeyPair([]byte(t.Cert.Reveal()), []byte(t.Key.Reveal()))
-	if err != nil { // which quotes neither
+	if err != nil { // the error quotes neither
 		return nil, &tlsError{"cert",
 			"found a certificate and a key that are no pair, expected both in PEM: " + err.Error()}
 	}

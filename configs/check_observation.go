@@ -22,7 +22,7 @@ func (c *checker) checkTracing() {
 	c.checkLink(t.Link, keyPath(path, "link"))
 }
 
-// checkEndpoint gives an endpoint without a path the one that collectors have.
+// checkEndpoint adds the default path of collectors to an endpoint without a path.
 func (c *checker) checkEndpoint(t *Tracing, path string) {
 	if !c.sound(path) {
 		return

@@ -39,8 +39,8 @@ func (c *checker) checkGroups() {
 	}
 }
 
-// checkGroup looks for a group that is misspelled: one that is not defined has
-// no limits, and is no mistake by itself.
+// checkGroup reports a group whose name resembles a defined one. Other undefined groups are allowed
+// and have no limits.
 func (c *checker) checkGroup(j *Job, path string) {
 	if !c.sound(path) || j.Group == "" {
 		return

@@ -6,14 +6,14 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// use is how a job locks a resource that is no table, and where it says so.
+// use is how a job locks a named resource, with its path.
 type use struct {
 	slots int
 	path  string
-	job   string // where that is in another text
+	job   string // of another text
 }
 
-// checkResources brings everything that the job locks into its normal form.
+// checkResources normalizes the resources of the job.
 func (c *checker) checkResources(j *Job, path string, params *node) {
 	written := map[locking.Resource]string{}
 	var requests []locking.Request
@@ -85,8 +85,8 @@ func (c *checker) resource(path string, r Resource, params *node) (locking.Reque
 	return request, c.agree(request, at)
 }
 
-// failName reports a name that locking refuses. Its error quotes the name,
-// which is not shown when it came from a variable.
+// failName reports an invalid name. The error quotes the name, which is hidden if it comes from a
+// variable.
 func (c *checker) failName(path string, err error) {
 	problem := strings.TrimPrefix(err.Error(), locking.ErrBadName.Error()+": ")
 	if c.near(path).value.expanded {
@@ -96,8 +96,8 @@ func (c *checker) failName(path string, err error) {
 		"without control characters", problem)
 }
 
-// agree refuses one name with different slots, or with slots here and none
-// there: the limit would depend on who asks.
+// agree refuses a name with different numbers of slots, or with slots in one job and without in
+// another.
 func (c *checker) agree(r locking.Request, path string) bool {
 	first, known := c.uses[r.Resource.Path()]
 	if !known {

@@ -11,7 +11,7 @@ import (
 )
 
 func (c *checker) checkSchedule(j *Job, path string) {
-	// nil, and so UTC, if there is none: the schedule is read all the same
+	// nil if the zone is invalid: the schedule is parsed in UTC
 	zone := c.zone(keyPath(path, "timezone"), j.Timezone)
 	at := keyPath(path, "schedule")
 	calendars, known := c.calendarsOf(j, keyPath(path, "calendars"))
@@ -35,8 +35,8 @@ func (c *checker) checkSchedule(j *Job, path string) {
 
 const expressionWords = "cron with 5 or 6 fields, @every 90s or @daily that fires at some time"
 
-// failSchedule says what is wrong with the schedule at path. Errors quote it,
-// which a value from a variable must not be.
+// failSchedule reports a mistake in the schedule at path. Errors quote the schedule, unless it
+// comes from a variable.
 func (c *checker) failSchedule(path string, err error) {
 	var parts schedule.PartErrors
 	value := c.near(path).value
@@ -64,7 +64,7 @@ func (c *checker) failSchedule(path string, err error) {
 	}
 }
 
-// foundExpanded is foundAt for a schedule with a variable in it.
+// foundExpanded is foundAt for a schedule with variables.
 func (c *checker) foundExpanded(path string) string {
 	for _, e := range c.near(path).value.entries {
 		if e.value.expanded {
@@ -74,7 +74,7 @@ func (c *checker) foundExpanded(path string) string {
 	return c.foundAt(path)
 }
 
-// oneSchedule reports whether a schedule that the file has says exactly one thing.
+// oneSchedule reports whether a schedule has exactly one kind.
 func (c *checker) oneSchedule(n *node, path string) bool {
 	if n.kind != kindMapping {
 		if strings.TrimSpace(n.text) == "" {
@@ -88,7 +88,7 @@ func (c *checker) oneSchedule(n *node, path string) bool {
 	for _, e := range n.entries {
 		names = append(names, e.name)
 		if slices.Contains(strings.Split(scheduleKinds, ", "), e.name) &&
-			(e.name != "at" || n.entry("every") == nil || isInstant(e.value.text)) {
+			(e.name != "at" || n.entry("every") == nil || isTimestamp(e.value.text)) {
 			kinds = append(kinds, e.name)
 		}
 	}
@@ -109,13 +109,13 @@ func (c *checker) oneSchedule(n *node, path string) bool {
 	return c.filled(n, path)
 }
 
-// isInstant tells the two meanings of at apart.
-func isInstant(text string) bool {
+// isTimestamp reports whether the value of at is a timestamp, as opposed to a time of day.
+func isTimestamp(text string) bool {
 	_, err := time.Parse(time.RFC3339, text)
 	return err == nil
 }
 
-// filled reports whether each key of a schedule has a value.
+// filled reports whether all keys of a schedule have values.
 func (c *checker) filled(n *node, path string) bool {
 	for _, e := range n.entries {
 		at := keyPath(path, e.name)
@@ -141,7 +141,7 @@ func orNone(s string) string {
 	return s
 }
 
-// checkAfter looks for the jobs that others follow, and for circles.
+// checkAfter checks the dependencies of jobs, and reports cycles.
 func (c *checker) checkAfter() {
 	schedules, places := map[string]schedule.Schedule{}, map[string]string{}
 	unread := map[string]bool{}
@@ -151,14 +151,15 @@ func (c *checker) checkAfter() {
 	}
 	for _, m := range schedule.CheckAfter(schedules) {
 		if _, known := schedules[m.Name]; known && unread[m.Name] {
-			continue // what is wrong with it is told there
+			continue // its mistake is reported there
 		}
 		at := c.afterPath(places[m.Job], m.N)
 		c.fail(at, "%s", m.Text(c.quoted(at, m.Name)))
 	}
 }
 
-// quoted is a part of the value at path, unless that is from a variable.
+// quoted returns a part of the value at path in quotes, or nothing if the value comes from a
+// variable.
 func (c *checker) quoted(path, part string) string {
 	if c.near(path).value.expanded {
 		return c.foundAt(path)
@@ -166,7 +167,7 @@ func (c *checker) quoted(path, part string) string {
 	return strconv.Quote(part)
 }
 
-// afterPath is where a schedule names the nth job that it follows, or where it names them.
+// afterPath returns the path of the nth dependency of a schedule, or of the list.
 func (c *checker) afterPath(path string, n int) string {
 	if at := keyPath(path, "after"); c.given(at) {
 		if n < 0 {

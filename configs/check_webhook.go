@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/suggest"
 )
 
-// reservedHeaders are set by whoever sends.
+// reservedHeaders are set by the sender of webhooks.
 var reservedHeaders = []string{"webhook-id", "webhook-timestamp", "webhook-signature",
 	"content-type", "content-length", "host", "user-agent"}
 
@@ -46,7 +46,7 @@ func (c *checker) checkWebhookName(w *Webhook, path string, first map[string]str
 	first[w.Name] = path
 }
 
-// checkWebhookURL does not quote the URL: it may hold a secret.
+// checkWebhookURL does not quote the URL, which may contain a secret.
 func (c *checker) checkWebhookURL(w *Webhook, path string) {
 	at := c.firstGiven(keyPath(path, "url"), keyPath(path, "url_file"))
 	if !c.sound(keyPath(path, "url")) || !c.sound(keyPath(path, "url_file")) {
@@ -90,8 +90,7 @@ func (c *checker) checkWebhookSecret(w *Webhook, path string) {
 	}
 }
 
-// SigningKeys returns the bytes that Secret and, where there is one, OldSecret
-// stand for, and whether they are enough.
+// SigningKeys returns the keys of Secret and OldSecret, and whether they are long enough.
 func (w Webhook) SigningKeys() (keys [][]byte, ok bool) {
 	key, ok := w.Secret.signingKey()
 	keys = append(keys, key)
@@ -123,8 +122,8 @@ func (c *checker) checkEvents(w *Webhook, path string) {
 	}
 }
 
-// checkPatterns looks for names that are misspelt. One that is like none may be
-// of a job that is added at run time.
+// checkPatterns reports patterns that resemble a job's name. Other unmatched patterns may be for
+// jobs added at run time.
 func (c *checker) checkPatterns(w *Webhook, path string) {
 	if c.given(path) && c.sound(path) && len(w.Jobs) == 0 {
 		c.fail(path, "found no jobs, expected names or patterns such as night-*; without the key "+

@@ -11,15 +11,15 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// decoder fills a Config from the tree. A value with a mistake is reported and
-// leaves what was there before, the default.
+// decoder fills a Config from the tree. If a value has a mistake, it reports the mistake and leaves
+// the default.
 type decoder struct {
 	*document
 	config *Config
-	folder string // that *_file values are relative to
+	folder string // base of relative *_file paths
 }
 
-// starter is a value of a list or behind a pointer that does not start as zero.
+// starter is a type whose default within lists and behind pointers is not its zero value.
 type starter interface{ start(c *Config) }
 
 var (
@@ -34,7 +34,7 @@ var (
 	misfireType  = reflect.TypeFor[Misfire]()
 )
 
-// decode sets v from n by v's type.
+// decode sets v from n by the type of v.
 func (d *decoder) decode(n *node, v reflect.Value, path string, rules reflect.StructTag) {
 	if n.kind == kindInvalid {
 		return
@@ -80,7 +80,7 @@ func (d *decoder) decodeStruct(n *node, v reflect.Value, path string) {
 	fields := fieldsOf(v.Type())
 	d.reportUnknown(n, fields, path)
 	for _, f := range fields {
-		// in the schema's order: what comes later may start from what came before
+		// in the order of the schema, because later defaults depend on earlier values
 		value := n.entry(f.key)
 		if value == nil {
 			continue
@@ -133,8 +133,8 @@ func (d *decoder) startAt(v reflect.Value) {
 	}
 }
 
-// mismatch reports a value of the wrong kind. It does not quote it: text where
-// a mapping belongs may be a secret.
+// mismatch reports a value of the wrong kind. It does not quote the value, because text in place of
+// a mapping may be a secret.
 func (d *decoder) mismatch(n *node, path string, t reflect.Type, rules reflect.StructTag) {
 	found := n.found()
 	if n.kind == kindText || t == secretType {
@@ -143,7 +143,7 @@ func (d *decoder) mismatch(n *node, path string, t reflect.Type, rules reflect.S
 	d.report(n.pos, path, "found %s, expected %s", found, expectation(t, rules))
 }
 
-// expectation says what a value of the type looks like.
+// expectation describes valid values of the type.
 func expectation(t reflect.Type, rules reflect.StructTag) string {
 	switch {
 	case t == paramsType:

@@ -4,8 +4,8 @@ import "reflect"
 
 const misfirePolicies = "run_once, skip, run_all"
 
-// decodeMisfire reads one policy, which is for what no replica was up for or had
-// a worker for; the other causes keep their own.
+// decodeMisfire parses a single policy. It applies to firings without a live replica or a free
+// worker; the other causes keep their defaults.
 func (d *decoder) decodeMisfire(n *node, v reflect.Value, path string) {
 	if !n.isText() {
 		d.mismatch(n, path, misfireType, "")

@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// decodePolicy sets v unless the policy has a mistake, for jobs start from it.
-// The rule delay is the shortest pause that it may have.
+// decodePolicy sets v if the policy is valid, because jobs inherit from it. The rule delay is the
+// minimum delay.
 func (d *decoder) decodePolicy(n *node, v reflect.Value, path string, rules reflect.StructTag) {
 	policy := v.Interface().(retry.Policy)
 	d.decodeStruct(n, reflect.ValueOf(&policy).Elem(), path)
@@ -44,7 +44,7 @@ func (d *decoder) decodeWait(n *node, v reflect.Value, path string, rules reflec
 
 func (d *decoder) checkPolicy(path string, p retry.Policy, lowest time.Duration) {
 	const maxAttempts = 10_000
-	if p.Attempts == 0 { // without a limit by count there is none on how fast it turns either
+	if p.Attempts == 0 { // unlimited attempts need a minimum delay
 		lowest = max(lowest, 10*time.Millisecond)
 	}
 	at := func(key string) string { return keyPath(path, key) }

@@ -47,9 +47,8 @@ func (d *decoder) unexpected(n *node, v reflect.Value, path string, rules reflec
 	d.report(n.pos, path, "found %s, expected %s", n.found(), expectation(v.Type(), rules))
 }
 
-// isText reports whether a scalar may stand for text. A number or a boolean may
-// not, as quotes would have made it clear, but where the rule numbers allows
-// it; a variable's value may be anything.
+// isText reports whether a scalar may be text. Unquoted numbers and booleans may not, except under
+// the rule numbers. The value of a variable always may.
 func (n *node) isText() bool { return n.kind == kindText || n.scalar() && n.expanded }
 
 func (d *decoder) decodeText(n *node, v reflect.Value, path string, rules reflect.StructTag) {
@@ -67,8 +66,7 @@ func (d *decoder) decodeText(n *node, v reflect.Value, path string, rules reflec
 	}
 }
 
-// near suggests the option that is meant; of what came from a variable nothing
-// is told.
+// near suggests the option that was probably meant. It suggests nothing for a variable.
 func near(n *node, options string) string {
 	if best := suggest.Of(n.text, strings.Split(options, ", ")); best != "" && !n.expanded {
 		return fmt.Sprintf("; did you mean %q?", best)
@@ -124,7 +122,7 @@ func readSecret(name string) (text, problem string) {
 	return text, ""
 }
 
-// reasonOf is the error without the path: that may come from a variable.
+// reasonOf returns the error without the path, which may come from a variable.
 func reasonOf(err error) string {
 	var at *fs.PathError
 	if errors.As(err, &at) {
@@ -153,8 +151,8 @@ func (d *decoder) decodeTime(n *node, v reflect.Value, path string) {
 	v.Set(reflect.ValueOf(value))
 }
 
-// decodeNetwork reads 10.1.0.0/16, or one address as a network of its own. Bits
-// beyond the mask are a mistake: whoever wrote them means something else.
+// decodeNetwork parses a network such as 10.1.0.0/16, or a single address. Bits beyond the mask are
+// a mistake.
 func (d *decoder) decodeNetwork(n *node, v reflect.Value, path string) {
 	network, err := netip.ParsePrefix(n.text)
 	if address, errAddress := netip.ParseAddr(n.text); errAddress == nil && address.Zone() == "" {

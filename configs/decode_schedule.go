@@ -7,11 +7,11 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
 
-// scheduleKinds are the keys of which a schedule has one.
+// scheduleKinds are the kinds of schedules. A schedule has exactly one.
 const scheduleKinds = "cron, quartz, every, at, after"
 
-// scheduleKeys is a schedule that is written as a mapping. All but after are
-// text; what they say is looked at together.
+// scheduleKeys is a schedule written as a mapping. All values but after are text, which is parsed
+// later.
 type scheduleKeys struct {
 	Cron    string   `yaml:"cron"`
 	Quartz  string   `yaml:"quartz"`
@@ -23,7 +23,7 @@ type scheduleKeys struct {
 	After   []string `yaml:"after"`
 }
 
-// decodeSchedule reads an expression, or a mapping of keys.
+// decodeSchedule parses an expression, or a mapping of keys.
 func (d *decoder) decodeSchedule(n *node, v reflect.Value, path string, rules reflect.StructTag) {
 	if n.kind != kindMapping {
 		d.decodeExpression(n, v, path, rules)

@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// Defaults returns the configuration of an empty file, but for the replica's
-// name, which Load and Parse draw anew.
+// Defaults returns the configuration of an empty file, without the replica's name, which Load and
+// Parse draw.
 func Defaults() Config {
 	return Config{
 		Database: Database{URL: NewSecret("sqlite://holdfast.db"), MaxConnections: 20,
@@ -35,21 +35,21 @@ func Defaults() Config {
 	}
 }
 
-// start makes m what a memcached section starts as.
+// start sets the defaults of a memcached section.
 func (m *Memcached) start(*Config) {
 	*m = Memcached{Timeout: time.Second, MaxIdle: 64, WatchEvery: 5 * time.Second}
 }
 
-// start makes u what a user starts as: one who can break nothing.
+// start sets the defaults of a user: the role with the fewest permissions.
 func (u *User) start(*Config) { u.Role = Viewer }
 
-// start makes t what a token starts as.
+// start sets the defaults of a token.
 func (t *Token) start(*Config) { t.Role = Viewer }
 
-// start makes p what a trusted_proxy section starts as.
+// start sets the defaults of a trusted_proxy section.
 func (p *TrustedProxy) start(*Config) { p.Role = Viewer }
 
-// start makes j what a job of c starts as.
+// start sets the defaults of a job of c.
 func (j *Job) start(c *Config) {
 	*j = Job{
 		Timezone:     c.Timezone,

@@ -3,8 +3,8 @@ package configs
 import "reflect"
 
 // Differences returns the keys whose values differ between two configurations, in the order of the
-// schema: of sections key by key, such as database.url, lists as a whole, such as jobs. A replica's
-// name that is drawn in both does not differ. Secrets are compared, and not shown.
+// schema. Sections are compared key by key, such as database.url, and lists as a whole, such as
+// jobs. Two drawn replica names count as equal. Secrets are compared but not shown.
 func (c *Config) Differences(other *Config) []string {
 	mine, its := *c, *other
 	if mine.Replica.Drawn && its.Replica.Drawn {

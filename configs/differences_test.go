@@ -21,11 +21,14 @@ func TestDifferencesAreNamedByKey(t *testing.T) {
 	}{
 		{"", "", nil},
 		{"workers: 32", "", nil},
-		{cluster, "database: {url: \"postgres://a:y@h/d\"}\nlocking: {memcached: {servers: [\"b:1\"]}}", []string{"database.url", "locking.memcached.servers"}},
+		{cluster, "database: {url: \"postgres://a:y@h/d\"}\nlocking: {memcached: {servers: " +
+			"[\"b:1\"]}}", []string{"database.url", "locking.memcached.servers"}},
 		{cluster, "database: {url: \"postgres://a:x@h/d\"}", []string{"locking.memcached"}},
 		{"replica: {name: a}", "replica: {name: b}", []string{"replica.name"}},
-		{"workers: 3\nlog: {level: debug}", "locking: {wait: {attempts: 9}}\nadmin: {users: []}", []string{"locking.wait.attempts", "workers", "admin.users", "log.level"}},
-		{"jobs: [{name: a, handler: sql, params: {x: 1}}]", "jobs: [{name: a, handler: sql, params: {x: 2}}]", []string{"jobs"}},
+		{"workers: 3\nlog: {level: debug}", "locking: {wait: {attempts: 9}}\nadmin: {users: []}",
+			[]string{"locking.wait.attempts", "workers", "admin.users", "log.level"}},
+		{"jobs: [{name: a, handler: sql, params: {x: 1}}]",
+			"jobs: [{name: a, handler: sql, params: {x: 2}}]", []string{"jobs"}},
 	} {
 		got := read(c.one).Differences(read(c.other))
 		got = slices.DeleteFunc(got, func(key string) bool {

@@ -69,7 +69,7 @@ func TestDocumentedHooks(t *testing.T) {
 	}
 	configurations := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").
 		FindAllStringSubmatch(string(data), -1)
-	inline := regexp.MustCompile(`(\w+)_file: secrets/[a-z-]+`) // whose files are not there
+	inline := regexp.MustCompile(`(\w+)_file: secrets/[a-z-]+`) // the files do not exist here
 	for _, block := range configurations {
 		text := inline.ReplaceAllStringFunc(block[1], func(found string) string {
 			key, _, _ := strings.Cut(found, "_file")

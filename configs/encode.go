@@ -11,15 +11,15 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
 
-// MarshalJSON writes the configuration under the file's keys, defaults
-// included, durations as text, secrets redacted. It is for people and logs;
-// Parse would read it, but for what is redacted.
+// MarshalJSON encodes the configuration under the file's keys, including defaults, with durations
+// as text and secrets redacted. It is for people and logs. Parse accepts the result, except for
+// redacted values.
 func (c Config) MarshalJSON() ([]byte, error) { return encode(c) }
 
 // String returns MarshalJSON's text.
 func (c Config) String() string { return encodeText(c) }
 
-// MarshalJSON writes the job under the file's keys, params as written.
+// MarshalJSON encodes the job under the file's keys, with params as written.
 func (j Job) MarshalJSON() ([]byte, error) { return encode(j) }
 
 // String returns MarshalJSON's text.
@@ -63,14 +63,14 @@ func encodeStruct(out *bytes.Buffer, v reflect.Value) error {
 	return nil
 }
 
-// absent reports whether a value is left out: what has no form in the file.
+// absent reports whether a value is left out, because the file cannot express it.
 func absent(v reflect.Value, rules reflect.StructTag) bool {
 	switch v.Type() {
 	case specType, timeType, forEachType:
 		return v.IsZero()
 	}
 	if v.Kind() == reflect.Int && v.IsZero() {
-		return !inNumbers(0, rules) // then none means zero
+		return !inNumbers(0, rules) // otherwise zero means none
 	}
 	return v.Kind() == reflect.Pointer && v.IsNil()
 }
@@ -87,7 +87,7 @@ func encodeValue(out *bytes.Buffer, v reflect.Value) error {
 	}
 	switch v.Kind() {
 	case reflect.String:
-		writeText(out, strings.ReplaceAll(v.String(), "${", "$${")) // it has been expanded
+		writeText(out, strings.ReplaceAll(v.String(), "${", "$${")) // the value has been expanded
 		return nil
 	case reflect.Struct:
 		return encodeStruct(out, v)

@@ -6,15 +6,14 @@ import (
 	"strings"
 )
 
-// variable is what may stand behind "${".
+// variable matches what may follow "${".
 var variable = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
 
-// fault is a mistake in a scalar: what is wrong, and the text that it begins with.
+// fault is a mistake in a scalar: the message, and the text at its position.
 type fault struct{ mark, message string }
 
-// expand replaces ${NAME} and ${NAME:-default} in s by what lookup finds and
-// $${ by ${. It reports whether there was anything to replace by a value, and
-// every mistake.
+// expand replaces ${NAME} and ${NAME:-default} in s by the results of lookup, and $${ by ${. It
+// also returns whether s has variables, and all mistakes.
 func expand(s string, lookup func(string) (string, bool)) (
 	value string, expanded bool, faults []fault) {
 	var out strings.Builder

@@ -6,19 +6,19 @@ import (
 	"unicode"
 )
 
-// field is a key of a mapping in the schema: a field of a struct. Its rules
-// are the struct tags min, max (durations, numbers), oneof and numbers (text).
+// field is a key of a mapping in the schema, from a field of a struct. Its rules are the struct
+// tags min, max (durations, numbers), oneof and numbers (text).
 type field struct {
 	key   string
-	file  bool // the value is a file's contents: the _file twin of a Secret
+	file  bool // the key has the suffix _file, and its value is a file with the Secret
 	index int
 	rules reflect.StructTag
 }
 
 var secretType = reflect.TypeFor[Secret]()
 
-// fieldsOf returns the keys of a struct in their order. A key is the yaml tag
-// or the name of the field in lower case with underscores; "-" is none.
+// fieldsOf returns the keys of a struct in order. A key is the yaml tag, or the field's name in
+// lower case with underscores. The tag "-" excludes a field.
 func fieldsOf(t reflect.Type) []field {
 	var fields []field
 	for i := range t.NumField() {

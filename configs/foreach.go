@@ -7,31 +7,30 @@ import (
 	"strings"
 )
 
-// ForEach makes of one job as many as it has items, each with a lock and a
-// history of its own, and named after job and item: rollup.acme.
+// ForEach expands a job to one instance per item. Each instance has its own locks and history, and
+// a name of job and item, such as rollup.acme.
 type ForEach struct {
-	// Param is the placeholder that an item takes the place of, {Param}. If the
-	// file names one, each job has its item as the param of that name too.
+	// Param is the name of the placeholder for the item. If the file sets it, each instance also
+	// gets its item as a param of that name.
 	Param string
 	named bool
 	items []forItem
 }
 
-// forItem is an item and where the file has it.
+// forItem is an item and its position in the file.
 type forItem struct {
 	value *node
 	path  string
 }
 
 const (
-	defaultItem  = "item" // the placeholder, unless the file names one
+	defaultItem  = "item" // the placeholder, unless the file sets one
 	maxItems     = 1000
 	maxJobName   = 200
 	forEachWords = "a list of items, or a mapping of one param's name to such a list"
 )
 
-// itemPattern is what is one segment of a path, and needs no escape in a URL, a
-// shell or a log.
+// itemPattern matches a single path segment that needs no escapes in URLs, shells and logs.
 var itemPattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
 
 func (d *decoder) decodeForEach(n *node, v reflect.Value, path string) {
@@ -71,7 +70,7 @@ func (d *decoder) decodeForEach(n *node, v reflect.Value, path string) {
 	v.Set(reflect.ValueOf(each))
 }
 
-// checkItem reports whether an item is good, and not there already.
+// checkItem reports whether an item is valid and unique.
 func (d *decoder) checkItem(item *node, path string, first map[string]*node) bool {
 	const words = "one segment of letters, digits, _, - and ., that does not begin with - or ."
 	before, twice := first[item.text]
@@ -90,16 +89,16 @@ func (d *decoder) checkItem(item *node, path string, first map[string]*node) boo
 	return true
 }
 
-// instance is a job as it is checked: alone, or for one item.
+// instance is a job during its check, possibly for one item.
 type instance struct {
 	Job
-	params *node  // what placeholders stand for
-	item   string // the item's path; "" for a job alone
+	params *node  // params that placeholders refer to
+	item   string // path of the item; "" without for_each
 
 	placeholder, value string // of the item
 }
 
-// instances returns the jobs that a written one stands for.
+// instances returns the instances of a job.
 func (c *checker) instances(written Job, path string) []instance {
 	at := keyPath(path, "params")
 	params := &node{kind: kindMapping}
@@ -108,7 +107,7 @@ func (c *checker) instances(written Job, path string) []instance {
 	}
 	each := written.ForEach
 	if !c.given(keyPath(path, "for_each")) || len(each.items) == 0 {
-		// one with a mistake is looked at as it stands
+		// a job with a mistake is checked unexpanded
 		return []instance{{Job: written, params: params}}
 	}
 	if own := params.entry(each.Param); own != nil {
@@ -131,7 +130,7 @@ func (c *checker) instances(written Job, path string) []instance {
 	return made
 }
 
-// fit gives the item's job its params.
+// fit sets the params of an instance.
 func (c *checker) fit(one *instance, each ForEach, item, params *node, path string) {
 	one.placeholder, one.value = "{"+each.Param+"}", item.text
 	given := params.replaced(one.placeholder, item)
@@ -148,8 +147,7 @@ func (c *checker) fit(one *instance, each ForEach, item, params *node, path stri
 	}
 }
 
-// settle writes the item where the job's names have its placeholder, once they
-// were checked with it: as the job would be written alone.
+// settle replaces the placeholder in the job's names by the item, after the checks.
 func (one *instance) settle() {
 	if one.item == "" {
 		return
@@ -168,9 +166,8 @@ func (one *instance) settle() {
 	}
 }
 
-// replaced returns a copy of the node in which the item's value stands for the
-// placeholder, in texts at any depth but not in keys. What has a part from a
-// variable is shown as little as the variable is.
+// replaced returns a copy of the node with the item in place of the placeholder, in texts at any
+// depth but not in keys. The copy is hidden if the item comes from a variable.
 func (n *node) replaced(placeholder string, item *node) *node {
 	copied := *n
 	if n.kind == kindText && strings.Contains(n.text, placeholder) {

@@ -112,8 +112,10 @@ func TestHugeNestingAndAliases(t *testing.T) {
 			strings.TrimSuffix(strings.Repeat("*a"+at(i)+", ", 10), ", ") + "]\n")
 	}
 	for name, text := range map[string]string{
-		"brackets": strings.Repeat("[", 100_000), "braces": strings.Repeat("{a: ", 100_000), "dashes": strings.Repeat("- ", 100_000),
-		"questions": strings.Repeat("? ", 100_000), "bomb": bomb.String(), "size": strings.Repeat("#", maxFile+1),
+		"brackets": strings.Repeat("[", 100_000), "braces": strings.Repeat("{a: ", 100_000),
+		"dashes":    strings.Repeat("- ", 100_000),
+		"questions": strings.Repeat("? ", 100_000), "bomb": bomb.String(),
+		"size": strings.Repeat("#", maxFile+1),
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := parse(text)

@@ -12,31 +12,31 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
 
-// Handlers answers for the handlers that a program has.
+// Handlers describes the handlers of a program.
 type Handlers interface {
-	// Check returns what the handler refuses in the params, an object. It is
-	// only asked about handlers that Names has.
+	// Check returns the mistakes in the params, a JSON object. It is called only for handlers in
+	// Names.
 	Check(handler string, params json.RawMessage) []ParamProblem
 	// Names returns the names of all handlers, sorted.
 	Names() []string
 }
 
-// ParamProblem is one mistake that a handler finds in a job's params.
+// ParamProblem is a mistake that a handler finds in a job's params.
 type ParamProblem struct {
-	Key     string // the param, "" for the params as a whole; a.b or a[0] for what lies within
-	Message string // what was found and what is expected
+	Key     string // path of the param, such as a.b or a[0]; "" for the params as a whole
+	Message string // the value found and the values expected
 }
 
 type options struct {
 	handlers Handlers
 	lookup   func(string) (string, bool)
-	jobs     map[string]schedule.Schedule // that a job alone may follow; nil: any
+	jobs     map[string]schedule.Schedule // possible dependencies of a single job; nil: any
 }
 
 // Option changes how a configuration is read.
 type Option func(*options)
 
-// WithHandlers has every job's handler and params checked. Without it neither is.
+// WithHandlers checks every job's handler and params. Without it neither is checked.
 func WithHandlers(h Handlers) Option { return func(o *options) { o.handlers = h } }
 
 // WithEnv replaces os.LookupEnv for ${NAME}.
@@ -44,8 +44,8 @@ func WithEnv(lookup func(name string) (value string, set bool)) Option {
 	return func(o *options) { o.lookup = lookup }
 }
 
-// Load reads the file at path. Mistakes in it are returned as *Errors, a file
-// that cannot be read as an error that wraps the system's.
+// Load reads the file at path. It returns mistakes in the file as *Errors, and wraps the system's
+// error if the file cannot be read.
 func Load(path string, opts ...Option) (*Config, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -54,8 +54,8 @@ func Load(path string, opts ...Option) (*Config, error) {
 	return Parse(path, data, opts...)
 }
 
-// Parse reads data. Name stands for the file in errors, and *_file values are
-// relative to its folder. Every mistake is returned at once, as *Errors.
+// Parse reads data. Name is the file's name in errors, and its folder is the base of *_file paths.
+// Parse returns all mistakes at once, as *Errors.
 func Parse(name string, data []byte, opts ...Option) (*Config, error) {
 	o := options{lookup: os.LookupEnv}
 	for _, option := range opts {
@@ -79,7 +79,7 @@ func Parse(name string, data []byte, opts ...Option) (*Config, error) {
 	return &config, nil
 }
 
-// drawnName tells replicas on one host apart.
+// drawnName returns a name that distinguishes replicas on one host.
 func drawnName() string {
 	host, err := os.Hostname()
 	if err != nil || host == "" {

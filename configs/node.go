@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// kind is what a node of the tree is.
+// kind is the kind of a node of the tree.
 type kind int
 
 const (
-	kindInvalid kind = iota // reported already: to be passed over
+	kindInvalid kind = iota // reported already and skipped
 	kindNull
 	kindBool
 	kindInt
@@ -40,14 +40,13 @@ func (k kind) String() string {
 	return "a mistake"
 }
 
-// node is a value of the file, with its position, aliases resolved and
-// variables expanded.
+// node is a value of the file with its position. Aliases are resolved and variables expanded.
 type node struct {
 	kind     kind
 	pos      position
 	text     string // of a scalar, expanded
-	written  string // of a scalar, as it is in the file
-	expanded bool   // the two may differ
+	written  string // of a scalar, as written
+	expanded bool   // the scalar has variables
 	entries  []entry
 	items    []*node
 }
@@ -70,8 +69,8 @@ func (n *node) entry(name string) *node {
 	return nil
 }
 
-// found describes the node in a message: its value where it is a short scalar,
-// its kind where it isn't, and never the value of a variable.
+// found describes the node in a message: a short scalar by its value, others by their kind. It
+// never shows the value of a variable.
 func (n *node) found() string {
 	switch {
 	case !n.scalar():
@@ -99,7 +98,7 @@ var (
 	infinite = regexp.MustCompile(`^([-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$`)
 )
 
-// plainKind is the kind of an unquoted scalar by the core schema of YAML 1.2.
+// plainKind returns the kind of an unquoted scalar in the core schema of YAML 1.2.
 func plainKind(text string) kind {
 	switch text {
 	case "", "~", "null", "Null", "NULL":
@@ -116,7 +115,7 @@ func plainKind(text string) kind {
 	return kindText
 }
 
-// integer reads a scalar of kindInt.
+// integer parses a scalar of kindInt.
 func integer(text string) (int64, error) {
 	if radix.MatchString(text) {
 		return strconv.ParseInt(text, 0, 64)
@@ -124,7 +123,7 @@ func integer(text string) (int64, error) {
 	return strconv.ParseInt(text, 10, 64)
 }
 
-// jsonNumber writes a number of YAML as JSON has it. Integers keep all their digits.
+// jsonNumber converts a YAML number to JSON. Integers keep all digits.
 func jsonNumber(n *node) (string, error) {
 	if n.kind == kindInt && decimal.MatchString(n.text) {
 		sign, digits := "", strings.TrimLeft(n.text, "+")

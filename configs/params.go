@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 )
 
-// decodeParams turns any mapping into JSON, keys in the order of the file.
+// decodeParams converts a mapping to JSON, with keys in the order of the file.
 func (d *decoder) decodeParams(n *node, path string) (Params, bool) {
 	if n.kind != kindMapping {
 		d.report(n.pos, path, "found %s, expected a mapping of the handler's params", n.kind)
@@ -21,7 +21,7 @@ func (d *decoder) decodeParams(n *node, path string) (Params, bool) {
 	return Params{value: value.Bytes(), written: written.Bytes()}, true
 }
 
-// writeJSON writes n, scalars with variables as they are written in the file or expanded.
+// writeJSON writes n as JSON, with variables as written or expanded.
 func (d *decoder) writeJSON(out *bytes.Buffer, n *node, path string, written bool) {
 	switch {
 	case n.kind == kindMapping:

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
-	_ "time/tzdata" // the tests name zones
+	_ "time/tzdata" // the tests use zones
 
 	"github.com/google/go-cmp/cmp"
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// keyPath returns the path of a mapping's key. Names that are not plain are quoted.
+// keyPath returns the path of a mapping's key. It quotes names that are not plain.
 func keyPath(parent, name string) string {
 	if !plainName(name) {
 		name = strconv.Quote(name)
@@ -21,8 +21,8 @@ func itemPath(parent string, index int) string {
 	return parent + "[" + strconv.Itoa(index) + "]"
 }
 
-// parentPath returns what is left of path without its last step, at the top "".
-// A quoted name takes several calls.
+// parentPath returns path without its last step, and "" at the top. A quoted name takes several
+// calls.
 func parentPath(path string) string {
 	return path[:max(strings.LastIndexAny(path, ".["), 0)]
 }

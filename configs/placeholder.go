@@ -9,9 +9,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/suggest"
 )
 
-// fill replaces each {name} in the name of a resource by the job's param of
-// that name, or reports at path why it can't. A value is one segment: it has
-// none of the separators.
+// fill replaces each {name} in the name of a resource by the job's param of that name, or reports a
+// mistake at path. A value must not contain separators.
 func (c *checker) fill(path, name string, params *node, separators string) (string, bool) {
 	if !c.sound(path) {
 		return "", false
@@ -35,7 +34,7 @@ func (c *checker) fill(path, name string, params *node, separators string) (stri
 			c.fail(path, "%s", problem)
 			return "", false
 		}
-		if value == nil { // a param with a mistake of its own
+		if value == nil { // the param has a mistake of its own
 			return "", false
 		}
 		out.WriteString(value.text)

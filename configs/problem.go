@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// Problem is one mistake in a configuration.
+// Problem is a mistake in a configuration.
 type Problem struct {
 	File   string `json:"file"`
 	Line   int    `json:"line"`   // from 1
@@ -27,13 +27,12 @@ func (p Problem) String() string {
 	return place + p.Message
 }
 
-// Errors is every mistake found in one configuration, sorted by position, and
-// behind them those in the files of its calendars.
+// Errors is all mistakes in a configuration by position, followed by those in its calendar files.
 type Errors struct {
 	Problems []Problem `json:"problems"`
 }
 
-// Error returns one line a problem.
+// Error returns one line per problem.
 func (e *Errors) Error() string {
 	lines := make([]string, len(e.Problems))
 	for i, p := range e.Problems {
@@ -42,29 +41,28 @@ func (e *Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// position is a place in the file; both count from 1.
+// position is a position in the file; both values start at 1.
 type position struct{ line, column int }
 
-// place is where a key path stands in the file.
+// place is the position of a key path in the file.
 type place struct {
-	key   position // of the key; of the element in a list
+	key   position // of the key, or of the list element
 	value *node
 }
 
-// document is one configuration while it is read: where everything stands and
-// what is wrong with it so far.
+// document is a configuration while it is read, with positions and mistakes.
 type document struct {
 	file     string
 	places   map[string]place
 	problems []Problem
-	broken   map[string]bool // paths with a problem at or beneath them
+	broken   map[string]bool // paths with a mistake in them
 }
 
 func newDocument(file string) *document {
 	return &document{file: file, places: map[string]place{}, broken: map[string]bool{}}
 }
 
-// report adds a problem at pos. The message is kept to one line.
+// report adds a mistake at pos. It cuts the message to one line.
 func (d *document) report(pos position, path, format string, args ...any) {
 	d.problems = append(d.problems, Problem{
 		File: d.file, Line: max(pos.line, 1), Column: max(pos.column, 1), Key: path,
@@ -73,7 +71,7 @@ func (d *document) report(pos position, path, format string, args ...any) {
 	d.breaks(path)
 }
 
-// reportIn adds a problem in a line of another file, which the key names.
+// reportIn adds a mistake in a line of another file, which the key names.
 func (d *document) reportIn(file string, line int, path, message string) {
 	d.problems = append(d.problems,
 		Problem{File: file, Line: line, Column: 1, Key: path, Message: oneLine(message)})
@@ -86,13 +84,12 @@ func (d *document) breaks(path string) {
 	}
 }
 
-// fail reports a problem where the value at path stands, or the nearest thing
-// around it that the file has.
+// fail reports a mistake at the value of path, or at its nearest parent in the file.
 func (d *document) fail(path, format string, args ...any) {
 	d.report(d.near(path).value.pos, path, format, args...)
 }
 
-// failKey is fail at the key and not at its value.
+// failKey is fail at the key instead of the value.
 func (d *document) failKey(path, format string, args ...any) {
 	d.report(d.near(path).key, path, format, args...)
 }
@@ -115,10 +112,10 @@ func (d *document) given(path string) bool {
 	return ok
 }
 
-// sound reports whether nothing at or beneath path has a problem so far.
+// sound reports whether path has no mistakes in it so far.
 func (d *document) sound(path string) bool { return !d.broken[path] }
 
-// firstGiven returns the first of the paths that the file has, or the first.
+// firstGiven returns the first path that is in the file, or the first path.
 func (d *document) firstGiven(paths ...string) string {
 	for _, path := range paths {
 		if d.given(path) {
@@ -128,7 +125,7 @@ func (d *document) firstGiven(paths ...string) string {
 	return paths[0]
 }
 
-// err returns the problems so far as *Errors, or nil.
+// err returns the mistakes so far as *Errors, or nil.
 func (d *document) err() error {
 	if len(d.problems) == 0 {
 		return nil
@@ -140,7 +137,7 @@ func (d *document) err() error {
 	return &Errors{Problems: slices.Compact(d.problems)}
 }
 
-// order puts the configuration before the files that it names.
+// order sorts the configuration before its calendar files.
 func (d *document) order(p Problem) int {
 	if p.File == d.file {
 		return 0

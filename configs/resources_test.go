@@ -13,9 +13,12 @@ func TestResourcesInNormalForm(t *testing.T) {
 		name, text string
 		want       []string
 	}{
-		{"two spellings are one lock", job(`tables: [Orders, public.orders, '"orders"']`), []string{"exclusive no slots table:public/orders"}},
-		{"quotes keep the case", job(`tables: ['"Orders"']`), []string{"exclusive no slots table:public/Orders"}},
-		{"default schema", "default_schema: Sales\n" + job("tables: [orders]"), []string{"exclusive no slots table:sales/orders"}},
+		{"two spellings are one lock", job(`tables: [Orders, public.orders, '"orders"']`),
+			[]string{"exclusive no slots table:public/orders"}},
+		{"quotes keep the case", job(`tables: ['"Orders"']`),
+			[]string{"exclusive no slots table:public/Orders"}},
+		{"default schema", "default_schema: Sales\n" + job("tables: [orders]"),
+			[]string{"exclusive no slots table:sales/orders"}},
 		{"a whole schema", job("tables: [sales.*]"), []string{"exclusive no slots table:sales"}},
 		{"sorted, each kind",
 			job(
@@ -31,7 +34,8 @@ func TestResourcesInNormalForm(t *testing.T) {
 				"exclusive no slots path:dir/Acme.csv", "shared no slots table:acme/x",
 				"exclusive no slots table:public/e_acme_007_true",
 			}},
-		{"a placeholder from a variable", job(`tables: ["e_{args}"], params: {args: "${ACCOUNT}"}`), []string{"exclusive no slots table:public/e_acme"}},
+		{"a placeholder from a variable", job(`tables: ["e_{args}"], params: {args: "${ACCOUNT}"}`),
+			[]string{"exclusive no slots table:public/e_acme"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			env := func(name string) (string, bool) { return "acme", name == "ACCOUNT" }

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// The tags min and max are written by us and always parse; where one is absent
-// there is no bound on that side.
+// The tags min and max always parse. A missing tag means no bound.
 
 func inDurations(value time.Duration, rules reflect.StructTag) bool {
 	low, errLow := time.ParseDuration(rules.Get("min"))
@@ -22,7 +21,7 @@ func inNumbers(value float64, rules reflect.StructTag) bool {
 	return (errLow != nil || value >= low) && (errHigh != nil || value <= high)
 }
 
-// bounds says what the rules min and max allow, "" if there are none.
+// bounds describes the bounds of the rules min and max, or returns "".
 func bounds(rules reflect.StructTag) string {
 	low, high := rules.Get("min"), rules.Get("max")
 	switch {
@@ -36,7 +35,7 @@ func bounds(rules reflect.StructTag) string {
 	return ""
 }
 
-// within adds the bounds to the words for a type.
+// within adds the bounds to the description of a type.
 func within(words string, rules reflect.StructTag) string {
 	if text := bounds(rules); text != "" {
 		return words + ", " + text
@@ -44,7 +43,7 @@ func within(words string, rules reflect.StructTag) string {
 	return words
 }
 
-// durationText is Go's notation without the zeros at its end: 1h, not 1h0m0s.
+// durationText formats a duration in Go's notation without zeros at the end: 1h, not 1h0m0s.
 func durationText(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {

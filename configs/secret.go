@@ -15,7 +15,7 @@ type Secret struct{ text string }
 // NewSecret returns text as a Secret.
 func NewSecret(text string) Secret { return Secret{text} }
 
-// Reveal returns the text itself, for the one place that needs it.
+// Reveal returns the text.
 func (s Secret) Reveal() string { return s.text }
 
 // IsZero reports whether there is no text.
@@ -35,12 +35,12 @@ func (s Secret) Format(f fmt.State, _ rune) { io.WriteString(f, s.String()) }
 // MarshalText writes String.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Params is what a job gives to its handler: an object. The zero Params is an
-// empty one. Printed or marshalled, values with ${ENV} are shown as written.
+// Params are the params of a job, a JSON object. The zero Params is an empty object. Printing and
+// marshalling show ${ENV} as written.
 type Params struct{ value, written json.RawMessage }
 
-// JSON returns the params as a handler gets them, variables expanded. The
-// caller must not change the result.
+// JSON returns the params for a handler, with variables expanded. The caller must not change the
+// result.
 func (p Params) JSON() json.RawMessage { return orEmpty(p.value) }
 
 // String returns the params as written.

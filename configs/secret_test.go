@@ -53,8 +53,11 @@ func TestSecretsAreNotShown(t *testing.T) {
 	type wrapped struct{ C Config }
 	for form, text := range map[string]string{
 		"String": c.String(), "json": string(marshalled), "job": c.Jobs[0].String(),
-		"%v": fmt.Sprintf("%v", *c), "%+v": fmt.Sprintf("%+v", c.Database), "%#v": fmt.Sprintf("%#v", *c), "%q": fmt.Sprintf("%q", c.Admin.Users), "admin": fmt.Sprintf("%+v", c.Admin),
-		"%s": fmt.Sprintf("%s", c.Database.URL), "%x": fmt.Sprintf("%x", c.Database.URL), "%d": fmt.Sprintf("%d", c.Jobs[0].Params),
+		"%v": fmt.Sprintf("%v", *c), "%+v": fmt.Sprintf("%+v", c.Database),
+		"%#v": fmt.Sprintf("%#v", *c), "%q": fmt.Sprintf("%q", c.Admin.Users),
+		"admin": fmt.Sprintf("%+v", c.Admin),
+		"%s":    fmt.Sprintf("%s", c.Database.URL), "%x": fmt.Sprintf("%x", c.Database.URL),
+		"%d":     fmt.Sprintf("%d", c.Jobs[0].Params),
 		"nested": fmt.Sprintf("%+v", wrapped{*c}), "params": fmt.Sprintf("%#v", c.Jobs[0].Params),
 	} {
 		if strings.Contains(text, "hunter2") ||
@@ -148,7 +151,8 @@ func TestSecretFiles(t *testing.T) {
 		t.Errorf("found %q and %q", c.Database.URL.Reveal(), c.Admin.Users[0].PasswordHash.Reveal())
 	}
 	for name, want := range map[string]string{
-		"blank": "the file is empty", "large": "more than 64 KiB", "gone": "no such file", "other": "expected sqlite://", ".": "is a directory",
+		"blank": "the file is empty", "large": "more than 64 KiB", "gone": "no such file",
+		"other": "expected sqlite://", ".": "is a directory",
 	} {
 		_, err := Parse(filepath.Join(folder, "c.yaml"),
 			[]byte("database:\n  url_file: "+name+"\n"))

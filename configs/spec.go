@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// WithJobs has ParseJob check which jobs the job follows: those of the
-// configuration, and these, by name. Without it that is not looked at.
+// WithJobs lets ParseJob check the job's dependencies against the configuration's jobs and the
+// given ones, by name. Without it they are not checked.
 func WithJobs(schedules map[string]schedule.Schedule) Option {
 	return func(o *options) { o.jobs = schedules }
 }
@@ -51,7 +51,7 @@ func (c *Config) ParseJob(name string, data []byte, opts ...Option) (*Job, error
 	return &job, nil
 }
 
-// checkAlone is checkJob for a job that is none of the configuration's.
+// checkAlone is checkJob for a job outside the configuration.
 func (c *checker) checkAlone(j *Job, o options) {
 	for i := range c.config.Calendars {
 		calendar := &c.config.Calendars[i]
@@ -82,8 +82,8 @@ func (c *checker) checkAlone(j *Job, o options) {
 	c.qualify(j.ReadTables, "read_tables")
 }
 
-// checkVariables refuses variables that stand for something else than text. They
-// are kept as they are written, in JSON, where they need quotes.
+// checkVariables refuses variables outside of text. They are stored as written, in JSON, which
+// requires quotes.
 func (c *checker) checkVariables(path string, n *node) {
 	if n.expanded && n.kind != kindText {
 		c.fail(path, "found %s without quotes, expected it in quotes, as text: a job that is "+
@@ -97,7 +97,7 @@ func (c *checker) checkVariables(path string, n *node) {
 	}
 }
 
-// checkFollows is checkAfter for one job, among others.
+// checkFollows is checkAfter for a single job and others.
 func (c *checker) checkFollows(j *Job, others map[string]schedule.Schedule) {
 	if others == nil || j.Schedule.String() == "" && c.given("schedule") {
 		return
@@ -108,7 +108,7 @@ func (c *checker) checkFollows(j *Job, others map[string]schedule.Schedule) {
 	}
 	schedules[j.Name] = j.Schedule
 	for _, m := range schedule.CheckAfter(schedules) {
-		if m.Job == j.Name || m.N < 0 { // the others have no circle without this one
+		if m.Job == j.Name || m.N < 0 { // cycles among the others do not exist without this job
 			at := c.afterPath("schedule", m.N)
 			c.fail(at, "%s", m.Text(c.quoted(at, m.Name)))
 		}
@@ -117,7 +117,7 @@ func (c *checker) checkFollows(j *Job, others map[string]schedule.Schedule) {
 
 var plainIdentifier = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
 
-// qualify puts the default schema before the names of tables that have none.
+// qualify adds the default schema to table names without one.
 func (c *checker) qualify(tables []string, path string) {
 	schema := c.config.DefaultSchema
 	if !plainIdentifier.MatchString(schema) {

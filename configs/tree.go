@@ -7,21 +7,21 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// maxAliased bounds what aliases of aliases can blow a file up to.
+// maxAliased bounds the expansion of nested aliases.
 const maxAliased = 100_000
 
-// treeBuilder turns the parser's nodes into ours.
+// treeBuilder converts the parser's nodes.
 type treeBuilder struct {
 	*document
 	lookup  func(string) (string, bool)
 	lines   []string
 	anchors map[string]ast.Node
-	open    map[string]bool // anchors that are being built: an alias to one would never end
-	within  int             // aliases around the current node
+	open    map[string]bool // anchors being built; an alias to one is a cycle
+	within  int             // depth of aliases around the current node
 	aliased int             // nodes built within aliases
 }
 
-// buildTree returns the tree of n, with every path noted in d.places.
+// buildTree returns the tree of n, and records all paths in d.places.
 func (d *document) buildTree(n ast.Node, text string, lookup func(string) (string, bool)) *node {
 	b := &treeBuilder{
 		document: d, lookup: lookup, lines: strings.Split(strings.TrimPrefix(text, "\ufeff"), "\n"),
@@ -32,7 +32,7 @@ func (d *document) buildTree(n ast.Node, text string, lookup func(string) (strin
 	return root
 }
 
-// build converts n, which stands at path under a key at keyPos.
+// build converts n, at path under a key at keyPos.
 func (b *treeBuilder) build(n ast.Node, path string, keyPos position, depth int) *node {
 	if b.within > 0 {
 		b.aliased++
@@ -81,7 +81,7 @@ func (b *treeBuilder) refuse(pos position, path, format string, args ...any) *no
 	return &node{kind: kindInvalid, pos: pos}
 }
 
-// text builds a scalar. What was not quoted is read by YAML's rules after expansion.
+// text builds a scalar. Unquoted text gets its YAML kind after expansion.
 func (b *treeBuilder) text(written string, quoted bool, pos position, path string) *node {
 	value, expanded, faults := expand(written, b.lookup)
 	from := pos
@@ -95,15 +95,15 @@ func (b *treeBuilder) text(written string, quoted bool, pos position, path strin
 	case len(faults) > 0:
 		n.kind = kindInvalid
 	case expanded && !quoted && value == "":
-		// An empty variable is empty text: the key does have a value.
+		// An empty variable is empty text, because the key has a value.
 	case !quoted:
 		n.kind = plainKind(value)
 	}
 	return n
 }
 
-// find returns where mark next stands in the file, at from or later; from
-// itself when it is written in another way, by escapes.
+// find returns the next position of mark in the file at or after from. It returns from if the text
+// is written with escapes.
 func (b *treeBuilder) find(mark string, from position) position {
 	const reach = 1000 // lines of one scalar
 	for i := from.line; i <= min(len(b.lines), from.line+reach); i++ {
@@ -181,7 +181,7 @@ func (n *node) set(index map[string]int, name string, value *node) {
 	n.entries = append(n.entries, entry{name, value})
 }
 
-// key returns a key's name. Only scalars name keys.
+// key returns a key's name. Keys must be scalars.
 func (b *treeBuilder) key(n ast.Node, path string) (name string, pos position, ok bool) {
 	switch k := n.(type) {
 	case *ast.MappingKeyNode:

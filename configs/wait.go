@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// Wait is a wait policy: how long a firing tries for held resources, and for how
-// long it reserves its place before younger firings meanwhile.
+// Wait is a wait policy: how long a firing retries held resources, and how long it blocks newer
+// firings meanwhile.
 type Wait struct {
 	Attempts int
 	Delay    time.Duration
@@ -15,12 +15,11 @@ type Wait struct {
 	Elapsed  time.Duration
 	Backoff  retry.Backoff
 	Jitter   float64
-	// Reserve is how long younger firings that conflict wait behind a firing that
-	// waits; 0 means that they never do.
+	// Reserve is how long newer conflicting firings wait behind a waiting firing; 0: they do not.
 	Reserve time.Duration `min:"0s" max:"24h"`
 }
 
-// Policy returns when a firing tries again.
+// Policy returns the retry policy.
 func (w Wait) Policy() retry.Policy {
 	return retry.Policy{
 		Attempts: w.Attempts, Delay: w.Delay, MaxDelay: w.MaxDelay, Elapsed: w.Elapsed,

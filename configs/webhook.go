@@ -7,37 +7,37 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// Webhook is an address that is told how runs end.
+// Webhook is an address that receives the outcomes of runs.
 type Webhook struct {
 	Name string `yaml:"name"` // 1 to 200 bytes, unique
-	// URL is http:// or https://. It is a secret, as many of them hold one.
+	// URL is http:// or https://. It is a Secret because it may contain one.
 	URL Secret `yaml:"url"`
-	// Events are the states of runs that it is told of.
+	// Events are the outcomes to send.
 	Events []string `yaml:"events"`
-	// Jobs are names or patterns, in which * stands for any text; none: all jobs.
+	// Jobs are names or patterns, in which * matches any text; none: all jobs.
 	Jobs []string `yaml:"jobs"`
-	// Secret signs what is sent: whsec_ and 24 to 64 bytes in base64, or a text of
-	// 24 bytes or more.
+	// Secret signs the requests: whsec_ and 24 to 64 bytes in base64, or a text of at least 24
+	// bytes.
 	Secret Secret `yaml:"secret"`
-	// OldSecret signs too, until all receivers have the new one.
+	// OldSecret also signs, until all receivers have the new one.
 	OldSecret Secret        `yaml:"old_secret"`
-	Timeout   time.Duration `yaml:"timeout" min:"1s" max:"1m"` // of one try
+	Timeout   time.Duration `yaml:"timeout" min:"1s" max:"1m"` // of one attempt
 	Retry     retry.Policy  `yaml:"retry" delay:"1s"`
 	Headers   []Header      `yaml:"headers"`
 }
 
-// Header is sent along.
+// Header is an additional header of the requests.
 type Header struct {
 	Name  string `yaml:"name"`
 	Value Secret `yaml:"value"`
 }
 
-// Outcomes are the events of webhooks: the states in which runs end.
+// Outcomes returns the events of webhooks: the final states of runs.
 func Outcomes() []string {
 	return []string{"succeeded", "failed", "timed_out", "cancelled", "lost", "skipped", "missed"}
 }
 
-// Covers reports whether the webhook is told of the job's runs.
+// Covers reports whether the webhook receives the job's outcomes.
 func (w Webhook) Covers(job string) bool {
 	if len(w.Jobs) == 0 {
 		return true
@@ -50,7 +50,7 @@ func (w Webhook) Covers(job string) bool {
 	return false
 }
 
-// matches reports whether a name has the form of a pattern.
+// matches reports whether a name matches a pattern.
 func matches(pattern, name string) bool {
 	parts := strings.Split(pattern, "*")
 	if len(parts) == 1 {
@@ -61,7 +61,7 @@ func matches(pattern, name string) bool {
 		return false
 	}
 	last := len(parts) - 1
-	for _, part := range parts[1:last] { // the first place is the best: what follows has most room
+	for _, part := range parts[1:last] { // the first match leaves most room for the next parts
 		_, after, found := strings.Cut(rest, part)
 		if !found {
 			return false
@@ -71,7 +71,7 @@ func matches(pattern, name string) bool {
 	return strings.HasSuffix(rest, parts[last])
 }
 
-// start makes w what a webhook starts as.
+// start sets the defaults of a webhook.
 func (w *Webhook) start(*Config) {
 	*w = Webhook{
 		Events:  []string{"failed", "timed_out", "lost", "missed"},

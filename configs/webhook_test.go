@@ -42,9 +42,12 @@ func TestPatternsOfWebhooks(t *testing.T) {
 		patterns, name string
 		want           bool
 	}{
-		{"", "any/job.x", true}, {"a", "a", true}, {"a", "ab", false}, {"*", "a/b", true}, {"a*", "a", true}, {"a*", "ba", false},
-		{"*a", "ba", true}, {"*a", "ab", false}, {"a*c", "ac", true}, {"a*c", "a/b.c", true}, {"a*c", "acd", false}, {"a*a", "a", false},
-		{"*b*c*", "abcd", true}, {"*b*c*", "acbd", false}, {"a*b*b", "ab", false}, {"a**b", "ab", true}, {"x,a*", "ab", true}, {"x,y*", "ab", false},
+		{"", "any/job.x", true}, {"a", "a", true}, {"a", "ab", false}, {"*", "a/b", true},
+		{"a*", "a", true}, {"a*", "ba", false},
+		{"*a", "ba", true}, {"*a", "ab", false}, {"a*c", "ac", true}, {"a*c", "a/b.c", true},
+		{"a*c", "acd", false}, {"a*a", "a", false},
+		{"*b*c*", "abcd", true}, {"*b*c*", "acbd", false}, {"a*b*b", "ab", false},
+		{"a**b", "ab", true}, {"x,a*", "ab", true}, {"x,y*", "ab", false},
 	} {
 		w := Webhook{}
 		if test.patterns != "" {
@@ -64,25 +67,50 @@ func TestWebhookMistakes(t *testing.T) {
 			"1:12: webhooks[0].name: found nothing, expected " + nameWords +
 				"\nc.yaml:1:12: webhooks[0].url: found nothing, expected the URL that is " +
 				"told\nc.yaml:1:12: webhooks[0].secret: found no secret to sign with, " + secret},
-		{"unknown key", "webhooks: [{name: w, " + good + ", event: [lost]}]", `1:83: webhooks[0].event: unknown key; did you mean "events"?`},
-		{"twice", "webhooks: [{name: w, " + good + "}, {name: w, " + good + "}]", `1:91: webhooks[1].name: found "w" a second time, expected each webhook once; the first is in line 1`},
-		{"no URL", "webhooks: [{name: w, url: 'hunter2.example/x', secret: '" + strings.Repeat("hunter2", 5) + "'}]", "1:27: webhooks[0].url: found something else (it is not shown), expected an http:// or https:// URL without #"},
-		{"another scheme", "webhooks: [{name: w, url: 'ftp://hunter2', secret: '" + strings.Repeat("hunter2", 5) + "'}]", "1:27: webhooks[0].url: found something else (it is not shown), expected an http:// or https:// URL without #"},
-		{"short secret", "webhooks: [{name: w, url: 'https://h', secret: hunter2}]", "1:48: webhooks[0].secret: found a secret that is too short or no base64 (it is not shown), " + secret},
-		{"no base64", "webhooks: [{name: w, url: 'https://h', secret: whsec_hunter2-hunter2-hunter2-hunter2}]", "1:48: webhooks[0].secret: found a secret that is too short or no base64 (it is not shown), " + secret},
-		{"short old secret", hook + "old_secret: hunter2}", "2:99: webhooks[0].old_secret: found a secret that is too short or no base64 (it is not shown), " + secret},
-		{"secret that is not replaced", hook + "old_secret: 'hunter2 hunter2 hunter2 hunter2'}", "2:99: webhooks[0].old_secret: found the same as secret (it is not shown), expected the one before it"},
-		{"unknown event", hook + "events: [faild]}", `2:96: webhooks[0].events[0]: unknown event "faild"; did you mean "failed"?`},
-		{"no event", hook + "events: [running]}", `2:96: webhooks[0].events[0]: unknown event "running"; expected one of succeeded, failed, timed_out, cancelled, lost, skipped, missed`},
-		{"no events", hook + "events: []}", "2:95: webhooks[0].events: found no events, expected some of succeeded, failed, timed_out, cancelled, lost, skipped, missed"},
-		{"no jobs", hook + "jobs: []}", "2:93: webhooks[0].jobs: found no jobs, expected names or patterns such as night-*; without the key it is told of all jobs"},
-		{"misspelt job", hook + "jobs: [rollp]}\njobs: [{name: rollup, handler: sql}]", `2:94: webhooks[0].jobs[0]: unknown job "rollp"; did you mean "rollup"?`},
-		{"empty pattern", hook + "jobs: ['']}", `2:94: webhooks[0].jobs[0]: found "", expected a job's name or a pattern such as night-*`},
-		{"long timeout", hook + "timeout: 2m}", `2:96: webhooks[0].timeout: found "2m", expected 1s to 1m`},
-		{"endless retry", hook + "retry: {elapsed: 0s}}", "2:94: webhooks[0].retry.attempts: found 0, expected 1 or more, or a limit by elapsed"},
-		{"bad header", hook + "headers: [{name: 'a b', value: hunter2}]}", `2:104: webhooks[0].headers[0].name: found "a b", expected the name of an HTTP header`},
-		{"reserved header", hook + "headers: [{name: Webhook-Id, value: hunter2}]}", `2:104: webhooks[0].headers[0].name: found "Webhook-Id", which is set by the scheduler, expected another header`},
-		{"two lines", hook + `headers: [{name: a, value: "hunter2\nb: c"}]}`, "2:114: webhooks[0].headers[0].value: found a value with control characters (it is not shown), expected one line"},
+		{"unknown key", "webhooks: [{name: w, " + good + ", event: [lost]}]",
+			`1:83: webhooks[0].event: unknown key; did you mean "events"?`},
+		{"twice", "webhooks: [{name: w, " + good + "}, {name: w, " + good + "}]",
+			`1:91: webhooks[1].name: found "w" a second time, expected each webhook once; the first is in line 1`},
+		{"no URL", "webhooks: [{name: w, url: 'hunter2.example/x', secret: '" +
+			strings.Repeat("hunter2", 5) + "'}]", "1:27: webhooks[0].url: found something else " +
+			"(it is not shown), expected an http:// or https:// URL without #"},
+		{"another scheme", "webhooks: [{name: w, url: 'ftp://hunter2', secret: '" +
+			strings.Repeat("hunter2", 5) + "'}]", "1:27: webhooks[0].url: found something else " +
+			"(it is not shown), expected an http:// or https:// URL without #"},
+		{"short secret", "webhooks: [{name: w, url: 'https://h', secret: hunter2}]",
+			"1:48: webhooks[0].secret: found a secret that is too short or no base64 (it is not " +
+				"shown), " + secret},
+		{"no base64", "webhooks: [{name: w, url: 'https://h', secret: " +
+			"whsec_hunter2-hunter2-hunter2-hunter2}]", "1:48: webhooks[0].secret: found a secret " +
+			"that is too short or no base64 (it is not shown), " + secret},
+		{"short old secret", hook + "old_secret: hunter2}", "2:99: webhooks[0].old_secret: found " +
+			"a secret that is too short or no base64 (it is not shown), " + secret},
+		{"secret that is not replaced", hook + "old_secret: 'hunter2 hunter2 hunter2 hunter2'}",
+			"2:99: webhooks[0].old_secret: found the same as secret (it is not shown), expected " +
+				"the one before it"},
+		{"unknown event", hook + "events: [faild]}",
+			`2:96: webhooks[0].events[0]: unknown event "faild"; did you mean "failed"?`},
+		{"no event", hook + "events: [running]}",
+			`2:96: webhooks[0].events[0]: unknown event "running"; expected one of succeeded, failed, timed_out, cancelled, lost, skipped, missed`},
+		{"no events", hook + "events: []}", "2:95: webhooks[0].events: found no events, expected " +
+			"some of succeeded, failed, timed_out, cancelled, lost, skipped, missed"},
+		{"no jobs", hook + "jobs: []}", "2:93: webhooks[0].jobs: found no jobs, expected names " +
+			"or patterns such as night-*; without the key it is told of all jobs"},
+		{"misspelt job", hook + "jobs: [rollp]}\njobs: [{name: rollup, handler: sql}]",
+			`2:94: webhooks[0].jobs[0]: unknown job "rollp"; did you mean "rollup"?`},
+		{"empty pattern", hook + "jobs: ['']}",
+			`2:94: webhooks[0].jobs[0]: found "", expected a job's name or a pattern such as night-*`},
+		{"long timeout", hook + "timeout: 2m}",
+			`2:96: webhooks[0].timeout: found "2m", expected 1s to 1m`},
+		{"endless retry", hook + "retry: {elapsed: 0s}}",
+			"2:94: webhooks[0].retry.attempts: found 0, expected 1 or more, or a limit by elapsed"},
+		{"bad header", hook + "headers: [{name: 'a b', value: hunter2}]}",
+			`2:104: webhooks[0].headers[0].name: found "a b", expected the name of an HTTP header`},
+		{"reserved header", hook + "headers: [{name: Webhook-Id, value: hunter2}]}",
+			`2:104: webhooks[0].headers[0].name: found "Webhook-Id", which is set by the scheduler, expected another header`},
+		{"two lines", hook + `headers: [{name: a, value: "hunter2\nb: c"}]}`,
+			"2:114: webhooks[0].headers[0].value: found a value with control characters (it is " +
+				"not shown), expected one line"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := parse(test.text, withBuiltins())

@@ -15,12 +15,11 @@ import (
 
 const (
 	maxFile = 8 << 20 // bytes
-	// of lists and mappings in each other; the parser takes quadratic time beyond
+	// of nested lists and mappings; beyond it the parser takes quadratic time
 	maxDepth = 64
 )
 
-// parseYAML returns the root of the one document in data, or nil when it is
-// empty or was reported as a mistake.
+// parseYAML returns the root of the document in data, or nil if it is empty or has a mistake.
 func (d *document) parseYAML(data []byte) ast.Node {
 	if len(data) > maxFile {
 		d.report(position{1, 1}, "", "found %d bytes, expected a configuration of at most %d",
@@ -40,7 +39,7 @@ func (d *document) parseYAML(data []byte) ast.Node {
 	return d.onlyDocument(file)
 }
 
-// invalidUTF8 returns where data stops being UTF-8, or zero.
+// invalidUTF8 returns the first position that is not UTF-8, or zero.
 func invalidUTF8(data []byte) position {
 	at := position{1, 1}
 	for len(data) > 0 {
@@ -74,8 +73,7 @@ func (d *document) onlyDocument(file *ast.File) ast.Node {
 	return root
 }
 
-// guardedParse turns a panic of the parser into an error: its input is
-// anybody's, and its code is not ours.
+// guardedParse converts panics of the parser to errors, because its input is untrusted.
 func guardedParse(text string) (file *ast.File, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -90,8 +88,8 @@ func guardedParse(text string) (file *ast.File, err error) {
 	return parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 }
 
-// tooDeep returns the token that opens one level too many, of brackets or of
-// list entries on one line.
+// tooDeep returns the token that exceeds the maximum depth, of brackets or of list entries on one
+// line.
 func tooDeep(tokens token.Tokens) *token.Token {
 	brackets, dashes, line := 0, 0, 0
 	for _, t := range tokens {
@@ -119,7 +117,7 @@ func (d *document) reportSyntax(text string, err error) {
 	if !errors.As(err, &syntax) {
 		message = err.Error()
 	} else {
-		message = syntax.GetMessage() // Error would print the source too, and take long
+		message = syntax.GetMessage() // Error would also print the source, slowly
 		if t := syntax.GetToken(); t != nil && t.Position != nil {
 			pos = position{t.Position.Line, t.Position.Column}
 		}
@@ -127,7 +125,7 @@ func (d *document) reportSyntax(text string, err error) {
 	d.report(pos, "", "not valid YAML: %s%s", message, syntaxHint(text, pos.line))
 }
 
-// syntaxHint guesses at the mistakes that configurations of this kind invite.
+// syntaxHint suggests the cause of common syntax errors.
 func syntaxHint(text string, number int) string {
 	var line string
 	for l := range strings.SplitSeq(text, "\n") {
