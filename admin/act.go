@@ -17,7 +17,7 @@ import (
 )
 
 // errNoActions is returned by a server without Options.Operations.
-var errNoActions = errors.New("this page only shows: nothing can be done through it")
+var errNoActions = errors.New("act: this page is read-only")
 
 // anonymous is the actor where the server has no users.
 const anonymous = "anonymous"

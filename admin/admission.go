@@ -44,11 +44,11 @@ func (s *Server) identified(who access, next http.HandlerFunc) http.Handler {
 			s.requireSignIn(w, r)
 			return
 		case identity.Role == Scraper && who != forScrapers:
-			s.refuse(w, r, http.StatusForbidden, "This token is for the metrics alone.")
+			s.refuse(w, r, http.StatusForbidden, "This token is valid only for the metrics.")
 			return
 		case who == forOperators && identity.Role != Operator:
 			s.refuse(w, r, http.StatusForbidden,
-				"You may read, but not act: that takes the role operator.")
+				"This action requires the role operator.")
 			return
 		}
 		next(w, withIdentity(r, identity))

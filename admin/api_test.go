@@ -118,12 +118,12 @@ func TestRefusedQuestions(t *testing.T) {
 		{"/api/v1/jobs/merge-event/explain", 404,
 			`unknown job "merge-event"; did you mean "merge-events"?`},
 		{"/api/v1/jobs/merge-events/explain?at=yesterday", 400,
-			`at is "yesterday", expected an instant such as 2026-01-31T09:00:00Z, or a local time such as 2026-01-31 09:00`},
+			`at is "yesterday", expected a timestamp such as 2026-01-31T09:00:00Z, or a local time such as 2026-01-31 09:00`},
 		{"/api/v1/jobs/merge-events/explain?scheduled_at=x", 400,
 			`parameter "scheduled_at" is unknown, expected some of at`},
 		{"/api/v1/jobs/nobody", 404, `job "nobody": not found`},
-		{"/api/v1/nothing", 404, "There is nothing at this address."},
-		{"/api/", 404, "There is nothing at this address."},
+		{"/api/v1/nothing", 404, "This page does not exist."},
+		{"/api/", 404, "This page does not exist."},
 	}
 	for _, c := range cases {
 		reply := get(t, handler, c.path)

@@ -51,7 +51,7 @@ func (l *pageCache) lookup(key string) (p snapshot, content any, age time.Durati
 // storeAnswered notes that the store answered. It logs the first answer after a failure.
 func (s *Server) storeAnswered() {
 	if s.pageCache.silent.Swap(false) {
-		s.log.Info().Msg("admin page can ask the store again")
+		s.log.Info().Msg("admin store query succeeded again")
 	}
 }
 
@@ -59,6 +59,6 @@ func (s *Server) storeAnswered() {
 // disconnected.
 func (s *Server) storeFailed(ctx context.Context, err error) {
 	if ctx.Err() == nil && !s.pageCache.silent.Swap(true) {
-		s.log.Warn().Err(err).Msg("admin page could not ask the store")
+		s.log.Warn().Err(err).Msg("admin store query failed")
 	}
 }

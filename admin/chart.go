@@ -348,7 +348,7 @@ func severalTitle(b *chartBar) string {
 			parts = append(parts, fmt.Sprintf("%d %s", n, stateWords(state)))
 		}
 	}
-	return fmt.Sprintf("%d runs: %s, from %s to %s. Follow to zoom in.", b.runs,
+	return fmt.Sprintf("%d runs: %s, from %s to %s. Select to zoom in.", b.runs,
 		strings.Join(parts, ", "), utcWords(b.begin), utcWords(b.end))
 }
 
@@ -365,7 +365,7 @@ func runTitle(s jobs.RunInterval, begin, end time.Time) string {
 		text += fmt.Sprintf(" for %s, since %s", took(length), utcWords(begin))
 	}
 	if rested := end.Sub(begin) - length; rested > 0 {
-		text += fmt.Sprintf(", beside %s between attempts", took(rested))
+		text += fmt.Sprintf(", plus %s between attempts", took(rested))
 	}
 	text += " on " + cut(s.Replica, 60)
 	if words := whyOf(s); words != "" {

@@ -80,7 +80,7 @@ func TestRestsAreNoPartOfADuration(t *testing.T) {
 	for got, want := range map[string]string{
 		lasted(r): "2 min", plottedRuns.Top: "2 min", outcomeTitle(o): " succeeded after 2 min",
 		runWords(s, noon):                        "ran 2 min, waited 1 h between attempts",
-		runTitle(s, *s.StartedAt, *s.FinishedAt): "beside 1 h between attempts on replica-1",
+		runTitle(s, *s.StartedAt, *s.FinishedAt): "plus 1 h between attempts on replica-1",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("told is %q, want %q", got, want)
@@ -375,7 +375,7 @@ func TestLengthsAreLookedUpByAndBy(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		r := newReader(o)
-		for i, want := range []string{"of 400 of 500 jobs so far", "", ""} {
+		for i, want := range []string{"of 400 of 500 jobs are known so far", "", ""} {
 			begun := time.Now()
 			f, err := r.findConflicts(t.Context(), noon, nil)
 			if err != nil {

@@ -53,13 +53,13 @@ func TestActionsByClicking(t *testing.T) {
 					"Group night is paused"},
 				{"/jobs/rollup-sales", "/groups/night/resume", "", "/jobs?group=night",
 					"Group night is resumed"},
-				{"/", "/pause", "", "/", "Everything is paused"},
+				{"/", "/pause", "", "/", "All jobs are paused"},
 				{"/", "/resume", "", "/", "Everything is resumed"},
 				{runPath(waiting), runPath(waiting) + "/cancel", "", runPath(waiting),
 					"was cancelled"},
 				{"/runs", runPath(waiting) + "/again", "", "/runs/", "was triggered"},
 				{runPath(running), runPath(running) + "/cancel", "", runPath(running),
-					"is told to stop"},
+					"was cancelled. It has 10 s to return"},
 				{"/", "/locks/release", "reason=it hangs", "/locks", "can commit nothing more"},
 				{"/replicas", "/drain", "", "/replicas", "The replica is drained"},
 				{"/replicas", "/undrain", "", "/replicas", "The replica starts runs again"},
@@ -145,12 +145,12 @@ func TestKeysGoThroughAForm(t *testing.T) {
 		if err := chromedp.Do(window, chromedp.KeyEvent("\t")); err != nil {
 			t.Fatal(err)
 		}
-		if order = append(order, focus()); order[len(order)-1] == "Leave it as it is" {
+		if order = append(order, focus()); order[len(order)-1] == "Back" {
 			break
 		}
 	}
 	if got := strings.Join(order[max(0, len(order)-5):],
-		", "); got != "params, wait, reason, Trigger it, Leave it as it is" {
+		", "); got != "params, wait, reason, Run now, Back" {
 		t.Errorf("keys go to %s", strings.Join(order, ", "))
 	}
 	described := evaluate[string](t, window,

@@ -115,7 +115,7 @@ func (r *reader) contentions(ctx context.Context, now time.Time, w window,
 		Sums: []waitSum{}, Cut: []string{}}
 	sums, err := r.store.WaitSummaries(ctx, w.From, w.Until)
 	if err != nil {
-		return c, fmt.Errorf("blockages: %w", err)
+		return c, fmt.Errorf("query waits: %w", err)
 	}
 	times := 0
 	for i := range sums {
@@ -123,11 +123,11 @@ func (r *reader) contentions(ctx context.Context, now time.Time, w window,
 		sums[i].Resource = resourceName(sums[i].Resource)
 	}
 	if times >= jobs.MaxTallied {
-		c.Cut = append(c.Cut, fmt.Sprintf("only the youngest %d waits of this time are counted",
+		c.Cut = append(c.Cut, fmt.Sprintf("only the newest %d waits of this time are counted",
 			jobs.MaxTallied))
 	}
 	if len(sums) == jobs.MaxBatch {
-		c.Cut = append(c.Cut, fmt.Sprintf("only the %d worst pairs of jobs are listed",
+		c.Cut = append(c.Cut, fmt.Sprintf("only the %d longest sums are listed",
 			jobs.MaxBatch))
 	}
 	still := make(map[[3]string]int)
@@ -171,8 +171,7 @@ func stillBlocked(run jobs.Record, w window) (jobs.WaitSummary, bool) {
 // Summary names the job that blocked others longest.
 func (c *contentions) Summary() string {
 	if len(c.Sums) == 0 {
-		return "No run waited for another, as far as anybody wrote it down: waits of less than a " +
-			"second are not."
+		return "No run waited for another. Waits of less than a second are not recorded."
 	}
 	var total time.Duration
 	var times, unrun int
@@ -187,16 +186,17 @@ func (c *contentions) Summary() string {
 			worst, most = holder, length
 		}
 	}
-	text := fmt.Sprintf("Runs waited for others %s, for %s in sum",
+	text := fmt.Sprintf("Runs waited for others %s, %s in total",
 		verb(times, "once", fmt.Sprintf("%d times", times)), took(total))
 	if unrun > 0 {
-		text += fmt.Sprintf("; %s in vain", verb(unrun, "once", fmt.Sprintf("%d times", unrun)))
+		text += fmt.Sprintf("; %s without a start",
+			verb(unrun, "once", fmt.Sprintf("%d times", unrun)))
 	}
-	return text + fmt.Sprintf(". Most in the way, for %s of it: %s.", took(most),
+	return text + fmt.Sprintf(". The main blocker, for %s of it: %s.", took(most),
 		cut(holderName(worst), 100))
 }
 
-func holderName(job string) string { return cmp.Or(job, "a program that is no job") }
+func holderName(job string) string { return cmp.Or(job, "a program") }
 
 // Action returns the address of the form of the window.
 func (c *contentions) Action() string { return "/locks/contention" }
@@ -276,10 +276,10 @@ func (c *matrixCell) finished(job string, worst time.Duration) matrixCell {
 		if worst > 0 {
 			c.Heat = 1 + int(float64(c.Wait)/float64(worst)*(hottest-1)+0.5)
 		}
-		c.Title = fmt.Sprintf("%s waited for %s %s, %s in sum", cut(job, 80),
+		c.Title = fmt.Sprintf("%s waited for %s %s, %s in total", cut(job, 80),
 			cut(holderName(c.Holder), 80), figure(c.Times, "time", "times"), took(c.Wait))
 		if c.Unrun > 0 {
-			c.Title += fmt.Sprintf(", %s in vain", figure(c.Unrun, "time", "times"))
+			c.Title += fmt.Sprintf(", %s without a start", figure(c.Unrun, "time", "times"))
 		}
 	}
 	return *c

@@ -68,12 +68,12 @@ func driftProblems(o *Overview, add func(Severity, string, ...any)) {
 	})
 	if deploy {
 		add(Notice, "A deploy seems to be under way: the replicas have %s different cron tables "+
-			"(%s). Each job is fired by its newest definition.%s",
+			"(%s). Replicas with the newest definition of a job fire it.%s",
 			number(len(different)), strings.Join(groups, " / "), jobs)
 		return
 	}
 	add(Notice, "The replicas have %s different cron tables (%s), and no deploy is under way. "+
-		"Each job is fired by its newest definition; what only some have stops with the last of them.%s",
+		"Replicas with the newest definition of a job fire it.%s",
 		number(len(different)), strings.Join(groups, " / "), jobs)
 }
 
@@ -82,7 +82,7 @@ func driftProblems(o *Overview, add func(Severity, string, ...any)) {
 func notReadyProblems(o *Overview, add func(Severity, string, ...any)) {
 	for _, r := range o.Replicas {
 		if r.live() && r.NotReady != "" && r.Session.String() != o.ServedBy.Session {
-			add(Alarm, "%s starts nothing: %s", r.Name, sentence(oneLine(r.NotReady, 300)))
+			add(Alarm, "%s starts no runs: %s", r.Name, sentence(oneLine(r.NotReady, 300)))
 		}
 	}
 }

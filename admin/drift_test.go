@@ -92,7 +92,7 @@ func TestCronTablesOfReplicasThatDoNotCount(t *testing.T) {
 }
 
 func TestReplicaThatStartsNothingIsAnAlarmOnEveryPage(t *testing.T) {
-	const words = "replica-4 starts nothing: its clock is 1m1.25s behind the store's, at most " +
+	const words = "replica-4 starts no runs: its clock is 1m1.25s behind the store's, at most " +
 		"10s are allowed."
 	o := drifting()
 	overview, _ := newServer(t, o).overview(t.Context())

@@ -37,7 +37,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	}
 	if s.hub == nil {
 		s.refuse(w, r, http.StatusNotImplemented,
-			"This replica does not tell of changes: ask again every now and then.")
+			"This replica has no event stream. Poll the API instead.")
 		return
 	}
 	if r.Method == http.MethodHead {

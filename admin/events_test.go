@@ -380,7 +380,7 @@ func TestStreamsAreBounded(t *testing.T) {
 		refused := get(t, server.Handler(), "/api/v1/events")
 		if refused.Code != http.StatusServiceUnavailable ||
 			refused.Header().Get("Retry-After") == "" ||
-			!strings.Contains(refused.Body.String(), "too many watch") {
+			!strings.Contains(refused.Body.String(), "too many streams") {
 			t.Errorf("one more: %d %s", refused.Code, refused.Body)
 		}
 		readers[0].Close()
@@ -471,7 +471,7 @@ func TestPagesSayWhereTheyHear(t *testing.T) {
 		server, listener, end := piped(t, o)
 		page := func(path string) string { return get(t, server.Handler(), path).Body.String() }
 		now := positionOf(c.marks).String()
-		if got := page("/locks"); !strings.Contains(got, `hx-trigger="every 5s, news"`) ||
+		if got := page("/locks"); !strings.Contains(got, `hx-trigger="every 5s, changes"`) ||
 			!strings.Contains(got,
 				`data-events="/api/v1/events?since=`+now+`&amp;topics=locks%2Cruns%2Cjobs"`) {
 			t.Error("the page does not say where it hears of changes")

@@ -119,10 +119,10 @@ func (s *Server) refusedForm(r *http.Request, sent url.Values, err error) (form,
 	f := form{Key: sent.Get("key"), Verdict: "Not done", ErrorText: refused.Error,
 		Problems: refused.Problems, Advice: adviceOn(err, status), sent: sent, err: err}
 	if len(f.Problems) > 0 {
-		f.ErrorText = "this is wrong with what was typed"
+		f.ErrorText = "the input is invalid"
 	}
 	if status == http.StatusServiceUnavailable {
-		f.Verdict = "Perhaps not done"
+		f.Verdict = "Result unknown"
 	}
 	return f, status
 }
@@ -131,22 +131,20 @@ func (s *Server) refusedForm(r *http.Request, sent url.Values, err error) (form,
 func adviceOn(err error, status int) string {
 	switch {
 	case status == http.StatusServiceUnavailable:
-		return "It is not known whether it was done. Send the form again when the store answers: " +
-			"it acts once, however often it is sent."
+		return "The database did not answer, so the result is unknown. Submit again: the action runs " +
+			"at most once."
 	case errors.Is(err, jobs.ErrPaused):
 		return "Nothing was done. Resume it first, or tick the box below."
 	case errors.Is(err, jobs.ErrInTransaction):
-		return "Nothing was done. The transaction may still commit; to take the lock away it " +
-			"must be ended."
+		return "Nothing was done. The transaction may still commit. Tick the box below to end it."
 	case errors.Is(err, jobs.ErrFromConfig):
-		return "Nothing was done. Change the configuration and deploy it: a job that it has " +
-			"can't be changed here."
+		return "Nothing was done. The job comes from the configuration. Change it there and deploy."
 	case status == http.StatusConflict:
-		return "Nothing was done. Below is how things are now: look again before you send the form."
+		return "Nothing was done. The state has changed. Check it below before you submit again."
 	case status == http.StatusNotFound:
-		return "Nothing was done. What the form is about is not there, or is over."
+		return "Nothing was done. The target of the action does not exist any more."
 	}
-	return "Nothing was done. Mend what is named here and send the form again."
+	return "Nothing was done. Correct the input and submit again."
 }
 
 // showAction writes the page of an action. f is the form that was sent, or a new one.
@@ -176,7 +174,7 @@ func showAction[T any](s *Server, w http.ResponseWriter, r *http.Request, d acti
 	f.Title, f.Action = d.title, frame.Address
 	f.Idle = known == nil && f.err == nil
 	d.form(&f, known)
-	f.line("reason", "Why", "It is kept in the audit log.", jobs.MaxReasonBytes)
+	f.line("reason", "Reason", "Shown in the audit log.", jobs.MaxReasonBytes)
 	f.mark()
 	if f.ErrorText != "" {
 		frame.Title = f.Verdict + ": " + frame.Title
@@ -210,7 +208,7 @@ func readForm(r *http.Request, fields []string) (url.Values, error) {
 		}
 	}
 	if r.PostForm.Get("key") == "" {
-		return nil, &badRequest{"key is missing: open the form's page again, it has one"}
+		return nil, &badRequest{"key is missing: reload the page of the form"}
 	}
 	return r.PostForm, nil
 }

@@ -38,7 +38,7 @@ func (s *Server) releasePage(w http.ResponseWriter, r *http.Request) {
 		resource, err = p.resource("resource")
 	}
 	if err == nil && resource == nil {
-		err = &badRequest{"resource is missing, expected a resource as the list of locks has it"}
+		err = &badRequest{"resource is missing, expected a resource of the list of locks"}
 	}
 	var token jobs.Token
 	if err == nil {
@@ -56,7 +56,7 @@ func (s *Server) releasePage(w http.ResponseWriter, r *http.Request) {
 			return s.reader.releaseView(ctx, *resource, token)
 		},
 		form: func(f *form, known *releaseView) {
-			f.Button, f.Bad, f.Back = "Release the lock", true, "/locks"
+			f.Button, f.Bad, f.Back = "Release lock", true, "/locks"
 			shown := f.typed("token", fmt.Sprint(token))
 			if known != nil {
 				f.Idle = f.Idle || known.Lock == nil
@@ -68,8 +68,8 @@ func (s *Server) releasePage(w http.ResponseWriter, r *http.Request) {
 			f.hidden("token", shown)
 			if errors.Is(f.err, jobs.ErrInTransaction) {
 				f.check("end_transaction",
-					"End its transaction: what it has done in it is rolled back", true)
-				f.Button = "End the transaction and release the lock"
+					"End the transaction of the holder, which rolls it back", true)
+				f.Button = "End transaction and release lock"
 			}
 		},
 		do: func(ctx context.Context, a jobs.Action, sent url.Values) (outcome, error) {

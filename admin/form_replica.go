@@ -39,14 +39,14 @@ func (s *Server) drainingPage(w http.ResponseWriter, r *http.Request, drain bool
 			return v, err
 		},
 		form: func(f *form, known *drainView) {
-			f.Button, f.Bad, f.Back = "Drain the replica", drain, "/replicas"
+			f.Button, f.Bad, f.Back = "Drain replica", drain, "/replicas"
 			if !drain {
-				f.Button = "Let it start runs again"
+				f.Button = "End drain"
 			}
 			f.Idle = f.Idle || known != nil && (!known.live() || known.Draining == drain)
 		},
 		do: func(ctx context.Context, a jobs.Action, _ url.Values) (outcome, error) {
-			done := outcome{"/replicas", "The replica is drained: it starts nothing more."}
+			done := outcome{"/replicas", "The replica is draining and starts no more runs."}
 			if !drain {
 				done.notice = "The replica starts runs again."
 			}

@@ -32,18 +32,18 @@ func (s *Server) cancelPage(w http.ResponseWriter, r *http.Request) {
 			return s.reader.cancelView(ctx, id)
 		},
 		form: func(f *form, known *cancelView) {
-			f.Button, f.Bad, f.Back = "Cancel the run", true, runPath(id)
+			f.Button, f.Bad, f.Back = "Cancel run", true, runPath(id)
 			f.Idle = f.Idle || known != nil && known.State.Final()
 		},
 		do: func(ctx context.Context, a jobs.Action, _ url.Values) (outcome, error) {
 			run, err := s.options.Operations.Cancel(ctx, a, id)
 			if run.State == jobs.Running {
 				return outcome{runPath(id),
-					fmt.Sprintf("%s is told to stop. Its handler has 10 s to return, then it is "+
-						"left behind.", cut(run.Job, 100))}, err
+					fmt.Sprintf("The handler of %s was cancelled. It has 10 s to return.",
+						cut(run.Job, 100))}, err
 			}
 			return outcome{runPath(id),
-				fmt.Sprintf("The run of %s was cancelled, it does not start.",
+				fmt.Sprintf("The run of %s was cancelled before its start.",
 					cut(run.Job, 100))}, err
 		},
 	})

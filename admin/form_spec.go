@@ -35,8 +35,8 @@ func (s *Server) addPage(w http.ResponseWriter, r *http.Request) {
 		fields: []string{"job", "version"},
 		load:   func(context.Context, snapshot) (specView, error) { return specView{}, nil },
 		form: func(f *form, _ *specView) {
-			f.Button, f.Back = "Add the job", "/jobs"
-			f.text("job", "The job", "As the configuration has it, in YAML or JSON.", exampleJob,
+			f.Button, f.Back = "Add job", "/jobs"
+			f.text("job", "The job", "As in the configuration, in YAML or JSON.", exampleJob,
 				16, true)
 			if errors.Is(f.err, jobs.ErrConflict) {
 				f.Advice = "Nothing was done. A job of that name is there: choose another name, " +
@@ -46,7 +46,8 @@ func (s *Server) addPage(w http.ResponseWriter, r *http.Request) {
 		do: func(ctx context.Context, a jobs.Action, sent url.Values) (outcome, error) {
 			spec, err := s.options.Operations.PutJob(ctx, a, specText(sent), 0)
 			return outcome{jobPath(spec.Job),
-				fmt.Sprintf("%s was added. Replicas fire it from now on.", cut(spec.Job, 100))}, err
+				fmt.Sprintf("%s was added. Replicas fire it within about a second.",
+					cut(spec.Job, 100))}, err
 		},
 	})
 }
@@ -61,14 +62,14 @@ func (s *Server) changePage(w http.ResponseWriter, r *http.Request) {
 			return s.reader.specView(ctx, name)
 		},
 		form: func(f *form, known *specView) {
-			f.Button, f.Back = "Change the job", jobPath(name)
+			f.Button, f.Back = "Change job", jobPath(name)
 			current, version := "", f.typed("version", "0")
 			if known != nil && known.Spec != nil {
 				current, version = indented(known.Spec.Text), fmt.Sprint(known.Spec.Version)
 				f.Outdated = f.sent != nil && f.sent.Get("version") != version
 			}
 			f.Idle = f.Idle || known != nil && known.Spec == nil
-			f.text("job", "The job", "As the configuration has it, in JSON or YAML. Its name "+
+			f.text("job", "The job", "As in the configuration, in JSON or YAML. Its name "+
 				"can't be changed.", current, 20, true)
 			f.hidden("version", version)
 		},
@@ -79,7 +80,7 @@ func (s *Server) changePage(w http.ResponseWriter, r *http.Request) {
 			}
 			_, err = s.options.Operations.ChangeJob(ctx, a, name, specText(sent), version)
 			return outcome{jobPath(name),
-				fmt.Sprintf("%s was changed. Replicas fire it so from now on.",
+				fmt.Sprintf("%s was changed. Replicas fire the new version within about a second.",
 					cut(name, 100))}, err
 		},
 	})
@@ -95,7 +96,7 @@ func (s *Server) removePage(w http.ResponseWriter, r *http.Request) {
 			return s.reader.specView(ctx, name)
 		},
 		form: func(f *form, known *specView) {
-			f.Button, f.Bad, f.Back = "Remove the job", true, jobPath(name)
+			f.Button, f.Bad, f.Back = "Remove job", true, jobPath(name)
 			version := f.typed("version", "0")
 			if known != nil && known.Spec != nil {
 				version = fmt.Sprint(known.Spec.Version)

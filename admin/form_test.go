@@ -20,8 +20,8 @@ func TestFormsThatCannotBeSent(t *testing.T) {
 		status     int
 		text       string
 	}{
-		{"/pause", "", 400, "key is missing: open the form"},
-		{"/pause", "key=", 400, "key is missing: open the form"},
+		{"/pause", "", 400, "key is missing: reload the page of the form"},
+		{"/pause", "key=", 400, "key is missing: reload the page of the form"},
 		{"/pause", "key=a&key=b", 400, "key is given 2 times, expected once"},
 		{"/pause", "key=a&raeson=x", 400,
 			`field &#34;raeson&#34; is unknown, expected some of key, reason`},
@@ -111,7 +111,7 @@ func TestJobHasAPageBeforeReplicasKnowIt(t *testing.T) {
 	reply := post(handler, "/add", sent("job", `{"name": "added", "handler": "work"}`).Encode())
 	page := get(t, handler, reply.Header().Get("Location"))
 	if page.Code != http.StatusOK ||
-		!strings.Contains(page.Body.String(), "It was added a moment ago.") {
+		!strings.Contains(page.Body.String(), "The job was just added.") {
 		t.Errorf("%d %s", page.Code, page.Body)
 	}
 	if detail := answered[JobDetail](t, get(t, handler, "/api/v1/jobs/added"),

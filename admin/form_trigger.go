@@ -25,14 +25,14 @@ type triggerView struct {
 func (s *Server) triggerPage(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	answerAction(s, w, r, actionPage[triggerView]{
-		template: "trigger.html", section: "/jobs", title: "Trigger " + cut(name, 100),
+		template: "trigger.html", section: "/jobs", title: "Run now " + cut(name, 100),
 		fields: triggerFields(),
 		load: func(ctx context.Context, _ snapshot) (triggerView, error) {
 			return s.reader.triggerView(ctx, name)
 		},
 		form: func(f *form, known *triggerView) {
 			triggerForm(f, known)
-			f.Button, f.Back = "Trigger it", jobPath(name)
+			f.Button, f.Back = "Run now", jobPath(name)
 		},
 		do: func(ctx context.Context, a jobs.Action, sent url.Values) (outcome, error) {
 			return s.triggered(ctx, a, name, sent)
@@ -60,7 +60,7 @@ func (s *Server) againPage(w http.ResponseWriter, r *http.Request) {
 		},
 		form: func(f *form, known *triggerView) {
 			triggerForm(f, known)
-			f.Button, f.Back = "Run it again", runPath(id)
+			f.Button, f.Back = "Run again", runPath(id)
 			f.Idle = f.Idle || known != nil && !known.Again.State.Final()
 		},
 		do: func(ctx context.Context, a jobs.Action, sent url.Values) (outcome, error) {
@@ -125,17 +125,19 @@ func triggerForm(f *form, known *triggerView) {
 		}
 	}
 	f.text("params", "Params of this run",
-		`As JSON, such as {"rows": 100}. Each key takes the place of the job's own; empty leaves all of them.`, params, 5, false)
-	f.line("wait", "Wait at most", "How long the run may wait before it begins, such as 10m: "+
-		"then it is skipped. 0: no run is added where something is in its way. Empty: no limit.",
+		`As JSON, such as {"rows": 100}. Each key replaces that of the job. Empty: the params of the job.`, params, 5, false)
+	f.line("wait", "Longest wait",
+		"Longest wait before the start, such as 10m; then the run is skipped. "+
+			"0: no run is added if something blocks it. Empty: no limit.",
 		20)
 	if paused {
-		f.check("even_paused", "Start it although it is paused", true)
+		f.check("even_paused", "Start the run despite the pause", true)
 	}
 	if errors.Is(f.err, jobs.ErrConflict) {
 		f.renew()
-		f.Advice = "This form was sent before, with other params, and has added that run: it is " +
-			"among the job's. Sent again, it adds another."
+		f.Advice =
+			"This form was submitted before with other params and has added a run. Submit again " +
+				"to add another run."
 	}
 }
 
@@ -160,10 +162,10 @@ func (s *Server) triggered(ctx context.Context, a jobs.Action, job string,
 	if err != nil {
 		return outcome{}, err
 	}
-	done := fmt.Sprintf("%s was triggered: this is its run. A replica takes it up, mostly within "+
+	done := fmt.Sprintf("%s was triggered: this is the run. A replica starts it, mostly within "+
 		"a second.", cut(job, 100))
 	if run.WaitsFor != nil {
-		done = fmt.Sprintf("%s was triggered: this is its run. It waits: %s.", cut(job, 100),
+		done = fmt.Sprintf("%s was triggered: this is the run. It waits: %s.", cut(job, 100),
 			cut(run.WaitsFor.Words("is held by"), 500))
 	}
 	return outcome{runPath(run.ID), done}, nil

@@ -81,7 +81,7 @@ func (s *Server) recoverPanics(next http.Handler) http.Handler {
 			s.log.Error().Interface("panic", cause).Bytes("stack", debug.Stack()).
 				Str("path", r.URL.Path).Msg("admin request panicked")
 			s.refuse(w, r, http.StatusInternalServerError,
-				"This request met a mistake in the program; its log says more.")
+				"Internal error. The log of this replica has details.")
 		}()
 		next.ServeHTTP(w, r)
 	})

@@ -144,8 +144,8 @@ func TestStoreTroubleIsLoggedOnce(t *testing.T) {
 		}
 		messages = append(messages, event.Message)
 	}
-	if want := []string{"admin page could not ask the store",
-		"admin page can ask the store again"}; !slices.Equal(messages, want) {
+	if want := []string{"admin store query failed",
+		"admin store query succeeded again"}; !slices.Equal(messages, want) {
 		t.Errorf("log has %q, want %q", messages, want)
 	}
 }

@@ -36,7 +36,7 @@ const (
 )
 
 var (
-	errManyStreams = errors.New("too many watch this replica: ask again later, or watch another")
+	errManyStreams = errors.New("open event stream: too many streams on this replica")
 	errClosing     = errors.New("this replica is shutting down")
 )
 

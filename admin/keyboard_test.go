@@ -50,7 +50,7 @@ func TestKeyboardGoesEverywhere(t *testing.T) {
 	}
 	visit(t, window, screens()[2], site+"/jobs?refresh=off")
 	press(t, window, "\t")
-	if text := evaluate[string](t, window, `document.activeElement.textContent`); text != "Skip to the content" {
+	if text := evaluate[string](t, window, `document.activeElement.textContent`); text != "Skip to content" {
 		t.Fatalf("the first stop is %q", text)
 	}
 	press(t, window, "\r")

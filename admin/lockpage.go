@@ -99,7 +99,7 @@ func (p params) lockFilter() (f lockFilter, err error) {
 	}
 	if _, err := locking.ParseKey(f.after); err != nil {
 		return f, &badRequest{fmt.Sprintf(
-			"after is %q, expected what the link to the next page has", cut(f.after, 100))}
+			"after is %q, expected a value from a link to another page", cut(f.after, 100))}
 	}
 	return f, nil
 }
@@ -128,7 +128,7 @@ func lockTabs(f Frame) []lockTab {
 	if asked, err := url.ParseQuery(rawQuery); err == nil && asked.Get("resource") != "" {
 		query.Set("resource", asked.Get("resource"))
 	}
-	tabs := []lockTab{{"/locks", "Held now", false}, {"/locks/timeline", "Timeline", false},
+	tabs := []lockTab{{"/locks", "Current", false}, {"/locks/timeline", "Timeline", false},
 		{"/locks/contention", "Contention", false},
 		{"/locks/upcoming", "Upcoming conflicts", false}}
 	for i, tab := range tabs {
@@ -141,7 +141,7 @@ func lockTabs(f Frame) []lockTab {
 }
 
 func lockStates() map[string]string {
-	return map[string]string{"held": "held", "waiting": "waited for", "free": "held by nobody"}
+	return map[string]string{"held": "held", "waiting": "waited for", "free": "free"}
 }
 
 // nodeList is the children of a node, with the time and whether the viewer may act.

@@ -327,11 +327,11 @@ func (g *lockIndex) summary(p snapshot, t *lockTree) string {
 	}
 	switch {
 	case len(g.known) == 0:
-		return "No job has named a table yet."
+		return "No tables yet. Tables of jobs appear here."
 	case held == 0:
-		parts = append(parts, "Nothing is held.")
+		parts = append(parts, "No locks are held.")
 	case waits == 0:
-		parts = append(parts, fmt.Sprintf("%s held, nobody waits.",
+		parts = append(parts, fmt.Sprintf("%s held, no runs wait.",
 			title(plural(held, "lock is", "locks are"))))
 	}
 	return strings.Join(parts, " ")
@@ -344,16 +344,16 @@ func (g *lockIndex) blockedWords(p snapshot, resource locking.Resource) string {
 	if resource.Kind() == locking.KindJob {
 		name = "An earlier run of " + cut(resource.Path(), 100)
 	}
-	wait := fmt.Sprintf("keeps %s waiting, the oldest for %s", plural(len(runs), "run", "runs"),
+	wait := fmt.Sprintf("blocks %s, the oldest for %s", plural(len(runs), "run", "runs"),
 		span(p.now.Sub(since(runs[0]))))
 	if len(runs) == 1 {
-		wait = fmt.Sprintf("keeps %s waiting for %s", cut(runs[0].Job, 100),
+		wait = fmt.Sprintf("blocks %s for %s", cut(runs[0].Job, 100),
 			span(p.now.Sub(since(runs[0]))))
 	}
 	locks := resourceState(resource, g.own, 0).Locks
 	if len(locks) == 0 {
-		return fmt.Sprintf("%s is free again; the next try of %s follows.", name,
-			plural(len(runs), "waiting run", "waiting runs"))
+		return fmt.Sprintf("%s is free again. %s will retry.", name,
+			title(plural(len(runs), "waiting run", "waiting runs")))
 	}
 	by := cmp.Or(cut(locks[0].Holder.Job, 100), "a program")
 	if resource.Kind() == locking.KindJob {

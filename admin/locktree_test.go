@@ -166,7 +166,7 @@ func TestWrongParametersOfTheTree(t *testing.T) {
 		"?state=locked":          `state is "locked", expected one of held, waiting, free`,
 		"?state=held&state=free": "state is given 2 times, expected once",
 		"?under=a%2F%2Fb":        `under is "a//b", expected a table such as public/orders`,
-		"?after=orders":          `after is "orders", expected what the link to the next page has`,
+		"?after=orders":          `after is "orders", expected a value from a link to another page`,
 		"?text=%00":              "text has a control character",
 		"?job=a":                 `parameter "job" is unknown, expected some of text, state, under, after`,
 	} {

@@ -55,11 +55,11 @@ func memcachedProblems(o *Overview, add func(Severity, string, ...any)) {
 		switch h.State {
 		case memcached.StateUnreachable:
 			add(Notice,
-				"memcached %s has not answered %s for %s: %s The store excludes without it.",
+				"memcached %s has not answered %s for %s: %s Locks rely on the store alone.",
 				h.Server, o.Memcached.SeenBy, span(o.Now.Sub(h.Since)),
 				sentence(oneLine(memcachedError(h), 300)))
 		case memcached.StateUnsafe:
-			add(Notice, "memcached %s is not safe for locks: %s. The store still excludes.",
+			add(Notice, "memcached %s is not safe for locks: %s. Locks rely on the store.",
 				h.Server, unsafeSettings(h))
 		}
 		var recentEvents []string
@@ -115,7 +115,7 @@ func eventWords(e memcached.Event) string {
 	case memcached.EventEvicted:
 		return fmt.Sprintf("evicted %s", figure(int(e.Count), "entry", "entries"))
 	case memcached.EventReassigned:
-		return fmt.Sprintf("dropped %s while it moved memory",
+		return fmt.Sprintf("dropped %s while it reassigned memory",
 			figure(int(e.Count), "entry", "entries"))
 	case memcached.EventFull:
 		return fmt.Sprintf("was full and refused %s", figure(int(e.Count), "entry", "entries"))
@@ -141,9 +141,8 @@ func serverListProblems(o *Overview, add func(Severity, string, ...any)) {
 		groups = append(groups, strings.Join(group, ", "))
 	}
 	slices.Sort(groups)
-	add(Notice, "The replicas have %s different lists of memcached servers (%s) and don't see "+
-		"each other's locks there. The store still excludes; give all the same servers in the "+
-		"same order.",
+	add(Notice, "The replicas have %s different lists of memcached servers (%s). Locks rely on "+
+		"the store. Configure the same servers in the same order on all replicas.",
 		number(len(groups)), strings.Join(groups, " / "))
 }
 

@@ -137,14 +137,14 @@ func TestMemcachedProblems(t *testing.T) {
 	}
 	want := []string{
 		"The replicas have two different lists of memcached servers (replica-1, replica-3 / " +
-			"replica-2) and don't see each other's locks there. The store still excludes; give " +
-			"all the same servers in the same order.",
+			"replica-2). Locks rely on the store. Configure the same servers in the same " +
+			"order on all replicas.",
 		"memcached cache-2.internal:11211 is not safe for locks: evictions is on (start it with " +
-			"-M), flush_enabled is not reported (start it with -F). The store still excludes.",
+			"-M), flush_enabled is not reported (start it with -F). Locks rely on the store.",
 		"memcached cache-2.internal:11211 evicted 4 entries 20 s ago, was flushed and lost its " +
 			"locks 2 min ago, restarted and lost its locks 3 min ago.",
 		"memcached 10.0.3.9:11211 has not answered replica-1 for 42 s: dial tcp 10.0.3.9:11211: " +
-			"connect: connection refused. The store excludes without it.",
+			"connect: connection refused. Locks rely on the store alone.",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("problems are\n%s\nexpected\n%s", strings.Join(got, "\n"),
@@ -162,7 +162,7 @@ func TestOneTroubleIsToldOnce(t *testing.T) {
 			o.Memcached = servers{gone("cache:1")}
 		}
 		overview, _ := newServer(t, o).overview(t.Context())
-		count := strings.Count(fmt.Sprint(overview.Problems), "Memcached could not be asked")
+		count := strings.Count(fmt.Sprint(overview.Problems), "memcached did not answer")
 		if count != want || len(overview.Problems) != 1 {
 			t.Errorf("%s: %v", name, overview.Problems)
 		}

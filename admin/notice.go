@@ -25,7 +25,7 @@ func (s *Server) setNotice(w http.ResponseWriter, r *http.Request, done outcome)
 	path, _, _ := strings.Cut(done.location, "?")
 	encoded, err := json.Marshal(notice{path, cut(done.notice, 500), time.Now().UTC()})
 	if err != nil {
-		s.log.Error().Err(err).Msg("an action's outcome can't be told")
+		s.log.Error().Err(err).Msg("notice could not be encoded")
 		return
 	}
 	name := noticeName(r, s.accessRules().proxy)

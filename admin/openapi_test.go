@@ -47,7 +47,7 @@ func someOf[T ~string](name, says string, words []T) parameter {
 
 func instant(name, says string) parameter {
 	return parameter{name, says +
-		" An instant such as 2026-01-31T09:00:00Z; in UTC where it names no zone.",
+		" A timestamp such as 2026-01-31T09:00:00Z; in UTC if it has no zone.",
 		object{"type": "string", "maxLength": maxTextLength}}
 }
 
@@ -58,21 +58,22 @@ func stretch(byDefault string) []parameter {
 		names = append(names, s.Name)
 	}
 	span := object{"type": "string", "enum": names, "default": byDefault}
-	return []parameter{{"span", "How long, where from and until are not both given.", span},
+	return []parameter{{"span", "The length of the window, unless both from and until are given.",
+		span},
 		instant("from", "The beginning."), instant("until", "The end.")}
 }
 
 func limit(byDefault int) parameter {
-	return parameter{"limit", "How many at most.",
+	return parameter{"limit", "The maximum number of entries.",
 		object{"type": "integer", "minimum": 1, "maximum": jobs.MaxBatch, "default": byDefault}}
 }
 
 // operations describes every route of the API.
 func operations() map[string]operation {
 	reason := object{"type": "string", "maxLength": jobs.MaxReasonBytes,
-		"description": "Why, for the audit log."}
+		"description": "The reason, for the audit log."}
 	version := object{"type": "integer", "format": "int64", "minimum": 0,
-		"description": "The version of the job that is changed; 0 for a new one."}
+		"description": "The version of the job to change; 0 for a new job."}
 	flag := func(says string) object {
 		return object{"type": "boolean", "default": false, "description": says}
 	}
@@ -83,57 +84,58 @@ func operations() map[string]operation {
 	pause, record := reflect.TypeFor[jobs.Pause](), reflect.TypeFor[jobs.Record]()
 	return map[string]operation{
 		"GET /api/v1/overview": {summary: "The state of the cluster. While the store does not " +
-			"answer, the last state that this replica knows, with 503.",
+			"answer, the cached state with 503.",
 			answer: reflect.TypeFor[Overview](),
 			more: map[int]reflect.Type{
 				http.StatusServiceUnavailable: reflect.TypeFor[Overview]()}},
-		"GET /api/v1/locks": {summary: "What is held, by whom and since when.",
+		"GET /api/v1/locks": {summary: "All locks with their holders.",
 			answer: reflect.TypeFor[[]Lock]()},
-		"GET /api/v1/locks/tree": {summary: "Every known resource beneath those above it, with " +
-			"who holds it and who waits.", answer: reflect.TypeFor[lockTree](), lists: true,
+		"GET /api/v1/locks/tree": {summary: "All known resources as a tree, with holders and " +
+			"waiters.", answer: reflect.TypeFor[lockTree](), lists: true,
 			query: []parameter{
-				text("text", "In a name, or in that of a job or replica that holds or waits."),
-				someOf("state", "Only these.", []string{"held", "waiting", "free"}),
-				text("under", "This resource and what lies beneath."),
+				text("text", "Part of a name: of a resource, or of a job, replica or run that "+
+					"holds it or waits for it."),
+				someOf("state", "Resources in this state.", []string{"held", "waiting", "free"}),
+				text("under", "This resource and its descendants."),
 				text("after", "The page after this, as a Link header names it."),
 			}},
-		"GET /api/v1/locks/timeline": {summary: "What ran, waited and was skipped on each table, " +
-			"the youngest first; restarts of memcached.", answer: reflect.TypeFor[timeline](),
+		"GET /api/v1/locks/timeline": {summary: "Runs, waits and skips of each resource, newest " +
+			"first, and restarts of memcached.", answer: reflect.TypeFor[timeline](),
 			lists: true,
-			query: append(stretch("1h"), text("resource", "This resource and what lies beneath."),
-				parameter{"skip", "How many lanes to pass over.",
+			query: append(stretch("1h"), text("resource", "This resource and its descendants."),
+				parameter{"skip", "The number of lanes to skip.",
 					object{"type": "integer", "minimum": 0, "maximum": 1_000_000, "default": 0}})},
-		"GET /api/v1/locks/contention": {summary: "Which jobs kept which waiting, and how long.",
+		"GET /api/v1/locks/contention": {summary: "How long jobs waited for each other.",
 			answer: reflect.TypeFor[contentions](),
 			query: append(stretch("24h"),
-				text("resource", "This resource and what lies beneath."))},
-		"GET /api/v1/locks/upcoming": {summary: "Who will find whom in their way in the next 24 " +
-			"hours, by the cron table of the replica that answers.",
+				text("resource", "This resource and its descendants."))},
+		"GET /api/v1/locks/upcoming": {summary: "Expected conflicts of the next 24 hours, by the " +
+			"cron table of the answering replica.",
 			answer: reflect.TypeFor[upcomingConflicts](),
-			query:  []parameter{text("resource", "This resource and what lies beneath.")}},
+			query:  []parameter{text("resource", "This resource and its descendants.")}},
 		"GET /api/v1/jobs": {summary: "Jobs by name.", answer: reflect.TypeFor[[]Job](),
 			lists: true, query: []parameter{
-				text("text", "In the name or the description, upper or lower case."),
+				text("text", "Part of the name or the description, in any case."),
 				text("group", "Of this group."),
-				someOf("state", "Of waiting and running: jobs that have such a run; of others: "+
-					"whose last run ended so.", jobs.States()),
-				someOf("source", "Where it comes from.",
+				someOf("state", "For waiting and running: jobs with such a run. For other "+
+					"states: jobs whose last run ended in it.", jobs.States()),
+				someOf("source", "The source of the job.",
 					[]jobs.Source{jobs.FromConfig, jobs.FromStore}),
-				someOf("paused", "Whether a pause covers it now.", []string{"yes", "no"}),
+				someOf("paused", "Whether a pause covers the job.", []string{"yes", "no"}),
 				limit(defaultJobs),
 				text("after", "The page after this name."),
 				text("before", "The page before this name."),
 			}},
-		"GET /api/v1/jobs/{name}": {summary: "A job, and what has become of it.",
+		"GET /api/v1/jobs/{name}": {summary: "A job with its runs and statistics.",
 			answer: reflect.TypeFor[JobDetail]()},
-		"GET /api/v1/jobs/{name}/explain": {summary: "Why a job ran, or did not, at an instant.",
+		"GET /api/v1/jobs/{name}/explain": {summary: "Why a job ran, or did not run, at a time.",
 			answer: reflect.TypeFor[jobs.Explanation](),
-			query: []parameter{instant("at", "Now where it is not given; also a time of day, in "+
-				"the job's zone.")}},
+			query: []parameter{instant("at", "A timestamp, or a time of day in the job's zone. "+
+				"By default now.")}},
 		"GET /api/v1/jobs/{name}/spec": {
-			summary: "A job that was added at run time, as it is kept.",
+			summary: "The stored definition of a job that was added at run time.",
 			answer:  reflect.TypeFor[jobs.Spec]()},
-		"GET /api/v1/runs": {summary: "Runs, the youngest first.",
+		"GET /api/v1/runs": {summary: "Runs, newest first.",
 			answer: reflect.TypeFor[[]jobs.Record](), lists: true, query: []parameter{
 				text("job", "Of this job."),
 				{"state", "In these states: repeated, or separated by commas.",
@@ -141,89 +143,89 @@ func operations() map[string]operation {
 				someOf("reason", "With this reason.", jobs.Reasons()),
 				text("replica", "Of this replica."),
 				text("resource",
-					"Of jobs that lock this table or resource, or what is related to it."),
-				instant("from", "Created then or later."), instant("until", "Created before."),
+					"Of jobs that lock this table or resource, or a related one."),
+				instant("from", "Created at this time or later."),
+				instant("until", "Created before this time."),
 				limit(defaultRuns),
 				text("before", "The page after this run's id: older ones."),
-				text("after", "The page before this run's id: younger ones."),
+				text("after", "The page before this run's id: newer ones."),
 			}},
-		"GET /api/v1/runs/{id}": {summary: "A run, with what it has written.",
+		"GET /api/v1/runs/{id}": {summary: "A run with its output.",
 			answer: reflect.TypeFor[tracedRun]()},
-		"GET /api/v1/replicas": {summary: "Replicas that live, or died in the last hour.",
+		"GET /api/v1/replicas": {summary: "Live replicas, and those that ended in the last hour.",
 			answer: reflect.TypeFor[[]Replica]()},
 		"GET /api/v1/memcached": {summary: "The memcached servers, as this replica sees them.",
 			answer: reflect.TypeFor[MemcachedView]()},
-		"GET /api/v1/pauses": {summary: "The pauses that stand.",
+		"GET /api/v1/pauses": {summary: "The active pauses.",
 			answer: reflect.TypeFor[[]jobs.Pause]()},
 		"GET /api/v1/openapi.json": {summary: "This document."},
-		"GET /api/v1/audit": {summary: "Who did what, the youngest first.",
+		"GET /api/v1/audit": {summary: "The audit log, newest first.",
 			answer: reflect.TypeFor[[]jobs.Audited](), lists: true, query: []parameter{
 				text("actor", "By this user or token."),
 				someOf("action", "Of this kind.", auditActions()),
 				text("target", "To this target."), limit(pageAudit),
 				text("before", "The page after the line that a Link header names."),
 			}},
-		"GET /api/v1/webhooks": {summary: "What webhooks could not be told so far, or was given " +
-			"up, the youngest first.", answer: reflect.TypeFor[[]jobs.Undelivered](), lists: true,
+		"GET /api/v1/webhooks": {summary: "Failed deliveries, newest first.",
+			answer: reflect.TypeFor[[]jobs.Undelivered](), lists: true,
 			query: []parameter{
 				text("webhook", "Of this webhook."),
 				{"run", "Of this run.", object{"type": "string", "format": "uuid"}},
-				someOf("given_up", "Only what is tried no more.", []string{"yes"}),
+				someOf("given_up", "Only deliveries that were given up.", []string{"yes"}),
 				limit(defaultRuns),
 				text("before", "The page after the delivery that a Link header names."),
 				text("after", "The page before it."),
 			}},
-		"GET /api/v1/events": {summary: "What changes in the cluster, as Server-Sent Events " +
-			"named by topic, each with an id to go on from at any replica. " +
-			"Ask for the topic's data when one comes. A stream ends after half an hour, and with " +
-			"the sign-in: come again.", query: []parameter{
-			{"topics", "Which, separated by commas: " + listed(jobs.Topics()) +
-				". All where it is not given.", object{"type": "string"}},
+		"GET /api/v1/events": {summary: "Changes in the cluster, as Server-Sent Events named by " +
+			"topic. Each has an id from which any replica can continue. Query the data of the " +
+			"topic after an event. A stream ends after half an hour, or with the sign-in. Then " +
+			"reconnect.", query: []parameter{
+			{"topics", "The topics, separated by commas: " + listed(jobs.Topics()) +
+				". By default all.", object{"type": "string"}},
 			text("since",
-				"The id of the last event seen. The header Last-Event-ID goes before it."),
+				"The id of the last event seen. The header Last-Event-ID takes precedence."),
 		}},
-		"POST /api/v1/jobs": {summary: "Adds a job, or changes one that was added.",
+		"POST /api/v1/jobs": {summary: "Adds a job, or changes an added job.",
 			answer: reflect.TypeFor[jobs.Spec](), needs: []string{"job"}, body: object{
 				"reason": reason, "job": object{"type": "object",
-					"description": "The job as a configuration has it."}, "version": version}},
-		"POST /api/v1/jobs/{name}/remove": {summary: "Removes a job that was added.",
+					"description": "The job, as in a configuration."}, "version": version}},
+		"POST /api/v1/jobs/{name}/remove": {summary: "Removes an added job.",
 			answer: reflect.TypeFor[removed](), body: object{"reason": reason, "version": version}},
-		"POST /api/v1/jobs/{name}/trigger": {summary: "Adds a run of the job, for any replica to " +
-			"take up. Says what the run waits for now; 409 with the blocker if it may not wait " +
-			"and would have to.",
+		"POST /api/v1/jobs/{name}/trigger": {summary: "Adds a run of the job, which any replica " +
+			"starts. The answer has the current blocker. The status is 409 if the run would have " +
+			"to wait and wait is 0.",
 			answer: reflect.TypeFor[jobs.Triggered](), body: object{
 				"wait": object{"type": "string", "examples": []string{"0", "10m"},
-					"description": "How long the run may wait before it begins, as a Go " +
-						"duration: then it ends as skipped. With 0 it is not added where " +
-						"something is in its way. Without it the run waits until the job's " +
-						"deadline."},
+					"description": "The longest wait before the start, as a Go duration; then " +
+						"the run is skipped. With 0, no run is added if something blocks it. By " +
+						"default the run waits until the job's deadline."},
 				"reason": reason, "params": object{"type": "object",
-					"description": "Over the job's own, by key."}, "even_paused": flag(
-					"Also while the job is paused.")}},
+					"description": "Params that replace those of the job, by key."}, "even_paused": flag(
+					"Start the run even if the job is paused.")}},
 		"POST /api/v1/jobs/{name}/pause":    action("Pauses a job.", pause),
-		"POST /api/v1/jobs/{name}/resume":   action("Ends a job's own pause.", pause),
+		"POST /api/v1/jobs/{name}/resume":   action("Resumes a job.", pause),
 		"POST /api/v1/groups/{name}/pause":  action("Pauses a group.", pause),
-		"POST /api/v1/groups/{name}/resume": action("Ends a group's own pause.", pause),
-		"POST /api/v1/pause":                action("Pauses everything.", pause),
-		"POST /api/v1/resume":               action("Ends the pause of everything.", pause),
+		"POST /api/v1/groups/{name}/resume": action("Resumes a group.", pause),
+		"POST /api/v1/pause":                action("Pauses all jobs.", pause),
+		"POST /api/v1/resume":               action("Resumes all jobs.", pause),
 		"POST /api/v1/runs/{id}/cancel": action(
-			"Ends a run that waits, or has its replica end it.", record),
-		"POST /api/v1/replicas/{session}/drain": action("Has a replica start nothing more.",
+			"Cancels a run.", record),
+		"POST /api/v1/replicas/{session}/drain": action("Drains a replica.",
 			reflect.TypeFor[drained]()),
-		"POST /api/v1/replicas/{session}/undrain": action("Has it start runs again.",
+		"POST /api/v1/replicas/{session}/undrain": action("Ends the drain of a replica.",
 			reflect.TypeFor[drained]()),
-		"POST /api/v1/webhooks/{id}/again": action("Has a webhook told once more what it could "+
-			"not be told.", reflect.TypeFor[jobs.Undelivered]()),
-		"POST /api/v1/locks/release": {summary: "Takes a lock away from its holder, which can " +
-			"commit nothing more.", answer: reflect.TypeFor[released](),
+		"POST /api/v1/webhooks/{id}/again": action("Repeats a failed delivery.",
+			reflect.TypeFor[jobs.Undelivered]()),
+		"POST /api/v1/locks/release": {summary: "Releases a lock by force. The holder can commit " +
+			"nothing more.", answer: reflect.TypeFor[released](),
 			needs: []string{"resource", "token"}, body: object{
 				"reason": reason, "resource": object{"type": "string",
-					"description": "As the list of locks has it."},
+					"description": "The name in the list of locks."},
 				"token": object{"type": "integer", "format": "int64", "minimum": 1,
-					"description": "The holder's, as the list of locks has it: where another " +
-						"holds it now, 409."},
-				"end_transaction": flag("Also end the transaction that the holder is in: it " +
-					"rolls back.")}},
+					"description": "The holder's token in the list of locks. The status is 409 " +
+						"if another run holds the resource."},
+				"end_transaction": flag(
+					"Also end the transaction of the holder, which rolls it back.")}},
 	}
 }
 
@@ -234,7 +236,7 @@ func document(t *testing.T, routes []route) object {
 	s.named["Error"] = object{"type": "object", "required": []string{"error"},
 		"additionalProperties": false,
 		"properties": object{"error": object{"type": "string",
-			"description": "What is wrong, in words for people."}}}
+			"description": "The error, for people."}}}
 	paths, known := object{}, operations()
 	for _, r := range routes {
 		if !strings.HasPrefix(r.path, "/api/") {
@@ -259,16 +261,16 @@ func document(t *testing.T, routes []route) object {
 		"openapi": "3.1.0",
 		"info": object{"title": "Holdfast", "version": "1",
 			"license": object{"name": "Apache-2.0", "identifier": "Apache-2.0"},
-			"description": "What the pages show and do, as JSON, the same from every replica. " +
-				"Lists are never null. Instants are in UTC. " +
-				"Parameters and fields that are not described are refused with 400, and so is a " +
-				"parameter that is given twice. Names may be added to answers."},
+			"description": "The data and actions of the pages, as JSON. All replicas give the " +
+				"same answers. Lists are never null. Times are in UTC. Unknown parameters and " +
+				"fields, and repeated parameters, are refused with 400. Later versions may add " +
+				"fields to answers."},
 		"paths": paths,
 		"components": object{"schemas": s.named, "responses": s.refusals, "securitySchemes": object{
 			"token": object{"type": "http", "scheme": "bearer",
-				"description": "A token of the configuration, for machines."},
+				"description": "A token of the configuration."},
 			"signIn": object{"type": "apiKey", "in": "cookie", "name": secureCookie,
-				"description": "Of who has signed in. Over plain HTTP on loopback its name is " +
+				"description": "The cookie of a sign-in. Over plain HTTP on loopback its name is " +
 					plainCookie + "."},
 		}},
 	}
@@ -300,8 +302,8 @@ func (op operation) document(s *schemas, r route) object {
 		parameters = append(parameters,
 			object{"name": "Idempotency-Key", "in": "header",
 				"schema": object{"type": "string", "maxLength": jobs.MaxNameBytes},
-				"description": "A second action with the same key, through whichever replica, " +
-					"does nothing and is told the same."})
+				"description": "A second action with the same key, on any replica, does nothing " +
+					"and gets the same answer."})
 		schema := object{"type": "object", "properties": op.body, "additionalProperties": false}
 		if len(op.needs) > 0 {
 			schema["required"] = op.needs

@@ -136,7 +136,7 @@ func (r *reader) overview(ctx context.Context, p snapshot) (Overview, error) {
 	}
 	tallies, err := r.tallies.get(ctx, o.Now)
 	if err != nil {
-		return o, fmt.Errorf("what did not end well: %w", err)
+		return o, fmt.Errorf("query failed and skipped runs: %w", err)
 	}
 	o.FailuresByJob = failuresByJob(tallies)
 	if err := r.overviewRuns(ctx, &o); err != nil {

@@ -100,7 +100,7 @@ func (p *pages) write(w http.ResponseWriter, log zerolog.Logger, status int, nam
 	if err := p.set.ExecuteTemplate(&body, name, data); err != nil {
 		log.Error().Err(err).Str("template", name).Msg("admin page could not be rendered")
 		writePlain(w, http.StatusInternalServerError,
-			"The page could not be rendered; the log of this replica says why.")
+			"Internal error: the page could not be rendered. The log of this replica has details.")
 		return
 	}
 	writeBody(w, status, "text/html; charset=utf-8", body.Bytes())

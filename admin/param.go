@@ -116,7 +116,7 @@ func (p params) timeParam(name string) (time.Time, error) {
 			}
 		}
 	}
-	return time.Time{}, &badRequest{fmt.Sprintf("%s is %q, expected an instant such as "+
+	return time.Time{}, &badRequest{fmt.Sprintf("%s is %q, expected a timestamp such as "+
 		"2026-01-31T09:00:00Z", name, cut(text, 100))}
 }
 
@@ -135,7 +135,7 @@ func (p params) cursor(name string) (*jobs.RunCursor, error) {
 	if text == "" {
 		return nil, nil
 	}
-	bad := &badRequest{fmt.Sprintf("%s is %q, expected what the link to the next page has", name,
+	bad := &badRequest{fmt.Sprintf("%s is %q, expected a value from a link to another page", name,
 		cut(text, 100))}
 	if len(text) != len(timeLayout)+1+36 {
 		return nil, bad

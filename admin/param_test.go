@@ -39,7 +39,7 @@ func TestWrongParametersAreNamed(t *testing.T) {
 			long: `text has 1001 bytes, expected at most 1000`,
 		"/api/v1/jobs/rollup-sales?x=1":                             `parameter "x" is unknown`,
 		"/api/v1/runs?reason=because":                               `reason is "because", expected one of lock_held,`,
-		"/api/v1/runs?from=yesterday":                               `from is "yesterday", expected an instant such as 2026-01-31T09:00:00Z`,
+		"/api/v1/runs?from=yesterday":                               `from is "yesterday", expected a timestamp such as 2026-01-31T09:00:00Z`,
 		"/api/v1/runs?until=0000-01-01":                             `until is "0000-01-01", expected an instant`,
 		"/api/v1/runs?resource=a%2F%2Fb":                            `resource is "a//b", expected a table such as public/orders`,
 		"/api/v1/runs?after=7":                                      `after is "7", expected a run's id, a UUID`,
@@ -47,7 +47,7 @@ func TestWrongParametersAreNamed(t *testing.T) {
 		"/api/v1/runs/x":                                            `id is "x", expected a run's id, a UUID`,
 		"/api/v1/replicas?x=1":                                      `parameter "x" is unknown`,
 		"/api/v1/audit?action=eat":                                  `action is "eat", expected one of pause, resume,`,
-		"/api/v1/audit?before=2026":                                 `before is "2026", expected what the link to the next page has`,
+		"/api/v1/audit?before=2026":                                 `before is "2026", expected a value from a link to another page`,
 		"/api/v1/audit?target=%00":                                  `target has a control character`,
 		"/api/v1/locks/timeline?skip=-1":                            `skip is "-1", expected a number from 0 to 1000000`,
 		"/api/v1/locks/timeline?span=1y":                            `span is "1y", expected one of 15m, 1h, 6h, 24h, 7d`,
@@ -58,7 +58,7 @@ func TestWrongParametersAreNamed(t *testing.T) {
 		"/api/v1/locks/upcoming?resource=%00":                       `resource has a control character`,
 		"/api/v1/locks/upcoming?span=1h":                            `parameter "span" is unknown, expected some of resource`,
 		"/api/v1/audit?before=" +
-			auditNoUUID: `expected what the link to the next page has`,
+			auditNoUUID: `expected a value from a link to another page`,
 	} {
 		for _, path := range []string{query, pageOf(query)} {
 			reply := get(t, handler, path)

@@ -58,19 +58,20 @@ func replicaProblems(o *Overview, add func(Severity, string, ...any)) {
 		}
 	}
 	if len(live) == 0 {
-		add(Alarm, "No replica is beating: nothing is started.")
+		add(Alarm, "No replica is live. Nothing starts.")
 	}
 	for _, r := range o.Replicas {
 		switch {
 		case r.State == ReplicaSilent:
-			add(Alarm, "%s is silent: its last heartbeat was %s ago and its session has run out. "+
-				"The next sweep frees its tables.",
+			add(Alarm, "%s is silent: its last heartbeat was %s ago and its session has expired. "+
+				"The next sweep releases its locks.",
 				r.Name, span(o.Now.Sub(r.LastBeat)))
 		case r.State == ReplicaLate:
-			add(Notice, "%s is late: its last heartbeat was %s ago. Its session runs out in %s.",
+			add(Notice, "%s is late: its last heartbeat was %s ago. Its session expires in %s.",
 				r.Name, span(o.Now.Sub(r.LastBeat)), span(r.ExpiresAt.Sub(o.Now)))
 		case r.State == ReplicaDied && !live[r.Name]:
-			add(Notice, "%s died %s ago and is not back. The runs it had are marked lost.", r.Name,
+			add(Notice, "%s was lost %s ago and is not back. Its runs are recorded as lost.",
+				r.Name,
 				span(o.Now.Sub(*r.EndedAt)))
 			live[r.Name] = true // report each name once
 		}
@@ -82,7 +83,7 @@ func replicaProblems(o *Overview, add func(Severity, string, ...any)) {
 
 func lockProblems(o *Overview, add func(Severity, string, ...any)) {
 	if o.advisory != nil && !o.Memcached.unreachable() {
-		add(Notice, "Memcached could not be asked: %s The store still excludes.",
+		add(Notice, "memcached did not answer: %s Locks rely on the store alone.",
 			sentence(oneLine(o.advisory.Error(), 200)))
 	}
 	missing := 0
@@ -93,8 +94,8 @@ func lockProblems(o *Overview, add func(Severity, string, ...any)) {
 		for _, lock := range r.Locks {
 			switch {
 			case !o.Now.Before(lock.ExpiresAt):
-				add(Alarm, "%s is still held by job %s on %s, whose session ran out %s ago. The "+
-					"next sweep frees it.",
+				add(Alarm, "%s is still held by job %s on %s, whose session expired %s ago. The "+
+					"next sweep releases it.",
 					lock.Resource, lock.Holder.Job, lock.Holder.Replica,
 					span(o.Now.Sub(lock.ExpiresAt)))
 			case lock.Advisory == AdvisoryOther:
@@ -107,7 +108,7 @@ func lockProblems(o *Overview, add func(Severity, string, ...any)) {
 		}
 	}
 	if missing > 0 {
-		add(Notice, "Memcached has lost %s. The store still excludes; holders add them again.",
+		add(Notice, "memcached has lost %s. Locks rely on the store; holders add them again.",
 			plural(missing, "lock", "locks"))
 	}
 }

@@ -22,7 +22,7 @@ const (
 )
 
 // errBusy reports that too many requests query the store.
-var errBusy = errors.New("too many requests ask the store at the same time")
+var errBusy = errors.New("query store: too many concurrent requests")
 
 // reader queries the store and memcached for requests.
 type reader struct {

@@ -129,7 +129,7 @@ func (s *Server) handler(routes []route) http.Handler {
 }
 
 func (s *Server) notFound(w http.ResponseWriter, r *http.Request) {
-	s.refuse(w, r, http.StatusNotFound, "There is nothing at this address.")
+	s.refuse(w, r, http.StatusNotFound, "This page does not exist.")
 }
 
 // methodNotAllowed answers requests with a method that the path does not have.

@@ -183,9 +183,9 @@ func recordedWords(r jobs.Record) string {
 	case r.Recovery > 0:
 		return fmt.Sprintf("Recovery %d of the firing", r.Recovery)
 	case r.Replica != "":
-		return "Taken up by " + cut(r.Replica, 100)
+		return "Registered by " + cut(r.Replica, 100)
 	}
-	return "Written down"
+	return "Recorded"
 }
 
 func startedWords(r jobs.Record) string {

@@ -25,13 +25,14 @@ func TestStepsAreInOrder(t *testing.T) {
 		granted, locked time.Time
 		want            string
 	}{
-		"running": {waited, ago(time.Minute), ago(61 * time.Second), "Scheduled, Waited, Taken " +
-			"up by replica-1, Advisory lock taken, Claimed, granted and started, with the token 1810"},
+		"running": {waited, ago(time.Minute), ago(61 * time.Second),
+			"Scheduled, Waited, Registered " +
+				"by replica-1, Advisory lock taken, Claimed, granted and started, with the token 1810"},
 		"again": {again, ago(30 * time.Second), ago(31 * time.Second),
-			"Scheduled, Waited, Taken up by replica-1, Started, attempt 1, Advisory lock taken, " +
+			"Scheduled, Waited, Registered by replica-1, Started, attempt 1, Advisory lock taken, " +
 				"Attempt 2 claimed, granted and started"},
 		"failed": {failed, time.Time{}, time.Time{},
-			"Scheduled, Waited, Taken up by replica-1, Started, attempt 2 was the last, Failed"},
+			"Scheduled, Waited, Registered by replica-1, Started, attempt 2 was the last, Failed"},
 	} {
 		var got []string
 		for _, s := range steps(c.run, c.granted, c.locked) {

@@ -63,7 +63,7 @@ func TestTimesAreThoseOfTheViewer(t *testing.T) {
 		"since 2026-03-14 11:30:08 +09:00 (2026-03-14 02:30:08 UTC)"; got != want {
 		t.Errorf("since when reads %q, expected %q", got, want)
 	}
-	if got := text("[data-times]"); got != "All times are those of Asia/Tokyo, unless they name another zone." {
+	if got := text("[data-times]"); got != "All times are those of Asia/Tokyo, unless another zone is shown." {
 		t.Errorf("the page says %q", got)
 	}
 	visit(t, window, screens()[2], site+"/runs")

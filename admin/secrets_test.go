@@ -166,9 +166,9 @@ func TestGalleryOfSignIn(t *testing.T) {
 		"sign-in-without-tls": {signIn(handler, "anna", "x",
 			withHeader("Origin", "http://"+pageHost)), 403, []string{"without TLS"}},
 		"sign-in-elsewhere": {ask(newServer(t, tokensOnly).Handler(), http.MethodGet,
-			"/login?next=/"), 200, []string{"Nobody signs in here with a password."}},
+			"/login?next=/"), 200, []string{"This page has no password sign-in."}},
 		"signed-in": {ask(handler, http.MethodGet, "/", withCookie(cookie)), 200,
-			[]string{`action="/logout"`, "<bdi>anna</bdi>, operator", "sign out"}},
+			[]string{`action="/logout"`, "<bdi>anna</bdi>, operator", "Sign out"}},
 		"by-proxy": {ask(handler, http.MethodGet, "/", from("10.1.2.3:4"),
 			withHeader("X-Forwarded-User", "petra")), 200, []string{"<bdi>petra</bdi>, viewer"}},
 		"foreign-host": {ask(handler, http.MethodGet, "/", func(r *http.Request) {
@@ -184,7 +184,7 @@ func TestGalleryOfSignIn(t *testing.T) {
 				t.Errorf("%s lacks %q:\n%s", name, want, body)
 			}
 		}
-		if strings.Contains(body, "sign out") != (name == "signed-in") {
+		if strings.Contains(body, "Sign out") != (name == "signed-in") {
 			t.Errorf("%s: only who signed in can sign out", name)
 		}
 		writeGallery(t, name, newServer(t, o), body)

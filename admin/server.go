@@ -183,7 +183,7 @@ func (s *Server) stop(ctx context.Context, server *http.Server, served <-chan er
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	if err := server.Shutdown(grace); err != nil {
-		s.log.Warn().Err(err).Msg("admin page cut off requests that did not end in time")
+		s.log.Warn().Err(err).Msg("admin page aborted requests at shutdown")
 		_ = server.Close() // Shutdown has already reported the listener's error
 	}
 	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
@@ -196,7 +196,7 @@ func (s *Server) logStart() {
 	o := &s.options
 	s.log.Info().Str("address", s.Addr()).Int("users", len(o.Users)).Int("tokens", len(o.Tokens)).
 		Bool("tls", s.certificate != nil).
-		Msg("admin page is served")
+		Msg("admin page started")
 	host, _, err := net.SplitHostPort(s.Addr())
 	if err != nil || isLoopback(host) {
 		return

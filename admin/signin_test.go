@@ -113,7 +113,7 @@ func TestNobodySignsInWithoutUsers(t *testing.T) {
 	o.Users = nil
 	if reply := signIn(newServer(t, o).Handler(), "anna",
 		"correct horse"); reply.Code != http.StatusForbidden || !strings.Contains(
-		reply.Body.String(), "Nobody signs in here") {
+		reply.Body.String(), "This page has no password sign-in") {
 		t.Errorf("%d %s", reply.Code, reply.Body)
 	}
 }

@@ -194,7 +194,7 @@ func (r *reader) lanes(ctx context.Context, now time.Time, w window,
 	about *locking.Resource) ([]lane, error) {
 	lockers, err := r.lockers.get(ctx, now)
 	if err != nil {
-		return nil, fmt.Errorf("what jobs lock: %w", err)
+		return nil, fmt.Errorf("query locked resources: %w", err)
 	}
 	set, err := r.grants(ctx)
 	if err != nil {
@@ -207,7 +207,7 @@ func (r *reader) lanes(ctx context.Context, now time.Time, w window,
 	}
 	sums, err := r.store.WaitSummaries(ctx, w.From, w.Until)
 	if err != nil {
-		return nil, fmt.Errorf("blockages: %w", err)
+		return nil, fmt.Errorf("query waits: %w", err)
 	}
 	by := make(map[locking.Resource]*lane)
 	find := func(resource locking.Resource) *lane {
@@ -326,7 +326,7 @@ func (r *reader) timelineRuns(ctx context.Context, t *timeline,
 		found, err := r.store.RunIntervals(ctx,
 			jobs.RunIntervalFilter{Jobs: asked, From: t.From, Until: t.Until, Each: each})
 		if err != nil {
-			return nil, nil, fmt.Errorf("runs within a time: %w", err)
+			return nil, nil, fmt.Errorf("query runs of the window: %w", err)
 		}
 		for _, name := range asked {
 			delete(of, name)
@@ -373,12 +373,12 @@ func (t *timeline) noteOmitted(of map[string][]jobs.RunInterval, full []string) 
 				first = s.CreatedAt
 			}
 		}
-		t.Cut = append(t.Cut, fmt.Sprintf("of %s only the youngest %d runs are drawn, since %s: "+
-			"zoom in to see those before", cut(name, 60), len(of[name]), utcWords(first)))
+		t.Cut = append(t.Cut, fmt.Sprintf("of %s only the newest %d runs are drawn, since %s: "+
+			"zoom in to see earlier ones", cut(name, 60), len(of[name]), utcWords(first)))
 	}
 	if more := len(full) - named; more > 0 {
-		t.Cut = append(t.Cut, fmt.Sprintf("nor are all runs drawn of %s more",
-			figure(more, "job", "jobs")))
+		t.Cut = append(t.Cut, fmt.Sprintf("of %s not all runs are drawn",
+			figure(more, "more job", "more jobs")))
 	}
 }
 
@@ -406,12 +406,12 @@ func (t *timeline) LanePath(resource string) string { return t.lanePath(resource
 func (t *timeline) Notes() []string {
 	var notes []string
 	if n := t.Chart.Merged; n > 0 {
-		notes = append(notes, fmt.Sprintf("%d runs are too short to be told apart here, and are "+
-			"drawn as one with their neighbours: zoom in, or follow one.", n))
+		notes = append(notes, fmt.Sprintf("%d runs are too short for this scale and are drawn as "+
+			"merged bars. Zoom in to see them.", n))
 	}
 	if n := t.Chart.Overlapping; n > 0 {
-		notes = append(notes, fmt.Sprintf("%d runs went on beside so many others that they lie "+
-			"over each other.", n))
+		notes = append(notes, fmt.Sprintf("%d runs overlap, because too many ran at the same time.",
+			n))
 	}
 	for _, text := range t.Cut {
 		notes = append(notes, sentence(title(text)))

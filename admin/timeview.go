@@ -24,7 +24,7 @@ func newTimeView(now time.Time, at any) (timeView, error) {
 		}
 		return timeView{now: now}, nil
 	}
-	return timeView{}, fmt.Errorf("%T is no instant", at)
+	return timeView{}, fmt.Errorf("%T is not a time", at)
 }
 
 // Known reports whether the time is set.

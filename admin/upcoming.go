@@ -121,7 +121,7 @@ func (r *reader) findConflicts(ctx context.Context, now time.Time,
 		Cut: []string{}}
 	lockers, err := r.lockers.get(ctx, now)
 	if err != nil {
-		return f, fmt.Errorf("what jobs lock: %w", err)
+		return f, fmt.Errorf("query locked resources: %w", err)
 	}
 	if r.scheduledTimes == nil {
 		f.Cut = append(f.Cut, "this replica fires no jobs, so it knows no scheduled times")
@@ -168,20 +168,20 @@ func (f *upcomingConflicts) Summary() string {
 	}
 	switch {
 	case f.Jobs == 0:
-		return "No two jobs of the cron table want the same, so none can be in another's way."
+		return "No two jobs of the cron table share a resource, so there are no conflicts."
 	case likely+possible == 0:
-		return fmt.Sprintf("%s, no firing is expected to find another in its way: %s of %s that "+
-			"share something were looked at.", reach,
+		return fmt.Sprintf("%s, no conflicts are expected among %s of %s that share resources.",
+			reach,
 			figure(f.ScheduledTimes, "scheduled time", "scheduled times"),
 			figure(f.Jobs, "job", "jobs"))
 	case likely == 0:
 		return fmt.Sprintf(
-			"%s, no firing should find another in its way; %d will if runs take long.", reach,
+			"%s, no conflicts are likely; %d are possible if runs take long.", reach,
 			possible)
 	}
 	text := fmt.Sprintf("%s, %s", reach,
-		verb(likely, "one firing is likely to find another in its way",
-			fmt.Sprintf("%d firings are likely to find another in their way", likely)))
+		verb(likely, "one firing is likely to wait for another",
+			fmt.Sprintf("%d firings are likely to wait for another", likely)))
 	if skips > 0 {
 		text += fmt.Sprintf(", and %s",
 			verb(skips, "one would be skipped", fmt.Sprintf("%d would be skipped", skips)))

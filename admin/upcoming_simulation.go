@@ -124,7 +124,7 @@ func (r *reader) upcomingFirings(f *upcomingConflicts, contenders []*contender) 
 		}
 	}
 	if elsewhere > 0 {
-		f.Cut = append(f.Cut, fmt.Sprintf("%s that share something are only triggered, follow "+
+		f.Cut = append(f.Cut, fmt.Sprintf("%s that share resources have no schedule, depend on "+
 			"others, or are fired by replicas with another definition",
 			figure(elsewhere, "job", "jobs")))
 	}
@@ -133,8 +133,8 @@ func (r *reader) upcomingFirings(f *upcomingConflicts, contenders []*contender) 
 	for len(queue) > 0 && queue[0].at.Before(f.Until) {
 		if len(scheduledTimes) == maxUpcomingFirings {
 			f.Until = queue[0].at
-			f.Cut = append(f.Cut, fmt.Sprintf("%d scheduled times come until %s, and no more are "+
-				"looked at", maxUpcomingFirings, utcWords(f.Until)))
+			f.Cut = append(f.Cut, fmt.Sprintf("the simulation ends after %d scheduled times, at %s",
+				maxUpcomingFirings, utcWords(f.Until)))
 			break
 		}
 		scheduledAt := queue[0]
@@ -237,7 +237,7 @@ func (r *reader) loadDurations(ctx context.Context, f *upcomingConflicts, conten
 		batch := open[:min(len(open), durationsBatch)]
 		found, err := r.store.Typical(ctx, batch)
 		if err != nil {
-			return fmt.Errorf("how long runs take: %w", err)
+			return fmt.Errorf("query durations of runs: %w", err)
 		}
 		r.durations.put(batch, found, f.From)
 		open = open[len(batch):]
@@ -251,12 +251,14 @@ func (r *reader) loadDurations(ctx context.Context, f *upcomingConflicts, conten
 		}
 	}
 	if len(open) > 0 {
-		f.Cut = append(f.Cut, fmt.Sprintf("how long runs take was looked up of %d of %d jobs so "+
-			"far: ask again in a moment for the others", f.Jobs-len(open), f.Jobs))
+		f.Cut = append(f.Cut,
+			fmt.Sprintf("the durations of %d of %d jobs are known so far: reload "+
+				"for the others", f.Jobs-len(open), f.Jobs))
 	}
 	if never > 0 {
-		f.Cut = append(f.Cut, fmt.Sprintf("no run of %s has ended yet, so that nobody knows how "+
-			"long they take", figure(never, "job", "jobs")))
+		f.Cut = append(f.Cut,
+			fmt.Sprintf("no run of %s has ended yet, so their durations are unknown",
+				figure(never, "job", "jobs")))
 	}
 	return nil
 }

@@ -36,9 +36,9 @@ func (o *Overview) Headline() string {
 		return strings.Join(parts, " ")
 	}
 	if notices := len(o.problemsOf(Notice)); notices > 0 {
-		return "All runs, with " + plural(notices, "notice", "notices") + "."
+		return "Healthy, with " + plural(notices, "notice", "notices") + "."
 	}
-	return "All is well."
+	return "Healthy."
 }
 
 func (o *Overview) problemsOf(severity Severity) []Problem {
@@ -47,9 +47,9 @@ func (o *Overview) problemsOf(severity Severity) []Problem {
 
 func runSummary(running, waiting int) string {
 	if running == 0 && waiting == 0 {
-		return "Nothing runs, nothing waits."
+		return "No runs are active."
 	}
-	text := title(plural(running, "run", "runs")) + " under way, "
+	text := title(plural(running, "run", "runs")) + " active, "
 	if waiting == 0 {
 		return text + "none waiting."
 	}
@@ -67,15 +67,15 @@ func replicaSummary(replicas []Replica) string {
 	case total == 0:
 		return "No replica is registered."
 	case total == 1 && beating == 1:
-		return "One replica, beating."
+		return "One replica, live."
 	case total == beating:
-		return title(number(total)) + " replicas, all beating."
+		return title(number(total)) + " replicas, all live."
 	}
 	parts := []string{}
 	for _, part := range []struct {
 		n    int
 		word string
-	}{{beating, "beating"}, {late, "late"}, {silent, "silent"}} {
+	}{{beating, "live"}, {late, "late"}, {silent, "silent"}} {
 		if part.n > 0 {
 			parts = append(parts, number(part.n)+" "+part.word)
 		}
@@ -307,25 +307,24 @@ func actionWords(action string) string {
 func reasonWords() map[jobs.Reason]string {
 	return map[jobs.Reason]string{
 		jobs.ReasonOverlap:          "an earlier run of the job is still active",
-		jobs.ReasonGroupFull:        "as many runs of its group go on as may",
-		jobs.ReasonNoWorker:         "no worker is free for it, or none was in time",
-		jobs.ReasonLocksUnavailable: "memcached could not be asked, and the configuration says skip",
-		jobs.ReasonMisfire:          "no replica was up to start it",
-		jobs.ReasonSuperseded:       "another scheduled time of the job was run in its place",
-		jobs.ReasonSessionLost:      "its replica died, or could not confirm that it lives",
-		jobs.ReasonClaimLost:        "its claim was taken away",
-		jobs.ReasonTimeout:          "it outlived its timeout",
+		jobs.ReasonGroupFull:        "its group has reached its limit of runs",
+		jobs.ReasonNoWorker:         "no worker was free",
+		jobs.ReasonLocksUnavailable: "memcached did not answer, and the configuration says skip",
+		jobs.ReasonMisfire:          "no replica was live to start it",
+		jobs.ReasonSuperseded:       "another scheduled time of the job ran instead",
+		jobs.ReasonSessionLost:      "its replica was lost or could not confirm its session",
+		jobs.ReasonClaimLost:        "the run lost its claim",
+		jobs.ReasonTimeout:          "the run exceeded its timeout",
 		jobs.ReasonClockOff:         "its replica's clock was too far off",
-		jobs.ReasonShutdown:         "its replica was stopped before it ended",
-		jobs.ReasonCancelled:        "an operator ended it",
+		jobs.ReasonShutdown:         "its replica stopped before the run ended",
+		jobs.ReasonCancelled:        "an operator cancelled it",
 		jobs.ReasonPanic:            "its handler panicked",
-		jobs.ReasonRetry:            "an attempt failed, another follows",
-		jobs.ReasonPaused:           "its job, its group or everything was paused",
+		jobs.ReasonRetry:            "an attempt failed, the next one follows",
+		jobs.ReasonPaused:           "its job, its group or all jobs were paused",
 		jobs.ReasonDeadline:         "it could not start before its deadline",
-		jobs.ReasonAfter: "the jobs that it follows have succeeded, it waits for a " +
-			"replica to take it up",
-		jobs.ReasonTriggered: "waits for a replica to take it up",
-		jobs.ReasonReleased:  "an operator took its locks away",
-		jobs.ReasonJobGone:   "no replica has had its job for an hour",
+		jobs.ReasonAfter:            "its dependencies have succeeded, and it waits for a replica",
+		jobs.ReasonTriggered:        "waits for a replica to start it",
+		jobs.ReasonReleased:         "an operator released its locks",
+		jobs.ReasonJobGone:          "no replica has known its job for an hour",
 	}
 }

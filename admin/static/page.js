@@ -1,5 +1,5 @@
-// What the pages gain where scripts run: times in the viewer's zone, what
-// changes at once, and word of a replica that no longer answers. Without it they read the same, in UTC.
+// Script of the pages: times in the viewer's zone, live updates, and a warning when the replica does not answer.
+// Without the script the pages show the same data in UTC.
 "use strict";
 
 (() => {
@@ -8,15 +8,15 @@
   const dayOf = (t) => t.getFullYear() + "-" + two(t.getMonth() + 1) + "-" + two(t.getDate());
   const clockOf = (t) => two(t.getHours()) + ":" + two(t.getMinutes()) + ":" + two(t.getSeconds());
 
-  // offsetOf writes how far the zone is from UTC at an instant: +01:00.
+  // offsetOf returns the offset of the zone from UTC at a time: +01:00.
   const offsetOf = (t) => {
     const minutes = -t.getTimezoneOffset();
     const size = Math.abs(minutes);
     return (minutes < 0 ? "-" : "+") + two(Math.floor(size / 60)) + ":" + two(size % 60);
   };
 
-  // localize turns what the server wrote in UTC into the viewer's zone. What was
-  // turned has the mark data-utc.
+  // localize converts times from UTC to the viewer's zone. Converted elements
+  // have the attribute data-utc.
   const localize = (root) => {
     const now = root.querySelector("time.clock[datetime]");
     const today = now && dayOf(new Date(now.dateTime));
@@ -36,7 +36,7 @@
       const clock = e.textContent.trim().split(":").length > 2 ? clockOf(at) : clockOf(at).slice(0, 5);
       e.textContent = "day" in e.dataset ? dayOf(at).slice(5) + " " + clock : clock;
     }
-    // Sentences and tooltips have instants within their text.
+    // Sentences and tooltips contain times in their text.
     for (const e of root.querySelectorAll("svg title:not([data-utc]), [data-says]:not([data-utc])")) {
       e.dataset.utc = "";
       e.textContent = e.textContent.replace(/(\d{4}-\d\d-\d\d)(?:T(\d\d:\d\d:\d\d)(?:\.\d+)?Z| (\d\d:\d\d:\d\d) UTC)/g, (all, day, iso, plain) => {
@@ -45,7 +45,7 @@
       });
     }
     for (const e of root.querySelectorAll("[data-zone]")) e.textContent = zone;
-    for (const e of root.querySelectorAll("[data-times]")) e.textContent = "All times are those of " + zone + ", unless they name another zone.";
+    for (const e of root.querySelectorAll("[data-times]")) e.textContent = "All times are those of " + zone + ", unless another zone is shown.";
     for (const input of root.querySelectorAll('input[data-zone-name]')) input.value = zone;
     for (const input of root.querySelectorAll('input[type="datetime-local"]:not([data-utc])')) {
       input.dataset.utc = input.value;
@@ -54,7 +54,7 @@
     }
   };
 
-  // Fields for instants are filled in by the viewer's clock, and sent in UTC.
+  // Time fields show the viewer's zone and are sent in UTC.
   document.addEventListener("submit", (event) => {
     for (const input of event.target.querySelectorAll('input[type="datetime-local"]')) {
       const at = new Date(input.value);
@@ -68,8 +68,8 @@
     }
   });
 
-  // A part that asks again must not go on showing the old without a word, nor be
-  // emptied by an answer of another kind, such as the sign-in page.
+  // If a refresh fails, the page says so. An answer of another kind, such as the
+  // sign-in page, does not replace the content.
   const offline = (hidden) => {
     for (const e of document.querySelectorAll(".offline")) e.hidden = hidden;
   };
@@ -82,11 +82,10 @@
     }
   });
 
-  // What changes is told by a stream of events, and the page asks again: at most
-  // once a second, less often where answers take long, not at once with all the
-  // others, and not while somebody looks elsewhere, fills something in or marks a
-  // text. A stream that has ended for good is tried again whenever the page has
-  // asked by itself.
+  // A stream of events reports changes, and the page refreshes: at most once a
+  // second, less often if answers are slow, with a random delay, and not while the
+  // tab is hidden, or the user types or selects text. A closed stream is opened
+  // again after each regular refresh.
   const live = () => document.querySelector("#live[data-events]");
   let stream = null;
   let asked = 0;
@@ -95,10 +94,10 @@
   const changed = () => {
     soon ||= setTimeout(() => {
       soon = 0;
-      live()?.dispatchEvent(new Event("news"));
+      live()?.dispatchEvent(new Event("changes"));
     }, Math.max(Math.random() * 200, asked + Math.max(1000, 2 * took) - Date.now()));
   };
-  const follow = () => {
+  const connect = () => {
     if (!live() || document.hidden) {
       stream?.close();
       stream = null;
@@ -107,10 +106,10 @@
       for (const topic of new URL(stream.url).searchParams.get("topics").split(",")) stream.addEventListener(topic, changed);
     }
   };
-  document.addEventListener("visibilitychange", follow);
-  document.addEventListener("htmx:afterSwap", follow);
+  document.addEventListener("visibilitychange", connect);
+  document.addEventListener("htmx:afterSwap", connect);
   window.addEventListener("pagehide", () => stream?.close());
-  window.addEventListener("pageshow", follow);
+  window.addEventListener("pageshow", connect);
 
   document.addEventListener("htmx:afterRequest", () => (took = Math.max(0, Date.now() - asked)));
 
@@ -122,21 +121,21 @@
     else asked = Date.now();
   });
 
-  // Who goes by keyboard stays where they are when the part around them is new.
+  // The keyboard focus survives a refresh.
   let focused = null;
-  const alike = (e) => [...document.querySelectorAll("#live " + e.tagName)].filter((o) => o.outerHTML.split(">")[0] === e.outerHTML.split(">")[0]);
+  const sameTag = (e) => [...document.querySelectorAll("#live " + e.tagName)].filter((o) => o.outerHTML.split(">")[0] === e.outerHTML.split(">")[0]);
   document.addEventListener("htmx:beforeSwap", () => {
     const e = document.activeElement;
-    focused = e && e.closest("#live") ? { e, place: alike(e).indexOf(e) } : null;
+    focused = e && e.closest("#live") ? { e, place: sameTag(e).indexOf(e) } : null;
   });
   document.addEventListener("htmx:afterSwap", () => {
     localize(document);
     if (!focused || document.contains(focused.e)) return;
-    const again = alike(focused.e)[focused.place];
+    const again = sameTag(focused.e)[focused.place];
     if (again) again.focus({ preventScroll: true });
   });
 
-  // What was folded open or away stays so when the part around it is new.
+  // Open and closed details survive a refresh.
   let folded = new Map();
   document.addEventListener("htmx:beforeSwap", () => {
     folded = new Map([...document.querySelectorAll("#live details[data-key]")].map((e) => [e.dataset.key, e.open]));
@@ -147,9 +146,9 @@
     }
   });
 
-  // A timeline says beneath it what is pointed at. By arrow keys one goes from
-  // bar to bar, and so a whole chart is one stop of the tab key; + and - zoom, and
-  // so does the wheel with the control key.
+  // The line below a timeline describes the bar under the pointer. Arrow keys move
+  // from bar to bar, so that a chart is one tab stop. The keys + and - zoom, and so
+  // does the wheel with the control key.
   const barsOf = (chart) => [...chart.querySelectorAll("a.bar, .restart")];
   const chartKeys = (root) => {
     for (const chart of root.querySelectorAll(".chart")) barsOf(chart).forEach((e, i) => e.setAttribute("tabindex", i === 0 ? "0" : "-1"));
@@ -201,7 +200,7 @@
     event.preventDefault();
     zoom(event.deltaY < 0 ? "in" : "out");
   }, { passive: false });
-  // What is of interest is the end of the time, where the picture is wider than its place.
+  // A timeline that is wider than its frame shows its end first.
   const showEnd = (root) => { for (const e of root.querySelectorAll(".timeline")) e.scrollLeft = e.scrollWidth; };
   let scrolled = null;
   document.addEventListener("htmx:beforeSwap", () => { const e = document.querySelector(".timeline"); scrolled = e && e.scrollLeft; });

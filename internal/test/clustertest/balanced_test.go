@@ -282,7 +282,7 @@ func TestStoreIsAwayBehindABalancer(t *testing.T) {
 	browsertest.Until(t, tab, `document.querySelector("main.stale") != null`)
 	b.awaitDown()
 	browsertest.Visit(t, tab, b.proxy.URL()+"/")
-	if text := browsertest.Evaluate[string](t, tab, `document.body.textContent`); !strings.Contains(text, "PostgreSQL does not answer") || !strings.Contains(text, "Below is what") {
+	if text := browsertest.Evaluate[string](t, tab, `document.body.textContent`); !strings.Contains(text, "PostgreSQL does not answer") || !strings.Contains(text, "The page shows the state") {
 		t.Errorf("while no replica is ready the page is %q", text)
 	}
 	if err := pg.Start(b.ctx); err != nil {
