@@ -14,9 +14,9 @@ const (
 	reversePeriod  = 15
 )
 
-// After returns how long to wait before the next try of something that has
-// failed so often, the first time so long ago, or false when there is to be
-// none. It is Series.Next for those who keep count elsewhere.
+// After returns the delay before the next try of an operation that has failed that
+// often and whose first try began that long ago. It returns false if the policy is
+// exhausted. It is Series.Next for callers that count failures elsewhere.
 func (p Policy) After(failures int, waited time.Duration) (delay time.Duration, ok bool) {
 	return p.after(failures, waited, rand.Float64)
 }
@@ -73,8 +73,8 @@ func (p Policy) jittered(d time.Duration, random func() float64) time.Duration {
 	return d - min(d, time.Duration(float64(d)*min(p.Jitter, 1)*random()))
 }
 
-// uniform returns the generator to draw jitter from: source's, or the
-// process's own, which all may use at once.
+// uniform returns the generator for jitter: source's, or the process's own, which
+// may be used concurrently.
 func uniform(source rand.Source) func() float64 {
 	if source == nil {
 		return rand.Float64

@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// Failure is one try that failed, as the hook of OnFailure sees it.
+// Failure is one failed try, for the hook of OnFailure.
 type Failure struct {
 	Attempt int           // from 1
 	Err     error         // what op returned
 	Waited  time.Duration // since the first try began
-	Next    time.Duration // how long Do waits now; 0 with Last
+	Next    time.Duration // the delay before the next try; 0 with Last
 	Last    bool          // the policy is exhausted
 }
 
-// ExhaustedError says that tries ended without success: by the policy's
-// limits, by the context or by a hook.
+// ExhaustedError says that the tries ended without success: by the policy's limits,
+// by the context or by a hook.
 type ExhaustedError struct {
 	Cause    error         // the last try's error
 	End      error         // the context's cause or the hook's error; nil: the policy's limits
@@ -46,10 +46,9 @@ func (e *ExhaustedError) Unwrap() []error {
 	return []error{e.Cause, e.End}
 }
 
-// Do calls op until it returns nil, as often as the policy allows, waiting
-// between. It returns nil, or op's error as it is when If says that it is not
-// worth another try, or the context's cause when that ended before the first
-// try, or an *ExhaustedError.
+// Do calls op until it returns nil, as often as the policy allows, with delays
+// between. It returns nil, an error of op that If excludes, the context's cause if
+// that ended before the first try, or an *ExhaustedError.
 func Do(ctx context.Context, policy Policy, op func(context.Context) error,
 	options ...Option) error {
 	if ctx.Err() != nil {
@@ -86,7 +85,7 @@ func (s *settings) report(series *Series, err error, next time.Duration, last bo
 	})
 }
 
-// wait returns nil after d, or the context's cause as soon as that has ended.
+// wait returns nil after d, or the context's cause when ctx ends.
 func wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -14,8 +14,8 @@ const (
 	ReverseExponential Backoff = "reverse_exponential"
 )
 
-// Policy says how often and how long something is tried. The zero Policy tries
-// once. Policies are values; they may be shared and compared.
+// Policy limits the tries of an operation and sets the delays between them. The zero
+// Policy tries once. Policies are values; they may be shared and compared.
 type Policy struct {
 	// tries in all, the first included; 0 means no limit by count, or one try if Elapsed is 0 too
 	Attempts int

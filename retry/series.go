@@ -2,9 +2,9 @@ package retry
 
 import "time"
 
-// Series is one thing being tried by a policy: it counts the failures and says
-// when the next try is due. It is for callers that cannot use Do because they
-// do something else meanwhile. It is not for concurrent use.
+// Series counts the failures of one operation and returns the delay before the next
+// try. It is for callers that cannot use Do because they do other work meanwhile. It
+// must not be used concurrently.
 type Series struct {
 	policy   Policy
 	random   func() float64
@@ -18,8 +18,8 @@ func (p Policy) Start(now time.Time, options ...Option) *Series {
 	return &Series{policy: p, random: uniform(gather(options).source), start: now}
 }
 
-// Next records that a try failed at now and returns how long to wait before
-// the next one, or false when there is to be none.
+// Next records that a try failed at now, and returns the delay before the next one.
+// It returns false if the policy is exhausted.
 func (s *Series) Next(now time.Time) (delay time.Duration, ok bool) {
 	s.failures++
 	return s.policy.after(s.failures, s.Waited(now), s.random)
@@ -28,16 +28,16 @@ func (s *Series) Next(now time.Time) (delay time.Duration, ok bool) {
 // Attempts returns how many tries have failed.
 func (s *Series) Attempts() int { return s.failures }
 
-// Waited returns how long ago, at now, the first try began.
+// Waited returns the time from the first try to now.
 func (s *Series) Waited(now time.Time) time.Duration { return now.Sub(s.start) }
 
-// Exhausted returns the error for giving up at now because of cause. end says
-// why, where it was not the policy's limits; else it is nil.
+// Exhausted returns the error for giving up at now because of cause. end is the
+// reason, or nil if the policy's limits are.
 func (s *Series) Exhausted(now time.Time, cause, end error) *ExhaustedError {
 	return &ExhaustedError{Cause: cause, End: end, Attempts: s.failures, Waited: s.Waited(now)}
 }
 
-// allows reports whether a try may follow after so many, as far as their number goes.
+// allows reports whether the policy allows a try after that many.
 func (p Policy) allows(tries int) bool {
 	if p.Attempts > 0 {
 		return tries < p.Attempts
@@ -45,8 +45,8 @@ func (p Policy) allows(tries int) bool {
 	return p.Elapsed > 0
 }
 
-// Longest returns how long a series may wait in sum until it is given up, leaving
-// jitter and the tries themselves out, or limit where that is shorter.
+// Longest returns the longest total wait of a series, without jitter and the tries
+// themselves, or limit if that is shorter.
 func (p Policy) Longest(limit time.Duration) time.Duration {
 	if p.Attempts <= 0 {
 		return min(p.Elapsed, limit)
@@ -54,7 +54,7 @@ func (p Policy) Longest(limit time.Duration) time.Duration {
 	if p.Elapsed > 0 {
 		limit = min(limit, p.Elapsed)
 	}
-	const counted = 10_000 // by then every delay is as long as it gets, or the round is over
+	const counted = 10_000 // by then the delay is at its largest, or the round is over
 	var waited time.Duration
 	for failures := 1; failures < p.Attempts && waited < limit; failures++ {
 		if failures == counted {

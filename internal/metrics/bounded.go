@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// other is the label value that all share who came too late for their own.
+// other is the label value shared by all keys beyond the first ones.
 const other = "other"
 
-// bounded has something for each of the first keys, and one for all others. It
-// may be used concurrently.
+// bounded has a value for each of the first keys, and one for all others. It may be
+// used concurrently.
 type bounded[K comparable, V any] struct {
 	most int
 	text func(K) string
@@ -17,7 +17,7 @@ type bounded[K comparable, V any] struct {
 
 	mu    sync.RWMutex
 	known map[K]V
-	rest  *V // made when it is first needed
+	rest  *V // made at its first use
 }
 
 func newBounded[K comparable, V any](most int, text func(K) string,

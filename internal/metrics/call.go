@@ -39,7 +39,7 @@ func (m *Metrics) describeCalls() {
 	m.swept.WithLabelValues()
 }
 
-// Reloaded notes that a reload of the configuration was taken, or refused with an
+// Reloaded counts a reload of the configuration, successful or refused with an
 // error.
 func (m *Metrics) Reloaded(err error) {
 	if err != nil {
@@ -50,7 +50,7 @@ func (m *Metrics) Reloaded(err error) {
 	m.reloadedAt.WithLabelValues().Set(float64(time.Now().UnixMilli()) / 1000)
 }
 
-// asked notes a call of the store.
+// asked counts a call of the store.
 func (m *Metrics) asked(operation string, begun time.Time, err error) {
 	m.storeTime.WithLabelValues(operation).Observe(time.Since(begun).Seconds())
 	if err == nil || errors.Is(err, jobs.ErrNotFound) {
@@ -70,7 +70,7 @@ func (m *Metrics) asked(operation string, begun time.Time, err error) {
 	m.storeErrors.WithLabelValues(operation, kind).Inc()
 }
 
-// operation is what is counted of one operation of memcached.
+// operation has the metrics of one operation of memcached.
 type operation struct {
 	metrics *Metrics
 	name    string
@@ -93,7 +93,8 @@ func (o operation) note(begun time.Time, errs ...error) {
 	}
 }
 
-// faultOf returns what kind of failure an error is; "" where it is an answer.
+// faultOf returns the kind of failure of an error, or "" if the error is a normal
+// reply.
 func faultOf(err error) string {
 	switch {
 	case err == nil, errors.Is(err, locking.ErrNotStored), errors.Is(err, locking.ErrMissing),
@@ -115,7 +116,7 @@ type backend struct {
 	add, get, renew, remove, removeAll operation
 }
 
-// Backend returns inner, which is memcached, timed by the operation.
+// Backend returns inner with its operations timed. inner is memcached.
 func (m *Metrics) Backend(inner locking.Backend) locking.Backend {
 	return &backend{
 		inner, m.operation("add"), m.operation("get"), m.operation("renew"), m.operation("delete"),

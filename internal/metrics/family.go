@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Kind is what sort of numbers a family has.
+// Kind is the type of a metric.
 type Kind string
 
 // The kinds.
@@ -26,7 +26,7 @@ type Family struct {
 	Help   string
 }
 
-// Unit returns what its numbers count or measure.
+// Unit returns the unit of the numbers.
 func (f Family) Unit() string {
 	switch {
 	case strings.HasSuffix(f.Name, "_seconds"):
@@ -95,7 +95,7 @@ func (b *book) histogram(buckets []float64, name, help string,
 	return v
 }
 
-// state is a family whose numbers are read when somebody scrapes.
+// state is a family whose values are read at each scrape.
 type state struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType

@@ -34,7 +34,7 @@ func (m *Metrics) describeFirings() {
 		"Duration of the handler for each attempt.", "job")
 }
 
-// jobSeries is what is counted of one job, or of all others.
+// jobSeries has the series of one job, or of all others.
 type jobSeries struct {
 	label                                string
 	scheduledAt, adopted, begun, retried prometheus.Counter
@@ -96,7 +96,7 @@ func (s *jobSeries) end(state jobs.State) {
 	}
 }
 
-// granted notes what a start was granted, and how long that took.
+// granted records the grants of a start, and how long it waited.
 func (m *Metrics) granted(e jobs.Event) {
 	for _, r := range e.Locks {
 		if shown(r.Resource) {
@@ -107,7 +107,7 @@ func (m *Metrics) granted(e jobs.Event) {
 	}
 }
 
-// waitedFor notes a wait that was in vain, of what was in the way.
+// waitedFor records a wait that ended without a grant, by blocker.
 func (m *Metrics) waitedFor(e jobs.Event) {
 	if e.Blocker == nil {
 		return
@@ -117,10 +117,10 @@ func (m *Metrics) waitedFor(e jobs.Event) {
 	}
 }
 
-// released notes how long an attempt of this replica ran and held its locks.
+// released records how long an attempt of this replica ran and held its locks.
 func (m *Metrics) released(s *jobSeries, e jobs.Event) {
 	if e.Held == 0 {
-		return // it did not start, or was another replica's
+		return // it did not start, or belongs to another replica
 	}
 	s.duration.Observe(seconds(e.Took))
 	for _, r := range e.Locks {
@@ -130,11 +130,12 @@ func (m *Metrics) released(s *jobSeries, e jobs.Event) {
 	}
 }
 
-// shown reports whether a resource is one that jobs name. A job's own name and
-// its group are locked too, and are counted by job.
+// shown reports whether a resource is one that jobs name. A job's own name and its
+// group are also locked, but counted by job.
 func shown(r locking.Resource) bool {
 	return r.Kind() != locking.KindJob && r.Kind() != locking.KindGroup
 }
 
-// seconds returns a length of time, which clocks may have made negative.
+// seconds returns a duration in seconds. It returns 0 for a negative one, which an
+// adjusted clock may cause.
 func seconds(d time.Duration) float64 { return max(0, d).Seconds() }

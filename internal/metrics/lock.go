@@ -22,7 +22,7 @@ func (m *Metrics) describeLocks() {
 		"resource")
 }
 
-// resourceSeries is what is counted of one resource, or of all others.
+// resourceSeries has the series of one resource, or of all others.
 type resourceSeries struct {
 	wait, hold      prometheus.Observer
 	granted         map[locking.Mode]prometheus.Counter

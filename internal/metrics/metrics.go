@@ -12,10 +12,10 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// Options say what a Metrics counts.
+// Options configure a Metrics.
 type Options struct {
-	// Names is how many jobs, and how many resources, have series of their own.
-	// All others share those of "other".
+	// Names is the number of jobs, and of resources, with series of their own. All
+	// others share the series "other".
 	Names   int
 	Version string // of the binary
 }
@@ -41,7 +41,7 @@ type Metrics struct {
 	memcachedErrors          *prometheus.CounterVec
 }
 
-// New returns a Metrics that has counted nothing.
+// New returns a Metrics without counts.
 func New(o Options) *Metrics {
 	m := &Metrics{book: book{registry: prometheus.NewRegistry()}}
 	m.registry.MustRegister(collectors.NewGoCollector(),
@@ -69,11 +69,11 @@ func (m *Metrics) buildInfo(version string) {
 // It is complete once Watch was called.
 func (m *Metrics) Families() []Family { return m.families }
 
-// Gatherer returns the registry, for who serves it otherwise.
+// Gatherer returns the registry, for programs that serve it themselves.
 func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
 
-// Handler answers a scrape, at most so many at once that they can't be a burden,
-// in the format and compression that it asks for.
+// Handler serves scrapes, in the format and compression that the client asks for. It
+// limits concurrent scrapes.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
 		ErrorHandling: promhttp.ContinueOnError, EnableOpenMetrics: true, MaxRequestsInFlight: 4,
@@ -81,8 +81,8 @@ func (m *Metrics) Handler() http.Handler {
 	})
 }
 
-// Expect has the jobs' series begin at 0 now, as far as there is room: what first
-// shows as 1 has not grown, to Prometheus.
+// Expect starts the jobs' series at 0, as far as there is room. Prometheus does not
+// see a series that first appears with 1 as grown.
 func (m *Metrics) Expect(table []jobs.Job) {
 	for _, j := range table {
 		m.jobs.of(j.Name)

@@ -7,23 +7,22 @@ import (
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
 
-// Sources tell how the replica is when somebody scrapes. They are called
-// concurrently, and must ask nobody.
+// Sources return the state of the replica at a scrape. They are called concurrently,
+// and must not send requests.
 type Sources struct {
 	Stats   func() jobs.Stats
-	Servers func() []memcached.Health           // nil where stage 1 is not in memcached
-	Spans   func() (sent, failed, unsent int64) // nil where nothing is traced
+	Servers func() []memcached.Health           // nil without memcached
+	Spans   func() (sent, failed, unsent int64) // nil without tracing
 }
 
-// Watch has the sources asked with each scrape. It is called once, before the
-// first.
+// Watch registers the sources for each scrape. It is called once, before the first.
 func (m *Metrics) Watch(s Sources) {
 	w := &watched{sources: s}
 	w.describe(&m.book)
 	m.registry.MustRegister(w)
 }
 
-// watched reads what is a state, not an event.
+// watched collects the state at a scrape.
 type watched struct {
 	sources Sources
 	all     []state

@@ -11,9 +11,9 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// Store is a jobs.Store that is timed by the operation: what this replica's
-// scheduler, page and operators ask. It does not embed the store that it times, so
-// that a method which jobs.Store gets must be timed too.
+// Store is a jobs.Store that times each operation of this replica's scheduler, page
+// and operators. It does not embed the store, so that a new method of jobs.Store
+// must be timed too.
 type Store struct {
 	inner   jobs.Store
 	metrics *Metrics
@@ -47,7 +47,7 @@ func (s *Store) Start(ctx context.Context, session uuid.UUID,
 	return results, err
 }
 
-// outcomeOf is the answer in a word; of one that has to wait, what for.
+// outcomeOf returns the label for a result, or for a wait its reason.
 func outcomeOf(r jobs.StartResult) string {
 	switch r.Outcome {
 	case jobs.StartGranted:

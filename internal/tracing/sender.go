@@ -10,16 +10,15 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/breaker"
 )
 
-// sender stands on both sides of the SDK's queue: in front of it, so that what
-// has no room is counted; behind it, so that faults are told in the replica's
-// log, now and then, and not by the SDK's own.
+// sender wraps the SDK's queue on both sides. In front of it, sender counts dropped
+// spans. Behind it, sender logs failures in the replica's log, and limits repeats.
 type sender struct {
 	log     zerolog.Logger
 	breaker breaker.Breaker
-	over    context.Context // ends when nothing is sent any more
+	over    context.Context // ends when nothing more is sent
 	end     context.CancelFunc
 
-	// in the queue or being sent: at most as many as the queue has room for
+	// Spans in the queue or being sent; at most the capacity of the queue.
 	waiting               atomic.Int64
 	sent, failed, dropped atomic.Int64
 }
@@ -56,7 +55,7 @@ func (e exit) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	if err != nil {
 		e.failed.Add(int64(len(spans)))
 		e.breaker.Fail(e.log, err, false, "spans could not be sent, and are dropped")
-		return nil // it was told
+		return nil // Fail has logged the error
 	}
 	e.sent.Add(int64(len(spans)))
 	return nil

@@ -1,12 +1,12 @@
-// Package tracing sends spans of runs to a collector, by OTLP over HTTP.
+// Package tracing sends the spans of runs to a collector, by OTLP over HTTP.
 //
-// A run's trace has the run's own id: nothing has to be stored for the page to
-// show it, and replicas that have a run one after another, or find it dead,
-// write to one trace. Whether a run is traced is decided by its id too, so that
-// all replicas of one configuration decide alike.
+// The id of a run's trace is the run's id. So the page can show it without storing
+// it, and all replicas that execute or recover a run write to one trace. The id also
+// decides whether a run is traced, so that all replicas with one configuration
+// decide the same.
 //
-// Spans wait in a queue of bounded length, and nobody waits for them: what has
-// no room, and what the collector does not take in time, is dropped and counted.
+// Spans wait in a bounded queue, and no caller waits for them. Spans without room,
+// and spans that the collector does not accept in time, are dropped and counted.
 package tracing
 
 import (
@@ -26,19 +26,19 @@ import (
 )
 
 const (
-	queue       = 2048 // spans that wait, or are being sent
+	queue       = 2048 // spans waiting or being sent
 	batch       = 512
 	sendEvery   = 5 * time.Second
-	sendTimeout = 10 * time.Second // of one batch, with all its tries
+	sendTimeout = 10 * time.Second // for one batch with all its tries
 	maxText     = 8 << 10          // bytes of an attribute
 )
 
-// Options say where spans are sent, and which.
+// Options name the collector and select the runs.
 type Options struct {
 	Endpoint string // the collector's URL, with its path: http://127.0.0.1:4318/v1/traces
 	Headers  map[string]string
-	Ratio    float64 // of the runs that are traced: 0 to 1
-	Service  string  // what the program is called
+	Ratio    float64 // share of the runs that are traced: 0 to 1
+	Service  string  // name of the program
 	Version  string  // of the binary
 	Replica  string
 	Cluster  uuid.UUID
@@ -53,7 +53,7 @@ type Tracing struct {
 	sender   *sender
 }
 
-// New returns a Tracing that sends to a collector, which it does not ask yet.
+// New returns a Tracing for a collector. It does not connect yet.
 func New(ctx context.Context, o Options) (*Tracing, error) {
 	exporter, err := otlptracehttp.New(ctx,
 		otlptracehttp.WithEndpointURL(o.Endpoint), otlptracehttp.WithHeaders(o.Headers),
@@ -78,7 +78,7 @@ func newTracing(o Options, exporter sdk.SpanExporter) *Tracing {
 	return &Tracing{
 		least: least(o.Ratio), sender: s,
 		provider: sdk.NewTracerProvider(
-			// who is not traced has no spans
+			// A run that is not traced has no spans.
 			sdk.WithSpanProcessor(entrance{processor, s}), sdk.WithIDGenerator(ids{}),
 			sdk.WithSampler(sdk.AlwaysSample()),
 			sdk.WithRawSpanLimits(limits), sdk.WithResource(resource.NewSchemaless(
@@ -89,12 +89,12 @@ func newTracing(o Options, exporter sdk.SpanExporter) *Tracing {
 	}
 }
 
-// random is the part of an id that is random in UUIDs of every version that
-// runs have, and in W3C's trace ids: its last 56 bits.
+// random returns the random part of an id: its last 56 bits. They are random in all
+// UUID versions of runs and in W3C trace ids.
 const random = 1 << 56
 
-// least returns from which random part on a run is traced, so that a share of
-// ratio is, and whoever is at a smaller share is at each larger one.
+// least returns the smallest random part of a traced run for a ratio. A run that is
+// traced at a ratio is also traced at every larger one.
 func least(ratio float64) uint64 { return uint64((1 - ratio) * random) }
 
 // Traces reports whether the run is traced.
@@ -109,7 +109,7 @@ func (t *Tracing) Root(run uuid.UUID, name string, begun time.Time) (context.Con
 		Start(ctx, name, trace.WithTimestamp(begun), trace.WithNewRoot())
 }
 
-// Shutdown sends what waits, until ctx ends. What is traced later is dropped.
+// Shutdown sends the queued spans, until ctx ends. Later spans are dropped.
 func (t *Tracing) Shutdown(ctx context.Context) error {
 	defer t.sender.end()
 	if err := t.provider.Shutdown(ctx); err != nil {
@@ -118,15 +118,15 @@ func (t *Tracing) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// Spans returns how many spans were sent, could not be sent, and had no room.
+// Spans returns how many spans were sent, failed, and had no room.
 func (t *Tracing) Spans() (sent, failed, dropped int64) {
 	return t.sender.sent.Load(), t.sender.failed.Load(), t.sender.dropped.Load()
 }
 
-// runKey is the key under which Root hands the run to ids.
+// runKey is the context key under which Root passes the run to ids.
 type runKey struct{}
 
-// ids draws ids, but that of a run's trace, which is the run's.
+// ids draws ids. The id of a run's trace is the run's.
 type ids struct{}
 
 // NewIDs implements sdk.IDGenerator.

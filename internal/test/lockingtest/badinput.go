@@ -117,7 +117,7 @@ func testLargestGrantedLock(t *testing.T, f LockerFixture) {
 // they look: they are held by unknown, and left alone.
 func testForeignEntries(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
-	c.needsEntries()
+	c.needsBackend()
 	m := c.join("replica-1")
 	long := `{"nonce":"` + strings.Repeat("x", 3000) + `","resource":"path:other"}`
 	for _, value := range []string{"", "1", "null", "[]", `{"nonce":`,
@@ -138,7 +138,7 @@ func testForeignEntries(t *testing.T, f LockerFixture) {
 // another, as if their hashes met: the full name is compared.
 func testEntryOfAnotherName(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
-	c.needsEntries()
+	c.needsBackend()
 	a, b := c.join("replica-1"), c.join("replica-2")
 	one, other := longName(1000), longName(999)
 	first, second := a.gets(t, "first", writes(one)), a.gets(t, "second", writes(other))

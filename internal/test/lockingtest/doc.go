@@ -1,7 +1,6 @@
-// Package lockingtest is the conformance suites of package locking: one that
-// every backend passes (Run), first by itself and then under a Locker, one for
-// grants (RunGrants), and one for a Locker on both (RunLocker). Its wrappers
-// make any of them fail in chosen ways.
+// Package lockingtest has the conformance suites of package locking: Run for
+// backends, alone and under a Locker, RunGrants for grants, and RunLocker for a
+// Locker with both. Its wrappers inject faults into each of them.
 package lockingtest
 
 import (
@@ -11,12 +10,12 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// Fixture is one empty store and ways to reach it.
+// Fixture is one empty store, with functions to reach it.
 type Fixture struct {
-	// Connect returns a backend on the store, as another replica would have it.
+	// Connect returns a backend on the store, as another replica would use it.
 	Connect func(t *testing.T) locking.Backend
-	// Forget makes the store lose everything, as a restart does; nil where
-	// a store can't.
+	// Forget makes the store lose everything, as a restart does; nil if a store
+	// cannot.
 	Forget func(t *testing.T)
 }
 
@@ -52,7 +51,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture, within ...Within) {
 	all.Wait()
 }
 
-// runGroup runs the tests at once, as many as there are places.
+// runGroup runs the tests concurrently, as many as there are slots.
 func runGroup[F any](
 	t *testing.T, tests map[string]func(*testing.T, F), open func(*testing.T) F, within []Within,
 	places chan struct{},

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// Fault is how one operation goes wrong.
+// Fault is how one operation fails.
 type Fault int
 
 // The faults.
@@ -33,8 +33,8 @@ const (
 	OpDelete Op = "delete"
 )
 
-// Faulty is a backend that passes operations on to another, real one, and
-// makes chosen ones fail. Its methods may be called concurrently.
+// Faulty is a backend that passes operations on to a real one and makes chosen ones
+// fail. Its methods may be called concurrently.
 type Faulty struct {
 	backend locking.Backend
 
@@ -45,13 +45,13 @@ type Faulty struct {
 	counts map[Op]int
 }
 
-// NewFaulty returns a Faulty on backend that lets all pass.
+// NewFaulty returns a Faulty on backend without faults.
 func NewFaulty(backend locking.Backend) *Faulty {
 	return &Faulty{backend: backend, counts: map[Op]int{}}
 }
 
-// Choose lets choose decide about each operation from now on; it is called for
-// one at a time. Of a Get of several keys it sees the first. nil lets all pass.
+// Choose has choose decide about each operation from now on. It is called for one
+// operation at a time, and sees the first key of a Get. nil ends the faults.
 func (f *Faulty) Choose(choose func(op Op, key string) Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -75,7 +75,7 @@ func (f *Faulty) Times(op Op, fault Fault, n int) {
 // Always makes all operations fail.
 func (f *Faulty) Always(fault Fault) { f.Choose(func(Op, string) Fault { return fault }) }
 
-// Land does, at last, what Late has put off.
+// Land does what Late has delayed.
 func (f *Faulty) Land() {
 	f.mu.Lock()
 	late := f.late
@@ -86,7 +86,7 @@ func (f *Faulty) Land() {
 	}
 }
 
-// Count returns how many operations of a kind were asked for.
+// Count returns how many operations of a kind were called.
 func (f *Faulty) Count(op Op) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

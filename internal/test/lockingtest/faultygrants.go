@@ -22,9 +22,9 @@ const (
 	OpLiving   Op = "living"
 )
 
-// FaultyGrants are grants that pass operations on to other, real ones, and
-// make chosen ones fail. Every fault is told as ErrUnavailable, as a store of
-// grants does. Its methods may be called concurrently.
+// FaultyGrants are grants that pass operations on to real ones and make chosen ones
+// fail. Every fault is reported as ErrUnavailable, as a store of grants does. Its
+// methods may be called concurrently.
 type FaultyGrants struct {
 	grants locking.Grants
 
@@ -35,7 +35,7 @@ type FaultyGrants struct {
 	opened uuid.UUID // the last session
 }
 
-// NewFaultyGrants returns FaultyGrants on grants that let all pass.
+// NewFaultyGrants returns FaultyGrants on grants without faults.
 func NewFaultyGrants(grants locking.Grants) *FaultyGrants {
 	return &FaultyGrants{grants: grants, counts: map[Op]int{}}
 }
@@ -62,7 +62,7 @@ func (f *FaultyGrants) Times(op Op, fault Fault, n int) {
 // Always makes all operations fail.
 func (f *FaultyGrants) Always(fault Fault) { f.Choose(func(Op) Fault { return fault }) }
 
-// Land does, at last, what Late has put off.
+// Land does what Late has delayed.
 func (f *FaultyGrants) Land() {
 	f.mu.Lock()
 	late := f.late
@@ -73,7 +73,7 @@ func (f *FaultyGrants) Land() {
 	}
 }
 
-// Count returns how many operations of a kind were asked for.
+// Count returns how many operations of a kind were called.
 func (f *FaultyGrants) Count(op Op) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

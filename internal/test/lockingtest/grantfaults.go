@@ -16,7 +16,7 @@ func grantFaultTests() map[string]func(*testing.T, LockerFixture) {
 		"GrantUnavailable":   testGrantUnavailable,
 		"GrantLosesReply":    testGrantLosesReply,
 		"GrantLandsLate":     testGrantLandsLate,
-		"PlaceLandsLate":     testPlaceLandsLate,
+		"PlaceLandsLate":     testQueueingLandsLate,
 		"AcquireAsksAgain":   testAcquireAsksAgain,
 		"WithdrawalFails":    testWithdrawalFails,
 		"ReleaseUnavailable": testGrantReleaseUnavailable,
@@ -52,8 +52,8 @@ func testGrantLosesReply(t *testing.T, f LockerFixture) {
 	c.checkNothingLeft("a", "b")
 }
 
-// testGrantLandsLate has the claim come into being after it was withdrawn: a
-// heartbeat finds that nobody knows of it.
+// testGrantLandsLate has the claim appear after it was withdrawn. A heartbeat finds
+// that no lock owns it.
 func testGrantLandsLate(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	m := c.join("replica-1")
@@ -67,7 +67,7 @@ func testGrantLandsLate(t *testing.T, f LockerFixture) {
 	free(t, kept)
 }
 
-func testPlaceLandsLate(t *testing.T, f LockerFixture) {
+func testQueueingLandsLate(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	a, b := c.join("replica-1"), c.join("replica-2")
 	blocker := a.gets(t, "blocker", reads("m"))
@@ -79,7 +79,7 @@ func testPlaceLandsLate(t *testing.T, f LockerFixture) {
 	if len(b.places(t)) != 1 {
 		t.Error("nothing landed")
 	}
-	c.awaitPlaces(b, 0)
+	c.awaitWaiters(b, 0)
 	free(t, a.gets(t, "reader", reads("m")), blocker)
 }
 
@@ -122,7 +122,7 @@ func testWithdrawalFails(t *testing.T, f LockerFixture) {
 	if len(b.places(t)) == 0 {
 		t.Error("it was withdrawn all the same")
 	}
-	c.awaitPlaces(b, 0)
+	c.awaitWaiters(b, 0)
 	free(t, blocker)
 }
 
@@ -171,11 +171,11 @@ func testFailingHeartbeats(t *testing.T, f LockerFixture) {
 	free(t, (<-m.waits(t, t.Context(), "next", writes("a"))).must(t))
 }
 
-// testWithoutEntries has stage 1 fail: the grants decide alone, and entries
-// come back with it.
+// testWithoutEntries has the backend fail. The grants decide alone, and the advisory
+// locks come back with the backend.
 func testWithoutEntries(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
-	c.needsEntries()
+	c.needsBackend()
 	a, b := c.join("replica-1"), c.join("replica-2")
 	a.faults.Always(Unavailable)
 	b.faults.Always(Unavailable)
@@ -183,7 +183,7 @@ func testWithoutEntries(t *testing.T, f LockerFixture) {
 	b.isRefused(t, "job", writes("s/x"))
 	b.isRefused(t, "job", writes("t"))
 	waiter := b.waits(t, t.Context(), "waiter", writes("t"))
-	c.awaitPlaces(b, 1)
+	c.awaitWaiters(b, 1)
 	a.faults.Choose(nil)
 	b.faults.Choose(nil)
 	await(t, "entries", func() bool { return c.entryOf("s") == nil && c.entryOf("t") == nil })
@@ -197,7 +197,7 @@ func testWithoutEntries(t *testing.T, f LockerFixture) {
 
 func testOutageIsRemembered(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
-	c.needsEntries()
+	c.needsBackend()
 	m := c.join("replica-1")
 	m.faults.Always(Unavailable)
 	start := time.Now()
@@ -219,7 +219,7 @@ func testOutageIsRemembered(t *testing.T, f LockerFixture) {
 
 func testFullEntries(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
-	c.needsEntries()
+	c.needsBackend()
 	m := c.join("replica-1")
 	m.faults.Choose(func(op Op, key string) Fault {
 		if op == OpAdd && strings.HasSuffix(key, "b") {
@@ -237,7 +237,7 @@ func testFullEntries(t *testing.T, f LockerFixture) {
 
 func testUnclearEntries(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
-	c.needsEntries()
+	c.needsBackend()
 	m := c.join("replica-1")
 	m.faults.Choose(func(op Op, _ string) Fault {
 		switch op {
@@ -259,7 +259,7 @@ func testUnclearEntries(t *testing.T, f LockerFixture) {
 // refused by the grants.
 func testClaimIsReleasedBeforeItsEntry(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
-	c.needsEntries()
+	c.needsBackend()
 	a, b := c.join("replica-1"), c.join("replica-2")
 	lock := a.gets(t, "job", writes("s/t"))
 	var next *locking.Lock

@@ -10,14 +10,14 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// GrantsFixture is one empty store of grants and ways to reach it.
+// GrantsFixture is one empty store of grants, with functions to reach it.
 type GrantsFixture struct {
-	// Connect returns the store's grants, as another replica would have them.
+	// Connect returns the store's grants, as another replica would use them.
 	Connect func(t *testing.T) locking.Grants
 }
 
-// RunGrants runs the suite of stage 2. open is called for each test, with the
-// test's own t, and returns a store of its own.
+// RunGrants runs the suite of locking.Grants. open is called for each test, with the
+// test's own t, and returns an empty store.
 func RunGrants(t *testing.T, open func(t *testing.T) GrantsFixture, within ...Within) {
 	groups := []struct {
 		name  string
@@ -41,7 +41,7 @@ func RunGrants(t *testing.T, open func(t *testing.T) GrantsFixture, within ...Wi
 
 const sessionTTL = time.Minute // of sessions that are to live through a test
 
-// court is a store of grants and the test that goes before it.
+// court is a store of grants and its test.
 type court struct {
 	*testing.T
 	locking.Grants
@@ -125,13 +125,13 @@ func (c *court) granted(session uuid.UUID, r locking.GrantRequest) locking.Token
 	return result.Token
 }
 
-// refused checks that r is refused by a lock that holds.
+// refused checks that a holder blocks r.
 func (c *court) refused(session uuid.UUID, r, by locking.GrantRequest) *locking.GrantBlocker {
 	c.Helper()
 	return c.blocked(session, r, by, false)
 }
 
-// yields checks that r is refused by a lock that waits.
+// yields checks that a waiter blocks r.
 func (c *court) yields(session uuid.UUID, r, to locking.GrantRequest) *locking.GrantBlocker {
 	c.Helper()
 	return c.blocked(session, r, to, true)
@@ -152,7 +152,7 @@ func (c *court) blocked(session uuid.UUID, r, by locking.GrantRequest,
 	return b
 }
 
-// release gives back a claim that stands.
+// release releases a claim that exists.
 func (c *court) release(token locking.Token) {
 	c.Helper()
 	stood, err := c.Release(c.Context(), []locking.Token{token})

@@ -14,10 +14,11 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// LockerFixture is both stages, each empty, and ways to reach them.
+// LockerFixture is a backend and a store of grants, both empty, with functions to
+// reach them.
 type LockerFixture struct {
-	Fixture       // stage 1; Connect is nil where there is none
-	GrantsFixture // stage 2
+	Fixture       // Connect is nil without a backend
+	GrantsFixture // the grants
 }
 
 // RunLocker runs the suite of a Locker with Grants. open is called for each
@@ -30,10 +31,10 @@ func RunLocker(t *testing.T, open func(t *testing.T) LockerFixture, within ...Wi
 	}{
 		{"Modes", modeTests()},
 		{"Turns", turnTests()},
-		{"Lives", lifeTests()},
+		{"Lives", lockSessionTests()},
 		{"Faults", grantFaultTests()},
 		{"BadInput", badInputTests()},
-		{"Crowds", crowdTests()},
+		{"Crowds", manyCallersTests()},
 	}
 	places := make(chan struct{}, 12) // see Run
 	var all sync.WaitGroup
@@ -50,12 +51,11 @@ const (
 	atOnce    = time.Millisecond // between tries of those that wait in tests
 )
 
-// cluster is both stages of a test, and what it does to them behind the
-// members' backs.
+// cluster is the backend and the grants of a test, with the faults that it injects.
 type cluster struct {
 	*testing.T
 	fixture LockerFixture
-	*store  // nil where there is no stage 1
+	*store  // nil without a backend
 	grants  locking.Grants
 }
 
@@ -67,11 +67,11 @@ func newCluster(t *testing.T, f LockerFixture) *cluster {
 	return c
 }
 
-// needsEntries skips the test where there is no stage 1.
-func (c *cluster) needsEntries() {
+// needsBackend skips the test if there is no backend.
+func (c *cluster) needsBackend() {
 	c.Helper()
 	if c.store == nil {
-		c.Skip("there is no stage 1")
+		c.Skip("there is no backend")
 	}
 }
 
@@ -159,8 +159,7 @@ func (c *cluster) expire(m *member) {
 	check(c.T, "its end", c.grants.EndSession(c.Context(), next.ID), nil)
 }
 
-// checkNothingLeft checks that nothing of the names is held, waited for, or
-// left as an entry.
+// checkNothingLeft checks that the names have no holder, waiter or advisory lock.
 func (c *cluster) checkNothingLeft(names ...string) {
 	c.Helper()
 	s := locking.Session{ID: uuid.New(), Replica: "auditor", TTL: sessionTTL}
@@ -177,7 +176,7 @@ func (c *cluster) checkNothingLeft(names ...string) {
 	}
 }
 
-// awaitFree waits until nothing of the names is held or waited for.
+// awaitFree waits until the names have no holder or waiter.
 func (c *cluster) awaitFree(names ...string) {
 	c.Helper()
 	s := locking.Session{ID: uuid.New(), Replica: "auditor", TTL: sessionTTL}
@@ -228,7 +227,7 @@ func checkRefused(t *testing.T, err error, by string) *locking.HeldError {
 	return held
 }
 
-// waits acquires in the background; what became of it comes by the channel.
+// waits acquires in the background and sends the result on the channel.
 func (m *member) waits(t *testing.T, ctx context.Context, job string,
 	requests ...locking.Request) <-chan outcome {
 	t.Helper()
@@ -262,13 +261,13 @@ func free(t *testing.T, locks ...*locking.Lock) {
 	}
 }
 
-// awaitPlaces waits until n locks wait for their turn in the store of grants.
-func (c *cluster) awaitPlaces(m *member, n int) {
+// awaitWaiters waits until n locks are queued in the grants.
+func (c *cluster) awaitWaiters(m *member, n int) {
 	c.Helper()
 	await(c.T, "places among the waiting", func() bool { return len(m.places(c.T)) == n })
 }
 
-// places returns what of a member waits. It asks as its heartbeat does.
+// places returns the queued locks of a member. It reads them as a heartbeat does.
 func (m *member) places(t *testing.T) []uuid.UUID {
 	t.Helper()
 	beat, err := m.grants.grants.Heartbeat(t.Context(), m.grants.Session())

@@ -429,6 +429,6 @@ func testMemoTTL(t *testing.T, f Fixture) {
 func testMemoStandsAlone(t *testing.T, f Fixture) {
 	restores := newStore(t, f).join(t, "replica-1", restoring)
 	if m, err := locking.NewMemo(restores.Locker, restores.owner("lists")); err == nil {
-		t.Errorf("a locker that a second stage decides for was taken: %v", m)
+		t.Errorf("a locker with grants was accepted: %v", m)
 	}
 }

@@ -120,7 +120,7 @@ func testGrantedAllOrNothing(t *testing.T, f LockerFixture) {
 	c.checkNothingLeft("z", "m", "r", "s", "a")
 }
 
-// testRefusedByGrantsLeavesNothing is about what stage 1 does not know.
+// testRefusedByGrantsLeavesNothing locks in modes that have no advisory locks.
 func testRefusedByGrantsLeavesNothing(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	a, b := c.join("replica-1"), c.join("replica-2")
@@ -145,7 +145,7 @@ func testGrantedRepetitions(t *testing.T, f LockerFixture) {
 
 func testFlatNameCostsOneAdd(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
-	c.needsEntries()
+	c.needsBackend()
 	a := c.join("replica-1")
 	lock := a.gets(t, "job", writes("flat"))
 	if adds, gets := a.faults.Count(OpAdd), a.faults.Count(OpGet); adds != 1 || gets != 0 ||
@@ -157,7 +157,7 @@ func testFlatNameCostsOneAdd(t *testing.T, f LockerFixture) {
 
 func testEntriesOfWrites(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
-	c.needsEntries()
+	c.needsBackend()
 	a := c.join("replica-1")
 	job := locking.Request{Resource: resource("job:sales"), Mode: locking.Exclusive}
 	lock := a.gets(t, "job", reads("r"), slot("s", 2), writes("w"), job)
@@ -168,7 +168,7 @@ func testEntriesOfWrites(t *testing.T, f LockerFixture) {
 	c.checkNothingLeft("r", "s", "w")
 }
 
-// testOwnersReplica locks for somebody who does not say who he is.
+// testOwnersReplica locks for an owner without a replica.
 func testOwnersReplica(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	a, b := c.join("replica-1"), c.join("replica-2")
@@ -191,7 +191,7 @@ func testInspectGranted(t *testing.T, f LockerFixture) {
 	found, err := b.Inspect(t.Context(),
 		[]locking.Resource{resource("path:a"), resource("path:r"), resource("path:z")})
 	if c.store == nil {
-		check(t, "inspection without stage 1", err, locking.ErrUnavailable)
+		check(t, "inspection without backend", err, locking.ErrUnavailable)
 	} else if err != nil || len(found) != 1 || found[resource("path:a")].Job != "job" {
 		t.Errorf("found %v, %v", found, err)
 	}

@@ -21,8 +21,8 @@ func turnTests() map[string]func(*testing.T, LockerFixture) {
 		"WriterNotStarved":  testWriterIsNotStarved,
 		"PollsEntries":      testWaiterPollsTheEntry,
 		"PollsTheRelatives": testWaiterPollsTheBlockersEntry,
-		"PlaceInTime":       testPlaceAfterAWhile,
-		"OtherEntry":        testPlacedPassesOthersEntries,
+		"PlaceInTime":       testQueuedAfterAWhile,
+		"OtherEntry":        testQueuedPassesOthersEntries,
 		"AnothersEntry":     testEntryOfAnotherIsNotTheBlockers,
 		"OldestFirst":       testOldestIsServedFirst,
 		"ForeignEntry":      testForeignEntryDoesNotBlockForEver,
@@ -78,7 +78,7 @@ func testGivesUpItsTurn(t *testing.T, f LockerFixture) {
 				t.Errorf("%q is missing in %v", word, err)
 			}
 		}
-		c.awaitPlaces(b, 0)
+		c.awaitWaiters(b, 0)
 		free(t, blocker)
 		c.checkNothingLeft("m", "a")
 	}
@@ -91,13 +91,13 @@ func testTurnEndsByContext(t *testing.T, f LockerFixture) {
 	stop := errors.New("stop")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	done := b.waits(t, ctx, "waiter", writes("m"))
-	c.awaitPlaces(b, 1)
+	c.awaitWaiters(b, 1)
 	cancel(stop)
 	o := <-done
 	if o.lock != nil || !errors.Is(o.err, stop) {
 		t.Errorf("got %v", o.err)
 	}
-	c.awaitPlaces(b, 0)
+	c.awaitWaiters(b, 0)
 	a.gets(t, "reader", reads("m"))
 	free(t, blocker)
 	_, err := b.try(t, "late", writes("x"))
@@ -114,7 +114,7 @@ func testWhoWaitsGoesFirst(t *testing.T, f LockerFixture) {
 	blocker := a.gets(t, "blocker", reads("s/t"))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := b.waits(t, ctx, "elder", writes("s"))
-	c.awaitPlaces(b, 1)
+	c.awaitWaiters(b, 1)
 	held := a.isRefused(t, "elder", writes("s/other"))
 	if want :=
 		"path:s is waited for by job elder (run run-of-elder) on replica-2, which goes first"; !held.Waiting || held.Error() != want {
@@ -136,11 +136,11 @@ func testWriterIsNotStarved(t *testing.T, f LockerFixture) {
 	a, b := c.join("replica-1"), c.join("replica-2")
 	first := a.gets(t, "reader", reads("a"))
 	writer := b.waits(t, t.Context(), "writer", writes("a"))
-	c.awaitPlaces(b, 1)
+	c.awaitWaiters(b, 1)
 	a.isRefused(t, "writer", reads("a"))
 	a.isRefused(t, "writer", reads("a/b"))
 	reader := a.waits(t, t.Context(), "late reader", reads("a"))
-	c.awaitPlaces(a, 1)
+	c.awaitWaiters(a, 1)
 	free(t, first)
 	lock := (<-writer).must(t)
 	a.isRefused(t, "writer", reads("a"))
@@ -152,7 +152,7 @@ func testWriterIsNotStarved(t *testing.T, f LockerFixture) {
 // testWaiterPollsTheEntry counts what a short wait asks of the grants.
 func testWaiterPollsTheEntry(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
-	c.needsEntries()
+	c.needsBackend()
 	a, b := c.join("replica-1"), c.join("replica-2")
 	blocker := a.gets(t, "blocker", writes("m"))
 	start := time.Now()
@@ -167,11 +167,11 @@ func testWaiterPollsTheEntry(t *testing.T, f LockerFixture) {
 
 func testWaiterPollsTheBlockersEntry(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
-	c.needsEntries()
+	c.needsBackend()
 	a, b := c.join("replica-1"), c.join("replica-2")
 	blocker := a.gets(t, "blocker", writes("s/t"))
 	done := b.waits(t, t.Context(), "waiter", writes("s"))
-	c.awaitPlaces(b, 1)
+	c.awaitWaiters(b, 1)
 	polled := b.faults.Count(OpGet)
 	await(t, "polling", func() bool { return b.faults.Count(OpGet) > polled+20 })
 	if asked, adds := b.grants.Count(OpGrant), b.faults.Count(OpAdd); asked != 1 || adds != 1 {
@@ -199,15 +199,15 @@ func (c *cluster) entryOf(name string) error {
 	return err
 }
 
-// testPlaceAfterAWhile shows that who waits behind an entry for long is among
+// testQueuedAfterAWhile shows that who waits behind an entry for long is among
 // the waiting.
-func testPlaceAfterAWhile(t *testing.T, f LockerFixture) {
+func testQueuedAfterAWhile(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
-	c.needsEntries()
+	c.needsBackend()
 	a, b := c.join("replica-1"), c.join("replica-2")
 	blocker := a.gets(t, "blocker", writes("m"))
 	done := b.waits(t, t.Context(), "waiter", writes("m"))
-	c.awaitPlaces(b, 1)
+	c.awaitWaiters(b, 1)
 	asked, polled := b.grants.Count(OpGrant), b.faults.Count(OpGet)
 	await(t, "polling", func() bool { return b.faults.Count(OpGet) > polled+20 })
 	if more := b.grants.Count(OpGrant) - asked; more != 0 {
@@ -217,15 +217,15 @@ func testPlaceAfterAWhile(t *testing.T, f LockerFixture) {
 	free(t, (<-done).must(t))
 }
 
-// testPlacedPassesOthersEntries has an entry of another lie on the name: who
+// testQueuedPassesOthersEntries has an entry of another lie on the name: who
 // has his turn need not wait for it, and leaves it alone.
-func testPlacedPassesOthersEntries(t *testing.T, f LockerFixture) {
+func testQueuedPassesOthersEntries(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
-	c.needsEntries()
+	c.needsBackend()
 	a, b := c.join("replica-1"), c.join("replica-2")
 	blocker := a.gets(t, "blocker", reads("m"))
 	done := b.waits(t, t.Context(), "waiter", writes("m"))
-	c.awaitPlaces(b, 1)
+	c.awaitWaiters(b, 1)
 	await(t, "removal of the waiter's own entry", func() bool {
 		return c.Add(t.Context(), "test:path:m", []byte(othersEntry), lease) == nil
 	})
@@ -242,11 +242,11 @@ const othersEntry = `{"nonce":"n","resource":"path:m","lock_id":"other","replica
 // another's: who polls it then asks the grants, and not for that one's end.
 func testEntryOfAnotherIsNotTheBlockers(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
-	c.needsEntries()
+	c.needsBackend()
 	a, b := c.join("replica-1"), c.join("replica-2")
 	blocker := a.gets(t, "blocker", writes("m"))
 	done := b.waits(t, t.Context(), "waiter", writes("m"))
-	c.awaitPlaces(b, 1)
+	c.awaitWaiters(b, 1)
 	c.replace(t, "m", othersEntry)
 	free(t, blocker)
 	free(t, (<-done).must(t))
@@ -266,7 +266,7 @@ func testOldestIsServedFirst(t *testing.T, f LockerFixture) {
 	for i := range waiters {
 		m := []*member{a, b}[i%2]
 		done := m.waits(t, t.Context(), "waiter", writes("m"))
-		c.awaitPlaces(m, i/2+1)
+		c.awaitWaiters(m, i/2+1)
 		all.Go(func() {
 			o := <-done
 			served <- i
@@ -291,7 +291,7 @@ func testOldestIsServedFirst(t *testing.T, f LockerFixture) {
 // ours: it is held by unknown, is never removed, and does not outweigh the grants.
 func testForeignEntryDoesNotBlockForEver(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
-	c.needsEntries()
+	c.needsBackend()
 	a := c.join("replica-1")
 	for _, value := range []string{"", "garbage", `{"nonce":"x","resource":"path:other"}`,
 		"\x00\xff"} {

@@ -16,7 +16,7 @@ func waitingTests() map[string]func(*testing.T, GrantsFixture) {
 		"OlderDoesNotYield":      testOlderDoesNotYield,
 		"OneQueue":               testOneQueue,
 		"WriterBeforeNewReaders": testWriterBeforeNewReaders,
-		"PlaceStaysWithoutWait":  testPlaceStays,
+		"PlaceStaysWithoutWait":  testWaiterStaysQueued,
 		"Withdrawn":              testWithdrawnWaiter,
 		"Ended":                  testWaiterOfAnEndedSession,
 		"Expired":                testWaiterOfAnExpiredSession,
@@ -156,7 +156,7 @@ func testWriterBeforeNewReaders(t *testing.T, f GrantsFixture) {
 	c.granted(s, writer)
 }
 
-func testPlaceStays(t *testing.T, f GrantsFixture) {
+func testWaiterStaysQueued(t *testing.T, f GrantsFixture) {
 	q := newQueue(t, f, writes("s/t"))
 	impatient := q.waiter
 	impatient.Wait = false

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-func crowdTests() map[string]func(*testing.T, LockerFixture) {
+func manyCallersTests() map[string]func(*testing.T, LockerFixture) {
 	return map[string]func(*testing.T, LockerFixture){
 		"Try":         testTryCrowd,
 		"Wait":        testWaitCrowd,
@@ -69,8 +69,8 @@ func testTryCrowd(t *testing.T, f LockerFixture) {
 	c.checkNothingLeft("a", "e")
 }
 
-// testWaitCrowd also shows that nobody waits for ever, and that what waits
-// holds nothing: else they would wait for each other.
+// testWaitCrowd also shows that no caller waits forever, and that waiters hold
+// nothing. Otherwise they would deadlock.
 func testWaitCrowd(t *testing.T, f LockerFixture) {
 	const callers, rounds = 12, 10
 	c := newCluster(t, f)
@@ -85,7 +85,7 @@ func testWaitCrowd(t *testing.T, f LockerFixture) {
 	c.checkNothingLeft("a", "e")
 }
 
-// testCrowdOnOneName has all want the same name, for which stage 1 stands.
+// testCrowdOnOneName has all callers lock the same name, which has an advisory lock.
 func testCrowdOnOneName(t *testing.T, f LockerFixture) {
 	const callers, rounds = 12, 8
 	c := newCluster(t, f)
@@ -105,7 +105,8 @@ func testCrowdOnOneName(t *testing.T, f LockerFixture) {
 	c.checkNothingLeft("hot")
 }
 
-// testCrowdWithLostReplies loses one reply in eight of both stages.
+// testCrowdWithLostReplies loses one reply in eight of the backend and of the
+// grants.
 func testCrowdWithLostReplies(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	members := c.three()

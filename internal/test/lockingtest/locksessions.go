@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-func lifeTests() map[string]func(*testing.T, LockerFixture) {
+func lockSessionTests() map[string]func(*testing.T, LockerFixture) {
 	return map[string]func(*testing.T, LockerFixture){
 		"NoSession":        testWithoutASession,
 		"WaitsForSession":  testAcquireWaitsForASession,
@@ -27,7 +27,7 @@ func lifeTests() map[string]func(*testing.T, LockerFixture) {
 		"End":              testEndOfRun,
 		"AfterTheEnd":      testAfterTheEnd,
 		"DeadOnes":         testLocksOfTheDeadAreFreed,
-		"FormerLife":       testFormerLifeIsSucceeded,
+		"FormerLife":       testEarlierSessionIsSucceeded,
 		"Namesakes":        testNamesakesDoNotEndEachOther,
 		"KeptEntries":      testEntriesAreKept,
 	}
@@ -108,7 +108,7 @@ func testWaiterSurvivesItsSession(t *testing.T, f LockerFixture) {
 	a, b := c.join("replica-1"), c.join("replica-2")
 	blocker := a.gets(t, "blocker", reads("m"))
 	done := b.waits(t, t.Context(), "waiter", writes("m"))
-	c.awaitPlaces(b, 1)
+	c.awaitWaiters(b, 1)
 	former := b.grants.Session()
 	c.expire(b)
 	await(t, "another session", func() bool { return b.grants.Session() != former })
@@ -188,7 +188,7 @@ func testEndOfRun(t *testing.T, f LockerFixture) {
 		m.gets(t, "two", reads("b"), writes("c"))}
 	holder := c.join("replica-2").gets(t, "holder", reads("d"))
 	waiter := m.waits(t, t.Context(), "waiter", writes("d"))
-	c.awaitPlaces(m, 1)
+	c.awaitWaiters(m, 1)
 	m.stop()
 	for _, lock := range locks {
 		checkSessionLost(t, context.Cause(lock.Context()))
@@ -250,7 +250,7 @@ func testLocksOfTheDeadAreFreed(t *testing.T, f LockerFixture) {
 
 func succeeding(o *locking.Options) { o.Session.Succeeds = true }
 
-func testFormerLifeIsSucceeded(t *testing.T, f LockerFixture) {
+func testEarlierSessionIsSucceeded(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	former, other := c.join("replica-1", succeeding), c.join("replica-2", succeeding)
 	kept := other.gets(t, "kept", writes("k"))
@@ -292,7 +292,7 @@ func testNamesakesDoNotEndEachOther(t *testing.T, f LockerFixture) {
 // testEntriesAreKept has an entry vanish: it is added again, and the lock goes on.
 func testEntriesAreKept(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
-	c.needsEntries()
+	c.needsBackend()
 	m := c.join("replica-1")
 	lock := m.gets(t, "job", writes("a"))
 	c.vanish(t, "a")
