@@ -253,7 +253,7 @@ func clusterPart(replicas []Replica) StatusPart {
 	part := StatusPart{Name: "Cluster", Mood: "alarm", Text: replicaSummary(replicas)}
 	for _, r := range replicas {
 		switch r.State {
-		case ReplicaBeating:
+		case ReplicaLive:
 			if part.Mood == "alarm" {
 				part.Mood = "calm"
 			}
@@ -261,7 +261,7 @@ func clusterPart(replicas []Replica) StatusPart {
 			part.Mood = "notice"
 		}
 	}
-	if slices.ContainsFunc(replicas, func(r Replica) bool { return r.State == ReplicaSilent }) {
+	if slices.ContainsFunc(replicas, func(r Replica) bool { return r.State == ReplicaExpired }) {
 		part.Mood = "alarm"
 	}
 	return part

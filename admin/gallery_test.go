@@ -165,7 +165,7 @@ func pageStates() []galleryState {
 		staleState("run-stale", contention(), "/runs/"+id(10).String(), "Held locks"),
 
 		{name: "replicas", options: contention(), path: "/replicas",
-			has: []string{"replica-4", "died", "rollup-sales", "answers"}},
+			has: []string{"replica-4", "lost", "rollup-sales", "answers"}},
 		{name: "replicas-drift", options: drift(), path: "/replicas",
 			has: []string{"0.3.0-rc.1", "notices", "-1840 ms", "draining",
 				"Jobs with different definitions", `class="mark odd"`}},

@@ -54,8 +54,8 @@ func wordsOf() map[reflect.Type][]string {
 		AdvisoryUnknown})
 	put(words, []Holding{HeldItself, HeldAbove, HeldPartly, HeldNot})
 	put(words, []Severity{Alarm, Notice})
-	put(words, []ReplicaState{ReplicaBeating, ReplicaLate, ReplicaSilent, ReplicaStopped,
-		ReplicaDied})
+	put(words, []ReplicaState{ReplicaLive, ReplicaLate, ReplicaExpired, ReplicaStopped,
+		ReplicaLost})
 	put(words, []memcached.State{memcached.StateUnknown, memcached.StateSafe, memcached.StateUnsafe,
 		memcached.StateUnreachable})
 	put(words, []memcached.Verdict{memcached.Good, memcached.Advice, memcached.Unsafe})

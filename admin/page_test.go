@@ -158,11 +158,11 @@ func TestReplicaStates(t *testing.T) {
 		view jobs.ReplicaView
 		want ReplicaState
 	}{
-		{view(5*time.Second, -10*time.Second, nil), ReplicaBeating},
+		{view(5*time.Second, -10*time.Second, nil), ReplicaLive},
 		{view(8*time.Second, -7*time.Second, nil), ReplicaLate},
-		{view(15*time.Second, 0, nil), ReplicaSilent},
+		{view(15*time.Second, 0, nil), ReplicaExpired},
 		{ended(true), ReplicaStopped},
-		{ended(false), ReplicaDied},
+		{ended(false), ReplicaLost},
 	}
 	for _, c := range cases {
 		if got := replicaState(c.view, noon); got != c.want {

@@ -62,14 +62,14 @@ func replicaProblems(o *Overview, add func(Severity, string, ...any)) {
 	}
 	for _, r := range o.Replicas {
 		switch {
-		case r.State == ReplicaSilent:
-			add(Alarm, "%s is silent: its last heartbeat was %s ago and its session has expired. "+
+		case r.State == ReplicaExpired:
+			add(Alarm, "%s has expired: its last heartbeat was %s ago. "+
 				"The next sweep releases its locks.",
 				r.Name, span(o.Now.Sub(r.LastBeat)))
 		case r.State == ReplicaLate:
 			add(Notice, "%s is late: its last heartbeat was %s ago. Its session expires in %s.",
 				r.Name, span(o.Now.Sub(r.LastBeat)), span(r.ExpiresAt.Sub(o.Now)))
-		case r.State == ReplicaDied && !live[r.Name]:
+		case r.State == ReplicaLost && !live[r.Name]:
 			add(Notice, "%s was lost %s ago and is not back. Its runs are recorded as lost.",
 				r.Name,
 				span(o.Now.Sub(*r.EndedAt)))

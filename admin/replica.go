@@ -146,12 +146,12 @@ type ReplicaState string
 
 // The states of a replica.
 const (
-	ReplicaBeating ReplicaState = "beating"
+	ReplicaLive ReplicaState = "live"
 	// the last heartbeat is older than half of the session's lifetime
 	ReplicaLate    ReplicaState = "late"
-	ReplicaSilent  ReplicaState = "silent"  // its session has expired, and has not been swept yet
+	ReplicaExpired ReplicaState = "expired" // its session has expired, and has not been swept yet
 	ReplicaStopped ReplicaState = "stopped" // it ended its session
-	ReplicaDied    ReplicaState = "died"    // its session expired and was swept
+	ReplicaLost    ReplicaState = "lost"    // its session expired and was swept
 )
 
 // Replica is a session and its state.
@@ -174,14 +174,14 @@ func replicaState(v jobs.ReplicaView, now time.Time) ReplicaState {
 	case v.Stopped:
 		return ReplicaStopped
 	case v.EndedAt != nil:
-		return ReplicaDied
+		return ReplicaLost
 	case !now.Before(v.ExpiresAt):
-		return ReplicaSilent
+		return ReplicaExpired
 	case now.Sub(v.LastBeat) > lifetime/2:
 		return ReplicaLate
 	}
-	return ReplicaBeating
+	return ReplicaLive
 }
 
 // live reports whether the replica's session is valid.
-func (r Replica) live() bool { return r.State == ReplicaBeating || r.State == ReplicaLate }
+func (r Replica) live() bool { return r.State == ReplicaLive || r.State == ReplicaLate }

@@ -61,21 +61,21 @@ func replicaSummary(replicas []Replica) string {
 	for _, r := range replicas {
 		counts[r.State]++
 	}
-	beating, late, silent := counts[ReplicaBeating], counts[ReplicaLate], counts[ReplicaSilent]
-	total := beating + late + silent
+	live, late, expired := counts[ReplicaLive], counts[ReplicaLate], counts[ReplicaExpired]
+	total := live + late + expired
 	switch {
 	case total == 0:
 		return "No replica is registered."
-	case total == 1 && beating == 1:
+	case total == 1 && live == 1:
 		return "One replica, live."
-	case total == beating:
+	case total == live:
 		return title(number(total)) + " replicas, all live."
 	}
 	parts := []string{}
 	for _, part := range []struct {
 		n    int
 		word string
-	}{{beating, "live"}, {late, "late"}, {silent, "silent"}} {
+	}{{live, "live"}, {late, "late"}, {expired, "expired"}} {
 		if part.n > 0 {
 			parts = append(parts, number(part.n)+" "+part.word)
 		}

@@ -44,7 +44,7 @@ func TestEveryReplicaGivesTheSameAnswer(t *testing.T) {
 	var overview admin.Overview
 	c.decode(c.sameAnswer("/api/v1/overview", "a"), &overview)
 	for _, p := range overview.Problems {
-		if strings.Contains(p.Text, "died") {
+		if strings.Contains(p.Text, "was lost") {
 			c.t.Errorf("a replica that was stopped is shown as %q", p.Text)
 		}
 	}
@@ -98,7 +98,7 @@ func (c *cluster) expectAnswers(answers map[string]string, held, waiting run) {
 	var replicas []admin.Replica
 	c.decode(answers["/api/v1/replicas"], &replicas)
 	if len(replicas) != 4 || replicas[3].Name != "d" || replicas[3].State != admin.ReplicaStopped ||
-		replicas[0].State != admin.ReplicaBeating {
+		replicas[0].State != admin.ReplicaLive {
 		c.t.Errorf("replicas %s, expected a, b, c and a stopped d", answers["/api/v1/replicas"])
 	}
 	var nightly admin.Job
