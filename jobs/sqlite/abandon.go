@@ -21,8 +21,8 @@ UPDATE holdfast_runs SET state = CASE attempt WHEN 0 THEN 'skipped' ELSE 'cancel
 WHERE id IN (SELECT value FROM json_each(?1)) AND +state = 'waiting'`
 )
 
-// endAbandoned ends what has waited for long for a job that has left the cron
-// table: nobody adopts it any more.
+// endAbandoned ends the waiting runs of jobs that have been absent from the cron table for too
+// long. No replica adopts them.
 func (s *Store) endAbandoned(ctx context.Context, tx *sql.Tx, now time.Time) error {
 	living, err := encode(s.sessions.living())
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// TestAbandonedRunsLeaveNothing behind that others would look at.
+// TestAbandonedRunsLeaveNothing checks that the tables of waiting runs are empty afterwards.
 func TestAbandonedRunsLeaveNothing(t *testing.T) {
 	s := open(t)
 	leaves, stays := uuid.New(), uuid.New()

@@ -24,7 +24,7 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)`
 	raiseControlState = `UPDATE holdfast_meta SET control_version = control_version + 1`
 )
 
-// actionTx is an action while it is done, in a transaction of its own.
+// actionTx is the transaction of one action.
 type actionTx struct {
 	*sql.Tx
 	now          int64
@@ -33,9 +33,9 @@ type actionTx struct {
 	silent       bool // it did nothing, and has no line
 }
 
-// action does what an operator asks for, together with its line in the audit log.
-// One whose key was used for the same does nothing, and has outcome, a pointer,
-// filled in as it was then.
+// action performs an operator's action and writes its line of the audit log in one transaction. If
+// the key was used for the same action before, action does nothing but fill in outcome, a pointer,
+// with the former result.
 func (s *Store) action(ctx context.Context, a jobs.Action, action, target string, outcome any,
 	do func(d *actionTx) error) error {
 	if err := a.Check(); err != nil {
@@ -53,12 +53,12 @@ func (s *Store) action(ctx context.Context, a jobs.Action, action, target string
 		return d.writeDown(ctx, a, action, target, outcome)
 	})
 	if err == nil {
-		s.listeners.tell()
+		s.listeners.notify()
 	}
 	return err
 }
 
-// before fills in the outcome of an action that was done before with the key.
+// before fills in the outcome of an earlier action with the key.
 func (d *actionTx) before(ctx context.Context, key, action, target string,
 	outcome any) (bool, error) {
 	var didAction, didTarget string
@@ -113,7 +113,7 @@ func changed(ctx context.Context, tx *sql.Tx, statement string, args ...any) (bo
 	return n > 0, err
 }
 
-// byWhom says who did something, and why, for the detail of a run.
+// byWhom returns who did what and why, for the detail of a run.
 func byWhom(what string, a jobs.Action) string {
 	if a.Reason == "" {
 		return what + " by " + a.Actor

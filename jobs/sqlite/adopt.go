@@ -29,8 +29,7 @@ WHERE state = 'waiting' AND session = ?2 AND job IN (SELECT value FROM json_each
     AND id NOT IN (SELECT value FROM json_each(?3)) AND ` + notHeldBack + `?4)))
 ORDER BY wait_since, id`
 
-	// notHeldBack is whether a run that waits may start although its job may be
-	// among those that are paused.
+	// notHeldBack is whether a waiting run may start although its job may be paused.
 	notHeldBack = `(key <> '' OR attempt > 1 OR job NOT IN (SELECT value FROM json_each(`
 
 	drainingSessions = `SELECT id FROM holdfast_sessions WHERE draining`
@@ -41,8 +40,8 @@ ORDER BY wait_since, id`
 	runByToken = `SELECT run FROM holdfast_claims WHERE token = ?1`
 )
 
-// Adopt takes up waiting runs that no living session has, or that this one
-// has without knowing it. A dead session adopts none.
+// Adopt takes over waiting runs that no live session has, or that this session has without knowing
+// it. A dead session adopts none.
 func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
 	a jobs.Adoption) ([]jobs.Record, error) {
 	if err := s.exclusively("adoption"); err != nil {
@@ -70,8 +69,7 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
 	return adopted, nil
 }
 
-// adoptable returns the waiting runs that are the session's already, and those
-// that are nobody's.
+// adoptable returns the waiting runs that the session has already, and those that no session has.
 func (s *Store) adoptable(ctx context.Context, tx *sql.Tx, session uuid.UUID,
 	a jobs.Adoption) (own, free []uuid.UUID, err error) {
 	names := make([]string, len(a.Jobs))
@@ -111,7 +109,7 @@ func (s *Store) adoptable(ctx context.Context, tx *sql.Tx, session uuid.UUID,
 	return own, firstRuns(runs, a), err
 }
 
-// freeRun is a waiting run that nobody has.
+// freeRun is a waiting run that no session has.
 type freeRun struct {
 	id          uuid.UUID
 	scheduledAt int64
@@ -131,7 +129,7 @@ func scanFreeRun(rows *sql.Rows, asked map[string]jobs.AdoptedJob,
 	return run, err
 }
 
-// firstRuns returns those that are to be taken up, in their order.
+// firstRuns returns the runs to adopt, in their order.
 func firstRuns(runs []freeRun, a jobs.Adoption) []uuid.UUID {
 	slices.SortFunc(runs, func(a, b freeRun) int {
 		return cmp.Or(a.place.Compare(b.place), cmp.Compare(a.scheduledAt, b.scheduledAt),
@@ -149,8 +147,7 @@ func firstRuns(runs []freeRun, a jobs.Adoption) []uuid.UUID {
 	return first[:min(len(first), max(a.Limit, 0))]
 }
 
-// take gives the runs to the session. Nobody waits behind them until their
-// next start.
+// take gives the runs to the session. No run waits behind them until their next start.
 func take(ctx context.Context, tx *sql.Tx, runs []uuid.UUID, session liveSession) error {
 	if len(runs) == 0 {
 		return nil
@@ -189,9 +186,8 @@ func recordsOf(ctx context.Context, from queryer, ids []uuid.UUID) ([]jobs.Recor
 	return records, err
 }
 
-// Revoke ends a claim by force; one that is gone already needs nothing. It
-// waits for the job's transaction, if one is under way: the claim may then be
-// gone by itself.
+// Revoke ends a claim by force. It succeeds if the claim is gone already. It waits for the open
+// transaction of the job, after which the claim may be gone.
 func (s *Store) Revoke(ctx context.Context, token jobs.Token, state jobs.State,
 	reason jobs.Reason) error {
 	return s.write(ctx, "revocation", func(tx *sql.Tx) error {

@@ -31,7 +31,7 @@ func (s *Store) Audit(ctx context.Context, f jobs.AuditFilter) ([]jobs.Audited, 
 	return lines, wrap("read audit log", err)
 }
 
-// auditQuery walks an index from its end and stops at the limit.
+// auditQuery scans an index from its end and stops at the limit.
 func auditQuery(f jobs.AuditFilter) (string, []any) {
 	var args []any
 	arg := func(v any) string {

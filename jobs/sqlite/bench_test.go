@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// BenchmarkStartFinish starts and finishes a batch of runs, each with a table
-// and its job's own name.
+// BenchmarkStartFinish starts and finishes a batch of runs, each with a table and its job's own
+// name.
 func BenchmarkStartFinish(b *testing.B) {
 	for _, n := range []int{1, 100, 1000} {
 		b.Run(fmt.Sprintf("runs=%d", n), func(b *testing.B) {
@@ -27,7 +27,7 @@ func BenchmarkStartFinish(b *testing.B) {
 	}
 }
 
-// BenchmarkStartBeside starts and finishes one run while 1,000 grants stand.
+// BenchmarkStartBeside starts and finishes one run beside 1,000 grants.
 func BenchmarkStartBeside(b *testing.B) {
 	s := open(b)
 	session := openSession(b, s)
@@ -69,7 +69,7 @@ func startFinish(b testing.TB, s *sqlite.Store, session uuid.UUID, n int) {
 	}
 }
 
-// batch asks for n runs of firings that were never asked for.
+// batch requests n runs of new firings.
 func batch(b testing.TB, n int) []jobs.StartRequest {
 	b.Helper()
 	scheduledAt := time.Now()

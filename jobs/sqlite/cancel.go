@@ -21,15 +21,15 @@ WHERE id IN (SELECT value FROM json_each(?1))
 INSERT INTO holdfast_cancels (run, session, asked_at, asked_by) VALUES (?1, ?2, ?3, ?4)
     ON CONFLICT (run) DO NOTHING`
 
-	// forgetCancels is for runs that have ended, also where that was not by the
-	// cancel: one that waits for its next attempt has not.
+	// forgetCancels deletes the cancels of ended runs, however they ended. A run that waits for its
+	// next attempt has not ended.
 	forgetCancels = `
 DELETE FROM holdfast_cancels WHERE run NOT IN (
     SELECT r.id FROM holdfast_cancels c CROSS
         JOIN holdfast_runs r ON r.id = c.run WHERE r.state IN ('waiting', 'running'))`
 )
 
-// Cancel ends a waiting run, and asks the replica of a running one to end it.
+// Cancel ends a waiting run, or asks the replica of a running one to end it.
 func (s *Store) Cancel(ctx context.Context, a jobs.Action, run uuid.UUID) (jobs.Record, error) {
 	var record jobs.Record
 	err := s.action(ctx, a, "cancel", "run "+run.String(), &record, func(d *actionTx) error {
@@ -64,7 +64,7 @@ func (s *Store) Cancel(ctx context.Context, a jobs.Action, run uuid.UUID) (jobs.
 	return record, err
 }
 
-// cancelRuns ends runs that wait.
+// cancelRuns ends waiting runs.
 func cancelRuns(ctx context.Context, tx *sql.Tx, runs []uuid.UUID, detail string, now int64) error {
 	encoded, err := encode(runs)
 	if err != nil {

@@ -14,8 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// What lies beneath a name is one range of keys: "/" is followed by "0" in
-// byte order.
+// The descendants of a name are one range of keys: "/" is followed by "0" in byte order.
 const (
 	nearbyGrants = `
 SELECT g.resource, g.mode, g.slots, g.token, r.replica, r.job, r.id
@@ -40,18 +39,18 @@ JOIN holdfast_runs r ON r.id = w.run WHERE r.session IN (SELECT value FROM json_
     AND ` + reserved + ` OR ` + ownJobWait + ``
 )
 
-// reserved is whether the place of a run that waits is reserved: among those of one
-// job it always is, and among those that wait for their turn in a group.
+// reserved is whether the position of a waiting run is reserved. Positions among the runs of one
+// job, and among runs that wait for a slot of their group, always are.
 const reserved = `(r.reserved_until > ?4 OR w.resource LIKE 'job:%' OR r.in_turn
     AND w.resource LIKE 'group:%')`
 
-// ownJobWait is whether w is the place in its job that a triggered run keeps until it
-// begins, also while no session has it.
+// ownJobWait is whether w is a triggered run's wait for its own job, which lasts until the run
+// starts, even without a session.
 const ownJobWait = `(r.state = 'waiting' AND r.key <> '' AND r.recovery = 0 AND r.attempt = 0
     AND w.resource LIKE 'job:%')`
 
-// contender is one resource that a claim holds, or that a waiting run of a living
-// session wants in its reserved place.
+// contender is one resource that a claim holds, or that a waiting run of a live session wants in
+// its reserved position.
 type contender struct {
 	locking.Request
 	token int64 // 0: it waits
@@ -61,9 +60,8 @@ type contender struct {
 	gone  bool // it waited, and has been granted since
 }
 
-// contenders is what a start has to look at: grants and waiting runs by
-// resource, and by everything that the resource lies beneath. It knows what
-// lies near the requests for which it was loaded.
+// contenders are the grants and waiting runs that a start may conflict with, by resource and by
+// each ancestor of the resource. They cover only the requests for which they were loaded.
 type contenders struct {
 	exact   map[locking.Resource][]*contender
 	beneath map[locking.Resource][]*contender
@@ -87,15 +85,14 @@ func (st *contenders) add(p *contender) {
 	}
 }
 
-// granted turns a waiting run's parties off.
+// granted disables the contenders of a waiting run that was granted.
 func (st *contenders) granted(run uuid.UUID) {
 	for _, p := range st.waiting[run] {
 		p.gone = true
 	}
 }
 
-// loadContenders reads what lies near the requests. living are the sessions
-// whose waiting runs count.
+// loadContenders reads the contenders of the requests. The waiting runs of the live sessions count.
 func loadContenders(ctx context.Context, tx *sql.Tx, requests []locking.Request, living []uuid.UUID,
 	now int64) (*contenders, error) {
 	names, err := encode(lookedAt(requests))
@@ -143,8 +140,8 @@ func (st *contenders) scan(rows *sql.Rows, granted bool) error {
 	return nil
 }
 
-// against returns who stands in the way of a run that has waited since then:
-// grants first, an earlier run of its own job before others; nil is nobody.
+// against returns the blocker of a run that has waited since then, or nil. It prefers a grant to a
+// waiter, and an earlier run of the same job to others.
 func (st *contenders) against(run uuid.UUID, since int64, requests []locking.Request) *contender {
 	var first *contender
 	for _, r := range requests {
@@ -160,7 +157,7 @@ func (st *contenders) againstOne(run uuid.UUID, since int64, r locking.Request) 
 		for _, p := range parties {
 			switch {
 			case r.Mode == locking.Shared && p.Mode == locking.Shared:
-				// first, for there may be very many
+				// first, because there may be very many
 			case p.gone || p.run == run || p.token == 0 && !older(p, run, since):
 			case locking.Conflict(r, p.Request):
 				first = before(first, p)
@@ -197,8 +194,8 @@ func older(p *contender, run uuid.UUID, since int64) bool {
 	return cmp.Or(cmp.Compare(p.since, since), bytes.Compare(p.run[:], run[:])) < 0
 }
 
-// before returns the one of the two, either of which may be nil, that is
-// named as the blocker: the same in every try while nothing changes.
+// before returns the blocker of the two, either of which may be nil. The choice is the same in
+// every try while nothing changes.
 func before(a, b *contender) *contender {
 	if a == nil || b != nil && compareContenders(b, a) < 0 {
 		return b
@@ -226,7 +223,7 @@ func yesFirst(a, b bool) int {
 	}
 }
 
-// reason says what kind of obstacle p is.
+// reason returns the reason of a wait for p.
 func (p *contender) reason() jobs.Reason {
 	switch {
 	case p.token == 0:
@@ -240,7 +237,7 @@ func (p *contender) reason() jobs.Reason {
 	}
 }
 
-// blocker names p, with the resource's form for people.
+// blocker returns p as a blocker, with the display form of its resource.
 func (p *contender) blocker() *jobs.Blocker {
 	return &jobs.Blocker{Resource: p.Resource.String(), Holder: p.owner, Waiting: p.token == 0}
 }

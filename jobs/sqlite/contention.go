@@ -42,7 +42,7 @@ FROM (SELECT * FROM holdfast_wait_history WHERE until >= ?1 AND until < ?2 ORDER
 GROUP BY job, holder, resource ORDER BY sum(until - since) DESC LIMIT ?4`
 )
 
-// Lockers returns the jobs that lock anything beside their own names.
+// Lockers returns the jobs that lock resources besides their own names.
 func (s *Store) Lockers(ctx context.Context) ([]jobs.Locker, error) {
 	var lockers []jobs.Locker
 	err := each(ctx, s.readers, listLockers, nil, func(rows *sql.Rows) error {
@@ -65,7 +65,7 @@ func (s *Store) Lockers(ctx context.Context) ([]jobs.Locker, error) {
 	return lockers, wrap("list lockers", err)
 }
 
-// RunIntervals returns what the jobs' runs did within a time.
+// RunIntervals returns the runs of the jobs within an interval.
 func (s *Store) RunIntervals(ctx context.Context, f jobs.RunIntervalFilter) ([]jobs.RunInterval, error) {
 	encoded, err := encode(f.Jobs)
 	if err != nil {
@@ -108,10 +108,10 @@ func (s *Store) intervals(ctx context.Context, query string,
 	return intervals, err
 }
 
-// WaitSummaries adds up what runs waited for.
+// WaitSummaries returns the waits within an interval, summed by job, holder and resource.
 func (s *Store) WaitSummaries(ctx context.Context, from, until time.Time) ([]jobs.WaitSummary, error) {
 	var parts []jobs.WaitSummary
-	// What is the same resource may be written in two ways, hence twice as many.
+	// One resource may be written in two ways, hence twice as many rows.
 	args := []any{micros(from), micros(until), jobs.MaxTallied, 2 * jobs.MaxBatch}
 	err := each(ctx, s.readers, sumWaits, args, func(rows *sql.Rows) error {
 		var b jobs.WaitSummary
@@ -126,7 +126,7 @@ func (s *Store) WaitSummaries(ctx context.Context, from, until time.Time) ([]job
 	return jobs.MergeWaitSummaries(parts), wrap("sum waits", err)
 }
 
-// Typical returns how long the jobs' runs take.
+// Typical returns the usual durations of the jobs' runs.
 func (s *Store) Typical(ctx context.Context, names []string) (map[string]jobs.Typical, error) {
 	outcomes, err := s.Outcomes(ctx, names, jobs.TypicalOf)
 	if err != nil {

@@ -14,13 +14,13 @@ import (
 const (
 	generation = `SELECT control_version FROM holdfast_meta`
 
-	// Not of runs that have ended since.
+	// Cancels of ended runs are left out.
 	cancelsOf = `
 SELECT c.run, c.asked_by FROM holdfast_cancels c CROSS
     JOIN holdfast_claims k ON k.run = c.run WHERE k.session = ?1`
 )
 
-// ControlState returns what the session is to obey, all of one moment.
+// ControlState returns the control state of the session, read in one transaction.
 func (s *Store) ControlState(ctx context.Context, session uuid.UUID,
 	since int64) (jobs.ControlState, error) {
 	var o jobs.ControlState
@@ -30,7 +30,7 @@ func (s *Store) ControlState(ctx context.Context, session uuid.UUID,
 	}
 	defer tx.Rollback() //nolint:errcheck // nothing was written
 	if err = tx.QueryRowContext(ctx, generation).Scan(&o.Generation); err == nil {
-		err = sessionOrders(ctx, tx, session, &o)
+		err = sessionState(ctx, tx, session, &o)
 	}
 	if err == nil && o.Generation != since {
 		if o.Pauses, err = pausesBy(ctx, tx, activePauses); err == nil {
@@ -40,8 +40,8 @@ func (s *Store) ControlState(ctx context.Context, session uuid.UUID,
 	return o, wrap("read control state", err)
 }
 
-// sessionOrders fills in what concerns the session alone.
-func sessionOrders(ctx context.Context, tx *sql.Tx, session uuid.UUID, o *jobs.ControlState) error {
+// sessionState fills in the parts that concern only the session.
+func sessionState(ctx context.Context, tx *sql.Tx, session uuid.UUID, o *jobs.ControlState) error {
 	err := tx.QueryRowContext(ctx, isDraining, session).Scan(&o.Draining)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err

@@ -27,8 +27,7 @@ FROM json_each(?1) q WHERE true
 ON CONFLICT (job, hash) DO UPDATE SET description = excluded.description, source = excluded.source
 WHERE d.description <> excluded.description OR d.source <> excluded.source`
 
-	// What was removed nobody carries any more, not even who has not heard of
-	// it yet.
+	// No session gets a removed job, even if its replica does not know of the removal yet.
 	addSessionJobs = `
 INSERT INTO holdfast_session_jobs (session, job, version)
 SELECT ?2, d.job, d.version FROM json_each(?1) q
@@ -48,8 +47,8 @@ WHERE s.id NOT IN (SELECT value FROM json_each(?1))
 
 	dropCarried = `DELETE FROM holdfast_session_jobs WHERE session = ?1 RETURNING job`
 
-	// The cursor moves only with the scheduled times, or when the job is back that had left:
-	// else a changed definition would drop the scheduled times that nobody has started yet.
+	// The cursor moves only if the scheduled times change, or if an absent job returns: otherwise a
+	// changed definition would skip scheduled times that no replica has started yet.
 	activateDefinitions = `
 INSERT INTO holdfast_jobs AS j (name, version, checked_until, updated_at)
 SELECT n.job, n.version, ?2, ?2 FROM (
@@ -72,8 +71,8 @@ WHERE j.version <> excluded.version OR j.left_at IS NOT NULL AND j.back_at IS NU
             AND CASE WHEN '' IN (d.fingerprint, o.fingerprint) THEN d.schedule = o.schedule
                 ELSE d.fingerprint = o.fingerprint END)`
 
-	// wasAbsent: nobody carried the job for longer than jobs.MaxAbsence, by the life of
-	// one that did not.
+	// wasAbsent: no session had the job for longer than jobs.MaxAbsence while a session without it
+	// was live.
 	wasAbsent = `(j.left_at IS NOT NULL AND j.back_at IS NULL AND EXISTS (
         SELECT 1 FROM holdfast_sessions s WHERE s.renewed_at
             - max(s.started_at, j.left_at) > 3600000000))`
@@ -83,7 +82,7 @@ WHERE j.version <> excluded.version OR j.left_at IS NOT NULL AND j.back_at IS NU
 
 	noteTable = `UPDATE holdfast_sessions SET config_hash = ?2 WHERE id = ?1 AND ended_at IS NULL`
 
-	// leaveNow is leaveJobs for what a living session has withdrawn.
+	// leaveNow is leaveJobs for jobs that a live session has withdrawn.
 	leaveNow = `
 UPDATE holdfast_jobs SET left_at = ?2, back_at = NULL
 WHERE name IN (SELECT value FROM json_each(?1))
@@ -102,7 +101,7 @@ WHERE name IN (SELECT value FROM json_each(?1))
 	activeDefinitions = `SELECT name, version, checked_until FROM holdfast_jobs`
 )
 
-// definitionRow is a row of holdfast_definitions, but for its version.
+// definitionRow is a row of holdfast_definitions without its version.
 type definitionRow struct {
 	Job         string `json:"job"`
 	Hash        string `json:"hash"`
@@ -121,7 +120,7 @@ type definitionRow struct {
 	MayOverlap bool     `json:"may_overlap"`
 }
 
-// Register writes down which definitions the session carries.
+// Register records the definitions of the session.
 func (s *Store) Register(ctx context.Context, session uuid.UUID,
 	definitions []jobs.Definition) (map[string]int64, error) {
 	if err := s.exclusively("job registration"); err != nil {
@@ -181,8 +180,8 @@ func readVersions(ctx context.Context, tx *sql.Tx, definitions string) (map[stri
 	return versions, err
 }
 
-// settle takes from the sessions that don't live what they carried, and brings
-// the newest definitions that are left into force.
+// settle removes the jobs of dead sessions, and activates the newest definitions of the remaining
+// sessions.
 func (s *Store) settle(ctx context.Context, tx *sql.Tx) error {
 	living, err := encode(s.sessions.living())
 	if err != nil {
@@ -216,8 +215,8 @@ func (s *Store) settle(ctx context.Context, tx *sql.Tx) error {
 	return enforce(ctx, tx, names)
 }
 
-// leave notes of those of the jobs that nobody carries any more since when that
-// is so: as far as is known, since the dead that did.
+// leave records since when no session has a job: since the death of the last session that had it,
+// as far as known.
 func leave(ctx context.Context, tx *sql.Tx, names []string, dead []uuid.UUID) error {
 	if len(names) == 0 {
 		return nil
@@ -234,8 +233,8 @@ func leave(ctx context.Context, tx *sql.Tx, names []string, dead []uuid.UUID) er
 	return err
 }
 
-// enforce brings the newest definitions of the jobs that are carried into
-// force. Where none is, the one that was stays.
+// enforce activates the newest definitions that sessions have. If no session has the job, its
+// active definition remains.
 func enforce(ctx context.Context, tx *sql.Tx, names []string) error {
 	encoded, err := encode(names)
 	if err != nil || len(names) == 0 {
@@ -252,7 +251,7 @@ func enforce(ctx context.Context, tx *sql.Tx, names []string) error {
 	return err
 }
 
-// Withdraw takes jobs from what a living session carries.
+// Withdraw removes jobs from a live session.
 func (s *Store) Withdraw(ctx context.Context, session uuid.UUID, table string,
 	names []string) error {
 	if err := s.exclusively("withdrawal of jobs"); err != nil {
@@ -283,7 +282,7 @@ func (s *Store) Withdraw(ctx context.Context, session uuid.UUID, table string,
 	})
 }
 
-// Versions returns what is active of every job.
+// Versions returns the active definition of every job.
 func (s *Store) Versions(ctx context.Context) (map[string]jobs.ActiveDefinition, error) {
 	versions := map[string]jobs.ActiveDefinition{}
 	err := each(ctx, s.readers, activeDefinitions, nil, func(rows *sql.Rows) error {

@@ -18,9 +18,9 @@ SELECT count(*) FROM json_each(json_array('all', 'job', 'group')) k
     JOIN json_each(json_array('', ?1, ?2)) n ON n.key = k.key
 CROSS JOIN holdfast_pauses p ON p.kind = k.value AND p.name = n.value AND p.resumed_at IS NULL`
 
-	// openScheduledTimes looks at each row of the first job that is followed behind the
-	// dependent's cursor, and for it at those of the others and the dependent's
-	// own. Of a firing's rows one at most is in the states asked for.
+	// openScheduledTimes reads the rows of the first dependency after the dependent's cursor. For
+	// each it reads the rows of the other dependencies and the dependent's own. At most one of a
+	// firing's rows is in the requested states.
 	openScheduledTimes = `
 SELECT r.scheduled_at, CASE WHEN r.state = 'succeeded'
     AND NOT EXISTS (SELECT 1 FROM json_each(?3) n WHERE NOT EXISTS (
@@ -41,8 +41,8 @@ WHERE r.job = ?1 AND r.key = '' AND r.scheduled_at > ?2
 ORDER BY r.scheduled_at DESC LIMIT ?5`
 )
 
-// OpenFirings returns the openings of each dependent. Cursors are read first: of
-// what is behind one each scheduled time that there will be has a row then.
+// OpenFirings returns the open firings of each dependent. It reads the cursors first: every firing
+// up to a cursor has a row by then.
 func (s *Store) OpenFirings(ctx context.Context,
 	dependents []jobs.Dependent) (map[string]jobs.OpenFirings, error) {
 	activeDefinitions, err := s.dependentCursors(ctx, dependents)
@@ -70,8 +70,8 @@ func (s *Store) OpenFirings(ctx context.Context,
 	return jobs.OpenFiringsOf(dependents, activeDefinitions, scheduledTimes), nil
 }
 
-// dependentCursors returns what is active of the dependents and of the jobs that
-// they follow, by name.
+// dependentCursors returns the active definitions of the dependents and of their dependencies, by
+// name.
 func (s *Store) dependentCursors(ctx context.Context,
 	dependents []jobs.Dependent) (map[string]jobs.ActiveDefinition, error) {
 	var names []string
@@ -118,7 +118,7 @@ func (s *Store) openScheduledTimes(ctx context.Context, f jobs.Dependent,
 	return scheduledTimes, err
 }
 
-// AddDependents adds waiting runs of firings whose time has come.
+// AddDependents adds waiting runs of dependents whose scheduled times have come.
 func (s *Store) AddDependents(ctx context.Context, dependentFirings []jobs.DependentFiring) error {
 	if err := s.exclusively("runs of dependents"); err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// TestPausedDependentsHaveNoOpenings pauses them one way after the other.
+// TestPausedDependentsHaveNoOpenFirings pauses the dependents by each kind of pause.
 func TestPausedDependentsHaveNoOpenings(t *testing.T) {
 	s := open(t)
 	session := uuid.New()

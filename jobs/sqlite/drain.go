@@ -18,8 +18,8 @@ const (
 	setDraining = `UPDATE holdfast_sessions SET draining = ?2 WHERE id = ?1`
 )
 
-// Drain asks a living session to start nothing more, or to start again. What
-// waits in it others may adopt from then on.
+// Drain makes a live session start nothing more, or start again. Other replicas may then adopt its
+// waiting runs.
 func (s *Store) Drain(ctx context.Context, a jobs.Action, session uuid.UUID, drain bool) error {
 	action := "drain"
 	if !drain {
@@ -36,8 +36,8 @@ func (s *Store) Drain(ctx context.Context, a jobs.Action, session uuid.UUID, dra
 	})
 }
 
-// liveReplica returns the name of a session that lives as far as can be seen
-// from here: beside a scheduler, by what it has written.
+// liveReplica returns the name of a live session. Beside a scheduler it decides by the expiry in
+// the file.
 func (s *Store) liveReplica(ctx context.Context, session uuid.UUID) (string, error) {
 	var replica string
 	var expires int64

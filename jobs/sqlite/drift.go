@@ -7,8 +7,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// differing finds the jobs of which not all who should have the same definition
-// do, among the sessions that live.
+// differing finds the jobs that not all live sessions have in one definition.
 const differing = `
 WITH living AS (
     SELECT s.id, s.replica FROM json_each(?1) q CROSS JOIN holdfast_sessions s ON s.id = q.value
@@ -29,7 +28,7 @@ SELECT a.job, l.replica, c.version IS NULL, coalesce(c.version = a.newest, 0)
 FROM apart a CROSS JOIN living l LEFT JOIN carried c ON c.job = a.job AND c.replica = l.replica
 ORDER BY a.job, l.replica`
 
-// Drift returns the jobs that living replicas do not have alike.
+// Drift returns the jobs whose definitions differ between live replicas.
 func (s *Store) Drift(ctx context.Context, limit int) ([]jobs.JobDrift, error) {
 	living, err := encode(s.sessions.living())
 	if err != nil {

@@ -14,32 +14,30 @@ import (
 )
 
 var (
-	// ErrLocked says that another process, or another store of this one, has
-	// the file open exclusively.
+	// ErrLocked reports that another process, or another store of this process, has the file open
+	// exclusively.
 	ErrLocked = errors.New("in use by another scheduler")
-	// ErrNotExclusive refuses what only the process that holds the file lock
-	// may do: sessions live in it.
+	// ErrNotExclusive refuses calls that only the process with the file lock may make, because its
+	// sessions are live in memory.
 	ErrNotExclusive = errors.New("store was opened beside a scheduler: it reads, and does what " +
 		"operators do")
-	// ErrTransactionControl refuses a statement that would end the fenced
-	// transaction or reach beyond it.
+	// ErrTransactionControl refuses a statement that would end the fenced transaction or access
+	// other files.
 	ErrTransactionControl = errors.New("transaction control is not allowed in a fenced transaction")
 
 	errClosed = errors.New("store is closed")
 )
 
-// poolClosed is what database/sql says of a closed pool: it exports no error
-// for it.
+// poolClosed is the text of database/sql's error for a closed pool. The package exports no error
+// value for it.
 const poolClosed = "sql: database is closed"
 
-// transient are the primary result codes after which the same call may well
-// succeed.
+// transient are the primary result codes after which the same call may succeed.
 var transient = []int{codes.SQLITE_BUSY, codes.SQLITE_LOCKED, codes.SQLITE_INTERRUPT,
 	codes.SQLITE_IOERR, codes.SQLITE_FULL,
 	codes.SQLITE_CANTOPEN, codes.SQLITE_NOMEM}
 
-// wrap says what was being done, and turns what a later try may mend into
-// jobs.ErrUnavailable.
+// wrap prefixes the operation. An error that a retry may resolve becomes jobs.ErrUnavailable.
 func wrap(what string, err error) error {
 	if err == nil {
 		return nil

@@ -48,8 +48,7 @@ func OpenPool(path string) (*sql.DB, error) {
 	return openPool(dsn(path, time.Second, "immediate"))
 }
 
-// CachedStatements returns the statements that one connection of the pool keeps, and
-// their texts.
+// CachedStatements returns the cached statements of one connection of the pool, and their texts.
 func CachedStatements(ctx context.Context, pool *sql.DB) (map[any]string, error) {
 	conn, err := pool.Conn(ctx)
 	if err != nil {
@@ -71,8 +70,7 @@ var (
 	RunsQuery      = runsQuery
 )
 
-// Queries are the statements that meet growing tables, with the access to
-// each that they must have.
+// Queries are the statements on growing tables, each with the access that its plan must have.
 var Queries = []struct{ Name, SQL, Want string }{
 	{"knownRuns", knownRuns, "SEARCH r USING INDEX sqlite_autoindex_holdfast_runs_1 (id=?)"},
 	{"takenFirings", takenFirings, "SEARCH r USING COVERING INDEX holdfast_runs_scheduled (job=? AND scheduled_at=? AND recovery=?)"},
@@ -114,7 +112,7 @@ var Queries = []struct{ Name, SQL, Want string }{
 	{"readOutput", readOutput, "SEARCH holdfast_outputs USING INDEX sqlite_autoindex_holdfast_outputs_1 (run=?)"},
 }
 
-// PutPause writes down a pause, which may be over.
+// PutPause inserts a pause, which may have ended.
 func (s *Store) PutPause(p jobs.Pause) {
 	var resumed *int64
 	if p.ResumedAt != nil {
@@ -131,7 +129,7 @@ func (s *Store) PutPause(p jobs.Pause) {
 	}
 }
 
-// Pass lets time pass for what is known of sessions, cursors and waiting runs.
+// Pass moves the times of sessions, cursors and waiting runs into the past.
 func (s *Store) Pass(d time.Duration) {
 	err := s.write(context.Background(), "passing", func(tx *sql.Tx) error {
 		_, err :=

@@ -11,13 +11,12 @@ import (
 
 const checkFence = `SELECT 1 FROM holdfast_claims WHERE token = ?1 AND run = ?2`
 
-// InTx runs fn in a fenced transaction of the run in the store's file: what fn
-// writes is committed only if the run's claim stands. fn's error rolls back.
-// It returns jobs.ErrSuperseded when the claim is gone.
+// InTx runs fn in a fenced transaction of the run in the store's file. The writes of fn commit only
+// if the run's claim exists. An error of fn rolls back. InTx returns jobs.ErrSuperseded if the
+// claim is gone.
 //
-// The transaction is the file's one writer: while fn runs, nothing starts and
-// nothing is recorded, and a call of the store that writes would wait for
-// itself. fn must neither commit nor roll back.
+// The transaction is the file's only writer: while fn runs, the store starts and records nothing,
+// and a call of the store that writes would wait for itself. fn must neither commit nor roll back.
 func InTx(ctx context.Context, run *jobs.Run, fn func(tx *sql.Tx) error) error {
 	s, err := storeOf(run)
 	if err != nil {
@@ -26,9 +25,8 @@ func InTx(ctx context.Context, run *jobs.Run, fn func(tx *sql.Tx) error) error {
 	return s.inTx(ctx, run, fn)
 }
 
-// CompleteInTx is InTx, and records the run as succeeded in the same
-// transaction: its effects and its end are one. fn should be the last thing
-// that the handler does.
+// CompleteInTx is InTx that also records the run as succeeded in the same transaction. So the
+// effects of the job and its completion commit together. fn should be the last step of the handler.
 func CompleteInTx(ctx context.Context, run *jobs.Run, fn func(tx *sql.Tx) error) error {
 	s, err := storeOf(run)
 	if err != nil {
@@ -65,8 +63,8 @@ func (s *Store) inTx(ctx context.Context, run *jobs.Run, fn func(tx *sql.Tx) err
 	return wrap(what, err)
 }
 
-// fence is the fence check. Nobody can delete the claim before the
-// transaction ends: there is one writer.
+// fence is the fence check. The claim cannot be deleted before the transaction ends, because there
+// is one writer.
 func fence(ctx context.Context, tx *sql.Tx, run *jobs.Run) error {
 	var one int
 	err := tx.QueryRowContext(ctx, checkFence, run.Token, run.ID).Scan(&one)
@@ -95,10 +93,9 @@ func (s *Store) completeInTx(ctx context.Context, run *jobs.Run, fn func(tx *sql
 	return err
 }
 
-// RunStatements runs a job's statements in one fenced transaction that ends
-// with the run recorded as succeeded. It refuses, with ErrTransactionControl,
-// statements that would end the transaction or reach beyond the file, and
-// strings that hold more than one statement.
+// RunStatements runs a job's statements in one fenced transaction, which also records the run as
+// succeeded. It returns ErrTransactionControl for statements that would end the transaction or
+// access other files, and refuses strings with more than one statement.
 func (s *Store) RunStatements(ctx context.Context, run *jobs.Run,
 	statements []jobs.Statement) ([]int64, error) {
 	for i, statement := range statements {

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 )
 
-// running is a store with a table of a user's, and a run that may write to it.
+// running is a store with a user's table, and a run that may write to it.
 type running struct {
 	*sqlite.Store
 	session uuid.UUID
@@ -88,7 +88,7 @@ func TestStatementsAndTheEndOfTheRunAreOne(t *testing.T) {
 		Scan(&grants); err != nil || grants != 0 {
 		t.Errorf("%d grants are left (%v)", grants, err)
 	}
-	// The engine's own finish, if it comes all the same, says the same.
+	// A later finish by the engine reports the same result.
 	done, err := r.Finish(t.Context(),
 		[]jobs.FinishRequest{{Run: r.run.ID, Token: r.run.Token, State: jobs.Succeeded}})
 	if err != nil || !done[0] {
@@ -198,8 +198,8 @@ func TestARunOfAnotherStoreIsRefused(t *testing.T) {
 	}
 }
 
-// The sweep that finds a session dead while its job is about to commit must
-// wait for the commit, or the run would be lost and have its effects.
+// A sweep may find a session dead while its job is about to commit. It must wait for the commit:
+// otherwise the run would be lost although it has its effects.
 func TestASweepWaitsForTheJobsTransaction(t *testing.T) {
 	r := startRun(t)
 	if _, err := r.Register(t.Context(), openSession(t, r.Store),

@@ -10,14 +10,14 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// errEnded is why a job's transaction ends when an operator takes its claim.
+// errEnded is the cause with which a job's transaction ends when an operator releases its claim.
 var errEnded = errors.New("transaction was ended by an operator")
 
-// endPatience is how long a job's transaction that is to end may take to.
-const endPatience = 5 * time.Second
+// endTimeout bounds the wait for the end of a job's transaction.
+const endTimeout = 5 * time.Second
 
-// fencing is the job's transaction under way, if there is one: it has the
-// writer. It may be used concurrently.
+// fencing holds the job's open transaction, if there is one: that has the writer. It may be used
+// concurrently.
 type fencing struct {
 	mu    sync.Mutex
 	token jobs.Token
@@ -25,8 +25,8 @@ type fencing struct {
 	ended chan struct{}
 }
 
-// begin notes the transaction of a token. Whoever calls it has the writer, and
-// calls the function that it returns when that is given back.
+// begin records the transaction of a token. The caller has the writer, and calls the returned
+// function when it releases the writer.
 func (f *fencing) begin(ctx context.Context, token jobs.Token) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	f.mu.Lock()
@@ -42,8 +42,8 @@ func (f *fencing) begin(ctx context.Context, token jobs.Token) (context.Context,
 	}
 }
 
-// yield returns once no transaction of the token is under way, and how many it
-// has ended for that. It ends none unless it is asked to.
+// yield waits until the token has no open transaction. It returns how many it has ended for that.
+// It ends a transaction only if the request says so.
 func (f *fencing) yield(ctx context.Context, r jobs.ReleaseRequest) (int, error) {
 	f.mu.Lock()
 	token, end, ended := f.token, f.end, f.ended
@@ -60,7 +60,7 @@ func (f *fencing) yield(ctx context.Context, r jobs.ReleaseRequest) (int, error)
 		return 1, nil
 	case <-ctx.Done():
 		return 0, context.Cause(ctx)
-	case <-time.After(endPatience):
+	case <-time.After(endTimeout):
 		return 0, fmt.Errorf("token %d, whose transaction does not end: %w", r.Token,
 			jobs.ErrInTransaction)
 	}

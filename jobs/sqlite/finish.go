@@ -16,7 +16,7 @@ const (
 	standingClaims = `SELECT c.token, c.run FROM json_each(?1) q CROSS
 		JOIN holdfast_claims c ON c.token = q.value`
 
-	// Their grants go with them.
+	// The grants of a claim are deleted with it.
 	endClaims = `DELETE FROM holdfast_claims WHERE token IN (SELECT value FROM json_each(?1))`
 
 	endRun = `
@@ -27,7 +27,7 @@ UPDATE holdfast_runs SET state = ?3, reason = ?4, detail = ?5, error = ?6, finis
         ELSE rests END
 WHERE id = ?1 AND token = ?2 AND state = 'running'`
 
-	// An attempt without output or result leaves that of the one before.
+	// An attempt without output or result leaves those of the previous attempt.
 	saveOutput = `
 INSERT INTO holdfast_outputs AS o (run, output, result) VALUES (?1, ?2, ?3)
     ON CONFLICT (run) DO UPDATE SET
@@ -61,7 +61,7 @@ func endAttempts(ctx context.Context, tx *sql.Tx, ends []endRow) error {
 	return execRows(ctx, tx, endRun, ends)
 }
 
-// Finish ends attempts whose claims stand.
+// Finish ends the attempts whose claims exist.
 func (s *Store) Finish(ctx context.Context, requests []jobs.FinishRequest) ([]bool, error) {
 	if len(requests) == 0 {
 		return []bool{}, nil
@@ -77,7 +77,7 @@ func (s *Store) Finish(ctx context.Context, requests []jobs.FinishRequest) ([]bo
 	return done, err
 }
 
-// finish ends attempts in a transaction of their own, or of a job.
+// finish ends attempts in a transaction of its own, or in a job's transaction.
 func finish(ctx context.Context, tx *sql.Tx, requests []jobs.FinishRequest) ([]bool, error) {
 	claims, err := loadClaims(ctx, tx, requests)
 	if err != nil {
@@ -139,7 +139,7 @@ func loadClaims(ctx context.Context, tx *sql.Tx,
 	return claims, err
 }
 
-// doneBefore marks the requests that an earlier call has carried out.
+// doneBefore marks the requests that an earlier call has completed.
 func doneBefore(ctx context.Context, tx *sql.Tx, requests []jobs.FinishRequest, done []bool) error {
 	var ids []uuid.UUID
 	for i, r := range requests {

@@ -20,8 +20,8 @@ FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name
 		ORDER BY r.recovery`
 )
 
-// Firing returns a job with its scheduled runs for one scheduled time. The job is read
-// first: of what its cursor has passed the runs are there.
+// Firing returns a job with its runs at one scheduled time. It reads the job first: the runs of all
+// scheduled times before its cursor exist by then.
 func (s *Store) Firing(ctx context.Context, job string,
 	scheduledAt time.Time) (jobs.FiringView, error) {
 	v := jobs.FiringView{Now: time.Now().UTC()}

@@ -24,7 +24,7 @@ SELECT r.job, r.replica, g.token FROM holdfast_grants g JOIN holdfast_claims c O
 WHERE g.resource = ?1 ORDER BY g.token LIMIT 3`
 )
 
-// storedRelease is a locking.Released as the audit log keeps it.
+// storedRelease is a locking.Released as stored in the audit log.
 type storedRelease struct {
 	ID       uuid.UUID       `json:"id"`
 	Token    locking.Token   `json:"token"`
@@ -44,8 +44,8 @@ func (r storedRelease) released() (locking.Released, error) {
 	return released, nil
 }
 
-// Release takes a run's claim away. A job's transaction under way has the one
-// writer: unless it is to be ended, the claim is not taken from it.
+// Release releases a run's claim without its consent. An open transaction of the job has the only
+// writer: the claim is taken from it only if the request says to end the transaction.
 func (s *Store) Release(ctx context.Context, a jobs.Action,
 	r jobs.ReleaseRequest) (locking.Released, error) {
 	if err := r.Check(); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 )
 
-// byHand is who acts in the tests.
+// byHand is the actor of the tests.
 var byHand = jobs.Action{Actor: "ann", Via: "cli"}
 
 func TestReleaseOfARunInsideATransactionIsToldOrEndsIt(t *testing.T) {
@@ -63,8 +63,7 @@ func TestReleaseOfARunInsideATransactionIsToldOrEndsIt(t *testing.T) {
 	}
 }
 
-// TestAToolActionsBesideAScheduler: what the command line does the scheduler finds
-// by asking, and obeys.
+// The scheduler finds the actions of the command line when it polls, and obeys them.
 func TestAToolActionsBesideAScheduler(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "holdfast.db")
 	s := openAt(t, path)

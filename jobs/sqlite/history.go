@@ -78,8 +78,8 @@ func (s *Store) Locks(ctx context.Context) ([]jobs.LockView, error) {
 	return locks, wrap("list locks", err)
 }
 
-// expiry is the session's own, where it lives in this process: the file's may
-// be behind while a job's transaction takes long.
+// expiry returns the expiry of a session of this process from memory. The file's may be old while a
+// job's transaction takes long.
 func (s *Store) expiry(session uuid.UUID, stored int64) time.Time {
 	if known, live := s.sessions.get(session); live {
 		stored = micros(known.expires)
@@ -129,8 +129,8 @@ func (s *Store) Runs(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, erro
 	return records, wrap("list runs", err)
 }
 
-// runsQuery asks for each state by itself: every part then walks an index
-// from its end and stops at the limit, however long the history.
+// runsQuery has one part for each state, so that each part scans an index from its end and stops at
+// the limit, however long the history is.
 func runsQuery(f jobs.RunFilter) (string, []any, error) {
 	var args []any
 	q := pageOfRuns{where: " WHERE true", arg: func(v any) string {
@@ -157,7 +157,7 @@ func runsQuery(f jobs.RunFilter) (string, []any, error) {
 	for _, state := range slices.Compact(slices.Sorted(slices.Values(f.States))) {
 		condition := " AND r.state = " + q.arg(state)
 		if state.Final() && state != jobs.Succeeded {
-			// as the index of troubled runs has it
+			// as in the condition of the index
 			condition += " AND r.state NOT IN ('waiting', 'running', 'succeeded')"
 		}
 		parts = append(parts, "SELECT * FROM ("+q.ofJobs(condition)+")")
@@ -165,7 +165,7 @@ func runsQuery(f jobs.RunFilter) (string, []any, error) {
 	return strings.Join(parts, " UNION ALL ") + q.order, args, nil
 }
 
-// pageOfRuns puts the parts of a page's query together.
+// pageOfRuns assembles the parts of a page's query.
 type pageOfRuns struct {
 	arg   func(any) string
 	where string
@@ -181,7 +181,7 @@ func (q *pageOfRuns) narrow(f jobs.RunFilter) {
 		q.where += " AND r.replica = " + q.arg(f.Replica)
 	}
 	if f.Reason != "" {
-		// as the index has it
+		// as in the condition of the index
 		q.where += " AND r.reason = " + q.arg(f.Reason) + " AND r.reason <> ''"
 	}
 	if !f.From.IsZero() {
@@ -200,8 +200,7 @@ func (q *pageOfRuns) narrow(f jobs.RunFilter) {
 	}
 }
 
-// ofJobs asks for each of the jobs by itself, where there are names: each then
-// walks its own index.
+// ofJobs adds one part for each named job, so that each part scans its own index.
 func (q *pageOfRuns) ofJobs(condition string) string {
 	if q.names == "" {
 		return selectRuns + q.where + condition + q.order
@@ -212,7 +211,7 @@ func (q *pageOfRuns) ofJobs(condition string) string {
 		") named CROSS JOIN holdfast_runs o ON o.id IN (" + each + "))" + q.order
 }
 
-// relatedKeys are the resource's own key and those of what lies above it.
+// relatedKeys returns the keys of the resource and of its ancestors.
 func relatedKeys(resource locking.Resource) []string {
 	keys := []string{resource.Key()}
 	for _, above := range resource.Ancestors() {
@@ -256,7 +255,7 @@ func (s *Store) Run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
 	return record, wrap("output of run "+id.String(), err)
 }
 
-// Replicas returns sessions that live or ended in the last hour.
+// Replicas returns the sessions that are live or ended in the last hour.
 func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
 	var replicas []jobs.ReplicaView
 	since := micros(time.Now().Add(-sessionsKept))

@@ -5,8 +5,7 @@ import (
 	"sync"
 )
 
-// listeners are those of this process that are to hear of actions. They may be
-// used concurrently.
+// listeners are the listeners of this process. They may be used concurrently.
 type listeners struct {
 	mu  sync.Mutex
 	all map[*func()]bool
@@ -14,8 +13,8 @@ type listeners struct {
 
 func newListeners() listeners { return listeners{all: map[*func()]bool{}} }
 
-// tell calls all who listen.
-func (l *listeners) tell() {
+// notify calls all listeners.
+func (l *listeners) notify() {
 	l.mu.Lock()
 	var all []func()
 	for heard := range l.all {
@@ -27,8 +26,8 @@ func (l *listeners) tell() {
 	}
 }
 
-// Listen calls heard after each action of this process. Those of another, such as
-// the command line, are found by asking for Orders.
+// Listen calls heard after each action of this process. Actions of other processes, such as the
+// command line, show only in ControlState.
 func (s *Store) Listen(ctx context.Context, heard func()) error {
 	s.listeners.mu.Lock()
 	s.listeners.all[&heard] = true

@@ -36,8 +36,8 @@ FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.v
     CROSS JOIN json_each(d.resources) e
 WHERE substr(e.value ->> 'resource', 1, 4) <> 'job:' ORDER BY 1`
 
-	// jobsLocking are those that lock one of the keys of the first argument, or
-	// what begins with the second; also such as were removed.
+	// jobsLocking lists the jobs, removed ones included, that lock one of the keys in the first
+	// argument or a key with the prefix in the second.
 	jobsLocking = `
 SELECT j.name FROM holdfast_jobs j CROSS
     JOIN holdfast_definitions d ON d.job = j.name AND d.version = abs(j.version)
@@ -89,11 +89,11 @@ func (s *Store) ListJobs(ctx context.Context, f jobs.JobFilter) ([]jobs.JobView,
 	return views, wrap("list jobs", s.complete(ctx, views, pauses))
 }
 
-// backwards reports whether a page is asked for by what comes behind it: it is
-// then the last of what there is, and is read from its end.
+// backwards reports whether the filter asks for the page before a position. That page is read from
+// its end.
 func backwards(after, before bool) bool { return before && !after }
 
-// jobsQuery asks for the page. The order is that of the primary key.
+// jobsQuery returns the query of the page, in the order of the primary key.
 func jobsQuery(f jobs.JobFilter, pauses []jobs.Pause) (string, []any, error) {
 	var args []any
 	arg := func(v any) string {
@@ -142,7 +142,7 @@ func jobsQuery(f jobs.JobFilter, pauses []jobs.Pause) (string, []any, error) {
 	return selectJobs + where + order + " LIMIT " + arg(limit(f.Limit)), args, nil
 }
 
-// paused is the condition of a job to be covered by one of the pauses.
+// paused is the condition that one of the pauses covers the job.
 func paused(pauses []jobs.Pause, arg func(any) string) (string, error) {
 	names, groups := []string{}, []string{}
 	for _, p := range pauses {
@@ -237,7 +237,7 @@ func (s *Store) Job(ctx context.Context, name string) (jobs.JobView, error) {
 	return views[0], wrap(what, s.complete(ctx, views, pauses))
 }
 
-// Groups returns the groups that jobs are in.
+// Groups returns the groups of the jobs.
 func (s *Store) Groups(ctx context.Context) ([]jobs.Group, error) {
 	var groups []jobs.Group
 	err := each(ctx, s.readers, listGroups, nil, func(rows *sql.Rows) error {
@@ -249,7 +249,7 @@ func (s *Store) Groups(ctx context.Context) ([]jobs.Group, error) {
 	return groups, wrap("list groups", err)
 }
 
-// Resources returns what the active definitions name.
+// Resources returns the resources of the active definitions.
 func (s *Store) Resources(ctx context.Context) ([]locking.Resource, error) {
 	var resources []locking.Resource
 	err := each(ctx, s.readers, listResources, nil, func(rows *sql.Rows) error {
@@ -294,7 +294,7 @@ func (s *Store) Outcomes(ctx context.Context, names []string,
 	return found, wrap("list outcomes", err)
 }
 
-// Tallies counts what did not end well since then.
+// Tallies counts the runs since then that did not succeed.
 func (s *Store) Tallies(ctx context.Context, since time.Time) ([]jobs.Tally, error) {
 	var parts []string
 	for _, state := range jobs.States() {
@@ -305,7 +305,7 @@ func (s *Store) Tallies(ctx context.Context, since time.Time) ([]jobs.Tally, err
 	return s.tallies(ctx, strings.Join(parts, " UNION ALL "), micros(since))
 }
 
-// JobTallies counts how the job's runs ended.
+// JobTallies counts the job's runs by final state.
 func (s *Store) JobTallies(ctx context.Context, job string, since time.Time) ([]jobs.Tally, error) {
 	return s.tallies(ctx, fmt.Sprintf(tallyOfJob, jobs.MaxTallied), job, micros(since))
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// liveSession is a session of this process. Its times carry the monotonic clock.
+// liveSession is a session of this process. Its times have the monotonic clock.
 type liveSession struct {
 	jobs.Session
 	started, beat, expires time.Time
@@ -19,8 +19,8 @@ type liveSession struct {
 
 func (l *liveSession) live(now time.Time) bool { return !l.ended && now.Before(l.expires) }
 
-// lives knows which sessions live. A session that was found dead once stays
-// dead: only a living one is renewed. It may be used concurrently.
+// liveSessions decides which sessions of this process are live. A session that was found dead once
+// remains dead: only a live one is renewed. It may be used concurrently.
 type liveSessions struct {
 	mu  sync.Mutex
 	all map[uuid.UUID]*liveSession
@@ -28,7 +28,7 @@ type liveSessions struct {
 
 func newLiveSessions() liveSessions { return liveSessions{all: map[uuid.UUID]*liveSession{}} }
 
-// open adds the session unless it is known, and reports whether it did.
+// open adds the session unless it exists, and reports whether it did.
 func (l *liveSessions) open(s jobs.Session) (liveSession, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -41,7 +41,7 @@ func (l *liveSessions) open(s jobs.Session) (liveSession, bool) {
 	return *added, true
 }
 
-// succeed ends the trust in all others of the session's name.
+// succeed expires all other sessions of the session's name.
 func (l *liveSessions) succeed(s jobs.Session) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,7 +53,7 @@ func (l *liveSessions) succeed(s jobs.Session) {
 	}
 }
 
-// renew extends the session if it lives.
+// renew extends the session if it is live.
 func (l *liveSessions) renew(id uuid.UUID, v jobs.ReplicaStatus) (liveSession, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,7 +66,7 @@ func (l *liveSessions) renew(id uuid.UUID, v jobs.ReplicaStatus) (liveSession, b
 	return *known, true
 }
 
-// get returns the session and whether it lives.
+// get returns the session and whether it is live.
 func (l *liveSessions) get(id uuid.UUID) (liveSession, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,8 +77,7 @@ func (l *liveSessions) get(id uuid.UUID) (liveSession, bool) {
 	return *known, known.live(time.Now())
 }
 
-// spans returns since when those that live do, and until when by their last
-// heartbeat.
+// spans returns the times from start to expiry of the live sessions.
 func (l *liveSessions) spans() []jobs.Span {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,7 +109,7 @@ func (l *liveSessions) forget(id uuid.UUID) {
 	delete(l.all, id)
 }
 
-// living returns the ids of all living sessions.
+// living returns the ids of all live sessions.
 func (l *liveSessions) living() []uuid.UUID {
 	l.mu.Lock()
 	defer l.mu.Unlock()

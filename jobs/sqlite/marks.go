@@ -7,9 +7,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// readMarks looks at what is small, and at the end of what is long. Tokens only
-// grow, so the sum of those that stand, with the youngest run, tells of each
-// claim that came or went.
+// readMarks reads small tables, and the end of large ones. Tokens only grow, so that the sum of the
+// live ones, with the youngest run, changes with each claim that is added or deleted.
 const readMarks = `
 WITH claimed AS (
     SELECT printf('%d %d', coalesce(max(token), 0), coalesce(sum(token), 0)) AS mark

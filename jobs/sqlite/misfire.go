@@ -36,10 +36,9 @@ SELECT max(scheduled_at) FROM holdfast_runs
 		RETURNING checked_until`
 )
 
-// CheckMisfires looks for scheduled times that nobody started. find is called outside
-// any transaction, so that however long it takes it holds nothing up: what is
-// started meanwhile is kept, and only this call moves cursors while the
-// definitions stay active.
+// CheckMisfires finds scheduled times that no replica started. It calls find outside any
+// transaction, so that it blocks nothing. Runs that start meanwhile remain. Only this call moves
+// the cursors while the definitions stay active.
 func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck,
 	find func(string, jobs.Cursor) []jobs.Misfired) (map[string]time.Time, error) {
 	if err := s.exclusively("misfire check"); err != nil {
@@ -103,8 +102,8 @@ func cursorOf(ctx context.Context, from queryer,
 	return fromMicros(at), err == nil, err
 }
 
-// misfireCursors returns the cursors of the checks whose definitions are in
-// force, but for what is to be known of single scheduled times.
+// misfireCursors returns the cursors of the checks whose definitions are active, without the facts
+// about single scheduled times.
 func (s *Store) misfireCursors(ctx context.Context, checks []jobs.MisfireCheck,
 	at map[string]time.Time) (map[string]jobs.Cursor, error) {
 	given := make(map[string]jobs.Cursor, len(at))
@@ -140,7 +139,8 @@ func (s *Store) misfireCursors(ctx context.Context, checks []jobs.MisfireCheck,
 	return given, err
 }
 
-// nextScheduledTimes fills in which scheduled times have a run or a record, and which waits.
+// nextScheduledTimes fills in which scheduled times have a run or a record, and which have a
+// waiting run.
 func (s *Store) nextScheduledTimes(ctx context.Context, c jobs.MisfireCheck,
 	cursor *jobs.Cursor) error {
 	err := each(ctx, s.readers, startedFirings,
@@ -164,8 +164,8 @@ func (s *Store) nextScheduledTimes(ctx context.Context, c jobs.MisfireCheck,
 	return nil
 }
 
-// saveMisfires writes what was found, and brings the cursors up to date. It
-// leaves out jobs of which another definition has come into force.
+// saveMisfires writes the misfires and updates the cursors. It leaves out jobs whose active
+// definition has changed.
 func saveMisfires(ctx context.Context, tx *sql.Tx, checks []jobs.MisfireCheck,
 	found map[string][]jobs.Misfired, cursors map[string]time.Time) error {
 	now := micros(time.Now())

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// noter decides on a batch of notes and gathers what is to be written.
+// noter decides on a batch of notes and collects the rows to write.
 type noter struct {
 	session liveSession
 	now     int64
@@ -22,7 +22,7 @@ type noter struct {
 	noted   []uuid.UUID // that may have waited for something else
 }
 
-// Note writes down firings that have not started.
+// Note records firings that have not started.
 func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []jobs.Note) ([]bool, error) {
 	if err := s.exclusively("note"); err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func newNoter(ctx context.Context, tx *sql.Tx, session liveSession, notes []jobs
 	return &noter{session: session, now: micros(time.Now()), ledger: l}, err
 }
 
-// apply reports whether the note stands.
+// apply reports whether the note takes effect.
 func (n *noter) apply(note jobs.Note) (bool, error) {
 	if known := n.ledger.known[note.Run]; known != nil {
 		mine := known.Session != nil && *known.Session == n.session.ID

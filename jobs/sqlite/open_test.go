@@ -200,8 +200,7 @@ func TestSessionsOfAFormerProcessAreDead(t *testing.T) {
 	afterDeath(t, openAt(t, path), session, requests, granted)
 }
 
-// afterDeath checks a file whose process has gone: of the requests, two ran
-// and the third waited.
+// afterDeath checks a file whose process has died: of the requests, two ran and the third waited.
 func afterDeath(t *testing.T, s *sqlite.Store, session uuid.UUID, requests []jobs.StartRequest,
 	granted []jobs.StartResult) {
 	t.Helper()
@@ -238,8 +237,8 @@ func afterDeath(t *testing.T, s *sqlite.Store, session uuid.UUID, requests []job
 	}
 }
 
-// What a process carried that is gone must not be active over what the next
-// one carries, though no sweep has been yet.
+// The definitions of a former process must not stay active over those of the next process, even
+// before a sweep.
 func TestDefinitionsOfAFormerProcessGiveWay(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "holdfast.db")
 	s := openAt(t, path)
@@ -263,8 +262,7 @@ func TestDefinitionsOfAFormerProcessGiveWay(t *testing.T) {
 	}
 }
 
-// childFile names the file on which this program, run again, is a scheduler
-// that is killed.
+// childFile names the file on which this program, started again, is a scheduler that is killed.
 const childFile = "HOLDFAST_TEST_CHILD_FILE"
 
 func TestAKilledProcessLeavesTheFileToTheNext(t *testing.T) {

@@ -55,7 +55,7 @@ type subscription struct {
 	Webhook string     `json:"webhook"`
 }
 
-// subscribe writes what the definitions are subscribed to.
+// subscribe writes the subscriptions of the definitions.
 func subscribe(ctx context.Context, tx *sql.Tx, definitions []jobs.Definition) error {
 	var all []subscription
 	for _, d := range definitions {
@@ -66,8 +66,7 @@ func subscribe(ctx context.Context, tx *sql.Tx, definitions []jobs.Definition) e
 	return execBatch(ctx, tx, addSubscriptions, all)
 }
 
-// TakeDeliveries lends deliveries that are due. While none is, it does not ask
-// for the writer.
+// TakeDeliveries leases deliveries that are due. If none is due, it does not wait for the writer.
 func (s *Store) TakeDeliveries(ctx context.Context, webhook string, lease time.Duration,
 	limit int) ([]jobs.Delivery, error) {
 	if err := s.exclusively("deliveries"); err != nil {
@@ -106,8 +105,7 @@ func (s *Store) TakeDeliveries(ctx context.Context, webhook string, lease time.D
 	return taken, err
 }
 
-// delivered returns a run as webhooks are told it: without output. One that is
-// gone has its id alone.
+// delivered returns a run for a webhook, without output. For a pruned run it returns only the id.
 func (s *Store) delivered(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
 	record, err := s.Run(ctx, id)
 	if errors.Is(err, jobs.ErrNotFound) {
@@ -117,7 +115,7 @@ func (s *Store) delivered(ctx context.Context, id uuid.UUID) (jobs.Record, error
 	return record, err
 }
 
-// SettleDelivery records what became of a try.
+// SettleDelivery records the result of a try.
 func (s *Store) SettleDelivery(ctx context.Context, t jobs.Settlement) (bool, error) {
 	stood := false
 	err := s.write(ctx, "delivery", func(tx *sql.Tx) error {
@@ -143,7 +141,7 @@ func (s *Store) SettleDelivery(ctx context.Context, t jobs.Settlement) (bool, er
 	return stood, err
 }
 
-// UndeliveredHooks returns what has failed so far or was given up.
+// UndeliveredHooks returns the deliveries that have failed so far or were given up.
 func (s *Store) UndeliveredHooks(ctx context.Context,
 	f jobs.UndeliveredFilter) ([]jobs.Undelivered, error) {
 	if err := f.Check(); err != nil {
@@ -157,7 +155,7 @@ func (s *Store) UndeliveredHooks(ctx context.Context,
 	return found, wrap("deliveries", err)
 }
 
-// undeliveredQuery walks the index of what has failed and stops at the limit.
+// undeliveredQuery scans the index of the failed deliveries and stops at the limit.
 func undeliveredQuery(f jobs.UndeliveredFilter) (string, []any) {
 	var args []any
 	arg := func(v any) string {
@@ -205,7 +203,7 @@ func undeliveredBy(ctx context.Context, from queryer, query string,
 	return found, err
 }
 
-// DeliverAgain has a delivery due at once.
+// DeliverAgain makes a delivery due at once.
 func (s *Store) DeliverAgain(ctx context.Context, a jobs.Action,
 	delivery uuid.UUID) (u jobs.Undelivered, err error) {
 	err = s.action(ctx, a, "deliver_again", "delivery "+delivery.String(), &u,
@@ -228,7 +226,7 @@ func (s *Store) DeliverAgain(ctx context.Context, a jobs.Action,
 	return u, err
 }
 
-// ForgetDeliveries deletes old ones.
+// ForgetDeliveries deletes old deliveries.
 func (s *Store) ForgetDeliveries(ctx context.Context) error {
 	return s.write(ctx, "deliveries", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, forgetDeliveries,

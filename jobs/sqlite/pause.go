@@ -15,8 +15,7 @@ import (
 const (
 	pauseColumns = ` id, kind, name, paused_at, paused_by, reason, resumed_at, resumed_by`
 
-	// Not one that was removed, but one that is to come: a job that was added
-	// may be known to no replica yet.
+	// A removed job is unknown. An added job is known even if no replica has registered it yet.
 	jobIsKnown = `
 SELECT EXISTS (SELECT 1 FROM holdfast_specs WHERE job = ?1 AND NOT removed)
     OR EXISTS (SELECT 1 FROM holdfast_jobs WHERE name = ?1 AND version > 0)`
@@ -37,7 +36,7 @@ WHERE (kind = 'all' OR kind = 'job' AND name = ?1 OR kind = 'group' AND name = ?
     AND paused_at <= ?4 AND (resumed_at IS NULL OR resumed_at > ?3) ORDER BY paused_at, id`
 )
 
-// Pause pauses the target, or returns the pause that stands.
+// Pause pauses the target, or returns its active pause.
 func (s *Store) Pause(ctx context.Context, a jobs.Action, target jobs.Target) (jobs.Pause, error) {
 	var pause jobs.Pause
 	if err := target.Check(); err != nil {
@@ -122,7 +121,7 @@ func (s *Store) Pauses(ctx context.Context, job, group string, from,
 	return pauses, wrap("list pauses", err)
 }
 
-// heldBack knows which first attempts are not to start.
+// heldBack decides which first attempts must not start.
 type heldBack struct {
 	draining bool
 	pauses   []jobs.Pause
@@ -143,8 +142,8 @@ SELECT coalesce(
     (SELECT s.spec ->> 'group' FROM holdfast_specs s WHERE s.job = ?1), '')`
 )
 
-// loadHeldBack reads what is paused among the jobs, and whether the session
-// drains. As a rule nothing is, and no job's group is looked up.
+// loadHeldBack reads the pauses of the jobs, and whether the session drains. Usually there is no
+// pause, and then no job's group is looked up.
 func loadHeldBack(ctx context.Context, tx *sql.Tx, session uuid.UUID,
 	names []string) (*heldBack, error) {
 	h := &heldBack{groups: map[string]string{}}
@@ -168,8 +167,7 @@ func loadHeldBack(ctx context.Context, tx *sql.Tx, session uuid.UUID,
 	})
 }
 
-// firstAttempt reports whether the request is for a first attempt that is not to
-// start.
+// firstAttempt reports whether the request is a first attempt that must not start.
 func (h *heldBack) firstAttempt(r jobs.StartRequest) bool {
 	if r.Attempt > 1 {
 		return false
@@ -178,7 +176,7 @@ func (h *heldBack) firstAttempt(r jobs.StartRequest) bool {
 	return h.draining || paused && r.Firing.Key == ""
 }
 
-// pause returns what covers the job, its own pause first.
+// pause returns the pause that covers the job, the job's own before others.
 func (h *heldBack) pause(job string) (jobs.Pause, bool) {
 	for _, kind := range []jobs.TargetKind{jobs.TargetJob, jobs.TargetGroup, jobs.TargetAll} {
 		for _, p := range h.pauses {
@@ -190,7 +188,7 @@ func (h *heldBack) pause(job string) (jobs.Pause, bool) {
 	return jobs.Pause{}, false
 }
 
-// among returns which of the jobs are paused.
+// among returns the paused jobs among the names.
 func (h *heldBack) among(names []string) []string {
 	paused := []string{}
 	for _, name := range names {

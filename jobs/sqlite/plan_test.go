@@ -38,7 +38,7 @@ func plan(t *testing.T, s *sqlite.Store, query string, args ...any) []string {
 	return steps
 }
 
-// parameters is the largest of ?1, ?2, …
+// parameters returns the largest n of the parameters ?n.
 func parameters(query string) int {
 	for n := 9; n > 0; n-- {
 		if strings.Contains(query, "?"+string(rune('0'+n))) {
@@ -92,8 +92,8 @@ func TestPagesOfHistoryWalkAnIndex(t *testing.T) {
 	}
 }
 
-// noBareScan refuses a step that reads a whole table that grows: not that of the
-// jobs (j), nor that of the sessions (s).
+// noBareScan refuses a step that scans a growing table. The tables of jobs (j) and sessions (s) may
+// be scanned.
 func noBareScan(t *testing.T, steps []string) {
 	t.Helper()
 	for _, step := range steps {

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// maxPrepared is how many prepared statements a connection keeps. Of the 150 of
-	// the store, a start, a finish, an adoption, a sweep and a registration use 41.
-	// A statement takes about 7 KB.
+	// maxPrepared bounds the cached statements of a connection. Of the store's 150 statements, a
+	// start, a finish, an adoption, a sweep and a registration use 41. A statement takes about 7
+	// KB.
 	maxPrepared = 96
 	// maxPreparedText is the length in bytes of the longest statement that is cached.
 	// It bounds the memory for statements of jobs: one with a thousand literal rows
@@ -22,12 +22,12 @@ const (
 	maxPreparedText = 16 << 10
 )
 
-// openPool opens a pool of connections that keep their prepared statements. SQLite
-// takes several times as long to parse and plan a statement as to run it.
+// openPool opens a pool of connections that cache their prepared statements. SQLite takes several
+// times as long to parse and plan a statement as to run it.
 //
-// The connections keep them, not the store: database/sql then uses them inside and
-// outside transactions, and in those of jobs. A *sql.Stmt of the pool cannot be
-// prepared while a transaction has the writer, which is the pool's one connection.
+// The cache belongs to the connections instead of the store, so that database/sql uses it inside
+// and outside transactions, including those of jobs. A *sql.Stmt of the pool cannot be prepared
+// while a transaction has the writer, which is the pool's only connection.
 func openPool(dsn string) (*sql.DB, error) {
 	opener, err := base.NewConnector(dsn)
 	if err != nil {
@@ -38,7 +38,7 @@ func openPool(dsn string) (*sql.DB, error) {
 
 type connector struct{ driver.Connector }
 
-// Connect opens a connection that keeps its prepared statements.
+// Connect opens a connection that caches its prepared statements.
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	opened, err := c.Connector.Connect(ctx)
 	if err != nil {
@@ -52,9 +52,9 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return &connection{plainConnection: plain}, nil
 }
 
-// plainConnection is what the driver's connections do for [connection]. It leaves
-// out driver.QueryerContext and driver.ExecerContext, so that database/sql
-// prepares each statement, by PrepareContext, and closes it after its use.
+// plainConnection lists the methods of the driver's connections that [connection] uses. It leaves
+// out driver.QueryerContext and driver.ExecerContext, so that database/sql prepares each statement
+// by PrepareContext and closes it after its use.
 type plainConnection interface {
 	driver.Conn
 	driver.ConnBeginTx
@@ -64,17 +64,16 @@ type plainConnection interface {
 	driver.Validator
 }
 
-// connection keeps the statements that were closed, and returns them when the
-// same text is prepared again. When the schema has changed since, SQLite itself
-// prepares the statement anew at its next use. database/sql calls a connection and
-// its statements from one goroutine at a time.
+// connection caches closed statements, and returns them when the same text is prepared again. After
+// a change of the schema SQLite itself prepares the statement again at its next use. database/sql
+// calls a connection and its statements from one goroutine at a time.
 type connection struct {
 	plainConnection
 	cached []*statement // not in use; the last used comes last
 }
 
-// PrepareContext returns a cached statement of this text, or prepares one. A
-// statement in use is not among those cached, so it is never shared.
+// PrepareContext returns a cached statement of this text, or prepares one. The cache has no
+// statement in use, so a statement is never shared.
 func (c *connection) PrepareContext(ctx context.Context, text string) (driver.Stmt, error) {
 	for i, s := range slices.Backward(c.cached) {
 		if s.text == text {
@@ -94,8 +93,8 @@ func (c *connection) PrepareContext(ctx context.Context, text string) (driver.St
 	return &statement{plainStatement: plain, text: text, connection: c}, nil
 }
 
-// keep keeps a statement that is no longer in use. If that makes too many, it
-// closes the least recently used one.
+// keep caches a statement that is no longer in use. If the cache is full, it closes the least
+// recently used statement.
 func (c *connection) keep(s *statement) error {
 	if len(s.text) > maxPreparedText {
 		return s.plainStatement.Close()
@@ -119,7 +118,7 @@ func (c *connection) Close() error {
 	return errors.Join(append(errs, c.plainConnection.Close())...)
 }
 
-// plainStatement is what the driver's statements do for [statement].
+// plainStatement lists the methods of the driver's statements that [statement] uses.
 type plainStatement interface {
 	driver.Stmt
 	driver.StmtExecContext
@@ -132,6 +131,6 @@ type statement struct {
 	connection *connection
 }
 
-// Close gives the statement back to its connection. The driver has reset it, and
-// cleared its arguments, at the end of its last use.
+// Close returns the statement to its connection's cache. The driver has reset it and cleared its
+// arguments at the end of its last use.
 func (s *statement) Close() error { return s.connection.keep(s) }

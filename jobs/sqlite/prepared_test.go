@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 )
 
-// cached returns the statements that the pool's one connection keeps, and their texts.
+// cached returns the cached statements of the pool's only connection, and their texts.
 func cached(t testing.TB, pool *sql.DB) map[any]string {
 	t.Helper()
 	statements, err := sqlite.CachedStatements(t.Context(), pool)
@@ -84,8 +84,8 @@ func row1(t *testing.T, db *sql.DB, query string, args ...any) string {
 	return fmt.Sprint(columns, values)
 }
 
-// A cached statement must answer as one that is prepared anew: with the columns of
-// today's table, and with no argument of its last use.
+// A cached statement must behave like one that is prepared anew: with the current columns of the
+// table, and without arguments of its last use.
 func TestACachedStatementFollowsTheSchema(t *testing.T) {
 	db := pool(t)
 	execute(t, db, "CREATE TABLE a (x)")
@@ -126,8 +126,7 @@ func TestACachedStatementWorksAfterAFailure(t *testing.T) {
 	}
 }
 
-// Rows that are still open, and a statement of the same text within them, must
-// not share a statement.
+// Open rows, and a statement of the same text inside their loop, must not share a statement.
 func TestAStatementInUseIsNotShared(t *testing.T) {
 	db := pool(t)
 	tx, err := db.BeginTx(t.Context(), nil)
@@ -195,8 +194,7 @@ func TestCachedStatementsAreBounded(t *testing.T) {
 	}
 }
 
-// A connection with statements that were not closed stays open: SQLite then leaves
-// its write-ahead log behind.
+// A connection with open statements stays open, and SQLite then leaves its write-ahead log behind.
 func TestCachedStatementsAreClosedWithTheStore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "holdfast.db")
 	s := openAt(t, path)

@@ -16,11 +16,14 @@ const (
 SELECT id, created_at FROM holdfast_runs WHERE created_at < ?1 AND (created_at, id) > (?2, ?3)
     ORDER BY created_at, id LIMIT ?4`
 
-	// A scheduled time that is after its job's cursor would be taken for one that nobody
-	// started, and one after the cursor of a job that follows and that a session
-	// carries, paused perhaps, would never be handled by it. What webhooks are still
-	// to be told stays, and so does the last run of each job that has ended: of a job that is due
-	// once a year it is all there is to see. All that belongs to a run goes with it.
+	// It retains the following runs:
+	//   - A run after its job's cursor. Without it the scheduled time would count as not started.
+	//   - A run after the cursor of a dependent that a session has, which may be paused. Without it
+	//     the dependent would never handle the firing.
+	//   - A run with pending webhook deliveries.
+	//   - The last ended run of each job, which may be due only once a year.
+	//
+	// It deletes all rows that belong to a run.
 	pruneRuns = `
 WITH followed AS MATERIALIZED (
     SELECT a.value AS name, min(j.checked_until) AS until
@@ -62,7 +65,7 @@ WHERE (idle_since IS NULL) = (
     AND NOT EXISTS (SELECT 1 FROM holdfast_jobs j
         WHERE j.name = d.job AND abs(j.version) = d.version))`
 
-	// The newest version of a job stays: the next is counted from it.
+	// The newest version of a job remains, because the next version is counted from it.
 	pruneDefinitions = `
 DELETE FROM holdfast_definitions AS d WHERE idle_since < ?1
     AND version < (SELECT max(o.version) FROM holdfast_definitions o WHERE o.job = d.job)`
@@ -73,8 +76,7 @@ WHERE NOT EXISTS (SELECT 1 FROM holdfast_definitions d
     WHERE d.job = s.job AND d.version = s.version)`
 )
 
-// turn is whose it is to do what one does at a time. It may be used
-// concurrently.
+// turn grants one session at a time the right to prune. It may be used concurrently.
 type turn struct {
 	mu    sync.Mutex
 	whose uuid.UUID
@@ -83,7 +85,7 @@ type turn struct {
 
 const turnLasts = 30 * time.Second
 
-// take reports whether it is the session's now.
+// take reports whether the session has the turn.
 func (t *turn) take(session uuid.UUID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -95,7 +97,7 @@ func (t *turn) take(session uuid.UUID) bool {
 	return true
 }
 
-// Prune forgets a batch of the history.
+// Prune deletes one batch of the history.
 func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 	r jobs.PruneRequest) (jobs.Pruned, error) {
 	if err := s.exclusively("pruning"); err != nil {
@@ -131,7 +133,7 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 	return pruned, nil
 }
 
-// pruneOnce is what a round does once.
+// pruneOnce deletes what a round deletes once.
 func pruneOnce(ctx context.Context, tx *sql.Tx, now time.Time,
 	before int64) (definitions int, err error) {
 	if _, err = tx.ExecContext(ctx, forgetFailures, micros(now)); err == nil {
@@ -147,8 +149,7 @@ func pruneOnce(ctx context.Context, tx *sql.Tx, now time.Time,
 	return definitions, err
 }
 
-// pruneOldRuns walks the history from its beginning, or from where the batch
-// before has ended.
+// pruneOldRuns scans the history from its beginning, or from the end of the previous batch.
 func pruneOldRuns(ctx context.Context, tx *sql.Tx, r jobs.PruneRequest, before int64,
 	pruned *jobs.Pruned) error {
 	var after jobs.RunCursor
@@ -179,7 +180,7 @@ func pruneOldRuns(ctx context.Context, tx *sql.Tx, r jobs.PruneRequest, before i
 	return execBatch(ctx, tx, pruneOutputs, gone)
 }
 
-// deleted returns those of the ids that a statement has deleted.
+// deleted returns the ids whose rows a statement has deleted.
 func deleted(ctx context.Context, tx *sql.Tx, statement string, ids []uuid.UUID,
 	args ...any) ([]uuid.UUID, error) {
 	encoded, err := encode(ids)

@@ -10,16 +10,16 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// recoveredRuns finds the runs that are recovered: by the active definitions,
-// unless they were to be cancelled.
+// recoveredRuns finds the runs that their active definitions recover, unless they were to be
+// cancelled.
 const recoveredRuns = `
 SELECT r.id FROM json_each(?1) q CROSS JOIN holdfast_runs r ON r.id = q.value CROSS
     JOIN holdfast_jobs j ON j.name = r.job
 CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.version = j.version WHERE d.recover
     AND NOT EXISTS (SELECT 1 FROM holdfast_cancels k WHERE k.run = r.id)`
 
-// recoverRuns adds the successors of runs that end as lost, and completes the
-// details of those that have none any more.
+// recoverRuns adds the successors of lost runs, and completes the details of the runs that have no
+// further successor.
 func recoverRuns(ctx context.Context, tx *sql.Tx, ends []endRow, now int64) error {
 	var lost []uuid.UUID
 	place := map[uuid.UUID]int{}

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// storedRequest is a locking.Request as the file holds it: in a job's
-// definition, and as a row of grants or wants.
+// storedRequest is a locking.Request in its stored form: in a job's definition, and as a row of
+// grants or wants.
 type storedRequest struct {
 	Resource string       `json:"resource"`
 	Mode     locking.Mode `json:"mode"`
@@ -76,7 +76,7 @@ func wantRows(run uuid.UUID, requests []locking.Request) []wantRow {
 	return rows
 }
 
-// ownNames returns the keys of the resources, without repetitions.
+// ownNames returns the keys of the resources, without duplicates.
 func ownNames(requests []locking.Request) []string {
 	names := make([]string, 0, len(requests))
 	for _, r := range requests {
@@ -86,8 +86,7 @@ func ownNames(requests []locking.Request) []string {
 	return slices.Compact(names)
 }
 
-// lookedAt returns the keys of the resources and of all that lies above them,
-// without repetitions.
+// lookedAt returns the keys of the resources and of their ancestors, without duplicates.
 func lookedAt(requests []locking.Request) []string {
 	names := ownNames(requests)
 	for _, r := range requests {

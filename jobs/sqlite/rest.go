@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// restsOf reads the rests between the attempts of a run.
+// restsOf decodes the rests between the attempts of a run.
 func restsOf(column *string) ([]jobs.Rest, error) {
 	if column == nil {
 		return nil, nil
@@ -24,7 +24,7 @@ func restsOf(column *string) ([]jobs.Rest, error) {
 	return jobs.NewRests(times), nil
 }
 
-// endRest ends the rest that the run is in, if any, as an attempt begins.
+// endRest ends the run's current rest, if any, when an attempt begins.
 func (r *runRow) endRest(now int64) error {
 	rests, err := restsOf(r.Rests)
 	if err != nil || rests == nil {

@@ -9,14 +9,14 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// maxChain is how many waiters are followed to what they wait for. It ends a chain
-// that turns.
+// maxChain bounds the search along waiting blockers, and so ends a cycle.
 const maxChain = 8
 
 const claimExists = `SELECT EXISTS (SELECT 1 FROM holdfast_claims WHERE run = ?1)`
 
-// root returns what the run waits for, directly or by way of others that wait, as
-// they were told when they were last refused; zero where that was given back since.
+// root returns the holder for which the waiter waits, directly or through other waiters. Each
+// waiter's blocker is that of its last refusal. root returns zero if the holder has released its
+// lock since.
 func (st *starter) root(ctx context.Context, tx *sql.Tx, waiter uuid.UUID) (jobs.Root, error) {
 	for range maxChain {
 		b, err := st.blockerOf(ctx, tx, waiter)
@@ -47,8 +47,7 @@ func (st *starter) rootIfHeld(ctx context.Context, tx *sql.Tx, holder uuid.UUID,
 	return jobs.Root{Resource: b.Resource, Holder: b.Holder}, nil
 }
 
-// blockerOf returns the blocker of a run that waits, of which this batch may have
-// decided already.
+// blockerOf returns the blocker of a waiting run, which this batch may have decided on already.
 func (st *starter) blockerOf(ctx context.Context, tx *sql.Tx,
 	run uuid.UUID) (*jobs.Blocker, error) {
 	for i := len(st.runs) - 1; i >= 0; i-- {

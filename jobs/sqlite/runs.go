@@ -22,8 +22,8 @@ INSERT INTO holdfast_runs (id, job, scheduled_at, key, recovery, attempt, state,
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,
     ?21, ?22, ?23, ?24, ?25)`
 
-	// saveRun inserts a run, or gives the one that is there its new standing.
-	// Whoever uses it has looked for other runs of the firing.
+	// saveRun inserts a run, or updates the existing one. The caller has looked for other runs of
+	// the firing.
 	saveRun = insertRun + `
 ON CONFLICT (id) DO UPDATE SET
     attempt = excluded.attempt, state = excluded.state, session = excluded.session,
@@ -64,10 +64,10 @@ ON r.job = q.value->>'job' AND r.key = q.value->>'key' AND r.recovery = q.value-
 	addWant = `INSERT INTO holdfast_wants (resource, mode, slots, run) VALUES (?1, ?2, ?3, ?4)
 		ON CONFLICT DO NOTHING`
 
-	// endWants ends all that the runs want.
+	// endWants deletes all wants of the runs.
 	endWants = `DELETE FROM holdfast_wants WHERE run IN (SELECT value FROM json_each(?1))`
 
-	// withdrawWants leaves triggered runs that have not begun their places in their jobs.
+	// withdrawWants leaves triggered runs that have not started their positions in their jobs.
 	withdrawWants = `
 DELETE FROM holdfast_wants AS w WHERE w.run IN (SELECT value FROM json_each(?1))
     AND NOT EXISTS (SELECT 1 FROM holdfast_runs r WHERE r.id = w.run AND ` + ownJobWait + `)`
@@ -115,7 +115,7 @@ func (r runRow) values() []any {
 		r.ReservedUntil, r.InTurn, r.Rests, r.StartBy}
 }
 
-// firing is what one run of a firing is unique by: a scheduled time, or a key.
+// firing identifies the runs of a firing: by a scheduled time, or by a key.
 type firing struct {
 	Job         string `json:"job"`
 	ScheduledAt int64  `json:"scheduled_at"` // 0 where there is a key
@@ -131,16 +131,14 @@ func firingOf(f jobs.Firing) firing {
 	return unique
 }
 
-// newRun returns a waiting run of the firing, that nobody has and that has
-// not started.
+// newRun returns a waiting run of the firing that has no session and has not started.
 func newRun(id uuid.UUID, f jobs.Firing, now int64) runRow {
 	return runRow{ID: id, Job: f.Job, ScheduledAt: micros(f.ScheduledAt), Key: f.Key,
 		Recovery: f.Recovery, State: jobs.Waiting, Created: now}
 }
 
-// setBlocker says for whom the run waits from now on, or since it began to wait
-// where this is the first that is known of it. It is called before the run has
-// its new reason.
+// setBlocker records for whom the run waits from now on. The first blocker counts from the
+// beginning of the wait. It must be called before the run gets its new reason.
 func (r *runRow) setBlocker(b *jobs.Blocker, since, now int64) error {
 	before, err := r.record()
 	if err != nil {
@@ -161,8 +159,8 @@ func (r *runRow) setBlocker(b *jobs.Blocker, since, now int64) error {
 	return err
 }
 
-// reserve reserves the place of a run that waits, by locking.Reserve, and returns
-// for how much longer it is reserved.
+// reserve reserves the position of a waiting run by locking.Reserve, and returns for how much
+// longer it is reserved.
 func (r *runRow) reserve(d time.Duration, now int64) time.Duration {
 	var until time.Time
 	if r.ReservedUntil != 0 {
@@ -175,7 +173,7 @@ func (r *runRow) reserve(d time.Duration, now int64) time.Duration {
 	return max(0, until.Sub(fromMicros(now)))
 }
 
-// keepWait keeps what the run has waited for, as it starts.
+// keepWait stores the last blocker of the run when it starts.
 func (r *runRow) keepWait(now int64) error {
 	if r.Blocker == nil {
 		return nil
@@ -246,7 +244,7 @@ func (r *runRow) record() (jobs.Record, error) {
 	return record, nil
 }
 
-// ledger is what a batch of firings needs to know of the runs there are.
+// ledger has the existing runs that concern a batch of firings.
 type ledger struct {
 	known    map[uuid.UUID]*runRow // by the batch's run ids
 	taken    map[firing]bool       // of the batch's firings
@@ -304,7 +302,7 @@ func (l *ledger) loadVersions(ctx context.Context, tx *sql.Tx, firings []firing)
 	})
 }
 
-// stale reports whether another definition of the job is active than version.
+// stale reports whether the active version of the job is not version.
 func (l *ledger) stale(job string, version int64) bool {
 	now, known := l.versions[job]
 	return version > 0 && known && now != version

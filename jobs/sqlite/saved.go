@@ -22,7 +22,7 @@ ON CONFLICT (job) DO UPDATE SET value = excluded.value, run = excluded.run,
 	readSaved = `SELECT value FROM holdfast_saved WHERE job = ?1`
 )
 
-// Saved returns what the job's runs have saved last.
+// Saved returns the value that the job's runs saved last.
 func (s *Store) Saved(ctx context.Context, job string) (json.RawMessage, error) {
 	var saved string
 	err := s.readers.QueryRowContext(ctx, readSaved, job).Scan(&saved)
@@ -35,9 +35,9 @@ func (s *Store) Saved(ctx context.Context, job string) (json.RawMessage, error) 
 	return json.RawMessage(saved), nil
 }
 
-// SaveInTx has v found by the job's next run if tx commits, whatever becomes of
-// the run: for work that is done in parts, each in a transaction of InTx, which
-// saves how far it is. It returns an error that wraps jobs.ErrTooLarge.
+// SaveInTx saves v for the job's next run if tx commits, even if the run fails later. It is for
+// work in parts: each part runs in a transaction of InTx and saves its progress. It returns an
+// error that wraps jobs.ErrTooLarge.
 func SaveInTx(ctx context.Context, tx *sql.Tx, run *jobs.Run, v any) error {
 	saved, err := jobs.EncodeSaved(v)
 	if err != nil {
@@ -50,7 +50,7 @@ func SaveInTx(ctx context.Context, tx *sql.Tx, run *jobs.Run, v any) error {
 	return wrap("save state", err)
 }
 
-// keep writes what an attempt that ends leaves behind; its run still runs.
+// keep writes the output and the saved state of an attempt that ends. Its run is still running.
 func keep(ctx context.Context, tx *sql.Tx, r jobs.FinishRequest, now int64) error {
 	if r.Output != "" || r.Result != nil {
 		if _, err := tx.ExecContext(ctx, saveOutput, r.Run, output.PlainText(r.Output),

@@ -13,8 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 )
 
-// TestRunThatCompletesItselfKeepsAllInItsTransaction: state, result and what
-// webhooks are told are committed with the job's own writes, or not at all.
+// State, result and webhook deliveries commit with the job's own writes, or not at all.
 func TestRunThatCompletesItselfKeepsAllInItsTransaction(t *testing.T) {
 	s := open(t)
 	ctx, session := t.Context(), uuid.New()
@@ -57,7 +56,7 @@ func TestRunThatCompletesItselfKeepsAllInItsTransaction(t *testing.T) {
 			t.Errorf("%v: saved %q, result %q, %d deliveries", fail, saved, result, deliveries)
 		}
 	}
-	// What changes a run that has ended, if only its details, is no end.
+	// An update of an ended run, for example of its detail, is no second end.
 	touch := jobs.StartRequest{Run: uuid.New(),
 		Firing: jobs.Firing{Job: "other", ScheduledAt: time.Now()}, Attempt: 1,
 		WaitSince: time.Now()}

@@ -27,7 +27,7 @@ WHERE id = ?1 AND ended_at IS NULL`
 
 	sessionClaims = `SELECT token, run FROM holdfast_claims WHERE session = ?1`
 
-	// With claims left it only expires, so that a sweep takes them back.
+	// A session with claims only expires, so that a sweep takes its claims.
 	endSession = `
 UPDATE holdfast_sessions SET expires_at = min(expires_at, ?2),
     ended_at = CASE WHEN EXISTS (SELECT 1 FROM holdfast_claims WHERE session = ?1) THEN NULL
@@ -44,7 +44,8 @@ func (s *Store) Open(ctx context.Context, session jobs.Session) error {
 	if err := s.exclusively("session opening"); err != nil {
 		return err
 	}
-	// Known before it is written: a sweep ends what is written but unknown.
+	// The session is added in memory first, because a sweep ends a stored session that is not in
+	// memory.
 	opened, added := s.sessions.open(session)
 	err := s.write(ctx, "open session", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, openSession, session.ID, session.Replica, session.Version,
@@ -64,7 +65,7 @@ func (s *Store) Open(ctx context.Context, session jobs.Session) error {
 	return err
 }
 
-// Living returns those of the sessions that are alive.
+// Living returns the live sessions among the given ones.
 func (s *Store) Living(_ context.Context, sessions []uuid.UUID) ([]uuid.UUID, error) {
 	if err := s.exclusively("look at sessions"); err != nil {
 		return nil, err
@@ -104,8 +105,8 @@ func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID,
 	return beat, nil
 }
 
-// persistBeat shows the renewal to other processes if the writer is free. The
-// session has been renewed either way.
+// persistBeat writes the renewal for other processes if the writer is free. The session is renewed
+// in either case.
 func (s *Store) persistBeat(ctx context.Context, renewed liveSession) {
 	_, err := s.tryWrite(ctx, "heartbeat", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, renewSession, renewed.ID, micros(renewed.beat),
@@ -134,8 +135,8 @@ func (s *Store) End(ctx context.Context, session uuid.UUID) error {
 	})
 }
 
-// endFormerSessions marks what a former process left as expired: it held the
-// file lock, so none of its sessions lives.
+// endFormerSessions marks the sessions of a former process as expired: it held the file lock, so
+// none of them is live.
 func (s *Store) endFormerSessions(ctx context.Context) error {
 	return s.write(ctx, "end of former sessions", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, expireSessions, micros(time.Now()))

@@ -15,8 +15,8 @@ const (
 
 	addedSpecs = `SELECT` + specColumns + ` FROM holdfast_specs WHERE NOT removed ORDER BY job`
 
-	// A job comes from the configuration while somebody carries it from there,
-	// and when nobody carries anything as long as that was the last known.
+	// A job comes from the configuration while a session has it from there. If no session has the
+	// job, its last known source counts.
 	comesFromConfig = `
 SELECT EXISTS (
     SELECT 1 FROM holdfast_session_jobs c JOIN holdfast_definitions d ON d.job = c.job
@@ -37,13 +37,12 @@ ON CONFLICT (job) DO UPDATE SET spec = excluded.spec, version = excluded.version
 
 	dropCarriers = `DELETE FROM holdfast_session_jobs WHERE job = ?1`
 
-	// A version that is negative is no definition's: nothing of the job is
-	// fired, found to be late or recovered by it.
+	// No definition has a negative version, so no replica fires, checks or recovers the job.
 	deactivateJob = `UPDATE holdfast_jobs SET version = -version, updated_at = ?2
 		WHERE name = ?1 AND version > 0`
 )
 
-// PutSpec adds a job, or changes one that was added.
+// PutSpec adds a job, or changes an added one.
 func (s *Store) PutSpec(ctx context.Context, a jobs.Action, spec jobs.Spec,
 	checks ...jobs.SpecCheck) (jobs.Spec, error) {
 	if err := spec.Check(); err != nil {
@@ -70,8 +69,8 @@ func (s *Store) PutSpec(ctx context.Context, a jobs.Action, spec jobs.Spec,
 	return put, err
 }
 
-// RemoveSpec removes a job that was added. What runs ends by itself; what
-// waits would never be taken up, and is cancelled.
+// RemoveSpec removes an added job. Its running runs end by themselves. Its waiting runs are
+// cancelled, because no replica would adopt them.
 func (s *Store) RemoveSpec(ctx context.Context, a jobs.Action, job string, version int64,
 	checks ...jobs.SpecCheck) error {
 	if err := (jobs.Target{Kind: jobs.TargetJob, Name: job}).Check(); err != nil {
@@ -107,7 +106,7 @@ func (s *Store) RemoveSpec(ctx context.Context, a jobs.Action, job string, versi
 	})
 }
 
-// deactivateJob has nobody carry the job any more.
+// deactivateJob removes the job from all sessions.
 func (d *actionTx) deactivateJob(ctx context.Context, job string) error {
 	if _, err := d.ExecContext(ctx, dropCarriers, job); err != nil {
 		return err
@@ -125,8 +124,8 @@ func (d *actionTx) writeSpec(ctx context.Context, s jobs.Spec) error {
 	return err
 }
 
-// changeable returns the job's spec, if it has one, unless the job comes from
-// the configuration or a check objects.
+// changeable returns the job's spec, if it has one. It returns an error if the job comes from the
+// configuration or a check fails.
 func changeable(ctx context.Context, d *actionTx, job string,
 	checks []jobs.SpecCheck) (spec jobs.Spec, found bool, err error) {
 	var configured bool

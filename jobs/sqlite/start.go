@@ -31,8 +31,8 @@ type claimRow struct {
 
 func (r claimRow) values() []any { return []any{r.token, r.run, r.session, r.granted} }
 
-// starter decides on a batch of starts, each seeing those before it, and
-// gathers what is to be written.
+// starter decides on a batch of starts, each with knowledge of the earlier ones, and collects the
+// rows to write.
 type starter struct {
 	session    liveSession
 	live       bool
@@ -135,7 +135,7 @@ func (st *starter) decide(ctx context.Context, tx *sql.Tx,
 	return st.admit(ctx, tx, run, r)
 }
 
-// admit grants the run what it wants, or leaves it waiting.
+// admit grants the run its requests, or leaves it waiting.
 func (st *starter) admit(ctx context.Context, tx *sql.Tx, run runRow,
 	r jobs.StartRequest) (jobs.StartResult, error) {
 	since := micros(r.WaitSince)
@@ -167,8 +167,7 @@ func (st *starter) admit(ctx context.Context, tx *sql.Tx, run runRow,
 	return result, err
 }
 
-// holdBack leaves a waiting run waiting, for whoever may adopt it. Nobody waits
-// behind it.
+// holdBack leaves a waiting run for another session to adopt. No run waits behind it.
 func (st *starter) holdBack(run runRow) {
 	if pause, paused := st.held.pause(run.Job); paused {
 		run.Reason, run.Blocker = jobs.ReasonPaused, nil

@@ -13,16 +13,15 @@ import (
 
 var errManyStatements = errors.New("expected one statement, found more")
 
-// controlWords begin the statements that start or end transactions, reach
-// other files, or change what the connection guarantees.
+// controlWords begin the statements that start or end transactions, access other files, or change
+// the connection's settings.
 var controlWords = []string{"attach", "begin", "commit", "detach", "end", "pragma", "release",
 	"rollback", "savepoint", "vacuum"}
 
 const totalChanges = `SELECT total_changes()`
 
-// execCounted runs the statement and returns the rows it changed itself. What
-// the driver reports is the last change of the connection, which a SELECT or
-// a CREATE leaves as it was.
+// execCounted runs the statement and returns how many rows it changed. The driver reports the last
+// change of the connection, which a SELECT or a CREATE does not reset.
 func execCounted(ctx context.Context, tx *sql.Tx, statement jobs.Statement) (int64, error) {
 	var before, after int64
 	if err := tx.QueryRowContext(ctx, totalChanges).Scan(&before); err != nil {
@@ -38,7 +37,7 @@ func execCounted(ctx context.Context, tx *sql.Tx, statement jobs.Statement) (int
 	return result.RowsAffected()
 }
 
-// checkStatement refuses what must not run in a fenced transaction.
+// checkStatement refuses statements that must not run in a fenced transaction.
 func checkStatement(text string) error {
 	words := scanner{rest: text}
 	first := words.next()
@@ -54,8 +53,8 @@ func checkStatement(text string) error {
 	return words.expectEnd(first)
 }
 
-// expectEnd refuses anything after the statement that begins with first. The
-// body of a trigger has semicolons of its own; it ends with one before END.
+// expectEnd refuses text after the statement that begins with first. The body of a trigger contains
+// semicolons, and ends with a semicolon before END.
 func (s *scanner) expectEnd(first string) error {
 	trigger := false
 	words := 0
@@ -84,8 +83,7 @@ func (s *scanner) expectNothing() error {
 	return nil
 }
 
-// scanner splits SQL into words, as far as is needed to find where statements
-// begin and end.
+// scanner splits SQL into words, enough to find where statements begin and end.
 type scanner struct{ rest string }
 
 // next returns the next word in lower case, a semicolon, or "." for anything
@@ -104,7 +102,7 @@ func (s *scanner) next() string {
 			s.rest = s.rest[1:]
 			return ";"
 		case strings.IndexByte("'\"`", s.rest[0]) >= 0:
-			// a doubled quote reads as two literals, which is as good
+			// a doubled quote reads as two literals, which is equivalent here
 			s.skipPast(1, s.rest[:1])
 			return "."
 		case s.rest[0] == '[':
@@ -133,7 +131,7 @@ func (s *scanner) word() string {
 	return word
 }
 
-// skipPast drops the first n bytes and everything up to and with end.
+// skipPast drops the first n bytes and everything up to and including end.
 func (s *scanner) skipPast(n int, end string) {
 	_, s.rest, _ = strings.Cut(s.rest[n:], end)
 }

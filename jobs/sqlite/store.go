@@ -23,13 +23,13 @@ const (
 	defaultBusyTimeout = 5 * time.Second
 )
 
-// Options says how a file is opened.
+// Options are the settings of a Store.
 type Options struct {
-	// Exclusive takes the file lock and creates and migrates the file where
-	// needed: for the one process that runs jobs. Without it the file must
-	// exist and be up to date, and the store only reads and does what operators do.
+	// Exclusive takes the file lock, and creates and migrates the file if needed. It is for the one
+	// process that runs jobs. Without it the file must exist with a current schema, and the store
+	// only reads and performs the actions of operators.
 	Exclusive bool
-	// Readers is how many reading connections are kept; 0 means 4.
+	// Readers is the number of reading connections; 0 means 4.
 	Readers int
 	// BusyTimeout is how long a transaction waits for another process that
 	// is writing; 0 means 5 s.
@@ -64,10 +64,11 @@ var (
 	_ jobs.Attempts   = (*Store)(nil)
 )
 
-// Open opens the file. It returns an error that wraps ErrLocked when the file
-// is open exclusively elsewhere and Exclusive is asked for, one that wraps
-// fs.ErrNotExist when the file, or its folder, isn't there, and a *SchemaError
-// when the file refuses this binary.
+// Open opens the file. It returns one of these errors:
+//   - an error that wraps ErrLocked, if Exclusive is set and another store has the file open
+//     exclusively
+//   - an error that wraps fs.ErrNotExist, if the file or its folder does not exist
+//   - a *SchemaError, if the file requires a newer binary
 func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 	path, err := usablePath(path, opts.Exclusive)
 	if err != nil {
@@ -90,8 +91,8 @@ func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// usablePath returns the absolute path, or an error that says what is wrong
-// with it: SQLite's own is "unable to open database file".
+// usablePath returns the absolute path, or an error with its cause. SQLite's own error is only
+// "unable to open database file".
 func usablePath(path string, create bool) (string, error) {
 	if path == "" || path == ":memory:" {
 		return "", fmt.Errorf("database file %q: expected the path of a file", path)
@@ -137,7 +138,8 @@ func (s *Store) connect(opts Options) (err error) {
 	}
 	writing := []string{"synchronous(FULL)", "foreign_keys(1)"}
 	if opts.Exclusive {
-		// the file stays in WAL mode: a tool must not change a file that it has mistaken for ours
+		// only an exclusive opener sets the WAL mode: a tool must not change a file that is not
+		// Holdfast's
 		writing = append(writing, "journal_mode(WAL)")
 	}
 	if s.writer, err = openPool(dsn(s.path, busy, "immediate", writing...)); err != nil {
@@ -185,16 +187,15 @@ func (s *Store) prepare(ctx context.Context) error {
 // ClusterID returns the id that the first migration drew.
 func (s *Store) ClusterID() uuid.UUID { return s.cluster }
 
-// Close waits for the transaction under way, closes the file and gives the
-// file lock back. Further calls do nothing; calls of other methods return
-// jobs.ErrUnavailable.
+// Close waits for the open transaction, closes the file and releases the file lock. Further calls
+// do nothing. Calls of other methods return jobs.ErrUnavailable.
 func (s *Store) Close() {
 	s.closing.Do(func() {
 		close(s.closed)
 		s.gate <- struct{}{} // and never given back
 		var errs []error
 		for _, db := range []*sql.DB{s.readers, s.writer} {
-			// the writer last: it checkpoints the WAL
+			// the writer last, because it checkpoints the WAL
 			if db != nil {
 				errs = append(errs, db.Close())
 			}

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 )
 
-// open opens a store of the test's own, which is migrated already.
+// open opens a migrated store of the test's own.
 func open(t testing.TB) *sqlite.Store {
 	t.Helper()
 	file, err := migrated()
@@ -29,8 +29,7 @@ func open(t testing.TB) *sqlite.Store {
 	return openAt(t, path)
 }
 
-// migrated returns the file of an empty store: to copy it is cheaper than to make
-// one.
+// migrated returns the file of an empty store, because a copy is cheaper than a migration.
 var migrated = sync.OnceValues(func() (file []byte, err error) {
 	dir, err := os.MkdirTemp("", "holdfast-sqlite-")
 	if err != nil {

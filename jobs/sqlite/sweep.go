@@ -27,13 +27,13 @@ const (
 UPDATE holdfast_sessions SET ended_at = ?2, expires_at = min(expires_at, ?2)
     WHERE id IN (SELECT value FROM json_each(?1))`
 
-	// Nobody adopts them any more.
+	// No replica adopts them.
 	leftOfRemoved = `
 SELECT id FROM holdfast_runs WHERE state = 'waiting'
     AND (session IS NULL OR session NOT IN (SELECT value FROM json_each(?1)))
     AND job IN (SELECT j.name FROM holdfast_jobs j WHERE j.version < 0)`
 
-	// The last that ended says since when nobody was up.
+	// The session that ended last remains, because it shows since when no replica was live.
 	forgetSessions = `
 DELETE FROM holdfast_sessions WHERE ended_at < ?1
     AND id <> (SELECT id FROM holdfast_sessions WHERE ended_at IS NOT NULL
@@ -43,7 +43,7 @@ DELETE FROM holdfast_sessions WHERE ended_at < ?1
 // sessionsKept is how long an ended session is shown.
 const sessionsKept = time.Hour
 
-// Sweep ends the sessions that are not living.
+// Sweep ends the sessions that are not live.
 func (s *Store) Sweep(ctx context.Context) (jobs.Swept, error) {
 	if err := s.exclusively("sweep"); err != nil {
 		return jobs.Swept{}, err
@@ -98,7 +98,7 @@ func (s *Store) deadSessions(ctx context.Context, tx *sql.Tx,
 	return dead, err
 }
 
-// loseRuns ends what the sessions run and adds successors.
+// loseRuns ends the running runs of the sessions and adds their successors.
 func loseRuns(ctx context.Context, tx *sql.Tx, dead []uuid.UUID,
 	now time.Time) ([]jobs.LostRun, error) {
 	runs, err := runsOf(ctx, tx, dead)
@@ -125,7 +125,7 @@ func loseRuns(ctx context.Context, tx *sql.Tx, dead []uuid.UUID,
 	return lost, endAttempts(ctx, tx, ends)
 }
 
-// heldBy returns what the claim was granted.
+// heldBy returns the grants of the claim.
 func heldBy(ctx context.Context, tx *sql.Tx, token jobs.Token) ([]locking.Request, error) {
 	var held []locking.Request
 	err := each(ctx, tx, grantsOf, []any{token}, func(rows *sql.Rows) error {
@@ -140,7 +140,7 @@ func heldBy(ctx context.Context, tx *sql.Tx, token jobs.Token) ([]locking.Reques
 	return held, err
 }
 
-// runsOf returns the runs that the sessions have claims for, by firing.
+// runsOf returns the runs whose claims the sessions have, by firing.
 func runsOf(ctx context.Context, tx *sql.Tx, sessions []uuid.UUID) ([]runRow, error) {
 	encoded, err := encode(sessions)
 	if err != nil {
@@ -172,7 +172,7 @@ func endDead(ctx context.Context, tx *sql.Tx, dead []uuid.UUID, now time.Time) e
 	return err
 }
 
-// cancelLeft ends what waits of removed jobs and is no living session's.
+// cancelLeft ends the waiting runs of removed jobs that no live session has.
 func (s *Store) cancelLeft(ctx context.Context, tx *sql.Tx, now time.Time) error {
 	living, err := encode(s.sessions.living())
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// runByKey leaves out runs that were skipped: they leave their key free.
+	// runByKey omits skipped runs, which leave their key free.
 	runByKey = `
 SELECT id FROM holdfast_runs WHERE job = ?1 AND key = ?2 AND key <> '' AND state <> 'skipped'
     ORDER BY recovery DESC LIMIT 1`
@@ -24,8 +24,8 @@ SELECT d.resources, d.may_overlap FROM holdfast_jobs j CROSS
     JOIN holdfast_definitions d ON d.job = j.name AND d.version = j.version
 WHERE j.name = ?1`
 
-	// liveByFile are the sessions that live as far as the file tells: those that this
-	// process knows may be none.
+	// liveByFile lists the sessions that are live according to the file: a tool has no live
+	// sessions in memory.
 	liveByFile = `SELECT id FROM holdfast_sessions WHERE ended_at IS NULL AND expires_at > ?1`
 )
 
@@ -44,7 +44,7 @@ func (s *Store) Trigger(ctx context.Context, a jobs.Action,
 	return answer, err
 }
 
-// triggered returns the key's run, which it adds where there is none.
+// triggered returns the run of the key, and adds it if there is none.
 func triggered(ctx context.Context, d *actionTx, a jobs.Action,
 	r jobs.TriggerRequest) (answer jobs.Triggered, err error) {
 	answer.Record, answer.Created, err = runOfTrigger(ctx, d, a, r)
@@ -58,7 +58,7 @@ func triggered(ctx context.Context, d *actionTx, a jobs.Action,
 	return answer, err
 }
 
-// runOfTrigger returns the key's run, and whether it was added.
+// runOfTrigger returns the run of the key, and whether it was added.
 func runOfTrigger(ctx context.Context, d *actionTx, a jobs.Action,
 	r jobs.TriggerRequest) (record jobs.Record, created bool, err error) {
 	var id uuid.UUID
@@ -92,8 +92,8 @@ func runOfTrigger(ctx context.Context, d *actionTx, a jobs.Action,
 	if err := execRows(ctx, d.Tx, addRun, []runRow{run}); err != nil {
 		return record, false, err
 	}
-	// Its place in its job is its own from the beginning, so that none that is triggered
-	// later passes it.
+	// It has its position in its job from the beginning, so that no later triggered run overtakes
+	// it.
 	own, err := locking.Job(r.Job)
 	if err != nil {
 		return record, false, err
@@ -107,8 +107,8 @@ func runOfTrigger(ctx context.Context, d *actionTx, a jobs.Action,
 	return record, true, err
 }
 
-// findBlocker returns what is in the way of a run that waits, by the active definition of
-// its job. Of a job that no replica has registered yet only its own name is known.
+// findBlocker returns what blocks a waiting run of the job's active definition. If no replica has
+// registered the job yet, only its own name is known.
 func findBlocker(ctx context.Context, d *actionTx, run jobs.Record) (*jobs.Obstacle, error) {
 	definition := jobs.Definition{Name: run.Job}
 	var resources string

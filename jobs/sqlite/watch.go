@@ -30,7 +30,7 @@ INSERT INTO holdfast_outputs (run, output) SELECT run, ?2 FROM holdfast_claims W
 ON CONFLICT (run) DO UPDATE SET output = excluded.output`
 )
 
-// Watch has the run's replica keep what it writes.
+// Watch makes the run's replica save its output as the run writes it.
 func (s *Store) Watch(ctx context.Context, run uuid.UUID) error {
 	now := time.Now()
 	var one int
@@ -48,7 +48,7 @@ func (s *Store) Watch(ctx context.Context, run uuid.UUID) error {
 	})
 }
 
-// SaveOutput keeps what running runs have written so far.
+// SaveOutput saves the output that running runs have written so far.
 func (s *Store) SaveOutput(ctx context.Context, outputs []jobs.Output) error {
 	return s.write(ctx, "save output", func(tx *sql.Tx) error {
 		for _, o := range outputs {

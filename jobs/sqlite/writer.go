@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// queryer is what reads: a pool or a transaction.
+// queryer is a pool or a transaction for reading.
 type queryer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// write runs fn in a transaction of the one writer, when it is its turn.
+// write runs fn in a transaction of the only writer, after earlier ones.
 func (s *Store) write(ctx context.Context, what string, fn func(tx *sql.Tx) error) error {
 	if err := s.enter(ctx); err != nil {
 		return wrap(what, err)
@@ -34,7 +34,7 @@ func (s *Store) tryWrite(ctx context.Context, what string,
 	return true, wrap(what, s.transact(ctx, fn))
 }
 
-// enter waits for the writer. The caller must leave.
+// enter waits for the writer. The caller must call leave.
 func (s *Store) enter(ctx context.Context) error {
 	select {
 	case <-s.closed:
@@ -65,7 +65,7 @@ func (s *Store) transact(ctx context.Context, fn func(tx *sql.Tx) error) error {
 	return tx.Commit()
 }
 
-// exclusively refuses what only the holder of the file lock may do.
+// exclusively returns an error if the store lacks the file lock.
 func (s *Store) exclusively(what string) error {
 	if s.lock == nil {
 		return wrap(what, ErrNotExclusive)
@@ -89,14 +89,14 @@ func each(ctx context.Context, from queryer, query string, args []any,
 	return rows.Err()
 }
 
-// encode returns v as JSON: a statement takes a whole batch as one argument
-// and unfolds it with json_each.
+// encode returns v as JSON: a statement receives a whole batch as one argument and expands it with
+// json_each.
 func encode(v any) (string, error) {
 	text, err := json.Marshal(v)
 	return string(text), err
 }
 
-// row is what is written by one run of a statement.
+// row returns the arguments of one execution of a statement.
 type row interface{ values() []any }
 
 // execRows runs the statement once for each row.
@@ -131,7 +131,7 @@ func execBatch[T any](ctx context.Context, tx *sql.Tx, statement string, batch [
 	return err
 }
 
-// micros is how the file holds a time.
+// micros returns a time in its stored form.
 func micros(t time.Time) int64 { return t.UnixMicro() }
 
 func fromMicros(us int64) time.Time { return time.UnixMicro(us).UTC() }
