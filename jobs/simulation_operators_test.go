@@ -161,7 +161,7 @@ func (o *people) trigger() {
 	switch {
 	case err == nil:
 		o.reported.Triggered = append(o.reported.Triggered,
-			simulation.Triggered{Run: record.ID, Request: request, Sent: sent, Told: o.c.now()})
+			simulation.Triggered{Run: record.ID, Request: request, Sent: sent, Answered: o.c.now()})
 	case !errors.Is(err, jobs.ErrPaused) && !errors.Is(err, jobs.ErrNotFound) &&
 		!errors.Is(err, jobs.ErrConflict):
 		o.c.t.Errorf("trigger of %s: %v", request.Job, err)
@@ -285,7 +285,7 @@ func (o *people) putOne(action jobs.Action, number int, seen int64,
 	if change.Lost = errors.Is(err, jobs.ErrConflict); err != nil && !change.Lost {
 		o.c.t.Errorf("put %s: %v", change.Job, err)
 	}
-	change.Told = o.c.now()
+	change.Answered = o.c.now()
 	return version
 }
 
@@ -303,7 +303,7 @@ func (o *people) remove() {
 		}); err != nil {
 			o.c.t.Errorf("remove %s: %v", job.Name, err)
 		}
-		change.Told = o.c.now()
+		change.Answered = o.c.now()
 		o.versions[job.Name] = 0
 		o.reported.Changes = append(o.reported.Changes, change)
 		return
@@ -331,7 +331,7 @@ func (o *people) drain(h *simulatedHost, d time.Duration) {
 		over = o.c.wrong()
 	}
 	o.after(d, func() {
-		drained, action := simulation.Drained{Life: liveSession.number,
+		drained, action := simulation.Drained{Process: liveSession.number,
 			Interval: simulation.Interval{From: from, To: o.c.now()}}, o.key()
 		err := o.ask(func(ctx context.Context) error {
 			return o.control.Drain(ctx, action, session, false)

@@ -227,14 +227,14 @@ func plants() []plant {
 		{name: "after a pause all runs late", want: "is to be skipped", job: func(job *jobs.Job) { job.MisfireBy.Paused = jobs.MisfireRunAll }, many: 3},
 		{name: "too much runs late", want: "is run late, after", job: func(job *jobs.Job) { job.MisfireBy.Limit = 1000 }, many: 3},
 		{name: "what is too old runs late", want: "are allowed", job: func(job *jobs.Job) { job.MisfireBy.MaxAge = 0 }, many: 3},
-		{name: "the cause of a misfire is mistaken", want: "is told of as",
+		{name: "the cause of a misfire is mistaken", want: "is recorded as",
 			into: planted{misfired: func(m *jobs.Misfired) bool {
 				if m.Reason == jobs.ReasonPaused {
 					m.Reason = jobs.ReasonMisfire
 				}
 				return false
 			}}, many: 3},
-		{name: "an outage is blamed on workers", want: "is told of as no_worker",
+		{name: "an outage is blamed on workers", want: "is recorded as no_worker",
 			into: planted{misfired: func(m *jobs.Misfired) bool {
 				if m.Reason == jobs.ReasonMisfire {
 					m.Reason = jobs.ReasonNoWorker
@@ -246,12 +246,12 @@ func plants() []plant {
 		}},
 		{name: "nothing waits on for a lock", want: "is to wait until", job: func(job *jobs.Job) { job.MisfireBy.LockHeld = jobs.MisfireSkip }},
 		{name: "all waits on for a lock", want: "waited on for a lock", job: func(job *jobs.Job) { job.MisfireBy.LockHeld = jobs.MisfireRunOnce }},
-		{name: "a repeated trigger runs again", want: "promised twice", people: 5, into: planted{trigger: func(r *jobs.TriggerRequest) { r.Key = uuid.NewString() }}},
+		{name: "a repeated trigger runs again", want: "two answers", people: 5, into: planted{trigger: func(r *jobs.TriggerRequest) { r.Key = uuid.NewString() }}},
 		{name: "a trigger's params are lost", want: "ran with params", people: 5, into: planted{adopted: func(r *jobs.Record) { r.Params = nil }}},
-		{name: "a trigger's params are not compared", want: "and then with", people: 5, into: planted{trigger: func(r *jobs.TriggerRequest) { r.Params = nil }}},
-		{name: "what is paused is triggered", want: "promised although paused", people: 5, into: planted{trigger: func(r *jobs.TriggerRequest) { r.EvenPaused = true }}},
-		{name: "cancels are not heard of", want: "was asked to end", people: 5, into: planted{controlState: func(o *jobs.ControlState) { o.Cancels = nil }}},
-		{name: "releases are not made", want: "were taken away", people: 5, into: planted{deaf: map[string]bool{"release": true}}},
+		{name: "a trigger's params are not compared", want: ", then with", people: 5, into: planted{trigger: func(r *jobs.TriggerRequest) { r.Params = nil }}},
+		{name: "what is paused is triggered", want: "triggered although paused", people: 5, into: planted{trigger: func(r *jobs.TriggerRequest) { r.EvenPaused = true }}},
+		{name: "cancels are not heard of", want: "was cancelled", people: 5, into: planted{controlState: func(o *jobs.ControlState) { o.Cancels = nil }}},
+		{name: "releases are not made", want: "lock was released", people: 5, into: planted{deaf: map[string]bool{"release": true}}},
 		{name: "drains are not made", want: "which was drained", people: 5, into: planted{deaf: map[string]bool{"drain": true}}},
 		{name: "two add a job at once", want: "won", people: 5,
 			into: planted{put: func(err error) error {
@@ -260,7 +260,7 @@ func plants() []plant {
 				}
 				return err
 			}}},
-		{name: "added jobs are not heard of", want: "is not in force", people: 5, into: planted{controlState: func(o *jobs.ControlState) { o.Specs = nil }}},
+		{name: "added jobs are not heard of", want: "is not active", people: 5, into: planted{controlState: func(o *jobs.ControlState) { o.Specs = nil }}},
 		{name: "removals are not made", want: "its job was removed", people: 2, into: planted{deaf: map[string]bool{"remove": true}}},
 	}
 }

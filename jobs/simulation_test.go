@@ -351,13 +351,14 @@ func (c *simulatedCluster) evidence() *simulation.Evidence {
 	for _, d := range c.store.Decisions() {
 		e.Decisions = append(e.Decisions, simulation.Decision(d))
 	}
-	for _, l := range c.store.Lives() {
-		liveSession := simulation.Life{Replica: l.Replica, From: l.From, Beat: l.Beat, TTL: l.TTL,
+	for _, l := range c.store.SessionSpans() {
+		liveSession := simulation.SessionSpan{Replica: l.Replica, From: l.From, Beat: l.Beat,
+			TTL:  l.TTL,
 			Took: l.Took}
 		if l.Ended != nil {
 			liveSession.Gone = l.Ended.Add(time.Hour)
 		}
-		e.Lives = append(e.Lives, liveSession)
+		e.Sessions = append(e.Sessions, liveSession)
 	}
 	for _, change := range c.store.Changes() {
 		name := change.Definition.Name
@@ -366,9 +367,9 @@ func (c *simulatedCluster) evidence() *simulation.Evidence {
 			h = &simulation.History{}
 			e.Jobs[name] = h
 		}
-		force := simulation.Force{Job: c.job(change.Definition), At: change.At,
+		force := simulation.ActivePeriod{Job: c.job(change.Definition), At: change.At,
 			Checked: change.Checked, Counted: change.Counted, Removed: change.Removed}
-		h.Forces = append(h.Forces, force)
+		h.Periods = append(h.Periods, force)
 		h.Carried = c.added.Job(force.Job.Description) != nil && !change.Removed
 	}
 	versions, err := c.store.Versions(context.Background())

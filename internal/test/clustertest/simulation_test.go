@@ -22,13 +22,18 @@ func kindsOfJobs(at time.Time) string {
 	kinds := []struct{ schedule, keys, params string }{
 		{`"* * * * * *"`, "tables: [t1], misfire: run_once", "takes: 50ms"},
 		{`"*/2 * * * * *"`, "tables: [t1, t2], misfire: run_all, overlap: queue", "takes: 300ms"},
-		{`"1-59/3 * * * * *"`, "tables: [t2], misfire: skip, timezone: Australia/Lord_Howe", "takes: 900ms"},
-		{`"quartz:0/2 * * * * ?"`, "tables: [t3], misfire: run_all, recover: true", "takes: 1500ms"},
-		{`"quartz:0/5 * * ? * MON-SUN"`, "tables: [t3, t4], recover: true, timezone: Antarctica/Troll", "takes: 200ms"},
+		{`"1-59/3 * * * * *"`, "tables: [t2], misfire: skip, timezone: Australia/Lord_Howe",
+			"takes: 900ms"},
+		{`"quartz:0/2 * * * * ?"`, "tables: [t3], misfire: run_all, recover: true",
+			"takes: 1500ms"},
+		{`"quartz:0/5 * * ? * MON-SUN"`,
+			"tables: [t3, t4], recover: true, timezone: Antarctica/Troll", "takes: 200ms"},
 		{`"every:1s"`, "tables: [t5], recover: true, misfire: run_all", "takes: 100ms"},
 		{`"every:1s"`, "read_tables: [t1], overlap: allow, misfire: run_once", "takes: 1200ms"},
-		{`"every:3s"`, "read_tables: [t5], tables: [t6], wait: {attempts: 30, delay: 100ms, backoff: constant}", "takes: 20ms"},
-		{`"every 2s between 00:00 and 23:59 on mon-sun"`, "tables: [t6], timezone: Europe/Berlin", "takes: 100ms"},
+		{`"every:3s"`, "read_tables: [t5], tables: [t6], wait: {attempts: 30, delay: 100ms, " +
+			"backoff: constant}", "takes: 20ms"},
+		{`"every 2s between 00:00 and 23:59 on mon-sun"`, "tables: [t6], timezone: Europe/Berlin",
+			"takes: 100ms"},
 		{`"every:2s"`, "resources: [{name: vendor, slots: 2}], overlap: allow", "takes: 900ms"},
 		{`"every:2s"`, "resources: [{name: vendor, slots: 2}]", "takes: 1100ms"},
 		{`"every:1s"`, "resources: [{name: vendor, slots: 2}], misfire: skip", "takes: 400ms"},
@@ -36,7 +41,8 @@ func kindsOfJobs(at time.Time) string {
 		{`"every:2s"`, "tables: [t8], calendars: [even-seconds], misfire: run_all", "takes: 10ms"},
 		{`"every:2s"`, "tables: [t9], jitter: 1500ms, misfire: run_once", "takes: 10ms"},
 		{`{after: [job-05]}`, "tables: [t10]", "takes: 10ms"},
-		{fmt.Sprintf("%q", "at:"+at.UTC().Format(time.RFC3339)), "tables: [t11], misfire: run_once", "takes: 10ms"},
+		{fmt.Sprintf("%q", "at:"+at.UTC().Format(time.RFC3339)), "tables: [t11], misfire: run_once",
+			"takes: 10ms"},
 	}
 	table := ""
 	for i, k := range kinds {
@@ -70,17 +76,21 @@ func TestEachScheduledTimeOfProcessesEndsOnce(t *testing.T) {
 		{0.2, "a job is paused", func() error { return c.says("pause", "job-00") }},
 		{0.25, "a replica is killed", func() error {
 			c.awaitValue("a run on it",
-				`SELECT EXISTS (SELECT FROM holdfast.runs WHERE replica = 'b' AND state = 'running')`)
+				`SELECT EXISTS (SELECT FROM holdfast.runs
+					WHERE replica = 'b' AND state = 'running')`)
 			return c.replicas["b"].Kill()
 		}},
 		{0.3, "another is paused", func() error { return c.says("pause", "job-11") }},
-		{0.4, "a replica is frozen", func() error { return c.replicas["c"].Signal(syscall.SIGSTOP) }},
+		{0.4, "a replica is frozen",
+			func() error { return c.replicas["c"].Signal(syscall.SIGSTOP) }},
 		{0.45, "the job goes on", func() error { return c.says("resume", "job-00") }},
 		{0.5, "the killed replica is back", func() error { c.start("b"); return nil }},
 		{0.55, "the other goes on", func() error { return c.says("resume", "job-11") }},
 		{0.6, "memcached is gone", func() error { return c.memcached.Kill() }},
 		{0.65, "a job is triggered", func() error { c.trigger("job-07"); return nil }},
-		{0.75, "the frozen replica goes on", func() error { return c.replicas["c"].Signal(syscall.SIGCONT) }},
+		{0.75, "the frozen replica goes on", func() error {
+			return c.replicas["c"].Signal(syscall.SIGCONT)
+		}},
 		{0.8, "memcached is back", func() error { return c.memcached.Start(c.ctx) }},
 	} {
 		c.awaitValue(step.what, reached, from.Add(time.Duration(step.part*float64(length))))
@@ -134,9 +144,12 @@ func (c *cluster) evidence(until time.Time) *simulation.Evidence {
 	}
 	c.settle(until, scheduledAt...)
 	c.awaitValue("all that follows and all that is run late has ended", `
-SELECT NOT EXISTS (SELECT FROM holdfast.runs WHERE scheduled_at <= $1 AND finished_at IS NULL) AND NOT EXISTS (
-    SELECT FROM holdfast.runs p WHERE p.job = 'job-05' AND p.state = 'succeeded' AND p.key = '' AND p.scheduled_at <= $1
-        AND NOT EXISTS (SELECT FROM holdfast.runs f WHERE f.job = 'job-15' AND f.scheduled_at = p.scheduled_at))`, until)
+SELECT NOT EXISTS (SELECT FROM holdfast.runs WHERE scheduled_at <= $1 AND finished_at IS NULL)
+    AND NOT EXISTS (
+    SELECT FROM holdfast.runs p WHERE p.job = 'job-05' AND p.state = 'succeeded' AND p.key = ''
+        AND p.scheduled_at <= $1
+        AND NOT EXISTS (SELECT FROM holdfast.runs f
+            WHERE f.job = 'job-15' AND f.scheduled_at = p.scheduled_at))`, until)
 	type activeJob struct {
 		Name          string
 		Begun, Cursor time.Time
@@ -147,8 +160,9 @@ SELECT NOT EXISTS (SELECT FROM holdfast.runs WHERE scheduled_at <= $1 AND finish
 		c.t.Fatal(err)
 	}
 	for _, f := range forces {
-		force := simulation.Force{Job: *definitions[f.Name], At: f.Begun, Counted: f.Begun}
-		e.Jobs[f.Name] = &simulation.History{Forces: []simulation.Force{force}, Cursor: f.Cursor,
+		force := simulation.ActivePeriod{Job: *definitions[f.Name], At: f.Begun, Counted: f.Begun}
+		e.Jobs[f.Name] = &simulation.History{Periods: []simulation.ActivePeriod{force},
+			Cursor:  f.Cursor,
 			Carried: true}
 	}
 	// Firings go on meanwhile: records and executions are of one instant.
@@ -181,7 +195,8 @@ func (c *cluster) records(q querier) []jobs.Record {
 		StartedAt, FinishAt *time.Time
 	}
 	rows, err := askIn[row](c.ctx, q, `
-SELECT id, job, scheduled_at, key, state, reason, detail, error, replica, coalesce(token, 0), recovery, attempt, created_at, started_at, finished_at
+SELECT id, job, scheduled_at, key, state, reason, detail, error, replica, coalesce(token, 0),
+    recovery, attempt, created_at, started_at, finished_at
 FROM holdfast.runs`)
 	if err != nil {
 		c.t.Fatal(err)
@@ -214,8 +229,10 @@ func (c *cluster) executions(q querier, definitions map[string]*jobs.Job) []simu
 		Ended        bool
 	}
 	rows, err := askIn[row](c.ctx, q, `
-SELECT r.id, r.job, r.scheduled_at, r.key, r.replica, r.recovery, l.token, (row_number() OVER (PARTITION BY r.id ORDER BY l.token))::int, l.begun, l.acted, l.ended FROM (
-    SELECT run, token, min(at) AS begun, max(at) AS acted, bool_or(step = 'end') AS ended FROM ledger GROUP BY run, token) l
+SELECT r.id, r.job, r.scheduled_at, r.key, r.replica, r.recovery, l.token,
+    (row_number() OVER (PARTITION BY r.id ORDER BY l.token))::int, l.begun, l.acted, l.ended FROM (
+    SELECT run, token, min(at) AS begun, max(at) AS acted, bool_or(step = 'end') AS ended
+        FROM ledger GROUP BY run, token) l
 JOIN holdfast.runs r ON r.id = l.run ORDER BY l.begun`)
 	if err != nil {
 		c.t.Fatal(err)

@@ -2,10 +2,10 @@ package simstore
 
 import "github.com/holdfast-dev/holdfast/jobs"
 
-// endAbandoned ends what has waited for long for a job that has left the cron
-// table: nobody adopts it any more.
+// endAbandoned ends the waiting runs of jobs that have been absent from the cron table for too
+// long. No replica adopts them.
 func (s *Store) endAbandoned() {
-	now := s.instant()
+	now := s.writeTime()
 	for _, r := range s.waiting {
 		_, owned := s.living(r.session)
 		if j := s.jobs[r.Job]; owned || j == nil || !s.left(j) ||

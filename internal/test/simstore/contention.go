@@ -11,18 +11,17 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// blockage is a wait that is over.
-type blockage struct {
+// waitRecord is a finished wait.
+type waitRecord struct {
 	run                   uuid.UUID
 	job, holder, resource string
 	state                 jobs.State
 	since, until          time.Time
 }
 
-// unblock says that the run waits no more for whom it waited for: it waits for b,
-// or for nothing where that is nil, and is in the state. It is called before the
-// run has its new reason. The run waits since then where this is the first that
-// is known of it.
+// unblock records the end of the wait for the former blocker, if that changes: the run now waits
+// for b, or for nothing if b is nil, and is in the state. It must be called before the run has its
+// new reason. The first blocker counts from since.
 func (s *Store) unblock(r *run, b *jobs.Blocker, state jobs.State, since, now time.Time) {
 	before := r.BlockedBy
 	another := b != nil && (before == nil || before.Holder.Run != b.Holder.Run)
@@ -31,7 +30,7 @@ func (s *Store) unblock(r *run, b *jobs.Blocker, state jobs.State, since, now ti
 		if another {
 			next = jobs.Waiting
 		}
-		s.keepBlockage(r, before, next, r.blockedAt, now)
+		s.recordWait(r, before, next, r.blockedAt, now)
 	}
 	if another {
 		r.blockedAt = now
@@ -39,7 +38,7 @@ func (s *Store) unblock(r *run, b *jobs.Blocker, state jobs.State, since, now ti
 			r.blockedAt = whole(since)
 		}
 		if state != jobs.Waiting {
-			s.keepBlockage(r, b, state, r.blockedAt, now)
+			s.recordWait(r, b, state, r.blockedAt, now)
 		}
 	}
 	r.BlockedBy = nil
@@ -49,13 +48,13 @@ func (s *Store) unblock(r *run, b *jobs.Blocker, state jobs.State, since, now ti
 	}
 }
 
-func (s *Store) keepBlockage(r *run, b *jobs.Blocker, state jobs.State, since, until time.Time) {
+func (s *Store) recordWait(r *run, b *jobs.Blocker, state jobs.State, since, until time.Time) {
 	const maxWaits = 10_000 // a simulated year has millions, and nobody asks for them
-	if len(s.blockages) >= 2*maxWaits {
-		s.blockages = slices.Clone(s.blockages[maxWaits:])
+	if len(s.waitHistory) >= 2*maxWaits {
+		s.waitHistory = slices.Clone(s.waitHistory[maxWaits:])
 	}
-	s.blockages = append(s.blockages,
-		blockage{r.ID, r.Job, b.Holder.Job, b.Resource, state, since, until})
+	s.waitHistory = append(s.waitHistory,
+		waitRecord{r.ID, r.Job, b.Holder.Job, b.Resource, state, since, until})
 }
 
 // Lockers implements jobs.Contention.
@@ -77,7 +76,8 @@ func (s *Store) Lockers(ctx context.Context) ([]jobs.Locker, error) {
 }
 
 // RunIntervals implements jobs.Contention.
-func (s *Store) RunIntervals(ctx context.Context, f jobs.RunIntervalFilter) ([]jobs.RunInterval, error) {
+func (s *Store) RunIntervals(ctx context.Context,
+	f jobs.RunIntervalFilter) ([]jobs.RunInterval, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -106,13 +106,14 @@ func (s *Store) RunIntervals(ctx context.Context, f jobs.RunIntervalFilter) ([]j
 }
 
 // WaitSummaries implements jobs.Contention.
-func (s *Store) WaitSummaries(ctx context.Context, from, until time.Time) ([]jobs.WaitSummary, error) {
+func (s *Store) WaitSummaries(ctx context.Context, from,
+	until time.Time) ([]jobs.WaitSummary, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
 	var parts []jobs.WaitSummary
-	for _, b := range s.blockages {
+	for _, b := range s.waitHistory {
 		if b.until.Before(from) || !b.until.Before(until) {
 			continue
 		}

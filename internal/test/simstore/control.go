@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// control is what operators have asked for.
+// control is the state of the operators' actions.
 type control struct {
 	generation int64
 	pauses     []jobs.Pause // the oldest first
@@ -25,7 +25,7 @@ type control struct {
 	listeners  map[*func()]bool
 }
 
-// keyed is an action that was done with a key.
+// keyed is an earlier action with a key.
 type keyed struct {
 	action, target string
 	outcome        any
@@ -36,7 +36,7 @@ func newControl() control {
 		keys: map[string]keyed{}, listeners: map[*func()]bool{}}
 }
 
-// actionTx is an action while it is done, under the store's lock.
+// actionTx is the transaction of one action, under the store's lock.
 type actionTx struct {
 	now          time.Time
 	detail       map[string]any
@@ -44,7 +44,7 @@ type actionTx struct {
 	silent       bool // it did nothing, and has no line
 }
 
-// action does what an operator asks for, with its line in the audit log.
+// action performs an operator's action and writes its line of the audit log.
 func action[T any](ctx context.Context, s *Store, a jobs.Action, action, target string,
 	do func(d *actionTx) (T, error)) (outcome T, err error) {
 	if err := a.Check(); err != nil {
@@ -78,7 +78,7 @@ func actionAlone[T any](s *Store, a jobs.Action, action, target string,
 		}
 		return did.outcome.(T), nil
 	}
-	d := &actionTx{now: s.instant()}
+	d := &actionTx{now: s.writeTime()}
 	if outcome, err = do(d); err != nil || d.silent {
 		return outcome, err
 	}
@@ -99,7 +99,7 @@ func actionAlone[T any](s *Store, a jobs.Action, action, target string,
 	return outcome, nil
 }
 
-// byWhom says who did something, and why, for the detail of a run.
+// byWhom returns who did what and why, for the detail of a run.
 func byWhom(what string, a jobs.Action) string {
 	if a.Reason == "" {
 		return what + " by " + a.Actor
@@ -193,7 +193,7 @@ func laterLine(a, b jobs.Audited) int {
 	return cmp.Or(b.At.Compare(a.At), bytes.Compare(b.ID[:], a.ID[:]))
 }
 
-// PutPause writes down a pause, which may be over, as a test has it.
+// PutPause inserts a pause, which may have ended, for tests.
 func (s *Store) PutPause(p jobs.Pause) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// job is what the store knows of one: all its definitions, by version from 1.
+// job is a job with all its definitions, by version from 1.
 type job struct {
 	definitions    []jobs.Definition
 	version        int64 // in force; 0 for none yet, negative where the job was removed
@@ -19,11 +19,11 @@ type job struct {
 	updatedAt      time.Time
 	away           jobs.Span   // when nobody carried it; without an end while nobody does
 	scheduledTimes []time.Time // that have a run or a record, sorted
-	// since when nobody carries a version that is not in force, as far as was noticed
+	// when a check first found that no session has an inactive version
 	idle map[int64]time.Time
 }
 
-// last is the active definition, or that was active last.
+// last is the active definition, or the one that was active last.
 func (j *job) last() jobs.Definition { return j.definitions[max(j.version, -j.version)-1] }
 
 func (j *job) versionOf(hash string) int64 {
@@ -35,19 +35,19 @@ func (j *job) versionOf(hash string) int64 {
 	return 0
 }
 
-// Change is one moment at which another definition of a job came into force.
+// Change is a change of the active definition of a job.
 type Change struct {
 	At         time.Time
 	Definition jobs.Definition
 	Version    int64
-	// Checked is up to where scheduled times of the definition before were decided. Those
-	// from there to Counted count no longer, unless they have a run; scheduled times of
-	// this one count from Counted on.
+	// Checked is the time up to which the scheduled times of the former definition were decided.
+	// Its scheduled times from Checked to Counted count only if they have a run. The scheduled
+	// times of the new definition count from Counted on.
 	Checked, Counted time.Time
 	Removed          bool // the job was: none is active from then on
 }
 
-// Changes returns every change of a definition, the oldest first.
+// Changes returns every change of an active definition, the oldest first.
 func (s *Store) Changes() []Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +81,7 @@ func (s *Store) Register(ctx context.Context, id uuid.UUID,
 	return versions, nil
 }
 
-// define returns the definition's version, the next one where it is new.
+// define returns the definition's version, a new one if the definition is new.
 func (s *Store) define(d jobs.Definition) int64 {
 	j := s.jobs[d.Name]
 	if j == nil {
@@ -99,7 +99,7 @@ func (s *Store) define(d jobs.Definition) int64 {
 	return version
 }
 
-// settle takes from the sessions that don't live what they carried.
+// settle removes the jobs of dead sessions.
 func (s *Store) settle() {
 	now := s.now()
 	var dropped map[string]int64
@@ -123,7 +123,7 @@ func (s *Store) settle() {
 	}
 }
 
-// leave notes of those of the jobs that nobody carries any more since when.
+// leave records since when no session has a job.
 func (s *Store) leave(names map[string]int64, since time.Time) {
 	for name := range names {
 		carried := false
@@ -136,8 +136,8 @@ func (s *Store) leave(names map[string]int64, since time.Time) {
 	}
 }
 
-// left reports whether nobody has carried the job for longer than jobs.MaxAbsence, by
-// the life of one that did not.
+// left reports whether no session had the job for longer than jobs.MaxAbsence while a session
+// without it was live.
 func (s *Store) left(j *job) bool {
 	if !j.gone() {
 		return false
@@ -150,7 +150,7 @@ func (s *Store) left(j *job) bool {
 	return false
 }
 
-// gone reports whether nobody carries the job.
+// gone reports whether no session has the job.
 func (j *job) gone() bool { return !j.away.From.IsZero() && j.away.Until.IsZero() }
 
 func later(a, b time.Time) time.Time {
@@ -160,8 +160,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// enforce brings the newest definitions of the jobs that are carried into
-// force. Where none is, the one that was stays.
+// enforce activates the newest definitions that sessions have. If no session has the job, its
+// active definition remains.
 func (s *Store) enforce(names map[string]int64) {
 	newest := make(map[string]int64, len(names))
 	for _, l := range s.sessions {
@@ -182,8 +182,8 @@ func (s *Store) enforce(names map[string]int64) {
 	}
 }
 
-// change brings a version into force. The cursor moves only with the scheduled times, or
-// when the job is back that had left.
+// change activates a version. The cursor moves only if the scheduled times change, or if an absent
+// job returns.
 func (s *Store) change(name string, j *job, version int64, now time.Time) {
 	before, first := j.checkedUntil, j.version <= 0
 	next, back := j.definitions[version-1], s.left(j)
@@ -249,14 +249,13 @@ func (s *Store) Versions(ctx context.Context) (map[string]jobs.ActiveDefinition,
 	return versions, nil
 }
 
-// stale reports whether another definition of the job is active than version.
+// stale reports whether the active version of the job is not version.
 func (s *Store) stale(name string, version int64) bool {
 	j := s.jobs[name]
 	return version > 0 && j != nil && j.version != 0 && j.version != version
 }
 
-// Pass lets time pass for what is known of sessions, cursors and waiting runs,
-// as a test has it.
+// Pass moves the times of sessions, cursors and waiting runs into the past, for tests.
 func (s *Store) Pass(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -33,8 +33,8 @@ func (s *Store) OpenFirings(ctx context.Context,
 	return jobs.OpenFiringsOf(dependents, activeDefinitions, scheduledTimes), nil
 }
 
-// openScheduledTimes returns the scheduled times behind since for which the dependent has no run,
-// and each of those that it follows has one that may still succeed, or has.
+// openScheduledTimes returns the scheduled times after since for which the dependent has no run,
+// and each dependency has a run that has succeeded or still may.
 func (s *Store) openScheduledTimes(f jobs.Dependent, since time.Time) []jobs.OpenFiring {
 	open := []jobs.OpenFiring{}
 	first := s.jobs[f.After[0]]
@@ -54,8 +54,8 @@ func (s *Store) openScheduledTimes(f jobs.Dependent, since time.Time) []jobs.Ope
 	return open[max(0, len(open)-jobs.MaxBatch):]
 }
 
-// ready returns when the last of the jobs succeeded for the scheduled time, zero where one
-// has yet to, and whether all of them did or may.
+// ready returns when the last of the jobs succeeded at the scheduled time, or zero if one has yet
+// to. hope reports whether all have succeeded or still may.
 func (s *Store) ready(names []string, scheduledAt time.Time) (ready time.Time, hope bool) {
 	all := true
 	for _, name := range names {
@@ -75,8 +75,7 @@ func (s *Store) ready(names []string, scheduledAt time.Time) (ready time.Time, h
 	return ready, true
 }
 
-// latest returns the last recovery of a scheduled firing, the firing's first
-// run where there is none, or nil.
+// latest returns the last recovery of a scheduled firing, its first run if there is none, or nil.
 func (s *Store) latest(name string, scheduledAt time.Time) *run {
 	for recovery := jobs.MaxRecoveries; recovery >= 0; recovery-- {
 		if r := s.firings[firing{job: name, scheduledAt: scheduledAt, recovery: recovery}]; r != nil {
@@ -92,7 +91,7 @@ func (s *Store) AddDependents(ctx context.Context, followed []jobs.DependentFiri
 		return err
 	}
 	defer s.mu.Unlock()
-	now := s.instant()
+	now := s.writeTime()
 	for _, f := range followed {
 		if s.checked(jobs.MisfireCheck{Job: f.Firing.Job, Version: f.Version}) != nil {
 			s.misfired([]jobs.Misfired{{Firing: f.Firing, Run: f.Run, State: jobs.Waiting,

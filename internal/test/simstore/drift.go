@@ -44,8 +44,7 @@ func (s *Store) Drift(ctx context.Context, limit int) ([]jobs.JobDrift, error) {
 	return found, nil
 }
 
-// youngest returns of each replica the youngest living session that says what
-// its configuration has.
+// youngest returns for each replica the youngest live session that has reported its configuration.
 func (s *Store) youngest() map[string]*session {
 	now := s.now()
 	youngest := map[string]*session{}

@@ -20,7 +20,7 @@ func (s *Store) Finish(ctx context.Context, requests []jobs.FinishRequest) ([]bo
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	now := s.instant()
+	now := s.writeTime()
 	done := make([]bool, len(requests))
 	for i, r := range requests {
 		done[i] = s.finish(r, now)
@@ -62,7 +62,7 @@ func (s *Store) finish(q jobs.FinishRequest, now time.Time) bool {
 	return true
 }
 
-// recover adds the successor of a lost run, or says why there is none.
+// recover adds the successor of a lost run, or records why there is none.
 func (s *Store) recover(lost *run, now time.Time) {
 	j := s.jobs[lost.Job]
 	_, cancelled := s.control.cancels[lost.ID]
@@ -93,7 +93,7 @@ func (s *Store) Revoke(ctx context.Context, token jobs.Token, state jobs.State,
 	defer s.mu.Unlock()
 	if c := s.claims[token]; c != nil {
 		s.finish(jobs.FinishRequest{Run: c.run.ID, Token: token, State: state, Reason: reason,
-			Detail: jobs.RevokedDetail}, s.instant())
+			Detail: jobs.RevokedDetail}, s.writeTime())
 	}
 	return nil
 }

@@ -69,7 +69,7 @@ func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
 	return views, nil
 }
 
-// younger orders runs as Runs returns them.
+// younger is the order of Runs.
 func younger(a, b jobs.Record) int {
 	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), bytes.Compare(b.ID[:], a.ID[:]))
 }
@@ -137,7 +137,8 @@ func (s *Store) Firing(ctx context.Context, name string,
 	}
 	d := j.last()
 	v := jobs.FiringView{
-		Now: s.instant(), Version: max(j.version, -j.version), Removed: j.version < 0, Hash: d.Hash,
+		Now: s.writeTime(), Version: max(j.version, -j.version), Removed: j.version < 0,
+		Hash:     d.Hash,
 		Schedule: d.Schedule, Zone: d.Zone, UpdatedAt: j.updatedAt, CheckedUntil: j.checkedUntil,
 	}
 	for recovery := range jobs.MaxRecoveries + 1 {

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// Link is one replica's way to a Store, with what goes wrong on it. The zero
-// faults are none. It may be used concurrently.
+// Link is one replica's connection to a Store, with its faults. The zero Faults are none. It may be
+// used concurrently.
 type Link struct {
 	*Store
 
@@ -26,23 +26,22 @@ type Link struct {
 
 var _ jobs.Store = (*Link)(nil)
 
-// Faults are what goes wrong on a Link by chance.
+// Faults are the random faults of a Link.
 type Faults struct {
 	Slow time.Duration // each call takes up to that long, half of it on either way
 	Lost float64       // of the replies, although the calls took effect: 0 to 1
-	// Misread is how far the replica reads the store's clock before it: an
-	// error that no replica can correct for.
+	// Misread is how far behind the store's clock the replica reads it: an error that no replica
+	// can correct.
 	Misread time.Duration
 	Deaf    bool // nothing is heard of actions, they must be asked for
 }
 
-// NewLink returns a way to the store, whose chances are drawn from the seed.
+// NewLink returns a connection to the store. The seed determines its random faults.
 func (s *Store) NewLink(seed uint64) *Link {
 	return &Link{Store: s, random: rand.New(rand.NewPCG(seed, 0))}
 }
 
-// SetCut begins or ends a partition: while it lasts, no call reaches the store
-// and no reply comes back.
+// SetCut begins or ends a partition, in which no call reaches the store and no reply comes back.
 func (l *Link) SetCut(cut bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,8 +61,7 @@ func (l *Link) now() Faults {
 	return l.faults
 }
 
-// draw returns what becomes of one way of a call: how long it takes, and
-// whether nothing arrives.
+// draw returns how long one direction of a call takes, and whether it is lost.
 func (l *Link) draw(reply bool) (delay time.Duration, lost bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,7 +71,7 @@ func (l *Link) draw(reply bool) (delay time.Duration, lost bool) {
 	return delay, l.cut || reply && l.faults.Lost > 0 && l.random.Float64() < l.faults.Lost
 }
 
-// way is one way of a call: there, or the reply's.
+// way simulates one direction of a call: the request or the reply.
 func (l *Link) way(ctx context.Context, reply bool) error {
 	delay, lost := l.draw(reply)
 	if delay > 0 {
@@ -103,7 +101,7 @@ func ask[A any](ctx context.Context, l *Link, call func() (A, error)) (answer A,
 	return told, err
 }
 
-// tell is ask where there is no answer but an error.
+// tell is ask for a call that returns only an error.
 func tell(ctx context.Context, l *Link, call func() error) error {
 	_, err := ask(ctx, l, func() (struct{}, error) { return struct{}{}, call() })
 	return err
@@ -297,7 +295,7 @@ func (l *Link) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
 	return ask(ctx, l, func() ([]jobs.ReplicaView, error) { return l.Store.Replicas(ctx) })
 }
 
-// Stands is the Store's, over the link: what can't be asked can't commit.
+// Stands is the Store's, over the link: a replica that cannot ask cannot commit.
 func (l *Link) Stands(token jobs.Token) bool {
 	l.mu.Lock()
 	cut := l.cut

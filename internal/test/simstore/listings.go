@@ -219,8 +219,8 @@ func (s *Store) FiringRuns(ctx context.Context, f jobs.Firing) ([]jobs.Record, e
 	return chain, nil
 }
 
-// locks reports whether the job's definition names the resource, or what is
-// above or beneath it.
+// locks reports whether the job's definition names the resource, one of its ancestors or one of its
+// descendants.
 func (s *Store) locks(job string, resource locking.Resource) bool {
 	j := s.jobs[job]
 	if j == nil || j.version == 0 {

@@ -9,21 +9,21 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// Marks implements jobs.Marked. Of deliveries there are none here.
+// Marks implements jobs.Marked. This store has no deliveries.
 func (s *Store) Marks(ctx context.Context) (jobs.Marks, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	var standing jobs.Token
+	var tokens jobs.Token
 	for token := range s.claims {
-		standing += token
+		tokens += token
 	}
 	var waits int64
 	for _, r := range s.waiting {
 		waits += r.WaitSince.UnixMicro()
 	}
-	locks := fmt.Sprint(s.token, standing, len(s.waiting), waits)
+	locks := fmt.Sprint(s.token, tokens, len(s.waiting), waits)
 	return jobs.Marks{
 		jobs.TopicRuns: fmt.Sprint(locks, " ", len(s.runs)), jobs.TopicLocks: locks,
 		jobs.TopicJobs:     fmt.Sprint(s.definitions, s.control.generation),

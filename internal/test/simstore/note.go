@@ -23,7 +23,7 @@ func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []jobs.Note) 
 	if !live {
 		return nil, fmt.Errorf("note: %w", jobs.ErrSessionLost)
 	}
-	now := s.instant()
+	now := s.writeTime()
 	stands := make([]bool, len(notes))
 	for i, n := range notes {
 		stands[i] = s.note(l, n, now)
@@ -31,7 +31,7 @@ func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []jobs.Note) 
 	return stands, nil
 }
 
-// note reports whether the note stands.
+// note reports whether the note takes effect.
 func (s *Store) note(l *session, n jobs.Note, now time.Time) bool {
 	if known := s.runs[n.Run]; known != nil {
 		mine := known.session == l.ID

@@ -21,7 +21,7 @@ func (s *Store) Pause(ctx context.Context, a jobs.Action, target jobs.Target) (j
 		if target.Kind == jobs.TargetJob && !s.isKnown(target.Name) {
 			return jobs.Pause{}, fmt.Errorf("job %s: %w", target.Name, jobs.ErrNotFound)
 		}
-		if i := s.standing(target); i >= 0 {
+		if i := s.activePause(target); i >= 0 {
 			p := s.control.pauses[i]
 			d.detail = map[string]any{"paused_already_by": p.By}
 			return p, nil
@@ -39,7 +39,7 @@ func (s *Store) Resume(ctx context.Context, a jobs.Action, target jobs.Target) (
 		return jobs.Pause{}, fmt.Errorf("resume: %w", err)
 	}
 	return action(ctx, s, a, "resume", target.String(), func(d *actionTx) (jobs.Pause, error) {
-		i := s.standing(target)
+		i := s.activePause(target)
 		if i < 0 {
 			return jobs.Pause{}, fmt.Errorf("%s is not paused: %w", target, jobs.ErrNotFound)
 		}
@@ -50,14 +50,14 @@ func (s *Store) Resume(ctx context.Context, a jobs.Action, target jobs.Target) (
 	})
 }
 
-// standing returns the place of the target's own pause, or -1.
-func (s *Store) standing(target jobs.Target) int {
+// activePause returns the index of the target's own active pause, or -1.
+func (s *Store) activePause(target jobs.Target) int {
 	return slices.IndexFunc(s.control.pauses, func(p jobs.Pause) bool {
 		return p.Target == target && p.ResumedAt == nil
 	})
 }
 
-// isKnown reports whether there is such a job, or is to be.
+// isKnown reports whether the job exists or was added.
 func (s *Store) isKnown(name string) bool {
 	spec, j := s.control.specs[name], s.jobs[name]
 	return spec != nil && !spec.Removed || j != nil && j.version > 0
@@ -80,14 +80,14 @@ func (s *Store) Pauses(ctx context.Context, name, group string, from,
 	return found, nil
 }
 
-// AllPauses returns every pause there ever was, the oldest first.
+// AllPauses returns all former and active pauses, the oldest first.
 func (s *Store) AllPauses() []jobs.Pause {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.control.pauses)
 }
 
-// pauseOver returns a pause that stands over the job, its own first, or nil.
+// pauseOver returns an active pause that covers the job, its own first, or nil.
 func (s *Store) pauseOver(name string) *jobs.Pause {
 	if len(s.control.pauses) == 0 {
 		return nil

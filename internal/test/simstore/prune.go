@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// turn is whose it is to prune.
+// turn grants one session at a time the right to prune.
 type turn struct {
 	whose uuid.UUID
 	until time.Time
@@ -35,7 +35,7 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 		return jobs.Pruned{}, err
 	}
 	defer s.mu.Unlock()
-	now := s.instant()
+	now := s.writeTime()
 	if !s.pruning.take(session, now) {
 		return jobs.Pruned{Busy: true}, nil
 	}
@@ -46,7 +46,7 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 			pruned.Definitions += s.forgetDefinitions(j, now, before)
 		}
 	}
-	s.blockages = slices.DeleteFunc(s.blockages, func(b blockage) bool {
+	s.waitHistory = slices.DeleteFunc(s.waitHistory, func(b waitRecord) bool {
 		return b.until.Before(before)
 	})
 	old, last := s.old(before, r), s.lastEnded()
@@ -67,7 +67,7 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 	return pruned, nil
 }
 
-// inOrder compares places in the history.
+// inOrder compares positions in the history.
 func inOrder(a, b jobs.RunCursor) int {
 	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), bytes.Compare(a.ID[:], b.ID[:]))
 }
@@ -99,8 +99,8 @@ func (s *Store) old(before time.Time, r jobs.PruneRequest) []*run {
 	return old[:min(len(old), r.Limit)]
 }
 
-// unhandled reports whether a job that follows the run's, and that a session
-// carries, has still to handle its scheduled time: it may be paused.
+// unhandled reports whether a dependent of the run's job, which a session has and which may be
+// paused, has yet to handle its scheduled time.
 func (s *Store) unhandled(r *run) bool {
 	for _, j := range s.jobs {
 		if j.version > 0 && !j.gone() && slices.Contains(j.last().After, r.Job) &&
@@ -111,7 +111,7 @@ func (s *Store) unhandled(r *run) bool {
 	return false
 }
 
-// forgettable reports whether a run has ended before, and its scheduled time is decided.
+// forgettable reports whether a run ended before then, and its scheduled time is decided.
 func (s *Store) forgettable(r *run, before time.Time) bool {
 	ended := r.CreatedAt
 	if r.FinishedAt != nil {
@@ -122,8 +122,8 @@ func (s *Store) forgettable(r *run, before time.Time) bool {
 		(r.Key != "" || j == nil || j.version == 0 || !r.ScheduledAt.After(j.checkedUntil))
 }
 
-// forgetDefinitions notes which definitions nobody carries, and forgets those
-// that were noted before. Their places stay: versions are counted by them.
+// forgetDefinitions marks the definitions that no session has, and deletes those that were marked
+// before. Their slots remain, because versions count them.
 func (s *Store) forgetDefinitions(j *job, now, before time.Time) (forgotten int) {
 	if j.idle == nil {
 		j.idle = map[int64]time.Time{}

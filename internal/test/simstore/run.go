@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// run is one run, with what a record does not tell.
+// run is one run, with the facts that its record lacks.
 type run struct {
 	jobs.Record
 	session uuid.UUID         // that has it, or had it last; Nil for none
@@ -28,7 +28,7 @@ type run struct {
 	inTurn        bool      // it waits for its turn in its group
 }
 
-// claim is a run's right to act, with what it was granted.
+// claim is a run's right to commit, with its grants.
 type claim struct {
 	token   jobs.Token
 	run     *run
@@ -37,7 +37,7 @@ type claim struct {
 	held    []locking.Request
 }
 
-// firing is what one run of a firing is unique by: a scheduled time, or a key.
+// firing identifies the runs of a firing: by a scheduled time, or by a key.
 type firing struct {
 	job         string
 	scheduledAt time.Time // zero where there is a key
@@ -53,10 +53,10 @@ func firingOf(f jobs.Firing) firing {
 	return unique
 }
 
-// whole is a time as the store keeps it.
+// whole returns a time as a store would return it.
 func whole(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond).Round(0) }
 
-// newRun returns a waiting run of the firing, that nobody has.
+// newRun returns a waiting run of the firing without a session.
 func newRun(id uuid.UUID, f jobs.Firing, now time.Time) *run {
 	return &run{Record: jobs.Record{
 		ID: id, Job: f.Job, ScheduledAt: whole(f.ScheduledAt), Key: f.Key, Recovery: f.Recovery,
@@ -64,7 +64,7 @@ func newRun(id uuid.UUID, f jobs.Firing, now time.Time) *run {
 	}}
 }
 
-// add keeps a new run, of whose firing there is none.
+// add adds the first run of a firing.
 func (s *Store) add(r *run) {
 	s.runs[r.ID] = r
 	s.firings[firingOf(jobs.Firing{Job: r.Job, ScheduledAt: r.ScheduledAt, Key: r.Key,
@@ -84,7 +84,7 @@ func (s *Store) add(r *run) {
 	j.scheduledTimes = slices.Insert(j.scheduledTimes, place, r.ScheduledAt)
 }
 
-// settled gives a run that waited its next state.
+// settled gives a waiting run its next state.
 func (s *Store) settled(r *run, state jobs.State) {
 	r.State, r.WaitSince, r.wants, r.reservedUntil, r.inTurn = state, time.Time{}, nil, time.Time{},
 		false
@@ -92,7 +92,7 @@ func (s *Store) settled(r *run, state jobs.State) {
 	s.freeKey(r)
 }
 
-// freeKey leaves the key of a triggered run that was skipped to another trigger.
+// freeKey frees the key of a triggered run that was skipped.
 func (s *Store) freeKey(r *run) {
 	f := firingOf(jobs.Firing{Job: r.Job, ScheduledAt: r.ScheduledAt, Key: r.Key,
 		Recovery: r.Recovery})
@@ -101,14 +101,14 @@ func (s *Store) freeKey(r *run) {
 	}
 }
 
-// give ends the run's claim, and its grants with it.
+// give deletes the run's claim with its grants.
 func (s *Store) give(c *claim) {
 	delete(s.claims, c.token)
 	delete(c.session.claims, c.token)
 	c.run.claim = nil
 }
 
-// record is a copy: what is kept goes on changing.
+// record returns a copy, because the run continues to change.
 func (r *run) record() jobs.Record {
 	record := r.Record
 	if r.BlockedBy != nil {
@@ -122,7 +122,7 @@ func (r *run) record() jobs.Record {
 	return record
 }
 
-// Everything returns every run there ever was, in no order, without output.
+// Everything returns all runs ever added, in no order and without output.
 func (s *Store) Everything() []jobs.Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,8 +133,7 @@ func (s *Store) Everything() []jobs.Record {
 	return records
 }
 
-// Stands reports whether the claim does: what a fenced transaction asks
-// before it commits.
+// Stands reports whether the claim exists, as a fenced transaction checks before it commits.
 func (s *Store) Stands(token jobs.Token) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

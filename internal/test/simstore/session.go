@@ -15,7 +15,7 @@ import (
 // sessionsKept is how long an ended session is shown.
 const sessionsKept = time.Hour
 
-// session is a replica's life, and which version of which job it carries.
+// session is a session of a replica with its jobs and their versions.
 type session struct {
 	jobs.Session
 	started, beat, expires time.Time
@@ -24,14 +24,14 @@ type session struct {
 	draining               bool
 	replicaStatus          jobs.ReplicaStatus
 	carried                map[string]int64
-	// since when it carried each, and also when it has ended
+	// since when it has had each job; also after its end
 	took   map[string]time.Time
 	claims map[jobs.Token]uuid.UUID
 }
 
 func (l *session) live(now time.Time) bool { return l.ended == nil && now.Before(l.expires) }
 
-// living returns the session if it lives.
+// living returns the session if it is live.
 func (s *Store) living(id uuid.UUID) (*session, bool) {
 	l := s.sessions[id]
 	return l, l != nil && l.live(s.now())
@@ -58,7 +58,7 @@ func (s *Store) Open(ctx context.Context, o jobs.Session) error {
 		Session: o, started: now, beat: now, expires: now.Add(o.TTL), carried: map[string]int64{},
 		took: map[string]time.Time{}, claims: map[jobs.Token]uuid.UUID{},
 	}
-	s.sessions[o.ID], s.lives = l, append(s.lives, l)
+	s.sessions[o.ID], s.allSessions = l, append(s.allSessions, l)
 	return nil
 }
 
@@ -73,13 +73,14 @@ func (s *Store) Heartbeat(ctx context.Context, id uuid.UUID,
 	if !live {
 		return jobs.Beat{}, fmt.Errorf("heartbeat: %w", jobs.ErrSessionLost)
 	}
-	l.beat, l.replicaStatus = s.instant(), v
+	l.beat, l.replicaStatus = s.writeTime(), v
 	l.expires = l.beat.Add(l.TTL)
 	claims := make(map[jobs.Token]uuid.UUID, len(l.claims))
 	for token, run := range l.claims {
 		claims[token] = run
 	}
-	// Not the beat's own time, which is drawn ahead of the clock where several write at once.
+	// This is not the beat's own time, which may be ahead of the clock when several transactions
+	// write at once.
 	return jobs.Beat{Now: s.now(), Claims: claims, Definitions: s.definitions}, nil
 }
 
@@ -121,8 +122,8 @@ func (s *Store) Expire(id uuid.UUID) {
 	s.sessions[id].expires = s.now()
 }
 
-// Life is one session's time, as its heartbeats tell.
-type Life struct {
+// SessionSpan is the interval of one session according to its heartbeats.
+type SessionSpan struct {
 	Replica    string
 	From, Beat time.Time // the first, and the last of its heartbeats
 	TTL        time.Duration
@@ -130,23 +131,23 @@ type Life struct {
 	Took       map[string]time.Time // since when it carried each job
 }
 
-// Lives returns every session there ever was, the oldest first.
-func (s *Store) Lives() []Life {
+// SessionSpans returns all sessions ever opened, the oldest first.
+func (s *Store) SessionSpans() []SessionSpan {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	lives := make([]Life, len(s.lives))
-	for i, l := range s.lives {
-		lives[i] = Life{Replica: l.Replica, From: l.started, Beat: l.beat, TTL: l.TTL,
+	lives := make([]SessionSpan, len(s.allSessions))
+	for i, l := range s.allSessions {
+		lives[i] = SessionSpan{Replica: l.Replica, From: l.started, Beat: l.beat, TTL: l.TTL,
 			Ended: l.ended, Took: maps.Clone(l.took)}
 	}
 	return lives
 }
 
-// SessionEnd returns when the session ended, or is to run out as it is.
+// SessionEnd returns when the session ended, or when it will expire.
 func (s *Store) SessionEnd(id uuid.UUID) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, l := range s.lives {
+	for _, l := range s.allSessions {
 		if l.ID == id {
 			return l.expires // its end brings that forward
 		}

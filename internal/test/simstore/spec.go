@@ -70,7 +70,7 @@ func (s *Store) RemoveSpec(ctx context.Context, a jobs.Action, name string, vers
 			a.Actor
 		d.controlState, d.detail = true,
 			map[string]any{"version": known.Version, "cancelled_runs": cancelled}
-		s.putOutOfForce(name, d)
+		s.deactivateJob(name, d)
 		return struct{}{}, nil
 	})
 	return err
@@ -93,9 +93,8 @@ func (s *Store) checkSpecs(checks []jobs.SpecCheck) error {
 	return nil
 }
 
-// putOutOfForce has nobody carry the job any more. A version that is negative
-// is no definition's.
-func (s *Store) putOutOfForce(name string, d *actionTx) {
+// deactivateJob removes the job from all sessions. No definition has a negative version.
+func (s *Store) deactivateJob(name string, d *actionTx) {
 	for _, l := range s.sessions {
 		delete(l.carried, name)
 		delete(l.took, name)
@@ -109,8 +108,8 @@ func (s *Store) putOutOfForce(name string, d *actionTx) {
 	}
 }
 
-// isConfigured reports whether the job comes from the configuration: somebody
-// carries it from there, or nobody carries anything and that was the last known.
+// isConfigured reports whether the job comes from the configuration: a session has it from there,
+// or no session has it and that was its last known source.
 func (s *Store) isConfigured(name string) bool {
 	j := s.jobs[name]
 	if j == nil {

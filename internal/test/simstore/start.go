@@ -22,7 +22,7 @@ func (s *Store) Start(ctx context.Context, session uuid.UUID,
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	now := s.instant()
+	now := s.writeTime()
 	results := make([]jobs.StartResult, len(requests))
 	for i, r := range requests {
 		results[i] = s.decide(session, r, now)
@@ -60,14 +60,13 @@ func (s *Store) decide(session uuid.UUID, r jobs.StartRequest, now time.Time) jo
 	return s.admit(l, fresh, r, now)
 }
 
-// held reports whether the firing is not to start now: its job is paused, or
-// the session is to start nothing more.
+// held reports whether the firing must not start now, because its job is paused or the session
+// drains.
 func (s *Store) held(l *session, r jobs.StartRequest) bool {
 	return r.Attempt <= 1 && (l.draining || r.Firing.Key == "" && s.pauseOver(r.Firing.Job) != nil)
 }
 
-// holdBack leaves a waiting run waiting, for whoever may adopt it. Nobody waits
-// behind it.
+// holdBack leaves a waiting run for another session to adopt. No run waits behind it.
 func (s *Store) holdBack(r *run, now time.Time) {
 	if p := s.pauseOver(r.Job); p != nil {
 		s.unblock(r, nil, jobs.Waiting, now, now)
@@ -77,7 +76,7 @@ func (s *Store) holdBack(r *run, now time.Time) {
 	r.wants, r.loose = nil, true
 }
 
-// admit grants the run what it wants, or leaves it waiting.
+// admit grants the run its requests, or leaves it waiting.
 func (s *Store) admit(l *session, r *run, q jobs.StartRequest, now time.Time) jobs.StartResult {
 	since := r.WaitSince
 	if since.IsZero() {
@@ -113,8 +112,8 @@ func (s *Store) admit(l *session, r *run, q jobs.StartRequest, now time.Time) jo
 	return jobs.StartResult{Outcome: jobs.StartGranted, Token: c.token}
 }
 
-// blocker names p, with the root where p waits.
-func (s *Store) blocker(p *party) jobs.Blocker {
+// blocker returns p as a blocker, with the root if p waits.
+func (s *Store) blocker(p *contender) jobs.Blocker {
 	b := jobs.Blocker{Resource: p.Resource.String(), Holder: ownerOf(p.run), Waiting: p.token == 0}
 	if b.Waiting {
 		b.Root = s.root(p.run)
@@ -122,29 +121,28 @@ func (s *Store) blocker(p *party) jobs.Blocker {
 	return b
 }
 
-// party is one resource that a claim holds or a waiting run of a living
-// session wants.
-type party struct {
+// contender is one resource that a claim holds or that a waiting run of a live session wants.
+type contender struct {
 	locking.Request
 	token jobs.Token // 0: it waits
 	since time.Time  // of one that waits
 	run   *run
 }
 
-// against returns who stands in the way of a run that has waited since then:
-// grants first, an earlier run of its own job before others; nil is nobody.
-func (s *Store) against(r *run, since time.Time, requests []locking.Request) *party {
-	var first *party
+// against returns the blocker of a run that has waited since then, or nil. It prefers a grant to a
+// waiter, and an earlier run of the same job to others.
+func (s *Store) against(r *run, since time.Time, requests []locking.Request) *contender {
+	var first *contender
 	for _, q := range requests {
 		first = before(first, s.againstOne(r, since, q))
 	}
 	return first
 }
 
-func (s *Store) againstOne(r *run, since time.Time, q locking.Request) *party {
-	var first, inSlot *party
+func (s *Store) againstOne(r *run, since time.Time, q locking.Request) *contender {
+	var first, inSlot *contender
 	inSlots := 0
-	now := s.instant()
+	now := s.writeTime()
 	look := func(other *run, theirs []locking.Request, token jobs.Token) {
 		for _, t := range theirs {
 			if token == 0 && !s.respects(other, t.Resource.Kind(), now) {
@@ -155,7 +153,7 @@ func (s *Store) againstOne(r *run, since time.Time, q locking.Request) *party {
 			if !slot && !locking.Conflict(q, t) {
 				continue
 			}
-			p := &party{Request: t, token: token, since: other.WaitSince, run: other}
+			p := &contender{Request: t, token: token, since: other.WaitSince, run: other}
 			if slot {
 				inSlots++
 				inSlot = before(inSlot, p)
@@ -178,18 +176,18 @@ func (s *Store) againstOne(r *run, since time.Time, q locking.Request) *party {
 	return first
 }
 
-// respects reports whether others wait behind a run that waits for what is of that
-// kind: its session lives and its place is reserved, or it was triggered and has not
-// begun, and its place in its job is its own whoever has it.
+// respects reports whether other runs wait behind a waiting run for a resource of that kind: its
+// session is live and its position is reserved, or it is a triggered run that has not started,
+// which keeps its position in its job in any session.
 func (s *Store) respects(r *run, kind locking.Kind, now time.Time) bool {
 	_, live := s.living(r.session)
 	return live && r.reserves(kind, now) || r.manual() && kind == locking.KindJob
 }
 
-// manual reports whether the run was triggered and has not begun.
+// manual reports whether the run was triggered and has not started.
 func (r *run) manual() bool { return r.Key != "" && r.Recovery == 0 && r.Attempt == 0 }
 
-// wanted returns what others wait behind a run that waits for.
+// wanted returns the resources of a waiting run for which others wait behind it.
 func (r *run) wanted() []locking.Request {
 	if own, err := locking.Job(r.Job); err == nil && r.manual() && len(r.wants) == 0 {
 		return []locking.Request{{Resource: own, Mode: locking.Exclusive}}
@@ -197,20 +195,20 @@ func (r *run) wanted() []locking.Request {
 	return r.wants
 }
 
-// reserves reports whether the place of a run that waits is reserved where it wants
-// what is of that kind: among those of one job it always is, and among those that
-// wait for their turn in a group.
+// reserves reports whether the position of a waiting run is reserved for a resource of that kind.
+// Positions among the runs of one job, and among runs that wait for a slot of their group, always
+// are.
 func (r *run) reserves(kind locking.Kind, now time.Time) bool {
 	return now.Before(r.reservedUntil) || kind == locking.KindJob ||
 		r.inTurn && kind == locking.KindGroup
 }
 
-// maxChain is how many waiters are followed to what they wait for. It ends a chain
-// that turns.
+// maxChain bounds the search along waiting blockers, and so ends a cycle.
 const maxChain = 8
 
-// root returns what the run waits for, directly or by way of others that wait, as
-// they were told when they were last refused; zero where that was given back since.
+// root returns the holder for which the waiter waits, directly or through other waiters. Each
+// waiter's blocker is that of its last refusal. root returns zero if the holder has released its
+// lock since.
 func (s *Store) root(waiter *run) jobs.Root {
 	for range maxChain {
 		b := waiter.BlockedBy
@@ -231,8 +229,7 @@ func (s *Store) root(waiter *run) jobs.Root {
 	return jobs.Root{}
 }
 
-// queued reports whether another run has waited longer for the name of the job of
-// r, which waits.
+// queued reports whether another run has waited longer for the name of the job of r, which waits.
 func (s *Store) queued(r *run) bool {
 	wantsName := func(w locking.Request) bool { return w.Resource.Kind() == locking.KindJob }
 	if !slices.ContainsFunc(r.wants, wantsName) {
@@ -252,21 +249,21 @@ func ownerOf(r *run) locking.Owner {
 	return locking.Owner{Replica: r.Replica, Job: r.Job, Run: r.ID.String()}
 }
 
-// older reports whether other has waited longer than r, that began then.
+// older reports whether other has waited longer than r, which has waited since then.
 func older(other, r *run, since time.Time) bool {
 	return cmp.Or(other.WaitSince.Compare(since), bytes.Compare(other.ID[:], r.ID[:])) < 0
 }
 
-// before returns the one of the two, either of which may be nil, that is
-// named as the blocker: the same in every try while nothing changes.
-func before(a, b *party) *party {
+// before returns the blocker of the two, either of which may be nil. The choice is the same in
+// every try while nothing changes.
+func before(a, b *contender) *contender {
 	if a == nil || b != nil && compareParties(b, a) < 0 {
 		return b
 	}
 	return a
 }
 
-func compareParties(a, b *party) int {
+func compareParties(a, b *contender) int {
 	return cmp.Or(
 		yesFirst(a.token != 0, b.token != 0),
 		yesFirst(a.Resource.Kind() == locking.KindJob, b.Resource.Kind() == locking.KindJob),
@@ -286,7 +283,7 @@ func yesFirst(a, b bool) int {
 	}
 }
 
-func (p *party) reason() jobs.Reason {
+func (p *contender) reason() jobs.Reason {
 	switch {
 	case p.token == 0:
 		return jobs.ReasonOlderWaiter

@@ -29,7 +29,7 @@ type Store struct {
 	definitions int64 // how often another definition came into force
 	changes     []Change
 	decisions   []Decision // of misfire checks, the oldest first
-	lives       []*session // every one there ever was, the oldest first
+	allSessions []*session // every one there ever was, the oldest first
 
 	token   jobs.Token // the last one drawn
 	runs    map[uuid.UUID]*run
@@ -38,7 +38,7 @@ type Store struct {
 	claims  map[jobs.Token]*claim
 	saved   map[string]json.RawMessage
 
-	blockages []blockage
+	waitHistory []waitRecord
 
 	control control
 }
@@ -65,21 +65,21 @@ func (s *Store) Close() {
 	s.closed = true
 }
 
-// SetDown begins or ends an outage: while it lasts every call fails.
+// SetDown begins or ends an outage, in which every call fails.
 func (s *Store) SetDown(down bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.down = down
 }
 
-// SetAhead says how far the store's clock is ahead of time.Now.
+// SetAhead sets how far the store's clock is ahead of time.Now.
 func (s *Store) SetAhead(ahead time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ahead = ahead
 }
 
-// enter locks the store for one transaction, or says why there is none.
+// enter locks the store for one transaction, or returns an error if the store is unavailable.
 func (s *Store) enter(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%w: %w", jobs.ErrUnavailable, context.Cause(ctx))
@@ -92,14 +92,14 @@ func (s *Store) enter(ctx context.Context) error {
 	return nil
 }
 
-// now is the store's clock.
+// now returns the store's clock.
 func (s *Store) now() time.Time {
 	return time.Now().Add(s.ahead).UTC().Truncate(time.Microsecond)
 }
 
-// instant is now for a transaction that writes: each has one of its own, so
-// that what was written first is the older.
-func (s *Store) instant() time.Time {
+// writeTime is now for a transaction that writes: each gets a time of its own, so that earlier
+// writes are older.
+func (s *Store) writeTime() time.Time {
 	now := s.now()
 	if !now.After(s.last) {
 		now = s.last.Add(time.Microsecond)

@@ -46,21 +46,21 @@ func (s *Store) Sweep(ctx context.Context) (jobs.Swept, error) {
 	return swept, nil
 }
 
-// cancelLeft ends what waits of removed jobs: nobody adopts it any more.
+// cancelLeft ends the waiting runs of removed jobs. No replica adopts them.
 func (s *Store) cancelLeft() {
 	for _, r := range s.waiting {
 		if _, owned := s.living(r.session); owned || s.jobs[r.Job] == nil ||
 			s.jobs[r.Job].version >= 0 {
 			continue
 		}
-		s.cancel(r, &actionTx{now: s.instant()}, "its job was removed")
+		s.cancel(r, &actionTx{now: s.writeTime()}, "its job was removed")
 	}
 }
 
-// bury ends dead sessions, and what they ran.
+// bury ends dead sessions and their runs.
 func (s *Store) bury(dead []*session, swept *jobs.Swept) {
 	slices.SortFunc(dead, func(a, b *session) int { return strings.Compare(a.Replica, b.Replica) })
-	now := s.instant()
+	now := s.writeTime()
 	var claims []*claim
 	for _, l := range dead {
 		for token := range l.claims {
@@ -138,8 +138,7 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
 	return adopted, nil
 }
 
-// asked returns those of the runs that are of wanted jobs, in the order in which
-// they are served.
+// asked returns the runs of the wanted jobs, in the order in which they are adopted.
 func (s *Store) asked(runs []*run, wanted map[string]jobs.AdoptedJob) []*run {
 	runs = slices.DeleteFunc(runs, func(r *run) bool { return wanted[r.Job].Name == "" })
 	places := make(map[*run]time.Time, len(runs))
@@ -158,8 +157,8 @@ func (s *Store) late(r *run, j jobs.AdoptedJob) bool {
 		s.now().Sub(r.ScheduledAt) > j.Threshold
 }
 
-// CheckMisfires implements jobs.Upkeep. find is called outside the
-// transaction: it may take long.
+// CheckMisfires implements jobs.Upkeep. It calls find outside the transaction, because that may
+// take long.
 func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck,
 	find func(string, jobs.Cursor) []jobs.Misfired) (map[string]time.Time, error) {
 	if err := s.enter(ctx); err != nil {
@@ -208,7 +207,7 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck,
 	if len(behind) == 0 {
 		return cursors, nil
 	}
-	now := s.instant()
+	now := s.writeTime()
 	for i, c := range behind {
 		delete(cursors, c.Job)
 		if j := s.checked(c); j != nil {
@@ -231,7 +230,7 @@ func (s *Store) pauses() []jobs.Pause {
 	return all
 }
 
-// spans returns in which times replicas were up.
+// spans returns the intervals in which replicas were live.
 func (s *Store) spans() []jobs.Span {
 	var up []jobs.Span
 	for _, l := range s.sessions {
@@ -244,8 +243,8 @@ func (s *Store) spans() []jobs.Span {
 	return up
 }
 
-// waits returns the latest due of the job's scheduled runs that wait and have
-// not started.
+// waits returns the latest scheduled time of the job's scheduled runs that wait and have not
+// started.
 func (s *Store) waits(name string) (scheduledAt time.Time) {
 	for _, r := range s.waiting {
 		if r.Job == name && r.Key == "" && r.Attempt == 0 && r.ScheduledAt.After(scheduledAt) {
@@ -272,7 +271,7 @@ func (j *job) started(until time.Time) []time.Time {
 	return slices.Clone(j.scheduledTimes[from:max(from, to)])
 }
 
-// misfired writes those whose firings have no run yet, and returns them.
+// misfired records the misfires whose firings have no run yet, and returns them.
 func (s *Store) misfired(found []jobs.Misfired, now time.Time) (written []jobs.Misfired) {
 	for _, m := range found {
 		if s.firings[firingOf(m.Firing)] != nil {
@@ -291,13 +290,13 @@ func (s *Store) misfired(found []jobs.Misfired, now time.Time) (written []jobs.M
 	return written
 }
 
-// Decision is what a misfire check wrote of one scheduled time.
+// Decision is the record of a misfire check on one scheduled time.
 type Decision struct {
 	At time.Time // the same for all of one check
 	jobs.Misfired
 }
 
-// Decisions returns what all misfire checks wrote, the oldest first.
+// Decisions returns the records of all misfire checks, the oldest first.
 func (s *Store) Decisions() []Decision {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -34,7 +34,7 @@ func (s *Store) Trigger(ctx context.Context, a jobs.Action,
 				answer := jobs.Triggered{Record: known.record()}
 				var err error
 				if known.State == jobs.Waiting {
-					answer.WaitsFor, err = s.inTheWay(known, known.WaitSince)
+					answer.WaitsFor, err = s.findBlocker(known, known.WaitSince)
 				}
 				return answer, err
 			}
@@ -50,7 +50,7 @@ func (s *Store) Trigger(ctx context.Context, a jobs.Action,
 		fresh.WaitSince, fresh.Reason, fresh.Detail, fresh.Params = d.now, jobs.ReasonTriggered,
 			byWhom("triggered", a), r.Params
 		fresh.StartBy = r.StartBy(d.now)
-		obstacle, err := s.inTheWay(fresh, d.now)
+		obstacle, err := s.findBlocker(fresh, d.now)
 		if err != nil {
 			return jobs.Triggered{}, err
 		}
@@ -63,10 +63,9 @@ func (s *Store) Trigger(ctx context.Context, a jobs.Action,
 	})
 }
 
-// inTheWay returns what is in the way of a run that has waited since then, by the
-// active definition of its job. Of a job that no replica has registered yet only its
-// own name is known.
-func (s *Store) inTheWay(r *run, since time.Time) (*jobs.Obstacle, error) {
+// findBlocker returns what blocks a run of the job's active definition that has waited since then.
+// If no replica has registered the job yet, only its own name is known.
+func (s *Store) findBlocker(r *run, since time.Time) (*jobs.Obstacle, error) {
 	d := jobs.Definition{Name: r.Job}
 	if j := s.jobs[r.Job]; j != nil && j.version > 0 {
 		d = j.last()
@@ -106,14 +105,14 @@ func (s *Store) Cancel(ctx context.Context, a jobs.Action, id uuid.UUID) (jobs.R
 	})
 }
 
-// cancel ends a run that waits.
+// cancel ends a waiting run.
 func (s *Store) cancel(r *run, d *actionTx, detail string) {
 	s.unblock(r, nil, jobs.Cancelled, d.now, d.now)
 	s.settled(r, jobs.Cancelled)
 	r.Reason, r.Detail, r.FinishedAt = jobs.ReasonCancelled, detail, &d.now
 }
 
-// Release implements jobs.Control. No transaction is ever open here.
+// Release implements jobs.Control. This store has no open transactions.
 func (s *Store) Release(ctx context.Context, a jobs.Action,
 	q jobs.ReleaseRequest) (locking.Released, error) {
 	if err := q.Check(); err != nil {
@@ -147,7 +146,7 @@ func (s *Store) Release(ctx context.Context, a jobs.Action,
 	})
 }
 
-// holders tells who holds the resource.
+// holders describes the holders of the resource.
 func (s *Store) holders(resource locking.Resource) string {
 	var holders []string
 	for _, c := range s.claims {

@@ -11,12 +11,12 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// Added is what operators add at run time: each entry is a definition of one of
-// a few jobs. Its description tells its number.
+// Added are the definitions that operators add at run time, of a few jobs. The description of each
+// is its number.
 type Added []jobs.Job
 
-// AddedJobs is how many jobs there are that are added, changed and removed: the
-// first definitions are one of each.
+// AddedJobs is how many jobs operators add, change and remove. The first definitions are one of
+// each.
 const AddedJobs = 4
 
 // NewAdded draws n definitions.
@@ -46,7 +46,7 @@ type text struct {
 	Group  string `json:"group,omitempty"`
 }
 
-// Text returns what is put into the store for the definition of that number.
+// Text returns the stored text of the definition with that number.
 func (a Added) Text(number int) json.RawMessage {
 	return json.RawMessage(fmt.Sprintf(`{"number":%d,"group":%q}`, number, a[number].Group))
 }

@@ -7,13 +7,13 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// acting is a call of a handler while its claim stood.
+// acting is a call of a handler while its claim existed.
 type acting struct {
 	*Execution
 	requests []locking.Request
 }
 
-// judgeConflicts goes through all calls in the order in which they began.
+// judgeConflicts checks all calls in the order in which they began.
 func (o *oracle) judgeConflicts() {
 	var calls []acting
 	for i := range o.Evidence.Executions {
@@ -47,7 +47,7 @@ func (o *oracle) judgeConflicts() {
 	}
 }
 
-// judgeBeside holds a call against those that act at the same time.
+// judgeBeside compares a call with the concurrent ones.
 func (o *oracle) judgeBeside(c acting, under []acting) {
 	for _, mine := range c.requests {
 		slots := 1
@@ -70,17 +70,17 @@ func (o *oracle) judgeBeside(c acting, under []acting) {
 	}
 	places := 1
 	for _, u := range under {
-		if u.Life == c.Life && u.Definition.Group == c.Definition.Group {
+		if u.Process == c.Process && u.Definition.Group == c.Definition.Group {
 			places++
 		}
 	}
-	if most := c.Definition.GroupLimits.PerReplica; c.Life != 0 && most > 0 && places > most {
+	if most := c.Definition.GroupLimits.PerReplica; c.Process != 0 && most > 0 && places > most {
 		o.violate("%s of %s has place %d of %d of group %s on %s", c.Job, c.ScheduledAt, places,
 			most, c.Definition.Group, c.Replica)
 	}
 }
 
-// requestsOf returns everything that a run of the job locks.
+// requestsOf returns all resources that a run of the job locks.
 func requestsOf(job *jobs.Job) ([]locking.Request, error) {
 	requests := slices.Clone(job.Resources)
 	if n := job.GroupLimits.PerCluster; n > 0 {

@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// judgeDeadlines asks that nothing began after its deadline, and that nothing was
-// skipped for one before it.
+// judgeDeadlines checks that no run began after its deadline, and that none was skipped for its
+// deadline before it.
 func (o *oracle) judgeDeadlines() {
 	for _, x := range o.Evidence.Executions {
 		if d := x.Definition.Deadline; d > 0 && x.Attempt == 1 &&
@@ -21,7 +21,7 @@ func (o *oracle) judgeDeadlines() {
 		if r.Reason != jobs.ReasonDeadline || r.FinishedAt == nil || o.Jobs[r.Job] == nil {
 			continue
 		}
-		passed := func(f Force) bool {
+		passed := func(f ActivePeriod) bool {
 			return f.Job.Deadline > 0 &&
 				r.FinishedAt.After(r.ScheduledAt.Add(f.Job.Deadline-o.Margin))
 		}

@@ -6,12 +6,11 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// judgeDependent asks that a job that follows others has a record of each scheduled time for
-// which all of them succeeded, but for those that a calendar excludes, and none
-// of others.
+// judgeDependent checks that a dependent has a record at each scheduled time at which all its
+// dependencies succeeded, except at times that a calendar excludes, and none at other times.
 func (o *oracle) judgeDependent(name string, h *History) {
-	tellers := o.collectives(name)
-	schedule, from := h.Forces[0].Job.Schedule, h.Forces[0].Counted
+	collectives := o.collectives(name)
+	schedule, from := h.Periods[0].Job.Schedule, h.Periods[0].Counted
 	names := schedule.After()
 	for _, first := range o.byJob[names[0]] {
 		scheduledAt := first.ScheduledAt
@@ -32,7 +31,7 @@ func (o *oracle) judgeDependent(name string, h *History) {
 		case excluded:
 		case isScheduled:
 			o.ScheduledTimes++
-			if r == nil && !o.tellOf(tellers, scheduledAt) {
+			if r == nil && !o.countIn(collectives, scheduledAt) {
 				o.violate("%s of %s: nothing became of it, though %q succeeded", name, scheduledAt,
 					names)
 			}
@@ -45,15 +44,15 @@ func (o *oracle) judgeDependent(name string, h *History) {
 			o.violate("%s: %s, though not all of %q succeeded", told(r), r.State, names)
 		}
 	}
-	for _, c := range tellers {
+	for _, c := range collectives {
 		if c.found != c.number {
-			o.violate("%s: tells of %d scheduled times since %s, there are %d", told(c.by),
+			o.violate("%s: covers %d scheduled times since %s, there are %d", told(c.by),
 				c.number, c.since, c.found)
 		}
 	}
 }
 
-// succeeded reports whether a run of the job for the scheduled time has.
+// succeeded reports whether a run of the job at the scheduled time succeeded.
 func (o *oracle) succeeded(name string, scheduledAt int64) bool {
 	for recovery := range jobs.MaxRecoveries + 1 {
 		if r := o.records[firing{name, scheduledAt, "", recovery}]; r != nil &&

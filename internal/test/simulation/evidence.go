@@ -10,87 +10,88 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// Evidence is what a cluster left behind, for the oracle to judge.
+// Evidence is the state that a cluster left, for the oracle to judge.
 type Evidence struct {
 	Jobs       map[string]*History
 	Records    []jobs.Record // every run there is
 	Executions []Execution
 	Pauses     []jobs.Pause
 	Triggered  []Triggered
-	// runs that somebody asked to end, with when that was answered
+	// runs that an operator cancelled, with the time of the answer
 	Cancelled map[uuid.UUID]time.Time
 	Released  map[uuid.UUID]time.Time // runs whose locks somebody took away, likewise
 	Changes   []Change
 	Drains    []Drained
 	Decisions []Decision // of misfire checks, where they are known
-	Lives     []Life
+	Sessions  []SessionSpan
 
-	// Until is up to where all must have ended: the cluster had time after it.
+	// Until is the time by which everything must have ended. The cluster ran on after it.
 	Until time.Time
-	// Margin is how far replicas may be mistaken about the store's clock.
+	// Margin bounds the error of replicas about the store's clock.
 	Margin time.Duration
-	// Obeyed is how long it takes at most until replicas have heard of an action,
-	// while nothing is wrong. 0 is not asked.
+	// Obeyed is the longest time until replicas know of an action, without faults. 0 disables the
+	// check.
 	Obeyed time.Duration
-	// Workers is how many firings each replica has at work at once. 0 is not known.
+	// Workers is the number of workers of each replica. 0 means unknown.
 	Workers int
-	// Hindered is when something kept a replica from starting what it had taken: its
-	// process or its way to the store, not the advisory locks. It is known with Workers.
+	// Hindered lists when a fault of its process or of its connection to the store kept a replica
+	// from starting its firings. Faults of the advisory locks do not count. It is known together
+	// with Workers.
 	Hindered []Interval
-	// Disturbed is when something was wrong, from its beginning until all that
-	// follows from it was over. Where it is nil nobody asks what was wrong.
+	// Disturbed lists the faults, each from its beginning to the end of its consequences. nil
+	// disables the checks that need it.
 	Disturbed []Interval
 }
 
-// History is which definitions of a job were active.
+// History lists the active definitions of a job.
 type History struct {
-	Forces  []Force   // the oldest first
-	Cursor  time.Time // scheduled times up to here are decided in the end
-	Carried bool      // some replica had it at the end
+	Periods []ActivePeriod // the oldest first
+	Cursor  time.Time      // scheduled times up to here are decided in the end
+	Carried bool           // some replica had it at the end
 }
 
-// Force is a definition that came into force.
-type Force struct {
+// ActivePeriod is the interval in which a definition was active.
+type ActivePeriod struct {
 	Job jobs.Job
 	At  time.Time
-	// Scheduled times of the definition before count up to Checked, those of this one from
-	// Counted on; both without what they name.
+	// Scheduled times of the former definition count up to Checked, those of this one from Counted
+	// on, both exclusive.
 	Checked, Counted time.Time
 	Removed          bool // the job was, and has no scheduled times; Job is what it was
 }
 
-// Triggered is a run that was promised to whoever triggered it.
+// Triggered is a run with which the store answered a trigger.
 type Triggered struct {
-	Run        uuid.UUID
-	Request    jobs.TriggerRequest
-	Sent, Told time.Time
+	Run            uuid.UUID
+	Request        jobs.TriggerRequest
+	Sent, Answered time.Time
 }
 
-// Change is one of a job that was added at run time.
+// Change is a change of a job that was added at run time.
 type Change struct {
-	Job         string
-	Description string // of the definition; "" where the job was to be removed
-	Round       int    // the same for those that were asked for at once, of which one can win
-	Sent, Told  time.Time
-	Lost        bool // another of the round won
+	Job            string
+	Description    string // of the definition; "" where the job was to be removed
+	Round          int    // the same for those that were asked for at once, of which one can win
+	Sent, Answered time.Time
+	Lost           bool // another of the round won
 }
 
-// Drained is when a replica was drained, for as long as that life of it lasted.
+// Drained is an interval in which a process of a replica was drained.
 type Drained struct {
-	Life uint64
+	Process uint64
 	Interval
 }
 
-// Decision is what a misfire check wrote of one scheduled time; those of one check of a job
+// Decision is the record of a misfire check on one scheduled time. Records of one check of a job
 // have the same time.
 type Decision struct {
 	At time.Time
 	jobs.Misfired
 }
 
-// Life is the time of one session, from its beginning to the last time that it
-// was confirmed, and how long after that it may have lived.
-type Life struct {
+// SessionSpan is the interval of one session from its start to its last heartbeat, and its TTL
+// after that.
+type SessionSpan struct {
 	Replica    string
 	From, Beat time.Time
 	TTL        time.Duration
@@ -98,50 +99,53 @@ type Life struct {
 	Took       map[string]time.Time // since when it carried each job
 }
 
-// Interval is a time, its end included.
+// Interval is a time interval that includes its end.
 type Interval struct{ From, To time.Time }
 
-// at returns what was active then, or nil.
-func (h *History) at(t time.Time) *Force {
-	for i, f := range slices.Backward(h.Forces) {
+// at returns the definition that was active then, or nil.
+func (h *History) at(t time.Time) *ActivePeriod {
+	for i, f := range slices.Backward(h.Periods) {
 		if !f.At.After(t) {
-			return &h.Forces[i]
+			return &h.Periods[i]
 		}
 	}
 	return nil
 }
 
-// removed reports whether the job was, in the end.
-func (h *History) removed() bool { return h.Forces[len(h.Forces)-1].Removed }
+// removed reports whether the job was removed in the end.
+func (h *History) removed() bool { return h.Periods[len(h.Periods)-1].Removed }
 
-// between returns what was active at any time from then to then.
-func (h *History) between(from, to time.Time) (forces []Force) {
-	for i, f := range h.Forces {
-		if !f.Removed && !f.At.After(to) && (i+1 == len(h.Forces) || h.Forces[i+1].At.After(from)) {
-			forces = append(forces, f)
+// between returns the definitions that were active at any time of the interval.
+func (h *History) between(from, to time.Time) (periods []ActivePeriod) {
+	for i, f := range h.Periods {
+		if !f.Removed && !f.At.After(to) &&
+			(i+1 == len(h.Periods) || h.Periods[i+1].At.After(from)) {
+			periods = append(periods, f)
 		}
 	}
-	return forces
+	return periods
 }
 
-// near reports whether something came into force within d of then.
+// near reports whether the active definition changed within d of then.
 func (h *History) near(t time.Time, d time.Duration) bool {
-	return slices.ContainsFunc(h.Forces, func(f Force) bool { return f.At.Sub(t).Abs() <= d })
+	return slices.ContainsFunc(h.Periods, func(f ActivePeriod) bool {
+		return f.At.Sub(t).Abs() <= d
+	})
 }
 
-// quiet reports whether nothing was wrong from then to then.
+// quiet reports whether the interval has no fault.
 func (e *Evidence) quiet(from, to time.Time) bool {
 	return e.Disturbed != nil && !anyMeets(e.Disturbed, from, to)
 }
 
-// anyMeets reports whether one of the intervals has an instant from then to then.
+// anyMeets reports whether one of the intervals overlaps with the given one.
 func anyMeets(intervals []Interval, from, to time.Time) bool {
 	return slices.ContainsFunc(intervals, func(i Interval) bool {
 		return !i.From.After(to) && !from.After(i.To)
 	})
 }
 
-// quietFor is quiet for a job, of which a pause is told.
+// quietFor is quiet for a job, for which a pause counts too.
 func (o *oracle) quietFor(job string, from, to time.Time) bool {
 	if !o.quiet(from, to) {
 		return false
@@ -155,8 +159,8 @@ func (o *oracle) quietFor(job string, from, to time.Time) bool {
 	return !o.pausedWithin(job, group, from, to)
 }
 
-// pausedWithin reports whether the job was paused at any time from then to then, or
-// resumed shortly before.
+// pausedWithin reports whether the job was paused at any time of the interval, or resumed shortly
+// before.
 func (o *oracle) pausedWithin(job, group string, from, to time.Time) bool {
 	return slices.ContainsFunc(o.Pauses, func(p jobs.Pause) bool {
 		return p.Covers(job, group) && !p.At.After(to) &&
@@ -164,10 +168,10 @@ func (o *oracle) pausedWithin(job, group string, from, to time.Time) bool {
 	})
 }
 
-// Verdict is what the oracle found.
+// Verdict is the result of the oracle.
 type Verdict struct {
 	ScheduledTimes int // that counted
-	Told           int // of them, told of collectively
+	Collective     int // of them, told of collectively
 	Excluded       int // by calendars, besides
 	States         map[jobs.State]int
 	Executions     int
@@ -185,10 +189,11 @@ func (v *Verdict) violate(format string, args ...any) {
 	v.Violations = append(v.Violations, fmt.Sprintf(format, args...))
 }
 
-// String tells the numbers.
+// String returns the counts as text.
 func (v *Verdict) String() string {
-	text := fmt.Sprintf("%d scheduled times, %d of them told of together, %d excluded besides, "+
-		"%d calls of handlers;", v.ScheduledTimes, v.Told, v.Excluded, v.Executions)
+	text := fmt.Sprintf("%d scheduled times, %d of them in collective records, %d excluded "+
+		"besides, "+
+		"%d calls of handlers;", v.ScheduledTimes, v.Collective, v.Excluded, v.Executions)
 	for _, state := range jobs.States() {
 		if n := v.States[state]; n > 0 {
 			text += fmt.Sprintf(" %d %s", n, state)

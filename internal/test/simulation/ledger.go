@@ -14,14 +14,14 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// Work is what a simulated job does: the params of its handler.
+// Work is the params of a simulated job's handler.
 type Work struct {
-	// at most; each attempt draws from a fifth of it on
+	// the maximum; each attempt draws at least a fifth of it
 	Takes jobs.Duration `json:"takes"`
 	Fails float64       `json:"fails"` // of the attempts
-	// of the attempts, that do not heed the end of their context
+	// the share of attempts that ignore the end of their context
 	Stubborn float64 `json:"stubborn"`
-	// the description of the definition, of a job that was added
+	// the description of the definition of an added job
 	Added  string `json:"added,omitempty"`
 	Moment string `json:"moment,omitempty"` // who triggered it, where params of the moment say so
 }
@@ -36,40 +36,39 @@ type Execution struct {
 	Attempt     int
 	Token       jobs.Token
 	Replica     string
-	Life        uint64 // which of all lives of replicas made it; 0 where that is not known
+	Process     uint64 // which of all lives of replicas made it; 0 where that is not known
 	Work        Work   // what it was asked to do
 	Stubborn    bool   // it does not heed the end of its context
 	// Definition is the job as the replica had it.
 	Definition *jobs.Job
-	// Begun is when the handler was called, Acted when it last found its claim
-	// standing: what it did until then took effect. Acted is zero if it never did.
+	// Begun is when the handler was called. Acted is when it last found its claim, so that its work
+	// up to then took effect, or zero.
 	Begun, Acted time.Time
 	Ended        bool // it returned
 	EndedAt      time.Time
 	Err          error // what it returned
 }
 
-// Ledger is what handlers wrote down. It may be used concurrently.
+// Ledger is the list of the handlers' calls. It may be used concurrently.
 type Ledger struct {
-	// Seed decides how long attempts take, and which fail.
+	// Seed decides how long attempts take and which fail.
 	Seed uint64
-	// Now is the clock by which they write.
+	// Now is the clock of the entries.
 	Now func() time.Time
 
 	mu         sync.Mutex
 	executions []*Execution
 }
 
-// errFailed is what handlers fail with.
+// errFailed is the error of handlers that are drawn to fail.
 var errFailed = errors.New("it was drawn to fail")
 
-// Handler returns the handler "work" of a life of a replica. Definition returns
-// the job as that life has it; stands reports whether a claim does: whether what is
-// done under it takes effect.
-func (l *Ledger) Handler(life uint64, definition func(w Work, job string) *jobs.Job,
+// Handler returns the handler "work" of one process of a replica. Definition returns the job as
+// that process has it. stands reports whether a claim exists, so that work under it takes effect.
+func (l *Ledger) Handler(process uint64, definition func(w Work, job string) *jobs.Job,
 	stands func(ctx context.Context, token jobs.Token) bool) jobs.Registration {
 	return jobs.Handle("work", func(ctx context.Context, run *jobs.Run, w Work) error {
-		e := l.begin(run, life, definition(w, run.Job), w)
+		e := l.begin(run, process, definition(w, run.Job), w)
 		err := l.work(ctx, run, w, func(ctx context.Context) {
 			if stands(ctx, run.Token) {
 				l.action(e)
@@ -83,11 +82,11 @@ func (l *Ledger) Handler(life uint64, definition func(w Work, job string) *jobs.
 	})
 }
 
-func (l *Ledger) begin(run *jobs.Run, life uint64, definition *jobs.Job, w Work) *Execution {
+func (l *Ledger) begin(run *jobs.Run, process uint64, definition *jobs.Job, w Work) *Execution {
 	e := &Execution{
 		Run: run.ID, Job: run.Job, ScheduledAt: run.ScheduledAt, Key: run.Key,
 		Recovery: run.Recovery, Attempt: run.Attempt, Token: run.Token,
-		Replica: run.Replica, Life: life, Work: w, Definition: definition, Begun: l.Now(),
+		Replica: run.Replica, Process: process, Work: w, Definition: definition, Begun: l.Now(),
 	}
 	_, _, e.Stubborn = l.fate(run, w)
 	l.mu.Lock()
@@ -96,7 +95,7 @@ func (l *Ledger) begin(run *jobs.Run, life uint64, definition *jobs.Job, w Work)
 	return e
 }
 
-// action writes down that the claim stands.
+// action records that the claim exists.
 func (l *Ledger) action(e *Execution) {
 	now := l.Now()
 	l.mu.Lock()
@@ -128,7 +127,7 @@ func (l *Ledger) work(ctx context.Context, run *jobs.Run, w Work,
 	return nil
 }
 
-// fate is the same for an attempt of a firing, whoever makes it.
+// fate depends only on the attempt of the firing, not on the replica.
 func (l *Ledger) fate(run *jobs.Run, w Work) (takes time.Duration, fails, stubborn bool) {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s %d %s %d %d", run.Job, run.ScheduledAt.UnixMicro(), run.Key, run.Recovery,
@@ -138,7 +137,7 @@ func (l *Ledger) fate(run *jobs.Run, w Work) (takes time.Duration, fails, stubbo
 		random.Float64() < w.Stubborn
 }
 
-// Executions returns all that was written, in the order of the calls.
+// Executions returns all entries in the order of the calls.
 func (l *Ledger) Executions() []Execution {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// checked is what one misfire check wrote of one job, by due.
+// checked is the result of one misfire check of one job, by scheduled time.
 type checked struct {
 	*oracle
 	job       *jobs.Job
@@ -16,8 +16,8 @@ type checked struct {
 	decisions []Decision
 }
 
-// judgeMisfires asks that each scheduled time that was not started in time was decided by
-// the policy for what kept it.
+// judgeMisfires checks that the policy for the true cause decided each scheduled time that was not
+// started in time.
 func (o *oracle) judgeMisfires() {
 	type check struct {
 		job string
@@ -84,8 +84,8 @@ func (c *checked) violateOf(d Decision, format string, args ...any) {
 		append([]any{d.Firing.Job, d.Firing.ScheduledAt, d.At}, args...)...)
 }
 
-// cause is what kept a scheduled time, as the store was told of it, but where that is what
-// became of it; and it holds what was told against what is known.
+// cause returns why a scheduled time was not started, as the store recorded it. It compares the
+// record with the evidence.
 func (c *checked) cause(d Decision) jobs.Reason {
 	if len(c.job.Schedule.After()) > 0 { // it depends on when others had succeeded
 		if strings.Contains(d.Detail, " was paused by ") {
@@ -101,12 +101,12 @@ func (c *checked) cause(d Decision) jobs.Reason {
 	switch up := c.upThrough(d.Firing.Job, start, start.Add(c.job.MisfireThreshold)); {
 	case d.Reason == jobs.ReasonDeadline, d.Reason == jobs.ReasonSuperseded:
 	case (d.Reason == jobs.ReasonPaused) != paused:
-		c.violateOf(d, "is told of as %s, it was paused: %v", d.Reason, paused)
+		c.violateOf(d, "is recorded as %s, it was paused: %v", d.Reason, paused)
 	case d.Reason == jobs.ReasonMisfire && up == yes, d.Reason == jobs.ReasonNoWorker && up == no:
-		c.violateOf(d, "is told of as %s, a replica was up from then on: %v", d.Reason, up == yes)
+		c.violateOf(d, "is recorded as %s, a replica was up from then on: %v", d.Reason, up == yes)
 	case d.Reason == jobs.ReasonNoWorker:
 		if idle := c.idleThrough(d.Firing.Job, start, start.Add(c.job.MisfireThreshold)); idle != "" {
-			c.violateOf(d, "is told of as %s, and %s had workers free all the time", d.Reason, idle)
+			c.violateOf(d, "is recorded as %s, and %s had workers free all the time", d.Reason, idle)
 		}
 	}
 	switch {
@@ -119,7 +119,7 @@ func (c *checked) cause(d Decision) jobs.Reason {
 	}
 }
 
-// The answers of what can't always be known.
+// The answers to questions whose facts may be unknown.
 type answer int
 
 const (
@@ -128,12 +128,11 @@ const (
 	no
 )
 
-// upThrough says whether the store knew at the check of a replica that lived
-// from the one instant to the other, and had the job. Of one that did not have
-// it the store may know no better.
+// upThrough reports whether the store knew, at the check, of a replica that had the job and was
+// live during the whole interval. For a replica without the job the store may not know.
 func (c *checked) upThrough(job string, from, until time.Time) answer {
 	found := no
-	for _, l := range c.Lives {
+	for _, l := range c.Sessions {
 		took, has := l.Took[job]
 		switch {
 		case l.From.After(from):
@@ -148,10 +147,10 @@ func (c *checked) upThrough(job string, from, until time.Time) answer {
 	return found
 }
 
-// idleThrough returns the name of a replica that could have started a firing of the job
-// from the one instant to the other and had workers free, or "". It names none where
-// something hindered replicas, the job was paused for a part of the time, its group has
-// a limit on each replica, or another definition came into force.
+// idleThrough returns the name of a replica that could have started a firing of the job and had
+// free workers during the whole interval, or "". It returns "" if a fault hindered replicas, the
+// job was paused for a part of the interval, its group has a limit per replica, or the active
+// definition changed.
 func (c *checked) idleThrough(job string, from, until time.Time) string {
 	wide, end := from.Add(-c.Margin), until.Add(c.Margin)
 	if c.Workers == 0 || c.job.GroupLimits.PerReplica > 0 ||
@@ -159,7 +158,7 @@ func (c *checked) idleThrough(job string, from, until time.Time) string {
 		anyMeets(c.Hindered, wide, end) || c.pausedWithin(job, c.job.Group, wide, end) {
 		return ""
 	}
-	for _, l := range c.Lives {
+	for _, l := range c.Sessions {
 		took, has := l.Took[job]
 		if has && !took.After(wide) && !l.From.After(wide) && !l.Beat.Before(until) &&
 			c.atWork(l.Replica, from, until) < c.Workers {
@@ -169,8 +168,8 @@ func (c *checked) idleThrough(job string, from, until time.Time) string {
 	return ""
 }
 
-// atWork returns how many handlers of a replica were at work at one instant of that time,
-// at the most. An end at the instant of another's begin counts as beside it.
+// atWork returns the largest number of concurrent handlers of a replica in the interval. An end at
+// the same time as a begin counts as concurrent.
 func (c *checked) atWork(replica string, from, until time.Time) (most int) {
 	var at []Execution
 	for _, x := range c.Evidence.Executions {
@@ -190,8 +189,8 @@ func (c *checked) atWork(replica string, from, until time.Time) (most int) {
 	return most
 }
 
-// waits reports whether another scheduled run of the job, or the recovery of one,
-// may have waited at the check.
+// waits reports whether another scheduled run of the job, or the recovery of one, may have waited
+// at the check.
 func (c *checked) waits(d Decision) bool {
 	return slices.ContainsFunc(c.Evidence.Records, func(r jobs.Record) bool {
 		return r.Job == d.Firing.Job && r.Key == "" && !r.ScheduledAt.Equal(d.Firing.ScheduledAt) &&
@@ -200,7 +199,7 @@ func (c *checked) waits(d Decision) bool {
 	})
 }
 
-// policyOf is the job's policy for a cause, by what the documentation says.
+// policyOf returns the job's policy for a cause according to the documentation.
 func policyOf(job *jobs.Job, cause jobs.Reason) jobs.Misfire {
 	policy, otherwise := job.Misfire, jobs.MisfireRunOnce
 	switch cause {
@@ -224,8 +223,7 @@ func limitOf(job *jobs.Job) int {
 	return job.MisfireBy.Limit
 }
 
-// judgeLocksHeld asks that a firing whose wait for a lock ran out gave up as the
-// job's policy for that says.
+// judgeLocksHeld checks that a firing gave up its wait for a lock as the job's policy says.
 func (o *oracle) judgeLocksHeld() {
 	for i := range o.Evidence.Records {
 		r := &o.Evidence.Records[i]
@@ -233,12 +231,13 @@ func (o *oracle) judgeLocksHeld() {
 		if r.State != jobs.Skipped || r.Key != "" || r.Recovery > 0 || h == nil {
 			continue
 		}
-		forces := h.between(r.ScheduledAt.Add(-o.Margin), *r.FinishedAt)
-		if len(forces) != 1 || len(forces[0].Job.Schedule.After()) > 0 {
-			// it may have waited by another definition; a dependent's due says when others began
+		periods := h.between(r.ScheduledAt.Add(-o.Margin), *r.FinishedAt)
+		if len(periods) != 1 || len(periods[0].Job.Schedule.After()) > 0 {
+			// it may have waited under another definition; a dependent's scheduled time is that of
+			// its dependencies
 			continue
 		}
-		job := &forces[0].Job
+		job := &periods[0].Job
 		policy := policyOf(job, jobs.ReasonLockHeld)
 		switch r.Reason {
 		case jobs.ReasonSuperseded:
@@ -256,8 +255,8 @@ func (o *oracle) judgeLocksHeld() {
 	}
 }
 
-// waitsUntil is when a firing gives way at the earliest, by a policy that has it
-// wait on for a lock.
+// waitsUntil returns the earliest time at which a firing may give up under a policy that makes it
+// wait for a lock.
 func (o *oracle) waitsUntil(job *jobs.Job, r *jobs.Record, policy jobs.Misfire) time.Time {
 	n := 1
 	if policy == jobs.MisfireRunAll {
@@ -275,8 +274,8 @@ func (o *oracle) waitsUntil(job *jobs.Job, r *jobs.Record, policy jobs.Misfire) 
 	return until.Add(-o.Margin)
 }
 
-// judgeBacklog asks that firings don't pile up: of a job no more wait in the end
-// than one in its queue and one behind it, and what it has run late.
+// judgeBacklog checks that firings do not accumulate: at most two runs of a job wait in the end,
+// and it has run few of them late.
 func (o *oracle) judgeBacklog() {
 	for name, records := range o.byJob {
 		waiting, most := 0, 2
@@ -285,7 +284,7 @@ func (o *oracle) judgeBacklog() {
 				waiting++
 			}
 		}
-		job := &o.Jobs[name].Forces[len(o.Jobs[name].Forces)-1].Job
+		job := &o.Jobs[name].Periods[len(o.Jobs[name].Periods)-1].Job
 		for _, cause := range []jobs.Reason{jobs.ReasonMisfire, jobs.ReasonNoWorker,
 			jobs.ReasonPaused, jobs.ReasonLockHeld} {
 			if policyOf(job, cause) == jobs.MisfireRunAll {

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// judgeOperators asks that what operators were told is so.
+// judgeOperators checks that the answers to operators were true.
 func (o *oracle) judgeOperators() {
 	o.judgePauses()
 	o.judgeTriggers()
@@ -21,7 +21,7 @@ func (o *oracle) judgeOperators() {
 	o.judgeDrains()
 }
 
-// judgePauses asks that no scheduled run of what was paused started.
+// judgePauses checks that no scheduled run of a paused job started.
 func (o *oracle) judgePauses() {
 	for i := range o.Evidence.Records {
 		r := &o.Evidence.Records[i]
@@ -34,7 +34,7 @@ func (o *oracle) judgePauses() {
 	}
 }
 
-// pausedAt returns a pause that stood over the job, or nil.
+// pausedAt returns a pause that covered the job then, or nil.
 func (o *oracle) pausedAt(job string, at time.Time) *jobs.Pause {
 	group := ""
 	if h := o.Jobs[job]; h != nil {
@@ -56,8 +56,8 @@ func (o *oracle) pausedIn(job, group string, at time.Time) *jobs.Pause {
 	return nil
 }
 
-// judgeTriggers asks that a key is one run, whatever was asked for with it, and
-// that nothing was promised of what was paused unless that was wanted.
+// judgeTriggers checks that a key is one run for all its triggers, and that no run of a paused job
+// was answered unless the trigger permits it.
 func (o *oracle) judgeTriggers() {
 	type key struct{ job, key string }
 	first := map[key]Triggered{}
@@ -66,10 +66,10 @@ func (o *oracle) judgeTriggers() {
 		before, again := first[k]
 		switch {
 		case again && before.Run != t.Run && !o.recovered(t.Run):
-			o.violate("key %s of %s: promised twice, as run %s and run %s", k.key, k.job,
+			o.violate("key %s of %s: two answers, run %s and run %s", k.key, k.job,
 				before.Run, t.Run)
 		case again && !bytes.Equal(before.Request.Params, t.Request.Params):
-			o.violate("key %s of %s: promised with params %s, and then with %s", k.key, k.job,
+			o.violate("key %s of %s: answered with params %s, then with %s", k.key, k.job,
 				before.Request.Params, t.Request.Params)
 		case again:
 			continue
@@ -77,25 +77,24 @@ func (o *oracle) judgeTriggers() {
 		first[k] = t
 		r := o.byRun[t.Run]
 		if r == nil || r.Key != k.key || r.Job != k.job {
-			o.violate("run %s was promised to whoever triggered %s with key %s: %v", t.Run, k.job,
+			o.violate("run %s was the answer to a trigger of %s with key %s: %v", t.Run, k.job,
 				k.key, r)
 			continue
 		}
 		if p := o.pausedAt(k.job, r.CreatedAt); p != nil && !t.Request.EvenPaused {
-			o.violate("%s: promised although paused since %s", told(r), p.At)
+			o.violate("%s: triggered although paused since %s", told(r), p.At)
 		}
 	}
 }
 
-// recovered reports whether the run is a recovery: whoever asks again is told of
-// the last of a firing.
+// recovered reports whether the run is a recovery: a repeated trigger is answered with the last run
+// of its firing.
 func (o *oracle) recovered(run uuid.UUID) bool {
 	r := o.byRun[run]
 	return r != nil && r.Recovery > 0
 }
 
-// judgeParams asks that each call had the params of its job, and over them those
-// that whoever triggered it gave.
+// judgeParams checks that each call had the params of its job, overridden by those of its trigger.
 func (o *oracle) judgeParams() {
 	moments := map[firing]string{}
 	for _, t := range o.Triggered {
@@ -106,7 +105,7 @@ func (o *oracle) judgeParams() {
 	}
 	own := map[*jobs.Job]Work{}
 	for _, x := range o.Evidence.Executions {
-		if x.Life == 0 {
+		if x.Process == 0 {
 			continue
 		}
 		want, known := own[x.Definition]
@@ -126,43 +125,43 @@ func (o *oracle) judgeParams() {
 	}
 }
 
-// judgeCancels asks that what somebody asked to end ended, by itself or not, in
-// the time that a replica takes to hear of it.
+// judgeCancels checks that each cancelled run ended within the time that a replica needs to learn
+// of the cancel.
 func (o *oracle) judgeCancels() {
 	for id, at := range o.Cancelled {
 		if o.byRun[id] == nil {
-			o.violate("run %s was asked to end, and there is none", id)
+			o.violate("run %s was cancelled, and there is none", id)
 		}
 		for _, x := range o.calls[id] {
 			if end := later(at, x.Begun).Add(o.Obeyed); o.Obeyed > 0 && !x.Stubborn &&
 				x.Acted.After(end) && o.quiet(at, x.Acted) {
-				o.violate("%s of %s: was asked to end at %s, and acted at %s", x.Job, x.ScheduledAt,
+				o.violate("%s of %s: was cancelled at %s, and acted at %s", x.Job, x.ScheduledAt,
 					at, x.Acted)
 			}
 		}
 	}
 }
 
-// judgeReleases asks that what was taken away is so, and stays so.
+// judgeReleases checks that released locks stayed released.
 func (o *oracle) judgeReleases() {
 	for id, at := range o.Released {
 		r := o.byRun[id]
 		if r == nil || r.State != jobs.Lost || r.Reason != jobs.ReasonReleased {
-			o.violate("the locks of run %s were taken away, and it is %v", id, r)
+			o.violate("run %s, whose lock was released, is %v", id, r)
 			continue
 		}
 		for _, x := range o.calls[id] {
 			if x.Acted.After(at) {
-				o.violate("%s: its locks were taken away at %s, and it acted at %s", told(r), at,
+				o.violate("%s: its lock was released at %s, and it acted at %s", told(r), at,
 					x.Acted)
 			}
 		}
 	}
 }
 
-// judgeChanges asks that of those who change an added job at once one wins, that
-// what won is active in the time that replicas take to hear of it, and that
-// nothing starts of what was removed.
+// judgeChanges checks that one of several concurrent changes of an added job won, that the winning
+// definition became active within the time that replicas need to learn of it, and that nothing of a
+// removed job started.
 func (o *oracle) judgeChanges() {
 	winners := map[int]int{}
 	next := map[int]time.Time{} // by a change's place: when the next of the same job was sent
@@ -193,10 +192,10 @@ func (o *oracle) judgeChanges() {
 			o.judgeRemoved(c, over)
 			continue
 		}
-		if heard := c.Told.Add(o.Obeyed); o.Obeyed > 0 && over.After(heard) &&
+		if heard := c.Answered.Add(o.Obeyed); o.Obeyed > 0 && over.After(heard) &&
 			o.quiet(c.Sent, heard) && !o.activeDefinitions(c, heard) {
-			o.violate("%s: %s was put at %s, and is not in force at %s", c.Job, c.Description,
-				c.Told, heard)
+			o.violate("%s: %s was put at %s, and is not active at %s", c.Job, c.Description,
+				c.Answered, heard)
 		}
 	}
 }
@@ -214,26 +213,27 @@ func (o *oracle) activeDefinitions(c Change, by time.Time) bool {
 	return false
 }
 
-// judgeRemoved asks that nothing of the job started until it was added again.
+// judgeRemoved checks that no run of the job started until it was added again.
 func (o *oracle) judgeRemoved(c Change, over time.Time) {
 	for i := range o.Evidence.Records {
 		if r := &o.Evidence.Records[i]; r.Job == c.Job && r.StartedAt != nil &&
-			r.StartedAt.After(c.Told) && r.StartedAt.Before(over) {
-			o.violate("%s: started at %s, its job was removed at %s", told(r), r.StartedAt, c.Told)
+			r.StartedAt.After(c.Answered) && r.StartedAt.Before(over) {
+			o.violate("%s: started at %s, its job was removed at %s", told(r), r.StartedAt,
+				c.Answered)
 		}
 	}
 }
 
-// judgeDrains asks that no run began in a life while that was drained.
+// judgeDrains checks that no run began in a process while it was drained.
 func (o *oracle) judgeDrains() {
 	began := map[uint64][]*Execution{}
 	for i := range o.Evidence.Executions {
 		if x := &o.Evidence.Executions[i]; x.Attempt == 1 {
-			began[x.Life] = append(began[x.Life], x)
+			began[x.Process] = append(began[x.Process], x)
 		}
 	}
 	for _, d := range o.Drains {
-		for _, x := range began[d.Life] {
+		for _, x := range began[d.Process] {
 			if r := o.byRun[x.Run]; r != nil && r.StartedAt != nil && r.StartedAt.After(d.From) &&
 				r.StartedAt.Before(d.To) {
 				o.violate("%s: started at %s on %s, which was drained from %s to %s", told(r),

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// firing names a record.
+// firing identifies a record.
 type firing struct {
 	job         string
 	scheduledAt int64 // in microseconds; 0 where there is a key
@@ -18,7 +18,7 @@ type firing struct {
 	recovery    int
 }
 
-// oracle holds the evidence the way it is asked for.
+// oracle is the evidence with its indexes.
 type oracle struct {
 	*Evidence
 	*Verdict
@@ -28,7 +28,7 @@ type oracle struct {
 	calls   map[uuid.UUID][]*Execution
 }
 
-// Judge holds what was due against what became of it.
+// Judge compares the scheduled times with the records and the calls.
 func Judge(e *Evidence) *Verdict {
 	o := &oracle{
 		Evidence: e, Verdict: &Verdict{States: map[jobs.State]int{}, Executions: len(e.Executions)},
@@ -67,7 +67,7 @@ func (o *oracle) index() {
 			o.byJob[r.Job] = append(o.byJob[r.Job], r)
 		}
 		if o.Jobs[r.Job] == nil {
-			o.violate("%s: nobody knows this job", told(r))
+			o.violate("%s: unknown job", told(r))
 		}
 	}
 	for _, records := range o.byJob {
@@ -81,7 +81,7 @@ func (o *oracle) index() {
 	}
 }
 
-// judgeRecords holds each record against what handlers say.
+// judgeRecords compares each record with the calls of its handler.
 func (o *oracle) judgeRecords() {
 	for _, x := range o.Evidence.Executions {
 		if r := o.byRun[x.Run]; r == nil {
@@ -96,7 +96,7 @@ func (o *oracle) judgeRecords() {
 		r := &o.Evidence.Records[i]
 		if h := o.Jobs[r.Job]; !r.State.Final() && !r.ScheduledAt.After(o.Until) && h != nil &&
 			(h.Carried || h.removed()) {
-			// else nobody can run it
+			// otherwise no replica can run it
 			o.violate("%s: still %s (%s %s)", told(r), r.State, r.Reason, r.Detail)
 		}
 		o.judgeCalls(r)
@@ -106,7 +106,7 @@ func (o *oracle) judgeRecords() {
 	}
 }
 
-// judgeCalls holds a record against the calls of its handler.
+// judgeCalls compares a record with the calls of its handler.
 func (o *oracle) judgeCalls(r *jobs.Record) {
 	calls := o.calls[r.ID]
 	slices.SortFunc(calls, func(a, b *Execution) int { return cmp.Compare(a.Attempt, b.Attempt) })
@@ -143,8 +143,7 @@ func (o *oracle) judgeCalls(r *jobs.Record) {
 	}
 }
 
-// judgeRecovery holds a record against the one that it recovers, and the one
-// that recovers it.
+// judgeRecovery compares a record with the record that it recovers and with its own recovery.
 func (o *oracle) judgeRecovery(r *jobs.Record) {
 	next := o.records[o.of(r, r.Recovery+1)]
 	if r.Recovery > 0 {
@@ -163,7 +162,7 @@ func (o *oracle) judgeRecovery(r *jobs.Record) {
 	if h == nil || h.near(*r.FinishedAt, time.Millisecond) || cancelled {
 		return
 	}
-	recovers := func(f *Force) bool {
+	recovers := func(f *ActivePeriod) bool {
 		return f.Job.Recover && !f.Removed && r.Recovery < jobs.MaxRecoveries &&
 			r.Reason != jobs.ReasonReleased
 	}
@@ -180,7 +179,7 @@ func (o *oracle) of(r *jobs.Record, recovery int) firing {
 	return f
 }
 
-// judgeQuiet says what must not happen while nothing is wrong.
+// judgeQuiet checks what must not happen without faults.
 func (o *oracle) judgeQuiet(r *jobs.Record) {
 	if r.FinishedAt == nil || !o.quietFor(r.Job, r.ScheduledAt, *r.FinishedAt) {
 		return
@@ -188,13 +187,13 @@ func (o *oracle) judgeQuiet(r *jobs.Record) {
 	switch {
 	case r.State == jobs.Missed, r.State == jobs.Lost && r.Reason != jobs.ReasonReleased,
 		r.State == jobs.Cancelled && r.Reason != jobs.ReasonCancelled:
-		o.violate("%s: %s (%s: %s), though nothing was wrong", told(r), r.State, r.Reason, r.Detail)
+		o.violate("%s: %s (%s: %s), without any fault", told(r), r.State, r.Reason, r.Detail)
 	case r.State == jobs.Skipped && r.BlockedBy == nil && r.Reason != jobs.ReasonDeadline:
-		o.violate("%s: skipped (%s: %s) by nobody", told(r), r.Reason, r.Detail)
+		o.violate("%s: skipped (%s: %s) without a blocker", told(r), r.Reason, r.Detail)
 	}
 }
 
-// judgeStarts asks that nothing starts before its time.
+// judgeStarts checks that no run started before its time.
 func (o *oracle) judgeStarts(r *jobs.Record) {
 	h := o.Jobs[r.Job]
 	if r.Key != "" || r.StartedAt == nil || h == nil {
@@ -210,10 +209,10 @@ func (o *oracle) judgeStarts(r *jobs.Record) {
 	}
 }
 
-// judgeOrder asks that runs that started in time did so in the order of their
-// scheduled times, where a job does not overlap with itself. Those of jobs that follow others
-// come in the order in which the others end, and where a group is full on one
-// replica its runs wait there while others pass on the next.
+// judgeOrder checks that runs that started in time started in the order of their scheduled times,
+// if their job does not overlap with itself. Two kinds of jobs are exempt. Runs of dependents start
+// in the order in which their dependencies end. If a group is full on one replica, its runs wait
+// there while later ones start on another.
 func (o *oracle) judgeOrder() {
 	for name, records := range o.byJob {
 		var before *jobs.Record
@@ -233,15 +232,15 @@ func (o *oracle) judgeOrder() {
 	}
 }
 
-// ordered reports whether runs of the job that start in time do so in the order of
-// their scheduled times.
-func (f *Force) ordered() bool {
+// ordered reports whether runs of the job that start in time start in the order of their scheduled
+// times.
+func (f *ActivePeriod) ordered() bool {
 	s := f.Job.Schedule
 	return !f.Removed && f.Job.Overlap != jobs.OverlapAllow && s.MaxDelay() == 0 &&
 		len(s.After()) == 0 && f.Job.GroupLimits.PerReplica == 0
 }
 
-// told names a record.
+// told returns the name of a record.
 func told(r *jobs.Record) string {
 	text := r.Job + " of " + r.ScheduledAt.Format("2006-01-02T15:04:05.999999Z07:00")
 	if r.Key != "" {

@@ -8,11 +8,11 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// together is how the record of a scheduled time tells of those before it.
+// together matches the detail of a record that covers earlier scheduled times.
 var together = regexp.MustCompile(
 	`; (at least )?(\d+) earlier scheduled times since (\S+) have no records of their own`)
 
-// collective is what one record tells of scheduled times before it.
+// collective is the part of one record that covers earlier scheduled times.
 type collective struct {
 	since, until time.Time // both not among them
 	number       int
@@ -21,33 +21,33 @@ type collective struct {
 	by           *jobs.Record
 }
 
-// judgeScheduledTimes goes through every scheduled time of a job, of each definition while it was
-// in force, and then through what is recorded of none of them.
+// judgeScheduledTimes checks every scheduled time of each definition of a job while it was active,
+// and then the records at other times.
 func (o *oracle) judgeScheduledTimes(name string, h *History) {
-	if len(h.Forces[0].Job.Schedule.After()) > 0 {
+	if len(h.Periods[0].Job.Schedule.After()) > 0 {
 		o.judgeDependent(name, h)
 		return
 	}
-	tellers := o.collectives(name)
+	collectives := o.collectives(name)
 	known := map[int64]bool{} // by a scheduled time's second: it was due, or may have been
-	for i, f := range h.Forces {
+	for i, f := range h.Periods {
 		if f.Removed {
 			continue
 		}
 		from, to, optional := f.Counted, o.Until, o.Until
-		if i+1 < len(h.Forces) {
-			next := h.Forces[i+1]
+		if i+1 < len(h.Periods) {
+			next := h.Periods[i+1]
 			to, optional = next.Checked, next.At.Add(o.Margin)
 		} else if !h.Carried && h.Cursor.Before(to) {
 			to = h.Cursor // nobody is there to decide what is later
 		} else {
 			optional = o.Until.Add(366 * 24 * time.Hour)
 		}
-		o.judgeForce(name, f, from, to, tellers, known)
+		o.judgePeriod(name, f, from, to, collectives, known)
 		for scheduledAt := f.Job.Schedule.Next(later(from, to)); !scheduledAt.IsZero() &&
 			!scheduledAt.After(optional); scheduledAt = f.Job.Schedule.Next(scheduledAt) {
 			known[scheduledAt.Unix()] = true
-			if i+1 == len(h.Forces) && scheduledAt.After(o.lastScheduledAt(name)) {
+			if i+1 == len(h.Periods) && scheduledAt.After(o.lastScheduledAt(name)) {
 				break
 			}
 		}
@@ -57,16 +57,17 @@ func (o *oracle) judgeScheduledTimes(name string, h *History) {
 			o.violate("%s: recorded as %s, and it was never due", told(r), r.State)
 		}
 	}
-	for _, c := range tellers {
+	for _, c := range collectives {
 		if c.found != c.number && !(c.more && c.found > c.number) {
-			o.violate("%s: tells of %d scheduled times since %s, there are %d", told(c.by),
+			o.violate("%s: covers %d scheduled times since %s, there are %d", told(c.by),
 				c.number, c.since, c.found)
 		}
 	}
 }
 
-// judgeForce goes through the scheduled times of one definition after from, up to to.
-func (o *oracle) judgeForce(name string, f Force, from, to time.Time, tellers []*collective,
+// judgePeriod checks the scheduled times of one definition after from, up to to.
+func (o *oracle) judgePeriod(name string, f ActivePeriod, from, to time.Time,
+	collectives []*collective,
 	known map[int64]bool) {
 	for {
 		for _, occurrence := range f.Job.Schedule.Preview(from, 50, true) {
@@ -87,7 +88,7 @@ func (o *oracle) judgeForce(name string, f Force, from, to time.Time, tellers []
 			}
 			known[scheduledAt.Unix()] = true
 			o.ScheduledTimes++
-			if r == nil && !o.tellOf(tellers, scheduledAt) {
+			if r == nil && !o.countIn(collectives, scheduledAt) {
 				o.violate("%s of %s: nothing became of it", name, scheduledAt)
 			}
 		}
@@ -97,7 +98,7 @@ func (o *oracle) judgeForce(name string, f Force, from, to time.Time, tellers []
 	}
 }
 
-// collectives returns what records of the job tell of scheduled times before theirs.
+// collectives returns the records of the job that cover earlier scheduled times.
 func (o *oracle) collectives(name string) []*collective {
 	var all []*collective
 	for _, r := range o.byJob[name] {
@@ -117,12 +118,13 @@ func (o *oracle) collectives(name string) []*collective {
 	return all
 }
 
-// tellOf counts a scheduled time without a record to who tells of it.
-func (o *oracle) tellOf(tellers []*collective, scheduledAt time.Time) bool {
-	for _, c := range tellers {
+// countIn counts a scheduled time without a record for the collective record that covers it, and
+// reports whether there is one.
+func (o *oracle) countIn(collectives []*collective, scheduledAt time.Time) bool {
+	for _, c := range collectives {
 		if scheduledAt.After(c.since) && scheduledAt.Before(c.until) {
 			c.found++
-			o.Told++
+			o.Collective++
 			return true
 		}
 	}

@@ -8,13 +8,12 @@ import (
 	"time"
 )
 
-// Action is a kind of thing that happens to the cluster.
+// Action is a kind of event in the cluster.
 type Action string
 
-// The acts. Those of the first group are of one replica.
+// The actions. Those of the first group concern one replica.
 const (
-	// it is gone, and its session with it only when that runs out; after For another life of it
-	// begins
+	// the process dies without an end of its session; another process begins after For
 	Die       Action = "die"
 	Restart   Action = "restart"   // it is stopped in good order, and begins again after For
 	Partition Action = "partition" // it reaches neither store nor locks
@@ -31,13 +30,13 @@ const (
 	Pause   Action = "pause"   // a job, a group or everything is paused for a time
 	Cancel  Action = "cancel"  // somebody cancels a run
 	Release Action = "release" // somebody takes a lock away from its holder
-	// somebody adds a job, or changes one that was added; or two do at once
+	// an operator adds a job, or changes an added one; or two operators do at once
 	Put    Action = "put"
 	Remove Action = "remove" // somebody removes a job that was added
 	Drain  Action = "drain"  // a replica is drained for a time
 )
 
-// Event is one thing that happens to the cluster.
+// Event is one event in the cluster.
 type Event struct {
 	After   time.Duration // since the beginning
 	Action  Action
@@ -47,7 +46,7 @@ type Event struct {
 	Pick    uint64        // decides which job or run, of what operators do
 }
 
-// String tells the event.
+// String returns the event as text.
 func (e Event) String() string {
 	return fmt.Sprintf("%s %s of replica %d for %s", e.After, e.Action, e.Replica, e.For)
 }
@@ -59,7 +58,7 @@ type Rate struct {
 	Short, Longer time.Duration
 }
 
-// yearRates are those of a year. Most faults pass soon; some last.
+// yearRates are the rates of a year. Most faults are short, some are long.
 var yearRates = []Rate{
 	{Die, 60, time.Second, 6 * time.Hour}, {Restart, 40, time.Second, 10 * time.Minute},
 	{Partition, 30, time.Second, 3 * time.Hour},
@@ -73,10 +72,10 @@ var yearRates = []Rate{
 	{Drain, 40, time.Minute, 12 * time.Hour},
 }
 
-// Script is everything that happens, in order.
+// Script is the list of events, in order.
 type Script []Event
 
-// hourRates are those of an hour in which much goes wrong.
+// hourRates are the rates of an hour with many faults.
 var hourRates = []Rate{
 	{Die, 8, time.Second, 5 * time.Minute}, {Restart, 6, time.Second, time.Minute},
 	{Partition, 6, time.Second, 3 * time.Minute},
@@ -90,8 +89,7 @@ var hourRates = []Rate{
 	{Drain, 6, time.Second, 4 * time.Minute},
 }
 
-// Often is how many times as much happens as in a year that is bad already, or as
-// in such an hour where the jobs are dense.
+// Often multiplies the rates: of a year, or of an hour if the jobs are dense.
 type Often struct {
 	Faults float64
 	People float64 // what operators do
@@ -107,8 +105,8 @@ func (o Often) of(action Action) float64 {
 	}
 }
 
-// NewScript draws what happens to a cluster within the time, with deploys of
-// all tables but the first.
+// NewScript draws the events of a cluster within the time, with deploys of all tables but the
+// first.
 func NewScript(seed uint64, replicas, tables int, within time.Duration, often Often,
 	dense bool) Script {
 	random := rand.New(rand.NewPCG(seed, 2))

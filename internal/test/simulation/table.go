@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// Tables is a cron table as it is deployed over time: each entry is one
-// deploy's. A job's description is the number of the deploy that it is of.
+// Tables are the cron tables of successive deploys. A job's description is the number of its
+// deploy.
 type Tables [][]jobs.Job
 
 // Job returns the job of the definition with that description.
@@ -33,21 +33,21 @@ func (t Tables) Job(name, description string) (jobs.Job, error) {
 	return jobs.Job{}, fmt.Errorf("job %s is not in deploy %d", name, deploy)
 }
 
-// Groups are those that jobs belong to.
+// Groups are the groups of the jobs.
 var Groups = []string{"night", "reports"}
 
-// limits are those of the groups. Those for jobs that are dense come first.
+// limits are the limits of the groups: of dense jobs, and of others.
 var limits = map[bool]map[string]jobs.GroupLimits{
 	true:  {"night": {PerCluster: 2, PerReplica: 2}, "reports": {PerReplica: 2}},
 	false: {"night": {PerCluster: 8, PerReplica: 3}, "reports": {PerReplica: 2}},
 }
 
-// zones have rules of many kinds: half an hour, two hours, none in Ramadan, a
-// winter time that is the exception.
+// zones have many kinds of rules: shifts of half an hour, of two hours, none in Ramadan, and winter
+// time as the exception.
 var zones = []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe",
 	"Antarctica/Troll", "Africa/Casablanca", "Europe/Dublin", "Asia/Kolkata", "Pacific/Apia"}
 
-// jitters are those of jobs that are dense, and of others.
+// jitters are the jitters of dense jobs, and of others.
 var jitters = map[bool][]time.Duration{true: {time.Second, 8 * time.Second},
 	false: {time.Minute, 30 * time.Minute}}
 
@@ -60,10 +60,9 @@ type drawer struct {
 	added       string // the description of the definition that is drawn, of a job that is added
 }
 
-// NewTables draws n jobs of all kinds for the time from then until then, and
-// how deploys change them. A job in ten is changed by each, one in fifty comes
-// or goes. Dense jobs are due every few seconds or minutes, others mostly once a
-// day or less.
+// NewTables draws n jobs of all kinds for the interval, and their changes by deploys. Each deploy
+// changes one job in ten, and adds or removes one in fifty. Dense jobs are due every few seconds or
+// minutes, others mostly once a day or less.
 func NewTables(seed uint64, n, deploys int, from, until time.Time, dense bool) (Tables, error) {
 	d := &drawer{Rand: rand.New(rand.NewPCG(seed, 1)), dense: dense, from: from, until: until}
 	if err := d.drawCalendars(); err != nil {
@@ -104,7 +103,7 @@ func (d *drawer) describe(table []jobs.Job, deploy int) []jobs.Job {
 	return described
 }
 
-// change is what a deploy does to the table before.
+// change returns the table after a deploy.
 func (d *drawer) change(before []jobs.Job, deploy int) ([]jobs.Job, error) {
 	followed := map[string]bool{}
 	for _, job := range before {
@@ -144,10 +143,10 @@ func (d *drawer) change(before []jobs.Job, deploy int) ([]jobs.Job, error) {
 	return after, nil
 }
 
-// dependents is how many jobs there are to one that follows others.
+// dependents is how many jobs there are per dependent.
 const dependents = 15
 
-// after draws a schedule that follows one of the two jobs, or both.
+// after draws the schedule of a dependent of one of the two jobs, or of both.
 func (d *drawer) after(first, second string) (schedule.Schedule, error) {
 	names := [][]string{{first}, {second}, {first, second}}[d.IntN(3)]
 	s, err := schedule.Parse(schedule.Spec{After: names}, time.UTC)
@@ -157,8 +156,7 @@ func (d *drawer) after(first, second string) (schedule.Schedule, error) {
 	return s, err
 }
 
-// job draws the i-th: the kind of its schedule follows from i, so that every
-// kind is there.
+// job draws the i-th job. The kind of its schedule follows from i, so that every kind occurs.
 func (d *drawer) job(name string, i int) (jobs.Job, error) {
 	s, err := d.schedule(i)
 	if err != nil {
@@ -204,7 +202,7 @@ func (d *drawer) job(name string, i int) (jobs.Job, error) {
 	return job, err
 }
 
-// misfireRules draws what becomes of what was kept by others than an outage.
+// misfireRules draws the policies for causes other than an outage.
 func (d *drawer) misfireRules() jobs.MisfireRules {
 	policies := []jobs.Misfire{"", jobs.MisfireSkip, jobs.MisfireRunOnce, jobs.MisfireRunAll}
 	rules := jobs.MisfireRules{NoWorker: pick(d, policies...), Paused: pick(d, policies...),
