@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/batch"
 )
 
-var errAway = errors.New("away")
+var errUnavailable = errors.New("store is unavailable")
 
 // gated is a store that answers each call when the test lets it.
 type gated struct {
@@ -32,7 +32,7 @@ func (g *gated) send(_ context.Context, questions []int) ([]int, error) {
 func (g *gated) batch(most int, weigh func(int) int) *batch.Batch[int, int] {
 	return batch.New(batch.Options[int, int]{
 		Send: g.send, Timeout: time.Minute, Most: most, Weigh: weigh,
-		Whole: func(err error, _ time.Duration) bool { return errors.Is(err, errAway) },
+		Whole: func(err error, _ time.Duration) bool { return errors.Is(err, errUnavailable) },
 	})
 }
 
@@ -162,7 +162,7 @@ func TestCallEndsAfterItsTimeout(t *testing.T) {
 // made once: there is no point in asking for each part.
 func TestRefusedBatchIsSplit(t *testing.T) {
 	for name, refusal := range map[string]error{"a bad question fails alone": errors.New("refused"),
-		"but all fail together": fmt.Errorf("start: %w", errAway)} {
+		"but all fail together": fmt.Errorf("start: %w", errUnavailable)} {
 		t.Run(name, func(t *testing.T) { testRefusal(t, refusal) })
 	}
 }
@@ -185,10 +185,10 @@ func testRefusal(t *testing.T, refusal error) {
 				return answers, nil
 			},
 			Timeout: time.Minute, Most: 100, Whole: func(err error, _ time.Duration) bool {
-				return errors.Is(err, errAway)
+				return errors.Is(err, errUnavailable)
 			},
 		})
-		whole := errors.Is(refusal, errAway)
+		whole := errors.Is(refusal, errUnavailable)
 		var all sync.WaitGroup
 		for n := range 9 {
 			all.Go(func() {

@@ -31,10 +31,10 @@ func RunLocker(t *testing.T, open func(t *testing.T) LockerFixture, within ...Wi
 	}{
 		{"Modes", modeTests()},
 		{"Turns", turnTests()},
-		{"Lives", lockSessionTests()},
+		{"Sessions", lockSessionTests()},
 		{"Faults", grantFaultTests()},
 		{"BadInput", badInputTests()},
-		{"Crowds", manyCallersTests()},
+		{"ManyCallers", manyCallersTests()},
 	}
 	places := make(chan struct{}, 12) // see Run
 	var all sync.WaitGroup
