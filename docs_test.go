@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestDocumentedProgram holds the program in the documents to example_test.go, which compiles.
+// TestDocumentedProgram checks that the program in the documents is the one in example_test.go,
+// which compiles.
 func TestDocumentedProgram(t *testing.T) {
 	want, err := os.ReadFile("example_test.go")
 	if err != nil {

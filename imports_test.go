@@ -13,15 +13,15 @@ import (
 
 const module = "github.com/holdfast-dev/holdfast"
 
-// layers are the packages from the top down: each may import those beneath
-// it. The stores and handlers stand beside jobs' other parts.
+// layers are the packages from top to bottom. A package may import only packages below it, and
+// package configs, which has rules of its own.
 var layers = []string{"cmd", "", "internal/cli", "internal/app", "admin", "admin/password",
 	"internal/metrics", "internal/tracing",
 	"jobs/handlers", "jobs/postgres", "jobs/sqlite", "jobs/webhook", "jobs", "jobs/schedule",
 	"locking/memcached", "locking/memory", "locking", "retry", "internal/suggest", "internal/batch",
 	"internal/breaker", "internal/session", "internal/attempt", "internal/output"}
 
-// onlyIn are the folders in which a library may be imported.
+// onlyIn are the folders that may import a package. Nil: only tests may.
 var onlyIn = map[string][]string{
 	"github.com/jackc/pgx/v5":                 {"jobs/postgres"},
 	"github.com/bradfitz/gomemcache":          {"locking/memcached"},
@@ -34,7 +34,7 @@ var onlyIn = map[string][]string{
 	"pgregory.net/rapid":                      nil,
 	"github.com/anishathalye/porcupine":       nil,
 	"testing":                                 nil,
-	"github.com/rs/zerolog/log":               nil, // the global logger: for nobody
+	"github.com/rs/zerolog/log":               nil, // the global logger
 	"github.com/jackc/pgx/v5/stdlib":          nil,
 	"github.com/holdfast-dev/holdfast":        {"cmd/scheduler"},
 	module + "/configs":                       {"", "internal/app", "internal/cli"},
@@ -52,10 +52,10 @@ var onlyIn = map[string][]string{
 	"github.com/bradfitz/gomemcache/memcache": {"locking/memcached"},
 }
 
-// beneathOnly are the folders in which libraries of several packages may be imported,
-// by what their paths begin with; all that fit must allow it. Jobs make spans by
-// OpenTelemetry's interfaces alone, and count nothing themselves.
-var beneathOnly = map[string][]string{
+// prefixOnlyIn are the folders that may import packages whose path has a prefix. All matching
+// prefixes must allow the import. Package jobs uses only the interfaces of OpenTelemetry, and no
+// metrics.
+var prefixOnlyIn = map[string][]string{
 	"github.com/prometheus/":             {"internal/metrics"},
 	"go.opentelemetry.io/":               {"jobs", "internal/tracing"},
 	"go.opentelemetry.io/otel/sdk/":      {"internal/tracing"},
@@ -65,6 +65,7 @@ var beneathOnly = map[string][]string{
 	module + "/internal/test/":           nil,
 }
 
+// TestImportsPointOneWay checks all imports of the module against the rules above.
 func TestImportsPointOneWay(t *testing.T) {
 	seen := 0
 	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
@@ -74,7 +75,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		hidden := strings.HasPrefix(entry.Name(), ".") && path != "."
 		if entry.IsDir() && (hidden ||
 			slices.Contains([]string{"examples", "internal/test"}, path)) {
-			return filepath.SkipDir // they use everything, and only tests use them
+			return filepath.SkipDir // they may import everything, and only tests import them
 		}
 		if entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return nil
@@ -98,38 +99,39 @@ func TestImportsPointOneWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	if seen < 300 {
-		t.Errorf("only %d imports looked at: the walk has lost its way", seen)
+		t.Errorf("found %d imports, expected at least 300", seen)
 	}
 }
 
+// checkImport checks one import of a file in folder.
 func checkImport(t *testing.T, path, folder, imported string) {
 	t.Helper()
 	if allowed, limited := onlyIn[imported]; limited && !slices.Contains(allowed, folder) {
-		t.Errorf("%s imports %s, which is for %q only", path, imported, allowed)
+		t.Errorf("%s imports %s, which only %q may import", path, imported, allowed)
 	}
-	for prefix, allowed := range beneathOnly {
+	for prefix, allowed := range prefixOnlyIn {
 		if strings.HasPrefix(imported, prefix) && !slices.Contains(allowed, folder) {
-			t.Errorf("%s imports %s, which is for %q only", path, imported, allowed)
+			t.Errorf("%s imports %s, which only %q may import", path, imported, allowed)
 		}
 	}
-	beneath, ours := strings.CutPrefix(imported, module+"/")
+	below, ours := strings.CutPrefix(imported, module+"/")
 	if !ours {
 		return
 	}
 	if folder == "configs" {
 		if !slices.Contains([]string{"admin/password", "jobs/schedule", "locking", "retry",
-			"internal/suggest", "internal/batch", "internal/session"}, beneath) {
-			t.Errorf("%s imports %s: configs imports only what it needs to describe things", path,
-				beneath)
+			"internal/suggest", "internal/batch", "internal/session"}, below) {
+			t.Errorf("%s imports %s: configs may import only packages that define its values", path,
+				below)
 		}
 		return
 	}
-	if beneath != "configs" && layer(t, beneath) <= layer(t, folder) {
-		t.Errorf("%s imports %s, which is not beneath it", path, beneath)
+	if below != "configs" && layer(t, below) <= layer(t, folder) {
+		t.Errorf("%s imports %s, which is not below it", path, below)
 	}
 }
 
-// layer is how far down a folder stands.
+// layer returns the index of a folder in layers.
 func layer(t *testing.T, folder string) int {
 	t.Helper()
 	if strings.HasPrefix(folder, "cmd/") {
@@ -137,7 +139,7 @@ func layer(t *testing.T, folder string) int {
 	}
 	i := slices.Index(layers, folder)
 	if i < 0 {
-		t.Fatalf("%s has no layer: give it one", folder)
+		t.Fatalf("folder %q: not found in layers, add it", folder)
 	}
 	return i
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
 
-// TestNewRefusesWhatWasNotRead: a job that no parser saw would be fired without its locks, or
-// never.
-func TestNewRefusesWhatWasNotRead(t *testing.T) {
+// TestNewRefusesUnparsedConfig checks that New refuses jobs that no parser has completed. Such a
+// job would run without its locks, or never.
+func TestNewRefusesUnparsedConfig(t *testing.T) {
 	handler := jobs.Handle("greet", func(context.Context, *jobs.Run, struct{}) error { return nil })
 	job := configs.Job{Name: "rollup", Handler: "greet", Tables: []string{"sales"},
 		Spec: schedule.Spec{Every: time.Minute},
@@ -38,6 +38,6 @@ func TestNewRefusesWhatWasNotRead(t *testing.T) {
 	}
 	if _, err := holdfast.New(read, holdfast.WithHandlers(handler),
 		holdfast.WithLog(zerolog.Nop(), nil)); err != nil {
-		t.Errorf("as it was read: %v", err)
+		t.Errorf("parsed: %v", err)
 	}
 }

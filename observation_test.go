@@ -22,7 +22,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// observedConfig is a replica with a job that is triggered by hand.
+// observedConfig returns the configuration of a replica with a job without a schedule. Keys are
+// appended to it.
 func observedConfig(t *testing.T, keys string) *configs.Config {
 	t.Helper()
 	config, err := configs.Parse("holdfast.yaml", []byte(`
@@ -37,8 +38,8 @@ jobs: [{name: hello, handler: greet, tables: [orders], retry: {attempts: 2, dela
 	return config
 }
 
-// observed runs a replica whose job fails once with a text that is no UTF-8, and
-// returns its page's address, the run of a trigger and what it logged.
+// observed runs a replica and triggers its job, whose first attempt fails with a text that is not
+// valid UTF-8. It returns the address of the page, the run and the log after the run has ended.
 func observed(t *testing.T, keys string) (page string, run jobs.Record, log *bytes.Buffer,
 	stop func() error) {
 	t.Helper()
@@ -79,7 +80,7 @@ func observed(t *testing.T, keys string) (page string, run jobs.Record, log *byt
 	return "http://" + replica.AdminAddr(), triggered, log, stop
 }
 
-// triggerWhenKnown triggers the job once the store knows it.
+// triggerWhenKnown triggers the job as soon as it is in the store.
 func triggerWhenKnown(t *testing.T, replica *holdfast.Replica) (run jobs.Record, err error) {
 	t.Helper()
 	for range 1000 {
@@ -90,11 +91,12 @@ func triggerWhenKnown(t *testing.T, replica *holdfast.Replica) (run jobs.Record,
 		if !errors.Is(err, jobs.ErrNotFound) {
 			return answer.Record, err
 		}
-		time.Sleep(10 * time.Millisecond) // nothing tells of it
+		time.Sleep(10 * time.Millisecond) // there is no event to wait for
 	}
 	return run, err
 }
 
+// ask returns the body of a page.
 func ask(t *testing.T, address string) string {
 	t.Helper()
 	reply, err := http.Get(address)
@@ -109,8 +111,8 @@ func ask(t *testing.T, address string) string {
 	return string(body)
 }
 
-// TestRunIsTraced follows one run from its trigger to a collector, the page, the
-// log and the metrics.
+// TestRunIsTraced checks that the trace of a run is in the collector, on the page and in the log,
+// and that the metrics count the run.
 func TestRunIsTraced(t *testing.T) {
 	c := collectortest.New(t)
 	page, run, log, stop := observed(t,
@@ -127,7 +129,7 @@ func TestRunIsTraced(t *testing.T) {
 	}
 	if body := ask(t, page+"/runs/"+run.ID.String()); !strings.Contains(body,
 		`href="https://tempo.example.com/`+id+`"`) {
-		t.Error("the page does not lead to the trace")
+		t.Error("the page does not link to the trace")
 	}
 	scraped := ask(t, page+"/metrics")
 	for _, line := range []string{
@@ -148,14 +150,14 @@ func TestRunIsTraced(t *testing.T) {
 		}
 	}
 	if strings.Contains(scraped, run.ID.String()) || strings.Contains(scraped, "luck") {
-		t.Error("a run or a text is in the metrics")
+		t.Error("the metrics contain the id or the error of a run")
 	}
 	begun := time.Now()
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
 	if took := time.Since(begun); took > 10*time.Second {
-		t.Errorf("the end took %s", took)
+		t.Errorf("stopping took %s", took)
 	}
 	checkTree(t, c.Spans(), id)
 	for line := range strings.Lines(log.String()) {
@@ -166,12 +168,12 @@ func TestRunIsTraced(t *testing.T) {
 		}
 	}
 	if !strings.Contains(log.String(), id) {
-		t.Errorf("the log does not tell of the trace: %s", log)
+		t.Errorf("the log does not contain the trace: %s", log)
 	}
 }
 
-// checkTree holds that all spans of the run are in its trace, each within what it
-// belongs to, and what failed says so.
+// checkTree checks that the trace of the run has the expected spans with the expected parents, and
+// that exactly the spans of the failed attempt are marked as failed.
 func checkTree(t *testing.T, spans []collectortest.Span, id string) {
 	t.Helper()
 	names := map[string]string{} // by span
@@ -212,9 +214,9 @@ func checkTree(t *testing.T, spans []collectortest.Span, id string) {
 	}
 }
 
-// TestNothingIsTracedUnlessAsked: no span, no trace on page or in log, and nobody
-// is sent anything; nor where the collector is not there, but that runs go on.
-func TestNothingIsTracedUnlessAsked(t *testing.T) {
+// TestTracingIsOptional checks that a replica without tracing, or with sample 0, makes no spans and
+// no requests, and that runs succeed while the collector is unreachable.
+func TestTracingIsOptional(t *testing.T) {
 	c := collectortest.New(t)
 	for keys, traced := range map[string]bool{"": false,
 		"tracing: {endpoint: '" + c.URL + "', sample: 0}": false,
@@ -229,7 +231,7 @@ func TestNothingIsTracedUnlessAsked(t *testing.T) {
 			t.Fatal(err)
 		}
 		if took := time.Since(begun); took > 10*time.Second {
-			t.Errorf("%s: the end took %s", keys, took)
+			t.Errorf("%s: stopping took %s", keys, took)
 		}
 		if strings.Contains(log.String(), "trace_id") != traced {
 			t.Errorf("%s: the log has %s", keys, log)
@@ -239,6 +241,6 @@ func TestNothingIsTracedUnlessAsked(t *testing.T) {
 		}
 	}
 	if n := c.Requests(); n != 0 {
-		t.Errorf("%d requests to a collector that nothing is for", n)
+		t.Errorf("found %d requests to the collector, expected none", n)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// TestRunAfterAFailedOpen: what Open had opened before it failed is closed, so that Run must not
-// work on it.
+// TestRunAfterAFailedOpen checks that Run opens the replica again after a failed Open, which closed
+// the parts that it had made.
 func TestRunAfterAFailedOpen(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -42,10 +42,10 @@ jobs: [{name: hello, handler: greet}]
 		t.Fatal(err)
 	}
 	if err := replica.Open(t.Context()); err == nil {
-		t.Fatal("the address is taken, and Open says nothing")
+		t.Fatal("Open succeeded on an address in use")
 	}
 	if err := replica.Run(t.Context()); err == nil {
-		t.Fatal("the address is taken still, and Run says nothing")
+		t.Fatal("Run succeeded on an address in use")
 	}
 	if err := taken.Close(); err != nil {
 		t.Fatal(err)

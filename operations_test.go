@@ -17,8 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// openReplica opens a replica with the handler greet and the job hello, which
-// has its database in dir.
+// openReplica opens a replica with the handler greet, the job hello, and its database in dir.
 func openReplica(dir string) (*holdfast.Replica, error) {
 	config, err := configs.Parse("holdfast.yaml", []byte(`
 database: {url: "sqlite://`+filepath.ToSlash(filepath.Join(dir, "example.db"))+`"}
@@ -67,7 +66,7 @@ func ExampleReplica_Operations() {
 	}
 	stop := running(replica)
 	ctx, operations := context.Background(), replica.Operations()
-	for replica.Ready(ctx) != nil { // the store knows the jobs from then on
+	for replica.Ready(ctx) != nil { // a ready replica has stored its jobs
 		time.Sleep(10 * time.Millisecond)
 	}
 	anna := jobs.Action{Actor: "anna", Reason: "for the example"}
@@ -77,8 +76,7 @@ func ExampleReplica_Operations() {
 		jobs.TriggerRequest{Job: "hello", Params: []byte(`{"nane": "Bob"}`)})
 	fmt.Println(err)
 
-	// A job is added as a configuration would have it, and may be changed by
-	// who has seen its version.
+	// PutJob takes a job as in a configuration. To change the job, pass its version.
 	job := "name: hello-again\nhandler: greet\ntables: [greetings]\nparams: {name: again}\n"
 	spec, err := operations.PutJob(ctx, anna, []byte(job), 0)
 	fmt.Println(spec.Job, "has version", spec.Version, err)
@@ -103,9 +101,9 @@ func ExampleReplica_Operations() {
 	// <nil>
 }
 
-// What a replica with other defaults makes of an added job is what the one that
-// took it meant.
-func TestAddedJobIsKeptComplete(t *testing.T) {
+// TestAddedJobIsStoredComplete checks that the stored job has all defaults of the replica that
+// added it, because other replicas may have other defaults.
+func TestAddedJobIsStoredComplete(t *testing.T) {
 	replica, err := openReplica(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -116,17 +114,16 @@ func TestAddedJobIsKeptComplete(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	spec, err := replica.Operations().
-		PutJob(t.Context(), jobs.Action{},
-			[]byte(
-				`{name: a, handler: greet, tables: [t], schedule: "@daily", params: {name: "${NAME:-x}"}}`), 0)
+	text := `{name: a, handler: greet, tables: [t], schedule: "@daily",
+		params: {name: "${NAME:-x}"}}`
+	spec, err := replica.Operations().PutJob(t.Context(), jobs.Action{}, []byte(text), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"warehouse.t", `"timezone"`, `"misfire_threshold"`,
 		`"${NAME:-x}"`} {
 		if !strings.Contains(string(spec.Text), want) {
-			t.Errorf("kept without %s: %s", want, spec.Text)
+			t.Errorf("stored without %s: %s", want, spec.Text)
 		}
 	}
 	lines, err := replica.Operations().Audit(t.Context(), jobs.AuditFilter{})
@@ -154,7 +151,7 @@ func TestJobsThatCannotBeAdded(t *testing.T) {
 	}
 	if _, err := operations.PutJob(t.Context(), jobs.Action{},
 		[]byte(`{name: then, handler: greet, schedule: {after: [daily]}}`), 0); err != nil {
-		t.Errorf("a job that follows an added one: %v", err)
+		t.Errorf("a dependent of an added job: %v", err)
 	}
 	for text, want := range map[string]string{
 		`{name: a, handler: graet}`:                                         `handler: unknown handler "graet"; did you mean "greet"?`,
@@ -190,7 +187,8 @@ func TestJobsThatCannotBeAdded(t *testing.T) {
 	}
 }
 
-func TestAddedJobThatOthersFollowIsNotRemoved(t *testing.T) {
+// TestAddedJobWithDependentsIsNotRemoved removes jobs before and after their dependents.
+func TestAddedJobWithDependentsIsNotRemoved(t *testing.T) {
 	replica, err := openReplica(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -221,7 +219,7 @@ func TestAddedJobThatOthersFollowIsNotRemoved(t *testing.T) {
 	}
 	for _, name := range []string{"last", "then", "daily"} {
 		if err := operations.RemoveJob(t.Context(), jobs.Action{}, name, 1); err != nil {
-			t.Errorf("removal of %s once nothing follows it: %v", name, err)
+			t.Errorf("removal of %s without dependents: %v", name, err)
 		}
 	}
 }

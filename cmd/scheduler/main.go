@@ -3,7 +3,7 @@
 package main
 
 import (
-	_ "time/tzdata" // zones are known where the machine has no zoneinfo
+	_ "time/tzdata" // for machines without a time zone database
 
 	"github.com/holdfast-dev/holdfast"
 )

@@ -18,7 +18,7 @@
 //
 // # Run
 //
-// [Replica.Run] runs the parts at the same time. The first end of a part decides about the others:
+// [Replica.Run] runs the parts at the same time. They stop in this order:
 //
 //	ctx ends, or the page fails
 //	  └─> scheduler starts no more runs, waits for shutdown_grace, cancels the rest,
@@ -32,6 +32,5 @@
 // # Reload
 //
 // [Replica.Reload] replaces the configuration and applies jobs, access to the page, and the level
-// of the log. Steps of Open and parts of Run read the configuration once, except where reload.go
-// passes new values on.
+// of the log. Other parts keep the values that they got from Open.
 package app

@@ -29,7 +29,7 @@ func hashPassword(t *testing.T, typed string, args ...string) (string, error) {
 	return out.String(), err
 }
 
-func TestHashPasswordIsTakenByConfig(t *testing.T) {
+func TestConfigAcceptsPasswordHash(t *testing.T) {
 	out, err := hashPassword(t, "correct horse\r\n")
 	if err != nil {
 		t.Fatal(err)
@@ -50,12 +50,12 @@ func TestHashPasswordIsTakenByConfig(t *testing.T) {
 	}
 	for _, typed := range []string{"", "\n", strings.Repeat("x", password.Longest+1) + "\n"} {
 		if out, err := hashPassword(t, typed); err == nil {
-			t.Errorf("%d bytes were hashed: %s", len(typed), out)
+			t.Errorf("hash of a password with %d bytes: %s, expected an error", len(typed), out)
 		}
 	}
 }
 
-func TestTokenIsTakenByConfig(t *testing.T) {
+func TestConfigAcceptsTokenHash(t *testing.T) {
 	seen := make(map[string]bool)
 	for range 2 {
 		out, err := hashPassword(t, "", "--token")
