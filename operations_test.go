@@ -168,7 +168,7 @@ func TestJobsThatCannotBeAdded(t *testing.T) {
 	changes := map[string]string{
 		`{name: daily, handler: greet, schedule: {after: [then]}}`: `circle`,
 		`{name: then, handler: greet, schedule: {after: [then]}}`:  `itself`,
-		`{name: daily, handler: greet}`:                            `schedule: found no schedule, expected one: then follows this job`,
+		`{name: daily, handler: greet}`:                            `schedule: found no schedule, expected one: then depends on this job`,
 	}
 	for text, want := range changes {
 		_, err := operations.PutJob(t.Context(), jobs.Action{}, []byte(text), jobs.AnyVersion)

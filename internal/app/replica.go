@@ -175,7 +175,7 @@ func (r *Replica) Run(ctx context.Context) error {
 func (r *Replica) close() {
 	if r.page != nil {
 		if err := r.page.Close(); err != nil && !errors.Is(err, context.Canceled) {
-			r.log.Debug().Err(err).Msg("page was not closed cleanly")
+			r.log.Debug().Err(err).Msg("closing the page returned an error")
 		}
 	}
 	r.flush()
@@ -184,7 +184,7 @@ func (r *Replica) close() {
 	}
 	if r.locks != nil {
 		if err := r.locks.Close(); err != nil {
-			r.log.Debug().Err(err).Msg("lock connections were not closed cleanly")
+			r.log.Debug().Err(err).Msg("closing the lock connections returned an error")
 		}
 	}
 	if r.store.Store != nil {
