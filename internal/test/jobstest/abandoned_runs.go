@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// afterwards has a sweep pass, and this much time, and another sweep.
+// afterwards runs a sweep, lets this much time pass, and runs another sweep.
 func (c *check) afterwards(by time.Duration) {
 	c.Helper()
 	c.sweep()
@@ -17,8 +17,8 @@ func (c *check) afterwards(by time.Duration) {
 var abandonRules = []rule{
 	{"a run whose job no replica has had for long is skipped, and says so", func(c *check) {
 		leaves, stays := c.session("leaves"), c.session("stays")
-		c.carry(leaves, "h", "a")
-		c.carry(stays, "h", "b")
+		c.registerAll(leaves, "h", "a")
+		c.registerAll(stays, "h", "b")
 		gone, err := c.trigger("a", "k")
 		c.must(err)
 		kept, err := c.trigger("b", "k")
@@ -39,13 +39,13 @@ var abandonRules = []rule{
 		if len(waiting) != 1 || waiting[0].ID != kept.ID {
 			c.Errorf("waiting %+v, expected %s alone", waiting, kept.ID)
 		}
-		c.carry(stays, "h", "a")
+		c.registerAll(stays, "h", "a")
 		equal(c, "adopted", ids(c.adopt(stays, 10, "a", "b")), ids([]jobs.Record{kept}))
 	}},
 	{"a run that is triggered later has its time too", func(c *check) {
 		leaves := c.session("leaves")
 		c.session("stays")
-		c.carry(leaves, "h", "a")
+		c.registerAll(leaves, "h", "a")
 		c.must(c.Store.End(c.ctx, leaves))
 		c.afterwards(2 * jobs.MaxAbsence)
 		waits, err := c.trigger("a", "k")
@@ -58,7 +58,7 @@ var abandonRules = []rule{
 	{"one that waits for its next attempt is cancelled", func(c *check) {
 		leaves := c.session("leaves")
 		c.session("stays")
-		c.carry(leaves, "h", "a")
+		c.registerAll(leaves, "h", "a")
 		r := request("a", 1, table("s/t"))
 		c.finished(r, c.granted(leaves, r), jobs.Waiting)
 		c.must(c.Store.End(c.ctx, leaves))
@@ -67,24 +67,24 @@ var abandonRules = []rule{
 	}},
 	{"a deploy that is rolled back loses none: the time begins anew", func(c *check) {
 		leaves, stays := c.session("leaves"), c.session("stays")
-		c.carry(leaves, "h", "a")
+		c.registerAll(leaves, "h", "a")
 		waits, err := c.trigger("a", "k")
 		c.must(err)
 		c.must(c.Store.End(c.ctx, leaves))
 		c.afterwards(jobs.MaxAbsence - time.Minute)
 		back := c.session("back")
-		c.carry(back, "another version", "a")
+		c.registerAll(back, "another version", "a")
 		c.afterwards(2 * time.Minute)
 		c.record(waits.ID, jobs.Waiting)
 		c.must(c.Store.End(c.ctx, back))
 		c.afterwards(jobs.MaxAbsence - time.Minute)
 		c.record(waits.ID, jobs.Waiting)
-		c.carry(stays, "h", "a")
+		c.registerAll(stays, "h", "a")
 		equal(c, "adopted", ids(c.adopt(stays, 10, "a")), ids([]jobs.Record{waits}))
 	}},
 	{"while nobody is up no time passes", func(c *check) {
 		leaves := c.session("leaves")
-		c.carry(leaves, "h", "a")
+		c.registerAll(leaves, "h", "a")
 		waits, err := c.trigger("a", "k")
 		c.must(err)
 		c.must(c.Store.End(c.ctx, leaves))
@@ -93,12 +93,12 @@ var abandonRules = []rule{
 		back := c.session("back")
 		c.sweep() // before it has registered what it carries
 		c.record(waits.ID, jobs.Waiting)
-		c.carry(back, "h", "a")
+		c.registerAll(back, "h", "a")
 		equal(c, "adopted", ids(c.adopt(back, 10, "a")), ids([]jobs.Record{waits}))
 	}},
 	{"what a living session is about to start is its own", func(c *check) {
 		leaves, stays := c.session("leaves"), c.session("stays")
-		c.carry(leaves, "h", "a")
+		c.registerAll(leaves, "h", "a")
 		c.must(c.Store.End(c.ctx, leaves))
 		waits := c.waiting(stays, "a", 1) // it has not said that it carries the job
 		c.afterwards(2 * jobs.MaxAbsence)
@@ -106,7 +106,7 @@ var abandonRules = []rule{
 	}},
 	{"nobody waits behind a run that was given up", func(c *check) {
 		leaves, stays := c.session("leaves"), c.session("stays")
-		c.carry(leaves, "h", "a")
+		c.registerAll(leaves, "h", "a")
 		holder := request("holder", 1, table("s/t"))
 		token := c.granted(stays, holder)
 		gone, behind := request("a", 1, table("s/t")), request("b", 2, table("s/t"))

@@ -8,19 +8,19 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// awayRules are about jobs that nobody carries for a time.
-var awayRules = []rule{
+// absenceRules are about jobs that no session has for a time.
+var absenceRules = []rule{
 	{"a job that nobody carried for long while others lived begins anew", func(c *check) {
-		other := c.carrier("h", "b")
+		other := c.sessionWith("h", "b")
 		for name, ends := range map[string]func(*check, uuid.UUID){"ended": endOf,
 			"dead": deathOf} {
-			s := c.carrier("h", "a")
+			s := c.sessionWith("h", "a")
 			version := c.versions()["a"].Version
 			ends(c, s)
 			c.Pass(jobs.MaxAbsence + time.Hour)
 			before := c.definitions(other) // it lives
 			back := c.now()
-			s = c.carrier("h", "a", "b")
+			s = c.sessionWith("h", "a", "b")
 			if after := c.definitions(other); after == before {
 				c.Errorf("%s: the counter does not grow", name)
 			}
@@ -38,26 +38,26 @@ var awayRules = []rule{
 		}
 	}},
 	{"a job that nobody carried while nobody lived is caught up with", func(c *check) {
-		s := c.carrier("h", "a")
+		s := c.sessionWith("h", "a")
 		since := c.job("a").UpdatedAt
 		for _, ends := range []func(*check, uuid.UUID){endOf, deathOf} {
 			ends(c, s)
 			c.Pass(10 * time.Hour)
 			before := c.versions()["a"].CheckedUntil
 			other := c.session("another that has just begun")
-			s = c.carrier("h", "a")
+			s = c.sessionWith("h", "a")
 			equal(c, "cursor", c.versions()["a"].CheckedUntil, before)
 			equal(c, "in force since", c.job("a").UpdatedAt, since)
 			endOf(c, other)
 		}
 	}},
 	{"a job whose replica is soon back is caught up with", func(c *check) {
-		other := c.carrier("h", "b")
-		deathOf(c, c.carrier("h", "a"))
+		other := c.sessionWith("h", "b")
+		deathOf(c, c.sessionWith("h", "a"))
 		c.Pass(jobs.MaxAbsence - 10*time.Minute)
 		c.definitions(other)
 		before, back := c.versions()["a"].CheckedUntil, c.now()
-		c.carrier("h", "a")
+		c.sessionWith("h", "a")
 		equal(c, "cursor", c.versions()["a"].CheckedUntil, before)
 		away := c.cursor(back.Add(time.Hour)).Absence
 		if !away.From.Before(back.Add(-jobs.MaxAbsence+11*time.Minute)) || away.Until.Before(back) {
@@ -66,13 +66,13 @@ var awayRules = []rule{
 		}
 	}},
 	{"a job that is always carried was never away", func(c *check) {
-		s := c.carrier("h", "a")
-		other := c.carrier("h", "a")
+		s := c.sessionWith("h", "a")
+		other := c.sessionWith("h", "a")
 		endOf(c, s)
 		c.Pass(2 * jobs.MaxAbsence)
 		c.definitions(other)
 		before := c.versions()["a"].CheckedUntil
-		c.carrier("h", "a")
+		c.sessionWith("h", "a")
 		equal(c, "cursor", c.versions()["a"].CheckedUntil, before)
 		equal(c, "away", c.cursor(c.now().Add(time.Hour)).Absence, jobs.Span{})
 	}},

@@ -23,7 +23,7 @@ func (c *check) audit(f jobs.AuditFilter) []jobs.Audited {
 // keyed is an action with a key.
 func keyed(key string) jobs.Action { return jobs.Action{Actor: "ann", Via: "api", Key: key} }
 
-// overlong are texts that can't be kept.
+// overlong are texts that no store accepts.
 var overlong = map[string]string{"too long": strings.Repeat("x", 501), "NUL": "a\x00b",
 	"a line break": "a\nb", "no UTF-8": "a\xffb"}
 

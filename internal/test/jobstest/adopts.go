@@ -136,7 +136,7 @@ var adoptRules = []rule{
 		own := request("a", 2)
 		equal(c, "note", c.note(s, noteOf(own, jobs.Waiting, jobs.ReasonLockHeld)), true)
 		c.Expire(s)
-		// Whether it is told so by an error is the store's choice.
+		// The store may also return an error.
 		if adopted, _ := c.Store.Adopt(c.ctx, s, Adoption(nil, 10, "a")); len(adopted) != 0 {
 			c.Errorf("a dead session adopted %+v", adopted)
 		}
@@ -157,8 +157,7 @@ func idsOf(records []jobs.Record) map[uuid.UUID]bool {
 	return ids
 }
 
-// free leaves waiting runs of the job without a living session, the first the
-// oldest.
+// free adds waiting runs of the job without a live session, the oldest first.
 func (c *check) free(job string, scheduledTimes ...int) []jobs.StartRequest {
 	c.Helper()
 	s := c.session("gone")

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// RunAttempts checks what counts failures. first and second are two ways to the
-// same counts, which are empty, or the same one twice.
+// RunAttempts checks a counter of failures. first and second are two connections to the same empty
+// counts, or one connection twice.
 func RunAttempts(t *testing.T, open func(t *testing.T) (first, second jobs.Attempts)) {
 	for name, hold := range map[string]func(t *testing.T, a *attempts){
 		"what was never counted is nothing": func(_ *testing.T, a *attempts) {
@@ -94,7 +94,7 @@ func (a *attempts) add(window time.Duration, keys ...string) {
 
 func (a *attempts) failures(keys ...string) []jobs.Failures {
 	a.t.Helper()
-	ctx, cancel := context.WithTimeout(a.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(a.t.Context(), testTimeout)
 	defer cancel()
 	found, err := a.second.CountFailures(ctx, keys...)
 	if err != nil || len(found) != len(keys) {

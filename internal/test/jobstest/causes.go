@@ -9,7 +9,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// causeRules are what a misfire check is told of what kept scheduled times from starting.
+// causeRules are about the facts that a misfire check gets about scheduled times that were not
+// started.
 var causeRules = []rule{
 	{"the pauses of the job, its group and everything are told, the oldest first", func(c *check) {
 		c.register("h", "a")
@@ -138,8 +139,7 @@ func pauseOf(kind jobs.TargetKind, name string, at time.Time, until *time.Time) 
 	return p
 }
 
-// checkInGroup checks job a, of that group, until then, and returns the cursors
-// that find was given.
+// checkInGroup checks job a of the group until then, and returns the cursors that find received.
 func (c *check) checkInGroup(group string, until time.Time) []jobs.Cursor {
 	c.Helper()
 	var given []jobs.Cursor

@@ -25,8 +25,7 @@ var contentionRules = []rule{
 	{"a run of a dying session is finished or lost, never both", raceSweepAndFinish},
 }
 
-// contested are the resources that contenders draw from: related ones, so
-// that most draws conflict.
+// contested are the resources that contenders draw from: related ones, so that most draws conflict.
 var contested = []locking.Request{
 	table("s"), table("s/a"), table("s/b"), shared("s"), shared("s/a"), shared("s/b"),
 	path("p/q"), path("p/q/r"), ask(locking.KindPath, "p", locking.Shared, 0), slot("api", 3),
@@ -47,7 +46,7 @@ func draw(r *rand.Rand) []locking.Request {
 	return drawn
 }
 
-// witness knows who is between the answer to its start and its finish.
+// witness knows the runs between the answer to their start and their finish.
 type witness struct {
 	mu     sync.Mutex
 	active map[jobs.Token][]locking.Request
@@ -59,7 +58,7 @@ type grant struct {
 	token   jobs.Token
 }
 
-// enter tells of a grant, and returns what is wrong with it.
+// enter records a grant, and returns an error if it conflicts with another.
 func (w *witness) enter(token jobs.Token, requests []locking.Request) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -99,8 +98,7 @@ func (w *witness) leave(token jobs.Token) {
 	delete(w.active, token)
 }
 
-// eachContender runs fn for every contender, from three sessions on two ways
-// to the store.
+// eachContender runs fn for every contender, from three sessions on two connections to the store.
 func (c *check) eachContender(fn func(n int, r *rand.Rand, store jobs.Store, session uuid.UUID)) {
 	c.Helper()
 	sessions := []uuid.UUID{c.session("one"), c.session("two"), c.session("three")}
@@ -114,8 +112,7 @@ func (c *check) eachContender(fn func(n int, r *rand.Rand, store jobs.Store, ses
 	all.Wait()
 }
 
-// contend is watched twice: by a witness of what replicas are told, and by
-// what the page shows.
+// contend has two checks: a witness of the answers to replicas, and the locks that the page shows.
 func contend(c *check) {
 	w := &witness{active: map[jobs.Token][]locking.Request{}}
 	var granted atomic.Int64
@@ -138,7 +135,7 @@ func contend(c *check) {
 	equal(c, "locks left", len(c.locks()), 0)
 }
 
-// lookAtLocks says what is held by two that must not.
+// lookAtLocks returns an error if two holders conflict.
 func (c *check) lookAtLocks(store jobs.Store) error {
 	locks, err := store.Locks(c.ctx)
 	if err != nil {
@@ -178,7 +175,7 @@ func contendOnce(ctx context.Context, w *witness, store jobs.Store, session uuid
 	}
 }
 
-// compatible says which two locks may not be held at once.
+// compatible returns an error if two of the locks conflict.
 func compatible(locks []jobs.LockView) error {
 	for i, a := range locks {
 		inSlots := 1
@@ -199,8 +196,8 @@ func compatible(locks []jobs.LockView) error {
 	return nil
 }
 
-// raceForFirings lets all ask for the same firings, in batches in an order of
-// their own, as replicas do that have lost memcached.
+// raceForFirings makes all contenders request the same firings, in batches of different orders,
+// like replicas without memcached.
 func raceForFirings(c *check) {
 	const firings = 30
 	var mu sync.Mutex
@@ -236,8 +233,7 @@ func raceForFirings(c *check) {
 	}
 }
 
-// raceSweepAndFinish lets a sweep and finishes meet on the runs of a session
-// that has just died.
+// raceSweepAndFinish runs a sweep and finishes at once on the runs of a session that has just died.
 func raceSweepAndFinish(c *check) {
 	const runs = 40
 	s := c.session("dying")
@@ -256,7 +252,7 @@ func raceSweepAndFinish(c *check) {
 				State: jobs.Succeeded}}
 			done, err := c.Second.Finish(c.ctx, finish)
 			for errors.Is(err, jobs.ErrUnavailable) && c.ctx.Err() == nil {
-				// a sweep may end who stands in its way
+				// a sweep may end the backend that blocks it
 				done, err = c.Second.Finish(c.ctx, finish)
 			}
 			if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// controlState returns what the session is to obey.
+// controlState returns the control state of the session.
 func (c *check) controlState(session uuid.UUID, since int64) jobs.ControlState {
 	c.Helper()
 	o, err := c.Second.ControlState(c.ctx, session, since)
@@ -102,7 +102,7 @@ var orderRules = []rule{
 	}},
 }
 
-// await returns when something was heard.
+// await returns when a notification has arrived.
 func await(c *check, heard <-chan bool, ended <-chan error) {
 	c.Helper()
 	select {

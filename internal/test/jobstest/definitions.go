@@ -37,7 +37,7 @@ var definitionRules = []rule{
 	}},
 	{"a definition keeps its version for good", func(c *check) {
 		s := c.session("one")
-		first := c.carry(s, "h1", "a")["a"]
+		first := c.registerAll(s, "h1", "a")["a"]
 		c.must(c.Store.End(c.ctx, s))
 		c.sweep()
 		second := c.register("h2", "a")["a"]
@@ -46,9 +46,9 @@ var definitionRules = []rule{
 	}},
 	{"registering again changes nothing", func(c *check) {
 		s := c.session("one")
-		first := c.carry(s, "h1", "a", "b")
+		first := c.registerAll(s, "h1", "a", "b")
 		before := c.definitions(s)
-		if again := c.carry(s, "h1", "a", "b"); !maps.Equal(first, again) {
+		if again := c.registerAll(s, "h1", "a", "b"); !maps.Equal(first, again) {
 			c.Errorf("versions %v, then %v", first, again)
 		}
 		equal(c, "definitions of the beat", c.definitions(s), before)
@@ -62,7 +62,7 @@ var definitionRules = []rule{
 	}},
 	{"an empty store has no versions", func(c *check) { equal(c, "jobs", len(c.versions()), 0) }},
 	{"nothing to register is nothing", func(c *check) {
-		equal(c, "versions", len(c.carry(c.session("one"), "h1")), 0)
+		equal(c, "versions", len(c.registerAll(c.session("one"), "h1")), 0)
 	}},
 	{"a definition comes back as it was written", func(c *check) {
 		want := jobs.Definition{
@@ -106,9 +106,9 @@ var definitionRules = []rule{
 	}},
 	{"what a session withdraws is left to the others", func(c *check) {
 		one, two := c.compared("one"), c.compared("two")
-		c.carry(one, "h1", "a", "b")
-		c.carry(two, "h1", "a", "b")
-		c.carry(one, "h2", "a", "b")
+		c.registerAll(one, "h1", "a", "b")
+		c.registerAll(two, "h1", "a", "b")
+		c.registerAll(one, "h2", "a", "b")
 		c.activeDefinitions("a", 2)
 		before := c.definitions(one)
 		c.must(c.Store.Withdraw(c.ctx, one, "other table", []string{"a", "unknown"}))
@@ -125,11 +125,11 @@ var definitionRules = []rule{
 	{"what nobody carries any more stays active, and goes on when it is carried again",
 		func(c *check) {
 			s := c.compared("one")
-			c.carry(s, "h1", "a")
+			c.registerAll(s, "h1", "a")
 			checked := c.versions()["a"].CheckedUntil
 			c.must(c.Store.Withdraw(c.ctx, s, "t", []string{"a"}))
 			c.activeDefinitions("a", 1)
-			c.carry(s, "h1", "a")
+			c.registerAll(s, "h1", "a")
 			c.activeDefinitions("a", 1)
 			if again := c.versions()["a"].CheckedUntil; !again.Equal(checked) {
 				c.Errorf("the cursor was at %s and is at %s", checked, again)
@@ -138,11 +138,11 @@ var definitionRules = []rule{
 	{"an older definition is active again when its session has withdrawn the newer",
 		func(c *check) {
 			s := c.compared("one")
-			c.carry(s, "h1", "a")
-			c.carry(s, "h2", "a")
+			c.registerAll(s, "h1", "a")
+			c.registerAll(s, "h2", "a")
 			c.activeDefinitions("a", 2)
 			c.must(c.Store.Withdraw(c.ctx, s, "t", []string{"a"}))
-			c.carry(s, "h1", "a")
+			c.registerAll(s, "h1", "a")
 			c.activeDefinitions("a", 1)
 			r := request("a", 1)
 			r.Version = 1
@@ -150,7 +150,7 @@ var definitionRules = []rule{
 		}},
 	{"a session that has ended withdraws nothing", func(c *check) {
 		one := c.compared("one")
-		c.carry(one, "h1", "a")
+		c.registerAll(one, "h1", "a")
 		c.must(c.Store.End(c.ctx, one))
 		table := c.replica(one).ConfigHash
 		c.must(c.Store.Withdraw(c.ctx, one, "other table", []string{"a"}))
@@ -177,21 +177,21 @@ var definitionRules = []rule{
 	}},
 	{"the newest definition of the living is active", func(c *check) {
 		old, newer := c.session("old"), c.session("newer")
-		c.carry(old, "h1", "a")
+		c.registerAll(old, "h1", "a")
 		c.activeDefinitions("a", 1)
-		c.carry(newer, "h2", "a")
+		c.registerAll(newer, "h2", "a")
 		c.activeDefinitions("a", 2)
 		again := c.session("old again") // an old replica that restarts in the middle of a deploy
-		equal(c, "its version", c.carry(again, "h1", "a")["a"], 1)
+		equal(c, "its version", c.registerAll(again, "h1", "a")["a"], 1)
 		c.activeDefinitions("a", 2)
 		c.must(c.Store.End(c.ctx, old))
 		c.activeDefinitions("a", 2)
 	}},
 	{"an older definition is active again when the last with a newer has ended", func(c *check) {
 		old, second, third := c.session("old"), c.session("second"), c.session("third")
-		c.carry(old, "h1", "a", "b")
-		c.carry(second, "h2", "a")
-		c.carry(third, "h2", "a")
+		c.registerAll(old, "h1", "a", "b")
+		c.registerAll(second, "h2", "a")
+		c.registerAll(third, "h2", "a")
 		c.must(c.Store.End(c.ctx, second))
 		c.activeDefinitions("a", 2)
 		c.must(c.Store.End(c.ctx, third))
@@ -204,58 +204,58 @@ var definitionRules = []rule{
 	}},
 	{"of several older definitions the newest that is carried is active again", func(c *check) {
 		for _, hash := range []string{"h1", "h2", "h3", "h4"} {
-			c.must(c.Store.End(c.ctx, c.carrier(hash, "a")))
+			c.must(c.Store.End(c.ctx, c.sessionWith(hash, "a")))
 		}
-		c.carrier("h1", "a")
-		c.carrier("h2", "a")
-		top := c.carrier("h4", "a")
+		c.sessionWith("h1", "a")
+		c.sessionWith("h2", "a")
+		top := c.sessionWith("h4", "a")
 		c.activeDefinitions("a", 4)
 		c.must(c.Store.End(c.ctx, top))
 		c.activeDefinitions("a", 2) // nobody carries the third
 	}},
 	{"a session that has expired counts no longer once it is swept", func(c *check) {
-		c.carrier("h1", "a")
-		dead := c.carrier("h2", "a")
+		c.sessionWith("h1", "a")
+		dead := c.sessionWith("h2", "a")
 		c.Expire(dead)
 		c.sweep()
 		c.activeDefinitions("a", 1)
 	}},
 	{"several sessions that expire together count no longer", func(c *check) {
-		c.carrier("h1", "a")
+		c.sessionWith("h1", "a")
 		for _, hash := range []string{"h2", "h2", "h3"} {
-			c.Expire(c.carrier(hash, "a"))
+			c.Expire(c.sessionWith(hash, "a"))
 		}
 		c.sweep()
 		c.activeDefinitions("a", 1)
 	}},
 	{"what a session with claims carried counts no longer once it is swept", func(c *check) {
-		c.carrier("h1", "a")
-		s := c.carrier("h2", "a")
+		c.sessionWith("h1", "a")
+		s := c.sessionWith("h2", "a")
 		c.granted(s, request("a", 1, table("s/a")))
 		c.must(c.Store.End(c.ctx, s)) // its claim is left
 		c.sweep()
 		c.activeDefinitions("a", 1)
 	}},
 	{"where nobody carries a job its definition stays", func(c *check) {
-		c.must(c.Store.End(c.ctx, c.carrier("h1", "a")))
+		c.must(c.Store.End(c.ctx, c.sessionWith("h1", "a")))
 		c.activeDefinitions("a", 1)
-		c.Expire(c.carrier("h2", "a"))
+		c.Expire(c.sessionWith("h2", "a"))
 		c.sweep()
 		c.activeDefinitions("a", 2)
 		equal(c, "version shown", c.job("a").Version, 2)
-		c.carrier("h1", "a") // a cluster that comes back with what it had before
+		c.sessionWith("h1", "a") // a cluster that comes back with what it had before
 		c.activeDefinitions("a", 1)
 	}},
 	{"a session carries what it registered last of each job", func(c *check) {
-		s := c.carrier("h1", "a", "b")
-		c.carry(s, "h2", "a")
+		s := c.sessionWith("h1", "a", "b")
+		c.registerAll(s, "h2", "a")
 		c.activeDefinitions("a", 2)
 		c.activeDefinitions("b", 1)
-		c.carry(s, "h1", "a")
+		c.registerAll(s, "h1", "a")
 		c.activeDefinitions("a", 1)
 	}},
 	{"a dead session carries nothing", func(c *check) {
-		c.carrier("h1", "a")
+		c.sessionWith("h1", "a")
 		ended, expired := c.session("ended"), c.session("expired")
 		c.must(c.Store.End(c.ctx, ended))
 		c.Expire(expired)
@@ -277,13 +277,13 @@ var definitionRules = []rule{
 			equal(c, what, now > before, want)
 			before = now
 		}
-		first := c.carrier("h1", "a")
+		first := c.sessionWith("h1", "a")
 		moved("by a new job", true)
-		second := c.carrier("h1", "a")
+		second := c.sessionWith("h1", "a")
 		moved("by another session with the same", false)
-		newer := c.carrier("h2", "a")
+		newer := c.sessionWith("h2", "a")
 		moved("by a newer definition", true)
-		c.must(c.Store.End(c.ctx, c.carrier("h1", "a")))
+		c.must(c.Store.End(c.ctx, c.sessionWith("h1", "a")))
 		moved("by an older one that comes and goes", false)
 		c.must(c.Store.End(c.ctx, first))
 		moved("by the end of an older one", false)
@@ -300,7 +300,7 @@ var definitionRules = []rule{
 		}
 		equal(c, "versions", len(c.register("h1", names...)), n)
 		s := c.session("one")
-		for name, version := range c.carry(s, "h2", names...) {
+		for name, version := range c.registerAll(s, "h2", names...) {
 			if version != 2 {
 				c.Fatalf("version %d of %s, expected 2", version, name)
 			}
@@ -361,8 +361,7 @@ var definitionRules = []rule{
 	{"whoever comes and goes, the newest of those who stay is active", comeAndGo},
 }
 
-// comeAndGo lets sessions with random definitions begin and end at the same
-// time, some by dying.
+// comeAndGo opens and ends sessions with random definitions at the same time. Some of them die.
 func comeAndGo(c *check) {
 	names := []string{"a", "b", "c", "d"}
 	var mu sync.Mutex
@@ -417,15 +416,15 @@ func comeAndGo(c *check) {
 	}
 }
 
-// definition is one of the job, with as little in it as may be.
+// definition returns a minimal definition of the job.
 func definition(job, hash string) jobs.Definition {
 	return jobs.Definition{Name: job, Hash: hash, Schedule: "@hourly", Zone: "UTC",
 		Handler: "nothing", Description: "{}"}
 }
 
-// carry registers definitions with the hash for the session and returns their
+// registerAll registers definitions with the hash for the session and returns their
 // versions.
-func (c *check) carry(session uuid.UUID, hash string, names ...string) map[string]int64 {
+func (c *check) registerAll(session uuid.UUID, hash string, names ...string) map[string]int64 {
 	c.Helper()
 	definitions := make([]jobs.Definition, len(names))
 	for i, name := range names {
@@ -436,11 +435,11 @@ func (c *check) carry(session uuid.UUID, hash string, names ...string) map[strin
 	return versions
 }
 
-// carrier opens a session that carries definitions with the hash.
-func (c *check) carrier(hash string, names ...string) uuid.UUID {
+// sessionWith opens a session that has definitions with the hash.
+func (c *check) sessionWith(hash string, names ...string) uuid.UUID {
 	c.Helper()
 	s := c.session("with " + hash)
-	c.carry(s, hash, names...)
+	c.registerAll(s, hash, names...)
 	return s
 }
 
@@ -459,7 +458,7 @@ func (c *check) activeDefinitions(job string, version int64) {
 	}
 }
 
-// definitions returns what a beat of the session says of them.
+// definitions returns the count of changes in a heartbeat of the session.
 func (c *check) definitions(session uuid.UUID) int64 {
 	c.Helper()
 	beat, err := c.Store.Heartbeat(c.ctx, session, jobs.ReplicaStatus{})

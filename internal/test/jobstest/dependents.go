@@ -9,10 +9,10 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-var followingRules = []rule{
+var dependentRules = []rule{
 	{"a scheduled time is an opening once each that is followed has a run for it, and ready when " +
 		"all have succeeded", func(c *check) {
-		f, s := c.follows()
+		f, s := c.dependent()
 		one, other := c.later("one", 1), c.later("other", 1)
 		token := c.granted(s, one)
 		c.openings(f)
@@ -26,7 +26,7 @@ var followingRules = []rule{
 		within(c, "ready", got[0].Ready, before, c.now())
 	}},
 	{"it is ready when the last has succeeded, in whatever order", func(c *check) {
-		f, s := c.follows()
+		f, s := c.dependent()
 		one, other := c.later("one", 1), c.later("other", 1)
 		first, second := c.granted(s, one), c.granted(s, other)
 		c.finished(other, second, jobs.Succeeded)
@@ -36,7 +36,7 @@ var followingRules = []rule{
 		within(c, "ready", got[0].Ready, before, c.now())
 	}},
 	{"a waiting run leaves it open, any end but success closes it", func(c *check) {
-		f, s := c.follows()
+		f, s := c.dependent()
 		var waiting []jobs.OpenFiring
 		for i, state := range []jobs.State{jobs.Waiting, jobs.Failed, jobs.TimedOut, jobs.Cancelled,
 			jobs.Skipped, jobs.Missed} {
@@ -51,7 +51,7 @@ var followingRules = []rule{
 	}},
 	{"a lost run closes it, and its recovery opens it", func(c *check) {
 		c.recovering("other")
-		f, s := c.follows()
+		f, s := c.dependent()
 		one, other := c.later("one", 1), c.later("other", 1)
 		c.succeeded(s, one)
 		dying := c.session("dying")
@@ -70,7 +70,7 @@ var followingRules = []rule{
 		c.openings(f, jobs.OpenFiring{ScheduledAt: one.Firing.ScheduledAt, Ready: before})
 	}},
 	{"a lost run without recovery closes it", func(c *check) {
-		f, s := c.follows()
+		f, s := c.dependent()
 		one, other := c.later("one", 1), c.later("other", 1)
 		c.succeeded(s, one)
 		dying := c.session("dying")
@@ -80,7 +80,7 @@ var followingRules = []rule{
 		c.openings(f)
 	}},
 	{"what was triggered by hand makes nothing due", func(c *check) {
-		f, s := c.follows()
+		f, s := c.dependent()
 		for _, job := range []string{"one", "other"} {
 			r := c.later(job, 1)
 			r.Firing.Key = "k"
@@ -89,7 +89,7 @@ var followingRules = []rule{
 		c.openings(f)
 	}},
 	{"scheduled times up to the cursor are no openings, and those that have a run or a record neither", func(c *check) {
-		f, s := c.follows()
+		f, s := c.dependent()
 		var all []jobs.OpenFiring
 		before := c.now()
 		for i := range 5 {
@@ -99,7 +99,7 @@ var followingRules = []rule{
 			all = append(all, jobs.OpenFiring{ScheduledAt: one.Firing.ScheduledAt, Ready: before})
 		}
 		c.openings(f, all...)
-		c.follow(c.followed("f", all[1].ScheduledAt))
+		c.addDependents(c.dependentFiring("f", all[1].ScheduledAt))
 		m := misfired("f", all[2].ScheduledAt, jobs.Missed, jobs.ReasonMisfire)
 		check := checkOf("f", all[0].ScheduledAt)
 		_, err := c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{check},
@@ -109,7 +109,7 @@ var followingRules = []rule{
 	}},
 	{"openings come with the cursors of the dependent and of those that it follows",
 		func(c *check) {
-			c.follows()
+			c.dependent()
 			until := c.now().Add(time.Hour)
 			_, err := c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{checkOf("one", until)},
 				func(string, jobs.Cursor) []jobs.Misfired { return nil })
@@ -128,7 +128,7 @@ var followingRules = []rule{
 		}},
 	{"dependents of which another version is active are left out, and unknown ones",
 		func(c *check) {
-			_, s := c.follows()
+			_, s := c.dependent()
 			c.succeeded(s, c.later("one", 1))
 			told, err := c.Store.OpenFirings(c.ctx,
 				[]jobs.Dependent{{Job: "f", Version: 2, After: []string{"one"}},
@@ -137,7 +137,7 @@ var followingRules = []rule{
 			equal(c, "told of", len(told), 0)
 		}},
 	{"several dependents are told apart, of one that is followed alone too", func(c *check) {
-		f, s := c.follows()
+		f, s := c.dependent()
 		c.register("h", "g")
 		one := c.later("one", 1)
 		before := c.now()
@@ -174,13 +174,13 @@ var followingRules = []rule{
 		}
 	}},
 	{"a run is added once, as waiting, and adopted by any replica", func(c *check) {
-		_, s := c.follows()
+		_, s := c.dependent()
 		scheduledAt := c.later("f", 1).Firing.ScheduledAt
-		first, second := c.followed("f", scheduledAt), c.followed("f", scheduledAt)
+		first, second := c.dependentFiring("f", scheduledAt), c.dependentFiring("f", scheduledAt)
 		before := c.now()
-		c.follow(first)
-		c.follow(first)
-		c.follow(second)
+		c.addDependents(first)
+		c.addDependents(first)
+		c.addDependents(second)
 		c.absent(second.Run)
 		r := c.record(first.Run, jobs.Waiting)
 		if r.Job != "f" || !r.ScheduledAt.Equal(scheduledAt) || r.Key != "" ||
@@ -194,7 +194,7 @@ var followingRules = []rule{
 		}
 	}},
 	{"replicas that add a run at the same time add one", func(c *check) {
-		c.follows()
+		c.dependent()
 		scheduledAt := c.later("f", 1).Firing.ScheduledAt
 		errs := make(chan error)
 		for i := range 8 {
@@ -204,7 +204,7 @@ var followingRules = []rule{
 			}
 			go func() {
 				errs <- store.AddDependents(c.ctx,
-					[]jobs.DependentFiring{c.followed("f", scheduledAt)})
+					[]jobs.DependentFiring{c.dependentFiring("f", scheduledAt)})
 			}()
 		}
 		for range 8 {
@@ -213,19 +213,18 @@ var followingRules = []rule{
 		equal(c, "runs", len(c.runs(jobs.RunFilter{Job: "f"})), 1)
 	}},
 	{"nothing is added by a definition that is not in force", func(c *check) {
-		c.follows()
-		stale := c.followed("f", c.later("f", 1).Firing.ScheduledAt)
+		c.dependent()
+		stale := c.dependentFiring("f", c.later("f", 1).Firing.ScheduledAt)
 		stale.Version = 2
-		unknown := c.followed("nobody", c.later("f", 1).Firing.ScheduledAt)
-		c.follow(stale, unknown)
+		unknown := c.dependentFiring("nobody", c.later("f", 1).Firing.ScheduledAt)
+		c.addDependents(stale, unknown)
 		c.absent(stale.Run)
 		c.absent(unknown.Run)
 	}},
 }
 
-// follows registers f, which follows one and other, and returns it with a
-// session for runs.
-func (c *check) follows() (jobs.Dependent, uuid.UUID) {
+// dependent registers f, which depends on one and other, and returns it with a session for runs.
+func (c *check) dependent() (jobs.Dependent, uuid.UUID) {
 	c.Helper()
 	c.register("h", "f", "one")
 	if _, known := c.versions()["other"]; !known {
@@ -235,8 +234,8 @@ func (c *check) follows() (jobs.Dependent, uuid.UUID) {
 		c.session("replica")
 }
 
-// later asks for a firing of the job that is due an hour from the test's
-// beginning, or n minutes later.
+// later requests a firing of the job that is due an hour after the beginning of the test, or n
+// minutes later.
 func (c *check) later(job string, n int) jobs.StartRequest {
 	r := request(job, n)
 	r.Firing.ScheduledAt = c.begun.Truncate(time.Second).
@@ -249,18 +248,18 @@ func (c *check) succeeded(session uuid.UUID, r jobs.StartRequest) {
 	c.finished(r, c.granted(session, r), jobs.Succeeded)
 }
 
-func (c *check) followed(job string, scheduledAt time.Time) jobs.DependentFiring {
+func (c *check) dependentFiring(job string, scheduledAt time.Time) jobs.DependentFiring {
 	return jobs.DependentFiring{Firing: jobs.Firing{Job: job, ScheduledAt: scheduledAt}, Run: uuid.New(),
 		Version: 1, Detail: "one and other succeeded"}
 }
 
-func (c *check) follow(followed ...jobs.DependentFiring) {
+func (c *check) addDependents(dependentFiring ...jobs.DependentFiring) {
 	c.Helper()
-	c.must(c.Store.AddDependents(c.ctx, followed))
+	c.must(c.Store.AddDependents(c.ctx, dependentFiring))
 }
 
-// openings fails the test unless the dependent has these: ready behind the
-// instants given, or not.
+// openings fails the test unless the dependent has these open firings: ready after the given times,
+// or not ready.
 func (c *check) openings(f jobs.Dependent, want ...jobs.OpenFiring) []jobs.OpenFiring {
 	c.Helper()
 	told, err := c.Store.OpenFirings(c.ctx, []jobs.Dependent{f})

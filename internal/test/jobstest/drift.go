@@ -10,16 +10,16 @@ import (
 
 var driftRules = []rule{
 	{"replicas that carry the same do not drift", func(c *check) {
-		c.carry(c.compared("a"), "h", "x", "y")
-		c.carry(c.compared("b"), "h", "x", "y")
+		c.registerAll(c.compared("a"), "h", "x", "y")
+		c.registerAll(c.compared("b"), "h", "x", "y")
 		c.drift()
 	}},
 	{"a job of which one has another definition, and one that others don't know", func(c *check) {
 		a, b := c.compared("a"), c.compared("b")
-		c.carry(a, "h", "alone", "same", "x")
-		c.carry(b, "h", "same")
-		c.carry(b, "new", "x")
-		c.carry(c.compared("c"), "h", "same", "x")
+		c.registerAll(a, "h", "alone", "same", "x")
+		c.registerAll(b, "h", "same")
+		c.registerAll(b, "new", "x")
+		c.registerAll(c.compared("c"), "h", "same", "x")
 		want := []jobs.JobDrift{
 			{Job: "alone", Newest: []string{"a"}, Without: []string{"b", "c"}},
 			{Job: "x", Newest: []string{"b"}, Older: []string{"a", "c"}},
@@ -32,19 +32,19 @@ var driftRules = []rule{
 		}
 	}},
 	{"sessions that have ended, or that nobody compares, don't drift", func(c *check) {
-		c.carry(c.compared("a"), "h", "x")
+		c.registerAll(c.compared("a"), "h", "x")
 		ended, expired := c.compared("b"), c.compared("c")
-		c.carry(ended, "new", "x", "y")
-		c.carry(expired, "new", "x", "z")
-		c.carry(c.session("program"), "h", "other")
+		c.registerAll(ended, "new", "x", "y")
+		c.registerAll(expired, "new", "x", "z")
+		c.registerAll(c.session("program"), "h", "other")
 		c.must(c.Store.End(c.ctx, ended))
 		c.Expire(expired)
 		c.drift()
 	}},
 	{"jobs that were added at run time don't drift", func(c *check) {
 		a := c.compared("a")
-		c.carry(a, "h", "x")
-		c.carry(c.compared("b"), "h", "x")
+		c.registerAll(a, "h", "x")
+		c.registerAll(c.compared("b"), "h", "x")
 		_, err := c.Store.PutSpec(c.ctx, action,
 			jobs.Spec{Job: "added", Text: []byte(`{"name": "added"}`)})
 		c.must(err)
@@ -56,9 +56,9 @@ var driftRules = []rule{
 		c.drift()
 	}},
 	{"of a replica's living sessions the youngest counts", func(c *check) {
-		c.carry(c.compared("a"), "h", "x", "y")
-		c.carry(c.compared("a"), "h", "x")
-		c.carry(c.compared("b"), "h", "x")
+		c.registerAll(c.compared("a"), "h", "x", "y")
+		c.registerAll(c.compared("a"), "h", "x")
+		c.registerAll(c.compared("b"), "h", "x")
 		c.drift()
 	}},
 }

@@ -17,17 +17,17 @@ type Fixture struct {
 	Store jobs.Store // fresh: migrated, and empty
 	// Expire makes a session's TTL run out at once.
 	Expire func(session uuid.UUID)
-	// Second is another replica's way to the same data, if that is another
-	// way: it is used beside Store, from other goroutines.
+	// Second is another replica's connection to the same data, if that differs from Store. Other
+	// goroutines use it beside Store.
 	Second jobs.Store
-	// Pause writes down a pause of any time, which may be over.
+	// Pause inserts a pause of any time, which may have ended.
 	Pause func(jobs.Pause)
-	// Pass lets time pass: what is known of sessions, cursors and waiting runs was
-	// that much earlier, but sessions that live do so still.
+	// Pass moves the times of sessions, cursors and waiting runs into the past. Live sessions stay
+	// live.
 	Pass func(time.Duration)
 }
 
-// Adoption asks for runs of the jobs, all of middling priority and never late.
+// Adoption requests runs of the jobs, all of middle priority and never late.
 func Adoption(known []uuid.UUID, limit int, names ...string) jobs.Adoption {
 	a := jobs.Adoption{Known: known, Limit: limit, Late: limit}
 	for _, name := range names {
@@ -37,30 +37,30 @@ func Adoption(known []uuid.UUID, limit int, names ...string) jobs.Adoption {
 	return a
 }
 
-// rule is one thing that every store must do.
+// rule is one requirement on every store.
 type rule struct {
 	name string
 	hold func(c *check)
 }
 
-// Run checks every rule, each against a store of its own from open, several at
-// once. The store is closed by whoever opened it, in a cleanup of t.
+// Run checks every rule in parallel, each on a store of its own from open. open closes the store in
+// a cleanup of t.
 func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	groups := []struct {
 		name  string
 		rules []rule
 	}{
-		{"Sessions", sessionRules}, {"Definitions", definitionRules}, {"Away", awayRules},
+		{"Sessions", sessionRules}, {"Definitions", definitionRules}, {"Away", absenceRules},
 		{"Drift", driftRules}, {"Start", startRules}, {"Conflicts", conflictRules},
 		{"Waiters", waiterRules}, {"Reserves", reserveRules}, {"Roots", rootRules},
 		{"Note", noteRules}, {"Finish", finishRules}, {"Sweep", sweepRules}, {"Adopt", adoptRules},
 		{"Abandon", abandonRules},
 		{"Recoveries", recoveryRules}, {"Memory", memoryRules}, {"Outbox", outboxRules},
 		{"Misfires", misfireRules},
-		{"Causes", causeRules}, {"Places", placeRules}, {"Following", followingRules},
+		{"Causes", causeRules}, {"Places", positionRules}, {"Following", dependentRules},
 		{"Trigger", triggerRules}, {"TriggerWaits", triggerWaitRules}, {"Revoke", revokeRules},
 		{"History", historyRules}, {"Firing", firingRules}, {"Prune", pruneRules},
-		{"Listings", listingRules}, {"Blockages", blockageRules},
+		{"Listings", listingRules}, {"Blockages", waitHistoryRules},
 		{"Rests", restRules},
 		{"Acts", actionRules}, {"Pauses", pauseRules}, {"Cancels", cancelRules},
 		{"Releases", releaseRules}, {"Drains", drainRules},
@@ -77,17 +77,16 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	}
 }
 
-// patience bounds a whole test: nothing that works takes as long, not even beside
-// others on a busy machine.
-const patience = 8 * time.Minute
+// testTimeout bounds a whole test. A working store is much faster, even on a busy machine.
+const testTimeout = 8 * time.Minute
 
-// ttl is long enough for no session to run out by itself.
+// ttl is so long that no session expires by itself.
 const ttl = 10 * time.Minute
 
 // epoch is the first scheduled time of all tests but those about misfires.
 var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// check is one test at work on a store.
+// check is one test of a store.
 type check struct {
 	*testing.T
 	Fixture
@@ -97,7 +96,7 @@ type check struct {
 }
 
 func newCheck(t *testing.T, f Fixture) *check {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	t.Cleanup(cancel)
 	if f.Second == nil {
 		f.Second = f.Store
@@ -121,11 +120,11 @@ func (c *check) session(replica string) uuid.UUID {
 	return id
 }
 
-// register has a session of its own, that lives on, carry definitions with the
-// hash, and returns their versions.
+// register gives definitions with the hash to a session of its own, which stays live, and returns
+// their versions.
 func (c *check) register(hash string, names ...string) map[string]int64 {
 	c.Helper()
-	return c.carry(c.session("registrar"), hash, names...)
+	return c.registerAll(c.session("registrar"), hash, names...)
 }
 
 // recovering registers jobs whose lost runs are recovered.
@@ -140,12 +139,12 @@ func (c *check) recovering(names ...string) {
 	c.must(err)
 }
 
-// firing is the job's n-th.
+// firing returns the job's n-th firing.
 func firing(job string, n int) jobs.Firing {
 	return jobs.Firing{Job: job, ScheduledAt: epoch.Add(time.Duration(n) * time.Second)}
 }
 
-// request asks for the job's n-th firing, which has waited since its scheduled time.
+// request requests the job's n-th firing, which has waited since its scheduled time.
 func request(job string, n int, requests ...locking.Request) jobs.StartRequest {
 	f := firing(job, n)
 	return jobs.StartRequest{Run: uuid.New(), Firing: f, Attempt: 1, Requests: requests,
@@ -198,7 +197,7 @@ func (c *check) outcome(session uuid.UUID, r jobs.StartRequest, want jobs.StartO
 	}
 }
 
-// finish ends an attempt and reports whether that stands.
+// finish ends an attempt and reports whether that takes effect.
 func (c *check) finish(r jobs.StartRequest, token jobs.Token, state jobs.State) bool {
 	c.Helper()
 	done, err := c.Store.Finish(c.ctx,
@@ -210,7 +209,7 @@ func (c *check) finish(r jobs.StartRequest, token jobs.Token, state jobs.State) 
 	return done[0]
 }
 
-// finished ends an attempt, which must stand.
+// finished ends an attempt, which must take effect.
 func (c *check) finished(r jobs.StartRequest, token jobs.Token, state jobs.State) {
 	c.Helper()
 	if !c.finish(r, token, state) {
@@ -218,7 +217,7 @@ func (c *check) finished(r jobs.StartRequest, token jobs.Token, state jobs.State
 	}
 }
 
-// note writes one note and reports whether it stands.
+// note writes one note and reports whether it takes effect.
 func (c *check) note(session uuid.UUID, n jobs.Note) bool {
 	c.Helper()
 	stands, err := c.Store.Note(c.ctx, session, []jobs.Note{n})
@@ -229,7 +228,7 @@ func (c *check) note(session uuid.UUID, n jobs.Note) bool {
 	return stands[0]
 }
 
-// noteOf is a note about the run that a request asks for.
+// noteOf returns a note about the run of a request.
 func noteOf(r jobs.StartRequest, state jobs.State, reason jobs.Reason) jobs.Note {
 	n := jobs.Note{Run: r.Run, Firing: r.Firing, Version: r.Version, State: state, Reason: reason,
 		WaitSince: r.WaitSince, Reserve: r.Reserve}
@@ -246,7 +245,7 @@ func (c *check) sweep() jobs.Swept {
 	return swept
 }
 
-// adopt adopts for a session that cares for what it has adopted before.
+// adopt adopts runs for a session that knows the runs it has adopted before.
 func (c *check) adopt(session uuid.UUID, limit int, names ...string) []jobs.Record {
 	c.Helper()
 	records := c.adoptKnowing(session, c.cared[session], limit, names...)
@@ -264,7 +263,7 @@ func (c *check) adoptKnowing(session uuid.UUID, known []uuid.UUID, limit int,
 	return records
 }
 
-// action is what everybody does in the tests.
+// action is the actor of the tests.
 var action = jobs.Action{Actor: "ann", Via: "go"}
 
 // trigger triggers the job with a key.
@@ -284,7 +283,7 @@ func (c *check) record(id uuid.UUID, state jobs.State) jobs.Record {
 	return record
 }
 
-// same fails the test unless both say the same of one run.
+// same fails the test unless both records are equal.
 func (c *check) same(got, want jobs.Record) {
 	c.Helper()
 	if !reflect.DeepEqual(got, want) {
@@ -322,7 +321,7 @@ func within(c *check, what string, got, from, to time.Time) {
 	}
 }
 
-// The requests below are of names that cannot be bad.
+// The requests below have valid names.
 func table(name string) locking.Request {
 	return ask(locking.KindTable, name, locking.Exclusive, 0)
 }

@@ -186,7 +186,7 @@ var historyRules = []rule{
 	}},
 }
 
-// pastRuns leaves n succeeded runs of job a and returns their ids.
+// pastRuns adds n succeeded runs of job a and returns their ids.
 func (c *check) pastRuns(n int) []uuid.UUID {
 	c.Helper()
 	s := c.session("past")

@@ -357,7 +357,7 @@ func cursorOf(r jobs.Record) *jobs.RunCursor {
 	return &jobs.RunCursor{CreatedAt: r.CreatedAt, ID: r.ID}
 }
 
-// sameRuns fails the test unless the filter gives these, in whatever order.
+// sameRuns fails the test unless the filter returns these runs, in any order.
 func (c *check) sameRuns(f jobs.RunFilter, want ...uuid.UUID) {
 	c.Helper()
 	var got, expected []string
@@ -385,7 +385,7 @@ func (c *check) listed(f jobs.JobFilter) (names []string) {
 	return names
 }
 
-// tallied writes counts down in an order of their own.
+// tallied formats counts in a fixed order.
 func (c *check) tallied(tallies []jobs.Tally, err error) string {
 	c.Helper()
 	c.must(err)
@@ -397,7 +397,7 @@ func (c *check) tallied(tallies []jobs.Tally, err error) string {
 	return strings.Join(lines, ", ")
 }
 
-// defined has a session that lives on carry jobs that lock what is asked for.
+// defined gives jobs that lock the requests to a session that stays live.
 func (c *check) defined(hash string, requests map[string][]locking.Request) {
 	c.Helper()
 	c.definedBy(c.session("registrar"), hash, requests)

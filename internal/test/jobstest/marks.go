@@ -49,7 +49,7 @@ var markRules = []rule{
 	{"replicas that come and go, and what they bring, move marks", func(c *check) {
 		var one uuid.UUID
 		c.moved("a session", func() { one = c.session("one") }, jobs.TopicReplicas)
-		c.moved("a definition", func() { c.carry(one, "h", "a") }, jobs.TopicJobs)
+		c.moved("a definition", func() { c.registerAll(one, "h", "a") }, jobs.TopicJobs)
 		c.moved("an end", func() { c.must(c.Store.End(c.ctx, one)) }, jobs.TopicReplicas)
 		two := c.session("two")
 		c.moved("a death", func() { c.Expire(two) }, jobs.TopicReplicas)
@@ -92,8 +92,7 @@ func (c *check) marks(store jobs.Store) jobs.Marks {
 	return marks
 }
 
-// moved fails the test unless what happens moves the marks of the topics.
-// Others may move too.
+// moved fails the test unless happens changes the marks of the topics. Others may change too.
 func (c *check) moved(what string, happens func(), topics ...jobs.Topic) {
 	c.Helper()
 	before := c.marks(c.Store)

@@ -266,13 +266,13 @@ func misfired(job string, scheduledAt time.Time, state jobs.State,
 		State: state, Reason: reason, Detail: "nobody was there"}
 }
 
-// checkOf asks for all scheduled times of the job's first definition.
+// checkOf checks all scheduled times of the job's first definition.
 func checkOf(job string, until time.Time) jobs.MisfireCheck {
 	return jobs.MisfireCheck{Job: job, Version: 1, ScheduledAt: until, Until: until}
 }
 
-// check checks job a until then, by the active definition, and returns the
-// cursors that find was given.
+// check checks job a until then by the active definition, and returns the cursors that find
+// received.
 func (c *check) check(until time.Time, found ...jobs.Misfired) []jobs.Cursor {
 	c.Helper()
 	check := checkOf("a", until)
@@ -291,7 +291,7 @@ func (c *check) check(until time.Time, found ...jobs.Misfired) []jobs.Cursor {
 	return given
 }
 
-// cursor checks job a until then and returns the cursor that it had.
+// cursor checks job a until then and returns its cursor.
 func (c *check) cursor(until time.Time) jobs.Cursor {
 	c.Helper()
 	given := c.check(until)
@@ -307,7 +307,7 @@ func (c *check) noCursor(until time.Time) {
 	equal(c, "times asked again", len(c.check(until)), 0)
 }
 
-// misfire finds these misfires of job a.
+// misfire records these misfires of job a.
 func (c *check) misfire(until time.Time, found ...jobs.Misfired) {
 	c.Helper()
 	equal(c, "times asked", len(c.check(until, found...)), 1)

@@ -36,8 +36,8 @@ var modelRules = []rule{
 	}},
 }
 
-// model is what a store must know of the runs of one sequence. All sequences
-// share a store; names that begin alike keep them apart.
+// model is the expected state of the runs of one sequence. All sequences share a store. A common
+// prefix of names separates them.
 type model struct {
 	c        *check
 	prefix   string
@@ -96,7 +96,7 @@ func (m *model) drawSession(t *rapid.T) uuid.UUID {
 	return rapid.SampledFrom(m.sessions).Draw(t, "session")
 }
 
-// start asks for a new firing, as old as was drawn.
+// start starts a new firing of a drawn age.
 func (m *model) start(t *rapid.T) {
 	m.firings++
 	f := firing(m.prefix, m.firings)
@@ -109,7 +109,7 @@ func (m *model) start(t *rapid.T) {
 	m.ask(t, r, r.session)
 }
 
-// askAgain asks for a run that is known, in whatever state, from any session.
+// askAgain starts a known run, in any state, from any session.
 func (m *model) askAgain(t *rapid.T) {
 	m.ask(t, m.drawRun(t, func(*modelRun) bool { return true }), m.drawSession(t))
 }
@@ -163,8 +163,8 @@ func (m *model) expectBlocker(t *rapid.T, r *modelRun, got jobs.StartResult) {
 	}
 }
 
-// obstacles are the runs that stand in r's way: what runs and conflicts, what
-// waits, is recorded, older and conflicts, and whoever uses up its slots.
+// obstacles returns the runs that block r: conflicting running runs, conflicting older waiters that
+// are recorded, and the users of its slots.
 func (m *model) obstacles(r *modelRun) []*modelRun {
 	var found []*modelRun
 	for _, mine := range r.Requests {
@@ -209,7 +209,7 @@ func (m *model) drawRun(t *rapid.T, suits func(*modelRun) bool) *modelRun {
 	return rapid.SampledFrom(suitable).Draw(t, "run")
 }
 
-// finish ends a run that has a token, which need not stand any more.
+// finish ends a run that has a token, whose claim may be gone.
 func (m *model) finish(t *rapid.T) {
 	r := m.drawRun(t, func(r *modelRun) bool { return r.token != 0 })
 	state := rapid.SampledFrom([]jobs.State{jobs.Succeeded, jobs.Failed}).Draw(t, "state")
@@ -227,7 +227,7 @@ func (m *model) finish(t *rapid.T) {
 	}
 }
 
-// skip notes a run as skipped, in whatever state, from any session.
+// skip notes a run as skipped, in any state, from any session.
 func (m *model) skip(t *rapid.T) {
 	r, session := m.drawRun(t, func(*modelRun) bool { return true }), m.drawSession(t)
 	stands, err := m.c.Store.Note(m.c.ctx, session,
@@ -244,7 +244,7 @@ func (m *model) skip(t *rapid.T) {
 	}
 }
 
-// note writes down that a run waits, for what it asks for or for nothing.
+// note records that a run waits, for its requests or for nothing.
 func (m *model) note(t *rapid.T) {
 	r, session := m.drawRun(t, func(*modelRun) bool { return true }), m.drawSession(t)
 	n, wants := noteOf(r.StartRequest, jobs.Waiting, jobs.ReasonNoWorker),
@@ -264,7 +264,7 @@ func (m *model) note(t *rapid.T) {
 	}
 }
 
-// die lets a session expire and sweeps it, and opens another.
+// die expires a session, sweeps it, and opens another.
 func (m *model) die(t *rapid.T) {
 	dead := m.drawSession(t)
 	m.c.Expire(dead)
@@ -296,8 +296,8 @@ func (m *model) die(t *rapid.T) {
 	m.openSession(t)
 }
 
-// adopt gives the free run that has waited longest to a session, and tells it
-// of those it has itself, but for what it cares for.
+// adopt gives the oldest free run to a session, together with the runs that it has without knowing
+// them.
 func (m *model) adopt(t *rapid.T) {
 	session := m.drawSession(t)
 	var known []uuid.UUID
@@ -344,7 +344,7 @@ func (m *model) adopt(t *rapid.T) {
 	free[i].session, free[i].recorded = session, false
 }
 
-// compare looks at what is held.
+// compare compares the locks with the model.
 func (m *model) compare(t *rapid.T) {
 	locks, err := m.c.Store.Locks(m.c.ctx)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// outbox is the store's, or that of another way to it.
+// outbox returns the store's outbox.
 func (c *check) outbox(store jobs.Store) jobs.Outbox {
 	c.Helper()
 	o, ok := store.(jobs.Outbox)
@@ -35,7 +35,7 @@ func (c *check) hooked(job, hash string, states ...jobs.State) {
 	c.must(err)
 }
 
-// take takes what is due of a webhook.
+// take takes the due deliveries of a webhook.
 func (c *check) take(webhook string, lease time.Duration) []jobs.Delivery {
 	c.Helper()
 	taken, err := c.outbox(c.Store).TakeDeliveries(c.ctx, webhook, lease, 100)
@@ -43,7 +43,7 @@ func (c *check) take(webhook string, lease time.Duration) []jobs.Delivery {
 	return taken
 }
 
-// told fails the test unless the webhook is to be told of this end alone.
+// told fails the test unless the webhook's only delivery is for this end of the run.
 func (c *check) told(run uuid.UUID, state jobs.State) jobs.Delivery {
 	c.Helper()
 	taken := c.take("w", time.Hour)
@@ -63,7 +63,7 @@ func (c *check) settled(d jobs.Delivery, s jobs.Settlement) bool {
 	return stood
 }
 
-// undelivered lists what was not delivered.
+// undelivered lists the failed deliveries.
 func (c *check) undelivered(f jobs.UndeliveredFilter) []jobs.Undelivered {
 	c.Helper()
 	found, err := c.outbox(c.Store).UndeliveredHooks(c.ctx, f)
@@ -71,7 +71,7 @@ func (c *check) undelivered(f jobs.UndeliveredFilter) []jobs.Undelivered {
 	return found
 }
 
-// operator is who acts.
+// operator is the actor.
 var operator = jobs.Action{Actor: "operator", Via: "go"}
 
 var finalStates = []jobs.State{jobs.Succeeded, jobs.Failed, jobs.TimedOut, jobs.Cancelled,
@@ -400,7 +400,7 @@ var outboxRules = []rule{
 			equal(c, "given up by the try before",
 				c.settled(d, jobs.Settlement{Error: "gone", GiveUp: true}), false)
 			equal(c, "scheduled_at", len(c.take("w", time.Hour)), 1)
-			// One that succeeds ends it all the same.
+			// A success ends it nevertheless.
 			again := request("a", 2)
 			c.finished(again, c.granted(c.session("two"), again), jobs.Failed)
 			d = c.told(again.Run, jobs.Failed)

@@ -45,7 +45,7 @@ func (c *check) grouped(name string) {
 	c.must(err)
 }
 
-// noRun fails the test where the request left a run behind.
+// noRun fails the test if the request has left a run.
 func (c *check) noRun(r jobs.StartRequest) {
 	c.Helper()
 	if _, err := c.Store.Run(c.ctx, r.Run); !errors.Is(err, jobs.ErrNotFound) {
@@ -53,8 +53,7 @@ func (c *check) noRun(r jobs.StartRequest) {
 	}
 }
 
-// waiting returns a request of the session that waits behind another, which
-// has ended.
+// waiting returns a request of the session that waited for another run, which has ended.
 func (c *check) waiting(session uuid.UUID, job string, n int,
 	requests ...locking.Request) jobs.StartRequest {
 	c.Helper()
@@ -179,7 +178,7 @@ var pauseRules = []rule{
 		c.outcome(one, r, jobs.StartPaused)
 		equal(c, "adopted while paused", len(c.adopt(two, 10, "a")), 0)
 		c.resume(jobA)
-		// The session that had it lives, but may be one that no longer fires the job.
+		// The run's session is live, but may no longer fire the job.
 		if adopted := c.adopt(two, 10, "a"); len(adopted) != 1 || adopted[0].ID != r.Run {
 			c.Errorf("adopted %+v, expected the run", adopted)
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// atOnce is a time to keep that is over by the next call.
+// atOnce is a retention that is over by the next call.
 const atOnce time.Duration = 0
 
 var pruneRules = []rule{
@@ -234,8 +234,8 @@ var pruneRules = []rule{
 	{"a definition that nobody has carried for as long is forgotten, but none that counts",
 		func(c *check) {
 			old, pruner := c.session("old"), c.session("pruner")
-			equal(c, "first", c.carry(old, "h1", "a")["a"], int64(1))
-			equal(c, "second", c.carry(c.session("new"), "h2", "a")["a"], int64(2))
+			equal(c, "first", c.registerAll(old, "h1", "a")["a"], int64(1))
+			equal(c, "second", c.registerAll(c.session("new"), "h2", "a")["a"], int64(2))
 			atOnce := jobs.PruneRequest{Keep: atOnce, Limit: 1}
 			for range 2 {
 				equal(c, "definitions while all are carried", c.prune(pruner, atOnce).Definitions,
@@ -246,15 +246,15 @@ var pruneRules = []rule{
 			equal(c, "definitions within the time",
 				c.prune(pruner, jobs.PruneRequest{Keep: time.Hour, Limit: 1}).Definitions, 0)
 			equal(c, "definitions", c.prune(pruner, atOnce).Definitions, 1)
-			equal(c, "the first, which is new again", c.carry(c.session("back"), "h1", "a")["a"],
+			equal(c, "the first, which is new again", c.registerAll(c.session("back"), "h1", "a")["a"],
 				int64(3))
-			equal(c, "the second, which is the old one", c.carry(c.session("new"), "h2", "a")["a"],
+			equal(c, "the second, which is the old one", c.registerAll(c.session("new"), "h2", "a")["a"],
 				int64(2))
 		}},
 	{"a definition that is active stays, although nobody carries it", func(c *check) {
 		one, two, pruner := c.session("one"), c.session("two"), c.session("pruner")
-		c.carry(one, "h1", "a")
-		c.carry(two, "h2", "a")
+		c.registerAll(one, "h1", "a")
+		c.registerAll(two, "h2", "a")
 		c.must(c.Store.End(c.ctx, two))
 		c.must(c.Store.End(c.ctx, one))
 		c.activeDefinitions("a", 1)
@@ -270,17 +270,17 @@ var pruneRules = []rule{
 	}},
 	{"a definition that is carried again is as good as new, and the newest stays", func(c *check) {
 		pruner := c.session("pruner")
-		c.carry(c.session("lives"), "h1", "a")
+		c.registerAll(c.session("lives"), "h1", "a")
 		ended := c.session("ended")
-		c.carry(ended, "h2", "a")
+		c.registerAll(ended, "h2", "a")
 		c.must(c.Store.End(c.ctx, ended))
 		atOnce := jobs.PruneRequest{Keep: atOnce, Limit: 1}
 		for range 3 {
 			equal(c, "definitions, of which one is in force and one the newest",
 				c.prune(pruner, atOnce).Definitions, 0)
 		}
-		c.carry(c.session("third"), "h3", "a") // the second is not the newest any more
-		c.carry(c.session("again"), "h2", "a") // but it is carried
+		c.registerAll(c.session("third"), "h3", "a") // the second is not the newest any more
+		c.registerAll(c.session("again"), "h2", "a") // but it is carried
 		for range 2 {
 			equal(c, "definitions, all carried", c.prune(pruner, atOnce).Definitions, 0)
 		}

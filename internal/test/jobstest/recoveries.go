@@ -174,8 +174,8 @@ var recoveryRules = []rule{
 	}},
 }
 
-// recovered fails the test unless the run is lost and a new session may adopt
-// its successor, and start it.
+// recovered fails the test unless the run is lost and a new session can adopt and start its
+// successor.
 func (c *check) recovered(lost jobs.StartRequest, reason jobs.Reason) {
 	c.Helper()
 	equal(c, "reason", c.record(lost.Run, jobs.Lost).Reason, reason)

@@ -9,9 +9,8 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// placeRules are who is served first where workers, or the places of a group,
-// are short.
-var placeRules = []rule{
+// positionRules are about the order of runs when workers, or the slots of a group, are short.
+var positionRules = []rule{
 	{"a level of priority is worth a minute of waiting", func(c *check) {
 		low, middling, high := c.waitedFor("low", 2*time.Minute+time.Second),
 			c.waitedFor("middling", 0), c.waitedFor("high", -90*time.Second)
@@ -163,8 +162,8 @@ var placeRules = []rule{
 	}},
 }
 
-// waitedFor leaves a waiting run of the job without a living session, that has
-// waited since so long before the epoch, and returns its id.
+// waitedFor adds a waiting run of the job without a live session, which has waited for this long
+// before the epoch, and returns its id.
 func (c *check) waitedFor(job string, d time.Duration) uuid.UUID {
 	c.Helper()
 	s := c.session("gone")
@@ -176,8 +175,8 @@ func (c *check) waitedFor(job string, d time.Duration) uuid.UUID {
 	return r.Run
 }
 
-// queued starts the request, which an earlier run of the job must block, and
-// holds whether another waits for it already.
+// queued starts the request, which an earlier run of the job must block, and checks whether another
+// run already waits for it.
 func (c *check) queued(session uuid.UUID, r jobs.StartRequest, want bool) {
 	c.Helper()
 	result := c.start(session, r)[0]

@@ -9,11 +9,10 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// reserve is how long the waiters of these tests reserve their places: only Pass has
-// it end.
+// reserve is how long the waiters of these tests reserve their positions. Only Pass ends it.
 const reserve = time.Hour
 
-// lapse is long enough for a reservation to end, and too short for another.
+// lapse is long enough for one reservation to end, and too short for two.
 const lapse = reserve + reserve/2
 
 var reserveRules = []rule{
@@ -140,12 +139,12 @@ var reserveRules = []rule{
 		}},
 }
 
-// turn is a request for a place in a group.
+// turn requests a slot of a group.
 func turn(group string, n int) locking.Request {
 	return ask(locking.KindGroup, group, locking.Slotted, n)
 }
 
-// readers read a table, each for a while.
+// readers are runs that read a table for a time.
 type readers struct {
 	c       *check
 	session uuid.UUID
@@ -160,7 +159,7 @@ type reader struct {
 	left  time.Duration
 }
 
-// start has another begin, if it may.
+// start starts another reader, if it is granted.
 func (r *readers) start(length time.Duration) {
 	r.c.Helper()
 	r.asked++
@@ -175,7 +174,7 @@ func (r *readers) start(length time.Duration) {
 	r.active = append(r.active, reader{next, result.Token, length})
 }
 
-// pass has those end that have read for long enough.
+// pass ends the readers that have read for long enough.
 func (r *readers) pass(d time.Duration) {
 	r.c.Helper()
 	var active []reader

@@ -80,7 +80,7 @@ var restRules = []rule{
 	}},
 }
 
-// tookEverywhere returns how long the run took, as each question about it tells.
+// tookEverywhere returns how long the run took, and checks that every query agrees.
 func (c *check) tookEverywhere(r jobs.Record) time.Duration {
 	c.Helper()
 	took, ended := r.Took()

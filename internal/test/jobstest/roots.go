@@ -59,8 +59,8 @@ var rootRules = []rule{
 	}},
 }
 
-// behind checks that r is refused because of a waiter, with the root that holds that
-// resource, and that it is recorded so.
+// behind checks that a waiter blocks r, that its root holds the resource, and that the run's record
+// says so.
 func (c *check) behind(q queue, r, waiter, root jobs.StartRequest, held locking.Request) {
 	c.Helper()
 	b := c.blocked(q.two, r, jobs.ReasonOlderWaiter, waiter)

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// StoredRun returns the Run of a granted start, as its handler gets it.
+// StoredRun returns the Run of a granted start as its handler receives it.
 func StoredRun(store attempt.Store, r jobs.StartRequest, token jobs.Token) *jobs.Run {
 	return jobs.Run{
 		ID: r.Run, Job: r.Firing.Job, ScheduledAt: r.Firing.ScheduledAt, Key: r.Firing.Key,

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// saved fails the test unless the job's next run finds this.
+// saved fails the test unless the job's next run finds this value.
 func (c *check) saved(job, want string) {
 	c.Helper()
 	for _, store := range []jobs.Store{c.Store, c.Second} {
@@ -20,7 +20,7 @@ func (c *check) saved(job, want string) {
 	}
 }
 
-// keeps ends an attempt that keeps something.
+// keeps ends an attempt that saves a value.
 func (c *check) keeps(r jobs.StartRequest, token jobs.Token, state jobs.State, saved,
 	result string) bool {
 	c.Helper()

@@ -212,7 +212,7 @@ var sessionRules = []rule{
 	}},
 }
 
-// dead fails the test unless the session is lost to all that a replica does.
+// dead fails the test unless every call of the session reports that it is lost.
 func (c *check) dead(session uuid.UUID) {
 	c.Helper()
 	if _, err := c.Store.Heartbeat(c.ctx, session, jobs.ReplicaStatus{}); !errors.Is(err,

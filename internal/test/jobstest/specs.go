@@ -22,8 +22,8 @@ func (c *check) put(job string, version int64) jobs.Spec {
 	return s
 }
 
-// carryAdded has the session carry a definition of a job that was added.
-func (c *check) carryAdded(session uuid.UUID, hash, job string) int64 {
+// registerAdded registers a definition of an added job for the session.
+func (c *check) registerAdded(session uuid.UUID, hash, job string) int64 {
 	c.Helper()
 	d := definition(job, hash)
 	d.Source = jobs.FromStore
@@ -127,19 +127,19 @@ var specRules = []rule{
 	}},
 	{"a job of the configuration is changed there", func(c *check) {
 		s := c.session("one")
-		c.carry(s, "h", "a")
+		c.registerAll(s, "h", "a")
 		_, err := c.Store.PutSpec(c.ctx, action, jobs.Spec{Job: "a", Text: json.RawMessage(`{}`)})
 		c.refused("a change", err, jobs.ErrFromConfig)
 		c.refused("a removal", c.Store.RemoveSpec(c.ctx, action, "a", 1), jobs.ErrFromConfig)
 		c.must(c.Store.End(c.ctx, s))
 		_, err = c.Store.PutSpec(c.ctx, action, jobs.Spec{Job: "a", Text: json.RawMessage(`{}`)})
 		c.refused("a change while nobody lives", err, jobs.ErrFromConfig)
-		c.carry(c.session("two"), "h", "b") // a is in no configuration any more
+		c.registerAll(c.session("two"), "h", "b") // a is in no configuration any more
 		c.put("a", 0)
 	}},
 	{"a removed job is fired by nobody, not even by who has not heard of it", func(c *check) {
 		spec, one := c.put("a", 0), c.session("one")
-		version := c.carryAdded(one, "h", "a")
+		version := c.registerAdded(one, "h", "a")
 		r := request("a", 1)
 		r.Version = version
 		token := c.granted(one, r)
@@ -153,8 +153,8 @@ var specRules = []rule{
 		c.outcome(one, late, jobs.StartStale)
 		c.noRun(late)
 		two := c.session("two")
-		// a replica that opens a session without having heard
-		late.Version = c.carryAdded(two, "h", "a")
+		// a replica that opens a session before it knows of the change
+		late.Version = c.registerAdded(two, "h", "a")
 		c.outcome(two, late, jobs.StartStale)
 		if now := c.versions()["a"].Version; now >= 0 {
 			c.Errorf("version %d is active", now)
@@ -177,7 +177,7 @@ var specRules = []rule{
 	}},
 	{"what waits of a removed job is cancelled", func(c *check) {
 		spec, s := c.put("a", 0), c.session("one")
-		c.carryAdded(s, "h", "a")
+		c.registerAdded(s, "h", "a")
 		waits := c.waiting(s, "a", 1)
 		triggered, err := c.trigger("a", "k")
 		c.must(err)
@@ -193,7 +193,7 @@ var specRules = []rule{
 	}},
 	{"a run of a removed job that waits for the dead is cancelled by a sweep", func(c *check) {
 		spec, s := c.put("a", 0), c.session("one")
-		c.carryAdded(s, "h", "a")
+		c.registerAdded(s, "h", "a")
 		r := request("a", 1)
 		token := c.granted(s, r)
 		c.must(c.Store.RemoveSpec(c.ctx, action, "a", spec.Version))
@@ -207,11 +207,11 @@ var specRules = []rule{
 	}},
 	{"a removed job that is added again fires again, from then on", func(c *check) {
 		spec, s := c.put("a", 0), c.session("one")
-		version := c.carryAdded(s, "h", "a")
+		version := c.registerAdded(s, "h", "a")
 		c.must(c.Store.RemoveSpec(c.ctx, action, "a", spec.Version))
 		c.put("a", 0)
 		before := c.now()
-		equal(c, "version", c.carryAdded(s, "h", "a"), version)
+		equal(c, "version", c.registerAdded(s, "h", "a"), version)
 		now := c.versions()["a"]
 		equal(c, "version in force", now.Version, version)
 		within(c, "checked until", now.CheckedUntil, before, c.now())
@@ -221,10 +221,10 @@ var specRules = []rule{
 	}},
 	{"a job of the configuration fires although one of its name was removed", func(c *check) {
 		spec, s := c.put("a", 0), c.session("one")
-		c.carryAdded(s, "h1", "a")
+		c.registerAdded(s, "h1", "a")
 		c.must(c.Store.RemoveSpec(c.ctx, action, "a", spec.Version))
 		r := request("a", 1)
-		r.Version = c.carry(s, "h2", "a")["a"]
+		r.Version = c.registerAll(s, "h2", "a")["a"]
 		c.activeDefinitions("a", r.Version)
 		c.granted(s, r)
 	}},
@@ -235,7 +235,7 @@ var specRules = []rule{
 		run, err := c.trigger("a", "k")
 		c.must(err)
 		s := c.session("one")
-		c.carryAdded(s, "h", "a")
+		c.registerAdded(s, "h", "a")
 		equal(c, "adopted", ids(c.adopt(s, 10, "a")), ids([]jobs.Record{run}))
 	}},
 	{"params of the moment are kept, and go on to recoveries", func(c *check) {

@@ -10,8 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// triggerWaitRules are about how long triggered runs may wait, and what a trigger is
-// answered.
+// triggerWaitRules are about the longest waits of triggered runs, and the answers to triggers.
 var triggerWaitRules = []rule{
 	{"a trigger says that it added its run, and that nothing is in the way", func(c *check) {
 		c.register("h", "a")
@@ -189,7 +188,7 @@ func (c *check) triggered(job, key string, wait *time.Duration) jobs.Triggered {
 	return answer
 }
 
-// startOf asks for the start of a triggered run, with its own name and other requests.
+// startOf starts a triggered run, with its own name and other requests.
 func (c *check) startOf(t jobs.Triggered, requests ...locking.Request) jobs.StartRequest {
 	return jobs.StartRequest{
 		Run: t.ID, Firing: jobs.Firing{Job: t.Job, ScheduledAt: t.ScheduledAt, Key: t.Key},
@@ -198,7 +197,7 @@ func (c *check) startOf(t jobs.Triggered, requests ...locking.Request) jobs.Star
 	}
 }
 
-// busy checks that a trigger that is not to wait is refused because of the holder.
+// busy checks that a trigger that must not wait is refused because of the holder.
 func (c *check) busy(job, key string, reason jobs.Reason, held locking.Request,
 	holder jobs.StartRequest) {
 	c.Helper()

@@ -170,7 +170,7 @@ var revokeRules = []rule{
 		r := request("a", 1)
 		token := c.granted(s, r)
 		c.finished(r, token, jobs.Succeeded)
-		// Whether it is told so by an error is the store's choice.
+		// The store may also return an error.
 		_ = c.Store.Revoke(c.ctx, token, jobs.Lost, jobs.ReasonClaimLost)
 		c.record(r.Run, jobs.Succeeded)
 	}},
@@ -197,8 +197,7 @@ func (c *check) triggers() (first, second jobs.StartRequest) {
 	return asked[0], asked[1]
 }
 
-// adopts has the session adopt the next waiting run of the job, which must be that
-// one.
+// adopts adopts the next waiting run of the job for the session, which must be that one.
 func (c *check) adopts(session uuid.UUID, want jobs.StartRequest) {
 	c.Helper()
 	records := c.adopt(session, 1, want.Firing.Job)

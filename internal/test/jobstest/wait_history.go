@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-var blockageRules = []rule{
+var waitHistoryRules = []rule{
 	{"a wait is added up once it is over, with how it ended", func(c *check) {
 		s := c.session("one")
 		holder, waiter, skipped := request("holder", 1, table("s/t")),
@@ -20,19 +20,19 @@ var blockageRules = []rule{
 			r.WaitSince = c.now().Add(-time.Minute)
 			blocker := c.blocked(s, *r, jobs.ReasonLockHeld, holder)
 			c.blocked(s, *r, jobs.ReasonLockHeld, holder)
-			// as it polls, it names the same in its own way
+			// while it polls, the run names the same blocker in another way
 			still := noteOf(*r, jobs.Waiting, jobs.ReasonLockHeld)
 			still.Blocker = blocker
 			equal(c, "note", c.note(s, still), true)
 		}
-		c.noBlockages()
+		c.noWaits()
 		gaveUp := noteOf(skipped, jobs.Skipped, jobs.ReasonLockHeld)
 		gaveUp.Blocker = &jobs.Blocker{Resource: "s/t",
 			Holder: locking.Owner{Replica: "one", Job: "holder", Run: holder.Run.String()}}
 		equal(c, "skip", c.note(s, gaveUp), true)
 		c.finished(holder, token, jobs.Succeeded)
 		c.granted(s, waiter)
-		sums := c.blockages()
+		sums := c.waitSummaries()
 		if len(sums) != 2 {
 			c.Fatalf("blockages are %+v, expected one of each that waited", sums)
 		}
@@ -42,7 +42,7 @@ var blockageRules = []rule{
 				b.Unrun != unrun[b.Job] {
 				c.Errorf("blockage is %+v", b)
 			}
-			if b.Waited < time.Minute || b.Waited > time.Minute+patience || b.Longest != b.Waited {
+			if b.Waited < time.Minute || b.Waited > time.Minute+testTimeout || b.Longest != b.Waited {
 				c.Errorf("it waited for %s, %s at the longest", b.Waited, b.Longest)
 			}
 			within(c, "the end of the wait", b.Last, c.begun.Add(-time.Second), c.now())
@@ -59,7 +59,7 @@ var blockageRules = []rule{
 		c.blocked(s, waiter, jobs.ReasonLockHeld, second)
 		c.finished(second, two, jobs.Succeeded)
 		c.granted(s, waiter)
-		sums := c.blockages()
+		sums := c.waitSummaries()
 		if len(sums) != 2 || sums[0].Holder != "first" || sums[0].Resource != "s/t" ||
 			sums[1].Holder != "second" || sums[1].Resource != "s/u" {
 			c.Fatalf("blockages are %+v", sums)
@@ -80,7 +80,7 @@ var blockageRules = []rule{
 			c.note(s, noteOf(request("b", 1), jobs.Missed, jobs.ReasonMisfire))
 			r := request("c", 1, table("s/t"))
 			c.finished(r, c.granted(s, r), jobs.Succeeded)
-			sums := c.blockages()
+			sums := c.waitSummaries()
 			if len(sums) != 1 || sums[0].Job != "a" || sums[0].Holder != "a" ||
 				sums[0].Resource != "job:a" || sums[0].Unrun != 1 {
 				c.Errorf("blockages are %+v", sums)
@@ -94,7 +94,7 @@ var blockageRules = []rule{
 		c.blocked(s, waiter, jobs.ReasonLockHeld, holder)
 		_, err := c.Store.Cancel(c.ctx, action, waiter.Run)
 		c.must(err)
-		if sums := c.blockages(); len(sums) != 1 || sums[0].Unrun != 1 ||
+		if sums := c.waitSummaries(); len(sums) != 1 || sums[0].Unrun != 1 ||
 			sums[0].Waited < time.Minute {
 			c.Errorf("blockages are %+v", sums)
 		}
@@ -114,11 +114,11 @@ var blockageRules = []rule{
 			c.must(err)
 			equal(c, "blockages of another time", len(sums), 0)
 		}
-		equal(c, "blockages", len(c.blockages()), 1)
+		equal(c, "blockages", len(c.waitSummaries()), 1)
 		c.prune(s, jobs.PruneRequest{Keep: time.Hour, Limit: 10})
-		equal(c, "blockages after an hour's pruning", len(c.blockages()), 1)
+		equal(c, "blockages after an hour's pruning", len(c.waitSummaries()), 1)
 		c.prune(s, jobs.PruneRequest{Keep: atOnce, Limit: 10})
-		c.noBlockages()
+		c.noWaits()
 	}},
 	{"lockers are the jobs that name more than themselves", func(c *check) {
 		c.defined("h", map[string][]locking.Request{"a": {table("s/t"), ownName("a")},
@@ -178,23 +178,23 @@ var blockageRules = []rule{
 		typical, err := c.Store.Typical(c.ctx, []string{"a", "never", "nobody"})
 		c.must(err)
 		if t := typical["a"]; len(typical) != 1 || t.Runs != 5 || t.Median < 0 ||
-			t.Long < t.Median || t.Long > patience {
+			t.Long < t.Median || t.Long > testTimeout {
 			c.Errorf("typical is %+v", typical)
 		}
 	}},
 }
 
-// blockages returns all that there were in this test.
-func (c *check) blockages() []jobs.WaitSummary {
+// waitSummaries returns all waits of this test.
+func (c *check) waitSummaries() []jobs.WaitSummary {
 	c.Helper()
 	sums, err := c.Store.WaitSummaries(c.ctx, c.begun.Add(-time.Minute), c.now().Add(time.Minute))
 	c.must(err)
 	return sums
 }
 
-func (c *check) noBlockages() {
+func (c *check) noWaits() {
 	c.Helper()
-	if sums := c.blockages(); len(sums) != 0 {
+	if sums := c.waitSummaries(); len(sums) != 0 {
 		c.Errorf("blockages are %+v, expected none", sums)
 	}
 }

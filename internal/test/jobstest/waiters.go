@@ -84,7 +84,7 @@ var waiterRules = []rule{
 		q.free()
 		withdrawn := noteOf(q.older, jobs.Waiting, jobs.ReasonNoWorker)
 		withdrawn.Requests = nil
-		// its place is that of its first record
+		// its position is that of its first record
 		withdrawn.WaitSince = withdrawn.WaitSince.Add(time.Hour)
 		equal(c, "withdrawal", c.note(q.one, withdrawn), true)
 		waits := c.record(q.older.Run, jobs.Waiting)
@@ -178,8 +178,8 @@ var waiterRules = []rule{
 	}},
 }
 
-// queue is a run that holds a table, and an older and a younger firing that
-// want what it holds. Only the older is recorded as waiting.
+// queue is a run that holds a table, and an older and a younger firing that want it. Only the older
+// one is recorded as waiting.
 type queue struct {
 	c                      *check
 	one, two               uuid.UUID // the older waits in one, the younger is asked for by two
