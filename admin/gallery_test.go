@@ -88,7 +88,7 @@ func pageStates() []galleryState {
 			has: []string{"Not scheduled"}},
 		{name: "explain-wrong", options: busy(), path: "/jobs/rollup-sales/explain?at=yesterday",
 			status: http.StatusBadRequest,
-			has:    []string{"at is &#34;yesterday&#34;, expected an instant"}},
+			has:    []string{"at is &#34;yesterday&#34;, expected a time"}},
 		staleState("explain-stale", contention(),
 			"/jobs/rollup-sales/explain?at=2026-03-14T02:30:08Z", "Runs of this firing"),
 		{name: "jobs", options: busy(), path: "/jobs",

@@ -49,7 +49,7 @@ func TestMistakes(t *testing.T) {
 			`3:51: jobs[1].schedule.after[0]: unknown job "extrct"; did you mean "extract"?`},
 		{"a job that follows one that is only triggered", "jobs:\n  - {name: extract, handler: " +
 			"sql}\n  - {name: load, handler: sql, schedule: after:extract}",
-			`3:42: jobs[1].schedule: found job "extract", which has no schedule: it is only triggered, and has no scheduled times that another could follow`},
+			`3:42: jobs[1].schedule: found job "extract", which has no schedule: it is only triggered, and has no scheduled times for dependents`},
 		{"a job that follows one whose schedule is wrong", "jobs:\n  - {name: extract, handler: " +
 			"sql, schedule: \"@dayly\"}\n  - {name: load, handler: sql, schedule: after:extract}",
 			`2:45: jobs[0].schedule: found "@dayly": unknown descriptor: expected @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly, @every and a duration; did you mean "@daily"?`},
@@ -57,7 +57,7 @@ func TestMistakes(t *testing.T) {
 		{"a circle", "jobs:\n  - {name: a, handler: sql, schedule: {after: [b, d]}}\n  - {name: " +
 			"b, handler: sql, schedule: {after: [c]}}\n  - {name: c, handler: sql, schedule: " +
 			"'after:d,b'}\n  - {name: d, handler: sql, schedule: '@daily'}",
-			`3:47: jobs[1].schedule.after: found jobs that wait for each other: b after c after b, expected no circle`},
+			`3:47: jobs[1].schedule.after: found jobs that wait for each other: b after c after b, expected no cycle`},
 		{"Quartz", job(`schedule: {quartz: "0 0 25 ? * MNO"}`), `2:39: jobs[0].schedule: found "quartz:0 0 25 ? * MNO": hour: found 25, expected 0 to 23; weekday: found the name "MNO"; did you mean "mon"?`},
 		{"a date that Quartz takes and never fires on", job(`schedule: {quartz: "0 0 9 30 2 ?"}`), `2:39: jobs[0].schedule: found "quartz:0 0 9 30 2 ?": never fires: no date matches day of month 30, month 2, weekday ?, year *, expected one that does; a job without a schedule is only triggered`},
 		{"a unit", job("schedule: {every: 1 mont}"), `2:47: jobs[0].schedule.every: found the unit "mont"; did you mean "month"?`},
@@ -68,7 +68,7 @@ func TestMistakes(t *testing.T) {
 		{"a weekday by number", job("schedule: {every: 1 week, on: 1}"), `2:59: jobs[0].schedule.on: found "1", expected the day's name, such as mon: 1 is Monday in cron and Sunday in Quartz`},
 		{"a list of days", job("schedule: {every: 1 week, on: [mon]}"), `2:59: jobs[0].schedule.on: found a list, expected text`},
 		{"an unknown key of a schedule", job("schedule: {evry: 5m}"), `2:40: jobs[0].schedule.evry: unknown key; did you mean "every"?`},
-		{"words", job("schedule: every 20m betwen 09:00 and 17:00"), `2:39: jobs[0].schedule: found "every 20m betwen 09:00 and 17:00": every: found "betwen" behind it; did you mean "between"?`},
+		{"words", job("schedule: every 20m betwen 09:00 and 17:00"), `2:39: jobs[0].schedule: found "every 20m betwen 09:00 and 17:00": every: found "betwen" after it; did you mean "between"?`},
 		{"words that go wrong later", job("schedule: every 20m between 09:00 and 25:00"), `2:39: jobs[0].schedule: found "every 20m between 09:00 and 25:00": between: found "25:00", expected a time of day such as 02:30 or 02:30:15`},
 		{"words from a variable", job(`schedule: "every ${SET}"`), `2:39: jobs[0].schedule: found "every ${SET}" (its value is not shown), expected cron with 5 or 6 fields, @every 90s or @daily that fires at some time`},
 		{"a part from a variable", job(`schedule: {every: 1 month, at: "${SET}"}`), `2:60: jobs[0].schedule.at: found "${SET}" (its value is not shown), expected what goes with every`},

@@ -138,7 +138,7 @@ func TestMistakesInAJobAlone(t *testing.T) {
 			`{name: a, handler: sql, resources: [{name: api, slots: 3}]}`,
 			`found "api" with 3 slots, expected 5 slots as in job first`},
 		{"a circle", `{name: mine, handler: sql, schedule: {after: [second]}}`,
-			`found jobs that wait for each other: mine after second after mine, expected no circle`},
+			`found jobs that wait for each other: mine after second after mine, expected no cycle`},
 		{"an unknown job", `{name: mine, handler: sql, schedule: {after: [frist]}}`,
 			`schedule.after[0]: unknown job "frist"; did you mean "first"?`},
 		{"a variable that is a number", "name: a\nhandler: sql\nparams:\n  args:\n    - ${NAME}",

@@ -17,48 +17,44 @@ import (
 
 const (
 	defaultGrace = 5 * time.Second
-	// maxGrace leaves a margin to the ten seconds after which a run that
-	// ignores its end is left behind, and its tables are free for others.
+	// maxGrace leaves a margin before the ten seconds after which a run that ignores the end of its
+	// context is abandoned and its resources are free.
 	maxGrace = 8 * time.Second
 )
 
-// reservedEnv begins the names of the variables that the handler sets itself:
-// HOLDFAST_JOB, HOLDFAST_RUN (the run's id), HOLDFAST_SCHEDULED_AT (RFC 3339, UTC) and
-// HOLDFAST_TOKEN.
+// reservedEnv is the prefix of the variables that the handler sets itself: HOLDFAST_JOB,
+// HOLDFAST_RUN (the run's id), HOLDFAST_SCHEDULED_AT (RFC 3339, UTC) and HOLDFAST_TOKEN.
 const reservedEnv = "HOLDFAST_"
 
 // CommandParams are the params of a command job.
 type CommandParams struct {
-	// Command is a program and its arguments; no shell reads them. A program
-	// without a slash is looked up in the scheduler's PATH.
+	// Command is a program and its arguments; they are not passed to a shell. A program without a
+	// slash is looked up in the scheduler's PATH.
 	Command []string `json:"command"`
-	Dir     string   `json:"dir"` // to run in; default the scheduler's own
-	// Env is added to what the command inherits, which is little, so that the
-	// scheduler's secrets stay its own: PATH, HOME, USER, LOGNAME, LANG,
-	// LC_ALL, LC_CTYPE, TZ and TMPDIR.
+	Dir     string   `json:"dir"` // working directory; default the scheduler's own
+	// Env is added to the inherited variables. Only PATH, HOME, USER, LOGNAME, LANG, LC_ALL,
+	// LC_CTYPE, TZ and TMPDIR are inherited, so that the scheduler's secrets are not.
 	Env map[string]string `json:"env"`
-	// Grace is how long the command may take to end after SIGTERM, before it
-	// is killed: 0s to 8s, default 5s.
+	// Grace is how long the command may take to end after SIGTERM before it is killed: 0s to 8s,
+	// default 5s.
 	Grace *jobs.Duration `json:"grace"`
 }
 
 // commandResult is the result of a run whose program was started.
 type commandResult struct {
-	ExitCode int `json:"exit_code"` // -1 where a signal ended it
+	ExitCode int `json:"exit_code"` // -1 if a signal ended it
 }
 
-// Command returns the handler "command", which runs a program and expects it
-// to exit with status 0. The end of what it writes is kept with the run,
-// whose result is {"exit_code": …}.
+// Command returns the handler "command", which runs a program and expects exit status 0. The end of
+// its output is stored with the run, whose result is {"exit_code": …}.
 //
-// The program leads a process group of its own. When the run is ended, the
-// group gets SIGTERM and, after the grace, SIGKILL; when the program exits by
-// itself, what it left behind in its group is ended likewise. A process that
-// leaves the group (setsid) is out of reach. On Linux the program is killed
-// when the scheduler itself is.
+// The program leads a process group of its own. When the run is ended, the group gets SIGTERM and,
+// after the grace, SIGKILL. When the program exits by itself, the remaining processes of its group
+// are ended in the same way. A process that leaves the group (setsid) is not ended. On Linux the
+// program is killed when the scheduler is.
 func Command() jobs.Registration { return jobs.Handle("command", runCommand) }
 
-// Validate reports every mistake.
+// Validate returns every mistake.
 func (p CommandParams) Validate() error {
 	var problems problemList
 	switch {
@@ -95,7 +91,7 @@ func (p CommandParams) grace() time.Duration {
 	return time.Duration(*p.Grace)
 }
 
-// environment returns the command's variables; of two with one name the last holds.
+// environment returns the command's variables; of two with one name the last counts.
 func (p CommandParams) environment(run *jobs.Run) []string {
 	var env []string
 	for _, name := range []string{"PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE",
@@ -143,13 +139,13 @@ func runCommand(ctx context.Context, run *jobs.Run, p CommandParams) error {
 }
 
 func (p CommandParams) prepare(run *jobs.Run) (*exec.Cmd, error) {
-	// With process attributes set, the operating system's error for a missing
-	// directory reads as if the program were missing.
+	// With process attributes set, the operating system reports a missing directory as a missing
+	// program.
 	if p.Dir != "" {
 		if info, err := os.Stat(p.Dir); err != nil {
 			return nil, fmt.Errorf("dir: %w", err)
 		} else if !info.IsDir() {
-			return nil, fmt.Errorf("dir: %s is no directory", p.Dir)
+			return nil, fmt.Errorf("dir: %s is not a directory", p.Dir)
 		}
 	}
 	cmd := exec.Command(p.Command[0], p.Command[1:]...)

@@ -73,7 +73,7 @@ func TestCommandErrors(t *testing.T) {
 		{object{"command": []string{"/no/such/program"}}, []string{"command /no/such/program", "no such file"}},
 		{object{"command": []string{file}}, []string{"permission denied"}},
 		{object{"command": []string{"true"}, "dir": "/no/such/dir"}, []string{"dir: ", "/no/such/dir"}},
-		{object{"command": []string{"true"}, "dir": file}, []string{"is no directory"}},
+		{object{"command": []string{"true"}, "dir": file}, []string{"is not a directory"}},
 	} {
 		wantError(t, mustBind(t, "command", c.params)(t.Context(), newRun("j")), c.want...)
 	}

@@ -9,6 +9,6 @@ import (
 
 func dieWithParent(*syscall.SysProcAttr) {}
 
-// awaitExit reaps the leader: these systems have no common way to wait and
-// leave it. What is left of its group keeps its id from being reused.
+// awaitExit reaps the leader, because these systems have no common way to wait without reaping. The
+// remaining processes of its group keep its id from being reused.
 func awaitExit(cmd *exec.Cmd) leaderEnd { return leaderEnd{reaped: true, err: cmd.Wait()} }

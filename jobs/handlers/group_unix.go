@@ -13,29 +13,28 @@ import (
 	"time"
 )
 
-// linger is how long what a program left behind may go on by itself, and how
-// long its last output is waited for.
+// linger is how long the remaining processes of a group may go on after the leader has exited, and
+// how long their last output is awaited.
 const linger = time.Second
 
-// group is a process and those that it started.
+// group is a process and its descendants.
 type group struct {
 	cmd    *exec.Cmd
 	output *os.File      // read end of the group's stdout and stderr
 	exited chan struct{} // closed when the leader has exited
-	silent chan struct{} // closed when nobody can write output any more
+	silent chan struct{} // closed when no process can write output any more
 	gone   chan struct{} // closed when both are
 	end    leaderEnd     // set when exited is closed
 }
 
-// leaderEnd is what waiting for the leader's exit gave.
+// leaderEnd is the result of waiting for the leader's exit.
 type leaderEnd struct {
-	reaped bool  // else its id is still its own, and safe to signal
-	err    error // of the reaping
+	reaped bool  // if false, its id is still reserved and safe to signal
+	err    error // the error of Wait
 }
 
-// runGroup runs cmd as the leader of a process group, copies its output to the
-// writers, and returns when the group is gone. stopped says that it was told
-// to end because ctx did, while the leader was running.
+// runGroup runs cmd as the leader of a process group, copies its output to the writers, and returns
+// when the group is gone. stopped reports whether ctx ended while the leader was running.
 func runGroup(ctx context.Context, cmd *exec.Cmd, grace time.Duration,
 	to ...io.Writer) (stopped bool, err error) {
 	// The leader is killed with the thread that started it.
@@ -84,7 +83,7 @@ func startGroup(cmd *exec.Cmd, to io.Writer) (*group, error) {
 	return g, nil
 }
 
-// watch ends with the group; runGroup waits for it.
+// watch copies the output and waits for the leader. It ends with the group; runGroup waits for it.
 func (g *group) watch(to io.Writer) {
 	go func() {
 		defer close(g.silent)
@@ -96,8 +95,8 @@ func (g *group) watch(to io.Writer) {
 	close(g.gone)
 }
 
-// await returns when the group is gone, when ctx ends (stopped, if the leader
-// was running), or when the leader has exited and others have lingered on.
+// await returns when the group is gone, when ctx ends (stopped, if the leader was running), or when
+// linger has passed after the leader's exit and other processes remain.
 func (g *group) await(ctx context.Context) (stopped, left bool) {
 	select {
 	case <-g.exited:
@@ -105,7 +104,7 @@ func (g *group) await(ctx context.Context) (stopped, left bool) {
 	case <-ctx.Done():
 	}
 	select {
-	case <-g.exited: // at the same moment: it was not told to
+	case <-g.exited: // both at once: it was not stopped
 		return false, true
 	default:
 		return true, true
@@ -116,7 +115,7 @@ func (g *group) signal(s syscall.Signal) {
 	syscall.Kill(-g.cmd.Process.Pid, s) //nolint:errcheck // that none is left is no error
 }
 
-// wait reports whether done was closed before ctx ended or so long had passed.
+// wait reports whether done was closed before ctx ended and before the time had passed.
 func wait(ctx context.Context, done <-chan struct{}, long time.Duration) bool {
 	timer := time.NewTimer(long)
 	defer timer.Stop()

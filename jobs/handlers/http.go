@@ -19,23 +19,23 @@ import (
 const (
 	defaultHTTPTimeout = 30 * time.Second
 	maxRedirects       = 5
-	maxResponse        = 8 << 20 // bytes read of a response
+	maxResponse        = 8 << 20 // bytes that are read
 )
 
-// The headers that tell a server which run is asking.
+// The headers that identify the run.
 const (
-	headerRun         = "X-Holdfast-Run"   // the run's id
-	headerJob         = "X-Holdfast-Job"   // percent-encoded where it is not printable ASCII
-	headerScheduledAt = "X-Holdfast-Due"   // RFC 3339, UTC
-	headerToken       = "X-Holdfast-Token" // refuse those smaller than one seen before
+	headerRun         = "X-Holdfast-Run" // the run's id
+	headerJob         = "X-Holdfast-Job" // percent-encoded if it is not printable ASCII
+	headerScheduledAt = "X-Holdfast-Due" // RFC 3339, UTC
+	// servers should refuse tokens below the largest one seen
+	headerToken = "X-Holdfast-Token"
 )
 
-// HTTP returns the handler "http", which sends a request and expects a status.
-// client may be nil; of its fields CheckRedirect is replaced.
+// HTTP returns the handler "http", which sends a request and expects a status. client may be nil;
+// its CheckRedirect is replaced.
 //
-// At most 5 redirects are followed, none whose status is an expected one. Of a
-// response 8 MiB are read; the end of what was read is kept with the run,
-// whose result is {"status": …}.
+// It follows at most 5 redirects, and none with an expected status. It reads 8 MiB of a response;
+// the end of that is stored with the run, whose result is {"status": …}.
 func HTTP(client *http.Client) jobs.Registration {
 	if client == nil {
 		client = &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone()}
@@ -80,7 +80,7 @@ func (h httpHandler) run(ctx context.Context, run *jobs.Run, p HTTPParams) error
 	return nil
 }
 
-// withRedirects returns a client that stops at statuses that are expected.
+// withRedirects returns a client that stops at an expected status.
 func (h httpHandler) withRedirects(expected Statuses) *http.Client {
 	client := *h.client
 	client.CheckRedirect = func(next *http.Request, via []*http.Request) error {
@@ -95,7 +95,7 @@ func (h httpHandler) withRedirects(expected Statuses) *http.Client {
 	return &client
 }
 
-// keepResponse reads the response into the run's output, and returns its end.
+// keepResponse copies the response into the run's output, and returns its end.
 func keepResponse(out io.Writer, response *http.Response) (*output.Tail, error) {
 	tail := output.NewTail(quotedBytes)
 	fmt.Fprintf(out, "%s %s\n", response.Proto, response.Status)
@@ -139,12 +139,12 @@ func printable(name string) string {
 	return name
 }
 
-// shownURL leaves out what may be secret: the user and the query.
+// shownURL returns the URL without the user and the query, which may be secret.
 func shownURL(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
 
-// withoutURL drops net/http's mention of the whole URL.
+// withoutURL returns the error of net/http without the URL.
 func withoutURL(err error) error {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {

@@ -24,7 +24,7 @@ type HTTPParams struct {
 	Timeout      jobs.Duration     `json:"timeout"`       // until the response is read; default 30s
 }
 
-// Validate reports every mistake.
+// Validate returns every mistake.
 func (p HTTPParams) Validate() error {
 	var problems problemList
 	if message := urlProblem(p.URL); message != "" {
@@ -66,7 +66,7 @@ func (p HTTPParams) timeout() time.Duration {
 	return defaultHTTPTimeout
 }
 
-// urlProblem does not quote the URL, which may hold secrets.
+// urlProblem returns the mistake in a URL, or "". It does not quote the URL, which may be secret.
 func urlProblem(text string) string {
 	if text == "" {
 		return "is missing"
@@ -84,7 +84,8 @@ func urlProblem(text string) string {
 	return ""
 }
 
-// headerProblem quotes no values, which may be secret.
+// headerProblem returns the mistake in a header, or "". It does not quote the value, which may be
+// secret.
 func headerProblem(name, value string) string {
 	switch {
 	case !isToken(name):
@@ -115,11 +116,11 @@ func sortedNames(m map[string]string) []string {
 	return names
 }
 
-// Statuses are the response statuses that count as success; none stands for
-// 200 to 299. In params they are one number or a list.
+// Statuses are the response statuses that count as success; none stands for 200 to 299. In params
+// they are a number or a list.
 type Statuses []int
 
-// UnmarshalJSON reads a number or a list of numbers.
+// UnmarshalJSON parses a number or a list of numbers.
 func (s *Statuses) UnmarshalJSON(data []byte) error {
 	var one int
 	if json.Unmarshal(data, &one) == nil {

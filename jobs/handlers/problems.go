@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// problemList collects the mistakes of a job's params.
+// problemList collects the mistakes in a job's params.
 type problemList []jobs.ParamProblem
 
 func (l *problemList) add(key, format string, args ...any) {
@@ -24,7 +24,7 @@ func (l problemList) err() error {
 	return &jobs.ParamsError{Problems: l}
 }
 
-// withCause adds why ctx ended to an error that came of it.
+// withCause adds the cause of ctx to an error, if ctx has ended.
 func withCause(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	if cause == nil || errors.Is(err, cause) {
@@ -36,7 +36,7 @@ func withCause(ctx context.Context, err error) error {
 // quotedBytes is how much of an output an error quotes.
 const quotedBytes = 512
 
-// quote returns the end of an output for an error's text, or "".
+// quote returns the end of an output for the text of an error, or "".
 func quote(tail *output.Tail) string {
 	text := strings.TrimSpace(tail.Text(quotedBytes))
 	if text == "" {

@@ -20,17 +20,16 @@ type SQLParams struct {
 	Args       Args     `json:"args"` // of Statement, by position
 }
 
-// Args are the arguments of a statement: texts, whole numbers (int64), other
-// numbers (float64), booleans and null.
+// Args are the arguments of a statement: strings, whole numbers (int64), other numbers (float64),
+// booleans and null.
 type Args []any
 
-// SQL returns the handler "sql", which runs its statements in the database
-// that holds the store, in one fenced transaction: either all of them take
-// effect and the run is recorded as succeeded, or none does. The rows that
-// each affected are the run's result: {"rows_affected": [3, 1]}.
+// SQL returns the handler "sql". It runs its statements in the store's database, in one fenced
+// transaction: either all of them take effect and the run is recorded as succeeded, or none does.
+// The affected rows of each statement are the run's result: {"rows_affected": [3, 1]}.
 func SQL() jobs.Registration { return jobs.Handle("sql", runSQL) }
 
-// Validate reports every mistake.
+// Validate returns every mistake.
 func (p SQLParams) Validate() error {
 	var problems problemList
 	switch {
@@ -78,8 +77,7 @@ func runSQL(ctx context.Context, run *jobs.Run, p SQLParams) error {
 	return nil
 }
 
-// UnmarshalJSON reads whole numbers as such: by way of a float64, as JSON has
-// them by default, large keys would come out changed.
+// UnmarshalJSON parses whole numbers as int64, because a float64 would change large keys.
 func (a *Args) UnmarshalJSON(data []byte) error {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// checkAfter returns a copy of the names of jobs.
+// checkAfter returns a copy of the names of dependencies, or an error if one is empty or repeated.
 func checkAfter(names []string) ([]string, error) {
 	if len(names) == 0 {
 		return nil, errors.New("after: found no jobs, expected at least one")
@@ -24,7 +24,7 @@ func checkAfter(names []string) ([]string, error) {
 	return slices.Clone(names), nil
 }
 
-// splitNames reads names that commas separate; a quoted one may have any characters.
+// splitNames parses names that are separated by commas. A quoted name may contain any characters.
 func splitNames(text string) ([]string, error) {
 	names := []string{}
 	for {
@@ -53,7 +53,7 @@ func splitNames(text string) ([]string, error) {
 	}
 }
 
-// joinNames writes names as splitNames reads them.
+// joinNames formats names as splitNames parses them.
 func joinNames(names []string) string {
 	texts := make([]string, len(names))
 	for i, name := range names {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Calendar is a named set of times at which jobs that are due are not run. It
-// is immutable and may be used concurrently.
+// Calendar is a named set of times at which due jobs are not run. It is immutable and may be used
+// concurrently.
 type Calendar struct {
 	name        string
 	zone        *time.Location // nil: that of each schedule
@@ -21,23 +21,22 @@ type Calendar struct {
 // Name returns the calendar's name.
 func (c *Calendar) Name() string { return c.name }
 
-// moment is an instant and what a clock shows then, both in seconds from 1970 on.
+// moment is a time and what a clock shows then, both in seconds since 1970.
 type moment struct{ instant, local int64 }
 
-// timeSet is one kind of a calendar's contents.
+// timeSet is one kind of content of a calendar.
 type timeSet interface {
-	// has reports whether the moment is in the set, and for how many seconds
-	// at least that stays so while clocks are not changed; one or more.
+	// has reports whether the time is in the set, and for how many more seconds the answer holds at
+	// least while clocks do not change; one or more.
 	has(m moment) (in bool, stays int64)
-	// lines describes the contents, equal for equal ones.
+	// lines describes the contents; equal contents have equal lines.
 	lines() []string
 }
 
-// forever is longer than there are scheduled times.
+// forever is longer than the range of scheduled times.
 const forever = math.MaxInt64 / 4
 
-// excludes reports whether the calendar excludes an instant, and an instant up
-// to which it goes on doing so.
+// excludes reports whether the calendar excludes a time, and a time until which it excludes all.
 func (c *Calendar) excludes(t time.Time, zone *time.Location) (until time.Time, excluded bool) {
 	if c.zone != nil {
 		zone = c.zone
@@ -61,8 +60,8 @@ func (c *Calendar) excludes(t time.Time, zone *time.Location) (until time.Time, 
 	return time.Unix(min(m.instant+longest, s.end, maxInstant), 0), true
 }
 
-// excluding returns the calendar that excludes a scheduled time, and an instant up to
-// which it excludes all; nil if none does.
+// excluding returns the calendar that excludes a scheduled time, and a time until which it excludes
+// all; nil if none does.
 func (s Schedule) excluding(scheduledAt time.Time) (calendar *Calendar, until time.Time) {
 	if scheduledAt.IsZero() {
 		return nil, scheduledAt
@@ -75,8 +74,8 @@ func (s Schedule) excluding(scheduledAt time.Time) (calendar *Calendar, until ti
 	return nil, scheduledAt
 }
 
-// Excluded reports whether the schedule would be due at t but for a calendar,
-// and that calendar's name.
+// Excluded reports whether only a calendar keeps the schedule from being due at t, and returns the
+// calendar's name.
 func (s Schedule) Excluded(t time.Time) (calendar string, ok bool) {
 	if s.nominal(t.Add(-time.Nanosecond)) != t.UTC() {
 		return "", false
@@ -88,8 +87,8 @@ func (s Schedule) Excluded(t time.Time) (calendar string, ok bool) {
 	return c.name, true
 }
 
-// ExcludedAt reports whether a calendar excludes t, due or not, and that
-// calendar's name. It is for schedules without scheduled times of their own.
+// ExcludedAt reports whether a calendar excludes t, due or not, and returns the calendar's name. It
+// is for schedules without scheduled times of their own.
 func (s Schedule) ExcludedAt(t time.Time) (calendar string, ok bool) {
 	c, _ := s.excluding(t)
 	if c == nil {
@@ -98,7 +97,7 @@ func (s Schedule) ExcludedAt(t time.Time) (calendar string, ok bool) {
 	return c.name, true
 }
 
-// hash is the fingerprint of what the calendar says, whatever its name.
+// hash returns the fingerprint of the calendar's contents, without its name.
 func (c *Calendar) hash() string {
 	var text strings.Builder
 	if c.zone != nil {

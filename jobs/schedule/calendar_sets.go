@@ -8,18 +8,17 @@ import (
 	"time"
 )
 
-// dateSet is dates, alone and in ranges, those that come back each year, and
-// the events of iCalendar files.
+// dateSet is a set of single dates, ranges, yearly dates, and events of iCalendar files.
 type dateSet struct {
-	ranges []dateRange // sorted, apart from each other
+	ranges []dateRange // sorted, disjoint
 	yearly []yearRange
 	events []event
 }
 
-// dateRange is days by their number, both included.
+// dateRange is a range of day numbers, both ends included.
 type dateRange struct{ first, last int64 }
 
-// yearRange is dates of every year, both included; it may go beyond the year's end.
+// yearRange is a range of dates in every year, both ends included; it may span the end of the year.
 type yearRange struct{ first, last monthDay }
 
 type monthDay struct {
@@ -122,7 +121,7 @@ func (w weekdaySet) has(m moment) (in bool, stays int64) {
 
 func (w weekdaySet) lines() []string { return []string{"weekdays " + weekdaysText(w)} }
 
-// windows is times of every day, in ranges whose end is not part of them.
+// windows is a set of times of day, as ranges that exclude their ends.
 type windows []window
 
 type window struct{ from, length int }
@@ -152,7 +151,7 @@ func (w windows) lines() []string {
 	return slices.Compact(lines)
 }
 
-// allDay reports whether the windows leave nothing of a day.
+// allDay reports whether the windows cover the whole day.
 func (w windows) allDay() bool {
 	at := int64(0)
 	for range len(w) + 1 {
@@ -167,7 +166,7 @@ func (w windows) allDay() bool {
 	return false
 }
 
-// cronSet is the times that any of some expressions match.
+// cronSet is the set of times that any of several expressions match.
 type cronSet []cronTimes
 
 type cronTimes struct {
@@ -207,7 +206,7 @@ func (c *cronTimes) has(local int64) (in bool, stays int64) {
 	return true, at + c.whole(at) - local
 }
 
-// whole is how long what matches goes on: as far as the fields beneath match all.
+// whole returns how long a match lasts: as long as the lower fields match every value.
 func (c *cronTimes) whole(at int64) int64 {
 	fields, ok := c.pattern.clock.(clockFields)
 	second, all := int64(1), uint64(1<<60-1)
@@ -224,7 +223,7 @@ func (c *cronTimes) whole(at int64) int64 {
 	return daySeconds - int64(floorMod(at, daySeconds))
 }
 
-// runOf is how many values in a row a set has from one on.
+// runOf returns how many consecutive values the set has from the given one.
 func runOf(set uint64, from int) int64 { return int64(bits.TrailingZeros64(^(set >> from))) }
 
 func (c cronSet) lines() []string {

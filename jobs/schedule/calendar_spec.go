@@ -8,31 +8,30 @@ import (
 	"time"
 )
 
-// CalendarSpec is a calendar as it is written. Exclude names what is excluded:
-// a scheduled time that is in any kind of it. Only names what is not: a scheduled time is run if it
-// is in every kind that is given. With both, both must let it pass.
+// CalendarSpec is a calendar as it is written. Exclude excludes a scheduled time that is in any of
+// its kinds. Only excludes a scheduled time that is not in all of its kinds. With both, both must
+// allow it.
 type CalendarSpec struct {
 	Name string
-	// Zone is where dates, weekdays and times of day are read; nil: in each
-	// schedule's own zone.
+	// Zone is the zone of dates, weekdays and times of day; nil: the zone of each schedule.
 	Zone    *time.Location
 	Exclude TimesSpec
 	Only    TimesSpec
 }
 
-// TimesSpec is times of several kinds, as they are written.
+// TimesSpec is a set of times of several kinds, as they are written.
 type TimesSpec struct {
 	Dates    []string // 2026-12-24, 2026-12-24..2027-01-02, and for each year 12-24 or 12-24..01-02
 	Weekdays []string // sat, or sat-sun
-	Windows  []string // 22:00-06:00, without the end itself
-	// cron with 5 fields, for whole minutes, with 6 for seconds, or quartz: and an expression
+	Windows  []string // 22:00-06:00, without the end
+	// cron with 5 fields for whole minutes, with 6 for seconds, or quartz: and an expression
 	Cron  []string
 	Files []HolidayFile
 }
 
-// HolidayFile is dates from a file, which count among Dates. Named *.ics, or
-// beginning as one, it is iCalendar; else it has a date as in Dates at the beginning of each line,
-// and whatever else behind a space; # begins a comment.
+// HolidayFile is a file with dates, which are added to Dates. If its name is *.ics, or its content
+// begins as iCalendar, it is iCalendar. Otherwise each line has a date as in Dates, and optional
+// text after a space; # begins a comment.
 type HolidayFile struct {
 	Name string
 	Data []byte
@@ -45,12 +44,12 @@ func (t TimesSpec) empty() bool {
 // CalendarMistake is one mistake in a CalendarSpec.
 type CalendarMistake struct {
 	Key     string // such as exclude.dates[2]; "" for the calendar as a whole
-	File    string // the file that has it, "" for none
+	File    string // the file; "" for none
 	Line    int    // in the file, from 1
 	Message string // what was found and what is expected
 }
 
-// Error writes the mistake with its place.
+// Error returns the mistake with its file, line and key.
 func (m *CalendarMistake) Error() string {
 	var place string
 	if m.File != "" {
@@ -91,7 +90,7 @@ func (p *calendarParser) report(key, format string, args ...any) {
 		&CalendarMistake{Key: key, Message: fmt.Sprintf(format, args...)})
 }
 
-// checkExclusions refuses what leaves nothing.
+// checkExclusions reports sets that exclude every time.
 func (p *calendarParser) checkExclusions(sets []timeSet) {
 	for _, set := range sets {
 		switch s := set.(type) {
@@ -109,7 +108,7 @@ func (p *calendarParser) checkExclusions(sets []timeSet) {
 	}
 }
 
-// each reads the items of one kind.
+// each parses the items of one kind.
 func (p *calendarParser) each(key string, items []string, read func(text string) error) {
 	for i, item := range items {
 		if err := read(strings.TrimSpace(item)); err != nil {
@@ -158,7 +157,7 @@ func (p *calendarParser) times(part string, spec TimesSpec) []timeSet {
 	return sets
 }
 
-// parseCronTimes reads an expression for the times that it matches.
+// parseCronTimes parses an expression as a set of times.
 func parseCronTimes(text string) (cronTimes, error) {
 	spec, err := ParseSpec(text)
 	if err == nil && spec.Cron == "" && spec.Quartz == "" {
@@ -179,7 +178,7 @@ func parseCronTimes(text string) (cronTimes, error) {
 		minutes: spec.Cron != "" && len(strings.Fields(text)) != 6}, nil
 }
 
-// add reads a date or a range of dates.
+// add parses a date or a range of dates.
 func (d *dateSet) add(text string) error {
 	low, high, ranged := strings.Cut(text, "..")
 	low, high = strings.TrimSpace(low), strings.TrimSpace(high)
@@ -236,7 +235,7 @@ func (p *calendarParser) file(key string, file HolidayFile, dates *dateSet) {
 	dates.events = append(dates.events, found.events...)
 }
 
-// take adds events; those that are no more than days are kept as such.
+// take adds events; those without times of day or repetitions are stored as ranges.
 func (d *dateSet) take(events []event) {
 	for _, e := range events {
 		if days, whole := e.whole(); whole {
@@ -247,7 +246,7 @@ func (d *dateSet) take(events []event) {
 	}
 }
 
-// readLines reads a list of dates, one a line.
+// readLines parses a list of dates, one a line.
 func (d *dateSet) readLines(text string, report func(line int, format string, args ...any)) {
 	number := 0
 	for line := range strings.SplitSeq(strings.TrimPrefix(text, "\ufeff"), "\n") {

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/suggest"
 )
 
-// parseCron reads a cron expression or a descriptor.
+// parseCron parses a cron expression or a descriptor.
 func parseCron(text string, zone *time.Location) (rule, error) {
 	text = strings.TrimSpace(text)
 	switch {
@@ -26,7 +26,7 @@ func parseCron(text string, zone *time.Location) (rule, error) {
 	return parseFields(strings.Fields(text), zone)
 }
 
-// parseDescriptor reads "@every 90s" and the short names of expressions.
+// parseDescriptor parses "@every 90s" and the short names of expressions.
 func parseDescriptor(text string, zone *time.Location) (rule, error) {
 	words := strings.Fields(text)
 	if words[0] == "@every" && len(words) == 2 {
@@ -83,8 +83,8 @@ func parseFields(fields []string, zone *time.Location) (rule, error) {
 	return &local{pattern: p, zone: zone, everyHour: clock.everyHour(), even: even}, nil
 }
 
-// parseSets reads the six fields, each into a set of values as bits, and
-// reports the mistakes of all of them.
+// parseSets parses the six fields, each into a set of values as bits, and returns the mistakes of
+// all fields.
 func parseSets(fields []string) (sets [6]uint64, err error) {
 	var mistakes []error
 	for i, kind := range fieldKinds() {
@@ -108,8 +108,8 @@ func joinMistakes(mistakes []error) error {
 	return errors.New(strings.Join(texts, "; "))
 }
 
-// isQuartzWeekday reports whether Quartz and cron both read the six fields, but
-// as different days: there is the ? that Quartz asks for, and a weekday by number.
+// isQuartzWeekday reports whether Quartz and cron both accept the six fields, with different days:
+// a ? as Quartz requires it, and a numeric weekday.
 func isQuartzWeekday(fields []string) bool {
 	if fields[3] != "?" {
 		return false
@@ -126,17 +126,17 @@ func isQuartzWeekday(fields []string) bool {
 	return false
 }
 
-// startsWithStar reports whether crontab(5) takes the field for unrestricted.
+// startsWithStar reports whether the field is unrestricted in the sense of crontab(5).
 func startsWithStar(field string) bool {
 	return strings.HasPrefix(field, "*") || strings.HasPrefix(field, "?")
 }
 
-// fieldKind is one of the six places of an expression.
+// fieldKind is one of the six fields of an expression.
 type fieldKind struct {
 	name     string
 	option   cron.ParseOption
 	min, max int
-	names    string // of values, from min on
+	names    string // names of values, from min
 	pick     func(*cron.SpecSchedule) uint64
 }
 
@@ -154,7 +154,7 @@ func fieldKinds() []fieldKind {
 	}
 }
 
-// parse returns the field's values as bits, without robfig's mark of a star.
+// parse returns the field's values as bits, without robfig's bit for a star.
 func (k fieldKind) parse(field string) (uint64, error) {
 	var items []string
 	for item := range strings.SplitSeq(field, ",") {

@@ -17,19 +17,19 @@ func dateOf(number int64) date {
 	return date{year, month, day}
 }
 
-// number counts days from 1970-01-01 on.
+// number returns the number of days since 1970-01-01.
 func (d date) number() int64 {
 	return floorDiv(time.Date(d.year, d.month, d.day, 0, 0, 0, 0, time.UTC).Unix(), daySeconds)
 }
 
-// week counts weeks; they begin on Mondays, and 1970-01-01 was in the first.
+// week returns the number of the week. Weeks start on Mondays; 1970-01-01 is in week 0.
 func (d date) week() int64 { return weekOf(d.number()) }
 
 func weekOf(number int64) int64 { return floorDiv(number+3, 7) }
 
 func (d date) String() string { return fmt.Sprintf("%04d-%02d-%02d", d.year, d.month, d.day) }
 
-// floorDiv rounds down, also below zero.
+// floorDiv divides and rounds down, also below zero.
 func floorDiv(a, b int64) int64 {
 	q := a / b
 	if a%b < 0 {
@@ -38,7 +38,7 @@ func floorDiv(a, b int64) int64 {
 	return q
 }
 
-// ticks is every so many seconds of a day, from its beginning to the last.
+// ticks matches every so many seconds of a day, from its start to the given last one.
 type ticks struct{ step, last int }
 
 func (t ticks) at(second int) (int, bool) {
@@ -88,16 +88,16 @@ func (e everyWeeks) in(year int, month time.Month) uint64 {
 
 func (e everyWeeks) years() (first, last int) { return 1, lastYear }
 
-// lastOfMonth stands for the last day, behind the days that any month has.
+// lastOfMonth stands for the last day, after the days that any month has.
 const lastOfMonth = 32
 
 type everyMonths struct {
 	every int
 	on    uint64
-	first int // month of all, from the year 0 on
+	first int // number of the month since the year 0
 }
 
-// in gives a shorter month its last day for those that it lacks: a monthly
+// in returns the days; a shorter month gets its last day for missing days, so that a monthly
 // schedule is due in each month.
 func (e everyMonths) in(year int, month time.Month) uint64 {
 	if floorMod(int64(year*12+int(month)-1-e.first), int64(e.every)) != 0 {
@@ -130,7 +130,7 @@ func (e everyYears) in(year int, month time.Month) uint64 {
 
 func (e everyYears) years() (first, last int) { return 1, lastYear }
 
-// since is days from a date on.
+// since restricts dates to those from a date on.
 type since struct {
 	days
 	from date

@@ -10,38 +10,37 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/suggest"
 )
 
-// AfterMistake is one mistake in the jobs that a job follows.
+// AfterMistake is one mistake in the dependencies of a job.
 type AfterMistake struct {
-	Job string // the job that follows
-	N   int    // its place in After, or -1 where the mistake is in all of it
-	// Name is what is there, "" for a circle.
+	Job string // the dependent
+	N   int    // its index in After, or -1 if the mistake is in all of it
+	// Name is the dependency, or "" for a cycle.
 	Name   string
-	circle []string
-	known  []string // of an unknown job: the others
+	cycle  []string
+	known  []string // for an unknown job: the known ones
 	itself bool
 }
 
 // Error says what was found and what is expected.
 func (m *AfterMistake) Error() string { return m.Text(strconv.Quote(m.Name)) }
 
-// Text is Error with the name written otherwise.
+// Text is Error with another form of the name.
 func (m *AfterMistake) Text(name string) string {
 	switch {
-	case m.circle != nil:
-		return fmt.Sprintf("found jobs that wait for each other: %s, expected no circle",
-			strings.Join(append(m.circle, m.circle[0]), " after "))
+	case m.cycle != nil:
+		return fmt.Sprintf("found jobs that wait for each other: %s, expected no cycle",
+			strings.Join(append(m.cycle, m.cycle[0]), " after "))
 	case m.itself:
 		return "found the job itself, expected others"
 	case m.known != nil:
 		return fmt.Sprintf("unknown job %s%s", name, suggest.Hint(m.Name, m.known))
 	}
 	return fmt.Sprintf("found job %s, which has no schedule: it is only triggered, and has no "+
-		"scheduled times that another could follow", name)
+		"scheduled times for dependents", name)
 }
 
-// CheckAfter looks through the jobs that others follow, by name: they are known,
-// have scheduled times, and wait for each other in no circle. It returns every mistake, by
-// job; of a circle one.
+// CheckAfter returns every mistake in the dependencies of the jobs, by job. Dependencies must
+// exist, have scheduled times, and form no cycle. Each cycle is reported once.
 func CheckAfter(schedules map[string]Schedule) []*AfterMistake {
 	var mistakes []*AfterMistake
 	names := slices.Sorted(maps.Keys(schedules))
@@ -63,21 +62,21 @@ func CheckAfter(schedules map[string]Schedule) []*AfterMistake {
 				mistakes = append(mistakes, m)
 			}
 		}
-		circle := wayBack(job, job, schedules, map[string]bool{})
-		if len(circle) < 2 || reported[job] {
+		cycle := dependencyPath(job, job, schedules, map[string]bool{})
+		if len(cycle) < 2 || reported[job] {
 			continue
 		}
-		for _, name := range circle {
+		for _, name := range cycle {
 			reported[name] = true
 		}
-		mistakes = append(mistakes, &AfterMistake{Job: job, N: -1, circle: circle})
+		mistakes = append(mistakes, &AfterMistake{Job: job, N: -1, cycle: cycle})
 	}
 	return mistakes
 }
 
-// wayBack returns the names from one job to another that it follows, directly
-// or through others; nil if it does not.
-func wayBack(from, to string, schedules map[string]Schedule, seen map[string]bool) []string {
+// dependencyPath returns the names on the path from one job to another that it depends on, directly or
+// through others; nil if there is none.
+func dependencyPath(from, to string, schedules map[string]Schedule, seen map[string]bool) []string {
 	for _, next := range schedules[from].after {
 		if next == to && from != to {
 			return []string{from}
@@ -86,7 +85,7 @@ func wayBack(from, to string, schedules map[string]Schedule, seen map[string]boo
 			continue
 		}
 		seen[next] = true
-		if way := wayBack(next, to, schedules, seen); way != nil {
+		if way := dependencyPath(next, to, schedules, seen); way != nil {
 			return append([]string{from}, way...)
 		}
 	}

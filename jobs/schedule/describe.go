@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Describe says the schedule in words, such as "every 5 minutes, Berlin time"
-// or "at 02:30 on weekdays, UTC". What has no short words it gives as written.
+// Describe returns the schedule in words, such as "every 5 minutes, Berlin time" or "at 02:30 on
+// weekdays, UTC". A schedule without a short description is returned as written.
 func (s Schedule) Describe() string {
 	text, zoned := s.words()
 	if zoned {
@@ -29,7 +29,7 @@ func (s Schedule) Describe() string {
 	return text
 }
 
-// words reports also whether the zone has a part in it.
+// words returns the description, and whether the zone matters.
 func (s Schedule) words() (text string, zoned bool) {
 	switch rule := s.rule.(type) {
 	case nil:
@@ -61,7 +61,7 @@ func zoneWords(zone *time.Location) string {
 	return strings.ReplaceAll(place[strings.LastIndexByte(place, '/')+1:], "_", " ") + " time"
 }
 
-// words describe patterns of cron and Quartz.
+// words describes patterns of cron and Quartz.
 func (p *pattern) words() (string, bool) {
 	fields, isFields := p.clock.(clockFields)
 	if !isFields {
@@ -81,7 +81,7 @@ func (p *pattern) words() (string, bool) {
 	return "every day " + times, true
 }
 
-// words says the times of a day; even ones need no word of the day they are on.
+// words describes the times of a day. Evenly spaced times need no description of the day.
 func (c clockFields) words() (text string, even, ok bool) {
 	const allMinutes = 1<<60 - 1
 	seconds, minutes, hours := members(c.seconds), members(c.minutes), members(c.hours)
@@ -102,7 +102,7 @@ func (c clockFields) words() (text string, even, ok bool) {
 	return timesWords(hours, minutes, seconds[0])
 }
 
-// timesWords says times that are few, or the same in each of many hours.
+// timesWords describes times that are few, or the same in each of many hours.
 func timesWords(hours, minutes []int, second int) (text string, even, ok bool) {
 	const few = 6
 	clock := func(hour, minute int) string {
@@ -142,7 +142,7 @@ func timesWords(hours, minutes []int, second int) (text string, even, ok bool) {
 	return "", false, false
 }
 
-// hoursWindow says within which hours something goes on.
+// hoursWindow describes a range of hours.
 func hoursWindow(hours []int) (text string, ok bool) {
 	const few = 6
 	switch {
@@ -160,7 +160,7 @@ func hoursWindow(hours []int) (text string, ok bool) {
 	return "", false
 }
 
-// everyOf says a set that begins within its first step and goes on to the end.
+// everyOf describes a set that starts within its first step and goes on to the end.
 func everyOf(set []int, size int, unit string) (string, bool) {
 	if len(set) < 2 {
 		return "", false
@@ -188,7 +188,7 @@ func everyOf(set []int, size int, unit string) (string, bool) {
 	return text, true
 }
 
-// daysWords says on which dates; "" is every day.
+// daysWords describes dates; "" is every day.
 func daysWords(d days) (string, bool) {
 	switch d := d.(type) {
 	case cronDays:
@@ -214,7 +214,7 @@ func daysWords(d days) (string, bool) {
 	return "", false
 }
 
-// words finds the two day fields again in what they make together.
+// words describes the two day fields from their combined days.
 func (c cronDays) words() (string, bool) {
 	const all = 1<<32 - 2
 	either, both := uint64(all), uint64(0)
@@ -292,7 +292,7 @@ func (l lastDay) words() string {
 	return "on " + text
 }
 
-// monthDayWords says days of the month, given as bits.
+// monthDayWords describes days of the month, given as bits.
 func monthDayWords(set uint64) (string, bool) {
 	const all, few = 1<<32 - 2, 6
 	days := members(set)
@@ -332,7 +332,7 @@ func monthWords(months uint64) string {
 	return " in " + listWords(texts)
 }
 
-// weekdayWords begins with Monday.
+// weekdayWords describes weekdays, from Monday.
 func weekdayWords(set weekdaySet) string {
 	const workdays, weekend = 1<<1 | 1<<2 | 1<<3 | 1<<4 | 1<<5, 1<<0 | 1<<6
 	switch set & everyWeekday {
@@ -358,7 +358,7 @@ func weekdayWords(set weekdaySet) string {
 	return listWords(texts)
 }
 
-// recurrenceWords spells out what a Recurrence abbreviates.
+// recurrenceWords spells out the abbreviations of a Recurrence.
 func recurrenceWords(text string) (string, bool) {
 	spec, err := ParseSpec(text)
 	if err != nil || spec.Recurrence == (Recurrence{}) {
@@ -388,7 +388,7 @@ func recurrenceWords(text string) (string, bool) {
 	return words, true
 }
 
-// onWords says the days of a Recurrence; their form depends on the unit.
+// onWords describes the days of a Recurrence; their form depends on the unit.
 func onWords(on, unit string) string {
 	switch unit {
 	case "month":
@@ -412,8 +412,8 @@ func onWords(on, unit string) string {
 	return on
 }
 
-// durationWords writes whole seconds: "90 seconds", "hour", "1 hour 30 minutes".
-// One of a unit stands without its number, as it follows "every".
+// durationWords formats whole seconds: "90 seconds", "hour", "1 hour 30 minutes". A single unit has
+// no number, because it follows "every".
 func durationWords(d time.Duration) string {
 	const day = 24 * time.Hour
 	units := []struct {
@@ -440,7 +440,7 @@ func durationWords(d time.Duration) string {
 	return strings.Join(texts, " ")
 }
 
-// members lists the bits of a set.
+// members returns the bits of a set.
 func members(set uint64) []int {
 	var all []int
 	for ; set != 0; set &= set - 1 {

@@ -7,24 +7,23 @@ import (
 	"time"
 )
 
-// event is one of an iCalendar file, with its repetitions: of whole days, or
-// from a time of day on.
+// event is an event of an iCalendar file with its repetitions: of whole days, or from a time of
+// day.
 type event struct {
-	first   int64          // its first day, by its number
-	days    int64          // how many days it lasts; 0: it has a time of day
-	clock   int            // the second of the day at which it begins
-	seconds int64          // how long it lasts then
-	zone    *time.Location // of clock; nil: the calendar's
+	first   int64          // day number of its first day
+	days    int64          // its length in days; 0: it has a time of day
+	clock   int            // the second of the day at which it starts
+	seconds int64          // its length with a time of day
+	zone    *time.Location // zone of clock; nil: the calendar's
 	repeats *repeats       // nil: once
 	more    []int64        // further first days
-	except  []int64        // first days that are left out
+	except  []int64        // excluded first days
 }
 
-// maxEventDays is how long an event that repeats may last: it is looked for on
-// as many days before an instant.
+// maxEventDays is the longest event that may repeat. The search visits as many days before a time.
 const maxEventDays = 31
 
-// begins reports whether an occurrence begins on the day.
+// begins reports whether an occurrence starts on the day.
 func (e *event) begins(day int64) bool {
 	if slices.Contains(e.except, day) {
 		return false
@@ -62,8 +61,8 @@ func (e *event) hasTime(m moment, midnight int64) (in bool, stays int64) {
 	return false, stays
 }
 
-// near returns the days on which occurrences begin that may touch a day. The
-// event's zone may be a day ahead of the calendar's, or behind.
+// near returns the days on which occurrences start that may touch a day. The event's zone may be a
+// day ahead of the calendar's, or behind it.
 func (e *event) near(day int64) []int64 {
 	var days []int64
 	if e.repeats == nil {
@@ -83,7 +82,7 @@ func (e *event) near(day int64) []int64 {
 	return days
 }
 
-// startOn returns the instant at which an occurrence begins on a day.
+// startOn returns the time at which an occurrence starts on a day.
 func (e *event) startOn(day, offset int64) int64 {
 	local := day*daySeconds + int64(e.clock)
 	if e.zone == nil {
@@ -93,13 +92,13 @@ func (e *event) startOn(day, offset int64) int64 {
 	return time.Date(d.year, d.month, d.day, 0, 0, e.clock, 0, e.zone).Unix()
 }
 
-// whole returns the days of an event that is there once, for whole days.
+// whole returns the days of an event of whole days without repetitions.
 func (e *event) whole() (dateRange, bool) {
 	simple := e.days > 0 && e.repeats == nil && len(e.more)+len(e.except) == 0
 	return dateRange{e.first, e.first + e.days - 1}, simple
 }
 
-// line describes the event, equal for equal ones.
+// line describes the event; equal events have equal lines.
 func (e *event) line() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s %dd", dateOf(e.first), e.days)

@@ -9,9 +9,9 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/suggest"
 )
 
-// guard checks one item of a field's list and returns it in a form that
-// robfig's parser reads as it is meant: it takes "*-5" for "*", an empty item
-// for nothing and "*/90" for "0", and knows no Sunday after Saturday.
+// guard checks one item of a field's list and returns it in a form that robfig's parser reads with
+// the intended meaning. That parser reads "*-5" as "*", an empty item as nothing and "*/90" as "0",
+// and has no Sunday after Saturday.
 func (k fieldKind) guard(item string) ([]string, error) {
 	if item == "" {
 		return nil, errors.New("an item of the list is empty")
@@ -54,8 +54,8 @@ func (k fieldKind) isQuartz(item string) bool {
 		strings.HasPrefix(upper, "L-")
 }
 
-// checkStep refuses steps that are longer than the field: they would match
-// once, where the writer meant an interval that cron has no words for.
+// checkStep refuses steps that are longer than the field. They would match once, but the writer
+// intended an interval that cron cannot express.
 func (k fieldKind) checkStep(step string, present bool) error {
 	if !present {
 		return nil
@@ -68,7 +68,7 @@ func (k fieldKind) checkStep(step string, present bool) error {
 	return nil
 }
 
-// value reads a number or, where the field has them, a name.
+// value parses a number or, if the field has them, a name.
 func (k fieldKind) value(text string) (int, error) {
 	for i, name := range strings.Fields(k.names) {
 		if strings.EqualFold(name, text) {
@@ -104,8 +104,8 @@ func (k fieldKind) single(value int, item string, stepped bool) []string {
 	return []string{strconv.Itoa(value)}
 }
 
-// throughSunday writes a range of weekdays that ends in Sunday, such as 5-7 or
-// sat-sun, without the 7 that robfig's parser refuses.
+// throughSunday expands a range of weekdays that ends in Sunday, such as 5-7 or sat-sun, because
+// robfig's parser refuses 7.
 func throughSunday(from, to int, item, step string) []string {
 	if to == 0 && from > 0 {
 		to = 7
@@ -115,7 +115,7 @@ func throughSunday(from, to int, item, step string) []string {
 	}
 	by := 1
 	if step != "" {
-		by, _ = strconv.Atoi(step) // checkStep has read it before
+		by, _ = strconv.Atoi(step) // checkStep has parsed it before
 	}
 	var days []string
 	for day := from; day <= 7; day += by {

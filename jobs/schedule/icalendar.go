@@ -18,13 +18,12 @@ type icsProperty struct {
 	value  string
 }
 
-// icsReader collects the events of a file. It reads VEVENT with DTSTART, DTEND
-// or DURATION, RRULE, RDATE, EXDATE, RECURRENCE-ID and STATUS, and passes over
-// what says nothing about when: other components, VTIMEZONE among them, for
-// zones are IANA's, and other properties.
+// icsReader collects the events of a file. It reads VEVENT with DTSTART, DTEND or DURATION, RRULE,
+// RDATE, EXDATE, RECURRENCE-ID and STATUS. It ignores other components and properties, including
+// VTIMEZONE, because zones are those of IANA.
 type icsReader struct {
 	report   func(line int, format string, args ...any)
-	inside   []string // components that are open
+	inside   []string // open components
 	current  []icsProperty
 	begun    int // line of the current event
 	events   []event
@@ -32,7 +31,7 @@ type icsReader struct {
 	replaced []replacement
 }
 
-// replacement is an occurrence of a repeating event that another one replaces.
+// replacement is an occurrence of a repeating event that is replaced by another event.
 type replacement struct {
 	uid  string
 	day  int64
@@ -41,7 +40,7 @@ type replacement struct {
 
 const maxEvents = 5000
 
-// readEvents reads an iCalendar file and reports its mistakes.
+// readEvents parses an iCalendar file and reports its mistakes.
 func readEvents(text string, report func(line int, format string, args ...any)) []event {
 	r := icsReader{report: report, byUID: map[string]int{}}
 	calendars := 0
@@ -76,7 +75,7 @@ type textLine struct {
 	text   string
 }
 
-// unfold joins lines that were folded: their continuation begins with a space.
+// unfold joins folded lines: their continuations begin with a space.
 func unfold(text string) []textLine {
 	var lines []textLine
 	number := 0
@@ -94,7 +93,7 @@ func unfold(text string) []textLine {
 	return lines
 }
 
-// parseProperty reads NAME;PARAM=value;PARAM="value":value.
+// parseProperty parses NAME;PARAM=value;PARAM="value":value.
 func parseProperty(line textLine) (icsProperty, error) {
 	p := icsProperty{line: line.number, params: map[string]string{}}
 	end := strings.IndexAny(line.text, ";:")
@@ -137,8 +136,7 @@ func cutText(text string) string {
 	return text
 }
 
-// take reads a property in its place. It returns false when nothing that
-// follows would make sense.
+// take processes a property. It returns false if the rest of the file cannot be read.
 func (r *icsReader) take(p icsProperty) bool {
 	component := strings.ToUpper(p.value)
 	switch p.name {
@@ -175,7 +173,7 @@ func (r *icsReader) take(p icsProperty) bool {
 	return true
 }
 
-// finish turns the current event's properties into an event.
+// finish creates an event from the current properties.
 func (r *icsReader) finish() bool {
 	if len(r.events) >= maxEvents {
 		r.report(r.begun, "found more than %d events, expected fewer", maxEvents)
@@ -215,7 +213,7 @@ func (r *icsReader) finish() bool {
 	return true
 }
 
-// replace takes the occurrences that others replace out of their events.
+// replace removes replaced occurrences from their events.
 func (r *icsReader) replace() {
 	for _, other := range r.replaced {
 		if i, ok := r.byUID[other.uid]; ok {
@@ -275,7 +273,7 @@ func (r *icsReader) event() (event, error) {
 	return e, nil
 }
 
-// lasts reads DTEND or DURATION.
+// lasts parses DTEND or DURATION.
 func (r *icsReader) lasts(e *event, begin icsTime) error {
 	end, duration := r.property("DTEND"), r.property("DURATION")
 	switch {
@@ -287,7 +285,7 @@ func (r *icsReader) lasts(e *event, begin icsTime) error {
 		if err == nil {
 			e.days, e.seconds = to.day-begin.day, to.instant()-begin.instant()
 			if e.seconds <= 0 {
-				err = fmt.Errorf("found %q, expected an end behind DTSTART", end.value)
+				err = fmt.Errorf("found %q, expected an end after DTSTART", end.value)
 			}
 		}
 		if err != nil {
@@ -351,8 +349,8 @@ func (r *icsReader) dayList(p icsProperty, e event, days []int64) ([]int64, erro
 	return days, nil
 }
 
-// dayOf returns the day, in the event's zone, of an occurrence that begins at
-// the time of day at which all do.
+// dayOf returns the day, in the event's zone, of an occurrence. Its time of day must be that of
+// DTSTART.
 func (r *icsReader) dayOf(p icsProperty, text string, e event) (int64, error) {
 	at, err := parseICSTime(p, text)
 	if err != nil {
@@ -373,7 +371,7 @@ func (r *icsReader) dayOf(p icsProperty, text string, e event) (int64, error) {
 	return at.day, nil
 }
 
-// untilDay returns the last day on which an occurrence may begin.
+// untilDay returns the last day on which an occurrence may start.
 func untilDay(text string, e event) (int64, error) {
 	at, err := parseICSTime(icsProperty{}, text)
 	if err != nil {
@@ -397,7 +395,7 @@ func dayAndClock(shown time.Time) (day int64, clock int) {
 		shown.Second()
 }
 
-// icsTime is a date, or a date with a time of day in a zone or in any.
+// icsTime is a date, or a date with a time of day, with or without a zone.
 type icsTime struct {
 	day   int64
 	clock int // -1: none
@@ -406,7 +404,7 @@ type icsTime struct {
 
 func (t icsTime) allDay() bool { return t.clock < 0 }
 
-// instant counts in seconds; without a zone it is comparable with others that have none.
+// instant returns seconds. Times without a zone can only be compared with each other.
 func (t icsTime) instant() int64 {
 	zone := t.zone
 	if zone == nil {
@@ -416,7 +414,7 @@ func (t icsTime) instant() int64 {
 	return time.Date(d.year, d.month, d.day, 0, 0, max(t.clock, 0), 0, zone).Unix()
 }
 
-// parseICSTime reads 20261224, 20261224T090000 and 20261224T090000Z.
+// parseICSTime parses 20261224, 20261224T090000 and 20261224T090000Z.
 func parseICSTime(p icsProperty, text string) (icsTime, error) {
 	text = strings.TrimSpace(text)
 	if kind := p.params["VALUE"]; kind != "" && kind != "DATE" && kind != "DATE-TIME" {
@@ -455,7 +453,7 @@ func parseICSTime(p icsProperty, text string) (icsTime, error) {
 	return at, nil
 }
 
-// parseICSDuration reads P1D, PT1H30M and P2W.
+// parseICSDuration parses P1D, PT1H30M and P2W.
 func parseICSDuration(text string) (seconds int64, err error) {
 	wrong := fmt.Errorf("found %q, expected a duration such as P1D or PT1H30M", cutText(text))
 	rest, ok := strings.CutPrefix(strings.TrimPrefix(text, "+"), "P")

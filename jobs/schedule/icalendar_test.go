@@ -121,7 +121,7 @@ func TestEventMistakes(t *testing.T) {
 			"DTSTART:20261224T090000"): "a.ics:3: exclude.files[0]: found an event with a time " +
 			"of day but neither DTEND nor DURATION",
 		ics(
-			"DTSTART:20261224\nDTEND:20261224"): `a.ics:5: exclude.files[0]: DTEND: found "20261224", expected an end behind DTSTART`,
+			"DTSTART:20261224\nDTEND:20261224"): `a.ics:5: exclude.files[0]: DTEND: found "20261224", expected an end after DTSTART`,
 		ics(
 			"DTSTART:20261224\nDTEND:20261225T000000Z"): "DTEND: found a date with a time of " +
 			"day, expected both like DTSTART",

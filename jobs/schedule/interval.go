@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// interval is due at every multiple of so many seconds since the epoch.
+// interval is due at every multiple of its seconds since 1970-01-01T00:00:00Z.
 type interval int64
 
-// maxEvery is the longest interval: longer ones are counted in months or years.
+// maxEvery is the longest interval; longer ones are counted in months or years.
 const maxEvery = 1000 * 24 * time.Hour
 
 func newInterval(d time.Duration) (rule, error) {
@@ -42,7 +42,7 @@ func (i interval) next(t time.Time) (time.Time, bool) {
 	return time.Unix(t.Unix()-into+length, 0), true
 }
 
-// once is due at one instant.
+// once is due at one time.
 type once time.Time
 
 func newOnce(at time.Time) (rule, error) {

@@ -7,10 +7,9 @@ import (
 	"time"
 )
 
-// Jitter returns how much later than its scheduled time a firing starts: at least nothing
-// and less than most, spread evenly over a job's scheduled times and over the jobs of one
-// scheduledAt, and the same on every replica and in every version. It is nothing if most is
-// not positive.
+// Jitter returns how much later than its scheduled time a firing starts: at least 0 and less than
+// most. It is spread evenly over the scheduled times of a job, and over the jobs of one scheduled
+// time. It is the same on every replica and in every version. It is 0 if most is not positive.
 func Jitter(job string, scheduledAt time.Time, most time.Duration) time.Duration {
 	if most <= 0 {
 		return 0
@@ -20,10 +19,9 @@ func Jitter(job string, scheduledAt time.Time, most time.Duration) time.Duration
 	return time.Duration(share)
 }
 
-// NextStart returns the scheduled time that starts first after t, and when it starts, by
-// the Delay of the job of that name; zero times where there is none. Where
-// delays may be longer than the time between two scheduled times, a later scheduled time may start
-// before an earlier one.
+// NextStart returns the scheduled time that starts first after t, and its start, by the Delay of
+// the job of that name; zero times if there is none. If delays can be longer than the time between
+// two scheduled times, a later scheduled time may start before an earlier one.
 func (s Schedule) NextStart(job string, t time.Time) (scheduledAt, start time.Time) {
 	if s.jitter <= 0 {
 		scheduledAt = s.Next(t)

@@ -5,24 +5,20 @@ import (
 	"time"
 )
 
-// ClockChanges says what becomes of local times that a change of the zone's
-// clocks leaves out or brings back. The zero value is the default. Schedules
-// that go on evenly, as the package's documentation tells, are due at both
-// occurrences whatever Both says.
+// ClockChanges is the policy for local times that a change of the zone's clocks skips or repeats.
+// The zero value is the default. Interval-like schedules (see the package documentation) are due at
+// both occurrences whatever Both is.
 type ClockChanges struct {
-	// Skip leaves out a local time that does not exist; else it is due at the
-	// first instant after the gap.
+	// Skip leaves out a local time that does not exist. Otherwise it is due at the end of the gap.
 	Skip bool
-	// Both makes a local time that exists twice due both times; else it is
-	// scheduledAt the first time.
+	// Both makes a local time that exists twice due both times. Otherwise it is due the first time.
 	Both bool
 }
 
-// local is due when the clocks of a zone show what the pattern matches.
+// local is due when the clocks of a zone show a time that the pattern matches.
 //
-// It goes through the zone's stretches of constant offset. Within one, local
-// time and instants differ by that offset; only at its beginning may local
-// times have been left out or come back.
+// It visits the zone's intervals of constant offset. Within an interval, local time and UTC differ
+// by that offset. Only at the start of an interval can local times be skipped or repeated.
 type local struct {
 	pattern   pattern
 	zone      *time.Location
@@ -31,10 +27,10 @@ type local struct {
 	changes   ClockChanges
 }
 
-// stretch is a time of constant offset, in Unix seconds.
+// stretch is an interval of constant offset, in Unix seconds.
 type stretch struct {
-	start, end     int64 // of instants; end is not part of it
-	offset, before int64 // of local time to UTC, in it and just before it
+	start, end     int64 // Unix time; end is excluded
+	offset, before int64 // offset of local time to UTC, in it and just before it
 }
 
 func stretchAt(zone *time.Location, instant int64) stretch {
@@ -62,10 +58,9 @@ func offsetOf(t time.Time) int64 {
 	return int64(offset)
 }
 
-// after returns where to look next for a match that lies behind the stretch:
-// at its end, or, when both are far, not change by change but where the match
-// is near. No zone is further from UTC than farthest, and what comes back at
-// a change is less than that ago.
+// after returns where to search next for a match after the interval. That is its end; if both are
+// far away, it is a time near the match. No zone is further from UTC than farthest, and a change
+// repeats less than that.
 func (s stretch) after(instant, match int64) int64 {
 	const farthest = daySeconds * 3 / 2
 	if s.end-instant < farthest {
@@ -74,7 +69,8 @@ func (s stretch) after(instant, match int64) int64 {
 	return max(s.end, match-farthest)
 }
 
-// missed reports whether a match lies in local times that the stretch left out.
+// missed reports whether a match lies in local times that were skipped at the start of the
+// interval.
 func (l *local) missed(s stretch, ahead *lookahead) bool {
 	if l.everyHour || l.changes.Skip || s.offset <= s.before {
 		return false
@@ -107,11 +103,11 @@ func (l *local) next(t time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// maxInstant is the beginning of the year 10000.
+// maxInstant is the start of the year 10000.
 const maxInstant = 253402300800
 
-// lookahead remembers the pattern's last answer, for a match ahead is asked
-// for again in each stretch that lies before it.
+// lookahead caches the last answer of the pattern, because several intervals before a match ask for
+// it.
 type lookahead struct {
 	pattern     *pattern
 	from, match int64

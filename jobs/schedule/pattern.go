@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// pattern finds the dates and times that match, by a clock that is never
-// changed: its seconds count from 1970-01-01 00:00:00, and know no zone.
+// pattern finds matching dates and times on a clock without changes and zones: its seconds count
+// from 1970-01-01 00:00:00.
 type pattern struct {
 	clock clock
 	days  days
-	shift int64 // seconds after midnight at which its days begin
+	shift int64 // seconds after midnight at which its days start
 }
 
 // clock is a set of times of a day. It is never empty.
@@ -29,7 +29,7 @@ type days interface {
 
 const daySeconds = 24 * 60 * 60
 
-// fires reports whether any date matches at all.
+// fires reports whether any date matches.
 func (p *pattern) fires() bool {
 	_, ok := p.next(time.Time{}.Unix() + daySeconds)
 	return ok
@@ -50,8 +50,8 @@ func (p *pattern) next(from int64) (int64, bool) {
 	return midnight + int64(first) + p.shift, ok
 }
 
-// nextDay returns the midnight that begins the first matching day at or after
-// the given one, whose number may be one more than its month has.
+// nextDay returns the midnight before the first matching day at or after the given one. The number
+// of the given day may be one more than its month has.
 func (p *pattern) nextDay(year int, month time.Month, day int) (int64, bool) {
 	first, last := p.days.years()
 	if year < first {
@@ -69,7 +69,7 @@ func (p *pattern) nextDay(year int, month time.Month, day int) (int64, bool) {
 	return 0, false
 }
 
-// shape is how many days a month has, and the weekday of its first.
+// shape returns how many days a month has, and the weekday of its first.
 func shape(year int, month time.Month) (length int, first time.Weekday) {
 	length = 31
 	switch month {
@@ -84,10 +84,10 @@ func shape(year int, month time.Month) (length int, first time.Weekday) {
 	return length, time.Date(year, month, 1, 0, 0, 0, 0, time.UTC).Weekday()
 }
 
-// upTo is the days of a month of that length, as bits.
+// upTo returns the days of a month of that length, as bits.
 func upTo(length int) uint64 { return 1<<(length+1) - 2 }
 
-// clockFields is the clock of a cron expression: its values as bits.
+// clockFields is the clock of a cron expression, with its values as bits.
 type clockFields struct{ seconds, minutes, hours uint64 }
 
 func (c clockFields) at(from int) (int, bool) {
@@ -114,14 +114,14 @@ func nextBit(set uint64, from int) (int, bool) {
 	return bits.TrailingZeros64(rest), rest != 0
 }
 
-// cronDays is the dates of a cron expression with five or six fields.
+// cronDays is the set of dates of a cron expression with five or six fields.
 type cronDays struct {
 	months uint64
-	days   [7]uint64 // of a month that begins on this weekday
+	days   [7]uint64 // the days of a month that starts on this weekday
 }
 
-// newCronDays takes the values of the fields as bits. Where one of the day
-// fields starts with a star, both must match; else either.
+// newCronDays returns the dates of fields that are given as bits. If one of the day fields starts
+// with a star, both must match; otherwise either.
 func newCronDays(monthDays, months, weekdays uint64, anyDay, anyWeekday bool) cronDays {
 	c := cronDays{months: months}
 	for first := range c.days {
@@ -135,8 +135,8 @@ func newCronDays(monthDays, months, weekdays uint64, anyDay, anyWeekday bool) cr
 	return c
 }
 
-// weekdayDays is the days of a month that begins on first which fall on the
-// weekdays, both as bits; Sunday is bit 0.
+// weekdayDays returns the days of a month that fall on the weekdays, both as bits. The month starts
+// on first; Sunday is bit 0.
 func weekdayDays(weekdays uint64, first time.Weekday) uint64 {
 	var days uint64
 	for day := 1; day <= 31; day++ {

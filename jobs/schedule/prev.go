@@ -5,12 +5,11 @@ import (
 	"time"
 )
 
-// longestBack is how far Prev looks.
+// longestBack is how far back Prev searches.
 const longestBack = 12 * 366 * 24 * time.Hour
 
-// Prev returns the last scheduled time before t that no calendar excludes, or the zero
-// time when there is none within twelve years. It asks for the scheduled times after some
-// tens of instants.
+// Prev returns the last scheduled time before t that no calendar excludes, or the zero time if
+// there is none within twelve years. It calls Next some tens of times.
 func (s Schedule) Prev(t time.Time) time.Time {
 	before := func(from time.Time) bool {
 		scheduledAt := s.Next(from)
@@ -31,8 +30,7 @@ func (s Schedule) Prev(t time.Time) time.Time {
 	return s.Next(from.Add(time.Duration(last-1) * time.Second))
 }
 
-// ClocksAt says in words what a change of the zone's clocks does to a scheduled time, ""
-// if nothing.
+// ClocksAt describes the effect of a change of the zone's clocks on a scheduled time, "" for none.
 func (s Schedule) ClocksAt(scheduledAt time.Time) string {
 	l, ok := s.rule.(*local)
 	if !ok {

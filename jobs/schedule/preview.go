@@ -8,16 +8,15 @@ import (
 // Occurrence is a scheduled time as a preview shows it.
 type Occurrence struct {
 	ScheduledAt time.Time // in UTC
-	// ExcludedBy is the calendar for which the scheduled time is not run; "" for none.
+	// ExcludedBy is the calendar that excludes the scheduled time; "" for none.
 	ExcludedBy string
-	// Change says in words how a change of the zone's clocks bears on the scheduled time;
-	// "" if none does.
+	// Change describes the effect of a change of the zone's clocks on the scheduled time; "" for
+	// none.
 	Change string
 }
 
-// Preview returns the first n scheduled times after from, or as many as there are, and if
-// excluded is true also those between them that calendars exclude; of these
-// it shows five hundred at most.
+// Preview returns the first n scheduled times after from, or as many as there are. If excluded is
+// true it also returns those between them that calendars exclude, at most five hundred.
 func (s Schedule) Preview(from time.Time, n int, excluded bool) []Occurrence {
 	var all []Occurrence
 	const most = 500
@@ -47,8 +46,8 @@ func (s Schedule) Preview(from time.Time, n int, excluded bool) []Occurrence {
 	return all
 }
 
-// change says how a change of clocks bears on a scheduled time that follows one at which
-// local time was offset to UTC.
+// change describes the effect of a change of clocks on a scheduled time, given the offset to UTC at
+// the previous one.
 func (s Schedule) change(scheduledAt time.Time, offset int64) string {
 	var words []string
 	if l, ok := s.rule.(*local); ok {
@@ -64,7 +63,7 @@ func (s Schedule) change(scheduledAt time.Time, offset int64) string {
 	return strings.Join(words, "; ")
 }
 
-// change says what a change of clocks did to the local time that is due.
+// change describes what a change of clocks did to the local time that is due.
 func (l *local) change(scheduledAt int64) []string {
 	within := stretchAt(l.zone, scheduledAt)
 	after := stretchAt(l.zone, min(within.end, maxInstant))

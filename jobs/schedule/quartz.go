@@ -12,9 +12,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/suggest"
 )
 
-// parseQuartz reads an expression as Quartz 2.3.2's CronExpression does, its
-// leniency included: what Quartz passes over behind a value is passed over
-// here, for the schedules that people bring along must not change.
+// parseQuartz parses an expression as CronExpression of Quartz 2.3.2 does, including its leniency.
+// Text after a value that Quartz ignores is ignored here, so that existing schedules do not change.
 func parseQuartz(text string, zone *time.Location) (rule, error) {
 	for i := range len(text) {
 		if text[i] >= 0x80 {
@@ -65,7 +64,7 @@ func isOpenStep(field string) bool {
 	return strings.HasPrefix(field, "*") || stepped && (from == "" || err == nil)
 }
 
-// quartz is the seven fields of an expression.
+// quartz holds the seven fields of an expression.
 type quartz [7]quartzField
 
 // days returns the dates that the day, month and year fields describe.
@@ -105,7 +104,7 @@ func (q *quartz) days() (days, error) {
 			return nil, fmt.Errorf("weekday: found %d#%d, expected 1#%d to 7#%d: Quartz takes "+
 				"it, and never fires", lowest, weekday.nth, weekday.nth, weekday.nth)
 		}
-		// 0 is taken for Saturday
+		// 0 counts as Saturday
 		d.of = nthWeekday{weekday: time.Weekday((lowest + 6) % 7), nth: weekday.nth}
 	default:
 		d.of = weekdays(weekday.values.low() >> 1)
@@ -129,18 +128,19 @@ func (k quartzKind) String() string {
 	return [...]string{"second", "minute", "hour", "day of month", "month", "weekday", "year"}[k]
 }
 
-// bounds returns the field's lowest and highest value. The year has none when
-// it is written; these are what it means without one.
+// bounds returns the field's lowest and highest value. A written year has no bounds; these are
+// those of an expression without a year.
 func (k quartzKind) bounds() (low, high int) {
 	b := [...][2]int{{0, 59}, {0, 59}, {0, 23}, {1, 31}, {1, 12}, {1, 7}, {1970, quartzLastYear}}[k]
 	return b[0], b[1]
 }
 
-// quartzLastYear is the last in which Quartz looks for a scheduled time. It stops a hundred
-// years ahead of the present; replicas that start in different years must agree.
+// quartzLastYear is the last year in which Quartz searches for a scheduled time. Quartz itself
+// stops a hundred years after the present. A constant is the same for replicas that start in
+// different years.
 const quartzLastYear = 2999
 
-// period is how many values a range that wraps goes through.
+// period is how many values a range that wraps visits.
 func (k quartzKind) period() int {
 	return [...]int{60, 60, 24, 31, 12, 7, 0}[k]
 }
@@ -152,7 +152,7 @@ func (k quartzKind) maxStep() int {
 
 func (k quartzKind) isDay() bool { return k == quartzDay || k == quartzWeekday }
 
-// names returns the names of values, from 1 on; the bool says whether there are any.
+// names returns the names of values, from 1, and whether there are any.
 func (k quartzKind) names() ([]string, bool) {
 	switch k {
 	case quartzMonth:
@@ -163,7 +163,7 @@ func (k quartzKind) names() ([]string, bool) {
 	return nil, false
 }
 
-// name returns the value that three letters name.
+// name returns the value of a name of three letters.
 func (k quartzKind) name(text string) (int, error) {
 	names, _ := k.names()
 	three := text[:min(3, len(text))]
@@ -175,7 +175,7 @@ func (k quartzKind) name(text string) (int, error) {
 	return 0, fmt.Errorf("found the name %q%s", three, suggest.Hint(three, names))
 }
 
-// expected says what the field takes.
+// expected describes the values that the field accepts.
 func (k quartzKind) expected() string {
 	low, high := k.bounds()
 	if k == quartzYear {
@@ -188,8 +188,7 @@ func (k quartzKind) expected() string {
 	return text
 }
 
-// numbers is a set of numbers from 0 on. Higher ones are not kept: no field
-// means anything by them.
+// numbers is a set of numbers from 0. Higher ones are dropped: they have no meaning in any field.
 type numbers [157]uint64
 
 func (n *numbers) add(value int) {
@@ -215,14 +214,14 @@ func (n *numbers) first() int {
 // everyYear is the years of *.
 func everyYear() numbers {
 	field := quartzField{kind: quartzYear}
-	_ = field.item("*") // which is taken
+	_ = field.item("*") // always valid
 	return field.values
 }
 
-// quartzDays is the dates of a Quartz expression.
+// quartzDays is the set of dates of a Quartz expression.
 type quartzDays struct {
 	months uint64
-	set    *numbers // of years; nil: from 1970 on
+	set    *numbers // years; nil: from 1970
 	of     monthDays
 }
 
@@ -246,19 +245,19 @@ func (q quartzDays) years() (first, last int) {
 	return quartzKind(quartzYear).bounds()
 }
 
-// dates is days of the month.
+// dates selects days of the month.
 type dates uint64
 
 func (d dates) pick(time.Month, int, time.Weekday) uint64 { return uint64(d) }
 
-// weekdays is days of the week; Sunday is bit 0.
+// weekdays selects days of the week; Sunday is bit 0.
 type weekdays uint64
 
 func (w weekdays) pick(_ time.Month, _ int, first time.Weekday) uint64 {
 	return weekdayDays(uint64(w), first)
 }
 
-// nthWeekday is such as the third Friday; of five there may be none.
+// nthWeekday selects a day such as the third Friday; a fifth may not exist.
 type nthWeekday struct {
 	weekday time.Weekday
 	nth     int
@@ -268,7 +267,7 @@ func (n nthWeekday) pick(_ time.Month, _ int, first time.Weekday) uint64 {
 	return 1 << (1 + int(n.weekday-first+7)%7 + 7*(n.nth-1))
 }
 
-// lastWeekday is such as the last Friday.
+// lastWeekday selects a day such as the last Friday.
 type lastWeekday time.Weekday
 
 func (w lastWeekday) pick(_ time.Month, length int, first time.Weekday) uint64 {
@@ -276,7 +275,8 @@ func (w lastWeekday) pick(_ time.Month, length int, first time.Weekday) uint64 {
 	return 1 << (length - (last-int(w)+7)%7)
 }
 
-// lastDay is so many days before the last of the month, or the workday nearest to it.
+// lastDay selects the day that is a number of days before the last of the month, or the workday
+// nearest to it.
 type lastDay struct {
 	before  int
 	workday bool
@@ -293,15 +293,15 @@ func (l lastDay) pick(_ time.Month, length int, first time.Weekday) uint64 {
 	return 1 << day
 }
 
-// workday is the workday nearest to a day of the month.
+// workday selects the workday nearest to a day of the month.
 type workday struct {
 	day    int
 	months uint64
 }
 
-// pick does as Quartz does where the month has no such day. If it lacks just
-// that one, and the first of the next month is a Saturday, the day is the last,
-// a Friday; but 29W and 30W lose February when they come from January.
+// pick follows Quartz if the month does not have the day. If only that day is missing, and the
+// first of the next month is a Saturday, it is the last day, a Friday. But 29W and 30W skip
+// February when the search comes from January.
 func (w workday) pick(month time.Month, length int, first time.Weekday) uint64 {
 	const longest = 31
 	if w.day > length && w.day < longest && w.months>>(month-1)&1 == 1 {
@@ -310,8 +310,8 @@ func (w workday) pick(month time.Month, length int, first time.Weekday) uint64 {
 	return 1 << nearestWorkday(w.day, length, first)
 }
 
-// nearestWorkday is the day from Monday to Friday nearest to the given one, and
-// in its month, if that has the day.
+// nearestWorkday returns the day from Monday to Friday nearest to the given one and in its month,
+// if the month has the day.
 func nearestWorkday(day, length int, first time.Weekday) int {
 	switch weekday := time.Weekday(((int(first)+day-1)%7 + 7) % 7); {
 	case weekday == time.Saturday && day == 1:

@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// quartzField is what a field of a Quartz expression says.
+// quartzField is a parsed field of a Quartz expression.
 type quartzField struct {
 	kind        quartzKind
 	values      numbers
-	none        bool // it is ?
-	last        int  // L: days before the month's last; -1: it is no L
+	none        bool // ?
+	last        int  // L: days before the month's last; -1: not L
 	workday     bool // W
 	nth         int  // #
-	lastOfMonth bool // L behind a weekday
+	lastOfMonth bool // L after a weekday
 }
 
-// Quartz keeps * and ? as these numbers among the values, and so reads them as such.
+// Quartz stores * and ? as these numbers among the values, and so accepts them as such.
 const (
 	quartzStar = 99
 	quartzNone = 98
@@ -47,7 +47,7 @@ func (f *quartzField) parse(text string) error {
 	return nil
 }
 
-// item reads one of the values that commas separate.
+// item parses one of the values that commas separate.
 func (f *quartzField) item(text string) error {
 	switch c := text[0]; {
 	case c == '?':
@@ -82,7 +82,7 @@ func (f *quartzField) question(text string) error {
 	return nil
 }
 
-// starred reads * and */5, and /5, which means the same.
+// starred parses * and */5, and /5, which means the same.
 func (f *quartzField) starred(text string) error {
 	rest := strings.TrimPrefix(text, "*")
 	if rest == "" {
@@ -125,7 +125,7 @@ func (f *quartzField) lastDay(text string) error {
 	case quartzWeekday: // whatever follows
 		return f.add(7, 7, 0)
 	default:
-		return nil // it adds nothing
+		return nil // no effect
 	}
 	f.last = 0
 	f.workday = strings.HasSuffix(text, "W")
@@ -144,8 +144,8 @@ func (f *quartzField) lastDay(text string) error {
 	return nil
 }
 
-// named reads JAN, MON-FRI, FRI#2 and FRIL. Of what follows the first three
-// letters only these count.
+// named parses JAN, MON-FRI, FRI#2 and FRIL. Of other text after the first three letters it ignores
+// everything.
 func (f *quartzField) named(text string) error {
 	names, named := f.kind.names()
 	if !named {
@@ -185,8 +185,8 @@ func parseNth(text string) (int, error) {
 	return nth, nil
 }
 
-// numeric reads 5, 5-10, 5/3, 5-10/3, 6L, 15W and 6#3. Behind these, and
-// behind a number, anything may follow; but not behind a step of one digit.
+// numeric parses 5, 5-10, 5/3, 5-10/3, 6L, 15W and 6#3. Any text may follow these, except a step of
+// one digit.
 func (f *quartzField) numeric(text string) error {
 	value, rest, err := leadingInt(text)
 	if err != nil {
@@ -251,8 +251,8 @@ func (f *quartzField) spanned(from int, text, rest string) error {
 	return f.add(from, to, step)
 }
 
-// add puts the values from one to another into the field, or on to its last
-// where to is -1. A step of 0 means the first alone.
+// add adds the values between two numbers to the field, up to its last value if to is -1. A step of
+// 0 means only the first.
 func (f *quartzField) add(from, to, step int) error {
 	low, high := f.kind.bounds()
 	star, none := from == quartzStar, from == quartzNone && f.kind.isDay()
@@ -267,7 +267,7 @@ func (f *quartzField) add(from, to, step int) error {
 		f.values.add(from)
 		return nil
 	case none:
-		return nil // from 98 on there is no value
+		return nil // there is no value from 98
 	case star && step <= 0:
 		step = 1
 	}
@@ -311,13 +311,13 @@ func (f *quartzField) fill(from, to, step int) error {
 	return nil
 }
 
-// javaInt reads a number as Java's Integer.parseInt does.
+// javaInt parses a number as Java's Integer.parseInt does.
 func javaInt(text string) (int, error) {
 	n, err := strconv.ParseInt(text, 10, 32)
 	return int(n), err
 }
 
-// leadingInt reads the digits that text begins with.
+// leadingInt parses the digits at the start of text.
 func leadingInt(text string) (value int, rest string, err error) {
 	rest = strings.TrimLeft(text, "0123456789")
 	value, err = javaInt(text[:len(text)-len(rest)])

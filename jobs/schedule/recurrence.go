@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/suggest"
 )
 
-// Recurrence is a schedule in words, part by part: "every 20m between 09:00 and
-// 17:00 on mon-fri" is due within daily windows, "every 2 weeks at 02:30 on mon"
-// on days of the calendar. Parts that are not given are "".
+// Recurrence is a schedule in words, by part: "every 20m between 09:00 and 17:00 on mon-fri" is due
+// within daily windows, "every 2 weeks at 02:30 on mon" on days of the calendar. Missing parts are
+// "".
 type Recurrence struct {
 	// Every is a duration of whole seconds such as 20m, or a number of days,
 	// weeks, months or years such as 2 weeks.
@@ -20,21 +20,19 @@ type Recurrence struct {
 	// At is the time of day of days, weeks, months and years, such as 02:30;
 	// midnight if it is not given.
 	At string
-	// Between is the daily window of a duration, such as 09:00 and 17:00, both
-	// included; 22:00 and 02:00 ends on the day after. The first scheduled time of a
-	// window is its beginning.
+	// Between is the daily window of a duration, such as 09:00 and 17:00, both included. 22:00 and
+	// 02:00 ends on the next day. The first scheduled time of a window is its start.
 	Between string
-	// On says on which days: weekdays such as mon-fri for windows and weeks,
-	// days such as 1,15,last for months, where a month without the day has its
-	// last, and a date such as 24 dec for years.
+	// On selects days: weekdays such as mon-fri for windows and weeks, days such as 1,15,last for
+	// months, and a date such as 24 dec for years. A month without the day uses its last day.
 	On string
-	// From is the date from which days, weeks, months and years count, such as
-	// 2026-01-31; nothing is due before it. If it is not given they count from
-	// 1970-01-01, weeks from the Monday before, and have no beginning.
+	// From is the date from which days, weeks, months and years count, such as 2026-01-31; nothing
+	// is due before it. Without it they count from 1970-01-01, weeks from the Monday before, and
+	// have no start.
 	From string
 }
 
-// parts are the words that begin a part, in the order of writing.
+// parts returns the words that begin a part, in the order of writing.
 func parts() []string { return []string{"every", "between", "at", "on", "from"} }
 
 func (r *Recurrence) part(name string) *string {
@@ -51,7 +49,7 @@ func (r *Recurrence) part(name string) *string {
 	return &r.From
 }
 
-// String returns the recurrence as ParseText reads it.
+// String returns the recurrence in the form that ParseText reads.
 func (r Recurrence) String() string {
 	var words []string
 	for _, name := range parts() {
@@ -62,7 +60,7 @@ func (r Recurrence) String() string {
 	return strings.Join(words, " ")
 }
 
-// splitRecurrence reads what String writes, without the first word.
+// splitRecurrence parses the output of String without the first word.
 func splitRecurrence(text string) (Recurrence, error) {
 	var r Recurrence
 	name, given := "every", map[string][]string{"every": nil}
@@ -74,7 +72,7 @@ func splitRecurrence(text string) (Recurrence, error) {
 		if near := suggest.Of(word, []string{"every", "between", "from"}); !isPart && near != "" &&
 			len(word) > 3 {
 			return r, &PartError{Part: name,
-				Err: fmt.Errorf("found %q behind it; did you mean %q?", word, near)}
+				Err: fmt.Errorf("found %q after it; did you mean %q?", word, near)}
 		}
 		if !isPart {
 			given[name] = append(given[name], word)
@@ -89,7 +87,7 @@ func splitRecurrence(text string) (Recurrence, error) {
 	for _, part := range parts() {
 		words, ok := given[part]
 		if ok && len(words) == 0 && part != "every" {
-			return r, &PartError{Part: part, Err: errors.New("found nothing behind it")}
+			return r, &PartError{Part: part, Err: errors.New("found nothing after it")}
 		}
 		*r.part(part) = strings.Join(words, " ")
 	}
@@ -108,10 +106,10 @@ func (e *PartError) Error() string { return e.Part + ": " + e.Err.Error() }
 // Unwrap returns Err.
 func (e *PartError) Unwrap() error { return e.Err }
 
-// PartErrors is every mistake in a Recurrence, one a part.
+// PartErrors holds every mistake in a Recurrence, one per part.
 type PartErrors []*PartError
 
-// Error joins the mistakes by semicolons.
+// Error joins the mistakes with semicolons.
 func (e PartErrors) Error() string {
 	texts := make([]string, len(e))
 	for i, part := range e {
@@ -152,7 +150,7 @@ func (r Recurrence) parse(zone *time.Location) (rule, string, error) {
 	return found, p.String(), nil
 }
 
-// take reads a part if it is given, and keeps its normal form.
+// take parses a part if it is given, and stores its normal form.
 func (p *recurrenceParser) take(part string, read func(text string) (normal string, err error)) {
 	text := p.part(part)
 	if *text == "" {
@@ -173,14 +171,14 @@ func (p *recurrenceParser) refuse(part, goesWith string) {
 	})
 }
 
-// window is a duration within daily windows.
+// window parses a duration within daily windows.
 func (p *recurrenceParser) window(step time.Duration, zone *time.Location) rule {
 	from, length, weekdays := 0, daySeconds, everyWeekday
 	p.refuse("at", "days, weeks, months or years")
 	p.refuse("from", "days, weeks, months or years")
 	p.take("between", func(text string) (normal string, err error) {
 		found, lasts, err := parseWindow(text)
-		if err == nil { // else the step has nothing to be measured by
+		if err == nil { // otherwise the step cannot be compared with it
 			from, length = found, lasts
 		}
 		return windowText(from, length, " and "), err
@@ -208,7 +206,7 @@ func (p *recurrenceParser) window(step time.Duration, zone *time.Location) rule 
 	}
 }
 
-// dates is a number of days, weeks, months or years.
+// dates parses a number of days, weeks, months or years.
 func (p *recurrenceParser) dates(a amount, zone *time.Location) rule {
 	p.Every = a.String()
 	var at int
@@ -260,7 +258,7 @@ func (p *recurrenceParser) days(a amount, from date) days {
 	return everyDays{every: a.count, first: from.number()}
 }
 
-// amount is what every says: a duration, or so many units of the calendar.
+// amount is the value of every: a duration, or a number of units of the calendar.
 type amount struct {
 	duration time.Duration
 	count    int
@@ -320,7 +318,7 @@ func isUnit(word string) bool {
 	return false
 }
 
-// shortDuration is Go's notation without the zeros at its end: 1h, not 1h0m0s.
+// shortDuration returns Go's notation without trailing zeros: 1h, not 1h0m0s.
 func shortDuration(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {

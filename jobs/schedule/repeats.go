@@ -12,30 +12,28 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/suggest"
 )
 
-// repeats is a recurrence rule of iCalendar (RFC 5545, 3.3.10), as far as it
-// names days.
+// repeats is a recurrence rule of iCalendar (RFC 5545, 3.3.10), restricted to days.
 type repeats struct {
 	unit      string // day, week, month or year
 	every     int
 	start     int64 // the first day
-	last      int64 // no occurrence begins after this day
+	last      int64 // no occurrence starts after this day
 	months    uint64
-	monthDays []int // negative: from the month's end
+	monthDays []int // negative: from the end of the month
 	weekdays  []nthDay
 	weekStart time.Weekday
 }
 
-// nthDay is a weekday, of which only the nth in the month or the year counts,
-// from the end if it is negative; 0: each.
+// nthDay is a weekday: the nth in the month or the year, from the end if it is negative; 0: each.
 type nthDay struct {
 	weekday time.Weekday
 	nth     int
 }
 
-// maxRepeatYears bounds how far ahead COUNT is counted.
+// maxRepeatYears limits how far ahead COUNT is counted.
 const maxRepeatYears = 400
 
-// on reports whether the rule has a day behind the first.
+// on reports whether the rule has a day other than the first.
 func (r *repeats) on(day int64) bool {
 	return day <= r.last && r.matches(day)
 }
@@ -70,7 +68,7 @@ func (r *repeats) matches(day int64) bool {
 	return len(r.monthDays) > 0 || r.sameDay(d, start)
 }
 
-// sameDay is what a rule without days means: those of the first day.
+// sameDay reports whether a rule without days matches: it repeats the first day.
 func (r *repeats) sameDay(d, start date) bool {
 	switch r.unit {
 	case "day":
@@ -83,7 +81,7 @@ func (r *repeats) sameDay(d, start date) bool {
 	return d.day == start.day && (r.months != 0 || d.month == start.month)
 }
 
-// week counts weeks from the rule's first weekday on.
+// week returns the number of the week, which starts on the rule's first weekday.
 func (r *repeats) week(day int64) int64 {
 	return floorDiv(day+int64(time.Thursday-r.weekStart), 7)
 }
@@ -107,8 +105,8 @@ func (n nthDay) is(d date, ofYear bool) bool {
 	return (length-into)/7+1 == -n.nth
 }
 
-// parseRepeats reads the value of an RRULE. The limit UNTIL is given back as it
-// is written, for it may be an instant.
+// parseRepeats parses the value of an RRULE. It returns UNTIL as it is written, because that may be
+// a time with a zone.
 func parseRepeats(text string, start int64) (r *repeats, until string, err error) {
 	r = &repeats{every: 1, start: start, last: math.MaxInt64, weekStart: time.Monday}
 	count := 0
@@ -203,7 +201,7 @@ func eachOf(list string, read func(text string) error) error {
 	return nil
 }
 
-// parseNthDay reads MO, 4TH and -1FR.
+// parseNthDay parses MO, 4TH and -1FR.
 func parseNthDay(text string) (nthDay, error) {
 	names := []string{"SU", "MO", "TU", "WE", "TH", "FR", "SA"}
 	i := -1
@@ -226,7 +224,7 @@ func parseNthDay(text string) (nthDay, error) {
 	return day, nil
 }
 
-// check refuses what the parts mean together, or cannot mean.
+// check returns an error for an invalid combination of parts.
 func (r *repeats) check(seen map[string]bool) error {
 	nth := slices.ContainsFunc(r.weekdays, func(n nthDay) bool { return n.nth != 0 })
 	switch {
@@ -243,8 +241,8 @@ func (r *repeats) check(seen map[string]bool) error {
 	return nil
 }
 
-// nth returns the day of the nth occurrence, the first day counted, or no
-// limit if the rule has not so many within its bound.
+// nth returns the day of the nth occurrence, counted from the first day. It returns no limit if the
+// rule does not have as many within its bound.
 func (r *repeats) nth(count int) int64 {
 	d := dateOf(r.start)
 	last := d.year + maxRepeatYears

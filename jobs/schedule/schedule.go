@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Schedule says when a job is due. The zero Schedule is never due: the job is
-// only triggered. Schedules are immutable and may be used concurrently.
+// Schedule computes when a job is due. The zero Schedule is never due: its job is only triggered.
+// Schedules are immutable and may be used concurrently.
 type Schedule struct {
 	text      string
 	zone      *time.Location
@@ -19,7 +19,7 @@ type Schedule struct {
 	jitter    time.Duration
 }
 
-// rule finds scheduled times.
+// rule computes scheduled times without calendars.
 type rule interface {
 	// next returns the first scheduled time after t, or false when there is none.
 	next(t time.Time) (time.Time, bool)
@@ -28,10 +28,10 @@ type rule interface {
 // lastYear is the last year with scheduled times: later ones have no RFC 3339 form.
 const lastYear = 9999
 
-// Next returns the first scheduled time after t that no calendar excludes, or the zero
-// time when there is none. Scheduled times are whole seconds in UTC from the years 1 to
-// 9999, and may be compared with ==. A schedule whose calendars go on excluding
-// what is due, for some thousands of exclusions in a row, has none either.
+// Next returns the first scheduled time after t that no calendar excludes, or the zero time if
+// there is none. Scheduled times are whole seconds in UTC from the years 1 to 9999, and may be
+// compared with ==. Next also returns the zero time if calendars exclude some thousands of
+// intervals in a row.
 func (s Schedule) Next(t time.Time) time.Time {
 	scheduledAt := s.nominal(t)
 	for range maxExcluded {
@@ -44,11 +44,10 @@ func (s Schedule) Next(t time.Time) time.Time {
 	return time.Time{}
 }
 
-// maxExcluded bounds how many exclusions in a row Next looks beyond: ten years
-// of days, in a few milliseconds.
+// maxExcluded is how many exclusions in a row Next skips: ten years of days, in a few milliseconds.
 const maxExcluded = 4_000
 
-// nominal returns the first scheduled time after t, calendars left aside.
+// nominal returns the first scheduled time after t, without calendars.
 func (s Schedule) nominal(t time.Time) time.Time {
 	if s.rule == nil || t.UTC().Year() > lastYear {
 		return time.Time{}
@@ -63,8 +62,7 @@ func (s Schedule) nominal(t time.Time) time.Time {
 	return scheduledAt.UTC()
 }
 
-// Upcoming returns the first n scheduled times after from, or as many as there are. They
-// are in UTC; to show them, convert them to the schedule's Zone.
+// Upcoming returns the first n scheduled times after from, or as many as there are, in UTC.
 func (s Schedule) Upcoming(from time.Time, n int) []time.Time {
 	var scheduledTimes []time.Time
 	for len(scheduledTimes) < n {
@@ -77,14 +75,13 @@ func (s Schedule) Upcoming(from time.Time, n int) []time.Time {
 	return scheduledTimes
 }
 
-// After returns the names of the jobs whose success for a scheduled time makes this job
-// scheduledAt, and nil for a schedule that is not of that kind. Next gives such a
-// schedule no scheduled times: they are those of the jobs it follows. The caller must not
-// change the result.
+// After returns the names of the dependencies of the job, and nil for other schedules. The job is
+// due when all of them have succeeded for a scheduled time. Such a schedule has no scheduled times
+// of its own: Next returns none. The caller must not change the result.
 func (s Schedule) After() []string { return s.after }
 
-// WithClockChanges returns the schedule with another policy for changes of
-// clocks. Intervals and instants are not concerned by it.
+// WithClockChanges returns the schedule with another policy for changes of clocks. It does not
+// affect intervals and single times.
 func (s Schedule) WithClockChanges(c ClockChanges) Schedule {
 	s.changes = c
 	if l, ok := s.rule.(*local); ok {
@@ -95,34 +92,32 @@ func (s Schedule) WithClockChanges(c ClockChanges) Schedule {
 	return s
 }
 
-// WithCalendars returns the schedule without the scheduled times that any of the calendars
-// excludes, in place of those that it had.
+// WithCalendars returns the schedule with these calendars in place of its own.
 func (s Schedule) WithCalendars(calendars ...*Calendar) Schedule {
 	s.calendars = slices.Clone(calendars)
 	return s
 }
 
-// WithJitter returns the schedule with delays of up to most; its scheduled times stay.
+// WithJitter returns the schedule with delays of up to most; its scheduled times do not change.
 func (s Schedule) WithJitter(most time.Duration) Schedule {
 	s.jitter = most
 	return s
 }
 
-// Delay returns how much later than due the job of that name starts: Jitter
-// by what WithJitter has set.
+// Delay returns how much later than its scheduled time the job of that name starts: Jitter with the
+// limit of WithJitter.
 func (s Schedule) Delay(job string, scheduledAt time.Time) time.Duration {
 	return Jitter(job, scheduledAt, s.jitter)
 }
 
-// MaxDelay returns what WithJitter has set: Delay is less, or both are nothing.
+// MaxDelay returns the limit of WithJitter. Delay is less, or both are 0.
 func (s Schedule) MaxDelay() time.Duration { return s.jitter }
 
-// String returns the schedule in the form that ParseText reads: cron as it was
-// written, and "" for the zero Schedule. Zone, clock changes, calendars and
-// jitter are not in it.
+// String returns the schedule in the form that ParseText reads: cron as it was written, and "" for
+// the zero Schedule. It does not include zone, clock changes, calendars and jitter.
 func (s Schedule) String() string { return s.text }
 
-// Zone returns the zone in which the schedule is read; UTC for the zero Schedule.
+// Zone returns the zone of the schedule; UTC for the zero Schedule.
 func (s Schedule) Zone() *time.Location {
 	if s.zone == nil {
 		return time.UTC
@@ -130,10 +125,9 @@ func (s Schedule) Zone() *time.Location {
 	return s.zone
 }
 
-// Fingerprint returns String and whatever else decides about scheduled times and their
-// delays, but for the zone: schedules of one zone with equal fingerprints are
-// scheduledAt alike. What is at its default is not in it, and of calendars there is
-// a hash of their contents.
+// Fingerprint returns String and everything else that decides scheduled times and their delays,
+// except the zone. Schedules of one zone with equal fingerprints have the same scheduled times.
+// Defaults are not included, and calendars are included as hashes of their contents.
 func (s Schedule) Fingerprint() string {
 	texts := []string{s.text}
 	if s.changes.Skip {

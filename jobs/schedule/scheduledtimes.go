@@ -2,14 +2,14 @@ package schedule
 
 import "time"
 
-// mostSteps bounds how many scheduled times of others are looked at for those of a job that follows
-// them.
+// mostSteps is the most scheduled times of dependencies that are visited to find those of a
+// dependent.
 const mostSteps = 10_000
 
-// Scheduled times returns the first scheduled times after from of one of several jobs, at most n of
-// them. A job that follows others is due at those instants at which all of them are; it starts when
-// they have succeeded. Of jobs that share few scheduled times some may be left out, and of those
-// that wait for each other all.
+// ScheduledTimes returns the first scheduled times after from of one of several jobs, at most n of
+// them. A dependent is due at the times at which all its dependencies are, and starts when they
+// have succeeded. If dependencies share few scheduled times, some may be left out. Jobs that depend
+// on each other have none.
 func ScheduledTimes(schedules map[string]Schedule, job string, from time.Time, n int) []time.Time {
 	steps := mostSteps
 	var scheduledTimes []time.Time
@@ -24,7 +24,8 @@ func ScheduledTimes(schedules map[string]Schedule, job string, from time.Time, n
 	return scheduledTimes
 }
 
-// nextOf returns the first scheduled time after t, or the zero time. Depth bounds chains of jobs.
+// nextOf returns the first scheduled time after t, or the zero time. depth limits chains of
+// dependencies.
 func nextOf(schedules map[string]Schedule, job string, t time.Time, depth int,
 	steps *int) time.Time {
 	s, known := schedules[job]

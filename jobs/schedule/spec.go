@@ -10,8 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/suggest"
 )
 
-// ErrNeverFires says that an expression is well formed, but that no date
-// matches it.
+// ErrNeverFires says that an expression is well formed, but matches no date.
 var ErrNeverFires = errors.New("never fires")
 
 // Spec is a schedule as it is written. At most one field is set; the zero Spec
@@ -22,12 +21,11 @@ type Spec struct {
 	Every      time.Duration // whole seconds, at least one
 	Recurrence Recurrence    // in words
 	At         time.Time     // once, at a whole second
-	After      []string      // names of jobs: due when each has succeeded for one scheduled time
+	After      []string      // names of dependencies: due when each has succeeded for one scheduled time
 }
 
-// Parse returns the schedule that spec describes, read in zone; nil means UTC.
-// time.Local is refused, for it is not the same zone on every replica. Mistakes
-// in a Recurrence are wrapped as PartErrors.
+// Parse returns the schedule that spec describes, in zone; nil means UTC. It refuses time.Local,
+// which may differ between replicas. Mistakes in a Recurrence are wrapped as PartErrors.
 func Parse(spec Spec, zone *time.Location) (Schedule, error) {
 	if zone == nil {
 		zone = time.UTC
@@ -56,8 +54,7 @@ func Parse(spec Spec, zone *time.Location) (Schedule, error) {
 	return s, nil
 }
 
-// ParseText returns the schedule that a bare expression describes; ParseSpec
-// says how it is written.
+// ParseText returns the schedule of an expression in the form of ParseSpec.
 func ParseText(s string, zone *time.Location) (Schedule, error) {
 	spec, err := ParseSpec(s)
 	if err != nil {
@@ -66,10 +63,10 @@ func ParseText(s string, zone *time.Location) (Schedule, error) {
 	return Parse(spec, zone)
 }
 
-// ParseSpec reads a bare expression: cron as in Spec; "quartz:" and an
-// expression; "every:" or "every " and a duration such as 90s or a Recurrence;
-// "at:" and an instant such as 2026-01-31T09:00:00Z; "after:" and the names of
-// jobs, separated by commas. Expressions of cron and Quartz are not looked at.
+// ParseSpec parses an expression: cron as in Spec; "quartz:" and an expression; "every:" or "every
+// " and a duration such as 90s or a Recurrence; "at:" and a time such as 2026-01-31T09:00:00Z;
+// "after:" and the names of jobs, separated by commas. It does not check expressions of cron and
+// Quartz.
 func ParseSpec(s string) (Spec, error) {
 	text := strings.TrimSpace(s)
 	if rest, ok := cutWord(text, "every"); ok {
@@ -96,7 +93,7 @@ func ParseSpec(s string) (Spec, error) {
 	case "at":
 		t, err := time.Parse(time.RFC3339, rest)
 		if err != nil || t.IsZero() {
-			return Spec{}, errors.New("expected an instant such as 2026-01-31T09:00:00Z")
+			return Spec{}, errors.New("expected a time such as 2026-01-31T09:00:00Z")
 		}
 		return Spec{At: t}, nil
 	case "after":
@@ -109,8 +106,7 @@ func ParseSpec(s string) (Spec, error) {
 	return Spec{Cron: orBlank(s)}, nil
 }
 
-// checkKind refuses a text that begins with a word as no cron does: a kind of
-// schedule that is mistyped.
+// checkKind refuses a text that begins with an unknown word: a mistyped kind of schedule.
 func checkKind(text string) error {
 	end := strings.IndexFunc(text, func(r rune) bool { return !unicode.IsLetter(r) })
 	if end <= 0 || text[end] != ':' && text[end] != ' ' {
@@ -123,7 +119,7 @@ func checkKind(text string) error {
 	return nil
 }
 
-// cutWord cuts a word off that a space or a colon ends.
+// cutWord removes a word that ends in a space or a colon.
 func cutWord(text, word string) (rest string, ok bool) {
 	rest, ok = strings.CutPrefix(text, word)
 	if !ok || rest == "" {
@@ -136,7 +132,7 @@ func cutWord(text, word string) (rest string, ok bool) {
 	return trimmed, trimmed != rest
 }
 
-// orBlank keeps an empty expression from being taken for one that is not set.
+// orBlank returns a blank for an empty expression, so that it does not count as unset.
 func orBlank(s string) string {
 	if s == "" {
 		return " "
@@ -155,7 +151,7 @@ func (s Spec) kinds() int {
 	return n
 }
 
-// IsZero reports whether nothing is set.
+// IsZero reports whether no field is set.
 func (s Spec) IsZero() bool { return s.kinds() == 0 }
 
 // String returns the spec in the form that ParseSpec reads, "" for the zero Spec.

@@ -17,7 +17,7 @@ const (
 
 func monthName(m time.Month) string { return strings.ToLower(m.String()[:3]) }
 
-// named returns the place of a name in names, short as they are there or spelt out.
+// named returns the index of a name in names, in short or in full.
 func named(text, names string, spelt func(int) string) (int, error) {
 	short := strings.Fields(names)
 	long := make([]string, len(short))
@@ -46,7 +46,7 @@ func parseWeekday(text string) (time.Weekday, error) {
 	return time.Weekday(day), err
 }
 
-// parseWeekdays reads names and ranges of weekdays, such as mon-fri,sun.
+// parseWeekdays parses names and ranges of weekdays, such as mon-fri,sun.
 func parseWeekdays(text string) (weekdaySet, error) {
 	var set weekdaySet
 	for item := range strings.SplitSeq(strings.ToLower(text), ",") {
@@ -71,7 +71,7 @@ func parseWeekdays(text string) (weekdaySet, error) {
 	return set, nil
 }
 
-// weekdaysText writes a set from Monday on, three and more in a row as a range.
+// weekdaysText formats a set from Monday; three or more in a row are a range.
 func weekdaysText(set weekdaySet) string {
 	names := strings.Fields(weekdayNames)
 	var texts []string
@@ -92,7 +92,7 @@ func weekdaysText(set weekdaySet) string {
 	return strings.Join(texts, ",")
 }
 
-// parseClock reads a time of day as a second of it.
+// parseClock parses a time of day into a second of the day.
 func parseClock(text string) (int, error) {
 	second, err := clockSecond(text)
 	if err == nil && second == daySeconds {
@@ -105,7 +105,7 @@ func clockError(text string) error {
 	return fmt.Errorf("found %q, expected a time of day such as 02:30 or 02:30:15", text)
 }
 
-// clockSecond is parseClock that takes 24:00 too.
+// clockSecond is parseClock that also accepts 24:00.
 func clockSecond(text string) (int, error) {
 	fields := strings.Split(text, ":")
 	if len(fields) < 2 || len(fields) > 3 {
@@ -135,8 +135,8 @@ func clockText(second int) string {
 	return fmt.Sprintf("%02d:%02d:%02d", second/3600, second/60%60, second%60)
 }
 
-// parseWindow reads 09:00-17:00 or 09:00 and 17:00, and returns when the window
-// begins and how many seconds it lasts.
+// parseWindow parses 09:00-17:00 or 09:00 and 17:00. It returns the start of the window and its
+// length in seconds.
 func parseWindow(text string) (from, length int, err error) {
 	low, high, ok := strings.Cut(text, " and ")
 	if !ok {
@@ -170,7 +170,7 @@ func windowText(from, length int, between string) string {
 	return clockText(from) + between + clockText(to)
 }
 
-// parseDate reads 2026-01-31.
+// parseDate parses 2026-01-31.
 func parseDate(text string) (date, error) {
 	t, err := time.Parse(time.DateOnly, text)
 	if err != nil || t.Year() < 1 {
@@ -179,7 +179,7 @@ func parseDate(text string) (date, error) {
 	return date{t.Year(), t.Month(), t.Day()}, nil
 }
 
-// parseMonthDays reads days of a month, such as 1,15,last, as bits.
+// parseMonthDays parses days of a month, such as 1,15,last, as bits.
 func parseMonthDays(text string) (days uint64, normal string, err error) {
 	for item := range strings.SplitSeq(text, ",") {
 		item = strings.TrimSpace(item)
@@ -205,7 +205,7 @@ func parseMonthDays(text string) (days uint64, normal string, err error) {
 	return days, strings.Join(texts, ","), nil
 }
 
-// parseYearDay reads 24 dec, dec 24 and 12-24.
+// parseYearDay parses 24 dec, dec 24 and 12-24.
 func parseYearDay(text string) (time.Month, int, error) {
 	words := strings.Fields(text)
 	if len(words) == 1 {
@@ -233,7 +233,7 @@ func parseYearDay(text string) (time.Month, int, error) {
 	return time.Month(month + 1), int(day), nil
 }
 
-// parseMonthDay reads 12-24.
+// parseMonthDay parses 12-24.
 func parseMonthDay(text string) (time.Month, int, error) {
 	low, high, ok := strings.Cut(text, "-")
 	month, errMonth := strconv.ParseUint(low, 10, 8)

@@ -6,22 +6,20 @@ import (
 	"time"
 )
 
-// WrittenTime is an instant as somebody wrote it.
+// WrittenTime is a parsed time.
 type WrittenTime struct {
-	// Times that were meant: one, or both where a local time exists twice.
+	// Times has the parsed time, or both times if a local time exists twice.
 	Times []time.Time
-	// Note says in words what a change of the zone's clocks makes of a local
-	// time; "" if nothing.
+	// Note describes the effect of a change of the zone's clocks on a local time; "" for none.
 	Note string
 }
 
-// ErrTime is wrapped by the error for what is no instant.
-var ErrTime = errors.New("expected an instant such as 2026-01-31T09:00:00Z, or a local time " +
+// ErrTime is wrapped by the error for a text that is not a time.
+var ErrTime = errors.New("expected a time such as 2026-01-31T09:00:00Z, or a local time " +
 	"such as 2026-01-31 09:00")
 
-// ParseTime reads an instant in RFC 3339's form, or a date and a time of day
-// as a clock of the zone shows it. One that clocks leave out is the first instant
-// after the gap.
+// ParseTime parses a time in the form of RFC 3339, or a date and a time of day in the zone. A local
+// time that does not exist is the end of the gap.
 func ParseTime(text string, zone *time.Location) (WrittenTime, error) {
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		return WrittenTime{Times: []time.Time{at.UTC()}}, nil
@@ -35,10 +33,10 @@ func ParseTime(text string, zone *time.Location) (WrittenTime, error) {
 	return WrittenTime{}, fmt.Errorf("%w, found %q", ErrTime, text)
 }
 
-// shownClock names the offset that tells two equal clocks apart.
+// shownClock includes the name of the offset, which distinguishes two equal local times.
 const shownClock = "15:04:05 MST"
 
-// timeOf finds when clocks of the zone show what shown does in UTC.
+// timeOf returns when clocks of the zone show what shown shows in UTC.
 func timeOf(shown time.Time, zone *time.Location) WrittenTime {
 	const farthest = daySeconds * 3 / 2 // no zone is further from UTC, nor goes further at a change
 	var m WrittenTime
@@ -48,8 +46,8 @@ func timeOf(shown time.Time, zone *time.Location) WrittenTime {
 		if from, to := s.start+s.before, s.start+s.offset; s.before < s.offset && from <= local &&
 			local < to {
 			m.Times = append(m.Times, time.Unix(s.start, 0).UTC())
-			m.Note = fmt.Sprintf("%s does not exist in %s: %s; the first instant after the gap "+
-				"is meant", shown.Format("2006-01-02 15:04:05"), zone,
+			m.Note = fmt.Sprintf("%s does not exist in %s: %s; the end of the gap "+
+				"is used", shown.Format("2006-01-02 15:04:05"), zone,
 				"clocks went from "+clockText(floorMod(from, daySeconds))+" to "+clockText(
 					floorMod(to, daySeconds)))
 			return m

@@ -21,8 +21,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// maxResponse is how much is read of a response, in bytes: what it says is not
-// kept, since it may quote what was sent.
+// maxResponse is how much of a response is read, in bytes. It is not stored, because it may quote
+// the request.
 const maxResponse = 64 << 10
 
 // Event is the body of a request.
@@ -31,12 +31,12 @@ type Event struct {
 	Type      string      `json:"type"`      // "run." and the state in which the run ended
 	Timestamp time.Time   `json:"timestamp"` // when it ended
 	Cluster   uuid.UUID   `json:"cluster"`
-	Data      jobs.Record `json:"data"` // as the API shows it, but for output and params
+	Data      jobs.Record `json:"data"` // as in the API, without output and params
 }
 
-// try makes one try. Its error names no secret; with it goes how long the
-// receiver asks to be left alone.
-func (t *teller) try(ctx context.Context, d jobs.Delivery) (postponed time.Duration, err error) {
+// try sends one request. Its error contains no secret. postponed is how long the receiver asks to
+// wait.
+func (t *hookSender) try(ctx context.Context, d jobs.Delivery) (postponed time.Duration, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, t.Timeout,
 		fmt.Errorf("no response within %s", t.Timeout))
 	defer cancel()
@@ -49,7 +49,7 @@ func (t *teller) try(ctx context.Context, d jobs.Delivery) (postponed time.Durat
 		return 0, withoutURL(ctx, err)
 	}
 	defer response.Body.Close()
-	// so that the connection can be used again
+	// allows the connection to be reused
 	_, err = io.Copy(io.Discard, io.LimitReader(response.Body, maxResponse))
 	switch code := response.StatusCode; {
 	case code >= 300 && code < 400:
@@ -63,8 +63,7 @@ func (t *teller) try(ctx context.Context, d jobs.Delivery) (postponed time.Durat
 	return 0, nil
 }
 
-// retryAfter returns what the response's header of that name says, in seconds
-// or as a date, or 0.
+// retryAfter returns the wait of the header Retry-After, in seconds or as a date, or 0.
 func retryAfter(response *http.Response, now time.Time) time.Duration {
 	text := response.Header.Get("Retry-After")
 	if seconds, err := strconv.ParseInt(text, 10, 32); err == nil {
@@ -76,7 +75,7 @@ func retryAfter(response *http.Response, now time.Time) time.Duration {
 	return 0
 }
 
-func (t *teller) request(ctx context.Context, d jobs.Delivery,
+func (t *hookSender) request(ctx context.Context, d jobs.Delivery,
 	now time.Time) (*http.Request, error) {
 	run := d.Run
 	run.Output, run.Params = "", nil
@@ -87,7 +86,7 @@ func (t *teller) request(ctx context.Context, d jobs.Delivery,
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, t.URL, bytes.NewReader(body))
 	if err != nil {
-		return nil, errors.New("the webhook's URL can't be used")
+		return nil, errors.New("the URL of the webhook is invalid")
 	}
 	for name, values := range t.Header {
 		request.Header[http.CanonicalHeaderKey(name)] = values
@@ -105,10 +104,10 @@ func (t *teller) request(ctx context.Context, d jobs.Delivery,
 	return request, nil
 }
 
-// Sign returns the signature of a request by one key. The header
-// webhook-signature has one for each key, with a space between them: a receiver
-// accepts the request where one of them is its own. It compares in constant
-// time (hmac.Equal), and refuses timestamps that are more than some minutes off.
+// Sign returns the signature of a request with one key. The header webhook-signature has one for
+// each key, separated by spaces. A receiver accepts the request if one of them is valid. It
+// compares in constant time (hmac.Equal), and refuses timestamps that are more than some minutes
+// off.
 func Sign(key []byte, id, timestamp string, body []byte) string {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(id + "." + timestamp + "."))
@@ -116,8 +115,8 @@ func Sign(key []byte, id, timestamp string, body []byte) string {
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// withoutURL drops net/http's mention of the URL, which may hold a secret, and
-// says why ctx ended if it did.
+// withoutURL returns the error of net/http without the URL, which may contain a secret, and with
+// the cause of ctx if it has ended.
 func withoutURL(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause

@@ -14,26 +14,26 @@ import (
 )
 
 const (
-	pollEvery    = time.Second      // between looks for what is due
-	atOnce       = 4                // requests to one address at the same time, by one replica
-	leaseMargin  = 10 * time.Second // beyond a try's timeout: a delivery is lent for both
-	storeTimeout = 5 * time.Second  // of one question to the outbox
+	pollEvery    = time.Second      // between polls for due deliveries
+	atOnce       = 4                // concurrent requests of one replica to one address
+	leaseMargin  = 10 * time.Second // the lease exceeds the timeout of a try by this
+	storeTimeout = 5 * time.Second  // of one call of the outbox
 	forgetEvery  = time.Hour
-	maxPostponed = time.Hour // however long a receiver asks to be left alone
+	maxPostponed = time.Hour // the longest wait that a receiver can ask for
 )
 
-// Hook is one address.
+// Hook is the address of a webhook.
 type Hook struct {
 	Name    string
 	URL     string        // never logged
-	Keys    [][]byte      // each of which signs, the newest first; never logged
-	Header  http.Header   // sent along; never logged
+	Keys    [][]byte      // every key signs, the newest first; never logged
+	Header  http.Header   // added to each request; never logged
 	Timeout time.Duration // of one try
-	// from the moment in which the run ended, or an operator had it told again
+	// counts from the end of the run, or from an operator's new delivery
 	Retry retry.Policy
 }
 
-// Options says what a Sender tells whom.
+// Options are the options of a Sender.
 type Options struct {
 	Outbox  jobs.Outbox
 	Hooks   []Hook
@@ -41,11 +41,11 @@ type Options struct {
 	Log     zerolog.Logger
 }
 
-// Sender is one replica's part in telling webhooks.
+// Sender sends the deliveries of one replica.
 type Sender struct {
 	options      Options
 	client       *http.Client
-	poll, margin time.Duration // pollEvery and leaseMargin, but in tests
+	poll, margin time.Duration // pollEvery and leaseMargin, except in tests
 }
 
 // New returns a sender.
@@ -61,14 +61,13 @@ func New(o Options) *Sender {
 	}}
 }
 
-// Run tells webhooks what is due until ctx ends. Tries that are under way then
-// are given up, and their deliveries are due at once, for others. It returns
-// nil. While the store can't be asked it goes on trying.
+// Run sends due deliveries until ctx ends. Then it cancels its tries, and their deliveries are due
+// at once for other replicas. It returns nil. While the store is unavailable it retries.
 func (s *Sender) Run(ctx context.Context) error {
 	defer s.client.CloseIdleConnections()
 	var all sync.WaitGroup
 	for _, h := range s.options.Hooks {
-		t := &teller{Sender: s, Hook: h, log: s.options.Log.With().Str("webhook", h.Name).Logger()}
+		t := &hookSender{Sender: s, Hook: h, log: s.options.Log.With().Str("webhook", h.Name).Logger()}
 		all.Go(func() { t.run(ctx) })
 	}
 	all.Go(func() { s.forget(ctx) })
@@ -76,27 +75,26 @@ func (s *Sender) Run(ctx context.Context) error {
 	return nil
 }
 
-// forget deletes, now and then, what is too old to be of use to anybody.
+// forget periodically deletes deliveries that are too old.
 func (s *Sender) forget(ctx context.Context) {
 	for wait(ctx, forgetEvery) {
 		bounded, cancel := context.WithTimeout(ctx, storeTimeout)
 		if err := s.options.Outbox.ForgetDeliveries(bounded); err != nil && ctx.Err() == nil {
-			s.options.Log.Debug().Err(err).Msg("old deliveries not deleted")
+			s.options.Log.Debug().Err(err).Msg("delete old deliveries failed")
 		}
 		cancel()
 	}
 }
 
-// teller tells one webhook. Each has its own, so that one that is slow holds up
-// no other.
-type teller struct {
+// hookSender sends the deliveries of one webhook, so that a slow webhook does not delay others.
+type hookSender struct {
 	*Sender
 	Hook
 	log    zerolog.Logger
-	failed bool // the outbox could not be asked
+	failed bool // the last call of the outbox failed
 }
 
-func (t *teller) run(ctx context.Context) {
+func (t *hookSender) run(ctx context.Context) {
 	for {
 		if t.turn(ctx) < atOnce && !wait(ctx, t.poll) {
 			return
@@ -107,14 +105,14 @@ func (t *teller) run(ctx context.Context) {
 	}
 }
 
-// turn makes a try of what is due, and returns how many.
-func (t *teller) turn(ctx context.Context) int {
+// turn tries the due deliveries, and returns how many there were.
+func (t *hookSender) turn(ctx context.Context) int {
 	bounded, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	taken, err := t.options.Outbox.TakeDeliveries(bounded, t.Name, t.Timeout+t.margin, atOnce)
 	if err != nil {
 		if ctx.Err() == nil && !t.failed {
-			t.log.Warn().Err(err).Msg("deliveries not looked for, trying on")
+			t.log.Warn().Err(err).Msg("take deliveries failed, retrying")
 		}
 		t.failed = true
 		return 0
@@ -122,7 +120,7 @@ func (t *teller) turn(ctx context.Context) int {
 	t.failed = false
 	var tries sync.WaitGroup
 	for _, d := range taken {
-		if d.Run.Job == "" { // the history no longer has it: there is nothing to tell
+		if d.Run.Job == "" { // its run was deleted: there is nothing to send
 			t.settle(ctx, d, 0, nil)
 			continue
 		}
@@ -135,39 +133,39 @@ func (t *teller) turn(ctx context.Context) int {
 	return len(taken)
 }
 
-// settle records what became of a try, the next of which the receiver may have
-// postponed. Where that fails the delivery is due again when its lease is over.
-func (t *teller) settle(ctx context.Context, d jobs.Delivery, postponed time.Duration, err error) {
+// settle records the result of a try. The receiver may have postponed the next try. If settling
+// fails, the delivery is due again when its lease ends.
+func (t *hookSender) settle(ctx context.Context, d jobs.Delivery, postponed time.Duration, err error) {
 	s := jobs.Settlement{ID: d.ID, Tries: d.Tries, Former: d.Former, Delivered: err == nil}
 	log := t.log.With().Stringer("delivery", d.ID).Stringer("run", d.Run.ID).Str("job", d.Run.Job).
 		Str("state", string(d.Run.State)).Int("tries", d.Tries).Logger()
 	switch again, more := t.again(d, postponed); {
 	case err == nil:
-		log.Debug().Msg("webhook told")
+		log.Debug().Msg("webhook delivered")
 	case ctx.Err() != nil:
 		s.Error = "its replica was stopped"
 	case more:
 		s.Error, s.Again = err.Error(), again
 		log.WithLevel(loudAtFirst(d.Tries)).Err(err).Dur("again_in", again).
-			Msg("webhook not told, trying again")
+			Msg("webhook delivery failed, retrying")
 	default:
 		s.Error, s.GiveUp = err.Error(), true
-		log.Error().Err(err).Msg("webhook not told, given up")
+		log.Error().Err(err).Msg("webhook delivery failed, given up")
 	}
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	stood, err := t.options.Outbox.SettleDelivery(bounded, s)
 	switch {
 	case err != nil:
-		log.Warn().Err(err).Msg("delivery not settled, it is tried again")
+		log.Warn().Err(err).Msg("settle delivery failed, it is retried")
 	case !stood:
-		log.Debug().Msg("delivery took longer than it was lent for, another replica has it")
+		log.Debug().Msg("delivery exceeded its lease")
 	}
 }
 
-// again returns when the next try is to be, if there is to be one. Who asks for
-// more time gets it, as far as the policy goes on: its last try is at its end.
-func (t *teller) again(d jobs.Delivery, postponed time.Duration) (time.Duration, bool) {
+// again returns the delay until the next try, and whether there is one. A receiver can postpone the
+// next try within the retry policy, whose last try is at its end.
+func (t *hookSender) again(d jobs.Delivery, postponed time.Duration) (time.Duration, bool) {
 	waited := d.TakenAt.Sub(d.Since)
 	again, more := t.Retry.After(d.Tries-d.Former, waited)
 	again = max(again, min(postponed, maxPostponed))

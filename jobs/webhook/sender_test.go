@@ -303,7 +303,7 @@ func TestGivesUpAndSaysSo(t *testing.T) {
 	for range 3 {
 		r.next(t)
 	}
-	if !strings.Contains(log.String(), "webhook not told, given up") {
+	if !strings.Contains(log.String(), "webhook delivery failed, given up") {
 		t.Errorf("the log says %s", log.String())
 	}
 }
