@@ -356,7 +356,7 @@ func TestConfiguredJobWinsOverAnAddedOneOfItsName(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		stop()
 		c.expectScheduledTimes(begun, "job", 10, 20)
-		if n := strings.Count(log.String(), "which it fires instead"); n != 1 {
+		if n := strings.Count(log.String(), "the configuration has a job of that name"); n != 1 {
 			t.Errorf("told of %d times: %s", n, log.String())
 		}
 	})

@@ -241,7 +241,7 @@ func TestExplanations(t *testing.T) {
 		{name: "not due", at: "2026-06-08 02:31", verdict: jobs.VerdictNotScheduled,
 			want: "It is not due at 2026-06-08 02:31:00 CEST: the scheduled time before is " +
 				"2026-06-08 02:30:00 CEST, the next is 2026-06-09 02:30:00 CEST."},
-		{name: "never due", job: "triggered", at: "2026-06-08T00:30:00Z", verdict: jobs.VerdictNotScheduled, want: "It is never due: it has no schedule, and runs only when triggered."},
+		{name: "never due", job: "triggered", at: "2026-06-08T00:30:00Z", verdict: jobs.VerdictNotScheduled, want: "It is never due: it has no schedule and runs only when triggered."},
 		{name: "not counted", at: "2026-05-31 02:30", verdict: jobs.VerdictNotCounted,
 			want: "There is no record of it: the job's active definition is of 2026-06-01 " +
 				"00:00:00 CEST; before that it was not there, had another schedule, or had an " +

@@ -310,7 +310,7 @@ func TestHowAttemptsEnd(t *testing.T) {
 		"bad index":         {func(context.Context, *jobs.Run, struct{}) error { var list []int; list[0] = 1; return nil }, 0, "failed panic", "handler panicked: runtime error: index out of range [0] with length 0"},
 		"timeout":           {func(ctx context.Context, _ *jobs.Run, _ struct{}) error { <-ctx.Done(); return context.Cause(ctx) }, time.Second, "timed_out timeout", "timeout: it had not ended after 1s"},
 		"done in spite":     {func(ctx context.Context, _ *jobs.Run, _ struct{}) error { <-ctx.Done(); return nil }, time.Second, "succeeded", ""},
-		"ignores its end":   {func(context.Context, *jobs.Run, struct{}) error { time.Sleep(30 * time.Second); return nil }, time.Second, "timed_out timeout", "handler ignored the end of its context and was left behind"},
+		"ignores its end":   {func(context.Context, *jobs.Run, struct{}) error { time.Sleep(30 * time.Second); return nil }, time.Second, "timed_out timeout", "handler ignored the end of its context and was abandoned"},
 		"superseded inside": {func(context.Context, *jobs.Run, struct{}) error { return fmt.Errorf("write: %w", jobs.ErrSuperseded) }, 0, "lost claim_lost", "write: superseded: its claim is gone"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -534,8 +534,8 @@ func TestReplicasWithDifferentServers(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		for text, want := range map[string]int{"different lists of lock servers": 1,
-			"the same list of lock servers again": 1} {
+		for text, want := range map[string]int{"different lists of memcached servers": 1,
+			"the same list of memcached servers again": 1} {
 			if got := strings.Count(log.String(), text); got != want {
 				t.Errorf("%q is in the log %d times, expected %d:\n%s", text, got, want,
 					log.String())

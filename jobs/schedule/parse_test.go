@@ -89,7 +89,7 @@ func TestRefused(t *testing.T) {
 		"every:0s":                  "at least 1s",
 		"every:-1s":                 "at least 1s",
 		"every:":                    "expected a duration such as 90s",
-		"at:tomorrow":               "expected a time such as 2026-01-31T09:00:00Z",
+		"at:tomorrow":               "expected a timestamp such as 2026-01-31T09:00:00Z",
 		"at:2026-01-31T09:00:00.5Z": "expected a whole second",
 		"quartz:":                   "found 0 fields, expected 6",
 		"quarz:0 0 12 * * ?":        `found the kind "quarz"; did you mean "quartz"?`,

@@ -93,7 +93,7 @@ func ParseSpec(s string) (Spec, error) {
 	case "at":
 		t, err := time.Parse(time.RFC3339, rest)
 		if err != nil || t.IsZero() {
-			return Spec{}, errors.New("expected a time such as 2026-01-31T09:00:00Z")
+			return Spec{}, errors.New("expected a timestamp such as 2026-01-31T09:00:00Z")
 		}
 		return Spec{At: t}, nil
 	case "after":

@@ -15,7 +15,7 @@ type WrittenTime struct {
 }
 
 // ErrTime is wrapped by the error for a text that is not a time.
-var ErrTime = errors.New("expected a time such as 2026-01-31T09:00:00Z, or a local time " +
+var ErrTime = errors.New("expected a timestamp such as 2026-01-31T09:00:00Z, or a local time " +
 	"such as 2026-01-31 09:00")
 
 // ParseTime parses a time in the form of RFC 3339, or a date and a time of day in the zone. A local

@@ -56,7 +56,7 @@ func TestAHandlerThatIgnoresItsContextIsFencedOff(t *testing.T) {
 	deaf := c.begun("deaf", 0)
 	deaf = c.awaitEnd(deaf.ID)
 	c.expect(deaf, "timed_out", "timeout")
-	if want := "handler ignored the end of its context and was left behind"; !strings.Contains(deaf.Error, want) {
+	if want := "handler ignored the end of its context and was abandoned"; !strings.Contains(deaf.Error, want) {
 		t.Errorf("error %q, expected %q in it", deaf.Error, want)
 	}
 	c.expectLine(c.replicas["a"], "run ended", deaf.ID, "handler ignored the end of its context")
