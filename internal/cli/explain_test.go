@@ -103,7 +103,7 @@ func TestExplainCommand(t *testing.T) {
 		t.Error(out)
 	}
 	for want, args := range map[string][]string{
-		`unknown job "nightyl"; did you mean "nightly"?`:                                                            {"nightyl", "2026-03-29 02:30"},
+		`unknown job "nightyl"; did you mean "nightly"?`:                                                             {"nightyl", "2026-03-29 02:30"},
 		`expected a timestamp such as 2026-01-31T09:00:00Z, or a local time such as 2026-01-31 09:00, found "today"`: {"nightly", "today"},
 	} {
 		var out, errOut bytes.Buffer
