@@ -225,7 +225,7 @@ func TestRefusalsTellMachinesMore(t *testing.T) {
 	busy := answered[refusedAction](t,
 		post(handler, "/api/v1/jobs/rollup-sales/trigger", `{"wait": "0", `+even+`}`), 409)
 	if diff := cmp.Diff(&want, busy.WaitsFor); diff != "" ||
-		!strings.Contains(busy.Error, "job rollup-sales can not run now (lock_held): ") {
+		!strings.Contains(busy.Error, "job rollup-sales cannot run now (lock_held): ") {
 		t.Errorf("%q: %s", busy.Error, diff)
 	}
 	waits := answered[jobs.Triggered](t,

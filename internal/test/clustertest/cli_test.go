@@ -62,7 +62,7 @@ func (c *cluster) triggerWithLimits(held run) {
 	const runs = `SELECT count(*) FROM holdfast.runs WHERE job = 'hold'`
 	before := askOne[int](c, runs)
 	s := c.command("trigger", "hold", "--key", "now", "--wait-for", "0")
-	want := "job hold can not run now (overlap): job:hold is held by job hold (run " + held.ID + ")"
+	want := "job hold cannot run now (overlap): job:hold is held by job hold (run " + held.ID + ")"
 	if line := s.line(c.t); s.code != 1 || s.out != "" || !strings.Contains(line, want) {
 		c.t.Errorf("a trigger that is not to wait: %+v, expected exit code 1 and %q", s, want)
 	}
@@ -246,7 +246,7 @@ func TestValidate(t *testing.T) {
 			t.Errorf("expected a mistake at %s in:\n%s", place, s.err)
 		}
 	}
-	sound, err := filepath.Abs(filepath.Join("..", "..", "configs", "embedded.yaml"))
+	sound, err := filepath.Abs(filepath.Join("..", "..", "..", "configs", "embedded.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

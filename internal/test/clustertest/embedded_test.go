@@ -21,7 +21,7 @@ func TestEmbeddedConfiguration(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), clusterLimit)
 	defer cancel()
 	dir := t.TempDir()
-	text, err := os.ReadFile(filepath.Join("..", "..", "configs", "embedded.yaml"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "configs", "embedded.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
