@@ -65,28 +65,28 @@ func ExampleReplica_Operations() {
 		panic(err)
 	}
 	stop := running(replica)
-	ctx, operations := context.Background(), replica.Operations()
+	ctx, ops := context.Background(), replica.Operations()
 	for replica.Ready(ctx) != nil { // a ready replica has stored its jobs
 		time.Sleep(10 * time.Millisecond)
 	}
 	anna := jobs.Action{Actor: "anna", Reason: "for the example"}
 
 	// The handler's type refuses params before they reach the store.
-	_, err = operations.Trigger(ctx, anna,
+	_, err = ops.Trigger(ctx, anna,
 		jobs.TriggerRequest{Job: "hello", Params: []byte(`{"nane": "Bob"}`)})
 	fmt.Println(err)
 
 	// PutJob takes a job as in a configuration. To change the job, pass its version.
 	job := "name: hello-again\nhandler: greet\ntables: [greetings]\nparams: {name: again}\n"
-	spec, err := operations.PutJob(ctx, anna, []byte(job), 0)
+	spec, err := ops.PutJob(ctx, anna, []byte(job), 0)
 	fmt.Println(spec.Job, "has version", spec.Version, err)
-	_, err = operations.PutJob(ctx, anna, []byte(job), 0)
+	_, err = ops.PutJob(ctx, anna, []byte(job), 0)
 	fmt.Println("a second time it is a conflict:", errors.Is(err, jobs.ErrConflict))
 
-	pause, err := operations.Pause(ctx, anna, jobs.Target{Kind: jobs.TargetAll})
+	pause, err := ops.Pause(ctx, anna, jobs.Target{Kind: jobs.TargetAll})
 	fmt.Println(pause.Target, "is paused by", pause.By, err)
 
-	lines, err := operations.Audit(ctx, jobs.AuditFilter{})
+	lines, err := ops.Audit(ctx, jobs.AuditFilter{})
 	for _, line := range lines {
 		fmt.Println(line.Actor, line.Action, line.Target, err)
 	}
@@ -144,12 +144,12 @@ func TestJobsThatCannotBeAdded(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	operations := replica.Operations()
-	if _, err := operations.PutJob(t.Context(), jobs.Action{},
+	ops := replica.Operations()
+	if _, err := ops.PutJob(t.Context(), jobs.Action{},
 		[]byte(`{name: daily, handler: greet, schedule: "@daily"}`), 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := operations.PutJob(t.Context(), jobs.Action{},
+	if _, err := ops.PutJob(t.Context(), jobs.Action{},
 		[]byte(`{name: then, handler: greet, schedule: {after: [daily]}}`), 0); err != nil {
 		t.Errorf("a dependent of an added job: %v", err)
 	}
@@ -160,7 +160,7 @@ func TestJobsThatCannotBeAdded(t *testing.T) {
 		`{name: a, handler: greet, params: {nane: x}, schedule: "* * * *"}`: `params.nane: unknown key`,
 		`{name: hello, handler: greet}`:                                     `job comes from the configuration file`,
 	} {
-		_, err := operations.PutJob(t.Context(), jobs.Action{}, []byte(text), 0)
+		_, err := ops.PutJob(t.Context(), jobs.Action{}, []byte(text), 0)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: found %v, expected %s", text, err, want)
 		}
@@ -171,17 +171,17 @@ func TestJobsThatCannotBeAdded(t *testing.T) {
 		`{name: daily, handler: greet}`:                            `schedule: found no schedule, expected one: then depends on this job`,
 	}
 	for text, want := range changes {
-		_, err := operations.PutJob(t.Context(), jobs.Action{}, []byte(text), jobs.AnyVersion)
+		_, err := ops.PutJob(t.Context(), jobs.Action{}, []byte(text), jobs.AnyVersion)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: found %v, expected %s", text, err, want)
 		}
 	}
-	if err := operations.RemoveJob(t.Context(), jobs.Action{}, "hello",
+	if err := ops.RemoveJob(t.Context(), jobs.Action{}, "hello",
 		jobs.AnyVersion); !errors.Is(err, jobs.ErrFromConfig) {
 		t.Errorf("removal of a configured job: %v", err)
 	}
 	long := jobs.Action{Reason: strings.Repeat("x", jobs.MaxReasonBytes+1)}
-	if _, err := operations.Pause(t.Context(), long,
+	if _, err := ops.Pause(t.Context(), long,
 		jobs.Target{Kind: jobs.TargetAll}); !errors.Is(err, jobs.ErrBadInput) {
 		t.Errorf("a reason that is too long: %v", err)
 	}
@@ -199,26 +199,26 @@ func TestAddedJobWithDependentsIsNotRemoved(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	operations := replica.Operations()
+	ops := replica.Operations()
 	for _, text := range []string{
 		`{name: daily, handler: greet, schedule: "@daily"}`,
 		`{name: then, handler: greet, schedule: {after: [daily]}}`,
 		`{name: last, handler: greet, schedule: {after: [daily, then]}}`,
 	} {
-		if _, err := operations.PutJob(t.Context(), jobs.Action{}, []byte(text), 0); err != nil {
+		if _, err := ops.PutJob(t.Context(), jobs.Action{}, []byte(text), 0); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for name, want := range map[string]string{"daily": "last and then would never be due again",
 		"then": "last would never be due again"} {
-		err := operations.RemoveJob(t.Context(), jobs.Action{}, name, 1)
+		err := ops.RemoveJob(t.Context(), jobs.Action{}, name, 1)
 		if !errors.Is(err, jobs.ErrHasDependents) || !errors.Is(err, jobs.ErrConflict) ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("removal of %s: found %v, expected %s", name, err, want)
 		}
 	}
 	for _, name := range []string{"last", "then", "daily"} {
-		if err := operations.RemoveJob(t.Context(), jobs.Action{}, name, 1); err != nil {
+		if err := ops.RemoveJob(t.Context(), jobs.Action{}, name, 1); err != nil {
 			t.Errorf("removal of %s without dependents: %v", name, err)
 		}
 	}

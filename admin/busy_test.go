@@ -72,7 +72,7 @@ func pastOf(views []jobs.JobView) (runs []jobs.Record) {
 			r := done(n, v.Name, fmt.Sprintf("replica-%d", random.IntN(3)+1),
 				time.Duration(k+1)*every-lasted, lasted, state)
 			r.ScheduledAt = r.CreatedAt.Truncate(time.Second)
-			explain(&r)
+			withReason(&r)
 			runs = append(runs, r)
 		}
 	}
@@ -85,9 +85,9 @@ func pastOf(views []jobs.JobView) (runs []jobs.Record) {
 	return runs
 }
 
-// explain gives a run that did not end well a reason, and takes away what such
+// withReason gives a run that did not end well a reason, and takes away what such
 // a run has not.
-func explain(r *jobs.Record) {
+func withReason(r *jobs.Record) {
 	switch r.State {
 	case jobs.Skipped, jobs.Missed:
 		r.StartedAt, r.Attempt, r.Token, r.Reason = nil, 0, 0, jobs.ReasonLockHeld
@@ -147,7 +147,7 @@ var madeTenThousand = sync.OnceValue(func() *history {
 			700*time.Millisecond, jobs.Succeeded)
 		if i%11 == 3 {
 			r.State = jobs.Skipped
-			explain(&r)
+			withReason(&r)
 		}
 		h.runs = append(h.runs, r)
 	}

@@ -163,10 +163,10 @@ func sentNames(request *http.Request, r route) []string {
 	for name := range sent {
 		names = append(names, jsonInner(cut(name, 100)), htmlInner(cut(name, 100)))
 	}
-	for _, p := range operations()[r.method+" "+r.path].query {
+	for _, p := range describedOperations()[r.method+" "+r.path].query {
 		names = append(names, p.name)
 	}
-	return append(names, propertyNames(operations()[r.method+" "+r.path].body)...)
+	return append(names, propertyNames(describedOperations()[r.method+" "+r.path].body)...)
 }
 
 // jsonInner and htmlInner are how a quoted name looks in an answer.

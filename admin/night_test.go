@@ -28,7 +28,7 @@ func night() Options {
 			r.Reason, r.BlockedBy = jobs.ReasonLockHeld,
 				&jobs.Blocker{Resource: resource, Holder: owner(blocker)}
 		} else {
-			explain(&r)
+			withReason(&r)
 		}
 		h.runs = append(h.runs, r)
 	}

@@ -68,8 +68,8 @@ func limit(byDefault int) parameter {
 		object{"type": "integer", "minimum": 1, "maximum": jobs.MaxBatch, "default": byDefault}}
 }
 
-// operations describes every route of the API.
-func operations() map[string]operation {
+// describedOperations describes every route of the API.
+func describedOperations() map[string]operation {
 	reason := object{"type": "string", "maxLength": jobs.MaxReasonBytes,
 		"description": "The reason, for the audit log."}
 	version := object{"type": "integer", "format": "int64", "minimum": 0,
@@ -237,7 +237,7 @@ func document(t *testing.T, routes []route) object {
 		"additionalProperties": false,
 		"properties": object{"error": object{"type": "string",
 			"description": "The error, for people."}}}
-	paths, known := object{}, operations()
+	paths, known := object{}, describedOperations()
 	for _, r := range routes {
 		if !strings.HasPrefix(r.path, "/api/") {
 			continue
@@ -556,7 +556,7 @@ func withText(body string) func(*http.Request) {
 func TestParametersAreThoseDescribed(t *testing.T) {
 	server, _ := acting(t)
 	for _, r := range server.routes() {
-		op, described := operations()[r.method+" "+r.path]
+		op, described := describedOperations()[r.method+" "+r.path]
 		if !described {
 			continue
 		}

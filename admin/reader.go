@@ -45,9 +45,9 @@ type reader struct {
 }
 
 func newReader(o Options) *reader {
-	explain := o.Explain
-	if explain == nil {
-		explain = jobs.NewExplainer(o.Store, nil, jobs.DefaultKeep).Explain
+	explainer := o.Explain
+	if explainer == nil {
+		explainer = jobs.NewExplainer(o.Store, nil, jobs.DefaultKeep).Explain
 	}
 	known := func(ctx context.Context, _ time.Time) ([]locking.Resource, error) {
 		return o.Store.Resources(ctx)
@@ -63,7 +63,7 @@ func newReader(o Options) *reader {
 		restarts: o.Restarts,
 		store:    o.Store, advisory: o.Advisory, upcoming: o.Upcoming,
 		scheduledTimes: o.ScheduledTimes,
-		explain:        explain, memory: o.Memory, ops: o.Operations,
+		explain: explainer, memory: o.Memory, ops: o.Operations,
 		places:    make(chan struct{}, maxQueries),
 		waitLimit: o.LongestWait, timeout: queryTimeout,
 	}

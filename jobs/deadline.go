@@ -9,12 +9,12 @@ import (
 
 // pastDeadline reports whether the deadline of a firing has passed. scheduledAt is its scheduled
 // time, or the time of its trigger.
-func (j *Job) pastDeadline(scheduledAt, now time.Time) bool {
+func (j *entry) pastDeadline(scheduledAt, now time.Time) bool {
 	return j.Deadline > 0 && now.After(scheduledAt.Add(j.Deadline))
 }
 
 // deadlineWords describes why a firing did not start by its deadline.
-func (j *Job) deadlineWords(obstacle string) string {
+func (j *entry) deadlineWords(obstacle string) string {
 	return fmt.Sprintf("not started by its deadline, %s after its scheduled time: %s", j.Deadline,
 		obstacle)
 }

@@ -31,10 +31,10 @@ func newTestDispatcher(t *testing.T) (*dispatcher, *entry) {
 func TestJobThatRestsTakesNoRoom(t *testing.T) {
 	for name, rest := range map[string]func(*dispatcher, *entry){
 		"its job is paused": func(d *dispatcher, _ *entry) {
-			d.controlState.pauses = []Pause{{Target: Target{TargetJob, "job"}}}
+			d.controlState.pauses = []Pause{{Target: Target{Kind: TargetJob, Name: "job"}}}
 		},
 		"its group is": func(d *dispatcher, _ *entry) {
-			d.controlState.pauses = []Pause{{Target: Target{TargetGroup, "night"}}}
+			d.controlState.pauses = []Pause{{Target: Target{Kind: TargetGroup, Name: "night"}}}
 		},
 		"everything is": func(d *dispatcher, _ *entry) {
 			d.controlState.pauses = []Pause{{Target: Target{Kind: TargetAll}}}
@@ -89,7 +89,7 @@ func TestQueuedScheduledTimeOfAPausedJobIsHeld(t *testing.T) {
 		time.Sleep(time.Second)
 		d.tick()
 		p, _ := d.ready.pop()
-		d.controlState.pauses = []Pause{{Target: Target{TargetJob, "job"}}}
+		d.controlState.pauses = []Pause{{Target: Target{Kind: TargetJob, Name: "job"}}}
 		if !d.leaves(p) {
 			t.Error("a scheduled time of a paused job is begun")
 		}

@@ -45,10 +45,10 @@ func NewExplainer(store History, table []Job, keep time.Duration) *Explainer {
 }
 
 // TableOf returns the functions Job and Names of an Explainer for a list of jobs.
-func TableOf(jobs []Job) (job func(name string) (Job, bool), names func() []string) {
-	table := make(map[string]Job, len(jobs))
+func TableOf(list []Job) (job func(name string) (Job, bool), names func() []string) {
+	table := make(map[string]Job, len(list))
 	var all []string
-	for _, j := range jobs {
+	for _, j := range list {
 		table[j.Name], all = j, append(all, j.Name)
 	}
 	return func(name string) (Job, bool) { j, ok := table[name]; return j, ok }, func() []string {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/output"
 )
 
 // explainRun explains a firing that has a run or a record: the last of them decides.
@@ -143,5 +145,5 @@ func firstOf(texts ...string) string {
 
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
-	return cut(line, 500)
+	return output.Cut(line, 500)
 }

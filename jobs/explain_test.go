@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -362,7 +361,7 @@ func TestExplanationDetails(t *testing.T) {
 	store.runs = []jobs.Record{manual, far}
 	x := &jobs.Explainer{Store: store}
 	x.Job, x.Names = jobs.TableOf(table)
-	explain := func(job, at string) jobs.Explanation {
+	explained := func(job, at string) jobs.Explanation {
 		t.Helper()
 		e, err := x.Explain(t.Context(), job, at)
 		if err != nil {
@@ -380,7 +379,7 @@ func TestExplanationDetails(t *testing.T) {
 			}
 		}
 	}
-	e := explain("nightly", "2026-06-08T00:30:00Z")
+	e := explained("nightly", "2026-06-08T00:30:00Z")
 	if len(e.ManualRuns) != 1 || e.ManualRuns[0].ID != manual.ID {
 		t.Errorf("manual runs %+v", e.ManualRuns)
 	}
@@ -391,30 +390,30 @@ func TestExplanationDetails(t *testing.T) {
 		!e.NextScheduledAt.Equal(scheduledAt.Add(24*time.Hour)) {
 		t.Errorf("nearest scheduled times %v and %v", e.PreviousScheduledAt, e.NextScheduledAt)
 	}
-	notes(explain("elsewhere", "2026-06-09 12:00"), "this configuration does not have the job")
-	if got := explain("elsewhere", "2026-06-09 12:00").Verdict; got != jobs.VerdictFuture {
+	notes(explained("elsewhere", "2026-06-09 12:00"), "this configuration does not have the job")
+	if got := explained("elsewhere", "2026-06-09 12:00").Verdict; got != jobs.VerdictFuture {
 		t.Errorf("by the store's schedule: %s", got)
 	}
-	if e := explain("removed", "2026-06-08 12:00"); e.Verdict != jobs.VerdictNotScheduled ||
+	if e := explained("removed", "2026-06-08 12:00"); e.Verdict != jobs.VerdictNotScheduled ||
 		e.Summary != "It is not due: the job was removed at 2026-06-08 02:30:00 CEST." {
 		t.Errorf("of a removed job: %s %s", e.Verdict, e.Summary)
 	}
-	gap := explain("nightly", "2026-03-29 02:30")
+	gap := explained("nightly", "2026-03-29 02:30")
 	notes(gap, "2026-03-29 02:30:00 does not exist in Europe/Berlin")
 	if gap.Clocks == "" || !gap.At.Equal(time.Date(2026, 3, 29, 1, 0, 0, 0, time.UTC)) {
 		t.Errorf("in a gap: %+v", gap)
 	}
-	twice := explain("nightly", "2026-10-25 02:30")
+	twice := explained("nightly", "2026-10-25 02:30")
 	notes(twice, "comes twice in Europe/Berlin", "this explanation is for 2026-10-25 02:30:00 CEST")
-	if e := explain("nightly", "2026-10-25T01:30:00Z"); e.Verdict != jobs.VerdictNotScheduled {
+	if e := explained("nightly", "2026-10-25T01:30:00Z"); e.Verdict != jobs.VerdictNotScheduled {
 		t.Errorf("the second time: %s", e.Verdict)
 	}
-	late := explain("jittery", "2026-06-09 02:30")
+	late := explained("jittery", "2026-06-09 02:30")
 	if want := late.At.Add(schedule.Jitter("jittery", late.At, time.Hour)); late.StartsAt == nil ||
 		!late.StartsAt.Equal(want) || !strings.Contains(late.Summary, "later by its jitter") {
 		t.Errorf("with jitter: %v, %s", late.StartsAt, late.Summary)
 	}
-	report := explain("report", "2026-06-08 02:31")
+	report := explained("report", "2026-06-08 02:31")
 	if report.PreviousScheduledAt == nil || !report.PreviousScheduledAt.Equal(scheduledAt) ||
 		report.NextScheduledAt == nil ||
 		!report.NextScheduledAt.Equal(scheduledAt.Add(7*24*time.Hour)) || len(report.After) != 2 {
@@ -446,43 +445,4 @@ func TestExplainRefuses(t *testing.T) {
 		jobs.ErrUnavailable) {
 		t.Errorf("unavailable: %v", err)
 	}
-}
-
-// TestExplainAsFired explains what replicas did.
-func TestExplainAsFired(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t)
-		table := []jobs.Job{job(t, "extract", time.Minute), dependent(t, "load", "extract"),
-			job(t, "slow", time.Minute, "orders"), once(t, "blocked", 61*time.Second, "orders")}
-		slow := jobs.Handle("work", func(_ context.Context, run *jobs.Run, _ struct{}) error {
-			if run.Job == "slow" {
-				time.Sleep(20 * time.Second)
-			}
-			if run.Job == "extract" && run.ScheduledAt.Minute() == 2 {
-				return errors.New("boom")
-			}
-			return nil
-		})
-		stop := c.start(c.options("a", []jobs.Registration{slow}, table...))
-		time.Sleep(3*time.Minute + 10*time.Second)
-		x := &jobs.Explainer{Store: c.store}
-		x.Job, x.Names = jobs.TableOf(table)
-		for _, want := range []struct {
-			job, at string
-			verdict jobs.Verdict
-		}{
-			{"extract", "2000-01-01 00:01", jobs.VerdictRan}, {"load", "2000-01-01 00:01", jobs.VerdictRan},
-			{"load", "2000-01-01 00:02", jobs.VerdictDependencyFailed}, {"load", "2000-01-01 00:02:30", jobs.VerdictNotScheduled},
-			{"load", "2000-01-01 00:04", jobs.VerdictFuture}, {"slow", "2000-01-01 00:03", jobs.VerdictRunning},
-			{"blocked", "2000-01-01 00:01:01", jobs.VerdictSkipped}, {"slow", "1999-12-31 23:59", jobs.VerdictNotCounted},
-			{"slow", "1999-11-01 00:00", jobs.VerdictForgotten},
-		} {
-			e, err := x.Explain(t.Context(), want.job, want.at)
-			if err != nil || e.Verdict != want.verdict || len(e.Notes) > 0 {
-				t.Errorf("%s at %s: %s: %s %q %v, expected %s", want.job, want.at, e.Verdict,
-					e.Summary, e.Notes, err, want.verdict)
-			}
-		}
-		stop()
-	})
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/internal/suggest"
 )
 
@@ -92,12 +93,12 @@ type UnknownJobError struct {
 }
 
 func unknownJob(name string, known []string) *UnknownJobError {
-	return &UnknownJobError{Job: name, hint: suggest.Hint(cut(name, 200), known)}
+	return &UnknownJobError{Job: name, hint: suggest.Hint(output.Cut(name, 200), known)}
 }
 
 // Error names the job and the most similar known name.
 func (e *UnknownJobError) Error() string {
-	return fmt.Sprintf("unknown job %q%s", cut(e.Job, 200), e.hint)
+	return fmt.Sprintf("unknown job %q%s", output.Cut(e.Job, 200), e.hint)
 }
 
 // Unwrap returns ErrNotFound.

@@ -91,7 +91,7 @@ func (f *firing) gate(ctx context.Context) bool {
 		return true
 	}
 	begun := f.runSpans.now()
-	won, err := f.locker.Gate(ctx, f.firing.gateName(f.entry.activeVersion.version.Load()), gateTTL)
+	won, err := f.locker.Gate(ctx, gateName(f.firing, f.entry.activeVersion.version.Load()), gateTTL)
 	f.runSpans.step("claim", begun, err)
 	return won || err != nil
 }
@@ -99,7 +99,7 @@ func (f *firing) gate(ctx context.Context) bool {
 // gateName returns the gate of the firing. It is the same on every replica with the same
 // definition. A replica with an older definition may not start the firing, so it must not win the
 // same gate.
-func (f Firing) gateName(version int64) string {
+func gateName(f Firing, version int64) string {
 	return fmt.Sprintf("%s@%d@%d", f.Job, f.ScheduledAt.UnixMicro(), version)
 }
 

@@ -40,3 +40,9 @@ func Handle[P any](name string,
 		return func(ctx context.Context, run *Run) error { return fn(ctx, run, params) }, nil
 	}}
 }
+
+// Listener gets the events of this replica, one at a time; the events of one firing are in order.
+// Each listener has a queue of its own. Firings do not wait for it: if the queue is full, events
+// are dropped, counted and logged. Its context ends 5 s after the replica has stopped, when the
+// rest of the queue is dropped. A panic is logged, and the next event follows.
+type Listener func(ctx context.Context, e Event)

@@ -1,40 +1,12 @@
 package jobs
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
 )
-
-// Hook requests a notification of a webhook when a run of the job ends in this state.
-type Hook struct {
-	Webhook string // its name in the configuration
-	State   State  // a final one
-}
-
-// sortedHooks returns the hooks sorted, each once.
-func sortedHooks(hooks []Hook) []Hook {
-	sorted := slices.SortedFunc(slices.Values(hooks), func(a, b Hook) int {
-		return cmp.Or(strings.Compare(a.Webhook, b.Webhook),
-			strings.Compare(string(a.State), string(b.State)))
-	})
-	return slices.Compact(sorted)
-}
-
-func checkHooks(hooks []Hook) error {
-	for _, h := range hooks {
-		if h.Webhook == "" || !slices.Contains(States(), h.State) || !h.State.Final() {
-			return fmt.Errorf("hook of webhook %q: expected a webhook's name and a final state, "+
-				"found %q", h.Webhook, h.State)
-		}
-	}
-	return nil
-}
 
 // Delivery is a notification of a webhook about the end of a run. The transaction that ends the run
 // writes it.

@@ -3,6 +3,10 @@ package jobs
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
@@ -96,8 +100,7 @@ func (j *Job) requests() ([]locking.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Definition{Name: j.Name, Resources: requests,
-		MayOverlap: j.Overlap == OverlapAllow}.Requests()
+	return locking.OfJob(j.Name, requests, j.Overlap == OverlapAllow)
 }
 
 // shownRequests returns everything that the job locks, except its own name.
@@ -141,4 +144,82 @@ func (j *Job) misfireRules() MisfireRules {
 		LockHeld: j.misfire(ReasonLockHeld),
 		Limit:    j.lateLimit(), MaxAge: j.MisfireBy.MaxAge,
 	}
+}
+
+// The limits of run_all.
+const (
+	defaultLateRuns = 100 // if the job names none
+	maxLateRuns     = 1000
+)
+
+// checkPolicies returns every mistake in the policies of the job.
+func (j *Job) checkPolicies() error {
+	var problems []error
+	must := func(ok bool, format string, args ...any) {
+		if !ok {
+			problems = append(problems, fmt.Errorf(format, args...))
+		}
+	}
+	policies := []Misfire{MisfireRunOnce, MisfireSkip, MisfireRunAll}
+	for _, cause := range []Reason{ReasonMisfire, ReasonNoWorker, ReasonPaused, ReasonLockHeld} {
+		must(slices.Contains(policies, j.misfire(cause)), "misfire (%s): one of %v, found %q",
+			cause, policies, j.misfire(cause))
+	}
+	limit := j.lateLimit()
+	must(j.MisfireThreshold >= time.Second, "misfire threshold: at least 1s, found %s",
+		j.MisfireThreshold)
+	must(limit >= 1 && limit <= maxLateRuns, "misfire limit: 1 to %d, found %d", maxLateRuns, limit)
+	must(j.MisfireBy.MaxAge >= 0, "misfire age: 0s for no limit, or more, found %s",
+		j.MisfireBy.MaxAge)
+	must(j.Deadline >= 0, "deadline: 0s for none, or more, found %s", j.Deadline)
+	must(j.priority() >= 1 && j.priority() <= MaxPriority, "priority: 1 to %d, found %d",
+		MaxPriority, j.Priority)
+	must(j.GroupLimits == GroupLimits{} || j.Group != "", "group limits: only with a group")
+	must(j.GroupLimits.PerReplica >= 0, "slots of group %s: 0 for no limit, or more, found %d",
+		j.Group, j.GroupLimits.PerReplica)
+	return errors.Join(problems...)
+}
+
+// Check returns everything that the job locks, or what is wrong with the job. It
+// does not look at the handler and its params: Registry.Bind does.
+func (j *Job) Check() ([]locking.Request, error) {
+	if err := j.checkPolicies(); err != nil {
+		return nil, err
+	}
+	requests, err := j.requests()
+	if err != nil {
+		return nil, err
+	}
+	if j.Overlap == OverlapAllow && slices.ContainsFunc(requests, func(r locking.Request) bool {
+		return r.Mode == locking.Exclusive
+	}) {
+		return nil, fmt.Errorf("overlap: %q is only for jobs without exclusive resources",
+			OverlapAllow)
+	}
+	return requests, checkHooks(j.Hooks)
+}
+
+// Hook requests a notification of a webhook when a run of the job ends in this state.
+type Hook struct {
+	Webhook string // its name in the configuration
+	State   State  // a final one
+}
+
+// sortedHooks returns the hooks sorted, each once.
+func sortedHooks(hooks []Hook) []Hook {
+	sorted := slices.SortedFunc(slices.Values(hooks), func(a, b Hook) int {
+		return cmp.Or(strings.Compare(a.Webhook, b.Webhook),
+			strings.Compare(string(a.State), string(b.State)))
+	})
+	return slices.Compact(sorted)
+}
+
+func checkHooks(hooks []Hook) error {
+	for _, h := range hooks {
+		if h.Webhook == "" || !slices.Contains(States(), h.State) || !h.State.Final() {
+			return fmt.Errorf("hook of webhook %q: expected a webhook's name and a final state, "+
+				"found %q", h.Webhook, h.State)
+		}
+	}
+	return nil
 }

@@ -17,13 +17,6 @@ const (
 // ErrTooLarge says that a state, a result or a batch exceeds its limit.
 var ErrTooLarge = errors.New("too large")
 
-// Memory holds what jobs save from run to run.
-type Memory interface {
-	// Saved returns the state that the job's runs saved last, or nil. It does not check whether the
-	// job exists.
-	Saved(ctx context.Context, job string) (json.RawMessage, error)
-}
-
 // Saved decodes the state that the job's runs saved last into the value that into points to, and
 // reports whether there was one. Each call reads from the store. A state that this run gave to Save
 // is visible only to the next run.

@@ -13,8 +13,6 @@ const (
 	// the most records that one check writes for one job; the oldest of them counts the others
 	maxMisfireRecords = 100
 	maxMisfireTimes   = 100_000 // the most scheduled times that one check visits for one job
-	defaultLateRuns   = 100     // of run_all
-	maxLateRuns       = 1000
 )
 
 // misfires returns the records of a job's scheduled times between the cursor and its new position

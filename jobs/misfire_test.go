@@ -111,7 +111,7 @@ func TestMisfiresAreDecidedByWhatKeptThem(t *testing.T) {
 	// Up until just after the first two scheduled times, paused for 4 to 6, up again from 8 on.
 	cursor := Cursor{
 		CheckedUntil: from, Until: at(9), Pauses: []Pause{paused},
-		Spans: []Span{{at(-10), at(2.6)}, {at(-20), at(1.2)}, {at(7.5), at(100)}},
+		Spans: []Span{{From: at(-10), Until: at(2.6)}, {From: at(-20), Until: at(1.2)}, {From: at(7.5), Until: at(100)}},
 	}
 	const missed, runsLate = "missed ", "waiting "
 	for name, c := range map[string]struct {

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -139,7 +140,7 @@ func (o *Operations) Trigger(ctx context.Context, a Action, r TriggerRequest) (T
 	if err := r.Check(); err != nil {
 		return Triggered{}, err
 	}
-	if noParams(r.Params) {
+	if len(r.Params) == 0 || bytes.Equal(r.Params, []byte("null")) {
 		r.Params = nil
 	} else if err := o.checkParams(ctx, r); err != nil {
 		return Triggered{}, err
@@ -272,6 +273,15 @@ func (o *Operations) ChangeJob(ctx context.Context, a Action, name string, text 
 	return o.put(ctx, a, name, text, version)
 }
 
+// check returns what is wrong with a job that is to be added.
+func (o *Operations) check(job Job) error {
+	if _, err := o.options.Registry.Bind(job.Handler, job.Params); err != nil {
+		return err
+	}
+	_, err := job.Check()
+	return err
+}
+
 // put adds or changes the job of that name; "" allows any name.
 func (o *Operations) put(ctx context.Context, a Action, name string, text []byte,
 	version int64) (Spec, error) {
@@ -299,7 +309,7 @@ func (o *Operations) put(ctx context.Context, a Action, name string, text []byte
 	if err := o.ours(job.Name); err != nil {
 		return Spec{}, err
 	}
-	if _, err := newEntry(o.options.Registry, job); err != nil {
+	if err := o.check(job); err != nil {
 		return Spec{}, &SpecError{Problems: []SpecProblem{{Message: err.Error()}}}
 	}
 	if version == AnyVersion {

@@ -136,7 +136,7 @@ func (f *firing) record(run *Run, v verdict, again, leftBehind bool) bool {
 	request := FinishRequest{Run: run.ID, Token: run.Token, State: v.state, Reason: v.reason,
 		Detail: v.detail, Output: run.OutputText(), Result: run.Result(), LeftBehind: leftBehind}
 	if v.err != nil {
-		request.Error = output.PlainText(cut(v.err.Error(), maxErrorText))
+		request.Error = output.PlainText(output.Cut(v.err.Error(), maxErrorText))
 	}
 	if v.state == Succeeded {
 		request.Output, request.Saved = run.Internal().Output.Text(output.MaxSucceeded),
@@ -181,12 +181,4 @@ func (f *firing) logEnd(run *Run, v verdict, took time.Duration, again bool) {
 	event.Str("state", string(v.state)).Str("reason", string(v.reason)).
 		Int64("token", int64(run.Token)).
 		Int("attempt", run.Attempt).Dur("took", took).Bool("again", again).Msg("run ended")
-}
-
-// cut returns at most n bytes of s; PlainText repairs a character that was cut in two.
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return s[:n]
 }

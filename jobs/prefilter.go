@@ -29,7 +29,7 @@ func (d *dispatcher) prefilter(ctx context.Context, first pending) {
 	begun := d.begunElsewhere(ctx, looked)
 	for _, p := range looked {
 		p.hold.giveBack()
-		if p.adopted == uuid.Nil && begun[p.firing.gateName(p.entry.activeVersion.version.Load())] {
+		if p.adopted == uuid.Nil && begun[gateName(p.firing, p.entry.activeVersion.version.Load())] {
 			continue
 		}
 		p.looked = true
@@ -43,7 +43,7 @@ func (d *dispatcher) begunElsewhere(ctx context.Context, firings []pending) map[
 	var gates []string
 	for _, p := range firings {
 		if p.adopted == uuid.Nil {
-			gates = append(gates, p.firing.gateName(p.entry.activeVersion.version.Load()))
+			gates = append(gates, gateName(p.firing, p.entry.activeVersion.version.Load()))
 		}
 	}
 	bounded, cancel := context.WithTimeout(ctx, prefilterTimeout)

@@ -48,7 +48,7 @@ func (d *dispatcher) pushFiring(n int) {
 // beginElsewhere has another replica begin the firing.
 func beginElsewhere(t *testing.T, b locking.Backend, f Firing) {
 	t.Helper()
-	if won, err := newSieving(t, b).locker.Gate(t.Context(), f.gateName(0), time.Minute); !won ||
+	if won, err := newSieving(t, b).locker.Gate(t.Context(), gateName(f, 0), time.Minute); !won ||
 		err != nil {
 		t.Fatal(won, err)
 	}
@@ -123,8 +123,8 @@ func TestPassedGates(t *testing.T) {
 	backend := memory.New()
 	locker := newSieving(t, backend).locker
 	beginElsewhere(t, backend, Firing{Job: "job", ScheduledAt: time.Unix(1, 0)})
-	taken, free := Firing{Job: "job", ScheduledAt: time.Unix(1, 0)}.gateName(0),
-		Firing{Job: "job", ScheduledAt: time.Unix(2, 0)}.gateName(0)
+	taken, free := gateName(Firing{Job: "job", ScheduledAt: time.Unix(1, 0)}, 0),
+		gateName(Firing{Job: "job", ScheduledAt: time.Unix(2, 0)}, 0)
 	passed, err := locker.Passed(t.Context(), []string{taken, free})
 	if err != nil || !passed[taken] || passed[free] {
 		t.Errorf("got %v, %v", passed, err)

@@ -277,7 +277,7 @@ func conclude(span trace.Span, state State, reason Reason, err error) {
 // noteError adds an error to a span as an OpenTelemetry exception, and returns its text as valid
 // UTF-8. Exporters drop a whole batch for text that is not.
 func noteError(span trace.Span, err error) (words string) {
-	words = output.PlainText(cut(err.Error(), maxErrorText))
+	words = output.PlainText(output.Cut(err.Error(), maxErrorText))
 	marks := []attribute.KeyValue{attribute.String("exception.type", fmt.Sprintf("%T", err)),
 		attribute.String("exception.message", words)}
 	var panicked *PanicError

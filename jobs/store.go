@@ -504,3 +504,19 @@ type FiringView struct {
 	CheckedUntil time.Time
 	Runs         []Record // of the firing, without output: the first run, then its recoveries
 }
+
+// OffsetMilliseconds returns the clock offset in milliseconds; nil if it is unknown.
+func (v ReplicaStatus) OffsetMilliseconds() *int64 {
+	if v.ClockOffset == nil {
+		return nil
+	}
+	ms := v.ClockOffset.Round(time.Millisecond).Milliseconds()
+	return &ms
+}
+
+// Memory holds what jobs save from run to run.
+type Memory interface {
+	// Saved returns the state that the job's runs saved last, or nil. It does not check whether the
+	// job exists.
+	Saved(ctx context.Context, job string) (json.RawMessage, error)
+}

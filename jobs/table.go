@@ -114,52 +114,12 @@ func newEntry(registry *Registry, job Job) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := job.checkPolicies(); err != nil {
-		return nil, err
-	}
-	requests, err := job.requests()
+	requests, err := job.Check()
 	if err != nil {
-		return nil, err
-	}
-	if job.Overlap == OverlapAllow && slices.ContainsFunc(requests, func(r locking.Request) bool {
-		return r.Mode == locking.Exclusive
-	}) {
-		return nil, fmt.Errorf("overlap: %q is only for jobs without exclusive resources",
-			OverlapAllow)
-	}
-	if err := checkHooks(job.Hooks); err != nil {
 		return nil, err
 	}
 	definition, err := define(job, requests)
 	return &entry{Job: job, handle: handle, requests: requests, definition: definition}, err
-}
-
-// checkPolicies returns every mistake in the policies of the job.
-func (j *Job) checkPolicies() error {
-	var problems []error
-	must := func(ok bool, format string, args ...any) {
-		if !ok {
-			problems = append(problems, fmt.Errorf(format, args...))
-		}
-	}
-	policies := []Misfire{MisfireRunOnce, MisfireSkip, MisfireRunAll}
-	for _, cause := range []Reason{ReasonMisfire, ReasonNoWorker, ReasonPaused, ReasonLockHeld} {
-		must(slices.Contains(policies, j.misfire(cause)), "misfire (%s): one of %v, found %q",
-			cause, policies, j.misfire(cause))
-	}
-	limit := j.lateLimit()
-	must(j.MisfireThreshold >= time.Second, "misfire threshold: at least 1s, found %s",
-		j.MisfireThreshold)
-	must(limit >= 1 && limit <= maxLateRuns, "misfire limit: 1 to %d, found %d", maxLateRuns, limit)
-	must(j.MisfireBy.MaxAge >= 0, "misfire age: 0s for no limit, or more, found %s",
-		j.MisfireBy.MaxAge)
-	must(j.Deadline >= 0, "deadline: 0s for none, or more, found %s", j.Deadline)
-	must(j.priority() >= 1 && j.priority() <= MaxPriority, "priority: 1 to %d, found %d",
-		MaxPriority, j.Priority)
-	must(j.GroupLimits == GroupLimits{} || j.Group != "", "group limits: only with a group")
-	must(j.GroupLimits.PerReplica >= 0, "slots of group %s: 0 for no limit, or more, found %d",
-		j.Group, j.GroupLimits.PerReplica)
-	return errors.Join(problems...)
 }
 
 // CheckAfter returns every mistake in the dependencies of jobs (schedule.CheckAfter), or nil. The

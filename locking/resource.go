@@ -51,6 +51,19 @@ func Slot(name string) (Resource, error) { return newResource(KindSlot, strings.
 // but no empty, "." or ".." segment.
 func Job(name string) (Resource, error) { return newResource(KindJob, name) }
 
+// OfJob returns what a run of the job locks, in normal form: the given resources
+// and, unless its runs may overlap, the job's own name.
+func OfJob(name string, resources []Request, mayOverlap bool) ([]Request, error) {
+	if mayOverlap {
+		return Normalize(resources)
+	}
+	own, err := Job(name)
+	if err != nil {
+		return nil, err
+	}
+	return Normalize(append(slices.Clone(resources), Request{Resource: own, Mode: Exclusive}))
+}
+
 // Group returns the resource of a group of jobs. Groups have no hierarchy, so a name
 // has no "/".
 func Group(name string) (Resource, error) {

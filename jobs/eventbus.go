@@ -12,12 +12,6 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Listener gets the events of this replica, one at a time; the events of one firing are in order.
-// Each listener has a queue of its own. Firings do not wait for it: if the queue is full, events
-// are dropped, counted and logged. Its context ends 5 s after the replica has stopped, when the
-// rest of the queue is dropped. A panic is logged, and the next event follows.
-type Listener func(ctx context.Context, e Event)
-
 const (
 	eventQueue = 4096 // capacity of a listener's queue
 	eventGrace = 5 * time.Second
@@ -182,7 +176,7 @@ func (f *firing) publishEnded(run *Run, v verdict, took time.Duration, again boo
 	e.Token, e.State, e.Reason, e.Detail, e.Took = run.Token, v.state, v.reason, v.detail, took
 	e.Held = time.Since(f.granted)
 	if v.err != nil {
-		e.Error = output.PlainText(cut(v.err.Error(), maxErrorText))
+		e.Error = output.PlainText(output.Cut(v.err.Error(), maxErrorText))
 	}
 	switch {
 	case again:
