@@ -75,7 +75,7 @@ testrun:
 
 bench: tools ## three replica processes with 200 and 1,000 jobs a second, and the locks beside plain memcached
 	$(GO) run ./examples/bench
-	$(GO) test -run '^$$' -bench . -benchtime 2s ./locking/... ./jobs/...
+	$(GO) test -run '^$$' -bench . -benchtime 2s ./locking/... ./internal/engine ./jobs/...
 
 warehouse: tools ## roll-ups beside pgbench, without locks and with them: deadlocks and totals
 	$(GO) run ./examples/warehouse

@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/app"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/operations"
 )
 
 // ErrNotOpen is the error of a method that needs an open Replica.
@@ -74,7 +75,7 @@ func (r *Replica) AdminAddr() string { return r.app.AdminAddr() }
 
 // Operations returns the actions of operators, once Open has succeeded; nil
 // before. They may be used whether or not the replica runs.
-func (r *Replica) Operations() *jobs.Operations { return r.app.Operations() }
+func (r *Replica) Operations() *operations.Operations { return r.app.Operations() }
 
 // Reload loads the configuration again and applies what may change while the
 // replica runs: jobs, calendars and groups, who may use the page, and the level

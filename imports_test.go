@@ -17,7 +17,9 @@ const module = "github.com/holdfast-dev/holdfast"
 // package configs, which has rules of its own.
 var layers = []string{"cmd", "", "internal/cli", "internal/app", "admin", "admin/password",
 	"internal/metrics", "internal/tracing",
-	"jobs/handlers", "jobs/postgres", "jobs/sqlite", "jobs/webhook", "jobs", "jobs/schedule",
+	"internal/engine", "jobs/operations", "jobs/explain",
+	"jobs/handlers", "jobs/postgres", "jobs/sqlite", "jobs/webhook", "jobs/storage", "jobs",
+	"jobs/schedule",
 	"locking/memcached", "locking/memory", "locking", "retry", "internal/suggest", "internal/batch",
 	"internal/breaker", "internal/session", "internal/attempt", "internal/output"}
 
@@ -57,7 +59,7 @@ var onlyIn = map[string][]string{
 // metrics.
 var prefixOnlyIn = map[string][]string{
 	"github.com/prometheus/":             {"internal/metrics"},
-	"go.opentelemetry.io/":               {"jobs", "internal/tracing"},
+	"go.opentelemetry.io/":               {"internal/engine", "internal/tracing"},
 	"go.opentelemetry.io/otel/sdk/":      {"internal/tracing"},
 	"go.opentelemetry.io/otel/exporters": {"internal/tracing"},
 	"go.opentelemetry.io/proto":          nil, // tests only

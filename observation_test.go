@@ -18,8 +18,10 @@ import (
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/configs"
+	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/internal/test/collectortest"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // observedConfig returns the configuration of a replica with a job without a schedule. Keys are
@@ -84,11 +86,11 @@ func observed(t *testing.T, keys string) (page string, run jobs.Record, log *byt
 func triggerWhenKnown(t *testing.T, replica *holdfast.Replica) (run jobs.Record, err error) {
 	t.Helper()
 	for range 1000 {
-		var answer jobs.Triggered
+		var answer storage.Triggered
 		answer, err = replica.Operations().
-			Trigger(t.Context(), jobs.Action{Actor: "ann", Via: "go"},
-				jobs.TriggerRequest{Job: "hello"})
-		if !errors.Is(err, jobs.ErrNotFound) {
+			Trigger(t.Context(), storage.Action{Actor: "ann", Via: "go"},
+				storage.TriggerRequest{Job: "hello"})
+		if !errors.Is(err, storage.ErrNotFound) {
 			return answer.Record, err
 		}
 		time.Sleep(10 * time.Millisecond) // there is no event to wait for
@@ -117,7 +119,7 @@ func TestRunIsTraced(t *testing.T) {
 	c := collectortest.New(t)
 	page, run, log, stop := observed(t,
 		"tracing: {endpoint: '"+c.URL+"', link: 'https://tempo.example.com/{trace_id}'}\n")
-	id := jobs.TraceID(run.ID)
+	id := engine.TraceID(run.ID)
 
 	var shown struct {
 		TraceID string `json:"trace_id"`

@@ -15,6 +15,8 @@ import (
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // openReplica opens a replica with the handler greet, the job hello, and its database in dir.
@@ -69,11 +71,11 @@ func ExampleReplica_Operations() {
 	for replica.Ready(ctx) != nil { // a ready replica has stored its jobs
 		time.Sleep(10 * time.Millisecond)
 	}
-	anna := jobs.Action{Actor: "anna", Reason: "for the example"}
+	anna := storage.Action{Actor: "anna", Reason: "for the example"}
 
 	// The handler's type refuses params before they reach the store.
 	_, err = ops.Trigger(ctx, anna,
-		jobs.TriggerRequest{Job: "hello", Params: []byte(`{"nane": "Bob"}`)})
+		storage.TriggerRequest{Job: "hello", Params: []byte(`{"nane": "Bob"}`)})
 	fmt.Println(err)
 
 	// PutJob takes a job as in a configuration. To change the job, pass its version.
@@ -81,12 +83,12 @@ func ExampleReplica_Operations() {
 	spec, err := ops.PutJob(ctx, anna, []byte(job), 0)
 	fmt.Println(spec.Job, "has version", spec.Version, err)
 	_, err = ops.PutJob(ctx, anna, []byte(job), 0)
-	fmt.Println("a second time it is a conflict:", errors.Is(err, jobs.ErrConflict))
+	fmt.Println("a second time it is a conflict:", errors.Is(err, storage.ErrConflict))
 
-	pause, err := ops.Pause(ctx, anna, jobs.Target{Kind: jobs.TargetAll})
+	pause, err := ops.Pause(ctx, anna, storage.Target{Kind: storage.TargetAll})
 	fmt.Println(pause.Target, "is paused by", pause.By, err)
 
-	lines, err := ops.Audit(ctx, jobs.AuditFilter{})
+	lines, err := ops.Audit(ctx, storage.AuditFilter{})
 	for _, line := range lines {
 		fmt.Println(line.Actor, line.Action, line.Target, err)
 	}
@@ -116,7 +118,7 @@ func TestAddedJobIsStoredComplete(t *testing.T) {
 	}()
 	text := `{name: a, handler: greet, tables: [t], schedule: "@daily",
 		params: {name: "${NAME:-x}"}}`
-	spec, err := replica.Operations().PutJob(t.Context(), jobs.Action{}, []byte(text), 0)
+	spec, err := replica.Operations().PutJob(t.Context(), storage.Action{}, []byte(text), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +128,7 @@ func TestAddedJobIsStoredComplete(t *testing.T) {
 			t.Errorf("stored without %s: %s", want, spec.Text)
 		}
 	}
-	lines, err := replica.Operations().Audit(t.Context(), jobs.AuditFilter{})
+	lines, err := replica.Operations().Audit(t.Context(), storage.AuditFilter{})
 	if err != nil || len(lines) != 1 || lines[0].Actor != "program" || lines[0].Via != "go" ||
 		lines[0].Replica == "" {
 		t.Errorf("audit: %+v, %v", lines, err)
@@ -145,11 +147,11 @@ func TestJobsThatCannotBeAdded(t *testing.T) {
 		}
 	}()
 	ops := replica.Operations()
-	if _, err := ops.PutJob(t.Context(), jobs.Action{},
+	if _, err := ops.PutJob(t.Context(), storage.Action{},
 		[]byte(`{name: daily, handler: greet, schedule: "@daily"}`), 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ops.PutJob(t.Context(), jobs.Action{},
+	if _, err := ops.PutJob(t.Context(), storage.Action{},
 		[]byte(`{name: then, handler: greet, schedule: {after: [daily]}}`), 0); err != nil {
 		t.Errorf("a dependent of an added job: %v", err)
 	}
@@ -160,29 +162,29 @@ func TestJobsThatCannotBeAdded(t *testing.T) {
 		`{name: a, handler: greet, params: {nane: x}, schedule: "* * * *"}`: `params.nane: unknown key`,
 		`{name: hello, handler: greet}`:                                     `job comes from the configuration file`,
 	} {
-		_, err := ops.PutJob(t.Context(), jobs.Action{}, []byte(text), 0)
+		_, err := ops.PutJob(t.Context(), storage.Action{}, []byte(text), 0)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: found %v, expected %s", text, err, want)
 		}
 	}
 	changes := map[string]string{
-		`{name: daily, handler: greet, schedule: {after: [then]}}`: `circle`,
+		`{name: daily, handler: greet, schedule: {after: [then]}}`: `cycle`,
 		`{name: then, handler: greet, schedule: {after: [then]}}`:  `itself`,
 		`{name: daily, handler: greet}`:                            `schedule: found no schedule, expected one: then depends on this job`,
 	}
 	for text, want := range changes {
-		_, err := ops.PutJob(t.Context(), jobs.Action{}, []byte(text), jobs.AnyVersion)
+		_, err := ops.PutJob(t.Context(), storage.Action{}, []byte(text), operations.AnyVersion)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: found %v, expected %s", text, err, want)
 		}
 	}
-	if err := ops.RemoveJob(t.Context(), jobs.Action{}, "hello",
-		jobs.AnyVersion); !errors.Is(err, jobs.ErrFromConfig) {
+	if err := ops.RemoveJob(t.Context(), storage.Action{}, "hello",
+		operations.AnyVersion); !errors.Is(err, storage.ErrFromConfig) {
 		t.Errorf("removal of a configured job: %v", err)
 	}
-	long := jobs.Action{Reason: strings.Repeat("x", jobs.MaxReasonBytes+1)}
+	long := storage.Action{Reason: strings.Repeat("x", storage.MaxReasonBytes+1)}
 	if _, err := ops.Pause(t.Context(), long,
-		jobs.Target{Kind: jobs.TargetAll}); !errors.Is(err, jobs.ErrBadInput) {
+		storage.Target{Kind: storage.TargetAll}); !errors.Is(err, storage.ErrBadInput) {
 		t.Errorf("a reason that is too long: %v", err)
 	}
 }
@@ -205,20 +207,20 @@ func TestAddedJobWithDependentsIsNotRemoved(t *testing.T) {
 		`{name: then, handler: greet, schedule: {after: [daily]}}`,
 		`{name: last, handler: greet, schedule: {after: [daily, then]}}`,
 	} {
-		if _, err := ops.PutJob(t.Context(), jobs.Action{}, []byte(text), 0); err != nil {
+		if _, err := ops.PutJob(t.Context(), storage.Action{}, []byte(text), 0); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for name, want := range map[string]string{"daily": "last and then would never be due again",
 		"then": "last would never be due again"} {
-		err := ops.RemoveJob(t.Context(), jobs.Action{}, name, 1)
-		if !errors.Is(err, jobs.ErrHasDependents) || !errors.Is(err, jobs.ErrConflict) ||
+		err := ops.RemoveJob(t.Context(), storage.Action{}, name, 1)
+		if !errors.Is(err, storage.ErrHasDependents) || !errors.Is(err, storage.ErrConflict) ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("removal of %s: found %v, expected %s", name, err, want)
 		}
 	}
 	for _, name := range []string{"last", "then", "daily"} {
-		if err := ops.RemoveJob(t.Context(), jobs.Action{}, name, 1); err != nil {
+		if err := ops.RemoveJob(t.Context(), storage.Action{}, name, 1); err != nil {
 			t.Errorf("removal of %s without dependents: %v", name, err)
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // errNoActions is returned by a server without Options.Operations.
@@ -23,8 +25,8 @@ var errNoActions = errors.New("act: this page is read-only")
 const anonymous = "anonymous"
 
 // acting returns the actor, channel and reason of a request that is an action.
-func (s *Server) acting(r *http.Request, via, reason string) jobs.Action {
-	return jobs.Action{
+func (s *Server) acting(r *http.Request, via, reason string) storage.Action {
+	return storage.Action{
 		Actor: cmp.Or(identityOf(r).Name, anonymous), Via: via, Replica: s.options.Replica,
 		Reason: reason, Key: r.Header.Get("Idempotency-Key"),
 	}
@@ -32,12 +34,12 @@ func (s *Server) acting(r *http.Request, via, reason string) jobs.Action {
 
 // refusedAction is the body of the answer to an action that was refused.
 type refusedAction struct {
-	Error    string             `json:"error"`
-	Problems []jobs.SpecProblem `json:"problems,omitempty"` // of the params or the job
-	Paused   *jobs.Pause        `json:"paused,omitempty"`
+	Error    string                   `json:"error"`
+	Problems []operations.SpecProblem `json:"problems,omitempty"` // of the params or the job
+	Paused   *storage.Pause           `json:"paused,omitempty"`
 	// the blocker of a trigger that was refused at once
-	WaitsFor *jobs.Obstacle `json:"waits_for,omitempty"`
-	Holders  []Lock         `json:"holders,omitempty"` // current holders of the resource
+	WaitsFor *storage.Obstacle `json:"waits_for,omitempty"`
+	Holders  []Lock            `json:"holders,omitempty"` // current holders of the resource
 	// a field to add to the request, so that the action is accepted
 	Option map[string]any `json:"option,omitempty"`
 }
@@ -47,11 +49,11 @@ type refusedAction struct {
 func refusedActionOf(err error) (status int, refused refusedAction) {
 	refused.Error = oneLine(err.Error(), 2000)
 	var bad *badRequest
-	var action *jobs.BadInputError
+	var action *storage.BadInputError
 	var params *jobs.ParamsError
-	var spec *jobs.SpecError
-	var paused *jobs.PausedError
-	var busy *jobs.BusyError
+	var spec *operations.SpecError
+	var paused *storage.PausedError
+	var busy *storage.BusyError
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &bad):
@@ -64,29 +66,29 @@ func refusedActionOf(err error) (status int, refused refusedAction) {
 	case errors.As(err, &params):
 		for _, p := range params.Problems {
 			refused.Problems = append(refused.Problems,
-				jobs.SpecProblem{Key: p.Key, Message: p.Message})
+				operations.SpecProblem{Key: p.Key, Message: p.Message})
 		}
 		return http.StatusUnprocessableEntity, refused
 	case errors.As(err, &spec):
 		for _, p := range spec.Problems {
 			// positions in the request's body do not help the client
 			refused.Problems = append(refused.Problems,
-				jobs.SpecProblem{Key: p.Key, Message: p.Message})
+				operations.SpecProblem{Key: p.Key, Message: p.Message})
 		}
 		return http.StatusUnprocessableEntity, refused
 	case errors.As(err, &paused):
 		refused.Paused, refused.Option = &paused.Pause, map[string]any{"even_paused": true}
 		return http.StatusConflict, refused
 	case errors.As(err, &busy):
-		refused.WaitsFor = &jobs.Obstacle{Blocker: *plainBlocker(&busy.Obstacle.Blocker),
+		refused.WaitsFor = &storage.Obstacle{Blocker: *plainBlocker(&busy.Obstacle.Blocker),
 			Reason: busy.Obstacle.Reason}
 		return http.StatusConflict, refused
-	case errors.Is(err, jobs.ErrInTransaction):
+	case errors.Is(err, storage.ErrInTransaction):
 		refused.Option = map[string]any{"end_transaction": true}
 		return http.StatusConflict, refused
-	case errors.Is(err, jobs.ErrConflict), errors.Is(err, jobs.ErrFromConfig):
+	case errors.Is(err, storage.ErrConflict), errors.Is(err, storage.ErrFromConfig):
 		return http.StatusConflict, refused
-	case errors.Is(err, jobs.ErrNotFound):
+	case errors.Is(err, storage.ErrNotFound):
 		return http.StatusNotFound, refused
 	case errors.Is(err, errNoActions), errors.Is(err, errors.ErrUnsupported):
 		return http.StatusNotImplemented, refused
@@ -96,7 +98,7 @@ func refusedActionOf(err error) (status int, refused refusedAction) {
 
 // action reads the body into fields, runs do, and writes its result as JSON.
 func action[T any](s *Server, w http.ResponseWriter, r *http.Request, fields map[string]any,
-	do func(ctx context.Context, ops *jobs.Operations) (T, error)) {
+	do func(ctx context.Context, ops *operations.Operations) (T, error)) {
 	var value T
 	err := s.readAction(r, fields)
 	if err == nil {

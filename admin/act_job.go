@@ -7,20 +7,23 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 func (s *Server) triggerJSON(w http.ResponseWriter, r *http.Request) {
 	var reason string
 	var wait *string
-	request := jobs.TriggerRequest{Job: r.PathValue("name"), Key: r.Header.Get("Idempotency-Key")}
+	request := storage.TriggerRequest{Job: r.PathValue("name"),
+		Key: r.Header.Get("Idempotency-Key")}
 	fields := map[string]any{"reason": &reason, "params": &request.Params,
 		"even_paused": &request.EvenPaused, "wait": &wait}
-	action(s, w, r, fields, func(ctx context.Context, ops *jobs.Operations) (jobs.Triggered,
+	action(s, w, r, fields, func(ctx context.Context,
+		ops *operations.Operations) (storage.Triggered,
 		error) {
 		if wait != nil {
 			if err := setWait(&request, *wait); err != nil {
-				return jobs.Triggered{}, err
+				return storage.Triggered{}, err
 			}
 		}
 		a := s.acting(r, "api", reason)
@@ -31,10 +34,10 @@ func (s *Server) triggerJSON(w http.ResponseWriter, r *http.Request) {
 }
 
 // setWait parses the longest wait of the run, or returns a *jobs.BadInputError.
-func setWait(r *jobs.TriggerRequest, text string) error {
+func setWait(r *storage.TriggerRequest, text string) error {
 	wait, err := time.ParseDuration(text)
 	if err != nil {
-		return &jobs.BadInputError{Field: "wait",
+		return &storage.BadInputError{Field: "wait",
 			Problem: fmt.Sprintf("found %q, expected a duration such as 0 or 10m", cut(text, 100))}
 	}
 	r.Wait = &wait
@@ -42,21 +45,21 @@ func setWait(r *jobs.TriggerRequest, text string) error {
 }
 
 // plainTriggered applies plainRecord to the answer to a trigger.
-func plainTriggered(t jobs.Triggered) jobs.Triggered {
+func plainTriggered(t storage.Triggered) storage.Triggered {
 	t.Record = plainRecord(t.Record)
 	if t.WaitsFor != nil {
-		t.WaitsFor = &jobs.Obstacle{Blocker: *plainBlocker(&t.WaitsFor.Blocker),
+		t.WaitsFor = &storage.Obstacle{Blocker: *plainBlocker(&t.WaitsFor.Blocker),
 			Reason: t.WaitsFor.Reason}
 	}
 	return t
 }
 
 func (s *Server) pauseJobJSON(w http.ResponseWriter, r *http.Request) {
-	s.pause(w, r, jobs.Target{Kind: jobs.TargetJob, Name: r.PathValue("name")})
+	s.pause(w, r, storage.Target{Kind: storage.TargetJob, Name: r.PathValue("name")})
 }
 
 func (s *Server) resumeJobJSON(w http.ResponseWriter, r *http.Request) {
-	s.resume(w, r, jobs.Target{Kind: jobs.TargetJob, Name: r.PathValue("name")})
+	s.resume(w, r, storage.Target{Kind: storage.TargetJob, Name: r.PathValue("name")})
 }
 
 // putJobJSON adds a job, or changes an added job that has the version given.
@@ -65,14 +68,16 @@ func (s *Server) putJobJSON(w http.ResponseWriter, r *http.Request) {
 	var version int64
 	var text json.RawMessage
 	fields := map[string]any{"reason": &reason, "job": &text, "version": &version}
-	action(s, w, r, fields, func(ctx context.Context, ops *jobs.Operations) (jobs.Spec, error) {
+	action(s, w, r, fields, func(ctx context.Context, ops *operations.Operations) (storage.Spec,
+		error) {
 		if len(text) == 0 || text[0] != '{' {
-			return jobs.Spec{}, &badRequest{"job is missing, expected an object: the job as a " +
+			return storage.Spec{}, &badRequest{"job is missing, expected an object: the job as a " +
 				"configuration has it"}
 		}
 		if version < 0 {
-			return jobs.Spec{}, &badRequest{fmt.Sprintf("version is %d, expected that of the job "+
-				"that is changed, or 0 for a new one", version)}
+			return storage.Spec{}, &badRequest{
+				fmt.Sprintf("version is %d, expected that of the job "+
+					"that is changed, or 0 for a new one", version)}
 		}
 		return ops.PutJob(ctx, s.acting(r, "api", reason), text, version)
 	})
@@ -80,9 +85,9 @@ func (s *Server) putJobJSON(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) removeJobJSON(w http.ResponseWriter, r *http.Request) {
 	var reason string
-	version := int64(jobs.AnyVersion)
+	version := int64(operations.AnyVersion)
 	action(s, w, r, map[string]any{"reason": &reason, "version": &version},
-		func(ctx context.Context, ops *jobs.Operations) (removed, error) {
+		func(ctx context.Context, ops *operations.Operations) (removed, error) {
 			name := r.PathValue("name")
 			return removed{Job: name, Removed: true}, ops.RemoveJob(ctx, s.acting(r, "api", reason),
 				name, version)
@@ -97,20 +102,20 @@ type removed struct {
 
 // specJSON serves the stored definition of an added job, for clients that change it.
 func (s *Server) specJSON(w http.ResponseWriter, r *http.Request) {
-	answer(s, w, r, func(ctx context.Context) (jobs.Spec, error) {
+	answer(s, w, r, func(ctx context.Context) (storage.Spec, error) {
 		if err := onlyParams(r); err != nil {
-			return jobs.Spec{}, err
+			return storage.Spec{}, err
 		}
 		if s.options.Operations == nil {
-			return jobs.Spec{}, fmt.Errorf("added jobs: %w here", jobs.ErrNotFound)
+			return storage.Spec{}, fmt.Errorf("added jobs: %w here", storage.ErrNotFound)
 		}
 		name := r.PathValue("name")
 		spec, err := s.reader.spec(ctx, name)
 		if err == nil && spec == nil {
-			err = fmt.Errorf("added job %q: %w", cut(name, 200), jobs.ErrNotFound)
+			err = fmt.Errorf("added job %q: %w", cut(name, 200), storage.ErrNotFound)
 		}
 		if err != nil {
-			return jobs.Spec{}, err
+			return storage.Spec{}, err
 		}
 		return *spec, nil
 	})

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -20,7 +21,7 @@ type released struct {
 
 func (s *Server) releaseJSON(w http.ResponseWriter, r *http.Request) {
 	var reason, resource string
-	var request jobs.ReleaseRequest
+	var request storage.ReleaseRequest
 	fields := map[string]any{"reason": &reason, "resource": &resource, "token": &request.Token,
 		"end_transaction": &request.EndTransaction}
 	var conflict refusedAction
@@ -29,7 +30,7 @@ func (s *Server) releaseJSON(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = s.reader.query(r.Context(), func(ctx context.Context) (err error) {
 			value, err = s.release(ctx, s.acting(r, "api", reason), resource, request)
-			if errors.Is(err, jobs.ErrConflict) {
+			if errors.Is(err, storage.ErrConflict) {
 				conflict.Holders = s.holders(ctx, resource)
 			}
 			return err
@@ -45,8 +46,8 @@ func (s *Server) releaseJSON(w http.ResponseWriter, r *http.Request) {
 
 // release takes a lock away from the holder with the token in the request. Resource is the display
 // name of the lock.
-func (s *Server) release(ctx context.Context, a jobs.Action, resource string,
-	request jobs.ReleaseRequest) (released, error) {
+func (s *Server) release(ctx context.Context, a storage.Action, resource string,
+	request storage.ReleaseRequest) (released, error) {
 	var err error
 	if request.Resource, err = locking.ParseDisplay(resource); err != nil {
 		return released{}, &badRequest{fmt.Sprintf("resource is %q, expected a resource as the "+

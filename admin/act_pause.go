@@ -5,46 +5,47 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-func (s *Server) pause(w http.ResponseWriter, r *http.Request, target jobs.Target) {
+func (s *Server) pause(w http.ResponseWriter, r *http.Request, target storage.Target) {
 	var reason string
 	action(s, w, r, map[string]any{"reason": &reason},
-		func(ctx context.Context, ops *jobs.Operations) (jobs.Pause, error) {
+		func(ctx context.Context, ops *operations.Operations) (storage.Pause, error) {
 			p, err := ops.Pause(ctx, s.acting(r, "api", reason), target)
 			return plainPause(p), err
 		})
 }
 
-func (s *Server) resume(w http.ResponseWriter, r *http.Request, target jobs.Target) {
+func (s *Server) resume(w http.ResponseWriter, r *http.Request, target storage.Target) {
 	var reason string
 	action(s, w, r, map[string]any{"reason": &reason},
-		func(ctx context.Context, ops *jobs.Operations) (jobs.Pause, error) {
+		func(ctx context.Context, ops *operations.Operations) (storage.Pause, error) {
 			p, err := ops.Resume(ctx, s.acting(r, "api", reason), target)
 			return plainPause(p), err
 		})
 }
 
 func (s *Server) pauseGroupJSON(w http.ResponseWriter, r *http.Request) {
-	s.pause(w, r, jobs.Target{Kind: jobs.TargetGroup, Name: r.PathValue("name")})
+	s.pause(w, r, storage.Target{Kind: storage.TargetGroup, Name: r.PathValue("name")})
 }
 
 func (s *Server) resumeGroupJSON(w http.ResponseWriter, r *http.Request) {
-	s.resume(w, r, jobs.Target{Kind: jobs.TargetGroup, Name: r.PathValue("name")})
+	s.resume(w, r, storage.Target{Kind: storage.TargetGroup, Name: r.PathValue("name")})
 }
 
 func (s *Server) pauseAllJSON(w http.ResponseWriter, r *http.Request) {
-	s.pause(w, r, jobs.Target{Kind: jobs.TargetAll})
+	s.pause(w, r, storage.Target{Kind: storage.TargetAll})
 }
 
 func (s *Server) resumeAllJSON(w http.ResponseWriter, r *http.Request) {
-	s.resume(w, r, jobs.Target{Kind: jobs.TargetAll})
+	s.resume(w, r, storage.Target{Kind: storage.TargetAll})
 }
 
 // pausesJSON serves the active pauses.
 func (s *Server) pausesJSON(w http.ResponseWriter, r *http.Request) {
-	answer(s, w, r, func(ctx context.Context) ([]jobs.Pause, error) {
+	answer(s, w, r, func(ctx context.Context) ([]storage.Pause, error) {
 		if err := onlyParams(r); err != nil {
 			return nil, err
 		}
@@ -53,8 +54,8 @@ func (s *Server) pausesJSON(w http.ResponseWriter, r *http.Request) {
 }
 
 // activePauses returns the pauses that have not been resumed, never nil.
-func (r *reader) activePauses(ctx context.Context) ([]jobs.Pause, error) {
-	pauses := []jobs.Pause{}
+func (r *reader) activePauses(ctx context.Context) ([]storage.Pause, error) {
+	pauses := []storage.Pause{}
 	if r.ops == nil {
 		return pauses, nil
 	}
@@ -68,7 +69,7 @@ func (r *reader) activePauses(ctx context.Context) ([]jobs.Pause, error) {
 	return pauses, nil
 }
 
-func plainPause(p jobs.Pause) jobs.Pause {
+func plainPause(p storage.Pause) storage.Pause {
 	p.At, p.ResumedAt = p.At.UTC(), inUTC(p.ResumedAt)
 	return p
 }

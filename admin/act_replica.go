@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/operations"
 )
 
 // drained tells whether a session starts runs.
@@ -21,7 +21,7 @@ func (s *Server) undrainJSON(w http.ResponseWriter, r *http.Request) { s.drain(w
 func (s *Server) drain(w http.ResponseWriter, r *http.Request, draining bool) {
 	var reason string
 	action(s, w, r, map[string]any{"reason": &reason},
-		func(ctx context.Context, ops *jobs.Operations) (drained, error) {
+		func(ctx context.Context, ops *operations.Operations) (drained, error) {
 			session, err := pathID(r, "session", "a session's id")
 			if err != nil {
 				return drained{}, err

@@ -8,12 +8,13 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/operations"
 )
 
 func (s *Server) cancelJSON(w http.ResponseWriter, r *http.Request) {
 	var reason string
 	action(s, w, r, map[string]any{"reason": &reason},
-		func(ctx context.Context, ops *jobs.Operations) (jobs.Record, error) {
+		func(ctx context.Context, ops *operations.Operations) (jobs.Record, error) {
 			id, err := pathID(r, "id", "a run's id")
 			if err != nil {
 				return jobs.Record{}, err

@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -79,7 +81,7 @@ func TestActionsAreDoneByWhoAsksAndAudited(t *testing.T) {
 			t.Errorf("%s: %d %s, %d lines", a.path, reply.Code, reply.Body, len(c.audit)-before)
 			continue
 		}
-		want := jobs.Audited{ID: c.audit[0].ID, At: noon, Actor: "anonymous", Via: "api",
+		want := storage.Audited{ID: c.audit[0].ID, At: noon, Actor: "anonymous", Via: "api",
 			Replica: "replica-1", Action: a.action, Target: a.target, Reason: "night"}
 		if diff := cmp.Diff(want, c.audit[0]); diff != "" {
 			t.Errorf("%s: %s", a.path, diff)
@@ -111,8 +113,8 @@ func TestActorIsWhoIsSignedIn(t *testing.T) {
 func TestActionsThatAreRefused(t *testing.T) {
 	server, c := acting(t)
 	handler := server.Handler()
-	answered[jobs.Pause](t, post(handler, "/api/v1/jobs/merge-events/pause", ""), 200)
-	answered[jobs.Spec](t, post(handler, "/api/v1/jobs", addedJob), 200)
+	answered[storage.Pause](t, post(handler, "/api/v1/jobs/merge-events/pause", ""), 200)
+	answered[storage.Spec](t, post(handler, "/api/v1/jobs", addedJob), 200)
 	before := len(c.audit)
 	long := strings.Repeat("x", 501)
 	for _, r := range []struct {
@@ -146,7 +148,7 @@ func TestActionsThatAreRefused(t *testing.T) {
 		{"/api/v1/jobs/added/trigger", `{"params": {"rows": "many"}}`, 422,
 			`params: rows: found a string, expected int`},
 		{"/api/v1/jobs/sync-vendors/trigger", `{"params": {"rows": 1}}`, 404,
-			`job sync-vendors: not found here, so that nobody can check its params: ask a replica that has the job`},
+			`check params of job "sync-vendors": not found in this configuration; use a replica that has the job`},
 		{"/api/v1/jobs/merge-events/trigger", ``, 409,
 			`job merge-events is paused since 2026-03-14T03:12:15Z by anonymous`},
 		{"/api/v1/runs/42/cancel", ``, 400, `id is "42", expected a run's id, a UUID`},
@@ -199,7 +201,7 @@ func TestActionsThatAreRefused(t *testing.T) {
 func TestRefusalsTellMachinesMore(t *testing.T) {
 	server, c := acting(t)
 	handler := server.Handler()
-	answered[jobs.Pause](t, post(handler, "/api/v1/pause", `{"reason": "night"}`), 200)
+	answered[storage.Pause](t, post(handler, "/api/v1/pause", `{"reason": "night"}`), 200)
 	paused := answered[refusedAction](t, post(handler, "/api/v1/jobs/rollup-sales/trigger", ""),
 		409)
 	if paused.Paused == nil || paused.Paused.By != "anonymous" || paused.Paused.Reason != "night" ||
@@ -210,11 +212,11 @@ func TestRefusalsTellMachinesMore(t *testing.T) {
 		`{"even_paused": true}`), 200)
 	wrong := answered[refusedAction](t,
 		post(handler, "/api/v1/jobs/rollup-sales/trigger", `{"params": {"row": 1}}`), 422)
-	if diff := cmp.Diff([]jobs.SpecProblem{{Key: "row",
+	if diff := cmp.Diff([]operations.SpecProblem{{Key: "row",
 		Message: `unknown key "row", expected one of rows`}}, wrong.Problems); diff != "" {
 		t.Error(diff)
 	}
-	c.inTheWay = &jobs.Obstacle{
+	c.inTheWay = &storage.Obstacle{
 		Blocker: jobs.Blocker{Resource: "table:public/orders",
 			Holder: locking.Owner{Job: "import", Run: "r",
 				Replica: "replica-2"}}, Reason: jobs.ReasonLockHeld,
@@ -228,13 +230,13 @@ func TestRefusalsTellMachinesMore(t *testing.T) {
 		!strings.Contains(busy.Error, "job rollup-sales cannot run now (lock_held): ") {
 		t.Errorf("%q: %s", busy.Error, diff)
 	}
-	waits := answered[jobs.Triggered](t,
+	waits := answered[storage.Triggered](t,
 		post(handler, "/api/v1/jobs/rollup-sales/trigger", `{"wait": "10m", `+even+`}`), 200)
 	if diff := cmp.Diff(&want, waits.WaitsFor); diff != "" || !waits.Created {
 		t.Errorf("created %t, waits for %s", waits.Created, diff)
 	}
 	missing := answered[refusedAction](t, post(handler, "/api/v1/jobs", `{"job": {}}`), 422)
-	if diff := cmp.Diff([]jobs.SpecProblem{{Key: "name", Message: "found nothing, expected the " +
+	if diff := cmp.Diff([]operations.SpecProblem{{Key: "name", Message: "found nothing, expected the " +
 		"job's name"}}, missing.Problems); diff != "" {
 		t.Error(diff)
 	}
@@ -272,7 +274,7 @@ func TestOneKeyActionsOnce(t *testing.T) {
 	}
 	answered[refusedAction](t, post(handler, "/api/v1/jobs/rollup-sales/trigger",
 		`{"params": {"rows": 1}}`, key), 409)
-	answered[jobs.Pause](t, post(handler, "/api/v1/pause", "",
+	answered[storage.Pause](t, post(handler, "/api/v1/pause", "",
 		withHeader("Idempotency-Key", "click-2")), 200)
 	answered[refusedAction](t, post(handler, "/api/v1/resume", "",
 		withHeader("Idempotency-Key", "click-2")), 409)
@@ -284,7 +286,7 @@ func TestOneKeyActionsOnce(t *testing.T) {
 func TestActionsWithTheStoreDown(t *testing.T) {
 	server, c := acting(t)
 	handler := server.Handler()
-	c.history.err = jobs.ErrUnavailable
+	c.history.err = storage.ErrUnavailable
 	for _, r := range server.routes() {
 		if r.who != forOperators || r.path == "/login" {
 			continue
@@ -318,13 +320,13 @@ func TestAuditIsPaged(t *testing.T) {
 	server, _ := acting(t)
 	handler := server.Handler()
 	for range 3 {
-		answered[jobs.Pause](t, post(handler, "/api/v1/pause", ""), 200)
-		answered[jobs.Pause](t, post(handler, "/api/v1/resume", ""), 200)
+		answered[storage.Pause](t, post(handler, "/api/v1/pause", ""), 200)
+		answered[storage.Pause](t, post(handler, "/api/v1/resume", ""), 200)
 	}
 	var seen []string
 	for path := "/api/v1/audit?limit=4"; path != ""; {
 		reply := get(t, handler, path)
-		for _, line := range answered[[]jobs.Audited](t, reply, 200) {
+		for _, line := range answered[[]storage.Audited](t, reply, 200) {
 			seen = append(seen, line.Action)
 		}
 		path, _, _ = strings.Cut(strings.TrimPrefix(reply.Header().Get("Link"), "<"), ">")
@@ -332,7 +334,7 @@ func TestAuditIsPaged(t *testing.T) {
 	if got := strings.Join(seen, " "); got != "resume pause resume pause resume pause" {
 		t.Errorf("audit: %s", got)
 	}
-	if lines := answered[[]jobs.Audited](t,
+	if lines := answered[[]storage.Audited](t,
 		get(t, handler, "/api/v1/audit?action=pause&actor=anonymous&target=everything"),
 		200); len(lines) != 3 {
 		t.Errorf("%d pauses", len(lines))
@@ -349,14 +351,14 @@ func TestStandingPausesAndSpecsAreShown(t *testing.T) {
 	if body := get(t, handler, "/api/v1/pauses").Body.String(); body != "[]\n" {
 		t.Errorf("pauses: %s", body)
 	}
-	answered[jobs.Pause](t, post(handler, "/api/v1/pause", ""), 200)
-	if pauses := answered[[]jobs.Pause](t, get(t, handler, "/api/v1/pauses"),
-		200); len(pauses) != 1 || pauses[0].Target.Kind != jobs.TargetAll {
+	answered[storage.Pause](t, post(handler, "/api/v1/pause", ""), 200)
+	if pauses := answered[[]storage.Pause](t, get(t, handler, "/api/v1/pauses"),
+		200); len(pauses) != 1 || pauses[0].Target.Kind != storage.TargetAll {
 		t.Errorf("pauses: %+v", pauses)
 	}
 	answered[refusedAction](t, get(t, handler, "/api/v1/jobs/added/spec"), 404)
-	answered[jobs.Spec](t, post(handler, "/api/v1/jobs", addedJob), 200)
-	if spec := answered[jobs.Spec](t, get(t, handler, "/api/v1/jobs/added/spec"),
+	answered[storage.Spec](t, post(handler, "/api/v1/jobs", addedJob), 200)
+	if spec := answered[storage.Spec](t, get(t, handler, "/api/v1/jobs/added/spec"),
 		200); spec.Version != 1 || !json.Valid(spec.Text) {
 		t.Errorf("spec: %+v", spec)
 	}

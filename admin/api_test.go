@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // TestJSON holds every answer of the API to a file, byte by byte: the names are
@@ -282,7 +283,7 @@ func TestStaleOverview(t *testing.T) {
 		return reply.Code, overview
 	}
 	_, before := read()
-	h.err = jobs.ErrUnavailable
+	h.err = storage.ErrUnavailable
 	status, during := read()
 	if status != http.StatusServiceUnavailable || !during.Stale || during.Error == "" {
 		t.Errorf("during: %d, stale %t, error %q", status, during.Stale, during.Error)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // pageAudit is the number of lines of a page, and of the API's answer without a limit.
@@ -21,7 +21,7 @@ func auditActions() []string {
 }
 
 func (s *Server) auditJSON(w http.ResponseWriter, r *http.Request) {
-	answer(s, w, r, func(ctx context.Context) ([]jobs.Audited, error) {
+	answer(s, w, r, func(ctx context.Context) ([]storage.Audited, error) {
 		p, err := readParams(r, auditParams()...)
 		if err != nil {
 			return nil, err
@@ -41,7 +41,7 @@ func (s *Server) auditJSON(w http.ResponseWriter, r *http.Request) {
 
 // auditView is the page of the audit log.
 type auditView struct {
-	Lines  []jobs.Audited
+	Lines  []storage.Audited
 	Stored bool
 	Pager  pager
 	Filter auditFields
@@ -58,7 +58,7 @@ func (auditFields) AllActions() []string { return auditActions() }
 
 func (s *Server) auditPage(w http.ResponseWriter, r *http.Request) {
 	p, err := readParams(r, append(auditParams(), "refresh")...)
-	var filter jobs.AuditFilter
+	var filter storage.AuditFilter
 	if err == nil {
 		filter, err = p.auditFilter()
 	}
@@ -68,13 +68,13 @@ func (s *Server) auditPage(w http.ResponseWriter, r *http.Request) {
 	}
 	show(s, w, r, page[auditView]{
 		template: "audit.html", section: "/audit", title: "Audit", live: true, fields: true,
-		topics: []jobs.Topic{jobs.TopicAudit},
+		topics: []storage.Topic{storage.TopicAudit},
 		load: func(ctx context.Context, _ snapshot) (v auditView, err error) {
 			v.Filter, v.Stored = auditFields{filter.Actor, filter.Action, filter.Target},
 				s.options.Operations != nil
 			asked := filter
 			// one extra row shows whether there is another page
-			asked.Limit = min(filter.Limit+1, jobs.MaxBatch)
+			asked.Limit = min(filter.Limit+1, storage.MaxBatch)
 			lines, err := s.audited(ctx, asked)
 			if err != nil {
 				return v, err
@@ -93,8 +93,8 @@ func (s *Server) auditPage(w http.ResponseWriter, r *http.Request) {
 func auditCursors() cursors { return cursors{next: "before"} }
 
 // audited returns lines of the log, never nil.
-func (s *Server) audited(ctx context.Context, f jobs.AuditFilter) ([]jobs.Audited, error) {
-	lines := []jobs.Audited{}
+func (s *Server) audited(ctx context.Context, f storage.AuditFilter) ([]storage.Audited, error) {
+	lines := []storage.Audited{}
 	if s.options.Operations == nil {
 		return lines, nil
 	}
@@ -109,7 +109,7 @@ func (s *Server) audited(ctx context.Context, f jobs.AuditFilter) ([]jobs.Audite
 	return lines, nil
 }
 
-func (p params) auditFilter() (f jobs.AuditFilter, err error) {
+func (p params) auditFilter() (f storage.AuditFilter, err error) {
 	if f.Actor, err = p.text("actor"); err != nil {
 		return f, err
 	}
@@ -127,4 +127,4 @@ func (p params) auditFilter() (f jobs.AuditFilter, err error) {
 }
 
 // auditCursor returns the value of the parameter before for a line.
-func auditCursor(line jobs.Audited) string { return encodeCursor(line.At, line.ID) }
+func auditCursor(line storage.Audited) string { return encodeCursor(line.At, line.ID) }

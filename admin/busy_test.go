@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // busy is a cluster with a past: jobs in groups, of all kinds, with runs that
 // ended in every way, one job that is paused and one that was added by hand.
 func busy() Options {
-	h := &history{now: noon, replicas: []jobs.ReplicaView{
+	h := &history{now: noon, replicas: []storage.ReplicaView{
 		beating(1, "replica-1", 2*time.Second, 1), beating(2, "replica-2", 3*time.Second, 0),
 		beating(3, "replica-3", time.Second, 1),
 	}}
@@ -40,12 +41,12 @@ func busy() Options {
 		}
 		v := job(d.name, d.cron, tables...)
 		v.Group, v.Description, v.Priority, v.Source, v.Recover = d.group, d.description, 5,
-			jobs.FromConfig, d.name == "rollup-sales"
+			storage.FromConfig, d.name == "rollup-sales"
 		h.jobs = append(h.jobs, v)
 	}
-	h.jobs[5].Source, h.jobs[0].Priority = jobs.FromStore, 8
-	h.pauses = []jobs.Pause{{ID: id(8000),
-		Target: jobs.Target{Kind: jobs.TargetGroup, Name: "reports"}, At: ago(50 * time.Hour),
+	h.jobs[5].Source, h.jobs[0].Priority = storage.FromStore, 8
+	h.pauses = []storage.Pause{{ID: id(8000),
+		Target: storage.Target{Kind: storage.TargetGroup, Name: "reports"}, At: ago(50 * time.Hour),
 		By: "anna", Reason: "the quarter is being closed"}}
 	h.runs = pastOf(h.jobs[:7])
 	h.audit = pastActions()
@@ -55,7 +56,7 @@ func busy() Options {
 }
 
 // pastOf returns runs of the jobs, the youngest first, the same in each test.
-func pastOf(views []jobs.JobView) (runs []jobs.Record) {
+func pastOf(views []storage.JobView) (runs []jobs.Record) {
 	random := rand.New(rand.NewPCG(1, 2))
 	n := 2000
 	for i, v := range views {
@@ -107,8 +108,8 @@ func withReason(r *jobs.Record) {
 	}
 }
 
-func pastActions() []jobs.Audited {
-	return []jobs.Audited{
+func pastActions() []storage.Audited {
+	return []storage.Audited{
 		{ID: id(8103), At: ago(20 * time.Minute), Actor: "anna", Via: "page", Replica: "replica-1",
 			Action: "release", Target: "table public/orders",
 			Reason: "rollup hangs on a dead vendor connection",
@@ -134,7 +135,7 @@ func tenThousand() Options {
 
 // madeTenThousand is made once: with the race detector that takes long.
 var madeTenThousand = sync.OnceValue(func() *history {
-	h := &history{now: noon, replicas: []jobs.ReplicaView{
+	h := &history{now: noon, replicas: []storage.ReplicaView{
 		beating(1, "replica-1", 2*time.Second, 0)}}
 	for i := range 10_000 {
 		v := job(fmt.Sprintf("tenant-%05d/load", i), "*/15 * * * *",
@@ -159,7 +160,7 @@ var tenThousandLocks = sync.OnceValue(func() Options { return manyLocks(10_000) 
 
 // manyLocks is a cluster with so many tables, of which every 33rd is held.
 func manyLocks(tables int) Options {
-	h := &history{now: noon, replicas: []jobs.ReplicaView{
+	h := &history{now: noon, replicas: []storage.ReplicaView{
 		beating(1, "replica-1", 2*time.Second, 0)}}
 	for i := range tables {
 		table := fmt.Sprintf("tenant_%03d.part_%05d", i%200, i)
@@ -222,7 +223,7 @@ func drift() Options {
 	h.replicas[1].ConfigHash, h.replicas[1].ClockOffset, h.replicas[2].Draining = "17aa03ff",
 		&conflicts, true
 	h.replicas[1].NotReady = "its clock is 1.8 s off, and 500 ms are allowed"
-	h.drift = []jobs.JobDrift{
+	h.drift = []storage.JobDrift{
 		{Job: "merge-events", Newest: []string{"replica-3"},
 			Older: []string{"replica-1", "replica-2"}},
 		{Job: "rollup-sales", Newest: []string{"replica-1", "replica-2"},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // The dimensions of a chart. Widths are percentages of the window, so that the chart fills the page
@@ -177,7 +178,7 @@ func (d *drawer) lane(l *lane, y int) chartLane {
 }
 
 // over returns the end of a run, or the current time if it is active.
-func (d *drawer) over(s jobs.RunInterval) time.Time {
+func (d *drawer) over(s storage.RunInterval) time.Time {
 	switch {
 	case s.FinishedAt != nil:
 		return *s.FinishedAt
@@ -188,7 +189,7 @@ func (d *drawer) over(s jobs.RunInterval) time.Time {
 }
 
 // bars returns the wait, the attempts of a run and the waits between them, clipped to the window.
-func (d *drawer) bars(s jobs.RunInterval) (bars []chartBar) {
+func (d *drawer) bars(s storage.RunInterval) (bars []chartBar) {
 	end := d.over(s)
 	waited := end
 	if s.StartedAt != nil {
@@ -276,7 +277,7 @@ func (d *drawer) mergeable(a, b chartBar) bool {
 }
 
 // mark returns the mark of a firing that did not run, at the time of the decision.
-func (d *drawer) mark(s jobs.RunInterval, at time.Time) chartBar {
+func (d *drawer) mark(s storage.RunInterval, at time.Time) chartBar {
 	title := fmt.Sprintf("%s %s %s", cut(s.Job, 100), stateWords(s.State), utcWords(at))
 	if words := whyOf(s); words != "" {
 		title += ": " + words
@@ -352,7 +353,7 @@ func severalTitle(b *chartBar) string {
 		strings.Join(parts, ", "), utcWords(b.begin), utcWords(b.end))
 }
 
-func runTitle(s jobs.RunInterval, begin, end time.Time) string {
+func runTitle(s storage.RunInterval, begin, end time.Time) string {
 	text := fmt.Sprintf("%s %s", cut(s.Job, 100), stateWords(s.State))
 	length := jobs.Executed(begin, end, s.Rests)
 	switch {
@@ -374,7 +375,7 @@ func runTitle(s jobs.RunInterval, begin, end time.Time) string {
 	return text
 }
 
-func waitTitle(s jobs.RunInterval, length time.Duration) string {
+func waitTitle(s storage.RunInterval, length time.Duration) string {
 	text := fmt.Sprintf("%s waited %s, from %s", cut(s.Job, 100), took(length),
 		utcWords(s.CreatedAt))
 	if s.State == jobs.Waiting {
@@ -389,13 +390,13 @@ func waitTitle(s jobs.RunInterval, length time.Duration) string {
 	return text
 }
 
-func retryWaitTitle(s jobs.RunInterval, begin, end time.Time) string {
+func retryWaitTitle(s storage.RunInterval, begin, end time.Time) string {
 	return fmt.Sprintf("%s waited %s between attempts, from %s",
 		cut(s.Job, 100), took(end.Sub(begin)), utcWords(begin))
 }
 
 // whyOf returns the reason of a run in words.
-func whyOf(s jobs.RunInterval) string {
+func whyOf(s storage.RunInterval) string {
 	return why(jobs.Record{Reason: s.Reason, BlockedBy: s.BlockedBy})
 }
 

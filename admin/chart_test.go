@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // drawn writes a chart as text: each bar's row, place, width and class.
-func drawn(t *testing.T, l lane, length time.Duration, restarts ...jobs.Restart) (*chart, string) {
+func drawn(t *testing.T, l lane, length time.Duration, restarts ...storage.Restart) (*chart, string) {
 	t.Helper()
 	tl := &timeline{Now: noon, From: noon.Add(-length), Until: noon, Lanes: []lane{l},
 		Restarts: restarts, Known: 1}
@@ -40,9 +41,9 @@ func drawn(t *testing.T, l lane, length time.Duration, restarts ...jobs.Restart)
 }
 
 // ran is a run that waited, ran and ended; counted in seconds before noon.
-func ran(n int, state jobs.State, created, started, finished int) jobs.RunInterval {
+func ran(n int, state jobs.State, created, started, finished int) storage.RunInterval {
 	at := func(second int) time.Time { return noon.Add(-time.Duration(second) * time.Second) }
-	s := jobs.RunInterval{Run: id(n), Job: fmt.Sprintf("job-%d", n), State: state,
+	s := storage.RunInterval{Run: id(n), Job: fmt.Sprintf("job-%d", n), State: state,
 		Replica:   "replica-1",
 		CreatedAt: at(created)}
 	if started >= 0 {
@@ -56,7 +57,7 @@ func ran(n int, state jobs.State, created, started, finished int) jobs.RunInterv
 
 // rested has the run rest from the first of these times to the second, and so on;
 // counted in seconds before noon.
-func rested(s jobs.RunInterval, seconds ...int) jobs.RunInterval {
+func rested(s storage.RunInterval, seconds ...int) storage.RunInterval {
 	var times []time.Time
 	for _, second := range seconds {
 		times = append(times, noon.Add(-time.Duration(second)*time.Second))
@@ -70,9 +71,9 @@ func TestRestsAreNoPartOfADuration(t *testing.T) {
 	s := rested(ran(1, jobs.Succeeded, 3720, 3720, 0), 3660, 60)
 	r := jobs.Record{State: s.State, StartedAt: s.StartedAt, FinishedAt: s.FinishedAt,
 		Rests: s.Rests}
-	o := jobs.Outcome{State: s.State, StartedAt: s.StartedAt, FinishedAt: s.FinishedAt,
+	o := storage.Outcome{State: s.State, StartedAt: s.StartedAt, FinishedAt: s.FinishedAt,
 		Rests: s.Rests}
-	plottedRuns := newPlot([]jobs.Outcome{o, o}, noon)
+	plottedRuns := newPlot([]storage.Outcome{o, o}, noon)
 	running := jobs.Record{State: jobs.Running, StartedAt: s.StartedAt, Rests: s.Rests}
 	if got := since(running); !got.Equal(noon.Add(-time.Minute)) {
 		t.Errorf("it runs since %s, want the start of its second attempt", got)
@@ -90,50 +91,50 @@ func TestRestsAreNoPartOfADuration(t *testing.T) {
 
 func TestBarsOfATimeline(t *testing.T) {
 	for name, c := range map[string]struct {
-		runs []jobs.RunInterval // the youngest first
+		runs []storage.RunInterval // the youngest first
 		want string
 	}{
 		"a run, its wait and one that follows": {
-			[]jobs.RunInterval{ran(2, jobs.Failed, 100, 100, 90),
+			[]storage.RunInterval{ran(2, jobs.Failed, 100, 100, 90),
 				ran(1, jobs.Succeeded, 500, 400, 200)},
 			"0 50%+10% wait\n0 60%+20% succeeded\n0 90%+1% failed\n",
 		},
 		"beside each other": {
-			[]jobs.RunInterval{ran(3, jobs.Running, 100, 100, -1),
+			[]storage.RunInterval{ran(3, jobs.Running, 100, 100, -1),
 				ran(2, jobs.Waiting, 300, -1, -1),
 				ran(1, jobs.Running, 500, 500, -1)},
 			"0 50%+50% running\n1 70%+30% wait\n2 90%+10% running\n",
 		},
 		"from before the window, and beyond it": {
-			[]jobs.RunInterval{ran(2, jobs.Running, 10, 10, -1),
+			[]storage.RunInterval{ran(2, jobs.Running, 10, 10, -1),
 				ran(1, jobs.Lost, 2000, 1500, 900)},
 			"0 0%+10% lost\n0 99%+1% running\n",
 		},
-		"outside": {[]jobs.RunInterval{ran(1, jobs.Succeeded, 3000, 2000, 1100)}, ""},
+		"outside": {[]storage.RunInterval{ran(1, jobs.Succeeded, 3000, 2000, 1100)}, ""},
 		"a skip after a wait, and one at once": {
-			[]jobs.RunInterval{ran(2, jobs.Skipped, 100, -1, 100),
+			[]storage.RunInterval{ran(2, jobs.Skipped, 100, -1, 100),
 				ran(1, jobs.Skipped, 500, -1, 300)},
 			"0 50%+20% wait\nmark 70% skipped\nmark 90% skipped\n",
 		},
 		"marks at one place": {
-			[]jobs.RunInterval{ran(3, jobs.Skipped, 100, -1, 100), ran(2, jobs.Missed, 101, -1, -1),
+			[]storage.RunInterval{ran(3, jobs.Skipped, 100, -1, 100), ran(2, jobs.Missed, 101, -1, -1),
 				ran(1, jobs.Skipped, 102, -1, 102)},
 			"mark 89.8% missed of 3\n",
 		},
 		"attempts and the rests between them": {
-			[]jobs.RunInterval{rested(ran(1, jobs.Succeeded, 500, 500, 100), 450, 350, 300, 200)},
+			[]storage.RunInterval{rested(ran(1, jobs.Succeeded, 500, 500, 100), 450, 350, 300, 200)},
 			"0 50%+5% succeeded\n0 55%+10% wait\n0 65%+5% succeeded\n0 70%+10% wait\n0 80%+10% " +
 				"succeeded\n",
 		},
 		"a rest that goes on": {
-			[]jobs.RunInterval{rested(ran(1, jobs.Waiting, 500, 500, -1), 300)},
+			[]storage.RunInterval{rested(ran(1, jobs.Waiting, 500, 500, -1), 300)},
 			"0 50%+20% waiting\n0 70%+30% wait\n",
 		},
 		"a rest that nobody could see": {
-			[]jobs.RunInterval{rested(ran(1, jobs.Failed, 500, 500, 100), 301, 300)},
+			[]storage.RunInterval{rested(ran(1, jobs.Failed, 500, 500, 100), 301, 300)},
 			"0 50%+40% failed\n",
 		},
-		"cancelled while it waited": {[]jobs.RunInterval{ran(1, jobs.Cancelled, 500, -1, 400)},
+		"cancelled while it waited": {[]storage.RunInterval{ran(1, jobs.Cancelled, 500, -1, 400)},
 			"0 50%+10% wait\nmark 60% cancelled\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -148,7 +149,7 @@ func TestBarsOfATimeline(t *testing.T) {
 // TestWhatIsTooNarrowIsDrawnAsOne has 1,000 runs of a second, one each ten
 // seconds, of which one failed.
 func TestWhatIsTooNarrowIsDrawnAsOne(t *testing.T) {
-	var runs []jobs.RunInterval
+	var runs []storage.RunInterval
 	for i := range 1000 {
 		state := jobs.Succeeded
 		if i == 500 {
@@ -177,7 +178,7 @@ func TestWhatIsTooNarrowIsDrawnAsOne(t *testing.T) {
 }
 
 func TestMoreAtOnceThanThereAreRows(t *testing.T) {
-	var runs []jobs.RunInterval
+	var runs []storage.RunInterval
 	for i := range 9 {
 		runs = append(runs, ran(i, jobs.Running, 100+i*50, 100+i*50, -1))
 	}
@@ -189,7 +190,7 @@ func TestMoreAtOnceThanThereAreRows(t *testing.T) {
 
 func TestLanesLieBeneathEachOther(t *testing.T) {
 	tl := &timeline{Now: noon, From: noon.Add(-time.Hour), Until: noon, Lanes: []lane{
-		{Resource: "a", Runs: []jobs.RunInterval{ran(2, jobs.Running, 100, 100, -1),
+		{Resource: "a", Runs: []storage.RunInterval{ran(2, jobs.Running, 100, 100, -1),
 			ran(1, jobs.Running, 200, 200, -1)}}, {Resource: "b"},
 	}}
 	c := newChart(tl, nil)
@@ -227,7 +228,7 @@ func TestTicksAreRound(t *testing.T) {
 
 func TestRestartsAreLines(t *testing.T) {
 	c, _ := drawn(t, lane{}, 1000*time.Second,
-		jobs.Restart{Server: "m:1", NoticedAt: ago(250 * time.Second), NoticedBy: "replica-2"})
+		storage.Restart{Server: "m:1", NoticedAt: ago(250 * time.Second), NoticedBy: "replica-2"})
 	if len(c.Restarts) != 1 || c.Restarts[0].X.String() != "75%" ||
 		!strings.Contains(c.Restarts[0].Title, "m:1 restarted") {
 		t.Errorf("lines are %+v", c.Restarts)
@@ -266,10 +267,10 @@ func TestWindows(t *testing.T) {
 // TestUpcomingConflicts has two jobs that want one table at the full hour, a third that
 // comes while either goes on, and one that has nothing to do with them.
 func TestUpcomingConflicts(t *testing.T) {
-	h := &history{now: noon, jobs: []jobs.JobView{
+	h := &history{now: noon, jobs: []storage.JobView{
 		job("a", "0 * * * *", "orders"), job("b", "0 * * * *", "orders"),
 		job("c", "1 */12 * * *", "public.*"), job("d", "0 * * * *", "mart.events"),
-	}, typical: map[string]jobs.Typical{
+	}, typical: map[string]storage.Typical{
 		"a": {Median: 30 * time.Second, Long: 90 * time.Second},
 		"b": {Median: 10 * time.Second, Long: 10 * time.Second},
 		"c": {Median: time.Second, Long: time.Second},
@@ -305,7 +306,7 @@ func TestUpcomingConflicts(t *testing.T) {
 
 // TestUpcomingConflictsOnSemaphores has three calls at once for two slots.
 func TestUpcomingConflictsOnSemaphores(t *testing.T) {
-	h := &history{now: noon, typical: map[string]jobs.Typical{}}
+	h := &history{now: noon, typical: map[string]storage.Typical{}}
 	api, err := locking.Slot("api")
 	if err != nil {
 		t.Fatal(err)
@@ -315,7 +316,7 @@ func TestUpcomingConflictsOnSemaphores(t *testing.T) {
 		v.Resources = append(v.Resources,
 			locking.Request{Resource: api, Mode: locking.Slotted, Slots: 2})
 		h.jobs = append(h.jobs, v)
-		h.typical[name] = jobs.Typical{Median: time.Duration(i+1) * time.Minute,
+		h.typical[name] = storage.Typical{Median: time.Duration(i+1) * time.Minute,
 			Long: time.Duration(i+1) * time.Minute}
 	}
 	for name, share := range map[string]int{"readers": 2, "shared": 2} {
@@ -354,7 +355,7 @@ func TestUpcomingConflictsAreBounded(t *testing.T) {
 // slowLengths looks up how long runs take in half a second, whatever it is asked.
 type slowLengths struct{ *history }
 
-func (s slowLengths) Typical(ctx context.Context, names []string) (map[string]jobs.Typical, error) {
+func (s slowLengths) Typical(ctx context.Context, names []string) (map[string]storage.Typical, error) {
 	time.Sleep(durationsTimeout / 2)
 	return s.history.Typical(ctx, names)
 }

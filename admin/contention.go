@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -38,7 +39,7 @@ type contentions struct {
 
 // waitSum is how long one job waited for another on one resource.
 type waitSum struct {
-	jobs.WaitSummary
+	storage.WaitSummary
 	Waited  float64 `json:"waited_seconds"`
 	Longest float64 `json:"longest_seconds"`
 	Still   int     `json:"still"` // runs that wait now; the other numbers include them
@@ -122,18 +123,18 @@ func (r *reader) contentions(ctx context.Context, now time.Time, w window,
 		times += sums[i].Times
 		sums[i].Resource = resourceName(sums[i].Resource)
 	}
-	if times >= jobs.MaxTallied {
+	if times >= storage.MaxTallied {
 		c.Cut = append(c.Cut, fmt.Sprintf("only the newest %d waits of this time are counted",
-			jobs.MaxTallied))
+			storage.MaxTallied))
 	}
-	if len(sums) == jobs.MaxBatch {
+	if len(sums) == storage.MaxBatch {
 		c.Cut = append(c.Cut, fmt.Sprintf("only the %d longest sums are listed",
-			jobs.MaxBatch))
+			storage.MaxBatch))
 	}
 	still := make(map[[3]string]int)
 	if w.Live {
 		waiting, err := r.runs(ctx,
-			jobs.RunFilter{States: []jobs.State{jobs.Waiting}, Limit: jobs.MaxBatch})
+			storage.RunFilter{States: []jobs.State{jobs.Waiting}, Limit: storage.MaxBatch})
 		if err != nil {
 			return c, err
 		}
@@ -144,7 +145,7 @@ func (r *reader) contentions(ctx context.Context, now time.Time, w window,
 			}
 		}
 	}
-	for _, b := range jobs.MergeWaitSummaries(sums) {
+	for _, b := range storage.MergeWaitSummaries(sums) {
 		if resource, err := locking.ParseDisplay(b.Resource); about != nil &&
 			(err != nil || !resource.Related(*about)) {
 			continue
@@ -157,12 +158,12 @@ func (r *reader) contentions(ctx context.Context, now time.Time, w window,
 }
 
 // stillBlocked returns the wait of a waiting run so far, within the window.
-func stillBlocked(run jobs.Record, w window) (jobs.WaitSummary, bool) {
+func stillBlocked(run jobs.Record, w window) (storage.WaitSummary, bool) {
 	if run.BlockedBy == nil {
-		return jobs.WaitSummary{}, false
+		return storage.WaitSummary{}, false
 	}
 	waited := w.Until.Sub(maxTime(since(run), w.From))
-	return jobs.WaitSummary{
+	return storage.WaitSummary{
 		Job: run.Job, Holder: run.BlockedBy.Holder.Job, Resource: run.BlockedBy.Resource, Times: 1,
 		Waited: waited, Longest: waited, Last: w.Until,
 	}, true

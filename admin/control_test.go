@@ -13,30 +13,32 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // control keeps what operators do in memory. The stores have a suite of their
 // own; this one is as strict as the API's answers need.
 type control struct {
-	jobs.Control // Listen and Pauses are not asked for
-	jobs.Outbox  // nor is what senders do
-	history      *history
-	inTheWay     *jobs.Obstacle // of the runs that are triggered
+	storage.Control // Listen and Pauses are not asked for
+	storage.Outbox  // nor is what senders do
+	history         *history
+	inTheWay        *storage.Obstacle // of the runs that are triggered
 
 	mu      sync.Mutex
-	actions []jobs.Action
-	audit   []jobs.Audited
+	actions []storage.Action
+	audit   []storage.Audited
 	keys    map[string]string // and what they were used for
-	pauses  []jobs.Pause
-	specs   []jobs.Spec
+	pauses  []storage.Pause
+	specs   []storage.Spec
 	runs    map[string]jobs.Record // by job and key
 	params  map[string]json.RawMessage
 	drained map[uuid.UUID]bool
-	ended   []jobs.ReleaseRequest
+	ended   []storage.ReleaseRequest
 	inside  bool // holders are inside transactions
-	hooks   []jobs.Undelivered
+	hooks   []storage.Undelivered
 }
 
 func newControl(h *history) *control {
@@ -45,13 +47,13 @@ func newControl(h *history) *control {
 }
 
 // acted keeps a line of the audit log, or reports that the key was used.
-func (c *control) acted(a jobs.Action, action, target string) (again bool, err error) {
+func (c *control) acted(a storage.Action, action, target string) (again bool, err error) {
 	if c.history.err != nil {
 		return false, c.history.err
 	}
 	if used, known := c.keys[a.Key]; known {
 		if used != action+" "+target {
-			return false, fmt.Errorf("key %q was used for %s: %w", a.Key, used, jobs.ErrConflict)
+			return false, fmt.Errorf("key %q was used for %s: %w", a.Key, used, storage.ErrConflict)
 		}
 		return true, nil
 	}
@@ -59,7 +61,7 @@ func (c *control) acted(a jobs.Action, action, target string) (again bool, err e
 		c.keys[a.Key] = action + " " + target
 	}
 	c.actions = append(c.actions, a)
-	c.audit = append([]jobs.Audited{{
+	c.audit = append([]storage.Audited{{
 		ID: id(600 + len(c.audit)), At: noon, Actor: a.Actor, Via: a.Via, Replica: a.Replica,
 		Action: action, Target: target, Reason: a.Reason,
 	}}, c.audit...)
@@ -75,11 +77,11 @@ func (c *control) knows(job string) bool {
 	return false
 }
 
-func (c *control) Pause(_ context.Context, a jobs.Action, target jobs.Target) (jobs.Pause, error) {
+func (c *control) Pause(_ context.Context, a storage.Action, target storage.Target) (storage.Pause, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if target.Kind == jobs.TargetJob && !c.knows(target.Name) && c.history.err == nil {
-		return jobs.Pause{}, jobs.ErrNotFound
+	if target.Kind == storage.TargetJob && !c.knows(target.Name) && c.history.err == nil {
+		return storage.Pause{}, storage.ErrNotFound
 	}
 	for _, p := range c.pauses {
 		if p.Target == target {
@@ -87,21 +89,21 @@ func (c *control) Pause(_ context.Context, a jobs.Action, target jobs.Target) (j
 		}
 	}
 	if _, err := c.acted(a, "pause", target.String()); err != nil {
-		return jobs.Pause{}, err
+		return storage.Pause{}, err
 	}
-	p := jobs.Pause{ID: id(500 + len(c.pauses)), Target: target, At: noon, By: a.Actor,
+	p := storage.Pause{ID: id(500 + len(c.pauses)), Target: target, At: noon, By: a.Actor,
 		Reason: a.Reason}
 	c.pauses = append(c.pauses, p)
 	return p, nil
 }
 
-func (c *control) Resume(_ context.Context, a jobs.Action, target jobs.Target) (jobs.Pause, error) {
+func (c *control) Resume(_ context.Context, a storage.Action, target storage.Target) (storage.Pause, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, p := range c.pauses {
 		if p.Target == target {
 			if _, err := c.acted(a, "resume", target.String()); err != nil {
-				return jobs.Pause{}, err
+				return storage.Pause{}, err
 			}
 			c.pauses = append(c.pauses[:i:i], c.pauses[i+1:]...)
 			p.ResumedAt, p.ResumedBy = pointer(noon), a.Actor
@@ -109,21 +111,21 @@ func (c *control) Resume(_ context.Context, a jobs.Action, target jobs.Target) (
 		}
 	}
 	if c.history.err != nil {
-		return jobs.Pause{}, c.history.err
+		return storage.Pause{}, c.history.err
 	}
-	return jobs.Pause{}, jobs.ErrNotFound
+	return storage.Pause{}, storage.ErrNotFound
 }
 
-func (c *control) Trigger(_ context.Context, a jobs.Action,
-	r jobs.TriggerRequest) (jobs.Triggered, error) {
+func (c *control) Trigger(_ context.Context, a storage.Action,
+	r storage.TriggerRequest) (storage.Triggered, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.knows(r.Job) && c.history.err == nil {
-		return jobs.Triggered{}, jobs.ErrNotFound
+		return storage.Triggered{}, storage.ErrNotFound
 	}
 	for _, p := range c.pauses {
 		if p.Covers(r.Job, "") && !r.EvenPaused {
-			return jobs.Triggered{}, &jobs.PausedError{Pause: p}
+			return storage.Triggered{}, &storage.PausedError{Pause: p}
 		}
 	}
 	if r.Key == "" {
@@ -132,23 +134,23 @@ func (c *control) Trigger(_ context.Context, a jobs.Action,
 	name := r.Job + " " + r.Key
 	if run, known := c.runs[name]; known {
 		if string(c.params[name]) != string(r.Params) {
-			return jobs.Triggered{}, jobs.ErrConflict
+			return storage.Triggered{}, storage.ErrConflict
 		}
-		return jobs.Triggered{Record: run}, nil
+		return storage.Triggered{Record: run}, nil
 	}
 	if c.inTheWay != nil && r.AtOnce() {
-		return jobs.Triggered{}, &jobs.BusyError{Job: r.Job, Obstacle: *c.inTheWay}
+		return storage.Triggered{}, &storage.BusyError{Job: r.Job, Obstacle: *c.inTheWay}
 	}
 	if _, err := c.acted(a, "trigger", "job "+r.Job); err != nil {
-		return jobs.Triggered{}, err
+		return storage.Triggered{}, err
 	}
 	run := jobs.Record{ID: id(700 + len(c.runs)), Job: r.Job, ScheduledAt: noon, Key: r.Key,
 		State: jobs.Waiting, Reason: jobs.ReasonTriggered, CreatedAt: noon, WaitSince: noon}
 	c.runs[name], c.params[name] = run, r.Params
-	return jobs.Triggered{Record: run, Created: true, WaitsFor: c.inTheWay}, nil
+	return storage.Triggered{Record: run, Created: true, WaitsFor: c.inTheWay}, nil
 }
 
-func (c *control) Cancel(_ context.Context, a jobs.Action, run uuid.UUID) (jobs.Record, error) {
+func (c *control) Cancel(_ context.Context, a storage.Action, run uuid.UUID) (jobs.Record, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r, err := c.history.Run(context.Background(), run)
@@ -156,14 +158,14 @@ func (c *control) Cancel(_ context.Context, a jobs.Action, run uuid.UUID) (jobs.
 		return jobs.Record{}, err
 	}
 	if r.State.Final() {
-		return jobs.Record{}, fmt.Errorf("it has ended as %s: %w", r.State, jobs.ErrConflict)
+		return jobs.Record{}, fmt.Errorf("it has ended as %s: %w", r.State, storage.ErrConflict)
 	}
 	_, err = c.acted(a, "cancel", "run "+run.String())
 	return r, err
 }
 
-func (c *control) Release(_ context.Context, a jobs.Action,
-	r jobs.ReleaseRequest) (locking.Released, error) {
+func (c *control) Release(_ context.Context, a storage.Action,
+	r storage.ReleaseRequest) (locking.Released, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.history.err != nil {
@@ -176,7 +178,7 @@ func (c *control) Release(_ context.Context, a jobs.Action,
 		}
 		if held = true; l.Token == r.Token {
 			if c.inside && !r.EndTransaction {
-				return locking.Released{}, jobs.ErrInTransaction
+				return locking.Released{}, storage.ErrInTransaction
 			}
 			c.ended = append(c.ended, r)
 			_, err := c.acted(a, "release", l.Resource.String())
@@ -186,12 +188,12 @@ func (c *control) Release(_ context.Context, a jobs.Action,
 		}
 	}
 	if held {
-		return locking.Released{}, fmt.Errorf("another holds it now: %w", jobs.ErrConflict)
+		return locking.Released{}, fmt.Errorf("another holds it now: %w", storage.ErrConflict)
 	}
-	return locking.Released{}, jobs.ErrNotFound
+	return locking.Released{}, storage.ErrNotFound
 }
 
-func (c *control) Drain(_ context.Context, a jobs.Action, session uuid.UUID, drain bool) error {
+func (c *control) Drain(_ context.Context, a storage.Action, session uuid.UUID, drain bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, r := range c.history.replicas {
@@ -202,16 +204,16 @@ func (c *control) Drain(_ context.Context, a jobs.Action, session uuid.UUID, dra
 			return err
 		}
 	}
-	return jobs.ErrNotFound
+	return storage.ErrNotFound
 }
 
-func (c *control) PutSpec(_ context.Context, a jobs.Action, s jobs.Spec,
-	checks ...jobs.SpecCheck) (jobs.Spec, error) {
+func (c *control) PutSpec(_ context.Context, a storage.Action, s storage.Spec,
+	checks ...storage.SpecCheck) (storage.Spec, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, check := range checks {
 		if err := check(c.specs); err != nil {
-			return jobs.Spec{}, err
+			return storage.Spec{}, err
 		}
 	}
 	var now int64
@@ -222,18 +224,18 @@ func (c *control) PutSpec(_ context.Context, a jobs.Action, s jobs.Spec,
 		}
 	}
 	if s.Version != now {
-		return jobs.Spec{}, fmt.Errorf("it has version %d: %w", now, jobs.ErrConflict)
+		return storage.Spec{}, fmt.Errorf("it has version %d: %w", now, storage.ErrConflict)
 	}
 	if _, err := c.acted(a, "put_job", "job "+s.Job); err != nil {
-		return jobs.Spec{}, err
+		return storage.Spec{}, err
 	}
 	s.Version, s.ChangedAt, s.ChangedBy = now+1, noon, a.Actor
 	c.specs = append(c.specs[:at:at], s)
 	return s, nil
 }
 
-func (c *control) RemoveSpec(_ context.Context, a jobs.Action, job string, version int64,
-	checks ...jobs.SpecCheck) error {
+func (c *control) RemoveSpec(_ context.Context, a storage.Action, job string, version int64,
+	checks ...storage.SpecCheck) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, check := range checks {
@@ -247,26 +249,26 @@ func (c *control) RemoveSpec(_ context.Context, a jobs.Action, job string, versi
 	for i, s := range c.specs {
 		if s.Job == job {
 			if s.Version != version {
-				return jobs.ErrConflict
+				return storage.ErrConflict
 			}
 			c.specs = append(c.specs[:i:i], c.specs[i+1:]...)
 			_, err := c.acted(a, "remove_job", "job "+job)
 			return err
 		}
 	}
-	return jobs.ErrNotFound
+	return storage.ErrNotFound
 }
 
-func (c *control) ControlState(context.Context, uuid.UUID, int64) (jobs.ControlState, error) {
+func (c *control) ControlState(context.Context, uuid.UUID, int64) (storage.ControlState, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return jobs.ControlState{Pauses: c.pauses, Specs: c.specs}, c.history.err
+	return storage.ControlState{Pauses: c.pauses, Specs: c.specs}, c.history.err
 }
 
-func (c *control) Audit(_ context.Context, f jobs.AuditFilter) ([]jobs.Audited, error) {
+func (c *control) Audit(_ context.Context, f storage.AuditFilter) ([]storage.Audited, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var found []jobs.Audited
+	var found []storage.Audited
 	passed := f.Before == nil
 	for _, line := range c.audit {
 		if !passed {
@@ -283,10 +285,10 @@ func (c *control) Audit(_ context.Context, f jobs.AuditFilter) ([]jobs.Audited, 
 }
 
 func (c *control) UndeliveredHooks(_ context.Context,
-	f jobs.UndeliveredFilter) ([]jobs.Undelivered, error) {
+	f storage.UndeliveredFilter) ([]storage.Undelivered, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var found []jobs.Undelivered
+	var found []storage.Undelivered
 	for _, u := range c.hooks {
 		if (f.Webhook == "" || f.Webhook == u.Webhook) && (f.Run == uuid.Nil || f.Run == u.Run) &&
 			(!f.GivenUp || u.GaveUpAt != nil) &&
@@ -302,8 +304,8 @@ func (c *control) UndeliveredHooks(_ context.Context,
 	return found[:limit], c.history.err
 }
 
-func (c *control) DeliverAgain(_ context.Context, a jobs.Action,
-	delivery uuid.UUID) (jobs.Undelivered, error) {
+func (c *control) DeliverAgain(_ context.Context, a storage.Action,
+	delivery uuid.UUID) (storage.Undelivered, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, u := range c.hooks {
@@ -312,7 +314,7 @@ func (c *control) DeliverAgain(_ context.Context, a jobs.Action,
 			return u, err
 		}
 	}
-	return jobs.Undelivered{}, cmp.Or(c.history.err, jobs.ErrNotFound)
+	return storage.Undelivered{}, cmp.Or(c.history.err, storage.ErrNotFound)
 }
 
 // workParams are those of the handler work.
@@ -326,13 +328,13 @@ func withControl(o Options) (Options, *control) {
 	c.hooks = undelivered()
 	options := operationsOptions()
 	options.Control, options.Outbox, options.Replica = c, c, o.Replica
-	o.Operations = jobs.NewOperations(options)
+	o.Operations = operations.New(options)
 	return o, c
 }
 
 // operationsOptions are those of a program with the handler work. Of its
 // configuration is the job rollup-sales.
-func operationsOptions() jobs.OperationsOptions {
+func operationsOptions() operations.Options {
 	registry, err := jobs.NewRegistry(jobs.Handle("work",
 		func(context.Context, *jobs.Run, workParams) error { return nil }))
 	if err != nil {
@@ -347,13 +349,13 @@ func operationsOptions() jobs.OperationsOptions {
 		return jobs.Job{Name: said.Name, Handler: said.Handler, Params: said.Params,
 			MisfireThreshold: 1e9}, err
 	}
-	return jobs.OperationsOptions{
+	return operations.Options{
 		Registry: registry, Jobs: []jobs.Job{{Name: "rollup-sales", Handler: "work"}}, Build: build,
 		Log: zerolog.Nop(),
 		Complete: func(written []byte, _ map[string]schedule.Schedule) (json.RawMessage, error) {
 			if job, err := build(written); err != nil || job.Name == "" {
-				return nil, &jobs.SpecError{
-					Problems: []jobs.SpecProblem{{Line: 3, Column: 4, Key: "name",
+				return nil, &operations.SpecError{
+					Problems: []operations.SpecProblem{{Line: 3, Column: 4, Key: "name",
 						Message: "found nothing, expected the job's name"}}}
 			}
 			return written, nil
@@ -369,8 +371,8 @@ func acting(t *testing.T) (*Server, *control) {
 }
 
 // undelivered are three deliveries, of which one was given up.
-func undelivered() []jobs.Undelivered {
-	return []jobs.Undelivered{
+func undelivered() []storage.Undelivered {
+	return []storage.Undelivered{
 		{ID: id(9100), Webhook: "pager", Run: id(31), Job: "sync-vendors", State: jobs.Failed,
 			CreatedAt: ago(3 * time.Minute), Tries: 4, NextAt: pointer(noon.Add(90 * time.Second)),
 			Error: "POST https://pager.example/hook: 503 Service Unavailable"},

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -19,11 +19,11 @@ const (
 
 // driftedJobs returns the jobs whose definitions differ between live replicas. It queries the store
 // only if their cron tables differ.
-func (r *reader) driftedJobs(ctx context.Context, replicas []Replica) ([]jobs.JobDrift, error) {
+func (r *reader) driftedJobs(ctx context.Context, replicas []Replica) ([]storage.JobDrift, error) {
 	if len(cronTables(replicas)) < 2 {
 		return nil, nil
 	}
-	drift, err := r.store.Drift(ctx, jobs.MaxBatch)
+	drift, err := r.store.Drift(ctx, storage.MaxBatch)
 	if err != nil {
 		return nil, fmt.Errorf("drift: %w", err)
 	}

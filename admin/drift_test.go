@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // drifting is a cluster whose replicas have different cron tables, and of which
@@ -24,7 +24,7 @@ func drifting() Options {
 		"5f3a"
 	h.replicas[2].ClockOffset, h.replicas[2].NotReady = &offset,
 		"its clock is 1m1.25s behind the store's, at most 10s are allowed"
-	h.drift = []jobs.JobDrift{
+	h.drift = []storage.JobDrift{
 		{Job: "export-orders", Newest: []string{"replica-3"},
 			Without: []string{"replica-1", "replica-4"}},
 		{Job: "rollup-sales", Newest: []string{"replica-3"},
@@ -67,7 +67,7 @@ func TestDriftIsToldByJob(t *testing.T) {
 		t.Errorf("once it should be over: %s", text)
 	}
 	for n := range maxDrifted {
-		h.drift = append(h.drift, jobs.JobDrift{Job: fmt.Sprint("more-", n),
+		h.drift = append(h.drift, storage.JobDrift{Job: fmt.Sprint("more-", n),
 			Newest: []string{"replica-3"}, Older: []string{"replica-1"}})
 	}
 	if text = problemsOf(t, o); !strings.Contains(text, "and two jobs more.") ||
@@ -77,11 +77,11 @@ func TestDriftIsToldByJob(t *testing.T) {
 }
 
 func TestCronTablesOfReplicasThatDoNotCount(t *testing.T) {
-	for name, change := range map[string]func(v *jobs.ReplicaView){
-		"alike":       func(v *jobs.ReplicaView) { v.ConfigHash = "5f3a" },
-		"not known":   func(v *jobs.ReplicaView) { v.ConfigHash = "" },
-		"not living":  func(v *jobs.ReplicaView) { v.EndedAt = pointer(ago(time.Minute)) },
-		"run out too": func(v *jobs.ReplicaView) { v.ExpiresAt = noon },
+	for name, change := range map[string]func(v *storage.ReplicaView){
+		"alike":       func(v *storage.ReplicaView) { v.ConfigHash = "5f3a" },
+		"not known":   func(v *storage.ReplicaView) { v.ConfigHash = "" },
+		"not living":  func(v *storage.ReplicaView) { v.EndedAt = pointer(ago(time.Minute)) },
+		"run out too": func(v *storage.ReplicaView) { v.ExpiresAt = noon },
 	} {
 		o := drifting()
 		change(&o.Store.(*history).replicas[1])

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -62,7 +62,7 @@ func eventHeaders(w http.ResponseWriter) {
 
 // watchedTopics parses the requested topics, by default all. A reconnecting browser sends its last
 // position in a header.
-func watchedTopics(r *http.Request) ([]jobs.Topic, position, error) {
+func watchedTopics(r *http.Request) ([]storage.Topic, position, error) {
 	p, err := readParams(r, "topics", "since")
 	if err != nil {
 		return nil, nil, err
@@ -75,14 +75,14 @@ func watchedTopics(r *http.Request) ([]jobs.Topic, position, error) {
 		since = last
 	}
 	if p.Get("topics") == "" {
-		return jobs.Topics(), parsePosition(since), nil
+		return storage.Topics(), parsePosition(since), nil
 	}
-	var topics []jobs.Topic
+	var topics []storage.Topic
 	for _, name := range strings.Split(p.Get("topics"), ",") {
-		topic := jobs.Topic(name)
-		if !slices.Contains(jobs.Topics(), topic) {
+		topic := storage.Topic(name)
+		if !slices.Contains(storage.Topics(), topic) {
 			return nil, nil, &badRequest{fmt.Sprintf("topics has %q, expected some of %s",
-				cut(name, 100), listed(jobs.Topics()))}
+				cut(name, 100), listed(storage.Topics()))}
 		}
 		if !slices.Contains(topics, topic) {
 			topics = append(topics, topic)
@@ -130,7 +130,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, st *stream) {
 
 // eventText returns one event per topic. Only the last one has the id, so that a client that
 // received a part of them misses nothing after a reconnect.
-func eventText(topics []jobs.Topic, at position) string {
+func eventText(topics []storage.Topic, at position) string {
 	var b strings.Builder
 	for i, topic := range topics {
 		if id := at.String(); i == len(topics)-1 && id != "" {
@@ -143,12 +143,12 @@ func eventText(topics []jobs.Topic, at position) string {
 
 // eventsAddress returns the address of the events after the current position, or "" if the server
 // sends no events.
-func (s *Server) eventsAddress(ctx context.Context, topics []jobs.Topic) string {
+func (s *Server) eventsAddress(ctx context.Context, topics []storage.Topic) string {
 	if s.hub == nil {
 		return ""
 	}
 	if len(topics) == 0 {
-		topics = jobs.Topics()
+		topics = storage.Topics()
 	}
 	query := url.Values{"topics": {strings.ReplaceAll(listed(topics), ", ", ",")}}
 	if since := s.hub.position(ctx).String(); since != "" {

@@ -14,13 +14,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // changes are those of a store whose marks a test moves.
 type changes struct {
 	mu    sync.Mutex
-	marks jobs.Marks
+	marks storage.Marks
 	asked int
 	heard map[*func()]bool
 	err   error
@@ -28,14 +28,14 @@ type changes struct {
 }
 
 func newChanges() *changes {
-	c := &changes{marks: make(jobs.Marks), heard: make(map[*func()]bool)}
-	for _, topic := range jobs.Topics() {
+	c := &changes{marks: make(storage.Marks), heard: make(map[*func()]bool)}
+	for _, topic := range storage.Topics() {
 		c.marks[topic] = "0"
 	}
 	return c
 }
 
-func (c *changes) Marks(context.Context) (jobs.Marks, error) {
+func (c *changes) Marks(context.Context) (storage.Marks, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked++
@@ -62,7 +62,7 @@ func (c *changes) Listen(ctx context.Context, heard func()) error {
 }
 
 // move moves the marks of topics.
-func (c *changes) move(topics ...jobs.Topic) {
+func (c *changes) move(topics ...storage.Topic) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, topic := range topics {
@@ -177,7 +177,7 @@ func (w *watching) news() (topics []string, id string) {
 	return topics, id
 }
 
-func (w *watching) wants(what string, topics ...jobs.Topic) (id string) {
+func (w *watching) wants(what string, topics ...storage.Topic) (id string) {
 	w.t.Helper()
 	got, id := w.news()
 	if strings.Join(got, ", ") != listed(topics) {
@@ -198,10 +198,10 @@ func TestEventsTellWhatChanges(t *testing.T) {
 		o, c := live(t)
 		_, listener, end := piped(t, o)
 		all := watch(t, listener, "")
-		first := all.wants("who has seen nothing", jobs.Topics()...)
-		c.move(jobs.TopicLocks, jobs.TopicRuns)
+		first := all.wants("who has seen nothing", storage.Topics()...)
+		c.move(storage.TopicLocks, storage.TopicRuns)
 		begun := time.Now()
-		second := all.wants("two changes", jobs.TopicRuns, jobs.TopicLocks)
+		second := all.wants("two changes", storage.TopicRuns, storage.TopicLocks)
 		if took := time.Since(begun); took > pollInterval {
 			t.Errorf("a change is told after %s", took)
 		}
@@ -209,10 +209,10 @@ func TestEventsTellWhatChanges(t *testing.T) {
 			t.Error("both have the id " + first)
 		}
 		one := watch(t, listener, "?topics=audit,replicas&since="+second)
-		c.move(jobs.TopicRuns)
-		all.wants("a third change", jobs.TopicRuns)
-		c.move(jobs.TopicAudit)
-		one.wants("the first change of its topics", jobs.TopicAudit)
+		c.move(storage.TopicRuns)
+		all.wants("a third change", storage.TopicRuns)
+		c.move(storage.TopicAudit)
+		one.wants("the first change of its topics", storage.TopicAudit)
 		all.Close()
 		one.Close()
 		end()
@@ -225,17 +225,17 @@ func TestReplicasGoOnFromEachOther(t *testing.T) {
 		o, c := live(t)
 		_, first, end := piped(t, o)
 		reader := watch(t, first, "")
-		id := reader.wants("the beginning", jobs.Topics()...)
+		id := reader.wants("the beginning", storage.Topics()...)
 		reader.Close()
 		end()
-		c.move(jobs.TopicJobs)
+		c.move(storage.TopicJobs)
 		_, second, end := piped(t, o)
 		reader = watch(t, second, "?since=1-stale", "Last-Event-ID: "+id+"\r\n")
-		reader.wants("what was missed", jobs.TopicJobs)
+		reader.wants("what was missed", storage.TopicJobs)
 		for _, unknown := range []string{"x", "2" + id[1:], id + "-00",
 			strings.Replace(id, "-", "-z", 1)} {
 			again := watch(t, second, "", "Last-Event-ID: "+unknown+"\r\n")
-			again.wants("after the id "+unknown, jobs.Topics()...)
+			again.wants("after the id "+unknown, storage.Topics()...)
 			again.Close()
 		}
 		reader.Close()
@@ -248,12 +248,12 @@ func TestActionsAreToldAtOnce(t *testing.T) {
 		o, c := live(t)
 		_, listener, end := piped(t, o)
 		reader := watch(t, listener, "")
-		reader.wants("the beginning", jobs.Topics()...)
+		reader.wants("the beginning", storage.Topics()...)
 		synctest.Wait() // the hub listens
 		asked := c.questions()
 		begun := time.Now()
 		c.action()
-		reader.wants("an action", jobs.Topics()...)
+		reader.wants("an action", storage.Topics()...)
 		if took := time.Since(begun); took > 0 || c.questions() > asked {
 			t.Errorf("it was told after %s and %d questions", took, c.questions()-asked)
 		}
@@ -271,13 +271,13 @@ func TestActionsBeforeListeningBeganAreToldThen(t *testing.T) {
 		c.begin = make(chan struct{})
 		_, listener, end := piped(t, o)
 		reader := watch(t, listener, "")
-		reader.wants("the beginning", jobs.Topics()...)
+		reader.wants("the beginning", storage.Topics()...)
 		synctest.Wait()
-		c.move(jobs.TopicJobs, jobs.TopicAudit)
+		c.move(storage.TopicJobs, storage.TopicAudit)
 		c.action()
 		begun := time.Now()
 		close(c.begin)
-		reader.wants("an action that nobody heard", jobs.TopicJobs, jobs.TopicAudit)
+		reader.wants("an action that nobody heard", storage.TopicJobs, storage.TopicAudit)
 		if took := time.Since(begun); took > 0 {
 			t.Errorf("it was told %s after listening began", took)
 		}
@@ -318,7 +318,7 @@ func TestTheStoreIsAskedOnlyForWatchers(t *testing.T) {
 				c.listeners())
 		}
 		again := watch(t, listener, "")
-		again.wants("who comes later", jobs.Topics()...)
+		again.wants("who comes later", storage.Topics()...)
 		again.Close()
 		end()
 	})
@@ -356,7 +356,7 @@ func TestSlowReadersAreDropped(t *testing.T) {
 		server, listener, end := piped(t, o)
 		reader := watch(t, listener, "")
 		for range 100 { // nobody reads: a pipe holds nothing
-			c.move(jobs.TopicRuns)
+			c.move(storage.TopicRuns)
 			time.Sleep(pollInterval)
 		}
 		server.hub.mu.Lock()
@@ -399,7 +399,7 @@ func TestShutdownDoesNotWaitForStreams(t *testing.T) {
 		o, _ := live(t)
 		server, listener, end := piped(t, o)
 		reader := watch(t, listener, "")
-		reader.wants("the beginning", jobs.Topics()...)
+		reader.wants("the beginning", storage.Topics()...)
 		begun := time.Now()
 		go func() { _, _ = io.Copy(io.Discard, reader.Reader) }()
 		end()
@@ -421,18 +421,18 @@ func TestStreamEndsWithTheSignIn(t *testing.T) {
 		value := server.accessRules().accounts.signer.sign("anna", o.Users[0].PasswordHash,
 			time.Now().Add(time.Minute))
 		reader := watch(t, listener, "", "Cookie: "+plainCookie+"="+value+"\r\n")
-		id := reader.wants("the beginning", jobs.Topics()...)
+		id := reader.wants("the beginning", storage.Topics()...)
 		for range 3 {
 			if text := reader.block(); text != ": still here" {
 				t.Errorf("found %q", text)
 			}
 		}
-		c.move(jobs.TopicRuns)
-		if now := reader.wants("within the sign-in", jobs.TopicRuns); now == id {
+		c.move(storage.TopicRuns)
+		if now := reader.wants("within the sign-in", storage.TopicRuns); now == id {
 			t.Error("the id is still " + id)
 		}
 		time.Sleep(keepaliveInterval)
-		c.move(jobs.TopicRuns)
+		c.move(storage.TopicRuns)
 		if text, err := reader.next(); err == nil {
 			t.Errorf("after the sign-in has ended: %q", text)
 		}
@@ -483,7 +483,7 @@ func TestPagesSayWhereTheyHear(t *testing.T) {
 		}
 		last := id(2).String() // has ended
 		reader := watch(t, listener, "")
-		since := reader.wants("the beginning", jobs.Topics()...)
+		since := reader.wants("the beginning", storage.Topics()...)
 		if got := page("/audit"); !strings.Contains(got,
 			"data-events=\"/api/v1/events?since="+since+"&amp;topics=audit\"") {
 			t.Error("the page does not say since when it is to hear of changes")
@@ -500,7 +500,7 @@ func TestPagesSayWhereTheyHear(t *testing.T) {
 
 func TestPositionsAreReadAsWritten(t *testing.T) {
 	p := positionOf(newChanges().marks)
-	if got := parsePosition(p.String()); !maps.Equal(got, p) || len(got) != len(jobs.Topics()) {
+	if got := parsePosition(p.String()); !maps.Equal(got, p) || len(got) != len(storage.Topics()) {
 		t.Errorf("%v is read as %v", p, got)
 	}
 	if got := position(nil).String(); got != "" {
@@ -514,10 +514,10 @@ func TestOnlyTheLastEventHasTheID(t *testing.T) {
 	at := positionOf(newChanges().marks)
 	want := "event: runs\ndata: {\"topic\": \"runs\"}\n\nid: " + at.String() +
 		"\nevent: jobs\ndata: {\"topic\": \"jobs\"}\n\n"
-	if got := eventText([]jobs.Topic{jobs.TopicRuns, jobs.TopicJobs}, at); got != want {
+	if got := eventText([]storage.Topic{storage.TopicRuns, storage.TopicJobs}, at); got != want {
 		t.Errorf("found %q, expected %q", got, want)
 	}
-	if got := eventText([]jobs.Topic{jobs.TopicRuns}, nil); strings.Contains(got, "id:") {
+	if got := eventText([]storage.Topic{storage.TopicRuns}, nil); strings.Contains(got, "id:") {
 		t.Errorf("without a position: %q", got)
 	}
 }

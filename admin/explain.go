@@ -7,15 +7,16 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/explain"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // explainJSON explains a job's firing at a time, by default now.
 func (s *Server) explainJSON(w http.ResponseWriter, r *http.Request) {
-	answer(s, w, r, func(ctx context.Context) (jobs.Explanation, error) {
+	answer(s, w, r, func(ctx context.Context) (explain.Explanation, error) {
 		if err := onlyParams(r, "at"); err != nil {
-			return jobs.Explanation{}, err
+			return explain.Explanation{}, err
 		}
 		return s.reader.explanation(ctx, r.PathValue("name"), r.URL.Query().Get("at"))
 	})
@@ -23,14 +24,15 @@ func (s *Server) explainJSON(w http.ResponseWriter, r *http.Request) {
 
 // explainView is the page that explains a firing.
 type explainView struct {
-	jobs.Explanation
+	explain.Explanation
 	Asked string // as typed; "" is now
 }
 
 // Mood returns the style of the summary.
 func (v *explainView) Mood() string {
 	switch v.Verdict {
-	case jobs.VerdictRan, jobs.VerdictRunning, jobs.VerdictFuture, jobs.VerdictNotScheduled:
+	case explain.VerdictRan, explain.VerdictRunning, explain.VerdictFuture,
+		explain.VerdictNotScheduled:
 		return ""
 	}
 	return "warn"
@@ -55,7 +57,7 @@ func (s *Server) explainPage(w http.ResponseWriter, r *http.Request) {
 		template: "explain.html", section: "/jobs", title: "Why " + cut(name, 60),
 		load: func(ctx context.Context, _ snapshot) (explainView, error) {
 			if !storable(name) {
-				return explainView{}, fmt.Errorf("job %q: %w", cut(name, 200), jobs.ErrNotFound)
+				return explainView{}, fmt.Errorf("job %q: %w", cut(name, 200), storage.ErrNotFound)
 			}
 			e, err := s.reader.explanation(ctx, name, instant)
 			e.Runs, e.ManualRuns = plainRecords(e.Runs), plainRecords(e.ManualRuns)
@@ -85,11 +87,11 @@ func timeIn(p params, at string) (string, error) {
 }
 
 // explanation explains a job's firing at a time as typed. "" is now.
-func (r *reader) explanation(ctx context.Context, job, at string) (jobs.Explanation, error) {
+func (r *reader) explanation(ctx context.Context, job, at string) (explain.Explanation, error) {
 	if at == "" {
 		now, err := r.now(ctx)
 		if err != nil {
-			return jobs.Explanation{}, err
+			return explain.Explanation{}, err
 		}
 		at = now.Truncate(time.Second).Format(time.RFC3339)
 	}
@@ -97,7 +99,7 @@ func (r *reader) explanation(ctx context.Context, job, at string) (jobs.Explanat
 	switch {
 	case errors.Is(err, schedule.ErrTime):
 		return e, &badRequest{fmt.Sprintf("at is %q, %s", cut(at, 100), schedule.ErrTime)}
-	case errors.Is(err, jobs.ErrNotFound):
+	case errors.Is(err, storage.ErrNotFound):
 		return e, err
 	case err != nil:
 		return e, fmt.Errorf("explanation: %w", err)

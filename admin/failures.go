@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // JobFailures counts the runs of a job in the last 24 h that failed, were lost, cancelled, skipped
@@ -19,8 +20,8 @@ type JobFailures struct {
 }
 
 // sortTallies sorts tallies, most frequent first.
-func sortTallies(tallies []jobs.Tally) {
-	slices.SortFunc(tallies, func(a, b jobs.Tally) int {
+func sortTallies(tallies []storage.Tally) {
+	slices.SortFunc(tallies, func(a, b storage.Tally) int {
 		return cmp.Or(cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.Job, b.Job),
 			cmp.Compare(a.State, b.State), cmp.Compare(a.Reason, b.Reason))
 	})
@@ -28,7 +29,7 @@ func sortTallies(tallies []jobs.Tally) {
 
 // failuresByJob groups tallies by job. Jobs with the most failed, lost or cancelled runs come
 // first, then those with the most skips and misfires.
-func failuresByJob(tallies []jobs.Tally) []JobFailures {
+func failuresByJob(tallies []storage.Tally) []JobFailures {
 	tallies = slices.Clone(tallies)
 	sortTallies(tallies)
 	indexes := make(map[string]int)

@@ -4,24 +4,25 @@ import (
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // TestMostFrequentReasonCountsFailures: a run that failed has no reason but its own error, and one
 // reason may be that of several states.
 func TestMostFrequentReasonCountsFailures(t *testing.T) {
-	tally := func(state jobs.State, reason jobs.Reason, runs int) jobs.Tally {
-		return jobs.Tally{Job: "a", State: state, Reason: reason, Runs: runs, Last: noon}
+	tally := func(state jobs.State, reason jobs.Reason, runs int) storage.Tally {
+		return storage.Tally{Job: "a", State: state, Reason: reason, Runs: runs, Last: noon}
 	}
 	for _, c := range []struct {
-		tallies []jobs.Tally
+		tallies []storage.Tally
 		reason  jobs.Reason
 		runs    int
 	}{
-		{[]jobs.Tally{tally(jobs.Failed, "", 90), tally(jobs.Skipped, jobs.ReasonLockHeld, 2)}, "",
+		{[]storage.Tally{tally(jobs.Failed, "", 90), tally(jobs.Skipped, jobs.ReasonLockHeld, 2)}, "",
 			90},
-		{[]jobs.Tally{tally(jobs.Failed, "", 2), tally(jobs.Skipped, jobs.ReasonLockHeld, 3)},
+		{[]storage.Tally{tally(jobs.Failed, "", 2), tally(jobs.Skipped, jobs.ReasonLockHeld, 3)},
 			jobs.ReasonLockHeld, 3},
-		{[]jobs.Tally{tally(jobs.Failed, "", 3), tally(jobs.Skipped, jobs.ReasonPaused, 2),
+		{[]storage.Tally{tally(jobs.Failed, "", 3), tally(jobs.Skipped, jobs.ReasonPaused, 2),
 			tally(jobs.Missed, jobs.ReasonPaused, 2)}, jobs.ReasonPaused, 4},
 	} {
 		got := failuresByJob(c.tallies)

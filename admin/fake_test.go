@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -21,48 +22,48 @@ import (
 // a suite of their own; pages need states that are hard to bring about.
 type history struct {
 	now      time.Time
-	locks    []jobs.LockView
-	jobs     []jobs.JobView
+	locks    []storage.LockView
+	jobs     []storage.JobView
 	runs     []jobs.Record
-	replicas []jobs.ReplicaView
-	drift    []jobs.JobDrift
+	replicas []storage.ReplicaView
+	drift    []storage.JobDrift
 	err      error // of every question
 
 	onLocks func() // called before each question for locks
 	saved   map[string]json.RawMessage
-	pauses  []jobs.Pause
-	blocked []jobs.WaitSummary
-	typical map[string]jobs.Typical // of all others it is what their runs say
-	restart []jobs.Restart
-	audit   []jobs.Audited
+	pauses  []storage.Pause
+	blocked []storage.WaitSummary
+	typical map[string]storage.Typical // of all others it is what their runs say
+	restart []storage.Restart
+	audit   []storage.Audited
 
 	mu         sync.Mutex // of what follows: pages ask at once
-	filters    []jobs.RunFilter
-	jobFilters []jobs.JobFilter
+	filters    []storage.RunFilter
+	jobFilters []storage.JobFilter
 	places     map[string]int // in jobs, by name
 }
 
 func (h *history) Now(context.Context) (time.Time, error) { return h.now, h.err }
 
-func (h *history) Locks(context.Context) ([]jobs.LockView, error) {
+func (h *history) Locks(context.Context) ([]storage.LockView, error) {
 	if h.onLocks != nil {
 		h.onLocks()
 	}
 	return slices.Clone(h.locks), h.err
 }
 
-func (h *history) Jobs(context.Context) ([]jobs.JobView, error) { return h.jobs, h.err }
+func (h *history) Jobs(context.Context) ([]storage.JobView, error) { return h.jobs, h.err }
 
-func (h *history) Replicas(context.Context) ([]jobs.ReplicaView, error) { return h.replicas, h.err }
+func (h *history) Replicas(context.Context) ([]storage.ReplicaView, error) { return h.replicas, h.err }
 
 // Firing knows of the jobs, none of which was decided on.
 func (h *history) Firing(_ context.Context, job string,
-	scheduledAt time.Time) (jobs.FiringView, error) {
+	scheduledAt time.Time) (storage.FiringView, error) {
 	for _, v := range h.jobs {
 		if v.Name != job {
 			continue
 		}
-		view := jobs.FiringView{Now: h.now, Version: v.Version, Schedule: v.Schedule, Zone: v.Zone,
+		view := storage.FiringView{Now: h.now, Version: v.Version, Schedule: v.Schedule, Zone: v.Zone,
 			CheckedUntil: h.now.Add(-time.Minute), UpdatedAt: v.UpdatedAt}
 		for _, r := range h.runs {
 			if r.Job == job && r.Key == "" && r.ScheduledAt.Equal(scheduledAt) {
@@ -72,17 +73,17 @@ func (h *history) Firing(_ context.Context, job string,
 		}
 		return view, h.err
 	}
-	return jobs.FiringView{}, cmp.Or(h.err, jobs.ErrNotFound)
+	return storage.FiringView{}, cmp.Or(h.err, storage.ErrNotFound)
 }
 
-func (h *history) Drift(context.Context, int) ([]jobs.JobDrift, error) { return h.drift, h.err }
+func (h *history) Drift(context.Context, int) ([]storage.JobDrift, error) { return h.drift, h.err }
 
 // Runs filters; runs are kept youngest first.
-func (h *history) Runs(_ context.Context, f jobs.RunFilter) ([]jobs.Record, error) {
+func (h *history) Runs(_ context.Context, f storage.RunFilter) ([]jobs.Record, error) {
 	h.mu.Lock()
 	h.filters = append(h.filters, f)
 	h.mu.Unlock()
-	place := func(c *jobs.RunCursor) int {
+	place := func(c *storage.RunCursor) int {
 		if c == nil {
 			return 0
 		}
@@ -120,11 +121,11 @@ func (h *history) locksIt(job string, resource locking.Resource) bool {
 	})
 }
 
-func (h *history) ListJobs(_ context.Context, f jobs.JobFilter) ([]jobs.JobView, error) {
+func (h *history) ListJobs(_ context.Context, f storage.JobFilter) ([]storage.JobView, error) {
 	h.mu.Lock()
 	h.jobFilters = append(h.jobFilters, f)
 	h.mu.Unlock()
-	var found []jobs.JobView
+	var found []storage.JobView
 	last := h.lastRuns()
 	for i := range h.jobs {
 		if j := &h.jobs[i]; f.Group != "" && j.Group != f.Group ||
@@ -146,7 +147,7 @@ func (h *history) ListJobs(_ context.Context, f jobs.JobFilter) ([]jobs.JobView,
 		}
 		found = append(found, v)
 	}
-	slices.SortFunc(found, func(a, b jobs.JobView) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(found, func(a, b storage.JobView) int { return strings.Compare(a.Name, b.Name) })
 	limit := min(len(found), f.Limit)
 	if f.Before != "" && f.After == "" {
 		return found[len(found)-limit:], h.err
@@ -156,7 +157,7 @@ func (h *history) ListJobs(_ context.Context, f jobs.JobFilter) ([]jobs.JobView,
 
 // complete adds what the store knows of a job: its last run, where a test has
 // not chosen one, and its pauses.
-func (h *history) complete(v jobs.JobView, last map[string]*jobs.Record) jobs.JobView {
+func (h *history) complete(v storage.JobView, last map[string]*jobs.Record) storage.JobView {
 	if v.Last == nil {
 		v.Last = last[v.Name]
 	}
@@ -178,13 +179,13 @@ func (h *history) lastRuns() map[string]*jobs.Record {
 	return last
 }
 
-func (h *history) Job(_ context.Context, name string) (jobs.JobView, error) {
+func (h *history) Job(_ context.Context, name string) (storage.JobView, error) {
 	for _, v := range h.jobs {
 		if v.Name == name && h.err == nil {
 			return h.complete(v, h.lastRuns()), nil
 		}
 	}
-	return jobs.JobView{}, cmp.Or(h.err, jobs.ErrNotFound)
+	return storage.JobView{}, cmp.Or(h.err, storage.ErrNotFound)
 }
 
 // scheduled times are those of the job's schedule, as a replica has them.
@@ -229,16 +230,16 @@ func (h *history) place(job string) int {
 	return -1
 }
 
-func (h *history) Groups(context.Context) ([]jobs.Group, error) {
+func (h *history) Groups(context.Context) ([]storage.Group, error) {
 	counts := make(map[string]int)
 	for _, v := range h.jobs {
 		if v.Group != "" {
 			counts[v.Group]++
 		}
 	}
-	var groups []jobs.Group
+	var groups []storage.Group
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
-		groups = append(groups, jobs.Group{Name: name, Jobs: counts[name]})
+		groups = append(groups, storage.Group{Name: name, Jobs: counts[name]})
 	}
 	return groups, h.err
 }
@@ -258,11 +259,11 @@ func (h *history) Resources(context.Context) ([]locking.Resource, error) {
 }
 
 func (h *history) Outcomes(_ context.Context, names []string,
-	n int) (map[string][]jobs.Outcome, error) {
-	found := make(map[string][]jobs.Outcome)
+	n int) (map[string][]storage.Outcome, error) {
+	found := make(map[string][]storage.Outcome)
 	for i := range h.runs {
 		if r := &h.runs[i]; slices.Contains(names, r.Job) && len(found[r.Job]) < n {
-			found[r.Job] = append(found[r.Job], jobs.Outcome{
+			found[r.Job] = append(found[r.Job], storage.Outcome{
 				Run: r.ID, ScheduledAt: r.ScheduledAt, State: r.State, Reason: r.Reason,
 				StartedAt: r.StartedAt, FinishedAt: r.FinishedAt,
 				Rests: r.Rests,
@@ -272,24 +273,24 @@ func (h *history) Outcomes(_ context.Context, names []string,
 	return found, h.err
 }
 
-func (h *history) Tallies(ctx context.Context, since time.Time) ([]jobs.Tally, error) {
+func (h *history) Tallies(ctx context.Context, since time.Time) ([]storage.Tally, error) {
 	all, err := h.JobTallies(ctx, "", since)
-	return slices.DeleteFunc(all, func(t jobs.Tally) bool { return t.State == jobs.Succeeded }), err
+	return slices.DeleteFunc(all, func(t storage.Tally) bool { return t.State == jobs.Succeeded }), err
 }
 
 func (h *history) JobTallies(_ context.Context, job string,
-	since time.Time) (all []jobs.Tally, err error) {
+	since time.Time) (all []storage.Tally, err error) {
 	for i := range h.runs {
 		r := &h.runs[i]
 		if job != "" && r.Job != job || !r.State.Final() || r.CreatedAt.Before(since) {
 			continue
 		}
-		place := slices.IndexFunc(all, func(t jobs.Tally) bool {
+		place := slices.IndexFunc(all, func(t storage.Tally) bool {
 			return t.Job == r.Job && t.State == r.State && t.Reason == r.Reason
 		})
 		if place < 0 {
 			place = len(all)
-			all = append(all, jobs.Tally{Job: r.Job, State: r.State, Reason: r.Reason,
+			all = append(all, storage.Tally{Job: r.Job, State: r.State, Reason: r.Reason,
 				Last: r.CreatedAt})
 		}
 		all[place].Runs++
@@ -309,14 +310,14 @@ func (h *history) FiringRuns(_ context.Context, f jobs.Firing) ([]jobs.Record, e
 }
 
 // Lockers are the jobs that name anything but themselves.
-func (h *history) Lockers(context.Context) ([]jobs.Locker, error) {
-	var lockers []jobs.Locker
+func (h *history) Lockers(context.Context) ([]storage.Locker, error) {
+	var lockers []storage.Locker
 	for _, v := range h.jobs {
 		named := slices.DeleteFunc(slices.Clone(v.Resources), func(r locking.Request) bool {
 			return r.Resource.Kind() == locking.KindJob
 		})
 		if len(named) > 0 && !v.Removed {
-			lockers = append(lockers, jobs.Locker{Job: v.Name, Requests: named})
+			lockers = append(lockers, storage.Locker{Job: v.Name, Requests: named})
 		}
 	}
 	return lockers, h.err
@@ -324,8 +325,8 @@ func (h *history) Lockers(context.Context) ([]jobs.Locker, error) {
 
 // RunIntervals returns the runs that overlap the time.
 func (h *history) RunIntervals(_ context.Context,
-	f jobs.RunIntervalFilter) ([]jobs.RunInterval, error) {
-	var found []jobs.RunInterval
+	f storage.RunIntervalFilter) ([]storage.RunInterval, error) {
+	var found []storage.RunInterval
 	counts := make(map[string]int)
 	for i := range h.runs {
 		r := &h.runs[i]
@@ -334,7 +335,7 @@ func (h *history) RunIntervals(_ context.Context,
 			continue
 		}
 		if counts[r.Job]++; counts[r.Job] <= f.Each {
-			found = append(found, jobs.RunInterval{
+			found = append(found, storage.RunInterval{
 				Run: r.ID, Job: r.Job, ScheduledAt: r.ScheduledAt, State: r.State, Reason: r.Reason,
 				Replica: r.Replica, CreatedAt: r.CreatedAt,
 				StartedAt: r.StartedAt, FinishedAt: r.FinishedAt, Rests: r.Rests,
@@ -346,18 +347,18 @@ func (h *history) RunIntervals(_ context.Context,
 }
 
 func (h *history) WaitSummaries(_ context.Context, from,
-	until time.Time) ([]jobs.WaitSummary, error) {
-	var found []jobs.WaitSummary
+	until time.Time) ([]storage.WaitSummary, error) {
+	var found []storage.WaitSummary
 	for _, b := range h.blocked {
 		if !b.Last.Before(from) && b.Last.Before(until) {
 			found = append(found, b)
 		}
 	}
-	return jobs.MergeWaitSummaries(found), h.err
+	return storage.MergeWaitSummaries(found), h.err
 }
 
-func (h *history) Typical(ctx context.Context, names []string) (map[string]jobs.Typical, error) {
-	found := make(map[string]jobs.Typical)
+func (h *history) Typical(ctx context.Context, names []string) (map[string]storage.Typical, error) {
+	found := make(map[string]storage.Typical)
 	for _, name := range names {
 		if t, chosen := h.typical[name]; chosen {
 			found[name] = t
@@ -367,14 +368,14 @@ func (h *history) Typical(ctx context.Context, names []string) (map[string]jobs.
 }
 
 // NoteRestart implements jobs.Restarts.
-func (h *history) NoteRestart(_ context.Context, r jobs.Restart) error {
+func (h *history) NoteRestart(_ context.Context, r storage.Restart) error {
 	h.restart = append(h.restart, r)
 	return h.err
 }
 
 // Restarts implements jobs.Restarts.
-func (h *history) Restarts(_ context.Context, from, until time.Time) ([]jobs.Restart, error) {
-	return slices.DeleteFunc(slices.Clone(h.restart), func(r jobs.Restart) bool {
+func (h *history) Restarts(_ context.Context, from, until time.Time) ([]storage.Restart, error) {
+	return slices.DeleteFunc(slices.Clone(h.restart), func(r storage.Restart) bool {
 		return r.NoticedAt.Before(from) || !r.NoticedAt.Before(until)
 	}), h.err
 }
@@ -386,18 +387,18 @@ func (h *history) Saved(_ context.Context, job string) (json.RawMessage, error) 
 
 // auditOf is the part of a control that pages read.
 type auditOf struct {
-	jobs.Control // which does nothing else
+	storage.Control // which does nothing else
 	*history
 }
 
 // ControlState tells the pauses that stand.
-func (h auditOf) ControlState(context.Context, uuid.UUID, int64) (jobs.ControlState, error) {
-	return jobs.ControlState{Pauses: h.pauses}, h.err
+func (h auditOf) ControlState(context.Context, uuid.UUID, int64) (storage.ControlState, error) {
+	return storage.ControlState{Pauses: h.pauses}, h.err
 }
 
 // Audit filters the lines, which are kept youngest first.
-func (h auditOf) Audit(_ context.Context, f jobs.AuditFilter) ([]jobs.Audited, error) {
-	var found []jobs.Audited
+func (h auditOf) Audit(_ context.Context, f storage.AuditFilter) ([]storage.Audited, error) {
+	var found []storage.Audited
 	for _, line := range h.audit {
 		if f.Actor != "" && line.Actor != f.Actor || f.Action != "" && line.Action != f.Action ||
 			f.Target != "" && line.Target != f.Target ||
@@ -419,7 +420,7 @@ func (h *history) Run(_ context.Context, id uuid.UUID) (jobs.Record, error) {
 			return run, nil
 		}
 	}
-	return jobs.Record{}, jobs.ErrNotFound
+	return jobs.Record{}, storage.ErrNotFound
 }
 
 // stage1 answers from a map, or with an error.
@@ -465,20 +466,20 @@ func exclusive(tables ...string) []locking.Request {
 	return requests
 }
 
-func job(name, cron string, tables ...string) jobs.JobView {
+func job(name, cron string, tables ...string) storage.JobView {
 	own, err := locking.Job(name)
 	if err != nil {
 		panic(err)
 	}
 	requests := append(exclusive(tables...),
 		locking.Request{Resource: own, Mode: locking.Exclusive})
-	return jobs.JobView{Version: 3, Definition: jobs.Definition{
+	return storage.JobView{Version: 3, Definition: storage.Definition{
 		Name: name, Schedule: cron, Zone: "Europe/Berlin", Handler: "sql", Resources: requests,
 	}}
 }
 
-func lock(name string, holder jobs.Record, held time.Duration) jobs.LockView {
-	return jobs.LockView{
+func lock(name string, holder jobs.Record, held time.Duration) storage.LockView {
+	return storage.LockView{
 		Resource: table(name), Mode: locking.Exclusive, Holder: owner(holder), Token: holder.Token,
 		Since: ago(held), Expires: noon.Add(12 * time.Second),
 	}
@@ -488,7 +489,7 @@ func owner(r jobs.Record) locking.Owner {
 	return locking.Owner{Replica: r.Replica, Job: r.Job, Run: r.ID.String()}
 }
 
-func holders(locks []jobs.LockView) map[locking.Resource]locking.Holder {
+func holders(locks []storage.LockView) map[locking.Resource]locking.Holder {
 	found := make(map[locking.Resource]locking.Holder)
 	for _, l := range locks {
 		found[l.Resource] = locking.Holder{Owner: l.Holder, Since: l.Since}
@@ -524,8 +525,8 @@ func done(n int, job, replica string, since, lasted time.Duration, state jobs.St
 	}
 }
 
-func beating(n int, name string, beat time.Duration, running int) jobs.ReplicaView {
-	return jobs.ReplicaView{
+func beating(n int, name string, beat time.Duration, running int) storage.ReplicaView {
+	return storage.ReplicaView{
 		Session: id(9000 + n), Name: name, Version: "0.2.0", StartedAt: ago(26 * time.Hour),
 		LastBeat: ago(beat), ExpiresAt: ago(beat).Add(15 * time.Second), Running: running,
 	}

@@ -13,6 +13,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // actionPage is an action with a page. A GET describes the effect of the action and shows its form.
@@ -27,7 +29,7 @@ type actionPage[T any] struct {
 	load func(ctx context.Context, p snapshot) (T, error)
 	// form completes the form. Known is nil if the store did not answer.
 	form func(f *form, known *T)
-	do   func(ctx context.Context, a jobs.Action, sent url.Values) (outcome, error)
+	do   func(ctx context.Context, a storage.Action, sent url.Values) (outcome, error)
 }
 
 // outcome is the redirect after an action, and the notice to show there.
@@ -48,7 +50,7 @@ type form struct {
 	Verdict   string // of a failed action: whether it was done
 	ErrorText string
 	Advice    string
-	Problems  []jobs.SpecProblem
+	Problems  []operations.SpecProblem
 
 	sent url.Values // nil for a GET
 	err  error      // why the action was not done
@@ -133,11 +135,11 @@ func adviceOn(err error, status int) string {
 	case status == http.StatusServiceUnavailable:
 		return "The database did not answer, so the result is unknown. Submit again: the action runs " +
 			"at most once."
-	case errors.Is(err, jobs.ErrPaused):
+	case errors.Is(err, storage.ErrPaused):
 		return "Nothing was done. Resume it first, or tick the box below."
-	case errors.Is(err, jobs.ErrInTransaction):
+	case errors.Is(err, storage.ErrInTransaction):
 		return "Nothing was done. The transaction may still commit. Tick the box below to end it."
-	case errors.Is(err, jobs.ErrFromConfig):
+	case errors.Is(err, storage.ErrFromConfig):
 		return "Nothing was done. The job comes from the configuration. Change it there and deploy."
 	case status == http.StatusConflict:
 		return "Nothing was done. The state has changed. Check it below before you submit again."
@@ -174,7 +176,7 @@ func showAction[T any](s *Server, w http.ResponseWriter, r *http.Request, d acti
 	f.Title, f.Action = d.title, frame.Address
 	f.Idle = known == nil && f.err == nil
 	d.form(&f, known)
-	f.line("reason", "Reason", "Shown in the audit log.", jobs.MaxReasonBytes)
+	f.line("reason", "Reason", "Shown in the audit log.", storage.MaxReasonBytes)
 	f.mark()
 	if f.ErrorText != "" {
 		frame.Title = f.Verdict + ": " + frame.Title
@@ -250,8 +252,8 @@ func (f *form) renew() { f.Key = uuid.NewString() }
 func (f *form) mark() {
 	var wrong []string
 	var params *jobs.ParamsError
-	var spec *jobs.SpecError
-	var bad *jobs.BadInputError
+	var spec *operations.SpecError
+	var bad *storage.BadInputError
 	switch {
 	case errors.As(f.err, &params):
 		wrong = append(wrong, "params")

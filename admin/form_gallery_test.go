@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // sending has a page of the gallery come of a form that is sent to its address.
@@ -48,9 +48,9 @@ func acted(o Options, change ...func(*control)) Options {
 }
 
 // paused has a target paused.
-func paused(t jobs.Target, reason string) func(*control) {
+func paused(t storage.Target, reason string) func(*control) {
 	return func(c *control) {
-		p := jobs.Pause{ID: id(500 + len(c.pauses)), Target: t,
+		p := storage.Pause{ID: id(500 + len(c.pauses)), Target: t,
 			At: ago(2*time.Hour + 4*time.Minute), By: "anna", Reason: reason}
 		c.pauses, c.history.pauses = append(c.pauses, p), append(c.history.pauses, p)
 	}
@@ -58,7 +58,7 @@ func paused(t jobs.Target, reason string) func(*control) {
 
 // added has a job that was added at run time.
 func added(c *control) {
-	c.specs = append(c.specs, jobs.Spec{
+	c.specs = append(c.specs, storage.Spec{
 		Job: "sync-vendors", Version: 4, ChangedAt: ago(26 * time.Hour),
 		ChangedBy: "olga@example.com",
 		Text: json.RawMessage(
@@ -74,7 +74,7 @@ func storeDown(c *control) { c.history.err = down().Store.(*history).err }
 func formStates() []galleryState {
 	rollup, cancel := jobPath("rollup-sales"), runPath(id(10))+"/cancel"
 	drain := "/replicas/" + id(9001).String() + "/drain"
-	group := jobs.Target{Kind: jobs.TargetGroup, Name: "reports"}
+	group := storage.Target{Kind: storage.TargetGroup, Name: "reports"}
 	unavailable, conflict, unprocessable := http.StatusServiceUnavailable, http.StatusConflict,
 		http.StatusUnprocessableEntity
 	lastOne := one()
@@ -94,7 +94,7 @@ func formStates() []galleryState {
 			has: []string{"expected an object in JSON: invalid character", `{rows: 3}`}},
 		{name: "trigger-refused-paused",
 			options: acted(contention(),
-				paused(jobs.Target{Kind: jobs.TargetAll},
+				paused(storage.Target{Kind: storage.TargetAll},
 					"a failover is going on")), path: rollup + "/trigger", sent: sent(), status: conflict, has: []string{"everything is paused since", "tick the box below", `name="even_paused"`}},
 		{name: "trigger-down", options: acted(contention(), storeDown), path: rollup + "/trigger",
 			sent: sent("params", `{"rows": 3}`), status: unavailable,
@@ -115,20 +115,20 @@ func formStates() []galleryState {
 			has: []string{"The pause covers the next scheduled times", "1 run of the job is active",
 				"Pause the job"}},
 		{name: "pause-job-again", options: acted(busy(),
-			paused(jobs.Target{Kind: jobs.TargetJob, Name: "rollup-sales"},
+			paused(storage.Target{Kind: storage.TargetJob, Name: "rollup-sales"},
 				"")), path: rollup + "/pause", has: []string{"Already paused since", "Resume</a>"}},
 		{name: "pause-group", options: acted(busy()), path: "/groups/reports/pause",
 			has: []string{"2 jobs are in the group", "report/monthly"}},
 		{name: "pause-all", options: acted(busy()), path: "/pause",
 			has: []string{"No replica starts a scheduled firing of any job", "Pause all jobs"}},
 		{name: "resume-job", options: acted(busy(),
-			paused(jobs.Target{Kind: jobs.TargetJob, Name: "rollup-sales"},
+			paused(storage.Target{Kind: storage.TargetJob, Name: "rollup-sales"},
 				"its table is being repaired")), path: rollup + "/resume", has: []string{"25 scheduled times", "its table is being repaired"}},
 		{name: "resume-covered", options: acted(busy(),
 			paused(group,
 				"the quarter is being closed")), path: "/jobs/report%2Fweekly/resume", has: []string{"There is no pause to end here", `href="/groups/reports/resume"`}},
 		{name: "resume-all", options: acted(busy(),
-			paused(jobs.Target{Kind: jobs.TargetAll},
+			paused(storage.Target{Kind: storage.TargetAll},
 				"a failover is going on")), path: "/resume", has: []string{"Pauses of single jobs and groups stay."}},
 		{name: "cancel-running", options: acted(contention()), path: cancel,
 			has: []string{"and holds <strong><bdi>public/orders</bdi></strong>, " +
@@ -199,7 +199,7 @@ func formStates() []galleryState {
 			path: "/webhooks/" + id(778).String() + "/again",
 			has:  []string{"There is no such delivery"}},
 		{name: "overview-paused", options: acted(contention(),
-			paused(jobs.Target{Kind: jobs.TargetAll},
+			paused(storage.Target{Kind: storage.TargetAll},
 				"a failover is going on")), path: "/", has: []string{"All jobs are paused for", `href="/resume"`}},
 		{name: "jobs-of-group", options: acted(busy()), path: "/jobs?group=reports",
 			has: []string{"Pause the group"}},

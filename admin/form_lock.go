@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -66,19 +67,19 @@ func (s *Server) releasePage(w http.ResponseWriter, r *http.Request) {
 				}
 			}
 			f.hidden("token", shown)
-			if errors.Is(f.err, jobs.ErrInTransaction) {
+			if errors.Is(f.err, storage.ErrInTransaction) {
 				f.check("end_transaction",
 					"End the transaction of the holder, which rolls it back", true)
 				f.Button = "End transaction and release lock"
 			}
 		},
-		do: func(ctx context.Context, a jobs.Action, sent url.Values) (outcome, error) {
+		do: func(ctx context.Context, a storage.Action, sent url.Values) (outcome, error) {
 			token, err := readToken(sent.Get("token"))
 			if err != nil {
 				return outcome{}, err
 			}
 			gone, err := s.release(ctx, a, resource.String(),
-				jobs.ReleaseRequest{Token: token,
+				storage.ReleaseRequest{Token: token,
 					EndTransaction: sent.Get("end_transaction") != ""})
 			return outcome{"/locks",
 				fmt.Sprintf("Released: %s held %s, and can commit nothing more.",

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // maxCountedFirings bounds the scheduled times of a pause that are counted.
@@ -16,25 +17,25 @@ const maxCountedFirings = 100
 
 // pauseView describes the effect of a pause or of its end.
 type pauseView struct {
-	Target         jobs.Target
-	Own            *jobs.Pause   // the active pause of the target
-	Others         []jobs.Pause  // other pauses that cover a job
-	ScheduledTimes []time.Time   // the next ones, of a job
-	Passed         int           // scheduled times of a job since its own pause began
-	Active         []jobs.Record // waiting or running runs of a job
-	Jobs           []string      // the first jobs of a group
-	More           int           // further jobs of the group
+	Target         storage.Target
+	Own            *storage.Pause  // the active pause of the target
+	Others         []storage.Pause // other pauses that cover a job
+	ScheduledTimes []time.Time     // the next ones, of a job
+	Passed         int             // scheduled times of a job since its own pause began
+	Active         []jobs.Record   // waiting or running runs of a job
+	Jobs           []string        // the first jobs of a group
+	More           int             // further jobs of the group
 }
 
 // MorePassed reports whether more scheduled times passed than were counted.
 func (v *pauseView) MorePassed() bool { return v.Passed == maxCountedFirings }
 
-func jobTarget(r *http.Request) jobs.Target {
-	return jobs.Target{Kind: jobs.TargetJob, Name: r.PathValue("name")}
+func jobTarget(r *http.Request) storage.Target {
+	return storage.Target{Kind: storage.TargetJob, Name: r.PathValue("name")}
 }
 
-func groupTarget(r *http.Request) jobs.Target {
-	return jobs.Target{Kind: jobs.TargetGroup, Name: r.PathValue("name")}
+func groupTarget(r *http.Request) storage.Target {
+	return storage.Target{Kind: storage.TargetGroup, Name: r.PathValue("name")}
 }
 
 func (s *Server) pauseJobPage(w http.ResponseWriter, r *http.Request) {
@@ -52,15 +53,15 @@ func (s *Server) resumeGroupPage(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) pauseAllPage(w http.ResponseWriter, r *http.Request) {
-	s.pausePage(w, r, jobs.Target{Kind: jobs.TargetAll})
+	s.pausePage(w, r, storage.Target{Kind: storage.TargetAll})
 }
 
 func (s *Server) resumeAllPage(w http.ResponseWriter, r *http.Request) {
-	s.resumePage(w, r, jobs.Target{Kind: jobs.TargetAll})
+	s.resumePage(w, r, storage.Target{Kind: storage.TargetAll})
 }
 
 // pausePage pauses a job, a group or all jobs.
-func (s *Server) pausePage(w http.ResponseWriter, r *http.Request, target jobs.Target) {
+func (s *Server) pausePage(w http.ResponseWriter, r *http.Request, target storage.Target) {
 	answerAction(s, w, r, actionPage[pauseView]{
 		template: "pause.html", section: sectionOf(target),
 		title: "Pause " + cut(target.String(), 100),
@@ -71,7 +72,7 @@ func (s *Server) pausePage(w http.ResponseWriter, r *http.Request, target jobs.T
 			f.Button, f.Bad, f.Back = "Pause "+targetWords(target), true, targetPath(target)
 			f.Idle = f.Idle || known != nil && known.Own != nil
 		},
-		do: func(ctx context.Context, a jobs.Action, _ url.Values) (outcome, error) {
+		do: func(ctx context.Context, a storage.Action, _ url.Values) (outcome, error) {
 			p, err := s.options.Operations.Pause(ctx, a, target)
 			return outcome{targetPath(target),
 				fmt.Sprintf("%s is paused since %s UTC by %s.", title(cut(target.String(), 100)),
@@ -81,7 +82,7 @@ func (s *Server) pausePage(w http.ResponseWriter, r *http.Request, target jobs.T
 }
 
 // resumePage ends a pause.
-func (s *Server) resumePage(w http.ResponseWriter, r *http.Request, target jobs.Target) {
+func (s *Server) resumePage(w http.ResponseWriter, r *http.Request, target storage.Target) {
 	answerAction(s, w, r, actionPage[pauseView]{
 		template: "resume.html", section: sectionOf(target),
 		title: "Resume " + cut(target.String(), 100),
@@ -92,7 +93,7 @@ func (s *Server) resumePage(w http.ResponseWriter, r *http.Request, target jobs.
 			f.Button, f.Back = "Resume "+targetWords(target), targetPath(target)
 			f.Idle = f.Idle || known != nil && known.Own == nil
 		},
-		do: func(ctx context.Context, a jobs.Action, _ url.Values) (outcome, error) {
+		do: func(ctx context.Context, a storage.Action, _ url.Values) (outcome, error) {
 			p, err := s.options.Operations.Resume(ctx, a, target)
 			told := fmt.Sprintf("%s is resumed.", title(cut(target.String(), 100)))
 			if err == nil && p.ResumedAt != nil {
@@ -105,22 +106,22 @@ func (s *Server) resumePage(w http.ResponseWriter, r *http.Request, target jobs.
 }
 
 func (r *reader) pauseView(ctx context.Context, now time.Time,
-	target jobs.Target) (v pauseView, err error) {
+	target storage.Target) (v pauseView, err error) {
 	v.Target = target
 	if !storable(target.Name) {
-		return v, fmt.Errorf("%s: %w", cut(target.String(), 200), jobs.ErrNotFound)
+		return v, fmt.Errorf("%s: %w", cut(target.String(), 200), storage.ErrNotFound)
 	}
 	standing, err := r.activePauses(ctx)
 	if err != nil {
 		return v, err
 	}
-	if at := slices.IndexFunc(standing, func(p jobs.Pause) bool { return p.Target == target }); at >= 0 {
+	if at := slices.IndexFunc(standing, func(p storage.Pause) bool { return p.Target == target }); at >= 0 {
 		v.Own = &standing[at]
 	}
 	switch target.Kind {
-	case jobs.TargetJob:
+	case storage.TargetJob:
 		err = r.jobPause(ctx, now, &v)
-	case jobs.TargetGroup:
+	case storage.TargetGroup:
 		err = r.groupPause(ctx, &v)
 	}
 	return v, err
@@ -132,7 +133,7 @@ func (r *reader) jobPause(ctx context.Context, now time.Time, v *pauseView) erro
 	if err != nil {
 		return fmt.Errorf("job %q: %w", cut(name, 200), err)
 	}
-	v.Others = slices.DeleteFunc(view.Pauses, func(p jobs.Pause) bool {
+	v.Others = slices.DeleteFunc(view.Pauses, func(p storage.Pause) bool {
 		return p.Target == v.Target
 	})
 	v.ScheduledTimes = r.scheduledTimesOf(name, now, 3)
@@ -149,7 +150,7 @@ func (r *reader) jobPause(ctx context.Context, now time.Time, v *pauseView) erro
 
 func (r *reader) groupPause(ctx context.Context, v *pauseView) error {
 	const named = 5
-	list, err := r.store.ListJobs(ctx, jobs.JobFilter{Group: v.Target.Name, Limit: named})
+	list, err := r.store.ListJobs(ctx, storage.JobFilter{Group: v.Target.Name, Limit: named})
 	if err != nil {
 		return fmt.Errorf("jobs: %w", err)
 	}
@@ -170,46 +171,46 @@ func (r *reader) groupPause(ctx context.Context, v *pauseView) error {
 
 // active returns the waiting and running runs of a job, oldest first.
 func (r *reader) active(ctx context.Context, job string) ([]jobs.Record, error) {
-	active, err := r.runs(ctx, jobs.RunFilter{Job: job,
-		States: []jobs.State{jobs.Waiting, jobs.Running}, Limit: jobs.MaxBatch})
+	active, err := r.runs(ctx, storage.RunFilter{Job: job,
+		States: []jobs.State{jobs.Waiting, jobs.Running}, Limit: storage.MaxBatch})
 	slices.SortFunc(active, olderFirst)
 	return active, err
 }
 
 // targetPath returns the page that shows a pause.
-func targetPath(t jobs.Target) string {
+func targetPath(t storage.Target) string {
 	switch t.Kind {
-	case jobs.TargetJob:
+	case storage.TargetJob:
 		return jobPath(t.Name)
-	case jobs.TargetGroup:
+	case storage.TargetGroup:
 		return "/jobs?group=" + url.QueryEscape(t.Name)
 	}
 	return "/"
 }
 
-func sectionOf(t jobs.Target) string {
-	if t.Kind == jobs.TargetAll {
+func sectionOf(t storage.Target) string {
+	if t.Kind == storage.TargetAll {
 		return "/"
 	}
 	return "/jobs"
 }
 
-func targetWords(t jobs.Target) string {
+func targetWords(t storage.Target) string {
 	switch t.Kind {
-	case jobs.TargetJob:
+	case storage.TargetJob:
 		return "the job"
-	case jobs.TargetGroup:
+	case storage.TargetGroup:
 		return "the group"
 	}
 	return "everything"
 }
 
 // actionPath returns the page of an action on a target.
-func actionPath(action string, t jobs.Target) string {
+func actionPath(action string, t storage.Target) string {
 	switch t.Kind {
-	case jobs.TargetJob:
+	case storage.TargetJob:
 		return jobPath(t.Name) + "/" + action
-	case jobs.TargetGroup:
+	case storage.TargetGroup:
 		return "/groups/" + url.PathEscape(t.Name) + "/" + action
 	}
 	return "/" + action

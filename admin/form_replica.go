@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // drainView describes the effect of a drain or of its end.
@@ -45,7 +45,7 @@ func (s *Server) drainingPage(w http.ResponseWriter, r *http.Request, drain bool
 			}
 			f.Idle = f.Idle || known != nil && (!known.live() || known.Draining == drain)
 		},
-		do: func(ctx context.Context, a jobs.Action, _ url.Values) (outcome, error) {
+		do: func(ctx context.Context, a storage.Action, _ url.Values) (outcome, error) {
 			done := outcome{"/replicas", "The replica is draining and starts no more runs."}
 			if !drain {
 				done.notice = "The replica starts runs again."
@@ -71,7 +71,7 @@ func (r *reader) drainView(ctx context.Context, p snapshot,
 		}
 	}
 	if !found {
-		return v, fmt.Errorf("session %s: %w", session, jobs.ErrNotFound)
+		return v, fmt.Errorf("session %s: %w", session, storage.ErrNotFound)
 	}
 	return v, nil
 }

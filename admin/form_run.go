@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // cancelView describes the effect of a cancellation.
@@ -35,7 +36,7 @@ func (s *Server) cancelPage(w http.ResponseWriter, r *http.Request) {
 			f.Button, f.Bad, f.Back = "Cancel run", true, runPath(id)
 			f.Idle = f.Idle || known != nil && known.State.Final()
 		},
-		do: func(ctx context.Context, a jobs.Action, _ url.Values) (outcome, error) {
+		do: func(ctx context.Context, a storage.Action, _ url.Values) (outcome, error) {
 			run, err := s.options.Operations.Cancel(ctx, a, id)
 			if run.State == jobs.Running {
 				return outcome{runPath(id),
@@ -67,8 +68,8 @@ func (r *reader) cancelView(ctx context.Context, id uuid.UUID) (v cancelView, er
 // waitingFor returns the runs whose blocker matches blocks, oldest first.
 func (r *reader) waitingFor(ctx context.Context,
 	blocks func(jobs.Blocker) bool) ([]jobs.Record, error) {
-	waiting, err := r.runs(ctx, jobs.RunFilter{States: []jobs.State{jobs.Waiting},
-		Limit: jobs.MaxBatch})
+	waiting, err := r.runs(ctx, storage.RunFilter{States: []jobs.State{jobs.Waiting},
+		Limit: storage.MaxBatch})
 	if err != nil {
 		return nil, err
 	}

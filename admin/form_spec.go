@@ -11,12 +11,13 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // specView describes a job to be added, changed or removed.
 type specView struct {
 	Job    string
-	Spec   *jobs.Spec    // nil for a new job, and for a job that was not added at run time
+	Spec   *storage.Spec // nil for a new job, and for a job that was not added at run time
 	Active []jobs.Record // its waiting and running runs, oldest first
 }
 
@@ -38,12 +39,12 @@ func (s *Server) addPage(w http.ResponseWriter, r *http.Request) {
 			f.Button, f.Back = "Add job", "/jobs"
 			f.text("job", "The job", "As in the configuration, in YAML or JSON.", exampleJob,
 				16, true)
-			if errors.Is(f.err, jobs.ErrConflict) {
+			if errors.Is(f.err, storage.ErrConflict) {
 				f.Advice = "Nothing was done. A job of that name is there: choose another name, " +
 					"or change the one that is there on its own page."
 			}
 		},
-		do: func(ctx context.Context, a jobs.Action, sent url.Values) (outcome, error) {
+		do: func(ctx context.Context, a storage.Action, sent url.Values) (outcome, error) {
 			spec, err := s.options.Operations.PutJob(ctx, a, specText(sent), 0)
 			return outcome{jobPath(spec.Job),
 				fmt.Sprintf("%s was added. Replicas fire it within about a second.",
@@ -73,7 +74,7 @@ func (s *Server) changePage(w http.ResponseWriter, r *http.Request) {
 				"can't be changed.", current, 20, true)
 			f.hidden("version", version)
 		},
-		do: func(ctx context.Context, a jobs.Action, sent url.Values) (outcome, error) {
+		do: func(ctx context.Context, a storage.Action, sent url.Values) (outcome, error) {
 			version, err := readVersion(sent.Get("version"))
 			if err != nil {
 				return outcome{}, err
@@ -104,7 +105,7 @@ func (s *Server) removePage(w http.ResponseWriter, r *http.Request) {
 			f.Idle = f.Idle || known != nil && known.Spec == nil
 			f.hidden("version", version)
 		},
-		do: func(ctx context.Context, a jobs.Action, sent url.Values) (outcome, error) {
+		do: func(ctx context.Context, a storage.Action, sent url.Values) (outcome, error) {
 			version, err := readVersion(sent.Get("version"))
 			if err != nil {
 				return outcome{}, err
@@ -130,12 +131,12 @@ func readVersion(text string) (int64, error) {
 }
 
 // spec returns an added job, or nil if there is none with that name.
-func (r *reader) spec(ctx context.Context, name string) (*jobs.Spec, error) {
+func (r *reader) spec(ctx context.Context, name string) (*storage.Spec, error) {
 	if r.ops == nil {
 		return nil, nil
 	}
 	specs, err := r.ops.Specs(ctx)
-	if at := slices.IndexFunc(specs, func(spec jobs.Spec) bool { return spec.Job == name }); at >= 0 {
+	if at := slices.IndexFunc(specs, func(spec storage.Spec) bool { return spec.Job == name }); at >= 0 {
 		return &specs[at], err
 	}
 	return nil, err
@@ -144,7 +145,7 @@ func (r *reader) spec(ctx context.Context, name string) (*jobs.Spec, error) {
 func (r *reader) specView(ctx context.Context, name string) (v specView, err error) {
 	v.Job = name
 	if !storable(name) {
-		return v, fmt.Errorf("job %q: %w", cut(name, 200), jobs.ErrNotFound)
+		return v, fmt.Errorf("job %q: %w", cut(name, 200), storage.ErrNotFound)
 	}
 	if v.Spec, err = r.spec(ctx, name); err != nil {
 		return v, err

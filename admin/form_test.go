@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // TestFormsThatCannotBeSent are refused before anything is done.
@@ -75,7 +75,7 @@ func TestNameOfAnAddedJobStays(t *testing.T) {
 	reply := post(handler, "/jobs/added/change",
 		sent("version", "1", "job", `{"name": "other", "handler": "work"}`).Encode())
 	if reply.Code != http.StatusUnprocessableEntity ||
-		!strings.Contains(reply.Body.String(), "a job&#39;s name can&#39;t be changed") {
+		!strings.Contains(reply.Body.String(), "the name of a job cannot be changed") {
 		t.Errorf("%d %s", reply.Code, reply.Body)
 	}
 	for _, spec := range c.specs {
@@ -115,7 +115,7 @@ func TestJobHasAPageBeforeReplicasKnowIt(t *testing.T) {
 		t.Errorf("%d %s", page.Code, page.Body)
 	}
 	if detail := answered[JobDetail](t, get(t, handler, "/api/v1/jobs/added"),
-		200); !detail.Pending || detail.Source != jobs.FromStore {
+		200); !detail.Pending || detail.Source != storage.FromStore {
 		t.Errorf("%+v", detail)
 	}
 }
@@ -150,16 +150,16 @@ func TestUndeliveredIsPaged(t *testing.T) {
 	server, _ := acting(t)
 	handler := server.Handler()
 	first := get(t, handler, "/api/v1/webhooks?limit=2")
-	if list := answered[[]jobs.Undelivered](t, first, 200); len(list) != 2 ||
+	if list := answered[[]storage.Undelivered](t, first, 200); len(list) != 2 ||
 		list[0].Webhook != "pager" {
 		t.Fatalf("%+v", list)
 	}
 	next, _, _ := strings.Cut(strings.TrimPrefix(first.Header().Get("Link"), "<"), ">")
-	if list := answered[[]jobs.Undelivered](t, get(t, handler, next), 200); len(list) != 1 ||
+	if list := answered[[]storage.Undelivered](t, get(t, handler, next), 200); len(list) != 1 ||
 		list[0].Job != "report/weekly" {
 		t.Errorf("%s: %+v", next, list)
 	}
-	if list := answered[[]jobs.Undelivered](t, get(t, handler, "/api/v1/webhooks?webhook=chat"),
+	if list := answered[[]storage.Undelivered](t, get(t, handler, "/api/v1/webhooks?webhook=chat"),
 		200); len(list) != 1 {
 		t.Errorf("%+v", list)
 	}
@@ -167,7 +167,7 @@ func TestUndeliveredIsPaged(t *testing.T) {
 		"?hook=chat"} {
 		answered[refusedAction](t, get(t, handler, "/api/v1/webhooks"+query), 400)
 	}
-	again := answered[jobs.Undelivered](t,
+	again := answered[storage.Undelivered](t,
 		post(handler, "/api/v1/webhooks/"+id(9101).String()+"/again", `{"reason": "chat is back"}`),
 		200)
 	if again.Webhook != "chat" {

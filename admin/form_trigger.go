@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -34,7 +35,7 @@ func (s *Server) triggerPage(w http.ResponseWriter, r *http.Request) {
 			triggerForm(f, known)
 			f.Button, f.Back = "Run now", jobPath(name)
 		},
-		do: func(ctx context.Context, a jobs.Action, sent url.Values) (outcome, error) {
+		do: func(ctx context.Context, a storage.Action, sent url.Values) (outcome, error) {
 			return s.triggered(ctx, a, name, sent)
 		},
 	})
@@ -63,14 +64,14 @@ func (s *Server) againPage(w http.ResponseWriter, r *http.Request) {
 			f.Button, f.Back = "Run again", runPath(id)
 			f.Idle = f.Idle || known != nil && !known.Again.State.Final()
 		},
-		do: func(ctx context.Context, a jobs.Action, sent url.Values) (outcome, error) {
+		do: func(ctx context.Context, a storage.Action, sent url.Values) (outcome, error) {
 			run, err := s.reader.run(ctx, id)
 			if err != nil {
 				return outcome{}, err
 			}
 			if !run.State.Final() {
 				return outcome{}, fmt.Errorf("run %s has not ended, it is %s: %w", id, run.State,
-					jobs.ErrConflict)
+					storage.ErrConflict)
 			}
 			return s.triggered(ctx, a, run.Job, sent)
 		},
@@ -79,7 +80,7 @@ func (s *Server) againPage(w http.ResponseWriter, r *http.Request) {
 
 func (r *reader) triggerView(ctx context.Context, name string) (v triggerView, err error) {
 	if !storable(name) {
-		return v, fmt.Errorf("job %q: %w", cut(name, 200), jobs.ErrNotFound)
+		return v, fmt.Errorf("job %q: %w", cut(name, 200), storage.ErrNotFound)
 	}
 	view, err := r.store.Job(ctx, name)
 	if err != nil {
@@ -116,7 +117,7 @@ func conflictsWith(requests []locking.Request, lock Lock) bool {
 func triggerFields() []string { return []string{"params", "wait", "even_paused"} }
 
 func triggerForm(f *form, known *triggerView) {
-	params, paused := "", errors.Is(f.err, jobs.ErrPaused)
+	params, paused := "", errors.Is(f.err, storage.ErrPaused)
 	if known != nil {
 		paused = paused || len(known.Job.Pauses) > 0
 		f.Idle = f.Idle || known.Job.Removed
@@ -133,7 +134,7 @@ func triggerForm(f *form, known *triggerView) {
 	if paused {
 		f.check("even_paused", "Start the run despite the pause", true)
 	}
-	if errors.Is(f.err, jobs.ErrConflict) {
+	if errors.Is(f.err, storage.ErrConflict) {
 		f.renew()
 		f.Advice =
 			"This form was submitted before with other params and has added a run. Submit again " +
@@ -142,13 +143,14 @@ func triggerForm(f *form, known *triggerView) {
 }
 
 // triggered adds the run. The form's key becomes the run's key.
-func (s *Server) triggered(ctx context.Context, a jobs.Action, job string,
+func (s *Server) triggered(ctx context.Context, a storage.Action, job string,
 	sent url.Values) (outcome, error) {
-	request := jobs.TriggerRequest{Job: job, Key: a.Key, EvenPaused: sent.Get("even_paused") != ""}
+	request := storage.TriggerRequest{Job: job, Key: a.Key,
+		EvenPaused: sent.Get("even_paused") != ""}
 	if text := strings.TrimSpace(sent.Get("params")); text != "" {
 		request.Params = json.RawMessage(text)
 		if err := json.Unmarshal(request.Params, new(any)); err != nil {
-			return outcome{}, &jobs.BadInputError{Field: "params",
+			return outcome{}, &storage.BadInputError{Field: "params",
 				Problem: "expected an object in JSON" + syntaxOf(err)}
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
 
@@ -82,10 +82,10 @@ type page[T any] struct {
 	template string
 	section  string
 	title    string
-	jsonPath string       // "": the page's address under /api/v1
-	live     bool         // refreshes itself
-	fields   bool         // has input fields
-	topics   []jobs.Topic // topics that the page shows; none: all
+	jsonPath string          // "": the page's address under /api/v1
+	live     bool            // refreshes itself
+	fields   bool            // has input fields
+	topics   []storage.Topic // topics that the page shows; none: all
 	load     func(ctx context.Context, p snapshot) (T, error)
 	// complete adds what only the server knows. It returns the overview for the status, or nil if
 	// the snapshot suffices. It may be nil.
@@ -113,7 +113,7 @@ func show[T any](s *Server, w http.ResponseWriter, r *http.Request, p page[T]) {
 	case errors.As(err, &bad):
 		s.refuse(w, r, http.StatusBadRequest, bad.text)
 		return
-	case errors.Is(err, jobs.ErrNotFound):
+	case errors.Is(err, storage.ErrNotFound):
 		s.refuse(w, r, http.StatusNotFound, err.Error())
 		return
 	}
@@ -148,7 +148,7 @@ func queryOrCached[T any](s *Server, ctx context.Context, key string, f *Frame,
 		s.storeAnswered()
 		s.pageCache.put(key, snap, &content)
 		return snap, &content, http.StatusOK, nil
-	case errors.As(err, &bad), errors.Is(err, jobs.ErrNotFound):
+	case errors.As(err, &bad), errors.Is(err, storage.ErrNotFound):
 		return snapshot{}, nil, 0, err
 	}
 	s.storeFailed(ctx, err)

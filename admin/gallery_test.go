@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/test/soak"
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // galleryState is one state of a page.
@@ -203,8 +203,8 @@ func staleState(name string, o Options, path string, has ...string) galleryState
 
 // one is a cluster with one job that has not run.
 func one() Options {
-	return options(&history{now: noon, jobs: []jobs.JobView{job("nightly", "0 2 * * *", "orders")},
-		replicas: []jobs.ReplicaView{beating(1, "replica-1", time.Second, 0)}})
+	return options(&history{now: noon, jobs: []storage.JobView{job("nightly", "0 2 * * *", "orders")},
+		replicas: []storage.ReplicaView{beating(1, "replica-1", time.Second, 0)}})
 }
 
 // TestGallery renders every state of every page. A soak adds those with thousands of

@@ -116,7 +116,7 @@ func TestPanicIsAnswered(t *testing.T) {
 	o.Upcoming = func(time.Time, int) []ScheduledFiring { panic("boom") }
 	reply := get(t, newServer(t, o).Handler(), "/")
 	if reply.Code != http.StatusInternalServerError ||
-		!strings.Contains(reply.Body.String(), "its log says more") {
+		!strings.Contains(reply.Body.String(), "The log of this replica has details") {
 		t.Errorf("%d %s", reply.Code, reply.Body)
 	}
 	if strings.Contains(reply.Body.String(), "boom") || !strings.Contains(logged.String(), "boom") {

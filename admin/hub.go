@@ -8,12 +8,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // Changes reports changes in the cluster. jobs.Store implements it.
 type Changes interface {
-	jobs.Marked
+	storage.Marked
 	// Listen is as in jobs.Control.
 	Listen(ctx context.Context, changed func()) error
 }
@@ -62,13 +62,13 @@ type hub struct {
 
 // stream is a subscription of a client to topics.
 type stream struct {
-	topics []jobs.Topic
+	topics []storage.Topic
 	wake   chan struct{} // holds a value if there are changed topics
 
 	// Guarded by the hub's mu. Pending changes are kept as a set of topics, so a slow client has no
 	// queue.
 	seen position
-	news []jobs.Topic
+	news []storage.Topic
 }
 
 func newHub(source Changes, query func(ctx context.Context,
@@ -83,7 +83,7 @@ func newHub(source Changes, query func(ctx context.Context,
 
 // join adds a stream that has seen the topics up to since. It is notified of every change after
 // that.
-func (h *hub) join(topics []jobs.Topic, since position) (*stream, error) {
+func (h *hub) join(topics []storage.Topic, since position) (*stream, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
@@ -109,7 +109,7 @@ func (h *hub) leave(st *stream) {
 }
 
 // take returns the changed topics of the stream, and their position.
-func (h *hub) take(st *stream) ([]jobs.Topic, position) {
+func (h *hub) take(st *stream) ([]storage.Topic, position) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	news := st.news
@@ -233,7 +233,7 @@ func (h *hub) hasStreams() bool {
 // poll queries the positions of the topics. If the query fails nobody is notified; pages refresh by
 // themselves and report the error.
 func (h *hub) poll(ctx context.Context) {
-	var marks jobs.Marks
+	var marks storage.Marks
 	err := h.query(ctx, func(ctx context.Context) (err error) {
 		marks, err = h.source.Marks(ctx)
 		return err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -22,25 +23,25 @@ const (
 
 // Job is an entry of the cron table.
 type Job struct {
-	Name        string      `json:"name"`
-	Description string      `json:"description,omitempty"` // one sentence
-	Group       string      `json:"group,omitempty"`
-	Priority    int         `json:"priority,omitempty"` // 1 to 9; 9 is the highest
-	Source      jobs.Source `json:"source,omitempty"`
-	Schedule    string      `json:"schedule"`
-	Words       string      `json:"schedule_in_words"`
-	Timezone    string      `json:"timezone"`
-	Handler     string      `json:"handler"`
-	Resources   []Resource  `json:"resources"`
-	Recover     bool        `json:"recover,omitempty"`
-	Version     int64       `json:"version"`
+	Name        string         `json:"name"`
+	Description string         `json:"description,omitempty"` // one sentence
+	Group       string         `json:"group,omitempty"`
+	Priority    int            `json:"priority,omitempty"` // 1 to 9; 9 is the highest
+	Source      storage.Source `json:"source,omitempty"`
+	Schedule    string         `json:"schedule"`
+	Words       string         `json:"schedule_in_words"`
+	Timezone    string         `json:"timezone"`
+	Handler     string         `json:"handler"`
+	Resources   []Resource     `json:"resources"`
+	Recover     bool           `json:"recover,omitempty"`
+	Version     int64          `json:"version"`
 	// the job was added at run time and is removed now
-	Removed bool         `json:"removed,omitempty"`
-	Pauses  []jobs.Pause `json:"pauses,omitempty"` // pauses that cover the job now
+	Removed bool            `json:"removed,omitempty"`
+	Pauses  []storage.Pause `json:"pauses,omitempty"` // pauses that cover the job now
 	// null if there is none, or if this replica does not know the job
-	NextScheduledAt *time.Time     `json:"next_scheduled_at"`
-	LastRun         *jobs.Record   `json:"last_run"` // the last run that ended
-	Outcomes        []jobs.Outcome `json:"outcomes"` // newest first
+	NextScheduledAt *time.Time        `json:"next_scheduled_at"`
+	LastRun         *jobs.Record      `json:"last_run"` // the last run that ended
+	Outcomes        []storage.Outcome `json:"outcomes"` // newest first
 }
 
 // Resource is a resource that a job locks while it runs.
@@ -86,7 +87,7 @@ func (s *Server) jobsJSON(w http.ResponseWriter, r *http.Request) {
 // jobsView is the page of jobs.
 type jobsView struct {
 	Jobs   []Job
-	Groups []jobs.Group
+	Groups []storage.Group
 	Pager  pager
 	Filter jobFields
 }
@@ -102,7 +103,7 @@ func (jobFields) AllStates() []jobs.State { return jobs.States() }
 
 func (s *Server) jobsPage(w http.ResponseWriter, r *http.Request) {
 	p, err := readParams(r, append(jobParams(), "refresh")...)
-	var filter jobs.JobFilter
+	var filter storage.JobFilter
 	if err == nil {
 		filter, err = p.jobFilter(pageJobs)
 	}
@@ -112,7 +113,7 @@ func (s *Server) jobsPage(w http.ResponseWriter, r *http.Request) {
 	}
 	show(s, w, r, page[jobsView]{
 		template: "jobs.html", section: "/jobs", title: "Jobs", live: true, fields: true,
-		topics: []jobs.Topic{jobs.TopicJobs, jobs.TopicRuns},
+		topics: []storage.Topic{storage.TopicJobs, storage.TopicRuns},
 		load: func(ctx context.Context, snap snapshot) (v jobsView, err error) {
 			v.Filter = jobFields{filter.Text, filter.Group, string(filter.State),
 				string(filter.Source), p.Get("paused")}
@@ -121,7 +122,7 @@ func (s *Server) jobsPage(w http.ResponseWriter, r *http.Request) {
 			}
 			asked := filter
 			// one extra row shows whether there is another page
-			asked.Limit = min(filter.Limit+1, jobs.MaxBatch)
+			asked.Limit = min(filter.Limit+1, storage.MaxBatch)
 			list, err := s.reader.jobs(ctx, snap.now, asked)
 			if err != nil {
 				return v, err
@@ -137,7 +138,7 @@ func (s *Server) jobsPage(w http.ResponseWriter, r *http.Request) {
 }
 
 // jobFilter parses the parameters of a list of jobs.
-func (p params) jobFilter(limit int) (f jobs.JobFilter, err error) {
+func (p params) jobFilter(limit int) (f storage.JobFilter, err error) {
 	for name, field := range map[string]*string{"text": &f.Text, "group": &f.Group,
 		"after": &f.After, "before": &f.Before} {
 		if *field, err = p.text(name); err != nil {
@@ -151,7 +152,7 @@ func (p params) jobFilter(limit int) (f jobs.JobFilter, err error) {
 		return f, &badRequest{fmt.Sprintf("state is given %d times, expected once",
 			len(p.Values["state"]))}
 	}
-	if f.Source, err = oneOf(p, "source", []jobs.Source{jobs.FromConfig, jobs.FromStore}); err != nil {
+	if f.Source, err = oneOf(p, "source", []storage.Source{storage.FromConfig, storage.FromStore}); err != nil {
 		return f, err
 	}
 	paused, err := oneOf(p, "paused", []string{"yes", "no"})
@@ -167,7 +168,7 @@ func (p params) jobFilter(limit int) (f jobs.JobFilter, err error) {
 }
 
 // jobs returns jobs by name, with the next scheduled time from this replica's cron table.
-func (r *reader) jobs(ctx context.Context, now time.Time, f jobs.JobFilter) ([]Job, error) {
+func (r *reader) jobs(ctx context.Context, now time.Time, f storage.JobFilter) ([]Job, error) {
 	views, err := r.store.ListJobs(ctx, f)
 	if err != nil {
 		return nil, fmt.Errorf("jobs: %w", err)
@@ -192,14 +193,14 @@ func (r *reader) jobs(ctx context.Context, now time.Time, f jobs.JobFilter) ([]J
 	return list, nil
 }
 
-func newJob(v jobs.JobView, outcomes []jobs.Outcome) Job {
+func newJob(v storage.JobView, outcomes []storage.Outcome) Job {
 	job := Job{
 		Name: v.Name, Description: v.Description, Group: v.Group, Priority: v.Priority,
 		Source:   v.Source,
 		Schedule: v.Schedule, Words: scheduleWords(v.Schedule, v.Zone), Timezone: v.Zone,
 		Handler:   v.Handler,
 		Resources: resourcesOf(v.Resources), Recover: v.Recover, Version: v.Version,
-		Removed: v.Removed, Pauses: v.Pauses, Outcomes: []jobs.Outcome{},
+		Removed: v.Removed, Pauses: v.Pauses, Outcomes: []storage.Outcome{},
 	}
 	for _, o := range outcomes {
 		o.ScheduledAt, o.StartedAt, o.FinishedAt = o.ScheduledAt.UTC(), inUTC(o.StartedAt),

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -29,7 +30,7 @@ type JobDetail struct {
 	Active []jobs.Record `json:"active"`
 	Recent []jobs.Record `json:"recent"` // last runs, newest first
 	// outcomes of the last 30 days, most frequent first
-	Tallies []jobs.Tally `json:"outcomes_30_days"`
+	Tallies []storage.Tally `json:"outcomes_30_days"`
 	// state that its runs save for the next run
 	Saved json.RawMessage `json:"saved_state,omitempty"`
 	// the job was just added, and no replica has registered it yet
@@ -57,7 +58,7 @@ func (s *Server) jobPage(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	show(s, w, r, page[JobDetail]{
 		template: "job.html", section: "/jobs", title: cut(name, 100), live: true,
-		topics: []jobs.Topic{jobs.TopicJobs, jobs.TopicRuns},
+		topics: []storage.Topic{storage.TopicJobs, storage.TopicRuns},
 		load: func(ctx context.Context, p snapshot) (JobDetail, error) {
 			return s.reader.job(ctx, p.now, name)
 		},
@@ -67,15 +68,15 @@ func (s *Server) jobPage(w http.ResponseWriter, r *http.Request) {
 // job returns one job.
 func (r *reader) job(ctx context.Context, now time.Time, name string) (d JobDetail, err error) {
 	if !storable(name) {
-		return d, fmt.Errorf("job %q: %w", cut(name, 200), jobs.ErrNotFound)
+		return d, fmt.Errorf("job %q: %w", cut(name, 200), storage.ErrNotFound)
 	}
 	view, err := r.store.Job(ctx, name)
-	if errors.Is(err, jobs.ErrNotFound) {
+	if errors.Is(err, storage.ErrNotFound) {
 		spec, asked := r.spec(ctx, name)
 		if d.Pending = spec != nil; d.Pending || asked != nil {
 			d.Job, d.ScheduledTimes, d.Active, d.Recent, d.Tallies =
-				newJob(jobs.JobView{Definition: jobs.Definition{Name: name,
-					Source: jobs.FromStore}}, nil), []time.Time{}, []jobs.Record{}, []jobs.Record{}, []jobs.Tally{}
+				newJob(storage.JobView{Definition: storage.Definition{Name: name,
+					Source: storage.FromStore}}, nil), []time.Time{}, []jobs.Record{}, []jobs.Record{}, []storage.Tally{}
 			return d, asked
 		}
 	}
@@ -92,19 +93,19 @@ func (r *reader) job(ctx context.Context, now time.Time, name string) (d JobDeta
 		d.NextScheduledAt = &d.ScheduledTimes[0]
 	}
 	if d.Active, err = r.runs(ctx,
-		jobs.RunFilter{Job: name, States: []jobs.State{jobs.Waiting, jobs.Running},
-			Limit: jobs.MaxBatch}); err != nil {
+		storage.RunFilter{Job: name, States: []jobs.State{jobs.Waiting, jobs.Running},
+			Limit: storage.MaxBatch}); err != nil {
 		return d, err
 	}
 	slices.SortFunc(d.Active, olderFirst)
-	if d.Recent, err = r.runs(ctx, jobs.RunFilter{Job: name, Limit: recentOfJob}); err != nil {
+	if d.Recent, err = r.runs(ctx, storage.RunFilter{Job: name, Limit: recentOfJob}); err != nil {
 		return d, err
 	}
 	tallies, err := r.store.JobTallies(ctx, name, now.Add(-talliedSince))
 	if err != nil {
 		return d, fmt.Errorf("outcomes of job %q: %w", cut(name, 200), err)
 	}
-	d.Tallies = append([]jobs.Tally{}, tallies...)
+	d.Tallies = append([]storage.Tally{}, tallies...)
 	sortTallies(d.Tallies)
 	if r.memory == nil {
 		return d, nil
@@ -119,7 +120,7 @@ func (r *reader) job(ctx context.Context, now time.Time, name string) (d JobDeta
 func storable(name string) bool { return utf8.ValidString(name) && !strings.ContainsRune(name, 0) }
 
 // Strip returns the outcomes of the strip.
-func (d *JobDetail) Strip() []jobs.Outcome {
+func (d *JobDetail) Strip() []storage.Outcome {
 	return d.Outcomes[:min(len(d.Outcomes), stripOutcomes)]
 }
 
@@ -133,7 +134,7 @@ func (d *JobDetail) Ended() (n int) {
 
 // Paused reports whether the job itself is paused.
 func (d *JobDetail) Paused() bool {
-	return slices.ContainsFunc(d.Pauses, func(p jobs.Pause) bool {
-		return p.Target.Kind == jobs.TargetJob
+	return slices.ContainsFunc(d.Pauses, func(p storage.Pause) bool {
+		return p.Target.Kind == storage.TargetJob
 	})
 }

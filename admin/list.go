@@ -4,20 +4,20 @@ import (
 	"context"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // Locks returns all locks by resource, without those on job names, each with the state of its
 // advisory lock. A nil advisory means that there are none. It is the API's answer, for a command
 // line.
-func Locks(ctx context.Context, store jobs.History, advisory Advisory) ([]Lock, error) {
+func Locks(ctx context.Context, store storage.History, advisory Advisory) ([]Lock, error) {
 	set, err := newReader(Options{Store: store, Advisory: advisory}).locks(ctx)
 	return set.locks, err
 }
 
 // Jobs returns all jobs by name with their next scheduled time. The function scheduledTimes is as
 // in Options and may be nil. It is the API's answer, for a command line.
-func Jobs(ctx context.Context, store jobs.History,
+func Jobs(ctx context.Context, store storage.History,
 	scheduledTimes func(job string, from time.Time, n int) []time.Time) ([]Job, error) {
 	r := newReader(Options{Store: store, ScheduledTimes: scheduledTimes})
 	now, err := r.now(ctx)
@@ -25,7 +25,7 @@ func Jobs(ctx context.Context, store jobs.History,
 		return nil, err
 	}
 	all := []Job{}
-	filter := jobs.JobFilter{Limit: jobs.MaxBatch}
+	filter := storage.JobFilter{Limit: storage.MaxBatch}
 	for {
 		list, err := r.jobs(ctx, now, filter)
 		if err != nil {

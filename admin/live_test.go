@@ -11,7 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/holdfast-dev/holdfast/internal/test/browsertest"
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // replicaSite serves one replica after another at one address, as a load
@@ -52,7 +52,7 @@ func (s *replicaSite) comes(name string) {
 	s.mu.Lock()
 	s.history.replicas = append(s.history.replicas[:2:2], beating(9, name, time.Second, 0))
 	s.mu.Unlock()
-	s.changes.move(jobs.TopicReplicas)
+	s.changes.move(storage.TopicReplicas)
 }
 
 // TestPageShowsWhatItIsToldOf in a browser: what is found by asking, what acts
@@ -100,7 +100,7 @@ func TestPageIsLeftAloneUnderSomebodysHands(t *testing.T) {
 	window := tab(t)
 	site := newReplicaSite(t, window)
 	browsertest.Visit(t, window, site.URL+"/runs")
-	site.changes.move(jobs.TopicRuns)
+	site.changes.move(storage.TopicRuns)
 	site.changes.action()
 	until(t, window,
 		`performance.getEntriesByType("resource").some((r) => r.initiatorType == "xmlhttprequest")`)

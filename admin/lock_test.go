@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -61,10 +61,10 @@ func TestStage1States(t *testing.T) {
 // A lock of a program may have neither job nor run.
 func TestLocksOfPrograms(t *testing.T) {
 	nobody := locking.Owner{Replica: "tool-1"}
-	view := jobs.LockView{Resource: table("orders"), Mode: locking.Exclusive, Holder: nobody,
+	view := storage.LockView{Resource: table("orders"), Mode: locking.Exclusive, Holder: nobody,
 		Token: 7, Since: ago(time.Minute), Expires: noon.Add(time.Second)}
 	o := calm()
-	o.Store.(*history).locks = []jobs.LockView{view}
+	o.Store.(*history).locks = []storage.LockView{view}
 	for job, want := range map[string]AdvisoryState{"": AdvisoryHeld, "other": AdvisoryOther} {
 		o.Advisory = &advisory{holders: map[locking.Resource]locking.Holder{
 			view.Resource: {Owner: locking.Owner{Replica: "tool-1", Job: job}}}}
@@ -110,7 +110,7 @@ func (slowStage1) Inspect(ctx context.Context,
 // slowHistory answers Locks when its context ends.
 type slowHistory struct{ *history }
 
-func (slowHistory) Locks(ctx context.Context) ([]jobs.LockView, error) {
+func (slowHistory) Locks(ctx context.Context) ([]storage.LockView, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }

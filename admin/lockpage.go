@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -38,7 +38,7 @@ func (s *Server) locksPage(w http.ResponseWriter, r *http.Request) {
 	show(s, w, r, page[lockTree]{
 		template: "locks.html", section: "/locks", title: "Locks",
 		jsonPath: p.with("/api/v1/locks/tree"), live: true, fields: true,
-		topics: []jobs.Topic{jobs.TopicLocks, jobs.TopicRuns, jobs.TopicJobs},
+		topics: []storage.Topic{storage.TopicLocks, storage.TopicRuns, storage.TopicJobs},
 		load: func(ctx context.Context, snap snapshot) (lockTree, error) {
 			tree, err := s.reader.lockTree(ctx, snap, filter)
 			tree.Filter = lockFields{filter.text, filter.state, p.Get("under")}

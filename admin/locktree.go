@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -57,15 +58,15 @@ func (r *reader) lockTree(ctx context.Context, p snapshot, f lockFilter) (lockTr
 	if err != nil {
 		return lockTree{}, fmt.Errorf("resources: %w", err)
 	}
-	waiting, err := r.runs(ctx, jobs.RunFilter{States: []jobs.State{jobs.Waiting},
-		Limit: jobs.MaxBatch})
+	waiting, err := r.runs(ctx, storage.RunFilter{States: []jobs.State{jobs.Waiting},
+		Limit: storage.MaxBatch})
 	if err != nil {
 		return lockTree{}, err
 	}
 	slices.SortFunc(waiting, olderFirst)
 	g := newLockIndex(known, set, waiting)
 	tree := g.tree(f)
-	tree.MoreWaiting = len(waiting) == jobs.MaxBatch
+	tree.MoreWaiting = len(waiting) == storage.MaxBatch
 	tree.Summary = g.summary(p, &tree)
 	if set.advisory != nil {
 		tree.Advisory = oneLine(set.advisory.Error(), 300)

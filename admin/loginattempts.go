@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // maxAttemptCounts bounds the memory that password guessing can use.
@@ -26,13 +26,14 @@ func newAttemptCounts() *attemptCounts {
 	return &attemptCounts{byKey: make(map[string]attemptCount)}
 }
 
-func (t *attemptCounts) CountFailures(_ context.Context, keys ...string) ([]jobs.Failures, error) {
+func (t *attemptCounts) CountFailures(_ context.Context,
+	keys ...string) ([]storage.Failures, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	found := make([]jobs.Failures, len(keys))
+	found := make([]storage.Failures, len(keys))
 	for i, key := range keys {
 		if left := time.Until(t.byKey[key].until); left > 0 {
-			found[i] = jobs.Failures{Count: t.byKey[key].count, Left: left}
+			found[i] = storage.Failures{Count: t.byKey[key].count, Left: left}
 		}
 	}
 	return found, nil

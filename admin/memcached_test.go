@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
 
@@ -170,11 +170,11 @@ func TestOneTroubleIsToldOnce(t *testing.T) {
 }
 
 func TestListsOfReplicasThatDoNotCount(t *testing.T) {
-	for name, change := range map[string]func(v *jobs.ReplicaView){
-		"alike":       func(v *jobs.ReplicaView) { v.LockServers = "5f3a" },
-		"not known":   func(v *jobs.ReplicaView) { v.LockServers = "" },
-		"not living":  func(v *jobs.ReplicaView) { v.EndedAt = pointer(ago(time.Minute)) },
-		"run out too": func(v *jobs.ReplicaView) { v.ExpiresAt = noon },
+	for name, change := range map[string]func(v *storage.ReplicaView){
+		"alike":       func(v *storage.ReplicaView) { v.LockServers = "5f3a" },
+		"not known":   func(v *storage.ReplicaView) { v.LockServers = "" },
+		"not living":  func(v *storage.ReplicaView) { v.EndedAt = pointer(ago(time.Minute)) },
+		"run out too": func(v *storage.ReplicaView) { v.ExpiresAt = noon },
 	} {
 		o := calm()
 		h := o.Store.(*history)

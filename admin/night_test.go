@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -64,13 +65,13 @@ func night() Options {
 	slices.SortStableFunc(h.runs, func(a, b jobs.Record) int {
 		return b.CreatedAt.Compare(a.CreatedAt)
 	})
-	h.restart = []jobs.Restart{
+	h.restart = []storage.Restart{
 		{Server: "10.0.3.9:11211", StartedAt: ago(33 * time.Minute),
 			NoticedAt: ago(33*time.Minute - 3*time.Second), NoticedBy: "replica-2"},
 		{Server: "10.0.3.9:11211", StartedAt: ago(18 * time.Minute),
 			NoticedAt: ago(18*time.Minute - 2*time.Second), NoticedBy: "replica-1"},
 	}
-	h.blocked = []jobs.WaitSummary{
+	h.blocked = []storage.WaitSummary{
 		{Job: "rollup-hourly", Holder: "rollup-sales", Resource: "public/orders", Times: 11,
 			Unrun: 8, Waited: 16 * time.Minute, Longest: 95 * time.Second,
 			Last: ago(95 * time.Second)},
@@ -85,7 +86,7 @@ func night() Options {
 		{Job: "sync-vendors", Holder: "", Resource: "public/vendors", Times: 3, Unrun: 1,
 			Waited: 82 * time.Second, Longest: 40 * time.Second, Last: ago(30 * time.Minute)},
 	}
-	h.typical = map[string]jobs.Typical{
+	h.typical = map[string]storage.Typical{
 		"rollup-sales":  {Runs: 20, Median: 95 * time.Second, Long: 160 * time.Second},
 		"rollup-hourly": {Runs: 20, Median: 70 * time.Second, Long: 9 * time.Minute},
 		"prune-orders":  {Runs: 12, Median: 14 * time.Second, Long: 4 * time.Minute},
@@ -101,7 +102,7 @@ func night() Options {
 // crowd is a cluster in which 40 runs hold one semaphore's slots at once, and one
 // job runs each second.
 func crowd() Options {
-	h := &history{now: noon, replicas: []jobs.ReplicaView{beating(1, "replica-1", time.Second, 40)}}
+	h := &history{now: noon, replicas: []storage.ReplicaView{beating(1, "replica-1", time.Second, 40)}}
 	api, err := locking.Slot("vendor-api")
 	if err != nil {
 		panic(err)
@@ -129,7 +130,7 @@ func manyWaits() Options {
 	h := tenThousand().Store.(*history)
 	for i := range 200 {
 		for k := range 5 {
-			h.blocked = append(h.blocked, jobs.WaitSummary{
+			h.blocked = append(h.blocked, storage.WaitSummary{
 				Job: h.jobs[i].Name, Holder: h.jobs[200+(i*7+k)%40].Name,
 				Resource: "tenant_000/orders", Times: 101, Unrun: k,
 				Waited: time.Duration(1+i*k%50) * time.Minute, Longest: time.Minute,
@@ -145,9 +146,9 @@ func manyWaits() Options {
 func rush() Options {
 	o := tenThousand()
 	h := o.Store.(*history)
-	h.typical = make(map[string]jobs.Typical)
+	h.typical = make(map[string]storage.Typical)
 	for i, v := range h.jobs {
-		h.typical[v.Name] = jobs.Typical{Runs: 20, Median: time.Duration(i%7) * 10 * time.Second,
+		h.typical[v.Name] = storage.Typical{Runs: 20, Median: time.Duration(i%7) * 10 * time.Second,
 			Long: time.Duration(i%7) * time.Minute}
 	}
 	o.ScheduledTimes = func(job string, from time.Time, n int) []time.Time {

@@ -17,8 +17,10 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/postgres"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -41,7 +43,7 @@ func TestEachActHappensOnce(t *testing.T) {
 			t.Skip("needs PostgreSQL")
 		}
 		url := database.Database(t)
-		open := func(migrate bool) jobs.Store {
+		open := func(migrate bool) storage.Store {
 			store, err := postgres.Open(t.Context(),
 				postgres.Options{URL: url, Migrate: migrate, Log: zerolog.Nop()})
 			if err != nil {
@@ -54,7 +56,7 @@ func TestEachActHappensOnce(t *testing.T) {
 	})
 }
 
-func clickTwice(t *testing.T, first, second jobs.Store) {
+func clickTwice(t *testing.T, first, second storage.Store) {
 	session, running, waiting := stage(t, first)
 	handlers := []http.Handler{realServer(t, first, "replica-1"),
 		realServer(t, second, "replica-2")}
@@ -115,23 +117,23 @@ func clickTwice(t *testing.T, first, second jobs.Store) {
 
 // stage has a job with one run that holds public/orders and one that waits for
 // it, in a session of replica-1.
-func stage(t *testing.T, store jobs.Store) (session, running, waiting uuid.UUID) {
+func stage(t *testing.T, store storage.Store) (session, running, waiting uuid.UUID) {
 	t.Helper()
 	ctx := t.Context()
 	session = uuid.New()
-	if err := store.Open(ctx, jobs.Session{ID: session, Replica: "replica-1", TTL: time.Hour}); err != nil {
+	if err := store.Open(ctx, storage.Session{ID: session, Replica: "replica-1", TTL: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
-	definition := jobs.Definition{Name: "rollup-sales", Hash: "1", Zone: "UTC", Handler: "work",
-		Resources: exclusive("orders"), Group: "night", Priority: 5, Source: jobs.FromConfig}
-	if _, err := store.Register(ctx, session, []jobs.Definition{definition}); err != nil {
+	definition := storage.Definition{Name: "rollup-sales", Hash: "1", Zone: "UTC", Handler: "work",
+		Resources: exclusive("orders"), Group: "night", Priority: 5, Source: storage.FromConfig}
+	if _, err := store.Register(ctx, session, []storage.Definition{definition}); err != nil {
 		t.Fatal(err)
 	}
 	start := func(scheduledAt time.Time) uuid.UUID {
-		request := jobs.StartRequest{Run: uuid.New(),
+		request := storage.StartRequest{Run: uuid.New(),
 			Firing: jobs.Firing{Job: "rollup-sales", ScheduledAt: scheduledAt}, Attempt: 1,
 			Requests: exclusive("orders"), WaitSince: scheduledAt}
-		if _, err := store.Start(ctx, session, []jobs.StartRequest{request}); err != nil {
+		if _, err := store.Start(ctx, session, []storage.StartRequest{request}); err != nil {
 			t.Fatal(err)
 		}
 		return request.Run
@@ -141,17 +143,17 @@ func stage(t *testing.T, store jobs.Store) (session, running, waiting uuid.UUID)
 }
 
 // realServer serves the pages of one replica on a store.
-func realServer(t *testing.T, store jobs.Store, replica string) http.Handler {
+func realServer(t *testing.T, store storage.Store, replica string) http.Handler {
 	t.Helper()
 	options := operationsOptions()
 	options.Control, options.Replica = store, replica
 	return newServer(t, Options{
 		Listen: "127.0.0.1:0", Store: store, Replica: replica,
-		Operations: jobs.NewOperations(options), Log: zerolog.Nop(),
+		Operations: operations.New(options), Log: zerolog.Nop(),
 	}).Handler()
 }
 
-func tokenOf(t *testing.T, store jobs.Store, run uuid.UUID) locking.Token {
+func tokenOf(t *testing.T, store storage.Store, run uuid.UUID) locking.Token {
 	t.Helper()
 	record, err := store.Run(t.Context(), run)
 	if err != nil || record.State != jobs.Running {
@@ -160,9 +162,9 @@ func tokenOf(t *testing.T, store jobs.Store, run uuid.UUID) locking.Token {
 	return record.Token
 }
 
-func linesOf(t *testing.T, store jobs.Store, action string) int {
+func linesOf(t *testing.T, store storage.Store, action string) int {
 	t.Helper()
-	lines, err := store.Audit(context.WithoutCancel(t.Context()), jobs.AuditFilter{Action: action})
+	lines, err := store.Audit(context.WithoutCancel(t.Context()), storage.AuditFilter{Action: action})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/explain"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
@@ -43,10 +45,10 @@ func wordsOf() map[reflect.Type][]string {
 	words := map[reflect.Type][]string{}
 	put(words, jobs.States())
 	put(words, jobs.Reasons())
-	put(words, jobs.Verdicts())
-	put(words, jobs.Topics())
-	put(words, []jobs.Source{jobs.FromConfig, jobs.FromStore})
-	put(words, []jobs.TargetKind{jobs.TargetJob, jobs.TargetGroup, jobs.TargetAll})
+	put(words, explain.Verdicts())
+	put(words, storage.Topics())
+	put(words, []storage.Source{storage.FromConfig, storage.FromStore})
+	put(words, []storage.TargetKind{storage.TargetJob, storage.TargetGroup, storage.TargetAll})
 	put(words, []locking.Mode{locking.Exclusive, locking.Shared, locking.Slotted})
 	put(words, []locking.Kind{locking.KindTable, locking.KindPath, locking.KindSlot,
 		locking.KindJob, locking.KindGroup, locking.KindMemo})

@@ -19,6 +19,8 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/test/soak"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/explain"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // operation is what is to be known of a route of the API, beside its path.
@@ -65,12 +67,12 @@ func stretch(byDefault string) []parameter {
 
 func limit(byDefault int) parameter {
 	return parameter{"limit", "The maximum number of entries.",
-		object{"type": "integer", "minimum": 1, "maximum": jobs.MaxBatch, "default": byDefault}}
+		object{"type": "integer", "minimum": 1, "maximum": storage.MaxBatch, "default": byDefault}}
 }
 
 // describedOperations describes every route of the API.
 func describedOperations() map[string]operation {
-	reason := object{"type": "string", "maxLength": jobs.MaxReasonBytes,
+	reason := object{"type": "string", "maxLength": storage.MaxReasonBytes,
 		"description": "The reason, for the audit log."}
 	version := object{"type": "integer", "format": "int64", "minimum": 0,
 		"description": "The version of the job to change; 0 for a new job."}
@@ -81,7 +83,7 @@ func describedOperations() map[string]operation {
 	action := func(summary string, answer reflect.Type) operation {
 		return operation{summary: summary, answer: answer, body: why}
 	}
-	pause, record := reflect.TypeFor[jobs.Pause](), reflect.TypeFor[jobs.Record]()
+	pause, record := reflect.TypeFor[storage.Pause](), reflect.TypeFor[jobs.Record]()
 	return map[string]operation{
 		"GET /api/v1/overview": {summary: "The state of the cluster. While the store does not " +
 			"answer, the cached state with 503.",
@@ -120,7 +122,7 @@ func describedOperations() map[string]operation {
 				someOf("state", "For waiting and running: jobs with such a run. For other "+
 					"states: jobs whose last run ended in it.", jobs.States()),
 				someOf("source", "The source of the job.",
-					[]jobs.Source{jobs.FromConfig, jobs.FromStore}),
+					[]storage.Source{storage.FromConfig, storage.FromStore}),
 				someOf("paused", "Whether a pause covers the job.", []string{"yes", "no"}),
 				limit(defaultJobs),
 				text("after", "The page after this name."),
@@ -129,12 +131,12 @@ func describedOperations() map[string]operation {
 		"GET /api/v1/jobs/{name}": {summary: "A job with its runs and statistics.",
 			answer: reflect.TypeFor[JobDetail]()},
 		"GET /api/v1/jobs/{name}/explain": {summary: "Why a job ran, or did not run, at a time.",
-			answer: reflect.TypeFor[jobs.Explanation](),
+			answer: reflect.TypeFor[explain.Explanation](),
 			query: []parameter{instant("at", "A timestamp, or a time of day in the job's zone. "+
 				"By default now.")}},
 		"GET /api/v1/jobs/{name}/spec": {
 			summary: "The stored definition of a job that was added at run time.",
-			answer:  reflect.TypeFor[jobs.Spec]()},
+			answer:  reflect.TypeFor[storage.Spec]()},
 		"GET /api/v1/runs": {summary: "Runs, newest first.",
 			answer: reflect.TypeFor[[]jobs.Record](), lists: true, query: []parameter{
 				text("job", "Of this job."),
@@ -157,17 +159,17 @@ func describedOperations() map[string]operation {
 		"GET /api/v1/memcached": {summary: "The memcached servers, as this replica sees them.",
 			answer: reflect.TypeFor[MemcachedView]()},
 		"GET /api/v1/pauses": {summary: "The active pauses.",
-			answer: reflect.TypeFor[[]jobs.Pause]()},
+			answer: reflect.TypeFor[[]storage.Pause]()},
 		"GET /api/v1/openapi.json": {summary: "This document."},
 		"GET /api/v1/audit": {summary: "The audit log, newest first.",
-			answer: reflect.TypeFor[[]jobs.Audited](), lists: true, query: []parameter{
+			answer: reflect.TypeFor[[]storage.Audited](), lists: true, query: []parameter{
 				text("actor", "By this user or token."),
 				someOf("action", "Of this kind.", auditActions()),
 				text("target", "To this target."), limit(pageAudit),
 				text("before", "The page after the line that a Link header names."),
 			}},
 		"GET /api/v1/webhooks": {summary: "Failed deliveries, newest first.",
-			answer: reflect.TypeFor[[]jobs.Undelivered](), lists: true,
+			answer: reflect.TypeFor[[]storage.Undelivered](), lists: true,
 			query: []parameter{
 				text("webhook", "Of this webhook."),
 				{"run", "Of this run.", object{"type": "string", "format": "uuid"}},
@@ -180,13 +182,13 @@ func describedOperations() map[string]operation {
 			"topic. Each has an id from which any replica can continue. Query the data of the " +
 			"topic after an event. A stream ends after half an hour, or with the sign-in. Then " +
 			"reconnect.", query: []parameter{
-			{"topics", "The topics, separated by commas: " + listed(jobs.Topics()) +
+			{"topics", "The topics, separated by commas: " + listed(storage.Topics()) +
 				". By default all.", object{"type": "string"}},
 			text("since",
 				"The id of the last event seen. The header Last-Event-ID takes precedence."),
 		}},
 		"POST /api/v1/jobs": {summary: "Adds a job, or changes an added job.",
-			answer: reflect.TypeFor[jobs.Spec](), needs: []string{"job"}, body: object{
+			answer: reflect.TypeFor[storage.Spec](), needs: []string{"job"}, body: object{
 				"reason": reason, "job": object{"type": "object",
 					"description": "The job, as in a configuration."}, "version": version}},
 		"POST /api/v1/jobs/{name}/remove": {summary: "Removes an added job.",
@@ -194,7 +196,7 @@ func describedOperations() map[string]operation {
 		"POST /api/v1/jobs/{name}/trigger": {summary: "Adds a run of the job, which any replica " +
 			"starts. The answer has the current blocker. The status is 409 if the run would have " +
 			"to wait and wait is 0.",
-			answer: reflect.TypeFor[jobs.Triggered](), body: object{
+			answer: reflect.TypeFor[storage.Triggered](), body: object{
 				"wait": object{"type": "string", "examples": []string{"0", "10m"},
 					"description": "The longest wait before the start, as a Go duration; then " +
 						"the run is skipped. With 0, no run is added if something blocks it. By " +
@@ -215,7 +217,7 @@ func describedOperations() map[string]operation {
 		"POST /api/v1/replicas/{session}/undrain": action("Ends the drain of a replica.",
 			reflect.TypeFor[drained]()),
 		"POST /api/v1/webhooks/{id}/again": action("Repeats a failed delivery.",
-			reflect.TypeFor[jobs.Undelivered]()),
+			reflect.TypeFor[storage.Undelivered]()),
 		"POST /api/v1/locks/release": {summary: "Releases a lock by force. The holder can commit " +
 			"nothing more.", answer: reflect.TypeFor[released](),
 			needs: []string{"resource", "token"}, body: object{
@@ -287,7 +289,7 @@ func (op operation) document(s *schemas, r route) object {
 		}}
 	parameters := []any{}
 	for _, match := range regexp.MustCompile(`\{(\w+)\}`).FindAllStringSubmatch(r.path, -1) {
-		schema := object{"type": "string", "maxLength": jobs.MaxNameBytes}
+		schema := object{"type": "string", "maxLength": storage.MaxNameBytes}
 		if match[1] != "name" {
 			schema = object{"type": "string", "format": "uuid"}
 		}
@@ -301,7 +303,7 @@ func (op operation) document(s *schemas, r route) object {
 	if r.method == http.MethodPost {
 		parameters = append(parameters,
 			object{"name": "Idempotency-Key", "in": "header",
-				"schema": object{"type": "string", "maxLength": jobs.MaxNameBytes},
+				"schema": object{"type": "string", "maxLength": storage.MaxNameBytes},
 				"description": "A second action with the same key, on any replica, does nothing " +
 					"and gets the same answer."})
 		schema := object{"type": "object", "properties": op.body, "additionalProperties": false}
@@ -487,7 +489,7 @@ func clusters() map[string]Options {
 		"acted":          acted(contention()),
 		"acted and down": acted(contention(), storeDown), "added": acted(busy(), added),
 		"paused": acted(contention(),
-			paused(jobs.Target{Kind: jobs.TargetAll}, "a failover is going on")),
+			paused(storage.Target{Kind: storage.TargetAll}, "a failover is going on")),
 		"no webhook": acted(contention(), func(c *control) { c.hooks = nil }),
 	}
 }
@@ -516,7 +518,7 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 		`{"params": {"nothing": 1}}`, `{"job": {}}`, `{"version": 7}`,
 		`{"resource": "public/nothing", "token": 1}`, `{"resource": "public/orders", "token": 1}`,
 		"x" + strings.Repeat(" ", maxBody)} {
-		for _, down := range []error{nil, jobs.ErrUnavailable} {
+		for _, down := range []error{nil, storage.ErrUnavailable} {
 			control.history.err = down
 			for _, r := range inAPI(server) {
 				if r.method == http.MethodGet && i > 0 {

@@ -18,7 +18,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/admin/password"
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/explain"
+	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
@@ -103,19 +105,19 @@ type Options struct {
 	// all verify. Without keys, the server derives them from the users' hashes.
 	CookieKeys [][]byte
 	// Attempts counts failed sign-ins for all replicas. Nil: each replica counts its own.
-	Attempts jobs.Attempts
+	Attempts storage.Attempts
 	// Restarts of memcached, for the timeline; may be nil.
-	Restarts jobs.Restarts
+	Restarts storage.Restarts
 
-	Store     jobs.History
+	Store     storage.History
 	StoreName string // for people, such as PostgreSQL; "" means "The store"
 	// Memory reads the state that jobs save for their next runs. Nil: it is not shown.
-	Memory jobs.Memory
+	Memory storage.Memory
 	// Watch makes a running run save its output regularly. Nil: output appears when the run has
 	// ended.
 	Watch func(ctx context.Context, run uuid.UUID) error
 	// Operations run the actions of operators. Nil: the server is read-only.
-	Operations *jobs.Operations
+	Operations *operations.Operations
 	Advisory   Advisory  // nil: there are no advisory locks
 	Memcached  Memcached // nil: advisory locks are not in memcached
 
@@ -137,7 +139,7 @@ type Options struct {
 	LongestWait func(job string, limit time.Duration) (time.Duration, bool)
 	// Explain explains a job's firing at a time in the format of schedule.ParseTime. It must be
 	// safe for concurrent use. Nil: the explanation uses only the store.
-	Explain func(ctx context.Context, job, at string) (jobs.Explanation, error)
+	Explain func(ctx context.Context, job, at string) (explain.Explanation, error)
 	// Changes notifies open pages of changes in the cluster at once. Nil: pages only refresh
 	// regularly.
 	Changes Changes

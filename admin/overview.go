@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // The number of entries of each list of the overview. Waiting and running runs are fetched up to
@@ -44,11 +45,11 @@ type Overview struct {
 	Next     []Firing      `json:"next"` // by this replica's cron table
 	Replicas []Replica     `json:"replicas"`
 	// jobs whose definitions differ between replicas
-	Drift    []jobs.JobDrift   `json:"drift,omitempty"`
-	Pauses   []jobs.Pause      `json:"pauses,omitempty"` // active pauses, oldest first
-	Actions  bool              `json:"-"`                // the viewer may act
-	holders  map[string][]Lock // the locks of each run, by its id
-	advisory error             // why memcached could not be queried
+	Drift    []storage.JobDrift `json:"drift,omitempty"`
+	Pauses   []storage.Pause    `json:"pauses,omitempty"` // active pauses, oldest first
+	Actions  bool               `json:"-"`                // the viewer may act
+	holders  map[string][]Lock  // the locks of each run, by its id
+	advisory error              // why memcached could not be queried
 }
 
 // ServedBy is the replica that answers, with its local facts.
@@ -165,12 +166,14 @@ func (r *reader) overview(ctx context.Context, p snapshot) (Overview, error) {
 func (r *reader) overviewRuns(ctx context.Context, o *Overview) (err error) {
 	lists := []struct {
 		runs   *[]jobs.Record
-		filter jobs.RunFilter
+		filter storage.RunFilter
 	}{
-		{&o.Waiting, jobs.RunFilter{States: []jobs.State{jobs.Waiting}, Limit: jobs.MaxBatch}},
-		{&o.Running, jobs.RunFilter{States: []jobs.State{jobs.Running}, Limit: jobs.MaxBatch}},
-		{&o.Last, jobs.RunFilter{States: finalStates(), Limit: recentRuns}},
-		{&o.RecentFailures, jobs.RunFilter{States: unsuccessfulStates(), Limit: recentFailures}},
+		{&o.Waiting, storage.RunFilter{States: []jobs.State{jobs.Waiting},
+			Limit: storage.MaxBatch}},
+		{&o.Running, storage.RunFilter{States: []jobs.State{jobs.Running},
+			Limit: storage.MaxBatch}},
+		{&o.Last, storage.RunFilter{States: finalStates(), Limit: recentRuns}},
+		{&o.RecentFailures, storage.RunFilter{States: unsuccessfulStates(), Limit: recentFailures}},
 	}
 	for _, list := range lists {
 		if *list.runs, err = r.runs(ctx, list.filter); err != nil {

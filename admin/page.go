@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 //go:embed templates
@@ -79,13 +80,13 @@ func newPages() (*pages, error) {
 		"actionPath":  actionPath,
 		"releasePath": releasePath,
 		"deliverPath": againPath,
-		"targetJob": func(name string) jobs.Target {
-			return jobs.Target{Kind: jobs.TargetJob, Name: name}
+		"targetJob": func(name string) storage.Target {
+			return storage.Target{Kind: storage.TargetJob, Name: name}
 		},
-		"targetGroup": func(name string) jobs.Target {
-			return jobs.Target{Kind: jobs.TargetGroup, Name: name}
+		"targetGroup": func(name string) storage.Target {
+			return storage.Target{Kind: storage.TargetGroup, Name: name}
 		},
-		"targetAll": func() jobs.Target { return jobs.Target{Kind: jobs.TargetAll} },
+		"targetAll": func() storage.Target { return storage.Target{Kind: storage.TargetAll} },
 	}).Funcs(lockFuncs()).ParseFS(templateFiles, "templates/*.html")
 	if err != nil {
 		return nil, fmt.Errorf("admin templates: %w", err)
@@ -183,12 +184,14 @@ func (o *Overview) RunningShown() []jobs.Record {
 func (o *Overview) RunningMore() int { return len(o.Running) - len(o.RunningShown()) }
 
 // PausesShown returns the pauses that the page lists.
-func (o *Overview) PausesShown() []jobs.Pause { return o.Pauses[:min(len(o.Pauses), shownPauses)] }
+func (o *Overview) PausesShown() []storage.Pause {
+	return o.Pauses[:min(len(o.Pauses), shownPauses)]
+}
 
 // AllPaused reports whether all jobs are paused.
 func (o *Overview) AllPaused() bool {
-	return slices.ContainsFunc(o.Pauses, func(p jobs.Pause) bool {
-		return p.Target.Kind == jobs.TargetAll
+	return slices.ContainsFunc(o.Pauses, func(p storage.Pause) bool {
+		return p.Target.Kind == storage.TargetAll
 	})
 }
 

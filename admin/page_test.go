@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -145,17 +146,17 @@ func TestBlockedBeneathSchemaLock(t *testing.T) {
 }
 
 func TestReplicaStates(t *testing.T) {
-	view := func(beat, expires time.Duration, end *time.Time) jobs.ReplicaView {
-		return jobs.ReplicaView{LastBeat: ago(beat), ExpiresAt: ago(expires), EndedAt: end}
+	view := func(beat, expires time.Duration, end *time.Time) storage.ReplicaView {
+		return storage.ReplicaView{LastBeat: ago(beat), ExpiresAt: ago(expires), EndedAt: end}
 	}
 	// Stores write the end of a session that its replica ended after its expiry, or at it.
-	ended := func(stopped bool) jobs.ReplicaView {
+	ended := func(stopped bool) storage.ReplicaView {
 		v := view(60*time.Second, 45*time.Second, pointer(ago(45*time.Second-time.Microsecond)))
 		v.Stopped = stopped
 		return v
 	}
 	cases := []struct {
-		view jobs.ReplicaView
+		view storage.ReplicaView
 		want ReplicaState
 	}{
 		{view(5*time.Second, -10*time.Second, nil), ReplicaLive},

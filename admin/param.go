@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -93,9 +93,9 @@ func (p params) limit(byDefault int) (int, error) {
 		return byDefault, nil
 	}
 	limit, err := strconv.Atoi(p.Get("limit"))
-	if err != nil || limit < 1 || limit > jobs.MaxBatch {
+	if err != nil || limit < 1 || limit > storage.MaxBatch {
 		return 0, &badRequest{fmt.Sprintf("limit is %q, expected a number from 1 to %d",
-			cut(p.Get("limit"), 100), jobs.MaxBatch)}
+			cut(p.Get("limit"), 100), storage.MaxBatch)}
 	}
 	return limit, nil
 }
@@ -130,7 +130,7 @@ func encodeCursor(at time.Time, id uuid.UUID) string {
 }
 
 // cursor parses the result of encodeCursor. It returns nil if the parameter is absent.
-func (p params) cursor(name string) (*jobs.RunCursor, error) {
+func (p params) cursor(name string) (*storage.RunCursor, error) {
 	text := p.Get(name)
 	if text == "" {
 		return nil, nil
@@ -145,7 +145,7 @@ func (p params) cursor(name string) (*jobs.RunCursor, error) {
 	if errAt != nil || errID != nil {
 		return nil, bad
 	}
-	return &jobs.RunCursor{CreatedAt: at, ID: id}, nil
+	return &storage.RunCursor{CreatedAt: at, ID: id}, nil
 }
 
 func parseInstant(text string) (time.Time, error) { return time.Parse(timeLayout, text) }

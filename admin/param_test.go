@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // pageOf returns the page to an address of the API, or "" where there is none.
@@ -200,7 +201,7 @@ func TestJobsAreAskedForAsFiltered(t *testing.T) {
 		t.Errorf("paused is %v", got.Paused)
 	}
 	got.Paused = nil
-	if want := (jobs.JobFilter{Text: "a", Group: "b", State: jobs.Failed, Source: jobs.FromStore,
+	if want := (storage.JobFilter{Text: "a", Group: "b", State: jobs.Failed, Source: storage.FromStore,
 		After: "c", Before: "d", Limit: 5}); got != want {
 		t.Errorf("asked for %+v, expected %+v", got, want)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // bar is one run in a picture.
@@ -32,7 +33,7 @@ const (
 )
 
 // newStrip draws outcomes, which are newest first, from left to right.
-func newStrip(outcomes []jobs.Outcome) strip {
+func newStrip(outcomes []storage.Outcome) strip {
 	s := strip{Height: stripHeight, Width: max(len(outcomes), stripOutcomes) * stripStep,
 		Words: outcomeWords(outcomes)}
 	for i, o := range outcomes {
@@ -51,7 +52,7 @@ func newStrip(outcomes []jobs.Outcome) strip {
 	return s
 }
 
-func outcomeTitle(o jobs.Outcome) string {
+func outcomeTitle(o storage.Outcome) string {
 	text := o.ScheduledAt.UTC().Format("2006-01-02 15:04:05 UTC") + " " + stateWords(o.State)
 	if duration, ran := o.Took(); ran {
 		text += " after " + took(duration)
@@ -63,7 +64,7 @@ func outcomeTitle(o jobs.Outcome) string {
 }
 
 // outcomeWords counts outcomes: "last 20 runs: 18 succeeded, 2 skipped".
-func outcomeWords(outcomes []jobs.Outcome) string {
+func outcomeWords(outcomes []storage.Outcome) string {
 	counts := make(map[jobs.State]int)
 	for _, o := range outcomes {
 		counts[o.State]++
@@ -88,9 +89,9 @@ type plot struct {
 
 // newPlot draws the durations of outcomes, which are newest first, from left to right. It returns
 // nil if there are too few to compare.
-func newPlot(outcomes []jobs.Outcome, now time.Time) *plot {
+func newPlot(outcomes []storage.Outcome, now time.Time) *plot {
 	const least, width, height, slot = 2, 1000, 120, 100
-	var ran []jobs.Outcome
+	var ran []storage.Outcome
 	for _, o := range slices.Backward(outcomes) {
 		if _, ok := o.Took(); ok {
 			ran = append(ran, o)

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/explain"
+	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -26,20 +28,20 @@ var errBusy = errors.New("query store: too many concurrent requests")
 
 // reader queries the store and memcached for requests.
 type reader struct {
-	store          jobs.History
+	store          storage.History
 	advisory       Advisory
 	upcoming       func(from time.Time, n int) []ScheduledFiring
 	scheduledTimes func(job string, from time.Time, n int) []time.Time
 	known          *cached[[]locking.Resource] // resources that jobs name
-	tallies        *cached[[]jobs.Tally]       // of the last 24 h
-	lockers        *cached[[]jobs.Locker]
+	tallies        *cached[[]storage.Tally]    // of the last 24 h
+	lockers        *cached[[]storage.Locker]
 	conflicts      *cached[upcomingConflicts]
 	durations      durations
 	waitLimit      func(job string, limit time.Duration) (time.Duration, bool)
-	restarts       jobs.Restarts // may be nil
-	memory         jobs.Memory
-	ops            *jobs.Operations
-	explain        func(ctx context.Context, job, at string) (jobs.Explanation, error)
+	restarts       storage.Restarts // may be nil
+	memory         storage.Memory
+	ops            *operations.Operations
+	explain        func(ctx context.Context, job, at string) (explain.Explanation, error)
 	places         chan struct{}
 	timeout        time.Duration // of all queries of one request: queryTimeout
 }
@@ -47,15 +49,15 @@ type reader struct {
 func newReader(o Options) *reader {
 	explainer := o.Explain
 	if explainer == nil {
-		explainer = jobs.NewExplainer(o.Store, nil, jobs.DefaultKeep).Explain
+		explainer = explain.New(o.Store, nil, explain.DefaultKeep).Explain
 	}
 	known := func(ctx context.Context, _ time.Time) ([]locking.Resource, error) {
 		return o.Store.Resources(ctx)
 	}
-	tallies := func(ctx context.Context, now time.Time) ([]jobs.Tally, error) {
+	tallies := func(ctx context.Context, now time.Time) ([]storage.Tally, error) {
 		return o.Store.Tallies(ctx, now.Add(-lastDay))
 	}
-	lockers := func(ctx context.Context, _ time.Time) ([]jobs.Locker, error) {
+	lockers := func(ctx context.Context, _ time.Time) ([]storage.Locker, error) {
 		return o.Store.Lockers(ctx)
 	}
 	r := &reader{
@@ -63,7 +65,7 @@ func newReader(o Options) *reader {
 		restarts: o.Restarts,
 		store:    o.Store, advisory: o.Advisory, upcoming: o.Upcoming,
 		scheduledTimes: o.ScheduledTimes,
-		explain: explainer, memory: o.Memory, ops: o.Operations,
+		explain:        explainer, memory: o.Memory, ops: o.Operations,
 		places:    make(chan struct{}, maxQueries),
 		waitLimit: o.LongestWait, timeout: queryTimeout,
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // shownOfReplica is the number of runs per replica that the page lists.
@@ -30,7 +31,7 @@ func (s *Server) replicasJSON(w http.ResponseWriter, r *http.Request) {
 // replicasView is the page of replicas.
 type replicasView struct {
 	Replicas  []Replica
-	Drift     []jobs.JobDrift // jobs whose definitions differ between live replicas
+	Drift     []storage.JobDrift // jobs whose definitions differ between live replicas
 	Memcached *MemcachedView
 	ServedBy  ServedBy
 }
@@ -39,7 +40,7 @@ type replicasView struct {
 const shownDrift = 50
 
 // DriftShown returns the jobs with drift that the page lists.
-func (v *replicasView) DriftShown() []jobs.JobDrift {
+func (v *replicasView) DriftShown() []storage.JobDrift {
 	return v.Drift[:min(len(v.Drift), shownDrift)]
 }
 
@@ -85,7 +86,7 @@ func (s *Server) replicasPage(w http.ResponseWriter, r *http.Request) {
 	}
 	show(s, w, r, page[replicasView]{
 		template: "replicas.html", section: "/replicas", title: "Replicas", live: true,
-		topics: []jobs.Topic{jobs.TopicReplicas, jobs.TopicRuns, jobs.TopicJobs},
+		topics: []storage.Topic{storage.TopicReplicas, storage.TopicRuns, storage.TopicJobs},
 		load: func(ctx context.Context, p snapshot) (v replicasView, err error) {
 			if v.Replicas, err = s.reader.busyReplicas(ctx, p); err != nil {
 				return v, err
@@ -103,8 +104,8 @@ func (s *Server) replicasPage(w http.ResponseWriter, r *http.Request) {
 
 // busyReplicas returns the replicas with the runs of each.
 func (r *reader) busyReplicas(ctx context.Context, p snapshot) ([]Replica, error) {
-	running, err := r.runs(ctx, jobs.RunFilter{States: []jobs.State{jobs.Running},
-		Limit: jobs.MaxBatch})
+	running, err := r.runs(ctx, storage.RunFilter{States: []jobs.State{jobs.Running},
+		Limit: storage.MaxBatch})
 	if err != nil {
 		return nil, err
 	}
@@ -122,19 +123,19 @@ func (r *reader) busyReplicas(ctx context.Context, p snapshot) ([]Replica, error
 }
 
 // replicas returns sessions by name, the latest session of a name first.
-func (r *reader) replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
+func (r *reader) replicas(ctx context.Context) ([]storage.ReplicaView, error) {
 	found, err := r.store.Replicas(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("replicas: %w", err)
 	}
-	views := make([]jobs.ReplicaView, 0, len(found))
+	views := make([]storage.ReplicaView, 0, len(found))
 	for _, v := range found {
 		v.StartedAt, v.LastBeat, v.ExpiresAt = v.StartedAt.UTC(), v.LastBeat.UTC(),
 			v.ExpiresAt.UTC()
 		v.EndedAt = inUTC(v.EndedAt)
 		views = append(views, v)
 	}
-	slices.SortFunc(views, func(a, b jobs.ReplicaView) int {
+	slices.SortFunc(views, func(a, b storage.ReplicaView) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), b.StartedAt.Compare(a.StartedAt),
 			cmp.Compare(a.Session.String(), b.Session.String()))
 	})
@@ -156,7 +157,7 @@ const (
 
 // Replica is a session and its state.
 type Replica struct {
-	jobs.ReplicaView
+	storage.ReplicaView
 	State ReplicaState `json:"state"`
 	// running runs, oldest first; only in lists of replicas
 	Runs []jobs.Record `json:"runs,omitempty"`
@@ -168,7 +169,7 @@ func (r Replica) RunsShown() []jobs.Record { return r.Runs[:min(len(r.Runs), sho
 // RunsMore returns the number of runs that the page does not list.
 func (r Replica) RunsMore() int { return r.Running - len(r.RunsShown()) }
 
-func replicaState(v jobs.ReplicaView, now time.Time) ReplicaState {
+func replicaState(v storage.ReplicaView, now time.Time) ReplicaState {
 	lifetime := v.ExpiresAt.Sub(v.LastBeat)
 	switch {
 	case v.Stopped:

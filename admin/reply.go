@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // badRequest is an invalid parameter. Its text names the parameter and the valid values.
@@ -31,7 +31,7 @@ func answer[T any](s *Server, w http.ResponseWriter, r *http.Request,
 		s.writeJSON(w, http.StatusOK, value)
 	case errors.As(err, &bad):
 		s.writeError(w, http.StatusBadRequest, bad.text)
-	case errors.Is(err, jobs.ErrNotFound):
+	case errors.Is(err, storage.ErrNotFound):
 		s.writeError(w, http.StatusNotFound, err.Error())
 	default:
 		s.storeFailed(r.Context(), err)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // addressOf returns an address of a route, one that is there.
@@ -244,7 +244,7 @@ func TestSecurityHeaders(t *testing.T) {
 func TestMethods(t *testing.T) {
 	server, _ := acting(t)
 	handler := server.Handler()
-	answered[jobs.Spec](t, post(handler, "/api/v1/jobs", addedJob), http.StatusOK)
+	answered[storage.Spec](t, post(handler, "/api/v1/jobs", addedJob), http.StatusOK)
 	for _, r := range server.routes() {
 		if reply := send(handler, http.MethodHead, addressOf(server, r.path),
 			nil); r.method == http.MethodGet && reply.Code >= 400 {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -86,7 +87,7 @@ func (s *Server) runsPage(w http.ResponseWriter, r *http.Request) {
 	}
 	show(s, w, r, page[runsView]{
 		template: "runs.html", section: "/runs", title: "Runs", live: true, fields: true,
-		topics: []jobs.Topic{jobs.TopicRuns},
+		topics: []storage.Topic{storage.TopicRuns},
 		load: func(ctx context.Context, _ snapshot) (v runsView, err error) {
 			filter, err := s.reader.runFilter(ctx, p, pageRuns)
 			if err != nil {
@@ -95,7 +96,7 @@ func (s *Server) runsPage(w http.ResponseWriter, r *http.Request) {
 			v.Filter = p.runFields(filter)
 			limit := filter.Limit
 			// one extra row shows whether there is another page
-			filter.Limit = min(limit+1, jobs.MaxBatch)
+			filter.Limit = min(limit+1, storage.MaxBatch)
 			runs, err := s.reader.runs(ctx, filter)
 			if err != nil {
 				return v, err
@@ -110,7 +111,7 @@ func (s *Server) runsPage(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-func (p params) runFields(f jobs.RunFilter) runFields {
+func (p params) runFields(f storage.RunFilter) runFields {
 	fields := runFields{
 		Job: f.Job, Reason: string(f.Reason), Replica: f.Replica, Resource: p.Get("resource"),
 		From: fieldTime(f.From), Until: fieldTime(f.Until),
@@ -169,7 +170,7 @@ func (r *reader) run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
 }
 
 // runs returns runs without output, newest first, never nil.
-func (r *reader) runs(ctx context.Context, filter jobs.RunFilter) ([]jobs.Record, error) {
+func (r *reader) runs(ctx context.Context, filter storage.RunFilter) ([]jobs.Record, error) {
 	found, err := r.store.Runs(ctx, filter)
 	if err != nil {
 		return nil, fmt.Errorf("runs: %w", err)
@@ -178,7 +179,8 @@ func (r *reader) runs(ctx context.Context, filter jobs.RunFilter) ([]jobs.Record
 }
 
 // runFilter parses the parameters of a list of runs.
-func (r *reader) runFilter(ctx context.Context, p params, limit int) (f jobs.RunFilter, err error) {
+func (r *reader) runFilter(ctx context.Context, p params,
+	limit int) (f storage.RunFilter, err error) {
 	if f.Job, err = p.text("job"); err != nil {
 		return f, err
 	}
@@ -229,7 +231,7 @@ func readStates(values []string) ([]jobs.State, error) {
 }
 
 // cursor returns the position of a run in the list, by its id.
-func (r *reader) cursor(ctx context.Context, p params, name string) (*jobs.RunCursor, error) {
+func (r *reader) cursor(ctx context.Context, p params, name string) (*storage.RunCursor, error) {
 	text := p.Get(name)
 	if text == "" {
 		return nil, nil
@@ -241,13 +243,13 @@ func (r *reader) cursor(ctx context.Context, p params, name string) (*jobs.RunCu
 	}
 	run, err := r.store.Run(ctx, id)
 	switch {
-	case errors.Is(err, jobs.ErrNotFound):
+	case errors.Is(err, storage.ErrNotFound):
 		return nil, &badRequest{fmt.Sprintf("%s is %s, expected the id of a run in the history",
 			name, id)}
 	case err != nil:
 		return nil, fmt.Errorf("run %s: %w", id, err)
 	}
-	return &jobs.RunCursor{CreatedAt: run.CreatedAt, ID: run.ID}, nil
+	return &storage.RunCursor{CreatedAt: run.CreatedAt, ID: run.ID}, nil
 }
 
 func plainRecords(found []jobs.Record) []jobs.Record {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -48,7 +49,7 @@ func (s *Server) runPage(w http.ResponseWriter, r *http.Request) {
 	}
 	show(s, w, r, page[runView]{
 		template: "run.html", section: "/runs", title: "Run " + short(id.String()), live: true,
-		topics: []jobs.Topic{jobs.TopicRuns, jobs.TopicLocks},
+		topics: []storage.Topic{storage.TopicRuns, storage.TopicLocks},
 		load: func(ctx context.Context, _ snapshot) (runView, error) {
 			v, err := s.reader.runView(ctx, id)
 			if err == nil {

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 func TestNewRefuses(t *testing.T) {
@@ -140,7 +140,7 @@ type pausedHistory struct {
 	asked, answer chan struct{}
 }
 
-func (h pausedHistory) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
+func (h pausedHistory) Replicas(ctx context.Context) ([]storage.ReplicaView, error) {
 	close(h.asked)
 	<-h.answer
 	return h.history.Replicas(ctx)

@@ -15,7 +15,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"golang.org/x/crypto/bcrypt"
 )
 
@@ -359,7 +359,7 @@ func TestThrottleHoldsOverReplicas(t *testing.T) {
 // brokenAttempts is a store that does not answer.
 type brokenAttempts struct{}
 
-func (brokenAttempts) CountFailures(context.Context, ...string) ([]jobs.Failures, error) {
+func (brokenAttempts) CountFailures(context.Context, ...string) ([]storage.Failures, error) {
 	return nil, errors.New("store is down")
 }
 

@@ -12,7 +12,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
@@ -31,7 +34,7 @@ func options(h *history) Options {
 		}
 	}
 	return Options{
-		Operations:     jobs.NewOperations(jobs.OperationsOptions{Control: auditOf{history: h}}),
+		Operations:     operations.New(operations.Options{Control: auditOf{history: h}}),
 		ScheduledTimes: h.scheduledTimes, Memory: h,
 		Listen: "127.0.0.1:0", Store: h, Restarts: h, StoreName: "PostgreSQL", Replica: "replica-1",
 		Version:  "0.2.0",
@@ -44,15 +47,15 @@ func calm() Options {
 	merge := running(1, "merge-events", "replica-3", 4*time.Second)
 	h := &history{
 		now:   noon,
-		locks: []jobs.LockView{lock("events", merge, 4*time.Second)},
-		jobs: []jobs.JobView{job("merge-events", "*/10 * * * * *", "events"),
+		locks: []storage.LockView{lock("events", merge, 4*time.Second)},
+		jobs: []storage.JobView{job("merge-events", "*/10 * * * * *", "events"),
 			job("rollup-sales", "*/5 * * * *", "sales_rollup")},
 		runs: []jobs.Record{
 			merge,
 			done(2, "rollup-sales", "replica-1", 40*time.Second, 840*time.Millisecond,
 				jobs.Succeeded),
 		},
-		replicas: []jobs.ReplicaView{beating(1, "replica-1", 2*time.Second, 0),
+		replicas: []storage.ReplicaView{beating(1, "replica-1", 2*time.Second, 0),
 			beating(2, "replica-3", 4*time.Second, 1)},
 	}
 	return options(h)
@@ -109,11 +112,11 @@ func contention() Options {
 	dead.EndedAt = pointer(dead.ExpiresAt.Add(3 * time.Second))
 	h := &history{
 		now: noon,
-		locks: []jobs.LockView{
+		locks: []storage.LockView{
 			own, read, slot, lock("events", merge, 4*time.Second),
 			lock("orders", rollup, 42*time.Minute), lock("sales_rollup", rollup, 42*time.Minute),
 		},
-		jobs: []jobs.JobView{
+		jobs: []storage.JobView{
 			job("merge-events", "*/10 * * * * *", "events"), job("prune-logs", "@daily", "logs"),
 			job("prune-orders", "30 2 * * *", "orders"),
 			job("rollup-hourly", "0 * * * *", "orders", "orders_hourly"),
@@ -122,7 +125,7 @@ func contention() Options {
 			job("report/weekly", "0 3 * * 6", "customers"), job("sync-stock", "@every 9s"),
 		},
 		runs: runs,
-		replicas: []jobs.ReplicaView{
+		replicas: []storage.ReplicaView{
 			beating(1, "replica-1", 2*time.Second, 2), beating(2, "replica-2", 11*time.Second, 0),
 			beating(3, "replica-3", 4*time.Second, 1), dead,
 		},
@@ -160,7 +163,7 @@ const traceSite = "https://tempo.example.com/trace/"
 
 // traced has a trace for every run.
 func traced(run uuid.UUID) Trace {
-	id := jobs.TraceID(run)
+	id := engine.TraceID(run)
 	return Trace{ID: id, Link: traceSite + id}
 }
 
@@ -213,10 +216,10 @@ func hostile() Options {
 	held.Resource, _ = locking.Path(script + "/" + strings.Repeat("deep/", 60) + "leaf")
 	held.Holder.Run = `../../"><script>alert(1)</script>`
 	h := &history{
-		now: noon, locks: []jobs.LockView{held}, runs: []jobs.Record{run, blocked, failed},
-		jobs: []jobs.JobView{job("j", script,
+		now: noon, locks: []storage.LockView{held}, runs: []jobs.Record{run, blocked, failed},
+		jobs: []storage.JobView{job("j", script,
 			`"`+script[:8]+`"."`+strings.Repeat("t", 63)+`"`)},
-		replicas: []jobs.ReplicaView{beating(1, script+strings.Repeat("y", 300), time.Second, 1)},
+		replicas: []storage.ReplicaView{beating(1, script+strings.Repeat("y", 300), time.Second, 1)},
 	}
 	h.replicas[0].Version = script
 	o := options(h)
@@ -241,14 +244,14 @@ func layers() Options {
 	schema.Resource = table("warehouse.*")
 	h := &history{
 		now: noon, runs: []jobs.Record{one, all},
-		locks: []jobs.LockView{schema, lock("mart.facts", one, 3*time.Second)},
-		jobs: []jobs.JobView{
+		locks: []storage.LockView{schema, lock("mart.facts", one, 3*time.Second)},
+		jobs: []storage.JobView{
 			job("reload-warehouse", "@hourly", "warehouse.*"),
 			job("load-facts", "@hourly", "mart.facts"),
 			job("load-orders", "@hourly", "warehouse.orders"),
 			job("reload-mart", "@daily", "mart.*"),
 		},
-		replicas: []jobs.ReplicaView{beating(1, "replica-1", time.Second, 2)},
+		replicas: []storage.ReplicaView{beating(1, "replica-1", time.Second, 2)},
 	}
 	h.locks[0].Expires = ago(8 * time.Second)
 	return options(h)
@@ -259,5 +262,5 @@ func empty() Options { return options(&history{now: noon}) }
 func down() Options {
 	return options(
 		&history{err: fmt.Errorf("%w: dial tcp 10.0.3.7:5432: connect: connection refused",
-			jobs.ErrUnavailable)})
+			storage.ErrUnavailable)})
 }

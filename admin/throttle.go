@@ -12,7 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // The limits of failed sign-ins. The limit of a user stops guessing from many addresses, but is too
@@ -37,7 +37,7 @@ func (e *throttledError) Error() string {
 // The higher count applies, so while the store is down each replica enforces its own limit.
 type throttle struct {
 	own    *attemptCounts
-	shared jobs.Attempts // nil: each replica counts its own
+	shared storage.Attempts // nil: each replica counts its own
 	log    zerolog.Logger
 	silent atomic.Bool // an error of the store was logged
 }
@@ -61,7 +61,7 @@ func (t *throttle) check(ctx context.Context, name string, client netip.Addr) er
 	}
 	limits := []int{maxUserFailures, maxClientFailures}
 	var left time.Duration
-	for _, all := range [][]jobs.Failures{counts, t.sharedCounts(ctx, keys)} {
+	for _, all := range [][]storage.Failures{counts, t.sharedCounts(ctx, keys)} {
 		for i, failures := range all {
 			if failures.Count >= limits[i] {
 				left = max(left, cmp.Or(failures.Left, time.Second))
@@ -74,7 +74,7 @@ func (t *throttle) check(ctx context.Context, name string, client netip.Addr) er
 	return nil
 }
 
-func (t *throttle) sharedCounts(ctx context.Context, keys []string) []jobs.Failures {
+func (t *throttle) sharedCounts(ctx context.Context, keys []string) []storage.Failures {
 	if t.shared == nil {
 		return nil
 	}

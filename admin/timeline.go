@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -28,10 +29,10 @@ type timeline struct {
 	From  time.Time `json:"from"`
 	Until time.Time `json:"until"`
 	// held or waited-for resources first, then those with the longest waits
-	Lanes    []lane         `json:"lanes"`
-	Restarts []jobs.Restart `json:"restarts"` // of the memcached servers
-	Cut      []string       `json:"cut"`      // what is left out, in words
-	Known    int            `json:"lanes_known"`
+	Lanes    []lane            `json:"lanes"`
+	Restarts []storage.Restart `json:"restarts"` // of the memcached servers
+	Cut      []string          `json:"cut"`      // what is left out, in words
+	Known    int               `json:"lanes_known"`
 
 	Chart    *chart        `json:"-"`
 	Links    windowLinks   `json:"-"`
@@ -44,11 +45,11 @@ type timeline struct {
 
 // lane is one resource, and the runs that lock it or an ancestor.
 type lane struct {
-	Resource string             `json:"resource"`
-	Jobs     int                `json:"jobs"` // number of jobs that lock it
-	Held     int                `json:"held"` // current number of locks
-	Waiting  int                `json:"waiting"`
-	Runs     []jobs.RunInterval `json:"runs"` // newest first
+	Resource string                `json:"resource"`
+	Jobs     int                   `json:"jobs"` // number of jobs that lock it
+	Held     int                   `json:"held"` // current number of locks
+	Waiting  int                   `json:"waiting"`
+	Runs     []storage.RunInterval `json:"runs"` // newest first
 
 	resource locking.Resource
 	jobs     []string
@@ -124,7 +125,7 @@ func (s *Server) timelinePage(w http.ResponseWriter, r *http.Request) {
 	show(s, w, r, page[timeline]{
 		template: "timeline.html", section: "/locks", title: "Timeline of locks",
 		jsonPath: p.with("/api/v1/locks/timeline"), live: live,
-		topics: []jobs.Topic{jobs.TopicRuns, jobs.TopicLocks},
+		topics: []storage.Topic{storage.TopicRuns, storage.TopicLocks},
 		load: func(ctx context.Context, snap snapshot) (timeline, error) {
 			t, err := s.reader.timeline(ctx, snap.now, q)
 			if err != nil {
@@ -167,7 +168,7 @@ func (p params) skipPager(path string, skip, page, total int) (g pager) {
 func (r *reader) timeline(ctx context.Context, now time.Time, q timelineQuery) (timeline, error) {
 	w := q.window.at(now)
 	t := timeline{Now: now, From: w.From, Until: w.Until, Length: w.Until.Sub(w.From),
-		Restarts: []jobs.Restart{}, Cut: []string{}}
+		Restarts: []storage.Restart{}, Cut: []string{}}
 	all, err := r.lanes(ctx, now, w, q.resource)
 	if err != nil {
 		return t, err
@@ -182,7 +183,7 @@ func (r *reader) timeline(ctx context.Context, now time.Time, q timelineQuery) (
 			return t, fmt.Errorf("restarts: %w", err)
 		}
 		if t.Restarts == nil {
-			t.Restarts = []jobs.Restart{}
+			t.Restarts = []storage.Restart{}
 		}
 	}
 	return t, nil
@@ -200,8 +201,8 @@ func (r *reader) lanes(ctx context.Context, now time.Time, w window,
 	if err != nil {
 		return nil, err
 	}
-	waiting, err := r.runs(ctx, jobs.RunFilter{States: []jobs.State{jobs.Waiting},
-		Limit: jobs.MaxBatch})
+	waiting, err := r.runs(ctx, storage.RunFilter{States: []jobs.State{jobs.Waiting},
+		Limit: storage.MaxBatch})
 	if err != nil {
 		return nil, err
 	}
@@ -213,7 +214,7 @@ func (r *reader) lanes(ctx context.Context, now time.Time, w window,
 	find := func(resource locking.Resource) *lane {
 		if by[resource] == nil {
 			by[resource] = &lane{Resource: resource.String(), resource: resource,
-				Runs: []jobs.RunInterval{}}
+				Runs: []storage.RunInterval{}}
 		}
 		return by[resource]
 	}
@@ -283,7 +284,7 @@ func (r *reader) fill(ctx context.Context, t *timeline) error {
 	names := make(map[string]bool)
 	for i := range t.Lanes {
 		l := &t.Lanes[i]
-		room := jobs.MaxBatch - len(names)
+		room := storage.MaxBatch - len(names)
 		if fresh := countNew(names, l.jobs); fresh > room {
 			t.Cut = append(t.Cut,
 				fmt.Sprintf("%s is locked by %d jobs, of which only some are drawn",
@@ -304,7 +305,7 @@ func (r *reader) fill(ctx context.Context, t *timeline) error {
 		for _, name := range l.jobs {
 			l.Runs = append(l.Runs, of[name]...)
 		}
-		slices.SortFunc(l.Runs, func(a, b jobs.RunInterval) int {
+		slices.SortFunc(l.Runs, func(a, b storage.RunInterval) int {
 			return cmp.Or(b.CreatedAt.Compare(a.CreatedAt),
 				cmp.Compare(a.Run.String(), b.Run.String()))
 		})
@@ -315,16 +316,16 @@ func (r *reader) fill(ctx context.Context, t *timeline) error {
 // timelineRuns queries the same number of runs for each job, then more for jobs that have more. It
 // also returns the jobs that have still more.
 func (r *reader) timelineRuns(ctx context.Context, t *timeline,
-	names []string) (of map[string][]jobs.RunInterval, full []string, err error) {
-	of = make(map[string][]jobs.RunInterval)
+	names []string) (of map[string][]storage.RunInterval, full []string, err error) {
+	of = make(map[string][]storage.RunInterval)
 	room, asked := maxDrawnRuns, names
 	for range 2 {
 		if len(asked) == 0 {
 			break
 		}
-		each := min(jobs.MaxRunIntervals, max(minRunsPerJob, room/len(asked)))
+		each := min(storage.MaxRunIntervals, max(minRunsPerJob, room/len(asked)))
 		found, err := r.store.RunIntervals(ctx,
-			jobs.RunIntervalFilter{Jobs: asked, From: t.From, Until: t.Until, Each: each})
+			storage.RunIntervalFilter{Jobs: asked, From: t.From, Until: t.Until, Each: each})
 		if err != nil {
 			return nil, nil, fmt.Errorf("query runs of the window: %w", err)
 		}
@@ -364,7 +365,7 @@ func countNew(known map[string]bool, names []string) (n int) {
 }
 
 // noteOmitted notes the jobs that have more runs than were queried.
-func (t *timeline) noteOmitted(of map[string][]jobs.RunInterval, full []string) {
+func (t *timeline) noteOmitted(of map[string][]storage.RunInterval, full []string) {
 	const named = 3
 	for _, name := range full[:min(len(full), named)] {
 		first := t.Until
@@ -384,7 +385,7 @@ func (t *timeline) noteOmitted(of map[string][]jobs.RunInterval, full []string) 
 
 // plainTimelineRun returns a run with times in UTC and display names, so that all replicas show the
 // same.
-func plainTimelineRun(s jobs.RunInterval) jobs.RunInterval {
+func plainTimelineRun(s storage.RunInterval) storage.RunInterval {
 	s.ScheduledAt, s.CreatedAt, s.StartedAt, s.FinishedAt = s.ScheduledAt.UTC(), s.CreatedAt.UTC(),
 		inUTC(s.StartedAt), inUTC(s.FinishedAt)
 	if s.BlockedBy != nil {
@@ -428,7 +429,7 @@ const maxListedRuns = 100
 
 // listedRun is a run in words.
 type listedRun struct {
-	jobs.RunInterval
+	storage.RunInterval
 	Words string
 }
 
@@ -456,7 +457,7 @@ func (t *timeline) Listed() []listedRun {
 }
 
 // runWords describes how long a run waited and ran, and why.
-func runWords(s jobs.RunInterval, now time.Time) string {
+func runWords(s storage.RunInterval, now time.Time) string {
 	end := now
 	switch {
 	case s.FinishedAt != nil:

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
@@ -14,7 +15,7 @@ import (
 // and none of a run that nobody took up, or where nothing is traced.
 func TestTraceOfARun(t *testing.T) {
 	o := contention()
-	trace := jobs.TraceID(id(10))
+	trace := engine.TraceID(id(10))
 	for _, c := range []struct {
 		name string
 		give func(*Options)
@@ -25,7 +26,7 @@ func TestTraceOfARun(t *testing.T) {
 			`<dt>Trace</dt><dd class="code"><a href="` + traceSite + trace + `">` + trace +
 				`</a></dd>`, `"trace_id": "` + trace + `"`},
 		{"without a link", func(o *Options) {
-			o.Trace = func(run uuid.UUID) Trace { return Trace{ID: jobs.TraceID(run)} }
+			o.Trace = func(run uuid.UUID) Trace { return Trace{ID: engine.TraceID(run)} }
 		},
 			`<dt>Trace</dt><dd class="code">` + trace + `</dd>`, `"trace_id": "` + trace + `"`},
 		{"not traced", func(o *Options) { o.Trace = func(uuid.UUID) Trace { return Trace{} } }, "",

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -18,7 +18,7 @@ import (
 type contender struct {
 	job       string
 	requests  []locking.Request // requests that may conflict
-	typical   jobs.Typical
+	typical   storage.Typical
 	waitLimit time.Duration // longest wait of a firing
 	// waitLimit is known; otherwise a firing waits until its next scheduled time
 	waitLimited    bool
@@ -28,7 +28,7 @@ type contender struct {
 
 // contendersOf returns the jobs that may block each other, by name. If about is not nil, it
 // considers only related resources.
-func contendersOf(lockers []jobs.Locker, about *locking.Resource) []*contender {
+func contendersOf(lockers []storage.Locker, about *locking.Resource) []*contender {
 	demands := make(map[locking.Resource]*demand)
 	for _, locker := range lockers {
 		for _, request := range locker.Requests {
@@ -194,12 +194,12 @@ type durations struct {
 }
 
 type cachedDuration struct {
-	jobs.Typical
+	storage.Typical
 	at time.Time // by the store's clock
 }
 
 // get returns the cached durations of a job, unless they are too old.
-func (l *durations) get(job string, now time.Time) (jobs.Typical, bool) {
+func (l *durations) get(job string, now time.Time) (storage.Typical, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	cached, ok := l.known[job]
@@ -207,7 +207,7 @@ func (l *durations) get(job string, now time.Time) (jobs.Typical, bool) {
 }
 
 // put caches the result of a query, including jobs without runs.
-func (l *durations) put(names []string, found map[string]jobs.Typical, now time.Time) {
+func (l *durations) put(names []string, found map[string]storage.Typical, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.known == nil {

@@ -10,7 +10,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // pageWebhooks is the number of deliveries of a page, and of the API's answer without a limit.
@@ -25,7 +26,7 @@ func webhookParams() []string {
 func webhookCursors() cursors { return cursors{next: "before", previous: "after"} }
 
 func (s *Server) webhooksJSON(w http.ResponseWriter, r *http.Request) {
-	answer(s, w, r, func(ctx context.Context) ([]jobs.Undelivered, error) {
+	answer(s, w, r, func(ctx context.Context) ([]storage.Undelivered, error) {
 		p, err := readParams(r, webhookParams()...)
 		if err != nil {
 			return nil, err
@@ -48,7 +49,7 @@ func (s *Server) webhooksJSON(w http.ResponseWriter, r *http.Request) {
 
 // webhooksView is the page of failed deliveries.
 type webhooksView struct {
-	Deliveries []jobs.Undelivered
+	Deliveries []storage.Undelivered
 	Stored     bool // the store records deliveries
 	Pager      pager
 	Filter     webhookFields
@@ -62,7 +63,7 @@ func (f webhookFields) Any() bool { return f != webhookFields{} }
 
 func (s *Server) webhooksPage(w http.ResponseWriter, r *http.Request) {
 	p, err := readParams(r, append(webhookParams(), "refresh")...)
-	var filter jobs.UndeliveredFilter
+	var filter storage.UndeliveredFilter
 	if err == nil {
 		filter, err = p.webhookFilter(pageWebhooks)
 	}
@@ -76,7 +77,7 @@ func (s *Server) webhooksPage(w http.ResponseWriter, r *http.Request) {
 			v.Filter = webhookFields{filter.Webhook, p.Get("run"), p.Get("given_up")}
 			asked := filter
 			// one extra row shows whether there is another page
-			asked.Limit = min(filter.Limit+1, jobs.MaxBatch)
+			asked.Limit = min(filter.Limit+1, storage.MaxBatch)
 			list, stored, err := s.reader.undelivered(ctx, asked)
 			if v.Stored = stored; err != nil {
 				return v, err
@@ -91,7 +92,7 @@ func (s *Server) webhooksPage(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-func (p params) webhookFilter(limit int) (f jobs.UndeliveredFilter, err error) {
+func (p params) webhookFilter(limit int) (f storage.UndeliveredFilter, err error) {
 	if f.Webhook, err = p.text("webhook"); err != nil {
 		return f, err
 	}
@@ -116,12 +117,12 @@ func (p params) webhookFilter(limit int) (f jobs.UndeliveredFilter, err error) {
 	return f, err
 }
 
-func deliveryCursor(u jobs.Undelivered) string { return encodeCursor(u.CreatedAt, u.ID) }
+func deliveryCursor(u storage.Undelivered) string { return encodeCursor(u.CreatedAt, u.ID) }
 
 // undelivered returns the failed deliveries, never nil, and whether the store records them.
 func (r *reader) undelivered(ctx context.Context,
-	f jobs.UndeliveredFilter) (list []jobs.Undelivered, stored bool, err error) {
-	list = []jobs.Undelivered{}
+	f storage.UndeliveredFilter) (list []storage.Undelivered, stored bool, err error) {
+	list = []storage.Undelivered{}
 	if r.ops == nil {
 		return list, false, nil
 	}
@@ -129,7 +130,7 @@ func (r *reader) undelivered(ctx context.Context,
 	if errors.Is(err, errors.ErrUnsupported) {
 		return list, false, nil
 	}
-	var bad *jobs.BadInputError
+	var bad *storage.BadInputError
 	if errors.As(err, &bad) {
 		return nil, true, &badRequest{bad.Error()}
 	}
@@ -147,25 +148,25 @@ func (r *reader) undelivered(ctx context.Context,
 func (s *Server) deliverAgainJSON(w http.ResponseWriter, r *http.Request) {
 	var reason string
 	action(s, w, r, map[string]any{"reason": &reason},
-		func(ctx context.Context, ops *jobs.Operations) (jobs.Undelivered, error) {
+		func(ctx context.Context, ops *operations.Operations) (storage.Undelivered, error) {
 			id, err := pathID(r, "id", "a delivery's id")
 			if err != nil {
-				return jobs.Undelivered{}, err
+				return storage.Undelivered{}, err
 			}
 			return ops.DeliverAgain(ctx, s.acting(r, "api", reason), id)
 		})
 }
 
 // deliverView describes the delivery to repeat.
-type deliverView struct{ Delivery *jobs.Undelivered }
+type deliverView struct{ Delivery *storage.Undelivered }
 
 // deliverAgainPage repeats a failed delivery.
 func (s *Server) deliverAgainPage(w http.ResponseWriter, r *http.Request) {
 	id, err := pathID(r, "id", "a delivery's id")
-	var filter jobs.UndeliveredFilter
+	var filter storage.UndeliveredFilter
 	if err == nil {
 		filter, err = (params{url.Values{"run": {r.URL.Query().Get("run")}}}).
-			webhookFilter(jobs.MaxBatch)
+			webhookFilter(storage.MaxBatch)
 	}
 	if err != nil {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
@@ -176,7 +177,7 @@ func (s *Server) deliverAgainPage(w http.ResponseWriter, r *http.Request) {
 		params: []string{"run"},
 		load: func(ctx context.Context, _ snapshot) (v deliverView, err error) {
 			list, _, err := s.reader.undelivered(ctx, filter)
-			if at := slices.IndexFunc(list, func(u jobs.Undelivered) bool { return u.ID == id }); at >= 0 {
+			if at := slices.IndexFunc(list, func(u storage.Undelivered) bool { return u.ID == id }); at >= 0 {
 				v.Delivery = &list[at]
 			}
 			return v, err
@@ -185,7 +186,7 @@ func (s *Server) deliverAgainPage(w http.ResponseWriter, r *http.Request) {
 			f.Button, f.Back = "Deliver it again", "/webhooks"
 			f.Idle = f.Idle || known != nil && known.Delivery == nil
 		},
-		do: func(ctx context.Context, a jobs.Action, _ url.Values) (outcome, error) {
+		do: func(ctx context.Context, a storage.Action, _ url.Values) (outcome, error) {
 			u, err := s.options.Operations.DeliverAgain(ctx, a, id)
 			return outcome{"/webhooks", fmt.Sprintf("%s is told again, within about a second. "+
 				"What it then has is on this list no more.",
@@ -195,6 +196,6 @@ func (s *Server) deliverAgainPage(w http.ResponseWriter, r *http.Request) {
 }
 
 // againPath returns the page that repeats a delivery.
-func againPath(u jobs.Undelivered) string {
+func againPath(u storage.Undelivered) string {
 	return address("/webhooks/"+u.ID.String()+"/again", url.Values{"run": {u.Run.String()}})
 }

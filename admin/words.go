@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/explain"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -275,7 +276,9 @@ func names(list []string) string {
 func prefix(s string, n int) string { return s[:min(n, len(s))] }
 
 // verdictWords formats a verdict as the beginning of a sentence.
-func verdictWords(v jobs.Verdict) string { return title(strings.ReplaceAll(string(v), "_", " ")) }
+func verdictWords(v explain.Verdict) string {
+	return title(strings.ReplaceAll(string(v), "_", " "))
+}
 
 // shortReason describes a reason without the details of a run.
 func shortReason(r jobs.Reason) string {

@@ -1,98 +1,43 @@
-// Package jobs fires jobs: once in the cluster for each scheduled time, on one replica, with the
-// resources that the job names locked.
+// Package jobs is what people import who write jobs for Holdfast: handlers, runs, the policies of
+// a job, and the events of its firings.
 //
-// # One firing
+// # Handlers
 //
-// The files follow a firing from its tick to its release:
+// A handler does the work of one attempt. [Handle] gives it a name and the type of its params:
 //
-//	timetable.go           a heap of the next scheduled time of every job, and of delayed starts
-//	dispatcher.go          tick: move due firings to the ready queue, give them to free workers
-//	ready.go               the queue of ready firings, in an order that differs by replica
-//	prefilter.go           drop queued firings that other replicas have begun
-//	slots.go               limits on the firings of a group and on late runs
-//	firing.go              gate, lock, start; wait and try again; skip when the wait is over
-//	waitpolicy.go          how long a firing waits, and for what
-//	suspend.go             wait while an operator keeps this replica from starting a firing
-//	deadline.go            skip firings that can no longer begin in time
-//	perform.go             run the handler under its claim, record the end, release
-//	spans.go               the spans of a run's trace
-//	engine.go, batcher.go  what firings share; batches of calls to the store
-//	session.go             one heartbeat renews the replica's session and all its claims
-//	activation.go          which jobs this replica fires: those whose active definition it has
-//	controlstate.go        obey pauses, drains and jobs added at run time
-//	upkeep.go              sweep dead sessions, adopt waiting runs
-//	dependencies.go        start dependents when their dependencies have succeeded
-//	misfirepage.go         look for scheduled times that no replica started, page by page
-//	misfire.go             apply the misfire policy to them
-//	retention.go           delete old history
-//	drift.go               compare the configurations of live replicas
-//	explain.go             explain the outcome of a firing
+//	jobs.Handle("refresh-sales", func(ctx context.Context, run *jobs.Run, p Params) error {
+//		return postgres.CompleteInTx(ctx, run, func(tx pgx.Tx) error { … })
+//	})
 //
-// A firing is the pair of a job and its scheduled time, which is the same on every replica. If the
-// job has jitter, the firing starts later, by a hash of both.
+// The params of a job are decoded strictly when the job is added, so that a mistake in them is an
+// error at start. The context of a run ends with a cause that says why: [ErrTimeout],
+// [ErrCancelled], [ErrShutdown], [ErrClaimLost], or an error of the replica's session.
 //
-// The gate is an `add` in memcached. It tells all replicas but one, at low cost, that another
-// replica has the firing. Only a clear refusal ends a firing there. The advisory locks come next:
-// all or nothing, and cheap to poll. Then the store decides on the start and grants a claim. The
-// claim gives the run its right to commit.
+// # Which writes are protected
 //
-// While a resource is held, a waiting firing holds nothing itself. It gives back its locks and its
-// worker, waits by the job's policy and tries again, at most until the job's next scheduled time.
-// Then it is recorded as skipped, with the resource and its holder.
+// Every transaction of a run that begins with the fence check commits only while the run has its
+// claim. Packages jobs/postgres and jobs/sqlite run such transactions. Effects elsewhere are not
+// fenced: pass [Run].Token on, and have the other system refuse smaller tokens.
 //
-// A firing that waits for more than a second is recorded as waiting. Younger firings that want the
-// same resource queue behind it for as long as its position is reserved (locking.Reserve). Its
-// position is not reserved while it waits for a worker, because that wait has no known end. A
-// triggered run waits for as long as its trigger allows. No run that is triggered later begins
-// before it.
+// # State, results and output
 //
-// A replica tracks each run of its firings from before the store has a row of it. If the store
-// returns a run of this replica that no firing tracks, the replica resumes it: a reply was lost, or
-// a note was refused.
+// A handler can save a state for the job's next run ([Run].Save), set a result ([Run].SetResult),
+// and write output ([Run].Log, [Run].Output). They are stored in the statement that ends the run. A
+// superseded run stores nothing.
 //
-// # Sessions
+// # Notifications
 //
-// A replica trusts its session from before it sent the heartbeat until the TTL has passed, by this
-// machine's monotonic clock. If the store does not confirm the session in time, the context of
-// every run ends with [ErrSessionLost], and nothing starts until a new session is open. A session
-// never revives. The sweep of another replica may already have recorded the runs as lost and
-// granted their resources. Writes of these runs through a fence do not commit.
+// A [Listener] gets the events of the firings of its replica, without a guarantee. A [Hook] names a
+// webhook for the ends of a job's runs: the store records the notification with the end itself.
 //
-// # The active definition of a job
+// # Other packages
 //
-// Every replica registers its cron table with each session that it opens. The store gives a new
-// definition the next version of its job, for good. The active definition is the newest version
-// that a live session has. A replica with another definition does not fire the job: it starts
-// nothing of it (the store refuses the start), adopts nothing of it, and records no misfires of it.
-//
-// So a deploy takes a job over with its first new replica, and an old replica that restarts takes
-// nothing back. When the last session with the newer definition has ended, or has expired and was
-// swept, the older one is active again. A replica learns this with its next heartbeat. It goes on
-// with the first scheduled time that it had left to others.
-//
-// [Scheduler.SetJobs] reloads the configuration of a replica. The replica withdraws removed
-// definitions from its session and registers new ones. The effect is that of a deploy, but the
-// session goes on.
-//
-// # Guarantees
-//
-// Each firing is started at most once, unless its job asks for recovery, three times at most, or
-// for further attempts. No two runs with conflicting requests hold claims at the same time. Each
-// scheduled time that passes while the cluster is up ends as a run, or as a record with the reason
-// why there was no run. Effects of handlers outside the store's database are not fenced. Handlers
-// can fence them with [Run].Token.
-//
-// # Data and events of runs
-//
-// A handler can save a state for the job's next run, and set a result ([Run].Save,
-// [Run].SetResult). The statement that ends the run writes both. A superseded run writes nothing.
-//
-// A job's definition names the webhooks to notify of the ends of its runs. The store records these
-// notifications with the end itself ([Outbox]); package jobs/webhook sends them. A [Listener] gets
-// events without that guarantee.
-//
-// # Stores
-//
-// [Store] is the contract of a store; package jobstest checks it. Stores are jobs/postgres, for
-// clusters, and jobs/sqlite, for one process.
+//	schedule    when a job is due
+//	handlers    the built-in handlers: sql, http and command
+//	storage     the contract of stores, and what they return
+//	operations  the actions of operators
+//	explain     why a firing had its outcome
+//	webhook     sends notifications
+//	postgres    the store for clusters
+//	sqlite      the store for one process
 package jobs

@@ -93,18 +93,18 @@ type Job struct {
 	Recover     bool          // run again if the replica of the run died; three times at most
 }
 
-// requests returns everything that the job locks: its resources, a slot of its group if that has a
+// Requests returns everything that the job locks: its resources, a slot of its group if that has a
 // limit and, unless its runs may overlap, its own name.
-func (j *Job) requests() ([]locking.Request, error) {
-	requests, err := j.shownRequests()
+func (j *Job) Requests() ([]locking.Request, error) {
+	requests, err := j.DeclaredRequests()
 	if err != nil {
 		return nil, err
 	}
 	return locking.OfJob(j.Name, requests, j.Overlap == OverlapAllow)
 }
 
-// shownRequests returns everything that the job locks, except its own name.
-func (j *Job) shownRequests() ([]locking.Request, error) {
+// DeclaredRequests returns everything that the job locks, except its own name.
+func (j *Job) DeclaredRequests() ([]locking.Request, error) {
 	requests := append([]locking.Request(nil), j.Resources...)
 	if j.GroupLimits.PerCluster == 0 {
 		return requests, nil
@@ -114,14 +114,14 @@ func (j *Job) shownRequests() ([]locking.Request, error) {
 		Slots: j.GroupLimits.PerCluster}), err
 }
 
-// reserve returns how long a firing reserves its position; 0 means not at all.
-func (j *Job) reserve() time.Duration { return locking.ReserveOf(j.Reserve) }
+// ReserveTime returns how long a firing reserves its position; 0 means not at all.
+func (j *Job) ReserveTime() time.Duration { return locking.ReserveOf(j.Reserve) }
 
-// priority returns 1 to 9.
-func (j *Job) priority() int { return cmp.Or(j.Priority, DefaultPriority) }
+// EffectivePriority returns 1 to 9.
+func (j *Job) EffectivePriority() int { return cmp.Or(j.Priority, DefaultPriority) }
 
-// misfire returns the policy for scheduled times that did not start for the cause.
-func (j *Job) misfire(cause Reason) Misfire {
+// MisfirePolicy returns the policy for scheduled times that did not start for the cause.
+func (j *Job) MisfirePolicy(cause Reason) Misfire {
 	switch cause {
 	case ReasonNoWorker:
 		return cmp.Or(j.MisfireBy.NoWorker, MisfireRunOnce)
@@ -134,15 +134,15 @@ func (j *Job) misfire(cause Reason) Misfire {
 	}
 }
 
-// lateLimit returns the most late runs that run_all allows.
-func (j *Job) lateLimit() int { return cmp.Or(j.MisfireBy.Limit, defaultLateRuns) }
+// LateLimit returns the most late runs that run_all allows.
+func (j *Job) LateLimit() int { return cmp.Or(j.MisfireBy.Limit, defaultLateRuns) }
 
-// misfireRules returns the rules with their defaults filled in.
-func (j *Job) misfireRules() MisfireRules {
+// EffectiveMisfireRules returns the rules with their defaults filled in.
+func (j *Job) EffectiveMisfireRules() MisfireRules {
 	return MisfireRules{
-		NoWorker: j.misfire(ReasonNoWorker), Paused: j.misfire(ReasonPaused),
-		LockHeld: j.misfire(ReasonLockHeld),
-		Limit:    j.lateLimit(), MaxAge: j.MisfireBy.MaxAge,
+		NoWorker: j.MisfirePolicy(ReasonNoWorker), Paused: j.MisfirePolicy(ReasonPaused),
+		LockHeld: j.MisfirePolicy(ReasonLockHeld),
+		Limit:    j.LateLimit(), MaxAge: j.MisfireBy.MaxAge,
 	}
 }
 
@@ -162,17 +162,18 @@ func (j *Job) checkPolicies() error {
 	}
 	policies := []Misfire{MisfireRunOnce, MisfireSkip, MisfireRunAll}
 	for _, cause := range []Reason{ReasonMisfire, ReasonNoWorker, ReasonPaused, ReasonLockHeld} {
-		must(slices.Contains(policies, j.misfire(cause)), "misfire (%s): one of %v, found %q",
-			cause, policies, j.misfire(cause))
+		must(slices.Contains(policies, j.MisfirePolicy(cause)), "misfire (%s): one of %v, found %q",
+			cause, policies, j.MisfirePolicy(cause))
 	}
-	limit := j.lateLimit()
+	limit := j.LateLimit()
 	must(j.MisfireThreshold >= time.Second, "misfire threshold: at least 1s, found %s",
 		j.MisfireThreshold)
 	must(limit >= 1 && limit <= maxLateRuns, "misfire limit: 1 to %d, found %d", maxLateRuns, limit)
 	must(j.MisfireBy.MaxAge >= 0, "misfire age: 0s for no limit, or more, found %s",
 		j.MisfireBy.MaxAge)
 	must(j.Deadline >= 0, "deadline: 0s for none, or more, found %s", j.Deadline)
-	must(j.priority() >= 1 && j.priority() <= MaxPriority, "priority: 1 to %d, found %d",
+	must(j.EffectivePriority() >= 1 && j.EffectivePriority() <= MaxPriority,
+		"priority: 1 to %d, found %d",
 		MaxPriority, j.Priority)
 	must(j.GroupLimits == GroupLimits{} || j.Group != "", "group limits: only with a group")
 	must(j.GroupLimits.PerReplica >= 0, "slots of group %s: 0 for no limit, or more, found %d",
@@ -186,7 +187,7 @@ func (j *Job) Check() ([]locking.Request, error) {
 	if err := j.checkPolicies(); err != nil {
 		return nil, err
 	}
-	requests, err := j.requests()
+	requests, err := j.Requests()
 	if err != nil {
 		return nil, err
 	}
@@ -205,8 +206,8 @@ type Hook struct {
 	State   State  // a final one
 }
 
-// sortedHooks returns the hooks sorted, each once.
-func sortedHooks(hooks []Hook) []Hook {
+// SortedHooks returns the hooks sorted, each once.
+func SortedHooks(hooks []Hook) []Hook {
 	sorted := slices.SortedFunc(slices.Values(hooks), func(a, b Hook) int {
 		return cmp.Or(strings.Compare(a.Webhook, b.Webhook),
 			strings.Compare(string(a.State), string(b.State)))

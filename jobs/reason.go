@@ -39,8 +39,8 @@ const (
 	ReasonClockOff Reason = "clock_off"
 )
 
-// relation returns the words between a resource and its blocker.
-func (r Reason) relation() string {
+// Relation returns the words between a resource and its blocker.
+func (r Reason) Relation() string {
 	switch r {
 	case ReasonGroupFull:
 		return "had no free slot; one was held by"

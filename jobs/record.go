@@ -127,16 +127,16 @@ type Record struct {
 // Took returns the time of all attempts of the run, without the rests between them. It returns
 // false if the run has not started or not ended.
 func (r Record) Took() (time.Duration, bool) {
-	return executedIn(r.StartedAt, r.FinishedAt, r.Rests)
+	return ExecutedIn(r.StartedAt, r.FinishedAt, r.Rests)
 }
 
-// obstacle describes the last recorded blocker of a waiting run.
-func (r Record) obstacle() string {
+// BlockerText describes the last recorded blocker of a waiting run.
+func (r Record) BlockerText() string {
 	if r.Reason == ReasonTriggered { // its detail names the actor
 		return "no worker was free; " + r.Detail
 	}
 	if r.BlockedBy == nil {
 		return r.Detail
 	}
-	return r.BlockedBy.Words(r.Reason.relation())
+	return r.BlockedBy.Words(r.Reason.Relation())
 }

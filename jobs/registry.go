@@ -34,8 +34,8 @@ func NewRegistry(handlers ...Registration) (*Registry, error) {
 	return r, nil
 }
 
-// within returns the registry with its handlers wrapped in the middleware, the outermost first.
-func (r *Registry) within(middleware []Middleware) *Registry {
+// With returns the registry with its handlers wrapped in the middleware, the outermost first.
+func (r *Registry) With(middleware []Middleware) *Registry {
 	return &Registry{handlers: r.handlers, middleware: middleware}
 }
 

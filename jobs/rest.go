@@ -58,8 +58,8 @@ func Executed(started, ended time.Time, rests []Rest) time.Duration {
 	return executed
 }
 
-// executedIn is Executed for a run that has started and ended; false for others.
-func executedIn(started, finished *time.Time, rests []Rest) (time.Duration, bool) {
+// ExecutedIn is Executed for a run that has started and ended; false for others.
+func ExecutedIn(started, finished *time.Time, rests []Rest) (time.Duration, bool) {
 	if started == nil || finished == nil {
 		return 0, false
 	}

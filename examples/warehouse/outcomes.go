@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // outcome is how a run ended, and why if not by itself.
@@ -20,9 +21,9 @@ type outcome struct {
 type outcomes map[outcome]int
 
 // readOutcomes goes through the whole history, a page at a time.
-func readOutcomes(ctx context.Context, history jobs.History) (outcomes, error) {
+func readOutcomes(ctx context.Context, history storage.History) (outcomes, error) {
 	counts := outcomes{}
-	filter := jobs.RunFilter{Limit: jobs.MaxBatch}
+	filter := storage.RunFilter{Limit: storage.MaxBatch}
 	for {
 		runs, err := history.Runs(ctx, filter)
 		if err != nil {
@@ -35,7 +36,7 @@ func readOutcomes(ctx context.Context, history jobs.History) (outcomes, error) {
 			return counts, nil
 		}
 		last := runs[len(runs)-1]
-		filter.Before = &jobs.RunCursor{CreatedAt: last.CreatedAt, ID: last.ID}
+		filter.Before = &storage.RunCursor{CreatedAt: last.CreatedAt, ID: last.ID}
 	}
 }
 

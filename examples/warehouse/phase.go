@@ -12,8 +12,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/internal/test/replicas"
-	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/postgres"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 //go:embed warehouse.sql
@@ -121,7 +121,7 @@ func (f field) drive(ctx context.Context, p phase, db *pgx.Conn, r *result) (err
 	return f.finish(ctx, db, history, members, r)
 }
 
-func (f field) finish(ctx context.Context, db *pgx.Conn, history jobs.History, members cluster,
+func (f field) finish(ctx context.Context, db *pgx.Conn, history storage.History, members cluster,
 	r *result) error {
 	fmt.Fprintln(f.out, "  pgbench has ended, the jobs catch up")
 	err := settle(ctx, db, history)

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // settleLimit is some twenty times what the jobs need with locks. Without
@@ -30,7 +31,7 @@ func settleRounds() [][]string {
 // settle waits, after the load has ended, until every total has been written
 // by a run that saw all of it. It returns errNotSettled when that takes longer
 // than the limit.
-func settle(ctx context.Context, db *pgx.Conn, history jobs.History) error {
+func settle(ctx context.Context, db *pgx.Conn, history storage.History) error {
 	deadline := time.Now().Add(settleLimit)
 	if err := waitForHorizon(ctx, deadline, db); err != nil {
 		return err
@@ -64,11 +65,11 @@ func waitForHorizon(ctx context.Context, deadline time.Time, db *pgx.Conn) error
 }
 
 // waitForRun waits for a run of the job that began after since and succeeded.
-func waitForRun(ctx context.Context, deadline time.Time, history jobs.History, job string,
+func waitForRun(ctx context.Context, deadline time.Time, history storage.History, job string,
 	since time.Time) error {
 	return poll(ctx, deadline, errNotSettled, func() (bool, error) {
 		runs, err := history.Runs(ctx,
-			jobs.RunFilter{Job: job, States: []jobs.State{jobs.Succeeded}, Limit: 1})
+			storage.RunFilter{Job: job, States: []jobs.State{jobs.Succeeded}, Limit: 1})
 		return err == nil && len(runs) == 1 && runs[0].StartedAt.After(since), err
 	})
 }

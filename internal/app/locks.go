@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-dev/holdfast/configs"
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 	"github.com/holdfast-dev/holdfast/locking/memory"
@@ -82,7 +82,7 @@ func lockServers(config *configs.Config) string {
 // NewLocker returns the locker of the replica, or nil if backend is nil. Its keys contain the id of
 // the cluster, so that clusters can share a memcached. OnEvent may be nil.
 func NewLocker(
-	config *configs.Config, backend *LockBackend, store jobs.Store,
+	config *configs.Config, backend *LockBackend, store storage.Store,
 	onEvent func(locking.Event), log zerolog.Logger,
 ) (*locking.Locker, error) {
 	if backend == nil {

@@ -8,7 +8,9 @@ import (
 
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -47,22 +49,22 @@ func (s Specs) parse(text []byte, options ...configs.Option) (*configs.Job, erro
 	if !errors.As(err, &wrong) {
 		return job, err
 	}
-	problems := make([]jobs.SpecProblem, len(wrong.Problems))
+	problems := make([]operations.SpecProblem, len(wrong.Problems))
 	for i, p := range wrong.Problems {
-		problems[i] = jobs.SpecProblem{Line: p.Line, Column: p.Column, Key: p.Key,
+		problems[i] = operations.SpecProblem{Line: p.Line, Column: p.Column, Key: p.Key,
 			Message: p.Message}
 	}
-	return nil, &jobs.SpecError{Problems: problems}
+	return nil, &operations.SpecError{Problems: problems}
 }
 
 // NewOperations returns the actions of operators. Outside a replica, replica is "" and cancelled is
 // nil.
 func NewOperations(
-	s Specs, table []jobs.Job, control jobs.Control, outbox jobs.Outbox,
+	s Specs, table []jobs.Job, control storage.Control, outbox storage.Outbox,
 	locker *locking.Locker, replica string,
 	cancelled func(jobs.Record), log zerolog.Logger,
-) *jobs.Operations {
-	return jobs.NewOperations(jobs.OperationsOptions{
+) *operations.Operations {
+	return operations.New(operations.Options{
 		Control: control, Outbox: outbox, Registry: s.Registry, Jobs: table, Build: s.Build,
 		Complete: s.Complete, Locker: locker, Replica: replica, Cancelled: cancelled, Log: log,
 	})

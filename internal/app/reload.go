@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/configs"
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/internal/engine"
 )
 
 // ErrNotOpen is the error of a method that needs an open Replica.
@@ -125,7 +125,7 @@ func changedLimits(before, next *configs.Config) (keys []string) {
 const maxReloaded = 50
 
 // logReload logs the changes of a reload, and the changed keys that need a restart.
-func (r *Replica) logReload(revision jobs.Revision, restart []string) {
+func (r *Replica) logReload(revision engine.Revision, restart []string) {
 	log := r.log.With().Str("replica", r.config.Load().Replica.Name).Logger()
 	event := log.Info()
 	for _, part := range []struct {

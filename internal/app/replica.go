@@ -14,9 +14,12 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/configs"
+	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/internal/metrics"
 	"github.com/holdfast-dev/holdfast/internal/tracing"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/jobs/webhook"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -58,12 +61,12 @@ type Replica struct {
 type opened struct {
 	store      Storage
 	metrics    *metrics.Metrics
-	timed      jobs.Store // store, with its calls measured by metrics
+	timed      storage.Store // store, with its calls measured by metrics
 	locks      *LockBackend
 	locker     *locking.Locker  // nil without advisory locks
 	tracing    *tracing.Tracing // nil without tracing
-	scheduler  *jobs.Scheduler
-	operations *jobs.Operations
+	scheduler  *engine.Scheduler
+	operations *operations.Operations
 	sender     *webhook.Sender // nil without webhooks
 	page       *admin.Server   // nil without admin.listen
 }
@@ -130,14 +133,14 @@ func (r *Replica) AdminAddr() string {
 // Ready returns nil if the replica can start runs now, else the reason why not.
 func (r *Replica) Ready(ctx context.Context) error {
 	if r.scheduler == nil {
-		return fmt.Errorf("%w: it is not open", jobs.ErrNotReady)
+		return fmt.Errorf("%w: it is not open", engine.ErrNotReady)
 	}
 	return r.scheduler.Ready(ctx)
 }
 
 // Operations returns the actions of operators, once Open has succeeded; nil before. They need only
 // the store, so they work whether or not the replica runs.
-func (r *Replica) Operations() *jobs.Operations { return r.operations }
+func (r *Replica) Operations() *operations.Operations { return r.operations }
 
 // Run fires jobs and serves the page until ctx ends. Then it stops gracefully, as doc.go shows. It
 // calls Open if Open has not succeeded before.

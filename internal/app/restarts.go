@@ -6,7 +6,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
 
@@ -14,7 +14,7 @@ import (
 // replicas show them.
 type restartRecorder struct {
 	servers interface{ Servers() []memcached.Health }
-	store   jobs.Restarts
+	store   storage.Restarts
 	replica string
 	log     zerolog.Logger
 
@@ -49,7 +49,8 @@ func (r *restartRecorder) check(ctx context.Context) {
 		case h.StartedAt.IsZero() || known && before.Equal(h.StartedAt):
 			continue
 		case known:
-			restart := jobs.Restart{Server: h.Server, StartedAt: h.StartedAt, NoticedBy: r.replica}
+			restart := storage.Restart{Server: h.Server, StartedAt: h.StartedAt,
+				NoticedBy: r.replica}
 			if err := r.store.NoteRestart(ctx, restart); err != nil {
 				r.log.Debug().Err(err).Str("server", h.Server).
 					Msg("restart of memcached was not recorded")

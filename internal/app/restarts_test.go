@@ -8,7 +8,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
 
@@ -19,18 +19,18 @@ func (s *fakeServers) Servers() []memcached.Health { return *s }
 
 // fakeRestarts stores restarts, or fails with err.
 type fakeRestarts struct {
-	notes []jobs.Restart
+	notes []storage.Restart
 	err   error
 }
 
-func (r *fakeRestarts) NoteRestart(_ context.Context, n jobs.Restart) error {
+func (r *fakeRestarts) NoteRestart(_ context.Context, n storage.Restart) error {
 	if r.err == nil {
 		r.notes = append(r.notes, n)
 	}
 	return r.err
 }
 
-func (r *fakeRestarts) Restarts(context.Context, time.Time, time.Time) ([]jobs.Restart, error) {
+func (r *fakeRestarts) Restarts(context.Context, time.Time, time.Time) ([]storage.Restart, error) {
 	return r.notes, r.err
 }
 
@@ -57,7 +57,7 @@ func TestRestartIsRecordedOnce(t *testing.T) {
 	(*servers)[1].StartedAt = at(7)
 	check(1)
 	if got, want := store.notes[0],
-		(jobs.Restart{Server: "b", StartedAt: at(7), NoticedBy: "replica-1"}); got != want {
+		(storage.Restart{Server: "b", StartedAt: at(7), NoticedBy: "replica-1"}); got != want {
 		t.Errorf("recorded %+v, expected %+v", got, want)
 	}
 	store.err = errors.New("down")

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/holdfast-dev/holdfast/configs"
+	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
@@ -13,7 +14,7 @@ func (r *Replica) openScheduler(_ context.Context, config *configs.Config) (err 
 	publish := func(run jobs.Record) { r.scheduler.PublishCancelled(run) }
 	r.operations = NewOperations(specs, r.table, r.timed, r.store.Outbox, r.locker,
 		config.Replica.Name, publish, r.log)
-	if r.scheduler, err = jobs.New(r.schedulerOptions(config, specs)); err != nil {
+	if r.scheduler, err = engine.New(r.schedulerOptions(config, specs)); err != nil {
 		return err
 	}
 	r.metrics.Expect(r.table)
@@ -21,8 +22,8 @@ func (r *Replica) openScheduler(_ context.Context, config *configs.Config) (err 
 	return nil
 }
 
-func (r *Replica) schedulerOptions(config *configs.Config, specs Specs) jobs.Options {
-	options := jobs.Options{
+func (r *Replica) schedulerOptions(config *configs.Config, specs Specs) engine.Options {
+	options := engine.Options{
 		Store:    r.timed,
 		RunStore: r.store.Store,
 		Locker:   r.locker,

@@ -7,18 +7,18 @@ import (
 
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/metrics"
-	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/postgres"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // Storage is an open store. Its optional interfaces are separate fields, so that a decorator of the
 // store does not hide them.
 type Storage struct {
-	jobs.Store
-	Attempts jobs.Attempts
-	Outbox   jobs.Outbox
-	Restarts jobs.Restarts // nil with SQLite, which does not allow memcached
+	storage.Store
+	Attempts storage.Attempts
+	Outbox   storage.Outbox
+	Restarts storage.Restarts // nil with SQLite, which does not allow memcached
 }
 
 // ofPostgres returns the storage of an open PostgreSQL store.

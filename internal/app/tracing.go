@@ -9,8 +9,8 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/configs"
+	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/internal/tracing"
-	"github.com/holdfast-dev/holdfast/jobs"
 )
 
 // flushTimeout is the longest time that a stopping replica waits while it sends its last spans.
@@ -39,7 +39,7 @@ func (r *Replica) traceOf(run uuid.UUID) admin.Trace {
 	if r.tracing == nil || !r.tracing.Traces(run) {
 		return admin.Trace{}
 	}
-	id := jobs.TraceID(run)
+	id := engine.TraceID(run)
 	link := strings.ReplaceAll(r.config.Load().Tracing.Link, configs.TraceIDMark, id)
 	return admin.Trace{ID: id, Link: link}
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // actionLine is a command line whose command performs an action.
@@ -29,7 +29,7 @@ func (c *commandLine) actionCommand(
 }
 
 // action returns actor and reason for the audit log. The actor is the user of the process.
-func (a *actionLine) action() jobs.Action {
+func (a *actionLine) action() storage.Action {
 	actor := os.Getenv("USER")
 	if account, err := user.Current(); err == nil {
 		actor = account.Username
@@ -37,7 +37,7 @@ func (a *actionLine) action() jobs.Action {
 	if actor == "" {
 		actor = "unknown"
 	}
-	return jobs.Action{Actor: actor, Via: "cli", Reason: a.reason}
+	return storage.Action{Actor: actor, Via: "cli", Reason: a.reason}
 }
 
 // changedMeanwhile is the advice for a job that another operator has changed at the same time.
@@ -45,7 +45,7 @@ const changedMeanwhile = "another operator changed the job at the same time; che
 
 // withJobAdvice adds advice to the error for a job that the store does not have.
 func withJobAdvice(err error, job string) error {
-	if errors.Is(err, jobs.ErrNotFound) {
+	if errors.Is(err, storage.ErrNotFound) {
 		return fmt.Errorf("job %q: not found in the store; check that a replica with this job runs",
 			job)
 	}
@@ -54,7 +54,7 @@ func withJobAdvice(err error, job string) error {
 
 // withAdvice adds advice to the error for an action on a job of the configuration.
 func withAdvice(err error) error {
-	if errors.Is(err, jobs.ErrFromConfig) {
+	if errors.Is(err, storage.ErrFromConfig) {
 		return fmt.Errorf("%w; change it there and deploy", err)
 	}
 	return err

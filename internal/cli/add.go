@@ -10,7 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // addCommand returns the command "add".
@@ -34,7 +35,7 @@ before. Running runs of the job keep the old definition.`,
 		if err != nil {
 			return err
 		}
-		return a.withOperations(ctx, func(ops *jobs.Operations, _ jobs.Store) error {
+		return a.withOperations(ctx, func(ops *operations.Operations, _ storage.Store) error {
 			spec, err := a.put(ctx, ops, text, replace)
 			if err != nil {
 				return withPositions(withAdvice(err), path)
@@ -61,18 +62,18 @@ func readJob(path string) ([]byte, error) {
 }
 
 // put adds the job. With replace, it changes the job if it was already added.
-func (a *actionLine) put(ctx context.Context, ops *jobs.Operations, text []byte,
-	replace bool) (jobs.Spec, error) {
+func (a *actionLine) put(ctx context.Context, ops *operations.Operations, text []byte,
+	replace bool) (storage.Spec, error) {
 	if !replace {
 		spec, err := ops.PutJob(ctx, a.action(), text, 0)
-		if errors.Is(err, jobs.ErrConflict) {
+		if errors.Is(err, storage.ErrConflict) {
 			return spec, fmt.Errorf("%w: a job with this name was already added; "+
 				"use --replace to change it", err)
 		}
 		return spec, err
 	}
-	spec, err := ops.PutJob(ctx, a.action(), text, jobs.AnyVersion)
-	if errors.Is(err, jobs.ErrConflict) {
+	spec, err := ops.PutJob(ctx, a.action(), text, operations.AnyVersion)
+	if errors.Is(err, storage.ErrConflict) {
 		return spec, fmt.Errorf("%w: %s", err, changedMeanwhile)
 	}
 	return spec, err
@@ -80,7 +81,7 @@ func (a *actionLine) put(ctx context.Context, ops *jobs.Operations, text []byte,
 
 // withPositions returns an error with file, line and column of each mistake in a job.
 func withPositions(err error, path string) error {
-	var wrong *jobs.SpecError
+	var wrong *operations.SpecError
 	if !errors.As(err, &wrong) {
 		return err
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // deliverAgainCommand returns the command "webhooks again".
@@ -27,9 +28,9 @@ of tries starts from zero again.`,
 			return fmt.Errorf(
 				"delivery: expected an id from \"scheduler webhooks\", found %q", args[0])
 		}
-		return a.withOperations(ctx, func(ops *jobs.Operations, _ jobs.Store) error {
+		return a.withOperations(ctx, func(ops *operations.Operations, _ storage.Store) error {
 			u, err := ops.DeliverAgain(ctx, a.action(), id)
-			if errors.Is(err, jobs.ErrNotFound) {
+			if errors.Is(err, storage.ErrNotFound) {
 				return fmt.Errorf("repeat delivery %s: not found among the undelivered ones; "+
 					"list them with \"scheduler webhooks\"", id)
 			}

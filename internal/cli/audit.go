@@ -5,31 +5,34 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // auditCommand returns the command "audit".
 func (c *commandLine) auditCommand() *cobra.Command {
-	var filter jobs.AuditFilter
+	var filter storage.AuditFilter
 	cmd := &cobra.Command{
 		Use: "audit", Short: "List the actions of operators, newest first", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if filter.Limit < 1 || filter.Limit > jobs.MaxBatch {
-				return fmt.Errorf("-n: expected 1 to %d, found %d", jobs.MaxBatch, filter.Limit)
+			if filter.Limit < 1 || filter.Limit > storage.MaxBatch {
+				return fmt.Errorf("-n: expected 1 to %d, found %d", storage.MaxBatch, filter.Limit)
 			}
-			return c.withOperations(cmd.Context(), func(ops *jobs.Operations, _ jobs.Store) error {
-				lines, err := ops.Audit(cmd.Context(), filter)
-				if err != nil {
-					return err
-				}
-				rows := make([][]string, len(lines))
-				for i, l := range lines {
-					rows[i] = []string{clock(&l.At), l.Actor, l.Via, l.Replica, l.Action, l.Target,
-						l.Reason}
-				}
-				return c.print(append([]jobs.Audited{}, lines...),
-					"AT\tWHO\tVIA\tREPLICA\tACTION\tTARGET\tREASON", rows)
-			})
+			return c.withOperations(cmd.Context(),
+				func(ops *operations.Operations, _ storage.Store) error {
+					lines, err := ops.Audit(cmd.Context(), filter)
+					if err != nil {
+						return err
+					}
+					rows := make([][]string, len(lines))
+					for i, l := range lines {
+						rows[i] = []string{clock(&l.At), l.Actor, l.Via, l.Replica, l.Action,
+							l.Target,
+							l.Reason}
+					}
+					return c.print(append([]storage.Audited{}, lines...),
+						"AT\tWHO\tVIA\tREPLICA\tACTION\tTARGET\tREASON", rows)
+				})
 		},
 	}
 	cmd.Flags().StringVar(&filter.Actor, "actor", "", "only actions of this `user`")

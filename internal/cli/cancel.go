@@ -8,7 +8,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // cancelCommand returns the command "cancel".
@@ -25,12 +26,12 @@ later, the replica abandons it. The run makes no further attempts.`,
 		if err != nil {
 			return fmt.Errorf("run: expected an id from \"scheduler runs\", found %q", args[0])
 		}
-		return a.withOperations(ctx, func(ops *jobs.Operations, store jobs.Store) error {
+		return a.withOperations(ctx, func(ops *operations.Operations, store storage.Store) error {
 			run, err := ops.Cancel(ctx, a.action(), id)
 			switch {
-			case errors.Is(err, jobs.ErrNotFound):
+			case errors.Is(err, storage.ErrNotFound):
 				return fmt.Errorf("cancel run %s: not found; list runs with \"scheduler runs\"", id)
-			case errors.Is(err, jobs.ErrConflict):
+			case errors.Is(err, storage.ErrConflict):
 				return endedError(ctx, store, id, err)
 			case err != nil:
 				return err
@@ -42,7 +43,7 @@ later, the replica abandons it. The run makes no further attempts.`,
 }
 
 // endedError returns the error for a run that has ended before it could be cancelled.
-func endedError(ctx context.Context, store jobs.Store, id uuid.UUID, refused error) error {
+func endedError(ctx context.Context, store storage.Store, id uuid.UUID, refused error) error {
 	run, err := store.Run(ctx, id)
 	if err != nil {
 		return errors.Join(refused, err)

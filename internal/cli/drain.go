@@ -7,7 +7,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // drainCommand returns the command "drain".
@@ -34,7 +35,7 @@ type drainedReplica struct {
 
 // drain drains or undrains the live sessions of a replica.
 func (a *actionLine) drain(ctx context.Context, name string, draining bool) error {
-	return a.withOperations(ctx, func(ops *jobs.Operations, store jobs.Store) error {
+	return a.withOperations(ctx, func(ops *operations.Operations, store storage.Store) error {
 		sessions, err := liveSessions(ctx, store, name)
 		if err != nil {
 			return err
@@ -55,13 +56,13 @@ func (a *actionLine) drain(ctx context.Context, name string, draining bool) erro
 // liveSessions returns the live sessions of a replica. Name is the name of the replica or the id
 // of a session.
 func liveSessions(
-	ctx context.Context, store jobs.Store, name string,
-) ([]jobs.ReplicaView, error) {
+	ctx context.Context, store storage.Store, name string,
+) ([]storage.ReplicaView, error) {
 	all, err := store.Replicas(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var live []jobs.ReplicaView
+	var live []storage.ReplicaView
 	for _, r := range all {
 		if r.EndedAt == nil && (r.Name == name || r.Session.String() == name) {
 			live = append(live, r)

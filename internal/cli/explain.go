@@ -9,7 +9,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/app"
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/explain"
 )
 
 // explainCommand returns the command "explain".
@@ -32,7 +32,7 @@ first time after the gap.`,
 			ctx := cmd.Context()
 			return c.withStore(ctx, func(config *configs.Config, store app.Storage) error {
 				table := app.Jobs(config)
-				explainer := jobs.NewExplainer(store, table, config.History.Keep)
+				explainer := explain.New(store, table, config.History.Keep)
 				explainer.Pauses = store.Pauses
 				e, err := explainer.Explain(ctx, args[0], strings.Join(args[1:], " "))
 				if err != nil {
@@ -45,7 +45,7 @@ first time after the gap.`,
 }
 
 // explanationRows returns the facts of an explanation, without empty fields.
-func explanationRows(e jobs.Explanation) [][]string {
+func explanationRows(e explain.Explanation) [][]string {
 	zone, err := time.LoadLocation(e.Timezone)
 	if err != nil {
 		zone = time.UTC

@@ -15,6 +15,8 @@ import (
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/app"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/explain"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const explainConfig = `
@@ -47,16 +49,16 @@ func explainedStore(t *testing.T) (path string) {
 	}
 	defer store.Close()
 	session := uuid.New()
-	if err := store.Open(t.Context(), jobs.Session{ID: session, Replica: "a", TTL: time.Minute}); err != nil {
+	if err := store.Open(t.Context(), storage.Session{ID: session, Replica: "a", TTL: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
-	definitions := []jobs.Definition{{Name: "nightly", Hash: "h", Schedule: "30 2 * * *",
+	definitions := []storage.Definition{{Name: "nightly", Hash: "h", Schedule: "30 2 * * *",
 		Zone: "Europe/Berlin"}, {Name: "report", Hash: "h", Schedule: "after:nightly",
 		Zone: "Europe/Berlin"}}
 	if _, err := store.Register(t.Context(), session, definitions); err != nil {
 		t.Fatal(err)
 	}
-	_, err = store.Note(t.Context(), session, []jobs.Note{{
+	_, err = store.Note(t.Context(), session, []storage.Note{{
 		Run: uuid.New(), Firing: jobs.Firing{Job: "nightly",
 			ScheduledAt: time.Date(2026, 3, 29, 1, 0, 0, 0,
 				time.UTC)}, Version: 1, State: jobs.Skipped,
@@ -89,12 +91,12 @@ func TestExplainCommand(t *testing.T) {
 			}
 		}
 	}
-	var e jobs.Explanation
+	var e explain.Explanation
 	if err := json.Unmarshal([]byte(commandOutput(t, "explain", "-c", path, "nightly",
 		"2026-03-30 02:30", "-o", "json")), &e); err != nil {
 		t.Fatal(err)
 	}
-	if e.Verdict != jobs.VerdictExcluded || e.ExcludedBy != "holidays" {
+	if e.Verdict != explain.VerdictExcluded || e.ExcludedBy != "holidays" {
 		t.Errorf("%+v", e)
 	}
 	if out := commandOutput(t, "explain", "-c", path, "report",

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/app"
 	"github.com/holdfast-dev/holdfast/internal/suggest"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/explain"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
 
@@ -154,7 +155,7 @@ func (c *commandLine) nextOfJobs(names []string, from time.Time, count int, excl
 		}
 		selected = config.Jobs[i : i+1]
 	}
-	table, _ := jobs.TableOf(app.Jobs(config))
+	table, _ := explain.TableOf(app.Jobs(config))
 	var firings []upcomingFiring
 	for _, job := range selected {
 		firings = append(firings, firingsOf(job, table, from, count, excluded)...)
@@ -201,7 +202,7 @@ func dependentFirings(
 	dependent, _ := table(job.Name)
 	var firings []upcomingFiring
 	for len(firings) < count {
-		from = jobs.NextScheduledAt(table, dependent, from)
+		from = explain.NextScheduledAt(table, dependent, from)
 		if from.IsZero() {
 			break
 		}

@@ -5,7 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // pauseCommand returns the command "pause".
@@ -25,7 +26,7 @@ Running runs continue. A paused job can still be triggered with --even-paused.`,
 		if err != nil {
 			return err
 		}
-		return a.withOperations(ctx, func(ops *jobs.Operations, _ jobs.Store) error {
+		return a.withOperations(ctx, func(ops *operations.Operations, _ storage.Store) error {
 			p, err := ops.Pause(ctx, a.action(), target)
 			if err != nil {
 				return withJobAdvice(err, target.Name)

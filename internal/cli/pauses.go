@@ -3,7 +3,8 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // pausesCommand returns the command "pauses".
@@ -11,13 +12,14 @@ func (c *commandLine) pausesCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "pauses", Short: "List active pauses", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.withOperations(cmd.Context(), func(ops *jobs.Operations, _ jobs.Store) error {
-				active, err := ops.ActivePauses(cmd.Context())
-				if err != nil {
-					return err
-				}
-				return c.printPauses(append([]jobs.Pause{}, active...), active...)
-			})
+			return c.withOperations(cmd.Context(),
+				func(ops *operations.Operations, _ storage.Store) error {
+					active, err := ops.ActivePauses(cmd.Context())
+					if err != nil {
+						return err
+					}
+					return c.printPauses(append([]storage.Pause{}, active...), active...)
+				})
 		},
 	}
 }

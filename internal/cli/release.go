@@ -9,12 +9,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // releaseCommand returns the command "release".
 func (c *commandLine) releaseCommand() *cobra.Command {
-	var request jobs.ReleaseRequest
+	var request storage.ReleaseRequest
 	cmd := c.actionCommand(&cobra.Command{
 		Use:   "release RESOURCE",
 		Short: "Release a lock by force, so that its holder can commit nothing more",
@@ -32,7 +34,7 @@ exactly one holder.`,
 		if request.Resource, err = locking.ParseDisplay(args[0]); err != nil {
 			return err
 		}
-		return a.withOperations(ctx, func(ops *jobs.Operations, store jobs.Store) error {
+		return a.withOperations(ctx, func(ops *operations.Operations, store storage.Store) error {
 			return a.release(ctx, ops, store, request)
 		})
 	})
@@ -44,8 +46,8 @@ exactly one holder.`,
 }
 
 // release deletes the claim of the holder that the request names.
-func (a *actionLine) release(ctx context.Context, ops *jobs.Operations, store jobs.Store,
-	request jobs.ReleaseRequest) error {
+func (a *actionLine) release(ctx context.Context, ops *operations.Operations, store storage.Store,
+	request storage.ReleaseRequest) error {
 	holder, err := holderOf(ctx, store, request)
 	if err != nil {
 		return err
@@ -53,12 +55,12 @@ func (a *actionLine) release(ctx context.Context, ops *jobs.Operations, store jo
 	request.Token = holder.Token
 	released, err := ops.Release(ctx, a.action(), request)
 	switch {
-	case errors.Is(err, jobs.ErrInTransaction):
+	case errors.Is(err, storage.ErrInTransaction):
 		return fmt.Errorf(
 			"release %s: %s is in a transaction that can still commit; "+
 				"use --end-transaction to end it", request.Resource,
 			holderText(holder.Holder, holder.Token))
-	case errors.Is(err, jobs.ErrConflict), errors.Is(err, jobs.ErrNotFound):
+	case errors.Is(err, storage.ErrConflict), errors.Is(err, storage.ErrNotFound):
 		return fmt.Errorf("release %s: %s no longer holds it; list locks with \"scheduler locks\"",
 			request.Resource, holderText(holder.Holder, holder.Token))
 	case err != nil:
@@ -77,13 +79,13 @@ func (a *actionLine) release(ctx context.Context, ops *jobs.Operations, store jo
 // holderOf returns the lock of the holder with the token. Without a token, it returns the lock of
 // the only holder.
 func holderOf(
-	ctx context.Context, store jobs.Store, request jobs.ReleaseRequest,
-) (jobs.LockView, error) {
+	ctx context.Context, store storage.Store, request storage.ReleaseRequest,
+) (storage.LockView, error) {
 	locks, err := store.Locks(ctx)
 	if err != nil {
-		return jobs.LockView{}, err
+		return storage.LockView{}, err
 	}
-	var holders []jobs.LockView
+	var holders []storage.LockView
 	var names []string
 	for _, l := range locks {
 		if l.Resource == request.Resource {
@@ -97,14 +99,14 @@ func holderOf(
 	}
 	switch {
 	case len(holders) == 0:
-		return jobs.LockView{}, fmt.Errorf(
+		return storage.LockView{}, fmt.Errorf(
 			"release %s: it is not locked; list locks with \"scheduler locks\"", request.Resource)
 	case request.Token == 0:
-		return jobs.LockView{}, fmt.Errorf(
+		return storage.LockView{}, fmt.Errorf(
 			"release %s: it has %d holders, select one with --token: %s",
 			request.Resource, len(holders), strings.Join(names, "; "))
 	}
-	return jobs.LockView{}, fmt.Errorf("release %s: token %d does not hold it, held by %s",
+	return storage.LockView{}, fmt.Errorf("release %s: token %d does not hold it, held by %s",
 		request.Resource, request.Token, strings.Join(names, "; "))
 }
 

@@ -7,7 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // removeCommand returns the command "remove".
@@ -16,14 +17,14 @@ func (c *commandLine) removeCommand() *cobra.Command {
 		Use: "remove JOB", Short: "Remove an added job; its running runs continue",
 		Args: cobra.ExactArgs(1),
 	}, func(ctx context.Context, a *actionLine, args []string) error {
-		return a.withOperations(ctx, func(ops *jobs.Operations, _ jobs.Store) error {
-			err := ops.RemoveJob(ctx, a.action(), args[0], jobs.AnyVersion)
+		return a.withOperations(ctx, func(ops *operations.Operations, _ storage.Store) error {
+			err := ops.RemoveJob(ctx, a.action(), args[0], operations.AnyVersion)
 			switch {
-			case errors.Is(err, jobs.ErrNotFound):
+			case errors.Is(err, storage.ErrNotFound):
 				return fmt.Errorf("remove job %q: no added job has this name", args[0])
-			case errors.Is(err, jobs.ErrHasDependents): // also an ErrConflict
+			case errors.Is(err, storage.ErrHasDependents): // also an ErrConflict
 				return err
-			case errors.Is(err, jobs.ErrConflict):
+			case errors.Is(err, storage.ErrConflict):
 				return fmt.Errorf("%w: %s", err, changedMeanwhile)
 			case err != nil:
 				return withAdvice(err)

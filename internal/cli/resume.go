@@ -7,7 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // resumeCommand returns the command "resume".
@@ -23,9 +24,9 @@ each job decides on the scheduled times that passed during the pause.`,
 		if err != nil {
 			return err
 		}
-		return a.withOperations(ctx, func(ops *jobs.Operations, _ jobs.Store) error {
+		return a.withOperations(ctx, func(ops *operations.Operations, _ storage.Store) error {
 			p, err := ops.Resume(ctx, a.action(), target)
-			if errors.Is(err, jobs.ErrNotFound) {
+			if errors.Is(err, storage.ErrNotFound) {
 				return fmt.Errorf("resume %s: it has no pause of its own; "+
 					"list pauses with \"scheduler pauses\"", target)
 			}

@@ -12,11 +12,12 @@ import (
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/app"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // runsCommand returns the command "runs".
 func (c *commandLine) runsCommand() *cobra.Command {
-	var filter jobs.RunFilter
+	var filter storage.RunFilter
 	var states []string
 	cmd := &cobra.Command{
 		Use:   "runs [RUN]",
@@ -32,8 +33,8 @@ func (c *commandLine) runsCommand() *cobra.Command {
 				}
 				filter.States = append(filter.States, jobs.State(state))
 			}
-			if filter.Limit < 1 || filter.Limit > jobs.MaxBatch {
-				return fmt.Errorf("-n: expected 1 to %d, found %d", jobs.MaxBatch, filter.Limit)
+			if filter.Limit < 1 || filter.Limit > storage.MaxBatch {
+				return fmt.Errorf("-n: expected 1 to %d, found %d", storage.MaxBatch, filter.Limit)
 			}
 			return c.withStore(cmd.Context(), func(_ *configs.Config, store app.Storage) error {
 				list, err := store.Runs(cmd.Context(), filter)
@@ -65,7 +66,7 @@ func (c *commandLine) showRun(cmd *cobra.Command, text string) error {
 	}
 	return c.withStore(cmd.Context(), func(_ *configs.Config, store app.Storage) error {
 		run, err := store.Run(cmd.Context(), id)
-		if errors.Is(err, jobs.ErrNotFound) {
+		if errors.Is(err, storage.ErrNotFound) {
 			return fmt.Errorf("run %s: not found in the history", id)
 		}
 		if err != nil {

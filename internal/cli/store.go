@@ -7,7 +7,8 @@ import (
 
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/app"
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -30,7 +31,7 @@ func (c *commandLine) withStore(
 // withLocker calls use with a locker that reads and releases advisory locks. The locker is nil if
 // there is no memcached: the locks are then in the memory of another process, or do not exist.
 func withLocker(
-	ctx context.Context, config *configs.Config, store jobs.Store,
+	ctx context.Context, config *configs.Config, store storage.Store,
 	use func(*locking.Locker) error,
 ) error {
 	if config.Locking.Memcached == nil {
@@ -50,7 +51,7 @@ func withLocker(
 
 // withOperations calls use with the actions of operators on the configured cluster.
 func (c *commandLine) withOperations(
-	ctx context.Context, use func(*jobs.Operations, jobs.Store) error,
+	ctx context.Context, use func(*operations.Operations, storage.Store) error,
 ) error {
 	registry, err := app.NewRegistry(c.handlers)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // targetFlags are the flags that name a target: what is paused or resumed.
@@ -21,7 +21,7 @@ func (t *targetFlags) add(cmd *cobra.Command) {
 }
 
 // target returns the one target that arguments and flags name.
-func (t *targetFlags) target(args []string) (jobs.Target, error) {
+func (t *targetFlags) target(args []string) (storage.Target, error) {
 	named := len(args)
 	if t.group != "" {
 		named++
@@ -31,17 +31,17 @@ func (t *targetFlags) target(args []string) (jobs.Target, error) {
 	}
 	switch {
 	case named != 1:
-		return jobs.Target{}, errors.New("expected one of: a job, --group GROUP, --all")
+		return storage.Target{}, errors.New("expected one of: a job, --group GROUP, --all")
 	case t.all:
-		return jobs.Target{Kind: jobs.TargetAll}, nil
+		return storage.Target{Kind: storage.TargetAll}, nil
 	case t.group != "":
-		return jobs.Target{Kind: jobs.TargetGroup, Name: t.group}, nil
+		return storage.Target{Kind: storage.TargetGroup, Name: t.group}, nil
 	}
-	return jobs.Target{Kind: jobs.TargetJob, Name: args[0]}, nil
+	return storage.Target{Kind: storage.TargetJob, Name: args[0]}, nil
 }
 
 // printPauses prints value as JSON, or pauses as a table.
-func (c *commandLine) printPauses(value any, pauses ...jobs.Pause) error {
+func (c *commandLine) printPauses(value any, pauses ...storage.Pause) error {
 	rows := make([][]string, len(pauses))
 	for i, p := range pauses {
 		rows[i] = []string{p.Target.String(), clock(&p.At), p.By, p.Reason, clock(p.ResumedAt)}

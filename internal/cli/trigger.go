@@ -12,12 +12,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // triggerCommand returns the command "trigger".
 func (c *commandLine) triggerCommand() *cobra.Command {
-	var request jobs.TriggerRequest
+	var request storage.TriggerRequest
 	var params string
 	var wait time.Duration
 	var cmd *cobra.Command
@@ -47,9 +48,9 @@ it adds no run, prints the blocker and exits with 1.`,
 		if request.Params, err = readParams(params); err != nil {
 			return fmt.Errorf("--params: %w", err)
 		}
-		return a.withOperations(ctx, func(ops *jobs.Operations, _ jobs.Store) error {
+		return a.withOperations(ctx, func(ops *operations.Operations, _ storage.Store) error {
 			run, err := ops.Trigger(ctx, a.action(), request)
-			if errors.Is(err, jobs.ErrConflict) {
+			if errors.Is(err, storage.ErrConflict) {
 				return fmt.Errorf("trigger job %q: key %q already belongs to a run with other "+
 					"params; use another key", request.Job, request.Key)
 			}
@@ -73,7 +74,7 @@ it adds no run, prints the blocker and exits with 1.`,
 }
 
 // obstacleWords returns what a run waits for, or "nothing".
-func obstacleWords(o *jobs.Obstacle) string {
+func obstacleWords(o *storage.Obstacle) string {
 	if o == nil {
 		return "nothing"
 	}
@@ -101,7 +102,7 @@ func readParams(text string) (json.RawMessage, error) {
 
 // triggerAdvice adds advice to the error of a trigger that was refused.
 func triggerAdvice(err error, job string) error {
-	var paused *jobs.PausedError
+	var paused *storage.PausedError
 	if !errors.As(err, &paused) {
 		return withJobAdvice(err, job)
 	}

@@ -6,7 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // undeliveredHeader is the header of a table of undelivered events.
@@ -14,38 +15,40 @@ const undeliveredHeader = "DELIVERY\tWEBHOOK\tJOB\tRUN\tSTATE\tENDED\tTRIES\tNEX
 
 // webhooksCommand returns the command "webhooks".
 func (c *commandLine) webhooksCommand() *cobra.Command {
-	var filter jobs.UndeliveredFilter
+	var filter storage.UndeliveredFilter
 	cmd := &cobra.Command{
 		Use:   "webhooks",
 		Short: "List webhook deliveries that failed, and those that were given up",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if filter.Limit < 1 || filter.Limit > jobs.MaxBatch {
-				return fmt.Errorf("-n: expected 1 to %d, found %d", jobs.MaxBatch, filter.Limit)
+			if filter.Limit < 1 || filter.Limit > storage.MaxBatch {
+				return fmt.Errorf("-n: expected 1 to %d, found %d", storage.MaxBatch, filter.Limit)
 			}
-			return c.withOperations(cmd.Context(), func(ops *jobs.Operations, _ jobs.Store) error {
-				list, err := ops.Undelivered(cmd.Context(), filter)
-				if err != nil {
-					return err
-				}
-				rows := make([][]string, len(list))
-				for i, u := range list {
-					rows[i] = undeliveredRow(u)
-				}
-				return c.print(append([]jobs.Undelivered{}, list...), undeliveredHeader, rows)
-			})
+			return c.withOperations(cmd.Context(),
+				func(ops *operations.Operations, _ storage.Store) error {
+					list, err := ops.Undelivered(cmd.Context(), filter)
+					if err != nil {
+						return err
+					}
+					rows := make([][]string, len(list))
+					for i, u := range list {
+						rows[i] = undeliveredRow(u)
+					}
+					return c.print(append([]storage.Undelivered{}, list...), undeliveredHeader,
+						rows)
+				})
 		},
 	}
 	cmd.Flags().StringVar(&filter.Webhook, "webhook", "", "only deliveries to this `webhook`")
 	cmd.Flags().BoolVar(&filter.GivenUp, "given-up", false, "only deliveries that were given up")
-	cmd.Flags().IntVarP(&filter.Limit, "count", "n", jobs.MaxBatch,
+	cmd.Flags().IntVarP(&filter.Limit, "count", "n", storage.MaxBatch,
 		"maximum `number` of deliveries")
 	cmd.AddCommand(c.deliverAgainCommand())
 	return cmd
 }
 
 // undeliveredRow returns the row of an event under undeliveredHeader.
-func undeliveredRow(u jobs.Undelivered) []string {
+func undeliveredRow(u storage.Undelivered) []string {
 	return []string{u.ID.String(), u.Webhook, u.Job, u.Run.String(), string(u.State),
 		clock(&u.CreatedAt), fmt.Sprint(u.Tries), nextTry(u.NextAt), u.Error}
 }

@@ -7,21 +7,23 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // nothing is a store and a backend that do nothing.
 type nothing struct {
-	jobs.Store
-	results []jobs.StartResult
+	storage.Store
+	results []storage.StartResult
 }
 
 func (n *nothing) Start(context.Context, uuid.UUID,
-	[]jobs.StartRequest) ([]jobs.StartResult, error) {
+	[]storage.StartRequest) ([]storage.StartResult, error) {
 	return n.results, nil
 }
-func (n *nothing) Finish(context.Context, []jobs.FinishRequest) ([]bool, error) {
+func (n *nothing) Finish(context.Context, []storage.FinishRequest) ([]bool, error) {
 	return nil, nil
 }
 func (n *nothing) Server(string) string                                     { return "" }
@@ -38,7 +40,7 @@ func (n *nothing) DeleteAll(_ context.Context, keys []string, _ [][]byte) []erro
 // memcached.
 func BenchmarkFiring(b *testing.B) {
 	m := New(Options{Names: 200})
-	inner := &nothing{results: []jobs.StartResult{{Outcome: jobs.StartGranted}}}
+	inner := &nothing{results: []storage.StartResult{{Outcome: storage.StartGranted}}}
 	store, backend := m.Store(inner), m.Backend(inner)
 	var locks []locking.Request
 	for _, name := range []string{"orders", "prices"} {
@@ -70,7 +72,7 @@ func BenchmarkFiring(b *testing.B) {
 // BenchmarkScrape is a scrape of a replica with as many names as there may be.
 func BenchmarkScrape(b *testing.B) {
 	m := New(Options{Names: 200})
-	m.Watch(Sources{Stats: func() jobs.Stats { return jobs.Stats{} }})
+	m.Watch(Sources{Stats: func() engine.Stats { return engine.Stats{} }})
 	table := make([]jobs.Job, 200)
 	for i := range table {
 		table[i].Name = uuid.NewString()

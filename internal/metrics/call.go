@@ -7,7 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -53,18 +53,18 @@ func (m *Metrics) Reloaded(err error) {
 // asked counts a call of the store.
 func (m *Metrics) asked(operation string, begun time.Time, err error) {
 	m.storeTime.WithLabelValues(operation).Observe(time.Since(begun).Seconds())
-	if err == nil || errors.Is(err, jobs.ErrNotFound) {
+	if err == nil || errors.Is(err, storage.ErrNotFound) {
 		return
 	}
 	kind := "other"
 	switch {
 	case errors.Is(err, context.Canceled):
 		kind = "cancelled"
-	case errors.Is(err, jobs.ErrSessionLost):
+	case errors.Is(err, storage.ErrSessionLost):
 		kind = "session_lost"
-	case errors.Is(err, jobs.ErrRowHeld):
+	case errors.Is(err, storage.ErrRowHeld):
 		kind = "row_held"
-	case errors.Is(err, jobs.ErrUnavailable):
+	case errors.Is(err, storage.ErrUnavailable):
 		kind = "unavailable"
 	}
 	m.storeErrors.WithLabelValues(operation, kind).Inc()

@@ -18,7 +18,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
@@ -46,8 +48,8 @@ func full(t *testing.T, names int) *Metrics {
 	t.Helper()
 	m := New(Options{Names: names, Version: "v1.2.3"})
 	m.Watch(Sources{
-		Stats: func() jobs.Stats {
-			return jobs.Stats{
+		Stats: func() engine.Stats {
+			return engine.Stats{
 				Workers: 32, Busy: 3, Running: 2, Waiting: 7, Queued: 4, Parked: 1, Session: true,
 				SessionsOpened: 2, SessionsLost: 1, Ready: true, Jobs: 9,
 				ClockOffset: -1500 * time.Millisecond, ClockKnown: true, ServerLists: 1,
@@ -87,7 +89,7 @@ func full(t *testing.T, names int) *Metrics {
 	m.Lock(locking.Event{Kind: locking.EventTaken, Resource: table(t, "orders")})
 	m.Lock(locking.Event{Kind: locking.EventLost})
 	m.starts.WithLabelValues("granted")
-	m.asked("start", time.Now(), jobs.ErrUnavailable)
+	m.asked("start", time.Now(), storage.ErrUnavailable)
 	m.operation("add").note(time.Now(), nil)
 	return m
 }

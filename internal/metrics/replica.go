@@ -3,14 +3,14 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
 
 // Sources return the state of the replica at a scrape. They are called concurrently,
 // and must not send requests.
 type Sources struct {
-	Stats   func() jobs.Stats
+	Stats   func() engine.Stats
 	Servers func() []memcached.Health           // nil without memcached
 	Spans   func() (sent, failed, unsent int64) // nil without tracing
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -15,14 +16,14 @@ import (
 // and operators. It does not embed the store, so that a new method of jobs.Store
 // must be timed too.
 type Store struct {
-	inner   jobs.Store
+	inner   storage.Store
 	metrics *Metrics
 }
 
-var _ jobs.Store = (*Store)(nil)
+var _ storage.Store = (*Store)(nil)
 
 // Store returns inner, timed.
-func (m *Metrics) Store(inner jobs.Store) *Store { return &Store{inner, m} }
+func (m *Metrics) Store(inner storage.Store) *Store { return &Store{inner, m} }
 
 // ClusterID implements jobs.Store. It is known since the store was opened.
 func (s *Store) ClusterID() uuid.UUID { return s.inner.ClusterID() }
@@ -37,7 +38,7 @@ func (s *Store) Listen(ctx context.Context, heard func()) error {
 
 // Start implements jobs.Store. It counts the answers too.
 func (s *Store) Start(ctx context.Context, session uuid.UUID,
-	requests []jobs.StartRequest) ([]jobs.StartResult, error) {
+	requests []storage.StartRequest) ([]storage.StartResult, error) {
 	begun := time.Now()
 	results, err := s.inner.Start(ctx, session, requests)
 	s.metrics.asked("start", begun, err)
@@ -48,17 +49,17 @@ func (s *Store) Start(ctx context.Context, session uuid.UUID,
 }
 
 // outcomeOf returns the label for a result, or for a wait its reason.
-func outcomeOf(r jobs.StartResult) string {
+func outcomeOf(r storage.StartResult) string {
 	switch r.Outcome {
-	case jobs.StartGranted:
+	case storage.StartGranted:
 		return "granted"
-	case jobs.StartBlocked:
+	case storage.StartBlocked:
 		return string(r.Reason)
-	case jobs.StartDuplicate:
+	case storage.StartDuplicate:
 		return "duplicate"
-	case jobs.StartStale:
+	case storage.StartStale:
 		return "stale"
-	case jobs.StartPaused:
+	case storage.StartPaused:
 		return "paused"
 	default:
 		return "no_session"
@@ -66,7 +67,7 @@ func outcomeOf(r jobs.StartResult) string {
 }
 
 // Sweep implements jobs.Store. It counts the dead sessions too.
-func (s *Store) Sweep(ctx context.Context) (jobs.Swept, error) {
+func (s *Store) Sweep(ctx context.Context) (storage.Swept, error) {
 	begun := time.Now()
 	swept, err := s.inner.Sweep(ctx)
 	s.metrics.asked("sweep", begun, err)
@@ -75,7 +76,7 @@ func (s *Store) Sweep(ctx context.Context) (jobs.Swept, error) {
 }
 
 // Open implements jobs.Store.
-func (s *Store) Open(ctx context.Context, session jobs.Session) error {
+func (s *Store) Open(ctx context.Context, session storage.Session) error {
 	begun := time.Now()
 	err := s.inner.Open(ctx, session)
 	s.metrics.asked("open", begun, err)
@@ -84,7 +85,7 @@ func (s *Store) Open(ctx context.Context, session jobs.Session) error {
 
 // Heartbeat implements jobs.Store.
 func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID,
-	v jobs.ReplicaStatus) (jobs.Beat, error) {
+	v storage.ReplicaStatus) (storage.Beat, error) {
 	begun := time.Now()
 	answer, err := s.inner.Heartbeat(ctx, session, v)
 	s.metrics.asked("heartbeat", begun, err)
@@ -109,7 +110,7 @@ func (s *Store) Living(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, 
 
 // Register implements jobs.Store.
 func (s *Store) Register(ctx context.Context, session uuid.UUID,
-	definitions []jobs.Definition) (map[string]int64, error) {
+	definitions []storage.Definition) (map[string]int64, error) {
 	begun := time.Now()
 	answer, err := s.inner.Register(ctx, session, definitions)
 	s.metrics.asked("register", begun, err)
@@ -126,7 +127,7 @@ func (s *Store) Withdraw(ctx context.Context, session uuid.UUID, table string,
 }
 
 // Versions implements jobs.Store.
-func (s *Store) Versions(ctx context.Context) (map[string]jobs.ActiveDefinition, error) {
+func (s *Store) Versions(ctx context.Context) (map[string]storage.ActiveDefinition, error) {
 	begun := time.Now()
 	answer, err := s.inner.Versions(ctx)
 	s.metrics.asked("versions", begun, err)
@@ -134,7 +135,7 @@ func (s *Store) Versions(ctx context.Context) (map[string]jobs.ActiveDefinition,
 }
 
 // Note implements jobs.Store.
-func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []jobs.Note) ([]bool, error) {
+func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []storage.Note) ([]bool, error) {
 	begun := time.Now()
 	answer, err := s.inner.Note(ctx, session, notes)
 	s.metrics.asked("note", begun, err)
@@ -142,7 +143,7 @@ func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []jobs.Note) 
 }
 
 // Finish implements jobs.Store.
-func (s *Store) Finish(ctx context.Context, requests []jobs.FinishRequest) ([]bool, error) {
+func (s *Store) Finish(ctx context.Context, requests []storage.FinishRequest) ([]bool, error) {
 	begun := time.Now()
 	answer, err := s.inner.Finish(ctx, requests)
 	s.metrics.asked("finish", begun, err)
@@ -151,7 +152,7 @@ func (s *Store) Finish(ctx context.Context, requests []jobs.FinishRequest) ([]bo
 
 // Adopt implements jobs.Store.
 func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
-	a jobs.Adoption) ([]jobs.Record, error) {
+	a storage.Adoption) ([]jobs.Record, error) {
 	begun := time.Now()
 	answer, err := s.inner.Adopt(ctx, session, a)
 	s.metrics.asked("adopt", begun, err)
@@ -159,8 +160,8 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
 }
 
 // CheckMisfires implements jobs.Store.
-func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck,
-	find func(job string, c jobs.Cursor) []jobs.Misfired) (map[string]time.Time, error) {
+func (s *Store) CheckMisfires(ctx context.Context, checks []storage.MisfireCheck,
+	find func(job string, c storage.Cursor) []storage.Misfired) (map[string]time.Time, error) {
 	begun := time.Now()
 	answer, err := s.inner.CheckMisfires(ctx, checks, find)
 	s.metrics.asked("check_misfires", begun, err)
@@ -178,7 +179,7 @@ func (s *Store) Revoke(ctx context.Context, token jobs.Token, state jobs.State,
 
 // Prune implements jobs.Store.
 func (s *Store) Prune(ctx context.Context, session uuid.UUID,
-	r jobs.PruneRequest) (jobs.Pruned, error) {
+	r storage.PruneRequest) (storage.Pruned, error) {
 	begun := time.Now()
 	answer, err := s.inner.Prune(ctx, session, r)
 	s.metrics.asked("prune", begun, err)
@@ -187,7 +188,7 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 
 // OpenFirings implements jobs.Store.
 func (s *Store) OpenFirings(ctx context.Context,
-	dependents []jobs.Dependent) (map[string]jobs.OpenFirings, error) {
+	dependents []storage.Dependent) (map[string]storage.OpenFirings, error) {
 	begun := time.Now()
 	answer, err := s.inner.OpenFirings(ctx, dependents)
 	s.metrics.asked("open_firings", begun, err)
@@ -195,7 +196,7 @@ func (s *Store) OpenFirings(ctx context.Context,
 }
 
 // AddDependents implements jobs.Store.
-func (s *Store) AddDependents(ctx context.Context, followed []jobs.DependentFiring) error {
+func (s *Store) AddDependents(ctx context.Context, followed []storage.DependentFiring) error {
 	begun := time.Now()
 	err := s.inner.AddDependents(ctx, followed)
 	s.metrics.asked("add_dependents", begun, err)
@@ -204,7 +205,7 @@ func (s *Store) AddDependents(ctx context.Context, followed []jobs.DependentFiri
 
 // ControlState implements jobs.Store.
 func (s *Store) ControlState(ctx context.Context, session uuid.UUID,
-	since int64) (jobs.ControlState, error) {
+	since int64) (storage.ControlState, error) {
 	begun := time.Now()
 	answer, err := s.inner.ControlState(ctx, session, since)
 	s.metrics.asked("control_state", begun, err)
@@ -213,7 +214,7 @@ func (s *Store) ControlState(ctx context.Context, session uuid.UUID,
 
 // Pauses implements jobs.Store.
 func (s *Store) Pauses(ctx context.Context, job, group string, from,
-	until time.Time) ([]jobs.Pause, error) {
+	until time.Time) ([]storage.Pause, error) {
 	begun := time.Now()
 	answer, err := s.inner.Pauses(ctx, job, group, from, until)
 	s.metrics.asked("pauses", begun, err)
@@ -221,7 +222,7 @@ func (s *Store) Pauses(ctx context.Context, job, group string, from,
 }
 
 // Audit implements jobs.Store.
-func (s *Store) Audit(ctx context.Context, f jobs.AuditFilter) ([]jobs.Audited, error) {
+func (s *Store) Audit(ctx context.Context, f storage.AuditFilter) ([]storage.Audited, error) {
 	begun := time.Now()
 	answer, err := s.inner.Audit(ctx, f)
 	s.metrics.asked("audit", begun, err)
@@ -245,7 +246,7 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 }
 
 // Locks implements jobs.Store.
-func (s *Store) Locks(ctx context.Context) ([]jobs.LockView, error) {
+func (s *Store) Locks(ctx context.Context) ([]storage.LockView, error) {
 	begun := time.Now()
 	answer, err := s.inner.Locks(ctx)
 	s.metrics.asked("locks", begun, err)
@@ -253,7 +254,7 @@ func (s *Store) Locks(ctx context.Context) ([]jobs.LockView, error) {
 }
 
 // Jobs implements jobs.Store.
-func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
+func (s *Store) Jobs(ctx context.Context) ([]storage.JobView, error) {
 	begun := time.Now()
 	answer, err := s.inner.Jobs(ctx)
 	s.metrics.asked("jobs", begun, err)
@@ -261,7 +262,7 @@ func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
 }
 
 // Runs implements jobs.Store.
-func (s *Store) Runs(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, error) {
+func (s *Store) Runs(ctx context.Context, f storage.RunFilter) ([]jobs.Record, error) {
 	begun := time.Now()
 	answer, err := s.inner.Runs(ctx, f)
 	s.metrics.asked("runs", begun, err)
@@ -278,7 +279,7 @@ func (s *Store) Run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
 
 // Firing implements jobs.Store.
 func (s *Store) Firing(ctx context.Context, job string,
-	scheduledAt time.Time) (jobs.FiringView, error) {
+	scheduledAt time.Time) (storage.FiringView, error) {
 	begun := time.Now()
 	answer, err := s.inner.Firing(ctx, job, scheduledAt)
 	s.metrics.asked("firing", begun, err)
@@ -286,7 +287,7 @@ func (s *Store) Firing(ctx context.Context, job string,
 }
 
 // Replicas implements jobs.Store.
-func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
+func (s *Store) Replicas(ctx context.Context) ([]storage.ReplicaView, error) {
 	begun := time.Now()
 	answer, err := s.inner.Replicas(ctx)
 	s.metrics.asked("replicas", begun, err)
@@ -294,7 +295,7 @@ func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
 }
 
 // Drift implements jobs.Store.
-func (s *Store) Drift(ctx context.Context, limit int) ([]jobs.JobDrift, error) {
+func (s *Store) Drift(ctx context.Context, limit int) ([]storage.JobDrift, error) {
 	begun := time.Now()
 	answer, err := s.inner.Drift(ctx, limit)
 	s.metrics.asked("drift", begun, err)
@@ -302,7 +303,7 @@ func (s *Store) Drift(ctx context.Context, limit int) ([]jobs.JobDrift, error) {
 }
 
 // ListJobs implements jobs.Store.
-func (s *Store) ListJobs(ctx context.Context, f jobs.JobFilter) ([]jobs.JobView, error) {
+func (s *Store) ListJobs(ctx context.Context, f storage.JobFilter) ([]storage.JobView, error) {
 	begun := time.Now()
 	answer, err := s.inner.ListJobs(ctx, f)
 	s.metrics.asked("list_jobs", begun, err)
@@ -310,7 +311,7 @@ func (s *Store) ListJobs(ctx context.Context, f jobs.JobFilter) ([]jobs.JobView,
 }
 
 // Job implements jobs.Store.
-func (s *Store) Job(ctx context.Context, name string) (jobs.JobView, error) {
+func (s *Store) Job(ctx context.Context, name string) (storage.JobView, error) {
 	begun := time.Now()
 	answer, err := s.inner.Job(ctx, name)
 	s.metrics.asked("job", begun, err)
@@ -318,7 +319,7 @@ func (s *Store) Job(ctx context.Context, name string) (jobs.JobView, error) {
 }
 
 // Groups implements jobs.Store.
-func (s *Store) Groups(ctx context.Context) ([]jobs.Group, error) {
+func (s *Store) Groups(ctx context.Context) ([]storage.Group, error) {
 	begun := time.Now()
 	answer, err := s.inner.Groups(ctx)
 	s.metrics.asked("groups", begun, err)
@@ -335,7 +336,7 @@ func (s *Store) Resources(ctx context.Context) ([]locking.Resource, error) {
 
 // Outcomes implements jobs.Store.
 func (s *Store) Outcomes(ctx context.Context, names []string,
-	n int) (map[string][]jobs.Outcome, error) {
+	n int) (map[string][]storage.Outcome, error) {
 	begun := time.Now()
 	answer, err := s.inner.Outcomes(ctx, names, n)
 	s.metrics.asked("outcomes", begun, err)
@@ -343,7 +344,7 @@ func (s *Store) Outcomes(ctx context.Context, names []string,
 }
 
 // Tallies implements jobs.Store.
-func (s *Store) Tallies(ctx context.Context, since time.Time) ([]jobs.Tally, error) {
+func (s *Store) Tallies(ctx context.Context, since time.Time) ([]storage.Tally, error) {
 	begun := time.Now()
 	answer, err := s.inner.Tallies(ctx, since)
 	s.metrics.asked("tallies", begun, err)
@@ -351,7 +352,8 @@ func (s *Store) Tallies(ctx context.Context, since time.Time) ([]jobs.Tally, err
 }
 
 // JobTallies implements jobs.Store.
-func (s *Store) JobTallies(ctx context.Context, job string, since time.Time) ([]jobs.Tally, error) {
+func (s *Store) JobTallies(ctx context.Context, job string,
+	since time.Time) ([]storage.Tally, error) {
 	begun := time.Now()
 	answer, err := s.inner.JobTallies(ctx, job, since)
 	s.metrics.asked("job_tallies", begun, err)

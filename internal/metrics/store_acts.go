@@ -7,12 +7,13 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // WaitSummaries implements jobs.Store.
 func (s *Store) WaitSummaries(ctx context.Context, from time.Time,
-	until time.Time) ([]jobs.WaitSummary, error) {
+	until time.Time) ([]storage.WaitSummary, error) {
 	begun := time.Now()
 	answer, err := s.inner.WaitSummaries(ctx, from, until)
 	s.metrics.asked("wait_summaries", begun, err)
@@ -20,7 +21,7 @@ func (s *Store) WaitSummaries(ctx context.Context, from time.Time,
 }
 
 // Cancel implements jobs.Store.
-func (s *Store) Cancel(ctx context.Context, a jobs.Action, run uuid.UUID) (jobs.Record, error) {
+func (s *Store) Cancel(ctx context.Context, a storage.Action, run uuid.UUID) (jobs.Record, error) {
 	begun := time.Now()
 	answer, err := s.inner.Cancel(ctx, a, run)
 	s.metrics.asked("cancel", begun, err)
@@ -28,7 +29,7 @@ func (s *Store) Cancel(ctx context.Context, a jobs.Action, run uuid.UUID) (jobs.
 }
 
 // Drain implements jobs.Store.
-func (s *Store) Drain(ctx context.Context, a jobs.Action, session uuid.UUID, drain bool) error {
+func (s *Store) Drain(ctx context.Context, a storage.Action, session uuid.UUID, drain bool) error {
 	begun := time.Now()
 	err := s.inner.Drain(ctx, a, session, drain)
 	s.metrics.asked("drain", begun, err)
@@ -36,7 +37,7 @@ func (s *Store) Drain(ctx context.Context, a jobs.Action, session uuid.UUID, dra
 }
 
 // SaveOutput implements jobs.Store.
-func (s *Store) SaveOutput(ctx context.Context, outputs []jobs.Output) error {
+func (s *Store) SaveOutput(ctx context.Context, outputs []storage.Output) error {
 	begun := time.Now()
 	err := s.inner.SaveOutput(ctx, outputs)
 	s.metrics.asked("save_output", begun, err)
@@ -44,7 +45,7 @@ func (s *Store) SaveOutput(ctx context.Context, outputs []jobs.Output) error {
 }
 
 // Lockers implements jobs.Store.
-func (s *Store) Lockers(ctx context.Context) ([]jobs.Locker, error) {
+func (s *Store) Lockers(ctx context.Context) ([]storage.Locker, error) {
 	begun := time.Now()
 	answer, err := s.inner.Lockers(ctx)
 	s.metrics.asked("lockers", begun, err)
@@ -52,7 +53,7 @@ func (s *Store) Lockers(ctx context.Context) ([]jobs.Locker, error) {
 }
 
 // Marks implements jobs.Store.
-func (s *Store) Marks(ctx context.Context) (jobs.Marks, error) {
+func (s *Store) Marks(ctx context.Context) (storage.Marks, error) {
 	begun := time.Now()
 	answer, err := s.inner.Marks(ctx)
 	s.metrics.asked("marks", begun, err)
@@ -60,7 +61,8 @@ func (s *Store) Marks(ctx context.Context) (jobs.Marks, error) {
 }
 
 // Pause implements jobs.Store.
-func (s *Store) Pause(ctx context.Context, a jobs.Action, target jobs.Target) (jobs.Pause, error) {
+func (s *Store) Pause(ctx context.Context, a storage.Action,
+	target storage.Target) (storage.Pause, error) {
 	begun := time.Now()
 	answer, err := s.inner.Pause(ctx, a, target)
 	s.metrics.asked("pause", begun, err)
@@ -68,8 +70,8 @@ func (s *Store) Pause(ctx context.Context, a jobs.Action, target jobs.Target) (j
 }
 
 // PutSpec implements jobs.Store.
-func (s *Store) PutSpec(ctx context.Context, a jobs.Action, spec jobs.Spec,
-	checks ...jobs.SpecCheck) (jobs.Spec, error) {
+func (s *Store) PutSpec(ctx context.Context, a storage.Action, spec storage.Spec,
+	checks ...storage.SpecCheck) (storage.Spec, error) {
 	begun := time.Now()
 	answer, err := s.inner.PutSpec(ctx, a, spec, checks...)
 	s.metrics.asked("put_spec", begun, err)
@@ -77,8 +79,8 @@ func (s *Store) PutSpec(ctx context.Context, a jobs.Action, spec jobs.Spec,
 }
 
 // Release implements jobs.Store.
-func (s *Store) Release(ctx context.Context, a jobs.Action,
-	r jobs.ReleaseRequest) (locking.Released, error) {
+func (s *Store) Release(ctx context.Context, a storage.Action,
+	r storage.ReleaseRequest) (locking.Released, error) {
 	begun := time.Now()
 	answer, err := s.inner.Release(ctx, a, r)
 	s.metrics.asked("release", begun, err)
@@ -86,8 +88,8 @@ func (s *Store) Release(ctx context.Context, a jobs.Action,
 }
 
 // RemoveSpec implements jobs.Store.
-func (s *Store) RemoveSpec(ctx context.Context, a jobs.Action, job string, version int64,
-	checks ...jobs.SpecCheck) error {
+func (s *Store) RemoveSpec(ctx context.Context, a storage.Action, job string, version int64,
+	checks ...storage.SpecCheck) error {
 	begun := time.Now()
 	err := s.inner.RemoveSpec(ctx, a, job, version, checks...)
 	s.metrics.asked("remove_spec", begun, err)
@@ -95,7 +97,8 @@ func (s *Store) RemoveSpec(ctx context.Context, a jobs.Action, job string, versi
 }
 
 // Resume implements jobs.Store.
-func (s *Store) Resume(ctx context.Context, a jobs.Action, target jobs.Target) (jobs.Pause, error) {
+func (s *Store) Resume(ctx context.Context, a storage.Action,
+	target storage.Target) (storage.Pause, error) {
 	begun := time.Now()
 	answer, err := s.inner.Resume(ctx, a, target)
 	s.metrics.asked("resume", begun, err)
@@ -103,7 +106,8 @@ func (s *Store) Resume(ctx context.Context, a jobs.Action, target jobs.Target) (
 }
 
 // RunIntervals implements jobs.Store.
-func (s *Store) RunIntervals(ctx context.Context, f jobs.RunIntervalFilter) ([]jobs.RunInterval, error) {
+func (s *Store) RunIntervals(ctx context.Context,
+	f storage.RunIntervalFilter) ([]storage.RunInterval, error) {
 	begun := time.Now()
 	answer, err := s.inner.RunIntervals(ctx, f)
 	s.metrics.asked("run_intervals", begun, err)
@@ -111,8 +115,8 @@ func (s *Store) RunIntervals(ctx context.Context, f jobs.RunIntervalFilter) ([]j
 }
 
 // Trigger implements jobs.Store.
-func (s *Store) Trigger(ctx context.Context, a jobs.Action,
-	r jobs.TriggerRequest) (jobs.Triggered, error) {
+func (s *Store) Trigger(ctx context.Context, a storage.Action,
+	r storage.TriggerRequest) (storage.Triggered, error) {
 	begun := time.Now()
 	answer, err := s.inner.Trigger(ctx, a, r)
 	s.metrics.asked("trigger", begun, err)
@@ -120,7 +124,7 @@ func (s *Store) Trigger(ctx context.Context, a jobs.Action,
 }
 
 // Typical implements jobs.Store.
-func (s *Store) Typical(ctx context.Context, names []string) (map[string]jobs.Typical, error) {
+func (s *Store) Typical(ctx context.Context, names []string) (map[string]storage.Typical, error) {
 	begun := time.Now()
 	answer, err := s.inner.Typical(ctx, names)
 	s.metrics.asked("typical", begun, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/lockingtest"
 	"github.com/holdfast-dev/holdfast/internal/test/simstore"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/locking/memory"
 )
@@ -28,7 +29,7 @@ func TestEveryOperationIsTimed(t *testing.T) {
 	m := New(Options{})
 	closed := simstore.New()
 	closed.Close() // what fails is timed too
-	store, methods := reflect.ValueOf(m.Store(closed)), reflect.TypeFor[jobs.Store]()
+	store, methods := reflect.ValueOf(m.Store(closed)), reflect.TypeFor[storage.Store]()
 	for i := range methods.NumMethod() {
 		method := methods.Method(i)
 		name := "holdfast_store_duration_seconds{operation=" + underscored(method.Name) + "} count"
@@ -64,20 +65,20 @@ func underscored(name string) string {
 
 // failing is a store whose next answer is an error.
 type failing struct {
-	jobs.Store
+	storage.Store
 	err     error
-	results []jobs.StartResult
+	results []storage.StartResult
 }
 
 func (f *failing) Run(context.Context, uuid.UUID) (jobs.Record, error) {
 	return jobs.Record{}, f.err
 }
 func (f *failing) Start(context.Context, uuid.UUID,
-	[]jobs.StartRequest) ([]jobs.StartResult, error) {
+	[]storage.StartRequest) ([]storage.StartResult, error) {
 	return f.results, f.err
 }
-func (f *failing) Sweep(context.Context) (jobs.Swept, error) {
-	return jobs.Swept{Sessions: []string{"a", "b"}}, f.err
+func (f *failing) Sweep(context.Context) (storage.Swept, error) {
+	return storage.Swept{Sessions: []string{"a", "b"}}, f.err
 }
 
 // TestStoreFailures: what kind of failure it was is counted; that something is not
@@ -87,8 +88,8 @@ func TestStoreFailures(t *testing.T) {
 	inner := &failing{}
 	store := m.Store(inner)
 	for err, kind := range map[error]string{
-		nil: "", jobs.ErrNotFound: "", jobs.ErrUnavailable: "unavailable",
-		fmt.Errorf("x: %w", jobs.ErrRowHeld): "row_held", jobs.ErrSessionLost: "session_lost",
+		nil: "", storage.ErrNotFound: "", storage.ErrUnavailable: "unavailable",
+		fmt.Errorf("x: %w", storage.ErrRowHeld): "row_held", storage.ErrSessionLost: "session_lost",
 		context.Canceled: "cancelled", errors.New("what"): "other",
 	} {
 		inner.err = err
@@ -117,9 +118,9 @@ func TestStoreFailures(t *testing.T) {
 // TestStartsAreCountedByAnswer: each answer has a word.
 func TestStartsAreCountedByAnswer(t *testing.T) {
 	m := New(Options{})
-	inner := &failing{results: []jobs.StartResult{
-		{Outcome: jobs.StartGranted, Token: 1}, {Outcome: jobs.StartGranted, Token: 2}, {Outcome: jobs.StartBlocked, Reason: jobs.ReasonLockHeld},
-		{Outcome: jobs.StartBlocked, Reason: jobs.ReasonOlderWaiter}, {Outcome: jobs.StartDuplicate}, {Outcome: jobs.StartStale}, {Outcome: jobs.StartPaused}, {},
+	inner := &failing{results: []storage.StartResult{
+		{Outcome: storage.StartGranted, Token: 1}, {Outcome: storage.StartGranted, Token: 2}, {Outcome: storage.StartBlocked, Reason: jobs.ReasonLockHeld},
+		{Outcome: storage.StartBlocked, Reason: jobs.ReasonOlderWaiter}, {Outcome: storage.StartDuplicate}, {Outcome: storage.StartStale}, {Outcome: storage.StartPaused}, {},
 	}}
 	results, err := m.Store(inner).Start(t.Context(), uuid.New(), nil)
 	if err != nil || len(results) != len(inner.results) {

@@ -14,11 +14,11 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/internal/test/collectortest"
-	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-var _ jobs.Tracing = (*Tracing)(nil)
+var _ engine.Tracing = (*Tracing)(nil)
 
 func open(t *testing.T, o Options) *Tracing {
 	t.Helper()
@@ -96,7 +96,7 @@ func TestSpansAreSent(t *testing.T) {
 		t.Errorf("spans: %.300v", spans)
 	}
 	for _, s := range spans {
-		if s.Trace != strings.ReplaceAll(run.String(), "-", "") || s.Trace != jobs.TraceID(run) {
+		if s.Trace != strings.ReplaceAll(run.String(), "-", "") || s.Trace != engine.TraceID(run) {
 			t.Errorf("%s is in trace %s, the run is %s", s.Name, s.Trace, run)
 		}
 	}

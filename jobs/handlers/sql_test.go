@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/jobstest"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // fixture is a store in a file of its own, with a session and a table.
@@ -39,7 +40,7 @@ func newFixture(t *testing.T) fixture {
 	}
 	t.Cleanup(func() { file.Close() })
 	f := fixture{store: store, file: file, session: uuid.New()}
-	if err := store.Open(t.Context(), jobs.Session{ID: f.session, Replica: "a", TTL: time.Minute}); err != nil {
+	if err := store.Open(t.Context(), storage.Session{ID: f.session, Replica: "a", TTL: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := file.Exec("CREATE TABLE sales (id INTEGER PRIMARY KEY, item TEXT, price)"); err != nil {
@@ -51,12 +52,12 @@ func newFixture(t *testing.T) fixture {
 // run starts a firing and returns its run.
 func (f fixture) run(t *testing.T) *jobs.Run {
 	t.Helper()
-	request := jobs.StartRequest{Run: uuid.New(),
+	request := storage.StartRequest{Run: uuid.New(),
 		Firing: jobs.Firing{Job: "j", ScheduledAt: time.Now().UTC().Truncate(time.Second),
 			Key: uuid.NewString()},
 		Attempt: 1, WaitSince: time.Now()}
-	results, err := f.store.Start(t.Context(), f.session, []jobs.StartRequest{request})
-	if err != nil || results[0].Outcome != jobs.StartGranted {
+	results, err := f.store.Start(t.Context(), f.session, []storage.StartRequest{request})
+	if err != nil || results[0].Outcome != storage.StartGranted {
 		t.Fatalf("start: %v, %v", results, err)
 	}
 	return jobstest.StoredRun(f.store, request, results[0].Token)
@@ -143,7 +144,7 @@ func TestSQLOfASupersededRun(t *testing.T) {
 	}
 	err := mustBind(t, "sql", object{"statement": "INSERT INTO sales (item) VALUES ('late')"})(
 		t.Context(), run)
-	if !errors.Is(err, jobs.ErrSuperseded) {
+	if !errors.Is(err, storage.ErrSuperseded) {
 		t.Errorf("%v does not wrap ErrSuperseded", err)
 	}
 	f.expectSales(t)

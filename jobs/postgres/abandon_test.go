@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // TestAbandonedRunsLeaveNothing checks that the tables of waiting runs are empty afterwards.
@@ -15,20 +15,20 @@ func TestAbandonedRunsLeaveNothing(t *testing.T) {
 	leaves, stays := uuid.New(), uuid.New()
 	for id, replica := range map[uuid.UUID]string{leaves: "leaves", stays: "stays"} {
 		if err := s.a.Open(t.Context(),
-			jobs.Session{ID: id, Replica: replica, Version: "v1", TTL: time.Hour}); err != nil {
+			storage.Session{ID: id, Replica: replica, Version: "v1", TTL: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if _, err := s.a.Register(t.Context(), leaves,
-		[]jobs.Definition{{Name: "a", Hash: "h", Priority: 5,
-			Source: jobs.FromConfig}}); err != nil {
+		[]storage.Definition{{Name: "a", Hash: "h", Priority: 5,
+			Source: storage.FromConfig}}); err != nil {
 		t.Fatal(err)
 	}
 	holder, waits := request(t, "holder", "t"), request(t, "a", "t")
-	if _, err := s.a.Start(t.Context(), stays, []jobs.StartRequest{holder}); err != nil {
+	if _, err := s.a.Start(t.Context(), stays, []storage.StartRequest{holder}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.a.Start(t.Context(), leaves, []jobs.StartRequest{waits}); err != nil {
+	if _, err := s.a.Start(t.Context(), leaves, []storage.StartRequest{waits}); err != nil {
 		t.Fatal(err)
 	}
 	if n := query[int](s, "SELECT count(*) FROM holdfast.wants"); n == 0 {
@@ -37,7 +37,7 @@ func TestAbandonedRunsLeaveNothing(t *testing.T) {
 	if err := s.a.End(t.Context(), leaves); err != nil {
 		t.Fatal(err)
 	}
-	s.pass(2 * jobs.MaxAbsence)
+	s.pass(2 * storage.MaxAbsence)
 	if _, err := s.a.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // A handler may ignore the end of its context inside a transaction while its session remains live.
@@ -35,14 +36,14 @@ func TestTransactionOfAnAbandonedHandlerIsEnded(t *testing.T) {
 			}()
 			<-asleep
 			s.a.lockTimeout = "200ms"
-			end := jobs.FinishRequest{Run: run.ID, Token: run.Token, State: jobs.TimedOut,
+			end := storage.FinishRequest{Run: run.ID, Token: run.Token, State: jobs.TimedOut,
 				Reason: jobs.ReasonTimeout}
-			if _, err := s.a.Finish(t.Context(), []jobs.FinishRequest{end}); !errors.Is(err,
-				jobs.ErrRowHeld) {
+			if _, err := s.a.Finish(t.Context(), []storage.FinishRequest{end}); !errors.Is(err,
+				storage.ErrRowHeld) {
 				t.Errorf("finish of a run whose handler may still commit: %v", err)
 			}
 			end.LeftBehind = true
-			if ended, err := s.a.Finish(t.Context(), []jobs.FinishRequest{end}); err != nil ||
+			if ended, err := s.a.Finish(t.Context(), []storage.FinishRequest{end}); err != nil ||
 				!ended[0] {
 				t.Errorf("finish of a run whose handler was left behind: %v, %v", ended, err)
 			}

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -47,12 +47,13 @@ type actionTx struct {
 // action performs an operator's action and writes its line of the audit log in one transaction. If
 // the key was used for the same action before, action does nothing but fill in outcome, a pointer,
 // with the former result.
-func (s *Store) action(ctx context.Context, a jobs.Action, action, target string, outcome any,
+func (s *Store) action(ctx context.Context, a storage.Action, action, target string, outcome any,
 	do func(ctx context.Context, d *actionTx) error) error {
 	return wrap(action, s.actionOnce(ctx, a, action, target, outcome, do))
 }
 
-func (s *Store) actionOnce(ctx context.Context, a jobs.Action, action, target string, outcome any,
+func (s *Store) actionOnce(ctx context.Context, a storage.Action, action, target string,
+	outcome any,
 	do func(ctx context.Context, d *actionTx) error) error {
 	if err := a.Check(); err != nil {
 		return err
@@ -91,7 +92,8 @@ type formerAction struct {
 // action.
 func (f *formerAction) fillIn(key, action, target string, outcome any) error {
 	if f.action != action || f.target != target {
-		return fmt.Errorf("key %q was used to %s %s: %w", key, f.action, f.target, jobs.ErrConflict)
+		return fmt.Errorf("key %q was used to %s %s: %w", key, f.action, f.target,
+			storage.ErrConflict)
 	}
 	if outcome == nil {
 		return nil
@@ -119,7 +121,8 @@ func (s *Store) beginAction(ctx context.Context, tx pgx.Tx,
 }
 
 // commitAction writes the line of the audit log and commits, in one round trip.
-func (s *Store) commitAction(ctx context.Context, d *actionTx, a jobs.Action, action, target string,
+func (s *Store) commitAction(ctx context.Context, d *actionTx, a storage.Action, action,
+	target string,
 	outcome any) error {
 	detail, err := encodeOrNull(d.detail)
 	if err != nil {
@@ -155,7 +158,7 @@ func encodeOrNull(v any) (*string, error) {
 }
 
 // byWhom returns who did what and why, for the detail of a run.
-func byWhom(what string, a jobs.Action) string {
+func byWhom(what string, a storage.Action) string {
 	if a.Reason == "" {
 		return what + " by " + a.Actor
 	}

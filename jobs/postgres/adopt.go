@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -75,7 +76,7 @@ RETURNING` + recordColumns + `, '', NULL::text`
 // Adopt takes over waiting runs that no live session has, or that this session has without knowing
 // it.
 func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
-	a jobs.Adoption) ([]jobs.Record, error) {
+	a storage.Adoption) ([]jobs.Record, error) {
 	known := make([]rawID, len(a.Known)) // never NULL, which nothing differs from
 	for i, run := range a.Known {
 		known[i] = run
@@ -100,12 +101,13 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
 
 // adoptedColumns returns the names of the jobs, their head starts by priority, and their misfire
 // thresholds.
-func adoptedColumns(adopted []jobs.AdoptedJob) (names []string, ahead, thresholds []time.Duration) {
+func adoptedColumns(adopted []storage.AdoptedJob) (
+	names []string, ahead, thresholds []time.Duration) {
 	names, ahead, thresholds = make([]string, len(adopted)), make([]time.Duration, len(adopted)),
 		make([]time.Duration, len(adopted))
 	for i, j := range adopted {
 		names[i], ahead[i], thresholds[i] = j.Name,
-			time.Duration(j.Priority-jobs.DefaultPriority)*jobs.Ageing, j.Threshold
+			time.Duration(j.Priority-jobs.DefaultPriority)*storage.Ageing, j.Threshold
 	}
 	return names, ahead, thresholds
 }
@@ -123,8 +125,9 @@ func (s *Store) Revoke(ctx context.Context, token jobs.Token, state jobs.State,
 		}
 		b := &pgx.Batch{}
 		b.Queue(beginPipeline, s.lockTimeout)
-		queueFinish(b, []jobs.FinishRequest{{Run: run, Token: token, State: state, Reason: reason,
-			Detail: jobs.RevokedDetail}}, make([]bool, 1))
+		queueFinish(b, []storage.FinishRequest{{Run: run, Token: token, State: state,
+			Reason: reason,
+			Detail: storage.RevokedDetail}}, make([]bool, 1))
 		return tx.SendBatch(ctx, b).Close()
 	})
 	return wrap("revocation", err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/test/jobstest"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 type adopted struct {
@@ -44,9 +45,9 @@ func TestRunTakenBetweenLookAndLockIsNotAdoptedAgain(t *testing.T) {
 			first, second := request(t, "job", "orders"), request(t, "job", "sales")
 			second.Firing.ScheduledAt, second.WaitSince = first.Firing.ScheduledAt.Add(time.Second),
 				first.WaitSince.Add(time.Second)
-			for _, r := range []jobs.StartRequest{first, second} {
+			for _, r := range []storage.StartRequest{first, second} {
 				stands, err := s.a.Note(t.Context(), former,
-					[]jobs.Note{{Run: r.Run, Firing: r.Firing, State: jobs.Waiting,
+					[]storage.Note{{Run: r.Run, Firing: r.Firing, State: jobs.Waiting,
 						Requests: r.Requests, WaitSince: r.WaitSince}})
 				if err != nil || !stands[0] {
 					t.Fatal(stands, err)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -30,14 +30,14 @@ DELETE FROM holdfast.attempts WHERE key = ANY(ARRAY(
 )
 
 // CountFailures reads the counts over the connections of the admin page.
-func (s *Store) CountFailures(ctx context.Context, keys ...string) ([]jobs.Failures, error) {
+func (s *Store) CountFailures(ctx context.Context, keys ...string) ([]storage.Failures, error) {
 	rows, err := s.views.Query(ctx, countFailures, keys)
 	if err != nil {
 		return nil, wrap("count failures", err)
 	}
-	found := make([]jobs.Failures, len(keys))
+	found := make([]storage.Failures, len(keys))
 	var place int
-	var one jobs.Failures
+	var one storage.Failures
 	_, err = pgx.ForEachRow(rows, []any{&place, &one.Count, &one.Left}, func() error {
 		found[place-1] = one
 		return nil

@@ -6,11 +6,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // Audit returns a page of the audit log.
-func (s *Store) Audit(ctx context.Context, f jobs.AuditFilter) ([]jobs.Audited, error) {
+func (s *Store) Audit(ctx context.Context, f storage.AuditFilter) ([]storage.Audited, error) {
 	if err := f.Check(); err != nil {
 		return nil, wrap("read audit log", err)
 	}
@@ -20,8 +20,8 @@ func (s *Store) Audit(ctx context.Context, f jobs.AuditFilter) ([]jobs.Audited, 
 	if err != nil {
 		return nil, wrap("read audit log", err)
 	}
-	lines, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (jobs.Audited, error) {
-		var l jobs.Audited
+	lines, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (storage.Audited, error) {
+		var l storage.Audited
 		err := row.Scan(&l.ID, &l.At, &l.Actor, &l.Via, &l.Replica, &l.Action, &l.Target, &l.Reason,
 			&l.Detail)
 		l.At = l.At.UTC()
@@ -31,7 +31,7 @@ func (s *Store) Audit(ctx context.Context, f jobs.AuditFilter) ([]jobs.Audited, 
 }
 
 // auditQuery scans an index from its end and stops at the limit.
-func auditQuery(f jobs.AuditFilter) (string, []any) {
+func auditQuery(f storage.AuditFilter) (string, []any) {
 	var args []any
 	arg := func(v any) string {
 		args = append(args, v)
@@ -56,5 +56,5 @@ func auditQuery(f jobs.AuditFilter) (string, []any) {
 		limit = 100
 	}
 	return query + fmt.Sprintf(" ORDER BY at DESC, id DESC LIMIT %d",
-		min(limit, jobs.MaxBatch)), args
+		min(limit, storage.MaxBatch)), args
 }

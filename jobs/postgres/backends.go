@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -106,7 +107,7 @@ func (s *Store) waitForRow(ctx context.Context, tx pgx.Tx, row heldRow) error {
 	b.Queue(row.lock, row.key)
 	b.Queue("ROLLBACK")
 	err := wrap("wait for held row", tx.SendBatch(ctx, b).Close())
-	if errors.Is(err, jobs.ErrRowHeld) {
+	if errors.Is(err, storage.ErrRowHeld) {
 		return nil // still held: the next sweep tries again
 	}
 	return err

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // BenchmarkStartOfConflictingFirings starts a batch of firings that all want one table, or of which
@@ -39,12 +40,12 @@ func startInOnesWay(b *testing.B, n int, wants func(i int) []string) {
 	s := openAs(b, database(b), "a")
 	session := uuid.New()
 	if err := s.Open(b.Context(),
-		jobs.Session{ID: session, Replica: "one", Version: "v1", TTL: time.Hour}); err != nil {
+		storage.Session{ID: session, Replica: "one", Version: "v1", TTL: time.Hour}); err != nil {
 		b.Fatal(err)
 	}
 	var took [3]time.Duration
 	for b.Loop() {
-		requests := make([]jobs.StartRequest, n)
+		requests := make([]storage.StartRequest, n)
 		for i := range requests {
 			requests[i] = request(b, fmt.Sprintf("job-%04d", i), wants(i)...)
 			requests[i].Firing.ScheduledAt, requests[i].WaitSince = time.Now(), time.Now()
@@ -55,8 +56,8 @@ func startInOnesWay(b *testing.B, n int, wants func(i int) []string) {
 			b.Fatalf("granted %v, then %v", holders, again)
 		}
 		finishAll(b, s, holders)
-		requests = slices.DeleteFunc(requests, func(r jobs.StartRequest) bool {
-			return slices.ContainsFunc(holders, func(f jobs.FinishRequest) bool {
+		requests = slices.DeleteFunc(requests, func(r storage.StartRequest) bool {
+			return slices.ContainsFunc(holders, func(f storage.FinishRequest) bool {
 				return f.Run == r.Run
 			})
 		})
@@ -79,8 +80,8 @@ func startInOnesWay(b *testing.B, n int, wants func(i int) []string) {
 }
 
 // startMeasured starts the batch and returns the finishes of the granted runs.
-func startMeasured(b *testing.B, s *Store, session uuid.UUID, requests []jobs.StartRequest,
-	took *time.Duration) (granted []jobs.FinishRequest) {
+func startMeasured(b *testing.B, s *Store, session uuid.UUID, requests []storage.StartRequest,
+	took *time.Duration) (granted []storage.FinishRequest) {
 	b.Helper()
 	begun := time.Now()
 	results, err := s.Start(b.Context(), session, requests)
@@ -89,15 +90,15 @@ func startMeasured(b *testing.B, s *Store, session uuid.UUID, requests []jobs.St
 	}
 	*took += time.Since(begun)
 	for i, r := range results {
-		if r.Outcome == jobs.StartGranted {
-			granted = append(granted, jobs.FinishRequest{Run: requests[i].Run, Token: r.Token,
+		if r.Outcome == storage.StartGranted {
+			granted = append(granted, storage.FinishRequest{Run: requests[i].Run, Token: r.Token,
 				State: jobs.Succeeded})
 		}
 	}
 	return granted
 }
 
-func finishAll(b *testing.B, s *Store, finishes []jobs.FinishRequest) {
+func finishAll(b *testing.B, s *Store, finishes []storage.FinishRequest) {
 	b.Helper()
 	if _, err := s.Finish(b.Context(), finishes); err != nil {
 		b.Fatal(err)
@@ -128,26 +129,26 @@ INSERT INTO holdfast.claims (token, run, session, granted_at) SELECT token, id, 
 // pages are the queries of the admin page and the command line on the history.
 var pages = []struct {
 	name   string
-	filter jobs.RunFilter
+	filter storage.RunFilter
 }{
-	{"all", jobs.RunFilter{}},
-	{"job", jobs.RunFilter{Job: "job-007"}},
-	{"job, unknown", jobs.RunFilter{Job: "nobody"}},
-	{"waiting", jobs.RunFilter{States: []jobs.State{jobs.Waiting}}},
-	{"running", jobs.RunFilter{States: []jobs.State{jobs.Running}}},
-	{"succeeded", jobs.RunFilter{States: []jobs.State{jobs.Succeeded}}},
-	{"failed", jobs.RunFilter{States: []jobs.State{jobs.Failed}}},
-	{"timed out, ten", jobs.RunFilter{States: []jobs.State{jobs.TimedOut}}},
-	{"missed, long ago", jobs.RunFilter{States: []jobs.State{jobs.Missed}}},
-	{"troubled", jobs.RunFilter{States: []jobs.State{jobs.Failed, jobs.TimedOut, jobs.Cancelled,
+	{"all", storage.RunFilter{}},
+	{"job", storage.RunFilter{Job: "job-007"}},
+	{"job, unknown", storage.RunFilter{Job: "nobody"}},
+	{"waiting", storage.RunFilter{States: []jobs.State{jobs.Waiting}}},
+	{"running", storage.RunFilter{States: []jobs.State{jobs.Running}}},
+	{"succeeded", storage.RunFilter{States: []jobs.State{jobs.Succeeded}}},
+	{"failed", storage.RunFilter{States: []jobs.State{jobs.Failed}}},
+	{"timed out, ten", storage.RunFilter{States: []jobs.State{jobs.TimedOut}}},
+	{"missed, long ago", storage.RunFilter{States: []jobs.State{jobs.Missed}}},
+	{"troubled", storage.RunFilter{States: []jobs.State{jobs.Failed, jobs.TimedOut, jobs.Cancelled,
 		jobs.Lost, jobs.Skipped, jobs.Missed}}},
-	{"final", jobs.RunFilter{States: jobs.States()[2:]}},
-	{"replica", jobs.RunFilter{Replica: "replica-1"}},
-	{"replica, long gone", jobs.RunFilter{Replica: "long gone"}},
-	{"replica, unknown", jobs.RunFilter{Replica: "nobody"}},
-	{"job and failed", jobs.RunFilter{Job: "job-003", States: []jobs.State{jobs.Failed}}},
-	{"replica and failed", jobs.RunFilter{Replica: "replica-1", States: []jobs.State{jobs.Failed}}},
-	{"job and replica", jobs.RunFilter{Job: "job-007", Replica: "replica-1"}},
+	{"final", storage.RunFilter{States: jobs.States()[2:]}},
+	{"replica", storage.RunFilter{Replica: "replica-1"}},
+	{"replica, long gone", storage.RunFilter{Replica: "long gone"}},
+	{"replica, unknown", storage.RunFilter{Replica: "nobody"}},
+	{"job and failed", storage.RunFilter{Job: "job-003", States: []jobs.State{jobs.Failed}}},
+	{"replica and failed", storage.RunFilter{Replica: "replica-1", States: []jobs.State{jobs.Failed}}},
+	{"job and replica", storage.RunFilter{Job: "job-007", Replica: "replica-1"}},
 }
 
 // BenchmarkPagesOfALongHistory reads pages of 100 runs by each filter: the first page, and one in
@@ -160,9 +161,9 @@ func BenchmarkPagesOfALongHistory(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	middle := &jobs.RunCursor{CreatedAt: time.Date(2026, 1, 1, 0, 0, 500_000, 0, time.UTC)}
+	middle := &storage.RunCursor{CreatedAt: time.Date(2026, 1, 1, 0, 0, 500_000, 0, time.UTC)}
 	for _, page := range pages {
-		for _, before := range []*jobs.RunCursor{nil, middle} {
+		for _, before := range []*storage.RunCursor{nil, middle} {
 			name := page.name
 			if before != nil {
 				name += ", from the middle"
@@ -191,11 +192,11 @@ func BenchmarkRunsWritten(b *testing.B) {
 			s := openAs(b, database(b), "a")
 			session := uuid.New()
 			if err := s.Open(b.Context(),
-				jobs.Session{ID: session, Replica: "one", Version: "v1",
+				storage.Session{ID: session, Replica: "one", Version: "v1",
 					TTL: time.Hour}); err != nil {
 				b.Fatal(err)
 			}
-			requests := make([]jobs.StartRequest, 100)
+			requests := make([]storage.StartRequest, 100)
 			for i := range requests {
 				requests[i] = request(b, fmt.Sprintf("job-%04d", i), fmt.Sprintf("t%04d", i))
 			}
@@ -220,15 +221,15 @@ func BenchmarkRunsWritten(b *testing.B) {
 }
 
 // writeAll starts and finishes new runs of the requests' jobs, or notes them.
-func writeAll(b *testing.B, s *Store, session uuid.UUID, requests []jobs.StartRequest,
+func writeAll(b *testing.B, s *Store, session uuid.UUID, requests []storage.StartRequest,
 	state jobs.State) {
 	b.Helper()
 	scheduledAt := time.Now().Truncate(time.Microsecond)
-	notes := make([]jobs.Note, len(requests))
+	notes := make([]storage.Note, len(requests))
 	for i := range requests {
 		requests[i].Run, requests[i].Firing.ScheduledAt, requests[i].WaitSince =
 			uuid.Must(uuid.NewV7()), scheduledAt, scheduledAt
-		notes[i] = jobs.Note{Run: requests[i].Run, Firing: requests[i].Firing, State: state,
+		notes[i] = storage.Note{Run: requests[i].Run, Firing: requests[i].Firing, State: state,
 			Reason: jobs.ReasonLockHeld, WaitSince: scheduledAt}
 	}
 	if state == jobs.Skipped {

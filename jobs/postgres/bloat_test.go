@@ -6,7 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // A transaction that stays open retains all deleted rows in tables and indexes. A lock on a name
@@ -109,9 +109,9 @@ func TestHeartbeatsReadNoMoreBesideALongTransaction(t *testing.T) {
 	s.exec("INSERT INTO holdfast.claims SELECT nextval('holdfast.tokens'), gen_random_uuid(), "+
 		"$1, now() FROM generate_series(1, $2::int)", session, past)
 	s.exec("DELETE FROM holdfast.claims WHERE token <> $1", old.Token)
-	beat := func() jobs.Beat {
+	beat := func() storage.Beat {
 		t.Helper()
-		beat, err := s.a.Heartbeat(t.Context(), session, jobs.ReplicaStatus{})
+		beat, err := s.a.Heartbeat(t.Context(), session, storage.ReplicaStatus{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,15 +161,15 @@ func TestHeartbeatReportsLateClaims(t *testing.T) {
 		s.exec("UPDATE holdfast.sessions SET raised_at = raised_at - ttl - interval '31 seconds'")
 	}
 	age()
-	if _, err := s.b.Heartbeat(t.Context(), session, jobs.ReplicaStatus{}); err != nil {
+	if _, err := s.b.Heartbeat(t.Context(), session, storage.ReplicaStatus{}); err != nil {
 		// it notes the drawn tokens
 		t.Fatal(err)
 	}
 	resume()
-	s.expect(done, jobs.StartGranted)
+	s.expect(done, storage.StartGranted)
 	age()
 	for range 2 {
-		beat, err := s.b.Heartbeat(t.Context(), session, jobs.ReplicaStatus{})
+		beat, err := s.b.Heartbeat(t.Context(), session, storage.ReplicaStatus{})
 		if err != nil || len(beat.Claims) != 1 {
 			t.Errorf("claims %v, %v", beat.Claims, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -64,7 +65,7 @@ DELETE FROM holdfast.cancels c WHERE (SELECT r.state FROM holdfast.runs r
 var errMoved = errors.New("run has moved")
 
 // Cancel ends a waiting run, or asks the replica of a running one to end it.
-func (s *Store) Cancel(ctx context.Context, a jobs.Action, run uuid.UUID) (jobs.Record, error) {
+func (s *Store) Cancel(ctx context.Context, a storage.Action, run uuid.UUID) (jobs.Record, error) {
 	for {
 		var record jobs.Record
 		err := s.action(ctx, a, "cancel", "run "+run.String(), &record,
@@ -80,7 +81,7 @@ func (s *Store) Cancel(ctx context.Context, a jobs.Action, run uuid.UUID) (jobs.
 
 // cancelRun locks the run's wait before the run, in the common lock order. So a concurrent start or
 // note comes entirely before or after it.
-func cancelRun(ctx context.Context, d *actionTx, a jobs.Action,
+func cancelRun(ctx context.Context, d *actionTx, a storage.Action,
 	run uuid.UUID) (jobs.Record, error) {
 	place, err := d.Exec(ctx, lockWaits, []rawID{run})
 	if err != nil {
@@ -105,7 +106,8 @@ func cancelRun(ctx context.Context, d *actionTx, a jobs.Action,
 			return record, err
 		}
 	default:
-		return record, fmt.Errorf("run %s has ended as %s: %w", run, record.State, jobs.ErrConflict)
+		return record, fmt.Errorf("run %s has ended as %s: %w", run, record.State,
+			storage.ErrConflict)
 	}
 	return readRun(ctx, d, selectRuns+` WHERE r.id = $1`, run)
 }

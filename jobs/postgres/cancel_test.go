@@ -7,17 +7,18 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/test/soak"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // waitingRun adds a run of the session that waits for a table, which is free afterwards.
-func (s *harness) waitingRun(r jobs.StartRequest) (session [16]byte) {
+func (s *harness) waitingRun(r storage.StartRequest) (session [16]byte) {
 	s.t.Helper()
 	id := s.session(s.a, "a")
 	holder := request(s.t, "holder", "orders")
 	run := s.granted(s.b, s.session(s.b, "b"), holder)
-	s.expect(s.start(s.a, id, r), jobs.StartBlocked)
+	s.expect(s.start(s.a, id, r), storage.StartBlocked)
 	if _, err := s.b.Finish(s.t.Context(),
-		[]jobs.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Succeeded}}); err != nil {
+		[]storage.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Succeeded}}); err != nil {
 		s.t.Fatal(err)
 	}
 	return id
@@ -41,7 +42,7 @@ func TestStartWaitsForACancelOfItsRun(t *testing.T) {
 	if err := <-cancelled; err != nil {
 		t.Error(err)
 	}
-	s.expect(done, jobs.StartDuplicate)
+	s.expect(done, storage.StartDuplicate)
 	if n := query[int](s, "SELECT count(*) FROM holdfast.claims"); n != 0 ||
 		s.state(r.Run) != "cancelled" {
 		t.Errorf("%d claims, run is %s", n, s.state(r.Run))
@@ -62,7 +63,7 @@ func TestNoteWaitsForACancelOfItsRun(t *testing.T) {
 	awaitWaiting(s, "b", cancelled)
 	noted := make(chan bool, 1)
 	go func() {
-		stands, err := s.a.Note(t.Context(), session, []jobs.Note{{
+		stands, err := s.a.Note(t.Context(), session, []storage.Note{{
 			Run: r.Run, Firing: r.Firing, State: jobs.Waiting, Reason: jobs.ReasonLockHeld,
 			Requests: r.Requests, WaitSince: r.WaitSince,
 		}})
@@ -95,7 +96,7 @@ func TestCancelOfARunThatBeginsToWaitBeginsAgain(t *testing.T) {
 	finished := make(chan error, 1)
 	go func() {
 		_, err := s.a.Finish(t.Context(),
-			[]jobs.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Waiting}})
+			[]storage.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Waiting}})
 		finished <- err
 	}()
 	awaitWaiting(s, "a", finished)
@@ -137,13 +138,13 @@ func TestPauseInTheMidstOfAStartLeavesNoRunBehind(t *testing.T) {
 	}
 	done := s.start(s.a, session, r)
 	awaitWaiting(s, "a", done) // its run is written
-	if _, err := s.b.Pause(t.Context(), operator, jobs.Target{Kind: jobs.TargetAll}); err != nil {
+	if _, err := s.b.Pause(t.Context(), operator, storage.Target{Kind: storage.TargetAll}); err != nil {
 		t.Fatal(err)
 	}
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s.expect(done, jobs.StartGranted)
+	s.expect(done, storage.StartGranted)
 }
 
 // Both update the one row of meta, after other locks.
@@ -156,28 +157,28 @@ func TestActionsAndRegistrationsDoNotDeadlock(t *testing.T) {
 	loops := []func(n int) error{
 		func(n int) error {
 			_, err := s.a.Register(t.Context(), s.session(s.a, "a"),
-				[]jobs.Definition{{Name: "job", Hash: string(rune('a' + n%20))},
+				[]storage.Definition{{Name: "job", Hash: string(rune('a' + n%20))},
 					{Name: "kept", Hash: "h"}})
 			return err
 		},
 		func(int) error {
 			spec, err := s.b.PutSpec(t.Context(), operator,
-				jobs.Spec{Job: "added", Text: []byte(`{}`)})
+				storage.Spec{Job: "added", Text: []byte(`{}`)})
 			if err != nil {
 				return err
 			}
 			if _, err := s.b.Register(t.Context(), s.session(s.b, "b"),
-				[]jobs.Definition{{Name: "added", Hash: "h", Source: jobs.FromStore}}); err != nil {
+				[]storage.Definition{{Name: "added", Hash: "h", Source: storage.FromStore}}); err != nil {
 				return err
 			}
 			return s.b.RemoveSpec(t.Context(), operator, "added", spec.Version)
 		},
 		func(int) error {
 			if _, err := s.a.Pause(t.Context(), operator,
-				jobs.Target{Kind: jobs.TargetAll}); err != nil {
+				storage.Target{Kind: storage.TargetAll}); err != nil {
 				return err
 			}
-			_, err := s.a.Resume(t.Context(), operator, jobs.Target{Kind: jobs.TargetAll})
+			_, err := s.a.Resume(t.Context(), operator, storage.Target{Kind: storage.TargetAll})
 			return err
 		},
 	}
@@ -204,13 +205,13 @@ func TestSweepDeletesCancelsOfEndedRuns(t *testing.T) {
 	ends, goesOn := request(t, "ends", "orders"), request(t, "goes on", "sales")
 	run := s.granted(s.a, session, ends)
 	s.granted(s.a, session, goesOn)
-	for _, r := range []jobs.StartRequest{ends, goesOn} {
+	for _, r := range []storage.StartRequest{ends, goesOn} {
 		if _, err := s.b.Cancel(t.Context(), operator, r.Run); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if _, err := s.a.Finish(t.Context(),
-		[]jobs.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Cancelled}}); err != nil {
+		[]storage.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Cancelled}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.a.Sweep(t.Context()); err != nil {

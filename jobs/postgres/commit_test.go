@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // When PostgreSQL refuses a commit, the job has failed. Its claim still exists, and the run is not
@@ -31,8 +32,8 @@ func TestRefusedCommitIsNotSuperseded(t *testing.T) {
 		run := s.granted(s.a, session, request(t, name, name))
 		err := within(run)
 		const uniqueViolation = "23505"
-		if codeOf(err) != uniqueViolation || errors.Is(err, jobs.ErrSuperseded) ||
-			errors.Is(err, jobs.ErrUnavailable) {
+		if codeOf(err) != uniqueViolation || errors.Is(err, storage.ErrSuperseded) ||
+			errors.Is(err, storage.ErrUnavailable) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if state := s.state(run.ID); state != "running" {
@@ -85,7 +86,7 @@ func TestFenceDistinguishesRunsOfOneToken(t *testing.T) {
 			return nil
 		}),
 	} {
-		if !errors.Is(err, jobs.ErrSuperseded) {
+		if !errors.Is(err, storage.ErrSuperseded) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

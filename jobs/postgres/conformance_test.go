@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/jobstest"
 	"github.com/holdfast-dev/holdfast/internal/test/lockingtest"
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
@@ -23,7 +23,7 @@ func TestConformance(t *testing.T) {
 
 func TestAttemptsConformance(t *testing.T) {
 	t.Parallel()
-	jobstest.RunAttempts(t, func(t *testing.T) (first, second jobs.Attempts) {
+	jobstest.RunAttempts(t, func(t *testing.T) (first, second storage.Attempts) {
 		s := newHarness(t)
 		return s.a, s.b
 	})

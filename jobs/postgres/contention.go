@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -63,21 +64,21 @@ SELECT server, started_at, noticed_at, noticed_by FROM holdfast.restarts
 ORDER BY noticed_at, server LIMIT %d`
 )
 
-var _ jobs.Restarts = (*Store)(nil)
+var _ storage.Restarts = (*Store)(nil)
 
 // Lockers returns the jobs that lock resources besides their own names.
-func (s *Store) Lockers(ctx context.Context) ([]jobs.Locker, error) {
+func (s *Store) Lockers(ctx context.Context) ([]storage.Locker, error) {
 	rows, err := s.views.Query(ctx, listLockers)
 	if err != nil {
 		return nil, wrap("list lockers", err)
 	}
-	var lockers []jobs.Locker
+	var lockers []storage.Locker
 	var name string
 	var resources []byte
 	_, err = pgx.ForEachRow(rows, []any{&name, &resources}, func() error {
 		requests, err := parseRequests(resources)
 		if named := withoutJobs(requests); len(named) > 0 {
-			lockers = append(lockers, jobs.Locker{Job: name, Requests: named})
+			lockers = append(lockers, storage.Locker{Job: name, Requests: named})
 		}
 		return err
 	})
@@ -96,16 +97,16 @@ func withoutJobs(requests []locking.Request) []locking.Request {
 
 // RunIntervals returns the runs of the jobs within an interval.
 func (s *Store) RunIntervals(ctx context.Context,
-	f jobs.RunIntervalFilter) ([]jobs.RunInterval, error) {
+	f storage.RunIntervalFilter) ([]storage.RunInterval, error) {
 	rows, err := s.views.Query(ctx,
-		fmt.Sprintf(runIntervals, min(max(f.Each, 1), jobs.MaxRunIntervals),
-			jobs.RunIntervalsBefore),
+		fmt.Sprintf(runIntervals, min(max(f.Each, 1), storage.MaxRunIntervals),
+			storage.RunIntervalsBefore),
 		f.Jobs, f.From, f.Until)
 	if err != nil {
 		return nil, wrap("list run intervals", err)
 	}
 	intervals, err := pgx.CollectRows(rows,
-		func(row pgx.CollectableRow) (v jobs.RunInterval, err error) {
+		func(row pgx.CollectableRow) (v storage.RunInterval, err error) {
 			var blocker []byte
 			var rests []time.Time
 			err = row.Scan(&v.Run, &v.Job, &v.ScheduledAt, &v.State, &v.Reason, &v.Replica,
@@ -124,33 +125,33 @@ func (s *Store) RunIntervals(ctx context.Context,
 
 // WaitSummaries returns the waits within an interval, summed by job, holder and resource.
 func (s *Store) WaitSummaries(ctx context.Context, from,
-	until time.Time) ([]jobs.WaitSummary, error) {
+	until time.Time) ([]storage.WaitSummary, error) {
 	// One resource may be written in two ways, hence twice as many rows.
-	query := fmt.Sprintf(sumWaits, jobs.MaxTallied, 2*jobs.MaxBatch)
+	query := fmt.Sprintf(sumWaits, storage.MaxTallied, 2*storage.MaxBatch)
 	rows, err := s.views.Query(ctx, query, from, until)
 	if err != nil {
 		return nil, wrap("sum waits", err)
 	}
 	parts, err := pgx.CollectRows(rows,
-		func(row pgx.CollectableRow) (b jobs.WaitSummary, err error) {
+		func(row pgx.CollectableRow) (b storage.WaitSummary, err error) {
 			err = row.Scan(&b.Job, &b.Holder, &b.Resource, &b.Times, &b.Unrun, &b.Waited,
 				&b.Longest,
 				&b.Last)
 			b.Last = b.Last.UTC()
 			return b, err
 		})
-	return jobs.MergeWaitSummaries(parts), wrap("sum waits", err)
+	return storage.MergeWaitSummaries(parts), wrap("sum waits", err)
 }
 
 // Typical returns the usual durations of the jobs' runs.
-func (s *Store) Typical(ctx context.Context, names []string) (map[string]jobs.Typical, error) {
-	rows, err := s.views.Query(ctx, fmt.Sprintf(typicalOf, jobs.TypicalOf), names)
+func (s *Store) Typical(ctx context.Context, names []string) (map[string]storage.Typical, error) {
+	rows, err := s.views.Query(ctx, fmt.Sprintf(typicalOf, storage.TypicalOf), names)
 	if err != nil {
 		return nil, wrap("read typical durations", err)
 	}
-	found := make(map[string]jobs.Typical, len(names))
+	found := make(map[string]storage.Typical, len(names))
 	var name string
-	var t jobs.Typical
+	var t storage.Typical
 	_, err = pgx.ForEachRow(rows, []any{&name, &t.Runs, &t.Median, &t.Long}, func() error {
 		found[name] = t
 		return nil
@@ -159,21 +160,22 @@ func (s *Store) Typical(ctx context.Context, names []string) (map[string]jobs.Ty
 }
 
 // NoteRestart records a restart of a server.
-func (s *Store) NoteRestart(ctx context.Context, r jobs.Restart) error {
+func (s *Store) NoteRestart(ctx context.Context, r storage.Restart) error {
 	_, err := s.pool.Exec(ctx, addRestart, r.Server, r.StartedAt, r.NoticedBy)
 	return wrap("record restart", err)
 }
 
 // Restarts returns the restarts that replicas noticed within an interval.
-func (s *Store) Restarts(ctx context.Context, from, until time.Time) ([]jobs.Restart, error) {
-	rows, err := s.views.Query(ctx, fmt.Sprintf(listRestarts, jobs.MaxBatch), from, until)
+func (s *Store) Restarts(ctx context.Context, from, until time.Time) ([]storage.Restart, error) {
+	rows, err := s.views.Query(ctx, fmt.Sprintf(listRestarts, storage.MaxBatch), from, until)
 	if err != nil {
 		return nil, wrap("list restarts", err)
 	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r jobs.Restart, err error) {
-		err = row.Scan(&r.Server, &r.StartedAt, &r.NoticedAt, &r.NoticedBy)
-		r.StartedAt, r.NoticedAt = r.StartedAt.UTC(), r.NoticedAt.UTC()
-		return r, err
-	})
+	found, err := pgx.CollectRows(rows,
+		func(row pgx.CollectableRow) (r storage.Restart, err error) {
+			err = row.Scan(&r.Server, &r.StartedAt, &r.NoticedAt, &r.NoticedBy)
+			r.StartedAt, r.NoticedAt = r.StartedAt.UTC(), r.NoticedAt.UTC()
+			return r, err
+		})
 	return found, wrap("list restarts", err)
 }

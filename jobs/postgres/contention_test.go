@@ -6,14 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // TestRestartIsRecordedOnce has two replicas notice the same restart.
 func TestRestartIsRecordedOnce(t *testing.T) {
 	s := openAs(t, database(t), "a")
 	started := time.Date(2026, 3, 14, 3, 0, 0, 0, time.UTC)
-	for _, r := range []jobs.Restart{
+	for _, r := range []storage.Restart{
 		{Server: "m:11211", StartedAt: started, NoticedBy: "one"},
 		{Server: "m:11211", StartedAt: started, NoticedBy: "two"},
 		{Server: "m:11211", StartedAt: started.Add(time.Minute), NoticedBy: "two"},
@@ -54,10 +54,10 @@ FROM generate_series(1, 20000) n, LATERAL (SELECT timestamptz '2026-01-01'
 		query, index string
 		args         []any
 	}{
-		{fmt.Sprintf(runIntervals, 50, jobs.RunIntervalsBefore), "runs_job",
+		{fmt.Sprintf(runIntervals, 50, storage.RunIntervalsBefore), "runs_job",
 			[]any{names, at, at.Add(time.Minute)}},
-		{fmt.Sprintf(typicalOf, jobs.TypicalOf), "runs_job", []any{names}},
-		{fmt.Sprintf(sumWaits, jobs.MaxTallied, jobs.MaxBatch), "wait_history_until",
+		{fmt.Sprintf(typicalOf, storage.TypicalOf), "runs_job", []any{names}},
+		{fmt.Sprintf(sumWaits, storage.MaxTallied, storage.MaxBatch), "wait_history_until",
 			[]any{at, at.Add(time.Minute)}},
 	} {
 		plan := s.explain(c.query, c.args)

@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // readControlState is one statement, so that its parts are consistent. A run that is to be
@@ -36,17 +36,17 @@ FROM holdfast.meta m`
 
 // ControlState returns the control state of the session.
 func (s *Store) ControlState(ctx context.Context, session uuid.UUID,
-	since int64) (jobs.ControlState, error) {
+	since int64) (storage.ControlState, error) {
 	rows, err := s.pool.Query(ctx, readControlState, session, since)
 	if err != nil {
-		return jobs.ControlState{}, wrap("read control state", err)
+		return storage.ControlState{}, wrap("read control state", err)
 	}
 	controlState, err := pgx.CollectExactlyOneRow(rows, scanControlState)
 	return controlState, wrap("read control state", err)
 }
 
-func scanControlState(row pgx.CollectableRow) (jobs.ControlState, error) {
-	var o jobs.ControlState
+func scanControlState(row pgx.CollectableRow) (storage.ControlState, error) {
+	var o storage.ControlState
 	var cancels, watched, pauses, specs []byte
 	if err := row.Scan(&o.Generation, &o.Draining, &cancels, &watched, &pauses,
 		&specs); err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/internal/test/jobstest"
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 func TestStartsExcludeWhateverTheDatabasesDefaultIsolation(t *testing.T) {
@@ -23,8 +23,8 @@ func TestStartsExcludeWhateverTheDatabasesDefaultIsolation(t *testing.T) {
 	second := s.start(b, two, request(t, "second", "orders"))
 	awaitWaiting(s, "later-b", second)
 	resume()
-	s.expect(first, jobs.StartGranted)
-	s.expect(second, jobs.StartBlocked)
+	s.expect(first, storage.StartGranted)
+	s.expect(second, storage.StartBlocked)
 }
 
 func TestRunOfASessionThatExpiresInsideAStartIsAdopted(t *testing.T) {
@@ -49,7 +49,7 @@ func TestRunOfASessionThatExpiresInsideAStartIsAdopted(t *testing.T) {
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s.expect(late, jobs.StartNotLive)
+	s.expect(late, storage.StartNotLive)
 	if _, err := s.a.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}

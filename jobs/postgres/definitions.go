@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -168,12 +168,12 @@ WITH gone AS (
 // Register records the definitions of the session and adds the fences of their resources. It works
 // in chunks, so that a large cron table blocks other replicas only briefly.
 func (s *Store) Register(ctx context.Context, session uuid.UUID,
-	definitions []jobs.Definition) (map[string]int64, error) {
+	definitions []storage.Definition) (map[string]int64, error) {
 	versions := make(map[string]int64, len(definitions))
 	for chunk := range slices.Chunk(slices.SortedFunc(slices.Values(definitions),
-		func(a, b jobs.Definition) int {
+		func(a, b storage.Definition) int {
 			return strings.Compare(a.Name, b.Name)
-		}), jobs.MaxBatch) {
+		}), storage.MaxBatch) {
 		if err := s.registerChunk(ctx, session, chunk, versions); err != nil {
 			return nil, err
 		}
@@ -181,7 +181,7 @@ func (s *Store) Register(ctx context.Context, session uuid.UUID,
 	return versions, nil
 }
 
-func (s *Store) registerChunk(ctx context.Context, session uuid.UUID, chunk []jobs.Definition,
+func (s *Store) registerChunk(ctx context.Context, session uuid.UUID, chunk []storage.Definition,
 	versions map[string]int64) error {
 	columns, err := definitionColumns(chunk)
 	if err != nil {
@@ -211,12 +211,12 @@ func (s *Store) registerChunk(ctx context.Context, session uuid.UUID, chunk []jo
 		})
 	})
 	if err == nil && !live {
-		err = wrap("register jobs", jobs.ErrSessionLost)
+		err = wrap("register jobs", storage.ErrSessionLost)
 	}
 	return err
 }
 
-func definitionColumns(definitions []jobs.Definition) ([]any, error) {
+func definitionColumns(definitions []storage.Definition) ([]any, error) {
 	n := len(definitions)
 	names, hashes, schedules, zones := make([]string, n), make([]string, n), make([]string, n),
 		make([]string, n)
@@ -238,7 +238,7 @@ func definitionColumns(definitions []jobs.Definition) ([]any, error) {
 		handlers[i], resources[i], recovers[i], descriptions[i] = d.Handler, string(encoded),
 			d.Recover, d.Description
 		groups[i], priorities[i], sources[i] = d.Group, cmp.Or(d.Priority, 5),
-			string(cmp.Or(d.Source, jobs.FromConfig))
+			string(cmp.Or(d.Source, storage.FromConfig))
 		fingerprints[i], afters[i], overlaps[i] = d.Fingerprint, string(after), d.MayOverlap
 	}
 	return []any{names, hashes, schedules, zones, handlers, resources, recovers, descriptions,
@@ -246,7 +246,7 @@ func definitionColumns(definitions []jobs.Definition) ([]any, error) {
 		overlaps}, nil
 }
 
-func fencesOf(definitions []jobs.Definition) []string {
+func fencesOf(definitions []storage.Definition) []string {
 	var requests []locking.Request
 	for _, d := range definitions {
 		requests = append(requests, d.Resources...)
@@ -267,7 +267,7 @@ func (s *Store) settle(ctx context.Context, session uuid.UUID) error {
 // its own: a heartbeat must not wait for the registrations of other replicas.
 func (s *Store) Withdraw(ctx context.Context, session uuid.UUID, table string,
 	names []string) error {
-	for chunk := range slices.Chunk(slices.Sorted(slices.Values(names)), jobs.MaxBatch) {
+	for chunk := range slices.Chunk(slices.Sorted(slices.Values(names)), storage.MaxBatch) {
 		err := s.pipeline(ctx, "withdraw jobs", func(b *pgx.Batch) {
 			b.Queue(lockDefinitions, s.cluster.String())
 			b.Queue(withdrawJobs, session, chunk)
@@ -281,14 +281,14 @@ func (s *Store) Withdraw(ctx context.Context, session uuid.UUID, table string,
 }
 
 // Versions returns the active definition of every job.
-func (s *Store) Versions(ctx context.Context) (map[string]jobs.ActiveDefinition, error) {
+func (s *Store) Versions(ctx context.Context) (map[string]storage.ActiveDefinition, error) {
 	rows, err := s.pool.Query(ctx, activeDefinitions)
 	if err != nil {
 		return nil, wrap("list active definitions", err)
 	}
-	versions := map[string]jobs.ActiveDefinition{}
+	versions := map[string]storage.ActiveDefinition{}
 	var name string
-	var now jobs.ActiveDefinition
+	var now storage.ActiveDefinition
 	_, err = pgx.ForEachRow(rows, []any{&name, &now.Version, &now.CheckedUntil}, func() error {
 		now.CheckedUntil = now.CheckedUntil.UTC()
 		versions[name] = now

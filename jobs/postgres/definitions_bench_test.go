@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -91,7 +91,7 @@ func BenchmarkDeploy(b *testing.B) {
 	})
 	b.Run("a heartbeat", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := store.Heartbeat(b.Context(), before[0], jobs.ReplicaStatus{}); err != nil {
+			if _, err := store.Heartbeat(b.Context(), before[0], storage.ReplicaStatus{}); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -108,10 +108,10 @@ func BenchmarkDeploy(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		checks := make([]jobs.MisfireCheck, jobs.MaxBatch)
+		checks := make([]storage.MisfireCheck, storage.MaxBatch)
 		for i := range checks {
 			name := fmt.Sprintf("job-%05d", i)
-			checks[i] = jobs.MisfireCheck{Job: name, Version: versions[name].Version}
+			checks[i] = storage.MisfireCheck{Job: name, Version: versions[name].Version}
 		}
 		until := time.Now()
 		for b.Loop() {
@@ -120,7 +120,7 @@ func BenchmarkDeploy(b *testing.B) {
 				checks[i].ScheduledAt, checks[i].Until = until, until
 			}
 			cursors, err := store.CheckMisfires(b.Context(), checks,
-				func(string, jobs.Cursor) []jobs.Misfired { return nil })
+				func(string, storage.Cursor) []storage.Misfired { return nil })
 			if err != nil || len(cursors) != len(checks) {
 				b.Fatal(len(cursors), err)
 			}
@@ -132,7 +132,7 @@ func benchOpen(b *testing.B, store *Store) uuid.UUID {
 	b.Helper()
 	id := uuid.New()
 	if err := store.Open(b.Context(),
-		jobs.Session{ID: id, Replica: "a", Version: "test", TTL: time.Hour}); err != nil {
+		storage.Session{ID: id, Replica: "a", Version: "test", TTL: time.Hour}); err != nil {
 		b.Fatal(err)
 	}
 	return id
@@ -140,9 +140,9 @@ func benchOpen(b *testing.B, store *Store) uuid.UUID {
 
 func benchRegister(b *testing.B, store *Store, id uuid.UUID, release int) {
 	b.Helper()
-	definitions := make([]jobs.Definition, benchJobs)
+	definitions := make([]storage.Definition, benchJobs)
 	for i := range definitions {
-		definitions[i] = jobs.Definition{Name: fmt.Sprintf("job-%05d", i),
+		definitions[i] = storage.Definition{Name: fmt.Sprintf("job-%05d", i),
 			Hash: fmt.Sprint("release ", release), Schedule: "* * * * *", Zone: "UTC",
 			Handler: "sql"}
 	}

@@ -11,13 +11,14 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // sessionWith opens a session that has a definition of the job.
 func (s *harness) sessionWith(store *Store, replica, job, hash string) uuid.UUID {
 	s.t.Helper()
 	session := s.session(store, replica)
-	s.register(store, session, jobs.Definition{Name: job, Hash: hash})
+	s.register(store, session, storage.Definition{Name: job, Hash: hash})
 	return session
 }
 
@@ -60,7 +61,7 @@ func TestSessionThatRegistersWhileAnotherEndsCounts(t *testing.T) {
 	go func() { ended <- s.b.End(t.Context(), second) }()
 	awaitWaiting(s, "b", ended) // is about to bring the first into force
 	go func() {
-		_, err := s.a.Register(t.Context(), again, []jobs.Definition{{Name: "job", Hash: "h2"}})
+		_, err := s.a.Register(t.Context(), again, []storage.Definition{{Name: "job", Hash: "h2"}})
 		registered <- err
 	}()
 	awaitWaiting(s, "a", registered)
@@ -84,7 +85,7 @@ func TestDefinitionThatTwoRegisterAtOnceHasOneVersion(t *testing.T) {
 	first, second := make(chan registered, 1), make(chan registered, 1)
 	register := func(store *Store, session uuid.UUID, hash string, done chan<- registered) {
 		versions, err := store.Register(t.Context(), session,
-			[]jobs.Definition{{Name: "job", Hash: hash}})
+			[]storage.Definition{{Name: "job", Hash: hash}})
 		done <- registered{versions, err}
 	}
 	go register(s.a, one, "h2", first)
@@ -107,14 +108,14 @@ func TestSessionThatEndsWhileItRegistersIsSettled(t *testing.T) {
 	resume := s.pause("a", "holdfast.session_jobs", "INSERT", "true")
 	registered, ended := make(chan error, 1), make(chan error, 1)
 	go func() {
-		_, err := s.a.Register(t.Context(), session, []jobs.Definition{{Name: "job", Hash: "h2"}})
+		_, err := s.a.Register(t.Context(), session, []storage.Definition{{Name: "job", Hash: "h2"}})
 		registered <- err
 	}()
 	awaitWaiting(s, "a", registered) // its session is live
 	go func() { ended <- s.b.End(t.Context(), session) }()
 	awaitWaiting(s, "b", ended)
 	resume()
-	if err := <-registered; !errors.Is(err, jobs.ErrSessionLost) {
+	if err := <-registered; !errors.Is(err, storage.ErrSessionLost) {
 		t.Errorf("registration for a session that ended meanwhile: %v", err)
 	}
 	if err := <-ended; err != nil {
@@ -143,7 +144,7 @@ func TestEndThatCannotBeSettledIsLeftToASweep(t *testing.T) {
 	}
 	s.exec("UPDATE holdfast.sessions SET ended_at = ended_at - interval '2 hours' WHERE id = $1",
 		session)
-	if _, err := s.a.Sweep(t.Context()); !errors.Is(err, jobs.ErrUnavailable) {
+	if _, err := s.a.Sweep(t.Context()); !errors.Is(err, storage.ErrUnavailable) {
 		t.Errorf("sweep while another registers: %v", err)
 	}
 	s.activeDefinitions("job", 2)
@@ -170,8 +171,8 @@ func TestRegistrationThatWaitsTooLongMayBeTriedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.a.lockTimeout = "50ms"
-	changed := []jobs.Definition{{Name: "job", Hash: "h2"}}
-	if _, err := s.a.Register(t.Context(), session, changed); !errors.Is(err, jobs.ErrUnavailable) {
+	changed := []storage.Definition{{Name: "job", Hash: "h2"}}
+	if _, err := s.a.Register(t.Context(), session, changed); !errors.Is(err, storage.ErrUnavailable) {
 		t.Errorf("registration while a check holds the job: %v", err)
 	}
 	if err := busy.Rollback(t.Context()); err != nil {
@@ -190,7 +191,7 @@ func TestMisfiresOfADefinitionThatIsBeingSupersededAreNotRecorded(t *testing.T) 
 	resume := s.pause("a", "holdfast.session_jobs", "COMMIT", "true")
 	registered, checked := make(chan error, 1), make(chan error, 1)
 	go func() {
-		_, err := s.a.Register(t.Context(), newer, []jobs.Definition{{Name: "job", Hash: "h2"}})
+		_, err := s.a.Register(t.Context(), newer, []storage.Definition{{Name: "job", Hash: "h2"}})
 		registered <- err
 	}()
 	awaitWaiting(s, "a", registered) // has brought it into force, not committed
@@ -199,9 +200,9 @@ func TestMisfiresOfADefinitionThatIsBeingSupersededAreNotRecorded(t *testing.T) 
 	go func() {
 		var err error
 		cursors, err = s.b.CheckMisfires(t.Context(),
-			[]jobs.MisfireCheck{{Job: "job", Version: 1, ScheduledAt: until, Until: until}},
-			func(job string, _ jobs.Cursor) []jobs.Misfired {
-				return []jobs.Misfired{{Firing: jobs.Firing{Job: job, ScheduledAt: until},
+			[]storage.MisfireCheck{{Job: "job", Version: 1, ScheduledAt: until, Until: until}},
+			func(job string, _ storage.Cursor) []storage.Misfired {
+				return []storage.Misfired{{Firing: jobs.Firing{Job: job, ScheduledAt: until},
 					Run: uuid.New(), State: jobs.Missed, Reason: jobs.ReasonMisfire}}
 			})
 		checked <- err
@@ -223,21 +224,21 @@ func TestRegistrationAndMisfireCheckDoNotDeadlock(t *testing.T) {
 	names := []string{"d", "b", "c", "a"}
 	one, two := s.session(s.a, "one"), s.session(s.b, "two")
 	for _, name := range names {
-		s.register(s.a, one, jobs.Definition{Name: name, Hash: "h1"})
+		s.register(s.a, one, storage.Definition{Name: name, Hash: "h1"})
 	}
 	resume := s.pause("a", "holdfast.jobs", "UPDATE", "NEW.name = 'b'")
 	until := time.Now().Add(time.Hour).Truncate(time.Microsecond)
-	var checks []jobs.MisfireCheck
-	var changed []jobs.Definition
+	var checks []storage.MisfireCheck
+	var changed []storage.Definition
 	for _, name := range names {
-		checks = append(checks, jobs.MisfireCheck{Job: name, Version: 1, ScheduledAt: until,
+		checks = append(checks, storage.MisfireCheck{Job: name, Version: 1, ScheduledAt: until,
 			Until: until})
-		changed = append(changed, jobs.Definition{Name: name, Hash: "h2"})
+		changed = append(changed, storage.Definition{Name: name, Hash: "h2"})
 	}
 	checked, registered := make(chan error, 1), make(chan error, 1)
 	go func() {
 		cursors, err := s.a.CheckMisfires(t.Context(), checks,
-			func(string, jobs.Cursor) []jobs.Misfired { return nil })
+			func(string, storage.Cursor) []storage.Misfired { return nil })
 		if err == nil && len(cursors) != len(names) {
 			err = fmt.Errorf("cursors %v", cursors)
 		}
@@ -266,9 +267,9 @@ func TestMisfireCheckHoldsNoJobWhileItLooks(t *testing.T) {
 	s.b.lockTimeout = "50ms"
 	until := time.Now().Add(time.Hour).Truncate(time.Microsecond)
 	_, err := s.a.CheckMisfires(t.Context(),
-		[]jobs.MisfireCheck{{Job: "job", Version: 1, ScheduledAt: until, Until: until}},
-		func(string, jobs.Cursor) []jobs.Misfired {
-			s.register(s.b, newer, jobs.Definition{Name: "job", Hash: "h2"})
+		[]storage.MisfireCheck{{Job: "job", Version: 1, ScheduledAt: until, Until: until}},
+		func(string, storage.Cursor) []storage.Misfired {
+			s.register(s.b, newer, storage.Definition{Name: "job", Hash: "h2"})
 			return nil
 		})
 	if err != nil {

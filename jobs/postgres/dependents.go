@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -57,46 +58,46 @@ WHERE (
 
 // OpenFirings returns the open firings of each dependent.
 func (s *Store) OpenFirings(ctx context.Context,
-	dependents []jobs.Dependent) (map[string]jobs.OpenFirings, error) {
+	dependents []storage.Dependent) (map[string]storage.OpenFirings, error) {
 	columns, names, err := dependentColumns(dependents)
 	if err != nil {
 		return nil, err
 	}
-	activeDefinitions := map[string]jobs.ActiveDefinition{}
-	scheduledTimes := map[string][]jobs.OpenFiring{}
+	activeDefinitions := map[string]storage.ActiveDefinition{}
+	scheduledTimes := map[string][]storage.OpenFiring{}
 	err = s.pipeline(ctx, "list open firings", func(b *pgx.Batch) {
 		b.Queue(dependentCursors, names).Query(func(rows pgx.Rows) error {
 			var name string
 			var version int64
 			var at time.Time
 			_, err := pgx.ForEachRow(rows, []any{&name, &version, &at}, func() error {
-				activeDefinitions[name] = jobs.ActiveDefinition{Version: version,
+				activeDefinitions[name] = storage.ActiveDefinition{Version: version,
 					CheckedUntil: at.UTC()}
 				return nil
 			})
 			return err
 		})
-		b.Queue(openScheduledTimes, append(columns, jobs.MaxBatch)...).
+		b.Queue(openScheduledTimes, append(columns, storage.MaxBatch)...).
 			Query(func(rows pgx.Rows) error { return collectOpenFirings(rows, scheduledTimes) })
 	})
 	if err != nil {
 		return nil, err
 	}
-	return jobs.OpenFiringsOf(dependents, activeDefinitions, scheduledTimes), nil
+	return storage.OpenFiringsOf(dependents, activeDefinitions, scheduledTimes), nil
 }
 
 // collectOpenFirings adds the open firings, possibly none, to each dependent that the rows name.
-func collectOpenFirings(rows pgx.Rows, scheduledTimes map[string][]jobs.OpenFiring) error {
+func collectOpenFirings(rows pgx.Rows, scheduledTimes map[string][]storage.OpenFiring) error {
 	var name string
 	var scheduledAt, ready *time.Time
 	_, err := pgx.ForEachRow(rows, []any{&name, &scheduledAt, &ready}, func() error {
 		if scheduledTimes[name] == nil {
-			scheduledTimes[name] = []jobs.OpenFiring{}
+			scheduledTimes[name] = []storage.OpenFiring{}
 		}
 		if scheduledAt == nil {
 			return nil
 		}
-		o := jobs.OpenFiring{ScheduledAt: scheduledAt.UTC()}
+		o := storage.OpenFiring{ScheduledAt: scheduledAt.UTC()}
 		if ready != nil {
 			o.Ready = ready.UTC()
 		}
@@ -104,7 +105,7 @@ func collectOpenFirings(rows pgx.Rows, scheduledTimes map[string][]jobs.OpenFiri
 		return nil
 	})
 	for _, open := range scheduledTimes {
-		slices.SortFunc(open, func(a, b jobs.OpenFiring) int {
+		slices.SortFunc(open, func(a, b storage.OpenFiring) int {
 			return a.ScheduledAt.Compare(b.ScheduledAt)
 		})
 	}
@@ -113,7 +114,7 @@ func collectOpenFirings(rows pgx.Rows, scheduledTimes map[string][]jobs.OpenFiri
 
 // dependentColumns returns the columns of openScheduledTimes, and the names of all dependents and
 // dependencies.
-func dependentColumns(dependents []jobs.Dependent) (columns []any, all []string, err error) {
+func dependentColumns(dependents []storage.Dependent) (columns []any, all []string, err error) {
 	n := len(dependents)
 	names, versions, groups := make([]string, n), make([]int64, n), make([]string, n)
 	firsts, others := make([]string, n), make([]string, n)
@@ -131,11 +132,12 @@ func dependentColumns(dependents []jobs.Dependent) (columns []any, all []string,
 }
 
 // AddDependents adds waiting runs of dependents whose scheduled times have come.
-func (s *Store) AddDependents(ctx context.Context, dependentFirings []jobs.DependentFiring) error {
-	runs, versions := make([]jobs.Misfired, len(dependentFirings)),
+func (s *Store) AddDependents(ctx context.Context,
+	dependentFirings []storage.DependentFiring) error {
+	runs, versions := make([]storage.Misfired, len(dependentFirings)),
 		make(map[string]int64, len(dependentFirings))
 	for i, f := range dependentFirings {
-		runs[i] = jobs.Misfired{Firing: f.Firing, Run: f.Run, State: jobs.Waiting,
+		runs[i] = storage.Misfired{Firing: f.Firing, Run: f.Run, State: jobs.Waiting,
 			Reason: jobs.ReasonAfter, Detail: f.Detail}
 		versions[f.Firing.Job] = f.Version
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // TestPausedDependentsHaveNoOpenFirings pauses the dependents by each kind of pause.
@@ -32,7 +32,7 @@ func TestPausedDependentsHaveNoOpenFirings(t *testing.T) {
 			for group, told := range map[string]bool{"night": c.told || over,
 				"": c.told || over || c.kind == "group"} {
 				openFirings, err := s.a.OpenFirings(t.Context(),
-					[]jobs.Dependent{{Job: "f", Version: 1, Group: group, After: []string{"one"}}})
+					[]storage.Dependent{{Job: "f", Version: 1, Group: group, After: []string{"one"}}})
 				if _, there := openFirings["f"]; err != nil || there != told {
 					t.Errorf("%s %s paused, over %v, in group %q: told %v, %v, expected %v", c.kind,
 						c.name, over, group, there, err, told)
@@ -56,10 +56,10 @@ SELECT gen_random_uuid(), name, $1::timestamptz + n * interval '1 second', 1, 's
     now()
 FROM unnest(ARRAY['one', 'other', 'f1', 'f2']) AS j (name), generate_series(-5000, 30) n`, begun)
 	s.exec("ANALYZE holdfast.runs")
-	var dependents []jobs.Dependent
+	var dependents []storage.Dependent
 	for i := range 20 {
 		dependents = append(dependents,
-			jobs.Dependent{Job: fmt.Sprintf("f%d", i+1), Version: 1,
+			storage.Dependent{Job: fmt.Sprintf("f%d", i+1), Version: 1,
 				After: []string{"one", "other"}})
 	}
 	openFirings, err := s.a.OpenFirings(t.Context(), dependents)
@@ -73,7 +73,7 @@ FROM unnest(ARRAY['one', 'other', 'f1', 'f2']) AS j (name), generate_series(-500
 		t.Fatal(err)
 	}
 	if rows := s.rowsRead(t.Context(), openScheduledTimes,
-		append(columns, jobs.MaxBatch)...); rows > 20*30*3+100 {
+		append(columns, storage.MaxBatch)...); rows > 20*30*3+100 {
 		t.Errorf("%d rows read for 20 dependents with 30 scheduled times behind their cursors",
 			rows)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -30,12 +30,12 @@ CROSS JOIN LATERAL (SELECT FROM holdfast.runs r
 
 // Drain makes a live session start nothing more, or start again. Other replicas may then adopt its
 // waiting runs.
-func (s *Store) Drain(ctx context.Context, a jobs.Action, session uuid.UUID, drain bool) error {
+func (s *Store) Drain(ctx context.Context, a storage.Action, session uuid.UUID, drain bool) error {
 	action := "drain"
 	if !drain {
 		action = "undrain"
 	}
-	lost := fmt.Errorf("live session %s: %w", session, jobs.ErrNotFound)
+	lost := fmt.Errorf("live session %s: %w", session, storage.ErrNotFound)
 	var replica string
 	if err := s.pool.QueryRow(ctx, replicaOf, session).Scan(&replica); err == pgx.ErrNoRows {
 		return wrap(action, lost)

@@ -5,7 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // differing finds the jobs that not all live replicas have in one definition. It reads all
@@ -29,17 +29,17 @@ FROM apart a CROSS JOIN living l LEFT JOIN carried c ON c.job = a.job AND c.repl
 ORDER BY a.job, l.replica`
 
 // Drift returns the jobs whose definitions differ between live replicas.
-func (s *Store) Drift(ctx context.Context, limit int) ([]jobs.JobDrift, error) {
+func (s *Store) Drift(ctx context.Context, limit int) ([]storage.JobDrift, error) {
 	rows, err := s.views.Query(ctx, differing, limit)
 	if err != nil {
 		return nil, wrap("list drift", err)
 	}
-	var found []jobs.JobDrift
+	var found []storage.JobDrift
 	var job, replica string
 	var without bool
 	var newest *bool
 	_, err = pgx.ForEachRow(rows, []any{&job, &replica, &without, &newest}, func() error {
-		found = jobs.AddDrift(found, job, replica, without, newest != nil && *newest)
+		found = storage.AddDrift(found, job, replica, without, newest != nil && *newest)
 		return nil
 	})
 	return found, wrap("list drift", err)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -41,7 +41,7 @@ func isBroken(err error) bool {
 	}
 	var answer *pgconn.PgError
 	if !errors.As(err, &answer) {
-		return !errors.Is(err, jobs.ErrSessionLost)
+		return !errors.Is(err, storage.ErrSessionLost)
 	}
 	return answer.Code == readOnly || strings.HasPrefix(answer.Code, "08") ||
 		strings.HasPrefix(answer.Code, "57P")
@@ -54,9 +54,9 @@ const lockNotAvailable = "55P03"
 // jobs.ErrRowHeld if a row lock was the cause.
 func wrap(what string, err error) error {
 	if codeOf(err) == lockNotAvailable {
-		return wrapAs(jobs.ErrRowHeld, what, err)
+		return wrapAs(storage.ErrRowHeld, what, err)
 	}
-	return wrapAs(jobs.ErrUnavailable, what, err)
+	return wrapAs(storage.ErrUnavailable, what, err)
 }
 
 // wrapLocks is wrap with the errors of package locking. An error that a retry may resolve becomes
@@ -87,9 +87,10 @@ func codeOf(err error) string {
 }
 
 // ownErrors are final answers: a retry gets the same answer.
-var ownErrors = []error{jobs.ErrSessionLost, jobs.ErrSuperseded, jobs.ErrNotFound, jobs.ErrConflict,
-	jobs.ErrFromConfig, jobs.ErrInTransaction,
-	jobs.ErrPaused, jobs.ErrBusy, jobs.ErrBadInput, errMoved}
+var ownErrors = []error{storage.ErrSessionLost, storage.ErrSuperseded, storage.ErrNotFound,
+	storage.ErrConflict,
+	storage.ErrFromConfig, storage.ErrInTransaction,
+	storage.ErrPaused, storage.ErrBusy, storage.ErrBadInput, errMoved}
 
 func wrapAs(unavailable error, what string, err error) error {
 	if err == nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/test/jobstest"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // A session may expire between the statements of a start. The start then leaves a run that it has
@@ -34,7 +35,7 @@ func TestRunOfASessionThatExpiresWithinItsStartIsAdopted(t *testing.T) {
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s.expect(done, jobs.StartNotLive)
+	s.expect(done, storage.StartNotLive)
 	s.expectAdopted(heir, late)
 }
 
@@ -46,7 +47,7 @@ func TestRunOfASessionThatExpiresWithinItsNoteIsAdopted(t *testing.T) {
 	late := request(t, "late", "orders")
 	done := make(chan error, 1)
 	go func() {
-		_, err := s.a.Note(t.Context(), session, []jobs.Note{{
+		_, err := s.a.Note(t.Context(), session, []storage.Note{{
 			Run: late.Run, Firing: late.Firing, State: jobs.Skipped, Reason: jobs.ReasonLockHeld,
 			Requests: late.Requests, WaitSince: late.WaitSince,
 		}})
@@ -55,14 +56,14 @@ func TestRunOfASessionThatExpiresWithinItsNoteIsAdopted(t *testing.T) {
 	awaitWaiting(s, "a", done) // it has found its session live
 	s.expire(session)
 	resume()
-	if err := <-done; !errors.Is(err, jobs.ErrSessionLost) {
+	if err := <-done; !errors.Is(err, storage.ErrSessionLost) {
 		t.Fatalf("note: %v", err)
 	}
 	s.expectAdopted(heir, late)
 }
 
 // expectAdopted fails the test unless, after a sweep, the session can adopt the run.
-func (s *harness) expectAdopted(session uuid.UUID, r jobs.StartRequest) {
+func (s *harness) expectAdopted(session uuid.UUID, r storage.StartRequest) {
 	s.t.Helper()
 	if _, err := s.b.Sweep(s.t.Context()); err != nil {
 		s.t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/retry"
 )
@@ -82,7 +83,7 @@ type fenceAnswer struct{ found bool }
 
 func (a *fenceAnswer) err(token jobs.Token) error {
 	if !a.found {
-		return fmt.Errorf("fence check of token %d: %w", token, jobs.ErrSuperseded)
+		return fmt.Errorf("fence check of token %d: %w", token, storage.ErrSuperseded)
 	}
 	return nil
 }
@@ -199,7 +200,7 @@ func CompleteInTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) error) 
 		committed, err := finishAndCommit(ctx, conn, tx, run)
 		switch {
 		case committed:
-		case errors.Is(err, jobs.ErrSuperseded):
+		case errors.Is(err, storage.ErrSuperseded):
 			return err
 		default:
 			return s.clearUp(ctx, run, err)
@@ -259,7 +260,7 @@ func finishAndCommit(ctx context.Context, conn *pgxpool.Conn, tx pgx.Tx,
 		var one int64
 		err := row.Scan(&one)
 		if isRefused(err) {
-			return fmt.Errorf("finish run in its own transaction: %w", jobs.ErrSuperseded)
+			return fmt.Errorf("finish run in its own transaction: %w", storage.ErrSuperseded)
 		}
 		return err
 	})
@@ -309,7 +310,7 @@ func (s *Store) clearUp(ctx context.Context, run *jobs.Run, cause error) error {
 		run.Internal().Complete(string(jobs.Succeeded))
 		return nil
 	default:
-		return fmt.Errorf("commit with a lost reply: run is %s: %w", state, jobs.ErrSuperseded)
+		return fmt.Errorf("commit with a lost reply: run is %s: %w", state, storage.ErrSuperseded)
 	}
 }
 

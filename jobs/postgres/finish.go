@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -53,19 +54,19 @@ SELECT r.id, r.state, r.token FROM holdfast.runs r WHERE r.id = ANY($1)`
 )
 
 // Finish ends the attempts whose claims exist.
-func (s *Store) Finish(ctx context.Context, requests []jobs.FinishRequest) ([]bool, error) {
+func (s *Store) Finish(ctx context.Context, requests []storage.FinishRequest) ([]bool, error) {
 	done := make([]bool, len(requests))
 	if len(requests) == 0 {
 		return done, nil
 	}
-	if err := jobs.CheckFinishes(requests); err != nil {
+	if err := storage.CheckFinishes(requests); err != nil {
 		return nil, fmt.Errorf("finish: %w", err)
 	}
 	finish := func() error {
 		return s.pipeline(ctx, "finish", func(b *pgx.Batch) { queueFinish(b, requests, done) })
 	}
 	err := finish()
-	if errors.Is(err, jobs.ErrRowHeld) {
+	if errors.Is(err, storage.ErrRowHeld) {
 		var ended int
 		if ended, err = s.endAbandoned(ctx, requests, err); ended > 0 {
 			err = finish()
@@ -80,7 +81,7 @@ func (s *Store) Finish(ctx context.Context, requests []jobs.FinishRequest) ([]bo
 // endAbandoned ends the backends that hold claims of abandoned handlers, as a sweep does for dead
 // sessions: their transactions roll back. It returns how many it has ended, or the error held if
 // there was nothing to end.
-func (s *Store) endAbandoned(ctx context.Context, requests []jobs.FinishRequest,
+func (s *Store) endAbandoned(ctx context.Context, requests []storage.FinishRequest,
 	held error) (ended int, err error) {
 	for _, r := range requests {
 		if !r.LeftBehind {
@@ -99,7 +100,7 @@ func (s *Store) endAbandoned(ctx context.Context, requests []jobs.FinishRequest,
 }
 
 // queueFinish adds the statements of a finish to a batch that begins with beginPipeline.
-func queueFinish(b *pgx.Batch, requests []jobs.FinishRequest, done []bool) {
+func queueFinish(b *pgx.Batch, requests []storage.FinishRequest, done []bool) {
 	n := len(requests)
 	tokens, runs, states := make([]jobs.Token, n), make([]rawID, n), make([]string, n)
 	reasons, details, texts, outputs := make([]string, n), make([]string, n), make([]string, n),

@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -24,13 +24,13 @@ FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version
 // Firing returns a job with its runs at one scheduled time. It reads the job first: the runs of all
 // scheduled times before its cursor exist by then.
 func (s *Store) Firing(ctx context.Context, job string,
-	scheduledAt time.Time) (jobs.FiringView, error) {
-	var v jobs.FiringView
+	scheduledAt time.Time) (storage.FiringView, error) {
+	var v storage.FiringView
 	row := s.views.QueryRow(ctx, firingJob, job)
 	err := row.Scan(&v.Now, &v.Version, &v.Removed, &v.Hash, &v.Schedule, &v.Zone, &v.UpdatedAt,
 		&v.CheckedUntil)
 	if err == pgx.ErrNoRows {
-		return v, fmt.Errorf("job %s: %w", job, jobs.ErrNotFound)
+		return v, fmt.Errorf("job %s: %w", job, storage.ErrNotFound)
 	}
 	if err != nil {
 		return v, wrap("read firing", err)

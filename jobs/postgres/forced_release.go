@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -86,8 +87,8 @@ func (r storedRelease) released() (locking.Released, error) {
 }
 
 // Release releases a lock without its holder's consent.
-func (s *Store) Release(ctx context.Context, a jobs.Action,
-	r jobs.ReleaseRequest) (locking.Released, error) {
+func (s *Store) Release(ctx context.Context, a storage.Action,
+	r storage.ReleaseRequest) (locking.Released, error) {
 	if err := r.Check(); err != nil {
 		return locking.Released{}, err
 	}
@@ -152,7 +153,7 @@ func loseNextAttempt(ctx context.Context, tx pgx.Tx, lock locking.Released, why 
 }
 
 // requireGrant returns jobs.ErrConflict unless the token holds the resource.
-func requireGrant(ctx context.Context, tx pgx.Tx, r jobs.ReleaseRequest) error {
+func requireGrant(ctx context.Context, tx pgx.Tx, r storage.ReleaseRequest) error {
 	var stands bool
 	if err := tx.QueryRow(ctx, grantStands, r.Resource.Key(), r.Token).Scan(&stands); err != nil ||
 		stands {
@@ -176,17 +177,17 @@ func requireGrant(ctx context.Context, tx pgx.Tx, r jobs.ReleaseRequest) error {
 		now = strings.Join(holders, " and ")
 	}
 	return fmt.Errorf("token %d does not hold %s, which is held by %s: %w", r.Token, r.Resource,
-		now, jobs.ErrConflict)
+		now, storage.ErrConflict)
 }
 
 // takeClaim locks the claim, so that its holder can no longer use it. It returns how many
 // transactions of the holder it has ended for that.
 func (s *Store) takeClaim(ctx context.Context, tx pgx.Tx,
-	r jobs.ReleaseRequest) (ended int, err error) {
+	r storage.ReleaseRequest) (ended int, err error) {
 	if !r.EndTransaction {
 		_, err := tx.Exec(ctx, takeClaimNow, r.Token)
 		if codeOf(err) == lockNotAvailable {
-			return 0, fmt.Errorf("token %d: %w", r.Token, jobs.ErrInTransaction)
+			return 0, fmt.Errorf("token %d: %w", r.Token, storage.ErrInTransaction)
 		}
 		return 0, err
 	}
@@ -210,7 +211,7 @@ func (s *Store) takeClaim(ctx context.Context, tx pgx.Tx,
 	ended, err = s.endBlockers(ctx, pid, 0, waited)
 	if codeOf(err) == lockNotAvailable {
 		return ended, fmt.Errorf("token %d, of which %d transactions were ended: %w", r.Token,
-			ended, jobs.ErrInTransaction)
+			ended, storage.ErrInTransaction)
 	}
 	return ended, err
 }

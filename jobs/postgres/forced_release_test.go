@@ -11,11 +11,12 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // operator is the actor of the tests.
-var operator = jobs.Action{Actor: "ann", Via: "go"}
+var operator = storage.Action{Actor: "ann", Via: "go"}
 
 // A run inside a transaction may still commit, so Release either refuses or ends the transaction
 // first.
@@ -34,9 +35,9 @@ func TestReleaseOfARunInsideATransaction(t *testing.T) {
 		})
 	}()
 	<-inside
-	release := jobs.ReleaseRequest{Resource: asked.Requests[0].Resource, Token: run.Token}
+	release := storage.ReleaseRequest{Resource: asked.Requests[0].Resource, Token: run.Token}
 	if _, err := s.b.Release(t.Context(), operator, release); !errors.Is(err,
-		jobs.ErrInTransaction) {
+		storage.ErrInTransaction) {
 		t.Fatalf("release of a run inside a transaction: %v", err)
 	}
 	if n := query[int](s, "SELECT count(*) FROM holdfast.audit"); n != 0 ||
@@ -86,7 +87,7 @@ func TestReleaseThatWakesAfterTheFinish(t *testing.T) {
 
 // finishBeforeRelease reports whether the finish of the attempt came between the end of its
 // transaction and the release that ended it.
-func (s *harness) finishBeforeRelease(session uuid.UUID, asked jobs.StartRequest) bool {
+func (s *harness) finishBeforeRelease(session uuid.UUID, asked storage.StartRequest) bool {
 	run := s.granted(s.a, session, asked)
 	inside, ended := make(chan bool), make(chan error, 1)
 	go func() {
@@ -104,7 +105,7 @@ func (s *harness) finishBeforeRelease(session uuid.UUID, asked jobs.StartRequest
 	release := make(chan answer, 1)
 	go func() {
 		lock, err := s.b.Release(s.t.Context(), operator,
-			jobs.ReleaseRequest{Resource: asked.Requests[0].Resource, Token: run.Token,
+			storage.ReleaseRequest{Resource: asked.Requests[0].Resource, Token: run.Token,
 				EndTransaction: true})
 		release <- answer{lock, err}
 	}()
@@ -117,9 +118,9 @@ func (s *harness) finishBeforeRelease(session uuid.UUID, asked jobs.StartRequest
 	if err := <-ended; err == nil {
 		s.t.Fatal("the transaction committed")
 	}
-	finish := jobs.FinishRequest{Run: run.ID, Token: run.Token, State: jobs.Waiting,
+	finish := storage.FinishRequest{Run: run.ID, Token: run.Token, State: jobs.Waiting,
 		Reason: jobs.ReasonRetry, Error: "terminated"}
-	done, err := s.a.Finish(s.t.Context(), []jobs.FinishRequest{finish})
+	done, err := s.a.Finish(s.t.Context(), []storage.FinishRequest{finish})
 	s.signal(pid, syscall.SIGCONT)
 	got := <-release
 	if !frozen {
@@ -152,14 +153,14 @@ func TestReleaseWaitsForAFinish(t *testing.T) {
 	finished := make(chan error, 1)
 	go func() {
 		_, err := s.a.Finish(t.Context(),
-			[]jobs.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Succeeded}})
+			[]storage.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Succeeded}})
 		finished <- err
 	}()
 	awaitWaiting(s, "a", finished)
 	release := make(chan error, 1)
 	go func() {
 		_, err := s.b.Release(t.Context(), operator,
-			jobs.ReleaseRequest{Resource: asked.Requests[0].Resource, Token: run.Token,
+			storage.ReleaseRequest{Resource: asked.Requests[0].Resource, Token: run.Token,
 				EndTransaction: true})
 		release <- err
 	}()
@@ -168,7 +169,7 @@ func TestReleaseWaitsForAFinish(t *testing.T) {
 	if err := <-finished; err != nil {
 		t.Errorf("finish: %v", err)
 	}
-	if err := <-release; !errors.Is(err, jobs.ErrConflict) {
+	if err := <-release; !errors.Is(err, storage.ErrConflict) {
 		t.Errorf("release of what was given back: %v", err)
 	}
 	if state := s.state(run.ID); state != "succeeded" {
@@ -185,7 +186,7 @@ func TestReleaseTakesALockFromAProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	released, err := s.b.Release(t.Context(), operator,
-		jobs.ReleaseRequest{Resource: resource, Token: lock.Token()})
+		storage.ReleaseRequest{Resource: resource, Token: lock.Token()})
 	if err != nil || released.Token != lock.Token() || released.Owner.Job != "program" ||
 		len(released.Requests) != 2 {
 		t.Fatalf("released %+v, %v", released, err)

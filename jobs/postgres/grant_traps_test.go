@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/test/jobstest"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -57,7 +58,7 @@ func TestLockAndRunGrantedTogetherExclude(t *testing.T) {
 			if s.tokens(lock)[0] == 0 {
 				t.Error("the lock was refused")
 			}
-			s.expect(run, jobs.StartBlocked)
+			s.expect(run, storage.StartBlocked)
 		})
 		t.Run(fmt.Sprintf("a run on %s then %s", c.table, c.lock), func(t *testing.T) {
 			s := newHarness(t)
@@ -68,7 +69,7 @@ func TestLockAndRunGrantedTogetherExclude(t *testing.T) {
 			lock := s.grant(s.b, s.locks(s.b, "b"), lockRequest(t, c.lock))
 			awaitWaiting(s, "b", lock)
 			resume()
-			s.expect(run, jobs.StartGranted)
+			s.expect(run, storage.StartGranted)
 			if s.tokens(lock)[0] != 0 {
 				t.Error("the lock was granted")
 			}
@@ -647,7 +648,7 @@ func TestRunSaysWhichLockItWaitsFor(t *testing.T) {
 		r := request(t, "job "+c.table, c.table)
 		r.WaitSince = time.Now().Add(time.Minute) // younger under any clock offset
 		got := <-s.start(s.b, runs, r)
-		if got.err != nil || got.results[0].Outcome != jobs.StartBlocked {
+		if got.err != nil || got.results[0].Outcome != storage.StartBlocked {
 			t.Fatalf("%+v, %v", got.results, got.err)
 		}
 		if b := *got.results[0].Blocker; got.results[0].Reason != c.reason ||
@@ -756,7 +757,7 @@ func TestFenceThatIsForgottenMeanwhileIsMissed(t *testing.T) {
 			done := s.start(s.b, s.session(s.b, "b"), r)
 			go func() {
 				got := <-done
-				held <- got.err == nil && got.results[0].Outcome == jobs.StartGranted
+				held <- got.err == nil && got.results[0].Outcome == storage.StartGranted
 			}()
 			return held
 		}},

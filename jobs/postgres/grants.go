@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -67,7 +67,7 @@ func (g grants) pipeline(ctx context.Context, what string, queue func(b *pgx.Bat
 // OpenSession registers a session.
 func (g grants) OpenSession(ctx context.Context, s locking.Session) error {
 	return g.pipeline(ctx, "open session", func(b *pgx.Batch) {
-		b.Queue(openSession, openColumns(jobs.Session{ID: s.ID, Replica: s.Replica,
+		b.Queue(openSession, openColumns(storage.Session{ID: s.ID, Replica: s.Replica,
 			Version: s.Version, TTL: s.TTL, Succeeds: s.Succeeds}, true)...)
 		b.Queue(requireSession, s.ID)
 	})
@@ -75,10 +75,10 @@ func (g grants) OpenSession(ctx context.Context, s locking.Session) error {
 
 // Heartbeat renews a session, and returns its claims and its waits.
 func (g grants) Heartbeat(ctx context.Context, session uuid.UUID) (locking.Beat, error) {
-	var beat jobs.Beat
+	var beat storage.Beat
 	var waiting []uuid.UUID
 	err := wrapLocks("heartbeat", g.store.beat(ctx, func(b *pgx.Batch) {
-		queueHeartbeat(b, session, jobs.ReplicaStatus{}, &beat)
+		queueHeartbeat(b, session, storage.ReplicaStatus{}, &beat)
 		b.Queue(sessionPlaces, session).Query(func(rows pgx.Rows) (err error) {
 			waiting, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 			return err

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 	"github.com/holdfast-dev/holdfast/internal/test/soak"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -169,14 +170,14 @@ func (s *harness) session(store *Store, replica string) uuid.UUID {
 	s.t.Helper()
 	id := uuid.New()
 	if err := store.Open(s.t.Context(),
-		jobs.Session{ID: id, Replica: replica, Version: "test", TTL: time.Hour}); err != nil {
+		storage.Session{ID: id, Replica: replica, Version: "test", TTL: time.Hour}); err != nil {
 		s.t.Fatal(err)
 	}
 	return id
 }
 
 // register registers the definitions for the session.
-func (s *harness) register(store *Store, session uuid.UUID, definitions ...jobs.Definition) {
+func (s *harness) register(store *Store, session uuid.UUID, definitions ...storage.Definition) {
 	s.t.Helper()
 	if _, err := store.Register(s.t.Context(), session, definitions); err != nil {
 		s.t.Fatal(err)
@@ -198,7 +199,7 @@ func (s *harness) expire(session uuid.UUID) {
 var testScheduledAt = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // request is a start of the job at testScheduledAt with exclusive tables.
-func request(t testing.TB, job string, tables ...string) jobs.StartRequest {
+func request(t testing.TB, job string, tables ...string) storage.StartRequest {
 	t.Helper()
 	var requests []locking.Request
 	for _, name := range tables {
@@ -212,7 +213,7 @@ func request(t testing.TB, job string, tables ...string) jobs.StartRequest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return jobs.StartRequest{
+	return storage.StartRequest{
 		Run: uuid.New(), Firing: jobs.Firing{Job: job, ScheduledAt: testScheduledAt}, Attempt: 1,
 		Requests: requests, WaitSince: time.Now(),
 		Reserve: time.Hour,
@@ -220,13 +221,13 @@ func request(t testing.TB, job string, tables ...string) jobs.StartRequest {
 }
 
 type started struct {
-	results []jobs.StartResult
+	results []storage.StartResult
 	err     error
 }
 
 // start begins a start in the background.
 func (s *harness) start(store *Store, session uuid.UUID,
-	requests ...jobs.StartRequest) <-chan started {
+	requests ...storage.StartRequest) <-chan started {
 	done := make(chan started, 1)
 	go func() {
 		results, err := store.Start(s.t.Context(), session, requests)
@@ -236,20 +237,20 @@ func (s *harness) start(store *Store, session uuid.UUID,
 }
 
 // outcomes waits for a start and returns the outcome of each request.
-func (s *harness) outcomes(done <-chan started) []jobs.StartOutcome {
+func (s *harness) outcomes(done <-chan started) []storage.StartOutcome {
 	s.t.Helper()
 	got := <-done
 	if got.err != nil {
 		s.t.Fatal(got.err)
 	}
-	var outcomes []jobs.StartOutcome
+	var outcomes []storage.StartOutcome
 	for _, r := range got.results {
 		outcomes = append(outcomes, r.Outcome)
 	}
 	return outcomes
 }
 
-func (s *harness) expect(done <-chan started, want ...jobs.StartOutcome) {
+func (s *harness) expect(done <-chan started, want ...storage.StartOutcome) {
 	s.t.Helper()
 	if got := s.outcomes(done); !slices.Equal(got, want) {
 		s.t.Fatalf("outcomes %v, want %v", got, want)
@@ -257,10 +258,10 @@ func (s *harness) expect(done <-chan started, want ...jobs.StartOutcome) {
 }
 
 // granted starts one run and returns it with its token.
-func (s *harness) granted(store *Store, session uuid.UUID, r jobs.StartRequest) *jobs.Run {
+func (s *harness) granted(store *Store, session uuid.UUID, r storage.StartRequest) *jobs.Run {
 	s.t.Helper()
-	results, err := store.Start(s.t.Context(), session, []jobs.StartRequest{r})
-	if err != nil || results[0].Outcome != jobs.StartGranted {
+	results, err := store.Start(s.t.Context(), session, []storage.StartRequest{r})
+	if err != nil || results[0].Outcome != storage.StartGranted {
 		s.t.Fatalf("start: %+v, %v", results, err)
 	}
 	return jobstest.StoredRun(store, r, results[0].Token)
@@ -272,7 +273,7 @@ func (s *harness) state(run uuid.UUID) string {
 }
 
 // pauseJobs inserts a pause.
-func (s *harness) pauseJobs(p jobs.Pause) {
+func (s *harness) pauseJobs(p storage.Pause) {
 	s.t.Helper()
 	_, err := s.watcher.Exec(s.t.Context(),
 		`INSERT INTO holdfast.pauses VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,

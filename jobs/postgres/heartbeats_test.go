@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // Heartbeats must succeed while other calls use all connections of the pool.
@@ -23,7 +23,7 @@ func TestHeartbeatsWaitForNoConnection(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	if _, err := s.a.Heartbeat(ctx, session, jobs.ReplicaStatus{}); err != nil {
+	if _, err := s.a.Heartbeat(ctx, session, storage.ReplicaStatus{}); err != nil {
 		t.Errorf("heartbeat while all connections are in use: %v", err)
 	}
 	if _, err := s.a.Grants().Heartbeat(ctx, program); err != nil {
@@ -45,7 +45,7 @@ func TestHeartbeatGoesOnWhenItsConnectionBreaks(t *testing.T) {
 				t.Helper()
 				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 				defer cancel()
-				if _, err := proxied.Heartbeat(ctx, session, jobs.ReplicaStatus{}); err != nil {
+				if _, err := proxied.Heartbeat(ctx, session, storage.ReplicaStatus{}); err != nil {
 					t.Errorf("heartbeat: %v", err)
 				}
 			}
@@ -69,7 +69,7 @@ func TestHeartbeatGoesOnWhenItsConnectionBreaks(t *testing.T) {
 func TestHeartbeatLeavesAServerThatIsReadOnly(t *testing.T) {
 	s := newHarness(t)
 	session := s.session(s.a, "a")
-	if _, err := s.a.Heartbeat(t.Context(), session, jobs.ReplicaStatus{}); err != nil {
+	if _, err := s.a.Heartbeat(t.Context(), session, storage.ReplicaStatus{}); err != nil {
 		t.Fatal(err)
 	}
 	conn := s.a.beats.idleConn()
@@ -80,7 +80,7 @@ func TestHeartbeatLeavesAServerThatIsReadOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.a.beats.give(conn, false)
-	if _, err := s.a.Heartbeat(t.Context(), session, jobs.ReplicaStatus{}); err != nil {
+	if _, err := s.a.Heartbeat(t.Context(), session, storage.ReplicaStatus{}); err != nil {
 		t.Errorf("heartbeat after a failover: %v", err)
 	}
 }

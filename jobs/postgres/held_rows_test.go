@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // holdRows locks the rows that it selects until the test ends.
@@ -31,7 +32,7 @@ func (s *harness) holdRows(sql string, args ...any) {
 // batch.
 func (s *harness) expectHeld(what string, err error) {
 	s.t.Helper()
-	if !errors.Is(err, jobs.ErrRowHeld) || !errors.Is(err, jobs.ErrUnavailable) {
+	if !errors.Is(err, storage.ErrRowHeld) || !errors.Is(err, storage.ErrUnavailable) {
 		s.t.Errorf("%s: %v, want that a row is held", what, err)
 	}
 }
@@ -45,25 +46,25 @@ func TestBatchWithAHeldRowSaysSo(t *testing.T) {
 	// as a job's own transaction does
 	s.holdRows("SELECT FROM holdfast.claims WHERE token = $1 FOR SHARE", one.Token)
 	s.holdRows("SELECT FROM holdfast.fences WHERE resource = 'table:public/orders' FOR SHARE")
-	finish := func(run *jobs.Run) jobs.FinishRequest {
-		return jobs.FinishRequest{Run: run.ID, Token: run.Token, State: jobs.Succeeded}
+	finish := func(run *jobs.Run) storage.FinishRequest {
+		return storage.FinishRequest{Run: run.ID, Token: run.Token, State: jobs.Succeeded}
 	}
-	_, err := s.a.Finish(t.Context(), []jobs.FinishRequest{finish(one), finish(two)})
+	_, err := s.a.Finish(t.Context(), []storage.FinishRequest{finish(one), finish(two)})
 	s.expectHeld("finish", err)
-	if done, err := s.a.Finish(t.Context(), []jobs.FinishRequest{finish(two)}); err != nil ||
+	if done, err := s.a.Finish(t.Context(), []storage.FinishRequest{finish(two)}); err != nil ||
 		!done[0] {
 		t.Errorf("finish of what is not held: %v, %v", done, err)
 	}
 	_, err = s.a.Start(t.Context(), session,
-		[]jobs.StartRequest{request(t, "three", "orders"), request(t, "four", "sales")})
+		[]storage.StartRequest{request(t, "three", "orders"), request(t, "four", "sales")})
 	s.expectHeld("start", err)
 	s.granted(s.a, session, request(t, "four", "sales"))
 	s.expectHeld("revocation", s.a.Revoke(t.Context(), one.Token, jobs.Cancelled,
 		jobs.ReasonCancelled))
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.a.Finish(canceled, []jobs.FinishRequest{finish(two)}); !errors.Is(err,
-		jobs.ErrUnavailable) || errors.Is(err, jobs.ErrRowHeld) {
+	if _, err := s.a.Finish(canceled, []storage.FinishRequest{finish(two)}); !errors.Is(err,
+		storage.ErrUnavailable) || errors.Is(err, storage.ErrRowHeld) {
 		t.Errorf("finish that was not sent: %v", err)
 	}
 }

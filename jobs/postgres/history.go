@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -62,13 +63,13 @@ ORDER BY s.replica, s.started_at, s.id`
 )
 
 // Locks returns every grant.
-func (s *Store) Locks(ctx context.Context) ([]jobs.LockView, error) {
+func (s *Store) Locks(ctx context.Context) ([]storage.LockView, error) {
 	rows, err := s.views.Query(ctx, listLocks)
 	if err != nil {
 		return nil, wrap("list locks", err)
 	}
-	locks, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (jobs.LockView, error) {
-		var v jobs.LockView
+	locks, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (storage.LockView, error) {
+		var v storage.LockView
 		var key string
 		if err := row.Scan(&key, &v.Mode, &v.Slots, &v.Holder.Replica, &v.Holder.Job, &v.Holder.Run,
 			&v.Token, &v.Since, &v.Expires); err != nil {
@@ -82,7 +83,7 @@ func (s *Store) Locks(ctx context.Context) ([]jobs.LockView, error) {
 }
 
 // Jobs returns every job with its last ended run.
-func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
+func (s *Store) Jobs(ctx context.Context) ([]storage.JobView, error) {
 	rows, err := s.views.Query(ctx, lastRuns)
 	if err != nil {
 		return nil, wrap("list jobs", err)
@@ -98,8 +99,8 @@ func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
 	if rows, err = s.views.Query(ctx, listJobs); err != nil {
 		return nil, wrap("list jobs", err)
 	}
-	views, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (jobs.JobView, error) {
-		var v jobs.JobView
+	views, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (storage.JobView, error) {
+		var v storage.JobView
 		var resources []byte
 		if err := row.Scan(&v.Name, &v.Hash, &v.Schedule, &v.Zone, &v.Handler, &resources,
 			&v.Recover, &v.Description,
@@ -115,7 +116,7 @@ func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
 
 // Runs returns a page of the history. The query depends on the filter: a single query for all
 // filters would scan the whole history for most of them.
-func (s *Store) Runs(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, error) {
+func (s *Store) Runs(ctx context.Context, f storage.RunFilter) ([]jobs.Record, error) {
 	if f.Resource != nil {
 		return s.runsRelated(ctx, f)
 	}
@@ -123,7 +124,7 @@ func (s *Store) Runs(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, erro
 }
 
 // pageOf returns a page of the runs, of the named jobs if there are names.
-func (s *Store) pageOf(ctx context.Context, f jobs.RunFilter,
+func (s *Store) pageOf(ctx context.Context, f storage.RunFilter,
 	names []string) ([]jobs.Record, error) {
 	query, args := runsQuery(f, names)
 	if query == "" {
@@ -144,7 +145,7 @@ func (s *Store) pageOf(ctx context.Context, f jobs.RunFilter,
 // runsQuery has one part for each state, so that each part scans an index from its end and stops at
 // the limit, however long the history is. Succeeded runs have no index of their own, because they
 // are most of the history. It returns no query if no run can match the filter.
-func runsQuery(f jobs.RunFilter, names []string) (string, []any) {
+func runsQuery(f storage.RunFilter, names []string) (string, []any) {
 	var args []any
 	q := pageOfRuns{where: " WHERE true", arg: func(v any) string {
 		args = append(args, v)
@@ -204,7 +205,7 @@ type pageOfRuns struct {
 	names string // asks for the names of the jobs; "" where a resource is not asked for
 }
 
-func (q *pageOfRuns) narrow(f jobs.RunFilter) {
+func (q *pageOfRuns) narrow(f storage.RunFilter) {
 	if f.Job != "" {
 		q.where += " AND r.job = " + q.arg(f.Job)
 	}
@@ -240,7 +241,7 @@ func (q *pageOfRuns) ofJobs(condition string) string {
 
 // caused is the condition that the run ended for the reason. With named jobs it uses each job's
 // index of unsuccessful runs, because the index by cause has those of all jobs.
-func (q *pageOfRuns) caused(f jobs.RunFilter) string {
+func (q *pageOfRuns) caused(f storage.RunFilter) string {
 	if f.Job != "" || q.names != "" {
 		return " AND r.trouble IS NOT NULL AND r.reason = " + q.arg(f.Reason)
 	}
@@ -282,7 +283,7 @@ func (s *Store) Run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
 func oneRecord(what string, rows pgx.Rows) (jobs.Record, error) {
 	record, err := pgx.CollectExactlyOneRow(rows, scanRecord)
 	if err == pgx.ErrNoRows {
-		return jobs.Record{}, fmt.Errorf("%s: %w", what, jobs.ErrNotFound)
+		return jobs.Record{}, fmt.Errorf("%s: %w", what, storage.ErrNotFound)
 	}
 	return record, wrap(what, err)
 }
@@ -331,20 +332,22 @@ func utc(t *time.Time) *time.Time {
 }
 
 // Replicas returns the sessions that are live or ended in the last hour.
-func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
+func (s *Store) Replicas(ctx context.Context) ([]storage.ReplicaView, error) {
 	rows, err := s.views.Query(ctx, listReplicas)
 	if err != nil {
 		return nil, wrap("list replicas", err)
 	}
-	replicas, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (jobs.ReplicaView, error) {
-		var v jobs.ReplicaView
-		err := row.Scan(&v.Session, &v.Name, &v.Version, &v.StartedAt, &v.LastBeat, &v.ExpiresAt,
-			&v.EndedAt, &v.Stopped, &v.LockServers,
-			&v.ConfigHash, &v.Draining, &v.ClockOffset, &v.Workers, &v.Busy, &v.NotReady,
-			&v.Running)
-		v.StartedAt, v.LastBeat, v.ExpiresAt, v.EndedAt = v.StartedAt.UTC(), v.LastBeat.UTC(),
-			v.ExpiresAt.UTC(), utc(v.EndedAt)
-		return v, err
-	})
+	replicas, err := pgx.CollectRows(rows,
+		func(row pgx.CollectableRow) (storage.ReplicaView, error) {
+			var v storage.ReplicaView
+			err := row.Scan(&v.Session, &v.Name, &v.Version, &v.StartedAt, &v.LastBeat,
+				&v.ExpiresAt,
+				&v.EndedAt, &v.Stopped, &v.LockServers,
+				&v.ConfigHash, &v.Draining, &v.ClockOffset, &v.Workers, &v.Busy, &v.NotReady,
+				&v.Running)
+			v.StartedAt, v.LastBeat, v.ExpiresAt, v.EndedAt = v.StartedAt.UTC(), v.LastBeat.UTC(),
+				v.ExpiresAt.UTC(), utc(v.EndedAt)
+			return v, err
+		})
 	return replicas, wrap("list replicas", err)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 var runsScan = regexp.MustCompile(
@@ -26,22 +27,22 @@ FROM (SELECT n, timestamptz '2026-01-01' + n * interval '1 second' AS t
     FROM generate_series(1, 20000) n) history`)
 	s.exec("ANALYZE")
 	for _, c := range []struct {
-		filter jobs.RunFilter
+		filter storage.RunFilter
 		want   []string // indexes
 	}{
-		{jobs.RunFilter{}, []string{"runs_created"}},
-		{jobs.RunFilter{Job: "job 7"}, []string{"runs_job"}},
-		{jobs.RunFilter{Replica: "replica of long ago"}, []string{"runs_replica"}},
-		{jobs.RunFilter{States: []jobs.State{jobs.Waiting}}, []string{"runs_pkey"}},
-		{jobs.RunFilter{States: []jobs.State{jobs.Running}}, []string{"runs_pkey"}},
-		{jobs.RunFilter{States: []jobs.State{jobs.Failed}}, []string{"runs_trouble"}},
-		{jobs.RunFilter{States: []jobs.State{jobs.Lost, jobs.Failed}},
+		{storage.RunFilter{}, []string{"runs_created"}},
+		{storage.RunFilter{Job: "job 7"}, []string{"runs_job"}},
+		{storage.RunFilter{Replica: "replica of long ago"}, []string{"runs_replica"}},
+		{storage.RunFilter{States: []jobs.State{jobs.Waiting}}, []string{"runs_pkey"}},
+		{storage.RunFilter{States: []jobs.State{jobs.Running}}, []string{"runs_pkey"}},
+		{storage.RunFilter{States: []jobs.State{jobs.Failed}}, []string{"runs_trouble"}},
+		{storage.RunFilter{States: []jobs.State{jobs.Lost, jobs.Failed}},
 			[]string{"runs_trouble", "runs_trouble"}},
-		{jobs.RunFilter{States: []jobs.State{jobs.Succeeded}}, []string{"runs_created"}},
-		{jobs.RunFilter{States: jobs.States()[2:5]},
+		{storage.RunFilter{States: []jobs.State{jobs.Succeeded}}, []string{"runs_created"}},
+		{storage.RunFilter{States: jobs.States()[2:5]},
 			[]string{"runs_created", "runs_trouble", "runs_trouble"}},
 	} {
-		for _, c.filter.Before = range []*jobs.RunCursor{nil, {CreatedAt: testScheduledAt}} {
+		for _, c.filter.Before = range []*storage.RunCursor{nil, {CreatedAt: testScheduledAt}} {
 			plan := s.explain(runsQuery(c.filter, nil))
 			var found []string
 			for _, scan := range runsScan.FindAllStringSubmatch(plan, -1) {

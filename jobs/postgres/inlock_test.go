@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/locking/memory"
 )
@@ -77,7 +78,7 @@ func TestInLockCommitsWhileTheClaimStandsAndNotAfter(t *testing.T) {
 		t.Error("a lock that is gone got past its fence")
 		return nil
 	})
-	if !errors.Is(err, locking.ErrSuperseded) || !errors.Is(err, jobs.ErrSuperseded) {
+	if !errors.Is(err, locking.ErrSuperseded) || !errors.Is(err, storage.ErrSuperseded) {
 		t.Errorf("transaction of a lock that is gone: %v", err)
 	}
 	if n := query[int](s, "SELECT count(*) FROM public.totals"); n != 1 {
@@ -133,7 +134,7 @@ func TestInLockIsBoundedByItsContext(t *testing.T) {
 	go func() {
 		entered <- s.a.InLock(lock.Context(), lock, func(tx pgx.Tx) error {
 			if err := s.b.Revoke(t.Context(), lock.Token(), jobs.Lost,
-				jobs.ReasonClaimLost); !errors.Is(err, jobs.ErrUnavailable) {
+				jobs.ReasonClaimLost); !errors.Is(err, storage.ErrUnavailable) {
 				return fmt.Errorf("revocation of a claim in use: %w", err)
 			}
 			go func() { _ = lock.Release(t.Context()) }() // its context ends at once

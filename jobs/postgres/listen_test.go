@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // The listener is in another database, which behaves like a pooler that shares sessions: the
@@ -16,7 +16,7 @@ func TestListenReportsMissingNotifications(t *testing.T) {
 	s.a.listener = openAs(t, database(t), "elsewhere").listener
 	s.a.listenTimeout = 50 * time.Millisecond
 	err := s.a.Listen(t.Context(), func() { t.Error("something was heard") })
-	if !errors.Is(err, errNotNotified) || !errors.Is(err, jobs.ErrUnavailable) {
+	if !errors.Is(err, errNotNotified) || !errors.Is(err, storage.ErrUnavailable) {
 		t.Errorf("listening ended with %v", err)
 	}
 }
@@ -39,7 +39,7 @@ func TestListeningEndsWithItsConnection(t *testing.T) {
 				AND query LIKE 'LISTEN%'`); n != 1 {
 		t.Fatalf("%d connections listen", n)
 	}
-	if err := <-ended; !errors.Is(err, jobs.ErrUnavailable) {
+	if err := <-ended; !errors.Is(err, storage.ErrUnavailable) {
 		t.Errorf("listening ended with %v", err)
 	}
 }

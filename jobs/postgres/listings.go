@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -67,7 +68,7 @@ SELECT job, state, reason, count(*), max(created_at) FROM (%s) r
 )
 
 // ListJobs returns a page of the jobs.
-func (s *Store) ListJobs(ctx context.Context, f jobs.JobFilter) ([]jobs.JobView, error) {
+func (s *Store) ListJobs(ctx context.Context, f storage.JobFilter) ([]storage.JobView, error) {
 	pauses, err := s.activePauses(ctx)
 	if err != nil {
 		return nil, wrap("list jobs", err)
@@ -88,7 +89,7 @@ func (s *Store) ListJobs(ctx context.Context, f jobs.JobFilter) ([]jobs.JobView,
 func backwards(after, before bool) bool { return before && !after }
 
 // jobsQuery returns the query of the page, in the order of the primary key.
-func jobsQuery(f jobs.JobFilter, pauses []jobs.Pause) (string, []any) {
+func jobsQuery(f storage.JobFilter, pauses []storage.Pause) (string, []any) {
 	var args []any
 	arg := func(v any) string {
 		args = append(args, v)
@@ -136,13 +137,13 @@ func jobsQuery(f jobs.JobFilter, pauses []jobs.Pause) (string, []any) {
 }
 
 // paused is the condition that one of the pauses covers the job.
-func paused(pauses []jobs.Pause, arg func(any) string) string {
+func paused(pauses []storage.Pause, arg func(any) string) string {
 	names, groups := []string{}, []string{}
 	for _, p := range pauses {
 		switch p.Target.Kind {
-		case jobs.TargetAll:
+		case storage.TargetAll:
 			return "true"
-		case jobs.TargetGroup:
+		case storage.TargetGroup:
 			groups = append(groups, p.Target.Name)
 		default:
 			names = append(names, p.Target.Name)
@@ -156,17 +157,18 @@ func limit(asked int) int {
 	if asked <= 0 {
 		return 100
 	}
-	return min(asked, jobs.MaxBatch)
+	return min(asked, storage.MaxBatch)
 }
 
-func (s *Store) jobViews(ctx context.Context, query string, args ...any) ([]jobs.JobView, error) {
+func (s *Store) jobViews(ctx context.Context, query string,
+	args ...any) ([]storage.JobView, error) {
 	rows, err := s.views.Query(ctx, query,
 		append([]any{pgx.QueryExecModeCacheDescribe}, args...)...)
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (jobs.JobView, error) {
-		var v jobs.JobView
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (storage.JobView, error) {
+		var v storage.JobView
 		var resources []byte
 		err := row.Scan(&v.Name, &v.Hash, &v.Schedule, &v.Zone, &v.Handler, &resources, &v.Recover,
 			&v.Description, &v.Group, &v.Priority, &v.Source,
@@ -181,7 +183,8 @@ func (s *Store) jobViews(ctx context.Context, query string, args ...any) ([]jobs
 }
 
 // complete adds the last runs and the pauses.
-func (s *Store) complete(ctx context.Context, views []jobs.JobView, pauses []jobs.Pause) error {
+func (s *Store) complete(ctx context.Context, views []storage.JobView,
+	pauses []storage.Pause) error {
 	names := make([]string, len(views))
 	for i, v := range views {
 		names[i] = v.Name
@@ -201,14 +204,14 @@ func (s *Store) complete(ctx context.Context, views []jobs.JobView, pauses []job
 	for i := range views {
 		v := &views[i]
 		v.Last = last[v.Name]
-		v.Pauses = slices.DeleteFunc(slices.Clone(pauses), func(p jobs.Pause) bool {
+		v.Pauses = slices.DeleteFunc(slices.Clone(pauses), func(p storage.Pause) bool {
 			return !p.Covers(v.Name, v.Group)
 		})
 	}
 	return nil
 }
 
-func (s *Store) activePauses(ctx context.Context) ([]jobs.Pause, error) {
+func (s *Store) activePauses(ctx context.Context) ([]storage.Pause, error) {
 	rows, err := s.views.Query(ctx, activePauses)
 	if err != nil {
 		return nil, err
@@ -217,29 +220,29 @@ func (s *Store) activePauses(ctx context.Context) ([]jobs.Pause, error) {
 }
 
 // Job returns one job.
-func (s *Store) Job(ctx context.Context, name string) (jobs.JobView, error) {
+func (s *Store) Job(ctx context.Context, name string) (storage.JobView, error) {
 	what := fmt.Sprintf("job %q", name)
 	pauses, err := s.activePauses(ctx)
 	if err != nil {
-		return jobs.JobView{}, wrap(what, err)
+		return storage.JobView{}, wrap(what, err)
 	}
 	views, err := s.jobViews(ctx, selectJobs+" WHERE j.name = $1", name)
 	if err != nil {
-		return jobs.JobView{}, wrap(what, err)
+		return storage.JobView{}, wrap(what, err)
 	}
 	if len(views) == 0 {
-		return jobs.JobView{}, fmt.Errorf("%s: %w", what, jobs.ErrNotFound)
+		return storage.JobView{}, fmt.Errorf("%s: %w", what, storage.ErrNotFound)
 	}
 	return views[0], wrap(what, s.complete(ctx, views, pauses))
 }
 
 // Groups returns the groups of the jobs.
-func (s *Store) Groups(ctx context.Context) ([]jobs.Group, error) {
+func (s *Store) Groups(ctx context.Context) ([]storage.Group, error) {
 	rows, err := s.views.Query(ctx, listGroups)
 	if err != nil {
 		return nil, wrap("list groups", err)
 	}
-	groups, err := pgx.CollectRows(rows, pgx.RowToStructByPos[jobs.Group])
+	groups, err := pgx.CollectRows(rows, pgx.RowToStructByPos[storage.Group])
 	return groups, wrap("list groups", err)
 }
 
@@ -261,14 +264,14 @@ func (s *Store) Resources(ctx context.Context) ([]locking.Resource, error) {
 
 // Outcomes returns the last runs of each job.
 func (s *Store) Outcomes(ctx context.Context, names []string,
-	n int) (map[string][]jobs.Outcome, error) {
+	n int) (map[string][]storage.Outcome, error) {
 	rows, err := s.views.Query(ctx, fmt.Sprintf(lastOutcomes, n), names)
 	if err != nil {
 		return nil, wrap("list outcomes", err)
 	}
-	found := make(map[string][]jobs.Outcome, len(names))
+	found := make(map[string][]storage.Outcome, len(names))
 	var job string
-	var o jobs.Outcome
+	var o storage.Outcome
 	var rests []time.Time
 	_, err = pgx.ForEachRow(rows,
 		[]any{&job, &o.Run, &o.ScheduledAt, &o.State, &o.Reason, &o.StartedAt, &o.FinishedAt,
@@ -283,32 +286,34 @@ func (s *Store) Outcomes(ctx context.Context, names []string,
 }
 
 // Tallies counts the runs since then that did not succeed.
-func (s *Store) Tallies(ctx context.Context, since time.Time) ([]jobs.Tally, error) {
+func (s *Store) Tallies(ctx context.Context, since time.Time) ([]storage.Tally, error) {
 	var parts []string
 	for _, state := range jobs.States() {
 		if state.Final() && state != jobs.Succeeded {
-			parts = append(parts, fmt.Sprintf(tallyOfState, state, jobs.MaxTallied))
+			parts = append(parts, fmt.Sprintf(tallyOfState, state, storage.MaxTallied))
 		}
 	}
 	return s.tallies(ctx, strings.Join(parts, " UNION ALL "), since)
 }
 
 // JobTallies counts the job's runs by final state.
-func (s *Store) JobTallies(ctx context.Context, job string, since time.Time) ([]jobs.Tally, error) {
-	return s.tallies(ctx, fmt.Sprintf(tallyOfJob, jobs.MaxTallied), job, since)
+func (s *Store) JobTallies(ctx context.Context, job string,
+	since time.Time) ([]storage.Tally, error) {
+	return s.tallies(ctx, fmt.Sprintf(tallyOfJob, storage.MaxTallied), job, since)
 }
 
-func (s *Store) tallies(ctx context.Context, of string, args ...any) ([]jobs.Tally, error) {
+func (s *Store) tallies(ctx context.Context, of string, args ...any) ([]storage.Tally, error) {
 	rows, err := s.views.Query(ctx, fmt.Sprintf(tally, of),
 		append([]any{pgx.QueryExecModeCacheDescribe}, args...)...)
 	if err != nil {
 		return nil, wrap("count runs", err)
 	}
-	tallies, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (t jobs.Tally, err error) {
-		err = row.Scan(&t.Job, &t.State, &t.Reason, &t.Runs, &t.Last)
-		t.Last = t.Last.UTC()
-		return t, err
-	})
+	tallies, err := pgx.CollectRows(rows,
+		func(row pgx.CollectableRow) (t storage.Tally, err error) {
+			err = row.Scan(&t.Job, &t.State, &t.Reason, &t.Runs, &t.Last)
+			t.Last = t.Last.UTC()
+			return t, err
+		})
 	return tallies, wrap("count runs", err)
 }
 

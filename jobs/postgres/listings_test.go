@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -82,18 +83,18 @@ func BenchmarkListings(b *testing.B) {
 	yes := true
 	for _, c := range []struct {
 		name   string
-		filter jobs.JobFilter
+		filter storage.JobFilter
 	}{
-		{"first page", jobs.JobFilter{Limit: 50}},
-		{"page in the middle", jobs.JobFilter{Limit: 50, After: "job-05000"}},
-		{"page back", jobs.JobFilter{Limit: 50, Before: "job-05000"}},
-		{"text of one", jobs.JobFilter{Limit: 50, Text: "number 9999"}},
-		{"text of none", jobs.JobFilter{Limit: 50, Text: "nothing like it"}},
-		{"group", jobs.JobFilter{Limit: 50, Group: "group-7"}},
-		{"running", jobs.JobFilter{Limit: 50, State: jobs.Running}},
-		{"failed last", jobs.JobFilter{Limit: 50, State: jobs.Failed}},
-		{"timed out last, none", jobs.JobFilter{Limit: 50, State: jobs.TimedOut}},
-		{"paused, none", jobs.JobFilter{Limit: 50, Paused: &yes}},
+		{"first page", storage.JobFilter{Limit: 50}},
+		{"page in the middle", storage.JobFilter{Limit: 50, After: "job-05000"}},
+		{"page back", storage.JobFilter{Limit: 50, Before: "job-05000"}},
+		{"text of one", storage.JobFilter{Limit: 50, Text: "number 9999"}},
+		{"text of none", storage.JobFilter{Limit: 50, Text: "nothing like it"}},
+		{"group", storage.JobFilter{Limit: 50, Group: "group-7"}},
+		{"running", storage.JobFilter{Limit: 50, State: jobs.Running}},
+		{"failed last", storage.JobFilter{Limit: 50, State: jobs.Failed}},
+		{"timed out last, none", storage.JobFilter{Limit: 50, State: jobs.TimedOut}},
+		{"paused, none", storage.JobFilter{Limit: 50, Paused: &yes}},
 	} {
 		ask("jobs/"+c.name, func() (int, error) {
 			found, err := s.ListJobs(b.Context(), c.filter)
@@ -111,36 +112,36 @@ func BenchmarkListings(b *testing.B) {
 	failed, skipped := []jobs.State{jobs.Failed}, []jobs.State{jobs.Skipped}
 	for _, c := range []struct {
 		name   string
-		filter jobs.RunFilter
+		filter storage.RunFilter
 	}{
-		{"all", jobs.RunFilter{}}, {"reason", jobs.RunFilter{Reason: jobs.ReasonLockHeld}},
-		{"reason, rare", jobs.RunFilter{Reason: jobs.ReasonPanic}},
-		{"reason, none", jobs.RunFilter{Reason: jobs.ReasonShutdown}},
-		{"reason and state", jobs.RunFilter{Reason: jobs.ReasonPanic, States: failed}},
-		{"job and failed", jobs.RunFilter{Job: "job-00003", States: failed}},
-		{"job and failed, none", jobs.RunFilter{Job: "job-00004", States: failed}},
-		{"an hour", jobs.RunFilter{From: noon, Until: noon.Add(time.Hour)}},
-		{"an hour, failed", jobs.RunFilter{From: noon, Until: noon.Add(time.Hour), States: failed}},
-		{"table of 20 jobs", jobs.RunFilter{Resource: table("table:s3/t3")}},
-		{"schema of 500", jobs.RunFilter{Resource: table("table:s3")}},
-		{"semaphore of 1,000", jobs.RunFilter{Resource: table("slot:api")}},
-		{"table, unknown", jobs.RunFilter{Resource: table("table:x/y")}},
-		{"table and skipped", jobs.RunFilter{Resource: table("table:s5/t5"), States: skipped}},
-		{"table and its reason", jobs.RunFilter{Resource: table("table:s5/t5"),
+		{"all", storage.RunFilter{}}, {"reason", storage.RunFilter{Reason: jobs.ReasonLockHeld}},
+		{"reason, rare", storage.RunFilter{Reason: jobs.ReasonPanic}},
+		{"reason, none", storage.RunFilter{Reason: jobs.ReasonShutdown}},
+		{"reason and state", storage.RunFilter{Reason: jobs.ReasonPanic, States: failed}},
+		{"job and failed", storage.RunFilter{Job: "job-00003", States: failed}},
+		{"job and failed, none", storage.RunFilter{Job: "job-00004", States: failed}},
+		{"an hour", storage.RunFilter{From: noon, Until: noon.Add(time.Hour)}},
+		{"an hour, failed", storage.RunFilter{From: noon, Until: noon.Add(time.Hour), States: failed}},
+		{"table of 20 jobs", storage.RunFilter{Resource: table("table:s3/t3")}},
+		{"schema of 500", storage.RunFilter{Resource: table("table:s3")}},
+		{"semaphore of 1,000", storage.RunFilter{Resource: table("slot:api")}},
+		{"table, unknown", storage.RunFilter{Resource: table("table:x/y")}},
+		{"table and skipped", storage.RunFilter{Resource: table("table:s5/t5"), States: skipped}},
+		{"table and its reason", storage.RunFilter{Resource: table("table:s5/t5"),
 			Reason: jobs.ReasonLockHeld}},
-		{"schema and skipped", jobs.RunFilter{Resource: table("table:s5"), States: skipped}},
-		{"schema and waiting", jobs.RunFilter{Resource: table("table:s5"),
+		{"schema and skipped", storage.RunFilter{Resource: table("table:s5"), States: skipped}},
+		{"schema and waiting", storage.RunFilter{Resource: table("table:s5"),
 			States: []jobs.State{jobs.Waiting}}},
-		{"table in an hour", jobs.RunFilter{Resource: table("table:s3/t3"), From: noon,
+		{"table in an hour", storage.RunFilter{Resource: table("table:s3/t3"), From: noon,
 			Until: noon.Add(time.Hour)}},
-		{"job and its reason", jobs.RunFilter{Job: "job-00003", Reason: jobs.ReasonLockHeld}},
-		{"replica and reason", jobs.RunFilter{Replica: "replica-1", Reason: jobs.ReasonLockHeld}},
+		{"job and its reason", storage.RunFilter{Job: "job-00003", Reason: jobs.ReasonLockHeld}},
+		{"replica and reason", storage.RunFilter{Replica: "replica-1", Reason: jobs.ReasonLockHeld}},
 	} {
 		ask("runs/"+c.name, func() (int, error) {
 			found, err := s.Runs(b.Context(), c.filter)
 			return len(found), err
 		})
-		c.filter.After = &jobs.RunCursor{CreatedAt: noon}
+		c.filter.After = &storage.RunCursor{CreatedAt: noon}
 		ask("runs/"+c.name+", back", func() (int, error) {
 			found, err := s.Runs(b.Context(), c.filter)
 			return len(found), err
@@ -180,7 +181,7 @@ func BenchmarkListings(b *testing.B) {
 		b.Fatal(err)
 	}
 	var thousand []string
-	for i := range jobs.MaxBatch {
+	for i := range storage.MaxBatch {
 		thousand = append(thousand, fmt.Sprintf("job-%05d", i))
 	}
 	ask("locks/lockers", func() (int, error) {
@@ -189,13 +190,13 @@ func BenchmarkListings(b *testing.B) {
 	})
 	for _, c := range []struct {
 		name   string
-		filter jobs.RunIntervalFilter
+		filter storage.RunIntervalFilter
 	}{
-		{"an hour of 320 jobs", jobs.RunIntervalFilter{Jobs: thousand[:320], From: noon,
+		{"an hour of 320 jobs", storage.RunIntervalFilter{Jobs: thousand[:320], From: noon,
 			Until: noon.Add(time.Hour), Each: 18}},
-		{"a day of 320 jobs", jobs.RunIntervalFilter{Jobs: thousand[:320],
+		{"a day of 320 jobs", storage.RunIntervalFilter{Jobs: thousand[:320],
 			From: noon.Add(-12 * time.Hour), Until: noon.Add(12 * time.Hour), Each: 18}},
-		{"a day of 1,000 jobs", jobs.RunIntervalFilter{Jobs: thousand,
+		{"a day of 1,000 jobs", storage.RunIntervalFilter{Jobs: thousand,
 			From: noon.Add(-12 * time.Hour), Until: noon.Add(12 * time.Hour), Each: 6}},
 	} {
 		ask("locks/"+c.name, func() (int, error) {
@@ -230,27 +231,27 @@ func TestListingsWalkAnIndex(t *testing.T) {
 	middle := time.Date(2026, 1, 1, 0, 15, 0, 0, time.UTC)
 	names := []string{"job-00003", "job-00503", "job-01003"}
 	for _, c := range []struct {
-		filter jobs.RunFilter
+		filter storage.RunFilter
 		names  []string
 		want   []string // indexes, of which one must be used, and no other
 	}{
-		{jobs.RunFilter{Reason: jobs.ReasonPanic}, nil, []string{"runs_cause", "runs_pkey"}},
-		{jobs.RunFilter{Reason: jobs.ReasonPanic, States: []jobs.State{jobs.Failed}}, nil,
+		{storage.RunFilter{Reason: jobs.ReasonPanic}, nil, []string{"runs_cause", "runs_pkey"}},
+		{storage.RunFilter{Reason: jobs.ReasonPanic, States: []jobs.State{jobs.Failed}}, nil,
 			[]string{"runs_cause"}},
-		{jobs.RunFilter{Job: "job-00003", States: []jobs.State{jobs.Failed}}, nil,
+		{storage.RunFilter{Job: "job-00003", States: []jobs.State{jobs.Failed}}, nil,
 			[]string{"runs_job_trouble"}},
-		{jobs.RunFilter{}, names, []string{"runs_job", "runs_pkey"}},
-		{jobs.RunFilter{States: []jobs.State{jobs.Skipped}}, names,
+		{storage.RunFilter{}, names, []string{"runs_job", "runs_pkey"}},
+		{storage.RunFilter{States: []jobs.State{jobs.Skipped}}, names,
 			[]string{"runs_job_trouble", "runs_pkey"}},
 		// few runs wait
-		{jobs.RunFilter{Job: "job-00003", Reason: jobs.ReasonPanic}, nil,
+		{storage.RunFilter{Job: "job-00003", Reason: jobs.ReasonPanic}, nil,
 			[]string{"runs_job_trouble", "runs_pkey", "runs_job"}},
-		{jobs.RunFilter{Reason: jobs.ReasonLockHeld}, names,
+		{storage.RunFilter{Reason: jobs.ReasonLockHeld}, names,
 			[]string{"runs_job_trouble", "runs_pkey"}},
-		{jobs.RunFilter{From: middle, Until: middle.Add(time.Minute)}, nil,
+		{storage.RunFilter{From: middle, Until: middle.Add(time.Minute)}, nil,
 			[]string{"runs_created"}},
 	} {
-		for _, c.filter.After = range []*jobs.RunCursor{nil, {CreatedAt: middle}} {
+		for _, c.filter.After = range []*storage.RunCursor{nil, {CreatedAt: middle}} {
 			plan := s.explain(runsQuery(c.filter, c.names))
 			found := map[string]bool{}
 			for _, scan := range runsScan.FindAllStringSubmatch(plan, -1) {
@@ -268,8 +269,8 @@ func TestListingsWalkAnIndex(t *testing.T) {
 	}
 	queries := map[string]string{
 		"lastRunsOf": lastRunsOf, "lastOutcomes": fmt.Sprintf(lastOutcomes, 20),
-		"tallyOfJob":   fmt.Sprintf(tallyOfJob, jobs.MaxTallied),
-		"tallyOfState": fmt.Sprintf(tallyOfState, "failed", jobs.MaxTallied),
+		"tallyOfJob":   fmt.Sprintf(tallyOfJob, storage.MaxTallied),
+		"tallyOfState": fmt.Sprintf(tallyOfState, "failed", storage.MaxTallied),
 		"runsOfDue":    runsOfFiring, "runsOfKey": runsOfKey,
 	}
 	for name, query := range queries {

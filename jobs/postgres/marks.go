@@ -3,7 +3,7 @@ package postgres
 import (
 	"context"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // readMarks reads small tables, and the end of large ones. Tokens only grow, so that the last token
@@ -42,8 +42,8 @@ SELECT
 FROM claimed c, waiting w`
 
 // Marks implements jobs.Marked.
-func (s *Store) Marks(ctx context.Context) (jobs.Marks, error) {
-	marks := make([]string, len(jobs.Topics()))
+func (s *Store) Marks(ctx context.Context) (storage.Marks, error) {
+	marks := make([]string, len(storage.Topics()))
 	into := make([]any, len(marks))
 	for i := range marks {
 		into[i] = &marks[i]
@@ -51,8 +51,8 @@ func (s *Store) Marks(ctx context.Context) (jobs.Marks, error) {
 	if err := s.views.QueryRow(ctx, readMarks).Scan(into...); err != nil {
 		return nil, wrap("read marks", err)
 	}
-	found := make(jobs.Marks, len(marks))
-	for i, topic := range jobs.Topics() {
+	found := make(storage.Marks, len(marks))
+	for i, topic := range storage.Topics() {
 		found[topic] = marks[i]
 	}
 	return found, nil

@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/rs/zerolog"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
@@ -146,7 +146,7 @@ func readSchema(ctx context.Context, pool *pgxpool.Pool) (schema, error) {
 	var answer *pgconn.PgError
 	if errors.As(err, &answer) && answer.Code == "42P01" {
 		return s, fmt.Errorf("read schema: not in this database: run `scheduler migrate` first: %w",
-			jobs.ErrNotFound)
+			storage.ErrNotFound)
 	}
 	if err != nil {
 		return s, wrap("read schema", err)
@@ -156,7 +156,7 @@ func readSchema(ctx context.Context, pool *pgxpool.Pool) (schema, error) {
 	}
 	if s.version < schemaVersion {
 		return s, fmt.Errorf("read schema: version %d is older than version %d of this binary: "+
-			"run `scheduler migrate` first: %w", s.version, schemaVersion, jobs.ErrNotFound)
+			"run `scheduler migrate` first: %w", s.version, schemaVersion, storage.ErrNotFound)
 	}
 	return s, nil
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -90,9 +90,9 @@ RETURNING j.name, j.checked_until`
 
 // CheckMisfires finds scheduled times that no replica started. It calls find while it holds no row
 // lock, so that no registration waits for it.
-func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck,
-	find func(string, jobs.Cursor) []jobs.Misfired) (map[string]time.Time, error) {
-	checks = slices.SortedFunc(slices.Values(checks), func(a, b jobs.MisfireCheck) int {
+func (s *Store) CheckMisfires(ctx context.Context, checks []storage.MisfireCheck,
+	find func(string, storage.Cursor) []storage.Misfired) (map[string]time.Time, error) {
+	checks = slices.SortedFunc(slices.Values(checks), func(a, b storage.MisfireCheck) int {
 		return strings.Compare(a.Job, b.Job)
 	})
 	var cursors map[string]time.Time
@@ -109,7 +109,7 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck,
 		if err != nil {
 			return err
 		}
-		checks = slices.DeleteFunc(checks, func(c jobs.MisfireCheck) bool {
+		checks = slices.DeleteFunc(checks, func(c storage.MisfireCheck) bool {
 			cursor, activeDefinitions := given[c.Job]
 			return !activeDefinitions || cursor.Decided(c.ScheduledAt)
 		})
@@ -166,26 +166,26 @@ func scanTimes(rows pgx.Rows, times map[string]time.Time) (map[string]time.Time,
 
 // misfireCursors returns the cursors of the checks whose definitions are active, without the facts
 // about single scheduled times.
-func (s *Store) misfireCursors(ctx context.Context, tx pgx.Tx, checks []jobs.MisfireCheck,
-	at map[string]time.Time, now time.Time) (map[string]jobs.Cursor, error) {
-	given := make(map[string]jobs.Cursor, len(checks))
+func (s *Store) misfireCursors(ctx context.Context, tx pgx.Tx, checks []storage.MisfireCheck,
+	at map[string]time.Time, now time.Time) (map[string]storage.Cursor, error) {
+	given := make(map[string]storage.Cursor, len(checks))
 	if len(at) == 0 {
 		return given, nil
 	}
 	var kinds, names []string
-	for _, target := range jobs.PauseTargets(checks) {
+	for _, target := range storage.PauseTargets(checks) {
 		kinds, names = append(kinds, string(target.Kind)), append(names, target.Name)
 	}
 	first := slices.MinFunc(slices.Collect(maps.Values(at)), time.Time.Compare)
-	var pauses []jobs.Pause
-	var up []jobs.Span
-	away := map[string]jobs.Span{}
+	var pauses []storage.Pause
+	var up []storage.Span
+	away := map[string]storage.Span{}
 	b := &pgx.Batch{}
 	b.Queue(awaySpans, namesOf(checks)).Query(func(rows pgx.Rows) error {
 		var name string
 		var left, back time.Time
 		_, err := pgx.ForEachRow(rows, []any{&name, &left, &back}, func() error {
-			away[name] = jobs.Span{From: left.UTC(), Until: back.UTC()}
+			away[name] = storage.Span{From: left.UTC(), Until: back.UTC()}
 			return nil
 		})
 		return err
@@ -195,10 +195,11 @@ func (s *Store) misfireCursors(ctx context.Context, tx pgx.Tx, checks []jobs.Mis
 		return err
 	})
 	b.Queue(spans).Query(func(rows pgx.Rows) (err error) {
-		up, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (span jobs.Span, err error) {
-			err = row.Scan(&span.From, &span.Until)
-			return jobs.Span{From: span.From.UTC(), Until: span.Until.UTC()}, err
-		})
+		up, err = pgx.CollectRows(rows,
+			func(row pgx.CollectableRow) (span storage.Span, err error) {
+				err = row.Scan(&span.From, &span.Until)
+				return storage.Span{From: span.From.UTC(), Until: span.Until.UTC()}, err
+			})
 		return err
 	})
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
@@ -213,8 +214,9 @@ func (s *Store) misfireCursors(ctx context.Context, tx pgx.Tx, checks []jobs.Mis
 }
 
 // findMisfires calls find for each check with the scheduled times that have runs.
-func findMisfires(ctx context.Context, tx pgx.Tx, checks []jobs.MisfireCheck,
-	given map[string]jobs.Cursor, find func(string, jobs.Cursor) []jobs.Misfired) ([]jobs.Misfired,
+func findMisfires(ctx context.Context, tx pgx.Tx, checks []storage.MisfireCheck,
+	given map[string]storage.Cursor,
+	find func(string, storage.Cursor) []storage.Misfired) ([]storage.Misfired,
 	error) {
 	since := make([]time.Time, len(checks))
 	for i, c := range checks {
@@ -239,7 +241,7 @@ func findMisfires(ctx context.Context, tx pgx.Tx, checks []jobs.MisfireCheck,
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return nil, err
 	}
-	var found []jobs.Misfired
+	var found []storage.Misfired
 	for _, c := range checks {
 		cursor := given[c.Job]
 		cursor.Started, cursor.Waits = started[c.Job], waiting[c.Job]
@@ -251,20 +253,20 @@ func findMisfires(ctx context.Context, tx pgx.Tx, checks []jobs.MisfireCheck,
 // writeMisfires writes in one round trip, so that a pause of this replica between two statements
 // holds no row lock. It updates the cursors, and drops the checks of jobs whose active definition
 // has changed.
-func writeMisfires(ctx context.Context, tx pgx.Tx, checks []jobs.MisfireCheck,
-	found []jobs.Misfired, cursors map[string]time.Time) error {
+func writeMisfires(ctx context.Context, tx pgx.Tx, checks []storage.MisfireCheck,
+	found []storage.Misfired, cursors map[string]time.Time) error {
 	versions := make(map[string]int64, len(checks))
 	for _, c := range checks {
 		versions[c.Job] = c.Version
 		delete(cursors, c.Job)
 	}
-	slices.SortFunc(found, func(a, b jobs.Misfired) int {
+	slices.SortFunc(found, func(a, b storage.Misfired) int {
 		return cmp.Or(strings.Compare(a.Firing.Job, b.Firing.Job),
 			a.Firing.ScheduledAt.Compare(b.Firing.ScheduledAt))
 	})
 	b := &pgx.Batch{}
 	b.Queue(lockCursors, namesOf(checks))
-	for chunk := range slices.Chunk(found, jobs.MaxBatch) {
+	for chunk := range slices.Chunk(found, storage.MaxBatch) {
 		b.Queue(insertMisfires, misfireColumns(chunk, versions)...)
 	}
 	b.Queue(moveCursors, namesOf(checks), versionsOf(checks), untilsOf(checks)).
@@ -275,7 +277,7 @@ func writeMisfires(ctx context.Context, tx pgx.Tx, checks []jobs.MisfireCheck,
 	return tx.SendBatch(ctx, b).Close()
 }
 
-func misfireColumns(found []jobs.Misfired, versions map[string]int64) []any {
+func misfireColumns(found []storage.Misfired, versions map[string]int64) []any {
 	n := len(found)
 	ids, names, scheduledTimes, activeDefinitions := make([]rawID, n), make([]string, n),
 		make([]time.Time, n), make([]int64, n)
@@ -288,7 +290,7 @@ func misfireColumns(found []jobs.Misfired, versions map[string]int64) []any {
 	return []any{ids, names, scheduledTimes, states, reasons, details, activeDefinitions}
 }
 
-func namesOf(checks []jobs.MisfireCheck) []string {
+func namesOf(checks []storage.MisfireCheck) []string {
 	names := make([]string, len(checks))
 	for i, c := range checks {
 		names[i] = c.Job
@@ -296,7 +298,7 @@ func namesOf(checks []jobs.MisfireCheck) []string {
 	return names
 }
 
-func versionsOf(checks []jobs.MisfireCheck) []int64 {
+func versionsOf(checks []storage.MisfireCheck) []int64 {
 	versions := make([]int64, len(checks))
 	for i, c := range checks {
 		versions[i] = c.Version
@@ -304,7 +306,7 @@ func versionsOf(checks []jobs.MisfireCheck) []int64 {
 	return versions
 }
 
-func untilsOf(checks []jobs.MisfireCheck) []time.Time {
+func untilsOf(checks []storage.MisfireCheck) []time.Time {
 	untils := make([]time.Time, len(checks))
 	for i, c := range checks {
 		untils[i] = c.Until

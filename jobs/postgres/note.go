@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -72,7 +73,7 @@ LEFT JOIN LATERAL (SELECT r.session, r.state FROM holdfast.runs r
 )
 
 // Note records firings that have not started.
-func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []jobs.Note) ([]bool, error) {
+func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []storage.Note) ([]bool, error) {
 	stands := make([]bool, len(notes))
 	if len(notes) == 0 {
 		return stands, nil
@@ -96,7 +97,7 @@ func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []jobs.Note) 
 			var live, stood bool
 			_, err := pgx.ForEachRow(rows, []any{&run, &live, &stood}, func() error {
 				if !live {
-					return jobs.ErrSessionLost
+					return storage.ErrSessionLost
 				}
 				stands[place[run]] = stood
 				return nil
@@ -110,15 +111,15 @@ func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []jobs.Note) 
 	return stands, nil
 }
 
-func asRequests(notes []jobs.Note) []jobs.StartRequest {
-	requests := make([]jobs.StartRequest, len(notes))
+func asRequests(notes []storage.Note) []storage.StartRequest {
+	requests := make([]storage.StartRequest, len(notes))
 	for i, n := range notes {
-		requests[i] = jobs.StartRequest{Run: n.Run, Firing: n.Firing, Version: n.Version}
+		requests[i] = storage.StartRequest{Run: n.Run, Firing: n.Firing, Version: n.Version}
 	}
 	return requests
 }
 
-func noteColumns(notes []jobs.Note) ([]any, error) {
+func noteColumns(notes []storage.Note) ([]any, error) {
 	n := len(notes)
 	runs, states, reasons := make([]rawID, n), make([]string, n), make([]string, n)
 	details, errors, blockers, sinces := make([]string, n), make([]string, n), make([]*string, n),
@@ -132,7 +133,8 @@ func noteColumns(notes []jobs.Note) ([]any, error) {
 			reserves[i] = note.Reserve
 		}
 		runs[i], states[i], reasons[i] = note.Run, string(note.State), string(note.Reason)
-		details[i], errors[i], sinces[i] = output.PlainText(note.Detail), output.PlainText(note.Error),
+		details[i], errors[i], sinces[i] = output.PlainText(note.Detail),
+			output.PlainText(note.Error),
 			note.WaitSince
 		if note.Blocker != nil {
 			encoded, err := json.Marshal(note.Blocker)
@@ -152,7 +154,7 @@ func noteColumns(notes []jobs.Note) ([]any, error) {
 }
 
 // sortedTokens returns the tokens in the order in which claims are locked.
-func sortedTokens(requests []jobs.FinishRequest) []jobs.Token {
+func sortedTokens(requests []storage.FinishRequest) []jobs.Token {
 	tokens := make([]jobs.Token, len(requests))
 	for i, r := range requests {
 		tokens[i] = r.Token

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 	"github.com/holdfast-dev/holdfast/retry"
@@ -38,7 +39,7 @@ func TestOutageOfADayIsRecordedAtOnce(t *testing.T) {
 	}
 	run := func(until func() bool) time.Duration {
 		t.Helper()
-		scheduler, err := jobs.New(jobs.Options{
+		scheduler, err := engine.New(engine.Options{
 			Store: s.a, Registry: registry, Jobs: table, Replica: "a", Version: "test", Workers: 8,
 			Heartbeat: time.Second, SessionTTL: 10 * time.Second, ShutdownGrace: 10 * time.Second,
 			Log: zerolog.Nop(),

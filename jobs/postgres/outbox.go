@@ -11,9 +11,10 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-var _ jobs.Outbox = (*Store)(nil)
+var _ storage.Outbox = (*Store)(nil)
 
 const (
 	takeDeliveries = `
@@ -53,7 +54,7 @@ UPDATE holdfast.deliveries SET next_at = clock_timestamp(), gave_up_at = NULL,
 )
 
 // queueSubscriptions adds the subscriptions of the definitions.
-func queueSubscriptions(b *pgx.Batch, definitions []jobs.Definition) {
+func queueSubscriptions(b *pgx.Batch, definitions []storage.Definition) {
 	var names, hashes, states, webhooks []string
 	for _, d := range definitions {
 		for _, h := range d.Hooks {
@@ -68,13 +69,13 @@ func queueSubscriptions(b *pgx.Batch, definitions []jobs.Definition) {
 
 // TakeDeliveries leases deliveries that are due.
 func (s *Store) TakeDeliveries(ctx context.Context, webhook string, lease time.Duration,
-	limit int) ([]jobs.Delivery, error) {
-	var taken []jobs.Delivery
+	limit int) ([]storage.Delivery, error) {
+	var taken []storage.Delivery
 	var runs []rawID
 	err := s.pipeline(ctx, "deliveries", func(b *pgx.Batch) {
 		b.Queue(takeDeliveries, webhook, lease, limit).Query(func(rows pgx.Rows) (err error) {
 			taken, err = pgx.CollectRows(rows,
-				func(row pgx.CollectableRow) (d jobs.Delivery, err error) {
+				func(row pgx.CollectableRow) (d storage.Delivery, err error) {
 					err = row.Scan(&d.ID, &d.Run.ID, &d.Webhook, &d.CreatedAt, &d.TakenAt, &d.Tries,
 						&d.Since, &d.Former)
 					d.CreatedAt, d.TakenAt, d.Since = d.CreatedAt.UTC(), d.TakenAt.UTC(),
@@ -111,7 +112,7 @@ func (s *Store) TakeDeliveries(ctx context.Context, webhook string, lease time.D
 }
 
 // SettleDelivery records the result of a try.
-func (s *Store) SettleDelivery(ctx context.Context, t jobs.Settlement) (bool, error) {
+func (s *Store) SettleDelivery(ctx context.Context, t storage.Settlement) (bool, error) {
 	query, args := endDelivery, []any{t.ID, t.Tries}
 	if !t.Delivered {
 		query, args = deferDelivery,
@@ -123,7 +124,7 @@ func (s *Store) SettleDelivery(ctx context.Context, t jobs.Settlement) (bool, er
 
 // UndeliveredHooks returns the deliveries that have failed so far or were given up.
 func (s *Store) UndeliveredHooks(ctx context.Context,
-	f jobs.UndeliveredFilter) ([]jobs.Undelivered, error) {
+	f storage.UndeliveredFilter) ([]storage.Undelivered, error) {
 	if err := f.Check(); err != nil {
 		return nil, wrap("deliveries", err)
 	}
@@ -141,7 +142,7 @@ func (s *Store) UndeliveredHooks(ctx context.Context,
 }
 
 // undeliveredQuery scans the index of the failed deliveries and stops at the limit.
-func undeliveredQuery(f jobs.UndeliveredFilter) (string, []any) {
+func undeliveredQuery(f storage.UndeliveredFilter) (string, []any) {
 	var args []any
 	arg := func(v any) string {
 		args = append(args, v)
@@ -172,7 +173,7 @@ func undeliveredQuery(f jobs.UndeliveredFilter) (string, []any) {
 	return query + order + " LIMIT " + arg(limit(f.Limit)), args
 }
 
-func scanUndelivered(row pgx.CollectableRow) (u jobs.Undelivered, err error) {
+func scanUndelivered(row pgx.CollectableRow) (u storage.Undelivered, err error) {
 	err = row.Scan(&u.ID, &u.Webhook, &u.Run, &u.Job, &u.State, &u.CreatedAt, &u.Tries, &u.NextAt,
 		&u.GaveUpAt, &u.Error)
 	u.CreatedAt, u.NextAt, u.GaveUpAt = u.CreatedAt.UTC(), utc(u.NextAt), utc(u.GaveUpAt)
@@ -180,13 +181,13 @@ func scanUndelivered(row pgx.CollectableRow) (u jobs.Undelivered, err error) {
 }
 
 // DeliverAgain makes a delivery due at once.
-func (s *Store) DeliverAgain(ctx context.Context, a jobs.Action,
-	delivery uuid.UUID) (u jobs.Undelivered, err error) {
+func (s *Store) DeliverAgain(ctx context.Context, a storage.Action,
+	delivery uuid.UUID) (u storage.Undelivered, err error) {
 	err = s.action(ctx, a, "deliver_again", "delivery "+delivery.String(), &u,
 		func(ctx context.Context, d *actionTx) error {
 			tag, err := d.Exec(ctx, deliverAgain, delivery)
 			if err == nil && tag.RowsAffected() == 0 {
-				err = fmt.Errorf("delivery %s: %w", delivery, jobs.ErrNotFound)
+				err = fmt.Errorf("delivery %s: %w", delivery, storage.ErrNotFound)
 			}
 			if err != nil {
 				return err
@@ -204,6 +205,6 @@ func (s *Store) DeliverAgain(ctx context.Context, a jobs.Action,
 
 // ForgetDeliveries deletes old deliveries.
 func (s *Store) ForgetDeliveries(ctx context.Context) error {
-	_, err := s.pool.Exec(ctx, forgetDeliveries, jobs.DeliveryRetention)
+	_, err := s.pool.Exec(ctx, forgetDeliveries, storage.DeliveryRetention)
 	return wrap("deliveries", err)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // BenchmarkFinishWithWebhooks measures how much the triggers for webhooks add to the end of a run:
@@ -25,10 +26,10 @@ func BenchmarkFinishWithWebhooks(b *testing.B) {
 func finishHooked(b *testing.B, hooks string, batch int) {
 	s := openAs(b, database(b), "a")
 	ctx, session := b.Context(), uuid.New()
-	if err := s.Open(ctx, jobs.Session{ID: session, Replica: "one", Version: "v1", TTL: time.Hour}); err != nil {
+	if err := s.Open(ctx, storage.Session{ID: session, Replica: "one", Version: "v1", TTL: time.Hour}); err != nil {
 		b.Fatal(err)
 	}
-	d := jobs.Definition{Name: "job", Hash: "h"}
+	d := storage.Definition{Name: "job", Hash: "h"}
 	switch hooks {
 	case "one":
 		d.Hooks = []jobs.Hook{{Webhook: "w", State: jobs.Succeeded}}
@@ -38,16 +39,16 @@ func finishHooked(b *testing.B, hooks string, batch int) {
 			b.Fatal(err)
 		}
 	}
-	if _, err := s.Register(ctx, session, []jobs.Definition{d}); err != nil {
+	if _, err := s.Register(ctx, session, []storage.Definition{d}); err != nil {
 		b.Fatal(err)
 	}
 	var took time.Duration
 	n := 0
 	for b.Loop() {
-		requests := make([]jobs.StartRequest, batch)
+		requests := make([]storage.StartRequest, batch)
 		for i := range requests {
 			n++
-			requests[i] = jobs.StartRequest{Run: uuid.New(),
+			requests[i] = storage.StartRequest{Run: uuid.New(),
 				Firing: jobs.Firing{Job: "job", ScheduledAt: time.UnixMicro(int64(n))}, Attempt: 1,
 				WaitSince: time.Now()}
 		}
@@ -55,9 +56,9 @@ func finishHooked(b *testing.B, hooks string, batch int) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		finishes := make([]jobs.FinishRequest, batch)
+		finishes := make([]storage.FinishRequest, batch)
 		for i, r := range results {
-			finishes[i] = jobs.FinishRequest{Run: requests[i].Run, Token: r.Token,
+			finishes[i] = storage.FinishRequest{Run: requests[i].Run, Token: r.Token,
 				State: jobs.Succeeded}
 		}
 		begun := time.Now()

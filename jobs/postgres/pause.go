@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -57,14 +57,15 @@ standing AS MATERIALIZED (
 )
 
 // Pause pauses the target, or returns its active pause.
-func (s *Store) Pause(ctx context.Context, a jobs.Action, target jobs.Target) (jobs.Pause, error) {
-	var pause jobs.Pause
+func (s *Store) Pause(ctx context.Context, a storage.Action,
+	target storage.Target) (storage.Pause, error) {
+	var pause storage.Pause
 	if err := target.Check(); err != nil {
 		return pause, err
 	}
 	err := s.action(ctx, a, "pause", target.String(), &pause,
 		func(ctx context.Context, d *actionTx) error {
-			if target.Kind == jobs.TargetJob {
+			if target.Kind == storage.TargetJob {
 				if err := requireJob(ctx, d, target.Name); err != nil {
 					return err
 				}
@@ -87,8 +88,9 @@ func (s *Store) Pause(ctx context.Context, a jobs.Action, target jobs.Target) (j
 }
 
 // Resume ends the target's own pause.
-func (s *Store) Resume(ctx context.Context, a jobs.Action, target jobs.Target) (jobs.Pause, error) {
-	var pause jobs.Pause
+func (s *Store) Resume(ctx context.Context, a storage.Action,
+	target storage.Target) (storage.Pause, error) {
+	var pause storage.Pause
 	if err := target.Check(); err != nil {
 		return pause, err
 	}
@@ -96,7 +98,7 @@ func (s *Store) Resume(ctx context.Context, a jobs.Action, target jobs.Target) (
 		func(ctx context.Context, d *actionTx) (err error) {
 			if pause, d.controlState, err = pauseBy(ctx, d, endPause, target.Kind, target.Name,
 				a.Actor); err == nil && !d.controlState {
-				err = fmt.Errorf("%s is not paused: %w", target, jobs.ErrNotFound)
+				err = fmt.Errorf("%s is not paused: %w", target, storage.ErrNotFound)
 			}
 			d.detail = map[string]any{"paused_at": pause.At, "paused_by": pause.By}
 			return err
@@ -109,12 +111,12 @@ func requireJob(ctx context.Context, tx pgx.Tx, job string) error {
 	if err := tx.QueryRow(ctx, jobIsKnown, job).Scan(&known); err != nil || known {
 		return err
 	}
-	return fmt.Errorf("job %s: %w", job, jobs.ErrNotFound)
+	return fmt.Errorf("job %s: %w", job, storage.ErrNotFound)
 }
 
 // pauseBy runs a statement that returns one pause or none.
 func pauseBy(ctx context.Context, tx pgx.Tx, sql string,
-	args ...any) (pause jobs.Pause, found bool, err error) {
+	args ...any) (pause storage.Pause, found bool, err error) {
 	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {
 		return pause, false, err
@@ -126,8 +128,8 @@ func pauseBy(ctx context.Context, tx pgx.Tx, sql string,
 	return pauses[0], true, nil
 }
 
-func scanPause(row pgx.CollectableRow) (jobs.Pause, error) {
-	var p jobs.Pause
+func scanPause(row pgx.CollectableRow) (storage.Pause, error) {
+	var p storage.Pause
 	err := row.Scan(&p.ID, &p.Target.Kind, &p.Target.Name, &p.At, &p.By, &p.Reason, &p.ResumedAt,
 		&p.ResumedBy)
 	p.At, p.ResumedAt = p.At.UTC(), utc(p.ResumedAt)
@@ -136,7 +138,7 @@ func scanPause(row pgx.CollectableRow) (jobs.Pause, error) {
 
 // Pauses returns the pauses that covered the job.
 func (s *Store) Pauses(ctx context.Context, job, group string, from,
-	until time.Time) ([]jobs.Pause, error) {
+	until time.Time) ([]storage.Pause, error) {
 	rows, err := s.views.Query(ctx, pausesBetween, job, group, from, until)
 	if err != nil {
 		return nil, wrap("list pauses", err)

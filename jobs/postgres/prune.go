@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -106,8 +106,8 @@ SELECT FROM gone`
 
 // Prune deletes one batch of the history.
 func (s *Store) Prune(ctx context.Context, session uuid.UUID,
-	r jobs.PruneRequest) (jobs.Pruned, error) {
-	var pruned jobs.Pruned
+	r storage.PruneRequest) (storage.Pruned, error) {
+	var pruned storage.Pruned
 	err := s.pipeline(ctx, "take turn at pruning", func(b *pgx.Batch) {
 		b.Queue(takeTurn, "prune", session).Exec(func(tag pgconn.CommandTag) error {
 			pruned.Busy = tag.RowsAffected() == 0
@@ -119,7 +119,7 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 	}
 	if r.After == nil {
 		if pruned.Definitions, err = s.pruneDefinitions(ctx, r.Keep); err != nil {
-			return jobs.Pruned{}, err
+			return storage.Pruned{}, err
 		}
 	}
 	err = s.pipeline(ctx, "prune history", func(b *pgx.Batch) {
@@ -130,7 +130,7 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 		b.Queue(pruneRestarts, r.Keep)
 	})
 	if err != nil {
-		return jobs.Pruned{}, err
+		return storage.Pruned{}, err
 	}
 	return pruned, nil
 }
@@ -143,15 +143,15 @@ func counted(n *int) func(pgconn.CommandTag) error {
 	}
 }
 
-func queuePruneRuns(b *pgx.Batch, r jobs.PruneRequest, pruned *jobs.Pruned) {
-	after := jobs.RunCursor{CreatedAt: time.Unix(0, 0)} // before all runs
+func queuePruneRuns(b *pgx.Batch, r storage.PruneRequest, pruned *storage.Pruned) {
+	after := storage.RunCursor{CreatedAt: time.Unix(0, 0)} // before all runs
 	if r.After != nil {
 		after = *r.After
 	}
 	b.Queue(pruneRuns, r.Keep, after.CreatedAt, after.ID, r.Limit).
 		QueryRow(func(row pgx.Row) error {
 			var looked int
-			var last jobs.RunCursor
+			var last storage.RunCursor
 			err := row.Scan(&pruned.Runs, &looked, &last.CreatedAt, &last.ID)
 			if err == pgx.ErrNoRows {
 				return nil

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // TestPruningDeletesTheAuditLog sets times that no call of a store can set into the past.
@@ -24,9 +25,9 @@ SELECT gen_random_uuid(), 'job', 'a', now() - interval '20 days', 'ada', '',
 INSERT INTO holdfast.pauses (id, kind, name, paused_at, paused_by, reason)
     VALUES (gen_random_uuid(), 'job', 'b', now() - interval '20 days', 'ada', '')`)
 	session := uuid.New()
-	for _, want := range []jobs.Pruned{{Audited: 3, Pauses: 3}, {Audited: 2, Pauses: 2}, {}} {
+	for _, want := range []storage.Pruned{{Audited: 3, Pauses: 3}, {Audited: 2, Pauses: 2}, {}} {
 		got, err := s.a.Prune(t.Context(), session,
-			jobs.PruneRequest{Keep: 5*24*time.Hour - time.Hour, Limit: 3})
+			storage.PruneRequest{Keep: 5*24*time.Hour - time.Hour, Limit: 3})
 		if err != nil || got != want {
 			t.Errorf("%+v, %v, expected %+v", got, err, want)
 		}
@@ -46,7 +47,7 @@ func TestUnusedTurnPassesToAnotherReplica(t *testing.T) {
 	busy := func(store *Store, session uuid.UUID, want bool) {
 		t.Helper()
 		pruned, err := store.Prune(t.Context(), session,
-			jobs.PruneRequest{Keep: time.Hour, Limit: 1})
+			storage.PruneRequest{Keep: time.Hour, Limit: 1})
 		if err != nil || pruned.Busy != want {
 			t.Errorf("%+v, %v, expected busy %v", pruned, err, want)
 		}
@@ -79,7 +80,7 @@ FROM generate_series(5, 9) n`)
 		t.Fatal(err)
 	}
 	s.a.lockTimeout = "1s"
-	got, err := s.a.Prune(t.Context(), uuid.New(), jobs.PruneRequest{Keep: time.Hour, Limit: 10})
+	got, err := s.a.Prune(t.Context(), uuid.New(), storage.PruneRequest{Keep: time.Hour, Limit: 10})
 	if err != nil || got.Runs != 3 { // the last that has ended stays
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -91,7 +92,7 @@ func BenchmarkPrune(b *testing.B) {
 	s := openAs(b, database(b), "a")
 	session := uuid.New()
 	if err := s.Open(b.Context(),
-		jobs.Session{ID: session, Replica: "one", Version: "v1", TTL: time.Hour}); err != nil {
+		storage.Session{ID: session, Replica: "one", Version: "v1", TTL: time.Hour}); err != nil {
 		b.Fatal(err)
 	}
 	for b.Loop() {
@@ -127,7 +128,7 @@ func pruneAll(b *testing.B, s *Store,
 	session uuid.UUID) (batches []time.Duration, took time.Duration) {
 	b.Helper()
 	begun, runs := time.Now(), 0
-	for request := (jobs.PruneRequest{Keep: 720 * time.Hour, Limit: 500}); ; {
+	for request := (storage.PruneRequest{Keep: 720 * time.Hour, Limit: 500}); ; {
 		sent := time.Now()
 		pruned, err := s.Prune(b.Context(), session, request)
 		if err != nil {
@@ -160,14 +161,14 @@ func startsUntil(b *testing.B, s *Store, session uuid.UUID, done func()) (took [
 			r := request(b, fmt.Sprintf("beside-%d", n%50), fmt.Sprintf("t%d", n%50))
 			r.Firing.ScheduledAt, r.WaitSince = time.Now(), time.Now()
 			sent := time.Now()
-			results, err := s.Start(b.Context(), session, []jobs.StartRequest{r})
-			if err != nil || results[0].Outcome != jobs.StartGranted {
+			results, err := s.Start(b.Context(), session, []storage.StartRequest{r})
+			if err != nil || results[0].Outcome != storage.StartGranted {
 				b.Errorf("start beside: %+v, %v", results, err)
 				return
 			}
 			took = append(took, time.Since(sent))
 			if _, err := s.Finish(b.Context(),
-				[]jobs.FinishRequest{{Run: r.Run, Token: results[0].Token,
+				[]storage.FinishRequest{{Run: r.Run, Token: results[0].Token,
 					State: jobs.Succeeded}}); err != nil {
 				b.Error(err)
 				return

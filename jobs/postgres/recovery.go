@@ -4,6 +4,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -40,7 +41,7 @@ INSERT INTO holdfast.waits (run, since) SELECT id, clock_timestamp() FROM succes
 )
 
 // queueRecovery adds the successors of lost runs to a batch that finishes runs.
-func queueRecovery(b *pgx.Batch, requests []jobs.FinishRequest) {
+func queueRecovery(b *pgx.Batch, requests []storage.FinishRequest) {
 	var lost []rawID
 	for _, r := range requests {
 		if r.State == jobs.Lost {
@@ -48,6 +49,6 @@ func queueRecovery(b *pgx.Batch, requests []jobs.FinishRequest) {
 		}
 	}
 	if len(lost) > 0 {
-		b.Queue(recoverRuns, jobs.MaxRecoveries, jobs.NotRecovered, lost)
+		b.Queue(recoverRuns, storage.MaxRecoveries, storage.NotRecovered, lost)
 	}
 }

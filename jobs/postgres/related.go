@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -30,7 +31,7 @@ const lookedThrough = 5_000
 
 // runsRelated returns a page of the runs of the jobs whose active definitions lock the resource,
 // one of its ancestors or one of its descendants.
-func (s *Store) runsRelated(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, error) {
+func (s *Store) runsRelated(ctx context.Context, f storage.RunFilter) ([]jobs.Record, error) {
 	names, err := s.jobsLocking(ctx, *f.Resource)
 	if err != nil || len(names) == 0 {
 		return nil, wrap("list runs", err)
@@ -73,8 +74,8 @@ func (s *Store) jobsLocking(ctx context.Context, resource locking.Resource) ([]s
 }
 
 // inParts returns one filter for each of the states, because each state has its own query.
-func inParts(f jobs.RunFilter) []jobs.RunFilter {
-	var parts []jobs.RunFilter
+func inParts(f storage.RunFilter) []storage.RunFilter {
+	var parts []storage.RunFilter
 	of := func(states ...jobs.State) {
 		part := f
 		part.States = states
@@ -93,7 +94,7 @@ func inParts(f jobs.RunFilter) []jobs.RunFilter {
 }
 
 // relatedPart returns a page of the runs in one state, or in any.
-func (s *Store) relatedPart(ctx context.Context, f jobs.RunFilter,
+func (s *Store) relatedPart(ctx context.Context, f storage.RunFilter,
 	names []string) ([]jobs.Record, error) {
 	query, args := throughQuery(f, names)
 	if query == "" {
@@ -118,7 +119,7 @@ func (s *Store) relatedPart(ctx context.Context, f jobs.RunFilter,
 // throughQuery searches the next runs by the most selective index. It returns how many runs there
 // were and the ids of a page. It returns no query for waiting and running runs, of which there are
 // few.
-func throughQuery(f jobs.RunFilter, names []string) (string, []any) {
+func throughQuery(f storage.RunFilter, names []string) (string, []any) {
 	var args []any
 	q := pageOfRuns{where: " WHERE true", arg: func(v any) string {
 		args = append(args, v)

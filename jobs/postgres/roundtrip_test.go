@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 func TestRunStatementsIsTwoBatchesAroundTheJobsOwn(t *testing.T) {
@@ -137,8 +138,8 @@ func TestCommitBehindARefusedFinishDoesNothing(t *testing.T) {
 			run := s.granted(s.a, s.session(s.a, "a"), request(t, "job", "orders"))
 			_, err := s.a.RunStatements(t.Context(), run,
 				[]jobs.Statement{{SQL: "INSERT INTO orders VALUES (1)"}, {SQL: sql}})
-			if !errors.Is(err, jobs.ErrSuperseded) {
-				t.Errorf("got %v, want %v", err, jobs.ErrSuperseded)
+			if !errors.Is(err, storage.ErrSuperseded) {
+				t.Errorf("got %v, want %v", err, storage.ErrSuperseded)
 			}
 			if n := query[int](s, "SELECT count(*) FROM public.orders"); n != 0 {
 				t.Errorf("%d rows were committed", n)

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -62,14 +63,14 @@ func SaveInTx(ctx context.Context, tx pgx.Tx, run *jobs.Run, v any) error {
 	}
 	tag, err := tx.Exec(ctx, saveOwn, run.Token, run.ID, string(saved))
 	if err == nil && tag.RowsAffected() == 0 {
-		err = fmt.Errorf("token %d: %w", run.Token, jobs.ErrSuperseded)
+		err = fmt.Errorf("token %d: %w", run.Token, storage.ErrSuperseded)
 	}
 	return wrap("save state", err)
 }
 
 // queueSaved adds the saved values of the runs that succeed to a batch that has locked their
 // claims.
-func queueSaved(b *pgx.Batch, requests []jobs.FinishRequest) {
+func queueSaved(b *pgx.Batch, requests []storage.FinishRequest) {
 	var tokens []jobs.Token
 	var runs []rawID
 	var values []string

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // written returns what a run that completes itself has written.
@@ -29,7 +30,7 @@ func (s *harness) written(job string, run *jobs.Run) (saved, result string, deli
 }
 
 // next requests the job's next firing.
-func next(t *testing.T, job string) jobs.StartRequest {
+func next(t *testing.T, job string) storage.StartRequest {
 	r := request(t, job)
 	r.Firing.ScheduledAt = r.Firing.ScheduledAt.Add(time.Second)
 	return r
@@ -39,7 +40,7 @@ func next(t *testing.T, job string) jobs.StartRequest {
 func TestRunThatCompletesItselfWritesAllInItsTransaction(t *testing.T) {
 	s := newHarness(t)
 	session := s.session(s.a, "a")
-	s.register(s.a, session, jobs.Definition{Name: "job", Hash: "h", Handler: "h",
+	s.register(s.a, session, storage.Definition{Name: "job", Hash: "h", Handler: "h",
 		Hooks: []jobs.Hook{{Webhook: "w", State: jobs.Succeeded},
 			{Webhook: "w", State: jobs.Lost}}})
 	broken := errors.New("broken")
@@ -70,7 +71,7 @@ func TestRunThatCompletesItselfWritesAllInItsTransaction(t *testing.T) {
 		jobs.ReasonClaimLost); err != nil {
 		t.Fatal(err)
 	}
-	if err := complete(superseded, 3, nil); !errors.Is(err, jobs.ErrSuperseded) {
+	if err := complete(superseded, 3, nil); !errors.Is(err, storage.ErrSuperseded) {
 		t.Errorf("superseded: %v", err)
 	}
 	if saved, result, deliveries := s.written("job", superseded); saved != "2" || result != "" ||
@@ -104,13 +105,13 @@ func TestStateOfAPartIsKeptWithIt(t *testing.T) {
 	}
 	// A run that has completed itself saves nothing more, although its fence check came first.
 	if _, err := s.a.Finish(t.Context(),
-		[]jobs.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Failed}}); err != nil {
+		[]storage.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Failed}}); err != nil {
 		t.Fatal(err)
 	}
 	err := pgx.BeginFunc(t.Context(), s.a.Pool(), func(tx pgx.Tx) error {
 		return SaveInTx(t.Context(), tx, run, 3)
 	})
-	if !errors.Is(err, jobs.ErrSuperseded) {
+	if !errors.Is(err, storage.ErrSuperseded) {
 		t.Errorf("state of a run that has ended: %v", err)
 	}
 }
@@ -122,14 +123,14 @@ func TestFinishesWaitForAStateNoLongerThanForAnyRow(t *testing.T) {
 	session := s.session(s.a, "a")
 	open, other := s.granted(s.a, session, request(t, "job")),
 		s.granted(s.a, session, next(t, "job"))
-	finish := []jobs.FinishRequest{{Run: other.ID, Token: other.Token, State: jobs.Succeeded,
+	finish := []storage.FinishRequest{{Run: other.ID, Token: other.Token, State: jobs.Succeeded,
 		Saved: []byte("2")}}
 	err := InTx(t.Context(), open, func(tx pgx.Tx) error {
 		if err := SaveInTx(t.Context(), tx, open, 1); err != nil {
 			return err
 		}
 		begun := time.Now()
-		if _, err := s.a.Finish(t.Context(), finish); !errors.Is(err, jobs.ErrRowHeld) ||
+		if _, err := s.a.Finish(t.Context(), finish); !errors.Is(err, storage.ErrRowHeld) ||
 			time.Since(begun) > 5*time.Second {
 			t.Errorf("finish beside an open transaction that has saved: %v after %s", err,
 				time.Since(begun))
@@ -151,12 +152,12 @@ func TestFinishesWaitForAStateNoLongerThanForAnyRow(t *testing.T) {
 func TestRunEndsOnceForWebhooks(t *testing.T) {
 	s := newHarness(t)
 	session := s.session(s.a, "a")
-	s.register(s.a, session, jobs.Definition{Name: "job", Hash: "h", Handler: "h",
+	s.register(s.a, session, storage.Definition{Name: "job", Hash: "h", Handler: "h",
 		Hooks: []jobs.Hook{{Webhook: "w", State: jobs.Failed}}})
 	run := s.granted(s.a, session, request(t, "job"))
 	for range 2 {
 		if _, err := s.a.Finish(t.Context(),
-			[]jobs.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Failed}}); err != nil {
+			[]storage.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Failed}}); err != nil {
 			t.Fatal(err)
 		}
 		s.exec("UPDATE holdfast.runs SET state = state, detail = 'more'")

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -87,21 +88,21 @@ WHERE id = $1 AND ended_at IS NULL`
 )
 
 // Open registers a session.
-func (s *Store) Open(ctx context.Context, session jobs.Session) error {
+func (s *Store) Open(ctx context.Context, session storage.Session) error {
 	_, err := s.pool.Exec(ctx, openSession, openColumns(session, false)...)
 	return wrap("open session", err)
 }
 
 // openColumns returns the columns of a session that has locks, or of one that has runs.
-func openColumns(session jobs.Session, locks bool) []any {
+func openColumns(session storage.Session, locks bool) []any {
 	return []any{session.ID, session.Replica, session.Version, session.TTL, locks, session.Succeeds,
 		session.LockServers, session.Table}
 }
 
 // Heartbeat renews a session and returns its claims.
 func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID,
-	v jobs.ReplicaStatus) (jobs.Beat, error) {
-	var beat jobs.Beat
+	v storage.ReplicaStatus) (storage.Beat, error) {
+	var beat storage.Beat
 	err := wrap("heartbeat", s.beat(ctx,
 		func(b *pgx.Batch) { queueHeartbeat(b, session, v, &beat) }))
 	return beat, err
@@ -109,14 +110,14 @@ func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID,
 
 // queueHeartbeat adds the renewal of a session, which fails with ErrSessionLost, and the query of
 // its claims.
-func queueHeartbeat(b *pgx.Batch, session uuid.UUID, v jobs.ReplicaStatus, beat *jobs.Beat) {
+func queueHeartbeat(b *pgx.Batch, session uuid.UUID, v storage.ReplicaStatus, beat *storage.Beat) {
 	// Discard the result of a try that broke.
-	*beat = jobs.Beat{Asked: time.Now(), Claims: map[jobs.Token]uuid.UUID{}}
+	*beat = storage.Beat{Asked: time.Now(), Claims: map[jobs.Token]uuid.UUID{}}
 	b.Queue(renewSession, session, v.OffsetMilliseconds(), v.Workers, v.Busy, v.NotReady).
 		QueryRow(func(row pgx.Row) error {
 			beat.Answered = time.Now()
 			if err := row.Scan(&beat.Now, &beat.Definitions); err == pgx.ErrNoRows {
-				return jobs.ErrSessionLost
+				return storage.ErrSessionLost
 			} else {
 				return err
 			}

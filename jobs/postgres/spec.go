@@ -6,7 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -67,12 +67,12 @@ UPDATE holdfast.meta SET definitions = definitions + 1 WHERE one AND EXISTS (SEL
 )
 
 // PutSpec adds a job, or changes an added one.
-func (s *Store) PutSpec(ctx context.Context, a jobs.Action, spec jobs.Spec,
-	checks ...jobs.SpecCheck) (jobs.Spec, error) {
+func (s *Store) PutSpec(ctx context.Context, a storage.Action, spec storage.Spec,
+	checks ...storage.SpecCheck) (storage.Spec, error) {
 	if err := spec.Check(); err != nil {
-		return jobs.Spec{}, err
+		return storage.Spec{}, err
 	}
-	var put jobs.Spec
+	var put storage.Spec
 	err := s.action(ctx, a, "put_job", "job "+spec.Job, &put,
 		func(ctx context.Context, d *actionTx) (err error) {
 			if err := refuseConfigured(ctx, d, spec.Job); err != nil {
@@ -97,9 +97,9 @@ func (s *Store) PutSpec(ctx context.Context, a jobs.Action, spec jobs.Spec,
 
 // RemoveSpec removes an added job. Its running runs end by themselves. Its waiting runs are
 // cancelled, because no replica would adopt them.
-func (s *Store) RemoveSpec(ctx context.Context, a jobs.Action, job string, version int64,
-	checks ...jobs.SpecCheck) error {
-	if err := (jobs.Target{Kind: jobs.TargetJob, Name: job}).Check(); err != nil {
+func (s *Store) RemoveSpec(ctx context.Context, a storage.Action, job string, version int64,
+	checks ...storage.SpecCheck) error {
+	if err := (storage.Target{Kind: storage.TargetJob, Name: job}).Check(); err != nil {
 		return err
 	}
 	return s.action(ctx, a, "remove_job", "job "+job, nil,
@@ -125,7 +125,7 @@ func (s *Store) RemoveSpec(ctx context.Context, a jobs.Action, job string, versi
 }
 
 // checkSpecs calls the checks with the added jobs, which cannot change until the commit.
-func (s *Store) checkSpecs(ctx context.Context, tx pgx.Tx, checks []jobs.SpecCheck) error {
+func (s *Store) checkSpecs(ctx context.Context, tx pgx.Tx, checks []storage.SpecCheck) error {
 	if len(checks) == 0 {
 		return nil
 	}
@@ -153,38 +153,38 @@ func refuseConfigured(ctx context.Context, tx pgx.Tx, job string) error {
 	if err := tx.QueryRow(ctx, comesFromConfig, job).Scan(&configured); err != nil || !configured {
 		return err
 	}
-	return fmt.Errorf("job %s: %w", job, jobs.ErrFromConfig)
+	return fmt.Errorf("job %s: %w", job, storage.ErrFromConfig)
 }
 
 // specBy runs a statement that writes the job's spec if it has the version that the caller has
 // seen.
 func specBy(ctx context.Context, tx pgx.Tx, sql, job string, seen int64,
-	args ...any) (jobs.Spec, error) {
+	args ...any) (storage.Spec, error) {
 	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {
-		return jobs.Spec{}, err
+		return storage.Spec{}, err
 	}
 	specs, err := pgx.CollectRows(rows, scanSpec)
 	if err != nil {
-		return jobs.Spec{}, err
+		return storage.Spec{}, err
 	}
 	if len(specs) > 0 {
 		return specs[0], nil
 	}
 	if rows, err = tx.Query(ctx, oneSpec, job); err != nil {
-		return jobs.Spec{}, err
+		return storage.Spec{}, err
 	}
 	if specs, err = pgx.CollectRows(rows, scanSpec); err != nil {
-		return jobs.Spec{}, err
+		return storage.Spec{}, err
 	}
 	if len(specs) == 0 {
-		return jobs.Spec{}, fmt.Errorf("added job %s: %w", job, jobs.ErrNotFound)
+		return storage.Spec{}, fmt.Errorf("added job %s: %w", job, storage.ErrNotFound)
 	}
-	return jobs.Spec{}, specs[0].Conflict(seen)
+	return storage.Spec{}, specs[0].Conflict(seen)
 }
 
-func scanSpec(row pgx.CollectableRow) (jobs.Spec, error) {
-	var s jobs.Spec
+func scanSpec(row pgx.CollectableRow) (storage.Spec, error) {
+	var s storage.Spec
 	err := row.Scan(&s.Job, &s.Text, &s.Version, &s.ChangedAt, &s.ChangedBy, &s.Removed)
 	s.ChangedAt = s.ChangedAt.UTC()
 	return s, err

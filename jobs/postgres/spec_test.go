@@ -5,19 +5,19 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // named reports whether the job is among the added ones.
-func named(added []jobs.Spec, job string) bool {
-	return slices.ContainsFunc(added, func(s jobs.Spec) bool { return s.Job == job })
+func named(added []storage.Spec, job string) bool {
+	return slices.ContainsFunc(added, func(s storage.Spec) bool { return s.Job == job })
 }
 
 // One operator removes a job while another adds a job that depends on it. Each checks the existing
 // jobs, so the second must see the change of the first.
 func TestRemovalSeesAConcurrentAddition(t *testing.T) {
 	s := newHarness(t)
-	first, err := s.a.PutSpec(t.Context(), operator, jobs.Spec{Job: "first", Text: []byte(`{}`)})
+	first, err := s.a.PutSpec(t.Context(), operator, storage.Spec{Job: "first", Text: []byte(`{}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,14 +31,14 @@ func TestRemovalSeesAConcurrentAddition(t *testing.T) {
 	if err := <-added; err != nil {
 		t.Error(err)
 	}
-	if err := <-removed; !errors.Is(err, jobs.ErrHasDependents) {
+	if err := <-removed; !errors.Is(err, storage.ErrHasDependents) {
 		t.Errorf("removal of a job on which one depends: %v", err)
 	}
 }
 
 func TestWhoAddsAJobSeesWhatIsBeingRemoved(t *testing.T) {
 	s := newHarness(t)
-	first, err := s.a.PutSpec(t.Context(), operator, jobs.Spec{Job: "first", Text: []byte(`{}`)})
+	first, err := s.a.PutSpec(t.Context(), operator, storage.Spec{Job: "first", Text: []byte(`{}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,16 +52,16 @@ func TestWhoAddsAJobSeesWhatIsBeingRemoved(t *testing.T) {
 	if err := <-removed; err != nil {
 		t.Error(err)
 	}
-	if err := <-added; !errors.Is(err, jobs.ErrNotFound) {
+	if err := <-added; !errors.Is(err, storage.ErrNotFound) {
 		t.Errorf("addition of a job that depends on one that was removed: %v", err)
 	}
 }
 
 func (s *harness) addDependent(store *Store) error {
-	spec := jobs.Spec{Job: "dependent", Text: []byte(`{}`)}
-	_, err := store.PutSpec(s.t.Context(), operator, spec, func(added []jobs.Spec) error {
+	spec := storage.Spec{Job: "dependent", Text: []byte(`{}`)}
+	_, err := store.PutSpec(s.t.Context(), operator, spec, func(added []storage.Spec) error {
 		if !named(added, "first") {
-			return jobs.ErrNotFound
+			return storage.ErrNotFound
 		}
 		return nil
 	})
@@ -70,9 +70,9 @@ func (s *harness) addDependent(store *Store) error {
 
 func (s *harness) removeFirst(store *Store, version int64) error {
 	return store.RemoveSpec(s.t.Context(), operator, "first", version,
-		func(added []jobs.Spec) error {
+		func(added []storage.Spec) error {
 			if named(added, "dependent") {
-				return jobs.ErrHasDependents
+				return storage.ErrHasDependents
 			}
 			return nil
 		})

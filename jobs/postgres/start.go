@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -191,8 +192,8 @@ LEFT JOIN LATERAL (
 
 // Start decides on each request in one round trip.
 func (s *Store) Start(ctx context.Context, session uuid.UUID,
-	requests []jobs.StartRequest) ([]jobs.StartResult, error) {
-	results := make([]jobs.StartResult, len(requests))
+	requests []storage.StartRequest) ([]storage.StartResult, error) {
+	results := make([]storage.StartResult, len(requests))
 	if len(requests) == 0 {
 		return results, nil
 	}
@@ -217,7 +218,7 @@ func (s *Store) Start(ctx context.Context, session uuid.UUID,
 }
 
 // wantedBy returns the resources of each request.
-func wantedBy(requests []jobs.StartRequest) [][]locking.Request {
+func wantedBy(requests []storage.StartRequest) [][]locking.Request {
 	wanted := make([][]locking.Request, len(requests))
 	for i, r := range requests {
 		wanted[i] = r.Requests
@@ -231,8 +232,8 @@ func firingOrder(a, b jobs.Firing) int {
 		strings.Compare(a.Key, b.Key), cmp.Compare(a.Recovery, b.Recovery))
 }
 
-func runColumns(requests []jobs.StartRequest) []any {
-	requests = slices.SortedFunc(slices.Values(requests), func(a, b jobs.StartRequest) int {
+func runColumns(requests []storage.StartRequest) []any {
+	requests = slices.SortedFunc(slices.Values(requests), func(a, b storage.StartRequest) int {
 		return firingOrder(a.Firing, b.Firing)
 	})
 	n := len(requests)
@@ -247,7 +248,7 @@ func runColumns(requests []jobs.StartRequest) []any {
 	return []any{names, ids, scheduledTimes, keys, recoveries, versions, attempts}
 }
 
-func waitColumns(requests []jobs.StartRequest) []any {
+func waitColumns(requests []storage.StartRequest) []any {
 	n := len(requests)
 	names, ids, keys, attempts := make([]string, n), make([]rawID, n), make([]string, n),
 		make([]int, n)
@@ -305,7 +306,7 @@ func (m waveMarks) mark(p probe, next int) {
 }
 
 // admitColumns returns the columns of the requests at these indexes.
-func admitColumns(requests []jobs.StartRequest, places []int) []any {
+func admitColumns(requests []storage.StartRequest, places []int) []any {
 	n := len(places)
 	ids, sinces, attempts, reserves := make([]rawID, n), make([]time.Time, n), make([]int, n),
 		make([]time.Duration, n)
@@ -318,8 +319,8 @@ func admitColumns(requests []jobs.StartRequest, places []int) []any {
 	return append(append([]any{ids, sinces, attempts}, probeColumns(ids, wanted)...), reserves)
 }
 
-func queueOutcomes(b *pgx.Batch, session uuid.UUID, requests []jobs.StartRequest,
-	results []jobs.StartResult) {
+func queueOutcomes(b *pgx.Batch, session uuid.UUID, requests []storage.StartRequest,
+	results []storage.StartResult) {
 	n := len(requests)
 	ids, names, versions := make([]rawID, n), make([]string, n), make([]int64, n)
 	scheduledTimes, keys, recoveries := make([]time.Time, n), make([]string, n), make([]int, n)
@@ -360,26 +361,27 @@ func (o *outcomeRow) fields() []any {
 		&o.staleByThen, &o.held, &o.queued, &o.reserved}
 }
 
-func (o *outcomeRow) result() (jobs.StartResult, error) {
+func (o *outcomeRow) result() (storage.StartResult, error) {
 	switch {
 	case o.mine && o.token != nil:
-		return jobs.StartResult{Outcome: jobs.StartGranted, Token: *o.token}, nil
+		return storage.StartResult{Outcome: storage.StartGranted, Token: *o.token}, nil
 	case !o.live:
-		return jobs.StartResult{Outcome: jobs.StartNotLive}, nil
+		return storage.StartResult{Outcome: storage.StartNotLive}, nil
 	case o.state == "" && o.staleByThen:
-		return jobs.StartResult{Outcome: jobs.StartStale}, nil
+		return storage.StartResult{Outcome: storage.StartStale}, nil
 	case o.held && (o.mine || o.state == ""):
-		return jobs.StartResult{Outcome: jobs.StartPaused}, nil
+		return storage.StartResult{Outcome: storage.StartPaused}, nil
 	case o.mine && o.state == jobs.Waiting:
 		blocker, err := parseBlocker(o.blocker)
-		result := jobs.StartResult{Outcome: jobs.StartBlocked, Blocker: blocker, Reason: *o.reason,
+		result := storage.StartResult{Outcome: storage.StartBlocked, Blocker: blocker,
+			Reason: *o.reason,
 			Queued: o.queued}
 		if o.reserved != nil {
 			result.Reserved = *o.reserved
 		}
 		return result, err
 	default:
-		return jobs.StartResult{Outcome: jobs.StartDuplicate}, nil
+		return storage.StartResult{Outcome: storage.StartDuplicate}, nil
 	}
 }
 

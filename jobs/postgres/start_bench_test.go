@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // BenchmarkStart starts and finishes batches without conflicts, like most firings.
@@ -17,13 +17,13 @@ func BenchmarkStart(b *testing.B) {
 			s := openAs(b, database(b), "a")
 			session := uuid.New()
 			if err := s.Open(b.Context(),
-				jobs.Session{ID: session, Replica: "one", Version: "v1",
+				storage.Session{ID: session, Replica: "one", Version: "v1",
 					TTL: time.Hour}); err != nil {
 				b.Fatal(err)
 			}
 			var took time.Duration
 			for b.Loop() {
-				requests := make([]jobs.StartRequest, n)
+				requests := make([]storage.StartRequest, n)
 				for i := range requests {
 					requests[i] = request(b, fmt.Sprintf("job-%04d", i), fmt.Sprintf("t%04d", i))
 					requests[i].Firing.ScheduledAt, requests[i].WaitSince = time.Now(), time.Now()

@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // Options are the settings of a Store.
@@ -43,9 +44,9 @@ type Store struct {
 }
 
 var (
-	_ jobs.Store      = (*Store)(nil)
-	_ jobs.Transactor = (*Store)(nil)
-	_ jobs.Attempts   = (*Store)(nil)
+	_ storage.Store    = (*Store)(nil)
+	_ jobs.Transactor  = (*Store)(nil)
+	_ storage.Attempts = (*Store)(nil)
 )
 
 // Open connects, migrates if Options.Migrate is set, and reads the cluster's id. It returns an

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -118,7 +119,7 @@ WHERE ended_at IS NULL AND expires_at < clock_timestamp() - $3::interval AND swe
 const pinnedAfter = 5 * time.Second
 
 // Sweep ends expired sessions, and never a live one. Any replica may call it at any time.
-func (s *Store) Sweep(ctx context.Context) (jobs.Swept, error) {
+func (s *Store) Sweep(ctx context.Context) (storage.Swept, error) {
 	swept, left, err := s.loseExpired(ctx)
 	for _, session := range left.unsettled {
 		if err != nil {
@@ -160,8 +161,8 @@ type leftover struct {
 }
 
 // loseExpired takes back the claims and waits of expired sessions.
-func (s *Store) loseExpired(ctx context.Context) (jobs.Swept, leftover, error) {
-	var swept jobs.Swept
+func (s *Store) loseExpired(ctx context.Context) (storage.Swept, leftover, error) {
+	var swept storage.Swept
 	var left leftover
 	sweep := uuid.New()
 	err := s.pipeline(ctx, "sweep", func(b *pgx.Batch) {
@@ -170,14 +171,14 @@ func (s *Store) loseExpired(ctx context.Context) (jobs.Swept, leftover, error) {
 			return err
 		})
 		queueReleases(b, sweep, &swept.Released)
-		b.Queue(loseRuns, jobs.MaxRecoveries, jobs.NotRecovered, sweep).
+		b.Queue(loseRuns, storage.MaxRecoveries, storage.NotRecovered, sweep).
 			Query(func(rows pgx.Rows) (err error) {
 				swept.Lost, err = pgx.CollectRows(rows, lostRun)
 				return err
 			})
 		b.Queue(endSwept, sweep)
 		b.Queue(cancelLeft)
-		b.Queue(endLeft, jobs.MaxAbsence, jobs.JobGoneDetail)
+		b.Queue(endLeft, storage.MaxAbsence, storage.JobGoneDetail)
 		s.queueHeld(b, sweep, false, &left)
 		b.Queue(unsettled).Query(func(rows pgx.Rows) (err error) {
 			left.unsettled, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
@@ -188,7 +189,7 @@ func (s *Store) loseExpired(ctx context.Context) (jobs.Swept, leftover, error) {
 		b.Queue(forgetCancels)
 	})
 	if err != nil {
-		return jobs.Swept{}, leftover{}, err
+		return storage.Swept{}, leftover{}, err
 	}
 	return swept, left, nil
 }
@@ -205,8 +206,8 @@ func (s *Store) queueHeld(b *pgx.Batch, sweep uuid.UUID, locksOnly bool, left *l
 	})
 }
 
-func lostRun(row pgx.CollectableRow) (jobs.LostRun, error) {
-	r := jobs.LostRun{Record: jobs.Record{State: jobs.Lost, Reason: jobs.ReasonSessionLost}}
+func lostRun(row pgx.CollectableRow) (storage.LostRun, error) {
+	r := storage.LostRun{Record: jobs.Record{State: jobs.Lost, Reason: jobs.ReasonSessionLost}}
 	var held []byte
 	err := row.Scan(&r.ID, &r.Job, &r.ScheduledAt, &r.Key, &r.Recovery, &r.Attempt, &r.Replica,
 		&r.Token, &r.CreatedAt, &held)

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -39,8 +40,8 @@ func TestAncestorAndDescendantStartedTogetherExclude(t *testing.T) {
 			second := s.start(s.b, s.session(s.b, "b"), request(t, "second", c.second))
 			awaitWaiting(s, "b", second) // at the fence
 			resume()
-			s.expect(first, jobs.StartGranted)
-			s.expect(second, jobs.StartBlocked)
+			s.expect(first, storage.StartGranted)
+			s.expect(second, storage.StartBlocked)
 		})
 	}
 }
@@ -50,7 +51,7 @@ func TestTwoFiringsOfOneBatchOnOneTableExclude(t *testing.T) {
 	done := s.start(s.a, s.session(s.a, "a"), request(t, "one", "orders"),
 		request(t, "two", "sales"), request(t, "three", "orders", "sales"),
 		request(t, "four", "public.*"))
-	s.expect(done, jobs.StartGranted, jobs.StartGranted, jobs.StartBlocked, jobs.StartBlocked)
+	s.expect(done, storage.StartGranted, storage.StartGranted, storage.StartBlocked, storage.StartBlocked)
 }
 
 func TestReplicasInsertTheSameFiringsInOneOrder(t *testing.T) {
@@ -63,8 +64,8 @@ func TestReplicasInsertTheSameFiringsInOneOrder(t *testing.T) {
 		request(t, "one", "orders"))
 	awaitWaiting(s, "b", second)
 	resume()
-	s.expect(first, jobs.StartGranted, jobs.StartGranted)
-	s.expect(second, jobs.StartDuplicate, jobs.StartDuplicate)
+	s.expect(first, storage.StartGranted, storage.StartGranted)
+	s.expect(second, storage.StartDuplicate, storage.StartDuplicate)
 }
 
 func TestSupersededRunCannotCommitBeneathATakeover(t *testing.T) {
@@ -85,7 +86,7 @@ func TestSupersededRunCannotCommitBeneathATakeover(t *testing.T) {
 		t.Error("a superseded run got past its fence")
 		return nil
 	})
-	if !errors.Is(err, jobs.ErrSuperseded) {
+	if !errors.Is(err, storage.ErrSuperseded) {
 		t.Errorf("fenced transaction of a superseded run: %v", err)
 	}
 }
@@ -93,7 +94,7 @@ func TestSupersededRunCannotCommitBeneathATakeover(t *testing.T) {
 func TestSweepPassesOverAClaimThatItsJobIsCommitting(t *testing.T) {
 	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int)")
-	s.register(s.b, s.session(s.b, "b"), jobs.Definition{Name: "job", Hash: "h", Recover: true})
+	s.register(s.b, s.session(s.b, "b"), storage.Definition{Name: "job", Hash: "h", Recover: true})
 	session := s.session(s.a, "a")
 	run := s.granted(s.a, session, request(t, "job", "totals"))
 	resume := s.pause("a", "public.totals", "COMMIT", "true")
@@ -168,7 +169,7 @@ func TestFinishAndSweepDoNotDeadlock(t *testing.T) {
 	resume := s.pause("a", "holdfast.runs", "UPDATE", "true")
 	done := make(chan error, 1)
 	go func() {
-		_, err := s.a.Finish(t.Context(), []jobs.FinishRequest{
+		_, err := s.a.Finish(t.Context(), []storage.FinishRequest{
 			{Run: two.ID, Token: two.Token, State: jobs.Succeeded},
 			{Run: one.ID, Token: one.Token, State: jobs.Failed, Error: "why"},
 		})
@@ -193,17 +194,17 @@ func TestFinishesInOppositeOrdersDoNotDeadlock(t *testing.T) {
 	session := s.session(s.a, "a")
 	one := s.granted(s.a, session, request(t, "one", "orders"))
 	two := s.granted(s.a, session, request(t, "two", "sales"))
-	first := jobs.FinishRequest{Run: one.ID, Token: one.Token, State: jobs.Succeeded}
-	second := jobs.FinishRequest{Run: two.ID, Token: two.Token, State: jobs.Succeeded}
+	first := storage.FinishRequest{Run: one.ID, Token: one.Token, State: jobs.Succeeded}
+	second := storage.FinishRequest{Run: two.ID, Token: two.Token, State: jobs.Succeeded}
 	resume := s.pause("a", "holdfast.claims", "DELETE", "true")
 	done, other := make(chan error, 1), make(chan error, 1)
 	go func() {
-		_, err := s.a.Finish(t.Context(), []jobs.FinishRequest{second, first})
+		_, err := s.a.Finish(t.Context(), []storage.FinishRequest{second, first})
 		done <- err
 	}()
 	awaitWaiting(s, "a", done)
 	go func() {
-		_, err := s.b.Finish(t.Context(), []jobs.FinishRequest{first, second})
+		_, err := s.b.Finish(t.Context(), []storage.FinishRequest{first, second})
 		other <- err
 	}()
 	awaitWaiting(s, "b", other)
@@ -250,22 +251,22 @@ func TestExpiryIsJudgedWhenTheStatementRunsNotWhenTheTransactionBegan(t *testing
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s.expect(late, jobs.StartNotLive)
+	s.expect(late, storage.StartNotLive)
 }
 
 func TestHeartbeatDoesNotReviveASession(t *testing.T) {
 	s := newHarness(t)
 	session := s.session(s.a, "a")
 	s.expire(session)
-	if _, err := s.a.Heartbeat(t.Context(), session, jobs.ReplicaStatus{}); !errors.Is(err,
-		jobs.ErrSessionLost) {
+	if _, err := s.a.Heartbeat(t.Context(), session, storage.ReplicaStatus{}); !errors.Is(err,
+		storage.ErrSessionLost) {
 		t.Errorf("heartbeat of an expired session: %v", err)
 	}
 	if _, err := s.b.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.a.Heartbeat(t.Context(), session, jobs.ReplicaStatus{}); !errors.Is(err,
-		jobs.ErrSessionLost) {
+	if _, err := s.a.Heartbeat(t.Context(), session, storage.ReplicaStatus{}); !errors.Is(err,
+		storage.ErrSessionLost) {
 		t.Errorf("heartbeat of an ended session: %v", err)
 	}
 }
@@ -281,7 +282,7 @@ func TestSessionDoesNotEndUnderAStart(t *testing.T) {
 		t.Fatalf("sweep beside a start: %+v, %v", swept, err)
 	}
 	resume()
-	s.expect(first, jobs.StartGranted)
+	s.expect(first, storage.StartGranted)
 	if swept, err := s.b.Sweep(t.Context()); err != nil || len(swept.Lost) != 1 {
 		t.Fatalf("sweep after the start: %+v, %v", swept, err)
 	}
@@ -292,7 +293,7 @@ func TestNULInOutputDoesNotFailTheBatch(t *testing.T) {
 	session := s.session(s.a, "a")
 	one := s.granted(s.a, session, request(t, "one", "orders"))
 	two := s.granted(s.a, session, request(t, "two", "sales"))
-	done, err := s.a.Finish(t.Context(), []jobs.FinishRequest{
+	done, err := s.a.Finish(t.Context(), []storage.FinishRequest{
 		{Run: one.ID, Token: one.Token, State: jobs.Failed, Error: "a\x00b", Output: "c\x00d\xff"},
 		{Run: two.ID, Token: two.Token, State: jobs.Succeeded},
 	})
@@ -314,7 +315,7 @@ func TestFencesAreNeverUpdated(t *testing.T) {
 	before := query[string](s, versions)
 	for range 5 {
 		if _, err := s.a.Finish(t.Context(),
-			[]jobs.FinishRequest{{Run: run.ID, Token: run.Token,
+			[]storage.FinishRequest{{Run: run.ID, Token: run.Token,
 				State: jobs.Succeeded}}); err != nil {
 			t.Fatal(err)
 		}
@@ -394,7 +395,7 @@ func TestLostReplyToACommitIsClearedUp(t *testing.T) {
 			case c.state == "succeeded" && err != nil:
 				t.Errorf("CompleteInTx: %v", err)
 			case c.state == "running" &&
-				(!errors.Is(err, jobs.ErrUnavailable) || errors.Is(err, jobs.ErrSuperseded)):
+				(!errors.Is(err, storage.ErrUnavailable) || errors.Is(err, storage.ErrSuperseded)):
 				t.Errorf("CompleteInTx of a run whose claim stands: %v", err)
 			}
 			if got := s.state(run.ID); got != c.state {
@@ -460,7 +461,7 @@ func TestAReservationThatEndsWhileAStartWaitsIsOver(t *testing.T) {
 	s.granted(s.a, a, request(t, "holder", "public.orders"))
 	older := request(t, "older", "public.*")
 	older.Reserve = 2 * time.Second
-	s.expect(s.start(s.a, a, older), jobs.StartBlocked)
+	s.expect(s.start(s.a, a, older), storage.StartBlocked)
 	busy, err := s.a.pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -479,5 +480,5 @@ func TestAReservationThatEndsWhileAStartWaitsIsOver(t *testing.T) {
 	if err := busy.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s.expect(younger, jobs.StartGranted)
+	s.expect(younger, storage.StartGranted)
 }

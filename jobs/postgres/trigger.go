@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -63,9 +64,9 @@ SELECT ` + refusalReason + `, ` + storedBlocker + ` FROM blocked b`
 )
 
 // Trigger adds a waiting run that any replica may adopt.
-func (s *Store) Trigger(ctx context.Context, a jobs.Action,
-	r jobs.TriggerRequest) (jobs.Triggered, error) {
-	var answer jobs.Triggered
+func (s *Store) Trigger(ctx context.Context, a storage.Action,
+	r storage.TriggerRequest) (storage.Triggered, error) {
+	var answer storage.Triggered
 	if err := r.Check(); err != nil {
 		return answer, err
 	}
@@ -79,8 +80,8 @@ func (s *Store) Trigger(ctx context.Context, a jobs.Action,
 }
 
 // triggered returns the run of the key, and adds it if there is none.
-func (s *Store) triggered(ctx context.Context, d *actionTx, a jobs.Action,
-	r jobs.TriggerRequest) (answer jobs.Triggered, err error) {
+func (s *Store) triggered(ctx context.Context, d *actionTx, a storage.Action,
+	r storage.TriggerRequest) (answer storage.Triggered, err error) {
 	record, found, err := triggeredBefore(ctx, d, r)
 	if found || err != nil {
 		d.silent = true
@@ -102,7 +103,7 @@ func (s *Store) triggered(ctx context.Context, d *actionTx, a jobs.Action,
 }
 
 // refuseTrigger returns an error if the job cannot be triggered now.
-func (s *Store) refuseTrigger(ctx context.Context, d *actionTx, r jobs.TriggerRequest) error {
+func (s *Store) refuseTrigger(ctx context.Context, d *actionTx, r storage.TriggerRequest) error {
 	if err := requireJob(ctx, d, r.Job); err != nil {
 		return err
 	}
@@ -122,13 +123,13 @@ func (s *Store) refuseTrigger(ctx context.Context, d *actionTx, r jobs.TriggerRe
 	if err != nil || obstacle == nil {
 		return err
 	}
-	return &jobs.BusyError{Job: r.Job, Obstacle: *obstacle}
+	return &storage.BusyError{Job: r.Job, Obstacle: *obstacle}
 }
 
 // answered returns the answer to a trigger with the blocker of its run.
 func answered(ctx context.Context, tx pgx.Tx, run jobs.Record, created bool,
-	err error) (jobs.Triggered, error) {
-	answer := jobs.Triggered{Record: run, Created: created}
+	err error) (storage.Triggered, error) {
+	answer := storage.Triggered{Record: run, Created: created}
 	if err == nil && run.State == jobs.Waiting {
 		answer.WaitsFor, err = obstacleOf(ctx, tx, run.Job, run.ID)
 	}
@@ -137,8 +138,9 @@ func answered(ctx context.Context, tx pgx.Tx, run jobs.Record, created bool,
 
 // obstacleOf returns what blocks a run of the job's active definition. If no replica has registered
 // the job yet, only its own name is known.
-func obstacleOf(ctx context.Context, tx pgx.Tx, job string, run uuid.UUID) (*jobs.Obstacle, error) {
-	definition := jobs.Definition{Name: job}
+func obstacleOf(ctx context.Context, tx pgx.Tx, job string,
+	run uuid.UUID) (*storage.Obstacle, error) {
+	definition := storage.Definition{Name: job}
 	var resources []byte
 	err := tx.QueryRow(ctx, lockedByJob, job).Scan(&resources, &definition.MayOverlap)
 	if err == nil {
@@ -167,10 +169,10 @@ func obstacleOf(ctx context.Context, tx pgx.Tx, job string, run uuid.UUID) (*job
 	if err != nil {
 		return nil, err
 	}
-	return &jobs.Obstacle{Blocker: *blocker, Reason: reason}, nil
+	return &storage.Obstacle{Blocker: *blocker, Reason: reason}, nil
 }
 
-func paramsOrNull(r jobs.TriggerRequest) *string {
+func paramsOrNull(r storage.TriggerRequest) *string {
 	if r.Params == nil {
 		return nil
 	}
@@ -180,7 +182,7 @@ func paramsOrNull(r jobs.TriggerRequest) *string {
 
 // triggeredBefore returns the run of the key.
 func triggeredBefore(ctx context.Context, tx pgx.Tx,
-	r jobs.TriggerRequest) (jobs.Record, bool, error) {
+	r storage.TriggerRequest) (jobs.Record, bool, error) {
 	rows, err := tx.Query(ctx, runByKey, r.Job, r.Key)
 	if err != nil {
 		return jobs.Record{}, false, err
@@ -195,7 +197,7 @@ func triggeredBefore(ctx context.Context, tx pgx.Tx,
 	}
 	if !same {
 		return jobs.Record{}, false, fmt.Errorf("key %q of job %s was used with other params: %w",
-			r.Key, r.Job, jobs.ErrConflict)
+			r.Key, r.Job, storage.ErrConflict)
 	}
 	return records[0], true, nil
 }
@@ -210,5 +212,5 @@ func refusePaused(ctx context.Context, tx pgx.Tx, job string) error {
 	if err != nil || !paused {
 		return err
 	}
-	return &jobs.PausedError{Pause: pause}
+	return &storage.PausedError{Pause: pause}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // PostgreSQL must end a slow query of the page, also if its client continues to wait. Other
@@ -52,7 +52,7 @@ func TestPagesTakeNoConnectionsFromFirings(t *testing.T) {
 	for range 3 * viewConnections {
 		pages.Go(func() {
 			for ctx.Err() == nil {
-				if _, err := s.a.Jobs(ctx); !errors.Is(err, jobs.ErrUnavailable) {
+				if _, err := s.a.Jobs(ctx); !errors.Is(err, storage.ErrUnavailable) {
 					t.Errorf("a page: %v", err)
 				}
 			}
@@ -61,7 +61,7 @@ func TestPagesTakeNoConnectionsFromFirings(t *testing.T) {
 	for s.a.views.Stat().AcquiredConns() < viewConnections {
 		time.Sleep(time.Millisecond) // until pages have all that they may have
 	}
-	if _, err := s.a.Heartbeat(t.Context(), session, jobs.ReplicaStatus{}); err != nil {
+	if _, err := s.a.Heartbeat(t.Context(), session, storage.ReplicaStatus{}); err != nil {
 		t.Error(err)
 	}
 	stop()
@@ -78,14 +78,14 @@ func TestEverythingThatPagesAskGoesOverTheirConnections(t *testing.T) {
 		"now":      func() error { _, err := s.a.Now(ctx); return err },
 		"locks":    func() error { _, err := s.a.Locks(ctx); return err },
 		"jobs":     func() error { _, err := s.a.Jobs(ctx); return err },
-		"runs":     func() error { _, err := s.a.Runs(ctx, jobs.RunFilter{}); return err },
+		"runs":     func() error { _, err := s.a.Runs(ctx, storage.RunFilter{}); return err },
 		"run":      func() error { _, err := s.a.Run(ctx, uuid.New()); return err },
 		"replicas": func() error { _, err := s.a.Replicas(ctx); return err },
 		"drift":    func() error { _, err := s.a.Drift(ctx, 1); return err },
 		"count":    func() error { _, err := s.a.CountFailures(ctx, "x"); return err },
 		"failure":  func() error { return s.a.AddFailure(ctx, time.Minute, "x") },
 	} {
-		if err := ask(); err != nil && !(name == "run" && errors.Is(err, jobs.ErrNotFound)) {
+		if err := ask(); err != nil && !(name == "run" && errors.Is(err, storage.ErrNotFound)) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -35,12 +36,12 @@ ON CONFLICT (run) DO UPDATE SET output = excluded.output`
 
 // Watch makes the run's replica save its output as the run writes it.
 func (s *Store) Watch(ctx context.Context, run uuid.UUID) error {
-	_, err := s.views.Exec(ctx, watchRun, run, jobs.WatchLasts)
+	_, err := s.views.Exec(ctx, watchRun, run, storage.WatchLasts)
 	return wrap("watch run", err)
 }
 
 // SaveOutput saves the output that running runs have written so far.
-func (s *Store) SaveOutput(ctx context.Context, outputs []jobs.Output) error {
+func (s *Store) SaveOutput(ctx context.Context, outputs []storage.Output) error {
 	tokens, texts := make([]jobs.Token, len(outputs)), make([]string, len(outputs))
 	for i, o := range outputs {
 		tokens[i], texts[i] = o.Token, output.PlainText(o.Text)

@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -28,7 +28,7 @@ func (s *Store) endAbandoned(ctx context.Context, tx *sql.Tx, now time.Time) err
 	if err != nil {
 		return err
 	}
-	left, err := idsBy(ctx, tx, abandoned, micros(now.Add(-jobs.MaxAbsence)), living)
+	left, err := idsBy(ctx, tx, abandoned, micros(now.Add(-storage.MaxAbsence)), living)
 	if err != nil || len(left) == 0 {
 		return err
 	}
@@ -36,7 +36,7 @@ func (s *Store) endAbandoned(ctx context.Context, tx *sql.Tx, now time.Time) err
 	if err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, endLeft, encoded, jobs.JobGoneDetail,
+	if _, err := tx.ExecContext(ctx, endLeft, encoded, storage.JobGoneDetail,
 		micros(now)); err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -17,20 +18,20 @@ func TestAbandonedRunsLeaveNothing(t *testing.T) {
 	leaves, stays := uuid.New(), uuid.New()
 	for id, replica := range map[uuid.UUID]string{leaves: "leaves", stays: "stays"} {
 		if err := s.Open(t.Context(),
-			jobs.Session{ID: id, Replica: replica, Version: "v1", TTL: time.Hour}); err != nil {
+			storage.Session{ID: id, Replica: replica, Version: "v1", TTL: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if _, err := s.Register(t.Context(), leaves,
-		[]jobs.Definition{{Name: "a", Hash: "h", Priority: 5,
-			Source: jobs.FromConfig}}); err != nil {
+		[]storage.Definition{{Name: "a", Hash: "h", Priority: 5,
+			Source: storage.FromConfig}}); err != nil {
 		t.Fatal(err)
 	}
 	holder, waits := startOf(t, "holder"), startOf(t, "a")
-	if _, err := s.Start(t.Context(), stays, []jobs.StartRequest{holder}); err != nil {
+	if _, err := s.Start(t.Context(), stays, []storage.StartRequest{holder}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Start(t.Context(), leaves, []jobs.StartRequest{waits}); err != nil {
+	if _, err := s.Start(t.Context(), leaves, []storage.StartRequest{waits}); err != nil {
 		t.Fatal(err)
 	}
 	if n := count(t, s, "wants"); n == 0 {
@@ -39,7 +40,7 @@ func TestAbandonedRunsLeaveNothing(t *testing.T) {
 	if err := s.End(t.Context(), leaves); err != nil {
 		t.Fatal(err)
 	}
-	s.Pass(2 * jobs.MaxAbsence)
+	s.Pass(2 * storage.MaxAbsence)
 	if _, err := s.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -51,14 +52,14 @@ func TestAbandonedRunsLeaveNothing(t *testing.T) {
 }
 
 // startOf is a start of the job that wants a table.
-func startOf(t *testing.T, job string) jobs.StartRequest {
+func startOf(t *testing.T, job string) storage.StartRequest {
 	t.Helper()
 	table, err := locking.Table("t", "public")
 	if err != nil {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	return jobs.StartRequest{
+	return storage.StartRequest{
 		Run: uuid.New(), Firing: jobs.Firing{Job: job, ScheduledAt: now}, Attempt: 1,
 		WaitSince: now, Requests: []locking.Request{{Resource: table, Mode: locking.Exclusive}},
 	}

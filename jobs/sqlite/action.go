@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -36,7 +36,7 @@ type actionTx struct {
 // action performs an operator's action and writes its line of the audit log in one transaction. If
 // the key was used for the same action before, action does nothing but fill in outcome, a pointer,
 // with the former result.
-func (s *Store) action(ctx context.Context, a jobs.Action, action, target string, outcome any,
+func (s *Store) action(ctx context.Context, a storage.Action, action, target string, outcome any,
 	do func(d *actionTx) error) error {
 	if err := a.Check(); err != nil {
 		return wrap(action, err)
@@ -69,7 +69,7 @@ func (d *actionTx) before(ctx context.Context, key, action, target string,
 	}
 	if err == nil && (didAction != action || didTarget != target) {
 		err = fmt.Errorf("key %q was used to %s %s: %w", key, didAction, didTarget,
-			jobs.ErrConflict)
+			storage.ErrConflict)
 	}
 	if err == nil && outcome != nil {
 		err = json.Unmarshal([]byte(told.String), outcome)
@@ -77,7 +77,7 @@ func (d *actionTx) before(ctx context.Context, key, action, target string,
 	return err == nil, err
 }
 
-func (d *actionTx) writeDown(ctx context.Context, a jobs.Action, action, target string,
+func (d *actionTx) writeDown(ctx context.Context, a storage.Action, action, target string,
 	outcome any) error {
 	detail, err := encodeOrNull(d.detail)
 	if err != nil {
@@ -114,7 +114,7 @@ func changed(ctx context.Context, tx *sql.Tx, statement string, args ...any) (bo
 }
 
 // byWhom returns who did what and why, for the detail of a run.
-func byWhom(what string, a jobs.Action) string {
+func byWhom(what string, a storage.Action) string {
 	if a.Reason == "" {
 		return what + " by " + a.Actor
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -43,7 +44,7 @@ ORDER BY wait_since, id`
 // Adopt takes over waiting runs that no live session has, or that this session has without knowing
 // it. A dead session adopts none.
 func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
-	a jobs.Adoption) ([]jobs.Record, error) {
+	a storage.Adoption) ([]jobs.Record, error) {
 	if err := s.exclusively("adoption"); err != nil {
 		return nil, err
 	}
@@ -71,7 +72,7 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
 
 // adoptable returns the waiting runs that the session has already, and those that no session has.
 func (s *Store) adoptable(ctx context.Context, tx *sql.Tx, session uuid.UUID,
-	a jobs.Adoption) (own, free []uuid.UUID, err error) {
+	a storage.Adoption) (own, free []uuid.UUID, err error) {
 	names := make([]string, len(a.Jobs))
 	for i, j := range a.Jobs {
 		names[i] = j.Name
@@ -94,7 +95,7 @@ func (s *Store) adoptable(ctx context.Context, tx *sql.Tx, session uuid.UUID,
 	if own, err = idsBy(ctx, tx, ownRuns, encoded[0], session, encoded[1], encoded[3]); err != nil {
 		return nil, nil, err
 	}
-	asked := make(map[string]jobs.AdoptedJob, len(a.Jobs))
+	asked := make(map[string]storage.AdoptedJob, len(a.Jobs))
 	for _, j := range a.Jobs {
 		asked[j.Name] = j
 	}
@@ -117,7 +118,7 @@ type freeRun struct {
 	place       time.Time
 }
 
-func scanFreeRun(rows *sql.Rows, asked map[string]jobs.AdoptedJob,
+func scanFreeRun(rows *sql.Rows, asked map[string]storage.AdoptedJob,
 	now time.Time) (run freeRun, err error) {
 	var name string
 	var scheduled bool
@@ -125,12 +126,12 @@ func scanFreeRun(rows *sql.Rows, asked map[string]jobs.AdoptedJob,
 	err = rows.Scan(&run.id, &name, &run.scheduledAt, &scheduled, &since)
 	job := asked[name]
 	run.late = scheduled && run.scheduledAt < micros(now.Add(-job.Threshold))
-	run.place = jobs.QueuePosition(fromMicros(since), job.Priority)
+	run.place = storage.QueuePosition(fromMicros(since), job.Priority)
 	return run, err
 }
 
 // firstRuns returns the runs to adopt, in their order.
-func firstRuns(runs []freeRun, a jobs.Adoption) []uuid.UUID {
+func firstRuns(runs []freeRun, a storage.Adoption) []uuid.UUID {
 	slices.SortFunc(runs, func(a, b freeRun) int {
 		return cmp.Or(a.place.Compare(b.place), cmp.Compare(a.scheduledAt, b.scheduledAt),
 			bytes.Compare(a.id[:], b.id[:]))
@@ -199,8 +200,8 @@ func (s *Store) Revoke(ctx context.Context, token jobs.Token, state jobs.State,
 		if err != nil {
 			return err
 		}
-		_, err = finish(ctx, tx, []jobs.FinishRequest{
-			{Run: run, Token: token, State: state, Reason: reason, Detail: jobs.RevokedDetail}})
+		_, err = finish(ctx, tx, []storage.FinishRequest{
+			{Run: run, Token: token, State: state, Reason: reason, Detail: storage.RevokedDetail}})
 		return err
 	})
 }

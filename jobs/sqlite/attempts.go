@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -23,17 +23,17 @@ ON CONFLICT (key) DO UPDATE SET
 )
 
 // CountFailures does not wait for the writer.
-func (s *Store) CountFailures(ctx context.Context, keys ...string) ([]jobs.Failures, error) {
+func (s *Store) CountFailures(ctx context.Context, keys ...string) ([]storage.Failures, error) {
 	encoded, err := encode(keys)
 	if err != nil {
 		return nil, err
 	}
-	found, now := make([]jobs.Failures, len(keys)), micros(time.Now())
+	found, now := make([]storage.Failures, len(keys)), micros(time.Now())
 	err = each(ctx, s.readers, countFailures, []any{encoded, now}, func(rows *sql.Rows) error {
 		var place, count int
 		var until int64
 		err := rows.Scan(&place, &count, &until)
-		found[place] = jobs.Failures{Count: count,
+		found[place] = storage.Failures{Count: count,
 			Left: time.Duration(until-now) * time.Microsecond}
 		return err
 	})

@@ -5,18 +5,18 @@ import (
 	"database/sql"
 	"fmt"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // Audit returns a page of the audit log.
-func (s *Store) Audit(ctx context.Context, f jobs.AuditFilter) ([]jobs.Audited, error) {
+func (s *Store) Audit(ctx context.Context, f storage.AuditFilter) ([]storage.Audited, error) {
 	if err := f.Check(); err != nil {
 		return nil, wrap("read audit log", err)
 	}
 	query, args := auditQuery(f)
-	var lines []jobs.Audited
+	var lines []storage.Audited
 	err := each(ctx, s.readers, query, args, func(rows *sql.Rows) error {
-		var l jobs.Audited
+		var l storage.Audited
 		var at int64
 		var detail sql.NullString
 		err := rows.Scan(&l.ID, &at, &l.Actor, &l.Via, &l.Replica, &l.Action, &l.Target, &l.Reason,
@@ -32,7 +32,7 @@ func (s *Store) Audit(ctx context.Context, f jobs.AuditFilter) ([]jobs.Audited, 
 }
 
 // auditQuery scans an index from its end and stops at the limit.
-func auditQuery(f jobs.AuditFilter) (string, []any) {
+func auditQuery(f storage.AuditFilter) (string, []any) {
 	var args []any
 	arg := func(v any) string {
 		args = append(args, v)
@@ -57,5 +57,5 @@ func auditQuery(f jobs.AuditFilter) (string, []any) {
 	if limit <= 0 {
 		limit = defaultLimit
 	}
-	return query + " ORDER BY at DESC, id DESC LIMIT " + arg(min(limit, jobs.MaxBatch)), args
+	return query + " ORDER BY at DESC, id DESC LIMIT " + arg(min(limit, storage.MaxBatch)), args
 }

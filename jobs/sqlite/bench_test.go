@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -43,7 +44,7 @@ func openSession(b testing.TB, s *sqlite.Store) uuid.UUID {
 	b.Helper()
 	id := uuid.New()
 	if err := s.Open(b.Context(),
-		jobs.Session{ID: id, Replica: "one", Version: "v1", TTL: time.Hour}); err != nil {
+		storage.Session{ID: id, Replica: "one", Version: "v1", TTL: time.Hour}); err != nil {
 		b.Fatal(err)
 	}
 	return id
@@ -56,12 +57,12 @@ func startFinish(b testing.TB, s *sqlite.Store, session uuid.UUID, n int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	finishes := make([]jobs.FinishRequest, n)
+	finishes := make([]storage.FinishRequest, n)
 	for i, r := range results {
-		if r.Outcome != jobs.StartGranted {
+		if r.Outcome != storage.StartGranted {
 			b.Fatalf("start %d: %+v", i, r)
 		}
-		finishes[i] = jobs.FinishRequest{Run: requests[i].Run, Token: r.Token,
+		finishes[i] = storage.FinishRequest{Run: requests[i].Run, Token: r.Token,
 			State: jobs.Succeeded}
 	}
 	if _, err := s.Finish(b.Context(), finishes); err != nil {
@@ -70,10 +71,10 @@ func startFinish(b testing.TB, s *sqlite.Store, session uuid.UUID, n int) {
 }
 
 // batch requests n runs of new firings.
-func batch(b testing.TB, n int) []jobs.StartRequest {
+func batch(b testing.TB, n int) []storage.StartRequest {
 	b.Helper()
 	scheduledAt := time.Now()
-	requests := make([]jobs.StartRequest, n)
+	requests := make([]storage.StartRequest, n)
 	for i := range requests {
 		name := fmt.Sprintf("job-%s", uuid.NewString()[:13])
 		own, err := locking.Job(name)
@@ -84,7 +85,7 @@ func batch(b testing.TB, n int) []jobs.StartRequest {
 		if err != nil {
 			b.Fatal(err)
 		}
-		requests[i] = jobs.StartRequest{
+		requests[i] = storage.StartRequest{
 			Run: uuid.New(), Firing: jobs.Firing{Job: name, ScheduledAt: scheduledAt}, Attempt: 1,
 			WaitSince: scheduledAt,
 			Requests: []locking.Request{{Resource: own, Mode: locking.Exclusive},

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -30,12 +31,12 @@ DELETE FROM holdfast_cancels WHERE run NOT IN (
 )
 
 // Cancel ends a waiting run, or asks the replica of a running one to end it.
-func (s *Store) Cancel(ctx context.Context, a jobs.Action, run uuid.UUID) (jobs.Record, error) {
+func (s *Store) Cancel(ctx context.Context, a storage.Action, run uuid.UUID) (jobs.Record, error) {
 	var record jobs.Record
 	err := s.action(ctx, a, "cancel", "run "+run.String(), &record, func(d *actionTx) error {
 		runs, err := loadRuns(ctx, d, []uuid.UUID{run})
 		if err == nil && len(runs) == 0 {
-			err = fmt.Errorf("run %s: %w", run, jobs.ErrNotFound)
+			err = fmt.Errorf("run %s: %w", run, storage.ErrNotFound)
 		}
 		if err != nil {
 			return err
@@ -50,7 +51,7 @@ func (s *Store) Cancel(ctx context.Context, a jobs.Action, run uuid.UUID) (jobs.
 			d.controlState = true
 			_, err = d.ExecContext(ctx, askToCancel, run, found.Session, d.now, a.Actor)
 		default:
-			err = fmt.Errorf("run %s has ended as %s: %w", run, found.State, jobs.ErrConflict)
+			err = fmt.Errorf("run %s has ended as %s: %w", run, found.State, storage.ErrConflict)
 		}
 		if err != nil {
 			return err

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -43,8 +43,8 @@ GROUP BY job, holder, resource ORDER BY sum(until - since) DESC LIMIT ?4`
 )
 
 // Lockers returns the jobs that lock resources besides their own names.
-func (s *Store) Lockers(ctx context.Context) ([]jobs.Locker, error) {
-	var lockers []jobs.Locker
+func (s *Store) Lockers(ctx context.Context) ([]storage.Locker, error) {
+	var lockers []storage.Locker
 	err := each(ctx, s.readers, listLockers, nil, func(rows *sql.Rows) error {
 		var name, resources string
 		if err := rows.Scan(&name, &resources); err != nil {
@@ -58,7 +58,7 @@ func (s *Store) Lockers(ctx context.Context) ([]jobs.Locker, error) {
 			}
 		}
 		if len(named) > 0 {
-			lockers = append(lockers, jobs.Locker{Job: name, Requests: named})
+			lockers = append(lockers, storage.Locker{Job: name, Requests: named})
 		}
 		return err
 	})
@@ -66,24 +66,26 @@ func (s *Store) Lockers(ctx context.Context) ([]jobs.Locker, error) {
 }
 
 // RunIntervals returns the runs of the jobs within an interval.
-func (s *Store) RunIntervals(ctx context.Context, f jobs.RunIntervalFilter) ([]jobs.RunInterval, error) {
+func (s *Store) RunIntervals(ctx context.Context,
+	f storage.RunIntervalFilter) ([]storage.RunInterval, error) {
 	encoded, err := encode(f.Jobs)
 	if err != nil {
 		return nil, wrap("list run intervals", err)
 	}
 	within, err := s.intervals(ctx, intervalsWithin, encoded, micros(f.From), micros(f.Until),
-		min(max(f.Each, 1), jobs.MaxRunIntervals))
+		min(max(f.Each, 1), storage.MaxRunIntervals))
 	if err != nil {
 		return nil, wrap("list run intervals", err)
 	}
-	before, err := s.intervals(ctx, intervalsBefore, encoded, micros(f.From), jobs.RunIntervalsBefore)
+	before, err := s.intervals(ctx, intervalsBefore, encoded, micros(f.From),
+		storage.RunIntervalsBefore)
 	return append(within, before...), wrap("list run intervals", err)
 }
 
 func (s *Store) intervals(ctx context.Context, query string,
-	args ...any) (intervals []jobs.RunInterval, err error) {
+	args ...any) (intervals []storage.RunInterval, err error) {
 	err = each(ctx, s.readers, query, args, func(rows *sql.Rows) error {
-		var v jobs.RunInterval
+		var v storage.RunInterval
 		var scheduledAt, created int64
 		var started, finished sql.NullInt64
 		var blocker, rests *string
@@ -109,12 +111,13 @@ func (s *Store) intervals(ctx context.Context, query string,
 }
 
 // WaitSummaries returns the waits within an interval, summed by job, holder and resource.
-func (s *Store) WaitSummaries(ctx context.Context, from, until time.Time) ([]jobs.WaitSummary, error) {
-	var parts []jobs.WaitSummary
+func (s *Store) WaitSummaries(ctx context.Context, from,
+	until time.Time) ([]storage.WaitSummary, error) {
+	var parts []storage.WaitSummary
 	// One resource may be written in two ways, hence twice as many rows.
-	args := []any{micros(from), micros(until), jobs.MaxTallied, 2 * jobs.MaxBatch}
+	args := []any{micros(from), micros(until), storage.MaxTallied, 2 * storage.MaxBatch}
 	err := each(ctx, s.readers, sumWaits, args, func(rows *sql.Rows) error {
-		var b jobs.WaitSummary
+		var b storage.WaitSummary
 		var waited, longest, last int64
 		err := rows.Scan(&b.Job, &b.Holder, &b.Resource, &b.Times, &b.Unrun, &waited, &longest,
 			&last)
@@ -123,16 +126,16 @@ func (s *Store) WaitSummaries(ctx context.Context, from, until time.Time) ([]job
 		parts = append(parts, b)
 		return err
 	})
-	return jobs.MergeWaitSummaries(parts), wrap("sum waits", err)
+	return storage.MergeWaitSummaries(parts), wrap("sum waits", err)
 }
 
 // Typical returns the usual durations of the jobs' runs.
-func (s *Store) Typical(ctx context.Context, names []string) (map[string]jobs.Typical, error) {
-	outcomes, err := s.Outcomes(ctx, names, jobs.TypicalOf)
+func (s *Store) Typical(ctx context.Context, names []string) (map[string]storage.Typical, error) {
+	outcomes, err := s.Outcomes(ctx, names, storage.TypicalOf)
 	if err != nil {
 		return nil, err
 	}
-	found := make(map[string]jobs.Typical, len(outcomes))
+	found := make(map[string]storage.Typical, len(outcomes))
 	for name, last := range outcomes {
 		var lengths []time.Duration
 		for _, o := range last {
@@ -141,7 +144,7 @@ func (s *Store) Typical(ctx context.Context, names []string) (map[string]jobs.Ty
 			}
 		}
 		if len(lengths) > 0 {
-			found[name] = jobs.NewTypical(lengths)
+			found[name] = storage.NewTypical(lengths)
 		}
 	}
 	return found, nil

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -22,8 +22,8 @@ SELECT c.run, c.asked_by FROM holdfast_cancels c CROSS
 
 // ControlState returns the control state of the session, read in one transaction.
 func (s *Store) ControlState(ctx context.Context, session uuid.UUID,
-	since int64) (jobs.ControlState, error) {
-	var o jobs.ControlState
+	since int64) (storage.ControlState, error) {
+	var o storage.ControlState
 	tx, err := s.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return o, wrap("read control state", err)
@@ -41,7 +41,8 @@ func (s *Store) ControlState(ctx context.Context, session uuid.UUID,
 }
 
 // sessionState fills in the parts that concern only the session.
-func sessionState(ctx context.Context, tx *sql.Tx, session uuid.UUID, o *jobs.ControlState) error {
+func sessionState(ctx context.Context, tx *sql.Tx, session uuid.UUID,
+	o *storage.ControlState) error {
 	err := tx.QueryRowContext(ctx, isDraining, session).Scan(&o.Draining)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -122,7 +122,7 @@ type definitionRow struct {
 
 // Register records the definitions of the session.
 func (s *Store) Register(ctx context.Context, session uuid.UUID,
-	definitions []jobs.Definition) (map[string]int64, error) {
+	definitions []storage.Definition) (map[string]int64, error) {
 	if err := s.exclusively("job registration"); err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func (s *Store) Register(ctx context.Context, session uuid.UUID,
 		names[i] = d.Name
 		rows[i] = definitionRow{d.Name, d.Hash, d.Schedule, d.Zone, d.Handler, resources, d.Recover,
 			d.Description,
-			d.Group, cmp.Or(d.Priority, 5), string(cmp.Or(d.Source, jobs.FromConfig)),
+			d.Group, cmp.Or(d.Priority, 5), string(cmp.Or(d.Source, storage.FromConfig)),
 			d.Fingerprint, append([]string{}, d.After...), d.MayOverlap}
 	}
 	encoded, err := encode(rows)
@@ -145,7 +145,7 @@ func (s *Store) Register(ctx context.Context, session uuid.UUID,
 	var versions map[string]int64
 	err = s.write(ctx, "register jobs", func(tx *sql.Tx) error {
 		if _, live := s.sessions.get(session); !live {
-			return jobs.ErrSessionLost
+			return storage.ErrSessionLost
 		}
 		if err := s.settle(ctx, tx); err != nil { // what a former process left must not outlive it
 			return err
@@ -283,13 +283,14 @@ func (s *Store) Withdraw(ctx context.Context, session uuid.UUID, table string,
 }
 
 // Versions returns the active definition of every job.
-func (s *Store) Versions(ctx context.Context) (map[string]jobs.ActiveDefinition, error) {
-	versions := map[string]jobs.ActiveDefinition{}
+func (s *Store) Versions(ctx context.Context) (map[string]storage.ActiveDefinition, error) {
+	versions := map[string]storage.ActiveDefinition{}
 	err := each(ctx, s.readers, activeDefinitions, nil, func(rows *sql.Rows) error {
 		var name string
 		var version, checked int64
 		err := rows.Scan(&name, &version, &checked)
-		versions[name] = jobs.ActiveDefinition{Version: version, CheckedUntil: fromMicros(checked)}
+		versions[name] = storage.ActiveDefinition{Version: version,
+			CheckedUntil: fromMicros(checked)}
 		return err
 	})
 	return versions, wrap("list active definitions", err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -44,12 +45,12 @@ ORDER BY r.scheduled_at DESC LIMIT ?5`
 // OpenFirings returns the open firings of each dependent. It reads the cursors first: every firing
 // up to a cursor has a row by then.
 func (s *Store) OpenFirings(ctx context.Context,
-	dependents []jobs.Dependent) (map[string]jobs.OpenFirings, error) {
+	dependents []storage.Dependent) (map[string]storage.OpenFirings, error) {
 	activeDefinitions, err := s.dependentCursors(ctx, dependents)
 	if err != nil {
 		return nil, wrap("list open firings", err)
 	}
-	scheduledTimes := map[string][]jobs.OpenFiring{}
+	scheduledTimes := map[string][]storage.OpenFiring{}
 	for _, f := range dependents {
 		if activeDefinitions[f.Job].Version != f.Version {
 			continue
@@ -67,13 +68,13 @@ func (s *Store) OpenFirings(ctx context.Context,
 			return nil, wrap("list open firings", err)
 		}
 	}
-	return jobs.OpenFiringsOf(dependents, activeDefinitions, scheduledTimes), nil
+	return storage.OpenFiringsOf(dependents, activeDefinitions, scheduledTimes), nil
 }
 
 // dependentCursors returns the active definitions of the dependents and of their dependencies, by
 // name.
 func (s *Store) dependentCursors(ctx context.Context,
-	dependents []jobs.Dependent) (map[string]jobs.ActiveDefinition, error) {
+	dependents []storage.Dependent) (map[string]storage.ActiveDefinition, error) {
 	var names []string
 	for _, f := range dependents {
 		names = append(append(names, f.Job), f.After...)
@@ -83,31 +84,32 @@ func (s *Store) dependentCursors(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	activeDefinitions := map[string]jobs.ActiveDefinition{}
+	activeDefinitions := map[string]storage.ActiveDefinition{}
 	err = each(ctx, s.readers, dependentCursors, []any{encoded}, func(rows *sql.Rows) error {
 		var name string
 		var version, at int64
 		err := rows.Scan(&name, &version, &at)
-		activeDefinitions[name] = jobs.ActiveDefinition{Version: version,
+		activeDefinitions[name] = storage.ActiveDefinition{Version: version,
 			CheckedUntil: fromMicros(at)}
 		return err
 	})
 	return activeDefinitions, err
 }
 
-func (s *Store) openScheduledTimes(ctx context.Context, f jobs.Dependent,
-	since time.Time) ([]jobs.OpenFiring, error) {
+func (s *Store) openScheduledTimes(ctx context.Context, f storage.Dependent,
+	since time.Time) ([]storage.OpenFiring, error) {
 	others, err := encode(f.After[1:])
 	if err != nil {
 		return nil, err
 	}
-	scheduledTimes := []jobs.OpenFiring{}
+	scheduledTimes := []storage.OpenFiring{}
 	err = each(ctx, s.readers, openScheduledTimes,
-		[]any{f.After[0], micros(since), others, f.Job, jobs.MaxBatch}, func(rows *sql.Rows) error {
+		[]any{f.After[0], micros(since), others, f.Job, storage.MaxBatch},
+		func(rows *sql.Rows) error {
 			var scheduledAt int64
 			var ready sql.NullInt64
 			err := rows.Scan(&scheduledAt, &ready)
-			o := jobs.OpenFiring{ScheduledAt: fromMicros(scheduledAt)}
+			o := storage.OpenFiring{ScheduledAt: fromMicros(scheduledAt)}
 			if ready.Valid {
 				o.Ready = fromMicros(ready.Int64)
 			}
@@ -119,7 +121,8 @@ func (s *Store) openScheduledTimes(ctx context.Context, f jobs.Dependent,
 }
 
 // AddDependents adds waiting runs of dependents whose scheduled times have come.
-func (s *Store) AddDependents(ctx context.Context, dependentFirings []jobs.DependentFiring) error {
+func (s *Store) AddDependents(ctx context.Context,
+	dependentFirings []storage.DependentFiring) error {
 	if err := s.exclusively("runs of dependents"); err != nil {
 		return err
 	}
@@ -128,13 +131,13 @@ func (s *Store) AddDependents(ctx context.Context, dependentFirings []jobs.Depen
 		var runs []runRow
 		for _, f := range dependentFirings {
 			_, activeDefinitions, err := cursorOf(ctx, tx,
-				jobs.MisfireCheck{Job: f.Firing.Job, Version: f.Version})
+				storage.MisfireCheck{Job: f.Firing.Job, Version: f.Version})
 			if err != nil {
 				return err
 			}
 			if activeDefinitions {
 				runs = append(runs,
-					misfiredRun(jobs.Misfired{Firing: f.Firing, Run: f.Run, State: jobs.Waiting,
+					misfiredRun(storage.Misfired{Firing: f.Firing, Run: f.Run, State: jobs.Waiting,
 						Reason: jobs.ReasonAfter, Detail: f.Detail}, now))
 			}
 		}

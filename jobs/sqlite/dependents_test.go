@@ -5,18 +5,18 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // TestPausedDependentsHaveNoOpenFirings pauses the dependents by each kind of pause.
 func TestPausedDependentsHaveNoOpenings(t *testing.T) {
 	s := open(t)
 	session := uuid.New()
-	if err := s.Open(t.Context(), jobs.Session{ID: session, Replica: "a", TTL: 1 << 40}); err != nil {
+	if err := s.Open(t.Context(), storage.Session{ID: session, Replica: "a", TTL: 1 << 40}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Register(t.Context(), session,
-		[]jobs.Definition{{Name: "f", Hash: "h"}, {Name: "one", Hash: "h"}}); err != nil {
+		[]storage.Definition{{Name: "f", Hash: "h"}, {Name: "one", Hash: "h"}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -37,7 +37,7 @@ func TestPausedDependentsHaveNoOpenings(t *testing.T) {
 			for group, told := range map[string]bool{"night": c.told || over,
 				"": c.told || over || c.kind == "group"} {
 				openFirings, err := s.OpenFirings(t.Context(),
-					[]jobs.Dependent{{Job: "f", Version: 1, Group: group, After: []string{"one"}}})
+					[]storage.Dependent{{Job: "f", Version: 1, Group: group, After: []string{"one"}}})
 				if _, there := openFirings["f"]; err != nil || there != told {
 					t.Errorf("%s %s paused, over %v, in group %q: told %v, %v, expected %v", c.kind,
 						c.name, over, group, there, err, told)

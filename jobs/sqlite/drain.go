@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -20,7 +20,7 @@ const (
 
 // Drain makes a live session start nothing more, or start again. Other replicas may then adopt its
 // waiting runs.
-func (s *Store) Drain(ctx context.Context, a jobs.Action, session uuid.UUID, drain bool) error {
+func (s *Store) Drain(ctx context.Context, a storage.Action, session uuid.UUID, drain bool) error {
 	action := "drain"
 	if !drain {
 		action = "undrain"
@@ -48,7 +48,7 @@ func (s *Store) liveReplica(ctx context.Context, session uuid.UUID) (string, err
 		live = fromMicros(expires).After(now)
 	}
 	if errors.Is(err, sql.ErrNoRows) || err == nil && !live {
-		err = fmt.Errorf("live session %s: %w", session, jobs.ErrNotFound)
+		err = fmt.Errorf("live session %s: %w", session, storage.ErrNotFound)
 	}
 	return replica, err
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"database/sql"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // differing finds the jobs that not all live sessions have in one definition.
@@ -29,17 +29,17 @@ FROM apart a CROSS JOIN living l LEFT JOIN carried c ON c.job = a.job AND c.repl
 ORDER BY a.job, l.replica`
 
 // Drift returns the jobs whose definitions differ between live replicas.
-func (s *Store) Drift(ctx context.Context, limit int) ([]jobs.JobDrift, error) {
+func (s *Store) Drift(ctx context.Context, limit int) ([]storage.JobDrift, error) {
 	living, err := encode(s.sessions.living())
 	if err != nil {
 		return nil, err
 	}
-	var found []jobs.JobDrift
+	var found []storage.JobDrift
 	err = each(ctx, s.readers, differing, []any{living, limit}, func(rows *sql.Rows) error {
 		var job, replica string
 		var without, newest bool
 		err := rows.Scan(&job, &replica, &without, &newest)
-		found = jobs.AddDrift(found, job, replica, without, newest)
+		found = storage.AddDrift(found, job, replica, without, newest)
 		return err
 	})
 	return found, wrap("list drift", err)

@@ -10,7 +10,7 @@ import (
 	driver "modernc.org/sqlite"
 	codes "modernc.org/sqlite/lib"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 var (
@@ -42,8 +42,8 @@ func wrap(what string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if !errors.Is(err, jobs.ErrUnavailable) && isTransient(err) {
-		return fmt.Errorf("%s: %w: %w", what, jobs.ErrUnavailable, err)
+	if !errors.Is(err, storage.ErrUnavailable) && isTransient(err) {
+		return fmt.Errorf("%s: %w: %w", what, storage.ErrUnavailable, err)
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }

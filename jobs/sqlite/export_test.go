@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // Expire makes a session's TTL run out at once.
@@ -113,7 +114,7 @@ var Queries = []struct{ Name, SQL, Want string }{
 }
 
 // PutPause inserts a pause, which may have ended.
-func (s *Store) PutPause(p jobs.Pause) {
+func (s *Store) PutPause(p storage.Pause) {
 	var resumed *int64
 	if p.ResumedAt != nil {
 		at := micros(*p.ResumedAt)

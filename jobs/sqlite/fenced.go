@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const checkFence = `SELECT 1 FROM holdfast_claims WHERE token = ?1 AND run = ?2`
@@ -38,7 +39,8 @@ func CompleteInTx(ctx context.Context, run *jobs.Run, fn func(tx *sql.Tx) error)
 func storeOf(run *jobs.Run) (*Store, error) {
 	s, ok := run.Internal().Store.(*Store)
 	if !ok {
-		return nil, fmt.Errorf("fenced transaction: the run's store is %T, not SQLite", run.Internal().Store)
+		return nil, fmt.Errorf("fenced transaction: the run's store is %T, not SQLite",
+			run.Internal().Store)
 	}
 	return s, nil
 }
@@ -69,7 +71,7 @@ func fence(ctx context.Context, tx *sql.Tx, run *jobs.Run) error {
 	var one int
 	err := tx.QueryRowContext(ctx, checkFence, run.Token, run.ID).Scan(&one)
 	if errors.Is(err, sql.ErrNoRows) {
-		return fmt.Errorf("fence check of token %d: %w", run.Token, jobs.ErrSuperseded)
+		return fmt.Errorf("fence check of token %d: %w", run.Token, storage.ErrSuperseded)
 	}
 	return err
 }
@@ -79,11 +81,11 @@ func (s *Store) completeInTx(ctx context.Context, run *jobs.Run, fn func(tx *sql
 		if err := fn(tx); err != nil {
 			return err
 		}
-		end := jobs.FinishRequest{Run: run.ID, Token: run.Token, State: jobs.Succeeded,
+		end := storage.FinishRequest{Run: run.ID, Token: run.Token, State: jobs.Succeeded,
 			Output: run.OutputText(), Result: run.Result(), Saved: run.Internal().Saved()}
-		done, err := finish(ctx, tx, []jobs.FinishRequest{end})
+		done, err := finish(ctx, tx, []storage.FinishRequest{end})
 		if err == nil && !done[0] {
-			err = jobs.ErrSuperseded
+			err = storage.ErrSuperseded
 		}
 		return err
 	})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // running is a store with a user's table, and a run that may write to it.
@@ -32,8 +33,8 @@ func startRun(t *testing.T) running {
 	}
 	session := openSession(t, s)
 	request := batch(t, 1)[0]
-	results, err := s.Start(t.Context(), session, []jobs.StartRequest{request})
-	if err != nil || results[0].Outcome != jobs.StartGranted {
+	results, err := s.Start(t.Context(), session, []storage.StartRequest{request})
+	if err != nil || results[0].Outcome != storage.StartGranted {
 		t.Fatalf("start %+v (%v)", results, err)
 	}
 	run := jobs.NewRun(request.Firing.Job, request.Firing.ScheduledAt, zerolog.Nop())
@@ -90,7 +91,7 @@ func TestStatementsAndTheEndOfTheRunAreOne(t *testing.T) {
 	}
 	// A later finish by the engine reports the same result.
 	done, err := r.Finish(t.Context(),
-		[]jobs.FinishRequest{{Run: r.run.ID, Token: r.run.Token, State: jobs.Succeeded}})
+		[]storage.FinishRequest{{Run: r.run.ID, Token: r.run.Token, State: jobs.Succeeded}})
 	if err != nil || !done[0] {
 		t.Errorf("finish %v (%v)", done, err)
 	}
@@ -138,7 +139,7 @@ func TestASupersededRunWritesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := startRun(t)
 			r.revoke(t)
-			if err := write(r); !errors.Is(err, jobs.ErrSuperseded) {
+			if err := write(r); !errors.Is(err, storage.ErrSuperseded) {
 				t.Fatalf("%v, expected ErrSuperseded", err)
 			}
 			r.expect(t, jobs.Lost, 0)
@@ -149,16 +150,16 @@ func TestASupersededRunWritesNothing(t *testing.T) {
 func TestAnAttemptCannotActWithTheNextOnesClaim(t *testing.T) {
 	r := startRun(t)
 	if _, err := r.Finish(t.Context(),
-		[]jobs.FinishRequest{{Run: r.run.ID, Token: r.run.Token,
+		[]storage.FinishRequest{{Run: r.run.ID, Token: r.run.Token,
 			State: jobs.Waiting}}); err != nil {
 		t.Fatal(err)
 	}
 	firing := jobs.Firing{Job: r.run.Job, ScheduledAt: r.run.ScheduledAt}
 	if _, err := r.Start(t.Context(), r.session,
-		[]jobs.StartRequest{{Run: r.run.ID, Firing: firing, Attempt: 2}}); err != nil {
+		[]storage.StartRequest{{Run: r.run.ID, Firing: firing, Attempt: 2}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.InTx(t.Context(), r.run, insertSale); !errors.Is(err, jobs.ErrSuperseded) {
+	if err := r.InTx(t.Context(), r.run, insertSale); !errors.Is(err, storage.ErrSuperseded) {
 		t.Fatalf("%v, expected ErrSuperseded", err)
 	}
 	r.expect(t, jobs.Running, 0)
@@ -203,10 +204,10 @@ func TestARunOfAnotherStoreIsRefused(t *testing.T) {
 func TestASweepWaitsForTheJobsTransaction(t *testing.T) {
 	r := startRun(t)
 	if _, err := r.Register(t.Context(), openSession(t, r.Store),
-		[]jobs.Definition{{Name: r.run.Job, Hash: "h", Recover: true}}); err != nil {
+		[]storage.Definition{{Name: r.run.Job, Hash: "h", Recover: true}}); err != nil {
 		t.Fatal(err)
 	}
-	inside, swept := make(chan struct{}), make(chan jobs.Swept, 1)
+	inside, swept := make(chan struct{}), make(chan storage.Swept, 1)
 	go func() {
 		<-inside
 		r.Expire(r.session)
@@ -240,7 +241,7 @@ func TestALongTransactionDoesNotStopHeartbeatsAndReaders(t *testing.T) {
 		if err := insertSale(tx); err != nil {
 			return err
 		}
-		beat, err := r.Heartbeat(t.Context(), r.session, jobs.ReplicaStatus{})
+		beat, err := r.Heartbeat(t.Context(), r.session, storage.ReplicaStatus{})
 		if err != nil || beat.Claims[r.run.Token] != r.run.ID {
 			t.Errorf("beat %+v (%v)", beat, err)
 		}
@@ -261,7 +262,7 @@ func TestACallWhoseTurnDoesNotComeIsUnavailable(t *testing.T) {
 	err := r.InTx(t.Context(), r.run, func(*sql.Tx) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
-		if _, err := r.Start(ctx, r.session, batch(t, 1)); !errors.Is(err, jobs.ErrUnavailable) {
+		if _, err := r.Start(ctx, r.session, batch(t, 1)); !errors.Is(err, storage.ErrUnavailable) {
 			t.Errorf("start: %v, expected ErrUnavailable", err)
 		}
 		return nil
@@ -280,7 +281,7 @@ func TestAStatementEndsWithItsContext(t *testing.T) {
 		{SQL: "INSERT INTO sales (amount) VALUES (1)"},
 		{SQL: "INSERT INTO sales (amount) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"},
 	})
-	if !errors.Is(err, jobs.ErrUnavailable) {
+	if !errors.Is(err, storage.ErrUnavailable) {
 		t.Fatalf("%v, expected ErrUnavailable", err)
 	}
 	r.expect(t, jobs.Running, 0)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // errEnded is the cause with which a job's transaction ends when an operator releases its claim.
@@ -44,7 +45,7 @@ func (f *fencing) begin(ctx context.Context, token jobs.Token) (context.Context,
 
 // yield waits until the token has no open transaction. It returns how many it has ended for that.
 // It ends a transaction only if the request says so.
-func (f *fencing) yield(ctx context.Context, r jobs.ReleaseRequest) (int, error) {
+func (f *fencing) yield(ctx context.Context, r storage.ReleaseRequest) (int, error) {
 	f.mu.Lock()
 	token, end, ended := f.token, f.end, f.ended
 	f.mu.Unlock()
@@ -52,7 +53,7 @@ func (f *fencing) yield(ctx context.Context, r jobs.ReleaseRequest) (int, error)
 		return 0, nil
 	}
 	if !r.EndTransaction {
-		return 0, fmt.Errorf("token %d: %w", r.Token, jobs.ErrInTransaction)
+		return 0, fmt.Errorf("token %d: %w", r.Token, storage.ErrInTransaction)
 	}
 	end(errEnded)
 	select {
@@ -62,6 +63,6 @@ func (f *fencing) yield(ctx context.Context, r jobs.ReleaseRequest) (int, error)
 		return 0, context.Cause(ctx)
 	case <-time.After(endTimeout):
 		return 0, fmt.Errorf("token %d, whose transaction does not end: %w", r.Token,
-			jobs.ErrInTransaction)
+			storage.ErrInTransaction)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -62,11 +63,11 @@ func endAttempts(ctx context.Context, tx *sql.Tx, ends []endRow) error {
 }
 
 // Finish ends the attempts whose claims exist.
-func (s *Store) Finish(ctx context.Context, requests []jobs.FinishRequest) ([]bool, error) {
+func (s *Store) Finish(ctx context.Context, requests []storage.FinishRequest) ([]bool, error) {
 	if len(requests) == 0 {
 		return []bool{}, nil
 	}
-	if err := jobs.CheckFinishes(requests); err != nil {
+	if err := storage.CheckFinishes(requests); err != nil {
 		return nil, fmt.Errorf("finish: %w", err)
 	}
 	var done []bool
@@ -78,7 +79,7 @@ func (s *Store) Finish(ctx context.Context, requests []jobs.FinishRequest) ([]bo
 }
 
 // finish ends attempts in a transaction of its own, or in a job's transaction.
-func finish(ctx context.Context, tx *sql.Tx, requests []jobs.FinishRequest) ([]bool, error) {
+func finish(ctx context.Context, tx *sql.Tx, requests []storage.FinishRequest) ([]bool, error) {
 	claims, err := loadClaims(ctx, tx, requests)
 	if err != nil {
 		return nil, err
@@ -107,7 +108,7 @@ func finish(ctx context.Context, tx *sql.Tx, requests []jobs.FinishRequest) ([]b
 	return done, doneBefore(ctx, tx, requests, done)
 }
 
-func endOf(r jobs.FinishRequest, now int64) endRow {
+func endOf(r storage.FinishRequest, now int64) endRow {
 	end := endRow{run: r.Run, token: r.Token, state: r.State, reason: r.Reason,
 		detail: output.PlainText(r.Detail), error: output.PlainText(r.Error)}
 	if r.State == jobs.Waiting {
@@ -119,7 +120,7 @@ func endOf(r jobs.FinishRequest, now int64) endRow {
 }
 
 func loadClaims(ctx context.Context, tx *sql.Tx,
-	requests []jobs.FinishRequest) (map[jobs.Token]uuid.UUID, error) {
+	requests []storage.FinishRequest) (map[jobs.Token]uuid.UUID, error) {
 	tokens := make([]jobs.Token, len(requests))
 	for i, r := range requests {
 		tokens[i] = r.Token
@@ -140,7 +141,8 @@ func loadClaims(ctx context.Context, tx *sql.Tx,
 }
 
 // doneBefore marks the requests that an earlier call has completed.
-func doneBefore(ctx context.Context, tx *sql.Tx, requests []jobs.FinishRequest, done []bool) error {
+func doneBefore(ctx context.Context, tx *sql.Tx, requests []storage.FinishRequest,
+	done []bool) error {
 	var ids []uuid.UUID
 	for i, r := range requests {
 		if !done[i] {

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -23,13 +23,13 @@ FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name
 // Firing returns a job with its runs at one scheduled time. It reads the job first: the runs of all
 // scheduled times before its cursor exist by then.
 func (s *Store) Firing(ctx context.Context, job string,
-	scheduledAt time.Time) (jobs.FiringView, error) {
-	v := jobs.FiringView{Now: time.Now().UTC()}
+	scheduledAt time.Time) (storage.FiringView, error) {
+	v := storage.FiringView{Now: time.Now().UTC()}
 	var updated, checked int64
 	err := s.readers.QueryRowContext(ctx, firingJob, job).
 		Scan(&v.Version, &v.Removed, &v.Hash, &v.Schedule, &v.Zone, &updated, &checked)
 	if errors.Is(err, sql.ErrNoRows) {
-		return v, fmt.Errorf("job %s: %w", job, jobs.ErrNotFound)
+		return v, fmt.Errorf("job %s: %w", job, storage.ErrNotFound)
 	}
 	if err != nil {
 		return v, wrap("read firing", err)

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -46,8 +47,8 @@ func (r storedRelease) released() (locking.Released, error) {
 
 // Release releases a run's claim without its consent. An open transaction of the job has the only
 // writer: the claim is taken from it only if the request says to end the transaction.
-func (s *Store) Release(ctx context.Context, a jobs.Action,
-	r jobs.ReleaseRequest) (locking.Released, error) {
+func (s *Store) Release(ctx context.Context, a storage.Action,
+	r storage.ReleaseRequest) (locking.Released, error) {
 	if err := r.Check(); err != nil {
 		return locking.Released{}, wrap("release", err)
 	}
@@ -80,7 +81,7 @@ func (s *Store) Release(ctx context.Context, a jobs.Action,
 }
 
 // takeClaim ends a run without a successor.
-func takeClaim(ctx context.Context, d *actionTx, a jobs.Action, run uuid.UUID,
+func takeClaim(ctx context.Context, d *actionTx, a storage.Action, run uuid.UUID,
 	token jobs.Token) (storedRelease, error) {
 	runs, err := loadRuns(ctx, d, []uuid.UUID{run})
 	if err != nil {
@@ -100,7 +101,7 @@ func takeClaim(ctx context.Context, d *actionTx, a jobs.Action, run uuid.UUID,
 	return told, endAttempts(ctx, d.Tx, []endRow{end})
 }
 
-func heldByOthers(ctx context.Context, d *actionTx, r jobs.ReleaseRequest) error {
+func heldByOthers(ctx context.Context, d *actionTx, r storage.ReleaseRequest) error {
 	var holders []string
 	err := each(ctx, d, resourceHolders, []any{r.Resource.Key()}, func(rows *sql.Rows) error {
 		var job, replica string
@@ -117,5 +118,5 @@ func heldByOthers(ctx context.Context, d *actionTx, r jobs.ReleaseRequest) error
 		now = strings.Join(holders, " and ")
 	}
 	return fmt.Errorf("token %d does not hold %s, which is held by %s: %w", r.Token, r.Resource,
-		now, jobs.ErrConflict)
+		now, storage.ErrConflict)
 }

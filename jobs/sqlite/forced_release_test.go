@@ -11,10 +11,11 @@ import (
 
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // byHand is the actor of the tests.
-var byHand = jobs.Action{Actor: "ann", Via: "cli"}
+var byHand = storage.Action{Actor: "ann", Via: "cli"}
 
 func TestReleaseOfARunInsideATransactionIsToldOrEndsIt(t *testing.T) {
 	r := startRun(t)
@@ -42,8 +43,8 @@ func TestReleaseOfARunInsideATransactionIsToldOrEndsIt(t *testing.T) {
 		})
 	}()
 	<-inside
-	release := jobs.ReleaseRequest{Resource: locks[0].Resource, Token: r.run.Token}
-	if _, err := r.Release(t.Context(), byHand, release); !errors.Is(err, jobs.ErrInTransaction) {
+	release := storage.ReleaseRequest{Resource: locks[0].Resource, Token: r.run.Token}
+	if _, err := r.Release(t.Context(), byHand, release); !errors.Is(err, storage.ErrInTransaction) {
 		t.Errorf("release of a run inside a transaction: %v", err)
 	}
 	release.EndTransaction = true
@@ -58,7 +59,7 @@ func TestReleaseOfARunInsideATransactionIsToldOrEndsIt(t *testing.T) {
 	if record.Reason != jobs.ReasonReleased {
 		t.Errorf("released run %+v", record)
 	}
-	if err := r.InTx(t.Context(), r.run, insertSale); !errors.Is(err, jobs.ErrSuperseded) {
+	if err := r.InTx(t.Context(), r.run, insertSale); !errors.Is(err, storage.ErrSuperseded) {
 		t.Errorf("transaction of a released run: %v", err)
 	}
 }
@@ -70,8 +71,8 @@ func TestAToolActionsBesideAScheduler(t *testing.T) {
 	session := openSession(t, s)
 	requests := batch(t, 2)
 	first, second := requests[0], requests[1]
-	results, err := s.Start(t.Context(), session, []jobs.StartRequest{first})
-	if err != nil || results[0].Outcome != jobs.StartGranted {
+	results, err := s.Start(t.Context(), session, []storage.StartRequest{first})
+	if err != nil || results[0].Outcome != storage.StartGranted {
 		t.Fatalf("start %+v (%v)", results, err)
 	}
 	tool, err := sqlite.Open(t.Context(), path, sqlite.Options{})
@@ -83,7 +84,7 @@ func TestAToolActionsBesideAScheduler(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tool.Pause(t.Context(), byHand, jobs.Target{Kind: jobs.TargetAll}); err != nil {
+	if _, err := tool.Pause(t.Context(), byHand, storage.Target{Kind: storage.TargetAll}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := tool.Cancel(t.Context(), byHand, first.Run); err != nil {
@@ -96,11 +97,11 @@ func TestAToolActionsBesideAScheduler(t *testing.T) {
 	if err != nil || len(after.Pauses) != 1 || len(after.Cancels) != 1 || !after.Draining {
 		t.Errorf("orders %+v (%v)", after, err)
 	}
-	if results, err := s.Start(t.Context(), session, []jobs.StartRequest{second}); err != nil ||
-		results[0].Outcome != jobs.StartPaused {
+	if results, err := s.Start(t.Context(), session, []storage.StartRequest{second}); err != nil ||
+		results[0].Outcome != storage.StartPaused {
 		t.Errorf("start while all is paused: %+v (%v)", results, err)
 	}
-	if err := tool.Drain(t.Context(), byHand, uuid.New(), true); !errors.Is(err, jobs.ErrNotFound) {
+	if err := tool.Drain(t.Context(), byHand, uuid.New(), true); !errors.Is(err, storage.ErrNotFound) {
 		t.Errorf("drain of nobody: %v", err)
 	}
 	locks, err := tool.Locks(t.Context())
@@ -108,10 +109,10 @@ func TestAToolActionsBesideAScheduler(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := tool.Release(t.Context(), byHand,
-		jobs.ReleaseRequest{Resource: locks[0].Resource, Token: results[0].Token}); err != nil {
+		storage.ReleaseRequest{Resource: locks[0].Resource, Token: results[0].Token}); err != nil {
 		t.Errorf("release: %v", err)
 	}
-	if beat, err := s.Heartbeat(t.Context(), session, jobs.ReplicaStatus{}); err != nil ||
+	if beat, err := s.Heartbeat(t.Context(), session, storage.ReplicaStatus{}); err != nil ||
 		len(beat.Claims) != 0 {
 		t.Errorf("beat %+v (%v)", beat, err)
 	}

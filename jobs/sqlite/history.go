@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -58,10 +59,10 @@ ORDER BY s.replica, s.started_at, s.id`
 )
 
 // Locks returns every grant.
-func (s *Store) Locks(ctx context.Context) ([]jobs.LockView, error) {
-	var locks []jobs.LockView
+func (s *Store) Locks(ctx context.Context) ([]storage.LockView, error) {
+	var locks []storage.LockView
 	err := each(ctx, s.readers, listLocks, nil, func(rows *sql.Rows) error {
-		var v jobs.LockView
+		var v storage.LockView
 		var stored storedRequest
 		var since, expires int64
 		var session uuid.UUID
@@ -88,7 +89,7 @@ func (s *Store) expiry(session uuid.UUID, stored int64) time.Time {
 }
 
 // Jobs returns every job with its last ended run.
-func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
+func (s *Store) Jobs(ctx context.Context) ([]storage.JobView, error) {
 	last := map[string]*jobs.Record{}
 	records, err := s.records(ctx, lastRuns)
 	if err != nil {
@@ -97,9 +98,9 @@ func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
 	for i := range records {
 		last[records[i].Job] = &records[i]
 	}
-	var views []jobs.JobView
+	var views []storage.JobView
 	err = each(ctx, s.readers, listJobs, nil, func(rows *sql.Rows) error {
-		var v jobs.JobView
+		var v storage.JobView
 		var resources string
 		var updated int64
 		err := rows.Scan(&v.Name, &v.Hash, &v.Schedule, &v.Zone, &v.Handler, &resources, &v.Recover,
@@ -117,7 +118,7 @@ func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
 }
 
 // Runs returns a page of the history.
-func (s *Store) Runs(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, error) {
+func (s *Store) Runs(ctx context.Context, f storage.RunFilter) ([]jobs.Record, error) {
 	query, args, err := runsQuery(f)
 	if err != nil {
 		return nil, wrap("list runs", err)
@@ -131,7 +132,7 @@ func (s *Store) Runs(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, erro
 
 // runsQuery has one part for each state, so that each part scans an index from its end and stops at
 // the limit, however long the history is.
-func runsQuery(f jobs.RunFilter) (string, []any, error) {
+func runsQuery(f storage.RunFilter) (string, []any, error) {
 	var args []any
 	q := pageOfRuns{where: " WHERE true", arg: func(v any) string {
 		args = append(args, v)
@@ -173,7 +174,7 @@ type pageOfRuns struct {
 	names string // asks for the names of the jobs; "" where a resource is not asked for
 }
 
-func (q *pageOfRuns) narrow(f jobs.RunFilter) {
+func (q *pageOfRuns) narrow(f storage.RunFilter) {
 	if f.Job != "" {
 		q.where += " AND r.job = " + q.arg(f.Job)
 	}
@@ -238,7 +239,7 @@ func (s *Store) records(ctx context.Context, query string, args ...any) ([]jobs.
 func (s *Store) Run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
 	records, err := recordsOf(ctx, s.readers, []uuid.UUID{id})
 	if err == nil && len(records) == 0 {
-		err = jobs.ErrNotFound
+		err = storage.ErrNotFound
 	}
 	if err != nil {
 		return jobs.Record{}, wrap("run "+id.String(), err)
@@ -256,11 +257,11 @@ func (s *Store) Run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
 }
 
 // Replicas returns the sessions that are live or ended in the last hour.
-func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
-	var replicas []jobs.ReplicaView
+func (s *Store) Replicas(ctx context.Context) ([]storage.ReplicaView, error) {
+	var replicas []storage.ReplicaView
 	since := micros(time.Now().Add(-sessionsKept))
 	err := each(ctx, s.readers, listReplicas, []any{since}, func(rows *sql.Rows) error {
-		var v jobs.ReplicaView
+		var v storage.ReplicaView
 		var started, beat, expires int64
 		var ended sql.NullInt64
 		err := rows.Scan(&v.Session, &v.Name, &v.Version, &started, &beat, &expires, &ended,

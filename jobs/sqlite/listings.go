@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -70,7 +71,7 @@ SELECT job, state, reason, count(*), max(created_at) FROM (%s)
 )
 
 // ListJobs returns a page of the jobs.
-func (s *Store) ListJobs(ctx context.Context, f jobs.JobFilter) ([]jobs.JobView, error) {
+func (s *Store) ListJobs(ctx context.Context, f storage.JobFilter) ([]storage.JobView, error) {
 	pauses, err := pausesBy(ctx, s.readers, activePauses)
 	if err != nil {
 		return nil, wrap("list jobs", err)
@@ -94,7 +95,7 @@ func (s *Store) ListJobs(ctx context.Context, f jobs.JobFilter) ([]jobs.JobView,
 func backwards(after, before bool) bool { return before && !after }
 
 // jobsQuery returns the query of the page, in the order of the primary key.
-func jobsQuery(f jobs.JobFilter, pauses []jobs.Pause) (string, []any, error) {
+func jobsQuery(f storage.JobFilter, pauses []storage.Pause) (string, []any, error) {
 	var args []any
 	arg := func(v any) string {
 		args = append(args, v)
@@ -143,13 +144,13 @@ func jobsQuery(f jobs.JobFilter, pauses []jobs.Pause) (string, []any, error) {
 }
 
 // paused is the condition that one of the pauses covers the job.
-func paused(pauses []jobs.Pause, arg func(any) string) (string, error) {
+func paused(pauses []storage.Pause, arg func(any) string) (string, error) {
 	names, groups := []string{}, []string{}
 	for _, p := range pauses {
 		switch p.Target.Kind {
-		case jobs.TargetAll:
+		case storage.TargetAll:
 			return "true", nil
-		case jobs.TargetGroup:
+		case storage.TargetGroup:
 			groups = append(groups, p.Target.Name)
 		default:
 			names = append(names, p.Target.Name)
@@ -169,13 +170,14 @@ func limit(asked int) int {
 	if asked <= 0 {
 		return defaultLimit
 	}
-	return min(asked, jobs.MaxBatch)
+	return min(asked, storage.MaxBatch)
 }
 
-func (s *Store) jobViews(ctx context.Context, query string, args ...any) ([]jobs.JobView, error) {
-	var views []jobs.JobView
+func (s *Store) jobViews(ctx context.Context, query string,
+	args ...any) ([]storage.JobView, error) {
+	var views []storage.JobView
 	err := each(ctx, s.readers, query, args, func(rows *sql.Rows) error {
-		var v jobs.JobView
+		var v storage.JobView
 		var resources string
 		var updated int64
 		err := rows.Scan(&v.Name, &v.Hash, &v.Schedule, &v.Zone, &v.Handler, &resources, &v.Recover,
@@ -193,7 +195,8 @@ func (s *Store) jobViews(ctx context.Context, query string, args ...any) ([]jobs
 }
 
 // complete adds the last runs and the pauses.
-func (s *Store) complete(ctx context.Context, views []jobs.JobView, pauses []jobs.Pause) error {
+func (s *Store) complete(ctx context.Context, views []storage.JobView,
+	pauses []storage.Pause) error {
 	names := make([]string, len(views))
 	for i, v := range views {
 		names[i] = v.Name
@@ -213,7 +216,7 @@ func (s *Store) complete(ctx context.Context, views []jobs.JobView, pauses []job
 	for i := range views {
 		v := &views[i]
 		v.Last = last[v.Name]
-		v.Pauses = slices.DeleteFunc(slices.Clone(pauses), func(p jobs.Pause) bool {
+		v.Pauses = slices.DeleteFunc(slices.Clone(pauses), func(p storage.Pause) bool {
 			return !p.Covers(v.Name, v.Group)
 		})
 	}
@@ -221,27 +224,27 @@ func (s *Store) complete(ctx context.Context, views []jobs.JobView, pauses []job
 }
 
 // Job returns one job.
-func (s *Store) Job(ctx context.Context, name string) (jobs.JobView, error) {
+func (s *Store) Job(ctx context.Context, name string) (storage.JobView, error) {
 	what := fmt.Sprintf("job %q", name)
 	pauses, err := pausesBy(ctx, s.readers, activePauses)
 	if err != nil {
-		return jobs.JobView{}, wrap(what, err)
+		return storage.JobView{}, wrap(what, err)
 	}
 	views, err := s.jobViews(ctx, selectJobs+" WHERE j.name = ?1", name)
 	if err == nil && len(views) == 0 {
-		err = jobs.ErrNotFound
+		err = storage.ErrNotFound
 	}
 	if err != nil {
-		return jobs.JobView{}, wrap(what, err)
+		return storage.JobView{}, wrap(what, err)
 	}
 	return views[0], wrap(what, s.complete(ctx, views, pauses))
 }
 
 // Groups returns the groups of the jobs.
-func (s *Store) Groups(ctx context.Context) ([]jobs.Group, error) {
-	var groups []jobs.Group
+func (s *Store) Groups(ctx context.Context) ([]storage.Group, error) {
+	var groups []storage.Group
 	err := each(ctx, s.readers, listGroups, nil, func(rows *sql.Rows) error {
-		var g jobs.Group
+		var g storage.Group
 		err := rows.Scan(&g.Name, &g.Jobs)
 		groups = append(groups, g)
 		return err
@@ -266,15 +269,15 @@ func (s *Store) Resources(ctx context.Context) ([]locking.Resource, error) {
 
 // Outcomes returns the last runs of each job.
 func (s *Store) Outcomes(ctx context.Context, names []string,
-	n int) (map[string][]jobs.Outcome, error) {
+	n int) (map[string][]storage.Outcome, error) {
 	encoded, err := encode(names)
 	if err != nil {
 		return nil, wrap("list outcomes", err)
 	}
-	found := make(map[string][]jobs.Outcome, len(names))
+	found := make(map[string][]storage.Outcome, len(names))
 	err = each(ctx, s.readers, lastOutcomes, []any{encoded, n}, func(rows *sql.Rows) error {
 		var job string
-		var o jobs.Outcome
+		var o storage.Outcome
 		var scheduledAt int64
 		var started, finished sql.NullInt64
 		var rests *string
@@ -295,25 +298,26 @@ func (s *Store) Outcomes(ctx context.Context, names []string,
 }
 
 // Tallies counts the runs since then that did not succeed.
-func (s *Store) Tallies(ctx context.Context, since time.Time) ([]jobs.Tally, error) {
+func (s *Store) Tallies(ctx context.Context, since time.Time) ([]storage.Tally, error) {
 	var parts []string
 	for _, state := range jobs.States() {
 		if state.Final() && state != jobs.Succeeded {
-			parts = append(parts, fmt.Sprintf(tallyOfState, state, jobs.MaxTallied))
+			parts = append(parts, fmt.Sprintf(tallyOfState, state, storage.MaxTallied))
 		}
 	}
 	return s.tallies(ctx, strings.Join(parts, " UNION ALL "), micros(since))
 }
 
 // JobTallies counts the job's runs by final state.
-func (s *Store) JobTallies(ctx context.Context, job string, since time.Time) ([]jobs.Tally, error) {
-	return s.tallies(ctx, fmt.Sprintf(tallyOfJob, jobs.MaxTallied), job, micros(since))
+func (s *Store) JobTallies(ctx context.Context, job string,
+	since time.Time) ([]storage.Tally, error) {
+	return s.tallies(ctx, fmt.Sprintf(tallyOfJob, storage.MaxTallied), job, micros(since))
 }
 
-func (s *Store) tallies(ctx context.Context, of string, args ...any) ([]jobs.Tally, error) {
-	var tallies []jobs.Tally
+func (s *Store) tallies(ctx context.Context, of string, args ...any) ([]storage.Tally, error) {
+	var tallies []storage.Tally
 	err := each(ctx, s.readers, fmt.Sprintf(tally, of), args, func(rows *sql.Rows) error {
-		var t jobs.Tally
+		var t storage.Tally
 		var last int64
 		err := rows.Scan(&t.Job, &t.State, &t.Reason, &t.Runs, &last)
 		t.Last = fromMicros(last)

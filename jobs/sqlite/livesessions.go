@@ -6,14 +6,14 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // liveSession is a session of this process. Its times have the monotonic clock.
 type liveSession struct {
-	jobs.Session
+	storage.Session
 	started, beat, expires time.Time
-	replicaStatus          jobs.ReplicaStatus
+	replicaStatus          storage.ReplicaStatus
 	ended                  bool
 }
 
@@ -29,7 +29,7 @@ type liveSessions struct {
 func newLiveSessions() liveSessions { return liveSessions{all: map[uuid.UUID]*liveSession{}} }
 
 // open adds the session unless it exists, and reports whether it did.
-func (l *liveSessions) open(s jobs.Session) (liveSession, bool) {
+func (l *liveSessions) open(s storage.Session) (liveSession, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if known := l.all[s.ID]; known != nil {
@@ -42,7 +42,7 @@ func (l *liveSessions) open(s jobs.Session) (liveSession, bool) {
 }
 
 // succeed expires all other sessions of the session's name.
-func (l *liveSessions) succeed(s jobs.Session) {
+func (l *liveSessions) succeed(s storage.Session) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
@@ -54,7 +54,7 @@ func (l *liveSessions) succeed(s jobs.Session) {
 }
 
 // renew extends the session if it is live.
-func (l *liveSessions) renew(id uuid.UUID, v jobs.ReplicaStatus) (liveSession, bool) {
+func (l *liveSessions) renew(id uuid.UUID, v storage.ReplicaStatus) (liveSession, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
@@ -78,13 +78,13 @@ func (l *liveSessions) get(id uuid.UUID) (liveSession, bool) {
 }
 
 // spans returns the times from start to expiry of the live sessions.
-func (l *liveSessions) spans() []jobs.Span {
+func (l *liveSessions) spans() []storage.Span {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var up []jobs.Span
+	var up []storage.Span
 	for _, known := range l.all {
 		if known.live(time.Now()) {
-			up = append(up, jobs.Span{From: fromMicros(micros(known.started)),
+			up = append(up, storage.Span{From: fromMicros(micros(known.started)),
 				Until: fromMicros(micros(known.expires))})
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // readMarks reads small tables, and the end of large ones. Tokens only grow, so that the sum of the
@@ -35,7 +35,7 @@ SELECT
 FROM claimed c, waiting w`
 
 // Marks implements jobs.Marked.
-func (s *Store) Marks(ctx context.Context) (jobs.Marks, error) {
+func (s *Store) Marks(ctx context.Context) (storage.Marks, error) {
 	var runs, locks, defined, audit, deliveries string
 	if err := s.readers.QueryRowContext(ctx, readMarks).
 		Scan(&runs, &locks, &defined, &audit, &deliveries); err != nil {
@@ -51,8 +51,8 @@ func (s *Store) Marks(ctx context.Context) (jobs.Marks, error) {
 		lives += fmt.Sprint(r.Session, r.Version, r.EndedAt != nil, live, r.Draining, r.Workers,
 			r.NotReady, r.ConfigHash, r.LockServers)
 	}
-	return jobs.Marks{
-		jobs.TopicRuns: runs, jobs.TopicLocks: locks, jobs.TopicJobs: defined,
-		jobs.TopicReplicas: lives, jobs.TopicAudit: audit, jobs.TopicWebhooks: deliveries,
+	return storage.Marks{
+		storage.TopicRuns: runs, storage.TopicLocks: locks, storage.TopicJobs: defined,
+		storage.TopicReplicas: lives, storage.TopicAudit: audit, storage.TopicWebhooks: deliveries,
 	}, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -39,8 +40,8 @@ SELECT max(scheduled_at) FROM holdfast_runs
 // CheckMisfires finds scheduled times that no replica started. It calls find outside any
 // transaction, so that it blocks nothing. Runs that start meanwhile remain. Only this call moves
 // the cursors while the definitions stay active.
-func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck,
-	find func(string, jobs.Cursor) []jobs.Misfired) (map[string]time.Time, error) {
+func (s *Store) CheckMisfires(ctx context.Context, checks []storage.MisfireCheck,
+	find func(string, storage.Cursor) []storage.Misfired) (map[string]time.Time, error) {
 	if err := s.exclusively("misfire check"); err != nil {
 		return nil, err
 	}
@@ -48,12 +49,12 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck,
 		return nil, nil
 	}
 	defer s.checking.Unlock()
-	checks = slices.SortedFunc(slices.Values(checks), func(a, b jobs.MisfireCheck) int {
+	checks = slices.SortedFunc(slices.Values(checks), func(a, b storage.MisfireCheck) int {
 		return strings.Compare(a.Job, b.Job)
 	})
 	cursors := make(map[string]time.Time, len(checks))
-	found := make(map[string][]jobs.Misfired, len(checks))
-	var behind []jobs.MisfireCheck
+	found := make(map[string][]storage.Misfired, len(checks))
+	var behind []storage.MisfireCheck
 	for _, c := range checks {
 		cursor, activeDefinitions, err := cursorOf(ctx, s.readers, c)
 		if err != nil {
@@ -93,7 +94,7 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck,
 
 // cursorOf returns the job's cursor, if the check's definition is active.
 func cursorOf(ctx context.Context, from queryer,
-	c jobs.MisfireCheck) (cursor time.Time, activeDefinitions bool, err error) {
+	c storage.MisfireCheck) (cursor time.Time, activeDefinitions bool, err error) {
 	var at int64
 	err = from.QueryRowContext(ctx, cursorInForce, c.Job, c.Version).Scan(&at)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -104,9 +105,9 @@ func cursorOf(ctx context.Context, from queryer,
 
 // misfireCursors returns the cursors of the checks whose definitions are active, without the facts
 // about single scheduled times.
-func (s *Store) misfireCursors(ctx context.Context, checks []jobs.MisfireCheck,
-	at map[string]time.Time) (map[string]jobs.Cursor, error) {
-	given := make(map[string]jobs.Cursor, len(at))
+func (s *Store) misfireCursors(ctx context.Context, checks []storage.MisfireCheck,
+	at map[string]time.Time) (map[string]storage.Cursor, error) {
+	given := make(map[string]storage.Cursor, len(at))
 	if len(at) == 0 {
 		return given, nil
 	}
@@ -119,7 +120,7 @@ func (s *Store) misfireCursors(ctx context.Context, checks []jobs.MisfireCheck,
 	err = each(ctx, s.readers, renewedSpans, nil, func(rows *sql.Rows) error {
 		var from, until int64
 		err := rows.Scan(&from, &until)
-		up = append(up, jobs.Span{From: fromMicros(from), Until: fromMicros(until)})
+		up = append(up, storage.Span{From: fromMicros(from), Until: fromMicros(until)})
 		return err
 	})
 	for _, c := range checks {
@@ -127,11 +128,11 @@ func (s *Store) misfireCursors(ctx context.Context, checks []jobs.MisfireCheck,
 		if !activeDefinitions || err != nil {
 			continue
 		}
-		var away jobs.Span
+		var away storage.Span
 		err = each(ctx, s.readers, awaySpan, []any{c.Job}, func(rows *sql.Rows) error {
 			var left, back int64
 			err := rows.Scan(&left, &back)
-			away = jobs.Span{From: fromMicros(left), Until: fromMicros(back)}
+			away = storage.Span{From: fromMicros(left), Until: fromMicros(back)}
 			return err
 		})
 		given[c.Job] = c.Cursor(cursor, time.Now(), pauses, up, away)
@@ -141,8 +142,8 @@ func (s *Store) misfireCursors(ctx context.Context, checks []jobs.MisfireCheck,
 
 // nextScheduledTimes fills in which scheduled times have a run or a record, and which have a
 // waiting run.
-func (s *Store) nextScheduledTimes(ctx context.Context, c jobs.MisfireCheck,
-	cursor *jobs.Cursor) error {
+func (s *Store) nextScheduledTimes(ctx context.Context, c storage.MisfireCheck,
+	cursor *storage.Cursor) error {
 	err := each(ctx, s.readers, startedFirings,
 		[]any{c.Job, micros(cursor.CheckedUntil), micros(cursor.Until)},
 		func(rows *sql.Rows) error {
@@ -166,8 +167,8 @@ func (s *Store) nextScheduledTimes(ctx context.Context, c jobs.MisfireCheck,
 
 // saveMisfires writes the misfires and updates the cursors. It leaves out jobs whose active
 // definition has changed.
-func saveMisfires(ctx context.Context, tx *sql.Tx, checks []jobs.MisfireCheck,
-	found map[string][]jobs.Misfired, cursors map[string]time.Time) error {
+func saveMisfires(ctx context.Context, tx *sql.Tx, checks []storage.MisfireCheck,
+	found map[string][]storage.Misfired, cursors map[string]time.Time) error {
 	now := micros(time.Now())
 	var runs []runRow
 	for _, c := range checks {
@@ -192,7 +193,7 @@ func saveMisfires(ctx context.Context, tx *sql.Tx, checks []jobs.MisfireCheck,
 	return execRows(ctx, tx, addRun, runs)
 }
 
-func misfiredRun(m jobs.Misfired, now int64) runRow {
+func misfiredRun(m storage.Misfired, now int64) runRow {
 	run := newRun(m.Run, m.Firing, now)
 	run.State, run.Reason, run.Detail = m.State, m.Reason, output.PlainText(m.Detail)
 	if m.State == jobs.Waiting {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // noter decides on a batch of notes and collects the rows to write.
@@ -23,7 +24,7 @@ type noter struct {
 }
 
 // Note records firings that have not started.
-func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []jobs.Note) ([]bool, error) {
+func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []storage.Note) ([]bool, error) {
 	if err := s.exclusively("note"); err != nil {
 		return nil, err
 	}
@@ -34,7 +35,7 @@ func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []jobs.Note) 
 	err := s.write(ctx, "note", func(tx *sql.Tx) error {
 		mine, live := s.sessions.get(session)
 		if !live {
-			return jobs.ErrSessionLost
+			return storage.ErrSessionLost
 		}
 		n, err := newNoter(ctx, tx, mine, notes)
 		if err != nil {
@@ -53,7 +54,8 @@ func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []jobs.Note) 
 	return stands, nil
 }
 
-func newNoter(ctx context.Context, tx *sql.Tx, session liveSession, notes []jobs.Note) (*noter, error) {
+func newNoter(ctx context.Context, tx *sql.Tx, session liveSession,
+	notes []storage.Note) (*noter, error) {
 	ids, firings := make([]uuid.UUID, len(notes)), make([]firing, len(notes))
 	for i, n := range notes {
 		ids[i], firings[i] = n.Run, firingOf(n.Firing)
@@ -63,7 +65,7 @@ func newNoter(ctx context.Context, tx *sql.Tx, session liveSession, notes []jobs
 }
 
 // apply reports whether the note takes effect.
-func (n *noter) apply(note jobs.Note) (bool, error) {
+func (n *noter) apply(note storage.Note) (bool, error) {
 	if known := n.ledger.known[note.Run]; known != nil {
 		mine := known.Session != nil && *known.Session == n.session.ID
 		if mine && known.State == jobs.Waiting {
@@ -81,7 +83,7 @@ func (n *noter) apply(note jobs.Note) (bool, error) {
 	return true, n.write(run, note)
 }
 
-func (n *noter) write(run runRow, note jobs.Note) error {
+func (n *noter) write(run runRow, note storage.Note) error {
 	err := run.setBlocker(note.Blocker, micros(note.WaitSince), n.now)
 	run.State, run.Reason = note.State, note.Reason
 	run.Detail, run.Error = output.PlainText(note.Detail),

@@ -16,8 +16,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/internal/test/jobstest"
-	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 func TestOnlyOneExclusiveOpener(t *testing.T) {
@@ -41,7 +41,7 @@ func TestARefusedOpenerLeavesTheFirstAlone(t *testing.T) {
 	if _, err := sqlite.Open(t.Context(), path, sqlite.Options{Exclusive: true}); err == nil {
 		t.Fatal("opened twice")
 	}
-	if _, err := s.Heartbeat(t.Context(), session, jobs.ReplicaStatus{}); err != nil {
+	if _, err := s.Heartbeat(t.Context(), session, storage.ReplicaStatus{}); err != nil {
 		t.Error(err)
 	}
 	startFinish(t, s, session, 1)
@@ -166,7 +166,7 @@ func TestAToolDoesNotMigrate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := sqlite.Open(t.Context(), path, sqlite.Options{}); !errors.Is(err,
-		jobs.ErrNotFound) {
+		storage.ErrNotFound) {
 		t.Errorf("%v, expected ErrNotFound", err)
 	}
 }
@@ -177,10 +177,10 @@ func TestCloseIsIdempotentAndFinal(t *testing.T) {
 	s.Close()
 	s.Close()
 	_, started := s.Start(t.Context(), session, batch(t, 1))
-	_, beat := s.Heartbeat(t.Context(), session, jobs.ReplicaStatus{})
-	_, read := s.Runs(t.Context(), jobs.RunFilter{})
+	_, beat := s.Heartbeat(t.Context(), session, storage.ReplicaStatus{})
+	_, read := s.Runs(t.Context(), storage.RunFilter{})
 	for what, err := range map[string]error{"start": started, "heartbeat": beat, "runs": read} {
-		if !errors.Is(err, jobs.ErrUnavailable) {
+		if !errors.Is(err, storage.ErrUnavailable) {
 			t.Errorf("%s after close: %v, expected ErrUnavailable", what, err)
 		}
 	}
@@ -201,11 +201,11 @@ func TestSessionsOfAFormerProcessAreDead(t *testing.T) {
 }
 
 // afterDeath checks a file whose process has died: of the requests, two ran and the third waited.
-func afterDeath(t *testing.T, s *sqlite.Store, session uuid.UUID, requests []jobs.StartRequest,
-	granted []jobs.StartResult) {
+func afterDeath(t *testing.T, s *sqlite.Store, session uuid.UUID, requests []storage.StartRequest,
+	granted []storage.StartResult) {
 	t.Helper()
-	if _, err := s.Heartbeat(t.Context(), session, jobs.ReplicaStatus{}); !errors.Is(err,
-		jobs.ErrSessionLost) {
+	if _, err := s.Heartbeat(t.Context(), session, storage.ReplicaStatus{}); !errors.Is(err,
+		storage.ErrSessionLost) {
 		t.Errorf("heartbeat: %v, expected ErrSessionLost", err)
 	}
 	if replicas, err := s.Replicas(t.Context()); err != nil || len(replicas) != 1 ||
@@ -218,7 +218,7 @@ func afterDeath(t *testing.T, s *sqlite.Store, session uuid.UUID, requests []job
 		t.Errorf("adopted %+v (%v), expected the waiting run", adopted, err)
 	}
 	if _, err := s.Register(t.Context(), next,
-		[]jobs.Definition{{Name: requests[1].Firing.Job, Hash: "h", Recover: true}}); err != nil {
+		[]storage.Definition{{Name: requests[1].Firing.Job, Hash: "h", Recover: true}}); err != nil {
 		t.Fatal(err)
 	}
 	swept, err := s.Sweep(t.Context())
@@ -231,7 +231,7 @@ func afterDeath(t *testing.T, s *sqlite.Store, session uuid.UUID, requests []job
 		t.Errorf("adopted %+v (%v), expected the successor", adopted, err)
 	}
 	again, err := s.Start(t.Context(), next, requests[2:])
-	if err != nil || again[0].Outcome != jobs.StartGranted || again[0].Token <= granted[1].Token {
+	if err != nil || again[0].Outcome != storage.StartGranted || again[0].Token <= granted[1].Token {
 		t.Errorf("start %+v (%v), expected a grant with a token above %d", again, err,
 			granted[1].Token)
 	}
@@ -244,14 +244,14 @@ func TestDefinitionsOfAFormerProcessGiveWay(t *testing.T) {
 	s := openAt(t, path)
 	for _, hash := range []string{"older", "newer"} {
 		if _, err := s.Register(t.Context(), openSession(t, s),
-			[]jobs.Definition{{Name: "a", Hash: hash}}); err != nil {
+			[]storage.Definition{{Name: "a", Hash: hash}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	s.Close() // without ending the sessions
 	s = openAt(t, path)
 	versions, err := s.Register(t.Context(), openSession(t, s),
-		[]jobs.Definition{{Name: "a", Hash: "older"}})
+		[]storage.Definition{{Name: "a", Hash: "older"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -329,7 +329,7 @@ func TestAToolReadsAndTriggersBesideAScheduler(t *testing.T) {
 	if _, err := s.Start(t.Context(), session, requests); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Register(t.Context(), session, []jobs.Definition{{Name: "a", Hash: "h"}}); err != nil {
+	if _, err := s.Register(t.Context(), session, []storage.Definition{{Name: "a", Hash: "h"}}); err != nil {
 		t.Fatal(err)
 	}
 	tool, err := sqlite.Open(t.Context(), path, sqlite.Options{})
@@ -342,8 +342,8 @@ func TestAToolReadsAndTriggersBesideAScheduler(t *testing.T) {
 		!locks[0].Expires.After(time.Now()) {
 		t.Errorf("locks %+v (%v)", locks, err)
 	}
-	triggered, err := tool.Trigger(t.Context(), jobs.Action{Actor: "test", Via: "cli"},
-		jobs.TriggerRequest{Job: "a", Key: "k"})
+	triggered, err := tool.Trigger(t.Context(), storage.Action{Actor: "test", Via: "cli"},
+		storage.TriggerRequest{Job: "a", Key: "k"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -353,7 +353,7 @@ func TestAToolReadsAndTriggersBesideAScheduler(t *testing.T) {
 	}
 	refuseSessions(t, tool, session)
 	before := beatOf(t, tool, session)
-	if _, err := s.Heartbeat(t.Context(), session, jobs.ReplicaStatus{}); err != nil {
+	if _, err := s.Heartbeat(t.Context(), session, storage.ReplicaStatus{}); err != nil {
 		t.Fatal(err)
 	}
 	if after := beatOf(t, tool, session); !after.After(before) {
@@ -364,7 +364,7 @@ func TestAToolReadsAndTriggersBesideAScheduler(t *testing.T) {
 func refuseSessions(t *testing.T, tool *sqlite.Store, session uuid.UUID) {
 	t.Helper()
 	ctx := t.Context()
-	_, beat := tool.Heartbeat(ctx, session, jobs.ReplicaStatus{})
+	_, beat := tool.Heartbeat(ctx, session, storage.ReplicaStatus{})
 	_, start := tool.Start(ctx, session, batch(t, 1))
 	_, note := tool.Note(ctx, session, nil)
 	_, sweep := tool.Sweep(ctx)
@@ -372,7 +372,7 @@ func refuseSessions(t *testing.T, tool *sqlite.Store, session uuid.UUID) {
 	_, misfires := tool.CheckMisfires(ctx, nil, nil)
 	_, register := tool.Register(ctx, session, nil)
 	for what, err := range map[string]error{
-		"open": tool.Open(ctx, jobs.Session{ID: uuid.New()}), "end": tool.End(ctx, session),
+		"open": tool.Open(ctx, storage.Session{ID: uuid.New()}), "end": tool.End(ctx, session),
 		"heartbeat": beat, "start": start, "note": note, "sweep": sweep, "adopt": adopt, "misfires": misfires, "register": register,
 	} {
 		if !errors.Is(err, sqlite.ErrNotExclusive) {

@@ -12,9 +12,10 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-var _ jobs.Outbox = (*Store)(nil)
+var _ storage.Outbox = (*Store)(nil)
 
 const (
 	addSubscriptions = `
@@ -56,7 +57,7 @@ type subscription struct {
 }
 
 // subscribe writes the subscriptions of the definitions.
-func subscribe(ctx context.Context, tx *sql.Tx, definitions []jobs.Definition) error {
+func subscribe(ctx context.Context, tx *sql.Tx, definitions []storage.Definition) error {
 	var all []subscription
 	for _, d := range definitions {
 		for _, h := range d.Hooks {
@@ -68,7 +69,7 @@ func subscribe(ctx context.Context, tx *sql.Tx, definitions []jobs.Definition) e
 
 // TakeDeliveries leases deliveries that are due. If none is due, it does not wait for the writer.
 func (s *Store) TakeDeliveries(ctx context.Context, webhook string, lease time.Duration,
-	limit int) ([]jobs.Delivery, error) {
+	limit int) ([]storage.Delivery, error) {
 	if err := s.exclusively("deliveries"); err != nil {
 		return nil, err
 	}
@@ -80,13 +81,13 @@ func (s *Store) TakeDeliveries(ctx context.Context, webhook string, lease time.D
 	if err != nil {
 		return nil, wrap("deliveries", err)
 	}
-	var taken []jobs.Delivery
+	var taken []storage.Delivery
 	err = s.write(ctx, "deliveries", func(tx *sql.Tx) error {
 		taken = nil
 		now := micros(time.Now())
 		return each(ctx, tx, takeDeliveries, []any{webhook, now, lease.Microseconds(), limit},
 			func(rows *sql.Rows) error {
-				var d jobs.Delivery
+				var d storage.Delivery
 				var created, since int64
 				err := rows.Scan(&d.ID, &d.Run.ID, &d.Webhook, &created, &d.Tries, &since,
 					&d.Former)
@@ -108,7 +109,7 @@ func (s *Store) TakeDeliveries(ctx context.Context, webhook string, lease time.D
 // delivered returns a run for a webhook, without output. For a pruned run it returns only the id.
 func (s *Store) delivered(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
 	record, err := s.Run(ctx, id)
-	if errors.Is(err, jobs.ErrNotFound) {
+	if errors.Is(err, storage.ErrNotFound) {
 		return jobs.Record{ID: id}, nil
 	}
 	record.Output = ""
@@ -116,7 +117,7 @@ func (s *Store) delivered(ctx context.Context, id uuid.UUID) (jobs.Record, error
 }
 
 // SettleDelivery records the result of a try.
-func (s *Store) SettleDelivery(ctx context.Context, t jobs.Settlement) (bool, error) {
+func (s *Store) SettleDelivery(ctx context.Context, t storage.Settlement) (bool, error) {
 	stood := false
 	err := s.write(ctx, "delivery", func(tx *sql.Tx) error {
 		now := time.Now()
@@ -143,7 +144,7 @@ func (s *Store) SettleDelivery(ctx context.Context, t jobs.Settlement) (bool, er
 
 // UndeliveredHooks returns the deliveries that have failed so far or were given up.
 func (s *Store) UndeliveredHooks(ctx context.Context,
-	f jobs.UndeliveredFilter) ([]jobs.Undelivered, error) {
+	f storage.UndeliveredFilter) ([]storage.Undelivered, error) {
 	if err := f.Check(); err != nil {
 		return nil, wrap("deliveries", err)
 	}
@@ -156,7 +157,7 @@ func (s *Store) UndeliveredHooks(ctx context.Context,
 }
 
 // undeliveredQuery scans the index of the failed deliveries and stops at the limit.
-func undeliveredQuery(f jobs.UndeliveredFilter) (string, []any) {
+func undeliveredQuery(f storage.UndeliveredFilter) (string, []any) {
 	var args []any
 	arg := func(v any) string {
 		args = append(args, v)
@@ -188,9 +189,9 @@ func undeliveredQuery(f jobs.UndeliveredFilter) (string, []any) {
 }
 
 func undeliveredBy(ctx context.Context, from queryer, query string,
-	args ...any) (found []jobs.Undelivered, err error) {
+	args ...any) (found []storage.Undelivered, err error) {
 	err = each(ctx, from, query, args, func(rows *sql.Rows) error {
-		var u jobs.Undelivered
+		var u storage.Undelivered
 		var created int64
 		var next, gaveUp sql.NullInt64
 		err := rows.Scan(&u.ID, &u.Webhook, &u.Run, &u.Job, &u.State, &created, &u.Tries, &next,
@@ -204,13 +205,13 @@ func undeliveredBy(ctx context.Context, from queryer, query string,
 }
 
 // DeliverAgain makes a delivery due at once.
-func (s *Store) DeliverAgain(ctx context.Context, a jobs.Action,
-	delivery uuid.UUID) (u jobs.Undelivered, err error) {
+func (s *Store) DeliverAgain(ctx context.Context, a storage.Action,
+	delivery uuid.UUID) (u storage.Undelivered, err error) {
 	err = s.action(ctx, a, "deliver_again", "delivery "+delivery.String(), &u,
 		func(d *actionTx) error {
 			found, err := changed(ctx, d.Tx, deliverAgain, delivery, d.now)
 			if err == nil && !found {
-				err = fmt.Errorf("delivery %s: %w", delivery, jobs.ErrNotFound)
+				err = fmt.Errorf("delivery %s: %w", delivery, storage.ErrNotFound)
 			}
 			if err != nil {
 				return err
@@ -230,7 +231,7 @@ func (s *Store) DeliverAgain(ctx context.Context, a jobs.Action,
 func (s *Store) ForgetDeliveries(ctx context.Context) error {
 	return s.write(ctx, "deliveries", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, forgetDeliveries,
-			micros(time.Now().Add(-jobs.DeliveryRetention)))
+			micros(time.Now().Add(-storage.DeliveryRetention)))
 		return err
 	})
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -37,13 +37,14 @@ WHERE (kind = 'all' OR kind = 'job' AND name = ?1 OR kind = 'group' AND name = ?
 )
 
 // Pause pauses the target, or returns its active pause.
-func (s *Store) Pause(ctx context.Context, a jobs.Action, target jobs.Target) (jobs.Pause, error) {
-	var pause jobs.Pause
+func (s *Store) Pause(ctx context.Context, a storage.Action,
+	target storage.Target) (storage.Pause, error) {
+	var pause storage.Pause
 	if err := target.Check(); err != nil {
 		return pause, wrap("pause", err)
 	}
 	err := s.action(ctx, a, "pause", target.String(), &pause, func(d *actionTx) error {
-		if target.Kind == jobs.TargetJob {
+		if target.Kind == storage.TargetJob {
 			if err := requireJob(ctx, d.Tx, target.Name); err != nil {
 				return err
 			}
@@ -56,7 +57,7 @@ func (s *Store) Pause(ctx context.Context, a jobs.Action, target jobs.Target) (j
 			pause, d.detail = contenders[0], map[string]any{"paused_already_by": contenders[0].By}
 			return nil
 		}
-		pause = jobs.Pause{ID: uuid.New(), Target: target, At: fromMicros(d.now), By: a.Actor,
+		pause = storage.Pause{ID: uuid.New(), Target: target, At: fromMicros(d.now), By: a.Actor,
 			Reason: a.Reason}
 		d.controlState = true
 		_, err = d.ExecContext(ctx, addPause, pause.ID, target.Kind, target.Name, d.now, a.Actor,
@@ -67,15 +68,16 @@ func (s *Store) Pause(ctx context.Context, a jobs.Action, target jobs.Target) (j
 }
 
 // Resume ends the target's own pause.
-func (s *Store) Resume(ctx context.Context, a jobs.Action, target jobs.Target) (jobs.Pause, error) {
-	var pause jobs.Pause
+func (s *Store) Resume(ctx context.Context, a storage.Action,
+	target storage.Target) (storage.Pause, error) {
+	var pause storage.Pause
 	if err := target.Check(); err != nil {
 		return pause, wrap("resume", err)
 	}
 	err := s.action(ctx, a, "resume", target.String(), &pause, func(d *actionTx) error {
 		contenders, err := pausesBy(ctx, d, activePause, target.Kind, target.Name)
 		if err == nil && len(contenders) == 0 {
-			err = fmt.Errorf("%s is not paused: %w", target, jobs.ErrNotFound)
+			err = fmt.Errorf("%s is not paused: %w", target, storage.ErrNotFound)
 		}
 		if err != nil {
 			return err
@@ -96,13 +98,14 @@ func requireJob(ctx context.Context, tx *sql.Tx, job string) error {
 	if err := tx.QueryRowContext(ctx, jobIsKnown, job).Scan(&known); err != nil || known {
 		return err
 	}
-	return fmt.Errorf("job %s: %w", job, jobs.ErrNotFound)
+	return fmt.Errorf("job %s: %w", job, storage.ErrNotFound)
 }
 
-func pausesBy(ctx context.Context, from queryer, query string, args ...any) ([]jobs.Pause, error) {
-	var pauses []jobs.Pause
+func pausesBy(ctx context.Context, from queryer, query string,
+	args ...any) ([]storage.Pause, error) {
+	var pauses []storage.Pause
 	err := each(ctx, from, query, args, func(rows *sql.Rows) error {
-		var p jobs.Pause
+		var p storage.Pause
 		var paused int64
 		var resumed sql.NullInt64
 		err := rows.Scan(&p.ID, &p.Target.Kind, &p.Target.Name, &paused, &p.By, &p.Reason, &resumed,
@@ -116,7 +119,7 @@ func pausesBy(ctx context.Context, from queryer, query string, args ...any) ([]j
 
 // Pauses returns the pauses that covered the job.
 func (s *Store) Pauses(ctx context.Context, job, group string, from,
-	until time.Time) ([]jobs.Pause, error) {
+	until time.Time) ([]storage.Pause, error) {
 	pauses, err := pausesBy(ctx, s.readers, pausesBetween, job, group, micros(from), micros(until))
 	return pauses, wrap("list pauses", err)
 }
@@ -124,7 +127,7 @@ func (s *Store) Pauses(ctx context.Context, job, group string, from,
 // heldBack decides which first attempts must not start.
 type heldBack struct {
 	draining bool
-	pauses   []jobs.Pause
+	pauses   []storage.Pause
 	groups   map[string]string // by job, where a group is paused
 }
 
@@ -168,7 +171,7 @@ func loadHeldBack(ctx context.Context, tx *sql.Tx, session uuid.UUID,
 }
 
 // firstAttempt reports whether the request is a first attempt that must not start.
-func (h *heldBack) firstAttempt(r jobs.StartRequest) bool {
+func (h *heldBack) firstAttempt(r storage.StartRequest) bool {
 	if r.Attempt > 1 {
 		return false
 	}
@@ -177,15 +180,16 @@ func (h *heldBack) firstAttempt(r jobs.StartRequest) bool {
 }
 
 // pause returns the pause that covers the job, the job's own before others.
-func (h *heldBack) pause(job string) (jobs.Pause, bool) {
-	for _, kind := range []jobs.TargetKind{jobs.TargetJob, jobs.TargetGroup, jobs.TargetAll} {
+func (h *heldBack) pause(job string) (storage.Pause, bool) {
+	for _, kind := range []storage.TargetKind{storage.TargetJob, storage.TargetGroup,
+		storage.TargetAll} {
 		for _, p := range h.pauses {
 			if p.Target.Kind == kind && p.Covers(job, h.groups[job]) {
 				return p, true
 			}
 		}
 	}
-	return jobs.Pause{}, false
+	return storage.Pause{}, false
 }
 
 // among returns the paused jobs among the names.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // plan returns the steps of a query's plan.
@@ -65,16 +66,16 @@ func TestQueriesOnGrowingTablesUseIndexes(t *testing.T) {
 
 func TestPagesOfHistoryWalkAnIndex(t *testing.T) {
 	s := open(t)
-	before := &jobs.RunCursor{CreatedAt: time.Now(), ID: uuid.New()}
+	before := &storage.RunCursor{CreatedAt: time.Now(), ID: uuid.New()}
 	for name, c := range map[string]struct {
-		filter jobs.RunFilter
+		filter storage.RunFilter
 		want   string // the index of a step
 	}{
-		"all": {jobs.RunFilter{}, "runs_created"}, "next page": {jobs.RunFilter{Before: before}, "runs_created"},
-		"job": {jobs.RunFilter{Job: "a"}, "runs_job"}, "replica": {jobs.RunFilter{Replica: "r"}, "runs_replica"},
-		"state":          {jobs.RunFilter{States: []jobs.State{jobs.Waiting}}, "runs_state"},
-		"states":         {jobs.RunFilter{States: []jobs.State{jobs.Waiting, jobs.Running}, Before: before}, "runs_state"},
-		"job and states": {jobs.RunFilter{Job: "a", States: []jobs.State{jobs.Failed, jobs.Lost}}, "runs_"},
+		"all": {storage.RunFilter{}, "runs_created"}, "next page": {storage.RunFilter{Before: before}, "runs_created"},
+		"job": {storage.RunFilter{Job: "a"}, "runs_job"}, "replica": {storage.RunFilter{Replica: "r"}, "runs_replica"},
+		"state":          {storage.RunFilter{States: []jobs.State{jobs.Waiting}}, "runs_state"},
+		"states":         {storage.RunFilter{States: []jobs.State{jobs.Waiting, jobs.Running}, Before: before}, "runs_state"},
+		"job and states": {storage.RunFilter{Job: "a", States: []jobs.State{jobs.Failed, jobs.Lost}}, "runs_"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			query, args, err := sqlite.RunsQuery(c.filter)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -99,14 +99,14 @@ func (t *turn) take(session uuid.UUID) bool {
 
 // Prune deletes one batch of the history.
 func (s *Store) Prune(ctx context.Context, session uuid.UUID,
-	r jobs.PruneRequest) (jobs.Pruned, error) {
+	r storage.PruneRequest) (storage.Pruned, error) {
 	if err := s.exclusively("pruning"); err != nil {
-		return jobs.Pruned{}, err
+		return storage.Pruned{}, err
 	}
 	if !s.pruning.take(session) {
-		return jobs.Pruned{Busy: true}, nil
+		return storage.Pruned{Busy: true}, nil
 	}
-	var pruned jobs.Pruned
+	var pruned storage.Pruned
 	err := s.write(ctx, "prune history", func(tx *sql.Tx) (err error) {
 		now := time.Now()
 		before := micros(now.Add(-r.Keep))
@@ -128,7 +128,7 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 		return err
 	})
 	if err != nil {
-		return jobs.Pruned{}, err
+		return storage.Pruned{}, err
 	}
 	return pruned, nil
 }
@@ -150,15 +150,15 @@ func pruneOnce(ctx context.Context, tx *sql.Tx, now time.Time,
 }
 
 // pruneOldRuns scans the history from its beginning, or from the end of the previous batch.
-func pruneOldRuns(ctx context.Context, tx *sql.Tx, r jobs.PruneRequest, before int64,
-	pruned *jobs.Pruned) error {
-	var after jobs.RunCursor
+func pruneOldRuns(ctx context.Context, tx *sql.Tx, r storage.PruneRequest, before int64,
+	pruned *storage.Pruned) error {
+	var after storage.RunCursor
 	since := int64(0)
 	if r.After != nil {
 		after, since = *r.After, micros(r.After.CreatedAt)
 	}
 	var old []uuid.UUID
-	var last jobs.RunCursor
+	var last storage.RunCursor
 	err := each(ctx, tx, oldRuns, []any{before, since, after.ID, r.Limit},
 		func(rows *sql.Rows) error {
 			var created int64

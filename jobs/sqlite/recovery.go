@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // recoveredRuns finds the runs that their active definitions recover, unless they were to be
@@ -38,8 +39,8 @@ func recoverRuns(ctx context.Context, tx *sql.Tx, ends []endRow, now int64) erro
 	var successors []runRow
 	for _, run := range runs {
 		end := &ends[place[run.ID]]
-		if run.Recovery >= jobs.MaxRecoveries {
-			end.detail += jobs.NotRecovered
+		if run.Recovery >= storage.MaxRecoveries {
+			end.detail += storage.NotRecovered
 			continue
 		}
 		successors = append(successors, successor(run, end.reason, now))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -51,7 +52,7 @@ func SaveInTx(ctx context.Context, tx *sql.Tx, run *jobs.Run, v any) error {
 }
 
 // keep writes the output and the saved state of an attempt that ends. Its run is still running.
-func keep(ctx context.Context, tx *sql.Tx, r jobs.FinishRequest, now int64) error {
+func keep(ctx context.Context, tx *sql.Tx, r storage.FinishRequest, now int64) error {
 	if r.Output != "" || r.Result != nil {
 		if _, err := tx.ExecContext(ctx, saveOutput, r.Run, output.PlainText(r.Output),
 			textOrNull(r.Result)); err != nil {

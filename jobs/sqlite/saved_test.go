@@ -11,23 +11,24 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/jobstest"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // State, result and webhook deliveries commit with the job's own writes, or not at all.
 func TestRunThatCompletesItselfKeepsAllInItsTransaction(t *testing.T) {
 	s := open(t)
 	ctx, session := t.Context(), uuid.New()
-	if err := s.Open(ctx, jobs.Session{ID: session, Replica: "a", TTL: time.Minute}); err != nil {
+	if err := s.Open(ctx, storage.Session{ID: session, Replica: "a", TTL: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
-	hooked := jobs.Definition{Name: "job", Hash: "h",
+	hooked := storage.Definition{Name: "job", Hash: "h",
 		Hooks: []jobs.Hook{{Webhook: "w", State: jobs.Succeeded}}}
-	if _, err := s.Register(ctx, session, []jobs.Definition{hooked}); err != nil {
+	if _, err := s.Register(ctx, session, []storage.Definition{hooked}); err != nil {
 		t.Fatal(err)
 	}
-	request := jobs.StartRequest{Run: uuid.New(),
+	request := storage.StartRequest{Run: uuid.New(),
 		Firing: jobs.Firing{Job: "job", ScheduledAt: time.Now()}, Attempt: 1, WaitSince: time.Now()}
-	results, err := s.Start(ctx, session, []jobs.StartRequest{request})
+	results, err := s.Start(ctx, session, []storage.StartRequest{request})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,10 +58,10 @@ func TestRunThatCompletesItselfKeepsAllInItsTransaction(t *testing.T) {
 		}
 	}
 	// An update of an ended run, for example of its detail, is no second end.
-	touch := jobs.StartRequest{Run: uuid.New(),
+	touch := storage.StartRequest{Run: uuid.New(),
 		Firing: jobs.Firing{Job: "other", ScheduledAt: time.Now()}, Attempt: 1,
 		WaitSince: time.Now()}
-	if results, err = s.Start(ctx, session, []jobs.StartRequest{touch}); err != nil {
+	if results, err = s.Start(ctx, session, []storage.StartRequest{touch}); err != nil {
 		t.Fatal(err)
 	}
 	err = sqlite.InTx(ctx, jobstest.StoredRun(s, touch, results[0].Token), func(tx *sql.Tx) error {
@@ -72,7 +73,7 @@ func TestRunThatCompletesItselfKeepsAllInItsTransaction(t *testing.T) {
 		t.Errorf("%d deliveries after a change of details (%v)", deliveries, err)
 	}
 	err = sqlite.CompleteInTx(ctx, run, func(*sql.Tx) error { return run.Save("late") })
-	if saved, _, deliveries := written(); !errors.Is(err, jobs.ErrSuperseded) || saved != "1" ||
+	if saved, _, deliveries := written(); !errors.Is(err, storage.ErrSuperseded) || saved != "1" ||
 		deliveries != 1 {
 		t.Errorf("superseded: %v, saved %q, %d deliveries", err, saved, deliveries)
 	}

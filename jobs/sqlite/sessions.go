@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -40,7 +41,7 @@ WHERE id = ?1 AND ended_at IS NULL`
 )
 
 // Open registers a session of this process.
-func (s *Store) Open(ctx context.Context, session jobs.Session) error {
+func (s *Store) Open(ctx context.Context, session storage.Session) error {
 	if err := s.exclusively("session opening"); err != nil {
 		return err
 	}
@@ -79,15 +80,15 @@ func (s *Store) Living(_ context.Context, sessions []uuid.UUID) ([]uuid.UUID, er
 // Heartbeat renews a session and returns its claims. It does not wait for the
 // writer.
 func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID,
-	v jobs.ReplicaStatus) (jobs.Beat, error) {
+	v storage.ReplicaStatus) (storage.Beat, error) {
 	if err := s.exclusively("heartbeat"); err != nil {
-		return jobs.Beat{}, err
+		return storage.Beat{}, err
 	}
 	renewed, ok := s.sessions.renew(session, v)
 	if !ok {
-		return jobs.Beat{}, wrap("heartbeat", jobs.ErrSessionLost)
+		return storage.Beat{}, wrap("heartbeat", storage.ErrSessionLost)
 	}
-	beat := jobs.Beat{Now: fromMicros(micros(renewed.beat)), Claims: map[jobs.Token]uuid.UUID{}}
+	beat := storage.Beat{Now: fromMicros(micros(renewed.beat)), Claims: map[jobs.Token]uuid.UUID{}}
 	err := each(ctx, s.readers, sessionClaims, []any{session}, func(rows *sql.Rows) error {
 		var token jobs.Token
 		var run uuid.UUID
@@ -99,7 +100,7 @@ func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID,
 		err = s.readers.QueryRowContext(ctx, definitionChanges).Scan(&beat.Definitions)
 	}
 	if err != nil {
-		return jobs.Beat{}, wrap("heartbeat", err)
+		return storage.Beat{}, wrap("heartbeat", err)
 	}
 	s.persistBeat(ctx, renewed)
 	return beat, nil

@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -43,12 +43,12 @@ ON CONFLICT (job) DO UPDATE SET spec = excluded.spec, version = excluded.version
 )
 
 // PutSpec adds a job, or changes an added one.
-func (s *Store) PutSpec(ctx context.Context, a jobs.Action, spec jobs.Spec,
-	checks ...jobs.SpecCheck) (jobs.Spec, error) {
+func (s *Store) PutSpec(ctx context.Context, a storage.Action, spec storage.Spec,
+	checks ...storage.SpecCheck) (storage.Spec, error) {
 	if err := spec.Check(); err != nil {
-		return jobs.Spec{}, wrap("put_job", err)
+		return storage.Spec{}, wrap("put_job", err)
 	}
-	var put jobs.Spec
+	var put storage.Spec
 	err := s.action(ctx, a, "put_job", "job "+spec.Job, &put, func(d *actionTx) error {
 		known, found, err := changeable(ctx, d, spec.Job, checks)
 		if err != nil {
@@ -56,12 +56,12 @@ func (s *Store) PutSpec(ctx context.Context, a jobs.Action, spec jobs.Spec,
 		}
 		switch {
 		case !found && spec.Version > 0:
-			return fmt.Errorf("added job %s: %w", spec.Job, jobs.ErrNotFound)
+			return fmt.Errorf("added job %s: %w", spec.Job, storage.ErrNotFound)
 		case found && known.Removed != (spec.Version == 0),
 			found && !known.Removed && known.Version != spec.Version:
 			return known.Conflict(spec.Version)
 		}
-		put = jobs.Spec{Job: spec.Job, Text: spec.Text, Version: known.Version + 1,
+		put = storage.Spec{Job: spec.Job, Text: spec.Text, Version: known.Version + 1,
 			ChangedAt: fromMicros(d.now), ChangedBy: a.Actor}
 		d.controlState, d.detail = true, map[string]any{"version": put.Version, "spec": put.Text}
 		return d.writeSpec(ctx, put)
@@ -71,9 +71,9 @@ func (s *Store) PutSpec(ctx context.Context, a jobs.Action, spec jobs.Spec,
 
 // RemoveSpec removes an added job. Its running runs end by themselves. Its waiting runs are
 // cancelled, because no replica would adopt them.
-func (s *Store) RemoveSpec(ctx context.Context, a jobs.Action, job string, version int64,
-	checks ...jobs.SpecCheck) error {
-	if err := (jobs.Target{Kind: jobs.TargetJob, Name: job}).Check(); err != nil {
+func (s *Store) RemoveSpec(ctx context.Context, a storage.Action, job string, version int64,
+	checks ...storage.SpecCheck) error {
+	if err := (storage.Target{Kind: storage.TargetJob, Name: job}).Check(); err != nil {
 		return wrap("remove_job", err)
 	}
 	return s.action(ctx, a, "remove_job", "job "+job, nil, func(d *actionTx) error {
@@ -83,7 +83,7 @@ func (s *Store) RemoveSpec(ctx context.Context, a jobs.Action, job string, versi
 		}
 		switch {
 		case !found:
-			return fmt.Errorf("added job %s: %w", job, jobs.ErrNotFound)
+			return fmt.Errorf("added job %s: %w", job, storage.ErrNotFound)
 		case known.Removed || known.Version != version:
 			return known.Conflict(version)
 		}
@@ -118,7 +118,7 @@ func (d *actionTx) deactivateJob(ctx context.Context, job string) error {
 	return err
 }
 
-func (d *actionTx) writeSpec(ctx context.Context, s jobs.Spec) error {
+func (d *actionTx) writeSpec(ctx context.Context, s storage.Spec) error {
 	_, err := d.ExecContext(ctx, writeSpec, s.Job, string(s.Text), s.Version, d.now, s.ChangedBy,
 		s.Removed)
 	return err
@@ -127,13 +127,13 @@ func (d *actionTx) writeSpec(ctx context.Context, s jobs.Spec) error {
 // changeable returns the job's spec, if it has one. It returns an error if the job comes from the
 // configuration or a check fails.
 func changeable(ctx context.Context, d *actionTx, job string,
-	checks []jobs.SpecCheck) (spec jobs.Spec, found bool, err error) {
+	checks []storage.SpecCheck) (spec storage.Spec, found bool, err error) {
 	var configured bool
 	if err := d.QueryRowContext(ctx, comesFromConfig, job).Scan(&configured); err != nil {
 		return spec, false, err
 	}
 	if configured {
-		return spec, false, fmt.Errorf("job %s: %w", job, jobs.ErrFromConfig)
+		return spec, false, fmt.Errorf("job %s: %w", job, storage.ErrFromConfig)
 	}
 	added, err := specsBy(ctx, d, addedSpecs)
 	if err != nil {
@@ -151,10 +151,10 @@ func changeable(ctx context.Context, d *actionTx, job string,
 	return specs[0], true, nil
 }
 
-func specsBy(ctx context.Context, from queryer, query string, args ...any) ([]jobs.Spec, error) {
-	var specs []jobs.Spec
+func specsBy(ctx context.Context, from queryer, query string, args ...any) ([]storage.Spec, error) {
+	var specs []storage.Spec
 	err := each(ctx, from, query, args, func(rows *sql.Rows) error {
-		var s jobs.Spec
+		var s storage.Spec
 		var text string
 		var changed int64
 		err := rows.Scan(&s.Job, &text, &s.Version, &changed, &s.ChangedBy, &s.Removed)

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -51,11 +52,11 @@ type starter struct {
 
 // Start decides on each request in one transaction.
 func (s *Store) Start(ctx context.Context, session uuid.UUID,
-	requests []jobs.StartRequest) ([]jobs.StartResult, error) {
+	requests []storage.StartRequest) ([]storage.StartResult, error) {
 	if err := s.exclusively("start"); err != nil {
 		return nil, err
 	}
-	results := make([]jobs.StartResult, len(requests))
+	results := make([]storage.StartResult, len(requests))
 	if len(requests) == 0 {
 		return results, nil
 	}
@@ -78,7 +79,7 @@ func (s *Store) Start(ctx context.Context, session uuid.UUID,
 }
 
 func (s *Store) newStarter(ctx context.Context, tx *sql.Tx, session uuid.UUID,
-	requests []jobs.StartRequest) (*starter, error) {
+	requests []storage.StartRequest) (*starter, error) {
 	ids, firings, names := make([]uuid.UUID, len(requests)), make([]firing, len(requests)),
 		make([]string, len(requests))
 	var wanted []locking.Request
@@ -93,7 +94,8 @@ func (s *Store) newStarter(ctx context.Context, tx *sql.Tx, session uuid.UUID,
 	if st.ledger, err = loadLedger(ctx, tx, ids, firings); err != nil {
 		return nil, err
 	}
-	if st.contenders, err = loadContenders(ctx, tx, wanted, s.sessions.living(), st.now); err != nil {
+	if st.contenders, err = loadContenders(ctx, tx, wanted, s.sessions.living(),
+		st.now); err != nil {
 		return nil, err
 	}
 	if st.held, err = loadHeldBack(ctx, tx, session, names); err != nil {
@@ -103,7 +105,7 @@ func (s *Store) newStarter(ctx context.Context, tx *sql.Tx, session uuid.UUID,
 }
 
 func (st *starter) decide(ctx context.Context, tx *sql.Tx,
-	r jobs.StartRequest) (jobs.StartResult, error) {
+	r storage.StartRequest) (storage.StartResult, error) {
 	known := st.ledger.known[r.Run]
 	if known != nil && known.Session == nil && known.State == jobs.Waiting &&
 		known.Replica == st.session.Replica {
@@ -112,22 +114,23 @@ func (st *starter) decide(ctx context.Context, tx *sql.Tx,
 	mine := known != nil && known.Session != nil && *known.Session == st.session.ID
 	switch {
 	case mine && known.claimed: // a resent request, whose reply was lost
-		return jobs.StartResult{Outcome: jobs.StartGranted, Token: jobs.Token(*known.Token)}, nil
+		return storage.StartResult{Outcome: storage.StartGranted,
+			Token: jobs.Token(*known.Token)}, nil
 	case !st.live:
-		return jobs.StartResult{Outcome: jobs.StartNotLive}, nil
+		return storage.StartResult{Outcome: storage.StartNotLive}, nil
 	case mine && known.State == jobs.Waiting && st.held.firstAttempt(r):
 		st.holdBack(*known)
-		return jobs.StartResult{Outcome: jobs.StartPaused}, nil
+		return storage.StartResult{Outcome: storage.StartPaused}, nil
 	case mine && known.State == jobs.Waiting:
 		return st.admit(ctx, tx, *known, r)
 	case known != nil:
-		return jobs.StartResult{Outcome: jobs.StartDuplicate}, nil
+		return storage.StartResult{Outcome: storage.StartDuplicate}, nil
 	case st.ledger.stale(r.Firing.Job, r.Version):
-		return jobs.StartResult{Outcome: jobs.StartStale}, nil
+		return storage.StartResult{Outcome: storage.StartStale}, nil
 	case st.ledger.taken[firingOf(r.Firing)]:
-		return jobs.StartResult{Outcome: jobs.StartDuplicate}, nil
+		return storage.StartResult{Outcome: storage.StartDuplicate}, nil
 	case st.held.firstAttempt(r):
-		return jobs.StartResult{Outcome: jobs.StartPaused}, nil
+		return storage.StartResult{Outcome: storage.StartPaused}, nil
 	}
 	st.ledger.taken[firingOf(r.Firing)] = true
 	run := newRun(r.Run, r.Firing, st.now)
@@ -137,15 +140,15 @@ func (st *starter) decide(ctx context.Context, tx *sql.Tx,
 
 // admit grants the run its requests, or leaves it waiting.
 func (st *starter) admit(ctx context.Context, tx *sql.Tx, run runRow,
-	r jobs.StartRequest) (jobs.StartResult, error) {
+	r storage.StartRequest) (storage.StartResult, error) {
 	since := micros(r.WaitSince)
 	if run.Since != nil {
 		since = *run.Since
 	}
-	var result jobs.StartResult
+	var result storage.StartResult
 	var err error
 	if p := st.contenders.against(run.ID, since, r.Requests); p != nil {
-		result = jobs.StartResult{Outcome: jobs.StartBlocked, Blocker: p.blocker(),
+		result = storage.StartResult{Outcome: storage.StartBlocked, Blocker: p.blocker(),
 			Reason: p.reason()}
 		if p.token == 0 {
 			if result.Blocker.Root, err = st.root(ctx, tx, p.run); err != nil {
@@ -160,7 +163,8 @@ func (st *starter) admit(ctx context.Context, tx *sql.Tx, run runRow,
 		st.wait(run, r.Requests, result.Reserved > 0)
 	} else {
 		err = errors.Join(run.keepWait(since), run.endRest(st.now))
-		result = jobs.StartResult{Outcome: jobs.StartGranted, Token: st.grant(&run, r.Requests)}
+		result = storage.StartResult{Outcome: storage.StartGranted,
+			Token: st.grant(&run, r.Requests)}
 		run.Attempt = r.Attempt
 	}
 	st.runs = append(st.runs, run)
@@ -185,7 +189,8 @@ func (st *starter) wait(run runRow, requests []locking.Request, reserved bool) {
 		if !reserved && kind != locking.KindJob && (kind != locking.KindGroup || !run.InTurn) {
 			continue
 		}
-		st.contenders.add(&contender{Request: r, since: *run.Since, run: run.ID, owner: st.owner(run)})
+		st.contenders.add(&contender{Request: r, since: *run.Since, run: run.ID,
+			owner: st.owner(run)})
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -59,9 +60,9 @@ type Store struct {
 }
 
 var (
-	_ jobs.Store      = (*Store)(nil)
-	_ jobs.Transactor = (*Store)(nil)
-	_ jobs.Attempts   = (*Store)(nil)
+	_ storage.Store    = (*Store)(nil)
+	_ jobs.Transactor  = (*Store)(nil)
+	_ storage.Attempts = (*Store)(nil)
 )
 
 // Open opens the file. It returns one of these errors:
@@ -178,7 +179,7 @@ func (s *Store) prepare(ctx context.Context) error {
 	}
 	if current.version < schemaVersion {
 		return fmt.Errorf("read schema: version %d is older than version %d of this binary: "+
-			"start the scheduler first: %w", current.version, schemaVersion, jobs.ErrNotFound)
+			"start the scheduler first: %w", current.version, schemaVersion, storage.ErrNotFound)
 	}
 	s.cluster = current.cluster
 	return nil

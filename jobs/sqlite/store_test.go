@@ -11,8 +11,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/internal/test/jobstest"
-	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // open opens a migrated store of the test's own.
@@ -64,7 +64,7 @@ func TestConformance(t *testing.T) {
 }
 
 func TestAttemptsConformance(t *testing.T) {
-	jobstest.RunAttempts(t, func(t *testing.T) (first, second jobs.Attempts) {
+	jobstest.RunAttempts(t, func(t *testing.T) (first, second storage.Attempts) {
 		s := open(t)
 		return s, s
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -44,11 +45,11 @@ DELETE FROM holdfast_sessions WHERE ended_at < ?1
 const sessionsKept = time.Hour
 
 // Sweep ends the sessions that are not live.
-func (s *Store) Sweep(ctx context.Context) (jobs.Swept, error) {
+func (s *Store) Sweep(ctx context.Context) (storage.Swept, error) {
 	if err := s.exclusively("sweep"); err != nil {
-		return jobs.Swept{}, err
+		return storage.Swept{}, err
 	}
-	var swept jobs.Swept
+	var swept storage.Swept
 	err := s.write(ctx, "sweep", func(tx *sql.Tx) error {
 		now := time.Now()
 		dead, err := s.deadSessions(ctx, tx, &swept)
@@ -76,13 +77,13 @@ func (s *Store) Sweep(ctx context.Context) (jobs.Swept, error) {
 		return s.forgetOld(ctx, tx, now)
 	})
 	if err != nil {
-		return jobs.Swept{}, err
+		return storage.Swept{}, err
 	}
 	return swept, nil
 }
 
 func (s *Store) deadSessions(ctx context.Context, tx *sql.Tx,
-	swept *jobs.Swept) ([]uuid.UUID, error) {
+	swept *storage.Swept) ([]uuid.UUID, error) {
 	var dead []uuid.UUID
 	err := each(ctx, tx, unendedSessions, nil, func(rows *sql.Rows) error {
 		var id uuid.UUID
@@ -100,13 +101,13 @@ func (s *Store) deadSessions(ctx context.Context, tx *sql.Tx,
 
 // loseRuns ends the running runs of the sessions and adds their successors.
 func loseRuns(ctx context.Context, tx *sql.Tx, dead []uuid.UUID,
-	now time.Time) ([]jobs.LostRun, error) {
+	now time.Time) ([]storage.LostRun, error) {
 	runs, err := runsOf(ctx, tx, dead)
 	if err != nil || len(runs) == 0 {
 		return nil, err
 	}
 	at := micros(now)
-	lost, ends := make([]jobs.LostRun, len(runs)), make([]endRow, len(runs))
+	lost, ends := make([]storage.LostRun, len(runs)), make([]endRow, len(runs))
 	for i, run := range runs {
 		run.State, run.Finished, run.Reason = jobs.Lost, &at, jobs.ReasonSessionLost
 		run.Detail = "its replica stopped renewing its session"

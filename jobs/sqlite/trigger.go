@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -30,9 +31,9 @@ WHERE j.name = ?1`
 )
 
 // Trigger adds a waiting run that any replica may adopt.
-func (s *Store) Trigger(ctx context.Context, a jobs.Action,
-	r jobs.TriggerRequest) (jobs.Triggered, error) {
-	var answer jobs.Triggered
+func (s *Store) Trigger(ctx context.Context, a storage.Action,
+	r storage.TriggerRequest) (storage.Triggered, error) {
+	var answer storage.Triggered
 	if err := r.Check(); err != nil {
 		return answer, wrap("trigger", err)
 	}
@@ -45,22 +46,22 @@ func (s *Store) Trigger(ctx context.Context, a jobs.Action,
 }
 
 // triggered returns the run of the key, and adds it if there is none.
-func triggered(ctx context.Context, d *actionTx, a jobs.Action,
-	r jobs.TriggerRequest) (answer jobs.Triggered, err error) {
+func triggered(ctx context.Context, d *actionTx, a storage.Action,
+	r storage.TriggerRequest) (answer storage.Triggered, err error) {
 	answer.Record, answer.Created, err = runOfTrigger(ctx, d, a, r)
 	if err != nil || answer.State != jobs.Waiting {
 		return answer, err
 	}
 	answer.WaitsFor, err = findBlocker(ctx, d, answer.Record)
 	if err == nil && answer.Created && answer.WaitsFor != nil && r.AtOnce() {
-		err = &jobs.BusyError{Job: r.Job, Obstacle: *answer.WaitsFor} // nothing is committed
+		err = &storage.BusyError{Job: r.Job, Obstacle: *answer.WaitsFor} // nothing is committed
 	}
 	return answer, err
 }
 
 // runOfTrigger returns the run of the key, and whether it was added.
-func runOfTrigger(ctx context.Context, d *actionTx, a jobs.Action,
-	r jobs.TriggerRequest) (record jobs.Record, created bool, err error) {
+func runOfTrigger(ctx context.Context, d *actionTx, a storage.Action,
+	r storage.TriggerRequest) (record jobs.Record, created bool, err error) {
 	var id uuid.UUID
 	err = d.QueryRowContext(ctx, runByKey, r.Job, r.Key).Scan(&id)
 	if err == nil {
@@ -109,8 +110,8 @@ func runOfTrigger(ctx context.Context, d *actionTx, a jobs.Action,
 
 // findBlocker returns what blocks a waiting run of the job's active definition. If no replica has
 // registered the job yet, only its own name is known.
-func findBlocker(ctx context.Context, d *actionTx, run jobs.Record) (*jobs.Obstacle, error) {
-	definition := jobs.Definition{Name: run.Job}
+func findBlocker(ctx context.Context, d *actionTx, run jobs.Record) (*storage.Obstacle, error) {
+	definition := storage.Definition{Name: run.Job}
 	var resources string
 	err := d.QueryRowContext(ctx, lockedByJob, run.Job).Scan(&resources, &definition.MayOverlap)
 	if err == nil {
@@ -135,7 +136,7 @@ func findBlocker(ctx context.Context, d *actionTx, run jobs.Record) (*jobs.Obsta
 	if p == nil {
 		return nil, nil
 	}
-	obstacle := &jobs.Obstacle{Blocker: *p.blocker(), Reason: p.reason()}
+	obstacle := &storage.Obstacle{Blocker: *p.blocker(), Reason: p.reason()}
 	if p.token == 0 {
 		obstacle.Root, err = new(starter).root(ctx, d.Tx, p.run)
 	}
@@ -143,14 +144,14 @@ func findBlocker(ctx context.Context, d *actionTx, run jobs.Record) (*jobs.Obsta
 }
 
 func triggeredBefore(ctx context.Context, tx *sql.Tx, id uuid.UUID,
-	r jobs.TriggerRequest) (jobs.Record, error) {
+	r storage.TriggerRequest) (jobs.Record, error) {
 	records, err := recordsOf(ctx, tx, []uuid.UUID{id})
 	if err != nil {
 		return jobs.Record{}, err
 	}
-	if !jobs.SameParams(records[0].Params, r.Params) {
+	if !storage.SameParams(records[0].Params, r.Params) {
 		return jobs.Record{}, fmt.Errorf("key %q of job %s was used with other params: %w", r.Key,
-			r.Job, jobs.ErrConflict)
+			r.Job, storage.ErrConflict)
 	}
 	return records[0], nil
 }
@@ -168,7 +169,7 @@ func refusePaused(ctx context.Context, tx *sql.Tx, job string) error {
 	}
 	h.groups[job] = group
 	if pause, paused := h.pause(job); paused {
-		return &jobs.PausedError{Pause: pause}
+		return &storage.PausedError{Pause: pause}
 	}
 	return nil
 }

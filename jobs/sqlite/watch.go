@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/internal/output"
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -34,7 +34,7 @@ ON CONFLICT (run) DO UPDATE SET output = excluded.output`
 func (s *Store) Watch(ctx context.Context, run uuid.UUID) error {
 	now := time.Now()
 	var one int
-	err := s.readers.QueryRowContext(ctx, isWatched, run, micros(now.Add(jobs.WatchLasts/2))).
+	err := s.readers.QueryRowContext(ctx, isWatched, run, micros(now.Add(storage.WatchLasts/2))).
 		Scan(&one)
 	if err != sql.ErrNoRows {
 		return wrap("watch run", err)
@@ -43,13 +43,13 @@ func (s *Store) Watch(ctx context.Context, run uuid.UUID) error {
 		if _, err := tx.ExecContext(ctx, forgetWatches, micros(now)); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, watchRun, run, micros(now.Add(jobs.WatchLasts)))
+		_, err := tx.ExecContext(ctx, watchRun, run, micros(now.Add(storage.WatchLasts)))
 		return err
 	})
 }
 
 // SaveOutput saves the output that running runs have written so far.
-func (s *Store) SaveOutput(ctx context.Context, outputs []jobs.Output) error {
+func (s *Store) SaveOutput(ctx context.Context, outputs []storage.Output) error {
 	return s.write(ctx, "save output", func(tx *sql.Tx) error {
 		for _, o := range outputs {
 			if _, err := tx.ExecContext(ctx, keepTail, o.Token,

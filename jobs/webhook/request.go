@@ -19,6 +19,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // maxResponse is how much of a response is read, in bytes. It is not stored, because it may quote
@@ -36,7 +37,8 @@ type Event struct {
 
 // try sends one request. Its error contains no secret. postponed is how long the receiver asks to
 // wait.
-func (t *hookSender) try(ctx context.Context, d jobs.Delivery) (postponed time.Duration, err error) {
+func (t *hookSender) try(ctx context.Context,
+	d storage.Delivery) (postponed time.Duration, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, t.Timeout,
 		fmt.Errorf("no response within %s", t.Timeout))
 	defer cancel()
@@ -75,7 +77,7 @@ func retryAfter(response *http.Response, now time.Time) time.Duration {
 	return 0
 }
 
-func (t *hookSender) request(ctx context.Context, d jobs.Delivery,
+func (t *hookSender) request(ctx context.Context, d storage.Delivery,
 	now time.Time) (*http.Request, error) {
 	run := d.Run
 	run.Output, run.Params = "", nil

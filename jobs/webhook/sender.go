@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
@@ -35,7 +35,7 @@ type Hook struct {
 
 // Options are the options of a Sender.
 type Options struct {
-	Outbox  jobs.Outbox
+	Outbox  storage.Outbox
 	Hooks   []Hook
 	Cluster uuid.UUID
 	Log     zerolog.Logger
@@ -67,7 +67,8 @@ func (s *Sender) Run(ctx context.Context) error {
 	defer s.client.CloseIdleConnections()
 	var all sync.WaitGroup
 	for _, h := range s.options.Hooks {
-		t := &hookSender{Sender: s, Hook: h, log: s.options.Log.With().Str("webhook", h.Name).Logger()}
+		t := &hookSender{Sender: s, Hook: h,
+			log: s.options.Log.With().Str("webhook", h.Name).Logger()}
 		all.Go(func() { t.run(ctx) })
 	}
 	all.Go(func() { s.forget(ctx) })
@@ -135,8 +136,9 @@ func (t *hookSender) turn(ctx context.Context) int {
 
 // settle records the result of a try. The receiver may have postponed the next try. If settling
 // fails, the delivery is due again when its lease ends.
-func (t *hookSender) settle(ctx context.Context, d jobs.Delivery, postponed time.Duration, err error) {
-	s := jobs.Settlement{ID: d.ID, Tries: d.Tries, Former: d.Former, Delivered: err == nil}
+func (t *hookSender) settle(ctx context.Context, d storage.Delivery, postponed time.Duration,
+	err error) {
+	s := storage.Settlement{ID: d.ID, Tries: d.Tries, Former: d.Former, Delivered: err == nil}
 	log := t.log.With().Stringer("delivery", d.ID).Stringer("run", d.Run.ID).Str("job", d.Run.Job).
 		Str("state", string(d.Run.State)).Int("tries", d.Tries).Logger()
 	switch again, more := t.again(d, postponed); {
@@ -165,7 +167,7 @@ func (t *hookSender) settle(ctx context.Context, d jobs.Delivery, postponed time
 
 // again returns the delay until the next try, and whether there is one. A receiver can postpone the
 // next try within the retry policy, whose last try is at its end.
-func (t *hookSender) again(d jobs.Delivery, postponed time.Duration) (time.Duration, bool) {
+func (t *hookSender) again(d storage.Delivery, postponed time.Duration) (time.Duration, bool) {
 	waited := d.TakenAt.Sub(d.Since)
 	again, more := t.Retry.After(d.Tries-d.Former, waited)
 	again = max(again, min(postponed, maxPostponed))

@@ -24,6 +24,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
@@ -143,12 +144,12 @@ func newStage(t *testing.T) *stage {
 	}
 	t.Cleanup(store.Close)
 	s := &stage{T: t, store: store, session: uuid.New()}
-	if err := store.Open(t.Context(), jobs.Session{ID: s.session, Replica: "a", TTL: time.Hour}); err != nil {
+	if err := store.Open(t.Context(), storage.Session{ID: s.session, Replica: "a", TTL: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
-	d := jobs.Definition{Name: "job", Hash: "h",
+	d := storage.Definition{Name: "job", Hash: "h",
 		Hooks: []jobs.Hook{{Webhook: "w", State: jobs.Failed}}}
-	if _, err := store.Register(t.Context(), s.session, []jobs.Definition{d}); err != nil {
+	if _, err := store.Register(t.Context(), s.session, []storage.Definition{d}); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -158,23 +159,23 @@ func newStage(t *testing.T) *stage {
 func (s *stage) fail() uuid.UUID {
 	s.Helper()
 	s.n++
-	r := jobs.StartRequest{Run: uuid.New(),
+	r := storage.StartRequest{Run: uuid.New(),
 		Firing: jobs.Firing{Job: "job", ScheduledAt: time.Unix(int64(s.n), 0)}, Attempt: 1,
 		WaitSince: time.Now()}
-	started, err := s.store.Start(s.Context(), s.session, []jobs.StartRequest{r})
+	started, err := s.store.Start(s.Context(), s.session, []storage.StartRequest{r})
 	if err != nil {
 		s.Fatal(err)
 	}
-	end := jobs.FinishRequest{Run: r.Run, Token: started[0].Token, State: jobs.Failed,
+	end := storage.FinishRequest{Run: r.Run, Token: started[0].Token, State: jobs.Failed,
 		Error: "no luck", Output: "much", Result: json.RawMessage(`{"status":418}`)}
-	if _, err := s.store.Finish(s.Context(), []jobs.FinishRequest{end}); err != nil {
+	if _, err := s.store.Finish(s.Context(), []storage.FinishRequest{end}); err != nil {
 		s.Fatal(err)
 	}
 	return r.Run
 }
 
 // send runs a sender; the returned function stops it and waits for its end.
-func (s *stage) send(outbox jobs.Outbox, url string, log io.Writer,
+func (s *stage) send(outbox storage.Outbox, url string, log io.Writer,
 	change func(*Sender)) (stop func()) {
 	s.Helper()
 	h := Hook{
@@ -205,10 +206,10 @@ func (s *stage) send(outbox jobs.Outbox, url string, log io.Writer,
 }
 
 // undelivered waits until what has failed is as the test expects.
-func (s *stage) undelivered(what string, until func([]jobs.Undelivered) bool) []jobs.Undelivered {
+func (s *stage) undelivered(what string, until func([]storage.Undelivered) bool) []storage.Undelivered {
 	s.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		found, err := s.store.UndeliveredHooks(s.Context(), jobs.UndeliveredFilter{})
+		found, err := s.store.UndeliveredHooks(s.Context(), storage.UndeliveredFilter{})
 		if err != nil {
 			s.Fatal(err)
 		}
@@ -221,7 +222,7 @@ func (s *stage) undelivered(what string, until func([]jobs.Undelivered) bool) []
 	}
 }
 
-func none(found []jobs.Undelivered) bool { return len(found) == 0 }
+func none(found []storage.Undelivered) bool { return len(found) == 0 }
 
 // TestFailuresThenSuccess: whatever goes wrong, the same event comes again
 // until it was taken, and then no more.
@@ -294,7 +295,7 @@ func TestGivesUpAndSaysSo(t *testing.T) {
 	})
 	run := s.fail()
 	s.send(s.store, r.URL, &log, func(s *Sender) { s.options.Hooks[0].Retry.Attempts = 3 })
-	found := s.undelivered("one that was given up", func(found []jobs.Undelivered) bool {
+	found := s.undelivered("one that was given up", func(found []storage.Undelivered) bool {
 		return len(found) == 1 && found[0].GaveUpAt != nil
 	})
 	if u := found[0]; u.Run != run || u.Tries != 3 || u.Error != "status 410" || u.NextAt != nil {
@@ -360,7 +361,7 @@ func TestReceiversMayPostpone(t *testing.T) {
 				s.options.Hooks[0].Retry = retry.Policy{Attempts: 5, Delay: 10 * time.Second,
 					Elapsed: test.elapsed}
 			})
-			found := s.undelivered("one that failed", func(found []jobs.Undelivered) bool {
+			found := s.undelivered("one that failed", func(found []storage.Undelivered) bool {
 				return len(found) == 1
 			})
 			if wait := found[0].NextAt.Sub(before); wait < test.least ||
@@ -379,13 +380,13 @@ func TestDeliveredAgain(t *testing.T) {
 	})
 	s.fail()
 	s.send(s.store, r.URL, io.Discard, func(s *Sender) { s.options.Hooks[0].Retry.Attempts = 2 })
-	givenUp := func(tries int) func([]jobs.Undelivered) bool {
-		return func(found []jobs.Undelivered) bool {
+	givenUp := func(tries int) func([]storage.Undelivered) bool {
+		return func(found []storage.Undelivered) bool {
 			return len(found) == 1 && found[0].GaveUpAt != nil && found[0].Tries == tries
 		}
 	}
 	found := s.undelivered("one that was given up", givenUp(2))
-	if _, err := s.store.DeliverAgain(t.Context(), jobs.Action{Actor: "ann", Via: "go"},
+	if _, err := s.store.DeliverAgain(t.Context(), storage.Action{Actor: "ann", Via: "go"},
 		found[0].ID); err != nil {
 		t.Fatal(err)
 	}
@@ -410,7 +411,7 @@ func TestUnreachableAndSlow(t *testing.T) {
 	stop := s.send(s.store, r.URL, &log, func(s *Sender) {
 		s.options.Hooks[0].Timeout, s.options.Hooks[0].Retry.Delay = 50*time.Millisecond, time.Hour
 	})
-	s.undelivered("one that took too long", func(found []jobs.Undelivered) bool {
+	s.undelivered("one that took too long", func(found []storage.Undelivered) bool {
 		return len(found) == 1 && found[0].Error == "no response within 50ms"
 	})
 	stop()
@@ -418,7 +419,7 @@ func TestUnreachableAndSlow(t *testing.T) {
 	s.send(s.store, "http://127.0.0.1:1", &log, func(s *Sender) {
 		s.options.Hooks[0].Retry.Delay = time.Hour
 	})
-	found := s.undelivered("two", func(found []jobs.Undelivered) bool { return len(found) == 2 })
+	found := s.undelivered("two", func(found []storage.Undelivered) bool { return len(found) == 2 })
 	for _, u := range found {
 		if strings.Contains(u.Error, "hunter2") || u.Error == "" {
 			t.Errorf("error %q", u.Error)
@@ -430,10 +431,10 @@ func TestUnreachableAndSlow(t *testing.T) {
 }
 
 // talkative is an outbox whose runs have what is not to be told.
-type talkative struct{ jobs.Outbox }
+type talkative struct{ storage.Outbox }
 
 func (o *talkative) TakeDeliveries(ctx context.Context, webhook string, lease time.Duration,
-	limit int) ([]jobs.Delivery, error) {
+	limit int) ([]storage.Delivery, error) {
 	taken, err := o.Outbox.TakeDeliveries(ctx, webhook, lease, limit)
 	for i := range taken {
 		taken[i].Run.Output, taken[i].Run.Params = "much", json.RawMessage(`{"password":"hunter2"}`)
@@ -444,7 +445,7 @@ func (o *talkative) TakeDeliveries(ctx context.Context, webhook string, lease ti
 // deadOutbox is that of a replica that is killed while it tells: it takes, and
 // settles nothing.
 type deadOutbox struct {
-	jobs.Outbox
+	storage.Outbox
 	mu   sync.Mutex
 	dead bool
 }
@@ -456,7 +457,7 @@ func (o *deadOutbox) kill() {
 }
 
 func (o *deadOutbox) TakeDeliveries(ctx context.Context, webhook string, lease time.Duration,
-	limit int) ([]jobs.Delivery, error) {
+	limit int) ([]storage.Delivery, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.dead {
@@ -465,7 +466,7 @@ func (o *deadOutbox) TakeDeliveries(ctx context.Context, webhook string, lease t
 	return o.Outbox.TakeDeliveries(ctx, webhook, lease, limit)
 }
 
-func (o *deadOutbox) SettleDelivery(context.Context, jobs.Settlement) (bool, error) {
+func (o *deadOutbox) SettleDelivery(context.Context, storage.Settlement) (bool, error) {
 	return false, errors.New("killed")
 }
 

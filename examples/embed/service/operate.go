@@ -6,7 +6,7 @@ import (
 	"net/http"
 
 	"github.com/holdfast-dev/holdfast"
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // operate lets those who call the service do what operators do, through any
@@ -14,12 +14,12 @@ import (
 // they are before.
 func operate(mux *http.ServeMux, replica *holdfast.Replica) {
 	operations := replica.Operations()
-	orders := jobs.Target{Kind: jobs.TargetJob, Name: "take-orders"}
+	orders := storage.Target{Kind: storage.TargetJob, Name: "take-orders"}
 
 	mux.HandleFunc("POST /refresh/{region}", func(w http.ResponseWriter, r *http.Request) {
 		// The same key is the same run, however often the request is sent.
 		run, err := operations.Trigger(r.Context(), by(r),
-			jobs.TriggerRequest{Job: "refresh-sales-" + r.PathValue("region"),
+			storage.TriggerRequest{Job: "refresh-sales-" + r.PathValue("region"),
 				Key: r.FormValue("key")})
 		answer(w, run.ID, err)
 	})
@@ -34,17 +34,17 @@ func operate(mux *http.ServeMux, replica *holdfast.Replica) {
 }
 
 // by says who acts, for the audit log.
-func by(r *http.Request) jobs.Action {
-	return jobs.Action{Actor: r.FormValue("user"), Via: "api", Reason: "asked of the service"}
+func by(r *http.Request) storage.Action {
+	return storage.Action{Actor: r.FormValue("user"), Via: "api", Reason: "asked of the service"}
 }
 
 func answer(w http.ResponseWriter, done any, err error) {
 	switch {
 	case err == nil:
 		fmt.Fprintln(w, done)
-	case errors.Is(err, jobs.ErrNotFound):
+	case errors.Is(err, storage.ErrNotFound):
 		http.Error(w, err.Error(), http.StatusNotFound)
-	case errors.Is(err, jobs.ErrPaused), errors.Is(err, jobs.ErrConflict):
+	case errors.Is(err, storage.ErrPaused), errors.Is(err, storage.ErrConflict):
 		http.Error(w, err.Error(), http.StatusConflict)
 	default:
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/replicas"
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // asProgram, when set, makes the test binary be the example.
@@ -104,7 +105,7 @@ func operateIt(ctx context.Context, t *testing.T, p *replicas.Process, own strin
 			t.Errorf("%s: %d %q", path, status, body)
 		}
 	}
-	var audit []jobs.Audited
+	var audit []storage.Audited
 	if err := p.Get(ctx, "/api/v1/audit?actor=anna", &audit); err != nil || len(audit) != 3 {
 		t.Errorf("audit: %+v, %v", audit, err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/replicas"
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // post sends an action to a replica, and returns how it answered.
@@ -182,7 +183,7 @@ func TestPausedJobStartsNothingOnAnyReplica(t *testing.T) {
 	c := newCluster(t, settings{jobs: ledgerJob("every", "u", "schedule: {every: 1s}", "")})
 	c.start("a", "b", "c")
 	c.awaitRuns(3, "job = 'every' AND state = 'succeeded'")
-	var p jobs.Pause
+	var p storage.Pause
 	c.action(c.replicas["b"], &p, "/api/v1/pause", `{"reason": "night"}`)
 	status, answer := c.post(c.replicas["c"], "/api/v1/jobs/every/trigger", `{}`)
 	if status != http.StatusConflict || !strings.Contains(answer, "everything is paused") ||
@@ -220,7 +221,7 @@ func TestAddedJobOutlivesReplicas(t *testing.T) {
 	c.heard(c.replicas["d"], `"job":"added"`, "job registered")
 
 	// A change while a run is under way: it ends as it began.
-	var spec jobs.Spec
+	var spec storage.Spec
 	c.action(c.replicas["d"], &spec, "/api/v1/jobs",
 		`{"version": 1, "job": {"name": "added", "handler": "ledger", "schedule": {"every": "1s"}, "tables": ["added"], "params": {"tables": ["added"], "gate": "added"}}}`)
 	changed := spec.ChangedAt
@@ -399,7 +400,7 @@ func TestReleaseTakesALockAway(t *testing.T) {
 		t.Errorf("the run whose lock was taken away ended its work as %s", outcome)
 	}
 	c.audit()
-	var lines []jobs.Audited
+	var lines []storage.Audited
 	c.commandJSON(&lines, "audit", "--action", "release")
 	if len(lines) != 1 || lines[0].Via != "cli" || lines[0].Reason != "it hangs" ||
 		lines[0].Actor == "" {
@@ -421,7 +422,7 @@ func TestCommandsThatAct(t *testing.T) {
 		}
 	}
 	write("name: added\nhandler: ledger\nparams: {tables: [added]}\n")
-	var spec jobs.Spec
+	var spec storage.Spec
 	c.commandJSON(&spec, "add", "-f", file, "--reason", "more")
 	if spec.Job != "added" || spec.Version != 1 || spec.ChangedBy == "" {
 		t.Errorf("added: %+v", spec)

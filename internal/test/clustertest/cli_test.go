@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // TestCommandsBesideACluster asks everything of the command line while
@@ -68,7 +69,7 @@ func (c *cluster) triggerWithLimits(held run) {
 	}
 	status, answer := c.post(c.replicas["a"], "/api/v1/jobs/hold/trigger", `{"wait": "0"}`)
 	var refused struct {
-		WaitsFor *jobs.Obstacle `json:"waits_for"`
+		WaitsFor *storage.Obstacle `json:"waits_for"`
 	}
 	c.decode(answer, &refused)
 	if o := refused.WaitsFor; status != http.StatusConflict || o == nil ||
@@ -79,7 +80,7 @@ func (c *cluster) triggerWithLimits(held run) {
 		c.t.Errorf("%d runs came of what was refused", after-before)
 	}
 
-	var limited, again jobs.Triggered
+	var limited, again storage.Triggered
 	c.commandJSON(&limited, "trigger", "hold", "--key", "now", "--wait-for", "1s")
 	if !limited.Created || limited.WaitsFor == nil || limited.WaitsFor.Holder.Run != held.ID {
 		c.t.Errorf("a trigger that may wait for a second: %+v", limited)

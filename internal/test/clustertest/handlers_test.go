@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/postgres"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const ledgerTables = `
@@ -150,7 +151,7 @@ func pause(ctx context.Context, d time.Duration) error {
 func (l *ledger) tell(err error) {
 	outcome := "committed"
 	switch {
-	case errors.Is(err, jobs.ErrSuperseded):
+	case errors.Is(err, storage.ErrSuperseded):
 		outcome = "superseded"
 	case err != nil:
 		outcome = strings.ToValidUTF8(err.Error(), "?")

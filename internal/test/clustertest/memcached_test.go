@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/admin"
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // TestLossOfMemcachedInARun takes the locks away from under a run: it goes on,
@@ -81,7 +81,7 @@ func (c *cluster) awaitRestartShown(server string) {
 	for name, p := range c.replicas {
 		c.await("the restart is on the timeline of "+name, func(ctx context.Context) (bool, error) {
 			var timeline struct {
-				Restarts []jobs.Restart `json:"restarts"`
+				Restarts []storage.Restart `json:"restarts"`
 			}
 			err := p.Get(ctx, "/api/v1/locks/timeline", &timeline)
 			return err == nil && len(timeline.Restarts) == 1 &&

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // TestReleaseOfWhatATransactionHolds has an operator take a table from a job that
@@ -72,7 +73,7 @@ SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() A
 		t.Errorf("%d runs of the job, expected the one that was lost", n)
 	}
 	c.expect(c.awaitEnd(id), "lost", "released")
-	var lines []jobs.Audited
+	var lines []storage.Audited
 	c.commandJSON(&lines, "audit", "--action", "release")
 	if len(lines) != 1 || lines[0].Via != "api" || lines[0].Reason != "it hangs" ||
 		!strings.Contains(string(lines[0].Detail), `"ended_transactions": 1`) {

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/test/simulation"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -248,10 +249,10 @@ JOIN holdfast.runs r ON r.id = l.run ORDER BY l.begun`)
 	return executions
 }
 
-func (c *cluster) pauses(q querier) []jobs.Pause {
+func (c *cluster) pauses(q querier) []storage.Pause {
 	c.t.Helper()
 	type row struct {
-		Kind      jobs.TargetKind
+		Kind      storage.TargetKind
 		Name      string
 		At        time.Time
 		ResumedAt *time.Time
@@ -261,9 +262,9 @@ func (c *cluster) pauses(q querier) []jobs.Pause {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	pauses := make([]jobs.Pause, len(rows))
+	pauses := make([]storage.Pause, len(rows))
 	for i, r := range rows {
-		pauses[i] = jobs.Pause{Target: jobs.Target{Kind: r.Kind, Name: r.Name}, At: r.At,
+		pauses[i] = storage.Pause{Target: storage.Target{Kind: r.Kind, Name: r.Name}, At: r.At,
 			ResumedAt: r.ResumedAt}
 	}
 	return pauses

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // afterwards runs a sweep, lets this much time pass, and runs another sweep.
@@ -23,19 +24,19 @@ var abandonRules = []rule{
 		c.must(err)
 		kept, err := c.trigger("b", "k")
 		c.must(err)
-		c.afterwards(2 * jobs.MaxAbsence) // somebody has the job
+		c.afterwards(2 * storage.MaxAbsence) // somebody has the job
 		c.record(gone.ID, jobs.Waiting)
 		c.must(c.Store.End(c.ctx, leaves))
-		c.afterwards(jobs.MaxAbsence - time.Minute)
+		c.afterwards(storage.MaxAbsence - time.Minute)
 		c.record(gone.ID, jobs.Waiting)
 		c.afterwards(2 * time.Minute)
 		r := c.record(gone.ID, jobs.Skipped)
 		equal(c, "reason", r.Reason, jobs.ReasonJobGone)
-		equal(c, "detail", r.Detail, jobs.JobGoneDetail)
+		equal(c, "detail", r.Detail, storage.JobGoneDetail)
 		if r.FinishedAt == nil || r.StartedAt != nil || r.BlockedBy != nil {
 			c.Errorf("skipped %+v", r)
 		}
-		waiting := c.runs(jobs.RunFilter{States: []jobs.State{jobs.Waiting}})
+		waiting := c.runs(storage.RunFilter{States: []jobs.State{jobs.Waiting}})
 		if len(waiting) != 1 || waiting[0].ID != kept.ID {
 			c.Errorf("waiting %+v, expected %s alone", waiting, kept.ID)
 		}
@@ -47,10 +48,10 @@ var abandonRules = []rule{
 		c.session("stays")
 		c.registerAll(leaves, "h", "a")
 		c.must(c.Store.End(c.ctx, leaves))
-		c.afterwards(2 * jobs.MaxAbsence)
+		c.afterwards(2 * storage.MaxAbsence)
 		waits, err := c.trigger("a", "k")
 		c.must(err)
-		c.afterwards(jobs.MaxAbsence - time.Minute)
+		c.afterwards(storage.MaxAbsence - time.Minute)
 		c.record(waits.ID, jobs.Waiting)
 		c.afterwards(2 * time.Minute)
 		c.record(waits.ID, jobs.Skipped)
@@ -62,7 +63,7 @@ var abandonRules = []rule{
 		r := request("a", 1, table("s/t"))
 		c.finished(r, c.granted(leaves, r), jobs.Waiting)
 		c.must(c.Store.End(c.ctx, leaves))
-		c.afterwards(jobs.MaxAbsence + time.Minute)
+		c.afterwards(storage.MaxAbsence + time.Minute)
 		equal(c, "reason", c.record(r.Run, jobs.Cancelled).Reason, jobs.ReasonJobGone)
 	}},
 	{"a deploy that is rolled back loses none: the time begins anew", func(c *check) {
@@ -71,13 +72,13 @@ var abandonRules = []rule{
 		waits, err := c.trigger("a", "k")
 		c.must(err)
 		c.must(c.Store.End(c.ctx, leaves))
-		c.afterwards(jobs.MaxAbsence - time.Minute)
+		c.afterwards(storage.MaxAbsence - time.Minute)
 		back := c.session("back")
 		c.registerAll(back, "another version", "a")
 		c.afterwards(2 * time.Minute)
 		c.record(waits.ID, jobs.Waiting)
 		c.must(c.Store.End(c.ctx, back))
-		c.afterwards(jobs.MaxAbsence - time.Minute)
+		c.afterwards(storage.MaxAbsence - time.Minute)
 		c.record(waits.ID, jobs.Waiting)
 		c.registerAll(stays, "h", "a")
 		equal(c, "adopted", ids(c.adopt(stays, 10, "a")), ids([]jobs.Record{waits}))
@@ -101,7 +102,7 @@ var abandonRules = []rule{
 		c.registerAll(leaves, "h", "a")
 		c.must(c.Store.End(c.ctx, leaves))
 		waits := c.waiting(stays, "a", 1) // it has not said that it carries the job
-		c.afterwards(2 * jobs.MaxAbsence)
+		c.afterwards(2 * storage.MaxAbsence)
 		c.granted(stays, waits)
 	}},
 	{"nobody waits behind a run that was given up", func(c *check) {
@@ -112,7 +113,7 @@ var abandonRules = []rule{
 		gone, behind := request("a", 1, table("s/t")), request("b", 2, table("s/t"))
 		c.blocked(leaves, gone, jobs.ReasonLockHeld, holder)
 		c.must(c.Store.End(c.ctx, leaves))
-		c.afterwards(jobs.MaxAbsence + time.Minute)
+		c.afterwards(storage.MaxAbsence + time.Minute)
 		c.record(gone.Run, jobs.Skipped)
 		c.finished(holder, token, jobs.Succeeded)
 		c.granted(stays, behind)

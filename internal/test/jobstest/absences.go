@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // absenceRules are about jobs that no session has for a time.
@@ -17,7 +17,7 @@ var absenceRules = []rule{
 			s := c.sessionWith("h", "a")
 			version := c.versions()["a"].Version
 			ends(c, s)
-			c.Pass(jobs.MaxAbsence + time.Hour)
+			c.Pass(storage.MaxAbsence + time.Hour)
 			before := c.definitions(other) // it lives
 			back := c.now()
 			s = c.sessionWith("h", "a", "b")
@@ -54,13 +54,14 @@ var absenceRules = []rule{
 	{"a job whose replica is soon back is caught up with", func(c *check) {
 		other := c.sessionWith("h", "b")
 		deathOf(c, c.sessionWith("h", "a"))
-		c.Pass(jobs.MaxAbsence - 10*time.Minute)
+		c.Pass(storage.MaxAbsence - 10*time.Minute)
 		c.definitions(other)
 		before, back := c.versions()["a"].CheckedUntil, c.now()
 		c.sessionWith("h", "a")
 		equal(c, "cursor", c.versions()["a"].CheckedUntil, before)
 		away := c.cursor(back.Add(time.Hour)).Absence
-		if !away.From.Before(back.Add(-jobs.MaxAbsence+11*time.Minute)) || away.Until.Before(back) {
+		if !away.From.Before(back.Add(-storage.MaxAbsence+11*time.Minute)) ||
+			away.Until.Before(back) {
 			c.Errorf("away from %s to %s, expected some 50 minutes until %s", away.From, away.Until,
 				back)
 		}
@@ -69,19 +70,19 @@ var absenceRules = []rule{
 		s := c.sessionWith("h", "a")
 		other := c.sessionWith("h", "a")
 		endOf(c, s)
-		c.Pass(2 * jobs.MaxAbsence)
+		c.Pass(2 * storage.MaxAbsence)
 		c.definitions(other)
 		before := c.versions()["a"].CheckedUntil
 		c.sessionWith("h", "a")
 		equal(c, "cursor", c.versions()["a"].CheckedUntil, before)
-		equal(c, "away", c.cursor(c.now().Add(time.Hour)).Absence, jobs.Span{})
+		equal(c, "away", c.cursor(c.now().Add(time.Hour)).Absence, storage.Span{})
 	}},
 	{"a cursor moves with the scheduled times, however the schedule is written", func(c *check) {
 		at := func(hash, schedule, fingerprint string) time.Time {
 			c.Helper()
 			d := definition("a", hash)
 			d.Schedule, d.Fingerprint = schedule, fingerprint
-			_, err := c.Store.Register(c.ctx, c.session("one"), []jobs.Definition{d})
+			_, err := c.Store.Register(c.ctx, c.session("one"), []storage.Definition{d})
 			c.must(err)
 			return c.versions()["a"].CheckedUntil
 		}

@@ -10,10 +10,11 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // audit returns lines of the audit log.
-func (c *check) audit(f jobs.AuditFilter) []jobs.Audited {
+func (c *check) audit(f storage.AuditFilter) []storage.Audited {
 	c.Helper()
 	lines, err := c.Store.Audit(c.ctx, f)
 	c.must(err)
@@ -21,7 +22,7 @@ func (c *check) audit(f jobs.AuditFilter) []jobs.Audited {
 }
 
 // keyed is an action with a key.
-func keyed(key string) jobs.Action { return jobs.Action{Actor: "ann", Via: "api", Key: key} }
+func keyed(key string) storage.Action { return storage.Action{Actor: "ann", Via: "api", Key: key} }
 
 // overlong are texts that no store accepts.
 var overlong = map[string]string{"too long": strings.Repeat("x", 501), "NUL": "a\x00b",
@@ -32,12 +33,12 @@ var actionRules = []rule{
 		c.register("h", "a")
 		before := c.now()
 		_, err := c.Store.Pause(c.ctx,
-			jobs.Action{Actor: "ann", Via: "page", Replica: "one", Reason: "so"}, jobA)
+			storage.Action{Actor: "ann", Via: "page", Replica: "one", Reason: "so"}, jobA)
 		c.must(err)
-		run, err := c.Store.Trigger(c.ctx, jobs.Action{Actor: "bob", Via: "cli"},
-			jobs.TriggerRequest{Job: "a", Key: "k", EvenPaused: true})
+		run, err := c.Store.Trigger(c.ctx, storage.Action{Actor: "bob", Via: "cli"},
+			storage.TriggerRequest{Job: "a", Key: "k", EvenPaused: true})
 		c.must(err)
-		lines := c.audit(jobs.AuditFilter{})
+		lines := c.audit(storage.AuditFilter{})
 		if len(lines) != 2 {
 			c.Fatalf("lines %+v, expected two", lines)
 		}
@@ -57,35 +58,35 @@ var actionRules = []rule{
 		c.register("h", "a", "b")
 		for _, actor := range []string{"ann", "bob"} {
 			for _, name := range []string{"a", "b"} {
-				_, err := c.Store.Pause(c.ctx, jobs.Action{Actor: actor, Via: "go"},
-					jobs.Target{Kind: jobs.TargetJob, Name: name})
+				_, err := c.Store.Pause(c.ctx, storage.Action{Actor: actor, Via: "go"},
+					storage.Target{Kind: storage.TargetJob, Name: name})
 				c.must(err)
 			}
 		}
 		c.resume(jobA)
 		for _, t := range []struct {
-			filter jobs.AuditFilter
+			filter storage.AuditFilter
 			want   int
 		}{
-			{jobs.AuditFilter{}, 5}, {jobs.AuditFilter{Actor: "bob"}, 2},
-			{jobs.AuditFilter{Action: "resume"}, 1}, {jobs.AuditFilter{Target: "job b"}, 2},
-			{jobs.AuditFilter{Actor: "ann", Action: "pause", Target: "job a"}, 1},
-			{jobs.AuditFilter{Actor: "nobody"}, 0}, {jobs.AuditFilter{Limit: 2}, 2},
+			{storage.AuditFilter{}, 5}, {storage.AuditFilter{Actor: "bob"}, 2},
+			{storage.AuditFilter{Action: "resume"}, 1}, {storage.AuditFilter{Target: "job b"}, 2},
+			{storage.AuditFilter{Actor: "ann", Action: "pause", Target: "job a"}, 1},
+			{storage.AuditFilter{Actor: "nobody"}, 0}, {storage.AuditFilter{Limit: 2}, 2},
 		} {
 			equal(c, "lines", len(c.audit(t.filter)), t.want)
 		}
-		all := c.audit(jobs.AuditFilter{})
-		var paged []jobs.Audited
-		var before *jobs.RunCursor
+		all := c.audit(storage.AuditFilter{})
+		var paged []storage.Audited
+		var before *storage.RunCursor
 		for range all {
-			page := c.audit(jobs.AuditFilter{Limit: 1, Before: before})
+			page := c.audit(storage.AuditFilter{Limit: 1, Before: before})
 			paged = append(paged, page...)
-			before = &jobs.RunCursor{CreatedAt: page[0].At, ID: page[0].ID}
+			before = &storage.RunCursor{CreatedAt: page[0].At, ID: page[0].ID}
 		}
 		if !reflect.DeepEqual(paged, all) {
 			c.Errorf("pages have %+v, expected %+v", paged, all)
 		}
-		equal(c, "lines after the last", len(c.audit(jobs.AuditFilter{Before: before})), 0)
+		equal(c, "lines after the last", len(c.audit(storage.AuditFilter{Before: before})), 0)
 	}},
 	{"an action with a key happens once, and tells the same", func(c *check) {
 		c.register("h", "a")
@@ -98,21 +99,22 @@ var actionRules = []rule{
 			c.Errorf("told %+v, then %+v", first, again)
 		}
 		c.granted(c.session("one"), request("a", 1)) // it is not paused again
-		equal(c, "lines", len(c.audit(jobs.AuditFilter{})), 2)
+		equal(c, "lines", len(c.audit(storage.AuditFilter{})), 2)
 	}},
 	{"a key is of one kind of act, on one target", func(c *check) {
 		c.register("h", "a", "b")
 		_, err := c.Store.Pause(c.ctx, keyed("k"), jobA)
 		c.must(err)
-		_, err = c.Store.Pause(c.ctx, keyed("k"), jobs.Target{Kind: jobs.TargetJob, Name: "b"})
-		c.refused("another target", err, jobs.ErrConflict)
+		_, err = c.Store.Pause(c.ctx, keyed("k"),
+			storage.Target{Kind: storage.TargetJob, Name: "b"})
+		c.refused("another target", err, storage.ErrConflict)
 		_, err = c.Store.Resume(c.ctx, keyed("k"), jobA)
-		c.refused("another action", err, jobs.ErrConflict)
-		equal(c, "lines", len(c.audit(jobs.AuditFilter{})), 1)
+		c.refused("another action", err, storage.ErrConflict)
+		equal(c, "lines", len(c.audit(storage.AuditFilter{})), 1)
 	}},
 	{"an action that is refused leaves its key free", func(c *check) {
 		_, err := c.Store.Pause(c.ctx, keyed("k"), jobA)
-		c.refused("an unknown job", err, jobs.ErrNotFound)
+		c.refused("an unknown job", err, storage.ErrNotFound)
 		c.register("h", "a")
 		_, err = c.Store.Pause(c.ctx, keyed("k"), jobA)
 		c.must(err)
@@ -125,7 +127,7 @@ var actionRules = []rule{
 		errs := make([]error, len(told))
 		var all sync.WaitGroup
 		for i := range told {
-			store := []jobs.Store{c.Store, c.Second}[i%2]
+			store := []storage.Store{c.Store, c.Second}[i%2]
 			all.Go(func() { told[i], errs[i] = store.Cancel(c.ctx, keyed("k"), r.Run) })
 		}
 		all.Wait()
@@ -134,18 +136,18 @@ var actionRules = []rule{
 			c.same(told[i], told[0])
 		}
 		equal(c, "state", told[0].State, jobs.Cancelled)
-		equal(c, "lines", len(c.audit(jobs.AuditFilter{})), 1)
+		equal(c, "lines", len(c.audit(storage.AuditFilter{})), 1)
 	}},
 	{"of many that trigger with one key at once all have one run", func(c *check) {
 		c.register("h", "a")
-		told := make([]jobs.Triggered, 8)
+		told := make([]storage.Triggered, 8)
 		errs := make([]error, len(told))
 		var all sync.WaitGroup
 		for i := range told {
-			store := []jobs.Store{c.Store, c.Second}[i%2]
+			store := []storage.Store{c.Store, c.Second}[i%2]
 			all.Go(func() {
 				told[i], errs[i] = store.Trigger(c.ctx, action,
-					jobs.TriggerRequest{Job: "a", Key: "k"})
+					storage.TriggerRequest{Job: "a", Key: "k"})
 			})
 		}
 		all.Wait()
@@ -153,62 +155,64 @@ var actionRules = []rule{
 			c.must(errs[i])
 			equal(c, "run", told[i].ID, told[0].ID)
 		}
-		equal(c, "lines", len(c.audit(jobs.AuditFilter{})), 1)
-		equal(c, "runs", len(c.runs(jobs.RunFilter{})), 1)
+		equal(c, "lines", len(c.audit(storage.AuditFilter{})), 1)
+		equal(c, "runs", len(c.runs(storage.RunFilter{})), 1)
 	}},
 	{"what can't be kept is refused, and nothing is written", func(c *check) {
 		c.register("h", "a")
 		for name, bad := range overlong {
-			for field, a := range map[string]jobs.Action{
+			for field, a := range map[string]storage.Action{
 				"actor": {Actor: bad, Via: "go"}, "key": {Actor: "ann", Via: "go", Key: bad},
 				"reason":  {Actor: "ann", Via: "go", Reason: bad},
 				"replica": {Actor: "ann", Via: "go", Replica: bad}, "via": {Actor: "ann", Via: bad},
 			} {
 				_, err := c.Store.Pause(c.ctx, a, jobA)
-				c.refused(field+" with "+name, err, jobs.ErrBadInput)
+				c.refused(field+" with "+name, err, storage.ErrBadInput)
 			}
-			_, err := c.Store.Pause(c.ctx, action, jobs.Target{Kind: jobs.TargetGroup, Name: bad})
-			c.refused("group with "+name, err, jobs.ErrBadInput)
-			_, err = c.Store.Resume(c.ctx, action, jobs.Target{Kind: jobs.TargetJob, Name: bad})
-			c.refused("job with "+name, err, jobs.ErrBadInput)
+			_, err := c.Store.Pause(c.ctx, action,
+				storage.Target{Kind: storage.TargetGroup, Name: bad})
+			c.refused("group with "+name, err, storage.ErrBadInput)
+			_, err = c.Store.Resume(c.ctx, action,
+				storage.Target{Kind: storage.TargetJob, Name: bad})
+			c.refused("job with "+name, err, storage.ErrBadInput)
 			_, err = c.trigger(bad, "k")
-			c.refused("trigger of a job with "+name, err, jobs.ErrBadInput)
+			c.refused("trigger of a job with "+name, err, storage.ErrBadInput)
 			_, err = c.trigger("a", bad)
-			c.refused("trigger's key with "+name, err, jobs.ErrBadInput)
+			c.refused("trigger's key with "+name, err, storage.ErrBadInput)
 			_, err = c.Store.PutSpec(c.ctx, action,
-				jobs.Spec{Job: bad, Text: json.RawMessage(`{}`)})
-			c.refused("spec's job with "+name, err, jobs.ErrBadInput)
+				storage.Spec{Job: bad, Text: json.RawMessage(`{}`)})
+			c.refused("spec's job with "+name, err, storage.ErrBadInput)
 			c.refused("removal of a job with "+name, c.Store.RemoveSpec(c.ctx, action, bad, 1),
-				jobs.ErrBadInput)
-			_, err = c.Store.Audit(c.ctx, jobs.AuditFilter{Actor: bad})
-			c.refused("audit filter with "+name, err, jobs.ErrBadInput)
+				storage.ErrBadInput)
+			_, err = c.Store.Audit(c.ctx, storage.AuditFilter{Actor: bad})
+			c.refused("audit filter with "+name, err, storage.ErrBadInput)
 		}
 		for name, text := range map[string]string{
 			"nothing": "", "half of an object": `{"a":`, "two objects": `{} {}`, "a list": `[]`,
 			"null": "null", "NUL": `{"a": "\u0000"}`,
 			"half of a character": `{"a": "\ud800"}`, "the other half": `{"\udc00x": 1}`,
 			"no UTF-8": "{\"a\": \"\xff\"}",
-			"too much": `{"a": "` + strings.Repeat("x", jobs.MaxTextBytes) + `"}`,
+			"too much": `{"a": "` + strings.Repeat("x", storage.MaxTextBytes) + `"}`,
 		} {
 			_, err := c.Store.PutSpec(c.ctx, action,
-				jobs.Spec{Job: "b", Text: json.RawMessage(text)})
-			c.refused("spec with "+name, err, jobs.ErrBadInput)
+				storage.Spec{Job: "b", Text: json.RawMessage(text)})
+			c.refused("spec with "+name, err, storage.ErrBadInput)
 			if text != "" {
 				_, err = c.Store.Trigger(c.ctx, action,
-					jobs.TriggerRequest{Job: "a", Params: json.RawMessage(text)})
-				c.refused("params with "+name, err, jobs.ErrBadInput)
+					storage.TriggerRequest{Job: "a", Params: json.RawMessage(text)})
+				c.refused("params with "+name, err, storage.ErrBadInput)
 			}
 		}
-		_, err := c.Store.Pause(c.ctx, jobs.Action{Via: "go"}, jobA)
-		c.refused("nobody", err, jobs.ErrBadInput)
-		_, err = c.Store.Pause(c.ctx, action, jobs.Target{Kind: "planet", Name: "a"})
-		c.refused("an unknown kind", err, jobs.ErrBadInput)
-		_, err = c.Store.Pause(c.ctx, action, jobs.Target{Kind: jobs.TargetAll, Name: "a"})
-		c.refused("everything with a name", err, jobs.ErrBadInput)
-		_, err = c.Store.Release(c.ctx, action, jobs.ReleaseRequest{Token: 1})
-		c.refused("a release of nothing", err, jobs.ErrBadInput)
-		equal(c, "lines", len(c.audit(jobs.AuditFilter{})), 0)
-		equal(c, "runs", len(c.runs(jobs.RunFilter{})), 0)
+		_, err := c.Store.Pause(c.ctx, storage.Action{Via: "go"}, jobA)
+		c.refused("nobody", err, storage.ErrBadInput)
+		_, err = c.Store.Pause(c.ctx, action, storage.Target{Kind: "planet", Name: "a"})
+		c.refused("an unknown kind", err, storage.ErrBadInput)
+		_, err = c.Store.Pause(c.ctx, action, storage.Target{Kind: storage.TargetAll, Name: "a"})
+		c.refused("everything with a name", err, storage.ErrBadInput)
+		_, err = c.Store.Release(c.ctx, action, storage.ReleaseRequest{Token: 1})
+		c.refused("a release of nothing", err, storage.ErrBadInput)
+		equal(c, "lines", len(c.audit(storage.AuditFilter{})), 0)
+		equal(c, "runs", len(c.runs(storage.RunFilter{})), 0)
 		equal(c, "orders", c.controlState(uuid.Nil, -1).Generation, 0)
 	}},
 	{"whatever is plain text is kept as it is", func(c *check) {
@@ -217,14 +221,14 @@ var actionRules = []rule{
 			json.RawMessage(
 				`{"a": "\u00e4\\u0000 \ud83d\ude00", "b": {"c": [1, 2.50, true, null]}}`)
 		run, err := c.Store.Trigger(c.ctx,
-			jobs.Action{Actor: "Ännä 😀", Via: "go", Reason: `"so" 'it' \ is`},
-			jobs.TriggerRequest{Job: "a", Params: text})
+			storage.Action{Actor: "Ännä 😀", Via: "go", Reason: `"so" 'it' \ is`},
+			storage.TriggerRequest{Job: "a", Params: text})
 		c.must(err)
-		if got := c.record(run.ID, jobs.Waiting); !jobs.SameParams(got.Params, text) ||
+		if got := c.record(run.ID, jobs.Waiting); !storage.SameParams(got.Params, text) ||
 			!strings.Contains(got.Detail, "Ännä 😀") {
 			c.Errorf("params %s, detail %s", got.Params, got.Detail)
 		}
-		if line := c.audit(jobs.AuditFilter{})[0]; line.Actor != "Ännä 😀" ||
+		if line := c.audit(storage.AuditFilter{})[0]; line.Actor != "Ännä 😀" ||
 			line.Reason != `"so" 'it' \ is` {
 			c.Errorf("line %+v", line)
 		}

@@ -8,13 +8,14 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 var adoptRules = []rule{
 	{"the oldest are adopted first", func(c *check) {
 		old := c.free("a", 1, 2, 3, 4, 5)
 		s := c.session("one")
-		for _, want := range [][]jobs.StartRequest{old[:2], old[2:4], old[4:]} {
+		for _, want := range [][]storage.StartRequest{old[:2], old[2:4], old[4:]} {
 			got := c.adopt(s, 2, "a")
 			if len(got) != len(want) {
 				c.Fatalf("adopted %d, expected %d", len(got), len(want))
@@ -46,7 +47,7 @@ var adoptRules = []rule{
 		c.adopt(one, 1, "a")
 		equal(c, "adopted twice", len(c.adopt(two, 1, "a")), 0)
 		equal(c, "replica", c.record(r.Run, jobs.Waiting).Replica, "one")
-		c.outcome(two, r, jobs.StartDuplicate)
+		c.outcome(two, r, storage.StartDuplicate)
 		c.granted(one, r)
 		equal(c, "replica", c.record(r.Run, jobs.Running).Replica, "one")
 	}},
@@ -158,10 +159,10 @@ func idsOf(records []jobs.Record) map[uuid.UUID]bool {
 }
 
 // free adds waiting runs of the job without a live session, the oldest first.
-func (c *check) free(job string, scheduledTimes ...int) []jobs.StartRequest {
+func (c *check) free(job string, scheduledTimes ...int) []storage.StartRequest {
 	c.Helper()
 	s := c.session("gone")
-	requests := make([]jobs.StartRequest, len(scheduledTimes))
+	requests := make([]storage.StartRequest, len(scheduledTimes))
 	for i, scheduledAt := range scheduledTimes {
 		requests[i] = request(job, scheduledAt)
 		equal(c, "note", c.note(s, noteOf(requests[i], jobs.Waiting, jobs.ReasonLockHeld)), true)
@@ -181,7 +182,7 @@ func adoptConcurrently(c *check) {
 	var mu sync.Mutex
 	given := map[uuid.UUID]int{}
 	var adopters sync.WaitGroup
-	for i, store := range []jobs.Store{c.Store, c.Second, c.Store, c.Second} {
+	for i, store := range []storage.Store{c.Store, c.Second, c.Store, c.Second} {
 		s := c.session([]string{"one", "two", "three", "four"}[i])
 		adopters.Go(func() {
 			var mine []uuid.UUID

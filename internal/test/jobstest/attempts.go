@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // RunAttempts checks a counter of failures. first and second are two connections to the same empty
 // counts, or one connection twice.
-func RunAttempts(t *testing.T, open func(t *testing.T) (first, second jobs.Attempts)) {
+func RunAttempts(t *testing.T, open func(t *testing.T) (first, second storage.Attempts)) {
 	for name, hold := range map[string]func(t *testing.T, a *attempts){
 		"what was never counted is nothing": func(_ *testing.T, a *attempts) {
 			a.counts(0, 0, "x", "y")
@@ -63,7 +63,7 @@ func RunAttempts(t *testing.T, open func(t *testing.T) (first, second jobs.Attem
 					if n%2 == 0 {
 						slices.Reverse(keys)
 					}
-					who := []jobs.Attempts{a.first, a.second}[n/2%2]
+					who := []storage.Attempts{a.first, a.second}[n/2%2]
 					if err := who.AddFailure(t.Context(), time.Hour, keys...); err != nil {
 						t.Error(err)
 					}
@@ -82,7 +82,7 @@ func RunAttempts(t *testing.T, open func(t *testing.T) (first, second jobs.Attem
 
 type attempts struct {
 	t             *testing.T
-	first, second jobs.Attempts
+	first, second storage.Attempts
 }
 
 func (a *attempts) add(window time.Duration, keys ...string) {
@@ -92,7 +92,7 @@ func (a *attempts) add(window time.Duration, keys ...string) {
 	}
 }
 
-func (a *attempts) failures(keys ...string) []jobs.Failures {
+func (a *attempts) failures(keys ...string) []storage.Failures {
 	a.t.Helper()
 	ctx, cancel := context.WithTimeout(a.t.Context(), testTimeout)
 	defer cancel()

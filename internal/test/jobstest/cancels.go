@@ -7,12 +7,14 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // cancel cancels the run.
 func (c *check) cancel(run uuid.UUID) jobs.Record {
 	c.Helper()
-	record, err := c.Store.Cancel(c.ctx, jobs.Action{Actor: "ann", Via: "go", Reason: "too long"},
+	record, err := c.Store.Cancel(c.ctx,
+		storage.Action{Actor: "ann", Via: "go", Reason: "too long"},
 		run)
 	c.must(err)
 	return record
@@ -32,12 +34,12 @@ var cancelRules = []rule{
 			!strings.Contains(record.Detail, "too long") {
 			c.Errorf("cancelled run %+v", record)
 		}
-		c.outcome(s, r, jobs.StartDuplicate)
+		c.outcome(s, r, storage.StartDuplicate)
 		equal(c, "note", c.note(s, noteOf(r, jobs.Waiting, jobs.ReasonLockHeld)), false)
 		equal(c, "note", c.note(s, noteOf(r, jobs.Skipped, jobs.ReasonLockHeld)), false)
 		c.same(c.record(r.Run, jobs.Cancelled), record)
 		c.granted(s, request("b", 2, table("s/t"))) // nobody waits behind it
-		equal(c, "waiting", len(c.runs(jobs.RunFilter{States: []jobs.State{jobs.Waiting}})), 0)
+		equal(c, "waiting", len(c.runs(storage.RunFilter{States: []jobs.State{jobs.Waiting}})), 0)
 	}},
 	{"a triggered run that nobody has is cancelled, and not adopted", func(c *check) {
 		c.register("h", "a")
@@ -81,7 +83,7 @@ var cancelRules = []rule{
 		c.cancel(cancelled.Run)
 		c.Expire(one)
 		equal(c, "lost", len(c.sweep().Lost), 2)
-		recovered := c.runs(jobs.RunFilter{States: []jobs.State{jobs.Waiting}})
+		recovered := c.runs(storage.RunFilter{States: []jobs.State{jobs.Waiting}})
 		if len(recovered) != 1 || !recovered[0].ScheduledAt.Equal(other.Firing.ScheduledAt) {
 			c.Errorf("recovered %+v, expected the other alone", recovered)
 		}
@@ -91,11 +93,11 @@ var cancelRules = []rule{
 		r := request("a", 1)
 		c.finished(r, c.granted(s, r), jobs.Succeeded)
 		_, err := c.Store.Cancel(c.ctx, action, r.Run)
-		c.refused("a run that has ended", err, jobs.ErrConflict)
+		c.refused("a run that has ended", err, storage.ErrConflict)
 		_, err = c.Store.Cancel(c.ctx, action, uuid.New())
-		c.refused("an unknown run", err, jobs.ErrNotFound)
+		c.refused("an unknown run", err, storage.ErrNotFound)
 		c.record(r.Run, jobs.Succeeded)
-		equal(c, "lines", len(c.audit(jobs.AuditFilter{})), 0)
+		equal(c, "lines", len(c.audit(storage.AuditFilter{})), 0)
 	}},
 	{"a cancel comes before a start or after it", func(c *check) {
 		s := c.session("one")
@@ -113,11 +115,11 @@ var cancelRules = []rule{
 			result := c.start(s, r)[0]
 			told := <-done
 			switch {
-			case result.Outcome == jobs.StartGranted && told.State == jobs.Running:
+			case result.Outcome == storage.StartGranted && told.State == jobs.Running:
 				started.Add(1)
 				equal(c, "cancels", len(c.controlState(s, -1).Cancels), 1)
 				c.finished(r, result.Token, jobs.Cancelled)
-			case result.Outcome == jobs.StartDuplicate && told.State == jobs.Cancelled:
+			case result.Outcome == storage.StartDuplicate && told.State == jobs.Cancelled:
 				cancelled.Add(1)
 				c.record(r.Run, jobs.Cancelled)
 			default:

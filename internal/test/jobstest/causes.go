@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // causeRules are about the facts that a misfire check gets about scheduled times that were not
@@ -16,18 +17,20 @@ var causeRules = []rule{
 		c.register("h", "a")
 		now := c.now()
 		over := now.Add(50 * time.Minute)
-		want := []jobs.Pause{
-			pauseOf(jobs.TargetJob, "a", now.Add(10*time.Minute), &over),
-			pauseOf(jobs.TargetGroup, "night", now.Add(20*time.Minute), &over),
-			pauseOf(jobs.TargetAll, "", now.Add(30*time.Minute), &over),
-			pauseOf(jobs.TargetAll, "", now.Add(2*time.Hour), nil),
+		want := []storage.Pause{
+			pauseOf(storage.TargetJob, "a", now.Add(10*time.Minute), &over),
+			pauseOf(storage.TargetGroup, "night", now.Add(20*time.Minute), &over),
+			pauseOf(storage.TargetAll, "", now.Add(30*time.Minute), &over),
+			pauseOf(storage.TargetAll, "", now.Add(2*time.Hour), nil),
 		}
 		past := now.Add(-time.Minute)
 		for _, p := range append(slices.Clone(want),
-			pauseOf(jobs.TargetJob, "b", now, &over), pauseOf(jobs.TargetGroup, "day", now, &over),
-			pauseOf(jobs.TargetJob, "night", now, &over),
-			pauseOf(jobs.TargetGroup, "a", now, &over), pauseOf(jobs.TargetGroup, "", now, &over),
-			pauseOf(jobs.TargetJob, "a", now.Add(-time.Hour), &past)) {
+			pauseOf(storage.TargetJob, "b", now, &over),
+			pauseOf(storage.TargetGroup, "day", now, &over),
+			pauseOf(storage.TargetJob, "night", now, &over),
+			pauseOf(storage.TargetGroup, "a", now, &over),
+			pauseOf(storage.TargetGroup, "", now, &over),
+			pauseOf(storage.TargetJob, "a", now.Add(-time.Hour), &past)) {
 			c.Pause(p)
 		}
 		got := c.checkInGroup("night", now.Add(time.Hour))[0].Pauses
@@ -46,7 +49,7 @@ var causeRules = []rule{
 	{"a cursor does not move past the beginning of a pause that stands", func(c *check) {
 		c.register("h", "a")
 		now := c.now()
-		p := pauseOf(jobs.TargetGroup, "night", now.Add(10*time.Minute), nil)
+		p := pauseOf(storage.TargetGroup, "night", now.Add(10*time.Minute), nil)
 		c.Pause(p)
 		equal(c, "other groups are held back", len(c.checkInGroup("day", now.Add(time.Minute))), 1)
 		cursor := c.checkInGroup("night", now.Add(time.Hour))[0]
@@ -56,13 +59,13 @@ var causeRules = []rule{
 	{"what is due in a pause that stands is not looked at, and is once it is over", func(c *check) {
 		c.register("h", "a")
 		now := c.now()
-		p := pauseOf(jobs.TargetJob, "a", now.Add(10*time.Minute), nil)
+		p := pauseOf(storage.TargetJob, "a", now.Add(10*time.Minute), nil)
 		c.Pause(p)
-		check := jobs.MisfireCheck{Job: "a", Version: 1, ScheduledAt: p.At,
+		check := storage.MisfireCheck{Job: "a", Version: 1, ScheduledAt: p.At,
 			Until: now.Add(time.Hour)}
 		before := c.versions()["a"].CheckedUntil
-		cursors, err := c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{check},
-			func(string, jobs.Cursor) []jobs.Misfired {
+		cursors, err := c.Store.CheckMisfires(c.ctx, []storage.MisfireCheck{check},
+			func(string, storage.Cursor) []storage.Misfired {
 				c.Error("asked in the pause")
 				return nil
 			})
@@ -74,7 +77,7 @@ var causeRules = []rule{
 		c.register("h", "a")
 		now := c.now()
 		over := now.Add(20 * time.Minute)
-		c.Pause(pauseOf(jobs.TargetJob, "a", now.Add(10*time.Minute), &over))
+		c.Pause(pauseOf(storage.TargetJob, "a", now.Add(10*time.Minute), &over))
 		equal(c, "until", c.cursor(now.Add(time.Hour)).Until, now.Add(time.Hour))
 	}},
 	{"it is told when replicas were up", func(c *check) {
@@ -102,19 +105,19 @@ var causeRules = []rule{
 		s := c.session("one")
 		c.register("h", "a")
 		now := c.now()
-		at := func(minutes int) jobs.StartRequest {
+		at := func(minutes int) storage.StartRequest {
 			r := request("a", 0)
 			r.Firing.ScheduledAt = now.Add(time.Duration(minutes) * time.Minute)
 			return r
 		}
 		early, late, manual, again := at(-20), at(-10), at(-5), at(-4)
 		manual.Firing.Key = "k"
-		for _, r := range []jobs.StartRequest{late, early, manual} {
+		for _, r := range []storage.StartRequest{late, early, manual} {
 			equal(c, "note", c.note(s, noteOf(r, jobs.Waiting, jobs.ReasonLockHeld)), true)
 		}
 		c.finished(again, c.granted(s, again), jobs.Waiting)
 		equal(c, "waits", c.cursor(now.Add(time.Hour)).Waits, late.Firing.ScheduledAt)
-		for _, r := range []jobs.StartRequest{late, early} {
+		for _, r := range []storage.StartRequest{late, early} {
 			equal(c, "skip", c.note(s, noteOf(r, jobs.Skipped, jobs.ReasonLockHeld)), true)
 		}
 		equal(c, "waits", c.cursor(now.Add(2*time.Hour)).Waits, time.Time{})
@@ -130,8 +133,8 @@ var causeRules = []rule{
 	}},
 }
 
-func pauseOf(kind jobs.TargetKind, name string, at time.Time, until *time.Time) jobs.Pause {
-	p := jobs.Pause{ID: uuid.New(), Target: jobs.Target{Kind: kind, Name: name}, At: at,
+func pauseOf(kind storage.TargetKind, name string, at time.Time, until *time.Time) storage.Pause {
+	p := storage.Pause{ID: uuid.New(), Target: storage.Target{Kind: kind, Name: name}, At: at,
 		By: "alice", Reason: "night shift", ResumedAt: until}
 	if until != nil {
 		p.ResumedBy = "bob"
@@ -140,13 +143,13 @@ func pauseOf(kind jobs.TargetKind, name string, at time.Time, until *time.Time) 
 }
 
 // checkInGroup checks job a of the group until then, and returns the cursors that find received.
-func (c *check) checkInGroup(group string, until time.Time) []jobs.Cursor {
+func (c *check) checkInGroup(group string, until time.Time) []storage.Cursor {
 	c.Helper()
-	var given []jobs.Cursor
-	check := jobs.MisfireCheck{Job: "a", Group: group, Version: 1,
+	var given []storage.Cursor
+	check := storage.MisfireCheck{Job: "a", Group: group, Version: 1,
 		ScheduledAt: c.versions()["a"].CheckedUntil.Add(time.Microsecond), Until: until}
-	_, err := c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{check},
-		func(_ string, cursor jobs.Cursor) []jobs.Misfired {
+	_, err := c.Store.CheckMisfires(c.ctx, []storage.MisfireCheck{check},
+		func(_ string, cursor storage.Cursor) []storage.Misfired {
 			given = append(given, cursor)
 			return nil
 		})

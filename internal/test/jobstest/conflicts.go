@@ -4,13 +4,14 @@ import (
 	"fmt"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
 var conflictRules = append(pairRules(), []rule{
 	{"slots count to n", func(c *check) {
 		s := c.session("one")
-		var first jobs.StartRequest
+		var first storage.StartRequest
 		var token jobs.Token
 		for i := range 3 {
 			r := request(fmt.Sprint("a", i), 1, slot("api", 3))
@@ -29,7 +30,7 @@ var conflictRules = append(pairRules(), []rule{
 		granted := 0
 		for _, result := range c.start(s, request("a", 1, slot("api", 2)),
 			request("b", 2, slot("api", 2)), request("c", 3, slot("api", 2))) {
-			if result.Outcome == jobs.StartGranted {
+			if result.Outcome == storage.StartGranted {
 				granted++
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -99,10 +100,11 @@ func (w *witness) leave(token jobs.Token) {
 }
 
 // eachContender runs fn for every contender, from three sessions on two connections to the store.
-func (c *check) eachContender(fn func(n int, r *rand.Rand, store jobs.Store, session uuid.UUID)) {
+func (c *check) eachContender(fn func(n int, r *rand.Rand, store storage.Store,
+	session uuid.UUID)) {
 	c.Helper()
 	sessions := []uuid.UUID{c.session("one"), c.session("two"), c.session("three")}
-	stores := []jobs.Store{c.Store, c.Second}
+	stores := []storage.Store{c.Store, c.Second}
 	seed := rand.Uint64()
 	c.Logf("seed %d", seed)
 	var all sync.WaitGroup
@@ -116,7 +118,7 @@ func (c *check) eachContender(fn func(n int, r *rand.Rand, store jobs.Store, ses
 func contend(c *check) {
 	w := &witness{active: map[jobs.Token][]locking.Request{}}
 	var granted atomic.Int64
-	c.eachContender(func(n int, r *rand.Rand, store jobs.Store, session uuid.UUID) {
+	c.eachContender(func(n int, r *rand.Rand, store storage.Store, session uuid.UUID) {
 		for round := range rounds {
 			ask := request(fmt.Sprint("job", n), round, draw(r)...)
 			err := contendOnce(c.ctx, w, store, session, ask, &granted)
@@ -136,7 +138,7 @@ func contend(c *check) {
 }
 
 // lookAtLocks returns an error if two holders conflict.
-func (c *check) lookAtLocks(store jobs.Store) error {
+func (c *check) lookAtLocks(store storage.Store) error {
 	locks, err := store.Locks(c.ctx)
 	if err != nil {
 		return err
@@ -145,27 +147,28 @@ func (c *check) lookAtLocks(store jobs.Store) error {
 }
 
 // contendOnce starts and finishes the run, or notes it as skipped.
-func contendOnce(ctx context.Context, w *witness, store jobs.Store, session uuid.UUID,
-	r jobs.StartRequest, granted *atomic.Int64) error {
-	results, err := store.Start(ctx, session, []jobs.StartRequest{r})
+func contendOnce(ctx context.Context, w *witness, store storage.Store, session uuid.UUID,
+	r storage.StartRequest, granted *atomic.Int64) error {
+	results, err := store.Start(ctx, session, []storage.StartRequest{r})
 	if err != nil {
 		return err
 	}
 	switch result := results[0]; result.Outcome {
-	case jobs.StartGranted:
+	case storage.StartGranted:
 		granted.Add(1)
 		if err := w.enter(result.Token, r.Requests); err != nil {
 			return err
 		}
 		w.leave(result.Token)
 		done, err := store.Finish(ctx,
-			[]jobs.FinishRequest{{Run: r.Run, Token: result.Token, State: jobs.Succeeded}})
+			[]storage.FinishRequest{{Run: r.Run, Token: result.Token, State: jobs.Succeeded}})
 		if err == nil && !done[0] {
 			err = fmt.Errorf("finish of token %d was refused", result.Token)
 		}
 		return err
-	case jobs.StartBlocked:
-		stands, err := store.Note(ctx, session, []jobs.Note{noteOf(r, jobs.Skipped, result.Reason)})
+	case storage.StartBlocked:
+		stands, err := store.Note(ctx, session,
+			[]storage.Note{noteOf(r, jobs.Skipped, result.Reason)})
 		if err == nil && !stands[0] {
 			err = fmt.Errorf("skip of %s was refused", r.Firing.Job)
 		}
@@ -176,7 +179,7 @@ func contendOnce(ctx context.Context, w *witness, store jobs.Store, session uuid
 }
 
 // compatible returns an error if two of the locks conflict.
-func compatible(locks []jobs.LockView) error {
+func compatible(locks []storage.LockView) error {
 	for i, a := range locks {
 		inSlots := 1
 		for _, b := range locks[:i] {
@@ -202,8 +205,8 @@ func raceForFirings(c *check) {
 	const firings = 30
 	var mu sync.Mutex
 	winners := map[jobs.Firing]int{}
-	c.eachContender(func(n int, r *rand.Rand, store jobs.Store, session uuid.UUID) {
-		batch := make([]jobs.StartRequest, firings)
+	c.eachContender(func(n int, r *rand.Rand, store storage.Store, session uuid.UUID) {
+		batch := make([]storage.StartRequest, firings)
 		for i, place := range r.Perm(firings) {
 			batch[place] = request(fmt.Sprint("job", i), 1, table(fmt.Sprint("s/t", i)),
 				shared("read/all"))
@@ -217,9 +220,9 @@ func raceForFirings(c *check) {
 		defer mu.Unlock()
 		for i, result := range results {
 			switch result.Outcome {
-			case jobs.StartGranted:
+			case storage.StartGranted:
 				winners[batch[i].Firing]++
-			case jobs.StartDuplicate:
+			case storage.StartDuplicate:
 			default:
 				c.Errorf("contender %d: %+v", n, result)
 			}
@@ -237,7 +240,7 @@ func raceForFirings(c *check) {
 func raceSweepAndFinish(c *check) {
 	const runs = 40
 	s := c.session("dying")
-	requests, tokens := make([]jobs.StartRequest, runs), make([]jobs.Token, runs)
+	requests, tokens := make([]storage.StartRequest, runs), make([]jobs.Token, runs)
 	for i := range requests {
 		requests[i] = request(fmt.Sprint("job", i), 1, table(fmt.Sprint("s/t", i)))
 		tokens[i] = c.granted(s, requests[i])
@@ -248,10 +251,10 @@ func raceSweepAndFinish(c *check) {
 	var all sync.WaitGroup
 	for i := range requests {
 		all.Go(func() {
-			finish := []jobs.FinishRequest{{Run: requests[i].Run, Token: tokens[i],
+			finish := []storage.FinishRequest{{Run: requests[i].Run, Token: tokens[i],
 				State: jobs.Succeeded}}
 			done, err := c.Second.Finish(c.ctx, finish)
-			for errors.Is(err, jobs.ErrUnavailable) && c.ctx.Err() == nil {
+			for errors.Is(err, storage.ErrUnavailable) && c.ctx.Err() == nil {
 				// a sweep may end the backend that blocks it
 				done, err = c.Second.Finish(c.ctx, finish)
 			}

@@ -7,11 +7,11 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // controlState returns the control state of the session.
-func (c *check) controlState(session uuid.UUID, since int64) jobs.ControlState {
+func (c *check) controlState(session uuid.UUID, since int64) storage.ControlState {
 	c.Helper()
 	o, err := c.Second.ControlState(c.ctx, session, since)
 	c.must(err)
@@ -27,7 +27,7 @@ var orderRules = []rule{
 		}
 		p := c.pause(jobA)
 		spec, err := c.Store.PutSpec(c.ctx, action,
-			jobs.Spec{Job: "added", Text: json.RawMessage(`{"handler": "sql"}`)})
+			storage.Spec{Job: "added", Text: json.RawMessage(`{"handler": "sql"}`)})
 		c.must(err)
 		o := c.controlState(uuid.Nil, first.Generation)
 		if o.Generation <= first.Generation || len(o.Pauses) != 1 || len(o.Specs) != 1 {
@@ -36,7 +36,7 @@ var orderRules = []rule{
 		if o.Pauses[0] != p {
 			c.Errorf("pause %+v, expected %+v", o.Pauses[0], p)
 		}
-		if got := o.Specs[0]; got.Job != spec.Job || !jobs.SameParams(got.Text, spec.Text) ||
+		if got := o.Specs[0]; got.Job != spec.Job || !storage.SameParams(got.Text, spec.Text) ||
 			got.Version != spec.Version || !got.ChangedAt.Equal(spec.ChangedAt) ||
 			got.ChangedBy != "ann" {
 			c.Errorf("spec %+v, expected %+v", got, spec)
@@ -78,7 +78,7 @@ var orderRules = []rule{
 			last = c.controlState(s, -1).Generation
 		}
 		c.pause(jobA)
-		_, err := c.Store.Trigger(c.ctx, action, jobs.TriggerRequest{Job: "a", EvenPaused: true})
+		_, err := c.Store.Trigger(c.ctx, action, storage.TriggerRequest{Job: "a", EvenPaused: true})
 		c.must(err)
 		equal(c, "generation", c.controlState(s, -1).Generation, last)
 	}},

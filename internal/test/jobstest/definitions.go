@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -65,15 +66,15 @@ var definitionRules = []rule{
 		equal(c, "versions", len(c.registerAll(c.session("one"), "h1")), 0)
 	}},
 	{"a definition comes back as it was written", func(c *check) {
-		want := jobs.Definition{
+		want := storage.Definition{
 			Name: "päivä/\"x\"", Hash: "h", Schedule: "0 0 12 L * ?", Zone: "Europe/Berlin",
 			Handler: "sql", Recover: true,
 			Resources: []locking.Request{table("public/orders"), shared("public/sales"),
 				slot("vendor", 5), path("a/b c")},
-			Description: `{"k": "<é>"}`, Group: "yö", Priority: 9, Source: jobs.FromStore,
+			Description: `{"k": "<é>"}`, Group: "yö", Priority: 9, Source: storage.FromStore,
 		}
 		before := c.now()
-		_, err := c.Store.Register(c.ctx, c.session("one"), []jobs.Definition{want})
+		_, err := c.Store.Register(c.ctx, c.session("one"), []storage.Definition{want})
 		c.must(err)
 		views, err := c.Store.Jobs(c.ctx)
 		c.must(err)
@@ -93,7 +94,7 @@ var definitionRules = []rule{
 		c.register("h1", "a")
 		s := c.session("one")
 		_, err := c.Store.Register(c.ctx, s,
-			[]jobs.Definition{{Name: "a", Hash: "h2", Schedule: "@daily", Zone: "UTC",
+			[]storage.Definition{{Name: "a", Hash: "h2", Schedule: "@daily", Zone: "UTC",
 				Handler: "http", Description: "{}"}})
 		c.must(err)
 		if v := c.job("a"); v.Schedule != "@daily" || v.Handler != "http" || v.Version != 2 {
@@ -161,11 +162,11 @@ var definitionRules = []rule{
 	{"a description is written without a new version", func(c *check) {
 		one, two := c.session("one"), c.session("two")
 		old := definition("a", "h1")
-		first, err := c.Store.Register(c.ctx, one, []jobs.Definition{old})
+		first, err := c.Store.Register(c.ctx, one, []storage.Definition{old})
 		c.must(err)
 		described := old
 		described.Description = "rolls sales up"
-		again, err := c.Store.Register(c.ctx, two, []jobs.Definition{described})
+		again, err := c.Store.Register(c.ctx, two, []storage.Definition{described})
 		c.must(err)
 		equal(c, "version", again["a"], first["a"])
 		if v := c.job("a"); v.Description != "rolls sales up" || v.Version != first["a"] {
@@ -200,7 +201,7 @@ var definitionRules = []rule{
 		old1, new2 := request("a", 1), request("a", 2)
 		old1.Version, new2.Version = 1, 2
 		c.granted(old, old1)
-		c.outcome(old, new2, jobs.StartStale)
+		c.outcome(old, new2, storage.StartStale)
 	}},
 	{"of several older definitions the newest that is carried is active again", func(c *check) {
 		for _, hash := range []string{"h1", "h2", "h3", "h4"} {
@@ -260,7 +261,7 @@ var definitionRules = []rule{
 		c.must(c.Store.End(c.ctx, ended))
 		c.Expire(expired)
 		for _, dead := range []uuid.UUID{ended, expired, uuid.New()} {
-			if _, err := c.Store.Register(c.ctx, dead, []jobs.Definition{definition("a", "h2")}); !errors.Is(err, jobs.ErrSessionLost) {
+			if _, err := c.Store.Register(c.ctx, dead, []storage.Definition{definition("a", "h2")}); !errors.Is(err, storage.ErrSessionLost) {
 				c.Errorf("registration of a dead session: %v, expected ErrSessionLost", err)
 			}
 			c.activeDefinitions("a", 1)
@@ -293,7 +294,7 @@ var definitionRules = []rule{
 		moved("by the end of the last", false)
 	}},
 	{"a large cron table is registered whole", func(c *check) {
-		const n = 2*jobs.MaxBatch + 100
+		const n = 2*storage.MaxBatch + 100
 		names := make([]string, n)
 		for i := range names {
 			names[i] = fmt.Sprint("job ", i)
@@ -320,7 +321,7 @@ var definitionRules = []rule{
 		r := request("a", 1, table("s/a"))
 		r.Version = old
 		c.register("h2", "a")
-		c.outcome(s, r, jobs.StartStale)
+		c.outcome(s, r, storage.StartStale)
 		equal(c, "locks", len(c.locks()), 0)
 		r.Version = old + 1
 		c.granted(s, r)
@@ -331,7 +332,7 @@ var definitionRules = []rule{
 		old.Version = c.register("h1", "a")["a"]
 		current := request("a", 1)
 		current.Version = c.register("h2", "a")["a"]
-		c.outcome(s, old, jobs.StartStale)
+		c.outcome(s, old, storage.StartStale)
 		c.granted(s, current)
 	}},
 	{"a note of an older definition does not stand", func(c *check) {
@@ -366,17 +367,17 @@ func comeAndGo(c *check) {
 	names := []string{"a", "b", "c", "d"}
 	var mu sync.Mutex
 	newest := map[string]int64{}
-	c.eachContender(func(n int, r *rand.Rand, store jobs.Store, _ uuid.UUID) {
+	c.eachContender(func(n int, r *rand.Rand, store storage.Store, _ uuid.UUID) {
 		for round := range 8 {
 			id, stays := uuid.New(), round == 7 && n%3 == 0
-			err := store.Open(c.ctx, jobs.Session{ID: id, Replica: fmt.Sprint(n), Version: "v1",
+			err := store.Open(c.ctx, storage.Session{ID: id, Replica: fmt.Sprint(n), Version: "v1",
 				TTL: ttl})
-			var definitions []jobs.Definition
+			var definitions []storage.Definition
 			for _, i := range r.Perm(len(names))[:1+r.IntN(len(names))] {
 				definitions = append(definitions, definition(names[i], fmt.Sprint("h", r.IntN(6))))
 			}
 			var versions map[string]int64
-			for err == nil || errors.Is(err, jobs.ErrUnavailable) {
+			for err == nil || errors.Is(err, storage.ErrUnavailable) {
 				if versions, err = store.Register(c.ctx, id, definitions); err == nil {
 					break
 				}
@@ -417,8 +418,8 @@ func comeAndGo(c *check) {
 }
 
 // definition returns a minimal definition of the job.
-func definition(job, hash string) jobs.Definition {
-	return jobs.Definition{Name: job, Hash: hash, Schedule: "@hourly", Zone: "UTC",
+func definition(job, hash string) storage.Definition {
+	return storage.Definition{Name: job, Hash: hash, Schedule: "@hourly", Zone: "UTC",
 		Handler: "nothing", Description: "{}"}
 }
 
@@ -426,7 +427,7 @@ func definition(job, hash string) jobs.Definition {
 // versions.
 func (c *check) registerAll(session uuid.UUID, hash string, names ...string) map[string]int64 {
 	c.Helper()
-	definitions := make([]jobs.Definition, len(names))
+	definitions := make([]storage.Definition, len(names))
 	for i, name := range names {
 		definitions[i] = definition(name, hash)
 	}
@@ -443,7 +444,7 @@ func (c *check) sessionWith(hash string, names ...string) uuid.UUID {
 	return s
 }
 
-func (c *check) versions() map[string]jobs.ActiveDefinition {
+func (c *check) versions() map[string]storage.ActiveDefinition {
 	c.Helper()
 	versions, err := c.Store.Versions(c.ctx)
 	c.must(err)
@@ -461,12 +462,12 @@ func (c *check) activeDefinitions(job string, version int64) {
 // definitions returns the count of changes in a heartbeat of the session.
 func (c *check) definitions(session uuid.UUID) int64 {
 	c.Helper()
-	beat, err := c.Store.Heartbeat(c.ctx, session, jobs.ReplicaStatus{})
+	beat, err := c.Store.Heartbeat(c.ctx, session, storage.ReplicaStatus{})
 	c.must(err)
 	return beat.Definitions
 }
 
-func (c *check) job(name string) jobs.JobView {
+func (c *check) job(name string) storage.JobView {
 	c.Helper()
 	views, err := c.Store.Jobs(c.ctx)
 	c.must(err)
@@ -476,5 +477,5 @@ func (c *check) job(name string) jobs.JobView {
 		}
 	}
 	c.Fatalf("job %s is not among %+v", name, views)
-	return jobs.JobView{}
+	return storage.JobView{}
 }

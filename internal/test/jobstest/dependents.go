@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 var dependentRules = []rule{
@@ -19,10 +20,10 @@ var dependentRules = []rule{
 		c.finished(one, token, jobs.Succeeded)
 		c.openings(f)
 		second := c.granted(s, other)
-		c.openings(f, jobs.OpenFiring{ScheduledAt: one.Firing.ScheduledAt})
+		c.openings(f, storage.OpenFiring{ScheduledAt: one.Firing.ScheduledAt})
 		before := c.now()
 		c.finished(other, second, jobs.Succeeded)
-		got := c.openings(f, jobs.OpenFiring{ScheduledAt: one.Firing.ScheduledAt, Ready: before})
+		got := c.openings(f, storage.OpenFiring{ScheduledAt: one.Firing.ScheduledAt, Ready: before})
 		within(c, "ready", got[0].Ready, before, c.now())
 	}},
 	{"it is ready when the last has succeeded, in whatever order", func(c *check) {
@@ -32,19 +33,19 @@ var dependentRules = []rule{
 		c.finished(other, second, jobs.Succeeded)
 		before := c.now()
 		c.finished(one, first, jobs.Succeeded)
-		got := c.openings(f, jobs.OpenFiring{ScheduledAt: one.Firing.ScheduledAt, Ready: before})
+		got := c.openings(f, storage.OpenFiring{ScheduledAt: one.Firing.ScheduledAt, Ready: before})
 		within(c, "ready", got[0].Ready, before, c.now())
 	}},
 	{"a waiting run leaves it open, any end but success closes it", func(c *check) {
 		f, s := c.dependent()
-		var waiting []jobs.OpenFiring
+		var waiting []storage.OpenFiring
 		for i, state := range []jobs.State{jobs.Waiting, jobs.Failed, jobs.TimedOut, jobs.Cancelled,
 			jobs.Skipped, jobs.Missed} {
 			one, other := c.later("one", i), c.later("other", i)
 			c.succeeded(s, one)
 			equal(c, "note", c.note(s, noteOf(other, state, jobs.ReasonLockHeld)), true)
 			if state == jobs.Waiting {
-				waiting = append(waiting, jobs.OpenFiring{ScheduledAt: one.Firing.ScheduledAt})
+				waiting = append(waiting, storage.OpenFiring{ScheduledAt: one.Firing.ScheduledAt})
 			}
 		}
 		c.openings(f, waiting...)
@@ -58,7 +59,7 @@ var dependentRules = []rule{
 		c.granted(dying, other)
 		c.Expire(dying)
 		c.sweep()
-		c.openings(f, jobs.OpenFiring{ScheduledAt: one.Firing.ScheduledAt})
+		c.openings(f, storage.OpenFiring{ScheduledAt: one.Firing.ScheduledAt})
 		adopted := c.adopt(s, 10, "other")
 		if len(adopted) != 1 || adopted[0].Recovery != 1 {
 			c.Fatalf("adopted %+v, expected a recovery", adopted)
@@ -67,7 +68,7 @@ var dependentRules = []rule{
 		again.Run, again.Firing.Recovery = adopted[0].ID, 1
 		before := c.now()
 		c.succeeded(s, again)
-		c.openings(f, jobs.OpenFiring{ScheduledAt: one.Firing.ScheduledAt, Ready: before})
+		c.openings(f, storage.OpenFiring{ScheduledAt: one.Firing.ScheduledAt, Ready: before})
 	}},
 	{"a lost run without recovery closes it", func(c *check) {
 		f, s := c.dependent()
@@ -90,20 +91,21 @@ var dependentRules = []rule{
 	}},
 	{"scheduled times up to the cursor are no openings, and those that have a run or a record neither", func(c *check) {
 		f, s := c.dependent()
-		var all []jobs.OpenFiring
+		var all []storage.OpenFiring
 		before := c.now()
 		for i := range 5 {
 			one := c.later("one", i)
 			c.succeeded(s, one)
 			c.succeeded(s, c.later("other", i))
-			all = append(all, jobs.OpenFiring{ScheduledAt: one.Firing.ScheduledAt, Ready: before})
+			all = append(all, storage.OpenFiring{ScheduledAt: one.Firing.ScheduledAt,
+				Ready: before})
 		}
 		c.openings(f, all...)
 		c.addDependents(c.dependentFiring("f", all[1].ScheduledAt))
 		m := misfired("f", all[2].ScheduledAt, jobs.Missed, jobs.ReasonMisfire)
 		check := checkOf("f", all[0].ScheduledAt)
-		_, err := c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{check},
-			func(string, jobs.Cursor) []jobs.Misfired { return []jobs.Misfired{m} })
+		_, err := c.Store.CheckMisfires(c.ctx, []storage.MisfireCheck{check},
+			func(string, storage.Cursor) []storage.Misfired { return []storage.Misfired{m} })
 		c.must(err)
 		c.openings(f, all[3:]...)
 	}},
@@ -111,11 +113,11 @@ var dependentRules = []rule{
 		func(c *check) {
 			c.dependent()
 			until := c.now().Add(time.Hour)
-			_, err := c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{checkOf("one", until)},
-				func(string, jobs.Cursor) []jobs.Misfired { return nil })
+			_, err := c.Store.CheckMisfires(c.ctx, []storage.MisfireCheck{checkOf("one", until)},
+				func(string, storage.Cursor) []storage.Misfired { return nil })
 			c.must(err)
 			told, err := c.Store.OpenFirings(c.ctx,
-				[]jobs.Dependent{{Job: "f", Version: 1,
+				[]storage.Dependent{{Job: "f", Version: 1,
 					After: []string{"one", "unknown", "other"}}})
 			c.must(err)
 			versions, f := c.versions(), told["f"]
@@ -131,7 +133,7 @@ var dependentRules = []rule{
 			_, s := c.dependent()
 			c.succeeded(s, c.later("one", 1))
 			told, err := c.Store.OpenFirings(c.ctx,
-				[]jobs.Dependent{{Job: "f", Version: 2, After: []string{"one"}},
+				[]storage.Dependent{{Job: "f", Version: 2, After: []string{"one"}},
 					{Job: "nobody", Version: 1, After: []string{"one"}}})
 			c.must(err)
 			equal(c, "told of", len(told), 0)
@@ -142,35 +144,35 @@ var dependentRules = []rule{
 		one := c.later("one", 1)
 		before := c.now()
 		c.succeeded(s, one)
-		g := jobs.Dependent{Job: "g", Version: 1, After: []string{"one"}}
-		told, err := c.Store.OpenFirings(c.ctx, []jobs.Dependent{f, g})
+		g := storage.Dependent{Job: "g", Version: 1, After: []string{"one"}}
+		told, err := c.Store.OpenFirings(c.ctx, []storage.Dependent{f, g})
 		c.must(err)
 		c.sameOpenings(told["f"].ScheduledTimes)
 		c.sameOpenings(told["g"].ScheduledTimes,
-			jobs.OpenFiring{ScheduledAt: one.Firing.ScheduledAt, Ready: before})
+			storage.OpenFiring{ScheduledAt: one.Firing.ScheduledAt, Ready: before})
 	}},
 	{"of many openings the last are told", func(c *check) {
 		c.register("h", "f", "one")
 		s := c.session("replica")
 		for n := range 2 {
-			requests := make([]jobs.StartRequest, 600)
+			requests := make([]storage.StartRequest, 600)
 			for i := range requests {
 				requests[i] = c.later("one", 600*n+i)
 			}
 			c.start(s, requests...)
 		}
 		told, err := c.Store.OpenFirings(c.ctx,
-			[]jobs.Dependent{{Job: "f", Version: 1, After: []string{"one"}}})
+			[]storage.Dependent{{Job: "f", Version: 1, After: []string{"one"}}})
 		c.must(err)
 		scheduledTimes := told["f"].ScheduledTimes
-		if len(scheduledTimes) != jobs.MaxBatch ||
+		if len(scheduledTimes) != storage.MaxBatch ||
 			!scheduledTimes[len(scheduledTimes)-1].ScheduledAt.Equal(c.later("one", 1199).
 				Firing.ScheduledAt) ||
-			!slices.IsSortedFunc(scheduledTimes, func(a, b jobs.OpenFiring) int {
+			!slices.IsSortedFunc(scheduledTimes, func(a, b storage.OpenFiring) int {
 				return a.ScheduledAt.Compare(b.ScheduledAt)
 			}) {
 			c.Errorf("found %d openings, expected the last %d, sorted", len(scheduledTimes),
-				jobs.MaxBatch)
+				storage.MaxBatch)
 		}
 	}},
 	{"a run is added once, as waiting, and adopted by any replica", func(c *check) {
@@ -204,13 +206,13 @@ var dependentRules = []rule{
 			}
 			go func() {
 				errs <- store.AddDependents(c.ctx,
-					[]jobs.DependentFiring{c.dependentFiring("f", scheduledAt)})
+					[]storage.DependentFiring{c.dependentFiring("f", scheduledAt)})
 			}()
 		}
 		for range 8 {
 			c.must(<-errs)
 		}
-		equal(c, "runs", len(c.runs(jobs.RunFilter{Job: "f"})), 1)
+		equal(c, "runs", len(c.runs(storage.RunFilter{Job: "f"})), 1)
 	}},
 	{"nothing is added by a definition that is not in force", func(c *check) {
 		c.dependent()
@@ -224,45 +226,46 @@ var dependentRules = []rule{
 }
 
 // dependent registers f, which depends on one and other, and returns it with a session for runs.
-func (c *check) dependent() (jobs.Dependent, uuid.UUID) {
+func (c *check) dependent() (storage.Dependent, uuid.UUID) {
 	c.Helper()
 	c.register("h", "f", "one")
 	if _, known := c.versions()["other"]; !known {
 		c.register("h", "other")
 	}
-	return jobs.Dependent{Job: "f", Version: 1, After: []string{"one", "other"}},
+	return storage.Dependent{Job: "f", Version: 1, After: []string{"one", "other"}},
 		c.session("replica")
 }
 
 // later requests a firing of the job that is due an hour after the beginning of the test, or n
 // minutes later.
-func (c *check) later(job string, n int) jobs.StartRequest {
+func (c *check) later(job string, n int) storage.StartRequest {
 	r := request(job, n)
 	r.Firing.ScheduledAt = c.begun.Truncate(time.Second).
 		Add(time.Hour + time.Duration(n)*time.Minute)
 	return r
 }
 
-func (c *check) succeeded(session uuid.UUID, r jobs.StartRequest) {
+func (c *check) succeeded(session uuid.UUID, r storage.StartRequest) {
 	c.Helper()
 	c.finished(r, c.granted(session, r), jobs.Succeeded)
 }
 
-func (c *check) dependentFiring(job string, scheduledAt time.Time) jobs.DependentFiring {
-	return jobs.DependentFiring{Firing: jobs.Firing{Job: job, ScheduledAt: scheduledAt}, Run: uuid.New(),
+func (c *check) dependentFiring(job string, scheduledAt time.Time) storage.DependentFiring {
+	return storage.DependentFiring{Firing: jobs.Firing{Job: job, ScheduledAt: scheduledAt},
+		Run:     uuid.New(),
 		Version: 1, Detail: "one and other succeeded"}
 }
 
-func (c *check) addDependents(dependentFiring ...jobs.DependentFiring) {
+func (c *check) addDependents(dependentFiring ...storage.DependentFiring) {
 	c.Helper()
 	c.must(c.Store.AddDependents(c.ctx, dependentFiring))
 }
 
 // openings fails the test unless the dependent has these open firings: ready after the given times,
 // or not ready.
-func (c *check) openings(f jobs.Dependent, want ...jobs.OpenFiring) []jobs.OpenFiring {
+func (c *check) openings(f storage.Dependent, want ...storage.OpenFiring) []storage.OpenFiring {
 	c.Helper()
-	told, err := c.Store.OpenFirings(c.ctx, []jobs.Dependent{f})
+	told, err := c.Store.OpenFirings(c.ctx, []storage.Dependent{f})
 	c.must(err)
 	if _, there := told[f.Job]; !there || len(told) != 1 {
 		c.Fatalf("told of %+v, expected %s", told, f.Job)
@@ -271,9 +274,9 @@ func (c *check) openings(f jobs.Dependent, want ...jobs.OpenFiring) []jobs.OpenF
 	return told[f.Job].ScheduledTimes
 }
 
-func (c *check) sameOpenings(got []jobs.OpenFiring, want ...jobs.OpenFiring) {
+func (c *check) sameOpenings(got []storage.OpenFiring, want ...storage.OpenFiring) {
 	c.Helper()
-	if !slices.EqualFunc(got, want, func(a, b jobs.OpenFiring) bool {
+	if !slices.EqualFunc(got, want, func(a, b storage.OpenFiring) bool {
 		return a.ScheduledAt.Equal(b.ScheduledAt) && a.Ready.IsZero() == b.Ready.IsZero() &&
 			!a.Ready.Before(b.Ready)
 	}) {

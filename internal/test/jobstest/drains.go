@@ -4,6 +4,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 func (c *check) drain(session uuid.UUID, drain bool) {
@@ -20,8 +21,8 @@ var drainRules = []rule{
 		equal(c, "the other drains", c.controlState(two, -1).Draining, false)
 		r, byHand := request("a", 1), request("a", 2)
 		byHand.Firing.Key = "k"
-		c.outcome(one, r, jobs.StartPaused)
-		c.outcome(one, byHand, jobs.StartPaused)
+		c.outcome(one, r, storage.StartPaused)
+		c.outcome(one, byHand, storage.StartPaused)
 		c.noRun(r)
 		c.noRun(byHand)
 		r.Run = uuid.New()
@@ -54,22 +55,22 @@ var drainRules = []rule{
 			c.drain(one, true)
 			triggered, err := c.trigger("a", "k")
 			c.must(err)
-			c.outcome(one, asked, jobs.StartPaused)
+			c.outcome(one, asked, storage.StartPaused)
 			equal(c, "adopted by the draining", len(c.adopt(one, 10, "a", "b")), 0)
 			equal(c, "adopted by another", ids(c.adopt(two, 10, "a", "b")),
 				ids([]jobs.Record{{ID: before.Run}, {ID: asked.Run}, {ID: triggered.ID}}))
 			c.granted(two, before)
-			c.outcome(one, before, jobs.StartDuplicate)
+			c.outcome(one, before, storage.StartDuplicate)
 		}},
 	{"only a living session drains", func(c *check) {
 		c.refused("an unknown session", c.Store.Drain(c.ctx, action, uuid.New(), true),
-			jobs.ErrNotFound)
+			storage.ErrNotFound)
 		s := c.session("one")
 		c.Expire(s)
-		c.refused("an expired session", c.Store.Drain(c.ctx, action, s, true), jobs.ErrNotFound)
+		c.refused("an expired session", c.Store.Drain(c.ctx, action, s, true), storage.ErrNotFound)
 		s = c.session("two")
 		c.must(c.Store.End(c.ctx, s))
-		c.refused("an ended session", c.Store.Drain(c.ctx, action, s, true), jobs.ErrNotFound)
-		equal(c, "lines", len(c.audit(jobs.AuditFilter{})), 0)
+		c.refused("an ended session", c.Store.Drain(c.ctx, action, s, true), storage.ErrNotFound)
+		equal(c, "lines", len(c.audit(storage.AuditFilter{})), 0)
 	}},
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 var driftRules = []rule{
@@ -20,7 +20,7 @@ var driftRules = []rule{
 		c.registerAll(b, "h", "same")
 		c.registerAll(b, "new", "x")
 		c.registerAll(c.compared("c"), "h", "same", "x")
-		want := []jobs.JobDrift{
+		want := []storage.JobDrift{
 			{Job: "alone", Newest: []string{"a"}, Without: []string{"b", "c"}},
 			{Job: "x", Newest: []string{"b"}, Older: []string{"a", "c"}},
 		}
@@ -46,11 +46,11 @@ var driftRules = []rule{
 		c.registerAll(a, "h", "x")
 		c.registerAll(c.compared("b"), "h", "x")
 		_, err := c.Store.PutSpec(c.ctx, action,
-			jobs.Spec{Job: "added", Text: []byte(`{"name": "added"}`)})
+			storage.Spec{Job: "added", Text: []byte(`{"name": "added"}`)})
 		c.must(err)
 		added := definition("added", "h")
-		added.Source = jobs.FromStore
-		versions, err := c.Store.Register(c.ctx, a, []jobs.Definition{added})
+		added.Source = storage.FromStore
+		versions, err := c.Store.Register(c.ctx, a, []storage.Definition{added})
 		c.must(err)
 		equal(c, "version of the added job", versions["added"], 1)
 		c.drift()
@@ -67,13 +67,13 @@ var driftRules = []rule{
 func (c *check) compared(replica string) uuid.UUID {
 	c.Helper()
 	id := uuid.New()
-	c.must(c.Store.Open(c.ctx, jobs.Session{ID: id, Replica: replica, Version: "v1", TTL: ttl,
+	c.must(c.Store.Open(c.ctx, storage.Session{ID: id, Replica: replica, Version: "v1", TTL: ttl,
 		Table: "5f3a"}))
 	return id
 }
 
 // drift fails the test unless these jobs drift, and no others.
-func (c *check) drift(want ...jobs.JobDrift) {
+func (c *check) drift(want ...storage.JobDrift) {
 	c.Helper()
 	found, err := c.Store.Drift(c.ctx, 10)
 	c.must(err)

@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 var finishRules = []rule{
@@ -13,12 +14,12 @@ var finishRules = []rule{
 		s := c.session("one")
 		r := request("a", 1, table("s/t"))
 		token := c.granted(s, r)
-		f := jobs.FinishRequest{
+		f := storage.FinishRequest{
 			Run: r.Run, Token: token, State: jobs.TimedOut, Reason: jobs.ReasonTimeout,
 			Detail: "after 10m", Error: "too \"slow\" <é>", Output: "line\nline\n",
 		}
 		before := c.now()
-		done, err := c.Store.Finish(c.ctx, []jobs.FinishRequest{f})
+		done, err := c.Store.Finish(c.ctx, []storage.FinishRequest{f})
 		c.must(err)
 		equal(c, "finished", done[0], true)
 		record := c.record(r.Run, jobs.TimedOut)
@@ -82,7 +83,7 @@ var finishRules = []rule{
 		r, other := request("a", 1, table("s/t")), request("b", 1, table("s/t"))
 		first := c.granted(one, r)
 		done, err := c.Store.Finish(c.ctx,
-			[]jobs.FinishRequest{{Run: r.Run, Token: first, State: jobs.Waiting,
+			[]storage.FinishRequest{{Run: r.Run, Token: first, State: jobs.Waiting,
 				Reason: jobs.ReasonRetry, Error: "try 1"}})
 		c.must(err)
 		equal(c, "finished", done[0], true)
@@ -144,7 +145,7 @@ var finishRules = []rule{
 		a, b := request("a", 1), request("b", 1)
 		tokenA, tokenB := c.granted(s, a), c.granted(s, b)
 		c.finished(a, tokenA, jobs.Failed)
-		done, err := c.Store.Finish(c.ctx, []jobs.FinishRequest{
+		done, err := c.Store.Finish(c.ctx, []storage.FinishRequest{
 			{Run: a.Run, Token: tokenA, State: jobs.Succeeded},
 			{Run: b.Run, Token: tokenB, State: jobs.Succeeded},
 			{Run: uuid.New(), Token: tokenB + 1000, State: jobs.Succeeded},
@@ -157,12 +158,12 @@ var finishRules = []rule{
 	{"very long text is kept whole", func(c *check) {
 		s := c.session("one")
 		r := request("a", 1)
-		f := jobs.FinishRequest{
+		f := storage.FinishRequest{
 			Run: r.Run, Token: c.granted(s, r), State: jobs.Failed,
 			Detail: strings.Repeat("d", 20_000), Error: strings.Repeat("é'\"\\\n", 20_000),
 			Output: strings.Repeat("0123456789abcde\n", 4096),
 		}
-		done, err := c.Store.Finish(c.ctx, []jobs.FinishRequest{f})
+		done, err := c.Store.Finish(c.ctx, []storage.FinishRequest{f})
 		c.must(err)
 		equal(c, "finished", done[0], true)
 		record := c.record(r.Run, jobs.Failed)
@@ -178,7 +179,7 @@ var finishRules = []rule{
 			r.Attempt = attempt + 1
 			output := strings.Repeat("x", r.Attempt)
 			_, err := c.Store.Finish(c.ctx,
-				[]jobs.FinishRequest{{Run: r.Run, Token: c.granted(s, r), State: state,
+				[]storage.FinishRequest{{Run: r.Run, Token: c.granted(s, r), State: state,
 					Output: output}})
 			c.must(err)
 			equal(c, "output", c.record(r.Run, state).Output, output)

@@ -9,29 +9,30 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // Fixture is a store under test.
 type Fixture struct {
-	Store jobs.Store // fresh: migrated, and empty
+	Store storage.Store // fresh: migrated, and empty
 	// Expire makes a session's TTL run out at once.
 	Expire func(session uuid.UUID)
 	// Second is another replica's connection to the same data, if that differs from Store. Other
 	// goroutines use it beside Store.
-	Second jobs.Store
+	Second storage.Store
 	// Pause inserts a pause of any time, which may have ended.
-	Pause func(jobs.Pause)
+	Pause func(storage.Pause)
 	// Pass moves the times of sessions, cursors and waiting runs into the past. Live sessions stay
 	// live.
 	Pass func(time.Duration)
 }
 
 // Adoption requests runs of the jobs, all of middle priority and never late.
-func Adoption(known []uuid.UUID, limit int, names ...string) jobs.Adoption {
-	a := jobs.Adoption{Known: known, Limit: limit, Late: limit}
+func Adoption(known []uuid.UUID, limit int, names ...string) storage.Adoption {
+	a := storage.Adoption{Known: known, Limit: limit, Late: limit}
 	for _, name := range names {
-		a.Jobs = append(a.Jobs, jobs.AdoptedJob{Name: name, Priority: jobs.DefaultPriority,
+		a.Jobs = append(a.Jobs, storage.AdoptedJob{Name: name, Priority: jobs.DefaultPriority,
 			Threshold: 1000 * 24 * time.Hour})
 	}
 	return a
@@ -116,7 +117,7 @@ func (c *check) must(err error) {
 func (c *check) session(replica string) uuid.UUID {
 	c.Helper()
 	id := uuid.New()
-	c.must(c.Store.Open(c.ctx, jobs.Session{ID: id, Replica: replica, Version: "v1", TTL: ttl}))
+	c.must(c.Store.Open(c.ctx, storage.Session{ID: id, Replica: replica, Version: "v1", TTL: ttl}))
 	return id
 }
 
@@ -130,7 +131,7 @@ func (c *check) register(hash string, names ...string) map[string]int64 {
 // recovering registers jobs whose lost runs are recovered.
 func (c *check) recovering(names ...string) {
 	c.Helper()
-	definitions := make([]jobs.Definition, len(names))
+	definitions := make([]storage.Definition, len(names))
 	for i, name := range names {
 		definitions[i] = definition(name, "recovering")
 		definitions[i].Recover = true
@@ -145,13 +146,13 @@ func firing(job string, n int) jobs.Firing {
 }
 
 // request requests the job's n-th firing, which has waited since its scheduled time.
-func request(job string, n int, requests ...locking.Request) jobs.StartRequest {
+func request(job string, n int, requests ...locking.Request) storage.StartRequest {
 	f := firing(job, n)
-	return jobs.StartRequest{Run: uuid.New(), Firing: f, Attempt: 1, Requests: requests,
+	return storage.StartRequest{Run: uuid.New(), Firing: f, Attempt: 1, Requests: requests,
 		WaitSince: f.ScheduledAt, Reserve: time.Hour}
 }
 
-func (c *check) start(session uuid.UUID, requests ...jobs.StartRequest) []jobs.StartResult {
+func (c *check) start(session uuid.UUID, requests ...storage.StartRequest) []storage.StartResult {
 	c.Helper()
 	results, err := c.Store.Start(c.ctx, session, requests)
 	c.must(err)
@@ -162,10 +163,10 @@ func (c *check) start(session uuid.UUID, requests ...jobs.StartRequest) []jobs.S
 }
 
 // granted starts the request, which must be granted.
-func (c *check) granted(session uuid.UUID, r jobs.StartRequest) jobs.Token {
+func (c *check) granted(session uuid.UUID, r storage.StartRequest) jobs.Token {
 	c.Helper()
 	result := c.start(session, r)[0]
-	if result.Outcome != jobs.StartGranted || result.Token == 0 {
+	if result.Outcome != storage.StartGranted || result.Token == 0 {
 		c.Fatalf("start of %s: %+v (blocked by %+v), expected it to be granted", r.Firing.Job,
 			result, result.Blocker)
 	}
@@ -173,11 +174,11 @@ func (c *check) granted(session uuid.UUID, r jobs.StartRequest) jobs.Token {
 }
 
 // blocked starts the request, which must be blocked by the holder's run.
-func (c *check) blocked(session uuid.UUID, r jobs.StartRequest, reason jobs.Reason,
-	by jobs.StartRequest) *jobs.Blocker {
+func (c *check) blocked(session uuid.UUID, r storage.StartRequest, reason jobs.Reason,
+	by storage.StartRequest) *jobs.Blocker {
 	c.Helper()
 	result := c.start(session, r)[0]
-	if result.Outcome != jobs.StartBlocked || result.Blocker == nil || result.Reason != reason {
+	if result.Outcome != storage.StartBlocked || result.Blocker == nil || result.Reason != reason {
 		c.Fatalf("start of %s: %+v, expected it to be blocked with reason %s", r.Firing.Job, result,
 			reason)
 	}
@@ -189,7 +190,7 @@ func (c *check) blocked(session uuid.UUID, r jobs.StartRequest, reason jobs.Reas
 }
 
 // outcome starts the request, with this outcome.
-func (c *check) outcome(session uuid.UUID, r jobs.StartRequest, want jobs.StartOutcome) {
+func (c *check) outcome(session uuid.UUID, r storage.StartRequest, want storage.StartOutcome) {
 	c.Helper()
 	if result := c.start(session, r)[0]; result.Outcome != want || result.Token != 0 {
 		c.Fatalf("start of %s: %+v (blocked by %+v), expected outcome %d without a token",
@@ -198,10 +199,10 @@ func (c *check) outcome(session uuid.UUID, r jobs.StartRequest, want jobs.StartO
 }
 
 // finish ends an attempt and reports whether that takes effect.
-func (c *check) finish(r jobs.StartRequest, token jobs.Token, state jobs.State) bool {
+func (c *check) finish(r storage.StartRequest, token jobs.Token, state jobs.State) bool {
 	c.Helper()
 	done, err := c.Store.Finish(c.ctx,
-		[]jobs.FinishRequest{{Run: r.Run, Token: token, State: state}})
+		[]storage.FinishRequest{{Run: r.Run, Token: token, State: state}})
 	c.must(err)
 	if len(done) != 1 {
 		c.Fatalf("1 finish got %d answers", len(done))
@@ -210,7 +211,7 @@ func (c *check) finish(r jobs.StartRequest, token jobs.Token, state jobs.State) 
 }
 
 // finished ends an attempt, which must take effect.
-func (c *check) finished(r jobs.StartRequest, token jobs.Token, state jobs.State) {
+func (c *check) finished(r storage.StartRequest, token jobs.Token, state jobs.State) {
 	c.Helper()
 	if !c.finish(r, token, state) {
 		c.Fatalf("finish of %s as %s was refused", r.Firing.Job, state)
@@ -218,9 +219,9 @@ func (c *check) finished(r jobs.StartRequest, token jobs.Token, state jobs.State
 }
 
 // note writes one note and reports whether it takes effect.
-func (c *check) note(session uuid.UUID, n jobs.Note) bool {
+func (c *check) note(session uuid.UUID, n storage.Note) bool {
 	c.Helper()
-	stands, err := c.Store.Note(c.ctx, session, []jobs.Note{n})
+	stands, err := c.Store.Note(c.ctx, session, []storage.Note{n})
 	c.must(err)
 	if len(stands) != 1 {
 		c.Fatalf("1 note got %d answers", len(stands))
@@ -229,8 +230,9 @@ func (c *check) note(session uuid.UUID, n jobs.Note) bool {
 }
 
 // noteOf returns a note about the run of a request.
-func noteOf(r jobs.StartRequest, state jobs.State, reason jobs.Reason) jobs.Note {
-	n := jobs.Note{Run: r.Run, Firing: r.Firing, Version: r.Version, State: state, Reason: reason,
+func noteOf(r storage.StartRequest, state jobs.State, reason jobs.Reason) storage.Note {
+	n := storage.Note{Run: r.Run, Firing: r.Firing, Version: r.Version, State: state,
+		Reason:    reason,
 		WaitSince: r.WaitSince, Reserve: r.Reserve}
 	if state == jobs.Waiting {
 		n.Requests = r.Requests
@@ -238,7 +240,7 @@ func noteOf(r jobs.StartRequest, state jobs.State, reason jobs.Reason) jobs.Note
 	return n
 }
 
-func (c *check) sweep() jobs.Swept {
+func (c *check) sweep() storage.Swept {
 	c.Helper()
 	swept, err := c.Store.Sweep(c.ctx)
 	c.must(err)
@@ -264,11 +266,11 @@ func (c *check) adoptKnowing(session uuid.UUID, known []uuid.UUID, limit int,
 }
 
 // action is the actor of the tests.
-var action = jobs.Action{Actor: "ann", Via: "go"}
+var action = storage.Action{Actor: "ann", Via: "go"}
 
 // trigger triggers the job with a key.
 func (c *check) trigger(job, key string) (jobs.Record, error) {
-	answer, err := c.Store.Trigger(c.ctx, action, jobs.TriggerRequest{Job: job, Key: key})
+	answer, err := c.Store.Trigger(c.ctx, action, storage.TriggerRequest{Job: job, Key: key})
 	return answer.Record, err
 }
 
@@ -291,7 +293,7 @@ func (c *check) same(got, want jobs.Record) {
 	}
 }
 
-func (c *check) locks() []jobs.LockView {
+func (c *check) locks() []storage.LockView {
 	c.Helper()
 	locks, err := c.Store.Locks(c.ctx)
 	c.must(err)

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 var historyRules = []rule{
@@ -37,7 +38,7 @@ var historyRules = []rule{
 	}},
 	{"runs come youngest first, without output", func(c *check) {
 		c.pastRuns(5)
-		runs := c.runs(jobs.RunFilter{})
+		runs := c.runs(storage.RunFilter{})
 		equal(c, "runs", len(runs), 5)
 		for i, r := range runs {
 			equal(c, "output", r.Output, "")
@@ -52,7 +53,7 @@ var historyRules = []rule{
 		equal(c, "output", c.record(id, jobs.Succeeded).Output, "output 0")
 	}},
 	{"an unknown run is not found", func(c *check) {
-		if _, err := c.Store.Run(c.ctx, uuid.New()); !errors.Is(err, jobs.ErrNotFound) {
+		if _, err := c.Store.Run(c.ctx, uuid.New()); !errors.Is(err, storage.ErrNotFound) {
 			c.Errorf("unknown run: %v, expected ErrNotFound", err)
 		}
 	}},
@@ -63,19 +64,20 @@ var historyRules = []rule{
 		c.finished(b, c.granted(two, b), jobs.Failed)
 		c.note(one, noteOf(request("b", 2), jobs.Skipped, jobs.ReasonLockHeld))
 		for _, f := range []struct {
-			filter jobs.RunFilter
+			filter storage.RunFilter
 			want   int
 		}{
-			{jobs.RunFilter{Job: "a"}, 1}, {jobs.RunFilter{Job: "b"}, 2},
-			{jobs.RunFilter{Job: "c"}, 0},
-			{jobs.RunFilter{States: []jobs.State{jobs.Failed}}, 1},
-			{jobs.RunFilter{States: []jobs.State{jobs.Failed, jobs.Running}}, 2},
-			{jobs.RunFilter{States: []jobs.State{jobs.Failed, jobs.Failed}}, 1},
-			{jobs.RunFilter{States: []jobs.State{jobs.Lost}}, 0},
-			{jobs.RunFilter{States: jobs.States()}, 3},
-			{jobs.RunFilter{Replica: "one"}, 2}, {jobs.RunFilter{Replica: "one", Job: "b"}, 1},
-			{jobs.RunFilter{Limit: 1}, 1}, {jobs.RunFilter{}, 3},
-			{jobs.RunFilter{Job: "b", Replica: "two",
+			{storage.RunFilter{Job: "a"}, 1}, {storage.RunFilter{Job: "b"}, 2},
+			{storage.RunFilter{Job: "c"}, 0},
+			{storage.RunFilter{States: []jobs.State{jobs.Failed}}, 1},
+			{storage.RunFilter{States: []jobs.State{jobs.Failed, jobs.Running}}, 2},
+			{storage.RunFilter{States: []jobs.State{jobs.Failed, jobs.Failed}}, 1},
+			{storage.RunFilter{States: []jobs.State{jobs.Lost}}, 0},
+			{storage.RunFilter{States: jobs.States()}, 3},
+			{storage.RunFilter{Replica: "one"}, 2},
+			{storage.RunFilter{Replica: "one", Job: "b"}, 1},
+			{storage.RunFilter{Limit: 1}, 1}, {storage.RunFilter{}, 3},
+			{storage.RunFilter{Job: "b", Replica: "two",
 				States: []jobs.State{jobs.Failed, jobs.Skipped}}, 1},
 		} {
 			equal(c, fmt.Sprintf("runs by %+v", f.filter), len(c.runs(f.filter)), f.want)
@@ -84,13 +86,13 @@ var historyRules = []rule{
 	{"pages go through all runs once, in one order", func(c *check) {
 		s := c.session("one")
 		for n := range 3 { // 20 at a time: many have been created at the same instant
-			requests := make([]jobs.StartRequest, 20)
+			requests := make([]storage.StartRequest, 20)
 			for i := range requests {
 				requests[i] = request("a", 20*n+i)
 			}
 			c.start(s, requests...)
 		}
-		for _, f := range []jobs.RunFilter{{}, {Job: "a"}, {States: []jobs.State{jobs.Running}},
+		for _, f := range []storage.RunFilter{{}, {Job: "a"}, {States: []jobs.State{jobs.Running}},
 			{States: []jobs.State{jobs.Waiting, jobs.Running}}} {
 			whole := f
 			whole.Limit = 100
@@ -101,7 +103,7 @@ var historyRules = []rule{
 			for page := c.runs(f); len(page) > 0; page = c.runs(f) {
 				paged = append(paged, page...)
 				last := page[len(page)-1]
-				f.Before = &jobs.RunCursor{CreatedAt: last.CreatedAt, ID: last.ID}
+				f.Before = &storage.RunCursor{CreatedAt: last.CreatedAt, ID: last.ID}
 			}
 			if !slices.EqualFunc(all, paged, func(a, b jobs.Record) bool { return a.ID == b.ID }) {
 				c.Errorf("%+v: %d runs in pages differ from %d at once", f, len(paged), len(all))
@@ -111,14 +113,14 @@ var historyRules = []rule{
 	{"a page holds 100 runs unless told otherwise, and never more than a batch", func(c *check) {
 		s := c.session("one")
 		for n := range 2 {
-			requests := make([]jobs.StartRequest, 600)
+			requests := make([]storage.StartRequest, 600)
 			for i := range requests {
 				requests[i] = request("a", 600*n+i)
 			}
 			c.start(s, requests...)
 		}
-		equal(c, "runs", len(c.runs(jobs.RunFilter{})), 100)
-		equal(c, "runs", len(c.runs(jobs.RunFilter{Limit: 5000})), jobs.MaxBatch)
+		equal(c, "runs", len(c.runs(storage.RunFilter{})), 100)
+		equal(c, "runs", len(c.runs(storage.RunFilter{Limit: 5000})), storage.MaxBatch)
 	}},
 	{"jobs come by name with their last ended run", func(c *check) {
 		s := c.session("one")
@@ -172,11 +174,11 @@ var historyRules = []rule{
 		views, err := c.Store.Jobs(c.ctx)
 		c.must(err)
 		equal(c, "everything", len(replicas)+len(views)+len(c.locks())+len(
-			c.runs(jobs.RunFilter{})), 0)
+			c.runs(storage.RunFilter{})), 0)
 	}},
 	{"times are in UTC, to the microsecond", func(c *check) {
 		c.pastRuns(1)
-		r := c.runs(jobs.RunFilter{})[0]
+		r := c.runs(storage.RunFilter{})[0]
 		now := c.now()
 		for _, t := range []string{now.Location().String(), r.ScheduledAt.Location().String(),
 			r.CreatedAt.Location().String(), r.StartedAt.Location().String()} {
@@ -195,14 +197,14 @@ func (c *check) pastRuns(n int) []uuid.UUID {
 		r := request("a", i)
 		ids[i] = r.Run
 		_, err := c.Store.Finish(c.ctx,
-			[]jobs.FinishRequest{{Run: r.Run, Token: c.granted(s, r), State: jobs.Succeeded,
+			[]storage.FinishRequest{{Run: r.Run, Token: c.granted(s, r), State: jobs.Succeeded,
 				Output: fmt.Sprint("output ", i)}})
 		c.must(err)
 	}
 	return ids
 }
 
-func (c *check) runs(f jobs.RunFilter) []jobs.Record {
+func (c *check) runs(f storage.RunFilter) []jobs.Record {
 	c.Helper()
 	records, err := c.Store.Runs(c.ctx, f)
 	c.must(err)
@@ -250,7 +252,7 @@ var firingRules = []rule{
 		c.granted(c.session("replica"), request("never registered", 1))
 		for _, job := range []string{"nobody", "never registered"} {
 			if _, err := c.Store.Firing(c.ctx, job, firing(job, 1).ScheduledAt); !errors.Is(err,
-				jobs.ErrNotFound) {
+				storage.ErrNotFound) {
 				c.Errorf("firing of %s: %v, expected ErrNotFound", job, err)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -24,19 +25,19 @@ var listingRules = []rule{
 		c.note(s, noteOf(waits, jobs.Waiting, jobs.ReasonLockHeld))
 		c.pastRuns(2)
 		for _, f := range []struct {
-			filter jobs.RunFilter
+			filter storage.RunFilter
 			want   []uuid.UUID
 		}{
-			{jobs.RunFilter{Reason: jobs.ReasonLockHeld}, []uuid.UUID{skipped.Run, waits.Run}},
-			{jobs.RunFilter{Reason: jobs.ReasonOverlap}, []uuid.UUID{missed.Run}},
-			{jobs.RunFilter{Reason: jobs.ReasonPanic}, nil},
-			{jobs.RunFilter{Reason: jobs.ReasonLockHeld, States: []jobs.State{jobs.Skipped}},
+			{storage.RunFilter{Reason: jobs.ReasonLockHeld}, []uuid.UUID{skipped.Run, waits.Run}},
+			{storage.RunFilter{Reason: jobs.ReasonOverlap}, []uuid.UUID{missed.Run}},
+			{storage.RunFilter{Reason: jobs.ReasonPanic}, nil},
+			{storage.RunFilter{Reason: jobs.ReasonLockHeld, States: []jobs.State{jobs.Skipped}},
 				[]uuid.UUID{skipped.Run}},
-			{jobs.RunFilter{Reason: jobs.ReasonLockHeld, States: []jobs.State{jobs.Waiting}},
+			{storage.RunFilter{Reason: jobs.ReasonLockHeld, States: []jobs.State{jobs.Waiting}},
 				[]uuid.UUID{waits.Run}},
-			{jobs.RunFilter{Reason: jobs.ReasonLockHeld,
+			{storage.RunFilter{Reason: jobs.ReasonLockHeld,
 				States: []jobs.State{jobs.Failed, jobs.Missed, jobs.Succeeded}}, nil},
-			{jobs.RunFilter{Reason: jobs.ReasonLockHeld, Job: "b"}, []uuid.UUID{waits.Run}},
+			{storage.RunFilter{Reason: jobs.ReasonLockHeld, Job: "b"}, []uuid.UUID{waits.Run}},
 		} {
 			c.sameRuns(f.filter, f.want...)
 		}
@@ -47,12 +48,13 @@ var listingRules = []rule{
 		for i, id := range ids {
 			at[i] = c.record(id, jobs.Succeeded).CreatedAt
 		}
-		c.sameRuns(jobs.RunFilter{From: at[2]}, ids[2:]...)
-		c.sameRuns(jobs.RunFilter{Until: at[2]}, ids[:2]...)
-		c.sameRuns(jobs.RunFilter{From: at[1], Until: at[4], Job: "a"}, ids[1:4]...)
-		c.sameRuns(jobs.RunFilter{From: at[1], Until: at[4], States: []jobs.State{jobs.Succeeded}},
+		c.sameRuns(storage.RunFilter{From: at[2]}, ids[2:]...)
+		c.sameRuns(storage.RunFilter{Until: at[2]}, ids[:2]...)
+		c.sameRuns(storage.RunFilter{From: at[1], Until: at[4], Job: "a"}, ids[1:4]...)
+		c.sameRuns(storage.RunFilter{From: at[1], Until: at[4],
+			States: []jobs.State{jobs.Succeeded}},
 			ids[1:4]...)
-		c.sameRuns(jobs.RunFilter{From: at[5].Add(time.Microsecond)})
+		c.sameRuns(storage.RunFilter{From: at[5].Add(time.Microsecond)})
 	}},
 	{"runs are filtered by what their jobs lock, above and beneath too", func(c *check) {
 		c.defined("h", map[string][]locking.Request{
@@ -72,30 +74,31 @@ var listingRules = []rule{
 		waits := request("orders", 20, table("s/orders"))
 		c.note(s, noteOf(waits, jobs.Waiting, jobs.ReasonLockHeld))
 		resource := func(r locking.Request) *locking.Resource { return &r.Resource }
-		c.sameRuns(jobs.RunFilter{Resource: resource(table("s/orders"))}, runs["orders"],
+		c.sameRuns(storage.RunFilter{Resource: resource(table("s/orders"))}, runs["orders"],
 			runs["schema"], runs["part"], waits.Run)
-		c.sameRuns(jobs.RunFilter{Resource: resource(table("s"))}, runs["orders"], runs["schema"],
+		c.sameRuns(storage.RunFilter{Resource: resource(table("s"))}, runs["orders"],
+			runs["schema"],
 			runs["part"], runs["other"], waits.Run)
-		c.sameRuns(jobs.RunFilter{Resource: resource(table("s/orders/2026"))}, runs["orders"],
+		c.sameRuns(storage.RunFilter{Resource: resource(table("s/orders/2026"))}, runs["orders"],
 			runs["schema"], runs["part"], waits.Run)
-		c.sameRuns(jobs.RunFilter{Resource: resource(slot("api", 4))}, runs["api"])
-		c.sameRuns(jobs.RunFilter{Resource: resource(table("s/orders_old"))}, runs["schema"])
-		c.sameRuns(jobs.RunFilter{Resource: resource(table("t"))})
-		c.sameRuns(jobs.RunFilter{Resource: resource(table("s/orders")),
+		c.sameRuns(storage.RunFilter{Resource: resource(slot("api", 4))}, runs["api"])
+		c.sameRuns(storage.RunFilter{Resource: resource(table("s/orders_old"))}, runs["schema"])
+		c.sameRuns(storage.RunFilter{Resource: resource(table("t"))})
+		c.sameRuns(storage.RunFilter{Resource: resource(table("s/orders")),
 			States: []jobs.State{jobs.Waiting}}, waits.Run)
-		c.sameRuns(jobs.RunFilter{Resource: resource(table("s/orders")),
+		c.sameRuns(storage.RunFilter{Resource: resource(table("s/orders")),
 			States: []jobs.State{jobs.Skipped, jobs.Waiting},
 			Job:    "orders"}, runs["orders"], waits.Run)
-		c.sameRuns(jobs.RunFilter{Resource: resource(table("s")), Reason: jobs.ReasonLockHeld,
+		c.sameRuns(storage.RunFilter{Resource: resource(table("s")), Reason: jobs.ReasonLockHeld,
 			States: []jobs.State{jobs.Skipped}},
 			runs["orders"], runs["schema"], runs["part"], runs["other"])
 		equal(c, "runs of a page",
-			len(c.runs(jobs.RunFilter{Resource: resource(table("s")), Limit: 2})), 2)
+			len(c.runs(storage.RunFilter{Resource: resource(table("s")), Limit: 2})), 2)
 	}},
 	{"pages of runs go back as they went on", func(c *check) {
 		s := c.session("one")
 		for n := range 3 { // many created at the same instant
-			requests := make([]jobs.StartRequest, 20)
+			requests := make([]storage.StartRequest, 20)
 			for i := range requests {
 				requests[i] = request("a", 20*n+i)
 			}
@@ -103,7 +106,7 @@ var listingRules = []rule{
 		}
 		c.defined("h", map[string][]locking.Request{"a": {table("s/t")}})
 		wanted := table("s/t").Resource
-		for _, f := range []jobs.RunFilter{{}, {Job: "a"},
+		for _, f := range []storage.RunFilter{{}, {Job: "a"},
 			{States: []jobs.State{jobs.Running, jobs.Waiting}}, {Resource: &wanted}} {
 			whole := f
 			whole.Limit = 100
@@ -138,24 +141,24 @@ var listingRules = []rule{
 		r := request(names[3], 1)
 		c.finished(r, c.granted(c.session("one"), r), jobs.Failed)
 		var forth, back []string
-		for page := c.listed(jobs.JobFilter{Limit: 10}); len(page) > 0; page =
-			c.listed(jobs.JobFilter{Limit: 10, After: forth[len(forth)-1]}) {
+		for page := c.listed(storage.JobFilter{Limit: 10}); len(page) > 0; page =
+			c.listed(storage.JobFilter{Limit: 10, After: forth[len(forth)-1]}) {
 			forth = append(forth, page...)
 		}
 		if !slices.Equal(forth, names) {
 			c.Errorf("pages on are %q", forth)
 		}
-		for page := c.listed(jobs.JobFilter{Limit: 10, Before: "z"}); len(page) > 0; page =
-			c.listed(jobs.JobFilter{Limit: 10, Before: back[0]}) {
+		for page := c.listed(storage.JobFilter{Limit: 10, Before: "z"}); len(page) > 0; page =
+			c.listed(storage.JobFilter{Limit: 10, Before: back[0]}) {
 			back = slices.Concat(page, back)
 		}
 		if !slices.Equal(back, names) {
 			c.Errorf("pages back are %q", back)
 		}
-		if between := c.listed(jobs.JobFilter{After: names[4], Before: names[8]}); !slices.Equal(between, names[5:8]) {
+		if between := c.listed(storage.JobFilter{After: names[4], Before: names[8]}); !slices.Equal(between, names[5:8]) {
 			c.Errorf("between two names are %q", between)
 		}
-		views, err := c.Store.ListJobs(c.ctx, jobs.JobFilter{Text: "JOB/03"})
+		views, err := c.Store.ListJobs(c.ctx, storage.JobFilter{Text: "JOB/03"})
 		c.must(err)
 		if len(views) != 1 || views[0].Last == nil || views[0].Last.State != jobs.Failed ||
 			views[0].Version != 1 {
@@ -166,7 +169,7 @@ var listingRules = []rule{
 		c.register("h", "rollup-sales", "rollup-stock", "prune")
 		described := definition("export", "h")
 		described.Description = "Sends the ROLLUP away"
-		_, err := c.Store.Register(c.ctx, c.session("registrar"), []jobs.Definition{described})
+		_, err := c.Store.Register(c.ctx, c.session("registrar"), []storage.Definition{described})
 		c.must(err)
 		s := c.session("one")
 		failed, ended, runs := request("rollup-sales", 1), request("rollup-stock", 1),
@@ -176,65 +179,66 @@ var listingRules = []rule{
 		c.granted(s, runs)
 		c.note(s, noteOf(request("prune", 1, table("s/t")), jobs.Waiting, jobs.ReasonLockHeld))
 		for _, l := range []struct {
-			filter jobs.JobFilter
+			filter storage.JobFilter
 			want   string
 		}{
-			{jobs.JobFilter{}, "export prune rollup-sales rollup-stock"},
-			{jobs.JobFilter{Text: "rollup"}, "export rollup-sales rollup-stock"},
-			{jobs.JobFilter{Text: "Sales"}, "rollup-sales"}, {jobs.JobFilter{Text: "%"}, ""},
-			{jobs.JobFilter{Text: "_"}, ""},
-			{jobs.JobFilter{State: jobs.Failed}, "rollup-sales"},
-			{jobs.JobFilter{State: jobs.Succeeded}, "rollup-stock"},
-			{jobs.JobFilter{State: jobs.Running}, "rollup-stock"},
-			{jobs.JobFilter{State: jobs.Waiting}, "prune"}, {jobs.JobFilter{State: jobs.Lost}, ""},
-			{jobs.JobFilter{State: jobs.Failed, Text: "stock"}, ""},
-			{jobs.JobFilter{Limit: 2}, "export prune"},
+			{storage.JobFilter{}, "export prune rollup-sales rollup-stock"},
+			{storage.JobFilter{Text: "rollup"}, "export rollup-sales rollup-stock"},
+			{storage.JobFilter{Text: "Sales"}, "rollup-sales"}, {storage.JobFilter{Text: "%"}, ""},
+			{storage.JobFilter{Text: "_"}, ""},
+			{storage.JobFilter{State: jobs.Failed}, "rollup-sales"},
+			{storage.JobFilter{State: jobs.Succeeded}, "rollup-stock"},
+			{storage.JobFilter{State: jobs.Running}, "rollup-stock"},
+			{storage.JobFilter{State: jobs.Waiting}, "prune"},
+			{storage.JobFilter{State: jobs.Lost}, ""},
+			{storage.JobFilter{State: jobs.Failed, Text: "stock"}, ""},
+			{storage.JobFilter{Limit: 2}, "export prune"},
 		} {
 			equal(c, fmt.Sprintf("jobs by %+v", l.filter), strings.Join(c.listed(l.filter), " "),
 				l.want)
 		}
 	}},
 	{"jobs are filtered by group, source and pauses", func(c *check) {
-		var definitions []jobs.Definition
+		var definitions []storage.Definition
 		for name, group := range map[string]string{"a": "night", "b": "night", "c": "day",
 			"d": ""} {
 			d := definition(name, "h")
-			d.Group, d.Source, d.Priority = group, jobs.FromConfig, 7
+			d.Group, d.Source, d.Priority = group, storage.FromConfig, 7
 			definitions = append(definitions, d)
 		}
 		_, err := c.Store.Register(c.ctx, c.session("registrar"), definitions)
 		c.must(err)
-		action := jobs.Action{Actor: "anna", Via: "go", Reason: "closing"}
-		pause := func(target jobs.Target) {
+		action := storage.Action{Actor: "anna", Via: "go", Reason: "closing"}
+		pause := func(target storage.Target) {
 			_, err := c.Store.Pause(c.ctx, action, target)
 			c.must(err)
 		}
 		yes, no := true, false
-		lists := func(f jobs.JobFilter, want string) {
+		lists := func(f storage.JobFilter, want string) {
 			c.Helper()
 			equal(c, fmt.Sprintf("jobs by %+v", f), strings.Join(c.listed(f), " "), want)
 		}
-		lists(jobs.JobFilter{Group: "night"}, "a b")
-		lists(jobs.JobFilter{Group: "dusk"}, "")
-		lists(jobs.JobFilter{Source: jobs.FromConfig}, "a b c d")
-		lists(jobs.JobFilter{Source: jobs.FromStore}, "")
-		lists(jobs.JobFilter{Paused: &yes}, "")
-		pause(jobs.Target{Kind: jobs.TargetGroup, Name: "night"})
-		pause(jobs.Target{Kind: jobs.TargetJob, Name: "d"})
-		lists(jobs.JobFilter{Paused: &yes}, "a b d")
-		lists(jobs.JobFilter{Paused: &no}, "c")
-		lists(jobs.JobFilter{Paused: &yes, Group: "night", After: "a"}, "b")
+		lists(storage.JobFilter{Group: "night"}, "a b")
+		lists(storage.JobFilter{Group: "dusk"}, "")
+		lists(storage.JobFilter{Source: storage.FromConfig}, "a b c d")
+		lists(storage.JobFilter{Source: storage.FromStore}, "")
+		lists(storage.JobFilter{Paused: &yes}, "")
+		pause(storage.Target{Kind: storage.TargetGroup, Name: "night"})
+		pause(storage.Target{Kind: storage.TargetJob, Name: "d"})
+		lists(storage.JobFilter{Paused: &yes}, "a b d")
+		lists(storage.JobFilter{Paused: &no}, "c")
+		lists(storage.JobFilter{Paused: &yes, Group: "night", After: "a"}, "b")
 		view, err := c.Store.Job(c.ctx, "a")
 		c.must(err)
 		if len(view.Pauses) != 1 || view.Pauses[0].By != "anna" ||
 			view.Pauses[0].Reason != "closing" || view.Group != "night" || view.Priority != 7 {
 			c.Errorf("job %+v, expected it to be paused with its group", view)
 		}
-		pause(jobs.Target{Kind: jobs.TargetAll})
-		lists(jobs.JobFilter{Paused: &yes}, "a b c d")
-		_, err = c.Store.Resume(c.ctx, action, jobs.Target{Kind: jobs.TargetAll})
+		pause(storage.Target{Kind: storage.TargetAll})
+		lists(storage.JobFilter{Paused: &yes}, "a b c d")
+		_, err = c.Store.Resume(c.ctx, action, storage.Target{Kind: storage.TargetAll})
 		c.must(err)
-		lists(jobs.JobFilter{Paused: &no}, "c")
+		lists(storage.JobFilter{Paused: &no}, "c")
 		groups, err := c.Store.Groups(c.ctx)
 		c.must(err)
 		equal(c, "groups", fmt.Sprint(groups), "[{day 1} {night 2}]")
@@ -247,7 +251,7 @@ var listingRules = []rule{
 			equal(c, "name", view.Name, name)
 			equal(c, "schedule", view.Schedule, definition(name, "h").Schedule)
 		}
-		if _, err := c.Store.Job(c.ctx, "b"); !errors.Is(err, jobs.ErrNotFound) {
+		if _, err := c.Store.Job(c.ctx, "b"); !errors.Is(err, storage.ErrNotFound) {
 			c.Errorf("unknown job: %v, expected ErrNotFound", err)
 		}
 	}},
@@ -343,8 +347,8 @@ var listingRules = []rule{
 		none, err := c.Store.FiringRuns(c.ctx, triggered)
 		c.must(err)
 		equal(c, "runs of a trigger that was not", len(none), 0)
-		record, err := c.Store.Trigger(c.ctx, jobs.Action{Actor: "anna", Via: "go"},
-			jobs.TriggerRequest{Job: "a", Key: "by hand"})
+		record, err := c.Store.Trigger(c.ctx, storage.Action{Actor: "anna", Via: "go"},
+			storage.TriggerRequest{Job: "a", Key: "by hand"})
 		c.must(err)
 		if found, err := c.Store.FiringRuns(c.ctx, triggered); err != nil || len(found) != 1 ||
 			found[0].ID != record.ID {
@@ -353,12 +357,12 @@ var listingRules = []rule{
 	}},
 }
 
-func cursorOf(r jobs.Record) *jobs.RunCursor {
-	return &jobs.RunCursor{CreatedAt: r.CreatedAt, ID: r.ID}
+func cursorOf(r jobs.Record) *storage.RunCursor {
+	return &storage.RunCursor{CreatedAt: r.CreatedAt, ID: r.ID}
 }
 
 // sameRuns fails the test unless the filter returns these runs, in any order.
-func (c *check) sameRuns(f jobs.RunFilter, want ...uuid.UUID) {
+func (c *check) sameRuns(f storage.RunFilter, want ...uuid.UUID) {
 	c.Helper()
 	var got, expected []string
 	for _, r := range c.runs(f) {
@@ -375,7 +379,7 @@ func (c *check) sameRuns(f jobs.RunFilter, want ...uuid.UUID) {
 }
 
 // listed returns the names of the jobs on a page.
-func (c *check) listed(f jobs.JobFilter) (names []string) {
+func (c *check) listed(f storage.JobFilter) (names []string) {
 	c.Helper()
 	views, err := c.Store.ListJobs(c.ctx, f)
 	c.must(err)
@@ -386,7 +390,7 @@ func (c *check) listed(f jobs.JobFilter) (names []string) {
 }
 
 // tallied formats counts in a fixed order.
-func (c *check) tallied(tallies []jobs.Tally, err error) string {
+func (c *check) tallied(tallies []storage.Tally, err error) string {
 	c.Helper()
 	c.must(err)
 	var lines []string
@@ -405,7 +409,7 @@ func (c *check) defined(hash string, requests map[string][]locking.Request) {
 
 func (c *check) definedBy(session uuid.UUID, hash string, requests map[string][]locking.Request) {
 	c.Helper()
-	var definitions []jobs.Definition
+	var definitions []storage.Definition
 	for name, wanted := range requests {
 		d := definition(name, hash)
 		d.Resources = wanted

@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 var markRules = []rule{
@@ -14,45 +15,46 @@ var markRules = []rule{
 		one := c.session("one")
 		holder, waiter := request("a", 1, table("s/t")), request("b", 1, table("s/t"))
 		var token jobs.Token
-		c.moved("a start", func() { token = c.granted(one, holder) }, jobs.TopicRuns,
-			jobs.TopicLocks)
+		c.moved("a start", func() { token = c.granted(one, holder) }, storage.TopicRuns,
+			storage.TopicLocks)
 		c.moved("a wait", func() { c.blocked(one, waiter, jobs.ReasonLockHeld, holder) },
-			jobs.TopicRuns, jobs.TopicLocks)
-		c.moved("an end", func() { c.finished(holder, token, jobs.Succeeded) }, jobs.TopicRuns,
-			jobs.TopicLocks)
+			storage.TopicRuns, storage.TopicLocks)
+		c.moved("an end", func() { c.finished(holder, token, jobs.Succeeded) }, storage.TopicRuns,
+			storage.TopicLocks)
 		c.moved("the end of a wait", func() {
 			c.note(one, noteOf(waiter, jobs.Skipped, jobs.ReasonLockHeld))
-		}, jobs.TopicRuns, jobs.TopicLocks)
+		}, storage.TopicRuns, storage.TopicLocks)
 		c.moved("a run that was nothing but skipped", func() {
 			c.note(one, noteOf(request("a", 2), jobs.Skipped, jobs.ReasonOverlap))
-		}, jobs.TopicRuns)
+		}, storage.TopicRuns)
 		c.moved("a start that has ended meanwhile", func() {
 			again := request("a", 3)
 			c.finished(again, c.granted(one, again), jobs.Succeeded)
-		}, jobs.TopicRuns)
+		}, storage.TopicRuns)
 	}},
 	{"what operators do moves the marks of its topics", func(c *check) {
 		c.register("h", "a")
 		one := c.session("one")
-		all := jobs.Target{Kind: jobs.TargetAll}
-		c.moved("a pause", func() { c.pause(all) }, jobs.TopicJobs, jobs.TopicAudit)
-		c.moved("its end", func() { c.resume(all) }, jobs.TopicJobs, jobs.TopicAudit)
-		c.moved("a drain", func() { c.drain(one, true) }, jobs.TopicReplicas, jobs.TopicAudit)
-		c.moved("a trigger", func() { _, err := c.trigger("a", "k"); c.must(err) }, jobs.TopicRuns,
-			jobs.TopicAudit)
+		all := storage.Target{Kind: storage.TargetAll}
+		c.moved("a pause", func() { c.pause(all) }, storage.TopicJobs, storage.TopicAudit)
+		c.moved("its end", func() { c.resume(all) }, storage.TopicJobs, storage.TopicAudit)
+		c.moved("a drain", func() { c.drain(one, true) }, storage.TopicReplicas, storage.TopicAudit)
+		c.moved("a trigger", func() { _, err := c.trigger("a", "k"); c.must(err) },
+			storage.TopicRuns,
+			storage.TopicAudit)
 		c.moved("a job more", func() {
 			_, err := c.Store.PutSpec(c.ctx, action,
-				jobs.Spec{Job: "added", Text: []byte(`{"name": "added"}`)})
+				storage.Spec{Job: "added", Text: []byte(`{"name": "added"}`)})
 			c.must(err)
-		}, jobs.TopicJobs, jobs.TopicAudit)
+		}, storage.TopicJobs, storage.TopicAudit)
 	}},
 	{"replicas that come and go, and what they bring, move marks", func(c *check) {
 		var one uuid.UUID
-		c.moved("a session", func() { one = c.session("one") }, jobs.TopicReplicas)
-		c.moved("a definition", func() { c.registerAll(one, "h", "a") }, jobs.TopicJobs)
-		c.moved("an end", func() { c.must(c.Store.End(c.ctx, one)) }, jobs.TopicReplicas)
+		c.moved("a session", func() { one = c.session("one") }, storage.TopicReplicas)
+		c.moved("a definition", func() { c.registerAll(one, "h", "a") }, storage.TopicJobs)
+		c.moved("an end", func() { c.must(c.Store.End(c.ctx, one)) }, storage.TopicReplicas)
 		two := c.session("two")
-		c.moved("a death", func() { c.Expire(two) }, jobs.TopicReplicas)
+		c.moved("a death", func() { c.Expire(two) }, storage.TopicReplicas)
 	}},
 	{"deliveries move their mark", func(c *check) {
 		c.outbox(c.Store)
@@ -61,8 +63,8 @@ var markRules = []rule{
 		c.moved("a delivery", func() {
 			r := request("a", 1)
 			c.finished(r, c.granted(one, r), jobs.Failed)
-		}, jobs.TopicRuns, jobs.TopicWebhooks)
-		c.moved("its taking", func() { c.take("w", ttl) }, jobs.TopicWebhooks)
+		}, storage.TopicRuns, storage.TopicWebhooks)
+		c.moved("its taking", func() { c.take("w", ttl) }, storage.TopicWebhooks)
 	}},
 	{"heartbeats and questions move nothing", func(c *check) {
 		c.register("h", "a")
@@ -70,7 +72,7 @@ var markRules = []rule{
 		r := request("a", 1, table("s/t"))
 		c.granted(one, r)
 		before := c.marks(c.Store)
-		_, err := c.Store.Heartbeat(c.ctx, one, jobs.ReplicaStatus{Busy: 3})
+		_, err := c.Store.Heartbeat(c.ctx, one, storage.ReplicaStatus{Busy: 3})
 		c.must(err)
 		c.locks()
 		c.sweep()
@@ -80,12 +82,12 @@ var markRules = []rule{
 	}},
 }
 
-func (c *check) marks(store jobs.Store) jobs.Marks {
+func (c *check) marks(store storage.Store) storage.Marks {
 	c.Helper()
 	marks, err := store.Marks(c.ctx)
 	c.must(err)
-	for _, topic := range jobs.Topics() {
-		if _, known := marks[topic]; !known || len(marks) != len(jobs.Topics()) {
+	for _, topic := range storage.Topics() {
+		if _, known := marks[topic]; !known || len(marks) != len(storage.Topics()) {
 			c.Fatalf("marks %v, expected one of each topic", marks)
 		}
 	}
@@ -93,12 +95,12 @@ func (c *check) marks(store jobs.Store) jobs.Marks {
 }
 
 // moved fails the test unless happens changes the marks of the topics. Others may change too.
-func (c *check) moved(what string, happens func(), topics ...jobs.Topic) {
+func (c *check) moved(what string, happens func(), topics ...storage.Topic) {
 	c.Helper()
 	before := c.marks(c.Store)
 	happens()
 	after := c.marks(c.Second)
-	for _, topic := range jobs.Topics() {
+	for _, topic := range storage.Topics() {
 		if slices.Contains(topics, topic) && before[topic] == after[topic] {
 			c.Errorf("%s does not move the mark of %s: %q", what, topic, after[topic])
 		}

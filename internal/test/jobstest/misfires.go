@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 var misfireRules = []rule{
@@ -39,9 +40,9 @@ var misfireRules = []rule{
 		moved, abroad := old, old
 		moved.Hash, moved.Schedule = "h2", "@daily"
 		abroad.Hash, abroad.Zone = "h3", "Europe/Berlin"
-		for _, d := range []jobs.Definition{old, moved, abroad, old} {
+		for _, d := range []storage.Definition{old, moved, abroad, old} {
 			before := c.now()
-			_, err := c.Store.Register(c.ctx, s, []jobs.Definition{d})
+			_, err := c.Store.Register(c.ctx, s, []storage.Definition{d})
 			c.must(err)
 			within(c, "cursor", c.versions()["a"].CheckedUntil, before, c.now())
 		}
@@ -54,7 +55,7 @@ var misfireRules = []rule{
 		c.cursor(until)
 		moved := definition("a", "h2")
 		moved.Schedule = "@daily"
-		_, err := c.Store.Register(c.ctx, c.session("one"), []jobs.Definition{moved})
+		_, err := c.Store.Register(c.ctx, c.session("one"), []storage.Definition{moved})
 		c.must(err)
 		equal(c, "cursor", c.cursor(until.Add(time.Hour)).CheckedUntil, until)
 	}},
@@ -62,8 +63,8 @@ var misfireRules = []rule{
 		c.register("h", "a")
 		early := checkOf("a", c.now().Add(time.Hour))
 		early.Asked = early.Until
-		cursors, err := c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{early},
-			func(_ string, cursor jobs.Cursor) []jobs.Misfired {
+		cursors, err := c.Store.CheckMisfires(c.ctx, []storage.MisfireCheck{early},
+			func(_ string, cursor storage.Cursor) []storage.Misfired {
 				c.Errorf("asked until %s", cursor.Until)
 				return nil
 			})
@@ -86,11 +87,11 @@ var misfireRules = []rule{
 		c.register("h", "a", "b")
 		reached, until := c.now().Add(time.Hour), c.now().Add(2*time.Hour)
 		c.cursor(reached)
-		checks := []jobs.MisfireCheck{{Job: "a", Version: 1, ScheduledAt: reached, Until: until},
+		checks := []storage.MisfireCheck{{Job: "a", Version: 1, ScheduledAt: reached, Until: until},
 			{Job: "b", Version: 1, ScheduledAt: reached, Until: until}}
 		var asked []string
 		cursors, err := c.Store.CheckMisfires(c.ctx, checks,
-			func(job string, _ jobs.Cursor) []jobs.Misfired {
+			func(job string, _ storage.Cursor) []storage.Misfired {
 				asked = append(asked, job)
 				return nil
 			})
@@ -106,9 +107,9 @@ var misfireRules = []rule{
 		until := c.now().Add(time.Hour)
 		var asked []string
 		cursors, err := c.Store.CheckMisfires(c.ctx,
-			[]jobs.MisfireCheck{checkOf("c", until), checkOf("unknown", until),
+			[]storage.MisfireCheck{checkOf("c", until), checkOf("unknown", until),
 				checkOf("b", until)},
-			func(job string, _ jobs.Cursor) []jobs.Misfired {
+			func(job string, _ storage.Cursor) []storage.Misfired {
 				asked = append(asked, job)
 				return nil
 			})
@@ -125,8 +126,8 @@ var misfireRules = []rule{
 		for _, version := range []int64{1, 3} {
 			check := checkOf("a", until)
 			check.Version = version
-			cursors, err := c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{check},
-				func(string, jobs.Cursor) []jobs.Misfired {
+			cursors, err := c.Store.CheckMisfires(c.ctx, []storage.MisfireCheck{check},
+				func(string, storage.Cursor) []storage.Misfired {
 					c.Errorf("asked by version %d", version)
 					return nil
 				})
@@ -143,15 +144,15 @@ var misfireRules = []rule{
 		superseded, kept := misfired("a", until, jobs.Missed, jobs.ReasonMisfire),
 			misfired("b", until, jobs.Missed, jobs.ReasonMisfire)
 		cursors, err := c.Store.CheckMisfires(c.ctx,
-			[]jobs.MisfireCheck{checkOf("a", until), checkOf("b", until)},
-			func(job string, _ jobs.Cursor) []jobs.Misfired {
+			[]storage.MisfireCheck{checkOf("a", until), checkOf("b", until)},
+			func(job string, _ storage.Cursor) []storage.Misfired {
 				if job == "b" {
-					return []jobs.Misfired{kept}
+					return []storage.Misfired{kept}
 				}
 				_, err := c.Second.Register(c.ctx, c.session("newer"),
-					[]jobs.Definition{definition("a", "h2")})
+					[]storage.Definition{definition("a", "h2")})
 				c.must(err)
-				return []jobs.Misfired{superseded}
+				return []storage.Misfired{superseded}
 			})
 		c.must(err)
 		if _, told := cursors["a"]; told || !cursors["b"].Equal(until) {
@@ -165,7 +166,7 @@ var misfireRules = []rule{
 		s := c.session("one")
 		c.register("h", "a", "b")
 		now := c.now()
-		at := func(minutes int) jobs.StartRequest {
+		at := func(minutes int) storage.StartRequest {
 			r := request("a", 0)
 			r.Firing.ScheduledAt = now.Add(time.Duration(minutes) * time.Minute)
 			return r
@@ -210,7 +211,7 @@ var misfireRules = []rule{
 		c.misfire(c.now().Add(time.Hour), m)
 		r := request("a", 0)
 		r.Firing = m.Firing
-		c.outcome(c.session("one"), r, jobs.StartDuplicate)
+		c.outcome(c.session("one"), r, storage.StartDuplicate)
 	}},
 	{"rows that meanwhile exist are kept", func(c *check) {
 		s := c.session("one")
@@ -229,11 +230,11 @@ var misfireRules = []rule{
 	}},
 	{"while one replica checks, another does not", func(c *check) {
 		c.register("h", "a")
-		checks := []jobs.MisfireCheck{checkOf("a", c.now().Add(time.Hour))}
+		checks := []storage.MisfireCheck{checkOf("a", c.now().Add(time.Hour))}
 		first, err := c.Store.CheckMisfires(c.ctx, checks,
-			func(string, jobs.Cursor) []jobs.Misfired {
+			func(string, storage.Cursor) []storage.Misfired {
 				second, err := c.Second.CheckMisfires(c.ctx, checks,
-					func(string, jobs.Cursor) []jobs.Misfired {
+					func(string, storage.Cursor) []storage.Misfired {
 						c.Error("the second was asked")
 						return nil
 					})
@@ -248,7 +249,7 @@ var misfireRules = []rule{
 	{"a long outage is written in one go", func(c *check) {
 		c.register("h", "a")
 		now := c.now()
-		found := make([]jobs.Misfired, jobs.MaxBatch+200)
+		found := make([]storage.Misfired, storage.MaxBatch+200)
 		for i := range found {
 			found[i] = misfired("a", now.Add(time.Duration(i+1)*time.Second), jobs.Missed,
 				jobs.ReasonSuperseded)
@@ -256,30 +257,32 @@ var misfireRules = []rule{
 		c.misfire(now.Add(time.Hour), found...)
 		c.record(found[0].Run, jobs.Missed)
 		c.record(found[len(found)-1].Run, jobs.Missed)
-		equal(c, "runs", len(c.runs(jobs.RunFilter{Job: "a", Limit: jobs.MaxBatch})), jobs.MaxBatch)
+		equal(c, "runs", len(c.runs(storage.RunFilter{Job: "a", Limit: storage.MaxBatch})),
+			storage.MaxBatch)
 	}},
 }
 
 func misfired(job string, scheduledAt time.Time, state jobs.State,
-	reason jobs.Reason) jobs.Misfired {
-	return jobs.Misfired{Firing: jobs.Firing{Job: job, ScheduledAt: scheduledAt}, Run: uuid.New(),
+	reason jobs.Reason) storage.Misfired {
+	return storage.Misfired{Firing: jobs.Firing{Job: job, ScheduledAt: scheduledAt},
+		Run:   uuid.New(),
 		State: state, Reason: reason, Detail: "nobody was there"}
 }
 
 // checkOf checks all scheduled times of the job's first definition.
-func checkOf(job string, until time.Time) jobs.MisfireCheck {
-	return jobs.MisfireCheck{Job: job, Version: 1, ScheduledAt: until, Until: until}
+func checkOf(job string, until time.Time) storage.MisfireCheck {
+	return storage.MisfireCheck{Job: job, Version: 1, ScheduledAt: until, Until: until}
 }
 
 // check checks job a until then by the active definition, and returns the cursors that find
 // received.
-func (c *check) check(until time.Time, found ...jobs.Misfired) []jobs.Cursor {
+func (c *check) check(until time.Time, found ...storage.Misfired) []storage.Cursor {
 	c.Helper()
 	check := checkOf("a", until)
 	check.Version = c.versions()["a"].Version
-	var given []jobs.Cursor
-	cursors, err := c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{check},
-		func(_ string, cursor jobs.Cursor) []jobs.Misfired {
+	var given []storage.Cursor
+	cursors, err := c.Store.CheckMisfires(c.ctx, []storage.MisfireCheck{check},
+		func(_ string, cursor storage.Cursor) []storage.Misfired {
 			given = append(given, cursor)
 			return found
 		})
@@ -292,7 +295,7 @@ func (c *check) check(until time.Time, found ...jobs.Misfired) []jobs.Cursor {
 }
 
 // cursor checks job a until then and returns its cursor.
-func (c *check) cursor(until time.Time) jobs.Cursor {
+func (c *check) cursor(until time.Time) storage.Cursor {
 	c.Helper()
 	given := c.check(until)
 	if len(given) != 1 {
@@ -308,14 +311,14 @@ func (c *check) noCursor(until time.Time) {
 }
 
 // misfire records these misfires of job a.
-func (c *check) misfire(until time.Time, found ...jobs.Misfired) {
+func (c *check) misfire(until time.Time, found ...storage.Misfired) {
 	c.Helper()
 	equal(c, "times asked", len(c.check(until, found...)), 1)
 }
 
 func (c *check) absent(run uuid.UUID) {
 	c.Helper()
-	if _, err := c.Store.Run(c.ctx, run); !errors.Is(err, jobs.ErrNotFound) {
+	if _, err := c.Store.Run(c.ctx, run); !errors.Is(err, storage.ErrNotFound) {
 		c.Errorf("run %s: %v, expected ErrNotFound", run, err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -49,7 +50,7 @@ type model struct {
 }
 
 type modelRun struct {
-	jobs.StartRequest
+	storage.StartRequest
 	state    jobs.State
 	session  uuid.UUID // Nil: free
 	token    jobs.Token
@@ -67,8 +68,9 @@ func newModel(c *check, t *rapid.T, prefix string) *model {
 func (m *model) openSession(t *rapid.T) {
 	m.replicas++
 	id := uuid.New()
-	session := jobs.Session{ID: id, Replica: fmt.Sprint(m.prefix, "-", m.replicas), Version: "v1",
-		TTL: ttl}
+	session := storage.Session{ID: id, Replica: fmt.Sprint(m.prefix, "-", m.replicas),
+		Version: "v1",
+		TTL:     ttl}
 	if err := m.c.Store.Open(m.c.ctx, session); err != nil {
 		t.Fatal(err)
 	}
@@ -100,11 +102,12 @@ func (m *model) drawSession(t *rapid.T) uuid.UUID {
 func (m *model) start(t *rapid.T) {
 	m.firings++
 	f := firing(m.prefix, m.firings)
-	r := &modelRun{session: m.drawSession(t), state: jobs.Waiting, StartRequest: jobs.StartRequest{
-		Run: uuid.New(), Firing: f, Attempt: 1, Requests: m.drawRequests(t),
-		WaitSince: epoch.Add(time.Duration(rapid.IntRange(0, 5).Draw(t, "age")) * time.Second),
-		Reserve:   time.Hour,
-	}}
+	r := &modelRun{session: m.drawSession(t), state: jobs.Waiting,
+		StartRequest: storage.StartRequest{
+			Run: uuid.New(), Firing: f, Attempt: 1, Requests: m.drawRequests(t),
+			WaitSince: epoch.Add(time.Duration(rapid.IntRange(0, 5).Draw(t, "age")) * time.Second),
+			Reserve:   time.Hour,
+		}}
 	m.runs = append(m.runs, r)
 	m.ask(t, r, r.session)
 }
@@ -115,25 +118,25 @@ func (m *model) askAgain(t *rapid.T) {
 }
 
 func (m *model) ask(t *rapid.T, r *modelRun, session uuid.UUID) {
-	results, err := m.c.Store.Start(m.c.ctx, session, []jobs.StartRequest{r.StartRequest})
+	results, err := m.c.Store.Start(m.c.ctx, session, []storage.StartRequest{r.StartRequest})
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := results[0]
 	switch {
 	case r.state == jobs.Running && r.session == session:
-		m.expect(t, r, got, jobs.StartGranted)
+		m.expect(t, r, got, storage.StartGranted)
 		if got.Token != r.token {
 			t.Fatalf("token %d, then %d", r.token, got.Token)
 		}
 	case r.state != jobs.Waiting || r.session != session:
-		m.expect(t, r, got, jobs.StartDuplicate)
+		m.expect(t, r, got, storage.StartDuplicate)
 	case len(m.obstacles(r)) > 0:
-		m.expect(t, r, got, jobs.StartBlocked)
+		m.expect(t, r, got, storage.StartBlocked)
 		m.expectBlocker(t, r, got)
 		r.recorded = true
 	default:
-		m.expect(t, r, got, jobs.StartGranted)
+		m.expect(t, r, got, storage.StartGranted)
 		if got.Token <= m.token {
 			t.Fatalf("token %d after %d", got.Token, m.token)
 		}
@@ -141,14 +144,15 @@ func (m *model) ask(t *rapid.T, r *modelRun, session uuid.UUID) {
 	}
 }
 
-func (m *model) expect(t *rapid.T, r *modelRun, got jobs.StartResult, want jobs.StartOutcome) {
+func (m *model) expect(t *rapid.T, r *modelRun, got storage.StartResult,
+	want storage.StartOutcome) {
 	if got.Outcome != want {
 		t.Fatalf("run %s (%s): outcome %d, reason %s, blocker %+v, expected outcome %d", r.Run,
 			r.state, got.Outcome, got.Reason, got.Blocker, want)
 	}
 }
 
-func (m *model) expectBlocker(t *rapid.T, r *modelRun, got jobs.StartResult) {
+func (m *model) expectBlocker(t *rapid.T, r *modelRun, got storage.StartResult) {
 	obstacles := m.obstacles(r)
 	held := slices.ContainsFunc(obstacles,
 		func(o *modelRun) bool { return o.state == jobs.Running })
@@ -214,7 +218,7 @@ func (m *model) finish(t *rapid.T) {
 	r := m.drawRun(t, func(r *modelRun) bool { return r.token != 0 })
 	state := rapid.SampledFrom([]jobs.State{jobs.Succeeded, jobs.Failed}).Draw(t, "state")
 	done, err := m.c.Store.Finish(m.c.ctx,
-		[]jobs.FinishRequest{{Run: r.Run, Token: r.token, State: state}})
+		[]storage.FinishRequest{{Run: r.Run, Token: r.token, State: state}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +235,7 @@ func (m *model) finish(t *rapid.T) {
 func (m *model) skip(t *rapid.T) {
 	r, session := m.drawRun(t, func(*modelRun) bool { return true }), m.drawSession(t)
 	stands, err := m.c.Store.Note(m.c.ctx, session,
-		[]jobs.Note{noteOf(r.StartRequest, jobs.Skipped, jobs.ReasonLockHeld)})
+		[]storage.Note{noteOf(r.StartRequest, jobs.Skipped, jobs.ReasonLockHeld)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +256,7 @@ func (m *model) note(t *rapid.T) {
 	if !wants {
 		n.Requests = nil
 	}
-	stands, err := m.c.Store.Note(m.c.ctx, session, []jobs.Note{n})
+	stands, err := m.c.Store.Note(m.c.ctx, session, []storage.Note{n})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,8 +272,8 @@ func (m *model) note(t *rapid.T) {
 func (m *model) die(t *rapid.T) {
 	dead := m.drawSession(t)
 	m.c.Expire(dead)
-	if _, err := m.c.Store.Heartbeat(m.c.ctx, dead, jobs.ReplicaStatus{}); !errors.Is(err,
-		jobs.ErrSessionLost) {
+	if _, err := m.c.Store.Heartbeat(m.c.ctx, dead, storage.ReplicaStatus{}); !errors.Is(err,
+		storage.ErrSessionLost) {
 		t.Fatalf("heartbeat of an expired session: %v", err)
 	}
 	swept, err := m.c.Store.Sweep(m.c.ctx)

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -48,7 +49,7 @@ var noteRules = []rule{
 		s := c.session("one")
 		r := request("a", 1)
 		_, err := c.Store.Finish(c.ctx,
-			[]jobs.FinishRequest{{Run: r.Run, Token: c.granted(s, r), State: jobs.Waiting,
+			[]storage.FinishRequest{{Run: r.Run, Token: c.granted(s, r), State: jobs.Waiting,
 				Reason: jobs.ReasonRetry, Error: "try 1"}})
 		c.must(err)
 		equal(c, "note", c.note(s, noteOf(r, jobs.Waiting, jobs.ReasonNoWorker)), true)
@@ -77,13 +78,13 @@ var noteRules = []rule{
 		c.granted(one, runs)
 		c.blocked(one, waits, jobs.ReasonLockHeld, runs)
 		equal(c, "skip", c.note(one, noteOf(skipped, jobs.Skipped, jobs.ReasonLockHeld)), true)
-		for _, r := range []jobs.StartRequest{runs, waits, skipped} {
+		for _, r := range []storage.StartRequest{runs, waits, skipped} {
 			r.Run = uuid.New()
 			for _, state := range []jobs.State{jobs.Waiting, jobs.Skipped} {
 				equal(c, fmt.Sprintf("%s of %s", state, r.Firing.Job),
 					c.note(two, noteOf(r, state, jobs.ReasonLockHeld)), false)
 			}
-			if _, err := c.Store.Run(c.ctx, r.Run); !errors.Is(err, jobs.ErrNotFound) {
+			if _, err := c.Store.Run(c.ctx, r.Run); !errors.Is(err, storage.ErrNotFound) {
 				c.Errorf("a refused note of %s left a run: %v", r.Firing.Job, err)
 			}
 		}
@@ -122,7 +123,7 @@ var noteRules = []rule{
 	}},
 	{"two notes of one firing in a batch: the first stands", func(c *check) {
 		s := c.session("one")
-		stands, err := c.Store.Note(c.ctx, s, []jobs.Note{
+		stands, err := c.Store.Note(c.ctx, s, []storage.Note{
 			noteOf(request("b", 1), jobs.Skipped, jobs.ReasonLockHeld),
 			noteOf(request("a", 1), jobs.Skipped, jobs.ReasonLockHeld),
 			noteOf(request("b", 1), jobs.Skipped, jobs.ReasonLockHeld),
@@ -138,8 +139,8 @@ var noteRules = []rule{
 		equal(c, "note", c.note(s, noteOf(waits, jobs.Waiting, jobs.ReasonLockHeld)), true)
 		c.Expire(s)
 		_, err := c.Store.Note(c.ctx, s,
-			[]jobs.Note{noteOf(waits, jobs.Skipped, jobs.ReasonLockHeld)})
-		if !errors.Is(err, jobs.ErrSessionLost) {
+			[]storage.Note{noteOf(waits, jobs.Skipped, jobs.ReasonLockHeld)})
+		if !errors.Is(err, storage.ErrSessionLost) {
 			c.Errorf("note of a lost session: %v, expected ErrSessionLost", err)
 		}
 		c.record(waits.Run, jobs.Waiting)

@@ -11,12 +11,13 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // outbox returns the store's outbox.
-func (c *check) outbox(store jobs.Store) jobs.Outbox {
+func (c *check) outbox(store storage.Store) storage.Outbox {
 	c.Helper()
-	o, ok := store.(jobs.Outbox)
+	o, ok := store.(storage.Outbox)
 	if !ok {
 		c.Skipf("%T keeps no deliveries", store)
 	}
@@ -31,12 +32,12 @@ func (c *check) hooked(job, hash string, states ...jobs.State) {
 		d.Hooks = append(d.Hooks, jobs.Hook{Webhook: "w", State: state})
 	}
 	d.Recover = true
-	_, err := c.Store.Register(c.ctx, c.session("registrar "+hash), []jobs.Definition{d})
+	_, err := c.Store.Register(c.ctx, c.session("registrar "+hash), []storage.Definition{d})
 	c.must(err)
 }
 
 // take takes the due deliveries of a webhook.
-func (c *check) take(webhook string, lease time.Duration) []jobs.Delivery {
+func (c *check) take(webhook string, lease time.Duration) []storage.Delivery {
 	c.Helper()
 	taken, err := c.outbox(c.Store).TakeDeliveries(c.ctx, webhook, lease, 100)
 	c.must(err)
@@ -44,7 +45,7 @@ func (c *check) take(webhook string, lease time.Duration) []jobs.Delivery {
 }
 
 // told fails the test unless the webhook's only delivery is for this end of the run.
-func (c *check) told(run uuid.UUID, state jobs.State) jobs.Delivery {
+func (c *check) told(run uuid.UUID, state jobs.State) storage.Delivery {
 	c.Helper()
 	taken := c.take("w", time.Hour)
 	if len(taken) != 1 || taken[0].Run.ID != run || taken[0].Run.State != state ||
@@ -55,7 +56,7 @@ func (c *check) told(run uuid.UUID, state jobs.State) jobs.Delivery {
 	return taken[0]
 }
 
-func (c *check) settled(d jobs.Delivery, s jobs.Settlement) bool {
+func (c *check) settled(d storage.Delivery, s storage.Settlement) bool {
 	c.Helper()
 	s.ID, s.Tries, s.Former = d.ID, d.Tries, d.Former
 	stood, err := c.outbox(c.Store).SettleDelivery(c.ctx, s)
@@ -64,7 +65,7 @@ func (c *check) settled(d jobs.Delivery, s jobs.Settlement) bool {
 }
 
 // undelivered lists the failed deliveries.
-func (c *check) undelivered(f jobs.UndeliveredFilter) []jobs.Undelivered {
+func (c *check) undelivered(f storage.UndeliveredFilter) []storage.Undelivered {
 	c.Helper()
 	found, err := c.outbox(c.Store).UndeliveredHooks(c.ctx, f)
 	c.must(err)
@@ -72,7 +73,7 @@ func (c *check) undelivered(f jobs.UndeliveredFilter) []jobs.Undelivered {
 }
 
 // operator is the actor.
-var operator = jobs.Action{Actor: "operator", Via: "go"}
+var operator = storage.Action{Actor: "operator", Via: "go"}
 
 var finalStates = []jobs.State{jobs.Succeeded, jobs.Failed, jobs.TimedOut, jobs.Cancelled,
 	jobs.Lost, jobs.Skipped, jobs.Missed}
@@ -85,9 +86,9 @@ var outboxRules = []rule{
 		for n, state := range []jobs.State{jobs.Succeeded, jobs.Failed, jobs.Cancelled} {
 			r := request("a", n)
 			token := c.granted(s, r)
-			f := jobs.FinishRequest{Run: r.Run, Token: token, State: state, Error: "why",
+			f := storage.FinishRequest{Run: r.Run, Token: token, State: state, Error: "why",
 				Output: "long", Result: json.RawMessage(`{"n":1}`)}
-			_, err := c.Store.Finish(c.ctx, []jobs.FinishRequest{f})
+			_, err := c.Store.Finish(c.ctx, []storage.FinishRequest{f})
 			c.must(err)
 			c.finished(r, token, state)
 			if state != jobs.Failed {
@@ -100,7 +101,7 @@ var outboxRules = []rule{
 			equal(c, "result", string(d.Run.Result), `{"n":1}`)
 			equal(c, "output", d.Run.Output, "")
 			equal(c, "job", d.Run.Job, "a")
-			equal(c, "delivered", c.settled(d, jobs.Settlement{Delivered: true}), true)
+			equal(c, "delivered", c.settled(d, storage.Settlement{Delivered: true}), true)
 		}
 	}},
 	{"jobs without webhooks tell nobody", func(c *check) {
@@ -127,7 +128,7 @@ var outboxRules = []rule{
 		for n, state := range []jobs.State{jobs.Skipped, jobs.Failed} {
 			r := request("a", n)
 			equal(c, "noted", c.note(s, noteOf(r, state, jobs.ReasonLockHeld)), true)
-			c.settled(c.told(r.Run, state), jobs.Settlement{Delivered: true})
+			c.settled(c.told(r.Run, state), storage.Settlement{Delivered: true})
 		}
 	}},
 	{"a run that waited and is skipped is told", func(c *check) {
@@ -157,7 +158,7 @@ var outboxRules = []rule{
 	}},
 	{"a waiting run that an operator cancels is told", func(c *check) {
 		c.hooked("a", "h", jobs.Cancelled)
-		r, err := c.Store.Trigger(c.ctx, operator, jobs.TriggerRequest{Job: "a", Key: "k"})
+		r, err := c.Store.Trigger(c.ctx, operator, storage.TriggerRequest{Job: "a", Key: "k"})
 		c.must(err)
 		_, err = c.Store.Cancel(c.ctx, operator, r.ID)
 		c.must(err)
@@ -168,17 +169,17 @@ var outboxRules = []rule{
 		r := request("a", 1, table("s/t"))
 		token := c.granted(c.session("one"), r)
 		_, err := c.Store.Release(c.ctx, operator,
-			jobs.ReleaseRequest{Resource: table("s/t").Resource, Token: token})
+			storage.ReleaseRequest{Resource: table("s/t").Resource, Token: token})
 		c.must(err)
 		c.told(r.Run, jobs.Lost)
 	}},
 	{"runs of a removed job are told", func(c *check) {
 		spec, err := c.Store.PutSpec(c.ctx, operator,
-			jobs.Spec{Job: "a", Text: json.RawMessage(`{}`)})
+			storage.Spec{Job: "a", Text: json.RawMessage(`{}`)})
 		c.must(err)
 		d := definition("a", "h")
-		d.Source, d.Hooks = jobs.FromStore, []jobs.Hook{{Webhook: "w", State: jobs.Failed}}
-		_, err = c.Store.Register(c.ctx, c.session("registrar"), []jobs.Definition{d})
+		d.Source, d.Hooks = storage.FromStore, []jobs.Hook{{Webhook: "w", State: jobs.Failed}}
+		_, err = c.Store.Register(c.ctx, c.session("registrar"), []storage.Definition{d})
 		c.must(err)
 		s := c.session("one")
 		r := request("a", 1)
@@ -190,20 +191,22 @@ var outboxRules = []rule{
 	{"a missed scheduled time is told, one that is run late is not", func(c *check) {
 		d := definition("a", "h")
 		d.Hooks = []jobs.Hook{{Webhook: "w", State: jobs.Missed}}
-		versions, err := c.Store.Register(c.ctx, c.session("registrar"), []jobs.Definition{d})
+		versions, err := c.Store.Register(c.ctx, c.session("registrar"), []storage.Definition{d})
 		c.must(err)
 		now := c.now()
 		missed, late := uuid.New(), uuid.New()
-		checks := []jobs.MisfireCheck{{Job: "a", Version: versions["a"],
+		checks := []storage.MisfireCheck{{Job: "a", Version: versions["a"],
 			ScheduledAt: now.Add(time.Minute), Until: now.Add(2 * time.Minute)}}
-		_, err = c.Store.CheckMisfires(c.ctx, checks, func(string, jobs.Cursor) []jobs.Misfired {
-			return []jobs.Misfired{
-				{Firing: jobs.Firing{Job: "a", ScheduledAt: now.Add(time.Minute)}, Run: missed,
-					State: jobs.Missed, Reason: jobs.ReasonMisfire},
-				{Firing: jobs.Firing{Job: "a", ScheduledAt: now.Add(2 * time.Minute)}, Run: late,
-					State: jobs.Waiting, Reason: jobs.ReasonMisfire},
-			}
-		})
+		_, err = c.Store.CheckMisfires(c.ctx, checks,
+			func(string, storage.Cursor) []storage.Misfired {
+				return []storage.Misfired{
+					{Firing: jobs.Firing{Job: "a", ScheduledAt: now.Add(time.Minute)}, Run: missed,
+						State: jobs.Missed, Reason: jobs.ReasonMisfire},
+					{Firing: jobs.Firing{Job: "a", ScheduledAt: now.Add(2 * time.Minute)},
+						Run:   late,
+						State: jobs.Waiting, Reason: jobs.ReasonMisfire},
+				}
+			})
 		c.must(err)
 		c.told(missed, jobs.Missed)
 	}},
@@ -211,7 +214,7 @@ var outboxRules = []rule{
 		d := definition("a", "h")
 		d.Hooks = []jobs.Hook{{Webhook: "v", State: jobs.Failed},
 			{Webhook: "w", State: jobs.Failed}, {Webhook: "v", State: jobs.Succeeded}}
-		_, err := c.Store.Register(c.ctx, c.session("registrar"), []jobs.Definition{d})
+		_, err := c.Store.Register(c.ctx, c.session("registrar"), []storage.Definition{d})
 		c.must(err)
 		r := request("a", 1)
 		c.finished(r, c.granted(c.session("one"), r), jobs.Failed)
@@ -220,8 +223,8 @@ var outboxRules = []rule{
 		if len(v) != 1 || v[0].ID == w.ID || v[0].Run.ID != r.Run {
 			c.Errorf("deliveries of v %+v, of w %+v", v, w)
 		}
-		c.settled(w, jobs.Settlement{Delivered: true})
-		equal(c, "v delivered", c.settled(v[0], jobs.Settlement{Delivered: true}), true)
+		c.settled(w, storage.Settlement{Delivered: true})
+		equal(c, "v delivered", c.settled(v[0], storage.Settlement{Delivered: true}), true)
 	}},
 	{"the active definition decides", func(c *check) {
 		c.hooked("a", "old", jobs.Failed)
@@ -245,22 +248,22 @@ var outboxRules = []rule{
 			c.Fatalf("taken %+v, then %+v", first, again)
 		}
 		equal(c, "taken while lent", len(c.take("w", time.Hour)), 0)
-		equal(c, "settled by who lost it", c.settled(first[0], jobs.Settlement{Delivered: true}),
+		equal(c, "settled by who lost it", c.settled(first[0], storage.Settlement{Delivered: true}),
 			false)
-		equal(c, "deferred by who lost it", c.settled(first[0], jobs.Settlement{Error: "late"}),
+		equal(c, "deferred by who lost it", c.settled(first[0], storage.Settlement{Error: "late"}),
 			false)
-		equal(c, "settled by who has it", c.settled(again[0], jobs.Settlement{Delivered: true}),
+		equal(c, "settled by who has it", c.settled(again[0], storage.Settlement{Delivered: true}),
 			true)
-		equal(c, "settled again", c.settled(again[0], jobs.Settlement{Delivered: true}), false)
+		equal(c, "settled again", c.settled(again[0], storage.Settlement{Delivered: true}), false)
 		equal(c, "taken once delivered", len(c.take("w", 0)), 0)
 	}},
 	{"a try that failed is repeated when it is due, or given up, and shown", func(c *check) {
 		c.hooked("a", "h", jobs.Failed)
 		r := request("a", 1)
 		c.finished(r, c.granted(c.session("one"), r), jobs.Failed)
-		shown := func() jobs.Undelivered {
+		shown := func() storage.Undelivered {
 			c.Helper()
-			found, err := c.outbox(c.Store).UndeliveredHooks(c.ctx, jobs.UndeliveredFilter{})
+			found, err := c.outbox(c.Store).UndeliveredHooks(c.ctx, storage.UndeliveredFilter{})
 			c.must(err)
 			if len(found) != 1 {
 				c.Fatalf("undelivered %+v, expected one", found)
@@ -268,7 +271,7 @@ var outboxRules = []rule{
 			return found[0]
 		}
 		d := c.told(r.Run, jobs.Failed)
-		equal(c, "deferred", c.settled(d, jobs.Settlement{Error: "503", Again: 0}), true)
+		equal(c, "deferred", c.settled(d, storage.Settlement{Error: "503", Again: 0}), true)
 		u := shown()
 		if u.Error != "503" || u.Run != r.Run || u.State != jobs.Failed || u.Tries != 1 ||
 			u.NextAt == nil || u.GaveUpAt != nil {
@@ -278,11 +281,12 @@ var outboxRules = []rule{
 		if len(again) != 1 || again[0].ID != d.ID || again[0].Tries != 2 {
 			c.Fatalf("taken again %+v", again)
 		}
-		equal(c, "deferred", c.settled(again[0], jobs.Settlement{Error: "504", Again: time.Hour}),
+		equal(c, "deferred", c.settled(again[0],
+			storage.Settlement{Error: "504", Again: time.Hour}),
 			true)
 		equal(c, "taken before its time", len(c.take("w", 0)), 0)
 		within(c, "next try", *shown().NextAt, c.now().Add(59*time.Minute), c.now().Add(time.Hour))
-		equal(c, "given up", c.settled(again[0], jobs.Settlement{Error: "gone", GiveUp: true}),
+		equal(c, "given up", c.settled(again[0], storage.Settlement{Error: "gone", GiveUp: true}),
 			true)
 		equal(c, "taken once given up", len(c.take("w", 0)), 0)
 		if u := shown(); u.Error != "gone" || u.NextAt != nil || u.GaveUpAt == nil {
@@ -296,48 +300,48 @@ var outboxRules = []rule{
 			d := definition("a", "h")
 			d.Hooks = []jobs.Hook{{Webhook: "v", State: jobs.Failed},
 				{Webhook: "w", State: jobs.Failed}}
-			_, err := c.Store.Register(c.ctx, c.session("registrar"), []jobs.Definition{d})
+			_, err := c.Store.Register(c.ctx, c.session("registrar"), []storage.Definition{d})
 			c.must(err)
 			s := c.session("one")
-			var last jobs.StartRequest
+			var last storage.StartRequest
 			for n := range 3 {
 				last = request("a", n)
 				c.finished(last, c.granted(s, last), jobs.Failed)
 				for _, webhook := range []string{"v", "w"} {
 					c.settled(c.take(webhook, time.Hour)[0],
-						jobs.Settlement{Error: "503", Again: time.Hour,
+						storage.Settlement{Error: "503", Again: time.Hour,
 							GiveUp: webhook == "v" && n > 0})
 				}
 			}
-			all := c.undelivered(jobs.UndeliveredFilter{})
+			all := c.undelivered(storage.UndeliveredFilter{})
 			for _, t := range []struct {
-				filter jobs.UndeliveredFilter
+				filter storage.UndeliveredFilter
 				want   int
 			}{
-				{jobs.UndeliveredFilter{}, 6}, {jobs.UndeliveredFilter{Webhook: "w"}, 3},
-				{jobs.UndeliveredFilter{Webhook: "x"}, 0},
-				{jobs.UndeliveredFilter{GivenUp: true}, 2},
-				{jobs.UndeliveredFilter{GivenUp: true, Webhook: "w"}, 0},
-				{jobs.UndeliveredFilter{Run: last.Run}, 2},
-				{jobs.UndeliveredFilter{Run: uuid.New()}, 0},
-				{jobs.UndeliveredFilter{Limit: 4}, 4},
+				{storage.UndeliveredFilter{}, 6}, {storage.UndeliveredFilter{Webhook: "w"}, 3},
+				{storage.UndeliveredFilter{Webhook: "x"}, 0},
+				{storage.UndeliveredFilter{GivenUp: true}, 2},
+				{storage.UndeliveredFilter{GivenUp: true, Webhook: "w"}, 0},
+				{storage.UndeliveredFilter{Run: last.Run}, 2},
+				{storage.UndeliveredFilter{Run: uuid.New()}, 0},
+				{storage.UndeliveredFilter{Limit: 4}, 4},
 			} {
 				equal(c, fmt.Sprintf("deliveries by %+v", t.filter), len(c.undelivered(t.filter)),
 					t.want)
 			}
-			var paged []jobs.Undelivered
-			var at *jobs.RunCursor
+			var paged []storage.Undelivered
+			var at *storage.RunCursor
 			for range len(all) / 2 {
-				page := c.undelivered(jobs.UndeliveredFilter{Limit: 2, Before: at})
+				page := c.undelivered(storage.UndeliveredFilter{Limit: 2, Before: at})
 				paged = append(paged, page...)
-				at = &jobs.RunCursor{CreatedAt: page[1].CreatedAt, ID: page[1].ID}
+				at = &storage.RunCursor{CreatedAt: page[1].CreatedAt, ID: page[1].ID}
 			}
 			if !reflect.DeepEqual(paged, all) {
 				c.Errorf("pages have %+v, expected %+v", paged, all)
 			}
 			equal(c, "deliveries after the last",
-				len(c.undelivered(jobs.UndeliveredFilter{Before: at})), 0)
-			if before := c.undelivered(jobs.UndeliveredFilter{Limit: 2, After: at}); !reflect.DeepEqual(before, all[3:5]) {
+				len(c.undelivered(storage.UndeliveredFilter{Before: at})), 0)
+			if before := c.undelivered(storage.UndeliveredFilter{Limit: 2, After: at}); !reflect.DeepEqual(before, all[3:5]) {
 				c.Errorf("the page before has %+v, expected %+v", before, all[3:5])
 			}
 			for i, u := range all {
@@ -347,11 +351,11 @@ var outboxRules = []rule{
 				}
 			}
 			_, err = c.outbox(c.Store).
-				UndeliveredHooks(c.ctx, jobs.UndeliveredFilter{Webhook: "a\x00b"})
-			c.refused("a webhook with NUL", err, jobs.ErrBadInput)
+				UndeliveredHooks(c.ctx, storage.UndeliveredFilter{Webhook: "a\x00b"})
+			c.refused("a webhook with NUL", err, storage.ErrBadInput)
 			_, err = c.outbox(c.Store).
-				UndeliveredHooks(c.ctx, jobs.UndeliveredFilter{Limit: jobs.MaxBatch + 1})
-			c.refused("too long a list", err, jobs.ErrBadInput)
+				UndeliveredHooks(c.ctx, storage.UndeliveredFilter{Limit: storage.MaxBatch + 1})
+			c.refused("too long a list", err, storage.ErrBadInput)
 		}},
 	{"what is to be delivered again is due at once, and its tries count anew", func(c *check) {
 		c.hooked("a", "h", jobs.Failed)
@@ -359,7 +363,7 @@ var outboxRules = []rule{
 		c.finished(r, c.granted(c.session("one"), r), jobs.Failed)
 		d := c.told(r.Run, jobs.Failed)
 		equal(c, "since when its tries count", d.Since, d.CreatedAt)
-		equal(c, "given up", c.settled(d, jobs.Settlement{Error: "gone", GiveUp: true}), true)
+		equal(c, "given up", c.settled(d, storage.Settlement{Error: "gone", GiveUp: true}), true)
 		before := c.now()
 		u, err := c.outbox(c.Store).DeliverAgain(c.ctx, keyed("again"), d.ID)
 		c.must(err)
@@ -378,16 +382,16 @@ var outboxRules = []rule{
 			c.Errorf("told %+v, then %+v", u, repeated)
 		}
 		equal(c, "taken after the repeated act", len(c.take("w", 0)), 0)
-		lines := c.audit(jobs.AuditFilter{Action: "deliver_again"})
+		lines := c.audit(storage.AuditFilter{Action: "deliver_again"})
 		if len(lines) != 1 || lines[0].Target != "delivery "+d.ID.String() ||
 			lines[0].Actor != "ann" || !strings.Contains(string(lines[0].Detail), r.Run.String()) {
 			c.Errorf("lines %+v", lines)
 		}
-		equal(c, "delivered", c.settled(again[0], jobs.Settlement{Delivered: true}), true)
+		equal(c, "delivered", c.settled(again[0], storage.Settlement{Delivered: true}), true)
 		_, err = c.outbox(c.Store).DeliverAgain(c.ctx, operator, d.ID)
-		c.refused("a delivery that was made", err, jobs.ErrNotFound)
-		_, err = c.outbox(c.Store).DeliverAgain(c.ctx, jobs.Action{Via: "go"}, d.ID)
-		c.refused("nobody", err, jobs.ErrBadInput)
+		c.refused("a delivery that was made", err, storage.ErrNotFound)
+		_, err = c.outbox(c.Store).DeliverAgain(c.ctx, storage.Action{Via: "go"}, d.ID)
+		c.refused("nobody", err, storage.ErrBadInput)
 	}},
 	{"a try that fails after its delivery was to be made again does not put it off",
 		func(c *check) {
@@ -398,7 +402,7 @@ var outboxRules = []rule{
 			_, err := c.outbox(c.Store).DeliverAgain(c.ctx, operator, d.ID)
 			c.must(err)
 			equal(c, "given up by the try before",
-				c.settled(d, jobs.Settlement{Error: "gone", GiveUp: true}), false)
+				c.settled(d, storage.Settlement{Error: "gone", GiveUp: true}), false)
 			equal(c, "scheduled_at", len(c.take("w", time.Hour)), 1)
 			// A success ends it nevertheless.
 			again := request("a", 2)
@@ -406,7 +410,8 @@ var outboxRules = []rule{
 			d = c.told(again.Run, jobs.Failed)
 			_, err = c.outbox(c.Store).DeliverAgain(c.ctx, operator, d.ID)
 			c.must(err)
-			equal(c, "delivered by the try before", c.settled(d, jobs.Settlement{Delivered: true}),
+			equal(c, "delivered by the try before",
+				c.settled(d, storage.Settlement{Delivered: true}),
 				true)
 			equal(c, "scheduled_at", len(c.take("w", 0)), 0)
 		}},
@@ -423,7 +428,7 @@ var outboxRules = []rule{
 		var problems []error
 		var takers sync.WaitGroup
 		for n := range 6 {
-			o := c.outbox([]jobs.Store{c.Store, c.Second}[n%2])
+			o := c.outbox([]storage.Store{c.Store, c.Second}[n%2])
 			takers.Go(func() {
 				for misses := 0; misses < 3; {
 					got, err := o.TakeDeliveries(c.ctx, "w", time.Hour, 4)

@@ -11,25 +11,26 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // The targets of the tests.
 var (
-	everything = jobs.Target{Kind: jobs.TargetAll}
-	jobA       = jobs.Target{Kind: jobs.TargetJob, Name: "a"}
-	night      = jobs.Target{Kind: jobs.TargetGroup, Name: "night"}
+	everything = storage.Target{Kind: storage.TargetAll}
+	jobA       = storage.Target{Kind: storage.TargetJob, Name: "a"}
+	night      = storage.Target{Kind: storage.TargetGroup, Name: "night"}
 )
 
 // pause pauses the target.
-func (c *check) pause(target jobs.Target) jobs.Pause {
+func (c *check) pause(target storage.Target) storage.Pause {
 	c.Helper()
 	p, err := c.Store.Pause(c.ctx, action, target)
 	c.must(err)
 	return p
 }
 
-func (c *check) resume(target jobs.Target) jobs.Pause {
+func (c *check) resume(target storage.Target) storage.Pause {
 	c.Helper()
 	p, err := c.Store.Resume(c.ctx, action, target)
 	c.must(err)
@@ -41,21 +42,21 @@ func (c *check) grouped(name string) {
 	c.Helper()
 	d := definition(name, "grouped")
 	d.Group = "night"
-	_, err := c.Store.Register(c.ctx, c.session("registrar"), []jobs.Definition{d})
+	_, err := c.Store.Register(c.ctx, c.session("registrar"), []storage.Definition{d})
 	c.must(err)
 }
 
 // noRun fails the test if the request has left a run.
-func (c *check) noRun(r jobs.StartRequest) {
+func (c *check) noRun(r storage.StartRequest) {
 	c.Helper()
-	if _, err := c.Store.Run(c.ctx, r.Run); !errors.Is(err, jobs.ErrNotFound) {
+	if _, err := c.Store.Run(c.ctx, r.Run); !errors.Is(err, storage.ErrNotFound) {
 		c.Errorf("a start that is refused left a run: %v", err)
 	}
 }
 
 // waiting returns a request of the session that waited for another run, which has ended.
 func (c *check) waiting(session uuid.UUID, job string, n int,
-	requests ...locking.Request) jobs.StartRequest {
+	requests ...locking.Request) storage.StartRequest {
 	c.Helper()
 	held := table("s/hurdle-" + job)
 	hurdle, r := request("hurdle-"+job, n, held), request(job, n, append(requests, held)...)
@@ -70,18 +71,18 @@ var pauseRules = []rule{
 		c.register("h", "a")
 		before := c.now()
 		first, err := c.Store.Pause(c.ctx,
-			jobs.Action{Actor: "ann", Via: "api", Reason: "the vendor is down"}, jobA)
+			storage.Action{Actor: "ann", Via: "api", Reason: "the vendor is down"}, jobA)
 		c.must(err)
 		if first.ID == uuid.Nil || first.Target != jobA || first.By != "ann" ||
 			first.Reason != "the vendor is down" || first.ResumedAt != nil {
 			c.Errorf("pause %+v", first)
 		}
 		within(c, "paused at", first.At, before, c.now())
-		again, err := c.Second.Pause(c.ctx, jobs.Action{Actor: "bob", Via: "cli"}, jobA)
+		again, err := c.Second.Pause(c.ctx, storage.Action{Actor: "bob", Via: "cli"}, jobA)
 		c.must(err)
 		equal(c, "pause that stands", again.ID, first.ID)
 		equal(c, "paused by", again.By, "ann")
-		ended, err := c.Second.Resume(c.ctx, jobs.Action{Actor: "bob", Via: "cli"}, jobA)
+		ended, err := c.Second.Resume(c.ctx, storage.Action{Actor: "bob", Via: "cli"}, jobA)
 		c.must(err)
 		equal(c, "pause that ended", ended.ID, first.ID)
 		equal(c, "resumed by", ended.ResumedBy, "bob")
@@ -91,24 +92,25 @@ var pauseRules = []rule{
 		}
 	}},
 	{"a job must be known, a group need not, and only what is paused is resumed", func(c *check) {
-		if _, err := c.Store.Pause(c.ctx, action, jobA); !errors.Is(err, jobs.ErrNotFound) {
+		if _, err := c.Store.Pause(c.ctx, action, jobA); !errors.Is(err, storage.ErrNotFound) {
 			c.Errorf("pause of an unknown job: %v", err)
 		}
 		c.pause(night)
 		c.pause(everything)
-		for _, target := range []jobs.Target{jobA, {Kind: jobs.TargetGroup, Name: "a"}} {
-			if _, err := c.Store.Resume(c.ctx, action, target); !errors.Is(err, jobs.ErrNotFound) {
+		for _, target := range []storage.Target{jobA, {Kind: storage.TargetGroup, Name: "a"}} {
+			if _, err := c.Store.Resume(c.ctx, action, target); !errors.Is(err,
+				storage.ErrNotFound) {
 				c.Errorf("resume of %s: %v", target, err)
 			}
 		}
-		equal(c, "lines of the audit log", len(c.audit(jobs.AuditFilter{})), 2)
+		equal(c, "lines of the audit log", len(c.audit(storage.AuditFilter{})), 2)
 	}},
 	{"a paused job, group or everything starts nothing, and leaves no run", func(c *check) {
 		c.register("h", "a", "b")
 		c.grouped("g")
 		s := c.session("one")
 		for n, t := range []struct {
-			target jobs.Target
+			target storage.Target
 			paused []string
 			others []string
 		}{{jobA, []string{"a"}, []string{"b", "g"}}, {night, []string{"g"}, []string{"a", "b"}},
@@ -116,7 +118,7 @@ var pauseRules = []rule{
 			c.pause(t.target)
 			for _, job := range t.paused {
 				r := request(job, n)
-				c.outcome(s, r, jobs.StartPaused)
+				c.outcome(s, r, storage.StartPaused)
 				c.noRun(r)
 			}
 			for _, job := range t.others {
@@ -133,8 +135,8 @@ var pauseRules = []rule{
 		c.pause(jobA)
 		results := c.start(c.session("one"), request("a", 1, table("s/t")),
 			request("b", 1, table("s/t")))
-		equal(c, "paused", results[0].Outcome, jobs.StartPaused)
-		equal(c, "other", results[1].Outcome, jobs.StartGranted)
+		equal(c, "paused", results[0].Outcome, storage.StartPaused)
+		equal(c, "other", results[1].Outcome, storage.StartGranted)
 	}},
 	{"a firing that another has is a duplicate, paused or not", func(c *check) {
 		c.register("h", "a")
@@ -142,10 +144,10 @@ var pauseRules = []rule{
 		r := request("a", 1)
 		token := c.granted(s, r)
 		c.pause(jobA)
-		c.outcome(s, request("a", 1), jobs.StartDuplicate)
+		c.outcome(s, request("a", 1), storage.StartDuplicate)
 		equal(c, "token of the resent request", c.granted(s, r), token)
 		c.finished(r, token, jobs.Succeeded)
-		c.outcome(s, r, jobs.StartDuplicate)
+		c.outcome(s, r, storage.StartDuplicate)
 	}},
 	{"what has begun goes on: further attempts start, recoveries and triggers are apart",
 		func(c *check) {
@@ -166,16 +168,16 @@ var pauseRules = []rule{
 			recovery := c.adopt(one, 10, "a")
 			equal(c, "adopted when resumed", len(recovery), 1)
 			c.pause(jobA)
-			c.outcome(one, jobs.StartRequest{Run: recovery[0].ID,
+			c.outcome(one, storage.StartRequest{Run: recovery[0].ID,
 				Firing:  jobs.Firing{Job: "a", ScheduledAt: recovery[0].ScheduledAt, Recovery: 1},
-				Attempt: 1}, jobs.StartPaused)
+				Attempt: 1}, storage.StartPaused)
 		}},
 	{"a waiting run that was held back is anybody's once it is resumed", func(c *check) {
 		c.register("h", "a")
 		one, two := c.session("one"), c.session("two")
 		r := c.waiting(one, "a", 1, table("s/t"))
 		c.pause(jobA)
-		c.outcome(one, r, jobs.StartPaused)
+		c.outcome(one, r, storage.StartPaused)
 		equal(c, "adopted while paused", len(c.adopt(two, 10, "a")), 0)
 		c.resume(jobA)
 		// The run's session is live, but may no longer fire the job.
@@ -190,7 +192,7 @@ var pauseRules = []rule{
 		r := c.waiting(s, "a", 1, table("s/t"))
 		c.pause(jobA)
 		for range 2 {
-			c.outcome(s, r, jobs.StartPaused)
+			c.outcome(s, r, storage.StartPaused)
 			record := c.record(r.Run, jobs.Waiting)
 			equal(c, "reason", record.Reason, jobs.ReasonPaused)
 			equal(c, "waits since", record.WaitSince, r.WaitSince)
@@ -215,7 +217,7 @@ var pauseRules = []rule{
 		c.pause(jobA)
 		equal(c, "adopted", ids(c.adopt(two, 10, "a", "b")),
 			ids([]jobs.Record{{ID: other.Run}, {ID: triggered.ID}}))
-		c.granted(two, jobs.StartRequest{Run: triggered.ID,
+		c.granted(two, storage.StartRequest{Run: triggered.ID,
 			Firing:  jobs.Firing{Job: "a", ScheduledAt: triggered.ScheduledAt, Key: "k"},
 			Attempt: 1})
 		c.resume(jobA)
@@ -237,20 +239,20 @@ var pauseRules = []rule{
 	{"the pauses of a job are its own, its group's and everything's, of a time", func(c *check) {
 		c.register("h", "a", "b")
 		own := c.pause(jobA)
-		c.pause(jobs.Target{Kind: jobs.TargetJob, Name: "b"})
+		c.pause(storage.Target{Kind: storage.TargetJob, Name: "b"})
 		group, all := c.pause(night), c.pause(everything)
 		ended := c.resume(jobA)
 		for _, t := range []struct {
 			job, group  string
 			from, until time.Time
-			want        []jobs.Pause
+			want        []storage.Pause
 		}{
-			{"a", "night", own.At, c.now(), []jobs.Pause{ended, group, all}},
-			{"a", "", own.At, c.now(), []jobs.Pause{ended, all}},
-			{"c", "night", own.At, c.now(), []jobs.Pause{group, all}},
+			{"a", "night", own.At, c.now(), []storage.Pause{ended, group, all}},
+			{"a", "", own.At, c.now(), []storage.Pause{ended, all}},
+			{"c", "night", own.At, c.now(), []storage.Pause{group, all}},
 			{"a", "", own.At.Add(-time.Hour), own.At.Add(-time.Second), nil},
-			{"a", "", *ended.ResumedAt, c.now().Add(time.Hour), []jobs.Pause{all}},
-			{"a", "", own.At, own.At, []jobs.Pause{ended}},
+			{"a", "", *ended.ResumedAt, c.now().Add(time.Hour), []storage.Pause{all}},
+			{"a", "", own.At, own.At, []storage.Pause{ended}},
 		} {
 			got, err := c.Store.Pauses(c.ctx, t.job, t.group, t.from, t.until)
 			c.must(err)
@@ -262,17 +264,17 @@ var pauseRules = []rule{
 	{"a trigger of a paused job is refused unless it says so", func(c *check) {
 		c.register("h", "a")
 		c.grouped("g")
-		for job, target := range map[string]jobs.Target{"a": jobA, "g": night} {
+		for job, target := range map[string]storage.Target{"a": jobA, "g": night} {
 			p := c.pause(target)
 			_, err := c.trigger(job, "k")
-			var paused *jobs.PausedError
-			if !errors.As(err, &paused) || !errors.Is(err, jobs.ErrPaused) ||
+			var paused *storage.PausedError
+			if !errors.As(err, &paused) || !errors.Is(err, storage.ErrPaused) ||
 				paused.Pause.ID != p.ID {
 				c.Fatalf("trigger of %s: %v, expected to be told of the pause", job, err)
 			}
-			equal(c, "runs", len(c.runs(jobs.RunFilter{Job: job})), 0)
+			equal(c, "runs", len(c.runs(storage.RunFilter{Job: job})), 0)
 			run, err := c.Store.Trigger(c.ctx, action,
-				jobs.TriggerRequest{Job: job, Key: "k", EvenPaused: true})
+				storage.TriggerRequest{Job: job, Key: "k", EvenPaused: true})
 			c.must(err)
 			again, err := c.trigger(job, "k") // the key's run is there
 			c.must(err)

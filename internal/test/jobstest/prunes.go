@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -17,12 +18,12 @@ var pruneRules = []rule{
 	{"ended runs go with their output when they were kept long enough, not before", func(c *check) {
 		s, ids := c.session("pruner"), c.pastRuns(3)
 		equal(c, "runs that ended within the time",
-			c.prune(s, jobs.PruneRequest{Keep: time.Hour, Limit: 10}).Runs, 0)
+			c.prune(s, storage.PruneRequest{Keep: time.Hour, Limit: 10}).Runs, 0)
 		equal(c, "output", c.record(ids[2], jobs.Succeeded).Output, "output 2")
-		pruned := c.prune(s, jobs.PruneRequest{Keep: atOnce, Limit: 10})
+		pruned := c.prune(s, storage.PruneRequest{Keep: atOnce, Limit: 10})
 		equal(c, "runs", pruned.Runs, 2)
-		equal(c, "runs left, the last of its job", len(c.runs(jobs.RunFilter{})), 1)
-		if _, err := c.Store.Run(c.ctx, ids[1]); !errors.Is(err, jobs.ErrNotFound) {
+		equal(c, "runs left, the last of its job", len(c.runs(storage.RunFilter{})), 1)
+		if _, err := c.Store.Run(c.ctx, ids[1]); !errors.Is(err, storage.ErrNotFound) {
 			c.Errorf("a pruned run: %v", err)
 		}
 		again := request("a", 99)
@@ -43,8 +44,8 @@ var pruneRules = []rule{
 		}
 		last := request("a", 99)
 		c.note(s, noteOf(last, jobs.Skipped, jobs.ReasonMisfire))
-		ended := len(c.runs(jobs.RunFilter{}))
-		equal(c, "runs", c.prune(s, jobs.PruneRequest{Keep: atOnce, Limit: 100}).Runs, ended-1)
+		ended := len(c.runs(storage.RunFilter{}))
+		equal(c, "runs", c.prune(s, storage.PruneRequest{Keep: atOnce, Limit: 100}).Runs, ended-1)
 		c.record(last.Run, jobs.Skipped)
 	}},
 	{"the last run of a job that has ended stays, with its output", func(c *check) {
@@ -56,7 +57,7 @@ var pruneRules = []rule{
 		c.granted(s, goesOn)
 		c.note(s, noteOf(waits, jobs.Waiting, jobs.ReasonLockHeld))
 		for _, want := range []int{2, 0} { // and again, once it is alone
-			equal(c, "runs", c.prune(s, jobs.PruneRequest{Keep: atOnce, Limit: 100}).Runs, want)
+			equal(c, "runs", c.prune(s, storage.PruneRequest{Keep: atOnce, Limit: 100}).Runs, want)
 		}
 		equal(c, "output", c.record(ids[2], jobs.Succeeded).Output, "output 2")
 		c.record(other.Run, jobs.Failed)
@@ -70,20 +71,20 @@ var pruneRules = []rule{
 		c.finished(last, c.granted(s, last), jobs.Succeeded)
 		d := c.told(told.Run, jobs.Failed)
 		equal(c, "runs while it is told",
-			c.prune(s, jobs.PruneRequest{Keep: atOnce, Limit: 10}).Runs, 0)
-		c.settled(d, jobs.Settlement{Error: "gone", GiveUp: true})
+			c.prune(s, storage.PruneRequest{Keep: atOnce, Limit: 10}).Runs, 0)
+		c.settled(d, storage.Settlement{Error: "gone", GiveUp: true})
 		equal(c, "runs once it was given up",
-			c.prune(s, jobs.PruneRequest{Keep: atOnce, Limit: 10}).Runs, 0)
-		equal(c, "job", c.undelivered(jobs.UndeliveredFilter{})[0].Job, "a")
+			c.prune(s, storage.PruneRequest{Keep: atOnce, Limit: 10}).Runs, 0)
+		equal(c, "job", c.undelivered(storage.UndeliveredFilter{})[0].Job, "a")
 		_, err := c.outbox(c.Store).DeliverAgain(c.ctx, operator, d.ID)
 		c.must(err)
 		again := c.take("w", time.Hour)
 		if len(again) != 1 || again[0].Run.ID != told.Run || again[0].Run.Job != "a" {
 			c.Fatalf("deliveries %+v", again)
 		}
-		c.settled(again[0], jobs.Settlement{Delivered: true})
+		c.settled(again[0], storage.Settlement{Delivered: true})
 		equal(c, "runs once it was told",
-			c.prune(s, jobs.PruneRequest{Keep: atOnce, Limit: 10}).Runs, 1)
+			c.prune(s, storage.PruneRequest{Keep: atOnce, Limit: 10}).Runs, 1)
 	}},
 	{"a run that has not ended stays, and goes on", func(c *check) {
 		s := c.session("one")
@@ -93,7 +94,7 @@ var pruneRules = []rule{
 		c.register("h", "triggered")
 		triggered, err := c.trigger("triggered", "key")
 		c.must(err)
-		equal(c, "runs", c.prune(s, jobs.PruneRequest{Keep: atOnce, Limit: 100}).Runs, 0)
+		equal(c, "runs", c.prune(s, storage.PruneRequest{Keep: atOnce, Limit: 100}).Runs, 0)
 		c.record(runs.Run, jobs.Running)
 		c.record(waits.Run, jobs.Waiting)
 		c.record(triggered.ID, jobs.Waiting)
@@ -110,7 +111,7 @@ var pruneRules = []rule{
 		later := request("a", 2) // or the first would stay as the last of its job
 		c.finished(later, c.granted(s, later), jobs.Succeeded)
 		keep := c.now().Sub(created) - 10*time.Millisecond // it began before, and ended since
-		equal(c, "runs", c.prune(s, jobs.PruneRequest{Keep: keep, Limit: 100}).Runs, 0)
+		equal(c, "runs", c.prune(s, storage.PruneRequest{Keep: keep, Limit: 100}).Runs, 0)
 	}},
 	{"a scheduled time that the misfire check may yet ask for stays, one by hand does not",
 		func(c *check) {
@@ -124,11 +125,11 @@ var pruneRules = []rule{
 			byHand.Run, byHand.Firing.Key = uuid.New(), "key"
 			last := byHand
 			last.Run, last.Firing.Key = uuid.New(), "last"
-			for _, r := range []jobs.StartRequest{decided, undecided, byHand, last} {
+			for _, r := range []storage.StartRequest{decided, undecided, byHand, last} {
 				c.finished(r, c.granted(s, r), jobs.Succeeded)
 			}
-			equal(c, "runs", c.prune(s, jobs.PruneRequest{Keep: atOnce, Limit: 100}).Runs, 2)
-			left := c.runs(jobs.RunFilter{})
+			equal(c, "runs", c.prune(s, storage.PruneRequest{Keep: atOnce, Limit: 100}).Runs, 2)
+			left := c.runs(storage.RunFilter{})
 			if len(left) != 2 || left[0].ID != last.Run || left[1].ID != undecided.Run {
 				c.Errorf("left: %+v", left)
 			}
@@ -140,9 +141,9 @@ var pruneRules = []rule{
 		dependent := definition("report", "h")
 		dependent.After = []string{"load", "other"}
 		carries := c.session("carries")
-		_, err := c.Store.Register(c.ctx, carries, []jobs.Definition{dependent})
+		_, err := c.Store.Register(c.ctx, carries, []storage.Definition{dependent})
 		c.must(err)
-		c.pause(jobs.Target{Kind: jobs.TargetJob, Name: "report"})
+		c.pause(storage.Target{Kind: storage.TargetJob, Name: "report"})
 		cursor := c.versions()["report"].CheckedUntil
 		handled, waitedFor, byHand, last := request("load", 1), request("load", 2),
 			request("load", 3), request("load", 4)
@@ -150,18 +151,18 @@ var pruneRules = []rule{
 			cursor.Add(time.Millisecond)
 		byHand.Firing.ScheduledAt, byHand.Firing.Key = waitedFor.Firing.ScheduledAt, "key"
 		last.Firing.ScheduledAt, last.Firing.Key = waitedFor.Firing.ScheduledAt, "last"
-		for _, r := range []jobs.StartRequest{handled, waitedFor, byHand, last} {
+		for _, r := range []storage.StartRequest{handled, waitedFor, byHand, last} {
 			c.finished(r, c.granted(s, r), jobs.Succeeded)
 		}
 		_, err = c.Store.CheckMisfires(c.ctx,
-			[]jobs.MisfireCheck{checkOf("load", waitedFor.Firing.ScheduledAt)},
-			func(string, jobs.Cursor) []jobs.Misfired { return nil })
+			[]storage.MisfireCheck{checkOf("load", waitedFor.Firing.ScheduledAt)},
+			func(string, storage.Cursor) []storage.Misfired { return nil })
 		c.must(err)
-		equal(c, "runs", c.prune(s, jobs.PruneRequest{Keep: atOnce, Limit: 100}).Runs, 2)
+		equal(c, "runs", c.prune(s, storage.PruneRequest{Keep: atOnce, Limit: 100}).Runs, 2)
 		c.record(waitedFor.Run, jobs.Succeeded)
 		c.must(c.Store.End(c.ctx, carries))
 		equal(c, "runs once nobody has the job",
-			c.prune(s, jobs.PruneRequest{Keep: atOnce, Limit: 100}).Runs, 1)
+			c.prune(s, storage.PruneRequest{Keep: atOnce, Limit: 100}).Runs, 1)
 	}},
 	{"batches go through all that is old, past what stays", func(c *check) {
 		s := c.session("one")
@@ -176,7 +177,7 @@ var pruneRules = []rule{
 		}
 		last := request("a", 9)
 		c.finished(last, c.granted(s, last), jobs.Failed)
-		total, batches, request := 0, 0, jobs.PruneRequest{Keep: atOnce, Limit: 2}
+		total, batches, request := 0, 0, storage.PruneRequest{Keep: atOnce, Limit: 2}
 		for {
 			pruned := c.prune(s, request)
 			if total, batches = total+pruned.Runs, batches+1; pruned.Runs > request.Limit ||
@@ -197,17 +198,18 @@ var pruneRules = []rule{
 	{"one replica at a time", func(c *check) {
 		one, two := c.session("one"), c.session("two")
 		c.pastRuns(2)
-		if pruned := c.prune(one, jobs.PruneRequest{Keep: time.Hour, Limit: 1}); pruned.Busy {
+		if pruned := c.prune(one, storage.PruneRequest{Keep: time.Hour, Limit: 1}); pruned.Busy {
 			c.Errorf("the first: %+v", pruned)
 		}
-		for _, store := range []jobs.Store{c.Store, c.Second} {
-			pruned, err := store.Prune(c.ctx, two, jobs.PruneRequest{Keep: atOnce, Limit: 1})
+		for _, store := range []storage.Store{c.Store, c.Second} {
+			pruned, err := store.Prune(c.ctx, two, storage.PruneRequest{Keep: atOnce, Limit: 1})
 			c.must(err)
 			if !pruned.Busy || pruned.Runs != 0 || pruned.Next != nil {
 				c.Errorf("the second: %+v", pruned)
 			}
 		}
-		equal(c, "runs by the first", c.prune(one, jobs.PruneRequest{Keep: atOnce, Limit: 1}).Runs,
+		equal(c, "runs by the first",
+			c.prune(one, storage.PruneRequest{Keep: atOnce, Limit: 1}).Runs,
 			1)
 	}},
 	{"a recovery goes on where the run that was lost is forgotten", func(c *check) {
@@ -219,12 +221,12 @@ var pruneRules = []rule{
 		c.sweep()
 		last := request("a", 2)
 		c.finished(last, c.granted(two, last), jobs.Succeeded)
-		equal(c, "runs", c.prune(two, jobs.PruneRequest{Keep: atOnce, Limit: 10}).Runs, 1)
+		equal(c, "runs", c.prune(two, storage.PruneRequest{Keep: atOnce, Limit: 10}).Runs, 1)
 		adopted := c.adopt(two, 1, "a")
 		if len(adopted) != 1 || adopted[0].Recovery != 1 {
 			c.Fatalf("adopted %+v", adopted)
 		}
-		again := jobs.StartRequest{
+		again := storage.StartRequest{
 			Run: adopted[0].ID, Firing: jobs.Firing{Job: "a", ScheduledAt: r.Firing.ScheduledAt,
 				Recovery: 1}, Attempt: 1,
 			Requests: []locking.Request{table("s/t")}, WaitSince: r.WaitSince,
@@ -236,7 +238,7 @@ var pruneRules = []rule{
 			old, pruner := c.session("old"), c.session("pruner")
 			equal(c, "first", c.registerAll(old, "h1", "a")["a"], int64(1))
 			equal(c, "second", c.registerAll(c.session("new"), "h2", "a")["a"], int64(2))
-			atOnce := jobs.PruneRequest{Keep: atOnce, Limit: 1}
+			atOnce := storage.PruneRequest{Keep: atOnce, Limit: 1}
 			for range 2 {
 				equal(c, "definitions while all are carried", c.prune(pruner, atOnce).Definitions,
 					0)
@@ -244,11 +246,13 @@ var pruneRules = []rule{
 			c.must(c.Store.End(c.ctx, old))
 			equal(c, "definitions when it is first seen", c.prune(pruner, atOnce).Definitions, 0)
 			equal(c, "definitions within the time",
-				c.prune(pruner, jobs.PruneRequest{Keep: time.Hour, Limit: 1}).Definitions, 0)
+				c.prune(pruner, storage.PruneRequest{Keep: time.Hour, Limit: 1}).Definitions, 0)
 			equal(c, "definitions", c.prune(pruner, atOnce).Definitions, 1)
-			equal(c, "the first, which is new again", c.registerAll(c.session("back"), "h1", "a")["a"],
+			equal(c, "the first, which is new again",
+				c.registerAll(c.session("back"), "h1", "a")["a"],
 				int64(3))
-			equal(c, "the second, which is the old one", c.registerAll(c.session("new"), "h2", "a")["a"],
+			equal(c, "the second, which is the old one",
+				c.registerAll(c.session("new"), "h2", "a")["a"],
 				int64(2))
 		}},
 	{"a definition that is active stays, although nobody carries it", func(c *check) {
@@ -260,7 +264,7 @@ var pruneRules = []rule{
 		c.activeDefinitions("a", 1)
 		for range 3 {
 			equal(c, "definitions, of which one is in force and one the newest",
-				c.prune(pruner, jobs.PruneRequest{Keep: atOnce, Limit: 1}).Definitions, 0)
+				c.prune(pruner, storage.PruneRequest{Keep: atOnce, Limit: 1}).Definitions, 0)
 		}
 		views, err := c.Store.Jobs(c.ctx)
 		c.must(err)
@@ -274,7 +278,7 @@ var pruneRules = []rule{
 		ended := c.session("ended")
 		c.registerAll(ended, "h2", "a")
 		c.must(c.Store.End(c.ctx, ended))
-		atOnce := jobs.PruneRequest{Keep: atOnce, Limit: 1}
+		atOnce := storage.PruneRequest{Keep: atOnce, Limit: 1}
 		for range 3 {
 			equal(c, "definitions, of which one is in force and one the newest",
 				c.prune(pruner, atOnce).Definitions, 0)
@@ -288,7 +292,7 @@ var pruneRules = []rule{
 }
 
 // prune prunes for the session.
-func (c *check) prune(session uuid.UUID, r jobs.PruneRequest) jobs.Pruned {
+func (c *check) prune(session uuid.UUID, r storage.PruneRequest) storage.Pruned {
 	c.Helper()
 	pruned, err := c.Store.Prune(c.ctx, session, r)
 	c.must(err)

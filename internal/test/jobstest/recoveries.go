@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 var recoveryRules = []rule{
@@ -35,7 +36,7 @@ var recoveryRules = []rule{
 		c.Expire(one)
 		for range 2 {
 			done, err := c.Store.Finish(c.ctx,
-				[]jobs.FinishRequest{{Run: r.Run, Token: token, State: jobs.Lost,
+				[]storage.FinishRequest{{Run: r.Run, Token: token, State: jobs.Lost,
 					Reason: jobs.ReasonSessionLost}})
 			c.must(err)
 			equal(c, "finished", done[0], true)
@@ -100,47 +101,49 @@ var recoveryRules = []rule{
 	}},
 	{"a run with params of the moment is recovered with them, however it is lost", func(c *check) {
 		params := json.RawMessage(`{"account": "acme", "n": [1, 2]}`)
-		for job, lose := range map[string]func(s uuid.UUID, r jobs.StartRequest, token jobs.Token){
-			"swept": func(s uuid.UUID, _ jobs.StartRequest, _ jobs.Token) {
+		for job, lose := range map[string]func(s uuid.UUID, r storage.StartRequest,
+			token jobs.Token){
+			"swept": func(s uuid.UUID, _ storage.StartRequest, _ jobs.Token) {
 				c.Expire(s)
 				c.sweep()
 			},
-			"revoked": func(_ uuid.UUID, _ jobs.StartRequest, token jobs.Token) {
+			"revoked": func(_ uuid.UUID, _ storage.StartRequest, token jobs.Token) {
 				c.must(c.Store.Revoke(c.ctx, token, jobs.Lost, jobs.ReasonClaimLost))
 			},
-			"finished": func(_ uuid.UUID, r jobs.StartRequest, token jobs.Token) {
+			"finished": func(_ uuid.UUID, r storage.StartRequest, token jobs.Token) {
 				c.finished(r, token, jobs.Lost)
 			},
 		} {
 			c.recovering(job)
 			triggered, err := c.Store.Trigger(c.ctx, action,
-				jobs.TriggerRequest{Job: job, Key: "k " + job, Params: params})
+				storage.TriggerRequest{Job: job, Key: "k " + job, Params: params})
 			c.must(err)
 			one, two := c.session("one"), c.session("two")
 			equal(c, "adopted", len(c.adopt(one, 10, job)), 1)
-			r := jobs.StartRequest{
+			r := storage.StartRequest{
 				Run: triggered.ID, Firing: jobs.Firing{Job: job, ScheduledAt: triggered.ScheduledAt,
 					Key: triggered.Key}, Attempt: 1, WaitSince: triggered.CreatedAt,
 			}
 			lose(one, r, c.granted(one, r))
 			adopted := c.adopt(two, 10, job)
 			if len(adopted) != 1 || adopted[0].Recovery != 1 ||
-				!jobs.SameParams(adopted[0].Params, params) {
+				!storage.SameParams(adopted[0].Params, params) {
 				c.Errorf("%s: adopted %+v with params %s, expected recovery 1 with %s", job,
 					adopted, adopted[0].Params, params)
 			}
 		}
 	}},
 	{"a firing is recovered three times, however its runs are lost", func(c *check) {
-		for job, lose := range map[string]func(s uuid.UUID, r jobs.StartRequest, token jobs.Token){
-			"swept": func(s uuid.UUID, _ jobs.StartRequest, _ jobs.Token) {
+		for job, lose := range map[string]func(s uuid.UUID, r storage.StartRequest,
+			token jobs.Token){
+			"swept": func(s uuid.UUID, _ storage.StartRequest, _ jobs.Token) {
 				c.Expire(s)
 				c.sweep()
 			},
-			"revoked": func(_ uuid.UUID, _ jobs.StartRequest, token jobs.Token) {
+			"revoked": func(_ uuid.UUID, _ storage.StartRequest, token jobs.Token) {
 				c.must(c.Store.Revoke(c.ctx, token, jobs.Lost, jobs.ReasonClaimLost))
 			},
-			"finished": func(_ uuid.UUID, r jobs.StartRequest, token jobs.Token) {
+			"finished": func(_ uuid.UUID, r storage.StartRequest, token jobs.Token) {
 				c.finished(r, token, jobs.Lost)
 			},
 		} {
@@ -148,11 +151,11 @@ var recoveryRules = []rule{
 			s, r := c.session("first"), request(job, 1)
 			for n := 1; ; n++ {
 				lose(s, r, c.granted(s, r))
-				told := strings.HasSuffix(c.record(r.Run, jobs.Lost).Detail, jobs.NotRecovered)
-				equal(c, "told that it is not recovered", told, n > jobs.MaxRecoveries)
+				told := strings.HasSuffix(c.record(r.Run, jobs.Lost).Detail, storage.NotRecovered)
+				equal(c, "told that it is not recovered", told, n > storage.MaxRecoveries)
 				s = c.session("next")
 				adopted := c.adopt(s, 10, job)
-				if n > jobs.MaxRecoveries {
+				if n > storage.MaxRecoveries {
 					equal(c, "adopted after the last", len(adopted), 0)
 					break
 				}
@@ -165,18 +168,18 @@ var recoveryRules = []rule{
 	}},
 	{"a run that was lost and is not recovered is told so once", func(c *check) {
 		r := request("a", 1)
-		r.Firing.Recovery = jobs.MaxRecoveries
+		r.Firing.Recovery = storage.MaxRecoveries
 		c.recovering("a")
 		token := c.granted(c.session("one"), r)
 		c.finished(r, token, jobs.Lost)
 		c.finished(r, token, jobs.Lost)
-		equal(c, "times", strings.Count(c.record(r.Run, jobs.Lost).Detail, jobs.NotRecovered), 1)
+		equal(c, "times", strings.Count(c.record(r.Run, jobs.Lost).Detail, storage.NotRecovered), 1)
 	}},
 }
 
 // recovered fails the test unless the run is lost and a new session can adopt and start its
 // successor.
-func (c *check) recovered(lost jobs.StartRequest, reason jobs.Reason) {
+func (c *check) recovered(lost storage.StartRequest, reason jobs.Reason) {
 	c.Helper()
 	equal(c, "reason", c.record(lost.Run, jobs.Lost).Reason, reason)
 	heir := c.session("heir")

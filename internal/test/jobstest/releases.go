@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -16,8 +17,8 @@ var releaseRules = []rule{
 		token := c.granted(one, r)
 		waits := request("b", 2, table("s/u"))
 		c.blocked(two, waits, jobs.ReasonLockHeld, r)
-		ask := jobs.ReleaseRequest{Resource: table("s/t").Resource, Token: token}
-		a := jobs.Action{Actor: "ann", Via: "go", Reason: "stuck", Key: "k"}
+		ask := storage.ReleaseRequest{Resource: table("s/t").Resource, Token: token}
+		a := storage.Action{Actor: "ann", Via: "go", Reason: "stuck", Key: "k"}
 		released, err := c.Store.Release(c.ctx, a, ask)
 		c.must(err)
 		requests, err := locking.Normalize(r.Requests)
@@ -34,42 +35,42 @@ var releaseRules = []rule{
 			c.Errorf("released run %+v", record)
 		}
 		equal(c, "finish", c.finish(r, token, jobs.Succeeded), false)
-		beat, err := c.Store.Heartbeat(c.ctx, one, jobs.ReplicaStatus{})
+		beat, err := c.Store.Heartbeat(c.ctx, one, storage.ReplicaStatus{})
 		c.must(err)
 		equal(c, "claims", len(beat.Claims), 0)
 		c.granted(two, waits)
 		c.Expire(one)
 		c.sweep()
-		equal(c, "recoveries", len(c.runs(jobs.RunFilter{Job: "a"})), 1)
+		equal(c, "recoveries", len(c.runs(storage.RunFilter{Job: "a"})), 1)
 		again, err := c.Second.Release(c.ctx, a, ask)
 		c.must(err)
 		if !reflect.DeepEqual(again, released) {
 			c.Errorf("told %+v, then %+v", released, again)
 		}
-		line := c.audit(jobs.AuditFilter{})[0]
+		line := c.audit(storage.AuditFilter{})[0]
 		equal(c, "action", line.Action, "release")
 		equal(c, "target", line.Target, "table s/t")
-		equal(c, "lines", len(c.audit(jobs.AuditFilter{})), 1)
+		equal(c, "lines", len(c.audit(storage.AuditFilter{})), 1)
 	}},
 	{"only from the one whom the caller has seen, else it is told who holds it", func(c *check) {
 		s := c.session("one")
 		first, second := request("a", 1, table("s/t")), request("b", 2, table("s/t"))
 		seen := c.granted(s, first)
 		c.finished(first, seen, jobs.Succeeded)
-		ask := jobs.ReleaseRequest{Resource: table("s/t").Resource, Token: seen,
+		ask := storage.ReleaseRequest{Resource: table("s/t").Resource, Token: seen,
 			EndTransaction: true}
 		_, err := c.Store.Release(c.ctx, action, ask)
-		c.refused("what nobody holds", err, jobs.ErrConflict)
+		c.refused("what nobody holds", err, storage.ErrConflict)
 		token := c.granted(s, second)
 		_, err = c.Store.Release(c.ctx, action, ask)
-		c.refused("what another holds", err, jobs.ErrConflict)
+		c.refused("what another holds", err, storage.ErrConflict)
 		if !strings.Contains(err.Error(), "b on one") {
 			c.Errorf("told %q, expected the holder", err)
 		}
 		ask.Token, ask.Resource = token, table("s/other").Resource
 		_, err = c.Store.Release(c.ctx, action, ask)
-		c.refused("another resource", err, jobs.ErrConflict)
+		c.refused("another resource", err, storage.ErrConflict)
 		c.finished(second, token, jobs.Succeeded)
-		equal(c, "lines", len(c.audit(jobs.AuditFilter{})), 0)
+		equal(c, "lines", len(c.audit(storage.AuditFilter{})), 0)
 	}},
 }

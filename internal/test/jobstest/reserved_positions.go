@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -65,7 +66,7 @@ var positionRules = []rule{
 		s := c.session("gone")
 		manual, recovery := request("a", 1), request("a", 1)
 		manual.Firing.Key, recovery.Firing.Recovery = "k", 1
-		for _, r := range []jobs.StartRequest{manual, recovery} {
+		for _, r := range []storage.StartRequest{manual, recovery} {
 			equal(c, "note", c.note(s, noteOf(r, jobs.Waiting, jobs.ReasonLockHeld)), true)
 		}
 		c.must(c.Store.End(c.ctx, s))
@@ -89,7 +90,7 @@ var positionRules = []rule{
 		more := request("d", 2, group(3))
 		c.granted(s, more)
 		c.finished(first, token, jobs.Succeeded)
-		c.outcome(s, third, jobs.StartBlocked)
+		c.outcome(s, third, storage.StartBlocked)
 	}},
 	{"who waits for a group's place is served in turn", func(c *check) {
 		s := c.session("one")
@@ -140,7 +141,7 @@ var positionRules = []rule{
 			request("a", 3, own, table("s/t")), request("c", 4, table("s/t"))
 		token := c.granted(s, holder)
 		for range 2 {
-			for _, r := range []jobs.StartRequest{older, younger, alone} {
+			for _, r := range []storage.StartRequest{older, younger, alone} {
 				want := r.Run == younger.Run
 				if result := c.start(s, r)[0]; result.Reason != jobs.ReasonLockHeld ||
 					result.Queued != want {
@@ -177,10 +178,10 @@ func (c *check) waitedFor(job string, d time.Duration) uuid.UUID {
 
 // queued starts the request, which an earlier run of the job must block, and checks whether another
 // run already waits for it.
-func (c *check) queued(session uuid.UUID, r jobs.StartRequest, want bool) {
+func (c *check) queued(session uuid.UUID, r storage.StartRequest, want bool) {
 	c.Helper()
 	result := c.start(session, r)[0]
-	if result.Outcome != jobs.StartBlocked || result.Reason != jobs.ReasonOverlap ||
+	if result.Outcome != storage.StartBlocked || result.Reason != jobs.ReasonOverlap ||
 		result.Queued != want {
 		c.Errorf("start of the scheduled time at %s: %+v, expected it to be blocked by its job, "+
 			"and to be queued behind another: %v", r.Firing.ScheduledAt, result, want)

@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -123,7 +124,7 @@ var reserveRules = []rule{
 			writer.WaitSince = epoch.Add(time.Second)
 			const step = reserve / 4
 			passed := time.Duration(0)
-			for ; c.start(s, writer)[0].Outcome != jobs.StartGranted; passed += step {
+			for ; c.start(s, writer)[0].Outcome != storage.StartGranted; passed += step {
 				if passed > 3*reserve+7*reserve {
 					c.Fatalf("the writer still waits, %s after the long reader has ended",
 						passed-3*reserve)
@@ -154,7 +155,7 @@ type readers struct {
 }
 
 type reader struct {
-	jobs.StartRequest
+	storage.StartRequest
 	token jobs.Token
 	left  time.Duration
 }
@@ -166,7 +167,7 @@ func (r *readers) start(length time.Duration) {
 	next := request("reader", r.asked, shared("s/t"))
 	next.WaitSince, next.Reserve = epoch.Add(time.Duration(r.asked)*time.Minute), 0
 	result := r.c.start(r.session, next)[0]
-	if result.Outcome != jobs.StartGranted {
+	if result.Outcome != storage.StartGranted {
 		equal(r.c, "skip", r.c.note(r.session, noteOf(next, jobs.Skipped, result.Reason)), true)
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 var restRules = []rule{
@@ -97,7 +98,7 @@ func (c *check) tookEverywhere(r jobs.Record) time.Duration {
 	if t := typical[r.Job]; t.Runs != 1 || t.Median != took || t.Long != took {
 		c.Errorf("typical is %+v, the run took %s", t, took)
 	}
-	stretches, err := c.Store.RunIntervals(c.ctx, jobs.RunIntervalFilter{
+	stretches, err := c.Store.RunIntervals(c.ctx, storage.RunIntervalFilter{
 		Jobs: []string{r.Job}, From: r.CreatedAt, Until: c.now().Add(time.Hour), Each: 1,
 	})
 	c.must(err)

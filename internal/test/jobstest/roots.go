@@ -4,6 +4,7 @@ import (
 	"reflect"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -61,7 +62,7 @@ var rootRules = []rule{
 
 // behind checks that a waiter blocks r, that its root holds the resource, and that the run's record
 // says so.
-func (c *check) behind(q queue, r, waiter, root jobs.StartRequest, held locking.Request) {
+func (c *check) behind(q queue, r, waiter, root storage.StartRequest, held locking.Request) {
 	c.Helper()
 	b := c.blocked(q.two, r, jobs.ReasonOlderWaiter, waiter)
 	if !b.Waiting || b.Root.Holder.Run != root.Run.String() ||

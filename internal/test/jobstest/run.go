@@ -6,10 +6,11 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/attempt"
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // StoredRun returns the Run of a granted start as its handler receives it.
-func StoredRun(store attempt.Store, r jobs.StartRequest, token jobs.Token) *jobs.Run {
+func StoredRun(store attempt.Store, r storage.StartRequest, token jobs.Token) *jobs.Run {
 	return jobs.Run{
 		ID: r.Run, Job: r.Firing.Job, ScheduledAt: r.Firing.ScheduledAt, Key: r.Firing.Key,
 		Attempt: r.Attempt, Recovery: r.Firing.Recovery, Token: token,

@@ -8,12 +8,13 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // saved fails the test unless the job's next run finds this value.
 func (c *check) saved(job, want string) {
 	c.Helper()
-	for _, store := range []jobs.Store{c.Store, c.Second} {
+	for _, store := range []storage.Store{c.Store, c.Second} {
 		got, err := store.Saved(c.ctx, job)
 		c.must(err)
 		equal(c, "saved by "+job, string(got), want)
@@ -21,17 +22,17 @@ func (c *check) saved(job, want string) {
 }
 
 // keeps ends an attempt that saves a value.
-func (c *check) keeps(r jobs.StartRequest, token jobs.Token, state jobs.State, saved,
+func (c *check) keeps(r storage.StartRequest, token jobs.Token, state jobs.State, saved,
 	result string) bool {
 	c.Helper()
-	f := jobs.FinishRequest{Run: r.Run, Token: token, State: state}
+	f := storage.FinishRequest{Run: r.Run, Token: token, State: state}
 	if saved != "" {
 		f.Saved = json.RawMessage(saved)
 	}
 	if result != "" {
 		f.Result = json.RawMessage(result)
 	}
-	done, err := c.Store.Finish(c.ctx, []jobs.FinishRequest{f})
+	done, err := c.Store.Finish(c.ctx, []storage.FinishRequest{f})
 	c.must(err)
 	return done[0]
 }
@@ -51,29 +52,29 @@ var memoryRules = []rule{
 		func(c *check) {
 			s := c.session("one")
 			large := json.RawMessage(`"` + strings.Repeat("x", jobs.MaxSaved-2) + `"`)
-			var ends []jobs.FinishRequest
-			for n := range jobs.MaxFinishBytes/jobs.MaxSaved + 1 {
+			var ends []storage.FinishRequest
+			for n := range storage.MaxFinishBytes/jobs.MaxSaved + 1 {
 				r := request(fmt.Sprintf("job %d", n), 1)
-				ends = append(ends, jobs.FinishRequest{Run: r.Run, Token: c.granted(s, r),
+				ends = append(ends, storage.FinishRequest{Run: r.Run, Token: c.granted(s, r),
 					State: jobs.Succeeded, Saved: large})
 			}
 			_, err := c.Store.Finish(c.ctx, ends)
-			if !errors.Is(err, jobs.ErrTooLarge) || errors.Is(err, jobs.ErrUnavailable) ||
-				!strings.Contains(err.Error(), fmt.Sprintf("limit is %d", jobs.MaxFinishBytes)) {
+			if !errors.Is(err, jobs.ErrTooLarge) || errors.Is(err, storage.ErrUnavailable) ||
+				!strings.Contains(err.Error(), fmt.Sprintf("limit is %d", storage.MaxFinishBytes)) {
 				c.Fatalf("found the error %v, expected one that names the limit", err)
 			}
 			for _, end := range ends {
 				c.record(end.Run, jobs.Running)
 			}
-			for _, part := range [][]jobs.FinishRequest{ends[1:], ends[:1]} {
+			for _, part := range [][]storage.FinishRequest{ends[1:], ends[:1]} {
 				done, err := c.Store.Finish(c.ctx, part)
 				c.must(err)
 				equal(c, "finished", slices.Contains(done, false), false)
 			}
 			c.saved("job 0", string(large))
-			for _, f := range []jobs.FinishRequest{
+			for _, f := range []storage.FinishRequest{
 				{Saved: json.RawMessage(`"` + string(large)[1:] + " ")}, {Result: large}} {
-				_, err := c.Store.Finish(c.ctx, []jobs.FinishRequest{f})
+				_, err := c.Store.Finish(c.ctx, []storage.FinishRequest{f})
 				c.refused("too large a state or result", err, jobs.ErrTooLarge)
 			}
 		}},
@@ -127,10 +128,10 @@ var memoryRules = []rule{
 	}},
 	{"a batch keeps each job's state", func(c *check) {
 		s := c.session("one")
-		var all []jobs.FinishRequest
+		var all []storage.FinishRequest
 		for n := range 30 {
 			r := request(fmt.Sprintf("job %d", n%20), n) // some twice: the later has the last word
-			all = append(all, jobs.FinishRequest{Run: r.Run, Token: c.granted(s, r),
+			all = append(all, storage.FinishRequest{Run: r.Run, Token: c.granted(s, r),
 				State: jobs.Succeeded, Saved: json.RawMessage(fmt.Sprint(n))})
 		}
 		_, err := c.Store.Finish(c.ctx, all)
@@ -158,7 +159,7 @@ var memoryRules = []rule{
 			equal(c, "finished", c.keeps(r, c.granted(s, r), state, "", result), true)
 			equal(c, "result", string(c.record(r.Run, state).Result), result)
 		}
-		for _, r := range c.runs(jobs.RunFilter{}) {
+		for _, r := range c.runs(storage.RunFilter{}) {
 			equal(c, "result in a list", string(r.Result), "")
 		}
 	}},
@@ -166,12 +167,12 @@ var memoryRules = []rule{
 		s := c.session("one")
 		r := request("a", 1)
 		end := func(state jobs.State, output, result string) {
-			f := jobs.FinishRequest{Run: r.Run, Token: c.granted(s, r), State: state,
+			f := storage.FinishRequest{Run: r.Run, Token: c.granted(s, r), State: state,
 				Output: output}
 			if result != "" {
 				f.Result = json.RawMessage(result)
 			}
-			_, err := c.Store.Finish(c.ctx, []jobs.FinishRequest{f})
+			_, err := c.Store.Finish(c.ctx, []storage.FinishRequest{f})
 			c.must(err)
 			r.Attempt++
 		}

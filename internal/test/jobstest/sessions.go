@@ -8,13 +8,14 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 var sessionRules = []rule{
 	{"an open session beats by the store's clock", func(c *check) {
 		s := c.session("one")
 		before := c.now()
-		beat, err := c.Store.Heartbeat(c.ctx, s, jobs.ReplicaStatus{})
+		beat, err := c.Store.Heartbeat(c.ctx, s, storage.ReplicaStatus{})
 		c.must(err)
 		within(c, "the beat's time", beat.Now, before, c.now())
 		equal(c, "claims", len(beat.Claims), 0)
@@ -22,7 +23,7 @@ var sessionRules = []rule{
 	{"a heartbeat extends the session", func(c *check) {
 		s := c.session("one")
 		before := c.replica(s)
-		_, err := c.Store.Heartbeat(c.ctx, s, jobs.ReplicaStatus{})
+		_, err := c.Store.Heartbeat(c.ctx, s, storage.ReplicaStatus{})
 		c.must(err)
 		after := c.replica(s)
 		if !after.ExpiresAt.After(before.ExpiresAt) || !after.LastBeat.After(before.LastBeat) {
@@ -32,24 +33,25 @@ var sessionRules = []rule{
 		equal(c, "time to live", after.ExpiresAt.Sub(after.LastBeat), ttl)
 	}},
 	{"opening again changes nothing", func(c *check) {
-		s := jobs.Session{ID: uuid.New(), Replica: "one", Version: "v1", TTL: ttl}
+		s := storage.Session{ID: uuid.New(), Replica: "one", Version: "v1", TTL: ttl}
 		c.must(c.Store.Open(c.ctx, s))
 		c.must(c.Store.Open(c.ctx, s))
-		_, err := c.Store.Heartbeat(c.ctx, s.ID, jobs.ReplicaStatus{})
+		_, err := c.Store.Heartbeat(c.ctx, s.ID, storage.ReplicaStatus{})
 		c.must(err)
 		c.must(c.Store.End(c.ctx, s.ID))
 		c.must(c.Store.Open(c.ctx, s))
 		c.dead(s.ID)
 	}},
 	{"a session says which lock servers its replica has", func(c *check) {
-		with := jobs.Session{ID: uuid.New(), Replica: "one", Version: "v1", TTL: ttl,
+		with := storage.Session{ID: uuid.New(), Replica: "one", Version: "v1", TTL: ttl,
 			LockServers: "5f3a"}
 		c.must(c.Store.Open(c.ctx, with))
 		equal(c, "lock servers", c.replica(with.ID).LockServers, "5f3a")
 		equal(c, "lock servers that nobody named", c.replica(c.session("two")).LockServers, "")
 	}},
 	{"a session says which jobs its replica's configuration has", func(c *check) {
-		with := jobs.Session{ID: uuid.New(), Replica: "one", Version: "v1", TTL: ttl, Table: "77b0"}
+		with := storage.Session{ID: uuid.New(), Replica: "one", Version: "v1", TTL: ttl,
+			Table: "77b0"}
 		c.must(c.Store.Open(c.ctx, with))
 		equal(c, "cron table", c.replica(with.ID).ConfigHash, "77b0")
 		equal(c, "cron table that nobody named", c.replica(c.session("two")).ConfigHash, "")
@@ -61,13 +63,13 @@ var sessionRules = []rule{
 			c.Errorf("before a heartbeat: %+v", r)
 		}
 		offset := -1500*time.Millisecond - 600*time.Microsecond
-		for _, v := range []jobs.ReplicaStatus{
+		for _, v := range []storage.ReplicaStatus{
 			{ClockOffset: &offset, Workers: 32, Busy: 7, NotReady: "its clock is off"},
 			{Workers: 32},
 		} {
 			_, err := c.Store.Heartbeat(c.ctx, s, v)
 			c.must(err)
-			for _, store := range []jobs.Store{c.Store, c.Second} {
+			for _, store := range []storage.Store{c.Store, c.Second} {
 				r := c.replicaBy(store, s)
 				equal(c, "workers", r.Workers, v.Workers)
 				equal(c, "busy", r.Busy, v.Busy)
@@ -127,7 +129,7 @@ var sessionRules = []rule{
 		c.must(c.Store.End(c.ctx, left)) // its claim is swept, and its run is lost
 		c.Expire(expired)
 		equal(c, "lost runs", len(c.sweep().Lost), 1)
-		for _, store := range []jobs.Store{c.Store, c.Second} {
+		for _, store := range []storage.Store{c.Store, c.Second} {
 			for session, want := range map[uuid.UUID]bool{stopped: true, expired: false,
 				left: false} {
 				view := c.replicaBy(store, session)
@@ -143,7 +145,8 @@ var sessionRules = []rule{
 		mine, theirs := request("a", 1, table("s/a")), request("b", 1, table("s/b"))
 		c.granted(former, mine)
 		c.granted(other, theirs)
-		s := jobs.Session{ID: uuid.New(), Replica: "one", Version: "v2", TTL: ttl, Succeeds: true}
+		s := storage.Session{ID: uuid.New(), Replica: "one", Version: "v2", TTL: ttl,
+			Succeeds: true}
 		c.must(c.Store.Open(c.ctx, s))
 		if view := c.replica(former); view.ExpiresAt.After(c.now()) {
 			c.Errorf("the former life is shown as living: %+v", view)
@@ -152,7 +155,7 @@ var sessionRules = []rule{
 		later := c.session("one")
 		c.must(c.Store.Open(c.ctx, s)) // its reply was lost: what was opened since lives
 		for _, living := range []uuid.UUID{s.ID, other, later} {
-			_, err := c.Store.Heartbeat(c.ctx, living, jobs.ReplicaStatus{})
+			_, err := c.Store.Heartbeat(c.ctx, living, storage.ReplicaStatus{})
 			c.must(err)
 		}
 		if lost := c.sweep().Lost; len(lost) != 1 || lost[0].ID != mine.Run {
@@ -169,7 +172,7 @@ var sessionRules = []rule{
 			request("c", 1, table("s/c"))
 		want := map[jobs.Token]uuid.UUID{c.granted(one, a): a.Run, c.granted(one, b): b.Run}
 		c.granted(two, other)
-		beat, err := c.Store.Heartbeat(c.ctx, one, jobs.ReplicaStatus{})
+		beat, err := c.Store.Heartbeat(c.ctx, one, storage.ReplicaStatus{})
 		c.must(err)
 		if len(beat.Claims) != 2 {
 			c.Fatalf("claims %v, expected %v", beat.Claims, want)
@@ -182,7 +185,7 @@ var sessionRules = []rule{
 		s := c.session("one")
 		a := request("a", 1, table("s/a"))
 		c.finished(a, c.granted(s, a), jobs.Succeeded)
-		beat, err := c.Store.Heartbeat(c.ctx, s, jobs.ReplicaStatus{})
+		beat, err := c.Store.Heartbeat(c.ctx, s, storage.ReplicaStatus{})
 		c.must(err)
 		equal(c, "claims", len(beat.Claims), 0)
 	}},
@@ -215,29 +218,29 @@ var sessionRules = []rule{
 // dead fails the test unless every call of the session reports that it is lost.
 func (c *check) dead(session uuid.UUID) {
 	c.Helper()
-	if _, err := c.Store.Heartbeat(c.ctx, session, jobs.ReplicaStatus{}); !errors.Is(err,
-		jobs.ErrSessionLost) {
+	if _, err := c.Store.Heartbeat(c.ctx, session, storage.ReplicaStatus{}); !errors.Is(err,
+		storage.ErrSessionLost) {
 		c.Fatalf("heartbeat of a dead session: %v, expected ErrSessionLost", err)
 	}
 	r := request("of-the-dead", 1, table("s/of-the-dead"))
-	c.outcome(session, r, jobs.StartNotLive)
+	c.outcome(session, r, storage.StartNotLive)
 	if _, err := c.Store.Note(c.ctx, session,
-		[]jobs.Note{noteOf(r, jobs.Skipped, jobs.ReasonLockHeld)}); !errors.Is(err,
-		jobs.ErrSessionLost) {
+		[]storage.Note{noteOf(r, jobs.Skipped, jobs.ReasonLockHeld)}); !errors.Is(err,
+		storage.ErrSessionLost) {
 		c.Fatalf("note of a dead session: %v, expected ErrSessionLost", err)
 	}
-	if _, err := c.Store.Run(c.ctx, r.Run); !errors.Is(err, jobs.ErrNotFound) {
+	if _, err := c.Store.Run(c.ctx, r.Run); !errors.Is(err, storage.ErrNotFound) {
 		c.Fatalf("a dead session's run: %v, expected ErrNotFound", err)
 	}
 }
 
 // replica returns the session's view.
-func (c *check) replica(session uuid.UUID) jobs.ReplicaView {
+func (c *check) replica(session uuid.UUID) storage.ReplicaView {
 	c.Helper()
 	return c.replicaBy(c.Store, session)
 }
 
-func (c *check) replicaBy(store jobs.Store, session uuid.UUID) jobs.ReplicaView {
+func (c *check) replicaBy(store storage.Store, session uuid.UUID) storage.ReplicaView {
 	c.Helper()
 	replicas, err := store.Replicas(c.ctx)
 	c.must(err)
@@ -247,5 +250,5 @@ func (c *check) replicaBy(store jobs.Store, session uuid.UUID) jobs.ReplicaView 
 		}
 	}
 	c.Fatalf("session %s is not among %+v", session, replicas)
-	return jobs.ReplicaView{}
+	return storage.ReplicaView{}
 }

@@ -10,13 +10,14 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // put adds the job, or changes it.
-func (c *check) put(job string, version int64) jobs.Spec {
+func (c *check) put(job string, version int64) storage.Spec {
 	c.Helper()
 	s, err := c.Store.PutSpec(c.ctx, action,
-		jobs.Spec{Job: job, Text: json.RawMessage(fmt.Sprintf(`{"seen": %d}`, version)),
+		storage.Spec{Job: job, Text: json.RawMessage(fmt.Sprintf(`{"seen": %d}`, version)),
 			Version: version})
 	c.must(err)
 	return s
@@ -26,8 +27,8 @@ func (c *check) put(job string, version int64) jobs.Spec {
 func (c *check) registerAdded(session uuid.UUID, hash, job string) int64 {
 	c.Helper()
 	d := definition(job, hash)
-	d.Source = jobs.FromStore
-	versions, err := c.Store.Register(c.ctx, session, []jobs.Definition{d})
+	d.Source = storage.FromStore
+	versions, err := c.Store.Register(c.ctx, session, []storage.Definition{d})
 	c.must(err)
 	return versions[job]
 }
@@ -37,21 +38,21 @@ var specRules = []rule{
 		first := c.put("first", 0)
 		refusal := errors.New("not beside those")
 		var seen []string
-		refuse := func(added []jobs.Spec) error {
+		refuse := func(added []storage.Spec) error {
 			for _, s := range added {
 				seen = append(seen, fmt.Sprint(s.Job, " ", s.Version))
 			}
 			return refusal
 		}
 		_, err := c.Store.PutSpec(c.ctx, action,
-			jobs.Spec{Job: "second", Text: json.RawMessage(`{}`)}, refuse)
+			storage.Spec{Job: "second", Text: json.RawMessage(`{}`)}, refuse)
 		c.refused("an addition that a check refuses", err, refusal)
 		c.refused("a removal that a check refuses",
 			c.Store.RemoveSpec(c.ctx, action, "first", first.Version, refuse), refusal)
 		equal(c, "seen", strings.Join(seen, ", "),
 			fmt.Sprintf("first %d, first %[1]d", first.Version))
 		equal(c, "specs", len(c.controlState(uuid.Nil, -1).Specs), 1)
-		agree := func([]jobs.Spec) error { return nil }
+		agree := func([]storage.Spec) error { return nil }
 		c.must(c.Store.RemoveSpec(c.ctx, action, "first", first.Version, agree))
 		equal(c, "specs", len(c.controlState(uuid.Nil, -1).Specs), 0)
 	}},
@@ -64,49 +65,49 @@ var specRules = []rule{
 		within(c, "changed at", first.ChangedAt, before, c.now())
 		second := c.put("a", first.Version)
 		if second.Version <= first.Version ||
-			!jobs.SameParams(second.Text,
+			!storage.SameParams(second.Text,
 				json.RawMessage(fmt.Sprintf(`{"seen": %d}`, first.Version))) {
 			c.Errorf("changed %+v after %+v", second, first)
 		}
 		for _, seen := range []int64{0, first.Version, second.Version + 1} {
-			_, err := c.Store.PutSpec(c.ctx, jobs.Action{Actor: "bob", Via: "go"},
-				jobs.Spec{Job: "a", Text: json.RawMessage(`{}`), Version: seen})
-			c.refused(fmt.Sprint("a change of version ", seen), err, jobs.ErrConflict)
+			_, err := c.Store.PutSpec(c.ctx, storage.Action{Actor: "bob", Via: "go"},
+				storage.Spec{Job: "a", Text: json.RawMessage(`{}`), Version: seen})
+			c.refused(fmt.Sprint("a change of version ", seen), err, storage.ErrConflict)
 			if !strings.Contains(err.Error(), "ann") {
 				c.Errorf("told %q, expected by whom it was changed", err)
 			}
 			c.refused(fmt.Sprint("a removal of version ", seen),
-				c.Store.RemoveSpec(c.ctx, action, "a", seen), jobs.ErrConflict)
+				c.Store.RemoveSpec(c.ctx, action, "a", seen), storage.ErrConflict)
 		}
 		c.must(c.Store.RemoveSpec(c.ctx, action, "a", second.Version))
 		_, err := c.Store.PutSpec(c.ctx, action,
-			jobs.Spec{Job: "a", Text: json.RawMessage(`{}`), Version: second.Version})
-		c.refused("a change of what was removed", err, jobs.ErrConflict)
+			storage.Spec{Job: "a", Text: json.RawMessage(`{}`), Version: second.Version})
+		c.refused("a change of what was removed", err, storage.ErrConflict)
 		c.refused("another removal", c.Store.RemoveSpec(c.ctx, action, "a", second.Version),
-			jobs.ErrConflict)
+			storage.ErrConflict)
 		if again := c.put("a", 0); again.Version <= second.Version {
 			c.Errorf("added again %+v, after %+v", again, second)
 		}
 		equal(c, "specs", len(c.controlState(uuid.Nil, -1).Specs), 1)
-		equal(c, "lines", len(c.audit(jobs.AuditFilter{Target: "job a"})), 4)
+		equal(c, "lines", len(c.audit(storage.AuditFilter{Target: "job a"})), 4)
 	}},
 	{"what was never added is neither changed nor removed", func(c *check) {
 		_, err := c.Store.PutSpec(c.ctx, action,
-			jobs.Spec{Job: "a", Text: json.RawMessage(`{}`), Version: 1})
-		c.refused("a change", err, jobs.ErrNotFound)
-		c.refused("a removal", c.Store.RemoveSpec(c.ctx, action, "a", 1), jobs.ErrNotFound)
+			storage.Spec{Job: "a", Text: json.RawMessage(`{}`), Version: 1})
+		c.refused("a change", err, storage.ErrNotFound)
+		c.refused("a removal", c.Store.RemoveSpec(c.ctx, action, "a", 1), storage.ErrNotFound)
 	}},
 	{"of many that add or change a job at once one wins, the others are told", func(c *check) {
 		version := int64(0)
 		for range 3 {
-			put := make([]jobs.Spec, 6)
+			put := make([]storage.Spec, 6)
 			errs := make([]error, len(put))
 			var all sync.WaitGroup
 			for i := range put {
-				store := []jobs.Store{c.Store, c.Second}[i%2]
+				store := []storage.Store{c.Store, c.Second}[i%2]
 				all.Go(func() {
 					put[i], errs[i] = store.PutSpec(c.ctx, action,
-						jobs.Spec{Job: "a", Text: json.RawMessage(fmt.Sprintf(`{"n": %d}`, i)),
+						storage.Spec{Job: "a", Text: json.RawMessage(fmt.Sprintf(`{"n": %d}`, i)),
 							Version: version})
 				})
 			}
@@ -117,7 +118,7 @@ var specRules = []rule{
 				case errs[i] == nil:
 					winners++
 					version = put[i].Version
-				case !errors.Is(errs[i], jobs.ErrConflict):
+				case !errors.Is(errs[i], storage.ErrConflict):
 					c.Errorf("found the error %v, expected a conflict", errs[i])
 				}
 			}
@@ -128,12 +129,13 @@ var specRules = []rule{
 	{"a job of the configuration is changed there", func(c *check) {
 		s := c.session("one")
 		c.registerAll(s, "h", "a")
-		_, err := c.Store.PutSpec(c.ctx, action, jobs.Spec{Job: "a", Text: json.RawMessage(`{}`)})
-		c.refused("a change", err, jobs.ErrFromConfig)
-		c.refused("a removal", c.Store.RemoveSpec(c.ctx, action, "a", 1), jobs.ErrFromConfig)
+		_, err := c.Store.PutSpec(c.ctx, action,
+			storage.Spec{Job: "a", Text: json.RawMessage(`{}`)})
+		c.refused("a change", err, storage.ErrFromConfig)
+		c.refused("a removal", c.Store.RemoveSpec(c.ctx, action, "a", 1), storage.ErrFromConfig)
 		c.must(c.Store.End(c.ctx, s))
-		_, err = c.Store.PutSpec(c.ctx, action, jobs.Spec{Job: "a", Text: json.RawMessage(`{}`)})
-		c.refused("a change while nobody lives", err, jobs.ErrFromConfig)
+		_, err = c.Store.PutSpec(c.ctx, action, storage.Spec{Job: "a", Text: json.RawMessage(`{}`)})
+		c.refused("a change while nobody lives", err, storage.ErrFromConfig)
 		c.registerAll(c.session("two"), "h", "b") // a is in no configuration any more
 		c.put("a", 0)
 	}},
@@ -150,25 +152,25 @@ var specRules = []rule{
 		}
 		late := request("a", 2)
 		late.Version = version
-		c.outcome(one, late, jobs.StartStale)
+		c.outcome(one, late, storage.StartStale)
 		c.noRun(late)
 		two := c.session("two")
 		// a replica that opens a session before it knows of the change
 		late.Version = c.registerAdded(two, "h", "a")
-		c.outcome(two, late, jobs.StartStale)
+		c.outcome(two, late, storage.StartStale)
 		if now := c.versions()["a"].Version; now >= 0 {
 			c.Errorf("version %d is active", now)
 		}
 		views, err := c.Store.Jobs(c.ctx)
 		c.must(err)
 		if len(views) != 1 || !views[0].Removed || views[0].Version != version ||
-			views[0].Hash != "h" || views[0].Source != jobs.FromStore {
+			views[0].Hash != "h" || views[0].Source != storage.FromStore {
 			c.Errorf("jobs %+v, expected the removed one", views)
 		}
-		if _, err := c.trigger("a", "k"); !errors.Is(err, jobs.ErrNotFound) {
+		if _, err := c.trigger("a", "k"); !errors.Is(err, storage.ErrNotFound) {
 			c.Errorf("trigger of a removed job: %v", err)
 		}
-		if _, err := c.Store.Pause(c.ctx, action, jobA); !errors.Is(err, jobs.ErrNotFound) {
+		if _, err := c.Store.Pause(c.ctx, action, jobA); !errors.Is(err, storage.ErrNotFound) {
 			c.Errorf("pause of a removed job: %v", err)
 		}
 		c.finished(r, token, jobs.Waiting) // what runs ends by itself
@@ -189,7 +191,7 @@ var specRules = []rule{
 				c.Errorf("cancelled run %+v", record)
 			}
 		}
-		c.outcome(s, waits, jobs.StartDuplicate)
+		c.outcome(s, waits, storage.StartDuplicate)
 	}},
 	{"a run of a removed job that waits for the dead is cancelled by a sweep", func(c *check) {
 		spec, s := c.put("a", 0), c.session("one")
@@ -243,31 +245,31 @@ var specRules = []rule{
 		one, two := c.session("one"), c.session("two")
 		params := json.RawMessage(`{"account": "acme", "n": 1e3}`)
 		run, err := c.Store.Trigger(c.ctx, action,
-			jobs.TriggerRequest{Job: "a", Key: "k", Params: params})
+			storage.TriggerRequest{Job: "a", Key: "k", Params: params})
 		c.must(err)
-		if !jobs.SameParams(run.Params, c.record(run.ID, jobs.Waiting).Params) ||
+		if !storage.SameParams(run.Params, c.record(run.ID, jobs.Waiting).Params) ||
 			!strings.Contains(string(run.Params), "acme") {
 			c.Errorf("params %s", run.Params)
 		}
 		again, err := c.Store.Trigger(c.ctx, action,
-			jobs.TriggerRequest{Job: "a", Key: "k",
+			storage.TriggerRequest{Job: "a", Key: "k",
 				Params: json.RawMessage(`{"n":1e3,  "account":"acme"}`)})
 		c.must(err)
 		equal(c, "run", again.ID, run.ID)
 		for _, other := range []string{"", `{}`, `{"account": "globex"}`} {
 			_, err = c.Store.Trigger(c.ctx, action,
-				jobs.TriggerRequest{Job: "a", Key: "k", Params: paramsOf(other)})
-			c.refused("params "+other, err, jobs.ErrConflict)
+				storage.TriggerRequest{Job: "a", Key: "k", Params: paramsOf(other)})
+			c.refused("params "+other, err, storage.ErrConflict)
 		}
 		adopted := c.adopt(one, 10, "a")
-		equal(c, "adopted params", jobs.SameParams(adopted[0].Params, run.Params), true)
-		c.granted(one, jobs.StartRequest{Run: run.ID,
+		equal(c, "adopted params", storage.SameParams(adopted[0].Params, run.Params), true)
+		c.granted(one, storage.StartRequest{Run: run.ID,
 			Firing: jobs.Firing{Job: "a", ScheduledAt: run.ScheduledAt, Key: "k"}, Attempt: 1})
 		c.Expire(one)
 		c.sweep()
 		recovery := c.adopt(two, 10, "a")
 		equal(c, "recoveries", len(recovery), 1)
-		equal(c, "recovered params", jobs.SameParams(recovery[0].Params, run.Params), true)
+		equal(c, "recovered params", storage.SameParams(recovery[0].Params, run.Params), true)
 		without, err := c.trigger("a", "k2")
 		c.must(err)
 		equal(c, "params of none", len(without.Params), 0)

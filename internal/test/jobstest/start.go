@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 var startRules = []rule{
@@ -45,13 +46,13 @@ var startRules = []rule{
 		after := c.now()
 		late := misfired("late", after.Add(time.Minute), jobs.Waiting, jobs.ReasonMisfire)
 		_, err = c.Store.CheckMisfires(c.ctx,
-			[]jobs.MisfireCheck{checkOf("late", after.Add(time.Hour))},
-			func(string, jobs.Cursor) []jobs.Misfired {
-				return []jobs.Misfired{late}
+			[]storage.MisfireCheck{checkOf("late", after.Add(time.Hour))},
+			func(string, storage.Cursor) []storage.Misfired {
+				return []storage.Misfired{late}
 			})
 		c.must(err)
 		since := map[uuid.UUID]time.Time{waits.Run: waits.WaitSince, noted.Run: noted.WaitSince}
-		for _, r := range c.runs(jobs.RunFilter{}) {
+		for _, r := range c.runs(storage.RunFilter{}) {
 			equal(c, fmt.Sprint("attempt of ", r.Job, r.ScheduledAt), r.Attempt,
 				map[bool]int{true: 1}[r.ID == holder.Run])
 			want := since[r.ID]
@@ -137,8 +138,8 @@ var startRules = []rule{
 		for _, session := range []uuid.UUID{one, two} {
 			for _, job := range []string{"a", "b", "c"} {
 				again := request(job, 1, path("elsewhere"))
-				c.outcome(session, again, jobs.StartDuplicate)
-				if _, err := c.Store.Run(c.ctx, again.Run); !errors.Is(err, jobs.ErrNotFound) {
+				c.outcome(session, again, storage.StartDuplicate)
+				if _, err := c.Store.Run(c.ctx, again.Run); !errors.Is(err, storage.ErrNotFound) {
 					c.Errorf("a duplicate of %s left a run: %v", job, err)
 				}
 			}
@@ -149,7 +150,7 @@ var startRules = []rule{
 		s := c.session("one")
 		r := request("a", 1)
 		c.finished(r, c.granted(s, r), jobs.Succeeded)
-		c.outcome(s, r, jobs.StartDuplicate)
+		c.outcome(s, r, storage.StartDuplicate)
 		c.record(r.Run, jobs.Succeeded)
 	}},
 	{"a run of another living session is not taken from it", func(c *check) {
@@ -157,9 +158,9 @@ var startRules = []rule{
 		holder, waiter := request("a", 1, table("s/a")), request("b", 1, table("s/a"))
 		token := c.granted(one, holder)
 		c.blocked(one, waiter, jobs.ReasonLockHeld, holder)
-		c.outcome(two, holder, jobs.StartDuplicate)
+		c.outcome(two, holder, storage.StartDuplicate)
 		c.finished(holder, token, jobs.Succeeded)
-		c.outcome(two, waiter, jobs.StartDuplicate)
+		c.outcome(two, waiter, storage.StartDuplicate)
 		c.granted(one, waiter)
 	}},
 	{"scheduled times, keys and recoveries make firings of their own", func(c *check) {
@@ -171,7 +172,7 @@ var startRules = []rule{
 			{Job: "a", ScheduledAt: epoch, Key: "k"}, {Job: "a", ScheduledAt: epoch, Key: "k2"},
 			{Job: "a", ScheduledAt: epoch, Key: "k", Recovery: 1},
 		} {
-			r := jobs.StartRequest{Run: uuid.New(), Firing: f, Attempt: 1, WaitSince: epoch}
+			r := storage.StartRequest{Run: uuid.New(), Firing: f, Attempt: 1, WaitSince: epoch}
 			c.granted(s, r)
 			record := c.record(r.Run, jobs.Running)
 			if got := (jobs.Firing{Job: record.Job, ScheduledAt: record.ScheduledAt,
@@ -179,7 +180,7 @@ var startRules = []rule{
 				c.Errorf("firing %+v is kept as %+v", f, got)
 			}
 			r.Run = uuid.New()
-			c.outcome(s, r, jobs.StartDuplicate)
+			c.outcome(s, r, storage.StartDuplicate)
 		}
 	}},
 	{"the same key at another scheduled time is a duplicate", func(c *check) {
@@ -189,20 +190,20 @@ var startRules = []rule{
 		c.granted(s, r)
 		again := request("a", 2)
 		again.Firing.Key = "k"
-		c.outcome(s, again, jobs.StartDuplicate)
+		c.outcome(s, again, storage.StartDuplicate)
 	}},
 	{"two runs of one firing in a batch: the first wins", func(c *check) {
 		s := c.session("one")
 		results := c.start(s, request("a", 1), request("a", 1))
-		equal(c, "first", results[0].Outcome, jobs.StartGranted)
-		equal(c, "second", results[1].Outcome, jobs.StartDuplicate)
+		equal(c, "first", results[0].Outcome, storage.StartGranted)
+		equal(c, "second", results[1].Outcome, storage.StartDuplicate)
 	}},
 	{"two firings of a batch on one table: the first wins and blocks the second", func(c *check) {
 		s := c.session("one")
 		first, second := request("b", 1, table("s/t")), request("a", 2, table("s/t"))
 		results := c.start(s, first, second)
-		equal(c, "first", results[0].Outcome, jobs.StartGranted)
-		equal(c, "second", results[1].Outcome, jobs.StartBlocked)
+		equal(c, "first", results[0].Outcome, storage.StartGranted)
+		equal(c, "second", results[1].Outcome, storage.StartBlocked)
 		if b := results[1].Blocker; b == nil || b.Holder.Run != first.Run.String() {
 			c.Errorf("the second is blocked by %+v, expected the first", b)
 		}
@@ -211,8 +212,8 @@ var startRules = []rule{
 		s := c.session("one")
 		results := c.start(s, request("a", 1, table("s")), request("b", 1, table("s/t")),
 			request("c", 1, table("z/t")), request("d", 1, table("z")))
-		for i, want := range []jobs.StartOutcome{jobs.StartGranted, jobs.StartBlocked,
-			jobs.StartGranted, jobs.StartBlocked} {
+		for i, want := range []storage.StartOutcome{storage.StartGranted, storage.StartBlocked,
+			storage.StartGranted, storage.StartBlocked} {
 			equal(c, fmt.Sprint("outcome ", i), results[i].Outcome, want)
 		}
 	}},
@@ -238,19 +239,19 @@ var startRules = []rule{
 	}},
 	{"a batch of 1,000 starts and finishes", func(c *check) {
 		s := c.session("one")
-		requests := make([]jobs.StartRequest, jobs.MaxBatch)
+		requests := make([]storage.StartRequest, storage.MaxBatch)
 		for i := range requests {
 			name := fmt.Sprintf("job-%04d", i)
 			requests[i] = request(name, 1, ownName(name), table("s/"+name), shared("read/all"))
 		}
 		tokens := map[jobs.Token]bool{}
-		finishes := make([]jobs.FinishRequest, len(requests))
+		finishes := make([]storage.FinishRequest, len(requests))
 		for i, result := range c.start(s, requests...) {
-			if result.Outcome != jobs.StartGranted || tokens[result.Token] {
+			if result.Outcome != storage.StartGranted || tokens[result.Token] {
 				c.Fatalf("start %d: %+v, expected a grant with a token of its own", i, result)
 			}
 			tokens[result.Token] = true
-			finishes[i] = jobs.FinishRequest{Run: requests[i].Run, Token: result.Token,
+			finishes[i] = storage.FinishRequest{Run: requests[i].Run, Token: result.Token,
 				State: jobs.Succeeded}
 		}
 		equal(c, "locks", len(c.locks()), 3*len(requests))

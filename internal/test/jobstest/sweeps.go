@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 var sweepRules = []rule{
@@ -92,7 +93,7 @@ var sweepRules = []rule{
 		want := 0
 		for _, name := range []string{"one", "two", "three"} {
 			s := c.session(name)
-			requests := make([]jobs.StartRequest, 50)
+			requests := make([]storage.StartRequest, 50)
 			for i := range requests {
 				requests[i] = request(name, i, shared("s"))
 				want++

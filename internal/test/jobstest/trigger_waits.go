@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -61,17 +62,17 @@ var triggerWaitRules = []rule{
 		running.Requests = []locking.Request{ownName("a")}
 		token := c.granted(s, running)
 		c.busy("a", "k", jobs.ReasonOverlap, ownName("a"), running)
-		equal(c, "runs", len(c.runs(jobs.RunFilter{})), 1)
-		equal(c, "lines", len(c.audit(jobs.AuditFilter{Action: "trigger"})), 0)
+		equal(c, "runs", len(c.runs(storage.RunFilter{})), 1)
+		equal(c, "lines", len(c.audit(storage.AuditFilter{Action: "trigger"})), 0)
 		c.finished(running, token, jobs.Succeeded)
 		before := c.now()
 		answer := c.triggered("a", "k", new(time.Duration))
 		if !answer.Created || answer.StartBy == nil ||
-			!answer.StartBy.Equal(answer.CreatedAt.Add(jobs.TriggerGrace)) {
+			!answer.StartBy.Equal(answer.CreatedAt.Add(storage.TriggerGrace)) {
 			c.Errorf("the key of a refused trigger was answered %+v", answer)
 		}
-		within(c, "start by", *answer.StartBy, before.Add(jobs.TriggerGrace),
-			c.now().Add(jobs.TriggerGrace))
+		within(c, "start by", *answer.StartBy, before.Add(storage.TriggerGrace),
+			c.now().Add(storage.TriggerGrace))
 	}},
 	{"a trigger that is not to wait is refused while its lock is held", func(c *check) {
 		c.defined("h", map[string][]locking.Request{"a": {table("s")}})
@@ -91,7 +92,7 @@ var triggerWaitRules = []rule{
 			overlapping := definition("a", "h")
 			overlapping.MayOverlap = true
 			_, err := c.Store.Register(c.ctx, c.session("registrar"),
-				[]jobs.Definition{overlapping})
+				[]storage.Definition{overlapping})
 			c.must(err)
 			c.triggered("a", "1", nil)
 			equal(c, "created", c.triggered("a", "2", new(time.Duration)).Created, true)
@@ -111,10 +112,10 @@ var triggerWaitRules = []rule{
 		errs := make([]error, 8)
 		done := make(chan int)
 		for i := range errs {
-			store := []jobs.Store{c.Store, c.Second}[i%2]
+			store := []storage.Store{c.Store, c.Second}[i%2]
 			go func() {
 				_, errs[i] = store.Trigger(c.ctx, action,
-					jobs.TriggerRequest{Job: "a", Wait: new(time.Duration)})
+					storage.TriggerRequest{Job: "a", Wait: new(time.Duration)})
 				done <- i
 			}()
 		}
@@ -122,12 +123,12 @@ var triggerWaitRules = []rule{
 		for range errs {
 			if err := errs[<-done]; err == nil {
 				accepted++
-			} else if !errors.Is(err, jobs.ErrBusy) {
+			} else if !errors.Is(err, storage.ErrBusy) {
 				c.Errorf("a trigger beside others: %v, expected ErrBusy", err)
 			}
 		}
 		equal(c, "accepted", accepted, 1)
-		equal(c, "runs", len(c.runs(jobs.RunFilter{})), 1)
+		equal(c, "runs", len(c.runs(storage.RunFilter{})), 1)
 	}},
 	{"the limit of a wait is kept with the run", func(c *check) {
 		c.register("h", "a")
@@ -145,8 +146,8 @@ var triggerWaitRules = []rule{
 	{"a wait that can't be is refused", func(c *check) {
 		c.register("h", "a")
 		for _, wait := range []time.Duration{-1, 1, time.Second - 1} {
-			_, err := c.Store.Trigger(c.ctx, action, jobs.TriggerRequest{Job: "a", Wait: &wait})
-			c.refused("a wait of "+wait.String(), err, jobs.ErrBadInput)
+			_, err := c.Store.Trigger(c.ctx, action, storage.TriggerRequest{Job: "a", Wait: &wait})
+			c.refused("a wait of "+wait.String(), err, storage.ErrBadInput)
 		}
 	}},
 	{"a triggered run that was skipped leaves its key free", func(c *check) {
@@ -168,7 +169,7 @@ var triggerWaitRules = []rule{
 		c.adopts(s, r)
 		c.finished(r, c.granted(s, r), jobs.Succeeded)
 		equal(c, "run of the key", c.triggered("a", "k", nil).ID, last.ID)
-		equal(c, "runs", len(c.runs(jobs.RunFilter{})), 4)
+		equal(c, "runs", len(c.runs(storage.RunFilter{})), 4)
 	}},
 	{"a triggered run that was cancelled keeps its key", func(c *check) {
 		c.register("h", "a")
@@ -180,17 +181,17 @@ var triggerWaitRules = []rule{
 }
 
 // triggered triggers the job with a key and a wait, which must be accepted.
-func (c *check) triggered(job, key string, wait *time.Duration) jobs.Triggered {
+func (c *check) triggered(job, key string, wait *time.Duration) storage.Triggered {
 	c.Helper()
 	answer, err := c.Store.Trigger(c.ctx, action,
-		jobs.TriggerRequest{Job: job, Key: key, Wait: wait})
+		storage.TriggerRequest{Job: job, Key: key, Wait: wait})
 	c.must(err)
 	return answer
 }
 
 // startOf starts a triggered run, with its own name and other requests.
-func (c *check) startOf(t jobs.Triggered, requests ...locking.Request) jobs.StartRequest {
-	return jobs.StartRequest{
+func (c *check) startOf(t storage.Triggered, requests ...locking.Request) storage.StartRequest {
+	return storage.StartRequest{
 		Run: t.ID, Firing: jobs.Firing{Job: t.Job, ScheduledAt: t.ScheduledAt, Key: t.Key},
 		Attempt: 1, WaitSince: t.WaitSince,
 		Requests: append([]locking.Request{ownName(t.Job)}, requests...),
@@ -199,19 +200,19 @@ func (c *check) startOf(t jobs.Triggered, requests ...locking.Request) jobs.Star
 
 // busy checks that a trigger that must not wait is refused because of the holder.
 func (c *check) busy(job, key string, reason jobs.Reason, held locking.Request,
-	holder jobs.StartRequest) {
+	holder storage.StartRequest) {
 	c.Helper()
 	_, err := c.Store.Trigger(c.ctx, action,
-		jobs.TriggerRequest{Job: job, Key: key, Wait: new(time.Duration)})
-	var busy *jobs.BusyError
-	if !errors.As(err, &busy) || !errors.Is(err, jobs.ErrBusy) || busy.Job != job {
+		storage.TriggerRequest{Job: job, Key: key, Wait: new(time.Duration)})
+	var busy *storage.BusyError
+	if !errors.As(err, &busy) || !errors.Is(err, storage.ErrBusy) || busy.Job != job {
 		c.Fatalf("found the error %v, expected a *BusyError of job %s", err, job)
 	}
 	c.waitsFor(&busy.Obstacle, reason, held, holder, reason == jobs.ReasonOlderWaiter)
 }
 
-func (c *check) waitsFor(o *jobs.Obstacle, reason jobs.Reason, held locking.Request,
-	holder jobs.StartRequest, waiting bool) {
+func (c *check) waitsFor(o *storage.Obstacle, reason jobs.Reason, held locking.Request,
+	holder storage.StartRequest, waiting bool) {
 	c.Helper()
 	if o == nil || o.Reason != reason || o.Resource != held.Resource.String() ||
 		o.Holder.Run != holder.Run.String() ||

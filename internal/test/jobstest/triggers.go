@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -24,7 +25,7 @@ var triggerRules = []rule{
 		within(c, "created at", r.CreatedAt, before, c.now())
 		s := c.session("one")
 		equal(c, "adopted", len(c.adopt(s, 10, "a")), 1)
-		c.granted(s, jobs.StartRequest{Run: r.ID,
+		c.granted(s, storage.StartRequest{Run: r.ID,
 			Firing: jobs.Firing{Job: "a", ScheduledAt: r.ScheduledAt, Key: r.Key}, Attempt: 1,
 			WaitSince: r.ScheduledAt})
 	}},
@@ -37,14 +38,14 @@ var triggerRules = []rule{
 		equal(c, "run", again.ID, first.ID)
 		s := c.session("one")
 		c.adopt(s, 1, "a")
-		r := jobs.StartRequest{Run: first.ID,
+		r := storage.StartRequest{Run: first.ID,
 			Firing: jobs.Firing{Job: "a", ScheduledAt: first.ScheduledAt, Key: "k"}, Attempt: 1}
 		c.finished(r, c.granted(s, r), jobs.Succeeded)
 		ended, err := c.trigger("a", "k")
 		c.must(err)
 		equal(c, "run", ended.ID, first.ID)
 		equal(c, "state", ended.State, jobs.Succeeded)
-		equal(c, "runs", len(c.runs(jobs.RunFilter{})), 1)
+		equal(c, "runs", len(c.runs(storage.RunFilter{})), 1)
 	}},
 	{"a key is the job's own", func(c *check) {
 		c.register("h", "a", "b")
@@ -125,10 +126,10 @@ var triggerRules = []rule{
 		c.granted(s, second)
 	}},
 	{"an unknown job is not found", func(c *check) {
-		if _, err := c.trigger("unknown", "k"); !errors.Is(err, jobs.ErrNotFound) {
+		if _, err := c.trigger("unknown", "k"); !errors.Is(err, storage.ErrNotFound) {
 			c.Errorf("trigger of an unknown job: %v, expected ErrNotFound", err)
 		}
-		equal(c, "runs", len(c.runs(jobs.RunFilter{})), 0)
+		equal(c, "runs", len(c.runs(storage.RunFilter{})), 0)
 	}},
 }
 
@@ -142,7 +143,7 @@ var revokeRules = []rule{
 		if record.Reason != jobs.ReasonCancelled || record.FinishedAt == nil {
 			c.Errorf("revoked run %+v", record)
 		}
-		beat, err := c.Store.Heartbeat(c.ctx, one, jobs.ReplicaStatus{})
+		beat, err := c.Store.Heartbeat(c.ctx, one, storage.ReplicaStatus{})
 		c.must(err)
 		equal(c, "claims", len(beat.Claims), 0)
 		equal(c, "finish", c.finish(r, token, jobs.Succeeded), false)
@@ -160,7 +161,7 @@ var revokeRules = []rule{
 		a, b := request("a", 1), request("b", 1)
 		tokenA, tokenB := c.granted(s, a), c.granted(s, b)
 		c.must(c.Store.Revoke(c.ctx, tokenA, jobs.Lost, jobs.ReasonClaimLost))
-		beat, err := c.Store.Heartbeat(c.ctx, s, jobs.ReplicaStatus{})
+		beat, err := c.Store.Heartbeat(c.ctx, s, storage.ReplicaStatus{})
 		c.must(err)
 		equal(c, "claims", len(beat.Claims), 1)
 		equal(c, "claim", beat.Claims[tokenB], b.Run)
@@ -181,14 +182,14 @@ var revokeRules = []rule{
 }
 
 // triggers triggers a job twice.
-func (c *check) triggers() (first, second jobs.StartRequest) {
+func (c *check) triggers() (first, second storage.StartRequest) {
 	c.Helper()
 	c.register("h", "a")
-	asked := make([]jobs.StartRequest, 2)
+	asked := make([]storage.StartRequest, 2)
 	for i := range asked {
 		r, err := c.trigger("a", fmt.Sprint("key ", i))
 		c.must(err)
-		asked[i] = jobs.StartRequest{
+		asked[i] = storage.StartRequest{
 			Run: r.ID, Firing: jobs.Firing{Job: "a", ScheduledAt: r.ScheduledAt, Key: r.Key},
 			Attempt: 1, WaitSince: r.WaitSince,
 			Requests: []locking.Request{ownName("a")},
@@ -198,7 +199,7 @@ func (c *check) triggers() (first, second jobs.StartRequest) {
 }
 
 // adopts adopts the next waiting run of the job for the session, which must be that one.
-func (c *check) adopts(session uuid.UUID, want jobs.StartRequest) {
+func (c *check) adopts(session uuid.UUID, want storage.StartRequest) {
 	c.Helper()
 	records := c.adopt(session, 1, want.Firing.Job)
 	if len(records) != 1 || records[0].ID != want.Run {

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -16,7 +17,7 @@ var waitHistoryRules = []rule{
 		holder, waiter, skipped := request("holder", 1, table("s/t")),
 			request("waiter", 1, table("s/t")), request("skipped", 2, table("s/t"))
 		token := c.granted(s, holder)
-		for _, r := range []*jobs.StartRequest{&waiter, &skipped} {
+		for _, r := range []*storage.StartRequest{&waiter, &skipped} {
 			r.WaitSince = c.now().Add(-time.Minute)
 			blocker := c.blocked(s, *r, jobs.ReasonLockHeld, holder)
 			c.blocked(s, *r, jobs.ReasonLockHeld, holder)
@@ -42,7 +43,8 @@ var waitHistoryRules = []rule{
 				b.Unrun != unrun[b.Job] {
 				c.Errorf("blockage is %+v", b)
 			}
-			if b.Waited < time.Minute || b.Waited > time.Minute+testTimeout || b.Longest != b.Waited {
+			if b.Waited < time.Minute || b.Waited > time.Minute+testTimeout ||
+				b.Longest != b.Waited {
 				c.Errorf("it waited for %s, %s at the longest", b.Waited, b.Longest)
 			}
 			within(c, "the end of the wait", b.Last, c.begun.Add(-time.Second), c.now())
@@ -115,9 +117,9 @@ var waitHistoryRules = []rule{
 			equal(c, "blockages of another time", len(sums), 0)
 		}
 		equal(c, "blockages", len(c.waitSummaries()), 1)
-		c.prune(s, jobs.PruneRequest{Keep: time.Hour, Limit: 10})
+		c.prune(s, storage.PruneRequest{Keep: time.Hour, Limit: 10})
 		equal(c, "blockages after an hour's pruning", len(c.waitSummaries()), 1)
-		c.prune(s, jobs.PruneRequest{Keep: atOnce, Limit: 10})
+		c.prune(s, storage.PruneRequest{Keep: atOnce, Limit: 10})
 		c.noWaits()
 	}},
 	{"lockers are the jobs that name more than themselves", func(c *check) {
@@ -144,20 +146,24 @@ var waitHistoryRules = []rule{
 		until := c.now().Add(time.Second)
 		after := c.record(lasts.Run, jobs.Running).CreatedAt.Add(time.Microsecond)
 		for _, q := range []struct {
-			filter jobs.RunIntervalFilter
+			filter storage.RunIntervalFilter
 			want   []uuid.UUID
 		}{
-			{jobs.RunIntervalFilter{Jobs: []string{"a"}, From: at[0], Until: until, Each: 100}, ids},
-			{jobs.RunIntervalFilter{Jobs: []string{"a"}, From: at[0], Until: until, Each: 2}, ids[4:]},
-			{jobs.RunIntervalFilter{Jobs: []string{"a"}, From: at[0], Until: at[2], Each: 100},
+			{storage.RunIntervalFilter{Jobs: []string{"a"}, From: at[0], Until: until, Each: 100},
+				ids},
+			{storage.RunIntervalFilter{Jobs: []string{"a"}, From: at[0], Until: until, Each: 2},
+				ids[4:]},
+			{storage.RunIntervalFilter{Jobs: []string{"a"}, From: at[0], Until: at[2], Each: 100},
 				ids[:2]},
-			{jobs.RunIntervalFilter{Jobs: []string{"lasts"}, From: after, Until: until, Each: 100},
+			{storage.RunIntervalFilter{Jobs: []string{"lasts"}, From: after, Until: until,
+				Each: 100},
 				[]uuid.UUID{lasts.Run}},
-			{jobs.RunIntervalFilter{Jobs: []string{"a", "lasts"}, From: until,
+			{storage.RunIntervalFilter{Jobs: []string{"a", "lasts"}, From: until,
 				Until: until.Add(time.Hour), Each: 100}, []uuid.UUID{lasts.Run}},
-			{jobs.RunIntervalFilter{Jobs: []string{"nobody"}, From: at[0], Until: until, Each: 100},
+			{storage.RunIntervalFilter{Jobs: []string{"nobody"}, From: at[0], Until: until,
+				Each: 100},
 				nil},
-			{jobs.RunIntervalFilter{From: at[0], Until: until, Each: 100}, nil},
+			{storage.RunIntervalFilter{From: at[0], Until: until, Each: 100}, nil},
 		} {
 			found, err := c.Store.RunIntervals(c.ctx, q.filter)
 			c.must(err)
@@ -185,7 +191,7 @@ var waitHistoryRules = []rule{
 }
 
 // waitSummaries returns all waits of this test.
-func (c *check) waitSummaries() []jobs.WaitSummary {
+func (c *check) waitSummaries() []storage.WaitSummary {
 	c.Helper()
 	sums, err := c.Store.WaitSummaries(c.ctx, c.begun.Add(-time.Minute), c.now().Add(time.Minute))
 	c.must(err)

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -140,7 +141,7 @@ var waiterRules = []rule{
 	}},
 	{"a waiter that is granted a slot uses one", func(c *check) {
 		s := c.session("one")
-		holders := []jobs.StartRequest{request("x", 1, slot("api", 2)),
+		holders := []storage.StartRequest{request("x", 1, slot("api", 2)),
 			request("y", 1, slot("api", 2))}
 		older, younger := request("older", 2, slot("api", 2)), request("younger", 3, slot("api", 2))
 		tokens := []jobs.Token{c.granted(s, holders[0]), c.granted(s, holders[1])}
@@ -149,7 +150,7 @@ var waiterRules = []rule{
 			c.finished(h, tokens[i], jobs.Succeeded)
 		}
 		for i, result := range c.start(s, older, younger) {
-			equal(c, fmt.Sprint("outcome ", i), result.Outcome, jobs.StartGranted)
+			equal(c, fmt.Sprint("outcome ", i), result.Outcome, storage.StartGranted)
 		}
 	}},
 	{"older waiters leave the slots they do not need", func(c *check) {
@@ -159,7 +160,7 @@ var waiterRules = []rule{
 		equal(c, "note", c.note(s, noteOf(older, jobs.Waiting, jobs.ReasonLockHeld)), true)
 		c.granted(s, younger)
 		result := c.start(s, youngest)[0]
-		equal(c, "outcome of the youngest", result.Outcome, jobs.StartBlocked)
+		equal(c, "outcome of the youngest", result.Outcome, storage.StartBlocked)
 		c.granted(s, older)
 	}},
 	{"older waiters may use up the slots by themselves", func(c *check) {
@@ -173,8 +174,8 @@ var waiterRules = []rule{
 		c.blocked(q.one, q.younger, jobs.ReasonLockHeld, q.holder)
 		q.free()
 		results := c.start(q.one, q.younger, q.older)
-		equal(c, "younger", results[0].Outcome, jobs.StartBlocked)
-		equal(c, "older", results[1].Outcome, jobs.StartGranted)
+		equal(c, "younger", results[0].Outcome, storage.StartBlocked)
+		equal(c, "older", results[1].Outcome, storage.StartGranted)
 	}},
 }
 
@@ -183,7 +184,7 @@ var waiterRules = []rule{
 type queue struct {
 	c                      *check
 	one, two               uuid.UUID // the older waits in one, the younger is asked for by two
-	holder, older, younger jobs.StartRequest
+	holder, older, younger storage.StartRequest
 	token                  jobs.Token
 }
 

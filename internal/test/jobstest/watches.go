@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 var watchRules = []rule{
@@ -38,15 +39,16 @@ var watchRules = []rule{
 		token := c.granted(s, r)
 		for _, text := range []string{"begun\n", "begun\nhalf\x00 done\n"} {
 			c.must(c.Store.SaveOutput(c.ctx,
-				[]jobs.Output{{Token: token, Text: text}, {Token: token + 1000, Text: "nobody's"}}))
+				[]storage.Output{{Token: token, Text: text},
+					{Token: token + 1000, Text: "nobody's"}}))
 			equal(c, "output", c.record(r.Run, jobs.Running).Output, output.PlainText(text))
 		}
-		finish := jobs.FinishRequest{Run: r.Run, Token: token, State: jobs.Failed,
+		finish := storage.FinishRequest{Run: r.Run, Token: token, State: jobs.Failed,
 			Output: "all of it\n"}
-		done, err := c.Store.Finish(c.ctx, []jobs.FinishRequest{finish})
+		done, err := c.Store.Finish(c.ctx, []storage.FinishRequest{finish})
 		c.must(err)
 		equal(c, "finished", done[0], true)
-		c.must(c.Store.SaveOutput(c.ctx, []jobs.Output{{Token: token, Text: "too late"}}))
+		c.must(c.Store.SaveOutput(c.ctx, []storage.Output{{Token: token, Text: "too late"}}))
 		equal(c, "output", c.record(r.Run, jobs.Failed).Output, "all of it\n")
 	}},
 }

@@ -1,6 +1,9 @@
 package simstore
 
-import "github.com/holdfast-dev/holdfast/jobs"
+import (
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
 
 // endAbandoned ends the waiting runs of jobs that have been absent from the cron table for too
 // long. No replica adopts them.
@@ -9,7 +12,7 @@ func (s *Store) endAbandoned() {
 	for _, r := range s.waiting {
 		_, owned := s.living(r.session)
 		if j := s.jobs[r.Job]; owned || j == nil || !s.left(j) ||
-			now.Sub(r.WaitSince) <= jobs.MaxAbsence {
+			now.Sub(r.WaitSince) <= storage.MaxAbsence {
 			continue
 		}
 		state := jobs.Skipped
@@ -17,7 +20,8 @@ func (s *Store) endAbandoned() {
 			state = jobs.Cancelled
 		}
 		s.settled(r, state)
-		r.Reason, r.Detail, r.BlockedBy, r.FinishedAt = jobs.ReasonJobGone, jobs.JobGoneDetail, nil,
+		r.Reason, r.Detail, r.BlockedBy, r.FinishedAt = jobs.ReasonJobGone, storage.JobGoneDetail,
+			nil,
 			&now
 	}
 }

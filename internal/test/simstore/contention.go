@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -58,18 +59,18 @@ func (s *Store) recordWait(r *run, b *jobs.Blocker, state jobs.State, since, unt
 }
 
 // Lockers implements jobs.Contention.
-func (s *Store) Lockers(ctx context.Context) ([]jobs.Locker, error) {
+func (s *Store) Lockers(ctx context.Context) ([]storage.Locker, error) {
 	all, err := s.Jobs(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var lockers []jobs.Locker
+	var lockers []storage.Locker
 	for _, v := range all {
 		named := slices.DeleteFunc(slices.Clone(v.Resources), func(r locking.Request) bool {
 			return r.Resource.Kind() == locking.KindJob
 		})
 		if !v.Removed && len(named) > 0 {
-			lockers = append(lockers, jobs.Locker{Job: v.Name, Requests: named})
+			lockers = append(lockers, storage.Locker{Job: v.Name, Requests: named})
 		}
 	}
 	return lockers, nil
@@ -77,25 +78,25 @@ func (s *Store) Lockers(ctx context.Context) ([]jobs.Locker, error) {
 
 // RunIntervals implements jobs.Contention.
 func (s *Store) RunIntervals(ctx context.Context,
-	f jobs.RunIntervalFilter) ([]jobs.RunInterval, error) {
+	f storage.RunIntervalFilter) ([]storage.RunInterval, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	var stretches []jobs.RunInterval
+	var stretches []storage.RunInterval
 	within, before := map[string]int{}, map[string]int{}
 	for _, r := range s.sorted() {
 		if !slices.Contains(f.Jobs, r.Job) || !r.CreatedAt.Before(f.Until) {
 			continue
 		}
 		if !r.CreatedAt.Before(f.From) {
-			if within[r.Job]++; within[r.Job] > min(max(f.Each, 1), jobs.MaxRunIntervals) {
+			if within[r.Job]++; within[r.Job] > min(max(f.Each, 1), storage.MaxRunIntervals) {
 				continue
 			}
-		} else if before[r.Job]++; before[r.Job] > jobs.RunIntervalsBefore || r.State.Final() && (r.FinishedAt == nil || r.FinishedAt.Before(f.From)) {
+		} else if before[r.Job]++; before[r.Job] > storage.RunIntervalsBefore || r.State.Final() && (r.FinishedAt == nil || r.FinishedAt.Before(f.From)) {
 			continue
 		}
-		stretches = append(stretches, jobs.RunInterval{
+		stretches = append(stretches, storage.RunInterval{
 			Run: r.ID, Job: r.Job, ScheduledAt: r.ScheduledAt, State: r.State, Reason: r.Reason,
 			Replica: r.Replica, CreatedAt: r.CreatedAt,
 			StartedAt: r.StartedAt, FinishedAt: r.FinishedAt, Rests: r.Rests,
@@ -107,33 +108,33 @@ func (s *Store) RunIntervals(ctx context.Context,
 
 // WaitSummaries implements jobs.Contention.
 func (s *Store) WaitSummaries(ctx context.Context, from,
-	until time.Time) ([]jobs.WaitSummary, error) {
+	until time.Time) ([]storage.WaitSummary, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	var parts []jobs.WaitSummary
+	var parts []storage.WaitSummary
 	for _, b := range s.waitHistory {
 		if b.until.Before(from) || !b.until.Before(until) {
 			continue
 		}
-		one := jobs.WaitSummary{Job: b.job, Holder: b.holder, Resource: b.resource, Times: 1,
+		one := storage.WaitSummary{Job: b.job, Holder: b.holder, Resource: b.resource, Times: 1,
 			Waited: b.until.Sub(b.since), Longest: b.until.Sub(b.since), Last: b.until}
 		if b.state.Final() {
 			one.Unrun = 1
 		}
 		parts = append(parts, one)
 	}
-	return jobs.MergeWaitSummaries(parts), nil
+	return storage.MergeWaitSummaries(parts), nil
 }
 
 // Typical implements jobs.Contention.
-func (s *Store) Typical(ctx context.Context, names []string) (map[string]jobs.Typical, error) {
-	outcomes, err := s.Outcomes(ctx, names, jobs.TypicalOf)
+func (s *Store) Typical(ctx context.Context, names []string) (map[string]storage.Typical, error) {
+	outcomes, err := s.Outcomes(ctx, names, storage.TypicalOf)
 	if err != nil {
 		return nil, err
 	}
-	found := map[string]jobs.Typical{}
+	found := map[string]storage.Typical{}
 	for name, last := range outcomes {
 		var lengths []time.Duration
 		for _, o := range last {
@@ -142,7 +143,7 @@ func (s *Store) Typical(ctx context.Context, names []string) (map[string]jobs.Ty
 			}
 		}
 		if len(lengths) > 0 {
-			found[name] = jobs.NewTypical(lengths)
+			found[name] = storage.NewTypical(lengths)
 		}
 	}
 	return found, nil

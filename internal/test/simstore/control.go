@@ -11,16 +11,16 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // control is the state of the operators' actions.
 type control struct {
 	generation int64
-	pauses     []jobs.Pause // the oldest first
-	specs      map[string]*jobs.Spec
+	pauses     []storage.Pause // the oldest first
+	specs      map[string]*storage.Spec
 	cancels    map[uuid.UUID]string // by whom each run is to end
-	audit      []jobs.Audited       // the oldest first
+	audit      []storage.Audited    // the oldest first
 	keys       map[string]keyed
 	listeners  map[*func()]bool
 }
@@ -32,7 +32,7 @@ type keyed struct {
 }
 
 func newControl() control {
-	return control{specs: map[string]*jobs.Spec{}, cancels: map[uuid.UUID]string{},
+	return control{specs: map[string]*storage.Spec{}, cancels: map[uuid.UUID]string{},
 		keys: map[string]keyed{}, listeners: map[*func()]bool{}}
 }
 
@@ -45,7 +45,7 @@ type actionTx struct {
 }
 
 // action performs an operator's action and writes its line of the audit log.
-func action[T any](ctx context.Context, s *Store, a jobs.Action, action, target string,
+func action[T any](ctx context.Context, s *Store, a storage.Action, action, target string,
 	do func(d *actionTx) (T, error)) (outcome T, err error) {
 	if err := a.Check(); err != nil {
 		return outcome, fmt.Errorf("%s: %w", action, err)
@@ -68,13 +68,13 @@ func action[T any](ctx context.Context, s *Store, a jobs.Action, action, target 
 	return outcome, nil
 }
 
-func actionAlone[T any](s *Store, a jobs.Action, action, target string,
+func actionAlone[T any](s *Store, a storage.Action, action, target string,
 	do func(d *actionTx) (T, error)) (outcome T, err error) {
 	c := &s.control
 	if did, known := c.keys[a.Key]; known && a.Key != "" {
 		if did.action != action || did.target != target {
 			return outcome, fmt.Errorf("key %q was used to %s %s: %w", a.Key, did.action,
-				did.target, jobs.ErrConflict)
+				did.target, storage.ErrConflict)
 		}
 		return did.outcome.(T), nil
 	}
@@ -82,8 +82,9 @@ func actionAlone[T any](s *Store, a jobs.Action, action, target string,
 	if outcome, err = do(d); err != nil || d.silent {
 		return outcome, err
 	}
-	line := jobs.Audited{ID: uuid.New(), At: d.now, Actor: a.Actor, Via: a.Via, Replica: a.Replica,
-		Action: action, Target: target, Reason: a.Reason}
+	line := storage.Audited{ID: uuid.New(), At: d.now, Actor: a.Actor, Via: a.Via,
+		Replica: a.Replica,
+		Action:  action, Target: target, Reason: a.Reason}
 	if d.detail != nil {
 		if line.Detail, err = json.Marshal(d.detail); err != nil {
 			return outcome, err
@@ -100,7 +101,7 @@ func actionAlone[T any](s *Store, a jobs.Action, action, target string,
 }
 
 // byWhom returns who did what and why, for the detail of a run.
-func byWhom(what string, a jobs.Action) string {
+func byWhom(what string, a storage.Action) string {
 	if a.Reason == "" {
 		return what + " by " + a.Actor
 	}
@@ -109,12 +110,12 @@ func byWhom(what string, a jobs.Action) string {
 
 // ControlState implements jobs.Control.
 func (s *Store) ControlState(ctx context.Context, id uuid.UUID,
-	since int64) (jobs.ControlState, error) {
+	since int64) (storage.ControlState, error) {
 	if err := s.enter(ctx); err != nil {
-		return jobs.ControlState{}, err
+		return storage.ControlState{}, err
 	}
 	defer s.mu.Unlock()
-	o := jobs.ControlState{Generation: s.control.generation}
+	o := storage.ControlState{Generation: s.control.generation}
 	if l := s.sessions[id]; l != nil {
 		o.Draining = l.draining
 		for run, by := range s.control.cancels {
@@ -144,7 +145,7 @@ func (s *Store) ControlState(ctx context.Context, id uuid.UUID,
 			o.Specs = append(o.Specs, *spec)
 		}
 	}
-	slices.SortFunc(o.Specs, func(a, b jobs.Spec) int { return cmp.Compare(a.Job, b.Job) })
+	slices.SortFunc(o.Specs, func(a, b storage.Spec) int { return cmp.Compare(a.Job, b.Job) })
 	return o, nil
 }
 
@@ -164,7 +165,7 @@ func (s *Store) Listen(ctx context.Context, heard func()) error {
 }
 
 // Audit implements jobs.Control.
-func (s *Store) Audit(ctx context.Context, f jobs.AuditFilter) ([]jobs.Audited, error) {
+func (s *Store) Audit(ctx context.Context, f storage.AuditFilter) ([]storage.Audited, error) {
 	if err := f.Check(); err != nil {
 		return nil, fmt.Errorf("audit log: %w", err)
 	}
@@ -172,11 +173,11 @@ func (s *Store) Audit(ctx context.Context, f jobs.AuditFilter) ([]jobs.Audited, 
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	var lines []jobs.Audited
+	var lines []storage.Audited
 	for _, l := range s.control.audit {
 		if (f.Actor == "" || l.Actor == f.Actor) && (f.Action == "" || l.Action == f.Action) &&
 			(f.Target == "" || l.Target == f.Target) &&
-			(f.Before == nil || laterLine(jobs.Audited{At: f.Before.CreatedAt, ID: f.Before.ID},
+			(f.Before == nil || laterLine(storage.Audited{At: f.Before.CreatedAt, ID: f.Before.ID},
 				l) < 0) {
 			lines = append(lines, l)
 		}
@@ -186,15 +187,15 @@ func (s *Store) Audit(ctx context.Context, f jobs.AuditFilter) ([]jobs.Audited, 
 	if limit <= 0 {
 		limit = defaultLimit
 	}
-	return lines[:min(limit, jobs.MaxBatch, len(lines))], nil
+	return lines[:min(limit, storage.MaxBatch, len(lines))], nil
 }
 
-func laterLine(a, b jobs.Audited) int {
+func laterLine(a, b storage.Audited) int {
 	return cmp.Or(b.At.Compare(a.At), bytes.Compare(b.ID[:], a.ID[:]))
 }
 
 // PutPause inserts a pause, which may have ended, for tests.
-func (s *Store) PutPause(p jobs.Pause) {
+func (s *Store) PutPause(p storage.Pause) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.control.pauses = append(s.control.pauses, p)

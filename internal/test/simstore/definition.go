@@ -8,23 +8,23 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // job is a job with all its definitions, by version from 1.
 type job struct {
-	definitions    []jobs.Definition
+	definitions    []storage.Definition
 	version        int64 // in force; 0 for none yet, negative where the job was removed
 	checkedUntil   time.Time
 	updatedAt      time.Time
-	away           jobs.Span   // when nobody carried it; without an end while nobody does
-	scheduledTimes []time.Time // that have a run or a record, sorted
+	away           storage.Span // when nobody carried it; without an end while nobody does
+	scheduledTimes []time.Time  // that have a run or a record, sorted
 	// when a check first found that no session has an inactive version
 	idle map[int64]time.Time
 }
 
 // last is the active definition, or the one that was active last.
-func (j *job) last() jobs.Definition { return j.definitions[max(j.version, -j.version)-1] }
+func (j *job) last() storage.Definition { return j.definitions[max(j.version, -j.version)-1] }
 
 func (j *job) versionOf(hash string) int64 {
 	for i, d := range j.definitions {
@@ -38,7 +38,7 @@ func (j *job) versionOf(hash string) int64 {
 // Change is a change of the active definition of a job.
 type Change struct {
 	At         time.Time
-	Definition jobs.Definition
+	Definition storage.Definition
 	Version    int64
 	// Checked is the time up to which the scheduled times of the former definition were decided.
 	// Its scheduled times from Checked to Counted count only if they have a run. The scheduled
@@ -56,20 +56,20 @@ func (s *Store) Changes() []Change {
 
 // Register implements jobs.Sessions.
 func (s *Store) Register(ctx context.Context, id uuid.UUID,
-	definitions []jobs.Definition) (map[string]int64, error) {
+	definitions []storage.Definition) (map[string]int64, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
 	l, live := s.living(id)
 	if !live {
-		return nil, fmt.Errorf("registration of jobs: %w", jobs.ErrSessionLost)
+		return nil, fmt.Errorf("registration of jobs: %w", storage.ErrSessionLost)
 	}
 	s.settle()
 	versions := make(map[string]int64, len(definitions))
 	for _, d := range definitions {
 		versions[d.Name] = s.define(d)
-		if spec := s.control.specs[d.Name]; d.Source != jobs.FromStore || spec == nil ||
+		if spec := s.control.specs[d.Name]; d.Source != storage.FromStore || spec == nil ||
 			!spec.Removed {
 			l.carried[d.Name] = versions[d.Name]
 			if _, took := l.took[d.Name]; !took {
@@ -82,13 +82,13 @@ func (s *Store) Register(ctx context.Context, id uuid.UUID,
 }
 
 // define returns the definition's version, a new one if the definition is new.
-func (s *Store) define(d jobs.Definition) int64 {
+func (s *Store) define(d storage.Definition) int64 {
 	j := s.jobs[d.Name]
 	if j == nil {
 		j = &job{}
 		s.jobs[d.Name] = j
 	}
-	d.Priority, d.Source = cmp.Or(d.Priority, 5), cmp.Or(d.Source, jobs.FromConfig)
+	d.Priority, d.Source = cmp.Or(d.Priority, 5), cmp.Or(d.Source, storage.FromConfig)
 	version := j.versionOf(d.Hash)
 	if version == 0 {
 		j.definitions = append(j.definitions, d)
@@ -131,7 +131,7 @@ func (s *Store) leave(names map[string]int64, since time.Time) {
 			carried = carried || l.carried[name] > 0
 		}
 		if j := s.jobs[name]; !carried {
-			j.away = jobs.Span{From: since}
+			j.away = storage.Span{From: since}
 		}
 	}
 }
@@ -143,7 +143,7 @@ func (s *Store) left(j *job) bool {
 		return false
 	}
 	for _, l := range s.sessions {
-		if l.beat.Sub(later(l.started, j.away.From)) > jobs.MaxAbsence {
+		if l.beat.Sub(later(l.started, j.away.From)) > storage.MaxAbsence {
 			return true
 		}
 	}
@@ -204,7 +204,7 @@ func (s *Store) change(name string, j *job, version int64, now time.Time) {
 			Counted: j.checkedUntil})
 }
 
-func sameScheduledTimes(a, b jobs.Definition) bool {
+func sameScheduledTimes(a, b storage.Definition) bool {
 	if a.Fingerprint == "" || b.Fingerprint == "" {
 		return a.Zone == b.Zone && a.Schedule == b.Schedule
 	}
@@ -235,15 +235,16 @@ func (s *Store) Withdraw(ctx context.Context, id uuid.UUID, table string, names 
 }
 
 // Versions implements jobs.Sessions.
-func (s *Store) Versions(ctx context.Context) (map[string]jobs.ActiveDefinition, error) {
+func (s *Store) Versions(ctx context.Context) (map[string]storage.ActiveDefinition, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	versions := make(map[string]jobs.ActiveDefinition, len(s.jobs))
+	versions := make(map[string]storage.ActiveDefinition, len(s.jobs))
 	for name, j := range s.jobs {
 		if j.version != 0 {
-			versions[name] = jobs.ActiveDefinition{Version: j.version, CheckedUntil: j.checkedUntil}
+			versions[name] = storage.ActiveDefinition{Version: j.version,
+				CheckedUntil: j.checkedUntil}
 		}
 	}
 	return versions, nil

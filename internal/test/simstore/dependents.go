@@ -7,21 +7,22 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // OpenFirings implements jobs.Dependents.
 func (s *Store) OpenFirings(ctx context.Context,
-	dependents []jobs.Dependent) (map[string]jobs.OpenFirings, error) {
+	dependents []storage.Dependent) (map[string]storage.OpenFirings, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	activeDefinitions, scheduledTimes := map[string]jobs.ActiveDefinition{},
-		map[string][]jobs.OpenFiring{}
+	activeDefinitions, scheduledTimes := map[string]storage.ActiveDefinition{},
+		map[string][]storage.OpenFiring{}
 	for _, f := range dependents {
 		for _, name := range append([]string{f.Job}, f.After...) {
 			if j := s.jobs[name]; j != nil && j.version != 0 {
-				activeDefinitions[name] = jobs.ActiveDefinition{Version: j.version,
+				activeDefinitions[name] = storage.ActiveDefinition{Version: j.version,
 					CheckedUntil: j.checkedUntil}
 			}
 		}
@@ -30,13 +31,13 @@ func (s *Store) OpenFirings(ctx context.Context,
 			scheduledTimes[f.Job] = s.openScheduledTimes(f, in.CheckedUntil)
 		}
 	}
-	return jobs.OpenFiringsOf(dependents, activeDefinitions, scheduledTimes), nil
+	return storage.OpenFiringsOf(dependents, activeDefinitions, scheduledTimes), nil
 }
 
 // openScheduledTimes returns the scheduled times after since for which the dependent has no run,
 // and each dependency has a run that has succeeded or still may.
-func (s *Store) openScheduledTimes(f jobs.Dependent, since time.Time) []jobs.OpenFiring {
-	open := []jobs.OpenFiring{}
+func (s *Store) openScheduledTimes(f storage.Dependent, since time.Time) []storage.OpenFiring {
+	open := []storage.OpenFiring{}
 	first := s.jobs[f.After[0]]
 	if first == nil {
 		return open
@@ -48,10 +49,10 @@ func (s *Store) openScheduledTimes(f jobs.Dependent, since time.Time) []jobs.Ope
 			continue
 		}
 		if ready, hope := s.ready(f.After, scheduledAt); hope {
-			open = append(open, jobs.OpenFiring{ScheduledAt: scheduledAt, Ready: ready})
+			open = append(open, storage.OpenFiring{ScheduledAt: scheduledAt, Ready: ready})
 		}
 	}
-	return open[max(0, len(open)-jobs.MaxBatch):]
+	return open[max(0, len(open)-storage.MaxBatch):]
 }
 
 // ready returns when the last of the jobs succeeded at the scheduled time, or zero if one has yet
@@ -77,7 +78,7 @@ func (s *Store) ready(names []string, scheduledAt time.Time) (ready time.Time, h
 
 // latest returns the last recovery of a scheduled firing, its first run if there is none, or nil.
 func (s *Store) latest(name string, scheduledAt time.Time) *run {
-	for recovery := jobs.MaxRecoveries; recovery >= 0; recovery-- {
+	for recovery := storage.MaxRecoveries; recovery >= 0; recovery-- {
 		if r := s.firings[firing{job: name, scheduledAt: scheduledAt, recovery: recovery}]; r != nil {
 			return r
 		}
@@ -86,15 +87,15 @@ func (s *Store) latest(name string, scheduledAt time.Time) *run {
 }
 
 // AddDependents implements jobs.Dependents.
-func (s *Store) AddDependents(ctx context.Context, followed []jobs.DependentFiring) error {
+func (s *Store) AddDependents(ctx context.Context, followed []storage.DependentFiring) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
 	defer s.mu.Unlock()
 	now := s.writeTime()
 	for _, f := range followed {
-		if s.checked(jobs.MisfireCheck{Job: f.Firing.Job, Version: f.Version}) != nil {
-			s.misfired([]jobs.Misfired{{Firing: f.Firing, Run: f.Run, State: jobs.Waiting,
+		if s.checked(storage.MisfireCheck{Job: f.Firing.Job, Version: f.Version}) != nil {
+			s.misfired([]storage.Misfired{{Firing: f.Firing, Run: f.Run, State: jobs.Waiting,
 				Reason: jobs.ReasonAfter, Detail: f.Detail}}, now)
 		}
 	}

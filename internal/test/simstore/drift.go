@@ -5,11 +5,11 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // Drift implements jobs.History.
-func (s *Store) Drift(ctx context.Context, limit int) ([]jobs.JobDrift, error) {
+func (s *Store) Drift(ctx context.Context, limit int) ([]storage.JobDrift, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -18,12 +18,12 @@ func (s *Store) Drift(ctx context.Context, limit int) ([]jobs.JobDrift, error) {
 	newest := map[string]int64{}
 	for _, l := range youngest {
 		for name, version := range l.carried {
-			if s.jobs[name].definitions[version-1].Source != jobs.FromStore {
+			if s.jobs[name].definitions[version-1].Source != storage.FromStore {
 				newest[name] = max(newest[name], version)
 			}
 		}
 	}
-	var found []jobs.JobDrift
+	var found []storage.JobDrift
 	differing := 0
 	for _, name := range slices.Sorted(maps.Keys(newest)) {
 		alike := true
@@ -38,7 +38,7 @@ func (s *Store) Drift(ctx context.Context, limit int) ([]jobs.JobDrift, error) {
 		}
 		for _, replica := range slices.Sorted(maps.Keys(youngest)) {
 			version, has := youngest[replica].carried[name]
-			found = jobs.AddDrift(found, name, replica, !has, version == newest[name])
+			found = storage.AddDrift(found, name, replica, !has, version == newest[name])
 		}
 	}
 	return found, nil

@@ -9,11 +9,12 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // Finish implements jobs.Firings.
-func (s *Store) Finish(ctx context.Context, requests []jobs.FinishRequest) ([]bool, error) {
-	if err := jobs.CheckFinishes(requests); err != nil {
+func (s *Store) Finish(ctx context.Context, requests []storage.FinishRequest) ([]bool, error) {
+	if err := storage.CheckFinishes(requests); err != nil {
 		return nil, fmt.Errorf("finish: %w", err)
 	}
 	if err := s.enter(ctx); err != nil {
@@ -28,7 +29,7 @@ func (s *Store) Finish(ctx context.Context, requests []jobs.FinishRequest) ([]bo
 	return done, nil
 }
 
-func (s *Store) finish(q jobs.FinishRequest, now time.Time) bool {
+func (s *Store) finish(q storage.FinishRequest, now time.Time) bool {
 	c := s.claims[q.Token]
 	if c == nil || c.run.ID != q.Run {
 		r := s.runs[q.Run]
@@ -69,8 +70,8 @@ func (s *Store) recover(lost *run, now time.Time) {
 	if j == nil || j.version <= 0 || !j.last().Recover || cancelled {
 		return
 	}
-	if lost.Recovery >= jobs.MaxRecoveries {
-		lost.Detail += jobs.NotRecovered
+	if lost.Recovery >= storage.MaxRecoveries {
+		lost.Detail += storage.NotRecovered
 		return
 	}
 	f := jobs.Firing{Job: lost.Job, ScheduledAt: lost.ScheduledAt, Key: lost.Key,
@@ -92,8 +93,8 @@ func (s *Store) Revoke(ctx context.Context, token jobs.Token, state jobs.State,
 	}
 	defer s.mu.Unlock()
 	if c := s.claims[token]; c != nil {
-		s.finish(jobs.FinishRequest{Run: c.run.ID, Token: token, State: state, Reason: reason,
-			Detail: jobs.RevokedDetail}, s.writeTime())
+		s.finish(storage.FinishRequest{Run: c.run.ID, Token: token, State: state, Reason: reason,
+			Detail: storage.RevokedDetail}, s.writeTime())
 	}
 	return nil
 }

@@ -13,26 +13,27 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const defaultLimit = 100
 
 // Locks implements jobs.History.
-func (s *Store) Locks(ctx context.Context) ([]jobs.LockView, error) {
+func (s *Store) Locks(ctx context.Context) ([]storage.LockView, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	var locks []jobs.LockView
+	var locks []storage.LockView
 	for _, c := range s.claims {
 		for _, q := range c.held {
-			locks = append(locks, jobs.LockView{
+			locks = append(locks, storage.LockView{
 				Resource: q.Resource, Mode: q.Mode, Slots: q.Slots, Holder: ownerOf(c.run),
 				Token: c.token, Since: c.granted, Expires: c.session.expires,
 			})
 		}
 	}
-	slices.SortFunc(locks, func(a, b jobs.LockView) int {
+	slices.SortFunc(locks, func(a, b storage.LockView) int {
 		return cmp.Or(strings.Compare(a.Resource.Key(), b.Resource.Key()),
 			cmp.Compare(a.Token, b.Token))
 	})
@@ -40,7 +41,7 @@ func (s *Store) Locks(ctx context.Context) ([]jobs.LockView, error) {
 }
 
 // Jobs implements jobs.History.
-func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
+func (s *Store) Jobs(ctx context.Context) ([]storage.JobView, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -52,13 +53,13 @@ func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
 			last[r.Job] = r
 		}
 	}
-	var views []jobs.JobView
+	var views []storage.JobView
 	for _, name := range slices.Sorted(maps.Keys(s.jobs)) {
 		j := s.jobs[name]
 		if j.version == 0 {
 			continue
 		}
-		v := jobs.JobView{Definition: j.last(), Version: max(j.version, -j.version),
+		v := storage.JobView{Definition: j.last(), Version: max(j.version, -j.version),
 			UpdatedAt: j.updatedAt, Removed: j.version < 0}
 		if r := last[name]; r != nil {
 			record := r.record()
@@ -75,7 +76,7 @@ func younger(a, b jobs.Record) int {
 }
 
 // Runs implements jobs.History.
-func (s *Store) Runs(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, error) {
+func (s *Store) Runs(ctx context.Context, f storage.RunFilter) ([]jobs.Record, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -94,7 +95,7 @@ func (s *Store) Runs(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, erro
 	return found[:limit], nil
 }
 
-func matches(f jobs.RunFilter, r *run) bool {
+func matches(f storage.RunFilter, r *run) bool {
 	switch {
 	case f.Job != "" && r.Job != f.Job, f.Replica != "" && r.Replica != f.Replica,
 		len(f.States) > 0 && !slices.Contains(f.States, r.State),
@@ -107,7 +108,9 @@ func matches(f jobs.RunFilter, r *run) bool {
 	return true
 }
 
-func place(c *jobs.RunCursor) jobs.Record { return jobs.Record{CreatedAt: c.CreatedAt, ID: c.ID} }
+func place(c *storage.RunCursor) jobs.Record {
+	return jobs.Record{CreatedAt: c.CreatedAt, ID: c.ID}
+}
 
 // Run implements jobs.History.
 func (s *Store) Run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
@@ -117,7 +120,7 @@ func (s *Store) Run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
 	defer s.mu.Unlock()
 	r := s.runs[id]
 	if r == nil {
-		return jobs.Record{}, fmt.Errorf("run %s: %w", id, jobs.ErrNotFound)
+		return jobs.Record{}, fmt.Errorf("run %s: %w", id, storage.ErrNotFound)
 	}
 	record := r.record()
 	record.Output, record.Result = r.output, r.result
@@ -126,22 +129,22 @@ func (s *Store) Run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
 
 // Firing implements jobs.History.
 func (s *Store) Firing(ctx context.Context, name string,
-	scheduledAt time.Time) (jobs.FiringView, error) {
+	scheduledAt time.Time) (storage.FiringView, error) {
 	if err := s.enter(ctx); err != nil {
-		return jobs.FiringView{}, err
+		return storage.FiringView{}, err
 	}
 	defer s.mu.Unlock()
 	j := s.jobs[name]
 	if j == nil || j.version == 0 {
-		return jobs.FiringView{}, fmt.Errorf("job %s: %w", name, jobs.ErrNotFound)
+		return storage.FiringView{}, fmt.Errorf("job %s: %w", name, storage.ErrNotFound)
 	}
 	d := j.last()
-	v := jobs.FiringView{
+	v := storage.FiringView{
 		Now: s.writeTime(), Version: max(j.version, -j.version), Removed: j.version < 0,
 		Hash:     d.Hash,
 		Schedule: d.Schedule, Zone: d.Zone, UpdatedAt: j.updatedAt, CheckedUntil: j.checkedUntil,
 	}
-	for recovery := range jobs.MaxRecoveries + 1 {
+	for recovery := range storage.MaxRecoveries + 1 {
 		if r := s.firings[firing{job: name, scheduledAt: scheduledAt.UTC(), recovery: recovery}]; r != nil {
 			v.Runs = append(v.Runs, r.record())
 		}
@@ -150,18 +153,18 @@ func (s *Store) Firing(ctx context.Context, name string,
 }
 
 // Replicas implements jobs.History.
-func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
+func (s *Store) Replicas(ctx context.Context) ([]storage.ReplicaView, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
 	since := s.now().Add(-sessionsKept)
-	var views []jobs.ReplicaView
+	var views []storage.ReplicaView
 	for id, l := range s.sessions {
 		if l.ended != nil && !l.ended.After(since) {
 			continue
 		}
-		views = append(views, jobs.ReplicaView{
+		views = append(views, storage.ReplicaView{
 			Session: id, Name: l.Replica, Version: l.Version, StartedAt: l.started,
 			LastBeat: l.beat, ExpiresAt: l.expires, EndedAt: l.ended, Stopped: l.stopped,
 			Running: len(l.claims), LockServers: l.LockServers, ConfigHash: l.Table,
@@ -170,7 +173,7 @@ func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
 			Busy: l.replicaStatus.Busy, NotReady: l.replicaStatus.NotReady,
 		})
 	}
-	slices.SortFunc(views, func(a, b jobs.ReplicaView) int {
+	slices.SortFunc(views, func(a, b storage.ReplicaView) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), a.StartedAt.Compare(b.StartedAt),
 			bytes.Compare(a.Session[:], b.Session[:]))
 	})

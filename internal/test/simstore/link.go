@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -24,7 +25,7 @@ type Link struct {
 	faults Faults
 }
 
-var _ jobs.Store = (*Link)(nil)
+var _ storage.Store = (*Link)(nil)
 
 // Faults are the random faults of a Link.
 type Faults struct {
@@ -80,11 +81,11 @@ func (l *Link) way(ctx context.Context, reply bool) error {
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", jobs.ErrUnavailable, context.Cause(ctx))
+			return fmt.Errorf("%w: %w", storage.ErrUnavailable, context.Cause(ctx))
 		}
 	}
 	if lost {
-		return fmt.Errorf("%w: its answer did not come", jobs.ErrUnavailable)
+		return fmt.Errorf("%w: its answer did not come", storage.ErrUnavailable)
 	}
 	return nil
 }
@@ -108,14 +109,14 @@ func tell(ctx context.Context, l *Link, call func() error) error {
 }
 
 // Open implements jobs.Sessions.
-func (l *Link) Open(ctx context.Context, o jobs.Session) error {
+func (l *Link) Open(ctx context.Context, o storage.Session) error {
 	return tell(ctx, l, func() error { return l.Store.Open(ctx, o) })
 }
 
 // Heartbeat implements jobs.Sessions.
 func (l *Link) Heartbeat(ctx context.Context, session uuid.UUID,
-	v jobs.ReplicaStatus) (jobs.Beat, error) {
-	beat, err := ask(ctx, l, func() (jobs.Beat,
+	v storage.ReplicaStatus) (storage.Beat, error) {
+	beat, err := ask(ctx, l, func() (storage.Beat,
 		error) {
 		return l.Store.Heartbeat(ctx, session, v)
 	})
@@ -135,7 +136,7 @@ func (l *Link) Living(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, e
 
 // Register implements jobs.Sessions.
 func (l *Link) Register(ctx context.Context, session uuid.UUID,
-	definitions []jobs.Definition) (map[string]int64, error) {
+	definitions []storage.Definition) (map[string]int64, error) {
 	return ask(ctx, l, func() (map[string]int64, error) {
 		return l.Store.Register(ctx, session, definitions)
 	})
@@ -151,94 +152,96 @@ func (l *Link) Withdraw(ctx context.Context, session uuid.UUID, table string,
 }
 
 // Versions implements jobs.Sessions.
-func (l *Link) Versions(ctx context.Context) (map[string]jobs.ActiveDefinition, error) {
-	return ask(ctx, l, func() (map[string]jobs.ActiveDefinition, error) {
+func (l *Link) Versions(ctx context.Context) (map[string]storage.ActiveDefinition, error) {
+	return ask(ctx, l, func() (map[string]storage.ActiveDefinition, error) {
 		return l.Store.Versions(ctx)
 	})
 }
 
 // Start implements jobs.Firings.
 func (l *Link) Start(ctx context.Context, session uuid.UUID,
-	requests []jobs.StartRequest) ([]jobs.StartResult, error) {
-	return ask(ctx, l, func() ([]jobs.StartResult, error) {
+	requests []storage.StartRequest) ([]storage.StartResult, error) {
+	return ask(ctx, l, func() ([]storage.StartResult, error) {
 		return l.Store.Start(ctx, session, requests)
 	})
 }
 
 // Note implements jobs.Firings.
-func (l *Link) Note(ctx context.Context, session uuid.UUID, notes []jobs.Note) ([]bool, error) {
+func (l *Link) Note(ctx context.Context, session uuid.UUID, notes []storage.Note) ([]bool, error) {
 	return ask(ctx, l, func() ([]bool, error) { return l.Store.Note(ctx, session, notes) })
 }
 
 // Finish implements jobs.Firings.
-func (l *Link) Finish(ctx context.Context, requests []jobs.FinishRequest) ([]bool, error) {
+func (l *Link) Finish(ctx context.Context, requests []storage.FinishRequest) ([]bool, error) {
 	return ask(ctx, l, func() ([]bool, error) { return l.Store.Finish(ctx, requests) })
 }
 
 // Sweep implements jobs.Upkeep.
-func (l *Link) Sweep(ctx context.Context) (jobs.Swept, error) {
-	return ask(ctx, l, func() (jobs.Swept, error) { return l.Store.Sweep(ctx) })
+func (l *Link) Sweep(ctx context.Context) (storage.Swept, error) {
+	return ask(ctx, l, func() (storage.Swept, error) { return l.Store.Sweep(ctx) })
 }
 
 // Adopt implements jobs.Upkeep.
 func (l *Link) Adopt(ctx context.Context, session uuid.UUID,
-	a jobs.Adoption) ([]jobs.Record, error) {
+	a storage.Adoption) ([]jobs.Record, error) {
 	return ask(ctx, l, func() ([]jobs.Record, error) { return l.Store.Adopt(ctx, session, a) })
 }
 
 // CheckMisfires implements jobs.Upkeep.
-func (l *Link) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck,
-	find func(string, jobs.Cursor) []jobs.Misfired) (map[string]time.Time, error) {
+func (l *Link) CheckMisfires(ctx context.Context, checks []storage.MisfireCheck,
+	find func(string, storage.Cursor) []storage.Misfired) (map[string]time.Time, error) {
 	return ask(ctx, l, func() (map[string]time.Time, error) {
 		return l.Store.CheckMisfires(ctx, checks, find)
 	})
 }
 
 // Trigger implements jobs.Control.
-func (l *Link) Trigger(ctx context.Context, action jobs.Action,
-	r jobs.TriggerRequest) (jobs.Triggered, error) {
-	return ask(ctx, l, func() (jobs.Triggered, error) { return l.Store.Trigger(ctx, action, r) })
+func (l *Link) Trigger(ctx context.Context, action storage.Action,
+	r storage.TriggerRequest) (storage.Triggered, error) {
+	return ask(ctx, l, func() (storage.Triggered, error) { return l.Store.Trigger(ctx, action, r) })
 }
 
 // Pause implements jobs.Control.
-func (l *Link) Pause(ctx context.Context, action jobs.Action,
-	target jobs.Target) (jobs.Pause, error) {
-	return ask(ctx, l, func() (jobs.Pause, error) { return l.Store.Pause(ctx, action, target) })
+func (l *Link) Pause(ctx context.Context, action storage.Action,
+	target storage.Target) (storage.Pause, error) {
+	return ask(ctx, l, func() (storage.Pause, error) { return l.Store.Pause(ctx, action, target) })
 }
 
 // Resume implements jobs.Control.
-func (l *Link) Resume(ctx context.Context, action jobs.Action,
-	target jobs.Target) (jobs.Pause, error) {
-	return ask(ctx, l, func() (jobs.Pause, error) { return l.Store.Resume(ctx, action, target) })
+func (l *Link) Resume(ctx context.Context, action storage.Action,
+	target storage.Target) (storage.Pause, error) {
+	return ask(ctx, l, func() (storage.Pause, error) { return l.Store.Resume(ctx, action, target) })
 }
 
 // Cancel implements jobs.Control.
-func (l *Link) Cancel(ctx context.Context, action jobs.Action, run uuid.UUID) (jobs.Record, error) {
+func (l *Link) Cancel(ctx context.Context, action storage.Action,
+	run uuid.UUID) (jobs.Record, error) {
 	return ask(ctx, l, func() (jobs.Record, error) { return l.Store.Cancel(ctx, action, run) })
 }
 
 // Release implements jobs.Control.
-func (l *Link) Release(ctx context.Context, action jobs.Action,
-	r jobs.ReleaseRequest) (locking.Released, error) {
+func (l *Link) Release(ctx context.Context, action storage.Action,
+	r storage.ReleaseRequest) (locking.Released, error) {
 	return ask(ctx, l, func() (locking.Released, error) { return l.Store.Release(ctx, action, r) })
 }
 
 // Drain implements jobs.Control.
-func (l *Link) Drain(ctx context.Context, action jobs.Action, session uuid.UUID, drain bool) error {
+func (l *Link) Drain(ctx context.Context, action storage.Action, session uuid.UUID,
+	drain bool) error {
 	return tell(ctx, l, func() error { return l.Store.Drain(ctx, action, session, drain) })
 }
 
 // PutSpec implements jobs.Control.
-func (l *Link) PutSpec(ctx context.Context, action jobs.Action, spec jobs.Spec,
-	checks ...jobs.SpecCheck) (jobs.Spec, error) {
-	return ask(ctx, l, func() (jobs.Spec, error) {
+func (l *Link) PutSpec(ctx context.Context, action storage.Action, spec storage.Spec,
+	checks ...storage.SpecCheck) (storage.Spec, error) {
+	return ask(ctx, l, func() (storage.Spec, error) {
 		return l.Store.PutSpec(ctx, action, spec, checks...)
 	})
 }
 
 // RemoveSpec implements jobs.Control.
-func (l *Link) RemoveSpec(ctx context.Context, action jobs.Action, job string, version int64,
-	checks ...jobs.SpecCheck) error {
+func (l *Link) RemoveSpec(ctx context.Context, action storage.Action, job string, version int64,
+	checks ...storage.SpecCheck) error {
 	return tell(ctx, l, func() error {
 		return l.Store.RemoveSpec(ctx, action, job, version, checks...)
 	})
@@ -247,15 +250,15 @@ func (l *Link) RemoveSpec(ctx context.Context, action jobs.Action, job string, v
 // Listen implements jobs.Control.
 func (l *Link) Listen(ctx context.Context, heard func()) error {
 	if l.now().Deaf {
-		return fmt.Errorf("%w: nobody is heard", jobs.ErrUnavailable)
+		return fmt.Errorf("%w: nobody is heard", storage.ErrUnavailable)
 	}
 	return l.Store.Listen(ctx, heard)
 }
 
 // ControlState implements jobs.Control.
 func (l *Link) ControlState(ctx context.Context, session uuid.UUID,
-	since int64) (jobs.ControlState, error) {
-	return ask(ctx, l, func() (jobs.ControlState, error) {
+	since int64) (storage.ControlState, error) {
+	return ask(ctx, l, func() (storage.ControlState, error) {
 		return l.Store.ControlState(ctx, session, since)
 	})
 }
@@ -268,31 +271,31 @@ func (l *Link) Revoke(ctx context.Context, token jobs.Token, state jobs.State,
 
 // Prune implements jobs.Upkeep.
 func (l *Link) Prune(ctx context.Context, session uuid.UUID,
-	r jobs.PruneRequest) (jobs.Pruned, error) {
-	return ask(ctx, l, func() (jobs.Pruned, error) { return l.Store.Prune(ctx, session, r) })
+	r storage.PruneRequest) (storage.Pruned, error) {
+	return ask(ctx, l, func() (storage.Pruned, error) { return l.Store.Prune(ctx, session, r) })
 }
 
 // OpenFirings implements jobs.Dependents.
 func (l *Link) OpenFirings(ctx context.Context,
-	dependents []jobs.Dependent) (map[string]jobs.OpenFirings, error) {
-	return ask(ctx, l, func() (map[string]jobs.OpenFirings, error) {
+	dependents []storage.Dependent) (map[string]storage.OpenFirings, error) {
+	return ask(ctx, l, func() (map[string]storage.OpenFirings, error) {
 		return l.Store.OpenFirings(ctx, dependents)
 	})
 }
 
 // AddDependents implements jobs.Dependents.
-func (l *Link) AddDependents(ctx context.Context, followed []jobs.DependentFiring) error {
+func (l *Link) AddDependents(ctx context.Context, followed []storage.DependentFiring) error {
 	return tell(ctx, l, func() error { return l.Store.AddDependents(ctx, followed) })
 }
 
 // Drift implements jobs.History.
-func (l *Link) Drift(ctx context.Context, limit int) ([]jobs.JobDrift, error) {
-	return ask(ctx, l, func() ([]jobs.JobDrift, error) { return l.Store.Drift(ctx, limit) })
+func (l *Link) Drift(ctx context.Context, limit int) ([]storage.JobDrift, error) {
+	return ask(ctx, l, func() ([]storage.JobDrift, error) { return l.Store.Drift(ctx, limit) })
 }
 
 // Replicas implements jobs.History.
-func (l *Link) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
-	return ask(ctx, l, func() ([]jobs.ReplicaView, error) { return l.Store.Replicas(ctx) })
+func (l *Link) Replicas(ctx context.Context) ([]storage.ReplicaView, error) {
+	return ask(ctx, l, func() ([]storage.ReplicaView, error) { return l.Store.Replicas(ctx) })
 }
 
 // Stands is the Store's, over the link: a replica that cannot ask cannot commit.

@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // ListJobs implements jobs.Listings.
-func (s *Store) ListJobs(ctx context.Context, f jobs.JobFilter) ([]jobs.JobView, error) {
+func (s *Store) ListJobs(ctx context.Context, f storage.JobFilter) ([]storage.JobView, error) {
 	all, err := s.Jobs(ctx)
 	if err != nil {
 		return nil, err
@@ -22,7 +23,7 @@ func (s *Store) ListJobs(ctx context.Context, f jobs.JobFilter) ([]jobs.JobView,
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	var found []jobs.JobView
+	var found []storage.JobView
 	for _, v := range all {
 		v.Pauses = s.pausesOf(v)
 		if s.lists(f, v) {
@@ -36,7 +37,7 @@ func (s *Store) ListJobs(ctx context.Context, f jobs.JobFilter) ([]jobs.JobView,
 	return found[:limit], nil
 }
 
-func (s *Store) lists(f jobs.JobFilter, v jobs.JobView) bool {
+func (s *Store) lists(f storage.JobFilter, v storage.JobView) bool {
 	lower := strings.ToLower(f.Text)
 	switch {
 	case !strings.Contains(strings.ToLower(v.Name), lower) &&
@@ -58,8 +59,8 @@ func (s *Store) lists(f jobs.JobFilter, v jobs.JobView) bool {
 	return false
 }
 
-func (s *Store) pausesOf(v jobs.JobView) []jobs.Pause {
-	var covering []jobs.Pause
+func (s *Store) pausesOf(v storage.JobView) []storage.Pause {
+	var covering []storage.Pause
 	for _, p := range s.control.pauses {
 		if p.ResumedAt == nil && p.Covers(v.Name, v.Group) {
 			covering = append(covering, p)
@@ -72,17 +73,17 @@ func limitOf(asked int) int {
 	if asked <= 0 {
 		return defaultLimit
 	}
-	return min(asked, jobs.MaxBatch)
+	return min(asked, storage.MaxBatch)
 }
 
 // Job implements jobs.Listings.
-func (s *Store) Job(ctx context.Context, name string) (jobs.JobView, error) {
+func (s *Store) Job(ctx context.Context, name string) (storage.JobView, error) {
 	all, err := s.Jobs(ctx)
 	if err != nil {
-		return jobs.JobView{}, err
+		return storage.JobView{}, err
 	}
 	if err := s.enter(ctx); err != nil {
-		return jobs.JobView{}, err
+		return storage.JobView{}, err
 	}
 	defer s.mu.Unlock()
 	for _, v := range all {
@@ -91,11 +92,11 @@ func (s *Store) Job(ctx context.Context, name string) (jobs.JobView, error) {
 			return v, nil
 		}
 	}
-	return jobs.JobView{}, fmt.Errorf("job %q: %w", name, jobs.ErrNotFound)
+	return storage.JobView{}, fmt.Errorf("job %q: %w", name, storage.ErrNotFound)
 }
 
 // Groups implements jobs.Listings.
-func (s *Store) Groups(ctx context.Context) ([]jobs.Group, error) {
+func (s *Store) Groups(ctx context.Context) ([]storage.Group, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -106,9 +107,9 @@ func (s *Store) Groups(ctx context.Context) ([]jobs.Group, error) {
 			counts[j.last().Group]++
 		}
 	}
-	var groups []jobs.Group
+	var groups []storage.Group
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
-		groups = append(groups, jobs.Group{Name: name, Jobs: counts[name]})
+		groups = append(groups, storage.Group{Name: name, Jobs: counts[name]})
 	}
 	return groups, nil
 }
@@ -137,15 +138,15 @@ func (s *Store) Resources(ctx context.Context) ([]locking.Resource, error) {
 
 // Outcomes implements jobs.Listings.
 func (s *Store) Outcomes(ctx context.Context, names []string,
-	n int) (map[string][]jobs.Outcome, error) {
+	n int) (map[string][]storage.Outcome, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	found := map[string][]jobs.Outcome{}
+	found := map[string][]storage.Outcome{}
 	for _, r := range s.sorted() {
 		if slices.Contains(names, r.Job) && len(found[r.Job]) < n {
-			found[r.Job] = append(found[r.Job], jobs.Outcome{
+			found[r.Job] = append(found[r.Job], storage.Outcome{
 				Run: r.ID, ScheduledAt: r.ScheduledAt, State: r.State, Reason: r.Reason,
 				StartedAt: r.StartedAt, FinishedAt: r.FinishedAt,
 				Rests: r.Rests,
@@ -166,35 +167,37 @@ func (s *Store) sorted() []jobs.Record {
 }
 
 // Tallies implements jobs.Listings.
-func (s *Store) Tallies(ctx context.Context, since time.Time) ([]jobs.Tally, error) {
+func (s *Store) Tallies(ctx context.Context, since time.Time) ([]storage.Tally, error) {
 	return s.tally(ctx, func(r jobs.Record) bool {
 		return !r.CreatedAt.Before(since) && r.State.Final() && r.State != jobs.Succeeded
 	})
 }
 
 // JobTallies implements jobs.Listings.
-func (s *Store) JobTallies(ctx context.Context, job string, since time.Time) ([]jobs.Tally, error) {
+func (s *Store) JobTallies(ctx context.Context, job string,
+	since time.Time) ([]storage.Tally, error) {
 	return s.tally(ctx, func(r jobs.Record) bool {
 		return r.Job == job && !r.CreatedAt.Before(since) && r.State.Final()
 	})
 }
 
-func (s *Store) tally(ctx context.Context, counts func(r jobs.Record) bool) ([]jobs.Tally, error) {
+func (s *Store) tally(ctx context.Context,
+	counts func(r jobs.Record) bool) ([]storage.Tally, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	var tallies []jobs.Tally
+	var tallies []storage.Tally
 	for _, r := range s.sorted() {
 		if !counts(r) {
 			continue
 		}
-		place := slices.IndexFunc(tallies, func(t jobs.Tally) bool {
+		place := slices.IndexFunc(tallies, func(t storage.Tally) bool {
 			return t.Job == r.Job && t.State == r.State && t.Reason == r.Reason
 		})
 		if place < 0 {
 			place = len(tallies)
-			tallies = append(tallies, jobs.Tally{Job: r.Job, State: r.State, Reason: r.Reason,
+			tallies = append(tallies, storage.Tally{Job: r.Job, State: r.State, Reason: r.Reason,
 				Last: r.CreatedAt})
 		}
 		tallies[place].Runs++

@@ -7,10 +7,11 @@ import (
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // Marks implements jobs.Marked. This store has no deliveries.
-func (s *Store) Marks(ctx context.Context) (jobs.Marks, error) {
+func (s *Store) Marks(ctx context.Context) (storage.Marks, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -24,11 +25,12 @@ func (s *Store) Marks(ctx context.Context) (jobs.Marks, error) {
 		waits += r.WaitSince.UnixMicro()
 	}
 	locks := fmt.Sprint(s.token, tokens, len(s.waiting), waits)
-	return jobs.Marks{
-		jobs.TopicRuns: fmt.Sprint(locks, " ", len(s.runs)), jobs.TopicLocks: locks,
-		jobs.TopicJobs:     fmt.Sprint(s.definitions, s.control.generation),
-		jobs.TopicReplicas: s.replicasMark(), jobs.TopicAudit: fmt.Sprint(len(s.control.audit)),
-		jobs.TopicWebhooks: "",
+	return storage.Marks{
+		storage.TopicRuns: fmt.Sprint(locks, " ", len(s.runs)), storage.TopicLocks: locks,
+		storage.TopicJobs:     fmt.Sprint(s.definitions, s.control.generation),
+		storage.TopicReplicas: s.replicasMark(),
+		storage.TopicAudit:    fmt.Sprint(len(s.control.audit)),
+		storage.TopicWebhooks: "",
 	}, nil
 }
 

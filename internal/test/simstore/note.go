@@ -10,18 +10,19 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // Note implements jobs.Firings.
-func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []jobs.Note) ([]bool, error) {
+func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []storage.Note) ([]bool, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
 	l, live := s.living(session)
 	if !live {
-		return nil, fmt.Errorf("note: %w", jobs.ErrSessionLost)
+		return nil, fmt.Errorf("note: %w", storage.ErrSessionLost)
 	}
 	now := s.writeTime()
 	stands := make([]bool, len(notes))
@@ -32,7 +33,7 @@ func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []jobs.Note) 
 }
 
 // note reports whether the note takes effect.
-func (s *Store) note(l *session, n jobs.Note, now time.Time) bool {
+func (s *Store) note(l *session, n storage.Note, now time.Time) bool {
 	if known := s.runs[n.Run]; known != nil {
 		mine := known.session == l.ID
 		if mine && known.State == jobs.Waiting {
@@ -51,7 +52,7 @@ func (s *Store) note(l *session, n jobs.Note, now time.Time) bool {
 	return true
 }
 
-func (s *Store) write(r *run, n jobs.Note, now time.Time) {
+func (s *Store) write(r *run, n storage.Note, now time.Time) {
 	s.unblock(r, n.Blocker, n.State, n.WaitSince, now)
 	r.Reason, r.Detail, r.Error = n.Reason, output.PlainText(n.Detail),
 		cmp.Or(output.PlainText(n.Error), r.Error)

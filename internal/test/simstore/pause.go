@@ -9,17 +9,18 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // Pause implements jobs.Control.
-func (s *Store) Pause(ctx context.Context, a jobs.Action, target jobs.Target) (jobs.Pause, error) {
+func (s *Store) Pause(ctx context.Context, a storage.Action,
+	target storage.Target) (storage.Pause, error) {
 	if err := target.Check(); err != nil {
-		return jobs.Pause{}, fmt.Errorf("pause: %w", err)
+		return storage.Pause{}, fmt.Errorf("pause: %w", err)
 	}
-	return action(ctx, s, a, "pause", target.String(), func(d *actionTx) (jobs.Pause, error) {
-		if target.Kind == jobs.TargetJob && !s.isKnown(target.Name) {
-			return jobs.Pause{}, fmt.Errorf("job %s: %w", target.Name, jobs.ErrNotFound)
+	return action(ctx, s, a, "pause", target.String(), func(d *actionTx) (storage.Pause, error) {
+		if target.Kind == storage.TargetJob && !s.isKnown(target.Name) {
+			return storage.Pause{}, fmt.Errorf("job %s: %w", target.Name, storage.ErrNotFound)
 		}
 		if i := s.activePause(target); i >= 0 {
 			p := s.control.pauses[i]
@@ -27,21 +28,22 @@ func (s *Store) Pause(ctx context.Context, a jobs.Action, target jobs.Target) (j
 			return p, nil
 		}
 		d.controlState = true
-		p := jobs.Pause{ID: uuid.New(), Target: target, At: d.now, By: a.Actor, Reason: a.Reason}
+		p := storage.Pause{ID: uuid.New(), Target: target, At: d.now, By: a.Actor, Reason: a.Reason}
 		s.control.pauses = append(s.control.pauses, p)
 		return p, nil
 	})
 }
 
 // Resume implements jobs.Control.
-func (s *Store) Resume(ctx context.Context, a jobs.Action, target jobs.Target) (jobs.Pause, error) {
+func (s *Store) Resume(ctx context.Context, a storage.Action,
+	target storage.Target) (storage.Pause, error) {
 	if err := target.Check(); err != nil {
-		return jobs.Pause{}, fmt.Errorf("resume: %w", err)
+		return storage.Pause{}, fmt.Errorf("resume: %w", err)
 	}
-	return action(ctx, s, a, "resume", target.String(), func(d *actionTx) (jobs.Pause, error) {
+	return action(ctx, s, a, "resume", target.String(), func(d *actionTx) (storage.Pause, error) {
 		i := s.activePause(target)
 		if i < 0 {
-			return jobs.Pause{}, fmt.Errorf("%s is not paused: %w", target, jobs.ErrNotFound)
+			return storage.Pause{}, fmt.Errorf("%s is not paused: %w", target, storage.ErrNotFound)
 		}
 		p := &s.control.pauses[i]
 		d.controlState, d.detail = true, map[string]any{"paused_at": p.At, "paused_by": p.By}
@@ -51,8 +53,8 @@ func (s *Store) Resume(ctx context.Context, a jobs.Action, target jobs.Target) (
 }
 
 // activePause returns the index of the target's own active pause, or -1.
-func (s *Store) activePause(target jobs.Target) int {
-	return slices.IndexFunc(s.control.pauses, func(p jobs.Pause) bool {
+func (s *Store) activePause(target storage.Target) int {
+	return slices.IndexFunc(s.control.pauses, func(p storage.Pause) bool {
 		return p.Target == target && p.ResumedAt == nil
 	})
 }
@@ -65,12 +67,12 @@ func (s *Store) isKnown(name string) bool {
 
 // Pauses implements jobs.Control.
 func (s *Store) Pauses(ctx context.Context, name, group string, from,
-	until time.Time) ([]jobs.Pause, error) {
+	until time.Time) ([]storage.Pause, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	var found []jobs.Pause
+	var found []storage.Pause
 	for _, p := range s.control.pauses {
 		if p.Covers(name, group) && !p.At.After(until) &&
 			(p.ResumedAt == nil || p.ResumedAt.After(from)) {
@@ -81,19 +83,20 @@ func (s *Store) Pauses(ctx context.Context, name, group string, from,
 }
 
 // AllPauses returns all former and active pauses, the oldest first.
-func (s *Store) AllPauses() []jobs.Pause {
+func (s *Store) AllPauses() []storage.Pause {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.control.pauses)
 }
 
 // pauseOver returns an active pause that covers the job, its own first, or nil.
-func (s *Store) pauseOver(name string) *jobs.Pause {
+func (s *Store) pauseOver(name string) *storage.Pause {
 	if len(s.control.pauses) == 0 {
 		return nil
 	}
 	group := s.groupOf(name)
-	for _, kind := range []jobs.TargetKind{jobs.TargetJob, jobs.TargetGroup, jobs.TargetAll} {
+	for _, kind := range []storage.TargetKind{storage.TargetJob, storage.TargetGroup,
+		storage.TargetAll} {
 		for i, p := range s.control.pauses {
 			if p.Target.Kind == kind && p.ResumedAt == nil && p.Covers(name, group) {
 				return &s.control.pauses[i]
@@ -117,7 +120,7 @@ func (s *Store) groupOf(name string) string {
 }
 
 // Drain implements jobs.Control.
-func (s *Store) Drain(ctx context.Context, a jobs.Action, id uuid.UUID, drain bool) error {
+func (s *Store) Drain(ctx context.Context, a storage.Action, id uuid.UUID, drain bool) error {
 	verb := "drain"
 	if !drain {
 		verb = "undrain"
@@ -128,7 +131,7 @@ func (s *Store) Drain(ctx context.Context, a jobs.Action, id uuid.UUID, drain bo
 	l, live := s.living(id)
 	s.mu.Unlock()
 	if !live {
-		return fmt.Errorf("%s: live session %s: %w", verb, id, jobs.ErrNotFound)
+		return fmt.Errorf("%s: live session %s: %w", verb, id, storage.ErrNotFound)
 	}
 	_, err := action(ctx, s, a, verb, "replica "+l.Replica, func(d *actionTx) (struct{}, error) {
 		d.controlState, d.detail = true, map[string]any{"session": id}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // turn grants one session at a time the right to prune.
@@ -30,16 +31,16 @@ func (t *turn) take(session uuid.UUID, now time.Time) bool {
 
 // Prune implements jobs.Upkeep.
 func (s *Store) Prune(ctx context.Context, session uuid.UUID,
-	r jobs.PruneRequest) (jobs.Pruned, error) {
+	r storage.PruneRequest) (storage.Pruned, error) {
 	if err := s.enter(ctx); err != nil {
-		return jobs.Pruned{}, err
+		return storage.Pruned{}, err
 	}
 	defer s.mu.Unlock()
 	now := s.writeTime()
 	if !s.pruning.take(session, now) {
-		return jobs.Pruned{Busy: true}, nil
+		return storage.Pruned{Busy: true}, nil
 	}
-	var pruned jobs.Pruned
+	var pruned storage.Pruned
 	before := now.Add(-r.Keep)
 	if r.After == nil {
 		for _, j := range s.jobs {
@@ -62,13 +63,13 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 	}
 	if len(old) == r.Limit {
 		end := old[len(old)-1]
-		pruned.Next = &jobs.RunCursor{CreatedAt: end.CreatedAt, ID: end.ID}
+		pruned.Next = &storage.RunCursor{CreatedAt: end.CreatedAt, ID: end.ID}
 	}
 	return pruned, nil
 }
 
 // inOrder compares positions in the history.
-func inOrder(a, b jobs.RunCursor) int {
+func inOrder(a, b storage.RunCursor) int {
 	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), bytes.Compare(a.ID[:], b.ID[:]))
 }
 
@@ -83,10 +84,12 @@ func (s *Store) lastEnded() map[string]*run {
 	return last
 }
 
-func (r *run) cursor() jobs.RunCursor { return jobs.RunCursor{CreatedAt: r.CreatedAt, ID: r.ID} }
+func (r *run) cursor() storage.RunCursor {
+	return storage.RunCursor{CreatedAt: r.CreatedAt, ID: r.ID}
+}
 
 // old returns the next runs from the beginning of the history.
-func (s *Store) old(before time.Time, r jobs.PruneRequest) []*run {
+func (s *Store) old(before time.Time, r storage.PruneRequest) []*run {
 	var old []*run
 	for _, one := range s.runs {
 		if one.CreatedAt.Before(before) && (r.After == nil || inOrder(one.cursor(), *r.After) > 0) {

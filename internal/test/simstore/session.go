@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // sessionsKept is how long an ended session is shown.
@@ -17,12 +18,12 @@ const sessionsKept = time.Hour
 
 // session is a session of a replica with its jobs and their versions.
 type session struct {
-	jobs.Session
+	storage.Session
 	started, beat, expires time.Time
 	ended                  *time.Time
 	stopped                bool // its replica ended it, and it had no claims
 	draining               bool
-	replicaStatus          jobs.ReplicaStatus
+	replicaStatus          storage.ReplicaStatus
 	carried                map[string]int64
 	// since when it has had each job; also after its end
 	took   map[string]time.Time
@@ -38,7 +39,7 @@ func (s *Store) living(id uuid.UUID) (*session, bool) {
 }
 
 // Open implements jobs.Sessions.
-func (s *Store) Open(ctx context.Context, o jobs.Session) error {
+func (s *Store) Open(ctx context.Context, o storage.Session) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
@@ -64,14 +65,14 @@ func (s *Store) Open(ctx context.Context, o jobs.Session) error {
 
 // Heartbeat implements jobs.Sessions.
 func (s *Store) Heartbeat(ctx context.Context, id uuid.UUID,
-	v jobs.ReplicaStatus) (jobs.Beat, error) {
+	v storage.ReplicaStatus) (storage.Beat, error) {
 	if err := s.enter(ctx); err != nil {
-		return jobs.Beat{}, err
+		return storage.Beat{}, err
 	}
 	defer s.mu.Unlock()
 	l, live := s.living(id)
 	if !live {
-		return jobs.Beat{}, fmt.Errorf("heartbeat: %w", jobs.ErrSessionLost)
+		return storage.Beat{}, fmt.Errorf("heartbeat: %w", storage.ErrSessionLost)
 	}
 	l.beat, l.replicaStatus = s.writeTime(), v
 	l.expires = l.beat.Add(l.TTL)
@@ -81,7 +82,7 @@ func (s *Store) Heartbeat(ctx context.Context, id uuid.UUID,
 	}
 	// This is not the beat's own time, which may be ahead of the clock when several transactions
 	// write at once.
-	return jobs.Beat{Now: s.now(), Claims: claims, Definitions: s.definitions}, nil
+	return storage.Beat{Now: s.now(), Claims: claims, Definitions: s.definitions}, nil
 }
 
 // Living implements jobs.Sessions.

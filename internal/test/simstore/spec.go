@@ -6,30 +6,30 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // PutSpec implements jobs.Control.
-func (s *Store) PutSpec(ctx context.Context, a jobs.Action, spec jobs.Spec,
-	checks ...jobs.SpecCheck) (jobs.Spec, error) {
+func (s *Store) PutSpec(ctx context.Context, a storage.Action, spec storage.Spec,
+	checks ...storage.SpecCheck) (storage.Spec, error) {
 	if err := spec.Check(); err != nil {
-		return jobs.Spec{}, fmt.Errorf("put_job: %w", err)
+		return storage.Spec{}, fmt.Errorf("put_job: %w", err)
 	}
-	return action(ctx, s, a, "put_job", "job "+spec.Job, func(d *actionTx) (jobs.Spec, error) {
+	return action(ctx, s, a, "put_job", "job "+spec.Job, func(d *actionTx) (storage.Spec, error) {
 		known := s.control.specs[spec.Job]
 		if err := s.checkSpecs(checks); err != nil {
-			return jobs.Spec{}, err
+			return storage.Spec{}, err
 		}
 		switch {
 		case s.isConfigured(spec.Job):
-			return jobs.Spec{}, fmt.Errorf("job %s: %w", spec.Job, jobs.ErrFromConfig)
+			return storage.Spec{}, fmt.Errorf("job %s: %w", spec.Job, storage.ErrFromConfig)
 		case known == nil && spec.Version > 0:
-			return jobs.Spec{}, fmt.Errorf("added job %s: %w", spec.Job, jobs.ErrNotFound)
+			return storage.Spec{}, fmt.Errorf("added job %s: %w", spec.Job, storage.ErrNotFound)
 		case known != nil && (known.Removed != (spec.Version == 0) ||
 			!known.Removed && known.Version != spec.Version):
-			return jobs.Spec{}, known.Conflict(spec.Version)
+			return storage.Spec{}, known.Conflict(spec.Version)
 		}
-		put := jobs.Spec{Job: spec.Job, Text: spec.Text, Version: 1, ChangedAt: d.now,
+		put := storage.Spec{Job: spec.Job, Text: spec.Text, Version: 1, ChangedAt: d.now,
 			ChangedBy: a.Actor}
 		if known != nil {
 			put.Version = known.Version + 1
@@ -41,9 +41,9 @@ func (s *Store) PutSpec(ctx context.Context, a jobs.Action, spec jobs.Spec,
 }
 
 // RemoveSpec implements jobs.Control.
-func (s *Store) RemoveSpec(ctx context.Context, a jobs.Action, name string, version int64,
-	checks ...jobs.SpecCheck) error {
-	if err := (jobs.Target{Kind: jobs.TargetJob, Name: name}).Check(); err != nil {
+func (s *Store) RemoveSpec(ctx context.Context, a storage.Action, name string, version int64,
+	checks ...storage.SpecCheck) error {
+	if err := (storage.Target{Kind: storage.TargetJob, Name: name}).Check(); err != nil {
 		return fmt.Errorf("remove_job: %w", err)
 	}
 	_, err := action(ctx, s, a, "remove_job", "job "+name, func(d *actionTx) (struct{}, error) {
@@ -53,9 +53,9 @@ func (s *Store) RemoveSpec(ctx context.Context, a jobs.Action, name string, vers
 		}
 		switch {
 		case s.isConfigured(name):
-			return struct{}{}, fmt.Errorf("job %s: %w", name, jobs.ErrFromConfig)
+			return struct{}{}, fmt.Errorf("job %s: %w", name, storage.ErrFromConfig)
 		case known == nil:
-			return struct{}{}, fmt.Errorf("added job %s: %w", name, jobs.ErrNotFound)
+			return struct{}{}, fmt.Errorf("added job %s: %w", name, storage.ErrNotFound)
 		case known.Removed || known.Version != version:
 			return struct{}{}, known.Conflict(version)
 		}
@@ -77,14 +77,14 @@ func (s *Store) RemoveSpec(ctx context.Context, a jobs.Action, name string, vers
 }
 
 // checkSpecs calls the checks with the added jobs, by name.
-func (s *Store) checkSpecs(checks []jobs.SpecCheck) error {
-	var added []jobs.Spec
+func (s *Store) checkSpecs(checks []storage.SpecCheck) error {
+	var added []storage.Spec
 	for _, spec := range s.control.specs {
 		if !spec.Removed {
 			added = append(added, *spec)
 		}
 	}
-	slices.SortFunc(added, func(a, b jobs.Spec) int { return strings.Compare(a.Job, b.Job) })
+	slices.SortFunc(added, func(a, b storage.Spec) int { return strings.Compare(a.Job, b.Job) })
 	for _, check := range checks {
 		if err := check(added); err != nil {
 			return err
@@ -119,9 +119,9 @@ func (s *Store) isConfigured(name string) bool {
 	for _, l := range s.sessions {
 		carried = carried || len(l.carried) > 0
 		if version, has := l.carried[name]; has &&
-			j.definitions[version-1].Source != jobs.FromStore {
+			j.definitions[version-1].Source != storage.FromStore {
 			return true
 		}
 	}
-	return !carried && j.version > 0 && j.last().Source != jobs.FromStore
+	return !carried && j.version > 0 && j.last().Source != storage.FromStore
 }

@@ -12,47 +12,49 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // Start implements jobs.Firings.
 func (s *Store) Start(ctx context.Context, session uuid.UUID,
-	requests []jobs.StartRequest) ([]jobs.StartResult, error) {
+	requests []storage.StartRequest) ([]storage.StartResult, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
 	now := s.writeTime()
-	results := make([]jobs.StartResult, len(requests))
+	results := make([]storage.StartResult, len(requests))
 	for i, r := range requests {
 		results[i] = s.decide(session, r, now)
 	}
 	return results, nil
 }
 
-func (s *Store) decide(session uuid.UUID, r jobs.StartRequest, now time.Time) jobs.StartResult {
+func (s *Store) decide(session uuid.UUID, r storage.StartRequest,
+	now time.Time) storage.StartResult {
 	known := s.runs[r.Run]
 	mine := known != nil && known.session == session
 	l, live := s.living(session)
 	switch {
 	case mine && known.claim != nil: // a resent request, whose reply was lost
-		return jobs.StartResult{Outcome: jobs.StartGranted, Token: known.claim.token}
+		return storage.StartResult{Outcome: storage.StartGranted, Token: known.claim.token}
 	case !live:
-		return jobs.StartResult{Outcome: jobs.StartNotLive}
+		return storage.StartResult{Outcome: storage.StartNotLive}
 	case mine && known.State == jobs.Waiting && s.held(l, r):
 		s.holdBack(known, now)
-		return jobs.StartResult{Outcome: jobs.StartPaused}
+		return storage.StartResult{Outcome: storage.StartPaused}
 	case mine && known.State == jobs.Waiting:
 		known.loose = false
 		return s.admit(l, known, r, now)
 	case known != nil:
-		return jobs.StartResult{Outcome: jobs.StartDuplicate}
+		return storage.StartResult{Outcome: storage.StartDuplicate}
 	case s.stale(r.Firing.Job, r.Version):
-		return jobs.StartResult{Outcome: jobs.StartStale}
+		return storage.StartResult{Outcome: storage.StartStale}
 	case s.firings[firingOf(r.Firing)] != nil:
-		return jobs.StartResult{Outcome: jobs.StartDuplicate}
+		return storage.StartResult{Outcome: storage.StartDuplicate}
 	case s.held(l, r):
-		return jobs.StartResult{Outcome: jobs.StartPaused}
+		return storage.StartResult{Outcome: storage.StartPaused}
 	}
 	fresh := newRun(r.Run, r.Firing, now)
 	fresh.session, fresh.Replica = session, l.Replica
@@ -62,7 +64,7 @@ func (s *Store) decide(session uuid.UUID, r jobs.StartRequest, now time.Time) jo
 
 // held reports whether the firing must not start now, because its job is paused or the session
 // drains.
-func (s *Store) held(l *session, r jobs.StartRequest) bool {
+func (s *Store) held(l *session, r storage.StartRequest) bool {
 	return r.Attempt <= 1 && (l.draining || r.Firing.Key == "" && s.pauseOver(r.Firing.Job) != nil)
 }
 
@@ -77,7 +79,8 @@ func (s *Store) holdBack(r *run, now time.Time) {
 }
 
 // admit grants the run its requests, or leaves it waiting.
-func (s *Store) admit(l *session, r *run, q jobs.StartRequest, now time.Time) jobs.StartResult {
+func (s *Store) admit(l *session, r *run, q storage.StartRequest,
+	now time.Time) storage.StartResult {
 	since := r.WaitSince
 	if since.IsZero() {
 		since = whole(q.WaitSince)
@@ -92,7 +95,7 @@ func (s *Store) admit(l *session, r *run, q jobs.StartRequest, now time.Time) jo
 			r.wants = q.Requests
 		}
 		told := *blocker
-		return jobs.StartResult{Outcome: jobs.StartBlocked, Blocker: &told, Reason: r.Reason,
+		return storage.StartResult{Outcome: storage.StartBlocked, Blocker: &told, Reason: r.Reason,
 			Queued: s.queued(r), Reserved: max(0, r.reservedUntil.Sub(now))}
 	}
 	s.token++
@@ -109,7 +112,7 @@ func (s *Store) admit(l *session, r *run, q jobs.StartRequest, now time.Time) jo
 	if r.StartedAt == nil {
 		r.StartedAt = &now
 	}
-	return jobs.StartResult{Outcome: jobs.StartGranted, Token: c.token}
+	return storage.StartResult{Outcome: storage.StartGranted, Token: c.token}
 }
 
 // blocker returns p as a blocker, with the root if p waits.

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // Store is a jobs.Store in memory. It may be used concurrently.
@@ -43,7 +44,7 @@ type Store struct {
 	control control
 }
 
-var _ jobs.Store = (*Store)(nil)
+var _ storage.Store = (*Store)(nil)
 
 // New returns an empty store.
 func New() *Store {
@@ -82,12 +83,12 @@ func (s *Store) SetAhead(ahead time.Duration) {
 // enter locks the store for one transaction, or returns an error if the store is unavailable.
 func (s *Store) enter(ctx context.Context) error {
 	if ctx.Err() != nil {
-		return fmt.Errorf("%w: %w", jobs.ErrUnavailable, context.Cause(ctx))
+		return fmt.Errorf("%w: %w", storage.ErrUnavailable, context.Cause(ctx))
 	}
 	s.mu.Lock()
 	if s.down || s.closed {
 		s.mu.Unlock()
-		return fmt.Errorf("%w: it is down", jobs.ErrUnavailable)
+		return fmt.Errorf("%w: it is down", storage.ErrUnavailable)
 	}
 	return nil
 }

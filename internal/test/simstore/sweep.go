@@ -13,15 +13,16 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // Sweep implements jobs.Upkeep.
-func (s *Store) Sweep(ctx context.Context) (jobs.Swept, error) {
+func (s *Store) Sweep(ctx context.Context) (storage.Swept, error) {
 	if err := s.enter(ctx); err != nil {
-		return jobs.Swept{}, err
+		return storage.Swept{}, err
 	}
 	defer s.mu.Unlock()
-	var swept jobs.Swept
+	var swept storage.Swept
 	now := s.now()
 	var dead []*session
 	for id, l := range s.sessions {
@@ -58,7 +59,7 @@ func (s *Store) cancelLeft() {
 }
 
 // bury ends dead sessions and their runs.
-func (s *Store) bury(dead []*session, swept *jobs.Swept) {
+func (s *Store) bury(dead []*session, swept *storage.Swept) {
 	slices.SortFunc(dead, func(a, b *session) int { return strings.Compare(a.Replica, b.Replica) })
 	now := s.writeTime()
 	var claims []*claim
@@ -82,13 +83,13 @@ func (s *Store) bury(dead []*session, swept *jobs.Swept) {
 		r.State, r.FinishedAt, r.Reason, r.Detail = jobs.Lost, &now, jobs.ReasonSessionLost,
 			"its replica stopped renewing its session"
 		s.recover(r, now)
-		swept.Lost = append(swept.Lost, jobs.LostRun{Record: r.record(), Held: c.held})
+		swept.Lost = append(swept.Lost, storage.LostRun{Record: r.record(), Held: c.held})
 	}
 }
 
 // Adopt implements jobs.Upkeep.
 func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
-	a jobs.Adoption) ([]jobs.Record, error) {
+	a storage.Adoption) ([]jobs.Record, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -112,7 +113,7 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
 	if len(own)+len(free) == 0 {
 		return nil, nil
 	}
-	wanted := make(map[string]jobs.AdoptedJob, len(a.Jobs))
+	wanted := make(map[string]storage.AdoptedJob, len(a.Jobs))
 	for _, j := range a.Jobs {
 		wanted[j.Name] = j
 	}
@@ -139,11 +140,11 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
 }
 
 // asked returns the runs of the wanted jobs, in the order in which they are adopted.
-func (s *Store) asked(runs []*run, wanted map[string]jobs.AdoptedJob) []*run {
+func (s *Store) asked(runs []*run, wanted map[string]storage.AdoptedJob) []*run {
 	runs = slices.DeleteFunc(runs, func(r *run) bool { return wanted[r.Job].Name == "" })
 	places := make(map[*run]time.Time, len(runs))
 	for _, r := range runs {
-		places[r] = jobs.QueuePosition(r.WaitSince, wanted[r.Job].Priority)
+		places[r] = storage.QueuePosition(r.WaitSince, wanted[r.Job].Priority)
 	}
 	slices.SortFunc(runs, func(a, b *run) int {
 		return cmp.Or(places[a].Compare(places[b]), a.ScheduledAt.Compare(b.ScheduledAt),
@@ -152,15 +153,15 @@ func (s *Store) asked(runs []*run, wanted map[string]jobs.AdoptedJob) []*run {
 	return runs
 }
 
-func (s *Store) late(r *run, j jobs.AdoptedJob) bool {
+func (s *Store) late(r *run, j storage.AdoptedJob) bool {
 	return r.Key == "" && r.Recovery == 0 && r.Attempt <= 1 &&
 		s.now().Sub(r.ScheduledAt) > j.Threshold
 }
 
 // CheckMisfires implements jobs.Upkeep. It calls find outside the transaction, because that may
 // take long.
-func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck,
-	find func(string, jobs.Cursor) []jobs.Misfired) (map[string]time.Time, error) {
+func (s *Store) CheckMisfires(ctx context.Context, checks []storage.MisfireCheck,
+	find func(string, storage.Cursor) []storage.Misfired) (map[string]time.Time, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -169,12 +170,12 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck,
 		return nil, nil
 	}
 	s.checking = true
-	checks = slices.SortedFunc(slices.Values(checks), func(a, b jobs.MisfireCheck) int {
+	checks = slices.SortedFunc(slices.Values(checks), func(a, b storage.MisfireCheck) int {
 		return strings.Compare(a.Job, b.Job)
 	})
 	cursors := map[string]time.Time{}
-	var behind []jobs.MisfireCheck
-	var given []jobs.Cursor
+	var behind []storage.MisfireCheck
+	var given []storage.Cursor
 	for _, c := range checks {
 		j := s.checked(c)
 		if j == nil {
@@ -183,7 +184,7 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck,
 		cursors[c.Job] = j.checkedUntil
 		away := j.away
 		if j.gone() {
-			away = jobs.Span{}
+			away = storage.Span{}
 		}
 		cursor := c.Cursor(j.checkedUntil, s.now(), s.pauses(), s.spans(), away)
 		if cursor.Decided(c.ScheduledAt) {
@@ -194,7 +195,7 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck,
 		behind, given = append(behind, c), append(given, cursor)
 	}
 	s.mu.Unlock()
-	found := make([][]jobs.Misfired, len(behind))
+	found := make([][]storage.Misfired, len(behind))
 	for i, c := range behind {
 		found[i] = find(c.Job, given[i])
 	}
@@ -202,7 +203,7 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck,
 	defer s.mu.Unlock()
 	s.checking = false
 	if s.down || s.closed {
-		return nil, fmt.Errorf("misfire check: %w", jobs.ErrUnavailable)
+		return nil, fmt.Errorf("misfire check: %w", storage.ErrUnavailable)
 	}
 	if len(behind) == 0 {
 		return cursors, nil
@@ -224,17 +225,17 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck,
 }
 
 // pauses returns all pauses, the oldest first.
-func (s *Store) pauses() []jobs.Pause {
+func (s *Store) pauses() []storage.Pause {
 	all := slices.Clone(s.control.pauses)
-	slices.SortStableFunc(all, func(a, b jobs.Pause) int { return a.At.Compare(b.At) })
+	slices.SortStableFunc(all, func(a, b storage.Pause) int { return a.At.Compare(b.At) })
 	return all
 }
 
 // spans returns the intervals in which replicas were live.
-func (s *Store) spans() []jobs.Span {
-	var up []jobs.Span
+func (s *Store) spans() []storage.Span {
+	var up []storage.Span
 	for _, l := range s.sessions {
-		span := jobs.Span{From: l.started, Until: l.beat}
+		span := storage.Span{From: l.started, Until: l.beat}
 		if l.live(s.now()) {
 			span.Until = l.expires
 		}
@@ -255,7 +256,7 @@ func (s *Store) waits(name string) (scheduledAt time.Time) {
 }
 
 // checked returns the check's job, if its definition is active.
-func (s *Store) checked(c jobs.MisfireCheck) *job {
+func (s *Store) checked(c storage.MisfireCheck) *job {
 	if j := s.jobs[c.Job]; j != nil && j.version == c.Version && j.version > 0 {
 		return j
 	}
@@ -272,7 +273,7 @@ func (j *job) started(until time.Time) []time.Time {
 }
 
 // misfired records the misfires whose firings have no run yet, and returns them.
-func (s *Store) misfired(found []jobs.Misfired, now time.Time) (written []jobs.Misfired) {
+func (s *Store) misfired(found []storage.Misfired, now time.Time) (written []storage.Misfired) {
 	for _, m := range found {
 		if s.firings[firingOf(m.Firing)] != nil {
 			continue
@@ -293,7 +294,7 @@ func (s *Store) misfired(found []jobs.Misfired, now time.Time) (written []jobs.M
 // Decision is the record of a misfire check on one scheduled time.
 type Decision struct {
 	At time.Time // the same for all of one check
-	jobs.Misfired
+	storage.Misfired
 }
 
 // Decisions returns the records of all misfire checks, the oldest first.

@@ -11,27 +11,28 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // Trigger implements jobs.Control.
-func (s *Store) Trigger(ctx context.Context, a jobs.Action,
-	r jobs.TriggerRequest) (jobs.Triggered, error) {
+func (s *Store) Trigger(ctx context.Context, a storage.Action,
+	r storage.TriggerRequest) (storage.Triggered, error) {
 	if err := r.Check(); err != nil {
-		return jobs.Triggered{}, fmt.Errorf("trigger: %w", err)
+		return storage.Triggered{}, fmt.Errorf("trigger: %w", err)
 	}
 	r.Key, a.Key = cmp.Or(r.Key, uuid.NewString()), ""
-	return action(ctx, s, a, "trigger", "job "+r.Job, func(d *actionTx) (jobs.Triggered, error) {
+	return action(ctx, s, a, "trigger", "job "+r.Job, func(d *actionTx) (storage.Triggered, error) {
 		f := jobs.Firing{Job: r.Job, ScheduledAt: d.now, Key: r.Key}
-		for f.Recovery = jobs.MaxRecoveries; f.Recovery >= 0; f.Recovery-- {
+		for f.Recovery = storage.MaxRecoveries; f.Recovery >= 0; f.Recovery-- {
 			if known := s.firings[firingOf(f)]; known != nil {
 				d.silent = true
-				if !jobs.SameParams(known.Params, r.Params) {
-					return jobs.Triggered{},
+				if !storage.SameParams(known.Params, r.Params) {
+					return storage.Triggered{},
 						fmt.Errorf("key %q of job %s was used with other params: %w", r.Key, r.Job,
-							jobs.ErrConflict)
+							storage.ErrConflict)
 				}
-				answer := jobs.Triggered{Record: known.record()}
+				answer := storage.Triggered{Record: known.record()}
 				var err error
 				if known.State == jobs.Waiting {
 					answer.WaitsFor, err = s.findBlocker(known, known.WaitSince)
@@ -40,10 +41,10 @@ func (s *Store) Trigger(ctx context.Context, a jobs.Action,
 			}
 		}
 		if !s.isKnown(r.Job) {
-			return jobs.Triggered{}, fmt.Errorf("job %s: %w", r.Job, jobs.ErrNotFound)
+			return storage.Triggered{}, fmt.Errorf("job %s: %w", r.Job, storage.ErrNotFound)
 		}
 		if p := s.pauseOver(r.Job); p != nil && !r.EvenPaused {
-			return jobs.Triggered{}, &jobs.PausedError{Pause: *p}
+			return storage.Triggered{}, &storage.PausedError{Pause: *p}
 		}
 		f.Recovery = 0
 		fresh := newRun(uuid.New(), f, d.now)
@@ -52,21 +53,21 @@ func (s *Store) Trigger(ctx context.Context, a jobs.Action,
 		fresh.StartBy = r.StartBy(d.now)
 		obstacle, err := s.findBlocker(fresh, d.now)
 		if err != nil {
-			return jobs.Triggered{}, err
+			return storage.Triggered{}, err
 		}
 		if obstacle != nil && r.AtOnce() {
-			return jobs.Triggered{}, &jobs.BusyError{Job: r.Job, Obstacle: *obstacle}
+			return storage.Triggered{}, &storage.BusyError{Job: r.Job, Obstacle: *obstacle}
 		}
 		s.add(fresh)
 		d.detail = map[string]any{"run": fresh.ID, "key": r.Key}
-		return jobs.Triggered{Record: fresh.record(), Created: true, WaitsFor: obstacle}, nil
+		return storage.Triggered{Record: fresh.record(), Created: true, WaitsFor: obstacle}, nil
 	})
 }
 
 // findBlocker returns what blocks a run of the job's active definition that has waited since then.
 // If no replica has registered the job yet, only its own name is known.
-func (s *Store) findBlocker(r *run, since time.Time) (*jobs.Obstacle, error) {
-	d := jobs.Definition{Name: r.Job}
+func (s *Store) findBlocker(r *run, since time.Time) (*storage.Obstacle, error) {
+	d := storage.Definition{Name: r.Job}
 	if j := s.jobs[r.Job]; j != nil && j.version > 0 {
 		d = j.last()
 	}
@@ -78,15 +79,15 @@ func (s *Store) findBlocker(r *run, since time.Time) (*jobs.Obstacle, error) {
 	if p == nil {
 		return nil, nil
 	}
-	return &jobs.Obstacle{Blocker: s.blocker(p), Reason: p.reason()}, nil
+	return &storage.Obstacle{Blocker: s.blocker(p), Reason: p.reason()}, nil
 }
 
 // Cancel implements jobs.Control.
-func (s *Store) Cancel(ctx context.Context, a jobs.Action, id uuid.UUID) (jobs.Record, error) {
+func (s *Store) Cancel(ctx context.Context, a storage.Action, id uuid.UUID) (jobs.Record, error) {
 	return action(ctx, s, a, "cancel", "run "+id.String(), func(d *actionTx) (jobs.Record, error) {
 		r := s.runs[id]
 		if r == nil {
-			return jobs.Record{}, fmt.Errorf("run %s: %w", id, jobs.ErrNotFound)
+			return jobs.Record{}, fmt.Errorf("run %s: %w", id, storage.ErrNotFound)
 		}
 		d.detail = map[string]any{"job": r.Job, "scheduled_at": r.ScheduledAt, "state": r.State}
 		switch r.State {
@@ -99,7 +100,7 @@ func (s *Store) Cancel(ctx context.Context, a jobs.Action, id uuid.UUID) (jobs.R
 			}
 		default:
 			return jobs.Record{}, fmt.Errorf("run %s has ended as %s: %w", id, r.State,
-				jobs.ErrConflict)
+				storage.ErrConflict)
 		}
 		return r.record(), nil
 	})
@@ -113,8 +114,8 @@ func (s *Store) cancel(r *run, d *actionTx, detail string) {
 }
 
 // Release implements jobs.Control. This store has no open transactions.
-func (s *Store) Release(ctx context.Context, a jobs.Action,
-	q jobs.ReleaseRequest) (locking.Released, error) {
+func (s *Store) Release(ctx context.Context, a storage.Action,
+	q storage.ReleaseRequest) (locking.Released, error) {
 	if err := q.Check(); err != nil {
 		return locking.Released{}, fmt.Errorf("release: %w", err)
 	}
@@ -130,7 +131,7 @@ func (s *Store) Release(ctx context.Context, a jobs.Action,
 		if !holds {
 			return locking.Released{},
 				fmt.Errorf("token %d does not hold %s, which is held by %s: %w", q.Token,
-					q.Resource, s.holders(q.Resource), jobs.ErrConflict)
+					q.Resource, s.holders(q.Resource), storage.ErrConflict)
 		}
 		r := c.run
 		released := locking.Released{ID: r.ID, Token: q.Token, Owner: ownerOf(r),

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // Watch implements jobs.Watching.
@@ -17,13 +18,13 @@ func (s *Store) Watch(ctx context.Context, run uuid.UUID) error {
 	}
 	defer s.mu.Unlock()
 	if r := s.runs[run]; r != nil && r.State == jobs.Running {
-		r.watched = time.Now().Add(jobs.WatchLasts)
+		r.watched = time.Now().Add(storage.WatchLasts)
 	}
 	return nil
 }
 
 // SaveOutput implements jobs.Watching.
-func (s *Store) SaveOutput(ctx context.Context, outputs []jobs.Output) error {
+func (s *Store) SaveOutput(ctx context.Context, outputs []storage.Output) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}

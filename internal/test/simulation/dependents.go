@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // judgeDependent checks that a dependent has a record at each scheduled time at which all its
@@ -54,7 +55,7 @@ func (o *oracle) judgeDependent(name string, h *History) {
 
 // succeeded reports whether a run of the job at the scheduled time succeeded.
 func (o *oracle) succeeded(name string, scheduledAt int64) bool {
-	for recovery := range jobs.MaxRecoveries + 1 {
+	for recovery := range storage.MaxRecoveries + 1 {
 		if r := o.records[firing{name, scheduledAt, "", recovery}]; r != nil &&
 			r.State == jobs.Succeeded {
 			return true

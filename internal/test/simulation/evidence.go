@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // Evidence is the state that a cluster left, for the oracle to judge.
@@ -15,7 +16,7 @@ type Evidence struct {
 	Jobs       map[string]*History
 	Records    []jobs.Record // every run there is
 	Executions []Execution
-	Pauses     []jobs.Pause
+	Pauses     []storage.Pause
 	Triggered  []Triggered
 	// runs that an operator cancelled, with the time of the answer
 	Cancelled map[uuid.UUID]time.Time
@@ -63,7 +64,7 @@ type ActivePeriod struct {
 // Triggered is a run with which the store answered a trigger.
 type Triggered struct {
 	Run            uuid.UUID
-	Request        jobs.TriggerRequest
+	Request        storage.TriggerRequest
 	Sent, Answered time.Time
 }
 
@@ -86,7 +87,7 @@ type Drained struct {
 // have the same time.
 type Decision struct {
 	At time.Time
-	jobs.Misfired
+	storage.Misfired
 }
 
 // SessionSpan is the interval of one session from its start to its last heartbeat, and its TTL
@@ -162,7 +163,7 @@ func (o *oracle) quietFor(job string, from, to time.Time) bool {
 // pausedWithin reports whether the job was paused at any time of the interval, or resumed shortly
 // before.
 func (o *oracle) pausedWithin(job, group string, from, to time.Time) bool {
-	return slices.ContainsFunc(o.Pauses, func(p jobs.Pause) bool {
+	return slices.ContainsFunc(o.Pauses, func(p storage.Pause) bool {
 		return p.Covers(job, group) && !p.At.After(to) &&
 			(p.ResumedAt == nil || p.ResumedAt.Add(o.Margin).After(from))
 	})

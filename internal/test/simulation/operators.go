@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // judgeOperators checks that the answers to operators were true.
@@ -35,7 +36,7 @@ func (o *oracle) judgePauses() {
 }
 
 // pausedAt returns a pause that covered the job then, or nil.
-func (o *oracle) pausedAt(job string, at time.Time) *jobs.Pause {
+func (o *oracle) pausedAt(job string, at time.Time) *storage.Pause {
 	group := ""
 	if h := o.Jobs[job]; h != nil {
 		if f := h.at(at); f != nil {
@@ -46,7 +47,7 @@ func (o *oracle) pausedAt(job string, at time.Time) *jobs.Pause {
 }
 
 // pausedIn is pausedAt for a job of that group.
-func (o *oracle) pausedIn(job, group string, at time.Time) *jobs.Pause {
+func (o *oracle) pausedIn(job, group string, at time.Time) *storage.Pause {
 	for i, p := range o.Pauses {
 		if p.Covers(job, group) && at.After(p.At) &&
 			(p.ResumedAt == nil || at.Before(*p.ResumedAt)) {

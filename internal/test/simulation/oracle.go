@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // firing identifies a record.
@@ -163,7 +164,7 @@ func (o *oracle) judgeRecovery(r *jobs.Record) {
 		return
 	}
 	recovers := func(f *ActivePeriod) bool {
-		return f.Job.Recover && !f.Removed && r.Recovery < jobs.MaxRecoveries &&
+		return f.Job.Recover && !f.Removed && r.Recovery < storage.MaxRecoveries &&
 			r.Reason != jobs.ReasonReleased
 	}
 	if f := h.at(*r.FinishedAt); f != nil && recovers(f) != (next != nil) {

@@ -1,0 +1,189 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/google/uuid"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/rs/zerolog"
+)
+
+// activation tracks which jobs this replica fires: those whose active definition it has. It belongs
+// to the keeper's goroutine, except for its channels.
+type activation struct {
+	store storage.Sessions
+	table *cronTable
+	log   zerolog.Logger
+	read  int64 // Beat.Definitions when the versions were last read
+
+	doubted atomic.Bool   // the store refused a start as stale
+	added   atomic.Bool   // the table has unregistered jobs
+	wake    chan struct{} // holds a value when one of them was set
+	revised chan struct{} // holds a value when the dispatcher must update which jobs it fires
+}
+
+// unread is a value that Beat.Definitions never has. After a refused start, versions are read again
+// with the next beat. Further refusals wait until then.
+const unread = -1
+
+func newActivation(store storage.Sessions, table *cronTable, log zerolog.Logger) *activation {
+	return &activation{store: store, table: table, log: log, read: unread,
+		wake: make(chan struct{}, 1), revised: make(chan struct{}, 1)}
+}
+
+// register registers this replica's definitions with the session.
+func (f *activation) register(ctx context.Context, session uuid.UUID) error {
+	withdrawn := f.table.unsettled() // the session never had them
+	entries := f.table.all()
+	versions, err := f.store.Register(ctx, session, definitionsOf(entries))
+	if err != nil {
+		return err
+	}
+	f.table.settle(withdrawn)
+	for _, e := range entries {
+		e.activeVersion.register(versions[e.Name])
+	}
+	return nil
+}
+
+func definitionsOf(entries []*entry) []storage.Definition {
+	definitions := make([]storage.Definition, len(entries))
+	for i, e := range entries {
+		definitions[i] = e.definition
+	}
+	return definitions
+}
+
+// enroll registers definitions that were added to the table, and withdraws removed ones. It
+// withdraws first: a restored definition has a lower version than the one that it replaces.
+func (f *activation) enroll(ctx context.Context, session uuid.UUID) error {
+	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
+	defer cancel()
+	if f.table.isUnsettled() {
+		withdrawn := f.table.unsettled()
+		if err := f.store.Withdraw(bounded, session, f.table.hash(),
+			namesOf(withdrawn)); err != nil {
+			f.table.reviseAgain()
+			return err
+		}
+		f.table.settle(withdrawn)
+	}
+	fresh := f.table.unregistered()
+	if len(fresh) == 0 {
+		return nil
+	}
+	own, err := f.store.Register(bounded, session, definitionsOf(fresh))
+	if err != nil {
+		return err
+	}
+	versions, err := f.store.Versions(bounded)
+	if err != nil {
+		return err
+	}
+	for _, e := range fresh {
+		e.activeVersion.register(own[e.Name])
+		e.activeVersion.update(versions[e.Name])
+		f.log.Info().Str("job", e.Name).Int64("version", own[e.Name]).Msg("job registered")
+	}
+	signal(f.revised)
+	return nil
+}
+
+// tryEnroll calls enroll and logs its error. While something is unregistered, the control state
+// calls it again.
+func (f *activation) tryEnroll(ctx context.Context, session uuid.UUID) {
+	if err := f.enroll(ctx, session); err != nil && ctx.Err() == nil {
+		f.log.Warn().Err(err).Msg("register changed jobs failed, retrying")
+	}
+}
+
+// refresh reads which definitions are active, unless they have not changed since the last read.
+func (f *activation) refresh(ctx context.Context, definitions int64) error {
+	if f.read == definitions || f.table.len() == 0 {
+		return nil
+	}
+	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
+	defer cancel()
+	versions, err := f.store.Versions(bounded)
+	if err != nil {
+		f.read = unread
+		return fmt.Errorf("read active definitions: %w", err)
+	}
+	f.read = definitions
+	var changed []*entry
+	revised := false
+	for _, e := range f.table.all() {
+		again := e.activeVersion.known()
+		if now, known := versions[e.Name]; known && e.activeVersion.update(now) {
+			revised = true
+			if again {
+				changed = append(changed, e)
+			}
+		}
+	}
+	f.logChanges(changed)
+	if revised {
+		signal(f.revised)
+	}
+	return nil
+}
+
+// maxLogged is the most jobs that the log names when a deploy changes many.
+const maxLogged = 20
+
+// logChanges logs which jobs this replica fires again, and which it leaves to others.
+func (f *activation) logChanges(changed []*entry) {
+	for _, e := range changed[:min(len(changed), maxLogged)] {
+		event, message := f.log.Info(), "job definition is active again"
+		if e.activeVersion.stale() {
+			event, message = f.log.Warn(), "job has a newer definition on other replicas"
+		}
+		event.Str("job", e.Name).Int64("version", e.activeVersion.version.Load()).
+			Int64("active_version", e.activeVersion.active.Load()).Msg(message)
+	}
+	if more := len(changed) - maxLogged; more > 0 {
+		f.log.Warn().Int("jobs", more).Msg("active definitions of more jobs changed")
+	}
+}
+
+// tryRefresh calls refresh and logs its error. Until it succeeds, the store refuses starts of jobs
+// that this replica must not fire.
+func (f *activation) tryRefresh(ctx context.Context, definitions int64) {
+	if err := f.refresh(ctx, definitions); err != nil && ctx.Err() == nil {
+		f.log.Warn().Err(err).
+			Msg("read active definitions failed, retrying with the next heartbeat")
+	}
+}
+
+// doubt requests a refresh: the store has another active definition than this replica. It may be
+// called concurrently.
+func (f *activation) doubt() {
+	f.doubted.Store(true)
+	signal(f.wake)
+}
+
+// enrollLater requests the registration of added definitions. It may be called concurrently.
+func (f *activation) enrollLater() {
+	f.added.Store(true)
+	signal(f.wake)
+}
+
+// catchUp executes the requests of doubt and enrollLater.
+func (f *activation) catchUp(ctx context.Context, s *liveSession) {
+	if f.doubted.Swap(false) {
+		f.tryRefresh(ctx, unread)
+	}
+	if f.added.Swap(false) {
+		f.tryEnroll(ctx, s.ID)
+	}
+}
+
+// signal sends a value on a channel with a buffer of one, unless the buffer is full.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

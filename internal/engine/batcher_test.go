@@ -1,0 +1,123 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// holding answers as a store does whose row for one question is held: after the
+// store's patience of a second.
+func holding(held func(question int) bool) func(context.Context, []int) ([]int, error) {
+	return func(_ context.Context, questions []int) ([]int, error) {
+		if slices.ContainsFunc(questions, held) {
+			time.Sleep(time.Second)
+			return nil, fmt.Errorf("start: %w", storage.ErrRowHeld)
+		}
+		return questions, nil
+	}
+}
+
+// askAll asks questions 1 to n in one batch, behind a question 0 that goes
+// alone, and returns their errors.
+func askAll(t *testing.T, l *batcher[int, int], n int) []error {
+	errs := make([]error, n)
+	var all sync.WaitGroup
+	for q := range n + 1 {
+		all.Go(func() {
+			got, err := l.ask(t.Context(), q, false)
+			if err == nil && got != q {
+				t.Errorf("%d was answered %d", q, got)
+			}
+			if q > 0 {
+				errs[q-1] = err
+			}
+		})
+		if q == 0 {
+			synctest.Wait() // it is under way
+		}
+	}
+	all.Wait()
+	return errs
+}
+
+// slowly makes the question 0 take a moment, in which others gather.
+func slowly(send func(context.Context, []int) ([]int, error)) func(context.Context,
+	[]int) ([]int, error) {
+	return func(ctx context.Context, questions []int) ([]int, error) {
+		if questions[0] == 0 {
+			time.Sleep(time.Millisecond)
+			return questions, nil
+		}
+		return send(ctx, questions)
+	}
+}
+
+func TestHeldRowFailsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for i, err := range askAll(t,
+			newBatcher(slowly(holding(func(q int) bool { return q == 3 }))), 8) {
+			if held := i+1 == 3; held != errors.Is(err, storage.ErrRowHeld) || !held && err != nil {
+				t.Errorf("%d: %v", i+1, err)
+			}
+		}
+	})
+}
+
+func TestRowThatAllNeedIsNotAskedForByEach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		for i, err := range askAll(t, newBatcher(slowly(holding(func(int) bool { return true }))),
+			storage.MaxBatch) {
+			if !errors.Is(err, storage.ErrRowHeld) {
+				t.Fatalf("%d: %v", i+1, err)
+			}
+		}
+		if took := time.Since(begun); took > 2*batchTimeout+2*time.Second {
+			t.Errorf("%d questions that need one held row took %s", storage.MaxBatch, took)
+		}
+	})
+}
+
+func TestQuestionsApartHoldUpNoOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newBatcher(holding(func(q int) bool { return q == 3 }))
+		held := make(chan error, 1)
+		go func() {
+			_, err := l.ask(t.Context(), 3, true)
+			held <- err
+		}()
+		synctest.Wait()
+		begun := time.Now()
+		if _, err := l.ask(t.Context(), 1, false); err != nil || time.Since(begun) > 0 {
+			t.Errorf("answered after %s, %v", time.Since(begun), err)
+		}
+		if err := <-held; !errors.Is(err, storage.ErrRowHeld) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestUnavailableStoreIsAskedOnceForABatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		l := newBatcher(slowly(func(context.Context, []int) ([]int, error) {
+			asked++
+			return nil, fmt.Errorf("start: %w", storage.ErrUnavailable)
+		}))
+		for i, err := range askAll(t, l, 9) {
+			if !errors.Is(err, storage.ErrUnavailable) {
+				t.Errorf("%d: %v", i+1, err)
+			}
+		}
+		if asked != 1 {
+			t.Errorf("asked %d times for one batch", asked)
+		}
+	})
+}

@@ -1,0 +1,106 @@
+package engine
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+	"unsafe"
+)
+
+// stepped returns t as it would have been read had the wall clock been ahead
+// by d: the monotonic clock does not know of such steps, and no method of
+// time.Time moves one of the two alone.
+func stepped(tb testing.TB, t time.Time, d time.Duration) time.Time {
+	tb.Helper()
+	moved := t
+	const secondsShift = 30 // of the wall clock's seconds in time.Time's first word
+	*(*uint64)(unsafe.Pointer(&moved)) += uint64(d/time.Second) << secondsShift
+	if moved.Sub(t) != 0 || moved.Round(0).Sub(t.Round(0)) != d {
+		tb.Fatalf("time.Time is not laid out as expected: %s and %s", t, moved)
+	}
+	return moved
+}
+
+func TestClusterTimeDoesNotFollowStepsOfThisMachinesClock(t *testing.T) {
+	theirs := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for _, ahead := range []time.Duration{time.Hour, -time.Hour, 0} {
+		// The wall clock was ahead when it was measured, and has been set back since.
+		var c clusterClock
+		begun := time.Now()
+		c.measure(stepped(t, begun.Add(-12*time.Second), ahead),
+			stepped(t, begun.Add(-10*time.Second), ahead), theirs)
+		want := theirs.Add(11 * time.Second) // measured in the middle of the two
+		now, offset := c.now(), c.Offset()
+		took := time.Since(begun)
+		if late := now.Sub(want); late < 0 || late > took || now.Location() != time.UTC {
+			t.Errorf("clock set back by %s: cluster time %s, want %s", ahead, now, want)
+		}
+		if late := begun.Add(offset).Sub(want); late < -took || late > took {
+			t.Errorf("clock set back by %s: offset %s", ahead, offset)
+		}
+	}
+}
+
+func TestClusterTimeIsThisMachinesUntilItIsMeasured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c clusterClock
+		if got := c.now(); !got.Equal(time.Now()) || c.Offset() != 0 {
+			t.Errorf("%s ahead by %s, want %s", got, c.Offset(), time.Now())
+		}
+	})
+}
+
+// A reading that took long, for want of a connection say, says little: the one
+// that it has counts on, until that is as uncertain by its age.
+func TestClusterTimeKeepsTheMeasurementThatIsMistakenLeast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ahead = 3 * time.Second
+		var c clusterClock
+		now := time.Now()
+		c.measure(now.Add(-2*time.Millisecond), now, now.Add(ahead-time.Millisecond))
+		time.Sleep(5 * time.Second)
+		now = time.Now()
+		// the reply was read as it came: half of 4 s off
+		c.measure(now.Add(-4*time.Second), now, now.Add(ahead))
+		if got := c.Offset(); got != ahead {
+			t.Errorf("ahead by %s after a slow reading, expected %s", got, ahead)
+		}
+		if got, want := c.margin(now), 2*time.Millisecond; got < want ||
+			got > want+time.Microsecond {
+			t.Errorf("uncertain by %s after 5 s, expected %s", got, want)
+		}
+		now = time.Now()
+		c.measure(now.Add(-time.Millisecond), now, now.Add(ahead+time.Millisecond))
+		if got, want := c.Offset(), ahead+1500*time.Microsecond; got != want {
+			t.Errorf("ahead by %s after a quicker reading, expected %s", got, want)
+		}
+	})
+}
+
+func TestClusterTimeAgesItsMeasurement(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c clusterClock
+		now := time.Now()
+		c.measure(now, now, now)
+		time.Sleep(time.Hour) // uncertain by 720 ms
+		now = time.Now()
+		c.measure(now.Add(-time.Second), now, now)
+		if got, want := c.Offset(), 500*time.Millisecond; got != want {
+			t.Errorf("ahead by %s, expected that of the new reading, %s", got, want)
+		}
+	})
+}
+
+// The store's clock was set, or another server's took its place: what is known
+// contradicts what is read, however uncertain that is.
+func TestClusterTimeFollowsAStepOfTheStoresClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c clusterClock
+		now := time.Now()
+		c.measure(now, now, now)
+		c.measure(now.Add(-time.Second), now.Add(time.Second), now.Add(time.Minute))
+		if got := c.Offset(); got != time.Minute {
+			t.Errorf("ahead by %s after a step of a minute", got)
+		}
+	})
+}

@@ -1,0 +1,617 @@
+package engine_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/internal/engine"
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// openLog is a log that may be read while it is written.
+type openLog struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (j *openLog) Write(line []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(line)
+}
+
+func (j *openLog) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.String()
+}
+
+// operators gives orders as a test says.
+type operators struct {
+	mu    sync.Mutex
+	now   storage.ControlState
+	deaf  bool // nobody hears of actions at once
+	fail  error
+	asked int
+	heard []func()
+}
+
+// obeying is a store of which operators want what a test says.
+type obeying struct {
+	storage.Store
+	operators *operators
+}
+
+func (o obeying) ControlState(ctx context.Context, session uuid.UUID,
+	since int64) (storage.ControlState, error) {
+	return o.operators.ControlState(ctx, session, since)
+}
+
+func (o obeying) Listen(ctx context.Context, heard func()) error {
+	return o.operators.Listen(ctx, heard)
+}
+
+func (o *operators) ControlState(_ context.Context, session uuid.UUID,
+	since int64) (storage.ControlState, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.asked++
+	if o.fail != nil {
+		return storage.ControlState{}, o.fail
+	}
+	now := o.now
+	if now.Generation == since {
+		now.Pauses, now.Specs = nil, nil
+	}
+	now.Cancels = maps.Clone(now.Cancels)
+	return now, nil
+}
+
+func (o *operators) Listen(ctx context.Context, heard func()) error {
+	o.mu.Lock()
+	if o.deaf {
+		o.mu.Unlock()
+		return fmt.Errorf("listen: %w", storage.ErrUnavailable)
+	}
+	o.heard = append(o.heard, heard)
+	o.mu.Unlock()
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// order changes what is wanted, and lets all replicas act on what they heard.
+func (o *operators) order(change func(*storage.ControlState)) {
+	o.mu.Lock()
+	change(&o.now)
+	o.now.Generation++
+	for _, heard := range o.heard {
+		heard()
+	}
+	o.mu.Unlock()
+	synctest.Wait()
+}
+
+func (o *operators) set(change func(*operators)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	change(o)
+}
+
+func pausing(kind storage.TargetKind, name string) func(*storage.ControlState) {
+	return func(o *storage.ControlState) {
+		o.Pauses = append(slices.Clone(o.Pauses),
+			storage.Pause{ID: uuid.New(), Target: storage.Target{Kind: kind, Name: name}, At: time.Now(),
+				By: "anna"})
+	}
+}
+
+func resuming(o *storage.ControlState) { o.Pauses = nil }
+
+// built makes a job of a spec's text, which names an interval and a handler.
+func built(t *testing.T) func(json.RawMessage) (jobs.Job, error) {
+	return func(text json.RawMessage) (jobs.Job, error) {
+		var said struct {
+			Name, Every, Handler string
+		}
+		if err := json.Unmarshal(text, &said); err != nil {
+			return jobs.Job{}, err
+		}
+		interval, err := time.ParseDuration(said.Every)
+		if err != nil {
+			return jobs.Job{}, err
+		}
+		j := job(t, said.Name, interval)
+		j.Handler = said.Handler
+		return j, nil
+	}
+}
+
+func spec(name, every, handler string, version int64) storage.Spec {
+	return storage.Spec{Job: name, Text: fmt.Appendf(nil, `{"name": %q, "every": %q, "handler": %q}`,
+		name, every, handler), Version: version, ChangedBy: "anna"}
+}
+
+// scheduled times returns the seconds since the test began of a job's scheduled times that were
+// started, and fails for those that did not succeed.
+func (c *cluster) scheduledTimes(begun time.Time, job string) []int {
+	c.t.Helper()
+	var seconds []int
+	for _, r := range c.runs(job) {
+		if r.State == jobs.Missed {
+			continue
+		}
+		if r.State != jobs.Succeeded {
+			c.t.Errorf("%s due %s: %s %s", job, r.ScheduledAt, r.State, r.Reason)
+		}
+		seconds = append(seconds, int(r.ScheduledAt.Sub(begun).Seconds()))
+	}
+	return seconds
+}
+
+func (c *cluster) expectScheduledTimes(begun time.Time, job string, want ...int) {
+	c.t.Helper()
+	if got := c.scheduledTimes(begun, job); !slices.Equal(got, want) {
+		c.t.Errorf("%s was fired at %v, want %v", job, got, want)
+	}
+}
+
+func TestPausedJobsFireNothingAndGoOnWhenResumed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, ops, begun := newCluster(t), &operators{}, time.Now()
+		one, other, grouped := job(t, "one", 10*time.Second), job(t, "other", 10*time.Second),
+			job(t, "grouped", 10*time.Second)
+		grouped.Group = "night"
+		for _, j := range []*jobs.Job{&one, &other, &grouped} {
+			// what is due is started together
+			j.Misfire, j.Overlap = jobs.MisfireSkip, jobs.OverlapAllow
+		}
+		var log openLog
+		o := c.options("a", takes(0), one, other, grouped)
+		o.Store, o.Log = obeying{c.store, ops}, zerolog.New(&log).Level(zerolog.InfoLevel)
+		stop := c.start(o)
+		time.Sleep(15 * time.Second)
+		ops.order(pausing(storage.TargetJob, "one"))
+		time.Sleep(10 * time.Second) // 25 s
+		ops.order(pausing(storage.TargetGroup, "night"))
+		time.Sleep(10 * time.Second) // 35 s
+		synctest.Wait()
+		before := len(log.String())
+		time.Sleep(4 * time.Second) // 39 s
+		synctest.Wait()
+		if said := log.String()[before:]; said != "" {
+			t.Errorf("said while paused: %s", said)
+		}
+		ops.order(resuming)
+		time.Sleep(6 * time.Second) // 45 s
+		ops.order(pausing(storage.TargetAll, ""))
+		time.Sleep(20 * time.Second)
+		stop()
+		// What was due within the threshold before it was resumed may still be started.
+		c.expectScheduledTimes(begun, "one", 10, 20, 30, 40)
+		c.expectScheduledTimes(begun, "other", 10, 20, 30, 40)
+		c.expectScheduledTimes(begun, "grouped", 10, 20, 30, 40)
+		for name, since := range map[string]time.Duration{"one": 15 * time.Second,
+			"grouped": 25 * time.Second} {
+			for _, r := range c.runs(name) {
+				if started := r.StartedAt.Sub(begun); started > since && started < 39*time.Second {
+					t.Errorf("%s was started after %s, while it was paused", name, started)
+				}
+			}
+		}
+	})
+}
+
+func TestScheduledTimesOfALongPauseAreTheMisfirePolicys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, ops, begun := newCluster(t), &operators{}, time.Now()
+		j := job(t, "job", 10*time.Second)
+		j.Misfire, j.MisfireBy.NoWorker, j.Overlap = jobs.MisfireSkip, jobs.MisfireSkip,
+			jobs.OverlapAllow
+		o := c.options("a", takes(0), j)
+		o.Store = obeying{c.store, ops}
+		stop := c.start(o)
+		time.Sleep(15 * time.Second)
+		ops.order(pausing(storage.TargetJob, "job"))
+		time.Sleep(100 * time.Second)
+		ops.order(resuming)
+		time.Sleep(time.Second) // 116 s
+		stop()
+		c.expectScheduledTimes(begun, "job", 10, 90, 100, 110)
+	})
+}
+
+func TestAddedJobIsFiredChangedAndRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, ops, begun := newCluster(t), &operators{}, time.Now()
+		var stops []func()
+		var passed atomic.Int32
+		for _, name := range []string{"a", "b", "c"} {
+			o := c.options(name, takes(3*time.Second), job(t, "own", time.Hour))
+			o.Middleware = []jobs.Middleware{func(next jobs.HandlerFunc) jobs.HandlerFunc {
+				return func(ctx context.Context, run *jobs.Run) error {
+					passed.Add(1)
+					return next(ctx, run)
+				}
+			}}
+			o.Store, o.Build = obeying{c.store, ops}, built(t)
+			stops = append(stops, c.start(o))
+		}
+		time.Sleep(5 * time.Second)
+		ops.order(func(o *storage.ControlState) {
+			o.Specs = []storage.Spec{spec("added", "10s", "work", 1)}
+		})
+		time.Sleep(26 * time.Second) // 31 s: it runs
+		ops.order(func(o *storage.ControlState) {
+			o.Specs = []storage.Spec{spec("added", "20s", "work", 2)}
+		})
+		time.Sleep(30 * time.Second) // 61 s: it runs again
+		ops.order(func(o *storage.ControlState) { o.Specs = nil })
+		time.Sleep(time.Minute)
+		for _, stop := range stops {
+			stop()
+		}
+		// each succeeded, also those that ran at a change
+		c.expectScheduledTimes(begun, "added", 10, 20, 30, 40, 60)
+		if passed.Load() != 5 {
+			t.Errorf("%d runs of 5 passed through the middleware", passed.Load())
+		}
+		views, err := c.store.Jobs(t.Context())
+		if err != nil || len(views) != 2 {
+			t.Errorf("jobs %+v, %v", views, err)
+		}
+	})
+}
+
+// A definition that was there before is newer than what it takes the place of.
+func TestAddedJobThatIsChangedBackIsFired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, ops, begun := newCluster(t), &operators{}, time.Now()
+		hasListeners, deaf := c.options("a", takes(0)), c.options("b", takes(0))
+		hasListeners.Store, hasListeners.Build = obeying{c.store, ops}, built(t)
+		stale := &operators{}
+		deaf.Store, deaf.Build = obeying{c.store, stale}, built(t)
+		stop, stopDeaf := c.start(hasListeners), c.start(deaf)
+		time.Sleep(5 * time.Second)
+		for version, every := range []string{"10s", "20s", "10s"} {
+			controlState := func(o *storage.ControlState) {
+				o.Specs = []storage.Spec{spec("added", every, "work", int64(version+1))}
+			}
+			ops.order(controlState)
+			if version < 2 { // the last change does not reach it
+				stale.order(controlState)
+			}
+		}
+		time.Sleep(30 * time.Second)
+		stop()
+		stopDeaf()
+		c.expectScheduledTimes(begun, "added", 10, 20, 30)
+	})
+}
+
+func TestAddedJobThatAReplicaCannotFireIsToldOfOnceAndLeftToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, ops, begun := newCluster(t), &operators{}, time.Now()
+		var log, theirs openLog
+		knows, not := c.options("knows", takes(0)), c.options("not", nil, jobs.Job{})
+		not.Jobs = nil
+		knows.Store, knows.Build, knows.Log = obeying{c.store, ops}, built(t), zerolog.New(&theirs)
+		not.Store, not.Build, not.Log = obeying{c.store, ops}, built(t),
+			zerolog.New(&log).Level(zerolog.WarnLevel)
+		stop, stopNot := c.start(knows), c.start(not)
+		time.Sleep(5 * time.Second)
+		ops.order(func(o *storage.ControlState) {
+			o.Specs = []storage.Spec{spec("added", "10s", "work", 1), spec("wrong", "soon", "work", 1),
+				spec("renamed", "10s", "work", 1)}
+			o.Specs[2].Job = "alias"
+		})
+		for range 10 {
+			ops.order(pausing(storage.TargetJob, "nothing"))
+			time.Sleep(3 * time.Second)
+		}
+		stop()
+		stopNot()
+		c.expectScheduledTimes(begun, "added", 10, 20, 30)
+		if n := strings.Count(theirs.String(), `spec names the job \"renamed\"`); n != 1 {
+			t.Errorf("a job with two names is told of %d times: %s", n, theirs.String())
+		}
+		for _, name := range []string{"added", "wrong", "alias"} {
+			if n := strings.Count(log.String(), fmt.Sprintf(`"job":%q`, name)); n != 1 {
+				t.Errorf("%s is told of %d times: %s", name, n, log.String())
+			}
+		}
+		for _, r := range c.runs("added") {
+			if r.Replica != "knows" {
+				t.Errorf("run on %s", r.Replica)
+			}
+		}
+	})
+}
+
+func TestConfiguredJobWinsOverAnAddedOneOfItsName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, ops, begun := newCluster(t), &operators{}, time.Now()
+		var log openLog
+		o := c.options("a", takes(0), job(t, "job", 10*time.Second))
+		o.Store, o.Build, o.Log = obeying{c.store, ops}, built(t), zerolog.New(&log)
+		stop := c.start(o)
+		ops.order(func(o *storage.ControlState) {
+			o.Specs = []storage.Spec{
+				spec("job", "1s", "work", 1)}
+		})
+		time.Sleep(15 * time.Second)
+		ops.order(func(o *storage.ControlState) { o.Specs = nil })
+		time.Sleep(10 * time.Second)
+		stop()
+		c.expectScheduledTimes(begun, "job", 10, 20)
+		if n := strings.Count(log.String(), "the configuration has a job of that name"); n != 1 {
+			t.Errorf("told of %d times: %s", n, log.String())
+		}
+	})
+}
+
+func TestCancelledRunEndsWithWhoAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, ops := newCluster(t), &operators{}
+		slow := jobs.Handle("work", func(ctx context.Context, _ *jobs.Run, _ struct{}) error {
+			<-ctx.Done()
+			time.Sleep(3 * time.Second)
+			return context.Cause(ctx)
+		})
+		var log bytes.Buffer
+		o := c.options("a", []jobs.Registration{slow}, once(t, "job", 10*time.Second, "orders"))
+		o.Store, o.Log = obeying{c.store, ops}, zerolog.New(zerolog.SyncWriter(&log))
+		stop := c.start(o)
+		time.Sleep(11 * time.Second)
+		run := c.runs("job")[0]
+		if run.State != jobs.Running {
+			t.Fatalf("run: %+v", run)
+		}
+		ops.order(func(o *storage.ControlState) { o.Cancels = map[uuid.UUID]string{run.ID: "anna"} })
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if r := c.runs("job")[0]; r.State != jobs.Cancelled || r.Reason != jobs.ReasonCancelled ||
+			!strings.Contains(r.Detail, "anna") {
+			t.Errorf("run: %+v", r)
+		}
+		stop()
+		if n := strings.Count(log.String(), "run cancelled"); n != 1 {
+			t.Errorf("told of %d times: %s", n, log.String())
+		}
+	})
+}
+
+// A start that the store refuses is how a replica hears of a pause that nobody
+// reported it of.
+func TestRefusedStartHasOrdersAskedForAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, ops := newCluster(t), &operators{deaf: true}
+		o := c.options("a", takes(0), job(t, "job", 10*time.Second))
+		o.Store = obeying{c.store, ops}
+		stop := c.start(o)
+		asked := func() (n int) {
+			ops.set(func(o *operators) { n = o.asked })
+			return n
+		}
+		time.Sleep(9800 * time.Millisecond)
+		if _, err := c.store.Pause(t.Context(), byHand,
+			storage.Target{Kind: storage.TargetAll}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(199 * time.Millisecond)
+		before := asked()
+		time.Sleep(2 * time.Millisecond)
+		synctest.Wait()
+		if n := asked() - before; n != 1 {
+			t.Errorf("orders were asked for %d times, want once more", n)
+		}
+		if records := c.runs("job"); len(records) != 0 {
+			t.Errorf("runs: %+v", records)
+		}
+		stop()
+	})
+}
+
+// A cancel that is heard of while the run rests between two attempts ends the
+// next one.
+func TestCancelReachesTheNextAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, ops := newCluster(t), &operators{}
+		fails := jobs.Handle("work", func(ctx context.Context, run *jobs.Run, _ struct{}) error {
+			if run.Attempt == 1 {
+				return errors.New("not yet")
+			}
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		j := once(t, "job", 10*time.Second)
+		j.Retry.Attempts, j.Retry.Delay = 3, 10*time.Second
+		o := c.options("a", []jobs.Registration{fails}, j)
+		o.Store = obeying{c.store, ops}
+		stop, begun := c.start(o), time.Now()
+		time.Sleep(15 * time.Second)
+		run := c.runs("job")[0]
+		ops.order(func(o *storage.ControlState) { o.Cancels = map[uuid.UUID]string{run.ID: "anna"} })
+		time.Sleep(7 * time.Second)
+		if r := c.runs("job")[0]; r.State != jobs.Cancelled || r.Attempt != 2 ||
+			r.FinishedAt.Sub(begun) > 21*time.Second {
+			t.Errorf("run: %+v", r)
+		}
+		stop()
+	})
+}
+
+func TestDrainedReplicaStartsNothingAndSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, ops, begun := newCluster(t), &operators{}, time.Now()
+		j := job(t, "job", 10*time.Second)
+		j.Misfire, j.MisfireBy.NoWorker = jobs.MisfireSkip, jobs.MisfireSkip
+		var log openLog
+		o := c.options("a", takes(8*time.Second), j, once(t, "triggered", 100*time.Hour))
+		o.Log = zerolog.New(&log)
+		o.Store = obeying{c.store, ops}
+		replica, stop := c.begin(o)
+		time.Sleep(11 * time.Second)
+		ops.order(func(o *storage.ControlState) { o.Draining = true })
+		if err := replica.Ready(t.Context()); !errors.Is(err, engine.ErrNotReady) ||
+			!strings.Contains(err.Error(), "drained") {
+			t.Errorf("ready: %v", err)
+		}
+		if _, err := c.store.Trigger(t.Context(), byHand,
+			storage.TriggerRequest{Job: "triggered", Key: "now"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(54 * time.Second) // 65 s
+		synctest.Wait()
+		if said := log.String(); strings.Contains(said, "adopted") {
+			t.Errorf("said while drained: %s", said)
+		}
+		c.expectScheduledTimes(begun, "job", 10)
+		if r := c.runs("triggered"); len(r) != 1 || r[0].State != jobs.Waiting {
+			t.Errorf("triggered: %+v", r)
+		}
+		ops.order(func(o *storage.ControlState) { o.Draining = false })
+		if err := replica.Ready(t.Context()); err != nil {
+			t.Errorf("ready: %v", err)
+		}
+		time.Sleep(20 * time.Second)
+		stop()
+		if r := c.runs("triggered"); len(r) != 1 || r[0].State != jobs.Succeeded {
+			t.Errorf("triggered: %+v", r)
+		}
+		last := c.runs("job")
+		if r := last[len(last)-1]; r.State != jobs.Succeeded ||
+			r.ScheduledAt.Sub(begun) < 70*time.Second {
+			t.Errorf("afterwards: %+v", r)
+		}
+	})
+}
+
+// What a replica has queued when it is drained waits for nobody: others may
+// adopt it, and it itself when it may start again.
+func TestDrainedReplicaLetsGoOfWhatItHasQueued(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, ops := newCluster(t), &operators{}
+		o := c.options("a", takes(10*time.Second), once(t, "first", 10*time.Second),
+			once(t, "second", 100*time.Hour))
+		o.Store, o.Workers = obeying{c.store, ops}, 1
+		stop := c.start(o)
+		time.Sleep(11 * time.Second)
+		if _, err := c.store.Trigger(t.Context(), byHand,
+			storage.TriggerRequest{Job: "second", Key: "now"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Second) // it is queued behind the first
+		ops.order(func(o *storage.ControlState) { o.Draining = true })
+		time.Sleep(20 * time.Second)
+		if got := c.outcomes("second"); !slices.Equal(got, []string{"waiting triggered"}) {
+			t.Errorf("drained: %v", got)
+		}
+		ops.order(func(o *storage.ControlState) { o.Draining = false })
+		time.Sleep(15 * time.Second)
+		if got := c.outcomes("second"); !slices.Equal(got, []string{"succeeded"}) {
+			t.Errorf("afterwards: %v", got)
+		}
+		stop()
+	})
+}
+
+// Actions are obeyed within a second though nobody hears of them, and what was
+// heard holds while the store can't be asked.
+func TestActionsAreAskedForEachSecondAndTheLastHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, ops, begun := newCluster(t), &operators{deaf: true}, time.Now()
+		var log openLog
+		j := job(t, "job", 2*time.Second)
+		j.MisfireThreshold = time.Second
+		j.Misfire, j.MisfireBy.NoWorker = jobs.MisfireSkip, jobs.MisfireSkip
+		o := c.options("a", takes(0), j)
+		o.Store, o.Log = obeying{c.store, ops}, zerolog.New(&log).Level(zerolog.WarnLevel)
+		stop := c.start(o)
+		time.Sleep(4*time.Second + 500*time.Millisecond)
+		ops.order(pausing(storage.TargetJob, "job"))
+		time.Sleep(time.Second)
+		ops.set(func(o *operators) { o.fail = storage.ErrUnavailable })
+		time.Sleep(20 * time.Second)
+		ops.set(func(o *operators) { o.fail = nil })
+		ops.order(resuming)
+		time.Sleep(3 * time.Second) // 28.5 s
+		stop()
+		var ran []int
+		for _, r := range c.runs("job") {
+			if r.State == jobs.Succeeded {
+				ran = append(ran, int(r.ScheduledAt.Sub(begun).Seconds()))
+			}
+		}
+		if want := []int{2, 4, 26, 28}; !slices.Equal(ran, want) {
+			t.Errorf("fired at %v, want %v", ran, want)
+		}
+		for text, most := range map[string]int{"read control state failed": 1,
+			"listen for operator actions failed": 2} {
+			if n := strings.Count(log.String(), text); n < 1 || n > most {
+				t.Errorf("%q is said %d times: %s", text, n, log.String())
+			}
+		}
+	})
+}
+
+// Who has lost its claim to an operator hears of it at once, and its locks are
+// free whether or not it heeds that.
+func TestReleasedRunIsToldAtOnceAndFreesItsLocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newFileCluster(t)
+		reported := make(chan error, 1)
+		deaf := jobs.Handle("work", func(ctx context.Context, run *jobs.Run, _ struct{}) error {
+			if run.Job == "deaf" {
+				<-ctx.Done()
+				reported <- context.Cause(ctx)
+				time.Sleep(9 * time.Second)
+			}
+			return nil
+		})
+		next := once(t, "next", 22*time.Second, "orders")
+		next.Wait.Attempts = 1
+		o := c.options("a", []jobs.Registration{deaf}, once(t, "deaf", 10*time.Second, "orders"),
+			next)
+		stop := c.start(o)
+		time.Sleep(20*time.Second + 100*time.Millisecond) // a heartbeat has just been sent
+		run := c.runs("deaf")[0]
+		released, err := c.store.Release(t.Context(), byHand,
+			storage.ReleaseRequest{Resource: o.Jobs[0].Resources[0].Resource, Token: run.Token})
+		if err != nil || released.Token != run.Token {
+			t.Fatalf("released %+v, %v", released, err)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		select {
+		case cause := <-reported:
+			if !errors.Is(cause, jobs.ErrClaimLost) {
+				t.Errorf("told %v", cause)
+			}
+		default:
+			t.Error("not told within a second")
+		}
+		time.Sleep(3 * time.Second) // the handler goes on
+		if got := c.outcomes("next"); !slices.Equal(got, []string{"succeeded"}) {
+			t.Errorf("next: %v", got)
+		}
+		if got := c.outcomes("deaf"); !slices.Equal(got, []string{"lost released"}) {
+			t.Errorf("deaf: %v", got)
+		}
+		stop()
+	})
+}

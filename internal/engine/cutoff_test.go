@@ -1,0 +1,104 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// severed is a store that one replica can't reach while it is cut off.
+type severed struct {
+	storage.Store
+	cut atomic.Bool
+}
+
+func (s *severed) reach(what string) error {
+	if s.cut.Load() {
+		return fmt.Errorf("%s: %w", what, storage.ErrUnavailable)
+	}
+	return nil
+}
+
+func (s *severed) Heartbeat(ctx context.Context, session uuid.UUID,
+	v storage.ReplicaStatus) (storage.Beat, error) {
+	if err := s.reach("heartbeat"); err != nil {
+		return storage.Beat{}, err
+	}
+	return s.Store.Heartbeat(ctx, session, v)
+}
+
+func (s *severed) Open(ctx context.Context, session storage.Session) error {
+	if err := s.reach("session opening"); err != nil {
+		return err
+	}
+	return s.Store.Open(ctx, session)
+}
+
+func (s *severed) Start(ctx context.Context, session uuid.UUID,
+	requests []storage.StartRequest) ([]storage.StartResult, error) {
+	if err := s.reach("start"); err != nil {
+		return nil, err
+	}
+	return s.Store.Start(ctx, session, requests)
+}
+
+func (s *severed) Note(ctx context.Context, session uuid.UUID, notes []storage.Note) ([]bool, error) {
+	if err := s.reach("note"); err != nil {
+		return nil, err
+	}
+	return s.Store.Note(ctx, session, notes)
+}
+
+// A replica that reaches the gates and not the store wins what it can't start:
+// for one heartbeat and a half at most.
+func TestReplicaThatIsCutOffStopsWinningGates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		j := job(t, "job", time.Second)
+		j.Overlap, j.Misfire = jobs.OverlapAllow, jobs.MisfireSkip
+		o := c.options("a", takes(0), j)
+		store := &severed{Store: c.store}
+		o.Store, o.Workers, o.ShutdownGrace = store, 100, time.Second
+		stop, stopOther := c.start(o), c.start(c.second("b", j))
+		time.Sleep(30*time.Second + 500*time.Millisecond)
+		cut := time.Now()
+		store.cut.Store(true)
+		time.Sleep(30 * time.Second)
+		store.cut.Store(false)
+		time.Sleep(30 * time.Second)
+		started := map[time.Time]string{}
+		for _, r := range c.runs("job") {
+			if r.StartedAt != nil && r.StartedAt.Sub(r.ScheduledAt) < time.Second {
+				started[r.ScheduledAt] = r.Replica
+			}
+		}
+		lost, again := 0, 0
+		for scheduledAt := cut.Truncate(time.Second).
+			Add(time.Second); scheduledAt.Before(time.Now().Add(-5 * time.Second)); scheduledAt =
+			scheduledAt.Add(time.Second) {
+			switch replica, began := started[scheduledAt.UTC()]; {
+			case !began && scheduledAt.Sub(cut) > 8*time.Second:
+				t.Errorf("%s after the cut nobody started what was due", scheduledAt.Sub(cut))
+			case !began:
+				lost++
+			case replica == "a" && scheduledAt.Sub(cut) > 30*time.Second:
+				again++
+			}
+		}
+		if lost == 0 || again == 0 {
+			t.Errorf(
+				"%d gates won in vain, %d runs once it was connected again: expected some of each",
+				lost, again)
+		}
+		stop()
+		stopOther()
+	})
+}

@@ -1,0 +1,195 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// dependentCursorEvery is how far a dependent's cursor may lag behind its decisions. The cursor is
+// written no more often, unless there is something to record.
+const dependentCursorEvery = time.Minute
+
+// addDependents adds the runs of dependents whose dependencies have succeeded. The runs are added
+// as waiting, once in the cluster, and replicas adopt them. The misfire policy decides on those
+// that are overdue.
+func (u *upkeep) addDependents(ctx context.Context) {
+	dependents, entries := u.table.dependents()
+	if len(dependents) == 0 {
+		return
+	}
+	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
+	defer cancel()
+	openings, err := u.store.OpenFirings(bounded, dependents)
+	if err != nil {
+		if ctx.Err() == nil {
+			u.log.Warn().Err(err).Msg("read open firings of dependents failed")
+		}
+		return
+	}
+	now := u.clock.now()
+	decisions := make(map[string]dependentDecision, len(openings))
+	var begin []storage.DependentFiring
+	for _, f := range dependents {
+		open, reported := openings[f.Job]
+		if !reported {
+			continue
+		}
+		e := entries[f.Job]
+		decision := e.decideDependent(open, u.table.settled(e, open, now), now)
+		decisions[f.Job] = decision
+		for _, scheduledAt := range decision.begin {
+			begin = append(begin, storage.DependentFiring{
+				Firing:  jobs.Firing{Job: f.Job, ScheduledAt: scheduledAt},
+				Run:     uuid.Must(uuid.NewV7()),
+				Version: f.Version,
+				Detail:  strings.Join(f.After, ", ") + " succeeded",
+			})
+		}
+	}
+	for page := range slices.Chunk(begin, storage.MaxBatch) {
+		if err := u.store.AddDependents(bounded, page); err != nil {
+			if ctx.Err() == nil {
+				u.log.Warn().Err(err).Int("runs", len(page)).
+					Msg("add runs of dependents failed, retrying")
+			}
+			return
+		}
+	}
+	u.decideDependents(bounded, dependents, entries, decisions)
+}
+
+// dependents returns the dependents that this replica fires, by name, and their entries.
+func (t *cronTable) dependents() ([]storage.Dependent, map[string]*entry) {
+	var dependents []storage.Dependent
+	entries := map[string]*entry{}
+	for _, e := range t.activeDefinitions() {
+		if len(e.Schedule.After()) > 0 {
+			dependents = append(dependents,
+				storage.Dependent{Job: e.Name, Version: e.activeVersion.version.Load(),
+					Group: e.Group,
+					After: e.Schedule.After()})
+			entries[e.Name] = e
+		}
+	}
+	return dependents, entries
+}
+
+// settled returns the time up to which the dependencies of e have a run or a record for each of
+// their scheduled times, and will get no other. If one of them has none, e is not due. After its
+// cursor a job has no scheduled time until the next one of its active schedule. This replica knows
+// that schedule only if it has the active definition.
+func (t *cronTable) settled(e *entry, open storage.OpenFirings, now time.Time) time.Time {
+	until := now.Truncate(time.Microsecond)
+	for _, name := range e.Schedule.After() {
+		activeDefinitions, known := open.ActiveDefinition[name]
+		if !known {
+			// it was never registered, or was deleted from the history: nothing is settled
+			return open.CheckedUntil
+		}
+		settled := activeDefinitions.CheckedUntil
+		if p := t.get(name); p != nil && len(p.Schedule.After()) == 0 &&
+			p.activeVersion.version.Load() == activeDefinitions.Version {
+			if next := p.Schedule.Next(settled); next.IsZero() {
+				settled = until
+			} else {
+				settled = next.Add(-time.Microsecond)
+			}
+		}
+		if settled.Before(until) {
+			until = settled
+		}
+	}
+	return until
+}
+
+// dependentDecision is the decision on the open firings of a dependent.
+type dependentDecision struct {
+	begin   []time.Time             // to start now
+	overdue []time.Time             // left to the misfire policy
+	ready   map[time.Time]time.Time // by scheduled time: since when the overdue ones could start
+	// the cursor: with these, all scheduled times up to here are decided
+	until time.Time
+}
+
+// dependentDecision decides on the open firings at now. A firing starts when the last dependency of
+// e has succeeded, or later by its jitter.
+func (e *entry) decideDependent(open storage.OpenFirings, settled,
+	now time.Time) dependentDecision {
+	f := dependentDecision{until: settled, ready: map[time.Time]time.Time{}}
+	for _, o := range open.ScheduledTimes {
+		if _, excluded := e.Schedule.ExcludedAt(o.ScheduledAt); excluded {
+			continue
+		}
+		delay := e.Schedule.Delay(e.Name, o.ScheduledAt)
+		start := o.Ready.Add(delay)
+		if late := now.Sub(start); !o.Ready.IsZero() && late > e.MisfireThreshold {
+			f.overdue, f.ready[o.ScheduledAt] = append(f.overdue, o.ScheduledAt), start
+			continue
+		}
+		if !o.Ready.IsZero() && (delay == 0 || !start.After(now)) {
+			f.begin = append(f.begin, o.ScheduledAt)
+		}
+		if !f.until.Before(o.ScheduledAt) {
+			f.until = o.ScheduledAt.Add(-time.Microsecond)
+		}
+	}
+	return f
+}
+
+// decideDependents applies the misfire policies to the overdue firings, and moves cursors.
+func (u *upkeep) decideDependents(ctx context.Context, dependents []storage.Dependent,
+	entries map[string]*entry, decisions map[string]dependentDecision) {
+	var checks []storage.MisfireCheck
+	for _, f := range dependents {
+		d, reported := decisions[f.Job]
+		cursor := entries[f.Job].activeVersion.decidedUntil()
+		check := storage.MisfireCheck{Job: f.Job, Group: f.Group, Version: f.Version,
+			ScheduledAt: d.until,
+			Until:       d.until}
+		if len(d.overdue) > 0 {
+			if last := d.overdue[len(d.overdue)-1]; last.After(check.ScheduledAt) {
+				check.ScheduledAt = last
+			}
+		} else if !reported || d.until.Sub(cursor) < dependentCursorEvery {
+			continue
+		}
+		checks = append(checks, check)
+	}
+	for page := range slices.Chunk(checks, maxMisfirePage/maxMisfireWeight) {
+		found := map[string][]storage.Misfired{}
+		cursors, err := u.store.CheckMisfires(ctx, page,
+			func(job string, c storage.Cursor) []storage.Misfired {
+				misfired := entries[job].missedDependents(decisions[job], c, u.clock.now())
+				found[job] = misfired
+				return misfired
+			})
+		if err != nil {
+			if ctx.Err() == nil {
+				u.log.Warn().Err(err).Int("jobs", len(page)).
+					Msg("check misfires of dependents failed")
+			}
+			return
+		}
+		u.decided(cursors, entries, found)
+	}
+}
+
+// missedDependents returns the records of the overdue firings.
+func (e *entry) missedDependents(f dependentDecision, c storage.Cursor,
+	now time.Time) []storage.Misfired {
+	unstarted := slices.DeleteFunc(slices.Clone(f.overdue), func(scheduledAt time.Time) bool {
+		_, started := slices.BinarySearchFunc(c.Started, scheduledAt, time.Time.Compare)
+		return started || !scheduledAt.After(c.CheckedUntil)
+	})
+	var dropped droppedFirings
+	if extra := len(unstarted) - e.misfireRecords(); extra > 0 {
+		unstarted, dropped.number = unstarted[extra:], extra
+	}
+	return e.misfired(unstarted, dropped, c, now, f.ready)
+}

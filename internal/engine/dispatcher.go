@@ -1,0 +1,238 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// dispatcher turns the timetable into firings. It sleeps until a job is due, and gives due firings
+// to free workers.
+type dispatcher struct {
+	*engine
+	table  *cronTable
+	ready  *ready
+	keeper *keeper
+	// holds a value when this replica must update which jobs it fires
+	revised   <-chan struct{}
+	timetable timetable
+	// for suspended jobs, the first scheduled time that was not started
+	suspended []planned
+	held      []pending       // queued firings of jobs that were paused
+	known     map[*entry]bool // the entries in the timetable
+	firings   sync.WaitGroup
+}
+
+// run dispatches until ctx ends. Its firings may outlive it; the caller waits for them.
+func (d *dispatcher) run(ctx context.Context) {
+	if _, err := d.keeper.Wait(ctx); err != nil { // from here on the clock is cluster time
+		return
+	}
+	// Begin where the store last checked each job: firings that were due while no replica was up
+	// may still start within their thresholds. The gate, or the store, refuses firings that other
+	// replicas have begun.
+	now := d.clock.now()
+	d.known = map[*entry]bool{}
+	for _, e := range d.table.all() {
+		d.known[e] = true
+		d.timetable.add(e, e.oldest(now))
+	}
+	for ctx.Err() == nil {
+		d.tick()
+		if d.ready.len() == 0 {
+			d.sleep(ctx)
+			continue
+		}
+		if _, err := d.keeper.Wait(ctx); err != nil || d.workers.acquire(ctx) != nil {
+			return
+		}
+		if !d.clockLimit.right(ctx) || !d.keeper.AwaitConfirmed(ctx) {
+			d.workers.release()
+			continue
+		}
+		// sort in what became due while all workers were busy
+		d.tick()
+		session := d.keeper.session() // the previous session may be lost by now
+		if session == nil || !d.dispatch(ctx, session) {
+			d.workers.release()
+		}
+	}
+}
+
+// tick moves every firing that is due to the ready queue, or sets it apart if its job is suspended.
+func (d *dispatcher) tick() {
+	select {
+	case <-d.revised:
+		d.revise()
+	default:
+	}
+	now := d.clock.now()
+	for at := d.timetable.next(); !at.IsZero() && !at.After(now); at = d.timetable.next() {
+		p := d.timetable.pop()
+		if !d.table.has(p.entry) {
+			continue // removed, or replaced by another entry
+		}
+		if oldest := p.entry.oldest(now); !p.scheduledAt.After(oldest) {
+			if !p.delayed {
+				d.timetable.add(p.entry, oldest)
+			}
+			continue
+		}
+		if d.rests(p.entry) {
+			d.suspended = append(d.suspended, p)
+			continue
+		}
+		if !p.delayed {
+			d.timetable.add(p.entry, p.scheduledAt)
+			if d.timetable.delay(p, now) {
+				continue
+			}
+		}
+		if p.entry.overdue(p.scheduledAt, now) {
+			continue // the misfire policy decides
+		}
+		d.ready.push(pending{entry: p.entry,
+			firing: jobs.Firing{Job: p.entry.Name, ScheduledAt: p.scheduledAt}, attempt: 1,
+			since: now})
+	}
+}
+
+// rests reports whether this replica must not begin firings of the job for now: another definition
+// is active, the job is paused, or the replica is drained.
+func (d *dispatcher) rests(e *entry) bool {
+	_, paused := d.controlState.paused(e.Name, e.Group)
+	return paused || e.activeVersion.stale() || d.controlState.draining()
+}
+
+// revise plans new jobs, and jobs that this replica fires again. It continues with the first
+// scheduled time that it left out, because other replicas may not have started it.
+func (d *dispatcher) revise() {
+	left, held := d.suspended, d.held
+	d.suspended, d.held = nil, nil
+	for _, p := range left {
+		if d.rests(p.entry) && d.table.has(p.entry) {
+			d.suspended = append(d.suspended, p)
+		} else {
+			d.timetable.put(p)
+		}
+	}
+	for _, p := range held {
+		d.ready.push(p)
+	}
+	if d.controlState.draining() {
+		d.clearQueue()
+	}
+	known := make(map[*entry]bool, len(d.known))
+	now := d.clock.now()
+	for _, e := range d.table.all() {
+		if !d.known[e] && !e.activeVersion.known() {
+			continue
+		}
+		if known[e] = true; !d.known[e] {
+			d.timetable.add(e, e.oldest(now))
+		}
+	}
+	d.known = known
+}
+
+// clearQueue empties the queue when the replica is drained. Other replicas adopt what they can.
+func (d *dispatcher) clearQueue() {
+	for _, p := range d.ready.takeAll() {
+		if !d.leaves(p) {
+			// leaves handled nothing, because the replica is not drained any more
+			d.held = append(d.held, p)
+		}
+	}
+}
+
+// sleep waits for the next scheduled time, for an adopted run, or for a change of the jobs that
+// this replica fires.
+func (d *dispatcher) sleep(ctx context.Context) {
+	wait := d.pollIntervals.sleep
+	if scheduledAt := d.timetable.next(); !scheduledAt.IsZero() {
+		wait = min(wait, scheduledAt.Sub(d.clock.now()))
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-d.ready.wake:
+	case <-d.revised:
+		d.revise()
+	case <-ctx.Done():
+	}
+}
+
+// dispatch begins the first ready firing with the worker that the caller has taken, and reports
+// whether there was one. It leaves firings that are older than their thresholds to the misfire
+// policy, which may have recorded them already.
+func (d *dispatcher) dispatch(ctx context.Context, session *liveSession) bool {
+	for {
+		p, ok := d.ready.pop()
+		if !ok {
+			return false
+		}
+		if !p.stillOurs(session) {
+			p.hold.giveBack()
+			p.done()
+			continue
+		}
+		if d.leaves(p) {
+			p.hold.giveBack()
+			continue
+		}
+		if d.shouldPrefilter(p) {
+			d.prefilter(ctx, p)
+			continue
+		}
+		if p.adopted == uuid.Nil && p.entry.overdue(p.firing.ScheduledAt, d.clock.now()) {
+			p.hold.giveBack()
+			d.log.Debug().Str("job", p.entry.Name).Time("scheduled_at", p.firing.ScheduledAt).
+				Msg("firing is overdue, the misfire policy decides")
+			continue
+		}
+		d.firings.Go(d.begin(p, session, ctx).run)
+		return true
+	}
+}
+
+// leaves reports whether a queued firing must not begin: its job was removed, changed or suspended,
+// or the replica is drained and another one can adopt the run.
+func (d *dispatcher) leaves(p pending) bool {
+	switch {
+	case p.adopted != uuid.Nil:
+		if d.controlState.draining() {
+			p.done()
+			return true
+		}
+	case !d.table.has(p.entry):
+		return true
+	case d.rests(p.entry):
+		d.held = append(d.held, p)
+		return true
+	}
+	return false
+}
+
+// begun is a firing with the context that ends its waiting.
+type begun struct {
+	firing
+	stop context.Context
+}
+
+func (b *begun) run() { b.execute(b.stop) }
+
+func (d *dispatcher) begin(p pending, session *liveSession, stop context.Context) *begun {
+	run := p.adopted
+	if run == uuid.Nil {
+		run = uuid.Must(uuid.NewV7())
+		p.done = d.active.track(run)
+	}
+	log := d.log.With().Str("job", p.entry.Name).Stringer("run", run).
+		Time("scheduled_at", p.firing.ScheduledAt).Logger()
+	return &begun{firing: firing{engine: d.engine, pending: p, run: run, session: session,
+		log: log}, stop: stop}
+}

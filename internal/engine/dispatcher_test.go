@@ -1,0 +1,148 @@
+package engine
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/rs/zerolog"
+)
+
+// newTestDispatcher has one job that is due each second, and is due now.
+func newTestDispatcher(t *testing.T) (*dispatcher, *entry) {
+	t.Helper()
+	e := entryEvery(t, time.Second, jobs.MisfireSkip)
+	e.Group = "night"
+	e.activeVersion.register(1)
+	e.activeVersion.decide(time.Now())
+	table := tableOf(e)
+	d := &dispatcher{
+		engine: &engine{clock: &clusterClock{}, active: newActive(),
+			controlState: &controlState{polls: make(chan struct{}, 1)}, log: zerolog.Nop()},
+		table: table, ready: newReady("a", 1), known: map[*entry]bool{e: true},
+		revised: make(chan struct{}),
+	}
+	d.timetable.add(e, time.Now())
+	return d, e
+}
+
+// While a job rests, one scheduled time of it is put suspended, however long that takes.
+func TestJobThatRestsTakesNoRoom(t *testing.T) {
+	for name, rest := range map[string]func(*dispatcher, *entry){
+		"its job is paused": func(d *dispatcher, _ *entry) {
+			d.controlState.pauses = []storage.Pause{{Target: storage.Target{Kind: storage.TargetJob, Name: "job"}}}
+		},
+		"its group is": func(d *dispatcher, _ *entry) {
+			d.controlState.pauses = []storage.Pause{{Target: storage.Target{Kind: storage.TargetGroup, Name: "night"}}}
+		},
+		"everything is": func(d *dispatcher, _ *entry) {
+			d.controlState.pauses = []storage.Pause{{Target: storage.Target{Kind: storage.TargetAll}}}
+		},
+		"drained":        func(d *dispatcher, _ *entry) { d.controlState.drained = true },
+		"others fire it": func(_ *dispatcher, e *entry) { e.activeVersion.active.Store(2) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d, e := newTestDispatcher(t)
+				rest(d, e)
+				for range 10 {
+					time.Sleep(time.Second)
+					d.tick()
+					d.revise()
+				}
+				if d.ready.len() != 0 || len(d.held) != 0 || len(d.suspended)+len(d.timetable) != 1 {
+					t.Errorf("%d queued, %d held, %d suspended, %d planned", d.ready.len(), len(d.held),
+						len(d.suspended), len(d.timetable))
+				}
+			})
+		})
+	}
+}
+
+func TestRemovedJobIsPlannedNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, e := newTestDispatcher(t)
+		time.Sleep(time.Second)
+		d.tick()
+		d.table.remove(e.Name)
+		time.Sleep(time.Second)
+		d.tick()
+		if d.ready.len() != 1 || len(d.timetable) != 0 || len(d.suspended) != 0 {
+			t.Errorf("%d queued, %d planned, %d suspended", d.ready.len(), len(d.timetable),
+				len(d.suspended))
+		}
+		p, _ := d.ready.pop()
+		if !d.leaves(p) {
+			t.Error("a scheduled time of a removed job is begun")
+		}
+		if p.adopted = uuid.New(); d.leaves(p) {
+			t.Error("an adopted run of a removed job is not begun: nobody else would")
+		}
+	})
+}
+
+// What waited for a worker when its job was paused is begun when it is resumed.
+func TestQueuedScheduledTimeOfAPausedJobIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, _ := newTestDispatcher(t)
+		time.Sleep(time.Second)
+		d.tick()
+		p, _ := d.ready.pop()
+		d.controlState.pauses = []storage.Pause{{Target: storage.Target{Kind: storage.TargetJob, Name: "job"}}}
+		if !d.leaves(p) {
+			t.Error("a scheduled time of a paused job is begun")
+		}
+		d.revise()
+		if q, ok := d.ready.pop(); !ok || !d.leaves(q) {
+			t.Error("a scheduled time of a job that is still paused is begun or lost")
+		}
+		d.controlState.pauses = nil
+		d.revise()
+		if q, ok := d.ready.pop(); !ok || d.leaves(q) ||
+			!q.firing.ScheduledAt.Equal(p.firing.ScheduledAt) {
+			t.Error("a scheduled time of a job that is no longer paused is not begun")
+		}
+	})
+}
+
+func TestDrainedReplicaCaresNoMoreForWhatItAdopted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, e := newTestDispatcher(t)
+		run := uuid.New()
+		d.ready.push(pending{entry: e, adopted: run, done: d.active.track(run)})
+		d.controlState.drained = true
+		d.revise()
+		if d.ready.len() != 0 || len(d.held) != 0 || d.active.tracked[run] {
+			t.Errorf("%d queued, %d held, cared for: %v", d.ready.len(), len(d.held),
+				d.active.tracked[run])
+		}
+	})
+}
+
+// A job that came to the table is planned once the store has said from when on
+// its scheduled times count, and from then on.
+func TestAddedJobIsPlannedWhenItIsKnownWhatCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, e := newTestDispatcher(t)
+		fresh := &entry{Job: e.Job}
+		d.table.put(fresh)
+		time.Sleep(20 * time.Second)
+		fresh.activeVersion.register(2)
+		d.tick()
+		d.revise()
+		if len(d.timetable) != 0 || !fresh.activeVersion.stale() {
+			t.Errorf("%d planned, stale %v", len(d.timetable), fresh.activeVersion.stale())
+		}
+		added := time.Now()
+		fresh.activeVersion.update(storage.ActiveDefinition{Version: 2, CheckedUntil: added})
+		d.revise()
+		d.revise()
+		if len(d.timetable) != 1 || d.timetable[0].entry != fresh ||
+			!d.timetable[0].scheduledAt.Equal(added.Truncate(time.Second).Add(time.Second)) {
+			t.Errorf("planned: %+v", d.timetable)
+		}
+	})
+}

@@ -1,0 +1,188 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/rs/zerolog"
+)
+
+// sessions is a History that knows sessions only.
+type sessions struct {
+	storage.History
+	all   []storage.ReplicaView
+	drift []storage.JobDrift
+	err   error
+}
+
+func (s *sessions) Replicas(context.Context) ([]storage.ReplicaView, error) { return s.all, s.err }
+
+func (s *sessions) Drift(context.Context, int) ([]storage.JobDrift, error) { return s.drift, s.err }
+
+func TestListsOfServersAreCompared(t *testing.T) {
+	now := time.Date(2026, 3, 14, 3, 0, 0, 0, time.UTC)
+	living := func(name, list string) storage.ReplicaView {
+		return storage.ReplicaView{Name: name, LockServers: list, ExpiresAt: now.Add(time.Second)}
+	}
+	expired, ended := living("b", "other"), living("b", "other")
+	expired.ExpiresAt, ended.EndedAt = now, &now
+	const differ, same = `"differ_from":["b"]`, "the same list of memcached servers again"
+	for name, test := range map[string]struct {
+		looks [][]storage.ReplicaView
+		lists int64    // in the end
+		want  []string // in the log, a line each
+	}{
+		"alone":                          {[][]storage.ReplicaView{{living("a", "own")}}, 1, nil},
+		"alike":                          {[][]storage.ReplicaView{{living("a", "own"), living("b", "own")}}, 1, nil},
+		"different":                      {[][]storage.ReplicaView{{living("a", "own"), living("b", "other")}}, 2, []string{differ}},
+		"before its own session shows":   {[][]storage.ReplicaView{{living("b", "other")}}, 2, []string{differ}},
+		"three lists":                    {[][]storage.ReplicaView{{living("a", "own"), living("b", "other"), living("c", "third")}}, 3, []string{`"differ_from":["b","c"]`}},
+		"two sessions of one replica":    {[][]storage.ReplicaView{{living("b", "other"), living("b", "third")}}, 3, []string{differ}},
+		"said once":                      {[][]storage.ReplicaView{{living("b", "other")}, {living("b", "other")}}, 2, []string{differ}},
+		"mended":                         {[][]storage.ReplicaView{{living("b", "other")}, {living("b", "own")}, {living("b", "own")}}, 1, []string{differ, same}},
+		"and broken again":               {[][]storage.ReplicaView{{living("b", "other")}, {}, {living("b", "other")}}, 2, []string{differ, same, differ}},
+		"expired":                        {[][]storage.ReplicaView{{expired}}, 1, nil},
+		"ended":                          {[][]storage.ReplicaView{{ended}}, 1, nil},
+		"of an older version":            {[][]storage.ReplicaView{{living("b", "")}}, 1, nil},
+		"of this replica's former life":  {[][]storage.ReplicaView{{living("a", "other")}}, 1, nil},
+		"store that can't be asked then": {[][]storage.ReplicaView{{living("b", "other")}, nil}, 2, []string{differ}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log bytes.Buffer
+			store := &sessions{}
+			l := newDrift(store, "a", "own", func() string { return "" }, func() time.Time {
+				return now
+			}, zerolog.New(&log).Level(zerolog.InfoLevel))
+			for _, look := range test.looks {
+				store.all, store.err = look, nil
+				if look == nil {
+					store.err = errors.New("no answer")
+				}
+				l.compare(t.Context())
+			}
+			if got := l.servers.number.Load(); got != test.lists {
+				t.Errorf("%d lists, expected %d", got, test.lists)
+			}
+			lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+			if log.Len() == 0 {
+				lines = nil
+			}
+			if len(lines) != len(test.want) {
+				t.Fatalf("log is %q, expected %q", lines, test.want)
+			}
+			for i, line := range lines {
+				if !strings.Contains(line, test.want[i]) {
+					t.Errorf("line %d is %s, expected %s", i, line, test.want[i])
+				}
+			}
+		})
+	}
+}
+
+func TestReplicaThatNamesNoServersComparesNothing(t *testing.T) {
+	l := newDrift(nil, "a", "", func() string { return "" }, time.Now, zerolog.Nop())
+	l.compare(t.Context())
+	if got := l.servers.number.Load(); got != 0 {
+		t.Errorf("%d lists", got)
+	}
+}
+
+// TestADeployIsToldOfAndWarnedOfOnlyWhenItDoesNotEnd has replicas differ for
+// longer than a deploy lasts.
+func TestADeployIsToldOfAndWarnedOfOnlyWhenItDoesNotEnd(t *testing.T) {
+	begun := time.Date(2026, 3, 14, 3, 0, 0, 0, time.UTC)
+	now := begun
+	replica := func(name, table string, started time.Duration) storage.ReplicaView {
+		return storage.ReplicaView{Name: name, ConfigHash: table, StartedAt: begun.Add(started),
+			ExpiresAt: begun.Add(time.Hour)}
+	}
+	var log bytes.Buffer
+	store := &sessions{drift: []storage.JobDrift{{Job: "rollup", Newest: []string{"b"},
+		Older: []string{"a"}}, {Job: "x", Newest: []string{"a"}, Without: []string{"b"}}}}
+	d := newDrift(store, "a", "", func() string { return "own" }, func() time.Time { return now },
+		zerolog.New(&log).Level(zerolog.InfoLevel))
+	const info, warning, over = `"level":"info"`, `"level":"warn"`,
+		"the same jobs in their configurations again"
+	const detail = `"jobs":["rollup: a has an older definition","x: only a knows it"],"differ_from":["b"]`
+	step := func(at time.Duration, says []string, replicas ...storage.ReplicaView) {
+		t.Helper()
+		log.Reset()
+		now, store.all = begun.Add(at), replicas
+		for range 2 { // what was said is not said again
+			d.compare(t.Context())
+		}
+		if got := log.String(); strings.Count(got, "\n") != min(len(says), 1) {
+			t.Errorf("at %s the log says %q", at, got)
+		}
+		for _, text := range says {
+			if !strings.Contains(log.String(), text) {
+				t.Errorf("at %s the log says %q, expected %s", at, log.String(), text)
+			}
+		}
+	}
+	a := replica("a", "own", -time.Hour)
+	step(0, nil, a, replica("b", "own", -time.Hour))
+	step(time.Minute, []string{info, detail}, a, replica("b", "new", time.Minute))
+	step(2*time.Minute, nil, a, replica("b", "new", time.Minute),
+		replica("c", "new", 2*time.Minute))
+	step(3*time.Minute+59*time.Second, nil, a, replica("b", "new", time.Minute),
+		replica("c", "own", 2*time.Minute))
+	step(4*time.Minute, []string{warning, detail}, a, replica("b", "new", time.Minute),
+		replica("c", "own", 2*time.Minute))
+	step(5*time.Minute, nil, a, replica("b", "new", time.Minute),
+		replica("c", "new", 5*time.Minute))
+	step(6*time.Minute, []string{info, over}, a)
+	if d.table.number.Load() != 1 {
+		t.Errorf("%d tables", d.table.number.Load())
+	}
+	// What a newcomer finds is a deploy, however old the others are.
+	step(7*time.Minute, []string{info, detail}, replica("a", "own", 7*time.Minute),
+		replica("b", "new", -time.Hour))
+}
+
+func TestDriftInWords(t *testing.T) {
+	for want, drift := range map[string]storage.JobDrift{
+		"rollup: b has an older definition":                         {Job: "rollup", Newest: []string{"a"}, Older: []string{"b"}},
+		"rollup: b, c and d have an older definition":               {Job: "rollup", Newest: []string{"a"}, Older: []string{"b", "c", "d"}},
+		"rollup: only a knows it":                                   {Job: "rollup", Newest: []string{"a"}, Without: []string{"b", "c"}},
+		"rollup: c does not know it":                                {Job: "rollup", Newest: []string{"a", "b"}, Without: []string{"c"}},
+		"rollup: b has an older definition; c and d do not know it": {Job: "rollup", Newest: []string{"a"}, Older: []string{"b"}, Without: []string{"c", "d"}},
+	} {
+		if got := drift.String(); got != want {
+			t.Errorf("%+v: %q, expected %q", drift, got, want)
+		}
+	}
+}
+
+func TestHashOfACronTable(t *testing.T) {
+	table := func(definitions ...storage.Definition) *cronTable {
+		table := tableOf()
+		for _, d := range definitions {
+			table.put(&entry{Job: jobs.Job{Name: d.Name}, definition: d})
+		}
+		return table
+	}
+	a, b := storage.Definition{Name: "a", Hash: "1"}, storage.Definition{Name: "b", Hash: "2", Source: storage.FromConfig}
+	own := table(a, b).hash()
+	for name, other := range map[string]*cronTable{
+		"another definition": table(a, storage.Definition{Name: "b", Hash: "3"}), "one job less": table(a), "another name": table(a, storage.Definition{Name: "c", Hash: "2"}), "no jobs": table(),
+	} {
+		if other.hash() == own || other.hash() == "" {
+			t.Errorf("%s: the hash is %s", name, other.hash())
+		}
+	}
+	for name, other := range map[string]*cronTable{
+		"described anew":   table(storage.Definition{Name: "a", Hash: "1", Description: "what a does"}, b),
+		"added at runtime": table(a, b, storage.Definition{Name: "c", Hash: "4", Source: storage.FromStore}),
+	} {
+		if other.hash() != own {
+			t.Errorf("%s: the hash is another", name)
+		}
+	}
+}

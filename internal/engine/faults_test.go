@@ -1,0 +1,338 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/holdfast-dev/holdfast/locking"
+	"github.com/holdfast-dev/holdfast/retry"
+)
+
+// faultyStore is a store of which tests delay starts and take sessions away.
+type faultyStore struct {
+	storage.Store
+	afterStart time.Duration // how long the reply to a start takes
+	down       atomic.Bool   // sessions can be neither opened nor renewed
+	dead       atomic.Bool   // nor can anything else be asked
+}
+
+func (f *faultyStore) End(ctx context.Context, session uuid.UUID) error {
+	if f.dead.Load() {
+		return fmt.Errorf("session end: %w", storage.ErrUnavailable)
+	}
+	return f.Store.End(ctx, session)
+}
+
+func (f *faultyStore) Sweep(ctx context.Context) (storage.Swept, error) {
+	if f.dead.Load() {
+		return storage.Swept{}, fmt.Errorf("sweep: %w", storage.ErrUnavailable)
+	}
+	return f.Store.Sweep(ctx)
+}
+
+func (f *faultyStore) Start(ctx context.Context, session uuid.UUID,
+	requests []storage.StartRequest) ([]storage.StartResult, error) {
+	if f.dead.Load() {
+		return nil, fmt.Errorf("start: %w", storage.ErrUnavailable)
+	}
+	results, err := f.Store.Start(ctx, session, requests)
+	time.Sleep(f.afterStart)
+	return results, err
+}
+
+func (f *faultyStore) Open(ctx context.Context, s storage.Session) error {
+	if f.down.Load() || f.dead.Load() {
+		return fmt.Errorf("session opening: %w", storage.ErrUnavailable)
+	}
+	return f.Store.Open(ctx, s)
+}
+
+func (f *faultyStore) Heartbeat(ctx context.Context, session uuid.UUID,
+	v storage.ReplicaStatus) (storage.Beat, error) {
+	if f.down.Load() || f.dead.Load() {
+		return storage.Beat{}, fmt.Errorf("heartbeat: %w", storage.ErrUnavailable)
+	}
+	return f.Store.Heartbeat(ctx, session, v)
+}
+
+// slowLocks answers each add after a while, or not at all when ctx ends first.
+type slowLocks struct {
+	locking.Backend
+	after time.Duration
+}
+
+func (s slowLocks) Add(ctx context.Context, key string, value []byte, ttl time.Duration) error {
+	select {
+	case <-time.After(s.after):
+		return s.Backend.Add(ctx, key, value, ttl)
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", locking.ErrUnavailable, ctx.Err())
+	}
+}
+
+func (c *cluster) slowLocker(after time.Duration) *locking.Locker {
+	c.t.Helper()
+	l, err := locking.New(slowLocks{c.locks, after},
+		locking.Options{Namespace: c.store.ClusterID().String(), Lease: 30 * time.Second,
+			Restore: true, Log: zerolog.Nop()})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return l
+}
+
+// heldStore is a store in which a row that one job needs is held for a while:
+// for its starts by a client that was paused, for its finishes by its own
+// transaction.
+type heldStore struct {
+	storage.Store
+	starts, finishes string // of which job
+	from, until      time.Time
+	runs             sync.Map    // of the job, by id
+	unsaid           atomic.Bool // a finish of the job did not say that its handler was left behind
+}
+
+// heldError answers as a store does that has waited for a held row.
+func (h *heldStore) heldError(what string) error {
+	time.Sleep(time.Second)
+	return fmt.Errorf("%s: %w", what, storage.ErrRowHeld)
+}
+
+func (h *heldStore) held() bool { return time.Now().After(h.from) && time.Now().Before(h.until) }
+
+func (h *heldStore) Finish(ctx context.Context, requests []storage.FinishRequest) ([]bool, error) {
+	needed := slices.ContainsFunc(requests, func(r storage.FinishRequest) bool {
+		job, _ := h.runs.Load(r.Run)
+		if job == h.finishes && !r.LeftBehind {
+			h.unsaid.Store(true)
+		}
+		return job == h.finishes
+	})
+	if needed && h.held() {
+		return nil, h.heldError("finish")
+	}
+	return h.Store.Finish(ctx, requests)
+}
+
+func (h *heldStore) Start(ctx context.Context, session uuid.UUID,
+	requests []storage.StartRequest) ([]storage.StartResult, error) {
+	for _, r := range requests {
+		h.runs.Store(r.Run, r.Firing.Job)
+	}
+	needed := slices.ContainsFunc(requests, func(r storage.StartRequest) bool {
+		return r.Firing.Job == h.starts
+	})
+	if needed && h.held() {
+		return nil, h.heldError("start")
+	}
+	return h.Store.Start(ctx, session, requests)
+}
+
+func TestHeldRowHoldsUpOtherStartsOnceAtMost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		stuck, other := once(t, "stuck", 10*time.Second, "orders"), job(t, "other", time.Second)
+		// or one that begins late is in the way of the next, which is not what is asked
+		other.Overlap = jobs.OverlapAllow
+		o := c.options("a", takes(time.Millisecond), stuck, other)
+		o.Store = &heldStore{Store: c.store, starts: "stuck", from: time.Now(),
+			until: time.Now().Add(20 * time.Second)}
+		stop := c.start(o)
+		// it stops between two scheduled times, not at one
+		time.Sleep(29*time.Second + 500*time.Millisecond)
+		stop()
+		if got := c.outcomes("stuck"); !slices.Equal(got, []string{"succeeded"}) {
+			t.Errorf("stuck: %v", got)
+		}
+		late := 0
+		for _, r := range c.runs("other") {
+			if r.StartedAt == nil || r.StartedAt.Sub(r.ScheduledAt) > 100*time.Millisecond {
+				late++
+			}
+		}
+		if late > 2 {
+			t.Errorf("%d starts of another job were held up", late)
+		}
+	})
+}
+
+// A firing whose start meets a held row queues for a worker without its locks:
+// nobody knows for how long.
+func TestFiringThatQueuesForAWorkerHoldsNoLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		stuck, long := once(t, "stuck", 10*time.Second, "orders"),
+			once(t, "long", 11*time.Second, "sales")
+		o := c.options("a", takes(time.Minute), stuck, long)
+		o.Workers = 1
+		o.Store = &heldStore{Store: c.store, starts: "stuck", from: time.Now(),
+			until: time.Now().Add(11500 * time.Millisecond)}
+		stop := c.start(o)
+		stopOther := c.start(c.options("b", takes(time.Second),
+			once(t, "other", 20*time.Second, "orders")))
+		time.Sleep(3 * time.Minute)
+		stopOther()
+		stop()
+		if r := c.runs("other"); len(r) != 1 || r[0].State != jobs.Succeeded ||
+			r[0].StartedAt.Sub(r[0].ScheduledAt) > time.Second {
+			t.Errorf("other: %+v, expected that it ran at once", r)
+		}
+		if got := c.outcomes("stuck"); !slices.Equal(got, []string{"succeeded"}) {
+			t.Errorf("stuck: %v", got)
+		}
+	})
+}
+
+func TestHandlerThatWasLeftBehindHoldsUpNoFinish(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		stuck, other := once(t, "stuck", 10*time.Second, "orders"), job(t, "other", time.Second)
+		stuck.Timeout = 5 * time.Second
+		ignores := jobs.Handle("work", func(_ context.Context, run *jobs.Run, _ struct{}) error {
+			if run.Job == "stuck" {
+				time.Sleep(20 * time.Second)
+			}
+			return nil
+		})
+		o := c.options("a", []jobs.Registration{ignores}, stuck, other)
+		store := &heldStore{Store: c.store, finishes: "stuck", from: time.Now(),
+			until: time.Now().Add(30 * time.Second)}
+		o.Store = store
+		stop := c.start(o)
+		// it stops between two scheduled times, not at one
+		time.Sleep(39*time.Second + 500*time.Millisecond)
+		stop()
+		if got := c.outcomes("stuck"); !slices.Equal(got, []string{"timed_out timeout"}) {
+			t.Errorf("stuck: %v", got)
+		}
+		if store.unsaid.Load() {
+			t.Error(
+				"the store was not told that the handler was left behind: its transaction goes on")
+		}
+		for _, r := range c.runs("other") {
+			if r.FinishedAt == nil || r.FinishedAt.Sub(*r.StartedAt) > 100*time.Millisecond {
+				t.Errorf("held up: %+v", r)
+			}
+		}
+	})
+}
+
+func TestReplicaWithAnOldDefinitionDoesNotWinTheGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		before, after := job(t, "job", 30*time.Second), job(t, "job", 30*time.Second)
+		before.Misfire, after.Misfire = jobs.MisfireSkip, jobs.MisfireSkip
+		after.Timeout = time.Minute
+		stopOld := c.start(c.options("old", takes(time.Second), before))
+		time.Sleep(2 * time.Second)
+		o := c.options("new", takes(time.Second), after)
+		o.Locker = c.slowLocker(time.Millisecond) // the old one is always first at the gate
+		stopNew := c.start(o)
+		time.Sleep(100 * time.Second)
+		stopNew()
+		stopOld()
+		if got := c.outcomes("job"); !slices.Equal(got,
+			[]string{"succeeded", "succeeded", "succeeded"}) {
+			t.Errorf("got %v", got)
+		}
+	})
+}
+
+func TestGraceAlsoEndsARunThatIsOnlyBeingStarted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		o := c.options("a", takes(3*time.Hour), once(t, "job", 5*time.Second, "orders"))
+		o.Store, o.ShutdownGrace = &faultyStore{Store: c.store, afterStart: 2 * time.Second},
+			time.Second
+		stop := c.start(o)
+		time.Sleep(5500 * time.Millisecond)
+		begun := time.Now()
+		stop()
+		if took := time.Since(begun); took > 30*time.Second {
+			t.Errorf("stop took %s with a grace of 1 s", took)
+		}
+		if got := c.outcomes("job"); !slices.Equal(got, []string{"cancelled shutdown"}) {
+			t.Errorf("got %v", got)
+		}
+	})
+}
+
+func TestNothingBeginsAfterStopAndOthersTakeItOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		j := once(t, "job", 5*time.Second, "orders")
+		o := c.options("a", takes(time.Second), j)
+		o.Locker = c.slowLocker(2 * time.Second)
+		stop := c.start(o)
+		time.Sleep(7500 * time.Millisecond) // it has passed the gate and asks for its table
+		stop()
+		if got := c.outcomes("job"); !slices.Equal(got, []string{"waiting shutdown"}) {
+			t.Errorf("after stop: %v", got)
+		}
+		heir := c.start(c.options("b", takes(time.Second), j))
+		time.Sleep(10 * time.Second)
+		heir()
+		if r := c.runs("job"); len(r) != 1 || r[0].State != jobs.Succeeded || r[0].Replica != "b" {
+			t.Errorf("runs: %+v", r)
+		}
+	})
+}
+
+func TestNothingBeginsUnderALostSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		store := &faultyStore{Store: c.store}
+		long, second := once(t, "long", 5*time.Second), once(t, "second", 22*time.Second)
+		second.Misfire = jobs.MisfireSkip
+		o := c.options("a", takes(time.Hour), long, second)
+		o.Store, o.Workers, o.ShutdownGrace = store, 1, time.Second
+		stop := c.start(o)
+		time.Sleep(10 * time.Second)
+		store.down.Store(true) // the session of long is lost while second waits for the only worker
+		time.Sleep(18 * time.Second)
+		store.down.Store(false)
+		time.Sleep(time.Minute)
+		if got := c.outcomes("second"); !slices.Equal(got, []string{"running"}) {
+			t.Errorf("got %v", got)
+		}
+		stop()
+	})
+}
+
+func TestRetryEndsByItsElapsedLimit(t *testing.T) {
+	for name, policy := range map[string]retry.Policy{
+		"with a count":    {Attempts: 50, Delay: 10 * time.Second, Elapsed: time.Minute},
+		"without a count": {Delay: 10 * time.Second, Elapsed: time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t)
+				attempts := 0
+				fails := jobs.Handle("work", func(context.Context, *jobs.Run, struct{}) error {
+					attempts++
+					return errors.New("no")
+				})
+				j := once(t, "job", 10*time.Second)
+				j.Retry = policy
+				stop := c.start(c.options("a", []jobs.Registration{fails}, j))
+				time.Sleep(2 * time.Minute)
+				stop()
+				if attempts < 6 || attempts > 7 {
+					t.Errorf("%d attempts every 10 s within a minute", attempts)
+				}
+			})
+		})
+	}
+}

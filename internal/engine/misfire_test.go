@@ -1,0 +1,213 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+func entryEvery(t *testing.T, d time.Duration, policy jobs.Misfire) *entry {
+	t.Helper()
+	s, err := schedule.Parse(schedule.Spec{Every: d}, time.UTC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &entry{Job: jobs.Job{Name: "job", Schedule: s, Misfire: policy,
+		MisfireThreshold: 30 * time.Second}}
+}
+
+func TestLongOutageIsRecordedWithinBounds(t *testing.T) {
+	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		interval, outage time.Duration
+		policy           jobs.Misfire
+		records, late    int
+		dropped          bool
+	}{
+		{time.Minute, time.Hour, jobs.MisfireSkip, 60, 0, false},
+		{time.Minute, time.Hour, jobs.MisfireRunAll, 60, 60, false},
+		{time.Minute, 100 * time.Minute, jobs.MisfireSkip, 100, 0, false},
+		{time.Minute, 101 * time.Minute, jobs.MisfireSkip, 100, 0, true},
+		{time.Minute, 10 * time.Hour, jobs.MisfireRunAll, 101, 100, true},
+		{time.Second, 10 * time.Hour, jobs.MisfireRunOnce, 100, 1, true},
+		{time.Second, 400 * 24 * time.Hour, jobs.MisfireRunOnce, 100, 1, true},
+		{24 * time.Hour, 90 * 24 * time.Hour, jobs.MisfireRunOnce, 90, 1, false},
+	} {
+		until := from.Add(c.outage)
+		got := misfires(entryEvery(t, c.interval, c.policy),
+			storage.Cursor{CheckedUntil: from, Until: until}, until.Add(30*time.Second))
+		late := 0
+		for i, m := range got {
+			if m.State == jobs.Waiting {
+				late++
+			}
+			if i > 0 && !m.Firing.ScheduledAt.After(got[i-1].Firing.ScheduledAt) {
+				t.Errorf("due %s twice", m.Firing.ScheduledAt)
+			}
+		}
+		if len(got) != c.records || late != c.late || got[len(got)-1].Firing.ScheduledAt != until {
+			t.Errorf("every %s for %s: %d records, %d late, the last for %s", c.interval, c.outage,
+				len(got), late, got[len(got)-1].Firing.ScheduledAt)
+		}
+		if jumped := c.interval == time.Second &&
+			c.outage > 24*time.Hour; jumped != strings.Contains(got[0].Detail, "at least") {
+			t.Errorf("every %s for %s: first says %q", c.interval, c.outage, got[0].Detail)
+		}
+		if reported := strings.Contains(got[0].Detail, "no records of their own"); reported != c.dropped ||
+			reported && got[0].State != jobs.Missed {
+			t.Errorf("every %s for %s: first says %q", c.interval, c.outage, got[0].Detail)
+		}
+	}
+}
+
+func TestStartedScheduledTimesAreNoMisfires(t *testing.T) {
+	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	started := []time.Time{from.Add(time.Minute), from.Add(3 * time.Minute)}
+	got := misfires(entryEvery(t, time.Minute, jobs.MisfireRunOnce),
+		storage.Cursor{CheckedUntil: from, Until: from.Add(3 * time.Minute), Started: started},
+		from.Add(4*time.Minute))
+	if len(got) != 1 || got[0].Firing.ScheduledAt != from.Add(2*time.Minute) ||
+		got[0].State != jobs.Waiting {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestReadyQueueIsByScheduledTimeThenByAnOrderOfTheReplicasOwn(t *testing.T) {
+	order := func(replica string) string {
+		r := newReady(replica, 1)
+		scheduledAt := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+		for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
+			r.push(pending{entry: &entry{}, firing: jobs.Firing{Job: name, ScheduledAt: scheduledAt}})
+		}
+		r.push(pending{entry: &entry{},
+			firing: jobs.Firing{Job: "early", ScheduledAt: scheduledAt.Add(-time.Second)}})
+		var names strings.Builder
+		for p, ok := r.pop(); ok; p, ok = r.pop() {
+			names.WriteString(p.firing.Job)
+		}
+		return names.String()
+	}
+	one, two := order("replica-1"), order("replica-2")
+	if !strings.HasPrefix(one, "early") || !strings.HasPrefix(two, "early") ||
+		len(one) != len("early")+8 {
+		t.Errorf("not by due: %s, %s", one, two)
+	}
+	if one == two || one != order("replica-1") {
+		t.Errorf("orders %s and %s: want each replica its own, always the same", one, two)
+	}
+}
+
+func TestMisfiresAreDecidedByWhatKeptThem(t *testing.T) {
+	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	at := func(minutes float64) time.Time {
+		return from.Add(time.Duration(minutes * float64(time.Minute)))
+	}
+	resumed := at(6.5)
+	paused := storage.Pause{Target: storage.Target{Kind: storage.TargetGroup, Name: "night"}, At: at(4), By: "alice",
+		Reason: "deploy", ResumedAt: &resumed, ResumedBy: "bob"}
+	// Up until just after the first two scheduled times, paused for 4 to 6, up again from 8 on.
+	cursor := storage.Cursor{
+		CheckedUntil: from, Until: at(9), Pauses: []storage.Pause{paused},
+		Spans: []storage.Span{{From: at(-10), Until: at(2.6)}, {From: at(-20), Until: at(1.2)}, {From: at(7.5), Until: at(100)}},
+	}
+	const missed, runsLate = "missed ", "waiting "
+	for name, c := range map[string]struct {
+		set  func(e *entry)
+		want []string // of the scheduled times at 1 to 9 minutes
+	}{
+		"the defaults": {func(*entry) {}, []string{
+			missed + "superseded", missed + "superseded", missed + "superseded", missed + "paused",
+			missed + "paused", missed + "paused",
+			missed + "superseded", missed + "superseded", runsLate + "no_worker",
+		}},
+		"skip what nobody was up for": {func(e *entry) { e.Misfire = jobs.MisfireSkip }, []string{
+			missed + "superseded", missed + "superseded", missed + "misfire", missed + "paused",
+			missed + "paused", missed + "paused",
+			missed + "misfire", missed + "superseded", runsLate + "no_worker",
+		}},
+		"run all that were paused": {func(e *entry) {
+			e.Misfire, e.MisfireBy.NoWorker, e.MisfireBy.Paused = jobs.MisfireSkip, jobs.MisfireSkip,
+				jobs.MisfireRunAll
+		}, []string{
+			missed + "no_worker", missed + "no_worker", missed + "misfire", runsLate + "paused",
+			runsLate + "paused", runsLate + "paused",
+			missed + "misfire", missed + "no_worker", missed + "no_worker",
+		}},
+		"the latest that was paused": {func(e *entry) {
+			e.MisfireBy = jobs.MisfireRules{NoWorker: jobs.MisfireSkip, Paused: jobs.MisfireRunOnce}
+			e.Misfire = jobs.MisfireSkip
+		}, []string{
+			missed + "no_worker", missed + "no_worker", missed + "misfire", missed + "superseded",
+			missed + "superseded", runsLate + "paused",
+			missed + "misfire", missed + "no_worker", missed + "no_worker",
+		}},
+		"two at most": {func(e *entry) {
+			e.Misfire, e.MisfireBy = jobs.MisfireRunAll, jobs.MisfireRules{NoWorker: jobs.MisfireRunAll, Limit: 2}
+		}, []string{
+			missed + "no_worker", missed + "no_worker", missed + "misfire", missed + "paused",
+			missed + "paused", missed + "paused",
+			missed + "misfire", runsLate + "no_worker", runsLate + "no_worker",
+		}},
+		"of three minutes": {func(e *entry) {
+			e.Misfire, e.MisfireBy = jobs.MisfireRunAll,
+				jobs.MisfireRules{NoWorker: jobs.MisfireRunAll, MaxAge: 3 * time.Minute}
+		}, []string{
+			missed + "no_worker", missed + "no_worker", missed + "misfire", missed + "paused",
+			missed + "paused", missed + "paused",
+			runsLate + "misfire", runsLate + "no_worker", runsLate + "no_worker",
+		}},
+		"by a deadline of two minutes": {func(e *entry) {
+			e.Misfire, e.MisfireBy.NoWorker, e.Deadline = jobs.MisfireRunAll, jobs.MisfireRunAll,
+				2*time.Minute
+		}, []string{
+			"skipped deadline", "skipped deadline", "skipped deadline", missed + "paused",
+			missed + "paused", missed + "paused",
+			"skipped deadline", runsLate + "no_worker", runsLate + "no_worker",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := entryEvery(t, time.Minute, jobs.MisfireRunOnce)
+			c.set(e)
+			var got []string
+			found := misfires(e, cursor, at(9.6))
+			for _, m := range found {
+				got = append(got, string(m.State)+" "+string(m.Reason))
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got\n%v, want\n%v", got, c.want)
+			}
+			for i, words := range map[int]string{
+				2: "no replica was up since 2026-01-01T00:02:36Z",
+				0: "replicas were up, but none had a free worker within 30s",
+				4: "group night was paused by alice at 2026-01-01T00:04:00Z and resumed by bob " +
+					"at 2026-01-01T00:06:30Z: deploy",
+			} {
+				if !strings.Contains(found[i].Detail, words) {
+					t.Errorf("due %d says %q, want %q", i+1, found[i].Detail, words)
+				}
+			}
+		})
+	}
+}
+
+// What waits for a worker already is not joined by a run for each further due.
+func TestMisfiresAreRunOnceInTheRunThatWaits(t *testing.T) {
+	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	cursor := storage.Cursor{CheckedUntil: from, Until: from.Add(2 * time.Minute),
+		Waits: from.Add(-time.Minute)}
+	for policy, want := range map[jobs.Misfire]jobs.State{jobs.MisfireRunOnce: jobs.Missed, jobs.MisfireRunAll: jobs.Waiting} {
+		for _, m := range misfires(entryEvery(t, time.Minute, policy), cursor,
+			from.Add(3*time.Minute)) {
+			if m.State != want || want == jobs.Missed &&
+				!strings.Contains(m.Detail,
+					"the scheduled time 2025-12-31T23:59:00Z ran in its place") {
+				t.Errorf("%s: %+v", policy, m)
+			}
+		}
+	}
+}

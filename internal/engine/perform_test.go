@@ -1,0 +1,57 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/holdfast-dev/holdfast/retry"
+)
+
+// unfinished is a store that takes no ends of attempts until a time, and all else.
+type unfinished struct {
+	storage.Store
+	until time.Time
+}
+
+func (u *unfinished) Finish(ctx context.Context, requests []storage.FinishRequest) ([]bool, error) {
+	if time.Now().Before(u.until) {
+		return nil, fmt.Errorf("finish: %w", storage.ErrUnavailable)
+	}
+	return u.Store.Finish(ctx, requests)
+}
+
+// While the end of an attempt is not recorded, its claim stands: another attempt would
+// be answered with that claim, and run under a token that was used before.
+func TestNoAttemptBeforeTheEndOfTheLastIsRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		calls := 0
+		failing := jobs.Handle("work", func(context.Context, *jobs.Run, struct{}) error {
+			calls++
+			return errors.New("boom")
+		})
+		j := once(t, "job", 10*time.Second, "orders")
+		j.Retry = retry.Policy{Attempts: 3, Delay: time.Second}
+		o := c.options("a", []jobs.Registration{failing}, j)
+		// heartbeats renew the session meanwhile
+		o.Store = &unfinished{c.store, time.Now().Add(time.Minute)}
+		stop := c.start(o)
+		// the replica gives up after one TTL, and its next heartbeat gives the claim back
+		time.Sleep(50 * time.Second)
+		if got := c.outcomes("job"); calls != 1 || !slices.Equal(got, []string{"lost claim_lost"}) {
+			t.Errorf("%d calls of the handler, %v; want one, whose run is lost", calls, got)
+		}
+		time.Sleep(time.Minute)
+		stop()
+		if calls != 1 {
+			t.Errorf("%d calls of the handler in the end, want one", calls)
+		}
+	})
+}

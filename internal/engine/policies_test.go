@@ -1,0 +1,617 @@
+package engine_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/internal/engine"
+	"github.com/holdfast-dev/holdfast/internal/test/soak"
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/holdfast-dev/holdfast/retry"
+)
+
+// pause pauses everything.
+func (c *cluster) pause(by string) (resume func()) {
+	c.t.Helper()
+	action, everything := storage.Action{Actor: by, Via: "go"}, storage.Target{Kind: storage.TargetAll}
+	if _, err := c.store.Pause(context.Background(), action, everything); err != nil {
+		c.t.Fatal(err)
+	}
+	return func() {
+		c.t.Helper()
+		if _, err := c.store.Resume(context.Background(), action, everything); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+// outage registers the jobs with a replica that stops at once, and lets time
+// pass.
+func (c *cluster) outage(d time.Duration, table ...jobs.Job) {
+	c.t.Helper()
+	stop := c.start(c.options("former", takes(0), table...))
+	time.Sleep(time.Second)
+	stop()
+	time.Sleep(d)
+}
+
+// starts are when the runs of the jobs began, in that order.
+func (c *cluster) starts(table []jobs.Job) []jobs.Record {
+	c.t.Helper()
+	var began []jobs.Record
+	for _, j := range table {
+		for _, r := range c.runs(j.Name) {
+			if r.StartedAt != nil {
+				began = append(began, r)
+			}
+		}
+	}
+	slices.SortStableFunc(began, func(a, b jobs.Record) int {
+		return cmp.Or(a.StartedAt.Compare(*b.StartedAt), cmp.Compare(a.Token, b.Token))
+	})
+	return began
+}
+
+func TestOutageIsCaughtUpWithBesideWhatIsDue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		missed := soak.Pick(100, 300)
+		var late []jobs.Job
+		priority := map[string]int{}
+		for i := range missed {
+			j := job(t, fmt.Sprintf("late-%03d", i), 24*time.Hour)
+			j.Priority = 1 + (i*7)%9
+			priority[j.Name] = j.Priority
+			late = append(late, j)
+		}
+		var current []jobs.Job
+		for i := range 6 {
+			j := job(t, fmt.Sprintf("current-%d", i), 10*time.Second)
+			j.Misfire = jobs.MisfireSkip
+			current = append(current, j)
+		}
+		c.outage(25*time.Hour, slices.Concat(late, current)...)
+		began := time.Now()
+		o := c.options("a", takes(5*time.Second), slices.Concat(late, current)...)
+		o.Workers, o.CatchUp = 8, 2
+		stop := c.start(o)
+		// half a second more than each of them takes
+		time.Sleep(time.Duration(missed) * 3 * time.Second)
+		stop()
+
+		for _, r := range c.starts(current) {
+			if r.ScheduledAt.After(began.Add(15*time.Second)) &&
+				r.StartedAt.Sub(r.ScheduledAt) > time.Second {
+				t.Errorf("%s due %s began %s late", r.Job, r.ScheduledAt,
+					r.StartedAt.Sub(r.ScheduledAt))
+			}
+		}
+		caughtUp := c.starts(late)
+		if len(caughtUp) != missed {
+			t.Fatalf("%d of %d late runs began", len(caughtUp), missed)
+		}
+		for i, r := range caughtUp {
+			beside := 0 // which of two that end at one instant ends first is chance
+			for _, o := range caughtUp[:i] {
+				if o.FinishedAt.After(*r.StartedAt) {
+					beside++
+				}
+			}
+			if beside > 1 {
+				t.Fatalf("%s began beside %d other late runs", r.Job, beside)
+			}
+			// Two are taken up at a time, in no order among themselves.
+			if i >= 4 && priority[r.Job] > priority[caughtUp[i-4].Job] {
+				t.Errorf("%s, of priority %d, began after %s, of priority %d", r.Job,
+					priority[r.Job], caughtUp[i-4].Job, priority[caughtUp[i-4].Job])
+			}
+		}
+	})
+}
+
+func TestCatchUpIsAQuarterOfTheWorkers(t *testing.T) {
+	for workers, want := range map[int]int{1: 1, 3: 1, 8: 2, 32: 8} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t)
+			var table []jobs.Job
+			for i := range 20 {
+				table = append(table, job(t, fmt.Sprintf("job-%d", i), 24*time.Hour))
+			}
+			c.outage(25*time.Hour, table...)
+			o := c.options("a", takes(time.Minute), table...)
+			o.Workers = workers
+			stop := c.start(o)
+			time.Sleep(50 * time.Second)
+			if began := len(c.starts(table)); began != want {
+				t.Errorf("%d of %d workers are at work on late runs, want %d", began, workers, want)
+			}
+			stop()
+		})
+	}
+}
+
+func TestPriorityDecidesWhereWorkersAreShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		low, high := once(t, "low", 11*time.Second), once(t, "high", 12*time.Second)
+		low.Priority, high.Priority = 4, 6
+		o := c.options("a", takes(10*time.Second), once(t, "hog", 10*time.Second), low, high)
+		o.Workers = 1
+		stop := c.start(o)
+		time.Sleep(time.Minute)
+		stop()
+		began := c.starts([]jobs.Job{low, high})
+		if len(began) != 2 || began[0].Job != "high" || began[1].Job != "low" {
+			t.Errorf("began %+v", began)
+		}
+	})
+}
+
+// A job of the lowest priority has its turn beside one of the highest that is
+// always due.
+func TestStarvedJobAges(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		var table []jobs.Job
+		for i := range 3 {
+			j := job(t, fmt.Sprintf("greedy-%d", i), 2*time.Second)
+			j.Priority, j.Misfire, j.MisfireBy.NoWorker = 9, jobs.MisfireSkip, jobs.MisfireSkip
+			table = append(table, j)
+		}
+		starved := once(t, "starved", time.Minute)
+		starved.Priority = 1
+		o := c.options("a", takes(time.Second), append(table, starved)...)
+		o.Workers = 1
+		stop := c.start(o)
+		time.Sleep(7 * time.Minute)
+		if began := c.starts([]jobs.Job{starved}); len(began) > 0 {
+			t.Errorf("began %s after its scheduled time, beside others that are 8 minutes ahead",
+				began[0].StartedAt.Sub(began[0].ScheduledAt))
+		}
+		time.Sleep(4 * time.Minute)
+		if began := c.starts([]jobs.Job{starved}); len(began) != 1 {
+			t.Errorf("has not begun after 10 minutes: %v", c.outcomes("starved"))
+		}
+		stop()
+	})
+}
+
+func TestGroupHasSoManyPlacesOnAReplica(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		var group []jobs.Job
+		for i := range 6 {
+			j := once(t, fmt.Sprintf("in-%d", i), 10*time.Second)
+			j.Group, j.GroupLimits.PerReplica = "night", 2
+			group = append(group, j)
+		}
+		other := once(t, "other", 10*time.Second)
+		stop := c.start(c.options("a", takes(8*time.Second), append(group, other)...))
+		time.Sleep(time.Minute)
+		stop()
+		if began := c.starts([]jobs.Job{other}); len(began) != 1 ||
+			began[0].StartedAt.Sub(began[0].ScheduledAt) > time.Second {
+			t.Errorf("a job of no group began %+v", began)
+		}
+		began := c.starts(group)
+		if len(began) != 6 {
+			t.Fatalf("%d of 6 began", len(began))
+		}
+		for i, r := range began {
+			if want := time.Duration(i/2) * 8 * time.Second; r.StartedAt.Sub(r.ScheduledAt).
+				Round(time.Second) != want {
+				t.Errorf("the %d. began %s after its scheduled time, want %s", i+1,
+					r.StartedAt.Sub(r.ScheduledAt), want)
+			}
+		}
+	})
+}
+
+// Its place is another's while a firing waits for a lock, and it waits for one
+// when it goes on.
+func TestPlaceInAGroupIsFreeWhileAFiringWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		holder := once(t, "holder", 9*time.Second, "orders")
+		waiter, brief := once(t, "waiter", 10*time.Second, "orders"),
+			once(t, "brief", 11*time.Second)
+		waiter.Wait = retry.Policy{Attempts: 100, Delay: time.Second}
+		for _, j := range []*jobs.Job{&waiter, &brief} {
+			j.Group, j.GroupLimits.PerReplica = "night", 1
+		}
+		stop := c.start(c.options("a", takes(5*time.Second), holder, waiter, brief))
+		time.Sleep(time.Minute)
+		stop()
+		began := c.starts([]jobs.Job{waiter, brief})
+		if len(began) != 2 || began[0].Job != "brief" ||
+			began[0].StartedAt.Sub(began[0].ScheduledAt) > time.Second ||
+			began[1].StartedAt.Before(*began[0].FinishedAt) {
+			t.Errorf("began %+v", began)
+		}
+	})
+}
+
+func TestGroupHasSoManyRunsInTheCluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		var group []jobs.Job
+		for i := range 4 {
+			j := once(t, fmt.Sprintf("in-%d", i), 10*time.Second)
+			j.Group, j.GroupLimits.PerCluster = "night", 2
+			group = append(group, j)
+		}
+		var stops []func()
+		for _, name := range []string{"a", "b", "c"} {
+			stops = append(stops, c.start(c.options(name, takes(20*time.Second), group...)))
+		}
+		time.Sleep(25 * time.Second)
+		waiting := 0
+		for _, j := range group {
+			for _, r := range c.runs(j.Name) {
+				if r.State == jobs.Waiting {
+					waiting++
+					if r.Reason != jobs.ReasonGroupFull && r.Reason != jobs.ReasonOlderWaiter ||
+						r.BlockedBy == nil || r.BlockedBy.Resource != "group:night" {
+						t.Errorf("%s waits by %s for %+v", r.Job, r.Reason, r.BlockedBy)
+					}
+				}
+			}
+		}
+		if waiting != 2 {
+			t.Errorf("%d wait, want 2", waiting)
+		}
+		time.Sleep(time.Minute)
+		for _, stop := range stops {
+			stop()
+		}
+		began := c.starts(group)
+		if len(began) != 4 {
+			t.Fatalf("%d of 4 began", len(began))
+		}
+		for i, r := range began[2:] {
+			if r.StartedAt.Before(*began[i].FinishedAt) {
+				t.Errorf("%s began beside two others", r.Job)
+			}
+		}
+	})
+}
+
+func TestFiringIsNotStartedAfterItsDeadline(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(o *engine.Options, job *jobs.Job)
+		table   func(t *testing.T) []jobs.Job
+		detail  string
+	}{
+		"a lock was held": {func(_ *engine.Options, j *jobs.Job) {
+			j.Wait = retry.Policy{Attempts: 1000, Delay: 700 * time.Millisecond}
+		},
+			func(t *testing.T) []jobs.Job {
+				return []jobs.Job{once(t, "hog", 8*time.Second, "orders")}
+			}, "public/orders was held by job hog"},
+		"its workers were busy": {func(o *engine.Options, _ *jobs.Job) { o.Workers = 1 },
+			func(t *testing.T) []jobs.Job { return []jobs.Job{once(t, "hog", 8*time.Second)} },
+			"none had a free worker"},
+		"its group was full": {func(_ *engine.Options, j *jobs.Job) { j.Group, j.GroupLimits.PerCluster = "night", 1 },
+			func(t *testing.T) []jobs.Job {
+				hog := once(t, "hog", 8*time.Second)
+				hog.Group, hog.GroupLimits.PerCluster = "night", 1
+				return []jobs.Job{hog}
+			}, "group:night had no free slot"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cl := newCluster(t)
+				j := once(t, "job", 10*time.Second, "orders")
+				j.Deadline = 5 * time.Second
+				o := cl.options("a", takes(50*time.Second), j)
+				c.prepare(&o, &j)
+				o.Jobs = append(c.table(t), j)
+				o.ShutdownGrace = time.Minute
+				stop := cl.start(o)
+				time.Sleep(2 * time.Minute)
+				stop()
+				r := cl.runs("job")
+				if len(r) != 1 || r[0].State != jobs.Skipped ||
+					r[0].Reason != jobs.ReasonDeadline || r[0].StartedAt != nil ||
+					!strings.Contains(r[0].Detail,
+						"not started by its deadline, 5s after its scheduled time: ") || !strings.Contains(r[0].Detail, c.detail) {
+					t.Errorf("runs %+v", r)
+				}
+				if c.detail != "none had a free worker" &&
+					r[0].FinishedAt.Sub(r[0].ScheduledAt).
+						Round(100*time.Millisecond) != 5*time.Second {
+					t.Errorf("skipped %s after its scheduled time",
+						r[0].FinishedAt.Sub(r[0].ScheduledAt))
+				}
+			})
+		})
+	}
+}
+
+// A deadline is counted from the scheduled time, or from the trigger, whoever begins.
+func TestDeadlineOfWhatIsAdopted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		late, manual := job(t, "late", time.Hour), job(t, "manual", 24*time.Hour)
+		late.Deadline, manual.Deadline = 20*time.Minute, 20*time.Minute
+		c.outage(85*time.Minute, late, manual) // scheduledAt 25 minutes ago
+		if _, err := c.store.Trigger(t.Context(), byHand,
+			storage.TriggerRequest{Job: "manual", Key: "early"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(21 * time.Minute)
+		if _, err := c.store.Trigger(t.Context(), byHand,
+			storage.TriggerRequest{Job: "manual", Key: "late"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Minute)
+		stop := c.start(c.options("a", takes(time.Second), late, manual))
+		time.Sleep(time.Minute)
+		stop()
+		if got := c.outcomes("late"); !slices.Equal(got, []string{"skipped deadline"}) {
+			t.Errorf("a late run: %v", got)
+		}
+		if got := c.outcomes("manual"); !slices.Equal(got,
+			[]string{"skipped deadline", "succeeded"}) {
+			t.Errorf("triggered runs: %v", got)
+		}
+		if r := c.runs("manual")[0]; !strings.Contains(r.Detail, "triggered by ann") {
+			t.Errorf("what stood in its way: %q", r.Detail)
+		}
+	})
+}
+
+// Attempts after the first are not begun anew.
+func TestDeadlineIsForTheFirstAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		j := once(t, "job", 10*time.Second)
+		j.Deadline, j.Retry = 5*time.Second, retry.Policy{Attempts: 2, Delay: time.Minute}
+		handlers := []jobs.Registration{jobs.Handle("work",
+			func(_ context.Context, run *jobs.Run, _ struct{}) error {
+				if run.Attempt == 1 {
+					return errors.New("not yet")
+				}
+				return nil
+			})}
+		stop := c.start(c.options("a", handlers, j))
+		time.Sleep(2 * time.Minute)
+		stop()
+		if got := c.outcomes("job"); !slices.Equal(got, []string{"succeeded"}) {
+			t.Errorf("got %v", got)
+		}
+	})
+}
+
+func TestQueueHoldsOne(t *testing.T) {
+	for _, locks := range []string{"with stage 1", "without"} {
+		t.Run(locks, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t)
+				j := job(t, "job", 10*time.Second, "orders")
+				j.Overlap = jobs.OverlapQueue
+				var stops []func()
+				for _, name := range []string{"a", "b"} {
+					o := c.options(name, takes(33*time.Second), j)
+					if locks == "without" {
+						o.Locker = nil
+					}
+					stops = append(stops, c.start(o))
+				}
+				time.Sleep(82 * time.Second)
+				// Of those due while the second waited two were skipped, and so while
+				// the fifth did; the eighth came when that had begun.
+				want := []string{"succeeded", "succeeded", "skipped overlap", "skipped overlap",
+					"running", "skipped overlap", "skipped overlap", "waiting overlap"}
+				if got := c.outcomes("job"); !slices.Equal(got, want) {
+					t.Errorf("got %v, want %v", got, want)
+				}
+				if r := c.runs("job")[2]; !strings.Contains(r.Detail,
+					"another firing waits for it already") {
+					t.Errorf("skipped with %q", r.Detail)
+				}
+				for _, stop := range stops {
+					stop()
+				}
+			})
+		})
+	}
+}
+
+func TestFiringWhoseTriesAreOverWaitsOnByItsPolicy(t *testing.T) {
+	for policy, want := range map[jobs.Misfire][]string{
+		jobs.MisfireSkip: {"skipped lock_held", "skipped lock_held", "skipped lock_held",
+			"succeeded"},
+		jobs.MisfireRunOnce: {"skipped superseded", "skipped superseded", "succeeded", "succeeded"},
+		jobs.MisfireRunAll:  {"skipped superseded", "succeeded", "succeeded", "succeeded"},
+	} {
+		t.Run(string(policy), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t)
+				hog, j := once(t, "hog", 50*time.Second, "orders"),
+					job(t, "job", time.Minute, "orders")
+				j.MisfireBy = jobs.MisfireRules{LockHeld: policy, Limit: 2}
+				j.Overlap = jobs.OverlapQueue
+				handlers := []jobs.Registration{jobs.Handle("work",
+					func(_ context.Context, run *jobs.Run, _ struct{}) error {
+						if run.Job == "hog" {
+							time.Sleep(160 * time.Second)
+						}
+						return nil
+					})}
+				stop := c.start(c.options("a", handlers, hog, j))
+				time.Sleep(4*time.Minute + 30*time.Second)
+				stop()
+				if got := c.outcomes("job"); !slices.Equal(got, want) {
+					t.Errorf("got %v, want %v", got, want)
+				}
+			})
+		})
+	}
+}
+
+// A wait that ends with the job's next scheduled time, and not with its tries, is over by
+// the same policy.
+func TestFiringThatHasTriesLeftWaitsOnByItsPolicy(t *testing.T) {
+	for policy, want := range map[jobs.Misfire][]string{
+		jobs.MisfireSkip:    {"skipped lock_held", "skipped lock_held", "succeeded"},
+		jobs.MisfireRunOnce: {"skipped superseded", "skipped superseded", "succeeded"},
+		jobs.MisfireRunAll:  {"skipped superseded", "succeeded", "succeeded"},
+	} {
+		t.Run(string(policy), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t)
+				hog, j := once(t, "hog", 50*time.Second, "orders"),
+					job(t, "job", time.Minute, "orders")
+				j.MisfireBy = jobs.MisfireRules{LockHeld: policy, Limit: 2}
+				j.Overlap, j.Wait = jobs.OverlapQueue,
+					retry.Policy{Elapsed: time.Hour, Delay: time.Second}
+				handlers := []jobs.Registration{jobs.Handle("work",
+					func(_ context.Context, run *jobs.Run, _ struct{}) error {
+						if run.Job == "hog" {
+							time.Sleep(160 * time.Second)
+						}
+						return nil
+					})}
+				stop := c.start(c.options("a", handlers, hog, j))
+				time.Sleep(3*time.Minute + 55*time.Second)
+				stop()
+				if got := c.outcomes("job"); !slices.Equal(got, want) {
+					t.Errorf("got %v, want %v", got, want)
+				}
+			})
+		})
+	}
+}
+
+func TestScheduledTimesOfAPauseAreDecidedWhenItIsOver(t *testing.T) {
+	for policy, want := range map[jobs.Misfire][]string{
+		"":                  {"missed paused", "missed paused"},
+		jobs.MisfireRunOnce: {"missed superseded", "succeeded"},
+	} {
+		t.Run("policy "+string(policy), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t)
+				j := job(t, "job", time.Minute)
+				j.MisfireBy.Paused = policy
+				c.outage(30*time.Second, j)
+				resume := c.pause("alice")
+				// Nobody is up at the scheduled times: what a pause keeps back is not for the
+				// misfires' check to start.
+				time.Sleep(2*time.Minute + 5*time.Second)
+				stop := c.start(c.options("a", takes(time.Second), j))
+				time.Sleep(20 * time.Second)
+				if got := c.outcomes("job"); len(got) != 0 {
+					t.Errorf("decided in the pause: %v", got)
+				}
+				resume()
+				time.Sleep(30 * time.Second)
+				stop()
+				got := c.runs("job")
+				if outcomes := c.outcomes("job"); len(outcomes) < 2 ||
+					!slices.Equal(outcomes[:2], want) {
+					t.Errorf("got %v, want %v", outcomes, want)
+				} else if !strings.Contains(got[0].Detail,
+					"everything was paused by alice at 2000-01-01T00:00:31Z and resumed by alice") {
+					t.Errorf("told as %q", got[0].Detail)
+				}
+			})
+		})
+	}
+}
+
+// slowStart is a store whose starts take a while to reach it.
+type slowStart struct {
+	storage.Store
+	takes time.Duration
+}
+
+func (s slowStart) Start(ctx context.Context, session uuid.UUID,
+	requests []storage.StartRequest) ([]storage.StartResult, error) {
+	time.Sleep(s.takes)
+	return s.Store.Start(ctx, session, requests)
+}
+
+func TestClaimThatComesAfterTheDeadlineIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		handlers, calls := counting(time.Second)
+		j := once(t, "job", 10*time.Second, "orders")
+		j.Deadline = time.Second
+		o := c.options("a", handlers, j)
+		o.Store = slowStart{c.store, 3 * time.Second}
+		stop := c.start(o)
+		time.Sleep(30 * time.Second)
+		r := c.runs("job")
+		if calls("job") != 0 || len(r) != 1 || r[0].State != jobs.Skipped ||
+			r[0].Reason != jobs.ReasonDeadline ||
+			!strings.Contains(r[0].Detail, "did not answer in time") {
+			t.Errorf("%d calls, runs %+v", calls("job"), r)
+		}
+		if locks, err := c.store.Locks(t.Context()); err != nil || len(locks) > 0 {
+			t.Errorf("still granted: %v, %v", locks, err)
+		}
+		stop()
+	})
+}
+
+// However long an outage was, it is told since when nobody was up.
+func TestOutageIsToldFromItsBeginning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newFileCluster(t)
+		j := job(t, "job", 24*time.Hour)
+		j.Misfire = jobs.MisfireSkip
+		c.outage(50*time.Hour, j)
+		stop := c.start(c.options("a", takes(0), j))
+		time.Sleep(30 * time.Second)
+		stop()
+		r := c.runs("job")
+		if len(r) != 2 || r[0].Reason != jobs.ReasonMisfire ||
+			!strings.Contains(r[1].Detail, "no replica was up since 2000-01-01T00:00:0") {
+			t.Errorf("recorded %+v", r)
+		}
+	})
+}
+
+func TestReplicaWhoseGroupIsFullLeavesRunsToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		j := job(t, "job", 24*time.Hour)
+		j.Group, j.GroupLimits.PerReplica, j.Overlap = "night", 1, jobs.OverlapAllow
+		trigger := func(key string) {
+			t.Helper()
+			if _, err := c.store.Trigger(t.Context(), byHand,
+				storage.TriggerRequest{Job: "job", Key: key}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		stopBusy := c.start(c.options("busy", takes(20*time.Second), j))
+		time.Sleep(5 * time.Second)
+		trigger("first")
+		time.Sleep(5 * time.Second)
+		trigger("second")
+		time.Sleep(2 * time.Second)
+		stopIdle := c.start(c.options("idle", takes(time.Second), j))
+		time.Sleep(5 * time.Second)
+		for _, r := range c.runs("job") {
+			if want := map[string]string{"first": "busy",
+				"second": "idle"}[r.Key]; r.Replica != want {
+				t.Errorf("%s was taken up by %q, want %s", r.Key, r.Replica, want)
+			}
+		}
+		stopBusy()
+		stopIdle()
+	})
+}

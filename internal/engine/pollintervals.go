@@ -1,0 +1,22 @@
+package engine
+
+import "time"
+
+// pollIntervals holds the intervals of a replica's polls. They affect only delays. A simulation of
+// a year lengthens them.
+type pollIntervals struct {
+	// the longest sleep of the dispatcher, so that it notices a jump of the clock
+	sleep    time.Duration
+	adopt    time.Duration // between adoptions of waiting runs
+	misfires time.Duration // between checks for misfires
+	// between sweeps of expired sessions, unless heartbeats are less frequent
+	sweep time.Duration
+	lists time.Duration // between comparisons with other replicas
+	// between polls of the control state, so that actions are obeyed within a second without Listen
+	controlState time.Duration
+}
+
+func defaultIntervals() pollIntervals {
+	return pollIntervals{sleep: time.Minute, adopt: time.Second, misfires: 5 * time.Second,
+		sweep: 3 * time.Second, lists: 5 * time.Second, controlState: 750 * time.Millisecond}
+}

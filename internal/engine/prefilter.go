@@ -1,0 +1,62 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+const (
+	prefilterMin     = 8  // with fewer due firings, each asks its own gate at once
+	prefilterBatch   = 32 // firings checked in one request
+	prefilterTimeout = 200 * time.Millisecond
+)
+
+// prefilter removes firings that other replicas have begun from the front of the queue. first was
+// taken from the queue; sieve puts it and the other firings back. If many firings are due together,
+// a replica wins only some of them. The others need not take a worker and a request each. The check
+// only reads: a firing that stays still has to pass its gate.
+func (d *dispatcher) prefilter(ctx context.Context, first pending) {
+	looked := []pending{first}
+	for len(looked) < prefilterBatch {
+		p, ok := d.ready.pop()
+		if !ok {
+			break
+		}
+		looked = append(looked, p)
+	}
+	begun := d.begunElsewhere(ctx, looked)
+	for _, p := range looked {
+		p.hold.giveBack()
+		if p.adopted == uuid.Nil &&
+			begun[gateName(p.firing, p.entry.activeVersion.version.Load())] {
+			continue
+		}
+		p.looked = true
+		d.ready.push(p)
+	}
+}
+
+// begunElsewhere returns those gates of the firings that a replica has passed; none if memcached
+// does not answer soon.
+func (d *dispatcher) begunElsewhere(ctx context.Context, firings []pending) map[string]bool {
+	var gates []string
+	for _, p := range firings {
+		if p.adopted == uuid.Nil {
+			gates = append(gates, gateName(p.firing, p.entry.activeVersion.version.Load()))
+		}
+	}
+	bounded, cancel := context.WithTimeout(ctx, prefilterTimeout)
+	defer cancel()
+	begun, err := d.locker.Passed(bounded, gates)
+	if err != nil && ctx.Err() == nil {
+		d.log.Debug().Err(err).Int("firings", len(gates)).Msg("check gates failed")
+	}
+	return begun
+}
+
+// shouldPrefilter reports whether to check p and the firings behind it first.
+func (d *dispatcher) shouldPrefilter(p pending) bool {
+	return !p.looked && d.locker != nil && d.ready.len() >= prefilterMin
+}

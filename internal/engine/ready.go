@@ -1,0 +1,165 @@
+package engine
+
+import (
+	"cmp"
+	"container/heap"
+	"encoding/json"
+	"hash/fnv"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// pending is a firing that waits for a worker: a scheduled time of the timetable, or an adopted
+// run.
+type pending struct {
+	entry   *entry
+	firing  jobs.Firing
+	adopted uuid.UUID // the adopted run; zero for a firing of the timetable
+	session uuid.UUID // the session that adopted it
+	attempt int
+	// a late run: it waits for earlier runs of its job, whatever the job's overlap policy
+	late          bool
+	since         time.Time       // when it began to wait on this replica
+	queued        time.Time       // adopted run: when it began to wait on any replica
+	obstacle      string          // adopted run: description of its blocker until then
+	triggerParams json.RawMessage // adopted run: its trigger params
+	looked        bool            // the prefilter has passed it
+	startBy       *time.Time      // adopted run: StartBy of its record
+	done          func()          // called when this replica no longer tracks the run
+
+	hold  *hold     // the slots that it needs besides a worker
+	place time.Time // see QueuePosition
+	rank  uint64
+}
+
+// paced reports whether the firing counts as a late run: it is late, and its run has not begun.
+func (p pending) paced() bool { return p.late && p.attempt <= 1 }
+
+// ready is the queue of pending firings. It is sorted by their positions, and then in an order that
+// differs by replica, so that replicas do not all try the same firing at the same time. It may be
+// used concurrently.
+type ready struct {
+	replica    string
+	mu         sync.Mutex
+	queue      readyHeap
+	adopted    int               // how many in the queue are adopted
+	late       *slots            // for late runs
+	lateQueued int               // how many of them are queued or parked
+	groups     map[string]*slots // by group, for groups with a limit per replica
+	wake       chan struct{}     // holds a value when a firing was queued
+}
+
+// newReady returns the queue of a replica. late limits the workers that run late runs.
+func newReady(replica string, late int) *ready {
+	return &ready{replica: replica, late: newSlots(late), groups: map[string]*slots{},
+		wake: make(chan struct{}, 1)}
+}
+
+// push adds a firing. Its rank is the rendezvous hash of job and replica, so that two replicas
+// start at different ends of the queue.
+func (r *ready) push(p pending) {
+	h := fnv.New64a()
+	h.Write([]byte(r.replica + "\x00" + p.firing.Job))
+	p.rank = h.Sum64()
+	since := p.queued
+	if since.IsZero() {
+		since = p.firing.ScheduledAt
+	}
+	p.place = storage.QueuePosition(since, p.entry.EffectivePriority())
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p.hold = r.holdOf(p)
+	if p.paced() {
+		r.lateQueued++
+	}
+	r.enqueue(p)
+}
+
+func (r *ready) enqueue(p pending) {
+	heap.Push(&r.queue, p)
+	if p.adopted != uuid.Nil {
+		r.adopted++
+	}
+	signal(r.wake)
+}
+
+// pop removes the first firing whose slots are free, and takes them, or reports that there is none.
+// The caller releases the slots.
+func (r *ready) pop() (pending, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for len(r.queue) > 0 {
+		p := heap.Pop(&r.queue).(pending)
+		if p.adopted != uuid.Nil {
+			r.adopted--
+		}
+		if full := r.tryTake(p.hold); full != nil {
+			r.park(p, full)
+			continue
+		}
+		if p.paced() {
+			r.lateQueued--
+		}
+		return p, true
+	}
+	return pending{}, false
+}
+
+// takeAll removes all firings, including parked ones, without taking slots.
+func (r *ready) takeAll() []pending {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := append([]pending(nil), r.queue...)
+	r.queue, r.adopted, r.lateQueued = nil, 0, 0
+	all, r.late.parked = append(all, r.late.parked...), nil
+	for _, s := range r.groups {
+		all, s.parked = append(all, s.parked...), nil
+	}
+	return all
+}
+
+// adoptedLen returns how many queued firings are adopted.
+func (r *ready) adoptedLen() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.adopted
+}
+
+func (r *ready) len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.queue)
+}
+
+// lens returns how many firings wait for a worker, and how many are parked.
+func (r *ready) lens() (queued, parked int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	parked = len(r.late.parked)
+	for _, s := range r.groups {
+		parked += len(s.parked)
+	}
+	return len(r.queue), parked
+}
+
+type readyHeap []pending
+
+func (h readyHeap) Len() int { return len(h) }
+func (h readyHeap) Less(i, j int) bool {
+	return cmp.Or(h[i].place.Compare(h[j].place),
+		h[i].firing.ScheduledAt.Compare(h[j].firing.ScheduledAt),
+		cmp.Compare(h[i].rank, h[j].rank)) < 0
+}
+func (h readyHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *readyHeap) Push(x any)   { *h = append(*h, x.(pending)) }
+func (h *readyHeap) Pop() any {
+	last := len(*h) - 1
+	x := (*h)[last]
+	(*h)[last] = pending{}
+	*h = (*h)[:last]
+	return x
+}

@@ -1,0 +1,163 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// TestReloadsLoseAndDoubleNoFiring has a replica change a job and change it back while it is due
+// every second, with another replica beside it or alone.
+func TestReloadsLoseAndDoubleNoFiring(t *testing.T) {
+	for _, beside := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t)
+			before, after := twoDefinitions(t)
+			replica, stop := c.begin(c.options("a", takes(0), before))
+			stopOther := func() {}
+			if beside {
+				stopOther = c.start(c.options("b", takes(0), before))
+			}
+			for i := range 40 {
+				next := after
+				if i%2 == 1 {
+					next = before
+				}
+				if i%5 == 4 {
+					next.Description = "described anew"
+				}
+				time.Sleep(1370 * time.Millisecond)
+				revision, err := replica.SetJobs([]jobs.Job{next})
+				if err != nil || len(revision.Changed) != 1 ||
+					len(revision.Added)+len(revision.Removed) != 0 {
+					t.Fatalf("revision %+v, %v", revision, err)
+				}
+			}
+			time.Sleep(3 * time.Second)
+			stop()
+			stopOther()
+			c.byReplica("job") // each scheduled time once, without a gap, and succeeded
+			if n := len(c.runs("job")); n < 55 {
+				t.Errorf("%d runs", n)
+			}
+		})
+	}
+}
+
+// TestReloadChangesTheTable adds, changes and removes a job, one of which runs and one of which
+// waits for its lock, and has a mistake change nothing.
+func TestReloadChangesTheTable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		end := make(chan struct{})
+		hold := jobs.Handle("work", func(ctx context.Context, run *jobs.Run, _ struct{}) error {
+			if run.Job != "holder" {
+				return nil
+			}
+			select {
+			case <-end:
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		})
+		holder, waiter, stays, leaves, comes := job(t, "holder", 20*time.Second, "shared"),
+			job(t, "waiter", 30*time.Second, "shared"),
+			job(t, "stays", time.Second), job(t, "leaves", time.Second),
+			job(t, "comes", time.Second)
+		waiter.Wait.Attempts, waiter.Wait.Elapsed, waiter.Wait.Delay = 0, 30*time.Minute,
+			time.Second
+		registrations := []jobs.Registration{hold}
+		replica, stop := c.begin(c.options("a", registrations, holder, waiter, stays, leaves))
+		// between scheduled times, as all that follows
+		time.Sleep(35*time.Second + 500*time.Millisecond)
+		if got := c.outcomes("holder"); len(got) == 0 || got[0] != "running" {
+			t.Fatalf("holder: %q", got)
+		}
+		left := len(c.runs("leaves"))
+		wrong := comes
+		wrong.Handler = "unknown"
+		if _, err := replica.SetJobs([]jobs.Job{stays, wrong}); err == nil {
+			t.Error("a job of an unknown handler is taken")
+		}
+		time.Sleep(10 * time.Second)
+		if n := len(c.runs("leaves")); n != left+10 {
+			t.Errorf("after a mistake there are %d runs more, expected 10", n-left)
+		}
+		later := stays
+		later.Schedule = every(t, 2*time.Second)
+		revision, err := replica.SetJobs([]jobs.Job{later, comes})
+		if err != nil || len(revision.Added) != 1 || len(revision.Changed) != 1 ||
+			len(revision.Removed) != 3 {
+			t.Fatalf("revision %+v, %v", revision, err)
+		}
+		left, stayed := len(c.runs("leaves")), len(c.runs("stays"))
+		time.Sleep(20 * time.Second)
+		if n := len(c.runs("leaves")); n != left {
+			t.Errorf("a removed job has %d runs more", n-left)
+		}
+		if n := len(c.runs("stays")) - stayed; n < 9 || n > 11 {
+			t.Errorf("the changed job has %d runs more in 20 s, expected one every 2 s", n)
+		}
+		if n := len(c.runs("comes")); n < 19 || n > 21 {
+			t.Errorf("the added job has %d runs in 20 s, expected one a second", n)
+		}
+		if got := c.outcomes("waiter"); len(got) == 0 ||
+			got[0] != "skipped "+string(jobs.ReasonJobGone) {
+			t.Errorf("what waited of a removed job: %q", got)
+		}
+		close(end)
+		time.Sleep(time.Second)
+		if got := c.outcomes("holder"); len(got) == 0 || got[0] != "succeeded" {
+			t.Errorf("what ran of a removed job: %q", got)
+		}
+		stop()
+	})
+}
+
+// cutOff is a store that can't be told what a session withdraws, for a while.
+type cutOff struct {
+	storage.Store
+	until time.Time
+}
+
+func (s *cutOff) Withdraw(ctx context.Context, session uuid.UUID, table string,
+	names []string) error {
+	if time.Now().Before(s.until) {
+		return errors.Join(storage.ErrUnavailable, errors.New("cut off"))
+	}
+	return s.Store.Withdraw(ctx, session, table, names)
+}
+
+// TestReloadIsToldWhenTheStoreAnswers: until then the job is not fired, and no scheduled time of it
+// is lost.
+func TestReloadIsToldWhenTheStoreAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		before, after := twoDefinitions(t)
+		o := c.options("a", takes(0), before)
+		o.Store = &cutOff{Store: c.store, until: time.Now().Add(20 * time.Second)}
+		replica, stop := c.begin(o)
+		time.Sleep(10 * time.Second)
+		if _, err := replica.SetJobs([]jobs.Job{after}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20*time.Second + 500*time.Millisecond) // nothing is scheduled when it stops
+		stop()
+		c.byReplica("job")
+		if n := len(c.runs("job")); n < 29 {
+			t.Errorf("%d runs", n)
+		}
+		views, err := c.store.Jobs(t.Context())
+		if err != nil || len(views) != 1 || views[0].Version != 2 {
+			t.Errorf("jobs %+v, %v; expected version 2", views, err)
+		}
+	})
+}

@@ -1,0 +1,76 @@
+package engine_test
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// What was scheduled while no replica was up starts once one is, within its
+// threshold, whatever the misfire policy: it is not missed yet.
+func TestRestartBeginsWhereTheJobWasLastChecked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, begun := newCluster(t), time.Now()
+		j := job(t, "job", time.Minute)
+		j.Misfire = jobs.MisfireSkip
+		stop := c.start(c.options("a", takes(time.Second), j))
+		time.Sleep(59 * time.Second)
+		stop()
+		time.Sleep(2 * time.Second) // it is due meanwhile
+		for _, name := range []string{"a", "b"} {
+			defer c.start(c.options(name, takes(time.Second), j))()
+		}
+		time.Sleep(2*time.Minute + 10*time.Second)
+		records := c.runs("job")
+		if got, want := c.outcomes("job"),
+			[]string{"succeeded", "succeeded", "succeeded"}; !slices.Equal(got, want) {
+			t.Fatalf("got %v, want %v", got, want)
+		}
+		if late := records[0].StartedAt.Sub(begun.Add(time.Minute)); late < time.Second ||
+			late > 2*time.Second {
+			t.Errorf(
+				"the first began %s after its scheduled time, expected as soon as a replica was up",
+				late)
+		}
+	})
+}
+
+// What ran, was recorded as missed or came before the job does not start again.
+func TestRestartStartsNothingTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		j := job(t, "job", 10*time.Second)
+		j.Misfire, j.Overlap = jobs.MisfireSkip, jobs.OverlapAllow
+		stop := c.start(c.options("a", takes(0), j))
+		time.Sleep(35 * time.Second)
+		stop()
+		time.Sleep(5 * time.Minute)
+		stop = c.start(c.options("a", takes(0), j))
+		time.Sleep(time.Second)
+		stop() // once more, before what was missed is recorded in full
+		o := c.options("b", takes(0), j)
+		o.Locker = nil // the store alone decides
+		stop = c.start(o)
+		time.Sleep(70 * time.Second)
+		stop()
+		seen := map[time.Time]bool{}
+		for _, r := range c.runs("job") {
+			if seen[r.ScheduledAt] {
+				t.Errorf("due %s is recorded twice", r.ScheduledAt)
+			}
+			seen[r.ScheduledAt] = true
+			if r.StartedAt != nil && r.StartedAt.Sub(r.ScheduledAt) > j.MisfireThreshold {
+				t.Errorf("due %s began %s late", r.ScheduledAt, r.StartedAt.Sub(r.ScheduledAt))
+			}
+			if r.State != jobs.Succeeded && r.State != jobs.Missed {
+				t.Errorf("due %s: %s %s", r.ScheduledAt, r.State, r.Reason)
+			}
+		}
+		if len(seen) < 35 {
+			t.Errorf("%d scheduled times recorded", len(seen))
+		}
+	})
+}

@@ -1,0 +1,67 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/rs/zerolog"
+)
+
+const (
+	pruneEvery = time.Minute
+	pruneBatch = 500 // runs; takes the store some milliseconds
+	pruneRest  = 4   // multiple of the time of a batch
+	pruneLeast = 20 * time.Millisecond
+)
+
+// retention deletes old history in small batches. One replica does it at a time, for at most a
+// fifth of the time, so that starts are not slowed down.
+type retention struct {
+	store  storage.Upkeep
+	keeper *keeper
+	keep   time.Duration // 0: no limit
+	log    zerolog.Logger
+}
+
+// run prunes until ctx ends.
+func (r *retention) run(ctx context.Context) {
+	if r.keep == 0 {
+		return
+	}
+	for {
+		pause(ctx, pruneEvery)
+		session, err := r.keeper.Wait(ctx)
+		if err != nil || ctx.Err() != nil {
+			return
+		}
+		r.round(ctx, session)
+	}
+}
+
+// round prunes everything that is old by now. The next round repeats what failed.
+func (r *retention) round(ctx context.Context, session *liveSession) {
+	begun, runs, batches := time.Now(), 0, 0
+	for request := (storage.PruneRequest{Keep: r.keep, Limit: pruneBatch}); ; {
+		bounded, cancel := context.WithTimeout(ctx, batchTimeout)
+		sent := time.Now()
+		pruned, err := r.store.Prune(bounded, session.ID, request)
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			r.log.Warn().Err(err).Msg("prune history failed, retrying in the next round")
+		}
+		runs, batches = runs+pruned.Runs, batches+1
+		if err != nil || pruned.Next == nil {
+			break
+		}
+		request.After = pruned.Next
+		pause(ctx, max(pruneLeast, pruneRest*time.Since(sent)))
+		if session.Context().Err() != nil || ctx.Err() != nil {
+			break
+		}
+	}
+	if runs > 0 {
+		r.log.Debug().Int("runs", runs).Int("batches", batches).Dur("took", time.Since(begun)).
+			Msg("history pruned")
+	}
+}

@@ -1,0 +1,131 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// TestHistoryIsKeptAsLongAsAsked has two replicas fire for longer than that.
+func TestHistoryIsKeptAsLongAsAsked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		table := []jobs.Job{job(t, "job", 20*time.Second), once(t, "long", time.Minute, "orders")}
+		var stops []func()
+		for _, name := range []string{"a", "b"} {
+			o := c.options(name, []jobs.Registration{jobs.Handle("work",
+				func(ctx context.Context, run *jobs.Run, _ struct{}) error {
+					if run.Job == "long" {
+						select {
+						case <-time.After(20 * time.Minute):
+						case <-ctx.Done():
+						}
+					}
+					return nil
+				})}, table...)
+			o.KeepHistory = 10 * time.Minute
+			stops = append(stops, c.start(o))
+		}
+		left := func(least, most int) {
+			t.Helper()
+			runs, now := c.runs("job"), time.Now()
+			if len(runs) < least || len(runs) > most ||
+				now.Sub(runs[0].ScheduledAt) > 12*time.Minute {
+				t.Errorf(
+					"%d runs are left, the oldest %s old; expected %d to %d of the last ten minutes", len(runs), now.Sub(runs[0].ScheduledAt), least, most)
+			}
+		}
+		time.Sleep(9 * time.Minute)
+		left(26, 28)
+		time.Sleep(10*time.Minute + 30*time.Second)
+		left(30, 37)
+		if got := c.outcomes("long"); len(got) != 1 || got[0] != "running" {
+			t.Errorf("a run of twenty minutes: %v", got)
+		}
+		time.Sleep(4 * time.Minute)
+		if got := c.outcomes("long"); len(got) != 1 || got[0] != "succeeded" {
+			t.Errorf("a run that has ended just now: %v", got)
+		}
+		for _, stop := range stops {
+			stop()
+		}
+	})
+}
+
+// pruning counts rounds, and answers as a test says.
+type pruning struct {
+	storage.Store
+	answers []func() (storage.Pruned, error) // then all is done
+	asked   []time.Duration                  // since begun
+	after   []*storage.RunCursor
+	begun   time.Time
+}
+
+func (p *pruning) Prune(_ context.Context, _ uuid.UUID, r storage.PruneRequest) (storage.Pruned, error) {
+	n := len(p.asked)
+	p.asked, p.after = append(p.asked, time.Since(p.begun)), append(p.after, r.After)
+	if n < len(p.answers) {
+		return p.answers[n]()
+	}
+	return storage.Pruned{}, nil
+}
+
+// TestPruningRestsBetweenBatches also has it give up its round where another
+// replica is at it, or the store fails.
+func TestPruningRestsBetweenBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		next := &storage.RunCursor{CreatedAt: time.Now(), ID: uuid.New()}
+		took := func(d time.Duration, p storage.Pruned, err error) func() (storage.Pruned, error) {
+			return func() (storage.Pruned, error) { time.Sleep(d); return p, err }
+		}
+		store := &pruning{Store: c.store, begun: time.Now(), answers: []func() (storage.Pruned, error){
+			took(100*time.Millisecond, storage.Pruned{Runs: 1, Next: next}, nil),
+			took(time.Millisecond, storage.Pruned{Runs: 1, Next: next}, nil),
+			took(0, storage.Pruned{}, nil),
+			took(0, storage.Pruned{Busy: true}, nil), took(0, storage.Pruned{}, errors.New("away")),
+		}}
+		o := c.options("a", takes(0))
+		o.Store, o.KeepHistory = store, time.Hour
+		stop := c.start(o)
+		time.Sleep(5*time.Minute - time.Second)
+		stop()
+		want := []time.Duration{
+			// four times what it took, or 20 ms
+			time.Minute, time.Minute + 500*time.Millisecond, time.Minute + 521*time.Millisecond,
+			2*time.Minute + 521*time.Millisecond, 3*time.Minute + 521*time.Millisecond,
+			4*time.Minute + 521*time.Millisecond,
+		}
+		if len(store.asked) != len(want) {
+			t.Fatalf("asked at %v, expected %v", store.asked, want)
+		}
+		for i, at := range want {
+			if store.asked[i] != at || (store.after[i] != nil) != (i == 1 || i == 2) {
+				t.Errorf("asked at %s after %v, expected %s", store.asked[i], store.after[i], at)
+			}
+		}
+	})
+}
+
+func TestHistoryIsKeptForEverUnlessAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		store := &pruning{Store: c.store, begun: time.Now()}
+		o := c.options("a", takes(0))
+		o.Store = store
+		stop := c.start(o)
+		time.Sleep(10 * time.Minute)
+		stop()
+		if len(store.asked) > 0 {
+			t.Errorf("asked at %v", store.asked)
+		}
+	})
+}

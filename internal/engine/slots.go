@@ -1,0 +1,158 @@
+package engine
+
+import (
+	"container/heap"
+	"context"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// slots limits how many firings of a kind run on this replica at once: those of a group, or late
+// runs. A firing without a free slot is parked, so that others can pass it. The lock of ready
+// guards all fields except the semaphore.
+type slots struct {
+	all    int
+	taken  int
+	limit  *semaphore.Weighted
+	parked readyHeap
+}
+
+func newSlots(n int) *slots { return &slots{all: n, limit: semaphore.NewWeighted(int64(n))} }
+
+func (s *slots) free() int { return s.all - s.taken }
+
+// tryTake takes a slot if one is free and no firing waits for it.
+func (s *slots) tryTake() bool {
+	if !s.limit.TryAcquire(1) {
+		return false
+	}
+	s.taken++
+	return true
+}
+
+func (s *slots) giveBack() {
+	s.taken--
+	s.limit.Release(1)
+}
+
+// hold holds the slots of one firing. It belongs to one goroutine at a time.
+type hold struct {
+	ready *ready
+	needs []*slots // in the order in which every firing takes them
+	has   bool
+}
+
+// tryTake takes all slots or none.
+func (h *hold) tryTake() bool {
+	h.ready.mu.Lock()
+	defer h.ready.mu.Unlock()
+	return h.ready.tryTake(h) == nil
+}
+
+// take waits for all slots. Deadlocks cannot occur: every firing takes slots in the same order, and
+// a firing that has all of them waits for none.
+func (h *hold) take(ctx context.Context) error {
+	for i, s := range h.needs {
+		if err := s.limit.Acquire(ctx, 1); err != nil {
+			h.ready.give(h.needs[:i])
+			return err
+		}
+		h.ready.mu.Lock()
+		s.taken++
+		h.ready.mu.Unlock()
+	}
+	h.has = true
+	return nil
+}
+
+// giveBack releases the slots, if the firing has them.
+func (h *hold) giveBack() {
+	if h.has {
+		h.has = false
+		h.ready.give(h.needs)
+	}
+}
+
+// tryTake takes all slots that h needs, or returns one that is full.
+func (r *ready) tryTake(h *hold) (full *slots) {
+	for i, s := range h.needs {
+		if !s.tryTake() {
+			r.giveLocked(h.needs[:i])
+			return s
+		}
+	}
+	h.has = true
+	return nil
+}
+
+func (r *ready) give(taken []*slots) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.giveLocked(taken)
+}
+
+func (r *ready) giveLocked(taken []*slots) {
+	for _, s := range taken {
+		s.giveBack()
+		r.unpark(s)
+	}
+}
+
+// park parks a firing until the slot is free. The firing may have been woken for other slots, so it
+// wakes the next firing for each of them.
+func (r *ready) park(p pending, full *slots) {
+	heap.Push(&full.parked, p)
+	for _, s := range p.hold.needs {
+		if s != full {
+			r.unpark(s)
+		}
+	}
+}
+
+// unpark returns the first parked firing to the queue, if there is a slot for it.
+func (r *ready) unpark(s *slots) {
+	if len(s.parked) > 0 && s.free() > 0 {
+		r.enqueue(heap.Pop(&s.parked).(pending))
+	}
+}
+
+// holdOf returns the limits of a firing on this replica: of late runs, and of its group.
+func (r *ready) holdOf(p pending) *hold {
+	h := &hold{ready: r}
+	if p.paced() {
+		h.needs = append(h.needs, r.late)
+	}
+	if s := r.group(p.entry); s != nil {
+		h.needs = append(h.needs, s)
+	}
+	return h
+}
+
+// group returns the slots of the job's group, or nil if it has no limit per replica. If jobs
+// disagree about the limit of a group, the first one counts.
+func (r *ready) group(e *entry) *slots {
+	if e.GroupLimits.PerReplica == 0 {
+		return nil
+	}
+	s := r.groups[e.Group]
+	if s == nil {
+		s = newSlots(e.GroupLimits.PerReplica)
+		r.groups[e.Group] = s
+	}
+	return s
+}
+
+// full reports whether the job's group has no free slot on this replica.
+func (r *ready) full(e *entry) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.group(e)
+	return s != nil && s.free() == 0
+}
+
+// lateRoom returns how many late runs can be added to those that run or are queued.
+func (r *ready) lateRoom() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return max(0, r.late.free()-r.lateQueued)
+}

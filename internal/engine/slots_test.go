@@ -1,0 +1,161 @@
+package engine
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// inGroup is a firing of a job of its own in the group, which has so many
+// slots.
+func inGroup(name, group string, slots int) pending {
+	e := &entry{Job: jobs.Job{Name: name, Group: group, GroupLimits: jobs.GroupLimits{PerReplica: slots}}}
+	return pending{entry: e, attempt: 1, firing: jobs.Firing{Job: name, ScheduledAt: time.Unix(100, 0)}}
+}
+
+func late(p pending) pending {
+	p.late, p.adopted = true, uuid.New()
+	return p
+}
+
+func popped(t *testing.T, r *ready) pending {
+	t.Helper()
+	p, ok := r.pop()
+	if !ok {
+		t.Fatal("nothing is popped")
+	}
+	return p
+}
+
+func TestFullGroupKeepsNobodyElseBack(t *testing.T) {
+	r := newReady("replica", 1)
+	for i := range 3 {
+		r.push(inGroup(fmt.Sprintf("in-%d", i), "night", 1))
+	}
+	other := inGroup("other", "", 0)
+	other.firing.ScheduledAt = time.Unix(200, 0)
+	r.push(other)
+	first := popped(t, r)
+	if p := popped(t, r); p.entry.Name != "other" {
+		t.Errorf("popped %s beside %s, want the one of no group", p.entry.Name, first.entry.Name)
+	}
+	if p, ok := r.pop(); ok {
+		t.Errorf("%s is popped, though its group is full", p.entry.Name)
+	}
+	<-r.wake
+	first.hold.giveBack()
+	select {
+	case <-r.wake:
+	default:
+		t.Error("nobody is woken by a place that is given back")
+	}
+	popped(t, r).hold.giveBack()
+	popped(t, r).hold.giveBack()
+}
+
+// What a firing is called for and can't use is passed on: a late run of a full
+// group must not keep its place from another late run.
+func TestPlaceThatCannotBeUsedIsPassedOn(t *testing.T) {
+	r := newReady("replica", 1)
+	night := inGroup("night", "night", 1)
+	r.push(night)
+	holdsGroup := popped(t, r)
+	r.push(late(inGroup("plain", "", 0)))
+	holdsLate := popped(t, r)
+	r.push(late(inGroup("both", "night", 1)))
+	r.push(late(inGroup("next", "", 0)))
+	if p, ok := r.pop(); ok {
+		t.Fatalf("%s is popped without a place", p.entry.Name)
+	}
+	holdsLate.hold.giveBack()
+	next := popped(t, r)
+	if next.entry.Name != "next" {
+		t.Fatalf("%s is popped", next.entry.Name)
+	}
+	next.hold.giveBack()
+	holdsGroup.hold.giveBack()
+	if p := popped(t, r); p.entry.Name != "both" {
+		t.Errorf("%s is popped", p.entry.Name)
+	}
+}
+
+func TestRoomForLateRuns(t *testing.T) {
+	r := newReady("replica", 3)
+	room := func(want int) {
+		t.Helper()
+		if got := r.lateRoom(); got != want {
+			t.Errorf("room for %d late runs, want %d", got, want)
+		}
+	}
+	room(3)
+	for i := range 4 {
+		r.push(late(inGroup(fmt.Sprint(i), "", 0)))
+		room(max(0, 2-i))
+	}
+	again := late(inGroup("second attempt", "", 0))
+	again.attempt = 2 // has begun, and is no part of catching up
+	first := popped(t, r)
+	popped(t, r)
+	popped(t, r)
+	if p, ok := r.pop(); ok {
+		t.Errorf("%s is popped beside three others", p.entry.Name)
+	}
+	r.push(again)
+	popped(t, r)
+	room(0)
+	first.hold.giveBack()
+	room(0) // the fourth has it
+	popped(t, r).hold.giveBack()
+	room(1)
+}
+
+func TestAllThatIsQueuedIsLetGo(t *testing.T) {
+	r := newReady("replica", 1)
+	r.push(inGroup("a", "night", 1))
+	holder := popped(t, r)
+	r.push(inGroup("b", "night", 1))
+	r.push(late(inGroup("c", "", 0)))
+	holdsLate := popped(t, r)
+	r.push(late(inGroup("d", "", 0)))
+	r.pop()
+	r.push(inGroup("e", "", 0))
+	if all := r.takeAll(); len(all) != 3 {
+		t.Errorf("%d of 3 are let go", len(all))
+	}
+	holder.hold.giveBack()
+	holdsLate.hold.giveBack()
+	if p, ok := r.pop(); ok || r.adoptedLen() != 0 || r.lateRoom() != 1 {
+		t.Errorf("%v is left, with %d adopted and room for %d late runs", p.entry, r.adoptedLen(),
+			r.lateRoom())
+	}
+}
+
+// Jobs whose scheduled times a pause holds back must not be in the way of those that can be
+// decided.
+func TestMisfiresThatAPauseHoldsBackAreLookedAtLast(t *testing.T) {
+	now := time.Now()
+	u := &upkeep{held: map[string]bool{"paused": true}}
+	var entries []*entry
+	for name, behind := range map[string]time.Duration{"paused": 100 * time.Hour,
+		"long ago": 50 * time.Hour, "lately": 5 * time.Minute} {
+		e := entryEvery(t, time.Minute, jobs.MisfireSkip)
+		e.Name = name
+		e.activeVersion.register(1)
+		e.activeVersion.decide(now.Add(-behind))
+		entries = append(entries, e)
+	}
+	u.table = tableOf(entries...)
+	var got []string
+	for _, c := range u.undecided(now) {
+		got = append(got, c.Job)
+		if c.Job == "paused" && c.weight != 1 {
+			t.Errorf("what is held back weighs %d", c.weight)
+		}
+	}
+	if fmt.Sprint(got) != "[long ago lately paused]" {
+		t.Errorf("looked at in the order %q", got)
+	}
+}

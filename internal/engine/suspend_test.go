@@ -1,0 +1,161 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/internal/engine"
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// unheard is a store whose acts replicas find out about only by asking.
+type unheard struct{ storage.Store }
+
+func (unheard) Listen(context.Context, func()) error {
+	return fmt.Errorf("listen: %w", storage.ErrUnavailable)
+}
+
+// lateAdd is stage 1 as seen by a replica that is never the first at a gate.
+type lateAdd struct{ locking.Backend }
+
+func (l lateAdd) Add(ctx context.Context, key string, value []byte, ttl time.Duration) error {
+	time.Sleep(50 * time.Millisecond)
+	return l.Backend.Add(ctx, key, value, ttl)
+}
+
+// second is a replica that the others are faster than.
+func (c *cluster) second(name string, table ...jobs.Job) engine.Options {
+	c.t.Helper()
+	o := c.options(name, takes(0), table...)
+	locker, err := locking.New(lateAdd{c.locks},
+		locking.Options{Namespace: c.store.ClusterID().String(), Lease: 30 * time.Second,
+			Log: zerolog.Nop()})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	o.Locker = locker
+	return o
+}
+
+// promptly fails for a job's due that was not started within two seconds.
+func (c *cluster) promptly(job string, from time.Time, replica string) {
+	c.t.Helper()
+	records := c.runs(job)
+	if len(records) != 1 {
+		c.t.Errorf("runs: %+v", records)
+		return
+	}
+	switch r := records[0]; {
+	case r.StartedAt == nil:
+		c.t.Errorf("never started: %s %s %s", r.State, r.Reason, r.Detail)
+	case r.State != jobs.Succeeded || r.Replica != replica || r.StartedAt.Sub(from) > 2*time.Second:
+		c.t.Errorf("run: %+v, %s after it could start", r, r.StartedAt.Sub(from))
+	}
+}
+
+// A replica that is drained just before a scheduled time may be the first at its gate: it
+// hasListeners of the drain by the start that the store refuses.
+func TestScheduledTimeOfADrainedReplicaIsStartedByAnotherAtOnce(t *testing.T) {
+	for name, stops := range map[string]bool{"drained": false, "drained and stopped": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, begun := newCluster(t), time.Now()
+				j := once(t, "job", 10*time.Second)
+				j.Misfire = jobs.MisfireSkip
+				o := c.options("a", takes(0), j)
+				o.Store = unheard{c.store}
+				a, stop := c.begin(o)
+				stopOther := c.start(c.second("b", j))
+				time.Sleep(9900 * time.Millisecond)
+				if err := c.store.Drain(t.Context(), byHand, a.Session(), true); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(200 * time.Millisecond)
+				if stops {
+					stop()
+				}
+				time.Sleep(10 * time.Second)
+				c.promptly("job", begun.Add(10*time.Second), "b")
+				if !stops {
+					stop()
+				}
+				stopOther()
+			})
+		})
+	}
+}
+
+// A scheduled time that comes just after a pause which its replica has not heard of has
+// passed its gate: nobody else would begin it once it is resumed.
+func TestScheduledTimeOfAShortPauseIsStartedWhenItIsResumed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, begun := newCluster(t), time.Now()
+		j := once(t, "job", 10*time.Second)
+		j.Misfire = jobs.MisfireSkip
+		o := c.options("a", takes(0), j)
+		o.Store = unheard{c.store}
+		stop, stopOther := c.start(o), c.start(c.second("b", j))
+		time.Sleep(9900 * time.Millisecond)
+		resume := c.pause("ann")
+		time.Sleep(10 * time.Second)
+		if records := c.runs("job"); len(records) != 0 {
+			t.Errorf("while paused: %+v", records)
+		}
+		resume()
+		time.Sleep(10 * time.Second)
+		c.promptly("job", begun.Add(19900*time.Millisecond), "a")
+		stop()
+		stopOther()
+	})
+}
+
+// What is paused for longer than its threshold is nobody's to start.
+func TestScheduledTimeOfALongPauseIsNotHeldOnTo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		j := once(t, "job", 10*time.Second)
+		j.Misfire = jobs.MisfireSkip
+		o := c.options("a", takes(0), j)
+		o.Store = unheard{c.store}
+		stop := c.start(o)
+		time.Sleep(9900 * time.Millisecond)
+		resume := c.pause("ann")
+		time.Sleep(61 * time.Second) // four seconds before scheduled times are looked through
+		resume()
+		time.Sleep(10 * time.Second)
+		stop()
+		if outcomes := c.outcomes("job"); len(outcomes) != 1 || outcomes[0] != "missed paused" {
+			t.Errorf("outcomes: %v", outcomes)
+		}
+	})
+}
+
+// What knows that it may not start a scheduled time leaves its gate to others.
+func TestDrainedReplicaAsksAtNoGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		j := once(t, "job", 10*time.Second)
+		a, stop := c.begin(c.options("a", takes(0), j))
+		var h hearing
+		o := c.second("b", j)
+		o.Listeners = []jobs.Listener{h.listen}
+		stopOther := c.start(o)
+		time.Sleep(5 * time.Second)
+		if err := c.store.Drain(t.Context(), byHand, a.Session(), true); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		stop()
+		stopOther()
+		if got, want := h.of("job"), "scheduled, started running, finished succeeded"; got != want {
+			t.Errorf("the other heard %s, expected %s", got, want)
+		}
+	})
+}

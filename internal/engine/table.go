@@ -1,0 +1,205 @@
+package engine
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// entry is a job of the cron table: its handler is bound, and its requests are in normal form.
+type entry struct {
+	jobs.Job
+	handle        jobs.HandlerFunc
+	requests      []locking.Request
+	definition    storage.Definition
+	activeVersion activeVersion
+	spec          *storage.Spec // of a job that was added at run time, otherwise nil
+}
+
+// cronTable holds the jobs that a replica fires: those of its configuration, and those that were
+// added at run time. Only the active version of an entry changes; a changed job gets a new entry.
+// It may be used concurrently.
+type cronTable struct {
+	mu      sync.RWMutex
+	entries map[string]*entry
+	sorted  []*entry // by name; nil if it must be built
+	config  string   // hash of the configuration's jobs; "" if it must be computed
+
+	// Changes of which the store has not been notified.
+	withdrawn map[string]*entry // definitions to withdraw from the session, by job
+	revised   bool              // the configuration's jobs have changed
+}
+
+// newCronTable binds every job, and returns all mistakes at once.
+func newCronTable(registry *jobs.Registry, jobs []jobs.Job) (*cronTable, error) {
+	table := &cronTable{entries: make(map[string]*entry, len(jobs))}
+	var problems []error
+	for _, job := range jobs {
+		e, err := newEntry(registry, job)
+		switch {
+		case err != nil:
+			problems = append(problems, fmt.Errorf("job %q: %w", job.Name, err))
+		case table.entries[job.Name] != nil:
+			problems = append(problems, fmt.Errorf("job %q: defined twice", job.Name))
+		default:
+			table.entries[job.Name] = e
+		}
+	}
+	return table, errors.Join(append(problems, CheckAfter(jobs))...)
+}
+
+// get returns the job's entry, or nil.
+func (t *cronTable) get(name string) *entry {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.entries[name]
+}
+
+// has reports whether the entry is still the one of its job.
+func (t *cronTable) has(e *entry) bool { return t.get(e.Name) == e }
+
+// put adds an entry or replaces the one of its job. This replica does not fire the job until the
+// definition is registered.
+func (t *cronTable) put(e *entry) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.replace(e)
+}
+
+// replace is put for callers with the table's lock. A replaced definition is withdrawn, because the
+// new one may have a lower version.
+func (t *cronTable) replace(e *entry) {
+	if before := t.entries[e.Name]; before != nil && before.definition.Hash != e.definition.Hash {
+		t.withdraw(before)
+	}
+	t.entries[e.Name], t.sorted = e, nil
+}
+
+// remove removes a job. Its active runs go on.
+func (t *cronTable) remove(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.entries, name)
+	t.sorted = nil
+}
+
+// all returns a copy of the entries, by name. It is called about once a second.
+func (t *cronTable) all() []*entry {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.sorted == nil {
+		t.sorted = slices.SortedFunc(maps.Values(t.entries), func(a, b *entry) int {
+			return strings.Compare(a.Name, b.Name)
+		})
+	}
+	return slices.Clone(t.sorted)
+}
+
+func (t *cronTable) len() int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return len(t.entries)
+}
+
+func newEntry(registry *jobs.Registry, job jobs.Job) (*entry, error) {
+	handle, err := registry.Bind(job.Handler, job.Params)
+	if err != nil {
+		return nil, err
+	}
+	requests, err := job.Check()
+	if err != nil {
+		return nil, err
+	}
+	definition, err := storage.Define(job, requests)
+	return &entry{Job: job, handle: handle, requests: requests, definition: definition}, err
+}
+
+// CheckAfter returns every mistake in the dependencies of jobs (schedule.CheckAfter), or nil. The
+// jobs are all of one cron table.
+func CheckAfter(jobs []jobs.Job) error {
+	schedules := make(map[string]schedule.Schedule, len(jobs))
+	for _, job := range jobs {
+		schedules[job.Name] = job.Schedule
+	}
+	var problems []error
+	for _, m := range schedule.CheckAfter(schedules) {
+		problems = append(problems, fmt.Errorf("job %q: schedule: after: %w", m.Job, m))
+	}
+	return errors.Join(problems...)
+}
+
+// unregistered returns the entries that are not registered with the store yet.
+func (t *cronTable) unregistered() []*entry {
+	return slices.DeleteFunc(t.all(), func(e *entry) bool { return e.activeVersion.known() })
+}
+
+// activeDefinitions returns the entries that this replica fires, by name.
+func (t *cronTable) activeDefinitions() []*entry {
+	return slices.DeleteFunc(t.all(), func(e *entry) bool { return e.activeVersion.stale() })
+}
+
+// ScheduledFiring is the next firing of a job.
+type ScheduledFiring struct {
+	Job         string
+	ScheduledAt time.Time
+	Start       time.Time // later than ScheduledAt by the job's jitter
+	Resources   []locking.Request
+}
+
+// scheduledTimes returns the first scheduled times after from of one job; none if this replica does
+// not fire it.
+func (t *cronTable) scheduledTimes(job string, from time.Time, n int) []time.Time {
+	e := t.get(job)
+	if e == nil || e.activeVersion.otherIsActive() {
+		return nil
+	}
+	if len(e.Schedule.After()) == 0 {
+		return e.Schedule.Upcoming(from, n)
+	}
+	schedules := map[string]schedule.Schedule{}
+	for _, other := range t.all() {
+		schedules[other.Name] = other.Schedule
+	}
+	return schedule.ScheduledTimes(schedules, job, from, n)
+}
+
+// upcoming returns, for each job that this replica fires, the first firing that starts after from,
+// the soonest first, at most n of them.
+func (t *cronTable) upcoming(from time.Time, n int) []ScheduledFiring {
+	var scheduledTimes []ScheduledFiring
+	for _, e := range t.all() {
+		if scheduledAt, start := e.Schedule.NextStart(e.Name, from); !scheduledAt.IsZero() &&
+			!e.activeVersion.otherIsActive() {
+			scheduledTimes = append(scheduledTimes,
+				ScheduledFiring{Job: e.Name, ScheduledAt: scheduledAt.UTC(), Start: start.UTC(),
+					Resources: e.Resources})
+		}
+	}
+	slices.SortFunc(scheduledTimes, func(a, b ScheduledFiring) int {
+		return cmp.Or(a.Start.Compare(b.Start), strings.Compare(a.Job, b.Job))
+	})
+	return scheduledTimes[:min(n, len(scheduledTimes))]
+}
+
+// longestWait returns the longest wait of a firing of the job for a lock, or limit if that is
+// shorter; false if this replica does not fire the job.
+func (t *cronTable) longestWait(job string, limit time.Duration) (time.Duration, bool) {
+	e := t.get(job)
+	if e == nil || e.activeVersion.otherIsActive() {
+		return 0, false
+	}
+	if e.MisfirePolicy(jobs.ReasonLockHeld) != jobs.MisfireSkip {
+		return limit, true // the misfire policy extends the wait
+	}
+	return e.Wait.Longest(limit), true
+}

@@ -1,0 +1,118 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/holdfast-dev/holdfast/retry"
+)
+
+// TestDefinitionCoversScheduledTimes holds that replicas whose calendars or policies
+// differ know that they have different definitions of a job.
+func TestDefinitionCoversScheduledTimes(t *testing.T) {
+	daily, err := schedule.ParseText("30 2 * * *", time.UTC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	holidays := func(date string) *schedule.Calendar {
+		c, err := schedule.NewCalendar(schedule.CalendarSpec{Name: "holidays",
+			Exclude: schedule.TimesSpec{Dates: []string{date}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	seen := map[string]int{}
+	for i, s := range []schedule.Schedule{
+		daily, daily.WithClockChanges(schedule.ClockChanges{Skip: true}),
+		daily.WithClockChanges(schedule.ClockChanges{Both: true}),
+		daily.WithJitter(time.Minute), daily.WithCalendars(holidays("12-24")),
+		daily.WithCalendars(holidays("12-25")),
+	} {
+		d, err := storage.Define(jobs.Job{Name: "a", Schedule: s}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first, twice := seen[d.Hash]; twice {
+			t.Errorf("schedules %d and %d have one hash", first, i)
+		}
+		seen[d.Hash] = i
+		if d.Schedule != "30 2 * * *" {
+			t.Errorf("schedule %d is shown as %q", i, d.Schedule)
+		}
+	}
+}
+
+func TestMistakesInWhatJobsFollow(t *testing.T) {
+	registry, err := jobs.NewRegistry(jobs.Handle("work", func(context.Context, *jobs.Run, struct{}) error {
+		return nil
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		schedules map[string]string
+		want      string // of the error, by line
+	}{
+		"none":           {map[string]string{"extract": "@daily", "load": "after:extract", "report": "after:extract,load"}, ""},
+		"unknown":        {map[string]string{"extract": "@daily", "load": "after:extrct"}, `job "load": schedule: after: unknown job "extrct"; did you mean "extract"?`},
+		"itself":         {map[string]string{"load": "after:load"}, `job "load": schedule: after: found the job itself, expected others`},
+		"only triggered": {map[string]string{"extract": "", "load": "after:extract"}, `job "load": schedule: after: found job "extract", which has no schedule: it is only triggered, and has no scheduled times for dependents`},
+		"a circle":       {map[string]string{"a": "after:b", "b": "after:c", "c": "after:a", "d": "after:a"}, `job "a": schedule: after: found jobs that wait for each other: a after b after c after a, expected no cycle`},
+		"two circles": {map[string]string{"a": "after:b", "b": "after:a", "c": "after:d",
+			"d": "after:c"}, `job "a": schedule: after: found jobs that wait for each other: a after b after a, expected no cycle
+job "c": schedule: after: found jobs that wait for each other: c after d after c, expected no cycle`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var table []jobs.Job
+			for job, text := range c.schedules {
+				j := jobs.Job{Name: job, Handler: "work", MisfireThreshold: time.Second}
+				if text != "" {
+					if j.Schedule, err = schedule.ParseText(text, time.UTC); err != nil {
+						t.Fatal(err)
+					}
+				}
+				table = append(table, j)
+			}
+			_, err := newCronTable(registry, table)
+			if found := fmt.Sprint(err); found != c.want && (err != nil || c.want != "") {
+				t.Errorf("found\n%s\nexpected\n%s", found, c.want)
+			}
+		})
+	}
+}
+
+// TestPatienceIsThatOfTheWaitPolicy, unless the job waits on, or is another's to
+// tell of.
+func TestPatienceIsThatOfTheWaitPolicy(t *testing.T) {
+	registry, err := jobs.NewRegistry(jobs.Handle("work", func(context.Context, *jobs.Run, struct{}) error {
+		return nil
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait := retry.Policy{Attempts: 4, Delay: time.Second}
+	table, err := newCronTable(registry, []jobs.Job{
+		{Name: "skips", Handler: "work", Wait: wait, MisfireThreshold: time.Minute}, {Name: "waits on", Handler: "work", Wait: wait, MisfireThreshold: time.Minute, MisfireBy: jobs.MisfireRules{LockHeld: jobs.MisfireRunOnce}},
+		{Name: "elsewhere", Handler: "work", Wait: wait, MisfireThreshold: time.Minute},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	table.get("elsewhere").activeVersion.active.Store(7)
+	for name, want := range map[string]time.Duration{"skips": 3 * time.Second,
+		"waits on": time.Hour, "elsewhere": -1, "nobody": -1} {
+		got, known := table.longestWait(name, time.Hour)
+		if !known {
+			got = -1
+		}
+		if got != want {
+			t.Errorf("%s waits for %s, want %s", name, got, want)
+		}
+	}
+}

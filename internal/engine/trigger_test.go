@@ -1,0 +1,79 @@
+package engine_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// A trigger that may wait for ten minutes gives up after these, with the blocker, and
+// its key has another run afterwards.
+func TestATriggerWaitsNoLongerThanItMay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		long, manual := once(t, "long", 2*time.Second, "orders"),
+			job(t, "manual", time.Minute, "orders")
+		manual.Schedule = once(t, "manual", 24*time.Hour).Schedule
+		stop := c.start(c.options("a", takesBy(map[string]time.Duration{"long": 30 * time.Minute}),
+			long, manual))
+		time.Sleep(5 * time.Second)
+		request := storage.TriggerRequest{Job: "manual", Key: "k", Wait: new(10 * time.Minute)}
+		answer, err := c.store.Trigger(t.Context(), byHand, request)
+		if err != nil || !answer.Created || answer.WaitsFor == nil ||
+			answer.WaitsFor.Holder.Job != "long" {
+			t.Fatalf("the trigger: %+v, %v", answer, err)
+		}
+		time.Sleep(10*time.Minute - time.Second)
+		if r := c.runs("manual")[0]; r.State != jobs.Waiting {
+			t.Errorf("a second before its limit: %+v", r)
+		}
+		time.Sleep(3 * time.Second)
+		r := c.runs("manual")[0]
+		if r.State != jobs.Skipped || r.Reason != jobs.ReasonLockHeld || r.BlockedBy == nil ||
+			r.BlockedBy.Holder.Job != "long" ||
+			!strings.HasPrefix(r.Detail,
+				"not started within 10m0s of its trigger: public/orders was held by job long") {
+			t.Errorf("after its limit: %+v", r)
+		}
+		request.Wait = nil
+		if answer, err = c.store.Trigger(t.Context(), byHand, request); err != nil ||
+			!answer.Created || answer.ID == r.ID {
+			t.Fatalf("the key again: %+v, %v", answer, err)
+		}
+		time.Sleep(40 * time.Minute)
+		stop()
+		if ended, err := c.store.Run(t.Context(), answer.ID); err != nil ||
+			ended.State != jobs.Succeeded {
+			t.Errorf("the second run of the key: %+v, %v", ended, err)
+		}
+	})
+}
+
+// A trigger that is not to wait was accepted, because nothing held what its run locks,
+// but no worker is free: its run does not begin later than a few seconds on.
+func TestATriggerThatIsNotToWaitDoesNotWaitForAWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		long, manual := once(t, "long", 2*time.Second), once(t, "manual", 24*time.Hour, "orders")
+		options := c.options("a", takesBy(map[string]time.Duration{"long": 30 * time.Minute}), long,
+			manual)
+		options.Workers = 1
+		stop := c.start(options)
+		time.Sleep(5 * time.Second)
+		request := storage.TriggerRequest{Job: "manual", Key: "k", Wait: new(time.Duration)}
+		if _, err := c.store.Trigger(t.Context(), byHand, request); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(40 * time.Minute)
+		stop()
+		r := c.runs("manual")
+		if len(r) != 1 || r[0].State != jobs.Skipped || r[0].Reason != jobs.ReasonDeadline ||
+			!strings.HasPrefix(r[0].Detail, "not started within 10s of its trigger: ") {
+			t.Errorf("the run: %+v", r)
+		}
+	})
+}

@@ -1,0 +1,55 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"time"
+)
+
+// verdict is how an attempt ended.
+type verdict struct {
+	state  jobs.State
+	reason jobs.Reason
+	detail string
+	err    error
+}
+
+// judge returns how an attempt ended, from the handler's error and the cause with which its context
+// ended, if it did. A handler that returns nil has succeeded, even if its context has ended.
+func judge(ctx context.Context, err error) verdict {
+	if err == nil {
+		return verdict{state: jobs.Succeeded}
+	}
+	var panicked *jobs.PanicError
+	if errors.As(err, &panicked) {
+		return verdict{state: jobs.Failed, reason: jobs.ReasonPanic, err: err}
+	}
+	cause := context.Cause(ctx)
+	switch {
+	case errors.Is(err, storage.ErrSuperseded), errors.Is(cause, jobs.ErrClaimLost):
+		return verdict{state: jobs.Lost, reason: jobs.ReasonClaimLost,
+			detail: storage.RevokedDetail, err: err}
+	case errors.Is(cause, storage.ErrSessionLost):
+		return verdict{state: jobs.Lost, reason: jobs.ReasonSessionLost,
+			detail: "its replica could not confirm its session", err: err}
+	case errors.Is(cause, jobs.ErrTimeout):
+		return verdict{state: jobs.TimedOut, reason: jobs.ReasonTimeout, detail: cause.Error(),
+			err: err}
+	case errors.Is(cause, jobs.ErrCancelled):
+		return verdict{state: jobs.Cancelled, reason: jobs.ReasonCancelled, detail: cause.Error(),
+			err: err}
+	case errors.Is(cause, jobs.ErrShutdown):
+		return verdict{state: jobs.Cancelled, reason: jobs.ReasonShutdown,
+			detail: "its replica was stopped",
+			err:    err}
+	default:
+		return verdict{state: jobs.Failed, err: err}
+	}
+}
+
+func timeoutCause(after time.Duration) error {
+	return fmt.Errorf("%w: it had not ended after %s", jobs.ErrTimeout, after)
+}

@@ -1,0 +1,85 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// keeping is a store that counts how often outputs are kept.
+type keeping struct {
+	storage.Store
+	kept *atomic.Int64
+}
+
+func (s keeping) SaveOutput(ctx context.Context, outputs []storage.Output) error {
+	s.kept.Add(1)
+	return s.Store.SaveOutput(ctx, outputs)
+}
+
+// TestOutputIsKeptWhileSomebodyLooks has a run write a line each second, and
+// somebody look at it for a while.
+func TestOutputIsKeptWhileSomebodyLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, kept := newCluster(t), &atomic.Int64{}
+		writes := []jobs.Registration{jobs.Handle("work",
+			func(_ context.Context, run *jobs.Run, _ struct{}) error {
+				for i := range 100 {
+					time.Sleep(time.Second)
+					fmt.Fprintf(run.Output(), "line %d\n", i+1)
+				}
+				return fmt.Errorf("enough")
+			})}
+		o := c.options("a", writes, job(t, "job", 200*time.Second))
+		o.Store = keeping{c.store, kept}
+		stop := c.start(o)
+		time.Sleep(220500 * time.Millisecond) // the run has begun at 200 s
+		run := c.runs("job")[0]
+		read := func() string {
+			record, err := c.store.Run(t.Context(), run.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return record.Output
+		}
+		if out := read(); out != "" || kept.Load() != 0 {
+			t.Errorf("nobody looks, and %q was kept %d times", out, kept.Load())
+		}
+		look := func() {
+			if err := c.store.Watch(t.Context(), run.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		look()
+		time.Sleep(2 * time.Second)
+		if out := read(); !strings.HasPrefix(out, "line 1\n") ||
+			!strings.Contains(out, "line 20\n") {
+			t.Errorf("two seconds later there is %q", out)
+		}
+		time.Sleep(3 * time.Second)
+		look()
+		time.Sleep(4 * time.Second)
+		if out := read(); !strings.Contains(out, "line 27\n") {
+			t.Errorf("nine seconds later there is %q", out)
+		}
+		time.Sleep(storage.WatchLasts)
+		before := kept.Load()
+		time.Sleep(20 * time.Second)
+		if kept.Load() != before || before > 15 {
+			t.Errorf("kept %d times, and %d times while nobody looked", before, kept.Load()-before)
+		}
+		time.Sleep(60 * time.Second)
+		synctest.Wait()
+		if out := read(); !strings.Contains(out, "line 100\n") {
+			t.Errorf("in the end there is %q", out)
+		}
+		stop()
+	})
+}

@@ -1,0 +1,44 @@
+package engine
+
+import (
+	"context"
+	"sync/atomic"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// workers limits how many firings run at once. Firings get free workers in the order in which they
+// wait. It may be used concurrently.
+type workers struct {
+	all   int
+	busy  atomic.Int64
+	limit *semaphore.Weighted
+}
+
+func newWorkers(n int) *workers { return &workers{all: n, limit: semaphore.NewWeighted(int64(n))} }
+
+// acquire waits for a worker, or for ctx.
+func (w *workers) acquire(ctx context.Context) error {
+	err := w.limit.Acquire(ctx, 1)
+	if err == nil {
+		w.busy.Add(1)
+	}
+	return err
+}
+
+// tryAcquire takes a worker if one is free and no firing waits for it.
+func (w *workers) tryAcquire() bool {
+	free := w.limit.TryAcquire(1)
+	if free {
+		w.busy.Add(1)
+	}
+	return free
+}
+
+func (w *workers) release() {
+	w.busy.Add(-1)
+	w.limit.Release(1)
+}
+
+// free returns how many workers are free.
+func (w *workers) free() int { return w.all - int(w.busy.Load()) }

@@ -1,0 +1,484 @@
+package explain
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// DefaultKeep is how long the history is kept by default.
+const DefaultKeep = 30 * 24 * time.Hour
+
+// nearby is the largest distance between a time and the manual runs that its explanation includes.
+const nearby = 10 * time.Minute
+
+// Explainer explains the outcome of a job's firing at a time, from the store's history and the
+// schedules of this replica. It changes nothing and may be used concurrently.
+type Explainer struct {
+	Store storage.History
+	// Pauses returns the pauses of a job; nil: pauses are not included.
+	Pauses func(ctx context.Context, job, group string, from, until time.Time) ([]storage.Pause,
+		error)
+	// Job returns a job of this replica's cron table; Names lists them.
+	Job   func(name string) (jobs.Job, bool)
+	Names func() []string
+	Keep  time.Duration // how long the history is kept; 0 means DefaultKeep
+
+	// returns the hash of a job's definition; nil: computed from the job
+	Hash func(name string) string
+}
+
+// New returns an Explainer for the jobs of a cron table whose history is kept for keep. It
+// includes no pauses until Pauses is set.
+func New(store storage.History, table []jobs.Job, keep time.Duration) *Explainer {
+	x := &Explainer{Store: store, Keep: keep}
+	x.Job, x.Names = TableOf(table)
+	return x
+}
+
+// TableOf returns the functions Job and Names of an Explainer for a list of jobs.
+func TableOf(list []jobs.Job) (job func(name string) (jobs.Job, bool), names func() []string) {
+	table := make(map[string]jobs.Job, len(list))
+	var all []string
+	for _, j := range list {
+		table[j.Name], all = j, append(all, j.Name)
+	}
+	return func(name string) (jobs.Job, bool) {
+			j, ok := table[name]
+			return j,
+				ok
+		}, func() []string {
+			return all
+		}
+}
+
+// Explain parses the time as schedule.ParseTime does, in the job's zone, and explains the job at
+// it. If a local time exists twice, it takes the one at which the job is due, or the first. It
+// returns an error that wraps schedule.ErrTime, an *UnknownJobError, or an error of the store.
+func (x *Explainer) Explain(ctx context.Context, job, at string) (Explanation, error) {
+	now, err := x.Store.Now(ctx)
+	if err != nil {
+		return Explanation{}, fmt.Errorf("read the store's clock: %w", err)
+	}
+	subject, _, err := x.subject(ctx, job, now)
+	if err != nil {
+		return Explanation{}, err
+	}
+	written, err := schedule.ParseTime(at, subject.Schedule.Zone())
+	if err != nil {
+		return Explanation{}, err
+	}
+	meant := written.Times[0]
+	for _, instant := range written.Times {
+		if x.isScheduled(subject, instant) {
+			meant = instant
+			break
+		}
+	}
+	e, err := x.ExplainAt(ctx, job, meant)
+	if err != nil {
+		return e, err
+	}
+	if written.Note != "" {
+		note := written.Note
+		if len(written.Times) > 1 {
+			note += "; this explanation is for " + shownIn(subject, meant)
+		}
+		e.Notes = append([]string{note}, e.Notes...)
+	}
+	return e, nil
+}
+
+// ExplainAt explains the job at a time.
+func (x *Explainer) ExplainAt(ctx context.Context, name string, at time.Time) (Explanation, error) {
+	at = at.UTC()
+	job, view, err := x.subject(ctx, name, at)
+	if err != nil {
+		return Explanation{}, err
+	}
+	s := &subject{Explainer: x, ctx: ctx, job: job, view: view, at: at,
+		keep: cmp.Or(x.Keep, DefaultKeep)}
+	s.Explanation = Explanation{
+		Job: name, At: at, Timezone: job.Schedule.Zone().String(), Schedule: job.Schedule.String(),
+		Now:  view.Now,
+		Runs: named(view.Runs), Clocks: job.Schedule.ClocksAt(at), Notes: x.doubts(job, view),
+	}
+	if view.Version > 0 {
+		s.CheckedUntil = &view.CheckedUntil
+	}
+	near := scheduledTimes{job: x.Job}
+	s.PreviousScheduledAt, s.NextScheduledAt = instantOrNil(near.prev(job, at)),
+		instantOrNil(near.next(job, at))
+	if err := s.manualRuns(); err != nil {
+		return Explanation{}, err
+	}
+	if err := s.decide(); err != nil {
+		return Explanation{}, err
+	}
+	switch s.Verdict {
+	case VerdictNotScheduled, VerdictExcluded, VerdictAwaitingDependencies, VerdictDependencyFailed:
+	default:
+		if len(s.After) == 0 || s.Verdict != VerdictFuture {
+			s.StartsAt = &s.start
+		}
+	}
+	for _, r := range s.ManualRuns {
+		s.Notes = append(s.Notes, fmt.Sprintf("it was triggered by hand at %s: run %s, %s",
+			s.shown(r.CreatedAt), r.ID, r.State))
+	}
+	return s.Explanation, nil
+}
+
+// named returns the runs with the resources of their blockers in display form.
+func named(runs []jobs.Record) []jobs.Record {
+	shown := make([]jobs.Record, len(runs))
+	for i, r := range runs {
+		if r.BlockedBy != nil {
+			blocker := *r.BlockedBy
+			for _, name := range []*string{&blocker.Resource, &blocker.Root.Resource} {
+				if resource, err := locking.ParseKey(*name); err == nil {
+					*name = resource.String()
+				}
+			}
+			r.BlockedBy = &blocker
+		}
+		shown[i] = r
+	}
+	return shown
+}
+
+func instantOrNil(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// subject returns the job as this replica or else the store has it, with the store's view of the
+// firing.
+func (x *Explainer) subject(ctx context.Context, name string,
+	at time.Time) (jobs.Job, storage.FiringView, error) {
+	job, here := x.Job(name)
+	view, err := x.Store.Firing(ctx, name, at)
+	switch {
+	case errors.Is(err, storage.ErrNotFound) && here:
+		view.Now, err = x.Store.Now(ctx)
+		return job, view, err
+	case errors.Is(err, storage.ErrNotFound):
+		return job, view, x.unknown(ctx, name)
+	case err != nil || here:
+		return job, view, err
+	}
+	job.Name = name
+	zone, err := time.LoadLocation(view.Zone)
+	if err != nil {
+		return job, view, fmt.Errorf("zone of job %s: %w", name, err)
+	}
+	if view.Schedule != "" {
+		job.Schedule, err = schedule.ParseText(view.Schedule, zone)
+	}
+	return job, view, err
+}
+
+func (x *Explainer) unknown(ctx context.Context, name string) error {
+	known := slices.Clone(x.Names())
+	views, err := x.Store.Jobs(ctx)
+	if err != nil {
+		return fmt.Errorf("jobs: %w", err)
+	}
+	for _, v := range views {
+		known = append(known, v.Name)
+	}
+	slices.Sort(known)
+	return unknownJob(name, slices.Compact(known))
+}
+
+// doubts returns notes about what the explanation cannot know.
+func (x *Explainer) doubts(job jobs.Job, view storage.FiringView) []string {
+	_, here := x.Job(job.Name)
+	switch {
+	case view.Removed:
+		return []string{fmt.Sprintf("the job was removed at %s and is not fired any more",
+			shownIn(job, view.UpdatedAt))}
+	case !here:
+		return []string{"this configuration does not have the job: its calendars, jitter and " +
+			"policies are unknown"}
+	case view.Version == 0:
+		return []string{"no replica has registered the job yet"}
+	}
+	if hash := x.hashOf(job); hash != view.Hash {
+		return []string{fmt.Sprintf("the active definition of the job is not the one of this "+
+			"configuration: "+
+			"it is version %d, active since %s", view.Version, shownIn(job, view.UpdatedAt))}
+	}
+	return nil
+}
+
+// hashOf returns the hash of this replica's definition, or "" if there is none.
+func (x *Explainer) hashOf(job jobs.Job) string {
+	if x.Hash != nil {
+		return x.Hash(job.Name)
+	}
+	requests, err := job.Requests()
+	if err != nil {
+		return ""
+	}
+	d, err := storage.Define(job, requests)
+	if err != nil {
+		return ""
+	}
+	return d.Hash
+}
+
+// isScheduled reports whether schedules alone make the job due at the time.
+func (x *Explainer) isScheduled(job jobs.Job, at time.Time) bool {
+	return scheduledTimes{job: x.Job}.next(job, at.Add(-time.Nanosecond)).Equal(at)
+}
+
+// subject is an explanation in progress.
+type subject struct {
+	*Explainer
+	Explanation
+	ctx   context.Context
+	job   jobs.Job
+	view  storage.FiringView
+	at    time.Time
+	start time.Time // when the firing starts, as far as is known
+	keep  time.Duration
+}
+
+// say sets the verdict. It returns nil, for callers that return an error.
+func (s *subject) say(verdict Verdict, format string, args ...any) error {
+	s.Verdict, s.Summary = verdict, fmt.Sprintf(format, args...)
+	return nil
+}
+
+// shown returns the time as the clocks of the job's zone show it.
+func (s *subject) shown(t time.Time) string { return shownIn(s.job, t) }
+
+func shownIn(job jobs.Job, t time.Time) string {
+	return t.In(job.Schedule.Zone()).Format("2006-01-02 15:04:05 MST")
+}
+
+// decide sets the verdict: from the records of the firing, or else from the schedule and the job's
+// cursor.
+func (s *subject) decide() error {
+	s.start = s.at.Add(s.job.Schedule.Delay(s.Explanation.Job, s.at))
+	if len(s.job.Schedule.After()) > 0 {
+		if err := s.explainDependencies(); err != nil {
+			return err
+		}
+	}
+	if err := s.readPauses(); err != nil {
+		return err
+	}
+	if len(s.Runs) > 0 {
+		return s.explainRun(s.Runs[len(s.Runs)-1])
+	}
+	switch {
+	case s.view.Removed && s.at.After(s.view.UpdatedAt):
+		return s.say(VerdictNotScheduled, "It is not due: the job was removed at %s.",
+			s.shown(s.view.UpdatedAt))
+	case len(s.job.Schedule.After()) > 0:
+		return s.explainDependent()
+	case !s.isScheduled(s.job, s.at):
+		return s.explainNotScheduled()
+	}
+	return s.explainNoRun()
+}
+
+func (s *subject) readPauses() error {
+	if s.Explainer.Pauses == nil {
+		return nil
+	}
+	at := s.start
+	pauses, err := s.Explainer.Pauses(s.ctx, s.Explanation.Job, s.job.Group, at, at)
+	if err != nil {
+		return fmt.Errorf("pauses: %w", err)
+	}
+	s.Explanation.Pauses = pauses
+	return nil
+}
+
+func (s *subject) manualRuns() error {
+	page, err := s.Store.Runs(s.ctx,
+		storage.RunFilter{Job: s.Explanation.Job,
+			Before: &storage.RunCursor{CreatedAt: s.at.Add(nearby), ID: uuid.Max}, Limit: 200})
+	if err != nil {
+		return fmt.Errorf("runs: %w", err)
+	}
+	for _, r := range page {
+		if r.Key != "" && !r.CreatedAt.Before(s.at.Add(-nearby)) {
+			s.ManualRuns = append(s.ManualRuns, named([]jobs.Record{r})...)
+		}
+	}
+	return nil
+}
+
+// explainNotScheduled explains a time at which the job is not due.
+func (s *subject) explainNotScheduled() error {
+	if calendar, excluded := s.job.Schedule.Excluded(s.at); excluded {
+		s.ExcludedBy = calendar
+		return s.say(VerdictExcluded, "It was not run, because calendar %s excludes %s.", calendar,
+			s.shown(s.at))
+	}
+	if s.job.Schedule.String() == "" {
+		return s.say(VerdictNotScheduled,
+			"It is never due: it has no schedule and runs only when triggered.")
+	}
+	return s.say(VerdictNotScheduled, "It is not due at %s: %s.", s.shown(s.at),
+		s.nearestScheduledTimes())
+}
+
+// nearestScheduledTimes describes the nearest scheduled times.
+func (s *subject) nearestScheduledTimes() string {
+	var words []string
+	if s.PreviousScheduledAt != nil {
+		words = append(words, "the scheduled time before is "+s.shown(*s.PreviousScheduledAt))
+	}
+	if s.NextScheduledAt != nil {
+		words = append(words, "the next is "+s.shown(*s.NextScheduledAt))
+	}
+	if len(words) == 0 {
+		return "there is no scheduled time near it"
+	}
+	return strings.Join(words, ", ")
+}
+
+// explainNoRun explains a scheduled time that has neither a run nor a record.
+func (s *subject) explainNoRun() error {
+	now, late := s.Now, s.Now.Sub(s.start)
+	paused := s.activePause()
+	switch {
+	case now.Before(s.at) && paused != nil:
+		return s.say(VerdictFuture, "It is due in %s, at %s%s; %s.", rounded(s.at.Sub(now)),
+			s.shown(s.at), s.delayed(), s.pausedWords(*paused))
+	case now.Before(s.start):
+		return s.say(VerdictFuture, "It is due %s, at %s%s.", within(s.at.Sub(now)), s.shown(s.at),
+			s.delayed())
+	case s.view.Version > 0 && s.at.After(s.view.CheckedUntil) && paused != nil:
+		return s.say(VerdictPaused,
+			"It was to start at %s, but %s; when that ends, the misfire policy decides.",
+			s.shown(s.start), s.pausedWords(*paused))
+	case s.view.Version > 0 && s.at.After(s.view.CheckedUntil):
+		return s.explainLate(late)
+	case s.at.Before(now.Add(-s.keep)):
+		return s.say(VerdictForgotten, "What became of it is not known any more: the history is "+
+			"kept for %s, and this is %s ago.", days(s.keep), days(now.Sub(s.at)))
+	case s.view.Version == 0:
+		return s.say(VerdictNotCounted, "It was not run: no replica has registered the job yet.")
+	case !s.at.After(s.view.UpdatedAt):
+		return s.say(VerdictNotCounted, "There is no record of it: the job's active definition "+
+			"is of %s; before that it was not there, had another schedule, or had an outage "+
+			"whose earlier scheduled times are not recorded one by one.", s.shown(s.view.UpdatedAt))
+	}
+	return s.say(VerdictNotCounted, "There is no record of it: it is among the earlier scheduled "+
+		"times of an outage, which are not recorded one by one.")
+}
+
+// explainLate explains a scheduled time that has passed without a decision.
+func (s *subject) explainLate(late time.Duration) error {
+	living, err := s.living()
+	switch {
+	case err != nil:
+		return err
+	case living == 0:
+		return s.say(VerdictLate, "It was to start at %s, %s ago, but no replica is up; when one "+
+			"is, the misfire policy decides.", s.shown(s.start), rounded(late))
+	case late <= s.job.MisfireThreshold || s.job.MisfireThreshold == 0:
+		return s.say(VerdictLate,
+			"It was to start at %s, %s ago, and no replica has started it yet.", s.shown(s.start),
+			rounded(late))
+	}
+	return s.say(VerdictLate, "It was to start at %s, %s ago, and no replica has started it: "+
+		"with the next check the misfire policy (%s) decides.",
+		s.shown(s.start), rounded(late), s.job.Misfire)
+}
+
+// living returns the number of live replicas.
+func (s *subject) living() (n int, err error) {
+	replicas, err := s.Store.Replicas(s.ctx)
+	if err != nil {
+		return 0, fmt.Errorf("replicas: %w", err)
+	}
+	for _, r := range replicas {
+		if r.EndedAt == nil && s.Now.Before(r.ExpiresAt) {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// activePause returns the active pause of the job, or nil.
+func (s *subject) activePause() *storage.Pause {
+	for i, p := range s.Explanation.Pauses {
+		if p.ResumedAt == nil {
+			return &s.Explanation.Pauses[i]
+		}
+	}
+	return nil
+}
+
+func (s *subject) pausedWords(p storage.Pause) string {
+	words := fmt.Sprintf("%s is paused since %s by %s", p.Target, s.shown(p.At), p.By)
+	if p.Reason != "" {
+		words += fmt.Sprintf(" (%s)", p.Reason)
+	}
+	return words
+}
+
+// delayed describes the delay by jitter; "" without one.
+func (s *subject) delayed() string {
+	if s.start.Equal(s.at) {
+		return ""
+	}
+	return fmt.Sprintf(", and starts %s later by its jitter", rounded(s.start.Sub(s.at)))
+}
+
+func within(d time.Duration) string {
+	if d <= 0 {
+		return "since " + rounded(-d)
+	}
+	return "in " + rounded(d)
+}
+
+// rounded returns a duration in at most two units.
+func rounded(d time.Duration) string {
+	switch {
+	case d >= 48*time.Hour:
+		return days(d)
+	case d >= time.Hour:
+		d = d.Round(time.Minute)
+	case d >= time.Second:
+		d = d.Round(time.Second)
+	default:
+		d = d.Round(time.Millisecond)
+	}
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+func days(d time.Duration) string {
+	const day = 24 * time.Hour
+	if d < 2*day {
+		return rounded(d)
+	}
+	return fmt.Sprintf("%d days", int(d/day))
+}

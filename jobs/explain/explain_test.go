@@ -1,0 +1,450 @@
+package explain_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/explain"
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// archive is a store of which a test says what it knows.
+type archive struct {
+	storage.History
+	now     time.Time
+	views   map[string]storage.FiringView // by job: in force, with cursor
+	runs    []jobs.Record                 // of all jobs
+	up      bool                          // a replica lives
+	failing error
+}
+
+func (a *archive) Now(context.Context) (time.Time, error) { return a.now, nil }
+
+func (a *archive) Firing(_ context.Context, job string,
+	scheduledAt time.Time) (storage.FiringView, error) {
+	v, known := a.views[job]
+	if !known {
+		return v, storage.ErrNotFound
+	}
+	v.Now = a.now
+	for _, r := range a.runs {
+		if r.Job == job && r.Key == "" && r.ScheduledAt.Equal(scheduledAt) {
+			v.Runs = append(v.Runs, r)
+		}
+	}
+	return v, a.failing
+}
+
+func (a *archive) Runs(_ context.Context, f storage.RunFilter) ([]jobs.Record, error) {
+	var found []jobs.Record
+	for _, r := range a.runs {
+		if r.Job == f.Job && r.CreatedAt.Before(f.Before.CreatedAt) {
+			found = append(found, r)
+		}
+	}
+	return found, nil
+}
+
+func (a *archive) Jobs(context.Context) ([]storage.JobView, error) {
+	var views []storage.JobView
+	for name := range a.views {
+		views = append(views, storage.JobView{Definition: storage.Definition{Name: name}})
+	}
+	return views, nil
+}
+
+func (a *archive) Replicas(context.Context) ([]storage.ReplicaView, error) {
+	if !a.up {
+		return []storage.ReplicaView{{Name: "gone", ExpiresAt: a.now.Add(-time.Minute)}}, nil
+	}
+	return []storage.ReplicaView{{Name: "a", ExpiresAt: a.now.Add(time.Minute)}}, nil
+}
+
+var _ storage.History = (*archive)(nil)
+
+func berlin(t *testing.T) *time.Location {
+	t.Helper()
+	zone, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return zone
+}
+
+func scheduled(t *testing.T, name, text string) jobs.Job {
+	t.Helper()
+	s, err := schedule.ParseText(text, berlin(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return jobs.Job{Name: name, Schedule: s, Handler: "work", MisfireThreshold: 30 * time.Second,
+		Misfire: jobs.MisfireRunOnce}
+}
+
+// explainTable is the cron table of the tests below: nightly is due at 2:30.
+func explainTable(t *testing.T) []jobs.Job {
+	t.Helper()
+	holidays, err := schedule.NewCalendar(schedule.CalendarSpec{Name: "holidays",
+		Exclude: schedule.TimesSpec{Dates: []string{"2026-12-24"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closing, err := schedule.NewCalendar(schedule.CalendarSpec{Name: "closing",
+		Exclude: schedule.TimesSpec{Dates: []string{"2026-06-08"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nightly := scheduled(t, "nightly", "30 2 * * *")
+	nightly.Schedule = nightly.Schedule.WithCalendars(holidays)
+	jittery := scheduled(t, "jittery", "30 2 * * *")
+	jittery.Schedule = jittery.Schedule.WithJitter(time.Hour)
+	quiet := scheduled(t, "quiet", "after:nightly")
+	quiet.Schedule = quiet.Schedule.WithCalendars(holidays)
+	closed := scheduled(t, "closed", "after:nightly")
+	closed.Schedule = closed.Schedule.WithCalendars(closing)
+	weekly := scheduled(t, "weekly", "30 2 * * mon")
+	triggered := jobs.Job{Name: "triggered", Handler: "work", MisfireThreshold: time.Second}
+	return []jobs.Job{nightly, jittery, quiet, closed, weekly,
+		scheduled(t, "report", "after:nightly,weekly"), scheduled(t, "digest", "after:report"),
+		triggered}
+}
+
+func instantOf(t *testing.T, text string) time.Time {
+	t.Helper()
+	at, err := time.ParseInLocation("2006-01-02 15:04:05", text, berlin(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at.UTC()
+}
+
+// TestExplanations has one verdict after the other, with what is said first.
+func TestExplanations(t *testing.T) {
+	at := func(text string) time.Time { return instantOf(t, text) }
+	ptr := func(text string) *time.Time { t := at(text); return &t }
+	scheduledAt := at("2026-06-08 02:30:00") // a Monday
+	run := func(job string, state jobs.State, change func(*jobs.Record)) jobs.Record {
+		r := jobs.Record{
+			ID: uuid.MustParse("0197f000-0000-7000-8000-000000000001"), Job: job,
+			ScheduledAt: scheduledAt, State: state, Attempt: 1, Replica: "a", Token: 17,
+			CreatedAt: scheduledAt, StartedAt: ptr("2026-06-08 02:30:01"),
+			FinishedAt: ptr("2026-06-08 02:31:11"),
+		}
+		if change != nil {
+			change(&r)
+		}
+		return r
+	}
+	unstarted := func(reason jobs.Reason, detail string) func(*jobs.Record) {
+		return func(r *jobs.Record) {
+			r.StartedAt, r.Attempt, r.Token, r.Reason, r.Detail = nil, 0, 0, reason, detail
+		}
+	}
+	pause := storage.Pause{Target: storage.Target{Kind: storage.TargetJob, Name: "nightly"},
+		At: at("2026-06-07 12:00:00"), By: "alice", Reason: "migration"}
+	over := pause
+	over.ResumedAt, over.ResumedBy = ptr("2026-06-08 08:00:00"), "bob"
+	for _, c := range []struct {
+		name, job, at string
+		now           string // by default a while behind the scheduled time, with all decided
+		checked       string
+		down          bool
+		runs          []jobs.Record
+		pauses        []storage.Pause
+		verdict       explain.Verdict
+		want          string
+	}{
+		{name: "ran", runs: []jobs.Record{run("nightly", jobs.Succeeded, nil)},
+			verdict: explain.VerdictRan,
+			want: "It ran on replica a at 2026-06-08 02:30:01 CEST for 1m10s and succeeded, " +
+				"with token 17."},
+		{name: "failed in a further attempt", runs: []jobs.Record{run("nightly", jobs.Failed, func(r *jobs.Record) { r.Error, r.Attempt = "no such table\nat line 3", 3 })},
+			verdict: explain.VerdictRan, want: "It ran on replica a at 2026-06-08 02:30:01 CEST for " +
+				"1m10s and failed: no such table, with token 17, in attempt 3."},
+		{name: "recovered", runs: []jobs.Record{
+			run("nightly", jobs.Lost, func(r *jobs.Record) { r.Replica, r.Token = "dead", 16 }),
+			run("nightly", jobs.Succeeded, func(r *jobs.Record) { r.Recovery = 1 }),
+		}, verdict: explain.VerdictRan, want: "It ran on replica a at 2026-06-08 02:30:01 CEST for " +
+			"1m10s and succeeded, with token 17, as recovery 1 of a run that was lost on replica dead."},
+		{name: "lost", runs: []jobs.Record{run("nightly", jobs.Lost, func(r *jobs.Record) {
+			r.Detail = "its replica died"
+		})}, verdict: explain.VerdictRan,
+			want: "It ran on replica a at 2026-06-08 02:30:01 CEST for 1m10s and was lost: its " +
+				"replica died, with token 17."},
+		{name: "ran late", runs: []jobs.Record{run("nightly", jobs.Succeeded, func(r *jobs.Record) {
+			r.CreatedAt = scheduledAt.Add(2 * time.Hour)
+		})}, verdict: explain.VerdictRan,
+			want: "It ran on replica a at 2026-06-08 02:30:01 CEST for 1m10s and succeeded, with " +
+				"token 17, 2h late."},
+		{name: "running", runs: []jobs.Record{run("nightly", jobs.Running, func(r *jobs.Record) {
+			r.FinishedAt = nil
+		})}, verdict: explain.VerdictRunning,
+			want: "It runs on replica a since 2026-06-08 02:30:01 CEST, with token 17."},
+		{name: "waiting", runs: []jobs.Record{run("nightly", jobs.Waiting, func(r *jobs.Record) {
+			unstarted(jobs.ReasonLockHeld, "")(r)
+			r.BlockedBy = &jobs.Blocker{Resource: "public/orders",
+				Holder: locking.Owner{Job: "import", Replica: "b", Run: "4711"}}
+		})}, verdict: explain.VerdictWaiting, want: "Its run waits since 2026-06-08 02:30:00 CEST: " +
+			"public/orders is held by job import on replica b (run 4711)."},
+		{name: "waiting for an attempt", runs: []jobs.Record{run("nightly", jobs.Waiting, func(r *jobs.Record) { r.Reason, r.Detail = jobs.ReasonRetry, "attempt 1 ended as failed" })},
+			verdict: explain.VerdictWaiting, want: "Its run waits since 2026-06-08 02:30:00 CEST: a " +
+				"further attempt follows, attempt 1 ended as failed."},
+		{name: "waiting for a worker", runs: []jobs.Record{run("nightly", jobs.Waiting, unstarted(jobs.ReasonNoWorker, ""))},
+			verdict: explain.VerdictWaiting,
+			want:    "Its run waits since 2026-06-08 02:30:00 CEST: replica a has no free worker."},
+		{name: "skipped", runs: []jobs.Record{run("nightly", jobs.Skipped, unstarted(jobs.ReasonLockHeld, "public/orders was held by job import on b; tried 5 times in 7.5s"))},
+			verdict: explain.VerdictSkipped, want: "It was skipped (lock_held): public/orders was " +
+				"held by job import on b; tried 5 times in 7.5s."},
+		{name: "missed", runs: []jobs.Record{run("nightly", jobs.Missed, unstarted(jobs.ReasonMisfire, "no replica started it within 30s"))},
+			verdict: explain.VerdictMissed,
+			want:    "It was missed (misfire): no replica started it within 30s."},
+		{name: "missed by a pause", runs: []jobs.Record{run("nightly", jobs.Missed, unstarted(jobs.ReasonPaused, "it was paused"))}, pauses: []storage.Pause{over},
+			verdict: explain.VerdictMissed, want: "It was missed (paused): it was paused; job " +
+				"nightly was paused by alice from 2026-06-07 12:00:00 CEST until 2026-06-08 " +
+				"08:00:00 CEST."},
+		{name: "cancelled before it ran", runs: []jobs.Record{run("nightly", jobs.Cancelled, unstarted(jobs.ReasonCancelled, "by alice"))},
+			verdict: explain.VerdictCancelled,
+			want:    "It did not run, and ended as cancelled: by alice."},
+		{name: "excluded", at: "2026-12-24 02:30", now: "2026-12-25 00:00:00", verdict: explain.VerdictExcluded, want: "It was not run, because calendar holidays excludes 2026-12-24 02:30:00 CET."},
+		{name: "paused", checked: "2026-06-07 12:00:00", pauses: []storage.Pause{pause},
+			verdict: explain.VerdictPaused,
+			want: "It was to start at 2026-06-08 02:30:00 CEST, but job nightly is paused " +
+				"since 2026-06-07 12:00:00 CEST by alice (migration); when that ends, the " +
+				"misfire policy decides."},
+		{name: "late", now: "2026-06-08 02:30:04", checked: "2026-06-07 02:31:00",
+			verdict: explain.VerdictLate,
+			want: "It was to start at 2026-06-08 02:30:00 CEST, 4s ago, and no replica has " +
+				"started it yet."},
+		{name: "overdue", now: "2026-06-08 02:30:34", checked: "2026-06-07 02:31:00",
+			verdict: explain.VerdictLate,
+			want: "It was to start at 2026-06-08 02:30:00 CEST, 34s ago, and no replica has " +
+				"started it: with the next check the misfire policy (run_once) decides."},
+		{name: "nobody is up", now: "2026-06-08 04:30:00", checked: "2026-06-07 02:31:00",
+			down: true, verdict: explain.VerdictLate,
+			want: "It was to start at 2026-06-08 02:30:00 CEST, 2h ago, but no replica is up; " +
+				"when one is, the misfire policy decides."},
+		{name: "future", now: "2026-06-07 12:00:00", verdict: explain.VerdictFuture, want: "It is due in 14h30m, at 2026-06-08 02:30:00 CEST."},
+		{name: "future and paused", now: "2026-06-07 12:00:00", pauses: []storage.Pause{pause},
+			verdict: explain.VerdictFuture,
+			want: "It is due in 14h30m, at 2026-06-08 02:30:00 CEST; job nightly is paused " +
+				"since 2026-06-07 12:00:00 CEST by alice (migration)."},
+		{name: "not due", at: "2026-06-08 02:31", verdict: explain.VerdictNotScheduled,
+			want: "It is not due at 2026-06-08 02:31:00 CEST: the scheduled time before is " +
+				"2026-06-08 02:30:00 CEST, the next is 2026-06-09 02:30:00 CEST."},
+		{name: "never due", job: "triggered", at: "2026-06-08T00:30:00Z", verdict: explain.VerdictNotScheduled, want: "It is never due: it has no schedule and runs only when triggered."},
+		{name: "not counted", at: "2026-05-31 02:30", verdict: explain.VerdictNotCounted,
+			want: "There is no record of it: the job's active definition is of 2026-06-01 " +
+				"00:00:00 CEST; before that it was not there, had another schedule, or had an " +
+				"outage whose earlier scheduled times are not recorded one by one."},
+		{name: "not recorded", at: "2026-06-03 02:30", verdict: explain.VerdictNotCounted,
+			want: "There is no record of it: it is among the earlier scheduled times of an " +
+				"outage, which are not recorded one by one."},
+		{name: "forgotten", at: "2026-04-30 02:30", verdict: explain.VerdictForgotten,
+			want: "What became of it is not known any more: the history is kept for 30 days, and " +
+				"this is 39 days ago."},
+		{name: "in a gap", at: "2027-03-28 02:30", verdict: explain.VerdictFuture, want: "It is due in 292 days, at 2027-03-28 03:00:00 CEST."},
+
+		{name: "follows what is not due", job: "report", at: "2026-06-09 02:30",
+			now: "2026-06-09 12:00:00", verdict: explain.VerdictNotScheduled,
+			want: "It is not due at 2026-06-09 02:30:00 CEST, because it depends on weekly, which " +
+				"has no run for that scheduled time: it is not due at 2026-06-09 02:30:00 CEST: " +
+				"the scheduled time before is 2026-06-08 02:30:00 CEST, the next is 2026-06-15 " +
+				"02:30:00 CEST."},
+		{name: "follows what runs", job: "report",
+			runs: []jobs.Record{run("nightly", jobs.Succeeded, nil),
+				run("weekly", jobs.Running, nil)}, verdict: explain.VerdictAwaitingDependencies,
+			want: "It waits for weekly to succeed: it runs on replica a since 2026-06-08 " +
+				"02:30:01 CEST, with token 17."},
+		{name: "follows what failed", job: "report",
+			runs: []jobs.Record{run("nightly", jobs.Failed, func(r *jobs.Record) {
+				r.Error = "boom"
+			}), run("weekly", jobs.Running, nil)}, verdict: explain.VerdictDependencyFailed,
+			want: "It was not run, because its dependency nightly did not succeed: it ran on " +
+				"replica a at 2026-06-08 02:30:01 CEST for 1m10s and failed: boom, with token 17."},
+		{name: "follows what follows what failed", job: "digest",
+			runs: []jobs.Record{run("nightly", jobs.Succeeded, nil),
+				run("weekly", jobs.Skipped,
+					unstarted(jobs.ReasonLockHeld, "held"))}, verdict: explain.VerdictDependencyFailed,
+			want: "It was not run, because its dependency report did not succeed: it was not " +
+				"run, because its dependency weekly did not succeed: it was skipped " +
+				"(lock_held): held."},
+		{name: "follows what is due later", job: "report", now: "2026-06-07 12:00:00",
+			verdict: explain.VerdictFuture,
+			want:    "It is due when nightly and weekly have succeeded for 2026-06-08 02:30:00 CEST."},
+		{name: "follows what has just succeeded", job: "report", now: "2026-06-08 02:31:12",
+			checked: "2026-06-01 02:31:00",
+			runs: []jobs.Record{run("nightly", jobs.Succeeded, nil),
+				run("weekly", jobs.Succeeded, nil)}, verdict: explain.VerdictLate,
+			want: "It was to start at 2026-06-08 02:31:11 CEST, 1s ago, and no replica has " +
+				"started it yet."},
+		{name: "follows, and is excluded", job: "quiet", at: "2026-12-24 02:30",
+			now: "2026-12-25 12:00:00", verdict: explain.VerdictNotScheduled,
+			want: "It is not due at 2026-12-24 02:30:00 CET, because it depends on nightly, which " +
+				"has no run for that scheduled time: it was not run, because calendar holidays " +
+				"excludes 2026-12-24 02:30:00 CET."},
+		{name: "is excluded, and follows what is not", job: "closed",
+			runs: []jobs.Record{run("nightly", jobs.Succeeded, nil)}, verdict: explain.VerdictExcluded,
+			want: "It is not run, because calendar closing excludes 2026-06-08 02:30:00 CEST."},
+		{name: "followed and ran", job: "report",
+			runs: []jobs.Record{run("nightly", jobs.Succeeded, nil),
+				run("weekly", jobs.Succeeded, nil),
+				run("report", jobs.Succeeded, nil)}, verdict: explain.VerdictRan,
+			want: "It ran on replica a at 2026-06-08 02:30:01 CEST for 1m10s and succeeded, with " +
+				"token 17."},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			orElse := func(text, other string) string {
+				if text == "" {
+					return other
+				}
+				return text
+			}
+			table := explainTable(t)
+			store := &archive{now: at(orElse(c.now, "2026-06-08 12:00:00")), up: !c.down,
+				views: map[string]storage.FiringView{}, runs: c.runs}
+			for _, j := range table {
+				store.views[j.Name] = storage.FiringView{Version: 1,
+					UpdatedAt:    at("2026-06-01 00:00:00"),
+					CheckedUntil: at(orElse(c.checked, "2026-06-08 11:59:00"))}
+			}
+			x := &explain.Explainer{Store: store}
+			x.Job, x.Names = explain.TableOf(table)
+			x.Pauses = func(context.Context, string, string, time.Time, time.Time) ([]storage.Pause,
+				error) {
+				return c.pauses, nil
+			}
+			e, err := x.Explain(t.Context(), orElse(c.job, "nightly"),
+				orElse(c.at, "2026-06-08 02:30"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e.Verdict != c.verdict || e.Summary != c.want {
+				t.Errorf("found %s\n%s\nexpected %s\n%s", e.Verdict, e.Summary, c.verdict, c.want)
+			}
+			if !slices.Contains(explain.Verdicts(), e.Verdict) {
+				t.Errorf("verdict %q is not listed", e.Verdict)
+			}
+			if encoded, err := json.Marshal(e); err != nil ||
+				!strings.Contains(string(encoded), `"runs":[`) {
+				t.Errorf("%s, %v", encoded, err)
+			}
+		})
+	}
+}
+
+func TestExplanationDetails(t *testing.T) {
+	table := explainTable(t)
+	scheduledAt := instantOf(t, "2026-06-08 02:30:00")
+	store := &archive{now: scheduledAt.Add(10 * time.Hour), up: true,
+		views: map[string]storage.FiringView{}}
+	for _, j := range table {
+		store.views[j.Name] = storage.FiringView{Version: 3,
+			CheckedUntil: scheduledAt.Add(9 * time.Hour), Hash: "another"}
+	}
+	store.views["removed"] = storage.FiringView{Version: 1, Removed: true, Schedule: "0 12 * * *",
+		Zone: "Europe/Berlin", UpdatedAt: scheduledAt, CheckedUntil: scheduledAt}
+	store.views["elsewhere"] = storage.FiringView{Version: 1, Schedule: "0 12 * * *",
+		Zone: "Europe/Berlin", CheckedUntil: scheduledAt}
+	manual := jobs.Record{ID: uuid.New(), Job: "nightly", ScheduledAt: scheduledAt.Add(time.Minute),
+		CreatedAt: scheduledAt.Add(time.Minute), Key: "k", State: jobs.Succeeded}
+	far := manual
+	far.CreatedAt = scheduledAt.Add(-time.Hour)
+	store.runs = []jobs.Record{manual, far}
+	x := &explain.Explainer{Store: store}
+	x.Job, x.Names = explain.TableOf(table)
+	explained := func(job, at string) explain.Explanation {
+		t.Helper()
+		e, err := x.Explain(t.Context(), job, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	notes := func(e explain.Explanation, want ...string) {
+		t.Helper()
+		for _, text := range want {
+			if !slices.ContainsFunc(e.Notes, func(note string) bool {
+				return strings.Contains(note, text)
+			}) {
+				t.Errorf("notes %q, expected one with %q", e.Notes, text)
+			}
+		}
+	}
+	e := explained("nightly", "2026-06-08T00:30:00Z")
+	if len(e.ManualRuns) != 1 || e.ManualRuns[0].ID != manual.ID {
+		t.Errorf("manual runs %+v", e.ManualRuns)
+	}
+	notes(e, "triggered by hand",
+		"the active definition of the job is not the one of this configuration: it is version 3")
+	if e.PreviousScheduledAt == nil ||
+		!e.PreviousScheduledAt.Equal(scheduledAt.Add(-24*time.Hour)) || e.NextScheduledAt == nil ||
+		!e.NextScheduledAt.Equal(scheduledAt.Add(24*time.Hour)) {
+		t.Errorf("nearest scheduled times %v and %v", e.PreviousScheduledAt, e.NextScheduledAt)
+	}
+	notes(explained("elsewhere", "2026-06-09 12:00"), "this configuration does not have the job")
+	if got := explained("elsewhere", "2026-06-09 12:00").Verdict; got != explain.VerdictFuture {
+		t.Errorf("by the store's schedule: %s", got)
+	}
+	if e := explained("removed", "2026-06-08 12:00"); e.Verdict != explain.VerdictNotScheduled ||
+		e.Summary != "It is not due: the job was removed at 2026-06-08 02:30:00 CEST." {
+		t.Errorf("of a removed job: %s %s", e.Verdict, e.Summary)
+	}
+	gap := explained("nightly", "2026-03-29 02:30")
+	notes(gap, "2026-03-29 02:30:00 does not exist in Europe/Berlin")
+	if gap.Clocks == "" || !gap.At.Equal(time.Date(2026, 3, 29, 1, 0, 0, 0, time.UTC)) {
+		t.Errorf("in a gap: %+v", gap)
+	}
+	twice := explained("nightly", "2026-10-25 02:30")
+	notes(twice, "comes twice in Europe/Berlin", "this explanation is for 2026-10-25 02:30:00 CEST")
+	if e := explained("nightly", "2026-10-25T01:30:00Z"); e.Verdict != explain.VerdictNotScheduled {
+		t.Errorf("the second time: %s", e.Verdict)
+	}
+	late := explained("jittery", "2026-06-09 02:30")
+	if want := late.At.Add(schedule.Jitter("jittery", late.At, time.Hour)); late.StartsAt == nil ||
+		!late.StartsAt.Equal(want) || !strings.Contains(late.Summary, "later by its jitter") {
+		t.Errorf("with jitter: %v, %s", late.StartsAt, late.Summary)
+	}
+	report := explained("report", "2026-06-08 02:31")
+	if report.PreviousScheduledAt == nil || !report.PreviousScheduledAt.Equal(scheduledAt) ||
+		report.NextScheduledAt == nil ||
+		!report.NextScheduledAt.Equal(scheduledAt.Add(7*24*time.Hour)) || len(report.After) != 2 {
+		t.Errorf("of a dependent: %+v", report)
+	}
+}
+
+func TestExplainRefuses(t *testing.T) {
+	store := &archive{views: map[string]storage.FiringView{"stored": {}}}
+	x := &explain.Explainer{Store: store}
+	x.Job, x.Names = explain.TableOf(explainTable(t))
+	var unknown *explain.UnknownJobError
+	_, err := x.Explain(t.Context(), "nightyl", "2026-06-08 02:30")
+	if !errors.As(err, &unknown) || !errors.Is(err, storage.ErrNotFound) ||
+		err.Error() != `unknown job "nightyl"; did you mean "nightly"?` {
+		t.Errorf("unknown job: %v", err)
+	}
+	if _, err := x.Explain(t.Context(), "storde", "2026-06-08 02:30"); err == nil ||
+		!strings.Contains(err.Error(), `did you mean "stored"?`) {
+		t.Errorf("unknown job: %v", err)
+	}
+	if _, err := x.Explain(t.Context(), "nightly", "tomorrow"); !errors.Is(err,
+		schedule.ErrTime) {
+		t.Errorf("no instant: %v", err)
+	}
+	store.views["nightly"] = storage.FiringView{}
+	store.failing = fmt.Errorf("firing: %w", storage.ErrUnavailable)
+	if _, err := x.Explain(t.Context(), "nightly", "2026-06-08 02:30"); !errors.Is(err,
+		storage.ErrUnavailable) {
+		t.Errorf("unavailable: %v", err)
+	}
+}

@@ -1,0 +1,150 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/output"
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// explainRun explains a firing that has a run or a record: the last of them decides.
+func (s *subject) explainRun(r jobs.Record) error {
+	switch r.State {
+	case jobs.Running:
+		return s.say(VerdictRunning, "It runs on replica %s since %s, %s.", r.Replica,
+			s.shownOrNone(r.StartedAt), s.numbers(r))
+	case jobs.Waiting:
+		return s.say(VerdictWaiting, "Its run waits since %s: %s.", s.shown(waitsSince(r)),
+			waitsFor(r))
+	case jobs.Skipped:
+		return s.say(VerdictSkipped, "It was skipped (%s): %s.", r.Reason, why(r))
+	case jobs.Missed:
+		return s.say(VerdictMissed, "It was missed (%s): %s%s.", r.Reason, why(r), s.pausedThen())
+	}
+	if r.StartedAt == nil {
+		return s.say(VerdictCancelled, "It did not run, and ended as %s: %s.", r.State, why(r))
+	}
+	return s.say(VerdictRan, "It ran on replica %s at %s%s and %s, %s.", r.Replica,
+		s.shown(*r.StartedAt), took(r), outcome(r), s.numbers(r))
+}
+
+func (s *subject) shownOrNone(t *time.Time) string {
+	if t == nil {
+		return "an unknown time"
+	}
+	return s.shown(*t)
+}
+
+// numbers describes the token of a run, its attempt and its recovery.
+func (s *subject) numbers(r jobs.Record) string {
+	words := []string{fmt.Sprintf("with token %d", r.Token)}
+	if r.Attempt > 1 {
+		words = append(words, fmt.Sprintf("in attempt %d", r.Attempt))
+	}
+	if r.Recovery > 0 {
+		words = append(words, fmt.Sprintf("as recovery %d of a run that was lost on replica %s",
+			r.Recovery, s.lostOn(r.Recovery-1)))
+	}
+	if late := r.CreatedAt.Sub(s.start); r.Recovery == 0 && s.job.MisfireThreshold > 0 &&
+		late > s.job.MisfireThreshold {
+		words = append(words, fmt.Sprintf("%s late", rounded(late)))
+	}
+	return strings.Join(words, ", ")
+}
+
+func (s *subject) lostOn(recovery int) string {
+	for _, r := range s.Runs {
+		if r.Recovery == recovery {
+			return r.Replica
+		}
+	}
+	return "unknown"
+}
+
+func took(r jobs.Record) string {
+	length, ended := r.Took()
+	if !ended {
+		return ""
+	}
+	return fmt.Sprintf(" for %s", rounded(length))
+}
+
+func outcome(r jobs.Record) string {
+	verb := map[jobs.State]string{
+		jobs.Succeeded: "succeeded", jobs.Failed: "failed", jobs.TimedOut: "ended by its timeout",
+		jobs.Cancelled: "was cancelled", jobs.Lost: "was lost",
+	}[r.State]
+	if text := firstLine(firstOf(r.Error, r.Detail)); text != "" && r.State != jobs.Succeeded {
+		verb += ": " + text
+	}
+	return verb
+}
+
+func waitsSince(r jobs.Record) time.Time {
+	if r.WaitSince.IsZero() {
+		return r.CreatedAt
+	}
+	return r.WaitSince
+}
+
+// waitsFor describes what a waiting run waits for.
+func waitsFor(r jobs.Record) string {
+	if r.BlockedBy != nil {
+		if r.BlockedBy.Waiting {
+			return r.BlockedBy.Words("")
+		}
+		holder := r.BlockedBy.Holder
+		return fmt.Sprintf("%s is held by job %s on replica %s (run %s)", r.BlockedBy.Resource,
+			holder.Job, holder.Replica, holder.Run)
+	}
+	switch r.Reason {
+	case jobs.ReasonNoWorker:
+		return "replica " + r.Replica + " has no free worker"
+	case jobs.ReasonRetry:
+		return "a further attempt follows, " + firstOf(r.Detail, "one failed")
+	case jobs.ReasonPaused:
+		return firstOf(r.Detail, "it is paused")
+	}
+	return firstOf(r.Detail, "for a replica to adopt it")
+}
+
+// why returns why a firing did not run.
+func why(r jobs.Record) string {
+	if r.Detail != "" {
+		return strings.TrimSuffix(firstLine(r.Detail), ".")
+	}
+	if r.BlockedBy != nil {
+		return waitsFor(r)
+	}
+	return firstOf(firstLine(r.Error), strings.ReplaceAll(string(r.Reason), "_", " "),
+		"no reason was recorded")
+}
+
+// pausedThen describes the pause at the time when the firing was to start.
+func (s *subject) pausedThen() string {
+	if len(s.Explanation.Pauses) == 0 {
+		return ""
+	}
+	p := s.Explanation.Pauses[0]
+	if p.ResumedAt == nil {
+		return "; " + s.pausedWords(p)
+	}
+	return fmt.Sprintf("; %s was paused by %s from %s until %s", p.Target, p.By, s.shown(p.At),
+		s.shown(*p.ResumedAt))
+}
+
+func firstOf(texts ...string) string {
+	for _, text := range texts {
+		if text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return output.Cut(line, 500)
+}

@@ -1,0 +1,156 @@
+package storage
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// Contention answers the questions of the lock pages. The time of each answer does not grow with
+// the length of the history. Its methods change nothing.
+type Contention interface {
+	// Lockers returns the jobs whose active definitions lock anything besides the job's own name,
+	// sorted by name. Removed jobs are not included.
+	Lockers(ctx context.Context) ([]Locker, error)
+	// RunIntervals returns the runs of the jobs within a time range: of each job the youngest
+	// first, in no order between jobs.
+	RunIntervals(ctx context.Context, f RunIntervalFilter) ([]RunInterval, error)
+	// WaitSummaries sums up finished waits that ended at from or later and before until. It groups
+	// them by waiting job, holding job and resource, and returns at most MaxBatch groups, the
+	// longest total wait first. If there are more than MaxTallied waits, it counts the youngest.
+	WaitSummaries(ctx context.Context, from, until time.Time) ([]WaitSummary, error)
+	// Typical returns how long the jobs' runs take, by name, based on the last TypicalOf runs that
+	// have ended. Names are at most MaxBatch.
+	Typical(ctx context.Context, names []string) (map[string]Typical, error)
+}
+
+// Locker is a job and what it locks besides its own name.
+type Locker struct {
+	Job      string
+	Requests []locking.Request
+}
+
+// RunIntervalFilter selects the jobs and the time range of RunIntervals.
+type RunIntervalFilter struct {
+	Jobs        []string // at most MaxBatch
+	From, Until time.Time
+	// Each limits the runs per job that were created at From or later and before Until: 1 to
+	// MaxRunIntervals. Of earlier runs, only the last RunIntervalsBefore are checked for runs that
+	// were still active at From.
+	Each int
+}
+
+// MaxRunIntervals is the most runs of one job that RunIntervals returns.
+const MaxRunIntervals = 6000
+
+// RunIntervalsBefore is how many runs of each job, created before a time, are checked for runs that
+// were still active at that time. Most jobs have one run at a time.
+const RunIntervalsBefore = 3
+
+// RunInterval is a run on a time line. It waited from CreatedAt to StartedAt, or ran at once.
+type RunInterval struct {
+	Run         uuid.UUID     `json:"run"`
+	Job         string        `json:"job"`
+	ScheduledAt time.Time     `json:"scheduled_at"`
+	State       jobs.State    `json:"state"`
+	Reason      jobs.Reason   `json:"reason,omitempty"`
+	Replica     string        `json:"replica,omitempty"`
+	CreatedAt   time.Time     `json:"created_at"`
+	StartedAt   *time.Time    `json:"started_at,omitempty"`
+	FinishedAt  *time.Time    `json:"finished_at,omitempty"`
+	Rests       []jobs.Rest   `json:"rests,omitempty"` // the oldest first, at most 32: see EndRest
+	BlockedBy   *jobs.Blocker `json:"blocked_by,omitempty"`
+}
+
+// WaitSummary sums up how long one job made another wait for one resource. A run that waited for
+// several resources in turn counts for each of them. Waits that were not recorded, mostly of less
+// than a second, are not included.
+type WaitSummary struct {
+	Job string `json:"job"` // the waiting job
+	// the job that held the resource; "" for a program that is not a job
+	Holder string `json:"holder,omitempty"`
+	// in display form; "job:" and the job's name if the holder was an earlier run of the same job
+	Resource string `json:"resource"`
+	Times    int    `json:"times"`
+	// how many of these waits ended without a run
+	Unrun   int           `json:"unrun"`
+	Waited  time.Duration `json:"-"` // in total
+	Longest time.Duration `json:"-"`
+	Last    time.Time     `json:"last"` // when the latest of the waits ended
+}
+
+// MergeWaitSummaries merges summaries of the same jobs and resource, and sorts them as Contention
+// requires.
+func MergeWaitSummaries(parts []WaitSummary) []WaitSummary {
+	type key struct{ job, holder, resource string }
+	indexes := make(map[key]int)
+	var sums []WaitSummary
+	for _, p := range parts {
+		if resource, err := locking.ParseDisplay(p.Resource); err == nil {
+			p.Resource = resource.String()
+		}
+		k := key{p.Job, p.Holder, p.Resource}
+		i, known := indexes[k]
+		if !known {
+			indexes[k] = len(sums)
+			sums = append(sums, p)
+			continue
+		}
+		s := &sums[i]
+		s.Times, s.Unrun, s.Waited, s.Longest = s.Times+p.Times, s.Unrun+p.Unrun, s.Waited+p.Waited,
+			max(s.Longest, p.Longest)
+		if p.Last.After(s.Last) {
+			s.Last = p.Last
+		}
+	}
+	slices.SortFunc(sums, func(a, b WaitSummary) int {
+		return cmp.Or(cmp.Compare(b.Waited, a.Waited), cmp.Compare(b.Times, a.Times),
+			cmp.Compare(a.Job, b.Job), cmp.Compare(a.Holder, b.Holder),
+			cmp.Compare(a.Resource, b.Resource))
+	})
+	return sums[:min(len(sums), MaxBatch)]
+}
+
+// TypicalOf is the number of a job's last runs on which Typical is based.
+const TypicalOf = 20
+
+// Typical is how long a job's runs take: the time of all attempts, without the rests between them.
+type Typical struct {
+	Runs   int           // on which it is based
+	Median time.Duration // 50% of the runs took no longer
+	Long   time.Duration // 95% of the runs took no longer
+}
+
+// NewTypical returns the statistics of some durations; the zero Typical if there are none.
+func NewTypical(lengths []time.Duration) Typical {
+	if len(lengths) == 0 {
+		return Typical{}
+	}
+	sorted := slices.Sorted(slices.Values(lengths))
+	least := func(share, of int) time.Duration { return sorted[(len(sorted)*share+of-1)/of-1] }
+	return Typical{Runs: len(sorted), Median: least(1, 2), Long: least(19, 20)}
+}
+
+// Restart is a restart of a memcached server. The server loses all its locks.
+type Restart struct {
+	Server    string    `json:"server"`     // as configured
+	StartedAt time.Time `json:"started_at"` // by the server's clock; identifies the restart
+	NoticedAt time.Time `json:"noticed_at"` // by the store's clock
+	NoticedBy string    `json:"noticed_by"` // the first replica that noticed it
+}
+
+// Restarts is implemented by stores whose cluster uses memcached. Restarts that one replica has
+// noticed are shown by all.
+type Restarts interface {
+	// NoteRestart records a restart, unless it is recorded already. The store sets NoticedAt.
+	NoteRestart(ctx context.Context, r Restart) error
+	// Restarts returns the restarts that were noticed at from or later and before until, the oldest
+	// first, at most MaxBatch of them.
+	Restarts(ctx context.Context, from, until time.Time) ([]Restart, error)
+}

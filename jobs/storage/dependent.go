@@ -1,0 +1,76 @@
+package storage
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// Dependent is a job that runs after others: it is due when all of them have succeeded for one of
+// their scheduled times (schedule.Schedule.After).
+type Dependent struct {
+	Job     string
+	Version int64    // left out if another definition is active
+	Group   string   // left out while it is paused
+	After   []string // its dependencies, at least one
+}
+
+// OpenFiring is a scheduled time for which a dependent has no run yet, and for which each of its
+// dependencies has a scheduled run or its recovery that has succeeded, runs or waits.
+type OpenFiring struct {
+	ScheduledAt time.Time
+	// Ready is when the last dependency succeeded; zero if not all have.
+	Ready time.Time
+}
+
+// OpenFirings is the state of a dependent at one point in time. The cursors may be older than the
+// scheduled times, but not younger.
+type OpenFirings struct {
+	CheckedUntil     time.Time                   // the dependent's own cursor
+	ActiveDefinition map[string]ActiveDefinition // of each known dependency
+	// after the dependent's cursor, sorted; the last MaxBatch
+	ScheduledTimes []OpenFiring
+}
+
+// DependentFiring is a firing of a dependent that is due.
+type DependentFiring struct {
+	Firing  jobs.Firing
+	Run     uuid.UUID // made by the caller
+	Version int64     // not added if another definition is active
+	Detail  string
+}
+
+// Dependents finds and adds the firings of jobs that run after others.
+type Dependents interface {
+	// OpenFirings returns the open firings of each dependent, by name. It leaves out dependents
+	// with another active definition, and those that are paused, by themselves, with their group or
+	// with everything. It changes nothing.
+	OpenFirings(ctx context.Context, dependents []Dependent) (map[string]OpenFirings, error)
+	// AddDependents adds a waiting run with ReasonAfter for each of at most MaxBatch firings
+	// without a run. Any replica may adopt it.
+	AddDependents(ctx context.Context, followed []DependentFiring) error
+}
+
+// OpenFiringsOf returns the answer of a store from the active definitions of jobs, by name, and the
+// open firings of the dependents. It is for stores.
+func OpenFiringsOf(dependents []Dependent, activeDefinitions map[string]ActiveDefinition,
+	scheduledTimes map[string][]OpenFiring) map[string]OpenFirings {
+	all := make(map[string]OpenFirings, len(scheduledTimes))
+	for _, f := range dependents {
+		open, reported := scheduledTimes[f.Job]
+		if !reported {
+			continue
+		}
+		o := OpenFirings{CheckedUntil: activeDefinitions[f.Job].CheckedUntil,
+			ActiveDefinition: map[string]ActiveDefinition{}, ScheduledTimes: open}
+		for _, name := range f.After {
+			if in, known := activeDefinitions[name]; known {
+				o.ActiveDefinition[name] = in
+			}
+		}
+		all[f.Job] = o
+	}
+	return all
+}

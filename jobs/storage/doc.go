@@ -1,0 +1,27 @@
+// Package storage is the contract of Holdfast's stores, and the requests, results and views that go
+// with it. Stores are jobs/postgres, for clusters, and jobs/sqlite, for one process.
+//
+// [Store] is the sum of small interfaces, each with one concern:
+//
+//	Sessions    a replica's liveness: open, heartbeat, close
+//	Firings     start, note, finish: from a firing to the end of its run
+//	Upkeep      sweep, adoption, misfires, pruning
+//	Dependents  the firings of jobs that run after others
+//	Control     the actions of operators, and the control state that replicas obey
+//	History     runs, jobs, replicas and locks, as pages and commands show them
+//	Contention  who waited for whom, and for how long
+//	Memory      the state that jobs save from run to run
+//	Marked      changes that pages wait for
+//	Watching    output of runs that are being watched
+//
+// [Outbox] (webhooks), [Attempts] (failed sign-ins) and [Restarts] (of memcached) stand beside it.
+//
+// Every method may be called concurrently. A method that fails because the store cannot be reached
+// returns an error that wraps [ErrUnavailable]; the caller does not know then whether the store did
+// what was asked. Batches have at most [MaxBatch] requests.
+//
+// A store decides by its own clock, never by the clocks of replicas. It grants a claim with a start
+// and checks it in every fenced transaction. The full text of the protocol is in jobs/postgres.
+//
+// internal/test/jobstest checks the contract. Every store passes it.
+package storage

@@ -1,0 +1,43 @@
+package storage
+
+import (
+	"fmt"
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// MaxFinishBytes is the most text that the requests of one call of Finish may have together.
+// PostgreSQL writes that in a fraction of a second. It is far below the limit of 1 GiB of its
+// protocol and its values. One request alone has at most MaxSaved, MaxResult, and output, error and
+// detail.
+const MaxFinishBytes = 8 << 20
+
+// text returns the bytes of text in the request.
+func (r FinishRequest) text() int {
+	return len(r.Detail) + len(r.Error) + len(r.Output) + len(r.Result) + len(r.Saved)
+}
+
+// Weight returns the request's share of MaxFinishBytes. At most MaxBatch requests make a batch,
+// however small they are.
+func (r FinishRequest) Weight() int { return max(r.text(), MaxFinishBytes/MaxBatch) }
+
+// CheckFinishes returns an error that wraps ErrTooLarge if the requests, or one of them, have more
+// text than a store accepts in one call.
+func CheckFinishes(requests []FinishRequest) error {
+	total := 0
+	for _, r := range requests {
+		switch {
+		case len(r.Saved) > jobs.MaxSaved:
+			return fmt.Errorf("state of run %s: %w: %d bytes of JSON, limit is %d", r.Run,
+				jobs.ErrTooLarge, len(r.Saved), jobs.MaxSaved)
+		case len(r.Result) > jobs.MaxResult:
+			return fmt.Errorf("result of run %s: %w: %d bytes of JSON, limit is %d", r.Run,
+				jobs.ErrTooLarge, len(r.Result), jobs.MaxResult)
+		}
+		total += r.text()
+	}
+	if total > MaxFinishBytes && len(requests) > 1 {
+		return fmt.Errorf("finish %d runs: %w: %d bytes of text, limit is %d", len(requests),
+			jobs.ErrTooLarge, total, MaxFinishBytes)
+	}
+	return nil
+}

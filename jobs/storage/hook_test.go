@@ -1,0 +1,33 @@
+package storage
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
+)
+
+// TestHooksAreOfTheDefinition: another webhook is another definition, another
+// order is not; jobs without webhooks keep the hash that they had.
+func TestHooksAreOfTheDefinition(t *testing.T) {
+	hash := func(hooks ...jobs.Hook) string {
+		t.Helper()
+		d, err := Define(jobs.Job{Name: "job", Schedule: schedule.Schedule{}, Hooks: hooks}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(d.Hooks, jobs.SortedHooks(hooks)) {
+			t.Errorf("hooks %v, expected %v", d.Hooks, hooks)
+		}
+		return d.Hash
+	}
+	a, b := jobs.Hook{Webhook: "w", State: jobs.Failed}, jobs.Hook{Webhook: "w", State: jobs.Lost}
+	if hash() != hash([]jobs.Hook{}...) || hash() == hash(a) || hash(a) == hash(b) ||
+		hash(a) == hash(a, b) {
+		t.Error("the hash does not tell webhooks apart")
+	}
+	if hash(a, b) != hash(b, a) || hash(a) != hash(a, a) {
+		t.Error("the hash depends on how the same webhooks are written")
+	}
+}

@@ -1,0 +1,79 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"github.com/holdfast-dev/holdfast/jobs"
+	"time"
+)
+
+// TriggerGrace is how long an accepted trigger with a Wait of 0 may take to begin its run: a
+// replica must adopt it, with a free worker.
+const TriggerGrace = 10 * time.Second
+
+// minTriggerWait is the shortest Wait other than 0: a replica may need that long to adopt the run.
+const minTriggerWait = time.Second
+
+// ErrBusy says that a trigger was refused because something blocks the run. A *BusyError has the
+// blocker.
+var ErrBusy = errors.New("busy")
+
+// BusyError is the refusal of a trigger with a Wait of 0.
+type BusyError struct {
+	Job      string
+	Obstacle Obstacle
+}
+
+// Error names the blocker.
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("job %s cannot run now (%s): %s", e.Job, e.Obstacle.Reason,
+		e.Obstacle.Words("is held by"))
+}
+
+// Unwrap returns ErrBusy.
+func (e *BusyError) Unwrap() error { return ErrBusy }
+
+// Triggered is the result of a trigger.
+type Triggered struct {
+	jobs.Record
+	// Created is false if the key had this run already.
+	Created bool `json:"created"`
+	// WaitsFor is the blocker of the waiting run at the time of the trigger; nil if there was none.
+	WaitsFor *Obstacle `json:"waits_for,omitempty"`
+}
+
+// Obstacle is a blocker, with the reason of the wait.
+type Obstacle struct {
+	jobs.Blocker
+	Reason jobs.Reason `json:"reason"`
+}
+
+// Limit returns how long after the trigger the run must have begun; nil if only its job's deadline
+// applies.
+func (r TriggerRequest) Limit() *time.Duration {
+	if r.AtOnce() {
+		return new(TriggerGrace)
+	}
+	return r.Wait
+}
+
+// StartBy returns when the run of a trigger at that time must have begun; nil if only its job's
+// deadline applies.
+func (r TriggerRequest) StartBy(at time.Time) *time.Time {
+	if limit := r.Limit(); limit != nil {
+		return new(at.Add(*limit))
+	}
+	return nil
+}
+
+// AtOnce reports whether the trigger must be refused if something blocks the run.
+func (r TriggerRequest) AtOnce() bool { return r.Wait != nil && *r.Wait == 0 }
+
+// checkWait returns a *BadInputError for an invalid Wait.
+func (r TriggerRequest) checkWait() error {
+	if r.Wait == nil || *r.Wait == 0 || *r.Wait >= minTriggerWait {
+		return nil
+	}
+	return &BadInputError{"wait",
+		fmt.Sprintf("found %s, expected 0, or %s and more", *r.Wait, minTriggerWait)}
+}

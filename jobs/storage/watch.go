@@ -1,0 +1,35 @@
+package storage
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+const (
+	// WatchLasts is how long a run stays watched after a client has looked at it.
+	WatchLasts = 15 * time.Second
+	// MaxWatchedOutput is how much of the output of a running run is stored, in bytes, from its
+	// end.
+	MaxWatchedOutput = 16 << 10
+)
+
+// Output is the output of a running run so far.
+type Output struct {
+	Token jobs.Token
+	Text  string // valid UTF-8 without NUL, at most MaxWatchedOutput
+}
+
+// Watching shows the output of running runs. The output of a run that nobody watches is stored only
+// when it ends.
+type Watching interface {
+	// Watch marks the run as watched for WatchLasts from now. Its replica learns of it with its
+	// ControlState. It writes nothing if the previous mark lasts for at least half of that time,
+	// nor for a run that does not run.
+	Watch(ctx context.Context, run uuid.UUID) error
+	// SaveOutput stores the output of runs so far, in place of the previous one. It leaves out runs
+	// whose claims are gone or are being given back. The output at the end of a run replaces it.
+	SaveOutput(ctx context.Context, outputs []Output) error
+}
