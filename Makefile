@@ -54,10 +54,11 @@ test-under-load: tools testrun ## make test RUNS times (5) beside one busy loop 
 short: ## tests that need no servers
 	$(GO) test -short ./...
 
-lint: ## vet, staticcheck, gofmt, go mod tidy
+lint: ## vet, staticcheck, gofmt, lines of 100 columns, go mod tidy
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
+	@.ci/columns
 	$(GO) mod tidy -diff
 
 fuzz: ## each fuzz target for FUZZTIME, 30s unless said otherwise

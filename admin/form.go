@@ -133,8 +133,8 @@ func (s *Server) refusedForm(r *http.Request, sent url.Values, err error) (form,
 func adviceOn(err error, status int) string {
 	switch {
 	case status == http.StatusServiceUnavailable:
-		return "The database did not answer, so the result is unknown. Submit again: the action runs " +
-			"at most once."
+		return "The database did not answer, so the result is unknown. Submit again: the action " +
+			"runs at most once."
 	case errors.Is(err, storage.ErrPaused):
 		return "Nothing was done. Resume it first, or tick the box below."
 	case errors.Is(err, storage.ErrInTransaction):

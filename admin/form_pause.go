@@ -115,7 +115,8 @@ func (r *reader) pauseView(ctx context.Context, now time.Time,
 	if err != nil {
 		return v, err
 	}
-	if at := slices.IndexFunc(standing, func(p storage.Pause) bool { return p.Target == target }); at >= 0 {
+	ofTarget := func(p storage.Pause) bool { return p.Target == target }
+	if at := slices.IndexFunc(standing, ofTarget); at >= 0 {
 		v.Own = &standing[at]
 	}
 	switch target.Kind {

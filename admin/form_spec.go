@@ -136,7 +136,8 @@ func (r *reader) spec(ctx context.Context, name string) (*storage.Spec, error) {
 		return nil, nil
 	}
 	specs, err := r.ops.Specs(ctx)
-	if at := slices.IndexFunc(specs, func(spec storage.Spec) bool { return spec.Job == name }); at >= 0 {
+	ofJob := func(spec storage.Spec) bool { return spec.Job == name }
+	if at := slices.IndexFunc(specs, ofJob); at >= 0 {
 		return &specs[at], err
 	}
 	return nil, err

@@ -126,7 +126,8 @@ func triggerForm(f *form, known *triggerView) {
 		}
 	}
 	f.text("params", "Params of this run",
-		`As JSON, such as {"rows": 100}. Each key replaces that of the job. Empty: the params of the job.`, params, 5, false)
+		`As JSON, such as {"rows": 100}. Each key replaces that of the job. `+
+			"Empty: the params of the job.", params, 5, false)
 	f.line("wait", "Longest wait",
 		"Longest wait before the start, such as 10m; then the run is skipped. "+
 			"0: no run is added if something blocks it. Empty: no limit.",

@@ -152,7 +152,8 @@ func (p params) jobFilter(limit int) (f storage.JobFilter, err error) {
 		return f, &badRequest{fmt.Sprintf("state is given %d times, expected once",
 			len(p.Values["state"]))}
 	}
-	if f.Source, err = oneOf(p, "source", []storage.Source{storage.FromConfig, storage.FromStore}); err != nil {
+	sources := []storage.Source{storage.FromConfig, storage.FromStore}
+	if f.Source, err = oneOf(p, "source", sources); err != nil {
 		return f, err
 	}
 	paused, err := oneOf(p, "paused", []string{"yes", "no"})

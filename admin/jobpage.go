@@ -74,9 +74,10 @@ func (r *reader) job(ctx context.Context, now time.Time, name string) (d JobDeta
 	if errors.Is(err, storage.ErrNotFound) {
 		spec, asked := r.spec(ctx, name)
 		if d.Pending = spec != nil; d.Pending || asked != nil {
-			d.Job, d.ScheduledTimes, d.Active, d.Recent, d.Tallies =
-				newJob(storage.JobView{Definition: storage.Definition{Name: name,
-					Source: storage.FromStore}}, nil), []time.Time{}, []jobs.Record{}, []jobs.Record{}, []storage.Tally{}
+			added := storage.Definition{Name: name, Source: storage.FromStore}
+			d.Job = newJob(storage.JobView{Definition: added}, nil)
+			d.ScheduledTimes, d.Tallies = []time.Time{}, []storage.Tally{}
+			d.Active, d.Recent = []jobs.Record{}, []jobs.Record{}
 			return d, asked
 		}
 	}

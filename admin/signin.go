@@ -59,8 +59,8 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 	if s.withoutTLS(r) {
 		view.ErrorText =
 			"Your browser reaches this page without TLS and would not keep a sign-in. " +
-				"Use https, or a name of loopback. The password you typed went over the network in " +
-				"the clear."
+				"Use https, or a name of loopback. The password you typed went over the " +
+				"network in the clear."
 		s.showSignIn(w, http.StatusForbidden, view)
 		return
 	}

@@ -177,7 +177,8 @@ func (s *Server) deliverAgainPage(w http.ResponseWriter, r *http.Request) {
 		params: []string{"run"},
 		load: func(ctx context.Context, _ snapshot) (v deliverView, err error) {
 			list, _, err := s.reader.undelivered(ctx, filter)
-			if at := slices.IndexFunc(list, func(u storage.Undelivered) bool { return u.ID == id }); at >= 0 {
+			withID := func(u storage.Undelivered) bool { return u.ID == id }
+			if at := slices.IndexFunc(list, withID); at >= 0 {
 				v.Delivery = &list[at]
 			}
 			return v, err

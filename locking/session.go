@@ -149,6 +149,7 @@ func (l *Locker) sweepGrants(ctx context.Context) {
 			Int64("token", int64(r.Token)).Msg("lock of a dead session released")
 	}
 	if err := l.ClearReleased(ctx, swept); err != nil {
-		l.options.Log.Debug().Err(err).Msg("advisory locks of dead sessions not removed, they expire")
+		l.options.Log.Debug().Err(err).
+			Msg("advisory locks of dead sessions not removed, they expire")
 	}
 }

@@ -71,7 +71,8 @@ func (l *Locker) sweepStrays(ctx context.Context) {
 		err := l.backend.Delete(ctx, s.key, s.value)
 		switch {
 		case err == nil:
-			l.options.Log.Debug().Stringer("resource", s.resource).Msg("stray advisory lock removed")
+			l.options.Log.Debug().Stringer("resource", s.resource).
+				Msg("stray advisory lock removed")
 			l.strays.forget(s.nonce)
 		case time.Now().After(s.until):
 			l.strays.forget(s.nonce)

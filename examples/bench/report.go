@@ -117,7 +117,8 @@ func describeNever(by map[string]int) string {
 // printPeers puts the results beside what others do.
 func printPeers(out io.Writer, o options, results []result) error {
 	fmt.Fprint(out, `
-For orientation, others at such loads: 3 nodes, 20 s, a handler that does nothing (-no-op here), no locks on tables.
+For orientation, others at such loads: 3 nodes, 20 s, a handler that does nothing (-no-op here),
+no locks on tables.
 Those figures are of another day, on another machine of 2 cores; compare ratios, not milliseconds.
 `)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)

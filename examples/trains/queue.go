@@ -10,13 +10,16 @@ import (
 const (
 	schema = `
 CREATE TABLE messages (
-    id bigint PRIMARY KEY, train text NOT NULL, number int NOT NULL, kind text NOT NULL, from_location text NOT NULL,
-    to_location text NOT NULL, tries int NOT NULL DEFAULT 0, hidden_until timestamptz NOT NULL DEFAULT '-infinity', done_at timestamptz);
+    id bigint PRIMARY KEY, train text NOT NULL, number int NOT NULL, kind text NOT NULL,
+    from_location text NOT NULL,
+    to_location text NOT NULL, tries int NOT NULL DEFAULT 0, 
+    hidden_until timestamptz NOT NULL DEFAULT '-infinity', done_at timestamptz);
 CREATE INDEX messages_open ON messages (id) WHERE done_at IS NULL;
 CREATE TABLE trains (name text PRIMARY KEY, done int NOT NULL DEFAULT 0,
     place text NOT NULL DEFAULT '', version int NOT NULL DEFAULT 0);
 CREATE TABLE locations (
-    name text PRIMARY KEY, created int NOT NULL DEFAULT 0, arrived int NOT NULL DEFAULT 0, departed int NOT NULL DEFAULT 0,
+    name text PRIMARY KEY, created int NOT NULL DEFAULT 0, arrived int NOT NULL DEFAULT 0,
+    departed int NOT NULL DEFAULT 0,
     deleted int NOT NULL DEFAULT 0, version int NOT NULL DEFAULT 0)`
 
 	// A message that was taken is hidden from others for a while: those of a

@@ -18,8 +18,9 @@ func measure(ctx context.Context, o options, out io.Writer) (_ measurement, err 
 		return m, err
 	}
 	fmt.Fprintf(out,
-		`PostgreSQL and memcached start on free loopback ports. deadlock_timeout is %s instead of 1s: deadlocks
-are found sooner, there are not more of them. pgbench has scale %d, %d clients and %d transactions a second.
+		`PostgreSQL and memcached start on free loopback ports. deadlock_timeout is %s instead of
+1s: deadlocks are found sooner, there are not more of them. pgbench has scale %d, %d clients
+and %d transactions a second.
 `, deadlockTimeout, o.scale, o.clients, transactionRate)
 	s, err := startServers(ctx)
 	if err != nil {

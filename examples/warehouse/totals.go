@@ -35,7 +35,8 @@ func comparisons(transactions int64) []comparison {
 		{"account_totals", "SELECT bid, entries, amount FROM account_totals",
 			"SELECT bid, count(*), sum(abalance) FROM pgbench_accounts GROUP BY bid"},
 		{"branch_totals.share", "SELECT bid, share, 0 FROM branch_totals",
-			"SELECT bid, count(*) * 1000000 / sum(count(*)) OVER (), 0 FROM all_history GROUP BY bid"},
+			"SELECT bid, count(*) * 1000000 / sum(count(*)) OVER (), 0 " +
+				"FROM all_history GROUP BY bid"},
 		{"branch_totals and pgbench's balances", "SELECT bid, 0, coalesce(t.amount, 0) FROM " +
 			"pgbench_branches LEFT JOIN branch_totals t USING (bid)",
 			"SELECT bid, 0, bbalance FROM pgbench_branches"},

@@ -1,5 +1,5 @@
-// Package app assembles a replica from its configuration: store, advisory locks, scheduler, webhooks
-// and admin page. It also builds the parts that the command line needs without a replica.
+// Package app assembles a replica from its configuration: store, advisory locks, scheduler,
+// webhooks and admin page. It also builds the parts that the command line needs without a replica.
 //
 // # Open
 //

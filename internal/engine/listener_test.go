@@ -225,7 +225,7 @@ func TestListenersHearOfWhatOperatorsEnd(t *testing.T) {
 		o.Listeners, other.Listeners = []jobs.Listener{h.listen}, []jobs.Listener{others.listen}
 		replica, stop := c.begin(o)
 		stopOther := c.start(other)
-		time.Sleep(15 * time.Second)
+		time.Sleep(15*time.Second + 300*time.Millisecond) // between two looks for triggered runs
 		operations := operations.New(operations.Options{Control: c.store,
 			Cancelled: replica.PublishCancelled, Locker: o.Locker})
 		cancel := func(job string) {

@@ -58,7 +58,8 @@ func (w *watched) describe(b *book) {
 		"lost together with their runs: not confirmed in time, or ended by another replica.")
 	add(&w.table, Gauge, "holdfast_jobs", "Jobs in the cron table of this replica.")
 	add(&w.offset, Gauge, "holdfast_clock_offset_seconds", "How far the clock of the store is "+
-		"ahead of the clock of this machine, as last measured. Absent before the first measurement.")
+		"ahead of the clock of this machine, as last measured. Absent before the first "+
+		"measurement.")
 	add(&w.tables, Gauge, "holdfast_cron_tables", "Number of different cron tables in the "+
 		"configurations of live replicas. More than 1 is drift; 0 means not read yet.")
 	add(&w.servers, Gauge, "holdfast_lock_server_lists", "Number of different lists of memcached "+

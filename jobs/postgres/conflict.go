@@ -139,7 +139,8 @@ chain (run, next, resource, holder, waiting, depth) AS (
 )`
 
 	// storedBlocker is the stored form of the blocker b and of its root.
-	storedBlocker = `jsonb_strip_nulls(jsonb_build_object('id', b.holder_id, 'resource', b.resource, 'holder', b.holder,
+	storedBlocker = `jsonb_strip_nulls(jsonb_build_object(
+    'id', b.holder_id, 'resource', b.resource, 'holder', b.holder,
         'waiting', nullif(b.waiting, false), 'root',
             (SELECT t.told FROM root t WHERE t.run = b.run)))`
 

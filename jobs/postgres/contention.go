@@ -18,7 +18,8 @@ SELECT j.name, d.resources FROM holdfast.jobs j
     JOIN holdfast.definitions d ON d.job = j.name AND d.version = j.version
 WHERE d.resources <> '[]' ORDER BY j.name`
 
-	intervalColumns = `r.id, r.job, r.scheduled_at, r.state, r.reason, r.replica, r.created_at, r.started_at, r.finished_at, r.rests, r.blocker`
+	intervalColumns = `r.id, r.job, r.scheduled_at, r.state, r.reason, r.replica, r.created_at,
+    r.started_at, r.finished_at, r.rests, r.blocker`
 
 	// runIntervals scans the index of each job from the end of the interval, and then reads the few
 	// runs that were created before it.

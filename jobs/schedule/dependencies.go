@@ -74,8 +74,8 @@ func CheckAfter(schedules map[string]Schedule) []*AfterMistake {
 	return mistakes
 }
 
-// dependencyPath returns the names on the path from one job to another that it depends on, directly or
-// through others; nil if there is none.
+// dependencyPath returns the names on the path from one job to another that it depends on, directly
+// or through others; nil if there is none.
 func dependencyPath(from, to string, schedules map[string]Schedule, seen map[string]bool) []string {
 	for _, next := range schedules[from].after {
 		if next == to && from != to {

@@ -34,7 +34,8 @@ func parseQuartz(text string, zone *time.Location) (rule, error) {
 	var mistakes []error
 	for i := range q {
 		q[i] = quartzField{kind: quartzKind(i), last: -1}
-		if err := q[i].parse(strings.TrimFunc(texts[i], func(r rune) bool { return r <= ' ' })); err != nil {
+		text := strings.TrimFunc(texts[i], func(r rune) bool { return r <= ' ' })
+		if err := q[i].parse(text); err != nil {
 			mistakes = append(mistakes, fmt.Errorf("%s: %w", q[i].kind, err))
 		}
 	}

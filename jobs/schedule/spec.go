@@ -21,7 +21,8 @@ type Spec struct {
 	Every      time.Duration // whole seconds, at least one
 	Recurrence Recurrence    // in words
 	At         time.Time     // once, at a whole second
-	After      []string      // names of dependencies: due when each has succeeded for one scheduled time
+	// names of dependencies: due when each has succeeded for one scheduled time
+	After []string
 }
 
 // Parse returns the schedule that spec describes, in zone; nil means UTC. It refuses time.Local,

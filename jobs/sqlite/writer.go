@@ -58,7 +58,8 @@ func (s *Store) transact(ctx context.Context, fn func(tx *sql.Tx) error) error {
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback() //nolint:errcheck // after a commit it does nothing; before one its error changes nothing
+	// After a commit it does nothing; before one its error changes nothing.
+	defer tx.Rollback() //nolint:errcheck
 	if err := fn(tx); err != nil {
 		return err
 	}

@@ -30,7 +30,8 @@ type watched struct {
 
 func newWatched(s server, n needs) *watched {
 	return &watched{
-		server: s, needs: n, unreported: map[EventKind]uint64{}, reportedAt: map[EventKind]time.Time{},
+		server: s, needs: n, unreported: map[EventKind]uint64{},
+		reportedAt: map[EventKind]time.Time{},
 		health: Health{Server: s.String(), State: StateUnknown, Settings: []Setting{},
 			Events: []Event{}},
 	}

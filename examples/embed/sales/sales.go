@@ -27,7 +27,8 @@ func Handlers() []jobs.Registration {
 const (
 	createOrders = `
 CREATE TABLE IF NOT EXISTS orders (
-    id INTEGER PRIMARY KEY, region TEXT NOT NULL, scheduled_at TEXT NOT NULL, amount INTEGER NOT NULL)`
+    id INTEGER PRIMARY KEY, region TEXT NOT NULL, scheduled_at TEXT NOT NULL,
+    amount INTEGER NOT NULL)`
 	insertOrder = `INSERT INTO orders (region, scheduled_at, amount) VALUES (?, ?, ?)`
 	createSales = `
 CREATE TABLE IF NOT EXISTS %s (one INTEGER PRIMARY KEY CHECK (one = 1), orders INTEGER NOT NULL,

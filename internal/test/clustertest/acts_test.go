@@ -115,7 +115,7 @@ func TestActionsAreObeyedOnEveryReplicaWithinASecond(t *testing.T) {
 				{"/api/v1/jobs/every/pause", `{}`, `"target":"job every"`},
 				{"/api/v1/jobs/every/resume", `{}`, `"message":"resumed"`},
 				{"/api/v1/jobs", `{"job": ` + jobText("added", `, "schedule": {"every": "1s"}`) + `}`, `"job":"added"`},
-				{"/api/v1/jobs/added/remove", `{}`, "job was removed"},
+				{"/api/v1/jobs/added/remove", `{}`, "added job removed"},
 			} {
 				var done any
 				c.action(c.replicas["a"], &done, action.path, action.body)

@@ -155,7 +155,8 @@ var listingRules = []rule{
 		if !slices.Equal(back, names) {
 			c.Errorf("pages back are %q", back)
 		}
-		if between := c.listed(storage.JobFilter{After: names[4], Before: names[8]}); !slices.Equal(between, names[5:8]) {
+		between := c.listed(storage.JobFilter{After: names[4], Before: names[8]})
+		if !slices.Equal(between, names[5:8]) {
 			c.Errorf("between two names are %q", between)
 		}
 		views, err := c.Store.ListJobs(c.ctx, storage.JobFilter{Text: "JOB/03"})

@@ -341,7 +341,8 @@ var outboxRules = []rule{
 			}
 			equal(c, "deliveries after the last",
 				len(c.undelivered(storage.UndeliveredFilter{Before: at})), 0)
-			if before := c.undelivered(storage.UndeliveredFilter{Limit: 2, After: at}); !reflect.DeepEqual(before, all[3:5]) {
+			before := c.undelivered(storage.UndeliveredFilter{Limit: 2, After: at})
+			if !reflect.DeepEqual(before, all[3:5]) {
 				c.Errorf("the page before has %+v, expected %+v", before, all[3:5])
 			}
 			for i, u := range all {

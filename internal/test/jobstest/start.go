@@ -124,7 +124,9 @@ var startRules = []rule{
 		if record := c.record(waiter.Run, jobs.Running); record.BlockedBy != nil ||
 			record.Reason != "" || record.StartedAt == nil {
 			c.Errorf("a run that was blocked and runs: %+v", record)
-		} else if record.Waited == nil || record.Waited.Holder.Run != holder.Run.String() || !record.Waited.Since.Equal(since) {
+		} else if record.Waited == nil ||
+			record.Waited.Holder.Run != holder.Run.String() ||
+			!record.Waited.Since.Equal(since) {
 			c.Errorf("it waited by %+v, expected %s since %s", record.Waited, holder.Run, since)
 		}
 	}},

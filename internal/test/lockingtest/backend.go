@@ -34,7 +34,8 @@ func backendTests() map[string]func(*testing.T, Fixture) {
 func testAdd(t *testing.T, f Fixture) {
 	b := f.Connect(t)
 	check(t, "add", b.Add(t.Context(), "k", []byte("1"), entryTTL), nil)
-	check(t, "add of a held key", b.Add(t.Context(), "k", []byte("2"), entryTTL), locking.ErrNotStored)
+	check(t, "add of a held key", b.Add(t.Context(), "k", []byte("2"), entryTTL),
+		locking.ErrNotStored)
 	check(t, "add of one's own value", b.Add(t.Context(), "k", []byte("1"), entryTTL),
 		locking.ErrNotStored)
 	checkValue(t, b, "k", "1")

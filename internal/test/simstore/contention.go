@@ -93,7 +93,8 @@ func (s *Store) RunIntervals(ctx context.Context,
 			if within[r.Job]++; within[r.Job] > min(max(f.Each, 1), storage.MaxRunIntervals) {
 				continue
 			}
-		} else if before[r.Job]++; before[r.Job] > storage.RunIntervalsBefore || r.State.Final() && (r.FinishedAt == nil || r.FinishedAt.Before(f.From)) {
+		} else if before[r.Job]++; before[r.Job] > storage.RunIntervalsBefore ||
+			r.State.Final() && (r.FinishedAt == nil || r.FinishedAt.Before(f.From)) {
 			continue
 		}
 		stretches = append(stretches, storage.RunInterval{

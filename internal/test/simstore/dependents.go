@@ -79,7 +79,8 @@ func (s *Store) ready(names []string, scheduledAt time.Time) (ready time.Time, h
 // latest returns the last recovery of a scheduled firing, its first run if there is none, or nil.
 func (s *Store) latest(name string, scheduledAt time.Time) *run {
 	for recovery := storage.MaxRecoveries; recovery >= 0; recovery-- {
-		if r := s.firings[firing{job: name, scheduledAt: scheduledAt, recovery: recovery}]; r != nil {
+		key := firing{job: name, scheduledAt: scheduledAt, recovery: recovery}
+		if r := s.firings[key]; r != nil {
 			return r
 		}
 	}

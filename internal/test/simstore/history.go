@@ -145,7 +145,8 @@ func (s *Store) Firing(ctx context.Context, name string,
 		Schedule: d.Schedule, Zone: d.Zone, UpdatedAt: j.updatedAt, CheckedUntil: j.checkedUntil,
 	}
 	for recovery := range storage.MaxRecoveries + 1 {
-		if r := s.firings[firing{job: name, scheduledAt: scheduledAt.UTC(), recovery: recovery}]; r != nil {
+		key := firing{job: name, scheduledAt: scheduledAt.UTC(), recovery: recovery}
+		if r := s.firings[key]; r != nil {
 			v.Runs = append(v.Runs, r.record())
 		}
 	}

@@ -106,7 +106,8 @@ func (c *checked) cause(d Decision) jobs.Reason {
 		c.violateOf(d, "is recorded as %s, a replica was up from then on: %v", d.Reason, up == yes)
 	case d.Reason == jobs.ReasonNoWorker:
 		if idle := c.idleThrough(d.Firing.Job, start, start.Add(c.job.MisfireThreshold)); idle != "" {
-			c.violateOf(d, "is recorded as %s, and %s had workers free all the time", d.Reason, idle)
+			c.violateOf(d, "is recorded as %s, and %s had workers free all the time", d.Reason,
+				idle)
 		}
 	}
 	switch {
