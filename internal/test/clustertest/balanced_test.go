@@ -243,13 +243,13 @@ func TestAReplicaDiesUnderWhoWatches(t *testing.T) {
 		t.Fatal(err)
 	}
 	browsertest.Until(t, tab,
-		`["a", "b"].includes(`+servedBy+`) && [...document.querySelectorAll(".badge.died, .badge.silent")].length == 1`)
+		`["a", "b"].includes(`+servedBy+`) && [...document.querySelectorAll(".badge.lost, .badge.expired")].length == 1`)
 	if hidden := browsertest.Evaluate[bool](t, tab, `document.querySelector(".offline").hidden`); !hidden {
 		t.Error("the page goes on, and says that it does not")
 	}
 	browsertest.Visit(t, tab, b.proxy.URL()+"/")
 	browsertest.Until(t, tab,
-		`/c died .* is not back/.test(document.querySelector("#notices")?.parentElement.textContent)`)
+		`/c was lost .* is not back/.test(document.querySelector("#notices")?.parentElement.textContent)`)
 	for range 4 { // whoever answers knows them
 		browsertest.Visit(t, tab, b.proxy.URL()+"/audit")
 		if who := browsertest.Evaluate[string](t, tab,
