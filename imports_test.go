@@ -18,7 +18,8 @@ const module = "github.com/holdfast-dev/holdfast"
 var layers = []string{"cmd", "", "internal/cli", "internal/app", "admin", "admin/password",
 	"internal/metrics", "internal/tracing",
 	"internal/engine", "jobs/operations", "jobs/explain",
-	"jobs/handlers", "jobs/postgres", "jobs/sqlite", "jobs/webhook", "jobs/storage", "jobs",
+	"jobs/handlers", "jobs/postgres", "jobs/sqlite", "jobs/webhook", "jobs/storage",
+	"internal/rules", "jobs",
 	"jobs/schedule",
 	"locking/memcached", "locking/memory", "locking", "retry", "internal/suggest", "internal/batch",
 	"internal/breaker", "internal/session", "internal/attempt", "internal/output"}

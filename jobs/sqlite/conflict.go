@@ -1,15 +1,14 @@
 package sqlite
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"database/sql"
 	"slices"
-	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/rules"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -49,15 +48,10 @@ const reserved = `(r.reserved_until > ?4 OR w.resource LIKE 'job:%' OR r.in_turn
 const ownJobWait = `(r.state = 'waiting' AND r.key <> '' AND r.recovery = 0 AND r.attempt = 0
     AND w.resource LIKE 'job:%')`
 
-// contender is one resource that a claim holds, or that a waiting run of a live session wants in
-// its reserved position.
+// contender is a contender that may have been granted since it was loaded.
 type contender struct {
-	locking.Request
-	token int64 // 0: it waits
-	since int64 // of one that waits
-	run   uuid.UUID
-	owner locking.Owner
-	gone  bool // it waited, and has been granted since
+	rules.Contender
+	granted bool // it waited, and no longer contends
 }
 
 // contenders are the grants and waiting runs that a start may conflict with, by resource and by
@@ -80,15 +74,15 @@ func (st *contenders) add(p *contender) {
 	for _, above := range p.Resource.Ancestors() {
 		st.beneath[above] = append(st.beneath[above], p)
 	}
-	if p.token == 0 {
-		st.waiting[p.run] = append(st.waiting[p.run], p)
+	if p.Waits() {
+		st.waiting[p.Run] = append(st.waiting[p.Run], p)
 	}
 }
 
 // granted disables the contenders of a waiting run that was granted.
 func (st *contenders) granted(run uuid.UUID) {
 	for _, p := range st.waiting[run] {
-		p.gone = true
+		p.granted = true
 	}
 }
 
@@ -122,17 +116,17 @@ func (st *contenders) scan(rows *sql.Rows, granted bool) error {
 	var stored storedRequest
 	var number int64
 	p := &contender{}
-	err := rows.Scan(&stored.Resource, &stored.Mode, &stored.Slots, &number, &p.owner.Replica,
-		&p.owner.Job, &p.run)
+	err := rows.Scan(&stored.Resource, &stored.Mode, &stored.Slots, &number, &p.Owner.Replica,
+		&p.Owner.Job, &p.Run)
 	if err != nil {
 		return err
 	}
 	if granted {
-		p.token = number
+		p.Token = jobs.Token(number)
 	} else {
-		p.since = number
+		p.Since = fromMicros(number)
 	}
-	p.owner.Run = p.run.String()
+	p.Owner.Run = p.Run.String()
 	if p.Request, err = stored.request(); err != nil {
 		return err
 	}
@@ -140,104 +134,46 @@ func (st *contenders) scan(rows *sql.Rows, granted bool) error {
 	return nil
 }
 
-// against returns the blocker of a run that has waited since then, or nil. It prefers a grant to a
-// waiter, and an earlier run of the same job to others.
-func (st *contenders) against(run uuid.UUID, since int64, requests []locking.Request) *contender {
-	var first *contender
+// against returns the blocker of a run that has waited since then, or nil.
+func (st *contenders) against(run uuid.UUID, since time.Time,
+	requests []locking.Request) *rules.Contender {
+	var first *rules.Contender
 	for _, r := range requests {
-		first = before(first, st.againstOne(run, since, r))
+		first = rules.First(first, st.againstOne(run, since, r))
 	}
 	return first
 }
 
-func (st *contenders) againstOne(run uuid.UUID, since int64, r locking.Request) *contender {
-	var first, inSlot *contender
-	inSlots := 0
-	look := func(parties []*contender) {
-		for _, p := range parties {
-			switch {
-			case r.Mode == locking.Shared && p.Mode == locking.Shared:
-				// first, because there may be very many
-			case p.gone || p.run == run || p.token == 0 && !older(p, run, since):
-			case locking.Conflict(r, p.Request):
-				first = before(first, p)
-			case r.Mode == locking.Slotted && p.Mode == locking.Slotted && p.Resource == r.Resource:
-				inSlots++
-				inSlot = before(inSlot, p)
+func (st *contenders) againstOne(run uuid.UUID, since time.Time,
+	r locking.Request) *rules.Contender {
+	search := rules.Search{Request: r}
+	add := func(list []*contender) {
+		for _, p := range list {
+			if search.Concerns(p.Mode) && st.counts(p, run, since) {
+				search.Add(&p.Contender)
 			}
 		}
 	}
-	look(st.exact[r.Resource])
-	look(st.beneath[r.Resource])
+	add(st.exact[r.Resource])
+	add(st.beneath[r.Resource])
 	for _, above := range r.Resource.Ancestors() {
-		look(st.exact[above])
+		add(st.exact[above])
 	}
-	if r.Mode == locking.Slotted && inSlots >= r.Slots {
-		first = before(first, inSlot)
-	}
-	return first
+	return search.Blocker()
+}
+
+// counts reports whether p holds its resource, or has waited for it longer than the run.
+func (st *contenders) counts(p *contender, run uuid.UUID, since time.Time) bool {
+	return !p.granted && p.Run != run && (!p.Waits() || p.Older(run, since))
 }
 
 // queued reports whether another run has waited longer for the name of the run's
 // job.
-func (st *contenders) queued(run uuid.UUID, since int64, requests []locking.Request) bool {
+func (st *contenders) queued(run uuid.UUID, since time.Time, requests []locking.Request) bool {
 	return slices.ContainsFunc(requests, func(r locking.Request) bool {
 		return r.Resource.Kind() == locking.KindJob &&
 			slices.ContainsFunc(st.exact[r.Resource], func(p *contender) bool {
-				return p.token == 0 && !p.gone && p.run != run && older(p, run, since)
+				return p.Waits() && st.counts(p, run, since)
 			})
 	})
-}
-
-// older reports whether p has waited longer than the run.
-func older(p *contender, run uuid.UUID, since int64) bool {
-	return cmp.Or(cmp.Compare(p.since, since), bytes.Compare(p.run[:], run[:])) < 0
-}
-
-// before returns the blocker of the two, either of which may be nil. The choice is the same in
-// every try while nothing changes.
-func before(a, b *contender) *contender {
-	if a == nil || b != nil && compareContenders(b, a) < 0 {
-		return b
-	}
-	return a
-}
-
-func compareContenders(a, b *contender) int {
-	return cmp.Or(
-		yesFirst(a.token != 0, b.token != 0),
-		yesFirst(a.Resource.Kind() == locking.KindJob, b.Resource.Kind() == locking.KindJob),
-		strings.Compare(a.Resource.Key(), b.Resource.Key()),
-		cmp.Compare(a.token, b.token), cmp.Compare(a.since, b.since),
-		bytes.Compare(a.run[:], b.run[:]))
-}
-
-func yesFirst(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return -1
-	default:
-		return 1
-	}
-}
-
-// reason returns the reason of a wait for p.
-func (p *contender) reason() jobs.Reason {
-	switch {
-	case p.token == 0:
-		return jobs.ReasonOlderWaiter
-	case p.Resource.Kind() == locking.KindJob:
-		return jobs.ReasonOverlap
-	case p.Resource.Kind() == locking.KindGroup:
-		return jobs.ReasonGroupFull
-	default:
-		return jobs.ReasonLockHeld
-	}
-}
-
-// blocker returns p as a blocker, with the display form of its resource.
-func (p *contender) blocker() *jobs.Blocker {
-	return &jobs.Blocker{Resource: p.Resource.String(), Holder: p.owner, Waiting: p.token == 0}
 }

@@ -49,12 +49,12 @@ func (s *Store) Pause(ctx context.Context, a storage.Action,
 				return err
 			}
 		}
-		contenders, err := pausesBy(ctx, d, activePause, target.Kind, target.Name)
+		active, err := pausesBy(ctx, d, activePause, target.Kind, target.Name)
 		if err != nil {
 			return err
 		}
-		if len(contenders) > 0 {
-			pause, d.detail = contenders[0], map[string]any{"paused_already_by": contenders[0].By}
+		if len(active) > 0 {
+			pause, d.detail = active[0], map[string]any{"paused_already_by": active[0].By}
 			return nil
 		}
 		pause = storage.Pause{ID: uuid.New(), Target: target, At: fromMicros(d.now), By: a.Actor,
@@ -75,15 +75,15 @@ func (s *Store) Resume(ctx context.Context, a storage.Action,
 		return pause, wrap("resume", err)
 	}
 	err := s.action(ctx, a, "resume", target.String(), &pause, func(d *actionTx) error {
-		contenders, err := pausesBy(ctx, d, activePause, target.Kind, target.Name)
-		if err == nil && len(contenders) == 0 {
+		active, err := pausesBy(ctx, d, activePause, target.Kind, target.Name)
+		if err == nil && len(active) == 0 {
 			err = fmt.Errorf("%s is not paused: %w", target, storage.ErrNotFound)
 		}
 		if err != nil {
 			return err
 		}
 		now := fromMicros(d.now)
-		pause = contenders[0]
+		pause = active[0]
 		pause.ResumedAt, pause.ResumedBy = &now, a.Actor
 		d.controlState, d.detail = true,
 			map[string]any{"paused_at": pause.At, "paused_by": pause.By}

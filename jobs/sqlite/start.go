@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/rules"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
@@ -147,17 +148,17 @@ func (st *starter) admit(ctx context.Context, tx *sql.Tx, run runRow,
 	}
 	var result storage.StartResult
 	var err error
-	if p := st.contenders.against(run.ID, since, r.Requests); p != nil {
-		result = storage.StartResult{Outcome: storage.StartBlocked, Blocker: p.blocker(),
-			Reason: p.reason()}
-		if p.token == 0 {
-			if result.Blocker.Root, err = st.root(ctx, tx, p.run); err != nil {
+	if p := st.contenders.against(run.ID, fromMicros(since), r.Requests); p != nil {
+		result = storage.StartResult{Outcome: storage.StartBlocked, Blocker: p.Blocker(),
+			Reason: p.Reason()}
+		if p.Waits() {
+			if result.Blocker.Root, err = st.root(ctx, tx, p.Run); err != nil {
 				return result, err
 			}
 		}
 		result.Reserved = run.reserve(r.Reserve, st.now)
 		run.InTurn = p.Resource.Kind() == locking.KindGroup
-		result.Queued = st.contenders.queued(run.ID, since, r.Requests)
+		result.Queued = st.contenders.queued(run.ID, fromMicros(since), r.Requests)
 		err = run.setBlocker(result.Blocker, since, st.now)
 		run.Since, run.Reason, run.Detail = &since, result.Reason, ""
 		st.wait(run, r.Requests, result.Reserved > 0)
@@ -189,8 +190,8 @@ func (st *starter) wait(run runRow, requests []locking.Request, reserved bool) {
 		if !reserved && kind != locking.KindJob && (kind != locking.KindGroup || !run.InTurn) {
 			continue
 		}
-		st.contenders.add(&contender{Request: r, since: *run.Since, run: run.ID,
-			owner: st.owner(run)})
+		st.contenders.add(&contender{Contender: rules.Contender{Request: r,
+			Since: fromMicros(*run.Since), Run: run.ID, Owner: st.owner(run)}})
 	}
 }
 
@@ -200,7 +201,8 @@ func (st *starter) grant(run *runRow, requests []locking.Request) jobs.Token {
 	st.contenders.granted(run.ID)
 	for _, r := range requests {
 		st.grants = append(st.grants, grantRow{storeRequest(r), token})
-		st.contenders.add(&contender{Request: r, token: token, run: run.ID, owner: st.owner(*run)})
+		st.contenders.add(&contender{Contender: rules.Contender{Request: r,
+			Token: jobs.Token(token), Run: run.ID, Owner: st.owner(*run)}})
 	}
 	st.claims = append(st.claims,
 		claimRow{token: token, run: run.ID, session: st.session.ID, granted: st.now})

@@ -132,13 +132,13 @@ func findBlocker(ctx context.Context, d *actionTx, run jobs.Record) (*storage.Ob
 	if err != nil {
 		return nil, err
 	}
-	p := st.against(run.ID, micros(run.WaitSince), wants)
+	p := st.against(run.ID, fromMicros(micros(run.WaitSince)), wants)
 	if p == nil {
 		return nil, nil
 	}
-	obstacle := &storage.Obstacle{Blocker: *p.blocker(), Reason: p.reason()}
-	if p.token == 0 {
-		obstacle.Root, err = new(starter).root(ctx, d.Tx, p.run)
+	obstacle := &storage.Obstacle{Blocker: *p.Blocker(), Reason: p.Reason()}
+	if p.Waits() {
+		obstacle.Root, err = new(starter).root(ctx, d.Tx, p.Run)
 	}
 	return obstacle, err
 }

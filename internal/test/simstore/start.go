@@ -1,16 +1,14 @@
 package simstore
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/rules"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
@@ -90,7 +88,7 @@ func (s *Store) admit(l *session, r *run, q storage.StartRequest,
 		r.reservedUntil = locking.Reserve(r.reservedUntil, now, q.Reserve)
 		r.inTurn = p.Resource.Kind() == locking.KindGroup
 		s.unblock(r, blocker, jobs.Waiting, since, now)
-		r.WaitSince, r.Reason, r.Detail = since, p.reason(), ""
+		r.WaitSince, r.Reason, r.Detail = since, p.Reason(), ""
 		if r.wants == nil {
 			r.wants = q.Requests
 		}
@@ -116,67 +114,50 @@ func (s *Store) admit(l *session, r *run, q storage.StartRequest,
 }
 
 // blocker returns p as a blocker, with the root if p waits.
-func (s *Store) blocker(p *contender) jobs.Blocker {
-	b := jobs.Blocker{Resource: p.Resource.String(), Holder: ownerOf(p.run), Waiting: p.token == 0}
+func (s *Store) blocker(p *rules.Contender) jobs.Blocker {
+	b := *p.Blocker()
 	if b.Waiting {
-		b.Root = s.root(p.run)
+		b.Root = s.root(s.runs[p.Run])
 	}
 	return b
 }
 
-// contender is one resource that a claim holds or that a waiting run of a live session wants.
-type contender struct {
-	locking.Request
-	token jobs.Token // 0: it waits
-	since time.Time  // of one that waits
-	run   *run
-}
-
-// against returns the blocker of a run that has waited since then, or nil. It prefers a grant to a
-// waiter, and an earlier run of the same job to others.
-func (s *Store) against(r *run, since time.Time, requests []locking.Request) *contender {
-	var first *contender
+// against returns the blocker of a run that has waited since then, or nil.
+func (s *Store) against(r *run, since time.Time, requests []locking.Request) *rules.Contender {
+	var first *rules.Contender
 	for _, q := range requests {
-		first = before(first, s.againstOne(r, since, q))
+		first = rules.First(first, s.againstOne(r, since, q))
 	}
 	return first
 }
 
-func (s *Store) againstOne(r *run, since time.Time, q locking.Request) *contender {
-	var first, inSlot *contender
-	inSlots := 0
+func (s *Store) againstOne(r *run, since time.Time, q locking.Request) *rules.Contender {
+	search := rules.Search{Request: q}
 	now := s.writeTime()
-	look := func(other *run, theirs []locking.Request, token jobs.Token) {
-		for _, t := range theirs {
-			if token == 0 && !s.respects(other, t.Resource.Kind(), now) {
-				continue
-			}
-			slot := q.Mode == locking.Slotted && t.Mode == locking.Slotted &&
-				q.Resource == t.Resource
-			if !slot && !locking.Conflict(q, t) {
-				continue
-			}
-			p := &contender{Request: t, token: token, since: other.WaitSince, run: other}
-			if slot {
-				inSlots++
-				inSlot = before(inSlot, p)
-			} else {
-				first = before(first, p)
-			}
-		}
-	}
 	for _, c := range s.claims {
-		look(c.run, c.held, c.token)
+		for _, held := range c.held {
+			search.Add(contender(c.run, held, c.token))
+		}
 	}
 	for _, other := range s.waiting {
-		if other != r && older(other, r, since) {
-			look(other, other.wanted(), 0)
+		for _, wanted := range other.wanted() {
+			p := contender(other, wanted, 0)
+			if other != r && p.Older(r.ID, since) &&
+				s.respects(other, wanted.Resource.Kind(), now) {
+				search.Add(p)
+			}
 		}
 	}
-	if q.Mode == locking.Slotted && inSlots >= q.Slots {
-		first = before(first, inSlot)
-	}
-	return first
+	return search.Blocker()
+}
+
+func contender(r *run, q locking.Request, token jobs.Token) *rules.Contender {
+	return &rules.Contender{Request: q, Token: token, Since: r.WaitSince, Run: r.ID,
+		Owner: ownerOf(r)}
+}
+
+func ownerOf(r *run) locking.Owner {
+	return locking.Owner{Replica: r.Replica, Job: r.Job, Run: r.ID.String()}
 }
 
 // respects reports whether other runs wait behind a waiting run for a resource of that kind: its
@@ -240,61 +221,11 @@ func (s *Store) queued(r *run) bool {
 	}
 	for _, other := range s.waiting {
 		_, live := s.living(other.session)
-		if live && other != r && other.Job == r.Job && older(other, r, r.WaitSince) &&
+		older := contender(other, locking.Request{}, 0).Older(r.ID, r.WaitSince)
+		if live && other != r && other.Job == r.Job && older &&
 			slices.ContainsFunc(other.wants, wantsName) {
 			return true
 		}
 	}
 	return false
-}
-
-func ownerOf(r *run) locking.Owner {
-	return locking.Owner{Replica: r.Replica, Job: r.Job, Run: r.ID.String()}
-}
-
-// older reports whether other has waited longer than r, which has waited since then.
-func older(other, r *run, since time.Time) bool {
-	return cmp.Or(other.WaitSince.Compare(since), bytes.Compare(other.ID[:], r.ID[:])) < 0
-}
-
-// before returns the blocker of the two, either of which may be nil. The choice is the same in
-// every try while nothing changes.
-func before(a, b *contender) *contender {
-	if a == nil || b != nil && compareParties(b, a) < 0 {
-		return b
-	}
-	return a
-}
-
-func compareParties(a, b *contender) int {
-	return cmp.Or(
-		yesFirst(a.token != 0, b.token != 0),
-		yesFirst(a.Resource.Kind() == locking.KindJob, b.Resource.Kind() == locking.KindJob),
-		strings.Compare(a.Resource.Key(), b.Resource.Key()),
-		cmp.Compare(a.token, b.token), a.since.Compare(b.since),
-		bytes.Compare(a.run.ID[:], b.run.ID[:]))
-}
-
-func yesFirst(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return -1
-	default:
-		return 1
-	}
-}
-
-func (p *contender) reason() jobs.Reason {
-	switch {
-	case p.token == 0:
-		return jobs.ReasonOlderWaiter
-	case p.Resource.Kind() == locking.KindJob:
-		return jobs.ReasonOverlap
-	case p.Resource.Kind() == locking.KindGroup:
-		return jobs.ReasonGroupFull
-	default:
-		return jobs.ReasonLockHeld
-	}
 }

@@ -79,7 +79,7 @@ func (s *Store) findBlocker(r *run, since time.Time) (*storage.Obstacle, error) 
 	if p == nil {
 		return nil, nil
 	}
-	return &storage.Obstacle{Blocker: s.blocker(p), Reason: p.reason()}, nil
+	return &storage.Obstacle{Blocker: s.blocker(p), Reason: p.Reason()}, nil
 }
 
 // Cancel implements jobs.Control.
