@@ -38,7 +38,7 @@ func (b builtins) Check(handler string, params json.RawMessage) []ParamProblem {
 func withBuiltins() Option {
 	return WithHandlers(builtins{
 		"sql":     {"statement", "statements", "args"},
-		"http":    {"url", "method", "headers", "body", "expect_status", "timeout"},
+		"http":    {"url", "method", "headers", "body", "expect_status", "timeout", "follow_redirects"},
 		"command": {"command", "dir", "env"},
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,21 +23,23 @@ const (
 
 // The headers that identify the run.
 const (
-	headerRun         = "X-Holdfast-Run" // the run's id
-	headerJob         = "X-Holdfast-Job" // percent-encoded if it is not printable ASCII
-	headerScheduledAt = "X-Holdfast-Due" // RFC 3339, UTC
+	headerRun         = "X-Holdfast-Run"          // the run's id
+	headerJob         = "X-Holdfast-Job"          // percent-encoded if it is not printable ASCII
+	headerScheduledAt = "X-Holdfast-Scheduled-At" // RFC 3339, UTC
 	// servers should refuse tokens below the largest one seen
 	headerToken = "X-Holdfast-Token"
 )
 
 // HTTP returns the handler "http", which sends a request and expects a status. client may be nil;
-// its CheckRedirect is replaced.
+// its CheckRedirect is replaced. Without a client, link-local addresses and the metadata services
+// of clouds are refused, because a job's URL must not read the credentials of its machine.
 //
-// It follows at most 5 redirects, and none with an expected status. It reads 8 MiB of a response;
-// the end of that is stored with the run, whose result is {"status": …}.
+// It follows at most 5 redirects, none with an expected status, and none to another host unless
+// the params say so. It reads 8 MiB of a response; the end of that is stored with the run, whose
+// result is {"status": …}.
 func HTTP(client *http.Client) jobs.Registration {
 	if client == nil {
-		client = &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone()}
+		client = &http.Client{Transport: guardedTransport()}
 	}
 	h := httpHandler{client: client}
 	return jobs.Handle("http", h.run)
@@ -61,7 +62,7 @@ func (h httpHandler) run(ctx context.Context, run *jobs.Run, p HTTPParams) error
 		return fmt.Errorf("http request: %w", err)
 	}
 	what := request.Method + " " + shownURL(request.URL)
-	response, err := h.withRedirects(p.ExpectStatus).Do(request)
+	response, err := h.withRedirects(p).Do(request)
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, withCause(ctx, withoutURL(err)))
 	}
@@ -78,21 +79,6 @@ func (h httpHandler) run(ctx context.Context, run *jobs.Run, p HTTPParams) error
 		return fmt.Errorf("%s: response: %w", what, withCause(ctx, err))
 	}
 	return nil
-}
-
-// withRedirects returns a client that stops at an expected status.
-func (h httpHandler) withRedirects(expected Statuses) *http.Client {
-	client := *h.client
-	client.CheckRedirect = func(next *http.Request, via []*http.Request) error {
-		if slices.Contains(expected, next.Response.StatusCode) {
-			return http.ErrUseLastResponse
-		}
-		if len(via) > maxRedirects {
-			return fmt.Errorf("more than %d redirects", maxRedirects)
-		}
-		return nil
-	}
-	return &client
 }
 
 // keepResponse copies the response into the run's output, and returns its end.

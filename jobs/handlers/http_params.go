@@ -22,6 +22,9 @@ type HTTPParams struct {
 	Body         string            `json:"body"`
 	ExpectStatus Statuses          `json:"expect_status"` // default any from 200 to 299
 	Timeout      jobs.Duration     `json:"timeout"`       // until the response is read; default 30s
+	// FollowRedirects is same_host (the default), none or any. With any, another host gets neither
+	// headers nor body of the job.
+	FollowRedirects string `json:"follow_redirects"`
 }
 
 // Validate returns every mistake.
@@ -42,6 +45,11 @@ func (p HTTPParams) Validate() error {
 		if status < 200 || status > 599 {
 			problems.add("expect_status", "found %d, expected 200 to 599", status)
 		}
+	}
+	if !slices.Contains([]string{"", redirectsSameHost, redirectsAny, redirectsNone},
+		p.FollowRedirects) {
+		problems.add("follow_redirects", "found %q, expected %q, %q or %q", p.FollowRedirects,
+			redirectsSameHost, redirectsNone, redirectsAny)
 	}
 	if p.Timeout < 0 {
 		problems.add("timeout", "found %s, expected more than 0s", time.Duration(p.Timeout))

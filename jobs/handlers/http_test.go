@@ -106,7 +106,7 @@ func TestHTTPSendsWhatItIsTold(t *testing.T) {
 	}
 	for name, want := range map[string]string{"Content-Type": "text/plain", "User-Agent": "mine",
 		"X-Holdfast-Run": run.ID.String(), "X-Holdfast-Job": "nightly%20r%C3%A9port",
-		"X-Holdfast-Due": "2026-05-01T07:00:00Z", "X-Holdfast-Token": "42"} {
+		"X-Holdfast-Scheduled-At": "2026-05-01T07:00:00Z", "X-Holdfast-Token": "42"} {
 		if value := got.Header.Get(name); value != want {
 			t.Errorf("%s: %q, want %q", name, value, want)
 		}

@@ -1,0 +1,49 @@
+package handlers
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// The values of follow_redirects.
+const (
+	redirectsSameHost = "same_host" // the default
+	redirectsAny      = "any"
+	redirectsNone     = "none"
+)
+
+// withRedirects returns a client that follows redirects as the params say.
+func (h httpHandler) withRedirects(p HTTPParams) *http.Client {
+	client := *h.client
+	client.CheckRedirect = func(next *http.Request, via []*http.Request) error {
+		next.Header.Del("Referer") // the query of the former URL may be secret
+		first := via[0]
+		switch {
+		case p.FollowRedirects == redirectsNone,
+			slices.Contains(p.ExpectStatus, next.Response.StatusCode):
+			return http.ErrUseLastResponse
+		case len(via) > maxRedirects:
+			return fmt.Errorf("more than %d redirects", maxRedirects)
+		case sameHost(first.URL, next.URL):
+			return nil
+		case p.FollowRedirects != redirectsAny:
+			return fmt.Errorf("redirect to host %q not followed: expected the host of the URL, "+
+				"or follow_redirects: any", next.URL.Host)
+		case next.ContentLength != 0:
+			return fmt.Errorf("redirect to host %q not followed: it would get the body",
+				next.URL.Host)
+		}
+		// The other host gets neither the job's headers nor the fencing token.
+		next.Header = http.Header{"User-Agent": {"holdfast"}}
+		return nil
+	}
+	return &client
+}
+
+// sameHost reports whether a redirect stays on the host and port, and does not leave TLS.
+func sameHost(from, to *url.URL) bool {
+	return strings.EqualFold(from.Host, to.Host) && (from.Scheme == to.Scheme || to.Scheme == "https")
+}

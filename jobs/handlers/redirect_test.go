@@ -1,0 +1,79 @@
+package handlers_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestHTTPRedirectsToAnotherHost: a server to which a job's URL leads must not be able to pass the
+// job's secrets, or a request in its name, on to others.
+func TestHTTPRedirectsToAnotherHost(t *testing.T) {
+	reached := make(chan *http.Request, 1)
+	other := serve(t, func(_ http.ResponseWriter, r *http.Request) { reached <- r })
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		status := http.StatusFound
+		if r.URL.Path == "/307" {
+			status = http.StatusTemporaryRedirect
+		}
+		http.Redirect(w, r, other+"/target", status)
+	})
+	call := func(path string, more object) error {
+		params := object{"url": url + path, "headers": object{"X-Api-Key": "hunter2"}}
+		for key, value := range more {
+			params[key] = value
+		}
+		return mustBind(t, "http", params)(t.Context(), newRun("j"))
+	}
+	host := strings.TrimPrefix(other, "http://")
+	wantError(t, call("/302?key=hunter2", nil), `redirect to host "`+host+`" not followed`)
+	wantError(t, call("/307", object{"body": "x", "follow_redirects": "same_host"}), "not followed")
+	wantError(t, call("/307", object{"body": "x", "follow_redirects": "any"}),
+		"it would get the body")
+	wantError(t, call("/302", object{"follow_redirects": "none"}), "found 302")
+	if len(reached) != 0 {
+		t.Fatalf("the other host got %v", (<-reached).Header)
+	}
+	if err := call("/302?key=hunter2", object{"follow_redirects": "any"}); err != nil {
+		t.Fatal(err)
+	}
+	got := <-reached
+	for _, name := range []string{"X-Api-Key", "X-Holdfast-Token", "X-Holdfast-Run", "Referer"} {
+		if value := got.Header.Get(name); value != "" {
+			t.Errorf("the other host got %s: %q", name, value)
+		}
+	}
+	_, err := bind(t, "http", `{"url": "`+url+`", "follow_redirects": "all"}`)
+	wantError(t, err, `follow_redirects: found "all", expected "same_host", "none" or "any"`)
+}
+
+// TestHTTPSendsNoReferer: a redirect on the same host keeps the headers of the job, but does not
+// repeat the former URL, whose query may be secret.
+func TestHTTPSendsNoReferer(t *testing.T) {
+	reached := make(chan *http.Request, 2)
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		reached <- r
+		if r.URL.Path == "/" {
+			http.Redirect(w, r, "/next", http.StatusFound)
+		}
+	})
+	params := object{"url": url + "/?key=hunter2", "headers": object{"X-Api-Key": "hunter2"}}
+	if err := mustBind(t, "http", params)(t.Context(), newRun("j")); err != nil {
+		t.Fatal(err)
+	}
+	<-reached
+	got := <-reached
+	if got.Header.Get("Referer") != "" || got.Header.Get("X-Api-Key") != "hunter2" {
+		t.Errorf("headers %v", got.Header)
+	}
+}
+
+// TestHTTPRefusesMetadataServices: they hand the credentials of the machine to whoever asks.
+func TestHTTPRefusesMetadataServices(t *testing.T) {
+	for _, host := range []string{"169.254.169.254", "[fe80::1]", "[::ffff:169.254.169.254]",
+		"[fd00:ec2::254]", "100.100.100.200"} {
+		params := object{"url": "http://" + host + "/latest/meta-data/", "timeout": "5s"}
+		wantError(t, mustBind(t, "http", params)(t.Context(), newRun("j")),
+			"link-local addresses and metadata services")
+	}
+}
