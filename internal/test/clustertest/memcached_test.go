@@ -140,7 +140,8 @@ func TestWithoutMemcachedFiringsAreSkippedWhereAsked(t *testing.T) {
 	if err := c.memcached.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	skipped := c.awaitRun("job = 'every' AND state = 'skipped'")
+	// On a busy machine a run may also be skipped because the one before it still runs.
+	skipped := c.awaitRun("job = 'every' AND state = 'skipped' AND reason <> 'overlap'")
 	c.expect(skipped, "skipped", "locks_unavailable")
 	if err := c.memcached.Start(c.ctx); err != nil {
 		t.Fatal(err)
