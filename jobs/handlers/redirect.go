@@ -45,5 +45,6 @@ func (h httpHandler) withRedirects(p HTTPParams) *http.Client {
 
 // sameHost reports whether a redirect stays on the host and port, and does not leave TLS.
 func sameHost(from, to *url.URL) bool {
-	return strings.EqualFold(from.Host, to.Host) && (from.Scheme == to.Scheme || to.Scheme == "https")
+	return strings.EqualFold(from.Host, to.Host) &&
+		(from.Scheme == to.Scheme || to.Scheme == "https")
 }
