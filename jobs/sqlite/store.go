@@ -5,9 +5,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"time"
 
@@ -22,6 +24,7 @@ import (
 const (
 	defaultReaders     = 4
 	defaultBusyTimeout = 5 * time.Second
+	ownerOnly          = fs.FileMode(0o600)
 )
 
 // Options are the settings of a Store.
@@ -70,6 +73,8 @@ var (
 //     exclusively
 //   - an error that wraps fs.ErrNotExist, if the file or its folder does not exist
 //   - a *SchemaError, if the file requires a newer binary
+//
+// A new file belongs to its owner only (mode 0600), and so do its side files.
 func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 	path, err := usablePath(path, opts.Exclusive)
 	if err != nil {
@@ -79,6 +84,10 @@ func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 		closed: make(chan struct{}), sessions: newLiveSessions(), listeners: newListeners()}
 	if opts.Exclusive {
 		if s.lock, err = lockFile(path); err != nil {
+			return nil, err
+		}
+		if err := s.restrict(); err != nil {
+			s.Close()
 			return nil, err
 		}
 	}
@@ -118,7 +127,7 @@ func usablePath(path string, create bool) (string, error) {
 }
 
 func lockFile(path string) (*flock.Flock, error) {
-	lock := flock.New(path + ".lock")
+	lock := flock.New(path+".lock", flock.SetPermissions(ownerOnly))
 	held, err := lock.TryLock()
 	if err != nil {
 		return nil, fmt.Errorf("lock file %s: %w", lock.Path(), err)
@@ -127,6 +136,25 @@ func lockFile(path string) (*flock.Flock, error) {
 		return nil, fmt.Errorf("database file %s: %w (it holds %s)", path, ErrLocked, lock.Path())
 	}
 	return lock, nil
+}
+
+// restrict creates the file if there is none, for its owner only, because params and outputs may
+// hold secrets. SQLite gives its side files the rights of the file. Wider rights of an existing
+// file are logged.
+func (s *Store) restrict() error {
+	file, err := os.OpenFile(s.path, os.O_RDWR|os.O_CREATE, ownerOnly)
+	if err != nil {
+		return fmt.Errorf("database file: %w", err)
+	}
+	info, err := file.Stat()
+	if err := errors.Join(err, file.Close()); err != nil {
+		return fmt.Errorf("database file: %w", err)
+	}
+	if rights := info.Mode().Perm(); rights&^ownerOnly != 0 && runtime.GOOS != "windows" {
+		s.log.Warn().Str("file", s.path).Stringer("mode", rights).
+			Msg("database file is open to other users, expected mode 0600")
+	}
+	return nil
 }
 
 func (s *Store) connect(opts Options) (err error) {
