@@ -68,20 +68,27 @@ func TestEachScheduledTimeOfProcessesEndsOnce(t *testing.T) {
 	c.start("a", "b", "c", "d")
 	from := askOne[time.Time](c, `SELECT clock_timestamp()`)
 	const reached = `SELECT clock_timestamp() >= $1`
+	var pauseTakes time.Duration
+	pause := func(job string) error {
+		begun := time.Now()
+		err := c.says("pause", job)
+		pauseTakes = max(pauseTakes, time.Since(begun))
+		return err
+	}
 	for _, step := range []struct {
 		part float64
 		what string
 		do   func() error
 	}{
 		{0.15, "memcached is restarted", func() error { return c.memcached.Restart(c.ctx) }},
-		{0.2, "a job is paused", func() error { return c.says("pause", "job-00") }},
+		{0.2, "a job is paused", func() error { return pause("job-00") }},
 		{0.25, "a replica is killed", func() error {
 			c.awaitValue("a run on it",
 				`SELECT EXISTS (SELECT FROM holdfast.runs
 					WHERE replica = 'b' AND state = 'running')`)
 			return c.replicas["b"].Kill()
 		}},
-		{0.3, "another is paused", func() error { return c.says("pause", "job-11") }},
+		{0.3, "another is paused", func() error { return pause("job-11") }},
 		{0.4, "a replica is frozen",
 			func() error { return c.replicas["c"].Signal(syscall.SIGSTOP) }},
 		{0.45, "the job goes on", func() error { return c.says("resume", "job-00") }},
@@ -102,6 +109,7 @@ func TestEachScheduledTimeOfProcessesEndsOnce(t *testing.T) {
 	until := from.Add(length)
 	c.awaitValue("the end of the time", reached, until)
 	evidence := c.evidence(until)
+	evidence.PauseTakes = pauseTakes
 	verdict := simulation.Judge(evidence)
 	t.Log(verdict)
 	for _, violation := range verdict.Violations {

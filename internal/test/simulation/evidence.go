@@ -33,6 +33,9 @@ type Evidence struct {
 	// Obeyed is the longest time until replicas know of an action, without faults. 0 disables the
 	// check.
 	Obeyed time.Duration
+	// PauseTakes bounds the time from a pause's own time to its commit. Starts that were decided in
+	// between do not see it. 0 means none.
+	PauseTakes time.Duration
 	// Workers is the number of workers of each replica. 0 means unknown.
 	Workers int
 	// Hindered lists when a fault of its process or of its connection to the store kept a replica

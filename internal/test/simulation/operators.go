@@ -29,7 +29,8 @@ func (o *oracle) judgePauses() {
 		if r.StartedAt == nil || r.Key != "" {
 			continue
 		}
-		if p := o.pausedAt(r.Job, *r.StartedAt); p != nil {
+		p := o.pausedAt(r.Job, *r.StartedAt)
+		if p != nil && r.StartedAt.Sub(p.At) > o.Evidence.PauseTakes {
 			o.violate("%s: started at %s, paused since %s", told(r), r.StartedAt, p.At)
 		}
 	}
