@@ -14,6 +14,13 @@ const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; 
 	"connect-src 'self'; " +
 	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
+// permissionsPolicy denies the page features that it does not use.
+const permissionsPolicy = "camera=(), geolocation=(), microphone=(), payment=(), usb=()"
+
+// transportSecurity has browsers use TLS for a year. It does not cover subdomains: they may be
+// other services.
+const transportSecurity = "max-age=31536000"
+
 func secureHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -25,6 +32,10 @@ func secureHeaders(next http.Handler) http.Handler {
 		h.Set("Referrer-Policy", "same-origin")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Permissions-Policy", permissionsPolicy)
+		if r.TLS != nil { // behind a proxy that ends TLS, the proxy says this
+			h.Set("Strict-Transport-Security", transportSecurity)
+		}
 		h.Set("Cache-Control", "no-store")
 		next.ServeHTTP(w, r)
 	})

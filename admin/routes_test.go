@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -186,6 +187,21 @@ func TestViewersReadAndOperatorsAct(t *testing.T) {
 	}
 }
 
+// TestTransportSecurity: only a server with TLS of its own may promise it.
+func TestTransportSecurity(t *testing.T) {
+	handler := newServer(t, contention()).Handler()
+	const header = "Strict-Transport-Security"
+	plain := ask(handler, http.MethodGet, "/healthz")
+	if got := plain.Header().Get(header); got != "" {
+		t.Errorf("without TLS: %q", got)
+	}
+	secure := ask(handler, http.MethodGet, "/healthz",
+		func(r *http.Request) { r.TLS = &tls.ConnectionState{} })
+	if got := secure.Header().Get(header); got != transportSecurity {
+		t.Errorf("with TLS: %q, expected %q", got, transportSecurity)
+	}
+}
+
 // TestSecurityHeaders walks every route, and what is refused at each stage.
 func TestSecurityHeaders(t *testing.T) {
 	want := map[string]string{
@@ -195,6 +211,7 @@ func TestSecurityHeaders(t *testing.T) {
 		"Referrer-Policy":              "same-origin",
 		"Cross-Origin-Opener-Policy":   "same-origin",
 		"Cross-Origin-Resource-Policy": "same-origin",
+		"Permissions-Policy":           permissionsPolicy,
 	}
 	for name, server := range map[string]*Server{"open": newServer(t, contention()),
 		"guarded": guarded(t)} {
