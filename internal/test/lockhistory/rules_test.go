@@ -163,6 +163,9 @@ func (s *honest) kill(t *rapid.T) {
 // all that happened, where a step whose outcome nobody knows may be at any time
 // from its call on, or never.
 func TestShortCutsSayTheSame(t *testing.T) {
+	if testing.Short() {
+		t.Skip("rapid makes a fifth of the checks with -short")
+	}
 	right, wrong := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		h, unanswered := drawHistory(t)

@@ -36,6 +36,9 @@ func TestLengths(t *testing.T) {
 }
 
 func TestChecks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("rapid makes a fifth of the checks with -short")
+	}
 	before := flag.Lookup("rapid.checks").Value.String()
 	t.Cleanup(func() {
 		if err := flag.Set("rapid.checks", before); err != nil {
