@@ -120,11 +120,6 @@ func (r *reader) job(ctx context.Context, now time.Time, name string) (d JobDeta
 // storable reports whether a store can look for the name.
 func storable(name string) bool { return utf8.ValidString(name) && !strings.ContainsRune(name, 0) }
 
-// Strip returns the outcomes of the strip.
-func (d *JobDetail) Strip() []storage.Outcome {
-	return d.Outcomes[:min(len(d.Outcomes), stripOutcomes)]
-}
-
 // Ended returns the number of runs in the tallies.
 func (d *JobDetail) Ended() (n int) {
 	for _, t := range d.Tallies {

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// stages asks for the locks and returns what stage 1 says of each.
+// stages asks for the locks and returns the state of each advisory lock.
 func stages(t *testing.T, o Options) map[string]AdvisoryState {
 	t.Helper()
 	reply := get(t, newServer(t, o).Handler(), "/api/v1/locks")
@@ -38,23 +38,23 @@ func TestStage1States(t *testing.T) {
 	}
 	o := contention()
 	if diff := cmp.Diff(want, stages(t, o)); diff != "" {
-		t.Errorf("with stage 1 (-want +got):\n%s", diff)
+		t.Errorf("with advisory locks (-want +got):\n%s", diff)
 	}
 	for _, resource := range o.Advisory.(*advisory).asked {
 		if resource.Kind() != locking.KindTable || resource == table("customers") {
-			t.Errorf("stage 1 was asked for %s, which it does not take", resource)
+			t.Errorf("memcached was asked for %s, which it does not take", resource)
 		}
 	}
 	o.Advisory = nil
 	for resource, state := range stages(t, o) {
 		if state != AdvisoryOff {
-			t.Errorf("without stage 1 %s is %s", resource, state)
+			t.Errorf("without advisory locks %s is %s", resource, state)
 		}
 	}
 	o.Advisory = &advisory{err: errors.New("no route")}
 	if got := stages(t, o); got["public/orders"] != AdvisoryUnknown ||
 		got["public/customers"] != AdvisoryOff {
-		t.Errorf("stage 1 down: %v", got)
+		t.Errorf("memcached down: %v", got)
 	}
 }
 
@@ -79,7 +79,7 @@ func TestLocksOfPrograms(t *testing.T) {
 }
 
 // TestLockThatEndedMeanwhile has a run end after the store was asked and
-// before stage 1 is: it is no lost lock.
+// before the advisory lock is: it is no lost lock.
 func TestLockThatEndedMeanwhile(t *testing.T) {
 	o := calm()
 	h := o.Store.(*history)
@@ -124,7 +124,7 @@ func TestSlowAnswersAreBounded(t *testing.T) {
 			t.Errorf("locks are %v", got)
 		}
 		if took := time.Since(start); took != advisoryTimeout {
-			t.Errorf("slow stage 1 took %s", took)
+			t.Errorf("slow memcached took %s", took)
 		}
 
 		o.Store = slowHistory{o.Store.(*history)}

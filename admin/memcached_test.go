@@ -152,7 +152,7 @@ func TestMemcachedProblems(t *testing.T) {
 	}
 }
 
-// TestOneTroubleIsToldOnce has stage 1 not answer because its server does not.
+// TestOneTroubleIsToldOnce has a server of advisory locks that does not answer.
 func TestOneTroubleIsToldOnce(t *testing.T) {
 	for name, want := range map[string]int{"one": 1, "another": 0} {
 		o := calm()

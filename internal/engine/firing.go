@@ -243,8 +243,9 @@ func (f *firing) stillHeld(ctx context.Context, b *jobs.Blocker) bool {
 	return err == nil && b.Holder.Run != "" && holders[resource].Run == b.Holder.Run
 }
 
-// start requests the claim from the store. It returns a token, or what is in the way, or neither.
-// Neither means that the firing has ended for this replica, unless rowHeld or suspended is set.
+// start requests the claim from the store. It returns a token, or the reason of a refusal, or
+// neither. Neither means that the firing has ended for this replica, unless rowHeld or suspended is
+// set.
 //
 // While the outcome of an earlier call is unknown, start keeps the worker and asks again for as
 // long as the session lives, however late the firing is. The run may have its claim already, and no

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking/memory"
 )
 
-// simulatedLocks are stage 1 of a simulated cluster.
+// simulatedLocks are the advisory locks of a simulated cluster.
 type simulatedLocks struct {
 	items atomic.Pointer[memory.Backend]
 	down  atomic.Bool
@@ -25,7 +25,7 @@ type simulatedLocks struct {
 
 func (l *simulatedLocks) flush() { l.items.Store(memory.New()) }
 
-// lockWay is one life's way to stage 1.
+// lockWay is the connection of one process to the advisory locks.
 type lockWay struct {
 	locks *simulatedLocks
 	plant func(key string) bool // simulated.plantAdd, may be nil

@@ -22,7 +22,7 @@ func (unheard) Listen(context.Context, func()) error {
 	return fmt.Errorf("listen: %w", storage.ErrUnavailable)
 }
 
-// lateAdd is stage 1 as seen by a replica that is never the first at a gate.
+// lateAdd is the advisory locks as seen by a replica that is never the first at a gate.
 type lateAdd struct{ locking.Backend }
 
 func (l lateAdd) Add(ctx context.Context, key string, value []byte, ttl time.Duration) error {

@@ -74,7 +74,7 @@ func (f *firing) nextTry(b *refusal) (delay time.Duration, end jobs.Reason) {
 		if !more {
 			delay = noteAfter
 		}
-	case f.waitPolicy.turn: // it got its turn, and now a lock is in the way
+	case f.waitPolicy.turn: // its turn came, and now a lock blocks it
 		f.wait()
 		if !f.waitPolicy.until.IsZero() {
 			f.waitPolicy.until = f.entry.nextStart(now)

@@ -370,7 +370,7 @@ func TestDrainedReplicaLeavesRunsToOthers(t *testing.T) {
 }
 
 // TestReleaseTakesALockAway from a run that goes on: it can commit nothing more,
-// another has the table, and stage 1 is free.
+// another has the table, and its advisory lock is free.
 func TestReleaseTakesALockAway(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, settings{wait: "{attempts: 1}",

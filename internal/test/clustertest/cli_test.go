@@ -133,7 +133,7 @@ func (c *cluster) expectRuns(held run) {
 
 func (c *cluster) expectLocks(held run) {
 	c.t.Helper()
-	c.await("the lock of the held run, and what stage 1 says of it",
+	c.await("the lock of the held run, and its advisory lock",
 		func(context.Context) (bool, error) {
 			var list []admin.Lock
 			c.commandJSON(&list, "locks")

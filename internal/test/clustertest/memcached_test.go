@@ -94,7 +94,7 @@ func (c *cluster) awaitRestartShown(server string) {
 func (c *cluster) awaitAdvisory(r run, state admin.AdvisoryState) {
 	c.t.Helper()
 	for name, p := range c.replicas {
-		c.await(fmt.Sprintf("stage 1 of the run's lock is %s, says %s", state, name),
+		c.await(fmt.Sprintf("replica %s shows the advisory lock of the run as %s", name, state),
 			func(ctx context.Context) (bool, error) {
 				var locks []admin.Lock
 				if err := p.Get(ctx, "/api/v1/locks", &locks); err != nil {

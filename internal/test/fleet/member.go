@@ -30,7 +30,7 @@ type Member struct {
 
 // Settings are what a member's locks live by.
 type Settings struct {
-	Lease      time.Duration // of stage 1; 0 means 30 s
+	Lease      time.Duration // of advisory locks; 0 means 30 s
 	SessionTTL time.Duration // how long a dead member's locks stand; 0 means 15 s
 	// Connections to PostgreSQL, for grants and for fenced transactions each;
 	// 0 means 10.
