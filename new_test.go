@@ -20,7 +20,7 @@ func TestNewRefusesUnparsedConfig(t *testing.T) {
 	handler := jobs.Handle("greet", func(context.Context, *jobs.Run, struct{}) error { return nil })
 	job := configs.Job{Name: "rollup", Handler: "greet", Tables: []string{"sales"},
 		Spec: schedule.Spec{Every: time.Minute},
-		Misfire: configs.Misfire{NobodyUp: "run_once", NoWorker: "run_once", Paused: "skip",
+		Misfire: configs.Misfire{NoReplica: "run_once", NoWorker: "run_once", Paused: "skip",
 			LockHeld: "skip", Limit: 1}, MisfireThreshold: time.Minute}
 	built := configs.Defaults()
 	built.Replica.Name, built.Jobs = "a", []configs.Job{job}

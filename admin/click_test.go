@@ -87,7 +87,7 @@ func TestActionsByClicking(t *testing.T) {
 				follow(t, window, `form.act button`)
 				at := evaluate[string](t, window, `location.pathname + location.search`)
 				told := evaluate[string](t, window,
-					`(document.querySelector(".told") || document.querySelector("main")).innerText`)
+					`(document.querySelector(".flash") || document.querySelector("main")).innerText`)
 				if !strings.HasPrefix(at, action.leads) || !strings.Contains(told, action.told) {
 					t.Errorf("%s of %s leads to %s: %s", action.link, action.from, at, told)
 				}
@@ -137,7 +137,7 @@ func TestKeysGoThroughAForm(t *testing.T) {
 		return evaluate[string](t, window,
 			`document.activeElement.id || document.activeElement.textContent.trim()`)
 	}
-	if got := focus(); got != "trouble" {
+	if got := focus(); got != "error-text" {
 		t.Errorf("the focus is on %q", got)
 	}
 	var order []string

@@ -175,10 +175,10 @@ func (c *contentions) Summary() string {
 		return "No run waited for another. Waits of less than a second are not recorded."
 	}
 	var total time.Duration
-	var times, unrun int
+	var times, notRun int
 	by := make(map[string]time.Duration)
 	for _, s := range c.Sums {
-		total, times, unrun = total+s.Wait(), times+s.Times, unrun+s.Unrun
+		total, times, notRun = total+s.Wait(), times+s.Times, notRun+s.NotRun
 		by[s.Holder] += s.Wait()
 	}
 	worst, most := "", time.Duration(-1)
@@ -189,9 +189,9 @@ func (c *contentions) Summary() string {
 	}
 	text := fmt.Sprintf("Runs waited for others %s, %s in total",
 		verb(times, "once", fmt.Sprintf("%d times", times)), took(total))
-	if unrun > 0 {
+	if notRun > 0 {
 		text += fmt.Sprintf("; %s without a start",
-			verb(unrun, "once", fmt.Sprintf("%d times", unrun)))
+			verb(notRun, "once", fmt.Sprintf("%d times", notRun)))
 	}
 	return text + fmt.Sprintf(". The main blocker, for %s of it: %s.", took(most),
 		cut(holderName(worst), 100))
@@ -230,7 +230,7 @@ type matrixRow struct {
 type matrixCell struct {
 	Holder string
 	Times  int
-	Unrun  int
+	NotRun int
 	Wait   time.Duration
 	Heat   int // 0 to 4, relative to the largest cell
 	Title  string
@@ -248,7 +248,7 @@ func newMatrix(sums []waitSum) matrix {
 			cell = &matrixCell{Holder: s.Holder}
 			cells[[2]string{s.Job, s.Holder}] = cell
 		}
-		cell.Times, cell.Unrun, cell.Wait = cell.Times+s.Times, cell.Unrun+s.Unrun,
+		cell.Times, cell.NotRun, cell.Wait = cell.Times+s.Times, cell.NotRun+s.NotRun,
 			cell.Wait+s.Wait()
 		worst = max(worst, cell.Wait)
 	}
@@ -279,8 +279,8 @@ func (c *matrixCell) finished(job string, worst time.Duration) matrixCell {
 		}
 		c.Title = fmt.Sprintf("%s waited for %s %s, %s in total", cut(job, 80),
 			cut(holderName(c.Holder), 80), figure(c.Times, "time", "times"), took(c.Wait))
-		if c.Unrun > 0 {
-			c.Title += fmt.Sprintf(", %s without a start", figure(c.Unrun, "time", "times"))
+		if c.NotRun > 0 {
+			c.Title += fmt.Sprintf(", %s without a start", figure(c.NotRun, "time", "times"))
 		}
 	}
 	return *c

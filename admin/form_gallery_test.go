@@ -238,7 +238,7 @@ func TestNoticeIsShownWhereTheActLeads(t *testing.T) {
 			func(r *http.Request) {
 				r.AddCookie(&http.Cookie{Name: "holdfast-notice", Value: forged})
 			})
-		if reply.Code != http.StatusOK || strings.Contains(reply.Body.String(), `class="told"`) {
+		if reply.Code != http.StatusOK || strings.Contains(reply.Body.String(), `class="flash"`) {
 			t.Errorf("%q: %d", forged, reply.Code)
 		}
 	}

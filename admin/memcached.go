@@ -119,7 +119,7 @@ func eventWords(e memcached.Event) string {
 			figure(int(e.Count), "entry", "entries"))
 	case memcached.EventFull:
 		return fmt.Sprintf("was full and refused %s", figure(int(e.Count), "entry", "entries"))
-	case memcached.EventCrowded:
+	case memcached.EventConnections:
 		return fmt.Sprintf("refused %s", figure(int(e.Count), "connection", "connections"))
 	}
 	return ""

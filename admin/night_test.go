@@ -73,17 +73,17 @@ func night() Options {
 	}
 	h.blocked = []storage.WaitSummary{
 		{Job: "rollup-hourly", Holder: "rollup-sales", Resource: "public/orders", Times: 11,
-			Unrun: 8, Waited: 16 * time.Minute, Longest: 95 * time.Second,
+			NotRun: 8, Waited: 16 * time.Minute, Longest: 95 * time.Second,
 			Last: ago(95 * time.Second)},
 		{Job: "prune-orders", Holder: "rollup-sales", Resource: "public/orders", Times: 1,
 			Waited: 4 * time.Minute, Longest: 4 * time.Minute, Last: ago(50 * time.Minute)},
 		{Job: "rollup-sales", Holder: "rollup-hourly", Resource: "public/orders", Times: 5,
 			Waited: 3 * time.Minute, Longest: 70 * time.Second, Last: ago(46 * time.Minute)},
 		{Job: "rollup-sales", Holder: "rollup-sales", Resource: "job:rollup-sales", Times: 4,
-			Unrun: 4, Last: ago(20 * time.Minute)},
+			NotRun: 4, Last: ago(20 * time.Minute)},
 		{Job: "export-orders", Holder: "prune-orders", Resource: "public/orders", Times: 2,
 			Waited: 41 * time.Second, Longest: 30 * time.Second, Last: ago(52 * time.Minute)},
-		{Job: "sync-vendors", Holder: "", Resource: "public/vendors", Times: 3, Unrun: 1,
+		{Job: "sync-vendors", Holder: "", Resource: "public/vendors", Times: 3, NotRun: 1,
 			Waited: 82 * time.Second, Longest: 40 * time.Second, Last: ago(30 * time.Minute)},
 	}
 	h.typical = map[string]storage.Typical{
@@ -132,7 +132,7 @@ func manyWaits() Options {
 		for k := range 5 {
 			h.blocked = append(h.blocked, storage.WaitSummary{
 				Job: h.jobs[i].Name, Holder: h.jobs[200+(i*7+k)%40].Name,
-				Resource: "tenant_000/orders", Times: 101, Unrun: k,
+				Resource: "tenant_000/orders", Times: 101, NotRun: k,
 				Waited: time.Duration(1+i*k%50) * time.Minute, Longest: time.Minute,
 				Last: ago(time.Duration(i+1) * time.Minute),
 			})

@@ -64,8 +64,8 @@ func wordsOf() map[reflect.Type][]string {
 	put(words, []memcached.EventKind{memcached.EventUnreachable, memcached.EventBack,
 		memcached.EventRestarted, memcached.EventFlushed, memcached.EventFlushRefused,
 		memcached.EventEvicted, memcached.EventReassigned, memcached.EventFull,
-		memcached.EventCrowded, memcached.EventUnsafe, memcached.EventAdvice,
-		memcached.EventMended})
+		memcached.EventConnections, memcached.EventUnsafe, memcached.EventAdvice,
+		memcached.EventCorrected})
 	return words
 }
 

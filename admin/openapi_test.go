@@ -105,7 +105,7 @@ func describedOperations() map[string]operation {
 			"first, and restarts of memcached.", answer: reflect.TypeFor[timeline](),
 			lists: true,
 			query: append(stretch("1h"), text("resource", "This resource and its descendants."),
-				parameter{"skip", "The number of lanes to skip.",
+				parameter{"skip", "The number of resources to skip.",
 					object{"type": "integer", "minimum": 0, "maximum": 1_000_000, "default": 0}})},
 		"GET /api/v1/locks/contention": {summary: "How long jobs waited for each other.",
 			answer: reflect.TypeFor[contentions](),

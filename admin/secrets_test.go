@@ -159,7 +159,7 @@ func TestGalleryOfSignIn(t *testing.T) {
 				`<button type="submit">Sign in</button>`}},
 		"sign-in-wrong": {signIn(handler, "anna", "x"), 403, []string{
 			`role="alert">The user or the password is wrong.`, `value="anna"`,
-			`aria-describedby="trouble" autofocus`,
+			`aria-describedby="error-text" autofocus`,
 		}},
 		"sign-in-throttled": {signIn(throttled, "anna", "x"), 429,
 			[]string{"Too many sign-ins failed", "Try again in 1"}},

@@ -29,10 +29,10 @@ type timeline struct {
 	From  time.Time `json:"from"`
 	Until time.Time `json:"until"`
 	// held or waited-for resources first, then those with the longest waits
-	Lanes    []lane            `json:"lanes"`
+	Lanes    []lane            `json:"resources"`
 	Restarts []storage.Restart `json:"restarts"` // of the memcached servers
 	Cut      []string          `json:"cut"`      // what is left out, in words
-	Known    int               `json:"lanes_known"`
+	Known    int               `json:"resources_known"`
 
 	Chart    *chart        `json:"-"`
 	Links    windowLinks   `json:"-"`

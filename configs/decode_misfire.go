@@ -12,7 +12,7 @@ func (d *decoder) decodeMisfire(n *node, v reflect.Value, path string) {
 		return
 	}
 	misfire := v.Interface().(Misfire)
-	d.decodeText(n, reflect.ValueOf(&misfire.NobodyUp).Elem(), path, `oneof:"`+misfirePolicies+`"`)
-	misfire.NoWorker = misfire.NobodyUp
+	d.decodeText(n, reflect.ValueOf(&misfire.NoReplica).Elem(), path, `oneof:"`+misfirePolicies+`"`)
+	misfire.NoWorker = misfire.NoReplica
 	v.Set(reflect.ValueOf(misfire))
 }

@@ -57,7 +57,7 @@ func (j *Job) start(c *Config) {
 		Retry: retry.Policy{Attempts: 1, Delay: 10 * time.Second,
 			Backoff: retry.Constant},
 		Wait: c.Locking.Wait,
-		Misfire: Misfire{NobodyUp: "run_once", NoWorker: "run_once", Paused: "skip",
+		Misfire: Misfire{NoReplica: "run_once", NoWorker: "run_once", Paused: "skip",
 			LockHeld: "skip", Limit: 100},
 		Priority:         5,
 		MisfireThreshold: c.MisfireThreshold,

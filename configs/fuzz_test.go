@@ -67,7 +67,7 @@ func FuzzParseJob(f *testing.F) {
 	for _, text := range []string{
 		`{name: a, schedule: "*/5 * * * *", handler: own, params: {account: acme, n: 7}, tables: [orders, "events_{account}", "s{n}.t"], read_tables: [Rates]}`,
 		`{name: a, schedule: {every: 90s}, handler: own, timeout: 1h30m, jitter: 20s, deadline: 1.5h, retry: {attempts: 3, delay: 10s, backoff: exponential, max_delay: 1m, jitter: 0.2}}`,
-		`{name: a, schedule: {after: [b, c]}, handler: own, overlap: queue, priority: 9, group: night, misfire: {nobody_up: run_all, paused: skip, lock_held: run_once, limit: 7, max_age: 3h}}`,
+		`{name: a, schedule: {after: [b, c]}, handler: own, overlap: queue, priority: 9, group: night, misfire: {no_replica: run_all, paused: skip, lock_held: run_once, limit: 7, max_age: 3h}}`,
 		`{name: a, schedule: {every: 1 month, at: "02:30", on: "1,last", from: 2026-01-31}, handler: own, timezone: Europe/Berlin, clock_changes: {gap: skip, twice: both}}`,
 		`{name: a, schedule: "quartz:0 0 12 L-3W * ?", handler: own, resources: [{name: "vendor/{a}", slots: 5}], params: {a: "x y"}, wait: {attempts: 5, delay: 500ms}}`,
 		`{name: a, schedule: {at: 2026-03-29T02:30:00Z}, handler: own, recover: true, misfire_threshold: 90s}`,

@@ -65,11 +65,11 @@ type Resource struct {
 // Misfire is the policy for firings that did not start in time, by cause. In the file it may be a
 // single policy for the first two causes.
 type Misfire struct {
-	NobodyUp string `yaml:"nobody_up" oneof:"run_once, skip, run_all"`
-	NoWorker string `yaml:"no_worker" oneof:"run_once, skip, run_all"`
-	Paused   string `yaml:"paused" oneof:"run_once, skip, run_all"`
-	LockHeld string `yaml:"lock_held" oneof:"run_once, skip, run_all"`
-	Limit    int    `yaml:"limit" min:"1" max:"1000"` // of run_all
+	NoReplica string `yaml:"no_replica" oneof:"run_once, skip, run_all"`
+	NoWorker  string `yaml:"no_worker" oneof:"run_once, skip, run_all"`
+	Paused    string `yaml:"paused" oneof:"run_once, skip, run_all"`
+	LockHeld  string `yaml:"lock_held" oneof:"run_once, skip, run_all"`
+	Limit     int    `yaml:"limit" min:"1" max:"1000"` // of run_all
 	// maximum age of a firing that runs late; 0: no limit
 	MaxAge time.Duration `yaml:"max_age" min:"0s" max:"24000h"`
 }

@@ -133,14 +133,14 @@ func TestPolicies(t *testing.T) {
 groups: [{name: night, per_cluster: 4, per_replica: 2}]
 jobs:
   - {name: a, handler: sql, misfire: run_all, group: night, priority: 9, deadline: 10m}
-  - {name: b, handler: sql, misfire: {nobody_up: skip, lock_held: run_once, limit: 3, max_age: 2h}, group: elsewhere}
+  - {name: b, handler: sql, misfire: {no_replica: skip, lock_held: run_once, limit: 3, max_age: 2h}, group: elsewhere}
 `)
 	a, b := c.Jobs[0], c.Jobs[1]
-	if want := (Misfire{NobodyUp: "run_all", NoWorker: "run_all", Paused: "skip", LockHeld: "skip",
+	if want := (Misfire{NoReplica: "run_all", NoWorker: "run_all", Paused: "skip", LockHeld: "skip",
 		Limit: 100}); a.Misfire != want {
 		t.Errorf("one policy: %+v, expected %+v", a.Misfire, want)
 	}
-	if want := (Misfire{NobodyUp: "skip", NoWorker: "run_once", Paused: "skip",
+	if want := (Misfire{NoReplica: "skip", NoWorker: "run_once", Paused: "skip",
 		LockHeld: "run_once", Limit: 3, MaxAge: 2 * time.Hour}); b.Misfire != want {
 		t.Errorf("policies by cause: %+v, expected %+v", b.Misfire, want)
 	}

@@ -24,7 +24,7 @@ func jobOf(config *configs.Config, j configs.Job) jobs.Job {
 		Name: j.Name, Description: j.Description, Schedule: j.Schedule, Handler: j.Handler,
 		Params: j.Params.JSON(), Resources: j.Requests,
 		Wait: j.Wait.Policy(), Reserve: reserveOf(j.Wait.Reserve),
-		Overlap: jobs.Overlap(j.Overlap), Misfire: jobs.Misfire(j.Misfire.NobodyUp),
+		Overlap: jobs.Overlap(j.Overlap), Misfire: jobs.Misfire(j.Misfire.NoReplica),
 		MisfireThreshold: j.MisfireThreshold,
 		MisfireBy: jobs.MisfireRules{
 			NoWorker: jobs.Misfire(j.Misfire.NoWorker), Paused: jobs.Misfire(j.Misfire.Paused),

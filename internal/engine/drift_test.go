@@ -45,7 +45,7 @@ func TestListsOfServersAreCompared(t *testing.T) {
 		"three lists":                    {[][]storage.ReplicaView{{living("a", "own"), living("b", "other"), living("c", "third")}}, 3, []string{`"differ_from":["b","c"]`}},
 		"two sessions of one replica":    {[][]storage.ReplicaView{{living("b", "other"), living("b", "third")}}, 3, []string{differ}},
 		"said once":                      {[][]storage.ReplicaView{{living("b", "other")}, {living("b", "other")}}, 2, []string{differ}},
-		"mended":                         {[][]storage.ReplicaView{{living("b", "other")}, {living("b", "own")}, {living("b", "own")}}, 1, []string{differ, same}},
+		"corrected":                      {[][]storage.ReplicaView{{living("b", "other")}, {living("b", "own")}, {living("b", "own")}}, 1, []string{differ, same}},
 		"and broken again":               {[][]storage.ReplicaView{{living("b", "other")}, {}, {living("b", "other")}}, 2, []string{differ, same, differ}},
 		"expired":                        {[][]storage.ReplicaView{{expired}}, 1, nil},
 		"ended":                          {[][]storage.ReplicaView{{ended}}, 1, nil},

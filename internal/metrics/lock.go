@@ -14,10 +14,10 @@ func (m *Metrics) describeLocks() {
 		"Time that attempts held a resource, from the grant to the release.", "resource")
 	m.grants = m.counter("holdfast_grants_total",
 		"Resources that the store granted to attempts of this replica.", "resource", "mode")
-	m.restored = m.counter("holdfast_lock_entries_restored_total",
+	m.restored = m.counter("holdfast_advisory_locks_restored_total",
 		"Advisory locks that disappeared from memcached during a run and were added again.",
 		"resource")
-	m.taken = m.counter("holdfast_lock_entries_taken_total",
+	m.taken = m.counter("holdfast_advisory_locks_taken_over_total",
 		"Advisory locks that another owner had during a run, which continued by its grants.",
 		"resource")
 }

@@ -48,7 +48,7 @@ func (w *watched) describe(b *book) {
 		"not run now: queued after adoption, waiting for locks or a turn, starting or ending.")
 	add(&w.queued, Gauge, "holdfast_firings_queued",
 		"Firings that wait for a worker of this replica.")
-	add(&w.parked, Gauge, "holdfast_firings_parked", "Firings that wait because their group, or "+
+	add(&w.parked, Gauge, "holdfast_firings_limited", "Firings that wait because their group, or "+
 		"the limit of late runs, is full on this replica.")
 	add(&w.ready, Gauge, "holdfast_ready", "1 while this replica can start runs.")
 	add(&w.session, Gauge, "holdfast_session",

@@ -135,7 +135,7 @@ func (s *Store) WaitSummaries(ctx context.Context, from,
 	}
 	parts, err := pgx.CollectRows(rows,
 		func(row pgx.CollectableRow) (b storage.WaitSummary, err error) {
-			err = row.Scan(&b.Job, &b.Holder, &b.Resource, &b.Times, &b.Unrun, &b.Waited,
+			err = row.Scan(&b.Job, &b.Holder, &b.Resource, &b.Times, &b.NotRun, &b.Waited,
 				&b.Longest,
 				&b.Last)
 			b.Last = b.Last.UTC()

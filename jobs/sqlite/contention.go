@@ -119,7 +119,7 @@ func (s *Store) WaitSummaries(ctx context.Context, from,
 	err := each(ctx, s.readers, sumWaits, args, func(rows *sql.Rows) error {
 		var b storage.WaitSummary
 		var waited, longest, last int64
-		err := rows.Scan(&b.Job, &b.Holder, &b.Resource, &b.Times, &b.Unrun, &waited, &longest,
+		err := rows.Scan(&b.Job, &b.Holder, &b.Resource, &b.Times, &b.NotRun, &waited, &longest,
 			&last)
 		b.Waited, b.Longest, b.Last = time.Duration(waited)*time.Microsecond,
 			time.Duration(longest)*time.Microsecond, fromMicros(last)

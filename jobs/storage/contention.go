@@ -79,7 +79,7 @@ type WaitSummary struct {
 	Resource string `json:"resource"`
 	Times    int    `json:"times"`
 	// how many of these waits ended without a run
-	Unrun   int           `json:"unrun"`
+	NotRun  int           `json:"not_run"`
 	Waited  time.Duration `json:"-"` // in total
 	Longest time.Duration `json:"-"`
 	Last    time.Time     `json:"last"` // when the latest of the waits ended
@@ -103,8 +103,10 @@ func MergeWaitSummaries(parts []WaitSummary) []WaitSummary {
 			continue
 		}
 		s := &sums[i]
-		s.Times, s.Unrun, s.Waited, s.Longest = s.Times+p.Times, s.Unrun+p.Unrun, s.Waited+p.Waited,
-			max(s.Longest, p.Longest)
+		s.Times += p.Times
+		s.NotRun += p.NotRun
+		s.Waited += p.Waited
+		s.Longest = max(s.Longest, p.Longest)
 		if p.Last.After(s.Last) {
 			s.Last = p.Last
 		}

@@ -18,12 +18,12 @@ const (
 	EventFlushRefused EventKind = "flush_refused"
 	EventEvicted      EventKind = "evicted"
 	// evicted while memcached moved memory between slab classes
-	EventReassigned EventKind = "reassigned"
-	EventFull       EventKind = "full"
-	EventCrowded    EventKind = "crowded"
-	EventUnsafe     EventKind = "unsafe" // a setting, when it is first read
-	EventAdvice     EventKind = "advice" // a setting, when it is first read
-	EventMended     EventKind = "mended" // a setting that was unsafe or advised against
+	EventReassigned  EventKind = "reassigned"
+	EventFull        EventKind = "full"
+	EventConnections EventKind = "connections"
+	EventUnsafe      EventKind = "unsafe"    // a setting, when it is first read
+	EventAdvice      EventKind = "advice"    // a setting, when it is first read
+	EventCorrected   EventKind = "corrected" // a setting that was unsafe or advised against
 )
 
 // Event is an event of a server, or the first reading of one of its settings.
@@ -51,11 +51,11 @@ var eventLines = map[EventKind]struct {
 	EventEvicted:      {zerolog.WarnLevel, "memcached evicted entries, locks may be among them"},
 	EventReassigned: {zerolog.WarnLevel,
 		"memcached dropped entries while it moved memory, locks may be among them"},
-	EventFull:    {zerolog.WarnLevel, "memcached is full and refuses entries"},
-	EventCrowded: {zerolog.WarnLevel, "memcached has too many connections and refuses some"},
-	EventUnsafe:  {zerolog.WarnLevel, "memcached setting is unsafe for locks"},
-	EventAdvice:  {zerolog.InfoLevel, "memcached setting could be better"},
-	EventMended:  {zerolog.InfoLevel, "memcached setting is mended"},
+	EventFull:        {zerolog.WarnLevel, "memcached is full and refuses entries"},
+	EventConnections: {zerolog.WarnLevel, "memcached has too many connections and refuses some"},
+	EventUnsafe:      {zerolog.WarnLevel, "memcached setting is unsafe for locks"},
+	EventAdvice:      {zerolog.InfoLevel, "memcached setting could be better"},
+	EventCorrected:   {zerolog.InfoLevel, "memcached setting corrected"},
 }
 
 func (e Event) log(log zerolog.Logger, server string) {

@@ -133,7 +133,7 @@ func TestWhatBefallsAServer(t *testing.T) {
 		"full": {[]string{"-m", "2", "-M"}, func(t *testing.T, server *servertest.Memcached) {
 			store(t, server, 10_000)
 		}, memcached.EventFull, func(s memcached.Seen) uint64 { return s.OutOfMemory }},
-		"too many connections": {[]string{"-c", "60"}, refuseConnections, memcached.EventCrowded, func(s memcached.Seen) uint64 { return s.RefusedConnections }},
+		"too many connections": {[]string{"-c", "60"}, refuseConnections, memcached.EventConnections, func(s memcached.Seen) uint64 { return s.RefusedConnections }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := servertest.NewMemcached(t, append(test.flags, "-t", "1")...)
@@ -246,7 +246,7 @@ func TestServerThatComesAndGoes(t *testing.T) {
 		t.Errorf("seen %+v, expected two outages and no restart", h.Seen)
 	}
 	for kind, want := range map[string]int{"unreachable": 2, "back": 2, "unsafe": 3, "restarted": 0,
-		"mended": 0} {
+		"corrected": 0} {
 		if told := log.about(kind); len(told) != want {
 			t.Errorf("%s is told %d times, expected %d: %v", kind, len(told), want, told)
 		}

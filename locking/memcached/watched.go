@@ -123,7 +123,7 @@ func (w *watched) grown(now time.Time, r reading) (news []Event) {
 		{flushes, flushed, total}, {evictions, EventEvicted, &seen.Evictions},
 		{reassigns, EventReassigned, &seen.SlabEvictions},
 		{outOfMemory, EventFull, &seen.OutOfMemory},
-		{refused, EventCrowded, &seen.RefusedConnections},
+		{refused, EventConnections, &seen.RefusedConnections},
 	} {
 		before, after := w.last.counters[kind.counter], r.counters[kind.counter]
 		if after < before { // an operator's `stats reset`
@@ -148,7 +148,7 @@ func turned(now time.Time, before, after []Setting) (news []Event) {
 	for _, s := range after {
 		was, known := verdicts[s.Name]
 		kind := map[Verdict]EventKind{Unsafe: EventUnsafe, Advice: EventAdvice,
-			Good: EventMended}[s.Verdict]
+			Good: EventCorrected}[s.Verdict]
 		if was != s.Verdict && (known || s.Verdict != Good) {
 			news = append(news, Event{Kind: kind, At: now, Setting: &s})
 		}

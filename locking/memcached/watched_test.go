@@ -118,19 +118,19 @@ func TestNews(t *testing.T) {
 			{time.Hour, answer(map[counter]uint64{evictions: 6, reassigns: 1}), nil, ""},
 			{5 * time.Second, answer(map[counter]uint64{evictions: 7, reassigns: 1}), nil, "evicted 1"},
 		},
-		"full and crowded": {
+		"full and no connections": {
 			{0, answer(nil), nil, ""},
-			{5 * time.Second, answer(map[counter]uint64{outOfMemory: 4, refused: 2}), nil, "full 4, crowded 2"},
+			{5 * time.Second, answer(map[counter]uint64{outOfMemory: 4, refused: 2}), nil, "full 4, connections 2"},
 		},
 		"stats reset": {
 			{0, answer(map[counter]uint64{evictions: 9, flushes: 5}), nil, ""},
 			{5 * time.Second, answer(nil), nil, ""},
 			{5 * time.Second, answer(map[counter]uint64{evictions: 1}), nil, "evicted 1"},
 		},
-		"setting that is mended by a restart": {
+		"setting that is corrected by a restart": {
 			{0, answer(nil, "evictions", "on", "idle_timeout", "60"), nil, "unsafe evictions, advice idle_timeout"},
 			{5 * time.Second, answer(nil, "evictions", "on", "idle_timeout", "60"), nil, ""},
-			{5 * time.Second, another(8, 1010, answer(nil)), nil, "restarted, mended evictions, mended idle_timeout"},
+			{5 * time.Second, another(8, 1010, answer(nil)), nil, "restarted, corrected evictions, corrected idle_timeout"},
 			{5 * time.Second, another(9, 1015, answer(nil, "evictions", "on")), nil, "restarted, unsafe evictions"},
 		},
 	}

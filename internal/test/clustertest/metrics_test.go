@@ -73,7 +73,7 @@ func TestNumbersOfAClusterAreThoseOfItsHistory(t *testing.T) {
 		func(ctx context.Context) (bool, error) {
 			n := c.numbers(ctx)
 			return n[`holdfast_memcached_restarts_total{server="`+c.memcached.Addr()+`"}`] == 2 &&
-				n[`holdfast_lock_entries_restored_total{resource="public/held"}`] == 1, nil
+				n[`holdfast_advisory_locks_restored_total{resource="public/held"}`] == 1, nil
 		})
 	c.awaitRun("job = 'rival' AND state = 'succeeded'")
 	c.awaitRun("state = 'skipped'")

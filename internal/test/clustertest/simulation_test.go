@@ -147,7 +147,7 @@ func (c *cluster) evidence(until time.Time) *simulation.Evidence {
 		}
 		definitions[job.Name] = &jobs.Job{
 			Name: job.Name, Schedule: job.Schedule, Resources: job.Requests,
-			Overlap: jobs.Overlap(job.Overlap), Misfire: jobs.Misfire(job.Misfire.NobodyUp),
+			Overlap: jobs.Overlap(job.Overlap), Misfire: jobs.Misfire(job.Misfire.NoReplica),
 			MisfireThreshold: job.MisfireThreshold, Recover: job.Recover,
 		}
 	}

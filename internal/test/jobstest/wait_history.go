@@ -38,9 +38,9 @@ var waitHistoryRules = []rule{
 			c.Fatalf("blockages are %+v, expected one of each that waited", sums)
 		}
 		for _, b := range sums {
-			unrun := map[string]int{"waiter": 0, "skipped": 1}
+			notRun := map[string]int{"waiter": 0, "skipped": 1}
 			if b.Holder != "holder" || b.Resource != "s/t" || b.Times != 1 ||
-				b.Unrun != unrun[b.Job] {
+				b.NotRun != notRun[b.Job] {
 				c.Errorf("blockage is %+v", b)
 			}
 			if b.Waited < time.Minute || b.Waited > time.Minute+testTimeout ||
@@ -84,7 +84,7 @@ var waitHistoryRules = []rule{
 			c.finished(r, c.granted(s, r), jobs.Succeeded)
 			sums := c.waitSummaries()
 			if len(sums) != 1 || sums[0].Job != "a" || sums[0].Holder != "a" ||
-				sums[0].Resource != "job:a" || sums[0].Unrun != 1 {
+				sums[0].Resource != "job:a" || sums[0].NotRun != 1 {
 				c.Errorf("blockages are %+v", sums)
 			}
 		}},
@@ -96,7 +96,7 @@ var waitHistoryRules = []rule{
 		c.blocked(s, waiter, jobs.ReasonLockHeld, holder)
 		_, err := c.Store.Cancel(c.ctx, action, waiter.Run)
 		c.must(err)
-		if sums := c.waitSummaries(); len(sums) != 1 || sums[0].Unrun != 1 ||
+		if sums := c.waitSummaries(); len(sums) != 1 || sums[0].NotRun != 1 ||
 			sums[0].Waited < time.Minute {
 			c.Errorf("blockages are %+v", sums)
 		}

@@ -122,7 +122,7 @@ func (s *Store) WaitSummaries(ctx context.Context, from,
 		one := storage.WaitSummary{Job: b.job, Holder: b.holder, Resource: b.resource, Times: 1,
 			Waited: b.until.Sub(b.since), Longest: b.until.Sub(b.since), Last: b.until}
 		if b.state.Final() {
-			one.Unrun = 1
+			one.NotRun = 1
 		}
 		parts = append(parts, one)
 	}
