@@ -3,7 +3,10 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/internal/batch"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -45,4 +48,46 @@ func (l *batcher[Q, A]) ask(ctx context.Context, question Q, apart bool) (A, err
 		return l.apart.Ask(ctx, question)
 	}
 	return l.usual.Ask(ctx, question)
+}
+
+// sessionCall is a call on behalf of a session.
+type sessionCall[Q any] struct {
+	session  uuid.UUID
+	question Q
+}
+
+// bySession groups the calls of a batch by session. There are two sessions only for a short time
+// after one was lost.
+func bySession[Q, A any](send func(context.Context, uuid.UUID, []Q) ([]A, error)) func(
+	context.Context, []sessionCall[Q]) ([]A, error) {
+	return func(ctx context.Context, calls []sessionCall[Q]) ([]A, error) {
+		indexes := map[uuid.UUID][]int{}
+		for i, c := range calls {
+			indexes[c.session] = append(indexes[c.session], i)
+		}
+		answers := make([]A, len(calls))
+		var problems []error
+		for session, mine := range indexes {
+			questions := make([]Q, len(mine))
+			for i, index := range mine {
+				questions[i] = calls[index].question
+			}
+			got, err := send(ctx, session, questions)
+			if err != nil {
+				problems = append(problems, err)
+				continue
+			}
+			for i, index := range mine {
+				answers[index] = got[i]
+			}
+		}
+		if len(indexes) > 1 && len(problems) > 0 {
+			// The error of one session does not apply to the other. Each caller asks again, or
+			// finds that its session is lost.
+			return nil, fmt.Errorf("calls of %d sessions: %w: %v", len(indexes),
+				storage.ErrUnavailable,
+				errors.Join(problems...))
+		}
+		return answers, errors.Join(problems...)
+	}
 }

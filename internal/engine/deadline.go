@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
-	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // pastDeadline reports whether the deadline of a firing has passed. scheduledAt is its scheduled
@@ -28,9 +27,9 @@ func (f *firing) startBy() time.Time {
 	}
 	var by time.Time
 	if f.entry.Deadline > 0 {
-		by = f.firing.ScheduledAt.Add(f.entry.Deadline)
+		by = f.ScheduledAt.Add(f.entry.Deadline)
 	}
-	if limit := f.pending.startBy; limit != nil && (by.IsZero() || limit.Before(by)) {
+	if limit := f.triggerLimit; limit != nil && (by.IsZero() || limit.Before(by)) {
 		return *limit
 	}
 	return by
@@ -39,7 +38,7 @@ func (f *firing) startBy() time.Time {
 // limited reports whether the limit of the firing comes from the wait of its trigger and not from
 // the deadline of its job.
 func (f *firing) limited() bool {
-	limit := f.pending.startBy
+	limit := f.triggerLimit
 	return limit != nil && limit.Equal(f.startBy())
 }
 
@@ -55,37 +54,14 @@ func (f *firing) expiry(b *refusal) jobs.Reason {
 // lateWords describes why a firing could not begin in time.
 func (f *firing) lateWords(obstacle string) string {
 	if f.limited() {
-		wait := f.pending.startBy.Sub(f.firing.ScheduledAt)
+		wait := f.triggerLimit.Sub(f.ScheduledAt)
 		return fmt.Sprintf("not started within %s of its trigger: %s", wait, obstacle)
 	}
 	return f.entry.deadlineWords(obstacle)
 }
 
-// tooLate reports whether the limit of the firing has passed.
-func (f *firing) tooLate() bool {
+// tooLate reports whether the limit of the firing has passed at now, by cluster time.
+func (f *firing) tooLate(now time.Time) bool {
 	by := f.startBy()
-	return !by.IsZero() && f.clock.now().After(by)
-}
-
-// miss records that the firing could not begin in time, and its blocker.
-func (f *firing) miss(b *refusal) {
-	if b == nil {
-		b = &refusal{detail: f.obstacle}
-		if b.detail == "" {
-			b.detail = "no worker was free"
-		}
-	}
-	f.skip(b, f.expiry(b))
-}
-
-// decline gives back a claim that was granted after the deadline, because the store answered late.
-func (f *firing) decline(token jobs.Token, lock *locking.Lock) {
-	remove := f.active.add(token, f.run, func(error) {})
-	defer remove()
-	run := jobs.Run{ID: f.run, Token: token}.With(f.newAttempt())
-	if f.record(run, verdict{state: jobs.Skipped, reason: jobs.ReasonDeadline,
-		detail: f.lateWords("the store did not answer in time")}, false, false) {
-		f.runSpans.ended(jobs.Skipped, jobs.ReasonDeadline, nil)
-	}
-	f.release(lock)
+	return !by.IsZero() && now.After(by)
 }

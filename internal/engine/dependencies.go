@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -15,33 +17,42 @@ import (
 // written no more often, unless there is something to record.
 const dependentCursorEvery = time.Minute
 
-// addDependents adds the runs of dependents whose dependencies have succeeded. The runs are added
+// dependents starts the runs of jobs that run after others.
+type dependents struct {
+	store    storage.Dependents
+	table    *cronTable
+	clock    *clusterClock
+	misfires *misfireChecker
+	log      zerolog.Logger
+}
+
+// add adds the runs of dependents whose dependencies have succeeded. The runs are added
 // as waiting, once in the cluster, and replicas adopt them. The misfire policy decides on those
 // that are overdue.
-func (u *upkeep) addDependents(ctx context.Context) {
-	dependents, entries := u.table.dependents()
-	if len(dependents) == 0 {
+func (d *dependents) add(ctx context.Context) {
+	fired, entries := d.table.dependents()
+	if len(fired) == 0 {
 		return
 	}
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
-	openings, err := u.store.OpenFirings(bounded, dependents)
+	openings, err := d.store.OpenFirings(bounded, fired)
 	if err != nil {
 		if ctx.Err() == nil {
-			u.log.Warn().Err(err).Msg("read open firings of dependents failed")
+			d.log.Warn().Err(err).Msg("read open firings of dependents failed")
 		}
 		return
 	}
-	now := u.clock.now()
+	now := d.clock.now()
 	decisions := make(map[string]dependentDecision, len(openings))
 	var begin []storage.DependentFiring
-	for _, f := range dependents {
+	for _, f := range fired {
 		open, reported := openings[f.Job]
 		if !reported {
 			continue
 		}
 		e := entries[f.Job]
-		decision := e.decideDependent(open, u.table.settled(e, open, now), now)
+		decision := e.decideDependent(open, d.table.settled(e, open, now), now)
 		decisions[f.Job] = decision
 		for _, scheduledAt := range decision.begin {
 			begin = append(begin, storage.DependentFiring{
@@ -53,15 +64,15 @@ func (u *upkeep) addDependents(ctx context.Context) {
 		}
 	}
 	for page := range slices.Chunk(begin, storage.MaxBatch) {
-		if err := u.store.AddDependents(bounded, page); err != nil {
+		if err := d.store.AddDependents(bounded, page); err != nil {
 			if ctx.Err() == nil {
-				u.log.Warn().Err(err).Int("runs", len(page)).
+				d.log.Warn().Err(err).Int("runs", len(page)).
 					Msg("add runs of dependents failed, retrying")
 			}
 			return
 		}
 	}
-	u.decideDependents(bounded, dependents, entries, decisions)
+	d.decide(bounded, fired, entries, decisions)
 }
 
 // dependents returns the dependents that this replica fires, by name, and their entries.
@@ -142,41 +153,37 @@ func (e *entry) decideDependent(open storage.OpenFirings, settled,
 	return f
 }
 
-// decideDependents applies the misfire policies to the overdue firings, and moves cursors.
-func (u *upkeep) decideDependents(ctx context.Context, dependents []storage.Dependent,
+// decide applies the misfire policies to the overdue firings, and moves cursors.
+func (d *dependents) decide(ctx context.Context, fired []storage.Dependent,
 	entries map[string]*entry, decisions map[string]dependentDecision) {
 	var checks []storage.MisfireCheck
-	for _, f := range dependents {
-		d, reported := decisions[f.Job]
+	for _, f := range fired {
+		decision, reported := decisions[f.Job]
 		cursor := entries[f.Job].activeVersion.decidedUntil()
 		check := storage.MisfireCheck{Job: f.Job, Group: f.Group, Version: f.Version,
-			ScheduledAt: d.until,
-			Until:       d.until}
-		if len(d.overdue) > 0 {
-			if last := d.overdue[len(d.overdue)-1]; last.After(check.ScheduledAt) {
+			ScheduledAt: decision.until,
+			Until:       decision.until}
+		if len(decision.overdue) > 0 {
+			if last := decision.overdue[len(decision.overdue)-1]; last.After(check.ScheduledAt) {
 				check.ScheduledAt = last
 			}
-		} else if !reported || d.until.Sub(cursor) < dependentCursorEvery {
+		} else if !reported || decision.until.Sub(cursor) < dependentCursorEvery {
 			continue
 		}
 		checks = append(checks, check)
 	}
 	for page := range slices.Chunk(checks, maxMisfirePage/maxMisfireWeight) {
-		found := map[string][]storage.Misfired{}
-		cursors, err := u.store.CheckMisfires(ctx, page,
-			func(job string, c storage.Cursor) []storage.Misfired {
-				misfired := entries[job].missedDependents(decisions[job], c, u.clock.now())
-				found[job] = misfired
-				return misfired
+		_, err := d.misfires.record(ctx, page, entries,
+			func(e *entry, c storage.Cursor) []storage.Misfired {
+				return e.missedDependents(decisions[e.Name], c, d.clock.now())
 			})
 		if err != nil {
 			if ctx.Err() == nil {
-				u.log.Warn().Err(err).Int("jobs", len(page)).
+				d.log.Warn().Err(err).Int("jobs", len(page)).
 					Msg("check misfires of dependents failed")
 			}
 			return
 		}
-		u.decided(cursors, entries, found)
 	}
 }
 

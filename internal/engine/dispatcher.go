@@ -6,18 +6,31 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
 // dispatcher turns the timetable into firings. It sleeps until a job is due, and gives due firings
 // to free workers.
 type dispatcher struct {
-	*engine
-	table  *cronTable
-	ready  *ready
-	keeper *keeper
+	table        *cronTable
+	controlState *controlState
+	clock        *clusterClock
+	clockLimit   *clockLimit
+	keeper       *keeper
+	intervals    *pollIntervals
+	log          zerolog.Logger
 	// holds a value when this replica must update which jobs it fires
-	revised   <-chan struct{}
+	revised <-chan struct{}
+
+	ready     *ready
+	prefilter prefilter
+	workers   *workers
+	active    *active
+	executor  *executor
+
+	// The following fields belong to run's goroutine.
 	timetable timetable
 	// for suspended jobs, the first scheduled time that was not started
 	suspended []planned
@@ -95,7 +108,7 @@ func (d *dispatcher) tick() {
 			continue // the misfire policy decides
 		}
 		d.ready.push(pending{entry: p.entry,
-			firing: jobs.Firing{Job: p.entry.Name, ScheduledAt: p.scheduledAt}, attempt: 1,
+			Firing: jobs.Firing{Job: p.entry.Name, ScheduledAt: p.scheduledAt}, attempt: 1,
 			since: now})
 	}
 }
@@ -151,7 +164,7 @@ func (d *dispatcher) clearQueue() {
 // sleep waits for the next scheduled time, for an adopted run, or for a change of the jobs that
 // this replica fires.
 func (d *dispatcher) sleep(ctx context.Context) {
-	wait := d.pollIntervals.sleep
+	wait := d.intervals.sleep
 	if scheduledAt := d.timetable.next(); !scheduledAt.IsZero() {
 		wait = min(wait, scheduledAt.Sub(d.clock.now()))
 	}
@@ -184,17 +197,18 @@ func (d *dispatcher) dispatch(ctx context.Context, session *liveSession) bool {
 			p.hold.giveBack()
 			continue
 		}
-		if d.shouldPrefilter(p) {
-			d.prefilter(ctx, p)
+		if d.prefilter.isWorthwhile(p) {
+			d.prefilter.drop(ctx, p)
 			continue
 		}
-		if p.adopted == uuid.Nil && p.entry.overdue(p.firing.ScheduledAt, d.clock.now()) {
+		if p.adopted == uuid.Nil && p.entry.overdue(p.ScheduledAt, d.clock.now()) {
 			p.hold.giveBack()
-			d.log.Debug().Str("job", p.entry.Name).Time("scheduled_at", p.firing.ScheduledAt).
+			d.log.Debug().Str("job", p.entry.Name).Time("scheduled_at", p.ScheduledAt).
 				Msg("firing is overdue, the misfire policy decides")
 			continue
 		}
-		d.firings.Go(d.begin(p, session, ctx).run)
+		f := d.begin(p, session)
+		d.firings.Go(func() { d.executor.execute(ctx, f) })
 		return true
 	}
 }
@@ -217,22 +231,15 @@ func (d *dispatcher) leaves(p pending) bool {
 	return false
 }
 
-// begun is a firing with the context that ends its waiting.
-type begun struct {
-	firing
-	stop context.Context
-}
-
-func (b *begun) run() { b.execute(b.stop) }
-
-func (d *dispatcher) begin(p pending, session *liveSession, stop context.Context) *begun {
+// begin returns the firing for the executor. A run is tracked from here on.
+func (d *dispatcher) begin(p pending, session *liveSession) *firing {
 	run := p.adopted
 	if run == uuid.Nil {
 		run = uuid.Must(uuid.NewV7())
 		p.done = d.active.track(run)
 	}
 	log := d.log.With().Str("job", p.entry.Name).Stringer("run", run).
-		Time("scheduled_at", p.firing.ScheduledAt).Logger()
-	return &begun{firing: firing{engine: d.engine, pending: p, run: run, session: session,
-		log: log}, stop: stop}
+		Time("scheduled_at", p.ScheduledAt).Logger()
+	return &firing{pending: p, run: run, session: session, log: log,
+		worker: worker{pool: d.workers, hold: p.hold, has: true}}
 }

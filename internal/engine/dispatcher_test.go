@@ -20,8 +20,8 @@ func newTestDispatcher(t *testing.T) (*dispatcher, *entry) {
 	e.activeVersion.decide(time.Now())
 	table := tableOf(e)
 	d := &dispatcher{
-		engine: &engine{clock: &clusterClock{}, active: newActive(),
-			controlState: &controlState{polls: make(chan struct{}, 1)}, log: zerolog.Nop()},
+		clock: &clusterClock{}, active: newActive(),
+		controlState: &controlState{polls: make(chan struct{}, 1)}, log: zerolog.Nop(),
 		table: table, ready: newReady("a", 1), known: map[*entry]bool{e: true},
 		revised: make(chan struct{}),
 	}
@@ -102,7 +102,7 @@ func TestQueuedScheduledTimeOfAPausedJobIsHeld(t *testing.T) {
 		d.controlState.pauses = nil
 		d.revise()
 		if q, ok := d.ready.pop(); !ok || d.leaves(q) ||
-			!q.firing.ScheduledAt.Equal(p.firing.ScheduledAt) {
+			!q.ScheduledAt.Equal(p.ScheduledAt) {
 			t.Error("a scheduled time of a job that is no longer paused is not begun")
 		}
 	})

@@ -5,27 +5,42 @@
 //
 // The files follow a firing from its tick to its release:
 //
-//	timetable.go           a heap of the next scheduled time of every job, and of delayed starts
-//	dispatcher.go          tick: move due firings to the ready queue, give them to free workers
-//	ready.go               the queue of ready firings, in an order that differs by replica
-//	prefilter.go           drop queued firings that other replicas have begun
-//	slots.go               limits on the firings of a group and on late runs
-//	firing.go              gate, lock, start; wait and try again; skip when the wait is over
-//	waitpolicy.go          how long a firing waits, and for what
-//	suspend.go             wait while an operator keeps this replica from starting a firing
-//	deadline.go            skip firings that can no longer begin in time
-//	perform.go             run the handler under its claim, record the end, release
-//	spans.go               the spans of a run's trace
-//	engine.go, batcher.go  what firings share; batches of calls to the store
-//	session.go             one heartbeat renews the replica's session and all its claims
-//	activation.go          which jobs this replica fires: those whose active definition it has
-//	controlstate.go        obey pauses, drains and jobs added at run time
-//	upkeep.go              sweep dead sessions, adopt waiting runs
-//	dependencies.go        start dependents when their dependencies have succeeded
-//	misfirepage.go         look for scheduled times that no replica started, page by page
-//	misfire.go             apply the misfire policy to them
-//	retention.go           delete old history
-//	drift.go               compare the configurations of live replicas
+//	timetable.go      a heap of the next scheduled time of every job, and of delayed starts
+//	dispatcher.go     tick: move due firings to the ready queue, give them to free workers
+//	ready.go          the queue of ready firings, in an order that differs by replica
+//	prefilter.go      drop queued firings that other replicas have begun
+//	firing.go         all steps of one firing, in their order
+//	gate.go           gate: ask memcached whether another replica has the firing
+//	lock.go           lock and release: the advisory locks
+//	start.go          start: request the claim from the store
+//	refusal.go        why a lock or a start was refused
+//	waitpolicy.go     how long a firing waits, and for what
+//	waiting.go        wait without a worker: for the next try, a worker or an operator
+//	note.go           record a firing as waiting, skipped or failed
+//	attempt.go        run: call the handler under the claim
+//	finish.go         finish: record the end of the attempt
+//
+// Beside the path of a firing:
+//
+//	assembly.go       make a replica of all parts
+//	worker.go         workers; the worker of one firing
+//	slots.go          limits on the firings of a group and on late runs
+//	deadline.go       the time by which a firing must begin
+//	events.go         the events of firings, and eventbus.go, which delivers them
+//	spans.go          the spans of a run's trace
+//	batcher.go        batches of calls to the store
+//	session.go        one heartbeat renews the replica's session and all its claims
+//	activation.go     which jobs this replica fires: those whose active definition it has
+//	controlstate.go   obey pauses, drains and cancellations
+//	addedjobs.go      fire the jobs that operators added at run time
+//	upkeep.go         the work for the cluster that any replica does:
+//	sweep.go          end dead sessions
+//	adoption.go       take over waiting runs
+//	dependencies.go   start dependents when their dependencies have succeeded
+//	misfirepage.go    look for scheduled times that no replica started, page by page
+//	misfire.go        apply the misfire policy to them
+//	drift.go          compare the configurations of live replicas
+//	retention.go      delete old history
 //
 // A firing is the pair of a job and its scheduled time, which is the same on every replica. If the
 // job has jitter, the firing starts later, by a hash of both.

@@ -7,10 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
-	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
-	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/rs/zerolog"
 )
 
@@ -134,147 +131,11 @@ func (m *member) call(ctx context.Context, e jobs.Event, number int, log zerolog
 	m.listener(ctx, e)
 }
 
-// EventsDropped returns how many events were dropped because listeners were too slow.
-func (s *Scheduler) EventsDropped() int64 {
+// droppedLen returns how many events were dropped because listeners were too slow.
+func (a *eventBus) droppedLen() int64 {
 	var dropped int64
-	for _, m := range s.engine.eventBus.members {
+	for _, m := range a.members {
 		dropped += m.dropped.Load()
 	}
 	return dropped
-}
-
-// event returns an event with the current state of the firing.
-func (f *firing) event(kind jobs.EventKind) jobs.Event {
-	return jobs.Event{
-		Kind: kind, At: f.clock.now(), Job: f.entry.Name, ScheduledAt: f.firing.ScheduledAt,
-		Key: f.firing.Key, Recovery: f.firing.Recovery,
-		Run: f.run, Replica: f.replica, Attempt: f.attempt, Locks: f.entry.requests,
-	}
-}
-
-// publishTaken publishes that this replica has the firing.
-func (f *firing) publishTaken() {
-	if !f.eventBus.hasListeners() {
-		return
-	}
-	e := f.event(jobs.EventScheduled)
-	if f.adopted != uuid.Nil {
-		e.Kind, e.State = jobs.EventAdopted, jobs.Waiting
-	}
-	f.eventBus.publish(e)
-}
-
-func (f *firing) publishStarted(run *jobs.Run) {
-	if !f.eventBus.hasListeners() {
-		return
-	}
-	e := f.event(jobs.EventStarted)
-	e.Token, e.State, e.Lateness, e.Waited, e.Locking = run.Token, jobs.Running,
-		e.At.Sub(f.firing.ScheduledAt), e.At.Sub(f.since), f.granted.Sub(f.asked)
-	f.eventBus.publish(e)
-}
-
-func (f *firing) publishEnded(run *jobs.Run, v verdict, took time.Duration, again bool) {
-	if !f.eventBus.hasListeners() {
-		return
-	}
-	e := f.event(jobs.EventFinished)
-	e.Token, e.State, e.Reason, e.Detail, e.Took = run.Token, v.state, v.reason, v.detail, took
-	e.Held = time.Since(f.granted)
-	if v.err != nil {
-		e.Error = output.PlainText(output.Cut(v.err.Error(), maxErrorText))
-	}
-	switch {
-	case again:
-		e.Kind = jobs.EventRetried
-	case v.state == jobs.Lost:
-		e.Kind = jobs.EventLost
-	}
-	f.eventBus.publish(e)
-}
-
-// publishNotStarted publishes the end of a firing, or of a further attempt, that did not start.
-func (f *firing) publishNotStarted(n storage.Note) {
-	if !f.eventBus.hasListeners() {
-		return
-	}
-	e := f.event(jobs.EventFinished)
-	if n.State == jobs.Skipped {
-		e.Kind = jobs.EventSkipped
-	}
-	e.State, e.Reason, e.Detail, e.Error, e.Blocker, e.Waited = n.State, n.Reason, n.Detail,
-		n.Error, n.Blocker, e.At.Sub(f.since)
-	e.Locking = time.Since(f.asked)
-	f.eventBus.publish(e)
-}
-
-// publishLost publishes that a sweep recorded a run as lost.
-func (u *upkeep) publishLost(lost storage.LostRun) {
-	u.markLost(lost)
-	if !u.eventBus.hasListeners() {
-		return
-	}
-	u.eventBus.publish(jobs.Event{
-		Kind: jobs.EventLost, At: u.clock.now(), Job: lost.Job, ScheduledAt: lost.ScheduledAt,
-		Key: lost.Key, Recovery: lost.Recovery, Run: lost.ID,
-		Replica: lost.Replica, Attempt: lost.Attempt, Token: lost.Token, State: jobs.Lost,
-		Reason: lost.Reason, Detail: lost.Detail, Locks: lost.Held,
-	})
-}
-
-// publishRevoked logs that the store ended a run that this replica tracks. If an operator did it,
-// it publishes the event: a waiting run was cancelled, its job was removed, or its locks were
-// released. The replica learns of it when the store refuses its next call.
-func (f *firing) publishRevoked() {
-	if !f.written && f.adopted == uuid.Nil {
-		return
-	}
-	f.log.Warn().Msg("run ended by the store")
-	if !f.eventBus.hasListeners() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.session.Context()), batchTimeout)
-	defer cancel()
-	r, err := f.store.Run(ctx, f.run)
-	if err != nil {
-		f.log.Warn().Err(err).Msg("read ended run failed, no event published")
-		return
-	}
-	e := f.event(jobs.EventFinished)
-	switch {
-	case r.Replica != f.replica: // another replica has had it since
-		return
-	case r.State == jobs.Lost && r.Reason != jobs.ReasonSessionLost:
-		e.Kind = jobs.EventLost
-	case r.State != jobs.Cancelled || r.Reason != jobs.ReasonCancelled:
-		// a sweep or this replica has published it
-		return
-	}
-	e.State, e.Reason, e.Detail, e.Token, e.Waited = r.State, r.Reason, r.Detail, r.Token,
-		e.At.Sub(f.since)
-	f.eventBus.publish(e)
-}
-
-// PublishCancelled publishes that this replica cancelled a run that waited and that no replica had.
-func (s *Scheduler) PublishCancelled(r jobs.Record) {
-	e := s.engine
-	e.eventBus.publish(jobs.Event{
-		Kind: jobs.EventFinished, At: e.clock.now(), Job: r.Job, ScheduledAt: r.ScheduledAt,
-		Key:      r.Key,
-		Recovery: r.Recovery, Run: r.ID,
-		Replica: e.replica, Attempt: r.Attempt, State: r.State, Reason: r.Reason, Detail: r.Detail,
-	})
-}
-
-// publishMissed publishes that a scheduled time was recorded as missed.
-func (u *upkeep) publishMissed(e *entry, m storage.Misfired) {
-	if m.State != jobs.Missed || !u.eventBus.hasListeners() {
-		return
-	}
-	u.eventBus.publish(jobs.Event{
-		Kind: jobs.EventMissed, At: u.clock.now(), Job: m.Firing.Job,
-		ScheduledAt: m.Firing.ScheduledAt,
-		Run:         m.Run, Replica: u.replica,
-		State: m.State, Reason: m.Reason, Detail: m.Detail, Locks: e.requests,
-	})
 }

@@ -82,13 +82,13 @@ func TestReadyQueueIsByScheduledTimeThenByAnOrderOfTheReplicasOwn(t *testing.T) 
 		r := newReady(replica, 1)
 		scheduledAt := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
-			r.push(pending{entry: &entry{}, firing: jobs.Firing{Job: name, ScheduledAt: scheduledAt}})
+			r.push(pending{entry: &entry{}, Firing: jobs.Firing{Job: name, ScheduledAt: scheduledAt}})
 		}
 		r.push(pending{entry: &entry{},
-			firing: jobs.Firing{Job: "early", ScheduledAt: scheduledAt.Add(-time.Second)}})
+			Firing: jobs.Firing{Job: "early", ScheduledAt: scheduledAt.Add(-time.Second)}})
 		var names strings.Builder
 		for p, ok := r.pop(); ok; p, ok = r.pop() {
-			names.WriteString(p.firing.Job)
+			names.WriteString(p.Job)
 		}
 		return names.String()
 	}

@@ -3,11 +3,14 @@ package engine
 import (
 	"cmp"
 	"context"
-	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -17,13 +20,33 @@ const (
 	maxMisfireWeight = maxMisfirePage / 50
 )
 
-// checkMisfires records misfires of the jobs that this replica fires, page by page, for at most
+// misfireChecker looks for scheduled times that no replica started, and applies the misfire
+// policies to them. It belongs to one goroutine.
+type misfireChecker struct {
+	store  misfireStore
+	table  *cronTable
+	clock  *clusterClock
+	events *events
+	log    zerolog.Logger
+	// the weight of checks that the store can execute in one call, as measured
+	page int
+	// jobs whose scheduled times a pause held back at the last check
+	held map[string]bool
+}
+
+// misfireStore records misfires.
+type misfireStore interface {
+	CheckMisfires(ctx context.Context, checks []storage.MisfireCheck,
+		find func(job string, c storage.Cursor) []storage.Misfired) (map[string]time.Time, error)
+}
+
+// check records misfires of the jobs that this replica fires, page by page, for at most
 // batchTimeout. The next call does the rest.
-func (u *upkeep) checkMisfires(ctx context.Context) {
-	checks := u.undecided(u.clock.now())
+func (m *misfireChecker) check(ctx context.Context) {
+	checks := m.undecided(m.clock.now())
 	for begun := time.Now(); len(checks) > 0 && time.Since(begun) < batchTimeout; {
-		n := u.fill(checks)
-		if !u.checkPage(ctx, checks[:n]) {
+		n := m.fill(checks)
+		if !m.checkPage(ctx, checks[:n]) {
 			return
 		}
 		checks = checks[n:]
@@ -33,9 +56,9 @@ func (u *upkeep) checkMisfires(ctx context.Context) {
 // undecided returns checks of the jobs with scheduled times that are too old to start and that may
 // have no record. The jobs that are furthest behind come first. Jobs whose scheduled times a pause
 // held back at the last check come last.
-func (u *upkeep) undecided(now time.Time) []weighedCheck {
+func (m *misfireChecker) undecided(now time.Time) []weighedCheck {
 	var checks []weighedCheck
-	for _, e := range u.table.all() {
+	for _, e := range m.table.all() {
 		decided := e.activeVersion.decidedUntil()
 		until := e.decidable(decided, now)
 		scheduledAt := e.Schedule.Next(decided)
@@ -47,7 +70,7 @@ func (u *upkeep) undecided(now time.Time) []weighedCheck {
 				Version: e.activeVersion.version.Load(), ScheduledAt: scheduledAt, Until: until,
 				Asked: now}, entry: e, decided: decided,
 		}
-		if check.held = u.held[e.Name]; check.held {
+		if check.held = m.held[e.Name]; check.held {
 			check.weight, scheduledAt = 1, time.Time{}
 		}
 		for ; check.weight < maxMisfireWeight && !scheduledAt.IsZero() &&
@@ -84,9 +107,9 @@ func yesLast(a, b bool) int {
 }
 
 // fill returns how many of the checks make a page; at least one.
-func (u *upkeep) fill(checks []weighedCheck) int {
+func (m *misfireChecker) fill(checks []weighedCheck) int {
 	n := 1
-	for left := u.page - checks[0].weight; n < len(checks) && checks[n].weight <= left; n++ {
+	for left := m.page - checks[0].weight; n < len(checks) && checks[n].weight <= left; n++ {
 		left -= checks[n].weight
 	}
 	return n
@@ -94,7 +117,7 @@ func (u *upkeep) fill(checks []weighedCheck) int {
 
 // checkPage executes a page of checks in the store, and reports whether to continue with the next
 // one. After a failure the next page is smaller, so that even a slow store makes progress.
-func (u *upkeep) checkPage(ctx context.Context, page []weighedCheck) bool {
+func (m *misfireChecker) checkPage(ctx context.Context, page []weighedCheck) bool {
 	begun := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
@@ -102,45 +125,54 @@ func (u *upkeep) checkPage(ctx context.Context, page []weighedCheck) bool {
 	for i, c := range page {
 		checks[i], entries[c.Job] = c.MisfireCheck, c.entry
 	}
-	found := map[string][]storage.Misfired{}
-	cursors, err := u.store.CheckMisfires(bounded, checks,
-		func(job string, c storage.Cursor) []storage.Misfired {
-			misfired := misfires(entries[job], c, u.clock.now())
-			found[job] = misfired
-			return misfired
+	cursors, err := m.record(bounded, checks, entries,
+		func(e *entry, c storage.Cursor) []storage.Misfired {
+			return misfires(e, c, m.clock.now())
 		})
 	if err != nil {
 		if ctx.Err() == nil {
-			u.page = max(1, u.page/4)
-			u.log.Warn().Err(err).Int("jobs", len(page)).Msg("check misfires failed")
+			m.page = max(1, m.page/4)
+			m.log.Warn().Err(err).Int("jobs", len(page)).Msg("check misfires failed")
 		}
 		return false
 	}
 	if time.Since(begun) < batchTimeout/4 {
-		u.page = min(2*u.page, maxMisfirePage)
+		m.page = min(2*m.page, maxMisfirePage)
 	}
 	for _, c := range checks {
-		delete(u.held, c.Job)
+		delete(m.held, c.Job)
 		if now, known := cursors[c.Job]; known && now.Before(c.ScheduledAt) {
-			u.held[c.Job] = true
+			m.held[c.Job] = true
 		}
 	}
-	u.decided(cursors, entries, found)
 	return cursors != nil
 }
 
-// decided sets the cursors that a check has moved, and publishes its records.
-func (u *upkeep) decided(cursors map[string]time.Time, entries map[string]*entry,
-	found map[string][]storage.Misfired) {
+// record executes checks of the entries in the store, with the records that find returns. Then it
+// sets the cursors that have moved, and publishes the records. It returns what CheckMisfires
+// returns.
+func (m *misfireChecker) record(ctx context.Context, checks []storage.MisfireCheck,
+	entries map[string]*entry,
+	find func(*entry, storage.Cursor) []storage.Misfired) (map[string]time.Time, error) {
+	found := map[string][]storage.Misfired{}
+	cursors, err := m.store.CheckMisfires(ctx, checks,
+		func(job string, c storage.Cursor) []storage.Misfired {
+			found[job] = find(entries[job], c)
+			return found[job]
+		})
+	if err != nil {
+		return nil, err
+	}
 	for _, job := range slices.Sorted(maps.Keys(cursors)) {
 		entries[job].activeVersion.decide(cursors[job])
-		for _, m := range found[job] {
-			u.publishMissed(entries[job], m)
+		for _, misfired := range found[job] {
+			m.events.missed(entries[job], misfired)
 		}
 		if len(found[job]) > 0 {
-			u.log.Warn().Str("job", job).Int("scheduled_times", len(found[job])).
+			m.log.Warn().Str("job", job).Int("scheduled_times", len(found[job])).
 				Str("policy", string(entries[job].Misfire)).
 				Msg("scheduled times missed")
 		}
 	}
+	return cursors, nil
 }

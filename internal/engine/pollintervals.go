@@ -16,7 +16,7 @@ type pollIntervals struct {
 	controlState time.Duration
 }
 
-func defaultIntervals() pollIntervals {
-	return pollIntervals{sleep: time.Minute, adopt: time.Second, misfires: 5 * time.Second,
+func defaultIntervals() *pollIntervals {
+	return &pollIntervals{sleep: time.Minute, adopt: time.Second, misfires: 5 * time.Second,
 		sweep: 3 * time.Second, lists: 5 * time.Second, controlState: 750 * time.Millisecond}
 }

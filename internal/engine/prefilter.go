@@ -5,6 +5,9 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/locking"
 )
 
 const (
@@ -13,11 +16,18 @@ const (
 	prefilterTimeout = 200 * time.Millisecond
 )
 
-// prefilter removes firings that other replicas have begun from the front of the queue. first was
-// taken from the queue; sieve puts it and the other firings back. If many firings are due together,
-// a replica wins only some of them. The others need not take a worker and a request each. The check
-// only reads: a firing that stays still has to pass its gate.
-func (d *dispatcher) prefilter(ctx context.Context, first pending) {
+// prefilter removes queued firings that other replicas have begun. If many firings are due
+// together, a replica wins only some of them. The others need not take a worker and a request each.
+// The check only reads: a firing that stays still has to pass its gate.
+type prefilter struct {
+	locker *locking.Locker // nil without memcached
+	ready  *ready
+	log    zerolog.Logger
+}
+
+// drop removes such firings from the front of the queue. first was taken from the queue; drop puts
+// it and the other firings back.
+func (d prefilter) drop(ctx context.Context, first pending) {
 	looked := []pending{first}
 	for len(looked) < prefilterBatch {
 		p, ok := d.ready.pop()
@@ -29,8 +39,7 @@ func (d *dispatcher) prefilter(ctx context.Context, first pending) {
 	begun := d.begunElsewhere(ctx, looked)
 	for _, p := range looked {
 		p.hold.giveBack()
-		if p.adopted == uuid.Nil &&
-			begun[gateName(p.firing, p.entry.activeVersion.version.Load())] {
+		if p.adopted == uuid.Nil && begun[p.gateName()] {
 			continue
 		}
 		p.looked = true
@@ -40,11 +49,11 @@ func (d *dispatcher) prefilter(ctx context.Context, first pending) {
 
 // begunElsewhere returns those gates of the firings that a replica has passed; none if memcached
 // does not answer soon.
-func (d *dispatcher) begunElsewhere(ctx context.Context, firings []pending) map[string]bool {
+func (d prefilter) begunElsewhere(ctx context.Context, firings []pending) map[string]bool {
 	var gates []string
 	for _, p := range firings {
 		if p.adopted == uuid.Nil {
-			gates = append(gates, gateName(p.firing, p.entry.activeVersion.version.Load()))
+			gates = append(gates, p.gateName())
 		}
 	}
 	bounded, cancel := context.WithTimeout(ctx, prefilterTimeout)
@@ -56,7 +65,7 @@ func (d *dispatcher) begunElsewhere(ctx context.Context, firings []pending) map[
 	return begun
 }
 
-// shouldPrefilter reports whether to check p and the firings behind it first.
-func (d *dispatcher) shouldPrefilter(p pending) bool {
+// isWorthwhile reports whether to check p and the firings behind it first.
+func (d prefilter) isWorthwhile(p pending) bool {
 	return !p.looked && d.locker != nil && d.ready.len() >= prefilterMin
 }

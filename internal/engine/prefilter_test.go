@@ -28,21 +28,20 @@ func (s silent) Get(ctx context.Context, _ ...string) (map[string][]byte, error)
 	return nil, fmt.Errorf("%w: silent", locking.ErrUnavailable)
 }
 
-func newSieving(t *testing.T, b locking.Backend) *dispatcher {
+func newSieving(t *testing.T, b locking.Backend) *prefilter {
 	t.Helper()
 	locker, err := locking.New(b,
 		locking.Options{Namespace: "test", Lease: time.Minute, Restore: true, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &dispatcher{engine: &engine{locker: locker, log: zerolog.Nop()},
-		ready: newReady("replica-1", 1)}
+	return &prefilter{locker: locker, log: zerolog.Nop(), ready: newReady("replica-1", 1)}
 }
 
-func (d *dispatcher) pushFiring(n int) {
+func (d *prefilter) pushFiring(n int) {
 	for i := range n {
 		d.ready.push(pending{entry: &entry{},
-			firing: jobs.Firing{Job: fmt.Sprintf("job-%d", i), ScheduledAt: time.Unix(100, 0)}})
+			Firing: jobs.Firing{Job: fmt.Sprintf("job-%d", i), ScheduledAt: time.Unix(100, 0)}})
 	}
 }
 
@@ -66,14 +65,14 @@ func TestSieveDropsWhatOthersHaveBegun(t *testing.T) {
 	// another scheduled time
 	beginElsewhere(t, backend, jobs.Firing{Job: "job-19", ScheduledAt: time.Unix(99, 0)})
 	first, _ := d.ready.pop()
-	if !d.shouldPrefilter(first) {
+	if !d.isWorthwhile(first) {
 		t.Fatal("20 firings are not worth a look")
 	}
-	d.prefilter(t.Context(), first)
+	d.drop(t.Context(), first)
 	left := map[string]bool{}
 	for p, ok := d.ready.pop(); ok; p, ok = d.ready.pop() {
-		if left[p.firing.Job] = true; d.shouldPrefilter(p) {
-			t.Errorf("%s would be looked at again", p.firing.Job)
+		if left[p.Job] = true; d.isWorthwhile(p) {
+			t.Errorf("%s would be looked at again", p.Job)
 		}
 	}
 	if len(left) != 5 || !left["job-15"] || !left["job-16"] || !left["job-17"] || !left["job-18"] ||
@@ -87,9 +86,9 @@ func TestSieveKeepsAdoptedRuns(t *testing.T) {
 	d := newSieving(t, backend)
 	scheduledAt := jobs.Firing{Job: "lost", ScheduledAt: time.Unix(100, 0), Recovery: 1}
 	beginElsewhere(t, backend, scheduledAt) // when it first ran
-	d.ready.push(pending{entry: &entry{}, firing: scheduledAt, adopted: uuid.New()})
+	d.ready.push(pending{entry: &entry{}, Firing: scheduledAt, adopted: uuid.New()})
 	first, _ := d.ready.pop()
-	d.prefilter(t.Context(), first)
+	d.drop(t.Context(), first)
 	if d.ready.len() != 1 {
 		t.Error("a run that this replica has adopted is gone")
 	}
@@ -100,13 +99,13 @@ func TestSieveKeepsAllWhenItCannotLook(t *testing.T) {
 	d := newSieving(t, silent{memory.New(), &asked})
 	d.pushFiring(40)
 	first, _ := d.ready.pop()
-	d.prefilter(t.Context(), first)
+	d.drop(t.Context(), first)
 	if d.ready.len() != 40 {
 		t.Errorf("%d of 40 firings are left", d.ready.len())
 	}
 	next, _ := d.ready.pop()
 	next.looked = false
-	if d.prefilter(t.Context(), next); asked != 1 {
+	if d.drop(t.Context(), next); asked != 1 {
 		t.Errorf("it asked %d times, expected that it does not ask again at once", asked)
 	}
 }
@@ -115,7 +114,7 @@ func TestFewFiringsAreNotSieved(t *testing.T) {
 	d := newSieving(t, memory.New())
 	d.pushFiring(prefilterMin)
 	first, _ := d.ready.pop()
-	if d.shouldPrefilter(first) {
+	if d.isWorthwhile(first) {
 		t.Errorf("%d firings are worth a request before their own", prefilterMin)
 	}
 }

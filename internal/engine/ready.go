@@ -16,11 +16,11 @@ import (
 // pending is a firing that waits for a worker: a scheduled time of the timetable, or an adopted
 // run.
 type pending struct {
-	entry   *entry
-	firing  jobs.Firing
-	adopted uuid.UUID // the adopted run; zero for a firing of the timetable
-	session uuid.UUID // the session that adopted it
-	attempt int
+	jobs.Firing
+	entry     *entry
+	adopted   uuid.UUID // the adopted run; zero for a firing of the timetable
+	adoptedBy uuid.UUID // the session that adopted it
+	attempt   int
 	// a late run: it waits for earlier runs of its job, whatever the job's overlap policy
 	late          bool
 	since         time.Time       // when it began to wait on this replica
@@ -28,7 +28,7 @@ type pending struct {
 	obstacle      string          // adopted run: description of its blocker until then
 	triggerParams json.RawMessage // adopted run: its trigger params
 	looked        bool            // the prefilter has passed it
-	startBy       *time.Time      // adopted run: StartBy of its record
+	triggerLimit  *time.Time      // adopted run: StartBy of its record
 	done          func()          // called when this replica no longer tracks the run
 
 	hold  *hold     // the slots that it needs besides a worker
@@ -63,11 +63,11 @@ func newReady(replica string, late int) *ready {
 // start at different ends of the queue.
 func (r *ready) push(p pending) {
 	h := fnv.New64a()
-	h.Write([]byte(r.replica + "\x00" + p.firing.Job))
+	h.Write([]byte(r.replica + "\x00" + p.Job))
 	p.rank = h.Sum64()
 	since := p.queued
 	if since.IsZero() {
-		since = p.firing.ScheduledAt
+		since = p.ScheduledAt
 	}
 	p.place = storage.QueuePosition(since, p.entry.EffectivePriority())
 	r.mu.Lock()
@@ -151,7 +151,7 @@ type readyHeap []pending
 func (h readyHeap) Len() int { return len(h) }
 func (h readyHeap) Less(i, j int) bool {
 	return cmp.Or(h[i].place.Compare(h[j].place),
-		h[i].firing.ScheduledAt.Compare(h[j].firing.ScheduledAt),
+		h[i].ScheduledAt.Compare(h[j].ScheduledAt),
 		cmp.Compare(h[i].rank, h[j].rank)) < 0
 }
 func (h readyHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }

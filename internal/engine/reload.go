@@ -1,9 +1,10 @@
 package engine
 
 import (
-	"github.com/holdfast-dev/holdfast/jobs"
 	"maps"
 	"slices"
+
+	"github.com/holdfast-dev/holdfast/jobs"
 )
 
 // Revision lists the differences between two configurations' jobs, by name.
@@ -20,14 +21,14 @@ type Revision struct {
 // waiting firings end as skipped, with ReasonJobGone. The store is notified within about a second,
 // or when it is available.
 func (s *Scheduler) SetJobs(jobs []jobs.Job) (Revision, error) {
-	next, err := newCronTable(s.engine.registry, jobs)
+	next, err := newCronTable(s.registry, jobs)
 	if err != nil {
 		return Revision{}, err
 	}
 	revision := s.table.revise(next.all())
-	s.engine.controlState.rebuildAdded()
-	s.engine.controlState.activation.enrollLater()
-	signal(s.engine.controlState.activation.revised)
+	s.controlState.rebuildAdded()
+	s.activation.enrollLater()
+	signal(s.activation.revised)
 	return revision, nil
 }
 

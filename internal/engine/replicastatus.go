@@ -1,17 +1,18 @@
 package engine
 
 import (
-	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // replicaStatus returns the status for the next heartbeat.
-func (e *engine) replicaStatus() storage.ReplicaStatus {
-	v := storage.ReplicaStatus{Workers: e.workers.all, Busy: int(e.workers.busy.Load())}
-	if offset, measured := e.clock.offset(time.Now()); measured {
+func replicaStatus(w *workers, clock *clusterClock, limit *clockLimit) storage.ReplicaStatus {
+	v := storage.ReplicaStatus{Workers: w.all, Busy: int(w.busy.Load())}
+	if offset, measured := clock.offset(time.Now()); measured {
 		v.ClockOffset = &offset
 	}
-	if err := e.clockLimit.check(time.Now()); err != nil {
+	if err := limit.check(time.Now()); err != nil {
 		v.NotReady = err.Error()
 	}
 	return v

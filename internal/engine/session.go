@@ -67,6 +67,14 @@ func (k *keeper) session() *liveSession {
 	return s
 }
 
+// id returns the id of that session, or a zero id.
+func (k *keeper) id() uuid.UUID {
+	if s := k.session(); s != nil {
+		return s.ID
+	}
+	return uuid.Nil
+}
+
 func (k *keeper) open(ctx context.Context, id uuid.UUID, first bool) error {
 	return k.store.Open(ctx, storage.Session{ID: id, Replica: k.replica, Version: k.version,
 		TTL:      k.ttl,

@@ -13,7 +13,7 @@ import (
 // slots.
 func inGroup(name, group string, slots int) pending {
 	e := &entry{Job: jobs.Job{Name: name, Group: group, GroupLimits: jobs.GroupLimits{PerReplica: slots}}}
-	return pending{entry: e, attempt: 1, firing: jobs.Firing{Job: name, ScheduledAt: time.Unix(100, 0)}}
+	return pending{entry: e, attempt: 1, Firing: jobs.Firing{Job: name, ScheduledAt: time.Unix(100, 0)}}
 }
 
 func late(p pending) pending {
@@ -36,7 +36,7 @@ func TestFullGroupKeepsNobodyElseBack(t *testing.T) {
 		r.push(inGroup(fmt.Sprintf("in-%d", i), "night", 1))
 	}
 	other := inGroup("other", "", 0)
-	other.firing.ScheduledAt = time.Unix(200, 0)
+	other.Firing.ScheduledAt = time.Unix(200, 0)
 	r.push(other)
 	first := popped(t, r)
 	if p := popped(t, r); p.entry.Name != "other" {
@@ -137,7 +137,7 @@ func TestAllThatIsQueuedIsLetGo(t *testing.T) {
 // decided.
 func TestMisfiresThatAPauseHoldsBackAreLookedAtLast(t *testing.T) {
 	now := time.Now()
-	u := &upkeep{held: map[string]bool{"paused": true}}
+	u := &misfireChecker{held: map[string]bool{"paused": true}}
 	var entries []*entry
 	for name, behind := range map[string]time.Duration{"paused": 100 * time.Hour,
 		"long ago": 50 * time.Hour, "lately": 5 * time.Minute} {

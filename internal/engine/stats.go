@@ -27,17 +27,16 @@ type Stats struct {
 
 // Stats returns the current figures of this replica.
 func (s *Scheduler) Stats() Stats {
-	e := s.engine
 	f := Stats{
-		Workers: e.workers.all, Busy: int(e.workers.busy.Load()), Running: e.active.len(),
+		Workers: s.workers.all, Busy: int(s.workers.busy.Load()), Running: s.active.len(),
 		Jobs:    s.table.len(),
 		Session: s.keeper.session() != nil, SessionsOpened: s.keeper.Opened(),
 		SessionsLost: s.keeper.Lost(),
 		ServerLists:  s.ServerLists(), CronTables: s.CronTables(), Dropped: s.EventsDropped(),
 	}
-	f.Waiting = max(0, e.active.trackedLen()-f.Running)
-	f.Queued, f.Parked = s.dispatcher.ready.lens()
-	f.ClockOffset, f.ClockKnown = e.clock.offset(time.Now())
+	f.Waiting = max(0, s.active.trackedLen()-f.Running)
+	f.Queued, f.Parked = s.ready.lens()
+	f.ClockOffset, f.ClockKnown = s.clock.offset(time.Now())
 	f.Ready = s.readiness() == nil
 	return f
 }

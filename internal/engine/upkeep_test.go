@@ -45,8 +45,8 @@ func TestSweepRemovesTheLocksOfJobsThatItsReplicaDoesNotHave(t *testing.T) {
 		lost.Held); err != nil {
 		t.Fatal(err)
 	}
-	u := &upkeep{engine: &engine{store: &sweeping{lost: lost}, locker: locker, log: zerolog.Nop()},
-		table: tableOf()}
+	u := &sweeper{store: &sweeping{lost: lost}, locker: locker, events: &events{},
+		log: zerolog.Nop()}
 	u.sweep(t.Context())
 	if held, err := locker.Inspect(t.Context(), []locking.Resource{controlState}); err != nil ||
 		len(held) != 0 {
@@ -56,7 +56,7 @@ func TestSweepRemovesTheLocksOfJobsThatItsReplicaDoesNotHave(t *testing.T) {
 
 func TestMisfireChecksGoFurthestBehindFirst(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	u := &upkeep{table: tableOf(), page: 50}
+	u := &misfireChecker{table: tableOf(), page: 50}
 	for name, behind := range map[string]time.Duration{
 		"an hour": time.Hour, "a day": 24 * time.Hour, "two minutes": 2 * time.Minute, "three minutes": 3 * time.Minute, "nothing": time.Minute,
 	} {

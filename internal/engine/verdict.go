@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
+
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
-	"time"
 )
 
 // verdict is how an attempt ended.
@@ -15,6 +16,15 @@ type verdict struct {
 	reason jobs.Reason
 	detail string
 	err    error
+}
+
+// verdictOf returns how an attempt ended: as the run's own transaction recorded, or as judge
+// decides.
+func verdictOf(ctx context.Context, run *jobs.Run, err error) verdict {
+	if state := run.Internal().Completed(); state != "" {
+		return verdict{state: jobs.State(state)}
+	}
+	return judge(ctx, err)
 }
 
 // judge returns how an attempt ended, from the handler's error and the cause with which its context

@@ -42,3 +42,45 @@ func (w *workers) release() {
 
 // free returns how many workers are free.
 func (w *workers) free() int { return w.all - int(w.busy.Load()) }
+
+// worker is the worker of one firing, with the slots that the firing needs besides. It belongs to
+// one goroutine.
+type worker struct {
+	pool *workers
+	hold *hold
+	has  bool
+}
+
+// tryTake takes a worker and the slots, if all of them are free.
+func (w *worker) tryTake() bool {
+	if !w.hold.tryTake() {
+		return false
+	}
+	if w.has = w.pool.tryAcquire(); !w.has {
+		w.hold.giveBack()
+	}
+	return w.has
+}
+
+// take waits for the slots and then for a worker. In this order the firing does not occupy a worker
+// while it waits for a slot.
+func (w *worker) take(ctx context.Context) error {
+	if err := w.hold.take(ctx); err != nil {
+		return err
+	}
+	if err := w.pool.acquire(ctx); err != nil {
+		w.hold.giveBack()
+		return err
+	}
+	w.has = true
+	return nil
+}
+
+// giveBack returns the worker and the slots, if the firing has them.
+func (w *worker) giveBack() {
+	if w.has {
+		w.has = false
+		w.hold.giveBack()
+		w.pool.release()
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
@@ -15,10 +16,11 @@ func (e *triggerParamsError) Error() string { return "trigger params: " + e.caus
 
 func (e *triggerParamsError) Unwrap() error { return e.cause }
 
-// handler returns the job's handler and the params of the run: the job's, overridden by the
-// trigger's. Trigger params are bound within the attempt, so that errors and panics of the binding
-// end the attempt.
-func (f *firing) handler() (jobs.HandlerFunc, json.RawMessage) {
+// bindTriggerParams returns the job's handler and the params of the run: the job's, overridden by
+// the trigger's. Trigger params are bound within the attempt, so that errors and panics of the
+// binding end the attempt.
+func bindTriggerParams(registry *jobs.Registry,
+	f *firing) (jobs.HandlerFunc, json.RawMessage) {
 	if len(f.triggerParams) == 0 || bytes.Equal(f.triggerParams, []byte("null")) {
 		return f.entry.handle, f.entry.Params
 	}
@@ -27,7 +29,7 @@ func (f *firing) handler() (jobs.HandlerFunc, json.RawMessage) {
 		if err != nil {
 			return &triggerParamsError{err}
 		}
-		bound, err := f.registry.Bind(f.entry.Handler, params)
+		bound, err := registry.Bind(f.entry.Handler, params)
 		if err != nil {
 			return &triggerParamsError{err}
 		}

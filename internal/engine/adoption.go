@@ -1,0 +1,115 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// adopter takes over waiting runs that no live replica has.
+type adopter struct {
+	store interface {
+		Adopt(ctx context.Context, session uuid.UUID, a storage.Adoption) ([]jobs.Record, error)
+	}
+	table        *cronTable
+	controlState *controlState
+	clock        *clusterClock
+	clockLimit   *clockLimit
+	workers      *workers
+	active       *active
+	ready        *ready
+	log          zerolog.Logger
+}
+
+// adopt adopts waiting runs that no live replica has: triggered, recovered, late, or left by
+// another replica. It leaves runs of jobs that other replicas fire. It also finds waiting runs of
+// this replica that it does not track: a reply of the store was lost, or a note failed.
+func (a *adopter) adopt(ctx context.Context, session *liveSession) {
+	wanted := storage.Adoption{Limit: a.room(), Late: a.ready.lateRoom()}
+	entries := map[string]*entry{}
+	for _, e := range a.adoptable() {
+		entries[e.Name] = e
+		wanted.Jobs = append(wanted.Jobs,
+			storage.AdoptedJob{Name: e.Name, Priority: e.EffectivePriority(),
+				Threshold: e.lateAfter()})
+	}
+	if wanted.Limit == 0 || len(entries) == 0 || a.controlState.draining() ||
+		a.clockLimit.check(time.Now()) != nil {
+		return
+	}
+	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
+	defer cancel()
+	known, end := a.active.watch()
+	wanted.Known = known
+	records, err := a.store.Adopt(bounded, session.ID, wanted)
+	begun := end()
+	if err != nil {
+		if ctx.Err() == nil && session.Context().Err() == nil {
+			a.log.Warn().Err(err).Msg("adopt waiting runs failed")
+		}
+		return
+	}
+	records = slices.DeleteFunc(records, func(r jobs.Record) bool { return begun[r.ID] })
+	for _, r := range records {
+		// also if the job was removed meanwhile: no other replica would find the run
+		e := entries[r.Job]
+		a.log.Info().Str("job", r.Job).Stringer("run", r.ID).Time("scheduled_at", r.ScheduledAt).
+			Str("reason", string(r.Reason)).Msg("waiting run adopted")
+		a.ready.push(pending{
+			entry: e, Firing: jobs.Firing{Job: r.Job, ScheduledAt: r.ScheduledAt, Key: r.Key,
+				Recovery: r.Recovery},
+			adopted: r.ID, adoptedBy: session.ID, attempt: max(r.Attempt, 1), late: a.late(e, r),
+			since: a.clock.now(), queued: r.WaitSince,
+			obstacle: r.BlockerText(), triggerParams: r.Params, triggerLimit: r.StartBy,
+			done: a.active.track(r.ID),
+		})
+	}
+}
+
+// adoptable returns the jobs whose runs this replica may adopt. It leaves out jobs whose groups
+// have no free slot on this replica; another replica may have one.
+func (a *adopter) adoptable() []*entry {
+	return slices.DeleteFunc(a.table.activeDefinitions(), a.ready.full)
+}
+
+// lateAfter returns how long after its scheduled time a run is late, with the largest delay by
+// jitter. The scheduled time does not decide that for a dependent.
+func (e *entry) lateAfter() time.Duration {
+	if len(e.Schedule.After()) > 0 {
+		const never = 100 * 365 * 24 * time.Hour
+		return never
+	}
+	return e.MisfireThreshold + e.Schedule.MaxDelay()
+}
+
+// room returns how many runs to adopt: as many as can start at once. It is at least one if none is
+// queued, so that adopted runs do not starve behind scheduled firings.
+func (a *adopter) room() int {
+	if a.ready.adoptedLen() == 0 {
+		return max(a.workers.free(), 1)
+	}
+	return a.workers.free()
+}
+
+// late reports whether a waiting run is a late run. Its reason may have changed since its record
+// was written.
+func (a *adopter) late(e *entry, r jobs.Record) bool {
+	if len(e.Schedule.After()) > 0 { // its scheduled time is that of its dependencies
+		return r.Key == "" && r.Recovery == 0 &&
+			(r.Reason == jobs.ReasonMisfire || r.Reason == jobs.ReasonNoWorker ||
+				a.clock.now().Sub(r.CreatedAt) > e.MisfireThreshold)
+	}
+	return r.Key == "" && r.Recovery == 0 && e.overdue(r.ScheduledAt, a.clock.now())
+}
+
+// stillOurs reports whether an adopted run belongs to the session. If its session was lost, another
+// replica may have it by now.
+func (p pending) stillOurs(session *liveSession) bool {
+	return p.adopted == uuid.Nil || p.adoptedBy == session.ID
+}

@@ -1,0 +1,116 @@
+package engine
+
+import (
+	"cmp"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// New returns a scheduler, or every mistake in its options and jobs. It does not call the store;
+// Run does.
+func New(o Options) (*Scheduler, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	registry := o.Registry.With(o.Middleware)
+	table, err := newCronTable(registry, o.Jobs)
+	if err != nil {
+		return nil, err
+	}
+	log := o.Log.With().Str("replica", o.Replica).Logger()
+	clock := &clusterClock{}
+	s := &Scheduler{
+		options: o, log: log, registry: registry, table: table, clock: clock,
+		clockLimit: &clockLimit{clock: clock, most: o.MaxClockOffset, log: log},
+		workers:    newWorkers(o.Workers), active: newActive(),
+		ready:     newReady(o.Replica, cmp.Or(o.CatchUp, max(o.Workers/4, 1))),
+		eventBus:  newEventBus(o.Observer, o.Listeners, log),
+		intervals: defaultIntervals(), stopping: make(chan struct{}),
+	}
+	// each of these needs only those before it
+	s.events = &events{replica: o.Replica, clock: clock, runs: o.Store, bus: s.eventBus}
+	s.activation = newActivation(o.Store, table, log)
+	s.keeper = s.newKeeper()
+	s.controlState = s.newControlState()
+	s.dispatcher = s.newDispatcher()
+	s.retention = &retention{store: o.Store, keeper: s.keeper, keep: o.KeepHistory, log: log}
+	s.drift = newDrift(o.Store, o.Replica, o.LockServers, table.hash, clock.now, log)
+	s.upkeep = s.newUpkeep()
+	return s, nil
+}
+
+func (s *Scheduler) newKeeper() *keeper {
+	o := s.options
+	return newKeeper(&keeper{
+		store: o.Store, activation: s.activation, revoke: o.Store.Revoke, replica: o.Replica,
+		succeeds: o.Succeeds, version: o.Version, servers: o.LockServers, hash: s.table.hash,
+		replicaStatus: func() storage.ReplicaStatus {
+			return replicaStatus(s.workers, s.clock, s.clockLimit)
+		},
+		interval: o.Heartbeat, ttl: o.SessionTTL, clock: s.clock, active: s.active, log: s.log,
+	})
+}
+
+func (s *Scheduler) newControlState() *controlState {
+	return &controlState{
+		control: s.options.Store, session: s.keeper.id, table: s.table, activation: s.activation,
+		active: s.active, heartbeatNow: s.keeper.heartbeatNow, registry: s.registry,
+		build: s.options.Build, log: s.log, intervals: s.intervals,
+		polls: make(chan struct{}, 1), refused: map[string]int64{},
+		cancelled: map[uuid.UUID]string{},
+		watched: &watched{store: s.options.Store, active: s.active,
+			written: map[jobs.Token]int64{}},
+	}
+}
+
+func (s *Scheduler) newDispatcher() *dispatcher {
+	return &dispatcher{
+		table: s.table, controlState: s.controlState, clock: s.clock, clockLimit: s.clockLimit,
+		keeper: s.keeper, intervals: s.intervals, log: s.log, revised: s.activation.revised,
+		ready:     s.ready,
+		prefilter: prefilter{locker: s.options.Locker, ready: s.ready, log: s.log},
+		workers:   s.workers, active: s.active, executor: s.newExecutor(),
+	}
+}
+
+func (s *Scheduler) newExecutor() *executor {
+	o := s.options
+	notes := &notes{replica: o.Replica, clock: s.clock, calls: newBatcher(bySession(o.Store.Note)),
+		events: s.events}
+	return &executor{
+		clock: s.clock, table: s.table, tracing: o.Tracing, events: s.events,
+		locks: advisoryLocks{replica: o.Replica, locker: o.Locker, clockLimit: s.clockLimit,
+			skipUnavailable: o.SkipWithoutLocks},
+		starts: starter{calls: newBatcher(bySession(o.Store.Start)), ttl: o.SessionTTL,
+			active: s.active, notes: notes, events: s.events, stale: s.activation.doubt,
+			paused: s.controlState.requestPoll},
+		notes: notes,
+		waits: waiter{replica: o.Replica, clock: s.clock, table: s.table,
+			controlState: s.controlState, intervals: s.intervals, notes: notes},
+		attempts: performer{replica: o.Replica, clock: s.clock, registry: s.registry,
+			store: cmp.Or(o.RunStore, o.Store), active: s.active,
+			finishes: finisher{calls: newWeighedBatcher(o.Store.Finish, storage.MaxFinishBytes,
+				storage.FinishRequest.Weight), ttl: o.SessionTTL},
+			events: s.events, logOutput: o.LogOutput},
+	}
+}
+
+func (s *Scheduler) newUpkeep() *upkeep {
+	o := s.options
+	misfires := &misfireChecker{store: o.Store, table: s.table, clock: s.clock, events: s.events,
+		log: s.log, page: maxMisfirePage, held: map[string]bool{}}
+	return &upkeep{
+		keeper: s.keeper, intervals: s.intervals, heartbeat: o.Heartbeat,
+		sweeper: &sweeper{store: o.Store, locker: o.Locker, tracing: o.Tracing, events: s.events,
+			log: s.log},
+		misfires: misfires, drift: s.drift,
+		dependents: &dependents{store: o.Store, table: s.table, clock: s.clock,
+			misfires: misfires, log: s.log},
+		adopter: &adopter{store: o.Store, table: s.table, controlState: s.controlState,
+			clock: s.clock, clockLimit: s.clockLimit, workers: s.workers, active: s.active,
+			ready: s.ready, log: s.log},
+	}
+}

@@ -1,0 +1,172 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"io"
+	"runtime/debug"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/internal/attempt"
+	"github.com/holdfast-dev/holdfast/internal/output"
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/holdfast-dev/holdfast/locking"
+	"github.com/holdfast-dev/holdfast/retry"
+)
+
+// abandonAfter is how long a handler may ignore the end of its context. Then its claim is given
+// back: its later writes through a fence cannot commit, and its resources are free.
+const abandonAfter = 10 * time.Second
+
+var errAbandoned = errors.New("handler ignored the end of its context and was abandoned")
+
+// performer executes attempts.
+type performer struct {
+	replica   string
+	clock     *clusterClock
+	registry  *jobs.Registry
+	store     storage.Store // the store that runs are given
+	active    *active
+	finishes  finisher
+	events    *events
+	logOutput io.Writer
+}
+
+// perform runs the handler once under the claim, records its end, and gives back the claim and the
+// locks. It reports whether another attempt follows, and after which delay.
+func (p performer) perform(f *firing, c *claim,
+	retries *retry.Series) (delay time.Duration, again bool) {
+	handler, params := bindTriggerParams(p.registry, f)
+	run := jobs.Run{
+		ID: f.run, Job: f.entry.Name, ScheduledAt: f.ScheduledAt, Key: f.Key,
+		Attempt: f.attempt, Recovery: f.Recovery,
+		Replica: p.replica, Token: c.token, Params: params,
+	}.With(p.newAttempt(f))
+	ctx, cancel := context.WithCancelCause(f.session.Context())
+	defer cancel(nil)
+	remove := p.active.add(c.token, f.run, cancel)
+	defer remove()
+	p.active.writes(c.token, run.Internal().Output)
+	defer releaseWhenLost(ctx, f, c.lock)()
+	f.log.Debug().Int64("token", int64(c.token)).Int("attempt", f.attempt).
+		Dur("late", p.clock.now().Sub(f.ScheduledAt)).Msg("run started")
+
+	p.events.started(f, c)
+	begun := time.Now()
+	traced, leave := f.spans.handler(ctx, c.token)
+	ended, leftBehind := call(traced, handler, run, f.entry.Timeout)
+	leave(ended)
+	delay, again = mayRetry(f, ended, retries)
+	// Another attempt needs a claim of its own. Until the end of this one is recorded, the store
+	// would return the current claim.
+	took := time.Since(begun)
+	finishing := f.spans.now()
+	recorded := p.finishes.record(f, run, ended, again, leftBehind)
+	f.spans.finished(finishing, recorded)
+	again = recorded && again
+	release(f, c.lock)
+	f.spans.ended(ended.state, ended.reason, ended.err)
+	logEnd(f, run, ended, took, again)
+	if recorded && ended.reason != jobs.ReasonClaimLost {
+		// otherwise the store has recorded another end
+		p.events.ended(f, c, ended, took, again)
+	} else {
+		p.events.revoked(f)
+	}
+	return delay, again
+}
+
+// decline gives back a claim that was granted after the deadline, because the store answered late.
+func (p performer) decline(f *firing, c *claim) {
+	remove := p.active.add(c.token, f.run, func(error) {})
+	defer remove()
+	if p.finishes.write(f, storage.FinishRequest{Run: f.run, Token: c.token, State: jobs.Skipped,
+		Reason: jobs.ReasonDeadline, Detail: f.lateWords("the store did not answer in time")}) {
+		f.spans.ended(jobs.Skipped, jobs.ReasonDeadline, nil)
+	}
+	release(f, c.lock)
+}
+
+// newAttempt returns what an attempt of the firing has besides what its handler sees: a logger
+// whose lines go to the replica's log and to the run's output.
+func (p performer) newAttempt(f *firing) *attempt.Attempt {
+	a := &attempt.Attempt{Store: p.store, Output: output.NewTail(output.Max)}
+	console := zerolog.ConsoleWriter{Out: a.Output, NoColor: true, TimeFormat: time.TimeOnly,
+		FieldsExclude: []string{"job", "run", "scheduled_at", "replica", "trace_id"}}
+	var writers io.Writer = console
+	if p.logOutput != nil {
+		writers = zerolog.MultiLevelWriter(p.logOutput, console)
+	}
+	a.Log = f.log.Output(writers).With().Int("attempt", f.attempt).Logger()
+	return a
+}
+
+// releaseWhenLost releases the advisory locks as soon as the claim is lost. Other runs may be
+// granted its resources and need not wait for the handler to return. The returned function ends
+// the watch.
+func releaseWhenLost(ctx context.Context, f *firing, lock *locking.Lock) (end func() bool) {
+	return context.AfterFunc(ctx, func() {
+		if errors.Is(context.Cause(ctx), jobs.ErrClaimLost) {
+			release(f, lock)
+		}
+	})
+}
+
+// call calls the handler and waits for it, at most for the timeout if there is one. It abandons a
+// handler that does not return after its context has ended.
+func call(ctx context.Context, handler jobs.HandlerFunc, run *jobs.Run,
+	timeout time.Duration) (v verdict, leftBehind bool) {
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, timeout, timeoutCause(timeout))
+		defer cancel()
+	}
+	returned := make(chan error, 1)
+	go func() { returned <- protect(ctx, handler, run) }()
+	select {
+	case err := <-returned:
+		return verdictOf(ctx, run, err), false
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-returned:
+		return verdictOf(ctx, run, err), false
+	case <-time.After(abandonAfter):
+		return verdictOf(ctx, run, errAbandoned), true
+	}
+}
+
+// protect calls the handler and returns its panic as an error.
+func protect(ctx context.Context, handle jobs.HandlerFunc, run *jobs.Run) (err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = &jobs.PanicError{Value: value, Stack: debug.Stack()}
+			run.Log().Error().Msgf("%s\n%s", err, debug.Stack())
+		}
+	}()
+	return handle(ctx, run)
+}
+
+// mayRetry reports whether the job's policy allows another attempt after this end, and after which
+// delay. Another replica may execute that attempt.
+func mayRetry(f *firing, v verdict, retries *retry.Series) (delay time.Duration, again bool) {
+	var refused *triggerParamsError
+	if v.state != jobs.Failed && v.state != jobs.TimedOut || errors.As(v.err, &refused) {
+		return 0, false
+	}
+	delay, again = retries.Next(time.Now())
+	return delay, again && (f.entry.Retry.Attempts == 0 || f.attempt < f.entry.Retry.Attempts)
+}
+
+func logEnd(f *firing, run *jobs.Run, v verdict, took time.Duration, again bool) {
+	event := f.log.Info()
+	if v.state != jobs.Succeeded {
+		event = f.log.Warn().AnErr("error", v.err)
+	}
+	event.Str("state", string(v.state)).Str("reason", string(v.reason)).
+		Int64("token", int64(run.Token)).
+		Int("attempt", run.Attempt).Dur("took", took).Bool("again", again).Msg("run ended")
+}

@@ -1,0 +1,74 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/output"
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+const maxErrorText = 8 << 10
+
+// finisher records the ends of attempts in the store.
+type finisher struct {
+	calls *batcher[storage.FinishRequest, bool]
+	ttl   time.Duration // of the session
+}
+
+// record records the end of an attempt, unless the run's own transaction has recorded it. It
+// reports whether the end is recorded.
+func (w finisher) record(f *firing, run *jobs.Run, v verdict, again, leftBehind bool) bool {
+	if run.Internal().Completed() != "" {
+		return true
+	}
+	request := storage.FinishRequest{Run: run.ID, Token: run.Token, State: v.state,
+		Reason: v.reason,
+		Detail: v.detail, Output: run.OutputText(), Result: run.Result(), LeftBehind: leftBehind}
+	if v.err != nil {
+		request.Error = output.PlainText(output.Cut(v.err.Error(), maxErrorText))
+	}
+	if v.state == jobs.Succeeded {
+		request.Output, request.Saved = run.Internal().Output.Text(output.MaxSucceeded),
+			run.Internal().Saved()
+	}
+	if again {
+		request.State, request.Reason = jobs.Waiting, jobs.ReasonRetry
+		request.Detail = fmt.Sprintf("attempt %d ended as %s", f.attempt, v.state)
+	}
+	return w.write(f, request)
+}
+
+// write sends the request while the store is unavailable and the session may be alive. It reports
+// whether the end is recorded. Its context survives shutdown.
+func (w finisher) write(f *firing, request storage.FinishRequest) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.session.Context()), w.ttl)
+	defer cancel()
+	// an abandoned handler may hold the claim in a transaction
+	for held := request.LeftBehind; ; {
+		done, err := w.calls.ask(ctx, request, held)
+		held = errors.Is(err, storage.ErrRowHeld)
+		switch {
+		case err == nil && !done:
+			f.log.Warn().Int64("token", int64(request.Token)).
+				Msg("run superseded, end not recorded")
+			return false
+		case err == nil:
+			return true
+		case ctx.Err() != nil:
+			f.log.Error().Err(err).Str("state", string(request.State)).
+				Msg("record end of run failed, a sweep records it as lost")
+			return false
+		case !errors.Is(err, storage.ErrUnavailable):
+			// The store refuses some of the text. Record the outcome alone; the state belongs to
+			// it.
+			request.Detail, request.Error, request.Output, request.Result = "", "", "", nil
+			f.log.Error().Err(err).
+				Msg("end of run refused by the store, retrying without its texts")
+		}
+		pause(ctx, startBackoff)
+	}
+}

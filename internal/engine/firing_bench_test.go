@@ -1,0 +1,72 @@
+package engine
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/internal/test/simstore"
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
+	"github.com/holdfast-dev/holdfast/locking"
+	"github.com/holdfast-dev/holdfast/locking/memory"
+)
+
+// BenchmarkFiring measures firings from the ready queue to their release, with a store and advisory
+// locks in memory.
+func BenchmarkFiring(b *testing.B) {
+	store := simstore.New()
+	locker, err := locking.New(memory.New(), locking.Options{
+		Namespace: store.ClusterID().String(), Lease: time.Minute, Restore: true,
+		Log: zerolog.Nop()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	registry, err := jobs.NewRegistry(jobs.Handle("nothing",
+		func(context.Context, *jobs.Run, struct{}) error { return nil }))
+	if err != nil {
+		b.Fatal(err)
+	}
+	daily, err := schedule.Parse(schedule.Spec{Every: 24 * time.Hour}, time.UTC)
+	if err != nil {
+		b.Fatal(err)
+	}
+	ended := make(chan struct{}, 1024)
+	s, err := New(Options{Store: store, Locker: locker, Registry: registry, Replica: "a",
+		Workers: 8, Heartbeat: 5 * time.Second, SessionTTL: 15 * time.Second,
+		ShutdownGrace: time.Second, Log: zerolog.Nop(),
+		Jobs: []jobs.Job{{Name: "job", Schedule: daily, Handler: "nothing",
+			Overlap: jobs.OverlapAllow, MisfireThreshold: time.Hour}},
+		Observer: func(e jobs.Event) {
+			if e.Kind == jobs.EventFinished {
+				ended <- struct{}{}
+			}
+		}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(b.Context())
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.Run(ctx) }()
+	if _, err := s.keeper.Wait(ctx); err != nil {
+		b.Fatal(err)
+	}
+	e, now := s.table.get("job"), time.Now().UTC()
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		scheduledAt := now.Add(-time.Duration(i) * time.Microsecond)
+		s.ready.push(pending{entry: e, attempt: 1, since: now,
+			Firing: jobs.Firing{Job: e.Name, ScheduledAt: scheduledAt}})
+	}
+	for range b.N {
+		<-ended
+	}
+	b.StopTimer()
+	stop()
+	if err := <-stopped; err != nil {
+		b.Error(err)
+	}
+}

@@ -1,0 +1,38 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// gateTTL is longer than the clock differences of replicas. A lost gate costs one useless start.
+const gateTTL = time.Minute
+
+// passGate reports whether this replica may start the firing. Only a clear refusal ends the firing
+// on this replica. An error may be a lost reply or a failed memcached; then the store decides.
+// locker is nil without memcached.
+func passGate(ctx context.Context, locker *locking.Locker, f *firing) bool {
+	if locker == nil {
+		return true
+	}
+	begun := f.spans.now()
+	won, err := locker.Gate(ctx, f.gateName(), gateTTL)
+	f.spans.step("claim", begun, err)
+	return won || err != nil
+}
+
+// gateName returns the gate of the firing, for the definition that this replica has.
+func (p pending) gateName() string {
+	return gateName(p.Firing, p.entry.activeVersion.version.Load())
+}
+
+// gateName returns the gate of the firing. It is the same on every replica with the same
+// definition. A replica with an older definition may not start the firing, so it must not win the
+// same gate.
+func gateName(f jobs.Firing, version int64) string {
+	return fmt.Sprintf("%s@%d@%d", f.Job, f.ScheduledAt.UnixMicro(), version)
+}

@@ -1,0 +1,101 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// advisoryLocks takes the advisory locks of firings.
+type advisoryLocks struct {
+	replica    string
+	locker     *locking.Locker // nil without memcached
+	clockLimit *clockLimit
+	// if memcached cannot be asked: skip the firing instead of leaving it to the store
+	skipUnavailable bool
+}
+
+// take takes the advisory locks, or returns what blocks them. If memcached is not used or does not
+// answer, there is no lock and the store decides. before is what blocked the firing at its last
+// try, or nil.
+func (l advisoryLocks) take(ctx context.Context, f *firing,
+	before *refusal) (*locking.Lock, *refusal) {
+	begun := f.spans.now()
+	lock, found := l.tryAll(ctx, f, before)
+	f.spans.locked(begun, found)
+	return lock, found
+}
+
+// tryAll is take without its span. While this machine's clock is off by more than its limit,
+// nothing may start.
+func (l advisoryLocks) tryAll(ctx context.Context, f *firing,
+	before *refusal) (*locking.Lock, *refusal) {
+	if err := l.clockLimit.check(time.Now()); err != nil {
+		return nil, &refusal{reason: jobs.ReasonClockOff, detail: err.Error()}
+	}
+	if l.locker == nil {
+		return nil, nil
+	}
+	if before != nil && before.granted && l.stillHeld(ctx, before.blocker) {
+		return nil, before
+	}
+	owner := locking.Owner{Replica: l.replica, Job: f.entry.Name, Run: f.run.String()}
+	lock, err := l.locker.TryAcquireIn(ctx, f.session.ID, owner, f.entry.requests)
+	var held *locking.HeldError
+	switch {
+	case err == nil:
+		return lock, nil
+	case errors.As(err, &held):
+		return nil, refusedBy(held, f, before)
+	case l.skipUnavailable:
+		return nil, &refusal{reason: jobs.ReasonLocksUnavailable, detail: err.Error()}
+	default:
+		return nil, nil
+	}
+}
+
+// refusedBy returns the refusal for a held lock, or nil if only the store can decide.
+func refusedBy(held *locking.HeldError, f *firing, before *refusal) *refusal {
+	reason := jobs.ReasonLockHeld
+	if held.Holder.Job == f.entry.Name {
+		reason = jobs.ReasonOverlap
+		if f.entry.Overlap == jobs.OverlapSkip || before == nil || before.reason != reason {
+			// The holder may be this firing on another replica, or another firing may wait already.
+			// The store knows.
+			return nil
+		}
+	} else if before == nil && f.hasNoNextTime() {
+		// only the store knows whether an earlier firing of the job waits already
+		return nil
+	}
+	return &refusal{reason: reason,
+		blocker: &jobs.Blocker{Resource: held.Resource.String(), Holder: held.Holder.Owner}}
+}
+
+// stillHeld reports whether memcached still has the lock of the blocker that the store named. This
+// keeps polling away from the store. If memcached does not answer, the store is asked again.
+func (l advisoryLocks) stillHeld(ctx context.Context, b *jobs.Blocker) bool {
+	if b == nil {
+		return false
+	}
+	resource, err := locking.ParseDisplay(b.Resource)
+	if err != nil {
+		return false
+	}
+	holders, err := l.locker.Inspect(ctx, []locking.Resource{resource})
+	return err == nil && b.Holder.Run != "" && holders[resource].Run == b.Holder.Run
+}
+
+// release releases the advisory locks of the firing, if it has them. A lock that cannot be released
+// expires.
+func release(f *firing, lock *locking.Lock) {
+	if lock == nil {
+		return
+	}
+	if err := lock.Release(context.WithoutCancel(f.session.Context())); err != nil {
+		f.log.Debug().Err(err).Msg("release advisory locks failed, they expire")
+	}
+}

@@ -1,0 +1,59 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// refusal is why a try to obtain a claim failed.
+type refusal struct {
+	reason  jobs.Reason
+	blocker *jobs.Blocker
+	detail  string
+	granted bool // the store refused: the blocker's advisory lock may show when it ends
+	queued  bool // another firing of the job waits for the same already
+
+	reservedUntil time.Time // as in StartResult, by this machine's clock
+}
+
+// final returns the reason for which the firing must not wait, or "" if it may.
+func (b *refusal) final(f *firing) jobs.Reason {
+	switch {
+	case f.late || f.manual():
+		return ""
+	case b.reason == jobs.ReasonOverlap && (f.entry.Overlap == jobs.OverlapSkip || b.queued):
+		return jobs.ReasonOverlap
+	case f.hasNoNextTime() && (b.queued || b.reason == jobs.ReasonOlderWaiter && b.ownJob(f)):
+		return jobs.ReasonOlderWaiter
+	}
+	return ""
+}
+
+// ownJob reports whether the blocker is an earlier run of the same job.
+func (b *refusal) ownJob(f *firing) bool {
+	return b.blocker != nil && b.blocker.Holder.Job == f.entry.Name &&
+		b.reason != jobs.ReasonGroupFull
+}
+
+// group reports whether the blocker is the limit of the job's group.
+func (b *refusal) group() bool {
+	if b.blocker == nil {
+		return false
+	}
+	resource, err := locking.ParseDisplay(b.blocker.Resource)
+	return err == nil && resource.Kind() == locking.KindGroup
+}
+
+// words describes the blocker, and whether another firing is in the queue.
+func (b *refusal) words() string {
+	if b.blocker == nil {
+		return b.detail
+	}
+	words := b.blocker.Words(b.reason.Relation())
+	if b.queued {
+		words += ", and another firing waits for it already"
+	}
+	return words
+}

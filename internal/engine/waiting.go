@@ -1,0 +1,114 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+const noteAfter = time.Second // a firing that waits longer is recorded as waiting
+
+// waiter lets firings wait. A waiting firing has no worker.
+type waiter struct {
+	replica      string
+	clock        *clusterClock
+	table        *cronTable
+	controlState *controlState
+	intervals    *pollIntervals
+	notes        *notes
+}
+
+// waitFor waits for the blocker until the next try. It records the firing as waiting once the wait
+// is longer than noteAfter. It reports whether the firing goes on, with a worker.
+func (w waiter) waitFor(stop context.Context, f *firing, b *refusal, delay time.Duration) bool {
+	begun := f.spans.now()
+	waited := w.clock.now().Sub(f.since)
+	if waited+delay > noteAfter && (f.noted == nil || b.blocker == nil || *f.noted != *b.blocker) {
+		if !w.notes.note(f, jobs.Waiting, b, "") {
+			return false
+		}
+		f.noted = b.blocker
+	}
+	if !w.rest(stop, f, delay) {
+		w.notes.leave(f, b)
+		return false
+	}
+	f.spans.waited(begun, b)
+	return true
+}
+
+// awaitOperator waits while an operator keeps this replica from starting a firing that has passed
+// its gate. The store has no row of the firing, so no other replica begins it. It reports whether
+// to try again. A drained replica records the firing for other replicas to adopt. After a long
+// pause the misfire policy decides.
+func (w waiter) awaitOperator(stop context.Context, f *firing) bool {
+	for {
+		more := idle(stop, f, w.intervals.controlState)
+		_, paused := w.controlState.paused(f.entry.Name, f.entry.Group)
+		switch {
+		case !more:
+			if !paused {
+				w.notes.leave(f, nil)
+			}
+			return false
+		case f.entry.overdue(f.ScheduledAt, w.clock.now()), !w.table.has(f.entry):
+			return false
+		case paused:
+			continue
+		case w.controlState.draining():
+			w.notes.leave(f, &refusal{reason: jobs.ReasonShutdown,
+				detail: "replica " + w.replica + " was drained before it started the run"})
+			return false
+		}
+		return w.takeWorker(stop, f)
+	}
+}
+
+// rest gives the worker back for d and takes one again. It reports whether the firing goes on, with
+// a worker.
+func (w waiter) rest(stop context.Context, f *firing, d time.Duration) bool {
+	return idle(stop, f, d) && w.takeWorker(stop, f)
+}
+
+// idle gives the worker back for d, and reports whether the firing goes on.
+func idle(stop context.Context, f *firing, d time.Duration) bool {
+	f.worker.giveBack()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-f.session.Context().Done():
+		return false
+	case <-stop.Done():
+		return false
+	}
+	return f.session.Context().Err() == nil && stop.Err() == nil
+}
+
+// takeWorker takes a worker again, or queues for one.
+func (w waiter) takeWorker(stop context.Context, f *firing) bool {
+	return f.worker.tryTake() || w.queue(stop, f)
+}
+
+// queue waits for a worker. That wait has no known end, so other firings need not wait behind this
+// one. The firing withdraws its lock requests, and its next start restores them at its old
+// position. Without a worker it goes on if its deadline has passed.
+func (w waiter) queue(stop context.Context, f *firing) bool {
+	if !w.notes.write(f, storage.Note{State: jobs.Waiting, Reason: jobs.ReasonNoWorker}) {
+		return false
+	}
+	f.noted = nil
+	ctx, cancel := context.WithCancel(f.session.Context())
+	defer cancel()
+	defer context.AfterFunc(stop, cancel)()
+	if by := f.startBy(); !by.IsZero() {
+		const beyond = time.Millisecond
+		var timeout context.CancelFunc
+		ctx, timeout = context.WithTimeout(ctx, by.Sub(w.clock.now())+beyond)
+		defer timeout()
+	}
+	return f.worker.take(ctx) == nil ||
+		stop.Err() == nil && f.session.Context().Err() == nil && f.tooLate(w.clock.now())
+}
