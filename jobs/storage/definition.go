@@ -6,10 +6,55 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/locking"
 )
+
+// Definition is a job as the store has it.
+type Definition struct {
+	Name     string
+	Hash     string // of everything that decides when and how it is fired
+	Schedule string // for display
+	Zone     string
+	// Fingerprint is equal for equal scheduled times and delays in one zone. The cursor moves when
+	// it changes. If it is or was "", Schedule counts instead. It is not read back.
+	Fingerprint string
+	Handler     string
+	Resources   []locking.Request
+	MayOverlap  bool // runs of the job may overlap: they lock only Resources
+	Recover     bool // a lost run is recovered
+	Group       string
+	After       []string // its dependencies; the hash covers them
+	Priority    int      // 1 to 9; 9 goes first
+
+	Hooks []jobs.Hook // webhooks to notify of the ends of its runs
+
+	Description string // its purpose, in a sentence; not covered by the hash
+	Source      Source // where it comes from; not covered by the hash
+}
+
+// Source is where a job comes from.
+type Source string
+
+// The sources.
+const (
+	FromConfig Source = "config" // the configuration file, or the program itself
+	FromStore  Source = "store"  // added at run time
+)
+
+// ActiveDefinition is the active version of a job, with the job's cursor.
+type ActiveDefinition struct {
+	// negative if the job was removed: none is active, and this was the last version
+	Version      int64
+	CheckedUntil time.Time // as in Cursor: scheduled times up to here are decided
+}
+
+// MaxAbsence is how long a job may be absent from every live replica before it counts as removed.
+// Until then the misfire policy decides on its scheduled times. After that they do not count, and
+// its waiting runs end.
+const MaxAbsence = time.Hour
 
 // Define returns the definition of the job. The hash covers everything that decides when and how
 // the job is fired, and nothing else. So a new description, or another order of keys, does not

@@ -1,0 +1,36 @@
+package storage
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// Adoption selects the waiting runs that a session adopts: late runs first, because they have a
+// limit of their own, each kind sorted by QueuePosition.
+type Adoption struct {
+	Jobs  []AdoptedJob // the jobs
+	Known []uuid.UUID  // runs to leave out, because the caller tracks them
+	Limit int          // the most runs
+	Late  int          // the most late runs, so that an outage is not caught up at once
+}
+
+// AdoptedJob is a job whose waiting runs are to be adopted.
+type AdoptedJob struct {
+	Name     string
+	Priority int // 1 to 9
+	// Threshold is how long after its scheduled time a run is late.
+	Threshold time.Duration
+}
+
+// Ageing is the wait that outweighs one level of priority. So firings of a low priority do not
+// starve.
+const Ageing = time.Minute
+
+// QueuePosition returns the time by which firings are sorted if workers are short, the earliest
+// first: the begin of the wait, moved by the priority.
+func QueuePosition(since time.Time, priority int) time.Time {
+	return since.Add(-time.Duration(priority-jobs.DefaultPriority) * Ageing)
+}

@@ -1,0 +1,114 @@
+package storage
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// Firings starts and ends runs.
+type Firings interface {
+	// Start decides on each request, in the given order. The requests of one call name different
+	// runs, at most MaxBatch of them.
+	Start(ctx context.Context, session uuid.UUID, requests []StartRequest) ([]StartResult, error)
+	// Note writes each note whose firing has no other run, and reports which were written. It
+	// returns ErrSessionLost if the session is not live.
+	Note(ctx context.Context, session uuid.UUID, notes []Note) ([]bool, error)
+	// Finish ends each attempt whose claim exists. It reports for each whether it is ended in that
+	// state, now or by an earlier call. False means that the run was superseded. A run that ends as
+	// Waiting gets the next attempt number. A run that ends as Lost is recovered as by Sweep. An
+	// expired session may still finish the attempts of its claims.
+	//
+	// The requests of one call are at most MaxBatch, with at most MaxFinishBytes of text together.
+	// A larger call does nothing and returns an error that wraps ErrTooLarge.
+	Finish(ctx context.Context, requests []FinishRequest) ([]bool, error)
+}
+
+// StartRequest requests the start of a firing's run.
+type StartRequest struct {
+	Run    uuid.UUID // made by the caller, the same in every try
+	Firing jobs.Firing
+	// the version of the definition; if another one is active the outcome is StartStale. 0 for
+	// adopted runs: not checked
+	Version  int64
+	Attempt  int // from 1
+	Requests []locking.Request
+	// when the firing began to wait, by cluster time: decides which waiter is older
+	WaitSince time.Time
+	// Reserve is how long the position of the firing is reserved if it must wait (see
+	// locking.Reserve). Firings of the same job, and firings that wait for the same group, queue
+	// behind it in any case.
+	Reserve time.Duration
+}
+
+// StartOutcome is the outcome of a StartRequest.
+type StartOutcome int
+
+// The outcomes of a start.
+const (
+	StartNotLive   StartOutcome = iota // the session is not live: nothing was done
+	StartGranted                       // the run was started: Token is set
+	StartBlocked                       // the run waits, as recorded: Blocker is set
+	StartDuplicate                     // another run has this firing
+	StartStale                         // another definition of the job is active than the request's
+	// StartPaused says that the job, its group or everything is paused, or that the session is
+	// draining. Nothing was done, or the waiting run goes on waiting and may be adopted. Further
+	// attempts are never refused by it. Triggered runs are refused only by a drain.
+	StartPaused
+)
+
+// StartResult answers a StartRequest.
+type StartResult struct {
+	Outcome StartOutcome
+	Token   jobs.Token
+	Blocker *jobs.Blocker
+	// of StartBlocked: ReasonLockHeld, ReasonGroupFull, ReasonOverlap or ReasonOlderWaiter
+	Reason jobs.Reason
+	// Queued says that another run of the job has waited longer for the job's name, whatever the
+	// blocker is. Only with StartBlocked.
+	Queued bool
+	// Reserved is how much longer the position of a blocked run is reserved, by the store's clock;
+	// 0 if it is not.
+	Reserved time.Duration
+}
+
+// Note records a firing that has not started: as waiting, with its blocker, or as skipped,
+// cancelled or failed for good.
+type Note struct {
+	Run     uuid.UUID
+	Firing  jobs.Firing
+	Version int64      // as in StartRequest
+	State   jobs.State // Waiting or a final one
+	Reason  jobs.Reason
+	Detail  string
+	Error   string // empty keeps that of the previous attempt
+	Blocker *jobs.Blocker
+	// of a waiting run: the lock requests behind which others queue; replaces the previous ones
+	Requests  []locking.Request
+	WaitSince time.Time
+	Reserve   time.Duration // as in StartRequest, if this note creates the position
+}
+
+// FinishRequest ends an attempt and gives back its claim and grants.
+type FinishRequest struct {
+	Run    uuid.UUID
+	Token  jobs.Token
+	State  jobs.State // final, or Waiting if another attempt follows
+	Reason jobs.Reason
+	Detail string
+	Error  string
+	Output string // valid UTF-8 without NUL, at most 64 KiB
+	// Result is the result of the run; nil keeps that of the previous attempt.
+	Result json.RawMessage
+	// Saved is the state for the job's next run, if this run succeeded; nil keeps the previous
+	// state.
+	Saved json.RawMessage
+	// LeftBehind says that the handler ignored the end of its context and was abandoned. An open
+	// transaction that holds its claim is ended, and rolls back.
+	LeftBehind bool
+}

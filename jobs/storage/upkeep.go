@@ -1,0 +1,101 @@
+package storage
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// Upkeep is work that any replica may do for the cluster.
+type Upkeep interface {
+	// Sweep ends expired sessions. Their runs become lost. A lost run gets a waiting successor if
+	// the job's active definition has recovery and the firing was recovered fewer than
+	// MaxRecoveries times. Their waiting runs can be adopted. The definitions of ended sessions
+	// stop to count, in one more transaction per session.
+	//
+	// Sweep also ends runs that have waited for longer than MaxAbsence for a job that no session
+	// had for as long, while another session was live. They end as Skipped if they never started,
+	// otherwise as Cancelled.
+	Sweep(ctx context.Context) (Swept, error)
+	// Adopt gives waiting runs without a live session to the session, and returns them. It also
+	// returns all waiting runs that the session has already, because the reply of an earlier call
+	// may have been lost. An adopted run keeps its position among the waiters, but no run queues
+	// behind it until its next start. Adopt leaves out runs whose first start StartPaused would
+	// refuse, and gives nothing to a draining session.
+	Adopt(ctx context.Context, session uuid.UUID, a Adoption) ([]jobs.Record, error)
+	// CheckMisfires executes at most MaxBatch checks, each of another job, in one transaction. It
+	// calls find with the name and the cursor of each job, writes the records that find returns,
+	// and moves the cursors. It returns the new cursor of each job, by name, without jobs that have
+	// another active version. If another replica is checking, it does nothing and returns nil.
+	CheckMisfires(ctx context.Context, checks []MisfireCheck,
+		find func(job string, c Cursor) []Misfired) (map[string]time.Time, error)
+	// Revoke ends a claim and its grants by force. The run becomes lost, and is recovered as by
+	// Sweep, or is cancelled. It is for claims that the replica does not know.
+	Revoke(ctx context.Context, token jobs.Token, state jobs.State, reason jobs.Reason) error
+	// Prune deletes a batch of old history. For the next half minute only this session may prune;
+	// others get Busy. It deletes runs that ended longer ago than Keep, with all their data.
+	//
+	// It never deletes active runs, scheduled times that a misfire check may still need, runs with
+	// open deliveries, or a job's last ended run. It also deletes old lines of the audit log, old
+	// ended pauses, definitions that no replica has had for as long, and expired failed sign-ins.
+	Prune(ctx context.Context, session uuid.UUID, r PruneRequest) (Pruned, error)
+}
+
+// Swept is the result of a sweep.
+type Swept struct {
+	Sessions []string // the replicas whose sessions were ended
+	Lost     []LostRun
+	Released []locking.Released // locks of programs, which have no runs
+	// database connections that were ended because they held a dead session's claim
+	Ended int
+}
+
+// LostRun is a run that became lost, with the requests that its claim had been granted.
+type LostRun struct {
+	jobs.Record
+	Held []locking.Request
+}
+
+// MaxRecoveries is how often one firing is recovered. A job that crashes its replica must not crash
+// all replicas, again and again.
+const MaxRecoveries = 3
+
+// RevokedDetail is the detail of a run whose claim was revoked.
+const RevokedDetail = "its claim was revoked"
+
+// NotRecovered ends the detail of a lost run whose job recovers its runs, if no recovery is left.
+const NotRecovered = "; not recovered again after 3 recoveries"
+
+// JobGoneDetail is the detail of a waiting run whose job was absent for longer than MaxAbsence,
+// while other replicas were live.
+const JobGoneDetail = "no replica had its job for an hour"
+
+// Misfired is the record of a scheduled time that no replica started.
+type Misfired struct {
+	Firing jobs.Firing
+	Run    uuid.UUID
+	State  jobs.State // Missed or Skipped, or Waiting for a late run
+	Reason jobs.Reason
+	Detail string
+}
+
+// PruneRequest selects the batch of the history that Prune deletes.
+type PruneRequest struct {
+	Keep  time.Duration
+	Limit int        // rows of each kind in a batch; 1 to MaxBatch
+	After *RunCursor // the end of the previous batch; nil for the first of a round
+}
+
+// Pruned counts what a batch deleted.
+type Pruned struct {
+	Runs        int
+	Audited     int // lines of the audit log
+	Pauses      int
+	Definitions int
+	Next        *RunCursor // the start of the next batch; nil: all old runs were visited
+	Busy        bool       // another replica is pruning: nothing was done
+}
