@@ -16,7 +16,7 @@ func (c *check) afterwards(by time.Duration) {
 }
 
 var abandonRules = []rule{
-	{"a run whose job no replica has had for long is skipped, and says so", func(c *check) {
+	{"a run is skipped when no live replica has had its job for long", func(c *check) {
 		leaves, stays := c.session("leaves"), c.session("stays")
 		c.registerAll(leaves, "h", "a")
 		c.registerAll(stays, "h", "b")
@@ -24,7 +24,7 @@ var abandonRules = []rule{
 		c.must(err)
 		kept, err := c.trigger("b", "k")
 		c.must(err)
-		c.afterwards(2 * storage.MaxAbsence) // somebody has the job
+		c.afterwards(2 * storage.MaxAbsence) // a live session has the job
 		c.record(gone.ID, jobs.Waiting)
 		c.must(c.Store.End(c.ctx, leaves))
 		c.afterwards(storage.MaxAbsence - time.Minute)
@@ -38,12 +38,12 @@ var abandonRules = []rule{
 		}
 		waiting := c.runs(storage.RunFilter{States: []jobs.State{jobs.Waiting}})
 		if len(waiting) != 1 || waiting[0].ID != kept.ID {
-			c.Errorf("waiting %+v, expected %s alone", waiting, kept.ID)
+			c.Errorf("waiting %+v, want %s alone", waiting, kept.ID)
 		}
 		c.registerAll(stays, "h", "a")
 		equal(c, "adopted", ids(c.adopt(stays, 10, "a", "b")), ids([]jobs.Record{kept}))
 	}},
-	{"a run that is triggered later has its time too", func(c *check) {
+	{"the time without a replica counts from the trigger of a run", func(c *check) {
 		leaves := c.session("leaves")
 		c.session("stays")
 		c.registerAll(leaves, "h", "a")
@@ -56,7 +56,7 @@ var abandonRules = []rule{
 		c.afterwards(2 * time.Minute)
 		c.record(waits.ID, jobs.Skipped)
 	}},
-	{"one that waits for its next attempt is cancelled", func(c *check) {
+	{"a run that waits for its next attempt is cancelled", func(c *check) {
 		leaves := c.session("leaves")
 		c.session("stays")
 		c.registerAll(leaves, "h", "a")
@@ -66,7 +66,7 @@ var abandonRules = []rule{
 		c.afterwards(storage.MaxAbsence + time.Minute)
 		equal(c, "reason", c.record(r.Run, jobs.Cancelled).Reason, jobs.ReasonJobGone)
 	}},
-	{"a deploy that is rolled back loses none: the time begins anew", func(c *check) {
+	{"the time starts again after a rolled-back deploy", func(c *check) {
 		leaves, stays := c.session("leaves"), c.session("stays")
 		c.registerAll(leaves, "h", "a")
 		waits, err := c.trigger("a", "k")
@@ -83,7 +83,7 @@ var abandonRules = []rule{
 		c.registerAll(stays, "h", "a")
 		equal(c, "adopted", ids(c.adopt(stays, 10, "a")), ids([]jobs.Record{waits}))
 	}},
-	{"while nobody is up no time passes", func(c *check) {
+	{"the time does not count while no replica is alive", func(c *check) {
 		leaves := c.session("leaves")
 		c.registerAll(leaves, "h", "a")
 		waits, err := c.trigger("a", "k")
@@ -92,20 +92,20 @@ var abandonRules = []rule{
 		c.afterwards(100 * time.Hour)
 		c.record(waits.ID, jobs.Waiting)
 		back := c.session("back")
-		c.sweep() // before it has registered what it carries
+		c.sweep() // before the session registers its jobs
 		c.record(waits.ID, jobs.Waiting)
 		c.registerAll(back, "h", "a")
 		equal(c, "adopted", ids(c.adopt(back, 10, "a")), ids([]jobs.Record{waits}))
 	}},
-	{"what a living session is about to start is its own", func(c *check) {
+	{"a waiting run of a live session is kept", func(c *check) {
 		leaves, stays := c.session("leaves"), c.session("stays")
 		c.registerAll(leaves, "h", "a")
 		c.must(c.Store.End(c.ctx, leaves))
-		waits := c.waiting(stays, "a", 1) // it has not said that it carries the job
+		waits := c.waiting(stays, "a", 1) // the session has not registered the job
 		c.afterwards(2 * storage.MaxAbsence)
 		c.granted(stays, waits)
 	}},
-	{"nobody waits behind a run that was given up", func(c *check) {
+	{"a skipped run blocks no other run", func(c *check) {
 		leaves, stays := c.session("leaves"), c.session("stays")
 		c.registerAll(leaves, "h", "a")
 		holder := request("holder", 1, table("s/t"))

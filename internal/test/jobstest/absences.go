@@ -10,7 +10,7 @@ import (
 
 // absenceRules are about jobs that no session has for a time.
 var absenceRules = []rule{
-	{"a job that nobody carried for long while others lived begins anew", func(c *check) {
+	{"a job that was absent for long gets a new cursor", func(c *check) {
 		other := c.sessionWith("h", "b")
 		for name, ends := range map[string]func(*check, uuid.UUID){"ended": endOf,
 			"dead": deathOf} {
@@ -18,26 +18,26 @@ var absenceRules = []rule{
 			version := c.versions()["a"].Version
 			ends(c, s)
 			c.Pass(storage.MaxAbsence + time.Hour)
-			before := c.definitions(other) // it lives
+			before := c.definitions(other) // also a heartbeat
 			back := c.now()
 			s = c.sessionWith("h", "a", "b")
 			if after := c.definitions(other); after == before {
-				c.Errorf("%s: the counter does not grow", name)
+				c.Errorf("%s: the count of changes did not grow", name)
 			}
 			if now := c.versions()["a"]; now.CheckedUntil.Before(back) || now.Version != version {
-				c.Errorf("%s: in force is %+v, expected the scheduled times from %s on to count",
+				c.Errorf("%s: active definition %+v, want scheduled times to count from %s",
 					name, now, back)
 			}
 			if since := c.job("a").UpdatedAt; since.Before(back) {
-				c.Errorf("%s: it counts since %s, expected %s", name, since, back)
+				c.Errorf("%s: scheduled times count since %s, want %s", name, since, back)
 			}
 			if now := c.versions()["b"]; !now.CheckedUntil.Before(back) {
-				c.Errorf("%s: the cursor of a job that never left is at %s", name, now.CheckedUntil)
+				c.Errorf("%s: the cursor of a job that was never absent is at %s", name, now.CheckedUntil)
 			}
 			endOf(c, s)
 		}
 	}},
-	{"a job that nobody carried while nobody lived is caught up with", func(c *check) {
+	{"the cursor stays if no replica was alive", func(c *check) {
 		s := c.sessionWith("h", "a")
 		since := c.job("a").UpdatedAt
 		for _, ends := range []func(*check, uuid.UUID){endOf, deathOf} {
@@ -47,11 +47,11 @@ var absenceRules = []rule{
 			other := c.session("another that has just begun")
 			s = c.sessionWith("h", "a")
 			equal(c, "cursor", c.versions()["a"].CheckedUntil, before)
-			equal(c, "in force since", c.job("a").UpdatedAt, since)
+			equal(c, "active since", c.job("a").UpdatedAt, since)
 			endOf(c, other)
 		}
 	}},
-	{"a job whose replica is soon back is caught up with", func(c *check) {
+	{"the cursor stays after a short absence", func(c *check) {
 		other := c.sessionWith("h", "b")
 		deathOf(c, c.sessionWith("h", "a"))
 		c.Pass(storage.MaxAbsence - 10*time.Minute)
@@ -59,14 +59,14 @@ var absenceRules = []rule{
 		before, back := c.versions()["a"].CheckedUntil, c.now()
 		c.sessionWith("h", "a")
 		equal(c, "cursor", c.versions()["a"].CheckedUntil, before)
-		away := c.cursor(back.Add(time.Hour)).Absence
-		if !away.From.Before(back.Add(-storage.MaxAbsence+11*time.Minute)) ||
-			away.Until.Before(back) {
-			c.Errorf("away from %s to %s, expected some 50 minutes until %s", away.From, away.Until,
+		absence := c.cursor(back.Add(time.Hour)).Absence
+		if !absence.From.Before(back.Add(-storage.MaxAbsence+11*time.Minute)) ||
+			absence.Until.Before(back) {
+			c.Errorf("absent from %s to %s, want about 50 minutes until %s", absence.From, absence.Until,
 				back)
 		}
 	}},
-	{"a job that is always carried was never away", func(c *check) {
+	{"a job that a session always has is not absent", func(c *check) {
 		s := c.sessionWith("h", "a")
 		other := c.sessionWith("h", "a")
 		endOf(c, s)
@@ -75,9 +75,9 @@ var absenceRules = []rule{
 		before := c.versions()["a"].CheckedUntil
 		c.sessionWith("h", "a")
 		equal(c, "cursor", c.versions()["a"].CheckedUntil, before)
-		equal(c, "away", c.cursor(c.now().Add(time.Hour)).Absence, storage.Span{})
+		equal(c, "absence", c.cursor(c.now().Add(time.Hour)).Absence, storage.Span{})
 	}},
-	{"a cursor moves with the scheduled times, however the schedule is written", func(c *check) {
+	{"the cursor moves only if the scheduled times change", func(c *check) {
 		at := func(hash, schedule, fingerprint string) time.Time {
 			c.Helper()
 			d := definition("a", hash)
@@ -87,14 +87,14 @@ var absenceRules = []rule{
 			return c.versions()["a"].CheckedUntil
 		}
 		began := at("1", "@hourly", "")
-		equal(c, "with a fingerprint that was not known", at("2", "@hourly", "f"), began)
-		equal(c, "written otherwise", at("3", "0 * * * *", "f"), began)
+		equal(c, "cursor after a first fingerprint", at("2", "@hourly", "f"), began)
+		equal(c, "cursor after another text of the same schedule", at("3", "0 * * * *", "f"), began)
 		moved := at("4", "0 * * * *", "g")
 		if !moved.After(began) {
-			c.Error("the cursor stays although other scheduled times result")
+			c.Error("the cursor did not move although the scheduled times changed")
 		}
 		if last := at("5", "1 * * * *", ""); !last.After(moved) {
-			c.Error("the cursor stays although the schedule is another")
+			c.Error("the cursor did not move although the schedule changed")
 		}
 	}},
 }

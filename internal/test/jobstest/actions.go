@@ -13,23 +13,23 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// audit returns lines of the audit log.
+// audit returns entries of the audit log.
 func (c *check) audit(f storage.AuditFilter) []storage.Audited {
 	c.Helper()
-	lines, err := c.Store.Audit(c.ctx, f)
+	entries, err := c.Store.Audit(c.ctx, f)
 	c.must(err)
-	return lines
+	return entries
 }
 
 // keyed is an action with a key.
 func keyed(key string) storage.Action { return storage.Action{Actor: "ann", Via: "api", Key: key} }
 
-// overlong are texts that no store accepts.
+// overlong are texts that every store refuses.
 var overlong = map[string]string{"too long": strings.Repeat("x", 501), "NUL": "a\x00b",
 	"a line break": "a\nb", "no UTF-8": "a\xffb"}
 
 var actionRules = []rule{
-	{"every action has its line: who, by what way, what and why", func(c *check) {
+	{"each action has an audit entry with actor, interface, target and reason", func(c *check) {
 		c.register("h", "a")
 		before := c.now()
 		_, err := c.Store.Pause(c.ctx,
@@ -38,23 +38,23 @@ var actionRules = []rule{
 		run, err := c.Store.Trigger(c.ctx, storage.Action{Actor: "bob", Via: "cli"},
 			storage.TriggerRequest{Job: "a", Key: "k", EvenPaused: true})
 		c.must(err)
-		lines := c.audit(storage.AuditFilter{})
-		if len(lines) != 2 {
-			c.Fatalf("lines %+v, expected two", lines)
+		entries := c.audit(storage.AuditFilter{})
+		if len(entries) != 2 {
+			c.Fatalf("audit entries %+v, want two", entries)
 		}
-		paused, triggered := lines[1], lines[0]
+		paused, triggered := entries[1], entries[0]
 		within(c, "at", paused.At, before, triggered.At)
 		if paused.Actor != "ann" || paused.Via != "page" || paused.Replica != "one" ||
 			paused.Reason != "so" || paused.Action != "pause" || paused.Target != "job a" {
-			c.Errorf("line of the pause %+v", paused)
+			c.Errorf("audit entry of the pause %+v", paused)
 		}
 		if triggered.Actor != "bob" || triggered.Action != "trigger" ||
 			triggered.Target != "job a" ||
 			!strings.Contains(string(triggered.Detail), run.ID.String()) {
-			c.Errorf("line of the trigger %+v (%s)", triggered, triggered.Detail)
+			c.Errorf("audit entry of the trigger %+v (%s)", triggered, triggered.Detail)
 		}
 	}},
-	{"the audit log is read by actor, action, target and page", func(c *check) {
+	{"the audit log is filtered by actor, action and target, in pages", func(c *check) {
 		c.register("h", "a", "b")
 		for _, actor := range []string{"ann", "bob"} {
 			for _, name := range []string{"a", "b"} {
@@ -73,7 +73,7 @@ var actionRules = []rule{
 			{storage.AuditFilter{Actor: "ann", Action: "pause", Target: "job a"}, 1},
 			{storage.AuditFilter{Actor: "nobody"}, 0}, {storage.AuditFilter{Limit: 2}, 2},
 		} {
-			equal(c, "lines", len(c.audit(t.filter)), t.want)
+			equal(c, "audit entries", len(c.audit(t.filter)), t.want)
 		}
 		all := c.audit(storage.AuditFilter{})
 		var paged []storage.Audited
@@ -84,11 +84,11 @@ var actionRules = []rule{
 			before = &storage.RunCursor{CreatedAt: page[0].At, ID: page[0].ID}
 		}
 		if !reflect.DeepEqual(paged, all) {
-			c.Errorf("pages have %+v, expected %+v", paged, all)
+			c.Errorf("pages have %+v, want %+v", paged, all)
 		}
-		equal(c, "lines after the last", len(c.audit(storage.AuditFilter{Before: before})), 0)
+		equal(c, "audit entries after the last", len(c.audit(storage.AuditFilter{Before: before})), 0)
 	}},
-	{"an action with a key happens once, and tells the same", func(c *check) {
+	{"an action with a key runs once and returns the same result", func(c *check) {
 		c.register("h", "a")
 		first, err := c.Store.Pause(c.ctx, keyed("k"), jobA)
 		c.must(err)
@@ -96,12 +96,12 @@ var actionRules = []rule{
 		again, err := c.Second.Pause(c.ctx, keyed("k"), jobA)
 		c.must(err)
 		if !reflect.DeepEqual(again, first) {
-			c.Errorf("told %+v, then %+v", first, again)
+			c.Errorf("got %+v, then %+v", first, again)
 		}
-		c.granted(c.session("one"), request("a", 1)) // it is not paused again
-		equal(c, "lines", len(c.audit(storage.AuditFilter{})), 2)
+		c.granted(c.session("one"), request("a", 1)) // the job is not paused again
+		equal(c, "audit entries", len(c.audit(storage.AuditFilter{})), 2)
 	}},
-	{"a key is of one kind of act, on one target", func(c *check) {
+	{"a key belongs to one kind of action on one target", func(c *check) {
 		c.register("h", "a", "b")
 		_, err := c.Store.Pause(c.ctx, keyed("k"), jobA)
 		c.must(err)
@@ -110,55 +110,55 @@ var actionRules = []rule{
 		c.refused("another target", err, storage.ErrConflict)
 		_, err = c.Store.Resume(c.ctx, keyed("k"), jobA)
 		c.refused("another action", err, storage.ErrConflict)
-		equal(c, "lines", len(c.audit(storage.AuditFilter{})), 1)
+		equal(c, "audit entries", len(c.audit(storage.AuditFilter{})), 1)
 	}},
-	{"an action that is refused leaves its key free", func(c *check) {
+	{"a refused action leaves its key free", func(c *check) {
 		_, err := c.Store.Pause(c.ctx, keyed("k"), jobA)
 		c.refused("an unknown job", err, storage.ErrNotFound)
 		c.register("h", "a")
 		_, err = c.Store.Pause(c.ctx, keyed("k"), jobA)
 		c.must(err)
 	}},
-	{"of many with one key at once one acts, and all are told the same", func(c *check) {
+	{"concurrent actions with one key run once and get the same result", func(c *check) {
 		c.register("h", "a")
 		s := c.session("one")
 		r := c.waiting(s, "a", 1)
-		told := make([]jobs.Record, 8)
-		errs := make([]error, len(told))
+		records := make([]jobs.Record, 8)
+		errs := make([]error, len(records))
 		var all sync.WaitGroup
-		for i := range told {
+		for i := range records {
 			store := []storage.Store{c.Store, c.Second}[i%2]
-			all.Go(func() { told[i], errs[i] = store.Cancel(c.ctx, keyed("k"), r.Run) })
+			all.Go(func() { records[i], errs[i] = store.Cancel(c.ctx, keyed("k"), r.Run) })
 		}
 		all.Wait()
-		for i := range told {
+		for i := range records {
 			c.must(errs[i])
-			c.same(told[i], told[0])
+			c.same(records[i], records[0])
 		}
-		equal(c, "state", told[0].State, jobs.Cancelled)
-		equal(c, "lines", len(c.audit(storage.AuditFilter{})), 1)
+		equal(c, "state", records[0].State, jobs.Cancelled)
+		equal(c, "audit entries", len(c.audit(storage.AuditFilter{})), 1)
 	}},
-	{"of many that trigger with one key at once all have one run", func(c *check) {
+	{"concurrent triggers with one key get the same run", func(c *check) {
 		c.register("h", "a")
-		told := make([]storage.Triggered, 8)
-		errs := make([]error, len(told))
+		records := make([]storage.Triggered, 8)
+		errs := make([]error, len(records))
 		var all sync.WaitGroup
-		for i := range told {
+		for i := range records {
 			store := []storage.Store{c.Store, c.Second}[i%2]
 			all.Go(func() {
-				told[i], errs[i] = store.Trigger(c.ctx, action,
+				records[i], errs[i] = store.Trigger(c.ctx, action,
 					storage.TriggerRequest{Job: "a", Key: "k"})
 			})
 		}
 		all.Wait()
-		for i := range told {
+		for i := range records {
 			c.must(errs[i])
-			equal(c, "run", told[i].ID, told[0].ID)
+			equal(c, "run", records[i].ID, records[0].ID)
 		}
-		equal(c, "lines", len(c.audit(storage.AuditFilter{})), 1)
+		equal(c, "audit entries", len(c.audit(storage.AuditFilter{})), 1)
 		equal(c, "runs", len(c.runs(storage.RunFilter{})), 1)
 	}},
-	{"what can't be kept is refused, and nothing is written", func(c *check) {
+	{"invalid text is refused and nothing is written", func(c *check) {
 		c.register("h", "a")
 		for name, bad := range overlong {
 			for field, a := range map[string]storage.Action{
@@ -211,11 +211,11 @@ var actionRules = []rule{
 		c.refused("everything with a name", err, storage.ErrBadInput)
 		_, err = c.Store.Release(c.ctx, action, storage.ReleaseRequest{Token: 1})
 		c.refused("a release of nothing", err, storage.ErrBadInput)
-		equal(c, "lines", len(c.audit(storage.AuditFilter{})), 0)
+		equal(c, "audit entries", len(c.audit(storage.AuditFilter{})), 0)
 		equal(c, "runs", len(c.runs(storage.RunFilter{})), 0)
-		equal(c, "orders", c.controlState(uuid.Nil, -1).Generation, 0)
+		equal(c, "generation", c.controlState(uuid.Nil, -1).Generation, 0)
 	}},
-	{"whatever is plain text is kept as it is", func(c *check) {
+	{"plain text is stored unchanged", func(c *check) {
 		c.register("h", "a")
 		text :=
 			json.RawMessage(
@@ -228,9 +228,9 @@ var actionRules = []rule{
 			!strings.Contains(got.Detail, "Ännä 😀") {
 			c.Errorf("params %s, detail %s", got.Params, got.Detail)
 		}
-		if line := c.audit(storage.AuditFilter{})[0]; line.Actor != "Ännä 😀" ||
-			line.Reason != `"so" 'it' \ is` {
-			c.Errorf("line %+v", line)
+		if entry := c.audit(storage.AuditFilter{})[0]; entry.Actor != "Ännä 😀" ||
+			entry.Reason != `"so" 'it' \ is` {
+			c.Errorf("audit entry %+v", entry)
 		}
 	}},
 }
@@ -239,6 +239,6 @@ var actionRules = []rule{
 func (c *check) refused(what string, err, kind error) {
 	c.Helper()
 	if !errors.Is(err, kind) {
-		c.Errorf("%s: found the error %v, expected it to be: %v", what, err, kind)
+		c.Errorf("%s: got error %v, want %v", what, err, kind)
 	}
 }

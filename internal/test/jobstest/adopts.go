@@ -12,13 +12,13 @@ import (
 )
 
 var adoptRules = []rule{
-	{"the oldest are adopted first", func(c *check) {
+	{"the oldest runs are adopted first", func(c *check) {
 		old := c.free("a", 1, 2, 3, 4, 5)
 		s := c.session("one")
 		for _, want := range [][]storage.StartRequest{old[:2], old[2:4], old[4:]} {
 			got := c.adopt(s, 2, "a")
 			if len(got) != len(want) {
-				c.Fatalf("adopted %d, expected %d", len(got), len(want))
+				c.Fatalf("adopted %d, want %d", len(got), len(want))
 			}
 			runs := map[uuid.UUID]bool{}
 			for _, r := range got {
@@ -28,20 +28,20 @@ var adoptRules = []rule{
 				equal(c, r.Firing.ScheduledAt.String(), runs[r.Run], true)
 			}
 		}
-		equal(c, "left", len(c.adopt(s, 2, "a")), 0)
+		equal(c, "runs left", len(c.adopt(s, 2, "a")), 0)
 	}},
-	{"only named jobs are adopted", func(c *check) {
+	{"only runs of the requested jobs are adopted", func(c *check) {
 		c.free("a", 1)
 		c.free("b", 1)
 		s := c.session("one")
-		equal(c, "of no job", len(c.adopt(s, 10)), 0)
-		equal(c, "of another job", len(c.adopt(s, 10, "c")), 0)
+		equal(c, "runs of no job", len(c.adopt(s, 10)), 0)
+		equal(c, "runs of another job", len(c.adopt(s, 10, "c")), 0)
 		adopted := c.adopt(s, 10, "b", "c")
 		if len(adopted) != 1 || adopted[0].Job != "b" {
-			c.Errorf("adopted %+v, expected b's run", adopted)
+			c.Errorf("adopted %+v, want b's run", adopted)
 		}
 	}},
-	{"an adopted run is the adopter's", func(c *check) {
+	{"an adopted run belongs to the adopting session", func(c *check) {
 		r := c.free("a", 1)[0]
 		one, two := c.session("one"), c.session("two")
 		c.adopt(one, 1, "a")
@@ -51,7 +51,7 @@ var adoptRules = []rule{
 		c.granted(one, r)
 		equal(c, "replica", c.record(r.Run, jobs.Running).Replica, "one")
 	}},
-	{"an adopted run is freed again with its adopter", func(c *check) {
+	{"an adopted run is free again when the adopting session ends", func(c *check) {
 		r := c.free("a", 1)[0]
 		one, two := c.session("one"), c.session("two")
 		c.adopt(one, 1, "a")
@@ -59,10 +59,10 @@ var adoptRules = []rule{
 		c.sweep()
 		adopted := c.adopt(two, 1, "a")
 		if len(adopted) != 1 || adopted[0].ID != r.Run {
-			c.Errorf("adopted %+v, expected run %s", adopted, r.Run)
+			c.Errorf("adopted %+v, want run %s", adopted, r.Run)
 		}
 	}},
-	{"a run is adopted with all that is known of it", func(c *check) {
+	{"an adopted run has all its stored fields", func(c *check) {
 		c.register("h", "a")
 		triggered, err := c.trigger("a", "by hand")
 		c.must(err)
@@ -74,64 +74,64 @@ var adoptRules = []rule{
 		want.Replica = "one"
 		c.same(adopted[0], want)
 	}},
-	{"what a session was given without its knowledge is told again", func(c *check) {
+	{"a session gets runs again whose adoption reply was lost", func(c *check) {
 		free := c.free("a", 1, 2, 3)
 		s := c.session("one")
-		c.adoptKnowing(s, nil, 2, "a") // of which the reply was lost
+		c.adoptKnowing(s, nil, 2, "a") // a call whose reply was lost
 		given := idsOf(c.adoptKnowing(s, nil, 0, "a"))
-		equal(c, "told again", len(given), 2)
+		equal(c, "runs returned again", len(given), 2)
 		for _, r := range free[:2] {
-			equal(c, "told again", given[r.Run], true)
+			equal(c, "returned again", given[r.Run], true)
 		}
 		again := idsOf(c.adoptKnowing(s, []uuid.UUID{free[1].Run}, 1, "a"))
 		if len(again) != 2 || !again[free[0].Run] || !again[free[2].Run] {
-			c.Errorf("adopted %v, expected the run that is not known and the last one", again)
+			c.Errorf("adopted %v, want the unknown run and the last one", again)
 		}
-		equal(c, "by another session", len(c.adoptKnowing(c.session("two"), nil, 10, "a")), 0)
-		equal(c, "of another job", len(c.adoptKnowing(s, nil, 10, "b")), 0)
+		equal(c, "adopted by another session", len(c.adoptKnowing(c.session("two"), nil, 10, "a")), 0)
+		equal(c, "runs of another job", len(c.adoptKnowing(s, nil, 10, "b")), 0)
 		for _, r := range free {
 			c.granted(s, r)
 		}
 	}},
-	{"a session's own waiting run that nobody cares for is told", func(c *check) {
+	{"a session gets its own waiting runs that it does not know", func(c *check) {
 		s := c.session("one")
 		holder, blocked, noted := request("a", 1, table("s/t")), request("a", 2, table("s/t")),
 			request("a", 3)
 		token := c.granted(s, holder)
 		c.blocked(s, blocked, jobs.ReasonLockHeld, holder)
 		equal(c, "note", c.note(s, noteOf(noted, jobs.Waiting, jobs.ReasonLockHeld)), true)
-		told := idsOf(c.adoptKnowing(s, nil, 0, "a"))
-		if len(told) != 2 || !told[blocked.Run] || !told[noted.Run] {
-			c.Errorf("told of %v, expected %s and %s", told, blocked.Run, noted.Run)
+		got := idsOf(c.adoptKnowing(s, nil, 0, "a"))
+		if len(got) != 2 || !got[blocked.Run] || !got[noted.Run] {
+			c.Errorf("got %v, want %s and %s", got, blocked.Run, noted.Run)
 		}
 		c.finished(holder, token, jobs.Succeeded)
 		c.granted(s, blocked)
 		equal(c, "skip", c.note(s, noteOf(noted, jobs.Skipped, jobs.ReasonLockHeld)), true)
-		equal(c, "told of what runs or has ended", len(c.adoptKnowing(s, nil, 0, "a")), 0)
+		equal(c, "running or ended runs returned", len(c.adoptKnowing(s, nil, 0, "a")), 0)
 	}},
-	{"a run that the caller cares for is not given to it", func(c *check) {
+	{"a session does not get a run that it already knows", func(c *check) {
 		r := c.free("a", 1)[0]
 		one, two := c.session("one"), c.session("two")
-		equal(c, "given to who cares for it", len(c.adoptKnowing(one, []uuid.UUID{r.Run}, 10, "a")),
+		equal(c, "returned to the session that knows it", len(c.adoptKnowing(one, []uuid.UUID{r.Run}, 10, "a")),
 			0)
-		equal(c, "given to another", len(c.adoptKnowing(two, nil, 10, "a")), 1)
+		equal(c, "adopted by another session", len(c.adoptKnowing(two, nil, 10, "a")), 1)
 	}},
-	{"nobody waits behind an adopted run until its next start, at its old place", func(c *check) {
+	{"an adopted run blocks no other run until it starts again", func(c *check) {
 		q := c.queue(table("s/t"))
 		q.free()
 		c.must(c.Store.End(c.ctx, q.one))
-		heir := c.session("heir")
-		equal(c, "adopted", len(c.adopt(heir, 1, "older")), 1)
+		adopter := c.session("heir")
+		equal(c, "adopted", len(c.adopt(adopter, 1, "older")), 1)
 		token := c.granted(q.two, q.younger)
 		youngest := request("youngest", 4, table("s/t"))
 		late := q.older
-		late.WaitSince = youngest.WaitSince.Add(time.Hour) // as the heir has it
-		c.blocked(heir, late, jobs.ReasonLockHeld, q.younger)
+		late.WaitSince = youngest.WaitSince.Add(time.Hour) // as the adopting session has it
+		c.blocked(adopter, late, jobs.ReasonLockHeld, q.younger)
 		c.finished(q.younger, token, jobs.Succeeded)
 		c.blocked(q.two, youngest, jobs.ReasonOlderWaiter, q.older)
-		c.granted(heir, late)
+		c.granted(adopter, late)
 	}},
-	{"a dead session adopts nothing, and has nothing", func(c *check) {
+	{"a dead session adopts nothing", func(c *check) {
 		r := c.free("a", 1)[0]
 		s := c.session("one")
 		own := request("a", 2)
@@ -144,10 +144,10 @@ var adoptRules = []rule{
 		c.sweep()
 		adopted := idsOf(c.adopt(c.session("two"), 10, "a"))
 		if len(adopted) != 2 || !adopted[r.Run] || !adopted[own.Run] {
-			c.Errorf("adopted %v, expected runs %s and %s", adopted, r.Run, own.Run)
+			c.Errorf("adopted %v, want runs %s and %s", adopted, r.Run, own.Run)
 		}
 	}},
-	{"runs are never given twice", adoptConcurrently},
+	{"a run is adopted by one session only", adoptConcurrently},
 }
 
 func idsOf(records []jobs.Record) map[uuid.UUID]bool {
@@ -206,10 +206,10 @@ func adoptConcurrently(c *check) {
 	}
 	adopters.Wait()
 	done()
-	equal(c, "runs given", len(given), runs)
+	equal(c, "runs adopted", len(given), runs)
 	for id, times := range given {
 		if times != 1 {
-			c.Errorf("run %s was given %d times", id, times)
+			c.Errorf("run %s was adopted %d times", id, times)
 		}
 	}
 }

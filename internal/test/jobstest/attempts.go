@@ -36,7 +36,7 @@ func RunAttempts(t *testing.T, open func(t *testing.T) (first, second storage.At
 			a.add(time.Hour, "x")
 			a.add(100*time.Hour, "x")
 			if left := a.failures("x")[0].Left; left > time.Hour || left < 59*time.Minute {
-				t.Errorf("%s are left", left)
+				t.Errorf("%s of the window left", left)
 			}
 		},
 		"at the end of the window all is forgotten, and the next opens another": func(t *testing.T,
@@ -45,14 +45,14 @@ func RunAttempts(t *testing.T, open func(t *testing.T) (first, second storage.At
 			a.add(50*time.Millisecond, "x")
 			for a.failures("x")[0].Count > 0 {
 				if t.Context().Err() != nil {
-					t.Fatal("never forgotten")
+					t.Fatal("the failure was never forgotten")
 				}
 			}
 			a.counts(0, 1, "x", "y")
 			a.add(time.Hour, "x", "y")
 			a.counts(1, 2, "x", "y")
 			if left := a.failures("x")[0].Left; left < 59*time.Minute {
-				t.Errorf("%s are left of the second window", left)
+				t.Errorf("%s of the second window left", left)
 			}
 		},
 		"none is lost where many count at once": func(t *testing.T, a *attempts) {
@@ -108,7 +108,7 @@ func (a *attempts) counts(one, two int, keys ...string) {
 	a.t.Helper()
 	found := a.failures(keys...)
 	if found[0].Count != one || found[1].Count != two {
-		a.t.Errorf("failures of %v: %+v, expected %d and %d", keys, found, one, two)
+		a.t.Errorf("failures of %v: %+v, want %d and %d", keys, found, one, two)
 	}
 	for _, f := range found {
 		if (f.Count == 0) != (f.Left == 0) {

@@ -10,10 +10,9 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// causeRules are about the facts that a misfire check gets about scheduled times that were not
-// started.
+// causeRules test the facts that a misfire check gets about scheduled times that did not start.
 var causeRules = []rule{
-	{"the pauses of the job, its group and everything are told, the oldest first", func(c *check) {
+	{"a check gets the pauses of job, group and cluster, oldest first", func(c *check) {
 		c.register("h", "a")
 		now := c.now()
 		over := now.Add(50 * time.Minute)
@@ -35,28 +34,28 @@ var causeRules = []rule{
 		}
 		got := c.checkInGroup("night", now.Add(time.Hour))[0].Pauses
 		if len(got) != len(want) {
-			c.Fatalf("told of %+v, expected %+v", got, want)
+			c.Fatalf("got %+v, want %+v", got, want)
 		}
 		for i, p := range got {
 			if !p.At.Equal(want[i].At) || p.ID != want[i].ID || p.Target != want[i].Target ||
 				p.By != want[i].By || p.Reason != want[i].Reason ||
 				(p.ResumedAt == nil) != (want[i].ResumedAt == nil) ||
 				p.ResumedAt != nil && !p.ResumedAt.Equal(over) || p.ResumedBy != want[i].ResumedBy {
-				c.Errorf("told of %+v, expected %+v", p, want[i])
+				c.Errorf("got %+v, want %+v", p, want[i])
 			}
 		}
 	}},
-	{"a cursor does not move past the beginning of a pause that stands", func(c *check) {
+	{"a cursor does not pass the start of an open pause", func(c *check) {
 		c.register("h", "a")
 		now := c.now()
 		p := pauseOf(storage.TargetGroup, "night", now.Add(10*time.Minute), nil)
 		c.Pause(p)
-		equal(c, "other groups are held back", len(c.checkInGroup("day", now.Add(time.Minute))), 1)
+		equal(c, "cursors of other groups", len(c.checkInGroup("day", now.Add(time.Minute))), 1)
 		cursor := c.checkInGroup("night", now.Add(time.Hour))[0]
 		equal(c, "until", cursor.Until, p.At.Add(-time.Microsecond))
 		equal(c, "cursor", c.versions()["a"].CheckedUntil, cursor.Until)
 	}},
-	{"what is due in a pause that stands is not looked at, and is once it is over", func(c *check) {
+	{"scheduled times within a pause are checked when it has ended", func(c *check) {
 		c.register("h", "a")
 		now := c.now()
 		p := pauseOf(storage.TargetJob, "a", now.Add(10*time.Minute), nil)
@@ -66,42 +65,42 @@ var causeRules = []rule{
 		before := c.versions()["a"].CheckedUntil
 		cursors, err := c.Store.CheckMisfires(c.ctx, []storage.MisfireCheck{check},
 			func(string, storage.Cursor) []storage.Misfired {
-				c.Error("asked in the pause")
+				c.Error("find was called during the pause")
 				return nil
 			})
 		c.must(err)
 		equal(c, "cursor", cursors["a"], before)
-		equal(c, "cursor kept", c.versions()["a"].CheckedUntil, before)
+		equal(c, "stored cursor", c.versions()["a"].CheckedUntil, before)
 	}},
-	{"a pause that is over holds nothing back", func(c *check) {
+	{"an ended pause does not stop the cursor", func(c *check) {
 		c.register("h", "a")
 		now := c.now()
 		over := now.Add(20 * time.Minute)
 		c.Pause(pauseOf(storage.TargetJob, "a", now.Add(10*time.Minute), &over))
 		equal(c, "until", c.cursor(now.Add(time.Hour)).Until, now.Add(time.Hour))
 	}},
-	{"it is told when replicas were up", func(c *check) {
+	{"a check gets the times when replicas were alive", func(c *check) {
 		before := c.now()
 		gone := c.session("gone")
 		c.register("h", "a")
 		c.must(c.Store.End(c.ctx, gone))
 		after := c.now()
 		cursor := c.cursor(after.Add(time.Hour))
-		ended, lives := 0, 0
+		ended, open := 0, 0
 		for _, s := range cursor.Spans {
 			within(c, "from", s.From, before, after)
 			switch {
 			case !s.Until.After(after):
 				ended++
 			case s.Until.After(after.Add(ttl / 2)):
-				lives++
+				open++
 			}
 		}
-		if ended < 1 || lives < 1 {
-			c.Errorf("spans %+v, expected one that ended and one that goes on", cursor.Spans)
+		if ended < 1 || open < 1 {
+			c.Errorf("spans %+v, want one that ended and one that is open", cursor.Spans)
 		}
 	}},
-	{"it is told which scheduled time waits and has not started", func(c *check) {
+	{"a check gets the oldest waiting scheduled time that has not started", func(c *check) {
 		s := c.session("one")
 		c.register("h", "a")
 		now := c.now()
@@ -122,7 +121,7 @@ var causeRules = []rule{
 		}
 		equal(c, "waits", c.cursor(now.Add(2*time.Hour)).Waits, time.Time{})
 	}},
-	{"what is past its deadline is written as skipped", func(c *check) {
+	{"a scheduled time past its deadline is recorded as skipped", func(c *check) {
 		c.register("h", "a")
 		m := misfired("a", c.now().Add(time.Minute), jobs.Skipped, jobs.ReasonDeadline)
 		c.misfire(c.now().Add(time.Hour), m)
@@ -155,7 +154,7 @@ func (c *check) checkInGroup(group string, until time.Time) []storage.Cursor {
 		})
 	c.must(err)
 	if len(given) == 0 {
-		c.Fatal("find was not asked")
+		c.Fatal("find was not called")
 	}
 	return given
 }

@@ -9,7 +9,7 @@ import (
 )
 
 var conflictRules = append(pairRules(), []rule{
-	{"slots count to n", func(c *check) {
+	{"a resource with n slots has n holders", func(c *check) {
 		s := c.session("one")
 		var first storage.StartRequest
 		var token jobs.Token
@@ -25,7 +25,7 @@ var conflictRules = append(pairRules(), []rule{
 		c.finished(first, token, jobs.Succeeded)
 		c.granted(s, late)
 	}},
-	{"slots count within a batch", func(c *check) {
+	{"slots are counted within a batch", func(c *check) {
 		s := c.session("one")
 		granted := 0
 		for _, result := range c.start(s, request("a", 1, slot("api", 2)),
@@ -36,7 +36,7 @@ var conflictRules = append(pairRules(), []rule{
 		}
 		equal(c, "granted of 3 with 2 slots", granted, 2)
 	}},
-	{"a second firing of a job overlaps the first", func(c *check) {
+	{"a second firing of a job is refused as an overlap", func(c *check) {
 		s := c.session("one")
 		first, second := request("a", 1, ownName("a"), table("s/t")),
 			request("a", 2, ownName("a"), table("s/t"))
@@ -46,7 +46,7 @@ var conflictRules = append(pairRules(), []rule{
 		c.finished(first, token, jobs.Failed)
 		c.granted(s, second)
 	}},
-	{"an overlap is told before other obstacles", func(c *check) {
+	{"an overlap is reported before other blockers", func(c *check) {
 		s := c.session("one")
 		other, first, second := request("other", 1, path("p"), table("s/t")),
 			request("a", 1, ownName("a")), request("a", 2, ownName("a"), path("p"), table("s/t"))
@@ -54,7 +54,7 @@ var conflictRules = append(pairRules(), []rule{
 		c.granted(s, first)
 		c.blocked(s, second, jobs.ReasonOverlap, first)
 	}},
-	{"a dead session's grants stand until they are swept", func(c *check) {
+	{"grants of an expired session hold until a sweep", func(c *check) {
 		one, two := c.session("one"), c.session("two")
 		holder, next := request("a", 1, table("s/t")), request("b", 1, table("s/t"))
 		c.granted(one, holder)
@@ -63,7 +63,7 @@ var conflictRules = append(pairRules(), []rule{
 		c.sweep()
 		c.granted(two, next)
 	}},
-	{"names that only look related are free", func(c *check) {
+	{"resources with similar names do not conflict", func(c *check) {
 		s := c.session("one")
 		for i, name := range []string{"a", "ab", "a b", "a-b", "a.b", "a0", "A"} {
 			c.granted(s, request(fmt.Sprint("j", i), 1, table("s/"+name)))
@@ -73,7 +73,7 @@ var conflictRules = append(pairRules(), []rule{
 	}},
 }...)
 
-// pairRules are about two requests, and whether the second waits for the first.
+// pairRules test whether the second of two requests waits for the first.
 func pairRules() []rule {
 	pairs := []struct {
 		name          string
@@ -83,25 +83,25 @@ func pairRules() []rule {
 		{"the same table excludes", table("s/t"), table("s/t"), true},
 		{"a locked schema excludes its table", table("s"), table("s/t"), true},
 		{"a locked table excludes its schema", table("s/t"), table("s"), true},
-		{"a locked path excludes what is far beneath", path("a"), path("a/b/c/d"), true},
-		{"a locked path excludes what is far above", path("a/b/c/d"), path("a/b"), true},
-		{"siblings are free", table("s/t"), table("s/u"), false},
-		{"cousins are free", path("a/b/c"), path("a/d/c"), false},
-		{"shared goes with shared", shared("s/t"), shared("s/t"), false},
-		{"shared goes with shared above", shared("s"), shared("s/t"), false},
-		{"shared goes with shared beneath", shared("s/t"), shared("s"), false},
+		{"a locked path excludes its descendants", path("a"), path("a/b/c/d"), true},
+		{"a locked path excludes its ancestors", path("a/b/c/d"), path("a/b"), true},
+		{"siblings do not conflict", table("s/t"), table("s/u"), false},
+		{"cousins do not conflict", path("a/b/c"), path("a/d/c"), false},
+		{"shared allows shared", shared("s/t"), shared("s/t"), false},
+		{"shared allows shared above", shared("s"), shared("s/t"), false},
+		{"shared allows shared beneath", shared("s/t"), shared("s"), false},
 		{"shared excludes exclusive", shared("s/t"), table("s/t"), true},
 		{"exclusive excludes shared", table("s/t"), shared("s/t"), true},
 		{"shared above excludes exclusive beneath", shared("s"), table("s/t"), true},
 		{"exclusive above excludes shared beneath", table("s"), shared("s/t"), true},
 		{"shared beneath excludes exclusive above", shared("s/t"), table("s"), true},
 		{"exclusive beneath excludes shared above", table("s/t"), shared("s"), true},
-		{"a table and a path of one name never meet", table("s/t"), path("s/t"), false},
-		{"a path and a job of one name never meet", path("s"), ownName("s"), false},
-		{"a slot and a path of one name never meet", slot("s", 1), path("s"), false},
+		{"a table and a path of one name do not conflict", table("s/t"), path("s/t"), false},
+		{"a path and a job of one name do not conflict", path("s"), ownName("s"), false},
+		{"a slot and a path of one name do not conflict", slot("s", 1), path("s"), false},
 		{"a single slot excludes", slot("api", 1), slot("api", 1), true},
 		{"one of two slots is free", slot("api", 2), slot("api", 2), false},
-		{"slots of different names are free", slot("api", 1), slot("api2", 1), false},
+		{"slots of different names do not conflict", slot("api", 1), slot("api2", 1), false},
 		{"a slot beneath a slot excludes", slot("api", 5), slot("api/v1", 5), true},
 		{"a slot above a slot excludes", slot("api/v1", 5), slot("api", 5), true},
 		{"exclusive excludes a slot", ask(locking.KindSlot, "api", locking.Exclusive, 0),

@@ -21,19 +21,19 @@ const (
 )
 
 var contentionRules = []rule{
-	{"no two conflicting grants are ever active at once", contend},
-	{"one firing is granted to one of many", raceForFirings},
-	{"a run of a dying session is finished or lost, never both", raceSweepAndFinish},
+	{"two conflicting grants are never active at the same time", contend},
+	{"a firing is granted once", raceForFirings},
+	{"a run of an expired session is either finished or lost", raceSweepAndFinish},
 }
 
-// contested are the resources that contenders draw from: related ones, so that most draws conflict.
+// contested are the resources that contenders draw from. They are related, so most draws conflict.
 var contested = []locking.Request{
 	table("s"), table("s/a"), table("s/b"), shared("s"), shared("s/a"), shared("s/b"),
 	path("p/q"), path("p/q/r"), ask(locking.KindPath, "p", locking.Shared, 0), slot("api", 3),
 	slot("one", 1),
 }
 
-// draw returns one to three of them, no name twice.
+// draw returns one to three of the contested resources, each name at most once.
 func draw(r *rand.Rand) []locking.Request {
 	var drawn []locking.Request
 	taken := map[locking.Resource]bool{}
@@ -132,7 +132,7 @@ func contend(c *check) {
 		}
 	})
 	if granted.Load() < contenders {
-		c.Errorf("%d grants in all: nobody contended", granted.Load())
+		c.Errorf("%d grants in total: no contention", granted.Load())
 	}
 	equal(c, "locks left", len(c.locks()), 0)
 }
@@ -167,9 +167,9 @@ func contendOnce(ctx context.Context, w *witness, store storage.Store, session u
 		}
 		return err
 	case storage.StartBlocked:
-		stands, err := store.Note(ctx, session,
+		recorded, err := store.Note(ctx, session,
 			[]storage.Note{noteOf(r, jobs.Skipped, result.Reason)})
-		if err == nil && !stands[0] {
+		if err == nil && !recorded[0] {
 			err = fmt.Errorf("skip of %s was refused", r.Firing.Job)
 		}
 		return err
@@ -186,7 +186,7 @@ func compatible(locks []storage.LockView) error {
 			first, second := locking.Request{Resource: a.Resource, Mode: a.Mode, Slots: a.Slots},
 				locking.Request{Resource: b.Resource, Mode: b.Mode, Slots: b.Slots}
 			if a.Token != b.Token && locking.Conflict(first, second) {
-				return fmt.Errorf("%+v and %+v are held at once", a, b)
+				return fmt.Errorf("%+v and %+v are held at the same time", a, b)
 			}
 			if a.Mode == locking.Slotted && a.Resource == b.Resource {
 				inSlots++
@@ -207,8 +207,8 @@ func raceForFirings(c *check) {
 	winners := map[jobs.Firing]int{}
 	c.eachContender(func(n int, r *rand.Rand, store storage.Store, session uuid.UUID) {
 		batch := make([]storage.StartRequest, firings)
-		for i, place := range r.Perm(firings) {
-			batch[place] = request(fmt.Sprint("job", i), 1, table(fmt.Sprint("s/t", i)),
+		for i, at := range r.Perm(firings) {
+			batch[at] = request(fmt.Sprint("job", i), 1, table(fmt.Sprint("s/t", i)),
 				shared("read/all"))
 		}
 		results, err := store.Start(c.ctx, session, batch)
@@ -278,6 +278,6 @@ func raceSweepAndFinish(c *check) {
 	for i, r := range requests {
 		state := map[bool]jobs.State{true: jobs.Succeeded, false: jobs.Lost}[finished[i]]
 		c.record(r.Run, state)
-		equal(c, "told as lost by the sweep", lost[r.Run], !finished[i])
+		equal(c, "lost in the answer of the sweep", lost[r.Run], !finished[i])
 	}
 }

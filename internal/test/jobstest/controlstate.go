@@ -18,12 +18,12 @@ func (c *check) controlState(session uuid.UUID, since int64) storage.ControlStat
 	return o
 }
 
-var orderRules = []rule{
-	{"orders tell what stands, and how far they go", func(c *check) {
+var controlStateRules = []rule{
+	{"the control state has the open pauses, jobs and drains", func(c *check) {
 		c.register("h", "a")
 		first := c.controlState(uuid.Nil, -1)
 		if len(first.Pauses) != 0 || len(first.Specs) != 0 || first.Draining {
-			c.Errorf("first orders %+v", first)
+			c.Errorf("first control state %+v", first)
 		}
 		p := c.pause(jobA)
 		spec, err := c.Store.PutSpec(c.ctx, action,
@@ -31,28 +31,28 @@ var orderRules = []rule{
 		c.must(err)
 		o := c.controlState(uuid.Nil, first.Generation)
 		if o.Generation <= first.Generation || len(o.Pauses) != 1 || len(o.Specs) != 1 {
-			c.Fatalf("orders %+v after %+v", o, first)
+			c.Fatalf("control state %+v after %+v", o, first)
 		}
 		if o.Pauses[0] != p {
-			c.Errorf("pause %+v, expected %+v", o.Pauses[0], p)
+			c.Errorf("pause %+v, want %+v", o.Pauses[0], p)
 		}
 		if got := o.Specs[0]; got.Job != spec.Job || !storage.SameParams(got.Text, spec.Text) ||
 			got.Version != spec.Version || !got.ChangedAt.Equal(spec.ChangedAt) ||
 			got.ChangedBy != "ann" {
-			c.Errorf("spec %+v, expected %+v", got, spec)
+			c.Errorf("spec %+v, want %+v", got, spec)
 		}
 		same := c.controlState(uuid.Nil, o.Generation)
 		if same.Generation != o.Generation || same.Pauses != nil || same.Specs != nil {
-			c.Errorf("orders %+v, expected the generation alone", same)
+			c.Errorf("control state %+v, want only the generation", same)
 		}
 		c.resume(jobA)
 		c.must(c.Store.RemoveSpec(c.ctx, action, "added", spec.Version))
 		if last := c.controlState(uuid.Nil, o.Generation); last.Generation <= o.Generation ||
 			len(last.Pauses) != 0 || len(last.Specs) != 0 {
-			c.Errorf("orders %+v", last)
+			c.Errorf("control state %+v", last)
 		}
 	}},
-	{"what concerns the session is told, however new the generation", func(c *check) {
+	{"the answer has the session's own cancels at every generation", func(c *check) {
 		s := c.session("one")
 		r := request("a", 1)
 		c.granted(s, r)
@@ -60,10 +60,10 @@ var orderRules = []rule{
 		c.drain(s, true)
 		o := c.controlState(s, c.controlState(s, -1).Generation)
 		if !o.Draining || len(o.Cancels) != 1 {
-			c.Errorf("orders %+v", o)
+			c.Errorf("control state %+v", o)
 		}
 	}},
-	{"the generation grows with what replicas obey, and with nothing else", func(c *check) {
+	{"only changes of the control state increase the generation", func(c *check) {
 		c.register("h", "a")
 		s := c.session("one")
 		r, last := request("a", 1), int64(0)
@@ -73,7 +73,7 @@ var orderRules = []rule{
 			"drain": func() { c.drain(s, true) },
 		} {
 			if do(); c.controlState(s, -1).Generation <= last {
-				c.Errorf("%s is not told", name)
+				c.Errorf("%s is missing", name)
 			}
 			last = c.controlState(s, -1).Generation
 		}
@@ -82,12 +82,12 @@ var orderRules = []rule{
 		c.must(err)
 		equal(c, "generation", c.controlState(s, -1).Generation, last)
 	}},
-	{"who listens hears of actions, until it ends", func(c *check) {
+	{"a listener is notified of actions until its context ends", func(c *check) {
 		c.register("h", "a")
 		ctx, cancel := context.WithCancel(c.ctx)
 		heard, ended := make(chan bool, 100), make(chan error, 1)
 		go func() { ended <- c.Store.Listen(ctx, func() { heard <- true }) }()
-		await(c, heard, ended) // it listens
+		await(c, heard, ended) // the listener is ready
 		for _, do := range []func(){func() { c.pause(jobA) }, func() { c.resume(jobA) }, func() {
 			_, err := c.trigger("a", "k")
 			c.must(err)
@@ -110,6 +110,6 @@ func await(c *check, heard <-chan bool, ended <-chan error) {
 	case err := <-ended:
 		c.Fatalf("listening ended: %v", err)
 	case <-c.ctx.Done():
-		c.Fatal("nothing was heard")
+		c.Fatal("no notification arrived")
 	}
 }

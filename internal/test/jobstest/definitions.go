@@ -16,10 +16,10 @@ import (
 )
 
 var definitionRules = []rule{
-	{"a new definition has a version", func(c *check) {
+	{"a new definition gets version 1", func(c *check) {
 		versions := c.register("h1", "a", "b")
 		if len(versions) != 2 || versions["a"] < 1 || versions["b"] < 1 {
-			c.Fatalf("versions %v, expected those of a and b, each from 1", versions)
+			c.Fatalf("versions %v, want those of a and b, each from 1", versions)
 		}
 	}},
 	{"the same hash keeps its version", func(c *check) {
@@ -28,7 +28,7 @@ var definitionRules = []rule{
 			c.Errorf("versions %v, then %v", first, again)
 		}
 	}},
-	{"a hash that was not seen gets the next version, one that was its own", func(c *check) {
+	{"a new hash gets the next version, a known hash gets its old version", func(c *check) {
 		first := c.register("h1", "a", "b")
 		changed := c.register("h2", "a")
 		equal(c, "version of the changed job", changed["a"], first["a"]+1)
@@ -36,14 +36,14 @@ var definitionRules = []rule{
 		equal(c, "version of another change", c.register("h3", "a")["a"], first["a"]+2)
 		equal(c, "version of the first change", c.register("h2", "a")["a"], first["a"]+1)
 	}},
-	{"a definition keeps its version for good", func(c *check) {
+	{"a definition keeps its version", func(c *check) {
 		s := c.session("one")
 		first := c.registerAll(s, "h1", "a")["a"]
 		c.must(c.Store.End(c.ctx, s))
 		c.sweep()
 		second := c.register("h2", "a")["a"]
-		equal(c, "version when it comes again", c.register("h1", "a")["a"], first)
-		equal(c, "version of another meanwhile", second, first+1)
+		equal(c, "version when it is registered again", c.register("h1", "a")["a"], first)
+		equal(c, "version of the other definition", second, first+1)
 	}},
 	{"registering again changes nothing", func(c *check) {
 		s := c.session("one")
@@ -52,20 +52,20 @@ var definitionRules = []rule{
 		if again := c.registerAll(s, "h1", "a", "b"); !maps.Equal(first, again) {
 			c.Errorf("versions %v, then %v", first, again)
 		}
-		equal(c, "definitions of the beat", c.definitions(s), before)
+		equal(c, "count of changes", c.definitions(s), before)
 		c.activeDefinitions("a", first["a"])
 	}},
-	{"jobs that are not named stay", func(c *check) {
+	{"jobs that are not registered again stay", func(c *check) {
 		first := c.register("h1", "a", "b")
 		c.register("h1", "c")
 		equal(c, "jobs", len(c.versions()), 3)
 		c.activeDefinitions("b", first["b"])
 	}},
 	{"an empty store has no versions", func(c *check) { equal(c, "jobs", len(c.versions()), 0) }},
-	{"nothing to register is nothing", func(c *check) {
+	{"an empty registration does nothing", func(c *check) {
 		equal(c, "versions", len(c.registerAll(c.session("one"), "h1")), 0)
 	}},
-	{"a definition comes back as it was written", func(c *check) {
+	{"a definition is read as it was written", func(c *check) {
 		want := storage.Definition{
 			Name: "päivä/\"x\"", Hash: "h", Schedule: "0 0 12 L * ?", Zone: "Europe/Berlin",
 			Handler: "sql", Recover: true,
@@ -79,7 +79,7 @@ var definitionRules = []rule{
 		views, err := c.Store.Jobs(c.ctx)
 		c.must(err)
 		if len(views) != 1 {
-			c.Fatalf("%d jobs, expected 1", len(views))
+			c.Fatalf("%d jobs, want 1", len(views))
 		}
 		if diff := cmp.Diff(want, views[0].Definition,
 			cmp.AllowUnexported(locking.Resource{})); diff != "" {
@@ -90,7 +90,7 @@ var definitionRules = []rule{
 			c.Errorf("last run %+v of a job that never ran", views[0].Last)
 		}
 	}},
-	{"a change shows the new definition, and the old one where it is active again", func(c *check) {
+	{"a job shows its active definition after each change", func(c *check) {
 		c.register("h1", "a")
 		s := c.session("one")
 		_, err := c.Store.Register(c.ctx, s,
@@ -98,14 +98,14 @@ var definitionRules = []rule{
 				Handler: "http", Description: "{}"}})
 		c.must(err)
 		if v := c.job("a"); v.Schedule != "@daily" || v.Handler != "http" || v.Version != 2 {
-			c.Errorf("job %+v, expected the second definition as version 2", v)
+			c.Errorf("job %+v, want the second definition as version 2", v)
 		}
 		c.must(c.Store.End(c.ctx, s))
 		if v := c.job("a"); v.Schedule != "@hourly" || v.Handler != "nothing" || v.Version != 1 {
-			c.Errorf("job %+v, expected the first definition as version 1", v)
+			c.Errorf("job %+v, want the first definition as version 1", v)
 		}
 	}},
-	{"what a session withdraws is left to the others", func(c *check) {
+	{"jobs that a session withdraws stay with other sessions", func(c *check) {
 		one, two := c.compared("one"), c.compared("two")
 		c.registerAll(one, "h1", "a", "b")
 		c.registerAll(two, "h1", "a", "b")
@@ -116,14 +116,14 @@ var definitionRules = []rule{
 		c.activeDefinitions("a", 1)
 		c.activeDefinitions("b", 2)
 		if c.definitions(one) <= before {
-			c.Error("the beat tells of no change")
+			c.Error("the heartbeat reported no change")
 		}
 		equal(c, "cron table", c.replica(one).ConfigHash, "other table")
 		after := c.definitions(one)
 		c.must(c.Store.Withdraw(c.ctx, one, "other table", []string{"a", "unknown"}))
-		equal(c, "definitions of the beat, asked again", c.definitions(one), after)
+		equal(c, "count of changes after a repeated withdrawal", c.definitions(one), after)
 	}},
-	{"what nobody carries any more stays active, and goes on when it is carried again",
+	{"a definition stays active when no session has it",
 		func(c *check) {
 			s := c.compared("one")
 			c.registerAll(s, "h1", "a")
@@ -149,7 +149,7 @@ var definitionRules = []rule{
 			r.Version = 1
 			c.granted(s, r)
 		}},
-	{"a session that has ended withdraws nothing", func(c *check) {
+	{"an ended session withdraws nothing", func(c *check) {
 		one := c.compared("one")
 		c.registerAll(one, "h1", "a")
 		c.must(c.Store.End(c.ctx, one))
@@ -159,7 +159,7 @@ var definitionRules = []rule{
 		c.must(c.Store.Withdraw(c.ctx, uuid.New(), "other table", []string{"a"}))
 		c.activeDefinitions("a", 1)
 	}},
-	{"a description is written without a new version", func(c *check) {
+	{"a new description does not change the version", func(c *check) {
 		one, two := c.session("one"), c.session("two")
 		old := definition("a", "h1")
 		first, err := c.Store.Register(c.ctx, one, []storage.Definition{old})
@@ -170,25 +170,25 @@ var definitionRules = []rule{
 		c.must(err)
 		equal(c, "version", again["a"], first["a"])
 		if v := c.job("a"); v.Description != "rolls sales up" || v.Version != first["a"] {
-			c.Errorf("job %+v, expected version %d with the new description", v, first["a"])
+			c.Errorf("job %+v, want version %d with the new description", v, first["a"])
 		}
 		r := request("a", 1)
 		r.Version = first["a"]
 		c.granted(one, r)
 	}},
-	{"the newest definition of the living is active", func(c *check) {
+	{"the newest definition of the live sessions is active", func(c *check) {
 		old, newer := c.session("old"), c.session("newer")
 		c.registerAll(old, "h1", "a")
 		c.activeDefinitions("a", 1)
 		c.registerAll(newer, "h2", "a")
 		c.activeDefinitions("a", 2)
 		again := c.session("old again") // an old replica that restarts in the middle of a deploy
-		equal(c, "its version", c.registerAll(again, "h1", "a")["a"], 1)
+		equal(c, "version", c.registerAll(again, "h1", "a")["a"], 1)
 		c.activeDefinitions("a", 2)
 		c.must(c.Store.End(c.ctx, old))
 		c.activeDefinitions("a", 2)
 	}},
-	{"an older definition is active again when the last with a newer has ended", func(c *check) {
+	{"an older definition becomes active when the last newer session ends", func(c *check) {
 		old, second, third := c.session("old"), c.session("second"), c.session("third")
 		c.registerAll(old, "h1", "a", "b")
 		c.registerAll(second, "h2", "a")
@@ -203,7 +203,7 @@ var definitionRules = []rule{
 		c.granted(old, old1)
 		c.outcome(old, new2, storage.StartStale)
 	}},
-	{"of several older definitions the newest that is carried is active again", func(c *check) {
+	{"the newest definition that a live session has becomes active again", func(c *check) {
 		for _, hash := range []string{"h1", "h2", "h3", "h4"} {
 			c.must(c.Store.End(c.ctx, c.sessionWith(hash, "a")))
 		}
@@ -212,16 +212,16 @@ var definitionRules = []rule{
 		top := c.sessionWith("h4", "a")
 		c.activeDefinitions("a", 4)
 		c.must(c.Store.End(c.ctx, top))
-		c.activeDefinitions("a", 2) // nobody carries the third
+		c.activeDefinitions("a", 2) // no session has the third definition
 	}},
-	{"a session that has expired counts no longer once it is swept", func(c *check) {
+	{"a sweep removes the definitions of an expired session", func(c *check) {
 		c.sessionWith("h1", "a")
 		dead := c.sessionWith("h2", "a")
 		c.Expire(dead)
 		c.sweep()
 		c.activeDefinitions("a", 1)
 	}},
-	{"several sessions that expire together count no longer", func(c *check) {
+	{"a sweep removes the definitions of several expired sessions", func(c *check) {
 		c.sessionWith("h1", "a")
 		for _, hash := range []string{"h2", "h2", "h3"} {
 			c.Expire(c.sessionWith(hash, "a"))
@@ -229,25 +229,25 @@ var definitionRules = []rule{
 		c.sweep()
 		c.activeDefinitions("a", 1)
 	}},
-	{"what a session with claims carried counts no longer once it is swept", func(c *check) {
+	{"a sweep removes the definitions of an ended session with claims", func(c *check) {
 		c.sessionWith("h1", "a")
 		s := c.sessionWith("h2", "a")
 		c.granted(s, request("a", 1, table("s/a")))
-		c.must(c.Store.End(c.ctx, s)) // its claim is left
+		c.must(c.Store.End(c.ctx, s)) // its claim remains
 		c.sweep()
 		c.activeDefinitions("a", 1)
 	}},
-	{"where nobody carries a job its definition stays", func(c *check) {
+	{"a job without sessions keeps its active definition", func(c *check) {
 		c.must(c.Store.End(c.ctx, c.sessionWith("h1", "a")))
 		c.activeDefinitions("a", 1)
 		c.Expire(c.sessionWith("h2", "a"))
 		c.sweep()
 		c.activeDefinitions("a", 2)
 		equal(c, "version shown", c.job("a").Version, 2)
-		c.sessionWith("h1", "a") // a cluster that comes back with what it had before
+		c.sessionWith("h1", "a") // the cluster restarts with its previous definitions
 		c.activeDefinitions("a", 1)
 	}},
-	{"a session carries what it registered last of each job", func(c *check) {
+	{"the last registration of a session counts for each job", func(c *check) {
 		s := c.sessionWith("h1", "a", "b")
 		c.registerAll(s, "h2", "a")
 		c.activeDefinitions("a", 2)
@@ -255,21 +255,21 @@ var definitionRules = []rule{
 		c.registerAll(s, "h1", "a")
 		c.activeDefinitions("a", 1)
 	}},
-	{"a dead session carries nothing", func(c *check) {
+	{"a dead session cannot register", func(c *check) {
 		c.sessionWith("h1", "a")
 		ended, expired := c.session("ended"), c.session("expired")
 		c.must(c.Store.End(c.ctx, ended))
 		c.Expire(expired)
 		for _, dead := range []uuid.UUID{ended, expired, uuid.New()} {
 			if _, err := c.Store.Register(c.ctx, dead, []storage.Definition{definition("a", "h2")}); !errors.Is(err, storage.ErrSessionLost) {
-				c.Errorf("registration of a dead session: %v, expected ErrSessionLost", err)
+				c.Errorf("registration of a dead session: %v, want ErrSessionLost", err)
 			}
 			c.activeDefinitions("a", 1)
 		}
 		c.sweep()
 		c.activeDefinitions("a", 1)
 	}},
-	{"a beat tells when another definition comes into force", func(c *check) {
+	{"a heartbeat reports a change of the active definition", func(c *check) {
 		watcher := c.session("watcher")
 		before := c.definitions(watcher)
 		moved := func(what string, want bool) {
@@ -293,7 +293,7 @@ var definitionRules = []rule{
 		c.must(c.Store.End(c.ctx, second))
 		moved("by the end of the last", false)
 	}},
-	{"a large cron table is registered whole", func(c *check) {
+	{"a large cron table is registered completely", func(c *check) {
 		const n = 2*storage.MaxBatch + 100
 		names := make([]string, n)
 		for i := range names {
@@ -303,7 +303,7 @@ var definitionRules = []rule{
 		s := c.session("one")
 		for name, version := range c.registerAll(s, "h2", names...) {
 			if version != 2 {
-				c.Fatalf("version %d of %s, expected 2", version, name)
+				c.Fatalf("version %d of %s, want 2", version, name)
 			}
 		}
 		c.must(c.Store.End(c.ctx, s))
@@ -311,11 +311,11 @@ var definitionRules = []rule{
 		equal(c, "jobs", len(versions), n)
 		for name, now := range versions {
 			if now.Version != 1 {
-				c.Fatalf("version %d of %s is active, expected 1", now.Version, name)
+				c.Fatalf("version %d of %s is active, want 1", now.Version, name)
 			}
 		}
 	}},
-	{"a start of an older definition is stale", func(c *check) {
+	{"a start with an older definition is stale", func(c *check) {
 		s := c.session("one")
 		old := c.register("h1", "a")["a"]
 		r := request("a", 1, table("s/a"))
@@ -326,7 +326,7 @@ var definitionRules = []rule{
 		r.Version = old + 1
 		c.granted(s, r)
 	}},
-	{"a stale start leaves the firing to the newer definition", func(c *check) {
+	{"a stale start does not use up the firing", func(c *check) {
 		s := c.session("one")
 		old := request("a", 1)
 		old.Version = c.register("h1", "a")["a"]
@@ -335,7 +335,7 @@ var definitionRules = []rule{
 		c.outcome(s, old, storage.StartStale)
 		c.granted(s, current)
 	}},
-	{"a note of an older definition does not stand", func(c *check) {
+	{"a note with an older definition is refused", func(c *check) {
 		s := c.session("one")
 		old := request("a", 1)
 		old.Version = c.register("h1", "a")["a"]
@@ -345,7 +345,7 @@ var definitionRules = []rule{
 			c.note(s, noteOf(old, jobs.Skipped, jobs.ReasonLockHeld)), false)
 		c.granted(s, current)
 	}},
-	{"a grant is not undone by a newer definition", func(c *check) {
+	{"a newer definition does not revoke a grant", func(c *check) {
 		s := c.session("one")
 		r := request("a", 1)
 		r.Version = c.register("h1", "a")["a"]
@@ -353,13 +353,13 @@ var definitionRules = []rule{
 		c.register("h2", "a")
 		equal(c, "token of the resent request", c.granted(s, r), token)
 	}},
-	{"version 0 is not checked", func(c *check) {
+	{"a start with version 0 skips the check of the definition", func(c *check) {
 		s := c.session("one")
 		c.register("h1", "a")
 		c.register("h2", "a")
 		c.granted(s, request("a", 1))
 	}},
-	{"whoever comes and goes, the newest of those who stay is active", comeAndGo},
+	{"the newest definition of the remaining sessions is active", comeAndGo},
 }
 
 // comeAndGo opens and ends sessions with random definitions at the same time. Some of them die.
@@ -406,11 +406,11 @@ func comeAndGo(c *check) {
 			mu.Unlock()
 		}
 	})
-	for range 2 { // what an end or a sweep had to leave to the next
+	for range 2 { // work that an end or a sweep left for the next sweep
 		c.sweep()
 	}
 	if len(newest) == 0 {
-		c.Fatal("nobody stays")
+		c.Fatal("no session is left")
 	}
 	for name, version := range newest {
 		c.activeDefinitions(name, version)
@@ -455,16 +455,16 @@ func (c *check) versions() map[string]storage.ActiveDefinition {
 func (c *check) activeDefinitions(job string, version int64) {
 	c.Helper()
 	if now := c.versions()[job].Version; now != version {
-		c.Fatalf("version %d of %s is active, expected %d", now, job, version)
+		c.Fatalf("version %d of %s is active, want %d", now, job, version)
 	}
 }
 
 // definitions returns the count of changes in a heartbeat of the session.
 func (c *check) definitions(session uuid.UUID) int64 {
 	c.Helper()
-	beat, err := c.Store.Heartbeat(c.ctx, session, storage.ReplicaStatus{})
+	heartbeat, err := c.Store.Heartbeat(c.ctx, session, storage.ReplicaStatus{})
 	c.must(err)
-	return beat.Definitions
+	return heartbeat.Definitions
 }
 
 func (c *check) job(name string) storage.JobView {

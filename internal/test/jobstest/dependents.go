@@ -11,8 +11,7 @@ import (
 )
 
 var dependentRules = []rule{
-	{"a scheduled time is an opening once each that is followed has a run for it, and ready when " +
-		"all have succeeded", func(c *check) {
+	{"an open firing needs a run of each dependency and is ready when all have succeeded", func(c *check) {
 		f, s := c.dependent()
 		one, other := c.later("one", 1), c.later("other", 1)
 		token := c.granted(s, one)
@@ -26,7 +25,7 @@ var dependentRules = []rule{
 		got := c.openings(f, storage.OpenFiring{ScheduledAt: one.Firing.ScheduledAt, Ready: before})
 		within(c, "ready", got[0].Ready, before, c.now())
 	}},
-	{"it is ready when the last has succeeded, in whatever order", func(c *check) {
+	{"an open firing is ready when the last dependency has succeeded", func(c *check) {
 		f, s := c.dependent()
 		one, other := c.later("one", 1), c.later("other", 1)
 		first, second := c.granted(s, one), c.granted(s, other)
@@ -36,7 +35,7 @@ var dependentRules = []rule{
 		got := c.openings(f, storage.OpenFiring{ScheduledAt: one.Firing.ScheduledAt, Ready: before})
 		within(c, "ready", got[0].Ready, before, c.now())
 	}},
-	{"a waiting run leaves it open, any end but success closes it", func(c *check) {
+	{"an open firing closes when a dependency ends without success", func(c *check) {
 		f, s := c.dependent()
 		var waiting []storage.OpenFiring
 		for i, state := range []jobs.State{jobs.Waiting, jobs.Failed, jobs.TimedOut, jobs.Cancelled,
@@ -50,7 +49,7 @@ var dependentRules = []rule{
 		}
 		c.openings(f, waiting...)
 	}},
-	{"a lost run closes it, and its recovery opens it", func(c *check) {
+	{"a recovery opens a firing that a lost run closed", func(c *check) {
 		c.recovering("other")
 		f, s := c.dependent()
 		one, other := c.later("one", 1), c.later("other", 1)
@@ -62,7 +61,7 @@ var dependentRules = []rule{
 		c.openings(f, storage.OpenFiring{ScheduledAt: one.Firing.ScheduledAt})
 		adopted := c.adopt(s, 10, "other")
 		if len(adopted) != 1 || adopted[0].Recovery != 1 {
-			c.Fatalf("adopted %+v, expected a recovery", adopted)
+			c.Fatalf("adopted %+v, want a recovery", adopted)
 		}
 		again := other
 		again.Run, again.Firing.Recovery = adopted[0].ID, 1
@@ -70,7 +69,7 @@ var dependentRules = []rule{
 		c.succeeded(s, again)
 		c.openings(f, storage.OpenFiring{ScheduledAt: one.Firing.ScheduledAt, Ready: before})
 	}},
-	{"a lost run without recovery closes it", func(c *check) {
+	{"a lost run without a recovery closes the firing", func(c *check) {
 		f, s := c.dependent()
 		one, other := c.later("one", 1), c.later("other", 1)
 		c.succeeded(s, one)
@@ -80,7 +79,7 @@ var dependentRules = []rule{
 		c.sweep()
 		c.openings(f)
 	}},
-	{"what was triggered by hand makes nothing due", func(c *check) {
+	{"a triggered run of a dependency opens no firing", func(c *check) {
 		f, s := c.dependent()
 		for _, job := range []string{"one", "other"} {
 			r := c.later(job, 1)
@@ -89,7 +88,7 @@ var dependentRules = []rule{
 		}
 		c.openings(f)
 	}},
-	{"scheduled times up to the cursor are no openings, and those that have a run or a record neither", func(c *check) {
+	{"scheduled times before the cursor or with a run are not open firings", func(c *check) {
 		f, s := c.dependent()
 		var all []storage.OpenFiring
 		before := c.now()
@@ -109,49 +108,49 @@ var dependentRules = []rule{
 		c.must(err)
 		c.openings(f, all[3:]...)
 	}},
-	{"openings come with the cursors of the dependent and of those that it follows",
+	{"open firings have the cursors of the dependent and its dependencies",
 		func(c *check) {
 			c.dependent()
 			until := c.now().Add(time.Hour)
 			_, err := c.Store.CheckMisfires(c.ctx, []storage.MisfireCheck{checkOf("one", until)},
 				func(string, storage.Cursor) []storage.Misfired { return nil })
 			c.must(err)
-			told, err := c.Store.OpenFirings(c.ctx,
+			found, err := c.Store.OpenFirings(c.ctx,
 				[]storage.Dependent{{Job: "f", Version: 1,
 					After: []string{"one", "unknown", "other"}}})
 			c.must(err)
-			versions, f := c.versions(), told["f"]
-			if len(told) != 1 || len(f.ActiveDefinition) != 2 ||
+			versions, f := c.versions(), found["f"]
+			if len(found) != 1 || len(f.ActiveDefinition) != 2 ||
 				f.ActiveDefinition["one"] != versions["one"] ||
 				f.ActiveDefinition["other"] != versions["other"] {
-				c.Errorf("found %+v, expected %+v of one and other", told, versions)
+				c.Errorf("got %+v, want %+v of one and other", found, versions)
 			}
 			equal(c, "cursor", f.CheckedUntil, versions["f"].CheckedUntil)
 		}},
-	{"dependents of which another version is active are left out, and unknown ones",
+	{"unknown dependents and dependents with another active version are left out",
 		func(c *check) {
 			_, s := c.dependent()
 			c.succeeded(s, c.later("one", 1))
-			told, err := c.Store.OpenFirings(c.ctx,
+			found, err := c.Store.OpenFirings(c.ctx,
 				[]storage.Dependent{{Job: "f", Version: 2, After: []string{"one"}},
 					{Job: "nobody", Version: 1, After: []string{"one"}}})
 			c.must(err)
-			equal(c, "told of", len(told), 0)
+			equal(c, "dependents", len(found), 0)
 		}},
-	{"several dependents are told apart, of one that is followed alone too", func(c *check) {
+	{"several dependents of one job each get their own open firings", func(c *check) {
 		f, s := c.dependent()
 		c.register("h", "g")
 		one := c.later("one", 1)
 		before := c.now()
 		c.succeeded(s, one)
 		g := storage.Dependent{Job: "g", Version: 1, After: []string{"one"}}
-		told, err := c.Store.OpenFirings(c.ctx, []storage.Dependent{f, g})
+		found, err := c.Store.OpenFirings(c.ctx, []storage.Dependent{f, g})
 		c.must(err)
-		c.sameOpenings(told["f"].ScheduledTimes)
-		c.sameOpenings(told["g"].ScheduledTimes,
+		c.sameOpenings(found["f"].ScheduledTimes)
+		c.sameOpenings(found["g"].ScheduledTimes,
 			storage.OpenFiring{ScheduledAt: one.Firing.ScheduledAt, Ready: before})
 	}},
-	{"of many openings the last are told", func(c *check) {
+	{"the newest open firings are returned if there are many", func(c *check) {
 		c.register("h", "f", "one")
 		s := c.session("replica")
 		for n := range 2 {
@@ -161,21 +160,21 @@ var dependentRules = []rule{
 			}
 			c.start(s, requests...)
 		}
-		told, err := c.Store.OpenFirings(c.ctx,
+		found, err := c.Store.OpenFirings(c.ctx,
 			[]storage.Dependent{{Job: "f", Version: 1, After: []string{"one"}}})
 		c.must(err)
-		scheduledTimes := told["f"].ScheduledTimes
+		scheduledTimes := found["f"].ScheduledTimes
 		if len(scheduledTimes) != storage.MaxBatch ||
 			!scheduledTimes[len(scheduledTimes)-1].ScheduledAt.Equal(c.later("one", 1199).
 				Firing.ScheduledAt) ||
 			!slices.IsSortedFunc(scheduledTimes, func(a, b storage.OpenFiring) int {
 				return a.ScheduledAt.Compare(b.ScheduledAt)
 			}) {
-			c.Errorf("found %d openings, expected the last %d, sorted", len(scheduledTimes),
+			c.Errorf("got %d openings, want the last %d, sorted", len(scheduledTimes),
 				storage.MaxBatch)
 		}
 	}},
-	{"a run is added once, as waiting, and adopted by any replica", func(c *check) {
+	{"a run of a dependent is added once and any replica can adopt it", func(c *check) {
 		_, s := c.dependent()
 		scheduledAt := c.later("f", 1).Firing.ScheduledAt
 		first, second := c.dependentFiring("f", scheduledAt), c.dependentFiring("f", scheduledAt)
@@ -192,10 +191,10 @@ var dependentRules = []rule{
 		within(c, "created", r.CreatedAt, before, c.now())
 		adopted := c.adopt(s, 10, "f")
 		if len(adopted) != 1 || adopted[0].ID != first.Run {
-			c.Errorf("adopted %+v, expected run %s", adopted, first.Run)
+			c.Errorf("adopted %+v, want run %s", adopted, first.Run)
 		}
 	}},
-	{"replicas that add a run at the same time add one", func(c *check) {
+	{"replicas that add a run at the same time add one run", func(c *check) {
 		c.dependent()
 		scheduledAt := c.later("f", 1).Firing.ScheduledAt
 		errs := make(chan error)
@@ -214,7 +213,7 @@ var dependentRules = []rule{
 		}
 		equal(c, "runs", len(c.runs(storage.RunFilter{Job: "f"})), 1)
 	}},
-	{"nothing is added by a definition that is not in force", func(c *check) {
+	{"a definition that is not active adds no run", func(c *check) {
 		c.dependent()
 		stale := c.dependentFiring("f", c.later("f", 1).Firing.ScheduledAt)
 		stale.Version = 2
@@ -240,7 +239,7 @@ func (c *check) dependent() (storage.Dependent, uuid.UUID) {
 // minutes later.
 func (c *check) later(job string, n int) storage.StartRequest {
 	r := request(job, n)
-	r.Firing.ScheduledAt = c.begun.Truncate(time.Second).
+	r.Firing.ScheduledAt = c.began.Truncate(time.Second).
 		Add(time.Hour + time.Duration(n)*time.Minute)
 	return r
 }
@@ -265,13 +264,13 @@ func (c *check) addDependents(dependentFiring ...storage.DependentFiring) {
 // or not ready.
 func (c *check) openings(f storage.Dependent, want ...storage.OpenFiring) []storage.OpenFiring {
 	c.Helper()
-	told, err := c.Store.OpenFirings(c.ctx, []storage.Dependent{f})
+	found, err := c.Store.OpenFirings(c.ctx, []storage.Dependent{f})
 	c.must(err)
-	if _, there := told[f.Job]; !there || len(told) != 1 {
-		c.Fatalf("told of %+v, expected %s", told, f.Job)
+	if _, there := found[f.Job]; !there || len(found) != 1 {
+		c.Fatalf("got %+v, want %s", found, f.Job)
 	}
-	c.sameOpenings(told[f.Job].ScheduledTimes, want...)
-	return told[f.Job].ScheduledTimes
+	c.sameOpenings(found[f.Job].ScheduledTimes, want...)
+	return found[f.Job].ScheduledTimes
 }
 
 func (c *check) sameOpenings(got []storage.OpenFiring, want ...storage.OpenFiring) {
@@ -280,6 +279,6 @@ func (c *check) sameOpenings(got []storage.OpenFiring, want ...storage.OpenFirin
 		return a.ScheduledAt.Equal(b.ScheduledAt) && a.Ready.IsZero() == b.Ready.IsZero() &&
 			!a.Ready.Before(b.Ready)
 	}) {
-		c.Fatalf("openings %+v, expected %+v", got, want)
+		c.Fatalf("openings %+v, want %+v", got, want)
 	}
 }

@@ -13,7 +13,7 @@ func (c *check) drain(session uuid.UUID, drain bool) {
 }
 
 var drainRules = []rule{
-	{"a draining session starts nothing, others do, until it is to start again", func(c *check) {
+	{"a drained session starts nothing until the drain ends", func(c *check) {
 		c.register("h", "a")
 		one, two := c.session("one"), c.session("two")
 		c.drain(one, true)
@@ -36,7 +36,7 @@ var drainRules = []rule{
 			equal(c, "draining", v.Draining, false)
 		}
 	}},
-	{"what runs in a draining session ends by itself, further attempts too", func(c *check) {
+	{"runs of a drained session continue, with their further attempts", func(c *check) {
 		s := c.session("one")
 		r := request("a", 1)
 		token := c.granted(s, r)
@@ -46,7 +46,7 @@ var drainRules = []rule{
 		r.Attempt = 2
 		c.finished(r, c.granted(s, r), jobs.Succeeded)
 	}},
-	{"what waits in a draining session is for others to adopt, and it is given none",
+	{"other sessions adopt the waiting runs of a drained session",
 		func(c *check) {
 			c.register("h", "a", "b")
 			one, two := c.session("one"), c.session("two")
@@ -62,7 +62,7 @@ var drainRules = []rule{
 			c.granted(two, before)
 			c.outcome(one, before, storage.StartDuplicate)
 		}},
-	{"only a living session drains", func(c *check) {
+	{"only a live session can be drained", func(c *check) {
 		c.refused("an unknown session", c.Store.Drain(c.ctx, action, uuid.New(), true),
 			storage.ErrNotFound)
 		s := c.session("one")
@@ -71,6 +71,6 @@ var drainRules = []rule{
 		s = c.session("two")
 		c.must(c.Store.End(c.ctx, s))
 		c.refused("an ended session", c.Store.Drain(c.ctx, action, s, true), storage.ErrNotFound)
-		equal(c, "lines", len(c.audit(storage.AuditFilter{})), 0)
+		equal(c, "audit entries", len(c.audit(storage.AuditFilter{})), 0)
 	}},
 }

@@ -9,12 +9,12 @@ import (
 )
 
 var driftRules = []rule{
-	{"replicas that carry the same do not drift", func(c *check) {
+	{"replicas with the same cron table do not drift", func(c *check) {
 		c.registerAll(c.compared("a"), "h", "x", "y")
 		c.registerAll(c.compared("b"), "h", "x", "y")
 		c.drift()
 	}},
-	{"a job of which one has another definition, and one that others don't know", func(c *check) {
+	{"drift lists jobs that differ between replicas", func(c *check) {
 		a, b := c.compared("a"), c.compared("b")
 		c.registerAll(a, "h", "alone", "same", "x")
 		c.registerAll(b, "h", "same")
@@ -31,7 +31,7 @@ var driftRules = []rule{
 			c.Errorf("at most one: %+v", found)
 		}
 	}},
-	{"sessions that have ended, or that nobody compares, don't drift", func(c *check) {
+	{"ended sessions and sessions without a cron table do not drift", func(c *check) {
 		c.registerAll(c.compared("a"), "h", "x")
 		ended, expired := c.compared("b"), c.compared("c")
 		c.registerAll(ended, "new", "x", "y")
@@ -41,7 +41,7 @@ var driftRules = []rule{
 		c.Expire(expired)
 		c.drift()
 	}},
-	{"jobs that were added at run time don't drift", func(c *check) {
+	{"jobs that were added at run time do not drift", func(c *check) {
 		a := c.compared("a")
 		c.registerAll(a, "h", "x")
 		c.registerAll(c.compared("b"), "h", "x")
@@ -55,7 +55,7 @@ var driftRules = []rule{
 		equal(c, "version of the added job", versions["added"], 1)
 		c.drift()
 	}},
-	{"of a replica's living sessions the youngest counts", func(c *check) {
+	{"the youngest live session of a replica is compared", func(c *check) {
 		c.registerAll(c.compared("a"), "h", "x", "y")
 		c.registerAll(c.compared("a"), "h", "x")
 		c.registerAll(c.compared("b"), "h", "x")
@@ -78,6 +78,6 @@ func (c *check) drift(want ...storage.JobDrift) {
 	found, err := c.Store.Drift(c.ctx, 10)
 	c.must(err)
 	if !reflect.DeepEqual(found, want) {
-		c.Errorf("found %+v, expected %+v", found, want)
+		c.Errorf("got %+v, want %+v", found, want)
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 var finishRules = []rule{
-	{"every field of a finish is kept", func(c *check) {
+	{"all fields of a finish are stored", func(c *check) {
 		s := c.session("one")
 		r := request("a", 1, table("s/t"))
 		token := c.granted(s, r)
@@ -43,7 +43,7 @@ var finishRules = []rule{
 			equal(c, "locks", len(c.locks()), 0)
 		}
 	}},
-	{"a repeated finish with the same state stands", func(c *check) {
+	{"a repeated finish with the same state succeeds", func(c *check) {
 		s := c.session("one")
 		r := request("a", 1)
 		token := c.granted(s, r)
@@ -54,7 +54,7 @@ var finishRules = []rule{
 			c.Errorf("ended at %s, then at %s", first.FinishedAt, again.FinishedAt)
 		}
 	}},
-	{"a repeated finish with another state does not", func(c *check) {
+	{"a repeated finish with another state is refused", func(c *check) {
 		s := c.session("one")
 		r := request("a", 1)
 		token := c.granted(s, r)
@@ -62,7 +62,7 @@ var finishRules = []rule{
 		equal(c, "finish as failed", c.finish(r, token, jobs.Failed), false)
 		c.record(r.Run, jobs.Succeeded)
 	}},
-	{"a finish with a token that never was does nothing", func(c *check) {
+	{"a finish with an unknown token does nothing", func(c *check) {
 		s := c.session("one")
 		r := request("a", 1)
 		token := c.granted(s, r)
@@ -78,7 +78,7 @@ var finishRules = []rule{
 		c.finished(a, tokenA, jobs.Succeeded)
 		c.finished(b, tokenB, jobs.Succeeded)
 	}},
-	{"waiting for another attempt keeps the run and frees the claim", func(c *check) {
+	{"a finish as waiting keeps the run and frees the claim", func(c *check) {
 		one, two := c.session("one"), c.session("two")
 		r, other := request("a", 1, table("s/t")), request("b", 1, table("s/t"))
 		first := c.granted(one, r)
@@ -107,7 +107,7 @@ var finishRules = []rule{
 			c.Errorf("started at %s, after attempt 2 at %v", record.StartedAt, started)
 		}
 	}},
-	{"a repeated finish as waiting stands until the next attempt", func(c *check) {
+	{"a repeated finish as waiting succeeds until the next attempt", func(c *check) {
 		s := c.session("one")
 		r := request("a", 1)
 		token := c.granted(s, r)
@@ -121,17 +121,17 @@ var finishRules = []rule{
 		one, two := c.session("one"), c.session("two")
 		r := request("a", 1)
 		c.finished(r, c.granted(one, r), jobs.Waiting)
-		equal(c, "adopted from a living session", len(c.adopt(two, 10, "a")), 0)
+		equal(c, "adopted from a live session", len(c.adopt(two, 10, "a")), 0)
 		c.Expire(one)
 		c.sweep()
 		adopted := c.adopt(two, 10, "a")
 		if len(adopted) != 1 || adopted[0].ID != r.Run {
-			c.Fatalf("adopted %+v, expected run %s", adopted, r.Run)
+			c.Fatalf("adopted %+v, want run %s", adopted, r.Run)
 		}
 		r.Attempt = 2
 		c.granted(two, r)
 	}},
-	{"a dead session may finish what it has claims for", func(c *check) {
+	{"a dead session can finish runs while it has their claims", func(c *check) {
 		s := c.session("one")
 		r := request("a", 1)
 		token := c.granted(s, r)
@@ -140,7 +140,7 @@ var finishRules = []rule{
 		equal(c, "lost", len(c.sweep().Lost), 0)
 		c.record(r.Run, jobs.Succeeded)
 	}},
-	{"a batch ends what it can and says what it could not", func(c *check) {
+	{"a batch reports each finish that was refused", func(c *check) {
 		s := c.session("one")
 		a, b := request("a", 1), request("b", 1)
 		tokenA, tokenB := c.granted(s, a), c.granted(s, b)
@@ -152,10 +152,10 @@ var finishRules = []rule{
 		})
 		c.must(err)
 		if len(done) != 3 || done[0] || !done[1] || done[2] {
-			c.Errorf("finished %v, expected [false true false]", done)
+			c.Errorf("finished %v, want [false true false]", done)
 		}
 	}},
-	{"very long text is kept whole", func(c *check) {
+	{"very long text is stored completely", func(c *check) {
 		s := c.session("one")
 		r := request("a", 1)
 		f := storage.FinishRequest{
@@ -172,7 +172,7 @@ var finishRules = []rule{
 				len(record.Output), len(f.Detail), len(f.Error), len(f.Output))
 		}
 	}},
-	{"the output of the last attempt is kept", func(c *check) {
+	{"the output of the last attempt is stored", func(c *check) {
 		s := c.session("one")
 		r := request("a", 1)
 		for attempt, state := range []jobs.State{jobs.Waiting, jobs.Succeeded} {

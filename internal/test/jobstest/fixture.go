@@ -15,7 +15,7 @@ import (
 
 // Fixture is a store under test.
 type Fixture struct {
-	Store storage.Store // fresh: migrated, and empty
+	Store storage.Store // migrated and empty
 	// Expire makes a session's TTL run out at once.
 	Expire func(session uuid.UUID)
 	// Second is another replica's connection to the same data, if that differs from Store. Other
@@ -28,7 +28,7 @@ type Fixture struct {
 	Pass func(time.Duration)
 }
 
-// Adoption requests runs of the jobs, all of middle priority and never late.
+// Adoption returns a request for runs of the jobs. All have the default priority, and none is late.
 func Adoption(known []uuid.UUID, limit int, names ...string) storage.Adoption {
 	a := storage.Adoption{Known: known, Limit: limit, Late: limit}
 	for _, name := range names {
@@ -40,8 +40,8 @@ func Adoption(known []uuid.UUID, limit int, names ...string) storage.Adoption {
 
 // rule is one requirement on every store.
 type rule struct {
-	name string
-	hold func(c *check)
+	name  string
+	check func(c *check)
 }
 
 // Run checks every rule in parallel, each on a store of its own from open. open closes the store in
@@ -51,28 +51,29 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		name  string
 		rules []rule
 	}{
-		{"Sessions", sessionRules}, {"Definitions", definitionRules}, {"Away", absenceRules},
+		{"Sessions", sessionRules}, {"Definitions", definitionRules}, {"Absences", absenceRules},
 		{"Drift", driftRules}, {"Start", startRules}, {"Conflicts", conflictRules},
 		{"Waiters", waiterRules}, {"Reserves", reserveRules}, {"Roots", rootRules},
 		{"Note", noteRules}, {"Finish", finishRules}, {"Sweep", sweepRules}, {"Adopt", adoptRules},
 		{"Abandon", abandonRules},
-		{"Recoveries", recoveryRules}, {"Memory", memoryRules}, {"Outbox", outboxRules},
+		{"Recoveries", recoveryRules}, {"SavedState", savedStateRules}, {"Outbox", outboxRules},
 		{"Misfires", misfireRules},
-		{"Causes", causeRules}, {"Places", positionRules}, {"Following", dependentRules},
+		{"Causes", causeRules}, {"ReservedPositions", positionRules}, {"Dependents", dependentRules},
 		{"Trigger", triggerRules}, {"TriggerWaits", triggerWaitRules}, {"Revoke", revokeRules},
 		{"History", historyRules}, {"Firing", firingRules}, {"Prune", pruneRules},
-		{"Listings", listingRules}, {"Blockages", waitHistoryRules},
+		{"Listings", listingRules}, {"WaitHistory", waitHistoryRules},
 		{"Rests", restRules},
-		{"Acts", actionRules}, {"Pauses", pauseRules}, {"Cancels", cancelRules},
+		{"Actions", actionRules}, {"Pauses", pauseRules}, {"Cancels", cancelRules},
 		{"Releases", releaseRules}, {"Drains", drainRules},
-		{"Specs", specRules}, {"Orders", orderRules}, {"Watches", watchRules}, {"Marks", markRules},
+		{"Specs", specRules}, {"ControlState", controlStateRules}, {"Watches", watchRules},
+		{"Marks", markRules},
 		{"Contention", contentionRules}, {"Model", modelRules},
 	}
 	for _, group := range groups {
 		t.Run(group.name, func(t *testing.T) {
 			t.Parallel()
 			for _, r := range group.rules {
-				t.Run(r.name, func(t *testing.T) { r.hold(newCheck(t, open(t))) })
+				t.Run(r.name, func(t *testing.T) { r.check(newCheck(t, open(t))) })
 			}
 		})
 	}
@@ -91,9 +92,9 @@ var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 type check struct {
 	*testing.T
 	Fixture
-	ctx   context.Context
-	cared map[uuid.UUID][]uuid.UUID // by session: the runs that it has adopted
-	begun time.Time
+	ctx     context.Context
+	adopted map[uuid.UUID][]uuid.UUID // session -> runs that it has adopted
+	began   time.Time
 }
 
 func newCheck(t *testing.T, f Fixture) *check {
@@ -102,7 +103,8 @@ func newCheck(t *testing.T, f Fixture) *check {
 	if f.Second == nil {
 		f.Second = f.Store
 	}
-	return &check{T: t, Fixture: f, ctx: ctx, cared: map[uuid.UUID][]uuid.UUID{}, begun: time.Now()}
+	return &check{T: t, Fixture: f, ctx: ctx, adopted: map[uuid.UUID][]uuid.UUID{},
+		began: time.Now()}
 }
 
 // must fails the test on an error.
@@ -162,38 +164,38 @@ func (c *check) start(session uuid.UUID, requests ...storage.StartRequest) []sto
 	return results
 }
 
-// granted starts the request, which must be granted.
+// granted starts the request and fails the test unless it is granted.
 func (c *check) granted(session uuid.UUID, r storage.StartRequest) jobs.Token {
 	c.Helper()
 	result := c.start(session, r)[0]
 	if result.Outcome != storage.StartGranted || result.Token == 0 {
-		c.Fatalf("start of %s: %+v (blocked by %+v), expected it to be granted", r.Firing.Job,
+		c.Fatalf("start of %s: %+v (blocked by %+v), want granted", r.Firing.Job,
 			result, result.Blocker)
 	}
 	return result.Token
 }
 
-// blocked starts the request, which must be blocked by the holder's run.
+// blocked starts the request and fails the test unless the holder's run blocks it.
 func (c *check) blocked(session uuid.UUID, r storage.StartRequest, reason jobs.Reason,
 	by storage.StartRequest) *jobs.Blocker {
 	c.Helper()
 	result := c.start(session, r)[0]
 	if result.Outcome != storage.StartBlocked || result.Blocker == nil || result.Reason != reason {
-		c.Fatalf("start of %s: %+v, expected it to be blocked with reason %s", r.Firing.Job, result,
+		c.Fatalf("start of %s: %+v, want blocked with reason %s", r.Firing.Job, result,
 			reason)
 	}
 	if got := result.Blocker.Holder; got.Run != by.Run.String() || got.Job != by.Firing.Job {
-		c.Fatalf("%s is blocked by %+v, expected run %s of %s", r.Firing.Job, got, by.Run,
+		c.Fatalf("%s is blocked by %+v, want run %s of %s", r.Firing.Job, got, by.Run,
 			by.Firing.Job)
 	}
 	return result.Blocker
 }
 
-// outcome starts the request, with this outcome.
+// outcome starts the request and fails the test unless it has this outcome.
 func (c *check) outcome(session uuid.UUID, r storage.StartRequest, want storage.StartOutcome) {
 	c.Helper()
 	if result := c.start(session, r)[0]; result.Outcome != want || result.Token != 0 {
-		c.Fatalf("start of %s: %+v (blocked by %+v), expected outcome %d without a token",
+		c.Fatalf("start of %s: %+v (blocked by %+v), want outcome %d without a token",
 			r.Firing.Job, result, result.Blocker, want)
 	}
 }
@@ -210,7 +212,7 @@ func (c *check) finish(r storage.StartRequest, token jobs.Token, state jobs.Stat
 	return done[0]
 }
 
-// finished ends an attempt, which must take effect.
+// finished ends an attempt and fails the test unless that takes effect.
 func (c *check) finished(r storage.StartRequest, token jobs.Token, state jobs.State) {
 	c.Helper()
 	if !c.finish(r, token, state) {
@@ -221,12 +223,12 @@ func (c *check) finished(r storage.StartRequest, token jobs.Token, state jobs.St
 // note writes one note and reports whether it takes effect.
 func (c *check) note(session uuid.UUID, n storage.Note) bool {
 	c.Helper()
-	stands, err := c.Store.Note(c.ctx, session, []storage.Note{n})
+	recorded, err := c.Store.Note(c.ctx, session, []storage.Note{n})
 	c.must(err)
-	if len(stands) != 1 {
-		c.Fatalf("1 note got %d answers", len(stands))
+	if len(recorded) != 1 {
+		c.Fatalf("1 note got %d answers", len(recorded))
 	}
-	return stands[0]
+	return recorded[0]
 }
 
 // noteOf returns a note about the run of a request.
@@ -250,9 +252,9 @@ func (c *check) sweep() storage.Swept {
 // adopt adopts runs for a session that knows the runs it has adopted before.
 func (c *check) adopt(session uuid.UUID, limit int, names ...string) []jobs.Record {
 	c.Helper()
-	records := c.adoptKnowing(session, c.cared[session], limit, names...)
+	records := c.adoptKnowing(session, c.adopted[session], limit, names...)
 	for _, r := range records {
-		c.cared[session] = append(c.cared[session], r.ID)
+		c.adopted[session] = append(c.adopted[session], r.ID)
 	}
 	return records
 }
@@ -274,13 +276,13 @@ func (c *check) trigger(job, key string) (jobs.Record, error) {
 	return answer.Record, err
 }
 
-// record returns the run, which must be there in this state.
+// record returns the run and fails the test unless it is in this state.
 func (c *check) record(id uuid.UUID, state jobs.State) jobs.Record {
 	c.Helper()
 	record, err := c.Store.Run(c.ctx, id)
 	c.must(err)
 	if record.ID != id || record.State != state {
-		c.Fatalf("run %s is %s (%+v), expected %s", id, record.State, record, state)
+		c.Fatalf("run %s is %s (%+v), want %s", id, record.State, record, state)
 	}
 	return record
 }
@@ -289,7 +291,7 @@ func (c *check) record(id uuid.UUID, state jobs.State) jobs.Record {
 func (c *check) same(got, want jobs.Record) {
 	c.Helper()
 	if !reflect.DeepEqual(got, want) {
-		c.Errorf("found %+v, expected %+v", got, want)
+		c.Errorf("got %+v, want %+v", got, want)
 	}
 }
 
@@ -311,7 +313,7 @@ func (c *check) now() time.Time {
 func equal[T comparable](c *check, what string, got, want T) {
 	c.Helper()
 	if got != want {
-		c.Errorf("%s: found %v, expected %v", what, got, want)
+		c.Errorf("%s: got %v, want %v", what, got, want)
 	}
 }
 
@@ -319,7 +321,7 @@ func equal[T comparable](c *check, what string, got, want T) {
 func within(c *check, what string, got, from, to time.Time) {
 	c.Helper()
 	if got.Before(from) || got.After(to) {
-		c.Errorf("%s: found %s, expected %s to %s", what, got, from, to)
+		c.Errorf("%s: got %s, want %s to %s", what, got, from, to)
 	}
 }
 

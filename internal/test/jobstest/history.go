@@ -13,7 +13,7 @@ import (
 )
 
 var historyRules = []rule{
-	{"locks tell resource, mode, holder, token and times, by resource", func(c *check) {
+	{"locks have resource, mode, holder, token and times, sorted by resource", func(c *check) {
 		s := c.session("one")
 		r := request("a", 1, table("s/t"), shared("s/r"), slot("api", 4), ownName("a"), path("p"))
 		before := c.now()
@@ -33,10 +33,10 @@ var historyRules = []rule{
 		want := []string{"job:a exclusive 0", "path:p exclusive 0", "slot:api slot 4",
 			"table:s/r shared 0", "table:s/t exclusive 0"}
 		if !slices.Equal(found, want) {
-			c.Errorf("locks %q, expected %q", found, want)
+			c.Errorf("locks %q, want %q", found, want)
 		}
 	}},
-	{"runs come youngest first, without output", func(c *check) {
+	{"runs are listed youngest first, without output", func(c *check) {
 		c.pastRuns(5)
 		runs := c.runs(storage.RunFilter{})
 		equal(c, "runs", len(runs), 5)
@@ -48,13 +48,13 @@ var historyRules = []rule{
 		}
 		equal(c, "first", runs[0].ScheduledAt, firing("a", 4).ScheduledAt)
 	}},
-	{"a run comes with its output", func(c *check) {
+	{"a single run has its output", func(c *check) {
 		id := c.pastRuns(1)[0]
 		equal(c, "output", c.record(id, jobs.Succeeded).Output, "output 0")
 	}},
 	{"an unknown run is not found", func(c *check) {
 		if _, err := c.Store.Run(c.ctx, uuid.New()); !errors.Is(err, storage.ErrNotFound) {
-			c.Errorf("unknown run: %v, expected ErrNotFound", err)
+			c.Errorf("unknown run: %v, want ErrNotFound", err)
 		}
 	}},
 	{"runs are filtered by job, state and replica", func(c *check) {
@@ -83,9 +83,9 @@ var historyRules = []rule{
 			equal(c, fmt.Sprintf("runs by %+v", f.filter), len(c.runs(f.filter)), f.want)
 		}
 	}},
-	{"pages go through all runs once, in one order", func(c *check) {
+	{"pages contain each run once, in one order", func(c *check) {
 		s := c.session("one")
-		for n := range 3 { // 20 at a time: many have been created at the same instant
+		for n := range 3 { // 20 at a time, so many have the same creation time
 			requests := make([]storage.StartRequest, 20)
 			for i := range requests {
 				requests[i] = request("a", 20*n+i)
@@ -110,7 +110,7 @@ var historyRules = []rule{
 			}
 		}
 	}},
-	{"a page holds 100 runs unless told otherwise, and never more than a batch", func(c *check) {
+	{"a page has 100 runs by default and at most a batch", func(c *check) {
 		s := c.session("one")
 		for n := range 2 {
 			requests := make([]storage.StartRequest, 600)
@@ -122,14 +122,14 @@ var historyRules = []rule{
 		equal(c, "runs", len(c.runs(storage.RunFilter{})), 100)
 		equal(c, "runs", len(c.runs(storage.RunFilter{Limit: 5000})), storage.MaxBatch)
 	}},
-	{"jobs come by name with their last ended run", func(c *check) {
+	{"jobs are listed by name with their last ended run", func(c *check) {
 		s := c.session("one")
 		c.register("h", "b", "a", "never")
 		for n, state := range []jobs.State{jobs.Failed, jobs.Succeeded} {
 			r := request("a", n)
 			c.finished(r, c.granted(s, r), state)
 		}
-		c.granted(s, request("a", 3)) // runs still
+		c.granted(s, request("a", 3)) // still running
 		skipped := noteOf(request("b", 1), jobs.Skipped, jobs.ReasonLockHeld)
 		c.note(s, skipped)
 		views, err := c.Store.Jobs(c.ctx)
@@ -146,7 +146,7 @@ var historyRules = []rule{
 			c.Errorf("last runs %+v, %+v, %+v", a, b, views[2].Last)
 		}
 	}},
-	{"replicas come by name, living and lately ended", func(c *check) {
+	{"live and recently ended replicas are listed by name", func(c *check) {
 		before := c.now()
 		b, a := c.session("b"), c.session("a")
 		c.granted(b, request("j", 1))
@@ -155,7 +155,7 @@ var historyRules = []rule{
 		replicas, err := c.Store.Replicas(c.ctx)
 		c.must(err)
 		if len(replicas) != 2 || replicas[0].Session != a || replicas[1].Session != b {
-			c.Fatalf("replicas %+v, expected a and b", replicas)
+			c.Fatalf("replicas %+v, want a and b", replicas)
 		}
 		equal(c, "name", replicas[1].Name, "b")
 		equal(c, "version", replicas[1].Version, "v1")
@@ -176,7 +176,7 @@ var historyRules = []rule{
 		equal(c, "everything", len(replicas)+len(views)+len(c.locks())+len(
 			c.runs(storage.RunFilter{})), 0)
 	}},
-	{"times are in UTC, to the microsecond", func(c *check) {
+	{"times are in UTC with microseconds", func(c *check) {
 		c.pastRuns(1)
 		r := c.runs(storage.RunFilter{})[0]
 		now := c.now()
@@ -214,7 +214,7 @@ func (c *check) runs(f storage.RunFilter) []jobs.Record {
 func younger(a, b jobs.Record) bool { return a.CreatedAt.After(b.CreatedAt) }
 
 var firingRules = []rule{
-	{"a firing comes with all its runs, the first first, and with its job", func(c *check) {
+	{"a firing has its job and all its runs, first run first", func(c *check) {
 		c.recovering("a")
 		s, dying := c.session("replica"), c.session("dying")
 		lost := request("a", 1)
@@ -231,17 +231,17 @@ var firingRules = []rule{
 		within(c, "now", v.Now, before, c.now())
 		if len(v.Runs) != 2 || v.Runs[0].ID != lost.Run || v.Runs[0].State != jobs.Lost ||
 			v.Runs[1].Recovery != 1 || v.Runs[1].State != jobs.Waiting {
-			c.Errorf("runs %+v, expected the lost one and its recovery", v.Runs)
+			c.Errorf("runs %+v, want the lost one and its recovery", v.Runs)
 		}
 		c.same(v.Runs[0], c.record(lost.Run, jobs.Lost))
 		job, in := c.job("a"), c.versions()["a"]
 		if v.Version != 1 || v.Hash != job.Hash || v.Schedule != job.Schedule ||
 			v.Zone != job.Zone || !v.UpdatedAt.Equal(job.UpdatedAt) ||
 			!v.CheckedUntil.Equal(in.CheckedUntil) {
-			c.Errorf("found %+v, expected %+v with the cursor %s", v, job, in.CheckedUntil)
+			c.Errorf("got %+v, want %+v with the cursor %s", v, job, in.CheckedUntil)
 		}
 	}},
-	{"a scheduled time without runs is a firing without runs", func(c *check) {
+	{"a firing of a scheduled time without runs has no runs", func(c *check) {
 		c.register("h", "a")
 		v, err := c.Store.Firing(c.ctx, "a", epoch)
 		c.must(err)
@@ -253,7 +253,7 @@ var firingRules = []rule{
 		for _, job := range []string{"nobody", "never registered"} {
 			if _, err := c.Store.Firing(c.ctx, job, firing(job, 1).ScheduledAt); !errors.Is(err,
 				storage.ErrNotFound) {
-				c.Errorf("firing of %s: %v, expected ErrNotFound", job, err)
+				c.Errorf("firing of %s: %v, want ErrNotFound", job, err)
 			}
 		}
 	}},

@@ -15,7 +15,7 @@ import (
 )
 
 var listingRules = []rule{
-	{"runs are filtered by reason, with states and without", func(c *check) {
+	{"runs are filtered by reason, with and without states", func(c *check) {
 		s := c.session("one")
 		skipped, missed := noteOf(request("a", 11), jobs.Skipped, jobs.ReasonLockHeld),
 			noteOf(request("a", 12), jobs.Skipped, jobs.ReasonOverlap)
@@ -42,7 +42,7 @@ var listingRules = []rule{
 			c.sameRuns(f.filter, f.want...)
 		}
 	}},
-	{"runs are filtered by when they were created", func(c *check) {
+	{"runs are filtered by creation time", func(c *check) {
 		ids := c.pastRuns(6)
 		at := make([]time.Time, len(ids))
 		for i, id := range ids {
@@ -56,7 +56,7 @@ var listingRules = []rule{
 			ids[1:4]...)
 		c.sameRuns(storage.RunFilter{From: at[5].Add(time.Microsecond)})
 	}},
-	{"runs are filtered by what their jobs lock, above and beneath too", func(c *check) {
+	{"runs are filtered by the resources of their jobs and related resources", func(c *check) {
 		c.defined("h", map[string][]locking.Request{
 			"orders": {table("s/orders"), ownName("orders")}, "schema": {table("s")},
 			"part":  {shared("s/orders/2026")},
@@ -95,9 +95,9 @@ var listingRules = []rule{
 		equal(c, "runs of a page",
 			len(c.runs(storage.RunFilter{Resource: resource(table("s")), Limit: 2})), 2)
 	}},
-	{"pages of runs go back as they went on", func(c *check) {
+	{"pages of runs are the same backward and forward", func(c *check) {
 		s := c.session("one")
-		for n := range 3 { // many created at the same instant
+		for n := range 3 { // many have the same creation time
 			requests := make([]storage.StartRequest, 20)
 			for i := range requests {
 				requests[i] = request("a", 20*n+i)
@@ -132,7 +132,7 @@ var listingRules = []rule{
 			}
 		}
 	}},
-	{"jobs are listed in pages by name, on and back", func(c *check) {
+	{"jobs are listed in pages by name, forward and backward", func(c *check) {
 		names := make([]string, 25)
 		for i := range names {
 			names[i] = fmt.Sprintf("job/%02d", i)
@@ -163,7 +163,7 @@ var listingRules = []rule{
 		c.must(err)
 		if len(views) != 1 || views[0].Last == nil || views[0].Last.State != jobs.Failed ||
 			views[0].Version != 1 {
-			c.Errorf("views %+v, expected one that failed last", views)
+			c.Errorf("views %+v, want one that failed last", views)
 		}
 	}},
 	{"jobs are filtered by text and by state", func(c *check) {
@@ -233,7 +233,7 @@ var listingRules = []rule{
 		c.must(err)
 		if len(view.Pauses) != 1 || view.Pauses[0].By != "anna" ||
 			view.Pauses[0].Reason != "closing" || view.Group != "night" || view.Priority != 7 {
-			c.Errorf("job %+v, expected it to be paused with its group", view)
+			c.Errorf("job %+v, want it to be paused with its group", view)
 		}
 		pause(storage.Target{Kind: storage.TargetAll})
 		lists(storage.JobFilter{Paused: &yes}, "a b c d")
@@ -244,7 +244,7 @@ var listingRules = []rule{
 		c.must(err)
 		equal(c, "groups", fmt.Sprint(groups), "[{day 1} {night 2}]")
 	}},
-	{"one job is found by its name, whatever is in it", func(c *check) {
+	{"a job is found by its name with any characters", func(c *check) {
 		c.register("h", "a", "a/b", `a'";--`)
 		for _, name := range []string{"a", "a/b", `a'";--`} {
 			view, err := c.Store.Job(c.ctx, name)
@@ -253,10 +253,10 @@ var listingRules = []rule{
 			equal(c, "schedule", view.Schedule, definition(name, "h").Schedule)
 		}
 		if _, err := c.Store.Job(c.ctx, "b"); !errors.Is(err, storage.ErrNotFound) {
-			c.Errorf("unknown job: %v, expected ErrNotFound", err)
+			c.Errorf("unknown job: %v, want ErrNotFound", err)
 		}
 	}},
-	{"the resources are those of the active definitions, each once", func(c *check) {
+	{"resources of the active definitions are listed once each", func(c *check) {
 		one := c.session("one")
 		c.definedBy(one, "old", map[string][]locking.Request{"a": {table("s/old")},
 			"b": {table("s/t"), ownName("b")}})
@@ -269,7 +269,7 @@ var listingRules = []rule{
 		}
 		equal(c, "resources", strings.Join(keys, " "), "slot:api table:s/t")
 	}},
-	{"the last outcomes of jobs come youngest first", func(c *check) {
+	{"the last outcomes of jobs are listed youngest first", func(c *check) {
 		s := c.session("one")
 		for i := range 5 {
 			r := request("a", i)
@@ -293,13 +293,13 @@ var listingRules = []rule{
 		b := found["b"][0]
 		if _, ran := b.Took(); ran || b.Run != skipped.Run || b.State != jobs.Skipped ||
 			b.Reason != jobs.ReasonLockHeld {
-			c.Errorf("outcome %+v, expected what was skipped", b)
+			c.Errorf("outcome %+v, want what was skipped", b)
 		}
 		none, err := c.Store.Outcomes(c.ctx, nil, 3)
 		c.must(err)
 		equal(c, "outcomes of no jobs", len(none), 0)
 	}},
-	{"what did not end well is counted by job, state and reason", func(c *check) {
+	{"failed and skipped runs are counted by job, state and reason", func(c *check) {
 		s := c.session("one")
 		for i := range 3 {
 			c.note(s, noteOf(request("a", i), jobs.Skipped, jobs.ReasonLockHeld))
@@ -329,7 +329,7 @@ var listingRules = []rule{
 			within(c, "the last", t.Last, since, c.now())
 		}
 	}},
-	{"the runs of a firing come in the order of its recoveries", func(c *check) {
+	{"runs of a firing are listed in the order of its recoveries", func(c *check) {
 		c.recovering("a")
 		one := c.session("one")
 		r := request("a", 1)
@@ -375,7 +375,7 @@ func (c *check) sameRuns(f storage.RunFilter, want ...uuid.UUID) {
 	slices.Sort(got)
 	slices.Sort(expected)
 	if !slices.Equal(got, expected) {
-		c.Errorf("runs by %+v are %q, expected %q", f, got, expected)
+		c.Errorf("runs by %+v are %q, want %q", f, got, expected)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 var markRules = []rule{
-	{"what happens moves the marks of its topics, by every replica's question", func(c *check) {
+	{"changes of runs move the marks of their topics for every replica", func(c *check) {
 		c.register("h", "a", "b")
 		one := c.session("one")
 		holder, waiter := request("a", 1, table("s/t")), request("b", 1, table("s/t"))
@@ -32,7 +32,7 @@ var markRules = []rule{
 			c.finished(again, c.granted(one, again), jobs.Succeeded)
 		}, storage.TopicRuns)
 	}},
-	{"what operators do moves the marks of its topics", func(c *check) {
+	{"actions of operators move the marks of their topics", func(c *check) {
 		c.register("h", "a")
 		one := c.session("one")
 		all := storage.Target{Kind: storage.TargetAll}
@@ -48,7 +48,7 @@ var markRules = []rule{
 			c.must(err)
 		}, storage.TopicJobs, storage.TopicAudit)
 	}},
-	{"replicas that come and go, and what they bring, move marks", func(c *check) {
+	{"sessions and definitions of replicas move marks", func(c *check) {
 		var one uuid.UUID
 		c.moved("a session", func() { one = c.session("one") }, storage.TopicReplicas)
 		c.moved("a definition", func() { c.registerAll(one, "h", "a") }, storage.TopicJobs)
@@ -56,7 +56,7 @@ var markRules = []rule{
 		two := c.session("two")
 		c.moved("a death", func() { c.Expire(two) }, storage.TopicReplicas)
 	}},
-	{"deliveries move their mark", func(c *check) {
+	{"deliveries move the mark of deliveries", func(c *check) {
 		c.outbox(c.Store)
 		c.hooked("a", "h", jobs.Failed)
 		one := c.session("one")
@@ -66,7 +66,7 @@ var markRules = []rule{
 		}, storage.TopicRuns, storage.TopicWebhooks)
 		c.moved("its taking", func() { c.take("w", ttl) }, storage.TopicWebhooks)
 	}},
-	{"heartbeats and questions move nothing", func(c *check) {
+	{"heartbeats and queries move no mark", func(c *check) {
 		c.register("h", "a")
 		one := c.session("one")
 		r := request("a", 1, table("s/t"))
@@ -88,7 +88,7 @@ func (c *check) marks(store storage.Store) storage.Marks {
 	c.must(err)
 	for _, topic := range storage.Topics() {
 		if _, known := marks[topic]; !known || len(marks) != len(storage.Topics()) {
-			c.Fatalf("marks %v, expected one of each topic", marks)
+			c.Fatalf("marks %v, want one of each topic", marks)
 		}
 	}
 	return marks

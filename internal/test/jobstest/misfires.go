@@ -12,14 +12,14 @@ import (
 )
 
 var misfireRules = []rule{
-	{"the first registration starts the cursor at the store's now", func(c *check) {
+	{"the first registration sets the cursor to the store's time", func(c *check) {
 		before := c.now()
 		c.register("h", "a")
 		cursor := c.cursor(c.now().Add(time.Hour))
 		within(c, "cursor", cursor.CheckedUntil, before, c.now())
 		equal(c, "started", len(cursor.Started), 0)
 	}},
-	{"registering again leaves the cursor", func(c *check) {
+	{"a repeated registration does not move the cursor", func(c *check) {
 		c.register("h", "a")
 		until := c.now().Add(time.Hour)
 		c.cursor(until)
@@ -27,15 +27,14 @@ var misfireRules = []rule{
 		cursor := c.cursor(until.Add(time.Hour))
 		equal(c, "cursor", cursor.CheckedUntil, until)
 	}},
-	{"a changed definition leaves the cursor", func(c *check) {
+	{"a changed definition does not move the cursor", func(c *check) {
 		c.register("h1", "a")
 		before := c.versions()["a"].CheckedUntil
 		c.register("h2", "a")
-		equal(c, "cursor told", c.versions()["a"].CheckedUntil, before)
+		equal(c, "registered cursor", c.versions()["a"].CheckedUntil, before)
 		equal(c, "cursor", c.cursor(c.now().Add(time.Hour)).CheckedUntil, before)
 	}},
-	{"a changed schedule's scheduled times count from when it comes into force, and so does a " +
-		"changed zone's", func(c *check) {
+	{"a changed schedule or zone counts from the time when it becomes active", func(c *check) {
 		s, old := c.session("one"), definition("a", "h1")
 		moved, abroad := old, old
 		moved.Hash, moved.Schedule = "h2", "@daily"
@@ -46,8 +45,8 @@ var misfireRules = []rule{
 			c.must(err)
 			within(c, "cursor", c.versions()["a"].CheckedUntil, before, c.now())
 		}
-		told := c.versions()["a"].CheckedUntil
-		equal(c, "cursor", c.cursor(c.now().Add(time.Hour)).CheckedUntil, told)
+		cursor := c.versions()["a"].CheckedUntil
+		equal(c, "cursor", c.cursor(c.now().Add(time.Hour)).CheckedUntil, cursor)
 	}},
 	{"a changed schedule does not move the cursor back", func(c *check) {
 		c.register("h1", "a")
@@ -59,7 +58,7 @@ var misfireRules = []rule{
 		c.must(err)
 		equal(c, "cursor", c.cursor(until.Add(time.Hour)).CheckedUntil, until)
 	}},
-	{"a check by a clock that is ahead decides on nothing before it is due", func(c *check) {
+	{"a check by a fast clock does not decide on future scheduled times", func(c *check) {
 		c.register("h", "a")
 		early := checkOf("a", c.now().Add(time.Hour))
 		early.Asked = early.Until
@@ -73,7 +72,7 @@ var misfireRules = []rule{
 			c.Errorf("the cursor is at %s, %s from now", at, at.Sub(c.now()))
 		}
 	}},
-	{"the cursor moves to where it was checked", func(c *check) {
+	{"the cursor moves to the end of the checked range", func(c *check) {
 		c.register("h", "a")
 		first := c.now().Add(time.Hour)
 		c.cursor(first)
@@ -83,7 +82,7 @@ var misfireRules = []rule{
 		equal(c, "cursor", c.cursor(second).CheckedUntil, first)
 		c.noCursor(second)
 	}},
-	{"nothing is done where the cursor has reached the scheduled time", func(c *check) {
+	{"a check does nothing if the cursor has passed the scheduled time", func(c *check) {
 		c.register("h", "a", "b")
 		reached, until := c.now().Add(time.Hour), c.now().Add(2*time.Hour)
 		c.cursor(reached)
@@ -98,11 +97,11 @@ var misfireRules = []rule{
 		c.must(err)
 		if !slices.Equal(asked, []string{"b"}) || !cursors["a"].Equal(reached) ||
 			!cursors["b"].Equal(until) {
-			c.Errorf("asked for %v, with cursors %v then, expected b alone, and %s and %s", asked,
+			c.Errorf("asked for %v, with cursors %v then, want b alone, and %s and %s", asked,
 				cursors, reached, until)
 		}
 	}},
-	{"only named jobs are checked, by name", func(c *check) {
+	{"only the requested jobs are checked, sorted by name", func(c *check) {
 		c.register("h", "a", "b", "c")
 		until := c.now().Add(time.Hour)
 		var asked []string
@@ -115,11 +114,11 @@ var misfireRules = []rule{
 			})
 		c.must(err)
 		if !slices.Equal(asked, []string{"b", "c"}) || len(cursors) != 2 {
-			c.Errorf("asked for %v, with cursors %v then, expected b and c alone", asked, cursors)
+			c.Errorf("asked for %v, with cursors %v then, want b and c alone", asked, cursors)
 		}
 		c.cursor(until)
 	}},
-	{"jobs of which another definition is active are left out", func(c *check) {
+	{"jobs with another active definition are left out", func(c *check) {
 		c.register("h1", "a")
 		c.register("h2", "a")
 		until := c.now().Add(time.Hour)
@@ -133,11 +132,11 @@ var misfireRules = []rule{
 				})
 			c.must(err)
 			if cursors == nil || len(cursors) != 0 {
-				c.Errorf("cursors %v, expected none, but that nobody else is at it", cursors)
+				c.Errorf("cursors %v, want none although no other session checks", cursors)
 			}
 		}
 	}},
-	{"nothing is recorded by a definition that is superseded meanwhile", func(c *check) {
+	{"a definition that is superseded during the check records nothing", func(c *check) {
 		c.register("h1", "a", "b")
 		until := c.now().Add(time.Hour)
 		before := c.versions()["a"].CheckedUntil
@@ -155,14 +154,14 @@ var misfireRules = []rule{
 				return []storage.Misfired{superseded}
 			})
 		c.must(err)
-		if _, told := cursors["a"]; told || !cursors["b"].Equal(until) {
-			c.Errorf("cursors %v, expected b's alone", cursors)
+		if _, checked := cursors["a"]; checked || !cursors["b"].Equal(until) {
+			c.Errorf("cursors %v, want b's alone", cursors)
 		}
 		c.absent(superseded.Run)
 		c.record(kept.Run, jobs.Missed)
 		equal(c, "cursor", c.versions()["a"].CheckedUntil, before)
 	}},
-	{"scheduled times that have a run or a record are told, sorted", func(c *check) {
+	{"a check gets the scheduled times with runs, sorted", func(c *check) {
 		s := c.session("one")
 		c.register("h", "a", "b")
 		now := c.now()
@@ -182,10 +181,10 @@ var misfireRules = []rule{
 		want := []time.Time{early.Firing.ScheduledAt, late.Firing.ScheduledAt,
 			skipped.Firing.ScheduledAt}
 		if !slices.EqualFunc(got, want, time.Time.Equal) {
-			c.Errorf("started %v, expected %v", got, want)
+			c.Errorf("started %v, want %v", got, want)
 		}
 	}},
-	{"what is found is written once", func(c *check) {
+	{"misfires are recorded once", func(c *check) {
 		c.register("h", "a")
 		now := c.now()
 		missed := misfired("a", now.Add(time.Minute), jobs.Missed, jobs.ReasonSuperseded)
@@ -199,13 +198,13 @@ var misfireRules = []rule{
 		adopted := c.adopt(c.session("one"), 10, "a")
 		if len(adopted) != 1 || adopted[0].ID != late.Run ||
 			!adopted[0].ScheduledAt.Equal(late.Firing.ScheduledAt) {
-			c.Errorf("adopted %+v, expected run %s", adopted, late.Run)
+			c.Errorf("adopted %+v, want run %s", adopted, late.Run)
 		}
 		again := misfired("a", missed.Firing.ScheduledAt, jobs.Missed, jobs.ReasonMisfire)
 		c.misfire(now.Add(2*time.Hour), again)
 		c.absent(again.Run)
 	}},
-	{"a misfire keeps others from starting the scheduled time", func(c *check) {
+	{"a recorded misfire prevents a start of its scheduled time", func(c *check) {
 		c.register("h", "a")
 		m := misfired("a", c.now().Add(time.Minute), jobs.Missed, jobs.ReasonMisfire)
 		c.misfire(c.now().Add(time.Hour), m)
@@ -213,7 +212,7 @@ var misfireRules = []rule{
 		r.Firing = m.Firing
 		c.outcome(c.session("one"), r, storage.StartDuplicate)
 	}},
-	{"rows that meanwhile exist are kept", func(c *check) {
+	{"a check keeps runs that exist already", func(c *check) {
 		s := c.session("one")
 		c.register("h", "a")
 		r := request("a", 0)
@@ -228,7 +227,7 @@ var misfireRules = []rule{
 		c.record(r.Run, jobs.Running)
 		c.finished(r, token, jobs.Succeeded)
 	}},
-	{"while one replica checks, another does not", func(c *check) {
+	{"only one replica checks at a time", func(c *check) {
 		c.register("h", "a")
 		checks := []storage.MisfireCheck{checkOf("a", c.now().Add(time.Hour))}
 		first, err := c.Store.CheckMisfires(c.ctx, checks,
@@ -246,7 +245,7 @@ var misfireRules = []rule{
 		c.must(err)
 		equal(c, "checked by the first", len(first), 1)
 	}},
-	{"a long outage is written in one go", func(c *check) {
+	{"a long outage is recorded in one call", func(c *check) {
 		c.register("h", "a")
 		now := c.now()
 		found := make([]storage.Misfired, storage.MaxBatch+200)
@@ -289,7 +288,7 @@ func (c *check) check(until time.Time, found ...storage.Misfired) []storage.Curs
 	c.must(err)
 	if now := c.versions()["a"].CheckedUntil; len(cursors) != 1 || !cursors["a"].Equal(now) ||
 		now.Before(until) {
-		c.Errorf("cursors %v, expected one of job a, as it now is: %s", cursors, now)
+		c.Errorf("cursors %v, want one of job a, as it now is: %s", cursors, now)
 	}
 	return given
 }
@@ -299,7 +298,7 @@ func (c *check) cursor(until time.Time) storage.Cursor {
 	c.Helper()
 	given := c.check(until)
 	if len(given) != 1 {
-		c.Fatalf("checked with cursors %v, expected one", given)
+		c.Fatalf("checked with cursors %v, want one", given)
 	}
 	return given[0]
 }
@@ -319,6 +318,6 @@ func (c *check) misfire(until time.Time, found ...storage.Misfired) {
 func (c *check) absent(run uuid.UUID) {
 	c.Helper()
 	if _, err := c.Store.Run(c.ctx, run); !errors.Is(err, storage.ErrNotFound) {
-		c.Errorf("run %s: %v, expected ErrNotFound", run, err)
+		c.Errorf("run %s: %v, want ErrNotFound", run, err)
 	}
 }

@@ -25,7 +25,7 @@ var modelRules = []rule{
 			t.Repeat(map[string]func(*rapid.T){
 				"look":   m.compare,
 				"start":  m.start,
-				"ask":    m.askAgain,
+				"ask":    m.resend,
 				"finish": m.finish,
 				"skip":   m.skip,
 				"note":   m.note,
@@ -37,12 +37,12 @@ var modelRules = []rule{
 	}},
 }
 
-// model is the expected state of the runs of one sequence. All sequences share a store. A common
-// prefix of names separates them.
+// model is the expected state of the runs of one sequence. All sequences share a store, so the
+// names of each sequence have a prefix of their own.
 type model struct {
 	c        *check
 	prefix   string
-	sessions []uuid.UUID // living
+	sessions []uuid.UUID // live
 	replicas int         // sessions opened so far
 	firings  int
 	runs     []*modelRun
@@ -52,9 +52,9 @@ type model struct {
 type modelRun struct {
 	storage.StartRequest
 	state    jobs.State
-	session  uuid.UUID // Nil: free
+	session  uuid.UUID // Nil if no session has it
 	token    jobs.Token
-	recorded bool // it waits, and what for is recorded
+	recorded bool // the run waits, and its requests are recorded
 }
 
 func newModel(c *check, t *rapid.T, prefix string) *model {
@@ -77,7 +77,7 @@ func (m *model) openSession(t *rapid.T) {
 	m.sessions = append(m.sessions, id)
 }
 
-// names are few and related, so that most runs conflict.
+// names are few and related, so most runs conflict.
 func (m *model) drawRequests(t *rapid.T) []locking.Request {
 	drawn := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"", "/a", "/b", "/a/x", "slot"}), 1,
 		2, rapid.ID[string]).Draw(t, "names")
@@ -112,8 +112,8 @@ func (m *model) start(t *rapid.T) {
 	m.ask(t, r, r.session)
 }
 
-// askAgain starts a known run, in any state, from any session.
-func (m *model) askAgain(t *rapid.T) {
+// resend starts a known run, in any state, from any session.
+func (m *model) resend(t *rapid.T) {
 	m.ask(t, m.drawRun(t, func(*modelRun) bool { return true }), m.drawSession(t))
 }
 
@@ -131,7 +131,7 @@ func (m *model) ask(t *rapid.T, r *modelRun, session uuid.UUID) {
 		}
 	case r.state != jobs.Waiting || r.session != session:
 		m.expect(t, r, got, storage.StartDuplicate)
-	case len(m.obstacles(r)) > 0:
+	case len(m.blockers(r)) > 0:
 		m.expect(t, r, got, storage.StartBlocked)
 		m.expectBlocker(t, r, got)
 		r.recorded = true
@@ -147,29 +147,29 @@ func (m *model) ask(t *rapid.T, r *modelRun, session uuid.UUID) {
 func (m *model) expect(t *rapid.T, r *modelRun, got storage.StartResult,
 	want storage.StartOutcome) {
 	if got.Outcome != want {
-		t.Fatalf("run %s (%s): outcome %d, reason %s, blocker %+v, expected outcome %d", r.Run,
+		t.Fatalf("run %s (%s): outcome %d, reason %s, blocker %+v, want outcome %d", r.Run,
 			r.state, got.Outcome, got.Reason, got.Blocker, want)
 	}
 }
 
 func (m *model) expectBlocker(t *rapid.T, r *modelRun, got storage.StartResult) {
-	obstacles := m.obstacles(r)
-	held := slices.ContainsFunc(obstacles,
+	blockers := m.blockers(r)
+	held := slices.ContainsFunc(blockers,
 		func(o *modelRun) bool { return o.state == jobs.Running })
 	if want := map[bool]jobs.Reason{true: jobs.ReasonLockHeld,
 		false: jobs.ReasonOlderWaiter}[held]; got.Reason != want {
-		t.Fatalf("run %s is blocked with reason %s, expected %s", r.Run, got.Reason, want)
+		t.Fatalf("run %s is blocked with reason %s, want %s", r.Run, got.Reason, want)
 	}
-	if got.Blocker == nil || !slices.ContainsFunc(obstacles, func(o *modelRun) bool {
+	if got.Blocker == nil || !slices.ContainsFunc(blockers, func(o *modelRun) bool {
 		return o.Run.String() == got.Blocker.Holder.Run
 	}) {
-		t.Fatalf("run %s is blocked by %+v, which is no obstacle", r.Run, got.Blocker)
+		t.Fatalf("run %s is blocked by %+v, which does not conflict", r.Run, got.Blocker)
 	}
 }
 
-// obstacles returns the runs that block r: conflicting running runs, conflicting older waiters that
+// blockers returns the runs that block r: conflicting running runs, conflicting older waiters that
 // are recorded, and the users of its slots.
-func (m *model) obstacles(r *modelRun) []*modelRun {
+func (m *model) blockers(r *modelRun) []*modelRun {
 	var found []*modelRun
 	for _, mine := range r.Requests {
 		var inSlots []*modelRun
@@ -223,7 +223,7 @@ func (m *model) finish(t *rapid.T) {
 		t.Fatal(err)
 	}
 	if want := r.state == jobs.Running || r.state == state; done[0] != want {
-		t.Fatalf("finish of run %s (%s) as %s: %v, expected %v", r.Run, r.state, state, done[0],
+		t.Fatalf("finish of run %s (%s) as %s: %v, want %v", r.Run, r.state, state, done[0],
 			want)
 	}
 	if r.state == jobs.Running {
@@ -234,14 +234,14 @@ func (m *model) finish(t *rapid.T) {
 // skip notes a run as skipped, in any state, from any session.
 func (m *model) skip(t *rapid.T) {
 	r, session := m.drawRun(t, func(*modelRun) bool { return true }), m.drawSession(t)
-	stands, err := m.c.Store.Note(m.c.ctx, session,
+	recorded, err := m.c.Store.Note(m.c.ctx, session,
 		[]storage.Note{noteOf(r.StartRequest, jobs.Skipped, jobs.ReasonLockHeld)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	mine := r.session == session
-	if want := mine && (r.state == jobs.Waiting || r.state == jobs.Skipped); stands[0] != want {
-		t.Fatalf("skip of run %s (%s): %v, expected %v", r.Run, r.state, stands[0], want)
+	if want := mine && (r.state == jobs.Waiting || r.state == jobs.Skipped); recorded[0] != want {
+		t.Fatalf("skip of run %s (%s): %v, want %v", r.Run, r.state, recorded[0], want)
 	}
 	if mine && r.state == jobs.Waiting {
 		r.state = jobs.Skipped
@@ -256,14 +256,14 @@ func (m *model) note(t *rapid.T) {
 	if !wants {
 		n.Requests = nil
 	}
-	stands, err := m.c.Store.Note(m.c.ctx, session, []storage.Note{n})
+	recorded, err := m.c.Store.Note(m.c.ctx, session, []storage.Note{n})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := r.session == session && r.state == jobs.Waiting; stands[0] != want {
-		t.Fatalf("note of run %s (%s): %v, expected %v", r.Run, r.state, stands[0], want)
+	if want := r.session == session && r.state == jobs.Waiting; recorded[0] != want {
+		t.Fatalf("note of run %s (%s): %v, want %v", r.Run, r.state, recorded[0], want)
 	}
-	if stands[0] {
+	if recorded[0] {
 		r.recorded = wants
 	}
 }
@@ -287,7 +287,7 @@ func (m *model) die(t *rapid.T) {
 	for _, r := range m.runs {
 		running := r.session == dead && r.state == jobs.Running
 		if lost[r.Run] != running {
-			t.Fatalf("run %s (%s): lost %v, expected %v", r.Run, r.state, lost[r.Run], running)
+			t.Fatalf("run %s (%s): lost %v, want %v", r.Run, r.state, lost[r.Run], running)
 		}
 		if running {
 			r.state = jobs.Lost
@@ -308,7 +308,7 @@ func (m *model) adopt(t *rapid.T) {
 	unknown := map[uuid.UUID]bool{}
 	for _, r := range m.runs {
 		if r.state == jobs.Waiting && r.session == session {
-			if rapid.Bool().Draw(t, "cared for") {
+			if rapid.Bool().Draw(t, "known") {
 				known = append(known, r.Run)
 			} else {
 				unknown[r.Run] = true
@@ -320,12 +320,12 @@ func (m *model) adopt(t *rapid.T) {
 		t.Fatal(err)
 	}
 	records = slices.DeleteFunc(records, func(r jobs.Record) bool {
-		told := unknown[r.ID]
+		returned := unknown[r.ID]
 		delete(unknown, r.ID)
-		return told
+		return returned
 	})
 	if len(unknown) > 0 {
-		t.Fatalf("%v are the session's own, and it is not told", unknown)
+		t.Fatalf("runs %v of the session were not returned", unknown)
 	}
 	free := slices.DeleteFunc(slices.Clone(m.runs), func(r *modelRun) bool {
 		return r.state != jobs.Waiting || r.session != uuid.Nil
@@ -343,7 +343,7 @@ func (m *model) adopt(t *rapid.T) {
 		return len(records) == 1 && r.Run == records[0].ID
 	})
 	if i < 0 || !free[i].WaitSince.Equal(oldest.WaitSince) {
-		t.Fatalf("adopted %+v, expected the oldest, such as run %s", records, oldest.Run)
+		t.Fatalf("adopted %+v, want the oldest, such as run %s", records, oldest.Run)
 	}
 	free[i].session, free[i].recorded = session, false
 }
@@ -372,7 +372,7 @@ func (m *model) compare(t *rapid.T) {
 		}
 	}
 	if len(held) > 0 {
-		t.Fatalf("held by nobody known: %v", held)
+		t.Fatalf("locks of unknown holders: %v", held)
 	}
 }
 
@@ -382,7 +382,7 @@ func (m *model) tidy(t *rapid.T) {
 	for _, r := range m.runs {
 		record, err := m.c.Store.Run(m.c.ctx, r.Run)
 		if err != nil || record.State != r.state || record.Token != r.token {
-			t.Fatalf("run %s is recorded as %s with token %d (%v), expected %s with token %d",
+			t.Fatalf("run %s is recorded as %s with token %d (%v), want %s with token %d",
 				r.Run, record.State, record.Token, err, r.state, r.token)
 		}
 	}

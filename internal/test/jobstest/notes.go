@@ -12,7 +12,7 @@ import (
 )
 
 var noteRules = []rule{
-	{"a firing is noted as waiting, then as skipped", func(c *check) {
+	{"a note records a firing as waiting and then as skipped", func(c *check) {
 		s := c.session("one")
 		r := request("a", 1, table("s/t"))
 		n := noteOf(r, jobs.Waiting, jobs.ReasonLockHeld)
@@ -36,7 +36,7 @@ var noteRules = []rule{
 		equal(c, "replica", skipped.Replica, "one")
 		equal(c, "scheduled_at", skipped.ScheduledAt, r.Firing.ScheduledAt)
 	}},
-	{"every final state can be noted", func(c *check) {
+	{"a note can record every final state", func(c *check) {
 		s := c.session("one")
 		for i, state := range []jobs.State{jobs.Skipped, jobs.Cancelled, jobs.Failed, jobs.Missed} {
 			n := noteOf(request("a", i), state, jobs.ReasonCancelled)
@@ -45,7 +45,7 @@ var noteRules = []rule{
 			equal(c, "error", c.record(n.Run, state).Error, "it broke")
 		}
 	}},
-	{"a note without an error keeps that of the last attempt", func(c *check) {
+	{"a note without an error keeps the error of the last attempt", func(c *check) {
 		s := c.session("one")
 		r := request("a", 1)
 		_, err := c.Store.Finish(c.ctx,
@@ -61,7 +61,7 @@ var noteRules = []rule{
 		equal(c, "note", c.note(s, n), true)
 		equal(c, "error", c.record(r.Run, jobs.Failed).Error, n.Error)
 	}},
-	{"a resent note stands", func(c *check) {
+	{"a repeated note succeeds", func(c *check) {
 		s := c.session("one")
 		for _, state := range []jobs.State{jobs.Waiting, jobs.Skipped} {
 			n := noteOf(request("a", 1, table("s/t")), state, jobs.ReasonLockHeld)
@@ -71,7 +71,7 @@ var noteRules = []rule{
 			c.record(n.Run, state)
 		}
 	}},
-	{"a firing with another run is not noted", func(c *check) {
+	{"a note is refused if the firing has another run", func(c *check) {
 		one, two := c.session("one"), c.session("two")
 		runs, waits, skipped := request("runs", 1, table("s/t")), request("waits", 1, table("s/t")),
 			request("skipped", 1)
@@ -90,7 +90,7 @@ var noteRules = []rule{
 		}
 		c.record(waits.Run, jobs.Waiting)
 	}},
-	{"a firing that already runs or ran is not noted", func(c *check) {
+	{"a note is refused if the run has started or ended", func(c *check) {
 		s := c.session("one")
 		r := request("a", 1, table("s/t"))
 		token := c.granted(s, r)
@@ -106,7 +106,7 @@ var noteRules = []rule{
 			false)
 		c.record(r.Run, jobs.Succeeded)
 	}},
-	{"another session's waiting run is not noted", func(c *check) {
+	{"a note is refused for a waiting run of another session", func(c *check) {
 		one, two := c.session("one"), c.session("two")
 		r := request("a", 1, table("s/t"))
 		equal(c, "first", c.note(one, noteOf(r, jobs.Waiting, jobs.ReasonLockHeld)), true)
@@ -114,23 +114,23 @@ var noteRules = []rule{
 			false)
 		c.record(r.Run, jobs.Waiting)
 	}},
-	{"a noted run can be started by its session", func(c *check) {
+	{"a session can start the run of its note", func(c *check) {
 		s := c.session("one")
 		r := request("a", 1, table("s/t"))
 		equal(c, "note", c.note(s, noteOf(r, jobs.Waiting, jobs.ReasonLockHeld)), true)
 		c.granted(s, r)
 		c.record(r.Run, jobs.Running)
 	}},
-	{"two notes of one firing in a batch: the first stands", func(c *check) {
+	{"the first of two notes of one firing in a batch succeeds", func(c *check) {
 		s := c.session("one")
-		stands, err := c.Store.Note(c.ctx, s, []storage.Note{
+		recorded, err := c.Store.Note(c.ctx, s, []storage.Note{
 			noteOf(request("b", 1), jobs.Skipped, jobs.ReasonLockHeld),
 			noteOf(request("a", 1), jobs.Skipped, jobs.ReasonLockHeld),
 			noteOf(request("b", 1), jobs.Skipped, jobs.ReasonLockHeld),
 		})
 		c.must(err)
-		if len(stands) != 3 || !stands[0] || !stands[1] || stands[2] {
-			c.Errorf("notes stand: %v, expected [true true false]", stands)
+		if len(recorded) != 3 || !recorded[0] || !recorded[1] || recorded[2] {
+			c.Errorf("notes: %v, want [true true false]", recorded)
 		}
 	}},
 	{"a note of a lost session changes nothing", func(c *check) {
@@ -141,7 +141,7 @@ var noteRules = []rule{
 		_, err := c.Store.Note(c.ctx, s,
 			[]storage.Note{noteOf(waits, jobs.Skipped, jobs.ReasonLockHeld)})
 		if !errors.Is(err, storage.ErrSessionLost) {
-			c.Errorf("note of a lost session: %v, expected ErrSessionLost", err)
+			c.Errorf("note of a lost session: %v, want ErrSessionLost", err)
 		}
 		c.record(waits.Run, jobs.Waiting)
 	}},

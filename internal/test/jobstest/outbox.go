@@ -36,7 +36,7 @@ func (c *check) hooked(job, hash string, states ...jobs.State) {
 	c.must(err)
 }
 
-// take takes the due deliveries of a webhook.
+// take takes the deliveries of a webhook that are due.
 func (c *check) take(webhook string, lease time.Duration) []storage.Delivery {
 	c.Helper()
 	taken, err := c.outbox(c.Store).TakeDeliveries(c.ctx, webhook, lease, 100)
@@ -44,13 +44,13 @@ func (c *check) take(webhook string, lease time.Duration) []storage.Delivery {
 	return taken
 }
 
-// told fails the test unless the webhook's only delivery is for this end of the run.
-func (c *check) told(run uuid.UUID, state jobs.State) storage.Delivery {
+// delivered fails the test unless the webhook's only delivery is for this end of the run.
+func (c *check) delivered(run uuid.UUID, state jobs.State) storage.Delivery {
 	c.Helper()
 	taken := c.take("w", time.Hour)
 	if len(taken) != 1 || taken[0].Run.ID != run || taken[0].Run.State != state ||
 		taken[0].Tries != 1 || taken[0].Webhook != "w" {
-		c.Fatalf("deliveries %+v, expected one of run %s as %s", taken, run, state)
+		c.Fatalf("deliveries %+v, want one of run %s as %s", taken, run, state)
 	}
 	within(c, "taken at", taken[0].TakenAt, taken[0].CreatedAt, c.now())
 	return taken[0]
@@ -59,9 +59,9 @@ func (c *check) told(run uuid.UUID, state jobs.State) storage.Delivery {
 func (c *check) settled(d storage.Delivery, s storage.Settlement) bool {
 	c.Helper()
 	s.ID, s.Tries, s.Former = d.ID, d.Tries, d.Former
-	stood, err := c.outbox(c.Store).SettleDelivery(c.ctx, s)
+	settled, err := c.outbox(c.Store).SettleDelivery(c.ctx, s)
 	c.must(err)
-	return stood
+	return settled
 }
 
 // undelivered lists the failed deliveries.
@@ -79,7 +79,7 @@ var finalStates = []jobs.State{jobs.Succeeded, jobs.Failed, jobs.TimedOut, jobs.
 	jobs.Lost, jobs.Skipped, jobs.Missed}
 
 var outboxRules = []rule{
-	{"a webhook is told of the ends that it asks for, once", func(c *check) {
+	{"a webhook gets each end that it subscribes to once", func(c *check) {
 		c.hooked("a", "h", jobs.Failed, jobs.TimedOut)
 		s := c.session("one")
 		before := c.now()
@@ -95,7 +95,7 @@ var outboxRules = []rule{
 				equal(c, "deliveries", len(c.take("w", 0)), 0)
 				continue
 			}
-			d := c.told(r.Run, state)
+			d := c.delivered(r.Run, state)
 			within(c, "created at", d.CreatedAt, before.Add(-time.Microsecond), c.now())
 			equal(c, "error", d.Run.Error, "why")
 			equal(c, "result", string(d.Run.Result), `{"n":1}`)
@@ -104,7 +104,7 @@ var outboxRules = []rule{
 			equal(c, "delivered", c.settled(d, storage.Settlement{Delivered: true}), true)
 		}
 	}},
-	{"jobs without webhooks tell nobody", func(c *check) {
+	{"jobs without webhooks have no deliveries", func(c *check) {
 		c.hooked("a", "h", finalStates...)
 		c.register("h", "b")
 		s := c.session("one")
@@ -112,7 +112,7 @@ var outboxRules = []rule{
 		c.finished(r, c.granted(s, r), jobs.Failed)
 		equal(c, "deliveries", len(c.take("w", 0)), 0)
 	}},
-	{"an attempt that another follows is no end", func(c *check) {
+	{"an attempt before a retry has no delivery", func(c *check) {
 		c.hooked("a", "h", finalStates...)
 		s := c.session("one")
 		r := request("a", 1)
@@ -120,60 +120,60 @@ var outboxRules = []rule{
 		equal(c, "deliveries", len(c.take("w", 0)), 0)
 		r.Attempt = 2
 		c.finished(r, c.granted(s, r), jobs.Failed)
-		c.told(r.Run, jobs.Failed)
+		c.delivered(r.Run, jobs.Failed)
 	}},
-	{"a skip and a firing that could not start are told", func(c *check) {
+	{"a skip and a failed start have deliveries", func(c *check) {
 		c.hooked("a", "h", jobs.Skipped, jobs.Failed)
 		s := c.session("one")
 		for n, state := range []jobs.State{jobs.Skipped, jobs.Failed} {
 			r := request("a", n)
 			equal(c, "noted", c.note(s, noteOf(r, state, jobs.ReasonLockHeld)), true)
-			c.settled(c.told(r.Run, state), storage.Settlement{Delivered: true})
+			c.settled(c.delivered(r.Run, state), storage.Settlement{Delivered: true})
 		}
 	}},
-	{"a run that waited and is skipped is told", func(c *check) {
+	{"a skipped waiting run has a delivery", func(c *check) {
 		c.hooked("a", "h", jobs.Skipped)
 		s := c.session("one")
 		r := request("a", 1)
 		equal(c, "noted", c.note(s, noteOf(r, jobs.Waiting, jobs.ReasonLockHeld)), true)
 		equal(c, "deliveries", len(c.take("w", 0)), 0)
 		equal(c, "noted", c.note(s, noteOf(r, jobs.Skipped, jobs.ReasonLockHeld)), true)
-		c.told(r.Run, jobs.Skipped)
+		c.delivered(r.Run, jobs.Skipped)
 	}},
-	{"a run lost by a sweep is told, its successor is not", func(c *check) {
+	{"a run that a sweep ends as lost has a delivery, its recovery has none", func(c *check) {
 		c.hooked("a", "h", finalStates...)
 		s := c.session("one")
 		r := request("a", 1)
 		c.granted(s, r)
 		c.Expire(s)
 		equal(c, "lost", len(c.sweep().Lost), 1)
-		c.told(r.Run, jobs.Lost)
+		c.delivered(r.Run, jobs.Lost)
 	}},
-	{"a revoked claim is told", func(c *check) {
+	{"a run with a revoked claim has a delivery", func(c *check) {
 		c.hooked("a", "h", finalStates...)
 		r := request("a", 1)
 		c.must(c.Store.Revoke(c.ctx, c.granted(c.session("one"), r), jobs.Cancelled,
 			jobs.ReasonCancelled))
-		c.told(r.Run, jobs.Cancelled)
+		c.delivered(r.Run, jobs.Cancelled)
 	}},
-	{"a waiting run that an operator cancels is told", func(c *check) {
+	{"a cancelled waiting run has a delivery", func(c *check) {
 		c.hooked("a", "h", jobs.Cancelled)
 		r, err := c.Store.Trigger(c.ctx, operator, storage.TriggerRequest{Job: "a", Key: "k"})
 		c.must(err)
 		_, err = c.Store.Cancel(c.ctx, operator, r.ID)
 		c.must(err)
-		c.told(r.ID, jobs.Cancelled)
+		c.delivered(r.ID, jobs.Cancelled)
 	}},
-	{"a run that an operator takes the locks of is told", func(c *check) {
+	{"a run whose locks an operator releases has a delivery", func(c *check) {
 		c.hooked("a", "h", jobs.Lost)
 		r := request("a", 1, table("s/t"))
 		token := c.granted(c.session("one"), r)
 		_, err := c.Store.Release(c.ctx, operator,
 			storage.ReleaseRequest{Resource: table("s/t").Resource, Token: token})
 		c.must(err)
-		c.told(r.Run, jobs.Lost)
+		c.delivered(r.Run, jobs.Lost)
 	}},
-	{"runs of a removed job are told", func(c *check) {
+	{"cancelled runs of a removed job have deliveries", func(c *check) {
 		spec, err := c.Store.PutSpec(c.ctx, operator,
 			storage.Spec{Job: "a", Text: json.RawMessage(`{}`)})
 		c.must(err)
@@ -186,9 +186,9 @@ var outboxRules = []rule{
 		token := c.granted(s, r)
 		c.must(c.Store.RemoveSpec(c.ctx, operator, "a", spec.Version))
 		c.finished(r, token, jobs.Failed)
-		c.told(r.Run, jobs.Failed)
+		c.delivered(r.Run, jobs.Failed)
 	}},
-	{"a missed scheduled time is told, one that is run late is not", func(c *check) {
+	{"a misfire that is not run late has a delivery", func(c *check) {
 		d := definition("a", "h")
 		d.Hooks = []jobs.Hook{{Webhook: "w", State: jobs.Missed}}
 		versions, err := c.Store.Register(c.ctx, c.session("registrar"), []storage.Definition{d})
@@ -208,9 +208,9 @@ var outboxRules = []rule{
 				}
 			})
 		c.must(err)
-		c.told(missed, jobs.Missed)
+		c.delivered(missed, jobs.Missed)
 	}},
-	{"each webhook has its own", func(c *check) {
+	{"each webhook has its own deliveries", func(c *check) {
 		d := definition("a", "h")
 		d.Hooks = []jobs.Hook{{Webhook: "v", State: jobs.Failed},
 			{Webhook: "w", State: jobs.Failed}, {Webhook: "v", State: jobs.Succeeded}}
@@ -218,7 +218,7 @@ var outboxRules = []rule{
 		c.must(err)
 		r := request("a", 1)
 		c.finished(r, c.granted(c.session("one"), r), jobs.Failed)
-		w := c.told(r.Run, jobs.Failed)
+		w := c.delivered(r.Run, jobs.Failed)
 		v := c.take("v", time.Hour)
 		if len(v) != 1 || v[0].ID == w.ID || v[0].Run.ID != r.Run {
 			c.Errorf("deliveries of v %+v, of w %+v", v, w)
@@ -226,7 +226,7 @@ var outboxRules = []rule{
 		c.settled(w, storage.Settlement{Delivered: true})
 		equal(c, "v delivered", c.settled(v[0], storage.Settlement{Delivered: true}), true)
 	}},
-	{"the active definition decides", func(c *check) {
+	{"the active definition decides which deliveries are written", func(c *check) {
 		c.hooked("a", "old", jobs.Failed)
 		c.hooked("a", "new")
 		s := c.session("one")
@@ -236,9 +236,9 @@ var outboxRules = []rule{
 		c.hooked("a", "newest", jobs.Failed, jobs.Lost)
 		r = request("a", 2)
 		c.finished(r, c.granted(s, r), jobs.Failed)
-		c.told(r.Run, jobs.Failed)
+		c.delivered(r.Run, jobs.Failed)
 	}},
-	{"what is lent is nobody else's until the lease ends", func(c *check) {
+	{"a leased delivery is not given to others until the lease ends", func(c *check) {
 		c.hooked("a", "h", jobs.Failed)
 		r := request("a", 1)
 		c.finished(r, c.granted(c.session("one"), r), jobs.Failed)
@@ -257,7 +257,7 @@ var outboxRules = []rule{
 		equal(c, "settled again", c.settled(again[0], storage.Settlement{Delivered: true}), false)
 		equal(c, "taken once delivered", len(c.take("w", 0)), 0)
 	}},
-	{"a try that failed is repeated when it is due, or given up, and shown", func(c *check) {
+	{"a failed delivery is retried, given up and listed", func(c *check) {
 		c.hooked("a", "h", jobs.Failed)
 		r := request("a", 1)
 		c.finished(r, c.granted(c.session("one"), r), jobs.Failed)
@@ -266,11 +266,11 @@ var outboxRules = []rule{
 			found, err := c.outbox(c.Store).UndeliveredHooks(c.ctx, storage.UndeliveredFilter{})
 			c.must(err)
 			if len(found) != 1 {
-				c.Fatalf("undelivered %+v, expected one", found)
+				c.Fatalf("undelivered %+v, want one", found)
 			}
 			return found[0]
 		}
-		d := c.told(r.Run, jobs.Failed)
+		d := c.delivered(r.Run, jobs.Failed)
 		equal(c, "deferred", c.settled(d, storage.Settlement{Error: "503", Again: 0}), true)
 		u := shown()
 		if u.Error != "503" || u.Run != r.Run || u.State != jobs.Failed || u.Tries != 1 ||
@@ -293,9 +293,9 @@ var outboxRules = []rule{
 			c.Errorf("given up %+v", u)
 		}
 		c.must(c.outbox(c.Store).ForgetDeliveries(c.ctx))
-		shown() // it is not old
+		shown() // the delivery is not old
 	}},
-	{"what was not delivered is listed by webhook, run and page, the youngest first",
+	{"failed deliveries are listed by webhook and run, youngest first",
 		func(c *check) {
 			d := definition("a", "h")
 			d.Hooks = []jobs.Hook{{Webhook: "v", State: jobs.Failed},
@@ -337,13 +337,13 @@ var outboxRules = []rule{
 				at = &storage.RunCursor{CreatedAt: page[1].CreatedAt, ID: page[1].ID}
 			}
 			if !reflect.DeepEqual(paged, all) {
-				c.Errorf("pages have %+v, expected %+v", paged, all)
+				c.Errorf("pages have %+v, want %+v", paged, all)
 			}
 			equal(c, "deliveries after the last",
 				len(c.undelivered(storage.UndeliveredFilter{Before: at})), 0)
 			before := c.undelivered(storage.UndeliveredFilter{Limit: 2, After: at})
 			if !reflect.DeepEqual(before, all[3:5]) {
-				c.Errorf("the page before has %+v, expected %+v", before, all[3:5])
+				c.Errorf("the page before has %+v, want %+v", before, all[3:5])
 			}
 			for i, u := range all {
 				equal(c, "job", u.Job, "a")
@@ -358,11 +358,11 @@ var outboxRules = []rule{
 				UndeliveredHooks(c.ctx, storage.UndeliveredFilter{Limit: storage.MaxBatch + 1})
 			c.refused("too long a list", err, storage.ErrBadInput)
 		}},
-	{"what is to be delivered again is due at once, and its tries count anew", func(c *check) {
+	{"a repeated delivery is due at once with a new count of tries", func(c *check) {
 		c.hooked("a", "h", jobs.Failed)
 		r := request("a", 1)
 		c.finished(r, c.granted(c.session("one"), r), jobs.Failed)
-		d := c.told(r.Run, jobs.Failed)
+		d := c.delivered(r.Run, jobs.Failed)
 		equal(c, "since when its tries count", d.Since, d.CreatedAt)
 		equal(c, "given up", c.settled(d, storage.Settlement{Error: "gone", GiveUp: true}), true)
 		before := c.now()
@@ -380,13 +380,13 @@ var outboxRules = []rule{
 		repeated, err := c.outbox(c.Second).DeliverAgain(c.ctx, keyed("again"), d.ID)
 		c.must(err)
 		if !reflect.DeepEqual(repeated, u) {
-			c.Errorf("told %+v, then %+v", u, repeated)
+			c.Errorf("got %+v, then %+v", u, repeated)
 		}
-		equal(c, "taken after the repeated act", len(c.take("w", 0)), 0)
-		lines := c.audit(storage.AuditFilter{Action: "deliver_again"})
-		if len(lines) != 1 || lines[0].Target != "delivery "+d.ID.String() ||
-			lines[0].Actor != "ann" || !strings.Contains(string(lines[0].Detail), r.Run.String()) {
-			c.Errorf("lines %+v", lines)
+		equal(c, "taken after the repeated action", len(c.take("w", 0)), 0)
+		entries := c.audit(storage.AuditFilter{Action: "deliver_again"})
+		if len(entries) != 1 || entries[0].Target != "delivery "+d.ID.String() ||
+			entries[0].Actor != "ann" || !strings.Contains(string(entries[0].Detail), r.Run.String()) {
+			c.Errorf("audit entries %+v", entries)
 		}
 		equal(c, "delivered", c.settled(again[0], storage.Settlement{Delivered: true}), true)
 		_, err = c.outbox(c.Store).DeliverAgain(c.ctx, operator, d.ID)
@@ -394,21 +394,21 @@ var outboxRules = []rule{
 		_, err = c.outbox(c.Store).DeliverAgain(c.ctx, storage.Action{Via: "go"}, d.ID)
 		c.refused("nobody", err, storage.ErrBadInput)
 	}},
-	{"a try that fails after its delivery was to be made again does not put it off",
+	{"a failed try does not delay a delivery that was repeated meanwhile",
 		func(c *check) {
 			c.hooked("a", "h", jobs.Failed)
 			r := request("a", 1)
 			c.finished(r, c.granted(c.session("one"), r), jobs.Failed)
-			d := c.told(r.Run, jobs.Failed)
+			d := c.delivered(r.Run, jobs.Failed)
 			_, err := c.outbox(c.Store).DeliverAgain(c.ctx, operator, d.ID)
 			c.must(err)
 			equal(c, "given up by the try before",
 				c.settled(d, storage.Settlement{Error: "gone", GiveUp: true}), false)
 			equal(c, "scheduled_at", len(c.take("w", time.Hour)), 1)
-			// A success ends it nevertheless.
+			// A success still ends the delivery.
 			again := request("a", 2)
 			c.finished(again, c.granted(c.session("two"), again), jobs.Failed)
-			d = c.told(again.Run, jobs.Failed)
+			d = c.delivered(again.Run, jobs.Failed)
 			_, err = c.outbox(c.Store).DeliverAgain(c.ctx, operator, d.ID)
 			c.must(err)
 			equal(c, "delivered by the try before",
@@ -416,7 +416,7 @@ var outboxRules = []rule{
 				true)
 			equal(c, "scheduled_at", len(c.take("w", 0)), 0)
 		}},
-	{"many takers share what is due", func(c *check) {
+	{"concurrent senders share the due deliveries", func(c *check) {
 		c.hooked("a", "h", jobs.Failed)
 		s := c.session("one")
 		const runs = 60

@@ -67,7 +67,7 @@ func (c *check) waiting(session uuid.UUID, job string, n int,
 }
 
 var pauseRules = []rule{
-	{"a pause tells who paused what, and stands until it is resumed", func(c *check) {
+	{"a pause has its actor and target and lasts until it is resumed", func(c *check) {
 		c.register("h", "a")
 		before := c.now()
 		first, err := c.Store.Pause(c.ctx,
@@ -80,7 +80,7 @@ var pauseRules = []rule{
 		within(c, "paused at", first.At, before, c.now())
 		again, err := c.Second.Pause(c.ctx, storage.Action{Actor: "bob", Via: "cli"}, jobA)
 		c.must(err)
-		equal(c, "pause that stands", again.ID, first.ID)
+		equal(c, "open pause", again.ID, first.ID)
 		equal(c, "paused by", again.By, "ann")
 		ended, err := c.Second.Resume(c.ctx, storage.Action{Actor: "bob", Via: "cli"}, jobA)
 		c.must(err)
@@ -91,7 +91,7 @@ var pauseRules = []rule{
 			c.Errorf("the pause after it is the same: %+v", next)
 		}
 	}},
-	{"a job must be known, a group need not, and only what is paused is resumed", func(c *check) {
+	{"unknown jobs cannot be paused, and only a paused target can be resumed", func(c *check) {
 		if _, err := c.Store.Pause(c.ctx, action, jobA); !errors.Is(err, storage.ErrNotFound) {
 			c.Errorf("pause of an unknown job: %v", err)
 		}
@@ -103,9 +103,9 @@ var pauseRules = []rule{
 				c.Errorf("resume of %s: %v", target, err)
 			}
 		}
-		equal(c, "lines of the audit log", len(c.audit(storage.AuditFilter{})), 2)
+		equal(c, "audit entries", len(c.audit(storage.AuditFilter{})), 2)
 	}},
-	{"a paused job, group or everything starts nothing, and leaves no run", func(c *check) {
+	{"a start in a pause of job, group or cluster is refused without a run", func(c *check) {
 		c.register("h", "a", "b")
 		c.grouped("g")
 		s := c.session("one")
@@ -130,7 +130,7 @@ var pauseRules = []rule{
 			}
 		}
 	}},
-	{"in a batch only what is paused is refused", func(c *check) {
+	{"only paused jobs of a batch are refused", func(c *check) {
 		c.register("h", "a", "b")
 		c.pause(jobA)
 		results := c.start(c.session("one"), request("a", 1, table("s/t")),
@@ -138,7 +138,7 @@ var pauseRules = []rule{
 		equal(c, "paused", results[0].Outcome, storage.StartPaused)
 		equal(c, "other", results[1].Outcome, storage.StartGranted)
 	}},
-	{"a firing that another has is a duplicate, paused or not", func(c *check) {
+	{"a firing with another run is a duplicate, paused or not", func(c *check) {
 		c.register("h", "a")
 		s := c.session("one")
 		r := request("a", 1)
@@ -149,7 +149,7 @@ var pauseRules = []rule{
 		c.finished(r, token, jobs.Succeeded)
 		c.outcome(s, r, storage.StartDuplicate)
 	}},
-	{"what has begun goes on: further attempts start, recoveries and triggers are apart",
+	{"a pause does not stop further attempts, recoveries and triggers",
 		func(c *check) {
 			c.recovering("a")
 			one, two := c.session("one"), c.session("two")
@@ -172,7 +172,7 @@ var pauseRules = []rule{
 				Firing:  jobs.Firing{Job: "a", ScheduledAt: recovery[0].ScheduledAt, Recovery: 1},
 				Attempt: 1}, storage.StartPaused)
 		}},
-	{"a waiting run that was held back is anybody's once it is resumed", func(c *check) {
+	{"any session can adopt a paused waiting run after it is resumed", func(c *check) {
 		c.register("h", "a")
 		one, two := c.session("one"), c.session("two")
 		r := c.waiting(one, "a", 1, table("s/t"))
@@ -182,11 +182,11 @@ var pauseRules = []rule{
 		c.resume(jobA)
 		// The run's session is live, but may no longer fire the job.
 		if adopted := c.adopt(two, 10, "a"); len(adopted) != 1 || adopted[0].ID != r.Run {
-			c.Errorf("adopted %+v, expected the run", adopted)
+			c.Errorf("adopted %+v, want the run", adopted)
 		}
 		equal(c, "adopted by a third", len(c.adopt(c.session("three"), 10, "a")), 0)
 	}},
-	{"a waiting run goes on waiting, and nobody waits behind it", func(c *check) {
+	{"a paused waiting run keeps waiting and blocks no other run", func(c *check) {
 		c.register("h", "a", "b")
 		s := c.session("one")
 		r := c.waiting(s, "a", 1, table("s/t"))
@@ -206,7 +206,7 @@ var pauseRules = []rule{
 		c.granted(s, r)
 		equal(c, "reason", c.record(r.Run, jobs.Running).Reason, "")
 	}},
-	{"waiting runs of a paused job are not adopted, those that were triggered are", func(c *check) {
+	{"only triggered waiting runs of a paused job are adopted", func(c *check) {
 		c.register("h", "a", "b")
 		one, two := c.session("one"), c.session("two")
 		scheduled := c.waiting(one, "a", 1)
@@ -224,7 +224,7 @@ var pauseRules = []rule{
 		equal(c, "adopted", ids(c.adopt(two, 10, "a", "b")),
 			ids([]jobs.Record{{ID: scheduled.Run}}))
 	}},
-	{"attempts of a paused job's run are adopted from the dead", func(c *check) {
+	{"runs of a paused job with attempts are adopted from dead sessions", func(c *check) {
 		c.register("h", "a")
 		one, two := c.session("one"), c.session("two")
 		r := request("a", 1)
@@ -236,7 +236,7 @@ var pauseRules = []rule{
 		r.Attempt = adopted[0].Attempt
 		c.granted(two, r)
 	}},
-	{"the pauses of a job are its own, its group's and everything's, of a time", func(c *check) {
+	{"pauses of a job in a time span include its group's and the cluster's", func(c *check) {
 		c.register("h", "a", "b")
 		own := c.pause(jobA)
 		c.pause(storage.Target{Kind: storage.TargetJob, Name: "b"})
@@ -261,7 +261,7 @@ var pauseRules = []rule{
 			}
 		}
 	}},
-	{"a trigger of a paused job is refused unless it says so", func(c *check) {
+	{"a trigger of a paused job is refused unless it allows paused jobs", func(c *check) {
 		c.register("h", "a")
 		c.grouped("g")
 		for job, target := range map[string]storage.Target{"a": jobA, "g": night} {
@@ -270,7 +270,7 @@ var pauseRules = []rule{
 			var paused *storage.PausedError
 			if !errors.As(err, &paused) || !errors.Is(err, storage.ErrPaused) ||
 				paused.Pause.ID != p.ID {
-				c.Fatalf("trigger of %s: %v, expected to be told of the pause", job, err)
+				c.Fatalf("trigger of %s: %v, want an error that names the pause", job, err)
 			}
 			equal(c, "runs", len(c.runs(storage.RunFilter{Job: job})), 0)
 			run, err := c.Store.Trigger(c.ctx, action,

@@ -15,7 +15,7 @@ import (
 const atOnce time.Duration = 0
 
 var pruneRules = []rule{
-	{"ended runs go with their output when they were kept long enough, not before", func(c *check) {
+	{"ended runs are deleted with their output after the retention", func(c *check) {
 		s, ids := c.session("pruner"), c.pastRuns(3)
 		equal(c, "runs that ended within the time",
 			c.prune(s, storage.PruneRequest{Keep: time.Hour, Limit: 10}).Runs, 0)
@@ -35,7 +35,7 @@ var pruneRules = []rule{
 			c.Errorf("all was looked at: %+v", pruned)
 		}
 	}},
-	{"runs of every final state go", func(c *check) {
+	{"runs of every final state are deleted", func(c *check) {
 		s := c.session("one")
 		for n, state := range jobs.States() {
 			if r := request("a", n); state.Final() {
@@ -48,7 +48,7 @@ var pruneRules = []rule{
 		equal(c, "runs", c.prune(s, storage.PruneRequest{Keep: atOnce, Limit: 100}).Runs, ended-1)
 		c.record(last.Run, jobs.Skipped)
 	}},
-	{"the last run of a job that has ended stays, with its output", func(c *check) {
+	{"the last ended run of a job is kept with its output", func(c *check) {
 		s := c.session("one")
 		ids := c.pastRuns(3)
 		other := request("other", 1)
@@ -56,21 +56,21 @@ var pruneRules = []rule{
 		goesOn, waits := request("a", 50), request("a", 51)
 		c.granted(s, goesOn)
 		c.note(s, noteOf(waits, jobs.Waiting, jobs.ReasonLockHeld))
-		for _, want := range []int{2, 0} { // and again, once it is alone
+		for _, want := range []int{2, 0} { // again when it is the only run
 			equal(c, "runs", c.prune(s, storage.PruneRequest{Keep: atOnce, Limit: 100}).Runs, want)
 		}
 		equal(c, "output", c.record(ids[2], jobs.Succeeded).Output, "output 2")
 		c.record(other.Run, jobs.Failed)
 	}},
-	{"a run stays while a webhook is still to be told of it", func(c *check) {
+	{"a run with an open delivery is kept", func(c *check) {
 		c.outbox(c.Store)
 		c.hooked("a", "h", jobs.Failed)
 		s := c.session("one")
-		told, last := request("a", 1), request("a", 2)
-		c.finished(told, c.granted(s, told), jobs.Failed)
+		delivered, last := request("a", 1), request("a", 2)
+		c.finished(delivered, c.granted(s, delivered), jobs.Failed)
 		c.finished(last, c.granted(s, last), jobs.Succeeded)
-		d := c.told(told.Run, jobs.Failed)
-		equal(c, "runs while it is told",
+		d := c.delivered(delivered.Run, jobs.Failed)
+		equal(c, "runs before the delivery",
 			c.prune(s, storage.PruneRequest{Keep: atOnce, Limit: 10}).Runs, 0)
 		c.settled(d, storage.Settlement{Error: "gone", GiveUp: true})
 		equal(c, "runs once it was given up",
@@ -79,14 +79,14 @@ var pruneRules = []rule{
 		_, err := c.outbox(c.Store).DeliverAgain(c.ctx, operator, d.ID)
 		c.must(err)
 		again := c.take("w", time.Hour)
-		if len(again) != 1 || again[0].Run.ID != told.Run || again[0].Run.Job != "a" {
+		if len(again) != 1 || again[0].Run.ID != delivered.Run || again[0].Run.Job != "a" {
 			c.Fatalf("deliveries %+v", again)
 		}
 		c.settled(again[0], storage.Settlement{Delivered: true})
-		equal(c, "runs once it was told",
+		equal(c, "runs after the delivery",
 			c.prune(s, storage.PruneRequest{Keep: atOnce, Limit: 10}).Runs, 1)
 	}},
-	{"a run that has not ended stays, and goes on", func(c *check) {
+	{"a run that has not ended is kept and continues", func(c *check) {
 		s := c.session("one")
 		runs, waits := request("holder", 1, table("s/t")), request("waiter", 1, table("s/t"))
 		token := c.granted(s, runs)
@@ -101,19 +101,20 @@ var pruneRules = []rule{
 		c.finished(runs, token, jobs.Succeeded)
 		c.granted(s, waits)
 	}},
-	{"a run that waited long is kept from its end", func(c *check) {
+	{"the retention counts from the end of the run", func(c *check) {
 		s := c.session("one")
 		r := request("a", 1)
 		token := c.granted(s, r)
 		created := c.record(r.Run, jobs.Running).CreatedAt
 		time.Sleep(20 * time.Millisecond)
 		c.finished(r, token, jobs.Succeeded)
-		later := request("a", 2) // or the first would stay as the last of its job
+		later := request("a", 2) // otherwise the first is kept as the last of its job
 		c.finished(later, c.granted(s, later), jobs.Succeeded)
-		keep := c.now().Sub(created) - 10*time.Millisecond // it began before, and ended since
+		// The run was created before that and ended after it.
+		keep := c.now().Sub(created) - 10*time.Millisecond
 		equal(c, "runs", c.prune(s, storage.PruneRequest{Keep: keep, Limit: 100}).Runs, 0)
 	}},
-	{"a scheduled time that the misfire check may yet ask for stays, one by hand does not",
+	{"a run after the misfire cursor is kept unless it was triggered",
 		func(c *check) {
 			s := c.session("one")
 			c.register("h", "a")
@@ -134,14 +135,13 @@ var pruneRules = []rule{
 				c.Errorf("left: %+v", left)
 			}
 		}},
-	{"a scheduled time that a job which follows has not handled stays, until it has, or nobody " +
-		"has the job", func(c *check) {
+	{"a run is kept until dependents with live sessions have handled its scheduled time", func(c *check) {
 		s := c.session("one")
 		c.register("h", "load")
 		dependent := definition("report", "h")
 		dependent.After = []string{"load", "other"}
-		carries := c.session("carries")
-		_, err := c.Store.Register(c.ctx, carries, []storage.Definition{dependent})
+		dependents := c.session("carries")
+		_, err := c.Store.Register(c.ctx, dependents, []storage.Definition{dependent})
 		c.must(err)
 		c.pause(storage.Target{Kind: storage.TargetJob, Name: "report"})
 		cursor := c.versions()["report"].CheckedUntil
@@ -160,11 +160,11 @@ var pruneRules = []rule{
 		c.must(err)
 		equal(c, "runs", c.prune(s, storage.PruneRequest{Keep: atOnce, Limit: 100}).Runs, 2)
 		c.record(waitedFor.Run, jobs.Succeeded)
-		c.must(c.Store.End(c.ctx, carries))
-		equal(c, "runs once nobody has the job",
+		c.must(c.Store.End(c.ctx, dependents))
+		equal(c, "runs when no session has the job",
 			c.prune(s, storage.PruneRequest{Keep: atOnce, Limit: 100}).Runs, 1)
 	}},
-	{"batches go through all that is old, past what stays", func(c *check) {
+	{"batches delete all old runs and pass those that are kept", func(c *check) {
 		s := c.session("one")
 		var stay []uuid.UUID
 		for n := range 9 {
@@ -195,7 +195,7 @@ var pruneRules = []rule{
 		}
 		c.record(last.Run, jobs.Failed)
 	}},
-	{"one replica at a time", func(c *check) {
+	{"only one replica prunes at a time", func(c *check) {
 		one, two := c.session("one"), c.session("two")
 		c.pastRuns(2)
 		if pruned := c.prune(one, storage.PruneRequest{Keep: time.Hour, Limit: 1}); pruned.Busy {
@@ -212,7 +212,7 @@ var pruneRules = []rule{
 			c.prune(one, storage.PruneRequest{Keep: atOnce, Limit: 1}).Runs,
 			1)
 	}},
-	{"a recovery goes on where the run that was lost is forgotten", func(c *check) {
+	{"a recovery continues after its lost run is deleted", func(c *check) {
 		one, two := c.session("one"), c.session("two")
 		c.recovering("a")
 		r := request("a", 1, table("s/t"))
@@ -233,14 +233,14 @@ var pruneRules = []rule{
 		}
 		c.finished(again, c.granted(two, again), jobs.Succeeded)
 	}},
-	{"a definition that nobody has carried for as long is forgotten, but none that counts",
+	{"old definitions without sessions are deleted unless they are in use",
 		func(c *check) {
 			old, pruner := c.session("old"), c.session("pruner")
 			equal(c, "first", c.registerAll(old, "h1", "a")["a"], int64(1))
 			equal(c, "second", c.registerAll(c.session("new"), "h2", "a")["a"], int64(2))
 			atOnce := storage.PruneRequest{Keep: atOnce, Limit: 1}
 			for range 2 {
-				equal(c, "definitions while all are carried", c.prune(pruner, atOnce).Definitions,
+				equal(c, "definitions while sessions have all", c.prune(pruner, atOnce).Definitions,
 					0)
 			}
 			c.must(c.Store.End(c.ctx, old))
@@ -255,7 +255,7 @@ var pruneRules = []rule{
 				c.registerAll(c.session("new"), "h2", "a")["a"],
 				int64(2))
 		}},
-	{"a definition that is active stays, although nobody carries it", func(c *check) {
+	{"the active definition is kept without sessions", func(c *check) {
 		one, two, pruner := c.session("one"), c.session("two"), c.session("pruner")
 		c.registerAll(one, "h1", "a")
 		c.registerAll(two, "h2", "a")
@@ -263,7 +263,7 @@ var pruneRules = []rule{
 		c.must(c.Store.End(c.ctx, one))
 		c.activeDefinitions("a", 1)
 		for range 3 {
-			equal(c, "definitions, of which one is in force and one the newest",
+			equal(c, "definitions, one active and one the newest",
 				c.prune(pruner, storage.PruneRequest{Keep: atOnce, Limit: 1}).Definitions, 0)
 		}
 		views, err := c.Store.Jobs(c.ctx)
@@ -272,7 +272,7 @@ var pruneRules = []rule{
 			c.Errorf("jobs %+v", views)
 		}
 	}},
-	{"a definition that is carried again is as good as new, and the newest stays", func(c *check) {
+	{"a definition that a session has again and the newest one are kept", func(c *check) {
 		pruner := c.session("pruner")
 		c.registerAll(c.session("lives"), "h1", "a")
 		ended := c.session("ended")
@@ -280,13 +280,13 @@ var pruneRules = []rule{
 		c.must(c.Store.End(c.ctx, ended))
 		atOnce := storage.PruneRequest{Keep: atOnce, Limit: 1}
 		for range 3 {
-			equal(c, "definitions, of which one is in force and one the newest",
+			equal(c, "definitions, one active and one the newest",
 				c.prune(pruner, atOnce).Definitions, 0)
 		}
-		c.registerAll(c.session("third"), "h3", "a") // the second is not the newest any more
-		c.registerAll(c.session("again"), "h2", "a") // but it is carried
+		c.registerAll(c.session("third"), "h3", "a") // the second is no longer the newest
+		c.registerAll(c.session("again"), "h2", "a") // but a session has it
 		for range 2 {
-			equal(c, "definitions, all carried", c.prune(pruner, atOnce).Definitions, 0)
+			equal(c, "definitions, sessions have all", c.prune(pruner, atOnce).Definitions, 0)
 		}
 	}},
 }

@@ -11,7 +11,7 @@ import (
 )
 
 var recoveryRules = []rule{
-	{"a run that is lost with its session has a waiting successor", func(c *check) {
+	{"a run that is lost with its session gets a waiting recovery", func(c *check) {
 		c.recovering("a")
 		one := c.session("one")
 		r := request("a", 1, table("s/t"))
@@ -20,7 +20,7 @@ var recoveryRules = []rule{
 		c.sweep()
 		c.recovered(r, jobs.ReasonSessionLost)
 	}},
-	{"a run that is revoked as lost has one", func(c *check) {
+	{"a run that is revoked as lost gets a recovery", func(c *check) {
 		c.recovering("a")
 		r := request("a", 1, table("s/t"))
 		token := c.granted(c.session("one"), r)
@@ -28,7 +28,7 @@ var recoveryRules = []rule{
 		c.must(c.Store.Revoke(c.ctx, token, jobs.Lost, jobs.ReasonClaimLost))
 		c.recovered(r, jobs.ReasonClaimLost)
 	}},
-	{"a run that its replica ends as lost has one", func(c *check) {
+	{"a run that its replica ends as lost gets a recovery", func(c *check) {
 		c.recovering("a")
 		one := c.session("one")
 		r := request("a", 1, table("s/t"))
@@ -44,7 +44,7 @@ var recoveryRules = []rule{
 		equal(c, "lost", len(c.sweep().Lost), 0)
 		c.recovered(r, jobs.ReasonSessionLost)
 	}},
-	{"a run that is cancelled by force, or ends otherwise, has none", func(c *check) {
+	{"a cancelled run and other ends get no recovery", func(c *check) {
 		c.recovering("a")
 		s := c.session("one")
 		cancelled := request("a", 0)
@@ -56,7 +56,7 @@ var recoveryRules = []rule{
 		}
 		equal(c, "adopted", len(c.adopt(c.session("two"), 10, "a")), 0)
 	}},
-	{"other jobs have none", func(c *check) {
+	{"jobs without recover get no recovery", func(c *check) {
 		c.recovering("b")
 		c.register("h", "a")
 		one, two := c.session("one"), c.session("two")
@@ -67,10 +67,10 @@ var recoveryRules = []rule{
 		equal(c, "lost", len(c.sweep().Lost), 3)
 		adopted := c.adopt(two, 10, "a", "b", "unknown")
 		if len(adopted) != 1 || adopted[0].Job != "b" {
-			c.Errorf("adopted %+v, expected b's successor alone", adopted)
+			c.Errorf("adopted %+v, want b's successor alone", adopted)
 		}
 	}},
-	{"the active definition decides", func(c *check) {
+	{"the active definition decides whether a run is recovered", func(c *check) {
 		c.register("h", "a")
 		one := c.session("one")
 		r := request("a", 1)
@@ -96,10 +96,10 @@ var recoveryRules = []rule{
 		c.sweep()
 		adopted := c.adopt(two, 10, "a")
 		if len(adopted) != 1 || adopted[0].Key != "k" || adopted[0].Recovery != 1 {
-			c.Fatalf("adopted %+v, expected recovery 1 of key k", adopted)
+			c.Fatalf("adopted %+v, want recovery 1 of key k", adopted)
 		}
 	}},
-	{"a run with params of the moment is recovered with them, however it is lost", func(c *check) {
+	{"a recovery has the params of its trigger", func(c *check) {
 		params := json.RawMessage(`{"account": "acme", "n": [1, 2]}`)
 		for job, lose := range map[string]func(s uuid.UUID, r storage.StartRequest,
 			token jobs.Token){
@@ -128,12 +128,12 @@ var recoveryRules = []rule{
 			adopted := c.adopt(two, 10, job)
 			if len(adopted) != 1 || adopted[0].Recovery != 1 ||
 				!storage.SameParams(adopted[0].Params, params) {
-				c.Errorf("%s: adopted %+v with params %s, expected recovery 1 with %s", job,
+				c.Errorf("%s: adopted %+v with params %s, want recovery 1 with %s", job,
 					adopted, adopted[0].Params, params)
 			}
 		}
 	}},
-	{"a firing is recovered three times, however its runs are lost", func(c *check) {
+	{"a firing is recovered at most three times", func(c *check) {
 		for job, lose := range map[string]func(s uuid.UUID, r storage.StartRequest,
 			token jobs.Token){
 			"swept": func(s uuid.UUID, _ storage.StartRequest, _ jobs.Token) {
@@ -151,8 +151,8 @@ var recoveryRules = []rule{
 			s, r := c.session("first"), request(job, 1)
 			for n := 1; ; n++ {
 				lose(s, r, c.granted(s, r))
-				told := strings.HasSuffix(c.record(r.Run, jobs.Lost).Detail, storage.NotRecovered)
-				equal(c, "told that it is not recovered", told, n > storage.MaxRecoveries)
+				noted := strings.HasSuffix(c.record(r.Run, jobs.Lost).Detail, storage.NotRecovered)
+				equal(c, "not recovered", noted, n > storage.MaxRecoveries)
 				s = c.session("next")
 				adopted := c.adopt(s, 10, job)
 				if n > storage.MaxRecoveries {
@@ -160,13 +160,13 @@ var recoveryRules = []rule{
 					break
 				}
 				if len(adopted) != 1 || adopted[0].Recovery != n {
-					c.Fatalf("adopted %+v, expected recovery %d", adopted, n)
+					c.Fatalf("adopted %+v, want recovery %d", adopted, n)
 				}
 				r.Run, r.Firing.Recovery = adopted[0].ID, n
 			}
 		}
 	}},
-	{"a run that was lost and is not recovered is told so once", func(c *check) {
+	{"a lost run that is not recovered is reported once", func(c *check) {
 		r := request("a", 1)
 		r.Firing.Recovery = storage.MaxRecoveries
 		c.recovering("a")
@@ -182,10 +182,10 @@ var recoveryRules = []rule{
 func (c *check) recovered(lost storage.StartRequest, reason jobs.Reason) {
 	c.Helper()
 	equal(c, "reason", c.record(lost.Run, jobs.Lost).Reason, reason)
-	heir := c.session("heir")
-	adopted := c.adopt(heir, 10, lost.Firing.Job)
+	adopter := c.session("heir")
+	adopted := c.adopt(adopter, 10, lost.Firing.Job)
 	if len(adopted) != 1 {
-		c.Fatalf("adopted %+v, expected the successor", adopted)
+		c.Fatalf("adopted %+v, want the successor", adopted)
 	}
 	next := adopted[0]
 	if next.ID == lost.Run || next.Recovery != 1 ||
@@ -196,5 +196,5 @@ func (c *check) recovered(lost storage.StartRequest, reason jobs.Reason) {
 	}
 	again := lost
 	again.Run, again.Firing.Recovery = next.ID, 1
-	c.finished(again, c.granted(heir, again), jobs.Succeeded)
+	c.finished(again, c.granted(adopter, again), jobs.Succeeded)
 }

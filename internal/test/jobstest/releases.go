@@ -10,7 +10,7 @@ import (
 )
 
 var releaseRules = []rule{
-	{"a released claim is gone with all its grants, and its run is lost for good", func(c *check) {
+	{"a release removes the claim and its grants and ends the run as lost", func(c *check) {
 		c.recovering("a")
 		one, two := c.session("one"), c.session("two")
 		r := request("a", 1, table("s/t"), table("s/u"), ownName("a"))
@@ -26,7 +26,7 @@ var releaseRules = []rule{
 		want := locking.Released{ID: r.Run, Token: token,
 			Owner: locking.Owner{Replica: "one", Job: "a", Run: r.Run.String()}, Requests: requests}
 		if !reflect.DeepEqual(released, want) {
-			c.Errorf("released %+v, expected %+v", released, want)
+			c.Errorf("released %+v, want %+v", released, want)
 		}
 		record := c.record(r.Run, jobs.Lost)
 		equal(c, "reason", record.Reason, jobs.ReasonReleased)
@@ -35,9 +35,9 @@ var releaseRules = []rule{
 			c.Errorf("released run %+v", record)
 		}
 		equal(c, "finish", c.finish(r, token, jobs.Succeeded), false)
-		beat, err := c.Store.Heartbeat(c.ctx, one, storage.ReplicaStatus{})
+		heartbeat, err := c.Store.Heartbeat(c.ctx, one, storage.ReplicaStatus{})
 		c.must(err)
-		equal(c, "claims", len(beat.Claims), 0)
+		equal(c, "claims", len(heartbeat.Claims), 0)
 		c.granted(two, waits)
 		c.Expire(one)
 		c.sweep()
@@ -45,14 +45,14 @@ var releaseRules = []rule{
 		again, err := c.Second.Release(c.ctx, a, ask)
 		c.must(err)
 		if !reflect.DeepEqual(again, released) {
-			c.Errorf("told %+v, then %+v", released, again)
+			c.Errorf("got %+v, then %+v", released, again)
 		}
-		line := c.audit(storage.AuditFilter{})[0]
-		equal(c, "action", line.Action, "release")
-		equal(c, "target", line.Target, "table s/t")
-		equal(c, "lines", len(c.audit(storage.AuditFilter{})), 1)
+		entry := c.audit(storage.AuditFilter{})[0]
+		equal(c, "action", entry.Action, "release")
+		equal(c, "target", entry.Target, "table s/t")
+		equal(c, "audit entries", len(c.audit(storage.AuditFilter{})), 1)
 	}},
-	{"only from the one whom the caller has seen, else it is told who holds it", func(c *check) {
+	{"a release with another token is refused and names the holder", func(c *check) {
 		s := c.session("one")
 		first, second := request("a", 1, table("s/t")), request("b", 2, table("s/t"))
 		seen := c.granted(s, first)
@@ -60,17 +60,17 @@ var releaseRules = []rule{
 		ask := storage.ReleaseRequest{Resource: table("s/t").Resource, Token: seen,
 			EndTransaction: true}
 		_, err := c.Store.Release(c.ctx, action, ask)
-		c.refused("what nobody holds", err, storage.ErrConflict)
+		c.refused("a free resource", err, storage.ErrConflict)
 		token := c.granted(s, second)
 		_, err = c.Store.Release(c.ctx, action, ask)
 		c.refused("what another holds", err, storage.ErrConflict)
 		if !strings.Contains(err.Error(), "b on one") {
-			c.Errorf("told %q, expected the holder", err)
+			c.Errorf("got %q, want the holder", err)
 		}
 		ask.Token, ask.Resource = token, table("s/other").Resource
 		_, err = c.Store.Release(c.ctx, action, ask)
 		c.refused("another resource", err, storage.ErrConflict)
 		c.finished(second, token, jobs.Succeeded)
-		equal(c, "lines", len(c.audit(storage.AuditFilter{})), 0)
+		equal(c, "audit entries", len(c.audit(storage.AuditFilter{})), 0)
 	}},
 }

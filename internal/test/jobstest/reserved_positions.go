@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// positionRules are about the order of runs when workers, or the slots of a group, are short.
+// positionRules test the order of runs when workers or the slots of a group are all in use.
 var positionRules = []rule{
-	{"a level of priority is worth a minute of waiting", func(c *check) {
+	{"a level of priority counts as a minute of waiting", func(c *check) {
 		low, middling, high := c.waitedFor("low", 2*time.Minute+time.Second),
 			c.waitedFor("middling", 0), c.waitedFor("high", -90*time.Second)
 		s := c.session("one")
@@ -22,12 +22,12 @@ var positionRules = []rule{
 			got, err := c.Store.Adopt(c.ctx, s, a)
 			c.must(err)
 			if len(got) != 1 || got[0].ID != want {
-				c.Fatalf("adopted %+v, expected run %s", got, want)
+				c.Fatalf("adopted %+v, want run %s", got, want)
 			}
 			a.Known = append(a.Known, want)
 		}
 	}},
-	{"late runs have a limit of their own, and come first", func(c *check) {
+	{"late runs have their own limit and are adopted first", func(c *check) {
 		a := Adoption(nil, 4, "late", "prompt")
 		a.Jobs[0].Threshold, a.Late = time.Hour, 2
 		first, second, third := c.waitedFor("late", 3*time.Minute),
@@ -38,7 +38,7 @@ var positionRules = []rule{
 		c.must(err)
 		ids := idsOf(got)
 		if len(got) != 3 || !ids[first] || !ids[second] || !ids[manual] {
-			c.Errorf("adopted %+v, expected two late runs and the other", got)
+			c.Errorf("adopted %+v, want two late runs and the other", got)
 		}
 		a.Known, a.Late = []uuid.UUID{first, second, manual}, 0
 		got, err = c.Store.Adopt(c.ctx, s, a)
@@ -48,10 +48,10 @@ var positionRules = []rule{
 		got, err = c.Store.Adopt(c.ctx, s, a)
 		c.must(err)
 		if len(got) != 1 || got[0].ID != third {
-			c.Errorf("adopted %+v, expected the last late run", got)
+			c.Errorf("adopted %+v, want the last late run", got)
 		}
 	}},
-	{"late runs leave no room for others where the limit is theirs", func(c *check) {
+	{"late runs can use the whole limit", func(c *check) {
 		a := Adoption(nil, 1, "late", "prompt")
 		a.Jobs[0].Threshold = time.Hour
 		late := c.waitedFor("late", 0)
@@ -59,10 +59,10 @@ var positionRules = []rule{
 		got, err := c.Store.Adopt(c.ctx, c.session("one"), a)
 		c.must(err)
 		if len(got) != 1 || got[0].ID != late {
-			c.Errorf("adopted %+v, expected the late run", got)
+			c.Errorf("adopted %+v, want the late run", got)
 		}
 	}},
-	{"what was triggered is never late, nor is a recovery", func(c *check) {
+	{"triggered runs and recoveries are never late", func(c *check) {
 		s := c.session("gone")
 		manual, recovery := request("a", 1), request("a", 1)
 		manual.Firing.Key, recovery.Firing.Recovery = "k", 1
@@ -76,7 +76,7 @@ var positionRules = []rule{
 		c.must(err)
 		equal(c, "adopted", len(got), 2)
 	}},
-	{"a full group is told as such, by each request's own number", func(c *check) {
+	{"a group is full by the limit of each request", func(c *check) {
 		s := c.session("one")
 		group := func(slots int) locking.Request {
 			return ask(locking.KindGroup, "night", locking.Slotted, slots)
@@ -92,7 +92,7 @@ var positionRules = []rule{
 		c.finished(first, token, jobs.Succeeded)
 		c.outcome(s, third, storage.StartBlocked)
 	}},
-	{"who waits for a group's place is served in turn", func(c *check) {
+	{"waiters for a slot of a group are served in order", func(c *check) {
 		s := c.session("one")
 		group := ask(locking.KindGroup, "night", locking.Slotted, 1)
 		first, second, third := request("a", 1, group), request("b", 2, group),
@@ -103,13 +103,13 @@ var positionRules = []rule{
 		c.blocked(s, third, jobs.ReasonOlderWaiter, second)
 		c.granted(s, second)
 	}},
-	{"a group is no slot, table, path or job of its name", func(c *check) {
+	{"a group does not conflict with other kinds of its name", func(c *check) {
 		s := c.session("one")
 		c.granted(s, request("a", 1, ask(locking.KindGroup, "night", locking.Slotted, 1)))
 		c.granted(s, request("b", 1, slot("night", 1), table("night"), path("night"),
 			ownName("night")))
 	}},
-	{"of those that an earlier run of the job keeps waiting all but the oldest are told",
+	{"runs behind the oldest waiter of their job are reported as queued",
 		func(c *check) {
 			s := c.session("one")
 			own := ownName("a")
@@ -125,7 +125,7 @@ var positionRules = []rule{
 			c.finished(running, token, jobs.Succeeded)
 			c.granted(s, younger)
 		}},
-	{"a run that nobody cares for is in no queue", func(c *check) {
+	{"a run without a live session is not in the queue", func(c *check) {
 		s, gone := c.session("one"), c.session("gone")
 		own := ownName("a")
 		c.granted(s, request("a", 1, own))
@@ -133,7 +133,7 @@ var positionRules = []rule{
 		c.must(c.Store.End(c.ctx, gone))
 		c.queued(s, request("a", 3, own), false)
 	}},
-	{"of those that another job keeps waiting all but the oldest are told too", func(c *check) {
+	{"runs behind the oldest waiter for another job are reported as queued", func(c *check) {
 		s := c.session("one")
 		own := ownName("a")
 		holder := request("b", 1, table("s/t"))
@@ -153,7 +153,7 @@ var positionRules = []rule{
 		c.finished(holder, token, jobs.Succeeded)
 		c.granted(s, older)
 	}},
-	{"who wants the same table is in no queue of the job", func(c *check) {
+	{"a waiter of another job is not in the queue of the job", func(c *check) {
 		s := c.session("one")
 		own := ownName("a")
 		holder := request("a", 1, own, table("s/t"))
@@ -183,7 +183,7 @@ func (c *check) queued(session uuid.UUID, r storage.StartRequest, want bool) {
 	result := c.start(session, r)[0]
 	if result.Outcome != storage.StartBlocked || result.Reason != jobs.ReasonOverlap ||
 		result.Queued != want {
-		c.Errorf("start of the scheduled time at %s: %+v, expected it to be blocked by its job, "+
+		c.Errorf("start of the scheduled time at %s: %+v, want it to be blocked by its job, "+
 			"and to be queued behind another: %v", r.Firing.ScheduledAt, result, want)
 	}
 }

@@ -17,7 +17,7 @@ const reserve = time.Hour
 const lapse = reserve + reserve/2
 
 var reserveRules = []rule{
-	{"a younger firing passes a waiter whose reservation has ended", func(c *check) {
+	{"a younger firing passes a waiter after its reservation ends", func(c *check) {
 		q := c.queue(table("s/t"))
 		q.free()
 		c.blocked(q.two, q.younger, jobs.ReasonOlderWaiter, q.older)
@@ -25,7 +25,7 @@ var reserveRules = []rule{
 		c.granted(q.two, q.younger)
 		c.blocked(q.one, q.older, jobs.ReasonLockHeld, q.younger)
 	}},
-	{"a waiter on a schema keeps what lies beneath from others only in its reservation",
+	{"a waiter on a schema blocks its tables only during its reservation",
 		func(c *check) {
 			q := c.queue(table("s"))
 			q.younger.Requests = []locking.Request{table("s/other")}
@@ -37,7 +37,7 @@ var reserveRules = []rule{
 			q.free()
 			c.granted(q.one, q.older)
 		}},
-	{"a firing that reserves nothing is passed at once", func(c *check) {
+	{"a younger firing passes a waiter without a reservation at once", func(c *check) {
 		one, two := c.session("one"), c.session("two")
 		holder, older, younger := request("holder", 1, table("s/t")),
 			request("older", 2, table("s")), request("younger", 3, table("s/u"))
@@ -46,28 +46,28 @@ var reserveRules = []rule{
 		c.blocked(one, older, jobs.ReasonLockHeld, holder)
 		c.granted(two, younger)
 	}},
-	{"a firing is told for how long its place is reserved", func(c *check) {
+	{"a refused start returns how long its position is reserved", func(c *check) {
 		q := c.queue(table("s/t"))
 		if left := c.start(q.one, q.older)[0].Reserved; left <= reserve/2 || left > reserve {
-			c.Errorf("it is reserved for %s, expected nearly %s", left, reserve)
+			c.Errorf("position is reserved for %s, want nearly %s", left, reserve)
 		}
 		c.Pass(lapse)
 		equal(c, "reserved", c.start(q.one, q.older)[0].Reserved, 0)
 	}},
-	{"a place is reserved anew once its waiter could be passed for five times as long",
+	{"a position is reserved again after it was unreserved five times as long",
 		func(c *check) {
 			q := c.queue(table("s/t"))
 			c.Pass(reserve + locking.Unreserved*reserve - time.Minute)
 			equal(c, "reserved too soon", c.start(q.one, q.older)[0].Reserved, 0)
 			c.Pass(2 * time.Minute)
 			if left := c.start(q.one, q.older)[0].Reserved; left <= reserve/2 {
-				c.Errorf("it is reserved for %s, expected nearly %s", left, reserve)
+				c.Errorf("position is reserved for %s, want nearly %s", left, reserve)
 			}
 			q.free()
 			c.blocked(q.two, q.younger, jobs.ReasonOlderWaiter, q.older)
 			c.granted(q.one, q.older)
 		}},
-	{"a refusal within a reservation does not prolong it", func(c *check) {
+	{"a refusal does not extend a reservation", func(c *check) {
 		q := c.queue(table("s/t"))
 		for range 3 {
 			c.Pass(reserve / 4)
@@ -77,7 +77,7 @@ var reserveRules = []rule{
 		q.free()
 		c.granted(q.two, q.younger)
 	}},
-	{"a note that gives a firing its place reserves it", func(c *check) {
+	{"a note reserves the position of a firing", func(c *check) {
 		one, two := c.session("one"), c.session("two")
 		older, younger := request("older", 1, table("s/t")), request("younger", 2, table("s/t"))
 		equal(c, "note", c.note(one, noteOf(older, jobs.Waiting, jobs.ReasonLockHeld)), true)
@@ -85,7 +85,7 @@ var reserveRules = []rule{
 		c.Pass(lapse)
 		c.granted(two, younger)
 	}},
-	{"within one job nobody is passed", func(c *check) {
+	{"runs of one job never pass each other", func(c *check) {
 		s := c.session("one")
 		first, second, third := request("a", 1, ownName("a")), request("a", 2, ownName("a")),
 			request("a", 3, ownName("a"))
@@ -97,7 +97,7 @@ var reserveRules = []rule{
 		c.blocked(s, third, jobs.ReasonOlderWaiter, second)
 		c.granted(s, second)
 	}},
-	{"who waits for its turn in a group is not passed", func(c *check) {
+	{"a waiter for a slot of a group is not passed", func(c *check) {
 		s := c.session("one")
 		first, second, third := request("a", 1, turn("g", 1)), request("b", 2, turn("g", 1)),
 			request("c", 3, turn("g", 1))
@@ -108,7 +108,7 @@ var reserveRules = []rule{
 		c.blocked(s, third, jobs.ReasonOlderWaiter, second)
 		c.granted(s, second)
 	}},
-	{"who waits for a lock keeps its turn in its group only in its reservation", func(c *check) {
+	{"a waiter for a lock keeps its position in its group only while it is reserved", func(c *check) {
 		q := c.queue(table("s/t"))
 		older, younger := request("b", 3, turn("g", 1), table("s/t")), request("c", 4, turn("g", 1))
 		c.blocked(q.one, older, jobs.ReasonLockHeld, q.holder)
@@ -116,10 +116,10 @@ var reserveRules = []rule{
 		c.Pass(lapse)
 		c.granted(q.two, younger)
 	}},
-	{"a writer of what is always being read waits no longer than seven reservations",
+	{"a writer among constant readers waits at most seven reservations",
 		func(c *check) {
 			r := &readers{c: c, session: c.session("readers")}
-			r.start(3 * reserve) // it goes on for longer than a reservation
+			r.start(3 * reserve) // a read that takes longer than a reservation
 			writer, s := request("writer", 0, table("s/t")), c.session("writer")
 			writer.WaitSince = epoch.Add(time.Second)
 			const step = reserve / 4

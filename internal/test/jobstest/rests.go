@@ -8,7 +8,7 @@ import (
 )
 
 var restRules = []rule{
-	{"the rests between attempts are no part of how long a run took", func(c *check) {
+	{"the duration of a run does not include the delays between attempts", func(c *check) {
 		s := c.session("one")
 		r := request("a", 1, table("s/t"))
 		c.finished(r, c.granted(s, r), jobs.Waiting)
@@ -16,7 +16,7 @@ var restRules = []rule{
 		resting := c.record(r.Run, jobs.Waiting)
 		rests := resting.Rests
 		if len(rests) != 1 || rests[0].Until != nil || rests[0].From.Before(*resting.StartedAt) {
-			c.Fatalf("rests are %+v, expected one that goes on", rests)
+			c.Fatalf("rests %+v, want one that is open", rests)
 		}
 		since := rests[0].From
 		time.Sleep(50 * time.Millisecond)
@@ -26,14 +26,14 @@ var restRules = []rule{
 		record := c.record(r.Run, jobs.Succeeded)
 		rests = record.Rests
 		if len(rests) != 1 || rests[0].Until == nil || !rests[0].From.Equal(since) {
-			c.Fatalf("rests are %+v, expected the one since %s, ended", rests, since)
+			c.Fatalf("rests %+v, want one since %s that has ended", rests, since)
 		}
 		took := c.tookEverywhere(record)
 		if whole := record.FinishedAt.Sub(*record.StartedAt); took < 0 || took > whole-rested {
 			c.Errorf("took %s of %s, in which it rested for %s", took, whole, rested)
 		}
 	}},
-	{"a rest that a cancel ends is no part of how long the run took", func(c *check) {
+	{"the duration of a run does not include a delay that a cancel ends", func(c *check) {
 		s := c.session("one")
 		r := request("a", 1)
 		c.finished(r, c.granted(s, r), jobs.Waiting)
@@ -47,7 +47,7 @@ var restRules = []rule{
 			c.Errorf("took %s of %s, in which it rested for %s", took, whole, rested)
 		}
 	}},
-	{"a run with one attempt has no rests", func(c *check) {
+	{"a run with one attempt has no delays", func(c *check) {
 		s := c.session("one")
 		r, blocker := request("a", 1, table("s/t")), request("b", 1, table("s/t"))
 		token := c.granted(s, blocker)
@@ -58,7 +58,7 @@ var restRules = []rule{
 		equal(c, "rests", len(record.Rests), 0)
 		equal(c, "took", c.tookEverywhere(record), record.FinishedAt.Sub(*record.StartedAt))
 	}},
-	{"of a run with many attempts the rests are few, and their sum is exact", func(c *check) {
+	{"the delays of many attempts are stored in few spans with an exact sum", func(c *check) {
 		s := c.session("one")
 		r := request("a", 1)
 		var rested time.Duration

@@ -9,19 +9,19 @@ import (
 )
 
 var rootRules = []rule{
-	{"what holds is named, and has no root", func(c *check) {
+	{"a start blocked by a holder has no root", func(c *check) {
 		q := c.queue(table("s/t"))
 		b := c.record(q.older.Run, jobs.Waiting).BlockedBy
 		if b == nil || b.Waiting || b.Root != (jobs.Root{}) {
 			c.Errorf("the blocker %+v of one that a holder refused", b)
 		}
 	}},
-	{"who waits behind a waiter is told for what that waits", func(c *check) {
+	{"a start blocked by a waiter has the holder as its root", func(c *check) {
 		q := c.queue(table("s"))
 		q.younger.Requests = []locking.Request{table("s/other")}
 		c.behind(q, q.younger, q.older, q.holder, table("s/t"))
 	}},
-	{"a chain of waiters is followed to its holder", func(c *check) {
+	{"the root of a chain of waiters is its holder", func(c *check) {
 		q := c.queue(table("s/t"), table("s/u"))
 		second := request("second", 3, table("s/u"), table("s/v"))
 		c.behind(q, second, q.older, q.holder, table("s/t"))
@@ -46,7 +46,7 @@ var rootRules = []rule{
 			c.Errorf("the blocker %+v of a waiter that was never refused", b)
 		}
 	}},
-	{"the root is kept with a run that was skipped", func(c *check) {
+	{"a skipped run keeps its root", func(c *check) {
 		q := c.queue(table("s"))
 		q.younger.Requests = []locking.Request{table("s/other")}
 		c.behind(q, q.younger, q.older, q.holder, table("s/t"))
@@ -55,7 +55,7 @@ var rootRules = []rule{
 		equal(c, "skip", c.note(q.two, skip), true)
 		if b := c.record(q.younger.Run, jobs.Skipped).
 			BlockedBy; !reflect.DeepEqual(b, skip.Blocker) {
-			c.Errorf("skipped with the blocker %+v, expected %+v", b, skip.Blocker)
+			c.Errorf("skipped with the blocker %+v, want %+v", b, skip.Blocker)
 		}
 	}},
 }
@@ -67,10 +67,10 @@ func (c *check) behind(q queue, r, waiter, root storage.StartRequest, held locki
 	b := c.blocked(q.two, r, jobs.ReasonOlderWaiter, waiter)
 	if !b.Waiting || b.Root.Holder.Run != root.Run.String() ||
 		b.Root.Holder.Job != root.Firing.Job || b.Root.Resource != held.Resource.String() {
-		c.Errorf("%s is blocked by %+v, expected the root %s with %s", r.Firing.Job, b, root.Run,
+		c.Errorf("%s is blocked by %+v, want the root %s with %s", r.Firing.Job, b, root.Run,
 			held.Resource)
 	}
 	if recorded := c.record(r.Run, jobs.Waiting).BlockedBy; !reflect.DeepEqual(recorded, b) {
-		c.Errorf("%s is recorded as blocked by %+v, expected %+v", r.Firing.Job, recorded, b)
+		c.Errorf("%s is recorded as blocked by %+v, want %+v", r.Firing.Job, recorded, b)
 	}
 }

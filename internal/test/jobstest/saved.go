@@ -37,9 +37,9 @@ func (c *check) keeps(r storage.StartRequest, token jobs.Token, state jobs.State
 	return done[0]
 }
 
-var memoryRules = []rule{
-	{"a job that has saved nothing has nothing", func(c *check) { c.saved("a", "") }},
-	{"the next run finds what the one before saved", func(c *check) {
+var savedStateRules = []rule{
+	{"a job without saved state has none", func(c *check) { c.saved("a", "") }},
+	{"the next run gets the state that the previous run saved", func(c *check) {
 		s := c.session("one")
 		for n, state := range []string{`{"at":1}`, `"two \u0000 é <&>"`, `null`} {
 			r := request("a", n)
@@ -48,7 +48,7 @@ var memoryRules = []rule{
 		}
 		c.saved("b", "")
 	}},
-	{"more than one call may have is refused, and nothing is done; what it may is kept",
+	{"a state or result above the limit is refused and nothing is stored",
 		func(c *check) {
 			s := c.session("one")
 			large := json.RawMessage(`"` + strings.Repeat("x", jobs.MaxSaved-2) + `"`)
@@ -61,7 +61,7 @@ var memoryRules = []rule{
 			_, err := c.Store.Finish(c.ctx, ends)
 			if !errors.Is(err, jobs.ErrTooLarge) || errors.Is(err, storage.ErrUnavailable) ||
 				!strings.Contains(err.Error(), fmt.Sprintf("limit is %d", storage.MaxFinishBytes)) {
-				c.Fatalf("found the error %v, expected one that names the limit", err)
+				c.Fatalf("got error %v, want one that names the limit", err)
 			}
 			for _, end := range ends {
 				c.record(end.Run, jobs.Running)
@@ -78,7 +78,7 @@ var memoryRules = []rule{
 				c.refused("too large a state or result", err, jobs.ErrTooLarge)
 			}
 		}},
-	{"a run that saves nothing leaves what there is", func(c *check) {
+	{"a run that saves nothing keeps the saved state", func(c *check) {
 		s := c.session("one")
 		for n, state := range []string{`1`, ""} {
 			r := request("a", n)
@@ -117,7 +117,7 @@ var memoryRules = []rule{
 		c.saved("a", `2`)
 		equal(c, "result", string(c.record(r.Run, jobs.Succeeded).Result), `2`)
 	}},
-	{"a repeated finish does not bring an older state back", func(c *check) {
+	{"a repeated finish does not restore an older state", func(c *check) {
 		s := c.session("one")
 		first, second := request("a", 1), request("a", 2)
 		token := c.granted(s, first)
@@ -126,11 +126,11 @@ var memoryRules = []rule{
 		equal(c, "first, repeated", c.keeps(first, token, jobs.Succeeded, `1`, ""), true)
 		c.saved("a", `2`)
 	}},
-	{"a batch keeps each job's state", func(c *check) {
+	{"a batch stores the state of each job", func(c *check) {
 		s := c.session("one")
 		var all []storage.FinishRequest
 		for n := range 30 {
-			r := request(fmt.Sprintf("job %d", n%20), n) // some twice: the later has the last word
+			r := request(fmt.Sprintf("job %d", n%20), n) // some jobs twice: the later finish wins
 			all = append(all, storage.FinishRequest{Run: r.Run, Token: c.granted(s, r),
 				State: jobs.Succeeded, Saved: json.RawMessage(fmt.Sprint(n))})
 		}
@@ -144,14 +144,14 @@ var memoryRules = []rule{
 			c.saved(fmt.Sprintf("job %d", n), fmt.Sprint(want))
 		}
 	}},
-	{"a mebibyte is kept whole", func(c *check) {
+	{"a state of one mebibyte is stored completely", func(c *check) {
 		s := c.session("one")
 		r := request("a", 1)
 		state := `"` + strings.Repeat("x", jobs.MaxSaved-2) + `"`
 		equal(c, "finished", c.keeps(r, c.granted(s, r), jobs.Succeeded, state, ""), true)
 		c.saved("a", state)
 	}},
-	{"a result comes with its run, however it ended, and in no list", func(c *check) {
+	{"a run has its result in every final state, and lists do not have it", func(c *check) {
 		s := c.session("one")
 		for n, state := range []jobs.State{jobs.Succeeded, jobs.Failed, jobs.Waiting} {
 			r := request("a", n)
@@ -163,7 +163,7 @@ var memoryRules = []rule{
 			equal(c, "result in a list", string(r.Result), "")
 		}
 	}},
-	{"an attempt without result or output leaves that of the one before", func(c *check) {
+	{"an attempt without result or output keeps the previous ones", func(c *check) {
 		s := c.session("one")
 		r := request("a", 1)
 		end := func(state jobs.State, output, result string) {

@@ -12,13 +12,13 @@ import (
 )
 
 var sessionRules = []rule{
-	{"an open session beats by the store's clock", func(c *check) {
+	{"an open session renews by the store's clock", func(c *check) {
 		s := c.session("one")
 		before := c.now()
-		beat, err := c.Store.Heartbeat(c.ctx, s, storage.ReplicaStatus{})
+		heartbeat, err := c.Store.Heartbeat(c.ctx, s, storage.ReplicaStatus{})
 		c.must(err)
-		within(c, "the beat's time", beat.Now, before, c.now())
-		equal(c, "claims", len(beat.Claims), 0)
+		within(c, "time of the heartbeat", heartbeat.Now, before, c.now())
+		equal(c, "claims", len(heartbeat.Claims), 0)
 	}},
 	{"a heartbeat extends the session", func(c *check) {
 		s := c.session("one")
@@ -27,12 +27,12 @@ var sessionRules = []rule{
 		c.must(err)
 		after := c.replica(s)
 		if !after.ExpiresAt.After(before.ExpiresAt) || !after.LastBeat.After(before.LastBeat) {
-			c.Errorf("beat %s, expiry %s before; beat %s, expiry %s after", before.LastBeat,
+			c.Errorf("heartbeat %s, expiry %s before; heartbeat %s, expiry %s after", before.LastBeat,
 				before.ExpiresAt, after.LastBeat, after.ExpiresAt)
 		}
 		equal(c, "time to live", after.ExpiresAt.Sub(after.LastBeat), ttl)
 	}},
-	{"opening again changes nothing", func(c *check) {
+	{"a repeated open changes nothing", func(c *check) {
 		s := storage.Session{ID: uuid.New(), Replica: "one", Version: "v1", TTL: ttl}
 		c.must(c.Store.Open(c.ctx, s))
 		c.must(c.Store.Open(c.ctx, s))
@@ -42,21 +42,21 @@ var sessionRules = []rule{
 		c.must(c.Store.Open(c.ctx, s))
 		c.dead(s.ID)
 	}},
-	{"a session says which lock servers its replica has", func(c *check) {
+	{"a session has the lock servers of its replica", func(c *check) {
 		with := storage.Session{ID: uuid.New(), Replica: "one", Version: "v1", TTL: ttl,
 			LockServers: "5f3a"}
 		c.must(c.Store.Open(c.ctx, with))
 		equal(c, "lock servers", c.replica(with.ID).LockServers, "5f3a")
-		equal(c, "lock servers that nobody named", c.replica(c.session("two")).LockServers, "")
+		equal(c, "default lock servers", c.replica(c.session("two")).LockServers, "")
 	}},
-	{"a session says which jobs its replica's configuration has", func(c *check) {
+	{"a session has the cron table of its replica", func(c *check) {
 		with := storage.Session{ID: uuid.New(), Replica: "one", Version: "v1", TTL: ttl,
 			Table: "77b0"}
 		c.must(c.Store.Open(c.ctx, with))
 		equal(c, "cron table", c.replica(with.ID).ConfigHash, "77b0")
-		equal(c, "cron table that nobody named", c.replica(c.session("two")).ConfigHash, "")
+		equal(c, "default cron table", c.replica(c.session("two")).ConfigHash, "")
 	}},
-	{"a replica's vitals are those of its last heartbeat", func(c *check) {
+	{"a replica shows the vitals of its last heartbeat", func(c *check) {
 		s := c.session("one")
 		if r := c.replica(s); r.ClockOffset != nil || r.Workers != 0 || r.Busy != 0 ||
 			r.NotReady != "" || r.Draining {
@@ -81,20 +81,20 @@ var sessionRules = []rule{
 			}
 		}
 	}},
-	{"only sessions that neither ended nor expired are told as living", func(c *check) {
-		lives, ended, dies := c.session("one"), c.session("two"), c.session("three")
-		asked := []uuid.UUID{ended, uuid.New(), dies, lives}
+	{"only sessions that have not ended or expired are live", func(c *check) {
+		live, ended, expires := c.session("one"), c.session("two"), c.session("three")
+		asked := []uuid.UUID{ended, uuid.New(), expires, live}
 		c.must(c.Store.End(c.ctx, ended))
 		got, err := c.Store.Living(c.ctx, asked)
 		c.must(err)
-		if len(got) != 2 || !slices.Contains(got, lives) || !slices.Contains(got, dies) {
-			c.Errorf("living: %v, expected %s and %s", got, lives, dies)
+		if len(got) != 2 || !slices.Contains(got, live) || !slices.Contains(got, expires) {
+			c.Errorf("live sessions: %v, want %s and %s", got, live, expires)
 		}
-		c.Expire(dies)
+		c.Expire(expires)
 		got, err = c.Store.Living(c.ctx, asked)
 		c.must(err)
-		if len(got) != 1 || got[0] != lives {
-			c.Errorf("living: %v, expected %s", got, lives)
+		if len(got) != 1 || got[0] != live {
+			c.Errorf("live sessions: %v, want %s", got, live)
 		}
 	}},
 	{"an unknown session is lost", func(c *check) { c.dead(uuid.New()) }},
@@ -113,7 +113,7 @@ var sessionRules = []rule{
 		c.sweep()
 		c.dead(s)
 	}},
-	{"ending again changes nothing", func(c *check) {
+	{"a repeated end changes nothing", func(c *check) {
 		s := c.session("one")
 		c.must(c.Store.End(c.ctx, s))
 		ended := c.replica(s).EndedAt
@@ -122,7 +122,7 @@ var sessionRules = []rule{
 			c.Errorf("ended at %v, then at %v", ended, again)
 		}
 	}},
-	{"a session that its replica ended is told from one that expired", func(c *check) {
+	{"sessions that ended and sessions that expired are distinguished", func(c *check) {
 		stopped, expired, left := c.session("stopped"), c.session("expired"), c.session("left")
 		c.granted(left, request("a", 1, table("s/a")))
 		c.must(c.Store.End(c.ctx, stopped))
@@ -140,7 +140,7 @@ var sessionRules = []rule{
 			}
 		}
 	}},
-	{"one that succeeds others of its name expires them", func(c *check) {
+	{"a session that succeeds others of its name expires them", func(c *check) {
 		former, other := c.session("one"), c.session("two")
 		mine, theirs := request("a", 1, table("s/a")), request("b", 1, table("s/b"))
 		c.granted(former, mine)
@@ -149,66 +149,66 @@ var sessionRules = []rule{
 			Succeeds: true}
 		c.must(c.Store.Open(c.ctx, s))
 		if view := c.replica(former); view.ExpiresAt.After(c.now()) {
-			c.Errorf("the former life is shown as living: %+v", view)
+			c.Errorf("the former session is shown as live: %+v", view)
 		}
 		c.dead(former)
 		later := c.session("one")
-		c.must(c.Store.Open(c.ctx, s)) // its reply was lost: what was opened since lives
-		for _, living := range []uuid.UUID{s.ID, other, later} {
-			_, err := c.Store.Heartbeat(c.ctx, living, storage.ReplicaStatus{})
+		c.must(c.Store.Open(c.ctx, s)) // a retry after a lost reply keeps sessions opened since
+		for _, live := range []uuid.UUID{s.ID, other, later} {
+			_, err := c.Store.Heartbeat(c.ctx, live, storage.ReplicaStatus{})
 			c.must(err)
 		}
 		if lost := c.sweep().Lost; len(lost) != 1 || lost[0].ID != mine.Run {
-			c.Fatalf("lost %+v, expected run %s", lost, mine.Run)
+			c.Fatalf("lost %+v, want run %s", lost, mine.Run)
 		}
 		c.granted(s.ID, request("a", 2, table("s/a")))
 		if view := c.replica(former); view.EndedAt == nil {
-			c.Errorf("the former life was not ended: %+v", view)
+			c.Errorf("the former session was not ended: %+v", view)
 		}
 	}},
-	{"a heartbeat lists every claim of its session and no other", func(c *check) {
+	{"a heartbeat returns the claims of its session and no others", func(c *check) {
 		one, two := c.session("one"), c.session("two")
 		a, b, other := request("a", 1, table("s/a")), request("b", 1, table("s/b")),
 			request("c", 1, table("s/c"))
 		want := map[jobs.Token]uuid.UUID{c.granted(one, a): a.Run, c.granted(one, b): b.Run}
 		c.granted(two, other)
-		beat, err := c.Store.Heartbeat(c.ctx, one, storage.ReplicaStatus{})
+		heartbeat, err := c.Store.Heartbeat(c.ctx, one, storage.ReplicaStatus{})
 		c.must(err)
-		if len(beat.Claims) != 2 {
-			c.Fatalf("claims %v, expected %v", beat.Claims, want)
+		if len(heartbeat.Claims) != 2 {
+			c.Fatalf("claims %v, want %v", heartbeat.Claims, want)
 		}
 		for token, run := range want {
-			equal(c, "claim", beat.Claims[token], run)
+			equal(c, "claim", heartbeat.Claims[token], run)
 		}
 	}},
-	{"a heartbeat lists no claim that was given back", func(c *check) {
+	{"a heartbeat does not return a finished claim", func(c *check) {
 		s := c.session("one")
 		a := request("a", 1, table("s/a"))
 		c.finished(a, c.granted(s, a), jobs.Succeeded)
-		beat, err := c.Store.Heartbeat(c.ctx, s, storage.ReplicaStatus{})
+		heartbeat, err := c.Store.Heartbeat(c.ctx, s, storage.ReplicaStatus{})
 		c.must(err)
-		equal(c, "claims", len(beat.Claims), 0)
+		equal(c, "claims", len(heartbeat.Claims), 0)
 	}},
-	{"ending frees waiting runs at once, even with claims left", func(c *check) {
+	{"an end frees waiting runs at once, even if claims remain", func(c *check) {
 		one, two := c.session("one"), c.session("two")
 		holder, waiter := request("holder", 1, table("s/a")), request("waiter", 1, table("s/a"))
 		c.granted(one, holder)
 		c.blocked(one, waiter, jobs.ReasonLockHeld, holder)
-		equal(c, "adopted from a living session", len(c.adopt(two, 10, "waiter")), 0)
+		equal(c, "adopted from a live session", len(c.adopt(two, 10, "waiter")), 0)
 		c.must(c.Store.End(c.ctx, one))
 		adopted := c.adopt(two, 10, "waiter")
 		if len(adopted) != 1 || adopted[0].ID != waiter.Run {
-			c.Fatalf("adopted %+v, expected run %s", adopted, waiter.Run)
+			c.Fatalf("adopted %+v, want run %s", adopted, waiter.Run)
 		}
 	}},
-	{"claims left at the end are swept", func(c *check) {
+	{"a sweep removes claims that remain after an end", func(c *check) {
 		one, two := c.session("one"), c.session("two")
 		r := request("a", 1, table("s/a"))
 		token := c.granted(one, r)
 		c.must(c.Store.End(c.ctx, one))
 		c.blocked(two, request("b", 1, table("s/a")), jobs.ReasonLockHeld, r)
 		if lost := c.sweep().Lost; len(lost) != 1 || lost[0].ID != r.Run {
-			c.Fatalf("lost %+v, expected run %s", lost, r.Run)
+			c.Fatalf("lost %+v, want run %s", lost, r.Run)
 		}
 		equal(c, "finish of a swept run", c.finish(r, token, jobs.Succeeded), false)
 		equal(c, "locks", len(c.locks()), 0)
@@ -220,17 +220,17 @@ func (c *check) dead(session uuid.UUID) {
 	c.Helper()
 	if _, err := c.Store.Heartbeat(c.ctx, session, storage.ReplicaStatus{}); !errors.Is(err,
 		storage.ErrSessionLost) {
-		c.Fatalf("heartbeat of a dead session: %v, expected ErrSessionLost", err)
+		c.Fatalf("heartbeat of a dead session: %v, want ErrSessionLost", err)
 	}
 	r := request("of-the-dead", 1, table("s/of-the-dead"))
 	c.outcome(session, r, storage.StartNotLive)
 	if _, err := c.Store.Note(c.ctx, session,
 		[]storage.Note{noteOf(r, jobs.Skipped, jobs.ReasonLockHeld)}); !errors.Is(err,
 		storage.ErrSessionLost) {
-		c.Fatalf("note of a dead session: %v, expected ErrSessionLost", err)
+		c.Fatalf("note of a dead session: %v, want ErrSessionLost", err)
 	}
 	if _, err := c.Store.Run(c.ctx, r.Run); !errors.Is(err, storage.ErrNotFound) {
-		c.Fatalf("a dead session's run: %v, expected ErrNotFound", err)
+		c.Fatalf("a dead session's run: %v, want ErrNotFound", err)
 	}
 }
 

@@ -34,7 +34,7 @@ func (c *check) registerAdded(session uuid.UUID, hash, job string) int64 {
 }
 
 var specRules = []rule{
-	{"a check sees the jobs that were added, and what it returns ends the action", func(c *check) {
+	{"a check gets the added jobs, and its error ends the action", func(c *check) {
 		first := c.put("first", 0)
 		refusal := errors.New("not beside those")
 		var seen []string
@@ -56,7 +56,7 @@ var specRules = []rule{
 		c.must(c.Store.RemoveSpec(c.ctx, action, "first", first.Version, agree))
 		equal(c, "specs", len(c.controlState(uuid.Nil, -1).Specs), 0)
 	}},
-	{"a job is added, changed and removed at the version that was seen", func(c *check) {
+	{"a job is changed and removed only at its current version", func(c *check) {
 		before := c.now()
 		first := c.put("a", 0)
 		if first.Job != "a" || first.Version < 1 || first.ChangedBy != "ann" || first.Removed {
@@ -74,7 +74,7 @@ var specRules = []rule{
 				storage.Spec{Job: "a", Text: json.RawMessage(`{}`), Version: seen})
 			c.refused(fmt.Sprint("a change of version ", seen), err, storage.ErrConflict)
 			if !strings.Contains(err.Error(), "ann") {
-				c.Errorf("told %q, expected by whom it was changed", err)
+				c.Errorf("got error %q, want the name of the actor", err)
 			}
 			c.refused(fmt.Sprint("a removal of version ", seen),
 				c.Store.RemoveSpec(c.ctx, action, "a", seen), storage.ErrConflict)
@@ -89,15 +89,15 @@ var specRules = []rule{
 			c.Errorf("added again %+v, after %+v", again, second)
 		}
 		equal(c, "specs", len(c.controlState(uuid.Nil, -1).Specs), 1)
-		equal(c, "lines", len(c.audit(storage.AuditFilter{Target: "job a"})), 4)
+		equal(c, "audit entries", len(c.audit(storage.AuditFilter{Target: "job a"})), 4)
 	}},
-	{"what was never added is neither changed nor removed", func(c *check) {
+	{"a job that was not added cannot be changed or removed", func(c *check) {
 		_, err := c.Store.PutSpec(c.ctx, action,
 			storage.Spec{Job: "a", Text: json.RawMessage(`{}`), Version: 1})
 		c.refused("a change", err, storage.ErrNotFound)
 		c.refused("a removal", c.Store.RemoveSpec(c.ctx, action, "a", 1), storage.ErrNotFound)
 	}},
-	{"of many that add or change a job at once one wins, the others are told", func(c *check) {
+	{"one of several concurrent changes of a job succeeds", func(c *check) {
 		version := int64(0)
 		for range 3 {
 			put := make([]storage.Spec, 6)
@@ -119,14 +119,14 @@ var specRules = []rule{
 					winners++
 					version = put[i].Version
 				case !errors.Is(errs[i], storage.ErrConflict):
-					c.Errorf("found the error %v, expected a conflict", errs[i])
+					c.Errorf("got error %v, want a conflict", errs[i])
 				}
 			}
 			equal(c, "winners", winners, 1)
 			equal(c, "version", c.controlState(uuid.Nil, -1).Specs[0].Version, version)
 		}
 	}},
-	{"a job of the configuration is changed there", func(c *check) {
+	{"a job of the configuration cannot be changed at run time", func(c *check) {
 		s := c.session("one")
 		c.registerAll(s, "h", "a")
 		_, err := c.Store.PutSpec(c.ctx, action,
@@ -135,11 +135,11 @@ var specRules = []rule{
 		c.refused("a removal", c.Store.RemoveSpec(c.ctx, action, "a", 1), storage.ErrFromConfig)
 		c.must(c.Store.End(c.ctx, s))
 		_, err = c.Store.PutSpec(c.ctx, action, storage.Spec{Job: "a", Text: json.RawMessage(`{}`)})
-		c.refused("a change while nobody lives", err, storage.ErrFromConfig)
-		c.registerAll(c.session("two"), "h", "b") // a is in no configuration any more
+		c.refused("a change without live sessions", err, storage.ErrFromConfig)
+		c.registerAll(c.session("two"), "h", "b") // no configuration has job a now
 		c.put("a", 0)
 	}},
-	{"a removed job is fired by nobody, not even by who has not heard of it", func(c *check) {
+	{"no session starts a removed job, even before it knows of the removal", func(c *check) {
 		spec, one := c.put("a", 0), c.session("one")
 		version := c.registerAdded(one, "h", "a")
 		r := request("a", 1)
@@ -148,7 +148,7 @@ var specRules = []rule{
 		definitions := c.definitions(one)
 		c.must(c.Store.RemoveSpec(c.ctx, action, "a", spec.Version))
 		if c.definitions(one) <= definitions {
-			c.Error("a beat does not tell that what is active has changed")
+			c.Error("the heartbeat did not report a change of the active definition")
 		}
 		late := request("a", 2)
 		late.Version = version
@@ -165,7 +165,7 @@ var specRules = []rule{
 		c.must(err)
 		if len(views) != 1 || !views[0].Removed || views[0].Version != version ||
 			views[0].Hash != "h" || views[0].Source != storage.FromStore {
-			c.Errorf("jobs %+v, expected the removed one", views)
+			c.Errorf("jobs %+v, want the removed one", views)
 		}
 		if _, err := c.trigger("a", "k"); !errors.Is(err, storage.ErrNotFound) {
 			c.Errorf("trigger of a removed job: %v", err)
@@ -173,11 +173,11 @@ var specRules = []rule{
 		if _, err := c.Store.Pause(c.ctx, action, jobA); !errors.Is(err, storage.ErrNotFound) {
 			c.Errorf("pause of a removed job: %v", err)
 		}
-		c.finished(r, token, jobs.Waiting) // what runs ends by itself
+		c.finished(r, token, jobs.Waiting) // a running run is not cancelled
 		r.Attempt = 2
 		c.finished(r, c.granted(one, r), jobs.Succeeded)
 	}},
-	{"what waits of a removed job is cancelled", func(c *check) {
+	{"waiting runs of a removed job are cancelled", func(c *check) {
 		spec, s := c.put("a", 0), c.session("one")
 		c.registerAdded(s, "h", "a")
 		waits := c.waiting(s, "a", 1)
@@ -193,7 +193,7 @@ var specRules = []rule{
 		}
 		c.outcome(s, waits, storage.StartDuplicate)
 	}},
-	{"a run of a removed job that waits for the dead is cancelled by a sweep", func(c *check) {
+	{"a sweep cancels waiting runs of a removed job and a dead session", func(c *check) {
 		spec, s := c.put("a", 0), c.session("one")
 		c.registerAdded(s, "h", "a")
 		r := request("a", 1)
@@ -207,7 +207,7 @@ var specRules = []rule{
 		c.sweep()
 		c.record(r.Run, jobs.Cancelled)
 	}},
-	{"a removed job that is added again fires again, from then on", func(c *check) {
+	{"a removed job that is added again fires from that time on", func(c *check) {
 		spec, s := c.put("a", 0), c.session("one")
 		version := c.registerAdded(s, "h", "a")
 		c.must(c.Store.RemoveSpec(c.ctx, action, "a", spec.Version))
@@ -215,13 +215,13 @@ var specRules = []rule{
 		before := c.now()
 		equal(c, "version", c.registerAdded(s, "h", "a"), version)
 		now := c.versions()["a"]
-		equal(c, "version in force", now.Version, version)
+		equal(c, "active version", now.Version, version)
 		within(c, "checked until", now.CheckedUntil, before, c.now())
 		r := request("a", 1)
 		r.Version = version
 		c.granted(s, r)
 	}},
-	{"a job of the configuration fires although one of its name was removed", func(c *check) {
+	{"a job of the configuration fires after an added job of its name was removed", func(c *check) {
 		spec, s := c.put("a", 0), c.session("one")
 		c.registerAdded(s, "h1", "a")
 		c.must(c.Store.RemoveSpec(c.ctx, action, "a", spec.Version))
@@ -230,7 +230,7 @@ var specRules = []rule{
 		c.activeDefinitions("a", r.Version)
 		c.granted(s, r)
 	}},
-	{"a job that was added is known before anybody carries it", func(c *check) {
+	{"an added job is known before a session registers it", func(c *check) {
 		c.put("a", 0)
 		c.pause(jobA)
 		c.resume(jobA)
@@ -240,7 +240,7 @@ var specRules = []rule{
 		c.registerAdded(s, "h", "a")
 		equal(c, "adopted", ids(c.adopt(s, 10, "a")), ids([]jobs.Record{run}))
 	}},
-	{"params of the moment are kept, and go on to recoveries", func(c *check) {
+	{"params of a trigger are stored and passed to recoveries", func(c *check) {
 		c.recovering("a")
 		one, two := c.session("one"), c.session("two")
 		params := json.RawMessage(`{"account": "acme", "n": 1e3}`)

@@ -12,7 +12,7 @@ import (
 )
 
 var startRules = []rule{
-	{"a granted run is running", func(c *check) {
+	{"a granted start makes the run running", func(c *check) {
 		s := c.session("one")
 		r := request("a", 1, table("s/a"))
 		r.Attempt = 2
@@ -30,7 +30,7 @@ var startRules = []rule{
 			c.Errorf("running run %+v", record)
 		}
 	}},
-	{"a run has no attempt until it has started, and waits since it began to", func(c *check) {
+	{"a run has no attempt before its start and keeps its waiting time", func(c *check) {
 		c.register("h", "triggered", "late")
 		c.recovering("a")
 		one, two := c.session("one"), c.session("two")
@@ -64,7 +64,7 @@ var startRules = []rule{
 		}
 		c.finished(holder, token, jobs.Waiting)
 		again := c.record(holder.Run, jobs.Waiting)
-		equal(c, "attempt that is waited for", again.Attempt, 2)
+		equal(c, "next attempt", again.Attempt, 2)
 		within(c, "waits since", again.WaitSince, before, c.now())
 		c.granted(one, waits)
 		started := c.record(waits.Run, jobs.Running)
@@ -100,14 +100,14 @@ var startRules = []rule{
 			c.Errorf("token %d after %d", second, first)
 		}
 	}},
-	{"the same request resent tells the same token", func(c *check) {
+	{"a repeated request gets the same token", func(c *check) {
 		s := c.session("one")
 		r := request("a", 1, table("s/a"), ownName("a"))
 		token := c.granted(s, r)
 		equal(c, "token of the resent request", c.granted(s, r), token)
 		equal(c, "locks", len(c.locks()), 2)
 	}},
-	{"a blocked run is not its own duplicate", func(c *check) {
+	{"a blocked run can start again", func(c *check) {
 		s := c.session("one")
 		holder, waiter := request("a", 1, table("s/a")), request("b", 1, table("s/a"))
 		token := c.granted(s, holder)
@@ -127,7 +127,7 @@ var startRules = []rule{
 		} else if record.Waited == nil ||
 			record.Waited.Holder.Run != holder.Run.String() ||
 			!record.Waited.Since.Equal(since) {
-			c.Errorf("it waited by %+v, expected %s since %s", record.Waited, holder.Run, since)
+			c.Errorf("blocker %+v, want %s since %s", record.Waited, holder.Run, since)
 		}
 	}},
 	{"another run of a firing is a duplicate, whatever its state", func(c *check) {
@@ -148,14 +148,14 @@ var startRules = []rule{
 		}
 		equal(c, "token of the first", c.granted(one, first), token)
 	}},
-	{"a run that has ended does not start again", func(c *check) {
+	{"an ended run does not start again", func(c *check) {
 		s := c.session("one")
 		r := request("a", 1)
 		c.finished(r, c.granted(s, r), jobs.Succeeded)
 		c.outcome(s, r, storage.StartDuplicate)
 		c.record(r.Run, jobs.Succeeded)
 	}},
-	{"a run of another living session is not taken from it", func(c *check) {
+	{"a session cannot start a waiting run of another live session", func(c *check) {
 		one, two := c.session("one"), c.session("two")
 		holder, waiter := request("a", 1, table("s/a")), request("b", 1, table("s/a"))
 		token := c.granted(one, holder)
@@ -165,7 +165,7 @@ var startRules = []rule{
 		c.outcome(two, waiter, storage.StartDuplicate)
 		c.granted(one, waiter)
 	}},
-	{"scheduled times, keys and recoveries make firings of their own", func(c *check) {
+	{"scheduled time, key and recovery together identify a firing", func(c *check) {
 		s := c.session("one")
 		at := epoch.Add(time.Microsecond)
 		for _, f := range []jobs.Firing{
@@ -194,20 +194,20 @@ var startRules = []rule{
 		again.Firing.Key = "k"
 		c.outcome(s, again, storage.StartDuplicate)
 	}},
-	{"two runs of one firing in a batch: the first wins", func(c *check) {
+	{"the first of two runs of one firing in a batch is granted", func(c *check) {
 		s := c.session("one")
 		results := c.start(s, request("a", 1), request("a", 1))
 		equal(c, "first", results[0].Outcome, storage.StartGranted)
 		equal(c, "second", results[1].Outcome, storage.StartDuplicate)
 	}},
-	{"two firings of a batch on one table: the first wins and blocks the second", func(c *check) {
+	{"the first of two firings on one table in a batch blocks the second", func(c *check) {
 		s := c.session("one")
 		first, second := request("b", 1, table("s/t")), request("a", 2, table("s/t"))
 		results := c.start(s, first, second)
 		equal(c, "first", results[0].Outcome, storage.StartGranted)
 		equal(c, "second", results[1].Outcome, storage.StartBlocked)
 		if b := results[1].Blocker; b == nil || b.Holder.Run != first.Run.String() {
-			c.Errorf("the second is blocked by %+v, expected the first", b)
+			c.Errorf("the second is blocked by %+v, want the first", b)
 		}
 	}},
 	{"a firing of a batch on a schema blocks a later one on its table", func(c *check) {
@@ -219,7 +219,7 @@ var startRules = []rule{
 			equal(c, fmt.Sprint("outcome ", i), results[i].Outcome, want)
 		}
 	}},
-	{"all or nothing: a blocked run holds none of its resources", func(c *check) {
+	{"a blocked run holds none of its resources", func(c *check) {
 		s := c.session("one")
 		holder := request("a", 1, table("s/2"))
 		c.granted(s, holder)
@@ -231,15 +231,15 @@ var startRules = []rule{
 			equal(c, "holder of a lock", lock.Holder.Run, holder.Run.String())
 		}
 	}},
-	{"a run may lock nothing", func(c *check) {
+	{"a run can lock no resources", func(c *check) {
 		s := c.session("one")
 		c.granted(s, request("a", 1))
 		c.granted(s, request("b", 1))
 	}},
-	{"an empty batch is nothing", func(c *check) {
+	{"an empty batch does nothing", func(c *check) {
 		equal(c, "results", len(c.start(c.session("one"))), 0)
 	}},
-	{"a batch of 1,000 starts and finishes", func(c *check) {
+	{"1,000 starts and finishes fit in a batch", func(c *check) {
 		s := c.session("one")
 		requests := make([]storage.StartRequest, storage.MaxBatch)
 		for i := range requests {
@@ -250,7 +250,7 @@ var startRules = []rule{
 		finishes := make([]storage.FinishRequest, len(requests))
 		for i, result := range c.start(s, requests...) {
 			if result.Outcome != storage.StartGranted || tokens[result.Token] {
-				c.Fatalf("start %d: %+v, expected a grant with a token of its own", i, result)
+				c.Fatalf("start %d: %+v, want a grant with a token of its own", i, result)
 			}
 			tokens[result.Token] = true
 			finishes[i] = storage.FinishRequest{Run: requests[i].Run, Token: result.Token,

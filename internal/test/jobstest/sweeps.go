@@ -8,20 +8,20 @@ import (
 )
 
 var sweepRules = []rule{
-	{"the runs of an expired session become lost", func(c *check) {
+	{"a sweep ends the runs of an expired session as lost", func(c *check) {
 		one, two := c.session("one"), c.session("two")
-		lost, lives := request("a", 1, path("p"), slot("api", 3), shared("s/a")),
+		lost, live := request("a", 1, path("p"), slot("api", 3), shared("s/a")),
 			request("b", 1, table("s/b"))
 		token := c.granted(one, lost)
-		c.granted(two, lives)
+		c.granted(two, live)
 		c.Expire(one)
 		swept := c.sweep()
 		if !slices.Equal(swept.Sessions, []string{"one"}) || len(swept.Lost) != 1 {
-			c.Fatalf("swept %+v, expected session one and its run", swept)
+			c.Fatalf("swept %+v, want session one and its run", swept)
 		}
 		got := swept.Lost[0]
 		if !slices.Equal(got.Held, lost.Requests) {
-			c.Errorf("it held %+v, expected %+v", got.Held, lost.Requests)
+			c.Errorf("held %+v, want %+v", got.Held, lost.Requests)
 		}
 		if got.ID != lost.Run || got.Job != "a" ||
 			!got.ScheduledAt.Equal(lost.Firing.ScheduledAt) || got.Replica != "one" ||
@@ -31,15 +31,15 @@ var sweepRules = []rule{
 		record := c.record(lost.Run, jobs.Lost)
 		equal(c, "reason", record.Reason, jobs.ReasonSessionLost)
 		if record.FinishedAt == nil {
-			c.Error("a lost run has no end")
+			c.Error("a lost run has no end time")
 		}
-		c.record(lives.Run, jobs.Running)
+		c.record(live.Run, jobs.Running)
 		equal(c, "locks", len(c.locks()), 1)
 		if c.replica(one).EndedAt == nil || c.replica(two).EndedAt != nil {
-			c.Error("a sweep ends expired sessions, and no others")
+			c.Error("a sweep did not end exactly the expired sessions")
 		}
 	}},
-	{"what the dead held is free", func(c *check) {
+	{"a sweep frees the locks of an expired session", func(c *check) {
 		one, two := c.session("one"), c.session("two")
 		dead, next := request("a", 1, table("s/t"), ownName("a")),
 			request("a", 2, table("s/t"), ownName("a"))
@@ -57,7 +57,7 @@ var sweepRules = []rule{
 		equal(c, "finish", c.finish(r, token, jobs.Succeeded), false)
 		c.record(r.Run, jobs.Lost)
 	}},
-	{"a second sweep finds nothing", func(c *check) {
+	{"a second sweep does nothing", func(c *check) {
 		s := c.session("one")
 		c.granted(s, request("a", 1))
 		c.Expire(s)
@@ -66,7 +66,7 @@ var sweepRules = []rule{
 			c.Errorf("swept again %+v", swept)
 		}
 	}},
-	{"living sessions are left alone", func(c *check) {
+	{"a sweep does not change live sessions", func(c *check) {
 		s := c.session("one")
 		r := request("a", 1)
 		token := c.granted(s, r)
@@ -75,7 +75,7 @@ var sweepRules = []rule{
 		}
 		c.finished(r, token, jobs.Succeeded)
 	}},
-	{"the waiting runs of the dead are free", func(c *check) {
+	{"waiting runs of an expired session can be adopted", func(c *check) {
 		one, two := c.session("one"), c.session("two")
 		holder, waiter := request("a", 1, table("s/t")), request("b", 1, table("s/t"))
 		c.granted(two, holder)
@@ -85,10 +85,10 @@ var sweepRules = []rule{
 		c.record(waiter.Run, jobs.Waiting)
 		adopted := c.adopt(two, 10, "b")
 		if len(adopted) != 1 || adopted[0].ID != waiter.Run {
-			c.Errorf("adopted %+v, expected run %s", adopted, waiter.Run)
+			c.Errorf("adopted %+v, want run %s", adopted, waiter.Run)
 		}
 	}},
-	{"many sessions with many runs are swept at once", func(c *check) {
+	{"one sweep ends many sessions with many runs", func(c *check) {
 		c.recovering("one")
 		want := 0
 		for _, name := range []string{"one", "two", "three"} {
@@ -102,7 +102,7 @@ var sweepRules = []rule{
 			c.Expire(s)
 		}
 		lost := 0
-		for range 3 { // a store may pass over what somebody else is about to sweep
+		for range 3 { // a sweep skips sessions that another sweep has locked
 			lost += len(c.sweep().Lost)
 		}
 		equal(c, "lost", lost, want)

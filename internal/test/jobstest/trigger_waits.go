@@ -13,7 +13,7 @@ import (
 
 // triggerWaitRules are about the longest waits of triggered runs, and the answers to triggers.
 var triggerWaitRules = []rule{
-	{"a trigger says that it added its run, and that nothing is in the way", func(c *check) {
+	{"a trigger reports that it added a run and that nothing blocks it", func(c *check) {
 		c.register("h", "a")
 		answer := c.triggered("a", "k", nil)
 		if !answer.Created || answer.WaitsFor != nil || answer.StartBy != nil {
@@ -27,7 +27,7 @@ var triggerWaitRules = []rule{
 			c.Errorf("a run without a limit: %+v", record)
 		}
 	}},
-	{"a trigger says which lock its run waits for", func(c *check) {
+	{"a trigger returns the lock that its run waits for", func(c *check) {
 		c.defined("h", map[string][]locking.Request{"a": {table("s")}})
 		s, holder := c.session("one"), request("holder", 1, table("s/t"))
 		c.granted(s, holder)
@@ -37,7 +37,7 @@ var triggerWaitRules = []rule{
 			c.waitsFor(answer.WaitsFor, jobs.ReasonLockHeld, table("s/t"), holder, false)
 		}
 	}},
-	{"a trigger says behind which earlier trigger its run waits, and for what that waits",
+	{"a trigger returns the earlier trigger that blocks its run, and the root",
 		func(c *check) {
 			c.defined("h", map[string][]locking.Request{"a": {table("s/t")}})
 			one, holder := c.session("one"), request("holder", 1, table("s/t"))
@@ -53,17 +53,17 @@ var triggerWaitRules = []rule{
 			c.waitsFor(fourth.WaitsFor, jobs.ReasonOlderWaiter, ownName("a"), first, true)
 			if root := fourth.WaitsFor.Root; root.Holder.Run != holder.Run.String() ||
 				root.Resource != table("s/t").Resource.String() {
-				c.Errorf("the root of %+v, expected run %s", fourth.WaitsFor, holder.Run)
+				c.Errorf("the root of %+v, want run %s", fourth.WaitsFor, holder.Run)
 			}
 		}},
-	{"a trigger that is not to wait is refused while its job runs", func(c *check) {
+	{"a trigger without waiting is refused while its job runs", func(c *check) {
 		c.register("h", "a")
 		s, running := c.session("one"), request("a", 1)
 		running.Requests = []locking.Request{ownName("a")}
 		token := c.granted(s, running)
 		c.busy("a", "k", jobs.ReasonOverlap, ownName("a"), running)
 		equal(c, "runs", len(c.runs(storage.RunFilter{})), 1)
-		equal(c, "lines", len(c.audit(storage.AuditFilter{Action: "trigger"})), 0)
+		equal(c, "audit entries", len(c.audit(storage.AuditFilter{Action: "trigger"})), 0)
 		c.finished(running, token, jobs.Succeeded)
 		before := c.now()
 		answer := c.triggered("a", "k", new(time.Duration))
@@ -74,7 +74,7 @@ var triggerWaitRules = []rule{
 		within(c, "start by", *answer.StartBy, before.Add(storage.TriggerGrace),
 			c.now().Add(storage.TriggerGrace))
 	}},
-	{"a trigger that is not to wait is refused while its lock is held", func(c *check) {
+	{"a trigger without waiting is refused while its lock is held", func(c *check) {
 		c.defined("h", map[string][]locking.Request{"a": {table("s")}})
 		s, holder := c.session("one"), request("holder", 1, table("s/t"))
 		token := c.granted(s, holder)
@@ -82,12 +82,12 @@ var triggerWaitRules = []rule{
 		c.finished(holder, token, jobs.Succeeded)
 		equal(c, "created", c.triggered("a", "k", new(time.Duration)).Created, true)
 	}},
-	{"a trigger that is not to wait is refused behind an earlier trigger", func(c *check) {
+	{"a trigger without waiting is refused behind an earlier trigger", func(c *check) {
 		c.register("h", "a")
 		first := c.startOf(c.triggered("a", "1", nil))
 		c.busy("a", "2", jobs.ReasonOlderWaiter, ownName("a"), first)
 	}},
-	{"a trigger that is not to wait is not refused where runs of its job may overlap",
+	{"a trigger without waiting is accepted if runs of its job may overlap",
 		func(c *check) {
 			overlapping := definition("a", "h")
 			overlapping.MayOverlap = true
@@ -97,17 +97,17 @@ var triggerWaitRules = []rule{
 			c.triggered("a", "1", nil)
 			equal(c, "created", c.triggered("a", "2", new(time.Duration)).Created, true)
 		}},
-	{"a trigger that is not to wait is answered with the waiting run of its key", func(c *check) {
+	{"a trigger without waiting returns the waiting run of its key", func(c *check) {
 		c.register("h", "a")
 		first := c.startOf(c.triggered("a", "1", nil))
 		second := c.triggered("a", "2", nil)
 		again := c.triggered("a", "2", new(time.Duration))
 		if again.ID != second.ID || again.Created {
-			c.Errorf("found %+v, expected run %s", again, second.ID)
+			c.Errorf("got %+v, want run %s", again, second.ID)
 		}
 		c.waitsFor(again.WaitsFor, jobs.ReasonOlderWaiter, ownName("a"), first, true)
 	}},
-	{"of many triggers at once that are not to wait one is accepted", func(c *check) {
+	{"one of several concurrent triggers without waiting is accepted", func(c *check) {
 		c.register("h", "a")
 		errs := make([]error, 8)
 		done := make(chan int)
@@ -124,13 +124,13 @@ var triggerWaitRules = []rule{
 			if err := errs[<-done]; err == nil {
 				accepted++
 			} else if !errors.Is(err, storage.ErrBusy) {
-				c.Errorf("a trigger beside others: %v, expected ErrBusy", err)
+				c.Errorf("concurrent trigger: got error %v, want ErrBusy", err)
 			}
 		}
 		equal(c, "accepted", accepted, 1)
 		equal(c, "runs", len(c.runs(storage.RunFilter{})), 1)
 	}},
-	{"the limit of a wait is kept with the run", func(c *check) {
+	{"the limit of a wait is stored with the run", func(c *check) {
 		c.register("h", "a")
 		answer := c.triggered("a", "k", new(time.Minute))
 		want := answer.CreatedAt.Add(time.Minute)
@@ -139,22 +139,22 @@ var triggerWaitRules = []rule{
 		for what, r := range map[string]jobs.Record{"answered": answer.Record,
 			"read": c.record(answer.ID, jobs.Waiting), "adopted": adopted[0]} {
 			if r.StartBy == nil || !r.StartBy.Equal(want) {
-				c.Errorf("%s with the limit %v, expected %s", what, r.StartBy, want)
+				c.Errorf("%s with the limit %v, want %s", what, r.StartBy, want)
 			}
 		}
 	}},
-	{"a wait that can't be is refused", func(c *check) {
+	{"an invalid wait is refused", func(c *check) {
 		c.register("h", "a")
 		for _, wait := range []time.Duration{-1, 1, time.Second - 1} {
 			_, err := c.Store.Trigger(c.ctx, action, storage.TriggerRequest{Job: "a", Wait: &wait})
 			c.refused("a wait of "+wait.String(), err, storage.ErrBadInput)
 		}
 	}},
-	{"a triggered run that was skipped leaves its key free", func(c *check) {
+	{"a skipped triggered run leaves its key free", func(c *check) {
 		c.register("h", "a")
 		s := c.session("one")
 		var before uuid.UUID
-		for range 3 { // more than once
+		for range 3 { // the key is free each time
 			answer := c.triggered("a", "k", new(time.Minute))
 			if !answer.Created || answer.ID == before {
 				c.Fatalf("the key of a skipped run was answered %+v", answer)
@@ -171,7 +171,7 @@ var triggerWaitRules = []rule{
 		equal(c, "run of the key", c.triggered("a", "k", nil).ID, last.ID)
 		equal(c, "runs", len(c.runs(storage.RunFilter{})), 4)
 	}},
-	{"a triggered run that was cancelled keeps its key", func(c *check) {
+	{"a cancelled triggered run keeps its key", func(c *check) {
 		c.register("h", "a")
 		answer := c.triggered("a", "k", nil)
 		_, err := c.Store.Cancel(c.ctx, action, answer.ID)
@@ -206,7 +206,7 @@ func (c *check) busy(job, key string, reason jobs.Reason, held locking.Request,
 		storage.TriggerRequest{Job: job, Key: key, Wait: new(time.Duration)})
 	var busy *storage.BusyError
 	if !errors.As(err, &busy) || !errors.Is(err, storage.ErrBusy) || busy.Job != job {
-		c.Fatalf("found the error %v, expected a *BusyError of job %s", err, job)
+		c.Fatalf("got error %v, want a *BusyError of job %s", err, job)
 	}
 	c.waitsFor(&busy.Obstacle, reason, held, holder, reason == jobs.ReasonOlderWaiter)
 }
@@ -217,7 +217,7 @@ func (c *check) waitsFor(o *storage.Obstacle, reason jobs.Reason, held locking.R
 	if o == nil || o.Reason != reason || o.Resource != held.Resource.String() ||
 		o.Holder.Run != holder.Run.String() ||
 		o.Holder.Job != holder.Firing.Job || o.Waiting != waiting {
-		c.Fatalf("waits for %+v, expected %s because of run %s of job %s on %s", o, reason,
+		c.Fatalf("waits for %+v, want %s because of run %s of job %s on %s", o, reason,
 			holder.Run, holder.Firing.Job, held.Resource)
 	}
 }

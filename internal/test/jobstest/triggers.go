@@ -12,7 +12,7 @@ import (
 )
 
 var triggerRules = []rule{
-	{"a trigger adds a waiting run that any replica may adopt", func(c *check) {
+	{"a trigger adds a waiting run that any replica can adopt", func(c *check) {
 		c.register("h", "a")
 		before := c.now()
 		r, err := c.trigger("a", "k")
@@ -29,7 +29,7 @@ var triggerRules = []rule{
 			Firing: jobs.Firing{Job: "a", ScheduledAt: r.ScheduledAt, Key: r.Key}, Attempt: 1,
 			WaitSince: r.ScheduledAt})
 	}},
-	{"a key that was used before returns its run", func(c *check) {
+	{"a trigger with a used key returns the run of the key", func(c *check) {
 		c.register("h", "a")
 		first, err := c.trigger("a", "k")
 		c.must(err)
@@ -47,7 +47,7 @@ var triggerRules = []rule{
 		equal(c, "state", ended.State, jobs.Succeeded)
 		equal(c, "runs", len(c.runs(storage.RunFilter{})), 1)
 	}},
-	{"a key is the job's own", func(c *check) {
+	{"each job has its own keys", func(c *check) {
 		c.register("h", "a", "b")
 		a, err := c.trigger("a", "k")
 		c.must(err)
@@ -56,7 +56,7 @@ var triggerRules = []rule{
 		equal(c, "jobs", a.Job+b.Job, "ab")
 		equal(c, "one run", a.ID == b.ID, false)
 	}},
-	{"an empty key draws one", func(c *check) {
+	{"a trigger without a key gets a random key", func(c *check) {
 		c.register("h", "a")
 		first, err := c.trigger("a", "")
 		c.must(err)
@@ -66,7 +66,7 @@ var triggerRules = []rule{
 			c.Errorf("triggered %+v and %+v", first, second)
 		}
 	}},
-	{"a later trigger does not overtake an earlier one that another replica has", func(c *check) {
+	{"a later trigger does not pass an earlier one of another replica", func(c *check) {
 		first, second := c.triggers()
 		one, two := c.session("one"), c.session("two")
 		c.adopts(one, first)
@@ -77,7 +77,7 @@ var triggerRules = []rule{
 		c.finished(first, token, jobs.Succeeded)
 		c.granted(two, second)
 	}},
-	{"a later trigger does not overtake an earlier one that waits for a worker", func(c *check) {
+	{"a later trigger does not pass an earlier one that waits for a worker", func(c *check) {
 		first, second := c.triggers()
 		s := c.session("one")
 		c.adopts(s, first)
@@ -88,7 +88,7 @@ var triggerRules = []rule{
 		c.blocked(s, second, jobs.ReasonOlderWaiter, first)
 		c.granted(s, first)
 	}},
-	{"a later trigger does not overtake an earlier one whose replica has died", func(c *check) {
+	{"a later trigger does not pass an earlier one of a dead replica", func(c *check) {
 		first, second := c.triggers()
 		one, two := c.session("one"), c.session("two")
 		c.adopts(one, first)
@@ -100,7 +100,7 @@ var triggerRules = []rule{
 		c.adopts(two, first)
 		c.granted(two, first)
 	}},
-	{"a trigger that was cancelled keeps no other waiting", func(c *check) {
+	{"a cancelled trigger blocks no other trigger", func(c *check) {
 		first, second := c.triggers()
 		s := c.session("one")
 		c.adopts(s, first)
@@ -109,7 +109,7 @@ var triggerRules = []rule{
 		c.must(err)
 		c.granted(s, second)
 	}},
-	{"a trigger that has begun keeps no other waiting between its attempts", func(c *check) {
+	{"a trigger between attempts blocks no other trigger", func(c *check) {
 		first, second := c.triggers()
 		s := c.session("one")
 		c.adopts(s, first)
@@ -117,7 +117,7 @@ var triggerRules = []rule{
 		c.finished(first, c.granted(s, first), jobs.Waiting)
 		c.granted(s, second)
 	}},
-	{"triggers of a job whose runs may overlap keep no other waiting", func(c *check) {
+	{"triggers of a job with overlapping runs do not block each other", func(c *check) {
 		first, second := c.triggers()
 		second.Requests = nil
 		s := c.session("one")
@@ -125,16 +125,16 @@ var triggerRules = []rule{
 		c.adopts(s, second)
 		c.granted(s, second)
 	}},
-	{"an unknown job is not found", func(c *check) {
+	{"a trigger of an unknown job is refused", func(c *check) {
 		if _, err := c.trigger("unknown", "k"); !errors.Is(err, storage.ErrNotFound) {
-			c.Errorf("trigger of an unknown job: %v, expected ErrNotFound", err)
+			c.Errorf("trigger of an unknown job: %v, want ErrNotFound", err)
 		}
 		equal(c, "runs", len(c.runs(storage.RunFilter{})), 0)
 	}},
 }
 
 var revokeRules = []rule{
-	{"a revoked claim is gone with its grants", func(c *check) {
+	{"a revoke removes the claim and its grants", func(c *check) {
 		one, two := c.session("one"), c.session("two")
 		r := request("a", 1, table("s/t"))
 		token := c.granted(one, r)
@@ -143,30 +143,30 @@ var revokeRules = []rule{
 		if record.Reason != jobs.ReasonCancelled || record.FinishedAt == nil {
 			c.Errorf("revoked run %+v", record)
 		}
-		beat, err := c.Store.Heartbeat(c.ctx, one, storage.ReplicaStatus{})
+		heartbeat, err := c.Store.Heartbeat(c.ctx, one, storage.ReplicaStatus{})
 		c.must(err)
-		equal(c, "claims", len(beat.Claims), 0)
+		equal(c, "claims", len(heartbeat.Claims), 0)
 		equal(c, "finish", c.finish(r, token, jobs.Succeeded), false)
 		c.granted(two, request("b", 1, table("s/t")))
 	}},
-	{"revoking again changes nothing", func(c *check) {
+	{"a repeated revoke changes nothing", func(c *check) {
 		r := request("a", 1)
 		token := c.granted(c.session("one"), r)
 		c.must(c.Store.Revoke(c.ctx, token, jobs.Lost, jobs.ReasonClaimLost))
 		c.must(c.Store.Revoke(c.ctx, token, jobs.Lost, jobs.ReasonClaimLost))
 		equal(c, "reason", c.record(r.Run, jobs.Lost).Reason, jobs.ReasonClaimLost)
 	}},
-	{"revoking leaves other claims", func(c *check) {
+	{"a revoke keeps other claims", func(c *check) {
 		s := c.session("one")
 		a, b := request("a", 1), request("b", 1)
 		tokenA, tokenB := c.granted(s, a), c.granted(s, b)
 		c.must(c.Store.Revoke(c.ctx, tokenA, jobs.Lost, jobs.ReasonClaimLost))
-		beat, err := c.Store.Heartbeat(c.ctx, s, storage.ReplicaStatus{})
+		heartbeat, err := c.Store.Heartbeat(c.ctx, s, storage.ReplicaStatus{})
 		c.must(err)
-		equal(c, "claims", len(beat.Claims), 1)
-		equal(c, "claim", beat.Claims[tokenB], b.Run)
+		equal(c, "claims", len(heartbeat.Claims), 1)
+		equal(c, "claim", heartbeat.Claims[tokenB], b.Run)
 	}},
-	{"a finished run is not revoked", func(c *check) {
+	{"a finished run cannot be revoked", func(c *check) {
 		s := c.session("one")
 		r := request("a", 1)
 		token := c.granted(s, r)
@@ -203,6 +203,6 @@ func (c *check) adopts(session uuid.UUID, want storage.StartRequest) {
 	c.Helper()
 	records := c.adopt(session, 1, want.Firing.Job)
 	if len(records) != 1 || records[0].ID != want.Run {
-		c.Fatalf("adopted %+v, expected run %s", records, want.Run)
+		c.Fatalf("adopted %+v, want run %s", records, want.Run)
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 var waitHistoryRules = []rule{
-	{"a wait is added up once it is over, with how it ended", func(c *check) {
+	{"a wait is summed up when it ends, with its outcome", func(c *check) {
 		s := c.session("one")
 		holder, waiter, skipped := request("holder", 1, table("s/t")),
 			request("waiter", 1, table("s/t")), request("skipped", 2, table("s/t"))
@@ -21,7 +21,7 @@ var waitHistoryRules = []rule{
 			r.WaitSince = c.now().Add(-time.Minute)
 			blocker := c.blocked(s, *r, jobs.ReasonLockHeld, holder)
 			c.blocked(s, *r, jobs.ReasonLockHeld, holder)
-			// while it polls, the run names the same blocker in another way
+			// while it polls, the run describes the same blocker differently
 			still := noteOf(*r, jobs.Waiting, jobs.ReasonLockHeld)
 			still.Blocker = blocker
 			equal(c, "note", c.note(s, still), true)
@@ -35,22 +35,22 @@ var waitHistoryRules = []rule{
 		c.granted(s, waiter)
 		sums := c.waitSummaries()
 		if len(sums) != 2 {
-			c.Fatalf("blockages are %+v, expected one of each that waited", sums)
+			c.Fatalf("wait summaries %+v, want one of each waiter", sums)
 		}
 		for _, b := range sums {
 			notRun := map[string]int{"waiter": 0, "skipped": 1}
 			if b.Holder != "holder" || b.Resource != "s/t" || b.Times != 1 ||
 				b.NotRun != notRun[b.Job] {
-				c.Errorf("blockage is %+v", b)
+				c.Errorf("wait summary %+v", b)
 			}
 			if b.Waited < time.Minute || b.Waited > time.Minute+testTimeout ||
 				b.Longest != b.Waited {
-				c.Errorf("it waited for %s, %s at the longest", b.Waited, b.Longest)
+				c.Errorf("waited %s, longest %s", b.Waited, b.Longest)
 			}
-			within(c, "the end of the wait", b.Last, c.begun.Add(-time.Second), c.now())
+			within(c, "the end of the wait", b.Last, c.began.Add(-time.Second), c.now())
 		}
 	}},
-	{"who waits for one after the other counts for both", func(c *check) {
+	{"a run that waits for two blockers counts for both", func(c *check) {
 		s := c.session("one")
 		first, second, waiter := request("first", 1, table("s/t")),
 			request("second", 1, table("s/u")), request("waiter", 1, table("s/t"), table("s/u"))
@@ -64,14 +64,14 @@ var waitHistoryRules = []rule{
 		sums := c.waitSummaries()
 		if len(sums) != 2 || sums[0].Holder != "first" || sums[0].Resource != "s/t" ||
 			sums[1].Holder != "second" || sums[1].Resource != "s/u" {
-			c.Fatalf("blockages are %+v", sums)
+			c.Fatalf("wait summaries %+v", sums)
 		}
 		if sums[1].Waited >= sums[0].Waited {
 			c.Errorf("the second wait, of %s, counts from the beginning of the first",
 				sums[1].Waited)
 		}
 	}},
-	{"a firing that is skipped at once was blocked, and one that nobody blocked was not",
+	{"a skip counts as a wait only if it has a blocker",
 		func(c *check) {
 			s := c.session("one")
 			n := noteOf(request("a", 1, table("s/t")), jobs.Skipped, jobs.ReasonOverlap)
@@ -85,10 +85,10 @@ var waitHistoryRules = []rule{
 			sums := c.waitSummaries()
 			if len(sums) != 1 || sums[0].Job != "a" || sums[0].Holder != "a" ||
 				sums[0].Resource != "job:a" || sums[0].NotRun != 1 {
-				c.Errorf("blockages are %+v", sums)
+				c.Errorf("wait summaries %+v", sums)
 			}
 		}},
-	{"what an operator cancels waited until then", func(c *check) {
+	{"a cancel ends the wait of a run", func(c *check) {
 		s := c.session("one")
 		holder, waiter := request("holder", 1, table("s/t")), request("waiter", 1, table("s/t"))
 		waiter.WaitSince = c.now().Add(-time.Minute)
@@ -98,10 +98,10 @@ var waitHistoryRules = []rule{
 		c.must(err)
 		if sums := c.waitSummaries(); len(sums) != 1 || sums[0].NotRun != 1 ||
 			sums[0].Waited < time.Minute {
-			c.Errorf("blockages are %+v", sums)
+			c.Errorf("wait summaries %+v", sums)
 		}
 	}},
-	{"blockages are those of a time, and are pruned", func(c *check) {
+	{"wait summaries are limited to a time span and pruned", func(c *check) {
 		s := c.session("one")
 		n := noteOf(request("a", 1), jobs.Skipped, jobs.ReasonLockHeld)
 		n.Blocker = &jobs.Blocker{Resource: "s/t",
@@ -114,15 +114,15 @@ var waitHistoryRules = []rule{
 			{c.now().Add(-2 * time.Hour), c.now().Add(-time.Hour)}} {
 			sums, err := c.Store.WaitSummaries(c.ctx, q.from, q.until)
 			c.must(err)
-			equal(c, "blockages of another time", len(sums), 0)
+			equal(c, "wait summaries of another time", len(sums), 0)
 		}
-		equal(c, "blockages", len(c.waitSummaries()), 1)
+		equal(c, "wait summaries", len(c.waitSummaries()), 1)
 		c.prune(s, storage.PruneRequest{Keep: time.Hour, Limit: 10})
-		equal(c, "blockages after an hour's pruning", len(c.waitSummaries()), 1)
+		equal(c, "wait summaries after pruning to one hour", len(c.waitSummaries()), 1)
 		c.prune(s, storage.PruneRequest{Keep: atOnce, Limit: 10})
 		c.noWaits()
 	}},
-	{"lockers are the jobs that name more than themselves", func(c *check) {
+	{"lockers are jobs that lock more than their own name", func(c *check) {
 		c.defined("h", map[string][]locking.Request{"a": {table("s/t"), ownName("a")},
 			"b": {ownName("b")}, "c": {slot("api", 4), shared("s")}})
 		lockers, err := c.Store.Lockers(c.ctx)
@@ -133,7 +133,7 @@ var waitHistoryRules = []rule{
 			c.Errorf("lockers are %+v", lockers)
 		}
 	}},
-	{"stretches are the runs of some jobs that went on in a time", func(c *check) {
+	{"stretches are the runs of given jobs in a time span", func(c *check) {
 		s := c.session("one")
 		ids := c.pastRuns(6)
 		at := make([]time.Time, len(ids))
@@ -174,11 +174,11 @@ var waitHistoryRules = []rule{
 			byText := func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }
 			want := slices.SortedFunc(slices.Values(q.want), byText)
 			if slices.SortFunc(got, byText); !slices.Equal(got, want) {
-				c.Errorf("%+v: found %v, expected %v", q.filter, got, want)
+				c.Errorf("%+v: got %v, want %v", q.filter, got, want)
 			}
 		}
 	}},
-	{"what is typical of a job is how long its last runs took", func(c *check) {
+	{"the typical duration of a job comes from its last runs", func(c *check) {
 		c.pastRuns(5)
 		c.note(c.session("one"), noteOf(request("never", 1), jobs.Skipped, jobs.ReasonLockHeld))
 		typical, err := c.Store.Typical(c.ctx, []string{"a", "never", "nobody"})
@@ -193,7 +193,7 @@ var waitHistoryRules = []rule{
 // waitSummaries returns all waits of this test.
 func (c *check) waitSummaries() []storage.WaitSummary {
 	c.Helper()
-	sums, err := c.Store.WaitSummaries(c.ctx, c.begun.Add(-time.Minute), c.now().Add(time.Minute))
+	sums, err := c.Store.WaitSummaries(c.ctx, c.began.Add(-time.Minute), c.now().Add(time.Minute))
 	c.must(err)
 	return sums
 }
@@ -201,6 +201,6 @@ func (c *check) waitSummaries() []storage.WaitSummary {
 func (c *check) noWaits() {
 	c.Helper()
 	if sums := c.waitSummaries(); len(sums) != 0 {
-		c.Errorf("blockages are %+v, expected none", sums)
+		c.Errorf("wait summaries %+v, want none", sums)
 	}
 }

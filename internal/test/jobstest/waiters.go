@@ -20,19 +20,19 @@ var waiterRules = []rule{
 		c.granted(q.one, q.older)
 		c.blocked(q.two, q.younger, jobs.ReasonLockHeld, q.older)
 	}},
-	{"an older waiter on the schema goes before a younger one on its table", func(c *check) {
+	{"a younger firing on a table yields to an older waiter on its schema", func(c *check) {
 		q := c.queue(table("s"))
 		q.younger.Requests = []locking.Request{table("s/other")}
 		q.free()
 		c.blocked(q.two, q.younger, jobs.ReasonOlderWaiter, q.older)
 	}},
-	{"an older waiter on a table goes before a younger one on its schema", func(c *check) {
+	{"a younger firing on a schema yields to an older waiter on its table", func(c *check) {
 		q := c.queue(table("s/t"))
 		q.younger.Requests = []locking.Request{table("s")}
 		q.free()
 		c.blocked(q.two, q.younger, jobs.ReasonOlderWaiter, q.older)
 	}},
-	{"of two as old, the smaller run id goes first", func(c *check) {
+	{"the smaller run id goes first if two waiters have the same age", func(c *check) {
 		q := c.queue(table("s/t"))
 		q.younger.WaitSince = q.older.WaitSince
 		q.free()
@@ -42,7 +42,7 @@ var waiterRules = []rule{
 			c.granted(q.two, q.younger)
 		}
 	}},
-	{"the age of a waiter is that of its first record", func(c *check) {
+	{"the age of a waiter counts from its first record", func(c *check) {
 		q := c.queue(table("s/t"))
 		again := q.older
 		again.WaitSince = again.WaitSince.Add(time.Hour)
@@ -50,7 +50,7 @@ var waiterRules = []rule{
 		q.free()
 		c.blocked(q.two, q.younger, jobs.ReasonOlderWaiter, q.older)
 	}},
-	{"an older waiter that does not conflict is no obstacle", func(c *check) {
+	{"an older waiter without a conflict does not block", func(c *check) {
 		q := c.queue(shared("s/t"))
 		q.younger.Requests = []locking.Request{shared("s/t")}
 		q.free()
@@ -62,30 +62,30 @@ var waiterRules = []rule{
 		q.free()
 		c.granted(q.two, oldest)
 	}},
-	{"an older waiter of a dead session is passed over", func(c *check) {
+	{"an older waiter of an expired session does not block", func(c *check) {
 		q := c.queue(table("s/t"))
 		q.free()
 		c.Expire(q.one)
 		c.granted(q.two, q.younger)
 	}},
-	{"an older waiter of an ended session is passed over", func(c *check) {
+	{"an older waiter of an ended session does not block", func(c *check) {
 		q := c.queue(table("s/t"))
 		q.free()
 		c.must(c.Store.End(c.ctx, q.one))
 		c.granted(q.two, q.younger)
 	}},
-	{"an older waiter that gave up is no obstacle", func(c *check) {
+	{"a skipped waiter does not block", func(c *check) {
 		q := c.queue(table("s/t"))
 		q.free()
 		equal(c, "skip", c.note(q.one, noteOf(q.older, jobs.Skipped, jobs.ReasonLockHeld)), true)
 		c.granted(q.two, q.younger)
 	}},
-	{"a waiter that has withdrawn is no obstacle, and comes back to its old place", func(c *check) {
+	{"a withdrawn waiter does not block and keeps its position for its return", func(c *check) {
 		q := c.queue(table("s/t"))
 		q.free()
 		withdrawn := noteOf(q.older, jobs.Waiting, jobs.ReasonNoWorker)
 		withdrawn.Requests = nil
-		// its position is that of its first record
+		// the position counts from its first record
 		withdrawn.WaitSince = withdrawn.WaitSince.Add(time.Hour)
 		equal(c, "withdrawal", c.note(q.one, withdrawn), true)
 		waits := c.record(q.older.Run, jobs.Waiting)
@@ -103,7 +103,7 @@ var waiterRules = []rule{
 		c.blocked(q.two, youngest, jobs.ReasonOlderWaiter, q.older)
 		c.granted(q.one, back)
 	}},
-	{"a waiter's new note replaces what it waited for", func(c *check) {
+	{"a new note of a waiter replaces its requests", func(c *check) {
 		one, two := c.session("one"), c.session("two")
 		older := request("older", 1, table("s/t"), table("s/u"))
 		equal(c, "note", c.note(one, noteOf(older, jobs.Waiting, jobs.ReasonLockHeld)), true)
@@ -113,26 +113,26 @@ var waiterRules = []rule{
 		c.blocked(two, request("younger", 3, table("s/u")), jobs.ReasonOlderWaiter, older)
 		c.blocked(two, request("younger", 4, table("s/v")), jobs.ReasonOlderWaiter, older)
 	}},
-	{"a waiter that was granted and ended is no obstacle", func(c *check) {
+	{"a waiter that was granted and ended does not block", func(c *check) {
 		q := c.queue(table("s/t"))
 		q.free()
 		c.finished(q.older, c.granted(q.one, q.older), jobs.Succeeded)
 		c.granted(q.two, q.younger)
 	}},
-	{"a waiter that was only noted counts", func(c *check) {
+	{"a waiter that was only noted blocks", func(c *check) {
 		one, two := c.session("one"), c.session("two")
 		older, younger := request("older", 1, table("s/t")), request("younger", 2, table("s/t"))
 		equal(c, "note", c.note(one, noteOf(older, jobs.Waiting, jobs.ReasonLockHeld)), true)
 		c.blocked(two, younger, jobs.ReasonOlderWaiter, older)
 		c.granted(one, older)
 	}},
-	{"a run that waits for its next attempt is no obstacle", func(c *check) {
+	{"a run that waits for its next attempt does not block", func(c *check) {
 		one, two := c.session("one"), c.session("two")
 		first, second := request("a", 1, table("s/t")), request("b", 2, table("s/t"))
 		c.finished(first, c.granted(one, first), jobs.Waiting)
 		c.granted(two, second)
 	}},
-	{"a run without a session is no obstacle", func(c *check) {
+	{"a waiting run without a session does not block", func(c *check) {
 		s := c.session("one")
 		c.register("h", "a")
 		_, err := c.trigger("a", "")
@@ -153,7 +153,7 @@ var waiterRules = []rule{
 			equal(c, fmt.Sprint("outcome ", i), result.Outcome, storage.StartGranted)
 		}
 	}},
-	{"older waiters leave the slots they do not need", func(c *check) {
+	{"older waiters leave unneeded slots to younger ones", func(c *check) {
 		s := c.session("one")
 		older, younger, youngest := request("older", 1, slot("api", 2)),
 			request("younger", 2, slot("api", 2)), request("youngest", 3, slot("api", 2))
@@ -163,13 +163,13 @@ var waiterRules = []rule{
 		equal(c, "outcome of the youngest", result.Outcome, storage.StartBlocked)
 		c.granted(s, older)
 	}},
-	{"older waiters may use up the slots by themselves", func(c *check) {
+	{"older waiters can use up all slots", func(c *check) {
 		s := c.session("one")
 		older, younger := request("older", 1, slot("api", 1)), request("younger", 2, slot("api", 1))
 		equal(c, "note", c.note(s, noteOf(older, jobs.Waiting, jobs.ReasonLockHeld)), true)
 		c.blocked(s, younger, jobs.ReasonOlderWaiter, older)
 	}},
-	{"the waiters of a batch go by age", func(c *check) {
+	{"the waiters of a batch are served by age", func(c *check) {
 		q := c.queue(table("s/t"))
 		c.blocked(q.one, q.younger, jobs.ReasonLockHeld, q.holder)
 		q.free()

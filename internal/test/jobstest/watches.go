@@ -11,7 +11,7 @@ import (
 )
 
 var watchRules = []rule{
-	{"the session of a run is told that somebody looks at it", func(c *check) {
+	{"a session gets the watched runs that it has", func(c *check) {
 		one, two := c.session("one"), c.session("two")
 		looked, other, waits := request("a", 1, table("s/t")), request("b", 1),
 			request("c", 1, table("s/t"))
@@ -23,17 +23,17 @@ var watchRules = []rule{
 		}
 		if got := c.controlState(one, c.controlState(one, -1).Generation).
 			Watched; !slices.Equal(got, []uuid.UUID{looked.Run}) {
-			c.Errorf("watched %s, expected %s alone", got, looked.Run)
+			c.Errorf("watched %s, want only %s", got, looked.Run)
 		}
 		if got := c.controlState(two, -1).Watched; len(got) > 0 {
-			c.Errorf("another session is told of %s", got)
+			c.Errorf("another session got %s", got)
 		}
 		c.finished(looked, token, jobs.Succeeded)
 		if got := c.controlState(one, -1).Watched; len(got) > 0 {
 			c.Errorf("watched after its end: %s", got)
 		}
 	}},
-	{"what a run has written so far is shown, until its end has more to say", func(c *check) {
+	{"the output of a running run is shown until its end replaces it", func(c *check) {
 		s := c.session("one")
 		r := request("a", 1)
 		token := c.granted(s, r)
