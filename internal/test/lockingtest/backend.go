@@ -12,9 +12,8 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// entryTTL is how long entries live that a test of the backend does not have expire:
-// longer than the test on a busy machine.
-const entryTTL = time.Minute
+// keyTTL is the TTL of keys that must not expire. It is longer than a test takes on a busy machine.
+const keyTTL = time.Minute
 
 func backendTests() map[string]func(*testing.T, Fixture) {
 	return map[string]func(*testing.T, Fixture){
@@ -33,30 +32,30 @@ func backendTests() map[string]func(*testing.T, Fixture) {
 
 func testAdd(t *testing.T, f Fixture) {
 	b := f.Connect(t)
-	check(t, "add", b.Add(t.Context(), "k", []byte("1"), entryTTL), nil)
-	check(t, "add of a held key", b.Add(t.Context(), "k", []byte("2"), entryTTL),
+	check(t, "add", b.Add(t.Context(), "k", []byte("1"), keyTTL), nil)
+	check(t, "add of a held key", b.Add(t.Context(), "k", []byte("2"), keyTTL),
 		locking.ErrNotStored)
-	check(t, "add of one's own value", b.Add(t.Context(), "k", []byte("1"), entryTTL),
+	check(t, "add of one's own value", b.Add(t.Context(), "k", []byte("1"), keyTTL),
 		locking.ErrNotStored)
 	checkValue(t, b, "k", "1")
 	check(t, "delete", b.Delete(t.Context(), "k", []byte("1")), nil)
 	checkGone(t, b, "k")
-	check(t, "add of a key that was freed", b.Add(t.Context(), "k", []byte("3"), entryTTL), nil)
+	check(t, "add of a key that was freed", b.Add(t.Context(), "k", []byte("3"), keyTTL), nil)
 }
 
 func testOwner(t *testing.T, f Fixture) {
 	b := f.Connect(t)
-	check(t, "renewal of nothing", b.Renew(t.Context(), "k", []byte("1"), entryTTL),
+	check(t, "renewal of nothing", b.Renew(t.Context(), "k", []byte("1"), keyTTL),
 		locking.ErrMissing)
 	check(t, "delete of nothing", b.Delete(t.Context(), "k", []byte("1")), locking.ErrMissing)
-	check(t, "add", b.Add(t.Context(), "k", []byte("1"), entryTTL), nil)
+	check(t, "add", b.Add(t.Context(), "k", []byte("1"), keyTTL), nil)
 	for _, other := range []string{"2", "", "11", "1 "} {
-		check(t, "another's renewal", b.Renew(t.Context(), "k", []byte(other), entryTTL),
+		check(t, "another's renewal", b.Renew(t.Context(), "k", []byte(other), keyTTL),
 			locking.ErrNotOwner)
 		check(t, "another's delete", b.Delete(t.Context(), "k", []byte(other)), locking.ErrNotOwner)
 	}
 	checkValue(t, b, "k", "1")
-	check(t, "renewal", b.Renew(t.Context(), "k", []byte("1"), entryTTL), nil)
+	check(t, "renewal", b.Renew(t.Context(), "k", []byte("1"), keyTTL), nil)
 	checkValue(t, b, "k", "1")
 	check(t, "delete", b.Delete(t.Context(), "k", []byte("1")), nil)
 	check(t, "second delete", b.Delete(t.Context(), "k", []byte("1")), locking.ErrMissing)
@@ -69,20 +68,20 @@ func testGetMany(t *testing.T, f Fixture) {
 		key := fmt.Sprintf("%s:%d", strings.Repeat("long", 50), i)
 		keys = append(keys, key)
 		if i%3 == 0 {
-			check(t, "add", b.Add(t.Context(), key, []byte(key), entryTTL), nil)
+			check(t, "add", b.Add(t.Context(), key, []byte(key), keyTTL), nil)
 		}
 	}
 	found, err := b.Get(t.Context(), keys...)
 	if err != nil || len(found) != 150 {
-		t.Fatalf("found %d of 150: %v", len(found), err)
+		t.Fatalf("got %d of 150: %v", len(found), err)
 	}
 	for key, value := range found {
 		if key != string(value) {
-			t.Errorf("%s holds %s", key, value)
+			t.Errorf("key %s has value %s", key, value)
 		}
 	}
 	if found, err := b.Get(t.Context()); err != nil || len(found) != 0 {
-		t.Errorf("no keys: %v, %v", found, err)
+		t.Errorf("get of no keys: got %v, %v", found, err)
 	}
 }
 
@@ -92,48 +91,48 @@ func testValues(t *testing.T, f Fixture) {
 		bytes.Repeat([]byte("x"), locking.MaxValueBytes)}
 	for i, value := range values {
 		key := fmt.Sprintf("k%d", i)
-		check(t, "add", b.Add(t.Context(), key, value, entryTTL), nil)
+		check(t, "add", b.Add(t.Context(), key, value, keyTTL), nil)
 		checkValue(t, b, key, string(value))
-		check(t, "renewal", b.Renew(t.Context(), key, value, entryTTL), nil)
+		check(t, "renewal", b.Renew(t.Context(), key, value, keyTTL), nil)
 		check(t, "delete", b.Delete(t.Context(), key, value), nil)
 	}
 	check(t, "add of more", b.Add(t.Context(), "more", make([]byte, locking.MaxValueBytes+1),
 		lease), locking.ErrTooLarge)
 	checkGone(t, b, "more")
 	value := []byte("mine")
-	check(t, "add", b.Add(t.Context(), "copy", value, entryTTL), nil)
+	check(t, "add", b.Add(t.Context(), "copy", value, keyTTL), nil)
 	copy(value, "ours")
 	checkValue(t, b, "copy", "mine")
 }
 
 func testBadKeys(t *testing.T, f Fixture) {
 	b := f.Connect(t)
-	check(t, "add", b.Add(t.Context(), "k", []byte("1"), entryTTL), nil)
-	value := []byte("flush_all") // what follows an empty key is read as a command
+	check(t, "add", b.Add(t.Context(), "k", []byte("1"), keyTTL), nil)
+	value := []byte("flush_all") // a server reads the text after an empty key as a command
 	bad := []string{"", " ", "a b", "a\tb", "a\r\nflush_all", "a\x00", "a\x7f",
 		strings.Repeat("k", 251)}
 	for _, key := range bad {
-		check(t, "add", b.Add(t.Context(), key, value, entryTTL), locking.ErrBadKey)
-		check(t, "renewal", b.Renew(t.Context(), key, value, entryTTL), locking.ErrBadKey)
+		check(t, "add", b.Add(t.Context(), key, value, keyTTL), locking.ErrBadKey)
+		check(t, "renewal", b.Renew(t.Context(), key, value, keyTTL), locking.ErrBadKey)
 		check(t, "delete", b.Delete(t.Context(), key, value), locking.ErrBadKey)
 		_, err := b.Get(t.Context(), "k", key)
 		check(t, "get", err, locking.ErrBadKey)
 	}
 	checkValue(t, b, "k", "1")
 	for _, key := range []string{strings.Repeat("k", 250), "größe", "a:b/c*?{}"} {
-		check(t, "add of a good key", b.Add(t.Context(), key, value, entryTTL), nil)
+		check(t, "add of a good key", b.Add(t.Context(), key, value, keyTTL), nil)
 		checkValue(t, b, key, string(value))
 	}
 }
 
-// testExpiry compares with a control, because a store's clock may be coarse.
+// testExpiry compares with a control key, because the clock of a store may be coarse.
 func testExpiry(t *testing.T, f Fixture) {
 	b := f.Connect(t)
 	start := time.Now()
 	for _, key := range []string{"control", "renewed", "fraction"} {
 		ttl := 2 * time.Second
 		if key == "fraction" {
-			ttl = 1500 * time.Millisecond // must not become 0, which is for ever
+			ttl = 1500 * time.Millisecond // must not become 0, which means no expiry
 		}
 		check(t, "add", b.Add(t.Context(), key, []byte("1"), ttl), nil)
 	}
@@ -145,9 +144,9 @@ func testExpiry(t *testing.T, f Fixture) {
 	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("2 s took %v", took)
 	}
-	check(t, "renewal of what ran out", b.Renew(t.Context(), "control", []byte("1"), entryTTL),
+	check(t, "renewal of what ran out", b.Renew(t.Context(), "control", []byte("1"), keyTTL),
 		locking.ErrMissing)
-	check(t, "add of what ran out", b.Add(t.Context(), "control", []byte("2"), entryTTL), nil)
+	check(t, "add of what ran out", b.Add(t.Context(), "control", []byte("2"), keyTTL), nil)
 	checkValue(t, b, "renewed", "1")
 }
 
@@ -156,8 +155,8 @@ func testEndedContext(t *testing.T, f Fixture) {
 	stop := errors.New("stop")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(stop)
-	check(t, "add", b.Add(ctx, "k", []byte("1"), entryTTL), locking.ErrUnavailable)
-	check(t, "renewal", b.Renew(ctx, "k", []byte("1"), entryTTL), locking.ErrUnavailable)
+	check(t, "add", b.Add(ctx, "k", []byte("1"), keyTTL), locking.ErrUnavailable)
+	check(t, "renewal", b.Renew(ctx, "k", []byte("1"), keyTTL), locking.ErrUnavailable)
 	check(t, "delete", b.Delete(ctx, "k", []byte("1")), locking.ErrUnavailable)
 	_, err := b.Get(ctx, "k")
 	check(t, "get", err, locking.ErrUnavailable)
@@ -173,7 +172,7 @@ func testOneAddWins(t *testing.T, f Fixture) {
 		won := make(chan string, callers)
 		inParallel(callers, func(i int) {
 			value := fmt.Sprintf("caller %d", i)
-			switch err := b.Add(t.Context(), key, []byte(value), entryTTL); {
+			switch err := b.Add(t.Context(), key, []byte(value), keyTTL); {
 			case err == nil:
 				won <- value
 			case !errors.Is(err, locking.ErrNotStored):
@@ -182,7 +181,7 @@ func testOneAddWins(t *testing.T, f Fixture) {
 		})
 		close(won)
 		if len(won) != 1 {
-			t.Fatalf("%d callers won", len(won))
+			t.Fatalf("%d callers added the key, want 1", len(won))
 		}
 		checkValue(t, b, key, <-won)
 	}
@@ -191,16 +190,16 @@ func testOneAddWins(t *testing.T, f Fixture) {
 func testDeleteAll(t *testing.T, f Fixture) {
 	b := f.Connect(t)
 	keys, values := []string{"missing", "other's"}, [][]byte{[]byte("1"), []byte("1")}
-	check(t, "add", b.Add(t.Context(), "other's", []byte("2"), entryTTL), nil)
+	check(t, "add", b.Add(t.Context(), "other's", []byte("2"), keyTTL), nil)
 	for i := range 450 {
 		keys, values = append(keys, fmt.Sprintf("k%d", i)),
 			append(values, fmt.Appendf(nil, "v%d", i))
-		check(t, "add", b.Add(t.Context(), keys[i+2], values[i+2], entryTTL), nil)
+		check(t, "add", b.Add(t.Context(), keys[i+2], values[i+2], keyTTL), nil)
 	}
 	keys, values = append(keys, "k0"), append(values, values[2])
 	errs := b.DeleteAll(t.Context(), keys, values)
 	if len(errs) != len(keys) {
-		t.Fatalf("%d outcomes of %d", len(errs), len(keys))
+		t.Fatalf("got %d results, want %d", len(errs), len(keys))
 	}
 	check(t, "delete of nothing", errs[0], locking.ErrMissing)
 	check(t, "another's", errs[1], locking.ErrNotOwner)
@@ -213,10 +212,10 @@ func testDeleteAll(t *testing.T, f Fixture) {
 	checkValue(t, b, "other's", "2")
 	found, err := b.Get(t.Context(), keys...)
 	if err != nil || len(found) != 1 {
-		t.Errorf("left: %v, %v", found, err)
+		t.Errorf("keys left: %v, %v", found, err)
 	}
 	if errs := b.DeleteAll(t.Context(), nil, nil); len(errs) != 0 {
-		t.Errorf("nothing: %v", errs)
+		t.Errorf("delete of no keys: got %v", errs)
 	}
 	errs = b.DeleteAll(t.Context(), []string{"a", ""}, [][]byte{nil, nil})
 	check(t, "delete with a bad key", errs[1], locking.ErrBadKey)
@@ -224,18 +223,18 @@ func testDeleteAll(t *testing.T, f Fixture) {
 
 func testConnections(t *testing.T, f Fixture) {
 	one, other := f.Connect(t), f.Connect(t)
-	check(t, "add", one.Add(t.Context(), "k", []byte("1"), entryTTL), nil)
-	check(t, "add by another connection", other.Add(t.Context(), "k", []byte("2"), entryTTL),
+	check(t, "add", one.Add(t.Context(), "k", []byte("1"), keyTTL), nil)
+	check(t, "add by another connection", other.Add(t.Context(), "k", []byte("2"), keyTTL),
 		locking.ErrNotStored)
 	check(t, "delete by another connection", other.Delete(t.Context(), "k", []byte("1")), nil)
 	checkGone(t, one, "k")
 }
 
-// check checks that err is want, or nil.
+// check fails the test unless err is want, or nil if want is nil.
 func check(t *testing.T, what string, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {
-		t.Errorf("%s: got %v, expected %v", what, err, want)
+		t.Errorf("%s: got %v, want %v", what, err, want)
 	}
 }
 
@@ -244,7 +243,7 @@ func checkValue(t *testing.T, b locking.Backend, key, want string) {
 	found, err := b.Get(t.Context(), key)
 	value, exists := found[key]
 	if err != nil || !exists || string(value) != want {
-		t.Errorf("%.40s holds %.40q (%v, %v), expected %.40q", key, value, exists, err, want)
+		t.Errorf("key %.40s: got %.40q (%v, %v), want %.40q", key, value, exists, err, want)
 	}
 }
 
@@ -252,6 +251,6 @@ func checkGone(t *testing.T, b locking.Backend, key string) {
 	t.Helper()
 	found, err := b.Get(t.Context(), key)
 	if err != nil || len(found) != 0 {
-		t.Errorf("%.40s is there: %q, %v", key, found, err)
+		t.Errorf("key %.40s exists: %q, %v", key, found, err)
 	}
 }

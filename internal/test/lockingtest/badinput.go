@@ -12,17 +12,17 @@ import (
 
 func badInputTests() map[string]func(*testing.T, LockerFixture) {
 	return map[string]func(*testing.T, LockerFixture){
-		"Names":    testBadNames,
-		"Requests": testBadRequests,
-		"Long":     testLongNamesGranted,
-		"Largest":  testLargestGrantedLock,
-		"Foreign":  testForeignEntries,
-		"HashMeet": testEntryOfAnotherName,
-		"FreeText": testOwnersOfGrants,
+		"Names":               testBadNames,
+		"Requests":            testBadRequests,
+		"Long":                testLongNamesGranted,
+		"Largest":             testLargestGrantedLock,
+		"ForeignAdvisoryLock": testForeignAdvisoryLocks,
+		"HashCollision":       testAdvisoryLockOfAnotherName,
+		"FreeText":            testOwnersOfGrants,
 	}
 }
 
-// testBadNames shows that no such name becomes a resource.
+// testBadNames checks that bad names are refused.
 func testBadNames(t *testing.T, _ LockerFixture) {
 	for _, name := range []string{"", "/", "//", "a//b", ".", "..", "a/..", "../a", "a/./b",
 		"a\x00b", "a\nb", "a\x7f", "\u0085", "\xff", strings.Repeat("n", 1025)} {
@@ -66,7 +66,7 @@ func testBadRequests(t *testing.T, f LockerFixture) {
 	_, err := m.try(t, "job", locking.Request{Mode: locking.Exclusive}, writes("free"))
 	check(t, "no resource", err, locking.ErrBadName)
 	if asked := m.tries() - before; asked != 0 {
-		t.Errorf("stores were asked %d times", asked)
+		t.Errorf("%d calls to the stores, want none", asked)
 	}
 	c.checkNothingLeft("a", "free", "many")
 }
@@ -87,14 +87,14 @@ func testLongNamesGranted(t *testing.T, f LockerFixture) {
 		}
 		b.isRefused(t, "job", reads(name))
 	}
-	b.isRefused(t, "job", writes("a")) // above the deep one
+	b.isRefused(t, "job", writes("a")) // an ancestor of the deep name
 	free(t, lock)
 	c.checkNothingLeft(names...)
 }
 
 func testLargestGrantedLock(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
-	a, b := c.join("replica-1", longLease), c.join("replica-2") // it takes long on a busy machine
+	a, b := c.join("replica-1", longLease), c.join("replica-2") // long enough for a busy machine
 	var all []locking.Request
 	for i := range 1000 {
 		all = append(all, writes(fmt.Sprintf("large/%d", i)))
@@ -104,8 +104,8 @@ func testLargestGrantedLock(t *testing.T, f LockerFixture) {
 	b.isRefused(t, "job", writes("large/500/x"))
 	free(t, lock)
 	if c.store != nil {
-		// An entry whose removal was not answered in time is removed by a later look.
-		await(t, "the entries to be gone", func() bool {
+		// If the removal of an advisory lock timed out, a later call removes it.
+		await(t, "removal of the advisory locks", func() bool {
 			found, err := c.store.Get(t.Context(), c.store.keys.all()...)
 			return err == nil && len(found) == 0
 		})
@@ -113,9 +113,9 @@ func testLargestGrantedLock(t *testing.T, f LockerFixture) {
 	c.checkNothingLeft("large")
 }
 
-// testForeignEntries has values lie on the key that are not ours, however
-// they look: they are held by unknown, and left alone.
-func testForeignEntries(t *testing.T, f LockerFixture) {
+// testForeignAdvisoryLocks checks values that another program stored under the key of a lock. They
+// count as held by an unknown holder and are not removed.
+func testForeignAdvisoryLocks(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	c.needsBackend()
 	m := c.join("replica-1")
@@ -134,19 +134,19 @@ func testForeignEntries(t *testing.T, f LockerFixture) {
 	c.checkNothingLeft("a", "z", "r")
 }
 
-// testEntryOfAnotherName puts the entry of one long name under the key of
-// another, as if their hashes met: the full name is compared.
-func testEntryOfAnotherName(t *testing.T, f LockerFixture) {
+// testAdvisoryLockOfAnotherName stores the advisory lock of one long name under the key of another,
+// like a hash collision. The full names must be compared.
+func testAdvisoryLockOfAnotherName(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	c.needsBackend()
 	a, b := c.join("replica-1"), c.join("replica-2")
 	one, other := longName(1000), longName(999)
 	first, second := a.gets(t, "first", writes(one)), a.gets(t, "second", writes(other))
-	_, value := c.entry(t, one)
+	_, value := c.advisoryLock(t, one)
 	key := c.replace(t, other, string(value))
 	held := b.isRefused(t, "", writes(other))
 	if held.Holder.Known() {
-		t.Errorf("the holder of %.10s is taken for that of %.10s: %v", one, other, held)
+		t.Errorf("the holder of %.10s was taken for the holder of %.10s: %v", one, other, held)
 	}
 	check(t, "delete", c.Delete(t.Context(), key, value), nil)
 	free(t, first, second)
@@ -167,7 +167,7 @@ func testOwnersOfGrants(t *testing.T, f LockerFixture) {
 		}
 		if got := held.Holder.Owner; got.Replica != strings.Repeat("ü", 100) || got.Job != "a b " ||
 			got.Run != `"<&>  ` {
-			t.Errorf("%v: the holder is %q", wanted, got)
+			t.Errorf("%v: got holder %q", wanted, got)
 		}
 		free(t, lock)
 	}

@@ -13,19 +13,19 @@ import (
 
 func claimTests() map[string]func(*testing.T, GrantsFixture) {
 	return map[string]func(*testing.T, GrantsFixture){
-		"TokensGrow":   testTokensGrow,
-		"AskedAgain":   testGrantAskedAgain,
-		"Release":      testReleaseOfClaims,
-		"NoTrace":      testRefusalLeavesNoTrace,
-		"EndedContext": testGrantsWithEndedContext,
-		"Connections":  testGrantsOfConnections,
-		"Withdraw":     testWithdraw,
-		"GivenBack":    testWithdrawOfAClaim,
+		"TokensGrow":           testTokensGrow,
+		"RepeatedGrant":        testRepeatedGrant,
+		"Release":              testReleaseOfClaims,
+		"RefusalStoresNothing": testRefusalStoresNothing,
+		"EndedContext":         testGrantsWithEndedContext,
+		"Connections":          testGrantsOfConnections,
+		"Withdraw":             testWithdraw,
+		"WithdrawGranted":      testWithdrawOfGrantedLock,
 	}
 }
 
 func testTokensGrow(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+	c := newGrantsTest(t, f)
 	one, two := c.session("one"), c.session("two")
 	var last locking.Token
 	for i := range 10 {
@@ -41,8 +41,8 @@ func testTokensGrow(t *testing.T, f GrantsFixture) {
 	}
 }
 
-func testGrantAskedAgain(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+func testRepeatedGrant(t *testing.T, f GrantsFixture) {
+	c := newGrantsTest(t, f)
 	s := c.session("one")
 	r := ask(writes("a"), reads("b"))
 	token := c.granted(s, r)
@@ -57,12 +57,12 @@ func testGrantAskedAgain(t *testing.T, f GrantsFixture) {
 	}
 	c.release(token)
 	if next := c.granted(s, r); next <= token {
-		t.Errorf("token %d after %d was given back", next, token)
+		t.Errorf("token %d after the released token %d", next, token)
 	}
 }
 
 func testReleaseOfClaims(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+	c := newGrantsTest(t, f)
 	s := c.session("one")
 	a, b := c.granted(s, ask(writes("a"))), c.granted(s, ask(writes("b")))
 	kept := ask(writes("kept"))
@@ -79,35 +79,35 @@ func testReleaseOfClaims(t *testing.T, f GrantsFixture) {
 	for _, test := range tests {
 		if got, err := c.Release(t.Context(), test.tokens); err != nil ||
 			!slices.Equal(got, test.want) {
-			t.Errorf("release of %v: %v, %v, expected %v", test.tokens, got, err, test.want)
+			t.Errorf("release of %v: %v, %v, want %v", test.tokens, got, err, test.want)
 		}
 	}
 	c.granted(s, ask(writes("a"), writes("b")))
 	c.refused(s, ask(writes("kept")), kept)
 }
 
-func testRefusalLeavesNoTrace(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+func testRefusalStoresNothing(t *testing.T, f GrantsFixture) {
+	c := newGrantsTest(t, f)
 	s := c.session("one")
 	holder := ask(writes("a"))
 	token := c.granted(s, holder)
 	c.refused(s, ask(writes("a"), writes("b")), holder)
-	if beat := c.beat(s); len(beat.Waiting) != 0 || len(beat.Claims) != 1 {
-		t.Errorf("beat %+v", beat)
+	if heartbeat := c.heartbeat(s); len(heartbeat.Waiting) != 0 || len(heartbeat.Claims) != 1 {
+		t.Errorf("heartbeat: got %+v", heartbeat)
 	}
 	c.release(token)
 	c.granted(s, ask(writes("a"), writes("b")))
 }
 
-func (c *court) beat(session uuid.UUID) locking.Beat {
+func (c *grantsTest) heartbeat(session uuid.UUID) locking.Beat {
 	c.Helper()
-	beat, err := c.Heartbeat(c.Context(), session)
+	heartbeat, err := c.Heartbeat(c.Context(), session)
 	c.must("heartbeat", err)
-	return beat
+	return heartbeat
 }
 
 func testGrantsWithEndedContext(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+	c := newGrantsTest(t, f)
 	s := c.session("one")
 	holder := ask(writes("held"))
 	token := c.granted(s, holder)
@@ -115,10 +115,10 @@ func testGrantsWithEndedContext(t *testing.T, f GrantsFixture) {
 	cancel()
 	_, grantErr := c.Grant(ctx, s, []locking.GrantRequest{ask(writes("a"))})
 	_, releaseErr := c.Release(ctx, []locking.Token{token})
-	_, beatErr := c.Heartbeat(ctx, s)
+	_, heartbeatErr := c.Heartbeat(ctx, s)
 	_, sweepErr := c.Sweep(ctx)
 	for what, err := range map[string]error{
-		"grant": grantErr, "release": releaseErr, "heartbeat": beatErr, "sweep": sweepErr,
+		"grant": grantErr, "release": releaseErr, "heartbeat": heartbeatErr, "sweep": sweepErr,
 		"withdrawal": c.Withdraw(ctx, s, []uuid.UUID{holder.ID}),
 		"session": c.OpenSession(ctx,
 			locking.Session{ID: uuid.New(), Replica: "two", TTL: sessionTTL}),
@@ -133,20 +133,20 @@ func testGrantsWithEndedContext(t *testing.T, f GrantsFixture) {
 }
 
 func testGrantsOfConnections(t *testing.T, f GrantsFixture) {
-	c, other := newCourt(t, f), newCourt(t, f)
+	c, other := newGrantsTest(t, f), newGrantsTest(t, f)
 	one, two := c.session("one"), other.session("two")
 	holder := ask(writes("a"))
 	token := c.granted(one, holder)
 	other.refused(two, ask(writes("a/b")), holder)
 	other.release(token)
 	other.granted(two, ask(writes("a/b")))
-	if beat := c.beat(one); len(beat.Claims) != 0 {
-		t.Errorf("claims %v", beat.Claims)
+	if heartbeat := c.heartbeat(one); len(heartbeat.Claims) != 0 {
+		t.Errorf("claims %v", heartbeat.Claims)
 	}
 }
 
 func testWithdraw(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+	c := newGrantsTest(t, f)
 	one, two := c.session("one"), c.session("two")
 	holder, waiter := ask(writes("a")), waiting(ask(writes("a"), writes("b")))
 	token := c.granted(one, holder)
@@ -158,8 +158,8 @@ func testWithdraw(t *testing.T, f GrantsFixture) {
 	}
 	c.granted(two, ask(writes("b")))
 	c.release(token)
-	if beat := c.beat(one); len(beat.Waiting)+len(beat.Claims) != 0 {
-		t.Errorf("beat %+v", beat)
+	if heartbeat := c.heartbeat(one); len(heartbeat.Waiting)+len(heartbeat.Claims) != 0 {
+		t.Errorf("heartbeat: got %+v", heartbeat)
 	}
 	c.must("withdrawal of nothing", c.Withdraw(t.Context(), one, nil))
 	c.must("end", c.EndSession(t.Context(), one))
@@ -169,9 +169,9 @@ func testWithdraw(t *testing.T, f GrantsFixture) {
 		c.Withdraw(t.Context(), uuid.New(), []uuid.UUID{waiter.ID}))
 }
 
-// testWithdrawOfAClaim gives back a lock whose grant was not heard of.
-func testWithdrawOfAClaim(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+// testWithdrawOfGrantedLock withdraws a lock whose grant reply was lost.
+func testWithdrawOfGrantedLock(t *testing.T, f GrantsFixture) {
+	c := newGrantsTest(t, f)
 	one, two := c.session("one"), c.session("two")
 	r, other := ask(writes("a"), reads("b")), ask(writes("c"))
 	token := c.granted(one, r)
@@ -181,7 +181,7 @@ func testWithdrawOfAClaim(t *testing.T, f GrantsFixture) {
 	c.must("withdrawal", c.Withdraw(t.Context(), one, []uuid.UUID{r.ID}))
 	c.granted(two, ask(writes("a"), writes("b")))
 	c.refused(two, ask(writes("c")), other)
-	if stood, err := c.Release(t.Context(), []locking.Token{token}); err != nil || stood[0] {
-		t.Errorf("release of what was withdrawn: %v, %v", stood, err)
+	if released, err := c.Release(t.Context(), []locking.Token{token}); err != nil || released[0] {
+		t.Errorf("release of a withdrawn lock: got %v, %v", released, err)
 	}
 }

@@ -12,27 +12,27 @@ import (
 
 func conflictTests() map[string]func(*testing.T, GrantsFixture) {
 	return map[string]func(*testing.T, GrantsFixture){
-		"Pairs":         testPairs,
-		"Blocker":       testBlocker,
-		"Kinds":         testKinds,
-		"Lookalikes":    testLookalikes,
-		"LongNames":     testLongResources,
-		"AllOrNothing":  testGrantAllOrNothing,
-		"Nothing":       testGrantOfNothing,
-		"Slots":         testSlotsCountToN,
-		"OwnSlotCount":  testEachCountsByItsOwnNumber,
-		"Batch":         testBatchSeesItself,
-		"LargestBatch":  testLargestBatch,
-		"LargestLock":   testLargestLock,
-		"ManyBeneath":   testManyBeneath,
-		"HolderIsNamed": testHolderIsNamedFirst,
+		"Pairs":                  testPairs,
+		"Blocker":                testBlocker,
+		"Kinds":                  testKinds,
+		"SimilarNames":           testSimilarNames,
+		"LongNames":              testLongResources,
+		"AllOrNothing":           testGrantAllOrNothing,
+		"NoRequests":             testGrantOfNoRequests,
+		"Slots":                  testSlots,
+		"SlotCountOfEachRequest": testSlotCountOfEachRequest,
+		"ConflictsWithinBatch":   testConflictsWithinBatch,
+		"LargestBatch":           testLargestBatch,
+		"LargestLock":            testLargestLock,
+		"ManyDescendants":        testManyDescendants,
+		"HolderIsNamed":          testHolderIsNamedFirst,
 	}
 }
 
-// testPairs asks for every two of many requests, each pair beneath a name of
-// its own, and compares with what the relation says.
+// testPairs requests each pair of many resources, below a name of their own, and compares the
+// answers with [locking.Conflict].
 func testPairs(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+	c := newGrantsTest(t, f)
 	one, two := c.session("one"), c.session("two")
 	var shapes []func(root string) locking.Request
 	for _, name := range []string{"a", "a/b", "a/b/c/d", "a/c", "ab"} {
@@ -59,7 +59,7 @@ func testPairs(t *testing.T, f GrantsFixture) {
 		full := first.Mode == locking.Slotted && second.Mode == locking.Slotted &&
 			first.Resource == second.Resource && second.Slots == 1
 		if want := locking.Conflict(first, second) || full; (result.Blocker != nil) != want {
-			t.Errorf("%v beside %v: blocked by %+v, expected %v", second, first, result.Blocker,
+			t.Errorf("%v beside %v: blocked by %+v, want %v", second, first, result.Blocker,
 				want)
 		} else if want && (result.Blocker.ID != firsts[i].ID ||
 			result.Blocker.Resource != first.Resource) {
@@ -69,22 +69,22 @@ func testPairs(t *testing.T, f GrantsFixture) {
 }
 
 func testBlocker(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+	c := newGrantsTest(t, f)
 	one, two := c.session("one"), c.session("two")
 	holder := ask(writes("a/b"), writes("z"))
 	holder.Owner = locking.Owner{Replica: "replica-1", Job: "größe", Run: `"run" 'x'`}
 	c.granted(one, holder)
 	if b := c.refused(two, ask(writes("a")), holder); b.Resource != resource("path:a/b") {
-		t.Errorf("the blocking resource is %v", b.Resource)
+		t.Errorf("got blocking resource %v", b.Resource)
 	}
 	if b := c.refused(two, ask(reads("z/y/x")), holder); b.Resource != resource("path:z") {
-		t.Errorf("the blocking resource is %v", b.Resource)
+		t.Errorf("got blocking resource %v", b.Resource)
 	}
-	c.refused(one, ask(writes("z")), holder) // locks of one session exclude each other too
+	c.refused(one, ask(writes("z")), holder) // locks of one session also exclude each other
 }
 
 func testKinds(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+	c := newGrantsTest(t, f)
 	s := c.session("one")
 	for _, kind := range []locking.Kind{locking.KindTable, locking.KindPath, locking.KindSlot,
 		locking.KindJob} {
@@ -95,8 +95,8 @@ func testKinds(t *testing.T, f GrantsFixture) {
 	}
 }
 
-func testLookalikes(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+func testSimilarNames(t *testing.T, f GrantsFixture) {
+	c := newGrantsTest(t, f)
 	s := c.session("one")
 	for _, name := range []string{"s", "S", "ss", "s0", "s.", "s-", "s_", "s%", "s a", "s:", "ß",
 		"ş", "s\\", "s'", `s"`, "s!x", "s1/a", "s.a/b"} {
@@ -108,9 +108,9 @@ func testLookalikes(t *testing.T, f GrantsFixture) {
 	}
 }
 
-// testLongResources locks the longest names that there are, and deep ones.
+// testLongResources locks names of the largest length and depth.
 func testLongResources(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+	c := newGrantsTest(t, f)
 	s := c.session("one")
 	long, deep := longName(1024), deepName(512)
 	for _, name := range []string{long, deep} {
@@ -142,7 +142,7 @@ func deepName(n int) string {
 }
 
 func testGrantAllOrNothing(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+	c := newGrantsTest(t, f)
 	one, two := c.session("one"), c.session("two")
 	holder := ask(writes("m"))
 	token := c.granted(one, holder)
@@ -158,8 +158,8 @@ func testGrantAllOrNothing(t *testing.T, f GrantsFixture) {
 	}
 }
 
-func testGrantOfNothing(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+func testGrantOfNoRequests(t *testing.T, f GrantsFixture) {
+	c := newGrantsTest(t, f)
 	s := c.session("one")
 	nothing := ask()
 	token := c.granted(s, nothing)
@@ -171,12 +171,12 @@ func testGrantOfNothing(t *testing.T, f GrantsFixture) {
 	}
 	c.release(token)
 	if results, err := c.Grant(t.Context(), s, nil); err != nil || len(results) != 0 {
-		t.Errorf("no requests: %v, %v", results, err)
+		t.Errorf("grant of no requests: got %v, %v", results, err)
 	}
 }
 
-func testSlotsCountToN(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+func testSlots(t *testing.T, f GrantsFixture) {
+	c := newGrantsTest(t, f)
 	one, two := c.session("one"), c.session("two")
 	var tokens []locking.Token
 	for i := range 3 {
@@ -191,30 +191,30 @@ func testSlotsCountToN(t *testing.T, f GrantsFixture) {
 	c.release(tokens[1])
 	c.granted(two, late)
 	if c.grant(one, ask(slot("api", 3)))[0].Blocker == nil {
-		t.Error("a slot was given twice")
+		t.Error("a slot was granted twice")
 	}
 }
 
-func testEachCountsByItsOwnNumber(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+func testSlotCountOfEachRequest(t *testing.T, f GrantsFixture) {
+	c := newGrantsTest(t, f)
 	s := c.session("one")
 	c.granted(s, ask(slot("api", 5)))
 	c.granted(s, ask(slot("api", 5)))
 	if c.grant(s, ask(slot("api", 2)))[0].Blocker == nil {
-		t.Error("two slots are taken, and one of two was given")
+		t.Error("a third lock was granted one of two slots")
 	}
 	c.granted(s, ask(slot("api", 1000)))
 }
 
-func testBatchSeesItself(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+func testConflictsWithinBatch(t *testing.T, f GrantsFixture) {
+	c := newGrantsTest(t, f)
 	s := c.session("one")
 	requests := []locking.GrantRequest{
 		ask(writes("a/b")), ask(writes("a")), ask(writes("a/b")), ask(reads("r")), ask(reads("r")),
 		ask(writes("r/x")),
 		ask(slot("n", 2)), ask(slot("n", 2)), ask(slot("n", 2)), ask(writes("a/c")),
 	}
-	// by place; 3 and 6 stand for any of their kind
+	// by index; 3 and 6 mean any lock of their kind
 	blockers := []int{-1, 0, 0, -1, -1, 3, -1, -1, 6, -1}
 	for i, result := range c.grant(s, requests...) {
 		if (result.Blocker == nil) != (blockers[i] < 0) {
@@ -229,7 +229,7 @@ func testBatchSeesItself(t *testing.T, f GrantsFixture) {
 }
 
 func testLargestBatch(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+	c := newGrantsTest(t, f)
 	s := c.session("one")
 	requests := make([]locking.GrantRequest, locking.MaxGrants)
 	ids := map[locking.Token]bool{}
@@ -249,16 +249,16 @@ func testLargestBatch(t *testing.T, f GrantsFixture) {
 		t.Errorf("%d tokens for %d claims", len(ids), len(tokens))
 	}
 	tokens = append(tokens, slices.Repeat([]locking.Token{-1}, locking.MaxGrants-len(tokens))...)
-	stood, err := c.Release(t.Context(), tokens)
-	if err != nil || len(stood) != len(tokens) || slices.Contains(stood[:len(ids)], false) ||
-		slices.Contains(stood[len(ids):], true) {
+	released, err := c.Release(t.Context(), tokens)
+	if err != nil || len(released) != len(tokens) || slices.Contains(released[:len(ids)], false) ||
+		slices.Contains(released[len(ids):], true) {
 		t.Errorf("release of %d: %v", len(tokens), err)
 	}
 	c.granted(s, ask(writes("large")))
 }
 
 func testLargestLock(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+	c := newGrantsTest(t, f)
 	s := c.session("one")
 	var all []locking.Request
 	for i := range locking.MaxGrants {
@@ -276,10 +276,10 @@ func testLargestLock(t *testing.T, f GrantsFixture) {
 	c.granted(s, ask(writes("large")))
 }
 
-// testManyBeneath has many shared locks beneath a name: they must not hide
-// the one that excludes.
-func testManyBeneath(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+// testManyDescendants has many shared locks below a name. They must not hide the one exclusive
+// lock.
+func testManyDescendants(t *testing.T, f GrantsFixture) {
+	c := newGrantsTest(t, f)
 	s := c.session("one")
 	requests := make([]locking.GrantRequest, locking.MaxGrants)
 	for i := range requests {
@@ -291,12 +291,12 @@ func testManyBeneath(t *testing.T, f GrantsFixture) {
 	c.refused(s, ask(reads("top")), writer)
 	c.granted(s, ask(reads("top/699")))
 	if c.grant(s, ask(writes("top")))[0].Blocker == nil {
-		t.Error("a name was locked over what is held beneath it")
+		t.Error("a name was locked although a descendant is held")
 	}
 }
 
 func testHolderIsNamedFirst(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+	c := newGrantsTest(t, f)
 	s := c.session("one")
 	a, z := ask(writes("a")), ask(writes("z"))
 	tokenA := c.granted(s, a)
@@ -305,6 +305,6 @@ func testHolderIsNamedFirst(t *testing.T, f GrantsFixture) {
 	c.refused(s, waiter, a)
 	c.release(tokenA)
 	for range 3 {
-		c.refused(s, ask(writes("a"), writes("z")), z) // rather than yield to who waits for a
+		c.refused(s, ask(writes("a"), writes("z")), z) // the blocker is the holder of z, not the waiter for a
 	}
 }

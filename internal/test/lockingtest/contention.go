@@ -25,14 +25,14 @@ func contentionTests() map[string]func(*testing.T, Fixture) {
 
 const tables = 6
 
-// arena counts who holds each resource, to catch two at once.
+// arena counts the holders of each resource, to detect two at the same time.
 type arena struct {
 	holders  [tables]atomic.Int64
 	acquired atomic.Int64
 	clashes  atomic.Int64
 }
 
-// hold is what a holder does while it has the resources.
+// hold holds the resources for a short time and counts the holders.
 func (a *arena) hold(chosen []int) {
 	a.acquired.Add(1)
 	for _, i := range chosen {
@@ -46,7 +46,7 @@ func (a *arena) hold(chosen []int) {
 	}
 }
 
-// choose returns one to all of the tables, in any order.
+// choose returns between one and all of the tables, in random order.
 func choose() []int { return rand.Perm(tables)[:1+rand.IntN(tables)] }
 
 func requests(t *testing.T, chosen []int) []locking.Request {
@@ -57,8 +57,8 @@ func requests(t *testing.T, chosen []int) []locking.Request {
 	return exclusive(t, names...)
 }
 
-// contend lets many callers on three replicas try to hold tables, rounds times
-// each. The errors in left are those that Release may return.
+// contend lets many callers on three replicas lock tables, each of them rounds times. Release may
+// return the errors in left.
 func contend(t *testing.T, replicas []*replica, callers, rounds int,
 	acquire func(r *replica, wanted []locking.Request) (*locking.Lock, error),
 	left ...error) *arena {
@@ -85,7 +85,7 @@ func contend(t *testing.T, replicas []*replica, callers, rounds int,
 		}
 	})
 	if n := a.clashes.Load(); n > 0 {
-		t.Errorf("two holders at once, %d times", n)
+		t.Errorf("two holders at the same time, %d times", n)
 	}
 	return a
 }
@@ -98,30 +98,29 @@ func testTryContention(t *testing.T, f Fixture) {
 			return r.TryAcquire(t.Context(), r.owner("job"), wanted)
 		})
 	if a.acquired.Load() == 0 {
-		t.Error("nobody ever got a lock")
+		t.Error("no caller ever got a lock")
 	}
 	s.checkEmpty(t)
 }
 
-// testWaitContention also shows that nobody waits for ever: all get their turn.
+// testWaitContention also checks that no caller waits forever.
 func testWaitContention(t *testing.T, f Fixture) {
 	const callers, rounds = 12, 6
 	s := newStore(t, f)
 	replicas := []*replica{s.join(t, "replica-1"), s.join(t, "replica-2"), s.join(t, "replica-3")}
-	policy := retry.Policy{Elapsed: 2 * patience, Delay: 2 * time.Millisecond, Jitter: 1}
+	policy := retry.Policy{Elapsed: 2 * awaitTimeout, Delay: 2 * time.Millisecond, Jitter: 1}
 	a := contend(t, replicas, callers, rounds,
 		func(r *replica, wanted []locking.Request) (*locking.Lock, error) {
 			return r.Acquire(t.Context(), r.owner("job"), wanted, policy)
 		})
 	if got := a.acquired.Load(); got != callers*rounds {
-		t.Errorf("%d of %d got their locks", got, callers*rounds)
+		t.Errorf("%d of %d locks granted", got, callers*rounds)
 	}
 	s.checkEmpty(t)
 }
 
-// testContentionWithLostReplies loses one reply in eight, of whatever kind. A
-// release that lost as many replies in a row as it asks says so, and leaves the
-// entry to the sweep.
+// testContentionWithLostReplies loses one reply in eight, of any operation. A release that lost all
+// replies returns an error and leaves the advisory lock to the sweep.
 func testContentionWithLostReplies(t *testing.T, f Fixture) {
 	s := newStore(t, f)
 	var replicas []*replica
@@ -144,13 +143,13 @@ func testContentionWithLostReplies(t *testing.T, f Fixture) {
 			return r.TryAcquire(t.Context(), r.owner("job"), wanted)
 		}, locking.ErrUnclear, locking.ErrUnavailable)
 	if a.acquired.Load() == 0 {
-		t.Error("nobody ever got a lock")
+		t.Error("no caller ever got a lock")
 	}
 	for _, r := range replicas {
 		r.faults.Choose(nil)
-		r.start(t) // it sweeps what was left behind
+		r.start(t) // it sweeps abandoned advisory locks
 	}
-	await(t, "removal of strays", func() bool {
+	await(t, "removal of abandoned advisory locks", func() bool {
 		found, err := s.Get(t.Context(), s.keys.all()...)
 		return err == nil && len(found) == 0
 	})

@@ -1,6 +1,6 @@
-// Package lockingtest has the conformance suites of package locking: Run for
-// backends, alone and under a Locker, RunGrants for grants, and RunLocker for a
-// Locker with both. Its wrappers inject faults into each of them.
+// Package lockingtest contains the conformance suites of package locking. [Run] tests backends,
+// alone and under a Locker. [RunGrants] tests grants. [RunLocker] tests a Locker with both.
+// [Faulty] and [FaultyGrants] inject faults.
 package lockingtest
 
 import (
@@ -10,21 +10,20 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// Fixture is one empty store, with functions to reach it.
+// Fixture is an empty store.
 type Fixture struct {
-	// Connect returns a backend on the store, as another replica would use it.
+	// Connect returns a backend on the store, with a connection of its own.
 	Connect func(t *testing.T) locking.Backend
-	// Forget makes the store lose everything, as a restart does; nil if a store
-	// cannot.
+	// Forget makes the store lose everything, as a restart does. It is nil if the store cannot.
 	Forget func(t *testing.T)
 }
 
-// Within runs a test within something, as synctest.Test does: a store in this
-// process needs no real time.
+// Within runs a test within something, such as synctest.Test. A store in this process needs no real
+// time.
 type Within func(t *testing.T, test func(t *testing.T))
 
-// Run runs the suite. open is called for each test, with the test's own t, and
-// returns a store of its own. Each test runs within all that is given.
+// Run runs the suite. It calls open for each test, with the test's own t. open returns an empty
+// store. Each test runs within all functions of within.
 func Run(t *testing.T, open func(t *testing.T) Fixture, within ...Within) {
 	groups := []struct {
 		name  string
@@ -33,19 +32,19 @@ func Run(t *testing.T, open func(t *testing.T) Fixture, within ...Within) {
 		{"Backend", backendTests()},
 		{"Locker", lockerTests()},
 		{"Contention", contentionTests()},
-		{"Kept", keptTests()},
+		{"Restore", restoreTests()},
 		{"Replies", replyTests()},
 		{"Gate", gateTests()},
 		{"Memo", memoTests()},
 		{"MemoFaults", memoFaultTests()},
 	}
-	// Not t.Parallel: it runs as many as there are processors, and these
-	// mostly wait for leases.
-	places := make(chan struct{}, 12)
+	// t.Parallel runs one test for each processor. These tests mostly wait for leases, so more of
+	// them run at the same time.
+	slots := make(chan struct{}, 12)
 	var all sync.WaitGroup
 	for _, group := range groups {
 		all.Go(func() {
-			t.Run(group.name, func(t *testing.T) { runGroup(t, group.tests, open, within, places) })
+			t.Run(group.name, func(t *testing.T) { runGroup(t, group.tests, open, within, slots) })
 		})
 	}
 	all.Wait()
@@ -54,13 +53,13 @@ func Run(t *testing.T, open func(t *testing.T) Fixture, within ...Within) {
 // runGroup runs the tests concurrently, as many as there are slots.
 func runGroup[F any](
 	t *testing.T, tests map[string]func(*testing.T, F), open func(*testing.T) F, within []Within,
-	places chan struct{},
+	slots chan struct{},
 ) {
 	var all sync.WaitGroup
 	for name, test := range tests {
 		all.Go(func() {
-			places <- struct{}{}
-			defer func() { <-places }()
+			slots <- struct{}{}
+			defer func() { <-slots }()
 			t.Run(name, func(t *testing.T) { runWithin(t, test, open, within) })
 		})
 	}

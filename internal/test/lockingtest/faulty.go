@@ -15,11 +15,11 @@ type Fault int
 // The faults.
 const (
 	None        Fault = iota
-	Unavailable       // not done: ErrUnavailable
-	Full              // not done: ErrFull
-	LoseRequest       // not done: ErrUnclear
-	LoseReply         // done: ErrUnclear
-	Late              // not done before Land: ErrUnclear
+	Unavailable       // not done, returns ErrUnavailable
+	Full              // not done, returns ErrFull
+	LoseRequest       // not done, returns ErrUnclear
+	LoseReply         // done, returns ErrUnclear
+	Late              // done later by Land, returns ErrUnclear
 )
 
 // Op names a backend's operation.
@@ -33,15 +33,15 @@ const (
 	OpDelete Op = "delete"
 )
 
-// Faulty is a backend that passes operations on to a real one and makes chosen ones
-// fail. Its methods may be called concurrently.
+// Faulty is a backend that passes operations to a real backend and makes chosen ones fail. Its
+// methods may be called concurrently.
 type Faulty struct {
 	backend locking.Backend
 
 	mu     sync.Mutex
 	choose func(op Op, key string) Fault
 	late   []func()
-	after  func() // runs once the operation under way is over
+	after  func() // runs when the current operation has ended
 	counts map[Op]int
 }
 
@@ -50,8 +50,8 @@ func NewFaulty(backend locking.Backend) *Faulty {
 	return &Faulty{backend: backend, counts: map[Op]int{}}
 }
 
-// Choose has choose decide about each operation from now on. It is called for one
-// operation at a time, and sees the first key of a Get. nil ends the faults.
+// Choose sets the function that chooses the fault of each operation. It is called for one operation
+// at a time, with the first key of a Get. nil ends the faults.
 func (f *Faulty) Choose(choose func(op Op, key string) Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -75,7 +75,7 @@ func (f *Faulty) Times(op Op, fault Fault, n int) {
 // Always makes all operations fail.
 func (f *Faulty) Always(fault Fault) { f.Choose(func(Op, string) Fault { return fault }) }
 
-// Land does what Late has delayed.
+// Land runs the operations that Late delayed.
 func (f *Faulty) Land() {
 	f.mu.Lock()
 	late := f.late
@@ -130,12 +130,12 @@ func (f *Faulty) Delete(ctx context.Context, key string, value []byte) error {
 	})
 }
 
-// afterNext has then run once the operation that is being decided about is over.
-// Only choose may call it.
+// afterNext runs then when the operation that choose decides about has ended. Only choose may call
+// it.
 func (f *Faulty) afterNext(then func()) { f.after = then }
 
-// DeleteAll implements locking.Backend. Where no faults are planned it is the
-// real backend's own.
+// DeleteAll implements locking.Backend. Without planned faults it calls the DeleteAll of the real
+// backend.
 func (f *Faulty) DeleteAll(ctx context.Context, keys []string, values [][]byte) []error {
 	if !f.choosy() {
 		f.note(OpDelete, len(keys))
@@ -174,7 +174,7 @@ func (f *Faulty) do(ctx context.Context, op Op, key string,
 	case LoseRequest:
 		return fmt.Errorf("%w: planned", locking.ErrUnclear)
 	case LoseReply:
-		_ = action(ctx) // whatever it says is what gets lost
+		_ = action(ctx) // the lost reply
 		return fmt.Errorf("%w: planned", locking.ErrUnclear)
 	case Late:
 		f.mu.Lock()

@@ -19,12 +19,12 @@ const (
 	OpWithdraw Op = "withdraw"
 	OpRelease  Op = "release"
 	OpSweep    Op = "sweep"
-	OpLiving   Op = "living"
+	OpLiving   Op = "live"
 )
 
-// FaultyGrants are grants that pass operations on to real ones and make chosen ones
-// fail. Every fault is reported as ErrUnavailable, as a store of grants does. Its
-// methods may be called concurrently.
+// FaultyGrants are grants that pass operations to real grants and make chosen ones fail. Every
+// fault is reported as ErrUnavailable, as a store of grants does. Its methods may be called
+// concurrently.
 type FaultyGrants struct {
 	grants locking.Grants
 
@@ -40,8 +40,8 @@ func NewFaultyGrants(grants locking.Grants) *FaultyGrants {
 	return &FaultyGrants{grants: grants, counts: map[Op]int{}}
 }
 
-// Choose lets choose decide about each operation from now on; it is called for
-// one at a time. nil lets all pass.
+// Choose sets the function that chooses the fault of each operation. It is called for one operation
+// at a time. nil ends the faults.
 func (f *FaultyGrants) Choose(choose func(op Op) Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -62,7 +62,7 @@ func (f *FaultyGrants) Times(op Op, fault Fault, n int) {
 // Always makes all operations fail.
 func (f *FaultyGrants) Always(fault Fault) { f.Choose(func(Op) Fault { return fault }) }
 
-// Land does what Late has delayed.
+// Land runs the operations that Late delayed.
 func (f *FaultyGrants) Land() {
 	f.mu.Lock()
 	late := f.late
@@ -95,7 +95,7 @@ func (f *FaultyGrants) do(ctx context.Context, op Op, action func(context.Contex
 	case None:
 		return action(ctx)
 	case LoseReply:
-		_ = action(ctx) // whatever it says is what gets lost
+		_ = action(ctx) // the lost reply
 	case Late:
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -114,7 +114,7 @@ func (f *FaultyGrants) OpenSession(ctx context.Context, s locking.Session) error
 	})
 }
 
-// Session returns the id of the session that was opened last; zero before.
+// Session returns the id of the session that was opened last, or the zero id.
 func (f *FaultyGrants) Session() uuid.UUID {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -123,22 +123,22 @@ func (f *FaultyGrants) Session() uuid.UUID {
 
 // Heartbeat implements locking.Grants.
 func (f *FaultyGrants) Heartbeat(ctx context.Context,
-	session uuid.UUID) (beat locking.Beat, err error) {
+	session uuid.UUID) (heartbeat locking.Beat, err error) {
 	err = f.do(ctx, OpBeat, func(ctx context.Context) (err error) {
-		beat, err = f.grants.Heartbeat(ctx, session)
+		heartbeat, err = f.grants.Heartbeat(ctx, session)
 		return err
 	})
-	return beat, err
+	return heartbeat, err
 }
 
 // Living implements locking.Sessions.
 func (f *FaultyGrants) Living(ctx context.Context,
-	sessions []uuid.UUID) (living []uuid.UUID, err error) {
+	sessions []uuid.UUID) (live []uuid.UUID, err error) {
 	err = f.do(ctx, OpLiving, func(ctx context.Context) (err error) {
-		living, err = f.grants.Living(ctx, sessions)
+		live, err = f.grants.Living(ctx, sessions)
 		return err
 	})
-	return living, err
+	return live, err
 }
 
 // EndSession implements locking.Grants.
@@ -167,12 +167,12 @@ func (f *FaultyGrants) Withdraw(ctx context.Context, session uuid.UUID, ids []uu
 
 // Release implements locking.Grants.
 func (f *FaultyGrants) Release(ctx context.Context,
-	tokens []locking.Token) (stood []bool, err error) {
+	tokens []locking.Token) (released []bool, err error) {
 	err = f.do(ctx, OpRelease, func(ctx context.Context) (err error) {
-		stood, err = f.grants.Release(ctx, tokens)
+		released, err = f.grants.Release(ctx, tokens)
 		return err
 	})
-	return stood, err
+	return released, err
 }
 
 // Sweep implements locking.Grants.

@@ -15,7 +15,7 @@ func gateTests() map[string]func(*testing.T, Fixture) {
 	return map[string]func(*testing.T, Fixture){
 		"OneWins":       testGateOneWins,
 		"LostReplies":   testGateLostReplies,
-		"LateAdd":       testGateLateAdd,
+		"DelayedAdd":    testGateDelayedAdd,
 		"Errors":        testGateErrors,
 		"IsNoLock":      testGateIsNoLock,
 		"ForeignValues": testGateForeignValues,
@@ -38,7 +38,7 @@ func testGateOneWins(t *testing.T, f Fixture) {
 			}
 		})
 		if won.Load() != 1 {
-			t.Errorf("%d went through", won.Load())
+			t.Errorf("%d callers passed the gate, want 1", won.Load())
 		}
 	}
 }
@@ -50,17 +50,17 @@ func testGateLostReplies(t *testing.T, f Fixture) {
 		name := fmt.Sprintf("firing %d", fault)
 		a.faults.Once(OpAdd, fault)
 		if won, err := a.Gate(t.Context(), name, time.Minute); !won || err != nil {
-			t.Errorf("its own key kept it out: %v, %v", won, err)
+			t.Errorf("the caller's own key refused it: %v, %v", won, err)
 		}
 		b.faults.Once(OpAdd, fault)
 		if won, err := b.Gate(t.Context(), name, time.Minute); won || err != nil {
-			t.Errorf("a second went through: %v, %v", won, err)
+			t.Errorf("a second caller passed the gate: %v, %v", won, err)
 		}
 	}
 }
 
-// testGateLateAdd has the first add arrive between the look for it and the second.
-func testGateLateAdd(t *testing.T, f Fixture) {
+// testGateDelayedAdd makes the first add arrive between the get and the second add.
+func testGateDelayedAdd(t *testing.T, f Fixture) {
 	s := newStore(t, f)
 	a := s.join(t, "replica-1")
 	adds := 0
@@ -76,10 +76,10 @@ func testGateLateAdd(t *testing.T, f Fixture) {
 		return None
 	})
 	if won, err := a.Gate(t.Context(), "late", time.Minute); !won || err != nil {
-		t.Errorf("its own late add kept it out: %v, %v", won, err)
+		t.Errorf("the caller's own delayed add refused it: %v, %v", won, err)
 	}
 	if adds != 2 {
-		t.Errorf("%d adds, expected 2", adds)
+		t.Errorf("%d adds, want 2", adds)
 	}
 }
 
@@ -89,7 +89,7 @@ func testGateErrors(t *testing.T, f Fixture) {
 	for _, fault := range []Fault{Unavailable, Full} {
 		a.faults.Always(fault)
 		if won, err := a.Gate(t.Context(), "sales", time.Minute); won || err == nil {
-			t.Errorf("fault %d: %v, %v; expected an error, which lets all through", fault, won, err)
+			t.Errorf("fault %d: got %v, %v, want an error", fault, won, err)
 		}
 	}
 	a.faults.Choose(func(op Op, _ string) Fault {

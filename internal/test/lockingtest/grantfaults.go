@@ -13,20 +13,20 @@ import (
 
 func grantFaultTests() map[string]func(*testing.T, LockerFixture) {
 	return map[string]func(*testing.T, LockerFixture){
-		"GrantUnavailable":   testGrantUnavailable,
-		"GrantLosesReply":    testGrantLosesReply,
-		"GrantLandsLate":     testGrantLandsLate,
-		"PlaceLandsLate":     testQueueingLandsLate,
-		"AcquireAsksAgain":   testAcquireAsksAgain,
-		"WithdrawalFails":    testWithdrawalFails,
-		"ReleaseUnavailable": testGrantReleaseUnavailable,
-		"ReleaseLosesReply":  testGrantReleaseLosesReply,
-		"BeatsFail":          testFailingHeartbeats,
-		"NoEntries":          testWithoutEntries,
-		"OutageIsRemembered": testOutageIsRemembered,
-		"EntriesFull":        testFullEntries,
-		"EntriesUnclear":     testUnclearEntries,
-		"ReleaseOrder":       testClaimIsReleasedBeforeItsEntry,
+		"GrantUnavailable":     testGrantUnavailable,
+		"GrantLosesReply":      testGrantLosesReply,
+		"GrantLandsLate":       testGrantLandsLate,
+		"QueueingLandsLate":    testQueueingLandsLate,
+		"AcquireRepeatsGrant":  testAcquireRepeatsGrant,
+		"WithdrawalFails":      testWithdrawalFails,
+		"ReleaseUnavailable":   testGrantReleaseUnavailable,
+		"ReleaseLosesReply":    testGrantReleaseLosesReply,
+		"HeartbeatsFail":       testFailingHeartbeats,
+		"NoAdvisoryLocks":      testWithoutAdvisoryLocks,
+		"OutageIsRemembered":   testOutageIsRemembered,
+		"AdvisoryLocksFull":    testFullAdvisoryLocks,
+		"AdvisoryLocksUnclear": testUnclearAdvisoryLocks,
+		"ReleaseOrder":         testClaimIsReleasedBeforeItsAdvisoryLock,
 	}
 }
 
@@ -37,7 +37,7 @@ func testGrantUnavailable(t *testing.T, f LockerFixture) {
 	_, err := m.try(t, "job", writes("a"), reads("b"))
 	check(t, "lock", err, locking.ErrUnavailable)
 	if errors.Is(err, locking.ErrHeld) {
-		t.Errorf("unavailable is no other answer: %v", err)
+		t.Errorf("got %v, want only ErrUnavailable", err)
 	}
 	c.checkNothingLeft("a", "b")
 	free(t, m.gets(t, "job", writes("a"), reads("b")))
@@ -52,8 +52,8 @@ func testGrantLosesReply(t *testing.T, f LockerFixture) {
 	c.checkNothingLeft("a", "b")
 }
 
-// testGrantLandsLate has the claim appear after it was withdrawn. A heartbeat finds
-// that no lock owns it.
+// testGrantLandsLate makes the claim appear after it was withdrawn. A heartbeat finds that no lock
+// owns it.
 func testGrantLandsLate(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	m := c.join("replica-1")
@@ -76,26 +76,26 @@ func testQueueingLandsLate(t *testing.T, f LockerFixture) {
 		retry.Policy{})
 	check(t, "lock", err, locking.ErrUnavailable)
 	b.grants.Land()
-	if len(b.places(t)) != 1 {
-		t.Error("nothing landed")
+	if len(b.queued(t)) != 1 {
+		t.Error("no delayed operation was run")
 	}
 	c.awaitWaiters(b, 0)
 	free(t, a.gets(t, "reader", reads("m")), blocker)
 }
 
-// testAcquireAsksAgain loses replies: the lock keeps its id, and has one claim.
-func testAcquireAsksAgain(t *testing.T, f LockerFixture) {
+// testAcquireRepeatsGrant loses replies. The lock keeps its id and has one claim.
+func testAcquireRepeatsGrant(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	m := c.join("replica-1")
 	for _, fault := range []Fault{LoseReply, Unavailable} {
 		m.grants.Times(OpGrant, fault, 3)
 		lock := (<-m.waits(t, t.Context(), "job", writes("a"), slot("s", 1))).must(t)
-		beat, err := c.grants.Heartbeat(t.Context(), m.grants.Session())
-		if err != nil || len(beat.Claims) != 1 || len(beat.Waiting) != 0 {
-			t.Errorf("fault %d: %+v, %v", fault, beat, err)
+		heartbeat, err := c.grants.Heartbeat(t.Context(), m.grants.Session())
+		if err != nil || len(heartbeat.Claims) != 1 || len(heartbeat.Waiting) != 0 {
+			t.Errorf("fault %d: %+v, %v", fault, heartbeat, err)
 		}
-		if _, stands := beat.Claims[lock.Token()]; !stands {
-			t.Errorf("fault %d: the lock's claim is not %d", fault, lock.Token())
+		if _, exists := heartbeat.Claims[lock.Token()]; !exists {
+			t.Errorf("fault %d: the claim of the lock is not %d", fault, lock.Token())
 		}
 		free(t, lock)
 	}
@@ -119,8 +119,8 @@ func testWithdrawalFails(t *testing.T, f LockerFixture) {
 	_, err := b.Acquire(t.Context(), b.owner("waiter"), []locking.Request{writes("m")},
 		retry.Policy{Attempts: 2, Delay: atOnce})
 	checkRefused(t, err, "blocker")
-	if len(b.places(t)) == 0 {
-		t.Error("it was withdrawn all the same")
+	if len(b.queued(t)) == 0 {
+		t.Error("the lock was withdrawn in spite of the fault")
 	}
 	c.awaitWaiters(b, 0)
 	free(t, blocker)
@@ -134,7 +134,7 @@ func testGrantReleaseUnavailable(t *testing.T, f LockerFixture) {
 	err := lock.Release(t.Context())
 	check(t, "release", err, locking.ErrUnavailable)
 	if lost := new(locking.LostError); errors.As(err, &lost) {
-		t.Errorf("nothing says that it was lost: %v", err)
+		t.Errorf("got %v, want an error that says that the lock was lost", err)
 	}
 	check(t, "cause", context.Cause(lock.Context()), locking.ErrReleased)
 	c.awaitFree("a")
@@ -148,14 +148,13 @@ func testGrantReleaseLosesReply(t *testing.T, f LockerFixture) {
 	check(t, "release", lock.Release(t.Context()), locking.ErrUnavailable)
 	c.checkNothingLeft("a")
 	kept := m.gets(t, "kept", writes("a"))
-	beats := m.grants.Count(OpBeat)
-	await(t, "heartbeat", func() bool { return m.grants.Count(OpBeat) > beats })
+	heartbeats := m.grants.Count(OpBeat)
+	await(t, "heartbeat", func() bool { return m.grants.Count(OpBeat) > heartbeats })
 	check(t, "context", kept.Context().Err(), nil)
 	free(t, kept)
 }
 
-// testFailingHeartbeats has heartbeats fail for less than the session is
-// trusted, and then for longer.
+// testFailingHeartbeats makes heartbeats fail for less than the session's TTL, and then for longer.
 func testFailingHeartbeats(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	m := c.join("replica-1")
@@ -171,9 +170,9 @@ func testFailingHeartbeats(t *testing.T, f LockerFixture) {
 	free(t, (<-m.waits(t, t.Context(), "next", writes("a"))).must(t))
 }
 
-// testWithoutEntries has the backend fail. The grants decide alone, and the advisory
-// locks come back with the backend.
-func testWithoutEntries(t *testing.T, f LockerFixture) {
+// testWithoutAdvisoryLocks makes the backend fail. The grants decide alone. The locker adds the
+// advisory locks again when the backend works.
+func testWithoutAdvisoryLocks(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	c.needsBackend()
 	a, b := c.join("replica-1"), c.join("replica-2")
@@ -186,9 +185,9 @@ func testWithoutEntries(t *testing.T, f LockerFixture) {
 	c.awaitWaiters(b, 1)
 	a.faults.Choose(nil)
 	b.faults.Choose(nil)
-	await(t, "entries", func() bool { return c.entryOf("s") == nil && c.entryOf("t") == nil })
+	await(t, "advisory locks", func() bool { return c.advisoryLockOf("s") == nil && c.advisoryLockOf("t") == nil })
 	if n := len(a.seen(locking.EventRestored)); n != 0 {
-		t.Errorf("%d entries were restored that never vanished", n)
+		t.Errorf("%d advisory locks were restored that had not vanished", n)
 	}
 	free(t, lock)
 	free(t, (<-waiter).must(t))
@@ -207,17 +206,17 @@ func testOutageIsRemembered(t *testing.T, f LockerFixture) {
 	}
 	most := 1 + int(time.Since(start)/time.Second)
 	if adds := m.faults.Count(OpAdd); adds > most {
-		t.Errorf("%d adds of 200 in an outage, expected at most %d", adds, most)
+		t.Errorf("%d adds of 200 in an outage, want at most %d", adds, most)
 	}
 	m.faults.Choose(nil)
 	await(t, "end of the outage", func() bool {
 		defer free(t, m.gets(t, "job", writes("a")))
-		return c.entryOf("a") == nil
+		return c.advisoryLockOf("a") == nil
 	})
 	c.checkNothingLeft("a", "b", "c", "d")
 }
 
-func testFullEntries(t *testing.T, f LockerFixture) {
+func testFullAdvisoryLocks(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	c.needsBackend()
 	m := c.join("replica-1")
@@ -228,14 +227,14 @@ func testFullEntries(t *testing.T, f LockerFixture) {
 		return None
 	})
 	lock := m.gets(t, "job", writes("a"), writes("b"), writes("c"))
-	check(t, "entry", c.entryOf("a"), nil)
-	check(t, "entry", c.entryOf("c"), nil)
+	check(t, "advisory lock", c.advisoryLockOf("a"), nil)
+	check(t, "advisory lock", c.advisoryLockOf("c"), nil)
 	m.isRefused(t, "job", writes("b"))
 	free(t, lock)
 	c.checkNothingLeft("a", "b", "c")
 }
 
-func testUnclearEntries(t *testing.T, f LockerFixture) {
+func testUnclearAdvisoryLocks(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	c.needsBackend()
 	m := c.join("replica-1")
@@ -251,13 +250,13 @@ func testUnclearEntries(t *testing.T, f LockerFixture) {
 	lock := m.gets(t, "job", writes("a"))
 	m.faults.Choose(nil)
 	free(t, lock)
-	await(t, "removal of the stray", func() bool { return c.entryOf("a") != nil })
+	await(t, "removal of the abandoned advisory lock", func() bool { return c.advisoryLockOf("a") != nil })
 	c.checkNothingLeft("a")
 }
 
-// testClaimIsReleasedBeforeItsEntry shows that who finds the entry gone is not
-// refused by the grants.
-func testClaimIsReleasedBeforeItsEntry(t *testing.T, f LockerFixture) {
+// testClaimIsReleasedBeforeItsAdvisoryLock checks that the grants do not refuse a caller that finds
+// the advisory lock gone.
+func testClaimIsReleasedBeforeItsAdvisoryLock(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	c.needsBackend()
 	a, b := c.join("replica-1"), c.join("replica-2")
@@ -272,7 +271,7 @@ func testClaimIsReleasedBeforeItsEntry(t *testing.T, f LockerFixture) {
 	})
 	free(t, lock)
 	if err != nil {
-		t.Fatalf("the claim stands while its entry is removed: %v", err)
+		t.Fatalf("the claim exists while its advisory lock is removed: %v", err)
 	}
 	a.faults.Choose(nil)
 	free(t, next)

@@ -10,14 +10,14 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// GrantsFixture is one empty store of grants, with functions to reach it.
+// GrantsFixture is an empty store of grants.
 type GrantsFixture struct {
-	// Connect returns the store's grants, as another replica would use them.
+	// Connect returns the grants of the store, with a connection of their own.
 	Connect func(t *testing.T) locking.Grants
 }
 
-// RunGrants runs the suite of locking.Grants. open is called for each test, with the
-// test's own t, and returns an empty store.
+// RunGrants runs the suite of locking.Grants. It calls open for each test, with the test's own t.
+// open returns an empty store.
 func RunGrants(t *testing.T, open func(t *testing.T) GrantsFixture, within ...Within) {
 	groups := []struct {
 		name  string
@@ -29,20 +29,20 @@ func RunGrants(t *testing.T, open func(t *testing.T) GrantsFixture, within ...Wi
 		{"Sessions", sessionTests()},
 		{"Races", raceTests()},
 	}
-	places := make(chan struct{}, 4) // see Run; these mostly ask the store
+	slots := make(chan struct{}, 4) // see Run; these tests mostly wait for the store
 	var all sync.WaitGroup
 	for _, group := range groups {
 		all.Go(func() {
-			t.Run(group.name, func(t *testing.T) { runGroup(t, group.tests, open, within, places) })
+			t.Run(group.name, func(t *testing.T) { runGroup(t, group.tests, open, within, slots) })
 		})
 	}
 	all.Wait()
 }
 
-const sessionTTL = time.Minute // of sessions that are to live through a test
+const sessionTTL = time.Minute // of sessions that must not expire during a test
 
-// court is a store of grants and its test.
-type court struct {
+// grantsTest is a test of a store of grants.
+type grantsTest struct {
 	*testing.T
 	locking.Grants
 
@@ -50,12 +50,12 @@ type court struct {
 	replicas map[uuid.UUID]string // by session
 }
 
-func newCourt(t *testing.T, f GrantsFixture) *court {
-	return &court{T: t, Grants: f.Connect(t), replicas: map[uuid.UUID]string{}}
+func newGrantsTest(t *testing.T, f GrantsFixture) *grantsTest {
+	return &grantsTest{T: t, Grants: f.Connect(t), replicas: map[uuid.UUID]string{}}
 }
 
-// must ends the test unless err is nil.
-func (c *court) must(what string, err error) {
+// must fails the test unless err is nil.
+func (c *grantsTest) must(what string, err error) {
 	c.Helper()
 	if err != nil {
 		c.Fatalf("%s: %v", what, err)
@@ -63,7 +63,7 @@ func (c *court) must(what string, err error) {
 }
 
 // session opens a session of a replica.
-func (c *court) session(replica string) uuid.UUID {
+func (c *grantsTest) session(replica string) uuid.UUID {
 	c.Helper()
 	s := locking.Session{ID: uuid.New(), Replica: replica, Version: "1", TTL: sessionTTL}
 	c.must("session", c.OpenSession(c.Context(), s))
@@ -73,9 +73,9 @@ func (c *court) session(replica string) uuid.UUID {
 	return s.ID
 }
 
-// expire makes a session expire, as its replica does that begins anew. The
-// others of the test must have other names.
-func (c *court) expire(session uuid.UUID) {
+// expire makes a session expire by opening a session that succeeds it. Other replicas of the test
+// must have other names.
+func (c *grantsTest) expire(session uuid.UUID) {
 	c.Helper()
 	c.mu.Lock()
 	replica := c.replicas[session]
@@ -89,7 +89,7 @@ func (c *court) expire(session uuid.UUID) {
 func ask(requests ...locking.Request) locking.GrantRequest {
 	normalized, err := locking.Normalize(requests)
 	if err != nil {
-		panic(err) // a mistake in the suite
+		panic(err) // a mistake of the suite
 	}
 	id := uuid.New()
 	owner := locking.Owner{Replica: "replica", Job: "job", Run: id.String()}
@@ -102,7 +102,8 @@ func waiting(r locking.GrantRequest) locking.GrantRequest {
 	return r
 }
 
-func (c *court) grant(session uuid.UUID, requests ...locking.GrantRequest) []locking.GrantResult {
+func (c *grantsTest) grant(session uuid.UUID,
+	requests ...locking.GrantRequest) []locking.GrantResult {
 	c.Helper()
 	results, err := c.Grant(c.Context(), session, requests)
 	if err != nil || len(results) != len(requests) {
@@ -110,13 +111,13 @@ func (c *court) grant(session uuid.UUID, requests ...locking.GrantRequest) []loc
 	}
 	for i, result := range results {
 		if (result.Token != 0) == (result.Blocker != nil) {
-			c.Errorf("result %d is neither granted nor refused, or both: %+v", i, result)
+			c.Errorf("result %d is both granted and refused, or neither: %+v", i, result)
 		}
 	}
 	return results
 }
 
-func (c *court) granted(session uuid.UUID, r locking.GrantRequest) locking.Token {
+func (c *grantsTest) granted(session uuid.UUID, r locking.GrantRequest) locking.Token {
 	c.Helper()
 	result := c.grant(session, r)[0]
 	if result.Blocker != nil {
@@ -126,42 +127,42 @@ func (c *court) granted(session uuid.UUID, r locking.GrantRequest) locking.Token
 }
 
 // refused checks that a holder blocks r.
-func (c *court) refused(session uuid.UUID, r, by locking.GrantRequest) *locking.GrantBlocker {
+func (c *grantsTest) refused(session uuid.UUID, r, by locking.GrantRequest) *locking.GrantBlocker {
 	c.Helper()
 	return c.blocked(session, r, by, false)
 }
 
 // yields checks that a waiter blocks r.
-func (c *court) yields(session uuid.UUID, r, to locking.GrantRequest) *locking.GrantBlocker {
+func (c *grantsTest) yields(session uuid.UUID, r, to locking.GrantRequest) *locking.GrantBlocker {
 	c.Helper()
 	return c.blocked(session, r, to, true)
 }
 
-func (c *court) blocked(session uuid.UUID, r, by locking.GrantRequest,
+func (c *grantsTest) blocked(session uuid.UUID, r, by locking.GrantRequest,
 	waits bool) *locking.GrantBlocker {
 	c.Helper()
 	result := c.grant(session, r)[0]
 	b := result.Blocker
 	if b == nil {
-		c.Fatalf("%v was granted, expected %v in its way", r.Requests, by.Requests)
+		c.Fatalf("%v was granted, want it blocked by %v", r.Requests, by.Requests)
 	}
 	if b.ID != by.ID || b.Holder != by.Owner || b.Waiting != waits || b.Since.IsZero() {
-		c.Errorf("%v was refused by %+v, expected %v of lock %s, waiting: %v", r.Requests, *b,
+		c.Errorf("%v was refused by %+v, want %v of lock %s, waiting: %v", r.Requests, *b,
 			by.Requests, by.ID, waits)
 	}
 	return b
 }
 
 // release releases a claim that exists.
-func (c *court) release(token locking.Token) {
+func (c *grantsTest) release(token locking.Token) {
 	c.Helper()
-	stood, err := c.Release(c.Context(), []locking.Token{token})
-	if err != nil || len(stood) != 1 || !stood[0] {
-		c.Fatalf("release of %d: %v, %v", token, stood, err)
+	released, err := c.Release(c.Context(), []locking.Token{token})
+	if err != nil || len(released) != 1 || !released[0] {
+		c.Fatalf("release of %d: %v, %v", token, released, err)
 	}
 }
 
-func (c *court) sweep() []locking.Released {
+func (c *grantsTest) sweep() []locking.Released {
 	c.Helper()
 	swept, err := c.Sweep(c.Context())
 	c.must("sweep", err)
@@ -172,7 +173,7 @@ func (c *court) sweep() []locking.Released {
 func resource(key string) locking.Resource {
 	r, err := locking.ParseKey(key)
 	if err != nil {
-		panic(err) // a mistake in the suite
+		panic(err) // a mistake of the suite
 	}
 	return r
 }

@@ -14,24 +14,24 @@ import (
 
 func lockerTests() map[string]func(*testing.T, Fixture) {
 	return map[string]func(*testing.T, Fixture){
-		"AllOrNothing":      testAllOrNothing,
-		"Repetitions":       testRepetitions,
-		"Release":           testRelease,
-		"StaleRelease":      testStaleRelease,
-		"ReleaseOfNothing":  testReleaseOfWhatVanished,
-		"EndedContext":      testLockWithEndedContext,
-		"ForeignValues":     testForeignValues,
-		"LongNames":         testLongNames,
-		"Namespaces":        testNamespaces,
-		"Modes":             testModes,
-		"StandAlone":        testStandAlone,
-		"Inspect":           testInspect,
-		"Full":              testFull,
-		"Unavailable":       testUnavailable,
-		"AcquireWaits":      testAcquireWaits,
-		"AcquireGivesUp":    testAcquireGivesUp,
-		"AcquireEndsByCtx":  testAcquireEndsByContext,
-		"OwnersAreFreeText": testOwnersAreFreeText,
+		"AllOrNothing":           testAllOrNothing,
+		"Repetitions":            testRepetitions,
+		"Release":                testRelease,
+		"StaleRelease":           testStaleRelease,
+		"ReleaseOfVanished":      testReleaseOfVanishedLock,
+		"EndedContext":           testLockWithEndedContext,
+		"ForeignValues":          testForeignValues,
+		"LongNames":              testLongNames,
+		"Namespaces":             testNamespaces,
+		"Modes":                  testModes,
+		"CallerDeadlock":         testStandAlone,
+		"Inspect":                testInspect,
+		"Full":                   testFull,
+		"Unavailable":            testUnavailable,
+		"AcquireWaits":           testAcquireWaits,
+		"AcquireGivesUp":         testAcquireGivesUp,
+		"AcquireEndsWithContext": testAcquireEndsWithContext,
+		"OwnersAreFreeText":      testOwnersAreFreeText,
 	}
 }
 
@@ -43,7 +43,7 @@ func testAllOrNothing(t *testing.T, f Fixture) {
 	checkHeld(t, err, "m", "blocker")
 	if want := "path:m is held by job blocker (run run-of-blocker) on replica-2"; err == nil ||
 		err.Error() != want {
-		t.Errorf("got %q, expected %q", err, want)
+		t.Errorf("got %q, want %q", err, want)
 	}
 	check(t, "release", blocker.Release(t.Context()), nil)
 	s.checkEmpty(t)
@@ -56,12 +56,12 @@ func testRepetitions(t *testing.T, f Fixture) {
 	a := s.join(t, "replica-1")
 	lock := a.lock(t, "job", "b", "a", "/b/", "b")
 	if got, want := lock.Requests(), exclusive(t, "a", "b"); !slices.Equal(got, want) {
-		t.Errorf("locked %v, expected %v", got, want)
+		t.Errorf("got %v, want %v", got, want)
 	}
 	check(t, "release", lock.Release(t.Context()), nil)
 	empty, err := a.TryAcquire(t.Context(), a.owner("job"), nil)
 	if err != nil {
-		t.Fatalf("lock of nothing: %v", err)
+		t.Fatalf("lock of no resources: %v", err)
 	}
 	check(t, "release of nothing", empty.Release(t.Context()), nil)
 }
@@ -77,7 +77,7 @@ func testRelease(t *testing.T, f Fixture) {
 	}
 	cancel()
 	if lock.Context().Err() != nil || lock.Context().Value(key{}) != "value" {
-		t.Error("the lock's context has the caller's end, or not its values")
+		t.Error("the lock's context ends with the caller's, or does not have its values")
 	}
 	check(t, "release under an ended context", lock.Release(ctx), nil)
 	check(t, "cause", context.Cause(lock.Context()), locking.ErrReleased)
@@ -98,10 +98,10 @@ func testStaleRelease(t *testing.T, f Fixture) {
 	err := stale.Release(t.Context())
 	checkLost(t, err, locking.LossTaken)
 	if lost := new(locking.LostError); !errors.As(err, &lost) || lost.Holder.Job != "successor" {
-		t.Errorf("the error does not name who has it: %v", err)
+		t.Errorf("the error does not name the holder: %v", err)
 	}
 	if again := stale.Release(t.Context()); !errors.Is(again, err) {
-		t.Errorf("second release: %v, expected %v", again, err)
+		t.Errorf("second release: %v, want %v", again, err)
 	}
 	_, err = a.TryAcquire(t.Context(), a.owner("third"), exclusive(t, "b"))
 	checkHeld(t, err, "b", "successor")
@@ -109,7 +109,7 @@ func testStaleRelease(t *testing.T, f Fixture) {
 	s.checkEmpty(t)
 }
 
-func testReleaseOfWhatVanished(t *testing.T, f Fixture) {
+func testReleaseOfVanishedLock(t *testing.T, f Fixture) {
 	s := newStore(t, f)
 	lock := s.join(t, "replica-1").lock(t, "job", "a", "b")
 	s.vanish(t, "a")
@@ -140,7 +140,7 @@ func testForeignValues(t *testing.T, f Fixture) {
 		_, err := a.TryAcquire(t.Context(), a.owner("job"), exclusive(t, "a"))
 		checkHeld(t, err, "a", "")
 		if err == nil || !strings.Contains(err.Error(), "unknown") {
-			t.Errorf("the holder of %q is not unknown: %v", value, err)
+			t.Errorf("got holder %v of %q", value, err)
 		}
 		checkValue(t, s, key, value)
 		check(t, "delete", s.Delete(t.Context(), key, []byte(value)), nil)
@@ -195,10 +195,10 @@ func testModes(t *testing.T, f Fixture) {
 		t.Fatal(err)
 	}
 	if len(lock.Requests()) != 4 {
-		t.Errorf("locked %v", lock.Requests())
+		t.Errorf("got requests %v", lock.Requests())
 	}
 	if len(s.keys.all()) != 1 {
-		t.Errorf("keys %q, expected only that of what is written", s.keys.all())
+		t.Errorf("got keys %q, want only the key of the exclusive lock", s.keys.all())
 	}
 	check(t, "release", lock.Release(t.Context()), nil)
 }
@@ -226,7 +226,7 @@ func testStandAlone(t *testing.T, f Fixture) {
 		t.Fatal(err)
 	}
 	if _, err := a.TryAcquire(t.Context(), a.owner("job"), own); !errors.Is(err, locking.ErrHeld) {
-		t.Errorf("a job's own name was locked twice: %v", err)
+		t.Errorf("the own name of a job was locked twice: %v", err)
 	}
 }
 
@@ -246,10 +246,10 @@ func testInspect(t *testing.T, f Fixture) {
 	holder := found[path(t, "a")]
 	if holder.Owner != a.owner("job") || holder.Since.Before(before.Add(-time.Second)) ||
 		holder.Since.After(time.Now()) {
-		t.Errorf("a is held by %+v", holder)
+		t.Errorf("got holder %+v of a", holder)
 	}
 	if found[path(t, "b")].Known() || found[path(t, long)].Job != "other" {
-		t.Errorf("found %v", found)
+		t.Errorf("got %v", found)
 	}
 	checkLost(t, lock.Release(t.Context()), locking.LossTaken)
 	check(t, "release", other.Release(t.Context()), nil)
@@ -270,7 +270,7 @@ func testFull(t *testing.T, f Fixture) {
 	_, err := a.TryAcquire(t.Context(), a.owner("job"), exclusive(t, "a", "b", "c", "d"))
 	check(t, "lock", err, locking.ErrFull)
 	if errors.Is(err, locking.ErrHeld) || errors.Is(err, locking.ErrUnavailable) {
-		t.Errorf("full is no other answer: %v", err)
+		t.Errorf("got %v, want only ErrFull", err)
 	}
 	s.checkEmpty(t)
 }
@@ -287,7 +287,7 @@ func testUnavailable(t *testing.T, f Fixture) {
 	_, err := a.TryAcquire(t.Context(), a.owner("job"), exclusive(t, "a", "b"))
 	check(t, "lock", err, locking.ErrUnavailable)
 	if errors.Is(err, locking.ErrHeld) || errors.Is(err, locking.ErrUnclear) {
-		t.Errorf("unavailable is no other answer: %v", err)
+		t.Errorf("got %v, want only ErrUnavailable", err)
 	}
 	s.checkEmpty(t)
 }
@@ -307,11 +307,11 @@ func testAcquireWaits(t *testing.T, f Fixture) {
 	}()
 	await(t, "polling", func() bool { return b.faults.Count(OpGet) > 3 })
 	if adds := b.faults.Count(OpAdd); adds > 2 {
-		t.Errorf("%d adds while the blocker stands", adds)
+		t.Errorf("%d adds while the blocker holds its lock", adds)
 	}
 	select {
 	case err := <-acquired:
-		t.Fatalf("it did not wait: %v", err)
+		t.Fatalf("acquire did not wait: %v", err)
 	default:
 	}
 	check(t, "release", blocker.Release(t.Context()), nil)
@@ -342,7 +342,7 @@ func testAcquireGivesUp(t *testing.T, f Fixture) {
 	check(t, "lock without a store", err, locking.ErrUnavailable)
 }
 
-func testAcquireEndsByContext(t *testing.T, f Fixture) {
+func testAcquireEndsWithContext(t *testing.T, f Fixture) {
 	s := newStore(t, f)
 	a := s.join(t, "replica-1")
 	a.lock(t, "blocker", "m")
@@ -375,7 +375,7 @@ func testOwnersAreFreeText(t *testing.T, f Fixture) {
 	}
 	if got := held.Holder.Owner; got.Replica != strings.Repeat("ü", 100) || got.Job != "a b " ||
 		got.Run != owner.Run {
-		t.Errorf("the holder is %q", got)
+		t.Errorf("got holder %q", got)
 	}
 	check(t, "release", lock.Release(t.Context()), nil)
 }

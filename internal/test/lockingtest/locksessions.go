@@ -16,37 +16,37 @@ import (
 
 func lockSessionTests() map[string]func(*testing.T, LockerFixture) {
 	return map[string]func(*testing.T, LockerFixture){
-		"NoSession":        testWithoutASession,
-		"WaitsForSession":  testAcquireWaitsForASession,
-		"Ready":            testReady,
-		"SessionLost":      testLocksEndWithTheirSession,
-		"WaitsThroughLoss": testWaiterSurvivesItsSession,
-		"ClaimTaken":       testClaimTakenByForce,
-		"TakenBefore":      testReleaseOfATakenClaim,
-		"ReleaseAll":       testReleaseAll,
-		"End":              testEndOfRun,
-		"AfterTheEnd":      testAfterTheEnd,
-		"DeadOnes":         testLocksOfTheDeadAreFreed,
-		"FormerLife":       testEarlierSessionIsSucceeded,
-		"Namesakes":        testNamesakesDoNotEndEachOther,
-		"KeptEntries":      testEntriesAreKept,
+		"NoSession":             testWithoutASession,
+		"WaitsForSession":       testAcquireWaitsForASession,
+		"Ready":                 testReady,
+		"SessionLost":           testLocksEndWithTheirSession,
+		"WaitsThroughLoss":      testWaiterSurvivesItsSession,
+		"ClaimTaken":            testClaimTakenByForce,
+		"ReleaseOfTakenClaim":   testReleaseOfATakenClaim,
+		"ReleaseAll":            testReleaseAll,
+		"End":                   testEndOfRun,
+		"AfterTheEnd":           testAfterTheEnd,
+		"DeadSessions":          testLocksOfDeadSessionsAreFreed,
+		"FormerSession":         testEarlierSessionIsSucceeded,
+		"SameName":              testMembersOfOneNameDoNotEndEachOther,
+		"RestoredAdvisoryLocks": testAdvisoryLocksAreRestored,
 	}
 }
 
 func testWithoutASession(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
-	m := c.hire("replica-1")
+	m := c.newMember("replica-1")
 	_, err := m.try(t, "job", writes("a"))
 	check(t, "lock before there is a session", err, locking.ErrNoSession)
 	if errors.Is(err, locking.ErrHeld) {
-		t.Errorf("no session is no other answer: %v", err)
+		t.Errorf("got %v, want only the error of a missing session", err)
 	}
 	c.checkNothingLeft("a")
 }
 
 func testAcquireWaitsForASession(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
-	m := c.hire("replica-1")
+	m := c.newMember("replica-1")
 	_, err := m.Acquire(t.Context(), m.owner("impatient"), []locking.Request{writes("a")},
 		retry.Policy{Elapsed: 5 * time.Millisecond, Delay: time.Millisecond})
 	check(t, "lock without a session", err, locking.ErrNoSession)
@@ -65,7 +65,7 @@ func testAcquireWaitsForASession(t *testing.T, f LockerFixture) {
 
 func testReady(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
-	m := c.hire("replica-1")
+	m := c.newMember("replica-1")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	err := m.Ready(ctx)
@@ -98,7 +98,7 @@ func testLocksEndWithTheirSession(t *testing.T, f LockerFixture) {
 	for _, lock := range locks {
 		checkSessionLost(t, lock.Release(t.Context()))
 	}
-	c.ready(m) // it has opened another session, and swept the lost one
+	c.ready(m) // the member has another session and has swept the lost one
 	free(t, m.gets(t, "next", writes("a"), writes("b"), writes("c")))
 	c.checkNothingLeft("a", "b", "c")
 }
@@ -132,7 +132,7 @@ func testClaimTakenByForce(t *testing.T, f LockerFixture) {
 	c.checkNothingLeft("a", "b")
 }
 
-// testReleaseOfATakenClaim releases before a heartbeat could tell.
+// testReleaseOfATakenClaim releases before a heartbeat reports the loss.
 func testReleaseOfATakenClaim(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	m := c.join("replica-1")
@@ -148,7 +148,7 @@ func testReleaseOfATakenClaim(t *testing.T, f LockerFixture) {
 	err = lock.Release(t.Context())
 	checkLost(t, err, locking.LossClaim)
 	if again := lock.Release(t.Context()); !errors.Is(again, err) {
-		t.Errorf("released again: %v", again)
+		t.Errorf("second release: got %v", again)
 	}
 	c.checkNothingLeft("a")
 }
@@ -176,7 +176,7 @@ func testReleaseAll(t *testing.T, f LockerFixture) {
 	lost := a.gets(t, "job", writes("a"))
 	_, err := c.grants.Release(t.Context(), []locking.Token{lost.Token()})
 	check(t, "force", err, nil)
-	if lost.Context().Err() == nil { // else a heartbeat came first
+	if lost.Context().Err() == nil { // otherwise a heartbeat came first
 		checkLost(t, a.ReleaseAll(t.Context()), locking.LossClaim)
 	}
 }
@@ -196,7 +196,7 @@ func testEndOfRun(t *testing.T, f LockerFixture) {
 	o := <-waiter
 	check(t, "who waited", o.err, locking.ErrNoSession)
 	if exhausted := new(retry.ExhaustedError); errors.As(o.err, &exhausted) {
-		t.Errorf("it went on waiting for a session that can't come: %v", o.err)
+		t.Errorf("the call kept waiting for a session of a stopped locker: %v", o.err)
 	}
 	free(t, holder)
 	c.checkNothingLeft("a", "b", "c", "d")
@@ -218,32 +218,32 @@ func testAfterTheEnd(t *testing.T, f LockerFixture) {
 	c.checkNothingLeft("a")
 }
 
-// testLocksOfTheDeadAreFreed has one member take back what another left, with
-// its entries, and long before their lease ends.
-func testLocksOfTheDeadAreFreed(t *testing.T, f LockerFixture) {
+// testLocksOfDeadSessionsAreFreed checks that a member frees the locks of a dead member, with their
+// advisory locks, long before their lease ends.
+func testLocksOfDeadSessionsAreFreed(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	long := func(o *locking.Options) {
 		if c.store != nil {
 			longLease(o)
 		}
 	}
-	dead, living := c.join("replica-1", long), c.join("replica-2", long)
-	kept := living.gets(t, "kept", writes("k"))
+	dead, live := c.join("replica-1", long), c.join("replica-2", long)
+	kept := live.gets(t, "kept", writes("k"))
 	for i := range 20 {
 		dead.gets(t, "lost", writes(fmt.Sprint("s/", i)), reads(fmt.Sprint("r/", i)))
 	}
 	c.kill(dead)
-	o := <-living.waits(t, t.Context(), "next", writes("s"), writes("r"))
+	o := <-live.waits(t, t.Context(), "next", writes("s"), writes("r"))
 	free(t, o.must(t))
 	if c.store != nil {
 		for i := range 20 {
-			await(t, "removal of an entry", func() bool {
-				return c.entryOf(fmt.Sprint("s/", i)) != nil
+			await(t, "removal of an advisory lock", func() bool {
+				return c.advisoryLockOf(fmt.Sprint("s/", i)) != nil
 			})
 		}
-		check(t, "entry of the living", c.entryOf("k"), nil)
+		check(t, "advisory lock of the live member", c.advisoryLockOf("k"), nil)
 	}
-	check(t, "context of the living", kept.Context().Err(), nil)
+	check(t, "context of the live member", kept.Context().Err(), nil)
 	free(t, kept)
 	c.checkNothingLeft("s", "r", "k")
 }
@@ -255,21 +255,21 @@ func testEarlierSessionIsSucceeded(t *testing.T, f LockerFixture) {
 	former, other := c.join("replica-1", succeeding), c.join("replica-2", succeeding)
 	kept := other.gets(t, "kept", writes("k"))
 	former.gets(t, "lost", writes("a"), reads("b"))
-	former.grants.Always(Unavailable) // it is dead, and its session lives on
+	former.grants.Always(Unavailable) // the process is dead, but its session has not expired
 	if former.faults != nil {
 		former.faults.Always(Unavailable)
 	}
 	former.stop()
 	next := c.join("replica-1", succeeding)
-	free(t, next.gets(t, "next", writes("a"), writes("b"))) // at once
+	free(t, next.gets(t, "next", writes("a"), writes("b"))) // free at once
 	check(t, "context of another's", kept.Context().Err(), nil)
 	free(t, kept)
 	c.checkNothingLeft("a", "b", "k")
 }
 
-// testNamesakesDoNotEndEachOther has two processes of one configured name:
-// the second takes over, the first then begins anew beside it.
-func testNamesakesDoNotEndEachOther(t *testing.T, f LockerFixture) {
+// testMembersOfOneNameDoNotEndEachOther starts two processes with one configured name. The second
+// succeeds the first. Then the first opens another session beside it.
+func testMembersOfOneNameDoNotEndEachOther(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	first := c.join("replica-1", succeeding)
 	former := first.grants.Session()
@@ -279,8 +279,8 @@ func testNamesakesDoNotEndEachOther(t *testing.T, f LockerFixture) {
 		func() bool { return first.grants.Session() != former })
 	c.ready(first)
 	sessions := [2]uuid.UUID{first.grants.Session(), second.grants.Session()}
-	beats := second.grants.Count(OpBeat)
-	await(t, "heartbeats", func() bool { return second.grants.Count(OpBeat) > beats+1 })
+	heartbeats := second.grants.Count(OpBeat)
+	await(t, "heartbeats", func() bool { return second.grants.Count(OpBeat) > heartbeats+1 })
 	if now := [2]uuid.UUID{first.grants.Session(), second.grants.Session()}; now != sessions {
 		t.Errorf("sessions %v, then %v", sessions, now)
 	}
@@ -289,21 +289,22 @@ func testNamesakesDoNotEndEachOther(t *testing.T, f LockerFixture) {
 	free(t, lock)
 }
 
-// testEntriesAreKept has an entry vanish: it is added again, and the lock goes on.
-func testEntriesAreKept(t *testing.T, f LockerFixture) {
+// testAdvisoryLocksAreRestored removes an advisory lock. The locker adds it again, and the lock
+// remains held.
+func testAdvisoryLocksAreRestored(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	c.needsBackend()
 	m := c.join("replica-1")
 	lock := m.gets(t, "job", writes("a"))
 	c.vanish(t, "a")
 	await(t, "restoration", func() bool { return len(m.seen(locking.EventRestored)) == 1 })
-	check(t, "entry", c.entryOf("a"), nil)
+	check(t, "advisory lock", c.advisoryLockOf("a"), nil)
 	check(t, "context", lock.Context().Err(), nil)
 	free(t, lock)
 	c.checkNothingLeft("a")
 }
 
-// together calls do for each of n at once, and waits.
+// together calls do n times concurrently and waits for all calls.
 func together(n int, do func(i int)) {
 	var all sync.WaitGroup
 	start := make(chan struct{})

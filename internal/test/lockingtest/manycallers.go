@@ -14,19 +14,19 @@ import (
 
 func manyCallersTests() map[string]func(*testing.T, LockerFixture) {
 	return map[string]func(*testing.T, LockerFixture){
-		"Try":         testTryCrowd,
-		"Wait":        testWaitCrowd,
-		"OneName":     testCrowdOnOneName,
-		"LostReplies": testCrowdWithLostReplies,
-		"Stopping":    testCrowdThatIsStopped,
+		"Try":         testTryWithManyCallers,
+		"Wait":        testWaitWithManyCallers,
+		"OneName":     testManyCallersOfOneName,
+		"LostReplies": testManyCallersWithLostReplies,
+		"Stopping":    testManyCallersOfStoppedMembers,
 	}
 }
 
-// crowd lets many callers on all members hold what they draw, rounds times each.
-func (c *cluster) crowd(members []*member, callers, rounds int,
-	acquire func(m *member, wanted []locking.Request) (*locking.Lock, error)) *hall {
+// lockRandom lets many callers on all members hold random resources, each of them rounds times.
+func (c *cluster) lockRandom(members []*member, callers, rounds int,
+	acquire func(m *member, wanted []locking.Request) (*locking.Lock, error)) *grantWitness {
 	c.Helper()
-	h := newHall()
+	h := newGrantWitness()
 	together(callers, func(i int) {
 		m := members[i%len(members)]
 		for range rounds {
@@ -51,7 +51,7 @@ func (c *cluster) crowd(members []*member, callers, rounds int,
 		}
 	})
 	if h.granted == 0 {
-		c.Error("nobody ever got a lock")
+		c.Error("no caller ever got a lock")
 	}
 	return h
 }
@@ -61,36 +61,37 @@ func (c *cluster) three() []*member {
 	return []*member{c.join("replica-1"), c.join("replica-2"), c.join("replica-3")}
 }
 
-func testTryCrowd(t *testing.T, f LockerFixture) {
+func testTryWithManyCallers(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
-	c.crowd(c.three(), 18, 25, func(m *member, wanted []locking.Request) (*locking.Lock, error) {
-		return m.try(t, "job", wanted...)
-	})
+	c.lockRandom(c.three(), 18, 25,
+		func(m *member, wanted []locking.Request) (*locking.Lock, error) {
+			return m.try(t, "job", wanted...)
+		})
 	c.checkNothingLeft("a", "e")
 }
 
-// testWaitCrowd also shows that no caller waits forever, and that waiters hold
-// nothing. Otherwise they would deadlock.
-func testWaitCrowd(t *testing.T, f LockerFixture) {
+// testWaitWithManyCallers also checks that no caller waits forever and that waiters hold nothing.
+// Otherwise they would deadlock.
+func testWaitWithManyCallers(t *testing.T, f LockerFixture) {
 	const callers, rounds = 12, 10
 	c := newCluster(t, f)
-	policy := retry.Policy{Elapsed: 4 * patience, Delay: 2 * time.Millisecond, Jitter: 1}
-	h := c.crowd(c.three(), callers, rounds,
+	policy := retry.Policy{Elapsed: 4 * awaitTimeout, Delay: 2 * time.Millisecond, Jitter: 1}
+	h := c.lockRandom(c.three(), callers, rounds,
 		func(m *member, wanted []locking.Request) (*locking.Lock, error) {
 			return m.Acquire(t.Context(), m.owner("job"), wanted, policy)
 		})
 	if h.granted != callers*rounds {
-		t.Errorf("%d of %d got their locks", h.granted, callers*rounds)
+		t.Errorf("%d of %d locks granted", h.granted, callers*rounds)
 	}
 	c.checkNothingLeft("a", "e")
 }
 
-// testCrowdOnOneName has all callers lock the same name, which has an advisory lock.
-func testCrowdOnOneName(t *testing.T, f LockerFixture) {
+// testManyCallersOfOneName has all callers lock the same name, which has an advisory lock.
+func testManyCallersOfOneName(t *testing.T, f LockerFixture) {
 	const callers, rounds = 12, 8
 	c := newCluster(t, f)
-	policy := retry.Policy{Elapsed: 4 * patience, Delay: time.Millisecond, Jitter: 1}
-	h := c.crowd(c.three(), callers, rounds,
+	policy := retry.Policy{Elapsed: 4 * awaitTimeout, Delay: time.Millisecond, Jitter: 1}
+	h := c.lockRandom(c.three(), callers, rounds,
 		func(m *member, wanted []locking.Request) (*locking.Lock, error) {
 			clear(wanted)
 			wanted[0] = writes("hot")
@@ -100,14 +101,13 @@ func testCrowdOnOneName(t *testing.T, f LockerFixture) {
 			return m.Acquire(t.Context(), m.owner("job"), wanted, policy)
 		})
 	if h.granted != callers*rounds {
-		t.Errorf("%d of %d got their locks", h.granted, callers*rounds)
+		t.Errorf("%d of %d locks granted", h.granted, callers*rounds)
 	}
 	c.checkNothingLeft("hot")
 }
 
-// testCrowdWithLostReplies loses one reply in eight of the backend and of the
-// grants.
-func testCrowdWithLostReplies(t *testing.T, f LockerFixture) {
+// testManyCallersWithLostReplies loses one reply in eight of the backend and of the grants.
+func testManyCallersWithLostReplies(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	members := c.three()
 	for i, m := range members {
@@ -133,7 +133,7 @@ func testCrowdWithLostReplies(t *testing.T, f LockerFixture) {
 		})
 	}
 	policy := retry.Policy{Attempts: 20, Delay: 2 * time.Millisecond, Jitter: 1}
-	c.crowd(members, 12, 10, func(m *member, wanted []locking.Request) (*locking.Lock, error) {
+	c.lockRandom(members, 12, 10, func(m *member, wanted []locking.Request) (*locking.Lock, error) {
 		if rand.IntN(2) == 0 {
 			return m.try(t, "job", wanted...)
 		}
@@ -147,15 +147,15 @@ func testCrowdWithLostReplies(t *testing.T, f LockerFixture) {
 	}
 	c.awaitFree("a", "e")
 	if c.store != nil {
-		await(t, "removal of strays", func() bool {
+		await(t, "removal of abandoned advisory locks", func() bool {
 			found, err := c.Get(t.Context(), c.keys.all()...)
 			return err == nil && len(found) == 0
 		})
 	}
 }
 
-// testCrowdThatIsStopped ends members while others wait for what they hold.
-func testCrowdThatIsStopped(t *testing.T, f LockerFixture) {
+// testManyCallersOfStoppedMembers ends members while others wait for their locks.
+func testManyCallersOfStoppedMembers(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	last := c.join("last")
 	var done []<-chan outcome

@@ -14,16 +14,14 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// LockerFixture is a backend and a store of grants, both empty, with functions to
-// reach them.
+// LockerFixture is an empty backend and an empty store of grants.
 type LockerFixture struct {
 	Fixture       // Connect is nil without a backend
 	GrantsFixture // the grants
 }
 
-// RunLocker runs the suite of a Locker with Grants. open is called for each
-// test, with the test's own t, and returns stores of its own. Each test runs
-// within all that is given.
+// RunLocker runs the suite of a Locker with Grants. It calls open for each test, with the test's
+// own t. open returns empty stores. Each test runs within all functions of within.
 func RunLocker(t *testing.T, open func(t *testing.T) LockerFixture, within ...Within) {
 	groups := []struct {
 		name  string
@@ -36,11 +34,11 @@ func RunLocker(t *testing.T, open func(t *testing.T) LockerFixture, within ...Wi
 		{"BadInput", badInputTests()},
 		{"ManyCallers", manyCallersTests()},
 	}
-	places := make(chan struct{}, 12) // see Run
+	slots := make(chan struct{}, 12) // see Run
 	var all sync.WaitGroup
 	for _, group := range groups {
 		all.Go(func() {
-			t.Run(group.name, func(t *testing.T) { runGroup(t, group.tests, open, within, places) })
+			t.Run(group.name, func(t *testing.T) { runGroup(t, group.tests, open, within, slots) })
 		})
 	}
 	all.Wait()
@@ -48,10 +46,10 @@ func RunLocker(t *testing.T, open func(t *testing.T) LockerFixture, within ...Wi
 
 const (
 	memberTTL = 9 * time.Second
-	atOnce    = time.Millisecond // between tries of those that wait in tests
+	atOnce    = time.Millisecond // between tries of waiters in tests
 )
 
-// cluster is the backend and the grants of a test, with the faults that it injects.
+// cluster is the backend and the grants of a test, with the faults that the test injects.
 type cluster struct {
 	*testing.T
 	fixture LockerFixture
@@ -75,15 +73,15 @@ func (c *cluster) needsBackend() {
 	}
 }
 
-// member is one Locker of a cluster, with what it reported.
+// member is one Locker of a cluster, with the events that it reported.
 type member struct {
 	*replica
 	grants *FaultyGrants
 	stop   func() // ends Run and waits for its end
 }
 
-// hire returns a member that does not run yet.
-func (c *cluster) hire(name string, change ...func(*locking.Options)) *member {
+// newMember returns a member that does not run yet.
+func (c *cluster) newMember(name string, change ...func(*locking.Options)) *member {
 	c.Helper()
 	m := &member{replica: &replica{name: name},
 		grants: NewFaultyGrants(c.fixture.GrantsFixture.Connect(c.T))}
@@ -110,7 +108,7 @@ func (c *cluster) hire(name string, change ...func(*locking.Options)) *member {
 // join returns a member that runs until the test ends, and has a session.
 func (c *cluster) join(name string, change ...func(*locking.Options)) *member {
 	c.Helper()
-	m := c.hire(name, change...)
+	m := c.newMember(name, change...)
 	c.run(m)
 	c.ready(m)
 	return m
@@ -132,15 +130,15 @@ func (c *cluster) run(m *member) {
 
 func (c *cluster) ready(m *member) {
 	c.Helper()
-	ctx, cancel := context.WithTimeout(c.Context(), patience)
+	ctx, cancel := context.WithTimeout(c.Context(), awaitTimeout)
 	defer cancel()
 	if err := m.Ready(ctx); err != nil {
 		c.Fatal(err)
 	}
 }
 
-// kill lets a member end as a dead process does: what it had stays behind
-// until its session expires, as it then does at once.
+// kill ends a member like a process that dies. Its locks remain until its session expires, which
+// kill causes at once.
 func (c *cluster) kill(m *member) {
 	c.Helper()
 	m.grants.Always(Unavailable)
@@ -196,7 +194,7 @@ func (m *member) try(t *testing.T, job string, requests ...locking.Request) (*lo
 	return m.TryAcquire(t.Context(), m.owner(job), requests)
 }
 
-// gets acquires what must be free.
+// gets acquires resources that must be free.
 func (m *member) gets(t *testing.T, job string, requests ...locking.Request) *locking.Lock {
 	t.Helper()
 	lock, err := m.try(t, job, requests...)
@@ -209,7 +207,7 @@ func (m *member) gets(t *testing.T, job string, requests ...locking.Request) *lo
 	return lock
 }
 
-// isRefused checks that job holds one of the requests' resources or a relative.
+// isRefused checks that the requests are refused because of a lock of the job.
 func (m *member) isRefused(t *testing.T, by string,
 	requests ...locking.Request) *locking.HeldError {
 	t.Helper()
@@ -221,7 +219,7 @@ func checkRefused(t *testing.T, err error, by string) *locking.HeldError {
 	t.Helper()
 	var held *locking.HeldError
 	if !errors.As(err, &held) || !errors.Is(err, locking.ErrHeld) || held.Holder.Job != by {
-		t.Errorf("got %v, expected it to be held by %s", err, by)
+		t.Errorf("got %v, want it held by %s", err, by)
 		return &locking.HeldError{}
 	}
 	return held
@@ -234,7 +232,7 @@ func (m *member) waits(t *testing.T, ctx context.Context, job string,
 	done := make(chan outcome, 1)
 	go func() {
 		lock, err := m.Acquire(ctx, m.owner(job), requests,
-			retry.Policy{Elapsed: 4 * patience, Delay: atOnce})
+			retry.Policy{Elapsed: 4 * awaitTimeout, Delay: atOnce})
 		done <- outcome{lock, err}
 	}()
 	return done
@@ -245,7 +243,7 @@ type outcome struct {
 	err  error
 }
 
-// must returns what was acquired.
+// must returns the lock and fails the test on an error.
 func (o outcome) must(t *testing.T) *locking.Lock {
 	t.Helper()
 	if o.err != nil {
@@ -264,15 +262,15 @@ func free(t *testing.T, locks ...*locking.Lock) {
 // awaitWaiters waits until n locks are queued in the grants.
 func (c *cluster) awaitWaiters(m *member, n int) {
 	c.Helper()
-	await(c.T, "places among the waiting", func() bool { return len(m.places(c.T)) == n })
+	await(c.T, "queued locks", func() bool { return len(m.queued(c.T)) == n })
 }
 
-// places returns the queued locks of a member. It reads them as a heartbeat does.
-func (m *member) places(t *testing.T) []uuid.UUID {
+// queued returns the queued locks of a member. It reads them with a heartbeat.
+func (m *member) queued(t *testing.T) []uuid.UUID {
 	t.Helper()
-	beat, err := m.grants.grants.Heartbeat(t.Context(), m.grants.Session())
+	heartbeat, err := m.grants.grants.Heartbeat(t.Context(), m.grants.Session())
 	if err != nil {
-		t.Fatalf("places: %v", err)
+		t.Fatalf("slots: %v", err)
 	}
-	return beat.Waiting
+	return heartbeat.Waiting
 }

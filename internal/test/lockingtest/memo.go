@@ -33,11 +33,11 @@ func memoTests() map[string]func(*testing.T, Fixture) {
 	}
 }
 
-// source computes values and counts how often it was asked to.
+// source computes values and counts its calls.
 type source struct {
-	asked atomic.Int64
-	let   chan struct{} // computing waits until it is closed, or for ctx; nil: it doesn't wait
-	begun chan struct{} // has an item for each computing that has begun, as far as there is room
+	calls atomic.Int64
+	let   chan struct{} // compute waits until it is closed or ctx ends; does not wait if nil
+	begun chan struct{} // gets an item when compute begins, if there is room
 }
 
 func newSource() *source { return &source{begun: make(chan struct{}, 64)} }
@@ -48,7 +48,7 @@ func newBlockedSource() *source {
 
 // compute returns "value 1" the first time, then "value 2".
 func (s *source) compute(ctx context.Context) ([]byte, error) {
-	n := s.asked.Add(1)
+	n := s.calls.Add(1)
 	s.begun <- struct{}{}
 	if s.let != nil {
 		select {
@@ -62,8 +62,8 @@ func (s *source) compute(ctx context.Context) ([]byte, error) {
 
 func (s *source) check(t *testing.T, want int64) {
 	t.Helper()
-	if got := s.asked.Load(); got != want {
-		t.Errorf("computed %d times, expected %d", got, want)
+	if got := s.calls.Load(); got != want {
+		t.Errorf("computed %d times, want %d", got, want)
 	}
 }
 
@@ -98,10 +98,10 @@ func checkAnswer(t *testing.T, answers <-chan answer, want string) {
 	select {
 	case got := <-answers:
 		if got.err != nil || got.value != want {
-			t.Errorf("got %.40q, %v; expected %.40q", got.value, got.err, want)
+			t.Errorf("got %.40q, %v; want %.40q", got.value, got.err, want)
 		}
-	case <-time.After(patience):
-		t.Errorf("no answer, expected %.40q", want)
+	case <-time.After(awaitTimeout):
+		t.Errorf("no answer, want %.40q", want)
 	}
 }
 
@@ -110,10 +110,10 @@ func failure(t *testing.T, answers <-chan answer) error {
 	select {
 	case got := <-answers:
 		if got.err == nil {
-			t.Fatalf("got %.40q, expected an error", got.value)
+			t.Fatalf("got %.40q, want an error", got.value)
 		}
 		return got.err
-	case <-time.After(patience):
+	case <-time.After(awaitTimeout):
 		t.Fatal("no answer")
 		return nil
 	}
@@ -141,7 +141,7 @@ func testMemoOnce(t *testing.T, f Fixture) {
 			if err != nil || string(value) != "value 1" {
 				t.Errorf("got %q, %v", value, err)
 			}
-			clear(value) // it is the caller's own
+			clear(value) // the caller owns the value
 		})
 		late := s.join(t, "late").memo(t)
 		checkAnswer(t, askMemo(t.Context(), late, key, source.compute), "value 1")
@@ -150,8 +150,8 @@ func testMemoOnce(t *testing.T, f Fixture) {
 	}
 }
 
-// testMemoWaitsTogether counts adds, of which each caller that asks for itself
-// needs one to learn that the value is being computed.
+// testMemoWaitsTogether counts adds. Each caller that asks the store alone needs one add to see
+// that the value is being computed.
 func testMemoWaitsTogether(t *testing.T, f Fixture) {
 	const callers = 20
 	s := newStore(t, f)
@@ -171,7 +171,7 @@ func testMemoWaitsTogether(t *testing.T, f Fixture) {
 		checkAnswer(t, waiter, "value 1")
 	}
 	if n := b.faults.Count(OpAdd); n != 1 {
-		t.Errorf("%d adds for %d callers of one process, expected 1", n, callers)
+		t.Errorf("%d adds for %d callers of one process, want 1", n, callers)
 	}
 	source.check(t, 1)
 }
@@ -194,14 +194,14 @@ func testMemoError(t *testing.T, f Fixture) {
 	await(t, "polling", func() bool { return b.faults.Count(OpGet) > 2 })
 	close(let)
 	if err := failure(t, first); err != refused {
-		t.Errorf("got %v, expected compute's own error", err)
+		t.Errorf("got %v, want the error of compute", err)
 	}
 	checkAnswer(t, beside, "value 1")
 	checkAnswer(t, other, "value 1")
 	source.check(t, 1)
 }
 
-// testMemoErrorAfterWaiting has a caller fail that took over after it waited.
+// testMemoErrorAfterWaiting makes a caller fail that waited and then computed the value.
 func testMemoErrorAfterWaiting(t *testing.T, f Fixture) {
 	s := newStore(t, f)
 	a, b := s.join(t, "replica-1"), s.join(t, "replica-2")
@@ -212,18 +212,18 @@ func testMemoErrorAfterWaiting(t *testing.T, f Fixture) {
 		return nil, errors.New("first")
 	})
 	<-begun
-	// Its error looks like those for which this package waits.
+	// Its error wraps an error for which this package waits.
 	refused := &locking.HeldError{Resource: path(t, "needed")}
-	asked := 0
+	calls := 0
 	second := askMemo(t.Context(), b.memo(t), "list", func(context.Context) ([]byte, error) {
-		asked++
+		calls++
 		return nil, refused
 	})
 	await(t, "polling", func() bool { return b.faults.Count(OpGet) > 2 })
 	close(let)
 	failure(t, first)
-	if err := failure(t, second); err != refused || asked != 1 {
-		t.Errorf("got %v after %d turns, expected compute's own error after 1", err, asked)
+	if err := failure(t, second); err != refused || calls != 1 {
+		t.Errorf("got %v after %d calls, want the error of compute after 1", err, calls)
 	}
 }
 
@@ -240,7 +240,7 @@ func testMemoPanic(t *testing.T, f Fixture) {
 		_, err := memo.Do(t.Context(), "list", time.Minute, func(context.Context) ([]byte, error) {
 			panic("planned")
 		})
-		t.Errorf("it returned: %v", err)
+		t.Errorf("Do returned %v, want a panic", err)
 	}()
 	s.checkEmpty(t)
 	source := newSource()
@@ -268,10 +268,10 @@ func testMemoCancelledWaiter(t *testing.T, f Fixture) {
 	var exhausted *retry.ExhaustedError
 	if !errors.As(err, &held) || held.Holder.Replica != "replica-1" ||
 		!errors.As(err, &exhausted) || exhausted.Attempts < 1 {
-		t.Errorf("it does not say who computes and how often it asked: %v", err)
+		t.Errorf("the error does not have the computing caller and the number of tries: %v", err)
 	}
 	if errors.Is(err, locking.ErrUnavailable) {
-		t.Errorf("the store was there: %v", err)
+		t.Errorf("got %v although the store answered", err)
 	}
 	check(t, "the waiter beside it", failure(t, beside), stop)
 	close(source.let)
@@ -296,13 +296,13 @@ func testMemoCancelledComputer(t *testing.T, f Fixture) {
 	await(t, "polling", func() bool { return b.faults.Count(OpGet) > 2 })
 	cancel(stop)
 	if err := failure(t, computer); err != stop {
-		t.Errorf("got %v, expected what compute made of its context", err)
+		t.Errorf("got %v, want the error that compute returned", err)
 	}
 	checkAnswer(t, beside, "value 1")
 	checkAnswer(t, other, "value 1")
 	source.check(t, 1)
 
-	// What was computed all the same is stored: others wait for it.
+	// The computed value is stored nevertheless, because others wait for it.
 	ctx, cancel = context.WithCancelCause(t.Context())
 	checkAnswer(t, askMemo(ctx, memo, "finished", func(context.Context) ([]byte, error) {
 		cancel(stop)
@@ -324,7 +324,7 @@ func testMemoSizes(t *testing.T, f Fixture) {
 	var unshared *locking.UnsharedError
 	if !errors.As(err, &unshared) || unshared.Key != longest ||
 		!bytes.Equal(unshared.Value, tooLarge) {
-		t.Errorf("the error does not hold the value: %.100v", err)
+		t.Errorf("the error does not have the value: %.100v", err)
 	}
 	s.checkEmpty(t)
 	for i, value := range [][]byte{tooLarge[1:], {}, nil, {0, '\r', '\n', 255}} {
@@ -372,7 +372,7 @@ func testMemoKeys(t *testing.T, f Fixture) {
 	check(t, "release of locks of the same name", lock.Release(t.Context()), nil)
 }
 
-// testMemoNested has a value computed from those above and beneath it.
+// testMemoNested computes a value from the values of its ancestor and its descendant.
 func testMemoNested(t *testing.T, f Fixture) {
 	s := newStore(t, f)
 	memo := s.join(t, "replica-1").memo(t)
@@ -405,7 +405,7 @@ func testMemoTTL(t *testing.T, f Fixture) {
 	for _, ttl := range []time.Duration{0, -time.Second, time.Second - 1, 30*24*time.Hour + 1} {
 		if _, err := memo.Do(t.Context(), "list", ttl, source.compute); err == nil ||
 			!strings.Contains(err.Error(), "list") {
-			t.Errorf("%v: got %v, expected an error that names the key", ttl, err)
+			t.Errorf("%v: got %v, want an error that names the key", ttl, err)
 		}
 	}
 	source.check(t, 0)
@@ -417,7 +417,7 @@ func testMemoTTL(t *testing.T, f Fixture) {
 	}
 	await(t, "end of the value", func() bool {
 		_, err := memo.Do(t.Context(), "2.9s", time.Minute, source.compute)
-		return err != nil || source.asked.Load() > 2
+		return err != nil || source.calls.Load() > 2
 	})
 	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("2.9 s took %v", took)

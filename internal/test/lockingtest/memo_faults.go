@@ -12,19 +12,19 @@ import (
 
 func memoFaultTests() map[string]func(*testing.T, Fixture) {
 	return map[string]func(*testing.T, Fixture){
-		"LostReplies":   testMemoLostReplies,
-		"LateAdd":       testMemoLateAdd,
-		"Unavailable":   testMemoUnavailable,
-		"EndedRequest":  testMemoEndedRequest,
-		"Unstored":      testMemoUnstored,
-		"Foreign":       testMemoForeign,
-		"ForeignBeside": testMemoForeignBeside,
-		"Evicted":       testMemoEvicted,
-		"FirstStands":   testMemoFirstStands,
-		"LooksAgain":    testMemoLooksAgain,
-		"OwnStray":      testMemoOwnStray,
-		"LostLock":      testMemoLostLock,
-		"StaleValue":    testMemoStaleValue,
+		"LostReplies":      testMemoLostReplies,
+		"DelayedAdd":       testMemoDelayedAdd,
+		"Unavailable":      testMemoUnavailable,
+		"EndedContext":     testMemoEndedContext,
+		"Unstored":         testMemoUnstored,
+		"Foreign":          testMemoForeign,
+		"ForeignSibling":   testMemoForeignSibling,
+		"Evicted":          testMemoEvicted,
+		"FirstValueIsKept": testMemoFirstValueIsKept,
+		"SecondGet":        testMemoSecondGet,
+		"OwnStray":         testMemoOwnStray,
+		"LostLock":         testMemoLostLock,
+		"StaleValue":       testMemoStaleValue,
 	}
 }
 
@@ -33,7 +33,7 @@ const (
 	memoLock  = "test:memo:list"
 )
 
-// onKey makes operations of a kind on a key fail so.
+// onKey makes the operations of a kind on a key fail with the fault.
 func onKey(key string, op Op, fault Fault) func(Op, string) Fault {
 	return func(foundOp Op, foundKey string) Fault {
 		if foundOp == op && foundKey == key {
@@ -48,7 +48,7 @@ func (s *store) discard(t *testing.T, key string) {
 	t.Helper()
 	found, err := s.Get(t.Context(), key)
 	if err != nil || len(found) == 0 {
-		t.Errorf("%s is not there: %v", key, err)
+		t.Errorf("%s does not exist: %v", key, err)
 	}
 	check(t, "delete", s.Delete(t.Context(), key, found[key]), nil)
 }
@@ -82,8 +82,8 @@ func testMemoLostReplies(t *testing.T, f Fixture) {
 	}
 }
 
-// testMemoLateAdd has all adds of a value arrive after a later one was stored.
-func testMemoLateAdd(t *testing.T, f Fixture) {
+// testMemoDelayedAdd makes all adds of a value arrive after a later value was stored.
+func testMemoDelayedAdd(t *testing.T, f Fixture) {
 	s := newStore(t, f)
 	a, b := s.join(t, "replica-1"), s.join(t, "replica-2")
 	source := newSource()
@@ -102,7 +102,7 @@ func checkUnshared(t *testing.T, err error, value string) {
 	t.Helper()
 	var unshared *locking.UnsharedError
 	if !errors.As(err, &unshared) || string(unshared.Value) != value || unshared.Key != "list" {
-		t.Errorf("got %v, expected an error that holds %q", err, value)
+		t.Errorf("got %v, want an error that contains %q", err, value)
 	}
 }
 
@@ -145,9 +145,9 @@ func testMemoUnavailable(t *testing.T, f Fixture) {
 	s.checkEmpty(t)
 }
 
-// testMemoEndedRequest has ctx end while the store is asked, which is no store
-// that is unavailable: first by the first look, then while it waits.
-func testMemoEndedRequest(t *testing.T, f Fixture) {
+// testMemoEndedContext ends ctx during a call of the store: in the first get and while the caller
+// waits. The error must not say that the store is unavailable.
+func testMemoEndedContext(t *testing.T, f Fixture) {
 	s := newStore(t, f)
 	a, b := s.join(t, "replica-1"), s.join(t, "replica-2")
 	stop := errors.New("stop")
@@ -171,7 +171,7 @@ func testMemoEndedRequest(t *testing.T, f Fixture) {
 	for _, err := range []error{first, waiting} {
 		check(t, "a caller that has gone", err, stop)
 		if errors.Is(err, locking.ErrUnavailable) {
-			t.Errorf("the store was there: %v", err)
+			t.Errorf("got %v although the store answered", err)
 		}
 	}
 	check(t, "a caller that has waited", waiting, locking.ErrHeld)
@@ -207,7 +207,7 @@ func testMemoForeign(t *testing.T, f Fixture) {
 		checkValue(t, s, memoValue, value)
 		s.discard(t, memoValue)
 	}
-	s.put(t, memoLock, "garbage") // held by unknown: it waits, and says so
+	s.put(t, memoLock, "garbage") // unknown holder: the caller waits, and its error says so
 	stop := errors.New("stop")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	looks := a.faults.Count(OpGet)
@@ -221,7 +221,7 @@ func testMemoForeign(t *testing.T, f Fixture) {
 	source.check(t, 0)
 }
 
-func testMemoForeignBeside(t *testing.T, f Fixture) {
+func testMemoForeignSibling(t *testing.T, f Fixture) {
 	s := newStore(t, f)
 	err := failure(t, askMemo(t.Context(), s.join(t, "replica-1").memo(t), "list",
 		func(context.Context) ([]byte, error) {
@@ -241,9 +241,9 @@ func testMemoEvicted(t *testing.T, f Fixture) {
 	checkAnswer(t, askMemo(t.Context(), memo, "list", source.compute), "value 2")
 }
 
-// testMemoFirstStands has another store a value while this one computes, as two
-// can after the store forgot the lock.
-func testMemoFirstStands(t *testing.T, f Fixture) {
+// testMemoFirstValueIsKept makes another caller store a value while this caller computes. That
+// happens after the store forgot the lock.
+func testMemoFirstValueIsKept(t *testing.T, f Fixture) {
 	s := newStore(t, f)
 	memo := s.join(t, "replica-1").memo(t)
 	checkAnswer(t, askMemo(t.Context(), memo, "list", func(context.Context) ([]byte, error) {
@@ -253,9 +253,8 @@ func testMemoFirstStands(t *testing.T, f Fixture) {
 	checkValue(t, s, memoValue, "memo 1 list\ntheirs")
 }
 
-// testMemoLooksAgain has another compute the value between the first look and
-// the lock.
-func testMemoLooksAgain(t *testing.T, f Fixture) {
+// testMemoSecondGet makes another caller compute the value between the first get and the lock.
+func testMemoSecondGet(t *testing.T, f Fixture) {
 	s := newStore(t, f)
 	a, b := s.join(t, "replica-1"), s.join(t, "replica-2")
 	source, other, done := newSource(), b.memo(t), false
@@ -265,7 +264,7 @@ func testMemoLooksAgain(t *testing.T, f Fixture) {
 			a.faults.afterNext(func() {
 				if _, err := other.Do(t.Context(), "list", time.Minute,
 					source.compute); err != nil {
-					t.Errorf("the other's: %v", err)
+					t.Errorf("other caller: %v", err)
 				}
 			})
 		}
@@ -277,8 +276,8 @@ func testMemoLooksAgain(t *testing.T, f Fixture) {
 	s.checkEmpty(t)
 }
 
-// testMemoOwnStray has an add of the waiter's own arrive when the lock that it
-// waits for is released: it must not wait for itself.
+// testMemoOwnStray makes a delayed add of the waiter arrive when the lock is released. The waiter
+// must not wait for itself.
 func testMemoOwnStray(t *testing.T, f Fixture) {
 	s := newStore(t, f)
 	a, b := s.join(t, "replica-1"), s.join(t, "replica-2")
@@ -313,7 +312,7 @@ func testMemoOwnStray(t *testing.T, f Fixture) {
 	check(t, "the computer", failure(t, computer), refused)
 	checkAnswer(t, waiter, "value 1")
 	if took := time.Since(start); took > lease/2 {
-		t.Errorf("it waited %v for its own entry", took)
+		t.Errorf("the caller waited %v for its own advisory lock", took)
 	}
 }
 
@@ -337,15 +336,15 @@ func testMemoLostLock(t *testing.T, f Fixture) {
 	blocked.check(t, 1)
 }
 
-// testMemoStaleValue has a value computed under a lock that was lost, while a
-// later one came and went: it is neither stored nor returned.
+// testMemoStaleValue computes a value under a lost lock, while a later value was stored and
+// removed. The older value must not be stored or returned.
 func testMemoStaleValue(t *testing.T, f Fixture) {
 	s := newStore(t, f)
 	a, b := s.join(t, "replica-1"), s.join(t, "replica-2")
 	a.start(t)
 	source := newSource()
 	stale := askMemo(t.Context(), a.memo(t), "list", func(ctx context.Context) ([]byte, error) {
-		if source.asked.Load() == 0 {
+		if source.calls.Load() == 0 {
 			s.discard(t, memoLock)
 			checkAnswer(t, askMemo(t.Context(), b.memo(t), "list", source.compute), "value 1")
 			s.discard(t, memoValue)

@@ -17,24 +17,23 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// RunGrantsModel compares what a store of grants answers to random calls with
-// what the guarantee says, told in the plainest way: a list of all locks, each
-// compared with each. With sleeps sessions also expire by time: then t is to
-// run in a bubble of testing/synctest, and the store in this process.
+// RunGrantsModel compares the answers of a store of grants to random calls with a simple model: a
+// list of all locks, each compared with each. With sleeps, sessions also expire by time. Then t
+// must run in a bubble of testing/synctest, with the store in this process.
 func RunGrantsModel(t *testing.T, f GrantsFixture, sleeps bool) {
 	var sequences atomic.Int64
-	// A *testing.T would be asked for its deadline, which it hasn't in a bubble.
+	// rapid asks a *testing.T for its deadline, which fails in a bubble.
 	rapid.Check(struct{ rapid.TB }{t}, func(rt *rapid.T) {
-		m := &model{court: newCourt(t, f), prefix: fmt.Sprint("m", sequences.Add(1))}
+		m := &model{grantsTest: newGrantsTest(t, f), prefix: fmt.Sprint("m", sequences.Add(1))}
 		actions := map[string]func(*rapid.T){
 			"": m.live, "ask": m.ask, "ask again": m.askAgain, "and again": m.askAgain,
 			"release": m.release, "withdraw": m.withdraw,
-			// Few of these in all, so that many locks come to wait for each other.
+			// These are rare, so that many locks wait for each other.
 			"fate": func(rt *rapid.T) {
 				rapid.SampledFrom([]func(*rapid.T){m.open, m.lapse, m.end, m.sweep}).
 					Draw(rt, "fate")(rt)
 			},
-			"beat": m.beat,
+			"heartbeat": m.heartbeat,
 		}
 		if sleeps {
 			actions["sleep"] = m.sleep
@@ -44,15 +43,15 @@ func RunGrantsModel(t *testing.T, f GrantsFixture, sleeps bool) {
 	})
 }
 
-// model is what a store must know of one sequence. All sequences share a store;
-// names that begin alike keep them apart.
+// model is the expected state of one sequence. All sequences share a store, so the names of each
+// sequence have a prefix of their own.
 type model struct {
-	court    *court
-	prefix   string
-	sessions []*modelSession
-	locks    []*modelLock // all that were ever asked for
-	places   int          // given to those that wait, so far
-	past     []modelClaim // all that were ever given
+	grantsTest *grantsTest
+	prefix     string
+	sessions   []*modelSession
+	locks      []*modelLock // all that were requested
+	positions  int          // number of positions given to waiters
+	past       []modelClaim // all that were granted
 }
 
 type modelSession struct {
@@ -64,16 +63,16 @@ type modelSession struct {
 type modelState string
 
 const (
-	living  modelState = "living"
+	live    modelState = "live"
 	expired modelState = "expired"
 	ended   modelState = "ended"
 )
 
 type modelLock struct {
 	locking.GrantRequest
-	session *modelSession
-	token   locking.Token // of the claim that stands; 0: none does
-	place   int           // among the waiting, the larger the later; 0: none
+	session  *modelSession
+	token    locking.Token // of the claim; 0 without one
+	position int           // among the waiters, larger is later; 0 if not queued
 }
 
 type modelClaim struct {
@@ -81,7 +80,7 @@ type modelClaim struct {
 	requests []locking.Request
 }
 
-// live sees to it that somebody does.
+// live opens sessions if no session is live.
 func (m *model) live(t *rapid.T) {
 	if m.firstLiving() == nil {
 		m.open(t)
@@ -90,22 +89,22 @@ func (m *model) live(t *rapid.T) {
 }
 
 func (m *model) firstLiving() *modelSession {
-	i := slices.IndexFunc(m.sessions, func(s *modelSession) bool { return s.state == living })
+	i := slices.IndexFunc(m.sessions, func(s *modelSession) bool { return s.state == live })
 	if i < 0 {
 		return nil
 	}
 	return m.sessions[i]
 }
 
-// open begins the life of another replica.
+// open opens the session of another replica.
 func (m *model) open(t *rapid.T) {
-	s := &modelSession{state: living, Session: locking.Session{
+	s := &modelSession{state: live, Session: locking.Session{
 		ID: uuid.New(), Replica: fmt.Sprint(m.prefix, "-", len(m.sessions)),
 		TTL: rapid.SampledFrom([]time.Duration{sessionTTL, sessionTTL / 2}).Draw(t, "ttl"),
 	}}
-	m.must(t, "session", m.court.OpenSession(m.court.Context(), s.Session))
+	m.must(t, "session", m.grantsTest.OpenSession(m.grantsTest.Context(), s.Session))
 	s.expires = time.Now().Add(s.TTL)
-	m.court.replicas[s.ID] = s.Replica
+	m.grantsTest.replicas[s.ID] = s.Replica
 	m.sessions = append(m.sessions, s)
 }
 
@@ -115,25 +114,25 @@ func (m *model) must(t *rapid.T, what string, err error) {
 	}
 }
 
-// expect checks the answer to a call for a session: only one that lives gets any.
+// expect checks the error of a call for a session: only a live session gets an answer.
 func (m *model) expect(t *rapid.T, what string, s *modelSession, err error) {
-	if lost := errors.Is(err, locking.ErrSessionLost); lost != (s.state != living) ||
+	if lost := errors.Is(err, locking.ErrSessionLost); lost != (s.state != live) ||
 		err != nil && !lost {
 		t.Fatalf("%s of session %s, which is %s: %v", what, s.Replica, s.state, err)
 	}
 }
 
-// drawSession draws one that lives, as a rule.
+// drawSession draws a session, mostly a live one.
 func (m *model) drawSession(t *rapid.T) *modelSession {
 	drawn := rapid.SampledFrom(m.sessions).Draw(t, "session")
-	if alive := m.firstLiving(); drawn.state != living && alive != nil &&
+	if alive := m.firstLiving(); drawn.state != live && alive != nil &&
 		rapid.IntRange(0, 5).Draw(t, "dead") > 0 {
 		return alive
 	}
 	return drawn
 }
 
-// drawRequests draws what one lock asks for, from few and related names.
+// drawRequests draws the requests of one lock, with few and related names.
 func (m *model) drawRequests(t *rapid.T) []locking.Request {
 	names := rapid.SliceOfNDistinct(
 		rapid.SampledFrom([]string{"path:*", "path:*/a", "path:*/a", "path:*/a/b", "path:*/c",
@@ -152,7 +151,7 @@ func (m *model) drawRequests(t *rapid.T) []locking.Request {
 	return ask(requests...).Requests
 }
 
-// ask asks for a few new locks in one call.
+// ask requests a few new locks in one call.
 func (m *model) ask(t *rapid.T) {
 	s := m.drawSession(t)
 	var batch []*modelLock
@@ -164,7 +163,7 @@ func (m *model) ask(t *rapid.T) {
 	m.grant(t, s, batch)
 }
 
-// askAgain asks for locks that are known, whatever has become of them.
+// askAgain requests known locks again, in any state.
 func (m *model) askAgain(t *rapid.T) {
 	first := m.drawLock(t)
 	batch := []*modelLock{first}
@@ -183,8 +182,8 @@ func (m *model) drawLock(t *rapid.T) *modelLock {
 	return rapid.SampledFrom(m.locks).Draw(t, "lock")
 }
 
-// grant asks for all of the batch, and then again: the second time nothing
-// changes, so the third answers are the same.
+// grant requests all locks of the batch three times. Nothing changes after the second time, so the
+// third answers are the same.
 func (m *model) grant(t *rapid.T, s *modelSession, batch []*modelLock) {
 	for _, l := range batch {
 		l.Wait = rapid.IntRange(0, 3).Draw(t, "wait") > 0
@@ -196,7 +195,7 @@ func (m *model) grant(t *rapid.T, s *modelSession, batch []*modelLock) {
 			if diff := cmp.Diff(last, results, cmp.Comparer(func(a, b locking.Resource) bool {
 				return a == b
 			})); diff != "" {
-				t.Fatalf("answered otherwise when asked again: %s", diff)
+				t.Fatalf("the repeated request got another answer: %s", diff)
 			}
 		}
 		last = results
@@ -208,10 +207,10 @@ func (m *model) grantOnce(t *rapid.T, s *modelSession, batch []*modelLock) []loc
 	for i, l := range batch {
 		requests[i] = l.GrantRequest
 	}
-	results, err := m.court.Grant(m.court.Context(), s.ID, requests)
+	results, err := m.grantsTest.Grant(m.grantsTest.Context(), s.ID, requests)
 	m.expect(t, "grant", s, err)
 	if err == nil && len(results) != len(batch) {
-		t.Fatalf("%d answers for %d locks", len(results), len(batch))
+		t.Fatalf("got %d answers for %d locks", len(results), len(batch))
 	}
 	for i := range results {
 		m.decide(t, batch[i], results[i])
@@ -219,41 +218,40 @@ func (m *model) grantOnce(t *rapid.T, s *modelSession, batch []*modelLock) []loc
 	return results
 }
 
-// decide compares one answer with the list, and notes it.
+// decide compares one answer with the model and records it.
 func (m *model) decide(t *rapid.T, l *modelLock, got locking.GrantResult) {
-	obstacles, _ := m.obstacles(l)
+	blockers, _ := m.blockers(l)
 	switch {
 	case l.token != 0:
 		if got.Token != l.token || got.Blocker != nil {
-			t.Fatalf("lock %s has token %d, and was answered %d, %+v", l.ID, l.token, got.Token,
+			t.Fatalf("lock %s has token %d and got answer %d, %+v", l.ID, l.token, got.Token,
 				got.Blocker)
 		}
-	case len(obstacles) > 0:
+	case len(blockers) > 0:
 		m.expectBlocker(t, l, got)
-		if l.Wait && l.place == 0 {
-			m.places++
-			l.place = m.places
+		if l.Wait && l.position == 0 {
+			m.positions++
+			l.position = m.positions
 		}
 	default:
 		if got.Token == 0 || got.Blocker != nil {
-			t.Fatalf("lock %s of %v has nothing in its way, and was answered %d, %+v", l.ID,
+			t.Fatalf("lock %s of %v has no blocker and got answer %d, %+v", l.ID,
 				l.Requests, got.Token, got.Blocker)
 		}
 		m.expectGrowth(t, got.Token, l.Requests)
-		l.token, l.place = got.Token, 0
+		l.token, l.position = got.Token, 0
 		m.past = append(m.past, modelClaim{l.token, l.Requests})
 	}
 }
 
-// obstacles are the locks that stand in l's way: those that hold and conflict,
-// those that live, have waited longer and conflict, and whoever takes its slots.
-// holders are the first of these.
-func (m *model) obstacles(l *modelLock) (found, holders []*modelLock) {
+// blockers returns the locks that block l: holders that conflict, live waiters that conflict and
+// have waited longer, and the users of its slots. holders are those of them that hold.
+func (m *model) blockers(l *modelLock) (found, holders []*modelLock) {
 	for _, mine := range l.Requests {
 		var inSlots []*modelLock
 		for _, other := range m.locks {
-			waits := other.token == 0 && other.place != 0 && other.session.state == living &&
-				(l.place == 0 || other.place < l.place)
+			waits := other.token == 0 && other.position != 0 && other.session.state == live &&
+				(l.position == 0 || other.position < l.position)
 			if other == l || other.token == 0 && !waits {
 				continue
 			}
@@ -276,25 +274,25 @@ func (m *model) obstacles(l *modelLock) (found, holders []*modelLock) {
 	return found, holders
 }
 
-// expectBlocker wants an obstacle named, and rather one that holds.
+// expectBlocker checks that the answer names one of the blockers, and a holder if there is one.
 func (m *model) expectBlocker(t *rapid.T, l *modelLock, got locking.GrantResult) {
-	obstacles, holders := m.obstacles(l)
+	blockers, holders := m.blockers(l)
 	if got.Token != 0 || got.Blocker == nil {
-		t.Fatalf("lock %s of %v was answered %d, %+v, though lock %s of %v is in its way", l.ID,
-			l.Requests, got.Token, got.Blocker, obstacles[0].ID, obstacles[0].Requests)
+		t.Fatalf("lock %s of %v got answer %d, %+v, although lock %s of %v blocks it", l.ID,
+			l.Requests, got.Token, got.Blocker, blockers[0].ID, blockers[0].Requests)
 	}
 	b := *got.Blocker
-	i := slices.IndexFunc(obstacles, func(o *modelLock) bool { return o.ID == b.ID })
-	if i < 0 || b.Holder != obstacles[i].Owner || b.Waiting != (obstacles[i].token == 0) ||
+	i := slices.IndexFunc(blockers, func(o *modelLock) bool { return o.ID == b.ID })
+	if i < 0 || b.Holder != blockers[i].Owner || b.Waiting != (blockers[i].token == 0) ||
 		b.Since.IsZero() {
-		t.Fatalf("lock %s of %v is blocked by %+v, which is no obstacle as it says", l.ID,
+		t.Fatalf("lock %s of %v is blocked by %+v, which does not block it in that way", l.ID,
 			l.Requests, b)
 	}
 	if b.Waiting && len(holders) > 0 {
-		t.Fatalf("lock %s of %v is blocked by %+v, which waits, though lock %s holds", l.ID,
+		t.Fatalf("lock %s of %v is blocked by waiter %+v, although lock %s is a holder", l.ID,
 			l.Requests, b, holders[0].ID)
 	}
-	onIt := slices.ContainsFunc(obstacles[i].Requests, func(r locking.Request) bool {
+	onIt := slices.ContainsFunc(blockers[i].Requests, func(r locking.Request) bool {
 		return r.Resource == b.Resource
 	})
 	related := slices.ContainsFunc(l.Requests, func(r locking.Request) bool {
@@ -302,26 +300,26 @@ func (m *model) expectBlocker(t *rapid.T, l *modelLock, got locking.GrantResult)
 	})
 	if !onIt || !related {
 		t.Fatalf("lock %s of %v is blocked by %+v, which has %v", l.ID, l.Requests, b,
-			obstacles[i].Requests)
+			blockers[i].Requests)
 	}
 }
 
-// expectGrowth wants a token above those of all that ever had what conflicts.
+// expectGrowth checks that the token is larger than those of all conflicting claims before it.
 func (m *model) expectGrowth(t *rapid.T, token locking.Token, requests []locking.Request) {
-	for _, former := range m.past {
-		for _, theirs := range former.requests {
-			if token <= former.token &&
+	for _, earlier := range m.past {
+		for _, theirs := range earlier.requests {
+			if token <= earlier.token &&
 				slices.ContainsFunc(requests, func(mine locking.Request) bool {
 					return locking.Conflict(mine, theirs)
 				}) {
-				t.Fatalf("token %d of %v came after token %d of %v", token, requests, former.token,
-					former.requests)
+				t.Fatalf("token %d of %v came after token %d of %v", token, requests, earlier.token,
+					earlier.requests)
 			}
 		}
 	}
 }
 
-// release gives back claims of any session, which need not stand any more.
+// release releases claims of any session, which may have ended already.
 func (m *model) release(t *rapid.T) {
 	if len(m.past) == 0 {
 		t.Skip("no claim is known")
@@ -332,12 +330,12 @@ func (m *model) release(t *rapid.T) {
 	for _, c := range claims {
 		tokens = append(tokens, c.token)
 	}
-	stood, err := m.court.Release(m.court.Context(), tokens)
+	released, err := m.grantsTest.Release(m.grantsTest.Context(), tokens)
 	m.must(t, "release", err)
 	for i, token := range tokens {
 		l := m.holder(token)
-		if stood[i] != (l != nil) {
-			t.Fatalf("release of token %d: it stood %v, expected %v", token, stood[i], l != nil)
+		if released[i] != (l != nil) {
+			t.Fatalf("release of token %d: got %v, want %v", token, released[i], l != nil)
 		}
 		if l != nil {
 			l.token = 0
@@ -345,7 +343,7 @@ func (m *model) release(t *rapid.T) {
 	}
 }
 
-// holder returns the lock whose claim of this token stands, or nil.
+// holder returns the lock that has the claim with this token, or nil.
 func (m *model) holder(token locking.Token) *modelLock {
 	i := slices.IndexFunc(m.locks,
 		func(l *modelLock) bool { return token != 0 && l.token == token })
@@ -355,19 +353,19 @@ func (m *model) holder(token locking.Token) *modelLock {
 	return m.locks[i]
 }
 
-// withdraw names locks of any session to one of them.
+// withdraw withdraws locks of any session in the name of one session.
 func (m *model) withdraw(t *rapid.T) {
 	s, l := m.drawSession(t), m.drawLock(t)
-	m.must(t, "withdrawal", m.court.Withdraw(m.court.Context(), s.ID,
+	m.must(t, "withdrawal", m.grantsTest.Withdraw(m.grantsTest.Context(), s.ID,
 		[]uuid.UUID{l.ID, uuid.New()}))
 	if l.session == s {
-		l.token, l.place = 0, 0
+		l.token, l.position = 0, 0
 	}
 }
 
-func (m *model) beat(t *rapid.T) {
+func (m *model) heartbeat(t *rapid.T) {
 	s := m.drawSession(t)
-	beat, err := m.court.Heartbeat(m.court.Context(), s.ID)
+	heartbeat, err := m.grantsTest.Heartbeat(m.grantsTest.Context(), s.ID)
 	m.expect(t, "heartbeat", s, err)
 	if err != nil {
 		return
@@ -380,30 +378,30 @@ func (m *model) beat(t *rapid.T) {
 		case l.session != s:
 		case l.token != 0:
 			claims[l.token] = l.ID
-		case l.place != 0:
+		case l.position != 0:
 			waiting = append(waiting, l.ID)
 		}
 	}
 	byText := func(a, b uuid.UUID) int { return strings.Compare(a.String(), b.String()) }
 	slices.SortFunc(waiting, byText)
-	slices.SortFunc(beat.Waiting, byText)
-	if !maps.Equal(beat.Claims, claims) || !slices.Equal(beat.Waiting, waiting) {
-		t.Fatalf("session %s has %v and waits for %v, expected %v and %v", s.Replica, beat.Claims,
-			beat.Waiting, claims, waiting)
+	slices.SortFunc(heartbeat.Waiting, byText)
+	if !maps.Equal(heartbeat.Claims, claims) || !slices.Equal(heartbeat.Waiting, waiting) {
+		t.Fatalf("session %s has %v and waits for %v, want %v and %v", s.Replica, heartbeat.Claims,
+			heartbeat.Waiting, claims, waiting)
 	}
 }
 
 // lapse makes a session expire at once.
 func (m *model) lapse(t *rapid.T) {
 	s := m.drawSession(t)
-	m.court.expire(s.ID)
+	m.grantsTest.expire(s.ID)
 	m.expire(s)
 }
 
 func (m *model) expire(s *modelSession) {
-	if s.state == living {
+	if s.state == live {
 		s.state = expired
-		m.each(s, func(l *modelLock) { l.place = 0 })
+		m.each(s, func(l *modelLock) { l.position = 0 })
 	}
 }
 
@@ -415,8 +413,8 @@ func (m *model) each(s *modelSession, do func(l *modelLock)) {
 	}
 }
 
-// sleep lets time pass. No two times of a sequence are a TTL apart: each sleep
-// adds a nanosecond that is part of none.
+// sleep lets time pass. Each sleep adds a nanosecond, so no two times of a sequence are exactly a
+// TTL apart.
 func (m *model) sleep(t *rapid.T) {
 	time.Sleep(time.Duration(rapid.Int64Range(1, (sessionTTL/2+time.Second).Milliseconds()).
 		Draw(t, "ms"))*time.Millisecond + 1)
@@ -425,31 +423,31 @@ func (m *model) sleep(t *rapid.T) {
 			m.expire(s)
 		}
 	}
-	m.beat(t)
+	m.heartbeat(t)
 }
 
 func (m *model) end(t *rapid.T) { m.endSession(t, m.drawSession(t)) }
 
 func (m *model) endSession(t *rapid.T, s *modelSession) {
-	m.must(t, "end", m.court.EndSession(m.court.Context(), s.ID))
+	m.must(t, "end", m.grantsTest.EndSession(m.grantsTest.Context(), s.ID))
 	s.state = ended
-	m.each(s, func(l *modelLock) { l.token, l.place = 0, 0 })
+	m.each(s, func(l *modelLock) { l.token, l.position = 0, 0 })
 }
 
 func (m *model) sweep(t *rapid.T) {
-	swept, err := m.court.Sweep(m.court.Context())
+	swept, err := m.grantsTest.Sweep(m.grantsTest.Context())
 	m.must(t, "sweep", err)
 	for _, r := range swept {
 		l := m.holder(r.Token)
 		if l == nil || l.session.state != expired || l.ID != r.ID || l.Owner != r.Owner ||
 			!slices.Equal(l.Requests, r.Requests) {
-			t.Fatalf("swept %+v, which is no claim of an expired session", r)
+			t.Fatalf("swept %+v, which is not a claim of an expired session", r)
 		}
 		l.token = 0
 	}
 	for _, l := range m.locks {
 		if l.token != 0 && l.session.state == expired {
-			t.Fatalf("token %d of session %s, which is expired, was not swept", l.token,
+			t.Fatalf("token %d of expired session %s was not swept", l.token,
 				l.session.Replica)
 		}
 	}
@@ -460,12 +458,12 @@ func (m *model) sweep(t *rapid.T) {
 	}
 }
 
-// tidy leaves nothing for the next sequence.
+// tidy ends all sessions of the sequence.
 func (m *model) tidy(t *rapid.T) {
 	for _, s := range m.sessions {
 		m.endSession(t, s)
 	}
-	if left, err := m.court.Sweep(m.court.Context()); err != nil || len(left) > 0 {
-		t.Fatalf("left when all have ended: %+v, %v", left, err)
+	if left, err := m.grantsTest.Sweep(m.grantsTest.Context()); err != nil || len(left) > 0 {
+		t.Fatalf("locks left after the end of all sessions: %+v, %v", left, err)
 	}
 }

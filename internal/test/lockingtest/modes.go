@@ -11,16 +11,16 @@ import (
 
 func modeTests() map[string]func(*testing.T, LockerFixture) {
 	return map[string]func(*testing.T, LockerFixture){
-		"Exclusion":     testLockerPairs,
-		"Slots":         testLockerSlots,
-		"Tokens":        testLockTokens,
-		"AllOrNothing":  testGrantedAllOrNothing,
-		"RefusedInTwo":  testRefusedByGrantsLeavesNothing,
-		"Repetitions":   testGrantedRepetitions,
-		"OneAdd":        testFlatNameCostsOneAdd,
-		"OnlyExclusive": testEntriesOfWrites,
-		"Owner":         testOwnersReplica,
-		"Inspect":       testInspectGranted,
+		"Exclusion":       testLockerPairs,
+		"Slots":           testLockerSlots,
+		"Tokens":          testLockTokens,
+		"AllOrNothing":    testGrantedAllOrNothing,
+		"RefusedByGrants": testRefusedByGrantsLeavesNothing,
+		"Repetitions":     testGrantedRepetitions,
+		"OneAdd":          testFlatNameCostsOneAdd,
+		"OnlyExclusive":   testAdvisoryLocksOfWrites,
+		"Owner":           testOwnersReplica,
+		"Inspect":         testInspectGranted,
 	}
 }
 
@@ -108,7 +108,7 @@ func testGrantedAllOrNothing(t *testing.T, f LockerFixture) {
 	held := a.isRefused(t, "blocker", writes("z"), writes("m"), reads("r"), slot("s", 1),
 		writes("a"))
 	if want := "path:m is held by job blocker (run run-of-blocker) on replica-2"; held.Error() != want {
-		t.Errorf("got %q, expected %q", held, want)
+		t.Errorf("got %q, want %q", held, want)
 	}
 	free(t, blocker)
 	c.checkNothingLeft("z", "m", "r", "s", "a")
@@ -120,7 +120,7 @@ func testGrantedAllOrNothing(t *testing.T, f LockerFixture) {
 	c.checkNothingLeft("z", "m", "r", "s", "a")
 }
 
-// testRefusedByGrantsLeavesNothing locks in modes that have no advisory locks.
+// testRefusedByGrantsLeavesNothing uses modes without advisory locks.
 func testRefusedByGrantsLeavesNothing(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	a, b := c.join("replica-1"), c.join("replica-2")
@@ -135,7 +135,7 @@ func testGrantedRepetitions(t *testing.T, f LockerFixture) {
 	a := c.join("replica-1")
 	lock := a.gets(t, "job", writes("b"), writes("a"), writes("/b/"[1:2]), writes("b"))
 	if got := lock.Requests(); len(got) != 2 || got[0] != writes("a") || got[1] != writes("b") {
-		t.Errorf("locked %v", got)
+		t.Errorf("got requests %v", got)
 	}
 	free(t, lock, a.gets(t, "nothing"))
 	check(t, "second release", lock.Release(t.Context()), nil)
@@ -155,20 +155,20 @@ func testFlatNameCostsOneAdd(t *testing.T, f LockerFixture) {
 	free(t, lock)
 }
 
-func testEntriesOfWrites(t *testing.T, f LockerFixture) {
+func testAdvisoryLocksOfWrites(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	c.needsBackend()
 	a := c.join("replica-1")
 	job := locking.Request{Resource: resource("job:sales"), Mode: locking.Exclusive}
 	lock := a.gets(t, "job", reads("r"), slot("s", 2), writes("w"), job)
 	if got := c.keys.all(); len(got) != 1 || !strings.HasSuffix(got[0], "path:w") {
-		t.Errorf("entries %q, expected that of what is written", got)
+		t.Errorf("advisory locks %q, want that of the exclusive lock", got)
 	}
 	free(t, lock)
 	c.checkNothingLeft("r", "s", "w")
 }
 
-// testOwnersReplica locks for an owner without a replica.
+// testOwnersReplica uses an owner without a replica.
 func testOwnersReplica(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	a, b := c.join("replica-1"), c.join("replica-2")
@@ -193,7 +193,7 @@ func testInspectGranted(t *testing.T, f LockerFixture) {
 	if c.store == nil {
 		check(t, "inspection without backend", err, locking.ErrUnavailable)
 	} else if err != nil || len(found) != 1 || found[resource("path:a")].Job != "job" {
-		t.Errorf("found %v, %v", found, err)
+		t.Errorf("got %v, %v", found, err)
 	}
 	free(t, lock)
 }

@@ -16,17 +16,17 @@ import (
 
 func raceTests() map[string]func(*testing.T, GrantsFixture) {
 	return map[string]func(*testing.T, GrantsFixture){
-		"OneWins":      testOneGrantWins,
-		"OneID":        testOneIDAskedAtOnce,
-		"OneSweeps":    testOneSweepReturnsALock,
-		"Contention":   testGrantContention,
-		"DyingHolders": testContentionOfTheDying,
+		"OneWins":         testOneGrantWins,
+		"OneID":           testConcurrentGrantsOfOneID,
+		"OneSweeps":       testOneSweepReturnsALock,
+		"Contention":      testGrantContention,
+		"ExpiringHolders": testContentionWithExpiringHolders,
 	}
 }
 
 func testOneGrantWins(t *testing.T, f GrantsFixture) {
 	const callers = 16
-	courts := []*court{newCourt(t, f), newCourt(t, f), newCourt(t, f)}
+	courts := []*grantsTest{newGrantsTest(t, f), newGrantsTest(t, f), newGrantsTest(t, f)}
 	s := courts[0].session("one")
 	wanted := []locking.Request{writes("s"), writes("s/t"), reads("s"), slot("s", 1),
 		writes("s/t/u"), reads("s/t/u/v")}
@@ -48,21 +48,22 @@ func testOneGrantWins(t *testing.T, f GrantsFixture) {
 			courts[0].must("withdrawal", courts[0].Withdraw(t.Context(), s, []uuid.UUID{r.ID}))
 		}
 		if len(winners) == 0 {
-			t.Fatalf("round %d: nobody won", round)
+			t.Fatalf("round %d: no lock was granted", round)
 		}
 		for i, a := range winners {
 			for _, b := range winners[i+1:] {
 				if locking.Conflict(a, b) || a.Mode == locking.Slotted {
-					t.Errorf("round %d: %v and %v both won", round, a, b)
+					t.Errorf("round %d: %v and %v were both granted", round, a, b)
 				}
 			}
 		}
 	}
 }
 
-// testOneIDAskedAtOnce is what a retry does whose first try is still under way.
-func testOneIDAskedAtOnce(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+// testConcurrentGrantsOfOneID requests one id concurrently, like a retry while the first try goes
+// on.
+func testConcurrentGrantsOfOneID(t *testing.T, f GrantsFixture) {
+	c := newGrantsTest(t, f)
 	s := c.session("one")
 	for round := range 10 {
 		r := ask(writes(fmt.Sprint(round)), slot("api", 1000))
@@ -86,7 +87,7 @@ func testOneIDAskedAtOnce(t *testing.T, f GrantsFixture) {
 }
 
 func testOneSweepReturnsALock(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+	c := newGrantsTest(t, f)
 	const dead = 5
 	for i := range dead {
 		s := c.session(fmt.Sprint("dead ", i))
@@ -107,11 +108,11 @@ func testOneSweepReturnsALock(t *testing.T, f GrantsFixture) {
 			times[r.Token]++
 		}
 	})
-	for _, r := range c.sweep() { // what the others passed over because it was being swept
+	for _, r := range c.sweep() { // locks that the other sweeps skipped
 		times[r.Token]++
 	}
 	if len(times) != 2*dead {
-		t.Errorf("%d locks were swept of %d", len(times), 2*dead)
+		t.Errorf("%d of %d locks swept", len(times), 2*dead)
 	}
 	for token, n := range times {
 		if n != 1 {
@@ -120,17 +121,19 @@ func testOneSweepReturnsALock(t *testing.T, f GrantsFixture) {
 	}
 }
 
-// hall keeps who holds what, to catch two that conflict.
-type hall struct {
+// grantWitness keeps who holds what, to catch two that conflict.
+type grantWitness struct {
 	mu      sync.Mutex
 	holding map[locking.Token][]locking.Request
 	granted int
 }
 
-func newHall() *hall { return &hall{holding: map[locking.Token][]locking.Request{}} }
+func newGrantWitness() *grantWitness {
+	return &grantWitness{holding: map[locking.Token][]locking.Request{}}
+}
 
-// enter returns what is wrong with a grant, if something is.
-func (h *hall) enter(token locking.Token, requests []locking.Request) error {
+// enter records a grant and returns an error if it conflicts with another.
+func (h *grantWitness) enter(token locking.Token, requests []locking.Request) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.granted++
@@ -159,13 +162,13 @@ func (h *hall) enter(token locking.Token, requests []locking.Request) error {
 	return nil
 }
 
-func (h *hall) leave(token locking.Token) {
+func (h *grantWitness) leave(token locking.Token) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.holding, token)
 }
 
-// anyRequests draws one to three requests of few names, so that they conflict often.
+// anyRequests draws one to three requests with few names, so that they often conflict.
 func anyRequests() []locking.Request {
 	names := []string{"a", "a/b", "a/b/c", "a/d", "e", "e/f"}
 	var requests []locking.Request
@@ -182,15 +185,15 @@ func anyRequests() []locking.Request {
 	return requests
 }
 
-// testGrantContention lets many wait for related names in all modes until
-// each has had its turns: none waits for ever, no two conflict.
+// testGrantContention lets many callers wait for related names in all modes. Every caller gets its
+// locks, and no two of them conflict.
 func testGrantContention(t *testing.T, f GrantsFixture) {
 	const callers, rounds = 12, 15
-	courts := []*court{newCourt(t, f), newCourt(t, f), newCourt(t, f)}
+	courts := []*grantsTest{newGrantsTest(t, f), newGrantsTest(t, f), newGrantsTest(t, f)}
 	sessions := []uuid.UUID{courts[0].session("one"), courts[1].session("two"),
 		courts[2].session("three")}
-	h := newHall()
-	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
+	h := newGrantWitness()
+	ctx, cancel := context.WithTimeout(t.Context(), 4*awaitTimeout)
 	defer cancel()
 	inParallel(callers, func(i int) {
 		c, s := courts[i%3], sessions[i%3]
@@ -208,9 +211,9 @@ func testGrantContention(t *testing.T, f GrantsFixture) {
 					}
 					time.Sleep(time.Duration(rand.IntN(300)) * time.Microsecond)
 					h.leave(token)
-					if stood, err := c.Release(ctx, []locking.Token{token}); err != nil ||
-						!stood[0] {
-						t.Errorf("release: %v, %v", stood, err)
+					if released, err := c.Release(ctx, []locking.Token{token}); err != nil ||
+						!released[0] {
+						t.Errorf("release: %v, %v", released, err)
 					}
 					break
 				}
@@ -219,17 +222,17 @@ func testGrantContention(t *testing.T, f GrantsFixture) {
 		}
 	})
 	if h.granted != callers*rounds {
-		t.Errorf("%d of %d were granted", h.granted, callers*rounds)
+		t.Errorf("%d of %d locks granted", h.granted, callers*rounds)
 	}
 	courts[0].granted(sessions[0], ask(writes("a"), writes("e")))
 }
 
-// testContentionOfTheDying has holders' sessions expire and be swept while
-// others ask. A holder leaves before its session may be swept.
-func testContentionOfTheDying(t *testing.T, f GrantsFixture) {
+// testContentionWithExpiringHolders lets sessions of holders expire and sweeps them while others
+// request locks. A holder stops before its session can be swept.
+func testContentionWithExpiringHolders(t *testing.T, f GrantsFixture) {
 	const callers, rounds = 8, 8
-	courts := []*court{newCourt(t, f), newCourt(t, f)}
-	h := newHall()
+	courts := []*grantsTest{newGrantsTest(t, f), newGrantsTest(t, f)}
+	h := newGrantWitness()
 	ended := make(chan struct{})
 	var sweeper sync.WaitGroup
 	sweeper.Go(func() {

@@ -10,15 +10,15 @@ import (
 func replyTests() map[string]func(*testing.T, Fixture) {
 	return map[string]func(*testing.T, Fixture){
 		"AddTookEffect":     testLostReplyToAdd,
-		"AddDidNot":         testLostAdd,
-		"AddLandsLate":      testLateAdd,
-		"AddAndLook":        testLostReplyAndLook,
+		"AddIsLost":         testLostAdd,
+		"AddIsDelayed":      testDelayedAdd,
+		"AddAndGet":         testLostReplyToAddAndGet,
 		"HeldButUnseen":     testHeldButUnseen,
 		"StrayIsRemoved":    testStrayIsRemoved,
 		"StrayIsSwept":      testStrayIsSwept,
 		"StrayIsNoHolder":   testStrayIsNoHolder,
 		"ReleaseTookEffect": testLostReplyToRelease,
-		"ReleaseCannot":     testReleaseThatCannot,
+		"ReleaseFails":      testFailedRelease,
 	}
 }
 
@@ -28,7 +28,7 @@ func testLostReplyToAdd(t *testing.T, f Fixture) {
 	a.faults.Once(OpAdd, LoseReply)
 	lock := a.lock(t, "job", "a", "b")
 	if n := a.faults.Count(OpAdd); n != 2 {
-		t.Errorf("%d adds for two keys", n)
+		t.Errorf("%d adds for 2 keys", n)
 	}
 	check(t, "release", lock.Release(t.Context()), nil)
 	s.checkEmpty(t)
@@ -43,22 +43,22 @@ func testLostAdd(t *testing.T, f Fixture) {
 	s.checkEmpty(t)
 }
 
-// testLateAdd has the first add arrive after the lock was given up: what it
-// leaves is nobody's, and must not keep anybody out for long.
-func testLateAdd(t *testing.T, f Fixture) {
+// testDelayedAdd makes the first add arrive after the caller gave up. The abandoned key must not
+// block others for long.
+func testDelayedAdd(t *testing.T, f Fixture) {
 	s := newStore(t, f)
 	a := s.join(t, "replica-1")
 	a.faults.Once(OpAdd, Late)
 	lock := a.lock(t, "job", "a")
 	check(t, "release", lock.Release(t.Context()), nil)
 	a.faults.Land()
-	s.entry(t, "a") // it is there
+	s.advisoryLock(t, "a") // the key exists
 	again := a.lock(t, "job", "a")
 	check(t, "release", again.Release(t.Context()), nil)
 	s.checkEmpty(t)
 }
 
-func testLostReplyAndLook(t *testing.T, f Fixture) {
+func testLostReplyToAddAndGet(t *testing.T, f Fixture) {
 	s := newStore(t, f)
 	a := s.join(t, "replica-1")
 	a.faults.Choose(func(op Op, _ string) Fault {
@@ -73,7 +73,7 @@ func testLostReplyAndLook(t *testing.T, f Fixture) {
 	_, err := a.TryAcquire(t.Context(), a.owner("job"), exclusive(t, "a"))
 	check(t, "lock", err, locking.ErrUnclear)
 	if errors.Is(err, locking.ErrHeld) || errors.Is(err, locking.ErrUnavailable) {
-		t.Errorf("unclear is no other answer: %v", err)
+		t.Errorf("got %v, want only ErrUnclear", err)
 	}
 }
 
@@ -86,7 +86,7 @@ func testHeldButUnseen(t *testing.T, f Fixture) {
 	checkHeld(t, err, "a", "")
 }
 
-// leaveStray makes replica r fail so that its entry of name stays behind.
+// leaveStray makes replica r fail so that it abandons its advisory lock of name.
 func leaveStray(t *testing.T, s *store, r *replica, name string) {
 	t.Helper()
 	r.faults.Choose(func(op Op, _ string) Fault {
@@ -99,9 +99,9 @@ func leaveStray(t *testing.T, s *store, r *replica, name string) {
 		return None
 	})
 	_, err := r.TryAcquire(t.Context(), r.owner("failed"), exclusive(t, name))
-	check(t, "lock that leaves a stray", err, locking.ErrUnclear)
+	check(t, "lock that is abandoned", err, locking.ErrUnclear)
 	r.faults.Choose(nil)
-	s.entry(t, name)
+	s.advisoryLock(t, name)
 }
 
 func testStrayIsRemoved(t *testing.T, f Fixture) {
@@ -109,7 +109,7 @@ func testStrayIsRemoved(t *testing.T, f Fixture) {
 	a, b := s.join(t, "replica-1"), s.join(t, "replica-2")
 	leaveStray(t, s, a, "a")
 	_, err := b.TryAcquire(t.Context(), b.owner("other"), exclusive(t, "a"))
-	checkHeld(t, err, "a", "failed") // replica-2 cannot know
+	checkHeld(t, err, "a", "failed") // replica-2 cannot know that the lock is abandoned
 	lock := a.lock(t, "job", "a")
 	check(t, "release", lock.Release(t.Context()), nil)
 	s.checkEmpty(t)
@@ -120,7 +120,7 @@ func testStrayIsSwept(t *testing.T, f Fixture) {
 	a := s.join(t, "replica-1", longLease)
 	leaveStray(t, s, a, "a")
 	a.start(t)
-	await(t, "removal of the stray", func() bool {
+	await(t, "removal of the abandoned advisory lock", func() bool {
 		found, err := s.Get(t.Context(), s.keys.all()...)
 		return err == nil && len(found) == 0
 	})
@@ -132,7 +132,7 @@ func testStrayIsNoHolder(t *testing.T, f Fixture) {
 	leaveStray(t, s, a, "a")
 	found, err := a.Inspect(t.Context(), []locking.Resource{path(t, "a")})
 	if err != nil || len(found) != 0 {
-		t.Errorf("found %v, %v", found, err)
+		t.Errorf("got %v, %v", found, err)
 	}
 }
 
@@ -145,7 +145,7 @@ func testLostReplyToRelease(t *testing.T, f Fixture) {
 	s.checkEmpty(t)
 }
 
-func testReleaseThatCannot(t *testing.T, f Fixture) {
+func testFailedRelease(t *testing.T, f Fixture) {
 	s := newStore(t, f)
 	a := s.join(t, "replica-1")
 	lock := a.lock(t, "job", "a", "b")
@@ -153,7 +153,7 @@ func testReleaseThatCannot(t *testing.T, f Fixture) {
 	err := lock.Release(t.Context())
 	check(t, "release", err, locking.ErrUnavailable)
 	if lost := new(locking.LostError); errors.As(err, &lost) {
-		t.Errorf("nothing says that it was lost: %v", err)
+		t.Errorf("got %v, want an error that says that the lock was lost", err)
 	}
 	a.faults.Choose(nil)
 	check(t, "release of what was left", a.lock(t, "job", "a", "b").Release(t.Context()), nil)

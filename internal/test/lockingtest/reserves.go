@@ -12,7 +12,7 @@ func reserveTests() map[string]func(*testing.T, GrantsFixture) {
 	return map[string]func(*testing.T, GrantsFixture){
 		"NeverReserved":        testNeverReserved,
 		"PassedOnceUnreserved": testPassedOnceUnreserved,
-		"ReservedAnew":         testReservedAnew,
+		"ReservedAgain":        testReservedAgain,
 	}
 }
 
@@ -22,16 +22,16 @@ func allWaitingTests() map[string]func(*testing.T, GrantsFixture) {
 	return tests
 }
 
-// briefly has a lock that waits reserve its place for no longer than that.
+// briefly returns a request that reserves its position for this long only.
 func briefly(r locking.GrantRequest, reserve time.Duration) locking.GrantRequest {
 	r.Reserve = reserve
 	return waiting(r)
 }
 
-// testNeverReserved has a lock wait for a name and what lies beneath without a
-// reservation: others are granted what is free, in every mode.
+// testNeverReserved lets a lock wait for a name and a descendant without a reservation. Other locks
+// are granted free resources in every mode.
 func testNeverReserved(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+	c := newGrantsTest(t, f)
 	one, two := c.session("one"), c.session("two")
 	holder := ask(writes("s/t"), slot("api", 2))
 	held := c.granted(one, holder)
@@ -45,9 +45,9 @@ func testNeverReserved(t *testing.T, f GrantsFixture) {
 	c.granted(one, waiter)
 }
 
-// testPassedOnceUnreserved has a lock wait with a short reservation.
+// testPassedOnceUnreserved lets a lock wait with a short reservation.
 func testPassedOnceUnreserved(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+	c := newGrantsTest(t, f)
 	one, two := c.session("one"), c.session("two")
 	holder := ask(writes("s/t"))
 	c.granted(one, holder)
@@ -57,9 +57,9 @@ func testPassedOnceUnreserved(t *testing.T, f GrantsFixture) {
 	await(t, "the younger to pass", func() bool { return c.grant(two, younger)[0].Token != 0 })
 }
 
-// testReservedAnew has a lock wait on after its reservation: it has another.
-func testReservedAnew(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+// testReservedAgain lets a lock wait until it has a second reservation.
+func testReservedAgain(t *testing.T, f GrantsFixture) {
+	c := newGrantsTest(t, f)
 	one, two := c.session("one"), c.session("two")
 	holder := ask(writes("s/t"))
 	c.granted(one, holder)
@@ -74,6 +74,6 @@ func testReservedAnew(t *testing.T, f GrantsFixture) {
 		return result.Token != 0
 	}
 	await(t, "the younger to pass", passes)
-	await(t, "the waiter to reserve its place anew", func() bool { return !passes() })
+	await(t, "a second reservation of the waiter", func() bool { return !passes() })
 	await(t, "the younger to pass again", passes)
 }

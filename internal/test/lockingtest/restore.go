@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// These tests wait for a renewal, which the shortest lease has after 3.3 s.
-func keptTests() map[string]func(*testing.T, Fixture) {
+// These tests wait for a renewal. The shortest lease has one after 3.3 s.
+func restoreTests() map[string]func(*testing.T, Fixture) {
 	return map[string]func(*testing.T, Fixture){
 		"Vanished":        testVanished,
 		"Taken":           testTaken,
@@ -29,12 +29,12 @@ func testVanished(t *testing.T, f Fixture) {
 	err := awaitEnd(t, lock)
 	checkLost(t, err, locking.LossVanished)
 	if lost := new(locking.LostError); !errors.As(err, &lost) || lost.Resource != path(t, "b") {
-		t.Errorf("the cause does not name what was lost: %v", err)
+		t.Errorf("the cause does not name the resource: %v", err)
 	}
 	await(t, "event", func() bool { return len(a.seen(locking.EventLost)) == 1 })
 	if got := a.seen(locking.EventLost)[0]; got.Owner != a.owner("job") ||
 		got.Resource != path(t, "b") || !errors.Is(got.Err, err) {
-		t.Errorf("event %+v", got)
+		t.Errorf("got event %+v", got)
 	}
 	checkLost(t, lock.Release(t.Context()), locking.LossVanished)
 	s.checkEmpty(t)
@@ -50,7 +50,7 @@ func testTaken(t *testing.T, f Fixture) {
 	err := awaitEnd(t, lock)
 	checkLost(t, err, locking.LossTaken)
 	if lost := new(locking.LostError); !errors.As(err, &lost) || lost.Holder.Job != "successor" {
-		t.Errorf("the cause does not name who took it: %v", err)
+		t.Errorf("the cause does not name the new holder: %v", err)
 	}
 	checkLost(t, lock.Release(t.Context()), locking.LossTaken)
 	check(t, "the successor's release", successor.Release(t.Context()), nil)
@@ -66,7 +66,7 @@ func testRestoreVanished(t *testing.T, f Fixture) {
 	await(t, "restoration", func() bool { return len(a.seen(locking.EventRestored)) == 1 })
 	if got := a.seen(locking.EventRestored)[0]; got.Resource != path(t, "a") ||
 		got.Owner != a.owner("job") {
-		t.Errorf("event %+v", got)
+		t.Errorf("got event %+v", got)
 	}
 	_, err := a.TryAcquire(t.Context(), a.owner("other"), exclusive(t, "a"))
 	checkHeld(t, err, "a", "job")
@@ -77,7 +77,7 @@ func testRestoreVanished(t *testing.T, f Fixture) {
 	s.checkEmpty(t)
 }
 
-// testRestoreTaken also shows that the entry is taken back once it is free.
+// testRestoreTaken also checks that the advisory lock is added again when the key is free.
 func testRestoreTaken(t *testing.T, f Fixture) {
 	s := newStore(t, f)
 	a, b := s.join(t, "replica-1", restoring), s.join(t, "replica-2")
@@ -88,7 +88,7 @@ func testRestoreTaken(t *testing.T, f Fixture) {
 	await(t, "notice", func() bool { return len(a.seen(locking.EventTaken)) == 1 })
 	if got := a.seen(locking.EventTaken)[0]; got.Resource != path(t, "a") ||
 		got.Holder.Job != "other" {
-		t.Errorf("event %+v", got)
+		t.Errorf("got event %+v", got)
 	}
 	if lock.Context().Err() != nil {
 		t.Errorf("the lock ended: %v", context.Cause(lock.Context()))
@@ -99,10 +99,10 @@ func testRestoreTaken(t *testing.T, f Fixture) {
 	s.checkEmpty(t)
 }
 
-// testForgotten has the store lose everything under several locks of both kinds.
+// testForgotten makes the store lose everything while several locks of both kinds are held.
 func testForgotten(t *testing.T, f Fixture) {
 	if f.Forget == nil {
-		t.Skip("this store forgets nothing while its process lives")
+		t.Skip("this store cannot lose its keys")
 	}
 	s := newStore(t, f)
 	alone, restores := s.join(t, "replica-1"), s.join(t, "replica-2", restoring)
@@ -129,7 +129,7 @@ func testOutlivesItsLease(t *testing.T, f Fixture) {
 	lock := a.lock(t, "job", "a")
 	control := b.lock(t, "control", "b") // replica-2 does not run its renewals
 	checkLost(t, awaitEnd(t, control), locking.LossUnconfirmed)
-	await(t, "end of the control's entry", func() bool {
+	await(t, "expiry of the control lock", func() bool {
 		found, err := b.Inspect(t.Context(), []locking.Resource{path(t, "b")})
 		return err == nil && len(found) == 0
 	})

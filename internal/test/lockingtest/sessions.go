@@ -14,57 +14,58 @@ import (
 
 func sessionTests() map[string]func(*testing.T, GrantsFixture) {
 	return map[string]func(*testing.T, GrantsFixture){
-		"Beat":              testBeat,
-		"Open":              testOpenAgain,
-		"NoTTL":             testSessionWithoutTTL,
-		"Expiry":            testSessionExpiry,
-		"Renewal":           testSessionRenewal,
-		"Unknown":           testUnknownSession,
-		"Living":            testLiving,
-		"Ended":             testEndedSession,
-		"EndOfTheExpired":   testEndOfAnExpiredSession,
-		"ExpiredClaimStays": testClaimOfAnExpiredSession,
-		"ReleaseByTheDead":  testReleaseByAnExpiredSession,
-		"Sweep":             testSweep,
-		"SweepSparesLiving": testSweepSparesTheLiving,
-		"Succeeds":          testSucceeds,
-		"SucceedsByName":    testNamesakeThatDoesNotSucceed,
+		"Beat":                    testHeartbeat,
+		"Open":                    testOpenAgain,
+		"NoTTL":                   testSessionWithoutTTL,
+		"Expiry":                  testSessionExpiry,
+		"Renewal":                 testSessionRenewal,
+		"Unknown":                 testUnknownSession,
+		"Living":                  testLiving,
+		"Ended":                   testEndedSession,
+		"EndOfExpiredSession":     testEndOfAnExpiredSession,
+		"ExpiredClaimStays":       testClaimOfAnExpiredSession,
+		"ReleaseByExpiredSession": testReleaseByAnExpiredSession,
+		"Sweep":                   testSweep,
+		"SweepSparesLive":         testSweepSparesLiveSessions,
+		"Succeeds":                testSucceeds,
+		"SucceedsByName":          testSameNameWithoutSucceeds,
 	}
 }
 
-func testBeat(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+func testHeartbeat(t *testing.T, f GrantsFixture) {
+	c := newGrantsTest(t, f)
 	one, two := c.session("one"), c.session("two")
 	a, b, waiter := ask(writes("a")), ask(reads("b"), slot("c", 2)), waiting(ask(writes("a/b")))
 	tokenA, tokenB := c.granted(one, a), c.granted(one, b)
 	c.granted(two, ask(writes("other")))
 	c.refused(one, waiter, a)
-	beat := c.beat(one)
-	if len(beat.Claims) != 2 || beat.Claims[tokenA] != a.ID || beat.Claims[tokenB] != b.ID {
-		t.Errorf("claims %v, expected %d of %s and %d of %s", beat.Claims, tokenA, a.ID, tokenB,
+	heartbeat := c.heartbeat(one)
+	if len(heartbeat.Claims) != 2 || heartbeat.Claims[tokenA] != a.ID ||
+		heartbeat.Claims[tokenB] != b.ID {
+		t.Errorf("claims %v, want %d of %s and %d of %s", heartbeat.Claims, tokenA, a.ID, tokenB,
 			b.ID)
 	}
-	if !slices.Equal(beat.Waiting, []uuid.UUID{waiter.ID}) {
-		t.Errorf("waiting %v, expected %s", beat.Waiting, waiter.ID)
+	if !slices.Equal(heartbeat.Waiting, []uuid.UUID{waiter.ID}) {
+		t.Errorf("waiting %v, want %s", heartbeat.Waiting, waiter.ID)
 	}
-	if d := time.Since(beat.Now).Abs(); d > time.Hour {
-		t.Errorf("the store's clock is %s, %s off", beat.Now, d)
+	if d := time.Since(heartbeat.Now).Abs(); d > time.Hour {
+		t.Errorf("store clock %s differs by %s", heartbeat.Now, d)
 	}
-	if next := c.beat(one); next.Now.Before(beat.Now) {
-		t.Errorf("the store's clock was %s, then %s", beat.Now, next.Now)
+	if next := c.heartbeat(one); next.Now.Before(heartbeat.Now) {
+		t.Errorf("store clock went from %s to %s", heartbeat.Now, next.Now)
 	}
 	c.release(tokenA)
-	if _, stands := c.beat(one).Claims[tokenA]; stands {
-		t.Error("a claim that was given back stands")
+	if _, exists := c.heartbeat(one).Claims[tokenA]; exists {
+		t.Error("a claim that was given back exists")
 	}
 }
 
 func testLiving(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
-	lives, expires, ended := c.session("lives"), c.session("expires"), c.session("ended")
-	living := func(want ...uuid.UUID) {
+	c := newGrantsTest(t, f)
+	open, expires, ended := c.session("lives"), c.session("expires"), c.session("ended")
+	checkLiving := func(want ...uuid.UUID) {
 		t.Helper()
-		got, err := c.Living(t.Context(), []uuid.UUID{ended, expires, uuid.New(), lives})
+		got, err := c.Living(t.Context(), []uuid.UUID{ended, expires, uuid.New(), open})
 		c.must("look at sessions", err)
 		slices.SortFunc(got, func(a,
 			b uuid.UUID) int {
@@ -74,47 +75,47 @@ func testLiving(t *testing.T, f GrantsFixture) {
 			return cmp.Compare(a.String(), b.String())
 		})
 		if !slices.Equal(got, want) {
-			t.Errorf("%v live, expected %v", got, want)
+			t.Errorf("%v live, want %v", got, want)
 		}
 	}
-	living(lives, expires, ended)
+	checkLiving(open, expires, ended)
 	c.must("end", c.EndSession(t.Context(), ended))
-	living(lives, expires)
+	checkLiving(open, expires)
 	c.expire(expires)
-	living(lives) // before it is swept, and after
+	checkLiving(open) // before the sweep and after it
 	c.sweep()
-	living(lives)
+	checkLiving(open)
 }
 
 func testOpenAgain(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+	c := newGrantsTest(t, f)
 	s := locking.Session{ID: uuid.New(), Replica: "one", TTL: sessionTTL}
 	for range 2 {
 		c.must("session", c.OpenSession(t.Context(), s))
 	}
 	r := ask(writes("a"))
 	c.granted(s.ID, r)
-	s.Succeeds = true // it does not end itself
+	s.Succeeds = true // a session does not end itself
 	c.must("session", c.OpenSession(t.Context(), s))
-	if len(c.beat(s.ID).Claims) != 1 {
-		t.Error("its claim is gone")
+	if len(c.heartbeat(s.ID).Claims) != 1 {
+		t.Error("the claim is gone")
 	}
 	c.must("end", c.EndSession(t.Context(), s.ID))
 	check(t, "session that has ended", c.OpenSession(t.Context(), s), locking.ErrSessionLost)
 }
 
 func testSessionWithoutTTL(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+	c := newGrantsTest(t, f)
 	for _, ttl := range []time.Duration{0, -time.Second} {
 		if err := c.OpenSession(t.Context(),
 			locking.Session{ID: uuid.New(), Replica: "one", TTL: ttl}); err == nil {
-			t.Errorf("a session of %s was opened", ttl)
+			t.Errorf("a session with TTL %s was opened", ttl)
 		}
 	}
 }
 
 // brief opens a session that expires soon.
-func (c *court) brief(replica string, ttl time.Duration) locking.Session {
+func (c *grantsTest) brief(replica string, ttl time.Duration) locking.Session {
 	c.Helper()
 	s := locking.Session{ID: uuid.New(), Replica: replica, TTL: ttl}
 	c.must("brief session", c.OpenSession(c.Context(), s))
@@ -122,7 +123,7 @@ func (c *court) brief(replica string, ttl time.Duration) locking.Session {
 }
 
 // awaitExpiry waits until a session has expired, without renewing it.
-func (c *court) awaitExpiry(session uuid.UUID) {
+func (c *grantsTest) awaitExpiry(session uuid.UUID) {
 	c.Helper()
 	await(c.T, "expiry", func() bool {
 		_, err := c.Grant(c.Context(), session, nil)
@@ -134,12 +135,12 @@ func (c *court) awaitExpiry(session uuid.UUID) {
 }
 
 func testSessionExpiry(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+	c := newGrantsTest(t, f)
 	start := time.Now()
 	s := c.brief("one", time.Second)
 	c.awaitExpiry(s.ID)
 	if lived := time.Since(start); lived < s.TTL {
-		t.Errorf("it lived %s of %s", lived, s.TTL)
+		t.Errorf("the session lasted %s of %s", lived, s.TTL)
 	}
 	_, err := c.Heartbeat(t.Context(), s.ID)
 	check(t, "heartbeat", err, locking.ErrSessionLost)
@@ -151,18 +152,18 @@ func testSessionExpiry(t *testing.T, f GrantsFixture) {
 
 func testSessionRenewal(t *testing.T, f GrantsFixture) {
 	for ttl := time.Second; !renewedBeyond(t, f, ttl); ttl *= 2 {
-		if ttl > patience {
-			t.Fatal("heartbeats are never sent in time")
+		if ttl > awaitTimeout {
+			t.Fatal("no heartbeat was sent in time")
 		}
 	}
 }
 
-// renewedBeyond renews one session until another has expired. It reports false where a
-// heartbeat was not answered in time, which shows nothing.
+// renewedBeyond renews one session until another has expired. It reports false if a heartbeat was
+// not answered in time. Such a try shows nothing.
 func renewedBeyond(t *testing.T, f GrantsFixture, ttl time.Duration) bool {
-	c := newCourt(t, f)
+	c := newGrantsTest(t, f)
 	s, control := c.brief("one", ttl), c.brief("control", ttl)
-	var slowest time.Duration // from one heartbeat's answer to the next one's
+	var slowest time.Duration // between the answers of two heartbeats
 	ended := make(chan struct{})
 	lost := make(chan error, 1)
 	go func() {
@@ -195,7 +196,7 @@ func renewedBeyond(t *testing.T, f GrantsFixture, ttl time.Duration) bool {
 }
 
 func testUnknownSession(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+	c := newGrantsTest(t, f)
 	unknown := uuid.New()
 	_, err := c.Heartbeat(t.Context(), unknown)
 	check(t, "heartbeat", err, locking.ErrSessionLost)
@@ -206,7 +207,7 @@ func testUnknownSession(t *testing.T, f GrantsFixture) {
 }
 
 func testEndedSession(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+	c := newGrantsTest(t, f)
 	one, two := c.session("one"), c.session("two")
 	c.granted(one, ask(writes("a"), reads("b")))
 	c.granted(one, ask(slot("c", 1)))
@@ -219,12 +220,12 @@ func testEndedSession(t *testing.T, f GrantsFixture) {
 	_, err = c.Grant(t.Context(), one, []locking.GrantRequest{ask(writes("d"))})
 	check(t, "grant", err, locking.ErrSessionLost)
 	if swept := c.sweep(); len(swept) != 0 {
-		t.Errorf("swept %+v of a session that gave all back", swept)
+		t.Errorf("swept %+v of a session without claims", swept)
 	}
 }
 
 func testEndOfAnExpiredSession(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+	c := newGrantsTest(t, f)
 	one, two := c.session("one"), c.session("two")
 	c.granted(one, ask(writes("a")))
 	c.expire(one)
@@ -233,7 +234,7 @@ func testEndOfAnExpiredSession(t *testing.T, f GrantsFixture) {
 }
 
 func testClaimOfAnExpiredSession(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+	c := newGrantsTest(t, f)
 	one, two := c.session("one"), c.session("two")
 	holder, next := ask(writes("a")), ask(writes("a"))
 	c.granted(one, holder)
@@ -248,7 +249,7 @@ func testClaimOfAnExpiredSession(t *testing.T, f GrantsFixture) {
 }
 
 func testReleaseByAnExpiredSession(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+	c := newGrantsTest(t, f)
 	one, two := c.session("one"), c.session("two")
 	token := c.granted(one, ask(writes("a")))
 	c.expire(one)
@@ -260,8 +261,8 @@ func testReleaseByAnExpiredSession(t *testing.T, f GrantsFixture) {
 }
 
 func testSweep(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
-	one, two, living := c.session("one"), c.session("two"), c.session("living")
+	c := newGrantsTest(t, f)
+	one, two, live := c.session("one"), c.session("two"), c.session("living")
 	locks := []locking.GrantRequest{ask(writes("a"), reads("b"), slot("c", 7)), ask(reads("b")),
 		ask()}
 	var want []locking.Released
@@ -274,25 +275,25 @@ func testSweep(t *testing.T, f GrantsFixture) {
 	if c.grant(two, waiting(ask(writes("a"))))[0].Blocker == nil {
 		t.Error("a name was locked twice")
 	}
-	c.granted(living, ask(writes("z")))
+	c.granted(live, ask(writes("z")))
 	if swept := c.sweep(); len(swept) != 0 {
-		t.Fatalf("swept %+v of living sessions", swept)
+		t.Fatalf("swept %+v of live sessions", swept)
 	}
 	c.expire(one)
 	c.expire(two)
 	swept := c.sweep()
 	slices.SortFunc(swept, func(a, b locking.Released) int { return cmp.Compare(a.Token, b.Token) })
 	if !slices.EqualFunc(swept, want, sameReleased) {
-		t.Errorf("swept %+v, expected %+v", swept, want)
+		t.Errorf("swept %+v, want %+v", swept, want)
 	}
 	if again := c.sweep(); len(again) != 0 {
 		t.Errorf("swept again: %+v", again)
 	}
-	if stood, err := c.Release(t.Context(), []locking.Token{want[0].Token}); err != nil ||
-		stood[0] {
-		t.Errorf("release of a swept claim: %v, %v", stood, err)
+	if released, err := c.Release(t.Context(), []locking.Token{want[0].Token}); err != nil ||
+		released[0] {
+		t.Errorf("release of a swept claim: %v, %v", released, err)
 	}
-	c.granted(living, ask(writes("a"), writes("b"), writes("c")))
+	c.granted(live, ask(writes("a"), writes("b"), writes("c")))
 }
 
 func sameReleased(a, b locking.Released) bool {
@@ -300,13 +301,13 @@ func sameReleased(a, b locking.Released) bool {
 		slices.Equal(a.Requests, b.Requests)
 }
 
-func testSweepSparesTheLiving(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
-	dead, living := c.session("dead"), c.session("living")
+func testSweepSparesLiveSessions(t *testing.T, f GrantsFixture) {
+	c := newGrantsTest(t, f)
+	dead, live := c.session("dead"), c.session("living")
 	kept, waiter := ask(writes("kept")), waiting(ask(writes("lost"), writes("wanted")))
 	c.granted(dead, ask(writes("lost")))
-	c.granted(living, kept)
-	if c.grant(living, waiter)[0].Blocker == nil {
+	c.granted(live, kept)
+	if c.grant(live, waiter)[0].Blocker == nil {
 		t.Error("a name was locked twice")
 	}
 	c.expire(dead)
@@ -316,11 +317,11 @@ func testSweepSparesTheLiving(t *testing.T, f GrantsFixture) {
 	other := c.session("other")
 	c.refused(other, ask(writes("kept")), kept)
 	c.yields(other, ask(writes("wanted")), waiter)
-	c.granted(living, waiter)
+	c.granted(live, waiter)
 }
 
 func testSucceeds(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+	c := newGrantsTest(t, f)
 	former, other := c.session("one"), c.session("other")
 	c.granted(former, ask(writes("a")))
 	kept := ask(writes("b"))
@@ -328,21 +329,21 @@ func testSucceeds(t *testing.T, f GrantsFixture) {
 	next := locking.Session{ID: uuid.New(), Replica: "one", TTL: sessionTTL, Succeeds: true}
 	c.must("session", c.OpenSession(t.Context(), next))
 	_, err := c.Heartbeat(t.Context(), former)
-	check(t, "heartbeat of the former life", err, locking.ErrSessionLost)
+	check(t, "heartbeat of the former session", err, locking.ErrSessionLost)
 	if swept := c.sweep(); len(swept) != 1 {
 		t.Errorf("swept %+v", swept)
 	}
 	c.granted(next.ID, ask(writes("a")))
 	c.refused(next.ID, ask(writes("b")), kept)
 	c.must("the same again", c.OpenSession(t.Context(), next))
-	c.beat(next.ID)
+	c.heartbeat(next.ID)
 }
 
-func testNamesakeThatDoesNotSucceed(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+func testSameNameWithoutSucceeds(t *testing.T, f GrantsFixture) {
+	c := newGrantsTest(t, f)
 	one, namesake := c.session("one"), c.session("one")
 	holder := ask(writes("a"))
 	c.granted(one, holder)
 	c.refused(namesake, ask(writes("a")), holder)
-	c.beat(one)
+	c.heartbeat(one)
 }

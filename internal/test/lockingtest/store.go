@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	lease    = 10 * time.Second
-	patience = 30 * time.Second // for what must happen
+	lease        = 10 * time.Second
+	awaitTimeout = 30 * time.Second // for conditions that must become true
 )
 
-// store is a fixture with what the tests do to it behind the lockers' backs.
+// store is a fixture with changes that lockers do not see.
 type store struct {
 	Fixture
 	locking.Backend
@@ -31,7 +31,7 @@ func newStore(t *testing.T, f Fixture) *store {
 	return &store{Fixture: f, Backend: backend, keys: &recorder{seen: map[string]struct{}{}}}
 }
 
-// recorder remembers the keys that were added through it.
+// recorder records the keys that are added through it.
 type recorder struct {
 	mu   sync.Mutex
 	seen map[string]struct{}
@@ -54,7 +54,7 @@ func (r *recorder) all() []string {
 	return keys
 }
 
-// recorded is a backend whose keys are remembered.
+// recorded is a backend whose added keys are recorded.
 type recorded struct {
 	locking.Backend
 	keys *recorder
@@ -66,7 +66,7 @@ func (r recorded) Add(ctx context.Context, key string, value []byte, ttl time.Du
 	return r.Backend.Add(ctx, key, value, ttl)
 }
 
-// replica is one locker of the store, with what it reported.
+// replica is one locker of the store, with the events that it reported.
 type replica struct {
 	*locking.Locker
 	faults *Faulty
@@ -76,7 +76,7 @@ type replica struct {
 	events []locking.Event
 }
 
-// join returns another replica, with a connection of its own.
+// join returns a new replica with its own connection.
 func (s *store) join(t *testing.T, name string, change ...func(*locking.Options)) *replica {
 	t.Helper()
 	r := &replica{name: name, faults: NewFaulty(recorded{s.Connect(t), s.keys})}
@@ -94,11 +94,11 @@ func (s *store) join(t *testing.T, name string, change ...func(*locking.Options)
 
 func restoring(o *locking.Options) { o.Restore = true }
 
-// longLease is for tests of what must not be left to the lease's end.
-func longLease(o *locking.Options) { o.Lease = 10 * patience }
+// longLease is for tests in which the end of the lease must not help.
+func longLease(o *locking.Options) { o.Lease = 10 * awaitTimeout }
 
-// longReserve has a waiter keep its place before younger ones however busy the machine is.
-func longReserve(o *locking.Options) { o.Reserve = 10 * patience }
+// longReserve lets a waiter keep its position before younger ones even on a busy machine.
+func longReserve(o *locking.Options) { o.Reserve = 10 * awaitTimeout }
 
 func (r *replica) note(e locking.Event) {
 	r.mu.Lock()
@@ -141,8 +141,8 @@ func (r *replica) lock(t *testing.T, job string, names ...string) *locking.Lock 
 	return lock
 }
 
-// entry returns the store's one key for which a lock on name is held, and its value.
-func (s *store) entry(t *testing.T, name string) (key string, value []byte) {
+// advisoryLock returns the only key in the store that holds a lock on name, and its value.
+func (s *store) advisoryLock(t *testing.T, name string) (key string, value []byte) {
 	t.Helper()
 	found, err := s.Get(t.Context(), s.keys.all()...)
 	if err != nil {
@@ -154,21 +154,21 @@ func (s *store) entry(t *testing.T, name string) (key string, value []byte) {
 			return key, value
 		}
 	}
-	t.Fatalf("no entry of %s among %q", name, s.keys.all())
+	t.Fatalf("no advisory lock of %s among %q", name, s.keys.all())
 	return "", nil
 }
 
-// vanish removes the entry of name, as an eviction does.
+// vanish removes the advisory lock of name, as an eviction does.
 func (s *store) vanish(t *testing.T, name string) (key string) {
 	t.Helper()
-	key, value := s.entry(t, name)
+	key, value := s.advisoryLock(t, name)
 	if err := s.Delete(t.Context(), key, value); err != nil {
 		t.Fatal(err)
 	}
 	return key
 }
 
-// replace puts another value into the place of name's entry.
+// replace replaces the value of name's advisory lock.
 func (s *store) replace(t *testing.T, name, value string) (key string) {
 	t.Helper()
 	key = s.vanish(t, name)
@@ -178,7 +178,7 @@ func (s *store) replace(t *testing.T, name, value string) (key string) {
 	return key
 }
 
-// checkEmpty checks that no entry is left of all that were ever added.
+// checkEmpty checks that no key is left of all that were added.
 func (s *store) checkEmpty(t *testing.T) {
 	t.Helper()
 	found, err := s.Get(t.Context(), s.keys.all()...)
@@ -186,7 +186,7 @@ func (s *store) checkEmpty(t *testing.T) {
 		t.Fatal(err)
 	}
 	for key, value := range found {
-		t.Errorf("left behind: %s = %s", key, value)
+		t.Errorf("key left: %s = %s", key, value)
 	}
 }
 
@@ -209,16 +209,16 @@ func exclusive(t *testing.T, names ...string) []locking.Request {
 	return requests
 }
 
-// checkHeld checks that err says that name is held by job.
+// checkHeld checks that err is a HeldError of name with this job as holder.
 func checkHeld(t *testing.T, err error, name, job string) {
 	t.Helper()
 	var held *locking.HeldError
 	if !errors.As(err, &held) || !errors.Is(err, locking.ErrHeld) {
-		t.Errorf("expected a HeldError about %s, got %v", name, err)
+		t.Errorf("got %v, want a HeldError of %s", err, name)
 		return
 	}
 	if held.Resource != path(t, name) || held.Holder.Job != job {
-		t.Errorf("%v; expected %s to be held by %q", held, name, job)
+		t.Errorf("got %v, want %s held by %q", held, name, job)
 	}
 }
 
@@ -226,16 +226,16 @@ func checkLost(t *testing.T, err error, reason locking.LossReason) {
 	t.Helper()
 	var lost *locking.LostError
 	if !errors.As(err, &lost) || lost.Reason != reason {
-		t.Errorf("expected a lock that was lost, %s, got %v", reason, err)
+		t.Errorf("got %v, want a lost lock with reason %s", err, reason)
 	}
 }
 
 // await waits until done reports true.
 func await(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !done(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(awaitTimeout); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: it did not happen", what)
+			t.Fatalf("%s: timed out", what)
 		}
 	}
 }
@@ -246,7 +246,7 @@ func awaitEnd(t *testing.T, lock *locking.Lock) error {
 	select {
 	case <-lock.Context().Done():
 		return context.Cause(lock.Context())
-	case <-time.After(patience):
+	case <-time.After(awaitTimeout):
 		t.Fatal("the lock's context did not end")
 		return nil
 	}

@@ -14,18 +14,18 @@ import (
 
 func turnTests() map[string]func(*testing.T, LockerFixture) {
 	return map[string]func(*testing.T, LockerFixture){
-		"Waits":             testWaitsForItsTurn,
-		"GivesUp":           testGivesUpItsTurn,
-		"EndsByContext":     testTurnEndsByContext,
-		"GoesFirst":         testWhoWaitsGoesFirst,
-		"WriterNotStarved":  testWriterIsNotStarved,
-		"PollsEntries":      testWaiterPollsTheEntry,
-		"PollsTheRelatives": testWaiterPollsTheBlockersEntry,
-		"PlaceInTime":       testQueuedAfterAWhile,
-		"OtherEntry":        testQueuedPassesOthersEntries,
-		"AnothersEntry":     testEntryOfAnotherIsNotTheBlockers,
-		"OldestFirst":       testOldestIsServedFirst,
-		"ForeignEntry":      testForeignEntryDoesNotBlockForEver,
+		"Waits":                     testWaitsForItsTurn,
+		"GivesUp":                   testGivesUpItsTurn,
+		"EndsByContext":             testTurnEndsByContext,
+		"WaiterGoesFirst":           testWaiterGoesFirst,
+		"WriterNotStarved":          testWriterIsNotStarved,
+		"PollsAdvisoryLock":         testWaiterPollsTheAdvisoryLock,
+		"PollsBlockersAdvisoryLock": testWaiterPollsTheBlockersAdvisoryLock,
+		"QueuedInTime":              testQueuedAfterAWhile,
+		"AdvisoryLockOfOthers":      testQueuedPassesAdvisoryLocksOfOthers,
+		"AdvisoryLockChangesHolder": testAdvisoryLockOfAnotherIsNotTheBlockers,
+		"OldestFirst":               testOldestIsServedFirst,
+		"ForeignAdvisoryLock":       testForeignAdvisoryLockDoesNotBlockForever,
 	}
 }
 
@@ -50,7 +50,7 @@ func testWaitsForItsTurn(t *testing.T, f LockerFixture) {
 	}
 }
 
-// tries counts what a member asked of either stage.
+// tries counts what a member grants of either stage.
 func (m *member) tries() int {
 	n := m.grants.Count(OpGrant)
 	if m.faults != nil {
@@ -70,7 +70,7 @@ func testGivesUpItsTurn(t *testing.T, f LockerFixture) {
 		checkRefused(t, err, "blocker")
 		var exhausted *retry.ExhaustedError
 		if !errors.As(err, &exhausted) || exhausted.Attempts != 3 || exhausted.Waited < 2*atOnce {
-			t.Errorf("tries or time missing: %v", err)
+			t.Errorf("the error has no tries or time: %v", err)
 		}
 		for _, word := range []string{"3 tries in ", "path:m is held by", "job blocker",
 			"run-of-blocker", "on replica-1"} {
@@ -107,8 +107,8 @@ func testTurnEndsByContext(t *testing.T, f LockerFixture) {
 	c.awaitFree("y")
 }
 
-// testWhoWaitsGoesFirst has the error say that the other only waits.
-func testWhoWaitsGoesFirst(t *testing.T, f LockerFixture) {
+// testWaiterGoesFirst checks the error if the blocker is a waiter.
+func testWaiterGoesFirst(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	a, b := c.join("replica-1"), c.join("replica-2")
 	blocker := a.gets(t, "blocker", reads("s/t"))
@@ -118,7 +118,7 @@ func testWhoWaitsGoesFirst(t *testing.T, f LockerFixture) {
 	held := a.isRefused(t, "elder", writes("s/other"))
 	if want :=
 		"path:s is waited for by job elder (run run-of-elder) on replica-2, which goes first"; !held.Waiting || held.Error() != want {
-		t.Errorf("got %q, waiting: %v; expected %q", held, held.Waiting, want)
+		t.Errorf("got %q, waiting: %v; want %q", held, held.Waiting, want)
 	}
 	_, err := a.Acquire(t.Context(), a.owner("younger"), []locking.Request{writes("s/other")},
 		retry.Policy{Attempts: 2, Delay: atOnce})
@@ -149,8 +149,8 @@ func testWriterIsNotStarved(t *testing.T, f LockerFixture) {
 	c.checkNothingLeft("a")
 }
 
-// testWaiterPollsTheEntry counts what a short wait asks of the grants.
-func testWaiterPollsTheEntry(t *testing.T, f LockerFixture) {
+// testWaiterPollsTheAdvisoryLock counts the calls of a short wait to the grants.
+func testWaiterPollsTheAdvisoryLock(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	c.needsBackend()
 	a, b := c.join("replica-1"), c.join("replica-2")
@@ -158,14 +158,15 @@ func testWaiterPollsTheEntry(t *testing.T, f LockerFixture) {
 	start := time.Now()
 	done := b.waits(t, t.Context(), "waiter", writes("m"))
 	await(t, "polling", func() bool { return b.faults.Count(OpGet) > 5 })
-	if asked := b.grants.Count(OpGrant); asked > 0 && time.Since(start) < time.Second || asked > 1 {
-		t.Errorf("the grants were asked %d times while the entry stood", asked)
+	if grants := b.grants.Count(OpGrant); grants > 0 && time.Since(start) < time.Second ||
+		grants > 1 {
+		t.Errorf("%d calls to the grants while the advisory lock existed", grants)
 	}
 	free(t, blocker)
 	free(t, (<-done).must(t))
 }
 
-func testWaiterPollsTheBlockersEntry(t *testing.T, f LockerFixture) {
+func testWaiterPollsTheBlockersAdvisoryLock(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	c.needsBackend()
 	a, b := c.join("replica-1"), c.join("replica-2")
@@ -174,33 +175,32 @@ func testWaiterPollsTheBlockersEntry(t *testing.T, f LockerFixture) {
 	c.awaitWaiters(b, 1)
 	polled := b.faults.Count(OpGet)
 	await(t, "polling", func() bool { return b.faults.Count(OpGet) > polled+20 })
-	if asked, adds := b.grants.Count(OpGrant), b.faults.Count(OpAdd); asked != 1 || adds != 1 {
-		t.Errorf("the grants were asked %d times, and %d entries added, while the blocker's "+
-			"entry stood", asked, adds)
+	if grants, adds := b.grants.Count(OpGrant), b.faults.Count(OpAdd); grants != 1 || adds != 1 {
+		t.Errorf("%d calls to the grants, and %d advisory locks added, while the blocker's "+
+			"advisory lock existed", grants, adds)
 	}
-	if err := c.entryOf("s"); err == nil {
-		t.Error("who waits has an entry")
+	if err := c.advisoryLockOf("s"); err == nil {
+		t.Error("the waiter has an advisory lock")
 	}
 	free(t, blocker)
 	lock := (<-done).must(t)
-	if err := c.entryOf("s"); err != nil {
-		t.Errorf("who was granted has no entry: %v", err)
+	if err := c.advisoryLockOf("s"); err != nil {
+		t.Errorf("the new holder has no advisory lock: %v", err)
 	}
 	free(t, lock)
 	c.checkNothingLeft("s")
 }
 
-// entryOf returns nil if there is an entry of the name.
-func (c *cluster) entryOf(name string) error {
+// advisoryLockOf returns nil if the name has an advisory lock.
+func (c *cluster) advisoryLockOf(name string) error {
 	found, err := c.Get(c.Context(), "test:path:"+name)
 	if err == nil && len(found) == 0 {
-		err = errors.New("there is no entry")
+		err = errors.New("there is no advisory lock")
 	}
 	return err
 }
 
-// testQueuedAfterAWhile shows that who waits behind an entry for long is among
-// the waiting.
+// testQueuedAfterAWhile checks that a caller that waits long for an advisory lock is queued.
 func testQueuedAfterAWhile(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	c.needsBackend()
@@ -208,25 +208,25 @@ func testQueuedAfterAWhile(t *testing.T, f LockerFixture) {
 	blocker := a.gets(t, "blocker", writes("m"))
 	done := b.waits(t, t.Context(), "waiter", writes("m"))
 	c.awaitWaiters(b, 1)
-	asked, polled := b.grants.Count(OpGrant), b.faults.Count(OpGet)
+	grants, polled := b.grants.Count(OpGrant), b.faults.Count(OpGet)
 	await(t, "polling", func() bool { return b.faults.Count(OpGet) > polled+20 })
-	if more := b.grants.Count(OpGrant) - asked; more != 0 {
-		t.Errorf("the grants were asked %d times more while the entry stood", more)
+	if more := b.grants.Count(OpGrant) - grants; more != 0 {
+		t.Errorf("%d more calls to the grants while the advisory lock existed", more)
 	}
 	free(t, blocker)
 	free(t, (<-done).must(t))
 }
 
-// testQueuedPassesOthersEntries has an entry of another lie on the name: who
-// has his turn need not wait for it, and leaves it alone.
-func testQueuedPassesOthersEntries(t *testing.T, f LockerFixture) {
+// testQueuedPassesAdvisoryLocksOfOthers lets the name have an advisory lock of another member. A
+// waiter whose turn it is does not wait for that lock and does not remove it.
+func testQueuedPassesAdvisoryLocksOfOthers(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	c.needsBackend()
 	a, b := c.join("replica-1"), c.join("replica-2")
 	blocker := a.gets(t, "blocker", reads("m"))
 	done := b.waits(t, t.Context(), "waiter", writes("m"))
 	c.awaitWaiters(b, 1)
-	await(t, "removal of the waiter's own entry", func() bool {
+	await(t, "removal of the waiter's own advisory lock", func() bool {
 		return c.Add(t.Context(), "test:path:m", []byte(othersEntry), lease) == nil
 	})
 	free(t, blocker)
@@ -238,9 +238,9 @@ func testQueuedPassesOthersEntries(t *testing.T, f LockerFixture) {
 
 const othersEntry = `{"nonce":"n","resource":"path:m","lock_id":"other","replica":"replica-3","job":"other","run_id":"r"}`
 
-// testEntryOfAnotherIsNotTheBlockers has the blocker's entry make way for
-// another's: who polls it then asks the grants, and not for that one's end.
-func testEntryOfAnotherIsNotTheBlockers(t *testing.T, f LockerFixture) {
+// testAdvisoryLockOfAnotherIsNotTheBlockers replaces the blocker's advisory lock by another. The
+// waiter that polls it then asks the grants and does not wait for the other lock.
+func testAdvisoryLockOfAnotherIsNotTheBlockers(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	c.needsBackend()
 	a, b := c.join("replica-1"), c.join("replica-2")
@@ -253,8 +253,8 @@ func testEntryOfAnotherIsNotTheBlockers(t *testing.T, f LockerFixture) {
 	checkValue(t, c.store, "test:path:m", othersEntry)
 }
 
-// testOldestIsServedFirst lets several wait, each with a place, and looks at
-// the order in which they are served.
+// testOldestIsServedFirst lets several queued waiters wait and checks the order in which they are
+// served.
 func testOldestIsServedFirst(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	a, b := c.join("replica-1", longReserve), c.join("replica-2", longReserve)
@@ -282,14 +282,14 @@ func testOldestIsServedFirst(t *testing.T, f LockerFixture) {
 	free(t, blocker)
 	for want := range waiters {
 		if got := <-served; got != want {
-			t.Errorf("waiter %d was served in place %d", got, want)
+			t.Errorf("waiter %d was served at position %d", got, want)
 		}
 	}
 }
 
-// testForeignEntryDoesNotBlockForEver has something lie on the key that is not
-// ours: it is held by unknown, is never removed, and does not outweigh the grants.
-func testForeignEntryDoesNotBlockForEver(t *testing.T, f LockerFixture) {
+// testForeignAdvisoryLockDoesNotBlockForever stores a value of another program under the key. It
+// counts as held by an unknown holder, is never removed and does not overrule the grants.
+func testForeignAdvisoryLockDoesNotBlockForever(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	c.needsBackend()
 	a := c.join("replica-1")

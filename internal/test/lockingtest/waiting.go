@@ -16,7 +16,7 @@ func waitingTests() map[string]func(*testing.T, GrantsFixture) {
 		"OlderDoesNotYield":      testOlderDoesNotYield,
 		"OneQueue":               testOneQueue,
 		"WriterBeforeNewReaders": testWriterBeforeNewReaders,
-		"PlaceStaysWithoutWait":  testWaiterStaysQueued,
+		"StaysQueuedWithoutWait": testWaiterStaysQueued,
 		"Withdrawn":              testWithdrawnWaiter,
 		"Ended":                  testWaiterOfAnEndedSession,
 		"Expired":                testWaiterOfAnExpiredSession,
@@ -28,9 +28,9 @@ func waitingTests() map[string]func(*testing.T, GrantsFixture) {
 		"ReadersWaitTogether":    testReadersWaitTogether,
 	}
 	for name, pair := range map[string][2]locking.Request{
-		"YieldsOnTheName":  {writes("s/t"), writes("s/t")},
-		"YieldsBeneath":    {writes("s"), writes("s/other")},
-		"YieldsFarBeneath": {writes("s"), writes("s/a/b/c")},
+		"YieldsOnSameName": {writes("s/t"), writes("s/t")},
+		"YieldsBelow":      {writes("s"), writes("s/other")},
+		"YieldsFarBelow":   {writes("s"), writes("s/a/b/c")},
 		"YieldsAbove":      {writes("s/t"), writes("s")},
 		"ReaderYields":     {writes("s/t"), reads("s/t")},
 		"WriterYields":     {reads("s/t"), writes("s/t")},
@@ -40,11 +40,11 @@ func waitingTests() map[string]func(*testing.T, GrantsFixture) {
 		tests[name] = func(t *testing.T, f GrantsFixture) { testYields(t, f, pair[0], pair[1]) }
 	}
 	for name, pair := range map[string][2]locking.Request{
-		"SiblingDoesNotYield":  {writes("s/t"), writes("s/u")},
-		"ReadersDoNotYield":    {reads("s/t"), reads("s/t")},
-		"ReadersAboveDoNot":    {reads("s/t"), reads("s")},
-		"SlotsEnoughDoesNot":   {slot("s/t", 2), slot("s/t", 2)},
-		"OtherNameDoesNotWait": {writes("s/t"), writes("s/tt")},
+		"SiblingDoesNotYield":    {writes("s/t"), writes("s/u")},
+		"ReadersDoNotYield":      {reads("s/t"), reads("s/t")},
+		"ReadersAboveDoNotYield": {reads("s/t"), reads("s")},
+		"FreeSlotDoesNotYield":   {slot("s/t", 2), slot("s/t", 2)},
+		"OtherNameDoesNotWait":   {writes("s/t"), writes("s/tt")},
 	} {
 		tests[name] = func(t *testing.T, f GrantsFixture) {
 			testDoesNotYield(t, f, pair[0], pair[1])
@@ -53,18 +53,18 @@ func waitingTests() map[string]func(*testing.T, GrantsFixture) {
 	return tests
 }
 
-// queue is a lock that holds s/t, and one that waits for what it holds.
+// queue is a lock that holds s/t and a lock that waits for it.
 type queue struct {
-	*court
-	one, two       uuid.UUID // who waits is of one
+	*grantsTest
+	one, two       uuid.UUID // the waiter is of session one
 	holder, waiter locking.GrantRequest
 	held           locking.Token
 }
 
 func newQueue(t *testing.T, f GrantsFixture, wanted ...locking.Request) *queue {
 	t.Helper()
-	c := newCourt(t, f)
-	q := &queue{court: c, one: c.session("one"), two: c.session("two"), holder: ask(writes("s/t")),
+	c := newGrantsTest(t, f)
+	q := &queue{grantsTest: c, one: c.session("one"), two: c.session("two"), holder: ask(writes("s/t")),
 		waiter: waiting(ask(wanted...))}
 	q.held = c.granted(c.session("three"), q.holder)
 	c.refused(q.one, q.waiter, q.holder)
@@ -75,7 +75,7 @@ func testYields(t *testing.T, f GrantsFixture, older, younger locking.Request) {
 	q := newQueue(t, f, older)
 	q.release(q.held)
 	if b := q.yields(q.two, ask(younger), q.waiter); b.Resource != older.Resource {
-		t.Errorf("the blocking resource is %v", b.Resource)
+		t.Errorf("got blocking resource %v", b.Resource)
 	}
 	late := waiting(ask(younger))
 	q.yields(q.two, late, q.waiter)
@@ -92,7 +92,7 @@ func testDoesNotYield(t *testing.T, f GrantsFixture, older, younger locking.Requ
 	q.granted(q.one, q.waiter)
 }
 
-// testAgeOfAWaiter shows that asking again makes nobody younger.
+// testAgeOfAWaiter checks that a repeated request does not make a waiter younger.
 func testAgeOfAWaiter(t *testing.T, f GrantsFixture) {
 	q := newQueue(t, f, writes("s/t"), writes("free"))
 	second := waiting(ask(writes("s/t")))
@@ -100,7 +100,7 @@ func testAgeOfAWaiter(t *testing.T, f GrantsFixture) {
 	before := q.yields(q.two, ask(writes("free")), q.waiter)
 	q.refused(q.one, q.waiter, q.holder)
 	if after := q.yields(q.two, ask(writes("free")), q.waiter); !after.Since.Equal(before.Since) {
-		t.Errorf("it waits since %s, then since %s", before.Since, after.Since)
+		t.Errorf("the lock waits since %s, then since %s", before.Since, after.Since)
 	}
 	q.release(q.held)
 	q.yields(q.two, second, q.waiter)
@@ -115,8 +115,7 @@ func testOlderDoesNotYield(t *testing.T, f GrantsFixture) {
 	q.granted(q.one, q.waiter)
 }
 
-// testOneQueue has many wait for one name: they are served in their order,
-// however they ask.
+// testOneQueue lets many locks wait for one name. They are served in order, in all modes.
 func testOneQueue(t *testing.T, f GrantsFixture) {
 	q := newQueue(t, f, writes("s/t"))
 	line := []locking.GrantRequest{q.waiter}
@@ -137,16 +136,16 @@ func testOneQueue(t *testing.T, f GrantsFixture) {
 }
 
 func testWriterBeforeNewReaders(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+	c := newGrantsTest(t, f)
 	s := c.session("one")
 	early := []locking.Token{c.granted(s, ask(reads("a"))), c.granted(s, ask(reads("a/b")))}
 	writer := waiting(ask(writes("a")))
 	if c.grant(s, writer)[0].Blocker == nil {
-		t.Fatal("a writer beside readers")
+		t.Fatal("a writer was granted beside readers")
 	}
 	for _, late := range []string{"a", "a/b", "a/c/d"} {
 		if c.grant(s, ask(reads(late)))[0].Blocker == nil {
-			t.Errorf("a new reader of %s passed the writer that waits", late)
+			t.Errorf("a new reader of %s passed the waiting writer", late)
 		}
 	}
 	for _, token := range early {
@@ -188,19 +187,20 @@ func testWaiterOfAnExpiredSession(t *testing.T, f GrantsFixture) {
 
 func testGrantedWaiter(t *testing.T, f GrantsFixture) {
 	q := newQueue(t, f, writes("s/t"))
-	if beat := q.beat(q.one); !slices.Equal(beat.Waiting, []uuid.UUID{q.waiter.ID}) {
-		t.Errorf("waiting %v", beat.Waiting)
+	if heartbeat := q.heartbeat(q.one); !slices.Equal(heartbeat.Waiting, []uuid.UUID{q.waiter.ID}) {
+		t.Errorf("waiting %v", heartbeat.Waiting)
 	}
 	q.release(q.held)
 	token := q.granted(q.one, q.waiter)
-	if beat := q.beat(q.one); len(beat.Waiting) != 0 || beat.Claims[token] != q.waiter.ID {
-		t.Errorf("beat %+v", beat)
+	if heartbeat := q.heartbeat(q.one); len(heartbeat.Waiting) != 0 ||
+		heartbeat.Claims[token] != q.waiter.ID {
+		t.Errorf("heartbeat %+v", heartbeat)
 	}
 	q.release(token)
 	q.granted(q.two, ask(writes("s/t")))
 }
 
-// testWaitersOfABatch has a younger one asked before an older one.
+// testWaitersOfABatch requests a younger waiter before an older one.
 func testWaitersOfABatch(t *testing.T, f GrantsFixture) {
 	q := newQueue(t, f, writes("s/t"))
 	younger := waiting(ask(writes("s/t")))
@@ -218,9 +218,9 @@ func testWaitersOfABatch(t *testing.T, f GrantsFixture) {
 	}
 }
 
-// testSlotsOfWaiters leaves older waiters their slots, and no more.
+// testSlotsOfWaiters checks that older waiters keep their slots and no more.
 func testSlotsOfWaiters(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+	c := newGrantsTest(t, f)
 	s := c.session("one")
 	writer := ask(writes("api"))
 	token := c.granted(s, writer)
@@ -229,16 +229,16 @@ func testSlotsOfWaiters(t *testing.T, f GrantsFixture) {
 	c.release(token)
 	c.granted(s, ask(slot("api", 2)))
 	if c.grant(s, ask(slot("api", 2)))[0].Blocker == nil {
-		t.Error("the slot of an older waiter was given away")
+		t.Error("the slot of an older waiter was granted to another lock")
 	}
 	c.granted(s, older)
 	if c.grant(s, ask(slot("api", 2)))[0].Blocker == nil {
-		t.Error("a third of two slots was given")
+		t.Error("a third of two slots was granted")
 	}
 }
 
 func testSlotForAWaiter(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+	c := newGrantsTest(t, f)
 	s := c.session("one")
 	tokens := []locking.Token{c.granted(s, ask(slot("api", 2))), c.granted(s, ask(slot("api", 2)))}
 	older, younger := waiting(ask(slot("api", 2))), waiting(ask(slot("api", 2)))
@@ -254,14 +254,14 @@ func testSlotForAWaiter(t *testing.T, f GrantsFixture) {
 	c.release(tokens[1])
 	for i, result := range c.grant(s, younger, older) {
 		if result.Token == 0 {
-			t.Errorf("%d: two slots are free, and %+v", i, result.Blocker)
+			t.Errorf("%d: two slots are free, got %+v", i, result.Blocker)
 		}
 	}
 }
 
-// testGrantedWaiterHasOneSlot shows that it does not count twice.
+// testGrantedWaiterHasOneSlot checks that a granted waiter counts once.
 func testGrantedWaiterHasOneSlot(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+	c := newGrantsTest(t, f)
 	s := c.session("one")
 	writer, waiter := ask(writes("api")), waiting(ask(slot("api", 3)))
 	token := c.granted(s, writer)
@@ -271,12 +271,12 @@ func testGrantedWaiterHasOneSlot(t *testing.T, f GrantsFixture) {
 	c.granted(s, ask(slot("api", 3)))
 	c.granted(s, ask(slot("api", 3)))
 	if c.grant(s, ask(slot("api", 3)))[0].Blocker == nil {
-		t.Error("a fourth of three slots was given")
+		t.Error("a fourth of three slots was granted")
 	}
 }
 
 func testReadersWaitTogether(t *testing.T, f GrantsFixture) {
-	c := newCourt(t, f)
+	c := newGrantsTest(t, f)
 	s := c.session("one")
 	writer := ask(writes("a"))
 	token := c.granted(s, writer)
