@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -47,8 +49,8 @@ type refusedAction struct {
 // refusedActionOf returns the status and the body for an action that was refused. The status is 0
 // if the store could not be queried.
 func refusedActionOf(err error) (status int, refused refusedAction) {
-	refused.Error = oneLine(err.Error(), 2000)
-	var bad *badRequest
+	refused.Error = words.OneLine(err.Error(), 2000)
+	var bad *param.Error
 	var action *storage.BadInputError
 	var params *jobs.ParamsError
 	var spec *operations.SpecError
@@ -131,12 +133,12 @@ func (s *Server) readAction(r *http.Request, fields map[string]any) error {
 	if s.options.Operations == nil {
 		return errNoActions
 	}
-	if err := onlyParams(r); err != nil {
+	if err := param.Only(r); err != nil {
 		return err
 	}
 	if keys := r.Header.Values("Idempotency-Key"); len(keys) > 1 {
-		return &badRequest{fmt.Sprintf("Idempotency-Key is given %d times, expected once",
-			len(keys))}
+		return param.Errorf("Idempotency-Key is given %d times, expected once",
+			len(keys))
 	}
 	return readBody(r, fields)
 }
@@ -153,17 +155,17 @@ func readBody(r *http.Request, fields map[string]any) error {
 	}
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(body, &given); err != nil || given == nil {
-		return &badRequest{"The body can't be read, expected an object in JSON" + syntaxOf(err)}
+		return param.Errorf("The body can't be read, expected an object in JSON%s", syntaxOf(err))
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		into, known := fields[name]
 		if !known {
-			return &badRequest{fmt.Sprintf("field %q is unknown, expected %s", cut(name, 100),
-				expectedFields(fields))}
+			return param.Errorf("field %q is unknown, expected %s", words.Cut(name, 100),
+				expectedFields(fields))
 		}
 		if err := json.Unmarshal(given[name], into); err != nil {
-			return &badRequest{fmt.Sprintf("%s is %s, expected %s", name,
-				cut(string(given[name]), 100), fieldWords(into))}
+			return param.Errorf("%s is %s, expected %s", name,
+				words.Cut(string(given[name]), 100), fieldWords(into))
 		}
 	}
 	return nil

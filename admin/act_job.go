@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -38,7 +40,8 @@ func setWait(r *storage.TriggerRequest, text string) error {
 	wait, err := time.ParseDuration(text)
 	if err != nil {
 		return &storage.BadInputError{Field: "wait",
-			Problem: fmt.Sprintf("found %q, expected a duration such as 0 or 10m", cut(text, 100))}
+			Problem: fmt.Sprintf("found %q, expected a duration such as 0 or 10m", words.Cut(text,
+				100))}
 	}
 	r.Wait = &wait
 	return nil
@@ -71,13 +74,12 @@ func (s *Server) putJobJSON(w http.ResponseWriter, r *http.Request) {
 	action(s, w, r, fields, func(ctx context.Context, ops *operations.Operations) (storage.Spec,
 		error) {
 		if len(text) == 0 || text[0] != '{' {
-			return storage.Spec{}, &badRequest{"job is missing, expected an object: the job as a " +
-				"configuration has it"}
+			return storage.Spec{}, param.Errorf(
+				"job is missing, expected an object: the job as a configuration has it")
 		}
 		if version < 0 {
-			return storage.Spec{}, &badRequest{
-				fmt.Sprintf("version is %d, expected that of the job "+
-					"that is changed, or 0 for a new one", version)}
+			return storage.Spec{}, param.Errorf("version is %d, expected that of the job "+
+				"that is changed, or 0 for a new one", version)
 		}
 		return ops.PutJob(ctx, s.acting(r, "api", reason), text, version)
 	})
@@ -103,7 +105,7 @@ type removed struct {
 // specJSON serves the stored definition of an added job, for clients that change it.
 func (s *Server) specJSON(w http.ResponseWriter, r *http.Request) {
 	answer(s, w, r, func(ctx context.Context) (storage.Spec, error) {
-		if err := onlyParams(r); err != nil {
+		if err := param.Only(r); err != nil {
 			return storage.Spec{}, err
 		}
 		if s.options.Operations == nil {
@@ -112,7 +114,7 @@ func (s *Server) specJSON(w http.ResponseWriter, r *http.Request) {
 		name := r.PathValue("name")
 		spec, err := s.reader.spec(ctx, name)
 		if err == nil && spec == nil {
-			err = fmt.Errorf("added job %q: %w", cut(name, 200), storage.ErrNotFound)
+			err = fmt.Errorf("added job %q: %w", words.Cut(name, 200), storage.ErrNotFound)
 		}
 		if err != nil {
 			return storage.Spec{}, err

@@ -3,10 +3,11 @@ package admin
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
@@ -50,12 +51,12 @@ func (s *Server) release(ctx context.Context, a storage.Action, resource string,
 	request storage.ReleaseRequest) (released, error) {
 	var err error
 	if request.Resource, err = locking.ParseDisplay(resource); err != nil {
-		return released{}, &badRequest{fmt.Sprintf("resource is %q, expected a resource as the "+
-			"list of locks has it", cut(resource, 200))}
+		return released{}, param.Errorf("resource is %q, expected a resource as the "+
+			"list of locks has it", words.Cut(resource, 200))
 	}
 	if request.Token <= 0 {
-		return released{}, &badRequest{fmt.Sprintf("token is %d, expected that of the holder as "+
-			"the list of locks has it", request.Token)}
+		return released{}, param.Errorf("token is %d, expected that of the holder as "+
+			"the list of locks has it", request.Token)
 	}
 	gone, err := s.options.Operations.Release(ctx, a, request)
 	if err != nil {

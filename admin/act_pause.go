@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -46,7 +47,7 @@ func (s *Server) resumeAllJSON(w http.ResponseWriter, r *http.Request) {
 // pausesJSON serves the active pauses.
 func (s *Server) pausesJSON(w http.ResponseWriter, r *http.Request) {
 	answer(s, w, r, func(ctx context.Context) ([]storage.Pause, error) {
-		if err := onlyParams(r); err != nil {
+		if err := param.Only(r); err != nil {
 			return nil, err
 		}
 		return s.reader.activePauses(ctx)

@@ -2,11 +2,12 @@ package admin
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
 )
@@ -28,8 +29,8 @@ func (s *Server) cancelJSON(w http.ResponseWriter, r *http.Request) {
 func pathID(r *http.Request, name, what string) (uuid.UUID, error) {
 	id, err := uuid.Parse(r.PathValue(name))
 	if err != nil {
-		return id, &badRequest{fmt.Sprintf("%s is %q, expected %s, a UUID", name,
-			cut(r.PathValue(name), 100), what)}
+		return id, param.Errorf("%s is %q, expected %s, a UUID", name,
+			words.Cut(r.PathValue(name), 100), what)
 	}
 	return id, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -22,17 +23,17 @@ func auditActions() []string {
 
 func (s *Server) auditJSON(w http.ResponseWriter, r *http.Request) {
 	answer(s, w, r, func(ctx context.Context) ([]storage.Audited, error) {
-		p, err := readParams(r, auditParams()...)
+		p, err := param.Read(r, auditParams()...)
 		if err != nil {
 			return nil, err
 		}
-		filter, err := p.auditFilter()
+		filter, err := readAuditFilter(p)
 		if err != nil {
 			return nil, err
 		}
 		lines, err := s.audited(ctx, filter)
 		if err == nil && len(lines) == filter.Limit {
-			setLinks(w, p.pager(r.URL.EscapedPath(), auditCursors(), "",
+			param.SetLinks(w, p.Pager(r.URL.EscapedPath(), auditCursors(), "",
 				auditCursor(lines[len(lines)-1]), true, false))
 		}
 		return lines, err
@@ -43,7 +44,7 @@ func (s *Server) auditJSON(w http.ResponseWriter, r *http.Request) {
 type auditView struct {
 	Lines  []storage.Audited
 	Stored bool
-	Pager  pager
+	Pager  param.Pager
 	Filter auditFields
 }
 
@@ -57,10 +58,10 @@ func (f auditFields) Any() bool { return f != auditFields{} }
 func (auditFields) AllActions() []string { return auditActions() }
 
 func (s *Server) auditPage(w http.ResponseWriter, r *http.Request) {
-	p, err := readParams(r, append(auditParams(), "refresh")...)
+	p, err := param.Read(r, append(auditParams(), "refresh")...)
 	var filter storage.AuditFilter
 	if err == nil {
-		filter, err = p.auditFilter()
+		filter, err = readAuditFilter(p)
 	}
 	if err != nil {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
@@ -79,9 +80,9 @@ func (s *Server) auditPage(w http.ResponseWriter, r *http.Request) {
 			if err != nil {
 				return v, err
 			}
-			lines, on, back := trim(lines, filter.Limit, filter.Before != nil, false)
+			lines, on, back := param.Trim(lines, filter.Limit, filter.Before != nil, false)
 			if v.Lines = lines; len(lines) > 0 {
-				v.Pager = p.pager(r.URL.EscapedPath(), auditCursors(), "",
+				v.Pager = p.Pager(r.URL.EscapedPath(), auditCursors(), "",
 					auditCursor(lines[len(lines)-1]), on, back)
 			}
 			return v, nil
@@ -90,7 +91,7 @@ func (s *Server) auditPage(w http.ResponseWriter, r *http.Request) {
 }
 
 // auditCursors page from the newest line to the oldest. There is no previous page, only the first.
-func auditCursors() cursors { return cursors{next: "before"} }
+func auditCursors() param.Cursors { return param.Cursors{Next: "before"} }
 
 // audited returns lines of the log, never nil.
 func (s *Server) audited(ctx context.Context, f storage.AuditFilter) ([]storage.Audited, error) {
@@ -109,22 +110,22 @@ func (s *Server) audited(ctx context.Context, f storage.AuditFilter) ([]storage.
 	return lines, nil
 }
 
-func (p params) auditFilter() (f storage.AuditFilter, err error) {
-	if f.Actor, err = p.text("actor"); err != nil {
+func readAuditFilter(p param.Set) (f storage.AuditFilter, err error) {
+	if f.Actor, err = p.Text("actor"); err != nil {
 		return f, err
 	}
-	if f.Action, err = oneOf(p, "action", auditActions()); err != nil {
+	if f.Action, err = param.OneOf(p, "action", auditActions()); err != nil {
 		return f, err
 	}
-	if f.Target, err = p.text("target"); err != nil {
+	if f.Target, err = p.Text("target"); err != nil {
 		return f, err
 	}
-	if f.Before, err = p.cursor("before"); err != nil {
+	if f.Before, err = p.Cursor("before"); err != nil {
 		return f, err
 	}
-	f.Limit, err = p.limit(pageAudit)
+	f.Limit, err = p.Limit(pageAudit)
 	return f, err
 }
 
 // auditCursor returns the value of the parameter before for a line.
-func auditCursor(line storage.Audited) string { return encodeCursor(line.At, line.ID) }
+func auditCursor(line storage.Audited) string { return param.EncodeCursor(line.At, line.ID) }

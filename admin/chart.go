@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -108,21 +109,18 @@ func newChart(t *timeline, zoom func(from, until time.Time) string) *chart {
 		c.Restarts = append(c.Restarts,
 			chartLine{d.x(r.NoticedAt),
 				fmt.Sprintf("memcached %s restarted and lost its locks, noticed by %s %s",
-					cut(r.Server, 100), cut(r.NoticedBy, 60), utcWords(r.NoticedAt))})
+					words.Cut(r.Server, 100), words.Cut(r.NoticedBy, 60), words.UTC(r.NoticedAt))})
 	}
 	if !t.Now.After(t.Until) && !t.Now.Before(t.From) {
 		now := d.x(t.Now)
 		c.Now = &now
 	}
-	c.Words = fmt.Sprintf("%s from %s to %s", figure(len(t.Lanes), "resource", "resources"),
-		utcWords(t.From), utcWords(t.Until))
+	c.Words = fmt.Sprintf("%s from %s to %s", words.Figure(len(t.Lanes), "resource", "resources"),
+		words.UTC(t.From), words.UTC(t.Until))
 	return c
 }
 
 func laneHeight(rows int) int { return labelHeight + marksHeight + rows*rowHeight + laneGap }
-
-// utcWords formats a time so that the page's script finds and localizes it.
-func utcWords(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 type drawer struct {
 	t      *timeline
@@ -278,7 +276,7 @@ func (d *drawer) mergeable(a, b chartBar) bool {
 
 // mark returns the mark of a firing that did not run, at the time of the decision.
 func (d *drawer) mark(s storage.RunInterval, at time.Time) chartBar {
-	title := fmt.Sprintf("%s %s %s", cut(s.Job, 100), stateWords(s.State), utcWords(at))
+	title := fmt.Sprintf("%s %s %s", words.Cut(s.Job, 100), words.State(s.State), words.UTC(at))
 	if words := whyOf(s); words != "" {
 		title += ": " + words
 	}
@@ -346,29 +344,30 @@ func severalTitle(b *chartBar) string {
 	var parts []string
 	for _, state := range jobs.States() {
 		if n := b.states[state]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, stateWords(state)))
+			parts = append(parts, fmt.Sprintf("%d %s", n, words.State(state)))
 		}
 	}
 	return fmt.Sprintf("%d runs: %s, from %s to %s. Select to zoom in.", b.runs,
-		strings.Join(parts, ", "), utcWords(b.begin), utcWords(b.end))
+		strings.Join(parts, ", "), words.UTC(b.begin), words.UTC(b.end))
 }
 
 func runTitle(s storage.RunInterval, begin, end time.Time) string {
-	text := fmt.Sprintf("%s %s", cut(s.Job, 100), stateWords(s.State))
+	text := fmt.Sprintf("%s %s", words.Cut(s.Job, 100), words.State(s.State))
 	length := jobs.Executed(begin, end, s.Rests)
 	switch {
 	case s.State.Final():
-		text += fmt.Sprintf(" after %s, from %s to %s", took(length), utcWords(begin),
-			utcWords(end))
+		text += fmt.Sprintf(" after %s, from %s to %s", words.Took(length), words.UTC(begin),
+			words.UTC(end))
 	case s.State == jobs.Waiting:
-		text += fmt.Sprintf(" for another attempt, ran %s since %s", took(length), utcWords(begin))
+		text += fmt.Sprintf(" for another attempt, ran %s since %s", words.Took(length),
+			words.UTC(begin))
 	default:
-		text += fmt.Sprintf(" for %s, since %s", took(length), utcWords(begin))
+		text += fmt.Sprintf(" for %s, since %s", words.Took(length), words.UTC(begin))
 	}
 	if rested := end.Sub(begin) - length; rested > 0 {
-		text += fmt.Sprintf(", plus %s between attempts", took(rested))
+		text += fmt.Sprintf(", plus %s between attempts", words.Took(rested))
 	}
-	text += " on " + cut(s.Replica, 60)
+	text += " on " + words.Cut(s.Replica, 60)
 	if words := whyOf(s); words != "" {
 		text += ": " + words
 	}
@@ -376,11 +375,11 @@ func runTitle(s storage.RunInterval, begin, end time.Time) string {
 }
 
 func waitTitle(s storage.RunInterval, length time.Duration) string {
-	text := fmt.Sprintf("%s waited %s, from %s", cut(s.Job, 100), took(length),
-		utcWords(s.CreatedAt))
+	text := fmt.Sprintf("%s waited %s, from %s", words.Cut(s.Job, 100), words.Took(length),
+		words.UTC(s.CreatedAt))
 	if s.State == jobs.Waiting {
-		text = fmt.Sprintf("%s waits for %s, since %s", cut(s.Job, 100), took(length),
-			utcWords(s.CreatedAt))
+		text = fmt.Sprintf("%s waits for %s, since %s", words.Cut(s.Job, 100), words.Took(length),
+			words.UTC(s.CreatedAt))
 	}
 	if s.StartedAt == nil {
 		if words := whyOf(s); words != "" {
@@ -392,12 +391,12 @@ func waitTitle(s storage.RunInterval, length time.Duration) string {
 
 func retryWaitTitle(s storage.RunInterval, begin, end time.Time) string {
 	return fmt.Sprintf("%s waited %s between attempts, from %s",
-		cut(s.Job, 100), took(end.Sub(begin)), utcWords(begin))
+		words.Cut(s.Job, 100), words.Took(end.Sub(begin)), words.UTC(begin))
 }
 
 // whyOf returns the reason of a run in words.
 func whyOf(s storage.RunInterval) string {
-	return why(jobs.Record{Reason: s.Reason, BlockedBy: s.BlockedBy})
+	return words.Why(jobs.Record{Reason: s.Reason, BlockedBy: s.BlockedBy})
 }
 
 // ticks returns the labelled times of the axis: at most nine, at round times.

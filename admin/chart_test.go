@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
@@ -254,7 +255,7 @@ func TestWindows(t *testing.T) {
 			"/api/v1/locks/timeline", "/api/v1/locks/contention"} {
 			if reply := get(t, handler, path+query); reply.Code != want {
 				t.Errorf("%s%s: %d, want %d: %s", path, query, reply.Code, want,
-					cut(reply.Body.String(), 300))
+					words.Cut(reply.Body.String(), 300))
 			}
 		}
 	}

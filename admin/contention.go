@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
@@ -59,20 +61,20 @@ type contentionQuery struct {
 	resource *locking.Resource
 }
 
-func (p params) contention() (q contentionQuery, err error) {
-	if q.window, err = p.window("24h"); err == nil {
-		q.resource, err = p.resource("resource")
+func readContentionQuery(p param.Set) (q contentionQuery, err error) {
+	if q.window, err = readWindow(p, "24h"); err == nil {
+		q.resource, err = p.Resource("resource")
 	}
 	return q, err
 }
 
 func (s *Server) contentionJSON(w http.ResponseWriter, r *http.Request) {
 	answer(s, w, r, func(ctx context.Context) (contentions, error) {
-		p, err := readParams(r, contentionParams()...)
+		p, err := param.Read(r, contentionParams()...)
 		if err != nil {
 			return contentions{}, err
 		}
-		q, err := p.contention()
+		q, err := readContentionQuery(p)
 		if err != nil {
 			return contentions{}, err
 		}
@@ -85,10 +87,10 @@ func (s *Server) contentionJSON(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) contentionPage(w http.ResponseWriter, r *http.Request) {
-	p, err := readParams(r, append(contentionParams(), "refresh")...)
+	p, err := param.Read(r, append(contentionParams(), "refresh")...)
 	var q contentionQuery
 	if err == nil {
-		q, err = p.contention()
+		q, err = readContentionQuery(p)
 	}
 	if err != nil {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
@@ -96,11 +98,11 @@ func (s *Server) contentionPage(w http.ResponseWriter, r *http.Request) {
 	}
 	show(s, w, r, page[contentions]{
 		template: "contention.html", section: "/locks", title: "Contention",
-		jsonPath: p.with("/api/v1/locks/contention"),
+		jsonPath: p.With("/api/v1/locks/contention"),
 		load: func(ctx context.Context, snap snapshot) (contentions, error) {
 			window := q.window.at(snap.now)
 			c, err := s.reader.contentions(ctx, snap.now, window, q.resource)
-			c.Links, c.Resource = p.windowLinks("/locks/contention", q.window, window),
+			c.Links, c.Resource = newWindowLinks(p, "/locks/contention", q.window, window),
 				p.Get("resource")
 			c.Matrix = newMatrix(c.Sums)
 			return c, err
@@ -188,13 +190,13 @@ func (c *contentions) Summary() string {
 		}
 	}
 	text := fmt.Sprintf("Runs waited for others %s, %s in total",
-		verb(times, "once", fmt.Sprintf("%d times", times)), took(total))
+		words.Verb(times, "once", fmt.Sprintf("%d times", times)), words.Took(total))
 	if notRun > 0 {
 		text += fmt.Sprintf("; %s without a start",
-			verb(notRun, "once", fmt.Sprintf("%d times", notRun)))
+			words.Verb(notRun, "once", fmt.Sprintf("%d times", notRun)))
 	}
-	return text + fmt.Sprintf(". The main blocker, for %s of it: %s.", took(most),
-		cut(holderName(worst), 100))
+	return text + fmt.Sprintf(". The main blocker, for %s of it: %s.", words.Took(most),
+		words.Cut(holderName(worst), 100))
 }
 
 func holderName(job string) string { return cmp.Or(job, "a program") }
@@ -277,10 +279,11 @@ func (c *matrixCell) finished(job string, worst time.Duration) matrixCell {
 		if worst > 0 {
 			c.Heat = 1 + int(float64(c.Wait)/float64(worst)*(hottest-1)+0.5)
 		}
-		c.Title = fmt.Sprintf("%s waited for %s %s, %s in total", cut(job, 80),
-			cut(holderName(c.Holder), 80), figure(c.Times, "time", "times"), took(c.Wait))
+		c.Title = fmt.Sprintf("%s waited for %s %s, %s in total", words.Cut(job, 80),
+			words.Cut(holderName(c.Holder), 80), words.Figure(c.Times, "time", "times"),
+			words.Took(c.Wait))
 		if c.NotRun > 0 {
-			c.Title += fmt.Sprintf(", %s without a start", figure(c.NotRun, "time", "times"))
+			c.Title += fmt.Sprintf(", %s without a start", words.Figure(c.NotRun, "time", "times"))
 		}
 	}
 	return *c

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -57,7 +58,7 @@ func driftProblems(o *Overview, add func(Severity, string, ...any)) {
 		which = append(which, job.String())
 	}
 	if more := len(o.Drift) - maxDrifted; more > 0 {
-		which = append(which, "and "+plural(more, "job", "jobs")+" more")
+		which = append(which, "and "+words.Plural(more, "job", "jobs")+" more")
 	}
 	jobs := ""
 	if len(which) > 0 {
@@ -69,12 +70,12 @@ func driftProblems(o *Overview, add func(Severity, string, ...any)) {
 	if deploy {
 		add(Notice, "A deploy seems to be under way: the replicas have %s different cron tables "+
 			"(%s). Replicas with the newest definition of a job fire it.%s",
-			number(len(different)), strings.Join(groups, " / "), jobs)
+			words.Number(len(different)), strings.Join(groups, " / "), jobs)
 		return
 	}
 	add(Notice, "The replicas have %s different cron tables (%s), and no deploy is under way. "+
 		"Replicas with the newest definition of a job fire it.%s",
-		number(len(different)), strings.Join(groups, " / "), jobs)
+		words.Number(len(different)), strings.Join(groups, " / "), jobs)
 }
 
 // notReadyProblems reports live replicas that start no runs. It leaves out the replica that serves
@@ -82,7 +83,8 @@ func driftProblems(o *Overview, add func(Severity, string, ...any)) {
 func notReadyProblems(o *Overview, add func(Severity, string, ...any)) {
 	for _, r := range o.Replicas {
 		if r.live() && r.NotReady != "" && r.Session.String() != o.ServedBy.Session {
-			add(Alarm, "%s starts no runs: %s", r.Name, sentence(oneLine(r.NotReady, 300)))
+			add(Alarm, "%s starts no runs: %s", r.Name, words.Sentence(words.OneLine(r.NotReady,
+				300)))
 		}
 	}
 }

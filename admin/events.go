@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -47,7 +49,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	st, err := s.hub.join(topics, since)
 	if err != nil {
 		w.Header().Set("Retry-After", "10")
-		s.refuse(w, r, http.StatusServiceUnavailable, sentence(err.Error()))
+		s.refuse(w, r, http.StatusServiceUnavailable, words.Sentence(err.Error()))
 		return
 	}
 	defer s.hub.leave(st)
@@ -63,11 +65,11 @@ func eventHeaders(w http.ResponseWriter) {
 // watchedTopics parses the requested topics, by default all. A reconnecting browser sends its last
 // position in a header.
 func watchedTopics(r *http.Request) ([]storage.Topic, position, error) {
-	p, err := readParams(r, "topics", "since")
+	p, err := param.Read(r, "topics", "since")
 	if err != nil {
 		return nil, nil, err
 	}
-	since, err := p.text("since")
+	since, err := p.Text("since")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -81,8 +83,8 @@ func watchedTopics(r *http.Request) ([]storage.Topic, position, error) {
 	for _, name := range strings.Split(p.Get("topics"), ",") {
 		topic := storage.Topic(name)
 		if !slices.Contains(storage.Topics(), topic) {
-			return nil, nil, &badRequest{fmt.Sprintf("topics has %q, expected some of %s",
-				cut(name, 100), listed(storage.Topics()))}
+			return nil, nil, param.Errorf("topics has %q, expected some of %s",
+				words.Cut(name, 100), words.List(storage.Topics()))
 		}
 		if !slices.Contains(topics, topic) {
 			topics = append(topics, topic)
@@ -150,7 +152,7 @@ func (s *Server) eventsAddress(ctx context.Context, topics []storage.Topic) stri
 	if len(topics) == 0 {
 		topics = storage.Topics()
 	}
-	query := url.Values{"topics": {strings.ReplaceAll(listed(topics), ", ", ",")}}
+	query := url.Values{"topics": {strings.ReplaceAll(words.List(topics), ", ", ",")}}
 	if since := s.hub.position(ctx).String(); since != "" {
 		query.Set("since", since)
 	}

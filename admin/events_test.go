@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -180,7 +181,7 @@ func (w *watching) news() (topics []string, id string) {
 func (w *watching) wants(what string, topics ...storage.Topic) (id string) {
 	w.t.Helper()
 	got, id := w.news()
-	if strings.Join(got, ", ") != listed(topics) {
+	if strings.Join(got, ", ") != words.List(topics) {
 		w.t.Errorf("%s: events of %v, want %v", what, got, topics)
 	}
 	return id

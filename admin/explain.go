@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs/explain"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -15,7 +17,7 @@ import (
 // explainJSON explains a job's firing at a time, by default now.
 func (s *Server) explainJSON(w http.ResponseWriter, r *http.Request) {
 	answer(s, w, r, func(ctx context.Context) (explain.Explanation, error) {
-		if err := onlyParams(r, "at"); err != nil {
+		if err := param.Only(r, "at"); err != nil {
 			return explain.Explanation{}, err
 		}
 		return s.reader.explanation(ctx, r.PathValue("name"), r.URL.Query().Get("at"))
@@ -40,10 +42,10 @@ func (v *explainView) Mood() string {
 
 // explainPage explains a job's firing at a time.
 func (s *Server) explainPage(w http.ResponseWriter, r *http.Request) {
-	p, err := readParams(r, "at", "zone", "refresh")
+	p, err := param.Read(r, "at", "zone", "refresh")
 	var at, instant string
 	if err == nil {
-		at, err = p.text("at")
+		at, err = p.Text("at")
 	}
 	if err == nil {
 		instant, err = timeIn(p, at)
@@ -54,10 +56,11 @@ func (s *Server) explainPage(w http.ResponseWriter, r *http.Request) {
 	}
 	name := r.PathValue("name")
 	show(s, w, r, page[explainView]{
-		template: "explain.html", section: "/jobs", title: "Why " + cut(name, 60),
+		template: "explain.html", section: "/jobs", title: "Why " + words.Cut(name, 60),
 		load: func(ctx context.Context, _ snapshot) (explainView, error) {
 			if !storable(name) {
-				return explainView{}, fmt.Errorf("job %q: %w", cut(name, 200), storage.ErrNotFound)
+				return explainView{}, fmt.Errorf("job %q: %w", words.Cut(name, 200),
+					storage.ErrNotFound)
 			}
 			e, err := s.reader.explanation(ctx, name, instant)
 			e.Runs, e.ManualRuns = plainRecords(e.Runs), plainRecords(e.ManualRuns)
@@ -69,15 +72,15 @@ func (s *Server) explainPage(w http.ResponseWriter, r *http.Request) {
 // timeIn interprets input in the zone of the parameter zone, in which the page shows its times.
 // Without the parameter, or if the input is no time of the zone, it returns the input unchanged,
 // and the job's zone applies.
-func timeIn(p params, at string) (string, error) {
-	name, err := p.text("zone")
+func timeIn(p param.Set, at string) (string, error) {
+	name, err := p.Text("zone")
 	if err != nil || name == "" || at == "" {
 		return at, err
 	}
 	zone, err := time.LoadLocation(name)
 	if err != nil || zone == time.Local {
 		return "", fmt.Errorf("zone is %q, expected a zone by its IANA name, such as Europe/Berlin",
-			cut(name, 100))
+			words.Cut(name, 100))
 	}
 	parsed, err := schedule.ParseTime(at, zone)
 	if err != nil {
@@ -98,7 +101,7 @@ func (r *reader) explanation(ctx context.Context, job, at string) (explain.Expla
 	e, err := r.explain(ctx, job, at)
 	switch {
 	case errors.Is(err, schedule.ErrTime):
-		return e, &badRequest{fmt.Sprintf("at is %q, %s", cut(at, 100), schedule.ErrTime)}
+		return e, param.Errorf("at is %q, %s", words.Cut(at, 100), schedule.ErrTime)
 	case errors.Is(err, storage.ErrNotFound):
 		return e, err
 	case err != nil:

@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"errors"
-	"fmt"
 	"mime"
 	"net/http"
 	"net/url"
@@ -12,6 +11,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -80,7 +81,7 @@ func answerAction[T any](s *Server, w http.ResponseWriter, r *http.Request, d ac
 		s.refuse(w, r, http.StatusNotImplemented, errNoActions.Error())
 		return
 	}
-	if err := onlyParams(r, append(slices.Clip(d.params), "refresh")...); err != nil {
+	if err := param.Only(r, append(slices.Clip(d.params), "refresh")...); err != nil {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
@@ -161,7 +162,7 @@ func showAction[T any](s *Server, w http.ResponseWriter, r *http.Request, d acti
 	if err != nil && f.err == nil {
 		// a form that was sent is shown again in any case
 		code := http.StatusNotFound
-		if bad := new(badRequest); errors.As(err, &bad) {
+		if bad := new(param.Error); errors.As(err, &bad) {
 			code = http.StatusBadRequest
 		}
 		s.refuse(w, r, code, err.Error())
@@ -188,29 +189,29 @@ func showAction[T any](s *Server, w http.ResponseWriter, r *http.Request, d acti
 func readForm(r *http.Request, fields []string) (url.Values, error) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil ||
 		kind != "application/x-www-form-urlencoded" {
-		return nil, &badRequest{"The form can't be read: expected " +
-			"application/x-www-form-urlencoded."}
+		return nil, param.Errorf(
+			"The form can't be read: expected application/x-www-form-urlencoded.")
 	}
 	if err := r.ParseForm(); err != nil {
 		var large *http.MaxBytesError
 		if errors.As(err, &large) {
 			return nil, err
 		}
-		return nil, &badRequest{"The form can't be read: " + oneLine(err.Error(), 100)}
+		return nil, param.Errorf("The form can't be read: %s", words.OneLine(err.Error(), 100))
 	}
 	known := append([]string{"key", "reason"}, fields...)
 	for name, values := range r.PostForm {
 		switch {
 		case !slices.Contains(known, name):
-			return nil, &badRequest{fmt.Sprintf("field %q is unknown, expected some of %s",
-				cut(name, 100), strings.Join(known, ", "))}
+			return nil, param.Errorf("field %q is unknown, expected some of %s",
+				words.Cut(name, 100), strings.Join(known, ", "))
 		case len(values) > 1:
-			return nil, &badRequest{fmt.Sprintf("%s is given %d times, expected once", name,
-				len(values))}
+			return nil, param.Errorf("%s is given %d times, expected once", name,
+				len(values))
 		}
 	}
 	if r.PostForm.Get("key") == "" {
-		return nil, &badRequest{"key is missing: reload the page of the form"}
+		return nil, param.Errorf("key is missing: reload the page of the form")
 	}
 	return r.PostForm, nil
 }

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
@@ -27,19 +29,19 @@ type releaseView struct {
 
 // releasePath returns the page that releases a resource of the holder with the token.
 func releasePath(resource string, token jobs.Token) string {
-	return address("/locks/release",
+	return param.Address("/locks/release",
 		url.Values{"resource": {resource}, "holder": {fmt.Sprint(token)}})
 }
 
 // releasePage releases a lock, if its holder is still the one that was shown.
 func (s *Server) releasePage(w http.ResponseWriter, r *http.Request) {
-	p, err := readParams(r, "resource", "holder", "refresh")
+	p, err := param.Read(r, "resource", "holder", "refresh")
 	var resource *locking.Resource
 	if err == nil {
-		resource, err = p.resource("resource")
+		resource, err = p.Resource("resource")
 	}
 	if err == nil && resource == nil {
-		err = &badRequest{"resource is missing, expected a resource of the list of locks"}
+		err = param.Errorf("resource is missing, expected a resource of the list of locks")
 	}
 	var token jobs.Token
 	if err == nil {
@@ -51,7 +53,8 @@ func (s *Server) releasePage(w http.ResponseWriter, r *http.Request) {
 	}
 	answerAction(s, w, r, actionPage[releaseView]{
 		template: "release.html", section: "/locks",
-		title: "Release " + cut(resource.String(), 100), params: []string{"resource", "holder"},
+		title: "Release " + words.Cut(resource.String(), 100), params: []string{"resource",
+			"holder"},
 		fields: []string{"token", "end_transaction"},
 		load: func(ctx context.Context, _ snapshot) (releaseView, error) {
 			return s.reader.releaseView(ctx, *resource, token)
@@ -83,7 +86,7 @@ func (s *Server) releasePage(w http.ResponseWriter, r *http.Request) {
 					EndTransaction: sent.Get("end_transaction") != ""})
 			return outcome{"/locks",
 				fmt.Sprintf("Released: %s held %s, and can commit nothing more.",
-					holderWords(gone.Holder), resourceWords(gone.Resources))}, err
+					words.Holder(gone.Holder), resourceWords(gone.Resources))}, err
 		},
 	})
 }
@@ -94,8 +97,8 @@ func readToken(text string) (jobs.Token, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n <= 0 {
-		return 0, &badRequest{fmt.Sprintf("holder is %q, expected the token of the one that "+
-			"holds the resource", cut(text, 100))}
+		return 0, param.Errorf("holder is %q, expected the token of the one that "+
+			"holds the resource", words.Cut(text, 100))
 	}
 	return jobs.Token(n), nil
 }
@@ -138,7 +141,7 @@ func resourceWords(list []Resource) string {
 	}
 	var names []string
 	for _, r := range list[:min(len(list), most)] {
-		names = append(names, cut(r.Resource, 100))
+		names = append(names, words.Cut(r.Resource, 100))
 	}
 	if more := len(list) - most; more > 0 {
 		names = append(names, fmt.Sprintf("%d more", more))

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -64,7 +65,7 @@ func (s *Server) resumeAllPage(w http.ResponseWriter, r *http.Request) {
 func (s *Server) pausePage(w http.ResponseWriter, r *http.Request, target storage.Target) {
 	answerAction(s, w, r, actionPage[pauseView]{
 		template: "pause.html", section: sectionOf(target),
-		title: "Pause " + cut(target.String(), 100),
+		title: "Pause " + words.Cut(target.String(), 100),
 		load: func(ctx context.Context, p snapshot) (pauseView, error) {
 			return s.reader.pauseView(ctx, p.now, target)
 		},
@@ -75,8 +76,9 @@ func (s *Server) pausePage(w http.ResponseWriter, r *http.Request, target storag
 		do: func(ctx context.Context, a storage.Action, _ url.Values) (outcome, error) {
 			p, err := s.options.Operations.Pause(ctx, a, target)
 			return outcome{targetPath(target),
-				fmt.Sprintf("%s is paused since %s UTC by %s.", title(cut(target.String(), 100)),
-					p.At.UTC().Format(time.TimeOnly), cut(p.By, 100))}, err
+				fmt.Sprintf("%s is paused since %s UTC by %s.",
+					words.Title(words.Cut(target.String(), 100)),
+					p.At.UTC().Format(time.TimeOnly), words.Cut(p.By, 100))}, err
 		},
 	})
 }
@@ -85,7 +87,7 @@ func (s *Server) pausePage(w http.ResponseWriter, r *http.Request, target storag
 func (s *Server) resumePage(w http.ResponseWriter, r *http.Request, target storage.Target) {
 	answerAction(s, w, r, actionPage[pauseView]{
 		template: "resume.html", section: sectionOf(target),
-		title: "Resume " + cut(target.String(), 100),
+		title: "Resume " + words.Cut(target.String(), 100),
 		load: func(ctx context.Context, p snapshot) (pauseView, error) {
 			return s.reader.pauseView(ctx, p.now, target)
 		},
@@ -95,10 +97,11 @@ func (s *Server) resumePage(w http.ResponseWriter, r *http.Request, target stora
 		},
 		do: func(ctx context.Context, a storage.Action, _ url.Values) (outcome, error) {
 			p, err := s.options.Operations.Resume(ctx, a, target)
-			told := fmt.Sprintf("%s is resumed.", title(cut(target.String(), 100)))
+			told := fmt.Sprintf("%s is resumed.", words.Title(words.Cut(target.String(), 100)))
 			if err == nil && p.ResumedAt != nil {
-				told = fmt.Sprintf("%s is resumed, after %s.", title(cut(target.String(), 100)),
-					span(p.ResumedAt.Sub(p.At)))
+				told = fmt.Sprintf("%s is resumed, after %s.",
+					words.Title(words.Cut(target.String(), 100)),
+					words.Span(p.ResumedAt.Sub(p.At)))
 			}
 			return outcome{targetPath(target), told}, err
 		},
@@ -109,7 +112,7 @@ func (r *reader) pauseView(ctx context.Context, now time.Time,
 	target storage.Target) (v pauseView, err error) {
 	v.Target = target
 	if !storable(target.Name) {
-		return v, fmt.Errorf("%s: %w", cut(target.String(), 200), storage.ErrNotFound)
+		return v, fmt.Errorf("%s: %w", words.Cut(target.String(), 200), storage.ErrNotFound)
 	}
 	standing, err := r.activePauses(ctx)
 	if err != nil {
@@ -132,7 +135,7 @@ func (r *reader) jobPause(ctx context.Context, now time.Time, v *pauseView) erro
 	name := v.Target.Name
 	view, err := r.store.Job(ctx, name)
 	if err != nil {
-		return fmt.Errorf("job %q: %w", cut(name, 200), err)
+		return fmt.Errorf("job %q: %w", words.Cut(name, 200), err)
 	}
 	v.Others = slices.DeleteFunc(view.Pauses, func(p storage.Pause) bool {
 		return p.Target == v.Target

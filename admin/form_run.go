@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -41,11 +42,11 @@ func (s *Server) cancelPage(w http.ResponseWriter, r *http.Request) {
 			if run.State == jobs.Running {
 				return outcome{runPath(id),
 					fmt.Sprintf("The handler of %s was cancelled. It has 10 s to return.",
-						cut(run.Job, 100))}, err
+						words.Cut(run.Job, 100))}, err
 			}
 			return outcome{runPath(id),
 				fmt.Sprintf("The run of %s was cancelled before its start.",
-					cut(run.Job, 100))}, err
+					words.Cut(run.Job, 100))}, err
 		},
 	})
 }

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -48,7 +50,7 @@ func (s *Server) addPage(w http.ResponseWriter, r *http.Request) {
 			spec, err := s.options.Operations.PutJob(ctx, a, specText(sent), 0)
 			return outcome{jobPath(spec.Job),
 				fmt.Sprintf("%s was added. Replicas fire it within about a second.",
-					cut(spec.Job, 100))}, err
+					words.Cut(spec.Job, 100))}, err
 		},
 	})
 }
@@ -57,7 +59,7 @@ func (s *Server) addPage(w http.ResponseWriter, r *http.Request) {
 func (s *Server) changePage(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	answerAction(s, w, r, actionPage[specView]{
-		template: "spec.html", section: "/jobs", title: "Change " + cut(name, 100),
+		template: "spec.html", section: "/jobs", title: "Change " + words.Cut(name, 100),
 		fields: []string{"job", "version"},
 		load: func(ctx context.Context, _ snapshot) (specView, error) {
 			return s.reader.specView(ctx, name)
@@ -66,7 +68,7 @@ func (s *Server) changePage(w http.ResponseWriter, r *http.Request) {
 			f.Button, f.Back = "Change job", jobPath(name)
 			current, version := "", f.typed("version", "0")
 			if known != nil && known.Spec != nil {
-				current, version = indented(known.Spec.Text), fmt.Sprint(known.Spec.Version)
+				current, version = words.Indented(known.Spec.Text), fmt.Sprint(known.Spec.Version)
 				f.Outdated = f.sent != nil && f.sent.Get("version") != version
 			}
 			f.Idle = f.Idle || known != nil && known.Spec == nil
@@ -82,7 +84,7 @@ func (s *Server) changePage(w http.ResponseWriter, r *http.Request) {
 			_, err = s.options.Operations.ChangeJob(ctx, a, name, specText(sent), version)
 			return outcome{jobPath(name),
 				fmt.Sprintf("%s was changed. Replicas fire the new version within about a second.",
-					cut(name, 100))}, err
+					words.Cut(name, 100))}, err
 		},
 	})
 }
@@ -91,7 +93,7 @@ func (s *Server) changePage(w http.ResponseWriter, r *http.Request) {
 func (s *Server) removePage(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	answerAction(s, w, r, actionPage[specView]{
-		template: "remove.html", section: "/jobs", title: "Remove " + cut(name, 100),
+		template: "remove.html", section: "/jobs", title: "Remove " + words.Cut(name, 100),
 		fields: []string{"version"},
 		load: func(ctx context.Context, _ snapshot) (specView, error) {
 			return s.reader.specView(ctx, name)
@@ -111,7 +113,7 @@ func (s *Server) removePage(w http.ResponseWriter, r *http.Request) {
 				return outcome{}, err
 			}
 			return outcome{"/jobs", fmt.Sprintf("%s was removed: it fires no more.",
-				cut(name, 100))}, s.options.Operations.RemoveJob(ctx, a, name, version)
+				words.Cut(name, 100))}, s.options.Operations.RemoveJob(ctx, a, name, version)
 		},
 	})
 }
@@ -124,8 +126,8 @@ func specText(sent url.Values) []byte {
 func readVersion(text string) (int64, error) {
 	version, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || version < 1 {
-		return 0, &badRequest{fmt.Sprintf("version is %q, expected that of the job as the form "+
-			"has shown it", cut(text, 100))}
+		return 0, param.Errorf("version is %q, expected that of the job as the form "+
+			"has shown it", words.Cut(text, 100))
 	}
 	return version, nil
 }
@@ -146,7 +148,7 @@ func (r *reader) spec(ctx context.Context, name string) (*storage.Spec, error) {
 func (r *reader) specView(ctx context.Context, name string) (v specView, err error) {
 	v.Job = name
 	if !storable(name) {
-		return v, fmt.Errorf("job %q: %w", cut(name, 200), storage.ErrNotFound)
+		return v, fmt.Errorf("job %q: %w", words.Cut(name, 200), storage.ErrNotFound)
 	}
 	if v.Spec, err = r.spec(ctx, name); err != nil {
 		return v, err
@@ -154,7 +156,7 @@ func (r *reader) specView(ctx context.Context, name string) (v specView, err err
 	if v.Spec == nil {
 		_, err = r.store.Job(ctx, name)
 		if err != nil {
-			err = fmt.Errorf("job %q: %w", cut(name, 200), err)
+			err = fmt.Errorf("job %q: %w", words.Cut(name, 200), err)
 		}
 		return v, err
 	}

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
@@ -26,7 +27,7 @@ type triggerView struct {
 func (s *Server) triggerPage(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	answerAction(s, w, r, actionPage[triggerView]{
-		template: "trigger.html", section: "/jobs", title: "Run now " + cut(name, 100),
+		template: "trigger.html", section: "/jobs", title: "Run now " + words.Cut(name, 100),
 		fields: triggerFields(),
 		load: func(ctx context.Context, _ snapshot) (triggerView, error) {
 			return s.reader.triggerView(ctx, name)
@@ -80,11 +81,11 @@ func (s *Server) againPage(w http.ResponseWriter, r *http.Request) {
 
 func (r *reader) triggerView(ctx context.Context, name string) (v triggerView, err error) {
 	if !storable(name) {
-		return v, fmt.Errorf("job %q: %w", cut(name, 200), storage.ErrNotFound)
+		return v, fmt.Errorf("job %q: %w", words.Cut(name, 200), storage.ErrNotFound)
 	}
 	view, err := r.store.Job(ctx, name)
 	if err != nil {
-		return v, fmt.Errorf("job %q: %w", cut(name, 200), err)
+		return v, fmt.Errorf("job %q: %w", words.Cut(name, 200), err)
 	}
 	v.Job = newJob(view, nil)
 	if v.Active, err = r.active(ctx, name); err != nil {
@@ -122,7 +123,7 @@ func triggerForm(f *form, known *triggerView) {
 		paused = paused || len(known.Job.Pauses) > 0
 		f.Idle = f.Idle || known.Job.Removed
 		if known.Again != nil && known.Again.Params != nil {
-			params = indented(known.Again.Params)
+			params = words.Indented(known.Again.Params)
 		}
 	}
 	f.text("params", "Params of this run",
@@ -166,10 +167,10 @@ func (s *Server) triggered(ctx context.Context, a storage.Action, job string,
 		return outcome{}, err
 	}
 	done := fmt.Sprintf("%s was triggered: this is the run. A replica starts it, mostly within "+
-		"a second.", cut(job, 100))
+		"a second.", words.Cut(job, 100))
 	if run.WaitsFor != nil {
-		done = fmt.Sprintf("%s was triggered: this is the run. It waits: %s.", cut(job, 100),
-			cut(run.WaitsFor.Words("is held by"), 500))
+		done = fmt.Sprintf("%s was triggered: this is the run. It waits: %s.", words.Cut(job, 100),
+			words.Cut(run.WaitsFor.Words("is held by"), 500))
 	}
 	return outcome{runPath(run.ID), done}, nil
 }

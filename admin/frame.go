@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"net/url"
 	"slices"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
@@ -108,10 +109,10 @@ func show[T any](s *Server, w http.ResponseWriter, r *http.Request, p page[T]) {
 		f.Events = s.eventsAddress(r.Context(), p.topics)
 	}
 	snap, content, status, err := queryOrCached(s, r.Context(), f.Address, &f, p.load)
-	var bad *badRequest
+	var bad *param.Error
 	switch {
 	case errors.As(err, &bad):
-		s.refuse(w, r, http.StatusBadRequest, bad.text)
+		s.refuse(w, r, http.StatusBadRequest, bad.Text)
 		return
 	case errors.Is(err, storage.ErrNotFound):
 		s.refuse(w, r, http.StatusNotFound, err.Error())
@@ -142,7 +143,7 @@ func queryOrCached[T any](s *Server, ctx context.Context, key string, f *Frame,
 		content, err = load(ctx, snap)
 		return err
 	})
-	var bad *badRequest
+	var bad *param.Error
 	switch {
 	case err == nil:
 		s.storeAnswered()
@@ -168,12 +169,12 @@ func (s *Server) frame(r *http.Request, section, title string, live bool) (Frame
 	query := r.URL.Query()
 	refresh := query["refresh"]
 	if len(refresh) > 0 && !slices.Equal(refresh, []string{"off"}) {
-		return Frame{}, &badRequest{fmt.Sprintf("refresh is %q, expected off",
-			cut(refresh[0], 100))}
+		return Frame{}, param.Errorf("refresh is %q, expected off",
+			words.Cut(refresh[0], 100))
 	}
 	query.Del("refresh")
 	f := Frame{Title: title, Section: section, Account: identityOf(r),
-		Address: address(r.URL.EscapedPath(), query), Notice: s.noticeFor(r)}
+		Address: param.Address(r.URL.EscapedPath(), query), Notice: s.noticeFor(r)}
 	f.Actions = f.Account.Role == Operator && s.options.Operations != nil
 	if live {
 		f.Every = int(math.Ceil(s.options.Refresh.Seconds()))
@@ -181,17 +182,9 @@ func (s *Server) frame(r *http.Request, section, title string, live bool) (Frame
 			f.Refresh = f.Every
 		}
 		query.Set("refresh", "off")
-		f.Still = address(r.URL.EscapedPath(), query)
+		f.Still = param.Address(r.URL.EscapedPath(), query)
 	}
 	return f, nil
-}
-
-// address joins a path and a query.
-func address(path string, query url.Values) string {
-	if len(query) == 0 {
-		return path
-	}
-	return path + "?" + query.Encode()
 }
 
 // Status is the state of the cluster in words.
@@ -273,12 +266,12 @@ func memcachedPart(servers []memcached.Health) StatusPart {
 		counts[h.State]++
 	}
 	part := StatusPart{Name: "memcached", Mood: "calm"}
-	of := plural(len(servers), "server", "servers")
+	of := words.Plural(len(servers), "server", "servers")
 	many := func(n int, one, more string) string {
 		if len(servers) == 1 {
 			return "its server " + one
 		}
-		return fmt.Sprintf("%s of %s %s", number(n), of, verb(n, one, more))
+		return fmt.Sprintf("%s of %s %s", words.Number(n), of, words.Verb(n, one, more))
 	}
 	switch gone, unsafe, unknown := counts[memcached.StateUnreachable],
 		counts[memcached.StateUnsafe], counts[memcached.StateUnknown]; {
@@ -290,7 +283,7 @@ func memcachedPart(servers []memcached.Health) StatusPart {
 	case unknown > 0:
 		part.Text = many(unknown, "is not asked yet", "are not asked yet")
 	default:
-		part.Text = of + verb(len(servers), " answers", " answer")
+		part.Text = of + words.Verb(len(servers), " answers", " answer")
 	}
 	return part
 }

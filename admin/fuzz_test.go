@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 )
 
 // mark stands at the end of inputs, to be found where it was not escaped.
@@ -158,10 +160,10 @@ func sentNames(request *http.Request, r route) []string {
 		"job is", "job: ", "group: ", "reason: ", "params: ", "name: "}
 	sent, _ := url.ParseQuery(request.URL.RawQuery) // what can't be read is not named
 	for name := range request.PostForm {
-		names = append(names, htmlInner(cut(name, 100)))
+		names = append(names, htmlInner(words.Cut(name, 100)))
 	}
 	for name := range sent {
-		names = append(names, jsonInner(cut(name, 100)), htmlInner(cut(name, 100)))
+		names = append(names, jsonInner(words.Cut(name, 100)), htmlInner(words.Cut(name, 100)))
 	}
 	for _, p := range describedOperations()[r.method+" "+r.path].query {
 		names = append(names, p.name)

@@ -4,7 +4,8 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"strings"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 )
 
 // healthz reports that the process answers.
@@ -19,7 +20,7 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 		line := "not ready"
 		if identity, errIdentity := s.accessRules().accounts.identify(r); errIdentity == nil &&
 			!identity.unauthenticated() {
-			line = oneLine(err.Error(), 300)
+			line = words.OneLine(err.Error(), 300)
 		}
 		writePlain(w, http.StatusServiceUnavailable, line)
 		return
@@ -40,18 +41,4 @@ func writePlain(w http.ResponseWriter, status int, line string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
 	_, _ = io.WriteString(w, line+"\n") // the client may be gone
-}
-
-// oneLine returns s on one line, cut to at most n characters.
-func oneLine(s string, n int) string { return cut(strings.Join(strings.Fields(s), " "), n) }
-
-// cut returns s, or its first n characters and an ellipsis.
-func cut(s string, n int) string {
-	count := 0
-	for i := range s {
-		if count++; count > n {
-			return s[:i] + "…"
-		}
-	}
-	return s
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -57,15 +58,15 @@ func jobParams() []string {
 }
 
 // jobCursors page by name.
-func jobCursors() cursors { return cursors{next: "after", previous: "before"} }
+func jobCursors() param.Cursors { return param.Cursors{Next: "after", Previous: "before"} }
 
 func (s *Server) jobsJSON(w http.ResponseWriter, r *http.Request) {
 	answer(s, w, r, func(ctx context.Context) ([]Job, error) {
-		p, err := readParams(r, jobParams()...)
+		p, err := param.Read(r, jobParams()...)
 		if err != nil {
 			return nil, err
 		}
-		filter, err := p.jobFilter(defaultJobs)
+		filter, err := readJobFilter(p, defaultJobs)
 		if err != nil {
 			return nil, err
 		}
@@ -77,7 +78,7 @@ func (s *Server) jobsJSON(w http.ResponseWriter, r *http.Request) {
 		if err == nil && len(list) > 0 {
 			full := len(list) == filter.Limit // there may be more
 			back := filter.Before != "" && filter.After == ""
-			setLinks(w, p.pager(r.URL.EscapedPath(), jobCursors(), list[0].Name,
+			param.SetLinks(w, p.Pager(r.URL.EscapedPath(), jobCursors(), list[0].Name,
 				list[len(list)-1].Name, back || full, filter.After != "" || back && full))
 		}
 		return list, err
@@ -88,7 +89,7 @@ func (s *Server) jobsJSON(w http.ResponseWriter, r *http.Request) {
 type jobsView struct {
 	Jobs   []Job
 	Groups []storage.Group
-	Pager  pager
+	Pager  param.Pager
 	Filter jobFields
 }
 
@@ -102,10 +103,10 @@ func (f jobFields) Any() bool { return f != jobFields{} }
 func (jobFields) AllStates() []jobs.State { return jobs.States() }
 
 func (s *Server) jobsPage(w http.ResponseWriter, r *http.Request) {
-	p, err := readParams(r, append(jobParams(), "refresh")...)
+	p, err := param.Read(r, append(jobParams(), "refresh")...)
 	var filter storage.JobFilter
 	if err == nil {
-		filter, err = p.jobFilter(pageJobs)
+		filter, err = readJobFilter(p, pageJobs)
 	}
 	if err != nil {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
@@ -127,9 +128,10 @@ func (s *Server) jobsPage(w http.ResponseWriter, r *http.Request) {
 			if err != nil {
 				return v, err
 			}
-			list, on, back := trim(list, filter.Limit, filter.After != "", filter.Before != "")
+			list, on, back := param.Trim(list, filter.Limit, filter.After != "",
+				filter.Before != "")
 			if v.Jobs = list; len(list) > 0 {
-				v.Pager = p.pager(r.URL.EscapedPath(), jobCursors(), list[0].Name,
+				v.Pager = p.Pager(r.URL.EscapedPath(), jobCursors(), list[0].Name,
 					list[len(list)-1].Name, on, back)
 			}
 			return v, nil
@@ -137,26 +139,26 @@ func (s *Server) jobsPage(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// jobFilter parses the parameters of a list of jobs.
-func (p params) jobFilter(limit int) (f storage.JobFilter, err error) {
+// readJobFilter parses the parameters of a list of jobs.
+func readJobFilter(p param.Set, limit int) (f storage.JobFilter, err error) {
 	for name, field := range map[string]*string{"text": &f.Text, "group": &f.Group,
 		"after": &f.After, "before": &f.Before} {
-		if *field, err = p.text(name); err != nil {
+		if *field, err = p.Text(name); err != nil {
 			return f, err
 		}
 	}
-	if f.State, err = oneOf(p, "state", jobs.States()); err != nil {
+	if f.State, err = param.OneOf(p, "state", jobs.States()); err != nil {
 		return f, err
 	}
 	if len(p.Values["state"]) > 1 {
-		return f, &badRequest{fmt.Sprintf("state is given %d times, expected once",
-			len(p.Values["state"]))}
+		return f, param.Errorf("state is given %d times, expected once",
+			len(p.Values["state"]))
 	}
 	sources := []storage.Source{storage.FromConfig, storage.FromStore}
-	if f.Source, err = oneOf(p, "source", sources); err != nil {
+	if f.Source, err = param.OneOf(p, "source", sources); err != nil {
 		return f, err
 	}
-	paused, err := oneOf(p, "paused", []string{"yes", "no"})
+	paused, err := param.OneOf(p, "paused", []string{"yes", "no"})
 	if err != nil {
 		return f, err
 	}
@@ -164,7 +166,7 @@ func (p params) jobFilter(limit int) (f storage.JobFilter, err error) {
 		yes := paused == "yes"
 		f.Paused = &yes
 	}
-	f.Limit, err = p.limit(limit)
+	f.Limit, err = p.Limit(limit)
 	return f, err
 }
 

@@ -11,6 +11,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -39,7 +41,7 @@ type JobDetail struct {
 
 func (s *Server) jobJSON(w http.ResponseWriter, r *http.Request) {
 	answer(s, w, r, func(ctx context.Context) (JobDetail, error) {
-		if err := onlyParams(r); err != nil {
+		if err := param.Only(r); err != nil {
 			return JobDetail{}, err
 		}
 		now, err := s.reader.now(ctx)
@@ -51,13 +53,13 @@ func (s *Server) jobJSON(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) jobPage(w http.ResponseWriter, r *http.Request) {
-	if err := onlyParams(r, "refresh"); err != nil {
+	if err := param.Only(r, "refresh"); err != nil {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
 	name := r.PathValue("name")
 	show(s, w, r, page[JobDetail]{
-		template: "job.html", section: "/jobs", title: cut(name, 100), live: true,
+		template: "job.html", section: "/jobs", title: words.Cut(name, 100), live: true,
 		topics: []storage.Topic{storage.TopicJobs, storage.TopicRuns},
 		load: func(ctx context.Context, p snapshot) (JobDetail, error) {
 			return s.reader.job(ctx, p.now, name)
@@ -68,7 +70,7 @@ func (s *Server) jobPage(w http.ResponseWriter, r *http.Request) {
 // job returns one job.
 func (r *reader) job(ctx context.Context, now time.Time, name string) (d JobDetail, err error) {
 	if !storable(name) {
-		return d, fmt.Errorf("job %q: %w", cut(name, 200), storage.ErrNotFound)
+		return d, fmt.Errorf("job %q: %w", words.Cut(name, 200), storage.ErrNotFound)
 	}
 	view, err := r.store.Job(ctx, name)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -82,7 +84,7 @@ func (r *reader) job(ctx context.Context, now time.Time, name string) (d JobDeta
 		}
 	}
 	if err != nil {
-		return d, fmt.Errorf("job %q: %w", cut(name, 200), err)
+		return d, fmt.Errorf("job %q: %w", words.Cut(name, 200), err)
 	}
 	outcomes, err := r.store.Outcomes(ctx, []string{name}, plottedRuns)
 	if err != nil {
@@ -104,7 +106,7 @@ func (r *reader) job(ctx context.Context, now time.Time, name string) (d JobDeta
 	}
 	tallies, err := r.store.JobTallies(ctx, name, now.Add(-talliedSince))
 	if err != nil {
-		return d, fmt.Errorf("outcomes of job %q: %w", cut(name, 200), err)
+		return d, fmt.Errorf("outcomes of job %q: %w", words.Cut(name, 200), err)
 	}
 	d.Tallies = append([]storage.Tally{}, tallies...)
 	sortTallies(d.Tallies)
@@ -112,7 +114,7 @@ func (r *reader) job(ctx context.Context, now time.Time, name string) (d JobDeta
 		return d, nil
 	}
 	if d.Saved, err = r.memory.Saved(ctx, name); err != nil {
-		return d, fmt.Errorf("saved state of job %q: %w", cut(name, 200), err)
+		return d, fmt.Errorf("saved state of job %q: %w", words.Cut(name, 200), err)
 	}
 	return d, nil
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -51,7 +52,7 @@ type lockSet struct {
 
 func (s *Server) locksJSON(w http.ResponseWriter, r *http.Request) {
 	answer(s, w, r, func(ctx context.Context) ([]Lock, error) {
-		if err := onlyParams(r); err != nil {
+		if err := param.Only(r); err != nil {
 			return nil, err
 		}
 		set, err := s.reader.locks(ctx)

@@ -2,13 +2,14 @@ package admin
 
 import (
 	"context"
-	"fmt"
 	"html/template"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -26,10 +27,10 @@ func (f lockFields) ByName() bool { return f.State == "held" || f.State == "wait
 
 // locksPage shows held resources, their holders and their waiters.
 func (s *Server) locksPage(w http.ResponseWriter, r *http.Request) {
-	p, err := readParams(r, append(lockParams(), "refresh")...)
+	p, err := param.Read(r, append(lockParams(), "refresh")...)
 	var filter lockFilter
 	if err == nil {
-		filter, err = p.lockFilter()
+		filter, err = readLockFilter(p)
 	}
 	if err != nil {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
@@ -37,12 +38,12 @@ func (s *Server) locksPage(w http.ResponseWriter, r *http.Request) {
 	}
 	show(s, w, r, page[lockTree]{
 		template: "locks.html", section: "/locks", title: "Locks",
-		jsonPath: p.with("/api/v1/locks/tree"), live: true, fields: true,
+		jsonPath: p.With("/api/v1/locks/tree"), live: true, fields: true,
 		topics: []storage.Topic{storage.TopicLocks, storage.TopicRuns, storage.TopicJobs},
 		load: func(ctx context.Context, snap snapshot) (lockTree, error) {
 			tree, err := s.reader.lockTree(ctx, snap, filter)
 			tree.Filter = lockFields{filter.text, filter.state, p.Get("under")}
-			tree.Pager = p.treePager("/locks", tree.Pager.NextPage)
+			tree.Pager = p.TreePager("/locks", tree.Pager.NextPage)
 			return tree, err
 		},
 	})
@@ -50,11 +51,11 @@ func (s *Server) locksPage(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) lockTreeJSON(w http.ResponseWriter, r *http.Request) {
 	answer(s, w, r, func(ctx context.Context) (lockTree, error) {
-		p, err := readParams(r, lockParams()...)
+		p, err := param.Read(r, lockParams()...)
 		if err != nil {
 			return lockTree{}, err
 		}
-		filter, err := p.lockFilter()
+		filter, err := readLockFilter(p)
 		if err != nil {
 			return lockTree{}, err
 		}
@@ -63,43 +64,31 @@ func (s *Server) lockTreeJSON(w http.ResponseWriter, r *http.Request) {
 			return lockTree{}, err
 		}
 		tree, err := s.reader.lockTree(ctx, snap, filter)
-		setLinks(w, p.treePager("/api/v1/locks/tree", tree.Pager.NextPage))
+		param.SetLinks(w, p.TreePager("/api/v1/locks/tree", tree.Pager.NextPage))
 		return tree, err
 	})
 }
 
-// treePager links the page after a key and the first page.
-func (p params) treePager(path, after string) (g pager) {
-	if after != "" {
-		g.NextPage = p.with(path, "after", after)
-	}
-	if p.Get("after") != "" {
-		g.FirstPage = p.with(path, "after", "")
-		g.PreviousPage = g.FirstPage
-	}
-	return g
-}
-
-func (p params) lockFilter() (f lockFilter, err error) {
-	if f.text, err = p.text("text"); err != nil {
+func readLockFilter(p param.Set) (f lockFilter, err error) {
+	if f.text, err = p.Text("text"); err != nil {
 		return f, err
 	}
-	if f.state, err = oneOf(p, "state", []string{"held", "waiting", "free"}); err != nil {
+	if f.state, err = param.OneOf(p, "state", []string{"held", "waiting", "free"}); err != nil {
 		return f, err
 	}
 	if len(p.Values["state"]) > 1 {
-		return f, &badRequest{fmt.Sprintf("state is given %d times, expected once",
-			len(p.Values["state"]))}
+		return f, param.Errorf("state is given %d times, expected once",
+			len(p.Values["state"]))
 	}
-	if f.under, err = p.resource("under"); err != nil {
+	if f.under, err = p.Resource("under"); err != nil {
 		return f, err
 	}
-	if f.after, err = p.text("after"); err != nil || f.after == "" {
+	if f.after, err = p.Text("after"); err != nil || f.after == "" {
 		return f, err
 	}
 	if _, err := locking.ParseKey(f.after); err != nil {
-		return f, &badRequest{fmt.Sprintf(
-			"after is %q, expected a value from a link to another page", cut(f.after, 100))}
+		return f, param.Errorf(
+			"after is %q, expected a value from a link to another page", words.Cut(f.after, 100))
 	}
 	return f, nil
 }
@@ -109,7 +98,7 @@ func lockFuncs() template.FuncMap {
 	return template.FuncMap{
 		"locktabs": lockTabs, "lockStates": lockStates, "nodes": newNodeList,
 		"advisory": advisoryWords,
-		"took":     took,
+		"took":     words.Took,
 		"axisY":    func() int { return axisHeight }, "barHeight": func() int { return barHeight },
 		"iso": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	}
@@ -134,7 +123,7 @@ func lockTabs(f Frame) []lockTab {
 	for i, tab := range tabs {
 		tabs[i].Here = tab.Path == path
 		if tab.Path == "/locks/timeline" || tab.Path == "/locks/upcoming" {
-			tabs[i].Path = address(tab.Path, query)
+			tabs[i].Path = param.Address(tab.Path, query)
 		}
 	}
 	return tabs
@@ -160,5 +149,5 @@ func advisoryWords(l Lock) string {
 	if l.Advisory != AdvisoryOther {
 		return string(l.Advisory)
 	}
-	return cut("held by "+holderWords(l.other.Owner), 200)
+	return words.Cut("held by "+words.Holder(l.other.Owner), 200)
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
@@ -35,8 +37,8 @@ type lockTree struct {
 	// MoreWaiting reports that more runs wait than one query returns. The newest are included.
 	MoreWaiting bool `json:"more_waiting"`
 
-	Filter lockFields `json:"-"`
-	Pager  pager      `json:"-"`
+	Filter lockFields  `json:"-"`
+	Pager  param.Pager `json:"-"`
 }
 
 // lockFilter narrows the tree.
@@ -69,7 +71,7 @@ func (r *reader) lockTree(ctx context.Context, p snapshot, f lockFilter) (lockTr
 	tree.MoreWaiting = len(waiting) == storage.MaxBatch
 	tree.Summary = g.summary(p, &tree)
 	if set.advisory != nil {
-		tree.Advisory = oneLine(set.advisory.Error(), 300)
+		tree.Advisory = words.OneLine(set.advisory.Error(), 300)
 	}
 	return tree, nil
 }
@@ -109,15 +111,6 @@ func newLockIndex(named []locking.Resource, set lockSet, waiting []jobs.Record) 
 		}
 	}
 	return g
-}
-
-// blockedOn returns the resource that a waiting run waits for.
-func blockedOn(run jobs.Record) (locking.Resource, bool) {
-	if run.BlockedBy == nil {
-		return locking.Resource{}, false
-	}
-	resource, err := locking.ParseDisplay(run.BlockedBy.Resource)
-	return resource, err == nil
 }
 
 func (g *lockIndex) busy(r locking.Resource) bool {
@@ -319,8 +312,8 @@ func (g *lockIndex) summary(p snapshot, t *lockTree) string {
 		parts = append(parts, g.blockedWords(p, resource))
 	}
 	if more := len(blocked) - len(parts); more > 0 {
-		parts = append(parts, fmt.Sprintf("%s more %s waited for.", title(number(more)),
-			verb(more, "resource is", "resources are")))
+		parts = append(parts, fmt.Sprintf("%s more %s waited for.", words.Title(words.Number(more)),
+			words.Verb(more, "resource is", "resources are")))
 	}
 	held := 0
 	for _, locks := range g.own {
@@ -333,7 +326,7 @@ func (g *lockIndex) summary(p snapshot, t *lockTree) string {
 		parts = append(parts, "No locks are held.")
 	case waits == 0:
 		parts = append(parts, fmt.Sprintf("%s held, no runs wait.",
-			title(plural(held, "lock is", "locks are"))))
+			words.Title(words.Plural(held, "lock is", "locks are"))))
 	}
 	return strings.Join(parts, " ")
 }
@@ -341,30 +334,30 @@ func (g *lockIndex) summary(p snapshot, t *lockTree) string {
 // blockedWords describes the holder and the waiters of a resource.
 func (g *lockIndex) blockedWords(p snapshot, resource locking.Resource) string {
 	runs := g.waiting[resource]
-	name := cut(resource.String(), 100)
+	name := words.Cut(resource.String(), 100)
 	if resource.Kind() == locking.KindJob {
-		name = "An earlier run of " + cut(resource.Path(), 100)
+		name = "An earlier run of " + words.Cut(resource.Path(), 100)
 	}
-	wait := fmt.Sprintf("blocks %s, the oldest for %s", plural(len(runs), "run", "runs"),
-		span(p.now.Sub(since(runs[0]))))
+	wait := fmt.Sprintf("blocks %s, the oldest for %s", words.Plural(len(runs), "run", "runs"),
+		words.Span(p.now.Sub(since(runs[0]))))
 	if len(runs) == 1 {
-		wait = fmt.Sprintf("blocks %s for %s", cut(runs[0].Job, 100),
-			span(p.now.Sub(since(runs[0]))))
+		wait = fmt.Sprintf("blocks %s for %s", words.Cut(runs[0].Job, 100),
+			words.Span(p.now.Sub(since(runs[0]))))
 	}
 	locks := resourceState(resource, g.own, 0).Locks
 	if len(locks) == 0 {
 		return fmt.Sprintf("%s is free again. %s will retry.", name,
-			title(plural(len(runs), "waiting run", "waiting runs")))
+			words.Title(words.Plural(len(runs), "waiting run", "waiting runs")))
 	}
-	by := cmp.Or(cut(locks[0].Holder.Job, 100), "a program")
+	by := cmp.Or(words.Cut(locks[0].Holder.Job, 100), "a program")
 	if resource.Kind() == locking.KindJob {
 		wait += "; it has run"
 	} else {
 		wait += ", held by " + by
 		if more := len(locks) - 1; more > 0 {
-			wait += fmt.Sprintf(" and %s", plural(more, "other", "others"))
+			wait += fmt.Sprintf(" and %s", words.Plural(more, "other", "others"))
 		}
 	}
-	return fmt.Sprintf("%s %s on %s for %s.", name, wait, cut(locks[0].Holder.Replica, 100),
-		span(p.now.Sub(locks[0].Since)))
+	return fmt.Sprintf("%s %s on %s for %s.", name, wait, words.Cut(locks[0].Holder.Replica, 100),
+		words.Span(p.now.Sub(locks[0].Since)))
 }

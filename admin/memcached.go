@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
 
@@ -21,7 +23,7 @@ type MemcachedView struct {
 }
 
 func (s *Server) memcachedJSON(w http.ResponseWriter, r *http.Request) {
-	if err := onlyParams(r); err != nil {
+	if err := param.Only(r); err != nil {
 		s.writeError(w, http.StatusBadRequest, err.Error())
 		return
 	}
@@ -56,15 +58,16 @@ func memcachedProblems(o *Overview, add func(Severity, string, ...any)) {
 		case memcached.StateUnreachable:
 			add(Notice,
 				"memcached %s has not answered %s for %s: %s Locks rely on the store alone.",
-				h.Server, o.Memcached.SeenBy, span(o.Now.Sub(h.Since)),
-				sentence(oneLine(memcachedError(h), 300)))
+				h.Server, o.Memcached.SeenBy, words.Span(o.Now.Sub(h.Since)),
+				words.Sentence(words.OneLine(memcachedError(h), 300)))
 		case memcached.StateUnsafe:
 			add(Notice, "memcached %s is not safe for locks: %s. Locks rely on the store.",
 				h.Server, unsafeSettings(h))
 		}
 		var recentEvents []string
 		for _, e := range recent(h, o.Now) {
-			recentEvents = append(recentEvents, eventWords(e)+" "+span(o.Now.Sub(e.At))+" ago")
+			recentEvents = append(recentEvents,
+				eventWords(e)+" "+words.Span(o.Now.Sub(e.At))+" ago")
 		}
 		if len(recentEvents) > 0 {
 			add(Notice, "memcached %s %s.", h.Server, strings.Join(recentEvents, ", "))
@@ -113,14 +116,15 @@ func eventWords(e memcached.Event) string {
 	case memcached.EventFlushed:
 		return "was flushed and lost its locks"
 	case memcached.EventEvicted:
-		return fmt.Sprintf("evicted %s", figure(int(e.Count), "entry", "entries"))
+		return fmt.Sprintf("evicted %s", words.Figure(int(e.Count), "entry", "entries"))
 	case memcached.EventReassigned:
 		return fmt.Sprintf("dropped %s while it reassigned memory",
-			figure(int(e.Count), "entry", "entries"))
+			words.Figure(int(e.Count), "entry", "entries"))
 	case memcached.EventFull:
-		return fmt.Sprintf("was full and refused %s", figure(int(e.Count), "entry", "entries"))
+		return fmt.Sprintf("was full and refused %s", words.Figure(int(e.Count), "entry",
+			"entries"))
 	case memcached.EventConnections:
-		return fmt.Sprintf("refused %s", figure(int(e.Count), "connection", "connections"))
+		return fmt.Sprintf("refused %s", words.Figure(int(e.Count), "connection", "connections"))
 	}
 	return ""
 }
@@ -143,7 +147,7 @@ func serverListProblems(o *Overview, add func(Severity, string, ...any)) {
 	slices.Sort(groups)
 	add(Notice, "The replicas have %s different lists of memcached servers (%s). Locks rely on "+
 		"the store. Configure the same servers in the same order on all replicas.",
-		number(len(groups)), strings.Join(groups, " / "))
+		words.Number(len(groups)), strings.Join(groups, " / "))
 }
 
 // usageWords describes the usage of a server, with memory in the unit of memcached's -m.
@@ -153,7 +157,7 @@ func usageWords(u memcached.Usage) string {
 	if u.Bytes > 0 && u.Bytes < mega {
 		used = "less than 1"
 	}
-	return fmt.Sprintf("%s, %s of %d MB, %s", figure(int(u.Items), "entry", "entries"), used,
+	return fmt.Sprintf("%s, %s of %d MB, %s", words.Figure(int(u.Items), "entry", "entries"), used,
 		u.LimitBytes/mega,
-		figure(int(u.Connections), "connection", "connections"))
+		words.Figure(int(u.Connections), "connection", "connections"))
 }

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 )
 
 // noticeLifetime is how long the result of an action is shown on the page after it, including
@@ -23,7 +25,7 @@ type notice struct {
 
 func (s *Server) setNotice(w http.ResponseWriter, r *http.Request, done outcome) {
 	path, _, _ := strings.Cut(done.location, "?")
-	encoded, err := json.Marshal(notice{path, cut(done.notice, 500), time.Now().UTC()})
+	encoded, err := json.Marshal(notice{path, words.Cut(done.notice, 500), time.Now().UTC()})
 	if err != nil {
 		s.log.Error().Err(err).Msg("notice could not be encoded")
 		return
@@ -52,6 +54,6 @@ func (s *Server) noticeFor(r *http.Request) *notice {
 		n.Text == "" {
 		return nil
 	}
-	n.Text = cut(n.Text, 500)
+	n.Text = words.Cut(n.Text, 500)
 	return &n
 }

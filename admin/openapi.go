@@ -3,6 +3,8 @@ package admin
 import (
 	_ "embed"
 	"net/http"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
 )
 
 // openAPI describes the JSON API. A test writes it from the operations of
@@ -14,7 +16,7 @@ var openAPI []byte
 
 // openAPIJSON serves the description of the API, in OpenAPI 3.1.
 func (s *Server) openAPIJSON(w http.ResponseWriter, r *http.Request) {
-	if err := onlyParams(r); err != nil {
+	if err := param.Only(r); err != nil {
 		s.writeError(w, http.StatusBadRequest, err.Error())
 		return
 	}

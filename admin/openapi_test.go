@@ -17,6 +17,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/internal/test/soak"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/explain"
@@ -40,7 +42,7 @@ type parameter struct {
 }
 
 func text(name, says string) parameter {
-	return parameter{name, says, object{"type": "string", "maxLength": maxTextLength}}
+	return parameter{name, says, object{"type": "string", "maxLength": param.MaxTextLength}}
 }
 
 func someOf[T ~string](name, says string, words []T) parameter {
@@ -50,7 +52,7 @@ func someOf[T ~string](name, says string, words []T) parameter {
 func instant(name, says string) parameter {
 	return parameter{name, says +
 		" A timestamp such as 2026-01-31T09:00:00Z; in UTC if it has no zone.",
-		object{"type": "string", "maxLength": maxTextLength}}
+		object{"type": "string", "maxLength": param.MaxTextLength}}
 }
 
 // stretch is a length of time up to now, or between two instants.
@@ -182,7 +184,7 @@ func describedOperations() map[string]operation {
 			"topic. Each has an id from which any replica can continue. Query the data of the " +
 			"topic after an event. A stream ends after half an hour, or with the sign-in. Then " +
 			"reconnect.", query: []parameter{
-			{"topics", "The topics, separated by commas: " + listed(storage.Topics()) +
+			{"topics", "The topics, separated by commas: " + words.List(storage.Topics()) +
 				". By default all.", object{"type": "string"}},
 			text("since",
 				"The id of the last event seen. The header Last-Event-ID takes precedence."),

@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/admin/password"
 	"github.com/holdfast-dev/holdfast/jobs/explain"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
@@ -195,7 +196,7 @@ func (o *Options) checkUsers(bad func(format string, args ...any)) {
 		switch {
 		case !isUserName(user.Name):
 			bad("user %d: name %q is empty, has more than 200 bytes or a control character", i+1,
-				cut(user.Name, 200))
+				words.Cut(user.Name, 200))
 		case seen[user.Name]:
 			bad("user %q is there twice", user.Name)
 		case !user.Role.known():
@@ -213,7 +214,7 @@ func (o *Options) checkTokens(bad func(format string, args ...any)) {
 		switch {
 		case !isUserName(token.Name):
 			bad("token %d: name %q is empty, has more than 200 bytes or a control character", i+1,
-				cut(token.Name, 200))
+				words.Cut(token.Name, 200))
 		case !token.Role.known() && token.Role != Scraper:
 			bad("token %q: role is %q, expected viewer, operator or metrics", token.Name,
 				token.Role)

@@ -1,13 +1,14 @@
 package admin
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net/http"
 	"slices"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -69,7 +70,7 @@ type Firing struct {
 }
 
 func (s *Server) overviewJSON(w http.ResponseWriter, r *http.Request) {
-	if err := onlyParams(r); err != nil {
+	if err := param.Only(r); err != nil {
 		s.writeError(w, http.StatusBadRequest, err.Error())
 		return
 	}
@@ -108,7 +109,7 @@ func (s *Server) servedBy(ctx context.Context) ServedBy {
 		}
 	}
 	if err := s.ready(ctx); err != nil {
-		by.Ready, by.NotReady = false, oneLine(err.Error(), 300)
+		by.Ready, by.NotReady = false, words.OneLine(err.Error(), 300)
 	}
 	return by
 }
@@ -183,29 +184,4 @@ func (r *reader) overviewRuns(ctx context.Context, o *Overview) (err error) {
 	slices.SortFunc(o.Waiting, olderFirst)
 	slices.SortFunc(o.Running, olderFirst)
 	return nil
-}
-
-func olderFirst(a, b jobs.Record) int {
-	return cmp.Or(since(a).Compare(since(b)), cmp.Compare(a.ID.String(), b.ID.String()))
-}
-
-// since returns when a run entered its current state: its current attempt, or its wait.
-func since(r jobs.Record) time.Time {
-	switch {
-	case r.State == jobs.Running && len(r.Rests) > 0 && r.Rests[len(r.Rests)-1].Until != nil:
-		return *r.Rests[len(r.Rests)-1].Until
-	case r.State == jobs.Running && r.StartedAt != nil:
-		return *r.StartedAt
-	case r.State == jobs.Waiting && !r.WaitSince.IsZero():
-		return r.WaitSince
-	}
-	return r.CreatedAt
-}
-
-func finalStates() []jobs.State {
-	return slices.DeleteFunc(jobs.States(), func(s jobs.State) bool { return !s.Final() })
-}
-
-func unsuccessfulStates() []jobs.State {
-	return slices.DeleteFunc(finalStates(), func(s jobs.State) bool { return s == jobs.Succeeded })
 }

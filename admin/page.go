@@ -13,6 +13,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -44,36 +46,36 @@ func newPages() (*pages, error) {
 	}
 	set, err := template.New("").Funcs(template.FuncMap{
 		"asset":          a.url,
-		"at":             newTimeView,
-		"cut":            cut,
+		"at":             words.NewTime,
+		"cut":            words.Cut,
 		"ended":          ended,
-		"figure":         figure,
+		"figure":         words.Figure,
 		"lasted":         lasted,
 		"recent":         recent,
 		"eventWords":     eventWords,
 		"setting":        settingWords,
 		"memcachedError": memcachedError,
 		"usage":          usageWords,
-		"verdict":        verdictWords,
+		"verdict":        words.Verdict,
 		"runs":           newRunList,
 		"runsOfOne":      newRunListOfOne,
-		"sentence":       sentence,
+		"sentence":       words.Sentence,
 		"short":          short,
 		"since":          since,
-		"span":           span,
-		"state":          stateWords,
-		"why":            why,
-		"whyWaits":       whyWaits,
+		"span":           words.Span,
+		"state":          words.State,
+		"why":            words.Why,
+		"whyWaits":       words.WhyWaits,
 		"isRun":          isRun,
-		"action":         actionWords,
-		"names":          names,
-		"offset":         offsetWords,
-		"prefix":         prefix,
-		"indent":         indented,
+		"action":         words.Action,
+		"names":          words.Names,
+		"offset":         words.Offset,
+		"prefix":         words.Prefix,
+		"indent":         words.Indented,
 		"first":          firstRuns,
 		"plot":           newPlot,
 		"strip":          newStrip,
-		"words":          shortReason,
+		"words":          words.ShortReason,
 		"jobPath":        jobPath,
 		"sections":       sections,
 
@@ -116,7 +118,7 @@ type message struct {
 }
 
 func (s *Server) overviewPage(w http.ResponseWriter, r *http.Request) {
-	if err := onlyParams(r, "refresh"); err != nil {
+	if err := param.Only(r, "refresh"); err != nil {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
@@ -139,7 +141,7 @@ func (o *Overview) Title() string {
 	case len(o.Problems) > 0 && o.Problems[0].Severity == Alarm:
 		return "Alarm"
 	case len(o.Waiting) > 0:
-		return figure(len(o.Waiting), "waiting", "waiting")
+		return words.Figure(len(o.Waiting), "waiting", "waiting")
 	}
 	return "Overview"
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -71,7 +72,7 @@ func TestWrongParametersAreNamed(t *testing.T) {
 }
 
 var (
-	long        = strings.Repeat("x", maxTextLength+1)
+	long        = strings.Repeat("x", param.MaxTextLength+1)
 	auditNoUUID = "2026-03-14T03:12:15.000000Z_" + strings.Repeat("z", 36)
 )
 
@@ -99,7 +100,7 @@ func TestInstantsOfParameters(t *testing.T) {
 		"2026-03-14T03:12": noon.Add(-15 * time.Second),
 		"2026-03-14":       noon.Truncate(24 * time.Hour), "": {},
 	} {
-		got, err := params{url.Values{"from": {text}}}.timeParam("from")
+		got, err := param.Set{Values: url.Values{"from": {text}}}.Time("from")
 		if err != nil || !got.Equal(want) {
 			t.Errorf("%q is %s, %v, expected %s", text, got, err, want)
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -53,12 +54,12 @@ func newStrip(outcomes []storage.Outcome) strip {
 }
 
 func outcomeTitle(o storage.Outcome) string {
-	text := o.ScheduledAt.UTC().Format("2006-01-02 15:04:05 UTC") + " " + stateWords(o.State)
+	text := o.ScheduledAt.UTC().Format("2006-01-02 15:04:05 UTC") + " " + words.State(o.State)
 	if duration, ran := o.Took(); ran {
-		text += " after " + took(duration)
+		text += " after " + words.Took(duration)
 	}
 	if o.Reason != "" {
-		text += ": " + shortReason(o.Reason)
+		text += ": " + words.ShortReason(o.Reason)
 	}
 	return text
 }
@@ -72,10 +73,10 @@ func outcomeWords(outcomes []storage.Outcome) string {
 	var parts []string
 	for _, state := range jobs.States() {
 		if n := counts[state]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, stateWords(state)))
+			parts = append(parts, fmt.Sprintf("%d %s", n, words.State(state)))
 		}
 	}
-	return fmt.Sprintf("last %s: %s", figure(len(outcomes), "run", "runs"),
+	return fmt.Sprintf("last %s: %s", words.Figure(len(outcomes), "run", "runs"),
 		strings.Join(parts, ", "))
 }
 
@@ -107,10 +108,11 @@ func newPlot(outcomes []storage.Outcome, now time.Time) *plot {
 	sorted := slices.Sorted(slices.Values(durations))
 	longest := max(sorted[len(sorted)-1], time.Millisecond)
 	p := &plot{
-		Width: width, Height: height, Middle: height / 2, Top: took(longest),
+		Width: width, Height: height, Middle: height / 2, Top: words.Took(longest),
 		First: *ran[0].StartedAt, Last: *ran[len(ran)-1].StartedAt, Now: now,
 		Words: fmt.Sprintf("The last %s that ran: %s at the median, %s at the longest.",
-			figure(len(ran), "run", "runs"), took(sorted[len(sorted)/2]), took(longest)),
+			words.Figure(len(ran), "run", "runs"), words.Took(sorted[len(sorted)/2]),
+			words.Took(longest)),
 	}
 	step := width / max(len(ran), slot/2)
 	for i, o := range ran {

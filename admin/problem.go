@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 )
 
 // Severity is how urgent a problem is.
@@ -33,7 +35,7 @@ func problems(o *Overview) []Problem {
 	}
 	if !o.ServedBy.Ready {
 		add(Alarm, "This replica, %s, cannot start runs: %s", o.ServedBy.Replica,
-			sentence(o.ServedBy.NotReady))
+			words.Sentence(o.ServedBy.NotReady))
 	}
 	if !o.Now.IsZero() {
 		replicaProblems(o, add)
@@ -65,26 +67,26 @@ func replicaProblems(o *Overview, add func(Severity, string, ...any)) {
 		case r.State == ReplicaExpired:
 			add(Alarm, "%s has expired: its last heartbeat was %s ago. "+
 				"The next sweep releases its locks.",
-				r.Name, span(o.Now.Sub(r.LastBeat)))
+				r.Name, words.Span(o.Now.Sub(r.LastBeat)))
 		case r.State == ReplicaLate:
 			add(Notice, "%s is late: its last heartbeat was %s ago. Its session expires in %s.",
-				r.Name, span(o.Now.Sub(r.LastBeat)), span(r.ExpiresAt.Sub(o.Now)))
+				r.Name, words.Span(o.Now.Sub(r.LastBeat)), words.Span(r.ExpiresAt.Sub(o.Now)))
 		case r.State == ReplicaLost && !live[r.Name]:
 			add(Notice, "%s was lost %s ago and is not back. Its runs are recorded as lost.",
 				r.Name,
-				span(o.Now.Sub(*r.EndedAt)))
+				words.Span(o.Now.Sub(*r.EndedAt)))
 			live[r.Name] = true // report each name once
 		}
 	}
 	if len(versions) > 1 {
-		add(Notice, "The replicas run %s different versions.", number(len(versions)))
+		add(Notice, "The replicas run %s different versions.", words.Number(len(versions)))
 	}
 }
 
 func lockProblems(o *Overview, add func(Severity, string, ...any)) {
 	if o.advisory != nil && !o.Memcached.unreachable() {
 		add(Notice, "memcached did not answer: %s Locks rely on the store alone.",
-			sentence(oneLine(o.advisory.Error(), 200)))
+			words.Sentence(words.OneLine(o.advisory.Error(), 200)))
 	}
 	missing := 0
 	for _, r := range o.Resources {
@@ -97,10 +99,10 @@ func lockProblems(o *Overview, add func(Severity, string, ...any)) {
 				add(Alarm, "%s is still held by job %s on %s, whose session expired %s ago. The "+
 					"next sweep releases it.",
 					lock.Resource, lock.Holder.Job, lock.Holder.Replica,
-					span(o.Now.Sub(lock.ExpiresAt)))
+					words.Span(o.Now.Sub(lock.ExpiresAt)))
 			case lock.Advisory == AdvisoryOther:
 				add(Notice, "%s: memcached names %s. The store decides: job %s on %s holds it.",
-					lock.Resource, holderWords(lock.other.Owner), lock.Holder.Job,
+					lock.Resource, words.Holder(lock.other.Owner), lock.Holder.Job,
 					lock.Holder.Replica)
 			case lock.Advisory == AdvisoryMissing:
 				missing++
@@ -109,6 +111,6 @@ func lockProblems(o *Overview, add func(Severity, string, ...any)) {
 	}
 	if missing > 0 {
 		add(Notice, "memcached has lost %s. Locks rely on the store; holders add them again.",
-			plural(missing, "lock", "locks"))
+			words.Plural(missing, "lock", "locks"))
 	}
 }

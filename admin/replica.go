@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -17,7 +18,7 @@ const shownOfReplica = 20
 
 func (s *Server) replicasJSON(w http.ResponseWriter, r *http.Request) {
 	answer(s, w, r, func(ctx context.Context) ([]Replica, error) {
-		if err := onlyParams(r); err != nil {
+		if err := param.Only(r); err != nil {
 			return nil, err
 		}
 		p, err := s.reader.snapshot(ctx)
@@ -80,7 +81,7 @@ func (v *replicasView) odd(value string, of func(Replica) string) string {
 }
 
 func (s *Server) replicasPage(w http.ResponseWriter, r *http.Request) {
-	if err := onlyParams(r, "refresh"); err != nil {
+	if err := param.Only(r, "refresh"); err != nil {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}

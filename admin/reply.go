@@ -8,13 +8,10 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
-
-// badRequest is an invalid parameter. Its text names the parameter and the valid values.
-type badRequest struct{ text string }
-
-func (e *badRequest) Error() string { return e.text }
 
 // answer runs a query of the store and writes its result as JSON.
 func answer[T any](s *Server, w http.ResponseWriter, r *http.Request,
@@ -24,13 +21,13 @@ func answer[T any](s *Server, w http.ResponseWriter, r *http.Request,
 		value, err = load(ctx)
 		return err
 	})
-	var bad *badRequest
+	var bad *param.Error
 	switch {
 	case err == nil:
 		s.storeAnswered()
 		s.writeJSON(w, http.StatusOK, value)
 	case errors.As(err, &bad):
-		s.writeError(w, http.StatusBadRequest, bad.text)
+		s.writeError(w, http.StatusBadRequest, bad.Text)
 	case errors.Is(err, storage.ErrNotFound):
 		s.writeError(w, http.StatusNotFound, err.Error())
 	default:
@@ -41,7 +38,7 @@ func answer[T any](s *Server, w http.ResponseWriter, r *http.Request,
 
 // storeTrouble returns a message for a query that failed.
 func storeTrouble(err error) string {
-	return "The store could not be asked: " + oneLine(err.Error(), 500)
+	return "The store could not be asked: " + words.OneLine(err.Error(), 500)
 }
 
 func (s *Server) writeJSON(w http.ResponseWriter, status int, value any) {

@@ -7,13 +7,13 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
-	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // The number of runs of a list without a limit.
@@ -30,7 +30,7 @@ func runParams() []string {
 
 func (s *Server) runsJSON(w http.ResponseWriter, r *http.Request) {
 	answer(s, w, r, func(ctx context.Context) ([]jobs.Record, error) {
-		p, err := readParams(r, runParams()...)
+		p, err := param.Read(r, runParams()...)
 		if err != nil {
 			return nil, err
 		}
@@ -42,7 +42,7 @@ func (s *Server) runsJSON(w http.ResponseWriter, r *http.Request) {
 		if err == nil && len(runs) > 0 {
 			full := len(runs) == filter.Limit // there may be more
 			back := filter.After != nil && filter.Before == nil
-			setLinks(w, p.pager(r.URL.EscapedPath(), runCursors(), runs[0].ID.String(),
+			param.SetLinks(w, p.Pager(r.URL.EscapedPath(), runCursors(), runs[0].ID.String(),
 				runs[len(runs)-1].ID.String(), back || full, filter.Before != nil || back && full))
 		}
 		return runs, err
@@ -50,12 +50,12 @@ func (s *Server) runsJSON(w http.ResponseWriter, r *http.Request) {
 }
 
 // runCursors page from the newest to the oldest.
-func runCursors() cursors { return cursors{next: "before", previous: "after"} }
+func runCursors() param.Cursors { return param.Cursors{Next: "before", Previous: "after"} }
 
 // runsView is the page of runs.
 type runsView struct {
 	Runs   []jobs.Record
-	Pager  pager
+	Pager  param.Pager
 	Filter runFields
 }
 
@@ -80,7 +80,7 @@ func (runFields) AllStates() []jobs.State { return jobs.States() }
 func (runFields) AllReasons() []jobs.Reason { return jobs.Reasons() }
 
 func (s *Server) runsPage(w http.ResponseWriter, r *http.Request) {
-	p, err := readParams(r, append(runParams(), "refresh")...)
+	p, err := param.Read(r, append(runParams(), "refresh")...)
 	if err != nil {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
 		return
@@ -93,7 +93,7 @@ func (s *Server) runsPage(w http.ResponseWriter, r *http.Request) {
 			if err != nil {
 				return v, err
 			}
-			v.Filter = p.runFields(filter)
+			v.Filter = newRunFields(p, filter)
 			limit := filter.Limit
 			// one extra row shows whether there is another page
 			filter.Limit = min(limit+1, storage.MaxBatch)
@@ -101,9 +101,9 @@ func (s *Server) runsPage(w http.ResponseWriter, r *http.Request) {
 			if err != nil {
 				return v, err
 			}
-			runs, on, back := trim(runs, limit, filter.Before != nil, filter.After != nil)
+			runs, on, back := param.Trim(runs, limit, filter.Before != nil, filter.After != nil)
 			if v.Runs = runs; len(runs) > 0 {
-				v.Pager = p.pager(r.URL.EscapedPath(), runCursors(), runs[0].ID.String(),
+				v.Pager = p.Pager(r.URL.EscapedPath(), runCursors(), runs[0].ID.String(),
 					runs[len(runs)-1].ID.String(), on, back)
 			}
 			return v, nil
@@ -111,10 +111,10 @@ func (s *Server) runsPage(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-func (p params) runFields(f storage.RunFilter) runFields {
+func newRunFields(p param.Set, f storage.RunFilter) runFields {
 	fields := runFields{
 		Job: f.Job, Reason: string(f.Reason), Replica: f.Replica, Resource: p.Get("resource"),
-		From: fieldTime(f.From), Until: fieldTime(f.Until),
+		From: param.FieldTime(f.From), Until: param.FieldTime(f.Until),
 	}
 	for _, state := range f.States {
 		fields.States = append(fields.States, string(state))
@@ -124,7 +124,7 @@ func (p params) runFields(f storage.RunFilter) runFields {
 
 func (s *Server) runJSON(w http.ResponseWriter, r *http.Request) {
 	answer(s, w, r, func(ctx context.Context) (v tracedRun, err error) {
-		if err := onlyParams(r); err != nil {
+		if err := param.Only(r); err != nil {
 			return v, err
 		}
 		id, err := runID(r)
@@ -154,8 +154,8 @@ func (s *Server) watch(ctx context.Context, run jobs.Record) {
 func runID(r *http.Request) (uuid.UUID, error) {
 	id, err := uuid.Parse(r.PathValue("id"))
 	if err != nil {
-		return id, &badRequest{fmt.Sprintf("id is %q, expected a run's id, a UUID",
-			cut(r.PathValue("id"), 100))}
+		return id, param.Errorf("id is %q, expected a run's id, a UUID",
+			words.Cut(r.PathValue("id"), 100))
 	}
 	return id, nil
 }
@@ -179,30 +179,30 @@ func (r *reader) runs(ctx context.Context, filter storage.RunFilter) ([]jobs.Rec
 }
 
 // runFilter parses the parameters of a list of runs.
-func (r *reader) runFilter(ctx context.Context, p params,
+func (r *reader) runFilter(ctx context.Context, p param.Set,
 	limit int) (f storage.RunFilter, err error) {
-	if f.Job, err = p.text("job"); err != nil {
+	if f.Job, err = p.Text("job"); err != nil {
 		return f, err
 	}
-	if f.Replica, err = p.text("replica"); err != nil {
+	if f.Replica, err = p.Text("replica"); err != nil {
 		return f, err
 	}
 	if f.States, err = readStates(p.Values["state"]); err != nil {
 		return f, err
 	}
-	if f.Reason, err = oneOf(p, "reason", jobs.Reasons()); err != nil {
+	if f.Reason, err = param.OneOf(p, "reason", jobs.Reasons()); err != nil {
 		return f, err
 	}
-	if f.Resource, err = p.resource("resource"); err != nil {
+	if f.Resource, err = p.Resource("resource"); err != nil {
 		return f, err
 	}
-	if f.From, err = p.timeParam("from"); err != nil {
+	if f.From, err = p.Time("from"); err != nil {
 		return f, err
 	}
-	if f.Until, err = p.timeParam("until"); err != nil {
+	if f.Until, err = p.Time("until"); err != nil {
 		return f, err
 	}
-	if f.Limit, err = p.limit(limit); err != nil {
+	if f.Limit, err = p.Limit(limit); err != nil {
 		return f, err
 	}
 	if f.Before, err = r.cursor(ctx, p, "before"); err != nil {
@@ -221,8 +221,8 @@ func readStates(values []string) ([]jobs.State, error) {
 				continue
 			}
 			if !slices.Contains(jobs.States(), jobs.State(text)) {
-				return nil, &badRequest{fmt.Sprintf("state is %q, expected some of %s",
-					cut(text, 100), listed(jobs.States()))}
+				return nil, param.Errorf("state is %q, expected some of %s",
+					words.Cut(text, 100), words.List(jobs.States()))
 			}
 			states = append(states, jobs.State(text))
 		}
@@ -231,71 +231,23 @@ func readStates(values []string) ([]jobs.State, error) {
 }
 
 // cursor returns the position of a run in the list, by its id.
-func (r *reader) cursor(ctx context.Context, p params, name string) (*storage.RunCursor, error) {
+func (r *reader) cursor(ctx context.Context, p param.Set, name string) (*storage.RunCursor, error) {
 	text := p.Get(name)
 	if text == "" {
 		return nil, nil
 	}
 	id, err := uuid.Parse(text)
 	if err != nil {
-		return nil, &badRequest{fmt.Sprintf("%s is %q, expected a run's id, a UUID", name,
-			cut(text, 100))}
+		return nil, param.Errorf("%s is %q, expected a run's id, a UUID", name,
+			words.Cut(text, 100))
 	}
 	run, err := r.store.Run(ctx, id)
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
-		return nil, &badRequest{fmt.Sprintf("%s is %s, expected the id of a run in the history",
-			name, id)}
+		return nil, param.Errorf("%s is %s, expected the id of a run in the history",
+			name, id)
 	case err != nil:
 		return nil, fmt.Errorf("run %s: %w", id, err)
 	}
 	return &storage.RunCursor{CreatedAt: run.CreatedAt, ID: run.ID}, nil
-}
-
-func plainRecords(found []jobs.Record) []jobs.Record {
-	runs := make([]jobs.Record, 0, len(found))
-	for _, run := range found {
-		runs = append(runs, plainRecord(run))
-	}
-	return runs
-}
-
-// plainRecord returns a run with times in UTC and the display name of the blocking resource, so
-// that all replicas show the same.
-func plainRecord(r jobs.Record) jobs.Record {
-	r.ScheduledAt, r.CreatedAt, r.WaitSince = r.ScheduledAt.UTC(), r.CreatedAt.UTC(),
-		r.WaitSince.UTC()
-	r.StartBy, r.StartedAt, r.FinishedAt = inUTC(r.StartBy), inUTC(r.StartedAt), inUTC(r.FinishedAt)
-	if r.BlockedBy != nil {
-		r.BlockedBy = plainBlocker(r.BlockedBy)
-	}
-	if r.Waited != nil {
-		waited := *r.Waited
-		waited.Blocker, waited.Since = *plainBlocker(&waited.Blocker), waited.Since.UTC()
-		r.Waited = &waited
-	}
-	return r
-}
-
-// plainBlocker returns the blocker with display names of its resources.
-func plainBlocker(b *jobs.Blocker) *jobs.Blocker {
-	plain := *b
-	plain.Resource, plain.Root.Resource = resourceName(b.Resource), resourceName(b.Root.Resource)
-	return &plain
-}
-
-func inUTC(t *time.Time) *time.Time {
-	if t == nil {
-		return nil
-	}
-	utc := t.UTC()
-	return &utc
-}
-
-// resourceName returns the display name of a resource's key. It returns any other text unchanged.
-func resourceName(text string) string {
-	if resource, err := locking.ParseKey(text); err == nil {
-		return resource.String()
-	}
-	return text
 }

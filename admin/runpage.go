@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
@@ -38,7 +40,7 @@ type step struct {
 }
 
 func (s *Server) runPage(w http.ResponseWriter, r *http.Request) {
-	if err := onlyParams(r, "refresh"); err != nil {
+	if err := param.Only(r, "refresh"); err != nil {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
@@ -59,7 +61,7 @@ func (s *Server) runPage(w http.ResponseWriter, r *http.Request) {
 		},
 		complete: func(v *runView, f *Frame) *Overview {
 			v.Trace = s.traceOf(v.Record)
-			f.Title = cut(v.Job, 60) + " " + stateWords(v.State)
+			f.Title = words.Cut(v.Job, 60) + " " + words.State(v.State)
 			if v.State.Final() { // the run no longer changes
 				f.Every, f.Refresh, f.Events = 0, 0, ""
 			}
@@ -142,7 +144,7 @@ func steps(r jobs.Record, granted, locked time.Time) []step {
 		add(r.CreatedAt, recordedWords(r), "", "")
 	}
 	if r.Waited != nil {
-		add(r.Waited.Since, "Waited", blockedWords(&r.Waited.Blocker, "was held by"), "waiting")
+		add(r.Waited.Since, "Waited", words.Blocked(&r.Waited.Blocker, "was held by"), "waiting")
 	}
 	if !locked.IsZero() {
 		add(locked, "Advisory lock taken", "", "")
@@ -156,9 +158,9 @@ func steps(r jobs.Record, granted, locked time.Time) []step {
 	}
 	switch {
 	case r.State == jobs.Waiting:
-		add(since(r), "Waits", why(r), "waiting")
+		add(since(r), "Waits", words.Why(r), "waiting")
 	case r.State.Final():
-		add(ended(r), title(stateWords(r.State)), why(r), string(r.State))
+		add(ended(r), words.Title(words.State(r.State)), words.Why(r), string(r.State))
 	}
 	return inOrder(list, r.State != jobs.Running)
 }
@@ -173,7 +175,7 @@ func inOrder(list []step, over bool) []step {
 	slices.SortStableFunc(middle, func(a, b step) int { return a.At.Compare(b.At) })
 	for i := 1; i < len(list); i++ {
 		if gap := list[i].At.Sub(list[i-1].At); gap >= time.Millisecond {
-			list[i].After = took(gap) + " later"
+			list[i].After = words.Took(gap) + " later"
 		}
 	}
 	return list
@@ -184,7 +186,7 @@ func recordedWords(r jobs.Record) string {
 	case r.Recovery > 0:
 		return fmt.Sprintf("Recovery %d of the firing", r.Recovery)
 	case r.Replica != "":
-		return "Registered by " + cut(r.Replica, 100)
+		return "Registered by " + words.Cut(r.Replica, 100)
 	}
 	return "Recorded"
 }

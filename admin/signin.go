@@ -10,6 +10,9 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 )
 
 // signInView is the sign-in page.
@@ -25,7 +28,7 @@ type signInView struct {
 // the browser withholds the cookie on the first request. In that case the page reloads itself, and
 // the second request has the cookie.
 func (s *Server) signInPage(w http.ResponseWriter, r *http.Request) {
-	if err := onlyParams(r, "next"); err != nil {
+	if err := param.Only(r, "next"); err != nil {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
@@ -51,7 +54,7 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name, password := r.PostForm.Get("user"), r.PostForm.Get("password")
-	view := signInView{Next: localPath(r.PostForm.Get("next")), Name: cut(name, 200)}
+	view := signInView{Next: localPath(r.PostForm.Get("next")), Name: words.Cut(name, 200)}
 	if s.accessRules().users == 0 {
 		s.showSignIn(w, http.StatusForbidden, view)
 		return
@@ -94,7 +97,7 @@ func (s *Server) signInTrouble(w http.ResponseWriter, err error, view *signInVie
 		w.Header().Set("Retry-After", strconv.Itoa(seconds))
 		view.ErrorText =
 			"Too many sign-ins failed for this user or from this address. Try again in " +
-				span(time.Duration(seconds)*time.Second) + "."
+				words.Span(time.Duration(seconds)*time.Second) + "."
 		return http.StatusTooManyRequests
 	}
 	w.Header().Set("Retry-After", "5")

@@ -7,10 +7,11 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
@@ -36,7 +37,7 @@ type timeline struct {
 
 	Chart    *chart        `json:"-"`
 	Links    windowLinks   `json:"-"`
-	Pager    pager         `json:"-"`
+	Pager    param.Pager   `json:"-"`
 	Resource string        `json:"-"`
 	Length   time.Duration `json:"-"`
 
@@ -65,39 +66,24 @@ type timelineQuery struct {
 	skip     int // lanes
 }
 
-func (p params) timeline() (q timelineQuery, err error) {
-	if q.window, err = p.window("1h"); err != nil {
+func readTimelineQuery(p param.Set) (q timelineQuery, err error) {
+	if q.window, err = readWindow(p, "1h"); err != nil {
 		return q, err
 	}
-	if q.resource, err = p.resource("resource"); err != nil {
+	if q.resource, err = p.Resource("resource"); err != nil {
 		return q, err
 	}
-	q.skip, err = p.skip()
+	q.skip, err = p.Skip()
 	return q, err
-}
-
-// skip parses the number of entries to skip.
-func (p params) skip() (int, error) {
-	const most = 1_000_000
-	text := p.Get("skip")
-	if text == "" {
-		return 0, nil
-	}
-	skip, err := strconv.Atoi(text)
-	if err != nil || skip < 0 || skip > most {
-		return 0, &badRequest{fmt.Sprintf("skip is %q, expected a number from 0 to %d",
-			cut(text, 100), most)}
-	}
-	return skip, nil
 }
 
 func (s *Server) timelineJSON(w http.ResponseWriter, r *http.Request) {
 	answer(s, w, r, func(ctx context.Context) (timeline, error) {
-		p, err := readParams(r, timelineParams()...)
+		p, err := param.Read(r, timelineParams()...)
 		if err != nil {
 			return timeline{}, err
 		}
-		q, err := p.timeline()
+		q, err := readTimelineQuery(p)
 		if err != nil {
 			return timeline{}, err
 		}
@@ -106,16 +92,16 @@ func (s *Server) timelineJSON(w http.ResponseWriter, r *http.Request) {
 			return timeline{}, err
 		}
 		t, err := s.reader.timeline(ctx, now, q)
-		setLinks(w, p.skipPager("/api/v1/locks/timeline", q.skip, shownLanes, t.Known))
+		param.SetLinks(w, p.SkipPager("/api/v1/locks/timeline", q.skip, shownLanes, t.Known))
 		return t, err
 	})
 }
 
 func (s *Server) timelinePage(w http.ResponseWriter, r *http.Request) {
-	p, err := readParams(r, append(timelineParams(), "refresh")...)
+	p, err := param.Read(r, append(timelineParams(), "refresh")...)
 	var q timelineQuery
 	if err == nil {
-		q, err = p.timeline()
+		q, err = readTimelineQuery(p)
 	}
 	if err != nil {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
@@ -124,44 +110,26 @@ func (s *Server) timelinePage(w http.ResponseWriter, r *http.Request) {
 	live := q.window.from.IsZero() && q.window.until.IsZero()
 	show(s, w, r, page[timeline]{
 		template: "timeline.html", section: "/locks", title: "Timeline of locks",
-		jsonPath: p.with("/api/v1/locks/timeline"), live: live,
+		jsonPath: p.With("/api/v1/locks/timeline"), live: live,
 		topics: []storage.Topic{storage.TopicRuns, storage.TopicLocks},
 		load: func(ctx context.Context, snap snapshot) (timeline, error) {
 			t, err := s.reader.timeline(ctx, snap.now, q)
 			if err != nil {
 				return t, err
 			}
-			t.Links = p.windowLinks("/locks/timeline", q.window, q.window.at(snap.now))
-			t.Pager = p.skipPager("/locks/timeline", q.skip, shownLanes, t.Known)
+			t.Links = newWindowLinks(p, "/locks/timeline", q.window, q.window.at(snap.now))
+			t.Pager = p.SkipPager("/locks/timeline", q.skip, shownLanes, t.Known)
 			t.Resource = p.Get("resource")
 			t.lanePath = func(resource string) string {
-				return p.with("/locks/timeline", "resource", resource, "skip", "")
+				return p.With("/locks/timeline", "resource", resource, "skip", "")
 			}
 			t.Chart = newChart(&t, func(from, until time.Time) string {
-				return p.with("/locks/timeline", "from", from.Format(time.RFC3339), "until",
+				return p.With("/locks/timeline", "from", from.Format(time.RFC3339), "until",
 					until.Format(time.RFC3339), "span", "")
 			})
 			return t, nil
 		},
 	})
-}
-
-// skipPager pages through a list by the number of entries to skip.
-func (p params) skipPager(path string, skip, page, total int) (g pager) {
-	text := func(n int) string {
-		if n <= 0 {
-			return ""
-		}
-		return strconv.Itoa(n)
-	}
-	if skip+page < total {
-		g.NextPage = p.with(path, "skip", text(skip+page))
-	}
-	if skip > 0 {
-		g.PreviousPage, g.FirstPage = p.with(path, "skip", text(skip-page)),
-			p.with(path, "skip", "")
-	}
-	return g
 }
 
 // timeline queries the timeline.
@@ -288,7 +256,7 @@ func (r *reader) fill(ctx context.Context, t *timeline) error {
 		if fresh := countNew(names, l.jobs); fresh > room {
 			t.Cut = append(t.Cut,
 				fmt.Sprintf("%s is locked by %d jobs, of which only some are drawn",
-					cut(l.Resource, 100), l.Jobs))
+					words.Cut(l.Resource, 100), l.Jobs))
 			l.jobs = l.jobs[:min(len(l.jobs), room)]
 		}
 		for _, name := range l.jobs {
@@ -375,11 +343,11 @@ func (t *timeline) noteOmitted(of map[string][]storage.RunInterval, full []strin
 			}
 		}
 		t.Cut = append(t.Cut, fmt.Sprintf("of %s only the newest %d runs are drawn, since %s: "+
-			"zoom in to see earlier ones", cut(name, 60), len(of[name]), utcWords(first)))
+			"zoom in to see earlier ones", words.Cut(name, 60), len(of[name]), words.UTC(first)))
 	}
 	if more := len(full) - named; more > 0 {
 		t.Cut = append(t.Cut, fmt.Sprintf("of %s not all runs are drawn",
-			figure(more, "more job", "more jobs")))
+			words.Figure(more, "more job", "more jobs")))
 	}
 }
 
@@ -415,7 +383,7 @@ func (t *timeline) Notes() []string {
 			n))
 	}
 	for _, text := range t.Cut {
-		notes = append(notes, sentence(title(text)))
+		notes = append(notes, words.Sentence(words.Title(text)))
 	}
 	if more := t.Known - len(t.Lanes); more > 0 {
 		notes = append(notes, fmt.Sprintf("%d of %d resources are drawn: those that are held or "+
@@ -471,13 +439,13 @@ func runWords(s storage.RunInterval, now time.Time) string {
 	}
 	var parts []string
 	if length := waited.Sub(s.CreatedAt); length >= time.Second {
-		parts = append(parts, "waited "+took(length))
+		parts = append(parts, "waited "+words.Took(length))
 	}
 	if s.StartedAt != nil {
 		length := jobs.Executed(waited, end, s.Rests)
-		parts = append(parts, "ran "+took(length))
+		parts = append(parts, "ran "+words.Took(length))
 		if rested := end.Sub(waited) - length; rested > 0 {
-			parts = append(parts, "waited "+took(rested)+" between attempts")
+			parts = append(parts, "waited "+words.Took(rested)+" between attempts")
 		}
 	}
 	if words := whyOf(s); words != "" {

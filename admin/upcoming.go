@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -69,11 +71,11 @@ func (c conflict) Outcome() string {
 
 func (s *Server) upcomingConflictsJSON(w http.ResponseWriter, r *http.Request) {
 	answer(s, w, r, func(ctx context.Context) (upcomingConflicts, error) {
-		p, err := readParams(r, "resource")
+		p, err := param.Read(r, "resource")
 		if err != nil {
 			return upcomingConflicts{}, err
 		}
-		about, err := p.resource("resource")
+		about, err := p.Resource("resource")
 		if err != nil {
 			return upcomingConflicts{}, err
 		}
@@ -86,10 +88,10 @@ func (s *Server) upcomingConflictsJSON(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) upcomingConflictsPage(w http.ResponseWriter, r *http.Request) {
-	p, err := readParams(r, "resource", "refresh")
+	p, err := param.Read(r, "resource", "refresh")
 	var about *locking.Resource
 	if err == nil {
-		about, err = p.resource("resource")
+		about, err = p.Resource("resource")
 	}
 	if err != nil {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
@@ -97,7 +99,7 @@ func (s *Server) upcomingConflictsPage(w http.ResponseWriter, r *http.Request) {
 	}
 	show(s, w, r, page[upcomingConflicts]{
 		template: "upcoming.html", section: "/locks", title: "Upcoming conflicts",
-		jsonPath: p.with("/api/v1/locks/upcoming"),
+		jsonPath: p.With("/api/v1/locks/upcoming"),
 		load: func(ctx context.Context, snap snapshot) (upcomingConflicts, error) {
 			f, err := s.reader.upcomingConflicts(ctx, snap.now, about)
 			f.Resource = p.Get("resource")
@@ -164,7 +166,7 @@ func (f *upcomingConflicts) Summary() string {
 	}
 	reach := "In the next 24 h"
 	if f.Truncated() {
-		reach = "In the next " + span(f.Until.Sub(f.From))
+		reach = "In the next " + words.Span(f.Until.Sub(f.From))
 	}
 	switch {
 	case f.Jobs == 0:
@@ -172,19 +174,19 @@ func (f *upcomingConflicts) Summary() string {
 	case likely+possible == 0:
 		return fmt.Sprintf("%s, no conflicts are expected among %s of %s that share resources.",
 			reach,
-			figure(f.ScheduledTimes, "scheduled time", "scheduled times"),
-			figure(f.Jobs, "job", "jobs"))
+			words.Figure(f.ScheduledTimes, "scheduled time", "scheduled times"),
+			words.Figure(f.Jobs, "job", "jobs"))
 	case likely == 0:
 		return fmt.Sprintf(
 			"%s, no conflicts are likely; %d are possible if runs take long.", reach,
 			possible)
 	}
 	text := fmt.Sprintf("%s, %s", reach,
-		verb(likely, "one firing is likely to wait for another",
+		words.Verb(likely, "one firing is likely to wait for another",
 			fmt.Sprintf("%d firings are likely to wait for another", likely)))
 	if skips > 0 {
 		text += fmt.Sprintf(", and %s",
-			verb(skips, "one would be skipped", fmt.Sprintf("%d would be skipped", skips)))
+			words.Verb(skips, "one would be skipped", fmt.Sprintf("%d would be skipped", skips)))
 	}
 	if possible > likely {
 		text += fmt.Sprintf("; %d if runs take long", possible)

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -126,7 +127,7 @@ func (r *reader) upcomingFirings(f *upcomingConflicts, contenders []*contender) 
 	if elsewhere > 0 {
 		f.Cut = append(f.Cut, fmt.Sprintf("%s that share resources have no schedule, depend on "+
 			"others, or are fired by replicas with another definition",
-			figure(elsewhere, "job", "jobs")))
+			words.Figure(elsewhere, "job", "jobs")))
 	}
 	heap.Init(&queue)
 	var scheduledTimes []upcomingFiring
@@ -134,7 +135,7 @@ func (r *reader) upcomingFirings(f *upcomingConflicts, contenders []*contender) 
 		if len(scheduledTimes) == maxUpcomingFirings {
 			f.Until = queue[0].at
 			f.Cut = append(f.Cut, fmt.Sprintf("the simulation ends after %d scheduled times, at %s",
-				maxUpcomingFirings, utcWords(f.Until)))
+				maxUpcomingFirings, words.UTC(f.Until)))
 			break
 		}
 		scheduledAt := queue[0]
@@ -258,7 +259,7 @@ func (r *reader) loadDurations(ctx context.Context, f *upcomingConflicts, conten
 	if never > 0 {
 		f.Cut = append(f.Cut,
 			fmt.Sprintf("no run of %s has ended yet, so their durations are unknown",
-				figure(never, "job", "jobs")))
+				words.Figure(never, "job", "jobs")))
 	}
 	return nil
 }

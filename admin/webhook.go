@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -23,15 +25,15 @@ func webhookParams() []string {
 }
 
 // webhookCursors page from the newest to the oldest.
-func webhookCursors() cursors { return cursors{next: "before", previous: "after"} }
+func webhookCursors() param.Cursors { return param.Cursors{Next: "before", Previous: "after"} }
 
 func (s *Server) webhooksJSON(w http.ResponseWriter, r *http.Request) {
 	answer(s, w, r, func(ctx context.Context) ([]storage.Undelivered, error) {
-		p, err := readParams(r, webhookParams()...)
+		p, err := param.Read(r, webhookParams()...)
 		if err != nil {
 			return nil, err
 		}
-		filter, err := p.webhookFilter(defaultRuns)
+		filter, err := readWebhookFilter(p, defaultRuns)
 		if err != nil {
 			return nil, err
 		}
@@ -39,7 +41,8 @@ func (s *Server) webhooksJSON(w http.ResponseWriter, r *http.Request) {
 		if err == nil && len(list) > 0 {
 			full := len(list) == filter.Limit // there may be more
 			back := filter.After != nil && filter.Before == nil
-			setLinks(w, p.pager(r.URL.EscapedPath(), webhookCursors(), deliveryCursor(list[0]),
+			param.SetLinks(w, p.Pager(r.URL.EscapedPath(), webhookCursors(),
+				deliveryCursor(list[0]),
 				deliveryCursor(list[len(list)-1]), back || full,
 				filter.Before != nil || back && full))
 		}
@@ -51,7 +54,7 @@ func (s *Server) webhooksJSON(w http.ResponseWriter, r *http.Request) {
 type webhooksView struct {
 	Deliveries []storage.Undelivered
 	Stored     bool // the store records deliveries
-	Pager      pager
+	Pager      param.Pager
 	Filter     webhookFields
 }
 
@@ -62,10 +65,10 @@ type webhookFields struct{ Webhook, Run, GivenUp string }
 func (f webhookFields) Any() bool { return f != webhookFields{} }
 
 func (s *Server) webhooksPage(w http.ResponseWriter, r *http.Request) {
-	p, err := readParams(r, append(webhookParams(), "refresh")...)
+	p, err := param.Read(r, append(webhookParams(), "refresh")...)
 	var filter storage.UndeliveredFilter
 	if err == nil {
-		filter, err = p.webhookFilter(pageWebhooks)
+		filter, err = readWebhookFilter(p, pageWebhooks)
 	}
 	if err != nil {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
@@ -82,9 +85,10 @@ func (s *Server) webhooksPage(w http.ResponseWriter, r *http.Request) {
 			if v.Stored = stored; err != nil {
 				return v, err
 			}
-			list, on, back := trim(list, filter.Limit, filter.Before != nil, filter.After != nil)
+			list, on, back := param.Trim(list, filter.Limit, filter.Before != nil,
+				filter.After != nil)
 			if v.Deliveries = list; len(list) > 0 {
-				v.Pager = p.pager(r.URL.EscapedPath(), webhookCursors(), deliveryCursor(list[0]),
+				v.Pager = p.Pager(r.URL.EscapedPath(), webhookCursors(), deliveryCursor(list[0]),
 					deliveryCursor(list[len(list)-1]), on, back)
 			}
 			return v, nil
@@ -92,32 +96,32 @@ func (s *Server) webhooksPage(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-func (p params) webhookFilter(limit int) (f storage.UndeliveredFilter, err error) {
-	if f.Webhook, err = p.text("webhook"); err != nil {
+func readWebhookFilter(p param.Set, limit int) (f storage.UndeliveredFilter, err error) {
+	if f.Webhook, err = p.Text("webhook"); err != nil {
 		return f, err
 	}
 	if text := p.Get("run"); text != "" {
 		if f.Run, err = uuid.Parse(text); err != nil {
-			return f, &badRequest{fmt.Sprintf("run is %q, expected a run's id, a UUID",
-				cut(text, 100))}
+			return f, param.Errorf("run is %q, expected a run's id, a UUID",
+				words.Cut(text, 100))
 		}
 	}
-	given, err := oneOf(p, "given_up", []string{"yes"})
+	given, err := param.OneOf(p, "given_up", []string{"yes"})
 	if err != nil {
 		return f, err
 	}
 	f.GivenUp = given != ""
-	if f.Limit, err = p.limit(limit); err != nil {
+	if f.Limit, err = p.Limit(limit); err != nil {
 		return f, err
 	}
-	if f.Before, err = p.cursor("before"); err != nil {
+	if f.Before, err = p.Cursor("before"); err != nil {
 		return f, err
 	}
-	f.After, err = p.cursor("after")
+	f.After, err = p.Cursor("after")
 	return f, err
 }
 
-func deliveryCursor(u storage.Undelivered) string { return encodeCursor(u.CreatedAt, u.ID) }
+func deliveryCursor(u storage.Undelivered) string { return param.EncodeCursor(u.CreatedAt, u.ID) }
 
 // undelivered returns the failed deliveries, never nil, and whether the store records them.
 func (r *reader) undelivered(ctx context.Context,
@@ -132,7 +136,7 @@ func (r *reader) undelivered(ctx context.Context,
 	}
 	var bad *storage.BadInputError
 	if errors.As(err, &bad) {
-		return nil, true, &badRequest{bad.Error()}
+		return nil, true, param.Errorf("%s", bad)
 	}
 	if err != nil {
 		return nil, true, fmt.Errorf("deliveries: %w", err)
@@ -165,8 +169,8 @@ func (s *Server) deliverAgainPage(w http.ResponseWriter, r *http.Request) {
 	id, err := pathID(r, "id", "a delivery's id")
 	var filter storage.UndeliveredFilter
 	if err == nil {
-		filter, err = (params{url.Values{"run": {r.URL.Query().Get("run")}}}).
-			webhookFilter(storage.MaxBatch)
+		filter, err = readWebhookFilter(param.Set{Values: url.Values{"run": {r.URL.Query().Get(
+			"run")}}}, storage.MaxBatch)
 	}
 	if err != nil {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
@@ -191,12 +195,12 @@ func (s *Server) deliverAgainPage(w http.ResponseWriter, r *http.Request) {
 			u, err := s.options.Operations.DeliverAgain(ctx, a, id)
 			return outcome{"/webhooks", fmt.Sprintf("%s is told again, within about a second. "+
 				"What it then has is on this list no more.",
-				title(cut("webhook "+u.Webhook, 100)))}, err
+				words.Title(words.Cut("webhook "+u.Webhook, 100)))}, err
 		},
 	})
 }
 
 // againPath returns the page that repeats a delivery.
 func againPath(u storage.Undelivered) string {
-	return address("/webhooks/"+u.ID.String()+"/again", url.Values{"run": {u.Run.String()}})
+	return param.Address("/webhooks/"+u.ID.String()+"/again", url.Values{"run": {u.Run.String()}})
 }

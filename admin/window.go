@@ -1,8 +1,10 @@
 package admin
 
 import (
-	"fmt"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 )
 
 // window is the time that a page shows.
@@ -38,9 +40,9 @@ type windowQuery struct {
 	span        windowSpan
 }
 
-// window parses from, until and span. If both ends are given, span is ignored. If none is given,
-// the window ends now.
-func (p params) window(byDefault string) (w windowQuery, err error) {
+// readWindow parses from, until and span. If both ends are given, span is ignored. If none is
+// given, the window ends now.
+func readWindow(p param.Set, byDefault string) (w windowQuery, err error) {
 	var names []string
 	asked := p.Get("span")
 	if asked == "" {
@@ -53,20 +55,20 @@ func (p params) window(byDefault string) (w windowQuery, err error) {
 		}
 	}
 	if w.span.Length == 0 {
-		return w, &badRequest{fmt.Sprintf("span is %q, expected one of %s", cut(asked, 100),
-			listed(names))}
+		return w, param.Errorf("span is %q, expected one of %s", words.Cut(asked, 100),
+			words.List(names))
 	}
-	if w.from, err = p.timeParam("from"); err != nil {
+	if w.from, err = p.Time("from"); err != nil {
 		return w, err
 	}
-	if w.until, err = p.timeParam("until"); err != nil {
+	if w.until, err = p.Time("until"); err != nil {
 		return w, err
 	}
 	if !w.from.IsZero() && !w.until.IsZero() {
 		length := w.until.Sub(w.from)
 		if length < minWindow || length > maxWindow {
-			return w, &badRequest{fmt.Sprintf("until is %s after from, expected between %s and %s",
-				span(length), span(minWindow), span(maxWindow))}
+			return w, param.Errorf("until is %s after from, expected between %s and %s",
+				words.Span(length), words.Span(minWindow), words.Span(maxWindow))
 		}
 	}
 	return w, nil
@@ -99,18 +101,18 @@ type windowLink struct {
 	Here        bool
 }
 
-// windowLinks returns the links of a window.
-func (p params) windowLinks(path string, asked windowQuery, w window) windowLinks {
+// newWindowLinks returns the links of a window.
+func newWindowLinks(p param.Set, path string, asked windowQuery, w window) windowLinks {
 	to := func(from, until time.Time) string {
-		return p.with(path, "from", from.Format(time.RFC3339), "until", until.Format(time.RFC3339),
+		return p.With(path, "from", from.Format(time.RFC3339), "until", until.Format(time.RFC3339),
 			"span", "", "skip", "")
 	}
 	length := w.Until.Sub(w.From)
 	l := windowLinks{
 		Earlier:   to(w.From.Add(-length/2), w.Until.Add(-length/2)),
 		Later:     to(w.From.Add(length/2), w.Until.Add(length/2)),
-		FieldFrom: fieldTime(w.From.Truncate(time.Second)),
-		FieldTill: fieldTime(w.Until.Truncate(time.Second)), Live: w.Live,
+		FieldFrom: param.FieldTime(w.From.Truncate(time.Second)),
+		FieldTill: param.FieldTime(w.Until.Truncate(time.Second)), Live: w.Live,
 	}
 	if length/2 >= minWindow+2*time.Second {
 		l.In = to(w.From.Add(length/4), w.Until.Add(-length/4))
@@ -123,7 +125,7 @@ func (p params) windowLinks(path string, asked windowQuery, w window) windowLink
 	}
 	for _, s := range windowSpans() {
 		l.Spans = append(l.Spans, windowLink{s.Words,
-			p.with(path, "from", "", "until", "", "span", s.Name, "skip", ""),
+			p.With(path, "from", "", "until", "", "span", s.Name, "skip", ""),
 			w.Live && asked.span.Name == s.Name})
 	}
 	return l

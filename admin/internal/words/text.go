@@ -1,0 +1,140 @@
+package words
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Number writes small numbers as words.
+func Number(n int) string {
+	words := []string{"no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine",
+		"ten", "eleven", "twelve"}
+	if n < len(words) {
+		return words[n]
+	}
+	return fmt.Sprint(n)
+}
+
+// Plural writes a number, small ones as words, with the singular or the plural of a noun.
+func Plural(n int, one, many string) string {
+	if n == 1 {
+		return Number(n) + " " + one
+	}
+	return Number(n) + " " + many
+}
+
+// Verb returns one if n is 1, else many.
+func Verb(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+// Figure writes a number in figures, with the singular or the plural of a noun.
+func Figure(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// Title capitalizes a text of this package.
+func Title(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+// Sentence adds a full stop.
+func Sentence(s string) string {
+	if s == "" || strings.HasSuffix(s, ".") {
+		return s
+	}
+	return s + "."
+}
+
+// Span formats a duration in two units: "42 s", "3 min 5 s", "2 h 10 min", "4 d 3 h".
+func Span(d time.Duration) string {
+	const day = 24 * time.Hour
+	d = max(d, 0).Truncate(time.Second)
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", d/time.Second)
+	case d < time.Hour:
+		return two(d, time.Minute, "min", time.Second, "s")
+	case d < day:
+		return two(d, time.Hour, "h", time.Minute, "min")
+	}
+	return two(d, day, "d", time.Hour, "h")
+}
+
+func two(d, big time.Duration, bigName string, small time.Duration, smallName string) string {
+	text := fmt.Sprintf("%d %s", d/big, bigName)
+	if rest := d % big / small; rest > 0 {
+		text += fmt.Sprintf(" %d %s", rest, smallName)
+	}
+	return text
+}
+
+// Took formats the duration of a run, with milliseconds if it is short.
+func Took(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", max(d, 0).Milliseconds())
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	}
+	return Span(d)
+}
+
+// Cut returns s, or its first n characters and an ellipsis.
+func Cut(s string, n int) string {
+	count := 0
+	for i := range s {
+		if count++; count > n {
+			return s[:i] + "…"
+		}
+	}
+	return s
+}
+
+// OneLine returns s on one line, cut to at most n characters.
+func OneLine(s string, n int) string { return Cut(strings.Join(strings.Fields(s), " "), n) }
+
+// List joins texts with commas.
+func List[T ~string](words []T) string {
+	texts := make([]string, len(words))
+	for i, word := range words {
+		texts[i] = string(word)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// Names lists names of replicas, as many as fit on the page.
+func Names(list []string) string {
+	const most = 20
+	if len(list) == 0 {
+		return "–"
+	}
+	shown := make([]string, 0, most)
+	for _, name := range list[:min(len(list), most)] {
+		shown = append(shown, Cut(name, 60))
+	}
+	text := strings.Join(shown, ", ")
+	if more := len(list) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// Prefix returns the beginning of a hash.
+func Prefix(s string, n int) string { return s[:min(n, len(s))] }
+
+// Indented formats JSON for people.
+func Indented(text json.RawMessage) string {
+	var out bytes.Buffer
+	if err := json.Indent(&out, text, "", "  "); err != nil {
+		return string(text)
+	}
+	return out.String()
+}

@@ -1,0 +1,130 @@
+package words
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/explain"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// State formats a state for people.
+func State(s jobs.State) string { return strings.ReplaceAll(string(s), "_", " ") }
+
+// Why describes why a run waits, did not run, or ended early. It returns "" if there is no reason.
+func Why(r jobs.Record) string {
+	if r.Detail != "" {
+		return Cut(r.Detail, 400)
+	}
+	switch r.Reason {
+	case "":
+		return ""
+	case jobs.ReasonLockHeld, jobs.ReasonOlderWaiter:
+		return Blocked(r.BlockedBy, "is held by")
+	}
+	if words, ok := reasonWords()[r.Reason]; ok {
+		return words
+	}
+	return strings.ReplaceAll(string(r.Reason), "_", " ")
+}
+
+// WhyWaits is why for a run that is listed under its blocker.
+func WhyWaits(r jobs.Record) string {
+	switch {
+	case r.BlockedBy == nil:
+		return Why(r)
+	case r.BlockedBy.Waiting:
+		return Cut(withoutRuns(r.BlockedBy).Queue(), 400)
+	}
+	return ""
+}
+
+// Blocked describes a blocker. The verb follows the name of the resource: "is held by".
+func Blocked(b *jobs.Blocker, verb string) string {
+	if b == nil {
+		return "a resource is held"
+	}
+	return Cut(withoutRuns(b).Words(verb), 400)
+}
+
+// withoutRuns returns the blocker without run ids, which the API has.
+func withoutRuns(b *jobs.Blocker) jobs.Blocker {
+	shown := *b
+	shown.Holder.Run, shown.Root.Holder.Run = "", ""
+	return shown
+}
+
+// Holder names a holder without its run's id, which the API has.
+func Holder(o locking.Owner) string {
+	o.Run = ""
+	return locking.Holder{Owner: o}.String()
+}
+
+// Offset formats how far the store's clock is ahead of a replica's.
+func Offset(milliseconds *int64) string {
+	switch {
+	case milliseconds == nil:
+		return "–"
+	case *milliseconds == 0:
+		return "0 ms"
+	}
+	return fmt.Sprintf("%+d ms", *milliseconds)
+}
+
+// Verdict formats a verdict as the beginning of a sentence.
+func Verdict(v explain.Verdict) string {
+	return Title(strings.ReplaceAll(string(v), "_", " "))
+}
+
+// ShortReason describes a reason without the details of a run.
+func ShortReason(r jobs.Reason) string {
+	words := map[jobs.Reason]string{jobs.ReasonLockHeld: "a resource is held",
+		jobs.ReasonOlderWaiter: "an older run waits for the same"}
+	if text, ok := words[r]; ok {
+		return text
+	}
+	if text, ok := reasonWords()[r]; ok {
+		return text
+	}
+	return strings.ReplaceAll(string(r), "_", " ")
+}
+
+// Action describes an action in the past tense.
+func Action(action string) string {
+	words := map[string]string{
+		"pause": "paused", "resume": "resumed", "trigger": "triggered", "cancel": "cancelled",
+		"release": "released", "drain": "drained",
+		"undrain": "ended the drain of", "put_job": "added or changed", "remove_job": "removed",
+		"deliver_again": "had delivered again",
+	}
+	if text, ok := words[action]; ok {
+		return text
+	}
+	return strings.ReplaceAll(action, "_", " ")
+}
+
+func reasonWords() map[jobs.Reason]string {
+	return map[jobs.Reason]string{
+		jobs.ReasonOverlap:          "an earlier run of the job is still active",
+		jobs.ReasonGroupFull:        "its group has reached its limit of runs",
+		jobs.ReasonNoWorker:         "no worker was free",
+		jobs.ReasonLocksUnavailable: "memcached did not answer, and the configuration says skip",
+		jobs.ReasonMisfire:          "no replica was live to start it",
+		jobs.ReasonSuperseded:       "another scheduled time of the job ran instead",
+		jobs.ReasonSessionLost:      "its replica was lost or could not confirm its session",
+		jobs.ReasonClaimLost:        "the run lost its claim",
+		jobs.ReasonTimeout:          "the run exceeded its timeout",
+		jobs.ReasonClockOff:         "its replica's clock was too far off",
+		jobs.ReasonShutdown:         "its replica stopped before the run ended",
+		jobs.ReasonCancelled:        "an operator cancelled it",
+		jobs.ReasonPanic:            "its handler panicked",
+		jobs.ReasonRetry:            "an attempt failed, the next one follows",
+		jobs.ReasonPaused:           "its job, its group or all jobs were paused",
+		jobs.ReasonDeadline:         "it could not start before its deadline",
+		jobs.ReasonAfter:            "its dependencies have succeeded, and it waits for a replica",
+		jobs.ReasonTriggered:        "waits for a replica to start it",
+		jobs.ReasonReleased:         "an operator released its locks",
+		jobs.ReasonJobGone:          "no replica has known its job for an hour",
+	}
+}

@@ -1,0 +1,58 @@
+package words
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+func TestWords(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-time.Second: "0 s", 0: "0 s", 999 * time.Millisecond: "0 s", 59 * time.Second: "59 s",
+		time.Minute:      "1 min",
+		61 * time.Second: "1 min 1 s", 130 * time.Minute: "2 h 10 min", 25 * time.Hour: "1 d 1 h",
+		48 * time.Hour: "2 d",
+	} {
+		if got := Span(d); got != want {
+			t.Errorf("span(%s) is %q, want %q", d, got, want)
+		}
+	}
+	for d, want := range map[time.Duration]string{
+		12 * time.Millisecond: "12 ms", 1234 * time.Millisecond: "1.2 s", 12 * time.Second: "12 s",
+		90 * time.Second: "1 min 30 s",
+	} {
+		if got := Took(d); got != want {
+			t.Errorf("took(%s) is %q, want %q", d, got, want)
+		}
+	}
+	for n, want := range map[int]string{0: "no", 1: "one", 12: "twelve", 13: "13"} {
+		if got := Number(n); got != want {
+			t.Errorf("number(%d) is %q, want %q", n, got, want)
+		}
+	}
+	if got := Cut("äöü", 2); got != "äö…" {
+		t.Errorf("cut gives %q", got)
+	}
+	if got := Cut("äöü", 3); got != "äöü" {
+		t.Errorf("cut gives %q", got)
+	}
+}
+
+// TestEveryReasonHasWords holds that no reason is shown by its name in code.
+func TestEveryReasonHasWords(t *testing.T) {
+	for _, reason := range jobs.Reasons() {
+		words := Why(jobs.Record{Reason: reason})
+		if len(strings.Fields(words)) < 3 {
+			t.Errorf("%s reads %q", reason, words)
+		}
+	}
+	blocked := jobs.Record{Reason: jobs.ReasonLockHeld, BlockedBy: &jobs.Blocker{
+		Resource: "public/orders", Holder: locking.Owner{Replica: "r1", Job: "rollup", Run: "x"},
+	}}
+	if got := Why(blocked); got != "public/orders is held by job rollup on r1" {
+		t.Errorf("lock_held reads %q", got)
+	}
+}

@@ -1,0 +1,106 @@
+package admin
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// summary describes the cluster in a few sentences.
+func summary(o *Overview) string {
+	return replicaSummary(o.Replicas) + " " + resourceSummary(o.Resources) + " " +
+		runSummary(len(o.Running), len(o.Waiting))
+}
+
+// Headline names the problems in a few words, or says that there are none.
+func (o *Overview) Headline() string {
+	if o.Error != "" {
+		return "The store does not answer"
+	}
+	var parts []string
+	alarms := len(o.problemsOf(Alarm))
+	if alarms > 0 {
+		parts = append(parts, words.Title(words.Plural(alarms, "alarm", "alarms"))+".")
+	}
+	if n := len(o.Waiting); n > 0 {
+		parts = append(parts, fmt.Sprintf("%s for %s.",
+			words.Title(words.Verb(n, "one run waits", words.Number(n)+" runs wait, the oldest")),
+			words.Span(o.Now.Sub(since(o.Waiting[0])))))
+	}
+	if len(parts) > 0 {
+		return strings.Join(parts, " ")
+	}
+	if notices := len(o.problemsOf(Notice)); notices > 0 {
+		return "Healthy, with " + words.Plural(notices, "notice", "notices") + "."
+	}
+	return "Healthy."
+}
+
+func (o *Overview) problemsOf(severity Severity) []Problem {
+	return Status{Problems: o.Problems}.of(severity)
+}
+
+func runSummary(running, waiting int) string {
+	if running == 0 && waiting == 0 {
+		return "No runs are active."
+	}
+	text := words.Title(words.Plural(running, "run", "runs")) + " active, "
+	if waiting == 0 {
+		return text + "none waiting."
+	}
+	return text + words.Number(waiting) + " waiting."
+}
+
+func replicaSummary(replicas []Replica) string {
+	counts := make(map[ReplicaState]int)
+	for _, r := range replicas {
+		counts[r.State]++
+	}
+	live, late, expired := counts[ReplicaLive], counts[ReplicaLate], counts[ReplicaExpired]
+	total := live + late + expired
+	switch {
+	case total == 0:
+		return "No replica is registered."
+	case total == 1 && live == 1:
+		return "One replica, live."
+	case total == live:
+		return words.Title(words.Number(total)) + " replicas, all live."
+	}
+	parts := []string{}
+	for _, part := range []struct {
+		n    int
+		word string
+	}{{live, "live"}, {late, "late"}, {expired, "expired"}} {
+		if part.n > 0 {
+			parts = append(parts, words.Number(part.n)+" "+part.word)
+		}
+	}
+	return words.Title(words.Plural(total, "replica", "replicas")) + ": " + strings.Join(parts,
+		", ") + "."
+}
+
+func resourceSummary(resources []ResourceState) string {
+	var tables, heldTables, others, heldOthers int
+	for _, r := range resources {
+		held := 0
+		if r.State == HeldItself || r.State == HeldAbove {
+			held = 1
+		}
+		if r.Kind == locking.KindTable {
+			tables, heldTables = tables+1, heldTables+held
+		} else {
+			others, heldOthers = others+1, heldOthers+held
+		}
+	}
+	text := fmt.Sprintf("%d of %s held.", heldTables, words.Figure(tables, "table", "tables"))
+	if tables == 0 {
+		text = "No tables are known."
+	}
+	if others > 0 {
+		text += fmt.Sprintf(" %d of %s held.", heldOthers,
+			words.Figure(others, "other resource", "other resources"))
+	}
+	return text
+}
