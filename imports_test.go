@@ -15,7 +15,7 @@ const module = "github.com/holdfast-dev/holdfast"
 
 // layers are the packages from top to bottom. A package may import only packages below it, and
 // package configs, which has rules of its own.
-var layers = []string{"cmd", "", "internal/cli", "internal/app", "admin", "admin/internal/param",
+var layers = []string{"cmd", "", "internal/cli", "internal/app", "admin", "admin/internal/access", "admin/internal/param",
 	"admin/internal/words", "admin/password",
 	"internal/metrics", "internal/tracing",
 	"internal/engine", "jobs/operations", "jobs/explain",
@@ -47,7 +47,7 @@ var onlyIn = map[string][]string{
 	module + "/jobs/webhook":                  {"internal/app"},
 	module + "/jobs/sqlite":                   {"internal/app", "internal/cli"},
 	module + "/locking/memory":                {"internal/app"},
-	module + "/admin/password":                {"internal/cli", "admin", "configs"},
+	module + "/admin/password":                {"internal/cli", "admin/internal/access", "configs"},
 	"golang.org/x/crypto/argon2":              {"admin/password"},
 	"golang.org/x/crypto/bcrypt":              {"admin/password"},
 	"github.com/gofrs/flock":                  {"jobs/sqlite"},

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/access"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -29,7 +30,7 @@ const anonymous = "anonymous"
 // acting returns the actor, channel and reason of a request that is an action.
 func (s *Server) acting(r *http.Request, via, reason string) storage.Action {
 	return storage.Action{
-		Actor: cmp.Or(identityOf(r).Name, anonymous), Via: via, Replica: s.options.Replica,
+		Actor: cmp.Or(access.IdentityOf(r).Name, anonymous), Via: via, Replica: s.options.Replica,
 		Reason: reason, Key: r.Header.Get("Idempotency-Key"),
 	}
 }

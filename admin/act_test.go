@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/access"
+	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -20,7 +22,7 @@ func post(handler http.Handler, path, body string,
 	change ...func(*http.Request)) *httptest.ResponseRecorder {
 	request := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 	request.Host = "localhost:8080"
-	if !forMachines(request) {
+	if !access.ForMachines(request) {
 		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
 	for _, c := range change {
@@ -95,12 +97,12 @@ func TestActionsAreDoneByWhoAsksAndAudited(t *testing.T) {
 func TestActorIsWhoIsSignedIn(t *testing.T) {
 	o, c := withControl(guardedOptions(t))
 	handler := newServer(t, o).Handler()
-	for _, proof := range []func(*http.Request){withCookie(cookieOf(t, handler, "anna", "correct horse")), withHeader("Authorization", "Bearer "+deployToken)} {
-		if reply := ask(handler, http.MethodPost, "/api/v1/pause",
+	for _, proof := range []func(*http.Request){accesstest.WithCookie(accesstest.CookieOf(t, handler, "anna", "correct horse")), accesstest.WithHeader("Authorization", "Bearer "+accesstest.DeployToken)} {
+		if reply := accesstest.Ask(handler, http.MethodPost, "/api/v1/pause",
 			proof); reply.Code != http.StatusOK {
 			t.Fatalf("%d %s", reply.Code, reply.Body)
 		}
-		if reply := ask(handler, http.MethodPost, "/api/v1/resume",
+		if reply := accesstest.Ask(handler, http.MethodPost, "/api/v1/resume",
 			proof); reply.Code != http.StatusOK {
 			t.Fatalf("%d %s", reply.Code, reply.Body)
 		}
@@ -264,7 +266,7 @@ func TestRefusalsTellMachinesMore(t *testing.T) {
 func TestOneKeyActionsOnce(t *testing.T) {
 	server, c := acting(t)
 	handler := server.Handler()
-	key := withHeader("Idempotency-Key", "click-1")
+	key := accesstest.WithHeader("Idempotency-Key", "click-1")
 	first := answered[jobs.Record](t, post(handler, "/api/v1/jobs/rollup-sales/trigger", "", key),
 		200)
 	again := answered[jobs.Record](t, post(handler, "/api/v1/jobs/rollup-sales/trigger", "", key),
@@ -275,12 +277,12 @@ func TestOneKeyActionsOnce(t *testing.T) {
 	answered[refusedAction](t, post(handler, "/api/v1/jobs/rollup-sales/trigger",
 		`{"params": {"rows": 1}}`, key), 409)
 	answered[storage.Pause](t, post(handler, "/api/v1/pause", "",
-		withHeader("Idempotency-Key", "click-2")), 200)
+		accesstest.WithHeader("Idempotency-Key", "click-2")), 200)
 	answered[refusedAction](t, post(handler, "/api/v1/resume", "",
-		withHeader("Idempotency-Key", "click-2")), 409)
+		accesstest.WithHeader("Idempotency-Key", "click-2")), 409)
 	answered[refusedAction](t, post(handler, "/api/v1/pause", "", key, key), 400)
 	answered[refusedAction](t, post(handler, "/api/v1/pause", "",
-		withHeader("Idempotency-Key", strings.Repeat("k", 201))), 400)
+		accesstest.WithHeader("Idempotency-Key", strings.Repeat("k", 201))), 400)
 }
 
 func TestActionsWithTheStoreDown(t *testing.T) {
@@ -288,7 +290,7 @@ func TestActionsWithTheStoreDown(t *testing.T) {
 	handler := server.Handler()
 	c.history.err = storage.ErrUnavailable
 	for _, r := range server.routes() {
-		if r.who != forOperators || r.path == "/login" {
+		if r.who != access.ForOperators || r.path == "/login" {
 			continue
 		}
 		reply := send(handler, r.method, addressOf(server, r.path), nil)
@@ -306,7 +308,7 @@ func TestPageThatOnlyShowsActionsNot(t *testing.T) {
 	o.Operations = nil
 	server := newServer(t, o)
 	for _, r := range server.routes() {
-		if r.who != forOperators || r.method != http.MethodPost {
+		if r.who != access.ForOperators || r.method != http.MethodPost {
 			continue
 		}
 		if reply := post(server.Handler(), addressOf(server, r.path),

@@ -1,9 +1,7 @@
 package admin
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -13,6 +11,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/access"
+	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 )
 
 // serve runs a server until the test ends, and returns its address.
@@ -33,20 +34,6 @@ func serve(t *testing.T, s *Server) string {
 	return s.Addr()
 }
 
-// halfOpen opens a connection and sends the beginning of a request.
-func halfOpen(t *testing.T, address string) net.Conn {
-	t.Helper()
-	c, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	if _, err := io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: "); err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
 // TestSlowRequestsKeepNobodyOut has 1,000 requests stay half open, before their
 // headers end or in their bodies, from one address or from many. Each normal
 // request beside them is given a second.
@@ -65,7 +52,7 @@ func TestSlowRequestsKeepNobodyOut(t *testing.T) {
 				// only newcomers take their places
 				server.timeouts = clientTimeouts{time.Hour, time.Hour}
 				address := serve(t, server)
-				for i := range maxConnections * 5 / 4 {
+				for i := range access.MaxConnections * 5 / 4 {
 					from := &net.Dialer{LocalAddr: &net.TCPAddr{
 						IP: net.IPv4(127, 0, 0, byte(1+i%addresses))}}
 					c, err := from.Dial("tcp", address)
@@ -81,7 +68,7 @@ func TestSlowRequestsKeepNobodyOut(t *testing.T) {
 				}
 				for range 5 {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-					body, err := fetchWithin(ctx, "http://"+address+"/api/v1/replicas")
+					body, err := accesstest.Fetch(ctx, "http://"+address+"/api/v1/replicas")
 					cancel()
 					if err != nil || !strings.Contains(body, "replica-3") {
 						t.Errorf("a normal request beside them: %v", err)
@@ -89,131 +76,6 @@ func TestSlowRequestsKeepNobodyOut(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// fetchAlone asks on a connection of its own.
-func fetchAlone(url string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	return fetchWithin(ctx, url)
-}
-
-func fetchWithin(ctx context.Context, url string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return "", err
-	}
-	response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
-	if err != nil {
-		return "", err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	return string(body), err
-}
-
-// gate is a handler whose answers wait.
-type gate struct {
-	entered chan struct{}
-	leave   chan struct{}
-}
-
-func (g gate) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
-	g.entered <- struct{}{}
-	<-g.leave // a test that failed leaves it open: its server is closed, and nobody waits
-	writePlain(w, http.StatusOK, "done")
-}
-
-// await waits for a request to come in.
-func (g gate) await(t *testing.T) {
-	t.Helper()
-	select {
-	case <-g.entered:
-	case <-time.After(20 * time.Second):
-		t.Fatal("no request came in")
-	}
-}
-
-// limited serves a gate on at most three connections.
-func limited(t *testing.T) (*connections, gate) {
-	t.Helper()
-	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := gate{make(chan struct{}), make(chan struct{})}
-	listener := limitConnections(inner, 3)
-	server := &http.Server{Handler: trackRequests(g), ConnContext: withConnection}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	t.Cleanup(func() {
-		_ = server.Close()
-		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-			t.Error(err)
-		}
-	})
-	return listener, g
-}
-
-func TestNewcomerTakesThePlaceOfTheIdle(t *testing.T) {
-	listener, g := limited(t)
-	address := listener.Addr().String()
-	first := halfOpen(t, address)
-	second, third := halfOpen(t, address), halfOpen(t, address)
-	answers := make(chan error, 1)
-	go func() {
-		_, err := fetchAlone("http://" + address + "/")
-		answers <- err
-	}()
-	g.await(t)
-	if _, err := io.ReadAll(first); err != nil && !strings.Contains(err.Error(), "reset") {
-		t.Errorf("the first is still open: %v", err)
-	}
-	// The others go on, and so does the one that is answered, however many come.
-	for _, c := range []net.Conn{second, third} {
-		if _, err := io.WriteString(c, "1\r\n\r\n"); err != nil {
-			t.Error(err)
-		}
-		g.await(t)
-	}
-	close(g.leave)
-	for _, c := range []net.Conn{second, third} {
-		if response, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil ||
-			response.StatusCode != http.StatusOK {
-			t.Errorf("an older connection: %v", err)
-		}
-	}
-	if err := <-answers; err != nil {
-		t.Errorf("the newcomer: %v", err)
-	}
-}
-
-func TestRequestsInWorkAreNotCutOff(t *testing.T) {
-	listener, g := limited(t)
-	address := listener.Addr().String()
-	var fetches sync.WaitGroup
-	for range 3 {
-		fetches.Go(func() {
-			if body, err := fetchAlone("http://" + address + "/"); err != nil || body != "done\n" {
-				t.Errorf("a request in work: %q, %v", body, err)
-			}
-		})
-		g.await(t)
-	}
-	if _, err := fetchAlone("http://" + address + "/"); err == nil {
-		t.Error("a fourth found a place")
-	}
-	close(g.leave)
-	fetches.Wait()
-	done := make(chan error, 1)
-	go func() {
-		_, err := fetchAlone("http://" + address + "/")
-		done <- err
-	}()
-	g.await(t)
-	if err := <-done; err != nil {
-		t.Errorf("after the others: %v", err)
 	}
 }
 

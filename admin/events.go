@@ -98,8 +98,7 @@ func watchedTopics(r *http.Request) ([]storage.Topic, position, error) {
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, st *stream) {
 	control := http.NewResponseController(w)
 	write := func(text string) bool {
-		if identity, err := s.accessRules().accounts.identify(r); err != nil ||
-			identity.unauthenticated() {
+		if _, known := s.guard.Identify(r); !known {
 			return false
 		}
 		if err := control.SetWriteDeadline(time.Now().Add(streamWriteTimeout)); err != nil &&

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
+	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -418,10 +419,12 @@ func TestStreamEndsWithTheSignIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, c := live(t)
 		o.Users = []User{user(t, "anna", "correct horse", Viewer)}
-		server, listener, end := piped(t, o)
-		value := server.accessRules().accounts.signer.sign("anna", o.Users[0].PasswordHash,
-			time.Now().Add(time.Minute))
-		reader := watch(t, listener, "", "Cookie: "+plainCookie+"="+value+"\r\n")
+		signedIn := accesstest.SignIn(newServer(t, o).Handler(), "anna", "correct horse",
+			func(r *http.Request) { r.Host = "localhost" })
+		time.Sleep(12*time.Hour - time.Minute)
+		_, listener, end := piped(t, o)
+		reader := watch(t, listener, "",
+			"Cookie: "+strings.Split(signedIn.Header().Get("Set-Cookie"), ";")[0]+"\r\n")
 		id := reader.wants("the beginning", storage.Topics()...)
 		for range 3 {
 			if text := reader.block(); text != ": still here" {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -225,7 +226,7 @@ func TestNoticeIsShownWhereTheActLeads(t *testing.T) {
 	other := newServer(t, o).Handler()
 	for path, shown := range map[string]bool{"/jobs/rollup-sales": true, "/jobs": false,
 		"/": false} {
-		body := ask(other, http.MethodGet, path, onLoopback, func(r *http.Request) {
+		body := accesstest.Ask(other, http.MethodGet, path, onLoopback, func(r *http.Request) {
 			r.AddCookie(cookies[0])
 		}).Body.String()
 		if got := strings.Contains(body,
@@ -234,7 +235,7 @@ func TestNoticeIsShownWhereTheActLeads(t *testing.T) {
 		}
 	}
 	for _, forged := range []string{"", "x", "e30", strings.Repeat("A", 5000)} {
-		reply := ask(other, http.MethodGet, "/jobs/rollup-sales", onLoopback,
+		reply := accesstest.Ask(other, http.MethodGet, "/jobs/rollup-sales", onLoopback,
 			func(r *http.Request) {
 				r.AddCookie(&http.Cookie{Name: "holdfast-notice", Value: forged})
 			})

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -50,9 +51,9 @@ func TestFormsThatCannotBeSent(t *testing.T) {
 			t.Errorf("%s %.60s: %d, lacks %q:\n%s", f.path, f.body, reply.Code, f.text, reply.Body)
 		}
 	}
-	json := post(handler, "/pause", `{"key": "a"}`, withHeader("Content-Type", "application/json"))
+	json := post(handler, "/pause", `{"key": "a"}`, accesstest.WithHeader("Content-Type", "application/json"))
 	elsewhere := post(handler, "/pause", sent().Encode(),
-		withHeader("Sec-Fetch-Site", "cross-site"))
+		accesstest.WithHeader("Sec-Fetch-Site", "cross-site"))
 	if json.Code != http.StatusBadRequest || elsewhere.Code != http.StatusForbidden {
 		t.Errorf("JSON %d, from another site %d", json.Code, elsewhere.Code)
 	}
@@ -124,12 +125,12 @@ func TestJobHasAPageBeforeReplicasKnowIt(t *testing.T) {
 func TestViewersSeeNoActions(t *testing.T) {
 	o, _ := withControl(guardedOptions(t))
 	handler := newServer(t, o).Handler()
-	vera, anna := withCookie(cookieOf(t, handler, "vera", "staple")),
-		withCookie(cookieOf(t, handler, "anna", "correct horse"))
+	vera, anna := accesstest.WithCookie(accesstest.CookieOf(t, handler, "vera", "staple")),
+		accesstest.WithCookie(accesstest.CookieOf(t, handler, "anna", "correct horse"))
 	for _, path := range []string{"/", "/jobs", "/jobs/rollup-sales", "/runs", runPath(id(10)),
 		"/replicas", "/webhooks", "/locks"} {
 		offered := func(who func(*http.Request)) bool {
-			body := ask(handler, http.MethodGet, path, who).Body.String()
+			body := accesstest.Ask(handler, http.MethodGet, path, who).Body.String()
 			for _, action := range []string{"/trigger", "/pause", "/cancel", "/again",
 				"/locks/release", "/drain", `"/add"`} {
 				if strings.Contains(body, action) {

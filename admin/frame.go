@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/access"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -34,7 +35,7 @@ type Frame struct {
 	Now      time.Time // by the store's clock; zero if no state is known
 	Status   Status
 	ServedBy ServedBy
-	Account  Identity
+	Account  access.Identity
 	Actions  bool          // the viewer may act
 	Notice   *notice       // the result of an action, if this page follows one
 	Error    string        // why the store did not answer
@@ -173,7 +174,7 @@ func (s *Server) frame(r *http.Request, section, title string, live bool) (Frame
 			words.Cut(refresh[0], 100))
 	}
 	query.Del("refresh")
-	f := Frame{Title: title, Section: section, Account: identityOf(r),
+	f := Frame{Title: title, Section: section, Account: access.IdentityOf(r),
 		Address: param.Address(r.URL.EscapedPath(), query), Notice: s.noticeFor(r)}
 	f.Actions = f.Account.Role == Operator && s.options.Operations != nil
 	if live {

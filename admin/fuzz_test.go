@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
+	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 )
 
 // mark stands at the end of inputs, to be found where it was not escaped.
@@ -61,7 +62,7 @@ func (f fuzzed) request(s *Server, routes []route) (route, *http.Request) {
 	if form {
 		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
-	return r, passing(request)
+	return r, accesstest.Passing(request)
 }
 
 // FuzzRequests sends every route random path values, parameters and bodies. Each

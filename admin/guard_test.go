@@ -2,7 +2,6 @@ package admin
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"html"
 	"net/http"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 	"github.com/holdfast-dev/holdfast/internal/test/soak"
 )
 
@@ -27,19 +27,8 @@ func send(handler http.Handler, method, path string,
 		request.Header[name] = values
 	}
 	recorder := httptest.NewRecorder()
-	handler.ServeHTTP(recorder, passing(request))
+	handler.ServeHTTP(recorder, accesstest.Passing(request))
 	return recorder
-}
-
-// passing is a request whose reader leaves at once where it would be told for
-// ever: a recorder never goes away.
-func passing(r *http.Request) *http.Request {
-	if r.URL.Path != "/api/v1/events" {
-		return r
-	}
-	ctx, leave := context.WithCancel(r.Context())
-	leave()
-	return r.WithContext(ctx)
 }
 
 func TestCrossOriginIsRefused(t *testing.T) {
@@ -83,9 +72,9 @@ func TestForeignHostIsRefusedWithoutUsers(t *testing.T) {
 func TestForeignHostIsRefusedWithUsers(t *testing.T) {
 	handler := guarded(t).Handler()
 	cases := map[string]int{
-		"localhost": 200, "127.0.0.1:8080": 200, pageHost: 200, "SCHEDULER.example.com.:443": 200,
+		"localhost": 200, "127.0.0.1:8080": 200, accesstest.Host: 200, "SCHEDULER.example.com.:443": 200,
 		"192.0.2.7:8080": 200, "[2001:db8::1]": 200,
-		"evil.example": 421, "x." + pageHost: 421, pageHost + ".evil.example": 421, "": 421,
+		"evil.example": 421, "x." + accesstest.Host: 421, accesstest.Host + ".evil.example": 421, "": 421,
 		"192.0.2.7.evil.example": 421,
 	}
 	for host, want := range cases {

@@ -18,8 +18,7 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	if err := s.ready(r.Context()); err != nil {
 		line := "not ready"
-		if identity, errIdentity := s.accessRules().accounts.identify(r); errIdentity == nil &&
-			!identity.unauthenticated() {
+		if _, known := s.guard.Identify(r); known {
 			line = words.OneLine(err.Error(), 300)
 		}
 		writePlain(w, http.StatusServiceUnavailable, line)

@@ -27,7 +27,7 @@ const (
 	// lingerTime is how long the hub goes on after the last stream has ended, because a user who
 	// changes pages reconnects at once.
 	lingerTime = 10 * time.Second
-	// maxStreams bounds the streams of a replica. It is well below maxConnections, because each
+	// maxStreams bounds the streams of a replica. It is well below MaxConnections, because each
 	// stream occupies a connection.
 	maxStreams = 128
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 	"github.com/holdfast-dev/holdfast/internal/test/soak"
 )
 
@@ -150,8 +151,8 @@ func TestViewersSeeNoRelease(t *testing.T) {
 	handler := newServer(t, guardedOptions(t)).Handler()
 	for user, want := range map[string]bool{"vera": false, "anna": true} {
 		password := map[string]string{"vera": "staple", "anna": "correct horse"}[user]
-		reply := ask(handler, http.MethodGet, "/locks",
-			withCookie(cookieOf(t, handler, user, password)))
+		reply := accesstest.Ask(handler, http.MethodGet, "/locks",
+			accesstest.WithCookie(accesstest.CookieOf(t, handler, user, password)))
 		if got := strings.Contains(reply.Body.String(),
 			"/locks/release?holder=1810&amp;resource=public%2Forders"); got != want {
 			t.Errorf("%s sees the link to release: %t (%d)", user, got, reply.Code)

@@ -2,8 +2,6 @@ package admin
 
 import "net/http"
 
-const metricsPath = "/metrics"
-
 // metrics serves Prometheus. It contains names of jobs and resources, so it requires an identity.
 func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
 	if s.options.Metrics == nil {

@@ -14,6 +14,9 @@ import (
 // refreshes.
 const noticeLifetime = 30 * time.Second
 
+// noticeSuffix distinguishes the cookie from that of the sign-in.
+const noticeSuffix = "-notice"
+
 // notice is the result of an action, shown on the next page. A cookie transports it, so that any
 // replica can show it. An address could not, because a link from another site could then show a
 // false notice.
@@ -30,26 +33,19 @@ func (s *Server) setNotice(w http.ResponseWriter, r *http.Request, done outcome)
 		s.log.Error().Err(err).Msg("notice could not be encoded")
 		return
 	}
-	name := noticeName(r, s.accessRules().proxy)
-	http.SetCookie(w, &http.Cookie{
-		Name: name, Value: base64.RawURLEncoding.EncodeToString(encoded), Path: "/",
-		MaxAge:   int(noticeLifetime.Seconds()),
-		HttpOnly: true, Secure: strings.HasPrefix(name, secureCookie),
-		SameSite: http.SameSiteStrictMode,
-	})
+	s.guard.SetCookie(w, r, noticeSuffix, base64.RawURLEncoding.EncodeToString(encoded),
+		noticeLifetime)
 }
-
-func noticeName(r *http.Request, proxy *Proxy) string { return cookieName(r, proxy) + "-notice" }
 
 // noticeFor returns the notice for the requested page, or nil.
 func (s *Server) noticeFor(r *http.Request) *notice {
 	const longest = 4096
-	cookie, err := r.Cookie(noticeName(r, s.accessRules().proxy))
-	if err != nil || len(cookie.Value) > longest {
+	value := s.guard.Cookie(r, noticeSuffix)
+	if len(value) > longest {
 		return nil
 	}
 	var n notice
-	decoded, err := base64.RawURLEncoding.DecodeString(cookie.Value)
+	decoded, err := base64.RawURLEncoding.DecodeString(value)
 	if err != nil || json.Unmarshal(decoded, &n) != nil || n.Path != r.URL.EscapedPath() ||
 		n.Text == "" {
 		return nil

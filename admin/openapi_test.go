@@ -17,8 +17,10 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/access"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
+	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 	"github.com/holdfast-dev/holdfast/internal/test/soak"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/explain"
@@ -273,16 +275,16 @@ func document(t *testing.T, routes []route) object {
 		"components": object{"schemas": s.named, "responses": s.refusals, "securitySchemes": object{
 			"token": object{"type": "http", "scheme": "bearer",
 				"description": "A token of the configuration."},
-			"signIn": object{"type": "apiKey", "in": "cookie", "name": secureCookie,
+			"signIn": object{"type": "apiKey", "in": "cookie", "name": "__Host-holdfast",
 				"description": "The cookie of a sign-in. Over plain HTTP on loopback its name is " +
-					plainCookie + "."},
+					"holdfast" + "."},
 		}},
 	}
 }
 
 func (op operation) document(s *schemas, r route) object {
 	role := string(Viewer)
-	if r.who == forOperators {
+	if r.who == access.ForOperators {
 		role = string(Operator)
 	}
 	d := object{"summary": op.summary, "operationId": operationID(r),
@@ -530,8 +532,8 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 				if body == "as it should be" {
 					sent = bodyOf(r.path)
 				}
-				reply := ask(server.Handler(), r.method, addressOf(server, r.path),
-					from("127.0.0.1:9"), func(q *http.Request) {
+				reply := accesstest.Ask(server.Handler(), r.method, addressOf(server, r.path),
+					accesstest.From("127.0.0.1:9"), func(q *http.Request) {
 						q.Host = "localhost"
 						withText(sent)(q)
 					})
@@ -575,7 +577,7 @@ func TestParametersAreThoseDescribed(t *testing.T) {
 				reply.Code, got, want)
 		}
 		if r.method == http.MethodPost {
-			reply := ask(server.Handler(), r.method, addressOf(server, r.path), from("127.0.0.1:9"),
+			reply := accesstest.Ask(server.Handler(), r.method, addressOf(server, r.path), accesstest.From("127.0.0.1:9"),
 				func(q *http.Request) { q.Host = "localhost"; withText(`{"bogus": 1}`)(q) })
 			if got := expectedIn(reply); reply.Code != http.StatusBadRequest ||
 				!slices.Equal(got, propertyNames(op.body)) {

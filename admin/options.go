@@ -3,22 +3,15 @@ package admin
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
-	"github.com/holdfast-dev/holdfast/admin/internal/words"
-	"github.com/holdfast-dev/holdfast/admin/password"
 	"github.com/holdfast-dev/holdfast/jobs/explain"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -59,26 +52,6 @@ type Memcached interface {
 	// Servers returns the known health of each server, in the configured order. It must be safe for
 	// concurrent use and must not block.
 	Servers() []memcached.Health
-}
-
-// User may sign in to the pages.
-type User struct {
-	Name         string // at most 200 bytes, without control characters
-	Role         Role
-	PasswordHash string // in the format of password.Parse
-}
-
-// Token gives a client access to the API.
-type Token struct {
-	Name string
-	Role Role
-	Hash string // SHA-256 of the token, in hexadecimal
-}
-
-// Certificate names the PEM files of the server's certificate chain and key. They are read again
-// when they change.
-type Certificate struct {
-	CertFile, KeyFile string
 }
 
 // ScheduledFiring is the next firing of a job, by the replica's cron table.
@@ -176,75 +149,24 @@ func (o *Options) check() error {
 	if o.Refresh < 0 || o.Refresh > 0 && o.Refresh < minRefresh {
 		bad("refresh is %s, expected at least %s", o.Refresh, minRefresh)
 	}
-	o.checkUsers(bad)
-	o.checkTokens(bad)
-	o.checkProxy(bad)
-	for i, key := range o.CookieKeys {
-		if len(key) < minCookieKey {
-			bad("cookie key %d has %d bytes, expected at least %d", i+1, len(key), minCookieKey)
-		}
-	}
+	policy := o.access()
+	policy.Check(bad)
 	return errors.Join(append(problems, o.checkAddress())...)
-}
-
-const minCookieKey = 32 // bytes
-
-func (o *Options) checkUsers(bad func(format string, args ...any)) {
-	seen := make(map[string]bool)
-	for i, user := range o.Users {
-		_, err := password.Parse(user.PasswordHash)
-		switch {
-		case !isUserName(user.Name):
-			bad("user %d: name %q is empty, has more than 200 bytes or a control character", i+1,
-				words.Cut(user.Name, 200))
-		case seen[user.Name]:
-			bad("user %q is there twice", user.Name)
-		case !user.Role.known():
-			bad("user %q: role is %q, expected viewer or operator", user.Name, user.Role)
-		case err != nil:
-			bad("user %q: password hash: %w", user.Name, err)
-		}
-		seen[user.Name] = true
-	}
-}
-
-func (o *Options) checkTokens(bad func(format string, args ...any)) {
-	for i, token := range o.Tokens {
-		sum, err := hex.DecodeString(token.Hash)
-		switch {
-		case !isUserName(token.Name):
-			bad("token %d: name %q is empty, has more than 200 bytes or a control character", i+1,
-				words.Cut(token.Name, 200))
-		case !token.Role.known() && token.Role != Scraper:
-			bad("token %q: role is %q, expected viewer, operator or metrics", token.Name,
-				token.Role)
-		case err != nil || len(sum) != sha256.Size:
-			bad("token %q: the hash is not the SHA-256 of a token in hexadecimal", token.Name)
-		}
-	}
-}
-
-func (o *Options) checkProxy(bad func(format string, args ...any)) {
-	switch {
-	case o.Proxy == nil:
-	case len(o.Proxy.Networks) == 0:
-		bad("the proxy's networks are needed")
-	case o.Proxy.UserHeader != "" && !o.Proxy.Role.known():
-		bad("the proxy's role is %q, expected viewer or operator", o.Proxy.Role)
-	}
-}
-
-// isUserName allows names that are safe in logs, HTTP and the audit log.
-func isUserName(name string) bool {
-	const longest = 200
-	return name != "" && len(name) <= longest && utf8.ValidString(name) &&
-		!strings.ContainsFunc(name, unicode.IsControl)
 }
 
 func (o *Options) storeName() string { return cmp.Or(o.StoreName, "The store") }
 
+// access returns the part of the options that SetAccess replaces.
+func (o *Options) access() Access {
+	return Access{Hosts: o.Hosts, Users: o.Users, Tokens: o.Tokens, Proxy: o.Proxy,
+		CookieKeys: o.CookieKeys}
+}
+
 // guarded reports whether requests need proof of identity.
-func (o *Options) guarded() bool { return len(o.Users) > 0 || len(o.Tokens) > 0 || o.Proxy.names() }
+func (o *Options) guarded() bool {
+	policy := o.access()
+	return policy.Guarded()
+}
 
 // checkAddress refuses a literal address beyond loopback. Listen checks the address that a host
 // name resolves to.

@@ -13,6 +13,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
+	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 	"github.com/holdfast-dev/holdfast/internal/test/browsertest"
 )
 
@@ -149,9 +150,9 @@ func TestLivePartIsReplaced(t *testing.T) {
 func TestSignedOutPageGoesToTheDoor(t *testing.T) {
 	t.Parallel()
 	o := contention()
-	o.Users, o.Hosts = []User{user(t, "anna", "correct horse", Operator)}, []string{pageHost}
+	o.Users, o.Hosts = []User{user(t, "anna", "correct horse", Operator)}, []string{accesstest.Host}
 	handler := hasty(t, o).Handler()
-	cookie := cookieOf(t, handler, "anna", "correct horse")
+	cookie := accesstest.CookieOf(t, handler, "anna", "correct horse")
 	var out atomic.Bool
 	window := tab(t)
 	site := siteIn(t, window, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 )
 
 // TestSecretsStayInside walks every route with every proof, right and wrong,
@@ -26,8 +28,8 @@ func TestSecretsStayInside(t *testing.T) {
 	o.Log = zerolog.New(&out).Level(zerolog.TraceLevel)
 	cookieKey := strings.Repeat("cookie-key-", 4)
 	o.CookieKeys = [][]byte{[]byte(cookieKey)}
-	files := newPairFiles(t, newPair(t, 1))
-	o.Certificate = &files.Certificate
+	files := accesstest.NewPairFiles(t, accesstest.NewPair(t, 1))
+	o.Certificate = &Certificate{CertFile: files.CertFile, KeyFile: files.KeyFile}
 	privateKey, err := os.ReadFile(files.KeyFile)
 	if err != nil {
 		t.Fatal(err)
@@ -39,29 +41,29 @@ func TestSecretsStayInside(t *testing.T) {
 		base64.StdEncoding.EncodeToString([]byte(cookieKey)),
 		strings.Split(string(privateKey), "\n")[1],
 		o.Users[0].PasswordHash, o.Users[1].PasswordHash, o.Tokens[0].Hash, o.Tokens[1].Hash,
-		o.Tokens[2].Hash, deployToken, "probe-token", "scrape-token",
+		o.Tokens[2].Hash, accesstest.DeployToken, "probe-token", "scrape-token",
 		"correct horse", "wrong-password", "wrong-token", "typed-as-name",
 	}
 	proofs := [][]func(*http.Request){
-		nil, {withHeader("Authorization", "Bearer "+deployToken)},
-		{withHeader("Authorization", "Bearer wrong-token")},
+		nil, {accesstest.WithHeader("Authorization", "Bearer "+accesstest.DeployToken)},
+		{accesstest.WithHeader("Authorization", "Bearer wrong-token")},
 		{func(r *http.Request) { r.SetBasicAuth("anna", "wrong-password") }},
-		{withHeader("X-Forwarded-User", "olga@example.com")},
-		{from("10.1.2.3:4"), withHeader("X-Forwarded-User", "olga@example.com")},
+		{accesstest.WithHeader("X-Forwarded-User", "olga@example.com")},
+		{accesstest.From("10.1.2.3:4"), accesstest.WithHeader("X-Forwarded-User", "olga@example.com")},
 	}
 	note := func(reply *httptest.ResponseRecorder) {
 		fmt.Fprintln(&out, reply.Code, reply.Header(), reply.Body)
 	}
 	for _, wrong := range [][2]string{{"anna", "wrong-password"}, {"anna", "correct horse"},
 		{"nobody", "wrong-password"}} {
-		note(signIn(handler, wrong[0], wrong[1]))
+		note(accesstest.SignIn(handler, wrong[0], wrong[1]))
 	}
 	// its own page repeats it in the form, and nothing else does
-	typed := signIn(handler, "typed-as-name", "")
+	typed := accesstest.SignIn(handler, "typed-as-name", "")
 	fmt.Fprintln(&out, strings.Replace(typed.Body.String(), `value="typed-as-name"`, "", 1))
 	for _, proof := range proofs {
 		for _, r := range server.routes() {
-			note(ask(handler, r.method, addressOf(server, r.path), proof...))
+			note(accesstest.Ask(handler, r.method, addressOf(server, r.path), proof...))
 		}
 	}
 	_, err = New(Options{Users: o.Users,
@@ -83,20 +85,20 @@ func TestSecretsStayInside(t *testing.T) {
 func TestHostileNamesOnEveryRoute(t *testing.T) {
 	const script = `"><script>alert(1)</script><img src=x onerror=alert(1)>`
 	o := hostile()
-	o.Users, o.Hosts = guardedOptions(t).Users, []string{pageHost}
+	o.Users, o.Hosts = guardedOptions(t).Users, []string{accesstest.Host}
 	o.Proxy = guardedOptions(t).Proxy
 	server := newServer(t, o)
 	handler := server.Handler()
-	as := []func(*http.Request){from("10.1.2.3:4"), withHeader("X-Forwarded-User", script)}
+	as := []func(*http.Request){accesstest.From("10.1.2.3:4"), accesstest.WithHeader("X-Forwarded-User", script)}
 	replies := map[string]*httptest.ResponseRecorder{
-		"wrong sign-in": signIn(handler, script, script),
-		"long sign-in":  signIn(handler, strings.Repeat(script, 100), "x"),
-		"sign-in page":  ask(handler, http.MethodGet, "/login?next=/"+url.QueryEscape(script)),
-		"stranger":      ask(handler, http.MethodGet, "/"+url.PathEscape(script)),
-		"two names": ask(handler, http.MethodGet, "/",
-			append(as, withHeader("X-Forwarded-User", script))...),
-		"from abroad": ask(handler, http.MethodGet, "/", withHeader("X-Forwarded-User", script)),
-		"foreign host": ask(handler, http.MethodGet, "/",
+		"wrong sign-in": accesstest.SignIn(handler, script, script),
+		"long sign-in":  accesstest.SignIn(handler, strings.Repeat(script, 100), "x"),
+		"sign-in page":  accesstest.Ask(handler, http.MethodGet, "/login?next=/"+url.QueryEscape(script)),
+		"stranger":      accesstest.Ask(handler, http.MethodGet, "/"+url.PathEscape(script)),
+		"two names": accesstest.Ask(handler, http.MethodGet, "/",
+			append(as, accesstest.WithHeader("X-Forwarded-User", script))...),
+		"from abroad": accesstest.Ask(handler, http.MethodGet, "/", accesstest.WithHeader("X-Forwarded-User", script)),
+		"foreign host": accesstest.Ask(handler, http.MethodGet, "/",
 			func(r *http.Request) { r.Host = script }),
 	}
 	for _, r := range server.routes() {
@@ -105,9 +107,9 @@ func TestHostileNamesOnEveryRoute(t *testing.T) {
 		for _, query := range []string{"",
 			"?" + url.QueryEscape(script) + "=" + url.QueryEscape(script),
 			"?next=" + url.QueryEscape(script), "?state=" + url.QueryEscape(script)} {
-			replies[r.method+" "+address+query] = ask(handler, r.method, address+query, as...)
+			replies[r.method+" "+address+query] = accesstest.Ask(handler, r.method, address+query, as...)
 			replies["there: "+r.method+" "+r.path+query] =
-				ask(handler, r.method, addressOf(server, r.path)+query, as...)
+				accesstest.Ask(handler, r.method, addressOf(server, r.path)+query, as...)
 		}
 	}
 	tag := regexp.MustCompile(`(?i)<(script|img|iframe|object|style)|\s(on[a-z]+|style)\s*=`)
@@ -145,33 +147,35 @@ func TestGalleryOfSignIn(t *testing.T) {
 	o := guardedOptions(t)
 	handler := newServer(t, o).Handler()
 	throttled := newServer(t, o).Handler()
-	tries(throttled, maxUserFailures, "anna", "192.0.2.1:1")
+	for range 100 { // more than are allowed
+		accesstest.SignIn(throttled, "anna", "wrong")
+	}
 	tokensOnly := o
 	tokensOnly.Users = nil
-	cookie := cookieOf(t, handler, "anna", "correct horse")
+	cookie := accesstest.CookieOf(t, handler, "anna", "correct horse")
 	for name, page := range map[string]struct {
 		reply *httptest.ResponseRecorder
 		code  int
 		has   []string
 	}{
-		"sign-in": {ask(handler, http.MethodGet, "/login?next=/"), 200,
+		"sign-in": {accesstest.Ask(handler, http.MethodGet, "/login?next=/"), 200,
 			[]string{"<label for=\"user\">User</label>", "<label for=\"password\">Password</label>",
 				`<button type="submit">Sign in</button>`}},
-		"sign-in-wrong": {signIn(handler, "anna", "x"), 403, []string{
+		"sign-in-wrong": {accesstest.SignIn(handler, "anna", "x"), 403, []string{
 			`role="alert">The user or the password is wrong.`, `value="anna"`,
 			`aria-describedby="error-text" autofocus`,
 		}},
-		"sign-in-throttled": {signIn(throttled, "anna", "x"), 429,
+		"sign-in-throttled": {accesstest.SignIn(throttled, "anna", "x"), 429,
 			[]string{"Too many sign-ins failed", "Try again in 1"}},
-		"sign-in-without-tls": {signIn(handler, "anna", "x",
-			withHeader("Origin", "http://"+pageHost)), 403, []string{"without TLS"}},
-		"sign-in-elsewhere": {ask(newServer(t, tokensOnly).Handler(), http.MethodGet,
+		"sign-in-without-tls": {accesstest.SignIn(handler, "anna", "x",
+			accesstest.WithHeader("Origin", "http://"+accesstest.Host)), 403, []string{"without TLS"}},
+		"sign-in-elsewhere": {accesstest.Ask(newServer(t, tokensOnly).Handler(), http.MethodGet,
 			"/login?next=/"), 200, []string{"This page has no password sign-in."}},
-		"signed-in": {ask(handler, http.MethodGet, "/", withCookie(cookie)), 200,
+		"signed-in": {accesstest.Ask(handler, http.MethodGet, "/", accesstest.WithCookie(cookie)), 200,
 			[]string{`action="/logout"`, "<bdi>anna</bdi>, operator", "Sign out"}},
-		"by-proxy": {ask(handler, http.MethodGet, "/", from("10.1.2.3:4"),
-			withHeader("X-Forwarded-User", "petra")), 200, []string{"<bdi>petra</bdi>, viewer"}},
-		"foreign-host": {ask(handler, http.MethodGet, "/", func(r *http.Request) {
+		"by-proxy": {accesstest.Ask(handler, http.MethodGet, "/", accesstest.From("10.1.2.3:4"),
+			accesstest.WithHeader("X-Forwarded-User", "petra")), 200, []string{"<bdi>petra</bdi>, viewer"}},
+		"foreign-host": {accesstest.Ask(handler, http.MethodGet, "/", func(r *http.Request) {
 			r.Host = "evil.example"
 		}), 421, []string{"admin.hosts"}},
 	} {

@@ -9,10 +9,11 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/access"
 )
 
 // The server's limits. A slow or greedy client loses its connection. clientTimeouts bounds how long
@@ -38,9 +39,8 @@ type Server struct {
 	reader      *reader
 	pages       *pages
 	assets      *assets
-	access      atomic.Pointer[accessRules]
-	throttle    *throttle    // of sign-ins
-	certificate *certificate // nil: plain HTTP
+	guard       *access.Guard
+	certificate *access.Certificate // nil: plain HTTP
 	pageCache   pageCache
 	hub         *hub // nil: no events
 	timeouts    clientTimeouts
@@ -76,17 +76,16 @@ func build(options Options, pages *pages) (*Server, error) {
 		timeouts: clientTimeouts{readHeaderTimeout, readTimeout},
 		listen:   net.Listen,
 	}
-	s.throttle = &throttle{own: newAttemptCounts(), shared: options.Attempts, log: s.log}
-	accessRules, err := s.newAccessRules(options)
+	var err error
+	s.guard, err = access.NewGuard(options.access(), options.Attempts, accessPages{s}, s.log)
 	if err != nil {
 		return nil, err
 	}
-	s.access.Store(accessRules)
 	if options.Changes != nil {
 		s.hub = newHub(options.Changes, s.reader.query)
 	}
 	if options.Certificate != nil {
-		if s.certificate, err = newCertificate(*options.Certificate, s.log); err != nil {
+		if s.certificate, err = access.NewCertificate(*options.Certificate, s.log); err != nil {
 			return nil, err
 		}
 	}
@@ -151,8 +150,8 @@ func (s *Server) Run(ctx context.Context) error {
 	listener := s.listener
 	s.mu.Unlock()
 	server := &http.Server{
-		Handler:           trackRequests(s.Handler()),
-		ConnContext:       withConnection,
+		Handler:           access.Track(s.Handler()),
+		ConnContext:       access.WithConnection,
 		ReadHeaderTimeout: s.timeouts.header,
 		ReadTimeout:       s.timeouts.request,
 		WriteTimeout:      writeTimeout,
@@ -164,10 +163,10 @@ func (s *Server) Run(ctx context.Context) error {
 	served := make(chan error, 1)
 	serve := server.Serve
 	if s.certificate != nil {
-		server.TLSConfig = s.certificate.config()
+		server.TLSConfig = s.certificate.Config()
 		serve = func(l net.Listener) error { return server.ServeTLS(l, "", "") }
 	}
-	go func() { served <- serve(limitConnections(listener, maxConnections)) }()
+	go func() { served <- serve(access.Limit(listener, access.MaxConnections)) }()
 	select {
 	case err := <-served:
 		return fmt.Errorf("admin page on %s: %w", listener.Addr(), err)
@@ -198,7 +197,7 @@ func (s *Server) logStart() {
 		Bool("tls", s.certificate != nil).
 		Msg("admin page started")
 	host, _, err := net.SplitHostPort(s.Addr())
-	if err != nil || isLoopback(host) {
+	if err != nil || access.IsLoopback(host) {
 		return
 	}
 	if s.certificate == nil && o.Proxy == nil {

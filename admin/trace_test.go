@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/internal/engine"
+	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
@@ -67,11 +68,11 @@ func TestTraceOfARun(t *testing.T) {
 func TestMetricsAreNotForStrangers(t *testing.T) {
 	handler := guarded(t).Handler()
 	for token, want := range map[string]int{"": 401, "wrong": 401, "scrape-token": 200,
-		"probe-token": 200, deployToken: 200} {
-		reply := ask(handler, http.MethodGet, "/metrics",
-			withHeader("Authorization", "Bearer "+token))
+		"probe-token": 200, accesstest.DeployToken: 200} {
+		reply := accesstest.Ask(handler, http.MethodGet, "/metrics",
+			accesstest.WithHeader("Authorization", "Bearer "+token))
 		if token == "" {
-			reply = ask(handler, http.MethodGet, "/metrics")
+			reply = accesstest.Ask(handler, http.MethodGet, "/metrics")
 		}
 		if reply.Code != want || strings.Contains(reply.Body.String(),
 			"holdfast_runs_total") != (want == http.StatusOK) {
@@ -80,8 +81,8 @@ func TestMetricsAreNotForStrangers(t *testing.T) {
 	}
 	for _, path := range []string{"/", "/runs", "/api/v1/runs", "/api/v1/nothing", "/nothing",
 		"/metrics/x"} {
-		if reply := ask(handler, http.MethodGet, path,
-			withHeader("Authorization",
+		if reply := accesstest.Ask(handler, http.MethodGet, path,
+			accesstest.WithHeader("Authorization",
 				"Bearer scrape-token")); reply.Code != http.StatusForbidden {
 			t.Errorf("%s: a token for the metrics gets %d", path, reply.Code)
 		}

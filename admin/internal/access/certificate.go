@@ -1,4 +1,4 @@
-package admin
+package access
 
 import (
 	"crypto/tls"
@@ -14,10 +14,16 @@ import (
 // at a handshake.
 const certificateCheckInterval = time.Second
 
-// certificate is the server's certificate, reloaded when its files change. If the new files are
+// CertificateFiles names the PEM files of the server's certificate chain and key. They are read
+// again when they change.
+type CertificateFiles struct {
+	CertFile, KeyFile string
+}
+
+// Certificate is the server's certificate, reloaded when its files change. If the new files are
 // invalid, the server goes on with the old certificate. It is safe for concurrent use.
-type certificate struct {
-	files Certificate
+type Certificate struct {
+	files CertificateFiles
 	log   zerolog.Logger
 
 	mu       sync.Mutex
@@ -33,9 +39,9 @@ type fileStamps [2]struct {
 	size    int64
 }
 
-// newCertificate loads the files, or returns an error if they are invalid.
-func newCertificate(files Certificate, log zerolog.Logger) (*certificate, error) {
-	c := &certificate{files: files, log: log}
+// NewCertificate loads the files, or returns an error if they are invalid.
+func NewCertificate(files CertificateFiles, log zerolog.Logger) (*Certificate, error) {
+	c := &Certificate{files: files, log: log}
 	stamps := c.stamps()
 	pair, err := tls.LoadX509KeyPair(files.CertFile, files.KeyFile)
 	if err != nil {
@@ -46,7 +52,7 @@ func newCertificate(files Certificate, log zerolog.Logger) (*certificate, error)
 }
 
 // stamps leaves the stamp of a file zero if stat fails. Loading the file reports the error.
-func (c *certificate) stamps() (stamps fileStamps) {
+func (c *Certificate) stamps() (stamps fileStamps) {
 	for i, name := range []string{c.files.CertFile, c.files.KeyFile} {
 		if info, err := os.Stat(name); err == nil {
 			stamps[i].changed, stamps[i].size = info.ModTime(), info.Size()
@@ -56,7 +62,7 @@ func (c *certificate) stamps() (stamps fileStamps) {
 }
 
 // get is tls.Config.GetCertificate.
-func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+func (c *Certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if time.Since(c.looked) >= certificateCheckInterval {
@@ -69,7 +75,7 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 // renew loads the files if they changed. The stamps are taken before the files are read, so that a
 // change during the read causes another load. Certificate and key rarely change at the same time,
 // so renew retries a mismatched pair at the next check.
-func (c *certificate) renew() {
+func (c *Certificate) renew() {
 	stamps := c.stamps()
 	if stamps == c.loaded {
 		return
@@ -88,6 +94,7 @@ func (c *certificate) renew() {
 		Msg("the changed certificate is in use")
 }
 
-func (c *certificate) config() *tls.Config {
+// Config returns the configuration of a server that uses the certificate.
+func (c *Certificate) Config() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.get}
 }

@@ -1,9 +1,7 @@
-package admin
+package access
 
 import (
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -11,32 +9,29 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 )
 
-func sumOf(token string) string {
-	sum := sha256.Sum256([]byte(token))
-	return hex.EncodeToString(sum[:])
-}
-
 // status is what / answers to a cookie of anna's.
-func status(t *testing.T, o Options, cookie *http.Cookie) int {
+func status(t *testing.T, p Policy, cookie *http.Cookie) int {
 	t.Helper()
-	return ask(newServer(t, o).Handler(), http.MethodGet, "/", withCookie(cookie)).Code
+	return accesstest.Ask(newHandler(t, p), http.MethodGet, "/", accesstest.WithCookie(cookie)).Code
 }
 
 // TestCookieIsGoodOnEveryReplica signs in on one replica and asks another, by
 // keys of the configuration and by those that the hashes give.
 func TestCookieIsGoodOnEveryReplica(t *testing.T) {
-	o := guardedOptions(t)
+	o := testPolicy(t)
 	for name, keys := range map[string][][]byte{"derived": nil,
 		"configured": {[]byte(strings.Repeat("k", 32))}} {
 		o.CookieKeys = keys
-		cookie := cookieOf(t, newServer(t, o).Handler(), "anna", "correct horse")
+		cookie := accesstest.CookieOf(t, newHandler(t, o), "anna", "correct horse")
 		if got := status(t, o, cookie); got != http.StatusOK {
 			t.Errorf("%s: another replica answers %d", name, got)
 		}
 		more := o
-		more.Users = append([]User{user(t, "new", "x", Viewer)}, o.Users...)
+		more.Users = append([]User{testUser(t, "new", "x", Viewer)}, o.Users...)
 		if got := status(t, more, cookie); got != http.StatusOK {
 			t.Errorf("%s: a replica with another user more answers %d", name, got)
 		}
@@ -45,10 +40,10 @@ func TestCookieIsGoodOnEveryReplica(t *testing.T) {
 
 func TestCookieKeysRotate(t *testing.T) {
 	old, fresh := []byte(strings.Repeat("o", 32)), []byte(strings.Repeat("f", 32))
-	o := guardedOptions(t)
+	o := testPolicy(t)
 	signedBy := func(keys ...[]byte) *http.Cookie {
 		o.CookieKeys = keys
-		return cookieOf(t, newServer(t, o).Handler(), "anna", "correct horse")
+		return accesstest.CookieOf(t, newHandler(t, o), "anna", "correct horse")
 	}
 	byOld, byFresh := signedBy(old), signedBy(fresh, old)
 	for _, c := range []struct {
@@ -76,13 +71,13 @@ func TestCookieEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, keys := range map[string][][]byte{"derived": nil,
 			"configured": {[]byte(strings.Repeat("k", 32))}} {
-			o := guardedOptions(t)
+			o := testPolicy(t)
 			o.CookieKeys = keys
-			cookie := cookieOf(t, newServer(t, o).Handler(), "anna", "correct horse")
+			cookie := accesstest.CookieOf(t, newHandler(t, o), "anna", "correct horse")
 
 			changed := o
 			// another salt
-			changed.Users = []User{user(t, "anna", "correct horse", Operator), o.Users[1]}
+			changed.Users = []User{testUser(t, "anna", "correct horse", Operator), o.Users[1]}
 			if got := status(t, changed, cookie); got != http.StatusSeeOther {
 				t.Errorf("%s: after a changed password: %d", name, got)
 			}
@@ -99,7 +94,7 @@ func TestCookieEnds(t *testing.T) {
 			if got := status(t, o, cookie); got != http.StatusSeeOther {
 				t.Errorf("%s: at its end: %d", name, got)
 			}
-			early := newServer(t, o).accessRules().
+			early := newGuard(t, o).rules().
 				accounts.signer.sign("anna", o.Users[0].PasswordHash,
 				time.Now().Add(signInLifetime+2*clockMargin))
 			if got := status(t, o, &http.Cookie{Name: secureCookie, Value: early}); got != http.StatusSeeOther {
@@ -110,9 +105,9 @@ func TestCookieEnds(t *testing.T) {
 }
 
 func TestForgedCookies(t *testing.T) {
-	o := guardedOptions(t)
-	handler := newServer(t, o).Handler()
-	vera := cookieOf(t, handler, "vera", "staple")
+	o := testPolicy(t)
+	handler := newHandler(t, o)
+	vera := accesstest.CookieOf(t, handler, "vera", "staple")
 	parts := strings.Split(vera.Value, ".")
 	encode := base64.RawURLEncoding.EncodeToString
 	later := parts[1][:len(parts[1])-1] + string(rune('0'+(parts[1][len(parts[1])-1]-'0'+1)%10))
@@ -132,51 +127,51 @@ func TestForgedCookies(t *testing.T) {
 			time.Now().Add(time.Hour)),
 		"end with a sign": parts[0] + ".+" + parts[1] + "." + parts[2],
 	} {
-		if reply := ask(handler, http.MethodGet, "/",
-			withCookie(&http.Cookie{Name: secureCookie,
+		if reply := accesstest.Ask(handler, http.MethodGet, "/",
+			accesstest.WithCookie(&http.Cookie{Name: secureCookie,
 				Value: value})); reply.Code != http.StatusSeeOther {
 			t.Errorf("%s: %d", name, reply.Code)
 		}
 	}
 	// Two users whose hashes are copies of each other are still two.
-	same := guardedOptions(t)
+	same := testPolicy(t)
 	same.CookieKeys, same.Users[0].PasswordHash = [][]byte{[]byte(strings.Repeat("k", 32))},
 		same.Users[1].PasswordHash
-	twins := newServer(t, same).Handler()
-	rest := strings.SplitN(cookieOf(t, twins, "vera", "staple").Value, ".", 2)[1]
-	if reply := ask(twins, http.MethodGet, "/",
-		withCookie(&http.Cookie{Name: secureCookie,
+	twins := newHandler(t, same)
+	rest := strings.SplitN(accesstest.CookieOf(t, twins, "vera", "staple").Value, ".", 2)[1]
+	if reply := accesstest.Ask(twins, http.MethodGet, "/",
+		accesstest.WithCookie(&http.Cookie{Name: secureCookie,
 			Value: encode([]byte("anna")) + "." + rest})); reply.Code != http.StatusSeeOther {
 		t.Errorf("another name with the same hash: %d", reply.Code)
 	}
 	// A second cookie of the name, set by somebody else, does not hide ours.
-	if reply := ask(handler, http.MethodGet, "/",
-		withCookie(&http.Cookie{Name: secureCookie, Value: "x"}),
-		withCookie(vera)); reply.Code != http.StatusOK {
+	if reply := accesstest.Ask(handler, http.MethodGet, "/",
+		accesstest.WithCookie(&http.Cookie{Name: secureCookie, Value: "x"}),
+		accesstest.WithCookie(vera)); reply.Code != http.StatusOK {
 		t.Errorf("behind a foreign cookie: %d", reply.Code)
 	}
 }
 
 func TestRoleIsTheConfigured(t *testing.T) {
-	o := guardedOptions(t)
-	cookie := cookieOf(t, newServer(t, o).Handler(), "anna", "correct horse")
+	o := testPolicy(t)
+	cookie := accesstest.CookieOf(t, newHandler(t, o), "anna", "correct horse")
 	o.Users[0].Role = Viewer
 	request := httptest.NewRequest(http.MethodGet, "/", nil)
-	request.Host = pageHost
+	request.Host = accesstest.Host
 	request.AddCookie(cookie)
-	if got, err := newServer(t, o).accessRules().accounts.identify(request); err != nil ||
+	if got, err := newGuard(t, o).rules().accounts.identify(request); err != nil ||
 		got != (Identity{"anna", Viewer, ByPassword}) {
 		t.Errorf("identity is %+v, %v", got, err)
 	}
 }
 
 func TestIdentify(t *testing.T) {
-	trusted, elsewhere := from("10.1.2.3:999"), from("192.0.2.1:999")
-	named := func(name string) func(*http.Request) { return withHeader("X-Forwarded-User", name) }
+	trusted, elsewhere := accesstest.From("10.1.2.3:999"), accesstest.From("192.0.2.1:999")
+	named := func(name string) func(*http.Request) { return accesstest.WithHeader("X-Forwarded-User", name) }
 	bearer := func(token string) func(*http.Request) {
-		return withHeader("Authorization", "Bearer "+token)
+		return accesstest.WithHeader("Authorization", "Bearer "+token)
 	}
-	accounts := guarded(t).accessRules().accounts
+	accounts := newGuard(t, testPolicy(t)).rules().accounts
 	for _, c := range []struct {
 		name    string
 		change  []func(*http.Request)
@@ -184,15 +179,15 @@ func TestIdentify(t *testing.T) {
 		refused int
 	}{
 		{"stranger", nil, Identity{}, 0},
-		{"token", []func(*http.Request){bearer(deployToken)}, Identity{"deploy", Operator, ByToken},
+		{"token", []func(*http.Request){bearer(accesstest.DeployToken)}, Identity{"deploy", Operator, ByToken},
 			0},
 		{"viewer's token", []func(*http.Request){bearer("probe-token")},
 			Identity{"probe", Viewer, ByToken}, 0},
 		{"scraper's token", []func(*http.Request){bearer("scrape-token")},
 			Identity{"prometheus", Scraper, ByToken}, 0},
-		{"scheme in lower case", []func(*http.Request){withHeader("Authorization", "bearer "+deployToken)}, Identity{"deploy", Operator, ByToken}, 0},
-		{"wrong token", []func(*http.Request){bearer(deployToken + "x")}, Identity{}, 401},
-		{"token's hash", []func(*http.Request){bearer(sumOf(deployToken))}, Identity{}, 401},
+		{"scheme in lower case", []func(*http.Request){accesstest.WithHeader("Authorization", "bearer "+accesstest.DeployToken)}, Identity{"deploy", Operator, ByToken}, 0},
+		{"wrong token", []func(*http.Request){bearer(accesstest.DeployToken + "x")}, Identity{}, 401},
+		{"token's hash", []func(*http.Request){bearer(accesstest.Sum(accesstest.DeployToken))}, Identity{}, 401},
 		{"empty token", []func(*http.Request){bearer("")}, Identity{}, 401},
 		{"Basic", []func(*http.Request){func(r *http.Request) { r.SetBasicAuth("anna", "correct horse") }}, Identity{}, 0},
 		{"proxy", []func(*http.Request){trusted, named("petra@example.com")},
@@ -203,12 +198,12 @@ func TestIdentify(t *testing.T) {
 			Identity{"google-oauth2:petra", Viewer, ByProxy}, 0},
 		{"proxy and its own token", []func(*http.Request){trusted, named("olga@example.com"), bearer("eyJ")}, Identity{"olga@example.com", Operator, ByProxy}, 0},
 		{"proxy without a name", []func(*http.Request){trusted}, Identity{}, 0},
-		{"proxy, mapped address", []func(*http.Request){from("[::ffff:10.1.2.3]:999"), named("petra")}, Identity{"petra", Viewer, ByProxy}, 0},
+		{"proxy, mapped address", []func(*http.Request){accesstest.From("[::ffff:10.1.2.3]:999"), named("petra")}, Identity{"petra", Viewer, ByProxy}, 0},
 		{"name from elsewhere", []func(*http.Request){elsewhere, named("olga@example.com")},
 			Identity{}, 403},
 		{"empty name from elsewhere", []func(*http.Request){elsewhere, named("")}, Identity{}, 403},
-		{"name from elsewhere by X-Forwarded-For", []func(*http.Request){elsewhere, named("olga@example.com"), withHeader("X-Forwarded-For", "10.1.2.3")}, Identity{}, 403},
-		{"no address", []func(*http.Request){from("@"), named("olga@example.com")}, Identity{},
+		{"name from elsewhere by X-Forwarded-For", []func(*http.Request){elsewhere, named("olga@example.com"), accesstest.WithHeader("X-Forwarded-For", "10.1.2.3")}, Identity{}, 403},
+		{"no address", []func(*http.Request){accesstest.From("@"), named("olga@example.com")}, Identity{},
 			403},
 		{"two names", []func(*http.Request){trusted, named("petra"), named("olga@example.com")},
 			Identity{}, 403},
@@ -218,7 +213,7 @@ func TestIdentify(t *testing.T) {
 		{"control character", []func(*http.Request){trusted, named("a\tb")}, Identity{}, 403},
 	} {
 		request := httptest.NewRequest(http.MethodGet, "/", nil)
-		request.Host = pageHost
+		request.Host = accesstest.Host
 		for _, change := range c.change {
 			change(request)
 		}
@@ -235,14 +230,14 @@ func TestIdentify(t *testing.T) {
 
 // TestTokensAreNotPasswords holds that the ways in do not mix.
 func TestTokensAreNotPasswords(t *testing.T) {
-	handler := guarded(t).Handler()
-	for _, wrong := range [][2]string{{"deploy", deployToken}, {"olga@example.com", ""}} {
-		if reply := signIn(handler, wrong[0], wrong[1]); reply.Code != http.StatusForbidden {
+	handler := newHandler(t, testPolicy(t))
+	for _, wrong := range [][2]string{{"deploy", accesstest.DeployToken}, {"olga@example.com", ""}} {
+		if reply := accesstest.SignIn(handler, wrong[0], wrong[1]); reply.Code != http.StatusForbidden {
 			t.Errorf("%v: %d", wrong, reply.Code)
 		}
 	}
-	reply := ask(handler, http.MethodGet, "/api/v1/locks",
-		withHeader("Authorization", "Bearer correct horse"))
+	reply := accesstest.Ask(handler, http.MethodGet, "/api/v1/locks",
+		accesstest.WithHeader("Authorization", "Bearer correct horse"))
 	if reply.Code != http.StatusUnauthorized ||
 		reply.Header().Get("WWW-Authenticate") != `Bearer realm="Holdfast"` {
 		t.Errorf("a password as a token: %d", reply.Code)
@@ -284,10 +279,10 @@ func TestClientBehindProxy(t *testing.T) {
 
 // TestBothHashesOpen signs in by argon2id and by bcrypt.
 func TestBothHashesOpen(t *testing.T) {
-	o := guardedOptions(t)
+	o := testPolicy(t)
 	o.Users[0].PasswordHash =
 		"$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc"
-	handler := newServer(t, o).Handler()
-	cookieOf(t, handler, "anna", "password")
-	cookieOf(t, handler, "vera", "staple")
+	handler := newHandler(t, o)
+	accesstest.CookieOf(t, handler, "anna", "password")
+	accesstest.CookieOf(t, handler, "vera", "staple")
 }

@@ -1,4 +1,4 @@
-package admin
+package access
 
 import (
 	"context"
@@ -43,8 +43,8 @@ func (i Identity) SignsOut() bool { return i.By == ByPassword }
 
 type identityKey struct{}
 
-// identityOf returns the sender of a request that was admitted.
-func identityOf(r *http.Request) Identity {
+// IdentityOf returns the sender of a request that was admitted.
+func IdentityOf(r *http.Request) Identity {
 	identity, _ := r.Context().Value(identityKey{}).(Identity)
 	return identity
 }

@@ -1,4 +1,4 @@
-package admin
+package access
 
 import (
 	"crypto/sha256"
@@ -40,17 +40,17 @@ type refusal struct {
 
 func (e *refusal) Error() string { return e.text }
 
-// newAccounts expects options that Options.check accepted.
-func newAccounts(o Options) (*accounts, error) {
-	a := &accounts{guarded: o.guarded(), users: make(map[string]account), proxy: o.Proxy}
-	for _, user := range o.Users {
+// newAccounts expects a policy that Policy.Check accepted.
+func newAccounts(p Policy) (*accounts, error) {
+	a := &accounts{guarded: p.Guarded(), users: make(map[string]account), proxy: p.Proxy}
+	for _, user := range p.Users {
 		hash, err := password.Parse(user.PasswordHash)
 		if err != nil {
 			return nil, err
 		}
 		a.users[user.Name] = account{role: user.Role, hash: hash, text: user.PasswordHash}
 	}
-	for _, token := range o.Tokens {
+	for _, token := range p.Tokens {
 		sum, err := hex.DecodeString(token.Hash)
 		if err != nil {
 			return nil, err
@@ -58,7 +58,7 @@ func newAccounts(o Options) (*accounts, error) {
 		a.tokens = append(a.tokens, tokenAccount{token.Name, token.Role, sum})
 	}
 	var err error
-	a.signer, err = newSigner(o.CookieKeys, o.Users)
+	a.signer, err = newSigner(p.CookieKeys, p.Users)
 	return a, err
 }
 

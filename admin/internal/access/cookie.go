@@ -1,4 +1,4 @@
-package admin
+package access
 
 import (
 	"crypto/hkdf"
@@ -117,21 +117,8 @@ func (s *signer) verify(value string, users map[string]account) (string, bool) {
 // cookieName returns the name for the connection. Over TLS, also behind a proxy, the prefix __Host-
 // binds the cookie to TLS and to this host.
 func cookieName(r *http.Request, proxy *Proxy) string {
-	if !overTLS(r, proxy) && isLoopback(hostOnly(r.Host)) {
+	if !overTLS(r, proxy) && IsLoopback(hostOnly(r.Host)) {
 		return plainCookie
 	}
 	return secureCookie
-}
-
-// setCookie stores a sign-in in the browser, or deletes it if the value is "".
-func (s *Server) setCookie(w http.ResponseWriter, r *http.Request, value string) {
-	name := cookieName(r, s.accessRules().proxy)
-	cookie := &http.Cookie{
-		Name: name, Value: value, Path: "/", MaxAge: int(signInLifetime.Seconds()),
-		HttpOnly: true, Secure: name == secureCookie, SameSite: http.SameSiteStrictMode,
-	}
-	if value == "" {
-		cookie.MaxAge = -1
-	}
-	http.SetCookie(w, cookie)
 }

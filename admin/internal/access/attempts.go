@@ -1,4 +1,4 @@
-package admin
+package access
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 // maxAttemptCounts bounds the memory that password guessing can use.
 const maxAttemptCounts = 10_000
 
-// attemptCounts implements jobs.Attempts in memory.
+// attemptCounts implements storage.Attempts in memory.
 type attemptCounts struct {
 	mu    sync.Mutex
 	byKey map[string]attemptCount

@@ -1,4 +1,4 @@
-package admin
+package access
 
 import (
 	"container/list"
@@ -11,9 +11,9 @@ import (
 	"sync"
 )
 
-// maxConnections bounds open connections, and with them memory and file descriptors. An idle
+// MaxConnections bounds open connections, and with them memory and file descriptors. An idle
 // connection takes about 20 KB.
-const maxConnections = 512
+const MaxConnections = 512
 
 // connections is a listener that bounds the number of open connections. When the limit is reached,
 // it closes the connection that has been idle longest. A connection whose request body is
@@ -38,7 +38,9 @@ type connection struct {
 	place    *list.Element // in owner.idle; nil while a request is active
 }
 
-func limitConnections(inner net.Listener, most int) *connections {
+// Limit returns a listener with at most so many open connections. Its server needs WithConnection
+// and Track.
+func Limit(inner net.Listener, most int) net.Listener {
 	return &connections{Listener: inner, most: most, idle: list.New()}
 }
 
@@ -121,16 +123,16 @@ func (c *connection) end() {
 
 type connectionKey struct{}
 
-// withConnection is http.Server.ConnContext.
-func withConnection(ctx context.Context, c net.Conn) context.Context {
+// WithConnection is http.Server.ConnContext.
+func WithConnection(ctx context.Context, c net.Conn) context.Context {
 	if secure, ok := c.(*tls.Conn); ok {
 		c = secure.NetConn()
 	}
 	return context.WithValue(ctx, connectionKey{}, c)
 }
 
-// trackRequests marks a connection as active while a request on it is handled.
-func trackRequests(next http.Handler) http.Handler {
+// Track marks a connection as active while a request on it is handled.
+func Track(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(connectionKey{}).(*connection); ok {
 			c.begin()

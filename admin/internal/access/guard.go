@@ -1,0 +1,114 @@
+package access
+
+import (
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// Pages answers requests that the guard does not admit.
+type Pages interface {
+	// Refuse answers with an error.
+	Refuse(w http.ResponseWriter, r *http.Request, status int, text string)
+	// SignIn answers with the form to sign in.
+	SignIn(w http.ResponseWriter, status int, form SignInForm)
+}
+
+// Guard identifies the senders of requests and admits those that the policy allows. It is safe for
+// concurrent use.
+type Guard struct {
+	current  atomic.Pointer[rules]
+	throttle *throttle // of sign-ins
+	pages    Pages
+	log      zerolog.Logger
+}
+
+// NewGuard expects a policy that Policy.Check accepted. Attempts counts failed sign-ins for all
+// replicas; nil: the guard counts its own.
+func NewGuard(p Policy, attempts storage.Attempts, pages Pages,
+	log zerolog.Logger) (*Guard, error) {
+	g := &Guard{pages: pages, log: log,
+		throttle: &throttle{own: newAttemptCounts(), shared: attempts, log: log}}
+	return g, g.Set(p)
+}
+
+func (g *Guard) rules() *rules { return g.current.Load() }
+
+// Try returns the error that Set would return for this policy, or nil.
+func (g *Guard) Try(p Policy) error {
+	_, err := newRules(p, g.throttle)
+	return err
+}
+
+// Set replaces the policy from the next request on. If it returns an error, nothing has changed.
+// Users who were removed or have another password must sign in again. Counts of failed sign-ins go
+// on.
+func (g *Guard) Set(p Policy) error {
+	next, err := newRules(p, g.throttle)
+	if err != nil {
+		return err
+	}
+	g.current.Store(next)
+	return nil
+}
+
+// Identify returns the sender of a request, and false if the request has no valid proof of
+// identity.
+func (g *Guard) Identify(r *http.Request) (Identity, bool) {
+	identity, err := g.rules().accounts.identify(r)
+	return identity, err == nil && !identity.unauthenticated()
+}
+
+// SetCookie stores a value in the browser for lifetime, or deletes it if the value is "". The
+// suffix distinguishes the cookies of the server; that of the sign-in has none.
+func (g *Guard) SetCookie(w http.ResponseWriter, r *http.Request, suffix, value string,
+	lifetime time.Duration) {
+	name := cookieName(r, g.rules().proxy)
+	cookie := &http.Cookie{
+		Name: name + suffix, Value: value, Path: "/", MaxAge: int(lifetime.Seconds()),
+		HttpOnly: true, Secure: name == secureCookie, SameSite: http.SameSiteStrictMode,
+	}
+	if value == "" {
+		cookie.MaxAge = -1
+	}
+	http.SetCookie(w, cookie)
+}
+
+// Cookie returns the value of a cookie that SetCookie stored, or "".
+func (g *Guard) Cookie(r *http.Request, suffix string) string {
+	cookie, err := r.Cookie(cookieName(r, g.rules().proxy) + suffix)
+	if err != nil {
+		return ""
+	}
+	return cookie.Value
+}
+
+// guardHost refuses unknown host names. Otherwise a web page could point a name of its own at this
+// address and use it through the operator's browser. A literal address cannot be pointed elsewhere,
+// so it is refused only on a server without users.
+func (g *Guard) guardHost(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		rules := g.rules()
+		host := strings.ToLower(strings.TrimSuffix(hostOnly(r.Host), "."))
+		switch {
+		case IsLoopback(host), slices.Contains(rules.hosts, host),
+			!rules.accounts.open() && net.ParseIP(host) != nil:
+			next.ServeHTTP(w, r)
+		case rules.accounts.open():
+			g.pages.Refuse(w, r, http.StatusMisdirectedRequest,
+				"Without users this page is only shown under the names localhost, 127.0.0.1 "+
+					"and [::1], and those in admin.hosts.")
+		default:
+			g.pages.Refuse(w, r, http.StatusMisdirectedRequest,
+				"This page is not shown under this name: if it should be, add the name to "+
+					"admin.hosts.")
+		}
+	})
+}

@@ -1,0 +1,76 @@
+package access
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+func testUser(t *testing.T, name, password string, role Role) User {
+	t.Helper()
+	return User{Name: name, Role: role, PasswordHash: accesstest.Hash(t, password)}
+}
+
+// testPolicy has two users, three tokens and a proxy that names users.
+func testPolicy(t *testing.T) Policy {
+	t.Helper()
+	return Policy{
+		Hosts: []string{accesstest.Host},
+		Users: []User{testUser(t, "anna", "correct horse", Operator),
+			testUser(t, "vera", "staple", Viewer)},
+		Tokens: []Token{{"deploy", Operator, accesstest.Sum(accesstest.DeployToken)},
+			{"probe", Viewer, accesstest.Sum("probe-token")},
+			{"prometheus", Scraper, accesstest.Sum("scrape-token")}},
+		Proxy: &Proxy{
+			Networks:   []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")},
+			UserHeader: "X-Forwarded-User", Role: Viewer, Operators: []string{"olga@example.com"},
+		},
+	}
+}
+
+// texts answers with texts alone.
+type texts struct{}
+
+func (texts) Refuse(w http.ResponseWriter, _ *http.Request, status int, text string) {
+	http.Error(w, text, status)
+}
+
+func (texts) SignIn(w http.ResponseWriter, status int, form SignInForm) {
+	http.Error(w, fmt.Sprintf("%+v", form), status)
+}
+
+func newGuard(t *testing.T, p Policy) *Guard {
+	t.Helper()
+	return newGuardWith(t, p, nil, zerolog.Nop())
+}
+
+func newGuardWith(t *testing.T, p Policy, attempts storage.Attempts, log zerolog.Logger) *Guard {
+	t.Helper()
+	p.Check(func(format string, args ...any) { t.Errorf(format, args...) })
+	guard, err := NewGuard(p, attempts, texts{}, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return guard
+}
+
+func newHandler(t *testing.T, p Policy) http.Handler {
+	t.Helper()
+	return handlerOf(newGuard(t, p))
+}
+
+// handlerOf lets people sign in, and viewers see all other paths.
+func handlerOf(guard *Guard) http.Handler {
+	signIn := SignIn{guard}
+	mux := http.NewServeMux()
+	mux.Handle("GET /login", guard.Admit(ForAnybody, signIn.ShowForm))
+	mux.Handle("POST /login", guard.Admit(ForAnybody, signIn.Submit))
+	mux.Handle("/", guard.Admit(ForViewers, func(http.ResponseWriter, *http.Request) {}))
+	return mux
+}

@@ -1,0 +1,157 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
+)
+
+// signInTimeout bounds the wait for a turn to check a password.
+const signInTimeout = 3 * time.Second
+
+// SignInForm is the form to sign in.
+type SignInForm struct {
+	Next      string // redirect after the sign-in
+	Name      string // as typed
+	ErrorText string // why the last sign-in failed
+	Passwords bool   // there are users with passwords
+}
+
+// SignIn serves the sign-in page.
+type SignIn struct{ guard *Guard }
+
+// NewSignIn returns the sign-in of the users of a guard.
+func NewSignIn(g *Guard) SignIn { return SignIn{g} }
+
+// ShowForm shows the form. A link on another site leads here even for signed-in users, because the
+// browser withholds the cookie on the first request. In that case the page reloads itself, and the
+// second request has the cookie.
+func (s SignIn) ShowForm(w http.ResponseWriter, r *http.Request) {
+	if err := param.Only(r, "next"); err != nil {
+		s.guard.pages.Refuse(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	next := localPath(r.URL.Query().Get("next"))
+	if !IdentityOf(r).unauthenticated() {
+		http.Redirect(w, r, next, http.StatusSeeOther)
+		return
+	}
+	if r.Header.Get("Sec-Fetch-Site") == "cross-site" {
+		w.Header().Set("Refresh", "0")
+	}
+	s.show(w, http.StatusOK, SignInForm{Next: next})
+}
+
+func (s SignIn) show(w http.ResponseWriter, status int, form SignInForm) {
+	form.Passwords = s.guard.rules().users > 0
+	s.guard.pages.SignIn(w, status, form)
+}
+
+// Submit checks the password and signs the user in.
+func (s SignIn) Submit(w http.ResponseWriter, r *http.Request) {
+	if err := r.ParseForm(); err != nil {
+		s.guard.pages.Refuse(w, r, http.StatusBadRequest,
+			"The form could not be read, or is too large.")
+		return
+	}
+	rules := s.guard.rules()
+	name, password := r.PostForm.Get("user"), r.PostForm.Get("password")
+	form := SignInForm{Next: localPath(r.PostForm.Get("next")), Name: words.Cut(name, 200)}
+	if rules.users == 0 {
+		s.show(w, http.StatusForbidden, form)
+		return
+	}
+	if s.withoutTLS(r) {
+		form.ErrorText =
+			"Your browser reaches this page without TLS and would not keep a sign-in. " +
+				"Use https, or a name of loopback. The password you typed went over the " +
+				"network in the clear."
+		s.show(w, http.StatusForbidden, form)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), signInTimeout)
+	defer cancel()
+	client := clientOf(r, rules.proxy)
+	err := rules.passwordChecker.check(ctx, client, name, password)
+	if err == nil {
+		s.guard.log.Info().Str("user", name).Stringer("client", client).
+			Msg("signed in to the admin page")
+		s.guard.SetCookie(w, r, "", rules.accounts.signer.sign(name,
+			rules.accounts.users[name].text, time.Now().Add(signInLifetime)), signInLifetime)
+		http.Redirect(w, r, form.Next, http.StatusSeeOther)
+		return
+	}
+	status := s.trouble(w, err, &form)
+	s.guard.log.Warn().Str("user", s.knownName(name)).Stringer("client", client).
+		Int("status", status).Msg("admin sign-in was refused")
+	s.show(w, status, form)
+}
+
+// trouble sets the text for an error and returns its status.
+func (s SignIn) trouble(w http.ResponseWriter, err error, form *SignInForm) int {
+	var throttled *throttledError
+	switch {
+	case errors.Is(err, errWrongPassword):
+		form.ErrorText = "The user or the password is wrong."
+		return http.StatusForbidden
+	case errors.As(err, &throttled):
+		seconds := int(math.Ceil(throttled.left.Seconds()))
+		w.Header().Set("Retry-After", strconv.Itoa(seconds))
+		form.ErrorText =
+			"Too many sign-ins failed for this user or from this address. Try again in " +
+				words.Span(time.Duration(seconds)*time.Second) + "."
+		return http.StatusTooManyRequests
+	}
+	w.Header().Set("Retry-After", "5")
+	form.ErrorText = "Too many passwords are being checked. Try again in a moment."
+	return http.StatusServiceUnavailable
+}
+
+// knownName returns the name if it is a user's, because an unknown name may be a password in the
+// wrong field.
+func (s SignIn) knownName(name string) string {
+	if _, known := s.guard.rules().accounts.users[name]; known {
+		return name
+	}
+	return "(unknown)"
+}
+
+// withoutTLS reports whether the browser uses plain HTTP to reach a name beyond loopback.
+func (s SignIn) withoutTLS(r *http.Request) bool {
+	return strings.HasPrefix(r.Header.Get("Origin"), "http://") &&
+		!overTLS(r, s.guard.rules().proxy) &&
+		!IsLoopback(hostOnly(r.Host))
+}
+
+// SignOut deletes the cookie. The signed value stays valid until it expires, because the server
+// stores no sign-ins.
+func (s SignIn) SignOut(w http.ResponseWriter, r *http.Request) {
+	s.guard.SetCookie(w, r, "", "", 0)
+	s.guard.log.Info().Str("user", IdentityOf(r).Name).Msg("signed out of the admin page")
+	http.Redirect(w, r, "/login", http.StatusSeeOther)
+}
+
+// localPath returns an address on this server to continue at, or "/" for any other address, so that
+// a link to the sign-in page can't redirect elsewhere.
+func localPath(next string) string {
+	const longest = 1000
+	target, err := url.Parse(next)
+	switch {
+	case err != nil, len(next) > longest, target.Scheme != "", target.Host != "",
+		target.User != nil,
+		!strings.HasPrefix(next, "/"), strings.HasPrefix(next, "//"), strings.Contains(next, `\`),
+		strings.ContainsFunc(next, unicode.IsControl), target.Path == "/login",
+		target.Path == "/logout":
+		return "/"
+	}
+	return target.String()
+}

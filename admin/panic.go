@@ -1,0 +1,26 @@
+package admin
+
+import (
+	"net/http"
+	"runtime/debug"
+)
+
+// recoverPanics answers 500 with a text after a panic.
+func (s *Server) recoverPanics(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			cause := recover()
+			if cause == nil {
+				return
+			}
+			if cause == http.ErrAbortHandler {
+				panic(cause)
+			}
+			s.log.Error().Interface("panic", cause).Bytes("stack", debug.Stack()).
+				Str("path", r.URL.Path).Msg("admin request panicked")
+			s.refuse(w, r, http.StatusInternalServerError,
+				"Internal error. The log of this replica has details.")
+		}()
+		next.ServeHTTP(w, r)
+	})
+}

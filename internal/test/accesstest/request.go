@@ -1,0 +1,99 @@
+// Package accesstest sends requests as people, clients and proxies do, and makes what they prove
+// their identity with.
+package accesstest
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// Host is the name of the page's host.
+const Host = "scheduler.example.com"
+
+// Ask sends a request from another machine, under the page's name.
+func Ask(handler http.Handler, method, target string,
+	change ...func(r *http.Request)) *httptest.ResponseRecorder {
+	request := httptest.NewRequest(method, target, nil)
+	request.Host = Host
+	for _, c := range change {
+		c(request)
+	}
+	recorder := httptest.NewRecorder()
+	handler.ServeHTTP(recorder, Passing(request))
+	return recorder
+}
+
+// WithHeader adds a header.
+func WithHeader(name, value string) func(*http.Request) {
+	return func(r *http.Request) { r.Header.Add(name, value) }
+}
+
+// WithCookie adds a cookie.
+func WithCookie(c *http.Cookie) func(*http.Request) {
+	return func(r *http.Request) { r.AddCookie(c) }
+}
+
+// From sets the address of the connection's peer.
+func From(address string) func(*http.Request) {
+	return func(r *http.Request) { r.RemoteAddr = address }
+}
+
+// WithForm makes the request send a form.
+func WithForm(values url.Values) func(*http.Request) {
+	return func(r *http.Request) {
+		body := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(values.Encode()))
+		r.Body, r.ContentLength = body.Body, body.ContentLength
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+}
+
+// SignIn posts the form.
+func SignIn(handler http.Handler, name, password string,
+	change ...func(r *http.Request)) *httptest.ResponseRecorder {
+	form := url.Values{"user": {name}, "password": {password}, "next": {"/?refresh=off"}}
+	return Ask(handler, http.MethodPost, "/login",
+		append([]func(*http.Request){WithForm(form)}, change...)...)
+}
+
+// CookieOf signs in and returns the cookie.
+func CookieOf(t *testing.T, handler http.Handler, name, password string) *http.Cookie {
+	t.Helper()
+	reply := SignIn(handler, name, password)
+	cookies := reply.Result().Cookies()
+	if reply.Code != http.StatusSeeOther || len(cookies) != 1 {
+		t.Fatalf("sign-in of %s: %d with %d cookies: %s", name, reply.Code, len(cookies),
+			reply.Body)
+	}
+	return cookies[0]
+}
+
+// Passing is a request whose reader leaves at once where it would be told for ever: a recorder
+// never goes away.
+func Passing(r *http.Request) *http.Request {
+	if r.URL.Path != "/api/v1/events" {
+		return r
+	}
+	ctx, leave := context.WithCancel(r.Context())
+	leave()
+	return r.WithContext(ctx)
+}
+
+// Fetch gets an address on a connection of its own.
+func Fetch(ctx context.Context, url string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return string(body), err
+}
