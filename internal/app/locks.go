@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-dev/holdfast/configs"
-	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 	"github.com/holdfast-dev/holdfast/locking/memory"
@@ -79,10 +79,16 @@ func lockServers(config *configs.Config) string {
 	return "none"
 }
 
+// LockStore is what a locker needs of the store.
+type LockStore interface {
+	locking.Sessions
+	ClusterID() uuid.UUID
+}
+
 // NewLocker returns the locker of the replica, or nil if backend is nil. Its keys contain the id of
 // the cluster, so that clusters can share a memcached. OnEvent may be nil.
 func NewLocker(
-	config *configs.Config, backend *LockBackend, store storage.Store,
+	config *configs.Config, backend *LockBackend, store LockStore,
 	onEvent func(locking.Event), log zerolog.Logger,
 ) (*locking.Locker, error) {
 	if backend == nil {

@@ -60,7 +60,7 @@ func (s Specs) parse(text []byte, options ...configs.Option) (*configs.Job, erro
 // NewOperations returns the actions of operators. Outside a replica, replica is "" and cancelled is
 // nil.
 func NewOperations(
-	s Specs, table []jobs.Job, control storage.Control, outbox storage.Outbox,
+	s Specs, table []jobs.Job, control operations.Control, outbox storage.Outbox,
 	locker *locking.Locker, replica string,
 	cancelled func(jobs.Record), log zerolog.Logger,
 ) *operations.Operations {

@@ -32,7 +32,9 @@ func (r *Replica) pageOptions(config *configs.Config) admin.Options {
 
 	options.Ready, options.LongestWait = r.scheduler.Ready, r.scheduler.LongestWait
 	options.Upcoming, options.ScheduledTimes = r.upcoming, r.scheduler.ScheduledTimes
-	options.Explain = r.scheduler.Explainer(config.History.Keep).Explain
+	explainer := r.scheduler.Explainer(r.timed, config.History.Keep)
+	explainer.Pauses = r.timed.Pauses
+	options.Explain = explainer.Explain
 
 	options.Metrics, options.Trace = r.metrics.Handler(), r.traceOf
 	if r.locker != nil { // a nil *locking.Locker would not be a nil interface

@@ -35,7 +35,7 @@ before. Running runs of the job keep the old definition.`,
 		if err != nil {
 			return err
 		}
-		return a.withOperations(ctx, func(ops *operations.Operations, _ storage.Store) error {
+		return a.withOperations(ctx, func(ops *operations.Operations, _ storage.History) error {
 			spec, err := a.put(ctx, ops, text, replace)
 			if err != nil {
 				return withPositions(withAdvice(err), path)

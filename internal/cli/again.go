@@ -28,7 +28,7 @@ of tries starts from zero again.`,
 			return fmt.Errorf(
 				"delivery: expected an id from \"scheduler webhooks\", found %q", args[0])
 		}
-		return a.withOperations(ctx, func(ops *operations.Operations, _ storage.Store) error {
+		return a.withOperations(ctx, func(ops *operations.Operations, _ storage.History) error {
 			u, err := ops.DeliverAgain(ctx, a.action(), id)
 			if errors.Is(err, storage.ErrNotFound) {
 				return fmt.Errorf("repeat delivery %s: not found among the undelivered ones; "+

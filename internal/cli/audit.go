@@ -19,7 +19,7 @@ func (c *commandLine) auditCommand() *cobra.Command {
 				return fmt.Errorf("-n: expected 1 to %d, found %d", storage.MaxBatch, filter.Limit)
 			}
 			return c.withOperations(cmd.Context(),
-				func(ops *operations.Operations, _ storage.Store) error {
+				func(ops *operations.Operations, _ storage.History) error {
 					lines, err := ops.Audit(cmd.Context(), filter)
 					if err != nil {
 						return err

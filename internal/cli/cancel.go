@@ -26,7 +26,7 @@ later, the replica abandons it. The run makes no further attempts.`,
 		if err != nil {
 			return fmt.Errorf("run: expected an id from \"scheduler runs\", found %q", args[0])
 		}
-		return a.withOperations(ctx, func(ops *operations.Operations, store storage.Store) error {
+		return a.withOperations(ctx, func(ops *operations.Operations, store storage.History) error {
 			run, err := ops.Cancel(ctx, a.action(), id)
 			switch {
 			case errors.Is(err, storage.ErrNotFound):
@@ -43,7 +43,7 @@ later, the replica abandons it. The run makes no further attempts.`,
 }
 
 // endedError returns the error for a run that has ended before it could be cancelled.
-func endedError(ctx context.Context, store storage.Store, id uuid.UUID, refused error) error {
+func endedError(ctx context.Context, store storage.History, id uuid.UUID, refused error) error {
 	run, err := store.Run(ctx, id)
 	if err != nil {
 		return errors.Join(refused, err)

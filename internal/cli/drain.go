@@ -35,7 +35,7 @@ type drainedReplica struct {
 
 // drain drains or undrains the live sessions of a replica.
 func (a *actionLine) drain(ctx context.Context, name string, draining bool) error {
-	return a.withOperations(ctx, func(ops *operations.Operations, store storage.Store) error {
+	return a.withOperations(ctx, func(ops *operations.Operations, store storage.History) error {
 		sessions, err := liveSessions(ctx, store, name)
 		if err != nil {
 			return err
@@ -56,7 +56,7 @@ func (a *actionLine) drain(ctx context.Context, name string, draining bool) erro
 // liveSessions returns the live sessions of a replica. Name is the name of the replica or the id
 // of a session.
 func liveSessions(
-	ctx context.Context, store storage.Store, name string,
+	ctx context.Context, store storage.History, name string,
 ) ([]storage.ReplicaView, error) {
 	all, err := store.Replicas(ctx)
 	if err != nil {

@@ -26,7 +26,7 @@ Running runs continue. A paused job can still be triggered with --even-paused.`,
 		if err != nil {
 			return err
 		}
-		return a.withOperations(ctx, func(ops *operations.Operations, _ storage.Store) error {
+		return a.withOperations(ctx, func(ops *operations.Operations, _ storage.History) error {
 			p, err := ops.Pause(ctx, a.action(), target)
 			if err != nil {
 				return withJobAdvice(err, target.Name)

@@ -13,7 +13,7 @@ func (c *commandLine) pausesCommand() *cobra.Command {
 		Use: "pauses", Short: "List active pauses", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.withOperations(cmd.Context(),
-				func(ops *operations.Operations, _ storage.Store) error {
+				func(ops *operations.Operations, _ storage.History) error {
 					active, err := ops.ActivePauses(cmd.Context())
 					if err != nil {
 						return err

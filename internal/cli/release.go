@@ -34,7 +34,7 @@ exactly one holder.`,
 		if request.Resource, err = locking.ParseDisplay(args[0]); err != nil {
 			return err
 		}
-		return a.withOperations(ctx, func(ops *operations.Operations, store storage.Store) error {
+		return a.withOperations(ctx, func(ops *operations.Operations, store storage.History) error {
 			return a.release(ctx, ops, store, request)
 		})
 	})
@@ -46,7 +46,7 @@ exactly one holder.`,
 }
 
 // release deletes the claim of the holder that the request names.
-func (a *actionLine) release(ctx context.Context, ops *operations.Operations, store storage.Store,
+func (a *actionLine) release(ctx context.Context, ops *operations.Operations, store storage.History,
 	request storage.ReleaseRequest) error {
 	holder, err := holderOf(ctx, store, request)
 	if err != nil {
@@ -79,7 +79,7 @@ func (a *actionLine) release(ctx context.Context, ops *operations.Operations, st
 // holderOf returns the lock of the holder with the token. Without a token, it returns the lock of
 // the only holder.
 func holderOf(
-	ctx context.Context, store storage.Store, request storage.ReleaseRequest,
+	ctx context.Context, store storage.History, request storage.ReleaseRequest,
 ) (storage.LockView, error) {
 	locks, err := store.Locks(ctx)
 	if err != nil {

@@ -17,7 +17,7 @@ func (c *commandLine) removeCommand() *cobra.Command {
 		Use: "remove JOB", Short: "Remove an added job; its running runs continue",
 		Args: cobra.ExactArgs(1),
 	}, func(ctx context.Context, a *actionLine, args []string) error {
-		return a.withOperations(ctx, func(ops *operations.Operations, _ storage.Store) error {
+		return a.withOperations(ctx, func(ops *operations.Operations, _ storage.History) error {
 			err := ops.RemoveJob(ctx, a.action(), args[0], operations.AnyVersion)
 			switch {
 			case errors.Is(err, storage.ErrNotFound):

@@ -24,7 +24,7 @@ each job decides on the scheduled times that passed during the pause.`,
 		if err != nil {
 			return err
 		}
-		return a.withOperations(ctx, func(ops *operations.Operations, _ storage.Store) error {
+		return a.withOperations(ctx, func(ops *operations.Operations, _ storage.History) error {
 			p, err := ops.Resume(ctx, a.action(), target)
 			if errors.Is(err, storage.ErrNotFound) {
 				return fmt.Errorf("resume %s: it has no pause of its own; "+

@@ -31,7 +31,7 @@ func (c *commandLine) withStore(
 // withLocker calls use with a locker that reads and releases advisory locks. The locker is nil if
 // there is no memcached: the locks are then in the memory of another process, or do not exist.
 func withLocker(
-	ctx context.Context, config *configs.Config, store storage.Store,
+	ctx context.Context, config *configs.Config, store app.LockStore,
 	use func(*locking.Locker) error,
 ) error {
 	if config.Locking.Memcached == nil {
@@ -51,7 +51,7 @@ func withLocker(
 
 // withOperations calls use with the actions of operators on the configured cluster.
 func (c *commandLine) withOperations(
-	ctx context.Context, use func(*operations.Operations, storage.Store) error,
+	ctx context.Context, use func(*operations.Operations, storage.History) error,
 ) error {
 	registry, err := app.NewRegistry(c.handlers)
 	if err != nil {

@@ -48,7 +48,7 @@ it adds no run, prints the blocker and exits with 1.`,
 		if request.Params, err = readParams(params); err != nil {
 			return fmt.Errorf("--params: %w", err)
 		}
-		return a.withOperations(ctx, func(ops *operations.Operations, _ storage.Store) error {
+		return a.withOperations(ctx, func(ops *operations.Operations, _ storage.History) error {
 			run, err := ops.Trigger(ctx, a.action(), request)
 			if errors.Is(err, storage.ErrConflict) {
 				return fmt.Errorf("trigger job %q: key %q already belongs to a run with other "+

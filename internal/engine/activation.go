@@ -13,7 +13,7 @@ import (
 // activation tracks which jobs this replica fires: those whose active definition it has. It belongs
 // to the keeper's goroutine, except for its channels.
 type activation struct {
-	store storage.Sessions
+	store definitionStore
 	table *cronTable
 	log   zerolog.Logger
 	read  int64 // Beat.Definitions when the versions were last read
@@ -28,7 +28,7 @@ type activation struct {
 // with the next beat. Further refusals wait until then.
 const unread = -1
 
-func newActivation(store storage.Sessions, table *cronTable, log zerolog.Logger) *activation {
+func newActivation(store definitionStore, table *cronTable, log zerolog.Logger) *activation {
 	return &activation{store: store, table: table, log: log, read: unread,
 		wake: make(chan struct{}, 1), revised: make(chan struct{}, 1)}
 }

@@ -28,7 +28,7 @@ type performer struct {
 	replica   string
 	clock     *clusterClock
 	registry  *jobs.Registry
-	store     storage.Store // the store that runs are given
+	store     storage.Memory // the store that runs are given
 	active    *active
 	finishes  finisher
 	events    *events

@@ -23,7 +23,7 @@ const (
 // keeps the last one. The store refuses starts that the control state forbids, even if this replica
 // has not read it.
 type controlState struct {
-	control      storage.Control
+	control      controlReader
 	session      func() uuid.UUID
 	table        *cronTable
 	activation   *activation

@@ -24,7 +24,7 @@ const maxDrifted = 20
 // drift compares settings that all live replicas should share. It belongs to one goroutine, except
 // for the counters.
 type drift struct {
-	store   storage.History
+	store   replicaReader
 	replica string
 	now     func() time.Time
 	log     zerolog.Logger
@@ -55,7 +55,7 @@ const (
 // newDrift returns a drift that compares the lists of memcached servers and the cron tables. The
 // list and its order decide which server has a lock, so replicas with different lists do not see
 // each other's advisory locks. A job that only some replicas know stops with the last of them.
-func newDrift(store storage.History, replica, servers string, table func() string,
+func newDrift(store replicaReader, replica, servers string, table func() string,
 	now func() time.Time,
 	log zerolog.Logger) *drift {
 	return &drift{

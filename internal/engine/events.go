@@ -19,11 +19,6 @@ type events struct {
 	bus     *eventBus
 }
 
-// runReader reads one run from the store.
-type runReader interface {
-	Run(ctx context.Context, id uuid.UUID) (jobs.Record, error)
-}
-
 // of returns an event with the current state of the firing.
 func (e *events) of(f *firing, kind jobs.EventKind) jobs.Event {
 	return jobs.Event{

@@ -16,9 +16,10 @@ import (
 
 // Options are the options of a Scheduler.
 type Options struct {
-	Store storage.Store
-	// RunStore is the value of [Run].Store: the store itself if Store is a decorator; nil: Store.
-	RunStore storage.Store
+	Store Store
+	// RunStore is the store that runs are given: the store itself if Store is a decorator; nil:
+	// Store.
+	RunStore storage.Memory
 	Locker   *locking.Locker // nil without memcached
 	Registry *jobs.Registry
 	Jobs     []jobs.Job

@@ -4,8 +4,10 @@ import (
 	"context"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/google/uuid"
 	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -18,7 +20,9 @@ const (
 // retention deletes old history in small batches. One replica does it at a time, for at most a
 // fifth of the time, so that starts are not slowed down.
 type retention struct {
-	store  storage.Upkeep
+	store interface {
+		Prune(ctx context.Context, session uuid.UUID, r storage.PruneRequest) (storage.Pruned, error)
+	}
 	keeper *keeper
 	keep   time.Duration // 0: no limit
 	log    zerolog.Logger

@@ -143,10 +143,9 @@ func (s *Scheduler) readiness() error {
 }
 
 // Explainer returns an Explainer for the jobs of this replica, including added jobs, whose history
-// is kept for keep.
-func (s *Scheduler) Explainer(keep time.Duration) *explain.Explainer {
-	x := explain.New(s.options.Store, nil, keep)
-	x.Pauses = s.options.Store.Pauses
+// is kept for keep. It includes no pauses until its Pauses is set.
+func (s *Scheduler) Explainer(store explain.Store, keep time.Duration) *explain.Explainer {
+	x := explain.New(store, nil, keep)
 	x.Job = func(name string) (jobs.Job, bool) {
 		if e := s.table.get(name); e != nil {
 			return e.Job, true

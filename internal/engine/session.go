@@ -22,7 +22,7 @@ type liveSession = session.Session[struct{}]
 type keeper struct {
 	*session.Keeper[struct{}]
 
-	store      storage.Sessions
+	store      sessionStore
 	activation *activation
 	revoke     func(ctx context.Context, token jobs.Token, state jobs.State,
 		reason jobs.Reason) error

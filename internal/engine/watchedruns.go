@@ -18,7 +18,7 @@ const (
 // watched stores the output of this replica's watched runs. It belongs to the goroutine of
 // controlState.run.
 type watched struct {
-	store   storage.Watching
+	store   outputSaver
 	active  *active
 	written map[jobs.Token]int64 // the bytes written when the output was last stored
 	at      time.Time

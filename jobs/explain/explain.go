@@ -23,10 +23,19 @@ const DefaultKeep = 30 * 24 * time.Hour
 // nearby is the largest distance between a time and the manual runs that its explanation includes.
 const nearby = 10 * time.Minute
 
+// Store is what an Explainer reads of the store.
+type Store interface {
+	Now(ctx context.Context) (time.Time, error)
+	Jobs(ctx context.Context) ([]storage.JobView, error)
+	Runs(ctx context.Context, f storage.RunFilter) ([]jobs.Record, error)
+	Firing(ctx context.Context, job string, scheduledAt time.Time) (storage.FiringView, error)
+	Replicas(ctx context.Context) ([]storage.ReplicaView, error)
+}
+
 // Explainer explains the outcome of a job's firing at a time, from the store's history and the
 // schedules of this replica. It changes nothing and may be used concurrently.
 type Explainer struct {
-	Store storage.History
+	Store Store
 	// Pauses returns the pauses of a job; nil: pauses are not included.
 	Pauses func(ctx context.Context, job, group string, from, until time.Time) ([]storage.Pause,
 		error)
@@ -41,7 +50,7 @@ type Explainer struct {
 
 // New returns an Explainer for the jobs of a cron table whose history is kept for keep. It
 // includes no pauses until Pauses is set.
-func New(store storage.History, table []jobs.Job, keep time.Duration) *Explainer {
+func New(store Store, table []jobs.Job, keep time.Duration) *Explainer {
 	x := &Explainer{Store: store, Keep: keep}
 	x.Job, x.Names = TableOf(table)
 	return x

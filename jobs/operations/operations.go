@@ -20,10 +20,17 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
+// Control is what Operations needs of the store.
+type Control interface {
+	storage.Actions
+	ControlState(ctx context.Context, session uuid.UUID, since int64) (storage.ControlState, error)
+	Audit(ctx context.Context, f storage.AuditFilter) ([]storage.Audited, error)
+}
+
 // Options are the options of Operations. Control and Registry are required, and for added
 // jobs also Build and Complete.
 type Options struct {
-	Control  storage.Control
+	Control  Control
 	Outbox   storage.Outbox // nil if the store has no deliveries
 	Registry *jobs.Registry
 	Jobs     []jobs.Job // of the configuration

@@ -7,12 +7,16 @@
 //	Firings     start, note, finish: from a firing to the end of its run
 //	Upkeep      sweep, adoption, misfires, pruning
 //	Dependents  the firings of jobs that run after others
-//	Control     the actions of operators, and the control state that replicas obey
+//	Actions     the actions of operators
+//	Control     the same, with the control state that replicas obey, and the audit log
 //	History     runs, jobs, replicas and locks, as pages and commands show them
 //	Contention  who waited for whom, and for how long
 //	Memory      the state that jobs save from run to run
 //	Marked      changes that pages wait for
 //	Watching    output of runs that are being watched
+//
+// Packages that use a store ask for the methods that they call, as jobs/explain and jobs/operations
+// do.
 //
 // [Outbox] (webhooks), [Attempts] (failed sign-ins) and [Restarts] (of memcached) stand beside it.
 //

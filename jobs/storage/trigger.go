@@ -1,11 +1,34 @@
 package storage
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/holdfast-dev/holdfast/jobs"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
 )
+
+// TriggerRequest requests a run by hand.
+type TriggerRequest struct {
+	Job string
+	// Key is the key of the run and makes the request idempotent. The same key with the same params
+	// returns the same run; with other params it returns ErrConflict. A run that ended as Skipped
+	// leaves its key free. "" generates a key.
+	Key string
+	// Params override the job's own params, key by key; nil: the job's own. The caller has checked
+	// them against the handler's type.
+	Params json.RawMessage
+	// EvenPaused starts the run even if its job is paused. Without it the result is a *PausedError.
+	EvenPaused bool
+	// Wait is how long the run may wait before it begins: for a blocker, a replica or a worker. A
+	// run that has not begun by then ends as Skipped.
+	//
+	// With 0 the trigger returns a *BusyError if another run or lock is in the way. An accepted run
+	// has TriggerGrace to begin. nil: the run waits until its job's deadline. A key that has a run
+	// already returns that run, whatever the Wait.
+	Wait *time.Duration
+}
 
 // TriggerGrace is how long an accepted trigger with a Wait of 0 may take to begin its run: a
 // replica must adopt it, with a free worker.

@@ -1,0 +1,62 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// Store is what a replica needs of the store. Each part of the replica names the methods that it
+// calls itself.
+type Store interface {
+	storage.Sessions
+	storage.Firings
+	storage.Upkeep
+	storage.Dependents
+	storage.Memory
+	controlReader
+	outputSaver
+	runReader
+	replicaReader
+}
+
+// definitionStore registers the definitions of a session.
+type definitionStore interface {
+	Register(ctx context.Context, session uuid.UUID,
+		definitions []storage.Definition) (map[string]int64, error)
+	Withdraw(ctx context.Context, session uuid.UUID, table string, jobs []string) error
+	Versions(ctx context.Context) (map[string]storage.ActiveDefinition, error)
+}
+
+// sessionStore opens, renews and ends sessions.
+type sessionStore interface {
+	Open(ctx context.Context, s storage.Session) error
+	Heartbeat(ctx context.Context, session uuid.UUID, v storage.ReplicaStatus) (storage.Beat, error)
+	End(ctx context.Context, session uuid.UUID) error
+}
+
+// controlReader reads what operators want the replica to obey.
+type controlReader interface {
+	ControlState(ctx context.Context, session uuid.UUID,
+		since int64) (storage.ControlState, error)
+	Listen(ctx context.Context, heard func()) error
+}
+
+// outputSaver stores the output of watched runs.
+type outputSaver interface {
+	SaveOutput(ctx context.Context, outputs []storage.Output) error
+}
+
+// runReader reads one run.
+type runReader interface {
+	Run(ctx context.Context, id uuid.UUID) (jobs.Record, error)
+}
+
+// replicaReader reads the replicas of the cluster and how their configurations differ.
+type replicaReader interface {
+	Replicas(ctx context.Context) ([]storage.ReplicaView, error)
+	Drift(ctx context.Context, limit int) ([]storage.JobDrift, error)
+}

@@ -1,0 +1,85 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// Actions executes operator actions. Each action and its line in the audit log are one transaction.
+// An action on an unknown object returns ErrNotFound. Replicas learn of actions at once through
+// Listen of Control, or by polling ControlState each second if Listen fails.
+type Actions interface {
+	// Pause pauses the target, or returns its active pause. A job must exist; a group need not.
+	Pause(ctx context.Context, action Action, target Target) (Pause, error)
+	// Resume ends the target's own pause. It returns ErrNotFound if there is none.
+	Resume(ctx context.Context, action Action, target Target) (Pause, error)
+	// Trigger adds a waiting run that any replica may adopt, and returns its blocker. A refused
+	// trigger adds nothing and leaves its key free. The action's Key is ignored: the request has
+	// its own.
+	Trigger(ctx context.Context, action Action, r TriggerRequest) (Triggered, error)
+	// Cancel ends a waiting run at once, and asks the replica of a running run to end it. The
+	// record shows which of the two it was. A run that has ended is ErrConflict.
+	Cancel(ctx context.Context, action Action, run uuid.UUID) (jobs.Record, error)
+	// Release deletes the claim that holds the resource, with all its grants. Its holder cannot
+	// commit any more. The run becomes lost, and is not recovered. It returns what the claim held,
+	// so that the caller can clear the advisory locks.
+	Release(ctx context.Context, action Action, r ReleaseRequest) (locking.Released, error)
+	// Drain asks a live session to start nothing but further attempts, or to start runs again.
+	// Other replicas may adopt the waiting runs of a draining session.
+	Drain(ctx context.Context, action Action, session uuid.UUID, drain bool) error
+	// PutSpec adds a job, or changes an added one. Of two concurrent calls one succeeds and the
+	// other returns ErrConflict. The store calls each check with the added jobs, sorted by name. No
+	// job is added, changed or removed between the check and the action. An error of a check ends
+	// the action.
+	PutSpec(ctx context.Context, action Action, s Spec, checks ...SpecCheck) (Spec, error)
+	// RemoveSpec removes an added job; version and checks as in PutSpec. Its waiting runs are
+	// cancelled.
+	RemoveSpec(ctx context.Context, action Action, job string, version int64,
+		checks ...SpecCheck) error
+}
+
+// Action identifies an operator's action in the audit log.
+type Action struct {
+	// a user, the name of a token, or the user of the command line; at most 200 bytes
+	Actor   string
+	Via     string // "page", "api", "cli" or "go"
+	Replica string // the replica that executes it; "" if none does
+	Reason  string // free text; may be empty; at most 500 bytes
+	// Key makes the action idempotent. A second action with the same key, kind and target does
+	// nothing and returns the same outcome. With another kind or target it returns ErrConflict. ""
+	// means no key. At most 200 bytes.
+	Key string
+}
+
+// Errors of operator actions.
+var (
+	// ErrPaused says that the job, its group or everything is paused. A *PausedError names the
+	// pause.
+	ErrPaused = errors.New("paused")
+	// ErrConflict says that the state differs from what the caller has seen: another caller changed
+	// the job, the lock has another holder, or the key was used for another request.
+	ErrConflict = errors.New("conflict")
+	// ErrHasDependents says that other added jobs depend on the job to remove. It wraps
+	// ErrConflict.
+	ErrHasDependents = fmt.Errorf("%w: other jobs depend on it", ErrConflict)
+	// ErrFromConfig says that the job comes from the configuration file and must be changed there.
+	ErrFromConfig = errors.New("job comes from the configuration file")
+	// ErrInTransaction says that the holder has an open transaction, which may still commit. The
+	// caller can ask to end it.
+	ErrInTransaction = errors.New("holder is inside a transaction")
+)
+
+// ReleaseRequest requests the release of a lock by force.
+type ReleaseRequest struct {
+	Resource locking.Resource
+	Token    jobs.Token // as the caller has seen it: another current holder is ErrConflict
+	// EndTransaction ends the holder's open transaction, if there is one: it rolls back. Without it
+	// an open transaction is ErrInTransaction.
+	EndTransaction bool
+}
