@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -20,9 +19,7 @@ const (
 // retention deletes old history in small batches. One replica does it at a time, for at most a
 // fifth of the time, so that starts are not slowed down.
 type retention struct {
-	store interface {
-		Prune(ctx context.Context, session uuid.UUID, r storage.PruneRequest) (storage.Pruned, error)
-	}
+	store  pruner
 	keeper *keeper
 	keep   time.Duration // 0: no limit
 	log    zerolog.Logger

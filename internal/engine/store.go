@@ -60,3 +60,8 @@ type replicaReader interface {
 	Replicas(ctx context.Context) ([]storage.ReplicaView, error)
 	Drift(ctx context.Context, limit int) ([]storage.JobDrift, error)
 }
+
+// pruner deletes old history.
+type pruner interface {
+	Prune(ctx context.Context, session uuid.UUID, r storage.PruneRequest) (storage.Pruned, error)
+}
