@@ -12,36 +12,36 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// Store is a jobs.Store that times each operation of this replica's scheduler, page
-// and operators. It does not embed the store, so that a new method of jobs.Store
-// must be timed too.
-type Store struct {
+// store is a storage.Store that times each call of this replica's scheduler, page and operators. It
+// does not embed the store, so that a new method must be timed too.
+type store struct {
 	inner   storage.Store
 	metrics *Metrics
 }
 
-var _ storage.Store = (*Store)(nil)
-
 // Store returns inner, timed.
-func (m *Metrics) Store(inner storage.Store) *Store { return &Store{inner, m} }
+func (m *Metrics) Store(inner storage.Store) storage.Store { return &store{inner, m} }
 
-// ClusterID implements jobs.Store. It is known since the store was opened.
-func (s *Store) ClusterID() uuid.UUID { return s.inner.ClusterID() }
+// timed counts a call that has ended with *err. Methods defer it.
+func (s *store) timed(operation string, begun time.Time, err *error) {
+	s.metrics.asked(operation, begun, *err)
+}
 
-// Close implements jobs.Store.
-func (s *Store) Close() { s.inner.Close() }
+// ClusterID is not timed: it is known since the store was opened.
+func (s *store) ClusterID() uuid.UUID { return s.inner.ClusterID() }
 
-// Listen implements jobs.Store. It is not timed: it lasts as long as it can.
-func (s *Store) Listen(ctx context.Context, heard func()) error {
+func (s *store) Close() { s.inner.Close() }
+
+// Listen is not timed: it lasts as long as it can.
+func (s *store) Listen(ctx context.Context, heard func()) error {
 	return s.inner.Listen(ctx, heard)
 }
 
-// Start implements jobs.Store. It counts the answers too.
-func (s *Store) Start(ctx context.Context, session uuid.UUID,
-	requests []storage.StartRequest) ([]storage.StartResult, error) {
-	begun := time.Now()
-	results, err := s.inner.Start(ctx, session, requests)
-	s.metrics.asked("start", begun, err)
+// Start counts the answers too.
+func (s *store) Start(ctx context.Context, session uuid.UUID,
+	requests []storage.StartRequest) (results []storage.StartResult, err error) {
+	defer s.timed("start", time.Now(), &err)
+	results, err = s.inner.Start(ctx, session, requests)
 	for _, r := range results {
 		s.metrics.starts.WithLabelValues(outcomeOf(r)).Inc()
 	}
@@ -66,304 +66,288 @@ func outcomeOf(r storage.StartResult) string {
 	}
 }
 
-// Sweep implements jobs.Store. It counts the dead sessions too.
-func (s *Store) Sweep(ctx context.Context) (storage.Swept, error) {
-	begun := time.Now()
-	swept, err := s.inner.Sweep(ctx)
-	s.metrics.asked("sweep", begun, err)
+// Sweep counts the dead sessions too.
+func (s *store) Sweep(ctx context.Context) (swept storage.Swept, err error) {
+	defer s.timed("sweep", time.Now(), &err)
+	swept, err = s.inner.Sweep(ctx)
 	s.metrics.swept.WithLabelValues().Add(float64(len(swept.Sessions)))
 	return swept, err
 }
 
-// Open implements jobs.Store.
-func (s *Store) Open(ctx context.Context, session storage.Session) error {
-	begun := time.Now()
-	err := s.inner.Open(ctx, session)
-	s.metrics.asked("open", begun, err)
-	return err
+func (s *store) Open(ctx context.Context, session storage.Session) (err error) {
+	defer s.timed("open", time.Now(), &err)
+	return s.inner.Open(ctx, session)
 }
 
-// Heartbeat implements jobs.Store.
-func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID,
-	v storage.ReplicaStatus) (storage.Beat, error) {
-	begun := time.Now()
-	answer, err := s.inner.Heartbeat(ctx, session, v)
-	s.metrics.asked("heartbeat", begun, err)
-	return answer, err
+func (s *store) Heartbeat(ctx context.Context, session uuid.UUID, v storage.ReplicaStatus) (
+	_ storage.Beat, err error) {
+	defer s.timed("heartbeat", time.Now(), &err)
+	return s.inner.Heartbeat(ctx, session, v)
 }
 
-// End implements jobs.Store.
-func (s *Store) End(ctx context.Context, session uuid.UUID) error {
-	begun := time.Now()
-	err := s.inner.End(ctx, session)
-	s.metrics.asked("end", begun, err)
-	return err
+func (s *store) End(ctx context.Context, session uuid.UUID) (err error) {
+	defer s.timed("end", time.Now(), &err)
+	return s.inner.End(ctx, session)
 }
 
-// Living implements jobs.Store.
-func (s *Store) Living(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, error) {
-	begun := time.Now()
-	answer, err := s.inner.Living(ctx, sessions)
-	s.metrics.asked("living", begun, err)
-	return answer, err
+func (s *store) Living(ctx context.Context, sessions []uuid.UUID) (_ []uuid.UUID, err error) {
+	defer s.timed("living", time.Now(), &err)
+	return s.inner.Living(ctx, sessions)
 }
 
-// Register implements jobs.Store.
-func (s *Store) Register(ctx context.Context, session uuid.UUID,
-	definitions []storage.Definition) (map[string]int64, error) {
-	begun := time.Now()
-	answer, err := s.inner.Register(ctx, session, definitions)
-	s.metrics.asked("register", begun, err)
-	return answer, err
+func (s *store) Register(ctx context.Context, session uuid.UUID, definitions []storage.Definition) (
+	_ map[string]int64, err error) {
+	defer s.timed("register", time.Now(), &err)
+	return s.inner.Register(ctx, session, definitions)
 }
 
-// Withdraw implements jobs.Store.
-func (s *Store) Withdraw(ctx context.Context, session uuid.UUID, table string,
-	names []string) error {
-	begun := time.Now()
-	err := s.inner.Withdraw(ctx, session, table, names)
-	s.metrics.asked("withdraw", begun, err)
-	return err
+func (s *store) Withdraw(ctx context.Context, session uuid.UUID, table string, names []string) (
+	err error) {
+	defer s.timed("withdraw", time.Now(), &err)
+	return s.inner.Withdraw(ctx, session, table, names)
 }
 
-// Versions implements jobs.Store.
-func (s *Store) Versions(ctx context.Context) (map[string]storage.ActiveDefinition, error) {
-	begun := time.Now()
-	answer, err := s.inner.Versions(ctx)
-	s.metrics.asked("versions", begun, err)
-	return answer, err
+func (s *store) Versions(ctx context.Context) (_ map[string]storage.ActiveDefinition, err error) {
+	defer s.timed("versions", time.Now(), &err)
+	return s.inner.Versions(ctx)
 }
 
-// Note implements jobs.Store.
-func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []storage.Note) ([]bool, error) {
-	begun := time.Now()
-	answer, err := s.inner.Note(ctx, session, notes)
-	s.metrics.asked("note", begun, err)
-	return answer, err
+func (s *store) Note(ctx context.Context, session uuid.UUID, notes []storage.Note) (
+	_ []bool, err error) {
+	defer s.timed("note", time.Now(), &err)
+	return s.inner.Note(ctx, session, notes)
 }
 
-// Finish implements jobs.Store.
-func (s *Store) Finish(ctx context.Context, requests []storage.FinishRequest) ([]bool, error) {
-	begun := time.Now()
-	answer, err := s.inner.Finish(ctx, requests)
-	s.metrics.asked("finish", begun, err)
-	return answer, err
+func (s *store) Finish(ctx context.Context, requests []storage.FinishRequest) (
+	_ []bool, err error) {
+	defer s.timed("finish", time.Now(), &err)
+	return s.inner.Finish(ctx, requests)
 }
 
-// Adopt implements jobs.Store.
-func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
-	a storage.Adoption) ([]jobs.Record, error) {
-	begun := time.Now()
-	answer, err := s.inner.Adopt(ctx, session, a)
-	s.metrics.asked("adopt", begun, err)
-	return answer, err
+func (s *store) Adopt(ctx context.Context, session uuid.UUID, a storage.Adoption) (
+	_ []jobs.Record, err error) {
+	defer s.timed("adopt", time.Now(), &err)
+	return s.inner.Adopt(ctx, session, a)
 }
 
-// CheckMisfires implements jobs.Store.
-func (s *Store) CheckMisfires(ctx context.Context, checks []storage.MisfireCheck,
-	find func(job string, c storage.Cursor) []storage.Misfired) (map[string]time.Time, error) {
-	begun := time.Now()
-	answer, err := s.inner.CheckMisfires(ctx, checks, find)
-	s.metrics.asked("check_misfires", begun, err)
-	return answer, err
+func (s *store) CheckMisfires(ctx context.Context, checks []storage.MisfireCheck,
+	find func(job string, c storage.Cursor) []storage.Misfired) (
+	_ map[string]time.Time, err error) {
+	defer s.timed("check_misfires", time.Now(), &err)
+	return s.inner.CheckMisfires(ctx, checks, find)
 }
 
-// Revoke implements jobs.Store.
-func (s *Store) Revoke(ctx context.Context, token jobs.Token, state jobs.State,
-	reason jobs.Reason) error {
-	begun := time.Now()
-	err := s.inner.Revoke(ctx, token, state, reason)
-	s.metrics.asked("revoke", begun, err)
-	return err
+func (s *store) Revoke(ctx context.Context, token jobs.Token, state jobs.State,
+	reason jobs.Reason) (err error) {
+	defer s.timed("revoke", time.Now(), &err)
+	return s.inner.Revoke(ctx, token, state, reason)
 }
 
-// Prune implements jobs.Store.
-func (s *Store) Prune(ctx context.Context, session uuid.UUID,
-	r storage.PruneRequest) (storage.Pruned, error) {
-	begun := time.Now()
-	answer, err := s.inner.Prune(ctx, session, r)
-	s.metrics.asked("prune", begun, err)
-	return answer, err
+func (s *store) Prune(ctx context.Context, session uuid.UUID, r storage.PruneRequest) (
+	_ storage.Pruned, err error) {
+	defer s.timed("prune", time.Now(), &err)
+	return s.inner.Prune(ctx, session, r)
 }
 
-// OpenFirings implements jobs.Store.
-func (s *Store) OpenFirings(ctx context.Context,
-	dependents []storage.Dependent) (map[string]storage.OpenFirings, error) {
-	begun := time.Now()
-	answer, err := s.inner.OpenFirings(ctx, dependents)
-	s.metrics.asked("open_firings", begun, err)
-	return answer, err
+func (s *store) OpenFirings(ctx context.Context, dependents []storage.Dependent) (
+	_ map[string]storage.OpenFirings, err error) {
+	defer s.timed("open_firings", time.Now(), &err)
+	return s.inner.OpenFirings(ctx, dependents)
 }
 
-// AddDependents implements jobs.Store.
-func (s *Store) AddDependents(ctx context.Context, followed []storage.DependentFiring) error {
-	begun := time.Now()
-	err := s.inner.AddDependents(ctx, followed)
-	s.metrics.asked("add_dependents", begun, err)
-	return err
+func (s *store) AddDependents(ctx context.Context, followed []storage.DependentFiring) (err error) {
+	defer s.timed("add_dependents", time.Now(), &err)
+	return s.inner.AddDependents(ctx, followed)
 }
 
-// ControlState implements jobs.Store.
-func (s *Store) ControlState(ctx context.Context, session uuid.UUID,
-	since int64) (storage.ControlState, error) {
-	begun := time.Now()
-	answer, err := s.inner.ControlState(ctx, session, since)
-	s.metrics.asked("control_state", begun, err)
-	return answer, err
+func (s *store) ControlState(ctx context.Context, session uuid.UUID, since int64) (
+	_ storage.ControlState, err error) {
+	defer s.timed("control_state", time.Now(), &err)
+	return s.inner.ControlState(ctx, session, since)
 }
 
-// Pauses implements jobs.Store.
-func (s *Store) Pauses(ctx context.Context, job, group string, from,
-	until time.Time) ([]storage.Pause, error) {
-	begun := time.Now()
-	answer, err := s.inner.Pauses(ctx, job, group, from, until)
-	s.metrics.asked("pauses", begun, err)
-	return answer, err
+func (s *store) Pauses(ctx context.Context, job, group string, from, until time.Time) (
+	_ []storage.Pause, err error) {
+	defer s.timed("pauses", time.Now(), &err)
+	return s.inner.Pauses(ctx, job, group, from, until)
 }
 
-// Audit implements jobs.Store.
-func (s *Store) Audit(ctx context.Context, f storage.AuditFilter) ([]storage.Audited, error) {
-	begun := time.Now()
-	answer, err := s.inner.Audit(ctx, f)
-	s.metrics.asked("audit", begun, err)
-	return answer, err
+func (s *store) Audit(ctx context.Context, f storage.AuditFilter) (_ []storage.Audited, err error) {
+	defer s.timed("audit", time.Now(), &err)
+	return s.inner.Audit(ctx, f)
 }
 
-// Saved implements jobs.Store.
-func (s *Store) Saved(ctx context.Context, job string) (json.RawMessage, error) {
-	begun := time.Now()
-	answer, err := s.inner.Saved(ctx, job)
-	s.metrics.asked("saved", begun, err)
-	return answer, err
+func (s *store) Saved(ctx context.Context, job string) (_ json.RawMessage, err error) {
+	defer s.timed("saved", time.Now(), &err)
+	return s.inner.Saved(ctx, job)
 }
 
-// Now implements jobs.Store.
-func (s *Store) Now(ctx context.Context) (time.Time, error) {
-	begun := time.Now()
-	answer, err := s.inner.Now(ctx)
-	s.metrics.asked("now", begun, err)
-	return answer, err
+func (s *store) Now(ctx context.Context) (_ time.Time, err error) {
+	defer s.timed("now", time.Now(), &err)
+	return s.inner.Now(ctx)
 }
 
-// Locks implements jobs.Store.
-func (s *Store) Locks(ctx context.Context) ([]storage.LockView, error) {
-	begun := time.Now()
-	answer, err := s.inner.Locks(ctx)
-	s.metrics.asked("locks", begun, err)
-	return answer, err
+func (s *store) Locks(ctx context.Context) (_ []storage.LockView, err error) {
+	defer s.timed("locks", time.Now(), &err)
+	return s.inner.Locks(ctx)
 }
 
-// Jobs implements jobs.Store.
-func (s *Store) Jobs(ctx context.Context) ([]storage.JobView, error) {
-	begun := time.Now()
-	answer, err := s.inner.Jobs(ctx)
-	s.metrics.asked("jobs", begun, err)
-	return answer, err
+func (s *store) Jobs(ctx context.Context) (_ []storage.JobView, err error) {
+	defer s.timed("jobs", time.Now(), &err)
+	return s.inner.Jobs(ctx)
 }
 
-// Runs implements jobs.Store.
-func (s *Store) Runs(ctx context.Context, f storage.RunFilter) ([]jobs.Record, error) {
-	begun := time.Now()
-	answer, err := s.inner.Runs(ctx, f)
-	s.metrics.asked("runs", begun, err)
-	return answer, err
+func (s *store) Runs(ctx context.Context, f storage.RunFilter) (_ []jobs.Record, err error) {
+	defer s.timed("runs", time.Now(), &err)
+	return s.inner.Runs(ctx, f)
 }
 
-// Run implements jobs.Store.
-func (s *Store) Run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
-	begun := time.Now()
-	answer, err := s.inner.Run(ctx, id)
-	s.metrics.asked("run", begun, err)
-	return answer, err
+func (s *store) Run(ctx context.Context, id uuid.UUID) (_ jobs.Record, err error) {
+	defer s.timed("run", time.Now(), &err)
+	return s.inner.Run(ctx, id)
 }
 
-// Firing implements jobs.Store.
-func (s *Store) Firing(ctx context.Context, job string,
-	scheduledAt time.Time) (storage.FiringView, error) {
-	begun := time.Now()
-	answer, err := s.inner.Firing(ctx, job, scheduledAt)
-	s.metrics.asked("firing", begun, err)
-	return answer, err
+func (s *store) Firing(ctx context.Context, job string, scheduledAt time.Time) (
+	_ storage.FiringView, err error) {
+	defer s.timed("firing", time.Now(), &err)
+	return s.inner.Firing(ctx, job, scheduledAt)
 }
 
-// Replicas implements jobs.Store.
-func (s *Store) Replicas(ctx context.Context) ([]storage.ReplicaView, error) {
-	begun := time.Now()
-	answer, err := s.inner.Replicas(ctx)
-	s.metrics.asked("replicas", begun, err)
-	return answer, err
+func (s *store) Replicas(ctx context.Context) (_ []storage.ReplicaView, err error) {
+	defer s.timed("replicas", time.Now(), &err)
+	return s.inner.Replicas(ctx)
 }
 
-// Drift implements jobs.Store.
-func (s *Store) Drift(ctx context.Context, limit int) ([]storage.JobDrift, error) {
-	begun := time.Now()
-	answer, err := s.inner.Drift(ctx, limit)
-	s.metrics.asked("drift", begun, err)
-	return answer, err
+func (s *store) Drift(ctx context.Context, limit int) (_ []storage.JobDrift, err error) {
+	defer s.timed("drift", time.Now(), &err)
+	return s.inner.Drift(ctx, limit)
 }
 
-// ListJobs implements jobs.Store.
-func (s *Store) ListJobs(ctx context.Context, f storage.JobFilter) ([]storage.JobView, error) {
-	begun := time.Now()
-	answer, err := s.inner.ListJobs(ctx, f)
-	s.metrics.asked("list_jobs", begun, err)
-	return answer, err
+func (s *store) ListJobs(ctx context.Context, f storage.JobFilter) (
+	_ []storage.JobView, err error) {
+	defer s.timed("list_jobs", time.Now(), &err)
+	return s.inner.ListJobs(ctx, f)
 }
 
-// Job implements jobs.Store.
-func (s *Store) Job(ctx context.Context, name string) (storage.JobView, error) {
-	begun := time.Now()
-	answer, err := s.inner.Job(ctx, name)
-	s.metrics.asked("job", begun, err)
-	return answer, err
+func (s *store) Job(ctx context.Context, name string) (_ storage.JobView, err error) {
+	defer s.timed("job", time.Now(), &err)
+	return s.inner.Job(ctx, name)
 }
 
-// Groups implements jobs.Store.
-func (s *Store) Groups(ctx context.Context) ([]storage.Group, error) {
-	begun := time.Now()
-	answer, err := s.inner.Groups(ctx)
-	s.metrics.asked("groups", begun, err)
-	return answer, err
+func (s *store) Groups(ctx context.Context) (_ []storage.Group, err error) {
+	defer s.timed("groups", time.Now(), &err)
+	return s.inner.Groups(ctx)
 }
 
-// Resources implements jobs.Store.
-func (s *Store) Resources(ctx context.Context) ([]locking.Resource, error) {
-	begun := time.Now()
-	answer, err := s.inner.Resources(ctx)
-	s.metrics.asked("resources", begun, err)
-	return answer, err
+func (s *store) Resources(ctx context.Context) (_ []locking.Resource, err error) {
+	defer s.timed("resources", time.Now(), &err)
+	return s.inner.Resources(ctx)
 }
 
-// Outcomes implements jobs.Store.
-func (s *Store) Outcomes(ctx context.Context, names []string,
-	n int) (map[string][]storage.Outcome, error) {
-	begun := time.Now()
-	answer, err := s.inner.Outcomes(ctx, names, n)
-	s.metrics.asked("outcomes", begun, err)
-	return answer, err
+func (s *store) Outcomes(ctx context.Context, names []string, n int) (
+	_ map[string][]storage.Outcome, err error) {
+	defer s.timed("outcomes", time.Now(), &err)
+	return s.inner.Outcomes(ctx, names, n)
 }
 
-// Tallies implements jobs.Store.
-func (s *Store) Tallies(ctx context.Context, since time.Time) ([]storage.Tally, error) {
-	begun := time.Now()
-	answer, err := s.inner.Tallies(ctx, since)
-	s.metrics.asked("tallies", begun, err)
-	return answer, err
+func (s *store) Tallies(ctx context.Context, since time.Time) (_ []storage.Tally, err error) {
+	defer s.timed("tallies", time.Now(), &err)
+	return s.inner.Tallies(ctx, since)
 }
 
-// JobTallies implements jobs.Store.
-func (s *Store) JobTallies(ctx context.Context, job string,
-	since time.Time) ([]storage.Tally, error) {
-	begun := time.Now()
-	answer, err := s.inner.JobTallies(ctx, job, since)
-	s.metrics.asked("job_tallies", begun, err)
-	return answer, err
+func (s *store) JobTallies(ctx context.Context, job string, since time.Time) (
+	_ []storage.Tally, err error) {
+	defer s.timed("job_tallies", time.Now(), &err)
+	return s.inner.JobTallies(ctx, job, since)
 }
 
-// FiringRuns implements jobs.Store.
-func (s *Store) FiringRuns(ctx context.Context, f jobs.Firing) ([]jobs.Record, error) {
-	begun := time.Now()
-	answer, err := s.inner.FiringRuns(ctx, f)
-	s.metrics.asked("firing_runs", begun, err)
-	return answer, err
+func (s *store) FiringRuns(ctx context.Context, f jobs.Firing) (_ []jobs.Record, err error) {
+	defer s.timed("firing_runs", time.Now(), &err)
+	return s.inner.FiringRuns(ctx, f)
+}
+
+func (s *store) WaitSummaries(ctx context.Context, from time.Time, until time.Time) (
+	_ []storage.WaitSummary, err error) {
+	defer s.timed("wait_summaries", time.Now(), &err)
+	return s.inner.WaitSummaries(ctx, from, until)
+}
+
+func (s *store) Cancel(ctx context.Context, a storage.Action, run uuid.UUID) (
+	_ jobs.Record, err error) {
+	defer s.timed("cancel", time.Now(), &err)
+	return s.inner.Cancel(ctx, a, run)
+}
+
+func (s *store) Drain(ctx context.Context, a storage.Action, session uuid.UUID, drain bool) (
+	err error) {
+	defer s.timed("drain", time.Now(), &err)
+	return s.inner.Drain(ctx, a, session, drain)
+}
+
+func (s *store) SaveOutput(ctx context.Context, outputs []storage.Output) (err error) {
+	defer s.timed("save_output", time.Now(), &err)
+	return s.inner.SaveOutput(ctx, outputs)
+}
+
+func (s *store) Lockers(ctx context.Context) (_ []storage.Locker, err error) {
+	defer s.timed("lockers", time.Now(), &err)
+	return s.inner.Lockers(ctx)
+}
+
+func (s *store) Marks(ctx context.Context) (_ storage.Marks, err error) {
+	defer s.timed("marks", time.Now(), &err)
+	return s.inner.Marks(ctx)
+}
+
+func (s *store) Pause(ctx context.Context, a storage.Action, target storage.Target) (
+	_ storage.Pause, err error) {
+	defer s.timed("pause", time.Now(), &err)
+	return s.inner.Pause(ctx, a, target)
+}
+
+func (s *store) PutSpec(ctx context.Context, a storage.Action, spec storage.Spec,
+	checks ...storage.SpecCheck) (_ storage.Spec, err error) {
+	defer s.timed("put_spec", time.Now(), &err)
+	return s.inner.PutSpec(ctx, a, spec, checks...)
+}
+
+func (s *store) Release(ctx context.Context, a storage.Action, r storage.ReleaseRequest) (
+	_ locking.Released, err error) {
+	defer s.timed("release", time.Now(), &err)
+	return s.inner.Release(ctx, a, r)
+}
+
+func (s *store) RemoveSpec(ctx context.Context, a storage.Action, job string, version int64,
+	checks ...storage.SpecCheck) (err error) {
+	defer s.timed("remove_spec", time.Now(), &err)
+	return s.inner.RemoveSpec(ctx, a, job, version, checks...)
+}
+
+func (s *store) Resume(ctx context.Context, a storage.Action, target storage.Target) (
+	_ storage.Pause, err error) {
+	defer s.timed("resume", time.Now(), &err)
+	return s.inner.Resume(ctx, a, target)
+}
+
+func (s *store) RunIntervals(ctx context.Context, f storage.RunIntervalFilter) (
+	_ []storage.RunInterval, err error) {
+	defer s.timed("run_intervals", time.Now(), &err)
+	return s.inner.RunIntervals(ctx, f)
+}
+
+func (s *store) Trigger(ctx context.Context, a storage.Action, r storage.TriggerRequest) (
+	_ storage.Triggered, err error) {
+	defer s.timed("trigger", time.Now(), &err)
+	return s.inner.Trigger(ctx, a, r)
+}
+
+func (s *store) Typical(ctx context.Context, names []string) (
+	_ map[string]storage.Typical, err error) {
+	defer s.timed("typical", time.Now(), &err)
+	return s.inner.Typical(ctx, names)
+}
+
+func (s *store) Watch(ctx context.Context, run uuid.UUID) (err error) {
+	defer s.timed("watch", time.Now(), &err)
+	return s.inner.Watch(ctx, run)
 }
