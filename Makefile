@@ -17,7 +17,8 @@ BUILDFLAGS := -race -ldflags='-s -w' -gcflags='all=-dwarf=false' \
 # Many tests wait for servers, not for the processor: three packages run at a time.
 TESTFLAGS := -p 3 -shuffle=on -vet=off $(BUILDFLAGS)
 # The compiler takes a seventh less time when its garbage is collected less often.
-TESTENV := GOGC=400 GO='$(GO)'
+# A program with the race detector sleeps for a second before it exits, unless told otherwise.
+TESTENV := GOGC=400 GORACE=atexit_sleep_ms=20 GO='$(GO)'
 
 .DEFAULT_GOAL := help
 .PHONY: help run demo build clean test soak test-under-load short lint fuzz tools testrun bench warehouse
