@@ -125,7 +125,6 @@ func (v *victim) measure(ctx context.Context) (err error) {
 	address.Host = store.Addr()
 	own := *v.cluster
 	own.url, own.settings.servers = address.String(), strconv.Quote(locks.Addr())
-	// Rarely enough that on a busy machine too a run has ended before the next firing.
 	own.settings.jobs = ledgerJob(v.job(), tablesOf(v.name), "schedule: {every: 3s}", "apart: true")
 	v.spec.Name, v.spec.Config = v.name, own.config()
 	process, err := replicas.Start(ctx, v.spec)
@@ -181,12 +180,35 @@ func (v *victim) die(ctx context.Context) error {
 	if err := pause(ctx, soak.Pick(0, rand.N(5*time.Second))); err != nil {
 		return err
 	}
+	if err := v.awaitIdle(ctx); err != nil {
+		return err
+	}
 	v.armed.Store(true)
 	select {
 	case <-v.killed:
 		return v.killError
 	case <-ctx.Done():
 		return fmt.Errorf("the step never came: %w\n%s", context.Cause(ctx), v.process.Tail(2000))
+	}
+}
+
+// awaitIdle waits until the job has run and no run of it is running. Otherwise the kill could also
+// end a run of the firing before.
+func (v *victim) awaitIdle(ctx context.Context) error {
+	const asked = `
+SELECT count(*) > 0 AND count(*) FILTER (WHERE state = 'running') = 0
+FROM holdfast.runs WHERE job = $1`
+	for {
+		var idle bool
+		if err := v.cluster.db.QueryRow(ctx, asked, v.job()).Scan(&idle); err != nil {
+			return err
+		}
+		if idle {
+			return nil
+		}
+		if err := pause(ctx, pollEvery); err != nil {
+			return fmt.Errorf("the job has not run before the kill: %w", err)
+		}
 	}
 }
 
