@@ -28,7 +28,9 @@ package browsertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -128,24 +130,31 @@ func launch(parent context.Context,
 	if err != nil {
 		return nil, nil, err
 	}
+	home, err := os.MkdirTemp("", "chromium-home-")
+	if err != nil {
+		return nil, nil, fmt.Errorf("create home of chromium: %w", err)
+	}
+	// Chromium keeps crash reports, certificates and settings beside its profile.
 	all := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path),
-		chromedp.NoSandbox, chromedp.DisableGPU)
+		chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.Env("HOME="+home, "XDG_CONFIG_HOME=", "XDG_CACHE_HOME=", "XDG_DATA_HOME="))
 	allocated, freed := chromedp.NewExecAllocator(parent, append(all, options...)...)
 	ctx, end := chromedp.NewContext(allocated)
-	if err := chromedp.Do(ctx); err != nil {
+	free := func() error {
 		end()
 		freed()
-		return nil, nil, fmt.Errorf("start of chromium: %w", err)
+		return os.RemoveAll(home)
+	}
+	if err := chromedp.Do(ctx); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("start of chromium: %w", err), free())
 	}
 	stop := func() error {
-		defer freed()
-		defer end()
 		limited, cancel := context.WithTimeout(ctx, stopLimit) // then it is killed
 		defer cancel()
 		if err := chromedp.Cancel(limited); err != nil {
-			return fmt.Errorf("end of chromium: %w", err)
+			return errors.Join(fmt.Errorf("end of chromium: %w", err), free())
 		}
-		return nil
+		return free()
 	}
 	return ctx, stop, nil
 }

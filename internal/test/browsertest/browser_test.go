@@ -89,6 +89,23 @@ func TestNothingOutlivesTheTests(t *testing.T) {
 	}
 }
 
+// TestHomeIsNotWrittenTo: crash reports, settings and certificates of the browser are in its
+// temporary folder.
+func TestHomeIsNotWrittenTo(t *testing.T) {
+	home := t.TempDir()
+	for _, name := range []string{"HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"} {
+		t.Setenv(name, home)
+	}
+	var browser browsertest.Browser
+	browser.Tab(t)
+	if err := browser.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(home); err != nil || len(left) > 0 {
+		t.Errorf("files in the home folder: %v, %v", left, err)
+	}
+}
+
 // startChild returns once the child has a page open. All files of its browser are
 // in the folder.
 func startChild(t *testing.T, end string) (child *exec.Cmd, folder string) {
