@@ -15,9 +15,12 @@ import (
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	jobstest.Run(t, func(t *testing.T) jobstest.Fixture {
-		s := newHarness(t)
-		return jobstest.Fixture{Store: s.a, Second: s.b, Expire: s.expire, Pause: s.pauseJobs,
-			Pass: s.pass}
+		s := newSingleHarness(t)
+		return jobstest.Fixture{
+			Store:  s.a,
+			Second: func() storage.Store { return openAs(t, s.url, "b") },
+			Expire: s.expire, Pause: s.pauseJobs, Pass: s.pass,
+		}
 	})
 }
 

@@ -82,7 +82,7 @@ FROM unnest(ARRAY['one', 'other', 'f1', 'f2']) AS j (name), generate_series(-500
 // rowsRead runs a statement as the store does, and returns how many rows of runs it read.
 func (s *harness) rowsRead(ctx context.Context, sql string, args ...any) int {
 	s.t.Helper()
-	tx, err := s.watcher.Begin(ctx)
+	tx, err := s.watcher().Begin(ctx)
 	if err != nil {
 		s.t.Fatal(err)
 	}

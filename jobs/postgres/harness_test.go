@@ -81,29 +81,46 @@ func openAs(t testing.TB, url, name string) *Store {
 // harness is a database with two stores, a and b, and a watcher that controls what happens between
 // their statements.
 type harness struct {
-	t       *testing.T
-	url     string
-	a, b    *Store
-	watcher *pgx.Conn
+	t    *testing.T
+	url  string
+	a, b *Store
+
+	connection *pgx.Conn // of the watcher; nil until it is used
 }
 
 func newHarness(t *testing.T) *harness {
 	t.Helper()
-	url := database(t)
-	watcher, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { watcher.Close(context.Background()) })
-	s := &harness{t: t, url: url, watcher: watcher}
-	s.a, s.b = openAs(t, url, "a"), openAs(t, url, "b")
+	s := newSingleHarness(t)
+	s.b = openAs(t, s.url, "b")
 	return s
+}
+
+// newSingleHarness is newHarness without store b.
+func newSingleHarness(t *testing.T) *harness {
+	t.Helper()
+	s := &harness{t: t, url: database(t)}
+	s.a = openAs(t, s.url, "a")
+	return s
+}
+
+// watcher returns the watcher's connection, which the first call opens.
+func (s *harness) watcher() *pgx.Conn {
+	s.t.Helper()
+	if s.connection == nil {
+		connection, err := pgx.Connect(s.t.Context(), s.url)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.t.Cleanup(func() { connection.Close(context.Background()) })
+		s.connection = connection
+	}
+	return s.connection
 }
 
 // exec runs a statement on the watcher's connection.
 func (s *harness) exec(sql string, args ...any) {
 	s.t.Helper()
-	if _, err := s.watcher.Exec(s.t.Context(), sql, args...); err != nil {
+	if _, err := s.watcher().Exec(s.t.Context(), sql, args...); err != nil {
 		s.t.Fatalf("%s: %v", sql, err)
 	}
 }
@@ -111,7 +128,7 @@ func (s *harness) exec(sql string, args ...any) {
 func query[T any](s *harness, sql string, args ...any) T {
 	s.t.Helper()
 	var v T
-	if err := s.watcher.QueryRow(s.t.Context(), sql, args...).Scan(&v); err != nil {
+	if err := s.watcher().QueryRow(s.t.Context(), sql, args...).Scan(&v); err != nil {
 		s.t.Fatalf("%s: %v", sql, err)
 	}
 	return v
@@ -275,7 +292,7 @@ func (s *harness) state(run uuid.UUID) string {
 // pauseJobs inserts a pause.
 func (s *harness) pauseJobs(p storage.Pause) {
 	s.t.Helper()
-	_, err := s.watcher.Exec(s.t.Context(),
+	_, err := s.watcher().Exec(s.t.Context(),
 		`INSERT INTO holdfast.pauses VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
 		p.ID, p.Target.Kind, p.Target.Name, p.At, p.By, p.Reason, p.ResumedAt, p.ResumedBy)
 	if err != nil {

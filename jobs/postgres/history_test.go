@@ -58,7 +58,7 @@ FROM (SELECT n, timestamptz '2026-01-01' + n * interval '1 second' AS t
 // explain returns the plan of a query with its arguments.
 func (s *harness) explain(query string, args []any) string {
 	s.t.Helper()
-	rows, err := s.watcher.Query(s.t.Context(), "EXPLAIN "+query,
+	rows, err := s.watcher().Query(s.t.Context(), "EXPLAIN "+query,
 		append([]any{pgx.QueryExecModeSimpleProtocol}, args...)...)
 	if err != nil {
 		s.t.Fatal(err)
@@ -77,7 +77,7 @@ func TestRunsAreUpdatedInPlaceOnTheWayToSuccess(t *testing.T) {
 	r := request(t, "job", "orders")
 	session := s.session(s.a, "a")
 	s.granted(s.a, session, r)
-	tx, err := s.watcher.Begin(t.Context())
+	tx, err := s.watcher().Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

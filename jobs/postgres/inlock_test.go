@@ -172,7 +172,7 @@ func TestFenceInATransactionOfTheProgramsOwn(t *testing.T) {
 	session := s.locks(s.a, "a")
 	token := s.hold(s.a, session, lockRequest(t, "path:a"))
 	check := func() error {
-		tx, err := s.watcher.Begin(t.Context())
+		tx, err := s.watcher().Begin(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,15 +9,16 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/internal/engine"
+	"github.com/holdfast-dev/holdfast/internal/test/soak"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// TestOutageOfADayIsRecordedAtOnce has a replica return to 300 jobs that had a firing every minute
+// TestOutageOfADayIsRecordedAtOnce has a replica return to many jobs that had a firing every minute
 // of a day.
 func TestOutageOfADayIsRecordedAtOnce(t *testing.T) {
-	const n = 300
+	n := soak.Pick(60, 300)
 	s := newHarness(t)
 	minutely, err := schedule.Parse(schedule.Spec{Every: time.Minute}, time.UTC)
 	if err != nil {

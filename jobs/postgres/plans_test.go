@@ -239,7 +239,7 @@ func (s *harness) plan(settings, sql string) string {
 		}
 		arguments = max(arguments, n)
 	}
-	tx, err := s.watcher.Begin(s.t.Context())
+	tx, err := s.watcher().Begin(s.t.Context())
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -70,7 +70,7 @@ SELECT gen_random_uuid(), 'a', now() - n * interval '1 day',
     CASE n WHEN 7 THEN 'running' ELSE 'succeeded' END, now() - n * interval '1 day',
         now() - n * interval '1 day'
 FROM generate_series(5, 9) n`)
-	tx, err := s.watcher.Begin(t.Context())
+	tx, err := s.watcher().Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -416,7 +416,7 @@ func TestMigrationWaitsForOthersWithoutHoldingThemUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer blocker.Close(context.Background())
-	s.watcher = blocker // which is asked for the backends of its database
+	s.connection = blocker // which is asked for the backends of its database
 	if _, err := blocker.Exec(t.Context(), strings.Replace(lockMigrations, "xact_", "", 1)); err != nil {
 		t.Fatal(err)
 	}

@@ -93,7 +93,7 @@ var actionRules = []rule{
 		first, err := c.Store.Pause(c.ctx, keyed("k"), jobA)
 		c.must(err)
 		c.resume(jobA)
-		again, err := c.Second.Pause(c.ctx, keyed("k"), jobA)
+		again, err := c.Second().Pause(c.ctx, keyed("k"), jobA)
 		c.must(err)
 		if !reflect.DeepEqual(again, first) {
 			c.Errorf("got %+v, then %+v", first, again)
@@ -127,7 +127,7 @@ var actionRules = []rule{
 		errs := make([]error, len(records))
 		var all sync.WaitGroup
 		for i := range records {
-			store := []storage.Store{c.Store, c.Second}[i%2]
+			store := []storage.Store{c.Store, c.Second()}[i%2]
 			all.Go(func() { records[i], errs[i] = store.Cancel(c.ctx, keyed("k"), r.Run) })
 		}
 		all.Wait()
@@ -144,7 +144,7 @@ var actionRules = []rule{
 		errs := make([]error, len(records))
 		var all sync.WaitGroup
 		for i := range records {
-			store := []storage.Store{c.Store, c.Second}[i%2]
+			store := []storage.Store{c.Store, c.Second()}[i%2]
 			all.Go(func() {
 				records[i], errs[i] = store.Trigger(c.ctx, action,
 					storage.TriggerRequest{Job: "a", Key: "k"})

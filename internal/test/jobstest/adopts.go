@@ -182,7 +182,7 @@ func adoptConcurrently(c *check) {
 	var mu sync.Mutex
 	given := map[uuid.UUID]int{}
 	var adopters sync.WaitGroup
-	for i, store := range []storage.Store{c.Store, c.Second, c.Store, c.Second} {
+	for i, store := range []storage.Store{c.Store, c.Second(), c.Store, c.Second()} {
 		s := c.session([]string{"one", "two", "three", "four"}[i])
 		adopters.Go(func() {
 			var mine []uuid.UUID

@@ -106,7 +106,7 @@ var cancelRules = []rule{
 			r := c.waiting(s, "a", n)
 			done := make(chan jobs.Record, 1)
 			go func() {
-				record, err := c.Second.Cancel(c.ctx, action, r.Run)
+				record, err := c.Second().Cancel(c.ctx, action, r.Run)
 				if err != nil {
 					c.Errorf("cancel: %v", err)
 				}

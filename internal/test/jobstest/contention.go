@@ -104,7 +104,7 @@ func (c *check) eachContender(fn func(n int, r *rand.Rand, store storage.Store,
 	session uuid.UUID)) {
 	c.Helper()
 	sessions := []uuid.UUID{c.session("one"), c.session("two"), c.session("three")}
-	stores := []storage.Store{c.Store, c.Second}
+	stores := []storage.Store{c.Store, c.Second()}
 	seed := rand.Uint64()
 	c.Logf("seed %d", seed)
 	var all sync.WaitGroup
@@ -253,10 +253,10 @@ func raceSweepAndFinish(c *check) {
 		all.Go(func() {
 			finish := []storage.FinishRequest{{Run: requests[i].Run, Token: tokens[i],
 				State: jobs.Succeeded}}
-			done, err := c.Second.Finish(c.ctx, finish)
+			done, err := c.Second().Finish(c.ctx, finish)
 			for errors.Is(err, storage.ErrUnavailable) && c.ctx.Err() == nil {
 				// a sweep may end the backend that blocks it
-				done, err = c.Second.Finish(c.ctx, finish)
+				done, err = c.Second().Finish(c.ctx, finish)
 			}
 			if err != nil {
 				c.Errorf("finish: %v", err)

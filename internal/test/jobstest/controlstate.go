@@ -13,7 +13,7 @@ import (
 // controlState returns the control state of the session.
 func (c *check) controlState(session uuid.UUID, since int64) storage.ControlState {
 	c.Helper()
-	o, err := c.Second.ControlState(c.ctx, session, since)
+	o, err := c.Second().ControlState(c.ctx, session, since)
 	c.must(err)
 	return o
 }

@@ -201,7 +201,7 @@ var dependentRules = []rule{
 		for i := range 8 {
 			store := c.Store
 			if i%2 == 1 {
-				store = c.Second
+				store = c.Second()
 			}
 			go func() {
 				errs <- store.AddDependents(c.ctx,

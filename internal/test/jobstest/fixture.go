@@ -3,6 +3,7 @@ package jobstest
 import (
 	"context"
 	"reflect"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,9 +19,9 @@ type Fixture struct {
 	Store storage.Store // migrated and empty
 	// Expire makes a session's TTL run out at once.
 	Expire func(session uuid.UUID)
-	// Second is another replica's connection to the same data, if that differs from Store. Other
-	// goroutines use it beside Store.
-	Second storage.Store
+	// Second opens another replica's connection to the same data. It is called at most once, and
+	// only by rules that need it. Other goroutines use the connection beside Store. Nil: Store.
+	Second func() storage.Store
 	// Pause inserts a pause of any time, which may have ended.
 	Pause func(storage.Pause)
 	// Pass moves the times of sessions, cursors and waiting runs into the past. Live sessions stay
@@ -100,9 +101,13 @@ type check struct {
 func newCheck(t *testing.T, f Fixture) *check {
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	t.Cleanup(cancel)
-	if f.Second == nil {
-		f.Second = f.Store
-	}
+	second := f.Second
+	f.Second = sync.OnceValue(func() storage.Store {
+		if second == nil {
+			return f.Store
+		}
+		return second()
+	})
 	return &check{T: t, Fixture: f, ctx: ctx, adopted: map[uuid.UUID][]uuid.UUID{},
 		began: time.Now()}
 }

@@ -76,7 +76,7 @@ var markRules = []rule{
 		c.must(err)
 		c.locks()
 		c.sweep()
-		for topic, mark := range c.marks(c.Second) {
+		for topic, mark := range c.marks(c.Second()) {
 			equal(c, "mark of "+string(topic), mark, before[topic])
 		}
 	}},
@@ -99,7 +99,7 @@ func (c *check) moved(what string, happens func(), topics ...storage.Topic) {
 	c.Helper()
 	before := c.marks(c.Store)
 	happens()
-	after := c.marks(c.Second)
+	after := c.marks(c.Second())
 	for _, topic := range storage.Topics() {
 		if slices.Contains(topics, topic) && before[topic] == after[topic] {
 			c.Errorf("%s does not move the mark of %s: %q", what, topic, after[topic])

@@ -148,7 +148,7 @@ var misfireRules = []rule{
 				if job == "b" {
 					return []storage.Misfired{kept}
 				}
-				_, err := c.Second.Register(c.ctx, c.session("newer"),
+				_, err := c.Second().Register(c.ctx, c.session("newer"),
 					[]storage.Definition{definition("a", "h2")})
 				c.must(err)
 				return []storage.Misfired{superseded}
@@ -232,7 +232,7 @@ var misfireRules = []rule{
 		checks := []storage.MisfireCheck{checkOf("a", c.now().Add(time.Hour))}
 		first, err := c.Store.CheckMisfires(c.ctx, checks,
 			func(string, storage.Cursor) []storage.Misfired {
-				second, err := c.Second.CheckMisfires(c.ctx, checks,
+				second, err := c.Second().CheckMisfires(c.ctx, checks,
 					func(string, storage.Cursor) []storage.Misfired {
 						c.Error("the second was asked")
 						return nil

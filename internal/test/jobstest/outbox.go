@@ -377,7 +377,7 @@ var outboxRules = []rule{
 			c.Fatalf("taken again %+v", again)
 		}
 		within(c, "since when its tries count", again[0].Since, before, c.now())
-		repeated, err := c.outbox(c.Second).DeliverAgain(c.ctx, keyed("again"), d.ID)
+		repeated, err := c.outbox(c.Second()).DeliverAgain(c.ctx, keyed("again"), d.ID)
 		c.must(err)
 		if !reflect.DeepEqual(repeated, u) {
 			c.Errorf("got %+v, then %+v", u, repeated)
@@ -429,7 +429,7 @@ var outboxRules = []rule{
 		var problems []error
 		var takers sync.WaitGroup
 		for n := range 6 {
-			o := c.outbox([]storage.Store{c.Store, c.Second}[n%2])
+			o := c.outbox([]storage.Store{c.Store, c.Second()}[n%2])
 			takers.Go(func() {
 				for misses := 0; misses < 3; {
 					got, err := o.TakeDeliveries(c.ctx, "w", time.Hour, 4)

@@ -78,11 +78,11 @@ var pauseRules = []rule{
 			c.Errorf("pause %+v", first)
 		}
 		within(c, "paused at", first.At, before, c.now())
-		again, err := c.Second.Pause(c.ctx, storage.Action{Actor: "bob", Via: "cli"}, jobA)
+		again, err := c.Second().Pause(c.ctx, storage.Action{Actor: "bob", Via: "cli"}, jobA)
 		c.must(err)
 		equal(c, "open pause", again.ID, first.ID)
 		equal(c, "paused by", again.By, "ann")
-		ended, err := c.Second.Resume(c.ctx, storage.Action{Actor: "bob", Via: "cli"}, jobA)
+		ended, err := c.Second().Resume(c.ctx, storage.Action{Actor: "bob", Via: "cli"}, jobA)
 		c.must(err)
 		equal(c, "pause that ended", ended.ID, first.ID)
 		equal(c, "resumed by", ended.ResumedBy, "bob")

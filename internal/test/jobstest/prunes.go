@@ -201,7 +201,7 @@ var pruneRules = []rule{
 		if pruned := c.prune(one, storage.PruneRequest{Keep: time.Hour, Limit: 1}); pruned.Busy {
 			c.Errorf("the first: %+v", pruned)
 		}
-		for _, store := range []storage.Store{c.Store, c.Second} {
+		for _, store := range []storage.Store{c.Store, c.Second()} {
 			pruned, err := store.Prune(c.ctx, two, storage.PruneRequest{Keep: atOnce, Limit: 1})
 			c.must(err)
 			if !pruned.Busy || pruned.Runs != 0 || pruned.Next != nil {

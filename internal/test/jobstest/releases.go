@@ -42,7 +42,7 @@ var releaseRules = []rule{
 		c.Expire(one)
 		c.sweep()
 		equal(c, "recoveries", len(c.runs(storage.RunFilter{Job: "a"})), 1)
-		again, err := c.Second.Release(c.ctx, a, ask)
+		again, err := c.Second().Release(c.ctx, a, ask)
 		c.must(err)
 		if !reflect.DeepEqual(again, released) {
 			c.Errorf("got %+v, then %+v", released, again)

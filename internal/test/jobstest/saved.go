@@ -14,7 +14,7 @@ import (
 // saved fails the test unless the job's next run finds this value.
 func (c *check) saved(job, want string) {
 	c.Helper()
-	for _, store := range []storage.Store{c.Store, c.Second} {
+	for _, store := range []storage.Store{c.Store, c.Second()} {
 		got, err := store.Saved(c.ctx, job)
 		c.must(err)
 		equal(c, "saved by "+job, string(got), want)

@@ -69,7 +69,7 @@ var sessionRules = []rule{
 		} {
 			_, err := c.Store.Heartbeat(c.ctx, s, v)
 			c.must(err)
-			for _, store := range []storage.Store{c.Store, c.Second} {
+			for _, store := range []storage.Store{c.Store, c.Second()} {
 				r := c.replicaBy(store, s)
 				equal(c, "workers", r.Workers, v.Workers)
 				equal(c, "busy", r.Busy, v.Busy)
@@ -129,7 +129,7 @@ var sessionRules = []rule{
 		c.must(c.Store.End(c.ctx, left)) // its claim is swept, and its run is lost
 		c.Expire(expired)
 		equal(c, "lost runs", len(c.sweep().Lost), 1)
-		for _, store := range []storage.Store{c.Store, c.Second} {
+		for _, store := range []storage.Store{c.Store, c.Second()} {
 			for session, want := range map[uuid.UUID]bool{stopped: true, expired: false,
 				left: false} {
 				view := c.replicaBy(store, session)

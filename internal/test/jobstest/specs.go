@@ -104,7 +104,7 @@ var specRules = []rule{
 			errs := make([]error, len(put))
 			var all sync.WaitGroup
 			for i := range put {
-				store := []storage.Store{c.Store, c.Second}[i%2]
+				store := []storage.Store{c.Store, c.Second()}[i%2]
 				all.Go(func() {
 					put[i], errs[i] = store.PutSpec(c.ctx, action,
 						storage.Spec{Job: "a", Text: json.RawMessage(fmt.Sprintf(`{"n": %d}`, i)),

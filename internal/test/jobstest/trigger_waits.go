@@ -112,7 +112,7 @@ var triggerWaitRules = []rule{
 		errs := make([]error, 8)
 		done := make(chan int)
 		for i := range errs {
-			store := []storage.Store{c.Store, c.Second}[i%2]
+			store := []storage.Store{c.Store, c.Second()}[i%2]
 			go func() {
 				_, errs[i] = store.Trigger(c.ctx, action,
 					storage.TriggerRequest{Job: "a", Wait: new(time.Duration)})

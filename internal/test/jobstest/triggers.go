@@ -177,7 +177,7 @@ var revokeRules = []rule{
 	}},
 	{"the cluster has an id", func(c *check) {
 		equal(c, "no id", c.Store.ClusterID() == uuid.Nil, false)
-		equal(c, "id by the second", c.Second.ClusterID(), c.Store.ClusterID())
+		equal(c, "id by the second", c.Second().ClusterID(), c.Store.ClusterID())
 	}},
 }
 

@@ -19,7 +19,7 @@ var watchRules = []rule{
 		c.granted(one, other)
 		c.blocked(one, waits, jobs.ReasonLockHeld, looked)
 		for _, run := range []uuid.UUID{looked.Run, looked.Run, waits.Run, uuid.New()} {
-			c.must(c.Second.Watch(c.ctx, run))
+			c.must(c.Second().Watch(c.ctx, run))
 		}
 		if got := c.controlState(one, c.controlState(one, -1).Generation).
 			Watched; !slices.Equal(got, []uuid.UUID{looked.Run}) {

@@ -93,18 +93,58 @@ func (p *Postgres) dropDatabase(name string) error {
 
 func identifier(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
-// withConnection calls do with a new connection to the database postgres.
+// withConnection calls do with a connection to the database postgres.
 func (p *Postgres) withConnection(
 	ctx context.Context, do func(context.Context, *pgconn.PgConn) error,
 ) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, statementLimit)
 	defer cancel()
-	conn, err := pgconn.Connect(ctx, p.URL("postgres"))
+	conn, err := p.connection(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
+	defer func() {
+		if err == nil && p.keep(conn) {
+			return
+		}
+		err = errors.Join(err, conn.Close(ctx))
+	}()
 	return do(ctx, conn)
+}
+
+// connection returns an idle connection, or a new one. A backend takes about ten milliseconds of
+// processor time to start, as long as many a test takes.
+func (p *Postgres) connection(ctx context.Context) (*pgconn.PgConn, error) {
+	select {
+	case conn := <-p.idle:
+		return conn, nil
+	default:
+		return pgconn.Connect(ctx, p.URL("postgres"))
+	}
+}
+
+// keep keeps the connection for later, if there is room for it.
+func (p *Postgres) keep(conn *pgconn.PgConn) bool {
+	select {
+	case p.idle <- conn:
+		return true
+	default:
+		return false
+	}
+}
+
+// closeIdle closes the connections that are kept.
+func (p *Postgres) closeIdle() (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), statementLimit)
+	defer cancel()
+	for {
+		select {
+		case conn := <-p.idle:
+			err = errors.Join(err, conn.Close(ctx))
+		default:
+			return err
+		}
+	}
 }
 
 func execute(ctx context.Context, conn *pgconn.PgConn, statement string) error {

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 const maxSocketPath = 100 // the kernel's limit is 107 bytes for folder, name and port
@@ -28,6 +30,9 @@ type Postgres struct {
 	databases  atomic.Int64
 	shared     bool   // another process runs it
 	prefix     string // of the names of databases
+	// connections to the database postgres; nil if the server is not shared, because a test may
+	// end such a server
+	idle chan *pgconn.PgConn
 
 	mu      sync.Mutex
 	port    int
@@ -211,7 +216,7 @@ func (p *Postgres) saysReady(pid int) bool {
 // is a temporary one. It may be called again. A shared server goes on.
 func (p *Postgres) Stop() error {
 	if p.shared {
-		return nil
+		return p.closeIdle()
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // The environment by which the process that runs the tests tells test binaries
@@ -70,7 +72,8 @@ func attach() (*Postgres, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", sharedVariable, err)
 	}
-	p := &Postgres{shared: true, prefix: fmt.Sprintf("p%d_", os.Getpid())}
+	p := &Postgres{shared: true, prefix: fmt.Sprintf("p%d_", os.Getpid()),
+		idle: make(chan *pgconn.PgConn, 3)}
 	if p.port, err = strconv.Atoi(port); err != nil {
 		return nil, fmt.Errorf("%s: %w", sharedVariable, err)
 	}
