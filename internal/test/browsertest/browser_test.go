@@ -47,15 +47,15 @@ func TestMain(m *testing.M) {
 // TestChild is what the test binary runs as a child: it opens a page and says so.
 func TestChild(t *testing.T) {
 	if os.Getenv(childVariable) == "" {
-		t.Skip("runs in a child of TestNothingOutlivesTheTests")
+		t.Skip("runs in a child of TestBrowserEndsWithTheTests")
 	}
 	shared.Tab(t)
 	fmt.Println("ready")
 }
 
-// TestNothingOutlivesTheTests ends test binaries that have a browser: in good order,
+// TestBrowserEndsWithTheTests ends test binaries that have a browser: in good order,
 // and by each signal that a person, a CI system or the kernel ends them with.
-func TestNothingOutlivesTheTests(t *testing.T) {
+func TestBrowserEndsWithTheTests(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a browser")
 	}
@@ -76,7 +76,7 @@ func TestNothingOutlivesTheTests(t *testing.T) {
 		t.Run(signal.String(), func(t *testing.T) {
 			child, folder := startChild(t, waits)
 			if running := using(t, folder); len(running) < 3 {
-				t.Errorf("the browser has the processes %q, expected it and its children", running)
+				t.Errorf("the browser has the processes %q, want it and its children", running)
 			}
 			if err := child.Process.Signal(signal); err != nil {
 				t.Fatal(err)
@@ -172,9 +172,9 @@ func using(t *testing.T, folder string) []string {
 	return found
 }
 
-// TestTabsAreApart opens two tabs of one browser: neither has the other's cookies, and
+// TestTabsAreIsolated opens two tabs of one browser: neither has the other's cookies, and
 // each has the focus.
-func TestTabsAreApart(t *testing.T) {
+func TestTabsAreIsolated(t *testing.T) {
 	t.Parallel()
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
@@ -192,7 +192,7 @@ func TestTabsAreApart(t *testing.T) {
 	for i, tab := range tabs {
 		if got, want := browsertest.Evaluate[string](t, tab, "document.cookie"),
 			fmt.Sprintf("tab%d=yes", i); got != want {
-			t.Errorf("tab %d has the cookies %q, expected %q", i, got, want)
+			t.Errorf("tab %d has the cookies %q, want %q", i, got, want)
 		}
 		if !browsertest.Evaluate[bool](t, tab,
 			`document.hasFocus() && document.activeElement.id == "field"`) {

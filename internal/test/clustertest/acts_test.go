@@ -92,9 +92,9 @@ func jobText(name, more string) string {
 		name, name, more)
 }
 
-// TestActionsAreObeyedOnEveryReplicaWithinASecond does what can be done through one
+// TestEveryReplicaObeysActionsWithinASecond does what can be done through one
 // replica, and looks when each of three obeys.
-func TestActionsAreObeyedOnEveryReplicaWithinASecond(t *testing.T) {
+func TestEveryReplicaObeysActionsWithinASecond(t *testing.T) {
 	for _, way := range []string{"heard", "asked for"} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
@@ -281,8 +281,8 @@ func (c *cluster) addAtOnce() {
 	}
 }
 
-// TestTriggersOfTheMoment: params of the moment, keys, and what is refused.
-func TestTriggersOfTheMoment(t *testing.T) {
+// TestTriggersWithParams: params of the moment, keys, and what is refused.
+func TestTriggersWithParams(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, settings{jobs: ledgerJob("hold", "t", "", "gate: hold")})
 	c.start("a", "b")
@@ -316,7 +316,7 @@ func TestTriggersOfTheMoment(t *testing.T) {
 	} {
 		s := c.command(refused.args...)
 		if line := s.line(t); s.code != 1 || !strings.Contains(line, refused.want) {
-			t.Errorf("%q: %+v, expected %q", refused.args, s, refused.want)
+			t.Errorf("%q: %+v, want %q", refused.args, s, refused.want)
 		}
 	}
 	if after := askOne[int](c, `SELECT count(*) FROM holdfast.runs`); after != before {
@@ -369,9 +369,9 @@ func TestDrainedReplicaLeavesRunsToOthers(t *testing.T) {
 	c.audit()
 }
 
-// TestReleaseTakesALockAway from a run that goes on: it can commit nothing more,
+// TestReleaseRemovesALock from a run that goes on: it can commit nothing more,
 // another has the table, and its advisory lock is free.
-func TestReleaseTakesALockAway(t *testing.T) {
+func TestReleaseRemovesALock(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, settings{wait: "{attempts: 1}",
 		jobs: ledgerJob("deaf", "t", "", "gate: deaf, deaf: true") +
@@ -408,8 +408,8 @@ func TestReleaseTakesALockAway(t *testing.T) {
 	}
 }
 
-// TestCommandsThatAct asks the rest of the command line, and what it refuses.
-func TestCommandsThatAct(t *testing.T) {
+// TestCommandsOfActions asks the rest of the command line, and what it refuses.
+func TestCommandsOfActions(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, settings{jobs: ledgerJob("own", "o", "", "") +
 		ledgerJob("hold", "t", "", "gate: hold")})
@@ -470,7 +470,7 @@ func TestCommandsThatAct(t *testing.T) {
 		s := c.command(refused.args...)
 		if line := s.line(t); s.code != 1 || s.out != "" ||
 			!strings.HasPrefix(line, "scheduler: ") || !strings.Contains(line, refused.want) {
-			t.Errorf("%q: %+v, expected exit code 1 and %q", refused.args, s, refused.want)
+			t.Errorf("%q: %+v, want exit code 1 and %q", refused.args, s, refused.want)
 		}
 	}
 	s := c.command("add", "-f", wrong)
@@ -478,7 +478,7 @@ func TestCommandsThatAct(t *testing.T) {
 		`:2:10: handler: unknown handler "ledgre"; did you mean "ledger"?`,
 		wrong + `:3:1: tabels: unknown key; did you mean "tables"?`} {
 		if !strings.Contains(s.err, want) {
-			t.Errorf("add of a job with mistakes: %q, expected %q", s.err, want)
+			t.Errorf("add of a job with mistakes: %q, want %q", s.err, want)
 		}
 	}
 	c.expectTable(c.command("resume", "added"), "PAUSED SINCE BY REASON RESUMED", "job added")

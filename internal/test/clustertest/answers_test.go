@@ -78,33 +78,33 @@ func (c *cluster) expectAnswers(answers map[string]string, held, waiting run) {
 	var locks []admin.Lock
 	c.decode(answers["/api/v1/locks"], &locks)
 	if len(locks) != 2 {
-		c.t.Fatalf("%d locks, expected two: %s", len(locks), answers["/api/v1/locks"])
+		c.t.Fatalf("%d locks, want two: %s", len(locks), answers["/api/v1/locks"])
 	}
 	for i, resource := range []string{"public/t", "public/u"} {
 		l := locks[i]
 		if l.Resource != resource || l.Mode != "exclusive" || l.Holder.Run != held.ID ||
 			l.Holder.Job != "hold" || l.Holder.Replica != held.Replica ||
 			int64(l.Token) != held.Token || l.Advisory != admin.AdvisoryHeld {
-			c.t.Errorf("lock %+v, expected %s held by %+v", l, resource, held)
+			c.t.Errorf("lock %+v, want %s held by %+v", l, resource, held)
 		}
 	}
 	var waits []jobs.Record
 	c.decode(answers["/api/v1/runs?state=waiting&limit=1"], &waits)
 	if len(waits) != 1 || waits[0].ID.String() != waiting.ID || waits[0].BlockedBy == nil ||
 		waits[0].BlockedBy.Resource != "public/t" || waits[0].BlockedBy.Holder.Run != held.ID {
-		c.t.Errorf("waiting runs %s, expected %s blocked on public/t by %s",
+		c.t.Errorf("waiting runs %s, want %s blocked on public/t by %s",
 			answers["/api/v1/runs?state=waiting&limit=1"], waiting.ID, held.ID)
 	}
 	var replicas []admin.Replica
 	c.decode(answers["/api/v1/replicas"], &replicas)
 	if len(replicas) != 4 || replicas[3].Name != "d" || replicas[3].State != admin.ReplicaStopped ||
 		replicas[0].State != admin.ReplicaLive {
-		c.t.Errorf("replicas %s, expected a, b, c and a stopped d", answers["/api/v1/replicas"])
+		c.t.Errorf("replicas %s, want a, b, c and a stopped d", answers["/api/v1/replicas"])
 	}
 	var nightly admin.Job
 	c.decode(answers["/api/v1/jobs/nightly"], &nightly)
 	if nightly.NextScheduledAt == nil || nightly.Timezone != "Europe/Berlin" {
-		c.t.Errorf("job %s, expected it to be due", answers["/api/v1/jobs/nightly"])
+		c.t.Errorf("job %s, want it to be due", answers["/api/v1/jobs/nightly"])
 	}
 }
 

@@ -97,7 +97,7 @@ func (b *balanced) open(tab context.Context, path, replica string) {
 	b.t.Helper()
 	browsertest.Visit(b.t, tab, b.proxy.URL()+path)
 	if from := browsertest.Evaluate[string](b.t, tab, servedBy); from != replica {
-		b.t.Fatalf("%s is from replica %q, expected %q", path, from, replica)
+		b.t.Fatalf("%s is from replica %q, want %q", path, from, replica)
 	}
 }
 
@@ -161,9 +161,9 @@ func (b *balanced) actionOn(replica string, cookie *network.Cookie, path, body s
 	return time.Now()
 }
 
-// TestThreeReplicasAreOne signs in on one, acts on another and sees it on the
+// TestThreeReplicasAnswerAsOne signs in on one, acts on another and sees it on the
 // third.
-func TestThreeReplicasAreOne(t *testing.T) {
+func TestThreeReplicasAnswerAsOne(t *testing.T) {
 	t.Parallel()
 	var table string
 	for i := range tries {
@@ -194,7 +194,7 @@ func TestThreeReplicasAreOne(t *testing.T) {
 	t.Logf("the third replica showed what was done on the second after %s; a page took %s", took,
 		busy)
 	if took[0] > soon+3*busy {
-		t.Errorf("the third replica showed what was done on the second after %s, expected %s at "+
+		t.Errorf("the third replica showed what was done on the second after %s, want %s at "+
 			"most, where a page takes %s", took, soon, busy)
 	}
 
@@ -224,13 +224,13 @@ func (b *balanced) expectActions(want ...string) {
 		got = append(got, l.Action+" "+l.Replica)
 	}
 	if !slices.Equal(got, want) {
-		b.t.Errorf("in the audit log is %q, expected %q", got, want)
+		b.t.Errorf("in the audit log is %q, want %q", got, want)
 	}
 }
 
-// TestAReplicaDiesUnderWhoWatches: the page goes on from another, says who is
+// TestReplicaDiesWhileAPageIsOpen: the page goes on from another, says who is
 // gone, and nobody need sign in again.
-func TestAReplicaDiesUnderWhoWatches(t *testing.T) {
+func TestReplicaDiesWhileAPageIsOpen(t *testing.T) {
 	t.Parallel()
 	b := newBalanced(t, settings{jobs: ledgerJob("hold", "t", "", "gate: hold")})
 	tab := b.tab("Failed to load resource: net::ERR_") // its connections break with the replica
@@ -263,9 +263,9 @@ func TestAReplicaDiesUnderWhoWatches(t *testing.T) {
 	}
 }
 
-// TestStoreIsAwayBehindABalancer: no replica is ready then, and the page is shown
+// TestStoreOutageBehindABalancer: no replica is ready then, and the page is shown
 // all the same, as what it is; it goes on by itself.
-func TestStoreIsAwayBehindABalancer(t *testing.T) {
+func TestStoreOutageBehindABalancer(t *testing.T) {
 	t.Parallel()
 	pg, url := ownPostgres(t)
 	b := newBalanced(t, settings{url: url, jobs: ledgerJob("hold", "t", "", "")})
@@ -301,10 +301,10 @@ func (b *balanced) awaitDown() {
 	})
 }
 
-// TestEveryPageOfAClusterIsSound follows every link from the overview on, one of
+// TestEveryPageOfAClusterIsValid follows every link from the overview on, one of
 // each kind, as somebody who has signed in: no error on the console, nothing that
 // the content policy refuses.
-func TestEveryPageOfAClusterIsSound(t *testing.T) {
+func TestEveryPageOfAClusterIsValid(t *testing.T) {
 	t.Parallel()
 	limit := soak.Pick(10, 1000) // pages
 	b := newBalanced(t, settings{wait: "{attempts: 0, elapsed: 1h, delay: 50ms, backoff: constant}",

@@ -65,7 +65,7 @@ func (c *cluster) triggerWithLimits(held run) {
 	s := c.command("trigger", "hold", "--key", "now", "--wait-for", "0")
 	want := "job hold cannot run now (overlap): job:hold is held by job hold (run " + held.ID + ")"
 	if line := s.line(c.t); s.code != 1 || s.out != "" || !strings.Contains(line, want) {
-		c.t.Errorf("a trigger that is not to wait: %+v, expected exit code 1 and %q", s, want)
+		c.t.Errorf("a trigger that is not to wait: %+v, want exit code 1 and %q", s, want)
 	}
 	status, answer := c.post(c.replicas["a"], "/api/v1/jobs/hold/trigger", `{"wait": "0"}`)
 	var refused struct {
@@ -91,7 +91,7 @@ func (c *cluster) triggerWithLimits(held run) {
 	c.action(c.replicas["b"], &again, "/api/v1/jobs/hold/trigger", `{"wait": "10m"}`,
 		"Idempotency-Key", "now")
 	if !again.Created || again.ID == limited.ID || again.StartBy == nil {
-		c.t.Errorf("the key of a skipped run: %+v, expected a run other than %s", again, limited.ID)
+		c.t.Errorf("the key of a skipped run: %+v, want a run other than %s", again, limited.ID)
 	}
 	if s := c.command("cancel", again.ID.String()); s.code != 0 {
 		c.t.Errorf("cancel of the run that waits: %+v", s)
@@ -117,7 +117,7 @@ func (c *cluster) expectRuns(held run) {
 	c.commandJSON(&list, "runs", "--job", "hold", "--state", "running")
 	if len(list) != 1 || list[0].ID.String() != held.ID || list[0].Replica != held.Replica ||
 		int64(list[0].Token) != held.Token {
-		c.t.Errorf("runs: %+v, expected %+v", list, held)
+		c.t.Errorf("runs: %+v, want %+v", list, held)
 	}
 	c.commandJSON(&list, "runs", "--replica", "nobody")
 	if len(list) != 0 {
@@ -155,7 +155,7 @@ func (c *cluster) expectNext() {
 	c.commandJSON(&scheduledTimes, "next", "--schedule", "30 2 * * *", "--timezone",
 		"Europe/Berlin", "--from", "2026-03-27T12:00:00Z", "-n", "4")
 	if want := "2026-03-28T02:30:00+01:00"; len(scheduledTimes) == 0 || scheduledTimes[0] != want {
-		c.t.Errorf("next: %q, expected %s first", scheduledTimes, want)
+		c.t.Errorf("next: %q, want %s first", scheduledTimes, want)
 	}
 	var firings []struct {
 		Job         string
@@ -165,11 +165,11 @@ func (c *cluster) expectNext() {
 	for i, f := range firings {
 		if want := time.Date(2026, 1, 1, 0, 0, i+1, 0, time.UTC); f.Job != "every" ||
 			!f.ScheduledAt.Equal(want) {
-			c.t.Errorf("next firing %d: %+v, expected every at %s", i, f, want)
+			c.t.Errorf("next firing %d: %+v, want every at %s", i, f, want)
 		}
 	}
 	if len(firings) != 3 {
-		c.t.Errorf("next: %d firings, expected 3", len(firings))
+		c.t.Errorf("next: %d firings, want 3", len(firings))
 	}
 }
 
@@ -179,11 +179,11 @@ func (c *cluster) expectTable(s said, header string, texts ...string) {
 	c.t.Helper()
 	first, _, _ := strings.Cut(s.out, "\n")
 	if s.code != 0 || s.err != "" || strings.Join(strings.Fields(first), " ") != header {
-		c.t.Errorf("found %+v, expected a table %q", s, header)
+		c.t.Errorf("got %+v, want a table %q", s, header)
 	}
 	for _, text := range texts {
 		if !strings.Contains(s.out, text) {
-			c.t.Errorf("found %q, expected %q in it", s.out, text)
+			c.t.Errorf("got %q, want %q in it", s.out, text)
 		}
 	}
 }
@@ -207,7 +207,7 @@ func (c *cluster) expectRefusals() {
 		s := c.command(refused.args...)
 		if line := s.line(c.t); s.code != 1 || s.out != "" ||
 			!strings.HasPrefix(line, "scheduler: ") || !strings.Contains(line, refused.want) {
-			c.t.Errorf("%q: %+v, expected exit code 1 and %q", refused.args, s, refused.want)
+			c.t.Errorf("%q: %+v, want exit code 1 and %q", refused.args, s, refused.want)
 		}
 	}
 }
@@ -238,13 +238,13 @@ func TestValidate(t *testing.T) {
 	writeFile(t, filepath.Join(dir, "broken.yaml"), broken)
 	s := call(t.Context(), t, dir, "validate", "-c", "broken.yaml")
 	if s.code != 1 || s.out != "" {
-		t.Errorf("exit code %d, output %q, expected 1 and none", s.code, s.out)
+		t.Errorf("exit code %d, output %q, want 1 and none", s.code, s.out)
 	}
 	for _, place := range []string{`2:1: wrokers`, `3:\d+: session.expires`,
 		`6:\d+: jobs\[0\].schedule`, `9:\d+: jobs\[1\].name`, `11:\d+: jobs\[1\].handler`,
 		`12:\d+: jobs\[1\].timezone`, `15:\d+: jobs\[2\].params.ulr`} {
 		if !regexp.MustCompile(`(?m)broken\.yaml:` + place).MatchString(s.err) {
-			t.Errorf("expected a mistake at %s in:\n%s", place, s.err)
+			t.Errorf("want a mistake at %s in:\n%s", place, s.err)
 		}
 	}
 	sound, err := filepath.Abs(filepath.Join("..", "..", "..", "configs", "embedded.yaml"))
@@ -276,7 +276,7 @@ func TestMigrate(t *testing.T) {
 	migrations := askOne[int](c, `SELECT version FROM holdfast.meta`)
 	if lines := strings.Count(s.err, "\n"); s.code != 0 || lines != migrations ||
 		strings.Count(s.err, "schema migrated") != lines {
-		t.Errorf("migrate: %+v, expected a line for each of %d migrations", s, migrations)
+		t.Errorf("migrate: %+v, want a line for each of %d migrations", s, migrations)
 	}
 	c.decode(s.out, &first)
 	c.commandJSON(&again, "migrate")

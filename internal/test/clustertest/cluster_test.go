@@ -267,7 +267,7 @@ func (c *cluster) expectLine(p *replicas.Process, texts ...string) {
 			return found > 0, nil
 		})
 	if found > 1 {
-		c.t.Errorf("replica %s has %d lines with %q, expected one", p.Name, found, texts)
+		c.t.Errorf("replica %s has %d lines with %q, want one", p.Name, found, texts)
 	}
 }
 

@@ -23,7 +23,7 @@ func (s said) line(t *testing.T) string {
 	t.Helper()
 	line, rest, _ := strings.Cut(s.err, "\n")
 	if line == "" || rest != "" {
-		t.Errorf("standard error: expected one line, found %q", s.err)
+		t.Errorf("standard error: want one line, got %q", s.err)
 	}
 	return line
 }

@@ -30,7 +30,7 @@ func TestKillOfAReplica(t *testing.T) {
 		`"dead_replica":"`+first.Replica)
 	second := c.begun("hold", first.Token)
 	if alive := c.other(first.Replica).Name; second.Replica != alive {
-		t.Errorf("the next firing ran on %s, expected %s", second.Replica, alive)
+		t.Errorf("the next firing ran on %s, want %s", second.Replica, alive)
 	}
 	if second.ScheduledAt.Equal(first.ScheduledAt) {
 		t.Error("the lost firing was run again, which its job does not ask for")
@@ -49,7 +49,7 @@ func TestKillOfAReplica(t *testing.T) {
 
 // A replica that its configuration names takes over from its former life as it
 // starts: nobody waits for the end of a session that nobody renews.
-func TestReplicaThatStartsAgainTakesOverFromItself(t *testing.T) {
+func TestRestartedReplicaTakesOverItsRuns(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, settings{expires: "10m", heartbeat: "10s", lease: "10m",
 		jobs: ledgerJob("hold", "t", "", "gate: hold") + ledgerJob("next", "t", "", "")})

@@ -40,7 +40,7 @@ SELECT scheduled_at, state FROM holdfast.runs WHERE job = $1 AND key = '' AND re
 	}
 	for scheduledAt := from; !scheduledAt.After(until); scheduledAt = scheduledAt.Add(time.Second) {
 		if n := found[scheduledAt.UnixMicro()]; n != 1 {
-			c.t.Errorf("%s due %s has %d records, expected one", job, scheduledAt, n)
+			c.t.Errorf("%s due %s has %d records, want one", job, scheduledAt, n)
 		}
 		delete(found, scheduledAt.UnixMicro())
 	}

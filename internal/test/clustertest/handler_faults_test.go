@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestAPanicEndsItsRunAlone(t *testing.T) {
+func TestPanicEndsOnlyItsRun(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, settings{jobs: ledgerJob("burning", "t", "schedule: {every: 1s}",
 		"panics: true")})
@@ -28,7 +28,7 @@ func TestAPanicEndsItsRunAlone(t *testing.T) {
 	c.audit()
 }
 
-func TestARunThatOutlivesItsTimeoutIsEnded(t *testing.T) {
+func TestRunEndsAfterItsTimeout(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, settings{jobs: ledgerJob("slow", "t",
 		"schedule: {every: 1s}, timeout: 300ms", "gate: slow")})
@@ -36,7 +36,7 @@ func TestARunThatOutlivesItsTimeoutIsEnded(t *testing.T) {
 	slow := c.awaitRun("job = 'slow' AND state = 'timed_out'")
 	c.expect(slow, "timed_out", "timeout")
 	if want := "it had not ended after 300ms"; !strings.Contains(slow.Detail, want) {
-		t.Errorf("detail %q, expected %q in it", slow.Detail, want)
+		t.Errorf("detail %q, want %q in it", slow.Detail, want)
 	}
 	c.expectLine(c.replicas["a"], "run ended", slow.ID, `"state":"timed_out"`)
 	c.open("slow")
@@ -46,7 +46,7 @@ func TestARunThatOutlivesItsTimeoutIsEnded(t *testing.T) {
 
 // A handler that ignores its context is left behind: its table is free, others
 // run, and what it still tries to write is refused.
-func TestAHandlerThatIgnoresItsContextIsFencedOff(t *testing.T) {
+func TestHandlerThatIgnoresItsContextIsFenced(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, settings{jobs: ledgerJob("deaf", "t", "timeout: 300ms",
 		"gate: deaf, deaf: true, apart: true") +
@@ -57,13 +57,13 @@ func TestAHandlerThatIgnoresItsContextIsFencedOff(t *testing.T) {
 	deaf = c.awaitEnd(deaf.ID)
 	c.expect(deaf, "timed_out", "timeout")
 	if want := "handler ignored the end of its context and was abandoned"; !strings.Contains(deaf.Error, want) {
-		t.Errorf("error %q, expected %q in it", deaf.Error, want)
+		t.Errorf("error %q, want %q in it", deaf.Error, want)
 	}
 	c.expectLine(c.replicas["a"], "run ended", deaf.ID, "handler ignored the end of its context")
 	c.awaitRun("job = 'after' AND state = 'succeeded' AND token > $1", deaf.Token)
 	c.open("deaf")
 	if outcome := c.awaitOutcome(deaf.Token); outcome != "superseded" {
-		t.Errorf("its last write ended as %q, expected it superseded", outcome)
+		t.Errorf("its last write ended as %q, want it superseded", outcome)
 	}
 	if after := c.awaitEnd(deaf.ID); after != deaf {
 		t.Errorf("its record changed from %+v to %+v", deaf, after)

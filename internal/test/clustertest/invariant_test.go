@@ -14,7 +14,7 @@ import (
 )
 
 // runForVariable is how many seconds the clusters run in TestInvariantsOfACluster and
-// in TestEachScheduledTimeOfProcessesEndsOnce.
+// in TestSimulationWithProcesses.
 const runForVariable = "HOLDFAST_CLUSTER_SECONDS"
 
 // contendingJobs is a cron table of 30 jobs that are due every second and
@@ -115,7 +115,7 @@ func lengthOfRun(t *testing.T, short time.Duration) time.Duration {
 	}
 	seconds, err := strconv.Atoi(text)
 	if err != nil || seconds < 4 || seconds > 120 {
-		t.Fatalf("%s: expected 4 to 120 seconds, found %q", runForVariable, text)
+		t.Fatalf("%s: want 4 to 120 seconds, got %q", runForVariable, text)
 	}
 	return time.Duration(seconds) * time.Second
 }
@@ -133,7 +133,7 @@ func (c *cluster) expectOnlyItsOwnLost(replica string, killing time.Time) {
 		expires := askOne[time.Time](c,
 			`SELECT s.expires_at FROM holdfast.runs r JOIN holdfast.sessions s ON s.id = r.session WHERE r.id = $1`, r.ID)
 		if r.Replica != replica || !r.StartedAt.Before(expires) {
-			c.t.Errorf("run %s of %s on %s, started %s, is lost (%s): expected only those that "+
+			c.t.Errorf("run %s of %s on %s, started %s, is lost (%s): want only those that "+
 				"%s ran when it was killed at %s",
 				r.ID, r.Job, r.Replica, r.StartedAt, r.Reason, replica, killing)
 		}

@@ -276,7 +276,7 @@ func (v *victim) waited() time.Duration { return v.next.StartedAt.Sub(v.killedAt
 func (v *victim) check(t *testing.T, limit time.Duration) {
 	t.Helper()
 	if waited := v.waited(); waited > limit {
-		t.Errorf("%s, %s: another job waited for %s, expected %s at most",
+		t.Errorf("%s, %s: another job waited for %s, want %s at most",
 			v.name, v.step.name, waited, limit)
 	}
 	if early := v.expires.Sub(v.next.StartedAt); early > 0 && !v.step.unlocked {

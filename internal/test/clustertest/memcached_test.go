@@ -47,7 +47,7 @@ func TestLossOfMemcachedInARun(t *testing.T) {
 			for _, r := range rivals {
 				c.expect(r, "skipped", "lock_held")
 				if !strings.Contains(r.Detail, "public/t was held by job hold") {
-					t.Errorf("a rival was skipped because %q, expected it to name table and holder",
+					t.Errorf("a rival was skipped because %q, want it to name table and holder",
 						r.Detail)
 				}
 			}
@@ -131,7 +131,7 @@ func (c *cluster) flush() error {
 
 // Where the configuration says skip, firings are skipped while memcached can't
 // be asked, and say so.
-func TestWithoutMemcachedFiringsAreSkippedWhereAsked(t *testing.T) {
+func TestFiringsAreSkippedWithoutMemcachedIfConfigured(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, settings{more: "  when_unavailable: skip",
 		jobs: ledgerJob("every", "t", "schedule: {every: 1s}", "")})

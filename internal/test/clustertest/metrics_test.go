@@ -54,9 +54,9 @@ func (c *cluster) recorded() map[string]float64 {
 	return runs
 }
 
-// TestNumbersOfAClusterAreThoseOfItsHistory: over replicas they are the runs that
+// TestMetricsMatchHistory: over replicas they are the runs that
 // the store has, each once, and tell of memcached's restart and of a death.
-func TestNumbersOfAClusterAreThoseOfItsHistory(t *testing.T) {
+func TestMetricsMatchHistory(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, settings{stock: true, memcached: ", watch_every: 100ms",
 		jobs: firesEverySecond + `

@@ -91,7 +91,7 @@ func (p *program) stop() {
 	select {
 	case err := <-p.ended:
 		if err != nil {
-			p.t.Errorf("it ended with %v, expected exit code 0\n%s", err, p.read(p.log))
+			p.t.Errorf("it ended with %v, want exit code 0\n%s", err, p.read(p.log))
 		}
 	case <-p.ctx.Done():
 		p.t.Fatalf("it did not end\n%s", p.read(p.log))

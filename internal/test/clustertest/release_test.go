@@ -10,12 +10,12 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// TestReleaseOfWhatATransactionHolds has an operator take a table from a job that
+// TestReleaseOfARunInATransaction has an operator take a table from a job that
 // is in the midst of its fenced transaction and has locked rows: while that may
 // still commit the release is refused, through a replica and by the command
 // line, and nothing changes. Once the operator has the transaction ended nothing
 // of it is committed, its rows are free, and the next job has the table.
-func TestReleaseOfWhatATransactionHolds(t *testing.T) {
+func TestReleaseOfARunInATransaction(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, settings{wait: "{attempts: 1}", jobs: `
   - {name: stuck, handler: sql, tables: [t], recover: true, retry: {attempts: 3, delay: 1s}, params: {statements: ["UPDATE balances SET n = n + 1", "SELECT pg_sleep(600)"]}}
@@ -65,12 +65,12 @@ SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() A
 	next := c.trigger("next")
 	c.expect(c.awaitEnd(next), "succeeded", "")
 	if n := askOne[int](c, `SELECT n FROM balances`); n != 10 {
-		t.Errorf("n is %d, expected what the next job committed", n)
+		t.Errorf("n is %d, want what the next job committed", n)
 	}
 	// Its replica learns that it was superseded, and neither retries nor recovers.
 	c.heard(c.replicas[held.Replica], id, "run superseded")
 	if n := askOne[int](c, `SELECT count(*) FROM holdfast.runs WHERE job = 'stuck'`); n != 1 {
-		t.Errorf("%d runs of the job, expected the one that was lost", n)
+		t.Errorf("%d runs of the job, want the one that was lost", n)
 	}
 	c.expect(c.awaitEnd(id), "lost", "released")
 	var lines []storage.Audited

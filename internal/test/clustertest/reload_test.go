@@ -80,7 +80,7 @@ func TestReload(t *testing.T) {
 		t.Errorf("the removed job has %d runs", n)
 	}
 	if n := askOne[int](c, "SELECT version FROM holdfast.jobs WHERE name = 'steady'"); n != 2 {
-		t.Errorf("version %d of the changed job is active, expected the second", n)
+		t.Errorf("version %d of the changed job is active, want the second", n)
 	}
 
 	c.open("hold")
@@ -92,7 +92,7 @@ func TestReload(t *testing.T) {
 		}
 	}
 	if n := askOne[int](c, "SELECT count(*) FROM holdfast.sessions"); n != 1 {
-		t.Errorf("%d sessions, expected that the first went on", n)
+		t.Errorf("%d sessions, want that the first went on", n)
 	}
 	c.audit()
 }

@@ -84,7 +84,7 @@ func (c *cluster) awaitOutcome(token int64) (outcome string) {
 func (c *cluster) expect(r run, state, reason string) {
 	c.t.Helper()
 	if r.State != state || r.Reason != reason {
-		c.t.Errorf("run %s of %s (token %d, on %s): state %q, reason %q (%s; %s), expected %q, %q",
+		c.t.Errorf("run %s of %s (token %d, on %s): state %q, reason %q (%s; %s), want %q, %q",
 			r.ID, r.Job, r.Token, r.Replica, r.State, r.Reason, r.Detail, r.Error, state, reason)
 	}
 }

@@ -45,7 +45,7 @@ func TestStopInARun(t *testing.T) {
 
 	c.open("hold")
 	if err := p.Wait(c.ctx); err != nil {
-		t.Errorf("it ended with %v, expected exit code 0", err)
+		t.Errorf("it ended with %v, want exit code 0", err)
 	}
 	c.expect(c.awaitEnd(held.ID), "succeeded", "")
 	// Its session and its lease would last much longer.
@@ -77,14 +77,14 @@ func (c *cluster) expectNotReady(p *replicas.Process, why string) {
 	n, _ := response.Body.Read(body) // a short answer comes in one piece
 	if response.StatusCode != http.StatusServiceUnavailable ||
 		!strings.Contains(string(body[:n]), why) {
-		c.t.Errorf("/readyz: %s, %q, expected it unavailable and %q", response.Status, body[:n],
+		c.t.Errorf("/readyz: %s, %q, want it unavailable and %q", response.Status, body[:n],
 			why)
 	}
 }
 
 // When the grace is over, runs are cancelled; one that ignores that is left
 // behind. Both are recorded, and the replica ends in good order.
-func TestStopWhenTheGraceIsOver(t *testing.T) {
+func TestStopAfterTheGracePeriod(t *testing.T) {
 	for _, run := range []struct{ name, params string }{
 		{"a run that listens", "gate: never"},
 		{"a run that does not", "gate: never, deaf: true"},
@@ -97,7 +97,7 @@ func TestStopWhenTheGraceIsOver(t *testing.T) {
 			c.trigger("hold")
 			held := c.begun("hold", 0)
 			if err := c.replicas["a"].Stop(c.ctx); err != nil {
-				t.Errorf("it ended with %v, expected exit code 0", err)
+				t.Errorf("it ended with %v, want exit code 0", err)
 			}
 			c.expect(c.awaitEnd(held.ID), "cancelled", "shutdown")
 			c.expectLine(c.replicas["a"], "run ended", held.ID, `"reason":"shutdown"`)
@@ -111,7 +111,7 @@ func TestStopWhenTheGraceIsOver(t *testing.T) {
 
 // The second signal ends the process at once; what it ran is lost, and known
 // to be.
-func TestSecondSignalEndsAtOnce(t *testing.T) {
+func TestSecondSignalStopsAtOnce(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, settings{grace: "1h", jobs: ledgerJob("hold", "t", "", "gate: never")})
 	c.start("a", "b")
@@ -122,10 +122,10 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	err := p.Stop(c.ctx)
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
-		t.Fatalf("it ended with %v, expected the signal", err)
+		t.Fatalf("it ended with %v, want the signal", err)
 	}
 	if status, ok := exit.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGTERM {
-		t.Errorf("it ended with %v, expected the signal", err)
+		t.Errorf("it ended with %v, want the signal", err)
 	}
 	c.expect(c.awaitEnd(held.ID), "lost", "session_lost")
 	c.audit()

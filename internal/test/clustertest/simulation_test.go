@@ -53,11 +53,11 @@ func kindsOfJobs(at time.Time) string {
 	return table + "calendars:\n  - {name: even-seconds, exclude: {cron: [\"*/4 * * * * *\"]}}\n"
 }
 
-// TestEachScheduledTimeOfProcessesEndsOnce runs jobs of all kinds on four replicas, kills
+// TestSimulationWithProcesses runs jobs of all kinds on four replicas, kills
 // one and begins it again, freezes another for longer than its session lives,
 // restarts memcached and takes it away for a while, pauses jobs, and has the
 // simulation's oracle judge what became of each scheduled time.
-func TestEachScheduledTimeOfProcessesEndsOnce(t *testing.T) {
+func TestSimulationWithProcesses(t *testing.T) {
 	t.Parallel()
 	length := lengthOfRun(t, 16*time.Second) // a third is longer than a session
 	c := newCluster(t, settings{

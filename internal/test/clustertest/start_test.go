@@ -17,9 +17,9 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 )
 
-// TestWhatRefusesToStart looks at everything without which a replica can't
+// TestStartErrors looks at everything without which a replica can't
 // work: it ends with exit code 1 and one line that says what is wrong.
-func TestWhatRefusesToStart(t *testing.T) {
+func TestStartErrors(t *testing.T) {
 	preparedServer(t)
 	for _, refused := range []struct {
 		name   string
@@ -46,12 +46,12 @@ func TestWhatRefusesToStart(t *testing.T) {
 			defer cancel()
 			s := call(ctx, t, dir, "run", "-c", "refused.yaml")
 			if s.code != 1 || s.out != "" {
-				t.Errorf("exit code %d and output %q, expected 1 and none", s.code, s.out)
+				t.Errorf("exit code %d and output %q, want 1 and none", s.code, s.out)
 			}
 			line := s.line(t)
 			for _, want := range append(wants, "scheduler: ") {
 				if !strings.Contains(line, want) {
-					t.Errorf("it said %q, expected %q in it", line, want)
+					t.Errorf("it said %q, want %q in it", line, want)
 				}
 			}
 			if strings.Contains(line, password) {
@@ -203,7 +203,7 @@ func folderAbsent(_ *testing.T, dir string) (string, []string) {
 
 // Without memcached a replica starts, says so in one line, and fires by
 // PostgreSQL.
-func TestMemcachedThatIsNotThereIsNoReasonNotToStart(t *testing.T) {
+func TestStartWithoutReachableMemcached(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, settings{stock: true, jobs: `
   - {name: insert, schedule: {every: 1s}, handler: sql, tables: [ledger], params: {statement: SELECT 1}}
@@ -215,7 +215,7 @@ func TestMemcachedThatIsNotThereIsNoReasonNotToStart(t *testing.T) {
 	c.awaitRuns(2, "job = 'insert' AND state = 'succeeded'")
 	const says = "memcached can't be reached, going on without it until it can"
 	if n := strings.Count(c.replicas["a"].Log(), says); n != 1 {
-		t.Errorf("it said %d times that %s, expected once", n, says)
+		t.Errorf("it said %d times that %s, want once", n, says)
 	}
 	c.audit()
 }

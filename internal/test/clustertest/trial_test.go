@@ -214,7 +214,7 @@ func trialLength(t *testing.T) time.Duration {
 	}
 	minutes, err := strconv.Atoi(text)
 	if err != nil || minutes < 1 || minutes > 60 {
-		t.Fatalf("%s: expected 1 to 60 minutes, found %q", trialMinutes, text)
+		t.Fatalf("%s: want 1 to 60 minutes, got %q", trialMinutes, text)
 	}
 	return time.Duration(minutes) * time.Minute
 }

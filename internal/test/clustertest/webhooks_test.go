@@ -78,14 +78,14 @@ webhooks:
 	close(dead)
 	second := next()
 	if second.id != first.id || second.replica != c.other(first.replica).Name {
-		t.Errorf("told again by %s of %s, expected by %s of %s", second.replica, second.id,
+		t.Errorf("told again by %s of %s, want by %s of %s", second.replica, second.id,
 			c.other(first.replica).Name, first.id)
 	}
 	for _, got := range []told{first, second} {
 		run := got.event.Data
 		if got.signature != got.want || got.event.Type != "run.failed" || run.Job != "failing" ||
 			run.State != jobs.Failed || string(run.Result) != `{"exit_code":3}` {
-			t.Errorf("told %+v", got)
+			t.Errorf("got %+v", got)
 		}
 	}
 	c.awaitRun("job = 'other' AND state = 'failed'")

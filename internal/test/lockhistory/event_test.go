@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-func TestEventsAreReadAsTheyWereWritten(t *testing.T) {
+func TestEventRoundTrip(t *testing.T) {
 	want := []Event{
 		{At: Now(), Process: "one", Kind: Acquire, Lock: "one/1", Requests: []Request{exclusive("a b/ü"), slot("s", 3), shared(`"`)}},
 		{At: Now(), Process: "one", Kind: Granted, Lock: "one/1", Token: 41, Session: uuid.New()},
@@ -45,7 +45,7 @@ func TestEventsAreReadAsTheyWereWritten(t *testing.T) {
 	compare(strings.TrimSuffix(file.String(), "\n"), want[:3])
 }
 
-func TestReadRefusesWhatItDoesNotKnow(t *testing.T) {
+func TestReadRefusesUnknownEvents(t *testing.T) {
 	for _, text := range []string{"garbage\n",
 		`{"kind":"acquire","requests":[{"resource":"gate:a","mode":"shared"}]}` + "\n", "{}\n\n"} {
 		if events, err := Read(strings.NewReader(text)); err == nil {
@@ -79,9 +79,9 @@ func TestRecorderKeepsItsFirstError(t *testing.T) {
 
 const asClock = "HOLDFAST_LOCKHISTORY_CLOCK"
 
-// TestProcessesShareTheClock compares with a process that was started in
+// TestProcessesShareOneClock compares with a process that was started in
 // between: clocks that count from a process's start would disagree.
-func TestProcessesShareTheClock(t *testing.T) {
+func TestProcessesShareOneClock(t *testing.T) {
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -131,7 +131,7 @@ func TestBrokenGrantsAreFound(t *testing.T) {
 			err := b.history().Check(nil)
 			var found *Violation
 			if !errors.As(err, &found) || !slices.Contains(test.rules, found.Rule) {
-				t.Errorf("expected one of %q, got %v", test.rules, err)
+				t.Errorf("want one of %q, got %v", test.rules, err)
 			}
 			t.Log(err)
 		})
@@ -325,7 +325,7 @@ func (s *seat) await(ctx context.Context, t *testing.T, kind Kind, n int) {
 	for s.count(kind) < n {
 		pause(ctx, 5*time.Millisecond)
 		if ctx.Err() != nil {
-			t.Fatalf("%s has %d events %s, expected %d: %v", s.work.replica, s.count(kind), kind, n,
+			t.Fatalf("%s has %d events %s, want %d: %v", s.work.replica, s.count(kind), kind, n,
 				context.Cause(ctx))
 		}
 	}

@@ -96,7 +96,7 @@ func secondsToWork(t *testing.T) time.Duration {
 	}
 	seconds, err := strconv.Atoi(text)
 	if err != nil || seconds < 1 || seconds > maxSeconds {
-		t.Fatalf("%s: expected 1 to %d, found %q", secondsVariable, maxSeconds, text)
+		t.Fatalf("%s: want 1 to %d, got %q", secondsVariable, maxSeconds, text)
 	}
 	return time.Duration(seconds) * time.Second
 }

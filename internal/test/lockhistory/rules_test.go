@@ -21,9 +21,9 @@ func anyRequests() *rapid.Generator[[]Request] {
 	return rapid.SliceOfNDistinct(one, 1, 3, func(r Request) locking.Resource { return r.Resource })
 }
 
-// TestWhatAServerDoesIsAccepted plays a server that does everything right, one
+// TestHistoriesOfAServerAreAccepted plays a server that does everything right, one
 // step after the other, and clients that see each step later than it was.
-func TestWhatAServerDoesIsAccepted(t *testing.T) {
+func TestHistoriesOfAServerAreAccepted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newHonest(t)
 		t.Repeat(map[string]func(*rapid.T){
@@ -159,10 +159,10 @@ func (s *honest) kill(t *rapid.T) {
 	s.join(t)
 }
 
-// TestShortCutsSayTheSame compares with the plain way to check: porcupine, from
+// TestShortcutsDoNotChangeTheVerdict compares with the plain way to check: porcupine, from
 // all that happened, where a step whose outcome nobody knows may be at any time
 // from its call on, or never.
-func TestShortCutsSayTheSame(t *testing.T) {
+func TestShortcutsDoNotChangeTheVerdict(t *testing.T) {
 	if testing.Short() {
 		t.Skip("rapid makes a fifth of the checks with -short")
 	}

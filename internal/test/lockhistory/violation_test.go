@@ -163,7 +163,7 @@ func TestPlantedViolationsAreFound(t *testing.T) {
 				t.Fatalf("it is accepted: %v", err)
 			}
 			if found.Rule != test.rule {
-				t.Errorf("it is taken for: %v\nexpected: %s", err, test.rule)
+				t.Errorf("got %v\nexpected: %s", err, test.rule)
 			}
 			var tokens []locking.Token
 			for _, k := range found.Locks {
@@ -176,7 +176,7 @@ func TestPlantedViolationsAreFound(t *testing.T) {
 			}
 			slices.Sort(tokens)
 			if !slices.Equal(tokens, test.core) {
-				t.Errorf("it shows the locks of tokens %v, expected %v: %v", tokens, test.core, err)
+				t.Errorf("it shows the locks of tokens %v, want %v: %v", tokens, test.core, err)
 			}
 		})
 	}
@@ -297,8 +297,8 @@ func TestCorrectHistoriesAreAccepted(t *testing.T) {
 	}
 }
 
-// TestHistoriesThatAreNone are errors, and no violations.
-func TestHistoriesThatAreNone(t *testing.T) {
+// TestInvalidHistoriesAreRefused are errors, and no violations.
+func TestInvalidHistoriesAreRefused(t *testing.T) {
 	tests := map[string]func(s *story){
 		"a grant that nobody asked for": func(s *story) { s.add(Event{Kind: Granted, Lock: "one/1"}) },
 		"a lock asked for twice": func(s *story) {
@@ -317,8 +317,8 @@ func TestHistoriesThatAreNone(t *testing.T) {
 	}
 }
 
-// TestViolationsAreTold pins what a reader of a failing test gets.
-func TestViolationsAreTold(t *testing.T) {
+// TestViolationText pins what a reader of a failing test gets.
+func TestViolationText(t *testing.T) {
 	s := &story{}
 	surround(s)
 	s.confirmed("one", 20)
@@ -344,6 +344,6 @@ func TestViolationsAreTold(t *testing.T) {
       1.000000 s  two/42 has released
       1.009000 s  one/41 is free at the earliest (it never released)`
 	if err == nil || err.Error() != want {
-		t.Errorf("got %v\nexpected %s", err, want)
+		t.Errorf("got %v\nwant %s", err, want)
 	}
 }

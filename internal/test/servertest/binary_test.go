@@ -12,12 +12,12 @@ func TestMissingBinaryNamesThePackage(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	want := "memcached is not installed. Run: sudo apt-get install memcached"
 	if _, err := servertest.StartMemcached(t.Context()); err == nil || err.Error() != want {
-		t.Errorf("got %v, expected %s", err, want)
+		t.Errorf("got %v, want %s", err, want)
 	}
 }
 
 // Debian's pgbench is a link to a program that looks at the name it is called by.
-func TestLinksAreNotFollowed(t *testing.T) {
+func TestBinaryPathKeepsLinks(t *testing.T) {
 	dir := t.TempDir()
 	link := filepath.Join(dir, "memcached")
 	if err := os.Symlink("/bin/sh", link); err != nil {

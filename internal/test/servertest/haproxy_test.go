@@ -29,13 +29,13 @@ func TestHAProxyTakesTurns(t *testing.T) {
 		seen.WriteString(fetch(t, proxy.URL()))
 	}
 	if got := seen.String(); got != "012012" {
-		t.Errorf("served by %s, expected 012012", got)
+		t.Errorf("served by %s, want 012012", got)
 	}
 }
 
 // The first server closes its connection without an answer, as one does whose
 // process is killed.
-func TestHAProxySendsARequestAgainWhoseServerEnds(t *testing.T) {
+func TestHAProxyRepeatsRequestOfStoppedServer(t *testing.T) {
 	skipWithShort(t)
 	var asked atomic.Int64
 	dying := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
@@ -68,7 +68,7 @@ func TestHAProxyStopIsFinal(t *testing.T) {
 	}
 }
 
-func TestHAProxyReportsItsOwnComplaint(t *testing.T) {
+func TestHAProxyReportsItsError(t *testing.T) {
 	skipWithShort(t)
 	proxy, err := servertest.StartHAProxy(t.Context(), "no address")
 	if err == nil {

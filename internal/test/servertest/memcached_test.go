@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 )
 
-func TestMemcachedRestartKeepsTheAddressAndForgets(t *testing.T) {
+func TestMemcachedRestartKeepsAddressAndLosesKeys(t *testing.T) {
 	server := startMemcached(t)
 	addr := server.Addr()
 	conn := dial(t, addr)
@@ -31,7 +31,7 @@ func TestMemcachedRestartKeepsTheAddressAndForgets(t *testing.T) {
 	}
 }
 
-func TestMemcachedPauseAnswersNothing(t *testing.T) {
+func TestPausedMemcachedDoesNotAnswer(t *testing.T) {
 	server := startMemcached(t)
 	conn := dial(t, server.Addr())
 	ask(t, conn, "version\r\n")
@@ -81,7 +81,7 @@ func TestMemcachedTakesFlags(t *testing.T) {
 	}
 }
 
-func TestMemcachedReportsItsOwnComplaint(t *testing.T) {
+func TestMemcachedReportsItsError(t *testing.T) {
 	skipWithShort(t)
 	server, err := servertest.StartMemcached(t.Context(), "--no-such-flag")
 	if err == nil {

@@ -104,12 +104,12 @@ func TestPostgresSettings(t *testing.T) {
 		var got string
 		if err := conn.QueryRow(t.Context(), "SELECT current_setting($1)", name).
 			Scan(&got); err != nil || got != want {
-			t.Errorf("%s is %q (%v), expected %q", name, got, err, want)
+			t.Errorf("%s is %q (%v), want %q", name, got, err, want)
 		}
 	}
 }
 
-func TestPostgresInAFolderThatItsUserCannotEnter(t *testing.T) {
+func TestPostgresInInaccessibleFolder(t *testing.T) {
 	skipWithShort(t)
 	if os.Geteuid() != 0 {
 		t.Skip("only root runs the server as another user")
@@ -120,7 +120,7 @@ func TestPostgresInAFolderThatItsUserCannotEnter(t *testing.T) {
 	}
 	_, err := servertest.StartPostgres(t.Context(), filepath.Join(closed, "data"))
 	if err == nil || !strings.Contains(err.Error(), closed) {
-		t.Errorf("expected an error that names %s, got %v", closed, err)
+		t.Errorf("want an error that names %s, got %v", closed, err)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 
 // The tests go through real memcached, which shows whether a request arrived.
 
-func TestProxyPasses(t *testing.T) {
+func TestProxyForwards(t *testing.T) {
 	server := startMemcached(t)
 	proxy := servertest.NewProxy(t, server.Addr())
 	if got := ask(t, dial(t, proxy.Addr()), "set k 0 0 1\r\nx\r\n"); got != "STORED" {
@@ -56,13 +56,13 @@ func TestProxyFates(t *testing.T) {
 			checkConnection(t, conn, test.stays)
 			if arrived := ask(t, dial(t, server.Addr()),
 				"get k\r\n") != "END"; arrived != test.arrives {
-				t.Errorf("arrived: %v, expected %v", arrived, test.arrives)
+				t.Errorf("arrived: %v, want %v", arrived, test.arrives)
 			}
 		})
 	}
 }
 
-func TestProxyTellsOfAnAnswerThatItCuts(t *testing.T) {
+func TestProxyReportsCutReply(t *testing.T) {
 	server := startMemcached(t)
 	proxy := servertest.NewProxy(t, server.Addr())
 	proxy.OnRequest(func(request []byte) servertest.Fate {
@@ -103,11 +103,11 @@ func checkConnection(t *testing.T, conn net.Conn, stays bool) {
 	var timeout interface{ Timeout() bool }
 	stayed := errors.As(err, &timeout) && timeout.Timeout()
 	if n != 0 || err == nil || stayed != stays {
-		t.Errorf("read %d bytes, %v; expected the connection to stay: %v", n, err, stays)
+		t.Errorf("read %d bytes, %v; want the connection to stay: %v", n, err, stays)
 	}
 }
 
-func TestProxyForwardsAHeldRequestAfterItsClientHasGone(t *testing.T) {
+func TestProxyForwardsHeldRequestAfterClientLeft(t *testing.T) {
 	server := startMemcached(t)
 	proxy := servertest.NewProxy(t, server.Addr())
 	seen, release := make(chan struct{}), make(chan struct{})
@@ -167,7 +167,7 @@ func TestProxySwitches(t *testing.T) {
 	checkConnection(t, conn, false)
 }
 
-func TestProxyToNobody(t *testing.T) {
+func TestProxyWithoutServer(t *testing.T) {
 	server := startMemcached(t)
 	proxy := servertest.NewProxy(t, server.Addr())
 	if err := server.Kill(); err != nil {

@@ -21,7 +21,7 @@ func TestLengths(t *testing.T) {
 				t.Errorf("Running returns %v", got)
 			}
 			if got := soak.Pick(2, 50); got != tt.pick {
-				t.Errorf("Pick returns %d, expected %d", got, tt.pick)
+				t.Errorf("Pick returns %d, want %d", got, tt.pick)
 			}
 			ran := false
 			t.Run("only", func(t *testing.T) {
@@ -52,6 +52,6 @@ func TestChecks(t *testing.T) {
 	checked := 0
 	rapid.Check(t, func(*rapid.T) { checked++ })
 	if checked != 7 {
-		t.Errorf("checked %d times, expected 7", checked)
+		t.Errorf("checked %d times, want 7", checked)
 	}
 }

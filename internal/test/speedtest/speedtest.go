@@ -20,5 +20,5 @@ func Within10ms(t testing.TB, name string, do func()) {
 			return
 		}
 	}
-	t.Errorf("%s: %s, expected under %s", name, fastest, limit)
+	t.Errorf("%s: %s, want under %s", name, fastest, limit)
 }

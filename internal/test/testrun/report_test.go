@@ -46,7 +46,7 @@ func TestReport(t *testing.T) {
 				t.Fatal(err)
 			}
 			if out.String() != tt.want {
-				t.Errorf("got\n%s\nexpected\n%s", &out, tt.want)
+				t.Errorf("got\n%s\nwant\n%s", &out, tt.want)
 			}
 		})
 	}

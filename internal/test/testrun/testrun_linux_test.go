@@ -156,7 +156,7 @@ func (r *trial) expectNoFiles() {
 	}
 }
 
-func TestNothingIsLeftAfterAnInterrupt(t *testing.T) {
+func TestInterruptStopsAllProcesses(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		signal func(pid int) error
@@ -175,7 +175,7 @@ func TestNothingIsLeftAfterAnInterrupt(t *testing.T) {
 				t.Fatal(err)
 			}
 			if code := r.end(); code != interrupted {
-				t.Errorf("exit code %d, expected %d\n%s", code, interrupted, &r.out)
+				t.Errorf("exit code %d, want %d\n%s", code, interrupted, &r.out)
 			}
 			r.expectNobody(addresses, pids)
 			r.expectNoFiles()
@@ -183,7 +183,7 @@ func TestNothingIsLeftAfterAnInterrupt(t *testing.T) {
 	}
 }
 
-func TestNothingIsLeftAfterTheTestBinaryIsKilled(t *testing.T) {
+func TestKilledTestBinaryLeavesNoProcesses(t *testing.T) {
 	r := startTrial(t, "TestServers")
 	addresses, pids := r.await()
 	all, err := processes()
@@ -203,7 +203,7 @@ func TestNothingIsLeftAfterTheTestBinaryIsKilled(t *testing.T) {
 		t.Fatalf("%d test binaries", killed)
 	}
 	if code := r.end(); code != 1 || !strings.Contains(r.out.String(), "signal: killed") {
-		t.Errorf("exit code %d, expected 1\n%s", code, &r.out)
+		t.Errorf("exit code %d, want 1\n%s", code, &r.out)
 	}
 	r.expectNobody(addresses, pids)
 	r.expectNoFiles()
@@ -240,7 +240,7 @@ func TestFolderOfAKilledRunIsRemoved(t *testing.T) {
 	}
 }
 
-func TestAProcessThatIsLeftFailsTheRun(t *testing.T) {
+func TestLeftoverProcessFailsTheRun(t *testing.T) {
 	r := startTrial(t, "TestStray")
 	_, pids := r.await()
 	if code := r.end(); code != 1 || !strings.Contains(r.out.String(), "left a process behind: ") ||
@@ -254,7 +254,7 @@ func TestExitCodes(t *testing.T) {
 	r := startTrial(t, "Test(Fails|Passes)", "-runs", "2")
 	code, out := r.end(), r.out.String()
 	if code != 1 {
-		t.Errorf("exit code %d, expected 1", code)
+		t.Errorf("exit code %d, want 1", code)
 	}
 	for _, want := range []string{"--- FAIL: TestFails", "this test always fails",
 		"FAIL\tgithub.com/holdfast-dev/holdfast/internal/test/testrun/testdata/servers",
