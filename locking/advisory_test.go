@@ -94,7 +94,7 @@ func TestHolderInWords(t *testing.T) {
 	}
 	for want, holder := range tests {
 		if got := holder.String(); got != want {
-			t.Errorf("got %q, expected %q", got, want)
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }

@@ -39,9 +39,9 @@ func (l *lateReply) Heartbeat(ctx context.Context, session uuid.UUID) (locking.B
 	return beat, err
 }
 
-// TestClaimThatIsBeingAskedForIsNoStranger has heartbeats tell of a claim between the grant's
+// TestClaimOfAPendingGrantIsKept has heartbeats tell of a claim between the grant's
 // commit and its reply: it must not be given back.
-func TestClaimThatIsBeingAskedForIsNoStranger(t *testing.T) {
+func TestClaimOfAPendingGrantIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		grants := &lateReply{Grants: memory.NewGrants(), after: 3 * time.Second}
 		locker := start(t, nil, locking.Options{

@@ -20,7 +20,7 @@ func (b *countingBackend) Add(context.Context, string, []byte, time.Duration) er
 
 // A process that was paused wakes with a lock whose time is over, before its
 // timers have run.
-func TestNothingIsStoredUnderALockWhoseTimeIsOver(t *testing.T) {
+func TestExpiredLockStoresNoValue(t *testing.T) {
 	backend := &countingBackend{}
 	locker, err := New(backend, Options{Namespace: "test", Lease: minLease})
 	if err != nil {
@@ -58,7 +58,7 @@ func TestNothingIsStoredUnderALockWhoseTimeIsOver(t *testing.T) {
 	}
 }
 
-func TestMemosAreNobodysRelatives(t *testing.T) {
+func TestMemosAreUnrelated(t *testing.T) {
 	seen := map[Resource]string{}
 	for _, key := range []string{"a", "a/b", "a%2Fb", "a%252Fb", "a%b", "/a", "a/"} {
 		r, err := memoResource(key)
@@ -77,7 +77,7 @@ func TestMemosAreNobodysRelatives(t *testing.T) {
 	}
 }
 
-func TestFlightsEnd(t *testing.T) {
+func TestFlightsAreRemoved(t *testing.T) {
 	f := newFlights()
 	one, other := f.join("k"), f.join("k")
 	if one != other {

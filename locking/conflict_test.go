@@ -27,9 +27,9 @@ func requestOn(resource Resource) *rapid.Generator[Request] {
 	})
 }
 
-// TestConflictMeansWhatItSays compares with the words of the guarantee, told
+// TestConflictMatchesTheGuarantee compares with the words of the guarantee, told
 // by segments instead of prefixes.
-func TestConflictMeansWhatItSays(t *testing.T) {
+func TestConflictMatchesTheGuarantee(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := anyRequest().Draw(t, "a"), anyRequest().Draw(t, "b")
 		one, other := strings.Split(a.Resource.path, "/"), strings.Split(b.Resource.path, "/")
@@ -38,7 +38,7 @@ func TestConflictMeansWhatItSays(t *testing.T) {
 		readers := a.Mode == Shared && b.Mode == Shared
 		inSlots := a.Mode == Slotted && b.Mode == Slotted && len(one) == len(other)
 		if want := covers && !readers && !inSlots; Conflict(a, b) != want {
-			t.Fatalf("%v and %v: %v, expected %v", a, b, !want, want)
+			t.Fatalf("%v and %v: %v, want %v", a, b, !want, want)
 		}
 	})
 }
@@ -59,7 +59,7 @@ func TestAncestorsAndDescendantsConflict(t *testing.T) {
 		above := rapid.SampledFrom(below.Ancestors()).Draw(t, "above")
 		a, b := requestOn(above).Draw(t, "request above"), requestOn(below).Draw(t, "request below")
 		if want := a.Mode != Shared || b.Mode != Shared; Conflict(a, b) != want {
-			t.Fatalf("%v above %v: %v, expected %v", a, b, Conflict(a, b), want)
+			t.Fatalf("%v above %v: %v, want %v", a, b, Conflict(a, b), want)
 		}
 	})
 }
@@ -83,7 +83,7 @@ func TestSiblingsNeverConflict(t *testing.T) {
 	})
 }
 
-func TestReadersNeverConflict(t *testing.T) {
+func TestSharedRequestsNeverConflict(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := Request{Resource: anyResource().Draw(t, "a"), Mode: Shared}
 		b := Request{Resource: anyResource().Draw(t, "b"), Mode: Shared}
@@ -111,8 +111,8 @@ func TestSlotsConflict(t *testing.T) {
 	})
 }
 
-// TestKindsNeverCollide takes one name in two kinds.
-func TestKindsNeverCollide(t *testing.T) {
+// TestKindsNeverConflict takes one name in two kinds.
+func TestKindsNeverConflict(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := anyRequest().Draw(t, "a"), anyRequest().Draw(t, "b")
 		kinds := rapid.Permutation([]Kind{KindTable, KindPath, KindSlot, KindJob}).Draw(t, "kinds")
@@ -129,9 +129,9 @@ func TestKindsNeverCollide(t *testing.T) {
 	})
 }
 
-// TestParsedTextIsItsOwn goes the other way than TestResourcesRoundTrip: from
+// TestParsedTextRoundTrip goes the other way than TestResourcesRoundTrip: from
 // any text that is understood, back to it.
-func TestParsedTextIsItsOwn(t *testing.T) {
+func TestParsedTextRoundTrip(t *testing.T) {
 	text := rapid.OneOf(rapid.String(),
 		rapid.StringMatching(`(table|path|slot|job|gate)?:?[a:/. ü]{0,8}`))
 	rapid.Check(t, func(t *rapid.T) {
@@ -146,8 +146,8 @@ func TestParsedTextIsItsOwn(t *testing.T) {
 	})
 }
 
-// TestNormalizeRefusesTwoWays: a resource is asked for in one way only.
-func TestNormalizeRefusesTwoWays(t *testing.T) {
+// TestNormalizeRefusesTwoModes: a resource is asked for in one way only.
+func TestNormalizeRefusesTwoModes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		few := rapid.SampledFrom([]Resource{{KindPath, "a"}, {KindPath, "a/b"}, {KindTable, "a"}})
 		requests := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Request {
@@ -160,7 +160,7 @@ func TestNormalizeRefusesTwoWays(t *testing.T) {
 			return seen && before != r
 		})
 		if got, err := Normalize(requests); (err != nil) != clash {
-			t.Fatalf("%v became %v, %v, expected a refusal: %v", requests, got, err, clash)
+			t.Fatalf("%v became %v, %v, want a refusal: %v", requests, got, err, clash)
 		}
 	})
 }

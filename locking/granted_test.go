@@ -89,13 +89,13 @@ func TestOptionsWithGrants(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			if _, err := locking.New(test.backend, test.options); (err == nil) != test.valid {
-				t.Errorf("got %v, expected it to be valid: %v", err, test.valid)
+				t.Errorf("got %v, want it to be valid: %v", err, test.valid)
 			}
 		})
 	}
 }
 
-func TestLockerWithoutAnythingSaysSo(t *testing.T) {
+func TestLockerNeedsBackendOrGrants(t *testing.T) {
 	locker, err := locking.New(nil,
 		locking.Options{Grants: memory.NewGrants(), Session: locking.Session{Replica: "a"}})
 	if err != nil {
@@ -110,7 +110,7 @@ func TestLockerWithoutAnythingSaysSo(t *testing.T) {
 	}
 }
 
-func TestLocksEndExactlyWhenTheirSessionIsTrustedNoMore(t *testing.T) {
+func TestLocksEndWhenTheirSessionExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
 		locker := d.start(t, "a")
@@ -137,7 +137,7 @@ func TestLocksEndExactlyWhenTheirSessionIsTrustedNoMore(t *testing.T) {
 	})
 }
 
-func TestSessionOutlivesManyTTLs(t *testing.T) {
+func TestSessionLastsForManyTTLs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
 		k := lock(t, d.start(t, "a"), "a")
@@ -157,9 +157,9 @@ func TestSessionOutlivesManyTTLs(t *testing.T) {
 	})
 }
 
-// TestPlaceAfterASecond shows what waiting behind an entry asks of the grants:
+// TestQueuedAfterASecond shows what waiting behind an entry asks of the grants:
 // nothing for a second, and then once.
-func TestPlaceAfterASecond(t *testing.T) {
+func TestQueuedAfterASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
 		holder, waiting := d.start(t, "a"), d.other()
@@ -175,7 +175,7 @@ func TestPlaceAfterASecond(t *testing.T) {
 			t.Helper()
 			synctest.Wait()
 			if got := waiting.grants.Count(lockingtest.OpGrant); got != want {
-				t.Errorf("the grants were asked %d times, expected %d", got, want)
+				t.Errorf("the grants were asked %d times, want %d", got, want)
 			}
 		}
 		time.Sleep(time.Second - time.Nanosecond)
@@ -195,9 +195,9 @@ func TestPlaceAfterASecond(t *testing.T) {
 	})
 }
 
-// TestBlockerWithoutAnEntryIsAskedForOnceATry is the price of what stage 1
+// TestBlockerWithoutAdvisoryLockIsReadOncePerTry is the price of what stage 1
 // does not know.
-func TestBlockerWithoutAnEntryIsAskedForOnceATry(t *testing.T) {
+func TestBlockerWithoutAdvisoryLockIsReadOncePerTry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
 		holder, waiting := d.start(t, "a"), d.other()
@@ -216,12 +216,12 @@ func TestBlockerWithoutAnEntryIsAskedForOnceATry(t *testing.T) {
 			t.Errorf("the grants were asked %d times in 10 tries", got)
 		}
 		if adds := waiting.advisory.Count(lockingtest.OpAdd); adds != 1 {
-			t.Errorf("%d entries were added, expected one before it had its place", adds)
+			t.Errorf("%d entries were added, want one before it had its place", adds)
 		}
 	})
 }
 
-func TestOutageIsAskedAboutOnceInAWhile(t *testing.T) {
+func TestBackendIsProbedEveryTwoSecondsInAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
 		locker := d.start(t, "a")
@@ -231,7 +231,7 @@ func TestOutageIsAskedAboutOnceInAWhile(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		if adds := d.advisory.Count(lockingtest.OpAdd); adds != 5 {
-			t.Errorf("%d adds of 200, expected one in two seconds", adds)
+			t.Errorf("%d adds of 200, want one in two seconds", adds)
 		}
 		d.advisory.Choose(nil)
 		time.Sleep(2 * time.Second)
@@ -242,8 +242,8 @@ func TestOutageIsAskedAboutOnceInAWhile(t *testing.T) {
 	})
 }
 
-// TestCallsOfOneMomentGoTogether counts calls of the store.
-func TestCallsOfOneMomentGoTogether(t *testing.T) {
+// TestConcurrentCallsAreBatched counts calls of the store.
+func TestConcurrentCallsAreBatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const callers = 200
 		d := newDuo()
@@ -285,8 +285,8 @@ func (s slowGrants) Release(ctx context.Context, tokens []locking.Token) ([]bool
 	return s.Grants.Release(ctx, tokens)
 }
 
-// TestBatchesNameNoMoreThanAllowed asks for many large locks at once.
-func TestBatchesNameNoMoreThanAllowed(t *testing.T) {
+// TestBatchesAreBounded asks for many large locks at once.
+func TestBatchesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
 		sizes := &sizes{Grants: slowGrants{d.stores.grants}}
@@ -331,9 +331,9 @@ func (s *sizes) Grant(ctx context.Context, session uuid.UUID,
 	return s.Grants.Grant(ctx, session, requests)
 }
 
-// TestHangingGrantsDoNotKeepACallerWhoseContextEnded has the store take a call
+// TestCallerReturnsFromHangingGrantsWhenItsContextEnds has the store take a call
 // and not answer.
-func TestHangingGrantsDoNotKeepACallerWhoseContextEnded(t *testing.T) {
+func TestCallerReturnsFromHangingGrantsWhenItsContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
 		hang := &stalled{Grants: d.stores.grants}
@@ -361,9 +361,9 @@ func TestHangingGrantsDoNotKeepACallerWhoseContextEnded(t *testing.T) {
 	})
 }
 
-// TestTryThatIsCutShortTellsWhoWasInTheWay has the deadline come while the
+// TestInterruptedTryNamesTheBlocker has the deadline come while the
 // grants are being asked.
-func TestTryThatIsCutShortTellsWhoWasInTheWay(t *testing.T) {
+func TestInterruptedTryNamesTheBlocker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
 		holder := d.start(t, "a")
@@ -387,9 +387,9 @@ func TestTryThatIsCutShortTellsWhoWasInTheWay(t *testing.T) {
 	})
 }
 
-// TestLockWhoseReplyWasLostAsksTheGrantsFirst has another's entry come in
+// TestLockWithLostReplyAsksTheGrantsFirst has another's entry come in
 // between: the lock has been granted, and must not wait for that.
-func TestLockWhoseReplyWasLostAsksTheGrantsFirst(t *testing.T) {
+func TestLockWithLostReplyAsksTheGrantsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
 		locker := d.start(t, "a")
@@ -413,9 +413,9 @@ func TestLockWhoseReplyWasLostAsksTheGrantsFirst(t *testing.T) {
 	})
 }
 
-// TestLockThatIsGrantedAsItsSessionEndsIsNone has the answer come after the
+// TestLockGrantedAtTheEndOfItsSessionIsReleased has the answer come after the
 // session was trusted.
-func TestLockThatIsGrantedAsItsSessionEndsIsNone(t *testing.T) {
+func TestLockGrantedAtTheEndOfItsSessionIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
 		d.grants = lockingtest.NewFaultyGrants(sluggish{d.stores.grants})
@@ -448,9 +448,9 @@ func (s sluggish) Grant(ctx context.Context, session uuid.UUID,
 	return results, err
 }
 
-// TestEntriesComeSoonAfterAnOutage shows that those who wait don't have to ask
+// TestAdvisoryLocksReturnSoonAfterAnOutage shows that those who wait don't have to ask
 // the grants for longer than a second after it.
-func TestEntriesComeSoonAfterAnOutage(t *testing.T) {
+func TestAdvisoryLocksReturnSoonAfterAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
 		locker := d.start(t, "a")
@@ -495,8 +495,8 @@ func TestGrantThatFindsTheSessionLostEndsItsLocks(t *testing.T) {
 	})
 }
 
-// TestSweepThatHangsDoesNotKeepTheSession has it hang from the start.
-func TestSweepThatHangsDoesNotKeepTheSession(t *testing.T) {
+// TestHangingSweepDoesNotDelayHeartbeats has it hang from the start.
+func TestHangingSweepDoesNotDelayHeartbeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
 		locker := start(t, nil, locking.Options{Grants: unswept{memory.NewGrants()},
@@ -550,8 +550,8 @@ func (h *stalled) Grant(ctx context.Context, session uuid.UUID,
 	return nil, fmt.Errorf("%w: %w", locking.ErrUnavailable, ctx.Err())
 }
 
-// TestStopIsPromptWhenNothingAnswers ends Run while both stages are away.
-func TestStopIsPromptWhenNothingAnswers(t *testing.T) {
+// TestStopIsPromptDuringAnOutage ends Run while both stages are away.
+func TestStopIsPromptDuringAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
 		locker := newLocker(t, d.advisory,
@@ -595,7 +595,7 @@ func (l late) Heartbeat(ctx context.Context, session uuid.UUID) (locking.Beat, e
 
 // What waited as a heartbeat was answered, and was granted before the answer
 // came, is not withdrawn for a place that nobody knows of.
-func TestPlaceThatIsGrantedDuringAHeartbeatStands(t *testing.T) {
+func TestWaiterGrantedDuringAHeartbeatKeepsItsLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
 		first := lock(t, d.start(t, "replica-1"), "a")

@@ -27,7 +27,7 @@ func TestOptions(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			if _, err := locking.New(memory.New(), test.options); (err == nil) != test.valid {
-				t.Errorf("got %v, expected it to be valid: %v", err, test.valid)
+				t.Errorf("got %v, want it to be valid: %v", err, test.valid)
 			}
 		})
 	}

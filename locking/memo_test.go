@@ -33,7 +33,7 @@ func checkMemo(t *testing.T, m *locking.Memo, compute func(context.Context) ([]b
 	t.Helper()
 	if got, err := m.Do(t.Context(), "list", time.Hour, compute); err != nil ||
 		string(got) != want {
-		t.Errorf("got %q, %v; expected %q", got, err, want)
+		t.Errorf("got %q, %v; want %q", got, err, want)
 	}
 }
 
@@ -56,7 +56,7 @@ func TestMemoHandsOverWhenTheLockRunsOut(t *testing.T) {
 				first = false
 				<-ctx.Done()
 				if took := time.Since(begun); took != trust {
-					t.Errorf("the context ended after %v, expected %v", took, trust)
+					t.Errorf("the context ended after %v, want %v", took, trust)
 				}
 				if lost := new(locking.LostError); !errors.As(context.Cause(ctx), &lost) ||
 					lost.Reason != locking.LossUnconfirmed {
@@ -72,7 +72,7 @@ func TestMemoHandsOverWhenTheLockRunsOut(t *testing.T) {
 				checkMemo(t, living, func(context.Context) ([]byte, error) {
 					if took := time.Since(begun); took < lease ||
 						took > lease+250*time.Millisecond {
-						t.Errorf("handed over after %v, expected %v and one poll at most", took,
+						t.Errorf("handed over after %v, want %v and one poll at most", took,
 							lease)
 					}
 					return []byte("fresh"), nil
@@ -106,13 +106,13 @@ func TestMemoGivesUpAfterThreeLostLocks(t *testing.T) {
 			})
 		lost := new(locking.LostError)
 		if !errors.As(err, &lost) || lost.Reason != locking.LossVanished || begun != 3 {
-			t.Errorf("got %v after %d turns, expected a lost lock after 3", err, begun)
+			t.Errorf("got %v after %d turns, want a lost lock after 3", err, begun)
 		}
 		checkMemo(t, memo, fixed("fresh"), "fresh")
 	})
 }
 
-func TestMemoPollsOftenerTheLongerItWaits(t *testing.T) {
+func TestMemoPollsMoreOftenOverTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := memory.New()
 		faulty := lockingtest.NewFaulty(backend)
@@ -130,19 +130,19 @@ func TestMemoPollsOftenerTheLongerItWaits(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if n := faulty.Count(lockingtest.OpGet); n < 5 || n > 12 {
-			t.Errorf("%d looks in the first second, expected about 7", n)
+			t.Errorf("%d looks in the first second, want about 7", n)
 		}
 		all.Wait()
 		if n := faulty.Count(lockingtest.OpGet); n < 470 || n > 600 {
-			t.Errorf("%d looks in a minute, expected about 530", n)
+			t.Errorf("%d looks in a minute, want about 530", n)
 		}
 		if n := faulty.Count(lockingtest.OpAdd); n != 1 {
-			t.Errorf("%d adds, expected 1: it asks for the lock again when that is free", n)
+			t.Errorf("%d adds, want 1: it asks for the lock again when that is free", n)
 		}
 	})
 }
 
-func TestMemoTimeIsCutToWholeSeconds(t *testing.T) {
+func TestMemoTTLIsRoundedToSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memo := newMemo(t, newLocker(t, memory.New(), locking.Options{}))
 		if _, err := memo.Do(t.Context(), "list", 2900*time.Millisecond,

@@ -60,7 +60,7 @@ func until(t *testing.T, locker *locking.Locker, requests []locking.Request) tim
 
 // A replica that is killed between its add and the grant leaves an entry of
 // which no row tells.
-func TestEntryOfADeadSessionIsTakenOver(t *testing.T) {
+func TestAdvisoryLockOfADeadSessionIsTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
 		victim, other := d.startFor(t, "a", longLease), d.other()
@@ -73,7 +73,7 @@ func TestEntryOfADeadSessionIsTakenOver(t *testing.T) {
 		until(t, heir, exclusive(t, "m"))
 		took := time.Since(begun)
 		if least, most := ttl-time.Second, ttl+3*time.Second; took < least || took > most {
-			t.Errorf("granted after %s, expected %s to %s: when its owner's session had expired",
+			t.Errorf("granted after %s, want %s to %s: when its owner's session had expired",
 				took, least, most)
 		}
 	})
@@ -81,7 +81,7 @@ func TestEntryOfADeadSessionIsTakenOver(t *testing.T) {
 
 // A lock that is granted before its entry can be added gets it as soon as the
 // session of the entry in its place is known to be dead.
-func TestGrantedLockReplacesTheEntryOfADeadSession(t *testing.T) {
+func TestGrantedLockReplacesTheAdvisoryLockOfADeadSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
 		victim, other := d.startFor(t, "a", longLease), d.other()
@@ -101,11 +101,11 @@ func TestGrantedLockReplacesTheEntryOfADeadSession(t *testing.T) {
 		time.Sleep(2*longLease/3 + 5*time.Second)
 		found, err := heir.Inspect(t.Context(), []locking.Resource{exclusive(t, "m")[0].Resource})
 		if err != nil || len(found) != 1 {
-			t.Fatalf("found %v, %v", found, err)
+			t.Fatalf("got %v, %v", found, err)
 		}
 		for _, holder := range found {
 			if holder.Owner != owner {
-				t.Errorf("the entry is that of %s, expected the holder's", holder)
+				t.Errorf("the entry is that of %s, want the holder's", holder)
 			}
 		}
 		release(t, k)
@@ -114,7 +114,7 @@ func TestGrantedLockReplacesTheEntryOfADeadSession(t *testing.T) {
 
 // Sessions are asked about every two seconds at most, however often their
 // advisory are met, and a living one keeps its entry.
-func TestWaitingBehindALivingEntryAsksLittle(t *testing.T) {
+func TestWaitingForALiveAdvisoryLockCallsRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
 		holder, other := d.start(t, "a"), d.other()
@@ -127,14 +127,14 @@ func TestWaitingBehindALivingEntryAsksLittle(t *testing.T) {
 			}
 		}
 		if asked := other.grants.Count(lockingtest.OpLiving); asked < 1 || asked > 31 {
-			t.Errorf("asked %d times in a minute, expected 1 to 31", asked)
+			t.Errorf("asked %d times in a minute, want 1 to 31", asked)
 		}
 		release(t, k)
 	})
 }
 
 // While the store can't tell, the end of the lease decides.
-func TestEntryStandsWhileNobodyCanTellWhetherItsSessionLives(t *testing.T) {
+func TestAdvisoryLockIsKeptWhileItsSessionIsUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := memory.New()
 		sessions := &register{fail: true}
@@ -146,13 +146,13 @@ func TestEntryStandsWhileNobodyCanTellWhetherItsSessionLives(t *testing.T) {
 		}
 		took := until(t, start(t, backend, options), exclusive(t, "m"))
 		if took < lease-2*time.Second || took > lease+time.Second {
-			t.Errorf("granted after %s, expected the lease of %s", took, lease)
+			t.Errorf("granted after %s, want the lease of %s", took, lease)
 		}
 	})
 }
 
 // The caller's own second stage tells of its sessions.
-func TestEntryOfACallersSession(t *testing.T) {
+func TestAdvisoryLockOfTheCallersSession(t *testing.T) {
 	for name, test := range map[string]struct {
 		session uuid.UUID
 		lives   bool
@@ -176,7 +176,7 @@ func TestEntryOfACallersSession(t *testing.T) {
 				}
 				took := until(t, start(t, backend, options), exclusive(t, "m"))
 				if least := test.most - 4*time.Second; took > test.most || took < least {
-					t.Errorf("granted after %s, expected %s to %s", took, least, test.most)
+					t.Errorf("granted after %s, want %s to %s", took, least, test.most)
 				}
 			})
 		})

@@ -36,7 +36,7 @@ func TestRenewalAtAThirdOfTheLease(t *testing.T) {
 			t.Helper()
 			synctest.Wait()
 			if got := faulty.Count(lockingtest.OpRenew); got != want {
-				t.Errorf("%d renewals, expected %d", got, want)
+				t.Errorf("%d renewals, want %d", got, want)
 			}
 		}
 		time.Sleep(third - time.Second - time.Nanosecond)
@@ -59,7 +59,7 @@ func TestRenewalAtAThirdOfTheLease(t *testing.T) {
 	})
 }
 
-func TestLostWhenTheTrustEnds(t *testing.T) {
+func TestLockIsLostWhenTheTrustEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		faulty := lockingtest.NewFaulty(memory.New())
@@ -87,7 +87,7 @@ func TestLostWhenTheTrustEnds(t *testing.T) {
 			t.Errorf("events %+v", events)
 		}
 		if n := faulty.Count(lockingtest.OpRenew); n < 5 {
-			t.Errorf("%d renewals were tried, expected one a second", n)
+			t.Errorf("%d renewals were tried, want one a second", n)
 		}
 		if n := strings.Count(log.String(), "renewal failed"); n != 1 {
 			t.Errorf("the failure was logged %d times:\n%s", n, log.String())
@@ -100,7 +100,7 @@ func TestLostWhenTheTrustEnds(t *testing.T) {
 	})
 }
 
-func TestOutageThatEndsInTime(t *testing.T) {
+func TestLockSurvivesAShortOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		faulty := lockingtest.NewFaulty(memory.New())
@@ -151,7 +151,7 @@ func (s *slow) Renew(ctx context.Context, key string, value []byte, ttl time.Dur
 	}
 }
 
-func TestSlowRepliesDontStretchTheTrust(t *testing.T) {
+func TestSlowRepliesDoNotExtendTheTrust(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := &slow{Backend: memory.New(), add: 3 * time.Second}
 		locker := newLocker(t, backend, locking.Options{})
@@ -159,7 +159,7 @@ func TestSlowRepliesDontStretchTheTrust(t *testing.T) {
 		k := lock(t, locker, "a", "b")
 		<-k.Context().Done()
 		if got := time.Since(begun); got != trust {
-			t.Errorf("trusted for %v after the first request, expected %v", got, trust)
+			t.Errorf("trusted for %v after the first request, want %v", got, trust)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
@@ -185,11 +185,11 @@ func TestRenewalEndsWithTheTrust(t *testing.T) {
 		k := lock(t, locker, "a")
 		<-k.Context().Done()
 		if got := time.Since(begun); got != trust {
-			t.Errorf("lost after %v, expected %v", got, trust)
+			t.Errorf("lost after %v, want %v", got, trust)
 		}
 		synctest.Wait()
 		if len(backend.deadlines) != 1 || !backend.deadlines[0].Equal(begun.Add(trust)) {
-			t.Errorf("deadlines of renewals %v, expected one after %v", backend.deadlines, trust)
+			t.Errorf("deadlines of renewals %v, want one after %v", backend.deadlines, trust)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) { // the trust counts from before the renewal
@@ -202,7 +202,7 @@ func TestRenewalEndsWithTheTrust(t *testing.T) {
 		backend.renew.Store(int64(time.Hour)) // from the second renewal on
 		<-k.Context().Done()
 		if got := time.Since(begun); got != third+trust {
-			t.Errorf("lost after %v, expected %v", got, third+trust)
+			t.Errorf("lost after %v, want %v", got, third+trust)
 		}
 	})
 }
@@ -317,12 +317,12 @@ func TestLocksAfterTheEndOfRun(t *testing.T) {
 		begun := time.Now()
 		<-k.Context().Done()
 		if got := time.Since(begun); got != trust-time.Second {
-			t.Errorf("lost %v after the end of Run, expected %v", got, trust-time.Second)
+			t.Errorf("lost %v after the end of Run, want %v", got, trust-time.Second)
 		}
 	})
 }
 
-func TestRestoringLocksOutliveAnyOutage(t *testing.T) {
+func TestRestoredLocksSurviveALongOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		faulty := lockingtest.NewFaulty(memory.New())
 		restored := 0

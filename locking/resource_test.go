@@ -44,7 +44,7 @@ func TestNames(t *testing.T) {
 		got, err := makers[test.kind](test.name)
 		if test.want == "" {
 			if !errors.Is(err, ErrBadName) || !got.IsZero() {
-				t.Errorf("%s %.30q gave %v, %v; expected it to be refused", test.kind, test.name,
+				t.Errorf("%s %.30q gave %v, %v; want it to be refused", test.kind, test.name,
 					got, err)
 			}
 			continue
@@ -92,7 +92,7 @@ func TestRelated(t *testing.T) {
 	for _, test := range tests {
 		a, b := parsed(t, test.a), parsed(t, test.b)
 		if a.Related(b) != test.want || b.Related(a) != test.want {
-			t.Errorf("%s and %s: expected %v both ways", a, b, test.want)
+			t.Errorf("%s and %s: want %v both ways", a, b, test.want)
 		}
 	}
 }
@@ -122,7 +122,7 @@ func TestConflict(t *testing.T) {
 	}
 	for _, test := range tests {
 		if Conflict(test.a, test.b) != test.want || Conflict(test.b, test.a) != test.want {
-			t.Errorf("%v and %v: expected %v both ways", test.a, test.b, test.want)
+			t.Errorf("%v and %v: want %v both ways", test.a, test.b, test.want)
 		}
 	}
 }
@@ -185,7 +185,7 @@ func TestResourcesRoundTrip(t *testing.T) {
 	}
 }
 
-func TestRelatedMeansSameOrBeneath(t *testing.T) {
+func TestRelatedMeansSameOrDescendant(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := anyResource().Draw(t, "a"), anyResource().Draw(t, "b")
 		if a.Related(b) != b.Related(a) {
@@ -196,7 +196,7 @@ func TestRelatedMeansSameOrBeneath(t *testing.T) {
 		}
 		want := a == b || slices.Contains(a.Ancestors(), b) || slices.Contains(b.Ancestors(), a)
 		if a.Related(b) != want {
-			t.Fatalf("%v and %v: %v, expected %v", a, b, a.Related(b), want)
+			t.Fatalf("%v and %v: %v, want %v", a, b, a.Related(b), want)
 		}
 		sibling := Resource{a.kind, a.path + "x"}
 		if a.Related(sibling) {
@@ -205,7 +205,7 @@ func TestRelatedMeansSameOrBeneath(t *testing.T) {
 	})
 }
 
-func TestNormalizeIsANormalForm(t *testing.T) {
+func TestNormalizeIsIdempotent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var requests []Request
 		ways := map[Resource]Request{}

@@ -60,12 +60,12 @@ func TestTable(t *testing.T) {
 		got, err := Table(test.name, "public")
 		if test.want == "" {
 			if !errors.Is(err, ErrBadName) {
-				t.Errorf("%.30q gave %v, %v; expected it to be refused", test.name, got, err)
+				t.Errorf("%.30q gave %v, %v; want it to be refused", test.name, got, err)
 			}
 			continue
 		}
 		if err != nil || got.Path() != test.want || got.Kind() != KindTable {
-			t.Errorf("%.30q gave %v, %v; expected %q", test.name, got, err, test.want)
+			t.Errorf("%.30q gave %v, %v; want %q", test.name, got, err, test.want)
 		}
 	}
 }
@@ -73,7 +73,7 @@ func TestTable(t *testing.T) {
 // quote writes an identifier so that it keeps its case.
 func quote(part string) string { return `"` + strings.ReplaceAll(part, `"`, `""`) + `"` }
 
-func TestEverySpellingOfATableIsOneLock(t *testing.T) {
+func TestSpellingsOfATableAreOneLock(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		schema := rapid.StringMatching(`[a-z_][a-z0-9_]{0,10}`).Draw(t, "schema")
 		table := rapid.StringMatching(`[a-z_][a-z0-9_]{0,10}`).Draw(t, "table")
@@ -84,7 +84,7 @@ func TestEverySpellingOfATableIsOneLock(t *testing.T) {
 			quote(schema) + "." + quote(table),
 		} {
 			if got, err := Table(spelling, schema); err != nil || got != want {
-				t.Fatalf("%s gave %v, %v; expected %v", spelling, got, err, want)
+				t.Fatalf("%s gave %v, %v; want %v", spelling, got, err, want)
 			}
 		}
 		all, err := Table(schema+".*", "other")

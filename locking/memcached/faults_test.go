@@ -50,12 +50,12 @@ func TestAmbiguousAdd(t *testing.T) {
 			proxy.OnRequest(once("add ", test.fate))
 			err := b.Add(t.Context(), "k", []byte("1"), lease)
 			if !errors.Is(err, locking.ErrUnclear) {
-				t.Errorf("got %v, expected an unclear outcome", err)
+				t.Errorf("got %v, want an unclear outcome", err)
 			}
 			direct := connect(t, server.Addr())
 			found, err := direct.Get(t.Context(), "k")
 			if _, there := found["k"]; err != nil || there != test.there {
-				t.Errorf("there: %v (%v), expected %v", there, err, test.there)
+				t.Errorf("there: %v (%v), want %v", there, err, test.there)
 			}
 			// The locker makes a lock of it either way.
 			proxy.OnRequest(once("add ", test.fate))
@@ -71,8 +71,8 @@ func TestAmbiguousAdd(t *testing.T) {
 	}
 }
 
-// TestAddThatLandsLate holds an add back until its lock is long released.
-func TestAddThatLandsLate(t *testing.T) {
+// TestDelayedAdd holds an add back until its lock is long released.
+func TestDelayedAdd(t *testing.T) {
 	server, proxy, b := throughProxy(t)
 	land := make(chan struct{})
 	var held atomic.Bool
@@ -131,8 +131,8 @@ func TestSwapsSurviveABrokenConnection(t *testing.T) {
 	}
 }
 
-// TestSwapThatCannotBeLookedAt loses the reply and then the server.
-func TestSwapThatCannotBeLookedAt(t *testing.T) {
+// TestSwapWithLostReplyAndServer loses the reply and then the server.
+func TestSwapWithLostReplyAndServer(t *testing.T) {
 	_, proxy, b := throughProxy(t)
 	if err := b.Add(t.Context(), "k", []byte("1"), lease); err != nil {
 		t.Fatal(err)
@@ -145,7 +145,7 @@ func TestSwapThatCannotBeLookedAt(t *testing.T) {
 		return servertest.Pass
 	})
 	if err := b.Delete(t.Context(), "k", []byte("1")); !errors.Is(err, locking.ErrUnclear) {
-		t.Errorf("got %v, expected an unclear outcome", err)
+		t.Errorf("got %v, want an unclear outcome", err)
 	}
 }
 
@@ -164,7 +164,7 @@ func TestSwapsWhoseRepliesTimeOut(t *testing.T) {
 			err = b.Delete(t.Context(), "k", []byte("1"))
 		}
 		if !errors.Is(err, locking.ErrUnclear) {
-			t.Errorf("%s: got %v, expected an unclear outcome", name, err)
+			t.Errorf("%s: got %v, want an unclear outcome", name, err)
 		}
 	}
 	proxy.OnRequest(once("gets ", servertest.Drop))
@@ -209,7 +209,7 @@ func TestRestartBreaksPooledConnections(t *testing.T) {
 	}
 }
 
-func TestServerThatIsDown(t *testing.T) {
+func TestStoppedServer(t *testing.T) {
 	skipWithShort(t)
 	server := servertest.NewMemcached(t)
 	b := connect(t, server.Addr())
@@ -241,7 +241,7 @@ func TestServerThatIsDown(t *testing.T) {
 	}
 }
 
-func TestServerThatIsPaused(t *testing.T) {
+func TestPausedServer(t *testing.T) {
 	skipWithShort(t)
 	server := servertest.NewMemcached(t)
 	b := open(t, memcached.Options{Servers: []string{server.Addr()}, Timeout: short, MaxIdle: 4})
@@ -375,14 +375,14 @@ func TestItemLimitOfTheServer(t *testing.T) {
 	for size, want := range map[int]error{400_000: nil, 600_000: locking.ErrTooLarge} {
 		if err := small.Add(t.Context(), fmt.Sprintf("k%d", size), make([]byte, size),
 			lease); !errors.Is(err, want) {
-			t.Errorf("%d bytes into 512 KiB: got %v, expected %v", size, err, want)
+			t.Errorf("%d bytes into 512 KiB: got %v, want %v", size, err, want)
 		}
 	}
 	large := connect(t, servertest.NewMemcached(t, "-I", "4m").Addr())
 	for extra, want := range []error{nil, locking.ErrTooLarge} {
 		if err := large.Add(t.Context(), fmt.Sprintf("k%d", extra),
 			make([]byte, locking.MaxValueBytes+extra), lease); !errors.Is(err, want) {
-			t.Errorf("%d bytes more than the limit into 4 MiB: got %v, expected %v", extra, err,
+			t.Errorf("%d bytes more than the limit into 4 MiB: got %v, want %v", extra, err,
 				want)
 		}
 	}

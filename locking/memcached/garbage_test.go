@@ -90,7 +90,7 @@ var replies = map[string]struct {
 	"SERVER_ERROR":         {"SERVER_ERROR internal\r\n", false, true},
 }
 
-func TestServersThatBabble(t *testing.T) {
+func TestServersWithInvalidReplies(t *testing.T) {
 	for name, reply := range replies {
 		t.Run(name, func(t *testing.T) {
 			b := open(t, memcached.Options{Servers: []string{babbler(t, reply.text, reply.hangUp)},
@@ -102,23 +102,23 @@ func TestServersThatBabble(t *testing.T) {
 			err := b.Add(t.Context(), "k", []byte("1"), lease)
 			if !errors.Is(err, want) || errors.Is(err, locking.ErrUnclear) == reply.refused ||
 				errors.Is(err, locking.ErrNotStored) {
-				t.Errorf("add: got %v, expected %v", err, want)
+				t.Errorf("add: got %v, want %v", err, want)
 			}
 			_, getErr := b.Get(t.Context(), "k")
 			for what, err := range map[string]error{
 				"get": getErr, "renewal": b.Renew(t.Context(), "k", []byte("1"), lease), "delete": b.Delete(t.Context(), "k", []byte("1")),
 			} { // which look first
 				if !errors.Is(err, locking.ErrUnavailable) {
-					t.Errorf("%s: got %v, expected %v", what, err, locking.ErrUnavailable)
+					t.Errorf("%s: got %v, want %v", what, err, locking.ErrUnavailable)
 				}
 			}
 		})
 	}
 }
 
-// TestLocksOnServersThatBabble has no lock held by a server's babble, alone,
+// TestLocksOnServersWithInvalidReplies has no lock held by a server's babble, alone,
 // and the grants decide where there are any.
-func TestLocksOnServersThatBabble(t *testing.T) {
+func TestLocksOnServersWithInvalidReplies(t *testing.T) {
 	for name, reply := range replies {
 		t.Run(name, func(t *testing.T) {
 			b := open(t, memcached.Options{Servers: []string{babbler(t, reply.text, reply.hangUp)},

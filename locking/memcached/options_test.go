@@ -26,7 +26,7 @@ func TestOptions(t *testing.T) {
 			_, err := memcached.New(test.options)
 			if (err == nil) != (test.want == "") || err != nil &&
 				!strings.Contains(err.Error(), test.want) {
-				t.Errorf("got %v, expected %q", err, test.want)
+				t.Errorf("got %v, want %q", err, test.want)
 			}
 		})
 	}

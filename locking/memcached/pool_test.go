@@ -46,9 +46,9 @@ func TestConnectionInUseIsRenewedOnItsReturn(t *testing.T) {
 	}
 }
 
-// TestLateEndOfAContext has a context's end arrive when its request is over and
+// TestContextEndsAfterItsRequest has a context's end arrive when its request is over and
 // the slot is another's.
-func TestLateEndOfAContext(t *testing.T) {
+func TestContextEndsAfterItsRequest(t *testing.T) {
 	_, b := started(t, Options{MaxIdle: 1})
 	if err := askAtOnce(t.Context(), b, 1); err != nil {
 		t.Fatal(err)

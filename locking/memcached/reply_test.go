@@ -76,10 +76,10 @@ func endlessly(text string) func(net.Conn) {
 	}
 }
 
-// TestServersThatAreNoMemcached ask little: that the watch says what it found,
+// TestServersOfOtherProtocols ask little: that the watch says what it found,
 // soon, and reads no more than it must. None ends by the timeout, which is a
 // minute.
-func TestServersThatAreNoMemcached(t *testing.T) {
+func TestServersOfOtherProtocols(t *testing.T) {
 	for name, test := range map[string]struct {
 		say  func(net.Conn)
 		want string
@@ -108,7 +108,7 @@ func TestServersThatAreNoMemcached(t *testing.T) {
 			h := watch.Servers()[0]
 			if h.State != memcached.StateUnreachable || !strings.Contains(h.Error, test.want) ||
 				!strings.HasPrefix(h.Error, "memcached "+address+": ") {
-				t.Errorf("%s: %s\nexpected %s", h.State, h.Error, test.want)
+				t.Errorf("%s: %s\nwant %s", h.State, h.Error, test.want)
 			}
 			if strings.ContainsFunc(h.Error, unicode.IsControl) {
 				t.Errorf("control characters in %q", h.Error)
@@ -120,8 +120,8 @@ func TestServersThatAreNoMemcached(t *testing.T) {
 	}
 }
 
-// TestServersThatAreSlow are given up after the timeout, however much they say.
-func TestServersThatAreSlow(t *testing.T) {
+// TestSlowServers are given up after the timeout, however much they say.
+func TestSlowServers(t *testing.T) {
 	trickle := func(conn net.Conn) {
 		for {
 			if _, err := conn.Write([]byte("S")); err != nil {
@@ -148,8 +148,8 @@ func TestServersThatAreSlow(t *testing.T) {
 	}
 }
 
-// TestWhatAServerSaysIsShownAsText has one that would write on the terminal.
-func TestWhatAServerSaysIsShownAsText(t *testing.T) {
+// TestServerTextIsEscaped has one that would write on the terminal.
+func TestServerTextIsEscaped(t *testing.T) {
 	stats := strings.Replace(plainStats, "1.6.18",
 		"1.6.18\x1b[2J\xff\u202e"+strings.Repeat("x", 1000), 1)
 	watch := watchOf(t,

@@ -113,22 +113,22 @@ func refused(t *testing.T, b *memcached.Backend, want string) {
 	} {
 		if !errors.Is(err, locking.ErrUnavailable) || errors.Is(err, locking.ErrUnclear) ||
 			!strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, expected unavailable and %q", name, err, want)
+			t.Errorf("%s: %v, want unavailable and %q", name, err, want)
 		}
 		if strings.Contains(err.Error(), password) || strings.Contains(err.Error(), "wrong") {
 			t.Errorf("%s: %v shows a password", name, err)
 		}
 	}
 	if h.State != memcached.StateUnreachable || !strings.Contains(h.Error, want) {
-		t.Errorf("watched as %s: %s, expected %q", h.State, h.Error, want)
+		t.Errorf("watched as %s: %s, want %q", h.State, h.Error, want)
 	}
 	var unsafe *memcached.UnsafeError
 	if err := watch.Check(); !errors.As(err, &unsafe) || !strings.Contains(err.Error(), want) {
-		t.Errorf("check: %v, expected %q", err, want)
+		t.Errorf("check: %v, want %q", err, want)
 	}
 }
 
-func TestPasswordsThatAreNotTaken(t *testing.T) {
+func TestRefusedPasswords(t *testing.T) {
 	server := withPassword(t)
 	address := []string{server.Addr()}
 	refused(t, open(t, memcached.Options{Servers: address, Timeout: 5 * time.Second}),
@@ -145,9 +145,9 @@ func TestPasswordsThatAreNotTaken(t *testing.T) {
 	}
 }
 
-// TestPasswordThatNobodyAsksFor leaves no trace of it on the server, and is
+// TestUnneededPassword leaves no trace of it on the server, and is
 // found unsafe.
-func TestPasswordThatNobodyAsksFor(t *testing.T) {
+func TestUnneededPassword(t *testing.T) {
 	skipWithShort(t)
 	server := servertest.NewMemcached(t, "-M", "-F", "-o", "no_slab_reassign")
 	b := open(t, memcached.Options{Servers: []string{server.Addr()}, Timeout: 5 * time.Second,
@@ -164,7 +164,7 @@ func TestPasswordThatNobodyAsksFor(t *testing.T) {
 	complaints(t, watch, memcached.Unsafe, "auth_enabled_ascii")
 }
 
-func TestTLSThatFails(t *testing.T) {
+func TestTLSErrors(t *testing.T) {
 	server, config := withTLS(t, "-o", "ssl_verify_mode=2")
 	plain := servertest.NewMemcached(t)
 	strange := servertest.NewAuthority(t)
@@ -190,9 +190,9 @@ func TestTLSThatFails(t *testing.T) {
 	}
 }
 
-// TestTLSThatFailsLater looks at what only the first reply tells: an add may
+// TestTLSErrorsAfterConnecting looks at what only the first reply tells: an add may
 // have been taken, for all that its sender knows.
-func TestTLSThatFailsLater(t *testing.T) {
+func TestTLSErrorsAfterConnecting(t *testing.T) {
 	server, config := withTLS(t, "-o", "ssl_verify_mode=2")
 	for name, test := range map[string]struct {
 		tls  *tls.Config
@@ -214,13 +214,13 @@ func TestTLSThatFailsLater(t *testing.T) {
 			watch.Look(t.Context())
 			if h := watch.Servers()[0]; h.State != memcached.StateUnreachable ||
 				!strings.Contains(h.Error, test.want) {
-				t.Errorf("watched as %s: %s, expected %q", h.State, h.Error, test.want)
+				t.Errorf("watched as %s: %s, want %q", h.State, h.Error, test.want)
 			}
 		})
 	}
 }
 
-func TestUsersThatCannotBe(t *testing.T) {
+func TestInvalidUsers(t *testing.T) {
 	for _, pair := range [][2]string{
 		{"user", ""}, {"", "secret"}, {"a:b", "secret"}, {"a b", "secret"}, {"a", "secret\n"}, {"a", "secret\x7f"}, {"a", strings.Repeat("secret", 50)},
 	} {

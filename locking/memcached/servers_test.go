@@ -23,7 +23,7 @@ func TestServersChooseAsGomemcacheDoes(t *testing.T) {
 		}
 		got, err := ours.PickServer(key)
 		if err != nil || got.String() != want.String() || got.Network() != want.Network() {
-			t.Fatalf("%s goes to %v (%v), expected %v", key, got, err, want)
+			t.Fatalf("%s goes to %v (%v), want %v", key, got, err, want)
 		}
 	}
 	if socket := newServers(addresses)[2]; socket.Network() != "unix" ||
@@ -35,7 +35,7 @@ func TestServersChooseAsGomemcacheDoes(t *testing.T) {
 	}
 }
 
-func TestFingerprintTellsListsApart(t *testing.T) {
+func TestFingerprintsOfListsDiffer(t *testing.T) {
 	seen := map[string][]string{}
 	for _, list := range [][]string{{"a:1"}, {"b:1"}, {"a:1", "b:1"}, {"b:1", "a:1"},
 		{"a:1", "b:1", "c:1"}} {

@@ -57,7 +57,7 @@ func TestRecommendedFlagsAreSafe(t *testing.T) {
 	}
 }
 
-func TestDefaultFlagsAreNot(t *testing.T) {
+func TestDefaultFlagsAreUnsafe(t *testing.T) {
 	skipWithShort(t)
 	server := servertest.NewMemcached(t)
 	watch := watchOf(t, connect(t, server.Addr()))
@@ -71,7 +71,7 @@ func TestDefaultFlagsAreNot(t *testing.T) {
 		"flush_enabled is yes, expected no: start it with -F; slab_reassign is yes, expected no: "+
 		"start it with -o no_slab_reassign", server.Addr())
 	if !errors.As(err, &unsafe) || err.Error() != want {
-		t.Errorf("check: %v\nexpected %s", err, want)
+		t.Errorf("check: %v\nwant %s", err, want)
 	}
 }
 
@@ -100,15 +100,15 @@ func TestFlagsThatMatter(t *testing.T) {
 			})
 			if at < 0 || h.Settings[at].Value != test.want.Value ||
 				h.Settings[at].Verdict != test.want.Verdict {
-				t.Errorf("%s: %+v, expected %+v", h.Error, h.Settings, test.want)
+				t.Errorf("%s: %+v, want %+v", h.Error, h.Settings, test.want)
 			}
 		})
 	}
 }
 
-// TestWhatBefallsAServer has each thing happen to a real server that the watch
+// TestServerEvents has each thing happen to a real server that the watch
 // is there to notice, and expects one line in the log for it.
-func TestWhatBefallsAServer(t *testing.T) {
+func TestServerEvents(t *testing.T) {
 	skipWithShort(t)
 	for name, test := range map[string]struct {
 		flags  []string
@@ -202,7 +202,7 @@ func TestResetStatisticsAreNoRestart(t *testing.T) {
 	}
 }
 
-func TestServerThatComesAndGoes(t *testing.T) {
+func TestServerThatStopsAndStarts(t *testing.T) {
 	t.Parallel()
 	skipWithShort(t)
 	server := servertest.NewMemcached(t, "-t", "1")
@@ -243,12 +243,12 @@ func TestServerThatComesAndGoes(t *testing.T) {
 		t.Error(err)
 	}
 	if h := watch.Servers()[0]; h.Seen != (memcached.Seen{Outages: 2}) {
-		t.Errorf("seen %+v, expected two outages and no restart", h.Seen)
+		t.Errorf("seen %+v, want two outages and no restart", h.Seen)
 	}
 	for kind, want := range map[string]int{"unreachable": 2, "back": 2, "unsafe": 3, "restarted": 0,
 		"corrected": 0} {
 		if told := log.about(kind); len(told) != want {
-			t.Errorf("%s is told %d times, expected %d: %v", kind, len(told), want, told)
+			t.Errorf("%s is told %d times, want %d: %v", kind, len(told), want, told)
 		}
 	}
 }
@@ -346,7 +346,7 @@ func complaints(t *testing.T, w *memcached.Watch, v memcached.Verdict, want ...s
 		got = append(got, s.Name)
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("%s: %q, expected %q (%s %s)", v, got, want, h.State, h.Error)
+		t.Errorf("%s: %q, want %q (%s %s)", v, got, want, h.State, h.Error)
 	}
 }
 

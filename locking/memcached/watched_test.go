@@ -146,15 +146,15 @@ func TestNews(t *testing.T) {
 					news = w.take(now, s.r)
 				}
 				if got := kinds(news); got != s.want {
-					t.Errorf("step %d: news %q, expected %q", i, got, s.want)
+					t.Errorf("step %d: news %q, want %q", i, got, s.want)
 				}
 			}
 		})
 	}
 }
 
-// TestSeenIsSummedUp holds that what is exported as counters never goes back.
-func TestSeenIsSummedUp(t *testing.T) {
+// TestSeenCountersNeverDecrease holds that what is exported as counters never goes back.
+func TestSeenCountersNeverDecrease(t *testing.T) {
 	w := newTestWatched()
 	w.take(begin, answer(map[counter]uint64{evictions: 100}))
 	w.take(begin.Add(time.Second),
@@ -265,14 +265,14 @@ func TestVerdicts(t *testing.T) {
 				}
 			}
 			if strings.Join(got, ", ") != test.want {
-				t.Errorf("got %q, expected %q", got, test.want)
+				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
 	}
 }
 
-// TestEveryRuleIsAskedFor holds that no rule judges what the watch does not keep.
-func TestEveryRuleIsAskedFor(t *testing.T) {
+// TestWatchKeepsTheSettingsOfEveryRule holds that no rule judges what the watch does not keep.
+func TestWatchKeepsTheSettingsOfEveryRule(t *testing.T) {
 	for _, r := range rules() {
 		if !settingNames[r.name] && r.name != "version" {
 			t.Errorf("%s is judged but not kept", r.name)

@@ -35,7 +35,7 @@ func TestExpiryIsExact(t *testing.T) {
 	})
 }
 
-func TestKeysThatRanOutDontPileUp(t *testing.T) {
+func TestExpiredKeysAreRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := memory.New()
 		most := 0

@@ -114,7 +114,7 @@ func (m *model) ask(t *rapid.T) {
 	}
 	refused := m.refuses(r)
 	if refused != (results[0].Blocker != nil) {
-		t.Fatalf("%v: %+v, expected it to be refused: %v", r.Requests, results[0], refused)
+		t.Fatalf("%v: %+v, want it to be refused: %v", r.Requests, results[0], refused)
 	}
 	switch known := len(without(m.waiting, r.ID)) < len(m.waiting); {
 	case !refused:
@@ -151,7 +151,7 @@ func (m *model) withdraw(t *rapid.T) {
 func (m *model) compare(t *rapid.T) {
 	beat, err := m.grants.Heartbeat(t.Context(), m.session)
 	if err != nil || len(beat.Claims) != len(m.holds) || len(beat.Waiting) != len(m.waiting) {
-		t.Fatalf("%d claims and %d waiting (%v), expected %d and %d", len(beat.Claims),
+		t.Fatalf("%d claims and %d waiting (%v), want %d and %d", len(beat.Claims),
 			len(beat.Waiting), err, len(m.holds), len(m.waiting))
 	}
 }
@@ -181,8 +181,8 @@ func anyRequests(t *rapid.T) []locking.Request {
 	return normalized
 }
 
-// TestGrantsFindWhatALookAtEverythingFinds compares the index with a scan.
-func TestGrantsFindWhatALookAtEverythingFinds(t *testing.T) {
+// TestGrantsMatchFullSearch compares the index with a scan.
+func TestGrantsMatchFullSearch(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &model{grants: memory.NewGrants()}
 		m.session = open(t, m.grants, "one", time.Hour)

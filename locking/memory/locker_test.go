@@ -17,8 +17,8 @@ func TestLockerConformance(t *testing.T) {
 	}, synctest.Test)
 }
 
-// TestLockerConformanceWithoutEntries has no backend: the grants decide alone.
-func TestLockerConformanceWithoutEntries(t *testing.T) {
+// TestLockerConformanceWithoutAdvisoryLocks has no backend: the grants decide alone.
+func TestLockerConformanceWithoutAdvisoryLocks(t *testing.T) {
 	lockingtest.RunLocker(t, func(*testing.T) lockingtest.LockerFixture {
 		return lockingtest.LockerFixture{GrantsFixture: grantsAlone()}
 	}, synctest.Test)

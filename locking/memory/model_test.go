@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking/memory"
 )
 
-func TestGrantsAnswerAsTheModel(t *testing.T) {
+func TestGrantsMatchTheModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		grants := memory.NewGrants()
 		lockingtest.RunGrantsModel(t,
