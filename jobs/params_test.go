@@ -25,7 +25,7 @@ func (p sampleParams) Validate() error {
 	return nil
 }
 
-func TestParamsDecodeStrictlyAndTellEveryMistake(t *testing.T) {
+func TestParamsDecodeStrictlyAndReportEveryMistake(t *testing.T) {
 	for raw, want := range map[string]string{
 		``:     "",
 		`null`: "",
@@ -62,7 +62,7 @@ func text(err error) string {
 	return err.Error()
 }
 
-func TestRegistryRefusesWhatItCannotCall(t *testing.T) {
+func TestRegistryRefusesInvalidHandlers(t *testing.T) {
 	handler := Handle("work", func(_ context.Context, _ *Run, _ struct{}) error { return nil })
 	for name, handlers := range map[string][]Registration{"twice": {handler, handler},
 		"no name": {{}}, "no function": {{Name: "x"}}} {

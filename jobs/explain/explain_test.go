@@ -330,7 +330,7 @@ func TestExplanations(t *testing.T) {
 				t.Fatal(err)
 			}
 			if e.Verdict != c.verdict || e.Summary != c.want {
-				t.Errorf("found %s\n%s\nexpected %s\n%s", e.Verdict, e.Summary, c.verdict, c.want)
+				t.Errorf("got %s\n%s\nwant %s\n%s", e.Verdict, e.Summary, c.verdict, c.want)
 			}
 			if !slices.Contains(explain.Verdicts(), e.Verdict) {
 				t.Errorf("verdict %q is not listed", e.Verdict)
@@ -377,7 +377,7 @@ func TestExplanationDetails(t *testing.T) {
 			if !slices.ContainsFunc(e.Notes, func(note string) bool {
 				return strings.Contains(note, text)
 			}) {
-				t.Errorf("notes %q, expected one with %q", e.Notes, text)
+				t.Errorf("notes %q, want one with %q", e.Notes, text)
 			}
 		}
 	}

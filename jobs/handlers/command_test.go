@@ -189,7 +189,7 @@ func TestCommandGroupIsKilledAfterTheGrace(t *testing.T) {
 	}
 }
 
-func TestCommandGraceIsTheWholeGroups(t *testing.T) {
+func TestCommandGraceIsForTheWholeGroup(t *testing.T) {
 	f := newFamily(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	// The leader ends at once, what it started only after a moment.
@@ -202,7 +202,7 @@ func TestCommandGraceIsTheWholeGroups(t *testing.T) {
 	wantError(t, <-ended, "stopped: cancelled by an operator")
 }
 
-func TestCommandThatEndsWellOnCancelIsNoSuccess(t *testing.T) {
+func TestCommandWithExitCode0OnCancelIsNotASuccess(t *testing.T) {
 	f := newFamily(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	ended := start(ctx, t, object{"command": shell("exec " + f.grandchild("exit 0"))})
@@ -214,9 +214,9 @@ func TestCommandThatEndsWellOnCancelIsNoSuccess(t *testing.T) {
 	}
 }
 
-// TestCommandLeavesNobodyBehind has a leader that exits by itself while what
+// TestCommandLeavesNoProcesses has a leader that exits by itself while what
 // it started holds its output open, or has taken its own elsewhere.
-func TestCommandLeavesNobodyBehind(t *testing.T) {
+func TestCommandLeavesNoProcesses(t *testing.T) {
 	for name, c := range map[string]struct{ redirect, output string }{
 		"holding the output": {"2>&1", "done\n[processes that the command left behind were ended]\n"},
 		"output elsewhere":   {"2>/dev/null", "done\n"},
@@ -250,7 +250,7 @@ func TestCommandLeavesNobodyBehind(t *testing.T) {
 	}
 }
 
-func TestCommandIsNotStartedAfterItsEnd(t *testing.T) {
+func TestCommandWithEndedContextIsNotStarted(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(jobs.ErrShutdown)
 	mark := filepath.Join(t.TempDir(), "mark")
@@ -261,7 +261,7 @@ func TestCommandIsNotStartedAfterItsEnd(t *testing.T) {
 	}
 }
 
-func TestCommandReadsNothing(t *testing.T) {
+func TestCommandHasEmptyStandardInput(t *testing.T) {
 	run := newRun("j")
 	if err := mustBind(t, "command", object{"command": []string{"cat"}})(t.Context(),
 		run); err != nil {
@@ -270,8 +270,8 @@ func TestCommandReadsNothing(t *testing.T) {
 	wantOutput(t, run, "")
 }
 
-// TestCommandsAtOnce runs many, so that the race detector sees them together.
-func TestCommandsAtOnce(t *testing.T) {
+// TestConcurrentCommands runs many, so that the race detector sees them together.
+func TestConcurrentCommands(t *testing.T) {
 	handle := mustBind(t, "command", object{"command": shell("echo $HOLDFAST_RUN")})
 	ended := make(chan error)
 	for range 20 {

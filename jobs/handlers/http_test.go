@@ -59,10 +59,10 @@ func wantResult(t *testing.T, run *jobs.Run, want string) {
 	}
 }
 
-// TestFailuresHaveResults: a status or an exit code is worth most when it is not
+// TestFailedRequestsHaveResults: a status or an exit code is worth most when it is not
 // the expected one; a program that did not start and a server that was not
 // reached have none.
-func TestFailuresHaveResults(t *testing.T) {
+func TestFailedRequestsHaveResults(t *testing.T) {
 	url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusTeapot)
 	})
@@ -85,7 +85,7 @@ func TestFailuresHaveResults(t *testing.T) {
 	}
 }
 
-func TestHTTPSendsWhatItIsTold(t *testing.T) {
+func TestHTTPRequest(t *testing.T) {
 	var got *http.Request
 	var body []byte
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -272,7 +272,7 @@ func TestHTTPTimeout(t *testing.T) {
 	wantError(t, err, "response: ", "no complete response within 50ms")
 }
 
-func TestHTTPUnreachableAndCutOff(t *testing.T) {
+func TestHTTPUnreachableAndBrokenConnections(t *testing.T) {
 	url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "100")
 		fmt.Fprint(w, "half")

@@ -33,7 +33,7 @@ func mustBind(t testing.TB, name string, params any) jobs.HandlerFunc {
 	return handle
 }
 
-func TestParamsTaken(t *testing.T) {
+func TestParamsAccepted(t *testing.T) {
 	for _, c := range []struct{ handler, params string }{
 		{"sql", `{"statement": "DELETE FROM t"}`},
 		{"sql", `{"statement": "DELETE FROM t WHERE a = $1", "args": [1]}`},
@@ -113,8 +113,8 @@ func TestParamsRefused(t *testing.T) {
 	}
 }
 
-// TestSecretsStayOut holds for what params may hold: no error quotes it.
-func TestSecretsStayOut(t *testing.T) {
+// TestErrorsDoNotQuoteParams holds for what params may hold: no error quotes it.
+func TestErrorsDoNotQuoteParams(t *testing.T) {
 	for _, params := range []string{
 		`{"url": "http://user:hunter2@a b/?key=hunter2"}`,
 		`{"url": "ftp://user:hunter2@host/?key=hunter2"}`,

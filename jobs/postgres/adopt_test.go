@@ -28,7 +28,7 @@ func (s *harness) adopt(store *Store, session uuid.UUID, names ...string) <-chan
 
 // An adoption reads all waiting runs and then locks the free ones, one by one. Another adoption may
 // take a run in between. Once the row is locked, the check of its session must be repeated.
-func TestRunTakenBetweenLookAndLockIsNotAdoptedAgain(t *testing.T) {
+func TestRunIsAdoptedOnceByConcurrentAdopts(t *testing.T) {
 	for name, free := range map[string]func(s *harness, session uuid.UUID) error{
 		"of a session that was swept": func(s *harness, session uuid.UUID) error {
 			s.expire(session)

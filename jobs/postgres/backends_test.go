@@ -81,7 +81,7 @@ func TestSessionPinnedByAGrantReceivedInPartIsSwept(t *testing.T) {
 }
 
 // A young transaction is a concurrent start or sweep, which ends by itself.
-func TestSweepLeavesAYoungTransactionAlone(t *testing.T) {
+func TestSweepDoesNotEndAYoungTransaction(t *testing.T) {
 	s := newHarness(t)
 	session := s.session(s.a, "a")
 	s.receivedInPart(holdSession, session)

@@ -61,7 +61,7 @@ func TestLocksReadNoMoreBesideALongTransaction(t *testing.T) {
 }
 
 // Floors rise once in many locks, not at each lock: otherwise the fences would bloat instead.
-func TestFloorsAreRaisedNowAndThen(t *testing.T) {
+func TestFloorsAreRaisedRarely(t *testing.T) {
 	s := newHarness(t)
 	session := s.locks(s.a, "a")
 	reader := s.hold(s.a, session, lockRequest(t, "shared path:a"))

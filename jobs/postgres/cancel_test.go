@@ -89,7 +89,7 @@ func TestNoteWaitsForACancelOfItsRun(t *testing.T) {
 
 // The run has no wait when the cancel looks for one, and has one when the cancel has locked the
 // run.
-func TestCancelOfARunThatBeginsToWaitBeginsAgain(t *testing.T) {
+func TestCancelIsRetriedWhenItsRunStartsToWait(t *testing.T) {
 	s := newHarness(t)
 	run := s.granted(s.a, s.session(s.a, "a"), request(t, "job", "orders"))
 	resume := s.pause("a", "holdfast.runs", "UPDATE", "NEW.state = 'waiting'")
@@ -104,7 +104,7 @@ func TestCancelOfARunThatBeginsToWaitBeginsAgain(t *testing.T) {
 	go func() {
 		record, err := s.b.Cancel(t.Context(), operator, run.ID)
 		if err == nil && record.State != jobs.Cancelled {
-			t.Errorf("told %+v", record)
+			t.Errorf("got %+v", record)
 		}
 		cancelled <- err
 	}()
@@ -123,7 +123,7 @@ func TestCancelOfARunThatBeginsToWaitBeginsAgain(t *testing.T) {
 }
 
 // A start decides on a firing that it has written before a pause as if the pause came later.
-func TestPauseInTheMidstOfAStartLeavesNoRunBehind(t *testing.T) {
+func TestPauseDuringAStartLeavesNoRun(t *testing.T) {
 	s := newHarness(t)
 	session := s.session(s.a, "a")
 	r := request(t, "job", "orders")

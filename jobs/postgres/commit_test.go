@@ -44,7 +44,7 @@ func TestRefusedCommitIsNotSuperseded(t *testing.T) {
 
 // A statement may end the transaction although its first word does not show it. The statements
 // after it would run outside the fence.
-func TestTransactionThatEndsBeforeItsEndIsRefused(t *testing.T) {
+func TestTransactionThatAStatementEndsIsRefused(t *testing.T) {
 	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int)")
 	session := s.session(s.a, "a")

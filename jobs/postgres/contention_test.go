@@ -37,8 +37,8 @@ func TestRestartIsRecordedOnce(t *testing.T) {
 	}
 }
 
-// TestLockPagesWalkAnIndex checks the plans of the queries of the lock pages on the history.
-func TestLockPagesWalkAnIndex(t *testing.T) {
+// TestLockPagesUseAnIndex checks the plans of the queries of the lock pages on the history.
+func TestLockPagesUseAnIndex(t *testing.T) {
 	s := newHarness(t)
 	s.exec(strings.NewReplacer("1000000", "20000", "999950", "19950", "999920", "19920").
 		Replace(manyJobs))

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-func TestStartsExcludeWhateverTheDatabasesDefaultIsolation(t *testing.T) {
+func TestStartsExcludeUnderAnyDefaultIsolation(t *testing.T) {
 	s := newHarness(t)
 	s.exec(fmt.Sprintf("ALTER DATABASE %q SET default_transaction_isolation = 'repeatable read'",
 		query[string](s, "SELECT current_database()")))

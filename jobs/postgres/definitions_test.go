@@ -32,7 +32,7 @@ func (s *harness) activeDefinitions(job string, version int64) {
 
 // Each session would count the definition of the other as that of a live session, and no later
 // check would correct it.
-func TestSessionsThatEndAtOnceDoNotCountForEachOther(t *testing.T) {
+func TestSessionsThatEndTogetherDoNotKeepDefinitions(t *testing.T) {
 	s := newHarness(t)
 	s.sessionWith(s.a, "stays", "job", "h1")
 	second, third := s.sessionWith(s.a, "second", "job", "h2"),
@@ -52,7 +52,7 @@ func TestSessionsThatEndAtOnceDoNotCountForEachOther(t *testing.T) {
 
 // The registration would still find its definition active, and the ending session would then
 // activate the older one.
-func TestSessionThatRegistersWhileAnotherEndsCounts(t *testing.T) {
+func TestRegistrationDuringAnEndIsCounted(t *testing.T) {
 	s := newHarness(t)
 	s.sessionWith(s.a, "stays", "job", "h1")
 	second, again := s.sessionWith(s.b, "second", "job", "h2"), s.session(s.a, "again")
@@ -73,7 +73,7 @@ func TestSessionThatRegistersWhileAnotherEndsCounts(t *testing.T) {
 }
 
 // Two replicas that register a new definition at once get one version.
-func TestDefinitionThatTwoRegisterAtOnceHasOneVersion(t *testing.T) {
+func TestConcurrentRegistrationsGetOneVersion(t *testing.T) {
 	s := newHarness(t)
 	s.sessionWith(s.a, "stays", "job", "h1")
 	resume := s.pause("a", "holdfast.session_jobs", "COMMIT", "true")
@@ -126,7 +126,7 @@ func TestSessionThatEndsWhileItRegistersIsSettled(t *testing.T) {
 
 // If settling takes too long, End ends the session nevertheless. A sweep settles it later, and the
 // session's row stays until then.
-func TestEndThatCannotBeSettledIsLeftToASweep(t *testing.T) {
+func TestSweepSettlesAnEndThatFailed(t *testing.T) {
 	s := newHarness(t)
 	s.sessionWith(s.a, "stays", "job", "h1")
 	session := s.sessionWith(s.a, "second", "job", "h2")
@@ -158,7 +158,7 @@ func TestEndThatCannotBeSettledIsLeftToASweep(t *testing.T) {
 }
 
 // A registration may have to wait for a misfire check. A retry must succeed.
-func TestRegistrationThatWaitsTooLongMayBeTriedAgain(t *testing.T) {
+func TestRegistrationThatTimesOutCanBeRetried(t *testing.T) {
 	s := newHarness(t)
 	s.sessionWith(s.a, "stays", "job", "h1")
 	session := s.session(s.a, "second")
@@ -260,7 +260,7 @@ func TestRegistrationAndMisfireCheckDoNotDeadlock(t *testing.T) {
 }
 
 // A misfire check that is paused while it computes must not block others.
-func TestMisfireCheckHoldsNoJobWhileItLooks(t *testing.T) {
+func TestMisfireCheckLocksNoJobWhileItSearches(t *testing.T) {
 	s := newHarness(t)
 	s.sessionWith(s.a, "stays", "job", "h1")
 	newer := s.session(s.b, "newer")

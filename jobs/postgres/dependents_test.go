@@ -34,7 +34,7 @@ func TestPausedDependentsHaveNoOpenFirings(t *testing.T) {
 				openFirings, err := s.a.OpenFirings(t.Context(),
 					[]storage.Dependent{{Job: "f", Version: 1, Group: group, After: []string{"one"}}})
 				if _, there := openFirings["f"]; err != nil || there != told {
-					t.Errorf("%s %s paused, over %v, in group %q: told %v, %v, expected %v", c.kind,
+					t.Errorf("%s %s paused, over %v, in group %q: got %v, %v, want %v", c.kind,
 						c.name, over, group, there, err, told)
 				}
 			}

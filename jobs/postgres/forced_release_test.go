@@ -63,9 +63,9 @@ func TestReleaseOfARunInsideATransaction(t *testing.T) {
 	}
 }
 
-// TestReleaseThatWakesAfterTheFinish stops the backend of a release. The run whose transaction it
+// TestReleaseContinuesAfterAFinish stops the backend of a release. The run whose transaction it
 // ended finishes first, and waits for its next attempt.
-func TestReleaseThatWakesAfterTheFinish(t *testing.T) {
+func TestReleaseContinuesAfterAFinish(t *testing.T) {
 	s := newHarness(t)
 	asked := request(t, "job", "totals")
 	session := s.session(s.a, "a")
@@ -177,7 +177,7 @@ func TestReleaseWaitsForAFinish(t *testing.T) {
 	}
 }
 
-func TestReleaseTakesALockFromAProgram(t *testing.T) {
+func TestReleaseOfALockOfAProgram(t *testing.T) {
 	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int)")
 	lock := s.acquire(s.locker(s.a, "a"), "path:a/b", "table:public/totals")

@@ -37,7 +37,7 @@ func TestLocksGrantedTogetherExclude(t *testing.T) {
 			awaitWaiting(s, "b", second) // at the fence
 			resume()
 			if got := append(s.tokens(first), s.tokens(second)...); got[0] == 0 || got[1] != 0 {
-				t.Errorf("tokens %v, expected the first alone to be granted", got)
+				t.Errorf("tokens %v, want the first alone to be granted", got)
 			}
 		})
 	}
@@ -152,7 +152,7 @@ func TestGrantIsOneRoundTrip(t *testing.T) {
 
 // A session that expires while its grant waits for a fence is granted nothing, not even by later
 // decisions of the same call.
-func TestExpiryIsJudgedWhenAGrantEnds(t *testing.T) {
+func TestExpiryIsCheckedAtTheEndOfAGrant(t *testing.T) {
 	s := newHarness(t)
 	session := s.locks(s.b, "b")
 	s.release(s.b, s.hold(s.b, session, lockRequest(t, "path:a"))) // the fence exists
@@ -188,7 +188,7 @@ func TestDeadSessionIsGrantedNothing(t *testing.T) {
 	}
 }
 
-func TestSessionDoesNotEndUnderAGrant(t *testing.T) {
+func TestSessionDoesNotEndDuringAGrant(t *testing.T) {
 	s := newHarness(t)
 	session := s.locks(s.a, "a")
 	resume := s.pause("a", "holdfast.claims", "COMMIT", "true")
@@ -259,7 +259,7 @@ func TestLostReplyToAGrant(t *testing.T) {
 }
 
 // Two calls with one id overlap, because the caller's timeout has ended the first.
-func TestOverlappingGrantsOfOneLockTellOneClaim(t *testing.T) {
+func TestOverlappingGrantsOfOneLockReturnOneClaim(t *testing.T) {
 	for name, keys := range map[string][]string{"with resources": {"path:a", "shared path:b"},
 		"without": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -300,7 +300,7 @@ func (s *harness) fencedBy(token locking.Token) (end func() error) {
 	}
 }
 
-func TestSweepEndsTheTransactionThatHoldsADeadLock(t *testing.T) {
+func TestSweepEndsTheTransactionOfADeadLock(t *testing.T) {
 	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int)")
 	session := s.locks(s.a, "a")
@@ -323,7 +323,7 @@ func TestSweepEndsTheTransactionThatHoldsADeadLock(t *testing.T) {
 }
 
 // Neither a sweep nor a release ends a claim whose transaction is about to commit.
-func TestClaimStandsWhileItsTransactionCommits(t *testing.T) {
+func TestClaimExistsWhileItsTransactionCommits(t *testing.T) {
 	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int)")
 	session := s.locks(s.a, "a")
@@ -467,7 +467,7 @@ func TestOneIDTwiceInOneCallIsRefused(t *testing.T) {
 
 // When a replica restarts under its name, the transaction that opens the new session ends the
 // former one. No other transaction does.
-func TestSucceedingSessionExpiresItsFormerLives(t *testing.T) {
+func TestSessionExpiresItsPredecessors(t *testing.T) {
 	s := newHarness(t)
 	former, other, run := s.locks(s.a, "one"), s.locks(s.a, "two"), s.session(s.a, "one")
 	next := locking.Session{ID: uuid.New(), Replica: "one", Version: "test", TTL: time.Hour,
@@ -493,7 +493,7 @@ func TestSucceedingSessionExpiresItsFormerLives(t *testing.T) {
 	}
 }
 
-func TestSweepOfLocksLeavesRunsToSchedulers(t *testing.T) {
+func TestLockSweepDoesNotSweepRuns(t *testing.T) {
 	s := newHarness(t)
 	runs, idle, locks := s.session(s.a, "a"), s.session(s.a, "idle"), s.locks(s.a, "a")
 	run := s.granted(s.a, runs, request(t, "job", "orders"))
@@ -510,12 +510,12 @@ func TestSweepOfLocksLeavesRunsToSchedulers(t *testing.T) {
 	}
 	swept, err := s.b.Sweep(t.Context())
 	if err != nil || len(swept.Lost) != 1 || len(swept.Sessions) != 2 {
-		t.Errorf("sweep: %+v, %v, expected the run and the sessions of both schedulers", swept, err)
+		t.Errorf("sweep: %+v, %v, want the run and the sessions of both schedulers", swept, err)
 	}
 }
 
 // A cluster may have no program with locks left. Then its schedulers sweep the locks of a dead one.
-func TestSchedulersSweepLocksToo(t *testing.T) {
+func TestSchedulersSweepLocks(t *testing.T) {
 	s := newHarness(t)
 	locks := s.locks(s.a, "a")
 	held := lockRequest(t, "table:public/orders", "shared path:a/b", "slot slot:n")
@@ -534,7 +534,7 @@ func TestSchedulersSweepLocksToo(t *testing.T) {
 	s.granted(s.b, s.session(s.b, "b"), request(t, "job", "orders"))
 }
 
-func TestNobodyAdoptsTheLocksOfTheDead(t *testing.T) {
+func TestLocksOfDeadSessionsAreNotAdopted(t *testing.T) {
 	for _, end := range []string{"expired", "ended"} {
 		t.Run(end, func(t *testing.T) {
 			s := newHarness(t)
@@ -601,7 +601,7 @@ func TestRevokeEndsALock(t *testing.T) {
 	}
 }
 
-func TestLocksAreShownWithTheirOwners(t *testing.T) {
+func TestLocksHaveOwners(t *testing.T) {
 	s := newHarness(t)
 	token := s.hold(s.a, s.locks(s.a, "one"), lockRequest(t, "path:a/b", "slot slot:n"))
 	run := s.granted(s.a, s.session(s.a, "two"), request(t, "job", "orders"))
@@ -628,7 +628,7 @@ func TestLocksAreShownWithTheirOwners(t *testing.T) {
 }
 
 // A run that waits for a lock names the lock's owner as its blocker, also if the lock itself waits.
-func TestRunSaysWhichLockItWaitsFor(t *testing.T) {
+func TestRunNamesTheLockItWaitsFor(t *testing.T) {
 	s := newHarness(t)
 	session := s.locks(s.a, "a")
 	token := s.hold(s.a, session, lockRequest(t, "table:public/orders"))
@@ -666,7 +666,7 @@ func TestRunSaysWhichLockItWaitsFor(t *testing.T) {
 
 // A refused request locks no fence. Otherwise clients that poll would block the one for which they
 // wait.
-func TestRefusalTakesNoFence(t *testing.T) {
+func TestRefusalLocksNoFence(t *testing.T) {
 	s := newHarness(t)
 	session := s.locks(s.a, "a")
 	s.hold(s.a, session, lockRequest(t, "path:a/b"))
@@ -679,7 +679,7 @@ func TestRefusalTakesNoFence(t *testing.T) {
 
 // Requests for descendants, one after the other, may keep a request for their ancestor from its
 // fence. It then takes its position without the fence, and younger requests yield to it.
-func TestGrantThatCannotLockAFenceTakesItsPosition(t *testing.T) {
+func TestGrantThatCannotLockAFenceIsQueued(t *testing.T) {
 	s := newHarness(t)
 	session := s.locks(s.a, "a")
 	s.fences("path:a", "path:a/b")
@@ -708,7 +708,7 @@ func TestGrantThatCannotLockAFenceTakesItsPosition(t *testing.T) {
 
 // A refused request is not granted when its blocker ends meanwhile, because it has not locked its
 // fence.
-func TestWhoWasRefusedIsNotGrantedWithoutItsFence(t *testing.T) {
+func TestRefusedLockIsNotGrantedWithoutItsFence(t *testing.T) {
 	s := newHarness(t)
 	session := s.locks(s.a, "a")
 	blocker := s.hold(s.a, session, lockRequest(t, "path:a"))
@@ -739,7 +739,7 @@ func (s *harness) awaitTransaction(who string, done <-chan bool) {
 
 // A fence may be deleted between the statement that has found it and the one that locks it, while
 // another transaction has added it again and locked it.
-func TestFenceThatIsForgottenMeanwhileIsMissed(t *testing.T) {
+func TestGrantNoticesAFenceDeletedMeanwhile(t *testing.T) {
 	for name, c := range map[string]struct {
 		table string // at which it pauses after its look for the fence
 		ask   func(s *harness) <-chan bool

@@ -109,7 +109,7 @@ func (s *harness) refused(store *Store, session uuid.UUID,
 	s.t.Helper()
 	got := <-s.grant(store, session, r)
 	if got.err != nil || got.results[0].Blocker == nil {
-		s.t.Fatalf("lock on %v: %+v, %v, expected it to be refused", r.Requests, got.results,
+		s.t.Fatalf("lock on %v: %+v, %v, want it to be refused", r.Requests, got.results,
 			got.err)
 	}
 	return *got.results[0].Blocker
@@ -137,7 +137,7 @@ func (s *harness) left(claims, grants, waits, wants int) {
 		want int
 	}{{"claims", claims}, {"grants", grants}, {"waits", waits}, {"wants", wants}} {
 		if n := query[int](s, "SELECT count(*) FROM holdfast."+table.name); n != table.want {
-			s.t.Errorf("%d rows in %s, expected %d", n, table.name, table.want)
+			s.t.Errorf("%d rows in %s, want %d", n, table.name, table.want)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-func TestGrantsAnswerAsTheModel(t *testing.T) {
+func TestGrantsMatchTheModel(t *testing.T) {
 	s := newHarness(t)
 	lockingtest.RunGrantsModel(t,
 		lockingtest.GrantsFixture{Connect: func(*testing.T) locking.Grants { return s.a.Grants() }},

@@ -11,7 +11,7 @@ import (
 )
 
 // Heartbeats must succeed while other calls use all connections of the pool.
-func TestHeartbeatsWaitForNoConnection(t *testing.T) {
+func TestHeartbeatsDoNotWaitForAConnection(t *testing.T) {
 	s := newHarness(t)
 	session, program := s.session(s.a, "a"), s.locks(s.a, "program")
 	for range s.a.pool.Config().MaxConns {
@@ -33,7 +33,7 @@ func TestHeartbeatsWaitForNoConnection(t *testing.T) {
 
 // After a failover the idle connections lead to a server that has gone. A broken connection must
 // not fail a heartbeat.
-func TestHeartbeatGoesOnWhenItsConnectionBreaks(t *testing.T) {
+func TestHeartbeatContinuesAfterABrokenConnection(t *testing.T) {
 	t.Parallel()
 	for name, fate := range map[string]servertest.Fate{"closed": servertest.Cut,
 		"silent": servertest.LoseReply} {

@@ -37,7 +37,7 @@ func (s *harness) expectHeld(what string, err error) {
 	}
 }
 
-func TestBatchWithAHeldRowSaysSo(t *testing.T) {
+func TestBatchReportsALockedRow(t *testing.T) {
 	s := newHarness(t)
 	s.a.lockTimeout = "50ms"
 	session := s.session(s.a, "a")
@@ -95,7 +95,7 @@ func (w *waiting) TraceBatchStart(ctx context.Context, conn *pgx.Conn,
 func (w *waiting) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
 func (w *waiting) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
 
-func TestSweepWaitsInTheBackendThatItNames(t *testing.T) {
+func TestSweepNamesTheBackendItWaitsIn(t *testing.T) {
 	s := newHarness(t)
 	session := s.session(s.a, "a")
 	run := s.granted(s.a, session, request(t, "job", "orders"))

@@ -15,9 +15,9 @@ import (
 var runsScan = regexp.MustCompile(
 	`Index (?:Only )?Scan(?: Backward)? using (\w+) on runs|Bitmap Index Scan on (runs_\w+)|(Seq Scan) on runs`)
 
-// TestPagesOfHistoryWalkAnIndex checks the plan of a page by each filter. The benchmark measures
+// TestPagesOfHistoryUseAnIndex checks the plan of a page by each filter. The benchmark measures
 // the pages of a long history.
-func TestPagesOfHistoryWalkAnIndex(t *testing.T) {
+func TestPagesOfHistoryUseAnIndex(t *testing.T) {
 	s := newHarness(t)
 	s.exec(`
 INSERT INTO holdfast.runs (id, job, scheduled_at, state, replica, created_at)
@@ -72,7 +72,7 @@ func (s *harness) explain(query string, args []any) string {
 
 // No index may cover a column that a run changes until it succeeds: an update that is not heap-only
 // writes to every index.
-func TestRunsAreUpdatedInPlaceOnTheWayToSuccess(t *testing.T) {
+func TestUpdatesOfSuccessfulRunsAreInPlace(t *testing.T) {
 	s := newHarness(t)
 	r := request(t, "job", "orders")
 	session := s.session(s.a, "a")

@@ -56,7 +56,7 @@ func insert(ctx context.Context) func(pgx.Tx) error {
 	}
 }
 
-func TestInLockCommitsWhileTheClaimStandsAndNotAfter(t *testing.T) {
+func TestInLockCommitsOnlyWithItsClaim(t *testing.T) {
 	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int)")
 	lock := s.acquire(s.locker(s.a, "a"), "path:a")
@@ -167,7 +167,7 @@ func TestLockWithoutGrantsHasNoTransactions(t *testing.T) {
 }
 
 // A program with its own connections performs the fence check itself.
-func TestFenceInATransactionOfTheProgramsOwn(t *testing.T) {
+func TestFenceInATransactionOfTheProgram(t *testing.T) {
 	s := newHarness(t)
 	session := s.locks(s.a, "a")
 	token := s.hold(s.a, session, lockRequest(t, "path:a"))

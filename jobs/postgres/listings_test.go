@@ -222,8 +222,8 @@ func BenchmarkListings(b *testing.B) {
 	})
 }
 
-// TestListingsWalkAnIndex checks the plans of the other queries of the pages.
-func TestListingsWalkAnIndex(t *testing.T) {
+// TestListingsUseAnIndex checks the plans of the other queries of the pages.
+func TestListingsUseAnIndex(t *testing.T) {
 	s := newHarness(t)
 	s.exec(strings.NewReplacer("1000000", "20000", "999950", "19950", "999920", "19920").
 		Replace(manyJobs))

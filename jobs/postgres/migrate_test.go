@@ -19,7 +19,7 @@ import (
 
 // A replica that stops in the middle of a migration must not hold tables locked: neither running
 // nor starting replicas could proceed.
-func TestReplicaThatStopsWhileItMigratesHoldsNoLock(t *testing.T) {
+func TestReplicaThatStopsDuringAMigrationHoldsNoLock(t *testing.T) {
 	t.Parallel()
 	empty := emptyDatabase(t)
 	proxy := servertest.NewProxy(t, server.Addr())
@@ -106,11 +106,11 @@ INSERT INTO holdfast.no_such_table VALUES (1);`)}
 		t.Fatal(err)
 	}
 	if n := query[int](s, "SELECT version FROM holdfast.meta"); n != next {
-		t.Errorf("version %d, expected %d", n, next)
+		t.Errorf("version %d, want %d", n, next)
 	}
 	if n := query[int](s, `SELECT count(*) FROM information_schema.columns
 WHERE table_schema = 'holdfast' AND table_name = 'runs' AND column_name = 'made_up'`); n != 1 {
-		t.Errorf("%d columns added, expected 1", n)
+		t.Errorf("%d columns added, want 1", n)
 	}
 }
 

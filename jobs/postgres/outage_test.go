@@ -15,9 +15,9 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// TestOutageOfADayIsRecordedAtOnce has a replica return to many jobs that had a firing every minute
+// TestOutageOfADayIsRecordedInOneCall has a replica return to many jobs that had a firing every minute
 // of a day.
-func TestOutageOfADayIsRecordedAtOnce(t *testing.T) {
+func TestOutageOfADayIsRecordedInOneCall(t *testing.T) {
 	n := soak.Pick(60, 300)
 	s := newHarness(t)
 	minutely, err := schedule.Parse(schedule.Spec{Every: time.Minute}, time.UTC)

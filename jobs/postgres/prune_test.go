@@ -29,13 +29,13 @@ INSERT INTO holdfast.pauses (id, kind, name, paused_at, paused_by, reason)
 		got, err := s.a.Prune(t.Context(), session,
 			storage.PruneRequest{Keep: 5*24*time.Hour - time.Hour, Limit: 3})
 		if err != nil || got != want {
-			t.Errorf("%+v, %v, expected %+v", got, err, want)
+			t.Errorf("%+v, %v, want %+v", got, err, want)
 		}
 	}
 	for what, want := range map[string]int{"audit WHERE at > now() - interval '5 days'": 5,
 		"audit": 5, "pauses": 6, "pauses WHERE resumed_at IS NULL": 1} {
 		if got := query[int](s, "SELECT count(*) FROM holdfast."+what); got != want {
-			t.Errorf("%d of %s are left, expected %d", got, what, want)
+			t.Errorf("%d of %s are left, want %d", got, what, want)
 		}
 	}
 }
@@ -49,7 +49,7 @@ func TestUnusedTurnPassesToAnotherReplica(t *testing.T) {
 		pruned, err := store.Prune(t.Context(), session,
 			storage.PruneRequest{Keep: time.Hour, Limit: 1})
 		if err != nil || pruned.Busy != want {
-			t.Errorf("%+v, %v, expected busy %v", pruned, err, want)
+			t.Errorf("%+v, %v, want busy %v", pruned, err, want)
 		}
 	}
 	busy(s.a, one, false)
@@ -62,7 +62,7 @@ func TestUnusedTurnPassesToAnotherReplica(t *testing.T) {
 }
 
 // Pruning must not wait for a run that an open transaction of its job has locked.
-func TestPruningPassesRunsThatAreHeld(t *testing.T) {
+func TestPruningSkipsLockedRuns(t *testing.T) {
 	s := newHarness(t)
 	s.exec(`
 INSERT INTO holdfast.runs (id, job, scheduled_at, state, created_at, finished_at)

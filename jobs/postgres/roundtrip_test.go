@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-func TestRunStatementsIsTwoBatchesAroundTheJobsOwn(t *testing.T) {
+func TestRunStatementsSendsTwoBatchesOfItsOwn(t *testing.T) {
 	s := newHarness(t)
 	session := s.session(s.a, "a")
 	s.exec("CREATE TABLE public.orders (n int)")
@@ -44,7 +44,7 @@ var leavings = []jobs.Statement{
 	{SQL: "SELECT pg_advisory_lock(7)"},
 }
 
-func TestNothingIsLeftInASession(t *testing.T) {
+func TestJobsLeaveNoStateInAConnection(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		leave func(s *harness, store *Store, run *jobs.Run) error
@@ -127,7 +127,7 @@ func leave(s *harness, tx pgx.Tx) error {
 
 // The job itself deletes the row that its finish needs: nobody else can while its fence check is in
 // effect.
-func TestCommitBehindARefusedFinishDoesNothing(t *testing.T) {
+func TestCommitAfterARefusedFinishDoesNothing(t *testing.T) {
 	for name, sql := range map[string]string{
 		"claim gone":    "DELETE FROM holdfast.claims",
 		"run not there": "UPDATE holdfast.runs SET state = 'cancelled'",
@@ -152,7 +152,7 @@ func TestCommitBehindARefusedFinishDoesNothing(t *testing.T) {
 }
 
 // The store's planner settings must not apply to the statements of jobs.
-func TestJobsAreNotPlannedAsTheStoreIs(t *testing.T) {
+func TestPlannerSettingsOfTheStoreDoNotApplyToJobs(t *testing.T) {
 	s := newHarness(t)
 	run := s.granted(s.a, s.session(s.a, "a"), request(t, "job", "orders"))
 	if err := InTx(t.Context(), run, func(tx pgx.Tx) error {

@@ -37,7 +37,7 @@ func next(t *testing.T, job string) storage.StartRequest {
 }
 
 // State, result and webhook deliveries commit with the job's own writes, or not at all.
-func TestRunThatCompletesItselfWritesAllInItsTransaction(t *testing.T) {
+func TestRunCompletedInItsTransactionIsStoredByIt(t *testing.T) {
 	s := newHarness(t)
 	session := s.session(s.a, "a")
 	s.register(s.a, session, storage.Definition{Name: "job", Hash: "h", Handler: "h",
@@ -80,7 +80,7 @@ func TestRunThatCompletesItselfWritesAllInItsTransaction(t *testing.T) {
 	}
 }
 
-func TestStateOfAPartIsKeptWithIt(t *testing.T) {
+func TestStateOfATransactionIsStoredWithIt(t *testing.T) {
 	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int)")
 	session := s.session(s.a, "a")
@@ -117,7 +117,7 @@ func TestStateOfAPartIsKeptWithIt(t *testing.T) {
 }
 
 // A transaction that has saved and stays open blocks the end of no other job.
-func TestFinishesWaitForAStateNoLongerThanForAnyRow(t *testing.T) {
+func TestFinishesWaitForAStateAsShortAsForOtherRows(t *testing.T) {
 	s := newHarness(t)
 	s.a.lockTimeout = "200ms"
 	session := s.session(s.a, "a")

@@ -12,7 +12,7 @@ import (
 
 // A migration waits for the open transactions of jobs that hold rows of its table. Starts queue
 // behind it, so it gives up soon and retries.
-func TestStartsDoNotQueueBehindAMigrationThatWaitsForAJob(t *testing.T) {
+func TestStartsDoNotQueueBehindAWaitingMigration(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t)
 	session := s.session(s.a, "a")
@@ -99,7 +99,7 @@ func (s *harness) multixactMembers() int64 {
 }
 
 // A sweep neither waits for an old fence that is locked nor deletes it.
-func TestSweepPassesOverAnOldFenceThatIsLocked(t *testing.T) {
+func TestSweepSkipsALockedFence(t *testing.T) {
 	s := newHarness(t)
 	s.fences("path:held", "path:idle")
 	s.exec("UPDATE holdfast.fences SET added_at = now() - interval '61 minutes'")

@@ -36,7 +36,7 @@ func TestRemovalSeesAConcurrentAddition(t *testing.T) {
 	}
 }
 
-func TestWhoAddsAJobSeesWhatIsBeingRemoved(t *testing.T) {
+func TestAdditionSeesAConcurrentRemoval(t *testing.T) {
 	s := newHarness(t)
 	first, err := s.a.PutSpec(t.Context(), operator, storage.Spec{Job: "first", Text: []byte(`{}`)})
 	if err != nil {

@@ -68,7 +68,7 @@ func TestReplicasInsertTheSameFiringsInOneOrder(t *testing.T) {
 	s.expect(second, storage.StartDuplicate, storage.StartDuplicate)
 }
 
-func TestSupersededRunCannotCommitBeneathATakeover(t *testing.T) {
+func TestSupersededRunCannotCommitDuringATakeover(t *testing.T) {
 	// With one token per resource, the takeover of public would not change the token of
 	// public/orders, and the fence check of the old run would pass.
 	s := newHarness(t)
@@ -91,7 +91,7 @@ func TestSupersededRunCannotCommitBeneathATakeover(t *testing.T) {
 	}
 }
 
-func TestSweepPassesOverAClaimThatItsJobIsCommitting(t *testing.T) {
+func TestSweepSkipsAClaimThatItsJobIsCommitting(t *testing.T) {
 	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int)")
 	s.register(s.b, s.session(s.b, "b"), storage.Definition{Name: "job", Hash: "h", Recover: true})
@@ -125,7 +125,7 @@ func TestSweepPassesOverAClaimThatItsJobIsCommitting(t *testing.T) {
 	}
 }
 
-func TestSweepEndsTheTransactionThatHoldsADeadClaim(t *testing.T) {
+func TestSweepEndsTheTransactionOfADeadClaim(t *testing.T) {
 	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int)")
 	session := s.session(s.a, "a")
@@ -228,7 +228,7 @@ func TestStartIsOneRoundTrip(t *testing.T) {
 	}
 }
 
-func TestExpiryIsJudgedWhenTheStatementRunsNotWhenTheTransactionBegan(t *testing.T) {
+func TestExpiryIsCheckedWhenTheStatementRuns(t *testing.T) {
 	s := newHarness(t)
 	session := s.session(s.b, "b")
 	holder := s.session(s.a, "a")
@@ -271,7 +271,7 @@ func TestHeartbeatDoesNotReviveASession(t *testing.T) {
 	}
 }
 
-func TestSessionDoesNotEndUnderAStart(t *testing.T) {
+func TestSessionDoesNotEndDuringAStart(t *testing.T) {
 	s := newHarness(t)
 	session := s.session(s.a, "a")
 	resume := s.pause("a", "holdfast.claims", "COMMIT", "true")
@@ -359,7 +359,7 @@ func TestTransactionControlIsRefused(t *testing.T) {
 	}
 }
 
-func TestLostReplyToACommitIsClearedUp(t *testing.T) {
+func TestLostReplyToACommitIsResolved(t *testing.T) {
 	for _, c := range []struct {
 		name, after, state string
 		rows               int
@@ -408,7 +408,7 @@ func TestLostReplyToACommitIsClearedUp(t *testing.T) {
 	}
 }
 
-func TestMigrationWaitsForOthersWithoutHoldingThemUp(t *testing.T) {
+func TestWaitingMigrationDoesNotBlockOthers(t *testing.T) {
 	s := newHarness(t)
 	empty := server.Database(t)
 	blocker, err := pgx.Connect(t.Context(), empty)
@@ -453,7 +453,7 @@ func TestSchemaRefusesAnOlderBinary(t *testing.T) {
 
 // A start that waits for a fence decides after the wait. A reserved position may have ended by
 // then.
-func TestAReservationThatEndsWhileAStartWaitsIsOver(t *testing.T) {
+func TestReservationEndsWhileAStartWaits(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t)
 	s.fences("table:public", "table:public/orders", "table:public/sales")

@@ -15,7 +15,7 @@ import (
 
 // PostgreSQL must end a slow query of the page, also if its client continues to wait. Other
 // connections have no such limit.
-func TestServerEndsWhatThePageAsksTooLong(t *testing.T) {
+func TestServerEndsSlowQueriesOfPages(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t)
 	begun := time.Now()
@@ -40,7 +40,7 @@ func TestServerEndsWhatThePageAsksTooLong(t *testing.T) {
 }
 
 // Queries of pages block all connections of the page. Sessions and runs must continue.
-func TestPagesTakeNoConnectionsFromFirings(t *testing.T) {
+func TestPagesUseNoConnectionsOfFirings(t *testing.T) {
 	s := newHarness(t)
 	session := s.session(s.a, "one")
 	s.exec("BEGIN")
@@ -69,7 +69,7 @@ func TestPagesTakeNoConnectionsFromFirings(t *testing.T) {
 }
 
 // The test closes all other connections.
-func TestEverythingThatPagesAskGoesOverTheirConnections(t *testing.T) {
+func TestAllQueriesOfPagesUseTheirConnections(t *testing.T) {
 	s := newHarness(t)
 	s.a.pool.Close()
 	s.a.work.Close()

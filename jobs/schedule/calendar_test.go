@@ -108,7 +108,7 @@ func TestCalendars(t *testing.T) {
 					Format("01-02 15:04:05"), ":00"))
 			}
 			if strings.Join(got, ", ") != c.want {
-				t.Errorf("due %s, expected %s", strings.Join(got, ", "), c.want)
+				t.Errorf("due %s, want %s", strings.Join(got, ", "), c.want)
 			}
 		})
 	}
@@ -134,7 +134,7 @@ func TestExcluded(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, ok := s.Excluded(instant); got != want || ok != (want != "") {
-			t.Errorf("%s: excluded by %q, %v, expected %q", at, got, ok, want)
+			t.Errorf("%s: excluded by %q, %v, want %q", at, got, ok, want)
 		}
 	}
 	if name, ok := (schedule.Schedule{}).WithCalendars(holidays).Excluded(time.Now()); ok {
@@ -195,7 +195,7 @@ func TestExclusionsAreSkipped(t *testing.T) {
 				continue
 			}
 			if from = s.Next(from); from != want {
-				t.Fatalf("%s: due %s, expected %s", text, from.In(in), want.In(in))
+				t.Fatalf("%s: due %s, want %s", text, from.In(in), want.In(in))
 			}
 		}
 	})
@@ -243,11 +243,11 @@ func TestCalendarMistakes(t *testing.T) {
 	}
 	got := strings.Split(err.Error(), "\n")
 	if len(got) != len(want) {
-		t.Errorf("%d mistakes, expected %d:\n%s", len(got), len(want), err)
+		t.Errorf("%d mistakes, want %d:\n%s", len(got), len(want), err)
 	}
 	for i := range min(len(got), len(want)) {
 		if !strings.HasPrefix(got[i], want[i]) {
-			t.Errorf("found    %s\nexpected %s", got[i], want[i])
+			t.Errorf("found    %s\nwant %s", got[i], want[i])
 		}
 	}
 	var mistake *schedule.CalendarMistake
@@ -256,7 +256,7 @@ func TestCalendarMistakes(t *testing.T) {
 	}
 }
 
-func TestCalendarsThatLeaveNothing(t *testing.T) {
+func TestCalendarsThatExcludeEverything(t *testing.T) {
 	for name, spec := range map[string]schedule.CalendarSpec{
 		"found neither exclude nor only":   {Name: "c"},
 		"name: found nothing":              {Only: schedule.TimesSpec{Weekdays: []string{"sat"}}},
@@ -266,7 +266,7 @@ func TestCalendarsThatLeaveNothing(t *testing.T) {
 	} {
 		if _, err := schedule.NewCalendar(spec); err == nil ||
 			!strings.Contains(err.Error(), name) {
-			t.Errorf("got %v, expected an error with %q", err, name)
+			t.Errorf("got %v, want an error with %q", err, name)
 		}
 	}
 	// What no single part shows is found by looking: in bounded time.
@@ -291,7 +291,7 @@ func TestFingerprint(t *testing.T) {
 	}
 	s := parse(t, "0 9 * * *", time.UTC)
 	if s.Fingerprint() != "0 9 * * *" {
-		t.Errorf("found %q", s.Fingerprint())
+		t.Errorf("got %q", s.Fingerprint())
 	}
 	same := [][2]schedule.Schedule{
 		{s.WithCalendars(dates("2026-12-24", "2026-12-25")), s.WithCalendars(dates("2026-12-25..2026-12-25", "2026-12-24"))},

@@ -83,7 +83,7 @@ func TestDescribe(t *testing.T) {
 			continue
 		}
 		if got := s.Describe(); got != want {
-			t.Errorf("%s: %q, expected %q", text, got, want)
+			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}
 	if got := (Schedule{}).Describe(); got != "only when triggered" {
@@ -104,12 +104,12 @@ func TestDescribeZones(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := s.Describe(); got != want {
-			t.Errorf("%s: %q, expected %q", name, got, want)
+			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
 }
 
-func TestDescribeTellsOfCalendarsAndJitter(t *testing.T) {
+func TestDescribeHasCalendarsAndJitter(t *testing.T) {
 	s, err := ParseText("@daily", time.UTC)
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +118,7 @@ func TestDescribeTellsOfCalendarsAndJitter(t *testing.T) {
 		WithJitter(30 * time.Second)
 	if got, want := s.Describe(), "every day at 00:00, UTC, but not when holidays and freeze "+
 		"exclude it, up to 30 seconds later"; got != want {
-		t.Errorf("%q, expected %q", got, want)
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

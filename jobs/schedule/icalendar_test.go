@@ -72,7 +72,7 @@ func TestDaysOfEvents(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			if got := within(t, "@daily", time.UTC, from, strings.Count(c.want, ",")+1,
 				c.event); got != c.want {
-				t.Errorf("found %s, expected %s", got, c.want)
+				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
 	}
@@ -96,7 +96,7 @@ func TestTimesOfEvents(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			if got := within(t, "@hourly", berlin, from, strings.Count(c.want, ",")+1,
 				c.event); got != c.want {
-				t.Errorf("found %s, expected %s", got, c.want)
+				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
 	}

@@ -9,14 +9,14 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
 
-// TestJitterStays pins delays: a new version beside an old one must delay alike.
-func TestJitterStays(t *testing.T) {
+// TestJitterIsStable pins delays: a new version beside an old one must delay alike.
+func TestJitterIsStable(t *testing.T) {
 	scheduledAt := time.Date(2026, 1, 1, 9, 0, 0, 0, time.UTC)
 	for job, want := range map[string]time.Duration{"rollup-sales": 12_889_414_940,
 		"a": 30_166_172_137, "": 17_362_493_139} {
 		got := schedule.Jitter(job, scheduledAt, time.Minute)
 		if got != want {
-			t.Errorf("%q: %d, expected %d", job, got, want)
+			t.Errorf("%q: %d, want %d", job, got, want)
 		}
 		if there := schedule.Jitter(job, scheduledAt.In(time.FixedZone("", 3600)),
 			time.Minute); there != got {
@@ -64,7 +64,7 @@ func TestJitterOfSchedule(t *testing.T) {
 		t.Errorf("delayed by %s of %s", late.Delay("a", scheduledAt), late.MaxDelay())
 	}
 	if late.Next(scheduledAt) != s.Next(scheduledAt) {
-		t.Errorf("due at %s, expected %s", late.Next(scheduledAt), s.Next(scheduledAt))
+		t.Errorf("due at %s, want %s", late.Next(scheduledAt), s.Next(scheduledAt))
 	}
 	if got := schedule.Jitter("a", scheduledAt, -1); got != 0 {
 		t.Errorf("delayed by %s of less than nothing", got)
@@ -88,7 +88,7 @@ func TestNextStart(t *testing.T) {
 				i := slices.IndexFunc(all, func(s start) bool { return s.at.After(after) })
 				if scheduledAt, at := s.NextStart("a", after); scheduledAt != all[i].scheduledAt ||
 					at != all[i].at {
-					t.Fatalf("%s by %s, after %s: %s at %s, expected %s at %s", text, most, after,
+					t.Fatalf("%s by %s, after %s: %s at %s, want %s at %s", text, most, after,
 						scheduledAt, at, all[i].scheduledAt, all[i].at)
 				}
 			}
@@ -97,9 +97,9 @@ func TestNextStart(t *testing.T) {
 	never := parse(t, "at:2026-01-01T00:00:00Z", time.UTC).WithJitter(time.Minute)
 	if scheduledAt, at := never.NextStart("a", from.Add(time.Minute)); !scheduledAt.IsZero() ||
 		!at.IsZero() {
-		t.Errorf("found %s at %s", scheduledAt, at)
+		t.Errorf("got %s at %s", scheduledAt, at)
 	}
 	if scheduledAt, _ := never.NextStart("a", from.Add(time.Second)); scheduledAt != from {
-		t.Errorf("found %s, expected the scheduled time whose delay goes on", scheduledAt)
+		t.Errorf("got %s, want the scheduled time whose delay goes on", scheduledAt)
 	}
 }

@@ -111,7 +111,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-func TestRefusalsCanBeTold(t *testing.T) {
+func TestParseReturnsErrNeverFires(t *testing.T) {
 	if _, err := schedule.ParseText("0 0 30 2 *", nil); !errors.Is(err, schedule.ErrNeverFires) {
 		t.Errorf("30 February: %v", err)
 	}
@@ -231,7 +231,7 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-func TestStringIsReadAgain(t *testing.T) {
+func TestStringRoundTrip(t *testing.T) {
 	for _, text := range []string{" */5 * * * * ", "@daily", "@every 90s", "every:90s",
 		"at:2026-05-01T09:00:00+02:00"} {
 		first := parse(t, text, time.UTC)

@@ -135,7 +135,7 @@ func TestTenYears(t *testing.T) {
 			until := time.Date(c.year+10, 1, 1, 0, 0, 0, 0, in)
 			gaps, twice := checkDaily(t, c.clock, in, from, until)
 			if gaps != c.gaps || twice != c.twice {
-				t.Errorf("%d gaps and %d times that exist twice, expected %d and %d", gaps, twice,
+				t.Errorf("%d gaps and %d times that exist twice, want %d and %d", gaps, twice,
 					c.gaps, c.twice)
 			}
 		})

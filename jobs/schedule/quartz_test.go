@@ -116,7 +116,7 @@ func TestQuartzDocumentation(t *testing.T) {
 			got = append(got, scheduledAt.Format("2006-01-02 15:04:05 Mon"))
 		}
 		if strings.Join(got, ", ") != c[1] {
-			t.Errorf("%q: due %s, expected %s", c[0], strings.Join(got, ", "), c[1])
+			t.Errorf("%q: due %s, want %s", c[0], strings.Join(got, ", "), c[1])
 		}
 	}
 }
@@ -140,7 +140,7 @@ func TestUnlikeQuartz(t *testing.T) {
 			got = append(got, scheduledAt.Format(time.DateOnly))
 		}
 		if strings.Join(got, " ") != want {
-			t.Errorf("%q: due %s, expected %s", text, got, want)
+			t.Errorf("%q: due %s, want %s", text, got, want)
 		}
 	}
 	for text, want := range map[string]string{

@@ -49,7 +49,7 @@ func TestRecurrence(t *testing.T) {
 				":00"))
 		}
 		if strings.Join(got, ", ") != want {
-			t.Errorf("%s: due %s, expected %s", text, strings.Join(got, ", "), want)
+			t.Errorf("%s: due %s, want %s", text, strings.Join(got, ", "), want)
 		}
 	}
 }
@@ -71,7 +71,7 @@ func TestMonthsCountFromEpoch(t *testing.T) {
 		s := parse(t, text, time.UTC)
 		scheduledAt := s.Next(time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC))
 		if scheduledAt.Format(time.DateOnly) != want {
-			t.Errorf("%s: due %s, expected %s", text, scheduledAt.Format(time.DateOnly), want)
+			t.Errorf("%s: due %s, want %s", text, scheduledAt.Format(time.DateOnly), want)
 		}
 		if earlier := s.Next(scheduledAt.AddDate(-1, 0, 0)); earlier.After(scheduledAt) {
 			t.Errorf("%s: due %s, but after a year before not until %s", text, scheduledAt, earlier)
@@ -101,7 +101,7 @@ func TestRecurrenceNormalForm(t *testing.T) {
 			continue
 		}
 		if err != nil || s.String() != want {
-			t.Errorf("%q: %q, %v, expected %q", text, s, err, want)
+			t.Errorf("%q: %q, %v, want %q", text, s, err, want)
 			continue
 		}
 		if again := parse(t, want, time.UTC); again.String() != want {
@@ -165,7 +165,7 @@ func TestAfter(t *testing.T) {
 	s := parse(t, `after: extract, "load, all",nightly/clean up`, time.UTC)
 	want := []string{"extract", "load, all", "nightly/clean up"}
 	if got := s.After(); strings.Join(got, "|") != strings.Join(want, "|") {
-		t.Errorf("after %q, expected %q", got, want)
+		t.Errorf("after %q, want %q", got, want)
 	}
 	if s.String() != `after:extract,"load, all",nightly/clean up` {
 		t.Errorf("written as %q", s)

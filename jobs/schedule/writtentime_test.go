@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
 
-func TestMoments(t *testing.T) {
+func TestParseTime(t *testing.T) {
 	for _, c := range []struct {
 		text, zone string
 		want       []string
@@ -38,7 +38,7 @@ func TestMoments(t *testing.T) {
 		}
 		expect(t, got, c.want)
 		if m.Note != c.note {
-			t.Errorf("%s in %s: note %q, expected %q", c.text, c.zone, m.Note, c.note)
+			t.Errorf("%s in %s: note %q, want %q", c.text, c.zone, m.Note, c.note)
 		}
 	}
 	for _, text := range []string{"", "now", "2026-13-01 00:00", "02:30", "2026-01-31",
@@ -49,9 +49,9 @@ func TestMoments(t *testing.T) {
 	}
 }
 
-// FuzzParseMoment holds that whatever is read is what the zone's clocks show,
+// FuzzParseTime holds that whatever is read is what the zone's clocks show,
 // unless they left it out.
-func FuzzParseMoment(f *testing.F) {
+func FuzzParseTime(f *testing.F) {
 	for _, text := range []string{"2026-03-29T02:30:00Z", "2026-03-29 02:30", "2026-10-25 02:30",
 		"2011-12-30 12:00", "0001-01-01 00:00", "9999-12-31 23:59:59"} {
 		f.Add(text)
@@ -93,7 +93,7 @@ func TestPrev(t *testing.T) {
 			for _, at := range []time.Time{scheduledAt, scheduledAt.Add(-time.Nanosecond),
 				scheduledTimes[i-1].Add(time.Nanosecond)} {
 				if got := s.Prev(at); got != scheduledTimes[i-1] {
-					t.Fatalf("%s: before %s is %s, expected %s", text, at, got, scheduledTimes[i-1])
+					t.Fatalf("%s: before %s is %s, want %s", text, at, got, scheduledTimes[i-1])
 				}
 			}
 		}
@@ -118,7 +118,7 @@ func TestClocksAt(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := s.ClocksAt(scheduledAt); got != want {
-			t.Errorf("%s: %q, expected %q", at, got, want)
+			t.Errorf("%s: %q, want %q", at, got, want)
 		}
 	}
 	if got := parse(t, "every:90s", time.UTC).ClocksAt(time.Now()); got != "" {

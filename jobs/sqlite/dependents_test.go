@@ -9,7 +9,7 @@ import (
 )
 
 // TestPausedDependentsHaveNoOpenFirings pauses the dependents by each kind of pause.
-func TestPausedDependentsHaveNoOpenings(t *testing.T) {
+func TestPausedDependentsHaveNoOpenFirings(t *testing.T) {
 	s := open(t)
 	session := uuid.New()
 	if err := s.Open(t.Context(), storage.Session{ID: session, Replica: "a", TTL: 1 << 40}); err != nil {
@@ -39,7 +39,7 @@ func TestPausedDependentsHaveNoOpenings(t *testing.T) {
 				openFirings, err := s.OpenFirings(t.Context(),
 					[]storage.Dependent{{Job: "f", Version: 1, Group: group, After: []string{"one"}}})
 				if _, there := openFirings["f"]; err != nil || there != told {
-					t.Errorf("%s %s paused, over %v, in group %q: told %v, %v, expected %v", c.kind,
+					t.Errorf("%s %s paused, over %v, in group %q: got %v, %v, want %v", c.kind,
 						c.name, over, group, there, err, told)
 				}
 			}

@@ -46,12 +46,12 @@ func (r running) expect(t *testing.T, state jobs.State, sales int) jobs.Record {
 	t.Helper()
 	record, err := r.Run(t.Context(), r.run.ID)
 	if err != nil || record.State != state {
-		t.Errorf("run is %s (%v), expected %s", record.State, err, state)
+		t.Errorf("run is %s (%v), want %s", record.State, err, state)
 	}
 	found := 0
 	if err := r.Writer().QueryRow("SELECT count(*) FROM sales").Scan(&found); err != nil ||
 		found != sales {
-		t.Errorf("%d sales (%v), expected %d", found, err, sales)
+		t.Errorf("%d sales (%v), want %d", found, err, sales)
 	}
 	return record
 }
@@ -68,7 +68,7 @@ func insertSale(tx *sql.Tx) error {
 	return err
 }
 
-func TestStatementsAndTheEndOfTheRunAreOne(t *testing.T) {
+func TestStatementsAndFinishAreOneTransaction(t *testing.T) {
 	r := startRun(t)
 	rows, err := r.RunStatements(t.Context(), r.run, []jobs.Statement{
 		{SQL: "INSERT INTO sales (amount) VALUES (?), (?), (?)", Args: []any{1, 2, 3}},
@@ -97,7 +97,7 @@ func TestStatementsAndTheEndOfTheRunAreOne(t *testing.T) {
 	}
 }
 
-func TestAFailedStatementIsNotCached(t *testing.T) {
+func TestFailedStatementIsNotCached(t *testing.T) {
 	for name, second := range map[string]string{
 		"missing table": "INSERT INTO nowhere VALUES (1)", "constraint": "INSERT INTO sales VALUES (1, 1), (1, 2)",
 		"own rollback": "INSERT OR ROLLBACK INTO sales VALUES (7, NULL)", "syntax": "SELEC 1",
@@ -107,7 +107,7 @@ func TestAFailedStatementIsNotCached(t *testing.T) {
 			rows, err := r.RunStatements(t.Context(), r.run,
 				[]jobs.Statement{{SQL: "INSERT INTO sales (amount) VALUES (1)"}, {SQL: second}})
 			if err == nil || rows != nil || !strings.Contains(err.Error(), "statement 2") {
-				t.Fatalf("rows %v, error %v, expected one about statement 2", rows, err)
+				t.Fatalf("rows %v, error %v, want one about statement 2", rows, err)
 			}
 			r.expect(t, jobs.Running, 0)
 			startFinish(t, r.Store, r.session, 1) // the writer works
@@ -115,17 +115,17 @@ func TestAFailedStatementIsNotCached(t *testing.T) {
 	}
 }
 
-func TestARefusedStatementRunsNothing(t *testing.T) {
+func TestRefusedStatementRunsNothing(t *testing.T) {
 	r := startRun(t)
 	_, err := r.RunStatements(t.Context(), r.run,
 		[]jobs.Statement{{SQL: "INSERT INTO sales (amount) VALUES (1)"}, {SQL: "/* now */ COMMIT"}})
 	if !errors.Is(err, sqlite.ErrTransactionControl) {
-		t.Fatalf("%v, expected ErrTransactionControl", err)
+		t.Fatalf("%v, want ErrTransactionControl", err)
 	}
 	r.expect(t, jobs.Running, 0)
 }
 
-func TestASupersededRunWritesNothing(t *testing.T) {
+func TestSupersededRunWritesNothing(t *testing.T) {
 	writes := map[string]func(r running) error{
 		"statements": func(r running) error {
 			_, err := r.RunStatements(context.Background(), r.run,
@@ -140,14 +140,14 @@ func TestASupersededRunWritesNothing(t *testing.T) {
 			r := startRun(t)
 			r.revoke(t)
 			if err := write(r); !errors.Is(err, storage.ErrSuperseded) {
-				t.Fatalf("%v, expected ErrSuperseded", err)
+				t.Fatalf("%v, want ErrSuperseded", err)
 			}
 			r.expect(t, jobs.Lost, 0)
 		})
 	}
 }
 
-func TestAnAttemptCannotActWithTheNextOnesClaim(t *testing.T) {
+func TestAttemptCannotUseTheNextClaim(t *testing.T) {
 	r := startRun(t)
 	if _, err := r.Finish(t.Context(),
 		[]storage.FinishRequest{{Run: r.run.ID, Token: r.run.Token,
@@ -160,12 +160,12 @@ func TestAnAttemptCannotActWithTheNextOnesClaim(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := r.InTx(t.Context(), r.run, insertSale); !errors.Is(err, storage.ErrSuperseded) {
-		t.Fatalf("%v, expected ErrSuperseded", err)
+		t.Fatalf("%v, want ErrSuperseded", err)
 	}
 	r.expect(t, jobs.Running, 0)
 }
 
-func TestATransactionOfARunLeavesItRunning(t *testing.T) {
+func TestTransactionDoesNotEndItsRun(t *testing.T) {
 	r := startRun(t)
 	for range 2 {
 		if err := r.InTx(t.Context(), r.run, insertSale); err != nil {
@@ -175,7 +175,7 @@ func TestATransactionOfARunLeavesItRunning(t *testing.T) {
 	r.expect(t, jobs.Running, 2)
 }
 
-func TestAnErrorRollsTheTransactionBack(t *testing.T) {
+func TestErrorRollsTheTransactionBack(t *testing.T) {
 	r := startRun(t)
 	cause := errors.New("no")
 	for _, inTx := range []func(context.Context, *jobs.Run, func(*sql.Tx) error) error{r.InTx, r.CompleteInTx} {
@@ -183,25 +183,25 @@ func TestAnErrorRollsTheTransactionBack(t *testing.T) {
 			return errors.Join(insertSale(tx), cause)
 		})
 		if !errors.Is(err, cause) {
-			t.Errorf("%v, expected the function's own error", err)
+			t.Errorf("%v, want the function's own error", err)
 		}
 	}
 	r.expect(t, jobs.Running, 0)
 }
 
-func TestARunOfAnotherStoreIsRefused(t *testing.T) {
+func TestRunOfAnotherStoreIsRefused(t *testing.T) {
 	run := jobs.NewRun("a", time.Now(), zerolog.Nop())
 	for _, inTx := range []func(context.Context, *jobs.Run, func(*sql.Tx) error) error{sqlite.InTx, sqlite.CompleteInTx} {
 		if err := inTx(t.Context(), run, insertSale); err == nil ||
 			!strings.Contains(err.Error(), "not SQLite") {
-			t.Errorf("%v, expected a refusal", err)
+			t.Errorf("%v, want a refusal", err)
 		}
 	}
 }
 
 // A sweep may find a session dead while its job is about to commit. It must wait for the commit:
 // otherwise the run would be lost although it has its effects.
-func TestASweepWaitsForTheJobsTransaction(t *testing.T) {
+func TestSweepWaitsForTheJobsTransaction(t *testing.T) {
 	r := startRun(t)
 	if _, err := r.Register(t.Context(), openSession(t, r.Store),
 		[]storage.Definition{{Name: r.run.Job, Hash: "h", Recover: true}}); err != nil {
@@ -235,7 +235,7 @@ func TestASweepWaitsForTheJobsTransaction(t *testing.T) {
 	r.expect(t, jobs.Succeeded, 1)
 }
 
-func TestALongTransactionDoesNotStopHeartbeatsAndReaders(t *testing.T) {
+func TestLongTransactionDoesNotStopHeartbeatsAndReaders(t *testing.T) {
 	r := startRun(t)
 	err := r.InTx(t.Context(), r.run, func(tx *sql.Tx) error {
 		if err := insertSale(tx); err != nil {
@@ -247,7 +247,7 @@ func TestALongTransactionDoesNotStopHeartbeatsAndReaders(t *testing.T) {
 		}
 		locks, err := r.Locks(t.Context())
 		if err != nil || len(locks) != 2 || !locks[0].Expires.Equal(beat.Now.Add(time.Hour)) {
-			t.Errorf("locks %+v (%v), expected two that expire an hour after %s", locks, err,
+			t.Errorf("locks %+v (%v), want two that expire an hour after %s", locks, err,
 				beat.Now)
 		}
 		return nil
@@ -257,13 +257,13 @@ func TestALongTransactionDoesNotStopHeartbeatsAndReaders(t *testing.T) {
 	}
 }
 
-func TestACallWhoseTurnDoesNotComeIsUnavailable(t *testing.T) {
+func TestCallThatWaitsTooLongIsUnavailable(t *testing.T) {
 	r := startRun(t)
 	err := r.InTx(t.Context(), r.run, func(*sql.Tx) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
 		if _, err := r.Start(ctx, r.session, batch(t, 1)); !errors.Is(err, storage.ErrUnavailable) {
-			t.Errorf("start: %v, expected ErrUnavailable", err)
+			t.Errorf("start: %v, want ErrUnavailable", err)
 		}
 		return nil
 	})
@@ -273,7 +273,7 @@ func TestACallWhoseTurnDoesNotComeIsUnavailable(t *testing.T) {
 	startFinish(t, r.Store, r.session, 1)
 }
 
-func TestAStatementEndsWithItsContext(t *testing.T) {
+func TestStatementEndsWithItsContext(t *testing.T) {
 	r := startRun(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
@@ -282,13 +282,13 @@ func TestAStatementEndsWithItsContext(t *testing.T) {
 		{SQL: "INSERT INTO sales (amount) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"},
 	})
 	if !errors.Is(err, storage.ErrUnavailable) {
-		t.Fatalf("%v, expected ErrUnavailable", err)
+		t.Fatalf("%v, want ErrUnavailable", err)
 	}
 	r.expect(t, jobs.Running, 0)
 	startFinish(t, r.Store, r.session, 1)
 }
 
-func TestAnotherProcessThatWritesIsWaitedFor(t *testing.T) {
+func TestWriteWaitsForAnotherProcess(t *testing.T) {
 	path := t.TempDir() + "/holdfast.db"
 	s := openAt(t, path)
 	session := openSession(t, s)

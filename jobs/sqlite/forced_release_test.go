@@ -17,7 +17,7 @@ import (
 // byHand is the actor of the tests.
 var byHand = storage.Action{Actor: "ann", Via: "cli"}
 
-func TestReleaseOfARunInsideATransactionIsToldOrEndsIt(t *testing.T) {
+func TestReleaseOfARunInsideATransaction(t *testing.T) {
 	r := startRun(t)
 	locks, err := r.Locks(t.Context())
 	if err != nil {
@@ -65,7 +65,7 @@ func TestReleaseOfARunInsideATransactionIsToldOrEndsIt(t *testing.T) {
 }
 
 // The scheduler finds the actions of the command line when it polls, and obeys them.
-func TestAToolActionsBesideAScheduler(t *testing.T) {
+func TestToolActsBesideAScheduler(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "holdfast.db")
 	s := openAt(t, path)
 	session := openSession(t, s)

@@ -25,7 +25,7 @@ func TestOnlyOneExclusiveOpener(t *testing.T) {
 	first := openAt(t, path)
 	_, err := sqlite.Open(t.Context(), path, sqlite.Options{Exclusive: true})
 	if !errors.Is(err, sqlite.ErrLocked) || !strings.Contains(err.Error(), path) {
-		t.Fatalf("second opener: %v, expected ErrLocked with the path", err)
+		t.Fatalf("second opener: %v, want ErrLocked with the path", err)
 	}
 	id := first.ClusterID()
 	first.Close()
@@ -34,7 +34,7 @@ func TestOnlyOneExclusiveOpener(t *testing.T) {
 	}
 }
 
-func TestARefusedOpenerLeavesTheFirstAlone(t *testing.T) {
+func TestRefusedOpenDoesNotDisturbTheFirst(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "holdfast.db")
 	s := openAt(t, path)
 	session := openSession(t, s)
@@ -76,7 +76,7 @@ func TestPathsThatCannotBeOpened(t *testing.T) {
 				t.Fatal("it opened")
 			}
 			if c.is != nil && !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%v, expected it to wrap %v and say %q", err, c.is, c.says)
+				t.Errorf("%v, want it to wrap %v and say %q", err, c.is, c.says)
 			}
 		})
 	}
@@ -85,7 +85,7 @@ func TestPathsThatCannotBeOpened(t *testing.T) {
 	}
 }
 
-func TestAnyFileNameWillDo(t *testing.T) {
+func TestSpecialCharactersInTheFileName(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a b%20?mode=memory#ü&.db")
 	s := openAt(t, path)
 	session := openSession(t, s)
@@ -95,7 +95,7 @@ func TestAnyFileNameWillDo(t *testing.T) {
 	}
 }
 
-func TestANewerFileRefusesThisBinary(t *testing.T) {
+func TestNewerFileIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "holdfast.db")
 	s := openAt(t, path)
 	if _, err := s.Writer().Exec("UPDATE holdfast_meta SET version = 9, min_binary = 7"); err != nil {
@@ -107,12 +107,12 @@ func TestANewerFileRefusesThisBinary(t *testing.T) {
 		var refusal *sqlite.SchemaError
 		if !errors.As(err, &refusal) || refusal.MinBinary != 7 || refusal.Binary >= 7 ||
 			refusal.Path != path {
-			t.Errorf("exclusive %v: %v (%+v), expected a SchemaError", exclusive, err, refusal)
+			t.Errorf("exclusive %v: %v (%+v), want a SchemaError", exclusive, err, refusal)
 		}
 	}
 }
 
-func TestANewerFileThatStillFitsIsOpened(t *testing.T) {
+func TestCompatibleNewerFileIsOpened(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "holdfast.db")
 	s := openAt(t, path)
 	if _, err := s.Writer().Exec("UPDATE holdfast_meta SET version = 9, min_binary = 1"); err != nil {
@@ -124,7 +124,7 @@ func TestANewerFileThatStillFitsIsOpened(t *testing.T) {
 
 // A second migration changes a file that the first one created. A migration that fails leaves the
 // schema as it was.
-func TestASecondMigration(t *testing.T) {
+func TestSecondMigration(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "holdfast.db")
 	s := openAt(t, path)
 	session := openSession(t, s)
@@ -155,19 +155,19 @@ INSERT INTO no_such_table VALUES (1);`)}
 	if err := s.Writer().QueryRow(`SELECT version,
 		(SELECT count(*) FROM holdfast_runs WHERE made_up = 'y') FROM holdfast_meta`).
 		Scan(&version, &changed); err != nil || version != next || changed != 1 {
-		t.Errorf("version %d with %d runs changed, expected %d with 1: %v", version, changed,
+		t.Errorf("version %d with %d runs changed, want %d with 1: %v", version, changed,
 			next, err)
 	}
 }
 
-func TestAToolDoesNotMigrate(t *testing.T) {
+func TestToolDoesNotMigrate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "users.db")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := sqlite.Open(t.Context(), path, sqlite.Options{}); !errors.Is(err,
 		storage.ErrNotFound) {
-		t.Errorf("%v, expected ErrNotFound", err)
+		t.Errorf("%v, want ErrNotFound", err)
 	}
 }
 
@@ -181,12 +181,12 @@ func TestCloseIsIdempotentAndFinal(t *testing.T) {
 	_, read := s.Runs(t.Context(), storage.RunFilter{})
 	for what, err := range map[string]error{"start": started, "heartbeat": beat, "runs": read} {
 		if !errors.Is(err, storage.ErrUnavailable) {
-			t.Errorf("%s after close: %v, expected ErrUnavailable", what, err)
+			t.Errorf("%s after close: %v, want ErrUnavailable", what, err)
 		}
 	}
 }
 
-func TestSessionsOfAFormerProcessAreDead(t *testing.T) {
+func TestOpenExpiresSessionsOfAnEarlierProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "holdfast.db")
 	s := openAt(t, path)
 	session := openSession(t, s)
@@ -206,16 +206,16 @@ func afterDeath(t *testing.T, s *sqlite.Store, session uuid.UUID, requests []sto
 	t.Helper()
 	if _, err := s.Heartbeat(t.Context(), session, storage.ReplicaStatus{}); !errors.Is(err,
 		storage.ErrSessionLost) {
-		t.Errorf("heartbeat: %v, expected ErrSessionLost", err)
+		t.Errorf("heartbeat: %v, want ErrSessionLost", err)
 	}
 	if replicas, err := s.Replicas(t.Context()); err != nil || len(replicas) != 1 ||
 		replicas[0].ExpiresAt.After(time.Now()) {
-		t.Errorf("replicas %+v (%v), expected one that has expired", replicas, err)
+		t.Errorf("replicas %+v (%v), want one that has expired", replicas, err)
 	}
 	next := openSession(t, s)
 	adopted, err := s.Adopt(t.Context(), next, jobstest.Adoption(nil, 10, requests[2].Firing.Job))
 	if err != nil || len(adopted) != 1 || adopted[0].ID != requests[2].Run {
-		t.Errorf("adopted %+v (%v), expected the waiting run", adopted, err)
+		t.Errorf("adopted %+v (%v), want the waiting run", adopted, err)
 	}
 	if _, err := s.Register(t.Context(), next,
 		[]storage.Definition{{Name: requests[1].Firing.Job, Hash: "h", Recover: true}}); err != nil {
@@ -223,23 +223,23 @@ func afterDeath(t *testing.T, s *sqlite.Store, session uuid.UUID, requests []sto
 	}
 	swept, err := s.Sweep(t.Context())
 	if err != nil || len(swept.Sessions) != 1 || len(swept.Lost) != 2 {
-		t.Fatalf("swept %+v (%v), expected a session and its two runs", swept, err)
+		t.Fatalf("swept %+v (%v), want a session and its two runs", swept, err)
 	}
 	if adopted, err := s.Adopt(t.Context(), next,
 		jobstest.Adoption(nil, 10, requests[1].Firing.Job)); err != nil || len(
 		adopted) != 1 || adopted[0].Recovery != 1 {
-		t.Errorf("adopted %+v (%v), expected the successor", adopted, err)
+		t.Errorf("adopted %+v (%v), want the successor", adopted, err)
 	}
 	again, err := s.Start(t.Context(), next, requests[2:])
 	if err != nil || again[0].Outcome != storage.StartGranted || again[0].Token <= granted[1].Token {
-		t.Errorf("start %+v (%v), expected a grant with a token above %d", again, err,
+		t.Errorf("start %+v (%v), want a grant with a token above %d", again, err,
 			granted[1].Token)
 	}
 }
 
 // The definitions of a former process must not stay active over those of the next process, even
 // before a sweep.
-func TestDefinitionsOfAFormerProcessGiveWay(t *testing.T) {
+func TestOpenRemovesDefinitionsOfAnEarlierProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "holdfast.db")
 	s := openAt(t, path)
 	for _, hash := range []string{"older", "newer"} {
@@ -257,7 +257,7 @@ func TestDefinitionsOfAFormerProcessGiveWay(t *testing.T) {
 	}
 	activeDefinitions, err := s.Versions(t.Context())
 	if err != nil || versions["a"] != 1 || activeDefinitions["a"].Version != 1 {
-		t.Errorf("registered %v, in force %v (%v), expected version 1", versions, activeDefinitions,
+		t.Errorf("registered %v, in force %v (%v), want version 1", versions, activeDefinitions,
 			err)
 	}
 }
@@ -265,7 +265,7 @@ func TestDefinitionsOfAFormerProcessGiveWay(t *testing.T) {
 // childFile names the file on which this program, started again, is a scheduler that is killed.
 const childFile = "HOLDFAST_TEST_CHILD_FILE"
 
-func TestAKilledProcessLeavesTheFileToTheNext(t *testing.T) {
+func TestFileOfAKilledProcessIsOpened(t *testing.T) {
 	if path := os.Getenv(childFile); path != "" {
 		beKilled(t, path)
 	}
@@ -287,7 +287,7 @@ func TestAKilledProcessLeavesTheFileToTheNext(t *testing.T) {
 	}
 	if _, err := sqlite.Open(t.Context(), path, sqlite.Options{Exclusive: true}); !errors.Is(err,
 		sqlite.ErrLocked) {
-		t.Errorf("open beside the child: %v, expected ErrLocked", err)
+		t.Errorf("open beside the child: %v, want ErrLocked", err)
 	}
 	if err := child.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -296,7 +296,7 @@ func TestAKilledProcessLeavesTheFileToTheNext(t *testing.T) {
 	s := openAt(t, path)
 	swept, err := s.Sweep(t.Context())
 	if err != nil || len(swept.Lost) != 1 || swept.Lost[0].ID.String() != run {
-		t.Errorf("swept %+v (%v), expected run %s", swept, err, run)
+		t.Errorf("swept %+v (%v), want run %s", swept, err, run)
 	}
 }
 
@@ -321,7 +321,7 @@ func readLine(t *testing.T, from interface{ Read([]byte) (int, error) }) string 
 	return strings.TrimSuffix(line, "\n")
 }
 
-func TestAToolReadsAndTriggersBesideAScheduler(t *testing.T) {
+func TestToolReadsAndTriggersBesideAScheduler(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "holdfast.db")
 	s := openAt(t, path)
 	session := openSession(t, s)
@@ -349,7 +349,7 @@ func TestAToolReadsAndTriggersBesideAScheduler(t *testing.T) {
 	}
 	if adopted, err := s.Adopt(t.Context(), session, jobstest.Adoption(nil, 1, "a")); err != nil ||
 		len(adopted) != 1 || adopted[0].ID != triggered.ID {
-		t.Errorf("adopted %+v (%v), expected run %s", adopted, err, triggered.ID)
+		t.Errorf("adopted %+v (%v), want run %s", adopted, err, triggered.ID)
 	}
 	refuseSessions(t, tool, session)
 	before := beatOf(t, tool, session)
@@ -376,7 +376,7 @@ func refuseSessions(t *testing.T, tool *sqlite.Store, session uuid.UUID) {
 		"heartbeat": beat, "start": start, "note": note, "sweep": sweep, "adopt": adopt, "misfires": misfires, "register": register,
 	} {
 		if !errors.Is(err, sqlite.ErrNotExclusive) {
-			t.Errorf("%s by a tool: %v, expected ErrNotExclusive", what, err)
+			t.Errorf("%s by a tool: %v, want ErrNotExclusive", what, err)
 		}
 	}
 }
@@ -390,13 +390,13 @@ func beatOf(t *testing.T, s *sqlite.Store, session uuid.UUID) time.Time {
 	return replicas[0].LastBeat
 }
 
-func TestTheFileIsDurable(t *testing.T) {
+func TestFileIsDurable(t *testing.T) {
 	s := open(t)
 	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2",
 		"foreign_keys": "1"} {
 		var got string
 		if err := s.Writer().QueryRow("PRAGMA " + pragma).Scan(&got); err != nil || got != want {
-			t.Errorf("%s is %s (%v), expected %s", pragma, got, err, want)
+			t.Errorf("%s is %s (%v), want %s", pragma, got, err, want)
 		}
 	}
 }

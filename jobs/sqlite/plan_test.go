@@ -64,7 +64,7 @@ func TestQueriesOnGrowingTablesUseIndexes(t *testing.T) {
 	}
 }
 
-func TestPagesOfHistoryWalkAnIndex(t *testing.T) {
+func TestPagesOfHistoryUseAnIndex(t *testing.T) {
 	s := open(t)
 	before := &storage.RunCursor{CreatedAt: time.Now(), ID: uuid.New()}
 	for name, c := range map[string]struct {

@@ -25,7 +25,7 @@ func cached(t testing.TB, pool *sql.DB) map[any]string {
 	return statements
 }
 
-func TestARepeatedStartAndFinishPrepareNothing(t *testing.T) {
+func TestRepeatedStartAndFinishPrepareNothing(t *testing.T) {
 	s := open(t)
 	session := openSession(t, s)
 	startFinish(t, s, session, 1)
@@ -86,7 +86,7 @@ func row1(t *testing.T, db *sql.DB, query string, args ...any) string {
 
 // A cached statement must behave like one that is prepared anew: with the current columns of the
 // table, and without arguments of its last use.
-func TestACachedStatementFollowsTheSchema(t *testing.T) {
+func TestCachedStatementSeesSchemaChanges(t *testing.T) {
 	db := pool(t)
 	execute(t, db, "CREATE TABLE a (x)")
 	execute(t, db, "INSERT INTO a VALUES (1)")
@@ -99,7 +99,7 @@ func TestACachedStatementFollowsTheSchema(t *testing.T) {
 	} {
 		execute(t, db, step.change)
 		if got := row1(t, db, "SELECT * FROM a WHERE ?1 = 1", 1); got != step.want {
-			t.Errorf("after %s: found %s, expected %s", step.change, got, step.want)
+			t.Errorf("after %s: got %s, want %s", step.change, got, step.want)
 		}
 	}
 	execute(t, db, "DROP TABLE a")
@@ -109,7 +109,7 @@ func TestACachedStatementFollowsTheSchema(t *testing.T) {
 	}
 }
 
-func TestACachedStatementWorksAfterAFailure(t *testing.T) {
+func TestCachedStatementWorksAfterAFailure(t *testing.T) {
 	db := pool(t)
 	execute(t, db, "CREATE TABLE a (x INTEGER PRIMARY KEY)")
 	const insert = "INSERT INTO a VALUES (?1)"
@@ -122,12 +122,12 @@ func TestACachedStatementWorksAfterAFailure(t *testing.T) {
 	}
 	execute(t, db, insert, 2)
 	if got := row1(t, db, "SELECT count(*) AS n, max(x) AS x FROM a"); got != "[n x] [{2 true} {2 true}]" {
-		t.Errorf("found %s", got)
+		t.Errorf("got %s", got)
 	}
 }
 
 // Open rows, and a statement of the same text inside their loop, must not share a statement.
-func TestAStatementInUseIsNotShared(t *testing.T) {
+func TestStatementInUseIsNotShared(t *testing.T) {
 	db := pool(t)
 	tx, err := db.BeginTx(t.Context(), nil)
 	if err != nil {
@@ -141,7 +141,7 @@ func TestAStatementInUseIsNotShared(t *testing.T) {
 			numbers(t, tx, query, i, func(j int) { pairs = append(pairs, fmt.Sprint(i, j)) })
 		})
 		if want := []string{"1 2", "1 3", "2 3"}; outer != 3 || !slices.Equal(pairs, want) {
-			t.Errorf("round %d: %d rows and pairs %q, expected 3 and %q", round, outer, pairs, want)
+			t.Errorf("round %d: %d rows and pairs %q, want 3 and %q", round, outer, pairs, want)
 		}
 	}
 }
@@ -175,7 +175,7 @@ func TestCachedStatementsAreBounded(t *testing.T) {
 	row1(t, db, "SELECT length('"+strings.Repeat("x", sqlite.MaxPreparedText)+"')")
 	texts := slices.Collect(maps.Values(cached(t, db)))
 	if len(texts) != sqlite.MaxPrepared {
-		t.Errorf("%d statements are cached, expected %d", len(texts), sqlite.MaxPrepared)
+		t.Errorf("%d statements are cached, want %d", len(texts), sqlite.MaxPrepared)
 	}
 	for text, want := range map[string]bool{
 		"SELECT 'used all the time'":                     true,
@@ -184,7 +184,7 @@ func TestCachedStatementsAreBounded(t *testing.T) {
 		"SELECT 0": false,
 	} {
 		if got := slices.Contains(texts, text); got != want {
-			t.Errorf("%s: cached is %v, expected %v", text, got, want)
+			t.Errorf("%s: cached is %v, want %v", text, got, want)
 		}
 	}
 	for _, text := range texts {
@@ -204,6 +204,6 @@ func TestCachedStatementsAreClosedWithTheStore(t *testing.T) {
 	}
 	s.Close()
 	if _, err := os.Stat(path + "-wal"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("write-ahead log of a store that was closed: %v, expected it to be gone", err)
+		t.Errorf("write-ahead log of a store that was closed: %v, want it to be gone", err)
 	}
 }

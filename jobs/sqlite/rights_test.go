@@ -31,12 +31,12 @@ func TestFilesBelongToTheirOwner(t *testing.T) {
 			t.Fatal(err)
 		}
 		if rights := info.Mode().Perm(); rights != 0o600 {
-			t.Errorf("%s has the mode %o, expected 600", file, rights)
+			t.Errorf("%s has the mode %o, want 600", file, rights)
 		}
 	}
 }
 
-func TestWiderRightsOfAFileAreLogged(t *testing.T) {
+func TestWiderFilePermissionsAreLogged(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("needs the rights of Unix")
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // State, result and webhook deliveries commit with the job's own writes, or not at all.
-func TestRunThatCompletesItselfKeepsAllInItsTransaction(t *testing.T) {
+func TestRunCompletedInItsTransactionIsStoredByIt(t *testing.T) {
 	s := open(t)
 	ctx, session := t.Context(), uuid.New()
 	if err := s.Open(ctx, storage.Session{ID: session, Replica: "a", TTL: time.Minute}); err != nil {

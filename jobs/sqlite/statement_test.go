@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 )
 
-func TestStatementsThatReachBeyondTheTransactionAreRefused(t *testing.T) {
+func TestStatementsBeyondTheTransactionAreRefused(t *testing.T) {
 	for _, sql := range []string{
 		"BEGIN", "begin immediate", "COMMIT", "commit;", "END", "end transaction", "ROLLBACK",
 		"rollback to x", "SAVEPOINT x", "RELEASE x",
@@ -18,7 +18,7 @@ func TestStatementsThatReachBeyondTheTransactionAreRefused(t *testing.T) {
 		"COMMIT/**/", "COMMIT--",
 	} {
 		if err := sqlite.CheckStatement(sql); !errors.Is(err, sqlite.ErrTransactionControl) {
-			t.Errorf("%q: %v, expected ErrTransactionControl", sql, err)
+			t.Errorf("%q: %v, want ErrTransactionControl", sql, err)
 		}
 	}
 }
@@ -36,7 +36,7 @@ func TestSeveralStatementsInOneStringAreRefused(t *testing.T) {
 		if err := sqlite.CheckStatement(sql); err == nil ||
 			errors.Is(err, sqlite.ErrTransactionControl) ||
 			!strings.Contains(err.Error(), "one statement") {
-			t.Errorf("%q: %v, expected a refusal of several statements", sql, err)
+			t.Errorf("%q: %v, want a refusal of several statements", sql, err)
 		}
 	}
 }
@@ -58,7 +58,7 @@ func TestOrdinaryStatementsAreNotRefused(t *testing.T) {
 	}
 }
 
-func TestAnEmptyStatementIsRefused(t *testing.T) {
+func TestEmptyStatementIsRefused(t *testing.T) {
 	for _, sql := range []string{"", " ", ";", "-- nothing", "/* nothing", "/*"} {
 		if err := sqlite.CheckStatement(sql); err == nil {
 			t.Errorf("%q was not refused", sql)

@@ -8,9 +8,9 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
 
-// TestHooksAreOfTheDefinition: another webhook is another definition, another
+// TestHashDependsOnHooks: another webhook is another definition, another
 // order is not; jobs without webhooks keep the hash that they had.
-func TestHooksAreOfTheDefinition(t *testing.T) {
+func TestHashDependsOnHooks(t *testing.T) {
 	hash := func(hooks ...jobs.Hook) string {
 		t.Helper()
 		d, err := Define(jobs.Job{Name: "job", Schedule: schedule.Schedule{}, Hooks: hooks}, nil)
@@ -18,7 +18,7 @@ func TestHooksAreOfTheDefinition(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !slices.Equal(d.Hooks, jobs.SortedHooks(hooks)) {
-			t.Errorf("hooks %v, expected %v", d.Hooks, hooks)
+			t.Errorf("hooks %v, want %v", d.Hooks, hooks)
 		}
 		return d.Hash
 	}

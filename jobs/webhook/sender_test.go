@@ -86,7 +86,7 @@ func (r *receiver) next(t *testing.T) (post, Event) {
 	p := r.any(t)
 	if want := Sign(key, p.id, p.timestamp, p.body); !hmac.Equal([]byte(p.signature),
 		[]byte(want)) {
-		t.Errorf("signature %s, expected %s", p.signature, want)
+		t.Errorf("signature %s, want %s", p.signature, want)
 	}
 	seconds, err := strconv.ParseInt(p.timestamp, 10, 64)
 	if age := time.Since(time.Unix(seconds, 0)); err != nil || age < -time.Second ||
@@ -97,7 +97,7 @@ func (r *receiver) next(t *testing.T) (post, Event) {
 	decoder := json.NewDecoder(bytes.NewReader(p.body))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&e); err != nil || e.ID.String() != p.id {
-		t.Errorf("body %s (%v), expected the id %s", p.body, err, p.id)
+		t.Errorf("body %s (%v), want the id %s", p.body, err, p.id)
 	}
 	return p, e
 }
@@ -217,7 +217,7 @@ func (s *stage) undelivered(what string, until func([]storage.Undelivered) bool)
 			return found
 		}
 		if time.Now().After(deadline) {
-			s.Fatalf("undelivered %+v, expected %s", found, what)
+			s.Fatalf("undelivered %+v, want %s", found, what)
 		}
 	}
 }
@@ -256,7 +256,7 @@ func TestFailuresThenSuccess(t *testing.T) {
 			first = p
 		}
 		if p.id != first.id || !bytes.Equal(p.body, first.body) || p.auth != "Bearer hunter2" {
-			t.Errorf("try %d: id %s, body %s, expected those of the first, %s and %s", n+1, p.id,
+			t.Errorf("try %d: id %s, body %s, want those of the first, %s and %s", n+1, p.id,
 				p.body, first.id, first.body)
 		}
 		d := e.Data
@@ -287,7 +287,7 @@ func TestFailuresThenSuccess(t *testing.T) {
 	}
 }
 
-func TestGivesUpAndSaysSo(t *testing.T) {
+func TestGivesUpAndLogs(t *testing.T) {
 	s := newStage(t)
 	var log safeBuffer
 	r := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
@@ -322,13 +322,13 @@ func TestReplacedSecrets(t *testing.T) {
 	p := r.any(t)
 	if want := Sign(key, p.id, p.timestamp, p.body) + " " +
 		Sign(old, p.id, p.timestamp, p.body); p.signature != want {
-		t.Errorf("signatures %s, expected %s", p.signature, want)
+		t.Errorf("signatures %s, want %s", p.signature, want)
 	}
 	s.undelivered("none", none)
 }
 
-// TestReceiversMayPostpone: by seconds or a date, as far as that is bounded.
-func TestReceiversMayPostpone(t *testing.T) {
+// TestRetryAfter: by seconds or a date, as far as that is bounded.
+func TestRetryAfter(t *testing.T) {
 	inTenMinutes := time.Now().Add(10 * time.Minute).UTC().Format(http.TimeFormat)
 	for _, test := range []struct {
 		name, header string
@@ -366,7 +366,7 @@ func TestReceiversMayPostpone(t *testing.T) {
 			})
 			if wait := found[0].NextAt.Sub(before); wait < test.least ||
 				wait > test.most+time.Since(before) {
-				t.Errorf("the next try is after %s, expected %s to %s", wait, test.least, test.most)
+				t.Errorf("the next try is after %s, want %s to %s", wait, test.least, test.most)
 			}
 		})
 	}
@@ -470,7 +470,7 @@ func (o *deadOutbox) SettleDelivery(context.Context, storage.Settlement) (bool, 
 	return false, errors.New("killed")
 }
 
-func TestOthersTellWhatAKilledReplicaHadTaken(t *testing.T) {
+func TestOthersDeliverForAKilledReplica(t *testing.T) {
 	s := newStage(t)
 	dead := &deadOutbox{Outbox: s.store}
 	r := newReceiver(t, func(n int, _ http.ResponseWriter, _ *http.Request) {
@@ -486,7 +486,7 @@ func TestOthersTellWhatAKilledReplicaHadTaken(t *testing.T) {
 	s.send(s.store, r.URL, io.Discard, short)
 	again, _ := r.next(t)
 	if waited := time.Since(taken); again.id != first.id || waited < 500*time.Millisecond {
-		t.Errorf("told again after %s, with the id %s, expected %s after its lease", waited,
+		t.Errorf("told again after %s, with the id %s, want %s after its lease", waited,
 			again.id, first.id)
 	}
 	s.undelivered("none", none)
@@ -495,8 +495,8 @@ func TestOthersTellWhatAKilledReplicaHadTaken(t *testing.T) {
 	}
 }
 
-// TestStoppedReplicaLeavesItsTriesToOthers: they need not wait for its lease.
-func TestStoppedReplicaLeavesItsTriesToOthers(t *testing.T) {
+// TestStoppedReplicaLeavesDeliveriesToOthers: they need not wait for its lease.
+func TestStoppedReplicaLeavesDeliveriesToOthers(t *testing.T) {
 	s := newStage(t)
 	release := make(chan struct{})
 	r := newReceiver(t, func(n int, _ http.ResponseWriter, request *http.Request) {
@@ -516,7 +516,7 @@ func TestStoppedReplicaLeavesItsTriesToOthers(t *testing.T) {
 	stop()
 	s.send(s.store, r.URL, io.Discard, nil)
 	if again, _ := r.next(t); again.id != first.id {
-		t.Errorf("told of %s, expected %s", again.id, first.id)
+		t.Errorf("got %s, want %s", again.id, first.id)
 	}
 	s.undelivered("none", none)
 }
@@ -551,7 +551,7 @@ func TestSignature(t *testing.T) {
 	const want = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 	if got := Sign(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330",
 		[]byte(`{"test": 2432232314}`)); got != want {
-		t.Errorf("signature %s, expected %s", got, want)
+		t.Errorf("signature %s, want %s", got, want)
 	}
 }
 
