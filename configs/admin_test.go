@@ -55,7 +55,7 @@ func TestServerTLSFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := (ServerTLS{filepath.Join(folder, "a.crt"), filepath.Join(folder, "a.key")}); *c.Admin.TLS != want {
-		t.Errorf("found %+v, expected both in the configuration's folder", *c.Admin.TLS)
+		t.Errorf("got %+v, want both in the configuration's folder", *c.Admin.TLS)
 	}
 	for _, wrong := range [][2]string{{"a.crt", "b.key"}, {"a.key", "a.crt"}, {"c.yaml", "a.key"}} {
 		if err := os.WriteFile(filepath.Join(folder, "c.yaml"), []byte("x: hunter2"),
@@ -65,7 +65,7 @@ func TestServerTLSFiles(t *testing.T) {
 		_, err := read(wrong[0], wrong[1])
 		if err == nil || !strings.Contains(err.Error(),
 			"c.yaml:1:14: admin.tls: found a certificate and a key that can't be used together (") {
-			t.Errorf("%v: found %v", wrong, err)
+			t.Errorf("%v: got %v", wrong, err)
 		}
 		if err != nil && strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("the message shows the file: %v", err)
@@ -73,10 +73,10 @@ func TestServerTLSFiles(t *testing.T) {
 	}
 }
 
-func TestAdminIsReadWhole(t *testing.T) {
+func TestParseAdmin(t *testing.T) {
 	a := mustParse(t, full, WithEnv(secretive)).Admin
 	if a.Users[0].Role != Viewer || a.Tokens[0].Role != Viewer {
-		t.Errorf("roles are %s and %s, expected the one that breaks nothing", a.Users[0].Role,
+		t.Errorf("roles are %s and %s, want the one that breaks nothing", a.Users[0].Role,
 			a.Tokens[0].Role)
 	}
 	want := &TrustedProxy{
@@ -85,7 +85,7 @@ func TestAdminIsReadWhole(t *testing.T) {
 		Role: Viewer, Operators: []string{"anna"},
 	}
 	if !reflect.DeepEqual(a.TrustedProxy, want) {
-		t.Errorf("trusted_proxy: found %+v", a.TrustedProxy)
+		t.Errorf("trusted_proxy: got %+v", a.TrustedProxy)
 	}
 	if a.CookieKeys[0].Key.Reveal() != "hunter2hunter2hunter2hunter2hunter2" ||
 		a.Tokens[0].TokenHash.Reveal() != hunted {
@@ -95,7 +95,7 @@ func TestAdminIsReadWhole(t *testing.T) {
 		"role: operator, password_hash: '"+hash+"'}]}").Admin
 	if !reflect.DeepEqual(a.Hosts, []string{"scheduler.example.com", "::1", "a_b"}) ||
 		a.Users[0].Role != Operator {
-		t.Errorf("found %+v", a)
+		t.Errorf("got %+v", a)
 	}
 	for _, keys := range []string{
 		"tokens: [{name: a, token_hash: '" + hunted + "'}]",

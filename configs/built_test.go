@@ -19,9 +19,9 @@ jobs:
   - {name: manual, handler: sql, params: {statement: "SELECT 1"}}
 `
 
-// TestWhatWasNotReadIsTold changes a job in each of the ways that leave it without its locks, its
+// TestUnreadPartsAreReported changes a job in each of the ways that leave it without its locks, its
 // schedule or its checks.
-func TestWhatWasNotReadIsTold(t *testing.T) {
+func TestUnreadPartsAreReported(t *testing.T) {
 	read := func(t *testing.T) *Config {
 		config, err := Parse("holdfast.yaml", []byte(readText))
 		if err != nil {
@@ -57,10 +57,10 @@ func TestWhatWasNotReadIsTold(t *testing.T) {
 		change(config)
 		err := config.CheckRead()
 		if !errors.Is(err, ErrNotRead) {
-			t.Errorf("%s: %v, expected ErrNotRead", name, err)
+			t.Errorf("%s: %v, want ErrNotRead", name, err)
 		} else if name != "built" && name != "from defaults" && !strings.HasPrefix(err.Error(),
 			`job "rollup": `) {
-			t.Errorf("%s: %v, expected the job's name", name, err)
+			t.Errorf("%s: %v, want the job's name", name, err)
 		}
 	}
 	config := read(t)

@@ -39,7 +39,7 @@ jobs:
 			got = append(got, scheduledAt.In(s.Zone()).Format("01-02 15:04 MST"))
 		}
 		if strings.Join(got, ", ") != want {
-			t.Errorf("%s: due %s, expected %s", c.Jobs[i].Name, strings.Join(got, ", "), want)
+			t.Errorf("%s: due %s, want %s", c.Jobs[i].Name, strings.Join(got, ", "), want)
 		}
 	}
 	if calendar, ok := c.Jobs[0].Schedule.Excluded(time.Date(2026, 10, 3, 7, 0, 0, 0, time.UTC)); calendar != "holidays" || !ok {
@@ -69,6 +69,6 @@ func TestMistakesInOtherFilesComeLast(t *testing.T) {
 	}
 	if got, want := strings.Join(places, " "),
 		"testdata/z.yaml:6:10 testdata/wrong.ics:4:1 testdata/wrong.txt:3:1"; got != want {
-		t.Errorf("mistakes at %s, expected %s", got, want)
+		t.Errorf("mistakes at %s, want %s", got, want)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestDifferencesAreNamedByKey(t *testing.T) {
+func TestDifferencesHaveKeys(t *testing.T) {
 	read := func(text string) *Config {
 		c, err := Parse("holdfast.yaml", []byte(text))
 		if err != nil {

@@ -29,7 +29,7 @@ func TestDocumentedSchedules(t *testing.T) {
 		asDocumented(t, example[1], strings.TrimSpace(example[2]))
 	}
 	if len(configurations) < 2 || len(examples) < 30 {
-		t.Errorf("found %d configurations and %d examples", len(configurations), len(examples))
+		t.Errorf("got %d configurations and %d examples", len(configurations), len(examples))
 	}
 }
 
@@ -43,7 +43,7 @@ func TestDocumentedPolicies(t *testing.T) {
 	blocks := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").
 		FindAllStringSubmatch(string(data), -1)
 	if len(blocks) != 2 {
-		t.Fatalf("found %d configurations", len(blocks))
+		t.Fatalf("got %d configurations", len(blocks))
 	}
 	if _, err := parse(blocks[1][1]); err != nil {
 		t.Errorf("configuration of reservations: %v", err)
@@ -80,7 +80,7 @@ func TestDocumentedHooks(t *testing.T) {
 		}
 	}
 	if len(configurations) != 3 {
-		t.Errorf("found %d configurations", len(configurations))
+		t.Errorf("got %d configurations", len(configurations))
 	}
 }
 
@@ -98,7 +98,7 @@ func TestDocumentedConfigurations(t *testing.T) {
 		blocks := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").
 			FindAllStringSubmatch(string(data), -1)
 		if len(blocks) == 0 {
-			t.Errorf("%s: found no configuration", path)
+			t.Errorf("%s: got no configuration", path)
 		}
 		for _, block := range blocks {
 			if _, err := parse(block[1], anyHandler, WithEnv(noEnv)); err != nil {

@@ -86,7 +86,7 @@ func TestReferenceHasEveryKey(t *testing.T) {
 	}
 	full := regexp.MustCompile(`(?m)^( *)#(\S)`).ReplaceAll(text, []byte("$1$2"))
 	if bytes.Equal(full, text) {
-		t.Fatal("found no key that is turned off")
+		t.Fatal("got no key that is turned off")
 	}
 	d := newDocument("reference.yaml")
 	tree := d.buildTree(d.parseYAML(full), string(full), noEnv)
@@ -113,7 +113,7 @@ func TestReferenceHasEveryKey(t *testing.T) {
 	memcached.start(&config)
 	memcached.Servers, memcached.TLS = []string{"127.0.0.1:11211"}, &TLS{}
 	if config.Locking.Memcached == nil || !reflect.DeepEqual(*config.Locking.Memcached, memcached) {
-		t.Errorf("memcached: found %+v, expected the defaults %+v", config.Locking.Memcached,
+		t.Errorf("memcached: got %+v, want the defaults %+v", config.Locking.Memcached,
 			memcached)
 	}
 }
@@ -144,13 +144,13 @@ func schemaKeys(t reflect.Type, path string, out map[string]bool) {
 func TestEmbedded(t *testing.T) {
 	c := mustLoad(t, "embedded.yaml")
 	if path, ok := c.Database.SQLite(); !ok || path != "holdfast.db" {
-		t.Errorf("database: found %q, %v", path, ok)
+		t.Errorf("database: got %q, %v", path, ok)
 	}
 	if c.Locking.Memcached != nil {
 		t.Error("embedded.yaml needs memcached")
 	}
 	if c.Admin.Listen != "127.0.0.1:8080" {
-		t.Errorf("admin.listen: found %s", c.Admin.Listen)
+		t.Errorf("admin.listen: got %s", c.Admin.Listen)
 	}
 	soon := time.Now().Add(time.Minute)
 	for _, j := range c.Jobs {

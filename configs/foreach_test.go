@@ -19,7 +19,7 @@ func locksOf(j Job) string {
 	return strings.Join(texts, ", ")
 }
 
-func TestForEachMakesAJobOfEachItem(t *testing.T) {
+func TestForEachCreatesAJobPerItem(t *testing.T) {
 	c, err := parse(`
 jobs:
   - name: rollup
@@ -37,7 +37,7 @@ jobs:
 		t.Fatal(err)
 	}
 	if len(c.Jobs) != 4 {
-		t.Fatalf("found %d jobs, expected 4", len(c.Jobs))
+		t.Fatalf("got %d jobs, want 4", len(c.Jobs))
 	}
 	for i, item := range []string{"acme", "globex-2", "7"} {
 		j := c.Jobs[i]
@@ -51,7 +51,7 @@ jobs:
 		}
 		want[3] = strings.ReplaceAll(want[3], "~", "{item}") // keys stay
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: expected (-), found (+):\n%s", item, diff)
+			t.Errorf("%s: want (-), got (+):\n%s", item, diff)
 		}
 	}
 }
@@ -74,14 +74,14 @@ jobs:
 	} {
 		if got := c.Jobs[i].Name + " " + locksOf(c.Jobs[i]) + " " +
 			string(c.Jobs[i].Params.JSON()); got != want {
-			t.Errorf("found %s, expected %s", got, want)
+			t.Errorf("got %s, want %s", got, want)
 		}
 	}
 }
 
-// TestForEachReadsBack: what a configuration shows is what it would be without
+// TestForEachRoundTrip: what a configuration shows is what it would be without
 // for_each.
-func TestForEachReadsBack(t *testing.T) {
+func TestForEachRoundTrip(t *testing.T) {
 	for _, each := range []string{"[acme, globex]", "{account: [acme, globex]}"} {
 		name := "item"
 		if strings.Contains(each, "account") {
@@ -99,7 +99,7 @@ func TestForEachReadsBack(t *testing.T) {
 			}
 			if again.Jobs[0].String() != j.String() || locksOf(again.Jobs[0]) != locksOf(j) ||
 				strings.Contains(j.String(), "for_each") {
-				t.Errorf("found %s (%s), expected %s (%s)", again.Jobs[0], locksOf(again.Jobs[0]),
+				t.Errorf("got %s (%s), want %s (%s)", again.Jobs[0], locksOf(again.Jobs[0]),
 					j, locksOf(j))
 			}
 		}
@@ -158,7 +158,7 @@ func TestForEachMistakes(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := parse(test.text, withBuiltins())
 			if got := fmt.Sprint(err); got != test.want {
-				t.Errorf("found\n%s\nexpected\n%s", got, test.want)
+				t.Errorf("got\n%s\nwant\n%s", got, test.want)
 			}
 		})
 	}

@@ -44,16 +44,16 @@ func FuzzParse(f *testing.F) {
 		switch {
 		case err == nil:
 			if c.Replica.Name == "" || !json.Valid([]byte(c.String())) {
-				t.Errorf("found %s", c)
+				t.Errorf("got %s", c)
 			}
 		case !errors.As(err, &all) || len(all.Problems) == 0:
-			t.Errorf("found %v, expected *Errors", err)
+			t.Errorf("got %v, want *Errors", err)
 		default:
 			lines := strings.Count(string(data), "\n") + strings.Count(string(data), "\r") + 1
 			for _, p := range all.Problems {
 				if p.Line < 1 || p.Line > lines && p.File == "c.yaml" || p.Column < 1 ||
 					p.Message == "" || strings.ContainsAny(p.String(), "\n\r") {
-					t.Errorf("found %q in a file of %d lines", p.String(), lines)
+					t.Errorf("got %q in a file of %d lines", p.String(), lines)
 				}
 			}
 		}
@@ -121,7 +121,7 @@ func TestHugeNestingAndAliases(t *testing.T) {
 			_, err := parse(text)
 			var all *Errors
 			if !errors.As(err, &all) {
-				t.Errorf("found %v, expected *Errors", err)
+				t.Errorf("got %v, want *Errors", err)
 			}
 		})
 	}

@@ -45,12 +45,12 @@ locking:
 	}
 	m := c.Locking.Memcached
 	if m.Username != "holdfast" || m.Password.Reveal() != "hunter2" {
-		t.Errorf("found %q and %q", m.Username, m.Password.Reveal())
+		t.Errorf("got %q and %q", m.Username, m.Password.Reveal())
 	}
 	config, err := m.TLS.Config()
 	if err != nil || config.ServerName != "cache.internal" || len(config.Certificates) != 1 ||
 		!config.RootCAs.Equal(authority.Pool) {
-		t.Errorf("found %+v, %v", config, err)
+		t.Errorf("got %+v, %v", config, err)
 	}
 	if shown := c.String(); strings.Contains(shown, "hunter2") || strings.Contains(shown, "BEGIN") {
 		t.Errorf("shown as %s", shown)
@@ -68,7 +68,7 @@ func TestTLSWithoutKeys(t *testing.T) {
 	c := mustParse(t, pg+`locking: {memcached: {servers: ["cache:11211"], tls: {}}}`)
 	if config, err := c.Locking.Memcached.TLS.Config(); err != nil || config.RootCAs != nil ||
 		len(config.Certificates) != 0 {
-		t.Errorf("found %+v, %v", config, err)
+		t.Errorf("got %+v, %v", config, err)
 	}
 	if c := mustParse(t, pg+`locking: {memcached: {servers: ["cache:11211"]}}`); c.Locking.Memcached.TLS != nil {
 		t.Error("TLS without a section")

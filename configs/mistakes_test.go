@@ -223,14 +223,14 @@ func TestMistakes(t *testing.T) {
 			_, err := parse(test.text, WithEnv(env))
 			var all *Errors
 			if !errors.As(err, &all) {
-				t.Fatalf("found %v, expected *Errors", err)
+				t.Fatalf("got %v, want *Errors", err)
 			}
 			want := strings.ReplaceAll(test.want, "\t", " ")
 			if !strings.HasPrefix(want, "testdata/") {
 				want = head + want
 			}
 			if got := err.Error(); got != want {
-				t.Errorf("found\n%s\nexpected\n%s", got, want)
+				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
 			if strings.Contains(err.Error(), "hunter2") {
 				t.Error("the message shows a secret")
@@ -255,15 +255,15 @@ func TestProblemsAreSortedAndComplete(t *testing.T) {
 	_, err := parse(text.String())
 	var all *Errors
 	if !errors.As(err, &all) {
-		t.Fatalf("found %v, expected *Errors", err)
+		t.Fatalf("got %v, want *Errors", err)
 	}
 	const each = 2 // unknown key, no handler
 	if len(all.Problems) != 50*each {
-		t.Errorf("found %d problems, expected %d", len(all.Problems), 50*each)
+		t.Errorf("got %d problems, want %d", len(all.Problems), 50*each)
 	}
 	for i, p := range all.Problems {
 		if p.Line != 2+i/each || p.File != "c.yaml" {
-			t.Errorf("problem %d: found %s", i, p)
+			t.Errorf("problem %d: got %s", i, p)
 		}
 	}
 }

@@ -22,7 +22,7 @@ func TestTracing(t *testing.T) {
 	if c, err = parse("tracing: {endpoint: 'https://c/otlp/traces', sample: 0.25, link: " +
 		"'https://tempo/t/{trace_id}?a=b'}"); err != nil ||
 		c.Tracing.Endpoint != "https://c/otlp/traces" || c.Tracing.Sample != 0.25 {
-		t.Errorf("found %+v, %v", c, err)
+		t.Errorf("got %+v, %v", c, err)
 	}
 	if c, err = parse(""); err != nil || c.Tracing != nil || c.Metrics.Names != 200 {
 		t.Errorf("of nothing: %+v, %v", c, err)
@@ -74,7 +74,7 @@ func TestObservationMistakes(t *testing.T) {
 		_, err := parse(test.text)
 		if got := fmt.Sprint(err); !strings.Contains(got, test.want) ||
 			strings.Contains(got, "hunter2") {
-			t.Errorf("%s: found\n%s\nexpected\n%s", test.name, got, test.want)
+			t.Errorf("%s: got\n%s\nwant\n%s", test.name, got, test.want)
 		}
 	}
 }

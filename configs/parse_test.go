@@ -41,7 +41,7 @@ func TestAllMistakesAtOnce(t *testing.T) {
 	_, err := Load(path, withBuiltins(), WithEnv(noEnv))
 	var all *Errors
 	if !errors.As(err, &all) {
-		t.Fatalf("found %v, expected *Errors", err)
+		t.Fatalf("got %v, want *Errors", err)
 	}
 	if *update {
 		if err := os.WriteFile(golden, []byte(err.Error()+"\n"), 0o644); err != nil {
@@ -74,13 +74,13 @@ func TestEmptyFileIsTheDefaults(t *testing.T) {
 	}
 }
 
-func TestDrawnNameIsNobodysFormerLife(t *testing.T) {
+func TestRandomReplicaNameIsMarked(t *testing.T) {
 	if !mustParse(t, "").Replica.Drawn || mustParse(t, "replica: {name: one}").Replica.Drawn {
 		t.Error("a name is drawn where the file has none, and nowhere else")
 	}
 }
 
-func TestReplicasOfOneHostDiffer(t *testing.T) {
+func TestReplicaNamesOfOneHostDiffer(t *testing.T) {
 	if a, b := mustParse(t, ""), mustParse(t, ""); a.Replica.Name == b.Replica.Name {
 		t.Errorf("two replicas are called %s", a.Replica.Name)
 	}
@@ -89,11 +89,11 @@ func TestReplicasOfOneHostDiffer(t *testing.T) {
 func TestUnreadableFile(t *testing.T) {
 	_, err := Load(filepath.Join(t.TempDir(), "none.yaml"))
 	if !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("found %v, expected fs.ErrNotExist", err)
+		t.Errorf("got %v, want fs.ErrNotExist", err)
 	}
 }
 
-func TestJobsStartFromTheRest(t *testing.T) {
+func TestJobsInheritDefaults(t *testing.T) {
 	c := mustParse(t, `
 jobs:
   - {name: a, handler: sql}
@@ -114,17 +114,17 @@ locking: {wait: {attempts: 2, delay: 1s, backoff: constant, reserve: 20s}}
 		t.Errorf("job b: %s", b)
 	}
 	if want := (retry.Policy{Attempts: 3, Delay: 10 * time.Second, Backoff: retry.Constant}); third.Retry != want {
-		t.Errorf("job c retries by %+v, expected %+v", third.Retry, want)
+		t.Errorf("job c retries by %+v, want %+v", third.Retry, want)
 	}
 	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	if next := a.Schedule.Next(from); !next.IsZero() {
 		t.Errorf("job a without a schedule is due at %v", next)
 	}
 	if next := b.Schedule.Next(from); !next.Equal(from.Add(12 * time.Hour)) {
-		t.Errorf("job b is due at %v, expected noon in UTC", next)
+		t.Errorf("job b is due at %v, want noon in UTC", next)
 	}
 	if next := third.Schedule.Next(from); !next.Equal(from.Add(11 * time.Hour)) {
-		t.Errorf("job c is due at %v, expected noon in Berlin", next)
+		t.Errorf("job c is due at %v, want noon in Berlin", next)
 	}
 }
 
@@ -138,11 +138,11 @@ jobs:
 	a, b := c.Jobs[0], c.Jobs[1]
 	if want := (Misfire{NoReplica: "run_all", NoWorker: "run_all", Paused: "skip", LockHeld: "skip",
 		Limit: 100}); a.Misfire != want {
-		t.Errorf("one policy: %+v, expected %+v", a.Misfire, want)
+		t.Errorf("one policy: %+v, want %+v", a.Misfire, want)
 	}
 	if want := (Misfire{NoReplica: "skip", NoWorker: "run_once", Paused: "skip",
 		LockHeld: "run_once", Limit: 3, MaxAge: 2 * time.Hour}); b.Misfire != want {
-		t.Errorf("policies by cause: %+v, expected %+v", b.Misfire, want)
+		t.Errorf("policies by cause: %+v, want %+v", b.Misfire, want)
 	}
 	if a.Priority != 9 || b.Priority != 5 || a.Deadline != 10*time.Minute || b.Deadline != 0 {
 		t.Errorf("priorities and deadlines of %s and %s", a, b)
@@ -186,7 +186,7 @@ jobs:
 	}
 	for i, j := range c.Jobs {
 		if !reflect.DeepEqual(j.Spec, want[i]) {
-			t.Errorf("%s: found %+v, expected %+v", j.Name, j.Spec, want[i])
+			t.Errorf("%s: got %+v, want %+v", j.Name, j.Spec, want[i])
 		}
 		again := mustParse(t,
 			`{"jobs": [{"name": "a", "handler": "sql", "schedule": "@daily"}, {"name": "i", "handler": "sql", "schedule": "@daily"}, `+strings.Replace(j.String(), `"name":"`, `"name":"again `, 1)+`]}`)

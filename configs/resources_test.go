@@ -54,9 +54,9 @@ func TestResourcesInNormalForm(t *testing.T) {
 	}
 }
 
-// TestNoPlaceholderLeavesItsSegment gives values that would name another table
+// TestPlaceholdersStayInTheirSegment gives values that would name another table
 // or schema than the one that the name shows.
-func TestNoPlaceholderLeavesItsSegment(t *testing.T) {
+func TestPlaceholdersStayInTheirSegment(t *testing.T) {
 	for _, value := range []string{`a.b`, `a/b`, `.`, `..`, ``, `a\"`, `a\nb`, `\0`} {
 		if _, err := parse(job(`tables: ["x.e{args}"], params: {args: "` + value + `"}`)); err == nil {
 			t.Errorf("%q was taken", value)
@@ -78,6 +78,6 @@ func TestSharedJobsMayOverlap(t *testing.T) {
 		}
 	}
 	if j.Overlap != "allow" || len(j.Requests) != 2 {
-		t.Errorf("found %s", j)
+		t.Errorf("got %s", j)
 	}
 }

@@ -67,13 +67,13 @@ func TestSecretsAreNotShown(t *testing.T) {
 	}
 	if !strings.Contains(c.String(), `"Bearer ${TOKEN}"`) ||
 		!strings.Contains(c.String(), redacted) {
-		t.Errorf("found %s", c)
+		t.Errorf("got %s", c)
 	}
 }
 
-// TestShownConfigIsReadAgain shows that what is marshalled is under the
+// TestShownConfigRoundTrip shows that what is marshalled is under the
 // file's keys and in its notation.
-func TestShownConfigIsReadAgain(t *testing.T) {
+func TestShownConfigRoundTrip(t *testing.T) {
 	first := mustParse(t, full, WithEnv(secretive))
 	shown := strings.NewReplacer(
 		`"url":"[redacted]"`, `"url":"postgres://h/d"`, `"password":"[redacted]"`, `"password":"x"`,
@@ -82,7 +82,7 @@ func TestShownConfigIsReadAgain(t *testing.T) {
 		`"key":"hunter2hunter2hunter2hunter2hunter2"`).Replace(first.String())
 	second := mustParse(t, shown, WithEnv(secretive))
 	if first.String() != second.String() {
-		t.Errorf("found\n%s\nexpected\n%s", second, first)
+		t.Errorf("got\n%s\nwant\n%s", second, first)
 	}
 }
 
@@ -109,21 +109,21 @@ jobs:
         - -${N}
 `, WithEnv(func(name string) (string, bool) { v, ok := env[name]; return v, ok }))
 	if c.Workers != 12 || c.ShutdownGrace.String() != "45s" {
-		t.Errorf("found %s", c)
+		t.Errorf("got %s", c)
 	}
 	if want := "a-12-b c-d-${N}-$N-$$"; c.Replica.Name != want {
-		t.Errorf("replica.name: found %q, expected %q", c.Replica.Name, want)
+		t.Errorf("replica.name: got %q, want %q", c.Replica.Name, want)
 	}
 	if c.Jobs[0].Name != "12" || !c.Jobs[0].Recover {
-		t.Errorf("found %s", c.Jobs[0])
+		t.Errorf("got %s", c.Jobs[0])
 	}
 	if got, want := string(c.Jobs[0].Params.JSON()),
 		`{"command":["12","${N}",""],"env":{},"dir":"x"}`; got != want {
-		t.Errorf("params: found %s, expected %s", got, want)
+		t.Errorf("params: got %s, want %s", got, want)
 	}
 	if got, want := string(c.Jobs[1].Params.JSON()),
 		`{"args":[12,"12",true,1.5,"",-12]}`; got != want {
-		t.Errorf("params: found %s, expected %s", got, want)
+		t.Errorf("params: got %s, want %s", got, want)
 	}
 }
 
@@ -148,7 +148,7 @@ func TestSecretFiles(t *testing.T) {
 	}
 	if c.Database.URL.Reveal() != "postgres://app:hunter2@db/x" ||
 		c.Admin.Users[0].PasswordHash.Reveal() != hash {
-		t.Errorf("found %q and %q", c.Database.URL.Reveal(), c.Admin.Users[0].PasswordHash.Reveal())
+		t.Errorf("got %q and %q", c.Database.URL.Reveal(), c.Admin.Users[0].PasswordHash.Reveal())
 	}
 	for name, want := range map[string]string{
 		"blank": "the file is empty", "large": "more than 64 KiB", "gone": "no such file",
@@ -158,7 +158,7 @@ func TestSecretFiles(t *testing.T) {
 			[]byte("database:\n  url_file: "+name+"\n"))
 		if err == nil || !strings.Contains(err.Error(), want) ||
 			!strings.Contains(err.Error(), "c.yaml:2:13: database.url_file: ") {
-			t.Errorf("%s: found %v, expected %q", name, err, want)
+			t.Errorf("%s: got %v, want %q", name, err, want)
 		}
 		if err != nil && strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: the message shows the secret", name)

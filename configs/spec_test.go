@@ -17,9 +17,9 @@ func parseJob(c *Config, text string, opts ...Option) (*Job, error) {
 		append([]Option{withBuiltins(), WithEnv(noEnv)}, opts...)...)
 }
 
-// TestJobsAreReadAgainAsTheyAreWritten reads every job of the examples from the
+// TestJobRoundTrip reads every job of the examples from the
 // text that is kept of it, with a configuration of other defaults.
-func TestJobsAreReadAgainAsTheyAreWritten(t *testing.T) {
+func TestJobRoundTrip(t *testing.T) {
 	paths, err := filepath.Glob("*.yaml")
 	if err != nil || len(paths) < 3 {
 		t.Fatal(paths, err)
@@ -79,7 +79,7 @@ func checkReadAgain(t *testing.T, c *Config, written Job, opts ...Option) {
 	}
 }
 
-func TestTablesOfAJobAloneAreQualified(t *testing.T) {
+func TestTablesOfSingleJobAreQualified(t *testing.T) {
 	c := mustParse(t, `{default_schema: '"Ware ""House"""'}`)
 	j, err := c.ParseJob("job",
 		[]byte(
@@ -95,8 +95,8 @@ func TestTablesOfAJobAloneAreQualified(t *testing.T) {
 	checkReadAgain(t, c, *j, WithEnv(variables))
 }
 
-// TestTextOfAJobSurvives is about what JSON and YAML write differently.
-func TestTextOfAJobSurvives(t *testing.T) {
+// TestJobTextIsPreserved is about what JSON and YAML write differently.
+func TestJobTextIsPreserved(t *testing.T) {
 	c := mustParse(t, "{}")
 	for _, value := range []string{"", "${NAME}", "$${NAME}", "$$", "a\tb\nc", "\"'\\/",
 		"🙂 ä\u2028", "<&>", "# no comment", "*", "@", "- a", "0x10", "yes", "null", "1e3"} {
@@ -115,7 +115,7 @@ func TestTextOfAJobSurvives(t *testing.T) {
 	}
 }
 
-func TestMistakesInAJobAlone(t *testing.T) {
+func TestMistakesInSingleJob(t *testing.T) {
 	c := mustParse(t,
 		`{calendars: [{name: holidays, exclude: {dates: ["12-25"]}}], jobs: [{name: first, handler: sql, schedule: "@daily", resources: [{name: api, slots: 5}]}, {name: second, handler: sql, schedule: {after: [mine]}}, {name: mine, handler: sql, schedule: "@daily"}]}`)
 	added := map[string]schedule.Schedule{"added": c.Jobs[0].Schedule}
@@ -150,7 +150,7 @@ func TestMistakesInAJobAlone(t *testing.T) {
 		}))
 		if err == nil || !strings.Contains(err.Error(), m.want) ||
 			strings.Contains(err.Error(), "jobs[") {
-			t.Errorf("%s: found %v, expected %s", m.what, err, m.want)
+			t.Errorf("%s: got %v, want %s", m.what, err, m.want)
 		}
 	}
 	j, err := parseJob(c,

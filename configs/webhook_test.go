@@ -54,7 +54,7 @@ func TestPatternsOfWebhooks(t *testing.T) {
 			w.Jobs = strings.Split(test.patterns, ",")
 		}
 		if got := w.Covers(test.name); got != test.want {
-			t.Errorf("%q covers %q: found %v", test.patterns, test.name, got)
+			t.Errorf("%q covers %q: got %v", test.patterns, test.name, got)
 		}
 	}
 }
@@ -115,7 +115,7 @@ func TestWebhookMistakes(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := parse(test.text, withBuiltins())
 			if got := fmt.Sprint(err); got != "c.yaml:"+test.want {
-				t.Errorf("found\n%s\nexpected\nc.yaml:%s", got, test.want)
+				t.Errorf("got\n%s\nwant\nc.yaml:%s", got, test.want)
 			}
 			if strings.Contains(fmt.Sprint(err), "hunter2") {
 				t.Error("the message shows a secret")
