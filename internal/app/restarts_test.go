@@ -48,7 +48,7 @@ func TestRestartIsRecordedOnce(t *testing.T) {
 			recorder.check(t.Context())
 		}
 		if len(store.notes) != want {
-			t.Fatalf("recorded %+v, expected %d restarts", store.notes, want)
+			t.Fatalf("recorded %+v, want %d restarts", store.notes, want)
 		}
 	}
 	check(0)
@@ -58,7 +58,7 @@ func TestRestartIsRecordedOnce(t *testing.T) {
 	check(1)
 	if got, want := store.notes[0],
 		(storage.Restart{Server: "b", StartedAt: at(7), NoticedBy: "replica-1"}); got != want {
-		t.Errorf("recorded %+v, expected %+v", got, want)
+		t.Errorf("recorded %+v, want %+v", got, want)
 	}
 	store.err = errors.New("down")
 	(*servers)[0].StartedAt = at(9)

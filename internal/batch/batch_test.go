@@ -51,11 +51,11 @@ func asking(t *testing.T, all *sync.WaitGroup, b *batch.Batch[int, int], questio
 func (g *gated) expect(t *testing.T, want ...int) {
 	t.Helper()
 	if got := <-g.entered; !slices.Equal(got, want) {
-		t.Errorf("batch %v, expected %v", got, want)
+		t.Errorf("batch %v, want %v", got, want)
 	}
 }
 
-func TestBatchGathersWhatComesWhileOneIsUnderWay(t *testing.T) {
+func TestCallsDuringABatchFormTheNextBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGated()
 		b := g.batch(1000, nil)
@@ -70,7 +70,7 @@ func TestBatchGathersWhatComesWhileOneIsUnderWay(t *testing.T) {
 	})
 }
 
-func TestBatchIsNoHeavierThanAllowed(t *testing.T) {
+func TestBatchWeightIsLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGated()
 		b := g.batch(10, func(q int) int { return q })
@@ -87,7 +87,7 @@ func TestBatchIsNoHeavierThanAllowed(t *testing.T) {
 	})
 }
 
-func TestQuestionThatWasNotSentIsNotAskedAfterItsContext(t *testing.T) {
+func TestCallWithEndedContextIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGated()
 		b := g.batch(1000, nil)
@@ -115,7 +115,7 @@ func TestQuestionThatWasNotSentIsNotAskedAfterItsContext(t *testing.T) {
 	})
 }
 
-func TestQuestionUnderWayIsLeftAtTheEndOfItsContext(t *testing.T) {
+func TestSentCallReturnsWhenItsContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGated()
 		b := g.batch(1000, nil)

@@ -20,7 +20,7 @@ func TestOpensForTwoSecondsAfterAFailure(t *testing.T) {
 		expectOpen := func(want bool) {
 			t.Helper()
 			if b.Open() != want {
-				t.Errorf("open: %v, expected %v", b.Open(), want)
+				t.Errorf("open: %v, want %v", b.Open(), want)
 			}
 		}
 		fail := func(unreachable bool, lines int) {
@@ -28,7 +28,7 @@ func TestOpensForTwoSecondsAfterAFailure(t *testing.T) {
 			b.Fail(zerolog.New(&log), errors.New("refused"), unreachable, "decided elsewhere")
 			if got := strings.Count(log.String(),
 				`"error":"refused","message":"decided elsewhere"`); got != lines {
-				t.Errorf("%d lines, expected %d: %s", got, lines, log.String())
+				t.Errorf("%d lines, want %d: %s", got, lines, log.String())
 			}
 		}
 		expectOpen(false)

@@ -87,7 +87,7 @@ func TestExplainCommand(t *testing.T) {
 			"scheduled after   Tue 2026-03-31 02:30:00 CEST  2026-03-31T00:30:00Z",
 			"clocks            02:00 to 03:00 does not exist: run after the gap"} {
 			if !strings.Contains(strings.ReplaceAll(out, "CET  ", "CET   "), want) {
-				t.Errorf("%q: expected %q in\n%s", scheduledAt, want, out)
+				t.Errorf("%q: want %q in\n%s", scheduledAt, want, out)
 			}
 		}
 	}
@@ -112,7 +112,7 @@ func TestExplainCommand(t *testing.T) {
 		err := Execute(t.Context(), append([]string{"explain", "-c", path}, args...), &out, &errOut,
 			nil)
 		if err == nil || err.Error() != want {
-			t.Errorf("%v: %v, expected %s", args, err, want)
+			t.Errorf("%v: %v, want %s", args, err, want)
 		}
 	}
 }

@@ -50,7 +50,7 @@ func TestConfigAcceptsPasswordHash(t *testing.T) {
 	}
 	for _, typed := range []string{"", "\n", strings.Repeat("x", password.Longest+1) + "\n"} {
 		if out, err := hashPassword(t, typed); err == nil {
-			t.Errorf("hash of a password with %d bytes: %s, expected an error", len(typed), out)
+			t.Errorf("hash of a password with %d bytes: %s, want an error", len(typed), out)
 		}
 	}
 }
@@ -71,7 +71,7 @@ func TestConfigAcceptsTokenHash(t *testing.T) {
 		}
 		sum := sha256.Sum256([]byte(said.Token))
 		if said.Hash != hex.EncodeToString(sum[:]) || len(said.Token) < 26 || seen[said.Token] {
-			t.Errorf("found %s", out)
+			t.Errorf("got %s", out)
 		}
 		seen[said.Token] = true
 		if _, err := configs.Parse("c.yaml",

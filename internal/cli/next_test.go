@@ -44,7 +44,7 @@ func TestNextOfExpressions(t *testing.T) {
 			t.Fatalf("%s: %v: %s", c.text, err, out)
 		}
 		if got == nil || strings.Join(got, " ") != strings.Join(c.want, " ") {
-			t.Errorf("%s: %s, expected %s", c.text, got, c.want)
+			t.Errorf("%s: %s, want %s", c.text, got, c.want)
 		}
 	}
 }
@@ -58,7 +58,7 @@ Sun 2026-03-29 03:00:00 CEST  2026-03-29T01:00:00Z  02:00 to 03:00 does not exis
 Mon 2026-03-30 02:30:00 CEST  2026-03-30T00:30:00Z  
 `
 	if out != want {
-		t.Errorf("found\n%s\nexpected\n%s", out, want)
+		t.Errorf("got\n%s\nwant\n%s", out, want)
 	}
 }
 
@@ -84,7 +84,7 @@ Mon 2026-03-30 12:00:00 CEST  2026-03-30T10:00:00Z  b    clocks went forward by 
 Tue 2026-03-31 02:30:00 CEST  2026-03-31T00:30:00Z  a    
 `
 	if out := commandOutput(t, append(args, "--excluded")...); out != want {
-		t.Errorf("found\n%s\nexpected\n%s", out, want)
+		t.Errorf("got\n%s\nwant\n%s", out, want)
 	}
 	var firings []upcomingFiring
 	if err := json.Unmarshal([]byte(commandOutput(t, append(args, "-o", "json")...)),
@@ -94,7 +94,7 @@ Tue 2026-03-31 02:30:00 CEST  2026-03-31T00:30:00Z  a
 	if len(firings) != 3 || firings[2].Job != "a" ||
 		!firings[2].ScheduledAt.Equal(time.Date(2026, 3, 31, 0, 30, 0, 0, time.UTC)) ||
 		firings[2].ExcludedBy != "" {
-		t.Errorf("found %+v", firings)
+		t.Errorf("got %+v", firings)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestNextShowsJitterAndDependencies(t *testing.T) {
 		out := commandOutput(t, "next", "-c", path, "--from", "2026-03-28T12:00:00Z", "-n", "1",
 			job)
 		if _, row, _ := strings.Cut(out, "\n"); strings.TrimSpace(row) != want {
-			t.Errorf("found\n%sexpected\n%s", row, want)
+			t.Errorf("got\n%swant\n%s", row, want)
 		}
 	}
 	var out, errOut bytes.Buffer

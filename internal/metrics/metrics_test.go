@@ -190,9 +190,9 @@ func TestSeriesBeginAtZero(t *testing.T) {
 	}
 }
 
-// TestNamesAreBounded: a thousand jobs and resources have as many series as they
+// TestLabelValuesAreBounded: a thousand jobs and resources have as many series as they
 // may, and nothing of them is lost.
-func TestNamesAreBounded(t *testing.T) {
+func TestLabelValuesAreBounded(t *testing.T) {
 	const names, all = 3, 1000
 	m := New(Options{Names: names})
 	for i := range all {
@@ -240,9 +240,9 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// TestFamiliesAreWhatIsScraped: no family is served that is not in Families, and
+// TestFamiliesMatchScrape: no family is served that is not in Families, and
 // each is of its kind and has its labels. Go's and the process's come beside.
-func TestFamiliesAreWhatIsScraped(t *testing.T) {
+func TestFamiliesMatchScrape(t *testing.T) {
 	m := full(t, 200)
 	gathered, err := m.Gatherer().Gather()
 	if err != nil {
@@ -355,8 +355,8 @@ func TestDocument(t *testing.T) {
 	checkNames(t, document, string(text))
 }
 
-// TestAlertsAskForWhatIsServed reads the example rules.
-func TestAlertsAskForWhatIsServed(t *testing.T) {
+// TestAlertsUseExistingMetrics reads the example rules.
+func TestAlertsUseExistingMetrics(t *testing.T) {
 	const path = "../../configs/alerts.rules"
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -164,7 +164,7 @@ func wait(t *testing.T, k *session.Keeper[string]) *testSession {
 	return l
 }
 
-func TestTrustLastsTheTTLFromBeforeTheRequest(t *testing.T) {
+func TestSessionIsTrustedForTheTTLFromTheRequest(t *testing.T) {
 	s := &fakeStore{slow: time.Second}
 	keep(t, s, func(t *testing.T, k *session.Keeper[string]) {
 		l := wait(t, k)
@@ -191,9 +191,9 @@ func TestTrustLastsTheTTLFromBeforeTheRequest(t *testing.T) {
 	})
 }
 
-// TestSlowOpeningUsesUpTheTrust shows that the first trust counts from before
+// TestSlowOpenShortensTheTrust shows that the first trust counts from before
 // the opening, and that the first heartbeat has only what is left of it.
-func TestSlowOpeningUsesUpTheTrust(t *testing.T) {
+func TestSlowOpenShortensTheTrust(t *testing.T) {
 	s := &fakeStore{}
 	var begun time.Time
 	var left []time.Duration
@@ -279,7 +279,7 @@ func TestLostSessionIsReplaced(t *testing.T) {
 		s.set(func(s *fakeStore) { s.fail = session.ErrLost })
 		<-first.Context().Done()
 		if found := time.Since(opened); found != interval {
-			t.Errorf("lost %s after it was opened, expected at the next heartbeat", found)
+			t.Errorf("lost %s after it was opened, want at the next heartbeat", found)
 		}
 		s.set(func(s *fakeStore) { s.fail = nil })
 		second := wait(t, k)
@@ -316,8 +316,8 @@ func TestMarkLost(t *testing.T) {
 	})
 }
 
-// TestOnlyTheFirstSessionIsFirst also has the first openings fail.
-func TestOnlyTheFirstSessionIsFirst(t *testing.T) {
+// TestFirstSessionIsMarkedOnce also has the first openings fail.
+func TestFirstSessionIsMarkedOnce(t *testing.T) {
 	s := &fakeStore{fail: errUnavailable}
 	keep(t, s, func(t *testing.T, k *session.Keeper[string]) {
 		time.Sleep(1500 * time.Millisecond)
@@ -336,7 +336,7 @@ func TestOnlyTheFirstSessionIsFirst(t *testing.T) {
 		wait(t, k)
 	})
 	if want := []bool{true, true, true, false}; !slices.Equal(s.firsts, want) {
-		t.Errorf("first: %v, expected %v", s.firsts, want)
+		t.Errorf("first: %v, want %v", s.firsts, want)
 	}
 }
 

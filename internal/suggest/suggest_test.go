@@ -9,7 +9,7 @@ func TestOf(t *testing.T) {
 		"time_out": "timeout", "tiemzone": "timezone", "nmae": "name", "n": "", "colour": "", "": "", "xyzzy": "",
 	} {
 		if got := Of(name, keys); got != want {
-			t.Errorf("%q: found %q, expected %q", name, got, want)
+			t.Errorf("%q: got %q, want %q", name, got, want)
 		}
 	}
 }
@@ -22,10 +22,10 @@ func TestEdits(t *testing.T) {
 		{"", "", 0}, {"a", "a", 0}, {"a", "b", 1}, {"ab", "ba", 1}, {"abc", "acb", 1}, {"kitten", "sitting", 3}, {"", "abc", 3}, {"über", "uber", 1},
 	} {
 		if got := edits(test.a, test.b, 100); got != test.want {
-			t.Errorf("%q to %q: found %d, expected %d", test.a, test.b, got, test.want)
+			t.Errorf("%q to %q: got %d, want %d", test.a, test.b, got, test.want)
 		}
 		if got := edits(test.b, test.a, 100); got != test.want {
-			t.Errorf("%q to %q: found %d, expected %d", test.b, test.a, got, test.want)
+			t.Errorf("%q to %q: got %d, want %d", test.b, test.a, got, test.want)
 		}
 	}
 }

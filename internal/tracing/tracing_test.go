@@ -126,10 +126,10 @@ func endSpans(traced *Tracing, n int) time.Duration {
 	return time.Since(begun)
 }
 
-// TestDeafCollectorHoldsUpNobody: one that never answers, or answers with faults,
+// TestUnresponsiveCollectorDoesNotDelayRuns: one that never answers, or answers with faults,
 // takes no time of whoever ends spans; what it does not take is counted, and told
 // once; the end comes in time.
-func TestDeafCollectorHoldsUpNobody(t *testing.T) {
+func TestUnresponsiveCollectorDoesNotDelayRuns(t *testing.T) {
 	stuck := make(chan struct{})
 	for name, answer := range map[string]http.HandlerFunc{
 		"silent": func(_ http.ResponseWriter, r *http.Request) {
@@ -180,8 +180,8 @@ func TestDeafCollectorHoldsUpNobody(t *testing.T) {
 	close(stuck)
 }
 
-// TestCollectorThatIsNotThere: nothing is asked at start, and nothing fails.
-func TestCollectorThatIsNotThere(t *testing.T) {
+// TestUnreachableCollector: nothing is asked at start, and nothing fails.
+func TestUnreachableCollector(t *testing.T) {
 	traced := open(t, Options{Endpoint: "http://127.0.0.1:1/v1/traces", Ratio: 1, Service: "s",
 		Log: zerolog.Nop()})
 	endSpans(traced, 1)
