@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 
 const atOnce = 5 // requests for one list
 
-func TestFiveRequestsOneComputation(t *testing.T) {
+func TestFiveRequestsShareOneComputation(t *testing.T) {
 	c := startCluster(t)
 	answers := c.askAtOnce("orders")
 	c.awaitAsked("orders", atOnce)
@@ -42,22 +42,22 @@ func TestFiveRequestsOneComputation(t *testing.T) {
 		checkSame(t, other, first)
 	}
 	if first.ComputedBy != computer || string(first.Rows) != `["row of orders"]` {
-		t.Errorf("got %+v, expected the list of %s", first, computer)
+		t.Errorf("got %+v, want the list of %s", first, computer)
 	}
 	if len(servers) < 3 {
-		t.Errorf("served by %v, expected at least three replicas", servers)
+		t.Errorf("served by %v, want at least three replicas", servers)
 	}
 	for range atOnce {
 		checkSame(t, c.get("orders"), first)
 	}
 	if made := c.source.requests("orders"); len(made) != 1 {
-		t.Errorf("computed by %v, expected one", made)
+		t.Errorf("computed by %v, want one", made)
 	}
 }
 
 // The request that was on the killed replica is sent to another one by HAProxy
 // (retry-on empty-response), so that nobody goes without.
-func TestTheComputingReplicaIsKilled(t *testing.T) {
+func TestComputingReplicaIsKilled(t *testing.T) {
 	c := startCluster(t)
 	answers := c.askAtOnce("orders")
 	c.awaitAsked("orders", atOnce)
@@ -69,7 +69,7 @@ func TestTheComputingReplicaIsKilled(t *testing.T) {
 	took := time.Since(killed)
 	t.Logf("handed over %v after kill -9", took.Round(time.Millisecond))
 	if heir == dead || took > lease+5*time.Second {
-		t.Errorf("%s computes in the place of %s after %v, expected at most the lease of %v", heir,
+		t.Errorf("%s computes in the place of %s after %v, want at most the lease of %v", heir,
 			dead, took, lease)
 	}
 	c.source.release("orders")
@@ -82,17 +82,17 @@ func TestTheComputingReplicaIsKilled(t *testing.T) {
 	for _, answer := range all {
 		checkSame(t, answer, first)
 		if answer.ComputedBy != heir || answer.ServedBy == dead {
-			t.Errorf("computed by %s, expected %s; served by %s, which is not to be %s",
+			t.Errorf("computed by %s, want %s; served by %s, which is not to be %s",
 				answer.ComputedBy, heir, answer.ServedBy, dead)
 		}
 	}
 	checkSame(t, c.get("orders"), first)
 	if made := c.source.requests("orders"); len(made) != 2 {
-		t.Errorf("computed by %v, expected two", made)
+		t.Errorf("computed by %v, want two", made)
 	}
 }
 
-func TestListThatIsTooLargeToShare(t *testing.T) {
+func TestListTooLargeToShare(t *testing.T) {
 	c := startCluster(t)
 	c.source.release("large")
 	for range 2 {
@@ -103,7 +103,7 @@ func TestListThatIsTooLargeToShare(t *testing.T) {
 		}
 	}
 	if made := c.source.requests("large"); len(made) != 2 {
-		t.Errorf("computed by %v, expected one for each request", made)
+		t.Errorf("computed by %v, want one for each request", made)
 	}
 }
 
@@ -127,7 +127,7 @@ func TestBadNamesAndBadSources(t *testing.T) {
 		"/list/missing": http.StatusServiceUnavailable} {
 		c.source.release("missing")
 		if status, body := fetch(t.Context(), t, c.proxy.URL()+path); status != want {
-			t.Errorf("%s: got %d, %s; expected %d", path, status, body, want)
+			t.Errorf("%s: got %d, %s; want %d", path, status, body, want)
 		}
 	}
 }
@@ -160,6 +160,6 @@ func checkSame(t *testing.T, got, want reply) {
 	t.Helper()
 	if got.Name != want.Name || got.ComputedBy != want.ComputedBy ||
 		!got.ComputedAt.Equal(want.ComputedAt) || string(got.Rows) != string(want.Rows) {
-		t.Errorf("got %+v, expected the list of %+v", got, want)
+		t.Errorf("got %+v, want the list of %+v", got, want)
 	}
 }

@@ -119,7 +119,7 @@ func TestParamsAreChecked(t *testing.T) {
 	for _, want := range []string{`wrong.yaml:2:`,
 		`found "west", expected one of ["north" "south"]`, `wrong.yaml:3:`, `unknown key "shops"`} {
 		if !strings.Contains(string(output), want) {
-			t.Errorf("found %q, expected %q in it", output, want)
+			t.Errorf("got %q, want %q in it", output, want)
 		}
 	}
 }

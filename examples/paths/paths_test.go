@@ -74,7 +74,7 @@ func hold(t *testing.T, f *fleet.Fleet, name, customer string, paths ...string) 
 	return p
 }
 
-func TestAMoveStopsWhatIsRelatedOnAnotherNode(t *testing.T) {
+func TestMoveBlocksRelatedPathsOnAnotherNode(t *testing.T) {
 	f := newFleet(t)
 	here := join(t, f, 100*time.Millisecond)
 	hold(t, f, "mover", "acme", "/shared/marketing/Dallas", "/archive/Dallas")
@@ -118,7 +118,7 @@ func TestAMoveStopsWhatIsRelatedOnAnotherNode(t *testing.T) {
 	}
 }
 
-func TestADeadNodesLocksGo(t *testing.T) {
+func TestLocksOfDeadNodeAreFreed(t *testing.T) {
 	f := newFleet(t)
 	here := join(t, f, time.Minute)
 	p := hold(t, f, "mover", "acme", "/shared/marketing/Dallas")
@@ -136,7 +136,7 @@ func TestADeadNodesLocksGo(t *testing.T) {
 	}
 }
 
-func TestALockTimesOut(t *testing.T) {
+func TestLockTimesOut(t *testing.T) {
 	f := newFleet(t)
 	here := join(t, f, 300*time.Millisecond)
 	hold(t, f, "mover", "acme", "/shared")
@@ -169,7 +169,7 @@ func TestChangesOfRelatedPathsNeverOverlap(t *testing.T) {
 	}
 }
 
-func TestOverlapsAreSeen(t *testing.T) {
+func TestOverlapsAreDetected(t *testing.T) {
 	a := change{"acme", []string{"/shared/marketing"}, 100, 200}
 	for _, test := range []struct {
 		b    change

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestLocationsShowWhatOnePassGives(t *testing.T) {
+func TestLocationsMatchOnePass(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs PostgreSQL and memcached: run without -short")
 	}
@@ -75,7 +75,7 @@ func TestTraffic(t *testing.T) {
 	}
 }
 
-func TestWrongCountsAreSeen(t *testing.T) {
+func TestWrongCountsAreDetected(t *testing.T) {
 	right := map[string]counts{"a": {1, 2, 3, 4}}
 	for what, r := range map[string]result{
 		"other count":      {found: map[string]counts{"a": {1, 2, 3, 5}}, wanted: right},

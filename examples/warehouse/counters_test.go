@@ -29,9 +29,9 @@ func TestCountErrors(t *testing.T) {
 		{"holdfast", serializationFailure}: 1,
 	}
 	if !maps.Equal(counted, want) {
-		t.Errorf("counted %v, expected %v", counted, want)
+		t.Errorf("counted %v, want %v", counted, want)
 	}
 	if n := (counters{errors: counted}).of(deadlockDetected); n != 3 {
-		t.Errorf("%d deadlocks of all, expected 3", n)
+		t.Errorf("%d deadlocks of all, want 3", n)
 	}
 }

@@ -45,7 +45,7 @@ func TestVerdict(t *testing.T) {
 			m := telling()
 			c.change(&m)
 			if err := m.verdict(); err == nil || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%v, expected it to say %q", err, c.says)
+				t.Errorf("%v, want it to say %q", err, c.says)
 			}
 		})
 	}

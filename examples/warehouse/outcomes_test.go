@@ -21,17 +21,17 @@ func TestOutcomeOf(t *testing.T) {
 		{jobs.Record{State: jobs.Failed, Error: "no luck"}, "failed: other error"},
 	} {
 		if got := outcomeOf(c.run).String(); got != c.want {
-			t.Errorf("%+v: %q, expected %q", c.run, got, c.want)
+			t.Errorf("%+v: %q, want %q", c.run, got, c.want)
 		}
 	}
 }
 
-func TestKindsAreInTheOrderOfARunsLife(t *testing.T) {
+func TestKindsAreInTheOrderOfARun(t *testing.T) {
 	skipped, failed := outcome{jobs.Skipped, "overlap"}, outcome{jobs.Failed, "deadlock"}
 	got := kinds(outcomes{skipped: 1, {jobs.Skipped, "lock_held"}: 2},
 		outcomes{skipped: 1, failed: 1})
 	want := []outcome{{state: jobs.Succeeded}, failed, {jobs.Skipped, "lock_held"}, skipped}
 	if !slices.Equal(got, want) {
-		t.Errorf("%v, expected %v", got, want)
+		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -32,7 +32,7 @@ func parse(t *testing.T, table string) *configs.Config {
 	return config
 }
 
-func TestEachJobLocksWhatItWrites(t *testing.T) {
+func TestEachJobLocksTheTablesItWrites(t *testing.T) {
 	for _, job := range parse(t, cronTable).Jobs {
 		if !slices.ContainsFunc(job.Requests, func(r locking.Request) bool {
 			return r.Mode == locking.Exclusive
@@ -40,12 +40,12 @@ func TestEachJobLocksWhatItWrites(t *testing.T) {
 			t.Errorf("%s locks nothing exclusively", job.Name)
 		}
 		if job.Overlap != "skip" {
-			t.Errorf("%s has overlap %q, expected skip", job.Name, job.Overlap)
+			t.Errorf("%s has overlap %q, want skip", job.Name, job.Overlap)
 		}
 	}
 }
 
-func TestWithoutLocksOnlyTheLocksAreGone(t *testing.T) {
+func TestTableWithoutLocksDiffersOnlyInLocks(t *testing.T) {
 	with, without := parse(t, cronTable), parse(t, withoutLocks(cronTable))
 	if len(with.Jobs) != len(without.Jobs) {
 		t.Fatalf("%d jobs with locks, %d without", len(with.Jobs), len(without.Jobs))
@@ -53,7 +53,7 @@ func TestWithoutLocksOnlyTheLocksAreGone(t *testing.T) {
 	for i, job := range without.Jobs {
 		same := with.Jobs[i]
 		if len(job.Requests) != 0 || job.Overlap != "allow" {
-			t.Errorf("%s locks %v and has overlap %q, expected nothing and allow", job.Name,
+			t.Errorf("%s locks %v and has overlap %q, want nothing and allow", job.Name,
 				job.Requests, job.Overlap)
 		}
 		if job.Name != same.Name || !reflect.DeepEqual(job.Spec, same.Spec) ||
@@ -65,7 +65,7 @@ func TestWithoutLocksOnlyTheLocksAreGone(t *testing.T) {
 }
 
 // A total is only known to be complete when a run that wrote it is waited for.
-func TestSettlingKnowsItsJobs(t *testing.T) {
+func TestSettlingWaitsForAllJobsThatWriteTotals(t *testing.T) {
 	config := parse(t, cronTable)
 	for _, name := range slices.Concat(settleRounds()...) {
 		if !slices.ContainsFunc(config.Jobs, func(j configs.Job) bool { return j.Name == name }) {

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 }
 
 // A short version of what the program does, through the same code.
-func TestLocksEndDeadlocksAndWrongTotals(t *testing.T) {
+func TestLocksPreventDeadlocksAndWrongTotals(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts PostgreSQL, memcached, pgbench and three replicas")
 	}

@@ -68,7 +68,7 @@ func TestDeadWorkersSlotIsFreed(t *testing.T) {
 	}
 }
 
-func TestTooManyInsideIsSeen(t *testing.T) {
+func TestTooManyWorkersAreDetected(t *testing.T) {
 	s := startShow(t, 5, 1)
 	at := time.Now()
 	for token := range 4 {
