@@ -21,13 +21,13 @@ func TestDocumentedProgram(t *testing.T) {
 		}
 		program := regexp.MustCompile("(?ms)^```go\n(.*?)^```$").FindSubmatch(text)
 		if program == nil {
-			t.Fatalf("%s: found no program", path)
+			t.Fatalf("%s: got no program", path)
 		}
 		got := strings.NewReplacer(
 			"package main", "package holdfast_test", "func main()", "func Example()",
 		).Replace(string(program[1]))
 		if got != string(want) {
-			t.Errorf("%s: found\n%s\nexpected the contents of example_test.go\n%s", path, got, want)
+			t.Errorf("%s: got\n%s\nwant the contents of example_test.go\n%s", path, got, want)
 		}
 	}
 }

@@ -103,7 +103,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	if seen < 300 {
-		t.Errorf("found %d imports, expected at least 300", seen)
+		t.Errorf("got %d imports, want at least 300", seen)
 	}
 }
 

@@ -33,7 +33,7 @@ func TestNewRefusesUnparsedConfig(t *testing.T) {
 	for name, config := range map[string]*configs.Config{"built": &built, "added": &added} {
 		if _, err := holdfast.New(config, holdfast.WithHandlers(handler),
 			holdfast.WithLog(zerolog.Nop(), nil)); !errors.Is(err, configs.ErrNotRead) {
-			t.Errorf("%s: %v, expected configs.ErrNotRead", name, err)
+			t.Errorf("%s: %v, want configs.ErrNotRead", name, err)
 		}
 	}
 	if _, err := holdfast.New(read, holdfast.WithHandlers(handler),

@@ -243,6 +243,6 @@ func TestTracingIsOptional(t *testing.T) {
 		}
 	}
 	if n := c.Requests(); n != 0 {
-		t.Errorf("found %d requests to the collector, expected none", n)
+		t.Errorf("got %d requests to the collector, want none", n)
 	}
 }

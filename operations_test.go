@@ -164,7 +164,7 @@ func TestJobsThatCannotBeAdded(t *testing.T) {
 	} {
 		_, err := ops.PutJob(t.Context(), storage.Action{}, []byte(text), 0)
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: found %v, expected %s", text, err, want)
+			t.Errorf("%s: got %v, want %s", text, err, want)
 		}
 	}
 	changes := map[string]string{
@@ -175,7 +175,7 @@ func TestJobsThatCannotBeAdded(t *testing.T) {
 	for text, want := range changes {
 		_, err := ops.PutJob(t.Context(), storage.Action{}, []byte(text), operations.AnyVersion)
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: found %v, expected %s", text, err, want)
+			t.Errorf("%s: got %v, want %s", text, err, want)
 		}
 	}
 	if err := ops.RemoveJob(t.Context(), storage.Action{}, "hello",
@@ -216,7 +216,7 @@ func TestAddedJobWithDependentsIsNotRemoved(t *testing.T) {
 		err := ops.RemoveJob(t.Context(), storage.Action{}, name, 1)
 		if !errors.Is(err, storage.ErrHasDependents) || !errors.Is(err, storage.ErrConflict) ||
 			!strings.Contains(err.Error(), want) {
-			t.Errorf("removal of %s: found %v, expected %s", name, err, want)
+			t.Errorf("removal of %s: got %v, want %s", name, err, want)
 		}
 	}
 	for _, name := range []string{"last", "then", "daily"} {

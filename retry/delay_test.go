@@ -32,20 +32,20 @@ func TestDelays(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			if got := delays(test.policy, len(test.want)); !slices.Equal(got, test.want) {
-				t.Errorf("got %v, expected %v", got, test.want)
+				t.Errorf("got %v, want %v", got, test.want)
 			}
 		})
 	}
 }
 
-func TestReverseExponentialShortensAndStartsOver(t *testing.T) {
+func TestReverseExponentialShortensAndRestarts(t *testing.T) {
 	got := delays(Policy{Backoff: ReverseExponential}, 31)
 	want := []time.Duration{
 		1024 * time.Millisecond, 512 * time.Millisecond, 1024 * time.Millisecond / 3,
 		256 * time.Millisecond,
 	}
 	if !slices.Equal(got[:4], want) {
-		t.Errorf("got %v, expected %v", got[:4], want)
+		t.Errorf("got %v, want %v", got[:4], want)
 	}
 	for i := 1; i < 15; i++ {
 		if got[i] >= got[i-1] {

@@ -30,12 +30,12 @@ func TestDoWaitsBetweenTries(t *testing.T) {
 		want := []time.Duration{0, 100 * time.Millisecond, 300 * time.Millisecond,
 			700 * time.Millisecond}
 		if err != nil || !slices.Equal(at, want) {
-			t.Errorf("tries at %v (%v), expected %v", at, err, want)
+			t.Errorf("tries at %v (%v), want %v", at, err, want)
 		}
 	})
 }
 
-func TestDoExhausts(t *testing.T) {
+func TestDoReturnsExhausted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		last := errors.New("still busy")
 		tries := 0
@@ -57,7 +57,7 @@ func TestDoExhausts(t *testing.T) {
 	})
 }
 
-func TestDoOnlyRetriesWhatIsWorthIt(t *testing.T) {
+func TestDoRetriesOnlyRetryableErrors(t *testing.T) {
 	final := errors.New("refused")
 	tries := 0
 	err := retry.Do(t.Context(), retry.Policy{Attempts: 5}, func(context.Context) error {
@@ -86,12 +86,12 @@ func TestHookSeesEachFailure(t *testing.T) {
 			{Attempt: 3, Err: errBusy, Waited: 3 * time.Second, Last: true},
 		}
 		if !slices.Equal(seen, want) {
-			t.Errorf("saw %+v\nexpected %+v", seen, want)
+			t.Errorf("got %+v\nwant %+v", seen, want)
 		}
 	})
 }
 
-func TestHookEndsIt(t *testing.T) {
+func TestHookEndsDo(t *testing.T) {
 	stop := errors.New("job was removed")
 	tries := 0
 	err := retry.Do(t.Context(), retry.Policy{Attempts: 5, Delay: time.Hour},

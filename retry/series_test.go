@@ -33,11 +33,11 @@ func TestSeriesCountsTriesAndTime(t *testing.T) {
 		t.Errorf("%+v", err)
 	}
 	if got, want := err.Error(), "gave up after 3 tries in 5s: cause"; got != want {
-		t.Errorf("%q, expected %q", got, want)
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
-func TestElapsedLimitsWhenATryBegins(t *testing.T) {
+func TestMaxElapsedLimitsTheStartOfTries(t *testing.T) {
 	start := time.Now()
 	tests := []struct {
 		name  string
@@ -56,7 +56,7 @@ func TestElapsedLimitsWhenATryBegins(t *testing.T) {
 			series := Policy{Elapsed: 5 * time.Second, Delay: time.Second}.Start(start)
 			if delay, more := series.Next(start.Add(test.at)); more != test.more ||
 				delay != test.delay {
-				t.Errorf("another try: %v in %v, expected %v in %v", more, delay, test.more,
+				t.Errorf("another try: %v in %v, want %v in %v", more, delay, test.more,
 					test.delay)
 			}
 		})

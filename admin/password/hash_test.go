@@ -9,7 +9,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-func TestNewIsParsedAndMatches(t *testing.T) {
+func TestNewHashMatchesItsPassword(t *testing.T) {
 	first, err := New("correct horse")
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-func TestWorkOrdersHashes(t *testing.T) {
+func TestWorkGrowsWithTheCostOfAHash(t *testing.T) {
 	work := func(text string) int {
 		t.Helper()
 		hash, err := Parse(text)
