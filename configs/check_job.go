@@ -12,6 +12,9 @@ import (
 func (c *checker) checkJobs() {
 	var table []Job
 	for i, written := range c.config.Jobs {
+		if c.full() {
+			break
+		}
 		path := itemPath("jobs", i)
 		instances := []instance{{Job: written}}
 		if c.near(path).value.kind == kindMapping {

@@ -153,6 +153,9 @@ func (c *checker) checkAfter() {
 		if _, known := schedules[m.Name]; known && unread[m.Name] {
 			continue // its mistake is reported there
 		}
+		if c.full() {
+			return
+		}
 		at := c.afterPath(places[m.Job], m.N)
 		c.fail(at, "%s", m.Text(c.quoted(at, m.Name)))
 	}

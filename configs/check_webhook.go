@@ -116,6 +116,9 @@ func (c *checker) checkEvents(w *Webhook, path string) {
 		c.fail(path, "found no events, expected some of %s", strings.Join(Outcomes(), ", "))
 	}
 	for i, event := range w.Events {
+		if c.full() {
+			return
+		}
 		if at := itemPath(path, i); c.sound(at) && !slices.Contains(Outcomes(), event) {
 			c.fail(at, "unknown event %s%s", c.foundAt(at), suggest.Hint(event, Outcomes()))
 		}

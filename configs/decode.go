@@ -112,8 +112,13 @@ func (d *decoder) decodeList(n *node, v reflect.Value, path string) {
 		d.mismatch(n, path, v.Type(), "")
 		return
 	}
-	list := reflect.MakeSlice(v.Type(), len(n.items), len(n.items))
+	list := reflect.MakeSlice(v.Type(), 0, 0)
 	for i, item := range n.items {
+		if d.full() { // to decode and check what is not listed takes long
+			d.reportMore(item.pos, itemPath(path, i))
+			break
+		}
+		list = reflect.Append(list, reflect.Zero(v.Type().Elem()))
 		d.startAt(list.Index(i))
 		d.decode(item, list.Index(i), itemPath(path, i), "")
 	}

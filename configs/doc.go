@@ -5,9 +5,9 @@
 // Load and Parse read a file in four steps. They parse the YAML into a tree with positions. They
 // expand ${ENV} in its values. They decode the tree into a Config that begins as Defaults. They
 // check rules that span several keys, and normalize the schedule and the resources of every job.
-// Every step continues after a mistake, so that all mistakes of a file are reported together, as
-// *Errors: file, line, column, key, what was found and what was expected. Only a file that is
-// not YAML stops at the first one. A returned Config has passed every check.
+// Every step continues after a mistake, so that all mistakes of a file are reported together, at
+// most 200, as *Errors: file, line, column, key, what was found and what was expected. Only a file
+// that is not YAML stops at the first one. A returned Config has passed every check.
 //
 // # Strictness
 //

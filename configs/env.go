@@ -2,63 +2,86 @@ package configs
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 )
-
-// variable matches what may follow "${".
-var variable = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
 
 // fault is a mistake in a scalar: the message, and the text at its position.
 type fault struct{ mark, message string }
 
 // expand replaces ${NAME} and ${NAME:-default} in s by the results of lookup, and $${ by ${. It
-// also returns whether s has variables, and all mistakes.
+// also returns whether s has variables, and all mistakes. It takes linear time.
 func expand(s string, lookup func(string) (string, bool)) (
 	value string, expanded bool, faults []fault) {
 	var out strings.Builder
-	for {
-		i := strings.Index(s, "${")
+	closed := strings.LastIndexByte(s, '}') // no variable ends behind it
+	for at := 0; ; {
+		i := strings.Index(s[at:], "${")
 		if i < 0 {
-			out.WriteString(s)
+			out.WriteString(s[at:])
 			return out.String(), expanded, faults
 		}
-		if i > 0 && s[i-1] == '$' {
-			out.WriteString(s[:i-1] + "${")
-			s = s[i+2:]
+		if i += at; i > at && s[i-1] == '$' {
+			out.WriteString(s[at:i-1] + "${")
+			at = i + 2
 			continue
 		}
-		out.WriteString(s[:i])
-		s = s[i+2:]
-		expanded = true
-		match := variable.FindStringSubmatch(s)
-		if match == nil {
+		out.WriteString(s[at:i])
+		at, expanded = i+2, true
+		v, length := parseVariable(s[at:max(closed+1, at)])
+		if length == 0 {
 			faults = append(faults, fault{"${", "found ${ without a variable's name and }, " +
 				"expected ${NAME} or ${NAME:-default}; a literal ${ is written $${"})
 			continue
 		}
-		text, problem := resolve(match, lookup)
+		text, problem := v.resolve(lookup)
 		if problem != "" {
-			faults = append(faults, fault{"${" + match[1], problem})
+			faults = append(faults, fault{"${" + v.name, problem})
 		}
 		out.WriteString(text)
-		s = s[len(match[0]):]
+		at += length
 	}
 }
 
-func resolve(match []string, lookup func(string) (string, bool)) (value, problem string) {
-	name, fallback := match[1], match[3]
-	if strings.Contains(fallback, "${") {
-		return "", fmt.Sprintf("found a variable within the default of ${%s}, expected plain text",
-			name)
+// variable is what stands between ${ and }.
+type variable struct {
+	name, fallback string
+	optional       bool // there is a fallback
+}
+
+// parseVariable parses what may follow "${" in s, up to its }. s is empty or ends with }. The
+// length is 0 if s does not begin with a variable.
+func parseVariable(s string) (v variable, length int) {
+	end := strings.IndexFunc(s, func(r rune) bool {
+		return r != '_' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')
+	})
+	if end <= 0 || s[0] >= '0' && s[0] <= '9' {
+		return variable{}, 0
 	}
-	found, set := lookup(name)
+	v.name = s[:end]
+	if s[end] == '}' {
+		return v, end + 1
+	}
+	rest, optional := strings.CutPrefix(s[end:], ":-")
+	if !optional {
+		return variable{}, 0
+	}
+	closing := strings.IndexByte(rest, '}') // there is one: s ends with it
+	v.fallback, v.optional = rest[:closing], true
+	return v, end + len(":-") + closing + 1
+}
+
+func (v variable) resolve(lookup func(string) (string, bool)) (value, problem string) {
+	if strings.Contains(v.fallback, "${") {
+		return "", fmt.Sprintf("found a variable within the default of ${%s}, expected plain text",
+			v.name)
+	}
+	found, set := lookup(v.name)
 	switch {
-	case set && (found != "" || match[2] == ""):
+	case set && (found != "" || !v.optional):
 		return found, ""
-	case match[2] != "":
-		return fallback, ""
+	case v.optional:
+		return v.fallback, ""
 	}
 	return "", fmt.Sprintf("environment variable %s is not set, expected a value for it or a "+
-		"default: ${%s:-default}", name, name)
+		"default: ${%s:-default}", v.name, v.name)
 }

@@ -6,14 +6,16 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/test/speedtest"
 )
 
 // FuzzParse holds that every file is either taken, and then complete and shown
-// as JSON, or refused by *Errors with positions that a reader can go to.
+// as JSON, or refused by *Errors with positions that a reader can go to. Neither takes long.
 func FuzzParse(f *testing.F) {
 	for _, name := range []string{"embedded.yaml", "cluster.yaml", "reference.yaml",
 		filepath.Join("testdata", "mistakes.yaml")} {
@@ -39,7 +41,12 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c, err := parse(string(data))
+		if len(data) > 64<<10 {
+			return
+		}
+		var c *Config
+		var err error
+		speedtest.Within(t, "parse", 100*time.Millisecond, func() { c, err = parse(string(data)) })
 		var all *Errors
 		switch {
 		case err == nil:
@@ -56,6 +63,46 @@ func FuzzParse(f *testing.F) {
 					t.Errorf("got %q in a file of %d lines", p.String(), lines)
 				}
 			}
+		}
+	})
+}
+
+// FuzzExpand compares expand with a regular expression for what stands behind ${.
+func FuzzExpand(f *testing.F) {
+	variable := regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
+	for _, text := range []string{"${A}", "a$${A}b${B:-c}", "${A:-${B}}", "${A", "${1}", "${A:-", "$$${A}",
+		"${é}", "${A:}", "${}", "${A}}${B", "${A:-x${B}"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		found, _, faults := expand(text, func(name string) (string, bool) { return "<" + name + ">", true })
+		var want strings.Builder
+		wrong := 0
+		for rest := text; ; {
+			before, after, more := strings.Cut(rest, "${")
+			if before, escaped := strings.CutSuffix(before, "$"); more && escaped {
+				want.WriteString(before + "${")
+				rest = after
+				continue
+			}
+			if want.WriteString(before); !more {
+				break
+			}
+			rest = after
+			switch match := variable.FindStringSubmatch(rest); {
+			case match == nil:
+				wrong++
+			case strings.Contains(match[3], "${"):
+				wrong++
+				rest = rest[len(match[0]):]
+			default:
+				want.WriteString("<" + match[1] + ">")
+				rest = rest[len(match[0]):]
+			}
+		}
+		if found != want.String() || len(faults) != wrong {
+			t.Errorf("%q: found %q with %d mistakes, expected %q with %d", text, found, len(faults), want.String(),
+				wrong)
 		}
 	})
 }

@@ -27,7 +27,11 @@ func (p Problem) String() string {
 	return place + p.Message
 }
 
-// Errors is all mistakes in a configuration by position, followed by those in its calendar files.
+// maxProblems is the most mistakes that are listed. To word each of many thousands takes long.
+const maxProblems = 200
+
+// Errors is the mistakes in a configuration by position, followed by those in its calendar files.
+// It lists the first 200 of them, and then says that there are more.
 type Errors struct {
 	Problems []Problem `json:"problems"`
 }
@@ -55,6 +59,7 @@ type document struct {
 	file     string
 	places   map[string]place
 	problems []Problem
+	more     *Problem        // says that more mistakes were found than are listed
 	broken   map[string]bool // paths with a mistake in them
 }
 
@@ -64,18 +69,43 @@ func newDocument(file string) *document {
 
 // report adds a mistake at pos. It cuts the message to one line.
 func (d *document) report(pos position, path, format string, args ...any) {
-	d.problems = append(d.problems, Problem{
+	if d.full() {
+		d.reportMore(pos, path)
+		return
+	}
+	d.add(Problem{
 		File: d.file, Line: max(pos.line, 1), Column: max(pos.column, 1), Key: path,
 		Message: oneLine(fmt.Sprintf(format, args...)),
 	})
+}
+
+// reportMore says that the mistakes from this one on are not listed.
+func (d *document) reportMore(pos position, path string) {
+	if d.more == nil {
+		d.more = &Problem{
+			File: d.file, Line: max(pos.line, 1), Column: max(pos.column, 1), Key: path,
+			Message: fmt.Sprintf("found more than %d mistakes, the others are not listed",
+				maxProblems),
+		}
+	}
 	d.breaks(path)
+}
+
+// full reports whether no more mistakes are listed.
+func (d *document) full() bool { return len(d.problems) >= maxProblems }
+
+func (d *document) add(p Problem) {
+	d.problems = append(d.problems, p)
+	d.breaks(p.Key)
 }
 
 // reportIn adds a mistake in a line of another file, which the key names.
 func (d *document) reportIn(file string, line int, path, message string) {
-	d.problems = append(d.problems,
-		Problem{File: file, Line: line, Column: 1, Key: path, Message: oneLine(message)})
-	d.breaks(path)
+	if d.full() {
+		d.reportMore(d.near(path).value.pos, path)
+		return
+	}
+	d.add(Problem{File: file, Line: line, Column: 1, Key: path, Message: oneLine(message)})
 }
 
 func (d *document) breaks(path string) {
@@ -134,7 +164,11 @@ func (d *document) err() error {
 		return cmp.Or(d.order(a)-d.order(b), strings.Compare(a.File, b.File),
 			cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
-	return &Errors{Problems: slices.Compact(d.problems)}
+	problems := slices.Compact(d.problems)
+	if d.more != nil {
+		problems = append(problems, *d.more)
+	}
+	return &Errors{Problems: problems}
 }
 
 // order sorts the configuration before its calendar files.

@@ -2,6 +2,7 @@ package configs
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
@@ -19,6 +20,9 @@ type treeBuilder struct {
 	open    map[string]bool // anchors being built; an alias to one is a cycle
 	within  int             // depth of aliases around the current node
 	aliased int             // nodes built within aliases
+
+	last       position // of a variable's mistake, and its offset in the line
+	lastOffset int
 }
 
 // buildTree returns the tree of n, and records all paths in d.places.
@@ -86,7 +90,10 @@ func (b *treeBuilder) text(written string, quoted bool, pos position, path strin
 	value, expanded, faults := expand(written, b.lookup)
 	from := pos
 	for _, f := range faults {
-		at := b.find(f.mark, from)
+		at := from
+		if !b.full() {
+			at = b.find(f.mark, from)
+		}
 		b.report(at, path, "%s", f.message)
 		from = position{at.line, at.column + 1}
 	}
@@ -103,29 +110,40 @@ func (b *treeBuilder) text(written string, quoted bool, pos position, path strin
 }
 
 // find returns the next position of mark in the file at or after from. It returns from if the text
-// is written with escapes.
+// is written with escapes. Calls with growing positions take linear time in all.
 func (b *treeBuilder) find(mark string, from position) position {
 	const reach = 1000 // lines of one scalar
-	for i := from.line; i <= min(len(b.lines), from.line+reach); i++ {
-		line := []rune(b.lines[i-1])
-		start := 0
-		if i == from.line {
-			start = min(from.column-1, len(line))
-		}
-		rest := string(line[max(start, 0):])
-		offset := 0
+	for at := from; at.line <= min(len(b.lines), from.line+reach); at = (position{at.line + 1, 1}) {
+		line := b.lines[at.line-1]
+		offset := b.offset(at)
 		for {
-			at := strings.Index(rest[offset:], mark)
-			if at < 0 {
+			i := strings.Index(line[offset:], mark)
+			if i < 0 {
 				break
 			}
-			if at += offset; at == 0 || rest[at-1] != '$' {
-				return position{i, max(start, 0) + len([]rune(rest[:at])) + 1}
+			before := offset + i
+			at.column += utf8.RuneCountInString(line[offset:before])
+			if b.last, b.lastOffset = at, before; before == 0 || line[before-1] != '$' {
+				return at
 			}
-			offset = at + 1
+			offset, at.column = before+1, at.column+1 // mark begins with $
 		}
 	}
 	return from
+}
+
+// offset returns the offset in bytes of a position in its line. It counts from the position that
+// was found last.
+func (b *treeBuilder) offset(at position) int {
+	line, offset, column := b.lines[at.line-1], 0, 1
+	if b.last.line == at.line && b.last.column <= at.column {
+		offset, column = b.lastOffset, b.last.column
+	}
+	for ; column < at.column && offset < len(line); column++ {
+		_, size := utf8.DecodeRuneInString(line[offset:])
+		offset += size
+	}
+	return offset
 }
 
 func (b *treeBuilder) list(n *ast.SequenceNode, pos position, path string, depth int) *node {

@@ -17,6 +17,8 @@ const (
 	maxFile = 8 << 20 // bytes
 	// of nested lists and mappings; beyond it the parser takes quadratic time
 	maxDepth = 64
+	// one after another; the scanner takes time for each that grows with the text before it
+	maxBlankLines = 50
 )
 
 // parseYAML returns the root of the document in data, or nil if it is empty or has a mistake.
@@ -28,6 +30,11 @@ func (d *document) parseYAML(data []byte) ast.Node {
 	}
 	if at := invalidUTF8(data); at != (position{}) {
 		d.report(at, "", "found a byte that is not UTF-8, expected a text file in UTF-8")
+		return nil
+	}
+	if line := tooBlank(data); line > 0 {
+		d.report(position{line, 1}, "", "found more than %d blank lines in a row, expected fewer",
+			maxBlankLines)
 		return nil
 	}
 	text := strings.TrimPrefix(string(data), "\ufeff")
@@ -57,6 +64,29 @@ func invalidUTF8(data []byte) position {
 	return position{}
 }
 
+// tooBlank returns the line that exceeds maxBlankLines, or 0.
+func tooBlank(data []byte) int {
+	line, blank := 1, 0
+	for i, b := range data {
+		switch b {
+		case '\r':
+			if i+1 < len(data) && data[i+1] == '\n' {
+				continue
+			}
+			fallthrough
+		case '\n':
+			if blank++; blank > maxBlankLines+1 { // the first one ends a line with text
+				return line
+			}
+			line++
+		case ' ', '\t':
+		default:
+			blank = 0
+		}
+	}
+	return 0
+}
+
 func (d *document) onlyDocument(file *ast.File) ast.Node {
 	var root ast.Node
 	for _, doc := range file.Docs {
@@ -84,6 +114,9 @@ func guardedParse(text string) (file *ast.File, err error) {
 	if deep := tooDeep(tokens); deep != nil {
 		return nil, &yaml.SyntaxError{Message: fmt.Sprintf("more than %d levels of nesting",
 			maxDepth), Token: deep}
+	}
+	if long, what := tooLong(tokens); long != nil {
+		return nil, &yaml.SyntaxError{Message: "more than " + what, Token: long}
 	}
 	return parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 }
