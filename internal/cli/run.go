@@ -30,6 +30,9 @@ names changed keys that need a restart.`,
 			reloads := make(chan os.Signal, 1)
 			notifyReload(reloads) // from here on, SIGHUP does not end the process
 			defer signal.Stop(reloads)
+			if err := hideMemory(); err != nil {
+				return err
+			}
 			replica, err := app.New(config, app.Options{Handlers: c.handlers})
 			if err != nil {
 				return err
