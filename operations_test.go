@@ -24,6 +24,7 @@ func openReplica(dir string) (*holdfast.Replica, error) {
 	config, err := configs.Parse("holdfast.yaml", []byte(`
 database: {url: "sqlite://`+filepath.ToSlash(filepath.Join(dir, "example.db"))+`"}
 default_schema: warehouse
+added_jobs: {allowed_env: [NAME]}
 admin: {listen: ""}
 jobs:
   - {name: hello, handler: greet, params: {name: world}}

@@ -5,6 +5,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/holdfast-dev/holdfast/internal/egress"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -18,6 +19,8 @@ type checker struct {
 	zones    map[string]*time.Location
 	named    map[string]string // path of the first job with a name
 	uses     map[string]use    // by resource
+	targets  *egress.Rules     // of http jobs and webhooks
+	alone    bool              // a job is checked that is added at run time
 	// calendars are the valid calendars by name. A calendar with a mistake is nil.
 	calendars map[string]*schedule.Calendar
 	paths     []string // of the jobs; the jobs of one for_each share a path
@@ -40,6 +43,8 @@ func (c *checker) check() {
 	c.checkAdmin()
 	c.zone("timezone", c.config.Timezone)
 	c.checkCatchUp()
+	c.checkHandlers()
+	c.checkAddedJobs()
 	c.checkCalendars()
 	c.checkGroups()
 	c.checkJobs()

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -119,8 +120,19 @@ func (c *checker) checkHandler(j *Job, path string) {
 	if !c.sound(params) {
 		return
 	}
+	if j.Handler == "http" {
+		c.checkURL(j, keyPath(params, "url"))
+	}
 	for _, p := range c.handlers.Check(j.Handler, j.Params.JSON()) {
 		c.failKey(c.paramPath(params, p.Key), "%s", p.Message)
+	}
+}
+
+// checkURL checks the host in the URL of an http job.
+func (c *checker) checkURL(j *Job, path string) {
+	var params struct{ URL string }
+	if json.Unmarshal(j.Params.JSON(), &params) == nil { // else the handler reports it
+		c.checkTarget(params.URL, path)
 	}
 }
 

@@ -61,7 +61,9 @@ func (c *checker) checkWebhookURL(w *Webhook, path string) {
 		parsed.Hostname() == "" || parsed.Fragment != "" {
 		c.fail(at, "found something else (it is not shown), expected an http:// or https:// URL "+
 			"without #")
+		return
 	}
+	c.checkTarget(w.URL.Reveal(), at)
 }
 
 func (c *checker) checkWebhookSecret(w *Webhook, path string) {

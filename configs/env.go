@@ -2,16 +2,24 @@ package configs
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
 // fault is a mistake in a scalar: the message, and the text at its position.
 type fault struct{ mark, message string }
 
-// expand replaces ${NAME} and ${NAME:-default} in s by the results of lookup, and $${ by ${. It
-// also returns whether s has variables, and all mistakes. It takes linear time.
-func expand(s string, lookup func(string) (string, bool)) (
-	value string, expanded bool, faults []fault) {
+// environment is where variables come from.
+type environment struct {
+	lookup func(string) (string, bool)
+	// added says that only the variables in allowed may be used, because a job is added at run time
+	added   bool
+	allowed []string
+}
+
+// expand replaces ${NAME} and ${NAME:-default} in s by values of env, and $${ by ${. It also
+// returns whether s has variables, and all mistakes. It takes linear time.
+func expand(s string, env environment) (value string, expanded bool, faults []fault) {
 	var out strings.Builder
 	closed := strings.LastIndexByte(s, '}') // no variable ends behind it
 	for at := 0; ; {
@@ -33,7 +41,7 @@ func expand(s string, lookup func(string) (string, bool)) (
 				"expected ${NAME} or ${NAME:-default}; a literal ${ is written $${"})
 			continue
 		}
-		text, problem := v.resolve(lookup)
+		text, problem := v.resolve(env)
 		if problem != "" {
 			faults = append(faults, fault{"${" + v.name, problem})
 		}
@@ -70,12 +78,16 @@ func parseVariable(s string) (v variable, length int) {
 	return v, end + len(":-") + closing + 1
 }
 
-func (v variable) resolve(lookup func(string) (string, bool)) (value, problem string) {
+func (v variable) resolve(env environment) (value, problem string) {
+	if env.added && !slices.Contains(env.allowed, v.name) {
+		return "", fmt.Sprintf("found the variable %s, expected one of added_jobs.allowed_env: a "+
+			"job that is added at run time may use only these", v.name)
+	}
 	if strings.Contains(v.fallback, "${") {
 		return "", fmt.Sprintf("found a variable within the default of ${%s}, expected plain text",
 			v.name)
 	}
-	found, set := lookup(v.name)
+	found, set := env.lookup(v.name)
 	switch {
 	case set && (found != "" || !v.optional):
 		return found, ""

@@ -89,7 +89,7 @@ func TestReferenceHasEveryKey(t *testing.T) {
 		t.Fatal("got no key that is turned off")
 	}
 	d := newDocument("reference.yaml")
-	tree := d.buildTree(d.parseYAML(full), string(full), noEnv)
+	tree := d.buildTree(d.parseYAML(full), string(full), environment{lookup: noEnv})
 	if err := d.err(); err != nil {
 		t.Fatal(err)
 	}

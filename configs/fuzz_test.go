@@ -75,7 +75,7 @@ func FuzzExpand(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		found, _, faults := expand(text, func(name string) (string, bool) { return "<" + name + ">", true })
+		found, _, faults := expand(text, environment{lookup: func(name string) (string, bool) { return "<" + name + ">", true }})
 		var want strings.Builder
 		wrong := 0
 		for rest := text; ; {

@@ -64,7 +64,7 @@ func Parse(name string, data []byte, opts ...Option) (*Config, error) {
 	d := newDocument(name)
 	config := Defaults()
 	if root := d.parseYAML(data); root != nil {
-		tree := d.buildTree(root, string(data), o.lookup)
+		tree := d.buildTree(root, string(data), environment{lookup: o.lookup})
 		dec := &decoder{document: d, config: &config, folder: filepath.Dir(name)}
 		dec.decode(tree, reflect.ValueOf(&config).Elem(), "", "")
 	}

@@ -30,6 +30,11 @@ func (c *checker) fill(path, name string, params *node, separators string) (stri
 		}
 		out.WriteString(rest[:open])
 		value, problem := placeholder(rest[open+1:end], params, separators)
+		if c.alone && problem == "" && value != nil && value.expanded {
+			problem = fmt.Sprintf("found the placeholder {%s} for a param with a variable, "+
+				"expected one without: a job that is added does not show values of variables",
+				rest[open+1:end])
+		}
 		if problem != "" {
 			c.fail(path, "%s", problem)
 			return "", false

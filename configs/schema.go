@@ -26,7 +26,11 @@ type Config struct {
 	// MisfireThreshold is how late a firing may start. Jobs can override it.
 	MisfireThreshold time.Duration `yaml:"misfire_threshold" min:"1s" max:"168h"`
 	// CatchUp limits late runs after an outage.
-	CatchUp   CatchUp    `yaml:"catch_up"`
+	CatchUp CatchUp `yaml:"catch_up"`
+	// Handlers limits what the built-in handlers may do.
+	Handlers BuiltinHandlers `yaml:"handlers"`
+	// AddedJobs limits jobs that are added at run time.
+	AddedJobs AddedJobs  `yaml:"added_jobs"`
 	Admin     Admin      `yaml:"admin"`
 	Log       Log        `yaml:"log"`
 	Metrics   Metrics    `yaml:"metrics"`
@@ -192,6 +196,25 @@ type ServerTLS struct {
 // one.
 type CatchUp struct {
 	Workers int `yaml:"workers" min:"0" max:"10000"`
+}
+
+// BuiltinHandlers limits what jobs with built-in handlers may do.
+type BuiltinHandlers struct {
+	HTTP Targets `yaml:"http"` // of http jobs, and of webhooks
+}
+
+// Targets are hosts that may get requests. Each entry is a host such as api.example.com or
+// *.example.com, an address, or a network such as 10.1.0.0/16. Link-local addresses and metadata
+// services are refused, unless Allow has their address or a network within theirs.
+type Targets struct {
+	Allow []string `yaml:"allow"` // none: all
+	Deny  []string `yaml:"deny"`  // goes before Allow
+}
+
+// AddedJobs limits jobs that operators add at run time.
+type AddedJobs struct {
+	// AllowedEnv are the variables that their params may have. They have none elsewhere.
+	AllowedEnv []string `yaml:"allowed_env"`
 }
 
 // Group is limits that jobs share, on the number of concurrent runs; 0 is no limit.

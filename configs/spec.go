@@ -25,6 +25,9 @@ func WithJobs(schedules map[string]schedule.Schedule) Option {
 // that is the same job under another configuration, as far as that has the
 // calendars and the handler. The configuration is not changed, and may hold a
 // job of the same name.
+//
+// Only the params may have variables, and only those of AddedJobs.AllowedEnv:
+// whoever adds a job must not read the environment of a replica.
 func (c *Config) ParseJob(name string, data []byte, opts ...Option) (*Job, error) {
 	o := options{lookup: os.LookupEnv}
 	for _, option := range opts {
@@ -38,7 +41,8 @@ func (c *Config) ParseJob(name string, data []byte, opts ...Option) (*Job, error
 		d.report(position{1, 1}, "", "found nothing, expected a job")
 	}
 	if root != nil {
-		tree := d.buildTree(root, string(data), o.lookup)
+		env := environment{lookup: o.lookup, added: true, allowed: c.AddedJobs.AllowedEnv}
+		tree := d.buildTree(root, string(data), env)
 		dec := &decoder{document: d, config: c, folder: filepath.Dir(name)}
 		dec.decode(tree, reflect.ValueOf(&job).Elem(), "", "")
 		if tree.kind == kindMapping {
@@ -53,6 +57,9 @@ func (c *Config) ParseJob(name string, data []byte, opts ...Option) (*Job, error
 
 // checkAlone is checkJob for a job outside the configuration.
 func (c *checker) checkAlone(j *Job, o options) {
+	c.alone = true
+	c.setTargets()
+	c.checkOutsideParams(c.near("").value, "")
 	for i := range c.config.Calendars {
 		calendar := &c.config.Calendars[i]
 		c.calendars[calendar.Name] = calendar.Calendar
@@ -82,10 +89,27 @@ func (c *checker) checkAlone(j *Job, o options) {
 	c.qualify(j.ReadTables, "read_tables")
 }
 
+// checkOutsideParams refuses variables outside of params, because the other keys are stored and
+// shown with their values.
+func (c *checker) checkOutsideParams(n *node, path string) {
+	if n.expanded {
+		c.fail(path, "found %s, expected a text without variables: a job that is added may have "+
+			"them only in params", shorten(n.written))
+	}
+	for _, e := range n.entries {
+		if at := keyPath(path, e.name); at != "params" {
+			c.checkOutsideParams(e.value, at)
+		}
+	}
+	for i, item := range n.items {
+		c.checkOutsideParams(item, itemPath(path, i))
+	}
+}
+
 // checkVariables refuses variables outside of text. They are stored as written, in JSON, which
 // requires quotes.
 func (c *checker) checkVariables(path string, n *node) {
-	if n.expanded && n.kind != kindText {
+	if n.expanded && n.kind != kindText && n.kind != kindInvalid {
 		c.fail(path, "found %s without quotes, expected it in quotes, as text: a job that is "+
 			"added keeps its variables as they are written", shorten(n.written))
 	}

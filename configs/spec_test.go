@@ -55,7 +55,7 @@ func checkReadAgain(t *testing.T, c *Config, written Job, opts ...Option) {
 		return
 	}
 	others := mustParse(t,
-		`{timezone: Asia/Tokyo, default_schema: elsewhere, misfire_threshold: 7s, locking: {wait: {attempts: 1}}}`)
+		`{added_jobs: {allowed_env: [NAME]}, timezone: Asia/Tokyo, default_schema: elsewhere, misfire_threshold: 7s, locking: {wait: {attempts: 1}}}`)
 	others.Calendars = c.Calendars
 	kept, err := json.Marshal(first)
 	if err != nil {
@@ -97,7 +97,7 @@ func TestTablesOfSingleJobAreQualified(t *testing.T) {
 
 // TestJobTextIsPreserved is about what JSON and YAML write differently.
 func TestJobTextIsPreserved(t *testing.T) {
-	c := mustParse(t, "{}")
+	c := mustParse(t, "added_jobs: {allowed_env: [NAME]}")
 	for _, value := range []string{"", "${NAME}", "$${NAME}", "$$", "a\tb\nc", "\"'\\/",
 		"🙂 ä\u2028", "<&>", "# no comment", "*", "@", "- a", "0x10", "yes", "null", "1e3"} {
 		params, err := json.Marshal(map[string]string{"statement": value})
@@ -115,9 +115,49 @@ func TestJobTextIsPreserved(t *testing.T) {
 	}
 }
 
+// TestVariablesOfAddedJobs: whoever adds a job reads no variable but those that the configuration
+// allows, and none is shown.
+func TestVariablesOfAddedJobs(t *testing.T) {
+	c := mustParse(t, "added_jobs: {allowed_env: [NAME]}")
+	const job = `{"name": "a", "handler": "sql", "params": {"statement": "SELECT 1"}, `
+	for _, test := range []struct{ text, want string }{
+		{`{"name": "a", "handler": "sql", "params": {"statement": "${SECRET}"}}`,
+			"params.statement: found the variable SECRET, expected one of added_jobs.allowed_env"},
+		{`{"name": "a", "handler": "sql", "params": {"statement": "${SECRET:-x}"}}`,
+			"params.statement: found the variable SECRET"},
+		{job + `"description": "${NAME}"}`, `description: found "${NAME}", expected a text without variables`},
+		{job + `"description": "${SECRET}"}`, "description: found the variable SECRET"},
+		{job + `"tables": ["${NAME}"]}`, `tables[0]: found "${NAME}", expected a text without`},
+		{job + `"timeout": "${NAME}"}`, `timeout: found "${NAME}"`},
+		{job + `"retry": {"attempts": "${NAME}"}}`, `retry.attempts: found "${NAME}"`},
+		{`{"name": "a", "handler": "own", "params": {"p": "${NAME}"}, "tables": ["t_{p}"]}`,
+			"tables[0]: found the placeholder {p} for a param with a variable"},
+	} {
+		_, err := parseJob(c, test.text, WithEnv(func(name string) (string, bool) { return "hunter2", true }))
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: found %v, expected %s", test.text, err, test.want)
+		} else if strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: the value is shown: %v", test.text, err)
+		}
+	}
+	j, err := parseJob(c, `{"name": "a", "handler": "sql", "params": {"statement": "SELECT '${NAME}'"}}`,
+		WithEnv(variables))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kept := j.String(); string(j.Params.JSON()) != `{"statement":"SELECT 'value'"}` ||
+		!strings.Contains(kept, "SELECT '${NAME}'") || strings.Contains(kept, "'value'") {
+		t.Errorf("found %s, kept as %s", j.Params.JSON(), kept)
+	}
+	_, err = parse("added_jobs: {allowed_env: [A-B, '', A]}")
+	if err == nil || !strings.Contains(err.Error(), "added_jobs.allowed_env[0]: found \"A-B\"") {
+		t.Errorf("found %v", err)
+	}
+}
+
 func TestMistakesInSingleJob(t *testing.T) {
 	c := mustParse(t,
-		`{calendars: [{name: holidays, exclude: {dates: ["12-25"]}}], jobs: [{name: first, handler: sql, schedule: "@daily", resources: [{name: api, slots: 5}]}, {name: second, handler: sql, schedule: {after: [mine]}}, {name: mine, handler: sql, schedule: "@daily"}]}`)
+		`{added_jobs: {allowed_env: [NAME]}, calendars: [{name: holidays, exclude: {dates: ["12-25"]}}], jobs: [{name: first, handler: sql, schedule: "@daily", resources: [{name: api, slots: 5}]}, {name: second, handler: sql, schedule: {after: [mine]}}, {name: mine, handler: sql, schedule: "@daily"}]}`)
 	added := map[string]schedule.Schedule{"added": c.Jobs[0].Schedule}
 	for _, m := range []struct{ what, text, want string }{
 		{"empty", ``, `job:1:1: found nothing, expected a job`},

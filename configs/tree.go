@@ -14,7 +14,7 @@ const maxAliased = 100_000
 // treeBuilder converts the parser's nodes.
 type treeBuilder struct {
 	*document
-	lookup  func(string) (string, bool)
+	env     environment
 	lines   []string
 	anchors map[string]ast.Node
 	open    map[string]bool // anchors being built; an alias to one is a cycle
@@ -26,9 +26,9 @@ type treeBuilder struct {
 }
 
 // buildTree returns the tree of n, and records all paths in d.places.
-func (d *document) buildTree(n ast.Node, text string, lookup func(string) (string, bool)) *node {
+func (d *document) buildTree(n ast.Node, text string, env environment) *node {
 	b := &treeBuilder{
-		document: d, lookup: lookup, lines: strings.Split(strings.TrimPrefix(text, "\ufeff"), "\n"),
+		document: d, env: env, lines: strings.Split(strings.TrimPrefix(text, "\ufeff"), "\n"),
 		anchors: map[string]ast.Node{}, open: map[string]bool{},
 	}
 	root := b.build(n, "", position{1, 1}, 0)
@@ -87,7 +87,7 @@ func (b *treeBuilder) refuse(pos position, path, format string, args ...any) *no
 
 // text builds a scalar. Unquoted text gets its YAML kind after expansion.
 func (b *treeBuilder) text(written string, quoted bool, pos position, path string) *node {
-	value, expanded, faults := expand(written, b.lookup)
+	value, expanded, faults := expand(written, b.env)
 	from := pos
 	for _, f := range faults {
 		at := from

@@ -37,6 +37,37 @@ func TestWebhook(t *testing.T) {
 	}
 }
 
+// TestTargets: a literal host that is refused is a mistake, and a name that only its address could
+// refuse is none.
+func TestTargets(t *testing.T) {
+	job := func(url string) string {
+		return "\njobs:\n  - {name: a, handler: http, params: {url: '" + url + "'}}"
+	}
+	const deny, allow = "handlers: {http: {deny: [\"*.corp\", 10.0.0.0/8]}}",
+		"handlers: {http: {allow: [api.example.com, 169.254.169.254]}}"
+	for _, test := range []struct{ text, want string }{
+		{deny + job("http://db.corp/x?t=hunter2"), "c.yaml:3:44: jobs[0].params.url: target db.corp refused: it is in handlers.http.deny"},
+		{deny + job("http://10.1.2.3/"), "c.yaml:3:44: jobs[0].params.url: target 10.1.2.3 refused: it is in handlers.http.deny"},
+		{deny + job("http://example.com/"), ""},
+		{allow + job("http://169.254.169.254/"), ""},
+		{"workers: 1" + job("http://[fe80::1]/"), "c.yaml:3:44: jobs[0].params.url: target fe80::1 refused: link-local addresses and metadata services of clouds are not for jobs, unless handlers.http.allow has their address"},
+		{"workers: 1" + job("http://${SET}/"), "c.yaml:3:44: jobs[0].params.url: found a host (it is not shown) that handlers.http refuses, or that is link-local"},
+		{strings.Replace(hook, "//h/", "//169.254.1.1/", 1) + "}", "c.yaml:2:20: webhooks[0].url: found a host (it is not shown) that handlers.http refuses, or that is link-local"},
+		{"handlers: {http: {allow: ['http://a'], deny: [10.0.0.1/8]}}", `c.yaml:1:27: handlers.http.allow[0]: found "http://a", expected a host such as api.example.com or *.example.com, an address, or a network such as 10.1.0.0/16
+c.yaml:1:47: handlers.http.deny[0]: found "10.0.0.1/8", expected a host such as api.example.com or *.example.com, an address, or a network such as 10.1.0.0/16`},
+	} {
+		_, err := parse(test.text, WithEnv(func(string) (string, bool) { return "169.254.9.9", true }))
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.HasPrefix(err.Error(), test.want)) {
+			t.Errorf("%s: found %v, expected %s", test.text, err, test.want)
+		}
+	}
+	c := mustParse(t, deny)
+	_, err := parseJob(c, `{"name": "a", "handler": "http", "params": {"url": "http://db.corp"}}`)
+	if err == nil || !strings.Contains(err.Error(), "params.url: target db.corp refused") {
+		t.Errorf("an added job: %v", err)
+	}
+}
+
 func TestPatternsOfWebhooks(t *testing.T) {
 	for _, test := range []struct {
 		patterns, name string

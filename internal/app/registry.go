@@ -3,16 +3,29 @@ package app
 import (
 	"encoding/json"
 	"errors"
+	"net/http"
 
 	"github.com/holdfast-dev/holdfast/configs"
+	"github.com/holdfast-dev/holdfast/internal/egress"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/handlers"
 )
 
-// NewRegistry returns a registry of the built-in handlers and the program's own.
-func NewRegistry(own []jobs.Registration) (*jobs.Registry, error) {
-	return jobs.NewRegistry(append([]jobs.Registration{handlers.SQL(), handlers.HTTP(nil),
+// NewRegistry returns a registry of the built-in handlers and the program's own. Its http jobs may
+// have all targets that are allowed by default.
+func NewRegistry(own []jobs.Registration) (*jobs.Registry, error) { return newRegistry(nil, own) }
+
+// newRegistry returns a registry whose http jobs may have these targets.
+func newRegistry(targets *egress.Rules, own []jobs.Registration) (*jobs.Registry, error) {
+	client := &http.Client{Transport: targets.NewTransport()}
+	return jobs.NewRegistry(append([]jobs.Registration{handlers.SQL(), handlers.HTTP(client),
 		handlers.Command()}, own...)...)
+}
+
+// targetsOf returns the targets that http jobs and webhooks may have.
+func targetsOf(config *configs.Config) (*egress.Rules, error) {
+	targets := config.Handlers.HTTP
+	return egress.NewRules(targets.Allow, targets.Deny)
 }
 
 // ParamChecker checks the params of a configuration against the handlers of a registry.

@@ -40,7 +40,7 @@ func (r *Replica) Reload(load func() (*configs.Config, error)) error {
 // reloadable are the keys that a reload applies. The key of a section includes all keys in it.
 var reloadable = []string{
 	"jobs", "calendars", "groups", "timezone", "misfire_threshold", "default_schema",
-	"locking.wait",
+	"locking.wait", "added_jobs",
 	"admin.hosts", "admin.users", "admin.tokens", "admin.trusted_proxy", "admin.cookie_keys",
 	"log.level",
 }
@@ -102,7 +102,7 @@ func merged(before, next *configs.Config) *configs.Config {
 	}
 	now.Timezone, now.MisfireThreshold, now.DefaultSchema = next.Timezone, next.MisfireThreshold,
 		next.DefaultSchema
-	now.Locking.Wait = next.Locking.Wait
+	now.Locking.Wait, now.AddedJobs = next.Locking.Wait, next.AddedJobs
 	a, n := &now.Admin, next.Admin
 	a.Hosts, a.Users, a.Tokens, a.TrustedProxy, a.CookieKeys = n.Hosts, n.Users, n.Tokens,
 		n.TrustedProxy, n.CookieKeys

@@ -80,7 +80,11 @@ func New(config *configs.Config, o Options) (*Replica, error) {
 	if err := config.CheckRead(); err != nil {
 		return nil, err
 	}
-	registry, err := NewRegistry(o.Handlers)
+	targets, err := targetsOf(config)
+	if err != nil {
+		return nil, err
+	}
+	registry, err := newRegistry(targets, o.Handlers)
 	if err != nil {
 		return nil, err
 	}

@@ -14,8 +14,12 @@ func (r *Replica) openSender(_ context.Context, config *configs.Config) error {
 	if len(config.Webhooks) == 0 {
 		return nil
 	}
+	targets, err := targetsOf(config)
+	if err != nil {
+		return err
+	}
 	options := webhook.Options{Outbox: r.store.Outbox, Cluster: r.store.ClusterID(),
-		Log: r.log.With().Str("replica", config.Replica.Name).Logger()}
+		Targets: targets, Log: r.log.With().Str("replica", config.Replica.Name).Logger()}
 	for _, w := range config.Webhooks {
 		keys, ok := w.SigningKeys()
 		if !ok { // configs.Load refuses such a secret

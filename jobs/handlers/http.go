@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/egress"
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
@@ -39,7 +40,8 @@ const (
 // result is {"status": …}.
 func HTTP(client *http.Client) jobs.Registration {
 	if client == nil {
-		client = &http.Client{Transport: guardedTransport()}
+		var defaults *egress.Rules
+		client = &http.Client{Transport: defaults.NewTransport()}
 	}
 	h := httpHandler{client: client}
 	return jobs.Handle("http", h.run)

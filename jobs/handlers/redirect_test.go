@@ -1,9 +1,14 @@
 package handlers_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-dev/holdfast/internal/egress"
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/handlers"
 )
 
 // TestHTTPRedirectsToAnotherHost: a server to which a job's URL leads must not be able to pass the
@@ -45,6 +50,27 @@ func TestHTTPRedirectsToAnotherHost(t *testing.T) {
 	}
 	_, err := bind(t, "http", `{"url": "`+url+`", "follow_redirects": "all"}`)
 	wantError(t, err, `follow_redirects: found "all", expected "same_host", "none" or "any"`)
+}
+
+// TestHTTPRedirectsToRefusedTargets: a redirect obeys the rules for targets.
+func TestHTTPRedirectsToRefusedTargets(t *testing.T) {
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "http://other.corp/", http.StatusFound)
+	})
+	rules, err := egress.NewRules(nil, []string{"*.corp"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry, err := jobs.NewRegistry(handlers.HTTP(&http.Client{Transport: rules.NewTransport()}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler, err := registry.Bind("http",
+		json.RawMessage(`{"url": "`+url+`", "follow_redirects": "any"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, handler(t.Context(), newRun("j")), "target other.corp refused")
 }
 
 // TestHTTPSendsNoReferer: a redirect on the same host keeps the headers of the job, but does not

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/internal/egress"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/retry"
 )
@@ -39,6 +40,9 @@ type Options struct {
 	Hooks   []Hook
 	Cluster uuid.UUID
 	Log     zerolog.Logger
+	// Targets are the targets that webhooks may have. Nil refuses link-local addresses and the
+	// metadata services of clouds.
+	Targets *egress.Rules
 }
 
 // Sender sends the deliveries of one replica.
@@ -50,7 +54,7 @@ type Sender struct {
 
 // New returns a sender.
 func New(o Options) *Sender {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport := o.Targets.NewTransport()
 	transport.MaxResponseHeaderBytes, transport.MaxIdleConnsPerHost = maxResponse, atOnce
 	return &Sender{options: o, poll: pollEvery, margin: leaseMargin, client: &http.Client{
 		Transport: transport,

@@ -22,6 +22,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/internal/egress"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -284,6 +285,28 @@ func TestFailuresThenSuccess(t *testing.T) {
 	}
 	if strings.Contains(log.String(), "hunter2") {
 		t.Errorf("the log shows a secret: %s", log.String())
+	}
+}
+
+// TestTargetsOfWebhooks: a webhook obeys the same rules for targets as a job.
+func TestTargetsOfWebhooks(t *testing.T) {
+	s := newStage(t)
+	r := newReceiver(t, func(int, http.ResponseWriter, *http.Request) {})
+	rules, err := egress.NewRules(nil, []string{"127.0.0.0/8"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.fail()
+	s.send(s.store, r.URL, io.Discard, func(s *Sender) {
+		*s = *New(Options{Outbox: s.options.Outbox, Hooks: s.options.Hooks, Targets: rules,
+			Cluster: s.options.Cluster, Log: s.options.Log})
+		s.options.Hooks[0].Retry.Attempts = 1
+	})
+	found := s.undelivered("one that was refused", func(found []storage.Undelivered) bool {
+		return len(found) == 1 && found[0].Error != ""
+	})
+	if !strings.Contains(found[0].Error, "refused: it is in handlers.http.deny") || len(r.posts) > 0 {
+		t.Errorf("found %+v and %d requests", found[0], len(r.posts))
 	}
 }
 

@@ -1,0 +1,161 @@
+package egress
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+func mustRules(t *testing.T, allow, deny string) *Rules {
+	t.Helper()
+	rules, err := NewRules(strings.Fields(allow), strings.Fields(deny))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rules
+}
+
+func TestTargets(t *testing.T) {
+	for _, test := range []struct {
+		allow, deny string
+		host, addr  string // the address is what the host resolves to
+		refused     string // a part of the error; "": allowed
+	}{
+		{"", "", "example.com", "192.0.2.1", ""},
+		{"", "", "127.0.0.1", "127.0.0.1", ""},
+		{"", "", "metadata.internal", "169.254.169.254", "link-local"},
+		{"", "", "::ffff:169.254.169.254", "::ffff:169.254.169.254", "link-local"},
+		{"", "", "fe80::1", "fe80::1", "link-local"},
+		{"", "", "a", "fd00:ec2::254", "link-local"},
+		{"", "", "a", "100.100.100.200", "link-local"},
+		{"*", "", "metadata.internal", "169.254.169.254", "link-local"},
+		{"metadata.internal", "", "metadata.internal", "169.254.169.254", "link-local"},
+		{"0.0.0.0/0", "", "metadata.internal", "169.254.169.254", "link-local"},
+		{"169.254.169.254", "", "metadata.internal", "169.254.169.254", ""},
+		{"169.254.169.0/24", "", "a", "169.254.169.254", ""},
+		{"169.254.169.254", "metadata.internal", "Metadata.Internal.", "169.254.169.254", "deny"},
+		{"", "10.0.0.0/8", "a", "10.1.2.3", "deny"},
+		{"", "10.0.0.0/8", "a", "11.1.2.3", ""},
+		{"", "*.corp", "db.corp", "192.0.2.1", "deny"},
+		{"", "*.corp", "corp", "192.0.2.1", ""},
+		{"", "*.corp", "xcorp", "192.0.2.1", ""},
+		{"*.example.com", "", "API.Example.Com", "192.0.2.1", ""},
+		{"*.example.com", "", "example.com", "192.0.2.1", "not in handlers.http.allow"},
+		{"*.example.com", "", "example.com.evil.net", "192.0.2.1", "not in handlers.http.allow"},
+		{"*.example.com", "", "192.0.2.1", "192.0.2.1", "not in handlers.http.allow"},
+		{"192.0.2.0/24", "", "whatever", "192.0.2.1", ""},
+		{"192.0.2.0/24", "", "whatever", "198.51.100.1", "not in handlers.http.allow"},
+		{"2001:db8::/32 a", "", "a", "192.0.2.1", ""},
+		{"a", "a", "a", "192.0.2.1", "deny"},
+		{"", "0.0.0.0/0 ::/0", "127.0.0.1", "127.0.0.1", "deny"},
+	} {
+		rules := mustRules(t, test.allow, test.deny)
+		err := rules.check(test.host, netip.MustParseAddr(test.addr).Unmap())
+		if test.refused == "" && err != nil ||
+			test.refused != "" && (err == nil || !strings.Contains(err.Error(), test.refused)) {
+			t.Errorf("%+v: found %v", test, err)
+		}
+		// What CheckHost refuses, the address cannot change.
+		if early := rules.CheckHost(test.host); early != nil && err == nil {
+			t.Errorf("%+v: refused before it is resolved: %v", test, early)
+		}
+	}
+}
+
+// TestRefusedBeforeResolving: a mistake is reported when the job is read, if it can be.
+func TestRefusedBeforeResolving(t *testing.T) {
+	for _, test := range []struct {
+		allow, deny, host string
+		refused           bool
+	}{
+		{"", "", "169.254.169.254", true}, {"", "", "[fe80::1]", true}, {"", "", "a", false},
+		{"", "a", "a", true}, {"b", "", "a", true}, {"b 10.0.0.0/8", "", "a", false},
+		{"b 10.0.0.0/8", "", "192.0.2.1", true}, {"*.b", "", "a.b", false},
+	} {
+		if err := mustRules(t, test.allow, test.deny).CheckHost(test.host); (err != nil) != test.refused {
+			t.Errorf("%+v: found %v", test, err)
+		}
+	}
+	var none *Rules
+	if none.CheckHost("a") != nil || none.CheckHost("169.254.169.254") == nil {
+		t.Error("no rules are not the default")
+	}
+}
+
+func TestPatterns(t *testing.T) {
+	for _, text := range []string{"", ".", "*.", "a b", "http://a", "a:80", "a/b", "10.0.0.1/8", "*a",
+		"a*", "..a", "*..a", "ä.de", "::ffff:10.0.0.0/104"} {
+		if ParsePattern(text) == nil {
+			t.Errorf("%q was accepted", text)
+		}
+	}
+	for _, text := range []string{"a", "*.a", "*", "A.b-c", "10.0.0.1", "::1", "10.0.0.0/8", "a_b"} {
+		if err := ParsePattern(text); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestNamesAreCheckedByTheirAddress dials a name that resolves to a refused address.
+func TestNamesAreCheckedByTheirAddress(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer server.Close()
+	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		allow, deny string
+		refused     bool
+	}{
+		{"", "", false}, {"", "127.0.0.0/8 ::1", true}, {"192.0.2.0/24", "", true},
+		{"127.0.0.1 ::1", "", false}, {"localhost", "", false},
+	} {
+		transport := mustRules(t, test.allow, test.deny).NewTransport()
+		response, err := (&http.Client{Transport: transport}).Get("http://localhost:" + port)
+		if (err != nil) != test.refused || err != nil && !strings.Contains(err.Error(), "refused:") {
+			t.Errorf("%+v: found %v", test, err)
+		}
+		if err == nil {
+			response.Body.Close()
+		}
+		transport.CloseIdleConnections()
+	}
+}
+
+// TestProxy: the proxy may have any address, but a name must be allowed.
+func TestProxy(t *testing.T) {
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, r.URL.Host)
+	}))
+	defer proxy.Close()
+	address, err := url.Parse(proxy.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	get := func(allow, target string) error {
+		transport := mustRules(t, allow, "").NewTransport()
+		defer transport.CloseIdleConnections()
+		environment := func(*http.Request) (*url.URL, error) { return address, nil }
+		transport.Proxy = func(r *http.Request) (*url.URL, error) { return transport.through(r, environment) }
+		response, err := (&http.Client{Transport: transport}).Get(target)
+		if err == nil {
+			response.Body.Close()
+		}
+		return err
+	}
+	if err := get("*.example.com", "http://a.example.com/"); err != nil {
+		t.Error(err)
+	}
+	for _, target := range []string{"http://b.example.net/", "http://192.0.2.1/"} {
+		if err := get("*.example.com 10.0.0.0/8", target); err == nil ||
+			!strings.Contains(err.Error(), "not in handlers.http.allow") {
+			t.Errorf("%s: found %v", target, err)
+		}
+	}
+}
