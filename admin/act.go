@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin/internal/access"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
@@ -83,7 +84,7 @@ func refusedActionOf(err error) (status int, refused refusedAction) {
 		refused.Paused, refused.Option = &paused.Pause, map[string]any{"even_paused": true}
 		return http.StatusConflict, refused
 	case errors.As(err, &busy):
-		refused.WaitsFor = &storage.Obstacle{Blocker: *plainBlocker(&busy.Obstacle.Blocker),
+		refused.WaitsFor = &storage.Obstacle{Blocker: *records.PlainBlocker(&busy.Obstacle.Blocker),
 			Reason: busy.Obstacle.Reason}
 		return http.StatusConflict, refused
 	case errors.Is(err, storage.ErrInTransaction):

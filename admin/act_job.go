@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -47,11 +48,11 @@ func setWait(r *storage.TriggerRequest, text string) error {
 	return nil
 }
 
-// plainTriggered applies plainRecord to the answer to a trigger.
+// plainTriggered applies Plain to the answer to a trigger.
 func plainTriggered(t storage.Triggered) storage.Triggered {
-	t.Record = plainRecord(t.Record)
+	t.Record = records.Plain(t.Record)
 	if t.WaitsFor != nil {
-		t.WaitsFor = &storage.Obstacle{Blocker: *plainBlocker(&t.WaitsFor.Blocker),
+		t.WaitsFor = &storage.Obstacle{Blocker: *records.PlainBlocker(&t.WaitsFor.Blocker),
 			Reason: t.WaitsFor.Reason}
 	}
 	return t

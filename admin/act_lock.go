@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/locks"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -63,16 +64,16 @@ func (s *Server) release(ctx context.Context, a storage.Action, resource string,
 		return released{}, err
 	}
 	return released{Holder: gone.Owner, Token: gone.Token,
-		Resources: resourcesOf(gone.Requests)}, nil
+		Resources: locks.ResourcesOf(gone.Requests)}, nil
 }
 
 // holders returns the current holders of a resource, or nil if the store can't be queried.
 func (s *Server) holders(ctx context.Context, resource string) []Lock {
-	set, err := s.reader.grants(ctx)
+	set, err := s.reader.lock.Grants(ctx)
 	if err != nil {
 		return nil
 	}
-	return slices.DeleteFunc(append(set.locks, set.own...), func(l Lock) bool {
+	return slices.DeleteFunc(append(set.Locks, set.Own...), func(l Lock) bool {
 		return l.Resource != resource
 	})
 }

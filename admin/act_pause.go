@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -71,6 +72,6 @@ func (r *reader) activePauses(ctx context.Context) ([]storage.Pause, error) {
 }
 
 func plainPause(p storage.Pause) storage.Pause {
-	p.At, p.ResumedAt = p.At.UTC(), inUTC(p.ResumedAt)
+	p.At, p.ResumedAt = p.At.UTC(), records.InUTC(p.ResumedAt)
 	return p
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
@@ -21,7 +22,7 @@ func (s *Server) cancelJSON(w http.ResponseWriter, r *http.Request) {
 				return jobs.Record{}, err
 			}
 			run, err := ops.Cancel(ctx, s.acting(r, "api", reason), id)
-			return plainRecord(run), err
+			return records.Plain(run), err
 		})
 }
 

@@ -3,241 +3,18 @@ package admin
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/locks"
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
-	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
-
-// drawn writes a chart as text: each bar's row, place, width and class.
-func drawn(t *testing.T, l lane, length time.Duration, restarts ...storage.Restart) (*chart, string) {
-	t.Helper()
-	tl := &timeline{Now: noon, From: noon.Add(-length), Until: noon, Lanes: []lane{l},
-		Restarts: restarts, Known: 1}
-	c := newChart(tl, func(from, until time.Time) string {
-		return fmt.Sprintf("/zoom/%s/%s", from.Format("150405"), until.Format("150405"))
-	})
-	var out strings.Builder
-	one := c.Lanes[0]
-	for _, b := range one.Bars {
-		fmt.Fprintf(&out, "%d %s+%s %s", (b.Y-one.BarsY)/rowHeight, b.X, b.W, b.Class)
-		if b.Several() > 0 {
-			fmt.Fprintf(&out, " of %d", b.Several())
-		}
-		out.WriteString("\n")
-	}
-	for _, m := range one.Marks {
-		fmt.Fprintf(&out, "mark %s %s", m.X, m.Class)
-		if m.Several() > 0 {
-			fmt.Fprintf(&out, " of %d", m.Several())
-		}
-		out.WriteString("\n")
-	}
-	return c, out.String()
-}
-
-// ran is a run that waited, ran and ended; counted in seconds before noon.
-func ran(n int, state jobs.State, created, started, finished int) storage.RunInterval {
-	at := func(second int) time.Time { return noon.Add(-time.Duration(second) * time.Second) }
-	s := storage.RunInterval{Run: id(n), Job: fmt.Sprintf("job-%d", n), State: state,
-		Replica:   "replica-1",
-		CreatedAt: at(created)}
-	if started >= 0 {
-		s.StartedAt = pointer(at(started))
-	}
-	if finished >= 0 {
-		s.FinishedAt = pointer(at(finished))
-	}
-	return s
-}
-
-// rested has the run rest from the first of these times to the second, and so on;
-// counted in seconds before noon.
-func rested(s storage.RunInterval, seconds ...int) storage.RunInterval {
-	var times []time.Time
-	for _, second := range seconds {
-		times = append(times, noon.Add(-time.Duration(second)*time.Second))
-	}
-	s.Rests = jobs.NewRests(times)
-	return s
-}
-
-// TestRestsAreNoPartOfADuration has a run of two attempts of a minute and an hour of rest.
-func TestRestsAreNoPartOfADuration(t *testing.T) {
-	s := rested(ran(1, jobs.Succeeded, 3720, 3720, 0), 3660, 60)
-	r := jobs.Record{State: s.State, StartedAt: s.StartedAt, FinishedAt: s.FinishedAt,
-		Rests: s.Rests}
-	o := storage.Outcome{State: s.State, StartedAt: s.StartedAt, FinishedAt: s.FinishedAt,
-		Rests: s.Rests}
-	plottedRuns := newPlot([]storage.Outcome{o, o}, noon)
-	running := jobs.Record{State: jobs.Running, StartedAt: s.StartedAt, Rests: s.Rests}
-	if got := since(running); !got.Equal(noon.Add(-time.Minute)) {
-		t.Errorf("it runs since %s, want the start of its second attempt", got)
-	}
-	for got, want := range map[string]string{
-		lasted(r): "2 min", plottedRuns.Top: "2 min", outcomeTitle(o): " succeeded after 2 min",
-		runWords(s, noon):                        "ran 2 min, waited 1 h between attempts",
-		runTitle(s, *s.StartedAt, *s.FinishedAt): "plus 1 h between attempts on replica-1",
-	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("told is %q, want %q", got, want)
-		}
-	}
-}
-
-func TestBarsOfATimeline(t *testing.T) {
-	for name, c := range map[string]struct {
-		runs []storage.RunInterval // the youngest first
-		want string
-	}{
-		"a run, its wait and one that follows": {
-			[]storage.RunInterval{ran(2, jobs.Failed, 100, 100, 90),
-				ran(1, jobs.Succeeded, 500, 400, 200)},
-			"0 50%+10% wait\n0 60%+20% succeeded\n0 90%+1% failed\n",
-		},
-		"beside each other": {
-			[]storage.RunInterval{ran(3, jobs.Running, 100, 100, -1),
-				ran(2, jobs.Waiting, 300, -1, -1),
-				ran(1, jobs.Running, 500, 500, -1)},
-			"0 50%+50% running\n1 70%+30% wait\n2 90%+10% running\n",
-		},
-		"from before the window, and beyond it": {
-			[]storage.RunInterval{ran(2, jobs.Running, 10, 10, -1),
-				ran(1, jobs.Lost, 2000, 1500, 900)},
-			"0 0%+10% lost\n0 99%+1% running\n",
-		},
-		"outside": {[]storage.RunInterval{ran(1, jobs.Succeeded, 3000, 2000, 1100)}, ""},
-		"a skip after a wait, and one at once": {
-			[]storage.RunInterval{ran(2, jobs.Skipped, 100, -1, 100),
-				ran(1, jobs.Skipped, 500, -1, 300)},
-			"0 50%+20% wait\nmark 70% skipped\nmark 90% skipped\n",
-		},
-		"marks at one place": {
-			[]storage.RunInterval{ran(3, jobs.Skipped, 100, -1, 100), ran(2, jobs.Missed, 101, -1, -1),
-				ran(1, jobs.Skipped, 102, -1, 102)},
-			"mark 89.8% missed of 3\n",
-		},
-		"attempts and the rests between them": {
-			[]storage.RunInterval{rested(ran(1, jobs.Succeeded, 500, 500, 100), 450, 350, 300, 200)},
-			"0 50%+5% succeeded\n0 55%+10% wait\n0 65%+5% succeeded\n0 70%+10% wait\n0 80%+10% " +
-				"succeeded\n",
-		},
-		"a rest that goes on": {
-			[]storage.RunInterval{rested(ran(1, jobs.Waiting, 500, 500, -1), 300)},
-			"0 50%+20% waiting\n0 70%+30% wait\n",
-		},
-		"a rest that nobody could see": {
-			[]storage.RunInterval{rested(ran(1, jobs.Failed, 500, 500, 100), 301, 300)},
-			"0 50%+40% failed\n",
-		},
-		"cancelled while it waited": {[]storage.RunInterval{ran(1, jobs.Cancelled, 500, -1, 400)},
-			"0 50%+10% wait\nmark 60% cancelled\n"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if _, got := drawn(t, lane{Resource: "s/t", Runs: c.runs},
-				1000*time.Second); got != c.want {
-				t.Errorf("drawn is\n%swant\n%s", got, c.want)
-			}
-		})
-	}
-}
-
-// TestWhatIsTooNarrowIsDrawnAsOne has 1,000 runs of a second, one each ten
-// seconds, of which one failed.
-func TestWhatIsTooNarrowIsDrawnAsOne(t *testing.T) {
-	var runs []storage.RunInterval
-	for i := range 1000 {
-		state := jobs.Succeeded
-		if i == 500 {
-			state = jobs.Failed
-		}
-		runs = append(runs, ran(i, state, i*10+1, i*10+1, i*10))
-	}
-	c, got := drawn(t, lane{Resource: "s/t", Runs: runs}, 10_000*time.Second)
-	if c.Merged != 1000 || strings.Count(got, "failed of ") != 1 ||
-		strings.Count(got, "\n") > 110 || strings.Count(got, "\n") < 80 {
-		t.Errorf("%d are drawn as one with others:\n%s", c.Merged, got)
-	}
-	for _, b := range c.Lanes[0].Bars {
-		if b.W > maxMergedWidth || b.X < 0 || b.X+b.W > 100.0001 {
-			t.Errorf("bar from %s over %s", b.X, b.W)
-		}
-		if b.Class == "failed" && (!strings.HasPrefix(b.Path, "/zoom/") ||
-			!strings.Contains(b.Title, "1 failed, from 2026-03-14 ")) {
-			t.Errorf("the bar says %q and leads to %s", b.Title, b.Path)
-		}
-	}
-	// Nearer, each is told apart.
-	if c, _ := drawn(t, lane{Resource: "s/t", Runs: runs[:60]}, 600*time.Second); c.Merged != 0 {
-		t.Errorf("%d of 60 are drawn as one with others", c.Merged)
-	}
-}
-
-func TestMoreAtOnceThanThereAreRows(t *testing.T) {
-	var runs []storage.RunInterval
-	for i := range 9 {
-		runs = append(runs, ran(i, jobs.Running, 100+i*50, 100+i*50, -1))
-	}
-	c, _ := drawn(t, lane{Resource: "s/t", Runs: runs}, 1000*time.Second)
-	if c.Lanes[0].Rows != maxRows || c.Overlapping != 9-maxRows {
-		t.Errorf("%d rows, %d crowded", c.Lanes[0].Rows, c.Overlapping)
-	}
-}
-
-func TestLanesLieBeneathEachOther(t *testing.T) {
-	tl := &timeline{Now: noon, From: noon.Add(-time.Hour), Until: noon, Lanes: []lane{
-		{Resource: "a", Runs: []storage.RunInterval{ran(2, jobs.Running, 100, 100, -1),
-			ran(1, jobs.Running, 200, 200, -1)}}, {Resource: "b"},
-	}}
-	c := newChart(tl, nil)
-	if c.Lanes[0].Y != axisHeight || c.Lanes[1].Y != axisHeight+laneHeight(2) ||
-		c.Height != axisHeight+laneHeight(2)+laneHeight(1) || c.Lanes[1].Statement == "" {
-		t.Errorf("lanes at %d and %d, %d high", c.Lanes[0].Y, c.Lanes[1].Y, c.Height)
-	}
-	// The names stand beside the picture, and are as high as its lanes.
-	css := string(newServer(t, calm()).assets.byName["holdfast.css"].body)
-	for rows := 1; rows <= maxRows; rows++ {
-		if want := fmt.Sprintf(".names .rows%d { height: %dpx; }", rows,
-			laneHeight(rows)); !strings.Contains(css, want) {
-			t.Errorf("the stylesheet lacks %s", want)
-		}
-	}
-}
-
-func TestTicksAreRound(t *testing.T) {
-	for length, want := range map[time.Duration]string{
-		time.Hour:        "02:20 02:30 02:40 02:50 03:00 03:10",
-		10 * time.Second: "03:12:06 03:12:08 03:12:10 03:12:12 03:12:14",
-		24 * time.Hour:   "06:00 09:00 12:00 15:00 18:00 21:00 00:00",
-		31 * 24 * time.Hour: "Feb 14 00:00 Feb 18 00:00 Feb 22 00:00 Feb 26 00:00 Mar 2 00:00 " +
-			"Mar 6 00:00 Mar 10 00:00",
-	} {
-		var got []string
-		for _, tick := range ticks(noon.Add(-length), noon) {
-			got = append(got, tick.Text)
-		}
-		if text := strings.Join(got, " "); text != want {
-			t.Errorf("%s: %s, want %s", length, text, want)
-		}
-	}
-}
-
-func TestRestartsAreLines(t *testing.T) {
-	c, _ := drawn(t, lane{}, 1000*time.Second,
-		storage.Restart{Server: "m:1", NoticedAt: ago(250 * time.Second), NoticedBy: "replica-2"})
-	if len(c.Restarts) != 1 || c.Restarts[0].X.String() != "75%" ||
-		!strings.Contains(c.Restarts[0].Title, "m:1 restarted") {
-		t.Errorf("lines are %+v", c.Restarts)
-	}
-	if c.Now == nil || c.Now.String() != "100%" {
-		t.Errorf("now is at %v", c.Now)
-	}
-}
 
 // TestWindows reads the time that pages look at.
 func TestWindows(t *testing.T) {
@@ -259,10 +36,6 @@ func TestWindows(t *testing.T) {
 			}
 		}
 	}
-	w := windowQuery{span: windowSpans()[1]}.at(noon)
-	if !w.Live || w.Until != noon || w.From != ago(time.Hour) {
-		t.Errorf("the last hour is %+v", w)
-	}
 }
 
 // TestUpcomingConflicts has two jobs that want one table at the full hour, a third that
@@ -280,7 +53,7 @@ func TestUpcomingConflicts(t *testing.T) {
 	o.LongestWait = func(job string, limit time.Duration) (time.Duration, bool) {
 		return map[string]time.Duration{"b": time.Minute}[job], job == "b"
 	}
-	f, err := newServer(t, o).reader.findConflicts(t.Context(), noon, nil)
+	f, err := newServer(t, o).reader.lock.UpcomingConflicts(t.Context(), noon, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -325,7 +98,7 @@ func TestUpcomingConflictsOnSemaphores(t *testing.T) {
 		v.Resources[0].Mode = locking.Shared
 		h.jobs, _ = append(h.jobs, v), share
 	}
-	f, err := newServer(t, options(h)).reader.findConflicts(t.Context(), noon, nil)
+	f, err := newServer(t, options(h)).reader.lock.UpcomingConflicts(t.Context(), noon, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -340,14 +113,14 @@ func TestUpcomingConflictsOnSemaphores(t *testing.T) {
 func TestUpcomingConflictsAreBounded(t *testing.T) {
 	t.Parallel()
 	begun := time.Now()
-	f, err := newServer(t, rush()).reader.findConflicts(t.Context(), noon, nil)
+	f, err := newServer(t, rush()).reader.lock.UpcomingConflicts(t.Context(), noon, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("%s for %d scheduled times of %d jobs, %d conflicts", time.Since(begun),
 		f.ScheduledTimes, f.Jobs, len(f.Conflicts))
-	if f.ScheduledTimes != maxUpcomingFirings || f.Jobs != 10_000 || !f.Truncated() ||
-		len(f.Conflicts) != maxConflicts || len(f.Cut) != 2 {
+	if f.ScheduledTimes != 50_000 || f.Jobs != 10_000 || !f.Truncated() ||
+		len(f.Conflicts) != 1000 || len(f.Cut) != 2 {
 		t.Errorf("%d scheduled times of %d jobs until %s, %d conflicts, cut %q", f.ScheduledTimes,
 			f.Jobs, f.Until, len(f.Conflicts), f.Cut)
 	}
@@ -357,7 +130,7 @@ func TestUpcomingConflictsAreBounded(t *testing.T) {
 type slowLengths struct{ *history }
 
 func (s slowLengths) Typical(ctx context.Context, names []string) (map[string]storage.Typical, error) {
-	time.Sleep(durationsTimeout / 2)
+	time.Sleep(time.Second / 2)
 	return s.history.Typical(ctx, names)
 }
 
@@ -379,7 +152,8 @@ func TestLengthsAreLookedUpByAndBy(t *testing.T) {
 		r := newReader(o)
 		for i, want := range []string{"of 400 of 500 jobs are known so far", "", ""} {
 			begun := time.Now()
-			f, err := r.findConflicts(t.Context(), noon, nil)
+			f, err := r.lock.UpcomingConflicts(t.Context(),
+				noon.Add(time.Duration(i)*time.Minute), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -388,53 +162,55 @@ func TestLengthsAreLookedUpByAndBy(t *testing.T) {
 				t.Errorf("question %d says %q, want %q", i, said, want)
 			}
 			if took, most := time.Since(begun),
-				[]time.Duration{durationsTimeout, durationsTimeout / 2, 0}[i]; took != most {
+				[]time.Duration{time.Second, time.Second / 2, 0}[i]; took != most {
 				t.Errorf("question %d took %s, want %s", i, took, most)
 			}
 		}
 	})
 }
 
-// TestContentionAddsWhatWaitsStill has waits that are over, and those of now.
-func TestContentionAddsWhatWaitsStill(t *testing.T) {
-	r := newServer(t, night()).reader
-	live, err := r.contentions(t.Context(), noon, window{ago(time.Hour), noon, true}, nil)
+// contentionsOf returns the waits by the parameters of the page.
+func contentionsOf(t *testing.T, o Options, values url.Values) locks.Contentions {
+	t.Helper()
+	p := param.Set{Values: values}
+	q, err := locks.ReadContentionQuery(p)
 	if err != nil {
 		t.Fatal(err)
 	}
+	found, err := newServer(t, o).reader.lock.Contentions(t.Context(), noon, q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found.Link(p, q)
+	return found
+}
+
+// TestContentionAddsWhatWaitsStill has waits that are over, and those of now.
+func TestContentionAddsWhatWaitsStill(t *testing.T) {
+	live := contentionsOf(t, night(), url.Values{"span": {"1h"}})
 	first := live.Sums[0]
 	if first.Job != "prune-orders" || first.Holder != "rollup-sales" || first.Still != 1 ||
 		first.Times != 2 || first.Wait() != 44*time.Minute || first.Waited != 2640 {
 		t.Errorf("the longest wait is %+v", first)
 	}
-	past, err := r.contentions(t.Context(), noon, window{ago(time.Hour), noon, false}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	past := contentionsOf(t, night(), url.Values{"from": {ago(time.Hour).Format(time.RFC3339)},
+		"until": {noon.Format(time.RFC3339)}})
 	for _, s := range past.Sums {
 		if s.Still != 0 {
 			t.Errorf("of a time that is over, %+v waits still", s)
 		}
 	}
-	about := table("vendors")
-	if some, err := r.contentions(t.Context(), noon, window{ago(time.Hour), noon, true},
-		&about); err != nil || len(some.Sums) != 1 || some.Sums[0].Job != "sync-vendors" {
-		t.Errorf("about one table are %+v, %v", some.Sums, err)
+	some := contentionsOf(t, night(), url.Values{"span": {"1h"}, "resource": {"public/vendors"}})
+	if len(some.Sums) != 1 || some.Sums[0].Job != "sync-vendors" {
+		t.Errorf("about one table are %+v", some.Sums)
 	}
-	m := newMatrix(live.Sums)
+	m := live.Matrix
 	if m.Rows[0].Job != "prune-orders" || m.Holders[0] != "rollup-sales" ||
 		m.Rows[0].Cells[0].Heat != 4 || m.Rows[0].Total != 44*time.Minute {
 		t.Errorf("the matrix begins with %+v of %q", m.Rows[0], m.Holders)
 	}
-	many := newMatrix(func() []waitSum {
-		c, err := newServer(t, manyWaits()).
-			reader.contentions(t.Context(), noon, window{ago(24 * time.Hour), noon, true}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c.Sums
-	}())
-	if len(many.Rows) != matrixRows || len(many.Holders) != matrixColumns || many.MoreRows != 180 ||
+	many := contentionsOf(t, manyWaits(), nil).Matrix
+	if len(many.Rows) != 20 || len(many.Holders) != 10 || many.MoreRows != 180 ||
 		many.MoreCols != 30 {
 		t.Errorf("%d rows and %d more, %d columns and %d more", len(many.Rows), many.MoreRows,
 			len(many.Holders), many.MoreCols)

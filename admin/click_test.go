@@ -13,6 +13,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/internal/test/soak"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 )
@@ -55,10 +56,10 @@ func TestActionsByClicking(t *testing.T) {
 					"Group night is resumed"},
 				{"/", "/pause", "", "/", "All jobs are paused"},
 				{"/", "/resume", "", "/", "Everything is resumed"},
-				{runPath(waiting), runPath(waiting) + "/cancel", "", runPath(waiting),
+				{param.RunPath(waiting), param.RunPath(waiting) + "/cancel", "", param.RunPath(waiting),
 					"was cancelled"},
-				{"/runs", runPath(waiting) + "/again", "", "/runs/", "was triggered"},
-				{runPath(running), runPath(running) + "/cancel", "", runPath(running),
+				{"/runs", param.RunPath(waiting) + "/again", "", "/runs/", "was triggered"},
+				{param.RunPath(running), param.RunPath(running) + "/cancel", "", param.RunPath(running),
 					"was cancelled. It has 10 s to return"},
 				{"/", "/locks/release", "reason=it hangs", "/locks", "can commit nothing more"},
 				{"/replicas", "/drain", "", "/replicas", "The replica is drained"},

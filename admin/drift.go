@@ -24,7 +24,7 @@ func (r *reader) driftedJobs(ctx context.Context, replicas []Replica) ([]storage
 	if len(cronTables(replicas)) < 2 {
 		return nil, nil
 	}
-	drift, err := r.store.Drift(ctx, storage.MaxBatch)
+	drift, err := r.Store.Drift(ctx, storage.MaxBatch)
 	if err != nil {
 		return nil, fmt.Errorf("drift: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs/explain"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
@@ -63,7 +64,7 @@ func (s *Server) explainPage(w http.ResponseWriter, r *http.Request) {
 					storage.ErrNotFound)
 			}
 			e, err := s.reader.explanation(ctx, name, instant)
-			e.Runs, e.ManualRuns = plainRecords(e.Runs), plainRecords(e.ManualRuns)
+			e.Runs, e.ManualRuns = records.PlainAll(e.Runs), records.PlainAll(e.ManualRuns)
 			return explainView{e, at}, err
 		},
 	})
@@ -92,7 +93,7 @@ func timeIn(p param.Set, at string) (string, error) {
 // explanation explains a job's firing at a time as typed. "" is now.
 func (r *reader) explanation(ctx context.Context, job, at string) (explain.Explanation, error) {
 	if at == "" {
-		now, err := r.now(ctx)
+		now, err := r.Now(ctx)
 		if err != nil {
 			return explain.Explanation{}, err
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -331,7 +332,7 @@ func (h *history) RunIntervals(_ context.Context,
 	for i := range h.runs {
 		r := &h.runs[i]
 		if !slices.Contains(f.Jobs, r.Job) || !r.CreatedAt.Before(f.Until) ||
-			r.State.Final() && ended(*r).Before(f.From) {
+			r.State.Final() && records.Ended(*r).Before(f.From) {
 			continue
 		}
 		if counts[r.Job]++; counts[r.Job] <= f.Each {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/locks"
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -73,7 +75,7 @@ func storeDown(c *control) { c.history.err = down().Store.(*history).err }
 
 // formStates are the states of the pages of actions.
 func formStates() []galleryState {
-	rollup, cancel := jobPath("rollup-sales"), runPath(id(10))+"/cancel"
+	rollup, cancel := param.JobPath("rollup-sales"), param.RunPath(id(10))+"/cancel"
 	drain := "/replicas/" + id(9001).String() + "/drain"
 	group := storage.Target{Kind: storage.TargetGroup, Name: "reports"}
 	unavailable, conflict, unprocessable := http.StatusServiceUnavailable, http.StatusConflict,
@@ -107,10 +109,10 @@ func formStates() []galleryState {
 		{name: "trigger-unknown", options: acted(contention()), path: "/jobs/nobody/trigger",
 			sent: sent(), status: http.StatusNotFound,
 			has: []string{"job nobody: not found", "does not exist any more"}},
-		{name: "again", options: acted(story()), path: runPath(id(303)) + "/again",
+		{name: "again", options: acted(story()), path: param.RunPath(id(303)) + "/again",
 			has: []string{"The record of the run", "The new run has the params of the run.",
 				"2019-01-01"}},
-		{name: "again-not-ended", options: acted(contention()), path: runPath(id(10)) + "/again",
+		{name: "again-not-ended", options: acted(contention()), path: param.RunPath(id(10)) + "/again",
 			has: []string{"The run has not ended"}},
 		{name: "pause-job", options: acted(busy()), path: rollup + "/pause",
 			has: []string{"The pause covers the next scheduled times", "1 run of the job is active",
@@ -135,33 +137,33 @@ func formStates() []galleryState {
 			has: []string{"and holds <strong><bdi>public/orders</bdi></strong>, " +
 				"<strong><bdi>public/sales_rollup</bdi></strong>",
 				"Uncommitted work is lost", "3 runs wait"}},
-		{name: "cancel-waiting", options: acted(contention()), path: runPath(id(20)) + "/cancel",
+		{name: "cancel-waiting", options: acted(contention()), path: param.RunPath(id(20)) + "/cancel",
 			has: []string{"The run ends at once without starting"}},
-		{name: "cancel-ended", options: acted(contention()), path: runPath(id(31)) + "/cancel",
+		{name: "cancel-ended", options: acted(contention()), path: param.RunPath(id(31)) + "/cancel",
 			has: []string{"There is nothing to cancel."}},
-		{name: "cancel-too-late", options: acted(contention()), path: runPath(id(31)) + "/cancel",
+		{name: "cancel-too-late", options: acted(contention()), path: param.RunPath(id(31)) + "/cancel",
 			sent: sent(), status: conflict,
 			has: []string{"it has ended as failed", "The state has changed"}},
-		{name: "cancel-hostile", options: acted(hostile()), path: runPath(id(1)) + "/cancel",
+		{name: "cancel-hostile", options: acted(hostile()), path: param.RunPath(id(1)) + "/cancel",
 			has: []string{"&lt;script&gt;"}},
-		{name: "release", options: acted(contention()), path: releasePath("public/orders", 1810),
+		{name: "release", options: acted(contention()), path: locks.ReleasePath("public/orders", 1810),
 			has: []string{"with the token 1810", "can commit nothing more", "and is not recovered",
 				"3 runs wait"}},
 		{name: "release-shared", options: acted(contention()),
-			path: releasePath("slot:vendor-api", 1811), has: []string{"slot of 5"}},
-		{name: "release-free", options: acted(contention()), path: releasePath("public/nothing", 7),
+			path: locks.ReleasePath("slot:vendor-api", 1811), has: []string{"slot of 5"}},
+		{name: "release-free", options: acted(contention()), path: locks.ReleasePath("public/nothing", 7),
 			has: []string{"The resource is not held"}},
 		{name: "release-moved", options: acted(contention()),
-			path: releasePath("public/orders", 1700), sent: sent("token", "1700"), status: conflict,
+			path: locks.ReleasePath("public/orders", 1700), sent: sent("token", "1700"), status: conflict,
 			has: []string{"another holds it now", "The holder has changed",
 				`name="token" value="1810"`}},
 		{name: "release-inside", options: acted(contention(), inside),
-			path: releasePath("public/orders", 1810), sent: sent("token", "1810"), status: conflict,
+			path: locks.ReleasePath("public/orders", 1810), sent: sent("token", "1810"), status: conflict,
 			has: []string{"holder is inside a transaction",
 				"End the transaction of the holder, which rolls it back",
 				"The transaction may still commit"}},
 		{name: "release-down", options: acted(contention(), storeDown),
-			path: releasePath("public/orders", 1810), sent: sent("token", "1810"),
+			path: locks.ReleasePath("public/orders", 1810), sent: sent("token", "1810"),
 			status: unavailable, has: []string{"Result unknown", `name="token" value="1810"`}},
 		{name: "drain", options: acted(contention()), path: drain,
 			has: []string{"2 other replicas start runs",

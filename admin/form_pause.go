@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -133,7 +134,7 @@ func (r *reader) pauseView(ctx context.Context, now time.Time,
 
 func (r *reader) jobPause(ctx context.Context, now time.Time, v *pauseView) error {
 	name := v.Target.Name
-	view, err := r.store.Job(ctx, name)
+	view, err := r.Store.Job(ctx, name)
 	if err != nil {
 		return fmt.Errorf("job %q: %w", words.Cut(name, 200), err)
 	}
@@ -148,17 +149,17 @@ func (r *reader) jobPause(ctx context.Context, now time.Time, v *pauseView) erro
 			}
 		}
 	}
-	v.Active, err = r.active(ctx, name)
+	v.Active, err = r.Active(ctx, name)
 	return err
 }
 
 func (r *reader) groupPause(ctx context.Context, v *pauseView) error {
 	const named = 5
-	list, err := r.store.ListJobs(ctx, storage.JobFilter{Group: v.Target.Name, Limit: named})
+	list, err := r.Store.ListJobs(ctx, storage.JobFilter{Group: v.Target.Name, Limit: named})
 	if err != nil {
 		return fmt.Errorf("jobs: %w", err)
 	}
-	groups, err := r.store.Groups(ctx)
+	groups, err := r.Store.Groups(ctx)
 	if err != nil {
 		return fmt.Errorf("groups: %w", err)
 	}
@@ -173,19 +174,11 @@ func (r *reader) groupPause(ctx context.Context, v *pauseView) error {
 	return nil
 }
 
-// active returns the waiting and running runs of a job, oldest first.
-func (r *reader) active(ctx context.Context, job string) ([]jobs.Record, error) {
-	active, err := r.runs(ctx, storage.RunFilter{Job: job,
-		States: []jobs.State{jobs.Waiting, jobs.Running}, Limit: storage.MaxBatch})
-	slices.SortFunc(active, olderFirst)
-	return active, err
-}
-
 // targetPath returns the page that shows a pause.
 func targetPath(t storage.Target) string {
 	switch t.Kind {
 	case storage.TargetJob:
-		return jobPath(t.Name)
+		return param.JobPath(t.Name)
 	case storage.TargetGroup:
 		return "/jobs?group=" + url.QueryEscape(t.Name)
 	}
@@ -213,7 +206,7 @@ func targetWords(t storage.Target) string {
 func actionPath(action string, t storage.Target) string {
 	switch t.Kind {
 	case storage.TargetJob:
-		return jobPath(t.Name) + "/" + action
+		return param.JobPath(t.Name) + "/" + action
 	case storage.TargetGroup:
 		return "/groups/" + url.PathEscape(t.Name) + "/" + action
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -34,17 +35,17 @@ func (s *Server) cancelPage(w http.ResponseWriter, r *http.Request) {
 			return s.reader.cancelView(ctx, id)
 		},
 		form: func(f *form, known *cancelView) {
-			f.Button, f.Bad, f.Back = "Cancel run", true, runPath(id)
+			f.Button, f.Bad, f.Back = "Cancel run", true, param.RunPath(id)
 			f.Idle = f.Idle || known != nil && known.State.Final()
 		},
 		do: func(ctx context.Context, a storage.Action, _ url.Values) (outcome, error) {
 			run, err := s.options.Operations.Cancel(ctx, a, id)
 			if run.State == jobs.Running {
-				return outcome{runPath(id),
+				return outcome{param.RunPath(id),
 					fmt.Sprintf("The handler of %s was cancelled. It has 10 s to return.",
 						words.Cut(run.Job, 100))}, err
 			}
-			return outcome{runPath(id),
+			return outcome{param.RunPath(id),
 				fmt.Sprintf("The run of %s was cancelled before its start.",
 					words.Cut(run.Job, 100))}, err
 		},
@@ -52,33 +53,16 @@ func (s *Server) cancelPage(w http.ResponseWriter, r *http.Request) {
 }
 
 func (r *reader) cancelView(ctx context.Context, id uuid.UUID) (v cancelView, err error) {
-	if v.Record, err = r.run(ctx, id); err != nil || v.State.Final() {
+	if v.Record, err = r.Run(ctx, id); err != nil || v.State.Final() {
 		return v, err
 	}
-	set, err := r.grants(ctx)
+	set, err := r.lock.Grants(ctx)
 	if err != nil {
 		return v, err
 	}
-	v.Locks = slices.DeleteFunc(set.locks, func(l Lock) bool { return l.Holder.Run != id.String() })
-	v.Waiting, err = r.waitingFor(ctx, func(b jobs.Blocker) bool {
+	v.Locks = slices.DeleteFunc(set.Locks, func(l Lock) bool { return l.Holder.Run != id.String() })
+	v.Waiting, err = r.WaitingFor(ctx, func(b jobs.Blocker) bool {
 		return b.Holder.Run == id.String()
 	})
 	return v, err
 }
-
-// waitingFor returns the runs whose blocker matches blocks, oldest first.
-func (r *reader) waitingFor(ctx context.Context,
-	blocks func(jobs.Blocker) bool) ([]jobs.Record, error) {
-	waiting, err := r.runs(ctx, storage.RunFilter{States: []jobs.State{jobs.Waiting},
-		Limit: storage.MaxBatch})
-	if err != nil {
-		return nil, err
-	}
-	waiting = slices.DeleteFunc(waiting, func(w jobs.Record) bool {
-		return w.BlockedBy == nil || !blocks(*w.BlockedBy)
-	})
-	slices.SortFunc(waiting, olderFirst)
-	return waiting, nil
-}
-
-func runPath(id uuid.UUID) string { return "/runs/" + id.String() }

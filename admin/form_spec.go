@@ -48,7 +48,7 @@ func (s *Server) addPage(w http.ResponseWriter, r *http.Request) {
 		},
 		do: func(ctx context.Context, a storage.Action, sent url.Values) (outcome, error) {
 			spec, err := s.options.Operations.PutJob(ctx, a, specText(sent), 0)
-			return outcome{jobPath(spec.Job),
+			return outcome{param.JobPath(spec.Job),
 				fmt.Sprintf("%s was added. Replicas fire it within about a second.",
 					words.Cut(spec.Job, 100))}, err
 		},
@@ -65,7 +65,7 @@ func (s *Server) changePage(w http.ResponseWriter, r *http.Request) {
 			return s.reader.specView(ctx, name)
 		},
 		form: func(f *form, known *specView) {
-			f.Button, f.Back = "Change job", jobPath(name)
+			f.Button, f.Back = "Change job", param.JobPath(name)
 			current, version := "", f.typed("version", "0")
 			if known != nil && known.Spec != nil {
 				current, version = words.Indented(known.Spec.Text), fmt.Sprint(known.Spec.Version)
@@ -82,7 +82,7 @@ func (s *Server) changePage(w http.ResponseWriter, r *http.Request) {
 				return outcome{}, err
 			}
 			_, err = s.options.Operations.ChangeJob(ctx, a, name, specText(sent), version)
-			return outcome{jobPath(name),
+			return outcome{param.JobPath(name),
 				fmt.Sprintf("%s was changed. Replicas fire the new version within about a second.",
 					words.Cut(name, 100))}, err
 		},
@@ -99,7 +99,7 @@ func (s *Server) removePage(w http.ResponseWriter, r *http.Request) {
 			return s.reader.specView(ctx, name)
 		},
 		form: func(f *form, known *specView) {
-			f.Button, f.Bad, f.Back = "Remove job", true, jobPath(name)
+			f.Button, f.Bad, f.Back = "Remove job", true, param.JobPath(name)
 			version := f.typed("version", "0")
 			if known != nil && known.Spec != nil {
 				version = fmt.Sprint(known.Spec.Version)
@@ -154,12 +154,12 @@ func (r *reader) specView(ctx context.Context, name string) (v specView, err err
 		return v, err
 	}
 	if v.Spec == nil {
-		_, err = r.store.Job(ctx, name)
+		_, err = r.Store.Job(ctx, name)
 		if err != nil {
 			err = fmt.Errorf("job %q: %w", words.Cut(name, 200), err)
 		}
 		return v, err
 	}
-	v.Active, err = r.active(ctx, name)
+	v.Active, err = r.Active(ctx, name)
 	return v, err
 }

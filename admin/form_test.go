@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/locks"
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -39,7 +41,7 @@ func TestFormsThatCannotBeSent(t *testing.T) {
 		{"/locks/release?resource=public%2Forders&holder=me", sent("token", "1810").Encode(), 400,
 			"holder is &#34;me&#34;"},
 		{"/locks/release", sent("token", "1810").Encode(), 400, "resource is missing"},
-		{releasePath("public/orders", 1810), sent().Encode(), 400,
+		{locks.ReleasePath("public/orders", 1810), sent().Encode(), 400,
 			"token is 0, expected that of the holder"},
 		{"/jobs/rollup-sales/change",
 			sent("version", "1", "job", `{"name": "rollup-sales", "handler": "work"}`).Encode(),
@@ -96,7 +98,7 @@ func TestFormForAnotherActHasAnotherKey(t *testing.T) {
 		renewed bool
 	}{
 		{"/jobs/rollup-sales/trigger", sent("params", `{"row": 1}`), false},
-		{releasePath("public/orders", 1700), sent("token", "1700"), true},
+		{locks.ReleasePath("public/orders", 1700), sent("token", "1700"), true},
 	} {
 		body := post(handler, f.path, f.form.Encode()).Body.String()
 		if current := strings.Contains(body, `name="key" value="`+f.form.Get("key")+`"`); current == f.renewed {
@@ -127,7 +129,7 @@ func TestViewersSeeNoActions(t *testing.T) {
 	handler := newServer(t, o).Handler()
 	vera, anna := accesstest.WithCookie(accesstest.CookieOf(t, handler, "vera", "staple")),
 		accesstest.WithCookie(accesstest.CookieOf(t, handler, "anna", "correct horse"))
-	for _, path := range []string{"/", "/jobs", "/jobs/rollup-sales", "/runs", runPath(id(10)),
+	for _, path := range []string{"/", "/jobs", "/jobs/rollup-sales", "/runs", param.RunPath(id(10)),
 		"/replicas", "/webhooks", "/locks"} {
 		offered := func(who func(*http.Request)) bool {
 			body := accesstest.Ask(handler, http.MethodGet, path, who).Body.String()

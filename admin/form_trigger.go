@@ -9,10 +9,11 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/locks"
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
-	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // triggerView describes the effect of a trigger.
@@ -34,7 +35,7 @@ func (s *Server) triggerPage(w http.ResponseWriter, r *http.Request) {
 		},
 		form: func(f *form, known *triggerView) {
 			triggerForm(f, known)
-			f.Button, f.Back = "Run now", jobPath(name)
+			f.Button, f.Back = "Run now", param.JobPath(name)
 		},
 		do: func(ctx context.Context, a storage.Action, sent url.Values) (outcome, error) {
 			return s.triggered(ctx, a, name, sent)
@@ -52,7 +53,7 @@ func (s *Server) againPage(w http.ResponseWriter, r *http.Request) {
 	answerAction(s, w, r, actionPage[triggerView]{
 		template: "trigger.html", section: "/runs", title: "Run again", fields: triggerFields(),
 		load: func(ctx context.Context, _ snapshot) (triggerView, error) {
-			run, err := s.reader.run(ctx, id)
+			run, err := s.reader.Run(ctx, id)
 			if err != nil {
 				return triggerView{}, err
 			}
@@ -62,11 +63,11 @@ func (s *Server) againPage(w http.ResponseWriter, r *http.Request) {
 		},
 		form: func(f *form, known *triggerView) {
 			triggerForm(f, known)
-			f.Button, f.Back = "Run again", runPath(id)
+			f.Button, f.Back = "Run again", param.RunPath(id)
 			f.Idle = f.Idle || known != nil && !known.Again.State.Final()
 		},
 		do: func(ctx context.Context, a storage.Action, sent url.Values) (outcome, error) {
-			run, err := s.reader.run(ctx, id)
+			run, err := s.reader.Run(ctx, id)
 			if err != nil {
 				return outcome{}, err
 			}
@@ -83,36 +84,24 @@ func (r *reader) triggerView(ctx context.Context, name string) (v triggerView, e
 	if !storable(name) {
 		return v, fmt.Errorf("job %q: %w", words.Cut(name, 200), storage.ErrNotFound)
 	}
-	view, err := r.store.Job(ctx, name)
+	view, err := r.Store.Job(ctx, name)
 	if err != nil {
 		return v, fmt.Errorf("job %q: %w", words.Cut(name, 200), err)
 	}
 	v.Job = newJob(view, nil)
-	if v.Active, err = r.active(ctx, name); err != nil {
+	if v.Active, err = r.Active(ctx, name); err != nil {
 		return v, err
 	}
-	set, err := r.grants(ctx)
+	set, err := r.lock.Grants(ctx)
 	if err != nil {
 		return v, err
 	}
-	for _, lock := range set.locks {
-		if conflictsWith(view.Resources, lock) {
+	for _, lock := range set.Locks {
+		if locks.ConflictsWith(view.Resources, lock) {
 			v.Held = append(v.Held, lock)
 		}
 	}
 	return v, nil
-}
-
-// conflictsWith reports whether a lock blocks one of the requests. It ignores conflicts between
-// slots, whose free number it does not know.
-func conflictsWith(requests []locking.Request, lock Lock) bool {
-	for _, request := range requests {
-		exclusive := request.Mode == locking.Exclusive || lock.Mode == locking.Exclusive
-		if exclusive && request.Resource.Related(lock.resource) {
-			return true
-		}
-	}
-	return false
 }
 
 func triggerFields() []string { return []string{"params", "wait", "even_paused"} }
@@ -172,5 +161,5 @@ func (s *Server) triggered(ctx context.Context, a storage.Action, job string,
 		done = fmt.Sprintf("%s was triggered: this is the run. It waits: %s.", words.Cut(job, 100),
 			words.Cut(run.WaitsFor.Words("is held by"), 500))
 	}
-	return outcome{runPath(run.ID), done}, nil
+	return outcome{param.RunPath(run.ID), done}, nil
 }

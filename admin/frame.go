@@ -64,7 +64,7 @@ type snapshot struct {
 }
 
 func (r *reader) snapshot(ctx context.Context) (p snapshot, err error) {
-	if p.now, err = r.now(ctx); err != nil {
+	if p.now, err = r.Now(ctx); err != nil {
 		return p, err
 	}
 	found, err := r.replicas(ctx)

@@ -9,17 +9,18 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/charts"
+	"github.com/holdfast-dev/holdfast/admin/internal/locks"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
-	"github.com/holdfast-dev/holdfast/locking"
 )
 
 const (
-	defaultJobs   = 100
-	pageJobs      = 50
-	stripOutcomes = 20 // per job of a list
+	defaultJobs = 100
+	pageJobs    = 50
 )
 
 // Job is an entry of the cron table.
@@ -45,13 +46,6 @@ type Job struct {
 	Outcomes        []storage.Outcome `json:"outcomes"` // newest first
 }
 
-// Resource is a resource that a job locks while it runs.
-type Resource struct {
-	Resource string       `json:"resource"`
-	Mode     locking.Mode `json:"mode"`
-	Slots    int          `json:"slots,omitempty"`
-}
-
 // jobParams are the parameters of a list of jobs.
 func jobParams() []string {
 	return []string{"text", "group", "state", "source", "paused", "limit", "after", "before"}
@@ -70,7 +64,7 @@ func (s *Server) jobsJSON(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return nil, err
 		}
-		now, err := s.reader.now(ctx)
+		now, err := s.reader.Now(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -118,7 +112,7 @@ func (s *Server) jobsPage(w http.ResponseWriter, r *http.Request) {
 		load: func(ctx context.Context, snap snapshot) (v jobsView, err error) {
 			v.Filter = jobFields{filter.Text, filter.Group, string(filter.State),
 				string(filter.Source), p.Get("paused")}
-			if v.Groups, err = s.reader.store.Groups(ctx); err != nil {
+			if v.Groups, err = s.reader.Store.Groups(ctx); err != nil {
 				return v, fmt.Errorf("groups: %w", err)
 			}
 			asked := filter
@@ -172,7 +166,7 @@ func readJobFilter(p param.Set, limit int) (f storage.JobFilter, err error) {
 
 // jobs returns jobs by name, with the next scheduled time from this replica's cron table.
 func (r *reader) jobs(ctx context.Context, now time.Time, f storage.JobFilter) ([]Job, error) {
-	views, err := r.store.ListJobs(ctx, f)
+	views, err := r.Store.ListJobs(ctx, f)
 	if err != nil {
 		return nil, fmt.Errorf("jobs: %w", err)
 	}
@@ -180,7 +174,7 @@ func (r *reader) jobs(ctx context.Context, now time.Time, f storage.JobFilter) (
 	for i, v := range views {
 		names[i] = v.Name
 	}
-	outcomes, err := r.store.Outcomes(ctx, names, stripOutcomes)
+	outcomes, err := r.Store.Outcomes(ctx, names, charts.StripOutcomes)
 	if err != nil {
 		return nil, fmt.Errorf("outcomes: %w", err)
 	}
@@ -202,16 +196,16 @@ func newJob(v storage.JobView, outcomes []storage.Outcome) Job {
 		Source:   v.Source,
 		Schedule: v.Schedule, Words: scheduleWords(v.Schedule, v.Zone), Timezone: v.Zone,
 		Handler:   v.Handler,
-		Resources: resourcesOf(v.Resources), Recover: v.Recover, Version: v.Version,
+		Resources: locks.ResourcesOf(v.Resources), Recover: v.Recover, Version: v.Version,
 		Removed: v.Removed, Pauses: v.Pauses, Outcomes: []storage.Outcome{},
 	}
 	for _, o := range outcomes {
-		o.ScheduledAt, o.StartedAt, o.FinishedAt = o.ScheduledAt.UTC(), inUTC(o.StartedAt),
-			inUTC(o.FinishedAt)
+		o.ScheduledAt, o.StartedAt, o.FinishedAt = o.ScheduledAt.UTC(), records.InUTC(o.StartedAt),
+			records.InUTC(o.FinishedAt)
 		job.Outcomes = append(job.Outcomes, o)
 	}
 	if v.Last != nil {
-		last := plainRecord(*v.Last)
+		last := records.Plain(*v.Last)
 		job.LastRun = &last
 	}
 	return job
@@ -245,26 +239,6 @@ func (r *reader) scheduledTimesOf(job string, from time.Time, n int) []time.Time
 		scheduledTimes = append(scheduledTimes, scheduledAt.UTC())
 	}
 	return scheduledTimes[:min(n, len(scheduledTimes))]
-}
-
-func (r *reader) now(ctx context.Context) (time.Time, error) {
-	now, err := r.store.Now(ctx)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("store's clock: %w", err)
-	}
-	return now.UTC(), nil
-}
-
-// resourcesOf returns the resources of the requests, without the job's own name.
-func resourcesOf(requests []locking.Request) []Resource {
-	resources := make([]Resource, 0, len(requests))
-	for _, request := range requests {
-		if request.Resource.Kind() != locking.KindJob {
-			resources = append(resources,
-				Resource{request.Resource.String(), request.Mode, request.Slots})
-		}
-	}
-	return resources
 }
 
 // Covered names the targets of the pauses that cover the job.

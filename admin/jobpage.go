@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -44,7 +45,7 @@ func (s *Server) jobJSON(w http.ResponseWriter, r *http.Request) {
 		if err := param.Only(r); err != nil {
 			return JobDetail{}, err
 		}
-		now, err := s.reader.now(ctx)
+		now, err := s.reader.Now(ctx)
 		if err != nil {
 			return JobDetail{}, err
 		}
@@ -72,7 +73,7 @@ func (r *reader) job(ctx context.Context, now time.Time, name string) (d JobDeta
 	if !storable(name) {
 		return d, fmt.Errorf("job %q: %w", words.Cut(name, 200), storage.ErrNotFound)
 	}
-	view, err := r.store.Job(ctx, name)
+	view, err := r.Store.Job(ctx, name)
 	if errors.Is(err, storage.ErrNotFound) {
 		spec, asked := r.spec(ctx, name)
 		if d.Pending = spec != nil; d.Pending || asked != nil {
@@ -86,7 +87,7 @@ func (r *reader) job(ctx context.Context, now time.Time, name string) (d JobDeta
 	if err != nil {
 		return d, fmt.Errorf("job %q: %w", words.Cut(name, 200), err)
 	}
-	outcomes, err := r.store.Outcomes(ctx, []string{name}, plottedRuns)
+	outcomes, err := r.Store.Outcomes(ctx, []string{name}, plottedRuns)
 	if err != nil {
 		return d, fmt.Errorf("outcomes: %w", err)
 	}
@@ -95,16 +96,16 @@ func (r *reader) job(ctx context.Context, now time.Time, name string) (d JobDeta
 	if len(d.ScheduledTimes) > 0 {
 		d.NextScheduledAt = &d.ScheduledTimes[0]
 	}
-	if d.Active, err = r.runs(ctx,
+	if d.Active, err = r.Runs(ctx,
 		storage.RunFilter{Job: name, States: []jobs.State{jobs.Waiting, jobs.Running},
 			Limit: storage.MaxBatch}); err != nil {
 		return d, err
 	}
-	slices.SortFunc(d.Active, olderFirst)
-	if d.Recent, err = r.runs(ctx, storage.RunFilter{Job: name, Limit: recentOfJob}); err != nil {
+	slices.SortFunc(d.Active, records.OlderFirst)
+	if d.Recent, err = r.Runs(ctx, storage.RunFilter{Job: name, Limit: recentOfJob}); err != nil {
 		return d, err
 	}
-	tallies, err := r.store.JobTallies(ctx, name, now.Add(-talliedSince))
+	tallies, err := r.Store.JobTallies(ctx, name, now.Add(-talliedSince))
 	if err != nil {
 		return d, fmt.Errorf("outcomes of job %q: %w", words.Cut(name, 200), err)
 	}

@@ -11,8 +11,8 @@ import (
 // advisory lock. A nil advisory means that there are none. It is the API's answer, for a command
 // line.
 func Locks(ctx context.Context, store storage.History, advisory Advisory) ([]Lock, error) {
-	set, err := newReader(Options{Store: store, Advisory: advisory}).locks(ctx)
-	return set.locks, err
+	set, err := newReader(Options{Store: store, Advisory: advisory}).lock.Locks(ctx)
+	return set.Locks, err
 }
 
 // Jobs returns all jobs by name with their next scheduled time. The function scheduledTimes is as
@@ -20,7 +20,7 @@ func Locks(ctx context.Context, store storage.History, advisory Advisory) ([]Loc
 func Jobs(ctx context.Context, store storage.History,
 	scheduledTimes func(job string, from time.Time, n int) []time.Time) ([]Job, error) {
 	r := newReader(Options{Store: store, ScheduledTimes: scheduledTimes})
-	now, err := r.now(ctx)
+	now, err := r.Now(ctx)
 	if err != nil {
 		return nil, err
 	}

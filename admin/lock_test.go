@@ -19,12 +19,12 @@ import (
 func stages(t *testing.T, o Options) map[string]AdvisoryState {
 	t.Helper()
 	reply := get(t, newServer(t, o).Handler(), "/api/v1/locks")
-	var locks []Lock
-	if err := json.Unmarshal(reply.Body.Bytes(), &locks); err != nil {
+	var list []Lock
+	if err := json.Unmarshal(reply.Body.Bytes(), &list); err != nil {
 		t.Fatal(err)
 	}
 	found := make(map[string]AdvisoryState)
-	for _, l := range locks {
+	for _, l := range list {
 		found[l.Resource] = l.Advisory
 	}
 	return found
@@ -123,7 +123,7 @@ func TestSlowAnswersAreBounded(t *testing.T) {
 		if got := stages(t, o); got["public/events"] != AdvisoryUnknown {
 			t.Errorf("locks are %v", got)
 		}
-		if took := time.Since(start); took != advisoryTimeout {
+		if took := time.Since(start); took != time.Second {
 			t.Errorf("slow memcached took %s", took)
 		}
 

@@ -16,6 +16,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/locks"
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/postgres"
@@ -75,10 +77,10 @@ func clickTwice(t *testing.T, first, second storage.Store) {
 		form         url.Values
 	}{
 		{"/jobs/rollup-sales/trigger", "trigger", sent("params", `{"rows": 3}`)},
-		{runPath(running) + "/cancel", "cancel", sent()},
-		{runPath(waiting) + "/cancel", "cancel", sent()},
-		{runPath(waiting) + "/again", "trigger", sent()},
-		{releasePath("public/orders", token), "release", sent("token", fmt.Sprint(token))},
+		{param.RunPath(running) + "/cancel", "cancel", sent()},
+		{param.RunPath(waiting) + "/cancel", "cancel", sent()},
+		{param.RunPath(waiting) + "/again", "trigger", sent()},
+		{locks.ReleasePath("public/orders", token), "release", sent("token", fmt.Sprint(token))},
 		{"/jobs/rollup-sales/pause", "pause", sent()},
 		{"/jobs/rollup-sales/resume", "resume", sent()},
 		{"/groups/night/pause", "pause", sent()},

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/locks"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/explain"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -54,7 +55,7 @@ func wordsOf() map[reflect.Type][]string {
 		locking.KindJob, locking.KindGroup, locking.KindMemo})
 	put(words, []AdvisoryState{AdvisoryHeld, AdvisoryMissing, AdvisoryOther, AdvisoryOff,
 		AdvisoryUnknown})
-	put(words, []Holding{HeldItself, HeldAbove, HeldPartly, HeldNot})
+	put(words, []locks.Holding{locks.HeldItself, locks.HeldAbove, locks.HeldPartly, locks.HeldNot})
 	put(words, []Severity{Alarm, Notice})
 	put(words, []ReplicaState{ReplicaLive, ReplicaLate, ReplicaExpired, ReplicaStopped,
 		ReplicaLost})

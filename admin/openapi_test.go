@@ -18,6 +18,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/access"
+	"github.com/holdfast-dev/holdfast/admin/internal/charts"
+	"github.com/holdfast-dev/holdfast/admin/internal/locks"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
@@ -60,7 +62,7 @@ func instant(name, says string) parameter {
 // stretch is a length of time up to now, or between two instants.
 func stretch(byDefault string) []parameter {
 	var names []string
-	for _, s := range windowSpans() {
+	for _, s := range charts.WindowSpans() {
 		names = append(names, s.Name)
 	}
 	span := object{"type": "string", "enum": names, "default": byDefault}
@@ -97,7 +99,7 @@ func describedOperations() map[string]operation {
 		"GET /api/v1/locks": {summary: "All locks with their holders.",
 			answer: reflect.TypeFor[[]Lock]()},
 		"GET /api/v1/locks/tree": {summary: "All known resources as a tree, with holders and " +
-			"waiters.", answer: reflect.TypeFor[lockTree](), lists: true,
+			"waiters.", answer: reflect.TypeFor[locks.LockTree](), lists: true,
 			query: []parameter{
 				text("text", "Part of a name: of a resource, or of a job, replica or run that "+
 					"holds it or waits for it."),
@@ -106,18 +108,18 @@ func describedOperations() map[string]operation {
 				text("after", "The page after this, as a Link header names it."),
 			}},
 		"GET /api/v1/locks/timeline": {summary: "Runs, waits and skips of each resource, newest " +
-			"first, and restarts of memcached.", answer: reflect.TypeFor[timeline](),
+			"first, and restarts of memcached.", answer: reflect.TypeFor[locks.Timeline](),
 			lists: true,
 			query: append(stretch("1h"), text("resource", "This resource and its descendants."),
 				parameter{"skip", "The number of resources to skip.",
 					object{"type": "integer", "minimum": 0, "maximum": 1_000_000, "default": 0}})},
 		"GET /api/v1/locks/contention": {summary: "How long jobs waited for each other.",
-			answer: reflect.TypeFor[contentions](),
+			answer: reflect.TypeFor[locks.Contentions](),
 			query: append(stretch("24h"),
 				text("resource", "This resource and its descendants."))},
 		"GET /api/v1/locks/upcoming": {summary: "Expected conflicts of the next 24 hours, by the " +
 			"cron table of the answering replica.",
-			answer: reflect.TypeFor[upcomingConflicts](),
+			answer: reflect.TypeFor[locks.UpcomingConflicts](),
 			query:  []parameter{text("resource", "This resource and its descendants.")}},
 		"GET /api/v1/jobs": {summary: "Jobs by name.", answer: reflect.TypeFor[[]Job](),
 			lists: true, query: []parameter{

@@ -39,14 +39,6 @@ func (e *ExposedError) Error() string {
 		"listen on 127.0.0.1 or [::1], or configure users", e.Address)
 }
 
-// Advisory reads advisory locks. *locking.Locker implements it.
-type Advisory interface {
-	// Inspect returns the holders of those resources that are locked exclusively, or an error if
-	// memcached did not answer.
-	Inspect(ctx context.Context, resources []locking.Resource) (map[locking.Resource]locking.Holder,
-		error)
-}
-
 // Memcached reports the health of the memcached servers. *memcached.Watch implements it.
 type Memcached interface {
 	// Servers returns the known health of each server, in the configured order. It must be safe for

@@ -7,7 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/locks"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -36,8 +38,8 @@ type Overview struct {
 
 	Waiting []jobs.Record `json:"waiting"` // oldest first
 	// waited for, then held, then others; each by name
-	Resources []ResourceState `json:"resources"`
-	Running   []jobs.Record   `json:"running"` // oldest first
+	Resources []locks.ResourceState `json:"resources"`
+	Running   []jobs.Record         `json:"running"` // oldest first
 	// last runs that failed, were skipped, missed, lost or cancelled, newest first
 	RecentFailures []jobs.Record `json:"failed_or_skipped"`
 	FailuresByJob  []JobFailures `json:"failed_or_skipped_24h"` // by job, worst first
@@ -117,7 +119,7 @@ func (s *Server) servedBy(ctx context.Context) ServedBy {
 // emptyOverview has empty lists instead of null.
 func emptyOverview() Overview {
 	return Overview{
-		Problems: []Problem{}, Waiting: []jobs.Record{}, Resources: []ResourceState{},
+		Problems: []Problem{}, Waiting: []jobs.Record{}, Resources: []locks.ResourceState{},
 		Running:        []jobs.Record{},
 		RecentFailures: []jobs.Record{}, FailuresByJob: []JobFailures{}, Last: []jobs.Record{},
 		Next: []Firing{}, Replicas: []Replica{},
@@ -128,15 +130,15 @@ func emptyOverview() Overview {
 func (r *reader) overview(ctx context.Context, p snapshot) (Overview, error) {
 	o := emptyOverview()
 	o.Now, o.Replicas = p.now, p.replicas
-	set, err := r.locks(ctx)
+	set, err := r.lock.Locks(ctx)
 	if err != nil {
 		return o, err
 	}
-	known, err := r.known.get(ctx, o.Now)
+	known, err := r.lock.Resources(ctx, o.Now)
 	if err != nil {
-		return o, fmt.Errorf("resources: %w", err)
+		return o, err
 	}
-	tallies, err := r.tallies.get(ctx, o.Now)
+	tallies, err := r.tallies.Get(ctx, o.Now)
 	if err != nil {
 		return o, fmt.Errorf("query failed and skipped runs: %w", err)
 	}
@@ -152,12 +154,12 @@ func (r *reader) overview(ctx context.Context, p snapshot) (Overview, error) {
 	}
 	for _, scheduledAt := range r.firings(o.Now, nextFirings) {
 		o.Next = append(o.Next, Firing{scheduledAt.Job, scheduledAt.ScheduledAt.UTC(),
-			resourcesOf(scheduledAt.Resources)})
+			locks.ResourcesOf(scheduledAt.Resources)})
 	}
-	o.Resources = resourceStates(known, set.locks, o.Waiting)
-	o.advisory = set.advisory
+	o.Resources = locks.ResourceStates(known, set.Locks, o.Waiting)
+	o.advisory = set.Advisory
 	o.holders = make(map[string][]Lock)
-	for _, lock := range slices.Concat(set.locks, set.own) {
+	for _, lock := range slices.Concat(set.Locks, set.Own) {
 		o.holders[lock.Holder.Run] = append(o.holders[lock.Holder.Run], lock)
 	}
 	o.Summary = summary(&o)
@@ -173,15 +175,22 @@ func (r *reader) overviewRuns(ctx context.Context, o *Overview) (err error) {
 			Limit: storage.MaxBatch}},
 		{&o.Running, storage.RunFilter{States: []jobs.State{jobs.Running},
 			Limit: storage.MaxBatch}},
-		{&o.Last, storage.RunFilter{States: finalStates(), Limit: recentRuns}},
-		{&o.RecentFailures, storage.RunFilter{States: unsuccessfulStates(), Limit: recentFailures}},
+		{&o.Last, storage.RunFilter{States: records.FinalStates(), Limit: recentRuns}},
+		{&o.RecentFailures, storage.RunFilter{States: records.UnsuccessfulStates(),
+			Limit: recentFailures}},
 	}
 	for _, list := range lists {
-		if *list.runs, err = r.runs(ctx, list.filter); err != nil {
+		if *list.runs, err = r.Runs(ctx, list.filter); err != nil {
 			return err
 		}
 	}
-	slices.SortFunc(o.Waiting, olderFirst)
-	slices.SortFunc(o.Running, olderFirst)
+	slices.SortFunc(o.Waiting, records.OlderFirst)
+	slices.SortFunc(o.Running, records.OlderFirst)
 	return nil
+}
+
+// BlockedGroups groups the waiting runs by the resource that blocks them. The group with the oldest
+// run is first. Runs that nothing blocks are last.
+func (o *Overview) BlockedGroups() []locks.BlockedGroup {
+	return locks.NewBlockedGroups(o.Waiting, o.holders)
 }

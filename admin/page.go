@@ -6,14 +6,16 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
-	"net/url"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/charts"
+	"github.com/holdfast-dev/holdfast/admin/internal/locks"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -26,8 +28,6 @@ var templateFiles embed.FS
 const (
 	shownRunning       = 12
 	shownBlockedGroups = 20
-	shownWaiting       = 8 // of each blocked group
-	shownLocks         = 5 // of each blocked group
 	shownFree          = 300
 	shownFailures      = 12
 	shownPauses        = 5
@@ -48,9 +48,9 @@ func newPages() (*pages, error) {
 		"asset":          a.url,
 		"at":             words.NewTime,
 		"cut":            words.Cut,
-		"ended":          ended,
+		"ended":          records.Ended,
 		"figure":         words.Figure,
-		"lasted":         lasted,
+		"lasted":         records.Lasted,
 		"recent":         recent,
 		"eventWords":     eventWords,
 		"setting":        settingWords,
@@ -61,7 +61,7 @@ func newPages() (*pages, error) {
 		"runsOfOne":      newRunListOfOne,
 		"sentence":       words.Sentence,
 		"short":          short,
-		"since":          since,
+		"since":          records.Since,
 		"span":           words.Span,
 		"state":          words.State,
 		"why":            words.Why,
@@ -73,14 +73,14 @@ func newPages() (*pages, error) {
 		"prefix":         words.Prefix,
 		"indent":         words.Indented,
 		"first":          firstRuns,
-		"plot":           newPlot,
-		"strip":          newStrip,
+		"plot":           charts.NewPlot,
+		"strip":          charts.NewStrip,
 		"words":          words.ShortReason,
-		"jobPath":        jobPath,
+		"jobPath":        param.JobPath,
 		"sections":       sections,
 
 		"actionPath":  actionPath,
-		"releasePath": releasePath,
+		"releasePath": locks.ReleasePath,
 		"deliverPath": againPath,
 		"targetJob": func(name string) storage.Target {
 			return storage.Target{Kind: storage.TargetJob, Name: name}
@@ -147,10 +147,10 @@ func (o *Overview) Title() string {
 }
 
 // Busy returns the resources that are held or waited for.
-func (o *Overview) Busy() []ResourceState {
-	var busy []ResourceState
+func (o *Overview) Busy() []locks.ResourceState {
+	var busy []locks.ResourceState
 	for _, r := range o.Resources {
-		if r.State != HeldNot || r.Waiting > 0 {
+		if r.State != locks.HeldNot || r.Waiting > 0 {
 			busy = append(busy, r)
 		}
 	}
@@ -158,7 +158,7 @@ func (o *Overview) Busy() []ResourceState {
 }
 
 // BlockedGroupsShown returns the groups that the page lists.
-func (o *Overview) BlockedGroupsShown() []blockedGroup {
+func (o *Overview) BlockedGroupsShown() []locks.BlockedGroup {
 	all := o.BlockedGroups()
 	return all[:min(len(all), shownBlockedGroups)]
 }
@@ -169,10 +169,13 @@ func (o *Overview) BlockedGroupsMore() int {
 }
 
 // Free returns the resources that are neither held nor waited for.
-func (o *Overview) Free() []ResourceState { return o.Resources[len(o.Busy()):] }
+func (o *Overview) Free() []locks.ResourceState { return o.Resources[len(o.Busy()):] }
 
 // FreeShown returns the free resources that the page lists.
-func (o *Overview) FreeShown() []ResourceState { return o.Free()[:min(len(o.Free()), shownFree)] }
+func (o *Overview) FreeShown() []locks.ResourceState {
+	return o.Free()[:min(len(o.Free()),
+		shownFree)]
+}
 
 // FreeMore returns the number of free resources that the page does not list.
 func (o *Overview) FreeMore() int { return len(o.Free()) - len(o.FreeShown()) }
@@ -199,9 +202,6 @@ func (o *Overview) AllPaused() bool {
 
 // PausesMore returns the number of pauses that the page does not list.
 func (o *Overview) PausesMore() int { return len(o.Pauses) - len(o.PausesShown()) }
-
-// jobPath returns the address of a job's page. The name may contain slashes.
-func jobPath(name string) string { return "/jobs/" + url.PathEscape(name) }
 
 // FailuresShown returns the jobs with the most failures, which the page lists.
 func (o *Overview) FailuresShown() []JobFailures {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/locks"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -137,7 +138,7 @@ func TestBlockedBeneathSchemaLock(t *testing.T) {
 		blockages[0].Locks[0].Resource != "warehouse" {
 		t.Errorf("blockages are %+v, want the schema's lock", blockages)
 	}
-	if o.Resources[0].Resource != "warehouse/orders" || o.Resources[0].State != HeldAbove ||
+	if o.Resources[0].Resource != "warehouse/orders" || o.Resources[0].State != locks.HeldAbove ||
 		o.Resources[0].Waiting != 1 {
 		t.Errorf("first resource is %+v, want what is waited for", o.Resources[0])
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/locks"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 )
 
@@ -90,7 +91,7 @@ func lockProblems(o *Overview, add func(Severity, string, ...any)) {
 	}
 	missing := 0
 	for _, r := range o.Resources {
-		if r.State != HeldItself {
+		if r.State != locks.HeldItself {
 			continue
 		}
 		for _, lock := range r.Locks {
@@ -102,7 +103,7 @@ func lockProblems(o *Overview, add func(Severity, string, ...any)) {
 					words.Span(o.Now.Sub(lock.ExpiresAt)))
 			case lock.Advisory == AdvisoryOther:
 				add(Notice, "%s: memcached names %s. The store decides: job %s on %s holds it.",
-					lock.Resource, words.Holder(lock.other.Owner), lock.Holder.Job,
+					lock.Resource, lock.OtherHolder(), lock.Holder.Job,
 					lock.Holder.Replica)
 			case lock.Advisory == AdvisoryMissing:
 				missing++

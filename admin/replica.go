@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -105,12 +106,12 @@ func (s *Server) replicasPage(w http.ResponseWriter, r *http.Request) {
 
 // busyReplicas returns the replicas with the runs of each.
 func (r *reader) busyReplicas(ctx context.Context, p snapshot) ([]Replica, error) {
-	running, err := r.runs(ctx, storage.RunFilter{States: []jobs.State{jobs.Running},
+	running, err := r.Runs(ctx, storage.RunFilter{States: []jobs.State{jobs.Running},
 		Limit: storage.MaxBatch})
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(running, olderFirst)
+	slices.SortFunc(running, records.OlderFirst)
 	replicas := slices.Clone(p.replicas)
 	for i := range replicas {
 		replicas[i].Runs = []jobs.Record{}
@@ -125,7 +126,7 @@ func (r *reader) busyReplicas(ctx context.Context, p snapshot) ([]Replica, error
 
 // replicas returns sessions by name, the latest session of a name first.
 func (r *reader) replicas(ctx context.Context) ([]storage.ReplicaView, error) {
-	found, err := r.store.Replicas(ctx)
+	found, err := r.Store.Replicas(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("replicas: %w", err)
 	}
@@ -133,7 +134,7 @@ func (r *reader) replicas(ctx context.Context) ([]storage.ReplicaView, error) {
 	for _, v := range found {
 		v.StartedAt, v.LastBeat, v.ExpiresAt = v.StartedAt.UTC(), v.LastBeat.UTC(),
 			v.ExpiresAt.UTC()
-		v.EndedAt = inUTC(v.EndedAt)
+		v.EndedAt = records.InUTC(v.EndedAt)
 		views = append(views, v)
 	}
 	slices.SortFunc(views, func(a, b storage.ReplicaView) int {

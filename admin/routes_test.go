@@ -13,6 +13,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/access"
+	"github.com/holdfast-dev/holdfast/admin/internal/locks"
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -24,9 +26,9 @@ func addressOf(s *Server, path string) string {
 		"/jobs/{name}/remove":
 		return strings.Replace(path, "{name}", "added", 1)
 	case "/runs/{id}/again":
-		return runPath(id(31)) + "/again"
+		return param.RunPath(id(31)) + "/again"
 	case "/locks/release":
-		return releasePath("public/orders", 1810)
+		return locks.ReleasePath("public/orders", 1810)
 	}
 	return strings.NewReplacer("{$}", "", "{name}", "rollup-sales", "{id}", id(10).String(),
 		"{session}", id(9001).String(),

@@ -38,7 +38,7 @@ func (s *Server) runsJSON(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return nil, err
 		}
-		runs, err := s.reader.runs(ctx, filter)
+		runs, err := s.reader.Runs(ctx, filter)
 		if err == nil && len(runs) > 0 {
 			full := len(runs) == filter.Limit // there may be more
 			back := filter.After != nil && filter.Before == nil
@@ -97,7 +97,7 @@ func (s *Server) runsPage(w http.ResponseWriter, r *http.Request) {
 			limit := filter.Limit
 			// one extra row shows whether there is another page
 			filter.Limit = min(limit+1, storage.MaxBatch)
-			runs, err := s.reader.runs(ctx, filter)
+			runs, err := s.reader.Runs(ctx, filter)
 			if err != nil {
 				return v, err
 			}
@@ -131,7 +131,7 @@ func (s *Server) runJSON(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return v, err
 		}
-		if v.Record, err = s.reader.run(ctx, id); err != nil {
+		if v.Record, err = s.reader.Run(ctx, id); err != nil {
 			return v, err
 		}
 		s.watch(ctx, v.Record)
@@ -158,24 +158,6 @@ func runID(r *http.Request) (uuid.UUID, error) {
 			words.Cut(r.PathValue("id"), 100))
 	}
 	return id, nil
-}
-
-// run returns one run with its output.
-func (r *reader) run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
-	run, err := r.store.Run(ctx, id)
-	if err != nil {
-		return jobs.Record{}, fmt.Errorf("run %s: %w", id, err)
-	}
-	return plainRecord(run), nil
-}
-
-// runs returns runs without output, newest first, never nil.
-func (r *reader) runs(ctx context.Context, filter storage.RunFilter) ([]jobs.Record, error) {
-	found, err := r.store.Runs(ctx, filter)
-	if err != nil {
-		return nil, fmt.Errorf("runs: %w", err)
-	}
-	return plainRecords(found), nil
 }
 
 // runFilter parses the parameters of a list of runs.
@@ -241,7 +223,7 @@ func (r *reader) cursor(ctx context.Context, p param.Set, name string) (*storage
 		return nil, param.Errorf("%s is %q, expected a run's id, a UUID", name,
 			words.Cut(text, 100))
 	}
-	run, err := r.store.Run(ctx, id)
+	run, err := r.Store.Run(ctx, id)
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
 		return nil, param.Errorf("%s is %s, expected the id of a run in the history",

@@ -12,10 +12,10 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
-	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // shownOutput is the size of the end of a run's output that the page shows. The JSON has all.
@@ -71,27 +71,27 @@ func (s *Server) runPage(w http.ResponseWriter, r *http.Request) {
 }
 
 func (r *reader) runView(ctx context.Context, id uuid.UUID) (v runView, err error) {
-	if v.Record, err = r.run(ctx, id); err != nil {
+	if v.Record, err = r.Run(ctx, id); err != nil {
 		return v, err
 	}
-	chain, err := r.store.FiringRuns(ctx,
+	chain, err := r.Store.FiringRuns(ctx,
 		jobs.Firing{Job: v.Job, ScheduledAt: v.ScheduledAt, Key: v.Key})
 	if err != nil {
 		return v, fmt.Errorf("runs of the firing: %w", err)
 	}
 	if len(chain) > 1 {
-		v.Chain = plainRecords(chain)
+		v.Chain = records.PlainAll(chain)
 	}
 	if v.State == jobs.Running {
-		set, err := r.grants(ctx)
+		set, err := r.lock.Grants(ctx)
 		if err != nil {
 			return v, err
 		}
-		v.Locks = slices.DeleteFunc(set.locks, func(l Lock) bool {
+		v.Locks = slices.DeleteFunc(set.Locks, func(l Lock) bool {
 			return l.Holder.Run != id.String()
 		})
 	}
-	v.Steps = steps(v.Record, v.granted(), r.lockedAt(ctx, id, v.Locks))
+	v.Steps = steps(v.Record, v.granted(), r.lock.LockedAt(ctx, id, v.Locks))
 	return v, nil
 }
 
@@ -101,32 +101,6 @@ func (v *runView) granted() time.Time {
 		return time.Time{}
 	}
 	return v.Locks[0].Since
-}
-
-// lockedAt returns since when memcached names the run as holder, or zero if it does not or can't be
-// queried.
-func (r *reader) lockedAt(ctx context.Context, run uuid.UUID, locks []Lock) (first time.Time) {
-	var asked []locking.Resource
-	for _, lock := range locks {
-		if lock.Mode == locking.Exclusive {
-			asked = append(asked, lock.resource)
-		}
-	}
-	if r.advisory == nil || len(asked) == 0 {
-		return first
-	}
-	ctx, cancel := context.WithTimeout(ctx, advisoryTimeout)
-	defer cancel()
-	holders, err := r.advisory.Inspect(ctx, asked)
-	if err != nil {
-		return first
-	}
-	for _, holder := range holders {
-		if holder.Run == run.String() && (first.IsZero() || holder.Since.Before(first)) {
-			first = holder.Since
-		}
-	}
-	return first
 }
 
 // steps returns the known events of a run in order. Claim, grants and start are one transaction,
@@ -140,7 +114,7 @@ func steps(r jobs.Record, granted, locked time.Time) []step {
 	add := func(at time.Time, what, why, state string) {
 		list = append(list, step{At: at, What: what, Why: why, State: state})
 	}
-	if !r.State.Final() || r.StartedAt != nil || ended(r).After(r.CreatedAt) {
+	if !r.State.Final() || r.StartedAt != nil || records.Ended(r).After(r.CreatedAt) {
 		add(r.CreatedAt, recordedWords(r), "", "")
 	}
 	if r.Waited != nil {
@@ -158,9 +132,9 @@ func steps(r jobs.Record, granted, locked time.Time) []step {
 	}
 	switch {
 	case r.State == jobs.Waiting:
-		add(since(r), "Waits", words.Why(r), "waiting")
+		add(records.Since(r), "Waits", words.Why(r), "waiting")
 	case r.State.Final():
-		add(ended(r), words.Title(words.State(r.State)), words.Why(r), string(r.State))
+		add(records.Ended(r), words.Title(words.State(r.State)), words.Why(r), string(r.State))
 	}
 	return inOrder(list, r.State != jobs.Running)
 }
@@ -219,7 +193,7 @@ func (v *runView) Tail() string {
 func (v *runView) Cut() bool { return len(v.Output) > shownOutput }
 
 // Lasted returns how long the run ran.
-func (v *runView) Lasted() string { return lasted(v.Record) }
+func (v *runView) Lasted() string { return records.Lasted(v.Record) }
 
 // WaitedFor returns the resource that blocked the run, or "".
 func (v *runView) WaitedFor() string {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/locks"
+	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -27,7 +29,7 @@ func (o *Overview) Headline() string {
 	if n := len(o.Waiting); n > 0 {
 		parts = append(parts, fmt.Sprintf("%s for %s.",
 			words.Title(words.Verb(n, "one run waits", words.Number(n)+" runs wait, the oldest")),
-			words.Span(o.Now.Sub(since(o.Waiting[0])))))
+			words.Span(o.Now.Sub(records.Since(o.Waiting[0])))))
 	}
 	if len(parts) > 0 {
 		return strings.Join(parts, " ")
@@ -81,11 +83,11 @@ func replicaSummary(replicas []Replica) string {
 		", ") + "."
 }
 
-func resourceSummary(resources []ResourceState) string {
+func resourceSummary(resources []locks.ResourceState) string {
 	var tables, heldTables, others, heldOthers int
 	for _, r := range resources {
 		held := 0
-		if r.State == HeldItself || r.State == HeldAbove {
+		if r.State == locks.HeldItself || r.State == locks.HeldAbove {
 			held = 1
 		}
 		if r.Kind == locking.KindTable {

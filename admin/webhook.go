@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -142,7 +143,8 @@ func (r *reader) undelivered(ctx context.Context,
 		return nil, true, fmt.Errorf("deliveries: %w", err)
 	}
 	for _, u := range found {
-		u.CreatedAt, u.NextAt, u.GaveUpAt = u.CreatedAt.UTC(), inUTC(u.NextAt), inUTC(u.GaveUpAt)
+		u.CreatedAt, u.NextAt, u.GaveUpAt = u.CreatedAt.UTC(), records.InUTC(u.NextAt),
+			records.InUTC(u.GaveUpAt)
 		list = append(list, u)
 	}
 	return list, true, nil

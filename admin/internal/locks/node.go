@@ -1,4 +1,4 @@
-package admin
+package locks
 
 import (
 	"cmp"
@@ -15,8 +15,8 @@ const (
 	shownHolders = 20 // a semaphore may have many
 )
 
-// lockNode is a resource, or an ancestor of resources.
-type lockNode struct {
+// LockNode is a resource, or an ancestor of resources.
+type LockNode struct {
 	Name     string       `json:"name"` // relative to its parent
 	Resource string       `json:"resource"`
 	Kind     locking.Kind `json:"kind"`
@@ -28,7 +28,7 @@ type lockNode struct {
 	Resources int         `json:"resources"` // known resources
 	Held      int         `json:"held"`      // locks
 	Waits     int         `json:"waits"`     // runs
-	Beneath   []*lockNode `json:"beneath,omitempty"`
+	Beneath   []*LockNode `json:"beneath,omitempty"`
 
 	parts int  // number of Resources in this answer
 	open  bool // the page unfolds the node
@@ -36,7 +36,7 @@ type lockNode struct {
 
 // arrange sorts the children of a node, joins chains of nodes that have one child, and decides
 // which nodes the page unfolds.
-func (n *lockNode) arrange(all bool) {
+func (n *LockNode) arrange(all bool) {
 	for i, child := range n.Beneath {
 		child.arrange(all)
 		for child.isPassThrough() {
@@ -47,19 +47,19 @@ func (n *lockNode) arrange(all bool) {
 		n.Beneath[i] = child
 		n.parts += child.parts
 	}
-	slices.SortStableFunc(n.Beneath, func(a, b *lockNode) int {
+	slices.SortStableFunc(n.Beneath, func(a, b *LockNode) int {
 		return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.Name, b.Name))
 	})
 	n.open = all || n.Held > 0 || n.Waits > 0
 }
 
 // isPassThrough reports whether a node has one child and nothing else.
-func (n *lockNode) isPassThrough() bool {
+func (n *LockNode) isPassThrough() bool {
 	return len(n.Beneath) == 1 && n.Beneath[0].Resources == n.Resources && len(n.Waiting) == 0 &&
 		n.State != HeldItself
 }
 
-func (n *lockNode) rank() int {
+func (n *LockNode) rank() int {
 	switch {
 	case n.Waits > 0:
 		return 0
@@ -72,16 +72,16 @@ func (n *lockNode) rank() int {
 }
 
 // Open reports whether the page unfolds the node.
-func (n *lockNode) Open() bool { return n.open }
+func (n *LockNode) Open() bool { return n.open }
 
 // Busy returns the children that the page shows as entries: those that are held, waited for, or
 // have children.
-func (n *lockNode) Busy() []*lockNode { return n.split(false) }
+func (n *LockNode) Busy() []*LockNode { return n.split(false) }
 
 // Idle returns the other children, of which the page shows only the names.
-func (n *lockNode) Idle() []*lockNode { return n.split(true) }
+func (n *LockNode) Idle() []*LockNode { return n.split(true) }
 
-func (n *lockNode) split(idle bool) (some []*lockNode) {
+func (n *LockNode) split(idle bool) (some []*LockNode) {
 	for _, child := range n.Beneath {
 		if (child.rank() > 1 && len(child.Beneath) == 0) == idle {
 			some = append(some, child)
@@ -91,10 +91,10 @@ func (n *lockNode) split(idle bool) (some []*lockNode) {
 }
 
 // More returns the number of descendants that this answer leaves out.
-func (n *lockNode) More() int { return max(0, n.Resources-n.parts) }
+func (n *LockNode) More() int { return max(0, n.Resources-n.parts) }
 
 // Own returns the node's own locks that the page shows.
-func (n *lockNode) Own() []Lock {
+func (n *LockNode) Own() []Lock {
 	if n.State != HeldItself {
 		return nil
 	}
@@ -102,7 +102,7 @@ func (n *lockNode) Own() []Lock {
 }
 
 // OwnMore returns the number of own locks that the page does not show.
-func (n *lockNode) OwnMore() int {
+func (n *LockNode) OwnMore() int {
 	if n.State != HeldItself {
 		return 0
 	}
@@ -110,7 +110,7 @@ func (n *lockNode) OwnMore() int {
 }
 
 // Covering returns the locks of ancestors that cover the node.
-func (n *lockNode) Covering() []Lock {
+func (n *LockNode) Covering() []Lock {
 	if n.State != HeldAbove {
 		return nil
 	}
@@ -118,15 +118,15 @@ func (n *lockNode) Covering() []Lock {
 }
 
 // WaitingShown returns the oldest waiting runs, which the page lists.
-func (n *lockNode) WaitingShown() []jobs.Record {
+func (n *LockNode) WaitingShown() []jobs.Record {
 	return n.Waiting[:min(len(n.Waiting), shownWaiters)]
 }
 
 // WaitingMore returns the number of waiting runs that the page does not list.
-func (n *lockNode) WaitingMore() int { return len(n.Waiting) - len(n.WaitingShown()) }
+func (n *LockNode) WaitingMore() int { return len(n.Waiting) - len(n.WaitingShown()) }
 
 // Slots returns how many slots of a semaphore are taken, or "" for other nodes.
-func (n *lockNode) Slots() string {
+func (n *LockNode) Slots() string {
 	if n.State != HeldItself || n.Locks[0].Mode != locking.Slotted {
 		return ""
 	}

@@ -1,9 +1,12 @@
-package admin
+package locks
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -31,9 +34,9 @@ type ResourceState struct {
 	key string
 }
 
-// resourceStates returns the named and the held resources: waited-for ones first, then held ones,
+// ResourceStates returns the named and the held resources: waited-for ones first, then held ones,
 // then the rest, tables before others, each by name.
-func resourceStates(named []locking.Resource, locks []Lock, waiting []jobs.Record) []ResourceState {
+func ResourceStates(named []locking.Resource, locks []Lock, waiting []jobs.Record) []ResourceState {
 	own := make(map[locking.Resource][]Lock)
 	beneath := make(map[locking.Resource]int)
 	known := make(map[locking.Resource]bool)
@@ -103,4 +106,39 @@ func (r ResourceState) kindRank() int {
 		return 0
 	}
 	return 1
+}
+
+// Resource is a resource that a job locks while it runs.
+type Resource struct {
+	Resource string       `json:"resource"`
+	Mode     locking.Mode `json:"mode"`
+	Slots    int          `json:"slots,omitempty"`
+}
+
+// ResourcesOf returns the resources of the requests, without the job's own name.
+func ResourcesOf(requests []locking.Request) []Resource {
+	resources := make([]Resource, 0, len(requests))
+	for _, request := range requests {
+		if request.Resource.Kind() != locking.KindJob {
+			resources = append(resources,
+				Resource{request.Resource.String(), request.Mode, request.Slots})
+		}
+	}
+	return resources
+}
+
+// ResourceWords lists resources, as many as fit in a sentence.
+func ResourceWords(list []Resource) string {
+	const most = 5
+	if len(list) == 0 {
+		return "nothing else"
+	}
+	var names []string
+	for _, r := range list[:min(len(list), most)] {
+		names = append(names, words.Cut(r.Resource, 100))
+	}
+	if more := len(list) - most; more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(names, ", ")
 }

@@ -1,13 +1,11 @@
-package admin
+package locks
 
 import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/http"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -22,22 +20,22 @@ const (
 	maxConflicts       = 1000
 )
 
-// upcomingConflicts lists the firings that are expected to conflict with other runs.
-type upcomingConflicts struct {
+// UpcomingConflicts lists the firings that are expected to conflict with other runs.
+type UpcomingConflicts struct {
 	From  time.Time `json:"from"`
 	Until time.Time `json:"until"` // end of the simulated time
 	// jobs that share resources with others
 	Jobs           int `json:"jobs"`
 	ScheduledTimes int `json:"scheduled_times"` // scheduled times of these jobs
 	// Conflicts by job and holder. Likely ones are first, then the most frequent.
-	Conflicts []conflict `json:"conflicts"`
+	Conflicts []Conflict `json:"conflicts"`
 	Cut       []string   `json:"cut"` // what is left out or estimated, in words
 
 	Resource string `json:"-"`
 }
 
-// conflict is a job that is expected to wait for another.
-type conflict struct {
+// Conflict is a job that is expected to wait for another.
+type Conflict struct {
 	Job      string `json:"job"`    // job that waits
 	Holder   string `json:"holder"` // job that holds the resource
 	Resource string `json:"resource"`
@@ -54,10 +52,10 @@ type conflict struct {
 }
 
 // Longest returns the longest expected wait.
-func (c conflict) Longest() time.Duration { return c.wait }
+func (c Conflict) Longest() time.Duration { return c.wait }
 
 // Outcome returns the expected result of the firings in words.
-func (c conflict) Outcome() string {
+func (c Conflict) Outcome() string {
 	switch {
 	case c.Likely > 0 && c.Skips == c.Likely:
 		return "skipped"
@@ -69,63 +67,24 @@ func (c conflict) Outcome() string {
 	return "waits"
 }
 
-func (s *Server) upcomingConflictsJSON(w http.ResponseWriter, r *http.Request) {
-	answer(s, w, r, func(ctx context.Context) (upcomingConflicts, error) {
-		p, err := param.Read(r, "resource")
-		if err != nil {
-			return upcomingConflicts{}, err
-		}
-		about, err := p.Resource("resource")
-		if err != nil {
-			return upcomingConflicts{}, err
-		}
-		now, err := s.reader.now(ctx)
-		if err != nil {
-			return upcomingConflicts{}, err
-		}
-		return s.reader.upcomingConflicts(ctx, now, about)
-	})
-}
-
-func (s *Server) upcomingConflictsPage(w http.ResponseWriter, r *http.Request) {
-	p, err := param.Read(r, "resource", "refresh")
-	var about *locking.Resource
-	if err == nil {
-		about, err = p.Resource("resource")
-	}
-	if err != nil {
-		s.refuse(w, r, http.StatusBadRequest, err.Error())
-		return
-	}
-	show(s, w, r, page[upcomingConflicts]{
-		template: "upcoming.html", section: "/locks", title: "Upcoming conflicts",
-		jsonPath: p.With("/api/v1/locks/upcoming"),
-		load: func(ctx context.Context, snap snapshot) (upcomingConflicts, error) {
-			f, err := s.reader.upcomingConflicts(ctx, snap.now, about)
-			f.Resource = p.Get("resource")
-			return f, err
-		},
-	})
-}
-
-// upcomingConflicts simulates the cron table of this replica.
-func (r *reader) upcomingConflicts(ctx context.Context, now time.Time,
-	about *locking.Resource) (upcomingConflicts, error) {
+// UpcomingConflicts simulates the cron table of this replica.
+func (r *Reader) UpcomingConflicts(ctx context.Context, now time.Time,
+	about *locking.Resource) (UpcomingConflicts, error) {
 	if about == nil {
-		return r.conflicts.get(ctx, now)
+		return r.conflicts.Get(ctx, now)
 	}
 	return r.findConflicts(ctx, now, about)
 }
 
-func (r *reader) findConflicts(ctx context.Context, now time.Time,
-	about *locking.Resource) (upcomingConflicts, error) {
-	f := upcomingConflicts{From: now, Until: now.Add(conflictsSpan), Conflicts: []conflict{},
+func (r *Reader) findConflicts(ctx context.Context, now time.Time,
+	about *locking.Resource) (UpcomingConflicts, error) {
+	f := UpcomingConflicts{From: now, Until: now.Add(conflictsSpan), Conflicts: []Conflict{},
 		Cut: []string{}}
-	lockers, err := r.lockers.get(ctx, now)
+	lockers, err := r.lockers.Get(ctx, now)
 	if err != nil {
 		return f, fmt.Errorf("query locked resources: %w", err)
 	}
-	if r.scheduledTimes == nil {
+	if r.ScheduledTimes == nil {
 		f.Cut = append(f.Cut, "this replica fires no jobs, so it knows no scheduled times")
 		return f, nil
 	}
@@ -133,8 +92,8 @@ func (r *reader) findConflicts(ctx context.Context, now time.Time,
 	f.Jobs = len(contenders)
 	for _, contender := range contenders {
 		contender.waitLimit = conflictsSpan
-		if r.waitLimit != nil {
-			contender.waitLimit, contender.waitLimited = r.waitLimit(contender.job, conflictsSpan)
+		if r.LongestWait != nil {
+			contender.waitLimit, contender.waitLimited = r.LongestWait(contender.job, conflictsSpan)
 		}
 	}
 	scheduledTimes := r.upcomingFirings(&f, contenders)
@@ -146,9 +105,9 @@ func (r *reader) findConflicts(ctx context.Context, now time.Time,
 	}
 	tally := newSimulation(contenders)
 	tally.simulate(scheduledTimes, func(r *contender) time.Duration { return r.typical.Median },
-		(*conflict).likely)
+		(*Conflict).likely)
 	tally.simulate(scheduledTimes, func(r *contender) time.Duration { return r.typical.Long },
-		(*conflict).possible)
+		(*Conflict).possible)
 	f.Conflicts = tally.sorted(about)
 	if len(f.Conflicts) > maxConflicts {
 		f.Cut = append(f.Cut, fmt.Sprintf("only %d of %d conflicts are listed", maxConflicts,
@@ -159,7 +118,7 @@ func (r *reader) findConflicts(ctx context.Context, now time.Time,
 }
 
 // Summary counts the expected conflicts in words.
-func (f *upcomingConflicts) Summary() string {
+func (f *UpcomingConflicts) Summary() string {
 	likely, skips, possible := 0, 0, 0
 	for _, c := range f.Conflicts {
 		likely, skips, possible = likely+c.Likely, skips+c.Skips, possible+c.Possible
@@ -195,19 +154,19 @@ func (f *upcomingConflicts) Summary() string {
 }
 
 // ConflictsShown returns the conflicts that the page lists.
-func (f *upcomingConflicts) ConflictsShown() []conflict {
+func (f *UpcomingConflicts) ConflictsShown() []Conflict {
 	return f.Conflicts[:min(len(f.Conflicts), shownConflicts)]
 }
 
 // ConflictsMore returns the number of conflicts that the page does not list.
-func (f *upcomingConflicts) ConflictsMore() int {
+func (f *UpcomingConflicts) ConflictsMore() int {
 	return len(f.Conflicts) - len(f.ConflictsShown())
 }
 
 // Truncated reports whether the simulation ended before the full span.
-func (f *upcomingConflicts) Truncated() bool { return f.Until.Sub(f.From) < conflictsSpan }
+func (f *UpcomingConflicts) Truncated() bool { return f.Until.Sub(f.From) < conflictsSpan }
 
-func (c *conflict) likely(scheduledAt time.Time, wait time.Duration, skipped bool) {
+func (c *Conflict) likely(scheduledAt time.Time, wait time.Duration, skipped bool) {
 	c.Likely++
 	if skipped {
 		c.Skips++
@@ -215,7 +174,7 @@ func (c *conflict) likely(scheduledAt time.Time, wait time.Duration, skipped boo
 	c.meet(scheduledAt, wait)
 }
 
-func (c *conflict) possible(scheduledAt time.Time, wait time.Duration, skipped bool) {
+func (c *Conflict) possible(scheduledAt time.Time, wait time.Duration, skipped bool) {
 	c.Possible++
 	if skipped {
 		c.PossibleSkips++
@@ -223,7 +182,7 @@ func (c *conflict) possible(scheduledAt time.Time, wait time.Duration, skipped b
 	c.meet(scheduledAt, wait)
 }
 
-func (c *conflict) meet(scheduledAt time.Time, wait time.Duration) {
+func (c *Conflict) meet(scheduledAt time.Time, wait time.Duration) {
 	if c.First.IsZero() || scheduledAt.Before(c.First) {
 		c.First = scheduledAt
 	}
@@ -231,8 +190,8 @@ func (c *conflict) meet(scheduledAt time.Time, wait time.Duration) {
 	c.Wait = c.wait.Seconds()
 }
 
-func byLikelihood(a, b conflict) int {
-	yes := func(c conflict) int { return min(c.Likely, 1) }
+func byLikelihood(a, b Conflict) int {
+	yes := func(c Conflict) int { return min(c.Likely, 1) }
 	return cmp.Or(cmp.Compare(yes(b), yes(a)), cmp.Compare(b.Skips, a.Skips),
 		cmp.Compare(b.Likely, a.Likely), cmp.Compare(b.Possible, a.Possible),
 		cmp.Compare(a.Job, b.Job), cmp.Compare(a.Holder, b.Holder),

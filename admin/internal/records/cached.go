@@ -1,4 +1,4 @@
-package admin
+package records
 
 import (
 	"context"
@@ -9,9 +9,9 @@ import (
 // request them every few seconds.
 const cacheLifetime = 15 * time.Second
 
-// cached caches the result of a query. It is safe for concurrent use, and only one caller at a time
+// Cached caches the result of a query. It is safe for concurrent use, and only one caller at a time
 // queries the store.
-type cached[T any] struct {
+type Cached[T any] struct {
 	ask func(ctx context.Context, now time.Time) (T, error)
 
 	turn   chan struct{} // of capacity one
@@ -19,13 +19,14 @@ type cached[T any] struct {
 	at     time.Time // by the store's clock
 }
 
-func newCached[T any](ask func(ctx context.Context, now time.Time) (T, error)) *cached[T] {
-	return &cached[T]{ask: ask, turn: make(chan struct{}, 1)}
+// NewCached returns a cache of the results of ask.
+func NewCached[T any](ask func(ctx context.Context, now time.Time) (T, error)) *Cached[T] {
+	return &Cached[T]{ask: ask, turn: make(chan struct{}, 1)}
 }
 
-// get returns a result that is at most cacheLifetime old at now, by the store's clock. The caller
+// Get returns a result that is at most cacheLifetime old at now, by the store's clock. The caller
 // must not change it.
-func (a *cached[T]) get(ctx context.Context, now time.Time) (answer T, err error) {
+func (a *Cached[T]) Get(ctx context.Context, now time.Time) (answer T, err error) {
 	select {
 	case a.turn <- struct{}{}:
 		defer func() { <-a.turn }()

@@ -1,4 +1,4 @@
-package admin
+package locks
 
 import (
 	"cmp"
@@ -9,20 +9,26 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// blockedGroup is a resource with its holders and the runs that wait for it.
-type blockedGroup struct {
+// The number of entries of each group that the page shows.
+const (
+	shownWaiting = 8
+	shownLocks   = 5
+)
+
+// BlockedGroup is a resource with its holders and the runs that wait for it.
+type BlockedGroup struct {
 	Resource string        // "" if nothing blocks these runs
 	Locks    []Lock        // of the runs that block, oldest first
 	Runs     []jobs.Record // oldest first
 }
 
-// BlockedGroups groups the waiting runs by the resource that blocks them. The group with the oldest
-// run is first. Runs that nothing blocks are last.
-func (o *Overview) BlockedGroups() []blockedGroup {
-	var groups []blockedGroup
-	var unblocked blockedGroup
+// NewBlockedGroups groups waiting runs by the resource that blocks them. The group with the oldest
+// run is first. Runs that nothing blocks are last. Holders are the locks of each run, by its id.
+func NewBlockedGroups(waiting []jobs.Record, holders map[string][]Lock) []BlockedGroup {
+	var groups []BlockedGroup
+	var unblocked BlockedGroup
 	indexes := make(map[string]int)
-	for _, run := range o.Waiting {
+	for _, run := range waiting {
 		if run.BlockedBy == nil {
 			unblocked.Runs = append(unblocked.Runs, run)
 			continue
@@ -31,12 +37,12 @@ func (o *Overview) BlockedGroups() []blockedGroup {
 		if !known {
 			index = len(groups)
 			indexes[run.BlockedBy.Resource] = index
-			groups = append(groups, blockedGroup{Resource: run.BlockedBy.Resource})
+			groups = append(groups, BlockedGroup{Resource: run.BlockedBy.Resource})
 		}
 		groups[index].Runs = append(groups[index].Runs, run)
 	}
 	for i := range groups {
-		groups[i].Locks = o.blockingLocks(groups[i])
+		groups[i].Locks = blockingLocks(groups[i], holders)
 	}
 	if len(unblocked.Runs) > 0 {
 		groups = append(groups, unblocked)
@@ -46,7 +52,7 @@ func (o *Overview) BlockedGroups() []blockedGroup {
 
 // blockingLocks returns the current locks of the runs that block the group. A waiting run may name
 // a table while its blocker holds the schema, or the reverse.
-func (o *Overview) blockingLocks(b blockedGroup) []Lock {
+func blockingLocks(b BlockedGroup, holders map[string][]Lock) []Lock {
 	var locks []Lock
 	asked := make(map[string]bool)
 	for _, run := range b.Runs {
@@ -55,7 +61,7 @@ func (o *Overview) blockingLocks(b blockedGroup) []Lock {
 			continue
 		}
 		asked[blocker] = true
-		for _, lock := range o.holders[blocker] {
+		for _, lock := range holders[blocker] {
 			if related(lock.Resource, b.Resource) {
 				locks = append(locks, lock)
 				break
@@ -73,7 +79,7 @@ func related(a, b string) bool {
 }
 
 // Job returns the job whose earlier run blocks the group, or "" for other resources.
-func (b blockedGroup) Job() string {
+func (b BlockedGroup) Job() string {
 	resource, err := locking.ParseKey(b.Resource)
 	if err != nil || resource.Kind() != locking.KindJob {
 		return ""
@@ -82,13 +88,13 @@ func (b blockedGroup) Job() string {
 }
 
 // LocksShown returns the locks that the page lists.
-func (b blockedGroup) LocksShown() []Lock { return b.Locks[:min(len(b.Locks), shownLocks)] }
+func (b BlockedGroup) LocksShown() []Lock { return b.Locks[:min(len(b.Locks), shownLocks)] }
 
 // LocksMore returns the number of locks that the page does not list.
-func (b blockedGroup) LocksMore() int { return len(b.Locks) - len(b.LocksShown()) }
+func (b BlockedGroup) LocksMore() int { return len(b.Locks) - len(b.LocksShown()) }
 
 // Shown returns the runs that the page lists.
-func (b blockedGroup) Shown() []jobs.Record { return b.Runs[:min(len(b.Runs), shownWaiting)] }
+func (b BlockedGroup) Shown() []jobs.Record { return b.Runs[:min(len(b.Runs), shownWaiting)] }
 
 // More returns the number of runs that the page does not list.
-func (b blockedGroup) More() int { return len(b.Runs) - len(b.Shown()) }
+func (b BlockedGroup) More() int { return len(b.Runs) - len(b.Shown()) }

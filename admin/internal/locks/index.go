@@ -1,125 +1,34 @@
-package admin
+package locks
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
-	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
-	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// The size of one answer. Held and waited-for resources come first. Free ones are paged by name.
-const (
-	shownBusy      = 60
-	shownUnheld    = 500
-	maxOpenNodes   = 60 // a tree of up to so many resources is fully unfolded
-	summaryBlocked = 2  // number of blocked resources that the summary names
-)
-
-// lockTree is the resources that jobs name, their locks and their waiters.
-type lockTree struct {
-	Summary  string      `json:"summary"`
-	Known    int         `json:"known"`   // resources that match the filter
-	Held     int         `json:"held"`    // locks on them
-	Waiting  int         `json:"waiting"` // runs that wait for them
-	Advisory string      `json:"advisory_error,omitempty"`
-	Kinds    []*lockNode `json:"tree"`
-	// The numbers of resources that this answer leaves out: held or waited for, and free ones after
-	// this page.
-	MoreBusy int `json:"more_busy"`
-	MoreFree int `json:"more_free"`
-	// MoreWaiting reports that more runs wait than one query returns. The newest are included.
-	MoreWaiting bool `json:"more_waiting"`
-
-	Filter lockFields  `json:"-"`
-	Pager  param.Pager `json:"-"`
-}
-
-// lockFilter narrows the tree.
-type lockFilter struct {
-	// part of a resource's name, or of a job, replica or run that holds it or waits for it
-	text  string
-	state string            // "", held, waiting or free
-	under *locking.Resource // the resource and its descendants
-	after string            // the key before the page
-}
-
-// lockTree queries and builds the tree.
-func (r *reader) lockTree(ctx context.Context, p snapshot, f lockFilter) (lockTree, error) {
-	set, err := r.locks(ctx)
-	if err != nil {
-		return lockTree{}, err
-	}
-	known, err := r.known.get(ctx, p.now)
-	if err != nil {
-		return lockTree{}, fmt.Errorf("resources: %w", err)
-	}
-	waiting, err := r.runs(ctx, storage.RunFilter{States: []jobs.State{jobs.Waiting},
-		Limit: storage.MaxBatch})
-	if err != nil {
-		return lockTree{}, err
-	}
-	slices.SortFunc(waiting, olderFirst)
-	g := newLockIndex(known, set, waiting)
-	tree := g.tree(f)
-	tree.MoreWaiting = len(waiting) == storage.MaxBatch
-	tree.Summary = g.summary(p, &tree)
-	if set.advisory != nil {
-		tree.Advisory = words.OneLine(set.advisory.Error(), 300)
-	}
-	return tree, nil
-}
-
-// lockIndex is all known resources with their locks and waiters, before paging.
-type lockIndex struct {
+// index is all known resources with their locks and waiters, before paging.
+type index struct {
 	known   map[locking.Resource]bool
 	own     map[locking.Resource][]Lock
 	waiting map[locking.Resource][]jobs.Record
 	beneath map[locking.Resource]int // number of locks
-	sums    map[locking.Resource]*lockNode
+	sums    map[locking.Resource]*LockNode
 }
 
-func newLockIndex(named []locking.Resource, set lockSet, waiting []jobs.Record) *lockIndex {
-	g := &lockIndex{
-		known: map[locking.Resource]bool{}, own: map[locking.Resource][]Lock{},
-		waiting: map[locking.Resource][]jobs.Record{},
-		beneath: map[locking.Resource]int{}, sums: map[locking.Resource]*lockNode{},
-	}
-	for _, resource := range named {
-		g.known[resource] = true
-	}
-	for _, run := range waiting {
-		if resource, ok := blockedOn(run); ok {
-			g.known[resource] = true
-			g.waiting[resource] = append(g.waiting[resource], run)
-		}
-	}
-	for _, lock := range slices.Concat(set.locks, set.own) {
-		if lock.resource.Kind() == locking.KindJob && !g.known[lock.resource] {
-			continue // every run locks its job's name; show it only if another run waits for it
-		}
-		g.known[lock.resource] = true
-		g.own[lock.resource] = append(g.own[lock.resource], lock)
-		for _, above := range lock.resource.Ancestors() {
-			g.beneath[above]++
-		}
-	}
-	return g
-}
-
-func (g *lockIndex) busy(r locking.Resource) bool {
+func (g *index) busy(r locking.Resource) bool {
 	return len(g.own[r]) > 0 || len(g.waiting[r]) > 0
 }
 
 // tree selects the resources of the answer and builds their tree.
-func (g *lockIndex) tree(f lockFilter) lockTree {
-	var t lockTree
+func (g *index) tree(f LockFilter) LockTree {
+	var t LockTree
 	var busy, free []locking.Resource
 	for resource := range g.known {
 		if !g.passes(f, resource) {
@@ -135,14 +44,14 @@ func (g *lockIndex) tree(f lockFilter) lockTree {
 		}
 	}
 	shown := g.onPage(f, busy, free, &t)
-	t.Kinds = append([]*lockNode{}, g.buildTrees(shown)...) // never null
+	t.Kinds = append([]*LockNode{}, g.buildTrees(shown)...) // never null
 	return t
 }
 
 // onPage returns the resources of a page: the most urgent busy ones, and free ones by name. A
 // filter for held or waited-for resources pages them by name.
-func (g *lockIndex) onPage(f lockFilter, busy, free []locking.Resource,
-	t *lockTree) []locking.Resource {
+func (g *index) onPage(f LockFilter, busy, free []locking.Resource,
+	t *LockTree) []locking.Resource {
 	page, limit, more := free, shownUnheld, &t.MoreFree
 	if f.state == "held" || f.state == "waiting" {
 		page, busy, limit, more = busy, nil, shownBusy, &t.MoreBusy
@@ -163,7 +72,7 @@ func (g *lockIndex) onPage(f lockFilter, busy, free []locking.Resource,
 	return slices.Concat(busy, page)
 }
 
-func (g *lockIndex) passes(f lockFilter, resource locking.Resource) bool {
+func (g *index) passes(f LockFilter, resource locking.Resource) bool {
 	if f.under != nil && resource != *f.under && !slices.Contains(resource.Ancestors(), *f.under) {
 		return false
 	}
@@ -184,7 +93,7 @@ func (g *lockIndex) passes(f lockFilter, resource locking.Resource) bool {
 	return f.text == "" || g.matchesText(resource, strings.ToLower(f.text))
 }
 
-func (g *lockIndex) matchesText(resource locking.Resource, text string) bool {
+func (g *index) matchesText(resource locking.Resource, text string) bool {
 	has := func(s string) bool { return strings.Contains(strings.ToLower(s), text) }
 	return has(resource.String()) ||
 		slices.ContainsFunc(g.own[resource], func(l Lock) bool {
@@ -196,11 +105,11 @@ func (g *lockIndex) matchesText(resource locking.Resource, text string) bool {
 }
 
 // count adds a resource to the sums of its ancestors.
-func (g *lockIndex) count(resource locking.Resource) {
+func (g *index) count(resource locking.Resource) {
 	for _, each := range append(resource.Ancestors(), resource) {
 		sum := g.sums[each]
 		if sum == nil {
-			sum = &lockNode{}
+			sum = &LockNode{}
 			g.sums[each] = sum
 		}
 		sum.Resources++
@@ -210,12 +119,12 @@ func (g *lockIndex) count(resource locking.Resource) {
 }
 
 // byUrgency sorts by the number of waiting runs, then by the time held.
-func (g *lockIndex) byUrgency(a, b locking.Resource) int {
+func (g *index) byUrgency(a, b locking.Resource) int {
 	return cmp.Or(cmp.Compare(len(g.waiting[b]), len(g.waiting[a])),
 		cmp.Compare(g.heldSince(a), g.heldSince(b)), byKind(a, b))
 }
 
-func (g *lockIndex) heldSince(r locking.Resource) int64 {
+func (g *index) heldSince(r locking.Resource) int64 {
 	oldest := int64(1) << 62
 	for _, lock := range g.own[r] {
 		oldest = min(oldest, lock.Since.UnixMicro())
@@ -223,30 +132,14 @@ func (g *lockIndex) heldSince(r locking.Resource) int64 {
 	return oldest
 }
 
-func kinds() []locking.Kind {
-	return []locking.Kind{locking.KindTable, locking.KindPath, locking.KindSlot, locking.KindGroup,
-		locking.KindMemo, locking.KindJob}
-}
-
-func byKind(a, b locking.Resource) int {
-	return cmp.Or(cmp.Compare(slices.Index(kinds(), a.Kind()), slices.Index(kinds(), b.Kind())),
-		cmp.Compare(a.Path(), b.Path()))
-}
-
-// isAfter reports whether a resource sorts after the one with the key.
-func isAfter(r locking.Resource, key string) bool {
-	last, err := locking.ParseKey(key)
-	return err == nil && byKind(r, last) > 0
-}
-
 // buildTrees arranges resources in trees, one per kind.
-func (g *lockIndex) buildTrees(shown []locking.Resource) []*lockNode {
-	roots := make(map[locking.Kind]*lockNode)
-	nodes := make(map[locking.Resource]*lockNode)
+func (g *index) buildTrees(shown []locking.Resource) []*LockNode {
+	roots := make(map[locking.Kind]*LockNode)
+	nodes := make(map[locking.Resource]*LockNode)
 	for _, resource := range shown {
 		root := roots[resource.Kind()]
 		if root == nil {
-			root = &lockNode{Name: kindWords(resource.Kind()), Kind: resource.Kind(),
+			root = &LockNode{Name: kindWords(resource.Kind()), Kind: resource.Kind(),
 				State: HeldNot}
 			roots[resource.Kind()] = root
 		}
@@ -264,7 +157,7 @@ func (g *lockIndex) buildTrees(shown []locking.Resource) []*lockNode {
 			parent = node
 		}
 	}
-	var trees []*lockNode
+	var trees []*LockNode
 	for _, kind := range kinds() {
 		if root := roots[kind]; root != nil {
 			root.arrange(len(shown) <= maxOpenNodes)
@@ -280,7 +173,7 @@ func (g *lockIndex) buildTrees(shown []locking.Resource) []*lockNode {
 	return trees
 }
 
-func (g *lockIndex) node(resource locking.Resource) *lockNode {
+func (g *index) node(resource locking.Resource) *LockNode {
 	state := resourceState(resource, g.own, g.beneath[resource])
 	path := resource.Path()
 	node := *g.sums[resource]
@@ -290,17 +183,8 @@ func (g *lockIndex) node(resource locking.Resource) *lockNode {
 	return &node
 }
 
-func kindWords(k locking.Kind) string {
-	return map[locking.Kind]string{
-		locking.KindTable: "Tables", locking.KindPath: "Paths", locking.KindSlot: "Semaphores",
-		locking.KindGroup: "Groups with a limit",
-		locking.KindMemo:  "Values being computed",
-		locking.KindJob:   "Jobs that wait for their own earlier run",
-	}[k]
-}
-
 // summary describes the blocked resources and the number of locks.
-func (g *lockIndex) summary(p snapshot, t *lockTree) string {
+func (g *index) summary(now time.Time, t *LockTree) string {
 	var blocked []locking.Resource
 	waits := 0
 	for resource, runs := range g.waiting {
@@ -309,7 +193,7 @@ func (g *lockIndex) summary(p snapshot, t *lockTree) string {
 	slices.SortFunc(blocked, g.byUrgency)
 	var parts []string
 	for _, resource := range blocked[:min(len(blocked), summaryBlocked)] {
-		parts = append(parts, g.blockedWords(p, resource))
+		parts = append(parts, g.blockedWords(now, resource))
 	}
 	if more := len(blocked) - len(parts); more > 0 {
 		parts = append(parts, fmt.Sprintf("%s more %s waited for.", words.Title(words.Number(more)),
@@ -332,17 +216,17 @@ func (g *lockIndex) summary(p snapshot, t *lockTree) string {
 }
 
 // blockedWords describes the holder and the waiters of a resource.
-func (g *lockIndex) blockedWords(p snapshot, resource locking.Resource) string {
+func (g *index) blockedWords(now time.Time, resource locking.Resource) string {
 	runs := g.waiting[resource]
 	name := words.Cut(resource.String(), 100)
 	if resource.Kind() == locking.KindJob {
 		name = "An earlier run of " + words.Cut(resource.Path(), 100)
 	}
 	wait := fmt.Sprintf("blocks %s, the oldest for %s", words.Plural(len(runs), "run", "runs"),
-		words.Span(p.now.Sub(since(runs[0]))))
+		words.Span(now.Sub(records.Since(runs[0]))))
 	if len(runs) == 1 {
 		wait = fmt.Sprintf("blocks %s for %s", words.Cut(runs[0].Job, 100),
-			words.Span(p.now.Sub(since(runs[0]))))
+			words.Span(now.Sub(records.Since(runs[0]))))
 	}
 	locks := resourceState(resource, g.own, 0).Locks
 	if len(locks) == 0 {
@@ -359,5 +243,49 @@ func (g *lockIndex) blockedWords(p snapshot, resource locking.Resource) string {
 		}
 	}
 	return fmt.Sprintf("%s %s on %s for %s.", name, wait, words.Cut(locks[0].Holder.Replica, 100),
-		words.Span(p.now.Sub(locks[0].Since)))
+		words.Span(now.Sub(locks[0].Since)))
+}
+
+func newLockIndex(named []locking.Resource, set Set, waiting []jobs.Record) *index {
+	g := &index{
+		known: map[locking.Resource]bool{}, own: map[locking.Resource][]Lock{},
+		waiting: map[locking.Resource][]jobs.Record{},
+		beneath: map[locking.Resource]int{}, sums: map[locking.Resource]*LockNode{},
+	}
+	for _, resource := range named {
+		g.known[resource] = true
+	}
+	for _, run := range waiting {
+		if resource, ok := records.BlockedOn(run); ok {
+			g.known[resource] = true
+			g.waiting[resource] = append(g.waiting[resource], run)
+		}
+	}
+	for _, lock := range slices.Concat(set.Locks, set.Own) {
+		if lock.resource.Kind() == locking.KindJob && !g.known[lock.resource] {
+			continue // every run locks its job's name; show it only if another run waits for it
+		}
+		g.known[lock.resource] = true
+		g.own[lock.resource] = append(g.own[lock.resource], lock)
+		for _, above := range lock.resource.Ancestors() {
+			g.beneath[above]++
+		}
+	}
+	return g
+}
+
+func kinds() []locking.Kind {
+	return []locking.Kind{locking.KindTable, locking.KindPath, locking.KindSlot, locking.KindGroup,
+		locking.KindMemo, locking.KindJob}
+}
+
+func byKind(a, b locking.Resource) int {
+	return cmp.Or(cmp.Compare(slices.Index(kinds(), a.Kind()), slices.Index(kinds(), b.Kind())),
+		cmp.Compare(a.Path(), b.Path()))
+}
+
+// isAfter reports whether a resource sorts after the one with the key.
+func isAfter(r locking.Resource, key string) bool {
+	last, err := locking.ParseKey(key)
+	return err == nil && byKind(r, last) > 0
 }

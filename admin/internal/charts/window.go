@@ -1,4 +1,4 @@
-package admin
+package charts
 
 import (
 	"time"
@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 )
 
-// window is the time that a page shows.
-type window struct {
+// Window is the time that a page shows.
+type Window struct {
 	From, Until time.Time
 	Live        bool // it ends now and moves with the clock
 }
@@ -19,36 +19,37 @@ const (
 	maxWindow = 31 * 24 * time.Hour
 )
 
-// windowSpan is a length to choose.
-type windowSpan struct {
+// WindowSpan is a length to choose.
+type WindowSpan struct {
 	Name   string // value of the parameter
 	Words  string
 	Length time.Duration
 }
 
-func windowSpans() []windowSpan {
-	return []windowSpan{
+// WindowSpans returns the lengths to choose.
+func WindowSpans() []WindowSpan {
+	return []WindowSpan{
 		{"15m", "15 min", 15 * time.Minute}, {"1h", "1 hour", time.Hour},
 		{"6h", "6 hours", 6 * time.Hour},
 		{"24h", "1 day", 24 * time.Hour}, {"7d", "7 days", 7 * 24 * time.Hour},
 	}
 }
 
-// windowQuery are the parsed parameters of a window, before the current time is known.
-type windowQuery struct {
+// WindowQuery are the parsed parameters of a window, before the current time is known.
+type WindowQuery struct {
 	from, until time.Time
-	span        windowSpan
+	span        WindowSpan
 }
 
-// readWindow parses from, until and span. If both ends are given, span is ignored. If none is
+// ReadWindow parses from, until and span. If both ends are given, span is ignored. If none is
 // given, the window ends now.
-func readWindow(p param.Set, byDefault string) (w windowQuery, err error) {
+func ReadWindow(p param.Set, byDefault string) (w WindowQuery, err error) {
 	var names []string
 	asked := p.Get("span")
 	if asked == "" {
 		asked = byDefault
 	}
-	for _, s := range windowSpans() {
+	for _, s := range WindowSpans() {
 		names = append(names, s.Name)
 		if s.Name == asked {
 			w.span = s
@@ -74,41 +75,44 @@ func readWindow(p param.Set, byDefault string) (w windowQuery, err error) {
 	return w, nil
 }
 
-// at returns the window at the time now.
-func (w windowQuery) at(now time.Time) window {
+// Live reports whether the window ends now.
+func (w WindowQuery) Live() bool { return w.from.IsZero() && w.until.IsZero() }
+
+// At returns the window at the time now.
+func (w WindowQuery) At(now time.Time) Window {
 	switch {
-	case w.from.IsZero() && w.until.IsZero():
-		return window{now.Add(-w.span.Length), now, true}
+	case w.Live():
+		return Window{now.Add(-w.span.Length), now, true}
 	case w.from.IsZero():
-		return window{w.until.Add(-w.span.Length), w.until, false}
+		return Window{w.until.Add(-w.span.Length), w.until, false}
 	case w.until.IsZero():
-		return window{w.from, w.from.Add(w.span.Length), false}
+		return Window{w.from, w.from.Add(w.span.Length), false}
 	}
-	return window{w.from, w.until, false}
+	return Window{w.from, w.until, false}
 }
 
-// windowLinks are links to other windows.
-type windowLinks struct {
-	Spans                []windowLink
+// WindowLinks are links to other windows.
+type WindowLinks struct {
+	Spans                []WindowLink
 	Earlier, Later       string
 	In, Out              string // "" if there is no such length
 	FieldFrom, FieldTill string // values of form fields
 	Live                 bool
 }
 
-type windowLink struct {
+type WindowLink struct {
 	Words, Path string
 	Here        bool
 }
 
-// newWindowLinks returns the links of a window.
-func newWindowLinks(p param.Set, path string, asked windowQuery, w window) windowLinks {
+// NewWindowLinks returns the links of a window.
+func NewWindowLinks(p param.Set, path string, asked WindowQuery, w Window) WindowLinks {
 	to := func(from, until time.Time) string {
 		return p.With(path, "from", from.Format(time.RFC3339), "until", until.Format(time.RFC3339),
 			"span", "", "skip", "")
 	}
 	length := w.Until.Sub(w.From)
-	l := windowLinks{
+	l := WindowLinks{
 		Earlier:   to(w.From.Add(-length/2), w.Until.Add(-length/2)),
 		Later:     to(w.From.Add(length/2), w.Until.Add(length/2)),
 		FieldFrom: param.FieldTime(w.From.Truncate(time.Second)),
@@ -123,8 +127,8 @@ func newWindowLinks(p param.Set, path string, asked windowQuery, w window) windo
 	if length*2 <= maxWindow {
 		l.Out = to(w.From.Add(-length/2), w.Until.Add(length/2))
 	}
-	for _, s := range windowSpans() {
-		l.Spans = append(l.Spans, windowLink{s.Words,
+	for _, s := range WindowSpans() {
+		l.Spans = append(l.Spans, WindowLink{s.Words,
 			p.With(path, "from", "", "until", "", "span", s.Name, "skip", ""),
 			w.Live && asked.span.Name == s.Name})
 	}

@@ -1,0 +1,251 @@
+package charts
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/records"
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// noon is the time of the store's clock.
+var noon = time.Date(2026, 3, 14, 3, 12, 15, 0, time.UTC)
+
+// drawn writes a chart as text: each bar's row, place, width and class.
+func drawn(t *testing.T, runs []storage.RunInterval, length time.Duration, restarts ...storage.Restart) (*Chart, string) {
+	t.Helper()
+	c := New(Picture{Now: noon, From: noon.Add(-length), Until: noon,
+		Lanes: [][]storage.RunInterval{runs}, Restarts: restarts,
+		Zoom: func(from, until time.Time) string {
+			return fmt.Sprintf("/zoom/%s/%s", from.Format("150405"), until.Format("150405"))
+		}})
+	var out strings.Builder
+	one := c.Lanes[0]
+	for _, b := range one.Bars {
+		fmt.Fprintf(&out, "%d %s+%s %s", (b.Y-one.BarsY)/rowHeight, b.X, b.W, b.Class)
+		if b.Several() > 0 {
+			fmt.Fprintf(&out, " of %d", b.Several())
+		}
+		out.WriteString("\n")
+	}
+	for _, m := range one.Marks {
+		fmt.Fprintf(&out, "mark %s %s", m.X, m.Class)
+		if m.Several() > 0 {
+			fmt.Fprintf(&out, " of %d", m.Several())
+		}
+		out.WriteString("\n")
+	}
+	return c, out.String()
+}
+
+// ran is a run that waited, ran and ended; counted in seconds before noon.
+func ran(n int, state jobs.State, created, started, finished int) storage.RunInterval {
+	at := func(second int) time.Time { return noon.Add(-time.Duration(second) * time.Second) }
+	s := storage.RunInterval{Run: uuid.UUID{15: byte(n)}, Job: fmt.Sprintf("job-%d", n), State: state,
+		Replica:   "replica-1",
+		CreatedAt: at(created)}
+	if started >= 0 {
+		s.StartedAt = new(at(started))
+	}
+	if finished >= 0 {
+		s.FinishedAt = new(at(finished))
+	}
+	return s
+}
+
+// rested has the run rest from the first of these times to the second, and so on;
+// counted in seconds before noon.
+func rested(s storage.RunInterval, seconds ...int) storage.RunInterval {
+	var times []time.Time
+	for _, second := range seconds {
+		times = append(times, noon.Add(-time.Duration(second)*time.Second))
+	}
+	s.Rests = jobs.NewRests(times)
+	return s
+}
+
+func TestBarsOfATimeline(t *testing.T) {
+	for name, c := range map[string]struct {
+		runs []storage.RunInterval // the youngest first
+		want string
+	}{
+		"a run, its wait and one that follows": {
+			[]storage.RunInterval{ran(2, jobs.Failed, 100, 100, 90),
+				ran(1, jobs.Succeeded, 500, 400, 200)},
+			"0 50%+10% wait\n0 60%+20% succeeded\n0 90%+1% failed\n",
+		},
+		"beside each other": {
+			[]storage.RunInterval{ran(3, jobs.Running, 100, 100, -1),
+				ran(2, jobs.Waiting, 300, -1, -1),
+				ran(1, jobs.Running, 500, 500, -1)},
+			"0 50%+50% running\n1 70%+30% wait\n2 90%+10% running\n",
+		},
+		"from before the window, and beyond it": {
+			[]storage.RunInterval{ran(2, jobs.Running, 10, 10, -1),
+				ran(1, jobs.Lost, 2000, 1500, 900)},
+			"0 0%+10% lost\n0 99%+1% running\n",
+		},
+		"outside": {[]storage.RunInterval{ran(1, jobs.Succeeded, 3000, 2000, 1100)}, ""},
+		"a skip after a wait, and one at once": {
+			[]storage.RunInterval{ran(2, jobs.Skipped, 100, -1, 100),
+				ran(1, jobs.Skipped, 500, -1, 300)},
+			"0 50%+20% wait\nmark 70% skipped\nmark 90% skipped\n",
+		},
+		"marks at one place": {
+			[]storage.RunInterval{ran(3, jobs.Skipped, 100, -1, 100), ran(2, jobs.Missed, 101, -1, -1),
+				ran(1, jobs.Skipped, 102, -1, 102)},
+			"mark 89.8% missed of 3\n",
+		},
+		"attempts and the rests between them": {
+			[]storage.RunInterval{rested(ran(1, jobs.Succeeded, 500, 500, 100), 450, 350, 300, 200)},
+			"0 50%+5% succeeded\n0 55%+10% wait\n0 65%+5% succeeded\n0 70%+10% wait\n0 80%+10% " +
+				"succeeded\n",
+		},
+		"a rest that goes on": {
+			[]storage.RunInterval{rested(ran(1, jobs.Waiting, 500, 500, -1), 300)},
+			"0 50%+20% waiting\n0 70%+30% wait\n",
+		},
+		"a rest that nobody could see": {
+			[]storage.RunInterval{rested(ran(1, jobs.Failed, 500, 500, 100), 301, 300)},
+			"0 50%+40% failed\n",
+		},
+		"cancelled while it waited": {[]storage.RunInterval{ran(1, jobs.Cancelled, 500, -1, 400)},
+			"0 50%+10% wait\nmark 60% cancelled\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, got := drawn(t, c.runs,
+				1000*time.Second); got != c.want {
+				t.Errorf("drawn is\n%swant\n%s", got, c.want)
+			}
+		})
+	}
+}
+
+// TestWhatIsTooNarrowIsDrawnAsOne has 1,000 runs of a second, one each ten
+// seconds, of which one failed.
+func TestWhatIsTooNarrowIsDrawnAsOne(t *testing.T) {
+	var runs []storage.RunInterval
+	for i := range 1000 {
+		state := jobs.Succeeded
+		if i == 500 {
+			state = jobs.Failed
+		}
+		runs = append(runs, ran(i, state, i*10+1, i*10+1, i*10))
+	}
+	c, got := drawn(t, runs, 10_000*time.Second)
+	if c.Merged != 1000 || strings.Count(got, "failed of ") != 1 ||
+		strings.Count(got, "\n") > 110 || strings.Count(got, "\n") < 80 {
+		t.Errorf("%d are drawn as one with others:\n%s", c.Merged, got)
+	}
+	for _, b := range c.Lanes[0].Bars {
+		if b.W > maxMergedWidth || b.X < 0 || b.X+b.W > 100.0001 {
+			t.Errorf("bar from %s over %s", b.X, b.W)
+		}
+		if b.Class == "failed" && (!strings.HasPrefix(b.Path, "/zoom/") ||
+			!strings.Contains(b.Title, "1 failed, from 2026-03-14 ")) {
+			t.Errorf("the bar says %q and leads to %s", b.Title, b.Path)
+		}
+	}
+	// Nearer, each is told apart.
+	if c, _ := drawn(t, runs[:60], 600*time.Second); c.Merged != 0 {
+		t.Errorf("%d of 60 are drawn as one with others", c.Merged)
+	}
+}
+
+func TestMoreAtOnceThanThereAreRows(t *testing.T) {
+	var runs []storage.RunInterval
+	for i := range 9 {
+		runs = append(runs, ran(i, jobs.Running, 100+i*50, 100+i*50, -1))
+	}
+	c, _ := drawn(t, runs, 1000*time.Second)
+	if c.Lanes[0].Rows != maxRows || c.Overlapping != 9-maxRows {
+		t.Errorf("%d rows, %d crowded", c.Lanes[0].Rows, c.Overlapping)
+	}
+}
+
+func TestLanesLieBeneathEachOther(t *testing.T) {
+	c := New(Picture{Now: noon, From: noon.Add(-time.Hour), Until: noon,
+		Lanes: [][]storage.RunInterval{{ran(2, jobs.Running, 100, 100, -1),
+			ran(1, jobs.Running, 200, 200, -1)}, nil}})
+	if c.Lanes[0].Y != AxisHeight || c.Lanes[1].Y != AxisHeight+laneHeight(2) ||
+		c.Height != AxisHeight+laneHeight(2)+laneHeight(1) || c.Lanes[1].Statement == "" {
+		t.Errorf("lanes at %d and %d, %d high", c.Lanes[0].Y, c.Lanes[1].Y, c.Height)
+	}
+	// The names stand beside the picture, and are as high as its lanes.
+	css, err := os.ReadFile("../../static/holdfast.css")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rows := 1; rows <= maxRows; rows++ {
+		if want := fmt.Sprintf(".names .rows%d { height: %dpx; }", rows,
+			laneHeight(rows)); !strings.Contains(string(css), want) {
+			t.Errorf("the stylesheet lacks %s", want)
+		}
+	}
+}
+
+func TestTicksAreRound(t *testing.T) {
+	for length, want := range map[time.Duration]string{
+		time.Hour:        "02:20 02:30 02:40 02:50 03:00 03:10",
+		10 * time.Second: "03:12:06 03:12:08 03:12:10 03:12:12 03:12:14",
+		24 * time.Hour:   "06:00 09:00 12:00 15:00 18:00 21:00 00:00",
+		31 * 24 * time.Hour: "Feb 14 00:00 Feb 18 00:00 Feb 22 00:00 Feb 26 00:00 Mar 2 00:00 " +
+			"Mar 6 00:00 Mar 10 00:00",
+	} {
+		var got []string
+		for _, tick := range ticks(noon.Add(-length), noon) {
+			got = append(got, tick.Text)
+		}
+		if text := strings.Join(got, " "); text != want {
+			t.Errorf("%s: %s, want %s", length, text, want)
+		}
+	}
+}
+
+func TestRestartsAreLines(t *testing.T) {
+	c, _ := drawn(t, nil, 1000*time.Second,
+		storage.Restart{Server: "m:1", NoticedAt: noon.Add(-250 * time.Second), NoticedBy: "replica-2"})
+	if len(c.Restarts) != 1 || c.Restarts[0].X.String() != "75%" ||
+		!strings.Contains(c.Restarts[0].Title, "m:1 restarted") {
+		t.Errorf("lines are %+v", c.Restarts)
+	}
+	if c.Now == nil || c.Now.String() != "100%" {
+		t.Errorf("now is at %v", c.Now)
+	}
+}
+
+// TestRestsAreNoPartOfADuration has a run of two attempts of a minute and an hour of rest.
+func TestRestsAreNoPartOfADuration(t *testing.T) {
+	s := rested(ran(1, jobs.Succeeded, 3720, 3720, 0), 3660, 60)
+	r := jobs.Record{State: s.State, StartedAt: s.StartedAt, FinishedAt: s.FinishedAt,
+		Rests: s.Rests}
+	o := storage.Outcome{State: s.State, StartedAt: s.StartedAt, FinishedAt: s.FinishedAt,
+		Rests: s.Rests}
+	plottedRuns := NewPlot([]storage.Outcome{o, o}, noon)
+	running := jobs.Record{State: jobs.Running, StartedAt: s.StartedAt, Rests: s.Rests}
+	if got := records.Since(running); !got.Equal(noon.Add(-time.Minute)) {
+		t.Errorf("it runs since %s, want the start of its second attempt", got)
+	}
+	for got, want := range map[string]string{
+		records.Lasted(r): "2 min", plottedRuns.Top: "2 min", outcomeTitle(o): " succeeded after 2 min",
+		RunWords(s, noon):                        "ran 2 min, waited 1 h between attempts",
+		runTitle(s, *s.StartedAt, *s.FinishedAt): "plus 1 h between attempts on replica-1",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("told is %q, want %q", got, want)
+		}
+	}
+}
+
+func TestWindowEndsNow(t *testing.T) {
+	w := WindowQuery{span: WindowSpans()[1]}.At(noon)
+	if !w.Live || w.Until != noon || w.From != noon.Add(-time.Hour) {
+		t.Errorf("the last hour is %+v", w)
+	}
+}

@@ -1,0 +1,48 @@
+package charts
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+type Tick struct {
+	X    Percent
+	At   time.Time
+	Text string
+	Day  bool // the text contains the day
+}
+
+// ticks returns the labelled times of the axis: at most nine, at round times.
+func ticks(from, until time.Time) []Tick {
+	const most = 9
+	steps := []time.Duration{
+		time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second,
+		30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute,
+		10 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour,
+		3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour,
+	}
+	length := until.Sub(from)
+	index := slices.IndexFunc(steps, func(step time.Duration) bool { return length/step <= most })
+	step := steps[len(steps)-1]
+	if index >= 0 {
+		step = steps[index]
+	} else {
+		step *= time.Duration(cmp.Or(int(length/step)/most, 1) + 1)
+	}
+	layout, days := "15:04", step >= 12*time.Hour
+	switch {
+	case days:
+		layout = "Jan 2 15:04"
+	case step < time.Minute:
+		layout = "15:04:05"
+	}
+	var all []Tick
+	for at := from.Truncate(step); !at.After(until); at = at.Add(step) {
+		x := Percent(float64(at.Sub(from)) / float64(length) * 100)
+		if x >= 2 && x <= 98 {
+			all = append(all, Tick{x, at, at.UTC().Format(layout), days})
+		}
+	}
+	return all
+}

@@ -1,0 +1,95 @@
+package locks
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// Durations of runs change slowly. A page has time to query those of a few hundred jobs, so they
+// are cached, and with many jobs all are known only after several requests.
+const (
+	durationLifetime = 10 * time.Minute
+	durationsBatch   = 200 // jobs
+	durationsTimeout = time.Second
+)
+
+// durations caches the typical durations of jobs.
+type durations struct {
+	mu    sync.Mutex
+	known map[string]cachedDuration
+}
+
+// get returns the cached durations of a job, unless they are too old.
+func (l *durations) get(job string, now time.Time) (storage.Typical, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	cached, ok := l.known[job]
+	return cached.Typical, ok && now.Sub(cached.at) < durationLifetime
+}
+
+// put caches the result of a query, including jobs without runs.
+func (l *durations) put(names []string, found map[string]storage.Typical, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.known == nil {
+		l.known = make(map[string]cachedDuration)
+	}
+	for _, name := range names {
+		l.known[name] = cachedDuration{found[name], now}
+	}
+}
+
+type cachedDuration struct {
+	storage.Typical
+	at time.Time // by the store's clock
+}
+
+// loadDurations queries the durations of the contenders, in the order of their firings, for at most
+// durationsTimeout.
+func (r *Reader) loadDurations(ctx context.Context, f *UpcomingConflicts, contenders []*contender,
+	scheduledTimes []upcomingFiring) error {
+	begun := time.Now()
+	var open []string
+	seen := make([]bool, len(contenders))
+	for _, scheduledAt := range scheduledTimes {
+		if !seen[scheduledAt.who] {
+			seen[scheduledAt.who] = true
+			if _, known := r.durations.get(contenders[scheduledAt.who].job, f.From); !known {
+				open = append(open, contenders[scheduledAt.who].job)
+			}
+		}
+	}
+	for len(open) > 0 && time.Since(begun) < durationsTimeout {
+		batch := open[:min(len(open), durationsBatch)]
+		found, err := r.Store.Typical(ctx, batch)
+		if err != nil {
+			return fmt.Errorf("query durations of runs: %w", err)
+		}
+		r.durations.put(batch, found, f.From)
+		open = open[len(batch):]
+	}
+	never := 0
+	for i, one := range contenders {
+		var known bool
+		if one.typical, known = r.durations.get(one.job, f.From); known && seen[i] &&
+			one.typical.Runs == 0 {
+			never++
+		}
+	}
+	if len(open) > 0 {
+		f.Cut = append(f.Cut,
+			fmt.Sprintf("the durations of %d of %d jobs are known so far: reload "+
+				"for the others", f.Jobs-len(open), f.Jobs))
+	}
+	if never > 0 {
+		f.Cut = append(f.Cut,
+			fmt.Sprintf("no run of %s has ended yet, so their durations are unknown",
+				words.Figure(never, "job", "jobs")))
+	}
+	return nil
+}

@@ -1,0 +1,175 @@
+package locks
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/records"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// advisoryTimeout is shorter than the time of a request, because the page works without memcached.
+const advisoryTimeout = time.Second
+
+// Advisory reads advisory locks. *locking.Locker implements it.
+type Advisory interface {
+	// Inspect returns the holders of those resources that are locked exclusively, or an error if
+	// memcached did not answer.
+	Inspect(ctx context.Context, resources []locking.Resource) (map[locking.Resource]locking.Holder,
+		error)
+}
+
+// Sources are what a Reader queries beside the store. Each may be nil.
+type Sources struct {
+	Advisory Advisory
+	Restarts storage.Restarts
+	// scheduledTimes returns at most n scheduled times after from of a job of this replica's cron
+	// table.
+	ScheduledTimes func(job string, from time.Time, n int) []time.Time
+	// LongestWait returns how long a firing of a job waits for a lock, but at most limit, and false
+	// if that is not known.
+	LongestWait func(job string, limit time.Duration) (time.Duration, bool)
+}
+
+// Reader queries locks, waits and their history. It is safe for concurrent use.
+type Reader struct {
+	records.Reader
+	Sources
+	known     *records.Cached[[]locking.Resource] // resources that jobs name
+	lockers   *records.Cached[[]storage.Locker]
+	conflicts *records.Cached[UpcomingConflicts]
+	durations durations
+}
+
+// NewReader returns a reader of a store and of the sources.
+func NewReader(store storage.History, from Sources) *Reader {
+	known := func(ctx context.Context, _ time.Time) ([]locking.Resource, error) {
+		return store.Resources(ctx)
+	}
+	lockers := func(ctx context.Context, _ time.Time) ([]storage.Locker, error) {
+		return store.Lockers(ctx)
+	}
+	r := &Reader{Reader: records.Reader{Store: store}, Sources: from,
+		known: records.NewCached(known), lockers: records.NewCached(lockers)}
+	r.conflicts = records.NewCached(func(ctx context.Context, now time.Time) (UpcomingConflicts,
+		error) {
+		return r.findConflicts(ctx, now, nil)
+	})
+	return r
+}
+
+// Resources returns the resources that jobs name, at most some seconds old.
+func (r *Reader) Resources(ctx context.Context, now time.Time) ([]locking.Resource, error) {
+	known, err := r.known.Get(ctx, now)
+	if err != nil {
+		return nil, fmt.Errorf("resources: %w", err)
+	}
+	return known, nil
+}
+
+// Locks returns all locks by resource.
+func (r *Reader) Locks(ctx context.Context) (Set, error) {
+	set, err := r.Grants(ctx)
+	if err != nil {
+		return Set{}, err
+	}
+	set.Advisory = r.compare(ctx, set.Locks)
+	if !slices.ContainsFunc(set.Locks, Lock.doubtful) {
+		return set, nil
+	}
+	// Memcached was queried after the store, so a run that ended in between looks as if it had lost
+	// its advisory lock. Only locks that the store still has count.
+	again, err := r.Grants(ctx)
+	if err != nil {
+		return Set{}, err
+	}
+	current := make(map[lockKey]bool)
+	for _, lock := range again.Locks {
+		current[lock.key()] = true
+	}
+	set.Locks = slices.DeleteFunc(set.Locks, func(l Lock) bool {
+		return l.doubtful() && !current[l.key()]
+	})
+	return set, nil
+}
+
+// Grants returns all locks by resource, without the state of their advisory locks.
+func (r *Reader) Grants(ctx context.Context) (Set, error) {
+	views, err := r.Store.Locks(ctx)
+	if err != nil {
+		return Set{}, fmt.Errorf("locks: %w", err)
+	}
+	set := Set{Locks: make([]Lock, 0, len(views))}
+	for _, v := range views {
+		lock := Lock{
+			Resource: v.Resource.String(), Mode: v.Mode, Slots: v.Slots, Holder: v.Holder,
+			Token: v.Token,
+			Since: v.Since.UTC(), ExpiresAt: v.Expires.UTC(), Advisory: AdvisoryOff,
+			resource: v.Resource,
+		}
+		if v.Resource.Kind() == locking.KindJob {
+			set.Own = append(set.Own, lock)
+		} else {
+			set.Locks = append(set.Locks, lock)
+		}
+	}
+	slices.SortFunc(set.Locks, func(a, b Lock) int {
+		return cmp.Or(cmp.Compare(a.resource.Key(), b.resource.Key()),
+			cmp.Compare(a.Token, b.Token))
+	})
+	return set, nil
+}
+
+// compare sets the advisory state of each lock. Its error is no reason to withhold the locks.
+func (r *Reader) compare(ctx context.Context, locks []Lock) error {
+	var asked []locking.Resource
+	for _, lock := range locks {
+		if lock.Mode == locking.Exclusive {
+			asked = append(asked, lock.resource)
+		}
+	}
+	if r.Advisory == nil || len(asked) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, advisoryTimeout)
+	defer cancel()
+	holders, err := r.Advisory.Inspect(ctx, slices.Compact(asked))
+	for i := range locks {
+		if locks[i].Mode == locking.Exclusive {
+			locks[i].judge(holders, err)
+		}
+	}
+	return err
+}
+
+// LockedAt returns since when memcached names the run as holder, or zero if it does not or can't be
+// queried.
+func (r *Reader) LockedAt(ctx context.Context, run uuid.UUID, locks []Lock) (first time.Time) {
+	var asked []locking.Resource
+	for _, lock := range locks {
+		if lock.Mode == locking.Exclusive {
+			asked = append(asked, lock.resource)
+		}
+	}
+	if r.Advisory == nil || len(asked) == 0 {
+		return first
+	}
+	ctx, cancel := context.WithTimeout(ctx, advisoryTimeout)
+	defer cancel()
+	holders, err := r.Advisory.Inspect(ctx, asked)
+	if err != nil {
+		return first
+	}
+	for _, holder := range holders {
+		if holder.Run == run.String() && (first.IsZero() || holder.Since.Before(first)) {
+			first = holder.Since
+		}
+	}
+	return first
+}

@@ -1,0 +1,3 @@
+// Package records queries runs and puts them into the form that all replicas show: times in UTC,
+// and display names of resources.
+package records

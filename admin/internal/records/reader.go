@@ -1,0 +1,66 @@
+package records
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// Reader queries runs. All times are in UTC, and resources have display names.
+type Reader struct{ Store storage.History }
+
+// Run returns one run with its output.
+func (r Reader) Run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
+	run, err := r.Store.Run(ctx, id)
+	if err != nil {
+		return jobs.Record{}, fmt.Errorf("run %s: %w", id, err)
+	}
+	return Plain(run), nil
+}
+
+// Runs returns runs without output, newest first, never nil.
+func (r Reader) Runs(ctx context.Context, filter storage.RunFilter) ([]jobs.Record, error) {
+	found, err := r.Store.Runs(ctx, filter)
+	if err != nil {
+		return nil, fmt.Errorf("runs: %w", err)
+	}
+	return PlainAll(found), nil
+}
+
+// Now returns the time of the store's clock.
+func (r Reader) Now(ctx context.Context) (time.Time, error) {
+	now, err := r.Store.Now(ctx)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("store's clock: %w", err)
+	}
+	return now.UTC(), nil
+}
+
+// Active returns the waiting and running runs of a job, oldest first.
+func (r Reader) Active(ctx context.Context, job string) ([]jobs.Record, error) {
+	active, err := r.Runs(ctx, storage.RunFilter{Job: job,
+		States: []jobs.State{jobs.Waiting, jobs.Running}, Limit: storage.MaxBatch})
+	slices.SortFunc(active, OlderFirst)
+	return active, err
+}
+
+// WaitingFor returns the runs whose blocker matches blocks, oldest first.
+func (r Reader) WaitingFor(ctx context.Context,
+	blocks func(jobs.Blocker) bool) ([]jobs.Record, error) {
+	waiting, err := r.Runs(ctx, storage.RunFilter{States: []jobs.State{jobs.Waiting},
+		Limit: storage.MaxBatch})
+	if err != nil {
+		return nil, err
+	}
+	waiting = slices.DeleteFunc(waiting, func(w jobs.Record) bool {
+		return w.BlockedBy == nil || !blocks(*w.BlockedBy)
+	})
+	slices.SortFunc(waiting, OlderFirst)
+	return waiting, nil
+}

@@ -1,0 +1,115 @@
+package records
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// Since returns when a run entered its current state: its current attempt, or its wait.
+func Since(r jobs.Record) time.Time {
+	switch {
+	case r.State == jobs.Running && len(r.Rests) > 0 && r.Rests[len(r.Rests)-1].Until != nil:
+		return *r.Rests[len(r.Rests)-1].Until
+	case r.State == jobs.Running && r.StartedAt != nil:
+		return *r.StartedAt
+	case r.State == jobs.Waiting && !r.WaitSince.IsZero():
+		return r.WaitSince
+	}
+	return r.CreatedAt
+}
+
+// Ended returns when a run ended, or was recorded if it never started.
+func Ended(r jobs.Record) time.Time {
+	if r.FinishedAt != nil {
+		return *r.FinishedAt
+	}
+	return r.CreatedAt
+}
+
+// Lasted returns how long a run ran, or "" if it has not ended.
+func Lasted(r jobs.Record) string {
+	length, ended := r.Took()
+	if !ended {
+		return ""
+	}
+	return words.Took(length)
+}
+
+// OlderFirst orders runs by the time since when they are in their state.
+func OlderFirst(a, b jobs.Record) int {
+	return cmp.Or(Since(a).Compare(Since(b)), cmp.Compare(a.ID.String(), b.ID.String()))
+}
+
+// FinalStates returns the states of runs that have ended.
+func FinalStates() []jobs.State {
+	return slices.DeleteFunc(jobs.States(), func(s jobs.State) bool { return !s.Final() })
+}
+
+// UnsuccessfulStates returns the states of runs that ended without success.
+func UnsuccessfulStates() []jobs.State {
+	return slices.DeleteFunc(FinalStates(), func(s jobs.State) bool { return s == jobs.Succeeded })
+}
+
+// PlainAll applies Plain to a list, and never returns nil.
+func PlainAll(found []jobs.Record) []jobs.Record {
+	runs := make([]jobs.Record, 0, len(found))
+	for _, run := range found {
+		runs = append(runs, Plain(run))
+	}
+	return runs
+}
+
+// Plain returns a run with times in UTC and the display name of the blocking resource, so
+// that all replicas show the same.
+func Plain(r jobs.Record) jobs.Record {
+	r.ScheduledAt, r.CreatedAt, r.WaitSince = r.ScheduledAt.UTC(), r.CreatedAt.UTC(),
+		r.WaitSince.UTC()
+	r.StartBy, r.StartedAt, r.FinishedAt = InUTC(r.StartBy), InUTC(r.StartedAt), InUTC(r.FinishedAt)
+	if r.BlockedBy != nil {
+		r.BlockedBy = PlainBlocker(r.BlockedBy)
+	}
+	if r.Waited != nil {
+		waited := *r.Waited
+		waited.Blocker, waited.Since = *PlainBlocker(&waited.Blocker), waited.Since.UTC()
+		r.Waited = &waited
+	}
+	return r
+}
+
+// PlainBlocker returns the blocker with display names of its resources.
+func PlainBlocker(b *jobs.Blocker) *jobs.Blocker {
+	plain := *b
+	plain.Resource, plain.Root.Resource = ResourceName(b.Resource), ResourceName(b.Root.Resource)
+	return &plain
+}
+
+// InUTC returns a time in UTC, or nil.
+func InUTC(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	utc := t.UTC()
+	return &utc
+}
+
+// ResourceName returns the display name of a resource's key. It returns any other text unchanged.
+func ResourceName(text string) string {
+	if resource, err := locking.ParseKey(text); err == nil {
+		return resource.String()
+	}
+	return text
+}
+
+// BlockedOn returns the resource that a waiting run waits for.
+func BlockedOn(run jobs.Record) (locking.Resource, bool) {
+	if run.BlockedBy == nil {
+		return locking.Resource{}, false
+	}
+	resource, err := locking.ParseDisplay(run.BlockedBy.Resource)
+	return resource, err == nil
+}

@@ -1,0 +1,22 @@
+package admin
+
+import (
+	"html/template"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/charts"
+	"github.com/holdfast-dev/holdfast/admin/internal/locks"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
+)
+
+// lockFuncs are the functions of the lock templates.
+func lockFuncs() template.FuncMap {
+	return template.FuncMap{
+		"locktabs": locks.Tabs, "lockStates": locks.LockStates, "nodes": locks.NewNodeList,
+		"advisory":  locks.AdvisoryWords,
+		"took":      words.Took,
+		"axisY":     func() int { return charts.AxisHeight },
+		"barHeight": func() int { return charts.BarHeight },
+		"iso":       func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	}
+}

@@ -1,0 +1,186 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/locks"
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+func (s *Server) locksJSON(w http.ResponseWriter, r *http.Request) {
+	answer(s, w, r, func(ctx context.Context) ([]Lock, error) {
+		if err := param.Only(r); err != nil {
+			return nil, err
+		}
+		set, err := s.reader.lock.Locks(ctx)
+		return set.Locks, err
+	})
+}
+
+// locksPage shows held resources, their holders and their waiters.
+func (s *Server) locksPage(w http.ResponseWriter, r *http.Request) {
+	p, err := param.Read(r, append(locks.LockParams(), "refresh")...)
+	var filter locks.LockFilter
+	if err == nil {
+		filter, err = locks.ReadLockFilter(p)
+	}
+	if err != nil {
+		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	show(s, w, r, page[locks.LockTree]{
+		template: "locks.html", section: "/locks", title: "Locks",
+		jsonPath: p.With("/api/v1/locks/tree"), live: true, fields: true,
+		topics: []storage.Topic{storage.TopicLocks, storage.TopicRuns, storage.TopicJobs},
+		load: func(ctx context.Context, snap snapshot) (locks.LockTree, error) {
+			tree, err := s.reader.lock.LockTree(ctx, snap.now, filter)
+			tree.Link(p, filter)
+			return tree, err
+		},
+	})
+}
+
+func (s *Server) lockTreeJSON(w http.ResponseWriter, r *http.Request) {
+	answer(s, w, r, func(ctx context.Context) (locks.LockTree, error) {
+		p, err := param.Read(r, locks.LockParams()...)
+		if err != nil {
+			return locks.LockTree{}, err
+		}
+		filter, err := locks.ReadLockFilter(p)
+		if err != nil {
+			return locks.LockTree{}, err
+		}
+		snap, err := s.reader.snapshot(ctx)
+		if err != nil {
+			return locks.LockTree{}, err
+		}
+		tree, err := s.reader.lock.LockTree(ctx, snap.now, filter)
+		param.SetLinks(w, p.TreePager("/api/v1/locks/tree", tree.Pager.NextPage))
+		return tree, err
+	})
+}
+
+func (s *Server) timelineJSON(w http.ResponseWriter, r *http.Request) {
+	answer(s, w, r, func(ctx context.Context) (locks.Timeline, error) {
+		p, err := param.Read(r, locks.TimelineParams()...)
+		if err != nil {
+			return locks.Timeline{}, err
+		}
+		q, err := locks.ReadTimelineQuery(p)
+		if err != nil {
+			return locks.Timeline{}, err
+		}
+		now, err := s.reader.Now(ctx)
+		if err != nil {
+			return locks.Timeline{}, err
+		}
+		t, err := s.reader.lock.Timeline(ctx, now, q)
+		param.SetLinks(w, t.PagerOf(p, "/api/v1/locks/timeline", q))
+		return t, err
+	})
+}
+
+func (s *Server) timelinePage(w http.ResponseWriter, r *http.Request) {
+	p, err := param.Read(r, append(locks.TimelineParams(), "refresh")...)
+	var q locks.TimelineQuery
+	if err == nil {
+		q, err = locks.ReadTimelineQuery(p)
+	}
+	if err != nil {
+		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	show(s, w, r, page[locks.Timeline]{
+		template: "timeline.html", section: "/locks", title: "Timeline of locks",
+		jsonPath: p.With("/api/v1/locks/timeline"), live: q.Live(),
+		topics: []storage.Topic{storage.TopicRuns, storage.TopicLocks},
+		load: func(ctx context.Context, snap snapshot) (locks.Timeline, error) {
+			t, err := s.reader.lock.Timeline(ctx, snap.now, q)
+			if err == nil {
+				t.Draw(p, q)
+			}
+			return t, err
+		},
+	})
+}
+
+func (s *Server) contentionJSON(w http.ResponseWriter, r *http.Request) {
+	answer(s, w, r, func(ctx context.Context) (locks.Contentions, error) {
+		p, err := param.Read(r, locks.ContentionParams()...)
+		if err != nil {
+			return locks.Contentions{}, err
+		}
+		q, err := locks.ReadContentionQuery(p)
+		if err != nil {
+			return locks.Contentions{}, err
+		}
+		now, err := s.reader.Now(ctx)
+		if err != nil {
+			return locks.Contentions{}, err
+		}
+		return s.reader.lock.Contentions(ctx, now, q)
+	})
+}
+
+func (s *Server) contentionPage(w http.ResponseWriter, r *http.Request) {
+	p, err := param.Read(r, append(locks.ContentionParams(), "refresh")...)
+	var q locks.ContentionQuery
+	if err == nil {
+		q, err = locks.ReadContentionQuery(p)
+	}
+	if err != nil {
+		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	show(s, w, r, page[locks.Contentions]{
+		template: "contention.html", section: "/locks", title: "Contention",
+		jsonPath: p.With("/api/v1/locks/contention"),
+		load: func(ctx context.Context, snap snapshot) (locks.Contentions, error) {
+			c, err := s.reader.lock.Contentions(ctx, snap.now, q)
+			c.Link(p, q)
+			return c, err
+		},
+	})
+}
+
+func (s *Server) upcomingConflictsJSON(w http.ResponseWriter, r *http.Request) {
+	answer(s, w, r, func(ctx context.Context) (locks.UpcomingConflicts, error) {
+		p, err := param.Read(r, "resource")
+		if err != nil {
+			return locks.UpcomingConflicts{}, err
+		}
+		about, err := p.Resource("resource")
+		if err != nil {
+			return locks.UpcomingConflicts{}, err
+		}
+		now, err := s.reader.Now(ctx)
+		if err != nil {
+			return locks.UpcomingConflicts{}, err
+		}
+		return s.reader.lock.UpcomingConflicts(ctx, now, about)
+	})
+}
+
+func (s *Server) upcomingConflictsPage(w http.ResponseWriter, r *http.Request) {
+	p, err := param.Read(r, "resource", "refresh")
+	var about *locking.Resource
+	if err == nil {
+		about, err = p.Resource("resource")
+	}
+	if err != nil {
+		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	show(s, w, r, page[locks.UpcomingConflicts]{
+		template: "upcoming.html", section: "/locks", title: "Upcoming conflicts",
+		jsonPath: p.With("/api/v1/locks/upcoming"),
+		load: func(ctx context.Context, snap snapshot) (locks.UpcomingConflicts, error) {
+			f, err := s.reader.lock.UpcomingConflicts(ctx, snap.now, about)
+			f.Resource = p.Get("resource")
+			return f, err
+		},
+	})
+}
