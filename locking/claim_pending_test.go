@@ -14,11 +14,11 @@ import (
 	"github.com/holdfast-dev/holdfast/locking/memory"
 )
 
-// lateReply is grants whose answers to requests arrive long after they were decided.
+// lateReply delays the replies of grants until long after the decision.
 type lateReply struct {
 	locking.Grants
 	after time.Duration
-	beats atomic.Int64 // that tell of a claim
+	beats atomic.Int64 // heartbeats that returned a claim
 	claim atomic.Bool
 }
 
@@ -39,8 +39,8 @@ func (l *lateReply) Heartbeat(ctx context.Context, session uuid.UUID) (locking.B
 	return beat, err
 }
 
-// TestClaimOfAPendingGrantIsKept has heartbeats tell of a claim between the grant's
-// commit and its reply: it must not be given back.
+// TestClaimOfAPendingGrantIsKept makes heartbeats return a claim between the commit of the grant
+// and its reply. The locker must not release the claim.
 func TestClaimOfAPendingGrantIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		grants := &lateReply{Grants: memory.NewGrants(), after: 3 * time.Second}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// countingBackend has nothing stored, and counts what is added.
+// countingBackend stores nothing and counts adds.
 type countingBackend struct {
 	Backend
 	adds int
@@ -18,8 +18,7 @@ func (b *countingBackend) Add(context.Context, string, []byte, time.Duration) er
 	return nil
 }
 
-// A process that was paused wakes with a lock whose time is over, before its
-// timers have run.
+// A paused process continues with an expired lock before its timers have run.
 func TestExpiredLockStoresNoValue(t *testing.T) {
 	backend := &countingBackend{}
 	locker, err := New(backend, Options{Namespace: "test", Lease: minLease})

@@ -27,8 +27,8 @@ func requestOn(resource Resource) *rapid.Generator[Request] {
 	})
 }
 
-// TestConflictMatchesTheGuarantee compares with the words of the guarantee, told
-// by segments instead of prefixes.
+// TestConflictMatchesTheGuarantee compares Conflict with the text of the guarantee, written with
+// segments instead of prefixes.
 func TestConflictMatchesTheGuarantee(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := anyRequest().Draw(t, "a"), anyRequest().Draw(t, "b")
@@ -64,8 +64,7 @@ func TestAncestorsAndDescendantsConflict(t *testing.T) {
 	})
 }
 
-// TestSiblingsNeverConflict draws two names that part somewhere, and what lies
-// beneath each.
+// TestSiblingsNeverConflict draws two names with a common ancestor, and descendants of each.
 func TestSiblingsNeverConflict(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		kind := anyResource().Draw(t, "kind").kind
@@ -93,8 +92,8 @@ func TestSharedRequestsNeverConflict(t *testing.T) {
 	})
 }
 
-// TestSlotsConflict: two of one name leave it to their number, whatever number
-// each says; any other request that is related does not.
+// TestSlotsConflict checks that two slot requests of one name do not conflict, whatever their
+// numbers. Other related requests conflict with them.
 func TestSlotsConflict(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		resource := anyResource().Draw(t, "resource")
@@ -111,7 +110,7 @@ func TestSlotsConflict(t *testing.T) {
 	})
 }
 
-// TestKindsNeverConflict takes one name in two kinds.
+// TestKindsNeverConflict uses one name in two kinds.
 func TestKindsNeverConflict(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := anyRequest().Draw(t, "a"), anyRequest().Draw(t, "b")
@@ -129,8 +128,8 @@ func TestKindsNeverConflict(t *testing.T) {
 	})
 }
 
-// TestParsedTextRoundTrip goes the other way than TestResourcesRoundTrip: from
-// any text that is understood, back to it.
+// TestParsedTextRoundTrip parses any text and formats the result. TestResourcesRoundTrip does the
+// opposite.
 func TestParsedTextRoundTrip(t *testing.T) {
 	text := rapid.OneOf(rapid.String(),
 		rapid.StringMatching(`(table|path|slot|job|gate)?:?[a:/. ü]{0,8}`))
@@ -139,14 +138,14 @@ func TestParsedTextRoundTrip(t *testing.T) {
 		if r, err := ParseKey(s); err == nil && r.Key() != s {
 			t.Fatalf("key %q became %q", s, r.Key())
 		}
-		// The long form of a table's name is understood too.
+		// The long form of a table name is valid too.
 		if r, err := ParseDisplay(s); err == nil && r.String() != s && r.Key() != s {
 			t.Fatalf("%q became %q", s, r.String())
 		}
 	})
 }
 
-// TestNormalizeRefusesTwoModes: a resource is asked for in one way only.
+// TestNormalizeRefusesTwoModes requests a resource in two modes.
 func TestNormalizeRefusesTwoModes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		few := rapid.SampledFrom([]Resource{{KindPath, "a"}, {KindPath, "a/b"}, {KindTable, "a"}})

@@ -49,8 +49,8 @@ func Example() {
 	// <nil> public/sales_rollup
 }
 
-// A program that locks paths of a file server: moving a folder stops any change
-// in it, beneath it and to what it lies in, on every replica.
+// A program locks paths of a file server. Moving a folder blocks changes of the folder, its
+// descendants and its ancestors on every replica.
 func Example_grants() {
 	ctx, stop := context.WithCancel(context.Background())
 	advisory, grants := memory.New(), memory.NewGrants() // in a cluster: memcached and PostgreSQL

@@ -20,7 +20,7 @@ import (
 
 const ttl = 15 * time.Second // the default
 
-// duo is both stages, with faults.
+// duo is a backend and grants, both with faults.
 type duo struct {
 	advisory *lockingtest.Faulty
 	grants   *lockingtest.FaultyGrants
@@ -38,7 +38,7 @@ func newDuo() *duo {
 	return d
 }
 
-// other is another replica on the same stores.
+// other returns another replica on the same stores.
 func (d *duo) other() *duo {
 	o := &duo{stores: d.stores}
 	o.advisory, o.grants = lockingtest.NewFaulty(d.stores.advisory),
@@ -46,13 +46,13 @@ func (d *duo) other() *duo {
 	return o
 }
 
-// start returns a locker that runs until the bubble's test ends, and is ready.
+// start returns a ready locker that runs until the test ends.
 func (d *duo) start(t *testing.T, replica string) *locking.Locker {
 	t.Helper()
 	return d.startFor(t, replica, lease)
 }
 
-// startFor is start for entries that last so long.
+// startFor is start with a lease.
 func (d *duo) startFor(t *testing.T, replica string, lease time.Duration) *locking.Locker {
 	t.Helper()
 	locker := start(t, d.advisory,
@@ -115,7 +115,7 @@ func TestLocksEndWhenTheirSessionExpires(t *testing.T) {
 		d := newDuo()
 		locker := d.start(t, "a")
 		k := lock(t, locker, "a")
-		confirmed := time.Now() // the session was opened in this instant
+		confirmed := time.Now() // the session was opened at this time
 		d.grants.Always(lockingtest.Unavailable)
 		time.Sleep(ttl - time.Nanosecond)
 		synctest.Wait()
@@ -157,8 +157,8 @@ func TestSessionLastsForManyTTLs(t *testing.T) {
 	})
 }
 
-// TestQueuedAfterASecond shows what waiting behind an entry asks of the grants:
-// nothing for a second, and then once.
+// TestQueuedAfterASecond checks that a caller that waits for an advisory lock calls the grants
+// once, after a second.
 func TestQueuedAfterASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
@@ -195,8 +195,8 @@ func TestQueuedAfterASecond(t *testing.T) {
 	})
 }
 
-// TestBlockerWithoutAdvisoryLockIsReadOncePerTry is the price of what stage 1
-// does not know.
+// TestBlockerWithoutAdvisoryLockIsReadOncePerTry counts calls if the advisory locks do not show the
+// blocker.
 func TestBlockerWithoutAdvisoryLockIsReadOncePerTry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
@@ -242,7 +242,6 @@ func TestBackendIsProbedEveryTwoSecondsInAnOutage(t *testing.T) {
 	})
 }
 
-// TestConcurrentCallsAreBatched counts calls of the store.
 func TestConcurrentCallsAreBatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const callers = 200
@@ -271,7 +270,7 @@ func TestConcurrentCallsAreBatched(t *testing.T) {
 	})
 }
 
-// slowGrants take a millisecond, as a store does, in which others ask.
+// slowGrants take a millisecond for a call, as a store does.
 type slowGrants struct{ locking.Grants }
 
 func (s slowGrants) Grant(ctx context.Context, session uuid.UUID,
@@ -285,7 +284,7 @@ func (s slowGrants) Release(ctx context.Context, tokens []locking.Token) ([]bool
 	return s.Grants.Release(ctx, tokens)
 }
 
-// TestBatchesAreBounded asks for many large locks at once.
+// TestBatchesAreBounded requests many large locks concurrently.
 func TestBatchesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
@@ -315,7 +314,7 @@ func TestBatchesAreBounded(t *testing.T) {
 	})
 }
 
-// sizes notes how many resources the largest call names.
+// sizes records the number of resources of the largest call.
 type sizes struct {
 	locking.Grants
 	largest int
@@ -331,8 +330,8 @@ func (s *sizes) Grant(ctx context.Context, session uuid.UUID,
 	return s.Grants.Grant(ctx, session, requests)
 }
 
-// TestCallerReturnsFromHangingGrantsWhenItsContextEnds has the store take a call
-// and not answer.
+// TestCallerReturnsFromHangingGrantsWhenItsContextEnds makes the store accept a call and not
+// answer.
 func TestCallerReturnsFromHangingGrantsWhenItsContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
@@ -361,8 +360,7 @@ func TestCallerReturnsFromHangingGrantsWhenItsContextEnds(t *testing.T) {
 	})
 }
 
-// TestInterruptedTryNamesTheBlocker has the deadline come while the
-// grants are being asked.
+// TestInterruptedTryNamesTheBlocker lets the deadline pass during a call to the grants.
 func TestInterruptedTryNamesTheBlocker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
@@ -387,8 +385,8 @@ func TestInterruptedTryNamesTheBlocker(t *testing.T) {
 	})
 }
 
-// TestLockWithLostReplyAsksTheGrantsFirst has another's entry come in
-// between: the lock has been granted, and must not wait for that.
+// TestLockWithLostReplyAsksTheGrantsFirst adds another advisory lock before the retry. The lock has
+// been granted, so the retry must not wait for that advisory lock.
 func TestLockWithLostReplyAsksTheGrantsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
@@ -413,8 +411,8 @@ func TestLockWithLostReplyAsksTheGrantsFirst(t *testing.T) {
 	})
 }
 
-// TestLockGrantedAtTheEndOfItsSessionIsReleased has the answer come after the
-// session was trusted.
+// TestLockGrantedAtTheEndOfItsSessionIsReleased delays the answer until the session is no longer
+// trusted.
 func TestLockGrantedAtTheEndOfItsSessionIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
@@ -438,7 +436,7 @@ func TestLockGrantedAtTheEndOfItsSessionIsReleased(t *testing.T) {
 	})
 }
 
-// sluggish answers a call for a lock after four seconds.
+// sluggish answers a grant after four seconds.
 type sluggish struct{ locking.Grants }
 
 func (s sluggish) Grant(ctx context.Context, session uuid.UUID,
@@ -448,8 +446,8 @@ func (s sluggish) Grant(ctx context.Context, session uuid.UUID,
 	return results, err
 }
 
-// TestAdvisoryLocksReturnSoonAfterAnOutage shows that those who wait don't have to ask
-// the grants for longer than a second after it.
+// TestAdvisoryLocksReturnSoonAfterAnOutage checks that waiters stop polling the grants a second
+// after the outage.
 func TestAdvisoryLocksReturnSoonAfterAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
@@ -472,8 +470,7 @@ func TestAdvisoryLocksReturnSoonAfterAnOutage(t *testing.T) {
 	})
 }
 
-// TestGrantThatFindsTheSessionLostEndsItsLocks does not leave it to the next
-// heartbeat.
+// TestGrantThatFindsTheSessionLostEndsItsLocks checks that the locks end before the next heartbeat.
 func TestGrantThatFindsTheSessionLostEndsItsLocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
@@ -495,7 +492,7 @@ func TestGrantThatFindsTheSessionLostEndsItsLocks(t *testing.T) {
 	})
 }
 
-// TestHangingSweepDoesNotDelayHeartbeats has it hang from the start.
+// TestHangingSweepDoesNotDelayHeartbeats makes every sweep hang.
 func TestHangingSweepDoesNotDelayHeartbeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
@@ -510,7 +507,7 @@ func TestHangingSweepDoesNotDelayHeartbeats(t *testing.T) {
 	})
 }
 
-// unswept never ends a sweep before its time.
+// unswept has sweeps that hang until their context ends.
 type unswept struct{ locking.Grants }
 
 func (unswept) Sweep(ctx context.Context) ([]locking.Released, error) {
@@ -518,7 +515,7 @@ func (unswept) Sweep(ctx context.Context) ([]locking.Released, error) {
 	return nil, fmt.Errorf("%w: %w", locking.ErrUnavailable, ctx.Err())
 }
 
-// tired answers the first call for a lock, and none after it.
+// tired answers only the first grant.
 type tired struct {
 	locking.Grants
 	asked int
@@ -533,8 +530,7 @@ func (g *tired) Grant(ctx context.Context, session uuid.UUID,
 	return nil, fmt.Errorf("%w: %w", locking.ErrUnavailable, ctx.Err())
 }
 
-// stalled answers a call for a lock only after its context has ended, and
-// takes effect even so.
+// stalled answers a grant after its context has ended. The grant takes effect.
 type stalled struct {
 	locking.Grants
 	session uuid.UUID
@@ -550,7 +546,7 @@ func (h *stalled) Grant(ctx context.Context, session uuid.UUID,
 	return nil, fmt.Errorf("%w: %w", locking.ErrUnavailable, ctx.Err())
 }
 
-// TestStopIsPromptDuringAnOutage ends Run while both stages are away.
+// TestStopIsPromptDuringAnOutage ends Run while the backend and the grants do not answer.
 func TestStopIsPromptDuringAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
@@ -582,7 +578,7 @@ func TestStopIsPromptDuringAnOutage(t *testing.T) {
 	})
 }
 
-// late is Grants whose heartbeats, where somebody waits, are answered late.
+// late delays the answers of heartbeats while a lock waits.
 type late struct{ locking.Grants }
 
 func (l late) Heartbeat(ctx context.Context, session uuid.UUID) (locking.Beat, error) {
@@ -593,8 +589,8 @@ func (l late) Heartbeat(ctx context.Context, session uuid.UUID) (locking.Beat, e
 	return beat, err
 }
 
-// What waited as a heartbeat was answered, and was granted before the answer
-// came, is not withdrawn for a place that nobody knows of.
+// A heartbeat's answer may have a waiter that was granted meanwhile. The locker must not withdraw
+// it.
 func TestWaiterGrantedDuringAHeartbeatKeepsItsLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
@@ -605,7 +601,7 @@ func TestWaiterGrantedDuringAHeartbeatKeepsItsLock(t *testing.T) {
 		if err := second.Ready(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		go func() { // its heartbeat at 5 s sees the place, and is answered at 7 s
+		go func() { // the heartbeat at 5 s returns the waiter, with its answer at 7 s
 			time.Sleep(6 * time.Second)
 			if err := first.Release(t.Context()); err != nil {
 				t.Error(err)

@@ -23,7 +23,7 @@ func newMemo(t *testing.T, l *locking.Locker) *locking.Memo {
 	return m
 }
 
-// fixed computes the value that it is given.
+// fixed returns a compute function for a fixed value.
 func fixed(value string) func(context.Context) ([]byte, error) {
 	return func(context.Context) ([]byte, error) { return []byte(value), nil }
 }
@@ -37,8 +37,8 @@ func checkMemo(t *testing.T, m *locking.Memo, compute func(context.Context) ([]b
 	}
 }
 
-// A locker that does not run renews nothing, as one whose process was killed;
-// what its caller computed is found to be worthless when it wakes.
+// A locker that does not run renews nothing, like one whose process was killed. The value that its
+// caller computed is refused when it continues.
 func TestMemoHandsOverWhenTheLockRunsOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := memory.New()

@@ -19,11 +19,11 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// longLease is that of programs whose work takes long: nobody should wait for it.
+// longLease is the lease of programs with long work. No test waits for its end.
 const longLease = 2 * time.Minute
 
-// killAfterAdd makes what the duo's locker does look to all others as if its
-// process were killed behind its next add: it reaches no store any more.
+// killAfterAdd makes the duo's locker behave as if its process were killed after its next add. No
+// later call reaches a store.
 func (d *duo) killAfterAdd() {
 	var dead atomic.Bool
 	d.advisory.Choose(func(op lockingtest.Op, _ string) lockingtest.Fault {
@@ -41,8 +41,8 @@ func (d *duo) killAfterAdd() {
 	})
 }
 
-// until tries again, each time a moment later, as programs do whose policy is
-// shorter than a second, and returns how long that took.
+// until repeats a try with short delays, like a program with a policy shorter than a second. It
+// returns how long that took.
 func until(t *testing.T, locker *locking.Locker, requests []locking.Request) time.Duration {
 	t.Helper()
 	for begun := time.Now(); ; {
@@ -58,8 +58,8 @@ func until(t *testing.T, locker *locking.Locker, requests []locking.Request) tim
 	}
 }
 
-// A replica that is killed between its add and the grant leaves an entry of
-// which no row tells.
+// A replica that is killed between its add and the grant leaves an advisory lock without a row in
+// the store.
 func TestAdvisoryLockOfADeadSessionIsTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
@@ -79,8 +79,8 @@ func TestAdvisoryLockOfADeadSessionIsTakenOver(t *testing.T) {
 	})
 }
 
-// A lock that is granted before its entry can be added gets it as soon as the
-// session of the entry in its place is known to be dead.
+// A lock that is granted before its advisory lock can be added adds it as soon as the session of
+// the other advisory lock is known to be dead.
 func TestGrantedLockReplacesTheAdvisoryLockOfADeadSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
@@ -112,8 +112,8 @@ func TestGrantedLockReplacesTheAdvisoryLockOfADeadSession(t *testing.T) {
 	})
 }
 
-// Sessions are asked about every two seconds at most, however often their
-// advisory are met, and a living one keeps its entry.
+// The locker asks about sessions at most every two seconds, and a live session keeps its advisory
+// lock.
 func TestWaitingForALiveAdvisoryLockCallsRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
@@ -133,7 +133,7 @@ func TestWaitingForALiveAdvisoryLockCallsRarely(t *testing.T) {
 	})
 }
 
-// While the store can't tell, the end of the lease decides.
+// While the state of the session is unknown, the end of the lease decides.
 func TestAdvisoryLockIsKeptWhileItsSessionIsUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := memory.New()
@@ -151,7 +151,7 @@ func TestAdvisoryLockIsKeptWhileItsSessionIsUnknown(t *testing.T) {
 	})
 }
 
-// The caller's own second stage tells of its sessions.
+// The grants of the caller know its sessions.
 func TestAdvisoryLockOfTheCallersSession(t *testing.T) {
 	for name, test := range map[string]struct {
 		session uuid.UUID
@@ -183,7 +183,7 @@ func TestAdvisoryLockOfTheCallersSession(t *testing.T) {
 	}
 }
 
-// register is Sessions of which those live that are listed.
+// register is Sessions in which the listed sessions are live.
 type register struct {
 	mu     sync.Mutex
 	living []uuid.UUID

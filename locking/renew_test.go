@@ -106,8 +106,7 @@ func TestLockSurvivesAShortOutage(t *testing.T) {
 		faulty := lockingtest.NewFaulty(memory.New())
 		locker := start(t, faulty, locking.Options{Log: zerolog.New(&log)})
 		k := lock(t, locker, "a")
-		// Each outage meets a renewal and some of its repetitions, and ends
-		// before the trust does.
+		// Each outage affects a renewal and some of its retries, and ends before the trust does.
 		time.Sleep(700 * time.Millisecond)
 		for range 5 {
 			faulty.Always(lockingtest.Unavailable)
@@ -127,7 +126,7 @@ func TestLockSurvivesAShortOutage(t *testing.T) {
 	})
 }
 
-// slow is a backend whose answers take a while.
+// slow is a backend with slow answers.
 type slow struct {
 	locking.Backend
 	add       time.Duration
@@ -207,8 +206,7 @@ func TestRenewalEndsWithTheTrust(t *testing.T) {
 	})
 }
 
-// hanging is a backend whose first renewal waits for let, and then finds
-// nothing.
+// hanging is a backend whose first renewal waits for let and then finds no key.
 type hanging struct {
 	*memory.Backend
 	asked, let chan struct{}
@@ -246,8 +244,8 @@ type unreachable struct{ *memory.Backend }
 
 func (unreachable) Delete(context.Context, string, []byte) error { return locking.ErrUnavailable }
 
-// Who releases a lock while another does waits for what becomes of it, as for
-// anything that takes time: were it a mutex, time would stand still here.
+// A second release waits for the result of the first one. It must not wait in a mutex, because the
+// time of the bubble would stand still.
 func TestReleaseDuringARelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker := start(t, unreachable{memory.New()}, locking.Options{Restore: true})
@@ -264,7 +262,7 @@ func TestReleaseDuringARelease(t *testing.T) {
 	})
 }
 
-// crowded is a backend that counts renewals at a time, each of which takes a while.
+// crowded is a backend with slow renewals. It counts concurrent renewals.
 type crowded struct {
 	locking.Backend
 	now, most, all atomic.Int64

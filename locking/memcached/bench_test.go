@@ -21,11 +21,10 @@ import (
 
 const benchWorkers = 16
 
-// BenchmarkLock compares a lock's acquire and release with the bare commands,
-// add, get and delete for each key, on the same server: alone, with grants in
-// memory behind, and grants in memory without entries. Those of a contended
-// benchmark want the same tables and wait for each other, a millisecond at a
-// time; else nobody else wants them.
+// BenchmarkLock compares acquire and release of a lock with the bare commands add, get and delete
+// for each key, on the same server: alone, with grants in memory, and with grants in memory without
+// advisory locks. The callers of a contended benchmark want the same tables and wait for each
+// other, a millisecond at a time. The others want different tables.
 func BenchmarkLock(b *testing.B) {
 	skipWithShort(b)
 	server := servertest.NewMemcached(b)
@@ -85,8 +84,7 @@ func inParallel(b *testing.B, worker func(n int64) func() error) {
 	})
 }
 
-// grantedLocker returns a locker with grants in memory, whose Run goes on
-// until the benchmark ends.
+// grantedLocker returns a locker with grants in memory that runs until the benchmark ends.
 func grantedLocker(b *testing.B, backend locking.Backend) *locking.Locker {
 	b.Helper()
 	locker, err := locking.New(backend, locking.Options{
@@ -111,7 +109,7 @@ func grantedLocker(b *testing.B, backend locking.Backend) *locking.Locker {
 	return locker
 }
 
-// patient is how those wait who contend.
+// patient is the wait policy of contending callers.
 var patient = retry.Policy{Elapsed: time.Minute, Delay: time.Millisecond, Jitter: 1}
 
 // lockPair returns an acquire and release of n tables of an owner.
@@ -132,7 +130,7 @@ func lockPair(b *testing.B, locker *locking.Locker, owner string, n int) func() 
 	}
 }
 
-// barePair returns the commands that a lock of n keys needs at least.
+// barePair returns the minimal commands for a lock of n keys.
 func barePair(client *memcache.Client, owner string, n int) func() error {
 	var keys []string
 	for i := range n {
@@ -168,9 +166,9 @@ func addGetDelete(client *memcache.Client, keys []string, value []byte) error {
 	return nil
 }
 
-// BenchmarkMemo compares a Memo's answer where the value is stored with the
-// bare command, a get of as many bytes, on the same server. Each worker has a
-// key of its own: those of one key would share an answer.
+// BenchmarkMemo compares the time of a Memo for a stored value with the bare command, a get of as
+// many bytes, on the same server. Each worker has its own key, because callers of one key would
+// share an answer.
 func BenchmarkMemo(b *testing.B) {
 	skipWithShort(b)
 	server := servertest.NewMemcached(b)
@@ -208,7 +206,7 @@ func BenchmarkMemo(b *testing.B) {
 
 var errComputed = errors.New("the value was not stored")
 
-// memoHit returns a call that is answered by a stored value.
+// memoHit returns a call that returns a stored value.
 func memoHit(b *testing.B, memo *locking.Memo, worker int64, size int) func() error {
 	key := fmt.Sprintf("%d/%d", size, worker)
 	if _, err := memo.Do(b.Context(), key, time.Hour, func(context.Context) ([]byte, error) {
@@ -226,7 +224,7 @@ func memoHit(b *testing.B, memo *locking.Memo, worker int64, size int) func() er
 	}
 }
 
-// bareHit returns the one command that an answer needs.
+// bareHit returns the one command that memoHit needs.
 func bareHit(b *testing.B, client *memcache.Client, worker int64, size int) func() error {
 	key := fmt.Sprintf("bare:%d/%d", size, worker)
 	if err := client.Set(&memcache.Item{Key: key, Value: make([]byte, size), Expiration: 3600}); err != nil {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Parse returns the health of a server that says no more than what is read.
+// Parse returns the health of a server that reports only these values.
 func Parse(from io.Reader) (Health, error) {
 	r, err := converse(struct {
 		io.Reader

@@ -23,7 +23,7 @@ const (
 	short = 200 * time.Millisecond // the timeout where a test waits for it
 )
 
-// once gives the first request with a prefix its fate, and lets the others pass.
+// once gives the first request with the prefix a fate. Other requests pass.
 func once(prefix string, fate servertest.Fate) func([]byte) servertest.Fate {
 	var done atomic.Bool
 	return func(request []byte) servertest.Fate {
@@ -57,7 +57,7 @@ func TestAmbiguousAdd(t *testing.T) {
 			if _, there := found["k"]; err != nil || there != test.there {
 				t.Errorf("there: %v (%v), want %v", there, err, test.there)
 			}
-			// The locker makes a lock of it either way.
+			// The locker returns a lock in both cases.
 			proxy.OnRequest(once("add ", test.fate))
 			lock, err := newLocker(t, b).
 				TryAcquire(t.Context(), locking.Owner{Job: "job"}, tables(t, "a", "b"))
@@ -71,7 +71,7 @@ func TestAmbiguousAdd(t *testing.T) {
 	}
 }
 
-// TestDelayedAdd holds an add back until its lock is long released.
+// TestDelayedAdd delays an add until long after the release of its lock.
 func TestDelayedAdd(t *testing.T) {
 	server, proxy, b := throughProxy(t)
 	land := make(chan struct{})
@@ -268,7 +268,7 @@ func TestPausedServer(t *testing.T) {
 	all.Wait()
 	abandoned := func() int { return runtime.NumGoroutine() - before }
 	for end := time.Now().Add(10 * time.Second); abandoned() > 20; time.Sleep(time.Millisecond) {
-		// until the callers' have unwound
+		// until the goroutines of the callers have ended
 		if time.Now().After(end) {
 			t.Fatalf("%d goroutines are left of 50 requests with 4 at a time", abandoned())
 		}
@@ -306,10 +306,11 @@ func TestContextEndsARequest(t *testing.T) {
 	}
 }
 
-// TestFullServer locks on a server that is full and evicts nothing.
+// TestFullServer locks on a full server without evictions.
 func TestFullServer(t *testing.T) {
 	skipWithShort(t)
-	// The growth factor gives all locks one class of memory, so that full is full.
+	// The growth factor puts all locks into one class of memory, so a full server has no room in
+	// any class.
 	server := servertest.NewMemcached(t, "-M", "-m", "2", "-f", "4")
 	b := connect(t, server.Addr())
 	locker := newLocker(t, b)
@@ -349,8 +350,8 @@ func TestFullServer(t *testing.T) {
 	}
 }
 
-// TestFullServerOfLargeValues has no room for a value of several chunks, of
-// which memcached says so in other words.
+// TestFullServerOfLargeValues stores a value of several chunks, for which memcached has another
+// error text.
 func TestFullServerOfLargeValues(t *testing.T) {
 	skipWithShort(t)
 	server := servertest.NewMemcached(t, "-M", "-m", "2")
@@ -367,8 +368,8 @@ func TestFullServerOfLargeValues(t *testing.T) {
 	t.Error("four values of 900 KB went into 2 MB")
 }
 
-// TestItemLimitOfTheServer sets -I below what a Memo may store, and above: then
-// the limit is the same as everywhere.
+// TestItemLimitOfTheServer sets -I below and above the limit of a Memo. Above it, the limit of a
+// Memo applies.
 func TestItemLimitOfTheServer(t *testing.T) {
 	skipWithShort(t)
 	small := connect(t, servertest.NewMemcached(t, "-I", "512k").Addr())

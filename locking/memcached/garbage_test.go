@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-dev/holdfast/locking/memory"
 )
 
-// babbler is a server that answers every command with the same bytes, and
-// hangs up after them or not.
+// babbler is a server that answers every command with the same bytes. It can close the connection
+// after them.
 func babbler(t *testing.T, reply string, hangUp bool) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -44,7 +44,7 @@ func babbler(t *testing.T, reply string, hangUp bool) (address string) {
 	return listener.Addr().String()
 }
 
-// babble ends when the client goes.
+// babble ends when the client closes the connection.
 func babble(conn net.Conn, reply string, hangUp bool) {
 	defer func() { _ = conn.Close() }() // the client may have gone first
 	lines := bufio.NewReader(conn)
@@ -64,8 +64,8 @@ func babble(conn net.Conn, reply string, hangUp bool) {
 	}
 }
 
-// replies are what no memcached says, and what it says when something is
-// wrong. Of the latter it is known that nothing was done.
+// replies are texts that memcached never sends, and its error texts. After an error text it is
+// certain that the command did nothing.
 var replies = map[string]struct {
 	text    string
 	hangUp  bool
@@ -116,8 +116,8 @@ func TestServersWithInvalidReplies(t *testing.T) {
 	}
 }
 
-// TestLocksOnServersWithInvalidReplies has no lock held by a server's babble, alone,
-// and the grants decide where there are any.
+// TestLocksOnServersWithInvalidReplies checks that invalid replies grant no lock. With grants, the
+// grants decide.
 func TestLocksOnServersWithInvalidReplies(t *testing.T) {
 	for name, reply := range replies {
 		t.Run(name, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking/memory"
 )
 
-// TestLockerConformance has entries in memcached, and grants beside.
+// TestLockerConformance uses advisory locks in memcached and grants in memory.
 func TestLockerConformance(t *testing.T) {
 	t.Parallel()
 	skipWithShort(t)

@@ -57,7 +57,7 @@ func skipWithShort(t testing.TB) {
 	}
 }
 
-// connect returns a backend with patience for a busy machine.
+// connect returns a backend with a timeout that is long enough for a busy machine.
 func connect(t testing.TB, servers ...string) *memcached.Backend {
 	t.Helper()
 	return open(t, memcached.Options{Servers: servers, Timeout: 5 * time.Second})

@@ -35,7 +35,7 @@ func TestConnectionInUseIsRenewedOnItsReturn(t *testing.T) {
 			return err
 		}
 		b.pool.drop()
-		return c.Ping() // it is not taken away meanwhile
+		return c.Ping() // the connection stays open meanwhile
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -46,8 +46,8 @@ func TestConnectionInUseIsRenewedOnItsReturn(t *testing.T) {
 	}
 }
 
-// TestContextEndsAfterItsRequest has a context's end arrive when its request is over and
-// the slot is another's.
+// TestContextEndsAfterItsRequest ends a context when its request is over and another request uses
+// the connection.
 func TestContextEndsAfterItsRequest(t *testing.T) {
 	_, b := started(t, Options{MaxIdle: 1})
 	if err := askAtOnce(t.Context(), b, 1); err != nil {
@@ -103,7 +103,7 @@ func started(t *testing.T, o Options) (*servertest.Memcached, *Backend) {
 	return server, b
 }
 
-// askAtOnce asks on n connections, none of which is free before all have answered.
+// askAtOnce uses n connections at the same time.
 func askAtOnce(ctx context.Context, b *Backend, n int) error {
 	if n == 0 {
 		return nil

@@ -23,12 +23,12 @@ const (
 	plainSettings = "STAT evictions off\r\nEND\r\n"
 )
 
-// speaker is a server that says something to everybody, whatever is asked.
+// speaker is a server that answers every request in the same way.
 func speaker(t *testing.T, say func(conn net.Conn)) string {
 	t.Helper()
 	var all sync.WaitGroup
 	t.Cleanup(all.Wait)
-	listener := listen(t) // which is closed first, so that nobody waits for another client
+	listener := listen(t) // closed first, so speakers do not wait for another client
 	all.Go(func() {
 		for {
 			conn, err := listener.Accept()
@@ -44,7 +44,7 @@ func speaker(t *testing.T, say func(conn net.Conn)) string {
 	return listener.Addr().String()
 }
 
-// saying says text and waits for the client to go.
+// saying sends text and waits until the client closes the connection.
 func saying(text string) func(net.Conn) {
 	return func(conn net.Conn) {
 		_, _ = io.WriteString(conn, text) // a client that has gone has its reasons
@@ -52,7 +52,7 @@ func saying(text string) func(net.Conn) {
 	}
 }
 
-// hangingUp says text once two lines of a request are there, and closes.
+// hangingUp sends text after two lines of a request and closes the connection.
 func hangingUp(text string) func(net.Conn) {
 	return func(conn net.Conn) {
 		request := bufio.NewReader(conn)
@@ -65,7 +65,7 @@ func hangingUp(text string) func(net.Conn) {
 	}
 }
 
-// endlessly says text again and again until the client goes.
+// endlessly repeats text until the client closes the connection.
 func endlessly(text string) func(net.Conn) {
 	return func(conn net.Conn) {
 		for {
@@ -76,9 +76,8 @@ func endlessly(text string) func(net.Conn) {
 	}
 }
 
-// TestServersOfOtherProtocols ask little: that the watch says what it found,
-// soon, and reads no more than it must. None ends by the timeout, which is a
-// minute.
+// TestServersOfOtherProtocols checks that the watch reports the reply soon and reads no more than
+// it needs. The timeout of a minute ends no case.
 func TestServersOfOtherProtocols(t *testing.T) {
 	for name, test := range map[string]struct {
 		say  func(net.Conn)
@@ -120,7 +119,7 @@ func TestServersOfOtherProtocols(t *testing.T) {
 	}
 }
 
-// TestSlowServers are given up after the timeout, however much they say.
+// TestSlowServers checks that the timeout ends servers that send slowly.
 func TestSlowServers(t *testing.T) {
 	trickle := func(conn net.Conn) {
 		for {
@@ -148,7 +147,7 @@ func TestSlowServers(t *testing.T) {
 	}
 }
 
-// TestServerTextIsEscaped has one that would write on the terminal.
+// TestServerTextIsEscaped has a server that sends escape sequences.
 func TestServerTextIsEscaped(t *testing.T) {
 	stats := strings.Replace(plainStats, "1.6.18",
 		"1.6.18\x1b[2J\xff\u202e"+strings.Repeat("x", 1000), 1)
@@ -162,7 +161,7 @@ func TestServerTextIsEscaped(t *testing.T) {
 	}
 }
 
-// TestAnswersToAPassword that memcached never gives.
+// TestAnswersToAPassword uses answers that memcached never gives.
 func TestAnswersToAPassword(t *testing.T) {
 	for name, test := range map[string]struct {
 		say  func(net.Conn)

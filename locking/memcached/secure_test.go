@@ -28,7 +28,7 @@ func withPassword(t *testing.T, flags ...string) *servertest.Memcached {
 		append(flags, "-Y", file)...)
 }
 
-// withTLS returns a server that speaks TLS only, and what a client of it needs.
+// withTLS returns a server with TLS only, and the configuration of its clients.
 func withTLS(t *testing.T, flags ...string) (*servertest.Memcached, *tls.Config) {
 	t.Helper()
 	skipWithShort(t)
@@ -45,8 +45,7 @@ func withTLS(t *testing.T, flags ...string) (*servertest.Memcached, *tls.Config)
 	return servertest.NewGuardedMemcached(t, servertest.Guard{TLS: config}, flags...), config
 }
 
-// works locks, renews and releases, and has the locks outlive a restart of the
-// server's connections.
+// works locks, renews and releases. A lock must survive new connections to the server.
 func works(t *testing.T, server *servertest.Memcached, o memcached.Options) {
 	t.Helper()
 	o.Servers, o.Timeout = []string{server.Addr()}, 5*time.Second
@@ -100,7 +99,7 @@ func TestTLSWithPassword(t *testing.T) {
 	works(t, server, memcached.Options{TLS: config, User: user, Password: password})
 }
 
-// refused is what every operation and the watch say where there is no way in.
+// refused checks that every operation and the watch return this error.
 func refused(t *testing.T, b *memcached.Backend, want string) {
 	t.Helper()
 	_, err := b.Get(t.Context(), "k")
@@ -145,8 +144,8 @@ func TestRefusedPasswords(t *testing.T) {
 	}
 }
 
-// TestUnneededPassword leaves no trace of it on the server, and is
-// found unsafe.
+// TestUnneededPassword checks that the server does not store the password, and that the watch finds
+// it unsafe.
 func TestUnneededPassword(t *testing.T) {
 	skipWithShort(t)
 	server := servertest.NewMemcached(t, "-M", "-F", "-o", "no_slab_reassign")
@@ -190,8 +189,8 @@ func TestTLSErrors(t *testing.T) {
 	}
 }
 
-// TestTLSErrorsAfterConnecting looks at what only the first reply tells: an add may
-// have been taken, for all that its sender knows.
+// TestTLSErrorsAfterConnecting has errors that only the first reply shows. The server may have
+// executed the add.
 func TestTLSErrorsAfterConnecting(t *testing.T) {
 	server, config := withTLS(t, "-o", "ssl_verify_mode=2")
 	for name, test := range map[string]struct {

@@ -7,7 +7,7 @@ import (
 	"github.com/bradfitz/gomemcache/memcache"
 )
 
-// TestServersChooseAsGomemcacheDoes matters to clusters that are moved from it.
+// TestServersChooseAsGomemcacheDoes is for clusters that migrate from gomemcache.
 func TestServersChooseAsGomemcacheDoes(t *testing.T) {
 	addresses := []string{"127.0.0.1:1", "127.0.0.1:2", "/run/memcached.sock"}
 	var theirs memcache.ServerList

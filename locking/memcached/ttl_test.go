@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 )
 
-// TestLifetimesStayWithinTheProtocol reads what reaches the server: 0 would be for ever, and more
-// than 30 days a date in 1970, which has passed.
+// TestLifetimesStayWithinTheProtocol checks the TTL that the server receives. 0 would mean no
+// expiry, and more than 30 days a time in 1970.
 func TestLifetimesStayWithinTheProtocol(t *testing.T) {
 	_, proxy, b := throughProxy(t)
 	var mu sync.Mutex

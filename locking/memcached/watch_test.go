@@ -20,8 +20,8 @@ import (
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
 
-// recommended are the flags of configs/memcached.conf, but for those about the
-// place: the test's servers have their own port, user and log.
+// recommended are the flags of configs/memcached.conf without port, user and log, which the server
+// of the test sets.
 func recommended(t *testing.T) []string {
 	t.Helper()
 	text, err := os.ReadFile("../../configs/memcached.conf")
@@ -75,8 +75,8 @@ func TestDefaultFlagsAreUnsafe(t *testing.T) {
 	}
 }
 
-// TestFlagsThatMatter starts servers with each flag that a rule is about, so
-// that the rules know what memcached really reports.
+// TestFlagsThatMatter starts servers with each flag of a rule, to see the settings that memcached
+// reports.
 func TestFlagsThatMatter(t *testing.T) {
 	skipWithShort(t)
 	for name, test := range map[string]struct {
@@ -106,8 +106,7 @@ func TestFlagsThatMatter(t *testing.T) {
 	}
 }
 
-// TestServerEvents has each thing happen to a real server that the watch
-// is there to notice, and expects one line in the log for it.
+// TestServerEvents causes each event at a real server and expects one line in the log.
 func TestServerEvents(t *testing.T) {
 	skipWithShort(t)
 	for name, test := range map[string]struct {
@@ -160,9 +159,8 @@ func TestServerEvents(t *testing.T) {
 	}
 }
 
-// TestSlabReassignment has an operator move memory on a full server with -M:
-// entries are dropped that `evictions` knows nothing of. With no_slab_reassign
-// the server refuses.
+// TestSlabReassignment lets an operator move memory on a full server with -M. The server drops keys
+// that `evictions` does not count. With no_slab_reassign the server refuses.
 func TestSlabReassignment(t *testing.T) {
 	skipWithShort(t)
 	server := servertest.NewMemcached(t, "-M", "-m", "4", "-t", "1")
@@ -185,7 +183,7 @@ func TestSlabReassignment(t *testing.T) {
 	say(t, safe, "slabs reassign 5 20\r\n", "CLIENT_ERROR slab reassignment disabled\r\n")
 }
 
-// TestResetStatisticsAreNoRestart has an operator set the counters back.
+// TestResetStatisticsAreNoRestart resets the counters.
 func TestResetStatisticsAreNoRestart(t *testing.T) {
 	skipWithShort(t)
 	server := servertest.NewMemcached(t, "-m", "2", "-t", "1")
@@ -253,8 +251,8 @@ func TestServerThatStopsAndStarts(t *testing.T) {
 	}
 }
 
-// TestSeveralServersAreAskedAtOnce has two of three not answer: both are asked
-// while neither has been given up, and the third is seen.
+// TestSeveralServersAreAskedAtOnce stops two of three servers. The watch asks both at the same time
+// and still sees the third.
 func TestSeveralServersAreAskedAtOnce(t *testing.T) {
 	skipWithShort(t)
 	well := servertest.NewMemcached(t, recommended(t)...)
@@ -303,7 +301,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// lines keeps what is logged.
+// lines stores the lines of a log.
 type lines struct {
 	mu  sync.Mutex
 	all []map[string]any
@@ -376,7 +374,7 @@ func dial(t *testing.T, server *servertest.Memcached) net.Conn {
 	return conn
 }
 
-// store stores n entries of 200 bytes, as far as the server takes them.
+// store stores up to n keys of 200 bytes, until the server refuses.
 func store(t *testing.T, server *servertest.Memcached, n int) {
 	t.Helper()
 	var requests strings.Builder

@@ -18,7 +18,7 @@ import (
 
 var begin = time.Date(2026, 3, 14, 3, 0, 0, 0, time.UTC)
 
-// recommended is what a server reports that was started as configs/memcached.conf says.
+// recommended is the report of a server that was started with configs/memcached.conf.
 func recommended() map[string]string {
 	return map[string]string{
 		"evictions": "off", "flush_enabled": "no", "slab_reassign": "no", "cas_enabled": "yes", "item_size_max": "1048576",
@@ -27,8 +27,7 @@ func recommended() map[string]string {
 	}
 }
 
-// answer is a reading of a server whose settings are the recommended ones but
-// for changes.
+// answer is a reading of a server with the recommended settings and these changes.
 func answer(counters map[counter]uint64, changes ...string) reading {
 	r := reading{pid: 7, started: 1000, version: "1.6.18", counters: counters,
 		settings: recommended()}
@@ -153,7 +152,7 @@ func TestNews(t *testing.T) {
 	}
 }
 
-// TestSeenCountersNeverDecrease holds that what is exported as counters never goes back.
+// TestSeenCountersNeverDecrease checks that exported counters never decrease.
 func TestSeenCountersNeverDecrease(t *testing.T) {
 	w := newTestWatched()
 	w.take(begin, answer(map[counter]uint64{evictions: 100}))
@@ -271,7 +270,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestWatchKeepsTheSettingsOfEveryRule holds that no rule judges what the watch does not keep.
+// TestWatchKeepsTheSettingsOfEveryRule checks that the watch keeps each setting that a rule reads.
 func TestWatchKeepsTheSettingsOfEveryRule(t *testing.T) {
 	for _, r := range rules() {
 		if !settingNames[r.name] && r.name != "version" {

@@ -26,9 +26,8 @@ const (
 // first, and how long the lock is free before. By chance it is the oldest of eight
 // in 12.5 % of the cases.
 //
-// Waiters arrive evenly over the time that the lock is held. Grants keep the order
-// of those that have waited for at least a second. For brief waits they change
-// nothing.
+// Waiters arrive evenly over the time that the lock is held. Grants keep the order of waiters that
+// have waited for at least a second. They do not change the order of brief waits.
 func BenchmarkOrder(b *testing.B) {
 	policies := map[string]retry.Policy{
 		"constant":            {Delay: 100 * time.Millisecond, Jitter: 0.2},
