@@ -69,7 +69,7 @@ func TestNonces(t *testing.T) {
 	}
 	n.drop(nonce)
 	if !n.isStray(nonce) || other.isStray(nonce) {
-		t.Error("a nonce that was dropped is a stray of its own maker, and of nobody else")
+		t.Error("a dropped nonce is abandoned for its maker only")
 	}
 }
 

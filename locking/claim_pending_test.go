@@ -17,9 +17,9 @@ import (
 // lateReply delays the replies of grants until long after the decision.
 type lateReply struct {
 	locking.Grants
-	after time.Duration
-	beats atomic.Int64 // heartbeats that returned a claim
-	claim atomic.Bool
+	after      time.Duration
+	heartbeats atomic.Int64 // heartbeats that returned a claim
+	claim      atomic.Bool
 }
 
 func (l *lateReply) Grant(ctx context.Context, session uuid.UUID,
@@ -32,11 +32,11 @@ func (l *lateReply) Grant(ctx context.Context, session uuid.UUID,
 }
 
 func (l *lateReply) Heartbeat(ctx context.Context, session uuid.UUID) (locking.Beat, error) {
-	beat, err := l.Grants.Heartbeat(ctx, session)
-	if l.claim.Load() && len(beat.Claims) == 1 {
-		l.beats.Add(1)
+	heartbeat, err := l.Grants.Heartbeat(ctx, session)
+	if l.claim.Load() && len(heartbeat.Claims) == 1 {
+		l.heartbeats.Add(1)
 	}
-	return beat, err
+	return heartbeat, err
 }
 
 // TestClaimOfAPendingGrantIsKept makes heartbeats return a claim between the commit of the grant
@@ -52,8 +52,8 @@ func TestClaimOfAPendingGrantIsKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		k := lock(t, locker, "a")
-		if grants.beats.Load() == 0 {
-			t.Fatal("no heartbeat told of the claim before its reply")
+		if grants.heartbeats.Load() == 0 {
+			t.Fatal("no heartbeat returned the claim before its reply")
 		}
 		time.Sleep(10 * time.Second)
 		synctest.Wait()

@@ -53,7 +53,7 @@ func TestExpiredLockStoresNoValue(t *testing.T) {
 	lock.trusted = time.Now().Add(time.Minute)
 	if value, err := c.take(t.Context(), lock); err != nil || string(value) != "stale" ||
 		backend.adds != 1 {
-		t.Errorf("under a lock that stands: got %q, %v, and %d adds", value, err, backend.adds)
+		t.Errorf("under a valid lock: got %q, %v, and %d adds", value, err, backend.adds)
 	}
 }
 

@@ -75,16 +75,16 @@ func TestOptionsWithGrants(t *testing.T) {
 		options locking.Options
 		valid   bool
 	}{
-		"both stages":         {advisory, locking.Options{Namespace: "n", Lease: lease, Grants: grants, Session: session("a", 0)}, true},
-		"grants alone":        {nil, locking.Options{Grants: grants, Session: session("a", 0)}, true},
-		"neither":             {nil, locking.Options{Namespace: "n", Lease: lease}, false},
-		"no name":             {nil, locking.Options{Grants: grants}, false},
-		"shortest session":    {nil, locking.Options{Grants: grants, Session: session("a", time.Second)}, true},
-		"session too short":   {nil, locking.Options{Grants: grants, Session: session("a", time.Second-1)}, false},
-		"negative session":    {nil, locking.Options{Grants: grants, Session: session("a", -1)}, false},
-		"longest session":     {nil, locking.Options{Grants: grants, Session: session("a", 24*time.Hour)}, true},
-		"session too long":    {nil, locking.Options{Grants: grants, Session: session("a", 24*time.Hour+1)}, false},
-		"entries still count": {advisory, locking.Options{Lease: lease, Grants: grants, Session: session("a", 0)}, false},
+		"both stages":                   {advisory, locking.Options{Namespace: "n", Lease: lease, Grants: grants, Session: session("a", 0)}, true},
+		"grants alone":                  {nil, locking.Options{Grants: grants, Session: session("a", 0)}, true},
+		"neither":                       {nil, locking.Options{Namespace: "n", Lease: lease}, false},
+		"no name":                       {nil, locking.Options{Grants: grants}, false},
+		"shortest session":              {nil, locking.Options{Grants: grants, Session: session("a", time.Second)}, true},
+		"session too short":             {nil, locking.Options{Grants: grants, Session: session("a", time.Second-1)}, false},
+		"negative session":              {nil, locking.Options{Grants: grants, Session: session("a", -1)}, false},
+		"longest session":               {nil, locking.Options{Grants: grants, Session: session("a", 24*time.Hour)}, true},
+		"session too long":              {nil, locking.Options{Grants: grants, Session: session("a", 24*time.Hour+1)}, false},
+		"advisory locks are still used": {advisory, locking.Options{Lease: lease, Grants: grants, Session: session("a", 0)}, false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -141,10 +141,10 @@ func TestSessionLastsForManyTTLs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
 		k := lock(t, d.start(t, "a"), "a")
-		beats := d.grants.Count(lockingtest.OpBeat)
+		heartbeats := d.grants.Count(lockingtest.OpBeat)
 		time.Sleep(10*ttl + time.Millisecond)
 		synctest.Wait()
-		if got := d.grants.Count(lockingtest.OpBeat) - beats; got != 30 {
+		if got := d.grants.Count(lockingtest.OpBeat) - heartbeats; got != 30 {
 			t.Errorf("%d heartbeats in ten TTLs", got)
 		}
 		if sweeps := d.grants.Count(lockingtest.OpSweep); sweeps < 30 {
@@ -185,7 +185,7 @@ func TestQueuedAfterASecond(t *testing.T) {
 		time.Sleep(time.Minute)
 		asked(1)
 		if adds := waiting.advisory.Count(lockingtest.OpAdd); adds != 1 {
-			t.Errorf("%d adds while the entry stood", adds)
+			t.Errorf("%d adds while the advisory lock existed", adds)
 		}
 		release(t, k)
 		if err := <-done; err != nil {
@@ -216,7 +216,7 @@ func TestBlockerWithoutAdvisoryLockIsReadOncePerTry(t *testing.T) {
 			t.Errorf("the grants were asked %d times in 10 tries", got)
 		}
 		if adds := waiting.advisory.Count(lockingtest.OpAdd); adds != 1 {
-			t.Errorf("%d entries were added, want one before it had its place", adds)
+			t.Errorf("%d advisory locks were added, want one before it was queued", adds)
 		}
 	})
 }
@@ -237,7 +237,7 @@ func TestBackendIsProbedEveryTwoSecondsInAnOutage(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		release(t, lock(t, locker, "a", "b"))
 		if n := d.stores.advisory.Len(); n != 0 {
-			t.Errorf("%d entries left", n)
+			t.Errorf("%d advisory locks left", n)
 		}
 	})
 }
@@ -353,9 +353,9 @@ func TestCallerReturnsFromHangingGrantsWhenItsContextEnds(t *testing.T) {
 		}
 		time.Sleep(ttl) // the call landed, and a heartbeat gave its claim back
 		synctest.Wait()
-		beat, err := d.stores.grants.Heartbeat(t.Context(), hang.session)
-		if err != nil || len(beat.Claims) != 0 || !hang.landed {
-			t.Errorf("left: %+v, %v; landed: %v", beat, err, hang.landed)
+		heartbeat, err := d.stores.grants.Heartbeat(t.Context(), hang.session)
+		if err != nil || len(heartbeat.Claims) != 0 || !hang.landed {
+			t.Errorf("claims left: %+v, %v; landed: %v", heartbeat, err, hang.landed)
 		}
 	})
 }
@@ -431,7 +431,7 @@ func TestLockGrantedAtTheEndOfItsSessionIsReleased(t *testing.T) {
 			t.Errorf("got %v, %v", k, err)
 		}
 		if n := d.stores.advisory.Len(); n != 0 {
-			t.Errorf("%d entries left", n)
+			t.Errorf("%d advisory locks left", n)
 		}
 	})
 }
@@ -459,11 +459,11 @@ func TestAdvisoryLocksReturnSoonAfterAnOutage(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if n := d.stores.advisory.Len(); n != 1 {
-			t.Errorf("%d entries", n)
+			t.Errorf("%d advisory locks", n)
 		}
 		second := lock(t, locker, "n")
 		if n := d.stores.advisory.Len(); n != 2 {
-			t.Errorf("%d entries after the outage", n)
+			t.Errorf("%d advisory locks after the outage", n)
 		}
 		release(t, k)
 		release(t, second)
@@ -582,11 +582,11 @@ func TestStopIsPromptDuringAnOutage(t *testing.T) {
 type late struct{ locking.Grants }
 
 func (l late) Heartbeat(ctx context.Context, session uuid.UUID) (locking.Beat, error) {
-	beat, err := l.Grants.Heartbeat(ctx, session)
-	if len(beat.Waiting) > 0 {
+	heartbeat, err := l.Grants.Heartbeat(ctx, session)
+	if len(heartbeat.Waiting) > 0 {
 		time.Sleep(2 * time.Second)
 	}
-	return beat, err
+	return heartbeat, err
 }
 
 // A heartbeat's answer may have a waiter that was granted meanwhile. The locker must not withdraw
@@ -614,7 +614,7 @@ func TestWaiterGrantedDuringAHeartbeatKeepsItsLock(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		if err := granted.Release(t.Context()); err != nil {
-			t.Errorf("the lock did not stand: %v", err)
+			t.Errorf("the lock ended: %v", err)
 		}
 	})
 }

@@ -42,7 +42,7 @@ func checkMemo(t *testing.T, m *locking.Memo, compute func(context.Context) ([]b
 func TestMemoHandsOverWhenTheLockRunsOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := memory.New()
-		dead, living := newMemo(t, newLocker(t, backend, locking.Options{})),
+		dead, live := newMemo(t, newLocker(t, backend, locking.Options{})),
 			newMemo(t, start(t, backend, locking.Options{}))
 		begun := time.Now()
 		wake := make(chan struct{})
@@ -51,7 +51,7 @@ func TestMemoHandsOverWhenTheLockRunsOut(t *testing.T) {
 			first := true
 			checkMemo(t, dead, func(ctx context.Context) ([]byte, error) {
 				if !first {
-					t.Error("it computed again, where another's value stands")
+					t.Error("computed again although another value is stored")
 				}
 				first = false
 				<-ctx.Done()
@@ -69,7 +69,7 @@ func TestMemoHandsOverWhenTheLockRunsOut(t *testing.T) {
 		synctest.Wait()
 		for range 3 {
 			all.Go(func() {
-				checkMemo(t, living, func(context.Context) ([]byte, error) {
+				checkMemo(t, live, func(context.Context) ([]byte, error) {
 					if took := time.Since(begun); took < lease ||
 						took > lease+250*time.Millisecond {
 						t.Errorf("handed over after %v, want %v and one poll at most", took,

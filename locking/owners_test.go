@@ -105,7 +105,7 @@ func TestGrantedLockReplacesTheAdvisoryLockOfADeadSession(t *testing.T) {
 		}
 		for _, holder := range found {
 			if holder.Owner != owner {
-				t.Errorf("the entry is that of %s, want the holder's", holder)
+				t.Errorf("advisory lock of %s, want that of the holder", holder)
 			}
 		}
 		release(t, k)
@@ -123,7 +123,7 @@ func TestWaitingForALiveAdvisoryLockCallsRarely(t *testing.T) {
 		for begun := time.Now(); time.Since(begun) < time.Minute; time.Sleep(10 * time.Millisecond) {
 			if _, err := waiter.TryAcquire(t.Context(), locking.Owner{},
 				exclusive(t, "m")); !errors.Is(err, locking.ErrHeld) {
-				t.Fatalf("behind a living holder: %v", err)
+				t.Fatalf("try behind a live holder: %v", err)
 			}
 		}
 		if asked := other.grants.Count(lockingtest.OpLiving); asked < 1 || asked > 31 {

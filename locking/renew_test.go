@@ -234,7 +234,7 @@ func TestReleaseDuringARenewal(t *testing.T) {
 		}
 		time.Sleep(third * 2)
 		if n := backend.Len(); n != 0 {
-			t.Errorf("%d entries were added again", n)
+			t.Errorf("%d advisory locks were added again", n)
 		}
 	})
 }
@@ -336,7 +336,7 @@ func TestRestoredLocksSurviveALongOutage(t *testing.T) {
 		time.Sleep(third)
 		synctest.Wait()
 		if k.Context().Err() != nil || restored != 2 {
-			t.Errorf("ended: %v; %d entries restored of 2", context.Cause(k.Context()), restored)
+			t.Errorf("ended: %v; %d of 2 advisory locks restored", context.Cause(k.Context()), restored)
 		}
 		release(t, k)
 	})

@@ -67,13 +67,13 @@ func TestFullPool(t *testing.T) {
 	_, b := started(t, Options{MaxIdle: 1, Timeout: 50 * time.Millisecond})
 	err := b.run(t.Context(), func(*memcache.Client) error {
 		if err := b.Ping(t.Context()); !errors.Is(err, locking.ErrUnavailable) {
-			t.Errorf("waiting for a place: %v", err)
+			t.Errorf("wait for a connection: %v", err)
 		}
 		stop := errors.New("stop")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Millisecond, func() { cancel(stop) })
 		if err := b.Add(ctx, "k", nil, time.Minute); !errors.Is(err, locking.ErrUnavailable) {
-			t.Errorf("waiting for a place while ctx ends: %v", err)
+			t.Errorf("wait for a connection while ctx ends: %v", err)
 		}
 		return nil
 	})

@@ -143,9 +143,9 @@ func TestServerEvents(t *testing.T) {
 			for range 3 {
 				watch.Look(t.Context())
 			}
-			if told := log.about(string(test.want)); len(told) != 1 ||
-				told[0]["server"] != server.Addr() {
-				t.Errorf("%d lines in the log: %v", len(told), told)
+			if lines := log.about(string(test.want)); len(lines) != 1 ||
+				lines[0]["server"] != server.Addr() {
+				t.Errorf("%d lines in the log: %v", len(lines), lines)
 			}
 			h := watch.Servers()[0]
 			if h.Events[0].Kind != test.want || test.seen(h.Seen) == 0 {
@@ -245,8 +245,8 @@ func TestServerThatStopsAndStarts(t *testing.T) {
 	}
 	for kind, want := range map[string]int{"unreachable": 2, "back": 2, "unsafe": 3, "restarted": 0,
 		"corrected": 0} {
-		if told := log.about(kind); len(told) != want {
-			t.Errorf("%s is told %d times, want %d: %v", kind, len(told), want, told)
+		if lines := log.about(kind); len(lines) != want {
+			t.Errorf("%s is logged %d times, want %d: %v", kind, len(lines), want, lines)
 		}
 	}
 }
@@ -416,7 +416,7 @@ func refuseConnections(t *testing.T, server *servertest.Memcached) {
 			t.Fatal(err)
 		}
 	}
-	await(t, "a connection after the crowd", func() bool { return answers(t, server) })
+	await(t, "a connection after the flood", func() bool { return answers(t, server) })
 }
 
 // answers reports whether the server accepts a connection and answers on it.

@@ -48,7 +48,7 @@ func TestExpiredKeysAreRemoved(t *testing.T) {
 			most = max(most, b.Len())
 		}
 		if most > 1000 {
-			t.Errorf("%d items for 100 that live", most)
+			t.Errorf("%d items for 100 that have not expired", most)
 		}
 	})
 }

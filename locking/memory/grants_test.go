@@ -130,9 +130,9 @@ func (m *model) release(t *rapid.T) {
 		t.Skip("nothing is held")
 	}
 	h := rapid.SampledFrom(m.holds).Draw(t, "holder")
-	if stood, err := m.grants.Release(t.Context(), []locking.Token{h.token}); err != nil ||
-		!stood[0] {
-		t.Fatalf("release of %d: %v, %v", h.token, stood, err)
+	if released, err := m.grants.Release(t.Context(), []locking.Token{h.token}); err != nil ||
+		!released[0] {
+		t.Fatalf("release of %d: %v, %v", h.token, released, err)
 	}
 	m.holds = without(m.holds, h.ID)
 }
@@ -149,10 +149,10 @@ func (m *model) withdraw(t *rapid.T) {
 }
 
 func (m *model) compare(t *rapid.T) {
-	beat, err := m.grants.Heartbeat(t.Context(), m.session)
-	if err != nil || len(beat.Claims) != len(m.holds) || len(beat.Waiting) != len(m.waiting) {
-		t.Fatalf("%d claims and %d waiting (%v), want %d and %d", len(beat.Claims),
-			len(beat.Waiting), err, len(m.holds), len(m.waiting))
+	heartbeat, err := m.grants.Heartbeat(t.Context(), m.session)
+	if err != nil || len(heartbeat.Claims) != len(m.holds) || len(heartbeat.Waiting) != len(m.waiting) {
+		t.Fatalf("%d claims and %d waiting (%v), want %d and %d", len(heartbeat.Claims),
+			len(heartbeat.Waiting), err, len(m.holds), len(m.waiting))
 	}
 }
 
