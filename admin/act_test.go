@@ -48,7 +48,7 @@ func answered[T any](t *testing.T, reply *httptest.ResponseRecorder, status int)
 
 const addedJob = `{"job": {"name": "added", "handler": "work"}}`
 
-func TestActionsAreDoneByWhoAsksAndAudited(t *testing.T) {
+func TestActionsAreAuditedWithTheirActor(t *testing.T) {
 	server, c := acting(t)
 	handler := server.Handler()
 	run, session := id(10).String(), id(9001).String()
@@ -94,7 +94,7 @@ func TestActionsAreDoneByWhoAsksAndAudited(t *testing.T) {
 	}
 }
 
-func TestActorIsWhoIsSignedIn(t *testing.T) {
+func TestActorIsTheSignedInUser(t *testing.T) {
 	o, c := withControl(guardedOptions(t))
 	handler := newServer(t, o).Handler()
 	for _, proof := range []func(*http.Request){accesstest.WithCookie(accesstest.CookieOf(t, handler, "anna", "correct horse")), accesstest.WithHeader("Authorization", "Bearer "+accesstest.DeployToken)} {
@@ -112,7 +112,7 @@ func TestActorIsWhoIsSignedIn(t *testing.T) {
 	}
 }
 
-func TestActionsThatAreRefused(t *testing.T) {
+func TestRefusedActions(t *testing.T) {
 	server, c := acting(t)
 	handler := server.Handler()
 	answered[storage.Pause](t, post(handler, "/api/v1/jobs/merge-events/pause", ""), 200)
@@ -200,7 +200,7 @@ func TestActionsThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestRefusalsTellMachinesMore(t *testing.T) {
+func TestRefusalsInJSONHaveDetails(t *testing.T) {
 	server, c := acting(t)
 	handler := server.Handler()
 	answered[storage.Pause](t, post(handler, "/api/v1/pause", `{"reason": "night"}`), 200)
@@ -263,7 +263,7 @@ func TestRefusalsTellMachinesMore(t *testing.T) {
 	}
 }
 
-func TestOneKeyActionsOnce(t *testing.T) {
+func TestActionWithOneKeyRunsOnce(t *testing.T) {
 	server, c := acting(t)
 	handler := server.Handler()
 	key := accesstest.WithHeader("Idempotency-Key", "click-1")
@@ -303,7 +303,7 @@ func TestActionsWithTheStoreDown(t *testing.T) {
 	}
 }
 
-func TestPageThatOnlyShowsActionsNot(t *testing.T) {
+func TestPageWithoutOperationsRefusesActions(t *testing.T) {
 	o := contention()
 	o.Operations = nil
 	server := newServer(t, o)
@@ -347,7 +347,7 @@ func TestAuditIsPaged(t *testing.T) {
 	}
 }
 
-func TestStandingPausesAndSpecsAreShown(t *testing.T) {
+func TestPausesAndAddedJobsAreShown(t *testing.T) {
 	server, _ := acting(t)
 	handler := server.Handler()
 	if body := get(t, handler, "/api/v1/pauses").Body.String(); body != "[]\n" {

@@ -92,7 +92,7 @@ func TestListsAreNeverNull(t *testing.T) {
 	}
 }
 
-func TestRefusedQuestions(t *testing.T) {
+func TestRefusedRequests(t *testing.T) {
 	handler := newServer(t, contention()).Handler()
 	cases := []struct {
 		path   string

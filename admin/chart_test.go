@@ -134,9 +134,9 @@ func (s slowLengths) Typical(ctx context.Context, names []string) (map[string]st
 	return s.history.Typical(ctx, names)
 }
 
-// TestLengthsAreLookedUpByAndBy: of many jobs a slow store tells how long they
+// TestDurationsAreLoadedInSteps: of many jobs a slow store tells how long they
 // take in several questions, each bounded, and what it told is kept.
-func TestLengthsAreLookedUpByAndBy(t *testing.T) {
+func TestDurationsAreLoadedInSteps(t *testing.T) {
 	o := rush()
 	h := o.Store.(*history)
 	h.jobs = h.jobs[:500]
@@ -185,8 +185,8 @@ func contentionsOf(t *testing.T, o Options, values url.Values) locks.Contentions
 	return found
 }
 
-// TestContentionAddsWhatWaitsStill has waits that are over, and those of now.
-func TestContentionAddsWhatWaitsStill(t *testing.T) {
+// TestContentionIncludesCurrentWaits has waits that are over, and those of now.
+func TestContentionIncludesCurrentWaits(t *testing.T) {
 	live := contentionsOf(t, night(), url.Values{"span": {"1h"}})
 	first := live.Sums[0]
 	if first.Job != "prune-orders" || first.Holder != "rollup-sales" || first.Still != 1 ||

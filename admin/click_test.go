@@ -124,9 +124,9 @@ func follow(t *testing.T, window context.Context, selector string) {
 	}
 }
 
-// TestKeysGoThroughAForm tabs through a page of an action: first what was not done,
+// TestTabOrderOfAForm tabs through a page of an action: first what was not done,
 // then the fields in their order, then the button.
-func TestKeysGoThroughAForm(t *testing.T) {
+func TestTabOrderOfAForm(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	o, _ := withControl(contention())

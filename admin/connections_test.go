@@ -34,10 +34,10 @@ func serve(t *testing.T, s *Server) string {
 	return s.Addr()
 }
 
-// TestSlowRequestsKeepNobodyOut has 1,000 requests stay half open, before their
+// TestSlowRequestsDoNotBlockOthers has 1,000 requests stay half open, before their
 // headers end or in their bodies, from one address or from many. Each normal
 // request beside them is given a second.
-func TestSlowRequestsKeepNobodyOut(t *testing.T) {
+func TestSlowRequestsDoNotBlockOthers(t *testing.T) {
 	for name, sent := range map[string]string{
 		"nothing": "", "headers": "GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: ",
 		"bodies": "POST /api/v1/pause HTTP/1.1\r\nHost: localhost\r\nContent-Length: " +

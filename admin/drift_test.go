@@ -42,7 +42,7 @@ func problemsOf(t *testing.T, o Options) string {
 	return fmt.Sprint(overview.Problems)
 }
 
-func TestDriftIsToldByJob(t *testing.T) {
+func TestDriftIsShownByJob(t *testing.T) {
 	o := drifting()
 	const jobsOf = "export-orders: only replica-3 knows it. rollup-sales: replica-1 and " +
 		"replica-4 have an older definition."
@@ -50,7 +50,7 @@ func TestDriftIsToldByJob(t *testing.T) {
 	text := problemsOf(t, o)
 	for _, want := range []string{groups + ", and no deploy is under way", jobsOf} {
 		if !strings.Contains(text, want) {
-			t.Errorf("problems are %s, expected %s", text, want)
+			t.Errorf("problems are %s, want %s", text, want)
 		}
 	}
 	h := o.Store.(*history)
@@ -59,7 +59,7 @@ func TestDriftIsToldByJob(t *testing.T) {
 	for _, want := range []string{"A deploy seems to be under way: the replicas have " + groups,
 		jobsOf} {
 		if !strings.Contains(text, want) {
-			t.Errorf("in a deploy problems are %s, expected %s", text, want)
+			t.Errorf("in a deploy problems are %s, want %s", text, want)
 		}
 	}
 	h.replicas[1].StartedAt = ago(deployTime)
@@ -76,7 +76,7 @@ func TestDriftIsToldByJob(t *testing.T) {
 	}
 }
 
-func TestCronTablesOfReplicasThatDoNotCount(t *testing.T) {
+func TestCronTablesOfIgnoredReplicas(t *testing.T) {
 	for name, change := range map[string]func(v *storage.ReplicaView){
 		"alike":       func(v *storage.ReplicaView) { v.ConfigHash = "5f3a" },
 		"not known":   func(v *storage.ReplicaView) { v.ConfigHash = "" },
@@ -91,7 +91,7 @@ func TestCronTablesOfReplicasThatDoNotCount(t *testing.T) {
 	}
 }
 
-func TestReplicaThatStartsNothingIsAnAlarmOnEveryPage(t *testing.T) {
+func TestEveryPageWarnsOfAReplicaThatStartsNothing(t *testing.T) {
 	const words = "replica-4 starts no runs: its clock is 1m1.25s behind the store's, at most " +
 		"10s are allowed."
 	o := drifting()
@@ -106,7 +106,7 @@ func TestReplicaThatStartsNothingIsAnAlarmOnEveryPage(t *testing.T) {
 	}
 }
 
-func TestReplicaStatusAreServed(t *testing.T) {
+func TestReplicaStatusIsServed(t *testing.T) {
 	o := drifting()
 	reply := get(t, newServer(t, o).Handler(), "/api/v1/replicas")
 	var views []map[string]any
@@ -116,7 +116,7 @@ func TestReplicaStatusAreServed(t *testing.T) {
 	for key, want := range map[string]any{"clock_offset_ms": 61250.0, "config_hash": "5f3a",
 		"draining": false, "workers": 0.0, "busy": 0.0} {
 		if got := views[2][key]; got != want {
-			t.Errorf("%s is %v, expected %v", key, got, want)
+			t.Errorf("%s is %v, want %v", key, got, want)
 		}
 	}
 	if _, there := views[0]["clock_offset_ms"]; there {

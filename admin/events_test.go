@@ -195,7 +195,7 @@ func live(t *testing.T) (Options, *changes) {
 	return o, c
 }
 
-func TestEventsTellWhatChanges(t *testing.T) {
+func TestEventsNameChangedTopics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, c := live(t)
 		_, listener, end := piped(t, o)
@@ -221,8 +221,8 @@ func TestEventsTellWhatChanges(t *testing.T) {
 	})
 }
 
-// TestReplicasGoOnFromEachOther has a reader come again, to another replica.
-func TestReplicasGoOnFromEachOther(t *testing.T) {
+// TestStreamContinuesOnAnotherReplica has a reader come again, to another replica.
+func TestStreamContinuesOnAnotherReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, c := live(t)
 		_, first, end := piped(t, o)
@@ -245,7 +245,7 @@ func TestReplicasGoOnFromEachOther(t *testing.T) {
 	})
 }
 
-func TestActionsAreToldAtOnce(t *testing.T) {
+func TestActionsAreSentAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, c := live(t)
 		_, listener, end := piped(t, o)
@@ -264,10 +264,10 @@ func TestActionsAreToldAtOnce(t *testing.T) {
 	})
 }
 
-// TestActionsBeforeListeningBeganAreToldThen has an operator act after the hub's
+// TestActionsBeforeListeningAreSentLater has an operator act after the hub's
 // first look and before it listens: a stream hears of it as soon as the hub
 // listens, not at the next look.
-func TestActionsBeforeListeningBeganAreToldThen(t *testing.T) {
+func TestActionsBeforeListeningAreSentLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, c := live(t)
 		c.begin = make(chan struct{})
@@ -288,8 +288,8 @@ func TestActionsBeforeListeningBeganAreToldThen(t *testing.T) {
 	})
 }
 
-// TestTheStoreIsAskedOnlyForWatchers counts questions.
-func TestTheStoreIsAskedOnlyForWatchers(t *testing.T) {
+// TestStoreIsQueriedOnlyForOpenStreams counts questions.
+func TestStoreIsQueriedOnlyForOpenStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, c := live(t)
 		_, listener, end := piped(t, o)
@@ -326,8 +326,8 @@ func TestTheStoreIsAskedOnlyForWatchers(t *testing.T) {
 	})
 }
 
-// TestStreamsOutlastTheServersTimes: they beat, and end after their own.
-func TestStreamsOutlastTheServersTimes(t *testing.T) {
+// TestStreamsOutlastTheServersTimeouts: they beat, and end after their own.
+func TestStreamsOutlastTheServersTimeouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, c := live(t)
 		c.err = errors.New("the store is down") // nothing is told
@@ -414,8 +414,8 @@ func TestShutdownDoesNotWaitForStreams(t *testing.T) {
 	})
 }
 
-// TestStreamEndsWithTheSignIn: who no longer may know is told no more.
-func TestStreamEndsWithTheSignIn(t *testing.T) {
+// TestStreamEndsWithTheSession: who no longer may know is told no more.
+func TestStreamEndsWithTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, c := live(t)
 		o.Users = []User{user(t, "anna", "correct horse", Viewer)}
@@ -428,7 +428,7 @@ func TestStreamEndsWithTheSignIn(t *testing.T) {
 		id := reader.wants("the beginning", storage.Topics()...)
 		for range 3 {
 			if text := reader.block(); text != ": still here" {
-				t.Errorf("found %q", text)
+				t.Errorf("got %q", text)
 			}
 		}
 		c.move(storage.TopicRuns)
@@ -444,7 +444,7 @@ func TestStreamEndsWithTheSignIn(t *testing.T) {
 	})
 }
 
-func TestEventsRefuseWhatTheyDontKnow(t *testing.T) {
+func TestEventsRefuseUnknownTopics(t *testing.T) {
 	o, _ := live(t)
 	handler := newServer(t, o).Handler()
 	for query, want := range map[string]string{
@@ -468,8 +468,8 @@ func TestEventsRefuseWhatTheyDontKnow(t *testing.T) {
 	}
 }
 
-// TestPagesSayWhereTheyHear of what changes after what they show.
-func TestPagesSayWhereTheyHear(t *testing.T) {
+// TestPagesNameTheirStream of what changes after what they show.
+func TestPagesNameTheirStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, c := live(t)
 		server, listener, end := piped(t, o)
@@ -502,7 +502,7 @@ func TestPagesSayWhereTheyHear(t *testing.T) {
 	})
 }
 
-func TestPositionsAreReadAsWritten(t *testing.T) {
+func TestPositionRoundTrip(t *testing.T) {
 	p := positionOf(newChanges().marks)
 	if got := parsePosition(p.String()); !maps.Equal(got, p) || len(got) != len(storage.Topics()) {
 		t.Errorf("%v is read as %v", p, got)
@@ -519,7 +519,7 @@ func TestOnlyTheLastEventHasTheID(t *testing.T) {
 	want := "event: runs\ndata: {\"topic\": \"runs\"}\n\nid: " + at.String() +
 		"\nevent: jobs\ndata: {\"topic\": \"jobs\"}\n\n"
 	if got := eventText([]storage.Topic{storage.TopicRuns, storage.TopicJobs}, at); got != want {
-		t.Errorf("found %q, expected %q", got, want)
+		t.Errorf("got %q, want %q", got, want)
 	}
 	if got := eventText([]storage.Topic{storage.TopicRuns}, nil); strings.Contains(got, "id:") {
 		t.Errorf("without a position: %q", got)

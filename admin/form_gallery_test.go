@@ -211,9 +211,9 @@ func formStates() []galleryState {
 	}
 }
 
-// TestNoticeIsShownWhereTheActLeads sends a form and follows, by way of another
+// TestNoticeIsShownAfterAnAction sends a form and follows, by way of another
 // replica.
-func TestNoticeIsShownWhereTheActLeads(t *testing.T) {
+func TestNoticeIsShownAfterAnAction(t *testing.T) {
 	o, _ := withControl(contention())
 	reply := post(newServer(t, o).Handler(), "/jobs/rollup-sales/pause", sent().Encode())
 	cookies := reply.Result().Cookies()

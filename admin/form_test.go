@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// TestFormsThatCannotBeSent are refused before anything is done.
-func TestFormsThatCannotBeSent(t *testing.T) {
+// TestInvalidForms are refused before anything is done.
+func TestInvalidForms(t *testing.T) {
 	server, c := acting(t)
 	handler := server.Handler()
 	long := sent("params", strings.Repeat(" ", 70_000))
@@ -64,8 +64,8 @@ func TestFormsThatCannotBeSent(t *testing.T) {
 	}
 }
 
-// TestNameOfAnAddedJobStays: a text for another job does not change that.
-func TestNameOfAnAddedJobStays(t *testing.T) {
+// TestNameOfAnAddedJobIsFixed: a text for another job does not change that.
+func TestNameOfAnAddedJobIsFixed(t *testing.T) {
 	o, c := withControl(contention())
 	handler := newServer(t, o).Handler()
 	for _, name := range []string{"added", "other"} {
@@ -88,8 +88,8 @@ func TestNameOfAnAddedJobStays(t *testing.T) {
 	}
 }
 
-// TestFormForAnotherActHasAnotherKey: one that is only mended keeps its own.
-func TestFormForAnotherActHasAnotherKey(t *testing.T) {
+// TestFormForAnotherActionHasAnotherKey: one that is only mended keeps its own.
+func TestFormForAnotherActionHasAnotherKey(t *testing.T) {
 	server, _ := acting(t)
 	handler := server.Handler()
 	for _, f := range []struct {
@@ -148,8 +148,8 @@ func TestViewersSeeNoActions(t *testing.T) {
 	}
 }
 
-// TestUndeliveredIsPaged goes through the list on and back.
-func TestUndeliveredIsPaged(t *testing.T) {
+// TestFailedDeliveriesArePaged goes through the list on and back.
+func TestFailedDeliveriesArePaged(t *testing.T) {
 	server, _ := acting(t)
 	handler := server.Handler()
 	first := get(t, handler, "/api/v1/webhooks?limit=2")
@@ -179,8 +179,8 @@ func TestUndeliveredIsPaged(t *testing.T) {
 	answered[refusedAction](t, post(handler, "/api/v1/webhooks/"+id(1).String()+"/again", ""), 404)
 }
 
-// TestStalePagesOfferNoActions: while the store does not answer none can be done.
-func TestStalePagesOfferNoActions(t *testing.T) {
+// TestStalePagesHaveNoActions: while the store does not answer none can be done.
+func TestStalePagesHaveNoActions(t *testing.T) {
 	links := regexp.MustCompile(`href="[^"]*/(pause|resume|trigger|cancel|release|drain|again)[?"]`)
 	for _, path := range []string{"/", "/locks", "/jobs", "/jobs/rollup-sales", "/runs",
 		"/runs/" + id(10).String(), "/replicas"} {
@@ -194,7 +194,7 @@ func TestStalePagesOfferNoActions(t *testing.T) {
 		reply := get(t, handler, path)
 		if reply.Code != http.StatusServiceUnavailable ||
 			!strings.Contains(reply.Body.String(), `class="stale"`) {
-			t.Errorf("%s: %d, expected what was seen last", path, reply.Code)
+			t.Errorf("%s: %d, want what was seen last", path, reply.Code)
 		}
 		if offered := links.FindString(reply.Body.String()); offered != "" {
 			t.Errorf("%s is stale, and offers %s", path, offered)

@@ -214,7 +214,7 @@ func TestGallery(t *testing.T) {
 	for _, state := range galleryStates() {
 		t.Run(state.name, func(t *testing.T) {
 			if len(state.options.Store.(*history).jobs) > 1000 {
-				soak.Only(t) // TestTreeOfThousandsIsPaged and TestPagesGoOnAndBack show such pages
+				soak.Only(t) // TestTreeOfThousandsIsPaged and TestPagesForwardAndBackward show such pages
 			}
 			server := newServer(t, state.options)
 			server.reader.timeout = time.Minute // a busy machine takes long for thousands of jobs

@@ -113,7 +113,7 @@ func TestPanicIsAnswered(t *testing.T) {
 	}
 }
 
-func TestStoreTroubleIsLoggedOnce(t *testing.T) {
+func TestStoreOutageIsLoggedOnce(t *testing.T) {
 	var logged bytes.Buffer
 	o := calm()
 	h := o.Store.(*history)
@@ -182,9 +182,9 @@ func TestHostileValuesStayText(t *testing.T) {
 	}
 }
 
-// TestLinksLead follows links of the main pages, in a soak of each state of each
+// TestLinksWork follows links of the main pages, in a soak of each state of each
 // page, some of each kind.
-func TestLinksLead(t *testing.T) {
+func TestLinksWork(t *testing.T) {
 	t.Parallel()
 	type lead struct { // of one cluster, which many states show
 		jobs, runs, locks int

@@ -33,10 +33,10 @@ const whereFocusIs = `(() => {
 	};
 })()`
 
-// TestKeyboardGoesEverywhere presses Tab through whole pages: in the order of the
+// TestEveryControlIsReachableByKeyboard presses Tab through whole pages: in the order of the
 // document, each stop in sight, with an outline, and nothing before it. The first
 // leads past the navigation. Pages are by turns narrow and wide, in a soak both.
-func TestKeyboardGoesEverywhere(t *testing.T) {
+func TestEveryControlIsReachableByKeyboard(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	site := siteIn(t, window, newServer(t, acted(contention())).Handler())
@@ -98,9 +98,9 @@ func press(t *testing.T, window context.Context, keys string) {
 // spaced is the spacing of text that readers may set, by WCAG 1.4.12.
 const spaced = `* { line-height: 1.5 !important; letter-spacing: .12em !important; word-spacing: .16em !important } p { margin-bottom: 2em !important }`
 
-// TestTextMayBeSpaced: nothing is cut off, nothing is wider than the window. It
+// TestTextSpacing: nothing is cut off, nothing is wider than the window. It
 // looks at an overview, a table, a page of a thing and a form, in a soak at all.
-func TestTextMayBeSpaced(t *testing.T) {
+func TestTextSpacing(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	short := []string{"/", "/locks", "/runs/" + id(10).String(), "/jobs/rollup-sales/trigger"}
@@ -124,8 +124,8 @@ func TestTextMayBeSpaced(t *testing.T) {
 	}
 }
 
-// TestNothingMoves, so that nobody need ask for less of it.
-func TestNothingMoves(t *testing.T) {
+// TestStylesheetHasNoAnimations, so that nobody need ask for less of it.
+func TestStylesheetHasNoAnimations(t *testing.T) {
 	text, err := os.ReadFile("static/holdfast.css")
 	if err != nil {
 		t.Fatal(err)

@@ -55,9 +55,9 @@ func (s *replicaSite) comes(name string) {
 	s.changes.move(storage.TopicReplicas)
 }
 
-// TestPageShowsWhatItIsToldOf in a browser: what is found by asking, what acts
+// TestPageShowsEvents in a browser: what is found by asking, what acts
 // notify at once, and what happened while one replica took over from another.
-func TestPageShowsWhatItIsToldOf(t *testing.T) {
+func TestPageShowsEvents(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	site := newReplicaSite(t, window)
@@ -73,8 +73,8 @@ func TestPageShowsWhatItIsToldOf(t *testing.T) {
 	until(t, window, `document.body.textContent.includes("replica-missed")`)
 }
 
-// TestPageAsksAtMostOnceASecond however much happens.
-func TestPageAsksAtMostOnceASecond(t *testing.T) {
+// TestPageReloadsAtMostOnceASecond however much happens.
+func TestPageReloadsAtMostOnceASecond(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	site := newReplicaSite(t, window)
@@ -94,8 +94,8 @@ func TestPageAsksAtMostOnceASecond(t *testing.T) {
 	}
 }
 
-// TestPageIsLeftAloneUnderSomebodysHands: what is filled in stays.
-func TestPageIsLeftAloneUnderSomebodysHands(t *testing.T) {
+// TestPageIsNotReplacedDuringInput: what is filled in stays.
+func TestPageIsNotReplacedDuringInput(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	site := newReplicaSite(t, window)

@@ -30,7 +30,7 @@ func stages(t *testing.T, o Options) map[string]AdvisoryState {
 	return found
 }
 
-func TestStage1States(t *testing.T) {
+func TestAdvisoryLockStates(t *testing.T) {
 	want := map[string]AdvisoryState{
 		"public/orders": AdvisoryHeld, "public/events": AdvisoryMissing,
 		"public/sales_rollup": AdvisoryOther,
@@ -145,7 +145,7 @@ func TestSlowAnswersAreBounded(t *testing.T) {
 	})
 }
 
-func TestTooManyQuestions(t *testing.T) {
+func TestTooManyRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newReader(calm())
 		release := make(chan struct{})

@@ -22,7 +22,7 @@ func TestTimelineByKeyboard(t *testing.T) {
 		t.Errorf("the chart has %d stops of the tab key", n)
 	}
 	if got := evaluate[string](t, window, `document.querySelector(".chart text").textContent`); got != "11:20" {
-		t.Errorf("the axis begins with %q, expected Tokyo's time", got)
+		t.Errorf("the axis begins with %q, want Tokyo's time", got)
 	}
 	press := func(key string) string {
 		t.Helper()
@@ -85,7 +85,7 @@ func TestTimelinePrints(t *testing.T) {
 		`String(document.querySelector(".chart .bar").getBoundingClientRect().width > 0)`: "true",
 	} {
 		if got := evaluate[string](t, window, what); got != want {
-			t.Errorf("%s is %s, expected %s", what, got, want)
+			t.Errorf("%s is %s, want %s", what, got, want)
 		}
 	}
 }

@@ -47,9 +47,9 @@ func treeAt(t *testing.T, handler http.Handler, query string) locks.LockTree {
 	return tree
 }
 
-// TestTreePutsFirstWhatIsWaitedFor has schemas, tables, slots and a job that
+// TestTreeShowsBlockersFirst has schemas, tables, slots and a job that
 // waits for itself.
-func TestTreePutsFirstWhatIsWaitedFor(t *testing.T) {
+func TestTreeShowsBlockersFirst(t *testing.T) {
 	server := newServer(t, contention())
 	tree, err := server.reader.lock.LockTree(t.Context(), noon, locks.LockFilter{})
 	if err != nil {
@@ -100,7 +100,7 @@ func TestTreeOfLayers(t *testing.T) {
 	}
 }
 
-func TestTreeIsNarrowed(t *testing.T) {
+func TestTreeIsFiltered(t *testing.T) {
 	handler := newServer(t, contention()).Handler()
 	for query, want := range map[string]int{
 		"": 9, "?text=ORD": 2, "?text=rollup-sales": 3, "?state=held": 6, "?state=waiting": 2,
@@ -175,7 +175,7 @@ func TestWrongParametersOfTheTree(t *testing.T) {
 		for _, path := range []string{"/locks", "/api/v1/locks/tree"} {
 			reply := get(t, handler, path+query)
 			if body := html.UnescapeString(reply.Body.String()); reply.Code != http.StatusBadRequest || !strings.Contains(strings.ReplaceAll(body, `\"`, `"`), want) {
-				t.Errorf("%s%s: %d, expected 400 and %q in\n%s", path, query, reply.Code, want,
+				t.Errorf("%s%s: %d, want 400 and %q in\n%s", path, query, reply.Code, want,
 					body)
 			}
 		}

@@ -102,11 +102,11 @@ func TestMemcachedIsServed(t *testing.T) {
 	}
 }
 
-func TestWithoutMemcachedThereIsNone(t *testing.T) {
+func TestMemcachedIsNotServedWithoutMemcached(t *testing.T) {
 	handler := newServer(t, calm()).Handler()
 	if got, want := get(t, handler, "/api/v1/memcached").Body.String(),
 		"{\n  \"seen_by\": \"replica-1\",\n  \"servers\": []\n}\n"; got != want {
-		t.Errorf("got %s, expected %s", got, want)
+		t.Errorf("got %s, want %s", got, want)
 	}
 	if got := get(t, handler, "/api/v1/overview").
 		Body.String(); strings.Contains(got, "memcached") {
@@ -152,8 +152,8 @@ func TestMemcachedProblems(t *testing.T) {
 	}
 }
 
-// TestOneTroubleIsToldOnce has a server of advisory locks that does not answer.
-func TestOneTroubleIsToldOnce(t *testing.T) {
+// TestProblemIsShownOnce has a server of advisory locks that does not answer.
+func TestProblemIsShownOnce(t *testing.T) {
 	for name, want := range map[string]int{"one": 1, "another": 0} {
 		o := calm()
 		o.Advisory = &advisory{err: errors.New("no answer")}
@@ -169,7 +169,7 @@ func TestOneTroubleIsToldOnce(t *testing.T) {
 	}
 }
 
-func TestListsOfReplicasThatDoNotCount(t *testing.T) {
+func TestListsOfIgnoredReplicas(t *testing.T) {
 	for name, change := range map[string]func(v *storage.ReplicaView){
 		"alike":       func(v *storage.ReplicaView) { v.LockServers = "5f3a" },
 		"not known":   func(v *storage.ReplicaView) { v.LockServers = "" },

@@ -26,10 +26,10 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// TestEachActHappensOnce clicks on each button twice at once, through two
+// TestEachActionRunsOnce clicks on each button twice at once, through two
 // replicas: one line comes into the audit log, and both clicks lead to the same
 // page and the same words.
-func TestEachActHappensOnce(t *testing.T) {
+func TestEachActionRunsOnce(t *testing.T) {
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
 		store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "holdfast.db"),

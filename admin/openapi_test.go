@@ -500,9 +500,9 @@ func clusters() map[string]Options {
 	}
 }
 
-// TestAnswersAreAsDescribed asks every route, and has each action done and refused.
+// TestAnswersMatchTheirSchemas asks every route, and has each action done and refused.
 // It asks in clusters that differ most, and in a soak in every cluster of the gallery.
-func TestAnswersAreAsDescribed(t *testing.T) {
+func TestAnswersMatchTheirSchemas(t *testing.T) {
 	t.Parallel()
 	d := newDescribed(t)
 	asked := clusters()
@@ -559,9 +559,9 @@ func withText(body string) func(*http.Request) {
 	}
 }
 
-// TestParametersAreThoseDescribed: handlers list what they take when they are
+// TestParametersMatchOpenAPI: handlers list what they take when they are
 // asked for something else.
-func TestParametersAreThoseDescribed(t *testing.T) {
+func TestParametersMatchOpenAPI(t *testing.T) {
 	server, _ := acting(t)
 	for _, r := range server.routes() {
 		op, described := describedOperations()[r.method+" "+r.path]

@@ -62,7 +62,7 @@ func TestPageRefreshesItself(t *testing.T) {
 	}
 }
 
-func TestStaticFilesAreKeptByHash(t *testing.T) {
+func TestStaticFilesAreCachedByHash(t *testing.T) {
 	server := newServer(t, calm())
 	handler := server.Handler()
 	body := get(t, handler, "/").Body.String()
@@ -87,7 +87,7 @@ func TestStaticFilesAreKeptByHash(t *testing.T) {
 	}
 }
 
-func TestBlockagesNameWhatIsInTheWay(t *testing.T) {
+func TestBlockedGroupsNameTheirBlockers(t *testing.T) {
 	o, status := newServer(t, contention()).overview(t.Context())
 	if status != http.StatusOK {
 		t.Fatal(o.Error)
@@ -113,9 +113,9 @@ func TestBlockagesNameWhatIsInTheWay(t *testing.T) {
 	}
 }
 
-// TestWaitIsCountedFromItsOwnBeginning has a run that failed and waits for
+// TestWaitIsCountedFromItsStart has a run that failed and waits for
 // another attempt: it has waited for less than it has been there.
-func TestWaitIsCountedFromItsOwnBeginning(t *testing.T) {
+func TestWaitIsCountedFromItsStart(t *testing.T) {
 	body := get(t, newServer(t, contention()).Handler(), "/").Body.String()
 	waits := regexp.MustCompile(`sync-vendors</bdi></a> waits <strong><time [^>]*>([^<]*)</time>`).
 		FindStringSubmatch(body)
@@ -127,8 +127,8 @@ func TestWaitIsCountedFromItsOwnBeginning(t *testing.T) {
 	}
 }
 
-// TestBlockedBeneathSchemaLock has a run wait for a table whose schema is held.
-func TestBlockedBeneathSchemaLock(t *testing.T) {
+// TestBlockedBelowSchemaLock has a run wait for a table whose schema is held.
+func TestBlockedBelowSchemaLock(t *testing.T) {
 	opts := layers()
 	h := opts.Store.(*history)
 	h.runs = append(h.runs, waiting(9, "load-orders", time.Minute, "warehouse/orders", h.runs[1]))
@@ -223,9 +223,9 @@ func luminance(t *testing.T, css, name string) float64 {
 	return 0.2126*channels[0] + 0.7152*channels[1] + 0.0722*channels[2]
 }
 
-// TestVendoredFilesAreThoseThatTheReadmeNames: what browsers run was not changed
+// TestVendoredFilesMatchTheReadme: what browsers run was not changed
 // by hand, nor taken from another version than the one that is written down.
-func TestVendoredFilesAreThoseThatTheReadmeNames(t *testing.T) {
+func TestVendoredFilesMatchTheReadme(t *testing.T) {
 	readme, err := os.ReadFile("static/README.md")
 	if err != nil {
 		t.Fatal(err)

@@ -65,7 +65,7 @@ func TestWrongParametersAreNamed(t *testing.T) {
 		for _, path := range []string{query, pageOf(query)} {
 			reply := get(t, handler, path)
 			if body := html.UnescapeString(reply.Body.String()); reply.Code != http.StatusBadRequest || !strings.Contains(strings.ReplaceAll(body, `\"`, `"`), want) {
-				t.Errorf("%s: %d, expected 400 and %q in\n%s", path, reply.Code, want, body)
+				t.Errorf("%s: %d, want 400 and %q in\n%s", path, reply.Code, want, body)
 			}
 		}
 	}
@@ -76,8 +76,8 @@ var (
 	auditNoUUID = "2026-03-14T03:12:15.000000Z_" + strings.Repeat("z", 36)
 )
 
-// TestEmptyFieldsAreNotGiven: a form sends all of its fields.
-func TestEmptyFieldsAreNotGiven(t *testing.T) {
+// TestEmptyFieldsAreIgnored: a form sends all of its fields.
+func TestEmptyFieldsAreIgnored(t *testing.T) {
 	handler := newServer(t, busy()).Handler()
 	for _, path := range []string{
 		"/jobs?text=&group=&state=&source=&paused=&limit=&after=&before=",
@@ -93,7 +93,7 @@ func TestEmptyFieldsAreNotGiven(t *testing.T) {
 	}
 }
 
-func TestInstantsOfParameters(t *testing.T) {
+func TestTimesOfParameters(t *testing.T) {
 	for text, want := range map[string]time.Time{
 		"2026-03-14T03:12:15Z": noon, "2026-03-14T04:12:15+01:00": noon,
 		"2026-03-14T03:12:15": noon, "2026-03-14 03:12:15": noon,
@@ -102,14 +102,14 @@ func TestInstantsOfParameters(t *testing.T) {
 	} {
 		got, err := param.Set{Values: url.Values{"from": {text}}}.Time("from")
 		if err != nil || !got.Equal(want) {
-			t.Errorf("%q is %s, %v, expected %s", text, got, err, want)
+			t.Errorf("%q is %s, %v, want %s", text, got, err, want)
 		}
 	}
 }
 
-// TestPagesGoOnAndBack walks each list by its links, to its end and back to
+// TestPagesForwardAndBackward walks each list by its links, to its end and back to
 // its beginning: both ways meet the same, each once.
-func TestPagesGoOnAndBack(t *testing.T) {
+func TestPagesForwardAndBackward(t *testing.T) {
 	t.Parallel()
 	for path, of := range map[string]string{
 		"/jobs?limit=70&group=region-03": `href="(/jobs/[^"]*)"`,
@@ -156,8 +156,8 @@ func TestPagesGoOnAndBack(t *testing.T) {
 	}
 }
 
-// TestTwinsLinkOnAndBack does the same with the API.
-func TestTwinsLinkOnAndBack(t *testing.T) {
+// TestTwinsLinkForwardAndBackward does the same with the API.
+func TestTwinsLinkForwardAndBackward(t *testing.T) {
 	t.Parallel()
 	handler := newServer(t, tenThousand()).Handler()
 	for _, path := range []string{"/api/v1/jobs?limit=100&group=region-03",
@@ -189,8 +189,8 @@ func TestTwinsLinkOnAndBack(t *testing.T) {
 	}
 }
 
-// TestJobsAreAskedForAsFiltered holds that every parameter reaches the store.
-func TestJobsAreAskedForAsFiltered(t *testing.T) {
+// TestFiltersOfJobsReachTheStore holds that every parameter reaches the store.
+func TestFiltersOfJobsReachTheStore(t *testing.T) {
 	o := busy()
 	h := o.Store.(*history)
 	handler := newServer(t, o).Handler()
@@ -204,7 +204,7 @@ func TestJobsAreAskedForAsFiltered(t *testing.T) {
 	got.Paused = nil
 	if want := (storage.JobFilter{Text: "a", Group: "b", State: jobs.Failed, Source: storage.FromStore,
 		After: "c", Before: "d", Limit: 5}); got != want {
-		t.Errorf("asked for %+v, expected %+v", got, want)
+		t.Errorf("asked for %+v, want %+v", got, want)
 	}
 	get(t, handler,
 		"/api/v1/runs?job=a&state=failed&reason=panic&replica=b&resource=public%2Forders&from=2026-03-14&until=2026-03-15&limit=5")
@@ -219,8 +219,8 @@ func TestJobsAreAskedForAsFiltered(t *testing.T) {
 	}
 }
 
-// TestNamesThatNoStoreTakes are not found, rather than trouble of the store.
-func TestNamesThatNoStoreTakes(t *testing.T) {
+// TestInvalidNames are not found, rather than trouble of the store.
+func TestInvalidNames(t *testing.T) {
 	handler := newServer(t, busy()).Handler()
 	for _, name := range []string{"%00", "a%00b", "%ff"} {
 		for _, path := range []string{"/jobs/", "/api/v1/jobs/"} {

@@ -83,10 +83,10 @@ func withActions(s *Server, acted *int) []route {
 		}})
 }
 
-// TestStrangersGetNothing walks the table that the server is built from.
+// TestAnonymousRequestsAreRefused walks the table that the server is built from.
 // Nothing but sign-in, health and assets is for strangers, and everything that
 // is no GET is for operators.
-func TestStrangersGetNothing(t *testing.T) {
+func TestAnonymousRequestsAreRefused(t *testing.T) {
 	server := guarded(t)
 	acted := 0
 	routes := withActions(server, &acted)
@@ -147,9 +147,9 @@ func checkTurnedAway(t *testing.T, name string, r route, reply *httptest.Respons
 	}
 }
 
-// TestViewersReadAndOperatorsAct walks the table with each kind of proof. In
+// TestRoutesByRole walks the table with each kind of proof. In
 // its order what is added and paused is removed and resumed again.
-func TestViewersReadAndOperatorsAct(t *testing.T) {
+func TestRoutesByRole(t *testing.T) {
 	o, control := withControl(guardedOptions(t))
 	server := newServer(t, o)
 	acted := 0
@@ -265,8 +265,8 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// TestEverybodyActionsOnLoopback shows what a server without users is.
-func TestEverybodyActionsOnLoopback(t *testing.T) {
+// TestEverybodyIsOperatorOnLoopback shows what a server without users is.
+func TestEverybodyIsOperatorOnLoopback(t *testing.T) {
 	server := newServer(t, contention())
 	acted := 0
 	handler := server.handler(withActions(server, &acted))

@@ -36,9 +36,9 @@ func until(t *testing.T, window context.Context, expression string) {
 	browsertest.Until(t, window, expression)
 }
 
-// TestTimesAreThoseOfTheViewer looks at the page from Tokyo, where its day is
+// TestTimesAreInTheTimeZoneOfTheViewer looks at the page from Tokyo, where its day is
 // the next in part.
-func TestTimesAreThoseOfTheViewer(t *testing.T) {
+func TestTimesAreInTheTimeZoneOfTheViewer(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	if _, err := chromedp.Call(window, emulation.SetTimezoneOverride,
@@ -54,15 +54,15 @@ func TestTimesAreThoseOfTheViewer(t *testing.T) {
 		return evaluate[string](t, window, `document.querySelector('`+selector+`').title`)
 	}
 	if got := text(".from time"); got != "12:12:15" {
-		t.Errorf("the store's time reads %q, expected Tokyo's", got)
+		t.Errorf("the store's time reads %q, want Tokyo's", got)
 	}
 	if got, want := title(".from time"),
 		"2026-03-14 12:12:15 +09:00 (2026-03-14 03:12:15 UTC)"; got != want {
-		t.Errorf("on hover it reads %q, expected %q", got, want)
+		t.Errorf("on hover it reads %q, want %q", got, want)
 	}
 	if got, want := title(".summary time:nth-of-type(2)"),
 		"since 2026-03-14 11:30:08 +09:00 (2026-03-14 02:30:08 UTC)"; got != want {
-		t.Errorf("since when reads %q, expected %q", got, want)
+		t.Errorf("since when reads %q, want %q", got, want)
 	}
 	if got := text("[data-times]"); got != "All times are those of Asia/Tokyo, unless another zone is shown." {
 		t.Errorf("the page says %q", got)
@@ -74,8 +74,8 @@ func TestTimesAreThoseOfTheViewer(t *testing.T) {
 	}
 }
 
-// TestInstantsAreFilledInByTheViewersClock sends a form from Tokyo.
-func TestInstantsAreFilledInByTheViewersClock(t *testing.T) {
+// TestTimesAreFilledInByTheViewersClock sends a form from Tokyo.
+func TestTimesAreFilledInByTheViewersClock(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	if _, err := chromedp.Call(window, emulation.SetTimezoneOverride,
@@ -85,7 +85,7 @@ func TestInstantsAreFilledInByTheViewersClock(t *testing.T) {
 	site := siteIn(t, window, newServer(t, contention()).Handler())
 	visit(t, window, screens()[2], site+"/runs?from=2026-03-13T20:00")
 	if got := evaluate[string](t, window, `document.getElementById("from").value`); got != "2026-03-14T05:00" {
-		t.Errorf("the field reads %q, expected Tokyo's time", got)
+		t.Errorf("the field reads %q, want Tokyo's time", got)
 	}
 	if err := chromedp.Do(window, chromedp.Click(`.filter button`)); err != nil {
 		t.Fatal(err)
@@ -145,9 +145,9 @@ func TestLivePartIsReplaced(t *testing.T) {
 	until(t, window, `document.querySelector(".offline").hidden`)
 }
 
-// TestSignedOutPageGoesToTheDoor: what comes in place of a part, once the
+// TestSignedOutPageGoesToSignIn: what comes in place of a part, once the
 // sign-in has ended, is another page.
-func TestSignedOutPageGoesToTheDoor(t *testing.T) {
+func TestSignedOutPageGoesToSignIn(t *testing.T) {
 	t.Parallel()
 	o := contention()
 	o.Users, o.Hosts = []User{user(t, "anna", "correct horse", Operator)}, []string{accesstest.Host}

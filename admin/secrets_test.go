@@ -19,10 +19,10 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 )
 
-// TestSecretsStayInside walks every route with every proof, right and wrong,
+// TestSecretsAreNotServed walks every route with every proof, right and wrong,
 // and holds that no configured secret and nothing typed comes out: not in a
 // body, a header, an error or the log.
-func TestSecretsStayInside(t *testing.T) {
+func TestSecretsAreNotServed(t *testing.T) {
 	var out bytes.Buffer
 	o := guardedOptions(t)
 	o.Log = zerolog.New(&out).Level(zerolog.TraceLevel)

@@ -69,7 +69,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-func TestRefusesBeyondLoopbackWithoutUsers(t *testing.T) {
+func TestRefusesNonLoopbackAddressWithoutUsers(t *testing.T) {
 	for _, address := range []string{":0", "0.0.0.0:0", "[::]:0", "192.0.2.7:8080",
 		"[2001:db8::1]:8080"} {
 		o := calm()
@@ -148,7 +148,7 @@ func (h pausedHistory) Replicas(ctx context.Context) ([]storage.ReplicaView, err
 	return h.history.Replicas(ctx)
 }
 
-func TestStopLetsAnswersFinish(t *testing.T) {
+func TestStopFinishesAnswers(t *testing.T) {
 	o := calm()
 	h := pausedHistory{o.Store.(*history), make(chan struct{}), make(chan struct{})}
 	o.Store = h
@@ -259,9 +259,9 @@ func (e *elsewhere) Close() error {
 	return nil
 }
 
-// TestRefusesANameBeyondLoopbackWithoutUsers: what a host name stands for is known only when it has
+// TestRefusesNonLoopbackNameWithoutUsers: what a host name stands for is known only when it has
 // been listened on.
-func TestRefusesANameBeyondLoopbackWithoutUsers(t *testing.T) {
+func TestRefusesNonLoopbackNameWithoutUsers(t *testing.T) {
 	o := calm()
 	o.Listen = "scheduler.example.com:8080"
 	s := newServer(t, o)
@@ -294,8 +294,8 @@ func TestRefusesANameBeyondLoopbackWithoutUsers(t *testing.T) {
 	}
 }
 
-// TestAccessIsSetWhileServing: the next request is judged by the new access.
-func TestAccessIsSetWhileServing(t *testing.T) {
+// TestAccessChangesWhileServing: the next request is judged by the new access.
+func TestAccessChangesWhileServing(t *testing.T) {
 	o := calm()
 	o.Tokens = []Token{{Name: "ci", Role: Viewer, Hash: accesstest.Sum("old")}}
 	s := newServer(t, o)

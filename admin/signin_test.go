@@ -36,8 +36,8 @@ func guarded(t *testing.T) *Server {
 	return newServer(t, guardedOptions(t))
 }
 
-// TestNobodySignsInWithoutUsers: a server of tokens alone has no passwords.
-func TestNobodySignsInWithoutUsers(t *testing.T) {
+// TestNoSignInWithoutUsers: a server of tokens alone has no passwords.
+func TestNoSignInWithoutUsers(t *testing.T) {
 	o := guardedOptions(t)
 	o.Users = nil
 	if reply := accesstest.SignIn(newServer(t, o).Handler(), "anna",
@@ -87,7 +87,7 @@ func TestSignInAndOut(t *testing.T) {
 	}
 }
 
-func TestFormsThatCannotBeRead(t *testing.T) {
+func TestMalformedForms(t *testing.T) {
 	handler := guarded(t).Handler()
 	large := url.Values{"user": {"anna"}, "password": {strings.Repeat("x", maxBody)}}
 	if reply := accesstest.Ask(handler, http.MethodPost, "/login",

@@ -63,9 +63,9 @@ func TestTraceOfARun(t *testing.T) {
 	}
 }
 
-// TestMetricsAreNotForStrangers: tokens of every role read them, and one that is
+// TestMetricsNeedAccess: tokens of every role read them, and one that is
 // for them reads nothing else.
-func TestMetricsAreNotForStrangers(t *testing.T) {
+func TestMetricsNeedAccess(t *testing.T) {
 	handler := guarded(t).Handler()
 	for token, want := range map[string]int{"": 401, "wrong": 401, "scrape-token": 200,
 		"probe-token": 200, accesstest.DeployToken: 200} {

@@ -19,9 +19,9 @@ func status(t *testing.T, p Policy, cookie *http.Cookie) int {
 	return accesstest.Ask(newHandler(t, p), http.MethodGet, "/", accesstest.WithCookie(cookie)).Code
 }
 
-// TestCookieIsGoodOnEveryReplica signs in on one replica and asks another, by
+// TestCookieIsValidOnEveryReplica signs in on one replica and asks another, by
 // keys of the configuration and by those that the hashes give.
-func TestCookieIsGoodOnEveryReplica(t *testing.T) {
+func TestCookieIsValidOnEveryReplica(t *testing.T) {
 	o := testPolicy(t)
 	for name, keys := range map[string][][]byte{"derived": nil,
 		"configured": {[]byte(strings.Repeat("k", 32))}} {
@@ -67,7 +67,7 @@ func TestCookieKeysRotate(t *testing.T) {
 	}
 }
 
-func TestCookieEnds(t *testing.T) {
+func TestCookieExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, keys := range map[string][][]byte{"derived": nil,
 			"configured": {[]byte(strings.Repeat("k", 32))}} {
@@ -152,7 +152,7 @@ func TestForgedCookies(t *testing.T) {
 	}
 }
 
-func TestRoleIsTheConfigured(t *testing.T) {
+func TestRoleIsConfigured(t *testing.T) {
 	o := testPolicy(t)
 	cookie := accesstest.CookieOf(t, newHandler(t, o), "anna", "correct horse")
 	o.Users[0].Role = Viewer
@@ -277,8 +277,8 @@ func TestClientBehindProxy(t *testing.T) {
 	}
 }
 
-// TestBothHashesOpen signs in by argon2id and by bcrypt.
-func TestBothHashesOpen(t *testing.T) {
+// TestBothKindsOfHashesMatch signs in by argon2id and by bcrypt.
+func TestBothKindsOfHashesMatch(t *testing.T) {
 	o := testPolicy(t)
 	o.Users[0].PasswordHash =
 		"$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc"

@@ -22,7 +22,7 @@ func serialOf(t *testing.T, c *Certificate) int64 {
 	return got.Leaf.SerialNumber.Int64()
 }
 
-func TestCertificateIsReadAgain(t *testing.T) {
+func TestCertificateIsReloaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer
 		first, second, third := accesstest.NewPair(t, 1), accesstest.NewPair(t, 2), accesstest.NewPair(t, 3)

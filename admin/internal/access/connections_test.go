@@ -79,7 +79,7 @@ func limited(t *testing.T) (net.Listener, gate) {
 	return listener, g
 }
 
-func TestNewcomerTakesThePlaceOfTheIdle(t *testing.T) {
+func TestNewConnectionReplacesAnIdleOne(t *testing.T) {
 	listener, g := limited(t)
 	address := listener.Addr().String()
 	first := halfOpen(t, address)
@@ -112,7 +112,7 @@ func TestNewcomerTakesThePlaceOfTheIdle(t *testing.T) {
 	}
 }
 
-func TestRequestsInWorkAreNotCutOff(t *testing.T) {
+func TestActiveRequestsAreNotCutOff(t *testing.T) {
 	listener, g := limited(t)
 	address := listener.Addr().String()
 	var fetches sync.WaitGroup

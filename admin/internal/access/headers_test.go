@@ -25,7 +25,7 @@ func TestTransportSecurity(t *testing.T) {
 		t.Errorf("without TLS: %q", got)
 	}
 	if got := headersOf(&tls.ConnectionState{}).Get(header); got != transportSecurity {
-		t.Errorf("with TLS: %q, expected %q", got, transportSecurity)
+		t.Errorf("with TLS: %q, want %q", got, transportSecurity)
 	}
 }
 

@@ -74,9 +74,9 @@ func TestWrongPasswords(t *testing.T) {
 	}
 }
 
-// TestLinkFromElsewhereReloads shows that the page asks again by itself where a
+// TestLinkFromAnotherSiteReloads shows that the page asks again by itself where a
 // link on another site led to it: the browser kept the cookie back.
-func TestLinkFromElsewhereReloads(t *testing.T) {
+func TestLinkFromAnotherSiteReloads(t *testing.T) {
 	handler := newHandler(t, testPolicy(t))
 	if got := accesstest.Ask(handler, http.MethodGet, "/login?next=/",
 		accesstest.WithHeader("Sec-Fetch-Site", "cross-site")).Header().Get("Refresh"); got != "0" {
@@ -88,7 +88,7 @@ func TestLinkFromElsewhereReloads(t *testing.T) {
 	}
 }
 
-func TestNextStaysHere(t *testing.T) {
+func TestNextStaysOnThisSite(t *testing.T) {
 	handler := newHandler(t, testPolicy(t))
 	for next, want := range map[string]string{
 		"": "/", "/": "/", "/?refresh=off": "/?refresh=off",
@@ -121,7 +121,7 @@ func TestTooManyPasswordChecks(t *testing.T) {
 	})
 }
 
-func TestUnknownUserCostsTheSame(t *testing.T) {
+func TestUnknownUserTakesAsLong(t *testing.T) {
 	costly, err := bcrypt.GenerateFromPassword([]byte("x"), bcrypt.MinCost+2)
 	if err != nil {
 		t.Fatal(err)

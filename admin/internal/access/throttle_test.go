@@ -57,8 +57,8 @@ func TestThrottle(t *testing.T) {
 	})
 }
 
-// TestThrottleHoldsOverReplicas counts in a store that two replicas share.
-func TestThrottleHoldsOverReplicas(t *testing.T) {
+// TestThrottleCountsOverReplicas counts in a store that two replicas share.
+func TestThrottleCountsOverReplicas(t *testing.T) {
 	shared := newAttemptCounts()
 	replica := func() http.Handler {
 		return handlerOf(newGuardWith(t, testPolicy(t), shared, zerolog.Nop()))

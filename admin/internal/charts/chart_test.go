@@ -127,9 +127,9 @@ func TestBarsOfATimeline(t *testing.T) {
 	}
 }
 
-// TestWhatIsTooNarrowIsDrawnAsOne has 1,000 runs of a second, one each ten
+// TestNarrowBarsAreMerged has 1,000 runs of a second, one each ten
 // seconds, of which one failed.
-func TestWhatIsTooNarrowIsDrawnAsOne(t *testing.T) {
+func TestNarrowBarsAreMerged(t *testing.T) {
 	var runs []storage.RunInterval
 	for i := range 1000 {
 		state := jobs.Succeeded
@@ -158,7 +158,7 @@ func TestWhatIsTooNarrowIsDrawnAsOne(t *testing.T) {
 	}
 }
 
-func TestMoreAtOnceThanThereAreRows(t *testing.T) {
+func TestMoreConcurrentRunsThanRows(t *testing.T) {
 	var runs []storage.RunInterval
 	for i := range 9 {
 		runs = append(runs, ran(i, jobs.Running, 100+i*50, 100+i*50, -1))
@@ -169,7 +169,7 @@ func TestMoreAtOnceThanThereAreRows(t *testing.T) {
 	}
 }
 
-func TestLanesLieBeneathEachOther(t *testing.T) {
+func TestPositionsOfLanes(t *testing.T) {
 	c := New(Picture{Now: noon, From: noon.Add(-time.Hour), Until: noon,
 		Lanes: [][]storage.RunInterval{{ran(2, jobs.Running, 100, 100, -1),
 			ran(1, jobs.Running, 200, 200, -1)}, nil}})
@@ -220,8 +220,8 @@ func TestRestartsAreLines(t *testing.T) {
 	}
 }
 
-// TestRestsAreNoPartOfADuration has a run of two attempts of a minute and an hour of rest.
-func TestRestsAreNoPartOfADuration(t *testing.T) {
+// TestDurationExcludesDelaysBetweenAttempts has a run of two attempts of a minute and an hour of rest.
+func TestDurationExcludesDelaysBetweenAttempts(t *testing.T) {
 	s := rested(ran(1, jobs.Succeeded, 3720, 3720, 0), 3660, 60)
 	r := jobs.Record{State: s.State, StartedAt: s.StartedAt, FinishedAt: s.FinishedAt,
 		Rests: s.Rests}

@@ -41,8 +41,8 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestEveryReasonHasWords holds that no reason is shown by its name in code.
-func TestEveryReasonHasWords(t *testing.T) {
+// TestEveryReasonHasAText holds that no reason is shown by its name in code.
+func TestEveryReasonHasAText(t *testing.T) {
 	for _, reason := range jobs.Reasons() {
 		words := Why(jobs.Record{Reason: reason})
 		if len(strings.Fields(words)) < 3 {
