@@ -10,7 +10,7 @@ import (
 )
 
 // A job that was rolled back and is deployed again is not what was missed since.
-func TestJobThatIsDeployedAgainBeginsAnew(t *testing.T) {
+func TestRedeployedJobGetsANewCursor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c, begun := newCluster(t), time.Now()
@@ -40,7 +40,7 @@ func TestJobThatIsDeployedAgainBeginsAnew(t *testing.T) {
 
 // While no replica that has the job is up, the workers of others are not what
 // keeps it from being started.
-func TestMisfireOfAJobThatLivingReplicasDoNotHave(t *testing.T) {
+func TestMisfiresOfAJobThatNoLiveReplicaHas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		j := job(t, "job", 10*time.Minute)
@@ -68,7 +68,7 @@ func TestMisfireOfAJobThatLivingReplicasDoNotHave(t *testing.T) {
 }
 
 // Scheduled times count from when they are, also where the schedule's text is the same.
-func TestCursorMovesWithWhateverDecidesAboutScheduledTimes(t *testing.T) {
+func TestCursorMovesWhenScheduledTimesChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		j := job(t, "job", time.Hour)

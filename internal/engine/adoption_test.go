@@ -73,7 +73,7 @@ func counting(d time.Duration) ([]jobs.Registration, func(job string) int) {
 // until reports whether an instant is still to come.
 func until(t time.Time) func() bool { return func() bool { return time.Now().Before(t) } }
 
-func TestAdoptionWhoseReplyIsLostIsFoundByTheNext(t *testing.T) {
+func TestNextAdoptionReturnsRunsOfALostReply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		handlers, calls := counting(time.Second)
@@ -94,7 +94,7 @@ func TestAdoptionWhoseReplyIsLostIsFoundByTheNext(t *testing.T) {
 	})
 }
 
-func TestFiringThatBeginsDuringAnAdoptionRunsOnce(t *testing.T) {
+func TestFiringThatStartsDuringAnAdoptionRunsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		handlers, calls := counting(20 * time.Second)
@@ -114,7 +114,7 @@ func TestFiringThatBeginsDuringAnAdoptionRunsOnce(t *testing.T) {
 	})
 }
 
-func TestFiringWhoseNoteIsRefusedIsTakenUpAgain(t *testing.T) {
+func TestFiringWhoseNoteIsRefusedIsAdoptedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		o := c.options("a", takes(30*time.Second), once(t, "long", 10*time.Second, "orders"),
@@ -135,7 +135,7 @@ func TestFiringWhoseNoteIsRefusedIsTakenUpAgain(t *testing.T) {
 	})
 }
 
-func TestTriggerDoesNotStarveBehindScheduledTimesThatNeverEnd(t *testing.T) {
+func TestTriggerDoesNotStarveBehindScheduledTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		handlers, calls := counting(900 * time.Millisecond)
@@ -164,7 +164,7 @@ func TestTriggerDoesNotStarveBehindScheduledTimesThatNeverEnd(t *testing.T) {
 	})
 }
 
-func TestBusyReplicaAdoptsOneRunAndNoMore(t *testing.T) {
+func TestBusyReplicaAdoptsOneRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		j := job(t, "job", 24*time.Hour)
@@ -211,7 +211,7 @@ func TestBusyReplicaAdoptsOneRunAndNoMore(t *testing.T) {
 	})
 }
 
-func TestAdoptedRunThatWasQueuedUnderALostSessionIsAdoptedAgain(t *testing.T) {
+func TestQueuedRunOfALostSessionIsAdoptedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		store := &faultyStore{Store: c.store}
@@ -236,7 +236,7 @@ func TestAdoptedRunThatWasQueuedUnderALostSessionIsAdoptedAgain(t *testing.T) {
 	})
 }
 
-func TestNobodyWaitsBehindAFiringThatHasNoWorker(t *testing.T) {
+func TestFiringWithoutAWorkerBlocksNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		waits := retry.Policy{Attempts: 1000, Delay: time.Second}

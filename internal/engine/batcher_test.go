@@ -59,7 +59,7 @@ func slowly(send func(context.Context, []int) ([]int, error)) func(context.Conte
 	}
 }
 
-func TestHeldRowFailsAlone(t *testing.T) {
+func TestLockedRowFailsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for i, err := range askAll(t,
 			newBatcher(slowly(holding(func(q int) bool { return q == 3 }))), 8) {
@@ -70,7 +70,7 @@ func TestHeldRowFailsAlone(t *testing.T) {
 	})
 }
 
-func TestRowThatAllNeedIsNotAskedForByEach(t *testing.T) {
+func TestBatchWithARowThatAllNeedFailsSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
 		for i, err := range askAll(t, newBatcher(slowly(holding(func(int) bool { return true }))),
@@ -85,7 +85,7 @@ func TestRowThatAllNeedIsNotAskedForByEach(t *testing.T) {
 	})
 }
 
-func TestQuestionsApartHoldUpNoOthers(t *testing.T) {
+func TestSeparateCallsDoNotDelayOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newBatcher(holding(func(q int) bool { return q == 3 }))
 		held := make(chan error, 1)
@@ -104,7 +104,7 @@ func TestQuestionsApartHoldUpNoOthers(t *testing.T) {
 	})
 }
 
-func TestUnavailableStoreIsAskedOnceForABatch(t *testing.T) {
+func TestUnavailableStoreIsCalledOncePerBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
 		l := newBatcher(slowly(func(context.Context, []int) ([]int, error) {

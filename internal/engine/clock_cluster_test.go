@@ -31,9 +31,9 @@ func (s *skewed) Heartbeat(ctx context.Context, session uuid.UUID,
 	return beat, err
 }
 
-// TestReplicaWhoseClockIsOffStartsNothingUntilItIsRight has two replicas, of
+// TestReplicaWithAWrongClockStartsNothing has two replicas, of
 // which one's clock is off for a minute. The other fires all.
-func TestReplicaWhoseClockIsOffStartsNothingUntilItIsRight(t *testing.T) {
+func TestReplicaWithAWrongClockStartsNothing(t *testing.T) {
 	t.Run("ahead", func(t *testing.T) {
 		whileClockIsOff(t, -time.Minute, -60_000, "its clock is 1m0s ahead of")
 	})
@@ -141,8 +141,8 @@ func whileClockIsOff(t *testing.T, ahead time.Duration, shown int64, words strin
 	})
 }
 
-// TestRunThatWasWaitingWhenTheClockWentOff is not started either.
-func TestRunThatWasWaitingWhenTheClockWentOff(t *testing.T) {
+// TestWaitingRunAfterTheClockWentWrong is not started either.
+func TestWaitingRunAfterTheClockWentWrong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		holder, waiter := once(t, "holder", 5*time.Second, "orders"),

@@ -21,7 +21,7 @@ func stepped(tb testing.TB, t time.Time, d time.Duration) time.Time {
 	return moved
 }
 
-func TestClusterTimeDoesNotFollowStepsOfThisMachinesClock(t *testing.T) {
+func TestClusterTimeIgnoresStepsOfTheLocalClock(t *testing.T) {
 	theirs := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, ahead := range []time.Duration{time.Hour, -time.Hour, 0} {
 		// The wall clock was ahead when it was measured, and has been set back since.
@@ -41,7 +41,7 @@ func TestClusterTimeDoesNotFollowStepsOfThisMachinesClock(t *testing.T) {
 	}
 }
 
-func TestClusterTimeIsThisMachinesUntilItIsMeasured(t *testing.T) {
+func TestClusterTimeIsTheLocalTimeBeforeAMeasurement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c clusterClock
 		if got := c.now(); !got.Equal(time.Now()) || c.Offset() != 0 {
@@ -52,7 +52,7 @@ func TestClusterTimeIsThisMachinesUntilItIsMeasured(t *testing.T) {
 
 // A reading that took long, for want of a connection say, says little: the one
 // that it has counts on, until that is as uncertain by its age.
-func TestClusterTimeKeepsTheMeasurementThatIsMistakenLeast(t *testing.T) {
+func TestClusterTimeKeepsTheMostExactMeasurement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ahead = 3 * time.Second
 		var c clusterClock
@@ -63,16 +63,16 @@ func TestClusterTimeKeepsTheMeasurementThatIsMistakenLeast(t *testing.T) {
 		// the reply was read as it came: half of 4 s off
 		c.measure(now.Add(-4*time.Second), now, now.Add(ahead))
 		if got := c.Offset(); got != ahead {
-			t.Errorf("ahead by %s after a slow reading, expected %s", got, ahead)
+			t.Errorf("ahead by %s after a slow reading, want %s", got, ahead)
 		}
 		if got, want := c.margin(now), 2*time.Millisecond; got < want ||
 			got > want+time.Microsecond {
-			t.Errorf("uncertain by %s after 5 s, expected %s", got, want)
+			t.Errorf("uncertain by %s after 5 s, want %s", got, want)
 		}
 		now = time.Now()
 		c.measure(now.Add(-time.Millisecond), now, now.Add(ahead+time.Millisecond))
 		if got, want := c.Offset(), ahead+1500*time.Microsecond; got != want {
-			t.Errorf("ahead by %s after a quicker reading, expected %s", got, want)
+			t.Errorf("ahead by %s after a quicker reading, want %s", got, want)
 		}
 	})
 }
@@ -86,7 +86,7 @@ func TestClusterTimeAgesItsMeasurement(t *testing.T) {
 		now = time.Now()
 		c.measure(now.Add(-time.Second), now, now)
 		if got, want := c.Offset(), 500*time.Millisecond; got != want {
-			t.Errorf("ahead by %s, expected that of the new reading, %s", got, want)
+			t.Errorf("ahead by %s, want that of the new reading, %s", got, want)
 		}
 	})
 }

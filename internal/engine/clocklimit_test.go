@@ -9,8 +9,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// TestStepOfThisMachinesClockIsSeenAtOnce needs no further measurement for it.
-func TestStepOfThisMachinesClockIsSeenAtOnce(t *testing.T) {
+// TestStepOfTheLocalClockIsDetectedAtOnce needs no further measurement for it.
+func TestStepOfTheLocalClockIsDetectedAtOnce(t *testing.T) {
 	var log bytes.Buffer
 	clock := &clusterClock{}
 	limit := &clockLimit{clock: clock, most: 10 * time.Second, log: zerolog.New(&log)}
@@ -30,20 +30,20 @@ func TestStepOfThisMachinesClockIsSeenAtOnce(t *testing.T) {
 	} {
 		err := limit.check(stepped(t, now, step.by))
 		if (err != nil) != (step.says != "") || err != nil && err.Error() != step.says {
-			t.Errorf("stepped by %s: %v, expected %q", step.by, err, step.says)
+			t.Errorf("stepped by %s: %v, want %q", step.by, err, step.says)
 		}
 	}
 	for text, want := range map[string]int{"clock is off by more than its limit, starts suspended": 2,
 		"clock is within its limit again": 2} {
 		if got := strings.Count(log.String(), text); got != want {
-			t.Errorf("%q is in the log %d times, expected %d:\n%s", text, got, want, log.String())
+			t.Errorf("%q is in the log %d times, want %d:\n%s", text, got, want, log.String())
 		}
 	}
 }
 
-// TestWhatASlowReplyLeavesOpenIsNoOffset: who asked two seconds long knows the
+// TestUncertaintyOfASlowReplyIsNoOffset: who asked two seconds long knows the
 // store's clock to a second.
-func TestWhatASlowReplyLeavesOpenIsNoOffset(t *testing.T) {
+func TestUncertaintyOfASlowReplyIsNoOffset(t *testing.T) {
 	clock := &clusterClock{}
 	limit := &clockLimit{clock: clock, most: 10 * time.Second, log: zerolog.Nop()}
 	now := time.Now()

@@ -170,7 +170,7 @@ func (c *cluster) expectScheduledTimes(begun time.Time, job string, want ...int)
 	}
 }
 
-func TestPausedJobsFireNothingAndGoOnWhenResumed(t *testing.T) {
+func TestPausedJobsDoNotFireUntilResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ops, begun := newCluster(t), &operators{}, time.Now()
 		one, other, grouped := job(t, "one", 10*time.Second), job(t, "other", 10*time.Second),
@@ -216,7 +216,7 @@ func TestPausedJobsFireNothingAndGoOnWhenResumed(t *testing.T) {
 	})
 }
 
-func TestScheduledTimesOfALongPauseAreTheMisfirePolicys(t *testing.T) {
+func TestMisfirePolicyDecidesScheduledTimesOfALongPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ops, begun := newCluster(t), &operators{}, time.Now()
 		j := job(t, "job", 10*time.Second)
@@ -303,7 +303,7 @@ func TestAddedJobThatIsChangedBackIsFired(t *testing.T) {
 	})
 }
 
-func TestAddedJobThatAReplicaCannotFireIsToldOfOnceAndLeftToOthers(t *testing.T) {
+func TestAddedJobWithUnknownHandlerIsLoggedOnceAndLeftToOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ops, begun := newCluster(t), &operators{}, time.Now()
 		var log, theirs openLog
@@ -342,7 +342,7 @@ func TestAddedJobThatAReplicaCannotFireIsToldOfOnceAndLeftToOthers(t *testing.T)
 	})
 }
 
-func TestConfiguredJobWinsOverAnAddedOneOfItsName(t *testing.T) {
+func TestConfiguredJobReplacesAnAddedJobOfItsName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ops, begun := newCluster(t), &operators{}, time.Now()
 		var log openLog
@@ -359,12 +359,12 @@ func TestConfiguredJobWinsOverAnAddedOneOfItsName(t *testing.T) {
 		stop()
 		c.expectScheduledTimes(begun, "job", 10, 20)
 		if n := strings.Count(log.String(), "the configuration has a job of that name"); n != 1 {
-			t.Errorf("told of %d times: %s", n, log.String())
+			t.Errorf("got %d times: %s", n, log.String())
 		}
 	})
 }
 
-func TestCancelledRunEndsWithWhoAsked(t *testing.T) {
+func TestCancelledRunNamesTheActor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ops := newCluster(t), &operators{}
 		slow := jobs.Handle("work", func(ctx context.Context, _ *jobs.Run, _ struct{}) error {
@@ -390,14 +390,14 @@ func TestCancelledRunEndsWithWhoAsked(t *testing.T) {
 		}
 		stop()
 		if n := strings.Count(log.String(), "run cancelled"); n != 1 {
-			t.Errorf("told of %d times: %s", n, log.String())
+			t.Errorf("got %d times: %s", n, log.String())
 		}
 	})
 }
 
 // A start that the store refuses is how a replica hears of a pause that nobody
 // reported it of.
-func TestRefusedStartHasOrdersAskedForAtOnce(t *testing.T) {
+func TestRefusedStartReadsTheControlStateAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ops := newCluster(t), &operators{deaf: true}
 		o := c.options("a", takes(0), job(t, "job", 10*time.Second))
@@ -455,7 +455,7 @@ func TestCancelReachesTheNextAttempt(t *testing.T) {
 	})
 }
 
-func TestDrainedReplicaStartsNothingAndSaysSo(t *testing.T) {
+func TestDrainedReplicaStartsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ops, begun := newCluster(t), &operators{}, time.Now()
 		j := job(t, "job", 10*time.Second)
@@ -503,7 +503,7 @@ func TestDrainedReplicaStartsNothingAndSaysSo(t *testing.T) {
 
 // What a replica has queued when it is drained waits for nobody: others may
 // adopt it, and it itself when it may start again.
-func TestDrainedReplicaLetsGoOfWhatItHasQueued(t *testing.T) {
+func TestDrainedReplicaReleasesItsQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ops := newCluster(t), &operators{}
 		o := c.options("a", takes(10*time.Second), once(t, "first", 10*time.Second),
@@ -532,7 +532,7 @@ func TestDrainedReplicaLetsGoOfWhatItHasQueued(t *testing.T) {
 
 // Actions are obeyed within a second though nobody hears of them, and what was
 // heard holds while the store can't be asked.
-func TestActionsAreAskedForEachSecondAndTheLastHold(t *testing.T) {
+func TestControlStateIsReadEachSecondAndKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ops, begun := newCluster(t), &operators{deaf: true}, time.Now()
 		var log openLog
@@ -571,7 +571,7 @@ func TestActionsAreAskedForEachSecondAndTheLastHold(t *testing.T) {
 
 // Who has lost its claim to an operator hears of it at once, and its locks are
 // free whether or not it heeds that.
-func TestReleasedRunIsToldAtOnceAndFreesItsLocks(t *testing.T) {
+func TestReleasedRunEndsAtOnceAndFreesItsLocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newFileCluster(t)
 		reported := make(chan error, 1)
@@ -600,7 +600,7 @@ func TestReleasedRunIsToldAtOnceAndFreesItsLocks(t *testing.T) {
 		select {
 		case cause := <-reported:
 			if !errors.Is(cause, jobs.ErrClaimLost) {
-				t.Errorf("told %v", cause)
+				t.Errorf("got %v", cause)
 			}
 		default:
 			t.Error("not told within a second")

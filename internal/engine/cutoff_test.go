@@ -59,7 +59,7 @@ func (s *severed) Note(ctx context.Context, session uuid.UUID, notes []storage.N
 
 // A replica that reaches the gates and not the store wins what it can't start:
 // for one heartbeat and a half at most.
-func TestReplicaThatIsCutOffStopsWinningGates(t *testing.T) {
+func TestPartitionedReplicaAddsNoGates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		j := job(t, "job", time.Second)

@@ -71,7 +71,7 @@ func TestJitterDelaysTheStartAndNotTheScheduledTime(t *testing.T) {
 	}
 }
 
-func TestScheduledTimesOvertakeEachOtherByTheirDelays(t *testing.T) {
+func TestDelaysChangeTheOrderOfStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		stop := c.start(c.options("a", takes(0), delayed(t, "job", 10*time.Second, time.Minute)))
@@ -88,7 +88,7 @@ func TestScheduledTimesOvertakeEachOtherByTheirDelays(t *testing.T) {
 }
 
 // A replica that restarts has what it had delayed still before it.
-func TestDelayedScheduledTimesOutliveARestart(t *testing.T) {
+func TestDelayedScheduledTimesSurviveARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		begun := time.Now()
@@ -130,7 +130,7 @@ func TestMisfiresCountFromTheDelayedStart(t *testing.T) {
 				time.Sleep(8 * time.Second)
 				if got := c.outcomes("job"); !slices.Equal(got, []string{test.want}) ||
 					!c.runs("job")[0].ScheduledAt.Equal(scheduledAt) {
-					t.Errorf("got %v, expected that the scheduled time of %s %s", got, scheduledAt,
+					t.Errorf("got %v, want that the scheduled time of %s %s", got, scheduledAt,
 						test.want)
 				}
 				stop()
@@ -139,7 +139,7 @@ func TestMisfiresCountFromTheDelayedStart(t *testing.T) {
 	}
 }
 
-func TestUpcomingTellsWhenAScheduledTimeStarts(t *testing.T) {
+func TestUpcomingHasTheDelayedStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		j := delayed(t, "job", 10*time.Second, time.Minute)

@@ -96,7 +96,7 @@ func TestDependentsAreDueWhenAllHaveSucceeded(t *testing.T) {
 			"load": "00:02:00, 00:04:00", "report": "00:02:00, 00:04:00",
 		} {
 			if got := c.ranFor(name); got != want {
-				t.Errorf("%s: %s, expected %s", name, got, want)
+				t.Errorf("%s: %s, want %s", name, got, want)
 			}
 		}
 		for i, r := range c.runs("report") {
@@ -109,7 +109,7 @@ func TestDependentsAreDueWhenAllHaveSucceeded(t *testing.T) {
 	})
 }
 
-func TestDependentsAreNotDueForWhatFailed(t *testing.T) {
+func TestDependentsAreNotDueAfterAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		work := &journal{fails: map[string]bool{"extract 00:02:00": true}}
@@ -133,7 +133,7 @@ func TestDependentsAreNotDueForWhatFailed(t *testing.T) {
 
 // Scheduled times behind one whose run goes on need not wait for it. When it is ready in
 // the end, two are ready at once: the job's overlap policy decides.
-func TestDependentsGoOnBehindALongRun(t *testing.T) {
+func TestDependentsContinueAfterALongRun(t *testing.T) {
 	for overlap, skipped := range map[jobs.Overlap]int{jobs.OverlapSkip: 1, jobs.OverlapQueue: 0,
 		jobs.OverlapAllow: 0} {
 		t.Run(string(overlap), func(t *testing.T) {
@@ -172,7 +172,7 @@ func TestDependentsGoOnBehindALongRun(t *testing.T) {
 
 // A dependent has no next scheduled time to which a firing could give way: behind one that
 // waits for a lock there is no place.
-func TestDependentsDoNotPileUp(t *testing.T) {
+func TestDependentsDoNotAccumulate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -188,12 +188,12 @@ func TestDependentsDoNotPileUp(t *testing.T) {
 		want := "00:01:00, 00:02:00 skipped older_waiter, 00:03:00 skipped older_waiter, " +
 			"00:04:00 skipped older_waiter, 00:05:00 skipped older_waiter, 00:06:00"
 		if got := c.ranFor("load"); got != want {
-			t.Errorf("load ran for %s, expected %s", got, want)
+			t.Errorf("load ran for %s, want %s", got, want)
 		}
 	})
 }
 
-func TestDependentsFireBehindARecovery(t *testing.T) {
+func TestDependentsFireAfterARecovery(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -247,7 +247,7 @@ func TestDependentsMisfire(t *testing.T) {
 					neverScheduled(t, "extract")))
 				time.Sleep(20 * time.Second)
 				if got := c.ranFor("load"); got != want {
-					t.Errorf("load: %s, expected %s", got, want)
+					t.Errorf("load: %s, want %s", got, want)
 				}
 				stop()
 			})
@@ -275,7 +275,7 @@ func TestDependentsThresholdCountsFromTheLastSuccess(t *testing.T) {
 	})
 }
 
-func TestDependentsCalendarsAreAskedForTheScheduledTime(t *testing.T) {
+func TestCalendarsOfDependentsApplyToTheScheduledTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		quiet, err := schedule.NewCalendar(schedule.CalendarSpec{Name: "quiet",
@@ -316,13 +316,13 @@ func TestDependentsAreDelayedByTheirJitter(t *testing.T) {
 		delay := schedule.Jitter("load", runs[0].ScheduledAt, 5*time.Minute)
 		if waited := runs[0].StartedAt.Sub(*c.runs("extract")[0].FinishedAt); waited < delay ||
 			waited > delay+1100*time.Millisecond {
-			t.Errorf("started after %s, expected %s", waited, delay)
+			t.Errorf("started after %s, want %s", waited, delay)
 		}
 	})
 }
 
 // A replica whose definition of a dependent is old leaves it to others.
-func TestDependentsAreFiredByTheDefinitionInForce(t *testing.T) {
+func TestDependentsAreFiredByTheActiveDefinition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		before := dependent(t, "load", "extract")
@@ -341,7 +341,7 @@ func TestDependentsAreFiredByTheDefinitionInForce(t *testing.T) {
 		}
 		if want := []string{"00:01:00 old", "00:02:00 new", "00:03:00 new", "00:04:00 old",
 			"00:05:00 old"}; !slices.Equal(by, want) {
-			t.Errorf("fired by %v, expected %v", by, want)
+			t.Errorf("fired by %v, want %v", by, want)
 		}
 	})
 }

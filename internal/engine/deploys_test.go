@@ -50,7 +50,7 @@ func (c *cluster) byReplica(job string) string {
 	return fmt.Sprintf("%s%s×%d", text, last, n)
 }
 
-func TestCanaryThatIsRolledBackGivesItsJobsBack(t *testing.T) {
+func TestRollbackOfACanaryReturnsItsJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		before, after := twoDefinitions(t)
@@ -69,7 +69,7 @@ func TestCanaryThatIsRolledBackGivesItsJobsBack(t *testing.T) {
 
 // The canary dies without a word: its definition is active until its session
 // has expired and is swept. The scheduled times of that time are late, not lost.
-func TestCanaryThatDiesGivesItsJobsBack(t *testing.T) {
+func TestDeathOfACanaryReturnsItsJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		before, after := twoDefinitions(t)
@@ -90,7 +90,7 @@ func TestCanaryThatDiesGivesItsJobsBack(t *testing.T) {
 	})
 }
 
-func TestOldReplicaThatIsRestartedInADeployLeavesItsJobsToTheNew(t *testing.T) {
+func TestRestartedOldReplicaLeavesItsJobsToTheNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		before, after := twoDefinitions(t)
@@ -165,7 +165,7 @@ func TestRollingDeployLosesNothing(t *testing.T) {
 }
 
 // Scheduled times of a schedule count only while it is active.
-func TestScheduledTimesOfAScheduleThatWasNotInForceAreNotFired(t *testing.T) {
+func TestScheduledTimesOfAnInactiveScheduleAreNotFired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		begun := time.Now()
@@ -187,7 +187,7 @@ func TestScheduledTimesOfAScheduleThatWasNotInForceAreNotFired(t *testing.T) {
 	})
 }
 
-func TestJobThatIsOnlyDescribedAnewIsTheSame(t *testing.T) {
+func TestNewDescriptionKeepsTheDefinition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		before, _ := twoDefinitions(t)
@@ -215,7 +215,7 @@ func TestJobThatIsOnlyDescribedAnewIsTheSame(t *testing.T) {
 
 // A replica shows the next scheduled time of what is its own to fire, and nothing of what
 // is others'.
-func TestUpcomingLeavesOutWhatOthersFire(t *testing.T) {
+func TestUpcomingExcludesJobsThatOthersFire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		before, after := twoDefinitions(t)
@@ -301,7 +301,7 @@ func (r *registering) Start(ctx context.Context, session uuid.UUID,
 
 // From the moment that a new replica's definitions are active the others
 // leave its jobs to it, though it may take a while to get going.
-func TestScheduledTimesOfTheTimeInWhichAReplicaRegistersAreFired(t *testing.T) {
+func TestScheduledTimesDuringARegistrationAreFired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		before, after := twoDefinitions(t)
@@ -319,7 +319,7 @@ func TestScheduledTimesOfTheTimeInWhichAReplicaRegistersAreFired(t *testing.T) {
 	})
 }
 
-func TestReplicaThatIsRefusedAStartAsStaleAsksNoMore(t *testing.T) {
+func TestStaleStartIsNotRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		before, after := twoDefinitions(t)
@@ -338,7 +338,7 @@ func TestReplicaThatIsRefusedAStartAsStaleAsksNoMore(t *testing.T) {
 	})
 }
 
-func TestRegistrationThatTimesOutDoesNotEndAReplicasStart(t *testing.T) {
+func TestRegistrationThatTimesOutIsRetriedAtStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		before, _ := twoDefinitions(t)
@@ -356,7 +356,7 @@ func TestRegistrationThatTimesOutDoesNotEndAReplicasStart(t *testing.T) {
 	})
 }
 
-func TestRegistrationThatIsRefusedIsToldAtStart(t *testing.T) {
+func TestRefusedRegistrationFailsTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		before, _ := twoDefinitions(t)
@@ -373,10 +373,10 @@ func TestRegistrationThatIsRefusedIsToldAtStart(t *testing.T) {
 	})
 }
 
-// TestJobThatOnlySomeReplicasKnowIsFiredOnceEach has a job that the new release
+// TestJobThatOnlySomeReplicasKnowFiresOnce has a job that the new release
 // brings, and one that it no longer has, while replicas of both stand beside
 // each other.
-func TestJobThatOnlySomeReplicasKnowIsFiredOnceEach(t *testing.T) {
+func TestJobThatOnlySomeReplicasKnowFiresOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		both, brought, gone := job(t, "both", 5*time.Second, "orders"),
@@ -407,7 +407,7 @@ func TestJobThatOnlySomeReplicasKnowIsFiredOnceEach(t *testing.T) {
 				scheduledTimes[r.ScheduledAt] = true
 			}
 			if len(scheduledTimes) < least {
-				t.Errorf("%s: %d scheduled times were fired, expected at least %d", name,
+				t.Errorf("%s: %d scheduled times were fired, want at least %d", name,
 					len(scheduledTimes), least)
 			}
 		}

@@ -30,7 +30,7 @@ func newTestDispatcher(t *testing.T) (*dispatcher, *entry) {
 }
 
 // While a job rests, one scheduled time of it is put suspended, however long that takes.
-func TestJobThatRestsTakesNoRoom(t *testing.T) {
+func TestSuspendedJobKeepsOneScheduledTime(t *testing.T) {
 	for name, rest := range map[string]func(*dispatcher, *entry){
 		"its job is paused": func(d *dispatcher, _ *entry) {
 			d.controlState.pauses = []storage.Pause{{Target: storage.Target{Kind: storage.TargetJob, Name: "job"}}}
@@ -62,7 +62,7 @@ func TestJobThatRestsTakesNoRoom(t *testing.T) {
 	}
 }
 
-func TestRemovedJobIsPlannedNoMore(t *testing.T) {
+func TestRemovedJobIsNotPlanned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, e := newTestDispatcher(t)
 		time.Sleep(time.Second)
@@ -108,7 +108,7 @@ func TestQueuedScheduledTimeOfAPausedJobIsHeld(t *testing.T) {
 	})
 }
 
-func TestDrainedReplicaCaresNoMoreForWhatItAdopted(t *testing.T) {
+func TestDrainedReplicaForgetsAdoptedRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, e := newTestDispatcher(t)
 		run := uuid.New()
@@ -124,7 +124,7 @@ func TestDrainedReplicaCaresNoMoreForWhatItAdopted(t *testing.T) {
 
 // A job that came to the table is planned once the store has said from when on
 // its scheduled times count, and from then on.
-func TestAddedJobIsPlannedWhenItIsKnownWhatCounts(t *testing.T) {
+func TestAddedJobIsPlannedWhenItsCursorIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, e := newTestDispatcher(t)
 		fresh := &entry{Job: e.Job}

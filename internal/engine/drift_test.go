@@ -67,25 +67,25 @@ func TestListsOfServersAreCompared(t *testing.T) {
 				l.compare(t.Context())
 			}
 			if got := l.servers.number.Load(); got != test.lists {
-				t.Errorf("%d lists, expected %d", got, test.lists)
+				t.Errorf("%d lists, want %d", got, test.lists)
 			}
 			lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 			if log.Len() == 0 {
 				lines = nil
 			}
 			if len(lines) != len(test.want) {
-				t.Fatalf("log is %q, expected %q", lines, test.want)
+				t.Fatalf("log is %q, want %q", lines, test.want)
 			}
 			for i, line := range lines {
 				if !strings.Contains(line, test.want[i]) {
-					t.Errorf("line %d is %s, expected %s", i, line, test.want[i])
+					t.Errorf("line %d is %s, want %s", i, line, test.want[i])
 				}
 			}
 		})
 	}
 }
 
-func TestReplicaThatNamesNoServersComparesNothing(t *testing.T) {
+func TestReplicaWithoutServersComparesNothing(t *testing.T) {
 	l := newDrift(nil, "a", "", func() string { return "" }, time.Now, zerolog.Nop())
 	l.compare(t.Context())
 	if got := l.servers.number.Load(); got != 0 {
@@ -93,9 +93,9 @@ func TestReplicaThatNamesNoServersComparesNothing(t *testing.T) {
 	}
 }
 
-// TestADeployIsToldOfAndWarnedOfOnlyWhenItDoesNotEnd has replicas differ for
+// TestDriftIsLoggedAndWarnsIfItDoesNotEnd has replicas differ for
 // longer than a deploy lasts.
-func TestADeployIsToldOfAndWarnedOfOnlyWhenItDoesNotEnd(t *testing.T) {
+func TestDriftIsLoggedAndWarnsIfItDoesNotEnd(t *testing.T) {
 	begun := time.Date(2026, 3, 14, 3, 0, 0, 0, time.UTC)
 	now := begun
 	replica := func(name, table string, started time.Duration) storage.ReplicaView {
@@ -122,7 +122,7 @@ func TestADeployIsToldOfAndWarnedOfOnlyWhenItDoesNotEnd(t *testing.T) {
 		}
 		for _, text := range says {
 			if !strings.Contains(log.String(), text) {
-				t.Errorf("at %s the log says %q, expected %s", at, log.String(), text)
+				t.Errorf("at %s the log says %q, want %s", at, log.String(), text)
 			}
 		}
 	}
@@ -155,7 +155,7 @@ func TestDriftInWords(t *testing.T) {
 		"rollup: b has an older definition; c and d do not know it": {Job: "rollup", Newest: []string{"a"}, Older: []string{"b"}, Without: []string{"c", "d"}},
 	} {
 		if got := drift.String(); got != want {
-			t.Errorf("%+v: %q, expected %q", drift, got, want)
+			t.Errorf("%+v: %q, want %q", drift, got, want)
 		}
 	}
 }

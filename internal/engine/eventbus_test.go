@@ -58,7 +58,7 @@ func TestSlowListenerLosesEvents(t *testing.T) {
 	})
 }
 
-func TestNobodyListens(t *testing.T) {
+func TestEventsWithoutListeners(t *testing.T) {
 	a := newEventBus(nil, nil, zerolog.Nop())
 	a.publish(jobs.Event{})
 	a.run(t.Context()) // returns at once

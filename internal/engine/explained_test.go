@@ -42,7 +42,7 @@ func TestExplainAsFired(t *testing.T) {
 		} {
 			e, err := x.Explain(t.Context(), want.job, want.at)
 			if err != nil || e.Verdict != want.verdict || len(e.Notes) > 0 {
-				t.Errorf("%s at %s: %s: %s %q %v, expected %s", want.job, want.at, e.Verdict,
+				t.Errorf("%s at %s: %s: %s %q %v, want %s", want.job, want.at, e.Verdict,
 					e.Summary, e.Notes, err, want.verdict)
 			}
 		}

@@ -140,7 +140,7 @@ func (h *heldStore) Start(ctx context.Context, session uuid.UUID,
 	return h.Store.Start(ctx, session, requests)
 }
 
-func TestHeldRowHoldsUpOtherStartsOnceAtMost(t *testing.T) {
+func TestLockedRowDelaysOtherStartsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		stuck, other := once(t, "stuck", 10*time.Second, "orders"), job(t, "other", time.Second)
@@ -187,7 +187,7 @@ func TestFiringThatQueuesForAWorkerHoldsNoLock(t *testing.T) {
 		stop()
 		if r := c.runs("other"); len(r) != 1 || r[0].State != jobs.Succeeded ||
 			r[0].StartedAt.Sub(r[0].ScheduledAt) > time.Second {
-			t.Errorf("other: %+v, expected that it ran at once", r)
+			t.Errorf("other: %+v, want that it ran at once", r)
 		}
 		if got := c.outcomes("stuck"); !slices.Equal(got, []string{"succeeded"}) {
 			t.Errorf("stuck: %v", got)
@@ -195,7 +195,7 @@ func TestFiringThatQueuesForAWorkerHoldsNoLock(t *testing.T) {
 	})
 }
 
-func TestHandlerThatWasLeftBehindHoldsUpNoFinish(t *testing.T) {
+func TestAbandonedHandlerDelaysNoFinish(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		stuck, other := once(t, "stuck", 10*time.Second, "orders"), job(t, "other", time.Second)
@@ -250,7 +250,7 @@ func TestReplicaWithAnOldDefinitionDoesNotWinTheGate(t *testing.T) {
 	})
 }
 
-func TestGraceAlsoEndsARunThatIsOnlyBeingStarted(t *testing.T) {
+func TestGracePeriodEndsARunThatIsStarting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		o := c.options("a", takes(3*time.Hour), once(t, "job", 5*time.Second, "orders"))
@@ -269,7 +269,7 @@ func TestGraceAlsoEndsARunThatIsOnlyBeingStarted(t *testing.T) {
 	})
 }
 
-func TestNothingBeginsAfterStopAndOthersTakeItOver(t *testing.T) {
+func TestNothingStartsAfterStopAndOthersTakeOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		j := once(t, "job", 5*time.Second, "orders")
@@ -290,7 +290,7 @@ func TestNothingBeginsAfterStopAndOthersTakeItOver(t *testing.T) {
 	})
 }
 
-func TestNothingBeginsUnderALostSession(t *testing.T) {
+func TestNothingStartsUnderALostSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		store := &faultyStore{Store: c.store}
@@ -311,7 +311,7 @@ func TestNothingBeginsUnderALostSession(t *testing.T) {
 	})
 }
 
-func TestRetryEndsByItsElapsedLimit(t *testing.T) {
+func TestRetryEndsAtMaxElapsed(t *testing.T) {
 	for name, policy := range map[string]retry.Policy{
 		"with a count":    {Attempts: 50, Delay: 10 * time.Second, Elapsed: time.Minute},
 		"without a count": {Delay: 10 * time.Second, Elapsed: time.Minute},

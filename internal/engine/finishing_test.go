@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// TestLargeEndsAreSplitByBytes: many runs that end at once with large states
+// TestLargeFinishesAreSplitByBytes: many runs that end at once with large states
 // are not one statement.
-func TestLargeEndsAreSplitByBytes(t *testing.T) {
+func TestLargeFinishesAreSplitByBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var batches, ends int
 		send := func(_ context.Context, requests []storage.FinishRequest) ([]bool, error) {

@@ -36,7 +36,7 @@ func (f failing) Get(context.Context, ...string) (map[string][]byte, error) { re
 
 // An error of the gate is not a no: the reply may be lost, or memcached down, and then
 // no other replica starts the firing.
-func TestFiringWhoseGateAnswersWithAnErrorRuns(t *testing.T) {
+func TestFiringRunsAfterAnErrorOfItsGate(t *testing.T) {
 	for name, backend := range map[string]failing{
 		"unavailable":                   {err: locking.ErrUnavailable},
 		"unclear, and the add landed":   {err: locking.ErrUnclear, land: true},

@@ -78,7 +78,7 @@ func TestEachKindOfScheduleFires(t *testing.T) {
 				continue
 			}
 			if got := c.ranFor(table[i].Name); got != kind.want {
-				t.Errorf("%q ran for %s, expected %s", kind.text, got, kind.want)
+				t.Errorf("%q ran for %s, want %s", kind.text, got, kind.want)
 			}
 		}
 		if r := c.runs("only triggered"); len(r) != 1 || r[0].State != jobs.Succeeded ||

@@ -63,7 +63,7 @@ func (h *hearing) find(t *testing.T, job string, kind jobs.EventKind) jobs.Event
 	return jobs.Event{}
 }
 
-func TestListenersHearWhatHappens(t *testing.T) {
+func TestListenersGetEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		handler := jobs.Handle("work", func(ctx context.Context, run *jobs.Run, _ struct{}) error {
@@ -97,7 +97,7 @@ func TestListenersHearWhatHappens(t *testing.T) {
 			"asked": "adopted waiting, started running, finished succeeded",
 		} {
 			if got := h.of(job); got != want {
-				t.Errorf("%s: heard %s, expected %s", job, got, want)
+				t.Errorf("%s: heard %s, want %s", job, got, want)
 			}
 		}
 		started, ended, skipped := h.find(t, "long", jobs.EventStarted),
@@ -136,7 +136,7 @@ func (s *noEnds) Finish(ctx context.Context, requests []storage.FinishRequest) (
 	return s.faultyStore.Finish(ctx, requests)
 }
 
-func TestListenersHearOfDeathsAndMisfires(t *testing.T) {
+func TestListenersGetLostRunsAndMisfires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		late := job(t, "late", time.Minute)
@@ -168,9 +168,9 @@ func TestListenersHearOfDeathsAndMisfires(t *testing.T) {
 	})
 }
 
-// TestStuckListenerHoldsUpNothing: neither firings nor other listeners nor the
+// TestStuckListenerDelaysNothing: neither firings nor other listeners nor the
 // replica's end wait for it.
-func TestStuckListenerHoldsUpNothing(t *testing.T) {
+func TestStuckListenerDelaysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		var h hearing
@@ -212,7 +212,7 @@ func TestHooksAreChecked(t *testing.T) {
 }
 
 // What an operator ends in the store is heard of where the run was.
-func TestListenersHearOfWhatOperatorsEnd(t *testing.T) {
+func TestListenersGetRunsThatOperatorsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		held, waits, released := once(t, "held", 10*time.Second, "orders"),
@@ -258,7 +258,7 @@ func TestListenersHearOfWhatOperatorsEnd(t *testing.T) {
 			"held":     "scheduled, started running, finished succeeded",
 		} {
 			if got := h.of(job); got != want {
-				t.Errorf("%s: heard %s, expected %s", job, got, want)
+				t.Errorf("%s: heard %s, want %s", job, got, want)
 			}
 			if got := others.of(job); got != "" {
 				t.Errorf("%s: another replica heard %s", job, got)
@@ -271,7 +271,7 @@ func TestListenersHearOfWhatOperatorsEnd(t *testing.T) {
 	})
 }
 
-func TestListenersHearOfRunsThatAreCancelledWithTheirJob(t *testing.T) {
+func TestListenersGetRunsCancelledWithTheirJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		var h hearing
@@ -295,7 +295,7 @@ func TestListenersHearOfRunsThatAreCancelledWithTheirJob(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		stop()
 		if got, want := h.of("added"), "scheduled, finished cancelled cancelled"; got != want {
-			t.Errorf("heard %s, expected %s", got, want)
+			t.Errorf("heard %s, want %s", got, want)
 		}
 	})
 }

@@ -37,7 +37,7 @@ func (l *losing) Start(ctx context.Context, session uuid.UUID,
 // A start without a reply may have taken effect: its run is this replica's for
 // as long as its session lives, and nobody else looks after it, however late
 // it is.
-func TestStartWhoseReplyIsLostIsAskedAgainUntilItIsKnown(t *testing.T) {
+func TestStartWithLostReplyIsRepeatedUntilItIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		long, short := once(t, "long", 10*time.Second, "orders"),
@@ -59,7 +59,7 @@ func TestStartWhoseReplyIsLostIsAskedAgainUntilItIsKnown(t *testing.T) {
 
 // A run that may have been granted keeps its worker: it would be executed by
 // nobody while it queued for another.
-func TestStartWhoseReplyIsLostKeepsItsWorker(t *testing.T) {
+func TestStartWithLostReplyKeepsItsWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		short, long := once(t, "short", 10*time.Second, "orders"),
@@ -72,13 +72,13 @@ func TestStartWhoseReplyIsLostKeepsItsWorker(t *testing.T) {
 		time.Sleep(3 * time.Minute)
 		stop()
 		if got := c.outcomes("short"); !slices.Equal(got, []string{"succeeded"}) {
-			t.Errorf("short: %v, expected that its run went on once its start was known", got)
+			t.Errorf("short: %v, want that its run went on once its start was known", got)
 		}
 	})
 }
 
 // The same while the replica stops: the run goes on within the grace.
-func TestStartWhoseReplyIsLostIsAskedAgainWhileTheReplicaStops(t *testing.T) {
+func TestStartWithLostReplyIsRepeatedWhileTheReplicaStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		o := c.options("a", takes(time.Second), once(t, "short", 10*time.Second, "orders"))
@@ -88,7 +88,7 @@ func TestStartWhoseReplyIsLostIsAskedAgainWhileTheReplicaStops(t *testing.T) {
 		time.Sleep(11 * time.Second)
 		stop()
 		if got := c.outcomes("short"); !slices.Equal(got, []string{"succeeded"}) {
-			t.Errorf("short: %v, expected that its run went on", got)
+			t.Errorf("short: %v, want that its run went on", got)
 		}
 	})
 }

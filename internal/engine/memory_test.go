@@ -20,9 +20,9 @@ import (
 
 type watermark struct{ Row int }
 
-// TestStateGoesFromRunToRun: every run adds one to what the last that succeeded
+// TestStateIsPassedFromRunToRun: every run adds one to what the last that succeeded
 // has saved; every third fails after it has saved.
-func TestStateGoesFromRunToRun(t *testing.T) {
+func TestStateIsPassedFromRunToRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		var mu sync.Mutex
@@ -54,7 +54,7 @@ func TestStateGoesFromRunToRun(t *testing.T) {
 		stop()
 		if got, want := strings.Join(found, ", "),
 			"false 0, true 1, true 2, true 2, true 3, true 4"; got != want {
-			t.Errorf("found %s, expected %s", got, want)
+			t.Errorf("got %s, want %s", got, want)
 		}
 		run, err := c.store.Run(t.Context(), c.runs("job")[2].ID)
 		if err != nil || run.State != jobs.Failed || string(run.Result) != `{"row":2}` {
@@ -63,9 +63,9 @@ func TestStateGoesFromRunToRun(t *testing.T) {
 	})
 }
 
-// TestWorkInPartsKeepsItsParts: what a part has saved in its transaction is kept
+// TestSavedPartsAreKept: what a part has saved in its transaction is kept
 // when a later one fails, and the next attempt goes on from there.
-func TestWorkInPartsKeepsItsParts(t *testing.T) {
+func TestSavedPartsAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newFileCluster(t)
 		var parts []int
@@ -97,7 +97,7 @@ func TestWorkInPartsKeepsItsParts(t *testing.T) {
 		time.Sleep(time.Minute)
 		stop()
 		if got := fmt.Sprint(parts); got != "[1 2 3 3 4]" {
-			t.Errorf("parts %s, expected the third to be done again and no other", got)
+			t.Errorf("parts %s, want the third to be done again and no other", got)
 		}
 		if saved, err := c.store.Saved(t.Context(), "job"); err != nil ||
 			string(saved) != `{"Row":4}` {
@@ -121,10 +121,10 @@ func TestStateAndResultAreBounded(t *testing.T) {
 			t.Errorf("%s of %d bytes: %v", test.name, test.most, err)
 		}
 		if err := test.keep(strings.Repeat("x", test.most-1)); !errors.Is(err, jobs.ErrTooLarge) {
-			t.Errorf("%s of %d bytes: %v, expected ErrTooLarge", test.name, test.most+1, err)
+			t.Errorf("%s of %d bytes: %v, want ErrTooLarge", test.name, test.most+1, err)
 		}
 		if kept := len(test.kept()); kept != test.most {
-			t.Errorf("%s: %d bytes are kept, expected those of before", test.name, kept)
+			t.Errorf("%s: %d bytes are kept, want those of before", test.name, kept)
 		}
 		if err := test.keep(func() {}); err == nil {
 			t.Errorf("%s: a function was kept", test.name)

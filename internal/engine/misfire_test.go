@@ -65,7 +65,7 @@ func TestLongOutageIsRecordedWithinBounds(t *testing.T) {
 	}
 }
 
-func TestStartedScheduledTimesAreNoMisfires(t *testing.T) {
+func TestStartedScheduledTimesAreNotMisfires(t *testing.T) {
 	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	started := []time.Time{from.Add(time.Minute), from.Add(3 * time.Minute)}
 	got := misfires(entryEvery(t, time.Minute, jobs.MisfireRunOnce),
@@ -77,7 +77,7 @@ func TestStartedScheduledTimesAreNoMisfires(t *testing.T) {
 	}
 }
 
-func TestReadyQueueIsByScheduledTimeThenByAnOrderOfTheReplicasOwn(t *testing.T) {
+func TestReadyQueueOrdersByScheduledTimeThenByReplica(t *testing.T) {
 	order := func(replica string) string {
 		r := newReady(replica, 1)
 		scheduledAt := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -102,7 +102,7 @@ func TestReadyQueueIsByScheduledTimeThenByAnOrderOfTheReplicasOwn(t *testing.T) 
 	}
 }
 
-func TestMisfiresAreDecidedByWhatKeptThem(t *testing.T) {
+func TestMisfirePolicyDependsOnTheCause(t *testing.T) {
 	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	at := func(minutes float64) time.Time {
 		return from.Add(time.Duration(minutes * float64(time.Minute)))
@@ -196,7 +196,7 @@ func TestMisfiresAreDecidedByWhatKeptThem(t *testing.T) {
 }
 
 // What waits for a worker already is not joined by a run for each further due.
-func TestMisfiresAreRunOnceInTheRunThatWaits(t *testing.T) {
+func TestWaitingRunReplacesMisfires(t *testing.T) {
 	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	cursor := storage.Cursor{CheckedUntil: from, Until: from.Add(2 * time.Minute),
 		Waits: from.Add(-time.Minute)}

@@ -96,7 +96,7 @@ func TestMisfiresOfALongOutageAreRecordedInPages(t *testing.T) {
 
 // While nothing is wrong a job is asked about when it has had a scheduled time, once, not
 // each time that somebody looks.
-func TestMisfiresAreAskedForOnlyAfterAScheduledTime(t *testing.T) {
+func TestMisfiresAreCheckedOnlyAfterAScheduledTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		store := &laborious{Store: c.store, asked: map[string]int{}}
@@ -118,7 +118,7 @@ func TestMisfiresAreAskedForOnlyAfterAScheduledTime(t *testing.T) {
 }
 
 // What others fire is theirs to check.
-func TestMisfiresAreNotAskedForOfWhatOthersFire(t *testing.T) {
+func TestMisfiresOfJobsThatOthersFireAreNotChecked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		before, after := twoDefinitions(t)

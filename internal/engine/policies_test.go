@@ -62,7 +62,7 @@ func (c *cluster) starts(table []jobs.Job) []jobs.Record {
 	return began
 }
 
-func TestOutageIsCaughtUpWithBesideWhatIsDue(t *testing.T) {
+func TestLateRunsRunBesideDueFirings(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -141,7 +141,7 @@ func TestCatchUpIsAQuarterOfTheWorkers(t *testing.T) {
 	}
 }
 
-func TestPriorityDecidesWhereWorkersAreShort(t *testing.T) {
+func TestPriorityDecidesWhenWorkersAreBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		low, high := once(t, "low", 11*time.Second), once(t, "high", 12*time.Second)
@@ -188,7 +188,7 @@ func TestStarvedJobAges(t *testing.T) {
 	})
 }
 
-func TestGroupHasSoManyPlacesOnAReplica(t *testing.T) {
+func TestGroupLimitPerReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		var group []jobs.Job
@@ -221,7 +221,7 @@ func TestGroupHasSoManyPlacesOnAReplica(t *testing.T) {
 
 // Its place is another's while a firing waits for a lock, and it waits for one
 // when it goes on.
-func TestPlaceInAGroupIsFreeWhileAFiringWaits(t *testing.T) {
+func TestWaitingFiringUsesNoSlotOfItsGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		holder := once(t, "holder", 9*time.Second, "orders")
@@ -243,7 +243,7 @@ func TestPlaceInAGroupIsFreeWhileAFiringWaits(t *testing.T) {
 	})
 }
 
-func TestGroupHasSoManyRunsInTheCluster(t *testing.T) {
+func TestGroupLimitPerCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		var group []jobs.Job
@@ -341,7 +341,7 @@ func TestFiringIsNotStartedAfterItsDeadline(t *testing.T) {
 }
 
 // A deadline is counted from the scheduled time, or from the trigger, whoever begins.
-func TestDeadlineOfWhatIsAdopted(t *testing.T) {
+func TestDeadlineOfAnAdoptedRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		late, manual := job(t, "late", time.Hour), job(t, "manual", 24*time.Hour)
@@ -395,7 +395,7 @@ func TestDeadlineIsForTheFirstAttempt(t *testing.T) {
 	})
 }
 
-func TestQueueHoldsOne(t *testing.T) {
+func TestOverlapQueueHoldsOneFiring(t *testing.T) {
 	for _, locks := range []string{"with stage 1", "without"} {
 		t.Run(locks, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -430,7 +430,7 @@ func TestQueueHoldsOne(t *testing.T) {
 	}
 }
 
-func TestFiringWhoseTriesAreOverWaitsOnByItsPolicy(t *testing.T) {
+func TestFiringWithoutTriesLeftFollowsItsWaitPolicy(t *testing.T) {
 	for policy, want := range map[jobs.Misfire][]string{
 		jobs.MisfireSkip: {"skipped lock_held", "skipped lock_held", "skipped lock_held",
 			"succeeded"},
@@ -464,7 +464,7 @@ func TestFiringWhoseTriesAreOverWaitsOnByItsPolicy(t *testing.T) {
 
 // A wait that ends with the job's next scheduled time, and not with its tries, is over by
 // the same policy.
-func TestFiringThatHasTriesLeftWaitsOnByItsPolicy(t *testing.T) {
+func TestFiringWithTriesLeftFollowsItsWaitPolicy(t *testing.T) {
 	for policy, want := range map[jobs.Misfire][]string{
 		jobs.MisfireSkip:    {"skipped lock_held", "skipped lock_held", "succeeded"},
 		jobs.MisfireRunOnce: {"skipped superseded", "skipped superseded", "succeeded"},
@@ -496,7 +496,7 @@ func TestFiringThatHasTriesLeftWaitsOnByItsPolicy(t *testing.T) {
 	}
 }
 
-func TestScheduledTimesOfAPauseAreDecidedWhenItIsOver(t *testing.T) {
+func TestScheduledTimesOfAPauseAreDecidedWhenItEnds(t *testing.T) {
 	for policy, want := range map[jobs.Misfire][]string{
 		"":                  {"missed paused", "missed paused"},
 		jobs.MisfireRunOnce: {"missed superseded", "succeeded"},
@@ -544,7 +544,7 @@ func (s slowStart) Start(ctx context.Context, session uuid.UUID,
 	return s.Store.Start(ctx, session, requests)
 }
 
-func TestClaimThatComesAfterTheDeadlineIsGivenBack(t *testing.T) {
+func TestClaimAfterTheDeadlineIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		handlers, calls := counting(time.Second)
@@ -568,7 +568,7 @@ func TestClaimThatComesAfterTheDeadlineIsGivenBack(t *testing.T) {
 }
 
 // However long an outage was, it is told since when nobody was up.
-func TestOutageIsToldFromItsBeginning(t *testing.T) {
+func TestOutageIsRecordedFromItsStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newFileCluster(t)
 		j := job(t, "job", 24*time.Hour)

@@ -54,7 +54,7 @@ func beginElsewhere(t *testing.T, b locking.Backend, f jobs.Firing) {
 	}
 }
 
-func TestSieveDropsWhatOthersHaveBegun(t *testing.T) {
+func TestPrefilterDropsStartedFirings(t *testing.T) {
 	backend := memory.New()
 	d := newSieving(t, backend)
 	d.pushFiring(20)
@@ -81,7 +81,7 @@ func TestSieveDropsWhatOthersHaveBegun(t *testing.T) {
 	}
 }
 
-func TestSieveKeepsAdoptedRuns(t *testing.T) {
+func TestPrefilterKeepsAdoptedRuns(t *testing.T) {
 	backend := memory.New()
 	d := newSieving(t, backend)
 	scheduledAt := jobs.Firing{Job: "lost", ScheduledAt: time.Unix(100, 0), Recovery: 1}
@@ -94,7 +94,7 @@ func TestSieveKeepsAdoptedRuns(t *testing.T) {
 	}
 }
 
-func TestSieveKeepsAllWhenItCannotLook(t *testing.T) {
+func TestPrefilterKeepsAllAfterAnError(t *testing.T) {
 	asked := 0
 	d := newSieving(t, silent{memory.New(), &asked})
 	d.pushFiring(40)
@@ -106,11 +106,11 @@ func TestSieveKeepsAllWhenItCannotLook(t *testing.T) {
 	next, _ := d.ready.pop()
 	next.looked = false
 	if d.drop(t.Context(), next); asked != 1 {
-		t.Errorf("it asked %d times, expected that it does not ask again at once", asked)
+		t.Errorf("it asked %d times, want that it does not ask again at once", asked)
 	}
 }
 
-func TestFewFiringsAreNotSieved(t *testing.T) {
+func TestFewFiringsAreNotPrefiltered(t *testing.T) {
 	d := newSieving(t, memory.New())
 	d.pushFiring(prefilterMin)
 	first, _ := d.ready.pop()

@@ -89,7 +89,7 @@ func TestReloadChangesTheTable(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		if n := len(c.runs("leaves")); n != left+10 {
-			t.Errorf("after a mistake there are %d runs more, expected 10", n-left)
+			t.Errorf("after a mistake there are %d runs more, want 10", n-left)
 		}
 		later := stays
 		later.Schedule = every(t, 2*time.Second)
@@ -104,10 +104,10 @@ func TestReloadChangesTheTable(t *testing.T) {
 			t.Errorf("a removed job has %d runs more", n-left)
 		}
 		if n := len(c.runs("stays")) - stayed; n < 9 || n > 11 {
-			t.Errorf("the changed job has %d runs more in 20 s, expected one every 2 s", n)
+			t.Errorf("the changed job has %d runs more in 20 s, want one every 2 s", n)
 		}
 		if n := len(c.runs("comes")); n < 19 || n > 21 {
-			t.Errorf("the added job has %d runs in 20 s, expected one a second", n)
+			t.Errorf("the added job has %d runs in 20 s, want one a second", n)
 		}
 		if got := c.outcomes("waiter"); len(got) == 0 ||
 			got[0] != "skipped "+string(jobs.ReasonJobGone) {
@@ -136,9 +136,9 @@ func (s *cutOff) Withdraw(ctx context.Context, session uuid.UUID, table string,
 	return s.Store.Withdraw(ctx, session, table, names)
 }
 
-// TestReloadIsToldWhenTheStoreAnswers: until then the job is not fired, and no scheduled time of it
+// TestReloadIsReportedWhenTheStoreAnswers: until then the job is not fired, and no scheduled time of it
 // is lost.
-func TestReloadIsToldWhenTheStoreAnswers(t *testing.T) {
+func TestReloadIsReportedWhenTheStoreAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		before, after := twoDefinitions(t)
@@ -157,7 +157,7 @@ func TestReloadIsToldWhenTheStoreAnswers(t *testing.T) {
 		}
 		views, err := c.store.Jobs(t.Context())
 		if err != nil || len(views) != 1 || views[0].Version != 2 {
-			t.Errorf("jobs %+v, %v; expected version 2", views, err)
+			t.Errorf("jobs %+v, %v; want version 2", views, err)
 		}
 	})
 }

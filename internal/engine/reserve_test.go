@@ -32,7 +32,7 @@ func takesBy(lengths map[string]time.Duration) []jobs.Registration {
 
 // A backup of a schema waits for one of its tables. Jobs that write other tables run
 // meanwhile, and one that gives up says whose turn it was, and why that waits.
-func TestAPatientFiringDoesNotStopWhatLiesBeneath(t *testing.T) {
+func TestWaiterForASchemaDoesNotBlockOtherTables(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		extract := once(t, "extract", 10*time.Second, "orders")
@@ -69,13 +69,13 @@ func TestAPatientFiringDoesNotStopWhatLiesBeneath(t *testing.T) {
 			done.ID, ended.ID)
 		if skipped.State != jobs.Skipped || skipped.Reason != jobs.ReasonOlderWaiter ||
 			!strings.Contains(skipped.Detail, want) {
-			t.Errorf("skipped %+v, expected %q", skipped, want)
+			t.Errorf("skipped %+v, want %q", skipped, want)
 		}
 	})
 }
 
 // Of triggers none is dropped, whatever the job's overlap, and they run in their order.
-func TestTriggersRunInTheirOrder(t *testing.T) {
+func TestTriggersRunInOrder(t *testing.T) {
 	for _, overlap := range []jobs.Overlap{jobs.OverlapSkip, jobs.OverlapQueue} {
 		t.Run(string(overlap), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestTriggersRunInTheirOrder(t *testing.T) {
 
 // A trigger waits for a lock for as long as that is held, and not only as long as a
 // scheduled firing would.
-func TestATriggerWaitsForALockForAsLongAsItTakes(t *testing.T) {
+func TestTriggerWaitsForALockWithoutLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		long, manual := once(t, "long", 2*time.Second, "orders"),

@@ -11,7 +11,7 @@ import (
 
 // What was scheduled while no replica was up starts once one is, within its
 // threshold, whatever the misfire policy: it is not missed yet.
-func TestRestartBeginsWhereTheJobWasLastChecked(t *testing.T) {
+func TestRestartContinuesFromTheCursor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, begun := newCluster(t), time.Now()
 		j := job(t, "job", time.Minute)
@@ -32,7 +32,7 @@ func TestRestartBeginsWhereTheJobWasLastChecked(t *testing.T) {
 		if late := records[0].StartedAt.Sub(begun.Add(time.Minute)); late < time.Second ||
 			late > 2*time.Second {
 			t.Errorf(
-				"the first began %s after its scheduled time, expected as soon as a replica was up",
+				"the first began %s after its scheduled time, want as soon as a replica was up",
 				late)
 		}
 	})

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// TestHistoryIsKeptAsLongAsAsked has two replicas fire for longer than that.
-func TestHistoryIsKeptAsLongAsAsked(t *testing.T) {
+// TestHistoryIsKeptForTheRetention has two replicas fire for longer than that.
+func TestHistoryIsKeptForTheRetention(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -40,7 +40,7 @@ func TestHistoryIsKeptAsLongAsAsked(t *testing.T) {
 			if len(runs) < least || len(runs) > most ||
 				now.Sub(runs[0].ScheduledAt) > 12*time.Minute {
 				t.Errorf(
-					"%d runs are left, the oldest %s old; expected %d to %d of the last ten minutes", len(runs), now.Sub(runs[0].ScheduledAt), least, most)
+					"%d runs are left, the oldest %s old; want %d to %d of the last ten minutes", len(runs), now.Sub(runs[0].ScheduledAt), least, most)
 			}
 		}
 		time.Sleep(9 * time.Minute)
@@ -78,9 +78,9 @@ func (p *pruning) Prune(_ context.Context, _ uuid.UUID, r storage.PruneRequest) 
 	return storage.Pruned{}, nil
 }
 
-// TestPruningRestsBetweenBatches also has it give up its round where another
+// TestPruningPausesBetweenBatches also has it give up its round where another
 // replica is at it, or the store fails.
-func TestPruningRestsBetweenBatches(t *testing.T) {
+func TestPruningPausesBetweenBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		next := &storage.RunCursor{CreatedAt: time.Now(), ID: uuid.New()}
@@ -105,17 +105,17 @@ func TestPruningRestsBetweenBatches(t *testing.T) {
 			4*time.Minute + 521*time.Millisecond,
 		}
 		if len(store.asked) != len(want) {
-			t.Fatalf("asked at %v, expected %v", store.asked, want)
+			t.Fatalf("asked at %v, want %v", store.asked, want)
 		}
 		for i, at := range want {
 			if store.asked[i] != at || (store.after[i] != nil) != (i == 1 || i == 2) {
-				t.Errorf("asked at %s after %v, expected %s", store.asked[i], store.after[i], at)
+				t.Errorf("asked at %s after %v, want %s", store.asked[i], store.after[i], at)
 			}
 		}
 	})
 }
 
-func TestHistoryIsKeptForEverUnlessAsked(t *testing.T) {
+func TestHistoryIsKeptForeverByDefault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		store := &pruning{Store: c.store, begun: time.Now()}

@@ -210,7 +210,7 @@ func TestEachFiringRunsOnceInACluster(t *testing.T) {
 	})
 }
 
-func TestHeldTableIsWaitedForThenSkippedWithItsHolder(t *testing.T) {
+func TestFiringWaitsForAHeldTableAndIsSkippedWithItsHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newFileCluster(t)
 		long, short := once(t, "long", 10*time.Second, "orders"),
@@ -297,7 +297,7 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
-func TestHowAttemptsEnd(t *testing.T) {
+func TestEndsOfAttempts(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
 	for name, c := range map[string]struct {
@@ -341,7 +341,7 @@ func TestHowAttemptsEnd(t *testing.T) {
 	}
 }
 
-func TestFailedAttemptsAreRepeatedWithTheLocksFreeBetween(t *testing.T) {
+func TestFailedAttemptsAreRetriedAndReleaseTheirLocks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newFileCluster(t)
@@ -374,7 +374,7 @@ func TestFailedAttemptsAreRepeatedWithTheLocksFreeBetween(t *testing.T) {
 	})
 }
 
-func TestStopLetsRunsEndWithinTheGraceThenCancelsThem(t *testing.T) {
+func TestStopCancelsRunsAfterTheGracePeriod(t *testing.T) {
 	for name, c := range map[string]struct {
 		took time.Duration
 		want string
@@ -399,7 +399,7 @@ func TestStopLetsRunsEndWithinTheGraceThenCancelsThem(t *testing.T) {
 	}
 }
 
-func TestAttemptsLeftByAStoppedReplicaAreMadeByAnother(t *testing.T) {
+func TestAnotherReplicaContinuesAttemptsOfAStoppedReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		var attempts []int
@@ -475,7 +475,7 @@ func TestMisfiresByPolicy(t *testing.T) {
 	}
 }
 
-func TestTriggeredRunIsTakenUpOnceAndRunsBesideItsScheduledTime(t *testing.T) {
+func TestTriggeredRunIsAdoptedOnceAndRunsBesideAScheduledTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		var stops []func()
@@ -525,7 +525,7 @@ func TestReplicasWithDifferentServers(t *testing.T) {
 			t.Helper()
 			time.Sleep(10 * time.Second)
 			if got := scheduler.ServerLists(); got != want {
-				t.Errorf("%d lists, expected %d", got, want)
+				t.Errorf("%d lists, want %d", got, want)
 			}
 		}
 		lists(1)
@@ -541,7 +541,7 @@ func TestReplicasWithDifferentServers(t *testing.T) {
 		for text, want := range map[string]int{"different lists of memcached servers": 1,
 			"the same list of memcached servers again": 1} {
 			if got := strings.Count(log.String(), text); got != want {
-				t.Errorf("%q is in the log %d times, expected %d:\n%s", text, got, want,
+				t.Errorf("%q is in the log %d times, want %d:\n%s", text, got, want,
 					log.String())
 			}
 		}

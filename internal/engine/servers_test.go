@@ -45,7 +45,7 @@ func (s *twoServers) Add(ctx context.Context, key string, value []byte, ttl time
 
 // While one of two servers does not answer, firings whose locks and gates are on
 // the other go on as ever, and only what is locked on the broken one is skipped.
-func TestServerThatDoesNotAnswerConcernsItsOwnKeysAlone(t *testing.T) {
+func TestSilentServerAffectsOnlyItsKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		backend := &twoServers{Backend: c.locks, word: "orders"}
@@ -79,14 +79,14 @@ func TestServerThatDoesNotAnswerConcernsItsOwnKeysAlone(t *testing.T) {
 			}
 		}
 		if skipped < 5 {
-			t.Errorf("%d skipped for want of locks, expected 5 at least: %v", skipped,
+			t.Errorf("%d skipped for want of locks, want 5 at least: %v", skipped,
 				c.outcomes("broken"))
 		}
 		if gates := backend.answered.Load(); gates < 60 {
-			t.Errorf("%d gates were asked of the server that answers, expected 60 at least", gates)
+			t.Errorf("%d gates were asked of the server that answers, want 60 at least", gates)
 		}
 		if asked := backend.asked.Load(); asked > 31 {
-			t.Errorf("the broken server was asked %d times in a minute, expected once in two "+
+			t.Errorf("the broken server was asked %d times in a minute, want once in two "+
 				"seconds at most", asked)
 		}
 	})

@@ -148,7 +148,7 @@ func newTestKeeper(s *scripted) *keeper {
 
 // Only the first session knows that the former lives are over: a second one
 // may follow a loss that another replica of the name has caused by mistake.
-func TestOnlyTheFirstSessionTakesOverFromFormerLives(t *testing.T) {
+func TestOnlyTheFirstSessionSucceedsEarlierSessions(t *testing.T) {
 	for _, configured := range []bool{true, false} {
 		s := &scripted{fail: storage.ErrUnavailable} // the first try of it fails
 		synctest.Test(t, func(t *testing.T) {
@@ -226,7 +226,7 @@ func TestClockFollowsTheStores(t *testing.T) {
 	})
 }
 
-func TestVersionsAreReadAgainOnlyWhenABeatTellsOfAChange(t *testing.T) {
+func TestVersionsAreReadAgainOnlyAfterAReportedChange(t *testing.T) {
 	s := &scripted{versions: map[string]storage.ActiveDefinition{"job": {Version: 1}}}
 	keep(t, s, func(t *testing.T, k *keeper) {
 		activeVersion := &k.activation.table.get("job").activeVersion
@@ -256,7 +256,7 @@ func TestVersionsAreReadAgainOnlyWhenABeatTellsOfAChange(t *testing.T) {
 	})
 }
 
-func TestRefusedStartHasVersionsReadAtOnce(t *testing.T) {
+func TestRefusedStartReadsVersionsAtOnce(t *testing.T) {
 	s := &scripted{versions: map[string]storage.ActiveDefinition{"job": {Version: 1}}}
 	keep(t, s, func(t *testing.T, k *keeper) {
 		activeVersion := &k.activation.table.get("job").activeVersion
@@ -285,7 +285,7 @@ func TestRefusedStartHasVersionsReadAtOnce(t *testing.T) {
 	})
 }
 
-func TestDoubtsDoNotPutHeartbeatsOff(t *testing.T) {
+func TestRequestedHeartbeatsDoNotDelayRegularOnes(t *testing.T) {
 	s := &scripted{versions: map[string]storage.ActiveDefinition{"job": {Version: 1}}}
 	keep(t, s, func(t *testing.T, k *keeper) {
 		l, err := k.Wait(t.Context())
@@ -305,7 +305,7 @@ func TestDoubtsDoNotPutHeartbeatsOff(t *testing.T) {
 	})
 }
 
-func TestFirstSessionIsTriedUntilTheStoreAnswersAndRefusedOnlyForGood(t *testing.T) {
+func TestFirstSessionIsRetriedUnlessTheErrorIsPermanent(t *testing.T) {
 	mistake := errors.New("permission denied")
 	for name, c := range map[string]struct {
 		refuse error

@@ -268,7 +268,7 @@ func plants() []plant {
 
 // The oracle finds each of these mistakes, and without one nothing: it is no
 // oracle that is always content.
-func TestOracleFindsWhatIsWrong(t *testing.T) {
+func TestOracleFindsPlantedFaults(t *testing.T) {
 	for i, c := range plants() {
 		t.Run(c.name, func(t *testing.T) {
 			if !c.everyTime {

@@ -30,7 +30,7 @@ func popped(t *testing.T, r *ready) pending {
 	return p
 }
 
-func TestFullGroupKeepsNobodyElseBack(t *testing.T) {
+func TestFullGroupDoesNotDelayOthers(t *testing.T) {
 	r := newReady("replica", 1)
 	for i := range 3 {
 		r.push(inGroup(fmt.Sprintf("in-%d", i), "night", 1))
@@ -58,7 +58,7 @@ func TestFullGroupKeepsNobodyElseBack(t *testing.T) {
 
 // What a firing is called for and can't use is passed on: a late run of a full
 // group must not keep its place from another late run.
-func TestPlaceThatCannotBeUsedIsPassedOn(t *testing.T) {
+func TestUnusedSlotIsPassedOn(t *testing.T) {
 	r := newReady("replica", 1)
 	night := inGroup("night", "night", 1)
 	r.push(night)
@@ -112,7 +112,7 @@ func TestRoomForLateRuns(t *testing.T) {
 	room(1)
 }
 
-func TestAllThatIsQueuedIsLetGo(t *testing.T) {
+func TestAllQueuedFiringsAreReleased(t *testing.T) {
 	r := newReady("replica", 1)
 	r.push(inGroup("a", "night", 1))
 	holder := popped(t, r)
@@ -135,7 +135,7 @@ func TestAllThatIsQueuedIsLetGo(t *testing.T) {
 
 // Jobs whose scheduled times a pause holds back must not be in the way of those that can be
 // decided.
-func TestMisfiresThatAPauseHoldsBackAreLookedAtLast(t *testing.T) {
+func TestPausedMisfiresAreCheckedLast(t *testing.T) {
 	now := time.Now()
 	u := &misfireChecker{held: map[string]bool{"paused": true}}
 	var entries []*entry

@@ -211,9 +211,9 @@ func TestSpans(t *testing.T) {
 	})
 }
 
-// TestSpansOfTheDead: the replica that sweeps tells a lost run's trace so, and the
+// TestSpansOfALostRun: the replica that sweeps tells a lost run's trace so, and the
 // replica that lost its session ends what it had begun.
-func TestSpansOfTheDead(t *testing.T) {
+func TestSpansOfALostRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		dying, s := c.options("dying", takes(time.Hour), once(t, "lost", 10*time.Second, "orders")),
@@ -254,9 +254,9 @@ func TestSpansOfTheDead(t *testing.T) {
 	})
 }
 
-// TestSpansOfARunThatIsLeft: a replica that stops ends its part of a run that
+// TestSpansOfAnAbandonedRun: a replica that stops ends its part of a run that
 // waits, and the one that adopts the run begins another.
-func TestSpansOfARunThatIsLeft(t *testing.T) {
+func TestSpansOfAnAbandonedRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		table := []jobs.Job{once(t, "long", 10*time.Second, "orders"),
@@ -289,9 +289,9 @@ func TestSpansOfARunThatIsLeft(t *testing.T) {
 	})
 }
 
-// TestManySpansAreCut: a run that tries for hours has few spans, and says how many
+// TestNumberOfSpansIsLimited: a run that tries for hours has few spans, and says how many
 // it left out; its end is among them.
-func TestManySpansAreCut(t *testing.T) {
+func TestNumberOfSpansIsLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		long, patient := once(t, "long", 10*time.Second, "orders"),

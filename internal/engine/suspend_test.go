@@ -62,7 +62,7 @@ func (c *cluster) promptly(job string, from time.Time, replica string) {
 
 // A replica that is drained just before a scheduled time may be the first at its gate: it
 // hasListeners of the drain by the start that the store refuses.
-func TestScheduledTimeOfADrainedReplicaIsStartedByAnotherAtOnce(t *testing.T) {
+func TestAnotherReplicaStartsFiringsOfADrainedReplica(t *testing.T) {
 	for name, stops := range map[string]bool{"drained": false, "drained and stopped": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestScheduledTimeOfADrainedReplicaIsStartedByAnotherAtOnce(t *testing.T) {
 
 // A scheduled time that comes just after a pause which its replica has not heard of has
 // passed its gate: nobody else would begin it once it is resumed.
-func TestScheduledTimeOfAShortPauseIsStartedWhenItIsResumed(t *testing.T) {
+func TestFiringOfAShortPauseStartsWhenItIsResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, begun := newCluster(t), time.Now()
 		j := once(t, "job", 10*time.Second)
@@ -117,7 +117,7 @@ func TestScheduledTimeOfAShortPauseIsStartedWhenItIsResumed(t *testing.T) {
 }
 
 // What is paused for longer than its threshold is nobody's to start.
-func TestScheduledTimeOfALongPauseIsNotHeldOnTo(t *testing.T) {
+func TestFiringOfALongPauseIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		j := once(t, "job", 10*time.Second)
@@ -138,7 +138,7 @@ func TestScheduledTimeOfALongPauseIsNotHeldOnTo(t *testing.T) {
 }
 
 // What knows that it may not start a scheduled time leaves its gate to others.
-func TestDrainedReplicaAsksAtNoGate(t *testing.T) {
+func TestDrainedReplicaAddsNoGates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		j := once(t, "job", 10*time.Second)
@@ -155,7 +155,7 @@ func TestDrainedReplicaAsksAtNoGate(t *testing.T) {
 		stop()
 		stopOther()
 		if got, want := h.of("job"), "scheduled, started running, finished succeeded"; got != want {
-			t.Errorf("the other heard %s, expected %s", got, want)
+			t.Errorf("the other heard %s, want %s", got, want)
 		}
 	})
 }

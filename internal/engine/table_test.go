@@ -48,7 +48,7 @@ func TestDefinitionCoversScheduledTimes(t *testing.T) {
 	}
 }
 
-func TestMistakesInWhatJobsFollow(t *testing.T) {
+func TestMistakesInDependencies(t *testing.T) {
 	registry, err := jobs.NewRegistry(jobs.Handle("work", func(context.Context, *jobs.Run, struct{}) error {
 		return nil
 	}))
@@ -87,9 +87,9 @@ job "c": schedule: after: found jobs that wait for each other: c after d after c
 	}
 }
 
-// TestPatienceIsThatOfTheWaitPolicy, unless the job waits on, or is another's to
+// TestRetryPolicyOfTheWaitPolicy, unless the job waits on, or is another's to
 // tell of.
-func TestPatienceIsThatOfTheWaitPolicy(t *testing.T) {
+func TestRetryPolicyOfTheWaitPolicy(t *testing.T) {
 	registry, err := jobs.NewRegistry(jobs.Handle("work", func(context.Context, *jobs.Run, struct{}) error {
 		return nil
 	}))

@@ -12,7 +12,7 @@ import (
 
 // A trigger that may wait for ten minutes gives up after these, with the blocker, and
 // its key has another run afterwards.
-func TestATriggerWaitsNoLongerThanItMay(t *testing.T) {
+func TestTriggerWaitsUpToItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		long, manual := once(t, "long", 2*time.Second, "orders"),
@@ -55,7 +55,7 @@ func TestATriggerWaitsNoLongerThanItMay(t *testing.T) {
 
 // A trigger that is not to wait was accepted, because nothing held what its run locks,
 // but no worker is free: its run does not begin later than a few seconds on.
-func TestATriggerThatIsNotToWaitDoesNotWaitForAWorker(t *testing.T) {
+func TestTriggerWithoutWaitingDoesNotWaitForAWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		long, manual := once(t, "long", 2*time.Second), once(t, "manual", 24*time.Hour, "orders")

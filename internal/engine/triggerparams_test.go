@@ -30,7 +30,7 @@ func TestMergeParams(t *testing.T) {
 	} {
 		got, err := jobs.MergeParams(json.RawMessage(test.job), json.RawMessage(test.trigger))
 		if err != nil || string(got) != test.want {
-			t.Errorf("%s over %s: found %s, %v, expected %s", test.trigger, test.job, got, err,
+			t.Errorf("%s over %s: got %s, %v, want %s", test.trigger, test.job, got, err,
 				test.want)
 		}
 	}
@@ -38,7 +38,7 @@ func TestMergeParams(t *testing.T) {
 		var refused *jobs.ParamsError
 		if _, err := jobs.MergeParams(json.RawMessage(`{"a":1}`),
 			json.RawMessage(trigger)); !errors.As(err, &refused) {
-			t.Errorf("%s: found %v, expected a *ParamsError", trigger, err)
+			t.Errorf("%s: got %v, want a *ParamsError", trigger, err)
 		}
 	}
 }
@@ -70,7 +70,7 @@ func (p sales) Validate() error {
 	return nil
 }
 
-func TestParamsOfTheMoment(t *testing.T) {
+func TestParamsOfATrigger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		var mu sync.Mutex
@@ -115,7 +115,7 @@ func TestParamsOfTheMoment(t *testing.T) {
 			`{"days":30}`: `acme 30 {"account":"acme","days":30}`,
 		} {
 			if seen[key] != want {
-				t.Errorf("%s: the handler saw %q, expected %q", key, seen[key], want)
+				t.Errorf("%s: the handler saw %q, want %q", key, seen[key], want)
 			}
 		}
 		if len(seen) != 2 || wrapped != 2 {
@@ -136,14 +136,14 @@ func TestParamsOfTheMoment(t *testing.T) {
 				attempts = 3
 			}
 			if r.State != jobs.Failed || r.Error != want || r.Attempt != attempts {
-				t.Errorf("%s: %s %q after %d attempts, expected %q after %d", key, r.State, r.Error,
+				t.Errorf("%s: %s %q after %d attempts, want %q after %d", key, r.State, r.Error,
 					r.Attempt, want, attempts)
 			}
 		}
 	})
 }
 
-func TestMiddlewareIsAroundTheHandler(t *testing.T) {
+func TestMiddlewareWrapsTheHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		var mu sync.Mutex
@@ -187,7 +187,7 @@ func TestMiddlewareIsAroundTheHandler(t *testing.T) {
 		got := strings.Join(order, ", ")
 		mu.Unlock()
 		if got != want {
-			t.Errorf("found %s, expected %s", got, want)
+			t.Errorf("got %s, want %s", got, want)
 		}
 		time.Sleep(15 * time.Second)
 		stop()

@@ -30,7 +30,7 @@ func (s *lockedStore) Sweep(ctx context.Context) (storage.Swept, error) {
 
 // A program may die when only schedulers are left to sweep it: what it has
 // locked is then free in both stages.
-func TestLocksOfADeadProgramLeaveNothingInStageOne(t *testing.T) {
+func TestSweepRemovesAdvisoryLocksOfADeadProgram(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		grants := memory.NewGrants()

@@ -27,7 +27,7 @@ func (s *sweeping) Sweep(context.Context) (storage.Swept, error) {
 
 // What the run held is what its claim was granted, whatever this replica's
 // cron table says of the job, or if it does not know it.
-func TestSweepRemovesTheLocksOfJobsThatItsReplicaDoesNotHave(t *testing.T) {
+func TestSweepRemovesLocksOfJobsNotInTheTable(t *testing.T) {
 	locker, err := locking.New(memory.New(),
 		locking.Options{Namespace: "test", Lease: 30 * time.Second, Restore: true,
 			Log: zerolog.Nop()})
@@ -54,7 +54,7 @@ func TestSweepRemovesTheLocksOfJobsThatItsReplicaDoesNotHave(t *testing.T) {
 	}
 }
 
-func TestMisfireChecksGoFurthestBehindFirst(t *testing.T) {
+func TestMisfireChecksStartWithTheOldestCursor(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	u := &misfireChecker{table: tableOf(), page: 50}
 	for name, behind := range map[string]time.Duration{

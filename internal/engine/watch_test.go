@@ -24,9 +24,9 @@ func (s keeping) SaveOutput(ctx context.Context, outputs []storage.Output) error
 	return s.Store.SaveOutput(ctx, outputs)
 }
 
-// TestOutputIsKeptWhileSomebodyLooks has a run write a line each second, and
+// TestOutputIsStoredWhileItsRunIsWatched has a run write a line each second, and
 // somebody look at it for a while.
-func TestOutputIsKeptWhileSomebodyLooks(t *testing.T) {
+func TestOutputIsStoredWhileItsRunIsWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, kept := newCluster(t), &atomic.Int64{}
 		writes := []jobs.Registration{jobs.Handle("work",
