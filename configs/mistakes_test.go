@@ -39,21 +39,21 @@ func TestMistakes(t *testing.T) {
 		{"no kind of schedule", job("schedule: {}"), `2:39: jobs[0].schedule: found none, expected one of cron, quartz, every, at, after`},
 		{"two schedules", job(`schedule: {every: 9s, cron: "@daily"}`), `2:39: jobs[0].schedule: found every and cron, expected one of cron, quartz, every, at, after`},
 		{"empty kind", job(`schedule: {quartz: ""}`), `2:48: jobs[0].schedule.quartz: found an empty schedule, expected an expression`},
-		{"bad instant", job("schedule: {at: tomorrow}"), `2:44: jobs[0].schedule.at: found "tomorrow", expected an instant such as 2026-01-31T09:00:00Z`},
-		{"jobs that follow none", job("schedule: {after: []}"), `2:39: jobs[0].schedule: found "after:": after: found no jobs, expected at least one`},
-		{"a job that follows itself", job("schedule: {after: [a]}"), `2:48: jobs[0].schedule.after[0]: found the job itself, expected others`},
-		{"a job that follows an unknown one", job("schedule: {after: [b]}"), `2:48: jobs[0].schedule.after[0]: unknown job "b"`},
-		{"a job that follows one whose name is mistyped", "jobs:\n  - {name: extract, handler: " +
+		{"bad time", job("schedule: {at: tomorrow}"), `2:44: jobs[0].schedule.at: found "tomorrow", expected an instant such as 2026-01-31T09:00:00Z`},
+		{"empty dependencies", job("schedule: {after: []}"), `2:39: jobs[0].schedule: found "after:": after: found no jobs, expected at least one`},
+		{"job depends on itself", job("schedule: {after: [a]}"), `2:48: jobs[0].schedule.after[0]: found the job itself, expected others`},
+		{"unknown dependency", job("schedule: {after: [b]}"), `2:48: jobs[0].schedule.after[0]: unknown job "b"`},
+		{"mistyped dependency", "jobs:\n  - {name: extract, handler: " +
 			"sql, schedule: \"@daily\"}\n  - {name: load, handler: sql, schedule: {after: " +
 			"[extrct]}}",
 			`3:51: jobs[1].schedule.after[0]: unknown job "extrct"; did you mean "extract"?`},
-		{"a job that follows one that is only triggered", "jobs:\n  - {name: extract, handler: " +
+		{"dependency without a schedule", "jobs:\n  - {name: extract, handler: " +
 			"sql}\n  - {name: load, handler: sql, schedule: after:extract}",
 			`3:42: jobs[1].schedule: found job "extract", which has no schedule: it is only triggered, and has no scheduled times for dependents`},
-		{"a job that follows one whose schedule is wrong", "jobs:\n  - {name: extract, handler: " +
+		{"dependency with a wrong schedule", "jobs:\n  - {name: extract, handler: " +
 			"sql, schedule: \"@dayly\"}\n  - {name: load, handler: sql, schedule: after:extract}",
 			`2:45: jobs[0].schedule: found "@dayly": unknown descriptor: expected @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly, @every and a duration; did you mean "@daily"?`},
-		{"a job that follows one twice", job("schedule: {after: [b, b]}"), `2:39: jobs[0].schedule: found "after:b,b": after: found "b" a second time, expected each job once`},
+		{"repeated dependency", job("schedule: {after: [b, b]}"), `2:39: jobs[0].schedule: found "after:b,b": after: found "b" a second time, expected each job once`},
 		{"a circle", "jobs:\n  - {name: a, handler: sql, schedule: {after: [b, d]}}\n  - {name: " +
 			"b, handler: sql, schedule: {after: [c]}}\n  - {name: c, handler: sql, schedule: " +
 			"'after:d,b'}\n  - {name: d, handler: sql, schedule: '@daily'}",
@@ -64,7 +64,7 @@ func TestMistakes(t *testing.T) {
 		{"a time of day without days", job("schedule: {every: 20m, at: 02:30}"), `2:56: jobs[0].schedule.at: found "02:30" with every 20m: it goes with days, weeks, months or years`},
 		{"days without every", job("schedule: {on: mon}"), `2:44: jobs[0].schedule.on: found on without every, expected both, or one of cron, quartz, every, at, after`},
 		{"days of cron", job(`schedule: {cron: "@daily", on: mon}`), `2:60: jobs[0].schedule.on: found on with cron, expected it with every`},
-		{"days of an instant", job("schedule: {at: 2026-01-31T09:00:00Z, on: mon}"), `2:70: jobs[0].schedule.on: found on with at, expected it with every`},
+		{"weekdays of a single time", job("schedule: {at: 2026-01-31T09:00:00Z, on: mon}"), `2:70: jobs[0].schedule.on: found on with at, expected it with every`},
 		{"a weekday by number", job("schedule: {every: 1 week, on: 1}"), `2:59: jobs[0].schedule.on: found "1", expected the day's name, such as mon: 1 is Monday in cron and Sunday in Quartz`},
 		{"a list of days", job("schedule: {every: 1 week, on: [mon]}"), `2:59: jobs[0].schedule.on: found a list, expected text`},
 		{"an unknown key of a schedule", job("schedule: {evry: 5m}"), `2:40: jobs[0].schedule.evry: unknown key; did you mean "every"?`},
@@ -171,8 +171,8 @@ func TestMistakes(t *testing.T) {
 		{"everybody", "admin: {trusted_proxy: {networks: ['::/0']}}", `1:36: admin.trusted_proxy.networks[0]: found "::/0", expected the proxy's own network: this one is everybody`},
 		{"no header's name", "admin: {trusted_proxy: {networks: [10.1.0.0/16], user_header: 'X User'}}", `1:63: admin.trusted_proxy.user_header: found "X User", expected a header that the proxy sets and clients do not, such as X-Forwarded-User`},
 		{"client's header", "admin: {trusted_proxy: {networks: [10.1.0.0/16], user_header: Cookie}}", `1:63: admin.trusted_proxy.user_header: found "Cookie", expected a header that the proxy sets and clients do not, such as X-Forwarded-User`},
-		{"operators of nobody", "admin: {trusted_proxy: {networks: [10.1.0.0/16], operators: [a]}}", `1:50: admin.trusted_proxy.operators: found operators without user_header, expected the header that names them`},
-		{"proxy that signs nobody in", "admin: {listen: ':80', trusted_proxy: {networks: [10.1.0.0/16]}}", `1:17: admin.listen: found ":80" without admin.users, expected an address on loopback such as 127.0.0.1:8080, or users`},
+		{"operators without a user header", "admin: {trusted_proxy: {networks: [10.1.0.0/16], operators: [a]}}", `1:50: admin.trusted_proxy.operators: found operators without user_header, expected the header that names them`},
+		{"proxy without a user header", "admin: {listen: ':80', trusted_proxy: {networks: [10.1.0.0/16]}}", `1:17: admin.listen: found ":80" without admin.users, expected an address on loopback such as 127.0.0.1:8080, or users`},
 		{"short cookie key", "admin: {cookie_keys: [{key: hunter2}]}", `1:29: admin.cookie_keys[0].key: found 7 bytes, expected a random secret of at least 32, such as ` + "`openssl rand -base64 48`" + ` prints`},
 		{"no cookie key", "admin: {cookie_keys: [{}]}", `1:23: admin.cookie_keys[0].key: found 0 bytes, expected a random secret of at least 32, such as ` + "`openssl rand -base64 48`" + ` prints`},
 		{"same cookie key", "admin: {cookie_keys: [{key: " + sum + "}, {key: " + sum + "}]}", `1:102: admin.cookie_keys[1].key: found a key a second time, expected each once`},

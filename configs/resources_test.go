@@ -13,7 +13,7 @@ func TestResourcesInNormalForm(t *testing.T) {
 		name, text string
 		want       []string
 	}{
-		{"two spellings are one lock", job(`tables: [Orders, public.orders, '"orders"']`),
+		{"two spellings of one lock", job(`tables: [Orders, public.orders, '"orders"']`),
 			[]string{"exclusive no slots table:public/orders"}},
 		{"quotes keep the case", job(`tables: ['"Orders"']`),
 			[]string{"exclusive no slots table:public/Orders"}},

@@ -48,7 +48,7 @@ func TestHostileTextsAreFast(t *testing.T) {
 		"quotes":                     text("replica:\n  name: 'a", "''", "'\n"),
 		"escapes":                    text("replica:\n  name: \"a", "\\u0041", "\"\n"),
 		"one key":                    text("", "a: b\n", ""),
-		"one key of a list's entry":  text("- a: b\n", "  a: b\n", ""),
+		"one key of a list item":     text("- a: b\n", "  a: b\n", ""),
 		"one key in braces":          text("jobs: {", "a: 1,", "}"),
 		"unknown keys":               numbered("", "w%d: 1\n", ""),
 		"texts for jobs":             text("jobs: [", "a,", "]"),

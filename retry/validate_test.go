@@ -21,7 +21,7 @@ func TestValidate(t *testing.T) {
 		{"unknown backoff", retry.Policy{Backoff: "linear"}, []string{"backoff", "linear", "exponential"}},
 		{"several mistakes", retry.Policy{Attempts: -1, Delay: -1, Jitter: 2}, []string{"attempts", "delay", "jitter"}},
 		{"jitter is no number", retry.Policy{Jitter: math.NaN()}, []string{"jitter"}},
-		{"delay that nothing follows", retry.Policy{Delay: time.Second}, []string{"limit"}},
+		{"delay without a limit", retry.Policy{Delay: time.Second}, []string{"limit"}},
 		{"busy loop", retry.Policy{Elapsed: time.Second}, []string{"delay"}},
 	}
 	for _, test := range tests {

@@ -113,7 +113,7 @@ func TestMisfiresCountFromTheDelayedStart(t *testing.T) {
 		want string
 	}{
 		"within the threshold": {20 * time.Second, "succeeded"},
-		"behind it":            {31 * time.Second, "missed misfire"},
+		"after it":             {31 * time.Second, "missed misfire"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

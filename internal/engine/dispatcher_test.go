@@ -35,10 +35,10 @@ func TestSuspendedJobKeepsOneScheduledTime(t *testing.T) {
 		"its job is paused": func(d *dispatcher, _ *entry) {
 			d.controlState.pauses = []storage.Pause{{Target: storage.Target{Kind: storage.TargetJob, Name: "job"}}}
 		},
-		"its group is": func(d *dispatcher, _ *entry) {
+		"its group is paused": func(d *dispatcher, _ *entry) {
 			d.controlState.pauses = []storage.Pause{{Target: storage.Target{Kind: storage.TargetGroup, Name: "night"}}}
 		},
-		"everything is": func(d *dispatcher, _ *entry) {
+		"everything is paused": func(d *dispatcher, _ *entry) {
 			d.controlState.pauses = []storage.Pause{{Target: storage.Target{Kind: storage.TargetAll}}}
 		},
 		"drained":        func(d *dispatcher, _ *entry) { d.controlState.drained = true },

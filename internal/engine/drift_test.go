@@ -38,20 +38,20 @@ func TestListsOfServersAreCompared(t *testing.T) {
 		lists int64    // in the end
 		want  []string // in the log, a line each
 	}{
-		"alone":                          {[][]storage.ReplicaView{{living("a", "own")}}, 1, nil},
-		"alike":                          {[][]storage.ReplicaView{{living("a", "own"), living("b", "own")}}, 1, nil},
-		"different":                      {[][]storage.ReplicaView{{living("a", "own"), living("b", "other")}}, 2, []string{differ}},
-		"before its own session shows":   {[][]storage.ReplicaView{{living("b", "other")}}, 2, []string{differ}},
-		"three lists":                    {[][]storage.ReplicaView{{living("a", "own"), living("b", "other"), living("c", "third")}}, 3, []string{`"differ_from":["b","c"]`}},
-		"two sessions of one replica":    {[][]storage.ReplicaView{{living("b", "other"), living("b", "third")}}, 3, []string{differ}},
-		"said once":                      {[][]storage.ReplicaView{{living("b", "other")}, {living("b", "other")}}, 2, []string{differ}},
-		"corrected":                      {[][]storage.ReplicaView{{living("b", "other")}, {living("b", "own")}, {living("b", "own")}}, 1, []string{differ, same}},
-		"and broken again":               {[][]storage.ReplicaView{{living("b", "other")}, {}, {living("b", "other")}}, 2, []string{differ, same, differ}},
-		"expired":                        {[][]storage.ReplicaView{{expired}}, 1, nil},
-		"ended":                          {[][]storage.ReplicaView{{ended}}, 1, nil},
-		"of an older version":            {[][]storage.ReplicaView{{living("b", "")}}, 1, nil},
-		"of this replica's former life":  {[][]storage.ReplicaView{{living("a", "other")}}, 1, nil},
-		"store that can't be asked then": {[][]storage.ReplicaView{{living("b", "other")}, nil}, 2, []string{differ}},
+		"alone":                           {[][]storage.ReplicaView{{living("a", "own")}}, 1, nil},
+		"equal":                           {[][]storage.ReplicaView{{living("a", "own"), living("b", "own")}}, 1, nil},
+		"different":                       {[][]storage.ReplicaView{{living("a", "own"), living("b", "other")}}, 2, []string{differ}},
+		"before its own session shows":    {[][]storage.ReplicaView{{living("b", "other")}}, 2, []string{differ}},
+		"three lists":                     {[][]storage.ReplicaView{{living("a", "own"), living("b", "other"), living("c", "third")}}, 3, []string{`"differ_from":["b","c"]`}},
+		"two sessions of one replica":     {[][]storage.ReplicaView{{living("b", "other"), living("b", "third")}}, 3, []string{differ}},
+		"logged once":                     {[][]storage.ReplicaView{{living("b", "other")}, {living("b", "other")}}, 2, []string{differ}},
+		"corrected":                       {[][]storage.ReplicaView{{living("b", "other")}, {living("b", "own")}, {living("b", "own")}}, 1, []string{differ, same}},
+		"and broken again":                {[][]storage.ReplicaView{{living("b", "other")}, {}, {living("b", "other")}}, 2, []string{differ, same, differ}},
+		"expired":                         {[][]storage.ReplicaView{{expired}}, 1, nil},
+		"ended":                           {[][]storage.ReplicaView{{ended}}, 1, nil},
+		"of an older version":             {[][]storage.ReplicaView{{living("b", "")}}, 1, nil},
+		"earlier session of this replica": {[][]storage.ReplicaView{{living("a", "other")}}, 1, nil},
+		"unavailable store":               {[][]storage.ReplicaView{{living("b", "other")}, nil}, 2, []string{differ}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
@@ -178,7 +178,7 @@ func TestHashOfACronTable(t *testing.T) {
 		}
 	}
 	for name, other := range map[string]*cronTable{
-		"described anew":   table(storage.Definition{Name: "a", Hash: "1", Description: "what a does"}, b),
+		"new description":  table(storage.Definition{Name: "a", Hash: "1", Description: "what a does"}, b),
 		"added at runtime": table(a, b, storage.Definition{Name: "c", Hash: "4", Source: storage.FromStore}),
 	} {
 		if other.hash() != own {

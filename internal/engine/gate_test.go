@@ -38,10 +38,10 @@ func (f failing) Get(context.Context, ...string) (map[string][]byte, error) { re
 // no other replica starts the firing.
 func TestFiringRunsAfterAnErrorOfItsGate(t *testing.T) {
 	for name, backend := range map[string]failing{
-		"unavailable":                   {err: locking.ErrUnavailable},
-		"unclear, and the add landed":   {err: locking.ErrUnclear, land: true},
-		"unclear, and no add landed":    {err: locking.ErrUnclear},
-		"out of memory, and so refused": {err: locking.ErrFull},
+		"unavailable":                       {err: locking.ErrUnavailable},
+		"unclear, and the add was executed": {err: locking.ErrUnclear, land: true},
+		"unclear, and the add was lost":     {err: locking.ErrUnclear},
+		"refused for lack of memory":        {err: locking.ErrFull},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

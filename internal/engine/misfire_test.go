@@ -125,12 +125,12 @@ func TestMisfirePolicyDependsOnTheCause(t *testing.T) {
 			missed + "paused", missed + "paused",
 			missed + "superseded", missed + "superseded", runsLate + "no_worker",
 		}},
-		"skip what nobody was up for": {func(e *entry) { e.Misfire = jobs.MisfireSkip }, []string{
+		"skip misfires of an outage": {func(e *entry) { e.Misfire = jobs.MisfireSkip }, []string{
 			missed + "superseded", missed + "superseded", missed + "misfire", missed + "paused",
 			missed + "paused", missed + "paused",
 			missed + "misfire", missed + "superseded", runsLate + "no_worker",
 		}},
-		"run all that were paused": {func(e *entry) {
+		"run all misfires of a pause": {func(e *entry) {
 			e.Misfire, e.MisfireBy.NoWorker, e.MisfireBy.Paused = jobs.MisfireSkip, jobs.MisfireSkip,
 				jobs.MisfireRunAll
 		}, []string{
@@ -138,7 +138,7 @@ func TestMisfirePolicyDependsOnTheCause(t *testing.T) {
 			runsLate + "paused", runsLate + "paused",
 			missed + "misfire", missed + "no_worker", missed + "no_worker",
 		}},
-		"the latest that was paused": {func(e *entry) {
+		"run the last misfire of a pause": {func(e *entry) {
 			e.MisfireBy = jobs.MisfireRules{NoWorker: jobs.MisfireSkip, Paused: jobs.MisfireRunOnce}
 			e.Misfire = jobs.MisfireSkip
 		}, []string{
@@ -146,14 +146,14 @@ func TestMisfirePolicyDependsOnTheCause(t *testing.T) {
 			missed + "superseded", runsLate + "paused",
 			missed + "misfire", missed + "no_worker", missed + "no_worker",
 		}},
-		"two at most": {func(e *entry) {
+		"at most two": {func(e *entry) {
 			e.Misfire, e.MisfireBy = jobs.MisfireRunAll, jobs.MisfireRules{NoWorker: jobs.MisfireRunAll, Limit: 2}
 		}, []string{
 			missed + "no_worker", missed + "no_worker", missed + "misfire", missed + "paused",
 			missed + "paused", missed + "paused",
 			missed + "misfire", runsLate + "no_worker", runsLate + "no_worker",
 		}},
-		"of three minutes": {func(e *entry) {
+		"limit of three minutes": {func(e *entry) {
 			e.Misfire, e.MisfireBy = jobs.MisfireRunAll,
 				jobs.MisfireRules{NoWorker: jobs.MisfireRunAll, MaxAge: 3 * time.Minute}
 		}, []string{
@@ -161,7 +161,7 @@ func TestMisfirePolicyDependsOnTheCause(t *testing.T) {
 			missed + "paused", missed + "paused",
 			runsLate + "misfire", runsLate + "no_worker", runsLate + "no_worker",
 		}},
-		"by a deadline of two minutes": {func(e *entry) {
+		"deadline of two minutes": {func(e *entry) {
 			e.Misfire, e.MisfireBy.NoWorker, e.Deadline = jobs.MisfireRunAll, jobs.MisfireRunAll,
 				2*time.Minute
 		}, []string{

@@ -49,7 +49,7 @@ func TestMisfiresOfALongOutageAreRecordedInPages(t *testing.T) {
 		takes   time.Duration // until all is recorded
 		largest int           // page
 	}{
-		"as fast as can be":               {300, 0, 2 * time.Second, 50},
+		"no delay":                        {300, 0, 2 * time.Second, 50},
 		"a page takes most of a call":     {120, 90 * time.Millisecond, 20 * time.Second, 50},
 		"a page takes more than a call":   {20, time.Second, 55 * time.Second, 3},
 		"a job takes as long as one call": {4, 4900 * time.Millisecond, 55 * time.Second, 1},

@@ -183,7 +183,7 @@ func plants() []plant {
 						once.CompareAndSwap(false, true)
 				},
 			}},
-		{name: "a note is lost, and its scheduled time is not looked for",
+		{name: "a note is lost and its scheduled time is not checked",
 			want: "nothing became of it", into: planted{
 				start: func(r *storage.StartRequest) { asked.Store(r.Run, true) },
 				note: func(n storage.Note) bool {
@@ -208,15 +208,15 @@ func plants() []plant {
 				},
 			}, many: 1},
 		{everyTime: true, name: "conflicts are not seen", want: "at the same time", into: planted{start: func(r *storage.StartRequest) { r.Requests = nil }}},
-		{name: "a scheduled time runs that there is not", want: "never due",
+		{name: "a time that is not scheduled runs", want: "never due",
 			into: planted{start: func(r *storage.StartRequest) {
 				if r.Firing.Key == "" && once.CompareAndSwap(false, true) {
 					r.Firing.ScheduledAt = r.Firing.ScheduledAt.Add(-time.Millisecond)
 				}
 			}}},
-		{name: "a group's limit is not seen", want: "has slot", job: func(job *jobs.Job) { job.GroupLimits.PerCluster = 0 }},
-		{name: "a group's limit on a replica is not seen", want: "of group", job: func(job *jobs.Job) { job.GroupLimits.PerReplica = 0 }},
-		{name: "there are no deadlines", want: "its deadline is", job: func(job *jobs.Job) { job.Deadline = 0 }, many: 3},
+		{name: "a group's limit per cluster is ignored", want: "has slot", job: func(job *jobs.Job) { job.GroupLimits.PerCluster = 0 }},
+		{name: "a group's limit per replica is ignored", want: "of group", job: func(job *jobs.Job) { job.GroupLimits.PerReplica = 0 }},
+		{name: "deadlines are ignored", want: "its deadline is", job: func(job *jobs.Job) { job.Deadline = 0 }, many: 3},
 		{name: "deadlines are too early", want: "skipped for its deadline",
 			job: func(job *jobs.Job) {
 				if job.Deadline > 0 {
@@ -227,8 +227,8 @@ func plants() []plant {
 		{name: "after an outage nothing runs late", want: "are not run late", job: func(job *jobs.Job) { job.Misfire = jobs.MisfireSkip }, many: 3},
 		{name: "after a pause all runs late", want: "is to be skipped", job: func(job *jobs.Job) { job.MisfireBy.Paused = jobs.MisfireRunAll }, many: 3},
 		{name: "too much runs late", want: "is run late, after", job: func(job *jobs.Job) { job.MisfireBy.Limit = 1000 }, many: 3},
-		{name: "what is too old runs late", want: "are allowed", job: func(job *jobs.Job) { job.MisfireBy.MaxAge = 0 }, many: 3},
-		{name: "the cause of a misfire is mistaken", want: "is recorded as",
+		{name: "firings that are too old run late", want: "are allowed", job: func(job *jobs.Job) { job.MisfireBy.MaxAge = 0 }, many: 3},
+		{name: "the cause of a misfire is wrong", want: "is recorded as",
 			into: planted{misfired: func(m *storage.Misfired) bool {
 				if m.Reason == jobs.ReasonPaused {
 					m.Reason = jobs.ReasonMisfire
@@ -245,23 +245,23 @@ func plants() []plant {
 		{name: "no replica passes a gate", want: "had workers free", add: func(key string) bool {
 			return strings.Contains(key, ":gate:") && crc32.ChecksumIEEE([]byte(key))%5 == 0
 		}},
-		{name: "nothing waits on for a lock", want: "is to wait until", job: func(job *jobs.Job) { job.MisfireBy.LockHeld = jobs.MisfireSkip }},
-		{name: "all waits on for a lock", want: "waited on for a lock", job: func(job *jobs.Job) { job.MisfireBy.LockHeld = jobs.MisfireRunOnce }},
+		{name: "no firing keeps waiting for a lock", want: "is to wait until", job: func(job *jobs.Job) { job.MisfireBy.LockHeld = jobs.MisfireSkip }},
+		{name: "every firing keeps waiting for a lock", want: "waited on for a lock", job: func(job *jobs.Job) { job.MisfireBy.LockHeld = jobs.MisfireRunOnce }},
 		{name: "a repeated trigger runs again", want: "two answers", people: 5, into: planted{trigger: func(r *storage.TriggerRequest) { r.Key = uuid.NewString() }}},
 		{name: "a trigger's params are lost", want: "ran with params", people: 5, into: planted{adopted: func(r *jobs.Record) { r.Params = nil }}},
 		{name: "a trigger's params are not compared", want: ", then with", people: 5, into: planted{trigger: func(r *storage.TriggerRequest) { r.Params = nil }}},
-		{name: "what is paused is triggered", want: "triggered although paused", people: 5, into: planted{trigger: func(r *storage.TriggerRequest) { r.EvenPaused = true }}},
-		{name: "cancels are not heard of", want: "was cancelled", people: 5, into: planted{controlState: func(o *storage.ControlState) { o.Cancels = nil }}},
+		{name: "a paused job is triggered", want: "triggered although paused", people: 5, into: planted{trigger: func(r *storage.TriggerRequest) { r.EvenPaused = true }}},
+		{name: "cancels do not reach replicas", want: "was cancelled", people: 5, into: planted{controlState: func(o *storage.ControlState) { o.Cancels = nil }}},
 		{name: "releases are not made", want: "lock was released", people: 5, into: planted{deaf: map[string]bool{"release": true}}},
 		{name: "drains are not made", want: "which was drained", people: 5, into: planted{deaf: map[string]bool{"drain": true}}},
-		{name: "two add a job at once", want: "won", people: 5,
+		{name: "two concurrent additions of a job succeed", want: "won", people: 5,
 			into: planted{put: func(err error) error {
 				if errors.Is(err, storage.ErrConflict) {
 					return nil
 				}
 				return err
 			}}},
-		{name: "added jobs are not heard of", want: "is not active", people: 5, into: planted{controlState: func(o *storage.ControlState) { o.Specs = nil }}},
+		{name: "added jobs do not reach replicas", want: "is not active", people: 5, into: planted{controlState: func(o *storage.ControlState) { o.Specs = nil }}},
 		{name: "removals are not made", want: "its job was removed", people: 2, into: planted{deaf: map[string]bool{"remove": true}}},
 	}
 }

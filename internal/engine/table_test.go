@@ -63,8 +63,8 @@ func TestMistakesInDependencies(t *testing.T) {
 		"unknown":        {map[string]string{"extract": "@daily", "load": "after:extrct"}, `job "load": schedule: after: unknown job "extrct"; did you mean "extract"?`},
 		"itself":         {map[string]string{"load": "after:load"}, `job "load": schedule: after: found the job itself, expected others`},
 		"only triggered": {map[string]string{"extract": "", "load": "after:extract"}, `job "load": schedule: after: found job "extract", which has no schedule: it is only triggered, and has no scheduled times for dependents`},
-		"a circle":       {map[string]string{"a": "after:b", "b": "after:c", "c": "after:a", "d": "after:a"}, `job "a": schedule: after: found jobs that wait for each other: a after b after c after a, expected no cycle`},
-		"two circles": {map[string]string{"a": "after:b", "b": "after:a", "c": "after:d",
+		"a cycle":        {map[string]string{"a": "after:b", "b": "after:c", "c": "after:a", "d": "after:a"}, `job "a": schedule: after: found jobs that wait for each other: a after b after c after a, expected no cycle`},
+		"two cycles": {map[string]string{"a": "after:b", "b": "after:a", "c": "after:d",
 			"d": "after:c"}, `job "a": schedule: after: found jobs that wait for each other: a after b after a, expected no cycle
 job "c": schedule: after: found jobs that wait for each other: c after d after c, expected no cycle`},
 	} {

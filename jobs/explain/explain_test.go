@@ -230,7 +230,7 @@ func TestExplanations(t *testing.T) {
 			verdict: explain.VerdictLate,
 			want: "It was to start at 2026-06-08 02:30:00 CEST, 34s ago, and no replica has " +
 				"started it: with the next check the misfire policy (run_once) decides."},
-		{name: "nobody is up", now: "2026-06-08 04:30:00", checked: "2026-06-07 02:31:00",
+		{name: "no live replica", now: "2026-06-08 04:30:00", checked: "2026-06-07 02:31:00",
 			down: true, verdict: explain.VerdictLate,
 			want: "It was to start at 2026-06-08 02:30:00 CEST, 2h ago, but no replica is up; " +
 				"when one is, the misfire policy decides."},
@@ -255,48 +255,48 @@ func TestExplanations(t *testing.T) {
 				"this is 39 days ago."},
 		{name: "in a gap", at: "2027-03-28 02:30", verdict: explain.VerdictFuture, want: "It is due in 292 days, at 2027-03-28 03:00:00 CEST."},
 
-		{name: "follows what is not due", job: "report", at: "2026-06-09 02:30",
+		{name: "dependency is not due", job: "report", at: "2026-06-09 02:30",
 			now: "2026-06-09 12:00:00", verdict: explain.VerdictNotScheduled,
 			want: "It is not due at 2026-06-09 02:30:00 CEST, because it depends on weekly, which " +
 				"has no run for that scheduled time: it is not due at 2026-06-09 02:30:00 CEST: " +
 				"the scheduled time before is 2026-06-08 02:30:00 CEST, the next is 2026-06-15 " +
 				"02:30:00 CEST."},
-		{name: "follows what runs", job: "report",
+		{name: "dependency runs", job: "report",
 			runs: []jobs.Record{run("nightly", jobs.Succeeded, nil),
 				run("weekly", jobs.Running, nil)}, verdict: explain.VerdictAwaitingDependencies,
 			want: "It waits for weekly to succeed: it runs on replica a since 2026-06-08 " +
 				"02:30:01 CEST, with token 17."},
-		{name: "follows what failed", job: "report",
+		{name: "dependency failed", job: "report",
 			runs: []jobs.Record{run("nightly", jobs.Failed, func(r *jobs.Record) {
 				r.Error = "boom"
 			}), run("weekly", jobs.Running, nil)}, verdict: explain.VerdictDependencyFailed,
 			want: "It was not run, because its dependency nightly did not succeed: it ran on " +
 				"replica a at 2026-06-08 02:30:01 CEST for 1m10s and failed: boom, with token 17."},
-		{name: "follows what follows what failed", job: "digest",
+		{name: "dependency of a dependency failed", job: "digest",
 			runs: []jobs.Record{run("nightly", jobs.Succeeded, nil),
 				run("weekly", jobs.Skipped,
 					unstarted(jobs.ReasonLockHeld, "held"))}, verdict: explain.VerdictDependencyFailed,
 			want: "It was not run, because its dependency report did not succeed: it was not " +
 				"run, because its dependency weekly did not succeed: it was skipped " +
 				"(lock_held): held."},
-		{name: "follows what is due later", job: "report", now: "2026-06-07 12:00:00",
+		{name: "dependency is due later", job: "report", now: "2026-06-07 12:00:00",
 			verdict: explain.VerdictFuture,
 			want:    "It is due when nightly and weekly have succeeded for 2026-06-08 02:30:00 CEST."},
-		{name: "follows what has just succeeded", job: "report", now: "2026-06-08 02:31:12",
+		{name: "dependency has just succeeded", job: "report", now: "2026-06-08 02:31:12",
 			checked: "2026-06-01 02:31:00",
 			runs: []jobs.Record{run("nightly", jobs.Succeeded, nil),
 				run("weekly", jobs.Succeeded, nil)}, verdict: explain.VerdictLate,
 			want: "It was to start at 2026-06-08 02:31:11 CEST, 1s ago, and no replica has " +
 				"started it yet."},
-		{name: "follows, and is excluded", job: "quiet", at: "2026-12-24 02:30",
+		{name: "dependent is excluded", job: "quiet", at: "2026-12-24 02:30",
 			now: "2026-12-25 12:00:00", verdict: explain.VerdictNotScheduled,
 			want: "It is not due at 2026-12-24 02:30:00 CET, because it depends on nightly, which " +
 				"has no run for that scheduled time: it was not run, because calendar holidays " +
 				"excludes 2026-12-24 02:30:00 CET."},
-		{name: "is excluded, and follows what is not", job: "closed",
+		{name: "dependent is excluded and its dependency is not", job: "closed",
 			runs: []jobs.Record{run("nightly", jobs.Succeeded, nil)}, verdict: explain.VerdictExcluded,
 			want: "It is not run, because calendar closing excludes 2026-06-08 02:30:00 CEST."},
-		{name: "followed and ran", job: "report",
+		{name: "dependent ran", job: "report",
 			runs: []jobs.Record{run("nightly", jobs.Succeeded, nil),
 				run("weekly", jobs.Succeeded, nil),
 				run("report", jobs.Succeeded, nil)}, verdict: explain.VerdictRan,

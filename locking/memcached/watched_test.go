@@ -69,7 +69,7 @@ func TestNews(t *testing.T) {
 		return r
 	}
 	tests := map[string][]step{
-		"what happened before is no news": {
+		"events before the first reading are not reported": {
 			{0, answer(map[counter]uint64{flushes: 3, evictions: 9, outOfMemory: 2, refused: 1, reassigns: 4}), nil, ""},
 			{5 * time.Second, answer(map[counter]uint64{flushes: 3, evictions: 9, outOfMemory: 2, refused: 1, reassigns: 4}), nil, ""},
 		},
@@ -82,7 +82,7 @@ func TestNews(t *testing.T) {
 			{0, answer(nil), nil, ""},
 			{5 * time.Second, another(7, 1004, answer(map[counter]uint64{evictions: 2})), nil, "restarted, evicted 2"},
 		},
-		"restart while it could not be asked": {
+		"restart during an outage": {
 			{0, answer(nil), nil, ""},
 			{5 * time.Second, reading{}, down, "unreachable"},
 			{5 * time.Second, reading{}, down, ""},

@@ -75,43 +75,43 @@ func TestBarsOfATimeline(t *testing.T) {
 		runs []storage.RunInterval // the youngest first
 		want string
 	}{
-		"a run, its wait and one that follows": {
+		"a run, its wait and the next run": {
 			[]storage.RunInterval{ran(2, jobs.Failed, 100, 100, 90),
 				ran(1, jobs.Succeeded, 500, 400, 200)},
 			"0 50%+10% wait\n0 60%+20% succeeded\n0 90%+1% failed\n",
 		},
-		"beside each other": {
+		"concurrent runs": {
 			[]storage.RunInterval{ran(3, jobs.Running, 100, 100, -1),
 				ran(2, jobs.Waiting, 300, -1, -1),
 				ran(1, jobs.Running, 500, 500, -1)},
 			"0 50%+50% running\n1 70%+30% wait\n2 90%+10% running\n",
 		},
-		"from before the window, and beyond it": {
+		"run beyond both ends of the window": {
 			[]storage.RunInterval{ran(2, jobs.Running, 10, 10, -1),
 				ran(1, jobs.Lost, 2000, 1500, 900)},
 			"0 0%+10% lost\n0 99%+1% running\n",
 		},
 		"outside": {[]storage.RunInterval{ran(1, jobs.Succeeded, 3000, 2000, 1100)}, ""},
-		"a skip after a wait, and one at once": {
+		"a skip after a wait and a skip at once": {
 			[]storage.RunInterval{ran(2, jobs.Skipped, 100, -1, 100),
 				ran(1, jobs.Skipped, 500, -1, 300)},
 			"0 50%+20% wait\nmark 70% skipped\nmark 90% skipped\n",
 		},
-		"marks at one place": {
+		"marks at one position": {
 			[]storage.RunInterval{ran(3, jobs.Skipped, 100, -1, 100), ran(2, jobs.Missed, 101, -1, -1),
 				ran(1, jobs.Skipped, 102, -1, 102)},
 			"mark 89.8% missed of 3\n",
 		},
-		"attempts and the rests between them": {
+		"attempts and the delays between them": {
 			[]storage.RunInterval{rested(ran(1, jobs.Succeeded, 500, 500, 100), 450, 350, 300, 200)},
 			"0 50%+5% succeeded\n0 55%+10% wait\n0 65%+5% succeeded\n0 70%+10% wait\n0 80%+10% " +
 				"succeeded\n",
 		},
-		"a rest that goes on": {
+		"an open delay": {
 			[]storage.RunInterval{rested(ran(1, jobs.Waiting, 500, 500, -1), 300)},
 			"0 50%+20% waiting\n0 70%+30% wait\n",
 		},
-		"a rest that nobody could see": {
+		"a delay that is too short to draw": {
 			[]storage.RunInterval{rested(ran(1, jobs.Failed, 500, 500, 100), 301, 300)},
 			"0 50%+40% failed\n",
 		},

@@ -62,7 +62,7 @@ func TestBrowserEndsWithTheTests(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("elsewhere the processes are not looked for")
 	}
-	t.Run("in good order", func(t *testing.T) {
+	t.Run("regular end", func(t *testing.T) {
 		child, folder := startChild(t, stops)
 		if err := child.Wait(); err != nil {
 			t.Error(err)

@@ -47,7 +47,7 @@ SELECT format('%s: %s of token %s (%s) at %s comes after %s of token %s (%s)', r
     OR token > last_token AND step = 'end'`,
 	},
 	{
-		"what a run wrote last and its success are one", `
+		"the last write of a run and its success are in one transaction", `
 SELECT format('token %s of %s: in the ledger %s, in the history %s', coalesce(l.token, r.token), coalesce(l.job, r.job), l.token IS NOT NULL, r.state)
 FROM (SELECT DISTINCT token, job, run FROM ledger WHERE step = 'end') l
 FULL JOIN (SELECT * FROM holdfast.runs WHERE state = 'succeeded') r ON r.id = l.run AND r.token = l.token
@@ -59,14 +59,14 @@ SELECT format('%s scheduled_at %s: %s', l.job, l.scheduled_at, count(DISTINCT l.
 WHERE l.step = 'end' AND r.key = '' GROUP BY l.job, l.scheduled_at HAVING count(DISTINCT l.token) > 1`,
 	},
 	{
-		"a firing has one first run, and a recovery only after a lost one", `
+		"a firing has one first run, and recoveries only after lost runs", `
 SELECT format('%s scheduled_at %s key %s recovery %s', r.job, r.scheduled_at, r.key, r.recovery) FROM holdfast.runs r
 WHERE r.recovery > 0 AND NOT EXISTS (
     SELECT FROM holdfast.runs l WHERE (l.job, l.scheduled_at, l.key, l.recovery, l.state) = (r.job, r.scheduled_at, r.key, r.recovery - 1, 'lost'))
     OR EXISTS (SELECT FROM holdfast.runs o WHERE (o.job, o.scheduled_at, o.key, o.recovery) = (r.job, r.scheduled_at, r.key, r.recovery) AND o.id <> r.id)`,
 	},
 	{
-		"grants that conflict never stand together", `
+		"conflicting grants never exist at the same time", `
 SELECT format('%s: tokens %s and %s', a.resource, a.token, b.token) FROM holdfast.grants a JOIN holdfast.grants b
 ON a.resource = b.resource AND a.token < b.token WHERE a.mode = 'exclusive' OR b.mode = 'exclusive'`,
 	},

@@ -86,8 +86,8 @@ func (c *cluster) expectNotReady(p *replicas.Process, why string) {
 // behind. Both are recorded, and the replica ends in good order.
 func TestStopAfterTheGracePeriod(t *testing.T) {
 	for _, run := range []struct{ name, params string }{
-		{"a run that listens", "gate: never"},
-		{"a run that does not", "gate: never, deaf: true"},
+		{"a run that ends with its context", "gate: never"},
+		{"a run that ignores its context", "gate: never, deaf: true"},
 	} {
 		t.Run(run.name, func(t *testing.T) {
 			t.Parallel()

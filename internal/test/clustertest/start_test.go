@@ -25,17 +25,17 @@ func TestStartErrors(t *testing.T) {
 		name   string
 		config func(t *testing.T, dir string) (config string, wants []string)
 	}{
-		{"PostgreSQL that is not there", postgresAbsent},
-		{"PostgreSQL that does not answer", postgresSilent},
-		{"a database that is not there", databaseAbsent},
-		{"a schema that refuses this binary", schemaTooNew},
-		{"no schema, and none wanted", schemaAbsent},
+		{"PostgreSQL is unreachable", postgresAbsent},
+		{"PostgreSQL does not answer", postgresSilent},
+		{"the database does not exist", databaseAbsent},
+		{"the schema refuses this binary", schemaTooNew},
+		{"no schema, and migration is off", schemaAbsent},
 		{"memcached with SQLite", memcachedWithSQLite},
 		{"memcached with unsafe settings, and strict", memcachedUnsafe},
 		{"memcached with another password, and strict", memcachedClosed},
-		{"a port that is taken", portTaken},
-		{"a SQLite file that is in use", fileInUse},
-		{"a SQLite file in a folder that is not there", folderAbsent},
+		{"the port is in use", portTaken},
+		{"the SQLite file is in use", fileInUse},
+		{"the folder of the SQLite file does not exist", folderAbsent},
 	} {
 		t.Run(refused.name, func(t *testing.T) {
 			t.Parallel()

@@ -125,8 +125,8 @@ func (tr *trial) faults() []fault {
 	return []fault{
 		{"a replica is killed", func(context.Context) error { return tr.again(tr.any(), syscall.SIGKILL) }},
 		{"a replica is stopped", func(context.Context) error { return tr.again(tr.any(), syscall.SIGTERM) }},
-		{"a replica is frozen for longer than its session lives", tr.freeze(tr.any, 8*time.Second)},
-		{"a replica is frozen for a moment", tr.freeze(tr.any, 2*time.Second)},
+		{"a replica is frozen for longer than its session", tr.freeze(tr.any, 8*time.Second)},
+		{"a replica is frozen for a short time", tr.freeze(tr.any, 2*time.Second)},
 		{"all replicas are killed", func(context.Context) error {
 			for _, name := range []string{"a", "b", "c", "d"} {
 				if err := tr.replicas[name].Kill(); err != nil {
@@ -138,7 +138,7 @@ func (tr *trial) faults() []fault {
 		}},
 		{"memcached is flushed", func(context.Context) error { return tr.flush() }},
 		{"memcached is restarted", func(ctx context.Context) error { return tr.memcached.Restart(ctx) }},
-		{"memcached is gone for a while", func(ctx context.Context) error {
+		{"memcached is down for a short time", func(ctx context.Context) error {
 			return errors.Join(tr.memcached.Kill(), pause(ctx, 6*time.Second),
 				tr.memcached.Start(ctx))
 		}},
@@ -149,8 +149,8 @@ func (tr *trial) faults() []fault {
 		{"PostgreSQL crashes", func(ctx context.Context) error {
 			return errors.Join(tr.postgres.Kill(), tr.postgres.Start(ctx))
 		}},
-		{"PostgreSQL is frozen for a moment", tr.freezePostgres(2 * time.Second)},
-		{"PostgreSQL is frozen for longer than sessions live", tr.freezePostgres(9 * time.Second)},
+		{"PostgreSQL is frozen for a short time", tr.freezePostgres(2 * time.Second)},
+		{"PostgreSQL is frozen for longer than sessions", tr.freezePostgres(9 * time.Second)},
 	}
 }
 

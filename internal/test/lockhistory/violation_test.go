@@ -23,7 +23,7 @@ func TestPlantedViolationsAreFound(t *testing.T) {
 			s.lock("one", 41, 10, 20, exclusive("a")).released(50, 60)
 			s.lock("two", 42, 30, 40, exclusive("a")).released(70, 80)
 		}},
-		{"two writers of one of several", RuleExclusive, []locking.Token{41, 42}, func(s *story) {
+		{"two writers of one of several resources", RuleExclusive, []locking.Token{41, 42}, func(s *story) {
 			s.lock("one", 41, 10, 20, exclusive("a"), exclusive("c"), shared("d")).released(50, 60)
 			s.lock("two", 42, 30, 40, exclusive("b"), exclusive("c"), shared("d")).released(70, 80)
 		}},
@@ -40,17 +40,17 @@ func TestPlantedViolationsAreFound(t *testing.T) {
 			s.lock("one", 41, 10, 20, shared("a")).released(50, 60)
 			s.lock("two", 42, 30, 40, exclusive("a/b/c")).released(70, 80)
 		}},
-		{"one more than there are slots", RuleSlots, []locking.Token{41, 42, 44}, func(s *story) {
+		{"more holders than slots", RuleSlots, []locking.Token{41, 42, 44}, func(s *story) {
 			s.lock("one", 41, 10, 20, slot("a", 2)).released(50, 60)
 			s.lock("two", 42, 10, 20, slot("a", 2)).released(50, 60)
 			s.lock("three", 43, 10, 20, exclusive("b")).released(50, 60)
 			s.lock("four", 44, 30, 40, slot("a", 2)).released(50, 60)
 		}},
-		{"two in one slot", RuleSlots, []locking.Token{41, 42}, func(s *story) {
+		{"two holders of one slot", RuleSlots, []locking.Token{41, 42}, func(s *story) {
 			s.lock("one", 41, 10, 20, slot("a", 1)).released(50, 60)
 			s.lock("two", 42, 30, 40, slot("a", 1)).released(50, 60)
 		}},
-		{"slots that no order allows", RuleSlots, []locking.Token{41, 43}, func(s *story) {
+		{"slots without a possible order", RuleSlots, []locking.Token{41, 43}, func(s *story) {
 			s.lock("one", 41, 10, 20, slot("a", 3)).released(50, 60)
 			s.lock("two", 42, 10, 20, slot("b", 1)).released(50, 60)
 			s.lock("three", 43, 30, 40, slot("a", 1)).released(50, 60)
@@ -72,40 +72,40 @@ func TestPlantedViolationsAreFound(t *testing.T) {
 		{"a release before the acquisition", RuleRelease, []locking.Token{41}, func(s *story) {
 			s.lock("one", 41, 30, 40, exclusive("a")).released(10, 20)
 		}},
-		{"a token that goes back", RuleToken, []locking.Token{41, 42}, func(s *story) {
+		{"a decreasing token", RuleToken, []locking.Token{41, 42}, func(s *story) {
 			s.lock("one", 42, 10, 20, exclusive("a")).released(25, 26)
 			s.lock("two", 41, 30, 40, exclusive("a/b")).released(50, 60)
 		}},
-		{"a token that goes back, as the releases tell", RuleToken, []locking.Token{41, 42},
+		{"a decreasing token, by the order of releases", RuleToken, []locking.Token{41, 42},
 			func(s *story) {
 				s.lock("one", 42, 10, 20, exclusive("a")).released(25, 26)
 				s.lock("two", 41, 10, 40, exclusive("a")).released(50, 60)
 			}},
-		{"a token that goes back, as the call for the claim tells", RuleToken,
+		{"a decreasing token, by the call for the claim", RuleToken,
 			[]locking.Token{41, 42}, func(s *story) {
 				s.lock("one", 42, 20, 30, exclusive("a")).released(40, 50)
 				s.lock("two", 41, 10, 70, exclusive("a"))
 				s.events[len(s.events)-1].From = ms(60)
 			}},
-		{"a token twice", RuleToken, []locking.Token{41, 41}, func(s *story) {
+		{"a repeated token", RuleToken, []locking.Token{41, 41}, func(s *story) {
 			s.lock("one", 41, 10, 20, shared("a"))
 			s.lock("two", 41, 10, 20, shared("b"))
 		}},
 		{"a commit after the release", RuleCommit, []locking.Token{41}, func(s *story) {
 			s.lock("one", 41, 10, 20, exclusive("a")).released(30, 40).commit(50, 60)
 		}},
-		{"a commit when another has it", RuleCommit, []locking.Token{41, 42}, func(s *story) {
+		{"a commit while another lock is held", RuleCommit, []locking.Token{41, 42}, func(s *story) {
 			s.confirmed("one", 20)
 			s.lock("one", 41, 10, 20, exclusive("a")).event(900, Lost).commit(1200, 1300)
 			s.lock("two", 42, 1100, 1150, exclusive("a")).released(1400, 1500)
 		}},
-		{"a lock taken from a living session", RuleExclusive, []locking.Token{41, 42},
+		{"a lock taken from a live session", RuleExclusive, []locking.Token{41, 42},
 			func(s *story) {
 				s.confirmed("one", 20)
 				s.lock("one", 41, 10, 30, exclusive("a"))
 				s.lock("two", 42, 40, 900, exclusive("a")).released(1400, 1500)
 			}},
-		{"a lock taken from a session that was renewed", RuleExclusive, []locking.Token{41, 42},
+		{"a lock taken from a renewed session", RuleExclusive, []locking.Token{41, 42},
 			func(s *story) {
 				s.confirmed("one", 20)
 				s.lock("one", 41, 10, 30, exclusive("a"))
@@ -119,33 +119,33 @@ func TestPlantedViolationsAreFound(t *testing.T) {
 			s.lock("one", 41, 21, 30, exclusive("a"))
 			s.lock("two", 42, 40, 900, exclusive("a")).released(1400, 1500)
 		}},
-		{"two that wrote by turns", RuleExclusive, []locking.Token{41, 42}, func(s *story) {
+		{"two locks with alternating writes", RuleExclusive, []locking.Token{41, 42}, func(s *story) {
 			s.lock("one", 41, 10, 20, exclusive("a")).commit(21, 22).written(1, 5).commit(23, 100).
 				written(8, 12)
 			s.lock("two", 42, 10, 90, exclusive("a")).commit(91, 95).written(6, 7)
 		}},
-		{"two that wrote at once in one slot", RuleSlots, []locking.Token{41, 42}, func(s *story) {
+		{"two concurrent writes in one slot", RuleSlots, []locking.Token{41, 42}, func(s *story) {
 			s.lock("one", 41, 10, 20, slot("a", 1)).commit(21, 100).written(1, 5)
 			s.lock("two", 42, 10, 90, slot("a", 1)).commit(91, 95).written(4, 7)
 		}},
-		{"the older token wrote later", RuleToken, []locking.Token{41, 42}, func(s *story) {
+		{"a write with the older token after the newer", RuleToken, []locking.Token{41, 42}, func(s *story) {
 			s.lock("one", 41, 10, 20, exclusive("a")).commit(21, 100).written(8, 9)
 			s.lock("two", 42, 10, 90, exclusive("a/b")).commit(91, 95).written(6, 7)
 		}},
-		{"a commit that nobody finds", RuleLedger, []locking.Token{41}, func(s *story) {
+		{"a commit that is not in the ledger", RuleLedger, []locking.Token{41}, func(s *story) {
 			s.lock("one", 41, 10, 20, exclusive("a")).commit(21, 22).written(1, 2).commit(23, 24)
 		}},
-		{"a commit that was refused", RuleLedger, []locking.Token{41}, func(s *story) {
+		{"a refused commit that is in the ledger", RuleLedger, []locking.Token{41}, func(s *story) {
 			k := s.lock("one", 41, 10, 20, exclusive("a"))
 			k.commits++
 			k.event(30, Commit).event(31, Superseded).written(1, 2)
 		}},
-		{"a commit by another's token", RuleLedger, []locking.Token{41}, func(s *story) {
+		{"a commit with the token of another lock", RuleLedger, []locking.Token{41}, func(s *story) {
 			k := s.lock("one", 41, 10, 20, exclusive("a")).commit(21, 22)
 			k.token = 42
 			k.written(1, 2)
 		}},
-		{"a commit by nobody", RuleLedger, nil, func(s *story) {
+		{"a commit of an unknown lock", RuleLedger, nil, func(s *story) {
 			(&told{story: s, process: "one", id: "one/7", token: 7, commits: 1}).written(1, 2)
 		}},
 	}
@@ -203,7 +203,7 @@ func TestCorrectHistoriesAreAccepted(t *testing.T) {
 		tells func(s *story)
 	}{
 		{"nothing", func(*story) {}},
-		{"one after the other, known late", func(s *story) {
+		{"one lock after the other, with late answers", func(s *story) {
 			s.lock("one", 41, 10, 20, exclusive("a")).released(30, 90)
 			s.lock("two", 42, 10, 40, exclusive("a")).released(50, 60)
 		}},
@@ -214,15 +214,15 @@ func TestCorrectHistoriesAreAccepted(t *testing.T) {
 				released(50, 60)
 			s.lock("three", 43, 55, 57, slot("api", 2)).released(70, 80)
 		}},
-		{"a slot that one of three sees as free, by its own number", func(s *story) {
+		{"a slot that is free by the number of one request", func(s *story) {
 			s.lock("one", 41, 10, 20, slot("a", 1)).released(50, 60)
 			s.lock("two", 42, 30, 40, slot("a", 2)).released(50, 60)
 		}},
-		{"the same, known later and written later", func(s *story) {
+		{"the same with later answers and writes", func(s *story) {
 			s.lock("one", 41, 10, 40, slot("a", 1)).commit(41, 45).written(20, 21).released(50, 60)
 			s.lock("two", 42, 20, 30, slot("a", 2)).commit(31, 45).written(19, 22).released(50, 60)
 		}},
-		{"tokens of those that don't conflict", func(s *story) {
+		{"tokens of locks that do not conflict", func(s *story) {
 			s.lock("one", 42, 10, 20, shared("a")).released(25, 26)
 			s.lock("two", 41, 30, 40, shared("a")).released(50, 60)
 			s.lock("three", 40, 30, 40, exclusive("b")).released(50, 60)
@@ -231,12 +231,12 @@ func TestCorrectHistoriesAreAccepted(t *testing.T) {
 			s.lock("one", 0, 10, 20, exclusive("a")).released(25, 26)
 			s.lock("two", 0, 30, 40, exclusive("a")).released(50, 60)
 		}},
-		{"a killed process, taken over from when its session ended", func(s *story) {
+		{"a killed process whose lock is taken over after its session", func(s *story) {
 			s.confirmed("one", 20)
 			s.lock("one", 41, 10, 30, exclusive("a"))
 			s.lock("two", 42, 40, 1025, exclusive("a")).released(1400, 1500)
 		}},
-		{"a paused process that believes, and commits nothing", func(s *story) {
+		{"a paused process that commits nothing", func(s *story) {
 			s.confirmed("one", 20)
 			k := s.lock("one", 41, 10, 30, exclusive("a")).commit(31, 32).written(1, 2)
 			s.lock("two", 42, 40, 1100, exclusive("a")).commit(1200, 1300).written(1100, 1110)
@@ -255,20 +255,20 @@ func TestCorrectHistoriesAreAccepted(t *testing.T) {
 			s.lock("one", 41, 10, 20, exclusive("a")).event(30, Release).event(40, ReleaseUnclear)
 			s.lock("two", 42, 31, 35, exclusive("a")).released(50, 60)
 		}},
-		{"a session that was ended", func(s *story) {
+		{"an ended session", func(s *story) {
 			s.confirmed("one", 20)
 			s.lock("one", 41, 10, 20, exclusive("a"))
 			s.add(Event{At: ms(30), Process: "one", Kind: Ending, Session: sessionOf("one")})
 			s.lock("two", 42, 31, 35, exclusive("a")).released(50, 60)
 		}},
-		{"a session that its successor ended", func(s *story) {
+		{"a session that ended by its successor", func(s *story) {
 			s.confirmed("one", 20)
 			s.lock("one", 41, 10, 20, exclusive("a"))
 			s.add(Event{At: ms(30), Process: "heir", Kind: Succeeds, Session: sessionOf("heir"),
 				Replica: "one"})
 			s.lock("two", 42, 31, 35, exclusive("a")).released(50, 60)
 		}},
-		{"a claim that was given back without a release", func(s *story) {
+		{"a claim that was withdrawn without a release", func(s *story) {
 			s.confirmed("one", 20)
 			s.lock("one", 41, 10, 20, exclusive("a")).event(30, Lost)
 			s.add(Event{At: ms(30), Process: "one", Kind: Returning, Token: 41})
@@ -300,13 +300,13 @@ func TestCorrectHistoriesAreAccepted(t *testing.T) {
 // TestInvalidHistoriesAreRefused are errors, and no violations.
 func TestInvalidHistoriesAreRefused(t *testing.T) {
 	tests := map[string]func(s *story){
-		"a grant that nobody asked for": func(s *story) { s.add(Event{Kind: Granted, Lock: "one/1"}) },
+		"a grant without a request": func(s *story) { s.add(Event{Kind: Granted, Lock: "one/1"}) },
 		"a lock asked for twice": func(s *story) {
 			s.lock("one", 41, 10, 20, exclusive("a"))
 			s.lock("one", 41, 30, 40, exclusive("a"))
 		},
-		"an answer to no release": func(s *story) { s.lock("one", 41, 10, 20, exclusive("a")).event(30, Released) },
-		"an answer to no commit":  func(s *story) { s.lock("one", 41, 10, 20, exclusive("a")).event(30, Committed) },
+		"an answer without a release": func(s *story) { s.lock("one", 41, 10, 20, exclusive("a")).event(30, Released) },
+		"an answer without a commit":  func(s *story) { s.lock("one", 41, 10, 20, exclusive("a")).event(30, Committed) },
 	}
 	for name, tells := range tests {
 		s := &story{}

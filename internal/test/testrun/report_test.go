@@ -32,7 +32,7 @@ func TestReport(t *testing.T) {
 {"Action":"output","Package":"p","Output":"panic: test timed out\n"}
 {"Action":"fail","Package":"p","Elapsed":1}
 `, "goes on\npanic: test timed out\n"},
-		{"what the compiler says", `{"ImportPath":"p","Action":"build-output","Output":"p.go:1:1: wrong\n"}
+		{"errors of the compiler", `{"ImportPath":"p","Action":"build-output","Output":"p.go:1:1: wrong\n"}
 {"ImportPath":"p","Action":"build-fail"}
 {"Action":"start","Package":"p"}
 {"Action":"output","Package":"p","Output":"FAIL\tp [build failed]\n"}
