@@ -22,7 +22,7 @@ var layers = []string{"cmd", "", "internal/cli", "internal/app", "admin", "admin
 	"internal/engine", "jobs/operations", "jobs/explain",
 	"jobs/handlers", "jobs/postgres", "jobs/sqlite", "jobs/webhook", "jobs/storage",
 	"internal/rules", "jobs",
-	"jobs/schedule",
+	"jobs/schedule", "jobs/reasons",
 	"locking/memcached", "locking/memory", "locking", "retry", "internal/suggest", "internal/batch",
 	"internal/breaker", "internal/session", "internal/attempt", "internal/output", "internal/egress"}
 

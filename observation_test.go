@@ -42,7 +42,7 @@ jobs: [{name: hello, handler: greet, tables: [orders], retry: {attempts: 2, dela
 
 // observed runs a replica and triggers its job, whose first attempt fails with a text that is not
 // valid UTF-8. It returns the address of the page, the run and the log after the run has ended.
-func observed(t *testing.T, keys string) (page string, run jobs.Record, log *bytes.Buffer,
+func observed(t *testing.T, keys string) (page string, run storage.Record, log *bytes.Buffer,
 	stop func() error) {
 	t.Helper()
 	ended := make(chan jobs.Event, 16)
@@ -50,7 +50,7 @@ func observed(t *testing.T, keys string) (page string, run jobs.Record, log *byt
 		_, span := trace.SpanFromContext(ctx).TracerProvider().Tracer("own").Start(ctx, "greeting")
 		defer span.End()
 		run.Log().Info().Msg("hello")
-		if _, can := run.Internal().Store.(jobs.Transactor); !can {
+		if _, can := run.Internal().Store.(storage.Transactor); !can {
 			t.Errorf("the run is given a %T, which has no transactions", run.Internal().Store)
 		}
 		if run.Attempt == 1 {
@@ -83,7 +83,7 @@ func observed(t *testing.T, keys string) (page string, run jobs.Record, log *byt
 }
 
 // triggerWhenKnown triggers the job as soon as it is in the store.
-func triggerWhenKnown(t *testing.T, replica *holdfast.Replica) (run jobs.Record, err error) {
+func triggerWhenKnown(t *testing.T, replica *holdfast.Replica) (run storage.Record, err error) {
 	t.Helper()
 	for range 1000 {
 		var answer storage.Triggered

@@ -9,17 +9,17 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
-	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 func (s *Server) cancelJSON(w http.ResponseWriter, r *http.Request) {
 	var reason string
 	action(s, w, r, map[string]any{"reason": &reason},
-		func(ctx context.Context, ops *operations.Operations) (jobs.Record, error) {
+		func(ctx context.Context, ops *operations.Operations) (storage.Record, error) {
 			id, err := pathID(r, "id", "a run's id")
 			if err != nil {
-				return jobs.Record{}, err
+				return storage.Record{}, err
 			}
 			run, err := ops.Cancel(ctx, s.acting(r, "api", reason), id)
 			return records.Plain(run), err

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -210,7 +211,7 @@ func TestRefusalsInJSONHaveDetails(t *testing.T) {
 		paused.Option["even_paused"] != true {
 		t.Errorf("%+v", paused)
 	}
-	answered[jobs.Record](t, post(handler, "/api/v1/jobs/rollup-sales/trigger",
+	answered[storage.Record](t, post(handler, "/api/v1/jobs/rollup-sales/trigger",
 		`{"even_paused": true}`), 200)
 	wrong := answered[refusedAction](t,
 		post(handler, "/api/v1/jobs/rollup-sales/trigger", `{"params": {"row": 1}}`), 422)
@@ -221,7 +222,7 @@ func TestRefusalsInJSONHaveDetails(t *testing.T) {
 	c.inTheWay = &storage.Obstacle{
 		Blocker: jobs.Blocker{Resource: "table:public/orders",
 			Holder: locking.Owner{Job: "import", Run: "r",
-				Replica: "replica-2"}}, Reason: jobs.ReasonLockHeld,
+				Replica: "replica-2"}}, Reason: reasons.LockHeld,
 	}
 	want := *c.inTheWay
 	want.Resource = "public/orders"
@@ -267,9 +268,9 @@ func TestActionWithOneKeyRunsOnce(t *testing.T) {
 	server, c := acting(t)
 	handler := server.Handler()
 	key := accesstest.WithHeader("Idempotency-Key", "click-1")
-	first := answered[jobs.Record](t, post(handler, "/api/v1/jobs/rollup-sales/trigger", "", key),
+	first := answered[storage.Record](t, post(handler, "/api/v1/jobs/rollup-sales/trigger", "", key),
 		200)
-	again := answered[jobs.Record](t, post(handler, "/api/v1/jobs/rollup-sales/trigger", "", key),
+	again := answered[storage.Record](t, post(handler, "/api/v1/jobs/rollup-sales/trigger", "", key),
 		200)
 	if first.ID != again.ID || first.Key != "click-1" || len(c.runs) != 1 {
 		t.Errorf("%s and %s of %d runs", first.ID, again.ID, len(c.runs))

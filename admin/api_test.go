@@ -143,10 +143,10 @@ func TestRefusedRequests(t *testing.T) {
 func TestRunFilters(t *testing.T) {
 	o := contention()
 	handler := newServer(t, o).Handler()
-	ask := func(query url.Values) []jobs.Record {
+	ask := func(query url.Values) []storage.Record {
 		t.Helper()
 		reply := get(t, handler, "/api/v1/runs?"+query.Encode())
-		var runs []jobs.Record
+		var runs []storage.Record
 		if err := json.Unmarshal(reply.Body.Bytes(), &runs); err != nil ||
 			reply.Code != http.StatusOK {
 			t.Fatalf("%v: %d %v %s", query, reply.Code, err, reply.Body)
@@ -181,7 +181,7 @@ func TestRunPagesCoverAllRuns(t *testing.T) {
 	path := "/api/v1/runs?limit=5"
 	for path != "" {
 		reply := get(t, handler, path)
-		var runs []jobs.Record
+		var runs []storage.Record
 		if err := json.Unmarshal(reply.Body.Bytes(), &runs); err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -56,7 +57,7 @@ func busy() Options {
 }
 
 // pastOf returns runs of the jobs, the youngest first, the same in each test.
-func pastOf(views []storage.JobView) (runs []jobs.Record) {
+func pastOf(views []storage.JobView) (runs []storage.Record) {
 	random := rand.New(rand.NewPCG(1, 2))
 	n := 2000
 	for i, v := range views {
@@ -80,7 +81,7 @@ func pastOf(views []storage.JobView) (runs []jobs.Record) {
 	first := running(1, "rollup-sales", "replica-1", 3*time.Second)
 	second := running(2, "heartbeat", "replica-3", time.Second)
 	runs = append(runs, first, second)
-	slices.SortStableFunc(runs, func(a, b jobs.Record) int {
+	slices.SortStableFunc(runs, func(a, b storage.Record) int {
 		return b.CreatedAt.Compare(a.CreatedAt)
 	})
 	return runs
@@ -88,23 +89,23 @@ func pastOf(views []storage.JobView) (runs []jobs.Record) {
 
 // withReason gives a run that did not end well a reason, and takes away what such
 // a run has not.
-func withReason(r *jobs.Record) {
+func withReason(r *storage.Record) {
 	switch r.State {
 	case jobs.Skipped, jobs.Missed:
-		r.StartedAt, r.Attempt, r.Token, r.Reason = nil, 0, 0, jobs.ReasonLockHeld
+		r.StartedAt, r.Attempt, r.Token, r.Reason = nil, 0, 0, reasons.LockHeld
 		r.BlockedBy = &jobs.Blocker{Resource: "table:public/orders",
 			Holder: owner(running(7, "prune-orders", "replica-2", time.Hour))}
 		if r.State == jobs.Missed {
-			r.FinishedAt, r.Replica, r.Reason, r.BlockedBy = nil, "", jobs.ReasonMisfire, nil
+			r.FinishedAt, r.Replica, r.Reason, r.BlockedBy = nil, "", reasons.Misfire, nil
 		}
 	case jobs.Failed:
 		r.Error = "statement 1: ERROR: deadlock detected (SQLSTATE 40P01)"
 	case jobs.TimedOut:
-		r.Reason = jobs.ReasonTimeout
+		r.Reason = reasons.Timeout
 	case jobs.Lost:
-		r.Reason = jobs.ReasonSessionLost
+		r.Reason = reasons.SessionLost
 	case jobs.Cancelled:
-		r.Reason = jobs.ReasonCancelled
+		r.Reason = reasons.Cancelled
 	}
 }
 
@@ -184,7 +185,7 @@ func manyLocks(tables int) Options {
 func story() Options {
 	h := contention().Store.(*history)
 	lost := done(300, "merge-events", "replica-4", 25*time.Minute, 40*time.Second, jobs.Lost)
-	lost.Reason, lost.Error = jobs.ReasonSessionLost, ""
+	lost.Reason, lost.Error = reasons.SessionLost, ""
 	again := done(301, "merge-events", "replica-2", 24*time.Minute, 31*time.Second, jobs.Succeeded)
 	again.ScheduledAt, again.Recovery = lost.ScheduledAt, 1
 	failed := done(302, "sync-vendors", "replica-3", 3*time.Minute, 2300*time.Millisecond,
@@ -197,7 +198,7 @@ func story() Options {
 			i*17%1000, i+1, 250-i)
 	}
 	failed.Output += "03:09:44.918 ERR vendor api answers 503, giving up after 3 attempts\n"
-	failed.Waited = &jobs.Wait{Blocker: jobs.Blocker{Resource: "table:public/vendors",
+	failed.Waited = &storage.Wait{Blocker: jobs.Blocker{Resource: "table:public/vendors",
 		Holder: owner(running(7, "report/weekly", "replica-2",
 			time.Hour))}, Since: failed.ScheduledAt.Add(300 * time.Millisecond)}
 	h.runs = append(h.runs, lost, again, failed)

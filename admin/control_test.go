@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
@@ -33,7 +34,7 @@ type control struct {
 	keys    map[string]string // and what they were used for
 	pauses  []storage.Pause
 	specs   []storage.Spec
-	runs    map[string]jobs.Record // by job and key
+	runs    map[string]storage.Record // by job and key
 	params  map[string]json.RawMessage
 	drained map[uuid.UUID]bool
 	ended   []storage.ReleaseRequest
@@ -42,7 +43,7 @@ type control struct {
 }
 
 func newControl(h *history) *control {
-	return &control{history: h, keys: map[string]string{}, runs: map[string]jobs.Record{},
+	return &control{history: h, keys: map[string]string{}, runs: map[string]storage.Record{},
 		params: map[string]json.RawMessage{}, drained: map[uuid.UUID]bool{}}
 }
 
@@ -144,21 +145,21 @@ func (c *control) Trigger(_ context.Context, a storage.Action,
 	if _, err := c.acted(a, "trigger", "job "+r.Job); err != nil {
 		return storage.Triggered{}, err
 	}
-	run := jobs.Record{ID: id(700 + len(c.runs)), Job: r.Job, ScheduledAt: noon, Key: r.Key,
-		State: jobs.Waiting, Reason: jobs.ReasonTriggered, CreatedAt: noon, WaitSince: noon}
+	run := storage.Record{ID: id(700 + len(c.runs)), Job: r.Job, ScheduledAt: noon, Key: r.Key,
+		State: jobs.Waiting, Reason: reasons.Triggered, CreatedAt: noon, WaitSince: noon}
 	c.runs[name], c.params[name] = run, r.Params
 	return storage.Triggered{Record: run, Created: true, WaitsFor: c.inTheWay}, nil
 }
 
-func (c *control) Cancel(_ context.Context, a storage.Action, run uuid.UUID) (jobs.Record, error) {
+func (c *control) Cancel(_ context.Context, a storage.Action, run uuid.UUID) (storage.Record, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r, err := c.history.Run(context.Background(), run)
 	if err != nil {
-		return jobs.Record{}, err
+		return storage.Record{}, err
 	}
 	if r.State.Final() {
-		return jobs.Record{}, fmt.Errorf("it has ended as %s: %w", r.State, storage.ErrConflict)
+		return storage.Record{}, fmt.Errorf("it has ended as %s: %w", r.State, storage.ErrConflict)
 	}
 	_, err = c.acted(a, "cancel", "run "+run.String())
 	return r, err

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -18,12 +19,12 @@ func TestMostFrequentReasonCountsFailures(t *testing.T) {
 		reason  jobs.Reason
 		runs    int
 	}{
-		{[]storage.Tally{tally(jobs.Failed, "", 90), tally(jobs.Skipped, jobs.ReasonLockHeld, 2)}, "",
+		{[]storage.Tally{tally(jobs.Failed, "", 90), tally(jobs.Skipped, reasons.LockHeld, 2)}, "",
 			90},
-		{[]storage.Tally{tally(jobs.Failed, "", 2), tally(jobs.Skipped, jobs.ReasonLockHeld, 3)},
-			jobs.ReasonLockHeld, 3},
-		{[]storage.Tally{tally(jobs.Failed, "", 3), tally(jobs.Skipped, jobs.ReasonPaused, 2),
-			tally(jobs.Missed, jobs.ReasonPaused, 2)}, jobs.ReasonPaused, 4},
+		{[]storage.Tally{tally(jobs.Failed, "", 2), tally(jobs.Skipped, reasons.LockHeld, 3)},
+			reasons.LockHeld, 3},
+		{[]storage.Tally{tally(jobs.Failed, "", 3), tally(jobs.Skipped, reasons.Paused, 2),
+			tally(jobs.Missed, reasons.Paused, 2)}, reasons.Paused, 4},
 	} {
 		got := failuresByJob(c.tallies)
 		if len(got) != 1 || got[0].Reason != c.reason || got[0].Reasons != c.runs {

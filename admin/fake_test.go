@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
@@ -25,7 +26,7 @@ type history struct {
 	now      time.Time
 	locks    []storage.LockView
 	jobs     []storage.JobView
-	runs     []jobs.Record
+	runs     []storage.Record
 	replicas []storage.ReplicaView
 	drift    []storage.JobDrift
 	err      error // of every question
@@ -80,7 +81,7 @@ func (h *history) Firing(_ context.Context, job string,
 func (h *history) Drift(context.Context, int) ([]storage.JobDrift, error) { return h.drift, h.err }
 
 // Runs filters; runs are kept youngest first.
-func (h *history) Runs(_ context.Context, f storage.RunFilter) ([]jobs.Record, error) {
+func (h *history) Runs(_ context.Context, f storage.RunFilter) ([]storage.Record, error) {
 	h.mu.Lock()
 	h.filters = append(h.filters, f)
 	h.mu.Unlock()
@@ -88,10 +89,10 @@ func (h *history) Runs(_ context.Context, f storage.RunFilter) ([]jobs.Record, e
 		if c == nil {
 			return 0
 		}
-		return slices.IndexFunc(h.runs, func(r jobs.Record) bool { return r.ID == c.ID })
+		return slices.IndexFunc(h.runs, func(r storage.Record) bool { return r.ID == c.ID })
 	}
 	before, after := place(f.Before), place(f.After)
-	var found []jobs.Record
+	var found []storage.Record
 	for i := range h.runs {
 		run := &h.runs[i] // thousands of them are not copied
 		switch {
@@ -141,7 +142,7 @@ func (h *history) ListJobs(_ context.Context, f storage.JobFilter) ([]storage.Jo
 				*f.Paused != (len(v.Pauses) > 0),
 			f.State.Final() && f.State != "" && (v.Last == nil || v.Last.State != f.State),
 			f.State != "" && !f.State.Final() &&
-				!slices.ContainsFunc(h.runs, func(r jobs.Record) bool {
+				!slices.ContainsFunc(h.runs, func(r storage.Record) bool {
 					return r.Job == v.Name && r.State == f.State
 				}):
 			continue
@@ -158,7 +159,7 @@ func (h *history) ListJobs(_ context.Context, f storage.JobFilter) ([]storage.Jo
 
 // complete adds what the store knows of a job: its last run, where a test has
 // not chosen one, and its pauses.
-func (h *history) complete(v storage.JobView, last map[string]*jobs.Record) storage.JobView {
+func (h *history) complete(v storage.JobView, last map[string]*storage.Record) storage.JobView {
 	if v.Last == nil {
 		v.Last = last[v.Name]
 	}
@@ -170,8 +171,8 @@ func (h *history) complete(v storage.JobView, last map[string]*jobs.Record) stor
 	return v
 }
 
-func (h *history) lastRuns() map[string]*jobs.Record {
-	last := make(map[string]*jobs.Record)
+func (h *history) lastRuns() map[string]*storage.Record {
+	last := make(map[string]*storage.Record)
 	for i := range h.runs {
 		if run := &h.runs[i]; last[run.Job] == nil && run.State.Final() {
 			last[run.Job] = run
@@ -299,14 +300,14 @@ func (h *history) JobTallies(_ context.Context, job string,
 	return all, h.err
 }
 
-func (h *history) FiringRuns(_ context.Context, f jobs.Firing) ([]jobs.Record, error) {
-	var chain []jobs.Record
+func (h *history) FiringRuns(_ context.Context, f storage.Firing) ([]storage.Record, error) {
+	var chain []storage.Record
 	for _, r := range h.runs {
 		if r.Job == f.Job && r.Key == f.Key && (f.Key != "" || r.ScheduledAt.Equal(f.ScheduledAt)) {
 			chain = append(chain, r)
 		}
 	}
-	slices.SortFunc(chain, func(a, b jobs.Record) int { return a.Recovery - b.Recovery })
+	slices.SortFunc(chain, func(a, b storage.Record) int { return a.Recovery - b.Recovery })
 	return chain, h.err
 }
 
@@ -412,16 +413,16 @@ func (h auditOf) Audit(_ context.Context, f storage.AuditFilter) ([]storage.Audi
 	return found[:min(len(found), f.Limit)], h.err
 }
 
-func (h *history) Run(_ context.Context, id uuid.UUID) (jobs.Record, error) {
+func (h *history) Run(_ context.Context, id uuid.UUID) (storage.Record, error) {
 	if h.err != nil {
-		return jobs.Record{}, h.err
+		return storage.Record{}, h.err
 	}
 	for _, run := range h.runs {
 		if run.ID == id {
 			return run, nil
 		}
 	}
-	return jobs.Record{}, storage.ErrNotFound
+	return storage.Record{}, storage.ErrNotFound
 }
 
 // stage1 answers from a map, or with an error.
@@ -479,14 +480,14 @@ func job(name, cron string, tables ...string) storage.JobView {
 	}}
 }
 
-func lock(name string, holder jobs.Record, held time.Duration) storage.LockView {
+func lock(name string, holder storage.Record, held time.Duration) storage.LockView {
 	return storage.LockView{
 		Resource: table(name), Mode: locking.Exclusive, Holder: owner(holder), Token: holder.Token,
 		Since: ago(held), Expires: noon.Add(12 * time.Second),
 	}
 }
 
-func owner(r jobs.Record) locking.Owner {
+func owner(r storage.Record) locking.Owner {
 	return locking.Owner{Replica: r.Replica, Job: r.Job, Run: r.ID.String()}
 }
 
@@ -498,8 +499,8 @@ func holders(locks []storage.LockView) map[locking.Resource]locking.Holder {
 	return found
 }
 
-func running(n int, job, replica string, since time.Duration) jobs.Record {
-	return jobs.Record{
+func running(n int, job, replica string, since time.Duration) storage.Record {
+	return storage.Record{
 		ID: id(n), Job: job, ScheduledAt: ago(since).Truncate(time.Second), State: jobs.Running,
 		Attempt: 1, Replica: replica,
 		Token: jobs.Token(1800 + n), CreatedAt: ago(since), StartedAt: pointer(ago(since)),
@@ -507,18 +508,18 @@ func running(n int, job, replica string, since time.Duration) jobs.Record {
 }
 
 func waiting(n int, job string, since time.Duration, resource string,
-	blocker jobs.Record) jobs.Record {
-	return jobs.Record{
+	blocker storage.Record) storage.Record {
+	return storage.Record{
 		ID: id(n), Job: job, ScheduledAt: ago(since).Truncate(time.Second), State: jobs.Waiting,
 		Replica:   "replica-2",
-		CreatedAt: ago(since), WaitSince: ago(since), Reason: jobs.ReasonLockHeld,
+		CreatedAt: ago(since), WaitSince: ago(since), Reason: reasons.LockHeld,
 		BlockedBy: &jobs.Blocker{Resource: resource, Holder: owner(blocker)},
 	}
 }
 
-func done(n int, job, replica string, since, lasted time.Duration, state jobs.State) jobs.Record {
+func done(n int, job, replica string, since, lasted time.Duration, state jobs.State) storage.Record {
 	start := ago(since + lasted)
-	return jobs.Record{
+	return storage.Record{
 		ID: id(n), Job: job, ScheduledAt: start.Truncate(time.Second), State: state, Attempt: 1,
 		Replica: replica,
 		Token:   jobs.Token(1700 + n), CreatedAt: start, StartedAt: pointer(start),

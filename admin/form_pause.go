@@ -10,7 +10,6 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
-	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -20,13 +19,13 @@ const maxCountedFirings = 100
 // pauseView describes the effect of a pause or of its end.
 type pauseView struct {
 	Target         storage.Target
-	Own            *storage.Pause  // the active pause of the target
-	Others         []storage.Pause // other pauses that cover a job
-	ScheduledTimes []time.Time     // the next ones, of a job
-	Passed         int             // scheduled times of a job since its own pause began
-	Active         []jobs.Record   // waiting or running runs of a job
-	Jobs           []string        // the first jobs of a group
-	More           int             // further jobs of the group
+	Own            *storage.Pause   // the active pause of the target
+	Others         []storage.Pause  // other pauses that cover a job
+	ScheduledTimes []time.Time      // the next ones, of a job
+	Passed         int              // scheduled times of a job since its own pause began
+	Active         []storage.Record // waiting or running runs of a job
+	Jobs           []string         // the first jobs of a group
+	More           int              // further jobs of the group
 }
 
 // MorePassed reports whether more scheduled times passed than were counted.

@@ -17,9 +17,9 @@ import (
 
 // cancelView describes the effect of a cancellation.
 type cancelView struct {
-	jobs.Record
-	Locks   []Lock        // that the run holds
-	Waiting []jobs.Record // runs that wait for the run, oldest first
+	storage.Record
+	Locks   []Lock           // that the run holds
+	Waiting []storage.Record // runs that wait for the run, oldest first
 }
 
 // cancelPage cancels a run.

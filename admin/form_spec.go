@@ -12,15 +12,14 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
-	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // specView describes a job to be added, changed or removed.
 type specView struct {
 	Job    string
-	Spec   *storage.Spec // nil for a new job, and for a job that was not added at run time
-	Active []jobs.Record // its waiting and running runs, oldest first
+	Spec   *storage.Spec    // nil for a new job, and for a job that was not added at run time
+	Active []storage.Record // its waiting and running runs, oldest first
 }
 
 // exampleJob is the initial text of the form for a new job.

@@ -12,16 +12,15 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
-	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // triggerView describes the effect of a trigger.
 type triggerView struct {
 	Job    Job
-	Active []jobs.Record // waiting and running runs of the job, oldest first
-	Held   []Lock        // locks of others on resources of the job
-	Again  *jobs.Record  // the run to repeat, or nil
+	Active []storage.Record // waiting and running runs of the job, oldest first
+	Held   []Lock           // locks of others on resources of the job
+	Again  *storage.Record  // the run to repeat, or nil
 }
 
 // triggerPage adds a run of a job.

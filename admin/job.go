@@ -42,7 +42,7 @@ type Job struct {
 	Pauses  []storage.Pause `json:"pauses,omitempty"` // pauses that cover the job now
 	// null if there is none, or if this replica does not know the job
 	NextScheduledAt *time.Time        `json:"next_scheduled_at"`
-	LastRun         *jobs.Record      `json:"last_run"` // the last run that ended
+	LastRun         *storage.Record   `json:"last_run"` // the last run that ended
 	Outcomes        []storage.Outcome `json:"outcomes"` // newest first
 }
 

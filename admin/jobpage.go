@@ -30,8 +30,8 @@ type JobDetail struct {
 	Job
 	ScheduledTimes []time.Time `json:"next_scheduled_times"` // by this replica's cron table
 	// waiting and running runs, oldest first
-	Active []jobs.Record `json:"active"`
-	Recent []jobs.Record `json:"recent"` // last runs, newest first
+	Active []storage.Record `json:"active"`
+	Recent []storage.Record `json:"recent"` // last runs, newest first
 	// outcomes of the last 30 days, most frequent first
 	Tallies []storage.Tally `json:"outcomes_30_days"`
 	// state that its runs save for the next run
@@ -80,7 +80,7 @@ func (r *reader) job(ctx context.Context, now time.Time, name string) (d JobDeta
 			added := storage.Definition{Name: name, Source: storage.FromStore}
 			d.Job = newJob(storage.JobView{Definition: added}, nil)
 			d.ScheduledTimes, d.Tallies = []time.Time{}, []storage.Tally{}
-			d.Active, d.Recent = []jobs.Record{}, []jobs.Record{}
+			d.Active, d.Recent = []storage.Record{}, []storage.Record{}
 			return d, asked
 		}
 	}

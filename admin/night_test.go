@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -18,7 +19,7 @@ func night() Options {
 	random := rand.New(rand.NewPCG(3, 4))
 	n := 3000
 	past := func(job string, before, waited, ran time.Duration, state jobs.State,
-		blocker jobs.Record, resource string) {
+		blocker storage.Record, resource string) {
 		n++
 		r := done(n, job, fmt.Sprintf("replica-%d", n%3+1), before, ran, state)
 		r.CreatedAt = r.CreatedAt.Add(-waited)
@@ -26,7 +27,7 @@ func night() Options {
 		if state == jobs.Skipped {
 			r.FinishedAt = pointer(ago(before))
 			r.CreatedAt, r.StartedAt, r.Attempt, r.Token = ago(before+waited), nil, 0, 0
-			r.Reason, r.BlockedBy = jobs.ReasonLockHeld,
+			r.Reason, r.BlockedBy = reasons.LockHeld,
 				&jobs.Blocker{Resource: resource, Holder: owner(blocker)}
 		} else {
 			withReason(&r)
@@ -62,7 +63,7 @@ func night() Options {
 			[]jobs.State{jobs.Succeeded, jobs.Succeeded, jobs.TimedOut, jobs.Succeeded, jobs.Lost,
 				jobs.Cancelled}[i%6], rollup, "")
 	}
-	slices.SortStableFunc(h.runs, func(a, b jobs.Record) int {
+	slices.SortStableFunc(h.runs, func(a, b storage.Record) int {
 		return b.CreatedAt.Compare(a.CreatedAt)
 	})
 	h.restart = []storage.Restart{

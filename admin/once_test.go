@@ -133,7 +133,7 @@ func stage(t *testing.T, store storage.Store) (session, running, waiting uuid.UU
 	}
 	start := func(scheduledAt time.Time) uuid.UUID {
 		request := storage.StartRequest{Run: uuid.New(),
-			Firing: jobs.Firing{Job: "rollup-sales", ScheduledAt: scheduledAt}, Attempt: 1,
+			Firing: storage.Firing{Job: "rollup-sales", ScheduledAt: scheduledAt}, Attempt: 1,
 			Requests: exclusive("orders"), WaitSince: scheduledAt}
 		if _, err := store.Start(ctx, session, []storage.StartRequest{request}); err != nil {
 			t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/explain"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/locking/memcached"
@@ -45,7 +46,7 @@ func newSchemas(t *testing.T) *schemas {
 func wordsOf() map[reflect.Type][]string {
 	words := map[reflect.Type][]string{}
 	put(words, jobs.States())
-	put(words, jobs.Reasons())
+	put(words, reasons.All())
 	put(words, explain.Verdicts())
 	put(words, storage.Topics())
 	put(words, []storage.Source{storage.FromConfig, storage.FromStore})

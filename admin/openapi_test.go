@@ -26,6 +26,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/soak"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/explain"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -89,7 +90,7 @@ func describedOperations() map[string]operation {
 	action := func(summary string, answer reflect.Type) operation {
 		return operation{summary: summary, answer: answer, body: why}
 	}
-	pause, record := reflect.TypeFor[storage.Pause](), reflect.TypeFor[jobs.Record]()
+	pause, record := reflect.TypeFor[storage.Pause](), reflect.TypeFor[storage.Record]()
 	return map[string]operation{
 		"GET /api/v1/overview": {summary: "The state of the cluster. While the store does not " +
 			"answer, the cached state with 503.",
@@ -144,11 +145,11 @@ func describedOperations() map[string]operation {
 			summary: "The stored definition of a job that was added at run time.",
 			answer:  reflect.TypeFor[storage.Spec]()},
 		"GET /api/v1/runs": {summary: "Runs, newest first.",
-			answer: reflect.TypeFor[[]jobs.Record](), lists: true, query: []parameter{
+			answer: reflect.TypeFor[[]storage.Record](), lists: true, query: []parameter{
 				text("job", "Of this job."),
 				{"state", "In these states: repeated, or separated by commas.",
 					object{"type": "array", "items": object{"type": "string"}}},
-				someOf("reason", "With this reason.", jobs.Reasons()),
+				someOf("reason", "With this reason.", reasons.All()),
 				text("replica", "Of this replica."),
 				text("resource",
 					"Of jobs that lock this table or resource, or a related one."),

@@ -36,17 +36,17 @@ type Overview struct {
 	Stale bool   `json:"stale"`
 	Error string `json:"error,omitempty"` // why the store did not answer
 
-	Waiting []jobs.Record `json:"waiting"` // oldest first
+	Waiting []storage.Record `json:"waiting"` // oldest first
 	// waited for, then held, then others; each by name
 	Resources []locks.ResourceState `json:"resources"`
-	Running   []jobs.Record         `json:"running"` // oldest first
+	Running   []storage.Record      `json:"running"` // oldest first
 	// last runs that failed, were skipped, missed, lost or cancelled, newest first
-	RecentFailures []jobs.Record `json:"failed_or_skipped"`
-	FailuresByJob  []JobFailures `json:"failed_or_skipped_24h"` // by job, worst first
+	RecentFailures []storage.Record `json:"failed_or_skipped"`
+	FailuresByJob  []JobFailures    `json:"failed_or_skipped_24h"` // by job, worst first
 	// last runs that ended, newest first
-	Last     []jobs.Record `json:"last_runs"`
-	Next     []Firing      `json:"next"` // by this replica's cron table
-	Replicas []Replica     `json:"replicas"`
+	Last     []storage.Record `json:"last_runs"`
+	Next     []Firing         `json:"next"` // by this replica's cron table
+	Replicas []Replica        `json:"replicas"`
 	// jobs whose definitions differ between replicas
 	Drift    []storage.JobDrift `json:"drift,omitempty"`
 	Pauses   []storage.Pause    `json:"pauses,omitempty"` // active pauses, oldest first
@@ -119,10 +119,10 @@ func (s *Server) servedBy(ctx context.Context) ServedBy {
 // emptyOverview has empty lists instead of null.
 func emptyOverview() Overview {
 	return Overview{
-		Problems: []Problem{}, Waiting: []jobs.Record{}, Resources: []locks.ResourceState{},
-		Running:        []jobs.Record{},
-		RecentFailures: []jobs.Record{}, FailuresByJob: []JobFailures{}, Last: []jobs.Record{},
-		Next: []Firing{}, Replicas: []Replica{},
+		Problems: []Problem{}, Waiting: []storage.Record{}, Resources: []locks.ResourceState{},
+		Running:        []storage.Record{},
+		RecentFailures: []storage.Record{}, FailuresByJob: []JobFailures{},
+		Last: []storage.Record{}, Next: []Firing{}, Replicas: []Replica{},
 	}
 }
 
@@ -168,7 +168,7 @@ func (r *reader) overview(ctx context.Context, p snapshot) (Overview, error) {
 
 func (r *reader) overviewRuns(ctx context.Context, o *Overview) (err error) {
 	lists := []struct {
-		runs   *[]jobs.Record
+		runs   *[]storage.Record
 		filter storage.RunFilter
 	}{
 		{&o.Waiting, storage.RunFilter{States: []jobs.State{jobs.Waiting},

@@ -17,7 +17,6 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
-	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -181,7 +180,7 @@ func (o *Overview) FreeShown() []locks.ResourceState {
 func (o *Overview) FreeMore() int { return len(o.Free()) - len(o.FreeShown()) }
 
 // RunningShown returns the oldest running runs, which the page lists.
-func (o *Overview) RunningShown() []jobs.Record {
+func (o *Overview) RunningShown() []storage.Record {
 	return o.Running[:min(len(o.Running), shownRunning)]
 }
 
@@ -212,7 +211,7 @@ func (o *Overview) FailuresShown() []JobFailures {
 func (o *Overview) FailuresMore() int { return len(o.FailuresByJob) - len(o.FailuresShown()) }
 
 // firstRuns returns the first n of a list.
-func firstRuns(runs []jobs.Record, n int) []jobs.Record { return runs[:min(len(runs), n)] }
+func firstRuns(runs []storage.Record, n int) []storage.Record { return runs[:min(len(runs), n)] }
 
 // isRun reports whether a text, such as a holder's run, is a run's id.
 func isRun(id string) bool { return uuid.Validate(id) == nil }
@@ -228,7 +227,7 @@ func short(id string) string {
 // runList is a list of runs for the template.
 type runList struct {
 	Now     time.Time
-	Runs    []jobs.Record
+	Runs    []storage.Record
 	One     bool // all runs have the same job
 	Actions bool // each run has links to its actions
 }
@@ -239,8 +238,10 @@ func (l runList) For(actions bool) runList {
 	return l
 }
 
-func newRunList(now time.Time, runs []jobs.Record) runList { return runList{Now: now, Runs: runs} }
+func newRunList(now time.Time, runs []storage.Record) runList {
+	return runList{Now: now, Runs: runs}
+}
 
-func newRunListOfOne(now time.Time, runs []jobs.Record) runList {
+func newRunListOfOne(now time.Time, runs []storage.Record) runList {
 	return runList{Now: now, Runs: runs, One: true}
 }

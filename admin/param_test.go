@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -212,7 +213,7 @@ func TestFiltersOfJobsReachTheStore(t *testing.T) {
 	if f.Resource == nil || f.Resource.Key() != "table:public/orders" {
 		t.Errorf("resource is %v", f.Resource)
 	}
-	if f.Job != "a" || f.Reason != jobs.ReasonPanic || f.Replica != "b" || f.Limit != 5 ||
+	if f.Job != "a" || f.Reason != reasons.Panic || f.Replica != "b" || f.Limit != 5 ||
 		f.From.Day() != 14 || f.Until.Day() != 15 ||
 		!slices.Equal(f.States, []jobs.State{jobs.Failed}) {
 		t.Errorf("asked for %+v", f)

@@ -114,7 +114,7 @@ func (r *reader) busyReplicas(ctx context.Context, p snapshot) ([]Replica, error
 	slices.SortFunc(running, records.OlderFirst)
 	replicas := slices.Clone(p.replicas)
 	for i := range replicas {
-		replicas[i].Runs = []jobs.Record{}
+		replicas[i].Runs = []storage.Record{}
 		for _, run := range running {
 			if run.Replica == replicas[i].Name && replicas[i].EndedAt == nil {
 				replicas[i].Runs = append(replicas[i].Runs, run)
@@ -162,11 +162,11 @@ type Replica struct {
 	storage.ReplicaView
 	State ReplicaState `json:"state"`
 	// running runs, oldest first; only in lists of replicas
-	Runs []jobs.Record `json:"runs,omitempty"`
+	Runs []storage.Record `json:"runs,omitempty"`
 }
 
 // RunsShown returns the runs that the page lists.
-func (r Replica) RunsShown() []jobs.Record { return r.Runs[:min(len(r.Runs), shownOfReplica)] }
+func (r Replica) RunsShown() []storage.Record { return r.Runs[:min(len(r.Runs), shownOfReplica)] }
 
 // RunsMore returns the number of runs that the page does not list.
 func (r Replica) RunsMore() int { return r.Running - len(r.RunsShown()) }

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -29,7 +30,7 @@ func runParams() []string {
 }
 
 func (s *Server) runsJSON(w http.ResponseWriter, r *http.Request) {
-	answer(s, w, r, func(ctx context.Context) ([]jobs.Record, error) {
+	answer(s, w, r, func(ctx context.Context) ([]storage.Record, error) {
 		p, err := param.Read(r, runParams()...)
 		if err != nil {
 			return nil, err
@@ -54,7 +55,7 @@ func runCursors() param.Cursors { return param.Cursors{Next: "before", Previous:
 
 // runsView is the page of runs.
 type runsView struct {
-	Runs   []jobs.Record
+	Runs   []storage.Record
 	Pager  param.Pager
 	Filter runFields
 }
@@ -77,7 +78,7 @@ func (f runFields) Has(state jobs.State) bool { return slices.Contains(f.States,
 func (runFields) AllStates() []jobs.State { return jobs.States() }
 
 // AllReasons lists the reasons for the form.
-func (runFields) AllReasons() []jobs.Reason { return jobs.Reasons() }
+func (runFields) AllReasons() []jobs.Reason { return reasons.All() }
 
 func (s *Server) runsPage(w http.ResponseWriter, r *http.Request) {
 	p, err := param.Read(r, append(runParams(), "refresh")...)
@@ -142,7 +143,7 @@ func (s *Server) runJSON(w http.ResponseWriter, r *http.Request) {
 
 // watch asks a running run to save its output for the next request. A failure does not withhold the
 // run.
-func (s *Server) watch(ctx context.Context, run jobs.Record) {
+func (s *Server) watch(ctx context.Context, run storage.Record) {
 	if run.State != jobs.Running || s.options.Watch == nil {
 		return
 	}
@@ -172,7 +173,7 @@ func (r *reader) runFilter(ctx context.Context, p param.Set,
 	if f.States, err = readStates(p.Values["state"]); err != nil {
 		return f, err
 	}
-	if f.Reason, err = param.OneOf(p, "reason", jobs.Reasons()); err != nil {
+	if f.Reason, err = param.OneOf(p, "reason", reasons.All()); err != nil {
 		return f, err
 	}
 	if f.Resource, err = p.Resource("resource"); err != nil {

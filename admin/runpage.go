@@ -23,10 +23,10 @@ const shownOutput = 16 << 10 // bytes
 
 // runView is the page of a run.
 type runView struct {
-	jobs.Record
+	storage.Record
 	Steps []step
-	Chain []jobs.Record // all runs of the firing, if there are several
-	Locks []Lock        // current locks of the run
+	Chain []storage.Record // all runs of the firing, if there are several
+	Locks []Lock           // current locks of the run
 	Trace Trace
 }
 
@@ -75,7 +75,7 @@ func (r *reader) runView(ctx context.Context, id uuid.UUID) (v runView, err erro
 		return v, err
 	}
 	chain, err := r.Store.FiringRuns(ctx,
-		jobs.Firing{Job: v.Job, ScheduledAt: v.ScheduledAt, Key: v.Key})
+		storage.Firing{Job: v.Job, ScheduledAt: v.ScheduledAt, Key: v.Key})
 	if err != nil {
 		return v, fmt.Errorf("runs of the firing: %w", err)
 	}
@@ -105,7 +105,7 @@ func (v *runView) granted() time.Time {
 
 // steps returns the known events of a run in order. Claim, grants and start are one transaction,
 // and one step. The time of the advisory lock is known only while the run holds it.
-func steps(r jobs.Record, granted, locked time.Time) []step {
+func steps(r storage.Record, granted, locked time.Time) []step {
 	began := step{At: r.ScheduledAt, What: "Scheduled"}
 	if r.Key != "" {
 		began.What = "Triggered"
@@ -155,7 +155,7 @@ func inOrder(list []step, over bool) []step {
 	return list
 }
 
-func recordedWords(r jobs.Record) string {
+func recordedWords(r storage.Record) string {
 	switch {
 	case r.Recovery > 0:
 		return fmt.Sprintf("Recovery %d of the firing", r.Recovery)
@@ -165,7 +165,7 @@ func recordedWords(r jobs.Record) string {
 	return "Recorded"
 }
 
-func startedWords(r jobs.Record) string {
+func startedWords(r storage.Record) string {
 	switch {
 	case r.Attempt > 1 && r.State.Final():
 		return fmt.Sprintf("Started, attempt %d was the last", r.Attempt)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // TestStepsAreInOrder has runs whose steps come from places that don't know of
@@ -13,7 +14,7 @@ import (
 func TestStepsAreInOrder(t *testing.T) {
 	waited := running(10, "rollup-sales", "replica-1", time.Minute)
 	waited.ScheduledAt, waited.CreatedAt = ago(70*time.Second), ago(65*time.Second)
-	waited.Waited = &jobs.Wait{Blocker: jobs.Blocker{Resource: "public/orders",
+	waited.Waited = &storage.Wait{Blocker: jobs.Blocker{Resource: "public/orders",
 		Holder: owner(running(11, "prune-orders", "replica-2", time.Hour))}, Since: ago(
 		69 * time.Second)}
 	again := waited
@@ -21,7 +22,7 @@ func TestStepsAreInOrder(t *testing.T) {
 	failed := again
 	failed.State, failed.FinishedAt = jobs.Failed, pointer(ago(40*time.Second))
 	for name, c := range map[string]struct {
-		run             jobs.Record
+		run             storage.Record
 		granted, locked time.Time
 		want            string
 	}{

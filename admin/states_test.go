@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/locking/memcached"
@@ -50,7 +51,7 @@ func calm() Options {
 		locks: []storage.LockView{lock("events", merge, 4*time.Second)},
 		jobs: []storage.JobView{job("merge-events", "*/10 * * * * *", "events"),
 			job("rollup-sales", "*/5 * * * *", "sales_rollup")},
-		runs: []jobs.Record{
+		runs: []storage.Record{
 			merge,
 			done(2, "rollup-sales", "replica-1", 40*time.Second, 840*time.Millisecond,
 				jobs.Succeeded),
@@ -69,26 +70,26 @@ func contention() Options {
 	vacuum := running(12, "report/weekly", "replica-1", 75*time.Second)
 	retrying := waiting(23, "sync-vendors", 8*time.Second, "", rollup)
 	retrying.BlockedBy, retrying.Reason, retrying.Attempt, retrying.CreatedAt = nil,
-		jobs.ReasonRetry, 2, ago(2*time.Minute)
+		reasons.Retry, 2, ago(2*time.Minute)
 	retrying.Error = "vendor api: 503 Service Unavailable"
 	prune := waiting(20, "prune-orders", 40*time.Minute, "table:public/orders", rollup)
 	older := waiting(22, "export-orders", 19*time.Second, "public/orders", prune)
-	older.Reason, older.Key = jobs.ReasonOlderWaiter, "night-fix"
+	older.Reason, older.Key = reasons.OlderWaiter, "night-fix"
 	skipped := done(30, "rollup-hourly", "replica-2", 95*time.Second, 0, jobs.Skipped)
-	skipped.StartedAt, skipped.Attempt, skipped.Reason = nil, 0, jobs.ReasonLockHeld
+	skipped.StartedAt, skipped.Attempt, skipped.Reason = nil, 0, reasons.LockHeld
 	skipped.BlockedBy = &jobs.Blocker{Resource: "table:public/orders", Holder: owner(rollup)}
 	failed := done(31, "sync-vendors", "replica-3", 3*time.Minute, 2300*time.Millisecond,
 		jobs.Failed)
 	failed.Error, failed.Attempt = "statement 2: ERROR: duplicate key value violates unique "+
 		"constraint \"vendors_pkey\" (SQLSTATE 23505)", 3
 	lost := done(32, "merge-events", "replica-4", 5*time.Minute, 31*time.Second, jobs.Lost)
-	lost.Reason = jobs.ReasonSessionLost
+	lost.Reason = reasons.SessionLost
 	timedOut := done(33, "report/weekly", "replica-1", 3*time.Hour, 10*time.Minute, jobs.TimedOut)
-	timedOut.Reason = jobs.ReasonTimeout
+	timedOut.Reason = reasons.Timeout
 	missed := done(34, "prune-logs", "", 26*time.Hour, 0, jobs.Missed)
 	missed.StartedAt, missed.FinishedAt, missed.Attempt, missed.Reason = nil, nil, 0,
-		jobs.ReasonMisfire
-	runs := []jobs.Record{merge, retrying, older, vacuum,
+		reasons.Misfire
+	runs := []storage.Record{merge, retrying, older, vacuum,
 		waiting(21, "rollup-hourly", 12*time.Minute+3*time.Second, "public/orders", rollup),
 		waiting(24, "rollup-sales", 37*time.Minute+7*time.Second, "job:rollup-sales", rollup),
 		prune,
@@ -216,7 +217,7 @@ func hostile() Options {
 	held.Resource, _ = locking.Path(script + "/" + strings.Repeat("deep/", 60) + "leaf")
 	held.Holder.Run = `../../"><script>alert(1)</script>`
 	h := &history{
-		now: noon, locks: []storage.LockView{held}, runs: []jobs.Record{run, blocked, failed},
+		now: noon, locks: []storage.LockView{held}, runs: []storage.Record{run, blocked, failed},
 		jobs: []storage.JobView{job("j", script,
 			`"`+script[:8]+`"."`+strings.Repeat("t", 63)+`"`)},
 		replicas: []storage.ReplicaView{beating(1, script+strings.Repeat("y", 300), time.Second, 1)},
@@ -243,7 +244,7 @@ func layers() Options {
 	schema := lock("x", all, 90*time.Second)
 	schema.Resource = table("warehouse.*")
 	h := &history{
-		now: noon, runs: []jobs.Record{one, all},
+		now: noon, runs: []storage.Record{one, all},
 		locks: []storage.LockView{schema, lock("mart.facts", one, 3*time.Second)},
 		jobs: []storage.JobView{
 			job("reload-warehouse", "@hourly", "warehouse.*"),

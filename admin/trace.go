@@ -1,6 +1,9 @@
 package admin
 
-import "github.com/holdfast-dev/holdfast/jobs"
+import (
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
 
 // Trace locates the spans of a run.
 type Trace struct {
@@ -10,12 +13,12 @@ type Trace struct {
 
 // tracedRun is the API's answer for a single run.
 type tracedRun struct {
-	jobs.Record
+	storage.Record
 	TraceID string `json:"trace_id,omitempty"`
 }
 
 // traceOf returns the trace of a run. A run that no replica started has none.
-func (s *Server) traceOf(run jobs.Record) Trace {
+func (s *Server) traceOf(run storage.Record) Trace {
 	if s.options.Trace == nil || run.Replica == "" || run.State == jobs.Missed {
 		return Trace{}
 	}

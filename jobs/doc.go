@@ -34,6 +34,7 @@
 //
 //	schedule    when a job is due
 //	handlers    the built-in handlers: sql, http and command
+//	reasons     why a run did not run, waits, or was ended
 //	storage     the contract of stores, and what they return
 //	operations  the actions of operators
 //	explain     why a firing had its outcome

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/retry"
@@ -123,11 +123,11 @@ func (j *Job) EffectivePriority() int { return cmp.Or(j.Priority, DefaultPriorit
 // MisfirePolicy returns the policy for scheduled times that did not start for the cause.
 func (j *Job) MisfirePolicy(cause Reason) Misfire {
 	switch cause {
-	case ReasonNoWorker:
+	case reasons.NoWorker:
 		return cmp.Or(j.MisfireBy.NoWorker, MisfireRunOnce)
-	case ReasonPaused:
+	case reasons.Paused:
 		return cmp.Or(j.MisfireBy.Paused, MisfireSkip)
-	case ReasonLockHeld:
+	case reasons.LockHeld:
 		return cmp.Or(j.MisfireBy.LockHeld, MisfireSkip)
 	default:
 		return cmp.Or(j.Misfire, MisfireRunOnce)
@@ -140,8 +140,8 @@ func (j *Job) LateLimit() int { return cmp.Or(j.MisfireBy.Limit, defaultLateRuns
 // EffectiveMisfireRules returns the rules with their defaults filled in.
 func (j *Job) EffectiveMisfireRules() MisfireRules {
 	return MisfireRules{
-		NoWorker: j.MisfirePolicy(ReasonNoWorker), Paused: j.MisfirePolicy(ReasonPaused),
-		LockHeld: j.MisfirePolicy(ReasonLockHeld),
+		NoWorker: j.MisfirePolicy(reasons.NoWorker), Paused: j.MisfirePolicy(reasons.Paused),
+		LockHeld: j.MisfirePolicy(reasons.LockHeld),
 		Limit:    j.LateLimit(), MaxAge: j.MisfireBy.MaxAge,
 	}
 }
@@ -161,7 +161,8 @@ func (j *Job) checkPolicies() error {
 		}
 	}
 	policies := []Misfire{MisfireRunOnce, MisfireSkip, MisfireRunAll}
-	for _, cause := range []Reason{ReasonMisfire, ReasonNoWorker, ReasonPaused, ReasonLockHeld} {
+	for _, cause := range []Reason{reasons.Misfire, reasons.NoWorker, reasons.Paused,
+		reasons.LockHeld} {
 		must(slices.Contains(policies, j.MisfirePolicy(cause)), "misfire (%s): one of %v, found %q",
 			cause, policies, j.MisfirePolicy(cause))
 	}
@@ -204,15 +205,6 @@ func (j *Job) Check() ([]locking.Request, error) {
 type Hook struct {
 	Webhook string // its name in the configuration
 	State   State  // a final one
-}
-
-// SortedHooks returns the hooks sorted, each once.
-func SortedHooks(hooks []Hook) []Hook {
-	sorted := slices.SortedFunc(slices.Values(hooks), func(a, b Hook) int {
-		return cmp.Or(strings.Compare(a.Webhook, b.Webhook),
-			strings.Compare(string(a.State), string(b.State)))
-	})
-	return slices.Compact(sorted)
 }
 
 func checkHooks(hooks []Hook) error {

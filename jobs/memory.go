@@ -1,21 +1,15 @@
 package jobs
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-)
 
-// Limits of what a run can store, in bytes of JSON.
-const (
-	MaxSaved  = 1 << 20  // of the state for the job's next run
-	MaxResult = 64 << 10 // of the result of the run
+	"github.com/holdfast-dev/holdfast/internal/attempt"
 )
 
 // ErrTooLarge says that a state, a result or a batch exceeds its limit.
-var ErrTooLarge = errors.New("too large")
+var ErrTooLarge = attempt.ErrTooLarge
 
 // Saved decodes the state that the job's runs saved last into the value that into points to, and
 // reports whether there was one. Each call reads from the store. A state that this run gave to Save
@@ -41,7 +35,7 @@ func (r *Run) Saved(ctx context.Context, into any) (bool, error) {
 // A handler that works in parts can save its progress with each part by SaveInTx of its store. That
 // state stays if a later part fails.
 func (r *Run) Save(v any) error {
-	encoded, err := EncodeSaved(v)
+	encoded, err := attempt.EncodeSaved(v)
 	if err != nil {
 		return err
 	}
@@ -52,9 +46,9 @@ func (r *Run) Save(v any) error {
 // SetResult sets the result of the run: v, as JSON of at most 64 KiB. It is stored however the run
 // ends. A second call replaces the first. It returns an error that wraps ErrTooLarge.
 func (r *Run) SetResult(v any) error {
-	encoded, err := encodeLimited(v, MaxResult)
+	encoded, err := attempt.EncodeResult(v)
 	if err != nil {
-		return fmt.Errorf("result: %w", err)
+		return err
 	}
 	r.attempt.SetResult(encoded)
 	return nil
@@ -62,26 +56,3 @@ func (r *Run) SetResult(v any) error {
 
 // Result returns the result of the last call of SetResult, or nil.
 func (r *Run) Result() json.RawMessage { return r.attempt.Result() }
-
-// EncodeSaved returns v encoded for Save and SaveInTx.
-func EncodeSaved(v any) (json.RawMessage, error) {
-	encoded, err := encodeLimited(v, MaxSaved)
-	if err != nil {
-		return nil, fmt.Errorf("state: %w", err)
-	}
-	return encoded, nil
-}
-
-// encodeLimited returns v as JSON that every store accepts.
-func encodeLimited(v any, most int) (json.RawMessage, error) {
-	encoded, err := json.Marshal(v)
-	if err != nil {
-		return nil, err
-	}
-	encoded = bytes.ToValidUTF8(encoded, []byte("\uFFFD"))
-	if len(encoded) > most {
-		return nil, fmt.Errorf("%w: %d bytes of JSON, limit is %d", ErrTooLarge,
-			len(encoded), most)
-	}
-	return encoded, nil
-}

@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+
 	"github.com/holdfast-dev/holdfast/internal/attempt"
 	"github.com/holdfast-dev/holdfast/internal/output"
-	"github.com/rs/zerolog"
+	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // Run is one attempt of a run, as its handler sees it. Its fields do not
@@ -56,3 +58,7 @@ func (r *Run) Output() io.Writer { return r.attempt.Output }
 
 // OutputText returns the output so far, as the store keeps it: valid UTF-8 without NUL.
 func (r *Run) OutputText() string { return r.attempt.Output.Text(output.Max) }
+
+// Token is the fencing token of a claim. It grows with each claim of the cluster: of two runs on
+// one resource the later has the larger token. 0 is no token.
+type Token = locking.Token

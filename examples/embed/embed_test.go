@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/test/replicas"
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // asProgram, when set, makes the test binary be the example.
@@ -56,7 +56,7 @@ func TestExample(t *testing.T) {
 		filepath.Join(dir, "one.yaml"))
 	cmd.Env = append(os.Environ(), asProgram+"=1", "LISTEN=127.0.0.1:0")
 	output, err := cmd.Output()
-	var runs []jobs.Record
+	var runs []storage.Record
 	if err == nil {
 		err = json.Unmarshal(output, &runs)
 	}
@@ -73,12 +73,12 @@ func expectSales(ctx context.Context, t *testing.T, p *replicas.Process, job str
 	t.Helper()
 	total := regexp.MustCompile(`(north|south): (\d+) orders, \d+ in all`)
 	for {
-		var runs []jobs.Record
+		var runs []storage.Record
 		if err := p.Get(ctx, "/api/v1/runs?state=succeeded&limit=1&job="+job, &runs); err != nil {
 			t.Fatal(err)
 		}
 		if len(runs) > 0 {
-			var run jobs.Record
+			var run storage.Record
 			if err := p.Get(ctx, "/api/v1/runs/"+runs[0].ID.String(), &run); err != nil {
 				t.Fatal(err)
 			}

@@ -42,7 +42,7 @@ func readOutcomes(ctx context.Context, history storage.History) (outcomes, error
 
 var sqlstate = regexp.MustCompile(`\(SQLSTATE ([0-9A-Z]{5})\)`)
 
-func outcomeOf(run jobs.Record) outcome {
+func outcomeOf(run storage.Record) outcome {
 	o := outcome{state: run.State, why: string(run.Reason)}
 	if o.why != "" || run.Error == "" {
 		return o

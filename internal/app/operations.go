@@ -62,7 +62,7 @@ func (s Specs) parse(text []byte, options ...configs.Option) (*configs.Job, erro
 func NewOperations(
 	s Specs, table []jobs.Job, control operations.Control, outbox storage.Outbox,
 	locker *locking.Locker, replica string,
-	cancelled func(jobs.Record), log zerolog.Logger,
+	cancelled func(storage.Record), log zerolog.Logger,
 ) *operations.Operations {
 	return operations.New(operations.Options{
 		Control: control, Outbox: outbox, Registry: s.Registry, Jobs: table, Build: s.Build,

@@ -5,13 +5,13 @@ import (
 
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/engine"
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // openScheduler makes the actions of operators and the scheduler.
 func (r *Replica) openScheduler(_ context.Context, config *configs.Config) (err error) {
 	specs := Specs{Config: r.config.Load, Registry: r.registry}
-	publish := func(run jobs.Record) { r.scheduler.PublishCancelled(run) }
+	publish := func(run storage.Record) { r.scheduler.PublishCancelled(run) }
 	r.operations = NewOperations(specs, r.table, r.timed, r.store.Outbox, r.locker,
 		config.Replica.Name, publish, r.log)
 	if r.scheduler, err = engine.New(r.schedulerOptions(config, specs)); err != nil {

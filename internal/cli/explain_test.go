@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/app"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/explain"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -59,10 +60,10 @@ func explainedStore(t *testing.T) (path string) {
 		t.Fatal(err)
 	}
 	_, err = store.Note(t.Context(), session, []storage.Note{{
-		Run: uuid.New(), Firing: jobs.Firing{Job: "nightly",
+		Run: uuid.New(), Firing: storage.Firing{Job: "nightly",
 			ScheduledAt: time.Date(2026, 3, 29, 1, 0, 0, 0,
 				time.UTC)}, Version: 1, State: jobs.Skipped,
-		Reason: jobs.ReasonLockHeld,
+		Reason: reasons.LockHeld,
 		Detail: "public/orders was held by job import on b; tried 5 times in 7.5s",
 	}})
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/app"
-	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // jobsCommand returns the command "jobs".
@@ -82,7 +82,7 @@ func resourceNames(resources []admin.Resource) string {
 }
 
 // lastRun returns state and end of a run as one cell.
-func lastRun(r *jobs.Record) string {
+func lastRun(r *storage.Record) string {
 	if r == nil {
 		return "never"
 	}

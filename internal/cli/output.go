@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // outputFormat is the value of the flag -o.
@@ -82,7 +83,7 @@ func localTime(t time.Time) string {
 }
 
 // took returns the duration of a run as one cell.
-func took(r jobs.Record) string {
+func took(r storage.Record) string {
 	length, ended := r.Took()
 	if !ended {
 		return "-"
@@ -91,7 +92,7 @@ func took(r jobs.Record) string {
 }
 
 // why returns the reason, detail, error and blocker of a run as one cell.
-func why(r jobs.Record) string {
+func why(r storage.Record) string {
 	var parts []string
 	for _, part := range []string{string(r.Reason), r.Detail, r.Error} {
 		if part != "" {

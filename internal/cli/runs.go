@@ -46,7 +46,7 @@ func (c *commandLine) runsCommand() *cobra.Command {
 					rows[i] = []string{r.ID.String(), r.Job, clock(&r.ScheduledAt), string(r.State),
 						r.Replica, clock(r.StartedAt), took(r), why(r)}
 				}
-				return c.print(append([]jobs.Record{}, list...),
+				return c.print(append([]storage.Record{}, list...),
 					"RUN\tJOB\tSCHEDULED\tSTATE\tREPLICA\tSTARTED\tTOOK\tWHY", rows)
 			})
 		},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 )
 
 // A job that was rolled back and is deployed again is not what was missed since.
@@ -59,7 +60,7 @@ func TestMisfiresOfAJobThatNoLiveReplicaHas(t *testing.T) {
 			t.Fatalf("records: %+v", records)
 		}
 		for _, r := range records {
-			if r.State != jobs.Missed || r.Reason != jobs.ReasonMisfire ||
+			if r.State != jobs.Missed || r.Reason != reasons.Misfire ||
 				!strings.Contains(r.Detail, "no replica with the job was up from ") {
 				t.Errorf("record: %s %s %q", r.State, r.Reason, r.Detail)
 			}

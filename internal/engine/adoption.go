@@ -8,14 +8,14 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // adopter takes over waiting runs that no live replica has.
 type adopter struct {
 	store interface {
-		Adopt(ctx context.Context, session uuid.UUID, a storage.Adoption) ([]jobs.Record, error)
+		Adopt(ctx context.Context, session uuid.UUID, a storage.Adoption) ([]storage.Record, error)
 	}
 	table        *cronTable
 	controlState *controlState
@@ -55,14 +55,14 @@ func (a *adopter) adopt(ctx context.Context, session *liveSession) {
 		}
 		return
 	}
-	records = slices.DeleteFunc(records, func(r jobs.Record) bool { return begun[r.ID] })
+	records = slices.DeleteFunc(records, func(r storage.Record) bool { return begun[r.ID] })
 	for _, r := range records {
 		// also if the job was removed meanwhile: no other replica would find the run
 		e := entries[r.Job]
 		a.log.Info().Str("job", r.Job).Stringer("run", r.ID).Time("scheduled_at", r.ScheduledAt).
 			Str("reason", string(r.Reason)).Msg("waiting run adopted")
 		a.ready.push(pending{
-			entry: e, Firing: jobs.Firing{Job: r.Job, ScheduledAt: r.ScheduledAt, Key: r.Key,
+			entry: e, Firing: storage.Firing{Job: r.Job, ScheduledAt: r.ScheduledAt, Key: r.Key,
 				Recovery: r.Recovery},
 			adopted: r.ID, adoptedBy: session.ID, attempt: max(r.Attempt, 1), late: a.late(e, r),
 			since: a.clock.now(), queued: r.WaitSince,
@@ -99,10 +99,10 @@ func (a *adopter) room() int {
 
 // late reports whether a waiting run is a late run. Its reason may have changed since its record
 // was written.
-func (a *adopter) late(e *entry, r jobs.Record) bool {
+func (a *adopter) late(e *entry, r storage.Record) bool {
 	if len(e.Schedule.After()) > 0 { // its scheduled time is that of its dependencies
 		return r.Key == "" && r.Recovery == 0 &&
-			(r.Reason == jobs.ReasonMisfire || r.Reason == jobs.ReasonNoWorker ||
+			(r.Reason == reasons.Misfire || r.Reason == reasons.NoWorker ||
 				a.clock.now().Sub(r.CreatedAt) > e.MisfireThreshold)
 	}
 	return r.Key == "" && r.Recovery == 0 && e.overdue(r.ScheduledAt, a.clock.now())

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/retry"
 )
@@ -29,7 +30,7 @@ type adopting struct {
 }
 
 func (a *adopting) Adopt(ctx context.Context, session uuid.UUID,
-	wanted storage.Adoption) ([]jobs.Record, error) {
+	wanted storage.Adoption) ([]storage.Record, error) {
 	a.mu.Lock()
 	a.limits = append(a.limits, wanted.Limit)
 	a.mu.Unlock()
@@ -250,7 +251,7 @@ func TestFiringWithoutAWorkerBlocksNoOther(t *testing.T) {
 		stopA, stopB := c.start(a), c.start(b)
 		time.Sleep(14 * time.Second) // the hog has the worker that older gave back
 		r := c.runs("older")
-		if len(r) != 1 || r[0].State != jobs.Waiting || r[0].Reason != jobs.ReasonNoWorker ||
+		if len(r) != 1 || r[0].State != jobs.Waiting || r[0].Reason != reasons.NoWorker ||
 			r[0].WaitSince.Sub(r[0].ScheduledAt) > 100*time.Millisecond {
 			t.Errorf("older: %+v", r)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/attempt"
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/retry"
@@ -70,7 +71,7 @@ func (p performer) perform(f *firing, c *claim,
 	release(f, c.lock)
 	f.spans.ended(ended.state, ended.reason, ended.err)
 	logEnd(f, run, ended, took, again)
-	if recorded && ended.reason != jobs.ReasonClaimLost {
+	if recorded && ended.reason != reasons.ClaimLost {
 		// otherwise the store has recorded another end
 		p.events.ended(f, c, ended, took, again)
 	} else {
@@ -84,8 +85,8 @@ func (p performer) decline(f *firing, c *claim) {
 	remove := p.active.add(c.token, f.run, func(error) {})
 	defer remove()
 	if p.finishes.write(f, storage.FinishRequest{Run: f.run, Token: c.token, State: jobs.Skipped,
-		Reason: jobs.ReasonDeadline, Detail: f.lateWords("the store did not answer in time")}) {
-		f.spans.ended(jobs.Skipped, jobs.ReasonDeadline, nil)
+		Reason: reasons.Deadline, Detail: f.lateWords("the store did not answer in time")}) {
+		f.spans.ended(jobs.Skipped, reasons.Deadline, nil)
 	}
 	release(f, c.lock)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -133,7 +134,7 @@ func whileClockIsOff(t *testing.T, ahead time.Duration, shown int64, words strin
 			// of "own" nobody fires what is scheduled while the clock is off
 			// Once it is right again, cluster time has leapt back to it as it never does: scheduled
 			// times are fired early, and meet.
-			if leapt := ahead > 0 && r.Reason == jobs.ReasonOverlap; r.State != jobs.Succeeded &&
+			if leapt := ahead > 0 && r.Reason == reasons.Overlap; r.State != jobs.Succeeded &&
 				!leapt {
 				t.Errorf("due %s: %s %s %s", r.ScheduledAt, r.State, r.Reason, r.Detail)
 			}
@@ -156,7 +157,7 @@ func TestWaitingRunAfterTheClockWentWrong(t *testing.T) {
 		store.ahead.Store(int64(11 * time.Second))
 		time.Sleep(45 * time.Second)
 		if got := c.runs("waiter"); len(got) != 1 || got[0].State != jobs.Waiting ||
-			got[0].Reason != jobs.ReasonClockOff {
+			got[0].Reason != reasons.ClockOff {
 			t.Errorf("while the clock is off: %+v", got)
 		}
 		store.ahead.Store(0)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -384,7 +385,7 @@ func TestCancelledRunNamesTheActor(t *testing.T) {
 		ops.order(func(o *storage.ControlState) { o.Cancels = map[uuid.UUID]string{run.ID: "anna"} })
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
-		if r := c.runs("job")[0]; r.State != jobs.Cancelled || r.Reason != jobs.ReasonCancelled ||
+		if r := c.runs("job")[0]; r.State != jobs.Cancelled || r.Reason != reasons.Cancelled ||
 			!strings.Contains(r.Detail, "anna") {
 			t.Errorf("run: %+v", r)
 		}

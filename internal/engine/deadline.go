@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 )
 
 // pastDeadline reports whether the deadline of a firing has passed. scheduledAt is its scheduled
@@ -48,7 +49,7 @@ func (f *firing) expiry(b *refusal) jobs.Reason {
 	if f.limited() && b.reason != "" {
 		return b.reason
 	}
-	return jobs.ReasonDeadline
+	return reasons.Deadline
 }
 
 // lateWords describes why a firing could not begin in time.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // delayed is a job whose scheduled times start up to most later, and may overlap.
@@ -77,7 +78,7 @@ func TestDelaysChangeTheOrderOfStarts(t *testing.T) {
 		stop := c.start(c.options("a", takes(0), delayed(t, "job", 10*time.Second, time.Minute)))
 		time.Sleep(10 * time.Minute)
 		stop()
-		inOrder := slices.IsSortedFunc(c.runs("job"), func(a, b jobs.Record) int {
+		inOrder := slices.IsSortedFunc(c.runs("job"), func(a, b storage.Record) int {
 			return a.StartedAt.Compare(*b.StartedAt)
 		})
 		if inOrder {
@@ -154,7 +155,7 @@ func TestUpcomingHasTheDelayedStart(t *testing.T) {
 			t.Fatalf("upcoming %+v", got)
 		}
 		time.Sleep(time.Until(got[0].Start) + 10*time.Millisecond)
-		last := slices.MaxFunc(c.runs("job"), func(a, b jobs.Record) int {
+		last := slices.MaxFunc(c.runs("job"), func(a, b storage.Record) int {
 			return a.StartedAt.Compare(*b.StartedAt)
 		})
 		if !last.ScheduledAt.Equal(got[0].ScheduledAt) {

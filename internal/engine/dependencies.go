@@ -9,7 +9,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
-	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -56,7 +55,7 @@ func (d *dependents) add(ctx context.Context) {
 		decisions[f.Job] = decision
 		for _, scheduledAt := range decision.begin {
 			begin = append(begin, storage.DependentFiring{
-				Firing:  jobs.Firing{Job: f.Job, ScheduledAt: scheduledAt},
+				Firing:  storage.Firing{Job: f.Job, ScheduledAt: scheduledAt},
 				Run:     uuid.Must(uuid.NewV7()),
 				Version: f.Version,
 				Detail:  strings.Join(f.After, ", ") + " succeeded",

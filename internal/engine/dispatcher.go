@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // dispatcher turns the timetable into firings. It sleeps until a job is due, and gives due firings
@@ -108,7 +108,7 @@ func (d *dispatcher) tick() {
 			continue // the misfire policy decides
 		}
 		d.ready.push(pending{entry: p.entry,
-			Firing: jobs.Firing{Job: p.entry.Name, ScheduledAt: p.scheduledAt}, attempt: 1,
+			Firing: storage.Firing{Job: p.entry.Name, ScheduledAt: p.scheduledAt}, attempt: 1,
 			since: now})
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -109,9 +110,9 @@ func (e *events) revoked(f *firing) {
 	switch {
 	case r.Replica != e.replica: // another replica has had it since
 		return
-	case r.State == jobs.Lost && r.Reason != jobs.ReasonSessionLost:
+	case r.State == jobs.Lost && r.Reason != reasons.SessionLost:
 		event.Kind = jobs.EventLost
-	case r.State != jobs.Cancelled || r.Reason != jobs.ReasonCancelled:
+	case r.State != jobs.Cancelled || r.Reason != reasons.Cancelled:
 		// a sweep or this replica has published it
 		return
 	}
@@ -147,7 +148,7 @@ func (e *events) missed(of *entry, m storage.Misfired) {
 }
 
 // cancelled publishes that this replica cancelled a run that waited and that no replica had.
-func (e *events) cancelled(r jobs.Record) {
+func (e *events) cancelled(r storage.Record) {
 	e.bus.publish(jobs.Event{
 		Kind: jobs.EventFinished, At: e.clock.now(), Job: r.Job, ScheduledAt: r.ScheduledAt,
 		Key:      r.Key,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -36,7 +37,7 @@ func (w finisher) record(f *firing, run *jobs.Run, v verdict, again, leftBehind 
 			run.Internal().Saved()
 	}
 	if again {
-		request.State, request.Reason = jobs.Waiting, jobs.ReasonRetry
+		request.State, request.Reason = jobs.Waiting, reasons.Retry
 		request.Detail = fmt.Sprintf("attempt %d ended as %s", f.attempt, v.state)
 	}
 	return w.write(f, request)

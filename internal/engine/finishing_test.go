@@ -22,7 +22,7 @@ func TestLargeFinishesAreSplitByBytes(t *testing.T) {
 			return make([]bool, len(requests)), storage.CheckFinishes(requests)
 		}
 		finishes := newWeighedBatcher(send, storage.MaxFinishBytes, storage.FinishRequest.Weight)
-		large := bytes.Repeat([]byte("1"), jobs.MaxSaved)
+		large := bytes.Repeat([]byte("1"), storage.MaxSaved)
 		var all sync.WaitGroup
 		for range 300 {
 			all.Go(func() {
@@ -33,7 +33,7 @@ func TestLargeFinishesAreSplitByBytes(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if ends != 300 || batches > 300/(storage.MaxFinishBytes/jobs.MaxSaved)+2 {
+		if ends != 300 || batches > 300/(storage.MaxFinishBytes/storage.MaxSaved)+2 {
 			t.Errorf("%d ends in %d batches", ends, batches)
 		}
 		batches, ends = 0, 0

@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -126,8 +127,8 @@ func (x *executor) obtain(stop context.Context, f *firing) *claim {
 func (x *executor) mayStart(f *firing, policy *waitPolicy, blocked *refusal) bool {
 	switch {
 	case !f.begun && f.entry.spec == nil && x.table.get(f.Job) == nil:
-		x.notes.skip(f, policy, &refusal{reason: jobs.ReasonJobGone,
-			detail: "the job was removed from the configuration"}, jobs.ReasonJobGone)
+		x.notes.skip(f, policy, &refusal{reason: reasons.JobGone,
+			detail: "the job was removed from the configuration"}, reasons.JobGone)
 	case f.tooLate(x.clock.now()):
 		x.notes.miss(f, policy, blocked)
 	default:

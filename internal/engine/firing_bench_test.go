@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/simstore"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/locking/memory"
 )
@@ -59,7 +60,7 @@ func BenchmarkFiring(b *testing.B) {
 	for i := range b.N {
 		scheduledAt := now.Add(-time.Duration(i) * time.Microsecond)
 		s.ready.push(pending{entry: e, attempt: 1, since: now,
-			Firing: jobs.Firing{Job: e.Name, ScheduledAt: scheduledAt}})
+			Firing: storage.Firing{Job: e.Name, ScheduledAt: scheduledAt}})
 	}
 	for range b.N {
 		<-ended

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -33,6 +33,6 @@ func (p pending) gateName() string {
 // gateName returns the gate of the firing. It is the same on every replica with the same
 // definition. A replica with an older definition may not start the firing, so it must not win the
 // same gate.
-func gateName(f jobs.Firing, version int64) string {
+func gateName(f storage.Firing, version int64) string {
 	return fmt.Sprintf("%s@%d@%d", f.Job, f.ScheduledAt.UnixMicro(), version)
 }

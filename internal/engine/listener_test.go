@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/retry"
 )
@@ -158,11 +159,11 @@ func TestListenersGetLostRunsAndMisfires(t *testing.T) {
 		stopDying()
 		lost := h.find(t, "lost", jobs.EventLost)
 		if lost.Replica != "dying" || lost.Token == 0 || lost.State != jobs.Lost ||
-			lost.Reason != jobs.ReasonSessionLost {
+			lost.Reason != reasons.SessionLost {
 			t.Errorf("lost: %+v", lost)
 		}
 		if missed := h.find(t, "late", jobs.EventMissed); missed.State != jobs.Missed ||
-			missed.Reason != jobs.ReasonMisfire {
+			missed.Reason != reasons.Misfire {
 			t.Errorf("missed: %+v", missed)
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -34,7 +35,7 @@ func (l advisoryLocks) take(ctx context.Context, f *firing,
 func (l advisoryLocks) tryAll(ctx context.Context, f *firing,
 	before *refusal) (*locking.Lock, *refusal) {
 	if err := l.clockLimit.check(time.Now()); err != nil {
-		return nil, &refusal{reason: jobs.ReasonClockOff, detail: err.Error()}
+		return nil, &refusal{reason: reasons.ClockOff, detail: err.Error()}
 	}
 	if l.locker == nil {
 		return nil, nil
@@ -51,7 +52,7 @@ func (l advisoryLocks) tryAll(ctx context.Context, f *firing,
 	case errors.As(err, &held):
 		return nil, refusedBy(held, f, before)
 	case l.skipUnavailable:
-		return nil, &refusal{reason: jobs.ReasonLocksUnavailable, detail: err.Error()}
+		return nil, &refusal{reason: reasons.LocksUnavailable, detail: err.Error()}
 	default:
 		return nil, nil
 	}
@@ -59,9 +60,9 @@ func (l advisoryLocks) tryAll(ctx context.Context, f *firing,
 
 // refusedBy returns the refusal for a held lock, or nil if only the store can decide.
 func refusedBy(held *locking.HeldError, f *firing, before *refusal) *refusal {
-	reason := jobs.ReasonLockHeld
+	reason := reasons.LockHeld
 	if held.Holder.Job == f.entry.Name {
-		reason = jobs.ReasonOverlap
+		reason = reasons.Overlap
 		if f.entry.Overlap == jobs.OverlapSkip || before == nil || before.reason != reason {
 			// The holder may be this firing on another replica, or another firing may wait already.
 			// The store knows.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
@@ -114,8 +115,8 @@ func TestStateAndResultAreBounded(t *testing.T) {
 		most int
 		kept func() string
 	}{
-		{"state", run.Save, jobs.MaxSaved, func() string { return string(run.Internal().Saved()) }},
-		{"result", run.SetResult, jobs.MaxResult, func() string { return string(run.Result()) }},
+		{"state", run.Save, storage.MaxSaved, func() string { return string(run.Internal().Saved()) }},
+		{"result", run.SetResult, storage.MaxResult, func() string { return string(run.Result()) }},
 	} {
 		if err := test.keep(strings.Repeat("x", test.most-2)); err != nil {
 			t.Errorf("%s of %d bytes: %v", test.name, test.most, err)

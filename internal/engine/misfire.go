@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -76,18 +77,18 @@ type misfireDecision struct {
 
 func (d *misfireDecision) on(scheduledAt time.Time) storage.Misfired {
 	e := d.entry
-	m := storage.Misfired{Firing: jobs.Firing{Job: e.Name, ScheduledAt: scheduledAt},
+	m := storage.Misfired{Firing: storage.Firing{Job: e.Name, ScheduledAt: scheduledAt},
 		Run: uuid.Must(uuid.NewV7()), State: jobs.Missed}
 	m.Reason, m.Detail = d.cause(scheduledAt)
 	policy := e.MisfirePolicy(m.Reason)
 	switch maxAge := e.MisfireBy.MaxAge; {
 	case policy == jobs.MisfireSkip:
 	case e.pastDeadline(scheduledAt, d.now):
-		m.State, m.Reason, m.Detail = jobs.Skipped, jobs.ReasonDeadline, e.deadlineWords(m.Detail)
+		m.State, m.Reason, m.Detail = jobs.Skipped, reasons.Deadline, e.deadlineWords(m.Detail)
 	case maxAge > 0 && d.now.Sub(scheduledAt) > maxAge:
 		m.Detail += fmt.Sprintf("; scheduled times more than %s ago are not run late", maxAge)
 	case policy == jobs.MisfireRunOnce && !d.once.IsZero():
-		m.Reason, m.Detail = jobs.ReasonSuperseded,
+		m.Reason, m.Detail = reasons.Superseded,
 			fmt.Sprintf("%s; the scheduled time %s ran in its place", m.Detail,
 				d.once.Format(time.RFC3339))
 	case policy == jobs.MisfireRunAll && d.left == 0:
@@ -111,32 +112,32 @@ func (d *misfireDecision) cause(scheduledAt time.Time) (jobs.Reason, string) {
 	}
 	for _, at := range []time.Time{scheduledAt, start} {
 		if p, paused := d.cursor.PausedAt(at); paused {
-			return jobs.ReasonPaused, pauseWords(p)
+			return reasons.Paused, pauseWords(p)
 		}
 	}
 	up := d.cursor.UpDuring(start, start.Add(threshold))
 	if away := d.cursor.Absence; up && !d.cursor.PresentDuring(start, start.Add(threshold)) {
-		return jobs.ReasonMisfire, fmt.Sprintf("no replica with the job was up from %s to %s",
+		return reasons.Misfire, fmt.Sprintf("no replica with the job was up from %s to %s",
 			away.From.Format(time.RFC3339), away.Until.Format(time.RFC3339))
 	}
 	if up {
-		return jobs.ReasonNoWorker, fmt.Sprintf("replicas were up, but none had a free worker "+
+		return reasons.NoWorker, fmt.Sprintf("replicas were up, but none had a free worker "+
 			"within %s", threshold)
 	}
 	if since := d.cursor.DownSince(start); !since.IsZero() {
-		return jobs.ReasonMisfire, fmt.Sprintf("no replica was up since %s",
+		return reasons.Misfire, fmt.Sprintf("no replica was up since %s",
 			since.Format(time.RFC3339))
 	}
-	return jobs.ReasonMisfire, fmt.Sprintf("no replica was up to start it within %s", threshold)
+	return reasons.Misfire, fmt.Sprintf("no replica was up to start it within %s", threshold)
 }
 
 // causeBehind is cause for a dependent. A replica with the job adds its run within a second, even
 // without a free worker. So no such replica was up.
 func (d *misfireDecision) causeBehind(ready time.Time) (jobs.Reason, string) {
 	if p, paused := d.cursor.PausedAt(ready); paused {
-		return jobs.ReasonPaused, pauseWords(p)
+		return reasons.Paused, pauseWords(p)
 	}
-	return jobs.ReasonMisfire, fmt.Sprintf("its dependencies had succeeded at %s, and no replica "+
+	return reasons.Misfire, fmt.Sprintf("its dependencies had succeeded at %s, and no replica "+
 		"with the job was up within %s",
 		ready.Format(time.RFC3339), d.entry.MisfireThreshold)
 }
@@ -157,8 +158,8 @@ func pauseWords(p storage.Pause) string {
 // misfireRecords returns how many scheduled times one check records for the job. If run_all runs
 // many late, it is one more than those: the last record counts the others.
 func (e *entry) misfireRecords() int {
-	for _, cause := range []jobs.Reason{jobs.ReasonMisfire, jobs.ReasonNoWorker,
-		jobs.ReasonPaused} {
+	for _, cause := range []jobs.Reason{reasons.Misfire, reasons.NoWorker,
+		reasons.Paused} {
 		if e.MisfirePolicy(cause) == jobs.MisfireRunAll {
 			return max(maxMisfireRecords, e.LateLimit()+1)
 		}

@@ -82,10 +82,10 @@ func TestReadyQueueOrdersByScheduledTimeThenByReplica(t *testing.T) {
 		r := newReady(replica, 1)
 		scheduledAt := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
-			r.push(pending{entry: &entry{}, Firing: jobs.Firing{Job: name, ScheduledAt: scheduledAt}})
+			r.push(pending{entry: &entry{}, Firing: storage.Firing{Job: name, ScheduledAt: scheduledAt}})
 		}
 		r.push(pending{entry: &entry{},
-			Firing: jobs.Firing{Job: "early", ScheduledAt: scheduledAt.Add(-time.Second)}})
+			Firing: storage.Firing{Job: "early", ScheduledAt: scheduledAt.Add(-time.Second)}})
 		var names strings.Builder
 		for p, ok := r.pop(); ok; p, ok = r.pop() {
 			names.WriteString(p.Job)

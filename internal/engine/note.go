@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -24,7 +25,7 @@ func (n *notes) leave(f *firing, b *refusal) {
 		return
 	}
 	if b == nil {
-		b = &refusal{reason: jobs.ReasonShutdown,
+		b = &refusal{reason: reasons.Shutdown,
 			detail: "replica " + n.replica + " stopped before it started the run"}
 	}
 	if n.note(f, jobs.Waiting, b, b.detail) {
@@ -51,9 +52,9 @@ func (n *notes) skip(f *firing, policy *waitPolicy, b *refusal, end jobs.Reason)
 			n.clock.now().Sub(f.since).Round(time.Millisecond))
 	}
 	switch {
-	case end == jobs.ReasonDeadline, f.limited() && end != jobs.ReasonJobGone:
+	case end == reasons.Deadline, f.limited() && end != reasons.JobGone:
 		detail = f.lateWords(detail)
-	case end == jobs.ReasonSuperseded:
+	case end == reasons.Superseded:
 		detail += fmt.Sprintf("; it waited until %s, when a later scheduled time took its place",
 			policy.until.Format(time.RFC3339))
 	}

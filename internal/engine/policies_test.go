@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/internal/test/soak"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/retry"
 )
@@ -46,9 +47,9 @@ func (c *cluster) outage(d time.Duration, table ...jobs.Job) {
 }
 
 // starts are when the runs of the jobs began, in that order.
-func (c *cluster) starts(table []jobs.Job) []jobs.Record {
+func (c *cluster) starts(table []jobs.Job) []storage.Record {
 	c.t.Helper()
-	var began []jobs.Record
+	var began []storage.Record
 	for _, j := range table {
 		for _, r := range c.runs(j.Name) {
 			if r.StartedAt != nil {
@@ -56,7 +57,7 @@ func (c *cluster) starts(table []jobs.Job) []jobs.Record {
 			}
 		}
 	}
-	slices.SortStableFunc(began, func(a, b jobs.Record) int {
+	slices.SortStableFunc(began, func(a, b storage.Record) int {
 		return cmp.Or(a.StartedAt.Compare(*b.StartedAt), cmp.Compare(a.Token, b.Token))
 	})
 	return began
@@ -262,7 +263,7 @@ func TestGroupLimitPerCluster(t *testing.T) {
 			for _, r := range c.runs(j.Name) {
 				if r.State == jobs.Waiting {
 					waiting++
-					if r.Reason != jobs.ReasonGroupFull && r.Reason != jobs.ReasonOlderWaiter ||
+					if r.Reason != reasons.GroupFull && r.Reason != reasons.OlderWaiter ||
 						r.BlockedBy == nil || r.BlockedBy.Resource != "group:night" {
 						t.Errorf("%s waits by %s for %+v", r.Job, r.Reason, r.BlockedBy)
 					}
@@ -324,7 +325,7 @@ func TestFiringIsNotStartedAfterItsDeadline(t *testing.T) {
 				stop()
 				r := cl.runs("job")
 				if len(r) != 1 || r[0].State != jobs.Skipped ||
-					r[0].Reason != jobs.ReasonDeadline || r[0].StartedAt != nil ||
+					r[0].Reason != reasons.Deadline || r[0].StartedAt != nil ||
 					!strings.Contains(r[0].Detail,
 						"not started by its deadline, 5s after its scheduled time: ") || !strings.Contains(r[0].Detail, c.detail) {
 					t.Errorf("runs %+v", r)
@@ -556,7 +557,7 @@ func TestClaimAfterTheDeadlineIsReleased(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		r := c.runs("job")
 		if calls("job") != 0 || len(r) != 1 || r[0].State != jobs.Skipped ||
-			r[0].Reason != jobs.ReasonDeadline ||
+			r[0].Reason != reasons.Deadline ||
 			!strings.Contains(r[0].Detail, "did not answer in time") {
 			t.Errorf("%d calls, runs %+v", calls("job"), r)
 		}
@@ -578,7 +579,7 @@ func TestOutageIsRecordedFromItsStart(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		stop()
 		r := c.runs("job")
-		if len(r) != 2 || r[0].Reason != jobs.ReasonMisfire ||
+		if len(r) != 2 || r[0].Reason != reasons.Misfire ||
 			!strings.Contains(r[1].Detail, "no replica was up since 2000-01-01T00:00:0") {
 			t.Errorf("recorded %+v", r)
 		}

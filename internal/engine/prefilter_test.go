@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/locking/memory"
 )
@@ -41,12 +41,12 @@ func newSieving(t *testing.T, b locking.Backend) *prefilter {
 func (d *prefilter) pushFiring(n int) {
 	for i := range n {
 		d.ready.push(pending{entry: &entry{},
-			Firing: jobs.Firing{Job: fmt.Sprintf("job-%d", i), ScheduledAt: time.Unix(100, 0)}})
+			Firing: storage.Firing{Job: fmt.Sprintf("job-%d", i), ScheduledAt: time.Unix(100, 0)}})
 	}
 }
 
 // beginElsewhere has another replica begin the firing.
-func beginElsewhere(t *testing.T, b locking.Backend, f jobs.Firing) {
+func beginElsewhere(t *testing.T, b locking.Backend, f storage.Firing) {
 	t.Helper()
 	if won, err := newSieving(t, b).locker.Gate(t.Context(), gateName(f, 0), time.Minute); !won ||
 		err != nil {
@@ -59,11 +59,11 @@ func TestPrefilterDropsStartedFirings(t *testing.T) {
 	d := newSieving(t, backend)
 	d.pushFiring(20)
 	for i := range 15 {
-		beginElsewhere(t, backend, jobs.Firing{Job: fmt.Sprintf("job-%d", i),
+		beginElsewhere(t, backend, storage.Firing{Job: fmt.Sprintf("job-%d", i),
 			ScheduledAt: time.Unix(100, 0)})
 	}
 	// another scheduled time
-	beginElsewhere(t, backend, jobs.Firing{Job: "job-19", ScheduledAt: time.Unix(99, 0)})
+	beginElsewhere(t, backend, storage.Firing{Job: "job-19", ScheduledAt: time.Unix(99, 0)})
 	first, _ := d.ready.pop()
 	if !d.isWorthwhile(first) {
 		t.Fatal("20 firings are not worth a look")
@@ -84,7 +84,7 @@ func TestPrefilterDropsStartedFirings(t *testing.T) {
 func TestPrefilterKeepsAdoptedRuns(t *testing.T) {
 	backend := memory.New()
 	d := newSieving(t, backend)
-	scheduledAt := jobs.Firing{Job: "lost", ScheduledAt: time.Unix(100, 0), Recovery: 1}
+	scheduledAt := storage.Firing{Job: "lost", ScheduledAt: time.Unix(100, 0), Recovery: 1}
 	beginElsewhere(t, backend, scheduledAt) // when it first ran
 	d.ready.push(pending{entry: &entry{}, Firing: scheduledAt, adopted: uuid.New()})
 	first, _ := d.ready.pop()
@@ -122,9 +122,9 @@ func TestFewFiringsAreNotPrefiltered(t *testing.T) {
 func TestPassedGates(t *testing.T) {
 	backend := memory.New()
 	locker := newSieving(t, backend).locker
-	beginElsewhere(t, backend, jobs.Firing{Job: "job", ScheduledAt: time.Unix(1, 0)})
-	taken, free := gateName(jobs.Firing{Job: "job", ScheduledAt: time.Unix(1, 0)}, 0),
-		gateName(jobs.Firing{Job: "job", ScheduledAt: time.Unix(2, 0)}, 0)
+	beginElsewhere(t, backend, storage.Firing{Job: "job", ScheduledAt: time.Unix(1, 0)})
+	taken, free := gateName(storage.Firing{Job: "job", ScheduledAt: time.Unix(1, 0)}, 0),
+		gateName(storage.Firing{Job: "job", ScheduledAt: time.Unix(2, 0)}, 0)
 	passed, err := locker.Passed(t.Context(), []string{taken, free})
 	if err != nil || !passed[taken] || passed[free] {
 		t.Errorf("got %v, %v", passed, err)

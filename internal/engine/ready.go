@@ -9,14 +9,13 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // pending is a firing that waits for a worker: a scheduled time of the timetable, or an adopted
 // run.
 type pending struct {
-	jobs.Firing
+	storage.Firing
 	entry     *entry
 	adopted   uuid.UUID // the adopted run; zero for a firing of the timetable
 	adoptedBy uuid.UUID // the session that adopted it

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -23,10 +24,10 @@ func (b *refusal) final(f *firing) jobs.Reason {
 	switch {
 	case f.late || f.manual():
 		return ""
-	case b.reason == jobs.ReasonOverlap && (f.entry.Overlap == jobs.OverlapSkip || b.queued):
-		return jobs.ReasonOverlap
-	case f.hasNoNextTime() && (b.queued || b.reason == jobs.ReasonOlderWaiter && b.ownJob(f)):
-		return jobs.ReasonOlderWaiter
+	case b.reason == reasons.Overlap && (f.entry.Overlap == jobs.OverlapSkip || b.queued):
+		return reasons.Overlap
+	case f.hasNoNextTime() && (b.queued || b.reason == reasons.OlderWaiter && b.ownJob(f)):
+		return reasons.OlderWaiter
 	}
 	return ""
 }
@@ -34,7 +35,7 @@ func (b *refusal) final(f *firing) jobs.Reason {
 // ownJob reports whether the blocker is an earlier run of the same job.
 func (b *refusal) ownJob(f *firing) bool {
 	return b.blocker != nil && b.blocker.Holder.Job == f.entry.Name &&
-		b.reason != jobs.ReasonGroupFull
+		b.reason != reasons.GroupFull
 }
 
 // group reports whether the blocker is the limit of the job's group.

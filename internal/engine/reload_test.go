@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -110,7 +111,7 @@ func TestReloadChangesTheTable(t *testing.T) {
 			t.Errorf("the added job has %d runs in 20 s, want one a second", n)
 		}
 		if got := c.outcomes("waiter"); len(got) == 0 ||
-			got[0] != "skipped "+string(jobs.ReasonJobGone) {
+			got[0] != "skipped "+string(reasons.JobGone) {
 			t.Errorf("what waited of a removed job: %q", got)
 		}
 		close(end)

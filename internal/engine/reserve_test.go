@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/retry"
 )
@@ -67,7 +68,7 @@ func TestWaiterForASchemaDoesNotBlockOtherTables(t *testing.T) {
 		want := fmt.Sprintf("queued behind job backup (run %s) on a (waiting), which waits for "+
 			"job extract (run %s) on a (holds public/orders)",
 			done.ID, ended.ID)
-		if skipped.State != jobs.Skipped || skipped.Reason != jobs.ReasonOlderWaiter ||
+		if skipped.State != jobs.Skipped || skipped.Reason != reasons.OlderWaiter ||
 			!strings.Contains(skipped.Detail, want) {
 			t.Errorf("skipped %+v, want %q", skipped, want)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/explain"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // Scheduler is one replica of the cluster. It fires jobs, runs them, and takes part in the upkeep.
@@ -174,7 +175,7 @@ func (s *Scheduler) Session() uuid.UUID { return s.keeper.id() }
 func (s *Scheduler) EventsDropped() int64 { return s.eventBus.droppedLen() }
 
 // PublishCancelled publishes that this replica cancelled a run that waited and that no replica had.
-func (s *Scheduler) PublishCancelled(r jobs.Record) { s.events.cancelled(r) }
+func (s *Scheduler) PublishCancelled(r storage.Record) { s.events.cancelled(r) }
 
 // Upcoming returns, for each job that this replica fires, the first firing that starts after from,
 // the soonest first, at most n of them.

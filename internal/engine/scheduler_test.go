@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/internal/test/simstore"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -106,14 +107,14 @@ func (c *cluster) begin(o engine.Options) (replica *engine.Scheduler, stop func(
 }
 
 // runs returns the history, the oldest due first.
-func (c *cluster) runs(job string) []jobs.Record {
+func (c *cluster) runs(job string) []storage.Record {
 	c.t.Helper()
 	records, err := c.store.Runs(context.Background(),
 		storage.RunFilter{Job: job, Limit: storage.MaxBatch})
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	slices.SortFunc(records, func(a, b jobs.Record) int {
+	slices.SortFunc(records, func(a, b storage.Record) int {
 		return a.ScheduledAt.Compare(b.ScheduledAt)
 	})
 	return records
@@ -220,7 +221,7 @@ func TestFiringWaitsForAHeldTableAndIsSkippedWithItsHolder(t *testing.T) {
 		stop()
 		records := c.runs("short")
 		if len(records) != 1 || records[0].State != jobs.Skipped ||
-			records[0].Reason != jobs.ReasonLockHeld {
+			records[0].Reason != reasons.LockHeld {
 			t.Fatalf("runs of short: %+v", records)
 		}
 		skipped, holder := records[0], c.runs("long")[0]
@@ -414,7 +415,7 @@ func TestAnotherReplicaContinuesAttemptsOfAStoppedReplica(t *testing.T) {
 		time.Sleep(11 * time.Second) // in its first attempt
 		stop()
 		if r := c.runs("job"); len(r) != 1 || r[0].State != jobs.Waiting ||
-			r[0].Reason != jobs.ReasonRetry || r[0].Attempt != 2 || r[0].Error != "not yet" {
+			r[0].Reason != reasons.Retry || r[0].Attempt != 2 || r[0].Error != "not yet" {
 			t.Errorf("after stop: %+v", r)
 		}
 		heir := c.start(c.options("b", []jobs.Registration{flaky}, j))

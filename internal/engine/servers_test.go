@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -74,7 +75,7 @@ func TestSilentServerAffectsOnlyItsKeys(t *testing.T) {
 			if r.State == jobs.Succeeded {
 				t.Errorf("due %s ran without its lock", r.ScheduledAt)
 			}
-			if r.State == jobs.Skipped && r.Reason == jobs.ReasonLocksUnavailable {
+			if r.State == jobs.Skipped && r.Reason == reasons.LocksUnavailable {
 				skipped++
 			}
 		}

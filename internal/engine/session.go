@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/session"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -118,7 +119,7 @@ func (k *keeper) compareClaims(ctx context.Context, known []jobs.Token,
 	for _, token := range k.active.unknownClaims(claims) {
 		k.log.Warn().Int64("token", int64(token)).
 			Msg("unknown claim found, revoking it")
-		if err := k.revoke(ctx, token, jobs.Lost, jobs.ReasonClaimLost); err != nil {
+		if err := k.revoke(ctx, token, jobs.Lost, reasons.ClaimLost); err != nil {
 			k.log.Warn().Err(err).Int64("token", int64(token)).
 				Msg("revoke claim failed, retrying with the next heartbeat")
 		}

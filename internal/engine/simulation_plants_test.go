@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/simulation"
 	"github.com/holdfast-dev/holdfast/internal/test/soak"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -27,7 +28,7 @@ type planted struct {
 	misfired     func(m *storage.Misfired) (forget bool)
 	start        func(r *storage.StartRequest)
 	started      func(r storage.StartRequest, result *storage.StartResult)
-	adopted      func(r *jobs.Record)
+	adopted      func(r *storage.Record)
 	controlState func(o *storage.ControlState)
 	trigger      func(r *storage.TriggerRequest)
 	put          func(err error) error
@@ -35,7 +36,7 @@ type planted struct {
 }
 
 func (p *planted) Adopt(ctx context.Context, session uuid.UUID,
-	a storage.Adoption) ([]jobs.Record, error) {
+	a storage.Adoption) ([]storage.Record, error) {
 	records, err := p.Store.Adopt(ctx, session, a)
 	for i := range records {
 		if p.adopted != nil {
@@ -230,15 +231,15 @@ func plants() []plant {
 		{name: "firings that are too old run late", want: "are allowed", job: func(job *jobs.Job) { job.MisfireBy.MaxAge = 0 }, many: 3},
 		{name: "the cause of a misfire is wrong", want: "is recorded as",
 			into: planted{misfired: func(m *storage.Misfired) bool {
-				if m.Reason == jobs.ReasonPaused {
-					m.Reason = jobs.ReasonMisfire
+				if m.Reason == reasons.Paused {
+					m.Reason = reasons.Misfire
 				}
 				return false
 			}}, many: 3},
 		{name: "an outage is blamed on workers", want: "is recorded as no_worker",
 			into: planted{misfired: func(m *storage.Misfired) bool {
-				if m.Reason == jobs.ReasonMisfire {
-					m.Reason = jobs.ReasonNoWorker
+				if m.Reason == reasons.Misfire {
+					m.Reason = reasons.NoWorker
 				}
 				return false
 			}}, many: 3},
@@ -248,7 +249,7 @@ func plants() []plant {
 		{name: "no firing keeps waiting for a lock", want: "is to wait until", job: func(job *jobs.Job) { job.MisfireBy.LockHeld = jobs.MisfireSkip }},
 		{name: "every firing keeps waiting for a lock", want: "waited on for a lock", job: func(job *jobs.Job) { job.MisfireBy.LockHeld = jobs.MisfireRunOnce }},
 		{name: "a repeated trigger runs again", want: "two answers", people: 5, into: planted{trigger: func(r *storage.TriggerRequest) { r.Key = uuid.NewString() }}},
-		{name: "a trigger's params are lost", want: "ran with params", people: 5, into: planted{adopted: func(r *jobs.Record) { r.Params = nil }}},
+		{name: "a trigger's params are lost", want: "ran with params", people: 5, into: planted{adopted: func(r *storage.Record) { r.Params = nil }}},
 		{name: "a trigger's params are not compared", want: ", then with", people: 5, into: planted{trigger: func(r *storage.TriggerRequest) { r.Params = nil }}},
 		{name: "a paused job is triggered", want: "triggered although paused", people: 5, into: planted{trigger: func(r *storage.TriggerRequest) { r.EvenPaused = true }}},
 		{name: "cancels do not reach replicas", want: "was cancelled", people: 5, into: planted{controlState: func(o *storage.ControlState) { o.Cancels = nil }}},

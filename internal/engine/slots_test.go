@@ -7,13 +7,14 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // inGroup is a firing of a job of its own in the group, which has so many
 // slots.
 func inGroup(name, group string, slots int) pending {
 	e := &entry{Job: jobs.Job{Name: name, Group: group, GroupLimits: jobs.GroupLimits{PerReplica: slots}}}
-	return pending{entry: e, attempt: 1, Firing: jobs.Firing{Job: name, ScheduledAt: time.Unix(100, 0)}}
+	return pending{entry: e, attempt: 1, Firing: storage.Firing{Job: name, ScheduledAt: time.Unix(100, 0)}}
 }
 
 func late(p pending) pending {

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 )
 
 // maxTries is the most spans for refused tries of one attempt. An attempt that tries for hours must
@@ -184,7 +185,7 @@ func (t *runSpans) ended(state jobs.State, reason jobs.Reason, err error) {
 // next prepares for another attempt.
 func (t *runSpans) next() {
 	if t != nil {
-		t.since, t.state, t.reason = time.Now(), jobs.Waiting, jobs.ReasonRetry
+		t.since, t.state, t.reason = time.Now(), jobs.Waiting, reasons.Retry
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 )
 
 // TestUntracedFiringAllocatesNothing: where nothing is traced, a firing's life has
@@ -12,7 +13,7 @@ import (
 func TestUntracedFiringAllocatesNothing(t *testing.T) {
 	f, clock := &firing{}, &clusterClock{}
 	ctx := t.Context()
-	found := &refusal{reason: jobs.ReasonLockHeld, blocker: &jobs.Blocker{Resource: "public/orders"}}
+	found := &refusal{reason: reasons.LockHeld, blocker: &jobs.Blocker{Resource: "public/orders"}}
 	if allocated := testing.AllocsPerRun(100, func() {
 		startSpans(nil, f, clock)
 		begun := f.spans.now()

@@ -5,7 +5,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -52,7 +51,7 @@ type outputSaver interface {
 
 // runReader reads one run.
 type runReader interface {
-	Run(ctx context.Context, id uuid.UUID) (jobs.Record, error)
+	Run(ctx context.Context, id uuid.UUID) (storage.Record, error)
 }
 
 // replicaReader reads the replicas of the cluster and how their configurations differ.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
@@ -198,7 +199,7 @@ func (t *cronTable) longestWait(job string, limit time.Duration) (time.Duration,
 	if e == nil || e.activeVersion.otherIsActive() {
 		return 0, false
 	}
-	if e.MisfirePolicy(jobs.ReasonLockHeld) != jobs.MisfireSkip {
+	if e.MisfirePolicy(reasons.LockHeld) != jobs.MisfireSkip {
 		return limit, true // the misfire policy extends the wait
 	}
 	return e.Wait.Longest(limit), true

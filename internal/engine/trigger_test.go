@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -33,7 +34,7 @@ func TestTriggerWaitsUpToItsLimit(t *testing.T) {
 		}
 		time.Sleep(3 * time.Second)
 		r := c.runs("manual")[0]
-		if r.State != jobs.Skipped || r.Reason != jobs.ReasonLockHeld || r.BlockedBy == nil ||
+		if r.State != jobs.Skipped || r.Reason != reasons.LockHeld || r.BlockedBy == nil ||
 			r.BlockedBy.Holder.Job != "long" ||
 			!strings.HasPrefix(r.Detail,
 				"not started within 10m0s of its trigger: public/orders was held by job long") {
@@ -71,7 +72,7 @@ func TestTriggerWithoutWaitingDoesNotWaitForAWorker(t *testing.T) {
 		time.Sleep(40 * time.Minute)
 		stop()
 		r := c.runs("manual")
-		if len(r) != 1 || r[0].State != jobs.Skipped || r[0].Reason != jobs.ReasonDeadline ||
+		if len(r) != 1 || r[0].State != jobs.Skipped || r[0].Reason != reasons.Deadline ||
 			!strings.HasPrefix(r[0].Detail, "not started within 10s of its trigger: ") {
 			t.Errorf("the run: %+v", r)
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // triggerParamsError is an error of the trigger params of a run. Another attempt would have the
@@ -24,7 +25,7 @@ func bindTriggerParams(registry *jobs.Registry,
 	if len(f.triggerParams) == 0 || bytes.Equal(f.triggerParams, []byte("null")) {
 		return f.entry.handle, f.entry.Params
 	}
-	params, err := jobs.MergeParams(f.entry.Params, f.triggerParams)
+	params, err := storage.MergeParams(f.entry.Params, f.triggerParams)
 	return func(ctx context.Context, run *jobs.Run) error {
 		if err != nil {
 			return &triggerParamsError{err}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/test/speedtest"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/retry"
 )
@@ -28,7 +29,7 @@ func TestMergeParams(t *testing.T) {
 		{``, `{"a":1}`, `{"a":1}`},
 		{`null`, `{}`, `{}`},
 	} {
-		got, err := jobs.MergeParams(json.RawMessage(test.job), json.RawMessage(test.trigger))
+		got, err := storage.MergeParams(json.RawMessage(test.job), json.RawMessage(test.trigger))
 		if err != nil || string(got) != test.want {
 			t.Errorf("%s over %s: got %s, %v, want %s", test.trigger, test.job, got, err,
 				test.want)
@@ -36,7 +37,7 @@ func TestMergeParams(t *testing.T) {
 	}
 	for _, trigger := range []string{`[1]`, `"a"`, `{`, `5`} {
 		var refused *jobs.ParamsError
-		if _, err := jobs.MergeParams(json.RawMessage(`{"a":1}`),
+		if _, err := storage.MergeParams(json.RawMessage(`{"a":1}`),
 			json.RawMessage(trigger)); !errors.As(err, &refused) {
 			t.Errorf("%s: got %v, want a *ParamsError", trigger, err)
 		}
@@ -48,7 +49,7 @@ func TestMergeParams(t *testing.T) {
 type withTriggerParams struct{ storage.Store }
 
 func (s *withTriggerParams) Adopt(ctx context.Context, session uuid.UUID,
-	a storage.Adoption) ([]jobs.Record, error) {
+	a storage.Adoption) ([]storage.Record, error) {
 	records, err := s.Store.Adopt(ctx, session, a)
 	for i := range records {
 		if strings.HasPrefix(records[i].Key, "{") || strings.HasPrefix(records[i].Key, "[") {
@@ -191,7 +192,7 @@ func TestMiddlewareWrapsTheHandler(t *testing.T) {
 		}
 		time.Sleep(15 * time.Second)
 		stop()
-		if r := c.runs("panicking")[0]; r.State != jobs.Failed || r.Reason != jobs.ReasonPanic ||
+		if r := c.runs("panicking")[0]; r.State != jobs.Failed || r.Reason != reasons.Panic ||
 			r.Error != "handler panicked: in the middle" {
 			t.Errorf("panic in the middleware: %+v", r)
 		}
@@ -210,7 +211,7 @@ func FuzzMergeParams(f *testing.F) {
 			return
 		}
 		merge := func(own json.RawMessage) (json.RawMessage, error) {
-			return jobs.MergeParams(own, json.RawMessage(trigger))
+			return storage.MergeParams(own, json.RawMessage(trigger))
 		}
 		speedtest.Within10ms(t, own+" and "+trigger, func() { _, _ = merge(json.RawMessage(own)) })
 		merged, err := merge(json.RawMessage(own))

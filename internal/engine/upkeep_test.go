@@ -38,7 +38,7 @@ func TestSweepRemovesLocksOfJobsNotInTheTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lost := storage.LostRun{Record: jobs.Record{ID: uuid.New(), Job: "theirs"},
+	lost := storage.LostRun{Record: storage.Record{ID: uuid.New(), Job: "theirs"},
 		Held: []locking.Request{{Resource: controlState, Mode: locking.Exclusive}}}
 	if _, err := locker.TryAcquire(t.Context(),
 		locking.Owner{Replica: "dead", Job: lost.Job, Run: lost.ID.String()},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -35,24 +36,24 @@ func judge(ctx context.Context, err error) verdict {
 	}
 	var panicked *jobs.PanicError
 	if errors.As(err, &panicked) {
-		return verdict{state: jobs.Failed, reason: jobs.ReasonPanic, err: err}
+		return verdict{state: jobs.Failed, reason: reasons.Panic, err: err}
 	}
 	cause := context.Cause(ctx)
 	switch {
 	case errors.Is(err, storage.ErrSuperseded), errors.Is(cause, jobs.ErrClaimLost):
-		return verdict{state: jobs.Lost, reason: jobs.ReasonClaimLost,
+		return verdict{state: jobs.Lost, reason: reasons.ClaimLost,
 			detail: storage.RevokedDetail, err: err}
 	case errors.Is(cause, storage.ErrSessionLost):
-		return verdict{state: jobs.Lost, reason: jobs.ReasonSessionLost,
+		return verdict{state: jobs.Lost, reason: reasons.SessionLost,
 			detail: "its replica could not confirm its session", err: err}
 	case errors.Is(cause, jobs.ErrTimeout):
-		return verdict{state: jobs.TimedOut, reason: jobs.ReasonTimeout, detail: cause.Error(),
+		return verdict{state: jobs.TimedOut, reason: reasons.Timeout, detail: cause.Error(),
 			err: err}
 	case errors.Is(cause, jobs.ErrCancelled):
-		return verdict{state: jobs.Cancelled, reason: jobs.ReasonCancelled, detail: cause.Error(),
+		return verdict{state: jobs.Cancelled, reason: reasons.Cancelled, detail: cause.Error(),
 			err: err}
 	case errors.Is(cause, jobs.ErrShutdown):
-		return verdict{state: jobs.Cancelled, reason: jobs.ReasonShutdown,
+		return verdict{state: jobs.Cancelled, reason: reasons.Shutdown,
 			detail: "its replica was stopped",
 			err:    err}
 	default:

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -58,7 +59,7 @@ func (w waiter) awaitOperator(stop context.Context, f *firing) bool {
 		case paused:
 			continue
 		case w.controlState.draining():
-			w.notes.leave(f, &refusal{reason: jobs.ReasonShutdown,
+			w.notes.leave(f, &refusal{reason: reasons.Shutdown,
 				detail: "replica " + w.replica + " was drained before it started the run"})
 			return false
 		}
@@ -96,7 +97,7 @@ func (w waiter) takeWorker(stop context.Context, f *firing) bool {
 // one. The firing withdraws its lock requests, and its next start restores them at its old
 // position. Without a worker it goes on if its deadline has passed.
 func (w waiter) queue(stop context.Context, f *firing) bool {
-	if !w.notes.write(f, storage.Note{State: jobs.Waiting, Reason: jobs.ReasonNoWorker}) {
+	if !w.notes.write(f, storage.Note{State: jobs.Waiting, Reason: reasons.NoWorker}) {
 		return false
 	}
 	f.noted = nil

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
@@ -106,7 +107,7 @@ func (w *waitPolicy) nextTry(b *refusal, now time.Time) (delay time.Duration, en
 	}
 	// Behind a running run of its own job it waits for its turn without a limit: the queue has one
 	// position. Behind a waiting one there is no position left.
-	behindOwnRun := b.ownJob(f) && w.waitsForItsTurn(b) && b.reason != jobs.ReasonOlderWaiter
+	behindOwnRun := b.ownJob(f) && w.waitsForItsTurn(b) && b.reason != reasons.OlderWaiter
 	if until := w.until; until.IsZero() || now.Add(delay).Before(until) || behindOwnRun {
 		return delay, ""
 	}
@@ -115,7 +116,7 @@ func (w *waitPolicy) nextTry(b *refusal, now time.Time) (delay time.Duration, en
 		return delay, "" // with tries left, the wait is extended as without
 	}
 	if w.extended {
-		return 0, jobs.ReasonSuperseded
+		return 0, reasons.Superseded
 	}
 	return 0, b.reason
 }
@@ -125,9 +126,9 @@ func (w *waitPolicy) nextTry(b *refusal, now time.Time) (delay time.Duration, en
 // scheduled times have come as may run late.
 func (w *waitPolicy) extends(b *refusal, now time.Time) bool {
 	f := w.firing
-	policy := f.entry.MisfirePolicy(jobs.ReasonLockHeld)
-	if policy == jobs.MisfireSkip || b.reason != jobs.ReasonLockHeld &&
-		b.reason != jobs.ReasonOlderWaiter {
+	policy := f.entry.MisfirePolicy(reasons.LockHeld)
+	if policy == jobs.MisfireSkip || b.reason != reasons.LockHeld &&
+		b.reason != reasons.OlderWaiter {
 		return false
 	}
 	if w.extended {

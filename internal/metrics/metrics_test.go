@@ -20,6 +20,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/locking/memcached"
@@ -73,13 +74,13 @@ func full(t *testing.T, names int) *Metrics {
 		{Kind: jobs.EventRetried, State: jobs.Failed, Took: time.Second, Held: 1200 * time.Millisecond},
 		{Kind: jobs.EventStarted, Attempt: 2, Lateness: time.Hour, Waited: time.Second, Locking: time.Second},
 		{Kind: jobs.EventFinished, State: jobs.Succeeded, Took: 3 * time.Second, Held: 4 * time.Second},
-		{Kind: jobs.EventSkipped, State: jobs.Skipped, Reason: jobs.ReasonLockHeld, Locking: 9 * time.Second, Blocker: &jobs.Blocker{Resource: "public/orders"}},
-		{Kind: jobs.EventSkipped, State: jobs.Skipped, Reason: jobs.ReasonOverlap, Locking: 9 * time.Second, Blocker: &jobs.Blocker{Resource: "job:sales"}},
-		{Kind: jobs.EventMissed, State: jobs.Missed, Reason: jobs.ReasonMisfire},
+		{Kind: jobs.EventSkipped, State: jobs.Skipped, Reason: reasons.LockHeld, Locking: 9 * time.Second, Blocker: &jobs.Blocker{Resource: "public/orders"}},
+		{Kind: jobs.EventSkipped, State: jobs.Skipped, Reason: reasons.Overlap, Locking: 9 * time.Second, Blocker: &jobs.Blocker{Resource: "job:sales"}},
+		{Kind: jobs.EventMissed, State: jobs.Missed, Reason: reasons.Misfire},
 		// swept
-		{Kind: jobs.EventLost, State: jobs.Lost, Reason: jobs.ReasonSessionLost},
+		{Kind: jobs.EventLost, State: jobs.Lost, Reason: reasons.SessionLost},
 		// its own
-		{Kind: jobs.EventLost, State: jobs.Lost, Reason: jobs.ReasonClaimLost, Took: 5 * time.Second, Held: 5 * time.Second},
+		{Kind: jobs.EventLost, State: jobs.Lost, Reason: reasons.ClaimLost, Took: 5 * time.Second, Held: 5 * time.Second},
 		{Kind: jobs.EventFinished, State: jobs.Cancelled}, // while it waited
 	} {
 		e.Job, e.Locks = "sales", locks

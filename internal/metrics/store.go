@@ -125,7 +125,7 @@ func (s *store) Finish(ctx context.Context, requests []storage.FinishRequest) (
 }
 
 func (s *store) Adopt(ctx context.Context, session uuid.UUID, a storage.Adoption) (
-	_ []jobs.Record, err error) {
+	_ []storage.Record, err error) {
 	defer s.timed("adopt", time.Now(), &err)
 	return s.inner.Adopt(ctx, session, a)
 }
@@ -197,12 +197,12 @@ func (s *store) Jobs(ctx context.Context) (_ []storage.JobView, err error) {
 	return s.inner.Jobs(ctx)
 }
 
-func (s *store) Runs(ctx context.Context, f storage.RunFilter) (_ []jobs.Record, err error) {
+func (s *store) Runs(ctx context.Context, f storage.RunFilter) (_ []storage.Record, err error) {
 	defer s.timed("runs", time.Now(), &err)
 	return s.inner.Runs(ctx, f)
 }
 
-func (s *store) Run(ctx context.Context, id uuid.UUID) (_ jobs.Record, err error) {
+func (s *store) Run(ctx context.Context, id uuid.UUID) (_ storage.Record, err error) {
 	defer s.timed("run", time.Now(), &err)
 	return s.inner.Run(ctx, id)
 }
@@ -261,7 +261,7 @@ func (s *store) JobTallies(ctx context.Context, job string, since time.Time) (
 	return s.inner.JobTallies(ctx, job, since)
 }
 
-func (s *store) FiringRuns(ctx context.Context, f jobs.Firing) (_ []jobs.Record, err error) {
+func (s *store) FiringRuns(ctx context.Context, f storage.Firing) (_ []storage.Record, err error) {
 	defer s.timed("firing_runs", time.Now(), &err)
 	return s.inner.FiringRuns(ctx, f)
 }
@@ -273,7 +273,7 @@ func (s *store) WaitSummaries(ctx context.Context, from time.Time, until time.Ti
 }
 
 func (s *store) Cancel(ctx context.Context, a storage.Action, run uuid.UUID) (
-	_ jobs.Record, err error) {
+	_ storage.Record, err error) {
 	defer s.timed("cancel", time.Now(), &err)
 	return s.inner.Cancel(ctx, a, run)
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/test/lockingtest"
 	"github.com/holdfast-dev/holdfast/internal/test/simstore"
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/locking/memory"
@@ -70,8 +70,8 @@ type failing struct {
 	results []storage.StartResult
 }
 
-func (f *failing) Run(context.Context, uuid.UUID) (jobs.Record, error) {
-	return jobs.Record{}, f.err
+func (f *failing) Run(context.Context, uuid.UUID) (storage.Record, error) {
+	return storage.Record{}, f.err
 }
 func (f *failing) Start(context.Context, uuid.UUID,
 	[]storage.StartRequest) ([]storage.StartResult, error) {
@@ -119,8 +119,8 @@ func TestStoreFailures(t *testing.T) {
 func TestStartsAreCountedByAnswer(t *testing.T) {
 	m := New(Options{})
 	inner := &failing{results: []storage.StartResult{
-		{Outcome: storage.StartGranted, Token: 1}, {Outcome: storage.StartGranted, Token: 2}, {Outcome: storage.StartBlocked, Reason: jobs.ReasonLockHeld},
-		{Outcome: storage.StartBlocked, Reason: jobs.ReasonOlderWaiter}, {Outcome: storage.StartDuplicate}, {Outcome: storage.StartStale}, {Outcome: storage.StartPaused}, {},
+		{Outcome: storage.StartGranted, Token: 1}, {Outcome: storage.StartGranted, Token: 2}, {Outcome: storage.StartBlocked, Reason: reasons.LockHeld},
+		{Outcome: storage.StartBlocked, Reason: reasons.OlderWaiter}, {Outcome: storage.StartDuplicate}, {Outcome: storage.StartStale}, {Outcome: storage.StartPaused}, {},
 	}}
 	results, err := m.Store(inner).Start(t.Context(), uuid.New(), nil)
 	if err != nil || len(results) != len(inner.results) {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -38,13 +39,13 @@ func (c *Contender) Older(run uuid.UUID, since time.Time) bool {
 func (c *Contender) Reason() jobs.Reason {
 	switch {
 	case c.Waits():
-		return jobs.ReasonOlderWaiter
+		return reasons.OlderWaiter
 	case c.Resource.Kind() == locking.KindJob:
-		return jobs.ReasonOverlap
+		return reasons.Overlap
 	case c.Resource.Kind() == locking.KindGroup:
-		return jobs.ReasonGroupFull
+		return reasons.GroupFull
 	default:
-		return jobs.ReasonLockHeld
+		return reasons.LockHeld
 	}
 }
 

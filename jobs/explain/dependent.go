@@ -36,7 +36,7 @@ func (s *subject) ready() time.Time {
 	return s.start.Add(-s.job.Schedule.Delay(s.Explanation.Job, s.at))
 }
 
-func lastSuccess(runs []jobs.Record) time.Time {
+func lastSuccess(runs []storage.Record) time.Time {
 	for _, r := range runs {
 		if r.State == jobs.Succeeded && r.FinishedAt != nil {
 			return *r.FinishedAt

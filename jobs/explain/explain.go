@@ -27,7 +27,7 @@ const nearby = 10 * time.Minute
 type Store interface {
 	Now(ctx context.Context) (time.Time, error)
 	Jobs(ctx context.Context) ([]storage.JobView, error)
-	Runs(ctx context.Context, f storage.RunFilter) ([]jobs.Record, error)
+	Runs(ctx context.Context, f storage.RunFilter) ([]storage.Record, error)
 	Firing(ctx context.Context, job string, scheduledAt time.Time) (storage.FiringView, error)
 	Replicas(ctx context.Context) ([]storage.ReplicaView, error)
 }
@@ -150,8 +150,8 @@ func (x *Explainer) ExplainAt(ctx context.Context, name string, at time.Time) (E
 }
 
 // named returns the runs with the resources of their blockers in display form.
-func named(runs []jobs.Record) []jobs.Record {
-	shown := make([]jobs.Record, len(runs))
+func named(runs []storage.Record) []storage.Record {
+	shown := make([]storage.Record, len(runs))
 	for i, r := range runs {
 		if r.BlockedBy != nil {
 			blocker := *r.BlockedBy
@@ -329,7 +329,7 @@ func (s *subject) manualRuns() error {
 	}
 	for _, r := range page {
 		if r.Key != "" && !r.CreatedAt.Before(s.at.Add(-nearby)) {
-			s.ManualRuns = append(s.ManualRuns, named([]jobs.Record{r})...)
+			s.ManualRuns = append(s.ManualRuns, named([]storage.Record{r})...)
 		}
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/explain"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
@@ -24,7 +25,7 @@ type archive struct {
 	storage.History
 	now     time.Time
 	views   map[string]storage.FiringView // by job: in force, with cursor
-	runs    []jobs.Record                 // of all jobs
+	runs    []storage.Record              // of all jobs
 	up      bool                          // a replica lives
 	failing error
 }
@@ -46,8 +47,8 @@ func (a *archive) Firing(_ context.Context, job string,
 	return v, a.failing
 }
 
-func (a *archive) Runs(_ context.Context, f storage.RunFilter) ([]jobs.Record, error) {
-	var found []jobs.Record
+func (a *archive) Runs(_ context.Context, f storage.RunFilter) ([]storage.Record, error) {
+	var found []storage.Record
 	for _, r := range a.runs {
 		if r.Job == f.Job && r.CreatedAt.Before(f.Before.CreatedAt) {
 			found = append(found, r)
@@ -134,8 +135,8 @@ func TestExplanations(t *testing.T) {
 	at := func(text string) time.Time { return instantOf(t, text) }
 	ptr := func(text string) *time.Time { t := at(text); return &t }
 	scheduledAt := at("2026-06-08 02:30:00") // a Monday
-	run := func(job string, state jobs.State, change func(*jobs.Record)) jobs.Record {
-		r := jobs.Record{
+	run := func(job string, state jobs.State, change func(*storage.Record)) storage.Record {
+		r := storage.Record{
 			ID: uuid.MustParse("0197f000-0000-7000-8000-000000000001"), Job: job,
 			ScheduledAt: scheduledAt, State: state, Attempt: 1, Replica: "a", Token: 17,
 			CreatedAt: scheduledAt, StartedAt: ptr("2026-06-08 02:30:01"),
@@ -146,8 +147,8 @@ func TestExplanations(t *testing.T) {
 		}
 		return r
 	}
-	unstarted := func(reason jobs.Reason, detail string) func(*jobs.Record) {
-		return func(r *jobs.Record) {
+	unstarted := func(reason jobs.Reason, detail string) func(*storage.Record) {
+		return func(r *storage.Record) {
 			r.StartedAt, r.Attempt, r.Token, r.Reason, r.Detail = nil, 0, 0, reason, detail
 		}
 	}
@@ -160,60 +161,60 @@ func TestExplanations(t *testing.T) {
 		now           string // by default a while behind the scheduled time, with all decided
 		checked       string
 		down          bool
-		runs          []jobs.Record
+		runs          []storage.Record
 		pauses        []storage.Pause
 		verdict       explain.Verdict
 		want          string
 	}{
-		{name: "ran", runs: []jobs.Record{run("nightly", jobs.Succeeded, nil)},
+		{name: "ran", runs: []storage.Record{run("nightly", jobs.Succeeded, nil)},
 			verdict: explain.VerdictRan,
 			want: "It ran on replica a at 2026-06-08 02:30:01 CEST for 1m10s and succeeded, " +
 				"with token 17."},
-		{name: "failed in a further attempt", runs: []jobs.Record{run("nightly", jobs.Failed, func(r *jobs.Record) { r.Error, r.Attempt = "no such table\nat line 3", 3 })},
+		{name: "failed in a further attempt", runs: []storage.Record{run("nightly", jobs.Failed, func(r *storage.Record) { r.Error, r.Attempt = "no such table\nat line 3", 3 })},
 			verdict: explain.VerdictRan, want: "It ran on replica a at 2026-06-08 02:30:01 CEST for " +
 				"1m10s and failed: no such table, with token 17, in attempt 3."},
-		{name: "recovered", runs: []jobs.Record{
-			run("nightly", jobs.Lost, func(r *jobs.Record) { r.Replica, r.Token = "dead", 16 }),
-			run("nightly", jobs.Succeeded, func(r *jobs.Record) { r.Recovery = 1 }),
+		{name: "recovered", runs: []storage.Record{
+			run("nightly", jobs.Lost, func(r *storage.Record) { r.Replica, r.Token = "dead", 16 }),
+			run("nightly", jobs.Succeeded, func(r *storage.Record) { r.Recovery = 1 }),
 		}, verdict: explain.VerdictRan, want: "It ran on replica a at 2026-06-08 02:30:01 CEST for " +
 			"1m10s and succeeded, with token 17, as recovery 1 of a run that was lost on replica dead."},
-		{name: "lost", runs: []jobs.Record{run("nightly", jobs.Lost, func(r *jobs.Record) {
+		{name: "lost", runs: []storage.Record{run("nightly", jobs.Lost, func(r *storage.Record) {
 			r.Detail = "its replica died"
 		})}, verdict: explain.VerdictRan,
 			want: "It ran on replica a at 2026-06-08 02:30:01 CEST for 1m10s and was lost: its " +
 				"replica died, with token 17."},
-		{name: "ran late", runs: []jobs.Record{run("nightly", jobs.Succeeded, func(r *jobs.Record) {
+		{name: "ran late", runs: []storage.Record{run("nightly", jobs.Succeeded, func(r *storage.Record) {
 			r.CreatedAt = scheduledAt.Add(2 * time.Hour)
 		})}, verdict: explain.VerdictRan,
 			want: "It ran on replica a at 2026-06-08 02:30:01 CEST for 1m10s and succeeded, with " +
 				"token 17, 2h late."},
-		{name: "running", runs: []jobs.Record{run("nightly", jobs.Running, func(r *jobs.Record) {
+		{name: "running", runs: []storage.Record{run("nightly", jobs.Running, func(r *storage.Record) {
 			r.FinishedAt = nil
 		})}, verdict: explain.VerdictRunning,
 			want: "It runs on replica a since 2026-06-08 02:30:01 CEST, with token 17."},
-		{name: "waiting", runs: []jobs.Record{run("nightly", jobs.Waiting, func(r *jobs.Record) {
-			unstarted(jobs.ReasonLockHeld, "")(r)
+		{name: "waiting", runs: []storage.Record{run("nightly", jobs.Waiting, func(r *storage.Record) {
+			unstarted(reasons.LockHeld, "")(r)
 			r.BlockedBy = &jobs.Blocker{Resource: "public/orders",
 				Holder: locking.Owner{Job: "import", Replica: "b", Run: "4711"}}
 		})}, verdict: explain.VerdictWaiting, want: "Its run waits since 2026-06-08 02:30:00 CEST: " +
 			"public/orders is held by job import on replica b (run 4711)."},
-		{name: "waiting for an attempt", runs: []jobs.Record{run("nightly", jobs.Waiting, func(r *jobs.Record) { r.Reason, r.Detail = jobs.ReasonRetry, "attempt 1 ended as failed" })},
+		{name: "waiting for an attempt", runs: []storage.Record{run("nightly", jobs.Waiting, func(r *storage.Record) { r.Reason, r.Detail = reasons.Retry, "attempt 1 ended as failed" })},
 			verdict: explain.VerdictWaiting, want: "Its run waits since 2026-06-08 02:30:00 CEST: a " +
 				"further attempt follows, attempt 1 ended as failed."},
-		{name: "waiting for a worker", runs: []jobs.Record{run("nightly", jobs.Waiting, unstarted(jobs.ReasonNoWorker, ""))},
+		{name: "waiting for a worker", runs: []storage.Record{run("nightly", jobs.Waiting, unstarted(reasons.NoWorker, ""))},
 			verdict: explain.VerdictWaiting,
 			want:    "Its run waits since 2026-06-08 02:30:00 CEST: replica a has no free worker."},
-		{name: "skipped", runs: []jobs.Record{run("nightly", jobs.Skipped, unstarted(jobs.ReasonLockHeld, "public/orders was held by job import on b; tried 5 times in 7.5s"))},
+		{name: "skipped", runs: []storage.Record{run("nightly", jobs.Skipped, unstarted(reasons.LockHeld, "public/orders was held by job import on b; tried 5 times in 7.5s"))},
 			verdict: explain.VerdictSkipped, want: "It was skipped (lock_held): public/orders was " +
 				"held by job import on b; tried 5 times in 7.5s."},
-		{name: "missed", runs: []jobs.Record{run("nightly", jobs.Missed, unstarted(jobs.ReasonMisfire, "no replica started it within 30s"))},
+		{name: "missed", runs: []storage.Record{run("nightly", jobs.Missed, unstarted(reasons.Misfire, "no replica started it within 30s"))},
 			verdict: explain.VerdictMissed,
 			want:    "It was missed (misfire): no replica started it within 30s."},
-		{name: "missed by a pause", runs: []jobs.Record{run("nightly", jobs.Missed, unstarted(jobs.ReasonPaused, "it was paused"))}, pauses: []storage.Pause{over},
+		{name: "missed by a pause", runs: []storage.Record{run("nightly", jobs.Missed, unstarted(reasons.Paused, "it was paused"))}, pauses: []storage.Pause{over},
 			verdict: explain.VerdictMissed, want: "It was missed (paused): it was paused; job " +
 				"nightly was paused by alice from 2026-06-07 12:00:00 CEST until 2026-06-08 " +
 				"08:00:00 CEST."},
-		{name: "cancelled before it ran", runs: []jobs.Record{run("nightly", jobs.Cancelled, unstarted(jobs.ReasonCancelled, "by alice"))},
+		{name: "cancelled before it ran", runs: []storage.Record{run("nightly", jobs.Cancelled, unstarted(reasons.Cancelled, "by alice"))},
 			verdict: explain.VerdictCancelled,
 			want:    "It did not run, and ended as cancelled: by alice."},
 		{name: "excluded", at: "2026-12-24 02:30", now: "2026-12-25 00:00:00", verdict: explain.VerdictExcluded, want: "It was not run, because calendar holidays excludes 2026-12-24 02:30:00 CET."},
@@ -262,20 +263,20 @@ func TestExplanations(t *testing.T) {
 				"the scheduled time before is 2026-06-08 02:30:00 CEST, the next is 2026-06-15 " +
 				"02:30:00 CEST."},
 		{name: "dependency runs", job: "report",
-			runs: []jobs.Record{run("nightly", jobs.Succeeded, nil),
+			runs: []storage.Record{run("nightly", jobs.Succeeded, nil),
 				run("weekly", jobs.Running, nil)}, verdict: explain.VerdictAwaitingDependencies,
 			want: "It waits for weekly to succeed: it runs on replica a since 2026-06-08 " +
 				"02:30:01 CEST, with token 17."},
 		{name: "dependency failed", job: "report",
-			runs: []jobs.Record{run("nightly", jobs.Failed, func(r *jobs.Record) {
+			runs: []storage.Record{run("nightly", jobs.Failed, func(r *storage.Record) {
 				r.Error = "boom"
 			}), run("weekly", jobs.Running, nil)}, verdict: explain.VerdictDependencyFailed,
 			want: "It was not run, because its dependency nightly did not succeed: it ran on " +
 				"replica a at 2026-06-08 02:30:01 CEST for 1m10s and failed: boom, with token 17."},
 		{name: "dependency of a dependency failed", job: "digest",
-			runs: []jobs.Record{run("nightly", jobs.Succeeded, nil),
+			runs: []storage.Record{run("nightly", jobs.Succeeded, nil),
 				run("weekly", jobs.Skipped,
-					unstarted(jobs.ReasonLockHeld, "held"))}, verdict: explain.VerdictDependencyFailed,
+					unstarted(reasons.LockHeld, "held"))}, verdict: explain.VerdictDependencyFailed,
 			want: "It was not run, because its dependency report did not succeed: it was not " +
 				"run, because its dependency weekly did not succeed: it was skipped " +
 				"(lock_held): held."},
@@ -284,7 +285,7 @@ func TestExplanations(t *testing.T) {
 			want:    "It is due when nightly and weekly have succeeded for 2026-06-08 02:30:00 CEST."},
 		{name: "dependency has just succeeded", job: "report", now: "2026-06-08 02:31:12",
 			checked: "2026-06-01 02:31:00",
-			runs: []jobs.Record{run("nightly", jobs.Succeeded, nil),
+			runs: []storage.Record{run("nightly", jobs.Succeeded, nil),
 				run("weekly", jobs.Succeeded, nil)}, verdict: explain.VerdictLate,
 			want: "It was to start at 2026-06-08 02:31:11 CEST, 1s ago, and no replica has " +
 				"started it yet."},
@@ -294,10 +295,10 @@ func TestExplanations(t *testing.T) {
 				"has no run for that scheduled time: it was not run, because calendar holidays " +
 				"excludes 2026-12-24 02:30:00 CET."},
 		{name: "dependent is excluded and its dependency is not", job: "closed",
-			runs: []jobs.Record{run("nightly", jobs.Succeeded, nil)}, verdict: explain.VerdictExcluded,
+			runs: []storage.Record{run("nightly", jobs.Succeeded, nil)}, verdict: explain.VerdictExcluded,
 			want: "It is not run, because calendar closing excludes 2026-06-08 02:30:00 CEST."},
 		{name: "dependent ran", job: "report",
-			runs: []jobs.Record{run("nightly", jobs.Succeeded, nil),
+			runs: []storage.Record{run("nightly", jobs.Succeeded, nil),
 				run("weekly", jobs.Succeeded, nil),
 				run("report", jobs.Succeeded, nil)}, verdict: explain.VerdictRan,
 			want: "It ran on replica a at 2026-06-08 02:30:01 CEST for 1m10s and succeeded, with " +
@@ -356,11 +357,11 @@ func TestExplanationDetails(t *testing.T) {
 		Zone: "Europe/Berlin", UpdatedAt: scheduledAt, CheckedUntil: scheduledAt}
 	store.views["elsewhere"] = storage.FiringView{Version: 1, Schedule: "0 12 * * *",
 		Zone: "Europe/Berlin", CheckedUntil: scheduledAt}
-	manual := jobs.Record{ID: uuid.New(), Job: "nightly", ScheduledAt: scheduledAt.Add(time.Minute),
+	manual := storage.Record{ID: uuid.New(), Job: "nightly", ScheduledAt: scheduledAt.Add(time.Minute),
 		CreatedAt: scheduledAt.Add(time.Minute), Key: "k", State: jobs.Succeeded}
 	far := manual
 	far.CreatedAt = scheduledAt.Add(-time.Hour)
-	store.runs = []jobs.Record{manual, far}
+	store.runs = []storage.Record{manual, far}
 	x := &explain.Explainer{Store: store}
 	x.Job, x.Names = explain.TableOf(table)
 	explained := func(job, at string) explain.Explanation {

@@ -59,7 +59,7 @@ type Explanation struct {
 	// due.
 	StartsAt *time.Time `json:"starts_at,omitempty"`
 	// Runs are the runs of the scheduled firing: the first one, then its recoveries.
-	Runs []jobs.Record `json:"runs"`
+	Runs []storage.Record `json:"runs"`
 	// ExcludedBy is the calendar that excludes the scheduled time.
 	ExcludedBy string `json:"excluded_by,omitempty"`
 	// Clocks describes the effect of a change of the zone's clocks on the scheduled time.
@@ -74,7 +74,7 @@ type Explanation struct {
 	PreviousScheduledAt *time.Time `json:"previous_scheduled_at"`
 	NextScheduledAt     *time.Time `json:"next_scheduled_at"`
 	// ManualRuns were triggered within ten minutes of At.
-	ManualRuns []jobs.Record `json:"manual_runs,omitempty"`
+	ManualRuns []storage.Record `json:"manual_runs,omitempty"`
 	// CheckedUntil is the job's cursor: scheduled times up to it are decided.
 	CheckedUntil *time.Time `json:"checked_until,omitempty"`
 	// Notes are further facts, in sentences.

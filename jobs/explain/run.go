@@ -7,10 +7,12 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // explainRun explains a firing that has a run or a record: the last of them decides.
-func (s *subject) explainRun(r jobs.Record) error {
+func (s *subject) explainRun(r storage.Record) error {
 	switch r.State {
 	case jobs.Running:
 		return s.say(VerdictRunning, "It runs on replica %s since %s, %s.", r.Replica,
@@ -38,7 +40,7 @@ func (s *subject) shownOrNone(t *time.Time) string {
 }
 
 // numbers describes the token of a run, its attempt and its recovery.
-func (s *subject) numbers(r jobs.Record) string {
+func (s *subject) numbers(r storage.Record) string {
 	words := []string{fmt.Sprintf("with token %d", r.Token)}
 	if r.Attempt > 1 {
 		words = append(words, fmt.Sprintf("in attempt %d", r.Attempt))
@@ -63,7 +65,7 @@ func (s *subject) lostOn(recovery int) string {
 	return "unknown"
 }
 
-func took(r jobs.Record) string {
+func took(r storage.Record) string {
 	length, ended := r.Took()
 	if !ended {
 		return ""
@@ -71,7 +73,7 @@ func took(r jobs.Record) string {
 	return fmt.Sprintf(" for %s", rounded(length))
 }
 
-func outcome(r jobs.Record) string {
+func outcome(r storage.Record) string {
 	verb := map[jobs.State]string{
 		jobs.Succeeded: "succeeded", jobs.Failed: "failed", jobs.TimedOut: "ended by its timeout",
 		jobs.Cancelled: "was cancelled", jobs.Lost: "was lost",
@@ -82,7 +84,7 @@ func outcome(r jobs.Record) string {
 	return verb
 }
 
-func waitsSince(r jobs.Record) time.Time {
+func waitsSince(r storage.Record) time.Time {
 	if r.WaitSince.IsZero() {
 		return r.CreatedAt
 	}
@@ -90,7 +92,7 @@ func waitsSince(r jobs.Record) time.Time {
 }
 
 // waitsFor describes what a waiting run waits for.
-func waitsFor(r jobs.Record) string {
+func waitsFor(r storage.Record) string {
 	if r.BlockedBy != nil {
 		if r.BlockedBy.Waiting {
 			return r.BlockedBy.Words("")
@@ -100,18 +102,18 @@ func waitsFor(r jobs.Record) string {
 			holder.Job, holder.Replica, holder.Run)
 	}
 	switch r.Reason {
-	case jobs.ReasonNoWorker:
+	case reasons.NoWorker:
 		return "replica " + r.Replica + " has no free worker"
-	case jobs.ReasonRetry:
+	case reasons.Retry:
 		return "a further attempt follows, " + firstOf(r.Detail, "one failed")
-	case jobs.ReasonPaused:
+	case reasons.Paused:
 		return firstOf(r.Detail, "it is paused")
 	}
 	return firstOf(r.Detail, "for a replica to adopt it")
 }
 
 // why returns why a firing did not run.
-func why(r jobs.Record) string {
+func why(r storage.Record) string {
 	if r.Detail != "" {
 		return strings.TrimSuffix(firstLine(r.Detail), ".")
 	}

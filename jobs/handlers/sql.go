@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // SQLParams are the params of a sql job: either Statement, with its Args, or
@@ -53,19 +54,19 @@ func (p SQLParams) Validate() error {
 	return problems.err()
 }
 
-func (p SQLParams) list() []jobs.Statement {
+func (p SQLParams) list() []storage.Statement {
 	if p.Statement != "" {
-		return []jobs.Statement{{SQL: p.Statement, Args: p.Args}}
+		return []storage.Statement{{SQL: p.Statement, Args: p.Args}}
 	}
-	list := make([]jobs.Statement, len(p.Statements))
+	list := make([]storage.Statement, len(p.Statements))
 	for i, statement := range p.Statements {
-		list[i] = jobs.Statement{SQL: statement}
+		list[i] = storage.Statement{SQL: statement}
 	}
 	return list
 }
 
 func runSQL(ctx context.Context, run *jobs.Run, p SQLParams) error {
-	transactor, ok := run.Internal().Store.(jobs.Transactor)
+	transactor, ok := run.Internal().Store.(storage.Transactor)
 	if !ok {
 		return errors.New("sql: the store cannot run statements")
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/test/jobstest"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -53,7 +54,7 @@ func newFixture(t *testing.T) fixture {
 func (f fixture) run(t *testing.T) *jobs.Run {
 	t.Helper()
 	request := storage.StartRequest{Run: uuid.New(),
-		Firing: jobs.Firing{Job: "j", ScheduledAt: time.Now().UTC().Truncate(time.Second),
+		Firing: storage.Firing{Job: "j", ScheduledAt: time.Now().UTC().Truncate(time.Second),
 			Key: uuid.NewString()},
 		Attempt: 1, WaitSince: time.Now()}
 	results, err := f.store.Start(t.Context(), f.session, []storage.StartRequest{request})
@@ -84,7 +85,7 @@ func (f fixture) expectSales(t *testing.T, want ...string) {
 	}
 }
 
-func (f fixture) expectState(t *testing.T, run *jobs.Run, want jobs.State) jobs.Record {
+func (f fixture) expectState(t *testing.T, run *jobs.Run, want jobs.State) storage.Record {
 	t.Helper()
 	record, err := f.store.Run(t.Context(), run.ID)
 	if err != nil || record.State != want {
@@ -139,7 +140,7 @@ func TestSQLStatementsAreAllOrNothing(t *testing.T) {
 func TestSQLOfASupersededRun(t *testing.T) {
 	f := newFixture(t)
 	run := f.run(t)
-	if err := f.store.Revoke(t.Context(), run.Token, jobs.Lost, jobs.ReasonClaimLost); err != nil {
+	if err := f.store.Revoke(t.Context(), run.Token, jobs.Lost, reasons.ClaimLost); err != nil {
 		t.Fatal(err)
 	}
 	err := mustBind(t, "sql", object{"statement": "INSERT INTO sales (item) VALUES ('late')"})(

@@ -41,7 +41,7 @@ type Options struct {
 	Complete func(written []byte, added map[string]schedule.Schedule) (json.RawMessage, error)
 	// Cancelled is called for each run that was cancelled while it waited and that no replica had;
 	// it may be nil. It must not block.
-	Cancelled func(run jobs.Record)
+	Cancelled func(run storage.Record)
 	Locker    *locking.Locker // nil without memcached, or if it is not reachable
 	Replica   string          // the replica that executes actions; "" if none does
 	Log       zerolog.Logger
@@ -166,7 +166,7 @@ func (o *Operations) checkParams(ctx context.Context, r storage.TriggerRequest) 
 	if err != nil {
 		return err
 	}
-	merged, err := jobs.MergeParams(job.Params, r.Params)
+	merged, err := storage.MergeParams(job.Params, r.Params)
 	if err != nil {
 		return err
 	}
@@ -222,10 +222,10 @@ func (o *Operations) controlState(ctx context.Context) (storage.ControlState, er
 // Cancel ends a run: a waiting run at once, a running run through its replica. The context of its
 // handler ends with ErrCancelled. It returns ErrConflict if the run has ended.
 func (o *Operations) Cancel(ctx context.Context, a storage.Action,
-	run uuid.UUID) (jobs.Record, error) {
+	run uuid.UUID) (storage.Record, error) {
 	a, err := o.action(a)
 	if err != nil {
-		return jobs.Record{}, err
+		return storage.Record{}, err
 	}
 	r, err := o.options.Control.Cancel(ctx, a, run)
 	if err == nil && r.State == jobs.Cancelled && r.Replica == "" && o.options.Cancelled != nil {

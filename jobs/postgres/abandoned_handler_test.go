@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -37,7 +38,7 @@ func TestTransactionOfAnAbandonedHandlerIsEnded(t *testing.T) {
 			<-asleep
 			s.a.lockTimeout = "200ms"
 			end := storage.FinishRequest{Run: run.ID, Token: run.Token, State: jobs.TimedOut,
-				Reason: jobs.ReasonTimeout}
+				Reason: reasons.Timeout}
 			if _, err := s.a.Finish(t.Context(), []storage.FinishRequest{end}); !errors.Is(err,
 				storage.ErrRowHeld) {
 				t.Errorf("finish of a run whose handler may still commit: %v", err)

@@ -76,13 +76,13 @@ RETURNING` + recordColumns + `, '', NULL::text`
 // Adopt takes over waiting runs that no live session has, or that this session has without knowing
 // it.
 func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
-	a storage.Adoption) ([]jobs.Record, error) {
+	a storage.Adoption) ([]storage.Record, error) {
 	known := make([]rawID, len(a.Known)) // never NULL, which nothing differs from
 	for i, run := range a.Known {
 		known[i] = run
 	}
 	names, ahead, thresholds := adoptedColumns(a.Jobs)
-	var adopted []jobs.Record
+	var adopted []storage.Record
 	collect := func(rows pgx.Rows) error {
 		records, err := pgx.CollectRows(rows, scanRecord)
 		adopted = append(adopted, records...)

@@ -12,7 +12,7 @@ import (
 )
 
 type adopted struct {
-	records []jobs.Record
+	records []storage.Record
 	err     error
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -230,7 +231,7 @@ func writeAll(b *testing.B, s *Store, session uuid.UUID, requests []storage.Star
 		requests[i].Run, requests[i].Firing.ScheduledAt, requests[i].WaitSince =
 			uuid.Must(uuid.NewV7()), scheduledAt, scheduledAt
 		notes[i] = storage.Note{Run: requests[i].Run, Firing: requests[i].Firing, State: state,
-			Reason: jobs.ReasonLockHeld, WaitSince: scheduledAt}
+			Reason: reasons.LockHeld, WaitSince: scheduledAt}
 	}
 	if state == jobs.Skipped {
 		if _, err := s.Note(b.Context(), session, notes); err != nil {

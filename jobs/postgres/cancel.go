@@ -65,9 +65,10 @@ DELETE FROM holdfast.cancels c WHERE (SELECT r.state FROM holdfast.runs r
 var errMoved = errors.New("run has moved")
 
 // Cancel ends a waiting run, or asks the replica of a running one to end it.
-func (s *Store) Cancel(ctx context.Context, a storage.Action, run uuid.UUID) (jobs.Record, error) {
+func (s *Store) Cancel(ctx context.Context, a storage.Action,
+	run uuid.UUID) (storage.Record, error) {
 	for {
-		var record jobs.Record
+		var record storage.Record
 		err := s.action(ctx, a, "cancel", "run "+run.String(), &record,
 			func(ctx context.Context, d *actionTx) (err error) {
 				record, err = cancelRun(ctx, d, a, run)
@@ -82,10 +83,10 @@ func (s *Store) Cancel(ctx context.Context, a storage.Action, run uuid.UUID) (jo
 // cancelRun locks the run's wait before the run, in the common lock order. So a concurrent start or
 // note comes entirely before or after it.
 func cancelRun(ctx context.Context, d *actionTx, a storage.Action,
-	run uuid.UUID) (jobs.Record, error) {
+	run uuid.UUID) (storage.Record, error) {
 	place, err := d.Exec(ctx, lockWaits, []rawID{run})
 	if err != nil {
-		return jobs.Record{}, err
+		return storage.Record{}, err
 	}
 	record, err := readRun(ctx, d, lockRun, run)
 	if err != nil {
@@ -112,10 +113,10 @@ func cancelRun(ctx context.Context, d *actionTx, a storage.Action,
 	return readRun(ctx, d, selectRuns+` WHERE r.id = $1`, run)
 }
 
-func readRun(ctx context.Context, tx pgx.Tx, sql string, run uuid.UUID) (jobs.Record, error) {
+func readRun(ctx context.Context, tx pgx.Tx, sql string, run uuid.UUID) (storage.Record, error) {
 	rows, err := tx.Query(ctx, sql, run)
 	if err != nil {
-		return jobs.Record{}, err
+		return storage.Record{}, err
 	}
 	return oneRecord("run "+run.String(), rows)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/test/soak"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -64,7 +65,7 @@ func TestNoteWaitsForACancelOfItsRun(t *testing.T) {
 	noted := make(chan bool, 1)
 	go func() {
 		stands, err := s.a.Note(t.Context(), session, []storage.Note{{
-			Run: r.Run, Firing: r.Firing, State: jobs.Waiting, Reason: jobs.ReasonLockHeld,
+			Run: r.Run, Firing: r.Firing, State: jobs.Waiting, Reason: reasons.LockHeld,
 			Requests: r.Requests, WaitSince: r.WaitSince,
 		}})
 		if err != nil {

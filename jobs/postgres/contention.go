@@ -7,7 +7,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -117,7 +116,7 @@ func (s *Store) RunIntervals(ctx context.Context,
 			}
 			v.ScheduledAt, v.CreatedAt, v.StartedAt, v.FinishedAt = v.ScheduledAt.UTC(),
 				v.CreatedAt.UTC(), utc(v.StartedAt), utc(v.FinishedAt)
-			v.Rests = jobs.NewRests(rests)
+			v.Rests = storage.NewRests(rests)
 			v.BlockedBy, err = parseBlocker(blocker)
 			return v, err
 		})

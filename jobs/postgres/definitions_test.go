@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -202,8 +203,8 @@ func TestMisfiresOfADefinitionThatIsBeingSupersededAreNotRecorded(t *testing.T) 
 		cursors, err = s.b.CheckMisfires(t.Context(),
 			[]storage.MisfireCheck{{Job: "job", Version: 1, ScheduledAt: until, Until: until}},
 			func(job string, _ storage.Cursor) []storage.Misfired {
-				return []storage.Misfired{{Firing: jobs.Firing{Job: job, ScheduledAt: until},
-					Run: uuid.New(), State: jobs.Missed, Reason: jobs.ReasonMisfire}}
+				return []storage.Misfired{{Firing: storage.Firing{Job: job, ScheduledAt: until},
+					Run: uuid.New(), State: jobs.Missed, Reason: reasons.Misfire}}
 			})
 		checked <- err
 	}()

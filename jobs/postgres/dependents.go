@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -138,7 +139,7 @@ func (s *Store) AddDependents(ctx context.Context,
 		make(map[string]int64, len(dependentFirings))
 	for i, f := range dependentFirings {
 		runs[i] = storage.Misfired{Firing: f.Firing, Run: f.Run, State: jobs.Waiting,
-			Reason: jobs.ReasonAfter, Detail: f.Detail}
+			Reason: reasons.After, Detail: f.Detail}
 		versions[f.Firing.Job] = f.Version
 	}
 	return s.pipeline(ctx, "add runs of dependents", func(b *pgx.Batch) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/test/jobstest"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -48,7 +49,7 @@ func TestRunOfASessionThatExpiresWithinItsNoteIsAdopted(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		_, err := s.a.Note(t.Context(), session, []storage.Note{{
-			Run: late.Run, Firing: late.Firing, State: jobs.Skipped, Reason: jobs.ReasonLockHeld,
+			Run: late.Run, Firing: late.Firing, State: jobs.Skipped, Reason: reasons.LockHeld,
 			Requests: late.Requests, WaitSince: late.WaitSince,
 		}})
 		done <- err

@@ -317,7 +317,7 @@ func (s *Store) clearUp(ctx context.Context, run *jobs.Run, cause error) error {
 // RunStatements runs a job's statements in one fenced transaction, which also records the run as
 // succeeded.
 func (s *Store) RunStatements(ctx context.Context, run *jobs.Run,
-	statements []jobs.Statement) ([]int64, error) {
+	statements []storage.Statement) ([]int64, error) {
 	for i, statement := range statements {
 		if controlsTransaction(statement.SQL) {
 			return nil, fmt.Errorf("statement %d: %w", i+1, ErrTransactionControl)
@@ -336,7 +336,7 @@ func (s *Store) RunStatements(ctx context.Context, run *jobs.Run,
 			fmt.Fprintf(run.Output(), "statement %d: %s\n", i+1, tag)
 			rows = append(rows, tag.RowsAffected())
 		}
-		return run.SetResult(jobs.RowsAffected{Rows: rows})
+		return run.SetResult(storage.RowsAffected{Rows: rows})
 	})
 	if err != nil {
 		return nil, err
@@ -346,7 +346,8 @@ func (s *Store) RunStatements(ctx context.Context, run *jobs.Run,
 
 // execOne runs one statement by the extended protocol, which refuses several commands in one
 // string. So the first word determines the kind of the statement.
-func execOne(ctx context.Context, tx pgx.Tx, statement jobs.Statement) (pgconn.CommandTag, error) {
+func execOne(ctx context.Context, tx pgx.Tx,
+	statement storage.Statement) (pgconn.CommandTag, error) {
 	if len(statement.Args) > 0 {
 		return tx.Exec(ctx, statement.SQL,
 			append([]any{pgx.QueryExecModeDescribeExec}, statement.Args...)...)

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -119,7 +120,7 @@ func (s *harness) finishBeforeRelease(session uuid.UUID, asked storage.StartRequ
 		s.t.Fatal("the transaction committed")
 	}
 	finish := storage.FinishRequest{Run: run.ID, Token: run.Token, State: jobs.Waiting,
-		Reason: jobs.ReasonRetry, Error: "terminated"}
+		Reason: reasons.Retry, Error: "terminated"}
 	done, err := s.a.Finish(s.t.Context(), []storage.FinishRequest{finish})
 	s.signal(pid, syscall.SIGCONT)
 	got := <-release

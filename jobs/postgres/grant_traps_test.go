@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/test/jobstest"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -587,7 +588,7 @@ func TestRevokeEndsALock(t *testing.T) {
 	s := newHarness(t)
 	session := s.locks(s.a, "a")
 	token := s.hold(s.a, session, lockRequest(t, "path:a"))
-	if err := s.b.Revoke(t.Context(), token, jobs.Cancelled, jobs.ReasonCancelled); err != nil {
+	if err := s.b.Revoke(t.Context(), token, jobs.Cancelled, reasons.Cancelled); err != nil {
 		t.Fatal(err)
 	}
 	s.left(0, 0, 0, 0)
@@ -641,9 +642,9 @@ func TestRunNamesTheLockItWaitsFor(t *testing.T) {
 		reason          jobs.Reason
 		holder          locking.Owner
 	}{
-		{"orders", "public/orders", jobs.ReasonLockHeld,
+		{"orders", "public/orders", reasons.LockHeld,
 			locking.Owner{Replica: "r", Job: "program", Run: "7"}},
-		{"sales", "public", jobs.ReasonOlderWaiter, waiter.Owner},
+		{"sales", "public", reasons.OlderWaiter, waiter.Owner},
 	} {
 		r := request(t, "job "+c.table, c.table)
 		r.WaitSince = time.Now().Add(time.Minute) // younger under any clock offset

@@ -231,7 +231,7 @@ func request(t testing.TB, job string, tables ...string) storage.StartRequest {
 		t.Fatal(err)
 	}
 	return storage.StartRequest{
-		Run: uuid.New(), Firing: jobs.Firing{Job: job, ScheduledAt: testScheduledAt}, Attempt: 1,
+		Run: uuid.New(), Firing: storage.Firing{Job: job, ScheduledAt: testScheduledAt}, Attempt: 1,
 		Requests: requests, WaitSince: time.Now(),
 		Reserve: time.Hour,
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -60,7 +61,7 @@ func TestBatchReportsALockedRow(t *testing.T) {
 	s.expectHeld("start", err)
 	s.granted(s.a, session, request(t, "four", "sales"))
 	s.expectHeld("revocation", s.a.Revoke(t.Context(), one.Token, jobs.Cancelled,
-		jobs.ReasonCancelled))
+		reasons.Cancelled))
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := s.a.Finish(canceled, []storage.FinishRequest{finish(two)}); !errors.Is(err,

@@ -92,7 +92,7 @@ func (s *Store) Jobs(ctx context.Context) ([]storage.JobView, error) {
 	if err != nil {
 		return nil, wrap("list jobs", err)
 	}
-	last := map[string]*jobs.Record{}
+	last := map[string]*storage.Record{}
 	for i := range records {
 		last[records[i].Job] = &records[i]
 	}
@@ -116,7 +116,7 @@ func (s *Store) Jobs(ctx context.Context) ([]storage.JobView, error) {
 
 // Runs returns a page of the history. The query depends on the filter: a single query for all
 // filters would scan the whole history for most of them.
-func (s *Store) Runs(ctx context.Context, f storage.RunFilter) ([]jobs.Record, error) {
+func (s *Store) Runs(ctx context.Context, f storage.RunFilter) ([]storage.Record, error) {
 	if f.Resource != nil {
 		return s.runsRelated(ctx, f)
 	}
@@ -125,7 +125,7 @@ func (s *Store) Runs(ctx context.Context, f storage.RunFilter) ([]jobs.Record, e
 
 // pageOf returns a page of the runs, of the named jobs if there are names.
 func (s *Store) pageOf(ctx context.Context, f storage.RunFilter,
-	names []string) ([]jobs.Record, error) {
+	names []string) ([]storage.Record, error) {
 	query, args := runsQuery(f, names)
 	if query == "" {
 		return nil, nil
@@ -272,24 +272,24 @@ func inState(state jobs.State, arg func(any) string) string {
 }
 
 // Run returns one run with its output.
-func (s *Store) Run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
+func (s *Store) Run(ctx context.Context, id uuid.UUID) (storage.Record, error) {
 	rows, err := s.views.Query(ctx, oneRun, id)
 	if err != nil {
-		return jobs.Record{}, wrap("run", err)
+		return storage.Record{}, wrap("run", err)
 	}
 	return oneRecord("run "+id.String(), rows)
 }
 
-func oneRecord(what string, rows pgx.Rows) (jobs.Record, error) {
+func oneRecord(what string, rows pgx.Rows) (storage.Record, error) {
 	record, err := pgx.CollectExactlyOneRow(rows, scanRecord)
 	if err == pgx.ErrNoRows {
-		return jobs.Record{}, fmt.Errorf("%s: %w", what, storage.ErrNotFound)
+		return storage.Record{}, fmt.Errorf("%s: %w", what, storage.ErrNotFound)
 	}
 	return record, wrap(what, err)
 }
 
-func scanRecord(row pgx.CollectableRow) (jobs.Record, error) {
-	var r jobs.Record
+func scanRecord(row pgx.CollectableRow) (storage.Record, error) {
+	var r storage.Record
 	var token *jobs.Token
 	var blocker, waited []byte
 	var waits *time.Time
@@ -313,7 +313,7 @@ func scanRecord(row pgx.CollectableRow) (jobs.Record, error) {
 	}
 	r.ScheduledAt, r.CreatedAt, r.StartedAt, r.FinishedAt = r.ScheduledAt.UTC(), r.CreatedAt.UTC(),
 		utc(r.StartedAt), utc(r.FinishedAt)
-	r.Rests = jobs.NewRests(rests)
+	r.Rests = storage.NewRests(rests)
 	r.StartBy = utc(r.StartBy)
 	if r.BlockedBy, err = parseBlocker(blocker); err == nil && waited != nil {
 		if err = json.Unmarshal(waited, &r.Waited); err == nil {

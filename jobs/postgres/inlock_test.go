@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/locking/memory"
@@ -71,7 +72,7 @@ func TestInLockCommitsOnlyWithItsClaim(t *testing.T) {
 		t.Errorf("error of the function: %v", err)
 	}
 	if err := s.b.Revoke(t.Context(), lock.Token(), jobs.Cancelled,
-		jobs.ReasonCancelled); err != nil {
+		reasons.Cancelled); err != nil {
 		t.Fatal(err)
 	}
 	err := s.a.InLock(ctx, lock, func(pgx.Tx) error {
@@ -134,7 +135,7 @@ func TestInLockIsBoundedByItsContext(t *testing.T) {
 	go func() {
 		entered <- s.a.InLock(lock.Context(), lock, func(tx pgx.Tx) error {
 			if err := s.b.Revoke(t.Context(), lock.Token(), jobs.Lost,
-				jobs.ReasonClaimLost); !errors.Is(err, storage.ErrUnavailable) {
+				reasons.ClaimLost); !errors.Is(err, storage.ErrUnavailable) {
 				return fmt.Errorf("revocation of a claim in use: %w", err)
 			}
 			go func() { _ = lock.Release(t.Context()) }() // its context ends at once

@@ -197,7 +197,7 @@ func (s *Store) complete(ctx context.Context, views []storage.JobView,
 	if err != nil {
 		return err
 	}
-	last := make(map[string]*jobs.Record, len(records))
+	last := make(map[string]*storage.Record, len(records))
 	for i := range records {
 		last[records[i].Job] = &records[i]
 	}
@@ -278,7 +278,7 @@ func (s *Store) Outcomes(ctx context.Context, names []string,
 			&rests}, func() error {
 			o.ScheduledAt, o.StartedAt, o.FinishedAt = o.ScheduledAt.UTC(), utc(o.StartedAt),
 				utc(o.FinishedAt)
-			o.Rests = jobs.NewRests(rests)
+			o.Rests = storage.NewRests(rests)
 			found[job] = append(found[job], o)
 			return nil
 		})
@@ -318,7 +318,7 @@ func (s *Store) tallies(ctx context.Context, of string, args ...any) ([]storage.
 }
 
 // FiringRuns returns the runs of a firing.
-func (s *Store) FiringRuns(ctx context.Context, f jobs.Firing) ([]jobs.Record, error) {
+func (s *Store) FiringRuns(ctx context.Context, f storage.Firing) ([]storage.Record, error) {
 	query, arg := runsOfFiring, any(f.ScheduledAt)
 	if f.Key != "" {
 		query, arg = runsOfKey, f.Key

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -114,10 +115,10 @@ func BenchmarkListings(b *testing.B) {
 		name   string
 		filter storage.RunFilter
 	}{
-		{"all", storage.RunFilter{}}, {"reason", storage.RunFilter{Reason: jobs.ReasonLockHeld}},
-		{"reason, rare", storage.RunFilter{Reason: jobs.ReasonPanic}},
-		{"reason, none", storage.RunFilter{Reason: jobs.ReasonShutdown}},
-		{"reason and state", storage.RunFilter{Reason: jobs.ReasonPanic, States: failed}},
+		{"all", storage.RunFilter{}}, {"reason", storage.RunFilter{Reason: reasons.LockHeld}},
+		{"reason, rare", storage.RunFilter{Reason: reasons.Panic}},
+		{"reason, none", storage.RunFilter{Reason: reasons.Shutdown}},
+		{"reason and state", storage.RunFilter{Reason: reasons.Panic, States: failed}},
 		{"job and failed", storage.RunFilter{Job: "job-00003", States: failed}},
 		{"job and failed, none", storage.RunFilter{Job: "job-00004", States: failed}},
 		{"an hour", storage.RunFilter{From: noon, Until: noon.Add(time.Hour)}},
@@ -128,14 +129,14 @@ func BenchmarkListings(b *testing.B) {
 		{"table, unknown", storage.RunFilter{Resource: table("table:x/y")}},
 		{"table and skipped", storage.RunFilter{Resource: table("table:s5/t5"), States: skipped}},
 		{"table and its reason", storage.RunFilter{Resource: table("table:s5/t5"),
-			Reason: jobs.ReasonLockHeld}},
+			Reason: reasons.LockHeld}},
 		{"schema and skipped", storage.RunFilter{Resource: table("table:s5"), States: skipped}},
 		{"schema and waiting", storage.RunFilter{Resource: table("table:s5"),
 			States: []jobs.State{jobs.Waiting}}},
 		{"table in an hour", storage.RunFilter{Resource: table("table:s3/t3"), From: noon,
 			Until: noon.Add(time.Hour)}},
-		{"job and its reason", storage.RunFilter{Job: "job-00003", Reason: jobs.ReasonLockHeld}},
-		{"replica and reason", storage.RunFilter{Replica: "replica-1", Reason: jobs.ReasonLockHeld}},
+		{"job and its reason", storage.RunFilter{Job: "job-00003", Reason: reasons.LockHeld}},
+		{"replica and reason", storage.RunFilter{Replica: "replica-1", Reason: reasons.LockHeld}},
 	} {
 		ask("runs/"+c.name, func() (int, error) {
 			found, err := s.Runs(b.Context(), c.filter)
@@ -235,8 +236,8 @@ func TestListingsUseAnIndex(t *testing.T) {
 		names  []string
 		want   []string // indexes, of which one must be used, and no other
 	}{
-		{storage.RunFilter{Reason: jobs.ReasonPanic}, nil, []string{"runs_cause", "runs_pkey"}},
-		{storage.RunFilter{Reason: jobs.ReasonPanic, States: []jobs.State{jobs.Failed}}, nil,
+		{storage.RunFilter{Reason: reasons.Panic}, nil, []string{"runs_cause", "runs_pkey"}},
+		{storage.RunFilter{Reason: reasons.Panic, States: []jobs.State{jobs.Failed}}, nil,
 			[]string{"runs_cause"}},
 		{storage.RunFilter{Job: "job-00003", States: []jobs.State{jobs.Failed}}, nil,
 			[]string{"runs_job_trouble"}},
@@ -244,9 +245,9 @@ func TestListingsUseAnIndex(t *testing.T) {
 		{storage.RunFilter{States: []jobs.State{jobs.Skipped}}, names,
 			[]string{"runs_job_trouble", "runs_pkey"}},
 		// few runs wait
-		{storage.RunFilter{Job: "job-00003", Reason: jobs.ReasonPanic}, nil,
+		{storage.RunFilter{Job: "job-00003", Reason: reasons.Panic}, nil,
 			[]string{"runs_job_trouble", "runs_pkey", "runs_job"}},
-		{storage.RunFilter{Reason: jobs.ReasonLockHeld}, names,
+		{storage.RunFilter{Reason: reasons.LockHeld}, names,
 			[]string{"runs_job_trouble", "runs_pkey"}},
 		{storage.RunFilter{From: middle, Until: middle.Add(time.Minute)}, nil,
 			[]string{"runs_created"}},

@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/internal/output"
-	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -99,7 +98,7 @@ func (s *Store) TakeDeliveries(ctx context.Context, webhook string, lease time.D
 	if err != nil {
 		return nil, wrap("deliveries", err)
 	}
-	known := make(map[uuid.UUID]jobs.Record, len(records))
+	known := make(map[uuid.UUID]storage.Record, len(records))
 	for _, r := range records {
 		known[r.ID] = r
 	}

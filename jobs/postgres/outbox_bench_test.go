@@ -49,7 +49,7 @@ func finishHooked(b *testing.B, hooks string, batch int) {
 		for i := range requests {
 			n++
 			requests[i] = storage.StartRequest{Run: uuid.New(),
-				Firing: jobs.Firing{Job: "job", ScheduledAt: time.UnixMicro(int64(n))}, Attempt: 1,
+				Firing: storage.Firing{Job: "job", ScheduledAt: time.UnixMicro(int64(n))}, Attempt: 1,
 				WaitSince: time.Now()}
 		}
 		results, err := s.Start(ctx, session, requests)

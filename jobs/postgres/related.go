@@ -31,7 +31,7 @@ const lookedThrough = 5_000
 
 // runsRelated returns a page of the runs of the jobs whose active definitions lock the resource,
 // one of its ancestors or one of its descendants.
-func (s *Store) runsRelated(ctx context.Context, f storage.RunFilter) ([]jobs.Record, error) {
+func (s *Store) runsRelated(ctx context.Context, f storage.RunFilter) ([]storage.Record, error) {
 	names, err := s.jobsLocking(ctx, *f.Resource)
 	if err != nil || len(names) == 0 {
 		return nil, wrap("list runs", err)
@@ -42,7 +42,7 @@ func (s *Store) runsRelated(ctx context.Context, f storage.RunFilter) ([]jobs.Re
 		}
 		return s.pageOf(ctx, f, nil)
 	}
-	var found []jobs.Record
+	var found []storage.Record
 	for _, part := range inParts(f) {
 		records, err := s.relatedPart(ctx, part, names)
 		if err != nil {
@@ -50,10 +50,10 @@ func (s *Store) runsRelated(ctx context.Context, f storage.RunFilter) ([]jobs.Re
 		}
 		found = append(found, records...)
 	}
-	slices.SortFunc(found, func(a, b jobs.Record) int {
+	slices.SortFunc(found, func(a, b storage.Record) int {
 		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), bytes.Compare(b.ID[:], a.ID[:]))
 	})
-	found = slices.CompactFunc(found, func(a, b jobs.Record) bool { return a.ID == b.ID })
+	found = slices.CompactFunc(found, func(a, b storage.Record) bool { return a.ID == b.ID })
 	most := min(len(found), limit(f.Limit))
 	if backwards(f.Before != nil, f.After != nil) {
 		return found[len(found)-most:], nil
@@ -95,7 +95,7 @@ func inParts(f storage.RunFilter) []storage.RunFilter {
 
 // relatedPart returns a page of the runs in one state, or in any.
 func (s *Store) relatedPart(ctx context.Context, f storage.RunFilter,
-	names []string) ([]jobs.Record, error) {
+	names []string) ([]storage.Record, error) {
 	query, args := throughQuery(f, names)
 	if query == "" {
 		return s.pageOf(ctx, f, names)

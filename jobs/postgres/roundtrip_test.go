@@ -15,7 +15,7 @@ func TestRunStatementsSendsTwoBatchesOfItsOwn(t *testing.T) {
 	s := newHarness(t)
 	session := s.session(s.a, "a")
 	s.exec("CREATE TABLE public.orders (n int)")
-	insert := []jobs.Statement{{SQL: "INSERT INTO orders VALUES (1)"}}
+	insert := []storage.Statement{{SQL: "INSERT INTO orders VALUES (1)"}}
 	counter := &turns{}
 	traced := openTraced(t, s.url, 1, counter)
 	traced.work = traced.pool
@@ -36,7 +36,7 @@ func TestRunStatementsSendsTwoBatchesOfItsOwn(t *testing.T) {
 }
 
 // leavings are changes that a job's statements can leave in their session.
-var leavings = []jobs.Statement{
+var leavings = []storage.Statement{
 	{SQL: "SELECT set_config('search_path', 'nowhere', false)"},
 	{SQL: "SET work_mem = '1MB'"},
 	{SQL: "CREATE TEMP TABLE left_behind (n int)"},
@@ -56,7 +56,7 @@ func TestJobsLeaveNoStateInAConnection(t *testing.T) {
 		}, false},
 		{"failing statements", func(s *harness, store *Store, run *jobs.Run) error {
 			_, err := store.RunStatements(s.t.Context(), run,
-				append(leavings[:len(leavings):len(leavings)], jobs.Statement{SQL: "SELECT 1/0"}))
+				append(leavings[:len(leavings):len(leavings)], storage.Statement{SQL: "SELECT 1/0"}))
 			return err
 		}, true},
 		{"a transaction", func(s *harness, store *Store, run *jobs.Run) error {
@@ -137,7 +137,7 @@ func TestCommitAfterARefusedFinishDoesNothing(t *testing.T) {
 			s.exec("CREATE TABLE public.orders (n int)")
 			run := s.granted(s.a, s.session(s.a, "a"), request(t, "job", "orders"))
 			_, err := s.a.RunStatements(t.Context(), run,
-				[]jobs.Statement{{SQL: "INSERT INTO orders VALUES (1)"}, {SQL: sql}})
+				[]storage.Statement{{SQL: "INSERT INTO orders VALUES (1)"}, {SQL: sql}})
 			if !errors.Is(err, storage.ErrSuperseded) {
 				t.Errorf("got %v, want %v", err, storage.ErrSuperseded)
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdfast-dev/holdfast/internal/attempt"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -57,7 +58,7 @@ func (s *Store) Saved(ctx context.Context, job string) (json.RawMessage, error) 
 // jobs.ErrSuperseded if the run's claim is gone, and an error that wraps jobs.ErrTooLarge. Other
 // runs of the job that save wait for tx to end.
 func SaveInTx(ctx context.Context, tx pgx.Tx, run *jobs.Run, v any) error {
-	saved, err := jobs.EncodeSaved(v)
+	saved, err := attempt.EncodeSaved(v)
 	if err != nil {
 		return err
 	}

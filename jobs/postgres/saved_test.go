@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -68,7 +69,7 @@ func TestRunCompletedInItsTransactionIsStoredByIt(t *testing.T) {
 
 	superseded := s.granted(s.a, session, next(t, "job"))
 	if err := s.b.Revoke(t.Context(), superseded.Token, jobs.Lost,
-		jobs.ReasonClaimLost); err != nil {
+		reasons.ClaimLost); err != nil {
 		t.Fatal(err)
 	}
 	if err := complete(superseded, 3, nil); !errors.Is(err, storage.ErrSuperseded) {

@@ -147,7 +147,7 @@ UPDATE holdfast.runs r SET detail = '', blocker = ` + storedBlocker + `,
         THEN b.since ELSE clock_timestamp() END
 FROM blocked b WHERE r.id = b.run AND r.id = ANY(ARRAY(SELECT run FROM blocked))`
 
-	// endedRest is jobs.EndRest. A list of times is odd while a rest lasts. The interval has
+	// endedRest is storage.EndRest. A list of times is odd while a rest lasts. The interval has
 	// seconds only, because the length of a day depends on the time zone.
 	endedRest = `CASE
             WHEN cardinality(r.rests) > 2 * ` + mostRests + ` THEN
@@ -155,7 +155,7 @@ FROM blocked b WHERE r.id = b.run AND r.id = ANY(ARRAY(SELECT run FROM blocked))
                 || r.rests[4:] || clock_timestamp()
             WHEN cardinality(r.rests) % 2 = 1 THEN r.rests || clock_timestamp()
             ELSE r.rests END`
-	mostRests = `32` // jobs.MaxRests
+	mostRests = `32` // storage.MaxRests
 
 	// startOutcomes reads the state of each run after this try, or after an earlier one whose reply
 	// was lost. For a waiting run it also looks for an older waiter of its job.
@@ -227,7 +227,7 @@ func wantedBy(requests []storage.StartRequest) [][]locking.Request {
 }
 
 // firingOrder is the order in which all replicas insert runs.
-func firingOrder(a, b jobs.Firing) int {
+func firingOrder(a, b storage.Firing) int {
 	return cmp.Or(strings.Compare(a.Job, b.Job), a.ScheduledAt.Compare(b.ScheduledAt),
 		strings.Compare(a.Key, b.Key), cmp.Compare(a.Recovery, b.Recovery))
 }

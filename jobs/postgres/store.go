@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/rs/zerolog"
 
-	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -44,9 +43,9 @@ type Store struct {
 }
 
 var (
-	_ storage.Store    = (*Store)(nil)
-	_ jobs.Transactor  = (*Store)(nil)
-	_ storage.Attempts = (*Store)(nil)
+	_ storage.Store      = (*Store)(nil)
+	_ storage.Transactor = (*Store)(nil)
+	_ storage.Attempts   = (*Store)(nil)
 )
 
 // Open connects, migrates if Options.Migrate is set, and reads the cluster's id. It returns an

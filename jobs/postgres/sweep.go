@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -207,7 +208,7 @@ func (s *Store) queueHeld(b *pgx.Batch, sweep uuid.UUID, locksOnly bool, left *l
 }
 
 func lostRun(row pgx.CollectableRow) (storage.LostRun, error) {
-	r := storage.LostRun{Record: jobs.Record{State: jobs.Lost, Reason: jobs.ReasonSessionLost}}
+	r := storage.LostRun{Record: storage.Record{State: jobs.Lost, Reason: reasons.SessionLost}}
 	var held []byte
 	err := row.Scan(&r.ID, &r.Job, &r.ScheduledAt, &r.Key, &r.Recovery, &r.Attempt, &r.Replica,
 		&r.Token, &r.CreatedAt, &held)

@@ -335,14 +335,14 @@ func TestTransactionControlIsRefused(t *testing.T) {
 	for _, sql := range []string{"COMMIT", " /* a /* nested */ one */ -- and\n commit", ";;END",
 		"rollback", "ABORT", "Begin", "SAVEPOINT x", "PREPARE TRANSACTION 'x'", "-- x\rCOMMIT"} {
 		if _, err := s.a.RunStatements(t.Context(), run,
-			[]jobs.Statement{{SQL: "INSERT INTO orders VALUES (1)"}, {SQL: sql}}); !errors.Is(err,
+			[]storage.Statement{{SQL: "INSERT INTO orders VALUES (1)"}, {SQL: sql}}); !errors.Is(err,
 			ErrTransactionControl) {
 			t.Errorf("%q: %v", sql, err)
 		}
 	}
 	for _, sql := range []string{"SELECT 1; COMMIT", "DO $$ BEGIN COMMIT; END $$", "SELECT 1/0"} {
 		if _, err := s.a.RunStatements(t.Context(), run,
-			[]jobs.Statement{{SQL: "INSERT INTO orders VALUES (1)"}, {SQL: sql}}); err == nil {
+			[]storage.Statement{{SQL: "INSERT INTO orders VALUES (1)"}, {SQL: sql}}); err == nil {
 			t.Errorf("%q went through", sql)
 		}
 	}
@@ -350,7 +350,7 @@ func TestTransactionControlIsRefused(t *testing.T) {
 		t.Errorf("%d rows were written outside the fence", n)
 	}
 	if rows, err := s.a.RunStatements(t.Context(), run,
-		[]jobs.Statement{{SQL: "INSERT INTO orders SELECT generate_series(1, $1)",
+		[]storage.Statement{{SQL: "INSERT INTO orders SELECT generate_series(1, $1)",
 			Args: []any{int64(3)}}}); err != nil || rows[0] != 3 {
 		t.Errorf("rows %v, %v", rows, err)
 	}

@@ -127,7 +127,7 @@ func (s *Store) refuseTrigger(ctx context.Context, d *actionTx, r storage.Trigge
 }
 
 // answered returns the answer to a trigger with the blocker of its run.
-func answered(ctx context.Context, tx pgx.Tx, run jobs.Record, created bool,
+func answered(ctx context.Context, tx pgx.Tx, run storage.Record, created bool,
 	err error) (storage.Triggered, error) {
 	answer := storage.Triggered{Record: run, Created: created}
 	if err == nil && run.State == jobs.Waiting {
@@ -182,22 +182,23 @@ func paramsOrNull(r storage.TriggerRequest) *string {
 
 // triggeredBefore returns the run of the key.
 func triggeredBefore(ctx context.Context, tx pgx.Tx,
-	r storage.TriggerRequest) (jobs.Record, bool, error) {
+	r storage.TriggerRequest) (storage.Record, bool, error) {
 	rows, err := tx.Query(ctx, runByKey, r.Job, r.Key)
 	if err != nil {
-		return jobs.Record{}, false, err
+		return storage.Record{}, false, err
 	}
 	records, err := pgx.CollectRows(rows, scanRecord)
 	if err != nil || len(records) == 0 {
-		return jobs.Record{}, false, err
+		return storage.Record{}, false, err
 	}
 	var same bool
 	if err := tx.QueryRow(ctx, sameParams, records[0].ID, paramsOrNull(r)).Scan(&same); err != nil {
-		return jobs.Record{}, false, err
+		return storage.Record{}, false, err
 	}
 	if !same {
-		return jobs.Record{}, false, fmt.Errorf("key %q of job %s was used with other params: %w",
-			r.Key, r.Job, storage.ErrConflict)
+		return storage.Record{}, false,
+			fmt.Errorf("key %q of job %s was used with other params: %w", r.Key, r.Job,
+				storage.ErrConflict)
 	}
 	return records[0], true, nil
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
@@ -60,7 +59,7 @@ func startOf(t *testing.T, job string) storage.StartRequest {
 	}
 	now := time.Now()
 	return storage.StartRequest{
-		Run: uuid.New(), Firing: jobs.Firing{Job: job, ScheduledAt: now}, Attempt: 1,
+		Run: uuid.New(), Firing: storage.Firing{Job: job, ScheduledAt: now}, Attempt: 1,
 		WaitSince: now, Requests: []locking.Request{{Resource: table, Mode: locking.Exclusive}},
 	}
 }

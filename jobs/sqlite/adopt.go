@@ -44,11 +44,11 @@ ORDER BY wait_since, id`
 // Adopt takes over waiting runs that no live session has, or that this session has without knowing
 // it. A dead session adopts none.
 func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
-	a storage.Adoption) ([]jobs.Record, error) {
+	a storage.Adoption) ([]storage.Record, error) {
 	if err := s.exclusively("adoption"); err != nil {
 		return nil, err
 	}
-	var adopted []jobs.Record
+	var adopted []storage.Record
 	err := s.write(ctx, "adopt runs", func(tx *sql.Tx) error {
 		mine, live := s.sessions.get(session)
 		if !live {
@@ -176,9 +176,9 @@ func idsBy(ctx context.Context, from queryer, query string, args ...any) ([]uuid
 }
 
 // recordsOf returns the runs without output, in the order of the ids.
-func recordsOf(ctx context.Context, from queryer, ids []uuid.UUID) ([]jobs.Record, error) {
+func recordsOf(ctx context.Context, from queryer, ids []uuid.UUID) ([]storage.Record, error) {
 	runs, err := loadRuns(ctx, from, ids) // json_each keeps the order
-	records := make([]jobs.Record, len(runs))
+	records := make([]storage.Record, len(runs))
 	for i := range runs {
 		if err == nil {
 			records[i], err = runs[i].record()

@@ -31,8 +31,9 @@ DELETE FROM holdfast_cancels WHERE run NOT IN (
 )
 
 // Cancel ends a waiting run, or asks the replica of a running one to end it.
-func (s *Store) Cancel(ctx context.Context, a storage.Action, run uuid.UUID) (jobs.Record, error) {
-	var record jobs.Record
+func (s *Store) Cancel(ctx context.Context, a storage.Action,
+	run uuid.UUID) (storage.Record, error) {
+	var record storage.Record
 	err := s.action(ctx, a, "cancel", "run "+run.String(), &record, func(d *actionTx) error {
 		runs, err := loadRuns(ctx, d, []uuid.UUID{run})
 		if err == nil && len(runs) == 0 {

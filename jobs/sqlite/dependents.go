@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -138,7 +139,7 @@ func (s *Store) AddDependents(ctx context.Context,
 			if activeDefinitions {
 				runs = append(runs,
 					misfiredRun(storage.Misfired{Firing: f.Firing, Run: f.Run, State: jobs.Waiting,
-						Reason: jobs.ReasonAfter, Detail: f.Detail}, now))
+						Reason: reasons.After, Detail: f.Detail}, now))
 			}
 		}
 		return execRows(ctx, tx, addRun, runs)

@@ -99,7 +99,7 @@ func (s *Store) completeInTx(ctx context.Context, run *jobs.Run, fn func(tx *sql
 // succeeded. It returns ErrTransactionControl for statements that would end the transaction or
 // access other files, and refuses strings with more than one statement.
 func (s *Store) RunStatements(ctx context.Context, run *jobs.Run,
-	statements []jobs.Statement) ([]int64, error) {
+	statements []storage.Statement) ([]int64, error) {
 	for i, statement := range statements {
 		if err := checkStatement(statement.SQL); err != nil {
 			return nil, fmt.Errorf("statement %d: %w", i+1, err)
@@ -115,7 +115,7 @@ func (s *Store) RunStatements(ctx context.Context, run *jobs.Run,
 			fmt.Fprintf(run.Output(), "statement %d: %d rows\n", i+1, affected)
 			rows = append(rows, affected)
 		}
-		return run.SetResult(jobs.RowsAffected{Rows: rows})
+		return run.SetResult(storage.RowsAffected{Rows: rows})
 	})
 	if err != nil {
 		return nil, err

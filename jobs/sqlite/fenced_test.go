@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -42,7 +43,7 @@ func startRun(t *testing.T) running {
 	return running{s, session, run}
 }
 
-func (r running) expect(t *testing.T, state jobs.State, sales int) jobs.Record {
+func (r running) expect(t *testing.T, state jobs.State, sales int) storage.Record {
 	t.Helper()
 	record, err := r.Run(t.Context(), r.run.ID)
 	if err != nil || record.State != state {
@@ -58,7 +59,7 @@ func (r running) expect(t *testing.T, state jobs.State, sales int) jobs.Record {
 
 func (r running) revoke(t *testing.T) {
 	t.Helper()
-	if err := r.Revoke(t.Context(), r.run.Token, jobs.Lost, jobs.ReasonClaimLost); err != nil {
+	if err := r.Revoke(t.Context(), r.run.Token, jobs.Lost, reasons.ClaimLost); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -70,7 +71,7 @@ func insertSale(tx *sql.Tx) error {
 
 func TestStatementsAndFinishAreOneTransaction(t *testing.T) {
 	r := startRun(t)
-	rows, err := r.RunStatements(t.Context(), r.run, []jobs.Statement{
+	rows, err := r.RunStatements(t.Context(), r.run, []storage.Statement{
 		{SQL: "INSERT INTO sales (amount) VALUES (?), (?), (?)", Args: []any{1, 2, 3}},
 		{SQL: "SELECT 1"},
 		{SQL: "UPDATE sales SET amount = 0 WHERE amount > ?", Args: []any{1}},
@@ -105,7 +106,7 @@ func TestFailedStatementIsNotCached(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := startRun(t)
 			rows, err := r.RunStatements(t.Context(), r.run,
-				[]jobs.Statement{{SQL: "INSERT INTO sales (amount) VALUES (1)"}, {SQL: second}})
+				[]storage.Statement{{SQL: "INSERT INTO sales (amount) VALUES (1)"}, {SQL: second}})
 			if err == nil || rows != nil || !strings.Contains(err.Error(), "statement 2") {
 				t.Fatalf("rows %v, error %v, want one about statement 2", rows, err)
 			}
@@ -118,7 +119,7 @@ func TestFailedStatementIsNotCached(t *testing.T) {
 func TestRefusedStatementRunsNothing(t *testing.T) {
 	r := startRun(t)
 	_, err := r.RunStatements(t.Context(), r.run,
-		[]jobs.Statement{{SQL: "INSERT INTO sales (amount) VALUES (1)"}, {SQL: "/* now */ COMMIT"}})
+		[]storage.Statement{{SQL: "INSERT INTO sales (amount) VALUES (1)"}, {SQL: "/* now */ COMMIT"}})
 	if !errors.Is(err, sqlite.ErrTransactionControl) {
 		t.Fatalf("%v, want ErrTransactionControl", err)
 	}
@@ -129,7 +130,7 @@ func TestSupersededRunWritesNothing(t *testing.T) {
 	writes := map[string]func(r running) error{
 		"statements": func(r running) error {
 			_, err := r.RunStatements(context.Background(), r.run,
-				[]jobs.Statement{{SQL: "INSERT INTO sales (amount) VALUES (1)"}})
+				[]storage.Statement{{SQL: "INSERT INTO sales (amount) VALUES (1)"}})
 			return err
 		},
 		"transaction":            func(r running) error { return r.InTx(context.Background(), r.run, insertSale) },
@@ -154,7 +155,7 @@ func TestAttemptCannotUseTheNextClaim(t *testing.T) {
 			State: jobs.Waiting}}); err != nil {
 		t.Fatal(err)
 	}
-	firing := jobs.Firing{Job: r.run.Job, ScheduledAt: r.run.ScheduledAt}
+	firing := storage.Firing{Job: r.run.Job, ScheduledAt: r.run.ScheduledAt}
 	if _, err := r.Start(t.Context(), r.session,
 		[]storage.StartRequest{{Run: r.run.ID, Firing: firing, Attempt: 2}}); err != nil {
 		t.Fatal(err)
@@ -277,7 +278,7 @@ func TestStatementEndsWithItsContext(t *testing.T) {
 	r := startRun(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	_, err := r.RunStatements(ctx, r.run, []jobs.Statement{
+	_, err := r.RunStatements(ctx, r.run, []storage.Statement{
 		{SQL: "INSERT INTO sales (amount) VALUES (1)"},
 		{SQL: "INSERT INTO sales (amount) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"},
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -96,7 +97,7 @@ func takeClaim(ctx context.Context, d *actionTx, a storage.Action, run uuid.UUID
 	for _, request := range held {
 		told.Requests = append(told.Requests, storeRequest(request))
 	}
-	end := endRow{run: run, token: token, state: jobs.Lost, reason: jobs.ReasonReleased,
+	end := endRow{run: run, token: token, state: jobs.Lost, reason: reasons.Released,
 		detail: byWhom("its lock was released", a), finished: &d.now}
 	return told, endAttempts(ctx, d.Tx, []endRow{end})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -56,7 +57,7 @@ func TestReleaseOfARunInsideATransaction(t *testing.T) {
 		t.Error("the transaction committed")
 	}
 	record := r.expect(t, jobs.Lost, 0)
-	if record.Reason != jobs.ReasonReleased {
+	if record.Reason != reasons.Released {
 		t.Errorf("released run %+v", record)
 	}
 	if err := r.InTx(t.Context(), r.run, insertSale); !errors.Is(err, storage.ErrSuperseded) {

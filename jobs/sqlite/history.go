@@ -90,7 +90,7 @@ func (s *Store) expiry(session uuid.UUID, stored int64) time.Time {
 
 // Jobs returns every job with its last ended run.
 func (s *Store) Jobs(ctx context.Context) ([]storage.JobView, error) {
-	last := map[string]*jobs.Record{}
+	last := map[string]*storage.Record{}
 	records, err := s.records(ctx, lastRuns)
 	if err != nil {
 		return nil, wrap("list jobs", err)
@@ -118,7 +118,7 @@ func (s *Store) Jobs(ctx context.Context) ([]storage.JobView, error) {
 }
 
 // Runs returns a page of the history.
-func (s *Store) Runs(ctx context.Context, f storage.RunFilter) ([]jobs.Record, error) {
+func (s *Store) Runs(ctx context.Context, f storage.RunFilter) ([]storage.Record, error) {
 	query, args, err := runsQuery(f)
 	if err != nil {
 		return nil, wrap("list runs", err)
@@ -221,8 +221,8 @@ func relatedKeys(resource locking.Resource) []string {
 	return keys
 }
 
-func (s *Store) records(ctx context.Context, query string, args ...any) ([]jobs.Record, error) {
-	var records []jobs.Record
+func (s *Store) records(ctx context.Context, query string, args ...any) ([]storage.Record, error) {
+	var records []storage.Record
 	err := each(ctx, s.readers, query, args, func(rows *sql.Rows) error {
 		run, err := scanRunRow(rows)
 		if err != nil {
@@ -236,13 +236,13 @@ func (s *Store) records(ctx context.Context, query string, args ...any) ([]jobs.
 }
 
 // Run returns one run with its output.
-func (s *Store) Run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
+func (s *Store) Run(ctx context.Context, id uuid.UUID) (storage.Record, error) {
 	records, err := recordsOf(ctx, s.readers, []uuid.UUID{id})
 	if err == nil && len(records) == 0 {
 		err = storage.ErrNotFound
 	}
 	if err != nil {
-		return jobs.Record{}, wrap("run "+id.String(), err)
+		return storage.Record{}, wrap("run "+id.String(), err)
 	}
 	record := records[0]
 	var result sql.NullString

@@ -209,7 +209,7 @@ func (s *Store) complete(ctx context.Context, views []storage.JobView,
 	if err != nil {
 		return err
 	}
-	last := make(map[string]*jobs.Record, len(records))
+	last := make(map[string]*storage.Record, len(records))
 	for i := range records {
 		last[records[i].Job] = &records[i]
 	}
@@ -328,7 +328,7 @@ func (s *Store) tallies(ctx context.Context, of string, args ...any) ([]storage.
 }
 
 // FiringRuns returns the runs of a firing.
-func (s *Store) FiringRuns(ctx context.Context, f jobs.Firing) ([]jobs.Record, error) {
+func (s *Store) FiringRuns(ctx context.Context, f storage.Firing) ([]storage.Record, error) {
 	query, arg := runsOfFiring, any(micros(f.ScheduledAt))
 	if f.Key != "" {
 		query, arg = runsOfKey, f.Key

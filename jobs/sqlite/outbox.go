@@ -107,10 +107,10 @@ func (s *Store) TakeDeliveries(ctx context.Context, webhook string, lease time.D
 }
 
 // delivered returns a run for a webhook, without output. For a pruned run it returns only the id.
-func (s *Store) delivered(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
+func (s *Store) delivered(ctx context.Context, id uuid.UUID) (storage.Record, error) {
 	record, err := s.Run(ctx, id)
 	if errors.Is(err, storage.ErrNotFound) {
-		return jobs.Record{ID: id}, nil
+		return storage.Record{ID: id}, nil
 	}
 	record.Output = ""
 	return record, err

@@ -68,8 +68,8 @@ func recovered(ctx context.Context, tx *sql.Tx, runs []uuid.UUID) ([]runRow, err
 
 // successor returns the waiting run that recovers a lost one.
 func successor(lost runRow, reason jobs.Reason, now int64) runRow {
-	firing := jobs.Firing{Job: lost.Job, ScheduledAt: fromMicros(lost.ScheduledAt), Key: lost.Key,
-		Recovery: lost.Recovery + 1}
+	firing := storage.Firing{Job: lost.Job, ScheduledAt: fromMicros(lost.ScheduledAt),
+		Key: lost.Key, Recovery: lost.Recovery + 1}
 	next := newRun(uuid.New(), firing, now)
 	next.Since, next.Reason, next.Params = &now, reason, lost.Params
 	next.Detail = fmt.Sprintf("recovers run %s, lost on replica %s", lost.ID, lost.Replica)

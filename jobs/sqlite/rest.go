@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // restsOf decodes the rests between the attempts of a run.
-func restsOf(column *string) ([]jobs.Rest, error) {
+func restsOf(column *string) ([]storage.Rest, error) {
 	if column == nil {
 		return nil, nil
 	}
@@ -21,7 +21,7 @@ func restsOf(column *string) ([]jobs.Rest, error) {
 	for i, at := range stored {
 		times[i] = fromMicros(at)
 	}
-	return jobs.NewRests(times), nil
+	return storage.NewRests(times), nil
 }
 
 // endRest ends the run's current rest, if any, when an attempt begins.
@@ -31,7 +31,7 @@ func (r *runRow) endRest(now int64) error {
 		return err
 	}
 	var stored []int64
-	for _, rest := range jobs.EndRest(rests, fromMicros(now)) {
+	for _, rest := range storage.EndRest(rests, fromMicros(now)) {
 		stored = append(stored, micros(rest.From), micros(*rest.Until))
 	}
 	encoded, err := encode(stored)

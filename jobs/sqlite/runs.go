@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -123,7 +124,7 @@ type firing struct {
 	Recovery    int    `json:"recovery"`
 }
 
-func firingOf(f jobs.Firing) firing {
+func firingOf(f storage.Firing) firing {
 	unique := firing{Job: f.Job, Key: f.Key, Recovery: f.Recovery}
 	if f.Key == "" {
 		unique.ScheduledAt = micros(f.ScheduledAt)
@@ -132,7 +133,7 @@ func firingOf(f jobs.Firing) firing {
 }
 
 // newRun returns a waiting run of the firing that has no session and has not started.
-func newRun(id uuid.UUID, f jobs.Firing, now int64) runRow {
+func newRun(id uuid.UUID, f storage.Firing, now int64) runRow {
 	return runRow{ID: id, Job: f.Job, ScheduledAt: micros(f.ScheduledAt), Key: f.Key,
 		Recovery: f.Recovery, State: jobs.Waiting, Created: now}
 }
@@ -178,7 +179,7 @@ func (r *runRow) keepWait(now int64) error {
 	if r.Blocker == nil {
 		return nil
 	}
-	wait := jobs.Wait{Since: fromMicros(now)}
+	wait := storage.Wait{Since: fromMicros(now)}
 	if err := json.Unmarshal([]byte(*r.Blocker), &wait.Blocker); err != nil {
 		return fmt.Errorf("blocker of run %s: %w", r.ID, err)
 	}
@@ -200,8 +201,8 @@ func scanRunRow(rows *sql.Rows) (runRow, error) {
 	return r, err
 }
 
-func (r *runRow) record() (jobs.Record, error) {
-	record := jobs.Record{
+func (r *runRow) record() (storage.Record, error) {
+	record := storage.Record{
 		ID: r.ID, Job: r.Job, ScheduledAt: fromMicros(r.ScheduledAt), Key: r.Key, State: r.State,
 		Recovery: r.Recovery, Attempt: r.Attempt, Replica: r.Replica,
 		CreatedAt: fromMicros(r.Created), Reason: r.Reason, Detail: r.Detail, Error: r.Error,

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/attempt"
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -40,7 +41,7 @@ func (s *Store) Saved(ctx context.Context, job string) (json.RawMessage, error) 
 // work in parts: each part runs in a transaction of InTx and saves its progress. It returns an
 // error that wraps jobs.ErrTooLarge.
 func SaveInTx(ctx context.Context, tx *sql.Tx, run *jobs.Run, v any) error {
-	saved, err := jobs.EncodeSaved(v)
+	saved, err := attempt.EncodeSaved(v)
 	if err != nil {
 		return err
 	}

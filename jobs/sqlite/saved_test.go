@@ -27,7 +27,7 @@ func TestRunCompletedInItsTransactionIsStoredByIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	request := storage.StartRequest{Run: uuid.New(),
-		Firing: jobs.Firing{Job: "job", ScheduledAt: time.Now()}, Attempt: 1, WaitSince: time.Now()}
+		Firing: storage.Firing{Job: "job", ScheduledAt: time.Now()}, Attempt: 1, WaitSince: time.Now()}
 	results, err := s.Start(ctx, session, []storage.StartRequest{request})
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func TestRunCompletedInItsTransactionIsStoredByIt(t *testing.T) {
 	}
 	// An update of an ended run, for example of its detail, is no second end.
 	touch := storage.StartRequest{Run: uuid.New(),
-		Firing: jobs.Firing{Job: "other", ScheduledAt: time.Now()}, Attempt: 1,
+		Firing: storage.Firing{Job: "other", ScheduledAt: time.Now()}, Attempt: 1,
 		WaitSince: time.Now()}
 	if results, err = s.Start(ctx, session, []storage.StartRequest{touch}); err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/rules"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -175,7 +176,7 @@ func (st *starter) admit(ctx context.Context, tx *sql.Tx, run runRow,
 // holdBack leaves a waiting run for another session to adopt. No run waits behind it.
 func (st *starter) holdBack(run runRow) {
 	if pause, paused := st.held.pause(run.Job); paused {
-		run.Reason, run.Blocker = jobs.ReasonPaused, nil
+		run.Reason, run.Blocker = reasons.Paused, nil
 		run.Detail = fmt.Sprintf("%s is paused by %s", pause.Target, pause.By)
 	}
 	run.Session = nil

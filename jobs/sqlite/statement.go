@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 var errManyStatements = errors.New("expected one statement, found more")
@@ -22,7 +22,7 @@ const totalChanges = `SELECT total_changes()`
 
 // execCounted runs the statement and returns how many rows it changed. The driver reports the last
 // change of the connection, which a SELECT or a CREATE does not reset.
-func execCounted(ctx context.Context, tx *sql.Tx, statement jobs.Statement) (int64, error) {
+func execCounted(ctx context.Context, tx *sql.Tx, statement storage.Statement) (int64, error) {
 	var before, after int64
 	if err := tx.QueryRowContext(ctx, totalChanges).Scan(&before); err != nil {
 		return 0, err

@@ -17,7 +17,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
-	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -63,9 +62,9 @@ type Store struct {
 }
 
 var (
-	_ storage.Store    = (*Store)(nil)
-	_ jobs.Transactor  = (*Store)(nil)
-	_ storage.Attempts = (*Store)(nil)
+	_ storage.Store      = (*Store)(nil)
+	_ storage.Transactor = (*Store)(nil)
+	_ storage.Attempts   = (*Store)(nil)
 )
 
 // Open opens the file. It returns one of these errors:

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -109,7 +110,7 @@ func loseRuns(ctx context.Context, tx *sql.Tx, dead []uuid.UUID,
 	at := micros(now)
 	lost, ends := make([]storage.LostRun, len(runs)), make([]endRow, len(runs))
 	for i, run := range runs {
-		run.State, run.Finished, run.Reason = jobs.Lost, &at, jobs.ReasonSessionLost
+		run.State, run.Finished, run.Reason = jobs.Lost, &at, reasons.SessionLost
 		run.Detail = "its replica stopped renewing its session"
 		if lost[i].Record, err = run.record(); err != nil {
 			return nil, err

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -61,7 +62,7 @@ func triggered(ctx context.Context, d *actionTx, a storage.Action,
 
 // runOfTrigger returns the run of the key, and whether it was added.
 func runOfTrigger(ctx context.Context, d *actionTx, a storage.Action,
-	r storage.TriggerRequest) (record jobs.Record, created bool, err error) {
+	r storage.TriggerRequest) (record storage.Record, created bool, err error) {
 	var id uuid.UUID
 	err = d.QueryRowContext(ctx, runByKey, r.Job, r.Key).Scan(&id)
 	if err == nil {
@@ -80,9 +81,9 @@ func runOfTrigger(ctx context.Context, d *actionTx, a storage.Action,
 			return record, false, err
 		}
 	}
-	run := newRun(uuid.New(), jobs.Firing{Job: r.Job, ScheduledAt: fromMicros(d.now), Key: r.Key},
-		d.now)
-	run.Since, run.Reason, run.Detail = &d.now, jobs.ReasonTriggered, byWhom("triggered", a)
+	run := newRun(uuid.New(),
+		storage.Firing{Job: r.Job, ScheduledAt: fromMicros(d.now), Key: r.Key}, d.now)
+	run.Since, run.Reason, run.Detail = &d.now, reasons.Triggered, byWhom("triggered", a)
 	if by := r.StartBy(fromMicros(d.now)); by != nil {
 		run.StartBy = new(micros(*by))
 	}
@@ -110,7 +111,7 @@ func runOfTrigger(ctx context.Context, d *actionTx, a storage.Action,
 
 // findBlocker returns what blocks a waiting run of the job's active definition. If no replica has
 // registered the job yet, only its own name is known.
-func findBlocker(ctx context.Context, d *actionTx, run jobs.Record) (*storage.Obstacle, error) {
+func findBlocker(ctx context.Context, d *actionTx, run storage.Record) (*storage.Obstacle, error) {
 	definition := storage.Definition{Name: run.Job}
 	var resources string
 	err := d.QueryRowContext(ctx, lockedByJob, run.Job).Scan(&resources, &definition.MayOverlap)
@@ -144,14 +145,14 @@ func findBlocker(ctx context.Context, d *actionTx, run jobs.Record) (*storage.Ob
 }
 
 func triggeredBefore(ctx context.Context, tx *sql.Tx, id uuid.UUID,
-	r storage.TriggerRequest) (jobs.Record, error) {
+	r storage.TriggerRequest) (storage.Record, error) {
 	records, err := recordsOf(ctx, tx, []uuid.UUID{id})
 	if err != nil {
-		return jobs.Record{}, err
+		return storage.Record{}, err
 	}
 	if !storage.SameParams(records[0].Params, r.Params) {
-		return jobs.Record{}, fmt.Errorf("key %q of job %s was used with other params: %w", r.Key,
-			r.Job, storage.ErrConflict)
+		return storage.Record{}, fmt.Errorf("key %q of job %s was used with other params: %w",
+			r.Key, r.Job, storage.ErrConflict)
 	}
 	return records[0], nil
 }

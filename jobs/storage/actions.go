@@ -25,7 +25,7 @@ type Actions interface {
 	Trigger(ctx context.Context, action Action, r TriggerRequest) (Triggered, error)
 	// Cancel ends a waiting run at once, and asks the replica of a running run to end it. The
 	// record shows which of the two it was. A run that has ended is ErrConflict.
-	Cancel(ctx context.Context, action Action, run uuid.UUID) (jobs.Record, error)
+	Cancel(ctx context.Context, action Action, run uuid.UUID) (Record, error)
 	// Release deletes the claim that holds the resource, with all its grants. Its holder cannot
 	// commit any more. The run becomes lost, and is not recovered. It returns what the claim held,
 	// so that the caller can clear the advisory locks.

@@ -64,7 +64,7 @@ type RunInterval struct {
 	CreatedAt   time.Time     `json:"created_at"`
 	StartedAt   *time.Time    `json:"started_at,omitempty"`
 	FinishedAt  *time.Time    `json:"finished_at,omitempty"`
-	Rests       []jobs.Rest   `json:"rests,omitempty"` // the oldest first, at most 32: see EndRest
+	Rests       []Rest        `json:"rests,omitempty"` // the oldest first, at most 32: see EndRest
 	BlockedBy   *jobs.Blocker `json:"blocked_by,omitempty"`
 }
 

@@ -84,7 +84,7 @@ func Define(job jobs.Job, requests []locking.Request) (Definition, error) {
 		"places":     job.GroupLimits.PerReplica,
 	}
 	if len(job.Hooks) > 0 { // jobs without hooks keep the hash that they had before hooks existed
-		fields["hooks"] = jobs.SortedHooks(job.Hooks)
+		fields["hooks"] = SortedHooks(job.Hooks)
 	}
 	decisive, err := json.Marshal(fields)
 	if err != nil {
@@ -97,7 +97,7 @@ func Define(job jobs.Job, requests []locking.Request) (Definition, error) {
 		Fingerprint: job.Schedule.Fingerprint(),
 		Handler:     job.Handler, Resources: shown, MayOverlap: job.Overlap == jobs.OverlapAllow,
 		Recover: job.Recover, Description: job.Description,
-		Hooks: jobs.SortedHooks(job.Hooks),
+		Hooks: SortedHooks(job.Hooks),
 		Group: job.Group, After: job.Schedule.After(), Priority: job.EffectivePriority(),
 		Source: FromConfig,
 	}, nil

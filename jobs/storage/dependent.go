@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/holdfast-dev/holdfast/jobs"
 )
 
 // Dependent is a job that runs after others: it is due when all of them have succeeded for one of
@@ -36,7 +35,7 @@ type OpenFirings struct {
 
 // DependentFiring is a firing of a dependent that is due.
 type DependentFiring struct {
-	Firing  jobs.Firing
+	Firing  Firing
 	Run     uuid.UUID // made by the caller
 	Version int64     // not added if another definition is active
 	Detail  string

@@ -1,5 +1,5 @@
-// Package storage is the contract of Holdfast's stores, and the requests, results and views that go
-// with it. Stores are jobs/postgres, for clusters, and jobs/sqlite, for one process.
+// Package storage is the contract of Holdfast's stores, with its requests, results and records.
+// Stores are jobs/postgres, for clusters, and jobs/sqlite, for one process.
 //
 // [Store] is the sum of small interfaces, each with one concern:
 //

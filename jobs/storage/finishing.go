@@ -2,7 +2,15 @@ package storage
 
 import (
 	"fmt"
+
+	"github.com/holdfast-dev/holdfast/internal/attempt"
 	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// Limits of what a run can store, in bytes of JSON.
+const (
+	MaxSaved  = attempt.MaxSaved  // of the state for the job's next run
+	MaxResult = attempt.MaxResult // of the result of the run
 )
 
 // MaxFinishBytes is the most text that the requests of one call of Finish may have together.
@@ -26,12 +34,12 @@ func CheckFinishes(requests []FinishRequest) error {
 	total := 0
 	for _, r := range requests {
 		switch {
-		case len(r.Saved) > jobs.MaxSaved:
+		case len(r.Saved) > MaxSaved:
 			return fmt.Errorf("state of run %s: %w: %d bytes of JSON, limit is %d", r.Run,
-				jobs.ErrTooLarge, len(r.Saved), jobs.MaxSaved)
-		case len(r.Result) > jobs.MaxResult:
+				jobs.ErrTooLarge, len(r.Saved), MaxSaved)
+		case len(r.Result) > MaxResult:
 			return fmt.Errorf("result of run %s: %w: %d bytes of JSON, limit is %d", r.Run,
-				jobs.ErrTooLarge, len(r.Result), jobs.MaxResult)
+				jobs.ErrTooLarge, len(r.Result), MaxResult)
 		}
 		total += r.text()
 	}

@@ -29,10 +29,20 @@ type Firings interface {
 	Finish(ctx context.Context, requests []FinishRequest) ([]bool, error)
 }
 
+// Firing is a job at one scheduled time, or a trigger of the job, in the whole cluster.
+type Firing struct {
+	Job         string
+	ScheduledAt time.Time // whole microseconds, UTC
+	// Key is the key of the trigger, and empty for a scheduled firing. So a manual firing never
+	// collides with a scheduled one.
+	Key      string
+	Recovery int // 0, or the number of the recovery
+}
+
 // StartRequest requests the start of a firing's run.
 type StartRequest struct {
 	Run    uuid.UUID // made by the caller, the same in every try
-	Firing jobs.Firing
+	Firing Firing
 	// the version of the definition; if another one is active the outcome is StartStale. 0 for
 	// adopted runs: not checked
 	Version  int64
@@ -81,7 +91,7 @@ type StartResult struct {
 // cancelled or failed for good.
 type Note struct {
 	Run     uuid.UUID
-	Firing  jobs.Firing
+	Firing  Firing
 	Version int64      // as in StartRequest
 	State   jobs.State // Waiting or a final one
 	Reason  jobs.Reason

@@ -21,9 +21,9 @@ type History interface {
 	// Jobs returns every job, by name.
 	Jobs(ctx context.Context) ([]JobView, error)
 	// Runs returns runs without output, the youngest first.
-	Runs(ctx context.Context, f RunFilter) ([]jobs.Record, error)
+	Runs(ctx context.Context, f RunFilter) ([]Record, error)
 	// Run returns one run with its output, or ErrNotFound.
-	Run(ctx context.Context, id uuid.UUID) (jobs.Record, error)
+	Run(ctx context.Context, id uuid.UUID) (Record, error)
 	// Firing returns a job with the runs of its scheduled firing at a time, or ErrNotFound if the
 	// job does not exist.
 	Firing(ctx context.Context, job string, scheduledAt time.Time) (FiringView, error)
@@ -50,9 +50,9 @@ type LockView struct {
 type JobView struct {
 	Definition
 	Version   int64
-	Removed   bool         // it was added at run time and removed: it is not fired any more
-	Last      *jobs.Record // the last run that ended
-	Pauses    []Pause      // the active pauses that cover it; not set in lists of all jobs
+	Removed   bool    // it was added at run time and removed: it is not fired any more
+	Last      *Record // the last run that ended
+	Pauses    []Pause // the active pauses that cover it; not set in lists of all jobs
 	UpdatedAt time.Time
 }
 
@@ -117,5 +117,5 @@ type FiringView struct {
 	// CheckedUntil is the job's cursor: scheduled times up to here have a run or a record, or do
 	// not count.
 	CheckedUntil time.Time
-	Runs         []jobs.Record // of the firing, without output: the first run, then its recoveries
+	Runs         []Record // of the firing, without output: the first run, then its recoveries
 }

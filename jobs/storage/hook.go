@@ -1,8 +1,11 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,7 +17,7 @@ import (
 type Delivery struct {
 	ID        uuid.UUID // the same in every try
 	Webhook   string
-	Run       jobs.Record // without output
+	Run       Record // without output
 	CreatedAt time.Time
 	TakenAt   time.Time // by the same clock
 	Tries     int       // this one included
@@ -90,4 +93,13 @@ type Outbox interface {
 	DeliverAgain(ctx context.Context, action Action, delivery uuid.UUID) (Undelivered, error)
 	// ForgetDeliveries deletes deliveries that are older than DeliveryRetention.
 	ForgetDeliveries(ctx context.Context) error
+}
+
+// SortedHooks returns the hooks sorted, each once.
+func SortedHooks(hooks []jobs.Hook) []jobs.Hook {
+	sorted := slices.SortedFunc(slices.Values(hooks), func(a, b jobs.Hook) int {
+		return cmp.Or(strings.Compare(a.Webhook, b.Webhook),
+			strings.Compare(string(a.State), string(b.State)))
+	})
+	return slices.Compact(sorted)
 }

@@ -39,13 +39,13 @@ type Outcome struct {
 	Reason      jobs.Reason `json:"reason,omitempty"`
 	StartedAt   *time.Time  `json:"started_at,omitempty"`
 	FinishedAt  *time.Time  `json:"finished_at,omitempty"`
-	Rests       []jobs.Rest `json:"rests,omitempty"` // the oldest first, at most 32: see EndRest
+	Rests       []Rest      `json:"rests,omitempty"` // the oldest first, at most 32: see EndRest
 }
 
 // Took returns the time of all attempts of the run, without the rests between them. It returns
 // false if the run has not started or not ended.
 func (o Outcome) Took() (time.Duration, bool) {
-	return jobs.ExecutedIn(o.StartedAt, o.FinishedAt, o.Rests)
+	return ExecutedIn(o.StartedAt, o.FinishedAt, o.Rests)
 }
 
 // Tally counts the runs of a job that ended in one way.
@@ -83,5 +83,5 @@ type Listings interface {
 	JobTallies(ctx context.Context, job string, since time.Time) ([]Tally, error)
 	// FiringRuns returns the runs of a firing, in the order of its recoveries. It ignores
 	// f.Recovery.
-	FiringRuns(ctx context.Context, f jobs.Firing) ([]jobs.Record, error)
+	FiringRuns(ctx context.Context, f Firing) ([]Record, error)
 }

@@ -58,7 +58,7 @@ func (e *BusyError) Unwrap() error { return ErrBusy }
 
 // Triggered is the result of a trigger.
 type Triggered struct {
-	jobs.Record
+	Record
 	// Created is false if the key had this run already.
 	Created bool `json:"created"`
 	// WaitsFor is the blocker of the waiting run at the time of the trigger; nil if there was none.

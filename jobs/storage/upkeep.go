@@ -26,7 +26,7 @@ type Upkeep interface {
 	// may have been lost. An adopted run keeps its position among the waiters, but no run queues
 	// behind it until its next start. Adopt leaves out runs whose first start StartPaused would
 	// refuse, and gives nothing to a draining session.
-	Adopt(ctx context.Context, session uuid.UUID, a Adoption) ([]jobs.Record, error)
+	Adopt(ctx context.Context, session uuid.UUID, a Adoption) ([]Record, error)
 	// CheckMisfires executes at most MaxBatch checks, each of another job, in one transaction. It
 	// calls find with the name and the cursor of each job, writes the records that find returns,
 	// and moves the cursors. It returns the new cursor of each job, by name, without jobs that have
@@ -56,7 +56,7 @@ type Swept struct {
 
 // LostRun is a run that became lost, with the requests that its claim had been granted.
 type LostRun struct {
-	jobs.Record
+	Record
 	Held []locking.Request
 }
 
@@ -76,7 +76,7 @@ const JobGoneDetail = "no replica had its job for an hour"
 
 // Misfired is the record of a scheduled time that no replica started.
 type Misfired struct {
-	Firing jobs.Firing
+	Firing Firing
 	Run    uuid.UUID
 	State  jobs.State // Missed or Skipped, or Waiting for a late run
 	Reason jobs.Reason

@@ -18,7 +18,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -28,11 +27,11 @@ const maxResponse = 64 << 10
 
 // Event is the body of a request.
 type Event struct {
-	ID        uuid.UUID   `json:"id"`        // the same in every try
-	Type      string      `json:"type"`      // "run." and the state in which the run ended
-	Timestamp time.Time   `json:"timestamp"` // when it ended
-	Cluster   uuid.UUID   `json:"cluster"`
-	Data      jobs.Record `json:"data"` // as in the API, without output and params
+	ID        uuid.UUID      `json:"id"`        // the same in every try
+	Type      string         `json:"type"`      // "run." and the state in which the run ended
+	Timestamp time.Time      `json:"timestamp"` // when it ended
+	Cluster   uuid.UUID      `json:"cluster"`
+	Data      storage.Record `json:"data"` // as in the API, without output and params
 }
 
 // try sends one request. Its error contains no secret. postponed is how long the receiver asks to

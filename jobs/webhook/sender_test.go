@@ -161,7 +161,7 @@ func (s *stage) fail() uuid.UUID {
 	s.Helper()
 	s.n++
 	r := storage.StartRequest{Run: uuid.New(),
-		Firing: jobs.Firing{Job: "job", ScheduledAt: time.Unix(int64(s.n), 0)}, Attempt: 1,
+		Firing: storage.Firing{Job: "job", ScheduledAt: time.Unix(int64(s.n), 0)}, Attempt: 1,
 		WaitSince: time.Now()}
 	started, err := s.store.Start(s.Context(), s.session, []storage.StartRequest{r})
 	if err != nil {

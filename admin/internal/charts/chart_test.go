@@ -66,7 +66,7 @@ func rested(s storage.RunInterval, seconds ...int) storage.RunInterval {
 	for _, second := range seconds {
 		times = append(times, noon.Add(-time.Duration(second)*time.Second))
 	}
-	s.Rests = jobs.NewRests(times)
+	s.Rests = storage.NewRests(times)
 	return s
 }
 
@@ -223,12 +223,12 @@ func TestRestartsAreLines(t *testing.T) {
 // TestDurationExcludesDelaysBetweenAttempts has a run of two attempts of a minute and an hour of rest.
 func TestDurationExcludesDelaysBetweenAttempts(t *testing.T) {
 	s := rested(ran(1, jobs.Succeeded, 3720, 3720, 0), 3660, 60)
-	r := jobs.Record{State: s.State, StartedAt: s.StartedAt, FinishedAt: s.FinishedAt,
+	r := storage.Record{State: s.State, StartedAt: s.StartedAt, FinishedAt: s.FinishedAt,
 		Rests: s.Rests}
 	o := storage.Outcome{State: s.State, StartedAt: s.StartedAt, FinishedAt: s.FinishedAt,
 		Rests: s.Rests}
 	plottedRuns := NewPlot([]storage.Outcome{o, o}, noon)
-	running := jobs.Record{State: jobs.Running, StartedAt: s.StartedAt, Rests: s.Rests}
+	running := storage.Record{State: jobs.Running, StartedAt: s.StartedAt, Rests: s.Rests}
 	if got := records.Since(running); !got.Equal(noon.Add(-time.Minute)) {
 		t.Errorf("it runs since %s, want the start of its second attempt", got)
 	}

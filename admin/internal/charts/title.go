@@ -23,7 +23,7 @@ func severalTitle(b *RunBar) string {
 
 func runTitle(s storage.RunInterval, begin, end time.Time) string {
 	text := fmt.Sprintf("%s %s", words.Cut(s.Job, 100), words.State(s.State))
-	length := jobs.Executed(begin, end, s.Rests)
+	length := storage.Executed(begin, end, s.Rests)
 	switch {
 	case s.State.Final():
 		text += fmt.Sprintf(" after %s, from %s to %s", words.Took(length), words.UTC(begin),
@@ -82,7 +82,7 @@ func RunWords(s storage.RunInterval, now time.Time) string {
 		parts = append(parts, "waited "+words.Took(length))
 	}
 	if s.StartedAt != nil {
-		length := jobs.Executed(waited, end, s.Rests)
+		length := storage.Executed(waited, end, s.Rests)
 		parts = append(parts, "ran "+words.Took(length))
 		if rested := end.Sub(waited) - length; rested > 0 {
 			parts = append(parts, "waited "+words.Took(rested)+" between attempts")

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -17,14 +17,14 @@ const (
 
 // BlockedGroup is a resource with its holders and the runs that wait for it.
 type BlockedGroup struct {
-	Resource string        // "" if nothing blocks these runs
-	Locks    []Lock        // of the runs that block, oldest first
-	Runs     []jobs.Record // oldest first
+	Resource string           // "" if nothing blocks these runs
+	Locks    []Lock           // of the runs that block, oldest first
+	Runs     []storage.Record // oldest first
 }
 
 // NewBlockedGroups groups waiting runs by the resource that blocks them. The group with the oldest
 // run is first. Runs that nothing blocks are last. Holders are the locks of each run, by its id.
-func NewBlockedGroups(waiting []jobs.Record, holders map[string][]Lock) []BlockedGroup {
+func NewBlockedGroups(waiting []storage.Record, holders map[string][]Lock) []BlockedGroup {
 	var groups []BlockedGroup
 	var unblocked BlockedGroup
 	indexes := make(map[string]int)
@@ -94,7 +94,7 @@ func (b BlockedGroup) LocksShown() []Lock { return b.Locks[:min(len(b.Locks), sh
 func (b BlockedGroup) LocksMore() int { return len(b.Locks) - len(b.LocksShown()) }
 
 // Shown returns the runs that the page lists.
-func (b BlockedGroup) Shown() []jobs.Record { return b.Runs[:min(len(b.Runs), shownWaiting)] }
+func (b BlockedGroup) Shown() []storage.Record { return b.Runs[:min(len(b.Runs), shownWaiting)] }
 
 // More returns the number of runs that the page does not list.
 func (b BlockedGroup) More() int { return len(b.Runs) - len(b.Shown()) }

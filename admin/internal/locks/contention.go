@@ -113,7 +113,7 @@ func (r *Reader) Contentions(ctx context.Context, now time.Time,
 }
 
 // stillBlocked returns the wait of a waiting run so far, within the window.
-func stillBlocked(run jobs.Record, w charts.Window) (storage.WaitSummary, bool) {
+func stillBlocked(run storage.Record, w charts.Window) (storage.WaitSummary, bool) {
 	if run.BlockedBy == nil {
 		return storage.WaitSummary{}, false
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -17,7 +17,7 @@ import (
 type index struct {
 	known   map[locking.Resource]bool
 	own     map[locking.Resource][]Lock
-	waiting map[locking.Resource][]jobs.Record
+	waiting map[locking.Resource][]storage.Record
 	beneath map[locking.Resource]int // number of locks
 	sums    map[locking.Resource]*LockNode
 }
@@ -99,7 +99,7 @@ func (g *index) matchesText(resource locking.Resource, text string) bool {
 		slices.ContainsFunc(g.own[resource], func(l Lock) bool {
 			return has(l.Holder.Job) || has(l.Holder.Replica) || has(l.Holder.Run)
 		}) ||
-		slices.ContainsFunc(g.waiting[resource], func(r jobs.Record) bool {
+		slices.ContainsFunc(g.waiting[resource], func(r storage.Record) bool {
 			return has(r.Job) || has(r.Replica) || has(r.ID.String())
 		})
 }
@@ -246,10 +246,10 @@ func (g *index) blockedWords(now time.Time, resource locking.Resource) string {
 		words.Span(now.Sub(locks[0].Since)))
 }
 
-func newLockIndex(named []locking.Resource, set Set, waiting []jobs.Record) *index {
+func newLockIndex(named []locking.Resource, set Set, waiting []storage.Record) *index {
 	g := &index{
 		known: map[locking.Resource]bool{}, own: map[locking.Resource][]Lock{},
-		waiting: map[locking.Resource][]jobs.Record{},
+		waiting: map[locking.Resource][]storage.Record{},
 		beneath: map[locking.Resource]int{}, sums: map[locking.Resource]*LockNode{},
 	}
 	for _, resource := range named {

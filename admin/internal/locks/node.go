@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -22,8 +22,8 @@ type LockNode struct {
 	Kind     locking.Kind `json:"kind"`
 	State    Holding      `json:"state"`
 	// its own, or those of ancestors that cover it
-	Locks   []Lock        `json:"locks,omitempty"`
-	Waiting []jobs.Record `json:"waiting,omitempty"` // runs that wait for it, oldest first
+	Locks   []Lock           `json:"locks,omitempty"`
+	Waiting []storage.Record `json:"waiting,omitempty"` // runs that wait for it, oldest first
 	// Sums over the node and its descendants, including those left out of this answer.
 	Resources int         `json:"resources"` // known resources
 	Held      int         `json:"held"`      // locks
@@ -118,7 +118,7 @@ func (n *LockNode) Covering() []Lock {
 }
 
 // WaitingShown returns the oldest waiting runs, which the page lists.
-func (n *LockNode) WaitingShown() []jobs.Record {
+func (n *LockNode) WaitingShown() []storage.Record {
 	return n.Waiting[:min(len(n.Waiting), shownWaiters)]
 }
 

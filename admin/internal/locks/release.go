@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -46,11 +47,11 @@ func (r *Reader) ReleaseView(ctx context.Context, resource locking.Resource,
 // ReleaseView describes the effect of a forced release.
 type ReleaseView struct {
 	Resource string
-	Lock     *Lock         // the lock to release
-	Held     []Lock        // all locks of the holder's claim
-	Others   []Lock        // other holders of the resource
-	Moved    bool          // the requested holder no longer holds the resource
-	Waiting  []jobs.Record // for the resource, oldest first
+	Lock     *Lock            // the lock to release
+	Held     []Lock           // all locks of the holder's claim
+	Others   []Lock           // other holders of the resource
+	Moved    bool             // the requested holder no longer holds the resource
+	Waiting  []storage.Record // for the resource, oldest first
 }
 
 // ConflictsWith reports whether a lock blocks one of the requests. It ignores conflicts between

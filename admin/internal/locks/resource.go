@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -36,7 +36,8 @@ type ResourceState struct {
 
 // ResourceStates returns the named and the held resources: waited-for ones first, then held ones,
 // then the rest, tables before others, each by name.
-func ResourceStates(named []locking.Resource, locks []Lock, waiting []jobs.Record) []ResourceState {
+func ResourceStates(named []locking.Resource, locks []Lock,
+	waiting []storage.Record) []ResourceState {
 	own := make(map[locking.Resource][]Lock)
 	beneath := make(map[locking.Resource]int)
 	known := make(map[locking.Resource]bool)

@@ -16,16 +16,16 @@ import (
 type Reader struct{ Store storage.History }
 
 // Run returns one run with its output.
-func (r Reader) Run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
+func (r Reader) Run(ctx context.Context, id uuid.UUID) (storage.Record, error) {
 	run, err := r.Store.Run(ctx, id)
 	if err != nil {
-		return jobs.Record{}, fmt.Errorf("run %s: %w", id, err)
+		return storage.Record{}, fmt.Errorf("run %s: %w", id, err)
 	}
 	return Plain(run), nil
 }
 
 // Runs returns runs without output, newest first, never nil.
-func (r Reader) Runs(ctx context.Context, filter storage.RunFilter) ([]jobs.Record, error) {
+func (r Reader) Runs(ctx context.Context, filter storage.RunFilter) ([]storage.Record, error) {
 	found, err := r.Store.Runs(ctx, filter)
 	if err != nil {
 		return nil, fmt.Errorf("runs: %w", err)
@@ -43,7 +43,7 @@ func (r Reader) Now(ctx context.Context) (time.Time, error) {
 }
 
 // Active returns the waiting and running runs of a job, oldest first.
-func (r Reader) Active(ctx context.Context, job string) ([]jobs.Record, error) {
+func (r Reader) Active(ctx context.Context, job string) ([]storage.Record, error) {
 	active, err := r.Runs(ctx, storage.RunFilter{Job: job,
 		States: []jobs.State{jobs.Waiting, jobs.Running}, Limit: storage.MaxBatch})
 	slices.SortFunc(active, OlderFirst)
@@ -52,13 +52,13 @@ func (r Reader) Active(ctx context.Context, job string) ([]jobs.Record, error) {
 
 // WaitingFor returns the runs whose blocker matches blocks, oldest first.
 func (r Reader) WaitingFor(ctx context.Context,
-	blocks func(jobs.Blocker) bool) ([]jobs.Record, error) {
+	blocks func(jobs.Blocker) bool) ([]storage.Record, error) {
 	waiting, err := r.Runs(ctx, storage.RunFilter{States: []jobs.State{jobs.Waiting},
 		Limit: storage.MaxBatch})
 	if err != nil {
 		return nil, err
 	}
-	waiting = slices.DeleteFunc(waiting, func(w jobs.Record) bool {
+	waiting = slices.DeleteFunc(waiting, func(w storage.Record) bool {
 		return w.BlockedBy == nil || !blocks(*w.BlockedBy)
 	})
 	slices.SortFunc(waiting, OlderFirst)

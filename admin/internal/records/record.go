@@ -7,11 +7,12 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // Since returns when a run entered its current state: its current attempt, or its wait.
-func Since(r jobs.Record) time.Time {
+func Since(r storage.Record) time.Time {
 	switch {
 	case r.State == jobs.Running && len(r.Rests) > 0 && r.Rests[len(r.Rests)-1].Until != nil:
 		return *r.Rests[len(r.Rests)-1].Until
@@ -24,7 +25,7 @@ func Since(r jobs.Record) time.Time {
 }
 
 // Ended returns when a run ended, or was recorded if it never started.
-func Ended(r jobs.Record) time.Time {
+func Ended(r storage.Record) time.Time {
 	if r.FinishedAt != nil {
 		return *r.FinishedAt
 	}
@@ -32,7 +33,7 @@ func Ended(r jobs.Record) time.Time {
 }
 
 // Lasted returns how long a run ran, or "" if it has not ended.
-func Lasted(r jobs.Record) string {
+func Lasted(r storage.Record) string {
 	length, ended := r.Took()
 	if !ended {
 		return ""
@@ -41,7 +42,7 @@ func Lasted(r jobs.Record) string {
 }
 
 // OlderFirst orders runs by the time since when they are in their state.
-func OlderFirst(a, b jobs.Record) int {
+func OlderFirst(a, b storage.Record) int {
 	return cmp.Or(Since(a).Compare(Since(b)), cmp.Compare(a.ID.String(), b.ID.String()))
 }
 
@@ -56,8 +57,8 @@ func UnsuccessfulStates() []jobs.State {
 }
 
 // PlainAll applies Plain to a list, and never returns nil.
-func PlainAll(found []jobs.Record) []jobs.Record {
-	runs := make([]jobs.Record, 0, len(found))
+func PlainAll(found []storage.Record) []storage.Record {
+	runs := make([]storage.Record, 0, len(found))
 	for _, run := range found {
 		runs = append(runs, Plain(run))
 	}
@@ -66,7 +67,7 @@ func PlainAll(found []jobs.Record) []jobs.Record {
 
 // Plain returns a run with times in UTC and the display name of the blocking resource, so
 // that all replicas show the same.
-func Plain(r jobs.Record) jobs.Record {
+func Plain(r storage.Record) storage.Record {
 	r.ScheduledAt, r.CreatedAt, r.WaitSince = r.ScheduledAt.UTC(), r.CreatedAt.UTC(),
 		r.WaitSince.UTC()
 	r.StartBy, r.StartedAt, r.FinishedAt = InUTC(r.StartBy), InUTC(r.StartedAt), InUTC(r.FinishedAt)
@@ -106,7 +107,7 @@ func ResourceName(text string) string {
 }
 
 // BlockedOn returns the resource that a waiting run waits for.
-func BlockedOn(run jobs.Record) (locking.Resource, bool) {
+func BlockedOn(run storage.Record) (locking.Resource, bool) {
 	if run.BlockedBy == nil {
 		return locking.Resource{}, false
 	}

@@ -1,11 +1,10 @@
 package words
 
 import (
-	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // WhyOf returns the reason of a run in words.
 func WhyOf(s storage.RunInterval) string {
-	return Why(jobs.Record{Reason: s.Reason, BlockedBy: s.BlockedBy})
+	return Why(storage.Record{Reason: s.Reason, BlockedBy: s.BlockedBy})
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/explain"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -13,14 +15,14 @@ import (
 func State(s jobs.State) string { return strings.ReplaceAll(string(s), "_", " ") }
 
 // Why describes why a run waits, did not run, or ended early. It returns "" if there is no reason.
-func Why(r jobs.Record) string {
+func Why(r storage.Record) string {
 	if r.Detail != "" {
 		return Cut(r.Detail, 400)
 	}
 	switch r.Reason {
 	case "":
 		return ""
-	case jobs.ReasonLockHeld, jobs.ReasonOlderWaiter:
+	case reasons.LockHeld, reasons.OlderWaiter:
 		return Blocked(r.BlockedBy, "is held by")
 	}
 	if words, ok := reasonWords()[r.Reason]; ok {
@@ -30,7 +32,7 @@ func Why(r jobs.Record) string {
 }
 
 // WhyWaits is why for a run that is listed under its blocker.
-func WhyWaits(r jobs.Record) string {
+func WhyWaits(r storage.Record) string {
 	switch {
 	case r.BlockedBy == nil:
 		return Why(r)
@@ -79,8 +81,8 @@ func Verdict(v explain.Verdict) string {
 
 // ShortReason describes a reason without the details of a run.
 func ShortReason(r jobs.Reason) string {
-	words := map[jobs.Reason]string{jobs.ReasonLockHeld: "a resource is held",
-		jobs.ReasonOlderWaiter: "an older run waits for the same"}
+	words := map[jobs.Reason]string{reasons.LockHeld: "a resource is held",
+		reasons.OlderWaiter: "an older run waits for the same"}
 	if text, ok := words[r]; ok {
 		return text
 	}
@@ -106,25 +108,25 @@ func Action(action string) string {
 
 func reasonWords() map[jobs.Reason]string {
 	return map[jobs.Reason]string{
-		jobs.ReasonOverlap:          "an earlier run of the job is still active",
-		jobs.ReasonGroupFull:        "its group has reached its limit of runs",
-		jobs.ReasonNoWorker:         "no worker was free",
-		jobs.ReasonLocksUnavailable: "memcached did not answer, and the configuration says skip",
-		jobs.ReasonMisfire:          "no replica was live to start it",
-		jobs.ReasonSuperseded:       "another scheduled time of the job ran instead",
-		jobs.ReasonSessionLost:      "its replica was lost or could not confirm its session",
-		jobs.ReasonClaimLost:        "the run lost its claim",
-		jobs.ReasonTimeout:          "the run exceeded its timeout",
-		jobs.ReasonClockOff:         "its replica's clock was too far off",
-		jobs.ReasonShutdown:         "its replica stopped before the run ended",
-		jobs.ReasonCancelled:        "an operator cancelled it",
-		jobs.ReasonPanic:            "its handler panicked",
-		jobs.ReasonRetry:            "an attempt failed, the next one follows",
-		jobs.ReasonPaused:           "its job, its group or all jobs were paused",
-		jobs.ReasonDeadline:         "it could not start before its deadline",
-		jobs.ReasonAfter:            "its dependencies have succeeded, and it waits for a replica",
-		jobs.ReasonTriggered:        "waits for a replica to start it",
-		jobs.ReasonReleased:         "an operator released its locks",
-		jobs.ReasonJobGone:          "no replica has known its job for an hour",
+		reasons.Overlap:          "an earlier run of the job is still active",
+		reasons.GroupFull:        "its group has reached its limit of runs",
+		reasons.NoWorker:         "no worker was free",
+		reasons.LocksUnavailable: "memcached did not answer, and the configuration says skip",
+		reasons.Misfire:          "no replica was live to start it",
+		reasons.Superseded:       "another scheduled time of the job ran instead",
+		reasons.SessionLost:      "its replica was lost or could not confirm its session",
+		reasons.ClaimLost:        "the run lost its claim",
+		reasons.Timeout:          "the run exceeded its timeout",
+		reasons.ClockOff:         "its replica's clock was too far off",
+		reasons.Shutdown:         "its replica stopped before the run ended",
+		reasons.Cancelled:        "an operator cancelled it",
+		reasons.Panic:            "its handler panicked",
+		reasons.Retry:            "an attempt failed, the next one follows",
+		reasons.Paused:           "its job, its group or all jobs were paused",
+		reasons.Deadline:         "it could not start before its deadline",
+		reasons.After:            "its dependencies have succeeded, and it waits for a replica",
+		reasons.Triggered:        "waits for a replica to start it",
+		reasons.Released:         "an operator released its locks",
+		reasons.JobGone:          "no replica has known its job for an hour",
 	}
 }

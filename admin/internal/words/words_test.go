@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -43,13 +45,13 @@ func TestWords(t *testing.T) {
 
 // TestEveryReasonHasAText holds that no reason is shown by its name in code.
 func TestEveryReasonHasAText(t *testing.T) {
-	for _, reason := range jobs.Reasons() {
-		words := Why(jobs.Record{Reason: reason})
+	for _, reason := range reasons.All() {
+		words := Why(storage.Record{Reason: reason})
 		if len(strings.Fields(words)) < 3 {
 			t.Errorf("%s reads %q", reason, words)
 		}
 	}
-	blocked := jobs.Record{Reason: jobs.ReasonLockHeld, BlockedBy: &jobs.Blocker{
+	blocked := storage.Record{Reason: reasons.LockHeld, BlockedBy: &jobs.Blocker{
 		Resource: "public/orders", Holder: locking.Owner{Replica: "r1", Job: "rollup", Run: "x"},
 	}}
 	if got := Why(blocked); got != "public/orders is held by job rollup on r1" {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/test/replicas"
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
-	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -70,7 +69,7 @@ func TestExample(t *testing.T) {
 func expectSuccess(ctx context.Context, t *testing.T, p *replicas.Process, job string) {
 	t.Helper()
 	for {
-		var runs []jobs.Record
+		var runs []storage.Record
 		if err := p.Get(ctx, "/api/v1/runs?state=succeeded&limit=1&job="+job, &runs); err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,6 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/test/replicas"
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
-	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -145,7 +144,7 @@ func (c *cluster) cancelElsewhere() {
 			other = p
 		}
 	}
-	var record jobs.Record
+	var record storage.Record
 	c.action(other, &record, "/api/v1/runs/"+held.ID+"/cancel", `{"reason": "it hangs"}`)
 	asked := askOne[time.Time](c, `SELECT max(at) FROM holdfast.audit`)
 	ended := c.awaitEnd(held.ID)
@@ -190,7 +189,7 @@ func TestPausedJobStartsNothingOnAnyReplica(t *testing.T) {
 		!strings.Contains(answer, `"night"`) {
 		t.Errorf("trigger while paused: %d %s", status, answer)
 	}
-	var run jobs.Record
+	var run storage.Record
 	c.action(c.replicas["c"], &run, "/api/v1/jobs/every/trigger", `{"even_paused": true}`)
 	c.expect(c.awaitEnd(run.ID.String()), "succeeded", "")
 	if err := pause(c.ctx, 4*time.Second); err != nil {
@@ -286,7 +285,7 @@ func TestTriggersWithParams(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, settings{jobs: ledgerJob("hold", "t", "", "gate: hold")})
 	c.start("a", "b")
-	var first, again jobs.Record
+	var first, again storage.Record
 	c.action(c.replicas["a"], &first, "/api/v1/jobs/hold/trigger",
 		`{"params": {"gate": "", "takes": "1ms"}}`, "Idempotency-Key", "click")
 	c.action(c.replicas["b"], &again, "/api/v1/jobs/hold/trigger",

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-dev/holdfast/admin"
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // TestEveryReplicaGivesTheSameAnswer asks three replicas everything at a
@@ -88,7 +88,7 @@ func (c *cluster) expectAnswers(answers map[string]string, held, waiting run) {
 			c.t.Errorf("lock %+v, want %s held by %+v", l, resource, held)
 		}
 	}
-	var waits []jobs.Record
+	var waits []storage.Record
 	c.decode(answers["/api/v1/runs?state=waiting&limit=1"], &waits)
 	if len(waits) != 1 || waits[0].ID.String() != waiting.ID || waits[0].BlockedBy == nil ||
 		waits[0].BlockedBy.Resource != "public/t" || waits[0].BlockedBy.Holder.Run != held.ID {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/admin"
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -39,7 +39,7 @@ func TestCommandsBesideACluster(t *testing.T) {
 // triggerTwice gives one key twice, which is one run, and then another.
 func (c *cluster) triggerTwice() {
 	c.t.Helper()
-	var first, again jobs.Record
+	var first, again storage.Record
 	c.commandJSON(&first, "trigger", "hold", "--key", "order-1")
 	c.commandJSON(&again, "trigger", "hold", "--key", "order-1")
 	if first.ID != again.ID || first.Key != "order-1" || first.Job != "hold" {
@@ -73,7 +73,7 @@ func (c *cluster) triggerWithLimits(held run) {
 	}
 	c.decode(answer, &refused)
 	if o := refused.WaitsFor; status != http.StatusConflict || o == nil ||
-		o.Reason != jobs.ReasonOverlap || o.Holder.Run != held.ID {
+		o.Reason != reasons.Overlap || o.Holder.Run != held.ID {
 		c.t.Errorf("a trigger by the API that is not to wait: %d %s", status, answer)
 	}
 	if after := askOne[int](c, runs); after != before {
@@ -113,7 +113,7 @@ func (c *cluster) expectJobs() {
 
 func (c *cluster) expectRuns(held run) {
 	c.t.Helper()
-	var list []jobs.Record
+	var list []storage.Record
 	c.commandJSON(&list, "runs", "--job", "hold", "--state", "running")
 	if len(list) != 1 || list[0].ID.String() != held.ID || list[0].Replica != held.Replica ||
 		int64(list[0].Token) != held.Token {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/internal/test/replicas"
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // TestDemo looks at the demonstration as a visitor does: three pages that show
@@ -41,7 +41,7 @@ func TestDemo(t *testing.T) {
 		return moved(ctx, pages, holders)
 	})
 	p.await("a run that was in another's way is told of", func() (bool, error) {
-		var runs []jobs.Record
+		var runs []storage.Record
 		err := pages[0].Get(ctx, "/api/v1/runs?state=skipped,waiting", &runs)
 		return len(runs) > 0 && runs[0].BlockedBy != nil, err
 	})

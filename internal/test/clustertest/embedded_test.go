@@ -10,7 +10,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/test/replicas"
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // TestEmbeddedConfiguration runs what `make run` does, in an empty folder: jobs
@@ -35,13 +35,13 @@ func TestEmbeddedConfiguration(t *testing.T) {
 	page := &replicas.Process{Name: "embedded", URL: "http://" + address}
 	for _, job := range []string{"record-events", "rollup-events", "check-page", "export-totals"} {
 		p.await(fmt.Sprintf("%s has succeeded", job), func() (bool, error) {
-			var runs []jobs.Record
+			var runs []storage.Record
 			err := page.Get(ctx, "/api/v1/runs?state=succeeded&job="+job, &runs)
 			return len(runs) > 0, err
 		})
 	}
 	for _, state := range []string{"failed", "timed_out", "lost"} {
-		var runs []jobs.Record
+		var runs []storage.Record
 		if err := page.Get(ctx, "/api/v1/runs?state="+state, &runs); err != nil || len(runs) > 0 {
 			t.Errorf("%s: %+v (%v)", state, runs, err)
 		}

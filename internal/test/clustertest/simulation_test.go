@@ -187,7 +187,7 @@ SELECT NOT EXISTS (SELECT FROM holdfast.runs WHERE scheduled_at <= $1 AND finish
 }
 
 // records returns the whole history.
-func (c *cluster) records(q querier) []jobs.Record {
+func (c *cluster) records(q querier) []storage.Record {
 	c.t.Helper()
 	type row struct {
 		ID                  uuid.UUID
@@ -210,9 +210,9 @@ FROM holdfast.runs`)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	records := make([]jobs.Record, len(rows))
+	records := make([]storage.Record, len(rows))
 	for i, r := range rows {
-		records[i] = jobs.Record{
+		records[i] = storage.Record{
 			ID: r.ID, Job: r.Job, ScheduledAt: r.ScheduledAt.UTC(), Key: r.Key, State: r.State,
 			Reason: r.Reason, Detail: r.Detail, Error: r.Error, Replica: r.Replica,
 			Token: r.Token, Recovery: r.Recovery, Attempt: r.Attempt, CreatedAt: r.CreatedAt,

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/jobs/webhook"
 )
 
@@ -101,7 +102,7 @@ webhooks:
 			t.Errorf("the log of %s shows the secret", name)
 		}
 	}
-	var record jobs.Record
+	var record storage.Record
 	c.commandJSON(&record, "runs", first.event.Data.ID.String())
 	if record.ID != first.event.Data.ID ||
 		!strings.Contains(string(record.Result), `"exit_code": 3`) {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -31,7 +32,7 @@ var abandonRules = []rule{
 		c.record(gone.ID, jobs.Waiting)
 		c.afterwards(2 * time.Minute)
 		r := c.record(gone.ID, jobs.Skipped)
-		equal(c, "reason", r.Reason, jobs.ReasonJobGone)
+		equal(c, "reason", r.Reason, reasons.JobGone)
 		equal(c, "detail", r.Detail, storage.JobGoneDetail)
 		if r.FinishedAt == nil || r.StartedAt != nil || r.BlockedBy != nil {
 			c.Errorf("skipped %+v", r)
@@ -41,7 +42,7 @@ var abandonRules = []rule{
 			c.Errorf("waiting %+v, want %s alone", waiting, kept.ID)
 		}
 		c.registerAll(stays, "h", "a")
-		equal(c, "adopted", ids(c.adopt(stays, 10, "a", "b")), ids([]jobs.Record{kept}))
+		equal(c, "adopted", ids(c.adopt(stays, 10, "a", "b")), ids([]storage.Record{kept}))
 	}},
 	{"the time without a replica counts from the trigger of a run", func(c *check) {
 		leaves := c.session("leaves")
@@ -64,7 +65,7 @@ var abandonRules = []rule{
 		c.finished(r, c.granted(leaves, r), jobs.Waiting)
 		c.must(c.Store.End(c.ctx, leaves))
 		c.afterwards(storage.MaxAbsence + time.Minute)
-		equal(c, "reason", c.record(r.Run, jobs.Cancelled).Reason, jobs.ReasonJobGone)
+		equal(c, "reason", c.record(r.Run, jobs.Cancelled).Reason, reasons.JobGone)
 	}},
 	{"the time starts again after a rolled-back deploy", func(c *check) {
 		leaves, stays := c.session("leaves"), c.session("stays")
@@ -81,7 +82,7 @@ var abandonRules = []rule{
 		c.afterwards(storage.MaxAbsence - time.Minute)
 		c.record(waits.ID, jobs.Waiting)
 		c.registerAll(stays, "h", "a")
-		equal(c, "adopted", ids(c.adopt(stays, 10, "a")), ids([]jobs.Record{waits}))
+		equal(c, "adopted", ids(c.adopt(stays, 10, "a")), ids([]storage.Record{waits}))
 	}},
 	{"the time does not count while no replica is alive", func(c *check) {
 		leaves := c.session("leaves")
@@ -95,7 +96,7 @@ var abandonRules = []rule{
 		c.sweep() // before the session registers its jobs
 		c.record(waits.ID, jobs.Waiting)
 		c.registerAll(back, "h", "a")
-		equal(c, "adopted", ids(c.adopt(back, 10, "a")), ids([]jobs.Record{waits}))
+		equal(c, "adopted", ids(c.adopt(back, 10, "a")), ids([]storage.Record{waits}))
 	}},
 	{"a waiting run of a live session is kept", func(c *check) {
 		leaves, stays := c.session("leaves"), c.session("stays")
@@ -111,7 +112,7 @@ var abandonRules = []rule{
 		holder := request("holder", 1, table("s/t"))
 		token := c.granted(stays, holder)
 		gone, behind := request("a", 1, table("s/t")), request("b", 2, table("s/t"))
-		c.blocked(leaves, gone, jobs.ReasonLockHeld, holder)
+		c.blocked(leaves, gone, reasons.LockHeld, holder)
 		c.must(c.Store.End(c.ctx, leaves))
 		c.afterwards(storage.MaxAbsence + time.Minute)
 		c.record(gone.Run, jobs.Skipped)

@@ -123,7 +123,7 @@ var actionRules = []rule{
 		c.register("h", "a")
 		s := c.session("one")
 		r := c.waiting(s, "a", 1)
-		records := make([]jobs.Record, 8)
+		records := make([]storage.Record, 8)
 		errs := make([]error, len(records))
 		var all sync.WaitGroup
 		for i := range records {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -98,15 +99,15 @@ var adoptRules = []rule{
 		holder, blocked, noted := request("a", 1, table("s/t")), request("a", 2, table("s/t")),
 			request("a", 3)
 		token := c.granted(s, holder)
-		c.blocked(s, blocked, jobs.ReasonLockHeld, holder)
-		equal(c, "note", c.note(s, noteOf(noted, jobs.Waiting, jobs.ReasonLockHeld)), true)
+		c.blocked(s, blocked, reasons.LockHeld, holder)
+		equal(c, "note", c.note(s, noteOf(noted, jobs.Waiting, reasons.LockHeld)), true)
 		got := idsOf(c.adoptKnowing(s, nil, 0, "a"))
 		if len(got) != 2 || !got[blocked.Run] || !got[noted.Run] {
 			c.Errorf("got %v, want %s and %s", got, blocked.Run, noted.Run)
 		}
 		c.finished(holder, token, jobs.Succeeded)
 		c.granted(s, blocked)
-		equal(c, "skip", c.note(s, noteOf(noted, jobs.Skipped, jobs.ReasonLockHeld)), true)
+		equal(c, "skip", c.note(s, noteOf(noted, jobs.Skipped, reasons.LockHeld)), true)
 		equal(c, "running or ended runs returned", len(c.adoptKnowing(s, nil, 0, "a")), 0)
 	}},
 	{"a session does not get a run that it already knows", func(c *check) {
@@ -126,16 +127,16 @@ var adoptRules = []rule{
 		youngest := request("youngest", 4, table("s/t"))
 		late := q.older
 		late.WaitSince = youngest.WaitSince.Add(time.Hour) // as the adopting session has it
-		c.blocked(adopter, late, jobs.ReasonLockHeld, q.younger)
+		c.blocked(adopter, late, reasons.LockHeld, q.younger)
 		c.finished(q.younger, token, jobs.Succeeded)
-		c.blocked(q.two, youngest, jobs.ReasonOlderWaiter, q.older)
+		c.blocked(q.two, youngest, reasons.OlderWaiter, q.older)
 		c.granted(adopter, late)
 	}},
 	{"a dead session adopts nothing", func(c *check) {
 		r := c.free("a", 1)[0]
 		s := c.session("one")
 		own := request("a", 2)
-		equal(c, "note", c.note(s, noteOf(own, jobs.Waiting, jobs.ReasonLockHeld)), true)
+		equal(c, "note", c.note(s, noteOf(own, jobs.Waiting, reasons.LockHeld)), true)
 		c.Expire(s)
 		// The store may also return an error.
 		if adopted, _ := c.Store.Adopt(c.ctx, s, Adoption(nil, 10, "a")); len(adopted) != 0 {
@@ -150,7 +151,7 @@ var adoptRules = []rule{
 	{"a run is adopted by one session only", adoptConcurrently},
 }
 
-func idsOf(records []jobs.Record) map[uuid.UUID]bool {
+func idsOf(records []storage.Record) map[uuid.UUID]bool {
 	ids := make(map[uuid.UUID]bool, len(records))
 	for _, r := range records {
 		ids[r.ID] = true
@@ -165,7 +166,7 @@ func (c *check) free(job string, scheduledTimes ...int) []storage.StartRequest {
 	requests := make([]storage.StartRequest, len(scheduledTimes))
 	for i, scheduledAt := range scheduledTimes {
 		requests[i] = request(job, scheduledAt)
-		equal(c, "note", c.note(s, noteOf(requests[i], jobs.Waiting, jobs.ReasonLockHeld)), true)
+		equal(c, "note", c.note(s, noteOf(requests[i], jobs.Waiting, reasons.LockHeld)), true)
 	}
 	c.must(c.Store.End(c.ctx, s))
 	return requests

@@ -7,11 +7,12 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // cancel cancels the run.
-func (c *check) cancel(run uuid.UUID) jobs.Record {
+func (c *check) cancel(run uuid.UUID) storage.Record {
 	c.Helper()
 	record, err := c.Store.Cancel(c.ctx,
 		storage.Action{Actor: "ann", Via: "go", Reason: "too long"},
@@ -28,15 +29,15 @@ var cancelRules = []rule{
 		cancelled := c.cancel(r.Run)
 		record := c.record(r.Run, jobs.Cancelled)
 		c.same(cancelled, record)
-		equal(c, "reason", record.Reason, jobs.ReasonCancelled)
+		equal(c, "reason", record.Reason, reasons.Cancelled)
 		if record.FinishedAt == nil || record.BlockedBy != nil ||
 			!strings.Contains(record.Detail, "ann") ||
 			!strings.Contains(record.Detail, "too long") {
 			c.Errorf("cancelled run %+v", record)
 		}
 		c.outcome(s, r, storage.StartDuplicate)
-		equal(c, "note", c.note(s, noteOf(r, jobs.Waiting, jobs.ReasonLockHeld)), false)
-		equal(c, "note", c.note(s, noteOf(r, jobs.Skipped, jobs.ReasonLockHeld)), false)
+		equal(c, "note", c.note(s, noteOf(r, jobs.Waiting, reasons.LockHeld)), false)
+		equal(c, "note", c.note(s, noteOf(r, jobs.Skipped, reasons.LockHeld)), false)
 		c.same(c.record(r.Run, jobs.Cancelled), record)
 		c.granted(s, request("b", 2, table("s/t"))) // the cancelled run blocks no other run
 		equal(c, "waiting", len(c.runs(storage.RunFilter{States: []jobs.State{jobs.Waiting}})), 0)
@@ -104,7 +105,7 @@ var cancelRules = []rule{
 		var cancelled, started atomic.Int64
 		for n := range 40 {
 			r := c.waiting(s, "a", n)
-			done := make(chan jobs.Record, 1)
+			done := make(chan storage.Record, 1)
 			go func() {
 				record, err := c.Second().Cancel(c.ctx, action, r.Run)
 				if err != nil {

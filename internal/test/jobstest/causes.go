@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -112,21 +113,21 @@ var causeRules = []rule{
 		early, late, manual, again := at(-20), at(-10), at(-5), at(-4)
 		manual.Firing.Key = "k"
 		for _, r := range []storage.StartRequest{late, early, manual} {
-			equal(c, "note", c.note(s, noteOf(r, jobs.Waiting, jobs.ReasonLockHeld)), true)
+			equal(c, "note", c.note(s, noteOf(r, jobs.Waiting, reasons.LockHeld)), true)
 		}
 		c.finished(again, c.granted(s, again), jobs.Waiting)
 		equal(c, "waits", c.cursor(now.Add(time.Hour)).Waits, late.Firing.ScheduledAt)
 		for _, r := range []storage.StartRequest{late, early} {
-			equal(c, "skip", c.note(s, noteOf(r, jobs.Skipped, jobs.ReasonLockHeld)), true)
+			equal(c, "skip", c.note(s, noteOf(r, jobs.Skipped, reasons.LockHeld)), true)
 		}
 		equal(c, "waits", c.cursor(now.Add(2*time.Hour)).Waits, time.Time{})
 	}},
 	{"a scheduled time past its deadline is recorded as skipped", func(c *check) {
 		c.register("h", "a")
-		m := misfired("a", c.now().Add(time.Minute), jobs.Skipped, jobs.ReasonDeadline)
+		m := misfired("a", c.now().Add(time.Minute), jobs.Skipped, reasons.Deadline)
 		c.misfire(c.now().Add(time.Hour), m)
 		if r := c.record(m.Run, jobs.Skipped); r.FinishedAt == nil ||
-			r.Reason != jobs.ReasonDeadline || r.Detail != m.Detail {
+			r.Reason != reasons.Deadline || r.Detail != m.Detail {
 			c.Errorf("skipped run %+v", r)
 		}
 	}},

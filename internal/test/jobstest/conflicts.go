@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -21,7 +22,7 @@ var conflictRules = append(pairRules(), []rule{
 			}
 		}
 		late := request("b", 1, slot("api", 3))
-		c.blocked(s, late, jobs.ReasonLockHeld, first)
+		c.blocked(s, late, reasons.LockHeld, first)
 		c.finished(first, token, jobs.Succeeded)
 		c.granted(s, late)
 	}},
@@ -41,7 +42,7 @@ var conflictRules = append(pairRules(), []rule{
 		first, second := request("a", 1, ownName("a"), table("s/t")),
 			request("a", 2, ownName("a"), table("s/t"))
 		token := c.granted(s, first)
-		blocker := c.blocked(s, second, jobs.ReasonOverlap, first)
+		blocker := c.blocked(s, second, reasons.Overlap, first)
 		equal(c, "blocking resource", blocker.Resource, "job:a")
 		c.finished(first, token, jobs.Failed)
 		c.granted(s, second)
@@ -52,14 +53,14 @@ var conflictRules = append(pairRules(), []rule{
 			request("a", 1, ownName("a")), request("a", 2, ownName("a"), path("p"), table("s/t"))
 		c.granted(s, other)
 		c.granted(s, first)
-		c.blocked(s, second, jobs.ReasonOverlap, first)
+		c.blocked(s, second, reasons.Overlap, first)
 	}},
 	{"grants of an expired session hold until a sweep", func(c *check) {
 		one, two := c.session("one"), c.session("two")
 		holder, next := request("a", 1, table("s/t")), request("b", 1, table("s/t"))
 		c.granted(one, holder)
 		c.Expire(one)
-		c.blocked(two, next, jobs.ReasonLockHeld, holder)
+		c.blocked(two, next, reasons.LockHeld, holder)
 		c.sweep()
 		c.granted(two, next)
 	}},
@@ -121,7 +122,7 @@ func pairRules() []rule {
 				c.granted(two, second)
 				return
 			}
-			blocker := c.blocked(two, second, jobs.ReasonLockHeld, first)
+			blocker := c.blocked(two, second, reasons.LockHeld, first)
 			equal(c, "blocking resource", blocker.Resource, p.first.Resource.String())
 			c.finished(first, token, jobs.Succeeded)
 			c.granted(two, second)

@@ -204,7 +204,7 @@ func compatible(locks []storage.LockView) error {
 func raceForFirings(c *check) {
 	const firings = 30
 	var mu sync.Mutex
-	winners := map[jobs.Firing]int{}
+	winners := map[storage.Firing]int{}
 	c.eachContender(func(n int, r *rand.Rand, store storage.Store, session uuid.UUID) {
 		batch := make([]storage.StartRequest, firings)
 		for i, at := range r.Perm(firings) {

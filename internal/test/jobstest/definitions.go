@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -342,7 +343,7 @@ var definitionRules = []rule{
 		current := request("a", 1)
 		current.Version = c.register("h2", "a")["a"]
 		equal(c, "note of the old definition",
-			c.note(s, noteOf(old, jobs.Skipped, jobs.ReasonLockHeld)), false)
+			c.note(s, noteOf(old, jobs.Skipped, reasons.LockHeld)), false)
 		c.granted(s, current)
 	}},
 	{"a newer definition does not revoke a grant", func(c *check) {

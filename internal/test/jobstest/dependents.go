@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -42,7 +43,7 @@ var dependentRules = []rule{
 			jobs.Skipped, jobs.Missed} {
 			one, other := c.later("one", i), c.later("other", i)
 			c.succeeded(s, one)
-			equal(c, "note", c.note(s, noteOf(other, state, jobs.ReasonLockHeld)), true)
+			equal(c, "note", c.note(s, noteOf(other, state, reasons.LockHeld)), true)
 			if state == jobs.Waiting {
 				waiting = append(waiting, storage.OpenFiring{ScheduledAt: one.Firing.ScheduledAt})
 			}
@@ -101,7 +102,7 @@ var dependentRules = []rule{
 		}
 		c.openings(f, all...)
 		c.addDependents(c.dependentFiring("f", all[1].ScheduledAt))
-		m := misfired("f", all[2].ScheduledAt, jobs.Missed, jobs.ReasonMisfire)
+		m := misfired("f", all[2].ScheduledAt, jobs.Missed, reasons.Misfire)
 		check := checkOf("f", all[0].ScheduledAt)
 		_, err := c.Store.CheckMisfires(c.ctx, []storage.MisfireCheck{check},
 			func(string, storage.Cursor) []storage.Misfired { return []storage.Misfired{m} })
@@ -185,7 +186,7 @@ var dependentRules = []rule{
 		c.absent(second.Run)
 		r := c.record(first.Run, jobs.Waiting)
 		if r.Job != "f" || !r.ScheduledAt.Equal(scheduledAt) || r.Key != "" ||
-			r.Reason != jobs.ReasonAfter || r.Detail != first.Detail {
+			r.Reason != reasons.After || r.Detail != first.Detail {
 			c.Errorf("added %+v", r)
 		}
 		within(c, "created", r.CreatedAt, before, c.now())
@@ -250,7 +251,7 @@ func (c *check) succeeded(session uuid.UUID, r storage.StartRequest) {
 }
 
 func (c *check) dependentFiring(job string, scheduledAt time.Time) storage.DependentFiring {
-	return storage.DependentFiring{Firing: jobs.Firing{Job: job, ScheduledAt: scheduledAt},
+	return storage.DependentFiring{Firing: storage.Firing{Job: job, ScheduledAt: scheduledAt},
 		Run:     uuid.New(),
 		Version: 1, Detail: "one and other succeeded"}
 }

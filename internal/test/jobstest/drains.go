@@ -58,7 +58,7 @@ var drainRules = []rule{
 			c.outcome(one, asked, storage.StartPaused)
 			equal(c, "adopted by the draining", len(c.adopt(one, 10, "a", "b")), 0)
 			equal(c, "adopted by another", ids(c.adopt(two, 10, "a", "b")),
-				ids([]jobs.Record{{ID: before.Run}, {ID: asked.Run}, {ID: triggered.ID}}))
+				ids([]storage.Record{{ID: before.Run}, {ID: asked.Run}, {ID: triggered.ID}}))
 			c.granted(two, before)
 			c.outcome(one, before, storage.StartDuplicate)
 		}},

@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -15,7 +16,7 @@ var finishRules = []rule{
 		r := request("a", 1, table("s/t"))
 		token := c.granted(s, r)
 		f := storage.FinishRequest{
-			Run: r.Run, Token: token, State: jobs.TimedOut, Reason: jobs.ReasonTimeout,
+			Run: r.Run, Token: token, State: jobs.TimedOut, Reason: reasons.Timeout,
 			Detail: "after 10m", Error: "too \"slow\" <é>", Output: "line\nline\n",
 		}
 		before := c.now()
@@ -84,12 +85,12 @@ var finishRules = []rule{
 		first := c.granted(one, r)
 		done, err := c.Store.Finish(c.ctx,
 			[]storage.FinishRequest{{Run: r.Run, Token: first, State: jobs.Waiting,
-				Reason: jobs.ReasonRetry, Error: "try 1"}})
+				Reason: reasons.Retry, Error: "try 1"}})
 		c.must(err)
 		equal(c, "finished", done[0], true)
 		record := c.record(r.Run, jobs.Waiting)
 		if record.FinishedAt != nil || record.Error != "try 1" || record.Attempt != 2 ||
-			record.Reason != jobs.ReasonRetry || record.StartedAt == nil {
+			record.Reason != reasons.Retry || record.StartedAt == nil {
 			c.Errorf("waiting run %+v", record)
 		}
 		c.finished(other, c.granted(two, other), jobs.Succeeded)

@@ -148,8 +148,8 @@ func (c *check) recovering(names ...string) {
 }
 
 // firing returns the job's n-th firing.
-func firing(job string, n int) jobs.Firing {
-	return jobs.Firing{Job: job, ScheduledAt: epoch.Add(time.Duration(n) * time.Second)}
+func firing(job string, n int) storage.Firing {
+	return storage.Firing{Job: job, ScheduledAt: epoch.Add(time.Duration(n) * time.Second)}
 }
 
 // request requests the job's n-th firing, which has waited since its scheduled time.
@@ -255,7 +255,7 @@ func (c *check) sweep() storage.Swept {
 }
 
 // adopt adopts runs for a session that knows the runs it has adopted before.
-func (c *check) adopt(session uuid.UUID, limit int, names ...string) []jobs.Record {
+func (c *check) adopt(session uuid.UUID, limit int, names ...string) []storage.Record {
 	c.Helper()
 	records := c.adoptKnowing(session, c.adopted[session], limit, names...)
 	for _, r := range records {
@@ -265,7 +265,7 @@ func (c *check) adopt(session uuid.UUID, limit int, names ...string) []jobs.Reco
 }
 
 func (c *check) adoptKnowing(session uuid.UUID, known []uuid.UUID, limit int,
-	names ...string) []jobs.Record {
+	names ...string) []storage.Record {
 	c.Helper()
 	records, err := c.Store.Adopt(c.ctx, session, Adoption(known, limit, names...))
 	c.must(err)
@@ -276,13 +276,13 @@ func (c *check) adoptKnowing(session uuid.UUID, known []uuid.UUID, limit int,
 var action = storage.Action{Actor: "ann", Via: "go"}
 
 // trigger triggers the job with a key.
-func (c *check) trigger(job, key string) (jobs.Record, error) {
+func (c *check) trigger(job, key string) (storage.Record, error) {
 	answer, err := c.Store.Trigger(c.ctx, action, storage.TriggerRequest{Job: job, Key: key})
 	return answer.Record, err
 }
 
 // record returns the run and fails the test unless it is in this state.
-func (c *check) record(id uuid.UUID, state jobs.State) jobs.Record {
+func (c *check) record(id uuid.UUID, state jobs.State) storage.Record {
 	c.Helper()
 	record, err := c.Store.Run(c.ctx, id)
 	c.must(err)
@@ -293,7 +293,7 @@ func (c *check) record(id uuid.UUID, state jobs.State) jobs.Record {
 }
 
 // same fails the test unless both records are equal.
-func (c *check) same(got, want jobs.Record) {
+func (c *check) same(got, want storage.Record) {
 	c.Helper()
 	if !reflect.DeepEqual(got, want) {
 		c.Errorf("got %+v, want %+v", got, want)

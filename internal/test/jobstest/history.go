@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -62,7 +63,7 @@ var historyRules = []rule{
 		c.granted(one, request("a", 1))
 		b := request("b", 1)
 		c.finished(b, c.granted(two, b), jobs.Failed)
-		c.note(one, noteOf(request("b", 2), jobs.Skipped, jobs.ReasonLockHeld))
+		c.note(one, noteOf(request("b", 2), jobs.Skipped, reasons.LockHeld))
 		for _, f := range []struct {
 			filter storage.RunFilter
 			want   int
@@ -98,14 +99,15 @@ var historyRules = []rule{
 			whole.Limit = 100
 			all := c.runs(whole)
 			equal(c, "runs", len(all), 60)
-			var paged []jobs.Record
+			var paged []storage.Record
 			f.Limit = 7
 			for page := c.runs(f); len(page) > 0; page = c.runs(f) {
 				paged = append(paged, page...)
 				last := page[len(page)-1]
 				f.Before = &storage.RunCursor{CreatedAt: last.CreatedAt, ID: last.ID}
 			}
-			if !slices.EqualFunc(all, paged, func(a, b jobs.Record) bool { return a.ID == b.ID }) {
+			same := func(a, b storage.Record) bool { return a.ID == b.ID }
+			if !slices.EqualFunc(all, paged, same) {
 				c.Errorf("%+v: %d runs in pages differ from %d at once", f, len(paged), len(all))
 			}
 		}
@@ -130,7 +132,7 @@ var historyRules = []rule{
 			c.finished(r, c.granted(s, r), state)
 		}
 		c.granted(s, request("a", 3)) // still running
-		skipped := noteOf(request("b", 1), jobs.Skipped, jobs.ReasonLockHeld)
+		skipped := noteOf(request("b", 1), jobs.Skipped, reasons.LockHeld)
 		c.note(s, skipped)
 		views, err := c.Store.Jobs(c.ctx)
 		c.must(err)
@@ -204,14 +206,14 @@ func (c *check) pastRuns(n int) []uuid.UUID {
 	return ids
 }
 
-func (c *check) runs(f storage.RunFilter) []jobs.Record {
+func (c *check) runs(f storage.RunFilter) []storage.Record {
 	c.Helper()
 	records, err := c.Store.Runs(c.ctx, f)
 	c.must(err)
 	return records
 }
 
-func younger(a, b jobs.Record) bool { return a.CreatedAt.After(b.CreatedAt) }
+func younger(a, b storage.Record) bool { return a.CreatedAt.After(b.CreatedAt) }
 
 var firingRules = []rule{
 	{"a firing has its job and all its runs, first run first", func(c *check) {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -17,27 +18,27 @@ import (
 var listingRules = []rule{
 	{"runs are filtered by reason, with and without states", func(c *check) {
 		s := c.session("one")
-		skipped, missed := noteOf(request("a", 11), jobs.Skipped, jobs.ReasonLockHeld),
-			noteOf(request("a", 12), jobs.Skipped, jobs.ReasonOverlap)
+		skipped, missed := noteOf(request("a", 11), jobs.Skipped, reasons.LockHeld),
+			noteOf(request("a", 12), jobs.Skipped, reasons.Overlap)
 		waits := request("b", 3, table("s/t"))
 		c.note(s, skipped)
 		c.note(s, missed)
-		c.note(s, noteOf(waits, jobs.Waiting, jobs.ReasonLockHeld))
+		c.note(s, noteOf(waits, jobs.Waiting, reasons.LockHeld))
 		c.pastRuns(2)
 		for _, f := range []struct {
 			filter storage.RunFilter
 			want   []uuid.UUID
 		}{
-			{storage.RunFilter{Reason: jobs.ReasonLockHeld}, []uuid.UUID{skipped.Run, waits.Run}},
-			{storage.RunFilter{Reason: jobs.ReasonOverlap}, []uuid.UUID{missed.Run}},
-			{storage.RunFilter{Reason: jobs.ReasonPanic}, nil},
-			{storage.RunFilter{Reason: jobs.ReasonLockHeld, States: []jobs.State{jobs.Skipped}},
+			{storage.RunFilter{Reason: reasons.LockHeld}, []uuid.UUID{skipped.Run, waits.Run}},
+			{storage.RunFilter{Reason: reasons.Overlap}, []uuid.UUID{missed.Run}},
+			{storage.RunFilter{Reason: reasons.Panic}, nil},
+			{storage.RunFilter{Reason: reasons.LockHeld, States: []jobs.State{jobs.Skipped}},
 				[]uuid.UUID{skipped.Run}},
-			{storage.RunFilter{Reason: jobs.ReasonLockHeld, States: []jobs.State{jobs.Waiting}},
+			{storage.RunFilter{Reason: reasons.LockHeld, States: []jobs.State{jobs.Waiting}},
 				[]uuid.UUID{waits.Run}},
-			{storage.RunFilter{Reason: jobs.ReasonLockHeld,
+			{storage.RunFilter{Reason: reasons.LockHeld,
 				States: []jobs.State{jobs.Failed, jobs.Missed, jobs.Succeeded}}, nil},
-			{storage.RunFilter{Reason: jobs.ReasonLockHeld, Job: "b"}, []uuid.UUID{waits.Run}},
+			{storage.RunFilter{Reason: reasons.LockHeld, Job: "b"}, []uuid.UUID{waits.Run}},
 		} {
 			c.sameRuns(f.filter, f.want...)
 		}
@@ -67,12 +68,12 @@ var listingRules = []rule{
 		runs := make(map[string]uuid.UUID)
 		for i, job := range []string{"orders", "schema", "part", "other", "path", "api", "none",
 			"unknown"} {
-			n := noteOf(request(job, i), jobs.Skipped, jobs.ReasonLockHeld)
+			n := noteOf(request(job, i), jobs.Skipped, reasons.LockHeld)
 			c.note(s, n)
 			runs[job] = n.Run
 		}
 		waits := request("orders", 20, table("s/orders"))
-		c.note(s, noteOf(waits, jobs.Waiting, jobs.ReasonLockHeld))
+		c.note(s, noteOf(waits, jobs.Waiting, reasons.LockHeld))
 		resource := func(r locking.Request) *locking.Resource { return &r.Resource }
 		c.sameRuns(storage.RunFilter{Resource: resource(table("s/orders"))}, runs["orders"],
 			runs["schema"], runs["part"], waits.Run)
@@ -89,7 +90,7 @@ var listingRules = []rule{
 		c.sameRuns(storage.RunFilter{Resource: resource(table("s/orders")),
 			States: []jobs.State{jobs.Skipped, jobs.Waiting},
 			Job:    "orders"}, runs["orders"], waits.Run)
-		c.sameRuns(storage.RunFilter{Resource: resource(table("s")), Reason: jobs.ReasonLockHeld,
+		c.sameRuns(storage.RunFilter{Resource: resource(table("s")), Reason: reasons.LockHeld,
 			States: []jobs.State{jobs.Skipped}},
 			runs["orders"], runs["schema"], runs["part"], runs["other"])
 		equal(c, "runs of a page",
@@ -112,14 +113,14 @@ var listingRules = []rule{
 			whole.Limit = 100
 			all := c.runs(whole)
 			equal(c, "runs", len(all), 60)
-			var paged []jobs.Record
+			var paged []storage.Record
 			last := all[len(all)-1]
 			f.Limit, f.After = 7, cursorOf(last)
 			for page := c.runs(f); len(page) > 0; page = c.runs(f) {
 				paged = slices.Concat(page, paged)
 				f.After = cursorOf(page[0])
 			}
-			if !slices.EqualFunc(all[:len(all)-1], paged, func(a, b jobs.Record) bool {
+			if !slices.EqualFunc(all[:len(all)-1], paged, func(a, b storage.Record) bool {
 				return a.ID == b.ID
 			}) {
 				c.Errorf("%+v: %d runs in pages back differ from %d at once", f, len(paged),
@@ -178,7 +179,7 @@ var listingRules = []rule{
 		c.finished(failed, c.granted(s, failed), jobs.Failed)
 		c.finished(ended, c.granted(s, ended), jobs.Succeeded)
 		c.granted(s, runs)
-		c.note(s, noteOf(request("prune", 1, table("s/t")), jobs.Waiting, jobs.ReasonLockHeld))
+		c.note(s, noteOf(request("prune", 1, table("s/t")), jobs.Waiting, reasons.LockHeld))
 		for _, l := range []struct {
 			filter storage.JobFilter
 			want   string
@@ -275,7 +276,7 @@ var listingRules = []rule{
 			r := request("a", i)
 			c.finished(r, c.granted(s, r), []jobs.State{jobs.Failed, jobs.Succeeded}[i%2])
 		}
-		skipped := noteOf(request("b", 1), jobs.Skipped, jobs.ReasonLockHeld)
+		skipped := noteOf(request("b", 1), jobs.Skipped, reasons.LockHeld)
 		c.note(s, skipped)
 		c.granted(s, request("other", 1))
 		found, err := c.Store.Outcomes(c.ctx, []string{"b", "a", "never"}, 3)
@@ -292,7 +293,7 @@ var listingRules = []rule{
 		}
 		b := found["b"][0]
 		if _, ran := b.Took(); ran || b.Run != skipped.Run || b.State != jobs.Skipped ||
-			b.Reason != jobs.ReasonLockHeld {
+			b.Reason != reasons.LockHeld {
 			c.Errorf("outcome %+v, want what was skipped", b)
 		}
 		none, err := c.Store.Outcomes(c.ctx, nil, 3)
@@ -302,12 +303,12 @@ var listingRules = []rule{
 	{"failed and skipped runs are counted by job, state and reason", func(c *check) {
 		s := c.session("one")
 		for i := range 3 {
-			c.note(s, noteOf(request("a", i), jobs.Skipped, jobs.ReasonLockHeld))
+			c.note(s, noteOf(request("a", i), jobs.Skipped, reasons.LockHeld))
 		}
 		since := c.now()
-		c.note(s, noteOf(request("a", 3), jobs.Skipped, jobs.ReasonLockHeld))
-		c.note(s, noteOf(request("a", 4), jobs.Skipped, jobs.ReasonOverlap))
-		c.note(s, noteOf(request("b", 5, table("s/t")), jobs.Waiting, jobs.ReasonLockHeld))
+		c.note(s, noteOf(request("a", 3), jobs.Skipped, reasons.LockHeld))
+		c.note(s, noteOf(request("a", 4), jobs.Skipped, reasons.Overlap))
+		c.note(s, noteOf(request("b", 5, table("s/t")), jobs.Waiting, reasons.LockHeld))
 		for i, state := range []jobs.State{jobs.Failed, jobs.Failed, jobs.Succeeded} {
 			r := request("b", i)
 			c.finished(r, c.granted(s, r), state)
@@ -358,7 +359,7 @@ var listingRules = []rule{
 	}},
 }
 
-func cursorOf(r jobs.Record) *storage.RunCursor {
+func cursorOf(r storage.Record) *storage.RunCursor {
 	return &storage.RunCursor{CreatedAt: r.CreatedAt, ID: r.ID}
 }
 

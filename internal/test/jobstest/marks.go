@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -17,15 +18,15 @@ var markRules = []rule{
 		var token jobs.Token
 		c.moved("a start", func() { token = c.granted(one, holder) }, storage.TopicRuns,
 			storage.TopicLocks)
-		c.moved("a wait", func() { c.blocked(one, waiter, jobs.ReasonLockHeld, holder) },
+		c.moved("a wait", func() { c.blocked(one, waiter, reasons.LockHeld, holder) },
 			storage.TopicRuns, storage.TopicLocks)
 		c.moved("an end", func() { c.finished(holder, token, jobs.Succeeded) }, storage.TopicRuns,
 			storage.TopicLocks)
 		c.moved("the end of a wait", func() {
-			c.note(one, noteOf(waiter, jobs.Skipped, jobs.ReasonLockHeld))
+			c.note(one, noteOf(waiter, jobs.Skipped, reasons.LockHeld))
 		}, storage.TopicRuns, storage.TopicLocks)
 		c.moved("a run that was nothing but skipped", func() {
-			c.note(one, noteOf(request("a", 2), jobs.Skipped, jobs.ReasonOverlap))
+			c.note(one, noteOf(request("a", 2), jobs.Skipped, reasons.Overlap))
 		}, storage.TopicRuns)
 		c.moved("a start that has ended meanwhile", func() {
 			again := request("a", 3)

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -140,8 +141,8 @@ var misfireRules = []rule{
 		c.register("h1", "a", "b")
 		until := c.now().Add(time.Hour)
 		before := c.versions()["a"].CheckedUntil
-		superseded, kept := misfired("a", until, jobs.Missed, jobs.ReasonMisfire),
-			misfired("b", until, jobs.Missed, jobs.ReasonMisfire)
+		superseded, kept := misfired("a", until, jobs.Missed, reasons.Misfire),
+			misfired("b", until, jobs.Missed, reasons.Misfire)
 		cursors, err := c.Store.CheckMisfires(c.ctx,
 			[]storage.MisfireCheck{checkOf("a", until), checkOf("b", until)},
 			func(job string, _ storage.Cursor) []storage.Misfired {
@@ -171,7 +172,7 @@ var misfireRules = []rule{
 			return r
 		}
 		skipped, early, late := at(3), at(1), at(2)
-		equal(c, "skip", c.note(s, noteOf(skipped, jobs.Skipped, jobs.ReasonLockHeld)), true)
+		equal(c, "skip", c.note(s, noteOf(skipped, jobs.Skipped, reasons.LockHeld)), true)
 		c.finished(late, c.granted(s, late), jobs.Failed)
 		c.granted(s, early)
 		manual, otherJob, tooOld, tooNew := at(4), at(5), at(-60), at(120)
@@ -187,8 +188,8 @@ var misfireRules = []rule{
 	{"misfires are recorded once", func(c *check) {
 		c.register("h", "a")
 		now := c.now()
-		missed := misfired("a", now.Add(time.Minute), jobs.Missed, jobs.ReasonSuperseded)
-		late := misfired("a", now.Add(2*time.Minute), jobs.Waiting, jobs.ReasonMisfire)
+		missed := misfired("a", now.Add(time.Minute), jobs.Missed, reasons.Superseded)
+		late := misfired("a", now.Add(2*time.Minute), jobs.Waiting, reasons.Misfire)
 		c.misfire(now.Add(time.Hour), missed, late)
 		record := c.record(missed.Run, jobs.Missed)
 		if record.FinishedAt == nil || record.Reason != missed.Reason ||
@@ -200,13 +201,13 @@ var misfireRules = []rule{
 			!adopted[0].ScheduledAt.Equal(late.Firing.ScheduledAt) {
 			c.Errorf("adopted %+v, want run %s", adopted, late.Run)
 		}
-		again := misfired("a", missed.Firing.ScheduledAt, jobs.Missed, jobs.ReasonMisfire)
+		again := misfired("a", missed.Firing.ScheduledAt, jobs.Missed, reasons.Misfire)
 		c.misfire(now.Add(2*time.Hour), again)
 		c.absent(again.Run)
 	}},
 	{"a recorded misfire prevents a start of its scheduled time", func(c *check) {
 		c.register("h", "a")
-		m := misfired("a", c.now().Add(time.Minute), jobs.Missed, jobs.ReasonMisfire)
+		m := misfired("a", c.now().Add(time.Minute), jobs.Missed, reasons.Misfire)
 		c.misfire(c.now().Add(time.Hour), m)
 		r := request("a", 0)
 		r.Firing = m.Firing
@@ -218,9 +219,9 @@ var misfireRules = []rule{
 		r := request("a", 0)
 		r.Firing.ScheduledAt = c.now().Add(time.Minute)
 		token := c.granted(s, r)
-		m := misfired("a", r.Firing.ScheduledAt, jobs.Missed, jobs.ReasonMisfire)
+		m := misfired("a", r.Firing.ScheduledAt, jobs.Missed, reasons.Misfire)
 		free := misfired("a", r.Firing.ScheduledAt.Add(time.Minute), jobs.Missed,
-			jobs.ReasonMisfire)
+			reasons.Misfire)
 		c.misfire(c.now().Add(time.Hour), m, free)
 		c.absent(m.Run)
 		c.record(free.Run, jobs.Missed)
@@ -251,7 +252,7 @@ var misfireRules = []rule{
 		found := make([]storage.Misfired, storage.MaxBatch+200)
 		for i := range found {
 			found[i] = misfired("a", now.Add(time.Duration(i+1)*time.Second), jobs.Missed,
-				jobs.ReasonSuperseded)
+				reasons.Superseded)
 		}
 		c.misfire(now.Add(time.Hour), found...)
 		c.record(found[0].Run, jobs.Missed)
@@ -263,7 +264,7 @@ var misfireRules = []rule{
 
 func misfired(job string, scheduledAt time.Time, state jobs.State,
 	reason jobs.Reason) storage.Misfired {
-	return storage.Misfired{Firing: jobs.Firing{Job: job, ScheduledAt: scheduledAt},
+	return storage.Misfired{Firing: storage.Firing{Job: job, ScheduledAt: scheduledAt},
 		Run:   uuid.New(),
 		State: state, Reason: reason, Detail: "nobody was there"}
 }

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -156,8 +157,8 @@ func (m *model) expectBlocker(t *rapid.T, r *modelRun, got storage.StartResult) 
 	blockers := m.blockers(r)
 	held := slices.ContainsFunc(blockers,
 		func(o *modelRun) bool { return o.state == jobs.Running })
-	if want := map[bool]jobs.Reason{true: jobs.ReasonLockHeld,
-		false: jobs.ReasonOlderWaiter}[held]; got.Reason != want {
+	if want := map[bool]jobs.Reason{true: reasons.LockHeld,
+		false: reasons.OlderWaiter}[held]; got.Reason != want {
 		t.Fatalf("run %s is blocked with reason %s, want %s", r.Run, got.Reason, want)
 	}
 	if got.Blocker == nil || !slices.ContainsFunc(blockers, func(o *modelRun) bool {
@@ -235,7 +236,7 @@ func (m *model) finish(t *rapid.T) {
 func (m *model) skip(t *rapid.T) {
 	r, session := m.drawRun(t, func(*modelRun) bool { return true }), m.drawSession(t)
 	recorded, err := m.c.Store.Note(m.c.ctx, session,
-		[]storage.Note{noteOf(r.StartRequest, jobs.Skipped, jobs.ReasonLockHeld)})
+		[]storage.Note{noteOf(r.StartRequest, jobs.Skipped, reasons.LockHeld)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +252,7 @@ func (m *model) skip(t *rapid.T) {
 // note records that a run waits, for its requests or for nothing.
 func (m *model) note(t *rapid.T) {
 	r, session := m.drawRun(t, func(*modelRun) bool { return true }), m.drawSession(t)
-	n, wants := noteOf(r.StartRequest, jobs.Waiting, jobs.ReasonNoWorker),
+	n, wants := noteOf(r.StartRequest, jobs.Waiting, reasons.NoWorker),
 		rapid.Bool().Draw(t, "wants")
 	if !wants {
 		n.Requests = nil
@@ -319,7 +320,7 @@ func (m *model) adopt(t *rapid.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	records = slices.DeleteFunc(records, func(r jobs.Record) bool {
+	records = slices.DeleteFunc(records, func(r storage.Record) bool {
 		returned := unknown[r.ID]
 		delete(unknown, r.ID)
 		return returned

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -15,7 +16,7 @@ var noteRules = []rule{
 	{"a note records a firing as waiting and then as skipped", func(c *check) {
 		s := c.session("one")
 		r := request("a", 1, table("s/t"))
-		n := noteOf(r, jobs.Waiting, jobs.ReasonLockHeld)
+		n := noteOf(r, jobs.Waiting, reasons.LockHeld)
 		n.Blocker = &jobs.Blocker{Resource: "s/t",
 			Holder: locking.Owner{Replica: "x", Job: "y", Run: "z"}}
 		equal(c, "waiting", c.note(s, n), true)
@@ -31,7 +32,7 @@ var noteRules = []rule{
 			skipped.Token != 0 {
 			c.Errorf("skipped run %+v", skipped)
 		}
-		equal(c, "reason", skipped.Reason, jobs.ReasonLockHeld)
+		equal(c, "reason", skipped.Reason, reasons.LockHeld)
 		equal(c, "detail", skipped.Detail, n.Detail)
 		equal(c, "replica", skipped.Replica, "one")
 		equal(c, "scheduled_at", skipped.ScheduledAt, r.Firing.ScheduledAt)
@@ -39,7 +40,7 @@ var noteRules = []rule{
 	{"a note can record every final state", func(c *check) {
 		s := c.session("one")
 		for i, state := range []jobs.State{jobs.Skipped, jobs.Cancelled, jobs.Failed, jobs.Missed} {
-			n := noteOf(request("a", i), state, jobs.ReasonCancelled)
+			n := noteOf(request("a", i), state, reasons.Cancelled)
 			n.Error = "it broke"
 			equal(c, string(state), c.note(s, n), true)
 			equal(c, "error", c.record(n.Run, state).Error, "it broke")
@@ -50,13 +51,13 @@ var noteRules = []rule{
 		r := request("a", 1)
 		_, err := c.Store.Finish(c.ctx,
 			[]storage.FinishRequest{{Run: r.Run, Token: c.granted(s, r), State: jobs.Waiting,
-				Reason: jobs.ReasonRetry, Error: "try 1"}})
+				Reason: reasons.Retry, Error: "try 1"}})
 		c.must(err)
-		equal(c, "note", c.note(s, noteOf(r, jobs.Waiting, jobs.ReasonNoWorker)), true)
+		equal(c, "note", c.note(s, noteOf(r, jobs.Waiting, reasons.NoWorker)), true)
 		waits := c.record(r.Run, jobs.Waiting)
 		equal(c, "error", waits.Error, "try 1")
 		equal(c, "attempt", waits.Attempt, 2)
-		n := noteOf(r, jobs.Failed, jobs.ReasonLockHeld)
+		n := noteOf(r, jobs.Failed, reasons.LockHeld)
 		n.Error = "never came to try 2"
 		equal(c, "note", c.note(s, n), true)
 		equal(c, "error", c.record(r.Run, jobs.Failed).Error, n.Error)
@@ -64,7 +65,7 @@ var noteRules = []rule{
 	{"a repeated note succeeds", func(c *check) {
 		s := c.session("one")
 		for _, state := range []jobs.State{jobs.Waiting, jobs.Skipped} {
-			n := noteOf(request("a", 1, table("s/t")), state, jobs.ReasonLockHeld)
+			n := noteOf(request("a", 1, table("s/t")), state, reasons.LockHeld)
 			n.Firing.Key = string(state)
 			equal(c, "first", c.note(s, n), true)
 			equal(c, "resent", c.note(s, n), true)
@@ -76,13 +77,13 @@ var noteRules = []rule{
 		runs, waits, skipped := request("runs", 1, table("s/t")), request("waits", 1, table("s/t")),
 			request("skipped", 1)
 		c.granted(one, runs)
-		c.blocked(one, waits, jobs.ReasonLockHeld, runs)
-		equal(c, "skip", c.note(one, noteOf(skipped, jobs.Skipped, jobs.ReasonLockHeld)), true)
+		c.blocked(one, waits, reasons.LockHeld, runs)
+		equal(c, "skip", c.note(one, noteOf(skipped, jobs.Skipped, reasons.LockHeld)), true)
 		for _, r := range []storage.StartRequest{runs, waits, skipped} {
 			r.Run = uuid.New()
 			for _, state := range []jobs.State{jobs.Waiting, jobs.Skipped} {
 				equal(c, fmt.Sprintf("%s of %s", state, r.Firing.Job),
-					c.note(two, noteOf(r, state, jobs.ReasonLockHeld)), false)
+					c.note(two, noteOf(r, state, reasons.LockHeld)), false)
 			}
 			if _, err := c.Store.Run(c.ctx, r.Run); !errors.Is(err, storage.ErrNotFound) {
 				c.Errorf("a refused note of %s left a run: %v", r.Firing.Job, err)
@@ -94,39 +95,39 @@ var noteRules = []rule{
 		s := c.session("one")
 		r := request("a", 1, table("s/t"))
 		token := c.granted(s, r)
-		equal(c, "skip of a running one", c.note(s, noteOf(r, jobs.Skipped, jobs.ReasonLockHeld)),
+		equal(c, "skip of a running one", c.note(s, noteOf(r, jobs.Skipped, reasons.LockHeld)),
 			false)
-		equal(c, "wait of a running one", c.note(s, noteOf(r, jobs.Waiting, jobs.ReasonLockHeld)),
+		equal(c, "wait of a running one", c.note(s, noteOf(r, jobs.Waiting, reasons.LockHeld)),
 			false)
 		c.record(r.Run, jobs.Running)
 		c.finished(r, token, jobs.Succeeded)
-		equal(c, "skip of an ended one", c.note(s, noteOf(r, jobs.Skipped, jobs.ReasonLockHeld)),
+		equal(c, "skip of an ended one", c.note(s, noteOf(r, jobs.Skipped, reasons.LockHeld)),
 			false)
-		equal(c, "wait of an ended one", c.note(s, noteOf(r, jobs.Waiting, jobs.ReasonLockHeld)),
+		equal(c, "wait of an ended one", c.note(s, noteOf(r, jobs.Waiting, reasons.LockHeld)),
 			false)
 		c.record(r.Run, jobs.Succeeded)
 	}},
 	{"a note is refused for a waiting run of another session", func(c *check) {
 		one, two := c.session("one"), c.session("two")
 		r := request("a", 1, table("s/t"))
-		equal(c, "first", c.note(one, noteOf(r, jobs.Waiting, jobs.ReasonLockHeld)), true)
-		equal(c, "skip by another", c.note(two, noteOf(r, jobs.Skipped, jobs.ReasonLockHeld)),
+		equal(c, "first", c.note(one, noteOf(r, jobs.Waiting, reasons.LockHeld)), true)
+		equal(c, "skip by another", c.note(two, noteOf(r, jobs.Skipped, reasons.LockHeld)),
 			false)
 		c.record(r.Run, jobs.Waiting)
 	}},
 	{"a session can start the run of its note", func(c *check) {
 		s := c.session("one")
 		r := request("a", 1, table("s/t"))
-		equal(c, "note", c.note(s, noteOf(r, jobs.Waiting, jobs.ReasonLockHeld)), true)
+		equal(c, "note", c.note(s, noteOf(r, jobs.Waiting, reasons.LockHeld)), true)
 		c.granted(s, r)
 		c.record(r.Run, jobs.Running)
 	}},
 	{"the first of two notes of one firing in a batch succeeds", func(c *check) {
 		s := c.session("one")
 		recorded, err := c.Store.Note(c.ctx, s, []storage.Note{
-			noteOf(request("b", 1), jobs.Skipped, jobs.ReasonLockHeld),
-			noteOf(request("a", 1), jobs.Skipped, jobs.ReasonLockHeld),
-			noteOf(request("b", 1), jobs.Skipped, jobs.ReasonLockHeld),
+			noteOf(request("b", 1), jobs.Skipped, reasons.LockHeld),
+			noteOf(request("a", 1), jobs.Skipped, reasons.LockHeld),
+			noteOf(request("b", 1), jobs.Skipped, reasons.LockHeld),
 		})
 		c.must(err)
 		if len(recorded) != 3 || !recorded[0] || !recorded[1] || recorded[2] {
@@ -136,10 +137,10 @@ var noteRules = []rule{
 	{"a note of a lost session changes nothing", func(c *check) {
 		s := c.session("one")
 		waits := request("a", 1, table("s/t"))
-		equal(c, "note", c.note(s, noteOf(waits, jobs.Waiting, jobs.ReasonLockHeld)), true)
+		equal(c, "note", c.note(s, noteOf(waits, jobs.Waiting, reasons.LockHeld)), true)
 		c.Expire(s)
 		_, err := c.Store.Note(c.ctx, s,
-			[]storage.Note{noteOf(waits, jobs.Skipped, jobs.ReasonLockHeld)})
+			[]storage.Note{noteOf(waits, jobs.Skipped, reasons.LockHeld)})
 		if !errors.Is(err, storage.ErrSessionLost) {
 			c.Errorf("note of a lost session: %v, want ErrSessionLost", err)
 		}

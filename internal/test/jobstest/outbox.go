@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -127,7 +128,7 @@ var outboxRules = []rule{
 		s := c.session("one")
 		for n, state := range []jobs.State{jobs.Skipped, jobs.Failed} {
 			r := request("a", n)
-			equal(c, "noted", c.note(s, noteOf(r, state, jobs.ReasonLockHeld)), true)
+			equal(c, "noted", c.note(s, noteOf(r, state, reasons.LockHeld)), true)
 			c.settled(c.delivered(r.Run, state), storage.Settlement{Delivered: true})
 		}
 	}},
@@ -135,9 +136,9 @@ var outboxRules = []rule{
 		c.hooked("a", "h", jobs.Skipped)
 		s := c.session("one")
 		r := request("a", 1)
-		equal(c, "noted", c.note(s, noteOf(r, jobs.Waiting, jobs.ReasonLockHeld)), true)
+		equal(c, "noted", c.note(s, noteOf(r, jobs.Waiting, reasons.LockHeld)), true)
 		equal(c, "deliveries", len(c.take("w", 0)), 0)
-		equal(c, "noted", c.note(s, noteOf(r, jobs.Skipped, jobs.ReasonLockHeld)), true)
+		equal(c, "noted", c.note(s, noteOf(r, jobs.Skipped, reasons.LockHeld)), true)
 		c.delivered(r.Run, jobs.Skipped)
 	}},
 	{"a run that a sweep ends as lost has a delivery, its recovery has none", func(c *check) {
@@ -153,7 +154,7 @@ var outboxRules = []rule{
 		c.hooked("a", "h", finalStates...)
 		r := request("a", 1)
 		c.must(c.Store.Revoke(c.ctx, c.granted(c.session("one"), r), jobs.Cancelled,
-			jobs.ReasonCancelled))
+			reasons.Cancelled))
 		c.delivered(r.Run, jobs.Cancelled)
 	}},
 	{"a cancelled waiting run has a delivery", func(c *check) {
@@ -200,11 +201,11 @@ var outboxRules = []rule{
 		_, err = c.Store.CheckMisfires(c.ctx, checks,
 			func(string, storage.Cursor) []storage.Misfired {
 				return []storage.Misfired{
-					{Firing: jobs.Firing{Job: "a", ScheduledAt: now.Add(time.Minute)}, Run: missed,
-						State: jobs.Missed, Reason: jobs.ReasonMisfire},
-					{Firing: jobs.Firing{Job: "a", ScheduledAt: now.Add(2 * time.Minute)},
+					{Firing: storage.Firing{Job: "a", ScheduledAt: now.Add(time.Minute)}, Run: missed,
+						State: jobs.Missed, Reason: reasons.Misfire},
+					{Firing: storage.Firing{Job: "a", ScheduledAt: now.Add(2 * time.Minute)},
 						Run:   late,
-						State: jobs.Waiting, Reason: jobs.ReasonMisfire},
+						State: jobs.Waiting, Reason: reasons.Misfire},
 				}
 			})
 		c.must(err)

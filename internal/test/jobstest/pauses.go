@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -61,7 +62,7 @@ func (c *check) waiting(session uuid.UUID, job string, n int,
 	held := table("s/hurdle-" + job)
 	hurdle, r := request("hurdle-"+job, n, held), request(job, n, append(requests, held)...)
 	token := c.granted(session, hurdle)
-	c.blocked(session, r, jobs.ReasonLockHeld, hurdle)
+	c.blocked(session, r, reasons.LockHeld, hurdle)
 	c.finished(hurdle, token, jobs.Succeeded)
 	return r
 }
@@ -169,7 +170,7 @@ var pauseRules = []rule{
 			equal(c, "adopted when resumed", len(recovery), 1)
 			c.pause(jobA)
 			c.outcome(one, storage.StartRequest{Run: recovery[0].ID,
-				Firing:  jobs.Firing{Job: "a", ScheduledAt: recovery[0].ScheduledAt, Recovery: 1},
+				Firing:  storage.Firing{Job: "a", ScheduledAt: recovery[0].ScheduledAt, Recovery: 1},
 				Attempt: 1}, storage.StartPaused)
 		}},
 	{"any session can adopt a paused waiting run after it is resumed", func(c *check) {
@@ -194,7 +195,7 @@ var pauseRules = []rule{
 		for range 2 {
 			c.outcome(s, r, storage.StartPaused)
 			record := c.record(r.Run, jobs.Waiting)
-			equal(c, "reason", record.Reason, jobs.ReasonPaused)
+			equal(c, "reason", record.Reason, reasons.Paused)
 			equal(c, "waits since", record.WaitSince, r.WaitSince)
 			if record.Detail == "" || record.BlockedBy != nil {
 				c.Errorf("paused run %+v", record)
@@ -216,13 +217,13 @@ var pauseRules = []rule{
 		c.must(c.Store.End(c.ctx, one))
 		c.pause(jobA)
 		equal(c, "adopted", ids(c.adopt(two, 10, "a", "b")),
-			ids([]jobs.Record{{ID: other.Run}, {ID: triggered.ID}}))
+			ids([]storage.Record{{ID: other.Run}, {ID: triggered.ID}}))
 		c.granted(two, storage.StartRequest{Run: triggered.ID,
-			Firing:  jobs.Firing{Job: "a", ScheduledAt: triggered.ScheduledAt, Key: "k"},
+			Firing:  storage.Firing{Job: "a", ScheduledAt: triggered.ScheduledAt, Key: "k"},
 			Attempt: 1})
 		c.resume(jobA)
 		equal(c, "adopted", ids(c.adopt(two, 10, "a", "b")),
-			ids([]jobs.Record{{ID: scheduled.Run}}))
+			ids([]storage.Record{{ID: scheduled.Run}}))
 	}},
 	{"runs of a paused job with attempts are adopted from dead sessions", func(c *check) {
 		c.register("h", "a")
@@ -284,7 +285,7 @@ var pauseRules = []rule{
 }
 
 // ids returns the runs' ids, sorted.
-func ids(records []jobs.Record) string {
+func ids(records []storage.Record) string {
 	var all []string
 	for _, r := range records {
 		all = append(all, r.ID.String())

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -39,11 +40,11 @@ var pruneRules = []rule{
 		s := c.session("one")
 		for n, state := range jobs.States() {
 			if r := request("a", n); state.Final() {
-				c.note(s, noteOf(r, state, jobs.ReasonMisfire))
+				c.note(s, noteOf(r, state, reasons.Misfire))
 			}
 		}
 		last := request("a", 99)
-		c.note(s, noteOf(last, jobs.Skipped, jobs.ReasonMisfire))
+		c.note(s, noteOf(last, jobs.Skipped, reasons.Misfire))
 		ended := len(c.runs(storage.RunFilter{}))
 		equal(c, "runs", c.prune(s, storage.PruneRequest{Keep: atOnce, Limit: 100}).Runs, ended-1)
 		c.record(last.Run, jobs.Skipped)
@@ -55,7 +56,7 @@ var pruneRules = []rule{
 		c.finished(other, c.granted(s, other), jobs.Failed)
 		goesOn, waits := request("a", 50), request("a", 51)
 		c.granted(s, goesOn)
-		c.note(s, noteOf(waits, jobs.Waiting, jobs.ReasonLockHeld))
+		c.note(s, noteOf(waits, jobs.Waiting, reasons.LockHeld))
 		for _, want := range []int{2, 0} { // again when it is the only run
 			equal(c, "runs", c.prune(s, storage.PruneRequest{Keep: atOnce, Limit: 100}).Runs, want)
 		}
@@ -90,7 +91,7 @@ var pruneRules = []rule{
 		s := c.session("one")
 		runs, waits := request("holder", 1, table("s/t")), request("waiter", 1, table("s/t"))
 		token := c.granted(s, runs)
-		c.blocked(s, waits, jobs.ReasonLockHeld, runs)
+		c.blocked(s, waits, reasons.LockHeld, runs)
 		c.register("h", "triggered")
 		triggered, err := c.trigger("triggered", "key")
 		c.must(err)
@@ -227,7 +228,7 @@ var pruneRules = []rule{
 			c.Fatalf("adopted %+v", adopted)
 		}
 		again := storage.StartRequest{
-			Run: adopted[0].ID, Firing: jobs.Firing{Job: "a", ScheduledAt: r.Firing.ScheduledAt,
+			Run: adopted[0].ID, Firing: storage.Firing{Job: "a", ScheduledAt: r.Firing.ScheduledAt,
 				Recovery: 1}, Attempt: 1,
 			Requests: []locking.Request{table("s/t")}, WaitSince: r.WaitSince,
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -18,15 +19,15 @@ var recoveryRules = []rule{
 		c.granted(one, r)
 		c.Expire(one)
 		c.sweep()
-		c.recovered(r, jobs.ReasonSessionLost)
+		c.recovered(r, reasons.SessionLost)
 	}},
 	{"a run that is revoked as lost gets a recovery", func(c *check) {
 		c.recovering("a")
 		r := request("a", 1, table("s/t"))
 		token := c.granted(c.session("one"), r)
-		c.must(c.Store.Revoke(c.ctx, token, jobs.Lost, jobs.ReasonClaimLost))
-		c.must(c.Store.Revoke(c.ctx, token, jobs.Lost, jobs.ReasonClaimLost))
-		c.recovered(r, jobs.ReasonClaimLost)
+		c.must(c.Store.Revoke(c.ctx, token, jobs.Lost, reasons.ClaimLost))
+		c.must(c.Store.Revoke(c.ctx, token, jobs.Lost, reasons.ClaimLost))
+		c.recovered(r, reasons.ClaimLost)
 	}},
 	{"a run that its replica ends as lost gets a recovery", func(c *check) {
 		c.recovering("a")
@@ -37,18 +38,18 @@ var recoveryRules = []rule{
 		for range 2 {
 			done, err := c.Store.Finish(c.ctx,
 				[]storage.FinishRequest{{Run: r.Run, Token: token, State: jobs.Lost,
-					Reason: jobs.ReasonSessionLost}})
+					Reason: reasons.SessionLost}})
 			c.must(err)
 			equal(c, "finished", done[0], true)
 		}
 		equal(c, "lost", len(c.sweep().Lost), 0)
-		c.recovered(r, jobs.ReasonSessionLost)
+		c.recovered(r, reasons.SessionLost)
 	}},
 	{"a cancelled run and other ends get no recovery", func(c *check) {
 		c.recovering("a")
 		s := c.session("one")
 		cancelled := request("a", 0)
-		c.must(c.Store.Revoke(c.ctx, c.granted(s, cancelled), jobs.Cancelled, jobs.ReasonCancelled))
+		c.must(c.Store.Revoke(c.ctx, c.granted(s, cancelled), jobs.Cancelled, reasons.Cancelled))
 		for i, state := range []jobs.State{jobs.Succeeded, jobs.Failed, jobs.TimedOut,
 			jobs.Cancelled} {
 			r := request("a", i+1)
@@ -78,7 +79,7 @@ var recoveryRules = []rule{
 		c.recovering("a")
 		c.Expire(one)
 		c.sweep()
-		c.recovered(r, jobs.ReasonSessionLost)
+		c.recovered(r, reasons.SessionLost)
 		c.register("newest", "a")
 		two := c.session("two")
 		c.granted(two, request("a", 2))
@@ -108,7 +109,7 @@ var recoveryRules = []rule{
 				c.sweep()
 			},
 			"revoked": func(_ uuid.UUID, _ storage.StartRequest, token jobs.Token) {
-				c.must(c.Store.Revoke(c.ctx, token, jobs.Lost, jobs.ReasonClaimLost))
+				c.must(c.Store.Revoke(c.ctx, token, jobs.Lost, reasons.ClaimLost))
 			},
 			"finished": func(_ uuid.UUID, r storage.StartRequest, token jobs.Token) {
 				c.finished(r, token, jobs.Lost)
@@ -121,7 +122,8 @@ var recoveryRules = []rule{
 			one, two := c.session("one"), c.session("two")
 			equal(c, "adopted", len(c.adopt(one, 10, job)), 1)
 			r := storage.StartRequest{
-				Run: triggered.ID, Firing: jobs.Firing{Job: job, ScheduledAt: triggered.ScheduledAt,
+				Run: triggered.ID,
+				Firing: storage.Firing{Job: job, ScheduledAt: triggered.ScheduledAt,
 					Key: triggered.Key}, Attempt: 1, WaitSince: triggered.CreatedAt,
 			}
 			lose(one, r, c.granted(one, r))
@@ -141,7 +143,7 @@ var recoveryRules = []rule{
 				c.sweep()
 			},
 			"revoked": func(_ uuid.UUID, _ storage.StartRequest, token jobs.Token) {
-				c.must(c.Store.Revoke(c.ctx, token, jobs.Lost, jobs.ReasonClaimLost))
+				c.must(c.Store.Revoke(c.ctx, token, jobs.Lost, reasons.ClaimLost))
 			},
 			"finished": func(_ uuid.UUID, r storage.StartRequest, token jobs.Token) {
 				c.finished(r, token, jobs.Lost)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -16,7 +17,7 @@ var releaseRules = []rule{
 		r := request("a", 1, table("s/t"), table("s/u"), ownName("a"))
 		token := c.granted(one, r)
 		waits := request("b", 2, table("s/u"))
-		c.blocked(two, waits, jobs.ReasonLockHeld, r)
+		c.blocked(two, waits, reasons.LockHeld, r)
 		ask := storage.ReleaseRequest{Resource: table("s/t").Resource, Token: token}
 		a := storage.Action{Actor: "ann", Via: "go", Reason: "stuck", Key: "k"}
 		released, err := c.Store.Release(c.ctx, a, ask)
@@ -29,7 +30,7 @@ var releaseRules = []rule{
 			c.Errorf("released %+v, want %+v", released, want)
 		}
 		record := c.record(r.Run, jobs.Lost)
-		equal(c, "reason", record.Reason, jobs.ReasonReleased)
+		equal(c, "reason", record.Reason, reasons.Released)
 		if record.FinishedAt == nil || !strings.Contains(record.Detail, "ann") ||
 			!strings.Contains(record.Detail, "stuck") {
 			c.Errorf("released run %+v", record)

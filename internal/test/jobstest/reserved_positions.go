@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -67,7 +68,7 @@ var positionRules = []rule{
 		manual, recovery := request("a", 1), request("a", 1)
 		manual.Firing.Key, recovery.Firing.Recovery = "k", 1
 		for _, r := range []storage.StartRequest{manual, recovery} {
-			equal(c, "note", c.note(s, noteOf(r, jobs.Waiting, jobs.ReasonLockHeld)), true)
+			equal(c, "note", c.note(s, noteOf(r, jobs.Waiting, reasons.LockHeld)), true)
 		}
 		c.must(c.Store.End(c.ctx, s))
 		a := Adoption(nil, 5, "a")
@@ -85,7 +86,7 @@ var positionRules = []rule{
 			request("c", 3, group(2))
 		token := c.granted(s, first)
 		c.granted(s, second)
-		blocker := c.blocked(s, third, jobs.ReasonGroupFull, first)
+		blocker := c.blocked(s, third, reasons.GroupFull, first)
 		equal(c, "blocker", blocker.Resource, "group:night")
 		more := request("d", 2, group(3))
 		c.granted(s, more)
@@ -98,9 +99,9 @@ var positionRules = []rule{
 		first, second, third := request("a", 1, group), request("b", 2, group),
 			request("c", 3, group)
 		token := c.granted(s, first)
-		c.blocked(s, second, jobs.ReasonGroupFull, first)
+		c.blocked(s, second, reasons.GroupFull, first)
 		c.finished(first, token, jobs.Succeeded)
-		c.blocked(s, third, jobs.ReasonOlderWaiter, second)
+		c.blocked(s, third, reasons.OlderWaiter, second)
 		c.granted(s, second)
 	}},
 	{"a group does not conflict with other kinds of its name", func(c *check) {
@@ -120,7 +121,7 @@ var positionRules = []rule{
 				c.queued(s, older, false)
 				c.queued(s, younger, true)
 			}
-			equal(c, "skip", c.note(s, noteOf(older, jobs.Skipped, jobs.ReasonOverlap)), true)
+			equal(c, "skip", c.note(s, noteOf(older, jobs.Skipped, reasons.Overlap)), true)
 			c.queued(s, younger, false)
 			c.finished(running, token, jobs.Succeeded)
 			c.granted(s, younger)
@@ -143,7 +144,7 @@ var positionRules = []rule{
 		for range 2 {
 			for _, r := range []storage.StartRequest{older, younger, alone} {
 				want := r.Run == younger.Run
-				if result := c.start(s, r)[0]; result.Reason != jobs.ReasonLockHeld ||
+				if result := c.start(s, r)[0]; result.Reason != reasons.LockHeld ||
 					result.Queued != want {
 					c.Errorf("start of the firing of %s at %s: %+v, want it blocked by a lock, "+
 						"queued: %v", r.Firing.Job, r.Firing.ScheduledAt, result, want)
@@ -158,7 +159,7 @@ var positionRules = []rule{
 		own := ownName("a")
 		holder := request("a", 1, own, table("s/t"))
 		c.granted(s, holder)
-		c.blocked(s, request("b", 2, table("s/t")), jobs.ReasonLockHeld, holder)
+		c.blocked(s, request("b", 2, table("s/t")), reasons.LockHeld, holder)
 		c.queued(s, request("a", 3, own, table("s/t")), false)
 	}},
 }
@@ -171,7 +172,7 @@ func (c *check) waitedFor(job string, d time.Duration) uuid.UUID {
 	r := request(job, 0)
 	r.Firing.ScheduledAt = epoch.Add(-d)
 	r.WaitSince = r.Firing.ScheduledAt
-	equal(c, "note", c.note(s, noteOf(r, jobs.Waiting, jobs.ReasonLockHeld)), true)
+	equal(c, "note", c.note(s, noteOf(r, jobs.Waiting, reasons.LockHeld)), true)
 	c.must(c.Store.End(c.ctx, s))
 	return r.Run
 }
@@ -181,7 +182,7 @@ func (c *check) waitedFor(job string, d time.Duration) uuid.UUID {
 func (c *check) queued(session uuid.UUID, r storage.StartRequest, want bool) {
 	c.Helper()
 	result := c.start(session, r)[0]
-	if result.Outcome != storage.StartBlocked || result.Reason != jobs.ReasonOverlap ||
+	if result.Outcome != storage.StartBlocked || result.Reason != reasons.Overlap ||
 		result.Queued != want {
 		c.Errorf("start of the scheduled time at %s: %+v, want it to be blocked by its job, "+
 			"and to be queued behind another: %v", r.Firing.ScheduledAt, result, want)

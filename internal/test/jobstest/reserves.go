@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -20,19 +21,19 @@ var reserveRules = []rule{
 	{"a younger firing passes a waiter after its reservation ends", func(c *check) {
 		q := c.queue(table("s/t"))
 		q.free()
-		c.blocked(q.two, q.younger, jobs.ReasonOlderWaiter, q.older)
+		c.blocked(q.two, q.younger, reasons.OlderWaiter, q.older)
 		c.Pass(lapse)
 		c.granted(q.two, q.younger)
-		c.blocked(q.one, q.older, jobs.ReasonLockHeld, q.younger)
+		c.blocked(q.one, q.older, reasons.LockHeld, q.younger)
 	}},
 	{"a waiter on a schema blocks its tables only during its reservation",
 		func(c *check) {
 			q := c.queue(table("s"))
 			q.younger.Requests = []locking.Request{table("s/other")}
-			c.blocked(q.two, q.younger, jobs.ReasonOlderWaiter, q.older)
+			c.blocked(q.two, q.younger, reasons.OlderWaiter, q.older)
 			c.Pass(lapse)
 			token := c.granted(q.two, q.younger)
-			c.blocked(q.one, q.older, jobs.ReasonLockHeld, q.younger)
+			c.blocked(q.one, q.older, reasons.LockHeld, q.younger)
 			c.finished(q.younger, token, jobs.Succeeded)
 			q.free()
 			c.granted(q.one, q.older)
@@ -43,7 +44,7 @@ var reserveRules = []rule{
 			request("older", 2, table("s")), request("younger", 3, table("s/u"))
 		older.Reserve = 0
 		c.granted(one, holder)
-		c.blocked(one, older, jobs.ReasonLockHeld, holder)
+		c.blocked(one, older, reasons.LockHeld, holder)
 		c.granted(two, younger)
 	}},
 	{"a refused start returns how long its position is reserved", func(c *check) {
@@ -64,14 +65,14 @@ var reserveRules = []rule{
 				c.Errorf("position is reserved for %s, want nearly %s", left, reserve)
 			}
 			q.free()
-			c.blocked(q.two, q.younger, jobs.ReasonOlderWaiter, q.older)
+			c.blocked(q.two, q.younger, reasons.OlderWaiter, q.older)
 			c.granted(q.one, q.older)
 		}},
 	{"a refusal does not extend a reservation", func(c *check) {
 		q := c.queue(table("s/t"))
 		for range 3 {
 			c.Pass(reserve / 4)
-			c.blocked(q.one, q.older, jobs.ReasonLockHeld, q.holder)
+			c.blocked(q.one, q.older, reasons.LockHeld, q.holder)
 		}
 		c.Pass(reserve / 2)
 		q.free()
@@ -80,8 +81,8 @@ var reserveRules = []rule{
 	{"a note reserves the position of a firing", func(c *check) {
 		one, two := c.session("one"), c.session("two")
 		older, younger := request("older", 1, table("s/t")), request("younger", 2, table("s/t"))
-		equal(c, "note", c.note(one, noteOf(older, jobs.Waiting, jobs.ReasonLockHeld)), true)
-		c.blocked(two, younger, jobs.ReasonOlderWaiter, older)
+		equal(c, "note", c.note(one, noteOf(older, jobs.Waiting, reasons.LockHeld)), true)
+		c.blocked(two, younger, reasons.OlderWaiter, older)
 		c.Pass(lapse)
 		c.granted(two, younger)
 	}},
@@ -91,10 +92,10 @@ var reserveRules = []rule{
 			request("a", 3, ownName("a"))
 		second.Reserve, third.Reserve = 0, 0
 		token := c.granted(s, first)
-		c.blocked(s, second, jobs.ReasonOverlap, first)
+		c.blocked(s, second, reasons.Overlap, first)
 		c.Pass(lapse)
 		c.finished(first, token, jobs.Succeeded)
-		c.blocked(s, third, jobs.ReasonOlderWaiter, second)
+		c.blocked(s, third, reasons.OlderWaiter, second)
 		c.granted(s, second)
 	}},
 	{"a waiter for a slot of a group is not passed", func(c *check) {
@@ -102,17 +103,17 @@ var reserveRules = []rule{
 		first, second, third := request("a", 1, turn("g", 1)), request("b", 2, turn("g", 1)),
 			request("c", 3, turn("g", 1))
 		token := c.granted(s, first)
-		c.blocked(s, second, jobs.ReasonGroupFull, first)
+		c.blocked(s, second, reasons.GroupFull, first)
 		c.Pass(lapse)
 		c.finished(first, token, jobs.Succeeded)
-		c.blocked(s, third, jobs.ReasonOlderWaiter, second)
+		c.blocked(s, third, reasons.OlderWaiter, second)
 		c.granted(s, second)
 	}},
 	{"a waiter for a lock keeps its position in its group only while it is reserved", func(c *check) {
 		q := c.queue(table("s/t"))
 		older, younger := request("b", 3, turn("g", 1), table("s/t")), request("c", 4, turn("g", 1))
-		c.blocked(q.one, older, jobs.ReasonLockHeld, q.holder)
-		c.blocked(q.two, younger, jobs.ReasonOlderWaiter, older)
+		c.blocked(q.one, older, reasons.LockHeld, q.holder)
+		c.blocked(q.two, younger, reasons.OlderWaiter, older)
 		c.Pass(lapse)
 		c.granted(q.two, younger)
 	}},

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -51,7 +52,7 @@ var restRules = []rule{
 		s := c.session("one")
 		r, blocker := request("a", 1, table("s/t")), request("b", 1, table("s/t"))
 		token := c.granted(s, blocker)
-		c.blocked(s, r, jobs.ReasonLockHeld, blocker)
+		c.blocked(s, r, reasons.LockHeld, blocker)
 		c.finished(blocker, token, jobs.Succeeded)
 		c.finished(r, c.granted(s, r), jobs.Failed)
 		record := c.record(r.Run, jobs.Failed)
@@ -63,12 +64,12 @@ var restRules = []rule{
 		r := request("a", 1)
 		var rested time.Duration
 		token := c.granted(s, r)
-		for n := 1; n <= jobs.MaxRests+3; n++ {
+		for n := 1; n <= storage.MaxRests+3; n++ {
 			c.finished(r, token, jobs.Waiting)
 			r.Attempt = n + 1
 			token = c.granted(s, r)
 			rests := c.record(r.Run, jobs.Running).Rests
-			if len(rests) != min(n, jobs.MaxRests) {
+			if len(rests) != min(n, storage.MaxRests) {
 				c.Fatalf("%d rests after %d", len(rests), n)
 			}
 			last := rests[len(rests)-1]
@@ -82,7 +83,7 @@ var restRules = []rule{
 }
 
 // tookEverywhere returns how long the run took, and checks that every query agrees.
-func (c *check) tookEverywhere(r jobs.Record) time.Duration {
+func (c *check) tookEverywhere(r storage.Record) time.Duration {
 	c.Helper()
 	took, ended := r.Took()
 	if !ended {
@@ -103,7 +104,7 @@ func (c *check) tookEverywhere(r jobs.Record) time.Duration {
 	})
 	c.must(err)
 	v := stretches[0]
-	if length := jobs.Executed(*v.StartedAt, *v.FinishedAt, v.Rests); length != took {
+	if length := storage.Executed(*v.StartedAt, *v.FinishedAt, v.Rests); length != took {
 		c.Errorf("the stretch took %s, the run %s", length, took)
 	}
 	return took

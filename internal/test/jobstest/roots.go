@@ -4,6 +4,7 @@ import (
 	"reflect"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -32,7 +33,7 @@ var rootRules = []rule{
 		q := c.queue(table("s"))
 		q.free()
 		q.younger.Requests = []locking.Request{table("s/other")}
-		b := c.blocked(q.two, q.younger, jobs.ReasonOlderWaiter, q.older)
+		b := c.blocked(q.two, q.younger, reasons.OlderWaiter, q.older)
 		if !b.Waiting || b.Root != (jobs.Root{}) {
 			c.Errorf("the blocker %+v of a chain that nothing holds up", b)
 		}
@@ -40,8 +41,8 @@ var rootRules = []rule{
 	{"a waiter that was only noted has no root", func(c *check) {
 		one, two := c.session("one"), c.session("two")
 		older, younger := request("older", 1, table("s/t")), request("younger", 2, table("s/t"))
-		equal(c, "note", c.note(one, noteOf(older, jobs.Waiting, jobs.ReasonLockHeld)), true)
-		b := c.blocked(two, younger, jobs.ReasonOlderWaiter, older)
+		equal(c, "note", c.note(one, noteOf(older, jobs.Waiting, reasons.LockHeld)), true)
+		b := c.blocked(two, younger, reasons.OlderWaiter, older)
 		if !b.Waiting || b.Root != (jobs.Root{}) {
 			c.Errorf("the blocker %+v of a waiter that was never refused", b)
 		}
@@ -50,7 +51,7 @@ var rootRules = []rule{
 		q := c.queue(table("s"))
 		q.younger.Requests = []locking.Request{table("s/other")}
 		c.behind(q, q.younger, q.older, q.holder, table("s/t"))
-		skip := noteOf(q.younger, jobs.Skipped, jobs.ReasonOlderWaiter)
+		skip := noteOf(q.younger, jobs.Skipped, reasons.OlderWaiter)
 		skip.Blocker = c.record(q.younger.Run, jobs.Waiting).BlockedBy
 		equal(c, "skip", c.note(q.two, skip), true)
 		if b := c.record(q.younger.Run, jobs.Skipped).
@@ -64,7 +65,7 @@ var rootRules = []rule{
 // says so.
 func (c *check) behind(q queue, r, waiter, root storage.StartRequest, held locking.Request) {
 	c.Helper()
-	b := c.blocked(q.two, r, jobs.ReasonOlderWaiter, waiter)
+	b := c.blocked(q.two, r, reasons.OlderWaiter, waiter)
 	if !b.Waiting || b.Root.Holder.Run != root.Run.String() ||
 		b.Root.Holder.Job != root.Firing.Job || b.Root.Resource != held.Resource.String() {
 		c.Errorf("%s is blocked by %+v, want the root %s with %s", r.Firing.Job, b, root.Run,

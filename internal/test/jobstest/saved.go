@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -51,9 +52,9 @@ var savedStateRules = []rule{
 	{"a state or result above the limit is refused and nothing is stored",
 		func(c *check) {
 			s := c.session("one")
-			large := json.RawMessage(`"` + strings.Repeat("x", jobs.MaxSaved-2) + `"`)
+			large := json.RawMessage(`"` + strings.Repeat("x", storage.MaxSaved-2) + `"`)
 			var ends []storage.FinishRequest
-			for n := range storage.MaxFinishBytes/jobs.MaxSaved + 1 {
+			for n := range storage.MaxFinishBytes/storage.MaxSaved + 1 {
 				r := request(fmt.Sprintf("job %d", n), 1)
 				ends = append(ends, storage.FinishRequest{Run: r.Run, Token: c.granted(s, r),
 					State: jobs.Succeeded, Saved: large})
@@ -99,7 +100,7 @@ var savedStateRules = []rule{
 		s := c.session("one")
 		r := request("a", 1)
 		token := c.granted(s, r)
-		c.must(c.Store.Revoke(c.ctx, token, jobs.Lost, jobs.ReasonClaimLost))
+		c.must(c.Store.Revoke(c.ctx, token, jobs.Lost, reasons.ClaimLost))
 		equal(c, "finished", c.keeps(r, token, jobs.Succeeded, `"late"`, `"late"`), false)
 		c.saved("a", "")
 		equal(c, "result", string(c.record(r.Run, jobs.Lost).Result), "")
@@ -147,7 +148,7 @@ var savedStateRules = []rule{
 	{"a state of one mebibyte is stored completely", func(c *check) {
 		s := c.session("one")
 		r := request("a", 1)
-		state := `"` + strings.Repeat("x", jobs.MaxSaved-2) + `"`
+		state := `"` + strings.Repeat("x", storage.MaxSaved-2) + `"`
 		equal(c, "finished", c.keeps(r, c.granted(s, r), jobs.Succeeded, state, ""), true)
 		c.saved("a", state)
 	}},

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -193,7 +194,7 @@ var sessionRules = []rule{
 		one, two := c.session("one"), c.session("two")
 		holder, waiter := request("holder", 1, table("s/a")), request("waiter", 1, table("s/a"))
 		c.granted(one, holder)
-		c.blocked(one, waiter, jobs.ReasonLockHeld, holder)
+		c.blocked(one, waiter, reasons.LockHeld, holder)
 		equal(c, "adopted from a live session", len(c.adopt(two, 10, "waiter")), 0)
 		c.must(c.Store.End(c.ctx, one))
 		adopted := c.adopt(two, 10, "waiter")
@@ -206,7 +207,7 @@ var sessionRules = []rule{
 		r := request("a", 1, table("s/a"))
 		token := c.granted(one, r)
 		c.must(c.Store.End(c.ctx, one))
-		c.blocked(two, request("b", 1, table("s/a")), jobs.ReasonLockHeld, r)
+		c.blocked(two, request("b", 1, table("s/a")), reasons.LockHeld, r)
 		if lost := c.sweep().Lost; len(lost) != 1 || lost[0].ID != r.Run {
 			c.Fatalf("lost %+v, want run %s", lost, r.Run)
 		}
@@ -225,7 +226,7 @@ func (c *check) dead(session uuid.UUID) {
 	r := request("of-the-dead", 1, table("s/of-the-dead"))
 	c.outcome(session, r, storage.StartNotLive)
 	if _, err := c.Store.Note(c.ctx, session,
-		[]storage.Note{noteOf(r, jobs.Skipped, jobs.ReasonLockHeld)}); !errors.Is(err,
+		[]storage.Note{noteOf(r, jobs.Skipped, reasons.LockHeld)}); !errors.Is(err,
 		storage.ErrSessionLost) {
 		c.Fatalf("note of a dead session: %v, want ErrSessionLost", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -186,7 +187,7 @@ var specRules = []rule{
 		c.must(c.Store.RemoveSpec(c.ctx, action, "a", spec.Version))
 		for _, run := range []uuid.UUID{waits.Run, triggered.ID} {
 			record := c.record(run, jobs.Cancelled)
-			if record.Reason != jobs.ReasonCancelled ||
+			if record.Reason != reasons.Cancelled ||
 				!strings.Contains(record.Detail, "removed by ann") {
 				c.Errorf("cancelled run %+v", record)
 			}
@@ -238,7 +239,7 @@ var specRules = []rule{
 		c.must(err)
 		s := c.session("one")
 		c.registerAdded(s, "h", "a")
-		equal(c, "adopted", ids(c.adopt(s, 10, "a")), ids([]jobs.Record{run}))
+		equal(c, "adopted", ids(c.adopt(s, 10, "a")), ids([]storage.Record{run}))
 	}},
 	{"params of a trigger are stored and passed to recoveries", func(c *check) {
 		c.recovering("a")
@@ -264,7 +265,7 @@ var specRules = []rule{
 		adopted := c.adopt(one, 10, "a")
 		equal(c, "adopted params", storage.SameParams(adopted[0].Params, run.Params), true)
 		c.granted(one, storage.StartRequest{Run: run.ID,
-			Firing: jobs.Firing{Job: "a", ScheduledAt: run.ScheduledAt, Key: "k"}, Attempt: 1})
+			Firing: storage.Firing{Job: "a", ScheduledAt: run.ScheduledAt, Key: "k"}, Attempt: 1})
 		c.Expire(one)
 		c.sweep()
 		recovery := c.adopt(two, 10, "a")

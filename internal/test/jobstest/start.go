@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -38,13 +39,13 @@ var startRules = []rule{
 			request("a", 2, table("s/t")), request("a", 3), request("a", 4)
 		before := c.now()
 		token := c.granted(one, holder)
-		c.blocked(one, waits, jobs.ReasonLockHeld, holder)
-		equal(c, "note", c.note(one, noteOf(noted, jobs.Waiting, jobs.ReasonLockHeld)), true)
-		equal(c, "note", c.note(one, noteOf(skipped, jobs.Skipped, jobs.ReasonLockHeld)), true)
+		c.blocked(one, waits, reasons.LockHeld, holder)
+		equal(c, "note", c.note(one, noteOf(noted, jobs.Waiting, reasons.LockHeld)), true)
+		equal(c, "note", c.note(one, noteOf(skipped, jobs.Skipped, reasons.LockHeld)), true)
 		_, err := c.trigger("triggered", "k")
 		c.must(err)
 		after := c.now()
-		late := misfired("late", after.Add(time.Minute), jobs.Waiting, jobs.ReasonMisfire)
+		late := misfired("late", after.Add(time.Minute), jobs.Waiting, reasons.Misfire)
 		_, err = c.Store.CheckMisfires(c.ctx,
 			[]storage.MisfireCheck{checkOf("late", after.Add(time.Hour))},
 			func(string, storage.Cursor) []storage.Misfired {
@@ -111,11 +112,11 @@ var startRules = []rule{
 		s := c.session("one")
 		holder, waiter := request("a", 1, table("s/a")), request("b", 1, table("s/a"))
 		token := c.granted(s, holder)
-		c.blocked(s, waiter, jobs.ReasonLockHeld, holder)
-		c.blocked(s, waiter, jobs.ReasonLockHeld, holder)
+		c.blocked(s, waiter, reasons.LockHeld, holder)
+		c.blocked(s, waiter, reasons.LockHeld, holder)
 		record := c.record(waiter.Run, jobs.Waiting)
 		if record.BlockedBy == nil || record.BlockedBy.Holder.Run != holder.Run.String() ||
-			record.Reason != jobs.ReasonLockHeld || record.Waited != nil {
+			record.Reason != reasons.LockHeld || record.Waited != nil {
 			c.Errorf("waiting run %+v", record)
 		}
 		since := record.WaitSince
@@ -135,7 +136,7 @@ var startRules = []rule{
 		first, waits, ends := request("a", 1, table("s/a")), request("b", 1, table("s/a")),
 			request("c", 1)
 		token := c.granted(one, first)
-		c.blocked(one, waits, jobs.ReasonLockHeld, first)
+		c.blocked(one, waits, reasons.LockHeld, first)
 		c.finished(ends, c.granted(one, ends), jobs.Failed)
 		for _, session := range []uuid.UUID{one, two} {
 			for _, job := range []string{"a", "b", "c"} {
@@ -159,7 +160,7 @@ var startRules = []rule{
 		one, two := c.session("one"), c.session("two")
 		holder, waiter := request("a", 1, table("s/a")), request("b", 1, table("s/a"))
 		token := c.granted(one, holder)
-		c.blocked(one, waiter, jobs.ReasonLockHeld, holder)
+		c.blocked(one, waiter, reasons.LockHeld, holder)
 		c.outcome(two, holder, storage.StartDuplicate)
 		c.finished(holder, token, jobs.Succeeded)
 		c.outcome(two, waiter, storage.StartDuplicate)
@@ -168,7 +169,7 @@ var startRules = []rule{
 	{"scheduled time, key and recovery together identify a firing", func(c *check) {
 		s := c.session("one")
 		at := epoch.Add(time.Microsecond)
-		for _, f := range []jobs.Firing{
+		for _, f := range []storage.Firing{
 			{Job: "a", ScheduledAt: epoch}, {Job: "a", ScheduledAt: at},
 			{Job: "a", ScheduledAt: epoch, Recovery: 1}, {Job: "b", ScheduledAt: epoch},
 			{Job: "a", ScheduledAt: epoch, Key: "k"}, {Job: "a", ScheduledAt: epoch, Key: "k2"},
@@ -177,7 +178,7 @@ var startRules = []rule{
 			r := storage.StartRequest{Run: uuid.New(), Firing: f, Attempt: 1, WaitSince: epoch}
 			c.granted(s, r)
 			record := c.record(r.Run, jobs.Running)
-			if got := (jobs.Firing{Job: record.Job, ScheduledAt: record.ScheduledAt,
+			if got := (storage.Firing{Job: record.Job, ScheduledAt: record.ScheduledAt,
 				Key: record.Key, Recovery: record.Recovery}); got != f {
 				c.Errorf("firing %+v is kept as %+v", f, got)
 			}
@@ -224,7 +225,7 @@ var startRules = []rule{
 		holder := request("a", 1, table("s/2"))
 		c.granted(s, holder)
 		blocker := c.blocked(s, request("b", 1, table("s/1"), table("s/2"), table("s/3")),
-			jobs.ReasonLockHeld, holder)
+			reasons.LockHeld, holder)
 		equal(c, "blocking resource", blocker.Resource, "s/2")
 		equal(c, "holder's replica", blocker.Holder.Replica, "one")
 		for _, lock := range c.locks() {

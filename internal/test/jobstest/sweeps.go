@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -29,7 +30,7 @@ var sweepRules = []rule{
 			c.Errorf("lost %+v", got)
 		}
 		record := c.record(lost.Run, jobs.Lost)
-		equal(c, "reason", record.Reason, jobs.ReasonSessionLost)
+		equal(c, "reason", record.Reason, reasons.SessionLost)
 		if record.FinishedAt == nil {
 			c.Error("a lost run has no end time")
 		}
@@ -79,7 +80,7 @@ var sweepRules = []rule{
 		one, two := c.session("one"), c.session("two")
 		holder, waiter := request("a", 1, table("s/t")), request("b", 1, table("s/t"))
 		c.granted(two, holder)
-		c.blocked(one, waiter, jobs.ReasonLockHeld, holder)
+		c.blocked(one, waiter, reasons.LockHeld, holder)
 		c.Expire(one)
 		equal(c, "lost", len(c.sweep().Lost), 0)
 		c.record(waiter.Run, jobs.Waiting)

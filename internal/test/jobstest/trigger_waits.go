@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -34,7 +35,7 @@ var triggerWaitRules = []rule{
 		for _, created := range []bool{true, false} {
 			answer := c.triggered("a", "k", nil)
 			equal(c, "created", answer.Created, created)
-			c.waitsFor(answer.WaitsFor, jobs.ReasonLockHeld, table("s/t"), holder, false)
+			c.waitsFor(answer.WaitsFor, reasons.LockHeld, table("s/t"), holder, false)
 		}
 	}},
 	{"a trigger returns the earlier trigger that blocks its run, and the root",
@@ -44,13 +45,13 @@ var triggerWaitRules = []rule{
 			first := c.startOf(c.triggered("a", "1", nil), table("s/t"))
 			c.adopts(one, first)
 			c.granted(one, holder)
-			c.blocked(one, first, jobs.ReasonLockHeld, holder)
+			c.blocked(one, first, reasons.LockHeld, holder)
 			c.triggered("a", "2", nil)
 			third := c.triggered("a", "3", nil)
-			c.waitsFor(third.WaitsFor, jobs.ReasonLockHeld, table("s/t"), holder, false)
+			c.waitsFor(third.WaitsFor, reasons.LockHeld, table("s/t"), holder, false)
 			c.defined("later", map[string][]locking.Request{"a": nil})
 			fourth := c.triggered("a", "4", nil)
-			c.waitsFor(fourth.WaitsFor, jobs.ReasonOlderWaiter, ownName("a"), first, true)
+			c.waitsFor(fourth.WaitsFor, reasons.OlderWaiter, ownName("a"), first, true)
 			if root := fourth.WaitsFor.Root; root.Holder.Run != holder.Run.String() ||
 				root.Resource != table("s/t").Resource.String() {
 				c.Errorf("the root of %+v, want run %s", fourth.WaitsFor, holder.Run)
@@ -61,7 +62,7 @@ var triggerWaitRules = []rule{
 		s, running := c.session("one"), request("a", 1)
 		running.Requests = []locking.Request{ownName("a")}
 		token := c.granted(s, running)
-		c.busy("a", "k", jobs.ReasonOverlap, ownName("a"), running)
+		c.busy("a", "k", reasons.Overlap, ownName("a"), running)
 		equal(c, "runs", len(c.runs(storage.RunFilter{})), 1)
 		equal(c, "audit entries", len(c.audit(storage.AuditFilter{Action: "trigger"})), 0)
 		c.finished(running, token, jobs.Succeeded)
@@ -78,14 +79,14 @@ var triggerWaitRules = []rule{
 		c.defined("h", map[string][]locking.Request{"a": {table("s")}})
 		s, holder := c.session("one"), request("holder", 1, table("s/t"))
 		token := c.granted(s, holder)
-		c.busy("a", "k", jobs.ReasonLockHeld, table("s/t"), holder)
+		c.busy("a", "k", reasons.LockHeld, table("s/t"), holder)
 		c.finished(holder, token, jobs.Succeeded)
 		equal(c, "created", c.triggered("a", "k", new(time.Duration)).Created, true)
 	}},
 	{"a trigger without waiting is refused behind an earlier trigger", func(c *check) {
 		c.register("h", "a")
 		first := c.startOf(c.triggered("a", "1", nil))
-		c.busy("a", "2", jobs.ReasonOlderWaiter, ownName("a"), first)
+		c.busy("a", "2", reasons.OlderWaiter, ownName("a"), first)
 	}},
 	{"a trigger without waiting is accepted if runs of its job may overlap",
 		func(c *check) {
@@ -105,7 +106,7 @@ var triggerWaitRules = []rule{
 		if again.ID != second.ID || again.Created {
 			c.Errorf("got %+v, want run %s", again, second.ID)
 		}
-		c.waitsFor(again.WaitsFor, jobs.ReasonOlderWaiter, ownName("a"), first, true)
+		c.waitsFor(again.WaitsFor, reasons.OlderWaiter, ownName("a"), first, true)
 	}},
 	{"one of several concurrent triggers without waiting is accepted", func(c *check) {
 		c.register("h", "a")
@@ -136,7 +137,7 @@ var triggerWaitRules = []rule{
 		want := answer.CreatedAt.Add(time.Minute)
 		s := c.session("one")
 		adopted := c.adopt(s, 1, "a")
-		for what, r := range map[string]jobs.Record{"answered": answer.Record,
+		for what, r := range map[string]storage.Record{"answered": answer.Record,
 			"read": c.record(answer.ID, jobs.Waiting), "adopted": adopted[0]} {
 			if r.StartBy == nil || !r.StartBy.Equal(want) {
 				c.Errorf("%s with the limit %v, want %s", what, r.StartBy, want)
@@ -162,7 +163,7 @@ var triggerWaitRules = []rule{
 			before = answer.ID
 			r := c.startOf(answer)
 			c.adopts(s, r)
-			equal(c, "skip", c.note(s, noteOf(r, jobs.Skipped, jobs.ReasonLockHeld)), true)
+			equal(c, "skip", c.note(s, noteOf(r, jobs.Skipped, reasons.LockHeld)), true)
 		}
 		last := c.triggered("a", "k", nil)
 		r := c.startOf(last)
@@ -192,7 +193,7 @@ func (c *check) triggered(job, key string, wait *time.Duration) storage.Triggere
 // startOf starts a triggered run, with its own name and other requests.
 func (c *check) startOf(t storage.Triggered, requests ...locking.Request) storage.StartRequest {
 	return storage.StartRequest{
-		Run: t.ID, Firing: jobs.Firing{Job: t.Job, ScheduledAt: t.ScheduledAt, Key: t.Key},
+		Run: t.ID, Firing: storage.Firing{Job: t.Job, ScheduledAt: t.ScheduledAt, Key: t.Key},
 		Attempt: 1, WaitSince: t.WaitSince,
 		Requests: append([]locking.Request{ownName(t.Job)}, requests...),
 	}
@@ -208,7 +209,7 @@ func (c *check) busy(job, key string, reason jobs.Reason, held locking.Request,
 	if !errors.As(err, &busy) || !errors.Is(err, storage.ErrBusy) || busy.Job != job {
 		c.Fatalf("got error %v, want a *BusyError of job %s", err, job)
 	}
-	c.waitsFor(&busy.Obstacle, reason, held, holder, reason == jobs.ReasonOlderWaiter)
+	c.waitsFor(&busy.Obstacle, reason, held, holder, reason == reasons.OlderWaiter)
 }
 
 func (c *check) waitsFor(o *storage.Obstacle, reason jobs.Reason, held locking.Request,

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -18,7 +19,7 @@ var triggerRules = []rule{
 		r, err := c.trigger("a", "k")
 		c.must(err)
 		if r.Job != "a" || r.Key != "k" || r.State != jobs.Waiting ||
-			r.Reason != jobs.ReasonTriggered || r.Recovery != 0 {
+			r.Reason != reasons.Triggered || r.Recovery != 0 {
 			c.Errorf("triggered %+v", r)
 		}
 		within(c, "scheduled_at", r.ScheduledAt, before, c.now())
@@ -26,7 +27,7 @@ var triggerRules = []rule{
 		s := c.session("one")
 		equal(c, "adopted", len(c.adopt(s, 10, "a")), 1)
 		c.granted(s, storage.StartRequest{Run: r.ID,
-			Firing: jobs.Firing{Job: "a", ScheduledAt: r.ScheduledAt, Key: r.Key}, Attempt: 1,
+			Firing: storage.Firing{Job: "a", ScheduledAt: r.ScheduledAt, Key: r.Key}, Attempt: 1,
 			WaitSince: r.ScheduledAt})
 	}},
 	{"a trigger with a used key returns the run of the key", func(c *check) {
@@ -39,7 +40,7 @@ var triggerRules = []rule{
 		s := c.session("one")
 		c.adopt(s, 1, "a")
 		r := storage.StartRequest{Run: first.ID,
-			Firing: jobs.Firing{Job: "a", ScheduledAt: first.ScheduledAt, Key: "k"}, Attempt: 1}
+			Firing: storage.Firing{Job: "a", ScheduledAt: first.ScheduledAt, Key: "k"}, Attempt: 1}
 		c.finished(r, c.granted(s, r), jobs.Succeeded)
 		ended, err := c.trigger("a", "k")
 		c.must(err)
@@ -71,9 +72,9 @@ var triggerRules = []rule{
 		one, two := c.session("one"), c.session("two")
 		c.adopts(one, first)
 		c.adopts(two, second)
-		c.blocked(two, second, jobs.ReasonOlderWaiter, first)
+		c.blocked(two, second, reasons.OlderWaiter, first)
 		token := c.granted(one, first)
-		c.blocked(two, second, jobs.ReasonOverlap, first)
+		c.blocked(two, second, reasons.Overlap, first)
 		c.finished(first, token, jobs.Succeeded)
 		c.granted(two, second)
 	}},
@@ -82,10 +83,10 @@ var triggerRules = []rule{
 		s := c.session("one")
 		c.adopts(s, first)
 		c.adopts(s, second)
-		withdrawn := noteOf(first, jobs.Waiting, jobs.ReasonNoWorker)
+		withdrawn := noteOf(first, jobs.Waiting, reasons.NoWorker)
 		withdrawn.Requests = nil
 		equal(c, "withdrawal", c.note(s, withdrawn), true)
-		c.blocked(s, second, jobs.ReasonOlderWaiter, first)
+		c.blocked(s, second, reasons.OlderWaiter, first)
 		c.granted(s, first)
 	}},
 	{"a later trigger does not pass an earlier one of a dead replica", func(c *check) {
@@ -94,9 +95,9 @@ var triggerRules = []rule{
 		c.adopts(one, first)
 		c.adopts(two, second)
 		c.Expire(one)
-		c.blocked(two, second, jobs.ReasonOlderWaiter, first)
+		c.blocked(two, second, reasons.OlderWaiter, first)
 		c.sweep()
-		c.blocked(two, second, jobs.ReasonOlderWaiter, first)
+		c.blocked(two, second, reasons.OlderWaiter, first)
 		c.adopts(two, first)
 		c.granted(two, first)
 	}},
@@ -138,9 +139,9 @@ var revokeRules = []rule{
 		one, two := c.session("one"), c.session("two")
 		r := request("a", 1, table("s/t"))
 		token := c.granted(one, r)
-		c.must(c.Store.Revoke(c.ctx, token, jobs.Cancelled, jobs.ReasonCancelled))
+		c.must(c.Store.Revoke(c.ctx, token, jobs.Cancelled, reasons.Cancelled))
 		record := c.record(r.Run, jobs.Cancelled)
-		if record.Reason != jobs.ReasonCancelled || record.FinishedAt == nil {
+		if record.Reason != reasons.Cancelled || record.FinishedAt == nil {
 			c.Errorf("revoked run %+v", record)
 		}
 		heartbeat, err := c.Store.Heartbeat(c.ctx, one, storage.ReplicaStatus{})
@@ -152,15 +153,15 @@ var revokeRules = []rule{
 	{"a repeated revoke changes nothing", func(c *check) {
 		r := request("a", 1)
 		token := c.granted(c.session("one"), r)
-		c.must(c.Store.Revoke(c.ctx, token, jobs.Lost, jobs.ReasonClaimLost))
-		c.must(c.Store.Revoke(c.ctx, token, jobs.Lost, jobs.ReasonClaimLost))
-		equal(c, "reason", c.record(r.Run, jobs.Lost).Reason, jobs.ReasonClaimLost)
+		c.must(c.Store.Revoke(c.ctx, token, jobs.Lost, reasons.ClaimLost))
+		c.must(c.Store.Revoke(c.ctx, token, jobs.Lost, reasons.ClaimLost))
+		equal(c, "reason", c.record(r.Run, jobs.Lost).Reason, reasons.ClaimLost)
 	}},
 	{"a revoke keeps other claims", func(c *check) {
 		s := c.session("one")
 		a, b := request("a", 1), request("b", 1)
 		tokenA, tokenB := c.granted(s, a), c.granted(s, b)
-		c.must(c.Store.Revoke(c.ctx, tokenA, jobs.Lost, jobs.ReasonClaimLost))
+		c.must(c.Store.Revoke(c.ctx, tokenA, jobs.Lost, reasons.ClaimLost))
 		heartbeat, err := c.Store.Heartbeat(c.ctx, s, storage.ReplicaStatus{})
 		c.must(err)
 		equal(c, "claims", len(heartbeat.Claims), 1)
@@ -172,7 +173,7 @@ var revokeRules = []rule{
 		token := c.granted(s, r)
 		c.finished(r, token, jobs.Succeeded)
 		// The store may also return an error.
-		_ = c.Store.Revoke(c.ctx, token, jobs.Lost, jobs.ReasonClaimLost)
+		_ = c.Store.Revoke(c.ctx, token, jobs.Lost, reasons.ClaimLost)
 		c.record(r.Run, jobs.Succeeded)
 	}},
 	{"the cluster has an id", func(c *check) {
@@ -190,7 +191,7 @@ func (c *check) triggers() (first, second storage.StartRequest) {
 		r, err := c.trigger("a", fmt.Sprint("key ", i))
 		c.must(err)
 		asked[i] = storage.StartRequest{
-			Run: r.ID, Firing: jobs.Firing{Job: "a", ScheduledAt: r.ScheduledAt, Key: r.Key},
+			Run: r.ID, Firing: storage.Firing{Job: "a", ScheduledAt: r.ScheduledAt, Key: r.Key},
 			Attempt: 1, WaitSince: r.WaitSince,
 			Requests: []locking.Request{ownName("a")},
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -19,15 +20,15 @@ var waitHistoryRules = []rule{
 		token := c.granted(s, holder)
 		for _, r := range []*storage.StartRequest{&waiter, &skipped} {
 			r.WaitSince = c.now().Add(-time.Minute)
-			blocker := c.blocked(s, *r, jobs.ReasonLockHeld, holder)
-			c.blocked(s, *r, jobs.ReasonLockHeld, holder)
+			blocker := c.blocked(s, *r, reasons.LockHeld, holder)
+			c.blocked(s, *r, reasons.LockHeld, holder)
 			// while it polls, the run describes the same blocker differently
-			still := noteOf(*r, jobs.Waiting, jobs.ReasonLockHeld)
+			still := noteOf(*r, jobs.Waiting, reasons.LockHeld)
 			still.Blocker = blocker
 			equal(c, "note", c.note(s, still), true)
 		}
 		c.noWaits()
-		gaveUp := noteOf(skipped, jobs.Skipped, jobs.ReasonLockHeld)
+		gaveUp := noteOf(skipped, jobs.Skipped, reasons.LockHeld)
 		gaveUp.Blocker = &jobs.Blocker{Resource: "s/t",
 			Holder: locking.Owner{Replica: "one", Job: "holder", Run: holder.Run.String()}}
 		equal(c, "skip", c.note(s, gaveUp), true)
@@ -56,9 +57,9 @@ var waitHistoryRules = []rule{
 			request("second", 1, table("s/u")), request("waiter", 1, table("s/t"), table("s/u"))
 		waiter.WaitSince = c.now().Add(-time.Minute)
 		one, two := c.granted(s, first), c.granted(s, second)
-		c.blocked(s, waiter, jobs.ReasonLockHeld, first)
+		c.blocked(s, waiter, reasons.LockHeld, first)
 		c.finished(first, one, jobs.Succeeded)
-		c.blocked(s, waiter, jobs.ReasonLockHeld, second)
+		c.blocked(s, waiter, reasons.LockHeld, second)
 		c.finished(second, two, jobs.Succeeded)
 		c.granted(s, waiter)
 		sums := c.waitSummaries()
@@ -74,12 +75,12 @@ var waitHistoryRules = []rule{
 	{"a skip counts as a wait only if it has a blocker",
 		func(c *check) {
 			s := c.session("one")
-			n := noteOf(request("a", 1, table("s/t")), jobs.Skipped, jobs.ReasonOverlap)
+			n := noteOf(request("a", 1, table("s/t")), jobs.Skipped, reasons.Overlap)
 			n.WaitSince = c.now()
 			n.Blocker = &jobs.Blocker{Resource: "job:a",
 				Holder: locking.Owner{Replica: "one", Job: "a", Run: uuid.NewString()}}
 			c.note(s, n)
-			c.note(s, noteOf(request("b", 1), jobs.Missed, jobs.ReasonMisfire))
+			c.note(s, noteOf(request("b", 1), jobs.Missed, reasons.Misfire))
 			r := request("c", 1, table("s/t"))
 			c.finished(r, c.granted(s, r), jobs.Succeeded)
 			sums := c.waitSummaries()
@@ -93,7 +94,7 @@ var waitHistoryRules = []rule{
 		holder, waiter := request("holder", 1, table("s/t")), request("waiter", 1, table("s/t"))
 		waiter.WaitSince = c.now().Add(-time.Minute)
 		c.granted(s, holder)
-		c.blocked(s, waiter, jobs.ReasonLockHeld, holder)
+		c.blocked(s, waiter, reasons.LockHeld, holder)
 		_, err := c.Store.Cancel(c.ctx, action, waiter.Run)
 		c.must(err)
 		if sums := c.waitSummaries(); len(sums) != 1 || sums[0].NotRun != 1 ||
@@ -103,7 +104,7 @@ var waitHistoryRules = []rule{
 	}},
 	{"wait summaries are limited to a time span and pruned", func(c *check) {
 		s := c.session("one")
-		n := noteOf(request("a", 1), jobs.Skipped, jobs.ReasonLockHeld)
+		n := noteOf(request("a", 1), jobs.Skipped, reasons.LockHeld)
 		n.Blocker = &jobs.Blocker{Resource: "s/t",
 			Holder: locking.Owner{Job: "b", Run: uuid.NewString()}}
 		c.note(s, n)
@@ -180,7 +181,7 @@ var waitHistoryRules = []rule{
 	}},
 	{"the typical duration of a job comes from its last runs", func(c *check) {
 		c.pastRuns(5)
-		c.note(c.session("one"), noteOf(request("never", 1), jobs.Skipped, jobs.ReasonLockHeld))
+		c.note(c.session("one"), noteOf(request("never", 1), jobs.Skipped, reasons.LockHeld))
 		typical, err := c.Store.Typical(c.ctx, []string{"a", "never", "nobody"})
 		c.must(err)
 		if t := typical["a"]; len(typical) != 1 || t.Runs != 5 || t.Median < 0 ||

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -16,28 +17,28 @@ var waiterRules = []rule{
 	{"a younger firing yields to an older waiter", func(c *check) {
 		q := c.queue(table("s/t"))
 		q.free()
-		c.blocked(q.two, q.younger, jobs.ReasonOlderWaiter, q.older)
+		c.blocked(q.two, q.younger, reasons.OlderWaiter, q.older)
 		c.granted(q.one, q.older)
-		c.blocked(q.two, q.younger, jobs.ReasonLockHeld, q.older)
+		c.blocked(q.two, q.younger, reasons.LockHeld, q.older)
 	}},
 	{"a younger firing on a table yields to an older waiter on its schema", func(c *check) {
 		q := c.queue(table("s"))
 		q.younger.Requests = []locking.Request{table("s/other")}
 		q.free()
-		c.blocked(q.two, q.younger, jobs.ReasonOlderWaiter, q.older)
+		c.blocked(q.two, q.younger, reasons.OlderWaiter, q.older)
 	}},
 	{"a younger firing on a schema yields to an older waiter on its table", func(c *check) {
 		q := c.queue(table("s/t"))
 		q.younger.Requests = []locking.Request{table("s")}
 		q.free()
-		c.blocked(q.two, q.younger, jobs.ReasonOlderWaiter, q.older)
+		c.blocked(q.two, q.younger, reasons.OlderWaiter, q.older)
 	}},
 	{"the smaller run id goes first if two waiters have the same age", func(c *check) {
 		q := c.queue(table("s/t"))
 		q.younger.WaitSince = q.older.WaitSince
 		q.free()
 		if bytes.Compare(q.older.Run[:], q.younger.Run[:]) < 0 {
-			c.blocked(q.two, q.younger, jobs.ReasonOlderWaiter, q.older)
+			c.blocked(q.two, q.younger, reasons.OlderWaiter, q.older)
 		} else {
 			c.granted(q.two, q.younger)
 		}
@@ -46,9 +47,9 @@ var waiterRules = []rule{
 		q := c.queue(table("s/t"))
 		again := q.older
 		again.WaitSince = again.WaitSince.Add(time.Hour)
-		c.blocked(q.one, again, jobs.ReasonLockHeld, q.holder)
+		c.blocked(q.one, again, reasons.LockHeld, q.holder)
 		q.free()
-		c.blocked(q.two, q.younger, jobs.ReasonOlderWaiter, q.older)
+		c.blocked(q.two, q.younger, reasons.OlderWaiter, q.older)
 	}},
 	{"an older waiter without a conflict does not block", func(c *check) {
 		q := c.queue(shared("s/t"))
@@ -77,41 +78,41 @@ var waiterRules = []rule{
 	{"a skipped waiter does not block", func(c *check) {
 		q := c.queue(table("s/t"))
 		q.free()
-		equal(c, "skip", c.note(q.one, noteOf(q.older, jobs.Skipped, jobs.ReasonLockHeld)), true)
+		equal(c, "skip", c.note(q.one, noteOf(q.older, jobs.Skipped, reasons.LockHeld)), true)
 		c.granted(q.two, q.younger)
 	}},
 	{"a withdrawn waiter does not block and keeps its position for its return", func(c *check) {
 		q := c.queue(table("s/t"))
 		q.free()
-		withdrawn := noteOf(q.older, jobs.Waiting, jobs.ReasonNoWorker)
+		withdrawn := noteOf(q.older, jobs.Waiting, reasons.NoWorker)
 		withdrawn.Requests = nil
 		// the position counts from its first record
 		withdrawn.WaitSince = withdrawn.WaitSince.Add(time.Hour)
 		equal(c, "withdrawal", c.note(q.one, withdrawn), true)
 		waits := c.record(q.older.Run, jobs.Waiting)
-		if waits.Reason != jobs.ReasonNoWorker || waits.BlockedBy != nil ||
+		if waits.Reason != reasons.NoWorker || waits.BlockedBy != nil ||
 			!waits.WaitSince.Equal(q.older.WaitSince) {
 			c.Errorf("withdrawn run %+v", waits)
 		}
 		token := c.granted(q.two, q.younger)
 		youngest := request("youngest", 4, table("s/t"))
-		c.blocked(q.two, youngest, jobs.ReasonLockHeld, q.younger)
+		c.blocked(q.two, youngest, reasons.LockHeld, q.younger)
 		back := q.older
 		back.WaitSince = withdrawn.WaitSince
-		c.blocked(q.one, back, jobs.ReasonLockHeld, q.younger)
+		c.blocked(q.one, back, reasons.LockHeld, q.younger)
 		c.finished(q.younger, token, jobs.Succeeded)
-		c.blocked(q.two, youngest, jobs.ReasonOlderWaiter, q.older)
+		c.blocked(q.two, youngest, reasons.OlderWaiter, q.older)
 		c.granted(q.one, back)
 	}},
 	{"a new note of a waiter replaces its requests", func(c *check) {
 		one, two := c.session("one"), c.session("two")
 		older := request("older", 1, table("s/t"), table("s/u"))
-		equal(c, "note", c.note(one, noteOf(older, jobs.Waiting, jobs.ReasonLockHeld)), true)
+		equal(c, "note", c.note(one, noteOf(older, jobs.Waiting, reasons.LockHeld)), true)
 		older.Requests = []locking.Request{table("s/u"), table("s/v")}
-		equal(c, "note", c.note(one, noteOf(older, jobs.Waiting, jobs.ReasonLockHeld)), true)
+		equal(c, "note", c.note(one, noteOf(older, jobs.Waiting, reasons.LockHeld)), true)
 		c.granted(two, request("younger", 2, table("s/t")))
-		c.blocked(two, request("younger", 3, table("s/u")), jobs.ReasonOlderWaiter, older)
-		c.blocked(two, request("younger", 4, table("s/v")), jobs.ReasonOlderWaiter, older)
+		c.blocked(two, request("younger", 3, table("s/u")), reasons.OlderWaiter, older)
+		c.blocked(two, request("younger", 4, table("s/v")), reasons.OlderWaiter, older)
 	}},
 	{"a waiter that was granted and ended does not block", func(c *check) {
 		q := c.queue(table("s/t"))
@@ -122,8 +123,8 @@ var waiterRules = []rule{
 	{"a waiter that was only noted blocks", func(c *check) {
 		one, two := c.session("one"), c.session("two")
 		older, younger := request("older", 1, table("s/t")), request("younger", 2, table("s/t"))
-		equal(c, "note", c.note(one, noteOf(older, jobs.Waiting, jobs.ReasonLockHeld)), true)
-		c.blocked(two, younger, jobs.ReasonOlderWaiter, older)
+		equal(c, "note", c.note(one, noteOf(older, jobs.Waiting, reasons.LockHeld)), true)
+		c.blocked(two, younger, reasons.OlderWaiter, older)
 		c.granted(one, older)
 	}},
 	{"a run that waits for its next attempt does not block", func(c *check) {
@@ -145,7 +146,7 @@ var waiterRules = []rule{
 			request("y", 1, slot("api", 2))}
 		older, younger := request("older", 2, slot("api", 2)), request("younger", 3, slot("api", 2))
 		tokens := []jobs.Token{c.granted(s, holders[0]), c.granted(s, holders[1])}
-		c.blocked(s, older, jobs.ReasonLockHeld, holders[0])
+		c.blocked(s, older, reasons.LockHeld, holders[0])
 		for i, h := range holders {
 			c.finished(h, tokens[i], jobs.Succeeded)
 		}
@@ -157,7 +158,7 @@ var waiterRules = []rule{
 		s := c.session("one")
 		older, younger, youngest := request("older", 1, slot("api", 2)),
 			request("younger", 2, slot("api", 2)), request("youngest", 3, slot("api", 2))
-		equal(c, "note", c.note(s, noteOf(older, jobs.Waiting, jobs.ReasonLockHeld)), true)
+		equal(c, "note", c.note(s, noteOf(older, jobs.Waiting, reasons.LockHeld)), true)
 		c.granted(s, younger)
 		result := c.start(s, youngest)[0]
 		equal(c, "outcome of the youngest", result.Outcome, storage.StartBlocked)
@@ -166,12 +167,12 @@ var waiterRules = []rule{
 	{"older waiters can use up all slots", func(c *check) {
 		s := c.session("one")
 		older, younger := request("older", 1, slot("api", 1)), request("younger", 2, slot("api", 1))
-		equal(c, "note", c.note(s, noteOf(older, jobs.Waiting, jobs.ReasonLockHeld)), true)
-		c.blocked(s, younger, jobs.ReasonOlderWaiter, older)
+		equal(c, "note", c.note(s, noteOf(older, jobs.Waiting, reasons.LockHeld)), true)
+		c.blocked(s, younger, reasons.OlderWaiter, older)
 	}},
 	{"the waiters of a batch are served by age", func(c *check) {
 		q := c.queue(table("s/t"))
-		c.blocked(q.one, q.younger, jobs.ReasonLockHeld, q.holder)
+		c.blocked(q.one, q.younger, reasons.LockHeld, q.holder)
 		q.free()
 		results := c.start(q.one, q.younger, q.older)
 		equal(c, "younger", results[0].Outcome, storage.StartBlocked)
@@ -194,7 +195,7 @@ func (c *check) queue(wanted ...locking.Request) queue {
 	q.holder, q.older, q.younger = request("holder", 1, table("s/t")),
 		request("older", 2, wanted...), request("younger", 3, wanted...)
 	q.token = c.granted(c.session("three"), q.holder)
-	c.blocked(q.one, q.older, jobs.ReasonLockHeld, q.holder)
+	c.blocked(q.one, q.older, reasons.LockHeld, q.holder)
 	return q
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -17,7 +18,7 @@ var watchRules = []rule{
 			request("c", 1, table("s/t"))
 		token := c.granted(one, looked)
 		c.granted(one, other)
-		c.blocked(one, waits, jobs.ReasonLockHeld, looked)
+		c.blocked(one, waits, reasons.LockHeld, looked)
 		for _, run := range []uuid.UUID{looked.Run, looked.Run, waits.Run, uuid.New()} {
 			c.must(c.Second().Watch(c.ctx, run))
 		}

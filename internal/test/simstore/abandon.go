@@ -2,6 +2,7 @@ package simstore
 
 import (
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -20,7 +21,7 @@ func (s *Store) endAbandoned() {
 			state = jobs.Cancelled
 		}
 		s.settled(r, state)
-		r.Reason, r.Detail, r.BlockedBy, r.FinishedAt = jobs.ReasonJobGone, storage.JobGoneDetail,
+		r.Reason, r.Detail, r.BlockedBy, r.FinishedAt = reasons.JobGone, storage.JobGoneDetail,
 			nil,
 			&now
 	}

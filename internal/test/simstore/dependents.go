@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -97,7 +98,7 @@ func (s *Store) AddDependents(ctx context.Context, followed []storage.DependentF
 	for _, f := range followed {
 		if s.checked(storage.MisfireCheck{Job: f.Firing.Job, Version: f.Version}) != nil {
 			s.misfired([]storage.Misfired{{Firing: f.Firing, Run: f.Run, State: jobs.Waiting,
-				Reason: jobs.ReasonAfter, Detail: f.Detail}}, now)
+				Reason: reasons.After, Detail: f.Detail}}, now)
 		}
 	}
 	return nil

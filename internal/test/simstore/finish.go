@@ -52,7 +52,7 @@ func (s *Store) finish(q storage.FinishRequest, now time.Time) bool {
 	if q.State == jobs.Waiting {
 		r.Attempt++
 		r.WaitSince = now
-		r.Rests = append(r.Rests, jobs.Rest{From: now})
+		r.Rests = append(r.Rests, storage.Rest{From: now})
 		s.waiting[r.ID] = r
 		return true
 	}
@@ -74,7 +74,7 @@ func (s *Store) recover(lost *run, now time.Time) {
 		lost.Detail += storage.NotRecovered
 		return
 	}
-	f := jobs.Firing{Job: lost.Job, ScheduledAt: lost.ScheduledAt, Key: lost.Key,
+	f := storage.Firing{Job: lost.Job, ScheduledAt: lost.ScheduledAt, Key: lost.Key,
 		Recovery: lost.Recovery + 1}
 	if s.firings[firingOf(f)] != nil {
 		return

@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -71,17 +70,17 @@ func (s *Store) Jobs(ctx context.Context) ([]storage.JobView, error) {
 }
 
 // younger is the order of Runs.
-func younger(a, b jobs.Record) int {
+func younger(a, b storage.Record) int {
 	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), bytes.Compare(b.ID[:], a.ID[:]))
 }
 
 // Runs implements jobs.History.
-func (s *Store) Runs(ctx context.Context, f storage.RunFilter) ([]jobs.Record, error) {
+func (s *Store) Runs(ctx context.Context, f storage.RunFilter) ([]storage.Record, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	var found []jobs.Record
+	var found []storage.Record
 	for _, r := range s.runs {
 		if matches(f, r) && (f.Resource == nil || s.locks(r.Job, *f.Resource)) {
 			found = append(found, r.record())
@@ -108,19 +107,19 @@ func matches(f storage.RunFilter, r *run) bool {
 	return true
 }
 
-func place(c *storage.RunCursor) jobs.Record {
-	return jobs.Record{CreatedAt: c.CreatedAt, ID: c.ID}
+func place(c *storage.RunCursor) storage.Record {
+	return storage.Record{CreatedAt: c.CreatedAt, ID: c.ID}
 }
 
 // Run implements jobs.History.
-func (s *Store) Run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
+func (s *Store) Run(ctx context.Context, id uuid.UUID) (storage.Record, error) {
 	if err := s.enter(ctx); err != nil {
-		return jobs.Record{}, err
+		return storage.Record{}, err
 	}
 	defer s.mu.Unlock()
 	r := s.runs[id]
 	if r == nil {
-		return jobs.Record{}, fmt.Errorf("run %s: %w", id, storage.ErrNotFound)
+		return storage.Record{}, fmt.Errorf("run %s: %w", id, storage.ErrNotFound)
 	}
 	record := r.record()
 	record.Output, record.Result = r.output, r.result

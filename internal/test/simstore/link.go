@@ -183,8 +183,8 @@ func (l *Link) Sweep(ctx context.Context) (storage.Swept, error) {
 
 // Adopt implements jobs.Upkeep.
 func (l *Link) Adopt(ctx context.Context, session uuid.UUID,
-	a storage.Adoption) ([]jobs.Record, error) {
-	return ask(ctx, l, func() ([]jobs.Record, error) { return l.Store.Adopt(ctx, session, a) })
+	a storage.Adoption) ([]storage.Record, error) {
+	return ask(ctx, l, func() ([]storage.Record, error) { return l.Store.Adopt(ctx, session, a) })
 }
 
 // CheckMisfires implements jobs.Upkeep.
@@ -215,8 +215,8 @@ func (l *Link) Resume(ctx context.Context, action storage.Action,
 
 // Cancel implements jobs.Control.
 func (l *Link) Cancel(ctx context.Context, action storage.Action,
-	run uuid.UUID) (jobs.Record, error) {
-	return ask(ctx, l, func() (jobs.Record, error) { return l.Store.Cancel(ctx, action, run) })
+	run uuid.UUID) (storage.Record, error) {
+	return ask(ctx, l, func() (storage.Record, error) { return l.Store.Cancel(ctx, action, run) })
 }
 
 // Release implements jobs.Control.

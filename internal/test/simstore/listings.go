@@ -157,8 +157,8 @@ func (s *Store) Outcomes(ctx context.Context, names []string,
 }
 
 // sorted returns all runs, the youngest first.
-func (s *Store) sorted() []jobs.Record {
-	all := make([]jobs.Record, 0, len(s.runs))
+func (s *Store) sorted() []storage.Record {
+	all := make([]storage.Record, 0, len(s.runs))
 	for _, r := range s.runs {
 		all = append(all, r.record())
 	}
@@ -168,7 +168,7 @@ func (s *Store) sorted() []jobs.Record {
 
 // Tallies implements jobs.Listings.
 func (s *Store) Tallies(ctx context.Context, since time.Time) ([]storage.Tally, error) {
-	return s.tally(ctx, func(r jobs.Record) bool {
+	return s.tally(ctx, func(r storage.Record) bool {
 		return !r.CreatedAt.Before(since) && r.State.Final() && r.State != jobs.Succeeded
 	})
 }
@@ -176,13 +176,13 @@ func (s *Store) Tallies(ctx context.Context, since time.Time) ([]storage.Tally, 
 // JobTallies implements jobs.Listings.
 func (s *Store) JobTallies(ctx context.Context, job string,
 	since time.Time) ([]storage.Tally, error) {
-	return s.tally(ctx, func(r jobs.Record) bool {
+	return s.tally(ctx, func(r storage.Record) bool {
 		return r.Job == job && !r.CreatedAt.Before(since) && r.State.Final()
 	})
 }
 
 func (s *Store) tally(ctx context.Context,
-	counts func(r jobs.Record) bool) ([]storage.Tally, error) {
+	counts func(r storage.Record) bool) ([]storage.Tally, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -206,19 +206,19 @@ func (s *Store) tally(ctx context.Context,
 }
 
 // FiringRuns implements jobs.Listings.
-func (s *Store) FiringRuns(ctx context.Context, f jobs.Firing) ([]jobs.Record, error) {
+func (s *Store) FiringRuns(ctx context.Context, f storage.Firing) ([]storage.Record, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	var chain []jobs.Record
+	var chain []storage.Record
 	for _, r := range s.runs {
 		if r.Job == f.Job && r.Key == f.Key &&
 			(f.Key != "" || r.ScheduledAt.Equal(whole(f.ScheduledAt))) {
 			chain = append(chain, r.record())
 		}
 	}
-	slices.SortFunc(chain, func(a, b jobs.Record) int { return a.Recovery - b.Recovery })
+	slices.SortFunc(chain, func(a, b storage.Record) int { return a.Recovery - b.Recovery })
 	return chain, nil
 }
 

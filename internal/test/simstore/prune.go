@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -54,8 +53,8 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 	for _, one := range old {
 		if one != last[one.Job] && s.forgettable(one, before) {
 			delete(s.runs, one.ID)
-			if f := firingOf(jobs.Firing{Job: one.Job, ScheduledAt: one.ScheduledAt, Key: one.Key,
-				Recovery: one.Recovery}); s.firings[f] == one {
+			if f := firingOf(storage.Firing{Job: one.Job, ScheduledAt: one.ScheduledAt,
+				Key: one.Key, Recovery: one.Recovery}); s.firings[f] == one {
 				delete(s.firings, f)
 			}
 			pruned.Runs++

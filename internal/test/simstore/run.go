@@ -8,12 +8,13 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // run is one run, with the facts that its record lacks.
 type run struct {
-	jobs.Record
+	storage.Record
 	session uuid.UUID         // that has it, or had it last; Nil for none
 	loose   bool              // it was held back: whoever may adopts it
 	wants   []locking.Request // what others wait behind it for
@@ -45,7 +46,7 @@ type firing struct {
 	recovery    int
 }
 
-func firingOf(f jobs.Firing) firing {
+func firingOf(f storage.Firing) firing {
 	unique := firing{job: f.Job, key: f.Key, recovery: f.Recovery}
 	if f.Key == "" {
 		unique.scheduledAt = whole(f.ScheduledAt)
@@ -57,8 +58,8 @@ func firingOf(f jobs.Firing) firing {
 func whole(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond).Round(0) }
 
 // newRun returns a waiting run of the firing without a session.
-func newRun(id uuid.UUID, f jobs.Firing, now time.Time) *run {
-	return &run{Record: jobs.Record{
+func newRun(id uuid.UUID, f storage.Firing, now time.Time) *run {
+	return &run{Record: storage.Record{
 		ID: id, Job: f.Job, ScheduledAt: whole(f.ScheduledAt), Key: f.Key, Recovery: f.Recovery,
 		State: jobs.Waiting, CreatedAt: now,
 	}}
@@ -67,7 +68,7 @@ func newRun(id uuid.UUID, f jobs.Firing, now time.Time) *run {
 // add adds the first run of a firing.
 func (s *Store) add(r *run) {
 	s.runs[r.ID] = r
-	s.firings[firingOf(jobs.Firing{Job: r.Job, ScheduledAt: r.ScheduledAt, Key: r.Key,
+	s.firings[firingOf(storage.Firing{Job: r.Job, ScheduledAt: r.ScheduledAt, Key: r.Key,
 		Recovery: r.Recovery})] = r
 	if r.State == jobs.Waiting {
 		s.waiting[r.ID] = r
@@ -94,7 +95,7 @@ func (s *Store) settled(r *run, state jobs.State) {
 
 // freeKey frees the key of a triggered run that was skipped.
 func (s *Store) freeKey(r *run) {
-	f := firingOf(jobs.Firing{Job: r.Job, ScheduledAt: r.ScheduledAt, Key: r.Key,
+	f := firingOf(storage.Firing{Job: r.Job, ScheduledAt: r.ScheduledAt, Key: r.Key,
 		Recovery: r.Recovery})
 	if r.Key != "" && r.State == jobs.Skipped && s.firings[f] == r {
 		delete(s.firings, f)
@@ -109,7 +110,7 @@ func (s *Store) give(c *claim) {
 }
 
 // record returns a copy, because the run continues to change.
-func (r *run) record() jobs.Record {
+func (r *run) record() storage.Record {
 	record := r.Record
 	if r.BlockedBy != nil {
 		blocker := *r.BlockedBy
@@ -123,10 +124,10 @@ func (r *run) record() jobs.Record {
 }
 
 // Everything returns all runs ever added, in no order and without output.
-func (s *Store) Everything() []jobs.Record {
+func (s *Store) Everything() []storage.Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	records := make([]jobs.Record, 0, len(s.runs))
+	records := make([]storage.Record, 0, len(s.runs))
 	for _, r := range s.runs {
 		records = append(records, r.record())
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/rules"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -70,7 +71,7 @@ func (s *Store) held(l *session, r storage.StartRequest) bool {
 func (s *Store) holdBack(r *run, now time.Time) {
 	if p := s.pauseOver(r.Job); p != nil {
 		s.unblock(r, nil, jobs.Waiting, now, now)
-		r.Reason = jobs.ReasonPaused
+		r.Reason = reasons.Paused
 		r.Detail = fmt.Sprintf("%s is paused by %s", p.Target, p.By)
 	}
 	r.wants, r.loose = nil, true
@@ -100,13 +101,13 @@ func (s *Store) admit(l *session, r *run, q storage.StartRequest,
 	c := &claim{token: s.token, run: r, session: l, granted: now, held: q.Requests}
 	s.claims[c.token], l.claims[c.token] = c, r.ID
 	if r.BlockedBy != nil {
-		r.Waited = &jobs.Wait{Blocker: *r.BlockedBy, Since: r.WaitSince}
+		r.Waited = &storage.Wait{Blocker: *r.BlockedBy, Since: r.WaitSince}
 	}
 	s.unblock(r, nil, jobs.Running, now, now)
 	s.settled(r, jobs.Running)
 	r.claim, r.Token, r.Attempt = c, c.token, q.Attempt
 	r.Reason, r.Detail = "", ""
-	r.Rests = jobs.EndRest(r.Rests, now)
+	r.Rests = storage.EndRest(r.Rests, now)
 	if r.StartedAt == nil {
 		r.StartedAt = &now
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -80,7 +81,7 @@ func (s *Store) bury(dead []*session, swept *storage.Swept) {
 	for _, c := range claims {
 		r := c.run
 		s.give(c)
-		r.State, r.FinishedAt, r.Reason, r.Detail = jobs.Lost, &now, jobs.ReasonSessionLost,
+		r.State, r.FinishedAt, r.Reason, r.Detail = jobs.Lost, &now, reasons.SessionLost,
 			"its replica stopped renewing its session"
 		s.recover(r, now)
 		swept.Lost = append(swept.Lost, storage.LostRun{Record: r.record(), Held: c.held})
@@ -89,7 +90,7 @@ func (s *Store) bury(dead []*session, swept *storage.Swept) {
 
 // Adopt implements jobs.Upkeep.
 func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
-	a storage.Adoption) ([]jobs.Record, error) {
+	a storage.Adoption) ([]storage.Record, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -117,7 +118,7 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
 	for _, j := range a.Jobs {
 		wanted[j.Name] = j
 	}
-	var adopted []jobs.Record
+	var adopted []storage.Record
 	for _, r := range s.asked(own, wanted) {
 		adopted = append(adopted, r.record())
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -23,7 +24,7 @@ func (s *Store) Trigger(ctx context.Context, a storage.Action,
 	}
 	r.Key, a.Key = cmp.Or(r.Key, uuid.NewString()), ""
 	return action(ctx, s, a, "trigger", "job "+r.Job, func(d *actionTx) (storage.Triggered, error) {
-		f := jobs.Firing{Job: r.Job, ScheduledAt: d.now, Key: r.Key}
+		f := storage.Firing{Job: r.Job, ScheduledAt: d.now, Key: r.Key}
 		for f.Recovery = storage.MaxRecoveries; f.Recovery >= 0; f.Recovery-- {
 			if known := s.firings[firingOf(f)]; known != nil {
 				d.silent = true
@@ -48,7 +49,7 @@ func (s *Store) Trigger(ctx context.Context, a storage.Action,
 		}
 		f.Recovery = 0
 		fresh := newRun(uuid.New(), f, d.now)
-		fresh.WaitSince, fresh.Reason, fresh.Detail, fresh.Params = d.now, jobs.ReasonTriggered,
+		fresh.WaitSince, fresh.Reason, fresh.Detail, fresh.Params = d.now, reasons.Triggered,
 			byWhom("triggered", a), r.Params
 		fresh.StartBy = r.StartBy(d.now)
 		obstacle, err := s.findBlocker(fresh, d.now)
@@ -83,11 +84,13 @@ func (s *Store) findBlocker(r *run, since time.Time) (*storage.Obstacle, error) 
 }
 
 // Cancel implements jobs.Control.
-func (s *Store) Cancel(ctx context.Context, a storage.Action, id uuid.UUID) (jobs.Record, error) {
-	return action(ctx, s, a, "cancel", "run "+id.String(), func(d *actionTx) (jobs.Record, error) {
+func (s *Store) Cancel(ctx context.Context, a storage.Action,
+	id uuid.UUID) (storage.Record, error) {
+	target := "run " + id.String()
+	return action(ctx, s, a, "cancel", target, func(d *actionTx) (storage.Record, error) {
 		r := s.runs[id]
 		if r == nil {
-			return jobs.Record{}, fmt.Errorf("run %s: %w", id, storage.ErrNotFound)
+			return storage.Record{}, fmt.Errorf("run %s: %w", id, storage.ErrNotFound)
 		}
 		d.detail = map[string]any{"job": r.Job, "scheduled_at": r.ScheduledAt, "state": r.State}
 		switch r.State {
@@ -99,7 +102,7 @@ func (s *Store) Cancel(ctx context.Context, a storage.Action, id uuid.UUID) (job
 				s.control.cancels[id] = a.Actor
 			}
 		default:
-			return jobs.Record{}, fmt.Errorf("run %s has ended as %s: %w", id, r.State,
+			return storage.Record{}, fmt.Errorf("run %s has ended as %s: %w", id, r.State,
 				storage.ErrConflict)
 		}
 		return r.record(), nil
@@ -110,7 +113,7 @@ func (s *Store) Cancel(ctx context.Context, a storage.Action, id uuid.UUID) (job
 func (s *Store) cancel(r *run, d *actionTx, detail string) {
 	s.unblock(r, nil, jobs.Cancelled, d.now, d.now)
 	s.settled(r, jobs.Cancelled)
-	r.Reason, r.Detail, r.FinishedAt = jobs.ReasonCancelled, detail, &d.now
+	r.Reason, r.Detail, r.FinishedAt = reasons.Cancelled, detail, &d.now
 }
 
 // Release implements jobs.Control. This store has no open transactions.
@@ -140,7 +143,7 @@ func (s *Store) Release(ctx context.Context, a storage.Action,
 			return strings.Compare(a.Resource.Key(), b.Resource.Key())
 		})
 		s.give(c)
-		r.State, r.Reason, r.Detail, r.FinishedAt = jobs.Lost, jobs.ReasonReleased,
+		r.State, r.Reason, r.Detail, r.FinishedAt = jobs.Lost, reasons.Released,
 			byWhom("its lock was released", a), &d.now
 		d.detail = map[string]any{"token": q.Token, "holder": released.Owner}
 		return released, nil

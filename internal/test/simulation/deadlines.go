@@ -3,7 +3,7 @@ package simulation
 import (
 	"slices"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 )
 
 // judgeDeadlines checks that no run began after its deadline, and that none was skipped for its
@@ -18,7 +18,7 @@ func (o *oracle) judgeDeadlines() {
 	}
 	for i := range o.Evidence.Records {
 		r := &o.Evidence.Records[i]
-		if r.Reason != jobs.ReasonDeadline || r.FinishedAt == nil || o.Jobs[r.Job] == nil {
+		if r.Reason != reasons.Deadline || r.FinishedAt == nil || o.Jobs[r.Job] == nil {
 			continue
 		}
 		passed := func(f ActivePeriod) bool {

@@ -14,7 +14,7 @@ import (
 // Evidence is the state that a cluster left, for the oracle to judge.
 type Evidence struct {
 	Jobs       map[string]*History
-	Records    []jobs.Record // every run there is
+	Records    []storage.Record // every run there is
 	Executions []Execution
 	Pauses     []storage.Pause
 	Triggered  []Triggered

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // checked is the result of one misfire check of one job, by scheduled time.
@@ -67,10 +69,10 @@ func (c *checked) judge() {
 			if all++; all > limitOf(c.job) {
 				c.violateOf(d, "is run late, after %d others", all-1)
 			}
-		case d.Reason == jobs.ReasonSuperseded &&
+		case d.Reason == reasons.Superseded &&
 			(policy != jobs.MisfireRunOnce || once == 0 && !c.waits(d)):
 			c.violateOf(d, "is superseded (%s) by nothing: %s", cause, d.Detail)
-		case d.State == jobs.Missed && d.Reason != jobs.ReasonSuperseded && !tooOld &&
+		case d.State == jobs.Missed && d.Reason != reasons.Superseded && !tooOld &&
 			!together.MatchString(d.Detail) &&
 			(policy == jobs.MisfireRunOnce || policy == jobs.MisfireRunAll && all < limitOf(c.job)):
 			c.violateOf(d, "is not run late by %s (%s), though it may be: %s", policy, cause,
@@ -89,9 +91,9 @@ func (c *checked) violateOf(d Decision, format string, args ...any) {
 func (c *checked) cause(d Decision) jobs.Reason {
 	if len(c.job.Schedule.After()) > 0 { // it depends on when others had succeeded
 		if strings.Contains(d.Detail, " was paused by ") {
-			return jobs.ReasonPaused
+			return reasons.Paused
 		}
-		return jobs.ReasonMisfire
+		return reasons.Misfire
 	}
 	start := d.Firing.ScheduledAt.Add(c.job.Schedule.Delay(d.Firing.Job, d.Firing.ScheduledAt))
 	paused := false // as a job of the group that it belongs to as that is decided
@@ -99,12 +101,12 @@ func (c *checked) cause(d Decision) jobs.Reason {
 		paused = paused || c.pausedIn(d.Firing.Job, c.job.Group, at.Add(time.Microsecond)) != nil
 	}
 	switch up := c.upThrough(d.Firing.Job, start, start.Add(c.job.MisfireThreshold)); {
-	case d.Reason == jobs.ReasonDeadline, d.Reason == jobs.ReasonSuperseded:
-	case (d.Reason == jobs.ReasonPaused) != paused:
+	case d.Reason == reasons.Deadline, d.Reason == reasons.Superseded:
+	case (d.Reason == reasons.Paused) != paused:
 		c.violateOf(d, "is recorded as %s, it was paused: %v", d.Reason, paused)
-	case d.Reason == jobs.ReasonMisfire && up == yes, d.Reason == jobs.ReasonNoWorker && up == no:
+	case d.Reason == reasons.Misfire && up == yes, d.Reason == reasons.NoWorker && up == no:
 		c.violateOf(d, "is recorded as %s, a replica was up from then on: %v", d.Reason, up == yes)
-	case d.Reason == jobs.ReasonNoWorker:
+	case d.Reason == reasons.NoWorker:
 		if idle := c.idleThrough(d.Firing.Job, start, start.Add(c.job.MisfireThreshold)); idle != "" {
 			c.violateOf(d, "is recorded as %s, and %s had workers free all the time", d.Reason,
 				idle)
@@ -112,11 +114,11 @@ func (c *checked) cause(d Decision) jobs.Reason {
 	}
 	switch {
 	case paused:
-		return jobs.ReasonPaused
+		return reasons.Paused
 	case strings.Contains(d.Detail, "replicas were up"):
-		return jobs.ReasonNoWorker
+		return reasons.NoWorker
 	default:
-		return jobs.ReasonMisfire
+		return reasons.Misfire
 	}
 }
 
@@ -193,7 +195,7 @@ func (c *checked) atWork(replica string, from, until time.Time) (most int) {
 // waits reports whether another scheduled run of the job, or the recovery of one, may have waited
 // at the check.
 func (c *checked) waits(d Decision) bool {
-	return slices.ContainsFunc(c.Evidence.Records, func(r jobs.Record) bool {
+	return slices.ContainsFunc(c.Evidence.Records, func(r storage.Record) bool {
 		return r.Job == d.Firing.Job && r.Key == "" && !r.ScheduledAt.Equal(d.Firing.ScheduledAt) &&
 			!r.CreatedAt.After(c.at) &&
 			(r.FinishedAt == nil || !r.FinishedAt.Before(c.at.Add(-c.Margin)))
@@ -204,11 +206,11 @@ func (c *checked) waits(d Decision) bool {
 func policyOf(job *jobs.Job, cause jobs.Reason) jobs.Misfire {
 	policy, otherwise := job.Misfire, jobs.MisfireRunOnce
 	switch cause {
-	case jobs.ReasonNoWorker:
+	case reasons.NoWorker:
 		policy = job.MisfireBy.NoWorker
-	case jobs.ReasonPaused:
+	case reasons.Paused:
 		policy, otherwise = job.MisfireBy.Paused, jobs.MisfireSkip
-	case jobs.ReasonLockHeld:
+	case reasons.LockHeld:
 		policy, otherwise = job.MisfireBy.LockHeld, jobs.MisfireSkip
 	}
 	if policy == "" {
@@ -239,14 +241,14 @@ func (o *oracle) judgeLocksHeld() {
 			continue
 		}
 		job := &periods[0].Job
-		policy := policyOf(job, jobs.ReasonLockHeld)
+		policy := policyOf(job, reasons.LockHeld)
 		switch r.Reason {
-		case jobs.ReasonSuperseded:
+		case reasons.Superseded:
 			if policy == jobs.MisfireSkip {
 				o.violate("%s: waited on for a lock until it was superseded, and is to be skipped",
 					told(r))
 			}
-		case jobs.ReasonLockHeld, jobs.ReasonOlderWaiter:
+		case reasons.LockHeld, reasons.OlderWaiter:
 			if until := o.waitsUntil(job, r, policy); policy != jobs.MisfireSkip &&
 				r.FinishedAt.Before(until) {
 				o.violate("%s: skipped at %s for a lock, and by %s is to wait until %s", told(r),
@@ -258,7 +260,7 @@ func (o *oracle) judgeLocksHeld() {
 
 // waitsUntil returns the earliest time at which a firing may give up under a policy that makes it
 // wait for a lock.
-func (o *oracle) waitsUntil(job *jobs.Job, r *jobs.Record, policy jobs.Misfire) time.Time {
+func (o *oracle) waitsUntil(job *jobs.Job, r *storage.Record, policy jobs.Misfire) time.Time {
 	n := 1
 	if policy == jobs.MisfireRunAll {
 		n = limitOf(job)
@@ -286,8 +288,8 @@ func (o *oracle) judgeBacklog() {
 			}
 		}
 		job := &o.Jobs[name].Periods[len(o.Jobs[name].Periods)-1].Job
-		for _, cause := range []jobs.Reason{jobs.ReasonMisfire, jobs.ReasonNoWorker,
-			jobs.ReasonPaused, jobs.ReasonLockHeld} {
+		for _, cause := range []jobs.Reason{reasons.Misfire, reasons.NoWorker,
+			reasons.Paused, reasons.LockHeld} {
 			if policyOf(job, cause) == jobs.MisfireRunAll {
 				most = 2 + limitOf(job)
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -148,7 +149,7 @@ func (o *oracle) judgeCancels() {
 func (o *oracle) judgeReleases() {
 	for id, at := range o.Released {
 		r := o.byRun[id]
-		if r == nil || r.State != jobs.Lost || r.Reason != jobs.ReasonReleased {
+		if r == nil || r.State != jobs.Lost || r.Reason != reasons.Released {
 			o.violate("run %s, whose lock was released, is %v", id, r)
 			continue
 		}

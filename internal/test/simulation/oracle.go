@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -23,9 +24,9 @@ type firing struct {
 type oracle struct {
 	*Evidence
 	*Verdict
-	records map[firing]*jobs.Record
-	byRun   map[uuid.UUID]*jobs.Record
-	byJob   map[string][]*jobs.Record // scheduled ones, no recoveries, by due
+	records map[firing]*storage.Record
+	byRun   map[uuid.UUID]*storage.Record
+	byJob   map[string][]*storage.Record // scheduled ones, no recoveries, by due
 	calls   map[uuid.UUID][]*Execution
 }
 
@@ -33,8 +34,8 @@ type oracle struct {
 func Judge(e *Evidence) *Verdict {
 	o := &oracle{
 		Evidence: e, Verdict: &Verdict{States: map[jobs.State]int{}, Executions: len(e.Executions)},
-		records: map[firing]*jobs.Record{},
-		byRun:   map[uuid.UUID]*jobs.Record{}, byJob: map[string][]*jobs.Record{},
+		records: map[firing]*storage.Record{},
+		byRun:   map[uuid.UUID]*storage.Record{}, byJob: map[string][]*storage.Record{},
 		calls: map[uuid.UUID][]*Execution{},
 	}
 	o.index()
@@ -72,7 +73,7 @@ func (o *oracle) index() {
 		}
 	}
 	for _, records := range o.byJob {
-		slices.SortFunc(records, func(a, b *jobs.Record) int {
+		slices.SortFunc(records, func(a, b *storage.Record) int {
 			return a.ScheduledAt.Compare(b.ScheduledAt)
 		})
 	}
@@ -108,7 +109,7 @@ func (o *oracle) judgeRecords() {
 }
 
 // judgeCalls compares a record with the calls of its handler.
-func (o *oracle) judgeCalls(r *jobs.Record) {
+func (o *oracle) judgeCalls(r *storage.Record) {
 	calls := o.calls[r.ID]
 	slices.SortFunc(calls, func(a, b *Execution) int { return cmp.Compare(a.Attempt, b.Attempt) })
 	for i, x := range calls {
@@ -145,7 +146,7 @@ func (o *oracle) judgeCalls(r *jobs.Record) {
 }
 
 // judgeRecovery compares a record with the record that it recovers and with its own recovery.
-func (o *oracle) judgeRecovery(r *jobs.Record) {
+func (o *oracle) judgeRecovery(r *storage.Record) {
 	next := o.records[o.of(r, r.Recovery+1)]
 	if r.Recovery > 0 {
 		if lost := o.records[o.of(r, r.Recovery-1)]; lost == nil || lost.State != jobs.Lost {
@@ -165,14 +166,14 @@ func (o *oracle) judgeRecovery(r *jobs.Record) {
 	}
 	recovers := func(f *ActivePeriod) bool {
 		return f.Job.Recover && !f.Removed && r.Recovery < storage.MaxRecoveries &&
-			r.Reason != jobs.ReasonReleased
+			r.Reason != reasons.Released
 	}
 	if f := h.at(*r.FinishedAt); f != nil && recovers(f) != (next != nil) {
 		o.violate("%s: lost, recovered: %v, recovers: %v", told(r), next != nil, f.Job.Recover)
 	}
 }
 
-func (o *oracle) of(r *jobs.Record, recovery int) firing {
+func (o *oracle) of(r *storage.Record, recovery int) firing {
 	f := firing{r.Job, 0, r.Key, recovery}
 	if r.Key == "" {
 		f.scheduledAt = r.ScheduledAt.UnixMicro()
@@ -181,21 +182,21 @@ func (o *oracle) of(r *jobs.Record, recovery int) firing {
 }
 
 // judgeQuiet checks what must not happen without faults.
-func (o *oracle) judgeQuiet(r *jobs.Record) {
+func (o *oracle) judgeQuiet(r *storage.Record) {
 	if r.FinishedAt == nil || !o.quietFor(r.Job, r.ScheduledAt, *r.FinishedAt) {
 		return
 	}
 	switch {
-	case r.State == jobs.Missed, r.State == jobs.Lost && r.Reason != jobs.ReasonReleased,
-		r.State == jobs.Cancelled && r.Reason != jobs.ReasonCancelled:
+	case r.State == jobs.Missed, r.State == jobs.Lost && r.Reason != reasons.Released,
+		r.State == jobs.Cancelled && r.Reason != reasons.Cancelled:
 		o.violate("%s: %s (%s: %s), without any fault", told(r), r.State, r.Reason, r.Detail)
-	case r.State == jobs.Skipped && r.BlockedBy == nil && r.Reason != jobs.ReasonDeadline:
+	case r.State == jobs.Skipped && r.BlockedBy == nil && r.Reason != reasons.Deadline:
 		o.violate("%s: skipped (%s: %s) without a blocker", told(r), r.Reason, r.Detail)
 	}
 }
 
 // judgeStarts checks that no run started before its time.
-func (o *oracle) judgeStarts(r *jobs.Record) {
+func (o *oracle) judgeStarts(r *storage.Record) {
 	h := o.Jobs[r.Job]
 	if r.Key != "" || r.StartedAt == nil || h == nil {
 		return
@@ -216,7 +217,7 @@ func (o *oracle) judgeStarts(r *jobs.Record) {
 // there while later ones start on another.
 func (o *oracle) judgeOrder() {
 	for name, records := range o.byJob {
-		var before *jobs.Record
+		var before *storage.Record
 		for _, r := range records {
 			f := o.Jobs[name].at(r.ScheduledAt)
 			if r.StartedAt == nil || f == nil || !f.ordered() ||
@@ -242,7 +243,7 @@ func (f *ActivePeriod) ordered() bool {
 }
 
 // told returns the name of a record.
-func told(r *jobs.Record) string {
+func told(r *storage.Record) string {
 	text := r.Job + " of " + r.ScheduledAt.Format("2006-01-02T15:04:05.999999Z07:00")
 	if r.Key != "" {
 		text += " (key " + r.Key + ")"

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // together matches the detail of a record that covers earlier scheduled times.
@@ -18,7 +18,7 @@ type collective struct {
 	number       int
 	more         bool // and perhaps more
 	found        int
-	by           *jobs.Record
+	by           *storage.Record
 }
 
 // judgeScheduledTimes checks every scheduled time of each definition of a job while it was active,

@@ -1,16 +1,18 @@
-package jobs
+package storage
 
 import (
 	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
+
+	"github.com/holdfast-dev/holdfast/jobs"
 )
 
 // MergeParams merges trigger params over the params of a job, key by key: a key of the trigger
 // replaces that of the job. Values are not merged. Nil is an empty object on either side. It
-// returns a *ParamsError if one of them is not an object. Registry.Bind checks whether the handler
-// accepts the result.
+// returns a *jobs.ParamsError if one of them is not an object. jobs.Registry.Bind checks whether
+// the handler accepts the result.
 func MergeParams(job, trigger json.RawMessage) (json.RawMessage, error) {
 	if noParams(trigger) {
 		return job, nil
@@ -40,8 +42,8 @@ func paramKeys(raw json.RawMessage) (map[string]json.RawMessage, error) {
 		return keys, nil
 	}
 	if err := json.Unmarshal(raw, &keys); err != nil {
-		return nil, &ParamsError{Problems: []ParamProblem{{Message: "expected a mapping of keys " +
-			"to values"}}}
+		return nil, &jobs.ParamsError{Problems: []jobs.ParamProblem{
+			{Message: "expected a mapping of keys to values"}}}
 	}
 	return keys, nil
 }

@@ -1,7 +1,9 @@
-package jobs
+package storage
 
 import (
 	"context"
+
+	"github.com/holdfast-dev/holdfast/jobs"
 )
 
 // Statement is one SQL statement and its arguments.
@@ -16,7 +18,8 @@ type Transactor interface {
 	// check on the run's claim and ends by recording the run as succeeded. It returns the affected
 	// rows of each statement, and sets them as the run's result, as RowsAffected. It returns
 	// ErrSuperseded if the claim is gone, and refuses statements that would end the transaction.
-	RunStatements(ctx context.Context, run *Run, statements []Statement) (rows []int64, err error)
+	RunStatements(ctx context.Context, run *jobs.Run,
+		statements []Statement) (rows []int64, err error)
 }
 
 // RowsAffected is the result of a run of SQL statements.

@@ -1,0 +1,43 @@
+package jobs
+
+import (
+	"fmt"
+
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// Blocker is what is in a run's way: a run or a lock of a program that holds the resource, or an
+// older waiter for it. Blockers are comparable.
+type Blocker struct {
+	Resource string        `json:"resource"`
+	Holder   locking.Owner `json:"holder"` // the waiter if Waiting is set
+	Waiting  bool          `json:"waiting,omitempty"`
+	// Root is the holder for which the waiter waits, directly or through other waiters. It is zero
+	// if the blocker is the holder, or if it is unknown.
+	Root Root `json:"root,omitzero"`
+}
+
+// Root is the holder at the end of a chain of waiters.
+type Root struct {
+	Resource string        `json:"resource"`
+	Holder   locking.Owner `json:"holder"`
+}
+
+// Words describes the blocker, as in "table public/orders is held by job …". verb is used for a
+// holder.
+func (b Blocker) Words(verb string) string {
+	if !b.Waiting {
+		return fmt.Sprintf("%s %s %s", b.Resource, verb, locking.Holder{Owner: b.Holder})
+	}
+	return b.Resource + ": " + b.Queue()
+}
+
+// Queue describes the waiter before a run in the queue, and what that waiter waits for.
+func (b Blocker) Queue() string {
+	words := fmt.Sprintf("queued behind %s (waiting)", locking.Holder{Owner: b.Holder})
+	if b.Root == (Root{}) {
+		return words
+	}
+	return words + fmt.Sprintf(", which waits for %s (holds %s)",
+		locking.Holder{Owner: b.Root.Holder}, b.Root.Resource)
+}

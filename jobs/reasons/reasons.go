@@ -1,0 +1,62 @@
+// Package reasons has the reasons of runs: why a run did not run, waits, or was ended.
+package reasons
+
+// Reason says, in one word, why a run did not run, waits, or was ended. It is empty for runs that
+// ended by themselves.
+type Reason string
+
+// The reasons.
+const (
+	// a resource stayed held until the wait policy gave up
+	LockHeld Reason = "lock_held"
+	// an earlier run of the same job was still active
+	Overlap Reason = "overlap"
+	// waits behind a run that has waited longer for the same resource
+	OlderWaiter Reason = "older_waiter"
+	GroupFull   Reason = "group_full" // the limit of its group was reached
+	// waits for a free worker of its replica, or had none in time
+	NoWorker Reason = "no_worker"
+	// memcached did not answer, and the configuration says skip
+	LocksUnavailable Reason = "locks_unavailable"
+	Misfire          Reason = "misfire" // no replica was up to start it
+	// another scheduled time of the job ran in its place
+	Superseded Reason = "superseded"
+	// its replica died, or could not confirm its session
+	SessionLost Reason = "session_lost"
+	ClaimLost   Reason = "claim_lost" // its claim was revoked
+	Timeout     Reason = "timeout"    // it took longer than its timeout
+	Shutdown    Reason = "shutdown"   // its replica was stopped before it ended
+	Cancelled   Reason = "cancelled"  // an operator ended it
+	Panic       Reason = "panic"      // the handler panicked
+	Retry       Reason = "retry"      // an attempt failed, another follows
+	Triggered   Reason = "triggered"  // waits for a replica to adopt it
+	// its dependencies have succeeded, and it waits for a replica to adopt it
+	After    Reason = "after"
+	Paused   Reason = "paused"   // its job, its group or everything was paused
+	Deadline Reason = "deadline" // it could not start before its job's deadline
+	Released Reason = "released" // an operator released its locks
+	JobGone  Reason = "job_gone" // no replica has had its job for longer than storage.MaxAbsence
+	// the clock of its replica was off by more than its limit
+	ClockOff Reason = "clock_off"
+)
+
+// Relation returns the words between a resource and its blocker.
+func (r Reason) Relation() string {
+	switch r {
+	case GroupFull:
+		return "had no free slot; one was held by"
+	default:
+		return "was held by"
+	}
+}
+
+// All lists all reasons.
+func All() []Reason {
+	return []Reason{
+		LockHeld, Overlap, OlderWaiter, NoWorker, LocksUnavailable,
+		Misfire, Superseded, SessionLost,
+		ClaimLost, Timeout, Shutdown, Cancelled, Panic, Retry,
+		Triggered, After, Paused, Deadline,
+		Released, GroupFull, ClockOff, JobGone,
+	}
+}

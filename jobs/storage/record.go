@@ -1,0 +1,68 @@
+package storage
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
+)
+
+// Record is one run as the history shows it.
+type Record struct {
+	ID          uuid.UUID  `json:"id"`
+	Job         string     `json:"job"`
+	ScheduledAt time.Time  `json:"scheduled_at"`
+	Key         string     `json:"key,omitempty"` // of a manual trigger
+	State       jobs.State `json:"state"`
+	Recovery    int        `json:"recovery"`
+	// 0 until it has started; then the current, last or next attempt
+	Attempt   int        `json:"attempt"`
+	Replica   string     `json:"replica,omitempty"`
+	Token     jobs.Token `json:"token,omitempty"` // of its last claim
+	CreatedAt time.Time  `json:"created_at"`
+	// of a waiting run: decides which waiter is older
+	WaitSince time.Time `json:"waiting_since,omitzero"`
+	// of a triggered run with a limit: when it must have begun
+	StartBy    *time.Time    `json:"start_by,omitempty"`
+	StartedAt  *time.Time    `json:"started_at,omitempty"`
+	FinishedAt *time.Time    `json:"finished_at,omitempty"`
+	Rests      []Rest        `json:"rests,omitempty"` // the oldest first, at most 32: see EndRest
+	Reason     jobs.Reason   `json:"reason,omitempty"`
+	Detail     string        `json:"detail,omitempty"` // the reason in words
+	BlockedBy  *jobs.Blocker `json:"blocked_by,omitempty"`
+	Error      string        `json:"error,omitempty"`
+	// before it started; nil if it had no blocker
+	Waited *Wait `json:"waited,omitempty"`
+	// Params are the trigger params, if there are any.
+	Params json.RawMessage `json:"params,omitempty"`
+	Output string          `json:"output,omitempty"` // only if one run is read
+	// Result is the result of the last attempt that set one; only if one run is read.
+	Result json.RawMessage `json:"result,omitempty"`
+}
+
+// Took returns the time of all attempts of the run, without the rests between them. It returns
+// false if the run has not started or not ended.
+func (r Record) Took() (time.Duration, bool) {
+	return ExecutedIn(r.StartedAt, r.FinishedAt, r.Rests)
+}
+
+// BlockerText describes the last recorded blocker of a waiting run.
+func (r Record) BlockerText() string {
+	if r.Reason == reasons.Triggered { // its detail names the actor
+		return "no worker was free; " + r.Detail
+	}
+	if r.BlockedBy == nil {
+		return r.Detail
+	}
+	return r.BlockedBy.Words(r.Reason.Relation())
+}
+
+// Wait is the last recorded blocker of a run before it started. Waits of less than a second are
+// seldom recorded.
+type Wait struct {
+	jobs.Blocker
+	Since time.Time `json:"since"`
+}
