@@ -11,14 +11,12 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// ErrUndecided says that a history could not be checked in time. It is neither
-// right nor wrong.
+// ErrUndecided means that a history could not be checked in time.
 var ErrUndecided = errors.New("history is undecided")
 
-// Check returns nil if the history is one that the guarantee allows, a
-// *Violation if it isn't, or ErrUndecided. The ledger has what fenced
-// transactions left behind; nil where there was none, and then a commit
-// counts as what its process was told.
+// Check returns nil if the guarantee allows the history, a *Violation if it does not, or
+// ErrUndecided. The ledger contains the rows of fenced transactions. If it is nil, the answers to
+// commits count.
 func (h *History) Check(ledger []Written) error {
 	if violation := h.checkTokens(); violation != nil {
 		return violation
@@ -39,11 +37,11 @@ func (h *History) Check(ledger []Written) error {
 	return nil
 }
 
-// checkOrder asks whether one order explains what the locks of a component did.
+// checkOrder checks whether one order explains all steps of the locks of a component.
 func (h *History) checkOrder(part []*Lock) error {
 	suspects := part
-	// Nearly all violations show where locks stood for sure. Found there they
-	// are few, while porcupine is long in giving up a whole history.
+	// Nearly all violations show at times when locks were held for certain. Such a violation is
+	// small, and porcupine needs long to reject a whole history.
 	if stays := h.stays(part); !replay(stays) {
 		suspects = locksOf(shrink(stays, replay))
 	}
@@ -59,7 +57,7 @@ func (h *History) checkOrder(part []*Lock) error {
 	return &Violation{Rule: h.ruleOf(core), Locks: core, Of: len(h.Locks), history: h}
 }
 
-// checkTokens finds a token that was given to two locks.
+// checkTokens searches for a token that two locks got.
 func (h *History) checkTokens() *Violation {
 	holders := map[locking.Token]*Lock{}
 	for _, k := range h.Locks {
@@ -72,7 +70,7 @@ func (h *History) checkTokens() *Violation {
 	return nil
 }
 
-// checkLedger looks at the commits alone, by the store's clock.
+// checkLedger checks only the commits, by the clock of the store.
 func (h *History) checkLedger(ledger []Written) *Violation {
 	all := h.writings(ledger)
 	if replay(all) {
@@ -86,17 +84,16 @@ func (h *History) checkLedger(ledger []Written) *Violation {
 	return v
 }
 
-// shrink returns some of the items that are illegal together, and legal without
-// any one of them. What remains of a legal history without some of its locks
-// is legal too, so the first item that makes it illegal is found by bisection,
-// then the first that does so together with it, and so on.
+// shrink returns a minimal set of items that are illegal together. A part of a legal history is
+// legal too. So bisection finds the first item that makes it illegal, then the first item that does
+// so together with it, and so on.
 func shrink[T any](items []T, legal func([]T) bool) []T {
 	var core []T
 	for len(core) == 0 || legal(core) {
 		n := sort.Search(len(items), func(n int) bool {
 			return !legal(slices.Concat(items[:n+1], core))
 		})
-		if n == len(items) { // a part of it could not be decided
+		if n == len(items) { // a part of it was undecided
 			return slices.Concat(items, core)
 		}
 		core = slices.Insert(core, 0, items[n])

@@ -1,79 +1,71 @@
-// Package lockhistory records what several processes do with locks, and checks
-// afterwards whether the guarantee held.
+// Package lockhistory records how several processes use locks, and checks afterwards whether the
+// guarantee held.
 //
 // # What is recorded
 //
-// Each process has a [Recorder], which writes a line for every acquire, release,
-// loss and fenced commit, with the time of the call and of the answer by the
-// machine's monotonic clock ([Now]), which all processes share. [Recorder.Locker]
-// records a locking.Locker. [Recorder.Grants] records what its sessions last
-// knew of themselves, and which call to the grants gave a lock that was waited
-// for. [New] puts the lines of all processes together, also of those that were
-// killed.
+// Each process has a [Recorder]. It writes a line for each acquire, release, loss and fenced
+// commit, with the times of the call and of the answer by the monotonic clock of the machine
+// ([Now]), which all processes share. [Recorder.Locker] records a locking.Locker. [Recorder.Grants]
+// records the state of its sessions, and which call to the grants granted a waiting lock. [New]
+// merges the lines of all processes, including killed ones.
 //
-// What commits is told by the database: the test's fenced transactions leave
-// rows in a ledger ([Written]), with the time behind the fence check and the
-// time of the commit, both by the database's clock.
+// The database shows which transactions committed. The fenced transactions of the test insert rows
+// into a ledger ([Written]), with the time after the fence check and the time of the commit, both
+// by the clock of the database.
 //
 // # What is checked
 //
-// [History.Check] asks three things.
+// [History.Check] checks three rules.
 //
-//   - Is there one order of all that happened, in which each step lies between
-//     its call and its answer, and which a lock table kept by one thread could
-//     have gone through? (github.com/anishathalye/porcupine decides that.) In
-//     it, a lock is granted only while no lock stands that conflicts with it by
-//     name, ancestor, descendant and mode, and while fewer than its slots are
-//     taken; its token is larger than those of all conflicting locks before it;
-//     and it commits, and is released, only while it stands.
-//   - By the ledger alone: from a lock's first fence check to its last commit
-//     nobody who conflicts with it writes, no more than its slots do, and
-//     whoever writes later has the larger token.
-//   - Does the ledger hold what the processes were told? What was confirmed is
-//     there, what the fence refused is not, and nothing else is there.
+//   - There is one order of all steps, in which each step lies between its call and its answer, and
+//     which a single-threaded lock table could produce. (github.com/anishathalye/porcupine searches
+//     it.) In this order, a lock is granted only while no conflicting lock is held, and while fewer
+//     than its slots are used. Its token is larger than those of all conflicting locks before it.
+//     It commits and is released only while it is held.
+//   - By the ledger alone: between the first fence check of a lock and its last commit, no
+//     conflicting lock writes, and no more locks than slots write. A later writer has the larger
+//     token.
+//   - The ledger matches the answers: it contains every confirmed commit, no refused commit, and no
+//     other rows.
 //
-// A claim that was not released stands until its session ends. So the lock of a
-// killed or paused process counts as held for the session's TTL after the last
-// renewal that it knows of, and a grant before that is a violation too.
+// A claim without a release exists until its session ends. So the lock of a killed or paused
+// process counts as held for the session's TTL after the last known renewal. A grant before that is
+// a violation too.
 //
-// # What isn't checked
+// # What is not checked
 //
-// What a process believes: one that was paused takes itself for the holder until
-// it looks, and only its commits must be refused. So what is proved is about
-// fenced commits, and about what is granted, not about what a handler does
-// between a loss and its notice of it.
+// The check does not cover the knowledge of a process. A paused process believes that it holds its
+// lock until it checks. Only its commits must be refused. So the check proves fenced commits and
+// grants, but not the behavior of a handler between a loss and its detection.
 //
-// Nor whether refusals are right, waiting is fair, or a lock is lost without
-// need: a Locker that refuses everything has a correct history. The
-// conformance suite of internal/test/lockingtest looks at that.
+// The check also does not cover wrong refusals, fairness, and locks that are lost without need. A
+// Locker that refuses everything has a correct history. The conformance suite in
+// internal/test/lockingtest tests these.
 //
-// The order by the ledger rests on the database's clock not being set back
-// while the test runs, the order by processes on nothing but one boot.
+// The order by the ledger requires that the clock of the database is not set back during the test.
+// The order by processes only requires one boot.
 //
-// # Outcomes that nobody knows
+// # Unknown outcomes
 //
-// The answer to a call may be lost, by a broken connection or with its process.
-// Porcupine would leave such a step open until the end of time, where it
-// could be placed anywhere or, as good as never, last; with every such step its
-// search doubles. Three rules say the same without:
+// The answer to a call may be lost with its connection or its process. Porcupine would leave such a
+// step open until the end of the history, and each such step doubles its search. Three rules are
+// equivalent and avoid that:
 //
-//   - An acquire without an answer is left out. Whether it was granted or not,
-//     nothing was done with it, and a claim that nobody uses explains nothing.
-//   - A commit without an answer is there if the ledger has it.
-//   - A lock that never was released for sure is freed at the earliest time at
-//     which its session may have ended, or at which its release was called, and
-//     after its commits were. If any order explains the history, so does the one
-//     with this step moved forward to there: what is freed earlier stands in
-//     nobody's way, and nothing else asks for it.
+//   - An acquire without an answer is ignored. Its lock was not used, and an unused claim explains
+//     nothing.
+//   - A commit without an answer happened if the ledger contains it.
+//   - A lock without a certain release is freed at the earliest time at which its session may have
+//     ended or its release was called, but after its commits. If any order explains the history, so
+//     does the order with this step moved forward to that time: an earlier end blocks no other
+//     lock.
 //
-// Porcupine is also long in giving up a history that no order explains. So
-// the times in which locks stood for sure are compared first, where nearly all
-// violations show.
+// Porcupine needs long to reject a history without a valid order. So the times at which locks were
+// held for certain are compared first. They show nearly all violations.
 //
 // A test compares all of this with porcupine alone on small histories.
 //
 // # Environment
 //
-// HOLDFAST_LOCKHISTORY_SECONDS is for how long processes work after the faults
-// that befall them in TestProcesses, in seconds; without it 5.
+// HOLDFAST_LOCKHISTORY_SECONDS is the time in seconds for which processes work after the faults of
+// TestProcesses. The default is 5.
 package lockhistory

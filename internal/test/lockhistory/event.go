@@ -13,16 +13,15 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// Kind says what an Event tells.
+// Kind is the kind of an Event.
 type Kind string
 
-// The kinds of event. Each call has at most one answer; one without was cut
-// off by its process's death.
+// The kinds of event. Each call has at most one answer. A call has no answer if its process died.
 const (
 	Acquire Kind = "acquire" // a call, with Requests
-	// its answers: with Token, and Session where it is known
+	// its answers: with Token, and Session if known
 	Granted        Kind = "granted"
-	Refused        Kind = "refused"         // somebody holds it
+	Refused        Kind = "refused"         // another lock holds it
 	AcquireUnclear Kind = "acquire_unclear" // any other error
 
 	Release        Kind = "release"
@@ -41,9 +40,9 @@ const (
 	Ending    Kind = "ending"    // Session is about to be ended
 	Succeeds  Kind = "succeeds"  // Session is about to be opened, and to end all others of Replica
 
-	Returning Kind = "returning" // the claim of Token is about to be given back
+	Returning Kind = "returning" // the claim of Token is about to be released
 
-	Note Kind = "note" // Text of whoever runs the test: a fault, say
+	Note Kind = "note" // a text, such as a fault
 )
 
 // Event is one line of a process's history.
@@ -51,12 +50,12 @@ type Event struct {
 	At      int64  `json:"at"` // by Now
 	Process string `json:"process"`
 	Kind    Kind   `json:"kind"`
-	// whose event it is: unique in all processes, new for each Acquire
+	// id of the lock, unique in all processes, new for each Acquire
 	Lock     string        `json:"lock,omitempty"`
 	Requests []Request     `json:"requests,omitempty"`
 	Token    locking.Token `json:"token,omitempty"`
 	Number   int           `json:"number,omitempty"` // of the lock's commits
-	// of Granted: when its claim was asked for, where that is known
+	// of Granted: when its claim was requested, if known
 	From    int64     `json:"from,omitempty"`
 	Session uuid.UUID `json:"session,omitzero"`
 	TTL     int64     `json:"ttl,omitempty"` // of a Confirmed session, in nanoseconds
@@ -64,7 +63,7 @@ type Event struct {
 	Text    string    `json:"text,omitempty"`
 }
 
-// Request is a locking.Request in a form that can be written down.
+// Request is a locking.Request that can be encoded.
 type Request struct {
 	locking.Request
 }
@@ -91,7 +90,7 @@ func (r *Request) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// String returns such as "exclusive path:a/b" or "slot of 3 path:api".
+// String returns a text such as "exclusive path:a/b" or "slot of 3 path:api".
 func (r Request) String() string {
 	if r.Mode == locking.Slotted {
 		return fmt.Sprintf("slot of %d %s", r.Slots, r.Resource.Key())
@@ -99,8 +98,8 @@ func (r Request) String() string {
 	return fmt.Sprintf("%s %s", r.Mode, r.Resource.Key())
 }
 
-// Read reads the events of one process. A last line without its end is
-// passed over: the process was killed as it wrote it, and has not acted on it.
+// Read reads the events of one process. It ignores an incomplete last line: the process was killed
+// during the write and did nothing after it.
 func Read(from io.Reader) ([]Event, error) {
 	var events []Event
 	lines := bufio.NewReader(from)

@@ -41,7 +41,7 @@ func TestEventRoundTrip(t *testing.T) {
 		}
 	}
 	compare(file.String(), want)
-	// The process was killed as it wrote the last line.
+	// The process was killed while it wrote the last line.
 	compare(strings.TrimSuffix(file.String(), "\n"), want[:3])
 }
 
@@ -79,8 +79,8 @@ func TestRecorderKeepsItsFirstError(t *testing.T) {
 
 const asClock = "HOLDFAST_LOCKHISTORY_CLOCK"
 
-// TestProcessesShareOneClock compares with a process that was started in
-// between: clocks that count from a process's start would disagree.
+// TestProcessesShareOneClock compares with a process that starts later. A clock that counts from
+// the start of a process would differ.
 func TestProcessesShareOneClock(t *testing.T) {
 	program, err := os.Executable()
 	if err != nil {

@@ -26,9 +26,8 @@ const (
 	ttlInMemory      = time.Second // the least
 )
 
-// TestGoroutines has several Lockers of one process contend for locks in
-// memory. One in a hundred answers of the grants is lost, and one Locker is cut off
-// from them until its locks are.
+// TestGoroutines lets several Lockers of one process contend for locks in memory. One in a hundred
+// answers of the grants is lost, and one Locker is disconnected from them until it loses its locks.
 func TestGoroutines(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, memory.NewGrants(), wanted)
@@ -52,7 +51,7 @@ func TestGoroutines(t *testing.T) {
 	t.Logf("%d locks: %v", len(h.Locks), h.Counts)
 }
 
-// loseOne cuts the line of a Locker for as long as it takes to lose a lock.
+// loseOne disconnects a Locker until it loses a lock.
 func (b *bench) loseOne(ctx context.Context, s *seat) {
 	b.Helper()
 	requests := []locking.Request{exclusive("b").Request}
@@ -77,9 +76,8 @@ func (b *bench) loseOne(ctx context.Context, s *seat) {
 	}
 }
 
-// TestBrokenGrantsAreFound shows that a history as TestGoroutines has it can
-// be wrong: each of these forgets one rule. Of two that should have excluded
-// each other it may show first that the one with the older token came later.
+// TestBrokenGrantsAreFound checks that the check detects broken grants. Each case breaks one rule.
+// Of two conflicting locks, the check may first report that the older token came later.
 func TestBrokenGrantsAreFound(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -138,7 +136,7 @@ func TestBrokenGrantsAreFound(t *testing.T) {
 	}
 }
 
-// spoil returns Grants that decide on other requests than they were asked for.
+// spoil returns Grants that change the requests before they decide.
 func spoil(change func(*locking.Request)) func(locking.Grants) locking.Grants {
 	return func(g locking.Grants) locking.Grants { return spoiled{g, change} }
 }
@@ -160,7 +158,7 @@ func (g spoiled) Grant(ctx context.Context, session uuid.UUID,
 	return g.Grants.Grant(ctx, session, changed)
 }
 
-// countdown gives each claim a smaller token than the one before.
+// countdown gives each claim a smaller token than the previous one.
 type countdown struct{ locking.Grants }
 
 const countdownFrom = 1 << 40
@@ -194,7 +192,7 @@ func (g countdown) Release(ctx context.Context, tokens []locking.Token) ([]bool,
 	return g.Grants.Release(ctx, real)
 }
 
-// hasty takes every claim back at once.
+// hasty releases every claim at once.
 type hasty struct{ locking.Grants }
 
 func (g hasty) Grant(ctx context.Context, session uuid.UUID,
@@ -214,7 +212,7 @@ type bench struct {
 	seats []*seat
 }
 
-// seat is one Locker, what it records, and its line to the grants.
+// seat is one Locker, its record, and its connection to the grants.
 type seat struct {
 	locking.Grants
 	locker *locking.Locker
@@ -248,7 +246,7 @@ func newBench(t *testing.T, g locking.Grants, wanted []Request) *bench {
 	return b
 }
 
-// start has all Lockers work; stop returns when they have ended.
+// start starts all Lockers. stop returns when they have ended.
 func (b *bench) start(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
@@ -333,7 +331,7 @@ func (s *seat) await(ctx context.Context, t *testing.T, kind Kind, n int) {
 
 var errCut = fmt.Errorf("line is cut: %w", locking.ErrUnavailable)
 
-// send makes a call over the line, whose answer may be lost.
+// send makes a call over the connection. Its answer may be lost.
 func (s *seat) send(call func() error) error {
 	if s.cut.Load() {
 		return errCut

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// grants records the lives of sessions, and since when a claim may stand.
+// grants records sessions, and since when a claim may exist.
 type grants struct {
 	locking.Grants
 	recorder *Recorder
@@ -19,16 +19,15 @@ type grants struct {
 	open     map[uuid.UUID]*asked // by lock
 }
 
-// asked is a lock's calls that have had no answer.
+// asked records the unanswered calls of a lock.
 type asked struct {
 	from  int64 // the first of them
 	calls int
 }
 
-// Grants returns g, recorded. What is known of a session says until when at
-// least the locks stood that were never released; what is known of a call, when
-// a lock that was waited for was granted: porcupine would else try all orders of
-// those that waited at the same time.
+// Grants returns g with a record of its calls. The sessions show until when unreleased locks were
+// held at least. The calls show when a waiting lock was granted. Without that, porcupine would try
+// all orders of the waiters.
 func (r *Recorder) Grants(g locking.Grants) locking.Grants {
 	return &grants{Grants: g, recorder: r, sessions: map[uuid.UUID]locking.Session{},
 		open: map[uuid.UUID]*asked{}}
@@ -76,7 +75,7 @@ func (g *grants) Grant(ctx context.Context, session uuid.UUID,
 	g.ask(requests)
 	results, err := g.Grants.Grant(ctx, session, requests)
 	if err != nil {
-		return results, err // and whatever it did may be told by a later answer
+		return results, err // a later answer may show the effect
 	}
 	for i, result := range results {
 		from := g.answer(requests[i].ID)
@@ -99,8 +98,8 @@ func (g *grants) ask(requests []locking.GrantRequest) {
 	}
 }
 
-// answer returns since when the lock may have what it was answered: since the
-// first call that is not answered otherwise.
+// answer returns since when the lock may have its claim: since the first call that has no other
+// answer.
 func (g *grants) answer(lock uuid.UUID) int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()

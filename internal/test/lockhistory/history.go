@@ -12,11 +12,10 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// never is the time of an answer that did not come.
+// never is the time of an answer that did not arrive.
 const never = math.MaxInt64
 
-// Span is the time between a call and its answer. What the call did, it did
-// at some moment in between.
+// Span is the time between a call and its answer. The call took effect at some time between them.
 type Span struct{ Call, Return int64 }
 
 // Lock is one lock that was granted, from its acquisition to its end.
@@ -25,14 +24,14 @@ type Lock struct {
 	Process  string
 	Requests []Request
 	Token    locking.Token
-	Session  uuid.UUID // Nil where it isn't known
+	Session  uuid.UUID // Nil if unknown
 
 	Acquired Span
-	// within Acquired: when the claim was asked for that was given; 0 where it isn't known
+	// within Acquired: when the granted claim was requested; 0 if unknown
 	From     int64
-	Released *Span // nil: never asked
-	Given    bool  // the release's answer: the lock was held until then
-	Lost     int64 // when its context ended by a loss; 0: it didn't
+	Released *Span // nil without a call
+	Given    bool  // the answer: the lock was held until the release
+	Lost     int64 // when its context ended by a loss; 0 if it did not
 	Commits  []FencedCommit
 }
 
@@ -43,26 +42,26 @@ type FencedCommit struct {
 	Outcome Kind // Committed, Superseded or CommitUnclear
 }
 
-// History is what all processes recorded, put together.
+// History contains the merged records of all processes.
 type History struct {
 	Locks  []*Lock      // granted ones, by the time of their calls
 	Counts map[Kind]int // of all events
 	notes  []Event
 	lives  map[uuid.UUID]*life
 	heirs  []Event                 // Succeeds
-	given  map[locking.Token]int64 // when a claim began to be given back
+	given  map[locking.Token]int64 // when the release of a claim began
 }
 
-// life is what is known of a session.
+// life is the known history of a session.
 type life struct {
 	replica string
 	first   int64 // when it was opened
 	until   int64 // the earliest time at which it can have expired
-	ending  int64 // when it began to be ended; never if it didn't
+	ending  int64 // when its end began; never if it did not
 }
 
-// New puts together the events of all processes, in any order. It returns an
-// error for events that don't belong together, such as an answer without call.
+// New merges the events of all processes, in any order. It returns an error for inconsistent
+// events, such as an answer without a call.
 func New(events []Event) (*History, error) {
 	h := &History{Counts: map[Kind]int{}, lives: map[uuid.UUID]*life{},
 		given: map[locking.Token]int64{}}
@@ -76,8 +75,8 @@ func New(events []Event) (*History, error) {
 				Acquired: Span{e.At, never}}
 		}
 	}
-	// Calls before their answers, and granted locks before what they do, even
-	// where a history that must be refused says otherwise of their times.
+	// Sort calls before their answers, and grants before the steps of their locks, even if a
+	// history that must be refused has other times.
 	for _, kinds := range [][]Kind{{Granted, Release, Commit},
 		{Released, NotHeld, ReleaseUnclear, Lost, Committed, Superseded, CommitUnclear}} {
 		for _, e := range events {
@@ -135,7 +134,7 @@ func (k *Lock) take(e Event) error {
 	return nil
 }
 
-// take adds an event that is of no lock.
+// take adds an event without a lock.
 func (h *History) take(e Event) {
 	switch e.Kind {
 	case Confirmed:
@@ -162,12 +161,11 @@ func (h *History) life(session uuid.UUID) *life {
 	return h.lives[session]
 }
 
-// clockSlack is by how much the store's clock may run ahead of ours within a
-// session's TTL: both are steered alike, so it is for rounding.
+// clockSlack is how far the store's clock may run ahead within a session's TTL. Both clocks are
+// synchronized, so it only covers rounding.
 const clockSlack = int64(time.Millisecond)
 
-// endOf returns the earliest time at which the session can have ended: 0 for
-// one that nothing is known of.
+// endOf returns the earliest time at which the session can have ended, or 0 for an unknown session.
 func (h *History) endOf(session uuid.UUID) int64 {
 	l := h.lives[session]
 	if l == nil {
@@ -182,9 +180,8 @@ func (h *History) endOf(session uuid.UUID) int64 {
 	return end
 }
 
-// freed returns when the lock's claim ended. Where the answer to its release
-// doesn't say, it is taken to have ended as early as it can: everything else
-// that may be true of the history, is true with that (doc.go says why).
+// freed returns when the lock's claim ended. Without a clear answer to its release, it is the
+// earliest possible time. doc.go says why that is equivalent.
 func (h *History) freed(k *Lock) Span {
 	if k.Given {
 		return *k.Released

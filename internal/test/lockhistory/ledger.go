@@ -6,10 +6,9 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// Written is one row that a lock's fenced transaction has left in the ledger,
-// with times of the store's clock, in microseconds of any epoch. Both lie
-// within the life of the claim: the first is read behind the fence check, the
-// second as the transaction commits, before anybody who waits for its end.
+// Written is a row of a lock's fenced transaction in the ledger, with times of the store's clock in
+// microseconds of any epoch. The claim exists at both times. The first is read after the fence
+// check. The second is read at the commit, before the transaction releases its row locks.
 type Written struct {
 	Lock      string
 	Number    int
@@ -18,8 +17,8 @@ type Written struct {
 	Committed int64
 }
 
-// settle gives each lock's commits the outcome that the ledger tells, and
-// returns what the locks were told otherwise.
+// settle gives the commits of each lock their outcome from the ledger, and returns answers that
+// contradict it.
 func (h *History) settle(ledger []Written) *Violation {
 	type attempt struct {
 		lock   string
@@ -63,8 +62,8 @@ func (h *History) contradiction(k *Lock, detail string) *Violation {
 	return &Violation{Rule: RuleLedger, Locks: []*Lock{k}, Detail: detail, history: h}
 }
 
-// writings returns when each lock wrote, the earliest first: from its first
-// fence check to its last commit.
+// writings returns when each lock wrote, sorted by start: from its first fence check to its last
+// commit.
 func (h *History) writings(ledger []Written) []stay {
 	byID := map[string]*Lock{}
 	for _, k := range h.Locks {

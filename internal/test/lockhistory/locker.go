@@ -9,16 +9,16 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// Locker records what a locking.Locker is asked, and what it answers.
+// Locker records the calls and answers of a locking.Locker.
 type Locker struct {
 	recorder *Recorder
 	locker   *locking.Locker
 }
 
-// Locker returns l, recorded.
+// Locker returns l with a record of its calls.
 func (r *Recorder) Locker(l *locking.Locker) *Locker { return &Locker{r, l} }
 
-// TryAcquire is that of locking.Locker.
+// TryAcquire calls locking.Locker.TryAcquire.
 func (l *Locker) TryAcquire(ctx context.Context, owner locking.Owner,
 	requests []locking.Request) (*Held, error) {
 	return l.acquire(requests, func() (*locking.Lock, error) {
@@ -26,7 +26,7 @@ func (l *Locker) TryAcquire(ctx context.Context, owner locking.Owner,
 	})
 }
 
-// Acquire is that of locking.Locker.
+// Acquire calls locking.Locker.Acquire.
 func (l *Locker) Acquire(ctx context.Context, owner locking.Owner, requests []locking.Request,
 	policy retry.Policy) (*Held, error) {
 	return l.acquire(requests, func() (*locking.Lock, error) {
@@ -63,7 +63,7 @@ func (l *Locker) acquire(requests []locking.Request,
 	return recorded, nil
 }
 
-// Held is a locking.Lock, recorded.
+// Held is a locking.Lock with a record of its calls.
 type Held struct {
 	*locking.Lock
 	ID string // of the lock in the history
@@ -80,7 +80,7 @@ func (k *Held) ended() {
 	}
 }
 
-// Release is that of locking.Lock.
+// Release calls locking.Lock.Release.
 func (k *Held) Release(ctx context.Context) error {
 	k.recorder.record(Event{At: Now(), Kind: Release, Lock: k.ID})
 	err := k.Lock.Release(ctx)
@@ -96,11 +96,10 @@ func (k *Held) Release(ctx context.Context) error {
 	return err
 }
 
-// Commit records one fenced transaction of the lock, which write tries. Its
-// number, from 1, is to stand in the ledger beside the lock's ID. write returns
-// nil if it committed, and an error that wraps locking.ErrSuperseded if the
-// fence refused it. It may be called after the lock's end, to see that
-// nothing more is let through.
+// Commit records one fenced transaction of the lock, which write performs. The transaction must
+// insert its number, from 1, and the ID of the lock into the ledger. write returns nil if it
+// committed, and an error that wraps locking.ErrSuperseded if the fence refused it. Commit may be
+// called after the end of the lock, to test the fence.
 func (k *Held) Commit(write func(number int) error) error {
 	number := int(k.commits.Add(1))
 	k.recorder.record(Event{At: Now(), Kind: Commit, Lock: k.ID, Number: number})

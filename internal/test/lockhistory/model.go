@@ -11,12 +11,12 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// checkLimit bounds one question to porcupine. Histories of this package take
-// milliseconds; one that reached the limit would be an error, not a pass.
+// checkLimit bounds one search of porcupine. Histories of this package take milliseconds. A history
+// that reaches the limit is an error.
 const checkLimit = time.Minute
 
-// relation knows which classes of request may be held beside which. A class
-// is a resource, a mode and a number of slots.
+// relation decides which classes of requests may be held together. A class is a resource, a mode
+// and a number of slots.
 type relation struct {
 	classes   []locking.Request
 	of        map[*Lock][]int // each lock's classes
@@ -50,8 +50,8 @@ func relate(locks []*Lock) *relation {
 	return r
 }
 
-// holding is a state of the model: who holds, and the largest token that was
-// given for each class. It is never changed, but replaced.
+// holding is a state of the model: the holders, and the largest token of each class. It is
+// immutable.
 type holding struct {
 	locks []*Lock
 	high  []locking.Token
@@ -59,7 +59,7 @@ type holding struct {
 
 func (r *relation) nothing() holding { return holding{high: make([]locking.Token, len(r.classes))} }
 
-// admits reports whether the lock may be granted beside what is held.
+// admits reports whether the lock may be granted in this state.
 func (r *relation) admits(s holding, k *Lock) bool {
 	if !r.bears(s.locks, k) || !r.grows(s.high, k) {
 		return false
@@ -87,8 +87,7 @@ func (r *relation) bears(locks []*Lock, k *Lock) bool {
 	return true
 }
 
-// grows reports whether the lock's token is above those of all conflicting
-// locks before it.
+// grows reports whether the lock's token is larger than those of all conflicting locks before it.
 func (r *relation) grows(high []locking.Token, k *Lock) bool {
 	for _, mine := range r.of[k] {
 		for theirs, token := range high {
@@ -100,8 +99,7 @@ func (r *relation) grows(high []locking.Token, k *Lock) bool {
 	return true
 }
 
-// slotted returns, of each of the locks that has a slot of the same name as a
-// class, how many slots it says that there are.
+// slotted returns the number of slots of each lock that has a slot of the class's name.
 func (r *relation) slotted(locks []*Lock, class int) (slots []int) {
 	for _, k := range locks {
 		for _, theirs := range r.of[k] {
@@ -129,7 +127,7 @@ func (s holding) without(k *Lock) holding {
 
 func (s holding) has(k *Lock) bool { return slices.Contains(s.locks, k) }
 
-// operation is what porcupine puts into an order: one step of one lock.
+// operation is one step of one lock, for porcupine.
 type operation struct {
 	step step
 	lock *Lock
@@ -143,9 +141,9 @@ const (
 	freeing    step = "freed"
 )
 
-// modelOf returns the sequential specification: a lock is granted when nothing
-// that conflicts is held, with a token above all that conflicting ones had; it
-// commits and is freed only while it is held.
+// modelOf returns the sequential specification. A lock is granted when no conflicting lock is held,
+// with a larger token than all conflicting locks before it. It commits and is freed only while it
+// is held.
 func modelOf(r *relation) porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return r.nothing() },
@@ -173,8 +171,7 @@ func modelOf(r *relation) porcupine.Model {
 	}
 }
 
-// operations returns what the locks did, with the time in which each step
-// took place.
+// operations returns the steps of the locks, each with the time in which it took place.
 func (h *History) operations(locks []*Lock) []porcupine.Operation {
 	var all []porcupine.Operation
 	for i, k := range locks {
@@ -185,8 +182,8 @@ func (h *History) operations(locks []*Lock) []porcupine.Operation {
 		add(granting, Span{max(k.Acquired.Call, k.From), k.Acquired.Return})
 		for _, c := range k.Commits {
 			if c.Outcome == Committed {
-				// One whose answer was lost has been before its lock was
-				// freed; as early as it can be is as good as any later time.
+				// A step without an answer took place before its lock was freed. The earliest time
+				// is as good as any later one.
 				add(committing, Span{c.Call, min(c.Return, max(c.Call, k.Acquired.Return))})
 			}
 		}
@@ -195,13 +192,13 @@ func (h *History) operations(locks []*Lock) []porcupine.Operation {
 	return all
 }
 
-// linearizable asks porcupine whether one order explains what the locks did.
+// linearizable uses porcupine to check whether one order explains all steps of the locks.
 func (h *History) linearizable(locks []*Lock) porcupine.CheckResult {
 	return porcupine.CheckOperationsTimeout(modelOf(relate(locks)), h.operations(locks), checkLimit)
 }
 
-// components splits the locks so that no two of different parts hold related
-// resources: each part has an order of its own.
+// components splits the locks so that no two of different parts hold related resources. Each part
+// has its own order.
 func components(locks []*Lock) [][]*Lock {
 	groups := newGroups()
 	for _, k := range locks {

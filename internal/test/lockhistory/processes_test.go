@@ -19,21 +19,21 @@ import (
 )
 
 const (
-	// secondsVariable is how many seconds a cluster of processes works after
-	// its faults.
+	// secondsVariable is the number of seconds for which a cluster of processes works after its
+	// faults.
 	secondsVariable = "HOLDFAST_LOCKHISTORY_SECONDS"
 	shortSeconds    = 1
 	soakSeconds     = 20
-	maxSeconds      = 60 // the search keeps the square of a history's length in memory
+	maxSeconds      = 60 // memory grows with the square of a history's length
 
 	ttlOfWorkers = 4 * time.Second
 	faultsLimit  = 2 * time.Minute
 )
 
-// TestProcesses has several processes contend for locks with memcached and
-// PostgreSQL. One is killed inside a transaction and succeeded, one killed as
-// it holds a lock, two paused until others have what they held, memcached
-// restarted. Their history is what the guarantee allows.
+// TestProcesses lets several processes contend for locks with memcached and PostgreSQL. One process
+// is killed in a transaction and succeeded, one is killed while it holds a lock, two are paused
+// until others have their locks, and memcached is restarted. The guarantee must allow their
+// history.
 func TestProcesses(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -71,9 +71,8 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// TestRaces has many workers come to few related names at once, and leave
-// again, so that grants race that must see each other. There is no memcached
-// to keep them apart.
+// TestRaces lets many workers lock few related names for a short time, without memcached, so that
+// grants race.
 func TestRaces(t *testing.T) {
 	c := newCluster(t)
 	ctx, cancel := context.WithTimeout(t.Context(), faultsLimit)
@@ -101,8 +100,7 @@ func secondsToWork(t *testing.T) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// cluster is the servers, the processes that were ever started, and a history
-// of what was done to them.
+// cluster is the servers, all processes that were started, and a history of their faults.
 type cluster struct {
 	*testing.T
 	url       string
@@ -142,7 +140,7 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-// start starts a worker as the spec says, with the rest as in TestProcesses.
+// start starts a worker from the spec. Missing fields are as in TestProcesses.
 func (c *cluster) start(name string, spec workerSpec) {
 	c.Helper()
 	spec.Name, spec.File, spec.Seed = name, filepath.Join(c.dir, name), uint64(len(c.workers))
@@ -150,7 +148,7 @@ func (c *cluster) start(name string, spec workerSpec) {
 	if spec.Wanted == nil {
 		spec.Memcached, spec.Workers, spec.Wanted, spec.Longest, spec.Writes = c.memcached.Addr(),
 			3, wanted, longestHold, true
-		spec.Rest = soak.Pick(100*time.Millisecond, 0) // most of the time, sessions are waited for
+		spec.Rest = soak.Pick(100*time.Millisecond, 0) // mostly, sessions are waited for
 	}
 	c.workers[name] = startWorker(c.T, spec)
 	c.note.Note(name + " is started")
@@ -184,8 +182,7 @@ func (c *cluster) kill(name string) {
 	c.note.Note(name + " is killed")
 }
 
-// awaitGrants waits until each of the named workers, or of all, has been
-// granted n locks more.
+// awaitGrants waits until each of the named workers, or all, have n more locks.
 func (c *cluster) awaitGrants(ctx context.Context, n int, names ...string) {
 	c.Helper()
 	if len(names) == 0 {
@@ -208,7 +205,7 @@ func (c *cluster) awaitGrants(ctx context.Context, n int, names ...string) {
 	}
 }
 
-// wait lets a moment pass before something is looked at again.
+// wait waits a short time before a condition is checked again.
 func (c *cluster) wait(ctx context.Context, what string) {
 	c.Helper()
 	pause(ctx, 20*time.Millisecond)
@@ -235,7 +232,7 @@ func (c *cluster) awaitEndOfSession(ctx context.Context, name string) {
 	}
 }
 
-// finish ends all workers, and checks what they have done.
+// finish ends all workers and checks their histories.
 func (c *cluster) finish() *History {
 	c.Helper()
 	for _, w := range c.workers {
@@ -275,8 +272,8 @@ func (c *cluster) finish() *History {
 	return h
 }
 
-// ledger reads the ledger, when nobody writes any more: a killed process's
-// last transaction may outlast it.
+// ledger reads the ledger when all writers have ended. The last transaction of a killed process may
+// outlast it.
 func (c *cluster) ledger() []Written {
 	c.Helper()
 	ctx, cancel := context.WithTimeout(c.Context(), faultsLimit)

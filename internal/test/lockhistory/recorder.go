@@ -11,42 +11,42 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// Recorder writes down what happens in one process, a line an event, each in
-// one write and before whatever happens next: what the process did can be
-// read when it has been killed. Its methods may be called concurrently.
+// Recorder writes the events of one process, one line for each, in one write and before the next
+// step. So the events can be read after the process was killed. Its methods may be called
+// concurrently.
 type Recorder struct {
 	process string
 
 	mu     sync.Mutex
 	to     io.Writer
 	locks  int
-	claims map[locking.Token]claim // that Grants gave and no lock has taken up yet
+	claims map[locking.Token]claim // granted, but not yet used by a lock
 	err    error
 }
 
-// claim is what Grants knows of a claim.
+// claim is a claim that Grants recorded.
 type claim struct {
 	session uuid.UUID
-	from    int64 // it was not given before
+	from    int64 // not granted before
 }
 
-// NewRecorder returns a recorder for the process of this name, which no other
-// process of the history may have.
+// NewRecorder returns a recorder for a process with this name. Each process of a history needs its
+// own name.
 func NewRecorder(to io.Writer, process string) *Recorder {
 	return &Recorder{to: to, process: process, claims: map[locking.Token]claim{}}
 }
 
-// Err returns the first error of writing; what came after it is not written.
+// Err returns the first error of a write. Later events are not written.
 func (r *Recorder) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.err
 }
 
-// Note writes down what else happened, such as a fault.
+// Note writes another event, such as a fault.
 func (r *Recorder) Note(text string) { r.record(Event{At: Now(), Kind: Note, Text: text}) }
 
-// record writes an event, whose time was taken before a call or after its answer.
+// record writes an event. Its time was taken before a call or after its answer.
 func (r *Recorder) record(e Event) {
 	e.Process = r.process
 	r.mu.Lock()
@@ -76,7 +76,7 @@ func (r *Recorder) claimed(token locking.Token, c claim) {
 	r.claims[token] = c
 }
 
-// takeUp returns what is known of a claim, once.
+// takeUp returns the record of a claim, once.
 func (r *Recorder) takeUp(token locking.Token) claim {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// anyRequests draws what one lock may ask for, from few and related names.
+// anyRequests draws the requests of one lock, with few and related names.
 func anyRequests() *rapid.Generator[[]Request] {
 	one := rapid.SampledFrom([]Request{
 		exclusive("a"), shared("a"), exclusive("a/b"), shared("a/b"), exclusive("a/c"),
@@ -21,8 +21,8 @@ func anyRequests() *rapid.Generator[[]Request] {
 	return rapid.SliceOfNDistinct(one, 1, 3, func(r Request) locking.Resource { return r.Resource })
 }
 
-// TestHistoriesOfAServerAreAccepted plays a server that does everything right, one
-// step after the other, and clients that see each step later than it was.
+// TestHistoriesOfAServerAreAccepted simulates a correct server with one step after the other, and
+// clients that see each step with a delay.
 func TestHistoriesOfAServerAreAccepted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newHonest(t)
@@ -39,7 +39,7 @@ func TestHistoriesOfAServerAreAccepted(t *testing.T) {
 	})
 }
 
-// honest is a lock table in its simplest form. Clients do one thing at a time.
+// honest is a simple lock table. Each client makes one call at a time.
 type honest struct {
 	*story
 	now     int
@@ -49,8 +49,8 @@ type honest struct {
 
 type client struct {
 	name  string
-	quiet int // until when it is busy with its last call
-	until int // its session's end
+	quiet int // end of its last call
+	until int // end of its session
 	lock  *told
 	asked []Request
 	dead  bool
@@ -70,8 +70,8 @@ func (s *honest) join(t *rapid.T) {
 	s.renew(t, c)
 }
 
-// step moves on to a time at which a client is free that suits, and returns it
-// with the times of its call and its answer around this one.
+// step moves to a time at which a suitable client is free, and returns it with the times of its
+// call and its answer.
 func (s *honest) step(t *rapid.T, suits func(c *client) bool) (c *client, call, answer int) {
 	s.now += rapid.IntRange(2, 20).Draw(t, "pause")
 	free := slices.DeleteFunc(slices.Clone(s.clients), func(c *client) bool {
@@ -124,7 +124,7 @@ func (s *honest) release(t *rapid.T) {
 	c.lock, c.asked = nil, nil
 }
 
-// commit passes the fence and commits at once; where the claim is gone it is refused.
+// commit passes the fence and commits at once. It is refused if the claim is gone.
 func (s *honest) commit(t *rapid.T) {
 	c, call, answer := s.step(t, hasLock)
 	c.lock.commits++
@@ -145,12 +145,11 @@ func (s *honest) confirm(t *rapid.T) {
 }
 
 func (s *honest) renew(_ *rapid.T, c *client) {
-	s.confirmed(c.name, s.now) // asked and done at once
+	s.confirmed(c.name, s.now) // call and answer at the same time
 	c.until = s.now + 1001
 }
 
-// kill ends a client, or has it overslept its session's end, and another take
-// its place.
+// kill ends a client, or pauses it beyond its session's end, and replaces it.
 func (s *honest) kill(t *rapid.T) {
 	c, _, _ := s.step(t, lives(s))
 	c.dead = rapid.Bool().Draw(t, "killed")
@@ -159,9 +158,8 @@ func (s *honest) kill(t *rapid.T) {
 	s.join(t)
 }
 
-// TestShortcutsDoNotChangeTheVerdict compares with the plain way to check: porcupine, from
-// all that happened, where a step whose outcome nobody knows may be at any time
-// from its call on, or never.
+// TestShortcutsDoNotChangeTheVerdict compares with porcupine alone. There a step with an unknown
+// outcome can happen at any time after its call, or never.
 func TestShortcutsDoNotChangeTheVerdict(t *testing.T) {
 	if testing.Short() {
 		t.Skip("rapid makes a fifth of the checks with -short")
@@ -190,8 +188,8 @@ func TestShortcutsDoNotChangeTheVerdict(t *testing.T) {
 	}
 }
 
-// drawHistory draws a few locks at a few times, most of them at odds, and
-// acquisitions without an answer.
+// drawHistory draws a few locks at a few times, most of them in conflict, and acquisitions without
+// an answer.
 func drawHistory(t *rapid.T) (h *History, unanswered []*Lock) {
 	s := &story{}
 	at := func(label string, from int) int { return from + rapid.IntRange(0, 12).Draw(t, label) }
@@ -228,7 +226,7 @@ func drawHistory(t *rapid.T) (h *History, unanswered []*Lock) {
 	return h, unanswered
 }
 
-// drawEnd draws a lock's commits and its release, with answers and without.
+// drawEnd draws a lock's commits and its release, with and without answers.
 func drawEnd(t *rapid.T, k *told, at func(string, int) int, from int) {
 	for range rapid.IntRange(0, 2).Draw(t, "commits") {
 		from = at("commit", from)
@@ -248,7 +246,7 @@ func drawEnd(t *rapid.T, k *told, at func(string, int) int, from int) {
 	}
 }
 
-// maybe marks a step that may be one, or none.
+// maybe marks an optional step.
 type maybe struct{ operation }
 
 func plainModel(r *relation) porcupine.Model {
@@ -274,7 +272,7 @@ func plainModel(r *relation) porcupine.Model {
 	return may.ToModel()
 }
 
-// plainly returns the operations of the history with nothing but what is known.
+// plainly returns the operations of the history without any conclusions.
 func (h *History) plainly(unanswered []*Lock) []porcupine.Operation {
 	var all []porcupine.Operation
 	add := func(input any, at Span) {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// stay is a time in which a lock stood for sure.
+// stay is a time in which a lock was held for certain.
 type stay struct {
 	lock        *Lock
 	from, until int64
@@ -19,9 +19,9 @@ func inOrder(all []stay) []stay {
 	return all
 }
 
-// stays returns when each of the locks stood, whatever the order of the steps
-// whose times overlap: from the answer to its acquisition to the earliest time
-// at which it can have been freed. Some have no such time.
+// stays returns when each lock was held for certain, in any order of overlapping steps: from the
+// answer to its acquisition to the earliest time at which it can have been freed. Some locks have
+// no such time.
 func (h *History) stays(locks []*Lock) []stay {
 	var all []stay
 	for _, k := range locks {
@@ -32,8 +32,8 @@ func (h *History) stays(locks []*Lock) []stay {
 	return inOrder(all)
 }
 
-// replay reports whether all the stays may have been. They come in the order of
-// their beginnings, which is that of the grants only where these conflict.
+// replay reports whether all stays are possible together. They are sorted by their start, which is
+// the order of the grants only if they conflict.
 func replay(all []stay) bool {
 	r := relate(locksOf(all))
 	high := r.nothing().high
@@ -55,8 +55,8 @@ func replay(all []stay) bool {
 	return true
 }
 
-// fits reports whether the slots of the locks, k among them, can have been
-// given in some order: each counts those before it by its own number.
+// fits reports whether some order of grants allows the slots of the locks, including k. Each lock
+// counts the locks before it by its own number.
 func (r *relation) fits(locks []*Lock, k *Lock) bool {
 	for _, class := range r.of[k] {
 		for before, slots := range slices.Sorted(slices.Values(r.slotted(locks, class))) {

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// story is a history made up by a test, whose times are in milliseconds.
+// story is the history of a test. Its times are in milliseconds.
 type story struct {
 	events []Event
 	ledger []Written
@@ -29,7 +29,7 @@ func ms(n int) int64 { return int64(n) * time.Millisecond.Nanoseconds() }
 
 func (s *story) add(e Event) { s.events = append(s.events, e) }
 
-// lock tells of an acquisition from call to answer. Lock IDs are unique by token.
+// lock adds an acquisition with its call and answer. Lock IDs are unique by token.
 func (s *story) lock(process string, token locking.Token, call, answer int,
 	requests ...Request) *told {
 	id := fmt.Sprintf("%s/%d", process, token)
@@ -50,7 +50,7 @@ func (k *told) released(call, answer int) *told {
 	return k.event(call, Release).event(answer, Released)
 }
 
-// commit tells of a fenced transaction that took effect.
+// commit adds a fenced transaction that took effect.
 func (k *told) commit(call, answer int) *told {
 	k.commits++
 	return k.event(call, Commit).event(answer, Committed)
@@ -65,14 +65,14 @@ func (k *told) written(fenced, committed int) *told {
 	return k
 }
 
-// confirmed tells that the process's session of a second was confirmed.
+// confirmed adds a renewal of the process's session with a TTL of a second.
 func (s *story) confirmed(process string, at int) {
 	s.add(Event{At: ms(at), Process: process, Kind: Confirmed, Session: sessionOf(process),
 		TTL: time.Second.Nanoseconds(), Replica: process})
 }
 
-// check returns what is wrong with the story, told backwards: the order of
-// events is that of their times. A ledger that is nil is none.
+// check returns the violation of the story, with its events in reverse order. The check must sort
+// events by time. A nil ledger means no ledger.
 func (s *story) check(t testing.TB) error {
 	t.Helper()
 	backwards := slices.Clone(s.events)

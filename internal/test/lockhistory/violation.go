@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// Rule names what a history breaks.
+// Rule is a rule that a history can break.
 type Rule string
 
 // The rules.
@@ -29,19 +29,18 @@ const (
 	RuleOrder     Rule = "grants that no order explains"
 )
 
-// Violation is the smallest part of a history that is wrong by itself.
+// Violation is a minimal illegal part of a history.
 type Violation struct {
 	Rule   Rule
-	Locks  []*Lock // in the order in which they were asked for
-	Of     int     // how many there were
-	Detail string  // more words, where there are any
+	Locks  []*Lock // in the order of their calls
+	Of     int     // number of locks in the history
+	Detail string  // more details, or empty
 
 	history *History
-	ledger  []stay // set where the ledger alone shows it
+	ledger  []stay // set if the ledger alone shows it
 }
 
-// ruleOf names what is wrong with locks that are illegal together, and legal
-// without any one of them.
+// ruleOf returns the rule that a minimal illegal set of locks breaks.
 func (h *History) ruleOf(core []*Lock) Rule {
 	legal := func(change func(*Lock)) bool {
 		changed := make([]*Lock, len(core))
@@ -63,7 +62,7 @@ func (h *History) ruleOf(core []*Lock) Rule {
 	return ruleOfHolders(core)
 }
 
-// ruleOfStays does so for locks that are illegal by their commits.
+// ruleOfStays returns the rule that locks break by their commits.
 func ruleOfStays(core []stay) Rule {
 	blind := slices.Clone(core)
 	for i, w := range core {
@@ -92,7 +91,7 @@ func ruleOfHolders(core []*Lock) Rule {
 		for _, b := range core[1].Requests {
 			switch {
 			case a.Resource == b.Resource && a.Mode == locking.Slotted && b.Mode == locking.Slotted:
-				rule = RuleSlots // unless another pair of their resources is plainer
+				rule = RuleSlots // unless another pair shows the violation better
 			case locking.Conflict(a.Request, b.Request):
 				return ruleOfPair(a.Request, b.Request)
 			}
@@ -124,8 +123,8 @@ func ruleOfPair(a, b locking.Request) Rule {
 	return RuleExclusive
 }
 
-// Error tells who asked for what with which token, and then, in order, what
-// happened to them and around them, in seconds since the first of it.
+// Error describes the locks with their requests and tokens. Then it lists their events in order, in
+// seconds since the first event.
 func (v *Violation) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "history is wrong: %s", v.Rule)
@@ -156,7 +155,7 @@ func texts(requests []Request) []string {
 	return all
 }
 
-// line is something that happened, for people.
+// line is one event as text.
 type line struct {
 	at   int64
 	text string
@@ -180,7 +179,7 @@ func (v *Violation) commitLines() []line {
 	return lines
 }
 
-// lines tells the life of each lock, and the notes of that time.
+// lines returns the events of each lock, and the notes of that time.
 func (v *Violation) lines() []line {
 	var lines []line
 	for _, k := range v.Locks {

@@ -9,9 +9,8 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// TestPlantedViolationsAreFound plants one violation into a history that is
-// right without it, and expects that it is named, and shown with those locks
-// alone that are part of it.
+// TestPlantedViolationsAreFound plants one violation into a correct history. The check must find it
+// and report only the locks that are part of it.
 func TestPlantedViolationsAreFound(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -182,8 +181,8 @@ func TestPlantedViolationsAreFound(t *testing.T) {
 	}
 }
 
-// surround tells of much that is right, before, beside and after what a test
-// plants, and on the same resources where it is out of the way.
+// surround adds correct events before, during and after the planted ones, also on the same
+// resources.
 func surround(s *story) {
 	for i := range 40 {
 		for j, name := range []string{"x", "x/y", "a/z/z"} {
@@ -196,7 +195,7 @@ func surround(s *story) {
 	}
 }
 
-// TestCorrectHistoriesAreAccepted has what looks like a violation and is none.
+// TestCorrectHistoriesAreAccepted has histories that only look like violations.
 func TestCorrectHistoriesAreAccepted(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -297,7 +296,7 @@ func TestCorrectHistoriesAreAccepted(t *testing.T) {
 	}
 }
 
-// TestInvalidHistoriesAreRefused are errors, and no violations.
+// TestInvalidHistoriesAreRefused has inconsistent histories. They are errors and not violations.
 func TestInvalidHistoriesAreRefused(t *testing.T) {
 	tests := map[string]func(s *story){
 		"a grant without a request": func(s *story) { s.add(Event{Kind: Granted, Lock: "one/1"}) },
@@ -317,7 +316,7 @@ func TestInvalidHistoriesAreRefused(t *testing.T) {
 	}
 }
 
-// TestViolationText pins what a reader of a failing test gets.
+// TestViolationText compares the text of a violation.
 func TestViolationText(t *testing.T) {
 	s := &story{}
 	surround(s)

@@ -23,28 +23,28 @@ import (
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
 
-// asWorker, when set to a workerSpec, makes the test binary be a worker.
+// asWorker makes the test binary run as a worker if it is set to a workerSpec.
 const asWorker = "HOLDFAST_LOCKHISTORY_WORKER"
 
 // workerSpec is one process of a workload.
 type workerSpec struct {
 	Name      string // in the history
-	Replica   string // as which it succeeds former ones
+	Replica   string // the worker succeeds earlier sessions of this name
 	URL       string
-	Memcached string // "": the grants stand alone
+	Memcached string // empty for grants alone
 	File      string // of its history
 	Seed      uint64
 	TTL       time.Duration
 	Workers   int
-	Wanted    []Request     // what locks are made of
-	Longest   time.Duration // that a lock is held
-	Rest      time.Duration // at most, between one lock and the next
-	Hasty     bool          // nobody waits
-	Writes    bool          // through the fence, while it is held and afterwards
+	Wanted    []Request     // the requests of locks are drawn from these
+	Longest   time.Duration // longest time that a lock is held
+	Rest      time.Duration // longest pause between two locks
+	Hasty     bool          // no call waits
+	Writes    bool          // through the fence, while the lock is held and afterwards
 }
 
 const (
-	// A row in the ledger: written behind the fence check, in the same transaction.
+	// A row in the ledger, inserted after the fence check in the same transaction.
 	ledgerTable = `CREATE TABLE ledger (lock text, number int, token bigint, fenced timestamptz)`
 	writeLedger = `INSERT INTO ledger VALUES ($1, $2, $3, clock_timestamp())`
 	readLedger  = `
@@ -52,7 +52,7 @@ SELECT lock, number, token, (extract(epoch FROM fenced) * 1000000)::bigint, (ext
 FROM ledger`
 )
 
-// runWorker is the main of a worker. It works until it is asked to end.
+// runWorker is the main function of a worker. It works until it gets a signal.
 func runWorker(text string) (err error) {
 	var spec workerSpec
 	if err := json.Unmarshal([]byte(text), &spec); err != nil {
@@ -110,7 +110,7 @@ func writeTo(store *postgres.Store) func(context.Context, *Held, int) error {
 	return func(ctx context.Context, k *Held, number int) error {
 		return store.InLock(ctx, k.Lock, func(tx pgx.Tx) error {
 			_, err := tx.Exec(ctx, writeLedger, k.ID, number, k.Token())
-			pause(ctx, time.Duration(number)*time.Millisecond) // so that a fault may find it open
+			pause(ctx, time.Duration(number)*time.Millisecond) // so that a fault can happen in the transaction
 			return err
 		})
 	}
@@ -124,7 +124,7 @@ type worker struct {
 	err    error // of Wait, once exited is closed
 
 	read  int64   // how many bytes of the file
-	known []Event // what they say
+	known []Event // the events read so far
 }
 
 func startWorker(t *testing.T, spec workerSpec) *worker {
@@ -163,12 +163,12 @@ func (w *worker) signal(t *testing.T, s syscall.Signal) {
 	}
 }
 
-// events returns what the worker has recorded so far. It reads what is new.
+// events returns the events that the worker has recorded so far. It reads only new lines.
 func (w *worker) events(t *testing.T) []Event {
 	t.Helper()
 	file, err := os.Open(w.File)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil // it has only just begun
+		return nil // the worker has just started
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -178,7 +178,7 @@ func (w *worker) events(t *testing.T) []Event {
 	if err != nil {
 		t.Fatalf("%s: %v", w.Name, err)
 	}
-	text = text[:bytes.LastIndexByte(text, '\n')+1] // the last line may not be whole yet
+	text = text[:bytes.LastIndexByte(text, '\n')+1] // the last line may be incomplete
 	events, err := Read(bytes.NewReader(text))
 	if err != nil {
 		t.Fatalf("%s: %v", w.Name, err)
@@ -188,7 +188,7 @@ func (w *worker) events(t *testing.T) []Event {
 	return slices.Clip(w.known)
 }
 
-// end asks the worker to end and waits until it has.
+// end ends the worker with a signal and waits for it.
 func (w *worker) end(t *testing.T) {
 	t.Helper()
 	w.signal(t, syscall.SIGTERM)
@@ -208,7 +208,7 @@ func (w *worker) kill(t *testing.T) {
 	}
 }
 
-// freeze stops the worker at a moment that suits.
+// freeze stops the worker at a suitable time.
 func (w *worker) freeze(ctx context.Context, t *testing.T, suits func() bool) {
 	t.Helper()
 	for ctx.Err() == nil {
@@ -231,7 +231,7 @@ func (w *worker) thaw(t *testing.T) {
 	}
 }
 
-// holds reports whether a lock is held that is not being released.
+// holds reports whether the worker holds a lock that it is not releasing.
 func holds(events []Event) bool {
 	held := map[string]bool{}
 	for _, e := range events {

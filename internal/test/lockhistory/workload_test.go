@@ -11,24 +11,24 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// workload takes locks of every mode on a small tree of names, and writes
-// through the fence while it holds them, and, as it must not, afterwards. Its
-// transactions heed no lock's end: the fence alone is to stop them.
+// workload locks a small tree of names in all modes. It writes through the fence while it holds a
+// lock, and also afterwards, which the fence must refuse. Its transactions ignore the end of their
+// lock, so that only the fence stops them.
 type workload struct {
 	locker  *Locker
 	replica string
 	workers int
-	wanted  []Request     // what locks are made of
-	longest time.Duration // that a lock is held, but for its transactions
-	rest    time.Duration // at most, between one lock and the next
-	hasty   bool          // nobody waits: each tries once, and then for something else
+	wanted  []Request     // the requests of locks are drawn from these
+	longest time.Duration // longest time that a lock is held, without its transactions
+	rest    time.Duration // longest pause between two locks
+	hasty   bool          // no call waits: each tries once and then tries something else
 	seed    uint64
-	// a fenced transaction; nil where there is no fence
+	// a fenced transaction; nil without a fence
 	write func(ctx context.Context, k *Held, number int) error
 }
 
 const (
-	longestHold  = 12 * time.Millisecond // as a rule
+	longestHold  = 12 * time.Millisecond // mostly
 	writeTimeout = 10 * time.Second
 )
 
@@ -41,7 +41,7 @@ var wanted = []Request{
 	slot("api", 3), slot("api", 3), slot("api", 3), slot("b/pool", 2), exclusive("api"),
 }
 
-// patience is how an Acquire waits: longer than any lock is held, unless its
+// patience is the wait policy of Acquire. It is longer than any lock is held by a live process.
 // holder died.
 var patience = retry.Policy{Attempts: 60, Delay: time.Millisecond, MaxDelay: 20 * time.Millisecond,
 	Backoff: retry.Exponential, Jitter: 0.5}
@@ -82,14 +82,14 @@ func (w *workload) once(ctx context.Context, r *rand.Rand) {
 		return
 	}
 	w.use(k, r)
-	// The release is not the caller's to be cut short.
-	_ = k.Release(context.WithoutCancel(ctx)) // the history has what it said
+	// The caller's context must not interrupt the release.
+	_ = k.Release(context.WithoutCancel(ctx)) // the history has the outcome
 	if w.write != nil && r.IntN(8) == 0 {
 		w.commit(k)
 	}
 }
 
-// draw returns one to three requests, no resource twice.
+// draw returns one to three requests of different resources.
 func (w *workload) draw(r *rand.Rand) []locking.Request {
 	var drawn []locking.Request
 	taken := map[locking.Resource]bool{}
@@ -115,7 +115,7 @@ func (w *workload) use(k *Held, r *rand.Rand) {
 func (w *workload) commit(k *Held) {
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
-	// the history has what it said
+	// the history has the outcome
 	_ = k.Commit(func(number int) error { return w.write(ctx, k, number) })
 }
 
