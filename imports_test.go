@@ -24,7 +24,7 @@ var layers = []string{"cmd", "", "internal/cli", "internal/app", "admin", "admin
 	"internal/rules", "jobs",
 	"jobs/schedule", "jobs/reasons",
 	"locking/memcached", "locking/memory", "locking", "retry", "internal/suggest", "internal/batch",
-	"internal/breaker", "internal/session", "internal/attempt", "internal/output", "internal/egress"}
+	"internal/breaker", "internal/session", "internal/attempt", "internal/output", "internal/egress", "internal/redact"}
 
 // onlyIn are the folders that may import a package. Nil: only tests may.
 var onlyIn = map[string][]string{
@@ -125,7 +125,8 @@ func checkImport(t *testing.T, path, folder, imported string) {
 	}
 	if folder == "configs" {
 		if !slices.Contains([]string{"admin/password", "jobs/schedule", "locking", "retry",
-			"internal/suggest", "internal/batch", "internal/session", "internal/egress"}, below) {
+			"internal/suggest", "internal/batch", "internal/session", "internal/egress",
+			"internal/redact"}, below) {
 			t.Errorf("%s imports %s: configs may import only packages that define its values", path,
 				below)
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/redact"
 	"github.com/holdfast-dev/holdfast/internal/suggest"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -123,8 +124,9 @@ func (c *checker) checkHandler(j *Job, path string) {
 	if j.Handler == "http" {
 		c.checkURL(j, keyPath(params, "url"))
 	}
+	mask := redact.New(j.Params.Secrets())
 	for _, p := range c.handlers.Check(j.Handler, j.Params.JSON()) {
-		c.failKey(c.paramPath(params, p.Key), "%s", p.Message)
+		c.failKey(c.paramPath(params, p.Key), "%s", mask.Text(p.Message))
 	}
 }
 

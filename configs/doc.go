@@ -31,8 +31,8 @@
 //
 // Secret and Params print, format and marshal without secrets: a Secret as "[redacted]", a param
 // as it is written in the file, before expansion. No Problem quotes a secret or the value of a
-// variable, except in names of tables and resources, which every page shows. A handler is
-// responsible for its own messages about params.
+// variable, except in names of tables and resources, which every page shows. In messages of
+// handlers about params the values of variables are redacted (internal/redact).
 //
 // # Limits of this package
 //

@@ -18,15 +18,15 @@ type environment struct {
 }
 
 // expand replaces ${NAME} and ${NAME:-default} in s by values of env, and $${ by ${. It also
-// returns whether s has variables, and all mistakes. It takes linear time.
-func expand(s string, env environment) (value string, expanded bool, faults []fault) {
+// returns the variables and all mistakes. It takes linear time.
+func expand(s string, env environment) (value string, used usedVariables, faults []fault) {
 	var out strings.Builder
 	closed := strings.LastIndexByte(s, '}') // no variable ends behind it
 	for at := 0; ; {
 		i := strings.Index(s[at:], "${")
 		if i < 0 {
 			out.WriteString(s[at:])
-			return out.String(), expanded, faults
+			return out.String(), used, faults
 		}
 		if i += at; i > at && s[i-1] == '$' {
 			out.WriteString(s[at:i-1] + "${")
@@ -34,20 +34,29 @@ func expand(s string, env environment) (value string, expanded bool, faults []fa
 			continue
 		}
 		out.WriteString(s[at:i])
-		at, expanded = i+2, true
+		at, used.any = i+2, true
 		v, length := parseVariable(s[at:max(closed+1, at)])
 		if length == 0 {
 			faults = append(faults, fault{"${", "found ${ without a variable's name and }, " +
 				"expected ${NAME} or ${NAME:-default}; a literal ${ is written $${"})
 			continue
 		}
-		text, problem := v.resolve(env)
+		text, fromEnv, problem := v.resolve(env)
 		if problem != "" {
 			faults = append(faults, fault{"${" + v.name, problem})
+		}
+		if fromEnv {
+			used.values = append(used.values, text)
 		}
 		out.WriteString(text)
 		at += length
 	}
+}
+
+// usedVariables are those of a scalar.
+type usedVariables struct {
+	any    bool     // there are some
+	values []string // of the environment, which may be secret
 }
 
 // variable is what stands between ${ and }.
@@ -78,22 +87,23 @@ func parseVariable(s string) (v variable, length int) {
 	return v, end + len(":-") + closing + 1
 }
 
-func (v variable) resolve(env environment) (value, problem string) {
+// resolve returns the value, whether it is from the environment, and the mistake if there is any.
+func (v variable) resolve(env environment) (value string, fromEnv bool, problem string) {
 	if env.added && !slices.Contains(env.allowed, v.name) {
-		return "", fmt.Sprintf("found the variable %s, expected one of added_jobs.allowed_env: a "+
-			"job that is added at run time may use only these", v.name)
+		return "", false, fmt.Sprintf("found the variable %s, expected one of "+
+			"added_jobs.allowed_env: a job that is added at run time may use only these", v.name)
 	}
 	if strings.Contains(v.fallback, "${") {
-		return "", fmt.Sprintf("found a variable within the default of ${%s}, expected plain text",
-			v.name)
+		return "", false, fmt.Sprintf("found a variable within the default of ${%s}, expected "+
+			"plain text", v.name)
 	}
 	found, set := env.lookup(v.name)
 	switch {
 	case set && (found != "" || !v.optional):
-		return found, ""
+		return found, true, ""
 	case v.optional:
-		return v.fallback, ""
+		return v.fallback, false, ""
 	}
-	return "", fmt.Sprintf("environment variable %s is not set, expected a value for it or a "+
-		"default: ${%s:-default}", v.name, v.name)
+	return "", false, fmt.Sprintf("environment variable %s is not set, expected a value for it "+
+		"or a default: ${%s:-default}", v.name, v.name)
 }

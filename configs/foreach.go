@@ -174,6 +174,7 @@ func (n *node) replaced(placeholder string, item *node) *node {
 		copied.text = strings.ReplaceAll(n.text, placeholder, item.text)
 		copied.written = strings.ReplaceAll(n.written, placeholder, item.written)
 		copied.expanded = n.expanded || item.expanded
+		copied.secrets = slices.Concat(n.secrets, item.secrets)
 	}
 	copied.entries, copied.items = slices.Clone(n.entries), slices.Clone(n.items)
 	for i, e := range copied.entries {

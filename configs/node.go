@@ -44,9 +44,10 @@ func (k kind) String() string {
 type node struct {
 	kind     kind
 	pos      position
-	text     string // of a scalar, expanded
-	written  string // of a scalar, as written
-	expanded bool   // the scalar has variables
+	text     string   // of a scalar, expanded
+	written  string   // of a scalar, as written
+	expanded bool     // the scalar has variables
+	secrets  []string // values of the environment in it
 	entries  []entry
 	items    []*node
 }

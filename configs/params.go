@@ -3,6 +3,8 @@ package configs
 import (
 	"bytes"
 	"encoding/json"
+	"net/url"
+	"strings"
 )
 
 // decodeParams converts a mapping to JSON, with keys in the order of the file.
@@ -18,7 +20,29 @@ func (d *decoder) decodeParams(n *node, path string) (Params, bool) {
 		return Params{}, false
 	}
 	d.writeJSON(&written, n, path, true)
-	return Params{value: value.Bytes(), written: written.Bytes()}, true
+	return Params{value: value.Bytes(), written: written.Bytes(), secrets: n.allSecrets()}, true
+}
+
+// allSecrets returns what must not be shown of a node: the values of variables in it, and whole
+// URLs that have some. Scheme and host of a URL may be shown.
+func (n *node) allSecrets() (secrets []string) {
+	if u, err := url.Parse(n.text); n.expanded && n.scalar() && err == nil && u.Host != "" {
+		secrets = append(secrets, n.text)
+		for _, value := range n.secrets {
+			if !strings.Contains(u.Scheme+"://"+u.Host, value) {
+				secrets = append(secrets, value)
+			}
+		}
+		return secrets
+	}
+	secrets = append(secrets, n.secrets...)
+	for _, e := range n.entries {
+		secrets = append(secrets, e.value.allSecrets()...)
+	}
+	for _, item := range n.items {
+		secrets = append(secrets, item.allSecrets()...)
+	}
+	return secrets
 }
 
 // writeJSON writes n as JSON, with variables as written or expanded.

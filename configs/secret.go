@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-)
 
-const redacted = "[redacted]"
+	"github.com/holdfast-dev/holdfast/internal/redact"
+)
 
 // Secret is text that is shown as "[redacted]" wherever it is printed,
 // formatted or marshalled. Secrets are comparable.
@@ -26,7 +26,7 @@ func (s Secret) String() string {
 	if s.IsZero() {
 		return ""
 	}
-	return redacted
+	return redact.Mark
 }
 
 // Format writes String, whatever the verb.
@@ -37,11 +37,18 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // Params are the params of a job, a JSON object. The zero Params is an empty object. Printing and
 // marshalling show ${ENV} as written.
-type Params struct{ value, written json.RawMessage }
+type Params struct {
+	value, written json.RawMessage
+	secrets        []string
+}
 
 // JSON returns the params for a handler, with variables expanded. The caller must not change the
 // result.
 func (p Params) JSON() json.RawMessage { return orEmpty(p.value) }
+
+// Secrets returns the texts in JSON that must not be shown: values of variables, and URLs that have
+// some. The caller must not change the result.
+func (p Params) Secrets() []string { return p.secrets }
 
 // String returns the params as written.
 func (p Params) String() string { return string(orEmpty(p.written)) }

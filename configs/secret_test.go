@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-dev/holdfast/internal/redact"
 )
 
 const (
@@ -66,7 +68,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 		}
 	}
 	if !strings.Contains(c.String(), `"Bearer ${TOKEN}"`) ||
-		!strings.Contains(c.String(), redacted) {
+		!strings.Contains(c.String(), redact.Mark) {
 		t.Errorf("got %s", c)
 	}
 }

@@ -87,7 +87,7 @@ func (b *treeBuilder) refuse(pos position, path, format string, args ...any) *no
 
 // text builds a scalar. Unquoted text gets its YAML kind after expansion.
 func (b *treeBuilder) text(written string, quoted bool, pos position, path string) *node {
-	value, expanded, faults := expand(written, b.env)
+	value, used, faults := expand(written, b.env)
 	from := pos
 	for _, f := range faults {
 		at := from
@@ -97,11 +97,12 @@ func (b *treeBuilder) text(written string, quoted bool, pos position, path strin
 		b.report(at, path, "%s", f.message)
 		from = position{at.line, at.column + 1}
 	}
-	n := &node{kind: kindText, pos: pos, text: value, written: written, expanded: expanded}
+	n := &node{kind: kindText, pos: pos, text: value, written: written, expanded: used.any,
+		secrets: used.values}
 	switch {
 	case len(faults) > 0:
 		n.kind = kindInvalid
-	case expanded && !quoted && value == "":
+	case used.any && !quoted && value == "":
 		// An empty variable is empty text, because the key has a value.
 	case !quoted:
 		n.kind = plainKind(value)

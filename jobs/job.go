@@ -70,6 +70,9 @@ type Job struct {
 	Handler     string            // the name of a registered handler
 	// an object, decoded strictly into the handler's type; nil means {}
 	Params json.RawMessage
+	// Secrets are texts in Params that errors, logs and output of its runs must not show. They are
+	// replaced by [redacted].
+	Secrets []string
 
 	Resources []locking.Request // what it locks, besides its own name
 	Wait      retry.Policy      // for held resources; ends at the next scheduled time

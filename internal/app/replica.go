@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/internal/metrics"
+	"github.com/holdfast-dev/holdfast/internal/redact"
 	"github.com/holdfast-dev/holdfast/internal/tracing"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
@@ -99,7 +100,7 @@ func New(config *configs.Config, o Options) (*Replica, error) {
 	}
 	for _, job := range table {
 		if _, err := registry.Bind(job.Handler, job.Params); err != nil {
-			return nil, fmt.Errorf("job %q: %w", job.Name, err)
+			return nil, fmt.Errorf("job %q: %w", job.Name, redact.New(job.Secrets).Error(err))
 		}
 	}
 	return r, nil

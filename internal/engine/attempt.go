@@ -59,6 +59,7 @@ func (p performer) perform(f *firing, c *claim,
 	begun := time.Now()
 	traced, leave := f.spans.handler(ctx, c.token)
 	ended, leftBehind := call(traced, handler, run, f.entry.Timeout)
+	ended.err, ended.detail = f.entry.mask.Error(ended.err), f.entry.mask.Text(ended.detail)
 	leave(ended)
 	delay, again = mayRetry(f, ended, retries)
 	// Another attempt needs a claim of its own. Until the end of this one is recorded, the store
@@ -95,11 +96,14 @@ func (p performer) decline(f *firing, c *claim) {
 // whose lines go to the replica's log and to the run's output.
 func (p performer) newAttempt(f *firing) *attempt.Attempt {
 	a := &attempt.Attempt{Store: p.store, Output: output.NewTail(output.Max)}
+	if f.entry.mask != nil {
+		a.Output.Mask(f.entry.mask.Text)
+	}
 	console := zerolog.ConsoleWriter{Out: a.Output, NoColor: true, TimeFormat: time.TimeOnly,
 		FieldsExclude: []string{"job", "run", "scheduled_at", "replica", "trace_id"}}
 	var writers io.Writer = console
 	if p.logOutput != nil {
-		writers = zerolog.MultiLevelWriter(p.logOutput, console)
+		writers = zerolog.MultiLevelWriter(f.entry.mask.Writer(p.logOutput), console)
 	}
 	a.Log = f.log.Output(writers).With().Int("attempt", f.attempt).Logger()
 	return a

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/redact"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
@@ -24,6 +25,7 @@ type entry struct {
 	requests      []locking.Request
 	definition    storage.Definition
 	activeVersion activeVersion
+	mask          *redact.Mask  // of the secrets in the params
 	spec          *storage.Spec // of a job that was added at run time, otherwise nil
 }
 
@@ -115,14 +117,15 @@ func (t *cronTable) len() int {
 func newEntry(registry *jobs.Registry, job jobs.Job) (*entry, error) {
 	handle, err := registry.Bind(job.Handler, job.Params)
 	if err != nil {
-		return nil, err
+		return nil, redact.New(job.Secrets).Error(err)
 	}
 	requests, err := job.Check()
 	if err != nil {
 		return nil, err
 	}
 	definition, err := storage.Define(job, requests)
-	return &entry{Job: job, handle: handle, requests: requests, definition: definition}, err
+	return &entry{Job: job, handle: handle, requests: requests, definition: definition,
+		mask: redact.New(job.Secrets)}, err
 }
 
 // CheckAfter returns every mistake in the dependencies of jobs (schedule.CheckAfter), or nil. The

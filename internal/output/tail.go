@@ -3,6 +3,7 @@
 package output
 
 import (
+	"bytes"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -21,10 +22,14 @@ type Tail struct {
 	kept    []byte
 	dropped bool
 	written int64
+	mask    func(string) string // nil: none
 }
 
 // NewTail returns a Tail that retains at least the last size bytes.
 func NewTail(size int) *Tail { return &Tail{size: size} }
+
+// Mask makes Text mask secrets. It must be called before the first Write.
+func (t *Tail) Mask(mask func(string) string) { t.mask = mask }
 
 // Write appends p. It never fails.
 func (t *Tail) Write(p []byte) (int, error) {
@@ -55,6 +60,9 @@ func (t *Tail) Text(limit int) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	kept, cut := t.kept, t.dropped
+	if t.mask != nil {
+		kept = t.masked()
+	}
 	if limit = min(limit, t.size); len(kept) > limit {
 		kept, cut = kept[len(kept)-limit:], true
 	}
@@ -66,6 +74,18 @@ func (t *Tail) Text(limit int) string {
 		text = "[earlier output was cut]\n" + text
 	}
 	return text
+}
+
+// masked returns all that is retained, masked. If something was dropped, a secret may be cut in two
+// at the beginning, so it begins with a whole line, if there is one.
+func (t *Tail) masked() []byte {
+	kept := t.kept
+	if t.dropped {
+		if _, whole, found := bytes.Cut(kept, []byte("\n")); found {
+			kept = whole
+		}
+	}
+	return []byte(t.mask(PlainText(string(kept))))
 }
 
 // PlainText returns s as valid UTF-8 without NUL. PostgreSQL refuses other text, and one such text

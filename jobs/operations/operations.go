@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/internal/redact"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -171,7 +172,7 @@ func (o *Operations) checkParams(ctx context.Context, r storage.TriggerRequest) 
 		return err
 	}
 	_, err = o.options.Registry.Bind(job.Handler, merged)
-	return err
+	return masked(job, err)
 }
 
 // job returns a job of the configuration or an added one.
@@ -290,10 +291,24 @@ func (o *Operations) ChangeJob(ctx context.Context, a storage.Action, name strin
 // check returns what is wrong with a job that is to be added.
 func (o *Operations) check(job jobs.Job) error {
 	if _, err := o.options.Registry.Bind(job.Handler, job.Params); err != nil {
-		return err
+		return masked(job, err)
 	}
 	_, err := job.Check()
 	return err
+}
+
+// masked returns an error of a handler about the params of a job without the secrets in them.
+func masked(job jobs.Job, err error) error {
+	mask := redact.New(job.Secrets)
+	var refused *jobs.ParamsError
+	if !errors.As(err, &refused) {
+		return mask.Error(err)
+	}
+	problems := slices.Clone(refused.Problems)
+	for i := range problems {
+		problems[i].Message = mask.Text(problems[i].Message)
+	}
+	return &jobs.ParamsError{Problems: problems}
 }
 
 // put adds or changes the job of that name; "" allows any name.

@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/internal/egress"
+	"github.com/holdfast-dev/holdfast/internal/redact"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/retry"
 )
@@ -32,6 +33,18 @@ type Hook struct {
 	Timeout time.Duration // of one try
 	// counts from the end of the run, or from an operator's new delivery
 	Retry retry.Policy
+}
+
+// secrets returns the texts that no error may show.
+func (h Hook) secrets() []string {
+	secrets := []string{h.URL}
+	for _, key := range h.Keys {
+		secrets = append(secrets, string(key))
+	}
+	for _, values := range h.Header {
+		secrets = append(secrets, values...)
+	}
+	return secrets
 }
 
 // Options are the options of a Sender.
@@ -71,7 +84,7 @@ func (s *Sender) Run(ctx context.Context) error {
 	defer s.client.CloseIdleConnections()
 	var all sync.WaitGroup
 	for _, h := range s.options.Hooks {
-		t := &hookSender{Sender: s, Hook: h,
+		t := &hookSender{Sender: s, Hook: h, mask: redact.New(h.secrets()),
 			log: s.options.Log.With().Str("webhook", h.Name).Logger()}
 		all.Go(func() { t.run(ctx) })
 	}
@@ -95,6 +108,7 @@ func (s *Sender) forget(ctx context.Context) {
 type hookSender struct {
 	*Sender
 	Hook
+	mask   *redact.Mask // of the secrets of the webhook
 	log    zerolog.Logger
 	failed bool // the last call of the outbox failed
 }
@@ -131,7 +145,7 @@ func (t *hookSender) turn(ctx context.Context) int {
 		}
 		tries.Go(func() {
 			postponed, err := t.try(ctx, d)
-			t.settle(ctx, d, postponed, err)
+			t.settle(ctx, d, postponed, t.mask.Error(err))
 		})
 	}
 	tries.Wait()

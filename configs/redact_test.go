@@ -1,0 +1,55 @@
+package configs
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// quoting is a handler whose messages quote all params.
+type quoting struct{}
+
+func (quoting) Names() []string { return []string{"quoting"} }
+
+func (quoting) Check(_ string, params json.RawMessage) []ParamProblem {
+	return []ParamProblem{{Key: "a", Message: fmt.Sprintf("found %q in %s", params, params)}}
+}
+
+// TestMessagesOfHandlersAreMasked: a handler that quotes a param does not show the value of a
+// variable, whatever the handler is.
+func TestMessagesOfHandlersAreMasked(t *testing.T) {
+	env := WithEnv(func(name string) (string, bool) { return "hunter2", name == "TOKEN" })
+	for _, params := range []string{`{a: "${TOKEN}"}`, `{a: ["x", {b: "Bearer ${TOKEN}"}]}`,
+		`{a: "https://hooks.example.com/T1/${TOKEN}"}`} {
+		_, err := parse("jobs: [{name: j, handler: quoting, params: "+params+"}]", env,
+			WithHandlers(quoting{}))
+		if text := fmt.Sprint(err); strings.Contains(text, "hunter2") ||
+			!strings.Contains(text, "[redacted]") || strings.Contains(text, "T1") {
+			t.Errorf("%s: got %v", params, err)
+		}
+	}
+	_, err := parse(`jobs: [{name: j, for_each: ["${TOKEN}"], handler: quoting, params: {a: "x{item}"}}]`, env,
+		WithHandlers(quoting{}))
+	if text := fmt.Sprint(err); strings.Contains(text, "xhunter2") || !strings.Contains(text, "[redacted]") {
+		t.Errorf("for_each: got %v", err)
+	}
+}
+
+// TestSecretsOfParams: scheme and host of a URL may be shown, and defaults in the file too.
+func TestSecretsOfParams(t *testing.T) {
+	c, err := Parse("c.yaml", []byte(`jobs: [{name: j, handler: own, params: {
+  url: "${SCHEME}://${HOST}/T1/${TOKEN}", n: "${NUMBER}", d: "${UNSET:-default}", p: plain,
+  l: ["${TOKEN}", {x: "a ${OTHER} b"}]}}]`),
+		WithEnv(func(name string) (string, bool) { return strings.ToLower(name), name != "UNSET" }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := c.Jobs[0].Params.Secrets()
+	slices.Sort(got)
+	want := []string{"number", "other", "scheme://host/T1/token", "token", "token"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

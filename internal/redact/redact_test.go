@@ -1,0 +1,116 @@
+package redact
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/test/speedtest"
+)
+
+func TestForms(t *testing.T) {
+	const secret = "hun\"ter2 & <pass/wörd>+1"
+	mask := New([]string{secret})
+	for name, text := range map[string]string{
+		"plain": secret, "twice": secret + secret, "go": fmt.Sprintf("%q", secret),
+		"ascii": fmt.Sprintf("%+q", secret), "query": url.QueryEscape(secret),
+		"path": url.PathEscape(secret), "hex": hex.EncodeToString([]byte(secret)),
+		"HEX":             strings.ToUpper(hex.EncodeToString([]byte(secret))),
+		"base64":          base64.StdEncoding.EncodeToString([]byte(secret)),
+		"base64 of URLs":  base64.URLEncoding.EncodeToString([]byte(secret)),
+		"basic":           "Basic " + base64.StdEncoding.EncodeToString([]byte("anna:"+secret)),
+		"basic, 1 before": base64.StdEncoding.EncodeToString([]byte("x" + secret + "y")),
+		"basic, 2 before": base64.StdEncoding.EncodeToString([]byte("xy" + secret + "yz")),
+	} {
+		masked := mask.Text("before " + text + " after")
+		if !strings.Contains(masked, Mark) || !strings.HasPrefix(masked, "before ") ||
+			!strings.HasSuffix(masked, " after") {
+			t.Errorf("%s: found %q", name, masked)
+		}
+		for _, part := range []string{"ter2", "pass", hex.EncodeToString([]byte("ter2")), "dGVyMi", "pass%2F"} {
+			if strings.Contains(masked, part) {
+				t.Errorf("%s: found %q, which shows %q", name, masked, part)
+			}
+		}
+	}
+}
+
+func TestShortValues(t *testing.T) {
+	mask := New([]string{"1", "prod", ""})
+	if got := mask.Text(`exit status 1 in production, found "prod"`); got != `exit status 1 in production, found "[redacted]"` {
+		t.Errorf("found %s", got)
+	}
+	if New(nil) != nil || New([]string{""}) != nil {
+		t.Error("a mask without values is not nil")
+	}
+	var none *Mask
+	if none.Text("a") != "a" || none.Error(io.EOF) != io.EOF || none.Writer(io.Discard) != io.Discard {
+		t.Error("a nil mask changes something")
+	}
+}
+
+// TestURLs: of a URL only scheme and host are shown.
+func TestURLs(t *testing.T) {
+	const hook = "https://hooks.example.com/services/T0001/B0002/abcdefghijklmnop"
+	for _, test := range []struct{ value, text, want string }{
+		{hook, "POST " + hook + ": found 404", "POST https://hooks.example.com/[redacted]: found 404"},
+		{hook, "dial hooks.example.com:443", "dial hooks.example.com:443"},
+		{hook, `"/services/T0001/B0002/abcdefghijklmnop" not found`, `"/[redacted]" not found`},
+		{hook, "no hook abcdefghijklmnop", "no hook [redacted]"},
+		{hook, "the services of T0001", "the services of T0001"},
+		{hook + "?key=hunter2", "GET " + hook + "?key=hunter2", "GET https://hooks.example.com/[redacted]"},
+		{hook + "?key=hunter2", "the key hunter2", "the key [redacted]"},
+		{hook + "?key=hunter2", "GET " + hook, "GET https://hooks.example.com/[redacted]"},
+		{"https://a.example.com/health", "GET https://a.example.com/health: the health is bad", "GET https://a.example.com/[redacted]: the health is bad"},
+		{"https://a.example.com/", "GET https://a.example.com/x", "GET https://a.example.com/x"},
+		{"postgres://u:hunter2@db/x", "connect to postgres://u:hunter2@db/x", "connect to postgres://db/[redacted]"},
+		{"postgres://u:hunter2@db/x", "password hunter2 of u:hunter2@db", "password [redacted] of [redacted]@db"},
+		{hook, base64.RawStdEncoding.EncodeToString([]byte(hook)), Mark},
+	} {
+		if got := New([]string{test.value}).Text(test.text); got != test.want {
+			t.Errorf("%s in %s: found %s, expected %s", test.value, test.text, got, test.want)
+		}
+	}
+}
+
+func TestErrorsAndWriters(t *testing.T) {
+	mask := New([]string{"hunter2", "-----BEGIN KEY-----\nMIIEvQIBADANBg\n-----END KEY-----\n"})
+	cause := fmt.Errorf("login with hunter2: %w", io.EOF)
+	if err := mask.Error(cause); err.Error() != "login with [redacted]: EOF" || !errors.Is(err, io.EOF) {
+		t.Errorf("found %v", err)
+	}
+	if mask.Error(io.EOF) != io.EOF {
+		t.Error("an error without a value is changed")
+	}
+	var out bytes.Buffer
+	n, err := mask.Writer(&out).Write([]byte("a hunter2 b"))
+	if n != len("a hunter2 b") || err != nil || out.String() != "a [redacted] b" {
+		t.Errorf("found %d, %v, %q", n, err, out.String())
+	}
+	if got := mask.Text("line MIIEvQIBADANBg."); got != "line [redacted]." {
+		t.Errorf("found %s", got)
+	}
+}
+
+// TestCost: masks are applied to each output, so neither many values nor texts that nearly match
+// take long.
+func TestCost(t *testing.T) {
+	var values []string
+	for i := range 100 {
+		values = append(values, fmt.Sprintf("secret-%d-%s", i, strings.Repeat("a", 100)))
+	}
+	mask := New(values)
+	text := strings.Repeat("secret-1-"+strings.Repeat("a", 99)+"\n", 64<<10/110)
+	speedtest.Within(t, "64 KiB", 100*time.Millisecond, func() { mask.Text(text) })
+	long := New([]string{strings.Repeat("ab", 32<<10)})
+	speedtest.Within(t, "a long value", 100*time.Millisecond, func() {
+		long.Text(strings.Repeat("ab", 32<<10-1))
+	})
+}
