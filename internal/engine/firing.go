@@ -49,7 +49,7 @@ func (x *executor) execute(stop context.Context, f *firing) {
 	defer f.worker.giveBack()
 	startSpans(x.tracing, f, x.clock)
 	defer f.spans.finish()
-	if f.adopted == uuid.Nil && !passGate(stop, x.locks.locker, f) {
+	if f.adopted == uuid.Nil && !x.locks.passGate(stop, f) {
 		return
 	}
 	x.events.taken(f)

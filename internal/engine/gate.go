@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs/storage"
-	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // gateTTL is longer than the clock differences of replicas. A lost gate costs one useless start.
@@ -14,13 +13,12 @@ const gateTTL = time.Minute
 
 // passGate reports whether this replica may start the firing. Only a clear refusal ends the firing
 // on this replica. An error may be a lost reply or a failed memcached; then the store decides.
-// locker is nil without memcached.
-func passGate(ctx context.Context, locker *locking.Locker, f *firing) bool {
-	if locker == nil {
+func (l advisoryLocks) passGate(ctx context.Context, f *firing) bool {
+	if l.locker == nil {
 		return true
 	}
 	begun := f.spans.now()
-	won, err := locker.Gate(ctx, f.gateName(), gateTTL)
+	won, err := l.locker.Gate(ctx, f.gateName(), gateTTL)
 	f.spans.step("claim", begun, err)
 	return won || err != nil
 }

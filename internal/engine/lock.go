@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// advisoryLocks takes the advisory locks of firings.
+// advisoryLocks passes the gates of firings and takes their advisory locks.
 type advisoryLocks struct {
 	replica    string
 	locker     *locking.Locker // nil without memcached
