@@ -29,7 +29,7 @@ var errNoActions = errors.New("act: this page is read-only")
 const anonymous = "anonymous"
 
 // acting returns the actor, channel and reason of a request that is an action.
-func (s *Server) acting(r *http.Request, via, reason string) storage.Action {
+func (s base) acting(r *http.Request, via, reason string) storage.Action {
 	return storage.Action{
 		Actor: cmp.Or(access.IdentityOf(r).Name, anonymous), Via: via, Replica: s.options.Replica,
 		Reason: reason, Key: r.Header.Get("Idempotency-Key"),
@@ -101,12 +101,12 @@ func refusedActionOf(err error) (status int, refused refusedAction) {
 }
 
 // action reads the body into fields, runs do, and writes its result as JSON.
-func action[T any](s *Server, w http.ResponseWriter, r *http.Request, fields map[string]any,
+func action[T any](s base, w http.ResponseWriter, r *http.Request, fields map[string]any,
 	do func(ctx context.Context, ops *operations.Operations) (T, error)) {
 	var value T
 	err := s.readAction(r, fields)
 	if err == nil {
-		err = s.reader.query(r.Context(), func(ctx context.Context) (err error) {
+		err = s.queries.run(r.Context(), func(ctx context.Context) (err error) {
 			value, err = do(ctx, s.options.Operations)
 			return err
 		})
@@ -120,7 +120,7 @@ func action[T any](s *Server, w http.ResponseWriter, r *http.Request, fields map
 }
 
 // refuseAction writes the reason why an action was not done.
-func (s *Server) refuseAction(w http.ResponseWriter, r *http.Request, err error,
+func (s base) refuseAction(w http.ResponseWriter, r *http.Request, err error,
 	more refusedAction) {
 	status, refused := refusedActionOf(err)
 	refused.Holders = more.Holders
@@ -131,7 +131,7 @@ func (s *Server) refuseAction(w http.ResponseWriter, r *http.Request, err error,
 	s.writeJSON(w, status, refused)
 }
 
-func (s *Server) readAction(r *http.Request, fields map[string]any) error {
+func (s base) readAction(r *http.Request, fields map[string]any) error {
 	if s.options.Operations == nil {
 		return errNoActions
 	}

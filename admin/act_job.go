@@ -14,14 +14,14 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-func (s *Server) triggerJSON(w http.ResponseWriter, r *http.Request) {
+func (s jobPages) triggerJSON(w http.ResponseWriter, r *http.Request) {
 	var reason string
 	var wait *string
 	request := storage.TriggerRequest{Job: r.PathValue("name"),
 		Key: r.Header.Get("Idempotency-Key")}
 	fields := map[string]any{"reason": &reason, "params": &request.Params,
 		"even_paused": &request.EvenPaused, "wait": &wait}
-	action(s, w, r, fields, func(ctx context.Context,
+	action(s.base, w, r, fields, func(ctx context.Context,
 		ops *operations.Operations) (storage.Triggered,
 		error) {
 		if wait != nil {
@@ -58,21 +58,14 @@ func plainTriggered(t storage.Triggered) storage.Triggered {
 	return t
 }
 
-func (s *Server) pauseJobJSON(w http.ResponseWriter, r *http.Request) {
-	s.pause(w, r, storage.Target{Kind: storage.TargetJob, Name: r.PathValue("name")})
-}
-
-func (s *Server) resumeJobJSON(w http.ResponseWriter, r *http.Request) {
-	s.resume(w, r, storage.Target{Kind: storage.TargetJob, Name: r.PathValue("name")})
-}
-
 // putJobJSON adds a job, or changes an added job that has the version given.
-func (s *Server) putJobJSON(w http.ResponseWriter, r *http.Request) {
+func (s jobPages) putJobJSON(w http.ResponseWriter, r *http.Request) {
 	var reason string
 	var version int64
 	var text json.RawMessage
 	fields := map[string]any{"reason": &reason, "job": &text, "version": &version}
-	action(s, w, r, fields, func(ctx context.Context, ops *operations.Operations) (storage.Spec,
+	action(s.base, w, r, fields, func(ctx context.Context, ops *operations.Operations) (
+		storage.Spec,
 		error) {
 		if len(text) == 0 || text[0] != '{' {
 			return storage.Spec{}, param.Errorf(
@@ -86,10 +79,10 @@ func (s *Server) putJobJSON(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-func (s *Server) removeJobJSON(w http.ResponseWriter, r *http.Request) {
+func (s jobPages) removeJobJSON(w http.ResponseWriter, r *http.Request) {
 	var reason string
 	version := int64(operations.AnyVersion)
-	action(s, w, r, map[string]any{"reason": &reason, "version": &version},
+	action(s.base, w, r, map[string]any{"reason": &reason, "version": &version},
 		func(ctx context.Context, ops *operations.Operations) (removed, error) {
 			name := r.PathValue("name")
 			return removed{Job: name, Removed: true}, ops.RemoveJob(ctx, s.acting(r, "api", reason),
@@ -104,8 +97,8 @@ type removed struct {
 }
 
 // specJSON serves the stored definition of an added job, for clients that change it.
-func (s *Server) specJSON(w http.ResponseWriter, r *http.Request) {
-	answer(s, w, r, func(ctx context.Context) (storage.Spec, error) {
+func (s jobPages) specJSON(w http.ResponseWriter, r *http.Request) {
+	answer(s.Site, w, r, func(ctx context.Context) (storage.Spec, error) {
 		if err := param.Only(r); err != nil {
 			return storage.Spec{}, err
 		}

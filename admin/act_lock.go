@@ -21,7 +21,7 @@ type released struct {
 	Resources []Resource    `json:"resources"` // all resources of the holder's claim
 }
 
-func (s *Server) releaseJSON(w http.ResponseWriter, r *http.Request) {
+func (s lockPages) releaseJSON(w http.ResponseWriter, r *http.Request) {
 	var reason, resource string
 	var request storage.ReleaseRequest
 	fields := map[string]any{"reason": &reason, "resource": &resource, "token": &request.Token,
@@ -30,7 +30,7 @@ func (s *Server) releaseJSON(w http.ResponseWriter, r *http.Request) {
 	err := s.readAction(r, fields)
 	var value released
 	if err == nil {
-		err = s.reader.query(r.Context(), func(ctx context.Context) (err error) {
+		err = s.queries.run(r.Context(), func(ctx context.Context) (err error) {
 			value, err = s.release(ctx, s.acting(r, "api", reason), resource, request)
 			if errors.Is(err, storage.ErrConflict) {
 				conflict.Holders = s.holders(ctx, resource)
@@ -48,7 +48,7 @@ func (s *Server) releaseJSON(w http.ResponseWriter, r *http.Request) {
 
 // release takes a lock away from the holder with the token in the request. Resource is the display
 // name of the lock.
-func (s *Server) release(ctx context.Context, a storage.Action, resource string,
+func (s lockPages) release(ctx context.Context, a storage.Action, resource string,
 	request storage.ReleaseRequest) (released, error) {
 	var err error
 	if request.Resource, err = locking.ParseDisplay(resource); err != nil {
@@ -68,7 +68,7 @@ func (s *Server) release(ctx context.Context, a storage.Action, resource string,
 }
 
 // holders returns the current holders of a resource, or nil if the store can't be queried.
-func (s *Server) holders(ctx context.Context, resource string) []Lock {
+func (s lockPages) holders(ctx context.Context, resource string) []Lock {
 	set, err := s.reader.lock.Grants(ctx)
 	if err != nil {
 		return nil

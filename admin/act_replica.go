@@ -15,12 +15,12 @@ type drained struct {
 	Draining bool      `json:"draining"`
 }
 
-func (s *Server) drainJSON(w http.ResponseWriter, r *http.Request)   { s.drain(w, r, true) }
-func (s *Server) undrainJSON(w http.ResponseWriter, r *http.Request) { s.drain(w, r, false) }
+func (s clusterPages) drainJSON(w http.ResponseWriter, r *http.Request)   { s.drain(w, r, true) }
+func (s clusterPages) undrainJSON(w http.ResponseWriter, r *http.Request) { s.drain(w, r, false) }
 
-func (s *Server) drain(w http.ResponseWriter, r *http.Request, draining bool) {
+func (s clusterPages) drain(w http.ResponseWriter, r *http.Request, draining bool) {
 	var reason string
-	action(s, w, r, map[string]any{"reason": &reason},
+	action(s.base, w, r, map[string]any{"reason": &reason},
 		func(ctx context.Context, ops *operations.Operations) (drained, error) {
 			session, err := pathID(r, "session", "a session's id")
 			if err != nil {

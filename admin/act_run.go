@@ -13,9 +13,9 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-func (s *Server) cancelJSON(w http.ResponseWriter, r *http.Request) {
+func (s runPages) cancelJSON(w http.ResponseWriter, r *http.Request) {
 	var reason string
-	action(s, w, r, map[string]any{"reason": &reason},
+	action(s.base, w, r, map[string]any{"reason": &reason},
 		func(ctx context.Context, ops *operations.Operations) (storage.Record, error) {
 			id, err := pathID(r, "id", "a run's id")
 			if err != nil {

@@ -5,7 +5,6 @@ import (
 	"embed"
 	"encoding/hex"
 	"fmt"
-	"net/http"
 	"path"
 	"regexp"
 )
@@ -62,27 +61,6 @@ func (a *assets) url(name string) (string, error) {
 		return "", fmt.Errorf("no static file %s", name)
 	}
 	return "/static/" + file.hashed, nil
-}
-
-// static serves a file with a lifetime of a year. A name with another hash comes from a replica of
-// another version behind the same load balancer. It gets this version's file without caching, so
-// that the page has a style.
-func (s *Server) static(w http.ResponseWriter, r *http.Request) {
-	asked := r.PathValue("file")
-	if file, ok := s.assets.byName[plainName(asked)]; ok {
-		if asked == file.hashed {
-			w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")
-		}
-		writeBody(w, http.StatusOK, file.contentType, file.body)
-		return
-	}
-	s.notFound(w, r)
-}
-
-// icon serves the icon that browsers request beside answers that name none, such as JSON.
-func (s *Server) icon(w http.ResponseWriter, _ *http.Request) {
-	file := s.assets.byName["icon.svg"]
-	writeBody(w, http.StatusOK, file.contentType, file.body)
 }
 
 // plainName returns a file's name without its hash, or "" if the name has none.

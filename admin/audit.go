@@ -21,8 +21,8 @@ func auditActions() []string {
 		"put_job", "remove_job", "deliver_again"}
 }
 
-func (s *Server) auditJSON(w http.ResponseWriter, r *http.Request) {
-	answer(s, w, r, func(ctx context.Context) ([]storage.Audited, error) {
+func (s auditPages) auditJSON(w http.ResponseWriter, r *http.Request) {
+	answer(s.Site, w, r, func(ctx context.Context) ([]storage.Audited, error) {
 		p, err := param.Read(r, auditParams()...)
 		if err != nil {
 			return nil, err
@@ -57,17 +57,17 @@ func (f auditFields) Any() bool { return f != auditFields{} }
 // AllActions lists the actions for the form.
 func (auditFields) AllActions() []string { return auditActions() }
 
-func (s *Server) auditPage(w http.ResponseWriter, r *http.Request) {
+func (s auditPages) auditPage(w http.ResponseWriter, r *http.Request) {
 	p, err := param.Read(r, append(auditParams(), "refresh")...)
 	var filter storage.AuditFilter
 	if err == nil {
 		filter, err = readAuditFilter(p)
 	}
 	if err != nil {
-		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	show(s, w, r, page[auditView]{
+	show(s.Site, w, r, page[auditView]{
 		template: "audit.html", section: "/audit", title: "Audit", live: true, fields: true,
 		topics: []storage.Topic{storage.TopicAudit},
 		load: func(ctx context.Context, _ snapshot) (v auditView, err error) {
@@ -94,7 +94,7 @@ func (s *Server) auditPage(w http.ResponseWriter, r *http.Request) {
 func auditCursors() param.Cursors { return param.Cursors{Next: "before"} }
 
 // audited returns lines of the log, never nil.
-func (s *Server) audited(ctx context.Context, f storage.AuditFilter) ([]storage.Audited, error) {
+func (s auditPages) audited(ctx context.Context, f storage.AuditFilter) ([]storage.Audited, error) {
 	lines := []storage.Audited{}
 	if s.options.Operations == nil {
 		return lines, nil

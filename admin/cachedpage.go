@@ -49,7 +49,7 @@ func (l *pageCache) lookup(key string) (p snapshot, content any, age time.Durati
 }
 
 // storeAnswered notes that the store answered. It logs the first answer after a failure.
-func (s *Server) storeAnswered() {
+func (s *Site) storeAnswered() {
 	if s.pageCache.silent.Swap(false) {
 		s.log.Info().Msg("admin store query succeeded again")
 	}
@@ -57,7 +57,7 @@ func (s *Server) storeAnswered() {
 
 // storeFailed notes that a query failed. It logs the first failure, and ignores clients that
 // disconnected.
-func (s *Server) storeFailed(ctx context.Context, err error) {
+func (s *Site) storeFailed(ctx context.Context, err error) {
 	if ctx.Err() == nil && !s.pageCache.silent.Swap(true) {
 		s.log.Warn().Err(err).Msg("admin store query failed")
 	}

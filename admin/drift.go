@@ -20,7 +20,8 @@ const (
 
 // driftedJobs returns the jobs whose definitions differ between live replicas. It queries the store
 // only if their cron tables differ.
-func (r *reader) driftedJobs(ctx context.Context, replicas []Replica) ([]storage.JobDrift, error) {
+func (r *clusterReader) driftedJobs(ctx context.Context, replicas []Replica) ([]storage.JobDrift,
+	error) {
 	if len(cronTables(replicas)) < 2 {
 		return nil, nil
 	}

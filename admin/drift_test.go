@@ -35,7 +35,7 @@ func drifting() Options {
 
 func problemsOf(t *testing.T, o Options) string {
 	t.Helper()
-	overview, status := newServer(t, o).overview(t.Context())
+	overview, status := clusterPages{newServer(t, o).base()}.overview(t.Context())
 	if status != http.StatusOK {
 		t.Fatalf("status %d: %s", status, overview.Error)
 	}
@@ -95,7 +95,7 @@ func TestEveryPageWarnsOfAReplicaThatStartsNothing(t *testing.T) {
 	const words = "replica-4 starts no runs: its clock is 1m1.25s behind the store's, at most " +
 		"10s are allowed."
 	o := drifting()
-	overview, _ := newServer(t, o).overview(t.Context())
+	overview, _ := clusterPages{newServer(t, o).base()}.overview(t.Context())
 	if first := overview.Problems[0]; first.Severity != Alarm || first.Text != words {
 		t.Errorf("the first problem is %+v", first)
 	}

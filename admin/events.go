@@ -1,12 +1,10 @@
 package admin
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -31,14 +29,14 @@ const (
 
 // events sends changes in the cluster as Server-Sent Events. An event's name is its topic. Its id
 // is the position of all topics, from which any replica can continue.
-func (s *Server) events(w http.ResponseWriter, r *http.Request) {
+func (s eventPages) events(w http.ResponseWriter, r *http.Request) {
 	topics, since, err := watchedTopics(r)
 	if err != nil {
-		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
 	if s.hub == nil {
-		s.refuse(w, r, http.StatusNotImplemented,
+		s.Refuse(w, r, http.StatusNotImplemented,
 			"This replica has no event stream. Poll the API instead.")
 		return
 	}
@@ -49,7 +47,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	st, err := s.hub.join(topics, since)
 	if err != nil {
 		w.Header().Set("Retry-After", "10")
-		s.refuse(w, r, http.StatusServiceUnavailable, words.Sentence(err.Error()))
+		s.Refuse(w, r, http.StatusServiceUnavailable, words.Sentence(err.Error()))
 		return
 	}
 	defer s.hub.leave(st)
@@ -95,7 +93,7 @@ func watchedTopics(r *http.Request) ([]storage.Topic, position, error) {
 
 // stream writes events until the client disconnects, is too slow or loses access, until
 // maxStreamTime has passed, or the server stops.
-func (s *Server) stream(w http.ResponseWriter, r *http.Request, st *stream) {
+func (s eventPages) stream(w http.ResponseWriter, r *http.Request, st *stream) {
 	control := http.NewResponseController(w)
 	write := func(text string) bool {
 		if _, known := s.guard.Identify(r); !known {
@@ -140,20 +138,4 @@ func eventText(topics []storage.Topic, at position) string {
 		fmt.Fprintf(&b, "event: %s\ndata: {\"topic\": %q}\n\n", topic, topic)
 	}
 	return b.String()
-}
-
-// eventsAddress returns the address of the events after the current position, or "" if the server
-// sends no events.
-func (s *Server) eventsAddress(ctx context.Context, topics []storage.Topic) string {
-	if s.hub == nil {
-		return ""
-	}
-	if len(topics) == 0 {
-		topics = storage.Topics()
-	}
-	query := url.Values{"topics": {strings.ReplaceAll(words.List(topics), ", ", ",")}}
-	if since := s.hub.position(ctx).String(); since != "" {
-		query.Set("since", since)
-	}
-	return "/api/v1/events?" + query.Encode()
 }

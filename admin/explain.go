@@ -16,8 +16,8 @@ import (
 )
 
 // explainJSON explains a job's firing at a time, by default now.
-func (s *Server) explainJSON(w http.ResponseWriter, r *http.Request) {
-	answer(s, w, r, func(ctx context.Context) (explain.Explanation, error) {
+func (s jobPages) explainJSON(w http.ResponseWriter, r *http.Request) {
+	answer(s.Site, w, r, func(ctx context.Context) (explain.Explanation, error) {
 		if err := param.Only(r, "at"); err != nil {
 			return explain.Explanation{}, err
 		}
@@ -42,7 +42,7 @@ func (v *explainView) Mood() string {
 }
 
 // explainPage explains a job's firing at a time.
-func (s *Server) explainPage(w http.ResponseWriter, r *http.Request) {
+func (s jobPages) explainPage(w http.ResponseWriter, r *http.Request) {
 	p, err := param.Read(r, "at", "zone", "refresh")
 	var at, instant string
 	if err == nil {
@@ -52,11 +52,11 @@ func (s *Server) explainPage(w http.ResponseWriter, r *http.Request) {
 		instant, err = timeIn(p, at)
 	}
 	if err != nil {
-		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
 	name := r.PathValue("name")
-	show(s, w, r, page[explainView]{
+	show(s.Site, w, r, page[explainView]{
 		template: "explain.html", section: "/jobs", title: "Why " + words.Cut(name, 60),
 		load: func(ctx context.Context, _ snapshot) (explainView, error) {
 			if !storable(name) {

@@ -76,13 +76,13 @@ type actionView[T any] struct {
 }
 
 // answerAction answers the GET and the POST of an action.
-func answerAction[T any](s *Server, w http.ResponseWriter, r *http.Request, d actionPage[T]) {
+func answerAction[T any](s base, w http.ResponseWriter, r *http.Request, d actionPage[T]) {
 	if s.options.Operations == nil {
-		s.refuse(w, r, http.StatusNotImplemented, errNoActions.Error())
+		s.Refuse(w, r, http.StatusNotImplemented, errNoActions.Error())
 		return
 	}
 	if err := param.Only(r, append(slices.Clip(d.params), "refresh")...); err != nil {
-		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
 	if r.Method != http.MethodPost {
@@ -92,11 +92,11 @@ func answerAction[T any](s *Server, w http.ResponseWriter, r *http.Request, d ac
 	sent, err := readForm(r, d.fields)
 	if err != nil {
 		status, refused := refusedActionOf(err)
-		s.refuse(w, r, status, refused.Error)
+		s.Refuse(w, r, status, refused.Error)
 		return
 	}
 	var done outcome
-	err = s.reader.query(r.Context(), func(ctx context.Context) (err error) {
+	err = s.queries.run(r.Context(), func(ctx context.Context) (err error) {
 		action := s.acting(r, "page", sent.Get("reason"))
 		action.Key = sent.Get("key")
 		done, err = d.do(ctx, action, sent)
@@ -113,7 +113,7 @@ func answerAction[T any](s *Server, w http.ResponseWriter, r *http.Request, d ac
 }
 
 // refusedForm returns the form again, with its input and the error.
-func (s *Server) refusedForm(r *http.Request, sent url.Values, err error) (form, int) {
+func (s base) refusedForm(r *http.Request, sent url.Values, err error) (form, int) {
 	status, refused := refusedActionOf(err)
 	if status == 0 {
 		s.storeFailed(r.Context(), err)
@@ -151,29 +151,30 @@ func adviceOn(err error, status int) string {
 }
 
 // showAction writes the page of an action. f is the form that was sent, or a new one.
-func showAction[T any](s *Server, w http.ResponseWriter, r *http.Request, d actionPage[T], f form,
+func showAction[T any](s base, w http.ResponseWriter, r *http.Request, d actionPage[T], f form,
 	status int) {
 	frame, err := s.frame(r, d.section, d.title, false)
 	if err != nil {
-		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	snap, known, asked, err := queryOrCached(s, r.Context(), frame.Address, &frame, d.load)
+	snap, known, asked, err := queryOrCached(s.Site, r.Context(), frame.Address, &frame, d.load)
 	if err != nil && f.err == nil {
 		// a form that was sent is shown again in any case
 		code := http.StatusNotFound
 		if bad := new(param.Error); errors.As(err, &bad) {
 			code = http.StatusBadRequest
 		}
-		s.refuse(w, r, code, err.Error())
+		s.Refuse(w, r, code, err.Error())
 		return
 	}
 	if status == 0 {
 		status = asked
 	}
-	frame.Now, frame.ServedBy = snap.now, s.servedBy(r.Context())
-	frame.Status = s.status(&Overview{Now: snap.now, Replicas: snap.replicas,
-		ServedBy: frame.ServedBy, Memcached: s.memcached(), Error: frame.Error})
+	frame.Now, frame.ServedBy = snap.now, s.local.servedBy(r.Context())
+	judged := &Overview{Now: snap.now, Replicas: snap.replicas, ServedBy: frame.ServedBy,
+		Memcached: s.local.memcached(), Error: frame.Error}
+	frame.Status = judged.status(s.storeName)
 	f.Title, f.Action = d.title, frame.Address
 	f.Idle = known == nil && f.err == nil
 	d.form(&f, known)

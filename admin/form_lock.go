@@ -16,7 +16,7 @@ import (
 )
 
 // releasePage releases a lock, if its holder is still the one that was shown.
-func (s *Server) releasePage(w http.ResponseWriter, r *http.Request) {
+func (s lockPages) releasePage(w http.ResponseWriter, r *http.Request) {
 	p, err := param.Read(r, "resource", "holder", "refresh")
 	var resource *locking.Resource
 	if err == nil {
@@ -30,10 +30,10 @@ func (s *Server) releasePage(w http.ResponseWriter, r *http.Request) {
 		token, err = locks.ReadToken(p.Get("holder"))
 	}
 	if err != nil {
-		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	answerAction(s, w, r, actionPage[locks.ReleaseView]{
+	answerAction(s.base, w, r, actionPage[locks.ReleaseView]{
 		template: "release.html", section: "/locks",
 		title: "Release " + words.Cut(resource.String(), 100), params: []string{"resource",
 			"holder"},

@@ -39,31 +39,31 @@ func groupTarget(r *http.Request) storage.Target {
 	return storage.Target{Kind: storage.TargetGroup, Name: r.PathValue("name")}
 }
 
-func (s *Server) pauseJobPage(w http.ResponseWriter, r *http.Request) {
+func (s pausePages) pauseJobPage(w http.ResponseWriter, r *http.Request) {
 	s.pausePage(w, r, jobTarget(r))
 }
-func (s *Server) resumeJobPage(w http.ResponseWriter, r *http.Request) {
+func (s pausePages) resumeJobPage(w http.ResponseWriter, r *http.Request) {
 	s.resumePage(w, r, jobTarget(r))
 }
-func (s *Server) pauseGroupPage(w http.ResponseWriter, r *http.Request) {
+func (s pausePages) pauseGroupPage(w http.ResponseWriter, r *http.Request) {
 	s.pausePage(w, r, groupTarget(r))
 }
 
-func (s *Server) resumeGroupPage(w http.ResponseWriter, r *http.Request) {
+func (s pausePages) resumeGroupPage(w http.ResponseWriter, r *http.Request) {
 	s.resumePage(w, r, groupTarget(r))
 }
 
-func (s *Server) pauseAllPage(w http.ResponseWriter, r *http.Request) {
+func (s pausePages) pauseAllPage(w http.ResponseWriter, r *http.Request) {
 	s.pausePage(w, r, storage.Target{Kind: storage.TargetAll})
 }
 
-func (s *Server) resumeAllPage(w http.ResponseWriter, r *http.Request) {
+func (s pausePages) resumeAllPage(w http.ResponseWriter, r *http.Request) {
 	s.resumePage(w, r, storage.Target{Kind: storage.TargetAll})
 }
 
 // pausePage pauses a job, a group or all jobs.
-func (s *Server) pausePage(w http.ResponseWriter, r *http.Request, target storage.Target) {
-	answerAction(s, w, r, actionPage[pauseView]{
+func (s pausePages) pausePage(w http.ResponseWriter, r *http.Request, target storage.Target) {
+	answerAction(s.base, w, r, actionPage[pauseView]{
 		template: "pause.html", section: sectionOf(target),
 		title: "Pause " + words.Cut(target.String(), 100),
 		load: func(ctx context.Context, p snapshot) (pauseView, error) {
@@ -84,8 +84,8 @@ func (s *Server) pausePage(w http.ResponseWriter, r *http.Request, target storag
 }
 
 // resumePage ends a pause.
-func (s *Server) resumePage(w http.ResponseWriter, r *http.Request, target storage.Target) {
-	answerAction(s, w, r, actionPage[pauseView]{
+func (s pausePages) resumePage(w http.ResponseWriter, r *http.Request, target storage.Target) {
+	answerAction(s.base, w, r, actionPage[pauseView]{
 		template: "resume.html", section: sectionOf(target),
 		title: "Resume " + words.Cut(target.String(), 100),
 		load: func(ctx context.Context, p snapshot) (pauseView, error) {

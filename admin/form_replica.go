@@ -18,20 +18,25 @@ type drainView struct {
 	Others int // other live replicas that start runs
 }
 
-func (s *Server) drainPage(w http.ResponseWriter, r *http.Request)   { s.drainingPage(w, r, true) }
-func (s *Server) undrainPage(w http.ResponseWriter, r *http.Request) { s.drainingPage(w, r, false) }
+func (s clusterPages) drainPage(w http.ResponseWriter, r *http.Request) {
+	s.drainingPage(w, r,
+		true)
+}
+func (s clusterPages) undrainPage(w http.ResponseWriter, r *http.Request) {
+	s.drainingPage(w, r, false)
+}
 
-func (s *Server) drainingPage(w http.ResponseWriter, r *http.Request, drain bool) {
+func (s clusterPages) drainingPage(w http.ResponseWriter, r *http.Request, drain bool) {
 	session, err := pathID(r, "session", "a session's id")
 	if err != nil {
-		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
 	asked := "Drain a replica"
 	if !drain {
 		asked = "Let a replica start runs again"
 	}
-	answerAction(s, w, r, actionPage[drainView]{
+	answerAction(s.base, w, r, actionPage[drainView]{
 		template: "drain.html", section: "/replicas", title: asked,
 		load: func(ctx context.Context, p snapshot) (drainView, error) {
 			v, err := s.reader.drainView(ctx, p, session)

@@ -23,13 +23,13 @@ type cancelView struct {
 }
 
 // cancelPage cancels a run.
-func (s *Server) cancelPage(w http.ResponseWriter, r *http.Request) {
+func (s runPages) cancelPage(w http.ResponseWriter, r *http.Request) {
 	id, err := runID(r)
 	if err != nil {
-		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	answerAction(s, w, r, actionPage[cancelView]{
+	answerAction(s.base, w, r, actionPage[cancelView]{
 		template: "cancel.html", section: "/runs", title: "Cancel a run",
 		load: func(ctx context.Context, _ snapshot) (cancelView, error) {
 			return s.reader.cancelView(ctx, id)

@@ -31,8 +31,8 @@ params: {}
 `
 
 // addPage adds a job at run time.
-func (s *Server) addPage(w http.ResponseWriter, r *http.Request) {
-	answerAction(s, w, r, actionPage[specView]{
+func (s jobPages) addPage(w http.ResponseWriter, r *http.Request) {
+	answerAction(s.base, w, r, actionPage[specView]{
 		template: "spec.html", section: "/jobs", title: "Add a job",
 		fields: []string{"job", "version"},
 		load:   func(context.Context, snapshot) (specView, error) { return specView{}, nil },
@@ -55,9 +55,9 @@ func (s *Server) addPage(w http.ResponseWriter, r *http.Request) {
 }
 
 // changePage changes a job that was added at run time.
-func (s *Server) changePage(w http.ResponseWriter, r *http.Request) {
+func (s jobPages) changePage(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
-	answerAction(s, w, r, actionPage[specView]{
+	answerAction(s.base, w, r, actionPage[specView]{
 		template: "spec.html", section: "/jobs", title: "Change " + words.Cut(name, 100),
 		fields: []string{"job", "version"},
 		load: func(ctx context.Context, _ snapshot) (specView, error) {
@@ -89,9 +89,9 @@ func (s *Server) changePage(w http.ResponseWriter, r *http.Request) {
 }
 
 // removePage removes a job that was added at run time.
-func (s *Server) removePage(w http.ResponseWriter, r *http.Request) {
+func (s jobPages) removePage(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
-	answerAction(s, w, r, actionPage[specView]{
+	answerAction(s.base, w, r, actionPage[specView]{
 		template: "remove.html", section: "/jobs", title: "Remove " + words.Cut(name, 100),
 		fields: []string{"version"},
 		load: func(ctx context.Context, _ snapshot) (specView, error) {

@@ -24,9 +24,9 @@ type triggerView struct {
 }
 
 // triggerPage adds a run of a job.
-func (s *Server) triggerPage(w http.ResponseWriter, r *http.Request) {
+func (s jobPages) triggerPage(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
-	answerAction(s, w, r, actionPage[triggerView]{
+	answerAction(s.base, w, r, actionPage[triggerView]{
 		template: "trigger.html", section: "/jobs", title: "Run now " + words.Cut(name, 100),
 		fields: triggerFields(),
 		load: func(ctx context.Context, _ snapshot) (triggerView, error) {
@@ -43,13 +43,13 @@ func (s *Server) triggerPage(w http.ResponseWriter, r *http.Request) {
 }
 
 // againPage adds a run with the job and params of a run that has ended.
-func (s *Server) againPage(w http.ResponseWriter, r *http.Request) {
+func (s jobPages) againPage(w http.ResponseWriter, r *http.Request) {
 	id, err := runID(r)
 	if err != nil {
-		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	answerAction(s, w, r, actionPage[triggerView]{
+	answerAction(s.base, w, r, actionPage[triggerView]{
 		template: "trigger.html", section: "/runs", title: "Run again", fields: triggerFields(),
 		load: func(ctx context.Context, _ snapshot) (triggerView, error) {
 			run, err := s.reader.Run(ctx, id)
@@ -133,7 +133,7 @@ func triggerForm(f *form, known *triggerView) {
 }
 
 // triggered adds the run. The form's key becomes the run's key.
-func (s *Server) triggered(ctx context.Context, a storage.Action, job string,
+func (s jobPages) triggered(ctx context.Context, a storage.Action, job string,
 	sent url.Values) (outcome, error) {
 	request := storage.TriggerRequest{Job: job, Key: a.Key,
 		EvenPaused: sent.Get("even_paused") != ""}

@@ -217,7 +217,7 @@ func TestGallery(t *testing.T) {
 				soak.Only(t) // TestTreeOfThousandsIsPaged and TestPagesForwardAndBackward show such pages
 			}
 			server := newServer(t, state.options)
-			server.reader.timeout = time.Minute // a busy machine takes long for thousands of jobs
+			server.site.queries.timeout = time.Minute // a busy machine takes long for thousands of jobs
 			if state.before != nil {
 				state.before(t, server)
 			}
@@ -247,7 +247,7 @@ func writeGallery(t *testing.T, name string, s *Server, body string) {
 	if folder == "" {
 		return
 	}
-	for plain, file := range s.assets.byName {
+	for plain, file := range s.site.pages.assets.byName {
 		body = strings.ReplaceAll(body, "/static/"+file.hashed, plain)
 		if err := os.WriteFile(filepath.Join(folder, plain), file.body, 0o644); err != nil {
 			t.Fatal(err)

@@ -54,8 +54,8 @@ func jobParams() []string {
 // jobCursors page by name.
 func jobCursors() param.Cursors { return param.Cursors{Next: "after", Previous: "before"} }
 
-func (s *Server) jobsJSON(w http.ResponseWriter, r *http.Request) {
-	answer(s, w, r, func(ctx context.Context) ([]Job, error) {
+func (s jobPages) jobsJSON(w http.ResponseWriter, r *http.Request) {
+	answer(s.Site, w, r, func(ctx context.Context) ([]Job, error) {
 		p, err := param.Read(r, jobParams()...)
 		if err != nil {
 			return nil, err
@@ -96,17 +96,17 @@ func (f jobFields) Any() bool { return f != jobFields{} }
 // AllStates lists the states for the form.
 func (jobFields) AllStates() []jobs.State { return jobs.States() }
 
-func (s *Server) jobsPage(w http.ResponseWriter, r *http.Request) {
+func (s jobPages) jobsPage(w http.ResponseWriter, r *http.Request) {
 	p, err := param.Read(r, append(jobParams(), "refresh")...)
 	var filter storage.JobFilter
 	if err == nil {
 		filter, err = readJobFilter(p, pageJobs)
 	}
 	if err != nil {
-		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	show(s, w, r, page[jobsView]{
+	show(s.Site, w, r, page[jobsView]{
 		template: "jobs.html", section: "/jobs", title: "Jobs", live: true, fields: true,
 		topics: []storage.Topic{storage.TopicJobs, storage.TopicRuns},
 		load: func(ctx context.Context, snap snapshot) (v jobsView, err error) {

@@ -40,8 +40,8 @@ type JobDetail struct {
 	Pending bool `json:"pending,omitempty"`
 }
 
-func (s *Server) jobJSON(w http.ResponseWriter, r *http.Request) {
-	answer(s, w, r, func(ctx context.Context) (JobDetail, error) {
+func (s jobPages) jobJSON(w http.ResponseWriter, r *http.Request) {
+	answer(s.Site, w, r, func(ctx context.Context) (JobDetail, error) {
 		if err := param.Only(r); err != nil {
 			return JobDetail{}, err
 		}
@@ -53,13 +53,13 @@ func (s *Server) jobJSON(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-func (s *Server) jobPage(w http.ResponseWriter, r *http.Request) {
+func (s jobPages) jobPage(w http.ResponseWriter, r *http.Request) {
 	if err := param.Only(r, "refresh"); err != nil {
-		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
 	name := r.PathValue("name")
-	show(s, w, r, page[JobDetail]{
+	show(s.Site, w, r, page[JobDetail]{
 		template: "job.html", section: "/jobs", title: words.Cut(name, 100), live: true,
 		topics: []storage.Topic{storage.TopicJobs, storage.TopicRuns},
 		load: func(ctx context.Context, p snapshot) (JobDetail, error) {

@@ -147,26 +147,26 @@ func TestSlowAnswersAreBounded(t *testing.T) {
 
 func TestTooManyRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newReader(calm())
+		r := newQueries()
 		release := make(chan struct{})
 		for range maxQueries {
 			go func() {
-				_ = r.query(t.Context(), func(context.Context) error { <-release; return nil })
+				_ = r.run(t.Context(), func(context.Context) error { <-release; return nil })
 			}()
 		}
 		synctest.Wait()
 		never := func(context.Context) error { t.Error("asked beyond the bound"); return nil }
-		if err := r.query(t.Context(), never); !errors.Is(err, errBusy) {
+		if err := r.run(t.Context(), never); !errors.Is(err, errBusy) {
 			t.Errorf("error is %v, want errBusy", err)
 		}
 		left, leave := context.WithCancel(t.Context())
 		leave()
-		if err := r.query(left, never); !errors.Is(err, context.Canceled) {
+		if err := r.run(left, never); !errors.Is(err, context.Canceled) {
 			t.Errorf("error of a client that left is %v", err)
 		}
 		close(release)
 		synctest.Wait()
-		if err := r.query(t.Context(), func(context.Context) error { return nil }); err != nil {
+		if err := r.run(t.Context(), func(context.Context) error { return nil }); err != nil {
 			t.Error(err)
 		}
 	})

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-func (s *Server) locksJSON(w http.ResponseWriter, r *http.Request) {
-	answer(s, w, r, func(ctx context.Context) ([]Lock, error) {
+func (s lockPages) locksJSON(w http.ResponseWriter, r *http.Request) {
+	answer(s.Site, w, r, func(ctx context.Context) ([]Lock, error) {
 		if err := param.Only(r); err != nil {
 			return nil, err
 		}
@@ -21,17 +21,17 @@ func (s *Server) locksJSON(w http.ResponseWriter, r *http.Request) {
 }
 
 // locksPage shows held resources, their holders and their waiters.
-func (s *Server) locksPage(w http.ResponseWriter, r *http.Request) {
+func (s lockPages) locksPage(w http.ResponseWriter, r *http.Request) {
 	p, err := param.Read(r, append(locks.LockParams(), "refresh")...)
 	var filter locks.LockFilter
 	if err == nil {
 		filter, err = locks.ReadLockFilter(p)
 	}
 	if err != nil {
-		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	show(s, w, r, page[locks.LockTree]{
+	show(s.Site, w, r, page[locks.LockTree]{
 		template: "locks.html", section: "/locks", title: "Locks",
 		jsonPath: p.With("/api/v1/locks/tree"), live: true, fields: true,
 		topics: []storage.Topic{storage.TopicLocks, storage.TopicRuns, storage.TopicJobs},
@@ -43,8 +43,8 @@ func (s *Server) locksPage(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-func (s *Server) lockTreeJSON(w http.ResponseWriter, r *http.Request) {
-	answer(s, w, r, func(ctx context.Context) (locks.LockTree, error) {
+func (s lockPages) lockTreeJSON(w http.ResponseWriter, r *http.Request) {
+	answer(s.Site, w, r, func(ctx context.Context) (locks.LockTree, error) {
 		p, err := param.Read(r, locks.LockParams()...)
 		if err != nil {
 			return locks.LockTree{}, err
@@ -63,8 +63,8 @@ func (s *Server) lockTreeJSON(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-func (s *Server) timelineJSON(w http.ResponseWriter, r *http.Request) {
-	answer(s, w, r, func(ctx context.Context) (locks.Timeline, error) {
+func (s lockPages) timelineJSON(w http.ResponseWriter, r *http.Request) {
+	answer(s.Site, w, r, func(ctx context.Context) (locks.Timeline, error) {
 		p, err := param.Read(r, locks.TimelineParams()...)
 		if err != nil {
 			return locks.Timeline{}, err
@@ -83,17 +83,17 @@ func (s *Server) timelineJSON(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-func (s *Server) timelinePage(w http.ResponseWriter, r *http.Request) {
+func (s lockPages) timelinePage(w http.ResponseWriter, r *http.Request) {
 	p, err := param.Read(r, append(locks.TimelineParams(), "refresh")...)
 	var q locks.TimelineQuery
 	if err == nil {
 		q, err = locks.ReadTimelineQuery(p)
 	}
 	if err != nil {
-		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	show(s, w, r, page[locks.Timeline]{
+	show(s.Site, w, r, page[locks.Timeline]{
 		template: "timeline.html", section: "/locks", title: "Timeline of locks",
 		jsonPath: p.With("/api/v1/locks/timeline"), live: q.Live(),
 		topics: []storage.Topic{storage.TopicRuns, storage.TopicLocks},
@@ -107,8 +107,8 @@ func (s *Server) timelinePage(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-func (s *Server) contentionJSON(w http.ResponseWriter, r *http.Request) {
-	answer(s, w, r, func(ctx context.Context) (locks.Contentions, error) {
+func (s lockPages) contentionJSON(w http.ResponseWriter, r *http.Request) {
+	answer(s.Site, w, r, func(ctx context.Context) (locks.Contentions, error) {
 		p, err := param.Read(r, locks.ContentionParams()...)
 		if err != nil {
 			return locks.Contentions{}, err
@@ -125,17 +125,17 @@ func (s *Server) contentionJSON(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-func (s *Server) contentionPage(w http.ResponseWriter, r *http.Request) {
+func (s lockPages) contentionPage(w http.ResponseWriter, r *http.Request) {
 	p, err := param.Read(r, append(locks.ContentionParams(), "refresh")...)
 	var q locks.ContentionQuery
 	if err == nil {
 		q, err = locks.ReadContentionQuery(p)
 	}
 	if err != nil {
-		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	show(s, w, r, page[locks.Contentions]{
+	show(s.Site, w, r, page[locks.Contentions]{
 		template: "contention.html", section: "/locks", title: "Contention",
 		jsonPath: p.With("/api/v1/locks/contention"),
 		load: func(ctx context.Context, snap snapshot) (locks.Contentions, error) {
@@ -146,8 +146,8 @@ func (s *Server) contentionPage(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-func (s *Server) upcomingConflictsJSON(w http.ResponseWriter, r *http.Request) {
-	answer(s, w, r, func(ctx context.Context) (locks.UpcomingConflicts, error) {
+func (s lockPages) upcomingConflictsJSON(w http.ResponseWriter, r *http.Request) {
+	answer(s.Site, w, r, func(ctx context.Context) (locks.UpcomingConflicts, error) {
 		p, err := param.Read(r, "resource")
 		if err != nil {
 			return locks.UpcomingConflicts{}, err
@@ -164,17 +164,17 @@ func (s *Server) upcomingConflictsJSON(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-func (s *Server) upcomingConflictsPage(w http.ResponseWriter, r *http.Request) {
+func (s lockPages) upcomingConflictsPage(w http.ResponseWriter, r *http.Request) {
 	p, err := param.Read(r, "resource", "refresh")
 	var about *locking.Resource
 	if err == nil {
 		about, err = p.Resource("resource")
 	}
 	if err != nil {
-		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	show(s, w, r, page[locks.UpcomingConflicts]{
+	show(s.Site, w, r, page[locks.UpcomingConflicts]{
 		template: "upcoming.html", section: "/locks", title: "Upcoming conflicts",
 		jsonPath: p.With("/api/v1/locks/upcoming"),
 		load: func(ctx context.Context, snap snapshot) (locks.UpcomingConflicts, error) {

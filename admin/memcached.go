@@ -2,52 +2,16 @@ package admin
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
 
 // recentEventAge is how long the page shows an event of a server.
 const recentEventAge = 10 * time.Minute
-
-// MemcachedView is the memcached servers as one replica sees them. Another replica may reach a
-// server that this one does not.
-type MemcachedView struct {
-	SeenBy  string             `json:"seen_by"`
-	Servers []memcached.Health `json:"servers"` // in the configured order
-}
-
-func (s *Server) memcachedJSON(w http.ResponseWriter, r *http.Request) {
-	if err := param.Only(r); err != nil {
-		s.writeError(w, http.StatusBadRequest, err.Error())
-		return
-	}
-	view := MemcachedView{SeenBy: s.options.Replica, Servers: []memcached.Health{}}
-	if known := s.memcached(); known != nil {
-		view = *known
-	}
-	s.writeJSON(w, http.StatusOK, view)
-}
-
-// memcached returns this replica's view, or nil without memcached.
-func (s *Server) memcached() *MemcachedView {
-	if s.options.Memcached == nil {
-		return nil
-	}
-	return &MemcachedView{SeenBy: s.options.Replica, Servers: s.options.Memcached.Servers()}
-}
-
-// unreachable reports whether any server does not answer.
-func (v *MemcachedView) unreachable() bool {
-	return v != nil && slices.ContainsFunc(v.Servers, func(h memcached.Health) bool {
-		return h.State == memcached.StateUnreachable
-	})
-}
 
 func memcachedProblems(o *Overview, add func(Severity, string, ...any)) {
 	if o.Memcached == nil {

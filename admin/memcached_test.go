@@ -127,7 +127,7 @@ func TestMemcachedIsServedWithoutTheStore(t *testing.T) {
 }
 
 func TestMemcachedProblems(t *testing.T) {
-	o, _ := newServer(t, watched()).overview(t.Context())
+	o, _ := clusterPages{newServer(t, watched()).base()}.overview(t.Context())
 	var got []string
 	for _, p := range o.Problems {
 		if p.Severity != Notice {
@@ -161,7 +161,7 @@ func TestProblemIsShownOnce(t *testing.T) {
 		if name == "another" {
 			o.Memcached = servers{gone("cache:1")}
 		}
-		overview, _ := newServer(t, o).overview(t.Context())
+		overview, _ := clusterPages{newServer(t, o).base()}.overview(t.Context())
 		count := strings.Count(fmt.Sprint(overview.Problems), "memcached did not answer")
 		if count != want || len(overview.Problems) != 1 {
 			t.Errorf("%s: %v", name, overview.Problems)
@@ -180,7 +180,7 @@ func TestListsOfIgnoredReplicas(t *testing.T) {
 		h := o.Store.(*history)
 		h.replicas[0].LockServers, h.replicas[1].LockServers = "5f3a", "77b0"
 		change(&h.replicas[1])
-		overview, _ := newServer(t, o).overview(t.Context())
+		overview, _ := clusterPages{newServer(t, o).base()}.overview(t.Context())
 		if text := fmt.Sprint(overview.Problems); strings.Contains(text, "different lists") {
 			t.Errorf("%s: %s", name, text)
 		}

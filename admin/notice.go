@@ -26,7 +26,7 @@ type notice struct {
 	At   time.Time `json:"at"`
 }
 
-func (s *Server) setNotice(w http.ResponseWriter, r *http.Request, done outcome) {
+func (s *Site) setNotice(w http.ResponseWriter, r *http.Request, done outcome) {
 	path, _, _ := strings.Cut(done.location, "?")
 	encoded, err := json.Marshal(notice{path, words.Cut(done.notice, 500), time.Now().UTC()})
 	if err != nil {
@@ -38,7 +38,7 @@ func (s *Server) setNotice(w http.ResponseWriter, r *http.Request, done outcome)
 }
 
 // noticeFor returns the notice for the requested page, or nil.
-func (s *Server) noticeFor(r *http.Request) *notice {
+func (s *Site) noticeFor(r *http.Request) *notice {
 	const longest = 4096
 	value := s.guard.Cookie(r, noticeSuffix)
 	if len(value) > longest {

@@ -15,8 +15,6 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/explain"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
-	"github.com/holdfast-dev/holdfast/locking"
-	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
 
 // DefaultRefresh is the refresh interval without Options.Refresh.
@@ -37,21 +35,6 @@ type ExposedError struct {
 func (e *ExposedError) Error() string {
 	return fmt.Sprintf("admin page on %s could be used from other machines and has no users: "+
 		"listen on 127.0.0.1 or [::1], or configure users", e.Address)
-}
-
-// Memcached reports the health of the memcached servers. *memcached.Watch implements it.
-type Memcached interface {
-	// Servers returns the known health of each server, in the configured order. It must be safe for
-	// concurrent use and must not block.
-	Servers() []memcached.Health
-}
-
-// ScheduledFiring is the next firing of a job, by the replica's cron table.
-type ScheduledFiring struct {
-	Job         string
-	ScheduledAt time.Time
-	Start       time.Time         // after ScheduledAt by the job's jitter; zero: at ScheduledAt
-	Resources   []locking.Request // may include the job's own name
 }
 
 // Options configure a Server. Listen, Store and Replica are required.
@@ -152,6 +135,12 @@ func (o *Options) storeName() string { return cmp.Or(o.StoreName, "The store") }
 func (o *Options) access() Access {
 	return Access{Hosts: o.Hosts, Users: o.Users, Tokens: o.Tokens, Proxy: o.Proxy,
 		CookieKeys: o.CookieKeys}
+}
+
+// local returns what only this replica knows.
+func (o *Options) local() clusterLocal {
+	return clusterLocal{replica: o.Replica, version: o.Version, session: o.Session, ready: o.Ready,
+		servers: o.Memcached}
 }
 
 // guarded reports whether requests need proof of identity.

@@ -3,14 +3,11 @@ package admin
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
-	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/records"
-	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -55,65 +52,11 @@ type Overview struct {
 	advisory error              // why memcached could not be queried
 }
 
-// ServedBy is the replica that answers, with its local facts.
-type ServedBy struct {
-	Replica  string `json:"replica"`
-	Session  string `json:"session,omitempty"`
-	Version  string `json:"version"`
-	Ready    bool   `json:"ready"`
-	NotReady string `json:"not_ready,omitempty"` // why it can't start runs
-}
-
 // Firing is an upcoming firing.
 type Firing struct {
 	Job         string     `json:"job"`
 	ScheduledAt time.Time  `json:"scheduled_at"`
 	Resources   []Resource `json:"resources"`
-}
-
-func (s *Server) overviewJSON(w http.ResponseWriter, r *http.Request) {
-	if err := param.Only(r); err != nil {
-		s.writeError(w, http.StatusBadRequest, err.Error())
-		return
-	}
-	o, status := s.overview(r.Context())
-	s.writeJSON(w, status, o)
-}
-
-// overview returns the state of the cluster and the HTTP status.
-func (s *Server) overview(ctx context.Context) (Overview, int) {
-	var f Frame
-	_, content, status, err := queryOrCached(s, ctx, "/", &f, s.reader.overview)
-	if content == nil { // load returns no errors of the caller here
-		content = new(Overview)
-		*content = emptyOverview()
-		if err != nil {
-			f.Error, status = storeTrouble(err), http.StatusServiceUnavailable
-		}
-	}
-	f.ServedBy = s.servedBy(ctx)
-	return *s.completeOverview(content, &f), status
-}
-
-// completeOverview adds what only the server knows.
-func (s *Server) completeOverview(o *Overview, f *Frame) *Overview {
-	o.Stale, o.Error, o.ServedBy, o.Memcached, o.Actions = f.Stale, f.Error, f.ServedBy,
-		s.memcached(), f.Actions
-	o.Problems = problems(o)
-	return o
-}
-
-func (s *Server) servedBy(ctx context.Context) ServedBy {
-	by := ServedBy{Replica: s.options.Replica, Version: s.options.Version, Ready: true}
-	if s.options.Session != nil {
-		if id := s.options.Session(); id != [16]byte{} {
-			by.Session = id.String()
-		}
-	}
-	if err := s.ready(ctx); err != nil {
-		by.Ready, by.NotReady = false, words.OneLine(err.Error(), 300)
-	}
-	return by
 }
 
 // emptyOverview has empty lists instead of null.
@@ -127,7 +70,7 @@ func emptyOverview() Overview {
 }
 
 // overview queries the overview, without the parts that completeOverview adds.
-func (r *reader) overview(ctx context.Context, p snapshot) (Overview, error) {
+func (r *clusterReader) overview(ctx context.Context, p snapshot) (Overview, error) {
 	o := emptyOverview()
 	o.Now, o.Replicas = p.now, p.replicas
 	set, err := r.lock.Locks(ctx)
@@ -166,7 +109,7 @@ func (r *reader) overview(ctx context.Context, p snapshot) (Overview, error) {
 	return o, nil
 }
 
-func (r *reader) overviewRuns(ctx context.Context, o *Overview) (err error) {
+func (r *clusterReader) overviewRuns(ctx context.Context, o *Overview) (err error) {
 	lists := []struct {
 		runs   *[]storage.Record
 		filter storage.RunFilter
@@ -187,10 +130,4 @@ func (r *reader) overviewRuns(ctx context.Context, o *Overview) (err error) {
 	slices.SortFunc(o.Waiting, records.OlderFirst)
 	slices.SortFunc(o.Running, records.OlderFirst)
 	return nil
-}
-
-// BlockedGroups groups the waiting runs by the resource that blocks them. The group with the oldest
-// run is first. Runs that nothing blocks are last.
-func (o *Overview) BlockedGroups() []locks.BlockedGroup {
-	return locks.NewBlockedGroups(o.Waiting, o.holders)
 }

@@ -88,7 +88,7 @@ func TestStaticFilesAreCachedByHash(t *testing.T) {
 }
 
 func TestBlockedGroupsNameTheirBlockers(t *testing.T) {
-	o, status := newServer(t, contention()).overview(t.Context())
+	o, status := clusterPages{newServer(t, contention()).base()}.overview(t.Context())
 	if status != http.StatusOK {
 		t.Fatal(o.Error)
 	}
@@ -132,7 +132,7 @@ func TestBlockedBelowSchemaLock(t *testing.T) {
 	opts := layers()
 	h := opts.Store.(*history)
 	h.runs = append(h.runs, waiting(9, "load-orders", time.Minute, "warehouse/orders", h.runs[1]))
-	o, _ := newServer(t, opts).overview(t.Context())
+	o, _ := clusterPages{newServer(t, opts).base()}.overview(t.Context())
 	blockages := o.BlockedGroups()
 	if len(blockages) != 1 || len(blockages[0].Locks) != 1 ||
 		blockages[0].Locks[0].Resource != "warehouse" {
@@ -173,7 +173,7 @@ func TestReplicaStates(t *testing.T) {
 
 // TestContrast holds the stylesheet's colours to WCAG AA: 4.5 to 1 for text.
 func TestContrast(t *testing.T) {
-	css := string(newServer(t, calm()).assets.byName["holdfast.css"].body)
+	css := string(newServer(t, calm()).site.pages.assets.byName["holdfast.css"].body)
 	light, dark, found := strings.Cut(css, "prefers-color-scheme: dark")
 	if !found {
 		t.Fatal("no dark colours")
@@ -236,7 +236,7 @@ func TestVendoredFilesMatchTheReadme(t *testing.T) {
 		t.Fatal("static/README.md names no checksum")
 	}
 	for _, n := range named {
-		file, ok := newServer(t, calm()).assets.byName[string(n[1])]
+		file, ok := newServer(t, calm()).site.pages.assets.byName[string(n[1])]
 		if sum := fmt.Sprintf("%x", sha256.Sum256(file.body)); !ok || sum != string(n[2]) {
 			t.Errorf("%s has the checksum %s, static/README.md says %s", n[1], sum, n[2])
 		}

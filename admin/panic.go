@@ -6,7 +6,7 @@ import (
 )
 
 // recoverPanics answers 500 with a text after a panic.
-func (s *Server) recoverPanics(next http.Handler) http.Handler {
+func (s *Site) recoverPanics(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			cause := recover()
@@ -18,7 +18,7 @@ func (s *Server) recoverPanics(next http.Handler) http.Handler {
 			}
 			s.log.Error().Interface("panic", cause).Bytes("stack", debug.Stack()).
 				Str("path", r.URL.Path).Msg("admin request panicked")
-			s.refuse(w, r, http.StatusInternalServerError,
+			s.Refuse(w, r, http.StatusInternalServerError,
 				"Internal error. The log of this replica has details.")
 		}()
 		next.ServeHTTP(w, r)

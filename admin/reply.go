@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"strconv"
 
@@ -14,10 +15,10 @@ import (
 )
 
 // answer runs a query of the store and writes its result as JSON.
-func answer[T any](s *Server, w http.ResponseWriter, r *http.Request,
+func answer[T any](s *Site, w http.ResponseWriter, r *http.Request,
 	load func(ctx context.Context) (T, error)) {
 	var value T
-	err := s.reader.query(r.Context(), func(ctx context.Context) (err error) {
+	err := s.queries.run(r.Context(), func(ctx context.Context) (err error) {
 		value, err = load(ctx)
 		return err
 	})
@@ -41,7 +42,7 @@ func storeTrouble(err error) string {
 	return "The store could not be asked: " + words.OneLine(err.Error(), 500)
 }
 
-func (s *Server) writeJSON(w http.ResponseWriter, status int, value any) {
+func (s *Site) writeJSON(w http.ResponseWriter, status int, value any) {
 	var body bytes.Buffer
 	encoder := json.NewEncoder(&body)
 	encoder.SetIndent("", "  ")
@@ -54,7 +55,7 @@ func (s *Server) writeJSON(w http.ResponseWriter, status int, value any) {
 	writeBody(w, status, "application/json", body.Bytes())
 }
 
-func (s *Server) writeError(w http.ResponseWriter, status int, text string) {
+func (s *Site) writeError(w http.ResponseWriter, status int, text string) {
 	s.writeJSON(w, status, struct {
 		Error string `json:"error"`
 	}{text})
@@ -65,4 +66,10 @@ func writeBody(w http.ResponseWriter, status int, contentType string, body []byt
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // the client may be gone
+}
+
+func writePlain(w http.ResponseWriter, status int, line string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, line+"\n") // the client may be gone
 }

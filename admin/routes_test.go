@@ -32,7 +32,7 @@ func addressOf(s *Server, path string) string {
 	}
 	return strings.NewReplacer("{$}", "", "{name}", "rollup-sales", "{id}", id(10).String(),
 		"{session}", id(9001).String(),
-		"{file}", s.assets.byName["holdfast.css"].hashed).Replace(path)
+		"{file}", s.site.pages.assets.byName["holdfast.css"].hashed).Replace(path)
 }
 
 // bodyOf returns what a route that acts takes, sent to its address.

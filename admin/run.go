@@ -29,8 +29,8 @@ func runParams() []string {
 		"before", "after"}
 }
 
-func (s *Server) runsJSON(w http.ResponseWriter, r *http.Request) {
-	answer(s, w, r, func(ctx context.Context) ([]storage.Record, error) {
+func (s runPages) runsJSON(w http.ResponseWriter, r *http.Request) {
+	answer(s.Site, w, r, func(ctx context.Context) ([]storage.Record, error) {
 		p, err := param.Read(r, runParams()...)
 		if err != nil {
 			return nil, err
@@ -80,13 +80,13 @@ func (runFields) AllStates() []jobs.State { return jobs.States() }
 // AllReasons lists the reasons for the form.
 func (runFields) AllReasons() []jobs.Reason { return reasons.All() }
 
-func (s *Server) runsPage(w http.ResponseWriter, r *http.Request) {
+func (s runPages) runsPage(w http.ResponseWriter, r *http.Request) {
 	p, err := param.Read(r, append(runParams(), "refresh")...)
 	if err != nil {
-		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	show(s, w, r, page[runsView]{
+	show(s.Site, w, r, page[runsView]{
 		template: "runs.html", section: "/runs", title: "Runs", live: true, fields: true,
 		topics: []storage.Topic{storage.TopicRuns},
 		load: func(ctx context.Context, _ snapshot) (v runsView, err error) {
@@ -123,8 +123,8 @@ func newRunFields(p param.Set, f storage.RunFilter) runFields {
 	return fields
 }
 
-func (s *Server) runJSON(w http.ResponseWriter, r *http.Request) {
-	answer(s, w, r, func(ctx context.Context) (v tracedRun, err error) {
+func (s runPages) runJSON(w http.ResponseWriter, r *http.Request) {
+	answer(s.Site, w, r, func(ctx context.Context) (v tracedRun, err error) {
 		if err := param.Only(r); err != nil {
 			return v, err
 		}
@@ -143,7 +143,7 @@ func (s *Server) runJSON(w http.ResponseWriter, r *http.Request) {
 
 // watch asks a running run to save its output for the next request. A failure does not withhold the
 // run.
-func (s *Server) watch(ctx context.Context, run storage.Record) {
+func (s runPages) watch(ctx context.Context, run storage.Record) {
 	if run.State != jobs.Running || s.options.Watch == nil {
 		return
 	}

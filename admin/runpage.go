@@ -39,17 +39,17 @@ type step struct {
 	State string // CSS class
 }
 
-func (s *Server) runPage(w http.ResponseWriter, r *http.Request) {
+func (s runPages) runPage(w http.ResponseWriter, r *http.Request) {
 	if err := param.Only(r, "refresh"); err != nil {
-		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
 	id, err := runID(r)
 	if err != nil {
-		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	show(s, w, r, page[runView]{
+	show(s.Site, w, r, page[runView]{
 		template: "run.html", section: "/runs", title: "Run " + short(id.String()), live: true,
 		topics: []storage.Topic{storage.TopicRuns, storage.TopicLocks},
 		load: func(ctx context.Context, _ snapshot) (runView, error) {

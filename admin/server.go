@@ -37,12 +37,8 @@ type Server struct {
 	options     Options
 	log         zerolog.Logger
 	reader      *reader
-	pages       *pages
-	assets      *assets
-	guard       *access.Guard
+	site        *Site
 	certificate *access.Certificate // nil: plain HTTP
-	pageCache   pageCache
-	hub         *hub // nil: no events
 	timeouts    clientTimeouts
 
 	listen func(network, address string) (net.Listener, error)
@@ -70,19 +66,20 @@ func build(options Options, pages *pages) (*Server, error) {
 	s := &Server{
 		options:  options,
 		log:      options.Log.With().Str("component", "admin").Logger(),
-		reader:   newReader(options),
-		pages:    pages,
-		assets:   pages.assets,
 		timeouts: clientTimeouts{readHeaderTimeout, readTimeout},
 		listen:   net.Listen,
 	}
-	var err error
-	s.guard, err = access.NewGuard(options.access(), options.Attempts, accessPages{s}, s.log)
-	if err != nil {
-		return nil, err
-	}
+	s.reader = newReader(options)
+	parts := siteParts{log: s.log, pages: pages, queries: newQueries(),
+		cluster: s.reader.clusterReader,
+		local:   options.local(), storeName: options.storeName(), refresh: options.Refresh,
+		actions: options.Operations != nil}
 	if options.Changes != nil {
-		s.hub = newHub(options.Changes, s.reader.query)
+		parts.hub = newHub(options.Changes, parts.queries.run)
+	}
+	var err error
+	if s.site, err = newSite(parts, options.access(), options.Attempts); err != nil {
+		return nil, err
 	}
 	if options.Certificate != nil {
 		if s.certificate, err = access.NewCertificate(*options.Certificate, s.log); err != nil {
@@ -176,8 +173,8 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 func (s *Server) stop(ctx context.Context, server *http.Server, served <-chan error) error {
-	if s.hub != nil {
-		s.hub.stop() // streams do not end by themselves
+	if s.site.hub != nil {
+		s.site.hub.stop() // streams do not end by themselves
 	}
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()

@@ -18,7 +18,7 @@ type tracedRun struct {
 }
 
 // traceOf returns the trace of a run. A run that no replica started has none.
-func (s *Server) traceOf(run storage.Record) Trace {
+func (s runPages) traceOf(run storage.Record) Trace {
 	if s.options.Trace == nil || run.Replica == "" || run.State == jobs.Missed {
 		return Trace{}
 	}

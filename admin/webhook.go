@@ -28,8 +28,8 @@ func webhookParams() []string {
 // webhookCursors page from the newest to the oldest.
 func webhookCursors() param.Cursors { return param.Cursors{Next: "before", Previous: "after"} }
 
-func (s *Server) webhooksJSON(w http.ResponseWriter, r *http.Request) {
-	answer(s, w, r, func(ctx context.Context) ([]storage.Undelivered, error) {
+func (s webhookPages) webhooksJSON(w http.ResponseWriter, r *http.Request) {
+	answer(s.Site, w, r, func(ctx context.Context) ([]storage.Undelivered, error) {
 		p, err := param.Read(r, webhookParams()...)
 		if err != nil {
 			return nil, err
@@ -65,17 +65,17 @@ type webhookFields struct{ Webhook, Run, GivenUp string }
 // Any reports whether a filter is set.
 func (f webhookFields) Any() bool { return f != webhookFields{} }
 
-func (s *Server) webhooksPage(w http.ResponseWriter, r *http.Request) {
+func (s webhookPages) webhooksPage(w http.ResponseWriter, r *http.Request) {
 	p, err := param.Read(r, append(webhookParams(), "refresh")...)
 	var filter storage.UndeliveredFilter
 	if err == nil {
 		filter, err = readWebhookFilter(p, pageWebhooks)
 	}
 	if err != nil {
-		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	show(s, w, r, page[webhooksView]{
+	show(s.Site, w, r, page[webhooksView]{
 		template: "webhooks.html", section: "/webhooks", title: "Webhooks",
 		load: func(ctx context.Context, _ snapshot) (v webhooksView, err error) {
 			v.Filter = webhookFields{filter.Webhook, p.Get("run"), p.Get("given_up")}
@@ -151,9 +151,9 @@ func (r *reader) undelivered(ctx context.Context,
 }
 
 // deliverAgainJSON repeats a delivery.
-func (s *Server) deliverAgainJSON(w http.ResponseWriter, r *http.Request) {
+func (s webhookPages) deliverAgainJSON(w http.ResponseWriter, r *http.Request) {
 	var reason string
-	action(s, w, r, map[string]any{"reason": &reason},
+	action(s.base, w, r, map[string]any{"reason": &reason},
 		func(ctx context.Context, ops *operations.Operations) (storage.Undelivered, error) {
 			id, err := pathID(r, "id", "a delivery's id")
 			if err != nil {
@@ -167,7 +167,7 @@ func (s *Server) deliverAgainJSON(w http.ResponseWriter, r *http.Request) {
 type deliverView struct{ Delivery *storage.Undelivered }
 
 // deliverAgainPage repeats a failed delivery.
-func (s *Server) deliverAgainPage(w http.ResponseWriter, r *http.Request) {
+func (s webhookPages) deliverAgainPage(w http.ResponseWriter, r *http.Request) {
 	id, err := pathID(r, "id", "a delivery's id")
 	var filter storage.UndeliveredFilter
 	if err == nil {
@@ -175,10 +175,10 @@ func (s *Server) deliverAgainPage(w http.ResponseWriter, r *http.Request) {
 			"run")}}}, storage.MaxBatch)
 	}
 	if err != nil {
-		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	answerAction(s, w, r, actionPage[deliverView]{
+	answerAction(s.base, w, r, actionPage[deliverView]{
 		template: "deliver.html", section: "/webhooks", title: "Deliver again",
 		params: []string{"run"},
 		load: func(ctx context.Context, _ snapshot) (v deliverView, err error) {

@@ -1,0 +1,109 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/holdfast-dev/holdfast/locking/memcached"
+)
+
+func (s clusterPages) replicasJSON(w http.ResponseWriter, r *http.Request) {
+	answer(s.Site, w, r, func(ctx context.Context) ([]Replica, error) {
+		if err := param.Only(r); err != nil {
+			return nil, err
+		}
+		p, err := s.reader.snapshot(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return s.reader.busyReplicas(ctx, p)
+	})
+}
+
+func (s clusterPages) replicasPage(w http.ResponseWriter, r *http.Request) {
+	if err := param.Only(r, "refresh"); err != nil {
+		s.Refuse(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	show(s.Site, w, r, page[replicasView]{
+		template: "replicas.html", section: "/replicas", title: "Replicas", live: true,
+		topics: []storage.Topic{storage.TopicReplicas, storage.TopicRuns, storage.TopicJobs},
+		load: func(ctx context.Context, p snapshot) (v replicasView, err error) {
+			if v.Replicas, err = s.reader.busyReplicas(ctx, p); err != nil {
+				return v, err
+			}
+			v.Drift, err = s.reader.driftedJobs(ctx, p.replicas)
+			return v, err
+		},
+		complete: func(v *replicasView, f *Frame) *Overview {
+			v.Memcached, v.ServedBy = s.local.memcached(), f.ServedBy
+			return &Overview{Now: f.Now, Replicas: v.Replicas, Drift: v.Drift, ServedBy: f.ServedBy,
+				Memcached: v.Memcached, Error: f.Error}
+		},
+	})
+}
+
+// replicasView is the page of replicas.
+type replicasView struct {
+	Replicas  []Replica
+	Drift     []storage.JobDrift // jobs whose definitions differ between live replicas
+	Memcached *MemcachedView
+	ServedBy  ServedBy
+}
+
+// DriftShown returns the jobs with drift that the page lists.
+func (v *replicasView) DriftShown() []storage.JobDrift {
+	return v.Drift[:min(len(v.Drift), shownDrift)]
+}
+
+// DriftMore returns the number of jobs with drift that the page does not list.
+func (v *replicasView) DriftMore() int { return len(v.Drift) - len(v.DriftShown()) }
+
+// OddVersion returns a CSS class for a version that only a minority of live replicas has.
+func (v *replicasView) OddVersion(version string) string {
+	return v.odd(version, func(r Replica) string { return r.Version })
+}
+
+// OddJobs returns a CSS class for a cron table that only a minority of live replicas has.
+func (v *replicasView) OddJobs(hash string) string {
+	return v.odd(hash, func(r Replica) string { return r.ConfigHash })
+}
+
+// OddServers returns a CSS class for a server list that only a minority of live replicas has.
+func (v *replicasView) OddServers(list string) string {
+	return v.odd(list, func(r Replica) string { return r.LockServers })
+}
+
+// odd returns a CSS class for a value that is not the most frequent one. If two are equally
+// frequent, both are odd.
+func (v *replicasView) odd(value string, of func(Replica) string) string {
+	counts := make(map[string]int)
+	for _, r := range v.Replicas {
+		if r.live() && of(r) != "" {
+			counts[of(r)]++
+		}
+	}
+	for other, n := range counts {
+		if other != value && n >= counts[value] {
+			return "odd"
+		}
+	}
+	return ""
+}
+
+// shownDrift is the number of jobs with drift that the page lists.
+const shownDrift = 50
+
+func (s clusterPages) memcachedJSON(w http.ResponseWriter, r *http.Request) {
+	if err := param.Only(r); err != nil {
+		s.writeError(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	view := MemcachedView{SeenBy: s.options.Replica, Servers: []memcached.Health{}}
+	if known := s.local.memcached(); known != nil {
+		view = *known
+	}
+	s.writeJSON(w, http.StatusOK, view)
+}

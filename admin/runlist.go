@@ -1,0 +1,43 @@
+package admin
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// runList is a list of runs for the template.
+type runList struct {
+	Now     time.Time
+	Runs    []storage.Record
+	One     bool // all runs have the same job
+	Actions bool // each run has links to its actions
+}
+
+// For returns the list with or without links to actions.
+func (l runList) For(actions bool) runList {
+	l.Actions = actions
+	return l
+}
+
+func newRunList(now time.Time, runs []storage.Record) runList { return runList{Now: now, Runs: runs} }
+
+func newRunListOfOne(now time.Time, runs []storage.Record) runList {
+	return runList{Now: now, Runs: runs, One: true}
+}
+
+// firstRuns returns the first n of a list.
+func firstRuns(runs []storage.Record, n int) []storage.Record { return runs[:min(len(runs), n)] }
+
+// isRun reports whether a text, such as a holder's run, is a run's id.
+func isRun(id string) bool { return uuid.Validate(id) == nil }
+
+// short returns the end of an id, which is its random part. Logs contain it, too.
+func short(id string) string {
+	if len(id) <= 8 {
+		return id
+	}
+	return "…" + id[len(id)-8:]
+}
