@@ -22,7 +22,10 @@ func (l runList) For(actions bool) runList {
 	return l
 }
 
-func newRunList(now time.Time, runs []storage.Record) runList { return runList{Now: now, Runs: runs} }
+func newRunList(now time.Time, runs []storage.Record) runList {
+	return runList{Now: now,
+		Runs: runs}
+}
 
 func newRunListOfOne(now time.Time, runs []storage.Record) runList {
 	return runList{Now: now, Runs: runs, One: true}
