@@ -68,7 +68,7 @@ func TestMisfiresOfAJobThatNoLiveReplicaHas(t *testing.T) {
 	})
 }
 
-// Scheduled times count from when they are, also where the schedule's text is the same.
+// Scheduled times count from their change, even if the text of the schedule is the same.
 func TestCursorMovesWhenScheduledTimesChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

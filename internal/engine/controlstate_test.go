@@ -531,8 +531,8 @@ func TestDrainedReplicaReleasesItsQueue(t *testing.T) {
 	})
 }
 
-// Actions are obeyed within a second though nobody hears of them, and what was
-// heard holds while the store can't be asked.
+// A replica obeys actions within a second without notifications. It keeps the last control state
+// while the store is unavailable.
 func TestControlStateIsReadEachSecondAndKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ops, begun := newCluster(t), &operators{deaf: true}, time.Now()

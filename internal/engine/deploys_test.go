@@ -373,9 +373,8 @@ func TestRefusedRegistrationFailsTheStart(t *testing.T) {
 	})
 }
 
-// TestJobThatOnlySomeReplicasKnowFiresOnce has a job that the new release
-// brings, and one that it no longer has, while replicas of both stand beside
-// each other.
+// TestJobThatOnlySomeReplicasKnowFiresOnce runs replicas of two releases at the same time. The new
+// release adds one job and removes another.
 func TestJobThatOnlySomeReplicasKnowFiresOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

@@ -29,7 +29,7 @@ func newTestDispatcher(t *testing.T) (*dispatcher, *entry) {
 	return d, e
 }
 
-// While a job rests, one scheduled time of it is put suspended, however long that takes.
+// A suspended job keeps one scheduled time, however long it is suspended.
 func TestSuspendedJobKeepsOneScheduledTime(t *testing.T) {
 	for name, rest := range map[string]func(*dispatcher, *entry){
 		"its job is paused": func(d *dispatcher, _ *entry) {
@@ -122,8 +122,7 @@ func TestDrainedReplicaForgetsAdoptedRuns(t *testing.T) {
 	})
 }
 
-// A job that came to the table is planned once the store has said from when on
-// its scheduled times count, and from then on.
+// An added job is planned when the store has returned its cursor, from that time on.
 func TestAddedJobIsPlannedWhenItsCursorIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, e := newTestDispatcher(t)

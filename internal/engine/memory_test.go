@@ -64,8 +64,8 @@ func TestStateIsPassedFromRunToRun(t *testing.T) {
 	})
 }
 
-// TestSavedPartsAreKept: what a part has saved in its transaction is kept
-// when a later one fails, and the next attempt goes on from there.
+// TestSavedPartsAreKept checks that the state of a committed part is kept when a later part fails.
+// The next attempt continues from there.
 func TestSavedPartsAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newFileCluster(t)

@@ -195,7 +195,7 @@ func TestMisfirePolicyDependsOnTheCause(t *testing.T) {
 	}
 }
 
-// What waits for a worker already is not joined by a run for each further due.
+// While a late run waits for a worker, further misfires add no runs.
 func TestWaitingRunReplacesMisfires(t *testing.T) {
 	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	cursor := storage.Cursor{CheckedUntil: from, Until: from.Add(2 * time.Minute),

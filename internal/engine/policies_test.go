@@ -397,7 +397,7 @@ func TestDeadlineIsForTheFirstAttempt(t *testing.T) {
 }
 
 func TestOverlapQueueHoldsOneFiring(t *testing.T) {
-	for _, locks := range []string{"with stage 1", "without"} {
+	for _, locks := range []string{"with advisory locks", "without"} {
 		t.Run(locks, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(t)

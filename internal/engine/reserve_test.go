@@ -31,8 +31,8 @@ func takesBy(lengths map[string]time.Duration) []jobs.Registration {
 		})}
 }
 
-// A backup of a schema waits for one of its tables. Jobs that write other tables run
-// meanwhile, and one that gives up says whose turn it was, and why that waits.
+// A backup of a schema waits for one of its tables. Jobs that write other tables run meanwhile. A
+// skipped run names the backup and its blocker.
 func TestWaiterForASchemaDoesNotBlockOtherTables(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

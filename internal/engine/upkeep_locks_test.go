@@ -29,7 +29,7 @@ func (s *lockedStore) Sweep(ctx context.Context) (storage.Swept, error) {
 }
 
 // A program may die when only schedulers are left to sweep it: what it has
-// locked is then free in both stages.
+// locked then has neither an advisory lock nor grants.
 func TestSweepRemovesAdvisoryLocksOfADeadProgram(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

@@ -25,8 +25,8 @@ func (s *sweeping) Sweep(context.Context) (storage.Swept, error) {
 	return storage.Swept{Sessions: []string{"dead"}, Lost: []storage.LostRun{s.lost}}, nil
 }
 
-// What the run held is what its claim was granted, whatever this replica's
-// cron table says of the job, or if it does not know it.
+// The sweep frees the resources of the claim, whatever this replica's cron table says about the
+// job.
 func TestSweepRemovesLocksOfJobsNotInTheTable(t *testing.T) {
 	locker, err := locking.New(memory.New(),
 		locking.Options{Namespace: "test", Lease: 30 * time.Second, Restore: true,
@@ -34,12 +34,12 @@ func TestSweepRemovesLocksOfJobsNotInTheTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	controlState, err := locking.Table("orders", "public")
+	orders, err := locking.Table("orders", "public")
 	if err != nil {
 		t.Fatal(err)
 	}
 	lost := storage.LostRun{Record: storage.Record{ID: uuid.New(), Job: "theirs"},
-		Held: []locking.Request{{Resource: controlState, Mode: locking.Exclusive}}}
+		Held: []locking.Request{{Resource: orders, Mode: locking.Exclusive}}}
 	if _, err := locker.TryAcquire(t.Context(),
 		locking.Owner{Replica: "dead", Job: lost.Job, Run: lost.ID.String()},
 		lost.Held); err != nil {
@@ -48,7 +48,7 @@ func TestSweepRemovesLocksOfJobsNotInTheTable(t *testing.T) {
 	u := &sweeper{store: &sweeping{lost: lost}, locker: locker, events: &events{},
 		log: zerolog.Nop()}
 	u.sweep(t.Context())
-	if held, err := locker.Inspect(t.Context(), []locking.Resource{controlState}); err != nil ||
+	if held, err := locker.Inspect(t.Context(), []locking.Resource{orders}); err != nil ||
 		len(held) != 0 {
 		t.Errorf("held after the sweep: %+v, %v", held, err)
 	}

@@ -19,7 +19,7 @@ type control struct {
 	generation int64
 	pauses     []storage.Pause // the oldest first
 	specs      map[string]*storage.Spec
-	cancels    map[uuid.UUID]string // by whom each run is to end
+	cancels    map[uuid.UUID]string // the actor of each cancel
 	audit      []storage.Audited    // the oldest first
 	keys       map[string]keyed
 	listeners  map[*func()]bool
@@ -40,8 +40,8 @@ func newControl() control {
 type actionTx struct {
 	now          time.Time
 	detail       map[string]any
-	controlState bool // replicas obey it
-	silent       bool // it did nothing, and has no line
+	controlState bool // it changes the control state
+	silent       bool // it changed nothing and has no audit entry
 }
 
 // action performs an operator's action and writes its line of the audit log.
@@ -100,7 +100,7 @@ func actionAlone[T any](s *Store, a storage.Action, action, target string,
 	return outcome, nil
 }
 
-// byWhom returns who did what and why, for the detail of a run.
+// byWhom describes the action, its actor and its reason, for the detail of a run.
 func byWhom(what string, a storage.Action) string {
 	if a.Reason == "" {
 		return what + " by " + a.Actor

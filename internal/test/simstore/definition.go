@@ -14,10 +14,10 @@ import (
 // job is a job with all its definitions, by version from 1.
 type job struct {
 	definitions    []storage.Definition
-	version        int64 // in force; 0 for none yet, negative where the job was removed
+	version        int64 // active; 0 for none, negative if the job was removed
 	checkedUntil   time.Time
 	updatedAt      time.Time
-	away           storage.Span // when nobody carried it; without an end while nobody does
+	away           storage.Span // when no session had it; open while none has it
 	scheduledTimes []time.Time  // that have a run or a record, sorted
 	// when a check first found that no session has an inactive version
 	idle map[int64]time.Time

@@ -30,11 +30,11 @@ var _ storage.Store = (*Link)(nil)
 // Faults are the random faults of a Link.
 type Faults struct {
 	Slow time.Duration // each call takes up to that long, half of it on either way
-	Lost float64       // of the replies, although the calls took effect: 0 to 1
+	Lost float64       // share of lost replies of calls that took effect, 0 to 1
 	// Misread is how far behind the store's clock the replica reads it: an error that no replica
 	// can correct.
 	Misread time.Duration
-	Deaf    bool // nothing is heard of actions, they must be asked for
+	Deaf    bool // notifications of actions are lost
 }
 
 // NewLink returns a connection to the store. The seed determines its random faults.
@@ -298,7 +298,7 @@ func (l *Link) Replicas(ctx context.Context) ([]storage.ReplicaView, error) {
 	return ask(ctx, l, func() ([]storage.ReplicaView, error) { return l.Store.Replicas(ctx) })
 }
 
-// Stands is the Store's, over the link: a replica that cannot ask cannot commit.
+// Stands calls Store.Stands over the link. A disconnected replica cannot commit.
 func (l *Link) Stands(token jobs.Token) bool {
 	l.mu.Lock()
 	cut := l.cut

@@ -15,12 +15,12 @@ import (
 // run is one run, with the facts that its record lacks.
 type run struct {
 	storage.Record
-	session uuid.UUID         // that has it, or had it last; Nil for none
-	loose   bool              // it was held back: whoever may adopts it
-	wants   []locking.Request // what others wait behind it for
-	claim   *claim            // nil unless it stands
+	session uuid.UUID         // the session that has it or had it last; Nil for none
+	loose   bool              // it was held back, and any session can adopt it
+	wants   []locking.Request // resources for which others wait behind it
+	claim   *claim            // nil without a claim
 	output  string
-	watched time.Time // until when somebody looks at it
+	watched time.Time // its page is open until then
 	result  json.RawMessage
 
 	blockedAt time.Time // since when it waits for its blocker, while it has one

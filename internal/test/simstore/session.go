@@ -21,7 +21,7 @@ type session struct {
 	storage.Session
 	started, beat, expires time.Time
 	ended                  *time.Time
-	stopped                bool // its replica ended it, and it had no claims
+	stopped                bool // its replica ended it without claims
 	draining               bool
 	replicaStatus          storage.ReplicaStatus
 	carried                map[string]int64
@@ -129,7 +129,7 @@ type SessionSpan struct {
 	From, Beat time.Time // the first, and the last of its heartbeats
 	TTL        time.Duration
 	Ended      *time.Time
-	Took       map[string]time.Time // since when it carried each job
+	Took       map[string]time.Time // since when it has had each job
 }
 
 // SessionSpans returns all sessions ever opened, the oldest first.

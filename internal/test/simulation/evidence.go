@@ -14,13 +14,13 @@ import (
 // Evidence is the state that a cluster left, for the oracle to judge.
 type Evidence struct {
 	Jobs       map[string]*History
-	Records    []storage.Record // every run there is
+	Records    []storage.Record // all runs
 	Executions []Execution
 	Pauses     []storage.Pause
 	Triggered  []Triggered
 	// runs that an operator cancelled, with the time of the answer
 	Cancelled map[uuid.UUID]time.Time
-	Released  map[uuid.UUID]time.Time // runs whose locks somebody took away, likewise
+	Released  map[uuid.UUID]time.Time // runs whose locks an operator released
 	Changes   []Change
 	Drains    []Drained
 	Decisions []Decision // of misfire checks, where they are known
@@ -100,7 +100,7 @@ type SessionSpan struct {
 	From, Beat time.Time
 	TTL        time.Duration
 	Gone       time.Time            // when the store may have forgotten it; zero: never
-	Took       map[string]time.Time // since when it carried each job
+	Took       map[string]time.Time // since when it has had each job
 }
 
 // Interval is a time interval that includes its end.
@@ -175,8 +175,8 @@ func (o *oracle) pausedWithin(job, group string, from, to time.Time) bool {
 // Verdict is the result of the oracle.
 type Verdict struct {
 	ScheduledTimes int // that counted
-	Collective     int // of them, told of collectively
-	Excluded       int // by calendars, besides
+	Collective     int // of them, part of a collective record
+	Excluded       int // also excluded by calendars
 	States         map[jobs.State]int
 	Executions     int
 	Violations     []string
