@@ -36,6 +36,7 @@ func newChecker(d *document, c *Config, h Handlers) *checker {
 
 func (c *checker) check() {
 	c.checkDatabase()
+	c.checkJobsURL()
 	c.checkReplica()
 	c.checkLocking()
 	c.checkSession()

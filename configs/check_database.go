@@ -31,6 +31,24 @@ func (c *checker) checkDatabase() {
 	}
 }
 
+// checkJobsURL does not quote the URL either.
+func (c *checker) checkJobsURL() {
+	at := c.firstGiven("database.jobs_url", "database.jobs_url_file")
+	if c.config.Database.JobsURL.IsZero() || !c.soundURL() || !c.sound("database.jobs_url") ||
+		!c.sound("database.jobs_url_file") {
+		return
+	}
+	_, embedded := c.config.Database.SQLite()
+	switch {
+	case embedded:
+		c.failKey(at, "found a URL for jobs with a sqlite:// database, expected postgres://: "+
+			"SQLite has no roles")
+	case !isPostgres(c.config.Database.JobsURL.Reveal()):
+		c.fail(at, "found something else (it is not shown), expected a postgres:// URL of the "+
+			"same database")
+	}
+}
+
 // soundURL reports whether the URL is valid.
 func (c *checker) soundURL() bool { return c.sound("database.url") && c.sound("database.url_file") }
 

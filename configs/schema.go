@@ -48,6 +48,9 @@ type Database struct {
 	// URL is sqlite:// with a path, relative to the working directory, or a postgres:// or
 	// postgresql:// URL.
 	URL Secret `yaml:"url"`
+	// JobsURL leads to the same PostgreSQL database, with a role for the transactions of jobs that
+	// has fewer permissions. Empty: URL.
+	JobsURL Secret `yaml:"jobs_url"`
 	// MaxConnections bounds the pool of PostgreSQL connections.
 	MaxConnections int `yaml:"max_connections" min:"4" max:"1000"`
 	// Migrate updates the schema at start.

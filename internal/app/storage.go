@@ -41,7 +41,8 @@ func OpenStore(
 	}
 	own := max(4, config.Database.MaxConnections/3)
 	store, err := postgres.Open(ctx, postgres.Options{
-		URL: config.Database.URL.Reveal(), MaxConnections: own,
+		URL: config.Database.URL.Reveal(), JobsURL: config.Database.JobsURL.Reveal(),
+		MaxConnections:  own,
 		WorkConnections: max(1, config.Database.MaxConnections-own),
 		Migrate:         running && config.Database.Migrate, Log: log,
 	})

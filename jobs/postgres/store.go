@@ -18,10 +18,13 @@ import (
 
 // Options are the settings of a Store.
 type Options struct {
-	URL             string // a libpq URL or keyword string
-	MaxConnections  int    // for the store's own statements; 0 means 10
-	WorkConnections int    // for the transactions of jobs; 0 means 10
-	Migrate         bool   // bring the schema up to date first
+	URL string // a libpq URL or keyword string
+	// JobsURL is for the transactions of jobs: the same database, with a role that has fewer
+	// permissions. "" is URL.
+	JobsURL         string
+	MaxConnections  int  // for the store's own statements; 0 means 10
+	WorkConnections int  // for the transactions of jobs; 0 means 10
+	Migrate         bool // bring the schema up to date first
 	Log             zerolog.Logger
 }
 
@@ -61,11 +64,16 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		listener:      pool.Config().ConnConfig,
 		listenTimeout: answerTimeout, lockTimeout: "1s", pinnedAfter: pinnedAfter,
 	}
-	if s.work, err = newPool(ctx, o.URL, cmp.Or(o.WorkConnections, 10), nil, s.reset); err == nil {
+	s.work, err = newPool(ctx, cmp.Or(o.JobsURL, o.URL), cmp.Or(o.WorkConnections, 10), nil,
+		s.reset)
+	if err == nil {
 		s.views, err = newPool(ctx, o.URL, viewConnections, viewSettings(), nil)
 	}
 	if err == nil {
 		err = s.prepare(ctx, o.Migrate)
+	}
+	if err == nil && o.JobsURL != "" {
+		err = s.checkJobsRole(ctx)
 	}
 	if err != nil {
 		s.Close()
@@ -145,6 +153,23 @@ func (s *Store) prepare(ctx context.Context, migrate bool) error {
 		return err
 	}
 	s.cluster = schema.cluster
+	return nil
+}
+
+// checkJobsRole returns an error unless the connections of jobs lead to the same database, with the
+// permissions that each fenced transaction needs first.
+func (s *Store) checkJobsRole(ctx context.Context) error {
+	if err := requireReadCommitted(ctx, s.work); err != nil {
+		return fmt.Errorf("role of jobs: %w", err)
+	}
+	schema, err := readSchema(ctx, s.work)
+	if err != nil {
+		return fmt.Errorf("role of jobs: %w", err)
+	}
+	if schema.cluster != s.cluster {
+		return fmt.Errorf("role of jobs: its database has cluster %s, expected %s", schema.cluster,
+			s.cluster)
+	}
 	return nil
 }
 

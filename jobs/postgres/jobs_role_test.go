@@ -1,0 +1,125 @@
+package postgres
+
+import (
+	"context"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// jobsRoleSQL returns the statements of docs/deployment.md that make the role holdfast_jobs.
+func jobsRoleSQL(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/deployment.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, found := strings.Cut(string(text), "<!-- role of jobs -->")
+	_, sql, begins := strings.Cut(after, "```sql\n")
+	sql, _, ends := strings.Cut(sql, "```")
+	if !found || !begins || !ends {
+		t.Fatal("docs/deployment.md has no SQL for the role of jobs")
+	}
+	return strings.Replace(sql, "TO holdfast;", "TO CURRENT_USER;", 1)
+}
+
+// With the documented role, the fenced transaction of a job works with all that it stores, and its
+// statements cannot change the audit log, not even after RESET ROLE.
+func TestRoleOfJobsCannotChangeAudit(t *testing.T) {
+	s := newSingleHarness(t)
+	s.exec(jobsRoleSQL(t))
+	t.Cleanup(func() {
+		_, err := s.watcher().Exec(context.Background(),
+			"DROP OWNED BY holdfast_jobs; DROP ROLE holdfast_jobs")
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	s.exec("CREATE TABLE public.sales (n int); GRANT ALL ON public.sales TO holdfast_jobs")
+	s.exec("INSERT INTO holdfast.audit (id, at, actor, via, replica, action, target, reason, key) " +
+		"VALUES (gen_random_uuid(), now(), 'anna', 'page', '', 'pause', 'everything', '', '')")
+	u, err := url.Parse(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.User("holdfast_jobs")
+	limited, err := Open(t.Context(), Options{URL: s.url, JobsURL: u.String(), Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(limited.Close)
+	session := s.session(limited, "limited")
+	s.register(limited, session, storage.Definition{Name: "job", Hash: "h", Handler: "sql",
+		Hooks: []jobs.Hook{{Webhook: "w", State: jobs.Succeeded}}})
+	start := request(t, "job", "sales")
+	run := func(store *Store, statements ...string) (*jobs.Run, error) {
+		start.Run, start.Firing.ScheduledAt = uuid.New(), start.Firing.ScheduledAt.Add(1e9)
+		run := s.granted(store, session, start)
+		var list []storage.Statement
+		for _, sql := range statements {
+			list = append(list, storage.Statement{SQL: sql})
+		}
+		if err := run.Save(7); err != nil {
+			t.Fatal(err)
+		}
+		_, err := store.RunStatements(t.Context(), run, list)
+		if err != nil { // frees the table for the next run
+			if err := store.Revoke(t.Context(), run.Token, jobs.Failed, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return run, err
+	}
+	done, err := run(limited, "INSERT INTO sales VALUES (1)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved, result, deliveries := (&harness{t: t, b: limited}).written("job", done)
+	if s.state(done.ID) != "succeeded" || saved != "7" || !strings.Contains(result, "rows_affected") ||
+		deliveries != 1 || query[int](s, "SELECT count(*) FROM sales") != 1 {
+		t.Errorf("state %s, saved %s, result %s, %d deliveries", s.state(done.ID), saved, result,
+			deliveries)
+	}
+	const forge = "UPDATE holdfast.audit SET actor = 'bob'"
+	for _, statements := range [][]string{
+		{forge}, {"RESET ROLE", forge}, {"RESET SESSION AUTHORIZATION", forge},
+		{"DO $$ BEGIN PERFORM set_config('role', 'none', true); " + forge + "; END $$"},
+		{"DELETE FROM holdfast.audit"}, {"TRUNCATE holdfast.audit"}, {"DELETE FROM holdfast.pauses"},
+		{"INSERT INTO holdfast.audit (id, at, actor, via, replica, action, target, reason, key) " +
+			"VALUES (gen_random_uuid(), now(), 'bob', 'page', '', 'pause', 'everything', '', '')"},
+		{"UPDATE holdfast.definitions SET hash = ''"}, {"UPDATE holdfast.runs SET job = 'x'"},
+		{"DROP TRIGGER runs_ended ON holdfast.runs"},
+	} {
+		_, err := run(limited, statements...)
+		if err == nil || !strings.Contains(err.Error(), "permission denied") &&
+			!strings.Contains(err.Error(), "must be owner") {
+			t.Errorf("%q: got %v, want permission denied", statements, err)
+		}
+	}
+	if actor := query[string](s, "SELECT string_agg(actor, ',') FROM holdfast.audit"); actor != "anna" {
+		t.Errorf("the audit log names %s, want anna", actor)
+	}
+	if _, err := run(s.a, forge); err != nil {
+		t.Errorf("without the role: %v, so this test shows nothing", err)
+	}
+}
+
+// A URL for jobs that leads to another database is refused at the start.
+func TestRoleOfJobsInAnotherDatabase(t *testing.T) {
+	s := newSingleHarness(t)
+	store, err := Open(t.Context(), Options{URL: s.url, JobsURL: server.URL("postgres"),
+		Log: zerolog.Nop()})
+	if err == nil {
+		store.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), "role of jobs") {
+		t.Errorf("got %v, want a refusal", err)
+	}
+}
