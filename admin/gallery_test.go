@@ -101,7 +101,7 @@ func pageStates() []galleryState {
 			has: []string{"tenant-00049/load", `rel="next"`}},
 		{name: "jobs-middle", options: tenThousand(),
 			path: "/jobs?group=region-03&after=tenant-04000%2Fload&state=",
-			has:  []string{`rel="prev"`, `rel="next"`, "all jobs"}},
+			has:  []string{`rel="prev"`, `rel="next"`, "Clear filters"}},
 		{name: "jobs-none", options: busy(), path: "/jobs?text=nothing",
 			has: []string{"No jobs match."}},
 		{name: "jobs-hostile", options: hostile(), path: "/jobs", has: []string{"&lt;script&gt;"}},

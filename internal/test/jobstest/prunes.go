@@ -104,16 +104,24 @@ var pruneRules = []rule{
 	}},
 	{"the retention counts from the end of the run", func(c *check) {
 		s := c.session("one")
-		r := request("a", 1)
-		token := c.granted(s, r)
-		created := c.record(r.Run, jobs.Running).CreatedAt
-		time.Sleep(20 * time.Millisecond)
-		c.finished(r, token, jobs.Succeeded)
-		later := request("a", 2) // otherwise the first is kept as the last of its job
-		c.finished(later, c.granted(s, later), jobs.Succeeded)
-		// The run was created before that and ended after it.
-		keep := c.now().Sub(created) - 10*time.Millisecond
-		equal(c, "runs", c.prune(s, storage.PruneRequest{Keep: keep, Limit: 100}).Runs, 0)
+		// If a prune takes longer than the run took, it shows nothing. Then a longer run follows.
+		for n, length := 1, 20*time.Millisecond; ; n, length = n+2, 4*length {
+			r := request("a", n)
+			token := c.granted(s, r)
+			created := c.record(r.Run, jobs.Running).CreatedAt
+			time.Sleep(length)
+			c.finished(r, token, jobs.Succeeded)
+			ended := *c.record(r.Run, jobs.Succeeded).FinishedAt
+			later := request("a", n+1) // otherwise the first is kept as the last of its job
+			c.finished(later, c.granted(s, later), jobs.Succeeded)
+			// The run was created before that and ended after it.
+			keep := c.now().Sub(created) - length/2
+			c.prune(s, storage.PruneRequest{Keep: keep, Limit: 100})
+			if c.now().Add(-keep).Before(ended) {
+				c.record(r.Run, jobs.Succeeded) // it is still there
+				return
+			}
+		}
 	}},
 	{"a run after the misfire cursor is kept unless it was triggered",
 		func(c *check) {
