@@ -84,7 +84,7 @@ func TestNoteWaitsForACancelOfItsRun(t *testing.T) {
 	}
 	if n := query[int](s, "SELECT count(*) FROM holdfast.waits"); n != 0 ||
 		s.state(r.Run) != "cancelled" {
-		t.Errorf("%d places, run is %s", n, s.state(r.Run))
+		t.Errorf("%d waits, run is %s", n, s.state(r.Run))
 	}
 }
 
@@ -119,7 +119,7 @@ func TestCancelIsRetriedWhenItsRunStartsToWait(t *testing.T) {
 	}
 	if n := query[int](s, "SELECT count(*) FROM holdfast.waits"); n != 0 ||
 		s.state(run.ID) != "cancelled" {
-		t.Errorf("%d places, run is %s", n, s.state(run.ID))
+		t.Errorf("%d waits, run is %s", n, s.state(run.ID))
 	}
 }
 

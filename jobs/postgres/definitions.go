@@ -68,7 +68,7 @@ WHERE c.source = 'config' OR (SELECT p.removed FROM holdfast.specs p
 ORDER BY d.job
 ON CONFLICT (session, job) DO UPDATE SET version = excluded.version`
 
-	// activateDefinitions continues a list "carried" of jobs, each with the newest version that a
+	// activateDefinitions continues a list "resolved" of jobs, each with the newest version that a
 	// session has, or with the active version and the time since which no session has the job. Rows
 	// of jobs are locked in the order of their names. The cursor moves only if the scheduled times
 	// change, or if an absent job returns: otherwise a deploy would skip scheduled times that no
@@ -76,7 +76,7 @@ ON CONFLICT (session, job) DO UPDATE SET version = excluded.version`
 	activateDefinitions = `
 changed AS (
     INSERT INTO holdfast.jobs AS j (name, version, checked_until, updated_at, left_at)
-    SELECT c.job, c.version, t, t, c.left_at FROM carried c, clock_timestamp() t
+    SELECT c.job, c.version, t, t, c.left_at FROM resolved c, clock_timestamp() t
     WHERE c.left_at IS NOT NULL OR (
         SELECT j.version = c.version AND (j.left_at IS NULL OR j.back_at IS NOT NULL)
             FROM holdfast.jobs j WHERE j.name = c.job COLLATE "C") IS NOT TRUE
@@ -91,10 +91,10 @@ changed AS (
         checked_until = CASE WHEN excluded.left_at IS NOT NULL OR ` + sameScheduledTimes + `
             AND NOT ` + wasAbsent + `
             THEN j.checked_until ELSE greatest(j.checked_until, excluded.checked_until) END
-    RETURNING left_at IS NULL OR back_at IS NOT NULL AS carried
+    RETURNING left_at IS NULL OR back_at IS NOT NULL AS present
 )
 UPDATE holdfast.meta SET definitions = definitions + 1
-    WHERE one AND EXISTS (SELECT FROM changed WHERE changed.carried)`
+    WHERE one AND EXISTS (SELECT FROM changed WHERE changed.present)`
 
 	sameScheduledTimes = `(SELECT n.zone = o.zone
 		AND CASE WHEN '' IN (n.fingerprint, o.fingerprint) THEN n.schedule = o.schedule
@@ -111,7 +111,7 @@ UPDATE holdfast.meta SET definitions = definitions + 1
                 AND s.renewed_at - greatest(s.started_at, j.left_at) > interval '1 hour'))`
 
 	activateRegistered = `
-WITH carried AS (
+WITH resolved AS (
     SELECT r.job, c.version, NULL::timestamptz AS left_at FROM unnest($1::text[]) AS r (job)
     CROSS JOIN LATERAL (
         SELECT c.version FROM holdfast.session_jobs c WHERE c.job = r.job COLLATE "C"
@@ -127,14 +127,14 @@ CROSS JOIN LATERAL (
 	// unsettled finds sessions that have ended, or that a sweep has found expired and is ending.
 	// Neither revives.
 	unsettled = `SELECT id FROM holdfast.sessions s
-		WHERE (s.ended_at IS NOT NULL OR s.sweep IS NOT NULL) AND ` + carriesJobs
-	carriesJobs = `(SELECT true FROM holdfast.session_jobs c WHERE c.session = s.id
+		WHERE (s.ended_at IS NOT NULL OR s.sweep IS NOT NULL) AND ` + hasJobs
+	hasJobs = `(SELECT true FROM holdfast.session_jobs c WHERE c.session = s.id
 		LIMIT 1) IS TRUE`
 
 	settleSession = `
 WITH gone AS (
     DELETE FROM holdfast.session_jobs WHERE session = $1 RETURNING job
-), carried AS (
+), resolved AS (
     SELECT g.job, coalesce(c.version, j.version) AS version,
         CASE WHEN c.version IS NULL THEN (SELECT s.renewed_at FROM holdfast.sessions s
             WHERE s.id = $1) END AS left_at
@@ -149,7 +149,7 @@ WITH gone AS (
 	withdrawJobs = `
 WITH gone AS (
     DELETE FROM holdfast.session_jobs WHERE session = $1 AND job = ANY($2::text[]) RETURNING job
-), carried AS (
+), resolved AS (
     SELECT g.job, coalesce(c.version, j.version) AS version,
         CASE WHEN c.version IS NULL THEN clock_timestamp() END AS left_at
     FROM gone g

@@ -11,21 +11,21 @@ import (
 // differing finds the jobs that not all live replicas have in one definition. It reads all
 // definitions of the live sessions, and is used only if they differ.
 const differing = `
-WITH living AS (
+WITH live AS (
     SELECT DISTINCT ON (replica) id, replica FROM holdfast.sessions
     WHERE ended_at IS NULL AND expires_at > clock_timestamp() AND config_hash <> ''
         ORDER BY replica, started_at DESC, id
-), carried AS (
-    SELECT c.job, c.version, l.replica FROM living l
+), registered AS (
+    SELECT c.job, c.version, l.replica FROM live l
         JOIN holdfast.session_jobs c ON c.session = l.id
     JOIN holdfast.definitions d ON d.job = c.job AND d.version = c.version AND d.source = 'config'
-), apart AS (
-    SELECT job, max(version) AS newest FROM carried GROUP BY job
-    HAVING min(version) <> max(version) OR count(*) < (SELECT count(*) FROM living) ORDER BY job
+), differing AS (
+    SELECT job, max(version) AS newest FROM registered GROUP BY job
+    HAVING min(version) <> max(version) OR count(*) < (SELECT count(*) FROM live) ORDER BY job
         LIMIT $1
 )
 SELECT a.job, l.replica, c.version IS NULL, c.version = a.newest
-FROM apart a CROSS JOIN living l LEFT JOIN carried c ON c.job = a.job AND c.replica = l.replica
+FROM differing a CROSS JOIN live l LEFT JOIN registered c ON c.job = a.job AND c.replica = l.replica
 ORDER BY a.job, l.replica`
 
 // Drift returns the jobs whose definitions differ between live replicas.

@@ -36,7 +36,7 @@ WITH gone AS (
     DELETE FROM holdfast.claims WHERE token = $1 AND run = $2 RETURNING run
 ), freed AS (
     DELETE FROM holdfast.grants WHERE token = $1
-), kept AS (
+), saved_outputs AS (
     INSERT INTO holdfast.outputs AS o (run, output, result) SELECT run, $3::text, $4::text FROM gone
         WHERE $3 <> '' OR $4 IS NOT NULL
     ON CONFLICT (run) DO UPDATE SET ` + retainOutput + `
@@ -289,7 +289,7 @@ func (s *Store) clearUp(ctx context.Context, run *jobs.Run, cause error) error {
 		return wrap("commit", cause)
 	}
 	var state jobs.State
-	var standing bool
+	var claimed bool
 	err := retry.Do(context.WithoutCancel(ctx), clearUpPolicy, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, clearUpPolicy.Elapsed)
 		defer cancel()
@@ -297,14 +297,14 @@ func (s *Store) clearUp(ctx context.Context, run *jobs.Run, cause error) error {
 			if _, err := tx.Exec(ctx, lockClaim, run.Token); err != nil {
 				return err
 			}
-			return tx.QueryRow(ctx, claimState, run.ID, run.Token).Scan(&state, &standing)
+			return tx.QueryRow(ctx, claimState, run.ID, run.Token).Scan(&state, &claimed)
 		})
 	})
 	switch {
 	case err != nil:
 		return fmt.Errorf("commit with a lost reply: %w",
 			errors.Join(cause, wrap("check claim", err)))
-	case standing:
+	case claimed:
 		return wrap("commit", cause)
 	case state == jobs.Succeeded:
 		run.Internal().Complete(string(jobs.Succeeded))

@@ -27,7 +27,7 @@ WITH ended AS (
             RETURNING c.token, c.run, c.session
 ), freed AS (
     DELETE FROM holdfast.grants g WHERE g.token = ANY(ARRAY(SELECT token FROM gone))
-), kept AS (
+), saved_outputs AS (
     INSERT INTO holdfast.outputs AS o (run, output, result)
     SELECT e.run, e.output, e.result FROM ended e
         JOIN gone USING (token) WHERE e.output <> '' OR e.result IS NOT NULL

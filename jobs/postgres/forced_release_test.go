@@ -78,7 +78,7 @@ func TestReleaseContinuesAfterAFinish(t *testing.T) {
 		t.Errorf("run is %s", state)
 	}
 	if n := query[int](s, "SELECT count(*) FROM holdfast.waits"); n != 0 {
-		t.Errorf("%d places among the waiting are left", n)
+		t.Errorf("%d waits are left", n)
 	}
 	if n := query[int](s, "SELECT (detail ->> 'ended_transactions')::int FROM holdfast.audit "+
 		"ORDER BY at DESC LIMIT 1"); n != 1 {

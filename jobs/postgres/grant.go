@@ -144,35 +144,35 @@ func (g grants) Grant(ctx context.Context, session uuid.UUID,
 }
 
 func allIndexes(requests []locking.GrantRequest) []int {
-	places := make([]int, len(requests))
-	for i := range places {
-		places[i] = i
+	indexes := make([]int, len(requests))
+	for i := range indexes {
+		indexes[i] = i
 	}
-	return places
+	return indexes
 }
 
 // decide is one try of Grant.
 func (g grants) decide(ctx context.Context, session uuid.UUID, requests []locking.GrantRequest,
 	owners []string) ([]locking.GrantResult, error) {
 	results := make([]locking.GrantResult, len(requests))
-	places := make(resultsByLock, len(requests))
+	byLock := make(resultsByLock, len(requests))
 	for i, r := range requests {
-		places[r.ID] = &results[i]
+		byLock[r.ID] = &results[i]
 	}
 	err := wrapLocks("grant", g.store.sendAgain(ctx, func(b *pgx.Batch) {
 		wanted, ids := grantsWanted(requests)
 		b.Queue(joinByHash)
 		b.Queue(holdLiving, session, g.store.lockTimeout)
 		b.Queue(refuse, append([]any{session},
-			grantColumns(requests, owners, allIndexes(requests))...)...).Query(places.readBlockers)
+			grantColumns(requests, owners, allIndexes(requests))...)...).Query(byLock.readBlockers)
 		b.Queue(addFences, fenceNames(slices.Concat(wanted...)))
 		b.Queue(lockWaits, ids)
 		queueWantedFences(b, ids, wanted)
 		for _, wave := range waves(wanted) {
 			b.Queue(grant, append([]any{session}, grantColumns(requests, owners, wave)...)...).
-				Query(places.readBlockers)
+				Query(byLock.readBlockers)
 		}
-		b.Queue(grantOutcomes, session, ids).Query(places.readTokens)
+		b.Queue(grantOutcomes, session, ids).Query(byLock.readTokens)
 		b.Queue(requireSession, session)
 	}))
 	if err != nil {
@@ -258,13 +258,13 @@ func grantsWanted(requests []locking.GrantRequest) ([][]locking.Request, []rawID
 }
 
 // grantColumns returns the columns of the requests at these indexes.
-func grantColumns(requests []locking.GrantRequest, owners []string, places []int) []any {
-	n := len(places)
+func grantColumns(requests []locking.GrantRequest, owners []string, indexes []int) []any {
+	n := len(indexes)
 	ids, mine, waits := make([]rawID, n), make([]string, n), make([]bool, n)
 	wanted, reserves := make([][]locking.Request, n), make([]time.Duration, n)
-	for i, place := range places {
-		r := requests[place]
-		ids[i], mine[i], waits[i], reserves[i], wanted[i] = r.ID, owners[place], r.Wait, r.Reserve,
+	for i, index := range indexes {
+		r := requests[index]
+		ids[i], mine[i], waits[i], reserves[i], wanted[i] = r.ID, owners[index], r.Wait, r.Reserve,
 			r.Requests
 	}
 	return append(append([]any{ids, mine, waits}, probeColumns(ids, wanted)...), reserves)

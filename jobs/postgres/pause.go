@@ -36,10 +36,10 @@ WHERE kind = $1 AND name = $2 AND resumed_at IS NULL RETURNING` + pauseColumns
 WHERE ` + covering + ` AND paused_at <= $4 AND (resumed_at IS NULL OR resumed_at > $3)
     ORDER BY paused_at, id`
 
-	// pausedJobs are the lists standing, of the active pauses, and paused, of the jobs in $2 that
+	// pausedJobs are the lists active_pauses, and paused, of the jobs in $2 that
 	// one of them covers. Usually there is no pause, and then no job's group is looked up.
 	pausedJobs = `
-standing AS MATERIALIZED (
+active_pauses AS MATERIALIZED (
     SELECT p.kind, p.name, p.paused_by FROM holdfast.pauses p
         WHERE p.resumed_at IS NULL AND p.kind = ANY('{all,group,job}')
 ), paused AS MATERIALIZED (
@@ -47,12 +47,12 @@ standing AS MATERIALIZED (
         ELSE p.kind || ' ' || p.name END || ' is paused by ' || p.paused_by) AS detail
     FROM unnest($2::text[]) AS q (job)
     CROSS JOIN LATERAL (VALUES ('all', ''), ('job', q.job),
-        ('group', CASE WHEN EXISTS (SELECT FROM standing WHERE kind = 'group') THEN (
+        ('group', CASE WHEN EXISTS (SELECT FROM active_pauses WHERE kind = 'group') THEN (
         SELECT d.job_group FROM holdfast.definitions d WHERE d.job = q.job COLLATE "C"
             AND d.version = (SELECT abs(j.version) FROM holdfast.jobs j
                 WHERE j.name = q.job COLLATE "C")) END)) AS k (kind, name)
-    JOIN standing p ON p.kind = k.kind AND p.name = k.name COLLATE "C"
-    WHERE EXISTS (SELECT FROM standing) GROUP BY q.job
+    JOIN active_pauses p ON p.kind = k.kind AND p.name = k.name COLLATE "C"
+    WHERE EXISTS (SELECT FROM active_pauses) GROUP BY q.job
 )`
 )
 

@@ -59,12 +59,12 @@ ON CONFLICT DO NOTHING`
 	// lose their session, so that other replicas may adopt them and no run waits behind them. A run
 	// that is no longer held back gets its session again.
 	lockWaitingRuns = `
-WITH ` + pausedJobs + `, places AS MATERIALIZED (
+WITH ` + pausedJobs + `, locked_waits AS MATERIALIZED (
     SELECT w.run, w.session FROM holdfast.waits w WHERE w.run = ANY($3) ORDER BY w.run FOR UPDATE
 ), judged AS MATERIALIZED (
     SELECT p.run, p.session, r.reason, h.detail AS paused,
         s.draining AND q.attempt <= 1 OR h.detail IS NOT NULL AS held
-    FROM (SELECT * FROM places WHERE session IS NULL OR session = $1) p
+    FROM (SELECT * FROM locked_waits WHERE session IS NULL OR session = $1) p
     JOIN unnest($3::uuid[], $2::text[], $4::text[], $5::int[]) AS q (run, job, key,
         attempt) USING (run)
     CROSS JOIN LATERAL (SELECT r.reason FROM holdfast.runs r
@@ -306,12 +306,12 @@ func (m waveMarks) mark(p probe, next int) {
 }
 
 // admitColumns returns the columns of the requests at these indexes.
-func admitColumns(requests []storage.StartRequest, places []int) []any {
-	n := len(places)
+func admitColumns(requests []storage.StartRequest, locked_waits []int) []any {
+	n := len(locked_waits)
 	ids, sinces, attempts, reserves := make([]rawID, n), make([]time.Time, n), make([]int, n),
 		make([]time.Duration, n)
 	wanted := make([][]locking.Request, n)
-	for i, place := range places {
+	for i, place := range locked_waits {
 		r := requests[place]
 		ids[i], sinces[i], attempts[i], reserves[i], wanted[i] = r.Run, r.WaitSince, r.Attempt,
 			r.Reserve, r.Requests

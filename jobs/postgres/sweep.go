@@ -95,7 +95,7 @@ WHERE sweep = $1 AND ended_at IS NULL AND NOT EXISTS (SELECT FROM holdfast.claim
 		WHERE ended_at < clock_timestamp() - interval '1 hour'
     AND (locks OR id <> (SELECT l.id FROM holdfast.sessions l
         WHERE l.ended_at IS NOT NULL AND NOT l.locks ORDER BY l.renewed_at DESC, l.id LIMIT 1))
-    AND NOT EXISTS (SELECT FROM holdfast.waits w WHERE w.session = s.id) AND NOT ` + carriesJobs
+    AND NOT EXISTS (SELECT FROM holdfast.waits w WHERE w.session = s.id) AND NOT ` + hasJobs
 
 	// forgetFences deletes fences that no transaction has locked. A name that is still in use gets
 	// a new fence, which costs less than a search for the names in use.

@@ -24,12 +24,12 @@ ON CONFLICT (run) DO UPDATE SET until = excluded.until
 
 	// saveOutputs locks claims first, as a finish does, and skips claims that a finish has locked.
 	saveOutputs = `
-WITH standing AS MATERIALIZED (
+WITH live_claims AS MATERIALIZED (
     SELECT c.token, c.run FROM holdfast.claims c WHERE c.token = ANY($1) AND c.run IS NOT NULL
         ORDER BY c.token FOR KEY SHARE SKIP LOCKED
 )
 INSERT INTO holdfast.outputs AS o (run, output)
-SELECT s.run, q.output FROM standing s JOIN unnest($1::bigint[], $2::text[]) AS q (token,
+SELECT s.run, q.output FROM live_claims s JOIN unnest($1::bigint[], $2::text[]) AS q (token,
     output) USING (token) ORDER BY s.run
 ON CONFLICT (run) DO UPDATE SET output = excluded.output`
 )
