@@ -1,11 +1,45 @@
 package holdfast_test
 
 import (
+	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 )
+
+// TestSecurityDocumentNamesTests checks that the tests in docs/security.md exist.
+func TestSecurityDocumentNamesTests(t *testing.T) {
+	text, err := os.ReadFile("docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := map[string]bool{}
+	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+	err = filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		source, err := os.ReadFile(path)
+		for _, match := range function.FindAllSubmatch(source, -1) {
+			declared[string(match[1])] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`((?:Test|Fuzz)\\w+)`").FindAllSubmatch(text, -1)
+	if len(named) < 15 {
+		t.Errorf("got %d tests, want at least 15", len(named))
+	}
+	for _, match := range named {
+		if !declared[string(match[1])] {
+			t.Errorf("docs/security.md names %s, which does not exist", match[1])
+		}
+	}
+}
 
 // TestDocumentedProgram checks that the program in the documents is the one in example_test.go,
 // which compiles.
