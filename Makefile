@@ -55,12 +55,13 @@ test-under-load: tools testrun ## make test RUNS times (5) beside one busy loop 
 short: ## tests that need no servers
 	$(GO) test -short ./...
 
-lint: ## vet, staticcheck, gofmt, lines of 100 columns, go mod tidy
+lint: ## vet, staticcheck, gofmt, lines of 100 columns, go mod tidy, govulncheck
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	@.ci/columns
 	$(GO) mod tidy -diff
+	@GO='$(GO)' .ci/vulnerabilities
 
 fuzz: ## each fuzz target for FUZZTIME, 30s unless said otherwise
 	@set -e; grep -rHoE --include='*_test.go' '^func Fuzz\w+' . | sed -E 's/(.*)\/[^/]+_test.go:func (Fuzz.*)/\1 \2/' | sort -u | \
