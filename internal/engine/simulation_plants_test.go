@@ -225,7 +225,7 @@ func plants() []plant {
 				}
 			}},
 		{name: "after an outage all runs late", want: "is to be skipped", job: func(job *jobs.Job) { job.Misfire = jobs.MisfireRunAll }, many: 3},
-		{name: "after an outage nothing runs late", want: "are not run late", job: func(job *jobs.Job) { job.Misfire = jobs.MisfireSkip }, many: 3},
+		{name: "after an outage nothing runs late", want: "is not run late", job: func(job *jobs.Job) { job.Misfire = jobs.MisfireSkip }, many: 3},
 		{name: "after a pause all runs late", want: "is to be skipped", job: func(job *jobs.Job) { job.MisfireBy.Paused = jobs.MisfireRunAll }, many: 3},
 		{name: "too much runs late", want: "is run late, after", job: func(job *jobs.Job) { job.MisfireBy.Limit = 1000 }, many: 3},
 		{name: "firings that are too old run late", want: "are allowed", job: func(job *jobs.Job) { job.MisfireBy.MaxAge = 0 }, many: 3},
@@ -245,7 +245,7 @@ func plants() []plant {
 			}}, many: 3},
 		{name: "no replica passes a gate", want: "had workers free", add: func(key string) bool {
 			return strings.Contains(key, ":gate:") && crc32.ChecksumIEEE([]byte(key))%5 == 0
-		}},
+		}, many: 1}, // without faults, another rule fills the list of violations
 		{name: "no firing keeps waiting for a lock", want: "is to wait until", job: func(job *jobs.Job) { job.MisfireBy.LockHeld = jobs.MisfireSkip }},
 		{name: "every firing keeps waiting for a lock", want: "waited on for a lock", job: func(job *jobs.Job) { job.MisfireBy.LockHeld = jobs.MisfireRunOnce }},
 		{name: "a repeated trigger runs again", want: "two answers", people: 5, into: planted{trigger: func(r *storage.TriggerRequest) { r.Key = uuid.NewString() }}},
@@ -267,37 +267,45 @@ func plants() []plant {
 	}
 }
 
-// The oracle finds each of these mistakes, and without one nothing: it is no
-// oracle that is always content.
+// TestOracleFindsPlantedFaults: the oracle finds each of these mistakes, and without one nothing. A
+// mistake shows only in an hour with what it affects, so there are some hours to find it in.
 func TestOracleFindsPlantedFaults(t *testing.T) {
+	const hours = 5
 	for i, c := range plants() {
 		t.Run(c.name, func(t *testing.T) {
 			if !c.everyTime {
 				soak.Only(t)
 			}
 			t.Parallel()
-			c := plants()[i] // subtests share no memory
-			how := hour(1)
-			how.within, how.settle, how.deploys = soak.Pick(4*time.Minute, 15*time.Minute),
-				soak.Pick(4*time.Minute, 20*time.Minute), 1
-			how.often = simulation.Often{Faults: c.many, People: max(c.many, c.people)}
-			how.plantJob, how.plantAdd = c.job, c.add
-			how.plant = func(link storage.Store) storage.Store {
-				into := c.into
-				into.Store = link
-				return &into
+			for seed := range uint64(hours) {
+				verdict := simulate(t, plants()[i].hour(1+seed)) // hours share no memory
+				t.Log(verdict)
+				switch {
+				case c.want == "" && len(verdict.Violations) > 0:
+					t.Fatalf("got wrong violations: %q", verdict.Violations)
+				case c.want == "" || slices.ContainsFunc(verdict.Violations, func(v string) bool {
+					return strings.Contains(v, c.want)
+				}):
+					return
+				}
+				t.Logf("not in hour %d: %q; but %q", seed+1, c.want, verdict.Violations)
 			}
-			verdict := simulate(t, how)
-			t.Log(verdict)
-			found := slices.ContainsFunc(verdict.Violations, func(v string) bool {
-				return strings.Contains(v, c.want)
-			})
-			switch {
-			case c.want == "" && len(verdict.Violations) > 0:
-				t.Errorf("found wrong: %q", verdict.Violations)
-			case c.want != "" && !found:
-				t.Errorf("not found: %q; but %q", c.want, verdict.Violations)
-			}
+			t.Errorf("not found in %d hours: %q", hours, c.want)
 		})
 	}
+}
+
+// hour returns a simulation of the seed with the mistake.
+func (c plant) hour(seed uint64) simulated {
+	how := hour(seed)
+	how.within, how.settle, how.deploys = soak.Pick(4*time.Minute, 15*time.Minute),
+		soak.Pick(4*time.Minute, 20*time.Minute), 1
+	how.often = simulation.Often{Faults: c.many, People: max(c.many, c.people)}
+	how.plantJob, how.plantAdd = c.job, c.add
+	how.plant = func(link storage.Store) storage.Store {
+		into := c.into
+		into.Store = link
+		return &into
+	}
+	return how
 }
