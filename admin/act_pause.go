@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -14,7 +15,7 @@ func (s pausePages) pause(w http.ResponseWriter, r *http.Request, target storage
 	action(s.base, w, r, map[string]any{"reason": &reason},
 		func(ctx context.Context, ops *operations.Operations) (storage.Pause, error) {
 			p, err := ops.Pause(ctx, s.acting(r, "api", reason), target)
-			return plainPause(p), err
+			return cluster.PlainPause(p), err
 		})
 }
 
@@ -23,7 +24,7 @@ func (s pausePages) resume(w http.ResponseWriter, r *http.Request, target storag
 	action(s.base, w, r, map[string]any{"reason": &reason},
 		func(ctx context.Context, ops *operations.Operations) (storage.Pause, error) {
 			p, err := ops.Resume(ctx, s.acting(r, "api", reason), target)
-			return plainPause(p), err
+			return cluster.PlainPause(p), err
 		})
 }
 
@@ -49,7 +50,7 @@ func (s pausePages) pausesJSON(w http.ResponseWriter, r *http.Request) {
 		if err := param.Only(r); err != nil {
 			return nil, err
 		}
-		return s.reader.activePauses(ctx)
+		return s.reader.ActivePauses(ctx)
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -70,7 +71,7 @@ func (s auditPages) auditPage(w http.ResponseWriter, r *http.Request) {
 	show(s.Site, w, r, page[auditView]{
 		template: "audit.html", section: "/audit", title: "Audit", live: true, fields: true,
 		topics: []storage.Topic{storage.TopicAudit},
-		load: func(ctx context.Context, _ snapshot) (v auditView, err error) {
+		load: func(ctx context.Context, _ cluster.Snapshot) (v auditView, err error) {
 			v.Filter, v.Stored = auditFields{filter.Actor, filter.Action, filter.Target},
 				s.options.Operations != nil
 			asked := filter

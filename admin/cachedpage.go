@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 )
 
 // maxCachedPages bounds the cached pages.
@@ -20,13 +22,13 @@ type pageCache struct {
 
 type cachedPage struct {
 	key      string
-	snapshot snapshot
+	snapshot cluster.Snapshot
 	content  any
 	at       time.Time // by the local monotonic clock
 }
 
 // put caches a page. The caller must not change the content afterwards.
-func (l *pageCache) put(key string, p snapshot, content any) {
+func (l *pageCache) put(key string, p cluster.Snapshot, content any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.pages = slices.DeleteFunc(l.pages, func(s cachedPage) bool { return s.key == key })
@@ -37,7 +39,7 @@ func (l *pageCache) put(key string, p snapshot, content any) {
 }
 
 // lookup returns the cached content of the key and its age, or nil if there is none.
-func (l *pageCache) lookup(key string) (p snapshot, content any, age time.Duration) {
+func (l *pageCache) lookup(key string) (p cluster.Snapshot, content any, age time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, s := range l.pages {
@@ -45,7 +47,7 @@ func (l *pageCache) lookup(key string) (p snapshot, content any, age time.Durati
 			return s.snapshot, s.content, time.Since(s.at)
 		}
 	}
-	return snapshot{}, nil, 0
+	return cluster.Snapshot{}, nil, 0
 }
 
 // storeAnswered notes that the store answered. It logs the first answer after a failure.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -54,7 +55,7 @@ func TestDriftIsShownByJob(t *testing.T) {
 		}
 	}
 	h := o.Store.(*history)
-	h.replicas[1].StartedAt = ago(deployTime - time.Second)
+	h.replicas[1].StartedAt = ago(2*time.Minute - time.Second)
 	text = problemsOf(t, o)
 	for _, want := range []string{"A deploy seems to be under way: the replicas have " + groups,
 		jobsOf} {
@@ -62,11 +63,11 @@ func TestDriftIsShownByJob(t *testing.T) {
 			t.Errorf("in a deploy problems are %s, want %s", text, want)
 		}
 	}
-	h.replicas[1].StartedAt = ago(deployTime)
+	h.replicas[1].StartedAt = ago(2 * time.Minute)
 	if text = problemsOf(t, o); strings.Contains(text, "A deploy seems") {
 		t.Errorf("once it should be over: %s", text)
 	}
-	for n := range maxDrifted {
+	for n := range 10 {
 		h.drift = append(h.drift, storage.JobDrift{Job: fmt.Sprint("more-", n),
 			Newest: []string{"replica-3"}, Older: []string{"replica-1"}})
 	}
@@ -96,7 +97,7 @@ func TestEveryPageWarnsOfAReplicaThatStartsNothing(t *testing.T) {
 		"10s are allowed."
 	o := drifting()
 	overview, _ := clusterPages{newServer(t, o).base()}.overview(t.Context())
-	if first := overview.Problems[0]; first.Severity != Alarm || first.Text != words {
+	if first := overview.Problems[0]; first.Severity != cluster.Alarm || first.Text != words {
 		t.Errorf("the first problem is %+v", first)
 	}
 	// it says so itself

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
@@ -58,7 +59,7 @@ func (s jobPages) explainPage(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	show(s.Site, w, r, page[explainView]{
 		template: "explain.html", section: "/jobs", title: "Why " + words.Cut(name, 60),
-		load: func(ctx context.Context, _ snapshot) (explainView, error) {
+		load: func(ctx context.Context, _ cluster.Snapshot) (explainView, error) {
 			if !storable(name) {
 				return explainView{}, fmt.Errorf("job %q: %w", words.Cut(name, 200),
 					storage.ErrNotFound)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -27,7 +28,7 @@ type actionPage[T any] struct {
 	params   []string // of the address
 	fields   []string // of the form, beside the common ones
 	// load queries what the action would affect.
-	load func(ctx context.Context, p snapshot) (T, error)
+	load func(ctx context.Context, p cluster.Snapshot) (T, error)
 	// form completes the form. Known is nil if the store did not answer.
 	form func(f *form, known *T)
 	do   func(ctx context.Context, a storage.Action, sent url.Values) (outcome, error)
@@ -171,10 +172,10 @@ func showAction[T any](s base, w http.ResponseWriter, r *http.Request, d actionP
 	if status == 0 {
 		status = asked
 	}
-	frame.Now, frame.ServedBy = snap.now, s.local.servedBy(r.Context())
-	judged := &Overview{Now: snap.now, Replicas: snap.replicas, ServedBy: frame.ServedBy,
-		Memcached: s.local.memcached(), Error: frame.Error}
-	frame.Status = judged.status(s.storeName)
+	frame.Now, frame.ServedBy = snap.Now, s.local.ServedBy(r.Context())
+	judged := &Overview{Now: snap.Now, Replicas: snap.Replicas, ServedBy: frame.ServedBy,
+		Memcached: s.local.Memcached(), Error: frame.Error}
+	frame.Status = judged.Status(s.storeName)
 	f.Title, f.Action = d.title, frame.Address
 	f.Idle = known == nil && f.err == nil
 	d.form(&f, known)

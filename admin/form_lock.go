@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
@@ -38,7 +39,7 @@ func (s lockPages) releasePage(w http.ResponseWriter, r *http.Request) {
 		title: "Release " + words.Cut(resource.String(), 100), params: []string{"resource",
 			"holder"},
 		fields: []string{"token", "end_transaction"},
-		load: func(ctx context.Context, _ snapshot) (locks.ReleaseView, error) {
+		load: func(ctx context.Context, _ cluster.Snapshot) (locks.ReleaseView, error) {
 			return s.reader.lock.ReleaseView(ctx, *resource, token)
 		},
 		form: func(f *form, known *locks.ReleaseView) {

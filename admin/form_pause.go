@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -66,8 +67,8 @@ func (s pausePages) pausePage(w http.ResponseWriter, r *http.Request, target sto
 	answerAction(s.base, w, r, actionPage[pauseView]{
 		template: "pause.html", section: sectionOf(target),
 		title: "Pause " + words.Cut(target.String(), 100),
-		load: func(ctx context.Context, p snapshot) (pauseView, error) {
-			return s.reader.pauseView(ctx, p.now, target)
+		load: func(ctx context.Context, p cluster.Snapshot) (pauseView, error) {
+			return s.reader.pauseView(ctx, p.Now, target)
 		},
 		form: func(f *form, known *pauseView) {
 			f.Button, f.Bad, f.Back = "Pause "+targetWords(target), true, targetPath(target)
@@ -88,8 +89,8 @@ func (s pausePages) resumePage(w http.ResponseWriter, r *http.Request, target st
 	answerAction(s.base, w, r, actionPage[pauseView]{
 		template: "resume.html", section: sectionOf(target),
 		title: "Resume " + words.Cut(target.String(), 100),
-		load: func(ctx context.Context, p snapshot) (pauseView, error) {
-			return s.reader.pauseView(ctx, p.now, target)
+		load: func(ctx context.Context, p cluster.Snapshot) (pauseView, error) {
+			return s.reader.pauseView(ctx, p.Now, target)
 		},
 		form: func(f *form, known *pauseView) {
 			f.Button, f.Back = "Resume "+targetWords(target), targetPath(target)
@@ -114,7 +115,7 @@ func (r *reader) pauseView(ctx context.Context, now time.Time,
 	if !storable(target.Name) {
 		return v, fmt.Errorf("%s: %w", words.Cut(target.String(), 200), storage.ErrNotFound)
 	}
-	standing, err := r.activePauses(ctx)
+	standing, err := r.ActivePauses(ctx)
 	if err != nil {
 		return v, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -38,7 +39,7 @@ func (s clusterPages) drainingPage(w http.ResponseWriter, r *http.Request, drain
 	}
 	answerAction(s.base, w, r, actionPage[drainView]{
 		template: "drain.html", section: "/replicas", title: asked,
-		load: func(ctx context.Context, p snapshot) (drainView, error) {
+		load: func(ctx context.Context, p cluster.Snapshot) (drainView, error) {
 			v, err := s.reader.drainView(ctx, p, session)
 			v.Drain = drain
 			return v, err
@@ -48,7 +49,7 @@ func (s clusterPages) drainingPage(w http.ResponseWriter, r *http.Request, drain
 			if !drain {
 				f.Button = "End drain"
 			}
-			f.Idle = f.Idle || known != nil && (!known.live() || known.Draining == drain)
+			f.Idle = f.Idle || known != nil && (!known.Live() || known.Draining == drain)
 		},
 		do: func(ctx context.Context, a storage.Action, _ url.Values) (outcome, error) {
 			done := outcome{"/replicas", "The replica is draining and starts no more runs."}
@@ -60,9 +61,9 @@ func (s clusterPages) drainingPage(w http.ResponseWriter, r *http.Request, drain
 	})
 }
 
-func (r *reader) drainView(ctx context.Context, p snapshot,
+func (r *reader) drainView(ctx context.Context, p cluster.Snapshot,
 	session uuid.UUID) (v drainView, err error) {
-	replicas, err := r.busyReplicas(ctx, p)
+	replicas, err := r.BusyReplicas(ctx, p)
 	if err != nil {
 		return v, err
 	}
@@ -71,7 +72,7 @@ func (r *reader) drainView(ctx context.Context, p snapshot,
 		switch {
 		case other.Session == session:
 			v.Replica, found = other, true
-		case other.live() && !other.Draining && other.NotReady == "":
+		case other.Live() && !other.Draining && other.NotReady == "":
 			v.Others++
 		}
 	}

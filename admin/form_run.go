@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -31,7 +32,7 @@ func (s runPages) cancelPage(w http.ResponseWriter, r *http.Request) {
 	}
 	answerAction(s.base, w, r, actionPage[cancelView]{
 		template: "cancel.html", section: "/runs", title: "Cancel a run",
-		load: func(ctx context.Context, _ snapshot) (cancelView, error) {
+		load: func(ctx context.Context, _ cluster.Snapshot) (cancelView, error) {
 			return s.reader.cancelView(ctx, id)
 		},
 		form: func(f *form, known *cancelView) {

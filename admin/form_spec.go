@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -35,7 +36,9 @@ func (s jobPages) addPage(w http.ResponseWriter, r *http.Request) {
 	answerAction(s.base, w, r, actionPage[specView]{
 		template: "spec.html", section: "/jobs", title: "Add a job",
 		fields: []string{"job", "version"},
-		load:   func(context.Context, snapshot) (specView, error) { return specView{}, nil },
+		load: func(context.Context, cluster.Snapshot) (specView, error) {
+			return specView{}, nil
+		},
 		form: func(f *form, _ *specView) {
 			f.Button, f.Back = "Add job", "/jobs"
 			f.text("job", "The job", "As in the configuration, in YAML or JSON.", exampleJob,
@@ -60,7 +63,7 @@ func (s jobPages) changePage(w http.ResponseWriter, r *http.Request) {
 	answerAction(s.base, w, r, actionPage[specView]{
 		template: "spec.html", section: "/jobs", title: "Change " + words.Cut(name, 100),
 		fields: []string{"job", "version"},
-		load: func(ctx context.Context, _ snapshot) (specView, error) {
+		load: func(ctx context.Context, _ cluster.Snapshot) (specView, error) {
 			return s.reader.specView(ctx, name)
 		},
 		form: func(f *form, known *specView) {
@@ -94,7 +97,7 @@ func (s jobPages) removePage(w http.ResponseWriter, r *http.Request) {
 	answerAction(s.base, w, r, actionPage[specView]{
 		template: "remove.html", section: "/jobs", title: "Remove " + words.Cut(name, 100),
 		fields: []string{"version"},
-		load: func(ctx context.Context, _ snapshot) (specView, error) {
+		load: func(ctx context.Context, _ cluster.Snapshot) (specView, error) {
 			return s.reader.specView(ctx, name)
 		},
 		form: func(f *form, known *specView) {

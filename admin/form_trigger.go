@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
@@ -29,7 +30,7 @@ func (s jobPages) triggerPage(w http.ResponseWriter, r *http.Request) {
 	answerAction(s.base, w, r, actionPage[triggerView]{
 		template: "trigger.html", section: "/jobs", title: "Run now " + words.Cut(name, 100),
 		fields: triggerFields(),
-		load: func(ctx context.Context, _ snapshot) (triggerView, error) {
+		load: func(ctx context.Context, _ cluster.Snapshot) (triggerView, error) {
 			return s.reader.triggerView(ctx, name)
 		},
 		form: func(f *form, known *triggerView) {
@@ -51,7 +52,7 @@ func (s jobPages) againPage(w http.ResponseWriter, r *http.Request) {
 	}
 	answerAction(s.base, w, r, actionPage[triggerView]{
 		template: "trigger.html", section: "/runs", title: "Run again", fields: triggerFields(),
-		load: func(ctx context.Context, _ snapshot) (triggerView, error) {
+		load: func(ctx context.Context, _ cluster.Snapshot) (triggerView, error) {
 			run, err := s.reader.Run(ctx, id)
 			if err != nil {
 				return triggerView{}, err

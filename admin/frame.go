@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/access"
+	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 )
@@ -28,8 +29,8 @@ type Frame struct {
 	Address  string    // of the page itself, for refreshes
 	JSONPath string    // address of the same data as JSON
 	Now      time.Time // by the store's clock; zero if no state is known
-	Status   Status
-	ServedBy ServedBy
+	Status   cluster.Status
+	ServedBy cluster.ServedBy
 	Account  access.Identity
 	Actions  bool          // the viewer may act
 	Notice   *notice       // the result of an action, if this page follows one

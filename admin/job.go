@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/charts"
+	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/records"
@@ -109,7 +110,7 @@ func (s jobPages) jobsPage(w http.ResponseWriter, r *http.Request) {
 	show(s.Site, w, r, page[jobsView]{
 		template: "jobs.html", section: "/jobs", title: "Jobs", live: true, fields: true,
 		topics: []storage.Topic{storage.TopicJobs, storage.TopicRuns},
-		load: func(ctx context.Context, snap snapshot) (v jobsView, err error) {
+		load: func(ctx context.Context, snap cluster.Snapshot) (v jobsView, err error) {
 			v.Filter = jobFields{filter.Text, filter.Group, string(filter.State),
 				string(filter.Source), p.Get("paused")}
 			if v.Groups, err = s.reader.Store.Groups(ctx); err != nil {
@@ -118,7 +119,7 @@ func (s jobPages) jobsPage(w http.ResponseWriter, r *http.Request) {
 			asked := filter
 			// one extra row shows whether there is another page
 			asked.Limit = min(filter.Limit+1, storage.MaxBatch)
-			list, err := s.reader.jobs(ctx, snap.now, asked)
+			list, err := s.reader.jobs(ctx, snap.Now, asked)
 			if err != nil {
 				return v, err
 			}

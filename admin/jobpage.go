@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
@@ -62,8 +63,8 @@ func (s jobPages) jobPage(w http.ResponseWriter, r *http.Request) {
 	show(s.Site, w, r, page[JobDetail]{
 		template: "job.html", section: "/jobs", title: words.Cut(name, 100), live: true,
 		topics: []storage.Topic{storage.TopicJobs, storage.TopicRuns},
-		load: func(ctx context.Context, p snapshot) (JobDetail, error) {
-			return s.reader.job(ctx, p.now, name)
+		load: func(ctx context.Context, p cluster.Snapshot) (JobDetail, error) {
+			return s.reader.job(ctx, p.Now, name)
 		},
 	})
 }
@@ -110,7 +111,7 @@ func (r *reader) job(ctx context.Context, now time.Time, name string) (d JobDeta
 		return d, fmt.Errorf("outcomes of job %q: %w", words.Cut(name, 200), err)
 	}
 	d.Tallies = append([]storage.Tally{}, tallies...)
-	sortTallies(d.Tallies)
+	cluster.SortTallies(d.Tallies)
 	if r.memory == nil {
 		return d, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -35,8 +36,8 @@ func (s lockPages) locksPage(w http.ResponseWriter, r *http.Request) {
 		template: "locks.html", section: "/locks", title: "Locks",
 		jsonPath: p.With("/api/v1/locks/tree"), live: true, fields: true,
 		topics: []storage.Topic{storage.TopicLocks, storage.TopicRuns, storage.TopicJobs},
-		load: func(ctx context.Context, snap snapshot) (locks.LockTree, error) {
-			tree, err := s.reader.lock.LockTree(ctx, snap.now, filter)
+		load: func(ctx context.Context, snap cluster.Snapshot) (locks.LockTree, error) {
+			tree, err := s.reader.lock.LockTree(ctx, snap.Now, filter)
 			tree.Link(p, filter)
 			return tree, err
 		},
@@ -53,11 +54,11 @@ func (s lockPages) lockTreeJSON(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return locks.LockTree{}, err
 		}
-		snap, err := s.reader.snapshot(ctx)
+		snap, err := s.reader.Snapshot(ctx)
 		if err != nil {
 			return locks.LockTree{}, err
 		}
-		tree, err := s.reader.lock.LockTree(ctx, snap.now, filter)
+		tree, err := s.reader.lock.LockTree(ctx, snap.Now, filter)
 		param.SetLinks(w, p.TreePager("/api/v1/locks/tree", tree.Pager.NextPage))
 		return tree, err
 	})
@@ -97,8 +98,8 @@ func (s lockPages) timelinePage(w http.ResponseWriter, r *http.Request) {
 		template: "timeline.html", section: "/locks", title: "Timeline of locks",
 		jsonPath: p.With("/api/v1/locks/timeline"), live: q.Live(),
 		topics: []storage.Topic{storage.TopicRuns, storage.TopicLocks},
-		load: func(ctx context.Context, snap snapshot) (locks.Timeline, error) {
-			t, err := s.reader.lock.Timeline(ctx, snap.now, q)
+		load: func(ctx context.Context, snap cluster.Snapshot) (locks.Timeline, error) {
+			t, err := s.reader.lock.Timeline(ctx, snap.Now, q)
 			if err == nil {
 				t.Draw(p, q)
 			}
@@ -138,8 +139,8 @@ func (s lockPages) contentionPage(w http.ResponseWriter, r *http.Request) {
 	show(s.Site, w, r, page[locks.Contentions]{
 		template: "contention.html", section: "/locks", title: "Contention",
 		jsonPath: p.With("/api/v1/locks/contention"),
-		load: func(ctx context.Context, snap snapshot) (locks.Contentions, error) {
-			c, err := s.reader.lock.Contentions(ctx, snap.now, q)
+		load: func(ctx context.Context, snap cluster.Snapshot) (locks.Contentions, error) {
+			c, err := s.reader.lock.Contentions(ctx, snap.Now, q)
 			c.Link(p, q)
 			return c, err
 		},
@@ -177,8 +178,8 @@ func (s lockPages) upcomingConflictsPage(w http.ResponseWriter, r *http.Request)
 	show(s.Site, w, r, page[locks.UpcomingConflicts]{
 		template: "upcoming.html", section: "/locks", title: "Upcoming conflicts",
 		jsonPath: p.With("/api/v1/locks/upcoming"),
-		load: func(ctx context.Context, snap snapshot) (locks.UpcomingConflicts, error) {
-			f, err := s.reader.lock.UpcomingConflicts(ctx, snap.now, about)
+		load: func(ctx context.Context, snap cluster.Snapshot) (locks.UpcomingConflicts, error) {
+			f, err := s.reader.lock.UpcomingConflicts(ctx, snap.Now, about)
 			f.Resource = p.Get("resource")
 			return f, err
 		},

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
@@ -130,7 +131,7 @@ func TestMemcachedProblems(t *testing.T) {
 	o, _ := clusterPages{newServer(t, watched()).base()}.overview(t.Context())
 	var got []string
 	for _, p := range o.Problems {
-		if p.Severity != Notice {
+		if p.Severity != cluster.Notice {
 			t.Errorf("%s is no notice", p.Text)
 		}
 		got = append(got, p.Text)

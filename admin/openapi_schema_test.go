@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/explain"
@@ -57,9 +58,9 @@ func wordsOf() map[reflect.Type][]string {
 	put(words, []AdvisoryState{AdvisoryHeld, AdvisoryMissing, AdvisoryOther, AdvisoryOff,
 		AdvisoryUnknown})
 	put(words, []locks.Holding{locks.HeldItself, locks.HeldAbove, locks.HeldPartly, locks.HeldNot})
-	put(words, []Severity{Alarm, Notice})
-	put(words, []ReplicaState{ReplicaLive, ReplicaLate, ReplicaExpired, ReplicaStopped,
-		ReplicaLost})
+	put(words, []cluster.Severity{cluster.Alarm, cluster.Notice})
+	put(words, []cluster.ReplicaState{ReplicaLive, cluster.ReplicaLate, cluster.ReplicaExpired, ReplicaStopped,
+		cluster.ReplicaLost})
 	put(words, []memcached.State{memcached.StateUnknown, memcached.StateSafe, memcached.StateUnsafe,
 		memcached.StateUnreachable})
 	put(words, []memcached.Verdict{memcached.Good, memcached.Advice, memcached.Unsafe})

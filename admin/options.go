@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/jobs/explain"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -138,9 +139,9 @@ func (o *Options) access() Access {
 }
 
 // local returns what only this replica knows.
-func (o *Options) local() clusterLocal {
-	return clusterLocal{replica: o.Replica, version: o.Version, session: o.Session, ready: o.Ready,
-		servers: o.Memcached}
+func (o *Options) local() cluster.Local {
+	return cluster.Local{Replica: o.Replica, Version: o.Version, Session: o.Session, Ready: o.Ready,
+		Servers: o.Memcached}
 }
 
 // guarded reports whether requests need proof of identity.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 )
 
@@ -19,23 +20,23 @@ func (s clusterPages) overviewJSON(w http.ResponseWriter, r *http.Request) {
 // overview returns the state of the cluster and the HTTP status.
 func (s clusterPages) overview(ctx context.Context) (Overview, int) {
 	var f Frame
-	_, content, status, err := queryOrCached(s.Site, ctx, "/", &f, s.reader.overview)
+	_, content, status, err := queryOrCached(s.Site, ctx, "/", &f, s.reader.Overview)
 	if content == nil { // load returns no errors of the caller here
 		content = new(Overview)
-		*content = emptyOverview()
+		*content = cluster.EmptyOverview()
 		if err != nil {
 			f.Error, status = storeTrouble(err), http.StatusServiceUnavailable
 		}
 	}
-	f.ServedBy = s.local.servedBy(ctx)
+	f.ServedBy = s.local.ServedBy(ctx)
 	return *s.completeOverview(content, &f), status
 }
 
 // completeOverview adds what only the server knows.
 func (s clusterPages) completeOverview(o *Overview, f *Frame) *Overview {
 	o.Stale, o.Error, o.ServedBy, o.Memcached, o.Actions = f.Stale, f.Error, f.ServedBy,
-		s.local.memcached(), f.Actions
-	o.Problems = problems(o)
+		s.local.Memcached(), f.Actions
+	o.Problems = cluster.Problems(o)
 	return o
 }
 
@@ -46,7 +47,7 @@ func (s clusterPages) overviewPage(w http.ResponseWriter, r *http.Request) {
 	}
 	show(s.Site, w, r, page[Overview]{
 		template: "overview.html", section: "/", title: "Overview", jsonPath: "/api/v1/overview",
-		live: true, load: s.reader.overview,
+		live: true, load: s.reader.Overview,
 		complete: func(o *Overview, f *Frame) *Overview {
 			s.completeOverview(o, f)
 			f.Title = o.Title()

@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/charts"
+	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/records"
@@ -19,15 +20,6 @@ import (
 
 //go:embed templates
 var templateFiles embed.FS
-
-// The number of entries that the page shows of each list. The JSON has all.
-const (
-	shownRunning       = 12
-	shownBlockedGroups = 20
-	shownFree          = 300
-	shownFailures      = 12
-	shownPauses        = 5
-)
 
 // pages renders the templates. Servers can share it.
 type pages struct {
@@ -47,11 +39,11 @@ func newPages() (*pages, error) {
 		"ended":          records.Ended,
 		"figure":         words.Figure,
 		"lasted":         records.Lasted,
-		"recent":         recent,
-		"eventWords":     eventWords,
-		"setting":        settingWords,
-		"memcachedError": memcachedError,
-		"usage":          usageWords,
+		"recent":         cluster.RecentEvents,
+		"eventWords":     cluster.EventWords,
+		"setting":        cluster.SettingWords,
+		"memcachedError": cluster.ServerError,
+		"usage":          cluster.UsageWords,
 		"verdict":        words.Verdict,
 		"runs":           newRunList,
 		"runsOfOne":      newRunListOfOne,

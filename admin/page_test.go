@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
-	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 func TestPageRefreshesItself(t *testing.T) {
@@ -141,33 +140,6 @@ func TestBlockedBelowSchemaLock(t *testing.T) {
 	if o.Resources[0].Resource != "warehouse/orders" || o.Resources[0].State != locks.HeldAbove ||
 		o.Resources[0].Waiting != 1 {
 		t.Errorf("first resource is %+v, want what is waited for", o.Resources[0])
-	}
-}
-
-func TestReplicaStates(t *testing.T) {
-	view := func(beat, expires time.Duration, end *time.Time) storage.ReplicaView {
-		return storage.ReplicaView{LastBeat: ago(beat), ExpiresAt: ago(expires), EndedAt: end}
-	}
-	// Stores write the end of a session that its replica ended after its expiry, or at it.
-	ended := func(stopped bool) storage.ReplicaView {
-		v := view(60*time.Second, 45*time.Second, pointer(ago(45*time.Second-time.Microsecond)))
-		v.Stopped = stopped
-		return v
-	}
-	cases := []struct {
-		view storage.ReplicaView
-		want ReplicaState
-	}{
-		{view(5*time.Second, -10*time.Second, nil), ReplicaLive},
-		{view(8*time.Second, -7*time.Second, nil), ReplicaLate},
-		{view(15*time.Second, 0, nil), ReplicaExpired},
-		{ended(true), ReplicaStopped},
-		{ended(false), ReplicaLost},
-	}
-	for _, c := range cases {
-		if got := replicaState(c.view, noon); got != c.want {
-			t.Errorf("%+v is %s, want %s", c.view, got, c.want)
-		}
 	}
 }
 

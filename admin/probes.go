@@ -15,7 +15,7 @@ func (s probes) healthz(w http.ResponseWriter, _ *http.Request) {
 // readyz reports whether this replica can start runs, or why not. The reason may name servers, so
 // only known identities get it.
 func (s probes) readyz(w http.ResponseWriter, r *http.Request) {
-	if err := s.local.checkReady(r.Context()); err != nil {
+	if err := s.local.CheckReady(r.Context()); err != nil {
 		line := "not ready"
 		if _, known := s.guard.Identify(r); known {
 			line = words.OneLine(err.Error(), 300)

@@ -4,14 +4,18 @@ import (
 	"context"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
 	"github.com/holdfast-dev/holdfast/jobs/explain"
+	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // reader queries the store and memcached for requests.
 type reader struct {
-	*clusterReader
+	*cluster.Reader
+	lock           *locks.Reader
+	ops            *operations.Operations // may be nil
 	scheduledTimes func(job string, from time.Time, n int) []time.Time
 	memory         storage.Memory
 	explain        func(ctx context.Context, job, at string) (explain.Explanation, error)
@@ -25,7 +29,8 @@ func newReader(o Options) *reader {
 	lock := locks.NewReader(o.Store, locks.Sources{Advisory: o.Advisory, Restarts: o.Restarts,
 		ScheduledTimes: o.ScheduledTimes, LongestWait: o.LongestWait})
 	return &reader{
-		clusterReader:  newClusterReader(o.Store, lock, o.Operations, o.Upcoming),
+		Reader: cluster.NewReader(o.Store, lock, o.Operations, o.Upcoming),
+		lock:   lock, ops: o.Operations,
 		scheduledTimes: o.ScheduledTimes, memory: o.Memory, explain: explainer,
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking/memcached"
@@ -14,11 +15,11 @@ func (s clusterPages) replicasJSON(w http.ResponseWriter, r *http.Request) {
 		if err := param.Only(r); err != nil {
 			return nil, err
 		}
-		p, err := s.reader.snapshot(ctx)
+		p, err := s.reader.Snapshot(ctx)
 		if err != nil {
 			return nil, err
 		}
-		return s.reader.busyReplicas(ctx, p)
+		return s.reader.BusyReplicas(ctx, p)
 	})
 }
 
@@ -30,15 +31,15 @@ func (s clusterPages) replicasPage(w http.ResponseWriter, r *http.Request) {
 	show(s.Site, w, r, page[replicasView]{
 		template: "replicas.html", section: "/replicas", title: "Replicas", live: true,
 		topics: []storage.Topic{storage.TopicReplicas, storage.TopicRuns, storage.TopicJobs},
-		load: func(ctx context.Context, p snapshot) (v replicasView, err error) {
-			if v.Replicas, err = s.reader.busyReplicas(ctx, p); err != nil {
+		load: func(ctx context.Context, p cluster.Snapshot) (v replicasView, err error) {
+			if v.Replicas, err = s.reader.BusyReplicas(ctx, p); err != nil {
 				return v, err
 			}
-			v.Drift, err = s.reader.driftedJobs(ctx, p.replicas)
+			v.Drift, err = s.reader.DriftedJobs(ctx, p.Replicas)
 			return v, err
 		},
 		complete: func(v *replicasView, f *Frame) *Overview {
-			v.Memcached, v.ServedBy = s.local.memcached(), f.ServedBy
+			v.Memcached, v.ServedBy = s.local.Memcached(), f.ServedBy
 			return &Overview{Now: f.Now, Replicas: v.Replicas, Drift: v.Drift, ServedBy: f.ServedBy,
 				Memcached: v.Memcached, Error: f.Error}
 		},
@@ -50,7 +51,7 @@ type replicasView struct {
 	Replicas  []Replica
 	Drift     []storage.JobDrift // jobs whose definitions differ between live replicas
 	Memcached *MemcachedView
-	ServedBy  ServedBy
+	ServedBy  cluster.ServedBy
 }
 
 // DriftShown returns the jobs with drift that the page lists.
@@ -81,7 +82,7 @@ func (v *replicasView) OddServers(list string) string {
 func (v *replicasView) odd(value string, of func(Replica) string) string {
 	counts := make(map[string]int)
 	for _, r := range v.Replicas {
-		if r.live() && of(r) != "" {
+		if r.Live() && of(r) != "" {
 			counts[of(r)]++
 		}
 	}
@@ -102,7 +103,7 @@ func (s clusterPages) memcachedJSON(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	view := MemcachedView{SeenBy: s.options.Replica, Servers: []memcached.Health{}}
-	if known := s.local.memcached(); known != nil {
+	if known := s.local.Memcached(); known != nil {
 		view = *known
 	}
 	s.writeJSON(w, http.StatusOK, view)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -89,7 +90,7 @@ func (s runPages) runsPage(w http.ResponseWriter, r *http.Request) {
 	show(s.Site, w, r, page[runsView]{
 		template: "runs.html", section: "/runs", title: "Runs", live: true, fields: true,
 		topics: []storage.Topic{storage.TopicRuns},
-		load: func(ctx context.Context, _ snapshot) (v runsView, err error) {
+		load: func(ctx context.Context, _ cluster.Snapshot) (v runsView, err error) {
 			filter, err := s.reader.runFilter(ctx, p, pageRuns)
 			if err != nil {
 				return v, err

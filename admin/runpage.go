@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
@@ -52,7 +53,7 @@ func (s runPages) runPage(w http.ResponseWriter, r *http.Request) {
 	show(s.Site, w, r, page[runView]{
 		template: "run.html", section: "/runs", title: "Run " + short(id.String()), live: true,
 		topics: []storage.Topic{storage.TopicRuns, storage.TopicLocks},
-		load: func(ctx context.Context, _ snapshot) (runView, error) {
+		load: func(ctx context.Context, _ cluster.Snapshot) (runView, error) {
 			v, err := s.reader.runView(ctx, id)
 			if err == nil {
 				s.watch(ctx, v.Record)

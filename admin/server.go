@@ -71,7 +71,7 @@ func build(options Options, pages *pages) (*Server, error) {
 	}
 	s.reader = newReader(options)
 	parts := siteParts{log: s.log, pages: pages, queries: newQueries(),
-		cluster: s.reader.clusterReader,
+		cluster: s.reader.Reader,
 		local:   options.local(), storeName: options.storeName(), refresh: options.Refresh,
 		actions: options.Operations != nil}
 	if options.Changes != nil {

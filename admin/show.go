@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -19,7 +20,7 @@ type page[T any] struct {
 	live     bool            // refreshes itself
 	fields   bool            // has input fields
 	topics   []storage.Topic // topics that the page shows; none: all
-	load     func(ctx context.Context, p snapshot) (T, error)
+	load     func(ctx context.Context, p cluster.Snapshot) (T, error)
 	// complete adds what only the server knows. It returns the overview for the status, or nil if
 	// the snapshot suffices. It may be nil.
 	complete func(*T, *Frame) *Overview
@@ -56,26 +57,26 @@ func show[T any](s *Site, w http.ResponseWriter, r *http.Request, p page[T]) {
 		s.Refuse(w, r, http.StatusNotFound, err.Error())
 		return
 	}
-	f.Now, f.ServedBy = snap.now, s.local.servedBy(r.Context())
-	judged := &Overview{Now: snap.now, Replicas: snap.replicas, ServedBy: f.ServedBy,
-		Memcached: s.local.memcached(), Error: f.Error}
+	f.Now, f.ServedBy = snap.Now, s.local.ServedBy(r.Context())
+	judged := &Overview{Now: snap.Now, Replicas: snap.Replicas, ServedBy: f.ServedBy,
+		Memcached: s.local.Memcached(), Error: f.Error}
 	if content != nil && p.complete != nil {
 		if own := p.complete(content, &f); own != nil {
 			judged = own
 		}
 	}
-	f.Status = judged.status(s.storeName)
+	f.Status = judged.Status(s.storeName)
 	s.pages.write(w, s.log, status, p.template, view[T]{f, content})
 }
 
 // queryOrCached runs load with a snapshot, or returns the cached result if the store does not
 // answer. It returns errors of the caller, and notes errors of the store in the frame.
 func queryOrCached[T any](s *Site, ctx context.Context, key string, f *Frame,
-	load func(context.Context, snapshot) (T, error)) (snapshot, *T, int, error) {
-	var snap snapshot
+	load func(context.Context, cluster.Snapshot) (T, error)) (cluster.Snapshot, *T, int, error) {
+	var snap cluster.Snapshot
 	var content T
 	err := s.queries.run(ctx, func(ctx context.Context) (err error) {
-		if snap, err = s.cluster.snapshot(ctx); err != nil {
+		if snap, err = s.cluster.Snapshot(ctx); err != nil {
 			return err
 		}
 		content, err = load(ctx, snap)
@@ -88,14 +89,14 @@ func queryOrCached[T any](s *Site, ctx context.Context, key string, f *Frame,
 		s.pageCache.put(key, snap, &content)
 		return snap, &content, http.StatusOK, nil
 	case errors.As(err, &bad), errors.Is(err, storage.ErrNotFound):
-		return snapshot{}, nil, 0, err
+		return cluster.Snapshot{}, nil, 0, err
 	}
 	s.storeFailed(ctx, err)
 	f.Error = storeTrouble(err)
 	snap, known, age := s.pageCache.lookup(key)
 	last, ok := known.(*T)
 	if !ok {
-		return snapshot{}, nil, http.StatusServiceUnavailable, nil
+		return cluster.Snapshot{}, nil, http.StatusServiceUnavailable, nil
 	}
 	f.Stale, f.Age, f.Actions = true, age, false // the store accepts no actions now
 	copied := *last

@@ -15,7 +15,7 @@ func (s *Site) Refuse(w http.ResponseWriter, r *http.Request, status int, text s
 	}
 	said := message{Frame: Frame{Title: http.StatusText(status)}, Code: status, Text: text}
 	if identity, known := s.guard.Identify(r); known {
-		said.Known, said.ServedBy.Replica, said.Account = true, s.local.replica, identity
+		said.Known, said.ServedBy.Replica, said.Account = true, s.local.Replica, identity
 	}
 	s.pages.write(w, s.log, status, "message.html", said)
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/access"
+	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -21,8 +22,8 @@ type siteParts struct {
 	pages     *pages
 	guard     *access.Guard
 	queries   *queries
-	cluster   *clusterReader
-	local     clusterLocal
+	cluster   *cluster.Reader
+	local     cluster.Local
 	storeName string        // for people
 	refresh   time.Duration // of open pages that get no events
 	actions   bool          // operators may act

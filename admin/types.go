@@ -1,6 +1,31 @@
 package admin
 
-import "github.com/holdfast-dev/holdfast/admin/internal/locks"
+import (
+	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
+	"github.com/holdfast-dev/holdfast/admin/internal/locks"
+)
+
+// The types of Options and of answers of the API that are about the cluster.
+type (
+	// Overview is the state of the cluster at one time.
+	Overview = cluster.Overview
+	// Problem is a problem of the cluster, in one or two sentences.
+	Problem = cluster.Problem
+	// Replica is a session and its state.
+	Replica = cluster.Replica
+	// ScheduledFiring is the next firing of a job, by the replica's cron table.
+	ScheduledFiring = cluster.ScheduledFiring
+	// Memcached reports the health of the memcached servers. *memcached.Watch implements it.
+	Memcached = cluster.Memcached
+	// MemcachedView is the memcached servers as one replica sees them.
+	MemcachedView = cluster.MemcachedView
+)
+
+// The states of a replica whose session is valid, and of a replica that ended its session.
+const (
+	ReplicaLive    = cluster.ReplicaLive
+	ReplicaStopped = cluster.ReplicaStopped
+)
 
 // The types of Options and of answers of the API that are about locks.
 type (

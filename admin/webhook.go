@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
@@ -77,7 +78,7 @@ func (s webhookPages) webhooksPage(w http.ResponseWriter, r *http.Request) {
 	}
 	show(s.Site, w, r, page[webhooksView]{
 		template: "webhooks.html", section: "/webhooks", title: "Webhooks",
-		load: func(ctx context.Context, _ snapshot) (v webhooksView, err error) {
+		load: func(ctx context.Context, _ cluster.Snapshot) (v webhooksView, err error) {
 			v.Filter = webhookFields{filter.Webhook, p.Get("run"), p.Get("given_up")}
 			asked := filter
 			// one extra row shows whether there is another page
@@ -181,7 +182,7 @@ func (s webhookPages) deliverAgainPage(w http.ResponseWriter, r *http.Request) {
 	answerAction(s.base, w, r, actionPage[deliverView]{
 		template: "deliver.html", section: "/webhooks", title: "Deliver again",
 		params: []string{"run"},
-		load: func(ctx context.Context, _ snapshot) (v deliverView, err error) {
+		load: func(ctx context.Context, _ cluster.Snapshot) (v deliverView, err error) {
 			list, _, err := s.reader.undelivered(ctx, filter)
 			withID := func(u storage.Undelivered) bool { return u.ID == id }
 			if at := slices.IndexFunc(list, withID); at >= 0 {

@@ -1,4 +1,4 @@
-package admin
+package cluster
 
 import (
 	"time"
@@ -15,7 +15,7 @@ type ScheduledFiring struct {
 }
 
 // firings returns the next firing of each job, at most n.
-func (r *clusterReader) firings(from time.Time, n int) []ScheduledFiring {
+func (r *Reader) firings(from time.Time, n int) []ScheduledFiring {
 	if r.upcoming == nil || n <= 0 {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package admin
+package cluster
 
 import (
 	"fmt"
@@ -45,8 +45,8 @@ type StatusPart struct {
 	Text string
 }
 
-// status returns the status of the cluster. The store has the name storeName.
-func (o *Overview) status(storeName string) Status {
+// Status returns the status of the cluster. The store has the name storeName.
+func (o *Overview) Status(storeName string) Status {
 	parts := []StatusPart{{storeName, "calm", "answers"}}
 	if o.Error != "" {
 		parts[0].Mood, parts[0].Text = "alarm", "does not answer"
@@ -60,7 +60,7 @@ func (o *Overview) status(storeName string) Status {
 	slices.SortStableFunc(parts, func(a, b StatusPart) int {
 		return moodRank(b.Mood) - moodRank(a.Mood)
 	})
-	return Status{Parts: parts, Problems: problems(o)}
+	return Status{Parts: parts, Problems: Problems(o)}
 }
 
 func clusterPart(replicas []Replica) StatusPart {

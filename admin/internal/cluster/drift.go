@@ -1,4 +1,4 @@
-package admin
+package cluster
 
 import (
 	"context"
@@ -18,9 +18,9 @@ const (
 	maxDrifted = 10
 )
 
-// driftedJobs returns the jobs whose definitions differ between live replicas. It queries the store
+// DriftedJobs returns the jobs whose definitions differ between live replicas. It queries the store
 // only if their cron tables differ.
-func (r *clusterReader) driftedJobs(ctx context.Context, replicas []Replica) ([]storage.JobDrift,
+func (r *Reader) DriftedJobs(ctx context.Context, replicas []Replica) ([]storage.JobDrift,
 	error) {
 	if len(cronTables(replicas)) < 2 {
 		return nil, nil
@@ -36,7 +36,7 @@ func (r *clusterReader) driftedJobs(ctx context.Context, replicas []Replica) ([]
 func cronTables(replicas []Replica) map[string][]string {
 	names := make(map[string][]string)
 	for _, r := range replicas {
-		if r.live() && r.ConfigHash != "" {
+		if r.Live() && r.ConfigHash != "" {
 			names[r.ConfigHash] = append(names[r.ConfigHash], r.Name)
 		}
 	}
@@ -66,7 +66,7 @@ func driftProblems(o *Overview, add func(Severity, string, ...any)) {
 		jobs = " " + strings.Join(which, ". ") + "."
 	}
 	deploy := slices.ContainsFunc(o.Replicas, func(r Replica) bool {
-		return r.live() && o.Now.Sub(r.StartedAt) < deployTime
+		return r.Live() && o.Now.Sub(r.StartedAt) < deployTime
 	})
 	if deploy {
 		add(Notice, "A deploy seems to be under way: the replicas have %s different cron tables "+
@@ -83,7 +83,7 @@ func driftProblems(o *Overview, add func(Severity, string, ...any)) {
 // the page, which reports itself.
 func notReadyProblems(o *Overview, add func(Severity, string, ...any)) {
 	for _, r := range o.Replicas {
-		if r.live() && r.NotReady != "" && r.Session.String() != o.ServedBy.Session {
+		if r.Live() && r.NotReady != "" && r.Session.String() != o.ServedBy.Session {
 			add(Alarm, "%s starts no runs: %s", r.Name, words.Sentence(words.OneLine(r.NotReady,
 				300)))
 		}

@@ -1,4 +1,4 @@
-package admin
+package cluster
 
 import (
 	"cmp"
@@ -19,8 +19,8 @@ type JobFailures struct {
 	Last    time.Time          `json:"last"`             // creation time of the newest run
 }
 
-// sortTallies sorts tallies, most frequent first.
-func sortTallies(tallies []storage.Tally) {
+// SortTallies sorts tallies, most frequent first.
+func SortTallies(tallies []storage.Tally) {
 	slices.SortFunc(tallies, func(a, b storage.Tally) int {
 		return cmp.Or(cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.Job, b.Job),
 			cmp.Compare(a.State, b.State), cmp.Compare(a.Reason, b.Reason))
@@ -31,7 +31,7 @@ func sortTallies(tallies []storage.Tally) {
 // first, then those with the most skips and misfires.
 func failuresByJob(tallies []storage.Tally) []JobFailures {
 	tallies = slices.Clone(tallies)
-	sortTallies(tallies)
+	SortTallies(tallies)
 	indexes := make(map[string]int)
 	reasons := make(map[string]map[jobs.Reason]int) // by job; failed runs have no reason
 	failures := []JobFailures{}

@@ -1,4 +1,4 @@
-package admin
+package cluster
 
 import (
 	"context"
@@ -45,22 +45,22 @@ type Overview struct {
 	Next     []Firing         `json:"next"` // by this replica's cron table
 	Replicas []Replica        `json:"replicas"`
 	// jobs whose definitions differ between replicas
-	Drift    []storage.JobDrift `json:"drift,omitempty"`
-	Pauses   []storage.Pause    `json:"pauses,omitempty"` // active pauses, oldest first
-	Actions  bool               `json:"-"`                // the viewer may act
-	holders  map[string][]Lock  // the locks of each run, by its id
-	advisory error              // why memcached could not be queried
+	Drift    []storage.JobDrift      `json:"drift,omitempty"`
+	Pauses   []storage.Pause         `json:"pauses,omitempty"` // active pauses, oldest first
+	Actions  bool                    `json:"-"`                // the viewer may act
+	holders  map[string][]locks.Lock // the locks of each run, by its id
+	advisory error                   // why memcached could not be queried
 }
 
 // Firing is an upcoming firing.
 type Firing struct {
-	Job         string     `json:"job"`
-	ScheduledAt time.Time  `json:"scheduled_at"`
-	Resources   []Resource `json:"resources"`
+	Job         string           `json:"job"`
+	ScheduledAt time.Time        `json:"scheduled_at"`
+	Resources   []locks.Resource `json:"resources"`
 }
 
-// emptyOverview has empty lists instead of null.
-func emptyOverview() Overview {
+// EmptyOverview returns an overview that has empty lists instead of null.
+func EmptyOverview() Overview {
 	return Overview{
 		Problems: []Problem{}, Waiting: []storage.Record{}, Resources: []locks.ResourceState{},
 		Running:        []storage.Record{},
@@ -69,10 +69,10 @@ func emptyOverview() Overview {
 	}
 }
 
-// overview queries the overview, without the parts that completeOverview adds.
-func (r *clusterReader) overview(ctx context.Context, p snapshot) (Overview, error) {
-	o := emptyOverview()
-	o.Now, o.Replicas = p.now, p.replicas
+// Overview queries the overview, without what only the replica that answers knows.
+func (r *Reader) Overview(ctx context.Context, p Snapshot) (Overview, error) {
+	o := EmptyOverview()
+	o.Now, o.Replicas = p.Now, p.Replicas
 	set, err := r.lock.Locks(ctx)
 	if err != nil {
 		return o, err
@@ -89,10 +89,10 @@ func (r *clusterReader) overview(ctx context.Context, p snapshot) (Overview, err
 	if err := r.overviewRuns(ctx, &o); err != nil {
 		return o, err
 	}
-	if o.Drift, err = r.driftedJobs(ctx, o.Replicas); err != nil {
+	if o.Drift, err = r.DriftedJobs(ctx, o.Replicas); err != nil {
 		return o, err
 	}
-	if o.Pauses, err = r.activePauses(ctx); err != nil {
+	if o.Pauses, err = r.ActivePauses(ctx); err != nil {
 		return o, err
 	}
 	for _, scheduledAt := range r.firings(o.Now, nextFirings) {
@@ -101,7 +101,7 @@ func (r *clusterReader) overview(ctx context.Context, p snapshot) (Overview, err
 	}
 	o.Resources = locks.ResourceStates(known, set.Locks, o.Waiting)
 	o.advisory = set.Advisory
-	o.holders = make(map[string][]Lock)
+	o.holders = make(map[string][]locks.Lock)
 	for _, lock := range slices.Concat(set.Locks, set.Own) {
 		o.holders[lock.Holder.Run] = append(o.holders[lock.Holder.Run], lock)
 	}
@@ -109,7 +109,7 @@ func (r *clusterReader) overview(ctx context.Context, p snapshot) (Overview, err
 	return o, nil
 }
 
-func (r *clusterReader) overviewRuns(ctx context.Context, o *Overview) (err error) {
+func (r *Reader) overviewRuns(ctx context.Context, o *Overview) (err error) {
 	lists := []struct {
 		runs   *[]storage.Record
 		filter storage.RunFilter

@@ -1,7 +1,8 @@
-package admin
+package cluster
 
 import (
 	"testing"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
@@ -11,8 +12,9 @@ import (
 // TestMostFrequentReasonCountsFailures: a run that failed has no reason but its own error, and one
 // reason may be that of several states.
 func TestMostFrequentReasonCountsFailures(t *testing.T) {
+	last := time.Date(2026, 7, 28, 12, 0, 0, 0, time.UTC)
 	tally := func(state jobs.State, reason jobs.Reason, runs int) storage.Tally {
-		return storage.Tally{Job: "a", State: state, Reason: reason, Runs: runs, Last: noon}
+		return storage.Tally{Job: "a", State: state, Reason: reason, Runs: runs, Last: last}
 	}
 	for _, c := range []struct {
 		tallies []storage.Tally

@@ -1,4 +1,4 @@
-package admin
+package cluster
 
 import (
 	"fmt"
@@ -23,15 +23,15 @@ func memcachedProblems(o *Overview, add func(Severity, string, ...any)) {
 			add(Notice,
 				"memcached %s has not answered %s for %s: %s Locks rely on the store alone.",
 				h.Server, o.Memcached.SeenBy, words.Span(o.Now.Sub(h.Since)),
-				words.Sentence(words.OneLine(memcachedError(h), 300)))
+				words.Sentence(words.OneLine(ServerError(h), 300)))
 		case memcached.StateUnsafe:
 			add(Notice, "memcached %s is not safe for locks: %s. Locks rely on the store.",
 				h.Server, unsafeSettings(h))
 		}
 		var recentEvents []string
-		for _, e := range recent(h, o.Now) {
+		for _, e := range RecentEvents(h, o.Now) {
 			recentEvents = append(recentEvents,
-				eventWords(e)+" "+words.Span(o.Now.Sub(e.At))+" ago")
+				EventWords(e)+" "+words.Span(o.Now.Sub(e.At))+" ago")
 		}
 		if len(recentEvents) > 0 {
 			add(Notice, "memcached %s %s.", h.Server, strings.Join(recentEvents, ", "))
@@ -39,8 +39,8 @@ func memcachedProblems(o *Overview, add func(Severity, string, ...any)) {
 	}
 }
 
-// memcachedError returns the error of a server, without the server's name as prefix.
-func memcachedError(h memcached.Health) string {
+// ServerError returns the error of a server, without the server's name as prefix.
+func ServerError(h memcached.Health) string {
 	return strings.TrimPrefix(h.Error, "memcached "+h.Server+": ")
 }
 
@@ -48,23 +48,24 @@ func memcachedError(h memcached.Health) string {
 func unsafeSettings(h memcached.Health) string {
 	var parts []string
 	for _, s := range h.Complaints(memcached.Unsafe) {
-		parts = append(parts, settingWords(s)+" ("+s.Mend+")")
+		parts = append(parts, SettingWords(s)+" ("+s.Mend+")")
 	}
 	return strings.Join(parts, ", ")
 }
 
-func settingWords(s memcached.Setting) string {
+// SettingWords describes a setting of a server by its value.
+func SettingWords(s memcached.Setting) string {
 	if s.Value == "" {
 		return s.Name + " is not reported"
 	}
 	return s.Name + " is " + s.Value
 }
 
-// recent returns the last event of each kind, if it is newer than recentEventAge.
-func recent(h memcached.Health, now time.Time) (events []memcached.Event) {
+// RecentEvents returns the last event of each kind, if it is newer than recentEventAge.
+func RecentEvents(h memcached.Health, now time.Time) (events []memcached.Event) {
 	var kinds []memcached.EventKind
 	for _, e := range h.Events {
-		if now.Sub(e.At) < recentEventAge && eventWords(e) != "" &&
+		if now.Sub(e.At) < recentEventAge && EventWords(e) != "" &&
 			!slices.Contains(kinds, e.Kind) {
 			kinds, events = append(kinds, e.Kind), append(events, e)
 		}
@@ -72,8 +73,8 @@ func recent(h memcached.Health, now time.Time) (events []memcached.Event) {
 	return events
 }
 
-// eventWords describes an event, or returns "" for one that the page shows otherwise.
-func eventWords(e memcached.Event) string {
+// EventWords describes an event, or returns "" for one that the page shows otherwise.
+func EventWords(e memcached.Event) string {
 	switch e.Kind {
 	case memcached.EventRestarted:
 		return "restarted and lost its locks"
@@ -97,7 +98,7 @@ func eventWords(e memcached.Event) string {
 func serverListProblems(o *Overview, add func(Severity, string, ...any)) {
 	names := make(map[string][]string) // by list
 	for _, r := range o.Replicas {
-		if r.live() && r.LockServers != "" {
+		if r.Live() && r.LockServers != "" {
 			names[r.LockServers] = append(names[r.LockServers], r.Name)
 		}
 	}
@@ -114,8 +115,8 @@ func serverListProblems(o *Overview, add func(Severity, string, ...any)) {
 		words.Number(len(groups)), strings.Join(groups, " / "))
 }
 
-// usageWords describes the usage of a server, with memory in the unit of memcached's -m.
-func usageWords(u memcached.Usage) string {
+// UsageWords describes the usage of a server, with memory in the unit of memcached's -m.
+func UsageWords(u memcached.Usage) string {
 	const mega = 1 << 20
 	used := fmt.Sprint(u.Bytes / mega)
 	if u.Bytes > 0 && u.Bytes < mega {
@@ -124,4 +125,18 @@ func usageWords(u memcached.Usage) string {
 	return fmt.Sprintf("%s, %s of %d MB, %s", words.Figure(int(u.Items), "entry", "entries"), used,
 		u.LimitBytes/mega,
 		words.Figure(int(u.Connections), "connection", "connections"))
+}
+
+// MemcachedView is the memcached servers as one replica sees them. Another replica may reach a
+// server that this one does not.
+type MemcachedView struct {
+	SeenBy  string             `json:"seen_by"`
+	Servers []memcached.Health `json:"servers"` // in the configured order
+}
+
+// unreachable reports whether any server does not answer.
+func (v *MemcachedView) unreachable() bool {
+	return v != nil && slices.ContainsFunc(v.Servers, func(h memcached.Health) bool {
+		return h.State == memcached.StateUnreachable
+	})
 }

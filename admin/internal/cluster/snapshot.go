@@ -1,4 +1,4 @@
-package admin
+package cluster
 
 import (
 	"cmp"
@@ -12,29 +12,30 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// snapshot is the state that every page needs beside its own content.
-type snapshot struct {
-	now      time.Time
-	replicas []Replica
+// Snapshot is the state that every page needs beside its own content.
+type Snapshot struct {
+	Now      time.Time
+	Replicas []Replica
 }
 
-func (r *clusterReader) snapshot(ctx context.Context) (p snapshot, err error) {
-	if p.now, err = r.Now(ctx); err != nil {
+// Snapshot queries the time of the store and all replicas, by name.
+func (r *Reader) Snapshot(ctx context.Context) (p Snapshot, err error) {
+	if p.Now, err = r.Now(ctx); err != nil {
 		return p, err
 	}
 	found, err := r.replicas(ctx)
 	if err != nil {
 		return p, err
 	}
-	p.replicas = make([]Replica, 0, len(found))
+	p.Replicas = make([]Replica, 0, len(found))
 	for _, v := range found {
-		p.replicas = append(p.replicas, Replica{ReplicaView: v, State: replicaState(v, p.now)})
+		p.Replicas = append(p.Replicas, Replica{ReplicaView: v, State: replicaState(v, p.Now)})
 	}
 	return p, nil
 }
 
 // replicas returns sessions by name, the latest session of a name first.
-func (r *clusterReader) replicas(ctx context.Context) ([]storage.ReplicaView, error) {
+func (r *Reader) replicas(ctx context.Context) ([]storage.ReplicaView, error) {
 	found, err := r.Store.Replicas(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("replicas: %w", err)
@@ -53,15 +54,15 @@ func (r *clusterReader) replicas(ctx context.Context) ([]storage.ReplicaView, er
 	return views, nil
 }
 
-// busyReplicas returns the replicas with the runs of each.
-func (r *clusterReader) busyReplicas(ctx context.Context, p snapshot) ([]Replica, error) {
+// BusyReplicas returns the replicas with the runs of each.
+func (r *Reader) BusyReplicas(ctx context.Context, p Snapshot) ([]Replica, error) {
 	running, err := r.Runs(ctx, storage.RunFilter{States: []jobs.State{jobs.Running},
 		Limit: storage.MaxBatch})
 	if err != nil {
 		return nil, err
 	}
 	slices.SortFunc(running, records.OlderFirst)
-	replicas := slices.Clone(p.replicas)
+	replicas := slices.Clone(p.Replicas)
 	for i := range replicas {
 		replicas[i].Runs = []storage.Record{}
 		for _, run := range running {

@@ -1,4 +1,4 @@
-package admin
+package cluster
 
 import (
 	"slices"
@@ -6,6 +6,15 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// The number of entries that the page shows of each list. The JSON has all.
+const (
+	shownRunning       = 12
+	shownBlockedGroups = 20
+	shownFree          = 300
+	shownFailures      = 12
+	shownPauses        = 5
 )
 
 // Title returns the title for the browser's tab, with the number of problems.

@@ -1,4 +1,4 @@
-package admin
+package cluster
 
 import (
 	"context"
@@ -8,13 +8,14 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-func plainPause(p storage.Pause) storage.Pause {
+// PlainPause returns a pause with its times in UTC.
+func PlainPause(p storage.Pause) storage.Pause {
 	p.At, p.ResumedAt = p.At.UTC(), records.InUTC(p.ResumedAt)
 	return p
 }
 
-// activePauses returns the pauses that have not been resumed, never nil.
-func (r *clusterReader) activePauses(ctx context.Context) ([]storage.Pause, error) {
+// ActivePauses returns the pauses that have not been resumed, never nil.
+func (r *Reader) ActivePauses(ctx context.Context) ([]storage.Pause, error) {
 	pauses := []storage.Pause{}
 	if r.ops == nil {
 		return pauses, nil
@@ -24,7 +25,7 @@ func (r *clusterReader) activePauses(ctx context.Context) ([]storage.Pause, erro
 		return nil, fmt.Errorf("pauses: %w", err)
 	}
 	for _, p := range standing {
-		pauses = append(pauses, plainPause(p))
+		pauses = append(pauses, PlainPause(p))
 	}
 	return pauses, nil
 }

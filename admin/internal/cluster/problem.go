@@ -1,4 +1,4 @@
-package admin
+package cluster
 
 import (
 	"fmt"
@@ -27,9 +27,9 @@ type Problem struct {
 // mood returns the severity as a CSS class.
 func (p Problem) mood() string { return string(p.Severity) }
 
-// problems lists the problems of the cluster, worst first. Waiting runs have a section of their
+// Problems lists the problems of the cluster, worst first. Waiting runs have a section of their
 // own.
-func problems(o *Overview) []Problem {
+func Problems(o *Overview) []Problem {
 	found := []Problem{}
 	add := func(severity Severity, format string, args ...any) {
 		found = append(found, Problem{severity, fmt.Sprintf(format, args...)})
@@ -56,7 +56,7 @@ func replicaProblems(o *Overview, add func(Severity, string, ...any)) {
 	live := make(map[string]bool)
 	versions := make(map[string]bool)
 	for _, r := range o.Replicas {
-		if r.live() {
+		if r.Live() {
 			live[r.Name], versions[r.Version] = true, true
 		}
 	}
@@ -101,11 +101,11 @@ func lockProblems(o *Overview, add func(Severity, string, ...any)) {
 					"next sweep releases it.",
 					lock.Resource, lock.Holder.Job, lock.Holder.Replica,
 					words.Span(o.Now.Sub(lock.ExpiresAt)))
-			case lock.Advisory == AdvisoryOther:
+			case lock.Advisory == locks.AdvisoryOther:
 				add(Notice, "%s: memcached names %s. The store decides: job %s on %s holds it.",
 					lock.Resource, lock.OtherHolder(), lock.Holder.Job,
 					lock.Holder.Replica)
-			case lock.Advisory == AdvisoryMissing:
+			case lock.Advisory == locks.AdvisoryMissing:
 				missing++
 			}
 		}

@@ -1,4 +1,4 @@
-package admin
+package cluster
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// clusterReader queries the state of the cluster. It is safe for concurrent use.
-type clusterReader struct {
+// Reader queries the state of the cluster. It is safe for concurrent use.
+type Reader struct {
 	records.Reader
 	lock     *locks.Reader
 	upcoming func(from time.Time, n int) []ScheduledFiring // may be nil
@@ -19,13 +19,13 @@ type clusterReader struct {
 	ops      *operations.Operations                        // may be nil
 }
 
-// newClusterReader returns a reader of a store. Upcoming returns the next firing after from of each
+// NewReader returns a reader of a store. Upcoming returns the next firing after from of each
 // job, at most n of them, and may be nil, as may ops.
-func newClusterReader(store storage.History, lock *locks.Reader, ops *operations.Operations,
-	upcoming func(from time.Time, n int) []ScheduledFiring) *clusterReader {
+func NewReader(store storage.History, lock *locks.Reader, ops *operations.Operations,
+	upcoming func(from time.Time, n int) []ScheduledFiring) *Reader {
 	tallies := func(ctx context.Context, now time.Time) ([]storage.Tally, error) {
 		return store.Tallies(ctx, now.Add(-lastDay))
 	}
-	return &clusterReader{Reader: records.Reader{Store: store}, lock: lock, upcoming: upcoming,
+	return &Reader{Reader: records.Reader{Store: store}, lock: lock, upcoming: upcoming,
 		tallies: records.NewCached(tallies), ops: ops}
 }

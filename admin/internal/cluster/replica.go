@@ -1,4 +1,4 @@
-package admin
+package cluster
 
 import (
 	"time"
@@ -51,5 +51,5 @@ func replicaState(v storage.ReplicaView, now time.Time) ReplicaState {
 	return ReplicaLive
 }
 
-// live reports whether the replica's session is valid.
-func (r Replica) live() bool { return r.State == ReplicaLive || r.State == ReplicaLate }
+// Live reports whether the replica's session is valid.
+func (r Replica) Live() bool { return r.State == ReplicaLive || r.State == ReplicaLate }
