@@ -1,7 +1,10 @@
 package admin
 
 import (
+	"bufio"
 	"context"
+	"crypto/tls"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
@@ -104,10 +107,109 @@ func (p *pipes) Close() error {
 
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }
 
-func (p *pipes) dial() net.Conn {
+func (p *pipes) dial() net.Conn { return p.dialFrom("192.0.2.1") }
+
+func (p *pipes) dialFrom(address string) net.Conn {
 	ours, theirs := net.Pipe()
-	p.accepted <- theirs
+	p.accepted <- pipe{theirs, address}
 	return ours
+}
+
+// pipe is a connection from an address.
+type pipe struct {
+	net.Conn
+	address string
+}
+
+func (p pipe) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(p.address), Port: 4000} }
+
+// TestClientsThatDoNotReadDoNotBlockOthers has every connection wait for clients that ask for a
+// file again and again and read no answer.
+func TestClientsThatDoNotReadDoNotBlockOthers(t *testing.T) {
+	pair := accesstest.NewPair(t, 1)
+	files := accesstest.NewPairFiles(t, pair)
+	const file = "/static/htmx.0123456789abcdef.js"
+	pipelined := strings.Repeat("GET "+file+" HTTP/1.1\r\nHost: localhost\r\n\r\n", 20)
+	secure := func(c net.Conn, protocol string) net.Conn {
+		// TLS 1.3 has the client read after the handshake
+		return tls.Client(c, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12,
+			NextProtos: []string{protocol}})
+	}
+	for name, attack := range map[string]func(c net.Conn) error{
+		"plain": func(c net.Conn) error {
+			_, err := io.WriteString(c, pipelined)
+			return err
+		},
+		"TLS": func(c net.Conn) error {
+			_, err := io.WriteString(secure(c, "http/1.1"), pipelined)
+			return err
+		},
+		"HTTP/2": func(c net.Conn) error {
+			client := secure(c, "h2")
+			if _, err := client.Write(streamsWithoutWindow(file)); err != nil {
+				return err
+			}
+			go func() { _, _ = io.Copy(io.Discard, client) }() // settings, but no body
+			return nil
+		},
+	} {
+		for _, addresses := range []int{1, 100} {
+			t.Run(fmt.Sprintf("%s from %d", name, addresses), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					o := calm()
+					o.Listen = "127.0.0.1:0"
+					if name != "plain" {
+						o.Certificate = &Certificate{CertFile: files.CertFile,
+							KeyFile: files.KeyFile}
+					}
+					_, listener, stop := piped(t, o)
+					defer stop()
+					for i := range access.MaxConnections {
+						c := listener.dialFrom(fmt.Sprintf("198.51.100.%d", i%addresses))
+						if err := attack(c); err != nil {
+							t.Fatal(err)
+						}
+					}
+					synctest.Wait()
+					for _, path := range []string{"/healthz", "/readyz", "/api/v1/replicas", "/"} {
+						c, start := listener.dial(), time.Now()
+						if o.Certificate != nil {
+							c = secure(c, "http/1.1")
+						}
+						_ = c.SetDeadline(start.Add(time.Second))
+						_, _ = io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\n"+
+							"Connection: close\r\n\r\n")
+						reply, err := http.ReadResponse(bufio.NewReader(c), nil)
+						if err != nil || reply.StatusCode != http.StatusOK {
+							t.Errorf("%s beside them, after %s: %v, %v", path, time.Since(start),
+								reply, err)
+						}
+						_ = c.Close()
+					}
+				})
+			})
+		}
+	}
+}
+
+// streamsWithoutWindow asks over HTTP/2 for a file several times and allows the server to send
+// nothing of it.
+func streamsWithoutWindow(file string) []byte {
+	frame := func(kind, flags byte, stream uint32, payload []byte) []byte {
+		header := []byte{0, 0, byte(len(payload)), kind, flags}
+		return append(binary.BigEndian.AppendUint32(header, stream), payload...)
+	}
+	const settings, headers, initialWindow, endHeadersAndStream = 4, 1, 4, 5
+	sent := []byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+	sent = append(sent, frame(settings, 0, 0, []byte{0, initialWindow, 0, 0, 0, 0})...)
+	fields := []byte{0x82, 0x87, 0x04, byte(len(file))} // method GET, scheme https, a path
+	fields = append(fields, file...)
+	fields = append(fields, 0x01, byte(len("localhost")))
+	fields = append(fields, "localhost"...)
+	for i := range uint32(4) {
+		sent = append(sent, frame(headers, endHeadersAndStream, 2*i+1, fields)...)
+	}
+	return sent
 }
 
 // TestSlowClientsAreCutOff holds each of the server's times, to the second.

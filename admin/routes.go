@@ -24,8 +24,8 @@ func (s *Server) routes() []route {
 	pause, audit, webhook := pausePages{with}, auditPages{with}, webhookPages{with}
 	event, probe := eventPages{with}, probes{with}
 	return []route{
-		{"GET", "/healthz", access.ForProbes, probe.healthz},
-		{"GET", "/readyz", access.ForProbes, probe.readyz},
+		{"GET", access.HealthPath, access.ForProbes, probe.healthz},
+		{"GET", access.ReadyPath, access.ForProbes, probe.readyz},
 		{"GET", access.MetricsPath, access.ForScrapers, probe.metrics},
 		{"GET", "/static/{file}", access.ForAnybody, probe.static},
 		{"GET", "/favicon.ico", access.ForAnybody, probe.icon},

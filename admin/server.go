@@ -163,7 +163,8 @@ func (s *Server) Run(ctx context.Context) error {
 		server.TLSConfig = s.certificate.Config()
 		serve = func(l net.Listener) error { return server.ServeTLS(l, "", "") }
 	}
-	go func() { served <- serve(access.Limit(listener, access.MaxConnections)) }()
+	limited := access.Limit(listener, access.DefaultLimits(s.site.guard))
+	go func() { served <- serve(limited) }()
 	select {
 	case err := <-served:
 		return fmt.Errorf("admin page on %s: %w", listener.Addr(), err)

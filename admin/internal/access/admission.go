@@ -79,8 +79,12 @@ func askBearer(w http.ResponseWriter, status int) {
 	}
 }
 
-// MetricsPath is the address of the metrics.
-const MetricsPath = "/metrics"
+// The addresses that machines ask beside the API.
+const (
+	MetricsPath = "/metrics"
+	HealthPath  = "/healthz"
+	ReadyPath   = "/readyz"
+)
 
 // ForMachines reports whether the path belongs to the API or the metrics.
 func ForMachines(r *http.Request) bool {

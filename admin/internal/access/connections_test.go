@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -42,7 +43,11 @@ type gate struct {
 	leave   chan struct{}
 }
 
-func (g gate) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+func (g gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if isProbe(r) && r.Header.Get("X-Slow") == "" {
+		_, _ = io.WriteString(w, "ok\n")
+		return
+	}
 	g.entered <- struct{}{}
 	<-g.leave                          // a test that failed leaves it open: its server is closed, and nobody waits
 	_, _ = io.WriteString(w, "done\n") // the client may be gone
@@ -61,12 +66,17 @@ func (g gate) await(t *testing.T) {
 // limited serves a gate on at most three connections.
 func limited(t *testing.T) (net.Listener, gate) {
 	t.Helper()
+	return limitedTo(t, ConnectionLimits{Total: 3})
+}
+
+func limitedTo(t *testing.T, limits ConnectionLimits) (net.Listener, gate) {
+	t.Helper()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	g := gate{make(chan struct{}), make(chan struct{})}
-	listener := Limit(inner, 3)
+	listener := Limit(inner, limits)
 	server := &http.Server{Handler: Track(g), ConnContext: WithConnection}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
@@ -137,5 +147,98 @@ func TestActiveRequestsAreNotCutOff(t *testing.T) {
 	g.await(t)
 	if err := <-done; err != nil {
 		t.Errorf("after the others: %v", err)
+	}
+}
+
+// dialFrom opens a connection from an address of loopback.
+func dialFrom(t *testing.T, from, address string) net.Conn {
+	t.Helper()
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	c, err := dialer.DialContext(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// askOn sends a request on an open connection and returns the answer.
+func askOn(t *testing.T, c net.Conn, path string) *http.Response {
+	t.Helper()
+	if _, err := io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return response
+}
+
+func TestProbesAreAnsweredBeyondTheLimit(t *testing.T) {
+	listener, g := limitedTo(t, ConnectionLimits{Total: 2, ForProbes: 2})
+	address := listener.Addr().String()
+	var fetches sync.WaitGroup
+	for range 2 {
+		fetches.Go(func() {
+			if _, err := fetchAlone("http://" + address + "/"); err != nil {
+				t.Errorf("a request in work: %v", err)
+			}
+		})
+		g.await(t)
+	}
+	for _, path := range []string{HealthPath, ReadyPath} {
+		if got := askOn(t, dialFrom(t, "127.0.0.1", address), path); got.StatusCode != 200 ||
+			!got.Close {
+			t.Errorf("%s: %s, closed: %t", path, got.Status, got.Close)
+		}
+	}
+	if got := askOn(t, dialFrom(t, "127.0.0.1", address), "/"); got.StatusCode != 503 ||
+		!got.Close || got.Header.Get("Retry-After") == "" {
+		t.Errorf("a page: %s, %v", got.Status, got.Header)
+	}
+	early := dialFrom(t, "127.0.0.1", address)
+	close(g.leave)
+	fetches.Wait()
+	go func() { <-g.entered }()
+	if got := askOn(t, early, "/"); got.StatusCode != 200 || got.Close {
+		t.Errorf("a page on an older connection, after the others: %s", got.Status)
+	}
+}
+
+func TestConnectionsOfOneAddressAreBounded(t *testing.T) {
+	for name, exempt := range map[string]func(netip.Addr) bool{"limited": nil,
+		"exempt": func(a netip.Addr) bool { return a == netip.MustParseAddr("127.0.0.2") }} {
+		t.Run(name, func(t *testing.T) {
+			listener, _ := limitedTo(t, ConnectionLimits{Total: 4, PerAddress: 2, Exempt: exempt})
+			address := listener.Addr().String()
+			other := dialFrom(t, "127.0.0.3", address)
+			first := dialFrom(t, "127.0.0.2", address)
+			second := dialFrom(t, "127.0.0.2", address)
+			for _, c := range []net.Conn{other, first, second} {
+				if got := askOn(t, c, HealthPath); got.StatusCode != 200 {
+					t.Error(got.Status)
+				}
+			}
+			third := dialFrom(t, "127.0.0.2", address)
+			if got := askOn(t, third, HealthPath); got.StatusCode != 200 {
+				t.Error(got.Status)
+			}
+			left := []net.Conn{other, second, third}
+			if exempt != nil {
+				left = append(left, first)
+			} else if _, err := io.ReadAll(first); err != nil &&
+				!strings.Contains(err.Error(), "reset") {
+				t.Errorf("the first of the address is still open: %v", err)
+			}
+			for _, c := range left {
+				if got := askOn(t, c, HealthPath); got.StatusCode != 200 {
+					t.Error(got.Status)
+				}
+			}
+		})
 	}
 }

@@ -43,13 +43,20 @@ type throttle struct {
 }
 
 // attemptKeys returns the keys of a sign-in. Names are hashed, because people type passwords into
-// the wrong field. An IPv6 client counts by its network, because it can choose among the addresses.
+// the wrong field.
 func attemptKeys(name string, client netip.Addr) []string {
 	sum := sha256.Sum256([]byte(name))
+	return []string{"user:" + hex.EncodeToString(sum[:16]),
+		"client:" + clientNetwork(client).String()}
+}
+
+// clientNetwork returns the address that limits of clients count: the network of an IPv6 client,
+// because it can choose among the addresses, otherwise the address itself.
+func clientNetwork(client netip.Addr) netip.Addr {
 	if client.Is6() {
-		client = netip.PrefixFrom(client, 64).Masked().Addr()
+		return netip.PrefixFrom(client, 64).Masked().Addr()
 	}
-	return []string{"user:" + hex.EncodeToString(sum[:16]), "client:" + client.String()}
+	return client
 }
 
 // check returns a *throttledError if a limit is reached.
