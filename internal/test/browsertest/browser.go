@@ -45,13 +45,13 @@ import (
 )
 
 const (
-	untilLimit = 2 * time.Minute       // for a page to become as awaited
-	untilAsks  = 20 * time.Millisecond // between two looks at the page
-	stopLimit  = 10 * time.Second      // for the browser to end by itself
+	untilLimit = 2 * time.Minute       // for Until
+	untilAsks  = 20 * time.Millisecond // between two evaluations of Until
+	stopLimit  = 10 * time.Second      // for a clean exit of the browser
 )
 
-// Browser is a browser that tests share. The zero value is ready for use: its first
-// tab starts the process. Its methods may be called concurrently.
+// Browser is a browser that tests share. The zero value is ready for use. The first tab starts the
+// process. The methods may be called concurrently.
 type Browser struct {
 	mu      sync.Mutex
 	started bool
@@ -60,10 +60,10 @@ type Browser struct {
 	err     error // of the start
 }
 
-// Tab opens a tab with cookies and a window of its own, which the test's end closes.
-// Tabs of tests that run in parallel do not affect each other: each has the focus of
-// its own window. An error in the page fails the test, unless its text contains one
-// of the expected texts. With -short the test is skipped.
+// Tab opens a tab with cookies and a window of its own. It closes the tab at the end of the test.
+// Tabs of parallel tests do not affect each other, because each has the focus of its own window. An
+// error in the page fails the test, unless its text contains one of the expected texts. With -short
+// the test is skipped.
 func (b *Browser) Tab(t testing.TB, expected ...string) context.Context {
 	t.Helper()
 	skipShort(t)
@@ -84,8 +84,8 @@ func (b *Browser) start() (context.Context, error) {
 	return b.ctx, b.err
 }
 
-// Stop ends the browser and its children, and removes its profile. It may be called
-// again, and where no tab was opened.
+// Stop ends the browser and its children and removes its profile. It may be called more than once,
+// and without an open tab.
 func (b *Browser) Stop() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -102,7 +102,7 @@ func (b *Browser) Stop() error {
 func Start(t testing.TB, options ...chromedp.ExecAllocatorOption) context.Context {
 	t.Helper()
 	skipShort(t)
-	// Not only until the test's context ends: its cleanups still use the browser.
+	// The browser lives longer than the test's context, because the test's cleanups use it.
 	ctx, stop, err := launch(context.WithoutCancel(t.Context()), options...)
 	if err != nil {
 		t.Fatal(err)
@@ -122,8 +122,8 @@ func skipShort(t testing.TB) {
 	}
 }
 
-// launch starts a browser. The function returned ends it, and returns when its
-// processes have ended and its profile is removed.
+// launch starts a browser. The returned function ends it, waits for the end of its processes and
+// removes its profile.
 func launch(parent context.Context,
 	options ...chromedp.ExecAllocatorOption) (context.Context, func() error, error) {
 	path, err := servertest.FindBinary("chromium", "chromium")
@@ -149,7 +149,7 @@ func launch(parent context.Context,
 		return nil, nil, errors.Join(fmt.Errorf("start of chromium: %w", err), free())
 	}
 	stop := func() error {
-		limited, cancel := context.WithTimeout(ctx, stopLimit) // then it is killed
+		limited, cancel := context.WithTimeout(ctx, stopLimit) // afterwards the browser is killed
 		defer cancel()
 		if err := chromedp.Cancel(limited); err != nil {
 			return errors.Join(fmt.Errorf("end of chromium: %w", err), free())
@@ -159,9 +159,9 @@ func launch(parent context.Context,
 	return ctx, stop, nil
 }
 
-// Tab opens a tab that shares its cookies with the other tabs of the browser, and
-// that the test's end closes. An error in the page fails the test, unless its text
-// contains one of the expected texts.
+// Tab opens a tab that shares its cookies with the other tabs of the browser. It closes the tab at
+// the end of the test. An error in the page fails the test, unless its text contains one of the
+// expected texts.
 func Tab(t testing.TB, browser context.Context, expected ...string) context.Context {
 	t.Helper()
 	return open(t, browser, expected)
@@ -175,8 +175,8 @@ func open(t testing.TB, browser context.Context, expected []string,
 	if err := chromedp.Do(ctx); err != nil {
 		t.Fatal(err)
 	}
-	// Only one window of a browser has the focus. Pages of tests in parallel each
-	// believe that theirs has it.
+	// Only one window of a browser has the focus. The emulation lets the pages of parallel tests
+	// behave as if each had it.
 	_, err := chromedp.Call(ctx, emulation.SetFocusEmulationEnabled,
 		emulation.SetFocusEmulationEnabledParams{Enabled: true})
 	if err != nil {
@@ -215,20 +215,20 @@ func open(t testing.TB, browser context.Context, expected []string,
 	return ctx
 }
 
-// Screen is a window to look at pages through.
+// Screen is the size and colour scheme of a window.
 type Screen struct {
 	Name   string
 	Width  int64  // CSS px
 	Scheme string // of colours: light or dark
 }
 
-// Screens are those that pages are made for.
+// Screens are the screens for which the pages are designed.
 func Screens() []Screen {
 	return []Screen{{"narrow-light", 360, "light"}, {"narrow-dark", 360, "dark"},
 		{"wide-light", 1440, "light"}, {"wide-dark", 1440, "dark"}}
 }
 
-// Resize makes the tab's window one of that size and scheme.
+// Resize gives the tab's window the size and scheme of the screen.
 func Resize(t testing.TB, tab context.Context, s Screen) {
 	t.Helper()
 	_, err := chromedp.Call(tab, emulation.SetDeviceMetricsOverride,
@@ -254,7 +254,7 @@ func Visit(t testing.TB, tab context.Context, address string) {
 	}
 }
 
-// Evaluate returns what an expression is in the page.
+// Evaluate returns the value of an expression in the page.
 func Evaluate[T any](t testing.TB, tab context.Context, expression string) T {
 	t.Helper()
 	value, err := chromedp.Run(tab, chromedp.Evaluate[T](expression))
@@ -264,7 +264,7 @@ func Evaluate[T any](t testing.TB, tab context.Context, expression string) T {
 	return value
 }
 
-// Await returns what the promise that an expression is brings.
+// Await returns the value of the promise that an expression returns.
 func Await[T any](t testing.TB, tab context.Context, expression string) T {
 	t.Helper()
 	value, err := chromedp.Run(tab, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
@@ -274,8 +274,8 @@ func Await[T any](t testing.TB, tab context.Context, expression string) T {
 	return value
 }
 
-// Until waits for an expression to become true in the page. The page may go away
-// under the question, and another come.
+// Until waits for an expression to become true in the page. The page may be replaced by another
+// meanwhile.
 func Until(t testing.TB, tab context.Context, expression string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(tab, untilLimit)

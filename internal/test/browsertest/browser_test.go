@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	childVariable = "BROWSERTEST_CHILD" // set to what the child does at its end
+	childVariable = "BROWSERTEST_CHILD" // the child's action at its end
 	stops         = "stop"              // it stops the browser
 	waits         = "wait"              // it waits to be killed
 
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	end := os.Getenv(childVariable)
 	code := m.Run()
 	if end == waits && code == 0 {
-		select {} // its parent kills it
+		select {} // until the parent kills it
 	}
 	if err := shared.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// TestChild is what the test binary runs as a child: it opens a page and says so.
+// TestChild is the test that runs in the child process. It opens a page and reports that.
 func TestChild(t *testing.T) {
 	if os.Getenv(childVariable) == "" {
 		t.Skip("runs in a child of TestBrowserEndsWithTheTests")
@@ -53,8 +53,8 @@ func TestChild(t *testing.T) {
 	fmt.Println("ready")
 }
 
-// TestBrowserEndsWithTheTests ends test binaries that have a browser: in good order,
-// and by each signal that a person, a CI system or the kernel ends them with.
+// The browser ends with its test binary, both after a normal exit and after each signal that may
+// end a test binary.
 func TestBrowserEndsWithTheTests(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a browser")
@@ -89,8 +89,7 @@ func TestBrowserEndsWithTheTests(t *testing.T) {
 	}
 }
 
-// TestHomeIsNotWrittenTo: crash reports, settings and certificates of the browser are in its
-// temporary folder.
+// The browser writes crash reports, settings and certificates to its temporary folder.
 func TestHomeIsNotWrittenTo(t *testing.T) {
 	home := t.TempDir()
 	for _, name := range []string{"HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"} {
@@ -106,11 +105,11 @@ func TestHomeIsNotWrittenTo(t *testing.T) {
 	}
 }
 
-// startChild returns once the child has a page open. All files of its browser are
-// in the folder.
+// startChild starts a child and returns once the child has opened a page. All files of its browser
+// are in the folder.
 func startChild(t *testing.T, end string) (child *exec.Cmd, folder string) {
 	t.Helper()
-	// chromium has a socket there, whose path is at most 108 bytes
+	// Chromium creates a socket there, whose path is at most 108 bytes.
 	folder, err := os.MkdirTemp("", "c")
 	if err != nil {
 		t.Fatal(err)
@@ -165,15 +164,14 @@ func using(t *testing.T, folder string) []string {
 	var found []string
 	for _, file := range files {
 		arguments, err := os.ReadFile(file)
-		if err == nil && bytes.Contains(arguments, []byte(folder)) { // an error: it has ended
+		if err == nil && bytes.Contains(arguments, []byte(folder)) { // err: the process has ended
 			found = append(found, filepath.Base(filepath.Dir(file)))
 		}
 	}
 	return found
 }
 
-// TestTabsAreIsolated opens two tabs of one browser: neither has the other's cookies, and
-// each has the focus.
+// Two tabs of one browser do not share cookies, and each has the focus.
 func TestTabsAreIsolated(t *testing.T) {
 	t.Parallel()
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -11,9 +11,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// TestEveryReplicaGivesTheSameAnswer asks three replicas everything at a
-// moment in which nothing changes: one run holds tables, one waits for them,
-// others have ended in different ways, one replica is dead and one stopped.
+// The state does not change during the test. One run holds tables, one waits for them, and others
+// have ended in different ways. One replica is dead and one is stopped.
 func TestEveryReplicaGivesTheSameAnswer(t *testing.T) {
 	t.Parallel()
 	const nightly = `schedule: {cron: "0 3 * * *"}, timezone: Europe/Berlin`
@@ -54,7 +53,7 @@ func TestEveryReplicaGivesTheSameAnswer(t *testing.T) {
 	c.audit()
 }
 
-// sameAnswer returns what all the replicas say, as JSON.
+// sameAnswer returns the JSON that all replicas serve, and fails the test if two differ.
 func (c *cluster) sameAnswer(path string, names ...string) string {
 	c.t.Helper()
 	var first string
@@ -72,7 +71,7 @@ func (c *cluster) sameAnswer(path string, names ...string) string {
 	return first
 }
 
-// expectAnswers looks at what all agree on.
+// expectAnswers checks the content of the answers.
 func (c *cluster) expectAnswers(answers map[string]string, held, waiting run) {
 	c.t.Helper()
 	var locks []admin.Lock

@@ -21,22 +21,21 @@ import (
 
 const (
 	balancerFile = "../../../configs/haproxy.cfg"
-	ready        = "ready" // its backend of replicas that can start runs
+	ready        = "ready" // the HAProxy backend of replicas that can start runs
 	operator     = "anna"
 	passphrase   = "correct horse battery"
 	soon         = time.Second
-	tries        = 3 // of what is timed: on a busy machine not each is in time
+	tries        = 3 // of timed steps: on a busy machine a single try may exceed the limit
 )
 
-// balanced is three replicas behind the HAProxy of configs, over TLS, and a
-// browser before it.
+// balanced is three replicas behind the HAProxy of configs, over TLS, and a browser that uses them.
 type balanced struct {
 	*cluster
 	proxy   *servertest.HAProxy
 	browser context.Context
 }
 
-// newBalanced starts all of it. The replicas are a, b and c, which HAProxy calls
+// newBalanced starts the replicas, HAProxy and the browser. HAProxy names the replicas a, b and c
 // one, two and three.
 func newBalanced(t *testing.T, s settings) *balanced {
 	t.Helper()
@@ -60,7 +59,7 @@ func newBalanced(t *testing.T, s settings) *balanced {
 	return b
 }
 
-// certificateAndKey returns a file with both, as HAProxy reads them.
+// certificateAndKey returns a file with the certificate and the key, as HAProxy expects them.
 func certificateAndKey(t *testing.T) string {
 	t.Helper()
 	certificate, key := servertest.NewAuthority(t).Issue(t, "127.0.0.1")
@@ -75,15 +74,15 @@ func certificateAndKey(t *testing.T) string {
 	return servertest.PublicFile(t, "both.pem", both)
 }
 
-// tab opens a tab. A stream that dies with its replica is an error there, and
-// meant.
+// tab opens a tab. When a stream breaks with its replica, the console shows an error: such errors
+// are expected.
 func (b *balanced) tab(expected ...string) context.Context {
 	b.t.Helper()
 	return browsertest.Tab(b.t, b.browser,
 		append(expected, "net::ERR_INCOMPLETE_CHUNKED_ENCODING")...)
 }
 
-// only has what is asked from now on answered by one replica.
+// only directs all new requests to one replica.
 func (b *balanced) only(replica string) {
 	b.t.Helper()
 	if err := b.proxy.Only(ready,
@@ -92,7 +91,7 @@ func (b *balanced) only(replica string) {
 	}
 }
 
-// open opens a page in a tab and expects it from a replica.
+// open opens a page in a tab and checks which replica served it.
 func (b *balanced) open(tab context.Context, path, replica string) {
 	b.t.Helper()
 	browsertest.Visit(b.t, tab, b.proxy.URL()+path)
@@ -103,7 +102,7 @@ func (b *balanced) open(tab context.Context, path, replica string) {
 
 const servedBy = `(document.querySelector(".from bdi")?.textContent ?? "")`
 
-// signIn fills in the form.
+// signIn completes the sign-in form.
 func (b *balanced) signIn(tab context.Context) {
 	b.t.Helper()
 	browsertest.Visit(b.t, tab, b.proxy.URL()+"/")
@@ -116,7 +115,7 @@ func (b *balanced) signIn(tab context.Context) {
 		`location.pathname == "/" && document.readyState == "complete" && document.querySelector(".account") != null`)
 }
 
-// cookie returns the sign-in as the browser keeps it.
+// cookie returns the session cookie of the browser.
 func (b *balanced) cookie(tab context.Context) *network.Cookie {
 	b.t.Helper()
 	kept, err := chromedp.Call(tab, network.GetCookies, network.GetCookiesParams{})
@@ -132,8 +131,8 @@ func (b *balanced) cookie(tab context.Context) *network.Cookie {
 	return kept.Cookies[at]
 }
 
-// action posts JSON from within a page, as whoever has signed in there, and returns
-// when it was answered.
+// action posts JSON from within a page, with the sign-in of its user, and returns the time of the
+// response.
 func (b *balanced) action(tab context.Context, path, body string) time.Time {
 	b.t.Helper()
 	answer := browsertest.Await[struct {
@@ -149,8 +148,8 @@ func (b *balanced) action(tab context.Context, path, body string) time.Time {
 	return time.UnixMilli(answer.At)
 }
 
-// actionOn posts JSON to a replica itself, as the balancer would, with a sign-in of
-// another, and returns when it was answered.
+// actionOn posts JSON directly to a replica, with a sign-in made at another one. It returns the
+// time of the response.
 func (b *balanced) actionOn(replica string, cookie *network.Cookie, path, body string) time.Time {
 	b.t.Helper()
 	status, answer := b.post(b.replicas[replica], path, body, "Content-Type", "application/json",
@@ -161,15 +160,13 @@ func (b *balanced) actionOn(replica string, cookie *network.Cookie, path, body s
 	return time.Now()
 }
 
-// TestThreeReplicasAnswerAsOne signs in on one, acts on another and sees it on the
-// third.
 func TestThreeReplicasAnswerAsOne(t *testing.T) {
 	t.Parallel()
 	var table string
 	for i := range tries {
 		table += ledgerJob(fmt.Sprintf("hold-%d", i), fmt.Sprintf("t%d", i), "", "gate: hold")
 	}
-	b := newBalanced(t, settings{refresh: "1h", jobs: table}) // what is shown is told by the stream
+	b := newBalanced(t, settings{refresh: "1h", jobs: table}) // only the stream updates the page
 	tab := b.tab()
 
 	b.only("a")
@@ -182,7 +179,7 @@ func TestThreeReplicasAnswerAsOne(t *testing.T) {
 	b.only("c")
 	began := time.Now()
 	b.open(tab, "/", "c")
-	busy := time.Since(began) // a tenth of a second, where nothing else goes on
+	busy := time.Since(began) // about 0.1 s on an idle machine
 	var took []time.Duration
 	for i := range tries {
 		job := fmt.Sprintf("hold-%d", i)
@@ -207,8 +204,8 @@ func TestThreeReplicasAnswerAsOne(t *testing.T) {
 	b.audit()
 }
 
-// expectActions holds who did what, and through which replica: the youngest first
-// in the log.
+// expectActions checks the actor and the replica of each action in the audit log, the youngest
+// first.
 func (b *balanced) expectActions(want ...string) {
 	b.t.Helper()
 	lines, err := ask[struct{ Actor, Via, Action, Replica string }](b.ctx, b.cluster,
@@ -228,8 +225,7 @@ func (b *balanced) expectActions(want ...string) {
 	}
 }
 
-// TestReplicaDiesWhileAPageIsOpen: the page goes on from another, says who is
-// gone, and nobody need sign in again.
+// Another replica continues the stream. The page names the dead replica, and users stay signed in.
 func TestReplicaDiesWhileAPageIsOpen(t *testing.T) {
 	t.Parallel()
 	b := newBalanced(t, settings{jobs: ledgerJob("hold", "t", "", "gate: hold")})
@@ -238,7 +234,7 @@ func TestReplicaDiesWhileAPageIsOpen(t *testing.T) {
 	b.signIn(tab)
 	b.only("c")
 	b.open(tab, "/replicas", "c")
-	b.only("") // as it is in life: c is one of three
+	b.only("") // all replicas serve, as in production
 	if err := b.replicas["c"].Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +246,7 @@ func TestReplicaDiesWhileAPageIsOpen(t *testing.T) {
 	browsertest.Visit(t, tab, b.proxy.URL()+"/")
 	browsertest.Until(t, tab,
 		`/c was lost .* is not back/.test(document.querySelector("#notices")?.parentElement.textContent)`)
-	for range 4 { // whoever answers knows them
+	for range 4 { // every replica must know the sign-ins
 		browsertest.Visit(t, tab, b.proxy.URL()+"/audit")
 		if who := browsertest.Evaluate[string](t, tab,
 			`document.querySelector(".account bdi")?.textContent ?? ""`); who != operator {
@@ -263,15 +259,15 @@ func TestReplicaDiesWhileAPageIsOpen(t *testing.T) {
 	}
 }
 
-// TestStoreOutageBehindABalancer: no replica is ready then, and the page is shown
-// all the same, as what it is; it goes on by itself.
+// No replica is ready during the outage. The page shows its cached state and says so, and updates
+// itself after the outage.
 func TestStoreOutageBehindABalancer(t *testing.T) {
 	t.Parallel()
 	pg, url := ownPostgres(t)
 	b := newBalanced(t, settings{url: url, jobs: ledgerJob("hold", "t", "", "")})
-	tab := b.tab("status of 503") // of what is stale
+	tab := b.tab("status of 503") // of stale pages
 	b.signIn(tab)
-	for _, name := range []string{"a", "b", "c"} { // each keeps what it showed
+	for _, name := range []string{"a", "b", "c"} { // each replica then has a cached page
 		b.only(name)
 		b.open(tab, "/", name)
 	}
@@ -292,7 +288,7 @@ func TestStoreOutageBehindABalancer(t *testing.T) {
 		`document.querySelector("main") != null && document.querySelector("main.stale") == null && `+servedBy+` != ""`)
 }
 
-// awaitDown waits until no replica is ready, as HAProxy sees it.
+// awaitDown waits until HAProxy sees no ready replica.
 func (b *balanced) awaitDown() {
 	b.t.Helper()
 	b.await("no replica is ready", func(context.Context) (bool, error) {
@@ -301,9 +297,8 @@ func (b *balanced) awaitDown() {
 	})
 }
 
-// TestEveryPageOfAClusterIsValid follows every link from the overview on, one of
-// each kind, as somebody who has signed in: no error on the console, nothing that
-// the content policy refuses.
+// A signed-in user follows every link from the overview on, one of each kind. The console must show
+// no error, and the content policy must block nothing.
 func TestEveryPageOfAClusterIsValid(t *testing.T) {
 	t.Parallel()
 	limit := soak.Pick(10, 1000) // pages
@@ -348,15 +343,15 @@ func TestEveryPageOfAClusterIsValid(t *testing.T) {
 	t.Logf("%d pages: %s", len(pages), strings.Join(pages, " "))
 }
 
-// links are the addresses of the site that the page leads to, by links and forms.
+// links returns the addresses on this site to which the page links or submits forms.
 func (b *balanced) links(tab context.Context) []string {
 	b.t.Helper()
 	return browsertest.Evaluate[[]string](b.t, tab,
 		`[...document.querySelectorAll("a[href], form[method=get]")].map((e) => new URL(e.getAttribute("href") ?? e.getAttribute("action"), location)).filter((u) => u.origin == location.origin).map((u) => u.pathname + u.search)`)
 }
 
-// shape is what an address has in common with others of its kind: the path with
-// names left out, and which parameters there are.
+// shape returns what addresses of one kind share: the path without names, and the names of the
+// parameters.
 func (b *balanced) shape(address string) string {
 	path, query, _ := strings.Cut(address, "?")
 	parts := strings.Split(path, "/")
@@ -378,8 +373,8 @@ func (b *balanced) shape(address string) string {
 		"?")
 }
 
-// watch has a page note when it shows what the selector names, from that replica;
-// it must not yet.
+// watch makes the page record when it first shows an element of the selector from that replica. The
+// page must not show it yet.
 func (b *balanced) watch(tab context.Context, replica, selector string) {
 	b.t.Helper()
 	shown := fmt.Sprintf(`%s == %q && document.querySelector(%q) != null`, servedBy, replica,
@@ -401,7 +396,7 @@ func (b *balanced) watch(tab context.Context, replica, selector string) {
 	}
 }
 
-// shown waits until the page shows what is watched for, and returns when it did.
+// shown waits for the element of watch and returns the time at which the page first showed it.
 func (b *balanced) shown(tab context.Context) time.Time {
 	b.t.Helper()
 	browsertest.Until(b.t, tab, `window.shownAt > 0`)

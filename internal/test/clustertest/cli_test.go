@@ -14,8 +14,6 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// TestCommandsBesideACluster asks everything of the command line while
-// replicas run.
 func TestCommandsBesideACluster(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, settings{jobs: ledgerJob("hold", "t", "", "gate: hold") +
@@ -36,7 +34,8 @@ func TestCommandsBesideACluster(t *testing.T) {
 	c.audit()
 }
 
-// triggerTwice gives one key twice, which is one run, and then another.
+// triggerTwice repeats a trigger with the same key, which returns the same run, and then uses
+// another key.
 func (c *cluster) triggerTwice() {
 	c.t.Helper()
 	var first, again storage.Record
@@ -56,8 +55,7 @@ func (c *cluster) triggerTwice() {
 	c.awaitRun("job = 'every' AND key = 'order-1' AND state = 'succeeded'")
 }
 
-// triggerWithLimits triggers a job that runs, so that its run must not wait, or not for
-// long.
+// triggerWithLimits triggers a job that is already running, with no wait and with a short wait.
 func (c *cluster) triggerWithLimits(held run) {
 	c.t.Helper()
 	const runs = `SELECT count(*) FROM holdfast.runs WHERE job = 'hold'`
@@ -85,7 +83,7 @@ func (c *cluster) triggerWithLimits(held run) {
 	if !limited.Created || limited.WaitsFor == nil || limited.WaitsFor.Holder.Run != held.ID {
 		c.t.Errorf("a trigger that may wait for a second: %+v", limited)
 	}
-	// Where no replica took it up within its second, its time was over before it met the other run.
+	// If no replica adopted the run within its second, its wait ended before it met the other run.
 	c.awaitValue("the run gives up",
 		`SELECT state = 'skipped' AND reason IN ('overlap', 'deadline') FROM holdfast.runs WHERE id = $1`, limited.ID)
 	c.action(c.replicas["b"], &again, "/api/v1/jobs/hold/trigger", `{"wait": "10m"}`,
@@ -173,8 +171,7 @@ func (c *cluster) expectNext() {
 	}
 }
 
-// expectTable fails the test unless a command wrote a table with the header
-// and the texts in it.
+// expectTable fails the test unless a command printed a table with the header and the texts.
 func (c *cluster) expectTable(s said, header string, texts ...string) {
 	c.t.Helper()
 	first, _, _ := strings.Cut(s.out, "\n")
@@ -188,7 +185,7 @@ func (c *cluster) expectTable(s said, header string, texts ...string) {
 	}
 }
 
-// expectRefusals gives commands what they can't do: one line, exit code 1.
+// expectRefusals checks commands that must fail: one line on standard error, exit code 1.
 func (c *cluster) expectRefusals() {
 	c.t.Helper()
 	for _, refused := range []struct {
@@ -229,8 +226,6 @@ jobs:
     params: {ulr: "http://127.0.0.1/"}
 `
 
-// TestValidate checks that all mistakes of a file are told at once, each with
-// its place, and that a sound file is.
 func TestValidate(t *testing.T) {
 	preparedServer(t)
 	t.Parallel()
@@ -266,7 +261,6 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestMigrate brings an empty database up to date, twice.
 func TestMigrate(t *testing.T) {
 	url := preparedServer(t).Database(t)
 	t.Parallel()
@@ -284,7 +278,7 @@ func TestMigrate(t *testing.T) {
 		`SELECT cluster::text FROM holdfast.meta`) {
 		t.Errorf("cluster %q, and then %q", first, again)
 	}
-	// What a running replica has written stays.
+	// The migration must keep the rows that a running replica has written.
 	c.settings.jobs = "  - {name: insert, schedule: {every: 1s}, handler: sql, params: " +
 		"{statement: SELECT 1}}\n"
 	c.start("a")

@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	clusterLimit = 5 * time.Minute // for all that one test waits for
+	clusterLimit = 5 * time.Minute // for all waits of one test
 	pollEvery    = 20 * time.Millisecond
 )
 
-// settings are what tests vary in the replicas' configuration.
+// settings are the parts of the replicas' configuration that tests vary.
 type settings struct {
-	stock     bool          // the stock binary instead of the one with the ledger
+	stock     bool          // the stock binary instead of the test binary
 	url       string        // of the database; "" for a clone of the template, made by newCluster
 	heartbeat string        // 500ms unless set
 	expires   string        // 5s unless set
@@ -41,11 +41,11 @@ type settings struct {
 	refresh   string        // of pages; 5s unless set
 	history   string        // how long runs are kept; 720h unless set
 	jobs      string        // the cron table, in YAML
-	limit     time.Duration // for all that the test waits for; clusterLimit unless set
+	limit     time.Duration // for all waits of the test; clusterLimit unless set
 }
 
-// cluster is replicas of one configuration on a database and a memcached of
-// their own.
+// cluster is a set of replicas with one configuration, and with a database and a memcached of their
+// own.
 type cluster struct {
 	t         *testing.T
 	ctx       context.Context
@@ -79,8 +79,8 @@ func newCluster(t *testing.T, s settings) *cluster {
 	return c
 }
 
-// endReplicas ends what still runs, and looks through the logs for what no
-// test may cause.
+// endReplicas ends the replicas that still run and checks all logs for messages that no test may
+// cause.
 func (c *cluster) endReplicas() {
 	for _, name := range slices.Sorted(maps.Keys(c.replicas)) {
 		p := c.replicas[name]
@@ -111,8 +111,8 @@ func warnings(log string) string {
 	return strings.Join(lines, "")
 }
 
-// unsettled is what the database says of everything that has not ended, for
-// whoever wants to know why a test failed.
+// unsettled describes all unfinished runs and their claims in the database, to explain a failed
+// test.
 const unsettled = `
 SELECT format('session %s of %s: beat %s, expires %s, ended %s, sweep %s', id, replica, renewed_at, expires_at, ended_at, sweep) FROM holdfast.sessions
 UNION ALL
@@ -126,7 +126,7 @@ SELECT format('backend %s: %s, %s since %s, waits for %s: %s', pid, client_port,
 UNION ALL
 SELECT format('it is %s', clock_timestamp())`
 
-// report logs what has not ended, if the test has failed.
+// report logs the unfinished runs if the test has failed.
 func (c *cluster) report() {
 	if !c.t.Failed() {
 		return
@@ -169,7 +169,7 @@ func (c *cluster) config() string {
 		cmp.Or(s.refresh, "5s"), s.admin, cmp.Or(s.history, "720h"), cmp.Or(s.jobs, "  []\n"))
 }
 
-// launch starts a replica, without waiting until it is ready.
+// launch starts a replica and does not wait until it is ready.
 func (c *cluster) launch(name string) *replicas.Process {
 	c.t.Helper()
 	p, err := replicas.Start(c.ctx, c.spec(name))
@@ -180,7 +180,7 @@ func (c *cluster) launch(name string) *replicas.Process {
 	return p
 }
 
-// spec says how to start a replica.
+// spec returns the command and configuration of a replica.
 func (c *cluster) spec(name string) replicas.Spec {
 	c.t.Helper()
 	spec := replicas.Spec{Name: name, Config: c.config(), Dir: c.dir}
@@ -205,7 +205,7 @@ func (c *cluster) start(names ...string) {
 	}
 }
 
-// other returns the replica that name is not; there are two.
+// other returns the other one of two replicas.
 func (c *cluster) other(name string) *replicas.Process {
 	c.t.Helper()
 	if len(c.replicas) != 2 {
@@ -219,8 +219,8 @@ func (c *cluster) other(name string) *replicas.Process {
 	panic("two replicas of one name")
 }
 
-// await asks check again and again until it says yes. An error of it is no
-// end: a server that is to come back can't be asked meanwhile.
+// await calls check until it returns true. It retries after an error, because a server may be down
+// for a while.
 func (c *cluster) await(what string, check func(ctx context.Context) (bool, error)) {
 	c.t.Helper()
 	var last error
@@ -249,8 +249,8 @@ func (c *cluster) awaitLog(p *replicas.Process, text string) {
 		})
 }
 
-// expectLine waits until a replica has logged a line with all the texts, and
-// fails the test if there are several.
+// expectLine waits until a replica has logged a line with all the texts. It fails the test if there
+// are several.
 func (c *cluster) expectLine(p *replicas.Process, texts ...string) {
 	c.t.Helper()
 	found := 0
@@ -284,7 +284,7 @@ func (c *cluster) open(gate string) {
 	c.exec(`INSERT INTO gates VALUES ($1)`, gate)
 }
 
-// ask returns the rows of a query, whose columns go into the fields of T.
+// ask returns the rows of a query. The columns go into the fields of T.
 func ask[T any](ctx context.Context, c *cluster, query string, args ...any) ([]T, error) {
 	return askIn[T](ctx, c.db, query, args...)
 }
@@ -302,7 +302,7 @@ func askIn[T any](ctx context.Context, q querier, query string, args ...any) ([]
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[T])
 }
 
-// askOne returns a query's only value.
+// askOne returns the only value of a query's result.
 func askOne[T any](c *cluster, query string, args ...any) T {
 	c.t.Helper()
 	var value T

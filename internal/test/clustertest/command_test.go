@@ -12,13 +12,13 @@ import (
 	"testing"
 )
 
-// said is what a command wrote, and how it ended.
+// said is the output of a command and its exit code.
 type said struct {
 	out, err string
 	code     int
 }
 
-// line returns what the command wrote to standard error, which must be one line.
+// line returns standard error, which must be one line.
 func (s said) line(t *testing.T) string {
 	t.Helper()
 	line, rest, _ := strings.Cut(s.err, "\n")
@@ -28,7 +28,7 @@ func (s said) line(t *testing.T) string {
 	return line
 }
 
-// call runs the stock binary to its end, in dir.
+// call runs the stock binary in dir and waits for its end.
 func call(ctx context.Context, t *testing.T, dir string, args ...string) said {
 	t.Helper()
 	return callProgram(ctx, t, dir, stockProgram(t), nil, args...)
@@ -52,8 +52,7 @@ func callProgram(ctx context.Context, t *testing.T, dir, program string, env []s
 	return said{out: out.String(), err: errOut.String(), code: cmd.ProcessState.ExitCode()}
 }
 
-// command runs a command beside the cluster, with the configuration of its
-// replicas.
+// command runs a command of the stock binary with the configuration of the cluster's replicas.
 func (c *cluster) command(args ...string) said {
 	c.t.Helper()
 	program, env := stockProgram(c.t), []string{"REPLICA=command", "LISTEN=127.0.0.1:0"}
@@ -67,8 +66,8 @@ func (c *cluster) command(args ...string) said {
 	return callProgram(c.ctx, c.t, c.dir, program, env, append(args, "-c", path)...)
 }
 
-// commandJSON is command with -o json, whose answer goes into value. The
-// command must succeed and say nothing else.
+// commandJSON runs a command with -o json and decodes its output into value. The command must
+// succeed and write nothing to standard error.
 func (c *cluster) commandJSON(value any, args ...string) {
 	c.t.Helper()
 	s := c.command(append(args, "-o", "json")...)

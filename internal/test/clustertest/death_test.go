@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// TestKillOfAReplica kills the replica of a run as kill -9 does: the run
-// becomes lost once its session has expired, not before; its table is free
-// long before its lease in memcached runs out; the next firing is elsewhere.
+// SIGKILL ends the replica of a run. The run becomes lost when its session expires, and not before.
+// Its table is then free, long before the lease in memcached ends. The next firing runs on the
+// other replica.
 func TestKillOfAReplica(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, settings{lease: "10m",
@@ -37,7 +37,7 @@ func TestKillOfAReplica(t *testing.T) {
 	}
 	c.open("hold")
 	c.expect(c.awaitEnd(second.ID), "succeeded", "")
-	// The dead replica's own firings are the others' now.
+	// Now the other replica also fires the job that the dead one fired.
 	c.awaitRuns(3, "job = 'other' AND state = 'succeeded' AND scheduled_at > $1", lost.EndedAt)
 	if n := askOne[int](c,
 		`SELECT count(*) FROM holdfast.runs WHERE state = 'lost' AND replica <> $1`,
@@ -47,8 +47,8 @@ func TestKillOfAReplica(t *testing.T) {
 	c.audit()
 }
 
-// A replica that its configuration names takes over from its former life as it
-// starts: nobody waits for the end of a session that nobody renews.
+// A replica with a configured name ends the session of its predecessor at its start. Other runs
+// need not wait until that session expires.
 func TestRestartedReplicaTakesOverItsRuns(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, settings{expires: "10m", heartbeat: "10s", lease: "10m",
@@ -71,8 +71,7 @@ func TestRestartedReplicaTakesOverItsRuns(t *testing.T) {
 	c.audit()
 }
 
-// A job that asks for it is run again after its replica's death, by another
-// replica, as a recovery of the same firing.
+// If the job asks for recovery, another replica runs the same firing again.
 func TestRecoveryOfALostRun(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, settings{jobs: ledgerJob("hold", "t", "recover: true", "gate: hold")})
@@ -97,17 +96,16 @@ func TestRecoveryOfALostRun(t *testing.T) {
 	c.audit()
 }
 
-// TestFreezeOfAReplica stops a replica in a run until its session is over and
-// another has its table, and then lets it go on: its write is refused, the
-// other's is not, and it is a replica again. Its session is over because the
-// store is told so: one short enough to wait for would be too short for the
-// others, which live, on a machine that is busy.
+// The test freezes a replica during a run. Its session ends and another replica gets the table.
+// Then the frozen replica continues: its write is refused, the other replica's write is not, and it
+// opens a new session. The test ends the session in the store. A TTL that is short enough to wait
+// for would be too short for the live replicas on a busy machine.
 func TestFreezeOfAReplica(t *testing.T) {
 	for _, frozen := range []struct {
 		name, params string
 		outcome      func(said string) bool
 	}{
-		// Its next transaction finds that its claim is gone.
+		// The next transaction finds no claim.
 		{"between transactions", "gate: frozen, deaf: true, apart: true", func(said string) bool { return said == "superseded" }},
 		// The sweep ends the transaction that holds the claim.
 		{"inside a transaction", "gate: frozen, inside: true, deaf: true", func(said string) bool {
@@ -137,7 +135,7 @@ func TestFreezeOfAReplica(t *testing.T) {
 			second := c.begun("next", first.Token)
 			c.expect(c.awaitEnd(first.ID), "lost", "session_lost")
 
-			// Both are on the table now. The frozen one wakes and writes first.
+			// Both runs now use the table. The frozen replica continues and writes first.
 			c.open("frozen")
 			if err := victim.Signal(syscall.SIGCONT); err != nil {
 				t.Fatal(err)
@@ -162,8 +160,8 @@ SELECT EXISTS (SELECT FROM holdfast.sessions WHERE replica = $1 AND id <> $2 AND
 	}
 }
 
-// awaitWriting waits until a run has written its first row: committed, or
-// inside of a transaction that holds its claim and waits.
+// awaitWriting waits until a run has written its first row. The row is committed, or its open
+// transaction holds the claim.
 func (c *cluster) awaitWriting(token int64, inside bool) {
 	c.t.Helper()
 	if !inside {
@@ -179,8 +177,7 @@ func (c *cluster) sessionOf(token int64) string {
 	return askOne[string](c, `SELECT session::text FROM holdfast.runs WHERE token = $1`, token)
 }
 
-// expire has a session run out now, by the store's clock. Its replica is frozen,
-// and does not know.
+// expire makes a session expire now, by the store's clock. Its frozen replica does not notice.
 func (c *cluster) expire(session string) {
 	c.t.Helper()
 	if _, err := c.db.Exec(c.ctx,

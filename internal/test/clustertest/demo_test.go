@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// TestDemo looks at the demonstration as a visitor does: three pages that show
-// the same, holders that move, and nothing left when it is stopped.
+// The test uses the demo as a visitor does. The three pages show the same state, the holders
+// change, and the demo leaves nothing behind.
 func TestDemo(t *testing.T) {
 	preparedServer(t)
 	t.Parallel()
@@ -36,7 +36,7 @@ func TestDemo(t *testing.T) {
 			t.Errorf("page of %s: %q", page.Name, text)
 		}
 	}
-	holders := map[string]map[string]bool{} // by table: the replicas that were seen to hold it
+	holders := map[string]map[string]bool{} // replicas that the pages showed, by table
 	p.await("tables move between replicas, on every page", func() (bool, error) {
 		return moved(ctx, pages, holders)
 	})
@@ -52,8 +52,8 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// moved notes who holds what, by the page whose turn it is, and reports
-// whether a table was seen with two replicas.
+// moved records the holders that one page shows, each page in turn. It reports whether two replicas
+// have held the same table.
 func moved(ctx context.Context, pages []*replicas.Process,
 	holders map[string]map[string]bool) (bool, error) {
 	seen := false

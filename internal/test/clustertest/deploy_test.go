@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// TestDeployThatIsRolledBack runs a release beside the one before it, restarts
-// an old replica meanwhile, and ends the new ones, the last by its death. Each
-// scheduledAt is fired by whom it should be, once.
+// A new release runs beside the old one. An old replica restarts meanwhile. Then the new replicas
+// end, the last by SIGKILL. The replicas of the active definition fire each scheduled time once.
 func TestDeployThatIsRolledBack(t *testing.T) {
 	t.Parallel()
 	const tick = "  - {name: tick, schedule: {every: 1s}, handler: sql, overlap: allow, timeout: " +

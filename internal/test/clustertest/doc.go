@@ -1,33 +1,30 @@
-// Package clustertest holds the tests of the whole: the stock binary, and one
-// with handlers of its own, as processes beside a real PostgreSQL and a real
-// memcached, with whatever may befall them.
+// Package clustertest tests clusters of real processes beside a real PostgreSQL and a real
+// memcached, under faults. The processes run the stock binary or a binary with handlers of its own.
 //
-// # How a test sees what happens
+// # The ledger
 //
-// The program with handlers is the test binary itself, started again with an
-// environment variable set, so that it is built with the race detector whenever
-// the tests are. Its handler "ledger" writes what it does into tables of the
-// test's own database through fenced transactions:
+// The binary with handlers is the test binary itself. A test starts it again with an environment
+// variable. So it has the race detector whenever the tests have it. Its handler "ledger" writes to
+// tables of the test's own database through fenced transactions:
 //
-//   - ledger gets a row when a run begins, one when it ends, each for every
-//     table that the job names, with the run's token and clock_timestamp();
-//   - gates lets a run wait, inside or outside of a transaction, until the test
-//     adds a row;
-//   - outcomes gets, without a fence, what became of a run's last write, also
-//     where the fence refused it.
+//   - ledger gets a row when a run begins and one when it ends, each for every table that the job
+//     names, with the run's token and clock_timestamp();
+//   - gates makes a run wait, inside or outside a transaction, until the test inserts a row;
+//   - outcomes gets, without a fence, the outcome of a run's last write, even if the fence refused
+//     that write.
 //
-// The row that ends a run commits together with the run's end in the history.
-// So the ledger says, independently of the history, which runs took effect, in
-// which order, and whether two of them were on a table at the same time.
+// The row for the end of a run commits together with the run's end in the history. So the ledger
+// shows, independently of the history, which runs took effect and in which order. It also shows
+// whether two of them used a table at the same time.
 //
-// Tests wait for events by asking the database or a replica until they are
-// there, and fail when the cluster's context ends; none sleeps and hopes.
+// Tests wait for events by polling the database or a replica. They fail when the cluster's context
+// ends. No test sleeps for a fixed time instead.
 //
 // To kill a replica at a chosen step of a firing, a victim's proxies (killstep_test.go) look for
 // the request to memcached or PostgreSQL that begins or ends the step.
 //
 // # Environment
 //
-// HOLDFAST_CLUSTER_SECONDS is how long the cluster runs in the tests of its
-// invariants and of each scheduled time, in seconds; without it 20.
+// HOLDFAST_CLUSTER_SECONDS is the number of seconds for which a cluster runs in the tests of its
+// invariants and of each scheduled time. The default is 20.
 package clustertest

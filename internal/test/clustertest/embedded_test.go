@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// TestEmbeddedConfiguration runs what `make run` does, in an empty folder: jobs
-// fire at once, the command line reads beside it, and it stops in good order.
+// The test runs the command of `make run` in an empty folder. Jobs fire at once, commands of the
+// CLI read the database meanwhile, and the program shuts down cleanly.
 func TestEmbeddedConfiguration(t *testing.T) {
 	preparedServer(t)
 	t.Parallel()
@@ -54,7 +54,7 @@ func TestEmbeddedConfiguration(t *testing.T) {
 		t.Errorf("page: %q", page)
 	}
 	p.stop()
-	// History and effects are there after it.
+	// The database keeps history and effects after the program's end.
 	if s := call(ctx, t, dir, "jobs", "-c", "embedded.yaml"); s.code != 0 ||
 		!strings.Contains(s.out, "succeeded") {
 		t.Errorf("jobs after it: %+v", s)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// settle waits until nothing about the firings of the jobs that were due until
-// then can change: misfires are checked beyond it, and nothing waits or runs.
+// settle waits until no firing of the jobs with a scheduled time up to then can change. The misfire
+// checks have passed that time, and no such run waits or runs.
 func (c *cluster) settle(until time.Time, jobs ...string) {
 	c.t.Helper()
 	c.await(fmt.Sprintf("all firings until %s are settled", until),
@@ -19,8 +19,8 @@ SELECT NOT EXISTS (SELECT FROM holdfast.jobs WHERE name = ANY($1) AND checked_un
 		})
 }
 
-// expectEachOnce fails the test unless each second from the one to the other,
-// both included, has exactly one first run or record of the job.
+// expectEachOnce checks each second of the closed interval. It fails the test unless the job has
+// exactly one first run or record there.
 func (c *cluster) expectEachOnce(job string, from, until time.Time) (states map[string]int) {
 	c.t.Helper()
 	type record struct {

@@ -19,7 +19,7 @@ func TestPanicEndsOnlyItsRun(t *testing.T) {
 	}
 	c.expectLine(c.replicas["a"], "run ended", panicked.ID,
 		"handler panicked: the ledger is on fire")
-	// The same replica goes on, and the table is free.
+	// The replica continues and the table is free.
 	c.open("calm")
 	next := c.awaitRun("job = 'burning' AND state = 'succeeded'")
 	if next.Replica != "a" || next.Token <= panicked.Token {
@@ -44,8 +44,8 @@ func TestRunEndsAfterItsTimeout(t *testing.T) {
 	c.audit()
 }
 
-// A handler that ignores its context is left behind: its table is free, others
-// run, and what it still tries to write is refused.
+// The replica abandons a handler that ignores its context. The table becomes free, other runs
+// start, and the fence refuses later writes of the handler.
 func TestHandlerThatIgnoresItsContextIsFenced(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, settings{jobs: ledgerJob("deaf", "t", "timeout: 300ms",

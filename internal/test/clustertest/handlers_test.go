@@ -40,26 +40,26 @@ const (
 	writeEnd  = `INSERT INTO outcomes (job, token, outcome) VALUES ($1, $2, $3)`
 )
 
-// handlers are those of the program under test.
+// handlers returns the handlers of the test binary.
 func handlers() []jobs.Registration {
 	return []jobs.Registration{jobs.Handle("ledger", keepLedger)}
 }
 
-// ledgerParams say what a run of the handler "ledger" does between its two
-// rows, and how it misbehaves.
+// ledgerParams are the params of the handler "ledger": what a run does between its first and last
+// rows, and its faults.
 type ledgerParams struct {
-	Tables []string      `json:"tables"` // what it writes rows for
+	Tables []string      `json:"tables"` // it writes rows for each
 	Takes  jobs.Duration `json:"takes"`
-	Gate   string        `json:"gate"` // waits for this gate instead, if set
-	// waits inside of a fenced transaction that has written its first row
+	Gate   string        `json:"gate"` // waits for this gate, if set, instead of sleeping
+	// waits inside a fenced transaction that has written its first row
 	Inside bool `json:"inside"`
-	Deaf   bool `json:"deaf"`   // ignores the end of its context, and writes all the same
+	Deaf   bool `json:"deaf"`   // ignores the end of its context and writes nevertheless
 	Panics bool `json:"panics"` // while the gate "calm" is closed
-	// its last row and its end are two transactions, so that the fence alone guards the row
+	// writes the last row and ends in two transactions, so that only the fence protects the row
 	Apart bool `json:"apart"`
 }
 
-// keepLedger is a run whose effects can be told from outside.
+// keepLedger is the handler "ledger". Its rows make the effects of a run visible to tests.
 func keepLedger(ctx context.Context, run *jobs.Run, p ledgerParams) error {
 	if p.Deaf {
 		ctx = context.WithoutCancel(ctx)
@@ -116,7 +116,7 @@ func (l *ledger) write(ctx context.Context, tx pgx.Tx, step string) error {
 	return err
 }
 
-// wait returns when the gate is open, or the time is over.
+// wait returns when the gate is open or the time has passed.
 func (l *ledger) wait(ctx context.Context) error {
 	if l.params.Gate == "" {
 		return pause(ctx, time.Duration(l.params.Takes))
@@ -129,8 +129,8 @@ func (l *ledger) wait(ctx context.Context) error {
 	return nil
 }
 
-// open reports whether a gate is known to be open; while the database can't be
-// asked it is not.
+// open reports whether a gate is known to be open. It returns false while the database is
+// unavailable.
 func (l *ledger) open(ctx context.Context, gate string) (open bool) {
 	bounded, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -147,7 +147,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// tell writes down what became of the run's last write, without a fence.
+// tell records the outcome of the run's last write, without a fence.
 func (l *ledger) tell(err error) {
 	outcome := "committed"
 	switch {
@@ -156,7 +156,7 @@ func (l *ledger) tell(err error) {
 	case err != nil:
 		outcome = strings.ToValidUTF8(err.Error(), "?")
 	}
-	for range 100 { // the first connections may be those that a sweep has ended
+	for range 100 { // a sweep may have ended the first connections of the pool
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		_, err := l.pool.Exec(ctx, writeEnd, l.run.Job, l.run.Token, outcome)
 		cancel()

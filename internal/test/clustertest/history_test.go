@@ -18,47 +18,46 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/soak"
 )
 
-// The size of the history that TestLongHistory asks for, unless the environment
-// says otherwise: HOLDFAST_JOBS=10000 HOLDFAST_RUNS=10000000 is what the pages
-// are made for. HOLDFAST_HISTORY names a database that is kept, and filled only
-// while it has no runs.
+// The size of the history of TestLongHistory, unless the environment sets another. The pages are
+// designed for HOLDFAST_JOBS=10000 HOLDFAST_RUNS=10000000. HOLDFAST_HISTORY names a database that
+// the test keeps. The test fills it only if it has no runs.
 const (
 	fewJobs = 300
 	fewRuns = 2_000
-	// Times are compared with slowest where there are more than in a soak.
+	// Only histories with more runs than in a soak are compared with slowest.
 	soakRuns = 20_000
-	// slowest is how long an answer may take, once the history is long.
+	// slowest is the limit of one answer with a long history.
 	slowest = 300 * time.Millisecond
 )
 
-// history is a long past of many jobs, and how to ask for it.
+// history is a database with many jobs and old runs, and its replica.
 type history struct {
 	*cluster
 	jobs, runs int
-	base       string // of the page
+	base       string // of the admin page
 	middle     string // the id of a run in the middle
 	times      []timing
 }
 
-// timing is how long one address took to answer.
+// timing is the measured times of one address.
 type timing struct {
 	path    string
 	bytes   int
-	p50, at time.Duration // at the most
+	p50, at time.Duration // median and maximum
 }
 
-// TestLongHistory asks a replica for every page and its twin, with every
-// combination of parameters, each with what much and what little is of.
+// The test requests every page and its JSON twin with every combination of parameters. Each
+// parameter has a value with many rows and one with few.
 func TestLongHistory(t *testing.T) {
 	t.Parallel()
 	h := &history{jobs: fromEnvironment(t, "HOLDFAST_JOBS", fewJobs),
 		runs: fromEnvironment(t, "HOLDFAST_RUNS", soak.Pick(fewRuns, soakRuns))}
 	h.cluster = newCluster(t, settings{stock: true, url: os.Getenv("HOLDFAST_HISTORY"),
 		jobs: manyJobs(h.jobs), history: "8760h", refresh: "1h"})
-	if h.runs > soakRuns { // it may take more than a test has
+	if h.runs > soakRuns { // may exceed the time limit of a test
 		h.ctx = t.Context()
 	}
-	h.start("a") // which writes the jobs
+	h.start("a") // registers the jobs
 	if err := h.replicas["a"].Stop(h.ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +66,7 @@ func TestLongHistory(t *testing.T) {
 	h.base = h.replicas["a"].URL
 	h.middle = askOne[string](h.cluster,
 		`SELECT id::text FROM holdfast.runs WHERE created_at > (SELECT min(created_at) + (max(created_at) - min(created_at)) / 2 FROM holdfast.runs) ORDER BY created_at, id LIMIT 1`)
-	// The combinations of parameters are a soak's: here a sample of them.
+	// Only a soak requests all combinations of parameters. This is a sample.
 	every := soak.Pick(17, 1)
 	for i, path := range h.addresses() {
 		if i%every == 0 {
@@ -90,9 +89,8 @@ func fromEnvironment(t *testing.T, name string, otherwise int) int {
 	return n
 }
 
-// manyJobs is a cron table of jobs that are due once a day each, at all hours,
-// in 40 groups; they lock 500 tables of 20 schemas and, a tenth of them, one
-// semaphore.
+// manyJobs returns a cron table of jobs with one scheduled time a day each, at all hours, in 40
+// groups. They lock 500 tables of 20 schemas. A tenth of them also lock one semaphore.
 func manyJobs(n int) string {
 	var text strings.Builder
 	for i := range n {
@@ -108,9 +106,9 @@ func manyJobs(n int) string {
 	return text.String()
 }
 
-// longPast is a month of runs, evenly over the jobs, of which a fortieth did not
-// end well; some of the youngest go on and wait. Ids are of the instants, as the
-// scheduler makes them.
+// longPast is the SQL of a month of runs, spread evenly over the jobs. One in forty failed or was
+// skipped. Some of the youngest run or wait. The ids contain their times, as the scheduler's ids
+// do.
 const longPast = `
 INSERT INTO holdfast.sessions (id, replica, version, ttl, started_at, renewed_at, expires_at)
 SELECT ('00000000-0000-7000-8000-00000000000' || n)::uuid, 'replica-' || n, 'test', '1 day', t - interval '1 day', t, t + interval '30 days' FROM generate_series(0, 2) n, clock_timestamp() t;
@@ -141,11 +139,11 @@ INSERT INTO holdfast.wait_history (run, job, holder, resource, state, since, unt
     FROM generate_series(1, %[2]d / 50) n, LATERAL (SELECT now() - interval '29 days' + n * (interval '29 days' / (%[2]d / 50)) AS t) past;
 INSERT INTO holdfast.pauses (id, kind, name, paused_at, paused_by, reason) SELECT gen_random_uuid(), 'job', 'job-' || lpad(n::text, 5, '0'), now(), 'ada', 'as agreed' FROM generate_series(0, 9) n`
 
-// indexesOfRuns are those that are made anew, once the runs are there.
+// indexesOfRuns lists the indexes that fill creates after it has inserted the runs.
 const indexesOfRuns = `
 SELECT indexrelid::regclass::text, pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = 'holdfast.runs'::regclass AND NOT indisprimary`
 
-// fill writes the past, unless it is there.
+// fill inserts the history unless the database has one.
 func (h *history) fill() {
 	h.t.Helper()
 	if askOne[bool](h.cluster,
@@ -167,7 +165,7 @@ func (h *history) fill() {
 	}
 	statements = append(statements, "ALTER TABLE holdfast.runs ENABLE TRIGGER USER")
 	for _, statement := range []string{strings.Join(statements, ";\n"), "VACUUM ANALYZE"} {
-		// each by itself one transaction
+		// each statement in a transaction of its own
 		if _, err := h.db.Exec(h.ctx, statement, pgx.QueryExecModeSimpleProtocol); err != nil {
 			h.t.Fatal(err)
 		}
@@ -176,11 +174,11 @@ func (h *history) fill() {
 		time.Since(began).Round(time.Second))
 }
 
-// parameter is one of an address, as a query: with a value of which there is
-// much, and with one of which there is little or nothing.
+// parameter is a query parameter with a value that many rows match and a value that few or none
+// match.
 type parameter struct{ much, little string }
 
-// addresses are the pages with each combination of their parameters.
+// addresses returns the pages with all combinations of their parameters.
 func (h *history) addresses() []string {
 	ran, failed := h.aRun("state = 'succeeded'"), h.aRun("state = 'failed'")
 	job := func(path string) string { return "/jobs/job-00007" + path }
@@ -221,7 +219,7 @@ func (h *history) addresses() []string {
 	for _, page := range pages {
 		all = append(all, page, twin(page))
 	}
-	// The twin of /locks is a list; the tree has its own.
+	// The twin of /locks is a list. The tree has a twin of its own.
 	return append(all, combined("/api/v1/locks/tree", parameter{"text=t7", "text=nothing"},
 		parameter{"state=waiting", "state=held"}, parameter{"under=s7", "under=s7%2Ft7"})...)
 }
@@ -233,8 +231,8 @@ func twin(page string) string {
 	return "/api/v1" + page
 }
 
-// combined returns the path with each combination of the parameters: of those
-// with much, and of those with little.
+// combined returns the path with all combinations of the parameters, first with the values that
+// many rows match, then with the others.
 func combined(path string, parameters ...parameter) []string {
 	var all []string
 	for chosen := range 1 << len(parameters) {
@@ -263,7 +261,7 @@ func (h *history) instant(ago string) string {
 		Format("2006-01-02T15:04:05Z")
 }
 
-// time asks once, and a few times more what is not quick.
+// time measures an address once, and more often if it is slow.
 func (h *history) time(path string) {
 	h.t.Helper()
 	var took []time.Duration
@@ -302,7 +300,7 @@ func (h *history) get(address string) (int, string) {
 	return response.StatusCode, string(body)
 }
 
-// tell says how long each kind of address took, and which took too long.
+// tell logs the times of each kind of address and fails the test for those that took too long.
 func (h *history) tell() {
 	h.t.Helper()
 	kinds := make(map[string][]timing)
@@ -324,7 +322,7 @@ func (h *history) tell() {
 	}
 	slices.Sort(lines)
 	h.t.Logf("%d jobs, %d runs:\n%s", h.jobs, h.runs, strings.Join(lines, "\n"))
-	if h.runs <= soakRuns { // which says nothing
+	if h.runs <= soakRuns { // too few for meaningful times
 		return
 	}
 	slices.SortFunc(h.times, func(a, b timing) int { return cmp.Compare(b.p50, a.p50) })

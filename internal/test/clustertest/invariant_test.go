@@ -13,13 +13,13 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/soak"
 )
 
-// runForVariable is how many seconds the clusters run in TestInvariantsOfACluster and
-// in TestSimulationWithProcesses.
+// runForVariable names the number of seconds for which clusters run in TestInvariantsOfACluster and
+// TestSimulationWithProcesses.
 const runForVariable = "HOLDFAST_CLUSTER_SECONDS"
 
-// contendingJobs is a cron table of 30 jobs that are due every second and
-// share 12 tables, some of which they name in opposite orders. A third of them
-// are the stock sql handler, which ends its run in the transaction of its work.
+// contendingJobs is a cron table of 30 jobs that fire every second and share 12 tables. Some jobs
+// name the tables in opposite orders. A third of them use the stock sql handler, which records the
+// end of a run in the transaction of its work.
 func contendingJobs() (table string, names []string) {
 	var b strings.Builder
 	for i := range 30 {
@@ -58,9 +58,8 @@ func contendingSQL(name, tables, keys string) string {
 		name, tables, keys, step("begin"), "SELECT pg_sleep(0.02)", step("end"))
 }
 
-// TestInvariantsOfACluster runs three replicas with 30 contending jobs every
-// second, kills one of them on the way, and then compares what happened with
-// what had to happen.
+// Three replicas fire 30 conflicting jobs every second and one of them is killed. Then the test
+// compares the ledger with the history.
 func TestInvariantsOfACluster(t *testing.T) {
 	table, names := contendingJobs()
 	c := newCluster(t, settings{misfire: "3s", jobs: table, wait: "{attempts: 20, delay: 50ms, " +
@@ -73,7 +72,7 @@ func TestInvariantsOfACluster(t *testing.T) {
 
 	const reached = `SELECT clock_timestamp() >= $1`
 	c.awaitValue("the middle of the time", reached, from.Add(length/2))
-	// In the middle of its work.
+	// The kill comes while all replicas work.
 	c.awaitValue("a run on replica b",
 		`SELECT EXISTS (SELECT FROM holdfast.runs WHERE replica = 'b' AND state = 'running')`)
 	killing := askOne[time.Time](c, `SELECT clock_timestamp()`)
@@ -106,7 +105,7 @@ func TestInvariantsOfACluster(t *testing.T) {
 	}
 }
 
-// lengthOfRun returns short in a short run, and a minute in a soak.
+// lengthOfRun returns short, or a minute in a soak.
 func lengthOfRun(t *testing.T, short time.Duration) time.Duration {
 	t.Helper()
 	text := os.Getenv(runForVariable)
@@ -120,9 +119,8 @@ func lengthOfRun(t *testing.T, short time.Duration) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// expectOnlyItsOwnLost fails the test unless the runs that were lost are of the
-// killed replica. A start that was on its way when it was killed is granted as long
-// as its session lives.
+// expectOnlyItsOwnLost fails the test unless all lost runs belong to the killed replica. The store
+// may still grant a start that was on its way at the kill, as long as the session is live.
 func (c *cluster) expectOnlyItsOwnLost(replica string, killing time.Time) {
 	c.t.Helper()
 	lost, err := ask[run](c.ctx, c, selectRuns+"WHERE state = 'lost' ORDER BY token")

@@ -22,17 +22,18 @@ import (
 )
 
 const (
-	stepLimit = time.Minute     // for a firing of the victim to come to its step
-	waitLimit = 2 * time.Minute // for the other job to start: then the test ends
+	stepLimit = time.Minute     // for the victim's firing to reach its step
+	waitLimit = 2 * time.Minute // for the other job to start; then the test fails
 )
 
-// TestKillAtEachStep kills the replicas of firings at each step between the gate and the
-// release, and measures how long another job then waits for their tables. It waits until the
-// session of the dead replica has expired, at most one sweep more, and never for the lease.
+// The test kills a replica at each step of a firing between the gate and the release. It measures
+// how long another job then waits for the tables. The wait ends at the expiry of the dead replica's
+// session, at most one sweep later, and never at the end of the lease.
 func TestKillAtEachStep(t *testing.T) {
 	t.Parallel()
-	// A busy machine delays everything by seconds. So the short test has a lease that nobody
-	// takes for the expiry of a session, and the long one measures by the defaults.
+	// A busy machine delays everything by seconds. The lease of the short test is so long that its
+	// end cannot be confused with the session's expiry. The long test measures with the default
+	// settings.
 	kills, limit := soak.Pick(len(killSteps), 200), soak.Pick(time.Minute, 20*time.Second)
 	lease := soak.Pick("10m", "30s")
 	atOnce := soak.Pick(len(killSteps), 20)
@@ -60,7 +61,7 @@ func TestKillAtEachStep(t *testing.T) {
 	err := all.Wait()
 	for _, v := range victims {
 		if v.process != nil {
-			c.replicas[v.name] = v.process // for its log to be looked through
+			c.replicas[v.name] = v.process // endReplicas checks its log too
 		}
 	}
 	if err != nil {
@@ -70,10 +71,10 @@ func TestKillAtEachStep(t *testing.T) {
 		v.check(t, limit)
 	}
 	logWaits(t, victims)
-	c.auditRule(ledgerRules[0]) // not that of completions: these jobs write and end apart
+	c.auditRule(ledgerRules[0]) // these jobs write and end in two transactions
 }
 
-// heirs are jobs that want the tables of the victims, one job for each.
+// heirs returns the jobs that lock the tables of the victims, one for each.
 func heirs(n int) string {
 	var table string
 	for i := range n {
@@ -95,18 +96,18 @@ type victim struct {
 
 	armed     atomic.Bool
 	once      sync.Once
-	killed    chan struct{} // closed when it was killed
+	killed    chan struct{} // closed after the kill
 	killedAt  time.Time
 	killError error
 
 	expires time.Time // of its session
-	next    run       // the run that wanted its tables
+	next    run       // the run that locks its tables next
 }
 
 func (v *victim) job() string { return "job-" + v.name }
 
-// measure starts the replica, waits until it was killed at its step, and then until a run
-// of another job that wants its tables has started.
+// measure starts the replica and waits until it was killed at its step. Then it waits until a run
+// of another job has locked the tables.
 func (v *victim) measure(ctx context.Context) (err error) {
 	address, err := url.Parse(v.cluster.url)
 	if err != nil {
@@ -139,8 +140,8 @@ func (v *victim) measure(ctx context.Context) (err error) {
 	return v.inherit(ctx)
 }
 
-// proxy starts a proxy to a server. If the victim's step is told by what it says to that
-// server, the proxy kills it then.
+// proxy starts a proxy to a server. If the victim's step is a request to that server, the proxy
+// kills the victim at that request.
 func (v *victim) proxy(server string, kills bool) (*servertest.Proxy, error) {
 	proxy, err := servertest.StartProxy(server)
 	if err != nil || !kills {
@@ -169,8 +170,8 @@ func (v *victim) kill() {
 	})
 }
 
-// die has the victim killed at the next firing after some time, so that kills come at every
-// moment between two heartbeats.
+// die kills the victim at the first firing after a delay. So the kills of all victims are spread
+// over the interval between two heartbeats.
 func (v *victim) die(ctx context.Context) error {
 	if err := v.process.Ready(ctx); err != nil {
 		return err
@@ -245,13 +246,13 @@ func (v *victim) inherit(ctx context.Context) error {
 	}
 }
 
-// awaitRecord waits until the history has the victim's run as the step says: what has been
-// answered in part takes effect a moment later.
+// awaitRecord waits until the history has the victim's run in the state of the step. A request that
+// was partly answered may take effect a moment later.
 func (v *victim) awaitRecord(ctx context.Context) error {
 	const asked = `
 SELECT EXISTS (SELECT FROM holdfast.runs WHERE job = $1 AND state = 'running'),
     (SELECT expires_at FROM holdfast.sessions WHERE replica = $2)`
-	bounded, cancel := context.WithTimeout(ctx, 9*time.Second) // so that it has not expired
+	bounded, cancel := context.WithTimeout(ctx, 9*time.Second) // ends before the session expires
 	defer cancel()
 	for {
 		var running bool
@@ -268,11 +269,11 @@ SELECT EXISTS (SELECT FROM holdfast.runs WHERE job = $1 AND state = 'running'),
 	}
 }
 
-// waited is how long the tables were kept from others after the kill.
+// waited returns how long the tables were unavailable after the kill.
 func (v *victim) waited() time.Duration { return v.next.StartedAt.Sub(v.killedAt) }
 
-// check fails the test unless the other job waited until the session had expired, and not
-// much longer.
+// check fails the test unless the other job waited until the session had expired, and only little
+// longer.
 func (v *victim) check(t *testing.T, limit time.Duration) {
 	t.Helper()
 	if waited := v.waited(); waited > limit {
@@ -285,7 +286,7 @@ func (v *victim) check(t *testing.T, limit time.Duration) {
 	}
 }
 
-// logWaits logs for each step how long others waited.
+// logWaits logs for each step how long other jobs waited.
 func logWaits(t *testing.T, victims []*victim) {
 	t.Helper()
 	for _, step := range killSteps {

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// killStep is a moment between the gate of a firing and the removal of its last lock, told by
-// one request of the replica to a server.
+// killStep is a step between the gate of a firing and the removal of its last lock. One request of
+// the replica to a server identifies it.
 type killStep struct {
 	name     string
 	store    bool                               // the request is to PostgreSQL, not to memcached
 	request  func(v *victim, piece []byte) bool // reports whether the piece is that request
-	answered bool                               // killed at the answer, else before it is forwarded
-	running  bool                               // the history then has the run as running
+	answered bool                               // kill at the answer, not before the request
+	running  bool                               // the history then shows the run as running
 	unlocked bool                               // no lock is left behind
 }
 
@@ -48,8 +48,8 @@ func lockAdd(table string) func(*victim, []byte) bool {
 	}
 }
 
-// lockRemoval is the cas that removes the lock on one of the victim's tables: with a lifetime
-// that is over.
+// lockRemoval is the cas that removes the lock on one of the victim's tables by an expiry in the
+// past.
 func lockRemoval(table string) func(*victim, []byte) bool {
 	return func(v *victim, piece []byte) bool {
 		line := commandLine(piece)
@@ -57,8 +57,8 @@ func lockRemoval(table string) func(*victim, []byte) bool {
 	}
 }
 
-// commandLine returns the verb, key, flags and lifetime of a command to memcached. What a
-// command does not have is empty.
+// commandLine returns the verb, key, flags and lifetime of a memcached command. Missing parts are
+// empty.
 func commandLine(piece []byte) [4]string {
 	line, _, _ := bytes.Cut(piece, []byte("\r\n"))
 	var words [4]string
@@ -66,17 +66,17 @@ func commandLine(piece []byte) [4]string {
 	return words
 }
 
-// start is the request for the claim: it names the lock on the job itself.
+// start is the request for the claim. It contains the lock on the job itself.
 func start(v *victim, piece []byte) bool {
 	return bytes.Contains(piece, pgParameter("job:"+v.job()))
 }
 
-// carries is a request to PostgreSQL with the text as a parameter.
+// carries matches a request to PostgreSQL that has the text as a parameter.
 func carries(text string) func(*victim, []byte) bool {
 	return func(_ *victim, piece []byte) bool { return bytes.Contains(piece, pgParameter(text)) }
 }
 
-// pgParameter is a text as PostgreSQL's protocol has it, alone or in a list.
+// pgParameter returns a text as PostgreSQL's protocol encodes it, alone or in a list.
 func pgParameter(text string) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...)
 }

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// audit compares the ledger with itself and with the history. It may be called
-// while jobs run.
+// audit compares the ledger with itself and with the history. It may be called while jobs run.
 func (c *cluster) audit() {
 	c.t.Helper()
 	for _, rule := range ledgerRules {
@@ -32,13 +31,13 @@ func (c *cluster) auditRule(rule ledgerRule) {
 
 type ledgerRule struct{ says, broken string }
 
-// ledgerRules hold at every moment of every cluster. Each query returns what
-// breaks its rule, in words.
+// ledgerRules hold at all times in every cluster. Each query returns one text for each violation of
+// its rule.
 var ledgerRules = []ledgerRule{
 	{
-		// Rows in the order of their writing: each token's are together, and
-		// tokens grow. Two runs that were on a table at the same time would
-		// alternate; a run that was granted later has a larger token.
+		// The rows are in the order in which they were written. The rows of each token must be
+		// consecutive and tokens must increase. If two runs used a table at the same time, their
+		// rows would alternate. A later run has a larger token.
 		"no two runs write to a table at the same time, and tokens grow", `
 SELECT format('%s: %s of token %s (%s) at %s comes after %s of token %s (%s)', resource, step, token, job, at, last_step, last_token, last_job) FROM (
     SELECT *, lag(token) OVER w AS last_token, lag(step) OVER w AS last_step, lag(job) OVER w AS last_job
@@ -82,9 +81,8 @@ SELECT format('run %s of %s', id, job) FROM holdfast.runs r
 	},
 }
 
-// ledgerJob is the YAML of a job with the handler "ledger" on tables, which
-// are separated by commas; keys are further keys of the job, and params
-// further params of the handler.
+// ledgerJob returns the YAML of a job with the handler "ledger". Commas separate the tables. keys
+// are further keys of the job, and params are further params of the handler.
 func ledgerJob(name, tables, keys, params string) string {
 	parts := []string{"name: " + name, "handler: ledger", "tables: [" + tables + "]"}
 	if keys != "" {

@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// asProgram, when set, makes the test binary be the program under test.
+	// If asProgram is set, the test binary runs as the program under test.
 	asProgram = "HOLDFAST_CLUSTERTEST_PROGRAM"
 	template  = "template_cluster"
 )
 
 var (
-	server   *servertest.Postgres // of all tests that don't harm it
+	server   *servertest.Postgres // shared by all tests that do not stop or damage it
 	buildDir string
 )
 
@@ -49,8 +49,8 @@ func runTests(m *testing.M) int {
 	return servertest.Main(m, func(pg *servertest.Postgres) { server = pg })
 }
 
-// runManyAtOnce raises the number of tests that run at a time: they wait for processes
-// and deadlines most of their time. -parallel on the command line wins.
+// runManyAtOnce raises the number of parallel tests, because tests mostly wait for processes and
+// deadlines. -parallel on the command line has priority.
 func runManyAtOnce() error {
 	flag.Parse()
 	given := false
@@ -61,13 +61,14 @@ func runManyAtOnce() error {
 	return flag.Set("test.parallel", "6")
 }
 
-// raceFlags are the Makefile's: with others all that imports SQLite is compiled again.
+// raceFlags are those of the Makefile. Other flags would compile SQLite and all its importers
+// again.
 var raceFlags = []string{
 	"-race", "-ldflags=-s -w", "-gcflags=all=-dwarf=false",
 	"-gcflags=modernc.org/...=-race=false -dwarf=false",
 }
 
-// stock returns the path of the scheduler, built once.
+// stock returns the path of the stock binary, which is built once.
 var stock = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(buildDir, "scheduler")
 	args := []string{"build", "-o", path}
@@ -90,7 +91,7 @@ func stockProgram(t *testing.T) string {
 	return path
 }
 
-// ownProgram returns the test binary's path; it needs asProgram in its environment.
+// ownProgram returns the path of the test binary. Its environment must have asProgram.
 func ownProgram(t *testing.T) string {
 	t.Helper()
 	path, err := os.Executable()
@@ -100,8 +101,8 @@ func ownProgram(t *testing.T) string {
 	return path
 }
 
-// preparedServer returns the common server, once it holds a database with the
-// schema and the tables of the ledger, made by the stock binary's migrate.
+// preparedServer returns the shared server. It first creates the template database with the schema,
+// by the stock binary's migrate, and with the tables of the ledger.
 func preparedServer(t *testing.T) *servertest.Postgres {
 	t.Helper()
 	if testing.Short() {

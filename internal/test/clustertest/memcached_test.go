@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// TestLossOfMemcachedInARun takes the locks away from under a run: it goes on,
-// nobody else starts on its table, and other jobs are fired as before.
+// The test removes the advisory locks of a running job. The run continues, no other run starts on
+// its table, and other jobs fire as before.
 func TestLossOfMemcachedInARun(t *testing.T) {
 	for _, loss := range []struct {
 		name   string
@@ -26,8 +26,8 @@ func TestLossOfMemcachedInARun(t *testing.T) {
 	} {
 		t.Run(loss.name, func(t *testing.T) {
 			t.Parallel()
-			// It waits for the table as long as it takes: rivals that are slow may
-			// have it at each of a few tries.
+			// The job waits for the table without a limit. Slow runs of other jobs may hold it at
+			// each of a few tries.
 			c := newCluster(t, settings{expires: "30s",
 				jobs: ledgerJob("hold", "t",
 					"wait: {attempts: 0, elapsed: 2m, delay: 50ms, backoff: constant}",
@@ -75,7 +75,7 @@ func TestLossOfMemcachedInARun(t *testing.T) {
 	}
 }
 
-// awaitRestartShown waits until each replica shows a restart of the server on its timeline.
+// awaitRestartShown waits until each replica's timeline shows a restart of the server.
 func (c *cluster) awaitRestartShown(server string) {
 	c.t.Helper()
 	for name, p := range c.replicas {
@@ -90,7 +90,7 @@ func (c *cluster) awaitRestartShown(server string) {
 	}
 }
 
-// awaitAdvisory waits until each replica says so of the lock that a run holds.
+// awaitAdvisory waits until each replica reports this state of the advisory lock of a run.
 func (c *cluster) awaitAdvisory(r run, state admin.AdvisoryState) {
 	c.t.Helper()
 	for name, p := range c.replicas {
@@ -110,7 +110,7 @@ func (c *cluster) awaitAdvisory(r run, state admin.AdvisoryState) {
 	}
 }
 
-// flush makes memcached forget everything.
+// flush removes all keys from memcached.
 func (c *cluster) flush() error {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(c.ctx, "tcp", c.memcached.Addr())
@@ -129,8 +129,7 @@ func (c *cluster) flush() error {
 	return nil
 }
 
-// Where the configuration says skip, firings are skipped while memcached can't
-// be asked, and say so.
+// With when_unavailable: skip, replicas skip firings during the outage and record the reason.
 func TestFiringsAreSkippedWithoutMemcachedIfConfigured(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, settings{more: "  when_unavailable: skip",
@@ -140,7 +139,7 @@ func TestFiringsAreSkippedWithoutMemcachedIfConfigured(t *testing.T) {
 	if err := c.memcached.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	// On a busy machine a run may also be skipped because the one before it still runs.
+	// On a busy machine a firing may also be skipped because the run before it has not ended.
 	skipped := c.awaitRun("job = 'every' AND state = 'skipped' AND reason <> 'overlap'")
 	c.expect(skipped, "skipped", "locks_unavailable")
 	if err := c.memcached.Start(c.ctx); err != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// numbers scrapes all replicas and returns the sums of what they count.
+// numbers returns the sums of the metrics of all replicas.
 func (c *cluster) numbers(ctx context.Context) map[string]float64 {
 	c.t.Helper()
 	sums := map[string]float64{}
@@ -29,7 +29,7 @@ func (c *cluster) numbers(ctx context.Context) map[string]float64 {
 	return sums
 }
 
-// counted are the runs by job and state, as numbers have them.
+// counted returns the numbers of runs by job and state from the metrics.
 func counted(numbers map[string]float64) map[string]float64 {
 	runs := maps.Clone(numbers)
 	maps.DeleteFunc(runs, func(name string, value float64) bool {
@@ -38,7 +38,7 @@ func counted(numbers map[string]float64) map[string]float64 {
 	return runs
 }
 
-// recorded are the same as the history has them.
+// recorded returns the numbers of runs by job and state from the history.
 func (c *cluster) recorded() map[string]float64 {
 	runs := map[string]float64{}
 	rows, err := ask[struct {
@@ -54,8 +54,8 @@ func (c *cluster) recorded() map[string]float64 {
 	return runs
 }
 
-// TestMetricsMatchHistory: over replicas they are the runs that
-// the store has, each once, and tell of memcached's restart and of a death.
+// The metrics of all replicas together count each run in the store once. They also count the
+// restart of memcached and the death of a replica.
 func TestMetricsMatchHistory(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, settings{stock: true, memcached: ", watch_every: 100ms",

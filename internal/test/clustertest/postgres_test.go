@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 )
 
-// ownPostgres starts a server that one test may harm, and returns the URL of a
-// prepared database in it.
+// ownPostgres starts a server that only one test uses and may stop. It returns the URL of a
+// prepared database.
 func ownPostgres(t *testing.T) (*servertest.Postgres, string) {
 	t.Helper()
 	preparedServer(t)
@@ -31,14 +31,14 @@ func ownPostgres(t *testing.T) (*servertest.Postgres, string) {
 }
 
 const (
-	// storedJob writes and records its end in one transaction, as the stock handler does.
+	// storedJob writes its rows and records its end in one transaction, as the stock handler does.
 	storedJob = `  - {name: sql, schedule: {every: 1s}, handler: sql, tables: [s], params: {statement: "` +
 		`INSERT INTO ledger (step, resource, job, scheduled_at, run, token) SELECT step, 's', r.job, r.scheduled_at, r.id, r.token ` +
 		`FROM holdfast.runs r, (VALUES ('begin'), ('end')) v (step) WHERE r.job = 'sql' AND r.state = 'running'"}}` + "\n"
 )
 
-// TestLossOfPostgreSQLInARun takes the store away from under runs for shorter
-// than a session lives: they go on, and all that was recorded stays.
+// PostgreSQL is unavailable for less than the TTL of a session. The runs continue and no record is
+// lost.
 func TestLossOfPostgreSQLInARun(t *testing.T) {
 	for _, loss := range []struct {
 		name   string
@@ -55,8 +55,8 @@ func TestLossOfPostgreSQLInARun(t *testing.T) {
 			if err := pg.Pause(); err != nil {
 				return err
 			}
-			// It has to be away for longer than a heartbeat may take, so that
-			// one fails, and there is nobody to ask whether it did.
+			// The outage must be longer than the limit of a heartbeat, so that one heartbeat fails
+			// without a reply.
 			err := pause(ctx, 3*time.Second)
 			if resumed := pg.Resume(); err == nil {
 				err = resumed
@@ -78,7 +78,7 @@ func TestLossOfPostgreSQLInARun(t *testing.T) {
 			if err := loss.befall(c.ctx, pg); err != nil {
 				t.Fatal(err)
 			}
-			c.db.Reset() // so that the test's own questions go over new connections
+			c.db.Reset() // the test's own queries need new connections
 			c.awaitValue("an answer", `SELECT true`)
 			c.expectKept(before)
 			since := askOne[time.Time](c, `SELECT clock_timestamp()`)
@@ -93,8 +93,8 @@ func TestLossOfPostgreSQLInARun(t *testing.T) {
 	}
 }
 
-// TestLossOfPostgreSQLForLongerThanASession: runs that can't be confirmed are
-// cancelled and known to be lost; then the replicas begin anew.
+// Replicas cancel runs whose session they cannot confirm. The runs are recorded as lost, and the
+// replicas open new sessions.
 func TestLossOfPostgreSQLForLongerThanASession(t *testing.T) {
 	t.Parallel()
 	pg, url := ownPostgres(t)
@@ -148,7 +148,7 @@ func (c *cluster) ended() map[string]run {
 	return runs
 }
 
-// expectKept fails the test unless the runs are recorded as they were.
+// expectKept fails the test unless the records of these runs are unchanged.
 func (c *cluster) expectKept(before map[string]run) {
 	c.t.Helper()
 	now := c.ended()
@@ -160,9 +160,8 @@ func (c *cluster) expectKept(before map[string]run) {
 	}
 }
 
-// expectNoGap waits until the firings of jobs that are due every second are
-// settled up to now, and fails the test unless each has exactly one first run
-// or record since its job's first.
+// expectNoGap waits until all firings up to now have ended. The jobs fire every second. It fails
+// the test unless each second since a job's first firing has exactly one first run or record.
 func (c *cluster) expectNoGap(jobs ...string) {
 	c.t.Helper()
 	until := askOne[time.Time](c, `SELECT date_trunc('second', clock_timestamp())`)

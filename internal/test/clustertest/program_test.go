@@ -15,12 +15,12 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 )
 
-// program is a command of the stock binary that goes on until it is told to stop.
+// program is a process of the stock binary that runs until it gets a signal.
 type program struct {
 	t        *testing.T
 	ctx      context.Context
 	cmd      *exec.Cmd
-	out, log string // files
+	out, log string // paths of files
 	ended    chan error
 }
 
@@ -64,7 +64,7 @@ func (p *program) read(path string) string {
 	return string(text)
 }
 
-// await asks check until it says yes or the program ends.
+// await calls check until it returns true or the program ends.
 func (p *program) await(what string, check func() (bool, error)) {
 	p.t.Helper()
 	for {

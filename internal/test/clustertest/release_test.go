@@ -10,11 +10,10 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// TestReleaseOfARunInATransaction has an operator take a table from a job that
-// is in the midst of its fenced transaction and has locked rows: while that may
-// still commit the release is refused, through a replica and by the command
-// line, and nothing changes. Once the operator has the transaction ended nothing
-// of it is committed, its rows are free, and the next job has the table.
+// An operator releases a table whose holder has an open fenced transaction with locked rows. While
+// that transaction may commit, the HTTP API and the CLI refuse the release and change nothing. When
+// the operator asks to end the transaction too, nothing of it commits. Its rows become unlocked and
+// the next job gets the table.
 func TestReleaseOfARunInATransaction(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, settings{wait: "{attempts: 1}", jobs: `
@@ -67,7 +66,7 @@ SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() A
 	if n := askOne[int](c, `SELECT n FROM balances`); n != 10 {
 		t.Errorf("n is %d, want what the next job committed", n)
 	}
-	// Its replica learns that it was superseded, and neither retries nor recovers.
+	// The replica learns that the run was superseded, and neither retries nor recovers it.
 	c.heard(c.replicas[held.Replica], id, "run superseded")
 	if n := askOne[int](c, `SELECT count(*) FROM holdfast.runs WHERE job = 'stuck'`); n != 1 {
 		t.Errorf("%d runs of the job, want the one that was lost", n)

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/replicas"
 )
 
-// reload gives a replica another cron table and tells it by SIGHUP.
+// reload writes another cron table and sends SIGHUP to the replica.
 func (c *cluster) reload(p *replicas.Process, edit func(config string) string) {
 	c.t.Helper()
 	path := filepath.Join(c.dir, p.Name+".yaml")
@@ -29,8 +29,8 @@ func (c *cluster) reload(p *replicas.Process, edit func(config string) string) {
 	}
 }
 
-// TestReload adds, changes and removes jobs of a process by SIGHUP while one of its runs goes on; a
-// mistake in the file changes nothing, and what needs a restart is named.
+// SIGHUP adds, changes and removes jobs while a run continues. A mistake in the file changes
+// nothing. The log names the changed keys that need a restart.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	const (
@@ -97,7 +97,7 @@ func TestReload(t *testing.T) {
 	c.audit()
 }
 
-// awaitMetric waits until a replica's number has a value.
+// awaitMetric waits until a metric of a replica has the value.
 func (c *cluster) awaitMetric(p *replicas.Process, name string, value float64) {
 	c.t.Helper()
 	c.await(fmt.Sprintf("%s is %v", name, value), func(ctx context.Context) (bool, error) {

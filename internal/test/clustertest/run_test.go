@@ -30,8 +30,8 @@ SELECT r.id::text, job, scheduled_at, state, reason, detail, error, coalesce(o.o
     coalesce(started_at, '0001-01-01Z'), coalesce(finished_at, '0001-01-01Z')
 FROM holdfast.runs r LEFT JOIN holdfast.outputs o ON o.run = r.id `
 
-// awaitRuns waits until the condition on the history has n runs, and returns
-// them, the oldest first.
+// awaitRuns waits until n runs in the history match the condition, and returns them, the oldest
+// first.
 func (c *cluster) awaitRuns(n int, condition string, args ...any) []run {
 	c.t.Helper()
 	var found []run
@@ -44,7 +44,7 @@ func (c *cluster) awaitRuns(n int, condition string, args ...any) []run {
 	return found
 }
 
-// awaitRun waits until the condition has a run, and returns the oldest.
+// awaitRun waits until a run matches the condition, and returns the oldest.
 func (c *cluster) awaitRun(condition string, args ...any) run {
 	c.t.Helper()
 	return c.awaitRuns(1, condition, args...)[0]
@@ -56,16 +56,15 @@ func (c *cluster) awaitEnd(id string) run {
 	return c.awaitRun("r.id = $1 AND finished_at IS NOT NULL", id)
 }
 
-// begun waits until a run of the job with a token beyond after has written its
-// first row, and returns it.
+// begun waits until a run of the job with a token larger than after has written its first row, and
+// returns that run.
 func (c *cluster) begun(job string, after int64) run {
 	c.t.Helper()
 	return c.awaitRun("job = $1 AND token > $2 AND EXISTS (SELECT FROM ledger l WHERE l.token = "+
 		"r.token AND step = 'begin')", job, after)
 }
 
-// awaitOutcome waits until the run with the token has told what became of its
-// last write.
+// awaitOutcome waits until the run with the token has recorded the outcome of its last write.
 func (c *cluster) awaitOutcome(token int64) (outcome string) {
 	c.t.Helper()
 	c.await(fmt.Sprintf("outcome of token %d", token), func(ctx context.Context) (bool, error) {
@@ -80,7 +79,7 @@ func (c *cluster) awaitOutcome(token int64) (outcome string) {
 	return outcome
 }
 
-// expect fails the test unless the run ended so.
+// expect fails the test unless the run ended in that state with that reason.
 func (c *cluster) expect(r run, state, reason string) {
 	c.t.Helper()
 	if r.State != state || r.Reason != reason {
@@ -89,7 +88,7 @@ func (c *cluster) expect(r run, state, reason string) {
 	}
 }
 
-// trigger adds a run of the job by the command line, and returns its id.
+// trigger triggers the job by the CLI and returns the id of the run.
 func (c *cluster) trigger(job string) string {
 	c.t.Helper()
 	var added struct {
@@ -106,7 +105,7 @@ func (c *cluster) begunToken(token int64) {
 		`SELECT EXISTS (SELECT FROM ledger WHERE token = $1)`, token)
 }
 
-// awaitValue waits until a query says true.
+// awaitValue waits until a query returns true.
 func (c *cluster) awaitValue(what, query string, args ...any) {
 	c.t.Helper()
 	c.await(what, func(ctx context.Context) (is bool, err error) {

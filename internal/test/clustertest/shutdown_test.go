@@ -13,7 +13,7 @@ import (
 
 const stopping = "stopping, waiting for runs"
 
-// terminate asks a replica to stop and waits until it has seen that.
+// terminate sends SIGTERM to a replica and waits until the replica has received it.
 func (c *cluster) terminate(p *replicas.Process) {
 	c.t.Helper()
 	if err := p.Signal(syscall.SIGTERM); err != nil {
@@ -22,8 +22,8 @@ func (c *cluster) terminate(p *replicas.Process) {
 	c.awaitLog(p, stopping)
 }
 
-// TestStopInARun asks a replica to stop: its run goes on to its own end, which
-// is recorded, nothing new is started, and all that it held is given back.
+// After SIGTERM the run continues to its end, which is recorded. The replica starts nothing new and
+// releases all that it held.
 func TestStopInARun(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, settings{expires: "30s", lease: "10m",
@@ -48,7 +48,7 @@ func TestStopInARun(t *testing.T) {
 		t.Errorf("it ended with %v, want exit code 0", err)
 	}
 	c.expect(c.awaitEnd(held.ID), "succeeded", "")
-	// Its session and its lease would last much longer.
+	// Its session and its lease would otherwise last much longer.
 	c.expect(c.awaitEnd(c.begun("next", held.Token).ID), "succeeded", "")
 	if n := askOne[int](c,
 		`SELECT count(*) FROM holdfast.runs WHERE replica = $1 AND started_at > $2::timestamptz`,
@@ -74,7 +74,7 @@ func (c *cluster) expectNotReady(p *replicas.Process, why string) {
 	}
 	defer response.Body.Close()
 	body := make([]byte, 1000)
-	n, _ := response.Body.Read(body) // a short answer comes in one piece
+	n, _ := response.Body.Read(body) // a short answer arrives in one piece
 	if response.StatusCode != http.StatusServiceUnavailable ||
 		!strings.Contains(string(body[:n]), why) {
 		c.t.Errorf("/readyz: %s, %q, want it unavailable and %q", response.Status, body[:n],
@@ -82,8 +82,8 @@ func (c *cluster) expectNotReady(p *replicas.Process, why string) {
 	}
 }
 
-// When the grace is over, runs are cancelled; one that ignores that is left
-// behind. Both are recorded, and the replica ends in good order.
+// After the grace period the replica cancels its runs and abandons those that ignore it. It records
+// both kinds and shuts down cleanly.
 func TestStopAfterTheGracePeriod(t *testing.T) {
 	for _, run := range []struct{ name, params string }{
 		{"a run that ends with its context", "gate: never"},
@@ -109,8 +109,7 @@ func TestStopAfterTheGracePeriod(t *testing.T) {
 	}
 }
 
-// The second signal ends the process at once; what it ran is lost, and known
-// to be.
+// The second signal ends the process at once. Its runs are recorded as lost.
 func TestSecondSignalStopsAtOnce(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, settings{grace: "1h", jobs: ledgerJob("hold", "t", "", "gate: never")})

@@ -16,9 +16,9 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// kindsOfJobs is a cron table with jobs of every kind of schedule, that share
-// tables and slots. What each writes into the ledger has its own name: who
-// conflicts with whom is the oracle's to say.
+// kindsOfJobs is a cron table with jobs of every kind of schedule that share tables and slots. Each
+// job writes to the ledger under a name of its own, because only the oracle decides which jobs
+// conflict.
 func kindsOfJobs(at time.Time) string {
 	kinds := []struct{ schedule, keys, params string }{
 		{`"* * * * * *"`, "tables: [t1], misfire: run_once", "takes: 50ms"},
@@ -53,13 +53,12 @@ func kindsOfJobs(at time.Time) string {
 	return table + "calendars:\n  - {name: even-seconds, exclude: {cron: [\"*/4 * * * * *\"]}}\n"
 }
 
-// TestSimulationWithProcesses runs jobs of all kinds on four replicas, kills
-// one and begins it again, freezes another for longer than its session lives,
-// restarts memcached and takes it away for a while, pauses jobs, and has the
-// simulation's oracle judge what became of each scheduled time.
+// Four replicas run jobs of all kinds. The test kills and restarts one replica and freezes another
+// for longer than its session's TTL. It restarts and stops memcached and pauses jobs. Then the
+// oracle of the simulation checks each scheduled time.
 func TestSimulationWithProcesses(t *testing.T) {
 	t.Parallel()
-	length := lengthOfRun(t, 16*time.Second) // a third is longer than a session
+	length := lengthOfRun(t, 16*time.Second) // a third of it is longer than a session's TTL
 	c := newCluster(t, settings{
 		expires: "4s", misfire: "3s",
 		jobs: kindsOfJobs(time.Now().Add(length / 2).Truncate(time.Second)),
@@ -129,7 +128,7 @@ func (c *cluster) says(args ...string) error {
 	return nil
 }
 
-// evidence is what the database says, once all that was due until then has ended.
+// evidence returns what the database contains after all firings up to then have ended.
 func (c *cluster) evidence(until time.Time) *simulation.Evidence {
 	c.t.Helper()
 	config, err := configs.Parse("a.yaml", []byte(c.config()),
@@ -140,7 +139,7 @@ func (c *cluster) evidence(until time.Time) *simulation.Evidence {
 	e := &simulation.Evidence{Jobs: map[string]*simulation.History{}, Until: until,
 		Margin: time.Second}
 	definitions := map[string]*jobs.Job{}
-	var scheduledAt []string // again and again, so that misfires are checked beyond any time
+	var scheduledAt []string // jobs that fire again after until, so that misfire checks can pass it
 	for _, job := range config.Jobs {
 		if job.Schedule.Next(until) != (time.Time{}) {
 			scheduledAt = append(scheduledAt, job.Name)
@@ -174,13 +173,13 @@ SELECT NOT EXISTS (SELECT FROM holdfast.runs WHERE scheduled_at <= $1 AND finish
 			Cursor:  f.Cursor,
 			Carried: true}
 	}
-	// Firings go on meanwhile: records and executions are of one instant.
+	// Firings continue meanwhile, so records and executions must come from one snapshot.
 	snapshot, err := c.db.BeginTx(c.ctx,
 		pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	defer snapshot.Rollback(c.ctx) //nolint:errcheck // it wrote nothing
+	defer snapshot.Rollback(c.ctx) //nolint:errcheck // it only reads
 	e.Records, e.Executions, e.Pauses = c.records(snapshot), c.executions(snapshot, definitions),
 		c.pauses(snapshot)
 	return e
@@ -222,8 +221,8 @@ FROM holdfast.runs`)
 	return records
 }
 
-// executions returns what handlers did, by the ledger: an attempt is a token
-// that wrote something.
+// executions returns the calls of handlers according to the ledger. Each token that wrote a row is
+// one attempt.
 func (c *cluster) executions(q querier, definitions map[string]*jobs.Job) []simulation.Execution {
 	c.t.Helper()
 	type row struct {

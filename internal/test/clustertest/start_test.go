@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 )
 
-// TestStartErrors looks at everything without which a replica can't
-// work: it ends with exit code 1 and one line that says what is wrong.
+// Each case lacks something that a replica needs. The replica exits with code 1 and writes one line
+// that names the problem.
 func TestStartErrors(t *testing.T) {
 	preparedServer(t)
 	for _, refused := range []struct {
@@ -201,8 +201,7 @@ func folderAbsent(_ *testing.T, dir string) (string, []string) {
 		"\"}\n", []string{"there.db", "no such file or directory"}
 }
 
-// Without memcached a replica starts, says so in one line, and fires by
-// PostgreSQL.
+// Without memcached a replica starts, logs one line about it, and lets PostgreSQL alone decide.
 func TestStartWithoutReachableMemcached(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, settings{stock: true, jobs: `

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/soak"
 )
 
-// trialMinutes names the variable that says how long TestTrial lasts, and trialSeed the one
-// that repeats the order of its faults.
+// trialMinutes names the variable with the length of TestTrial. trialSeed names the variable that
+// repeats an order of faults.
 const (
 	trialMinutes = "HOLDFAST_TRIAL_MINUTES"
 	trialSeed    = "HOLDFAST_SEED"
@@ -53,7 +53,7 @@ type trial struct {
 	random   *rand.Rand
 }
 
-// fault is something that happens to a part of the cluster and is over when do returns.
+// fault is a disturbance of one part of the cluster. It has ended when do returns.
 type fault struct {
 	name string
 	do   func(ctx context.Context) error
@@ -77,7 +77,7 @@ func TestTrial(t *testing.T) {
 	from := askOne[time.Time](c,
 		`SELECT date_trunc('second', clock_timestamp()) + interval '1 second'`)
 	tr.suffer(length)
-	c.db.Reset() // its connections may be those that a crash ended
+	c.db.Reset() // a crash may have ended its connections
 	c.awaitValue("an answer", `SELECT true`)
 	until := askOne[time.Time](c, `SELECT date_trunc('second', clock_timestamp())`)
 	c.settle(until, names...)

@@ -19,7 +19,7 @@ const firesEverySecond = `
   - {name: insert, schedule: {every: 1s}, handler: sql, tables: [ledger], params: {statement: SELECT 1}}
 `
 
-// awaitServer waits until a replica says so of its only memcached.
+// awaitServer waits until a replica reports this state of its only memcached.
 func (c *cluster) awaitServer(p *replicas.Process, what string, is func(h memcached.Health) bool) {
 	c.t.Helper()
 	c.await(what, func(ctx context.Context) (bool, error) {
@@ -34,8 +34,8 @@ func (c *cluster) awaitServer(p *replicas.Process, what string, is func(h memcac
 	})
 }
 
-// TestMemcachedIsWatched restarts, flushes and kills memcached under a replica
-// that goes on: each is told once, and shown.
+// The replica runs on while memcached restarts, is flushed and is killed. It logs each event once
+// and shows it.
 func TestMemcachedIsWatched(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, settings{stock: true, memcached: ", watch_every: 100ms",
@@ -83,7 +83,6 @@ func TestMemcachedIsWatched(t *testing.T) {
 	c.audit()
 }
 
-// TestReplicasWithDifferentServers has a second replica with one server more.
 func TestReplicasWithDifferentServers(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, settings{stock: true, jobs: firesEverySecond})
@@ -109,8 +108,7 @@ func TestReplicasWithDifferentServers(t *testing.T) {
 	c.audit()
 }
 
-// TestMemcachedWithTLSAndPassword fires jobs whose locks travel so, strictly on
-// a server that is safe.
+// The server accepts only TLS with a password.
 func TestMemcachedWithTLSAndPassword(t *testing.T) {
 	t.Parallel()
 	authority := servertest.NewAuthority(t)

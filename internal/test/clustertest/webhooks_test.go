@@ -14,14 +14,14 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/webhook"
 )
 
-// told is a request of a webhook.
+// told is a received request of a webhook.
 type told struct {
 	replica, id, signature, want string
 	event                        webhook.Event
 }
 
-// TestWebhookOfAReplicaThatIsKilled kills a replica while it tells a webhook:
-// the other tells it again, with the same id, once its lease has run out.
+// A replica is killed during a delivery. The other replica repeats the delivery with the same id
+// after the lease of the first has ended.
 func TestWebhookOfAReplicaThatIsKilled(t *testing.T) {
 	t.Parallel()
 	const secret = "a secret of more than 24 bytes"
@@ -52,7 +52,7 @@ webhooks:
 	const failing = "  - {name: failing, handler: command, params: {command: [sh, -c, exit " +
 		"3]}}\n  - {name: other, handler: command, params: {command: [sh, -c, exit 3]}}\n"
 	c := newCluster(t, settings{more: hooks, jobs: failing})
-	t.Cleanup(func() { // before the server waits for its connections
+	t.Cleanup(func() { // close the connections before the server waits for them
 		select {
 		case <-dead:
 		default:

@@ -1,5 +1,5 @@
-// Package collectortest is a collector of spans for tests: it takes what is sent
-// by OTLP over HTTP, and remembers it.
+// Package collectortest provides a collector of spans for tests. It accepts OTLP over HTTP and
+// stores the received spans.
 package collectortest
 
 import (
@@ -19,7 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Span is one that was taken.
+// Span is a received span.
 type Span struct {
 	Trace, ID, Parent string // in hexadecimal
 	Name              string
@@ -30,20 +30,20 @@ type Span struct {
 	Began, Ended      time.Time
 }
 
-// Collector is one collector. Its methods may be called concurrently.
+// Collector is a collector. Its methods may be called concurrently.
 type Collector struct {
-	URL string // with the path that collectors have
+	URL string // with the path of OTLP traces
 
 	mu       sync.Mutex
 	spans    []Span
 	resource map[string]string
 	headers  http.Header
 	requests int
-	answer   http.HandlerFunc // instead of taking what is sent
-	news     chan struct{}    // closed when something was taken
+	answer   http.HandlerFunc // replaces the handler that stores spans
+	news     chan struct{}    // closed when spans arrive
 }
 
-// New starts a collector that the test's end stops.
+// New starts a collector and stops it at the end of the test.
 func New(t testing.TB) *Collector {
 	t.Helper()
 	c := &Collector{news: make(chan struct{})}
@@ -53,7 +53,7 @@ func New(t testing.TB) *Collector {
 	return c
 }
 
-// Answer has requests answered otherwise from now on; nil takes what they send.
+// Answer replaces the handler of requests. nil restores the handler that stores spans.
 func (c *Collector) Answer(answer http.HandlerFunc) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,7 +67,7 @@ func (c *Collector) serve(w http.ResponseWriter, r *http.Request) {
 	c.mu.Unlock()
 	if answer != nil {
 		if _, err := io.Copy(io.Discard, r.Body); err == nil {
-			// only then the server sees the client go away
+			// the server notices a closed connection only after it has read the body
 			answer(w, r)
 		}
 		return
@@ -150,14 +150,14 @@ func marks(pairs []*common.KeyValue) map[string]string {
 	return all
 }
 
-// Spans returns what was taken so far.
+// Spans returns the spans received up to now.
 func (c *Collector) Spans() []Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]Span(nil), c.spans...)
 }
 
-// Await waits for a span that is as wanted.
+// Await waits for a span for which the function returns true.
 func (c *Collector) Await(t testing.TB, what string, wanted func(Span) bool) Span {
 	t.Helper()
 	late := time.After(30 * time.Second)
@@ -178,14 +178,14 @@ func (c *Collector) Await(t testing.TB, what string, wanted func(Span) bool) Spa
 	}
 }
 
-// Requests returns how often something was sent, whatever became of it.
+// Requests returns the number of requests, whatever their result was.
 func (c *Collector) Requests() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.requests
 }
 
-// Sender returns who sent last: attributes of its resource, and its headers.
+// Sender describes the last sender: the attributes of its resource and its headers.
 func (c *Collector) Sender() (resource map[string]string, headers http.Header) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 )
 
-// Fleet is the servers that members share, and where members log.
+// Fleet is the servers that members share, and the folder of the members' logs.
 type Fleet struct {
 	Postgres  *servertest.Postgres
 	Memcached *servertest.Memcached
@@ -43,7 +43,7 @@ func New(ctx context.Context) (_ *Fleet, err error) {
 	return f, nil
 }
 
-// Stop ends the servers. Members must have ended.
+// Stop ends the servers. All members must have ended before.
 func (f *Fleet) Stop() error {
 	var problems []error
 	if f.Postgres != nil {

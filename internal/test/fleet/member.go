@@ -15,8 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
 
-// Member is one of the processes, from within: a program that locks and
-// schedules nothing.
+// Member is the member that this process is: a program that takes locks and schedules no jobs.
 type Member struct {
 	Name   string
 	Locker *locking.Locker
@@ -25,23 +24,22 @@ type Member struct {
 	backend *memcached.Backend
 	stop    context.CancelFunc
 	keeping sync.WaitGroup
-	kept    error // how the Locker's Run ended
+	kept    error // the result of the Locker's Run
 }
 
-// Settings are what a member's locks live by.
+// Settings are the timing and limits of a member's locks.
 type Settings struct {
 	Lease      time.Duration // of advisory locks; 0 means 30 s
-	SessionTTL time.Duration // how long a dead member's locks stand; 0 means 15 s
-	// Connections to PostgreSQL, for grants and for fenced transactions each;
-	// 0 means 10.
+	SessionTTL time.Duration // how long the locks of a dead member exist; 0 means 15 s
+	// The number of connections to PostgreSQL, both for grants and for fenced transactions. 0 means
+	// 10.
 	Connections int
 }
 
 // Joining reports whether this process was started as a member.
 func Joining() bool { return os.Getenv(memberName) != "" }
 
-// Join opens the store and the Locker of the member that this process is, and
-// returns once it can lock.
+// Join opens the store and the Locker of this process's member, and returns once it can lock.
 func Join(ctx context.Context, s Settings) (*Member, error) {
 	return join(ctx, os.Getenv(memberName), os.Getenv(memberDatabase), os.Getenv(memberMemcached),
 		s)
@@ -89,7 +87,7 @@ func join(ctx context.Context, name, url, memcachedAddress string,
 	return m, m.Locker.Ready(ctx)
 }
 
-// Owner is whose the member's locks are: work says what for.
+// Owner returns the owner of the member's locks. work describes the purpose.
 func (m *Member) Owner(work string) locking.Owner {
 	return locking.Owner{Replica: m.Name, Job: work}
 }

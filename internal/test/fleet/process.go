@@ -14,29 +14,29 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 )
 
-// The environment by which a process knows that it is a member, and of what.
+// The environment variables that make a process a member of a fleet.
 const (
 	memberName      = "HOLDFAST_MEMBER"
 	memberDatabase  = "HOLDFAST_MEMBER_DATABASE"
 	memberMemcached = "HOLDFAST_MEMBER_MEMCACHED"
 )
 
-// Process is a member, seen from the one that started it. Its methods may be
-// called concurrently.
+// Process is a member, as seen by the process that started it. Its methods may be called
+// concurrently.
 type Process struct {
 	Name string
-	// Lines has what the member printed, a line each, and is closed at its
-	// end. It must be read, or the member waits at last.
+	// Lines receives each line that the member prints, and is closed at the member's end. The
+	// caller must read it, otherwise the member blocks when the pipe is full.
 	Lines <-chan string
 
 	cmd    *exec.Cmd
 	log    string
 	exited chan struct{}
-	err    error // of Wait, once exited is closed
+	err    error // the result of Wait; read it after exited is closed
 }
 
-// Spawn starts this program again as a member with the name and arguments. It
-// is killed when ctx ends.
+// Spawn starts this program again as a member with the name and arguments. The member is killed
+// when ctx ends.
 func (f *Fleet) Spawn(ctx context.Context, name string, args ...string) (*Process, error) {
 	p := &Process{Name: name, log: filepath.Join(f.dir, name+".log"), exited: make(chan struct{})}
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -71,8 +71,8 @@ func (f *Fleet) Spawn(ctx context.Context, name string, args ...string) (*Proces
 	return p, nil
 }
 
-// Expect returns the rest of the next line that begins with the word, passing
-// over others.
+// Expect waits for a line that begins with the word, skips other lines, and returns the rest of the
+// line.
 func (p *Process) Expect(ctx context.Context, word string) (string, error) {
 	for {
 		select {
@@ -110,8 +110,8 @@ func (p *Process) Stop(ctx context.Context) error {
 	return p.Wait(ctx)
 }
 
-// Wait waits for the member's end, passing over what it still prints, and
-// returns how it ended, with the end of its log where it failed.
+// Wait waits for the member's end, discards its remaining output, and returns its error. The error
+// includes the end of the log.
 func (p *Process) Wait(ctx context.Context) error {
 	for {
 		select {

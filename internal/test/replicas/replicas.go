@@ -1,7 +1,6 @@
-// Package replicas runs replicas as processes of their own, for tests,
-// benchmarks and examples that are about more than one process: it starts
-// them, waits until they are ready, and stops, pauses or kills each by its own
-// id.
+// Package replicas runs replicas as separate processes, for tests, benchmarks and examples with
+// more than one process. It starts them, waits until they are ready, and stops, pauses or kills
+// each by its own process id.
 package replicas
 
 import (
@@ -22,31 +21,31 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 )
 
-// Process is one replica. Its methods may be called concurrently.
+// Process is one replica process. Its methods may be called concurrently.
 type Process struct {
 	Name string
-	URL  string // of its page, http://host:port
+	URL  string // of its admin page, http://host:port
 
 	cmd    *exec.Cmd
 	log    *os.File
 	exited chan struct{}
-	err    error // of Wait, once exited is closed
+	err    error // the result of Wait; read it after exited is closed
 }
 
-// Spec says what to start.
+// Spec describes the program to start and its configuration.
 type Spec struct {
-	Program string // the binary; it is called as PROGRAM run -c CONFIG
-	// in place of run, if set; in them too ${LISTEN} is the address and ${REPLICA} the name
+	Program string // the binary; its arguments are run -c CONFIG
+	// the arguments instead of run -c CONFIG, if set; ${LISTEN} and ${REPLICA} are replaced in them
+	// too
 	Args   []string
 	Name   string   // the replica's name, ${REPLICA} in the configuration
 	Config string   // YAML; admin.listen must be ${LISTEN}; if empty, there is no -c CONFIG
-	Dir    string   // where its configuration and log are written
-	Env    []string // besides the parent's
+	Dir    string   // folder of the configuration and the log
+	Env    []string // added to the parent's environment
 }
 
-// Start starts a replica on a free loopback port, without waiting for it to
-// be ready. The process is killed when ctx ends, and, on Linux, when the caller's
-// process dies.
+// Start starts a replica on a free loopback port and does not wait until it is ready. The process
+// is killed when ctx ends and, on Linux, when the caller's process dies.
 func Start(ctx context.Context, spec Spec) (*Process, error) {
 	listen, err := servertest.FreeAddress()
 	if err != nil {
@@ -78,7 +77,7 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	return p, nil
 }
 
-// arguments returns the program's arguments, and writes its configuration.
+// arguments returns the program's arguments and writes its configuration.
 func (s Spec) arguments(listen string) ([]string, error) {
 	args := []string{"run"}
 	if len(s.Args) > 0 {
@@ -119,8 +118,7 @@ func (p *Process) Ready(ctx context.Context) error {
 	}
 }
 
-// Get decodes the JSON that the replica serves at path, such as
-// "/api/v1/locks", into value.
+// Get decodes into value the JSON that the replica serves at path, such as "/api/v1/locks".
 func (p *Process) Get(ctx context.Context, path string, value any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.URL+path, nil)
 	if err != nil {
@@ -142,7 +140,7 @@ func (p *Process) Get(ctx context.Context, path string, value any) error {
 	return json.Unmarshal(body, value)
 }
 
-// PID returns the process's id.
+// PID returns the id of the process.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Signal sends a signal to the process.
@@ -158,7 +156,7 @@ func (p *Process) Kill() error {
 	return err
 }
 
-// Stop asks the process to stop, waits, and returns how it ended.
+// Stop asks the process to stop, waits for its end, and returns its error.
 func (p *Process) Stop(ctx context.Context) error {
 	if err := p.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -166,7 +164,7 @@ func (p *Process) Stop(ctx context.Context) error {
 	return p.Wait(ctx)
 }
 
-// Wait waits for the process's end and returns how it ended.
+// Wait waits for the end of the process and returns its error.
 func (p *Process) Wait(ctx context.Context) error {
 	select {
 	case <-p.exited:
@@ -176,13 +174,13 @@ func (p *Process) Wait(ctx context.Context) error {
 	}
 }
 
-// CPU returns the processor time that the process used; it must have ended.
+// CPU returns the processor time that the process used. The process must have ended.
 func (p *Process) CPU() time.Duration {
 	<-p.exited
 	return p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
 }
 
-// Log returns all that the replica has logged so far.
+// Log returns the log up to now.
 func (p *Process) Log() string {
 	text, err := os.ReadFile(p.log.Name())
 	if err != nil {

@@ -16,8 +16,7 @@ import (
 	"time"
 )
 
-// Authority signs the certificates of one test. Their files are in PEM and may
-// be read by servers.
+// Authority signs the certificates of one test. Their files are in PEM, and servers may read them.
 type Authority struct {
 	File string // its own certificate
 	Pool *x509.CertPool
@@ -37,8 +36,8 @@ func NewAuthority(t testing.TB) *Authority {
 	return a
 }
 
-// Issue writes a certificate for hosts, names or addresses, and its key, and
-// returns the two files. Servers and clients may use it.
+// Issue writes a certificate for hosts (names or addresses) and its key, and returns both files.
+// Servers and clients may use them.
 func (a *Authority) Issue(t testing.TB, hosts ...string) (certificate, key string) {
 	t.Helper()
 	template := &x509.Certificate{
@@ -55,7 +54,7 @@ func (a *Authority) Issue(t testing.TB, hosts ...string) (certificate, key strin
 	return a.issue(t, hosts[0], template)
 }
 
-// issue signs with the authority's key, or with the new one where there is none yet.
+// issue signs with the authority's key, or with the new key if the authority has none yet.
 func (a *Authority) issue(t testing.TB, name string,
 	template *x509.Certificate) (certificate, key string) {
 	t.Helper()
@@ -90,8 +89,7 @@ func encodePEM(kind string, content []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: content})
 }
 
-// PublicFile writes a file that servers may read, though they run as another
-// user, and returns its path.
+// PublicFile writes a file that servers of other users may read, and returns its path.
 func PublicFile(t testing.TB, name string, content []byte) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "public-")

@@ -11,12 +11,11 @@ import (
 	"time"
 )
 
-// NewBalancer runs a configuration of HAProxy that is made for others, as it is,
-// until the test ends: over TLS on a free loopback port, before the servers, each
-// a host:port. It reads its address and the servers from the environment, as
-// HAPROXY_BIND, REPLICA_1 and so on. certificate is a file with the certificate and
-// its key. NewBalancer returns once all the servers of the backend are up, as the
-// configuration's own checks see them.
+// NewBalancer runs an unchanged configuration for users of HAProxy until the test ends. It serves
+// TLS on a free loopback port and forwards to the servers, each a host:port. The configuration gets
+// its address and the servers from the environment variables HAPROXY_BIND, REPLICA_1 and so on.
+// certificate is a file with the certificate and its key. NewBalancer returns once the
+// configuration's own checks find all servers of the backend up.
 func NewBalancer(t testing.TB, file, certificate, backend string, servers ...string) *HAProxy {
 	t.Helper()
 	file, err := filepath.Abs(file)
@@ -48,8 +47,8 @@ func NewBalancer(t testing.TB, file, certificate, backend string, servers ...str
 	return b
 }
 
-// Only has a backend send new requests to one of its servers alone, by its name;
-// to all of them where the name is empty. Requests under way are not touched.
+// Only makes a backend send new requests only to the named server, or to all servers if name is
+// empty. It does not affect requests under way.
 func (h *HAProxy) Only(backend, server string) error {
 	states, err := h.states(backend)
 	if err != nil {
@@ -61,7 +60,7 @@ func (h *HAProxy) Only(backend, server string) error {
 	var drained []string
 	for name := range states {
 		if server == "" || name == server {
-			if err := h.set(backend, name, "ready"); err != nil { // first: there is always one
+			if err := h.set(backend, name, "ready"); err != nil { // first: one is always up
 				return err
 			}
 		} else {
@@ -87,7 +86,7 @@ func (h *HAProxy) set(backend, server, state string) error {
 	return nil
 }
 
-// Up returns how many of a backend's servers are up, as its checks see them.
+// Up returns the number of servers of a backend that its checks find up.
 func (h *HAProxy) Up(backend string) (int, error) {
 	states, err := h.states(backend)
 	up := 0
@@ -99,7 +98,7 @@ func (h *HAProxy) Up(backend string) (int, error) {
 	return up, err
 }
 
-// states returns how a backend's servers are, by their names.
+// states returns the states of a backend's servers by name.
 func (h *HAProxy) states(backend string) (map[string]string, error) {
 	const name, status = 1, 17 // columns
 	answer, err := h.command("show stat " + backend + " 4 -1")
@@ -116,7 +115,7 @@ func (h *HAProxy) states(backend string) (map[string]string, error) {
 	return states, nil
 }
 
-// command asks the program's own socket.
+// command sends a command to HAProxy's admin socket.
 func (h *HAProxy) command(line string) (answer string, err error) {
 	conn, err := net.DialTimeout("unix", h.socket(), stopGrace)
 	if err != nil {

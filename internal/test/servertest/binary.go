@@ -11,9 +11,9 @@ import (
 	"syscall"
 )
 
-// FindBinary returns the path of a server's program, which need not be in
-// PATH, or an error that says what to install. Where PostgreSQL has several
-// versions, the newest counts.
+// FindBinary returns the path of a server's program, which need not be in PATH. If it is missing,
+// the error names the package to install. FindBinary prefers the newest of several versions of
+// PostgreSQL.
 func FindBinary(name, debianPackage string) (string, error) {
 	if path, err := exec.LookPath(name); err == nil {
 		return path, nil
@@ -40,8 +40,8 @@ func majorVersion(path string) int {
 	return version
 }
 
-// account returns whom a server must run as: nil for the current user, or the
-// named one when that is root, as whom neither server agrees to run.
+// account returns the user for a server process, or nil for the current user. Servers refuse to run
+// as root, so root gets the named user.
 func account(name string) (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil

@@ -29,7 +29,7 @@ func TestBinaryPathKeepsLinks(t *testing.T) {
 	}
 }
 
-// Debian has HAProxy where not everybody's PATH leads.
+// Debian installs HAProxy in a folder that is not in every user's PATH.
 func TestProgramsOutsideOfPATHAreFound(t *testing.T) {
 	const where = "/usr/sbin/haproxy"
 	if _, err := os.Stat(where); err != nil {

@@ -14,16 +14,15 @@ import (
 
 const statementLimit = 30 * time.Second
 
-// Database makes an empty database for one test, which drops it at its end,
-// and returns its URL.
+// Database creates an empty database for one test and returns its URL. The test drops it at its
+// end.
 func (p *Postgres) Database(t testing.TB) string {
 	t.Helper()
 	return p.Clone(t, "template0")
 }
 
-// Clone makes a database for one test, which drops it at its end, as a copy of
-// the database called template, to which nobody may be connected meanwhile. It
-// returns the URL.
+// Clone creates a database for one test as a copy of the database template, and returns its URL.
+// The test drops it at its end. No client may be connected to template meanwhile.
 func (p *Postgres) Clone(t testing.TB, template string) string {
 	t.Helper()
 	name := p.freshName()
@@ -38,8 +37,8 @@ func (p *Postgres) Clone(t testing.TB, template string) string {
 	return p.URL(name)
 }
 
-// CreateDatabase makes a database as a copy of template, such as "template0".
-// It stays until the server is stopped: make the template of Clone so.
+// CreateDatabase creates a database as a copy of template, such as "template0". The database exists
+// until the server stops. Use it to create the template of Clone.
 func (p *Postgres) CreateDatabase(ctx context.Context, name, template string) error {
 	return p.withConnection(ctx, func(ctx context.Context, conn *pgconn.PgConn) error {
 		statement := "CREATE DATABASE " + identifier(p.databaseName(name)) +
@@ -51,12 +50,12 @@ func (p *Postgres) CreateDatabase(ctx context.Context, name, template string) er
 	})
 }
 
-// fileCopyVersion is the first PostgreSQL that knows the strategy. A copy of files
-// takes half the processor time of one that is written to the log, which is the
-// default since that version. Earlier ones always copy files.
+// fileCopyVersion is the first PostgreSQL version with the option STRATEGY. Copying files takes
+// half the processor time of writing to the log, which has been the default since that version.
+// Earlier versions always copy files.
 const fileCopyVersion = 15
 
-// version returns the major version of the server, or 0 if it does not say one.
+// version returns the major version of the server, or 0 if it is unknown.
 func version(conn *pgconn.PgConn) int {
 	major, _, _ := strings.Cut(conn.ParameterStatus("server_version"), ".")
 	n, err := strconv.Atoi(major)
@@ -68,8 +67,8 @@ func version(conn *pgconn.PgConn) int {
 
 func (p *Postgres) freshName() string { return fmt.Sprintf("test_%d", p.databases.Add(1)) }
 
-// databaseName returns the server's name of a database. On a shared server each
-// test binary has names of its own.
+// databaseName returns the name of a database on the server. On a shared server, each test binary
+// has a prefix of its own.
 func (p *Postgres) databaseName(name string) string {
 	switch name {
 	case "postgres", "template0", "template1":
@@ -78,8 +77,8 @@ func (p *Postgres) databaseName(name string) string {
 	return p.prefix + name
 }
 
-// dropDatabase drops the database with whoever is still connected. A server
-// that the test has stopped keeps it.
+// dropDatabase drops the database and ends its connections. If the test has stopped the server, the
+// database remains.
 func (p *Postgres) dropDatabase(name string) error {
 	if !p.running() {
 		return nil
@@ -112,8 +111,8 @@ func (p *Postgres) withConnection(
 	return do(ctx, conn)
 }
 
-// connection returns an idle connection, or a new one. A backend takes about ten milliseconds of
-// processor time to start, as long as many a test takes.
+// connection returns an idle connection, or a new one. The start of a backend takes about ten
+// milliseconds of processor time, as much as many tests take in all.
 func (p *Postgres) connection(ctx context.Context) (*pgconn.PgConn, error) {
 	select {
 	case conn := <-p.idle:
@@ -123,7 +122,7 @@ func (p *Postgres) connection(ctx context.Context) (*pgconn.PgConn, error) {
 	}
 }
 
-// keep keeps the connection for later, if there is room for it.
+// keep keeps the connection for later use if there is room.
 func (p *Postgres) keep(conn *pgconn.PgConn) bool {
 	select {
 	case p.idle <- conn:
@@ -133,7 +132,7 @@ func (p *Postgres) keep(conn *pgconn.PgConn) bool {
 	}
 }
 
-// closeIdle closes the connections that are kept.
+// closeIdle closes the idle connections.
 func (p *Postgres) closeIdle() (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), statementLimit)
 	defer cancel()

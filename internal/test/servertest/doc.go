@@ -2,13 +2,12 @@
 // HAProxy, each on a free loopback port with its data in a temporary folder, and
 // a TCP proxy that breaks the connections between them and a client.
 //
-// What is started is stopped by its own process id, and by the kernel when the
-// test binary dies first (on Linux). A server that is not installed is an error
-// that names the Debian package; nothing is ever skipped.
+// Each server is stopped by its own process id. On Linux the kernel stops it if the test binary
+// dies first. If a server is not installed, the error names the Debian package. No test is skipped.
 //
-// Starting PostgreSQL takes about a second, so a test binary has one for all
-// its tests in TestMain, and each test takes a database of its own. `make test`
-// starts one for all packages, and a test binary that runs alone its own:
+// The start of PostgreSQL takes about a second. So a test binary shares one server among all tests,
+// started in TestMain, and each test takes a database of its own. `make test` starts one server for
+// all packages. A test binary that runs alone starts its own:
 //
 //	var server *servertest.Postgres
 //
@@ -21,5 +20,5 @@
 //		…
 //	}
 //
-// memcached and HAProxy start in a few milliseconds: one a test is fine.
+// memcached and HAProxy start in a few milliseconds, so each test may start its own.
 package servertest

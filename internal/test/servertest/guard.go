@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// Guard is what a memcached asks of its clients before it answers.
+// Guard is what a memcached requires from its clients.
 type Guard struct {
-	TLS            *tls.Config // of a client; nil: none
-	User, Password string      // "": none
+	TLS            *tls.Config // of a client; nil means no TLS
+	User, Password string      // "" means none
 }
 
-// askPID returns the process id that the memcached at addr says it has.
+// askPID returns the process id that the memcached at addr reports.
 func (g Guard) askPID(ctx context.Context, addr string) (int, error) {
 	conn, err := g.dial(ctx, addr)
 	if err != nil {

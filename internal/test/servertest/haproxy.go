@@ -13,10 +13,9 @@ import (
 	"testing"
 )
 
-// HAProxy is a running HAProxy. It hands each HTTP request to the next of its
-// servers in turn. One whose server can't be reached, or ends before it has
-// answered anything, goes to another server: requests must not mind being
-// served twice.
+// HAProxy is a running HAProxy. It sends each HTTP request to the next of its servers in turn. It
+// repeats a request at another server if it cannot reach the first, or if the first ends without an
+// answer. So a request may be served twice.
 type HAProxy struct {
 	dir     string
 	scheme  string
@@ -24,10 +23,10 @@ type HAProxy struct {
 	process *process
 }
 
-// StartHAProxy starts HAProxy on a free loopback port before the servers, each
-// a host:port, and returns once it takes requests.
+// StartHAProxy starts HAProxy on a free loopback port and returns once it accepts requests. servers
+// are the host:port of each server.
 func StartHAProxy(ctx context.Context, servers ...string) (*HAProxy, error) {
-	monitor := "/haproxy-" + rand.Text() // another program on its port does not know it
+	monitor := "/haproxy-" + rand.Text() // another program on the port does not serve this path
 	return startHAProxy(ctx, "http", func(h *HAProxy) (string, error) {
 		return haproxyConfig(address(h.port), monitor, servers), nil
 	}, func(ctx context.Context, h *HAProxy) bool { return answersOK(ctx, h.URL()+monitor) })
@@ -62,7 +61,7 @@ func startHAProxy(ctx context.Context, scheme string, config func(h *HAProxy) (s
 	return h, nil
 }
 
-// NewHAProxy is StartHAProxy for one test, which stops it at its end.
+// NewHAProxy is StartHAProxy for one test. The test stops it at its end.
 func NewHAProxy(t testing.TB, servers ...string) *HAProxy {
 	t.Helper()
 	h, err := StartHAProxy(t.Context(), servers...)
@@ -77,10 +76,10 @@ func NewHAProxy(t testing.TB, servers ...string) *HAProxy {
 	return h
 }
 
-// URL returns scheme://host:port.
+// URL returns the address as scheme://host:port.
 func (h *HAProxy) URL() string { return h.scheme + "://" + address(h.port) }
 
-// Log returns what it has logged so far.
+// Log returns the log up to now.
 func (h *HAProxy) Log() string {
 	text, err := os.ReadFile(h.logPath())
 	if err != nil {
@@ -93,13 +92,13 @@ func (h *HAProxy) logPath() string { return filepath.Join(h.dir, "log") }
 
 func (h *HAProxy) socket() string { return filepath.Join(h.dir, "admin") }
 
-// Stop ends the process with all its connections and removes its folder. It may
-// be called again.
+// Stop ends the process with all its connections and removes its folder. It may be called more than
+// once.
 func (h *HAProxy) Stop() error {
 	return errors.Join(h.process.end(syscall.SIGTERM, stopGrace), os.RemoveAll(h.dir))
 }
 
-// start runs it with a configuration and more files of such.
+// start runs the process with a configuration and further files.
 func (h *HAProxy) start(ctx context.Context, program, text string,
 	ready func(ctx context.Context, h *HAProxy) bool, more []string) error {
 	config := filepath.Join(h.dir, "haproxy.cfg")
@@ -129,8 +128,8 @@ func (h *HAProxy) start(ctx context.Context, program, text string,
 	return nil
 }
 
-// haproxyConfig looks at each server every 200 ms, and leaves it out while it
-// takes no connections.
+// haproxyConfig returns a configuration that checks each server every 200 ms and excludes it while
+// it accepts no connections.
 func haproxyConfig(listen, monitor string, servers []string) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, `global

@@ -8,11 +8,10 @@ import (
 	"testing"
 )
 
-// Main runs the tests of a package beside one PostgreSQL server, which it
-// hands to use first, and returns the exit code for os.Exit. Tests must not stop
-// that server: `make test` has one for all packages without settings of their
-// own. With -short Main starts none, and use is not called: tests that need it
-// are to skip.
+// Main runs the tests of a package beside one PostgreSQL server and returns the exit code for
+// os.Exit. It first passes the server to use. Tests must not stop that server, because `make test`
+// shares one among all packages that need no settings of their own. With -short, Main starts no
+// server and does not call use. Tests that need the server must then skip.
 func Main(m *testing.M, use func(*Postgres), settings ...string) int {
 	flag.Parse()
 	if testing.Short() {

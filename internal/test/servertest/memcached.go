@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	startTries  = 5                // with a port each, should another program take it first
+	startTries  = 5                // each with another port, in case another program takes one
 	startLimit  = 30 * time.Second // for a server to answer
 	stopGrace   = 10 * time.Second
 	readyChecks = 5 * time.Millisecond
@@ -32,8 +32,8 @@ type Memcached struct {
 	process *process
 }
 
-// StartMemcached starts memcached on a free loopback port, with flags such as
-// "-M", "-m", "1" after its own, and returns once it answers.
+// StartMemcached starts memcached on a free loopback port and returns once it answers. Flags such
+// as "-M", "-m", "1" follow its own.
 func StartMemcached(ctx context.Context, flags ...string) (*Memcached, error) {
 	return startMemcached(ctx, Guard{}, flags)
 }
@@ -62,14 +62,14 @@ func startMemcached(ctx context.Context, guard Guard, flags []string) (*Memcache
 	return m, nil
 }
 
-// NewMemcached is StartMemcached for one test, which stops it at its end.
+// NewMemcached is StartMemcached for one test. The test stops it at its end.
 func NewMemcached(t testing.TB, flags ...string) *Memcached {
 	t.Helper()
 	return NewGuardedMemcached(t, Guard{}, flags...)
 }
 
-// NewGuardedMemcached is NewMemcached for one that asks for TLS (-Z) or a
-// password (-Y), whose flags are among those given.
+// NewGuardedMemcached is NewMemcached for a server with TLS (-Z) or a password (-Y). The caller
+// gives these flags.
 func NewGuardedMemcached(t testing.TB, guard Guard, flags ...string) *Memcached {
 	t.Helper()
 	m, err := startMemcached(t.Context(), guard, flags)
@@ -87,8 +87,8 @@ func NewGuardedMemcached(t testing.TB, guard Guard, flags ...string) *Memcached 
 // Addr returns host:port; a restart does not change it.
 func (m *Memcached) Addr() string { return address(m.port) }
 
-// Restart ends the process and starts another on the same port: everything
-// stored is gone and all connections are broken.
+// Restart ends the process and starts another on the same port. The data is lost and all
+// connections break.
 func (m *Memcached) Restart(ctx context.Context) error {
 	if err := m.Kill(); err != nil {
 		return err
@@ -96,14 +96,14 @@ func (m *Memcached) Restart(ctx context.Context) error {
 	return m.Start(ctx)
 }
 
-// Kill ends the process at once; Start starts another in its place.
+// Kill ends the process at once. Start starts another in its place.
 func (m *Memcached) Kill() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.process.end(syscall.SIGKILL, stopGrace)
 }
 
-// Start starts the process again after a Kill, on the same port.
+// Start starts the server again after Kill, on the same port.
 func (m *Memcached) Start(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -113,11 +113,11 @@ func (m *Memcached) Start(ctx context.Context) error {
 	return m.start(ctx)
 }
 
-// Stop ends the process and removes its folder. It may be called again.
+// Stop ends the process and removes its folder. It may be called more than once.
 func (m *Memcached) Stop() error { return errors.Join(m.Kill(), os.RemoveAll(m.dir)) }
 
-// Pause stops the process from running without ending it: connections stay
-// open and nothing is answered until Resume.
+// Pause stops the process from running without ending it. Connections stay open and get no reply
+// until Resume.
 func (m *Memcached) Pause() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -147,7 +147,7 @@ func (m *Memcached) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Another program on its port would have another process id.
+	// Another program on the port would report another process id.
 	err = p.waitReady(ctx, "memcached", logPath, func(ctx context.Context) bool {
 		pid, err := m.guard.askPID(ctx, address(m.port))
 		return err == nil && pid == p.pid()

@@ -116,7 +116,7 @@ func dial(t *testing.T, addr string) net.Conn {
 	return conn
 }
 
-// ask sends one request and returns the first line of the answer.
+// ask sends one request and returns the first line of the reply.
 func ask(t *testing.T, conn net.Conn, request string) string {
 	t.Helper()
 	if _, err := conn.Write([]byte(request)); err != nil {

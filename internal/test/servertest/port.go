@@ -9,9 +9,8 @@ import (
 
 const loopback = "127.0.0.1"
 
-// freePort returns a port that nobody listens on. It keeps below the range
-// from which the kernel draws the ports of outgoing connections, so that a
-// server that restarts finds its own port still free.
+// freePort returns a port without a listener. It is below the range of ports for outgoing
+// connections, so that a restarted server still finds its port free.
 func freePort() (int, error) {
 	var last error
 	for range 100 {
@@ -26,8 +25,8 @@ func freePort() (int, error) {
 	return 0, fmt.Errorf("looking for a free port: %w", last)
 }
 
-// FreeAddress returns a loopback address, host:port, that nobody listens on and
-// that no outgoing connection is given: another program may still be faster.
+// FreeAddress returns a loopback address, host:port, without a listener and outside the range of
+// ports for outgoing connections. Another program may still take it first.
 func FreeAddress() (string, error) {
 	port, err := freePort()
 	return address(port), err

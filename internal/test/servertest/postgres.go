@@ -22,7 +22,7 @@ const maxSocketPath = 100 // the kernel's limit is 107 bytes for folder, name an
 // Postgres is a running PostgreSQL server. Its methods may be called
 // concurrently.
 type Postgres struct {
-	bin        string // the folder of its programs
+	bin        string // the folder of the server's programs
 	dir        string // holds data, socket and log
 	ownsDir    bool
 	settings   []string
@@ -30,8 +30,8 @@ type Postgres struct {
 	databases  atomic.Int64
 	shared     bool   // another process runs it
 	prefix     string // of the names of databases
-	// connections to the database postgres; nil if the server is not shared, because a test may
-	// end such a server
+	// connections to the database postgres; nil if the server is not shared, because a test may end
+	// such a server
 	idle chan *pgconn.PgConn
 
 	mu      sync.Mutex
@@ -39,11 +39,10 @@ type Postgres struct {
 	process *process
 }
 
-// StartPostgres makes a cluster in dir, which must be empty and may be "" for
-// a temporary folder that Stop removes, and returns once the server accepts
-// connections on a free loopback port. It trusts everybody, has 200
-// connections and never waits for the disk. Settings such as "fsync=on" or
-// "max_connections=20" go after these and win.
+// StartPostgres creates a cluster in dir and returns once the server accepts connections on a free
+// loopback port. dir must be empty. If it is "", the server uses a temporary folder that Stop
+// removes. The server trusts all users, allows 200 connections and never waits for the disk.
+// Settings such as "fsync=on" or "max_connections=20" override these.
 func StartPostgres(ctx context.Context, dir string, settings ...string) (*Postgres, error) {
 	p, err := newPostgres(dir, settings)
 	if err != nil {
@@ -60,14 +59,14 @@ func StartPostgres(ctx context.Context, dir string, settings ...string) (*Postgr
 	return p, nil
 }
 
-// newPostgres returns a server that has no files yet and does not run.
+// newPostgres returns a server without files that does not run yet.
 func newPostgres(dir string, settings []string) (*Postgres, error) {
 	initdb, err := FindBinary("initdb", "postgresql")
 	if err != nil {
 		return nil, err
 	}
 	if initdb, err = filepath.EvalSymlinks(initdb); err != nil {
-		// its neighbours are where it really is
+		// its other files are in its real folder
 		return nil, fmt.Errorf("folder of PostgreSQL's programs: %w", err)
 	}
 	p := &Postgres{bin: filepath.Dir(initdb), dir: dir, settings: settings}
@@ -127,7 +126,7 @@ func (p *Postgres) prepareDir() error {
 	return nil
 }
 
-// initdb makes the data folder, or copies the one that the environment names.
+// initdb creates the data folder, or copies the one that the environment names.
 func (p *Postgres) initdb(ctx context.Context) error {
 	if pristine := os.Getenv(pristineVariable); pristine != "" {
 		return p.command(ctx, p.credential, "cp", "-Rp", pristine, p.dataDir())
@@ -135,7 +134,7 @@ func (p *Postgres) initdb(ctx context.Context) error {
 	return p.command(ctx, p.credential, filepath.Join(p.bin, "initdb"), "-D", p.dataDir(),
 		"-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync",
 		"--no-instructions",
-		"--wal-segsize=1") // MB: there is little to write and to copy
+		"--wal-segsize=1") // MB: a small file is fast to write and to copy
 }
 
 // command runs a program in the server's folder and waits for its end.
@@ -181,7 +180,7 @@ func (p *Postgres) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The server's own pid file says it, as it does to pg_ctl.
+	// The server's own pid file contains the state that pg_ctl reads too.
 	err = process.waitReady(ctx, "PostgreSQL", p.LogPath(), func(context.Context) bool {
 		return p.saysReady(process.pid())
 	})
@@ -212,8 +211,8 @@ func (p *Postgres) saysReady(pid int) bool {
 	return len(lines) > 7 && lines[0] == strconv.Itoa(pid) && strings.TrimSpace(lines[7]) == "ready"
 }
 
-// Stop ends the server with all its connections and removes the folder if it
-// is a temporary one. It may be called again. A shared server goes on.
+// Stop ends the server with all its connections. It removes a temporary folder. It may be called
+// more than once. It does not stop a shared server.
 func (p *Postgres) Stop() error {
 	if p.shared {
 		return p.closeIdle()
@@ -223,8 +222,8 @@ func (p *Postgres) Stop() error {
 	return errors.Join(p.end(syscall.SIGINT), p.removeDir())
 }
 
-// Kill ends the server as a crash would: at once, without a checkpoint. What
-// was committed is there again after Start.
+// Kill ends the server at once and without a checkpoint, like a crash. After Start, committed data
+// is there again.
 func (p *Postgres) Kill() error {
 	if p.shared {
 		return errShared
@@ -247,8 +246,7 @@ func (p *Postgres) Start(ctx context.Context) error {
 	return p.start(ctx)
 }
 
-// Restart ends the server in good order, with all its connections, and starts
-// it again on the same port.
+// Restart shuts the server down with all its connections, and starts it again on the same port.
 func (p *Postgres) Restart(ctx context.Context) error {
 	if p.shared {
 		return errShared
@@ -261,8 +259,8 @@ func (p *Postgres) Restart(ctx context.Context) error {
 	return p.start(ctx)
 }
 
-// Pause stops all the server's processes from running without ending them:
-// connections stay open and nothing is answered until Resume.
+// Pause stops all processes of the server from running without ending them. Connections stay open
+// and get no reply until Resume.
 func (p *Postgres) Pause() error {
 	if p.shared {
 		return errShared
@@ -282,8 +280,8 @@ func (p *Postgres) Resume() error {
 	return p.each(Thaw)
 }
 
-// each acts on the server first, so that a stopped one starts no further
-// children, and then on each of its children, which are in no group of its.
+// each acts first on the server, so that a stopped server starts no more children. Then it acts on
+// each child, because the children are not in the server's process group.
 func (p *Postgres) each(action func(pid int) error) error {
 	if err := action(p.process.pid()); err != nil {
 		return err
@@ -300,7 +298,7 @@ func (p *Postgres) each(action func(pid int) error) error {
 	return nil
 }
 
-// end ends the server, also when it is paused.
+// end ends the server, even if it is paused.
 func (p *Postgres) end(signal syscall.Signal) error {
 	if !p.process.running() {
 		return nil
@@ -311,7 +309,7 @@ func (p *Postgres) end(signal syscall.Signal) error {
 	return p.process.end(signal, stopGrace)
 }
 
-// running reports whether the server runs; a shared one always does.
+// running reports whether the server runs. A shared server always runs.
 func (p *Postgres) running() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 type process struct {
 	cmd    *exec.Cmd
 	exited chan struct{} // closed when it has ended
-	err    error         // what Wait returned; read it after exited
+	err    error         // the result of Wait; read it after exited is closed
 }
 
 // startProcess starts program as credential (nil: the current user) with its
@@ -51,7 +51,7 @@ func (p *process) running() bool {
 
 var errEnded = errors.New("server ended")
 
-// waitReady returns once the server says that it is ready.
+// waitReady returns once the server reports that it is ready.
 func (p *process) waitReady(ctx context.Context, server, logPath string,
 	ready func(context.Context) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
@@ -72,8 +72,8 @@ func (p *process) waitReady(ctx context.Context, server, logPath string,
 	return nil
 }
 
-// end sends the signal and waits until the process has ended; after the grace
-// it is killed.
+// end sends the signal and waits for the end of the process. It kills the process after the grace
+// period.
 func (p *process) end(signal syscall.Signal, grace time.Duration) error {
 	if !p.running() {
 		return nil
@@ -95,8 +95,8 @@ func (p *process) end(signal syscall.Signal, grace time.Duration) error {
 	return nil
 }
 
-// Freeze stops the process with the given id from running, and returns when
-// none of its threads does. One that has ended is no error.
+// Freeze stops the process with the given id and returns when none of its threads runs. It ignores
+// a process that has ended.
 func Freeze(pid int) error {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("stop of process %d: %w", pid, err)
@@ -111,7 +111,7 @@ func Freeze(pid int) error {
 	}
 }
 
-// Thaw lets a frozen process run again. One that has ended is no error.
+// Thaw continues a frozen process. It ignores a process that has ended.
 func Thaw(pid int) error {
 	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("resumption of process %d: %w", pid, err)

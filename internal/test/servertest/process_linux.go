@@ -9,9 +9,8 @@ import (
 	"syscall"
 )
 
-// DieWithParent makes the kernel send signal to the process when the one that
-// started it dies without having stopped it. Elsewhere than on Linux it does
-// nothing.
+// DieWithParent makes the kernel send signal to the process when its parent dies. On systems other
+// than Linux it does nothing.
 func DieWithParent(attributes *syscall.SysProcAttr, signal syscall.Signal) {
 	attributes.Pdeathsig = signal
 }
@@ -36,9 +35,8 @@ func children(pid int) ([]int, error) {
 	return found, nil
 }
 
-// stopped reports whether none of the process's threads runs: a signal to stop
-// takes effect a little later than it is sent. One that has ended stays a zombie
-// while its parent is frozen.
+// stopped reports whether no thread of the process runs. A signal takes effect some time after it
+// is sent. An ended process remains a zombie while its parent is frozen.
 func stopped(pid int) (bool, error) {
 	stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	if err != nil {
@@ -54,14 +52,14 @@ func stopped(pid int) (bool, error) {
 	return true, nil
 }
 
-// readStat returns a process's or thread's state, and its parent. Both are
-// empty when it has ended.
+// readStat returns the state of a process or thread, and its parent. Both are empty if it has
+// ended.
 func readStat(path string) (state, parent string) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return "", ""
 	}
-	// The second field is a name in parentheses that may hold anything.
+	// The second field is a name in parentheses that may contain any character.
 	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
 	if len(fields) < 2 {
 		return "", ""

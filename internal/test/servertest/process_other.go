@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// DieWithParent does nothing: the kernel can't be asked for it.
+// DieWithParent does nothing, because this kernel has no such function.
 func DieWithParent(*syscall.SysProcAttr, syscall.Signal) {}
 
 // children returns the ids of the processes that pid started.
@@ -34,8 +34,8 @@ func children(pid int) ([]int, error) {
 	return found, nil
 }
 
-// stopped reports whether the process does not run: a signal to stop takes
-// effect a little later than it is sent.
+// stopped reports whether the process does not run. A signal takes effect some time after it is
+// sent.
 func stopped(pid int) (bool, error) {
 	state, err := exec.Command("ps", "-o", "state=", "-p", strconv.Itoa(pid)).Output()
 	if err != nil {

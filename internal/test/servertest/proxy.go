@@ -11,24 +11,23 @@ import (
 	"time"
 )
 
-// Fate is what a Proxy does with a piece of a client's request.
+// Fate is the treatment of a piece of a client's request by a Proxy.
 type Fate int
 
-// The fates.
 const (
 	Pass Fate = iota // forward it
-	Drop             // neither forward it nor answer; the connection stays open
+	Drop             // neither forward nor answer it; the connection stays open
 	Cut              // close the connection without forwarding it
-	// forward it, wait until the server answers, close the connection instead of passing that on
+	// forward it, wait for the server's reply, and close the connection instead of forwarding the
+	// reply
 	CutReply
-	LoseReply // forward it and pass on no answer from then on; the connection stays open
+	LoseReply // forward it, but no reply from then on; the connection stays open
 )
 
 const proxyChunk = 64 << 10
 
-// Proxy is a TCP proxy on loopback that breaks connections in the ways that
-// networks do. Its methods may be called concurrently and act at once, also on
-// connections that are open.
+// Proxy is a TCP proxy on loopback that simulates faults of networks. Its methods may be called
+// concurrently. They take effect at once, also on open connections.
 type Proxy struct {
 	target   string
 	listener net.Listener
@@ -45,7 +44,7 @@ type Proxy struct {
 	links  map[*link]struct{}
 }
 
-// StartProxy starts a proxy to target, a host:port; Close ends it.
+// StartProxy starts a proxy to target, a host:port. Close ends it.
 func StartProxy(target string) (*Proxy, error) {
 	listener, err := net.Listen("tcp", net.JoinHostPort(loopback, "0"))
 	if err != nil {
@@ -71,25 +70,24 @@ func NewProxy(t testing.TB, target string) *Proxy {
 	return p
 }
 
-// Addr returns the proxy's own host:port.
+// Addr returns the host:port of the proxy.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Refuse makes the proxy close new connections at once, or accept them again.
-// Open ones stay: see CutAll.
+// Refuse makes the proxy close new connections at once, or accept them again. Open connections stay
+// open: see CutAll.
 func (p *Proxy) Refuse(on bool) { p.refuse.Store(on) }
 
-// DropReplies makes the proxy swallow all that the server says while requests
-// still pass, or stop doing so.
+// DropReplies makes the proxy drop all replies of the server while it still forwards requests, or
+// stops that.
 func (p *Proxy) DropReplies(on bool) { p.dropReplies.Store(on) }
 
-// Delay makes each piece of an answer wait so long; 0 ends that.
+// Delay delays each piece of a reply by that time. 0 removes the delay.
 func (p *Proxy) Delay(d time.Duration) { p.delay.Store(int64(d)) }
 
-// OnRequest lets decide choose the fate of each piece of a request, as it came
-// from the network: up to 64 KiB, which for small requests is one request.
-// decide is called concurrently for different connections, and may block: its
-// request then waits, and is forwarded even if the client has gone meanwhile.
-// nil ends it.
+// OnRequest makes decide choose the fate of each piece of a request. A piece has up to 64 KiB,
+// which for a small request is the whole request. Different connections call decide concurrently.
+// If decide blocks, its request waits. The proxy then forwards the request even if the client has
+// gone. nil removes decide.
 func (p *Proxy) OnRequest(decide func(request []byte) Fate) {
 	if decide == nil {
 		p.onRequest.Store(nil)
@@ -98,11 +96,11 @@ func (p *Proxy) OnRequest(decide func(request []byte) Fate) {
 	p.onRequest.Store(&decide)
 }
 
-// OnReplyCut has told called when the server has answered a request whose fate is CutReply,
-// before the connection is closed. It is called concurrently for different connections.
+// OnReplyCut makes the proxy call called when the server has answered a request with the fate
+// CutReply, before the connection is closed. Different connections call it concurrently.
 func (p *Proxy) OnReplyCut(told func()) { p.onReplyCut.Store(&told) }
 
-// CutAll closes all connections that are open, in both directions.
+// CutAll closes all open connections in both directions.
 func (p *Proxy) CutAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,8 +109,8 @@ func (p *Proxy) CutAll() {
 	}
 }
 
-// Close closes the proxy and all its connections, and waits for its goroutines.
-// A decide of OnRequest that blocks must be let go first.
+// Close closes the proxy and all its connections, and waits for its goroutines. A blocked decide of
+// OnRequest must return first.
 func (p *Proxy) Close() error {
 	p.mu.Lock()
 	p.closed = true
@@ -172,7 +170,7 @@ func (p *Proxy) add(l *link) bool {
 	return true
 }
 
-// link is one client's connection and the one to the server that belongs to it.
+// link is the connection of one client and the corresponding connection to the server.
 type link struct {
 	proxy          *Proxy
 	client, server net.Conn
@@ -181,7 +179,7 @@ type link struct {
 	mute, cutReply atomic.Bool
 }
 
-// requests forwards what the client says until it says no more.
+// requests forwards data from the client until the client closes its direction.
 func (l *link) requests() {
 	buffer := make([]byte, proxyChunk)
 	for {
@@ -197,8 +195,8 @@ func (l *link) requests() {
 	}
 }
 
-// endRequests tells the server that no more requests follow. It does not cut
-// the connection, which would take back what was forwarded but not yet read.
+// endRequests closes the direction to the server. It does not reset the connection, because that
+// would discard forwarded data that the server has not read yet.
 func (l *link) endRequests() {
 	server, ok := l.server.(*net.TCPConn)
 	if !ok || server.CloseWrite() != nil {
@@ -206,8 +204,7 @@ func (l *link) endRequests() {
 	}
 }
 
-// request gives one piece of a request its fate, and reports whether the
-// connection is to go on.
+// request applies the fate of one piece of a request. It reports whether the connection continues.
 func (l *link) request(piece []byte) bool {
 	fate := Pass
 	if decide := l.proxy.onRequest.Load(); decide != nil {
@@ -227,8 +224,8 @@ func (l *link) request(piece []byte) bool {
 	return err == nil
 }
 
-// replies forwards what the server says until it says no more. It reads on
-// when the client has gone, so that the server is never stopped by that.
+// replies forwards data from the server until the server closes its direction. It continues to read
+// after the client has gone, so that the server never blocks on a write.
 func (l *link) replies() {
 	buffer := make([]byte, proxyChunk)
 	for {
@@ -259,22 +256,22 @@ func (l *link) reply(piece []byte) bool {
 		return false
 	}
 	if !l.mute.Load() && !l.proxy.dropReplies.Load() {
-		_, _ = l.client.Write(piece) // a client that has gone loses nothing by it
+		_, _ = l.client.Write(piece) // if the client has gone, the reply is not needed
 	}
 	return true
 }
 
-// cut closes both connections at once, so that each side sees a broken one.
+// cut resets both connections at once, so that both sides see an error.
 func (l *link) cut() {
 	l.cancel()
 	reset(l.client)
 	reset(l.server)
 }
 
-// reset closes a connection without the usual farewell.
+// reset closes a connection with RST instead of FIN.
 func reset(conn net.Conn) {
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // it fails only where the connection is closed already
+		_ = tcp.SetLinger(0) // fails only for a closed connection
 	}
 	_ = conn.Close()
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 )
 
-// The tests go through real memcached, which shows whether a request arrived.
+// The tests use a real memcached, which shows whether a request arrived.
 
 func TestProxyForwards(t *testing.T) {
 	server := startMemcached(t)
@@ -29,7 +29,7 @@ func TestProxyFates(t *testing.T) {
 	tests := []struct {
 		name           string
 		fate           servertest.Fate
-		arrives, stays bool // the request at the server; the connection
+		arrives, stays bool // the request reaches the server; the connection stays open
 	}{
 		{"drop", servertest.Drop, false, true},
 		{"cut", servertest.Cut, false, false},
@@ -89,7 +89,7 @@ func TestProxyReportsCutReply(t *testing.T) {
 	checkConnection(t, conn, false)
 }
 
-// checkConnection checks that nothing comes, by silence or by a broken connection.
+// checkConnection checks that no data arrives: the connection is silent or broken.
 func checkConnection(t *testing.T, conn net.Conn, stays bool) {
 	t.Helper()
 	wait := 10 * time.Second
@@ -176,7 +176,7 @@ func TestProxyWithoutServer(t *testing.T) {
 	checkRefused(t, proxy.Addr())
 }
 
-// checkRefused checks that a new connection breaks, while it is made or later.
+// checkRefused checks that a new connection fails during or after its creation.
 func checkRefused(t *testing.T, addr string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)

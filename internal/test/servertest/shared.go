@@ -12,23 +12,23 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// The environment by which the process that runs the tests tells test binaries
-// what they need not start and make themselves.
+// The environment variables that tell test binaries what the process that runs them has already
+// started or created.
 const (
-	sharedVariable   = "HOLDFAST_TEST_POSTGRES" // host:port of a server for Main
+	sharedVariable   = "HOLDFAST_TEST_POSTGRES" // host:port of the server for Main
 	pristineVariable = "HOLDFAST_TEST_PGDATA"   // a data folder that StartPostgres copies
 )
 
 var errShared = errors.New("the server is shared with other packages: start one with StartPostgres")
 
-// Shared is a PostgreSQL server for several test binaries.
+// Shared is a PostgreSQL server that several test binaries share.
 type Shared struct {
 	postgres *Postgres
 	pristine string
 }
 
-// StartShared starts a server whose files are beneath dir, which must be empty.
-// Test binaries that run with Environment use it.
+// StartShared starts a server with its files beneath dir, which must be empty. Test binaries that
+// run with Environment use the server.
 func StartShared(ctx context.Context, dir string, settings ...string) (*Shared, error) {
 	data := filepath.Join(dir, "postgres")
 	if err := os.Mkdir(data, 0o700); err != nil {
@@ -51,7 +51,7 @@ func StartShared(ctx context.Context, dir string, settings ...string) (*Shared, 
 	return s, p.startSomewhere(ctx)
 }
 
-// Environment has test binaries use the server and its data folder.
+// Environment returns the variables that make test binaries use the server and its data folder.
 func (s *Shared) Environment() []string {
 	return []string{sharedVariable + "=" + s.postgres.Addr(), pristineVariable + "=" + s.pristine}
 }
@@ -62,7 +62,7 @@ func (s *Shared) PID() int { return s.postgres.process.pid() }
 // Stop ends the server. The caller removes its folder.
 func (s *Shared) Stop() error { return s.postgres.Stop() }
 
-// attach returns the server that the environment names, nil if it names none.
+// attach returns the server that the environment names, or nil if it names none.
 func attach() (*Postgres, error) {
 	addr := os.Getenv(sharedVariable)
 	if addr == "" {

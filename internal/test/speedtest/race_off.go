@@ -2,5 +2,5 @@
 
 package speedtest
 
-// slowdown is how much longer the race detector makes things take.
+// slowdown is the factor by which the race detector slows tests down.
 const slowdown = 1

@@ -1,5 +1,5 @@
-// Package speedtest holds in tests that nothing takes longer than it may, on
-// machines that are busy with something else, and under the race detector.
+// Package speedtest checks upper bounds of running times in tests, also on busy machines and under
+// the race detector.
 package speedtest
 
 import (
@@ -10,16 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Within10ms holds that something takes under ten milliseconds. Of some tries
-// the fastest counts.
+// Within10ms fails the test unless do takes less than ten milliseconds in the fastest of some
+// tries.
 func Within10ms(t testing.TB, name string, do func()) {
 	t.Helper()
 	Within(t, name, 10*time.Millisecond, do)
 }
 
-// Within holds that something takes less than limit, or its thread less than limit of a processor:
-// neither other programs nor the garbage collector in the background count. do uses one goroutine.
-// Of some tries the fastest counts.
+// Within fails the test unless do takes less than limit in the fastest of some tries. A try also
+// passes if its thread uses less than limit of processor time. So other programs and the garbage
+// collector in the background do not count. do uses one goroutine.
 func Within(t testing.TB, name string, limit time.Duration, do func()) {
 	t.Helper()
 	runtime.LockOSThread()

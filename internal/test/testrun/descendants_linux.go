@@ -20,10 +20,10 @@ const (
 	lookEvery  = 20 * time.Millisecond
 )
 
-// process is a process, as /proc has it.
+// process is one process according to /proc.
 type process struct {
 	pid, parent int
-	state       string // one letter; Z: it has ended, and its parent has not asked
+	state       string // one letter; Z: it has ended, and its parent has not waited for it
 	command     string
 }
 
@@ -57,7 +57,7 @@ func processes() ([]process, error) {
 	return all, nil
 }
 
-// command returns the arguments of a process, shortened; "" if it has ended.
+// command returns the shortened command line of a process, or "" if it has ended.
 func command(pid int) string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil {
@@ -67,8 +67,7 @@ func command(pid int) string {
 	return line[:min(len(line), 200)]
 }
 
-// descendants returns the processes beneath root, apart from those in except and
-// what is beneath these.
+// descendants returns the processes beneath root, except those in except and their descendants.
 func descendants(root int, except []int) ([]process, error) {
 	all, err := processes()
 	if err != nil {
@@ -87,9 +86,9 @@ func descendants(root int, except []int) ([]process, error) {
 	return found, nil
 }
 
-// reap waits for the ends of adopted processes, as init does, until stop is called.
-// It leaves the children in own to those who wait for them; this process must
-// start no others meanwhile.
+// reap waits for the ends of adopted processes, as init does, until stop is called. It does not
+// wait for the children in own, because their starters do. This process must start no other
+// children meanwhile.
 func reap(own []int) (stop func()) {
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGCHLD)
@@ -115,17 +114,17 @@ func reap(own []int) (stop func()) {
 func reapEnded(own []int) {
 	all, err := processes()
 	if err != nil {
-		return // the next one that ends asks again
+		return // the next SIGCHLD calls this function again
 	}
 	for _, p := range all {
 		if p.parent == os.Getpid() && p.state == "Z" && !slices.Contains(own, p.pid) {
-			_, _ = syscall.Wait4(p.pid, nil, syscall.WNOHANG, nil) // nobody asks how it ended
+			_, _ = syscall.Wait4(p.pid, nil, syscall.WNOHANG, nil) // the status is not needed
 		}
 	}
 }
 
-// endDescendants waits until no process beneath this one is left, apart from those
-// in except. After a while it kills those that stay, and returns them.
+// endDescendants waits until this process has no descendants except those in except. After a time
+// it kills the remaining ones and returns them.
 func endDescendants(except []int) (stayed []process, err error) {
 	left, err := awaitNone(except, leaveGrace, syscall.SIGCONT)
 	if err != nil || len(left) == 0 {
@@ -138,9 +137,8 @@ func endDescendants(except []int) (stayed []process, err error) {
 	return left, err
 }
 
-// awaitNone waits at most a while for all to end, and returns those that are left.
-// It sends each a signal again and again: SIGCONT lets a frozen one take note of
-// the signal that ends it.
+// awaitNone waits a limited time for all to end and returns the remaining ones. It signals each one
+// repeatedly. SIGCONT lets a frozen process receive the signal that ends it.
 func awaitNone(except []int, limit time.Duration, s syscall.Signal) ([]process, error) {
 	for deadline := time.Now().Add(limit); ; time.Sleep(lookEvery) {
 		reapEnded(except)

@@ -15,20 +15,20 @@
 //
 // # What ends the processes
 //
-// Nothing relies on a test's own cleanup: a test binary may be killed, or end
-// itself at its timeout. On Linux there are three lines of defence.
+// No step relies on a test's own cleanup, because a test binary may be killed or end itself at its
+// timeout. On Linux there are three mechanisms.
 //
 // First, each process dies with the one that started it. The kernel sends it a
 // signal (PR_SET_PDEATHSIG), servers by internal/test/servertest and test binaries by
 // `testrun -bind`, which `go test -exec` runs. This also covers a SIGKILL of
 // testrun.
 //
-// Second, testrun is the subreaper of all that its tests start: a process whose
-// parent died becomes a child of testrun, even if it left its process group. At
-// the end testrun waits for its descendants, and kills those that stay.
+// Second, testrun is the subreaper of all processes that its tests start. A process whose parent
+// died becomes a child of testrun, even if it left its process group. At the end testrun waits for
+// its descendants and kills the remaining ones.
 //
-// Third, the folder for temporary files is held by a file lock while its testrun
-// lives. The next testrun removes the folders that nobody holds.
+// Third, testrun holds a file lock on the folder for temporary files while it runs. The next
+// testrun removes the folders whose lock is free.
 //
-// Elsewhere than on Linux only the folders are removed.
+// On systems other than Linux, testrun only removes the folders.
 package main

@@ -11,14 +11,14 @@ import (
 
 const folderPrefix = "holdfast-test-"
 
-// folder is where the tests of one run keep their temporary files.
+// folder is the folder for the temporary files of one run's tests.
 type folder struct {
 	path string
 	lock *os.File // in it, held while this process lives
 }
 
-// newFolder makes a folder beneath parent, and removes those of runs that were
-// killed. Servers that run as another user may enter it.
+// newFolder creates a folder beneath parent and removes those of killed runs. Servers that run as
+// another user may enter the folder.
 func newFolder(parent string) (*folder, error) {
 	if err := removeStale(parent); err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func newFolder(parent string) (*folder, error) {
 	return f, nil
 }
 
-// environment has the tests use the folder.
+// environment returns the variables that make the tests use the folder.
 func (f *folder) environment() []string { return []string{"TMPDIR=" + f.path} }
 
 func (f *folder) remove() error {
@@ -48,8 +48,8 @@ func (f *folder) remove() error {
 	return err
 }
 
-// removeStale removes the folders in parent whose runs have ended without it. A
-// folder that has no lock yet is being made.
+// removeStale removes the folders in parent whose runs have ended without removing them. It skips a
+// folder without a lock file, because its run is just creating it.
 func removeStale(parent string) error {
 	entries, err := os.ReadDir(parent)
 	if err != nil {
@@ -65,7 +65,7 @@ func removeStale(parent string) error {
 		}
 		lock, err := lockFolder(path)
 		if errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, os.ErrPermission) {
-			continue // it is in use, or another user's
+			continue // in use, or the folder of another user
 		}
 		if err != nil {
 			return fmt.Errorf("lock %s: %w", path, err)
@@ -79,8 +79,8 @@ func removeStale(parent string) error {
 
 func lockPath(path string) string { return filepath.Join(path, "lock") }
 
-// lockFolder returns an error that is EWOULDBLOCK while another process holds the
-// lock. Children do not inherit it.
+// lockFolder locks the file. The error is EWOULDBLOCK while another process holds the lock.
+// Children do not inherit the lock.
 func lockFolder(path string) (*os.File, error) {
 	file, err := os.OpenFile(lockPath(path), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 )
 
-// goTest runs go test with the arguments, and returns its exit code. The processes
-// in own are the other children of this one.
+// goTest runs go test with the arguments and returns its exit code. The processes in own are the
+// other children of this process.
 func goTest(ctx context.Context, args, env []string, own []int, r *report) (code int, err error) {
 	program := os.Getenv("GO")
 	if program == "" {
@@ -35,8 +35,8 @@ func goTest(ctx context.Context, args, env []string, own []int, r *report) (code
 	if err := cmd.Start(); err != nil {
 		return 1, fmt.Errorf("go test: %w", err)
 	}
-	// Its test binaries die with it, and their servers with them.
-	defer context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })() // it may have ended
+	// The test binaries die with go test, and their servers with them.
+	defer context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })() // it may have ended already
 	stopReaping := reap(append(own, cmd.Process.Pid))
 	err = r.read(events)
 	waited := cmd.Wait()

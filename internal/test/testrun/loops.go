@@ -13,7 +13,7 @@ import (
 // loops are processes that each keep one processor busy.
 type loops []*exec.Cmd
 
-// startLoops starts n of them. They die with this process.
+// startLoops starts n loops. They die with this process.
 //
 // Each has a session of its own, as another program has. With the autogroup
 // scheduling of Linux, loops in the session of the tests kept backends of
@@ -36,7 +36,7 @@ func startLoops(n int) (loops, error) {
 	return all, nil
 }
 
-// stop ends them by their process ids.
+// stop ends the loops by their process ids.
 func (l loops) stop() error {
 	var problems []error
 	for _, cmd := range l {

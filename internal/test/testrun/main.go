@@ -18,10 +18,11 @@ const (
 	spinCommand = "-spin" // testrun -spin: a loop that keeps one processor busy
 )
 
-// sharedConnections is what the packages together may use of the shared server.
+// sharedConnections is the number of connections that all packages together may use on the shared
+// server.
 const sharedConnections = "max_connections=500"
 
-// interrupted is the exit code after a signal, as shells have it for SIGINT.
+// interrupted is the exit code after a signal, the same as that of a shell for SIGINT.
 const interrupted = 130
 
 func main() {
@@ -55,7 +56,7 @@ func spin() {
 // options are testrun's own arguments.
 type options struct {
 	runs int // of go test, one after the other
-	busy int // loops beside them
+	busy int // number of loops that keep processors busy meanwhile
 	args []string
 }
 
@@ -74,7 +75,7 @@ func parse(args []string) (options, error) {
 	return o, nil
 }
 
-// run returns the exit code: that of the last go test that failed, or 0.
+// run returns the exit code of the last go test that failed, or 0.
 func run(ctx context.Context, args []string) (code int, err error) {
 	o, err := parse(args)
 	if err != nil {
@@ -109,7 +110,7 @@ func run(ctx context.Context, args []string) (code int, err error) {
 	return code, nil
 }
 
-// runOnce runs go test beside a PostgreSQL server, in a folder of its own.
+// runOnce runs go test beside a PostgreSQL server in a folder of its own.
 func runOnce(ctx context.Context, args []string, loops loops) (code int, err error) {
 	began := time.Now()
 	folder, err := newFolder(parentFolder())

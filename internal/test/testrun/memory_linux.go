@@ -7,13 +7,13 @@ import (
 
 const (
 	memoryFolder = "/dev/shm"
-	memoryFree   = 8 << 30 // bytes: a run was seen to need 3 GiB
+	memoryFree   = 8 << 30 // bytes; one run needed 3 GiB
 	noExecution  = 8       // ST_NOEXEC of statfs(2)
 )
 
-// parentFolder returns where the folder of a run is made: TMPDIR if it is set, else
-// a folder in memory if it has room. With a database for each test on a disk, the
-// file system takes half of PostgreSQL's processor time.
+// parentFolder returns the parent of a run's folder: TMPDIR if it is set, or a folder in memory if
+// it has room. With one database for each test on a disk, the file system takes half of
+// PostgreSQL's processor time.
 func parentFolder() string {
 	if os.Getenv("TMPDIR") != "" {
 		return os.TempDir()

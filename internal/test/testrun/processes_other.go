@@ -4,7 +4,7 @@ package main
 
 import "os"
 
-// process is a process that a test left behind; here none is found.
+// process is a process that a test left behind. On this system none is found.
 type process struct{}
 
 func bound(string) []string { return nil }

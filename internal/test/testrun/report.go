@@ -11,19 +11,19 @@ import (
 	"time"
 )
 
-// report prints the events of go test -json as go test prints without -json, and
-// remembers how long tests took.
+// report prints the events of go test -json as go test prints them without -json. It also records
+// the duration of each test.
 type report struct {
 	out      io.Writer
 	packages map[string]*packageReport
 	took     []duration
-	counts   map[string]int // tests by how they ended: pass, fail, skip
+	counts   map[string]int // number of tests by result: pass, fail, skip
 }
 
-// packageReport is what one package has printed and not ended.
+// packageReport is the output of one package whose tests have not ended.
 type packageReport struct {
 	tests map[string]*strings.Builder
-	order []string // of the tests, as they began
+	order []string // names of tests in the order of their start
 	lines []string // of the package itself
 }
 
@@ -44,7 +44,7 @@ func newReport(out io.Writer) *report {
 		counts: make(map[string]int)}
 }
 
-// read handles events until there are no more. Other lines are printed as they are.
+// read handles all events. It prints other lines unchanged.
 func (r *report) read(events io.Reader) error {
 	lines := bufio.NewReader(events)
 	for {
@@ -67,7 +67,7 @@ func (r *report) read(events io.Reader) error {
 }
 
 func (r *report) print(text string) {
-	// The exit code tells of failures even if nobody reads them.
+	// The exit code reports failures even if the output is not read.
 	_, _ = io.WriteString(r.out, text)
 }
 
@@ -101,7 +101,7 @@ func (p *packageReport) test(name string) *strings.Builder {
 	return p.tests[name]
 }
 
-// endTest prints what the test printed if it failed.
+// endTest prints the output of a failed test.
 func (r *report) endTest(e event, p *packageReport) {
 	r.counts[e.Action]++
 	if !strings.Contains(e.Test, "/") {
@@ -115,8 +115,8 @@ func (r *report) endTest(e event, p *packageReport) {
 	p.order = slices.DeleteFunc(p.order, func(name string) bool { return name == e.Test })
 }
 
-// endPackage prints the last line of a package. Of a package that failed it
-// prints all, and the output of tests that did not end.
+// endPackage prints the last line of a package. If the package failed, it also prints the package's
+// output and the output of tests that did not end.
 func (r *report) endPackage(e event, p *packageReport) {
 	switch e.Action {
 	case "pass", "skip":

@@ -11,8 +11,8 @@ import (
 // slowest is how many tests the summary lists.
 const slowest = 20
 
-// summary prints the slowest tests, how many tests there were, and how long all of
-// it took. A test that runs beside others is not timed while it waits for its turn.
+// summary prints the slowest tests, the number of tests and the total time. The time of a parallel
+// test does not include its wait for a turn.
 func (r *report) summary(all time.Duration) {
 	slices.SortStableFunc(r.took, func(a, b duration) int { return cmp.Compare(b.took, a.took) })
 	var text strings.Builder

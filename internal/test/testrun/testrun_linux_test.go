@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// asProgram, when set, makes the test binary be testrun.
+// If asProgram is set, the test binary runs as testrun.
 const asProgram = "HOLDFAST_TESTRUN_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -26,15 +26,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// limit is for what takes some seconds on an idle machine.
+// limit bounds waits that take some seconds on an idle machine.
 const limit = 3 * time.Minute
 
-// trial is a testrun over testdata/servers.
+// trial is a testrun with the tests of testdata/servers.
 type trial struct {
 	t     *testing.T
 	cmd   *exec.Cmd
 	out   bytes.Buffer
-	temp  string // where it makes its folder
+	temp  string // the parent of its folder
 	ready string // the file that the test writes
 	ended chan error
 }
@@ -78,8 +78,8 @@ func startTrial(t *testing.T, test string, more ...string) *trial {
 	return r
 }
 
-// await returns the addresses of the servers and the processes of the run, once
-// the test has started all of them.
+// await waits until the test has started everything. It returns the addresses of the servers and
+// the processes of the run.
 func (r *trial) await() (addresses []string, pids []int) {
 	r.t.Helper()
 	for deadline := time.Now().Add(limit); ; time.Sleep(lookEvery) {
@@ -125,7 +125,7 @@ func (r *trial) end() int {
 	}
 }
 
-// expectNobody fails the test if one of the processes lives or a server listens.
+// expectNobody fails the test if one of the processes is alive or a server listens.
 func (r *trial) expectNobody(addresses []string, pids []int) {
 	r.t.Helper()
 	all, err := processes()
@@ -209,7 +209,7 @@ func TestKilledTestBinaryLeavesNoProcesses(t *testing.T) {
 	r.expectNoFiles()
 }
 
-// The folder of a testrun that was killed is removed by the next one.
+// The next testrun removes the folder of a killed one.
 func TestFolderOfAKilledRunIsRemoved(t *testing.T) {
 	temp := t.TempDir()
 	abandoned, err := newFolder(temp)

@@ -1,4 +1,4 @@
-// Package servers has a test that starts what tests start, for the tests of testrun.
+// Package servers is a test that starts servers and processes, for the tests of testrun.
 package servers
 
 import (
@@ -17,8 +17,8 @@ func TestMain(m *testing.M) {
 	os.Exit(servertest.Main(m, func(p *servertest.Postgres) { shared = p }))
 }
 
-// TestServers starts servers, frozen ones among them, and a process that leaves its
-// group and is nobody's. It says where they are, and goes on until it is killed.
+// TestServers starts servers, some of them frozen, and an orphan process that leaves its process
+// group. It reports their addresses and runs until it is killed.
 func TestServers(t *testing.T) {
 	memcached, frozen := servertest.NewMemcached(t), servertest.NewMemcached(t)
 	if err := frozen.Pause(); err != nil {
@@ -40,7 +40,7 @@ func TestServers(t *testing.T) {
 	select {}
 }
 
-// TestStray leaves a process behind, and passes.
+// TestStray passes and leaves a process behind.
 func TestStray(t *testing.T) {
 	startStray(t)
 	tell(t)
@@ -59,7 +59,7 @@ func startStray(t *testing.T) {
 	}
 }
 
-// tell writes a file, as a whole, that the test of testrun waits for.
+// tell writes a file atomically. The test of testrun waits for that file.
 func tell(t *testing.T, addresses ...string) {
 	text, err := json.Marshal(addresses)
 	if err != nil {

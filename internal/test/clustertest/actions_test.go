@@ -21,7 +21,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// post sends an action to a replica, and returns how it answered.
+// post sends an action to a replica and returns its response.
 func (c *cluster) post(p *replicas.Process, path, body string,
 	header ...string) (status int, answer string) {
 	c.t.Helper()
@@ -51,7 +51,7 @@ func post(ctx context.Context, p *replicas.Process, path, body string,
 	return response.StatusCode, string(text), err
 }
 
-// action is post for what must be done; its answer goes into value.
+// action posts an action that must succeed and decodes the response into value.
 func (c *cluster) action(p *replicas.Process, value any, path, body string, header ...string) {
 	c.t.Helper()
 	status, answer := c.post(p, path, body, header...)
@@ -61,7 +61,7 @@ func (c *cluster) action(p *replicas.Process, value any, path, body string, head
 	c.decode(answer, value)
 }
 
-// heard returns when a replica logged a line with the texts; it waits for that.
+// heard waits until a replica has logged a line with the texts, and returns the time of that line.
 func (c *cluster) heard(p *replicas.Process, texts ...string) time.Time {
 	c.t.Helper()
 	var at time.Time
@@ -84,15 +84,13 @@ func (c *cluster) heard(p *replicas.Process, texts ...string) time.Time {
 	return at
 }
 
-// jobText is a job that is added in JSON.
+// jobText returns the JSON of a job that operators add.
 func jobText(name, more string) string {
 	return fmt.Sprintf(
 		`{"name": %q, "handler": "ledger", "tables": [%q], "params": {"tables": [%q]}%s}`, name,
 		name, name, more)
 }
 
-// TestEveryReplicaObeysActionsWithinASecond does what can be done through one
-// replica, and looks when each of three obeys.
 func TestEveryReplicaObeysActionsWithinASecond(t *testing.T) {
 	for _, way := range []string{"heard", "asked for"} {
 		t.Run(way, func(t *testing.T) {
@@ -133,7 +131,6 @@ func TestEveryReplicaObeysActionsWithinASecond(t *testing.T) {
 	}
 }
 
-// cancelElsewhere cancels a run through a replica that does not run it.
 func (c *cluster) cancelElsewhere() {
 	c.t.Helper()
 	c.trigger("hold")
@@ -155,8 +152,7 @@ func (c *cluster) cancelElsewhere() {
 	}
 }
 
-// deafened returns the address of a proxy before the database through which
-// nobody can listen.
+// deafened returns the address of a proxy before the database. No connection through it can LISTEN.
 func deafened(t *testing.T, database string) string {
 	t.Helper()
 	address, err := url.Parse(database)
@@ -175,8 +171,7 @@ func deafened(t *testing.T, database string) string {
 	return address.String()
 }
 
-// TestPausedJobStartsNothingOnAnyReplica: from the moment that a pause is
-// answered, whether or not replicas have heard of it.
+// From the reply to a pause on, no replica starts the job, even if it has not received the pause.
 func TestPausedJobStartsNothingOnAnyReplica(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, settings{jobs: ledgerJob("every", "u", "schedule: {every: 1s}", "")})
@@ -205,8 +200,6 @@ func TestPausedJobStartsNothingOnAnyReplica(t *testing.T) {
 	c.audit()
 }
 
-// TestAddedJobOutlivesReplicas adds, changes and removes a job while it runs,
-// and starts replicas anew.
 func TestAddedJobOutlivesReplicas(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, settings{jobs: ledgerJob("own", "o", "", "")})
@@ -219,12 +212,12 @@ func TestAddedJobOutlivesReplicas(t *testing.T) {
 	c.start("d")
 	c.heard(c.replicas["d"], `"job":"added"`, "job registered")
 
-	// A change while a run is under way: it ends as it began.
+	// A change does not affect the run that is under way.
 	var spec storage.Spec
 	c.action(c.replicas["d"], &spec, "/api/v1/jobs",
 		`{"version": 1, "job": {"name": "added", "handler": "ledger", "schedule": {"every": "1s"}, "tables": ["added"], "params": {"tables": ["added"], "gate": "added"}}}`)
 	changed := spec.ChangedAt
-	// it waits for the gate
+	// The run waits for the gate.
 	held := c.awaitRun("job = 'added' AND state = 'running' AND started_at > $1 AND "+
 		"clock_timestamp() - started_at > interval '0.5 s'", changed)
 	c.action(c.replicas["b"], &spec, "/api/v1/jobs",
@@ -256,7 +249,7 @@ func TestAddedJobOutlivesReplicas(t *testing.T) {
 	c.audit()
 }
 
-// addAtOnce adds one job through three replicas at the same time: one wins.
+// addAtOnce adds one job through three replicas at the same time. Exactly one of them succeeds.
 func (c *cluster) addAtOnce() {
 	c.t.Helper()
 	var mu sync.Mutex
@@ -280,7 +273,6 @@ func (c *cluster) addAtOnce() {
 	}
 }
 
-// TestTriggersWithParams: params of the moment, keys, and what is refused.
 func TestTriggersWithParams(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, settings{jobs: ledgerJob("hold", "t", "", "gate: hold")})
@@ -293,7 +285,7 @@ func TestTriggersWithParams(t *testing.T) {
 	if first.ID != again.ID {
 		t.Errorf("one key made runs %s and %s", first.ID, again.ID)
 	}
-	c.expect(c.awaitEnd(first.ID.String()), "succeeded", "") // it waits for no gate
+	c.expect(c.awaitEnd(first.ID.String()), "succeeded", "") // its params name no gate
 	if status, answer := c.post(c.replicas["b"], "/api/v1/jobs/hold/trigger",
 		`{"params": {"gate": "x"}}`, "Idempotency-Key", "click"); status != http.StatusConflict {
 		t.Errorf("a key with other params: %d %s", status, answer)
@@ -330,8 +322,6 @@ func TestTriggersWithParams(t *testing.T) {
 	c.audit()
 }
 
-// TestDrainedReplicaLeavesRunsToOthers drains one of two replicas while it runs
-// something, and lets it work again.
 func TestDrainedReplicaLeavesRunsToOthers(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, settings{jobs: ledgerJob("hold", "t", "", "gate: hold") +
@@ -368,8 +358,8 @@ func TestDrainedReplicaLeavesRunsToOthers(t *testing.T) {
 	c.audit()
 }
 
-// TestReleaseRemovesALock from a run that goes on: it can commit nothing more,
-// another has the table, and its advisory lock is free.
+// The run whose lock is released goes on but cannot commit. Another run gets the table and the
+// advisory lock.
 func TestReleaseRemovesALock(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, settings{wait: "{attempts: 1}",
@@ -407,7 +397,6 @@ func TestReleaseRemovesALock(t *testing.T) {
 	}
 }
 
-// TestCommandsOfActions asks the rest of the command line, and what it refuses.
 func TestCommandsOfActions(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, settings{jobs: ledgerJob("own", "o", "", "") +
