@@ -10,7 +10,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 )
 
-// A job that was rolled back and is deployed again is not what was missed since.
+// Scheduled times during the absence of a rolled-back job are not misfires when the job is deployed
+// again.
 func TestRedeployedJobGetsANewCursor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -39,8 +40,8 @@ func TestRedeployedJobGetsANewCursor(t *testing.T) {
 	})
 }
 
-// While no replica that has the job is up, the workers of others are not what
-// keeps it from being started.
+// While no replica has the job, free workers of other replicas are not the reason why it does not
+// start.
 func TestMisfiresOfAJobThatNoLiveReplicaHas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -68,7 +69,7 @@ func TestMisfiresOfAJobThatNoLiveReplicaHas(t *testing.T) {
 	})
 }
 
-// Scheduled times count from their change, even if the text of the schedule is the same.
+// Scheduled times count from a change of the schedule on, even if its text is the same.
 func TestCursorMovesWhenScheduledTimesChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

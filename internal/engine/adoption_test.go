@@ -18,13 +18,12 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// adopting is a store of which tests lose, delay and watch adoptions, and
-// refuse notes.
+// adopting is a store in which tests delay, count and lose adoptions, and refuse notes.
 type adopting struct {
 	storage.Store
-	before  time.Duration // how long an adoption takes to reach the store
-	lost    func() bool   // whether the reply to an adoption is lost
-	refused func() bool   // whether a note is
+	before  time.Duration // until an adoption reaches the store
+	lost    func() bool   // reports whether the reply to an adoption is lost
+	refused func() bool   // reports whether a note is refused
 	mu      sync.Mutex
 	limits  []int
 }
@@ -49,7 +48,7 @@ func (a *adopting) Note(ctx context.Context, session uuid.UUID, notes []storage.
 	return a.Store.Note(ctx, session, notes)
 }
 
-// counting is a handler that works for d, and how often it was called by job.
+// counting is a handler that takes d and counts its calls by job.
 func counting(d time.Duration) ([]jobs.Registration, func(job string) int) {
 	var mu sync.Mutex
 	calls := map[string]int{}
@@ -71,7 +70,7 @@ func counting(d time.Duration) ([]jobs.Registration, func(job string) int) {
 	}
 }
 
-// until reports whether an instant is still to come.
+// until reports whether a time is in the future.
 func until(t time.Time) func() bool { return func() bool { return time.Now().Before(t) } }
 
 func TestNextAdoptionReturnsRunsOfALostReply(t *testing.T) {
@@ -123,7 +122,7 @@ func TestFiringWhoseNoteIsRefusedIsAdoptedAgain(t *testing.T) {
 		o.Locker = nil
 		o.Store = &adopting{Store: c.store, refused: until(time.Now().Add(25 * time.Second))}
 		stop := c.start(o)
-		// its tries are over, and it could not be written down as skipped
+		// its tries have ended, and the store refused to record the skip
 		time.Sleep(24 * time.Second)
 		if got := c.outcomes("short"); !slices.Equal(got, []string{"waiting lock_held"}) {
 			t.Errorf("meanwhile: %v", got)
@@ -149,7 +148,7 @@ func TestTriggerDoesNotStarveBehindScheduledTimes(t *testing.T) {
 		o := c.options("a", handlers, table...)
 		o.Workers = 1
 		stop := c.start(o)
-		time.Sleep(20 * time.Second) // by now more is due than can ever be done
+		time.Sleep(20 * time.Second) // by now more firings wait than the workers can run
 		for n := range 2 {
 			if _, err := c.store.Trigger(t.Context(), byHand,
 				storage.TriggerRequest{Job: "extra", Key: fmt.Sprint(n)}); err != nil {
@@ -249,7 +248,7 @@ func TestFiringWithoutAWorkerBlocksNoOther(t *testing.T) {
 			c.options("b", takes(5*time.Second), holder, younger)
 		a.Workers, a.Locker, b.Locker = 1, nil, nil
 		stopA, stopB := c.start(a), c.start(b)
-		time.Sleep(14 * time.Second) // the hog has the worker that older gave back
+		time.Sleep(14 * time.Second) // the hog has the worker that older released
 		r := c.runs("older")
 		if len(r) != 1 || r[0].State != jobs.Waiting || r[0].Reason != reasons.NoWorker ||
 			r[0].WaitSince.Sub(r[0].ScheduledAt) > 100*time.Millisecond {

@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// holding answers as a store does whose row for one question is held: after the
-// store's patience of a second.
+// holding simulates a store in which one question waits for a row lock: it fails after a second.
 func holding(held func(question int) bool) func(context.Context, []int) ([]int, error) {
 	return func(_ context.Context, questions []int) ([]int, error) {
 		if slices.ContainsFunc(questions, held) {
@@ -24,8 +23,8 @@ func holding(held func(question int) bool) func(context.Context, []int) ([]int, 
 	}
 }
 
-// askAll asks questions 1 to n in one batch, behind a question 0 that goes
-// alone, and returns their errors.
+// askAll asks question 0 alone, then questions 1 to n in one batch. It returns the errors of the
+// batch.
 func askAll(t *testing.T, l *batcher[int, int], n int) []error {
 	errs := make([]error, n)
 	var all sync.WaitGroup
@@ -40,14 +39,14 @@ func askAll(t *testing.T, l *batcher[int, int], n int) []error {
 			}
 		})
 		if q == 0 {
-			synctest.Wait() // it is under way
+			synctest.Wait() // the call of question 0 is under way
 		}
 	}
 	all.Wait()
 	return errs
 }
 
-// slowly makes the question 0 take a moment, in which others gather.
+// slowly delays question 0, so that the other questions form one batch.
 func slowly(send func(context.Context, []int) ([]int, error)) func(context.Context,
 	[]int) ([]int, error) {
 	return func(ctx context.Context, questions []int) ([]int, error) {

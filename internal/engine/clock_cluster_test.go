@@ -18,11 +18,10 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// skewed is a store whose clock one replica finds off: it is that replica's
-// which is.
+// skewed simulates a replica whose clock is wrong: to that replica, the store's clock is off.
 type skewed struct {
 	storage.Store
-	ahead atomic.Int64 // in nanoseconds, of the store's clock
+	ahead atomic.Int64 // nanoseconds by which the store's clock is ahead
 }
 
 func (s *skewed) Heartbeat(ctx context.Context, session uuid.UUID,
@@ -32,8 +31,8 @@ func (s *skewed) Heartbeat(ctx context.Context, session uuid.UUID,
 	return beat, err
 }
 
-// TestReplicaWithAWrongClockStartsNothing has two replicas, of
-// which one's clock is off for a minute. The other fires all.
+// The clock of one of two replicas is off for a minute. The other replica fires every job
+// meanwhile.
 func TestReplicaWithAWrongClockStartsNothing(t *testing.T) {
 	t.Run("ahead", func(t *testing.T) {
 		whileClockIsOff(t, -time.Minute, -60_000, "its clock is 1m0s ahead of")
@@ -48,14 +47,15 @@ func whileClockIsOff(t *testing.T, ahead time.Duration, shown int64, words strin
 		c := newCluster(t)
 		table := []jobs.Job{job(t, "job", time.Second), once(t, "by-hand", 100*time.Hour)}
 		right := c.options("right", takes(time.Millisecond), table...)
-		// Which replica wins a firing that both know is chance: "own" only the other knows.
+		// Either replica may win a firing that both know. Only the replica with the wrong clock
+		// knows "own".
 		off := c.options("off", takes(time.Millisecond),
 			append(slices.Clone(table), job(t, "own", time.Second))...)
 		store := &skewed{Store: c.store}
 		off.Store, off.MaxClockOffset, right.MaxClockOffset = store, 10*time.Second, 10*time.Second
 		stopRight := c.start(right)
-		// Its heartbeats, by which it measures its clock, come between scheduled times. A firing
-		// that has begun when the clock is found off is skipped if it stays off.
+		// Heartbeats measure the clock, and come between scheduled times here. A firing that has
+		// begun when the replica detects the error is skipped if the error persists.
 		time.Sleep(500 * time.Millisecond)
 		replica, stopOff := c.begin(off)
 		started := func(since time.Time) map[string]int {
@@ -91,9 +91,9 @@ func whileClockIsOff(t *testing.T, ahead time.Duration, shown int64, words strin
 		}
 
 		store.ahead.Store(int64(ahead))
-		time.Sleep(10 * time.Second) // a heartbeat has measured it, and the next one has told
+		time.Sleep(10 * time.Second) // one heartbeat has measured the clock, and the next has reported it
 		since := time.Now()
-		for range 20 { // none of them waits for the clock
+		for range 20 { // no triggered run waits for that clock
 			if _, err := c.store.Trigger(t.Context(), storage.Action{Actor: "ada", Via: "go"},
 				storage.TriggerRequest{Job: "by-hand"}); err != nil {
 				t.Fatal(err)
@@ -131,9 +131,9 @@ func whileClockIsOff(t *testing.T, ahead time.Duration, shown int64, words strin
 		stopOff()
 		stopRight()
 		for _, r := range c.runs("job") {
-			// of "own" nobody fires what is scheduled while the clock is off
-			// Once it is right again, cluster time has leapt back to it as it never does: scheduled
-			// times are fired early, and meet.
+			// No replica fires "own" while the clock is off. When the clock is right again, cluster
+			// time jumps back, which never happens outside this test. Scheduled times are then
+			// fired early and overlap.
 			if leapt := ahead > 0 && r.Reason == reasons.Overlap; r.State != jobs.Succeeded &&
 				!leapt {
 				t.Errorf("due %s: %s %s %s", r.ScheduledAt, r.State, r.Reason, r.Detail)
@@ -142,7 +142,6 @@ func whileClockIsOff(t *testing.T, ahead time.Duration, shown int64, words strin
 	})
 }
 
-// TestWaitingRunAfterTheClockWentWrong is not started either.
 func TestWaitingRunAfterTheClockWentWrong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

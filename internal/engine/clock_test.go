@@ -7,9 +7,8 @@ import (
 	"unsafe"
 )
 
-// stepped returns t as it would have been read had the wall clock been ahead
-// by d: the monotonic clock does not know of such steps, and no method of
-// time.Time moves one of the two alone.
+// stepped returns t as a wall clock that is ahead by d would have read it. The step does not affect
+// the monotonic clock. No method of time.Time changes only one of the two.
 func stepped(tb testing.TB, t time.Time, d time.Duration) time.Time {
 	tb.Helper()
 	moved := t
@@ -24,12 +23,12 @@ func stepped(tb testing.TB, t time.Time, d time.Duration) time.Time {
 func TestClusterTimeIgnoresStepsOfTheLocalClock(t *testing.T) {
 	theirs := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, ahead := range []time.Duration{time.Hour, -time.Hour, 0} {
-		// The wall clock was ahead when it was measured, and has been set back since.
+		// The wall clock was ahead at the measurement and has been set back since.
 		var c clusterClock
 		begun := time.Now()
 		c.measure(stepped(t, begun.Add(-12*time.Second), ahead),
 			stepped(t, begun.Add(-10*time.Second), ahead), theirs)
-		want := theirs.Add(11 * time.Second) // measured in the middle of the two
+		want := theirs.Add(11 * time.Second) // measured halfway between request and reply
 		now, offset := c.now(), c.Offset()
 		took := time.Since(begun)
 		if late := now.Sub(want); late < 0 || late > took || now.Location() != time.UTC {
@@ -50,8 +49,8 @@ func TestClusterTimeIsTheLocalTimeBeforeAMeasurement(t *testing.T) {
 	})
 }
 
-// A reading that took long, for want of a connection say, says little: the one
-// that it has counts on, until that is as uncertain by its age.
+// A slow reading, for example after a wait for a connection, has a large error. The clock keeps its
+// earlier reading until age makes that as uncertain.
 func TestClusterTimeKeepsTheMostExactMeasurement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ahead = 3 * time.Second
@@ -60,7 +59,7 @@ func TestClusterTimeKeepsTheMostExactMeasurement(t *testing.T) {
 		c.measure(now.Add(-2*time.Millisecond), now, now.Add(ahead-time.Millisecond))
 		time.Sleep(5 * time.Second)
 		now = time.Now()
-		// the reply was read as it came: half of 4 s off
+		// the reading assumes that the reply took half of the 4 s
 		c.measure(now.Add(-4*time.Second), now, now.Add(ahead))
 		if got := c.Offset(); got != ahead {
 			t.Errorf("ahead by %s after a slow reading, want %s", got, ahead)
@@ -82,7 +81,7 @@ func TestClusterTimeAgesItsMeasurement(t *testing.T) {
 		var c clusterClock
 		now := time.Now()
 		c.measure(now, now, now)
-		time.Sleep(time.Hour) // uncertain by 720 ms
+		time.Sleep(time.Hour) // the earlier reading is now uncertain by 720 ms
 		now = time.Now()
 		c.measure(now.Add(-time.Second), now, now)
 		if got, want := c.Offset(), 500*time.Millisecond; got != want {
@@ -91,8 +90,8 @@ func TestClusterTimeAgesItsMeasurement(t *testing.T) {
 	})
 }
 
-// The store's clock was set, or another server's took its place: what is known
-// contradicts what is read, however uncertain that is.
+// The store's clock may be set, or another server may replace it. A reading that contradicts the
+// known offset replaces it, even if the reading is uncertain.
 func TestClusterTimeFollowsAStepOfTheStoresClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c clusterClock

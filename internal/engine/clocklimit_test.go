@@ -9,7 +9,6 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// TestStepOfTheLocalClockIsDetectedAtOnce needs no further measurement for it.
 func TestStepOfTheLocalClockIsDetectedAtOnce(t *testing.T) {
 	var log bytes.Buffer
 	clock := &clusterClock{}
@@ -21,7 +20,7 @@ func TestStepOfTheLocalClockIsDetectedAtOnce(t *testing.T) {
 	clock.measure(now, now.Add(2*time.Millisecond), now.Round(0))
 	for _, step := range []struct {
 		by   time.Duration
-		says string // "" where it is right
+		says string // "" if the clock is right
 	}{
 		{0, ""}, {9 * time.Second, ""}, {-9 * time.Second, ""},
 		{11 * time.Second, "its clock is 11.001s ahead of the store's, limit is 10s"},
@@ -41,8 +40,7 @@ func TestStepOfTheLocalClockIsDetectedAtOnce(t *testing.T) {
 	}
 }
 
-// TestUncertaintyOfASlowReplyIsNoOffset: who asked two seconds long knows the
-// store's clock to a second.
+// If a reading takes two seconds, its error is up to one second.
 func TestUncertaintyOfASlowReplyIsNoOffset(t *testing.T) {
 	clock := &clusterClock{}
 	limit := &clockLimit{clock: clock, most: 10 * time.Second, log: zerolog.Nop()}

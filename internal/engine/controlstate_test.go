@@ -24,7 +24,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// openLog is a log that may be read while it is written.
+// openLog is a log that tests may read while replicas write to it.
 type openLog struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -42,17 +42,17 @@ func (j *openLog) String() string {
 	return j.text.String()
 }
 
-// operators gives orders as a test says.
+// operators serves a control state that the test sets.
 type operators struct {
 	mu    sync.Mutex
 	now   storage.ControlState
-	deaf  bool // nobody hears of actions at once
+	deaf  bool // listeners get no notifications
 	fail  error
 	asked int
 	heard []func()
 }
 
-// obeying is a store of which operators want what a test says.
+// obeying is a store whose control state comes from operators.
 type obeying struct {
 	storage.Store
 	operators *operators
@@ -95,7 +95,7 @@ func (o *operators) Listen(ctx context.Context, heard func()) error {
 	return ctx.Err()
 }
 
-// order changes what is wanted, and lets all replicas act on what they heard.
+// order changes the control state, notifies all replicas and waits until they have applied it.
 func (o *operators) order(change func(*storage.ControlState)) {
 	o.mu.Lock()
 	change(&o.now)
@@ -123,7 +123,7 @@ func pausing(kind storage.TargetKind, name string) func(*storage.ControlState) {
 
 func resuming(o *storage.ControlState) { o.Pauses = nil }
 
-// built makes a job of a spec's text, which names an interval and a handler.
+// built builds a job from the text of a spec, which names an interval and a handler.
 func built(t *testing.T) func(json.RawMessage) (jobs.Job, error) {
 	return func(text json.RawMessage) (jobs.Job, error) {
 		var said struct {
@@ -147,8 +147,8 @@ func spec(name, every, handler string, version int64) storage.Spec {
 		name, every, handler), Version: version, ChangedBy: "anna"}
 }
 
-// scheduled times returns the seconds since the test began of a job's scheduled times that were
-// started, and fails for those that did not succeed.
+// scheduledTimes returns the scheduled times of a job's runs in seconds since begun. It fails the
+// test for runs that did not succeed.
 func (c *cluster) scheduledTimes(begun time.Time, job string) []int {
 	c.t.Helper()
 	var seconds []int
@@ -178,7 +178,7 @@ func TestPausedJobsDoNotFireUntilResumed(t *testing.T) {
 			job(t, "grouped", 10*time.Second)
 		grouped.Group = "night"
 		for _, j := range []*jobs.Job{&one, &other, &grouped} {
-			// what is due is started together
+			// all jobs with the same scheduled time start together
 			j.Misfire, j.Overlap = jobs.MisfireSkip, jobs.OverlapAllow
 		}
 		var log openLog
@@ -202,7 +202,7 @@ func TestPausedJobsDoNotFireUntilResumed(t *testing.T) {
 		ops.order(pausing(storage.TargetAll, ""))
 		time.Sleep(20 * time.Second)
 		stop()
-		// What was due within the threshold before it was resumed may still be started.
+		// Scheduled times within the threshold before the resume may still start.
 		c.expectScheduledTimes(begun, "one", 10, 20, 30, 40)
 		c.expectScheduledTimes(begun, "other", 10, 20, 30, 40)
 		c.expectScheduledTimes(begun, "grouped", 10, 20, 30, 40)
@@ -266,7 +266,7 @@ func TestAddedJobIsFiredChangedAndRemoved(t *testing.T) {
 		for _, stop := range stops {
 			stop()
 		}
-		// each succeeded, also those that ran at a change
+		// each run succeeded, also those during a change
 		c.expectScheduledTimes(begun, "added", 10, 20, 30, 40, 60)
 		if passed.Load() != 5 {
 			t.Errorf("%d runs of 5 passed through the middleware", passed.Load())
@@ -278,7 +278,7 @@ func TestAddedJobIsFiredChangedAndRemoved(t *testing.T) {
 	})
 }
 
-// A definition that was there before is newer than what it takes the place of.
+// An earlier definition that is added again is newer than the one that it replaces.
 func TestAddedJobThatIsChangedBackIsFired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ops, begun := newCluster(t), &operators{}, time.Now()
@@ -293,7 +293,7 @@ func TestAddedJobThatIsChangedBackIsFired(t *testing.T) {
 				o.Specs = []storage.Spec{spec("added", every, "work", int64(version+1))}
 			}
 			ops.order(controlState)
-			if version < 2 { // the last change does not reach it
+			if version < 2 { // the last change does not reach the replica
 				stale.order(controlState)
 			}
 		}
@@ -396,8 +396,8 @@ func TestCancelledRunNamesTheActor(t *testing.T) {
 	})
 }
 
-// A start that the store refuses is how a replica hears of a pause that nobody
-// reported it of.
+// If a replica gets no notification of a pause, it learns of the pause from the store's refusal of
+// a start.
 func TestRefusedStartReadsTheControlStateAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ops := newCluster(t), &operators{deaf: true}
@@ -427,8 +427,7 @@ func TestRefusedStartReadsTheControlStateAtOnce(t *testing.T) {
 	})
 }
 
-// A cancel that is heard of while the run rests between two attempts ends the
-// next one.
+// A cancel that arrives between two attempts ends the next attempt.
 func TestCancelReachesTheNextAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ops := newCluster(t), &operators{}
@@ -502,8 +501,8 @@ func TestDrainedReplicaStartsNothing(t *testing.T) {
 	})
 }
 
-// What a replica has queued when it is drained waits for nobody: others may
-// adopt it, and it itself when it may start again.
+// The queued runs of a drained replica are released at once. Other replicas may adopt them, and so
+// may this replica after the drain.
 func TestDrainedReplicaReleasesItsQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ops := newCluster(t), &operators{}
@@ -570,8 +569,8 @@ func TestControlStateIsReadEachSecondAndKept(t *testing.T) {
 	})
 }
 
-// Who has lost its claim to an operator hears of it at once, and its locks are
-// free whether or not it heeds that.
+// An operator releases the locks of a run. Its replica learns of it at once, and the locks are free
+// even if the handler ignores its context.
 func TestReleasedRunEndsAtOnceAndFreesItsLocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newFileCluster(t)
@@ -589,7 +588,7 @@ func TestReleasedRunEndsAtOnceAndFreesItsLocks(t *testing.T) {
 		o := c.options("a", []jobs.Registration{deaf}, once(t, "deaf", 10*time.Second, "orders"),
 			next)
 		stop := c.start(o)
-		time.Sleep(20*time.Second + 100*time.Millisecond) // a heartbeat has just been sent
+		time.Sleep(20*time.Second + 100*time.Millisecond) // the replica has just sent a heartbeat
 		run := c.runs("deaf")[0]
 		released, err := c.store.Release(t.Context(), byHand,
 			storage.ReleaseRequest{Resource: o.Jobs[0].Resources[0].Resource, Token: run.Token})
@@ -606,7 +605,7 @@ func TestReleasedRunEndsAtOnceAndFreesItsLocks(t *testing.T) {
 		default:
 			t.Error("not told within a second")
 		}
-		time.Sleep(3 * time.Second) // the handler goes on
+		time.Sleep(3 * time.Second) // the handler continues
 		if got := c.outcomes("next"); !slices.Equal(got, []string{"succeeded"}) {
 			t.Errorf("next: %v", got)
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// severed is a store that one replica can't reach while it is cut off.
+// severed is a store that one replica cannot reach for a while.
 type severed struct {
 	storage.Store
 	cut atomic.Bool
@@ -57,8 +57,8 @@ func (s *severed) Note(ctx context.Context, session uuid.UUID, notes []storage.N
 	return s.Store.Note(ctx, session, notes)
 }
 
-// A replica that reaches the gates and not the store wins what it can't start:
-// for one heartbeat and a half at most.
+// A replica that reaches the gates but not the store wins firings that it cannot start. It stops
+// that after at most one and a half heartbeats.
 func TestPartitionedReplicaAddsNoGates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

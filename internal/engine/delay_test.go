@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// delayed is a job whose scheduled times start up to most later, and may overlap.
+// delayed returns a job that overlaps with itself and whose starts are delayed by at most most.
 func delayed(t *testing.T, name string, interval, most time.Duration) jobs.Job {
 	t.Helper()
 	j := job(t, name, interval)
@@ -20,9 +20,9 @@ func delayed(t *testing.T, name string, interval, most time.Duration) jobs.Job {
 	return j
 }
 
-// checkDelays fails the test unless each scheduled time from one to the other was run once,
-// without the misfire policy's help, when its delay was over. Clocks are measured
-// to within some microseconds.
+// checkDelays fails the test unless each scheduled time in the interval ran exactly once, right
+// after its delay and without the misfire policy. It tolerates some microseconds, the error of
+// measured clocks.
 func (c *cluster) checkDelays(job string, interval, most time.Duration, from, to time.Time) {
 	c.t.Helper()
 	started := map[time.Time]time.Time{}
@@ -88,7 +88,7 @@ func TestDelaysChangeTheOrderOfStarts(t *testing.T) {
 	})
 }
 
-// A replica that restarts has what it had delayed still before it.
+// A replica that restarts still starts the firings whose delays have not ended.
 func TestDelayedScheduledTimesSurviveARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -106,8 +106,8 @@ func TestDelayedScheduledTimesSurviveARestart(t *testing.T) {
 	})
 }
 
-// What was to start while nobody was up is a misfire once it is overdue, and not
-// only when the longest delay is over. Until then it starts.
+// If no replica was live at the start of a delayed firing, it is a misfire once it exceeds the
+// threshold. It does not have to exceed the longest delay. Until then it starts.
 func TestMisfiresCountFromTheDelayedStart(t *testing.T) {
 	for name, test := range map[string]struct {
 		late time.Duration

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// dependent is a job that is due after others.
+// dependent returns a job that runs after others.
 func dependent(t *testing.T, name string, after ...string) jobs.Job {
 	t.Helper()
 	s, err := schedule.Parse(schedule.Spec{After: after}, time.UTC)
@@ -28,12 +28,12 @@ func dependent(t *testing.T, name string, after ...string) jobs.Job {
 	return j
 }
 
-// journal is a handler that takes as long as its job is told to, and remembers
-// in which order firings ended. Its methods may be called concurrently.
+// journal is a handler that takes the time given for its job and records the order in which firings
+// end. Its methods may be called concurrently.
 type journal struct {
 	mu    sync.Mutex
 	takes map[string]time.Duration
-	fails map[string]bool // by job and clock: "a 00:01:00"
+	fails map[string]bool // by job and time of day: "a 00:01:00"
 	ended []string
 }
 
@@ -80,7 +80,7 @@ func TestDependentsAreDueWhenAllHaveSucceeded(t *testing.T) {
 		table := []jobs.Job{
 			job(t, "extract", time.Minute), job(t, "load", 2*time.Minute),
 			dependent(t, "clean", "extract"),
-			// a chain, and scheduled times that only every second one of extract has
+			// a chain, with every second scheduled time of extract
 			dependent(t, "report", "clean", "load"),
 		}
 		var stops []func()
@@ -131,8 +131,8 @@ func TestDependentsAreNotDueAfterAFailure(t *testing.T) {
 	})
 }
 
-// Scheduled times behind one whose run goes on need not wait for it. When it is ready in
-// the end, two are ready at once: the job's overlap policy decides.
+// A scheduled time does not wait for an earlier one whose dependency still runs. Later both may be
+// ready at once. Then the job's overlap policy decides.
 func TestDependentsContinueAfterALongRun(t *testing.T) {
 	for overlap, skipped := range map[jobs.Overlap]int{jobs.OverlapSkip: 1, jobs.OverlapQueue: 0,
 		jobs.OverlapAllow: 0} {
@@ -146,7 +146,7 @@ func TestDependentsContinueAfterALongRun(t *testing.T) {
 							time.Sleep(20 * time.Minute)
 						}
 						if run.Job == "load" {
-							time.Sleep(20 * time.Second) // longer than it waits for locks
+							time.Sleep(20 * time.Second) // longer than the wait for locks
 						}
 						return nil
 					})
@@ -170,8 +170,8 @@ func TestDependentsContinueAfterALongRun(t *testing.T) {
 	}
 }
 
-// A dependent has no next scheduled time to which a firing could give way: behind one that
-// waits for a lock there is no place.
+// A dependent has no next scheduled time that ends its wait. A firing behind one that waits for a
+// lock is skipped.
 func TestDependentsDoNotAccumulate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -221,8 +221,8 @@ func TestDependentsFireAfterARecovery(t *testing.T) {
 	})
 }
 
-// What became ready while nobody was up is decided when somebody is: late, and
-// by the policy.
+// Firings that became ready while no replica was live are late. The misfire policy decides when a
+// replica starts.
 func TestDependentsMisfire(t *testing.T) {
 	for policy, want := range map[jobs.Misfire]string{
 		jobs.MisfireRunOnce: "00:01:00 missed superseded, 00:02:00",
@@ -255,7 +255,7 @@ func TestDependentsMisfire(t *testing.T) {
 	}
 }
 
-// neverScheduled has the definition of an hourly job in its place.
+// neverScheduled returns an hourly definition, which replaces the one of that name.
 func neverScheduled(t *testing.T, name string) jobs.Job { return job(t, name, time.Hour) }
 
 func TestDependentsThresholdCountsFromTheLastSuccess(t *testing.T) {
@@ -321,7 +321,7 @@ func TestDependentsAreDelayedByTheirJitter(t *testing.T) {
 	})
 }
 
-// A replica whose definition of a dependent is old leaves it to others.
+// A replica with an old definition of a dependent leaves it to other replicas.
 func TestDependentsAreFiredByTheActiveDefinition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

@@ -17,7 +17,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// twoDefinitions are of one job, due every second: nothing may be lost.
+// twoDefinitions returns two definitions of a job that fires every second. No scheduled time may be
+// lost.
 func twoDefinitions(t *testing.T) (before, after jobs.Job) {
 	before = job(t, "job", time.Second)
 	before.Misfire, before.Overlap = jobs.MisfireSkip, jobs.OverlapAllow
@@ -26,8 +27,8 @@ func twoDefinitions(t *testing.T) (before, after jobs.Job) {
 	return before, after
 }
 
-// byReplica returns who ran the job's firings, the oldest due first, in the
-// form "a×3 b×2". It fails the test where a scheduled time has no run that succeeded.
+// byReplica returns which replicas ran the job's firings, the earliest scheduled time first, in the
+// form "a×3 b×2". It fails the test if a scheduled time has no successful run.
 func (c *cluster) byReplica(job string) string {
 	c.t.Helper()
 	var text string
@@ -67,8 +68,8 @@ func TestRollbackOfACanaryReturnsItsJobs(t *testing.T) {
 	})
 }
 
-// The canary dies without a word: its definition is active until its session
-// has expired and is swept. The scheduled times of that time are late, not lost.
+// The canary crashes. Its definition remains active until its session has expired and is swept.
+// Scheduled times of that interval are late but not lost.
 func TestDeathOfACanaryReturnsItsJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -112,8 +113,7 @@ func TestRestartedOldReplicaLeavesItsJobsToTheNew(t *testing.T) {
 	})
 }
 
-// A replica that opens a session anew, because it lost the one before, takes
-// nothing back either.
+// A replica that opens a new session after it lost one does not reactivate its older definition.
 func TestOldReplicaWithANewSessionLeavesItsJobsToTheNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -136,8 +136,8 @@ func TestOldReplicaWithANewSessionLeavesItsJobsToTheNew(t *testing.T) {
 	})
 }
 
-// In a rolling deploy old and new replicas stand beside each other, and each
-// scheduledAt is fired once.
+// During a rolling deploy old and new replicas run at the same time. Each scheduled time is fired
+// once.
 func TestRollingDeployLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -157,7 +157,7 @@ func TestRollingDeployLosesNothing(t *testing.T) {
 		for _, stop := range stops[3:] {
 			stop()
 		}
-		c.byReplica("job") // complains of what was lost
+		c.byReplica("job") // it fails the test for lost scheduled times
 		if n := len(c.runs("job")); n != 25 {
 			t.Errorf("%d firings in 25 s", n)
 		}
@@ -213,8 +213,7 @@ func TestNewDescriptionKeepsTheDefinition(t *testing.T) {
 	})
 }
 
-// A replica shows the next scheduled time of what is its own to fire, and nothing of what
-// is others'.
+// A replica shows the next scheduled time only of jobs that it fires itself.
 func TestUpcomingExcludesJobsThatOthersFire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -239,7 +238,7 @@ func TestUpcomingExcludesJobsThatOthersFire(t *testing.T) {
 	})
 }
 
-// A triggered run is one of the active definition.
+// A triggered run uses the active definition.
 func TestOldReplicaAdoptsNothingOfAJobThatOthersFire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -268,8 +267,8 @@ func TestOldReplicaAdoptsNothingOfAJobThatOthersFire(t *testing.T) {
 	})
 }
 
-// registering is a store whose registrations fail for a while, or for good, or
-// are slow to answer; it counts the starts that are refused as stale.
+// registering is a store whose registrations fail for some time, always fail or are slow. It counts
+// the starts that are refused as stale.
 type registering struct {
 	storage.Store
 	until time.Time
@@ -299,8 +298,8 @@ func (r *registering) Start(ctx context.Context, session uuid.UUID,
 	return results, err
 }
 
-// From the moment that a new replica's definitions are active the others
-// leave its jobs to it, though it may take a while to get going.
+// Once the definitions of a new replica are active, the other replicas leave its jobs to it, even
+// if it is slow to start.
 func TestScheduledTimesDuringARegistrationAreFired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -327,7 +326,7 @@ func TestStaleStartIsNotRepeated(t *testing.T) {
 		o := c.options("old", takes(0), before)
 		o.Store = old
 		stopOld := c.start(o)
-		time.Sleep(10*time.Second + time.Millisecond) // it has just sent a heartbeat
+		time.Sleep(10*time.Second + time.Millisecond) // the replica has just sent a heartbeat
 		stopNew := c.start(c.options("new", takes(0), after))
 		time.Sleep(20 * time.Second)
 		stopNew()

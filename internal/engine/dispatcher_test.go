@@ -11,7 +11,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// newTestDispatcher has one job that is due each second, and is due now.
+// newTestDispatcher returns a dispatcher with one job that fires each second, with a scheduled time
+// now.
 func newTestDispatcher(t *testing.T) (*dispatcher, *entry) {
 	t.Helper()
 	e := entryEvery(t, time.Second, jobs.MisfireSkip)
@@ -84,7 +85,7 @@ func TestRemovedJobIsNotPlanned(t *testing.T) {
 	})
 }
 
-// What waited for a worker when its job was paused is begun when it is resumed.
+// A firing that waited for a worker when its job was paused starts after the resume.
 func TestQueuedScheduledTimeOfAPausedJobIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, _ := newTestDispatcher(t)
@@ -122,7 +123,8 @@ func TestDrainedReplicaForgetsAdoptedRuns(t *testing.T) {
 	})
 }
 
-// An added job is planned when the store has returned its cursor, from that time on.
+// Once the store has returned the cursor of an added job, the dispatcher schedules the job from the
+// cursor on.
 func TestAddedJobIsPlannedWhenItsCursorIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, e := newTestDispatcher(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// sessions is a History that knows sessions only.
+// sessions is a History that knows only sessions.
 type sessions struct {
 	storage.History
 	all   []storage.ReplicaView
@@ -35,8 +35,8 @@ func TestListsOfServersAreCompared(t *testing.T) {
 	const differ, same = `"differ_from":["b"]`, "the same list of memcached servers again"
 	for name, test := range map[string]struct {
 		looks [][]storage.ReplicaView
-		lists int64    // in the end
-		want  []string // in the log, a line each
+		lists int64    // the last number of lists
+		want  []string // lines of the log
 	}{
 		"alone":                           {[][]storage.ReplicaView{{living("a", "own")}}, 1, nil},
 		"equal":                           {[][]storage.ReplicaView{{living("a", "own"), living("b", "own")}}, 1, nil},
@@ -93,8 +93,7 @@ func TestReplicaWithoutServersComparesNothing(t *testing.T) {
 	}
 }
 
-// TestDriftIsLoggedAndWarnsIfItDoesNotEnd has replicas differ for
-// longer than a deploy lasts.
+// Replicas differ for longer than a deploy takes.
 func TestDriftIsLoggedAndWarnsIfItDoesNotEnd(t *testing.T) {
 	begun := time.Date(2026, 3, 14, 3, 0, 0, 0, time.UTC)
 	now := begun
@@ -114,7 +113,7 @@ func TestDriftIsLoggedAndWarnsIfItDoesNotEnd(t *testing.T) {
 		t.Helper()
 		log.Reset()
 		now, store.all = begun.Add(at), replicas
-		for range 2 { // what was said is not said again
+		for range 2 { // the second comparison must log nothing new
 			d.compare(t.Context())
 		}
 		if got := log.String(); strings.Count(got, "\n") != min(len(says), 1) {
@@ -141,7 +140,7 @@ func TestDriftIsLoggedAndWarnsIfItDoesNotEnd(t *testing.T) {
 	if d.table.number.Load() != 1 {
 		t.Errorf("%d tables", d.table.number.Load())
 	}
-	// What a newcomer finds is a deploy, however old the others are.
+	// A difference to a newly started replica is a deploy, whatever the age of the others.
 	step(7*time.Minute, []string{info, detail}, replica("a", "own", 7*time.Minute),
 		replica("b", "new", -time.Hour))
 }

@@ -12,9 +12,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// TestSlowListenerLosesEvents: what a listener is too slow for is counted, and
-// reported of in the log now and then; what is in its queue it still hears at the
-// end.
+// Events that do not fit in the queue of a slow listener are counted. The log reports them from
+// time to time. At the end the listener still gets the events in its queue.
 func TestSlowListenerLosesEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -43,7 +42,7 @@ func TestSlowListenerLosesEvents(t *testing.T) {
 		}
 		if dropped := a.members[0].dropped.Load(); dropped != 999 ||
 			a.members[1].dropped.Load() != 0 {
-			// one is being heard
+			// the listener is handling one event
 			t.Errorf("%d events were dropped", dropped)
 		}
 		if lines := strings.Count(log.String(), "listener is too slow"); lines != 3 {

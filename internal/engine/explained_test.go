@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/explain"
 )
 
-// TestExplainAsFired explains what replicas did.
+// The test explains the decisions that replicas took.
 func TestExplainAsFired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

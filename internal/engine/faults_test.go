@@ -20,12 +20,12 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// faultyStore is a store of which tests delay starts and take sessions away.
+// faultyStore is a store in which tests delay starts and let sessions expire.
 type faultyStore struct {
 	storage.Store
-	afterStart time.Duration // how long the reply to a start takes
-	down       atomic.Bool   // sessions can be neither opened nor renewed
-	dead       atomic.Bool   // nor can anything else be asked
+	afterStart time.Duration // delay of the reply to a start
+	down       atomic.Bool   // sessions cannot be opened or renewed
+	dead       atomic.Bool   // no other call works either
 }
 
 func (f *faultyStore) End(ctx context.Context, session uuid.UUID) error {
@@ -67,7 +67,7 @@ func (f *faultyStore) Heartbeat(ctx context.Context, session uuid.UUID,
 	return f.Store.Heartbeat(ctx, session, v)
 }
 
-// slowLocks answers each add after a while, or not at all when ctx ends first.
+// slowLocks delays each add. If ctx ends first, the add fails.
 type slowLocks struct {
 	locking.Backend
 	after time.Duration
@@ -93,18 +93,17 @@ func (c *cluster) slowLocker(after time.Duration) *locking.Locker {
 	return l
 }
 
-// heldStore is a store in which a row that one job needs is held for a while:
-// for its starts by a client that was paused, for its finishes by its own
-// transaction.
+// heldStore is a store in which the row lock of one job is held by another client. The starts of a
+// job wait for a paused client, and the finishes wait for the job's own transaction.
 type heldStore struct {
 	storage.Store
-	starts, finishes string // of which job
+	starts, finishes string // the job whose calls wait
 	from, until      time.Time
-	runs             sync.Map    // of the job, by id
-	unsaid           atomic.Bool // a finish of the job did not say that its handler was left behind
+	runs             sync.Map    // runs of the job, by id
+	unsaid           atomic.Bool // a finish of the job lacked the mark that its handler was abandoned
 }
 
-// heldError answers as a store does that has waited for a held row.
+// heldError waits for the lock timeout and returns the error of a store whose row lock is held.
 func (h *heldStore) heldError(what string) error {
 	time.Sleep(time.Second)
 	return fmt.Errorf("%s: %w", what, storage.ErrRowHeld)
@@ -144,13 +143,13 @@ func TestLockedRowDelaysOtherStartsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		stuck, other := once(t, "stuck", 10*time.Second, "orders"), job(t, "other", time.Second)
-		// or one that begins late is in the way of the next, which is not what is asked
+		// without it, a firing that begins late would delay the next, which this test is not about
 		other.Overlap = jobs.OverlapAllow
 		o := c.options("a", takes(time.Millisecond), stuck, other)
 		o.Store = &heldStore{Store: c.store, starts: "stuck", from: time.Now(),
 			until: time.Now().Add(20 * time.Second)}
 		stop := c.start(o)
-		// it stops between two scheduled times, not at one
+		// the replica stops between two scheduled times
 		time.Sleep(29*time.Second + 500*time.Millisecond)
 		stop()
 		if got := c.outcomes("stuck"); !slices.Equal(got, []string{"succeeded"}) {
@@ -168,8 +167,8 @@ func TestLockedRowDelaysOtherStartsOnce(t *testing.T) {
 	})
 }
 
-// A firing whose start meets a held row queues for a worker without its locks:
-// nobody knows for how long.
+// A firing whose start waits for a row lock queues for a worker again, and releases its locks
+// meanwhile, because the wait has no known end.
 func TestFiringThatQueuesForAWorkerHoldsNoLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -211,7 +210,7 @@ func TestAbandonedHandlerDelaysNoFinish(t *testing.T) {
 			until: time.Now().Add(30 * time.Second)}
 		o.Store = store
 		stop := c.start(o)
-		// it stops between two scheduled times, not at one
+		// the replica stops between two scheduled times
 		time.Sleep(39*time.Second + 500*time.Millisecond)
 		stop()
 		if got := c.outcomes("stuck"); !slices.Equal(got, []string{"timed_out timeout"}) {
@@ -238,7 +237,7 @@ func TestReplicaWithAnOldDefinitionDoesNotWinTheGate(t *testing.T) {
 		stopOld := c.start(c.options("old", takes(time.Second), before))
 		time.Sleep(2 * time.Second)
 		o := c.options("new", takes(time.Second), after)
-		o.Locker = c.slowLocker(time.Millisecond) // the old one is always first at the gate
+		o.Locker = c.slowLocker(time.Millisecond) // the old replica is always first at the gate
 		stopNew := c.start(o)
 		time.Sleep(100 * time.Second)
 		stopNew()
@@ -276,7 +275,7 @@ func TestNothingStartsAfterStopAndOthersTakeOver(t *testing.T) {
 		o := c.options("a", takes(time.Second), j)
 		o.Locker = c.slowLocker(2 * time.Second)
 		stop := c.start(o)
-		time.Sleep(7500 * time.Millisecond) // it has passed the gate and asks for its table
+		time.Sleep(7500 * time.Millisecond) // it has passed the gate and is locking its table
 		stop()
 		if got := c.outcomes("job"); !slices.Equal(got, []string{"waiting shutdown"}) {
 			t.Errorf("after stop: %v", got)

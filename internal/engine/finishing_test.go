@@ -11,13 +11,12 @@ import (
 	"time"
 )
 
-// TestLargeFinishesAreSplitByBytes: many runs that end at once with large states
-// are not one statement.
+// Many runs that end at the same time with large states need several statements.
 func TestLargeFinishesAreSplitByBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var batches, ends int
 		send := func(_ context.Context, requests []storage.FinishRequest) ([]bool, error) {
-			time.Sleep(time.Millisecond) // others gather
+			time.Sleep(time.Millisecond) // meanwhile the other finishes form one batch
 			batches, ends = batches+1, ends+len(requests)
 			return make([]bool, len(requests)), storage.CheckFinishes(requests)
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-dev/holdfast/locking/memory"
 )
 
-// BenchmarkFiring measures firings from the ready queue to their release, with a store and advisory
-// locks in memory.
+// BenchmarkFiring measures firings from the ready queue to the release, with an in-memory store and
+// in-memory advisory locks.
 func BenchmarkFiring(b *testing.B) {
 	store := simstore.New()
 	locker, err := locking.New(memory.New(), locking.Options{

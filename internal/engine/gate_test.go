@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// failing is an advisory-lock backend that answers nothing but an error. Where adds
-// land, only their replies are lost.
+// failing is an advisory-lock backend that returns only errors. If adds land, only their replies
+// are lost.
 type failing struct {
 	locking.Backend
 	err  error
@@ -34,8 +34,8 @@ func (f failing) Add(ctx context.Context, key string, value []byte, ttl time.Dur
 
 func (f failing) Get(context.Context, ...string) (map[string][]byte, error) { return nil, f.err }
 
-// An error of the gate is not a no: the reply may be lost, or memcached down, and then
-// no other replica starts the firing.
+// After an error of the gate the replica continues. The reply may be lost, or memcached may be
+// down, and then no other replica would start the firing.
 func TestFiringRunsAfterAnErrorOfItsGate(t *testing.T) {
 	for name, backend := range map[string]failing{
 		"unavailable":                       {err: locking.ErrUnavailable},
@@ -60,7 +60,7 @@ func TestFiringRunsAfterAnErrorOfItsGate(t *testing.T) {
 				o := c.options("a", takes(time.Second), j)
 				o.Locker = locker
 				stop := c.start(o)
-				time.Sleep(time.Minute) // past the threshold: what was not started is recorded
+				time.Sleep(time.Minute) // past the threshold: misfires are recorded
 				stop()
 				c.promptly("job", scheduled, "a")
 			})

@@ -10,12 +10,12 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// TestEachKindOfScheduleFires has replicas at the end of a January, a Monday,
-// and looks at what each kind of schedule has fired half an hour later.
+// The replicas run at the end of a January, on a Monday. The test checks what each kind of schedule
+// has fired half an hour later.
 func TestEachKindOfScheduleFires(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Until(time.Date(2000, 1, 31, 23, 50, 0, 0, time.UTC))) // nothing runs yet
+		time.Sleep(time.Until(time.Date(2000, 1, 31, 23, 50, 0, 0, time.UTC))) // no replica runs yet
 		feast, err := schedule.NewCalendar(schedule.CalendarSpec{Name: "feast",
 			Exclude: schedule.TimesSpec{Dates: []string{"2000-02-01"}}})
 		if err != nil {
@@ -24,7 +24,7 @@ func TestEachKindOfScheduleFires(t *testing.T) {
 		kinds := []struct {
 			text   string
 			change func(schedule.Schedule) schedule.Schedule
-			want   string // scheduled times, by the clock
+			want   string // scheduled times of day
 		}{
 			{"*/10 * * * *", nil, "00:00:00, 00:10:00, 00:20:00"},
 			{"30 5/10 * * * *", nil, "23:55:30, 00:05:30, 00:15:30"},

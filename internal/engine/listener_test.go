@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// hearing is a listener that remembers.
+// hearing is a listener that records events.
 type hearing struct {
 	mu     sync.Mutex
 	events []jobs.Event
@@ -31,7 +31,7 @@ func (h *hearing) listen(_ context.Context, e jobs.Event) {
 	h.events = append(h.events, e)
 }
 
-// of returns the job's events in words.
+// of returns the job's events as text.
 func (h *hearing) of(job string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -127,7 +127,7 @@ func TestListenersGetEvents(t *testing.T) {
 	})
 }
 
-// noEnds is a store that can't be told how runs end while it is dead.
+// noEnds is a store that cannot record ends of runs while dead is set.
 type noEnds struct{ *faultyStore }
 
 func (s *noEnds) Finish(ctx context.Context, requests []storage.FinishRequest) ([]bool, error) {
@@ -169,8 +169,7 @@ func TestListenersGetLostRunsAndMisfires(t *testing.T) {
 	})
 }
 
-// TestStuckListenerDelaysNothing: neither firings nor other listeners nor the
-// replica's end wait for it.
+// A stuck listener delays neither firings nor other listeners nor the replica's shutdown.
 func TestStuckListenerDelaysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -212,7 +211,7 @@ func TestHooksAreChecked(t *testing.T) {
 	}
 }
 
-// What an operator ends in the store is heard of where the run was.
+// The replica of a run reports the end that an operator gave the run in the store.
 func TestListenersGetRunsThatOperatorsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -226,7 +225,7 @@ func TestListenersGetRunsThatOperatorsEnd(t *testing.T) {
 		o.Listeners, other.Listeners = []jobs.Listener{h.listen}, []jobs.Listener{others.listen}
 		replica, stop := c.begin(o)
 		stopOther := c.start(other)
-		time.Sleep(15*time.Second + 300*time.Millisecond) // between two looks for triggered runs
+		time.Sleep(15*time.Second + 300*time.Millisecond) // between two polls for triggered runs
 		operations := operations.New(operations.Options{Control: c.store,
 			Cancelled: replica.PublishCancelled, Locker: o.Locker})
 		cancel := func(job string) {

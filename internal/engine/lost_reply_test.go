@@ -14,12 +14,11 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// losing is a store whose replies to starts are lost for a while: what they
-// ask takes effect.
+// losing is a store that loses the replies to starts for some time. The starts take effect.
 type losing struct {
 	storage.Store
 	from, until time.Time
-	job         string // whose; "" for all
+	job         string // the job of those starts; "" for all jobs
 }
 
 func (l *losing) Start(ctx context.Context, session uuid.UUID,
@@ -34,9 +33,8 @@ func (l *losing) Start(ctx context.Context, session uuid.UUID,
 	return results, err
 }
 
-// A start without a reply may have taken effect: its run is this replica's for
-// as long as its session lives, and nobody else looks after it, however late
-// it is.
+// A start without a reply may have taken effect. The run then belongs to this replica while its
+// session is live. No other replica resumes it, even if it is late.
 func TestStartWithLostReplyIsRepeatedUntilItIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -45,7 +43,7 @@ func TestStartWithLostReplyIsRepeatedUntilItIsKnown(t *testing.T) {
 		short.MisfireThreshold = 2 * time.Second
 		short.Wait = retry.Policy{Attempts: 100, Delay: time.Second}
 		o := c.options("a", takes(20*time.Second), long, short)
-		o.Locker = nil // the store alone decides
+		o.Locker = nil // only the store excludes
 		o.Store = &losing{Store: c.store, from: time.Now().Add(10500 * time.Millisecond),
 			until: time.Now().Add(20 * time.Second)}
 		stop := c.start(o)
@@ -57,8 +55,8 @@ func TestStartWithLostReplyIsRepeatedUntilItIsKnown(t *testing.T) {
 	})
 }
 
-// A run that may have been granted keeps its worker: it would be executed by
-// nobody while it queued for another.
+// A run that may have been granted keeps its worker. If it queued for another worker, no replica
+// would execute it meanwhile.
 func TestStartWithLostReplyKeepsItsWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -77,7 +75,7 @@ func TestStartWithLostReplyKeepsItsWorker(t *testing.T) {
 	})
 }
 
-// The same while the replica stops: the run goes on within the grace.
+// While the replica stops, the run continues within the grace period.
 func TestStartWithLostReplyIsRepeatedWhileTheReplicaStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

@@ -21,8 +21,8 @@ import (
 
 type watermark struct{ Row int }
 
-// TestStateIsPassedFromRunToRun: every run adds one to what the last that succeeded
-// has saved; every third fails after it has saved.
+// Every run adds one to the state that the last successful run saved. Every third run fails after
+// it has saved.
 func TestStateIsPassedFromRunToRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

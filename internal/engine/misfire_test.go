@@ -110,7 +110,8 @@ func TestMisfirePolicyDependsOnTheCause(t *testing.T) {
 	resumed := at(6.5)
 	paused := storage.Pause{Target: storage.Target{Kind: storage.TargetGroup, Name: "night"}, At: at(4), By: "alice",
 		Reason: "deploy", ResumedAt: &resumed, ResumedBy: "bob"}
-	// Up until just after the first two scheduled times, paused for 4 to 6, up again from 8 on.
+	// The replica is up until just after the first two scheduled times, the job is paused for 4 to
+	// 6, and the replica is up again from 8 on.
 	cursor := storage.Cursor{
 		CheckedUntil: from, Until: at(9), Pauses: []storage.Pause{paused},
 		Spans: []storage.Span{{From: at(-10), Until: at(2.6)}, {From: at(-20), Until: at(1.2)}, {From: at(7.5), Until: at(100)}},
@@ -118,7 +119,7 @@ func TestMisfirePolicyDependsOnTheCause(t *testing.T) {
 	const missed, runsLate = "missed ", "waiting "
 	for name, c := range map[string]struct {
 		set  func(e *entry)
-		want []string // of the scheduled times at 1 to 9 minutes
+		want []string // outcomes of the scheduled times at 1 to 9 minutes
 	}{
 		"the defaults": {func(*entry) {}, []string{
 			missed + "superseded", missed + "superseded", missed + "superseded", missed + "paused",

@@ -12,14 +12,14 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// laborious is a store whose misfire checks take a while for each job, and
-// come to nothing when that takes too long.
+// laborious is a store whose misfire checks take perJob for each job. A check that exceeds its
+// deadline records nothing.
 type laborious struct {
 	storage.Store
 	perJob time.Duration
 
 	mu    sync.Mutex
-	pages []int // jobs of each call that was not cut short
+	pages []int // number of jobs of each call that met its deadline
 	asked map[string]int
 }
 
@@ -46,8 +46,8 @@ func TestMisfiresOfALongOutageAreRecordedInPages(t *testing.T) {
 	for name, c := range map[string]struct {
 		jobs    int
 		perJob  time.Duration
-		takes   time.Duration // until all is recorded
-		largest int           // page
+		takes   time.Duration // until all misfires are recorded
+		largest int           // number of jobs in the largest page
 	}{
 		"no delay":                        {300, 0, 2 * time.Second, 50},
 		"a page takes most of a call":     {120, 90 * time.Millisecond, 20 * time.Second, 50},
@@ -94,8 +94,7 @@ func TestMisfiresOfALongOutageAreRecordedInPages(t *testing.T) {
 	}
 }
 
-// While nothing is wrong a job is asked about when it has had a scheduled time, once, not
-// each time that somebody looks.
+// Without faults a replica checks a job once after each scheduled time, and not at each round.
 func TestMisfiresAreCheckedOnlyAfterAScheduledTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -117,7 +116,7 @@ func TestMisfiresAreCheckedOnlyAfterAScheduledTime(t *testing.T) {
 	})
 }
 
-// What others fire is theirs to check.
+// Misfires of jobs that other replicas fire are theirs to check.
 func TestMisfiresOfJobsThatOthersFireAreNotChecked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

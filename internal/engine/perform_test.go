@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// unfinished is a store that takes no ends of attempts until a time, and all else.
+// unfinished is a store that refuses to record ends of attempts until a given time.
 type unfinished struct {
 	storage.Store
 	until time.Time
@@ -27,8 +27,8 @@ func (u *unfinished) Finish(ctx context.Context, requests []storage.FinishReques
 	return u.Store.Finish(ctx, requests)
 }
 
-// While the end of an attempt is not recorded, its claim stands: another attempt would
-// be answered with that claim, and run under a token that was used before.
+// The claim exists until the end of the attempt is recorded. Another attempt before that would get
+// the same claim and reuse its token.
 func TestNoAttemptBeforeTheEndOfTheLastIsRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -43,7 +43,7 @@ func TestNoAttemptBeforeTheEndOfTheLastIsRecorded(t *testing.T) {
 		// heartbeats renew the session meanwhile
 		o.Store = &unfinished{c.store, time.Now().Add(time.Minute)}
 		stop := c.start(o)
-		// the replica gives up after one TTL, and its next heartbeat gives the claim back
+		// after one TTL the replica gives up, and its next heartbeat ends the claim
 		time.Sleep(50 * time.Second)
 		if got := c.outcomes("job"); calls != 1 || !slices.Equal(got, []string{"lost claim_lost"}) {
 			t.Errorf("%d calls of the handler, %v; want one, whose run is lost", calls, got)

@@ -21,7 +21,7 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// pause pauses everything.
+// pause pauses all jobs.
 func (c *cluster) pause(by string) (resume func()) {
 	c.t.Helper()
 	action, everything := storage.Action{Actor: by, Via: "go"}, storage.Target{Kind: storage.TargetAll}
@@ -36,8 +36,7 @@ func (c *cluster) pause(by string) (resume func()) {
 	}
 }
 
-// outage registers the jobs with a replica that stops at once, and lets time
-// pass.
+// outage registers the jobs with a replica that stops at once, and sleeps.
 func (c *cluster) outage(d time.Duration, table ...jobs.Job) {
 	c.t.Helper()
 	stop := c.start(c.options("former", takes(0), table...))
@@ -46,7 +45,7 @@ func (c *cluster) outage(d time.Duration, table ...jobs.Job) {
 	time.Sleep(d)
 }
 
-// starts are when the runs of the jobs began, in that order.
+// starts returns the start times of the runs of the jobs, in the order of the jobs.
 func (c *cluster) starts(table []jobs.Job) []storage.Record {
 	c.t.Helper()
 	var began []storage.Record
@@ -87,7 +86,7 @@ func TestLateRunsRunBesideDueFirings(t *testing.T) {
 		o := c.options("a", takes(5*time.Second), slices.Concat(late, current)...)
 		o.Workers, o.CatchUp = 8, 2
 		stop := c.start(o)
-		// half a second more than each of them takes
+		// half a second more than a run takes
 		time.Sleep(time.Duration(missed) * 3 * time.Second)
 		stop()
 
@@ -103,7 +102,7 @@ func TestLateRunsRunBesideDueFirings(t *testing.T) {
 			t.Fatalf("%d of %d late runs began", len(caughtUp), missed)
 		}
 		for i, r := range caughtUp {
-			beside := 0 // which of two that end at one instant ends first is chance
+			beside := 0 // if two runs end at the same time, either may be first
 			for _, o := range caughtUp[:i] {
 				if o.FinishedAt.After(*r.StartedAt) {
 					beside++
@@ -112,7 +111,7 @@ func TestLateRunsRunBesideDueFirings(t *testing.T) {
 			if beside > 1 {
 				t.Fatalf("%s began beside %d other late runs", r.Job, beside)
 			}
-			// Two are taken up at a time, in no order among themselves.
+			// Two runs start at a time, in no order among themselves.
 			if i >= 4 && priority[r.Job] > priority[caughtUp[i-4].Job] {
 				t.Errorf("%s, of priority %d, began after %s, of priority %d", r.Job,
 					priority[r.Job], caughtUp[i-4].Job, priority[caughtUp[i-4].Job])
@@ -159,8 +158,7 @@ func TestPriorityDecidesWhenWorkersAreBusy(t *testing.T) {
 	})
 }
 
-// A job of the lowest priority has its turn beside one of the highest that is
-// always due.
+// A job of the lowest priority gets a turn although a job of the highest priority always waits.
 func TestStarvedJobAges(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -220,8 +218,8 @@ func TestGroupLimitPerReplica(t *testing.T) {
 	})
 }
 
-// Its place is another's while a firing waits for a lock, and it waits for one
-// when it goes on.
+// While a firing waits for a lock, its slot is free for others. It waits for a slot again before it
+// continues.
 func TestWaitingFiringUsesNoSlotOfItsGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -341,13 +339,14 @@ func TestFiringIsNotStartedAfterItsDeadline(t *testing.T) {
 	}
 }
 
-// A deadline is counted from the scheduled time, or from the trigger, whoever begins.
+// The deadline counts from the scheduled time or from the trigger, whichever replica starts the
+// run.
 func TestDeadlineOfAnAdoptedRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		late, manual := job(t, "late", time.Hour), job(t, "manual", 24*time.Hour)
 		late.Deadline, manual.Deadline = 20*time.Minute, 20*time.Minute
-		c.outage(85*time.Minute, late, manual) // scheduledAt 25 minutes ago
+		c.outage(85*time.Minute, late, manual) // scheduled 25 minutes ago
 		if _, err := c.store.Trigger(t.Context(), byHand,
 			storage.TriggerRequest{Job: "manual", Key: "early"}); err != nil {
 			t.Fatal(err)
@@ -374,7 +373,6 @@ func TestDeadlineOfAnAdoptedRun(t *testing.T) {
 	})
 }
 
-// Attempts after the first are not begun anew.
 func TestDeadlineIsForTheFirstAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -412,8 +410,8 @@ func TestOverlapQueueHoldsOneFiring(t *testing.T) {
 					stops = append(stops, c.start(o))
 				}
 				time.Sleep(82 * time.Second)
-				// Of those due while the second waited two were skipped, and so while
-				// the fifth did; the eighth came when that had begun.
+				// Two firings were skipped while the second waited, and two while the fifth waited.
+				// The eighth came after the fifth had started.
 				want := []string{"succeeded", "succeeded", "skipped overlap", "skipped overlap",
 					"running", "skipped overlap", "skipped overlap", "waiting overlap"}
 				if got := c.outcomes("job"); !slices.Equal(got, want) {
@@ -463,8 +461,7 @@ func TestFiringWithoutTriesLeftFollowsItsWaitPolicy(t *testing.T) {
 	}
 }
 
-// A wait that ends with the job's next scheduled time, and not with its tries, is over by
-// the same policy.
+// If the job's next scheduled time ends a wait before its tries do, the same policy applies.
 func TestFiringWithTriesLeftFollowsItsWaitPolicy(t *testing.T) {
 	for policy, want := range map[jobs.Misfire][]string{
 		jobs.MisfireSkip:    {"skipped lock_held", "skipped lock_held", "succeeded"},
@@ -509,8 +506,8 @@ func TestScheduledTimesOfAPauseAreDecidedWhenItEnds(t *testing.T) {
 				j.MisfireBy.Paused = policy
 				c.outage(30*time.Second, j)
 				resume := c.pause("alice")
-				// Nobody is up at the scheduled times: what a pause keeps back is not for the
-				// misfires' check to start.
+				// No replica is live at the scheduled times. The misfire check must not start
+				// firings that a pause holds back.
 				time.Sleep(2*time.Minute + 5*time.Second)
 				stop := c.start(c.options("a", takes(time.Second), j))
 				time.Sleep(20 * time.Second)
@@ -533,7 +530,7 @@ func TestScheduledTimesOfAPauseAreDecidedWhenItEnds(t *testing.T) {
 	}
 }
 
-// slowStart is a store whose starts take a while to reach it.
+// slowStart is a store that receives starts with a delay.
 type slowStart struct {
 	storage.Store
 	takes time.Duration
@@ -568,7 +565,7 @@ func TestClaimAfterTheDeadlineIsReleased(t *testing.T) {
 	})
 }
 
-// However long an outage was, it is told since when nobody was up.
+// After an outage of any length, the record contains the time since which no replica was live.
 func TestOutageIsRecordedFromItsStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newFileCluster(t)

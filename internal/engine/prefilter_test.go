@@ -15,10 +15,10 @@ import (
 	"github.com/holdfast-dev/holdfast/locking/memory"
 )
 
-// silent is a backend that can't be asked.
+// silent is a backend that fails all reads.
 type silent struct {
 	locking.Backend
-	asked *int // nil: not counted
+	asked *int // number of reads; nil: not counted
 }
 
 func (s silent) Get(ctx context.Context, _ ...string) (map[string][]byte, error) {
@@ -45,7 +45,7 @@ func (d *prefilter) pushFiring(n int) {
 	}
 }
 
-// beginElsewhere has another replica begin the firing.
+// beginElsewhere makes another replica win the gate of the firing.
 func beginElsewhere(t *testing.T, b locking.Backend, f storage.Firing) {
 	t.Helper()
 	if won, err := newSieving(t, b).locker.Gate(t.Context(), gateName(f, 0), time.Minute); !won ||
@@ -62,7 +62,7 @@ func TestPrefilterDropsStartedFirings(t *testing.T) {
 		beginElsewhere(t, backend, storage.Firing{Job: fmt.Sprintf("job-%d", i),
 			ScheduledAt: time.Unix(100, 0)})
 	}
-	// another scheduled time
+	// the same job at another scheduled time
 	beginElsewhere(t, backend, storage.Firing{Job: "job-19", ScheduledAt: time.Unix(99, 0)})
 	first, _ := d.ready.pop()
 	if !d.isWorthwhile(first) {
@@ -85,7 +85,7 @@ func TestPrefilterKeepsAdoptedRuns(t *testing.T) {
 	backend := memory.New()
 	d := newSieving(t, backend)
 	scheduledAt := storage.Firing{Job: "lost", ScheduledAt: time.Unix(100, 0), Recovery: 1}
-	beginElsewhere(t, backend, scheduledAt) // when it first ran
+	beginElsewhere(t, backend, scheduledAt) // the gate of the first attempt
 	d.ready.push(pending{entry: &entry{}, Firing: scheduledAt, adopted: uuid.New()})
 	first, _ := d.ready.pop()
 	d.drop(t.Context(), first)

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// TestReloadsLoseAndDoubleNoFiring has a replica change a job and change it back while it is due
-// every second, with another replica beside it or alone.
+// A replica changes a job that fires every second and changes it back, alone or beside another
+// replica.
 func TestReloadsLoseAndDoubleNoFiring(t *testing.T) {
 	for _, beside := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestReloadsLoseAndDoubleNoFiring(t *testing.T) {
 			time.Sleep(3 * time.Second)
 			stop()
 			stopOther()
-			c.byReplica("job") // each scheduled time once, without a gap, and succeeded
+			c.byReplica("job") // it fails the test unless each scheduled time has one successful run
 			if n := len(c.runs("job")); n < 55 {
 				t.Errorf("%d runs", n)
 			}
@@ -52,8 +52,8 @@ func TestReloadsLoseAndDoubleNoFiring(t *testing.T) {
 	}
 }
 
-// TestReloadChangesTheTable adds, changes and removes a job, one of which runs and one of which
-// waits for its lock, and has a mistake change nothing.
+// The reloads add, change and remove a job. Meanwhile one job runs and one waits for its lock. A
+// reload with a mistake changes nothing.
 func TestReloadChangesTheTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -77,7 +77,7 @@ func TestReloadChangesTheTable(t *testing.T) {
 			time.Second
 		registrations := []jobs.Registration{hold}
 		replica, stop := c.begin(c.options("a", registrations, holder, waiter, stays, leaves))
-		// between scheduled times, as all that follows
+		// between scheduled times, as the following steps
 		time.Sleep(35*time.Second + 500*time.Millisecond)
 		if got := c.outcomes("holder"); len(got) == 0 || got[0] != "running" {
 			t.Fatalf("holder: %q", got)
@@ -123,7 +123,7 @@ func TestReloadChangesTheTable(t *testing.T) {
 	})
 }
 
-// cutOff is a store that can't be told what a session withdraws, for a while.
+// cutOff is a store that for some time cannot withdraw definitions.
 type cutOff struct {
 	storage.Store
 	until time.Time
@@ -137,8 +137,7 @@ func (s *cutOff) Withdraw(ctx context.Context, session uuid.UUID, table string,
 	return s.Store.Withdraw(ctx, session, table, names)
 }
 
-// TestReloadIsReportedWhenTheStoreAnswers: until then the job is not fired, and no scheduled time of it
-// is lost.
+// Until the store replies, the job is not fired. No scheduled time of it is lost.
 func TestReloadIsReportedWhenTheStoreAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

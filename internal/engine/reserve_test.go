@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// takesBy is a handler that works as long as its job says, a second for others.
+// takesBy is a handler that takes the given time for each job, and a second for other jobs.
 func takesBy(lengths map[string]time.Duration) []jobs.Registration {
 	return []jobs.Registration{jobs.Handle("work",
 		func(ctx context.Context, run *jobs.Run, _ struct{}) error {
@@ -75,7 +75,7 @@ func TestWaiterForASchemaDoesNotBlockOtherTables(t *testing.T) {
 	})
 }
 
-// Of triggers none is dropped, whatever the job's overlap, and they run in their order.
+// No trigger is dropped, whatever the job's overlap policy, and triggered runs start in order.
 func TestTriggersRunInOrder(t *testing.T) {
 	for _, overlap := range []jobs.Overlap{jobs.OverlapSkip, jobs.OverlapQueue} {
 		t.Run(string(overlap), func(t *testing.T) {
@@ -114,8 +114,7 @@ func TestTriggersRunInOrder(t *testing.T) {
 	}
 }
 
-// A trigger waits for a lock for as long as that is held, and not only as long as a
-// scheduled firing would.
+// A triggered run waits for a lock without the limit of a scheduled firing.
 func TestTriggerWaitsForALockWithoutLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

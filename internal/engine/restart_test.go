@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// What was scheduled while no replica was up starts once one is, within its
-// threshold, whatever the misfire policy: it is not missed yet.
+// Firings that were scheduled while no replica was live start when a replica starts. Within the
+// threshold the misfire policy does not apply.
 func TestRestartContinuesFromTheCursor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, begun := newCluster(t), time.Now()
@@ -19,7 +19,7 @@ func TestRestartContinuesFromTheCursor(t *testing.T) {
 		stop := c.start(c.options("a", takes(time.Second), j))
 		time.Sleep(59 * time.Second)
 		stop()
-		time.Sleep(2 * time.Second) // it is due meanwhile
+		time.Sleep(2 * time.Second) // a scheduled time passes meanwhile
 		for _, name := range []string{"a", "b"} {
 			defer c.start(c.options(name, takes(time.Second), j))()
 		}
@@ -38,7 +38,7 @@ func TestRestartContinuesFromTheCursor(t *testing.T) {
 	})
 }
 
-// What ran, was recorded as missed or came before the job does not start again.
+// A scheduled time does not start again if it has a run or a misfire, or if it came before the job.
 func TestRestartStartsNothingTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -50,9 +50,9 @@ func TestRestartStartsNothingTwice(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		stop = c.start(c.options("a", takes(0), j))
 		time.Sleep(time.Second)
-		stop() // once more, before what was missed is recorded in full
+		stop() // again, before all misfires are recorded
 		o := c.options("b", takes(0), j)
-		o.Locker = nil // the store alone decides
+		o.Locker = nil // only the store excludes
 		stop = c.start(o)
 		time.Sleep(70 * time.Second)
 		stop()

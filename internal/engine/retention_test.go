@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// TestHistoryIsKeptForTheRetention has two replicas fire for longer than that.
+// Two replicas fire for longer than the retention.
 func TestHistoryIsKeptForTheRetention(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -60,10 +60,10 @@ func TestHistoryIsKeptForTheRetention(t *testing.T) {
 	})
 }
 
-// pruning counts rounds, and answers as a test says.
+// pruning is a store that counts rounds and returns the answers of the test.
 type pruning struct {
 	storage.Store
-	answers []func() (storage.Pruned, error) // then all is done
+	answers []func() (storage.Pruned, error) // afterwards nothing is left to prune
 	asked   []time.Duration                  // since begun
 	after   []*storage.RunCursor
 	begun   time.Time
@@ -78,8 +78,7 @@ func (p *pruning) Prune(_ context.Context, _ uuid.UUID, r storage.PruneRequest) 
 	return storage.Pruned{}, nil
 }
 
-// TestPruningPausesBetweenBatches also has it give up its round where another
-// replica is at it, or the store fails.
+// A replica gives up its round if another replica prunes or if the store fails.
 func TestPruningPausesBetweenBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -99,7 +98,7 @@ func TestPruningPausesBetweenBatches(t *testing.T) {
 		time.Sleep(5*time.Minute - time.Second)
 		stop()
 		want := []time.Duration{
-			// four times what it took, or 20 ms
+			// a pause is four times as long as its batch, at least 20 ms
 			time.Minute, time.Minute + 500*time.Millisecond, time.Minute + 521*time.Millisecond,
 			2*time.Minute + 521*time.Millisecond, 3*time.Minute + 521*time.Millisecond,
 			4*time.Minute + 521*time.Millisecond,

@@ -26,27 +26,27 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// cluster is a store and locks that replicas of one test share. Its clock is the
-// bubble's: hours pass in milliseconds.
+// cluster is a store and locks that the replicas of one test share. Its clock is that of the
+// synctest bubble, so hours pass in milliseconds.
 type cluster struct {
 	t     *testing.T
 	store storage.Store
 	locks *memory.Backend
 }
 
-// byHand is who triggers in the tests.
+// byHand is the actor of triggers in the tests.
 var byHand = storage.Action{Actor: "ann", Via: "go"}
 
-// newCluster returns a cluster on the store in memory, which does what every store
-// does, as the conformance suite holds it to.
+// newCluster returns a cluster on the in-memory store, which passes the conformance suite of all
+// stores.
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	return &cluster{t: t, store: simstore.New(), locks: memory.New()}
 }
 
-// newFileCluster is newCluster on a file, for tests of what only a real store does,
-// and for a few of each path through a firing. Its queries take about a hundred times
-// as long, under the race detector more.
+// newFileCluster is newCluster with a database file, for behaviour of real stores and for a few
+// firings of each path. Its queries take about a hundred times as long, and even longer under the
+// race detector.
 func newFileCluster(t *testing.T) *cluster {
 	t.Helper()
 	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"),
@@ -58,7 +58,7 @@ func newFileCluster(t *testing.T) *cluster {
 	return &cluster{t: t, store: store, locks: memory.New()}
 }
 
-// options are those of a replica that fires the jobs with handlers.
+// options returns the options of a replica that fires the jobs with the handlers.
 func (c *cluster) options(name string, handlers []jobs.Registration,
 	table ...jobs.Job) engine.Options {
 	c.t.Helper()
@@ -80,14 +80,14 @@ func (c *cluster) options(name string, handlers []jobs.Registration,
 	}
 }
 
-// start runs a replica; the returned function stops it and waits for its end.
+// start starts a replica. The returned function stops it and waits for its end.
 func (c *cluster) start(o engine.Options) (stop func()) {
 	c.t.Helper()
 	_, stop = c.begin(o)
 	return stop
 }
 
-// begin is start for tests that ask the replica too.
+// begin is start for tests that also call the replica.
 func (c *cluster) begin(o engine.Options) (replica *engine.Scheduler, stop func()) {
 	c.t.Helper()
 	scheduler, err := engine.New(o)
@@ -106,7 +106,7 @@ func (c *cluster) begin(o engine.Options) (replica *engine.Scheduler, stop func(
 	}
 }
 
-// runs returns the history, the oldest due first.
+// runs returns the history, the earliest scheduled time first.
 func (c *cluster) runs(job string) []storage.Record {
 	c.t.Helper()
 	records, err := c.store.Runs(context.Background(),
@@ -156,7 +156,7 @@ func tables(t *testing.T, names ...string) []locking.Request {
 	return requests
 }
 
-// job is one with the policies of the default configuration.
+// job returns a job with the policies of the default configuration.
 func job(t *testing.T, name string, interval time.Duration, names ...string) jobs.Job {
 	t.Helper()
 	return jobs.Job{
@@ -167,7 +167,7 @@ func job(t *testing.T, name string, interval time.Duration, names ...string) job
 	}
 }
 
-// takes is a handler that works for d, or until its context ends.
+// takes is a handler that takes d, or returns when its context ends.
 func takes(d time.Duration) []jobs.Registration {
 	return []jobs.Registration{jobs.Handle("work",
 		func(ctx context.Context, _ *jobs.Run, _ struct{}) error {
@@ -237,7 +237,7 @@ func TestFiringWaitsForAHeldTableAndIsSkippedWithItsHolder(t *testing.T) {
 	})
 }
 
-// once is a job that is due once, so long after the test's beginning.
+// once is a job with one scheduled time, that long after the start of the test.
 func once(t *testing.T, name string, after time.Duration, names ...string) jobs.Job {
 	t.Helper()
 	s, err := schedule.Parse(schedule.Spec{At: time.Now().Add(after)}, time.UTC)
@@ -336,7 +336,7 @@ func TestEndsOfAttempts(t *testing.T) {
 					t.Errorf("still granted: %v, %v", locks, err)
 				}
 				stop()
-				time.Sleep(30 * time.Second) // for the handler that was left behind
+				time.Sleep(30 * time.Second) // for the abandoned handler
 			})
 		})
 	}
@@ -461,7 +461,7 @@ func TestMisfiresByPolicy(t *testing.T) {
 				j := job(t, "job", time.Hour, "orders")
 				j.Misfire = policy
 				stop := c.start(c.options("a", takes(time.Second), j))
-				// the job is registered: its scheduled times count from here
+				// the job is registered: its scheduled times count from now on
 				time.Sleep(time.Second)
 				stop()
 				time.Sleep(3*time.Hour + 30*time.Minute)
@@ -506,8 +506,7 @@ func TestTriggeredRunIsAdoptedOnceAndRunsBesideAScheduledTime(t *testing.T) {
 	})
 }
 
-// TestReplicasWithDifferentServers has one replica join whose list differs,
-// and leave again: the other says so once.
+// A replica with another list of servers joins and leaves. The other replica logs each once.
 func TestReplicasWithDifferentServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

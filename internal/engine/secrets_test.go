@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// TestSecretsOfParamsAreMasked: whatever a handler shows of a value that was expanded in its params,
-// the history, the log and the listeners get [redacted].
+// A handler may print a param that was expanded from a variable. The history, the log and the
+// listeners then get [redacted].
 func TestSecretsOfParamsAreMasked(t *testing.T) {
 	const token = "hunter2hunter2"
 	for name, fails := range map[string]jobs.HandlerFunc{

@@ -16,14 +16,14 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// twoServers is a backend whose keys with a word are on a server of their own,
-// which does not answer while it is broken.
+// twoServers is a backend with two servers. The second stores the keys that contain a word, and
+// does not reply while it is broken.
 type twoServers struct {
 	locking.Backend
 	word     string
 	broken   atomic.Bool
-	asked    atomic.Int64 // of the broken server
-	answered atomic.Int64 // by the other: gates
+	asked    atomic.Int64 // requests to the broken server
+	answered atomic.Int64 // requests to the other server: gates
 }
 
 func (s *twoServers) Server(key string) string {
@@ -44,8 +44,8 @@ func (s *twoServers) Add(ctx context.Context, key string, value []byte, ttl time
 	return s.Backend.Add(ctx, key, value, ttl)
 }
 
-// While one of two servers does not answer, firings whose locks and gates are on
-// the other go on as ever, and only what is locked on the broken one is skipped.
+// While one of two servers does not reply, firings with all locks and gates on the other start as
+// usual. Only firings with locks on the broken server are skipped.
 func TestSilentServerAffectsOnlyItsKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

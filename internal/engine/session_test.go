@@ -17,12 +17,12 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// scripted answers heartbeats as a test says.
+// scripted is a store that replies to heartbeats as a test sets it.
 type scripted struct {
 	storage.Sessions
 	mu            sync.Mutex
 	opened        []uuid.UUID
-	succeed       []bool // what each of them asked for
+	succeed       []bool // the argument of each opening
 	ended         []uuid.UUID
 	fail          error
 	slow          time.Duration
@@ -31,10 +31,10 @@ type scripted struct {
 	revoked       []jobs.Token
 	replicaStatus storage.ReplicaStatus // of the last heartbeat
 
-	refuse      error // of registrations
-	definitions int64 // of beats
+	refuse      error // error of registrations
+	definitions int64 // returned by heartbeats
 	versions    map[string]storage.ActiveDefinition
-	reads       int // of versions
+	reads       int // number of reads of versions
 }
 
 func (s *scripted) Open(_ context.Context, session storage.Session) error {
@@ -92,8 +92,7 @@ func (s *scripted) revoke(_ context.Context, token jobs.Token, _ jobs.State, _ j
 	return nil
 }
 
-// counts returns how many sessions were opened and given back, and how often
-// versions were read.
+// counts returns the numbers of opened sessions, ended sessions and reads of versions.
 func (s *scripted) counts() (opened, ended, reads int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,8 +105,8 @@ func (s *scripted) set(change func(*scripted)) {
 	change(s)
 }
 
-// keep runs a keeper with heartbeats every 5 s and a TTL of 15 s inside a
-// bubble, until use returns. Its cron table has one job, called job.
+// keep runs a keeper inside a bubble until use returns. It sends heartbeats every 5 s with a TTL of
+// 15 s. Its cron table has one job, called job.
 func keep(t *testing.T, s *scripted, use func(t *testing.T, k *keeper)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -146,11 +145,11 @@ func newTestKeeper(s *scripted) *keeper {
 	})
 }
 
-// Only the first session knows that the former lives are over: a second one
-// may follow a loss that another replica of the name has caused by mistake.
+// Only the first session ends the sessions of earlier processes with the same name. A later session
+// may follow a loss that another replica of that name caused by mistake.
 func TestOnlyTheFirstSessionSucceedsEarlierSessions(t *testing.T) {
 	for _, configured := range []bool{true, false} {
-		s := &scripted{fail: storage.ErrUnavailable} // the first try of it fails
+		s := &scripted{fail: storage.ErrUnavailable} // the first try fails
 		synctest.Test(t, func(t *testing.T) {
 			k := newTestKeeper(s)
 			k.succeeds = configured
@@ -262,7 +261,7 @@ func TestRefusedStartReadsVersionsAtOnce(t *testing.T) {
 		activeVersion := &k.activation.table.get("job").activeVersion
 		time.Sleep(time.Second)
 		s.set(func(s *scripted) { s.versions["job"] = storage.ActiveDefinition{Version: 2} })
-		for range 3 { // firings that are refused together
+		for range 3 { // firings that are refused at the same time
 			k.activation.doubt()
 		}
 		synctest.Wait()
@@ -275,7 +274,7 @@ func TestRefusedStartReadsVersionsAtOnce(t *testing.T) {
 		default:
 			t.Error("the dispatcher is not told")
 		}
-		// and no beat tells
+		// a heartbeat does not report the change
 		s.set(func(s *scripted) { s.versions["job"] = storage.ActiveDefinition{Version: 1} })
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
@@ -343,7 +342,7 @@ func TestFirstSessionIsRetriedUnlessTheErrorIsPermanent(t *testing.T) {
 					t.Error(err)
 				}
 				s.set(func(s *scripted) { s.refuse, s.fail = mistake, storage.ErrSessionLost })
-				time.Sleep(30 * time.Second) // only the first may be refused for good
+				time.Sleep(30 * time.Second) // only the first refusal may be permanent
 				cancel()
 				if err := <-ended; err != nil {
 					t.Error(err)

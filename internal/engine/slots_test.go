@@ -10,8 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// inGroup is a firing of a job of its own in the group, which has so many
-// slots.
+// inGroup returns a firing of a job of its own in a group with that many slots.
 func inGroup(name, group string, slots int) pending {
 	e := &entry{Job: jobs.Job{Name: name, Group: group, GroupLimits: jobs.GroupLimits{PerReplica: slots}}}
 	return pending{entry: e, attempt: 1, Firing: storage.Firing{Job: name, ScheduledAt: time.Unix(100, 0)}}
@@ -57,8 +56,8 @@ func TestFullGroupDoesNotDelayOthers(t *testing.T) {
 	popped(t, r).hold.giveBack()
 }
 
-// What a firing is called for and can't use is passed on: a late run of a full
-// group must not keep its place from another late run.
+// A firing that cannot use a free slot must not block it. A late run of a full group leaves the
+// slot for late runs to another late run.
 func TestUnusedSlotIsPassedOn(t *testing.T) {
 	r := newReady("replica", 1)
 	night := inGroup("night", "night", 1)
@@ -97,7 +96,7 @@ func TestRoomForLateRuns(t *testing.T) {
 		room(max(0, 2-i))
 	}
 	again := late(inGroup("second attempt", "", 0))
-	again.attempt = 2 // has begun, and is no part of catching up
+	again.attempt = 2 // a later attempt does not use the slots for late runs
 	first := popped(t, r)
 	popped(t, r)
 	popped(t, r)
@@ -108,7 +107,7 @@ func TestRoomForLateRuns(t *testing.T) {
 	popped(t, r)
 	room(0)
 	first.hold.giveBack()
-	room(0) // the fourth has it
+	room(0) // the fourth run has the slot
 	popped(t, r).hold.giveBack()
 	room(1)
 }
@@ -134,8 +133,7 @@ func TestAllQueuedFiringsAreReleased(t *testing.T) {
 	}
 }
 
-// Jobs whose scheduled times a pause holds back must not be in the way of those that can be
-// decided.
+// Jobs whose scheduled times a pause holds back must not block jobs that can be decided.
 func TestPausedMisfiresAreCheckedLast(t *testing.T) {
 	now := time.Now()
 	u := &misfireChecker{held: map[string]bool{"paused": true}}

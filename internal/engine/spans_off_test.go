@@ -8,8 +8,6 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 )
 
-// TestUntracedFiringAllocatesNothing: where nothing is traced, a firing's life has
-// what it had before there were traces.
 func TestUntracedFiringAllocatesNothing(t *testing.T) {
 	f, clock := &firing{}, &clusterClock{}
 	ctx := t.Context()

@@ -24,7 +24,7 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// spans is a jobs.Tracing that remembers what has ended.
+// spans is a jobs.Tracing that records ended spans.
 type spans struct {
 	recorder *tracetest.SpanRecorder
 	provider *sdk.TracerProvider
@@ -43,15 +43,14 @@ func (s *spans) Root(_ uuid.UUID, name string, begun time.Time) (context.Context
 		Start(context.Background(), name, trace.WithNewRoot(), trace.WithTimestamp(begun))
 }
 
-// roots returns the ended spans of a name that have no parent.
+// roots returns the ended spans of that name without a parent.
 func (s *spans) roots(name string) []sdk.ReadOnlySpan {
 	return slices.DeleteFunc(s.recorder.Ended(), func(span sdk.ReadOnlySpan) bool {
 		return span.Parent().IsValid() || span.Name() != name
 	})
 }
 
-// within returns what is beneath a span, in the order in which it began, as
-// name(names within).
+// within returns the spans beneath a span, in the order of their start, as name(names within).
 func (s *spans) within(parent sdk.ReadOnlySpan) string {
 	children := slices.DeleteFunc(s.recorder.Ended(), func(span sdk.ReadOnlySpan) bool {
 		return span.Parent().SpanID() != parent.SpanContext().SpanID()
@@ -73,7 +72,7 @@ func (s *spans) within(parent sdk.ReadOnlySpan) string {
 	return strings.Join(names, " ")
 }
 
-// find returns the ended spans of a name in a trace.
+// find returns the ended spans of that name in a trace.
 func (s *spans) find(of sdk.ReadOnlySpan, name string) []sdk.ReadOnlySpan {
 	return slices.DeleteFunc(s.recorder.Ended(), func(span sdk.ReadOnlySpan) bool {
 		return span.SpanContext().TraceID() != of.SpanContext().TraceID() || span.Name() != name
@@ -89,7 +88,7 @@ func markOf(span sdk.ReadOnlySpan, key attribute.Key) string {
 	return ""
 }
 
-// only returns the one root of a name.
+// only returns the only root span of that name.
 func (s *spans) only(t *testing.T, name string) sdk.ReadOnlySpan {
 	t.Helper()
 	roots := s.roots(name)
@@ -99,8 +98,8 @@ func (s *spans) only(t *testing.T, name string) sdk.ReadOnlySpan {
 	return roots[0]
 }
 
-// TestSpans follows runs that succeed, are tried again, wait, and are skipped, on
-// two replicas: each is told of once, by the replica that had it.
+// On two replicas runs succeed, are retried, wait and are skipped. Only the replica of a run
+// exports its spans.
 func TestSpans(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -129,7 +128,7 @@ func TestSpans(t *testing.T) {
 		a, b := c.options("a", []jobs.Registration{handler}, table...),
 			c.options("b", []jobs.Registration{handler}, table...)
 		a.Tracing, b.Tracing = s, s
-		out := zerolog.SyncWriter(&log) // one: each has a lock of its own
+		out := zerolog.SyncWriter(&log) // one for all, because each has a lock of its own
 		a.Log, b.Log = zerolog.New(out), zerolog.New(out)
 		a.LogOutput, b.LogOutput = out, out
 		stopA, stopB := c.start(a), c.start(b)
@@ -211,8 +210,8 @@ func TestSpans(t *testing.T) {
 	})
 }
 
-// TestSpansOfALostRun: the replica that sweeps tells a lost run's trace so, and the
-// replica that lost its session ends what it had begun.
+// The replica that sweeps a lost run ends its trace as lost. The replica that lost its session ends
+// its open spans.
 func TestSpansOfALostRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -254,8 +253,8 @@ func TestSpansOfALostRun(t *testing.T) {
 	})
 }
 
-// TestSpansOfAnAbandonedRun: a replica that stops ends its part of a run that
-// waits, and the one that adopts the run begins another.
+// A replica that stops ends its span of a waiting run. The replica that adopts the run starts
+// another.
 func TestSpansOfAnAbandonedRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -289,8 +288,8 @@ func TestSpansOfAnAbandonedRun(t *testing.T) {
 	})
 }
 
-// TestNumberOfSpansIsLimited: a run that tries for hours has few spans, and says how many
-// it left out; its end is among them.
+// A run with hours of tries has few spans. They report the number of omitted spans, and include the
+// run's end.
 func TestNumberOfSpansIsLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -319,8 +318,7 @@ func TestNumberOfSpansIsLimited(t *testing.T) {
 	})
 }
 
-// TestUntracedRunHasNoSpan: what is not traced has nothing in its context, nor in
-// its log.
+// A run without tracing has no trace in its context and none in its log.
 func TestUntracedRunHasNoSpan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -345,7 +343,7 @@ func TestUntracedRunHasNoSpan(t *testing.T) {
 	})
 }
 
-// untraced traces no run.
+// untraced is a tracer that traces no run.
 type untraced struct{ *spans }
 
 func (untraced) Traces(uuid.UUID) bool { return false }

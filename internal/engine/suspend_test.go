@@ -15,14 +15,14 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// unheard is a store whose acts replicas find out about only by asking.
+// unheard is a store without notifications: replicas learn of actions only by polling.
 type unheard struct{ storage.Store }
 
 func (unheard) Listen(context.Context, func()) error {
 	return fmt.Errorf("listen: %w", storage.ErrUnavailable)
 }
 
-// lateAdd is the advisory locks as seen by a replica that is never the first at a gate.
+// lateAdd delays adds, so that its replica never wins a gate.
 type lateAdd struct{ locking.Backend }
 
 func (l lateAdd) Add(ctx context.Context, key string, value []byte, ttl time.Duration) error {
@@ -30,7 +30,7 @@ func (l lateAdd) Add(ctx context.Context, key string, value []byte, ttl time.Dur
 	return l.Backend.Add(ctx, key, value, ttl)
 }
 
-// second is a replica that the others are faster than.
+// second returns the options of a replica that is slower than the others.
 func (c *cluster) second(name string, table ...jobs.Job) engine.Options {
 	c.t.Helper()
 	o := c.options(name, takes(0), table...)
@@ -44,7 +44,7 @@ func (c *cluster) second(name string, table ...jobs.Job) engine.Options {
 	return o
 }
 
-// promptly fails for a job's due that was not started within two seconds.
+// promptly fails the test for each scheduled time of a job that did not start within two seconds.
 func (c *cluster) promptly(job string, from time.Time, replica string) {
 	c.t.Helper()
 	records := c.runs(job)
@@ -60,8 +60,8 @@ func (c *cluster) promptly(job string, from time.Time, replica string) {
 	}
 }
 
-// A replica that is drained just before a scheduled time may be the first at its gate: it
-// hasListeners of the drain by the start that the store refuses.
+// A replica that is drained just before a scheduled time may win the gate. It learns of the drain
+// from the store's refusal of the start.
 func TestAnotherReplicaStartsFiringsOfADrainedReplica(t *testing.T) {
 	for name, stops := range map[string]bool{"drained": false, "drained and stopped": true} {
 		t.Run(name, func(t *testing.T) {
@@ -92,8 +92,8 @@ func TestAnotherReplicaStartsFiringsOfADrainedReplica(t *testing.T) {
 	}
 }
 
-// A scheduled time that comes just after a pause which its replica has not heard of has
-// passed its gate: nobody else would begin it once it is resumed.
+// A replica that has not yet received a pause may win the gate of a scheduled time after the pause.
+// No other replica would start that firing after the resume.
 func TestFiringOfAShortPauseStartsWhenItIsResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, begun := newCluster(t), time.Now()
@@ -116,7 +116,7 @@ func TestFiringOfAShortPauseStartsWhenItIsResumed(t *testing.T) {
 	})
 }
 
-// What is paused for longer than its threshold is nobody's to start.
+// No replica starts a firing that was paused for longer than its threshold.
 func TestFiringOfALongPauseIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -127,7 +127,7 @@ func TestFiringOfALongPauseIsReleased(t *testing.T) {
 		stop := c.start(o)
 		time.Sleep(9900 * time.Millisecond)
 		resume := c.pause("ann")
-		time.Sleep(61 * time.Second) // four seconds before scheduled times are looked through
+		time.Sleep(61 * time.Second) // four seconds before the next check of scheduled times
 		resume()
 		time.Sleep(10 * time.Second)
 		stop()
@@ -137,7 +137,7 @@ func TestFiringOfALongPauseIsReleased(t *testing.T) {
 	})
 }
 
-// What knows that it may not start a scheduled time leaves its gate to others.
+// A replica that knows that it may not start a scheduled time leaves the gate to other replicas.
 func TestDrainedReplicaAddsNoGates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

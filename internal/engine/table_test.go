@@ -12,8 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// TestDefinitionCoversScheduledTimes holds that replicas whose calendars or policies
-// differ know that they have different definitions of a job.
+// Replicas with different calendars or policies must see that their definitions of a job differ.
 func TestDefinitionCoversScheduledTimes(t *testing.T) {
 	daily, err := schedule.ParseText("30 2 * * *", time.UTC)
 	if err != nil {
@@ -87,8 +86,8 @@ job "c": schedule: after: found jobs that wait for each other: c after d after c
 	}
 }
 
-// TestRetryPolicyOfTheWaitPolicy, unless the job waits on, or is another's to
-// tell of.
+// longestWait returns the total delay of the wait policy. It returns its argument if the job waits
+// on, and nothing if other replicas fire the job.
 func TestRetryPolicyOfTheWaitPolicy(t *testing.T) {
 	registry, err := jobs.NewRegistry(jobs.Handle("work", func(context.Context, *jobs.Run, struct{}) error {
 		return nil

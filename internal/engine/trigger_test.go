@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// A trigger that may wait for ten minutes gives up after these, with the blocker, and
-// its key has another run afterwards.
+// A trigger with a wait of ten minutes gives up after that time and records the blocker. Its key
+// may then start another run.
 func TestTriggerWaitsUpToItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -54,8 +54,8 @@ func TestTriggerWaitsUpToItsLimit(t *testing.T) {
 	})
 }
 
-// A trigger that is not to wait was accepted, because nothing held what its run locks,
-// but no worker is free: its run does not begin later than a few seconds on.
+// A trigger without a wait was accepted because its locks were free. If no worker becomes free
+// within a few seconds, its run does not start.
 func TestTriggerWithoutWaitingDoesNotWaitForAWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

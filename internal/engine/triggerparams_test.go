@@ -44,8 +44,8 @@ func TestMergeParams(t *testing.T) {
 	}
 }
 
-// withTriggerParams is a store whose triggered runs have params of the trigger: those
-// that are their keys.
+// withTriggerParams is a store whose triggered runs get params from the trigger. Their keys are
+// those params.
 type withTriggerParams struct{ storage.Store }
 
 func (s *withTriggerParams) Adopt(ctx context.Context, session uuid.UUID,

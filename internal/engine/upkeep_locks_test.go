@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking/memory"
 )
 
-// lockedStore is a store whose sweep also takes back the locks of programs.
+// lockedStore is a store whose sweep also ends the locks of programs without a scheduler.
 type lockedStore struct {
 	storage.Store
 	grants locking.Grants
@@ -28,8 +28,8 @@ func (s *lockedStore) Sweep(ctx context.Context) (storage.Swept, error) {
 	return swept, err
 }
 
-// A program may die when only schedulers are left to sweep it: what it has
-// locked then has neither an advisory lock nor grants.
+// Only schedulers are left to sweep a dead program. The sweep ends both its advisory locks and its
+// grants.
 func TestSweepRemovesAdvisoryLocksOfADeadProgram(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -58,7 +58,7 @@ func TestSweepRemovesAdvisoryLocksOfADeadProgram(t *testing.T) {
 		o := c.options("a", takes(time.Millisecond))
 		o.Store = &lockedStore{c.store, grants}
 		stop := c.start(o)
-		time.Sleep(time.Second) // less than the heartbeat by which the program finds out
+		time.Sleep(time.Second) // less than the heartbeat with which the program would detect it
 		holders, err := o.Locker.Inspect(t.Context(), []locking.Resource{controlState[0].Resource})
 		if err != nil || len(holders) != 0 {
 			t.Errorf("holders %v, %v", holders, err)

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking/memory"
 )
 
-// sweeping is a store that finds one run lost.
+// sweeping is a store whose sweep finds one lost run.
 type sweeping struct {
 	storage.Store
 	lost storage.LostRun

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// keeping is a store that counts how often outputs are kept.
+// keeping is a store that counts saves of output.
 type keeping struct {
 	storage.Store
 	kept *atomic.Int64
@@ -24,8 +24,7 @@ func (s keeping) SaveOutput(ctx context.Context, outputs []storage.Output) error
 	return s.Store.SaveOutput(ctx, outputs)
 }
 
-// TestOutputIsStoredWhileItsRunIsWatched has a run write a line each second, and
-// somebody look at it for a while.
+// A run writes a line each second, and its page is open for a while.
 func TestOutputIsStoredWhileItsRunIsWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, kept := newCluster(t), &atomic.Int64{}
@@ -40,7 +39,7 @@ func TestOutputIsStoredWhileItsRunIsWatched(t *testing.T) {
 		o := c.options("a", writes, job(t, "job", 200*time.Second))
 		o.Store = keeping{c.store, kept}
 		stop := c.start(o)
-		time.Sleep(220500 * time.Millisecond) // the run has begun at 200 s
+		time.Sleep(220500 * time.Millisecond) // the run began at 200 s
 		run := c.runs("job")[0]
 		read := func() string {
 			record, err := c.store.Run(t.Context(), run.ID)
