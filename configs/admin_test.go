@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// writePair writes a certificate and a key, in PEM, into folder.
+// writePair writes a certificate and a key in PEM into folder.
 func writePair(t *testing.T, folder, name string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -101,6 +101,6 @@ func TestParseAdmin(t *testing.T) {
 		"tokens: [{name: a, token_hash: '" + hunted + "'}]",
 		"trusted_proxy: {networks: [10.0.0.1], user_header: X-User}",
 	} {
-		mustParse(t, "admin: {listen: ':80', "+keys+"}") // some proof of identity is configured
+		mustParse(t, "admin: {listen: ':80', "+keys+"}") // one kind of sign-in is configured
 	}
 }

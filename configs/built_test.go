@@ -19,8 +19,7 @@ jobs:
   - {name: manual, handler: sql, params: {statement: "SELECT 1"}}
 `
 
-// TestUnreadPartsAreReported changes a job in each of the ways that leave it without its locks, its
-// schedule or its checks.
+// The test changes a job in each way that leaves it without its locks, its schedule or its checks.
 func TestUnreadPartsAreReported(t *testing.T) {
 	read := func(t *testing.T) *Config {
 		config, err := Parse("holdfast.yaml", []byte(readText))

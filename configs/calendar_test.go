@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// TestCalendarsOfJobs has the scheduled times that calendars leave, with a file that is
-// found beside the configuration.
+// The calendars remove scheduled times. One calendar file is found beside the configuration.
 func TestCalendarsOfJobs(t *testing.T) {
 	name := filepath.Join("testdata", "somewhere.yaml")
 	c, err := Parse(name, []byte(`
@@ -54,8 +53,7 @@ jobs:
 	}
 }
 
-// TestMistakesInOtherFilesComeLast has the configuration's own mistakes first,
-// wherever the names of files sort.
+// The mistakes of the configuration itself come first, whatever the names of the other files.
 func TestMistakesInOtherFilesComeLast(t *testing.T) {
 	text := "calendars: [{name: h, exclude: {files: [wrong.txt, wrong.ics]}}]\n\n\n\n\nworkers: 0"
 	_, err := Parse(filepath.Join("testdata", "z.yaml"), []byte(text), WithEnv(noEnv))

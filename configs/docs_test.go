@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestDocumentedSchedules reads docs/schedules.md: every example in its tables
-// is due as the table says, and every configuration in it is taken.
+// Every example in the tables of docs/schedules.md has the scheduled times of its table row. Every
+// configuration in it is valid.
 func TestDocumentedSchedules(t *testing.T) {
 	data, err := os.ReadFile("../docs/schedules.md")
 	if err != nil {
@@ -33,8 +33,7 @@ func TestDocumentedSchedules(t *testing.T) {
 	}
 }
 
-// TestDocumentedPolicies takes the configuration in docs/policies.md, which says
-// the defaults where it can.
+// The configuration in docs/policies.md is valid and has the defaults where a key has one.
 func TestDocumentedPolicies(t *testing.T) {
 	data, err := os.ReadFile("../docs/policies.md")
 	if err != nil {
@@ -61,7 +60,6 @@ func TestDocumentedPolicies(t *testing.T) {
 	}
 }
 
-// TestDocumentedHooks reads the configurations in docs/hooks.md.
 func TestDocumentedHooks(t *testing.T) {
 	data, err := os.ReadFile("../docs/hooks.md")
 	if err != nil {
@@ -84,7 +82,6 @@ func TestDocumentedHooks(t *testing.T) {
 	}
 }
 
-// TestDocumentedConfigurations reads every configuration in the other documents for users.
 func TestDocumentedConfigurations(t *testing.T) {
 	for _, path := range []string{
 		"../README.md", "../docs/getting-started.md", "../docs/configuration.md",

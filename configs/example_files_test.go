@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// builtins stands for the built-in handlers, by the params that they take.
+// builtins simulates the built-in handlers: the params that each accepts.
 type builtins map[string][]string
 
 func (b builtins) Names() []string { return []string{"command", "http", "sql"} }
@@ -76,9 +76,8 @@ func TestReferenceIsTheDefaults(t *testing.T) {
 	}
 }
 
-// TestReferenceHasEveryKey reads reference.yaml with the keys that have no
-// default turned on: its keys are those of the schema, no more and no fewer,
-// and the defaults within optional sections are right too.
+// The test enables the keys of reference.yaml that have no default. Its keys are then exactly those
+// of the schema. The defaults within optional sections are right too.
 func TestReferenceHasEveryKey(t *testing.T) {
 	text, err := os.ReadFile("reference.yaml")
 	if err != nil {

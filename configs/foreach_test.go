@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// anyHandler has no handler checked.
+// anyHandler accepts every handler.
 var anyHandler = WithHandlers(nil)
 
 func locksOf(j Job) string {
@@ -49,7 +49,7 @@ jobs:
 			strings.ReplaceAll(
 				`{"url":"https://example.com/{item}?again={item}","headers":{"x-account":"{item}","~":"{other}"},"expect_status":[200,204]}`, "{item}", item),
 		}
-		want[3] = strings.ReplaceAll(want[3], "~", "{item}") // keys stay
+		want[3] = strings.ReplaceAll(want[3], "~", "{item}") // keys are not replaced
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: want (-), got (+):\n%s", item, diff)
 		}
@@ -79,8 +79,7 @@ jobs:
 	}
 }
 
-// TestForEachRoundTrip: what a configuration shows is what it would be without
-// for_each.
+// The effective configuration of for_each is the same as that of the expanded jobs.
 func TestForEachRoundTrip(t *testing.T) {
 	for _, each := range []string{"[acme, globex]", "{account: [acme, globex]}"} {
 		name := "item"

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/speedtest"
 )
 
-// FuzzParse holds that every file is either taken, and then complete and shown
-// as JSON, or refused by *Errors with positions that a reader can go to. Neither takes long.
+// Parse either accepts a file, which is then complete and can be shown as JSON, or refuses it by
+// *Errors with positions that exist in the file. Both are fast.
 func FuzzParse(f *testing.F) {
 	for _, name := range []string{"embedded.yaml", "cluster.yaml", "reference.yaml",
 		filepath.Join("testdata", "mistakes.yaml")} {
@@ -67,7 +67,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzExpand compares expand with a regular expression for what stands behind ${.
+// FuzzExpand compares expand with a regular expression for the text after ${.
 func FuzzExpand(f *testing.F) {
 	variable := regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
 	for _, text := range []string{"${A}", "a$${A}b${B:-c}", "${A:-${B}}", "${A", "${1}", "${A:-", "$$${A}",
@@ -107,9 +107,9 @@ func FuzzExpand(f *testing.F) {
 	})
 }
 
-// FuzzParseJob gives a job alone, as it is added at run time: it is refused, or it
-// is read again from what is kept of it as the same job; within ten milliseconds.
-// So it is with placeholders, durations, delays and policies.
+// The text is a single job, as operators add it at run time. It is either refused, or its stored
+// text parses to the same job. Both take at most ten milliseconds. The same holds for placeholders,
+// durations, delays and policies.
 func FuzzParseJob(f *testing.F) {
 	for _, text := range []string{
 		`{name: a, schedule: "*/5 * * * *", handler: own, params: {account: acme, n: 7}, tables: [orders, "events_{account}", "s{n}.t"], read_tables: [Rates]}`,
@@ -148,7 +148,7 @@ func FuzzParseJob(f *testing.F) {
 	})
 }
 
-// TestHugeNestingAndAliases gives what would take the parser or the memory.
+// These texts would need much time or memory without limits.
 func TestHugeNestingAndAliases(t *testing.T) {
 	var bomb strings.Builder
 	bomb.WriteString("jobs:\n  - name: a\n    handler: command\n    params:\n      command:\n    " +

@@ -9,8 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 )
 
-// TestMemcachedWithTLSAndPassword reads what is secret from files beside the
-// configuration.
+// The configuration reads secrets from files beside it.
 func TestMemcachedWithTLSAndPassword(t *testing.T) {
 	authority := servertest.NewAuthority(t)
 	certificate, key := authority.Issue(t, "client")
@@ -63,7 +62,7 @@ locking:
 	}
 }
 
-// TestTLSWithoutKeys is TLS by the system's authorities.
+// Without keys, TLS uses the system's certificate authorities.
 func TestTLSWithoutKeys(t *testing.T) {
 	c := mustParse(t, pg+`locking: {memcached: {servers: ["cache:11211"], tls: {}}}`)
 	if config, err := c.Locking.Memcached.TLS.Config(); err != nil || config.RootCAs != nil ||

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// job is a file of one job with further keys.
+// job returns a file with one job and further keys.
 func job(keys string) string { return "jobs:\n  - {name: a, handler: sql, " + keys + "}\n" }
 
 func TestMistakes(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
-	_ "time/tzdata" // the tests use zones
+	_ "time/tzdata" // the tests use time zones
 
 	"github.com/google/go-cmp/cmp"
 
@@ -219,7 +219,7 @@ jobs:
 	}
 }
 
-// TestWithoutHandlers shows that neither handlers nor params are looked at.
+// Without handlers, Parse checks neither handlers nor params.
 func TestWithoutHandlers(t *testing.T) {
 	if _, err := Parse("c.yaml", []byte("jobs: [{name: a, handler: none, params: {x: 1}}]")); err != nil {
 		t.Error(err)

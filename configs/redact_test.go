@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// quoting is a handler whose messages quote all params.
+// quoting is a handler whose errors quote all params.
 type quoting struct{}
 
 func (quoting) Names() []string { return []string{"quoting"} }
@@ -17,8 +17,8 @@ func (quoting) Check(_ string, params json.RawMessage) []ParamProblem {
 	return []ParamProblem{{Key: "a", Message: fmt.Sprintf("found %q in %s", params, params)}}
 }
 
-// TestMessagesOfHandlersAreMasked: a handler that quotes a param does not show the value of a
-// variable, whatever the handler is.
+// If a handler quotes a param, its message does not contain the value of a variable. This holds for
+// every handler.
 func TestMessagesOfHandlersAreMasked(t *testing.T) {
 	env := WithEnv(func(name string) (string, bool) { return "hunter2", name == "TOKEN" })
 	for _, params := range []string{`{a: "${TOKEN}"}`, `{a: ["x", {b: "Bearer ${TOKEN}"}]}`,
@@ -37,7 +37,7 @@ func TestMessagesOfHandlersAreMasked(t *testing.T) {
 	}
 }
 
-// TestSecretsOfParams: scheme and host of a URL may be shown, and defaults in the file too.
+// The scheme and host of a URL, and defaults in the file, are not secret.
 func TestSecretsOfParams(t *testing.T) {
 	c, err := Parse("c.yaml", []byte(`jobs: [{name: j, handler: own, params: {
   url: "${SCHEME}://${HOST}/T1/${TOKEN}", n: "${NUMBER}", d: "${UNSET:-default}", p: plain,

@@ -54,8 +54,7 @@ func TestResourcesInNormalForm(t *testing.T) {
 	}
 }
 
-// TestPlaceholdersStayInTheirSegment gives values that would name another table
-// or schema than the one that the name shows.
+// The values would change the table or schema that the resource names.
 func TestPlaceholdersStayInTheirSegment(t *testing.T) {
 	for _, value := range []string{`a.b`, `a/b`, `.`, `..`, ``, `a\"`, `a\nb`, `\0`} {
 		if _, err := parse(job(`tables: ["x.e{args}"], params: {args: "` + value + `"}`)); err == nil {

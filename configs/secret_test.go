@@ -13,7 +13,7 @@ import (
 
 const (
 	hash = "$2y$12$hunter2hunter2hunter2hunter2hunter2hunter2hunter2hunt"
-	// hunted is "hunter2" and its like in hexadecimal.
+	// hunted matches "hunter2" and its hexadecimal encodings.
 	hunted = "68756e7465723268756e7465723268756e7465723268756e7465723268756e74"
 	full   = `
 database: {url: "postgres://app:hunter2@db/x"}
@@ -73,8 +73,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 	}
 }
 
-// TestShownConfigRoundTrip shows that what is marshalled is under the
-// file's keys and in its notation.
+// The JSON has the keys and the notation of the file.
 func TestShownConfigRoundTrip(t *testing.T) {
 	first := mustParse(t, full, WithEnv(secretive))
 	shown := strings.NewReplacer(

@@ -17,8 +17,7 @@ func parseJob(c *Config, text string, opts ...Option) (*Job, error) {
 		append([]Option{withBuiltins(), WithEnv(noEnv)}, opts...)...)
 }
 
-// TestJobRoundTrip reads every job of the examples from the
-// text that is kept of it, with a configuration of other defaults.
+// Every job of the examples parses from its stored text, with a configuration of other defaults.
 func TestJobRoundTrip(t *testing.T) {
 	paths, err := filepath.Glob("*.yaml")
 	if err != nil || len(paths) < 3 {
@@ -95,7 +94,7 @@ func TestTablesOfSingleJobAreQualified(t *testing.T) {
 	checkReadAgain(t, c, *j, WithEnv(variables))
 }
 
-// TestJobTextIsPreserved is about what JSON and YAML write differently.
+// JSON and YAML write these values differently.
 func TestJobTextIsPreserved(t *testing.T) {
 	c := mustParse(t, "added_jobs: {allowed_env: [NAME]}")
 	for _, value := range []string{"", "${NAME}", "$${NAME}", "$$", "a\tb\nc", "\"'\\/",
@@ -115,8 +114,8 @@ func TestJobTextIsPreserved(t *testing.T) {
 	}
 }
 
-// TestVariablesOfAddedJobs: whoever adds a job reads no variable but those that the configuration
-// allows, and none is shown.
+// An added job may use only the variables that the configuration allows. None of their values is
+// shown.
 func TestVariablesOfAddedJobs(t *testing.T) {
 	c := mustParse(t, "added_jobs: {allowed_env: [NAME]}")
 	const job = `{"name": "a", "handler": "sql", "params": {"statement": "SELECT 1"}, `

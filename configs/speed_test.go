@@ -9,11 +9,11 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/speedtest"
 )
 
-// TestHostileTextsAreFast: nobody who may write 64 KB of a configuration, or add a job of that
-// size, can keep a replica busy with it.
+// A user who may write 64 KB of a configuration, or add a job of that size, cannot keep a replica
+// busy with it.
 func TestHostileTextsAreFast(t *testing.T) {
 	const size = 64 << 10
-	// text repeats a part until the whole has the size.
+	// text repeats a part until the text has the size.
 	text := func(before, part, after string) string {
 		return before + strings.Repeat(part, (size-len(before)-len(after))/len(part)) + after
 	}
@@ -130,7 +130,7 @@ func TestHostileTextsAreFast(t *testing.T) {
 	}
 }
 
-// numbered repeats a part with a number in it until the whole has 60 KB.
+// numbered repeats a part with an increasing number until the text has 60 KB.
 func numbered(before, part, after string) string {
 	var out strings.Builder
 	out.WriteString(before)
@@ -140,7 +140,6 @@ func numbered(before, part, after string) string {
 	return out.String() + after
 }
 
-// TestCaps: a configuration that exceeds a cap is refused with its place.
 func TestCaps(t *testing.T) {
 	keys := numbered("jobs:\n  - name: a\n    params:\n", "      p%d: 1\n", "")
 	for name, test := range map[string]struct{ text, want string }{

@@ -37,8 +37,8 @@ func TestWebhook(t *testing.T) {
 	}
 }
 
-// TestTargets: a literal host that is refused is a mistake, and a name that only its address could
-// refuse is none.
+// A literal host that the target rules refuse is a mistake. A name is none, because only its
+// address could be refused.
 func TestTargets(t *testing.T) {
 	job := func(url string) string {
 		return "\njobs:\n  - {name: a, handler: http, params: {url: '" + url + "'}}"

@@ -15,7 +15,7 @@ import (
 
 var errUnavailable = errors.New("store is unavailable")
 
-// gated is a store that answers each call when the test lets it.
+// gated is a store that answers each call when the test allows it.
 type gated struct {
 	entered chan []int
 	goOn    chan error
@@ -28,7 +28,7 @@ func (g *gated) send(_ context.Context, questions []int) ([]int, error) {
 	return questions, <-g.goOn
 }
 
-// batch returns a batch to the store, with which the bubble's goroutines ask.
+// batch returns a batch of calls to the store for the goroutines of the bubble.
 func (g *gated) batch(most int, weigh func(int) int) *batch.Batch[int, int] {
 	return batch.New(batch.Options[int, int]{
 		Send: g.send, Timeout: time.Minute, Most: most, Weigh: weigh,
@@ -36,7 +36,7 @@ func (g *gated) batch(most int, weigh func(int) int) *batch.Batch[int, int] {
 	})
 }
 
-// asking lets a goroutine ask each of the questions, each before the next.
+// asking starts a goroutine for each question, one after the other.
 func asking(t *testing.T, all *sync.WaitGroup, b *batch.Batch[int, int], questions ...int) {
 	for _, n := range questions {
 		all.Go(func() {
@@ -158,8 +158,7 @@ func TestCallEndsAfterItsTimeout(t *testing.T) {
 	})
 }
 
-// TestRefusedBatchIsSplit also shows that a call that failed as a whole is
-// made once: there is no point in asking for each part.
+// A call that failed as a whole is made once, because its parts would fail too.
 func TestRefusedBatchIsSplit(t *testing.T) {
 	for name, refusal := range map[string]error{"a bad question fails alone": errors.New("refused"),
 		"but all fail together": fmt.Errorf("start: %w", errUnavailable)} {
@@ -198,7 +197,7 @@ func testRefusal(t *testing.T, refusal error) {
 					t.Errorf("%d: %q, %v", n, got, err)
 				}
 			})
-			synctest.Wait() // the first is sent alone, the others together
+			synctest.Wait() // the first is sent alone, the others form one batch
 		}
 		close(open)
 		all.Wait()

@@ -28,7 +28,7 @@ func (l *simulatedLocks) flush() { l.items.Store(memory.New()) }
 // lockWay is the connection of one process to the advisory locks.
 type lockWay struct {
 	locks *simulatedLocks
-	plant func(key string) bool // simulated.plantAdd, may be nil
+	plant func(key string) bool // simulated.plantAdd, or nil
 	blind atomic.Bool
 }
 
@@ -84,14 +84,14 @@ func (w *lockWay) DeleteAll(ctx context.Context, keys []string, values [][]byte)
 	return errs
 }
 
-// simulatedHost is where one replica lives, again and again.
+// simulatedHost is a host that runs one process of a replica after the other.
 type simulatedHost struct {
 	c            *simulatedCluster
 	name         string
 	random       *rand.Rand
 	lives        uint64
-	deploy       atomic.Int64 // the table that it is to have
-	controlState chan func()  // carried out one after the other
+	deploy       atomic.Int64 // index of the table for the next process
+	controlState chan func()  // tasks, run one after the other
 	closed       chan struct{}
 	liveSession  *simulatedLife                // nil while there is none
 	shown        atomic.Pointer[simulatedLife] // the same, for operators
@@ -99,13 +99,13 @@ type simulatedHost struct {
 
 // simulatedLife is one process of a replica.
 type simulatedLife struct {
-	number uint64 // of all lives
+	number uint64 // counts the processes of all hosts
 	link   *simstore.Link
 	locks  *lockWay
 	is     *engine.Scheduler
-	rough  simstore.Faults // when nothing is wrong
+	rough  simstore.Faults // the faults of its connection while no fault is planned
 	deploy int64
-	dead   atomic.Bool // nothing of it reaches anybody any more
+	dead   atomic.Bool // its requests no longer reach anything
 	cancel context.CancelFunc
 	ended  chan struct{}
 }
@@ -123,17 +123,17 @@ func newSimulatedHost(c *simulatedCluster, i int) *simulatedHost {
 	return h
 }
 
-// order has something done after all that was ordered before.
+// order queues a task.
 func (h *simulatedHost) order(do func()) { h.controlState <- do }
 
-// wait waits for all that was ordered before.
+// wait waits until all queued tasks have run.
 func (h *simulatedHost) wait() {
 	done := make(chan struct{})
 	h.order(func() { close(done) })
 	<-done
 }
 
-// begin begins a life with the table that is to be.
+// begin starts a process with the newest table.
 func (h *simulatedHost) begin() {
 	h.lives++
 	l := &simulatedLife{
@@ -164,8 +164,7 @@ func (h *simulatedHost) live(l *simulatedLife) {
 	h.shown.Store(l)
 }
 
-// definitions returns the jobs as a life has them, by name and what they are
-// asked to do.
+// definitions returns the jobs of a process and the work of their handlers, by name.
 func (h *simulatedHost) definitions(table []jobs.Job) func(w simulation.Work,
 	name string) *jobs.Job {
 	byName := make(map[string]*jobs.Job, len(table))
@@ -219,7 +218,7 @@ func (h *simulatedHost) scheduler(l *simulatedLife) *engine.Scheduler {
 	return s
 }
 
-// stop ends the life in good order.
+// stop shuts the process down.
 func (h *simulatedHost) stop() {
 	if h.liveSession == nil {
 		return
@@ -229,8 +228,8 @@ func (h *simulatedHost) stop() {
 	h.live(nil)
 }
 
-// die ends the life in the midst of what it does: nothing of it reaches anybody
-// from here on. Another begins after a time.
+// die kills the process: its requests no longer reach anything. Another process starts after a
+// time.
 func (h *simulatedHost) die(after time.Duration) {
 	defer h.c.wrong()()
 	if h.liveSession != nil {
@@ -251,7 +250,7 @@ func (h *simulatedHost) restart(after time.Duration) {
 	h.begin()
 }
 
-// renew begins a life with the table that is to be, unless this one has it.
+// renew starts a process with the newest table, unless the current process has that table.
 func (h *simulatedHost) renew() {
 	if h.liveSession != nil && h.liveSession.deploy == h.deploy.Load() {
 		return
@@ -260,7 +259,7 @@ func (h *simulatedHost) renew() {
 	h.begin()
 }
 
-// suffer has something be wrong with the life, for a time.
+// suffer disturbs the process for a time.
 func (h *simulatedHost) suffer(e simulation.Event) {
 	l := h.liveSession
 	if l == nil {
@@ -292,7 +291,7 @@ func (h *simulatedHost) suffer(e simulation.Event) {
 	})
 }
 
-// heal ends all that is wrong with the life.
+// heal ends all faults of the process.
 func (h *simulatedHost) heal() {
 	h.liveSession.link.SetCut(false)
 	h.liveSession.locks.blind.Store(false)

@@ -17,9 +17,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// people are the operators of a simulated cluster. They do one thing after the
-// other, over a way that is slow and loses replies, and repeat each until they
-// are told what became of it.
+// people are the operators of a simulated cluster. They take one action after the other, over a
+// slow connection that loses replies. They repeat each action until they get its reply.
 type people struct {
 	c            *simulatedCluster
 	random       *rand.Rand
@@ -27,12 +26,12 @@ type people struct {
 	controlState chan func()
 	closed       chan struct{}
 	actions      int
-	table        []jobs.Job // the newest
+	table        []jobs.Job // the newest table
 
-	versions map[string]int64   // of the jobs that were added
-	next     int                // the definition that is added next
-	drained  map[uuid.UUID]bool // sessions that are
-	over     []func()           // ends what was begun for a time, unless that has ended
+	versions map[string]int64   // of the added jobs
+	next     int                // index of the next definition to add
+	drained  map[uuid.UUID]bool // the drained sessions
+	over     []func()           // end temporary actions that have not ended
 
 	reported simulation.Evidence
 }
@@ -59,10 +58,10 @@ func newPeople(c *simulatedCluster) *people {
 	return o
 }
 
-// order has something done after all that was ordered before.
+// order queues a task.
 func (o *people) order(do func()) { o.controlState <- do }
 
-// leave ends all that was begun for a time, and waits until everything is done.
+// leave ends all temporary actions and waits until all tasks have run.
 func (o *people) leave() {
 	done := make(chan struct{})
 	o.order(func() {
@@ -74,7 +73,7 @@ func (o *people) leave() {
 	<-done
 }
 
-// tell fills in what they were told.
+// tell adds the replies that operators got to the evidence.
 func (o *people) tell(e *simulation.Evidence) {
 	close(o.controlState)
 	<-o.closed
@@ -82,7 +81,7 @@ func (o *people) tell(e *simulation.Evidence) {
 		o.reported.Released, o.reported.Changes, o.reported.Drains
 }
 
-// after has something done once, after a time or when they leave.
+// after calls do once, after a time or in leave.
 func (o *people) after(d time.Duration, do func()) {
 	ended := false
 	end := func() {
@@ -95,7 +94,7 @@ func (o *people) after(d time.Duration, do func()) {
 	time.AfterFunc(d, func() { o.order(end) })
 }
 
-// action does what an event says, to the jobs of that table.
+// action takes the action of an event on the jobs of that table.
 func (o *people) action(e simulation.Event, table []jobs.Job) {
 	o.table = table
 	switch e.Action {
@@ -116,7 +115,7 @@ func (o *people) action(e simulation.Event, table []jobs.Job) {
 	}
 }
 
-// ask repeats an action until there is an answer.
+// ask repeats an action until the store replies.
 func (o *people) ask(action func(ctx context.Context) error) error {
 	for delay := time.Second; ; delay = min(2*delay, time.Minute) {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -129,14 +128,15 @@ func (o *people) ask(action func(ctx context.Context) error) error {
 	}
 }
 
-// key is an action that is done once, however often it is asked for.
+// key returns an idempotency key, which makes the store act once however often the action is
+// repeated.
 func (o *people) key() storage.Action {
 	o.actions++
 	return storage.Action{Actor: "somebody", Via: "go", Key: fmt.Sprint("act ", o.actions)}
 }
 
-// trigger runs a job by hand, or asks again for what was triggered before, with
-// other params sometimes: that must be refused.
+// trigger triggers a job, or repeats an earlier trigger. The repeat sometimes has other params,
+// which the store must refuse.
 func (o *people) trigger() {
 	var request storage.TriggerRequest
 	before := len(o.reported.Triggered)
@@ -169,7 +169,7 @@ func (o *people) trigger() {
 	}
 }
 
-// anyJob is one of the newest table, or one that may have been added.
+// anyJob returns a job of the newest table or one that may have been added.
 func (o *people) anyJob() string {
 	if o.random.IntN(6) == 0 {
 		return o.c.added[o.random.IntN(len(o.c.added))].Name
@@ -181,7 +181,7 @@ func (o *people) moment(who string) json.RawMessage {
 	return json.RawMessage(fmt.Sprintf(`{"moment":%q}`, who))
 }
 
-// pause pauses a job, a group or everything for a time.
+// pause pauses a job, a group or all jobs for a time.
 func (o *people) pause(d time.Duration) {
 	target := storage.Target{Kind: storage.TargetAll}
 	switch o.random.IntN(10) {
@@ -197,7 +197,7 @@ func (o *people) pause(d time.Duration) {
 		_, err := o.control.Pause(ctx, action, target)
 		return err
 	})
-	if err != nil { // nobody knows the job
+	if err != nil { // no replica knows the job
 		return
 	}
 	o.after(d, func() {
@@ -206,13 +206,13 @@ func (o *people) pause(d time.Duration) {
 			_, err := o.control.Resume(ctx, action, target)
 			return err
 		})
-		if err != nil && !errors.Is(err, storage.ErrNotFound) { // another has resumed it
+		if err != nil && !errors.Is(err, storage.ErrNotFound) { // another operator has resumed it
 			o.c.t.Errorf("resume %s: %v", target, err)
 		}
 	})
 }
 
-// cancel ends a run that runs or waits, if there is one.
+// cancel cancels a running or waiting run, if there is one.
 func (o *people) cancel() {
 	active, err := o.c.store.Runs(context.Background(),
 		storage.RunFilter{States: []jobs.State{jobs.Running, jobs.Waiting}})
@@ -229,7 +229,7 @@ func (o *people) cancel() {
 	}
 }
 
-// release takes a lock away from who holds it, if there is one.
+// release releases the lock of a run, if there is one.
 func (o *people) release() {
 	held, err := o.c.store.Locks(context.Background())
 	if err != nil || len(held) == 0 {
@@ -248,7 +248,7 @@ func (o *people) release() {
 	}
 }
 
-// put adds or changes a job at run time; sometimes two people do at once.
+// put adds or changes a job at run time. Sometimes two operators do it at once.
 func (o *people) put() {
 	number := o.next
 	o.next = (o.next + 1) % len(o.c.added)
@@ -290,7 +290,7 @@ func (o *people) putOne(action storage.Action, number int, seen int64,
 	return version
 }
 
-// remove removes a job that was added, if there is one.
+// remove removes an added job, if there is one.
 func (o *people) remove() {
 	for _, job := range o.c.added[:simulation.AddedJobs] {
 		seen := o.versions[job.Name]
@@ -311,8 +311,8 @@ func (o *people) remove() {
 	}
 }
 
-// drain has a replica start nothing more for a time. What it has is the others'
-// then: nothing is wrong unless there are none.
+// drain makes a replica start nothing new for a time. Other replicas take over its waiting runs.
+// This is a fault only if no other replica is live.
 func (o *people) drain(h *simulatedHost, d time.Duration) {
 	liveSession := h.shown.Load()
 	if liveSession == nil {
@@ -325,7 +325,7 @@ func (o *people) drain(h *simulatedHost, d time.Duration) {
 	if err := o.ask(func(ctx context.Context) error {
 		return o.control.Drain(ctx, action, session, true)
 	}); err != nil {
-		return // it has no session, or not any more
+		return // its session has ended
 	}
 	from, over := o.c.now(), func() {}
 	if o.drained[session] = true; len(o.drained) == len(o.c.hosts) {

@@ -21,7 +21,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// planted is a store with a mistake, which it makes once or always.
+// planted is a store with a fault, which it has once or always.
 type planted struct {
 	storage.Store
 	note         func(n storage.Note) (forget bool)
@@ -32,7 +32,7 @@ type planted struct {
 	controlState func(o *storage.ControlState)
 	trigger      func(r *storage.TriggerRequest)
 	put          func(err error) error
-	deaf         map[string]bool // actions that are told to be done, and are not
+	deaf         map[string]bool // actions that the store confirms and does not do
 }
 
 func (p *planted) Adopt(ctx context.Context, session uuid.UUID,
@@ -159,22 +159,22 @@ func (p *planted) Start(ctx context.Context, session uuid.UUID,
 	return results, err
 }
 
-// plant is a mistake that the oracle is to find.
+// plant is a fault that the oracle must find.
 type plant struct {
 	name string
-	// how often there are faults, and operators do something, against the usual
+	// factors for the rates of faults and of operators' actions
 	many, people float64
 	into         planted
-	job          func(job *jobs.Job) // what replicas believe that a job is
+	job          func(job *jobs.Job) // changes the jobs of all replicas
 	add          func(key string) bool
 	want         string // of a violation; "" for none
-	everyTime    bool   // not in a soak alone
+	everyTime    bool   // not only in a soak
 }
 
-// plants returns all of them, with a memory of their own.
+// plants returns all plants with new state.
 func plants() []plant {
 	var once atomic.Bool
-	var asked sync.Map // runs that the store may know of, and firings of which it was to be told
+	var asked sync.Map // runs that the store may know, and firings whose notes it lost
 	return []plant{
 		{everyTime: true, name: "nothing", many: 1},
 		{everyTime: true, name: "a scheduled time that nobody started is forgotten", many: 1,
@@ -188,7 +188,8 @@ func plants() []plant {
 			want: "nothing became of it", into: planted{
 				start: func(r *storage.StartRequest) { asked.Store(r.Run, true) },
 				note: func(n storage.Note) bool {
-					// what waits in the store is taken up again, so it must be the first it hears
+					// replicas resume runs that wait in the store, so the note must be the first
+					// request for the run
 					_, known := asked.Load(n.Run)
 					if n.State == jobs.Skipped && !known {
 						asked.Store(n.Firing, true)
@@ -245,7 +246,7 @@ func plants() []plant {
 			}}, many: 3},
 		{name: "no replica passes a gate", want: "had workers free", add: func(key string) bool {
 			return strings.Contains(key, ":gate:") && crc32.ChecksumIEEE([]byte(key))%5 == 0
-		}, many: 1}, // without faults, another rule fills the list of violations
+		}, many: 1}, // without other faults, another rule would fill the list of violations
 		{name: "no firing keeps waiting for a lock", want: "is to wait until", job: func(job *jobs.Job) { job.MisfireBy.LockHeld = jobs.MisfireSkip }},
 		{name: "every firing keeps waiting for a lock", want: "waited on for a lock", job: func(job *jobs.Job) { job.MisfireBy.LockHeld = jobs.MisfireRunOnce }},
 		{name: "a repeated trigger runs again", want: "two answers", people: 5, into: planted{trigger: func(r *storage.TriggerRequest) { r.Key = uuid.NewString() }}},
@@ -267,8 +268,8 @@ func plants() []plant {
 	}
 }
 
-// TestOracleFindsPlantedFaults: the oracle finds each of these mistakes, and without one nothing. A
-// mistake shows only in an hour with what it affects, so there are some hours to find it in.
+// The oracle finds each of these faults, and finds nothing without a fault. A fault has an effect
+// only in an hour with the affected events, so there are several hours.
 func TestOracleFindsPlantedFaults(t *testing.T) {
 	const hours = 5
 	for i, c := range plants() {
@@ -278,7 +279,7 @@ func TestOracleFindsPlantedFaults(t *testing.T) {
 			}
 			t.Parallel()
 			for seed := range uint64(hours) {
-				verdict := simulate(t, plants()[i].hour(1+seed)) // hours share no memory
+				verdict := simulate(t, plants()[i].hour(1+seed)) // hours share no state
 				t.Log(verdict)
 				switch {
 				case c.want == "" && len(verdict.Violations) > 0:
@@ -295,7 +296,7 @@ func TestOracleFindsPlantedFaults(t *testing.T) {
 	}
 }
 
-// hour returns a simulation of the seed with the mistake.
+// hour returns a simulation of the seed with the fault.
 func (c plant) hour(seed uint64) simulated {
 	how := hour(seed)
 	how.within, how.settle, how.deploys = soak.Pick(4*time.Minute, 15*time.Minute),

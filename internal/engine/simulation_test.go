@@ -22,7 +22,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// simulated says how a cluster is simulated.
+// simulated describes a simulation of a cluster.
 type simulated struct {
 	seed     uint64
 	within   time.Duration
@@ -35,22 +35,19 @@ type simulated struct {
 	dense    bool
 
 	heartbeat       time.Duration
-	aftermath       time.Duration // how long what follows from a fault may go on
-	adopt, misfires time.Duration // 0: as usual
-	// ample says that there are always workers enough: then nothing is missed
-	// while nothing is wrong.
+	aftermath       time.Duration // limit of the consequences of a fault
+	adopt, misfires time.Duration // intervals; 0 means the default
+	// ample means that there are always enough workers: without faults nothing is missed.
 	ample bool
-	// Faults that the oracle is to find: of the store, and of what replicas
-	// believe that a job is.
+	// Faults that the oracle must find: in the store, and in the jobs of all replicas.
 	plant    func(link storage.Store) storage.Store
 	plantJob func(job *jobs.Job)
-	// plantAdd reports whether an add to the advisory locks is refused for no reason.
+	// plantAdd reports whether the locks refuse an add without a reason.
 	plantAdd func(key string) bool
 }
 
-// year is a cluster of five with 200 jobs for that long, at a pace that makes
-// a year take a minute. Sessions, adoption and misfires are slower than usual:
-// all of them are delays, of which nothing but delays follows.
+// year returns a cluster of five replicas with 200 jobs for that long. A year takes a minute.
+// Heartbeats, adoption and misfire checks are rarer than usual, which only delays runs.
 func year(seed uint64, within time.Duration) simulated {
 	return simulated{
 		seed: seed, within: within, settle: 4 * 24 * time.Hour, jobs: 200,
@@ -60,8 +57,8 @@ func year(seed uint64, within time.Duration) simulated {
 	}
 }
 
-// hour is a cluster of five with 30 jobs, that are due all the time, at its
-// usual pace, with a fault a minute.
+// hour returns a cluster of five replicas with 30 jobs that fire all the time, at its usual pace.
+// It has a fault each minute.
 func hour(seed uint64) simulated {
 	return simulated{
 		seed: seed, within: time.Hour, settle: time.Hour, jobs: 30, deploys: 3, replicas: 5,
@@ -72,8 +69,8 @@ func hour(seed uint64) simulated {
 
 func often(n float64) simulation.Often { return simulation.Often{Faults: n, People: n} }
 
-// The race detector makes simulated time about fifteen times as dear: with it a soak
-// goes through five months, without it through the year.
+// The race detector makes the simulation about fifteen times slower. With it a soak simulates five
+// months, without it a year.
 func TestSimulatedYear(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
@@ -83,7 +80,7 @@ func TestSimulatedYear(t *testing.T) {
 	}
 	within := soak.Pick(3*day, long)
 	seed := seedOf(t, 5)
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // a quarter of the time
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // saves a quarter of the time
 	how := year(seed, within)
 	if !soak.Running() { // the faults of six days within three
 		how.often, how.settle = often(6.0/365), day
@@ -110,9 +107,8 @@ func TestSimulatedHours(t *testing.T) {
 	}
 }
 
-// seedOf is HOLDFAST_SEED, so that what failed can be seen again, and others can
-// be tried; otherwise always the same, so that a change is judged by what it
-// does and not by chance.
+// seedOf returns HOLDFAST_SEED, which repeats a failure or tries another seed. The default is a
+// constant, so that the result depends on the code and not on chance.
 func seedOf(t *testing.T, otherwise uint64) uint64 {
 	t.Helper()
 	text := os.Getenv("HOLDFAST_SEED")
@@ -126,7 +122,7 @@ func seedOf(t *testing.T, otherwise uint64) uint64 {
 	return seed
 }
 
-// verify simulates, and fails the test for each violation.
+// verify simulates a cluster and fails the test for each violation.
 func verify(t *testing.T, how simulated) {
 	t.Helper()
 	begun := time.Now()
@@ -153,7 +149,7 @@ func simulate(t *testing.T, how simulated) (verdict *simulation.Verdict) {
 	return verdict
 }
 
-// simulatedCluster is a cluster in a bubble.
+// simulatedCluster is a cluster in a synctest bubble.
 type simulatedCluster struct {
 	t      *testing.T
 	how    simulated
@@ -173,7 +169,7 @@ type simulatedCluster struct {
 
 	mu        sync.Mutex
 	disturbed []*simulation.Interval
-	hindered  []*simulation.Interval // of disturbed, when replicas could not start what was due
+	hindered  []*simulation.Interval // those of disturbed in which replicas could not start firings
 }
 
 func newSimulatedCluster(t *testing.T, how simulated) *simulatedCluster {
@@ -196,7 +192,7 @@ func newSimulatedCluster(t *testing.T, how simulated) *simulatedCluster {
 		t.Fatal(err)
 	}
 	for _, table := range c.tables {
-		for i := range table { // who follows is asked for at that pace, and late by it
+		for i := range table { // dependents are polled at the interval of adoptions
 			if len(table[i].Schedule.After()) > 0 {
 				table[i].MisfireThreshold = max(table[i].MisfireThreshold, 2*how.adopt)
 			}
@@ -213,10 +209,10 @@ func newSimulatedCluster(t *testing.T, how simulated) *simulatedCluster {
 	return c
 }
 
-// now is the store's clock.
+// now returns the time of the store's clock.
 func (c *simulatedCluster) now() time.Time { return time.Now().Add(c.ahead).UTC() }
 
-// run goes through the script, heals everything and waits.
+// run runs the script, ends all faults and waits until everything has ended.
 func (c *simulatedCluster) run() {
 	begun := time.Now()
 	for _, h := range c.hosts {
@@ -250,10 +246,10 @@ func (c *simulatedCluster) run() {
 	for _, h := range c.hosts {
 		<-h.closed
 	}
-	time.Sleep(time.Hour) // until the last of those that were left behind has ended
+	time.Sleep(time.Hour) // until the last abandoned handler has returned
 }
 
-// happen begins what an event says; it waits for nothing.
+// happen starts what an event describes and does not wait for it.
 func (c *simulatedCluster) happen(e simulation.Event) {
 	h := c.hosts[e.Replica]
 	switch e.Action {
@@ -286,7 +282,7 @@ func (c *simulatedCluster) happen(e simulation.Event) {
 	}
 }
 
-// during has something be wrong for a time, and calls over in the end.
+// during starts a fault and calls over at its end.
 func (c *simulatedCluster) during(d time.Duration, over func(), set func(on bool)) {
 	set(true)
 	time.AfterFunc(d, func() {
@@ -295,8 +291,8 @@ func (c *simulatedCluster) during(d time.Duration, over func(), set func(on bool
 	})
 }
 
-// wrong notes that something is, which may keep replicas from starting what is due,
-// until the returned function is called and all that follows from it is over.
+// wrong records a fault that may keep replicas from starting firings. The returned function ends
+// the fault, and its consequences end later.
 func (c *simulatedCluster) wrong() (over func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -309,8 +305,8 @@ func (c *simulatedCluster) wrong() (over func()) {
 	}
 }
 
-// wrongWithLocks is wrong for what only the advisory locks suffer: the store decides
-// alone, and what is due starts.
+// wrongWithLocks records a fault of the advisory locks alone. The store then excludes alone, and
+// firings still start.
 func (c *simulatedCluster) wrongWithLocks() (over func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -322,8 +318,8 @@ func (c *simulatedCluster) wrongWithLocks() (over func()) {
 	}
 }
 
-// since notes an interval that begins now, and ends so long after end is called. Both
-// are called with the lock held.
+// since adds an interval that begins now and ends that long after the call of end. The caller of
+// both functions holds the lock.
 func (c *simulatedCluster) since(intervals *[]*simulation.Interval,
 	after time.Duration) (end func()) {
 	i := &simulation.Interval{From: c.now(), To: c.now().Add(100 * 365 * 24 * time.Hour)}
@@ -341,7 +337,7 @@ func (c *simulatedCluster) rollOut(hosts []*simulatedHost, deploy int, within ti
 	}
 }
 
-// evidence is what is left, for the oracle.
+// evidence returns the state of the cluster for the oracle.
 func (c *simulatedCluster) evidence() *simulation.Evidence {
 	e := &simulation.Evidence{
 		Jobs: map[string]*simulation.History{}, Records: c.store.Everything(),
@@ -408,7 +404,7 @@ func (c *simulatedCluster) job(d storage.Definition) jobs.Job {
 	return job
 }
 
-// log is where replicas log: nowhere, or where HOLDFAST_SIMULATION_LOG says.
+// log returns the log of replicas: HOLDFAST_SIMULATION_LOG, or none.
 func (c *simulatedCluster) log() zerolog.Logger {
 	path := os.Getenv("HOLDFAST_SIMULATION_LOG")
 	if path == "" {

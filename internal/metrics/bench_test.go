@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// nothing is a store and a backend that do nothing.
+// nothing is a store and a backend without effect.
 type nothing struct {
 	storage.Store
 	results []storage.StartResult
@@ -35,9 +35,8 @@ func (n *nothing) Renew(context.Context, string, []byte, time.Duration) error   
 func (n *nothing) Delete(context.Context, string, []byte) error                   { return nil }
 func (n *nothing) DeleteAll(_ context.Context, keys []string, _ [][]byte) []error { return nil }
 
-// BenchmarkFiring is what counting adds to a firing on two tables: its three
-// events, its start and finish alone in their batches, and its four requests to
-// memcached.
+// BenchmarkFiring measures the cost of the metrics of a firing with two tables: its three events,
+// its start and finish, each alone in its batch, and its four memcached requests.
 func BenchmarkFiring(b *testing.B) {
 	m := New(Options{Names: 200})
 	inner := &nothing{results: []storage.StartResult{{Outcome: storage.StartGranted}}}
@@ -69,7 +68,7 @@ func BenchmarkFiring(b *testing.B) {
 	})
 }
 
-// BenchmarkScrape is a scrape of a replica with as many names as there may be.
+// BenchmarkScrape measures a scrape of a replica with the maximum number of names.
 func BenchmarkScrape(b *testing.B) {
 	m := New(Options{Names: 200})
 	m.Watch(Sources{Stats: func() engine.Stats { return engine.Stats{} }})

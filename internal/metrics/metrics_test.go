@@ -44,7 +44,7 @@ func jobName(t *testing.T, name string) locking.Resource {
 	return resource
 }
 
-// full returns a Metrics that has something of each family.
+// full returns a Metrics with values in each family.
 func full(t *testing.T, names int) *Metrics {
 	t.Helper()
 	m := New(Options{Names: names, Version: "v1.2.3"})
@@ -77,9 +77,9 @@ func full(t *testing.T, names int) *Metrics {
 		{Kind: jobs.EventSkipped, State: jobs.Skipped, Reason: reasons.LockHeld, Locking: 9 * time.Second, Blocker: &jobs.Blocker{Resource: "public/orders"}},
 		{Kind: jobs.EventSkipped, State: jobs.Skipped, Reason: reasons.Overlap, Locking: 9 * time.Second, Blocker: &jobs.Blocker{Resource: "job:sales"}},
 		{Kind: jobs.EventMissed, State: jobs.Missed, Reason: reasons.Misfire},
-		// swept
+		// a run of another replica that was swept
 		{Kind: jobs.EventLost, State: jobs.Lost, Reason: reasons.SessionLost},
-		// its own
+		// a run of its own
 		{Kind: jobs.EventLost, State: jobs.Lost, Reason: reasons.ClaimLost, Took: 5 * time.Second, Held: 5 * time.Second},
 		{Kind: jobs.EventFinished, State: jobs.Cancelled}, // while it waited
 	} {
@@ -95,8 +95,8 @@ func full(t *testing.T, names int) *Metrics {
 	return m
 }
 
-// series returns every number of Holdfast's own by its name and labels; of a
-// histogram count and sum.
+// series returns every sample of Holdfast's own metrics by name and labels. A histogram has its
+// count and sum.
 func series(t *testing.T, m *Metrics) map[string]float64 {
 	t.Helper()
 	families, err := m.Gatherer().Gather()
@@ -124,7 +124,7 @@ func series(t *testing.T, m *Metrics) map[string]float64 {
 	return all
 }
 
-// TestNumbers: what happens is counted where it belongs, and nowhere else.
+// Each event changes the right metrics and no others.
 func TestNumbers(t *testing.T) {
 	begun := time.Now()
 	got := series(t, full(t, 200))
@@ -162,7 +162,7 @@ func TestNumbers(t *testing.T) {
 	for name := range got {
 		if _, expected := want[name]; !expected && got[name] == 0 ||
 			strings.HasSuffix(name, "} sum") && strings.Contains(name, "operation=") {
-			delete(got, name) // begun at 0, or how long the test took
+			delete(got, name) // starts at 0, or depends on the duration of the test
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -173,7 +173,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestSeriesBeginAtZero: a failure that is the first of its kind has grown from 0.
+// A series starts at 0, so that the first failure is an increase.
 func TestSeriesBeginAtZero(t *testing.T) {
 	m := New(Options{Names: 200})
 	m.Expect([]jobs.Job{{Name: "sales"}})
@@ -191,8 +191,8 @@ func TestSeriesBeginAtZero(t *testing.T) {
 	}
 }
 
-// TestLabelValuesAreBounded: a thousand jobs and resources have as many series as they
-// may, and nothing of them is lost.
+// A thousand jobs and resources have at most the maximum number of series. The sums include all of
+// them.
 func TestLabelValuesAreBounded(t *testing.T) {
 	const names, all = 3, 1000
 	m := New(Options{Names: names})
@@ -222,7 +222,7 @@ func TestLabelValuesAreBounded(t *testing.T) {
 	if others := series(t, m)["holdfast_attempts_total{job=other}"]; others != all-names {
 		t.Errorf("%v of the others, want %d", others, all-names)
 	}
-	m.Observe(jobs.Event{Kind: jobs.EventScheduled, Job: "bad\xff"}) // and no label is refused
+	m.Observe(jobs.Event{Kind: jobs.EventScheduled, Job: "bad\xff"}) // an invalid label value is accepted
 	none := New(Options{})
 	none.Observe(jobs.Event{Kind: jobs.EventScheduled, Job: "a"})
 	if got := series(t, none)["holdfast_firings_total{job=other,kind=scheduled}"]; got != 1 {
@@ -230,7 +230,7 @@ func TestLabelValuesAreBounded(t *testing.T) {
 	}
 }
 
-// TestLint: names, units and helps are as Prometheus has them.
+// Names, units and help texts follow the conventions of Prometheus.
 func TestLint(t *testing.T) {
 	problems, err := testutil.GatherAndLint(full(t, 200).Gatherer())
 	if err != nil {
@@ -241,8 +241,8 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// TestFamiliesMatchScrape: no family is served that is not in Families, and
-// each is of its kind and has its labels. Go's and the process's come beside.
+// Each served family is in Families with its type and its labels. The families of Go and of the
+// process are extra.
 func TestFamiliesMatchScrape(t *testing.T) {
 	m := full(t, 200)
 	gathered, err := m.Gatherer().Gather()
@@ -290,7 +290,7 @@ func TestFamiliesMatchScrape(t *testing.T) {
 	}
 }
 
-// TestScrape asks as Prometheus does.
+// The test scrapes as Prometheus does.
 func TestScrape(t *testing.T) {
 	server := httptest.NewServer(full(t, 200).Handler())
 	defer server.Close()
@@ -324,8 +324,7 @@ func TestScrape(t *testing.T) {
 
 const document = "../../docs/metrics.md"
 
-// TestDocument holds docs/metrics.md to what is served. With HOLDFAST_UPDATE set
-// it writes the table.
+// docs/metrics.md matches the served metrics. With HOLDFAST_UPDATE set, the test writes the table.
 func TestDocument(t *testing.T) {
 	var rows strings.Builder
 	rows.WriteString("| name | type | unit | labels | meaning |\n| --- | --- | --- | --- | --- |\n")
@@ -356,7 +355,7 @@ func TestDocument(t *testing.T) {
 	checkNames(t, document, string(text))
 }
 
-// TestAlertsUseExistingMetrics reads the example rules.
+// The example rules use only existing metrics.
 func TestAlertsUseExistingMetrics(t *testing.T) {
 	const path = "../../configs/alerts.rules"
 	text, err := os.ReadFile(path)
@@ -379,8 +378,7 @@ func TestAlertsUseExistingMetrics(t *testing.T) {
 	}
 }
 
-// checkNames holds that each metric named in a text is served, and has the labels
-// that it is asked by.
+// checkNames checks that each metric in a text is served and has the labels that the text uses.
 func checkNames(t *testing.T, path, text string) {
 	t.Helper()
 	known := map[string]Family{}

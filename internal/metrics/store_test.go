@@ -20,15 +20,14 @@ import (
 	"github.com/holdfast-dev/holdfast/locking/memory"
 )
 
-// TestEveryOperationIsTimed calls every method of a store, and looks whether it was timed under its
-// name.
+// The test calls every method of a store and checks that the metric with its name counted the call.
 func TestEveryOperationIsTimed(t *testing.T) {
 	untimed := map[string]string{
 		"Close": "it asks nothing", "ClusterID": "it asks nothing", "Listen": "it lasts as long as it can",
 	}
 	m := New(Options{})
 	closed := simstore.New()
-	closed.Close() // what fails is timed too
+	closed.Close() // failed calls are timed too
 	store, methods := reflect.ValueOf(m.Store(closed)), reflect.TypeFor[storage.Store]()
 	for i := range methods.NumMethod() {
 		method := methods.Method(i)
@@ -63,7 +62,7 @@ func underscored(name string) string {
 	return out.String()
 }
 
-// failing is a store whose next answer is an error.
+// failing is a store whose next call fails.
 type failing struct {
 	storage.Store
 	err     error
@@ -81,8 +80,8 @@ func (f *failing) Sweep(context.Context) (storage.Swept, error) {
 	return storage.Swept{Sessions: []string{"a", "b"}}, f.err
 }
 
-// TestStoreFailures: what kind of failure it was is counted; that something is not
-// there is an answer. What the store says goes through unchanged.
+// Failures are counted by kind. ErrNotFound is not a failure. The results of the store are passed
+// on unchanged.
 func TestStoreFailures(t *testing.T) {
 	m := New(Options{})
 	inner := &failing{}
@@ -115,7 +114,7 @@ func TestStoreFailures(t *testing.T) {
 	}
 }
 
-// TestStartsAreCountedByAnswer: each answer has a word.
+// Each result of a start has a label value.
 func TestStartsAreCountedByAnswer(t *testing.T) {
 	m := New(Options{})
 	inner := &failing{results: []storage.StartResult{
@@ -134,8 +133,7 @@ func TestStartsAreCountedByAnswer(t *testing.T) {
 	}
 }
 
-// TestBackend: every operation is timed, a failure is counted by its kind, and an
-// answer is none.
+// Every operation is timed. Failures are counted by kind, and refusals are not failures.
 func TestBackend(t *testing.T) {
 	m := New(Options{})
 	faulty := lockingtest.NewFaulty(memory.New())
@@ -180,7 +178,7 @@ func TestBackend(t *testing.T) {
 	}
 }
 
-// TestDeleteAllCountsEachKey: keys that are removed in one request fail each by itself.
+// Keys that are deleted in one request may fail separately.
 func TestDeleteAllCountsEachKey(t *testing.T) {
 	m := New(Options{})
 	faulty := lockingtest.NewFaulty(memory.New())

@@ -25,13 +25,13 @@ var errUnavailable = errors.New("store is unavailable")
 
 type testSession = session.Session[string]
 
-// fakeStore replies as a test sets it, and records the calls.
+// fakeStore replies as a test sets it and records the calls.
 type fakeStore struct {
 	mu      sync.Mutex
 	fail    error         // of openings and heartbeats
-	slow    time.Duration // before a reply to an opening or a heartbeat
+	slow    time.Duration // delay of the reply to an opening or a heartbeat
 	refuse  error         // of preparations
-	reject  error         // of the application of replies
+	reject  error         // of applying replies
 	events  []string
 	firsts  []bool  // the argument of each opening
 	causes  []error // of each loss
@@ -58,7 +58,7 @@ func (s *fakeStore) calls() calls {
 	return calls{slices.Clone(s.events), slices.Clone(s.causes), s.beats, s.applied}
 }
 
-// reply waits as long as a test wants, and returns the error of the call.
+// reply waits for the delay and returns the error of the call.
 func (s *fakeStore) reply(ctx context.Context) error {
 	s.mu.Lock()
 	fail, slow := s.fail, s.slow
@@ -106,7 +106,7 @@ func (s *fakeStore) end(context.Context, uuid.UUID) error {
 	return s.fail
 }
 
-// options returns those of a keeper whose sessions have the data "a", "b" and so on.
+// options returns the options of a keeper whose sessions have the data "a", "b" and so on.
 func (s *fakeStore) options() session.Options[string] {
 	opened := 0
 	return session.Options[string]{
@@ -116,15 +116,14 @@ func (s *fakeStore) options() session.Options[string] {
 	}
 }
 
-// keep runs a keeper inside a bubble until use returns, and returns the
-// session that Run returns.
+// keep runs a keeper inside a bubble until use returns. It returns the session that Run returns.
 func keep(t *testing.T, s *fakeStore,
 	use func(t *testing.T, k *session.Keeper[string])) (last *testSession) {
 	t.Helper()
 	return keepWith(t, s, func(*session.Options[string]) {}, use)
 }
 
-// keepWith is keep with further options, which change sets inside the bubble.
+// keepWith is keep with further options. change sets them inside the bubble.
 func keepWith(t *testing.T, s *fakeStore, change func(o *session.Options[string]),
 	use func(t *testing.T, k *session.Keeper[string])) (last *testSession) {
 	t.Helper()
@@ -191,8 +190,7 @@ func TestSessionIsTrustedForTheTTLFromTheRequest(t *testing.T) {
 	})
 }
 
-// TestSlowOpenShortensTheTrust shows that the first trust counts from before
-// the opening, and that the first heartbeat has only what is left of it.
+// The trust counts from before the opening. The first heartbeat gets only the rest of it.
 func TestSlowOpenShortensTheTrust(t *testing.T) {
 	s := &fakeStore{}
 	var begun time.Time
@@ -224,8 +222,7 @@ func TestSlowOpenShortensTheTrust(t *testing.T) {
 	})
 }
 
-// TestLateReplyDoesNotRevive has a store that replies, in spite of the
-// heartbeat's deadline, after the session has expired.
+// The store replies after the session has expired, although the heartbeat's deadline has passed.
 func TestLateReplyDoesNotRevive(t *testing.T) {
 	s := &fakeStore{}
 	applied := 0
@@ -242,7 +239,7 @@ func TestLateReplyDoesNotRevive(t *testing.T) {
 		if lived := time.Since(opened); lived != ttl {
 			t.Errorf("the session lived %s", lived)
 		}
-		time.Sleep(interval) // the reply is there
+		time.Sleep(interval) // the reply has arrived
 		synctest.Wait()
 		if applied != 1 {
 			t.Errorf("%d replies were applied, one of them to a lost session", applied)
@@ -253,8 +250,8 @@ func TestLateReplyDoesNotRevive(t *testing.T) {
 	})
 }
 
-// TestHangingStore shows that a heartbeat without a reply does not extend the
-// trust, and that the keeper opens the next session soon after.
+// A heartbeat without a reply does not extend the trust. The keeper opens the next session soon
+// after the expiry.
 func TestHangingStore(t *testing.T) {
 	s := &fakeStore{}
 	keep(t, s, func(t *testing.T, k *session.Keeper[string]) {
@@ -316,7 +313,7 @@ func TestMarkLost(t *testing.T) {
 	})
 }
 
-// TestFirstSessionIsMarkedOnce also has the first openings fail.
+// The first openings also fail.
 func TestFirstSessionIsMarkedOnce(t *testing.T) {
 	s := &fakeStore{fail: errUnavailable}
 	keep(t, s, func(t *testing.T, k *session.Keeper[string]) {
@@ -346,7 +343,7 @@ func TestHeartbeats(t *testing.T) {
 		wait(t, k)
 		time.Sleep(3*interval - time.Nanosecond)
 		synctest.Wait()
-		if got := s.calls(); got.beats != 3 || got.applied != 3 { // one at the opening
+		if got := s.calls(); got.beats != 3 || got.applied != 3 { // the opening has one
 			t.Errorf("%d heartbeats, %d replies applied", got.beats, got.applied)
 		}
 		time.Sleep(time.Nanosecond)
@@ -363,7 +360,7 @@ func TestHeartbeats(t *testing.T) {
 	})
 }
 
-// TestHeartbeatNow sends a heartbeat before its time, which moves the next one.
+// A heartbeat before its time also moves the next one.
 func TestHeartbeatNow(t *testing.T) {
 	s := &fakeStore{}
 	var now chan struct{}
@@ -410,8 +407,8 @@ func TestWakeDoesNotDelayHeartbeats(t *testing.T) {
 	})
 }
 
-// TestFailedPreparationEndsTheSession in the store, so that what was registered
-// for it does not stay. The same holds for the first reply.
+// The keeper ends the session in the store, so that registrations for it do not remain. The same
+// holds if the first reply cannot be applied.
 func TestFailedPreparationEndsTheSession(t *testing.T) {
 	for name, fail := range map[string]func(s *fakeStore, err error){
 		"preparation": func(s *fakeStore, err error) { s.refuse = err },
@@ -485,7 +482,7 @@ func TestAwaitConfirmed(t *testing.T) {
 			t.Error("a late heartbeat within half an interval counts as none")
 		}
 		time.Sleep(time.Nanosecond)
-		// the opening's confirmation is still noted: the first call returns at once
+		// the confirmation of the opening is pending, so the first call returns at once
 		for range 2 {
 			if k.AwaitConfirmed(t.Context()) {
 				t.Error("confirmed one and a half intervals after the last request")

@@ -29,13 +29,13 @@ func open(t *testing.T, o Options) *Tracing {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		_ = traced.Shutdown(ctx) // where the test has not done so
+		_ = traced.Shutdown(ctx) // no effect if the test has done it
 	})
 	return traced
 }
 
-// TestShareOfRuns: as many runs are traced as asked for, whatever their ids are
-// made of, and who is at a small share is at each larger one.
+// The share of traced runs is the configured one for any kind of run id. A run that is traced at a
+// small share is traced at each larger share.
 func TestShareOfRuns(t *testing.T) {
 	const runs = 20000
 	shares := []float64{0, 0.001, 0.1, 0.5, 1}
@@ -68,8 +68,8 @@ func TestShareOfRuns(t *testing.T) {
 	}
 }
 
-// TestSpansAreSent: under the run's own id, with who sends them and what it is
-// told to send along, and texts cut.
+// The trace has the id of the run, the sender's attributes and the configured headers. Long texts
+// are cut.
 func TestSpansAreSent(t *testing.T) {
 	c := collectortest.New(t)
 	cluster, run, begun := uuid.New(), uuid.Must(uuid.NewV7()), time.Now().Add(-time.Hour)
@@ -116,7 +116,7 @@ func TestSpansAreSent(t *testing.T) {
 	}
 }
 
-// endSpans ends so many, and returns how long that took.
+// endSpans ends n spans and returns how long the calls took.
 func endSpans(traced *Tracing, n int) time.Duration {
 	begun := time.Now()
 	for range n {
@@ -126,9 +126,8 @@ func endSpans(traced *Tracing, n int) time.Duration {
 	return time.Since(begun)
 }
 
-// TestUnresponsiveCollectorDoesNotDelayRuns: one that never answers, or answers with faults,
-// takes no time of whoever ends spans; what it does not take is counted, and told
-// once; the end comes in time.
+// A collector that never replies, or replies with errors, does not delay the callers that end
+// spans. Lost spans are counted and logged once. The shutdown ends in time.
 func TestUnresponsiveCollectorDoesNotDelayRuns(t *testing.T) {
 	stuck := make(chan struct{})
 	for name, answer := range map[string]http.HandlerFunc{
@@ -180,7 +179,7 @@ func TestUnresponsiveCollectorDoesNotDelayRuns(t *testing.T) {
 	close(stuck)
 }
 
-// TestUnreachableCollector: nothing is asked at start, and nothing fails.
+// The start sends no request, and nothing fails.
 func TestUnreachableCollector(t *testing.T) {
 	traced := open(t, Options{Endpoint: "http://127.0.0.1:1/v1/traces", Ratio: 1, Service: "s",
 		Log: zerolog.Nop()})

@@ -27,12 +27,12 @@ func file(name, data string) []schedule.HolidayFile {
 	return []schedule.HolidayFile{{Name: name, Data: []byte(data)}}
 }
 
-// TestCalendars has the scheduled times that are left of a schedule in Berlin from an
-// instant on, one kind of exclusion after the other.
+// Each case has the scheduled times of a schedule in Berlin from a given time on, with one kind of
+// exclusion.
 func TestCalendars(t *testing.T) {
 	berlin := zone(t, "Europe/Berlin")
 	for _, c := range []struct {
-		name, text, from string // from in Berlin
+		name, text, from string // from is local time in Berlin
 		spec             schedule.CalendarSpec
 		want             string
 	}{
@@ -125,8 +125,8 @@ func TestExcluded(t *testing.T) {
 		"2026-12-24T10:00:00+01:00": "holidays",
 		"2026-12-25T09:00:00Z":      "",
 		"2026-12-26T09:00:00Z":      "weekends",
-		"2026-12-27T09:00:00Z":      "holidays", // the first that the job names
-		"2026-12-24T09:30:00Z":      "",         // not due anyway
+		"2026-12-27T09:00:00Z":      "holidays", // the first calendar in the job's list
+		"2026-12-24T09:30:00Z":      "",         // no scheduled time of the schedule
 		"2026-12-24T09:00:00.5Z":    "",
 	} {
 		instant, err := time.Parse(time.RFC3339, at)
@@ -142,8 +142,8 @@ func TestExcluded(t *testing.T) {
 	}
 }
 
-// TestExclusionsAreSkipped compares scheduled times with those of the schedule without
-// calendars, each looked at alone: none is lost and none is left.
+// The test compares the scheduled times with those of the schedule without calendars, checking each
+// against the calendars alone. None is missing and none is left over.
 func TestExclusionsAreSkipped(t *testing.T) {
 	event :=
 		"BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART;TZID=America/New_York:20260110T220000\nDTEND;TZID=America/New_York:20260111T030000\nRRULE:FREQ=WEEKLY;BYDAY=SA,WE\nEND:VEVENT\n" +
@@ -201,7 +201,7 @@ func TestExclusionsAreSkipped(t *testing.T) {
 	})
 }
 
-// TestCalendarMistakes shows that each wrong item is named, with what it has and may have.
+// The error names each wrong item, its value and the allowed values.
 func TestCalendarMistakes(t *testing.T) {
 	_, err := schedule.NewCalendar(schedule.CalendarSpec{
 		Name: "c",
@@ -269,7 +269,8 @@ func TestCalendarsThatExcludeEverything(t *testing.T) {
 			t.Errorf("got %v, want an error with %q", err, name)
 		}
 	}
-	// What no single part shows is found by looking: in bounded time.
+	// Some combinations exclude everything although no single part does. The search for a next time
+	// is then bounded.
 	night := calendar(t, schedule.CalendarSpec{
 		Exclude: schedule.TimesSpec{Windows: []string{"22:00-06:00"}}})
 	if scheduledAt := parse(t, "0 3 * * *", zone(t, "Europe/Berlin")).WithCalendars(night).
@@ -278,7 +279,7 @@ func TestCalendarsThatExcludeEverything(t *testing.T) {
 	}
 }
 
-// TestFingerprint holds what a schedule's scheduled times hang on, and what not.
+// The fingerprint depends on everything that changes scheduled times, and on nothing else.
 func TestFingerprint(t *testing.T) {
 	dates := func(texts ...string) *schedule.Calendar {
 		return calendar(t, schedule.CalendarSpec{Name: "c",

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestClockChanges walks over changes of clocks: each case names the instant
-// it begins after, in the zone, and the scheduled times that follow.
+// Each case has a start time in the zone near a change of the clock, and the scheduled times that
+// follow.
 func TestClockChanges(t *testing.T) {
 	for _, c := range []struct {
 		name, zone, text, from string

@@ -122,7 +122,7 @@ func TestDescribeHasCalendarsAndJitter(t *testing.T) {
 	}
 }
 
-// FuzzDescribe holds that whatever can be parsed has words, on one line.
+// Every schedule that can be parsed has a description of one line.
 func FuzzDescribe(f *testing.F) {
 	for _, text := range []string{"*/5 * * * *", "0 0 1,15 * 1", "quartz:0 0 12 ? * 6#3",
 		"0 0 31 2-4 *", "every 20m between 22:00 and 02:00", "1-59/2 * * * * *"} {

@@ -8,9 +8,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
 
-// FuzzParseText holds for any text: it is refused, or it gives whole seconds
-// that increase, and is read again from what it is written as; within ten
-// milliseconds.
+// The parser either refuses a text, or the schedule has scheduled times in whole seconds that
+// increase. Its String parses to the same schedule. Both take at most ten milliseconds.
 func FuzzParseText(f *testing.F) {
 	for _, text := range []string{"*/5 * * * *", "0 0 29 2 */7", "@every 90s", "every:1h",
 		"at:2026-01-31T09:00:00Z",
@@ -59,7 +58,7 @@ func FuzzParseText(f *testing.F) {
 	})
 }
 
-// FuzzRecurrence gives the parts of a recurrence one by one, as a mapping does.
+// FuzzRecurrence passes the parts of a recurrence as a mapping.
 func FuzzRecurrence(f *testing.F) {
 	f.Add("20m", "", "09:00 and 17:00", "mon-fri", "")
 	f.Add("1 month", "02:30", "", "1,last", "2026-01-31")
@@ -82,8 +81,8 @@ func FuzzRecurrence(f *testing.F) {
 	})
 }
 
-// FuzzCalendar holds for any calendar: it is refused with the place of each
-// mistake, or what it excludes it excludes until some later instant.
+// A calendar is either refused with the position of each mistake, or it reports the end of each
+// exclusion.
 func FuzzCalendar(f *testing.F) {
 	for _, event := range []string{"DTSTART:20261224",
 		"DTSTART;TZID=America/New_York:20260310T220000\nDURATION:PT5H\nRRULE:FREQ=WEEKLY;INTERVAL=2;BYDAY=MO,WE;COUNT=9\nEXDATE:20260312T020000Z",

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
 
-// ics is a file of events, each given by its lines.
+// ics returns a calendar file of events, each given by its lines.
 func ics(events ...string) string {
 	text := "BEGIN:VCALENDAR\r\nVERSION:2.0\r\n"
 	for _, event := range events {
@@ -32,7 +32,7 @@ func within(t *testing.T, text string, in *time.Location, from time.Time, n int,
 	return strings.Join(got, ", ")
 }
 
-// TestDaysOfEvents has the days on which events are, from 2026 on.
+// Each case has the days of its events from 2026 on.
 func TestDaysOfEvents(t *testing.T) {
 	from := time.Date(2025, 12, 31, 12, 0, 0, 0, time.UTC)
 	for _, c := range []struct{ name, event, want string }{
@@ -78,7 +78,7 @@ func TestDaysOfEvents(t *testing.T) {
 	}
 }
 
-// TestTimesOfEvents has the hours that lie in events with times of day.
+// Each case has the hours that lie within its events, which have times of day.
 func TestTimesOfEvents(t *testing.T) {
 	berlin := zone(t, "Europe/Berlin")
 	from := time.Date(2026, 3, 1, 0, 0, 0, 0, berlin)
@@ -102,7 +102,7 @@ func TestTimesOfEvents(t *testing.T) {
 	}
 }
 
-// TestEventMistakes has what cannot be read refused, with its line.
+// Each file is refused with the line of the mistake.
 func TestEventMistakes(t *testing.T) {
 	for text, want := range map[string]string{
 		ics(

@@ -9,7 +9,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
 
-// TestJitterIsStable pins delays: a new version beside an old one must delay alike.
+// The expected delays are constants, because an old and a new version of Holdfast must compute the
+// same delay.
 func TestJitterIsStable(t *testing.T) {
 	scheduledAt := time.Date(2026, 1, 1, 9, 0, 0, 0, time.UTC)
 	for job, want := range map[string]time.Duration{"rollup-sales": 12_889_414_940,
@@ -25,8 +26,8 @@ func TestJitterIsStable(t *testing.T) {
 	}
 }
 
-// TestJitterIsSpread counts delays in tenths of what they may be: over the scheduled times
-// of a job, and over the jobs of a scheduled time.
+// The test counts delays in tenths of the maximum: over the scheduled times of one job, and over
+// the jobs of one scheduled time.
 func TestJitterIsSpread(t *testing.T) {
 	const most, n = 10 * time.Second, 10_000
 	scheduledAt := time.Date(2026, 1, 1, 9, 0, 0, 0, time.UTC)
@@ -71,7 +72,7 @@ func TestJitterOfSchedule(t *testing.T) {
 	}
 }
 
-// TestNextStart compares with all starts of some hours, in their order.
+// The expected values are all starts of some hours, sorted.
 func TestNextStart(t *testing.T) {
 	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, text := range []string{"every:10s", "*/5 * * * *", "0 * * * *", "@daily"} {

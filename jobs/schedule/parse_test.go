@@ -29,7 +29,7 @@ func parse(t testing.TB, text string, in *time.Location) schedule.Schedule {
 	return s
 }
 
-// upcoming writes the first scheduled times after from as RFC 3339 in the schedule's zone.
+// upcoming returns the first scheduled times after from as RFC 3339 in the schedule's zone.
 func upcoming(s schedule.Schedule, from time.Time, n int) []string {
 	var texts []string
 	for _, scheduledAt := range s.Upcoming(from, n) {
@@ -139,7 +139,7 @@ func TestSpecIsOneKind(t *testing.T) {
 	}
 }
 
-// TestSameAs holds what the expressions of a line have in common: all scheduled times.
+// The expressions of each line have the same scheduled times.
 func TestSameAs(t *testing.T) {
 	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, same := range [][]string{
@@ -162,8 +162,8 @@ func TestSameAs(t *testing.T) {
 	}
 }
 
-// TestDayFields holds crontab(5)'s rule: either of two restricted day fields,
-// both when one of them begins with a star.
+// The rule of crontab(5): a day must match either of two restricted day fields. If one of them
+// begins with a star, it must match both.
 func TestDayFields(t *testing.T) {
 	from := time.Date(2026, 6, 30, 12, 0, 0, 0, time.UTC) // 1 July 2026 is a Wednesday
 	for text, want := range map[string]string{
@@ -193,7 +193,7 @@ func TestFarScheduledTimes(t *testing.T) {
 	from := time.Date(2096, 3, 1, 0, 0, 0, 0, time.UTC) // 2100 is no leap year
 	expect(t, upcoming(leap, from, 2), []string{"2104-02-29T12:00:00Z", "2108-02-29T12:00:00Z"})
 
-	// */7 is Sunday alone, and as it begins with a star, both must match.
+	// */7 matches only Sunday. Because it begins with a star, both fields must match.
 	sunday := parse(t, "0 0 29 2 */7", zone(t, "Europe/Berlin"))
 	expect(t, upcoming(sunday, time.Date(2089, 1, 1, 0, 0, 0, 0, time.UTC), 1),
 		[]string{"2128-02-29T00:00:00+01:00"})

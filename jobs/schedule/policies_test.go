@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
 
-// TestClockChangePolicies has what Skip and Both change, and that they change
-// nothing for schedules that go on evenly.
+// Skip and Both change some scheduled times. They change nothing for schedules with constant
+// intervals.
 func TestClockChangePolicies(t *testing.T) {
 	skip, both := schedule.ClockChanges{Skip: true}, schedule.ClockChanges{Both: true}
 	for _, c := range []struct {
@@ -83,7 +83,7 @@ func TestClockChangePolicies(t *testing.T) {
 	}
 }
 
-// scheduledTimesBetween returns the scheduled times of some years, and checks that they increase.
+// scheduledTimesBetween returns the scheduled times of an interval, and checks that they increase.
 func scheduledTimesBetween(t *testing.T, s schedule.Schedule, from, until time.Time) []time.Time {
 	t.Helper()
 	var all []time.Time
@@ -108,16 +108,16 @@ func calendarDates(t *testing.T, s schedule.Schedule, from, until time.Time) map
 	return dates
 }
 
-// TestTenYears goes through the zones with the oddest rules, day by day: a daily
-// scheduledAt is there once on each date, but for what the policies say of the dates
-// on which its local time is not there, or there twice; intervals stay even.
+// The test checks ten years of the zones with the most unusual rules. A daily schedule fires once
+// on each date. On dates whose local time is missing or occurs twice, the policy decides. Intervals
+// remain constant.
 func TestTenYears(t *testing.T) {
 	for _, c := range []struct {
 		zone  string
 		year  int
-		clock string // "minute hour" that changes leave out and bring back
-		gaps  int    // dates of ten years on which it does not exist
-		twice int    // and exists twice
+		clock string // "minute hour" that is missing or doubled at changes
+		gaps  int    // number of dates without that time
+		twice int    // number of dates with that time twice
 	}{
 		{"Australia/Lord_Howe", 2016, "15 2", 10, 0},
 		{"Australia/Lord_Howe", 2016, "45 1", 0, 10},
@@ -142,8 +142,8 @@ func TestTenYears(t *testing.T) {
 	}
 }
 
-// TestTenEvenYears holds that intervals neither go silent nor burst: around each
-// change of the clock, and in a soak through all ten years.
+// Around each change of the clock, intervals neither pause nor fire too often. A soak checks all
+// ten years.
 func TestTenEvenYears(t *testing.T) {
 	for name, year := range map[string]int{"Australia/Lord_Howe": 2016, "Antarctica/Troll": 2016,
 		"Pacific/Apia": 2006, "Africa/Casablanca": 2016, "Europe/Dublin": 2016} {
@@ -168,8 +168,8 @@ func TestTenEvenYears(t *testing.T) {
 	}
 }
 
-// checkDaily compares the policies with each other and with the dates that
-// there are: it counts the dates without the local time, and with two.
+// checkDaily compares the policies with each other and with the calendar. It counts the dates
+// without the local time and those with it twice.
 func checkDaily(t *testing.T, clock string, in *time.Location, from,
 	until time.Time) (gaps, twice int) {
 	t.Helper()

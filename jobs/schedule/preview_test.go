@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
 
-// TestPreview has what is said of scheduled times where clocks change.
+// Each case has the preview of scheduled times near a change of the clock.
 func TestPreview(t *testing.T) {
 	for _, c := range []struct {
 		zone, text, from string
@@ -60,7 +60,7 @@ func TestPreviewOfExclusions(t *testing.T) {
 		[]string{"Fri 2", "Sat 3 weekends", "Sun 4 weekends", "Mon 5"})
 	expect(t, show(s.Preview(from, 2, false)), []string{"Fri 2", "Mon 5"})
 
-	// A long exclusion is not shown to its end, and what follows is.
+	// A long exclusion is cut, and the following scheduled times are shown.
 	year := calendar(t, schedule.CalendarSpec{Name: "year",
 		Exclude: schedule.TimesSpec{Dates: []string{"2026-01-03..2026-12-31"}}})
 	all := parse(t, "*/5 * * * *", time.UTC).WithCalendars(year).

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
 
-// TestAsQuartz holds the parser to testdata/quartz.tsv, the answers of Quartz
-// 2.3.2 itself; testdata/README.md says how they were got.
+// testdata/quartz.tsv contains the results of Quartz 2.3.2. testdata/README.md says how they were
+// produced.
 func TestAsQuartz(t *testing.T) {
 	data, err := os.ReadFile("testdata/quartz.tsv")
 	if err != nil {
@@ -36,7 +36,7 @@ func TestAsQuartz(t *testing.T) {
 	}
 }
 
-// asQuartz compares scheduled times with the seconds from each to the next.
+// asQuartz compares scheduled times with a list of seconds between consecutive times.
 func asQuartz(t *testing.T, gaps []string, in, from, text string) {
 	t.Helper()
 	at, err := strconv.ParseInt(from, 10, 64)
@@ -69,9 +69,9 @@ func asQuartz(t *testing.T, gaps []string, in, from, text string) {
 	}
 }
 
-// TestQuartzDocumentation has each example of the cron trigger tutorial and of
-// lesson 6, and those of the text about L, W, # and wrapping ranges, with what
-// Quartz answers from a minute before 2005 on.
+// The expressions are the examples of the cron trigger tutorial and of lesson 6, and those of the
+// text about L, W, # and wrapping ranges. The expected times are those of Quartz from a minute
+// before 2005 on.
 func TestQuartzDocumentation(t *testing.T) {
 	from := time.Date(2004, 12, 31, 23, 59, 0, 0, time.UTC)
 	for _, c := range [][2]string{
@@ -121,17 +121,17 @@ func TestQuartzDocumentation(t *testing.T) {
 	}
 }
 
-// TestUnlikeQuartz holds the differences that docs/decisions/0012 lists.
+// docs/decisions/0012 lists these differences.
 func TestUnlikeQuartz(t *testing.T) {
 	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for text, want := range map[string]string{
-		// Quartz looks for a day for ever.
+		// Quartz searches for a day without end.
 		"0 0 9 L-30W * ?": "2026-01-01 2026-03-02 2026-05-01",
 		// 1 March 2031 is a Saturday. Quartz passes over 28 February if it comes from January.
 		"0 0 9 29W * ? 2031":   "2031-01-29 2031-03-28 2031-04-29",
 		"0 0 9 29W 2-4 ? 2031": "2031-02-28 2031-03-28 2031-04-29",
 		"0 0 9 31W * ? 2027":   "2027-01-29 2027-03-31 2027-04-30", // 1 May is a Saturday
-		// Quartz stops a hundred years ahead.
+		// Quartz stops after a hundred years.
 		"0 0 9 1 1 ? 2500":   "2500-01-01",
 		"0 0 9 1 1 ? 2500/9": "2500-01-01 2509-01-01 2518-01-01",
 	} {
@@ -144,7 +144,7 @@ func TestUnlikeQuartz(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		// Quartz takes these, and throws or returns nothing once asked.
+		// Quartz accepts these, and throws or returns nothing at the first call.
 		"L 0 12 * * ?":        `second: found "L", which gives no value`,
 		"0 , 12 * * ?":        `minute: found ",", which gives no value`,
 		"0 0 12 ? * ,":        `weekday: found ",", which gives no value`,
@@ -153,13 +153,13 @@ func TestUnlikeQuartz(t *testing.T) {
 		"0 0 12 * * ? 0":      "never fires",
 		"0 0 12 ? * 8#1":      "expected 1#1 to 7#1",
 		"0 0 12 * * ? 999999": "which gives no value",
-		// Quartz looks for a day for ever.
+		// Quartz searches for a day without end.
 		"0 0 12 0W * ?": "expected 1W to 31W",
-		// Quartz takes these, and its answers depend on where it is asked from.
+		// Quartz accepts these, and its results depend on the start of the search.
 		"99-70/7 0 12 * * ?":           "second: found 99-70, expected 0 to 59",
 		"0 0 12 5-10/2147483647 * ?":   "Quartz counts beyond its integers",
 		"0 0 12 * * ? 2020/2147483647": "Quartz counts beyond its integers",
-		// Quartz reads other scripts' digits, and upper-cases.
+		// Quartz accepts digits of other scripts and converts to upper case.
 		"0 */٥ 12 * * ?": "expected ASCII only",
 		"0 0 12 ? * ſUN": "expected ASCII only",
 	} {
@@ -170,7 +170,7 @@ func TestUnlikeQuartz(t *testing.T) {
 	}
 }
 
-// TestQuartzRefusals shows that each wrong field is named, with what it has and may have.
+// The error names each wrong field, its value and the allowed values.
 func TestQuartzRefusals(t *testing.T) {
 	for text, want := range map[string]string{
 		"60 0 12 * * ?":          "second: found 60, expected 0 to 59",
@@ -216,8 +216,8 @@ func TestQuartzRefusals(t *testing.T) {
 	}
 }
 
-// TestQuartzInABlock has the line breaks that YAML leaves behind a value, which
-// Quartz passes over at the end of any field.
+// A YAML block leaves a line break at the end of the value. Quartz ignores it at the end of any
+// field.
 func TestQuartzInABlock(t *testing.T) {
 	for _, text := range []string{"0 0 12 ? * THU#1\n", "0\n 0\r\n 12 1W\n * ?",
 		"0 0 12 L-30\n * ?\n"} {
@@ -231,7 +231,7 @@ func TestQuartzInABlock(t *testing.T) {
 	}
 }
 
-// TestQuartzClockChanges has 0/15 go on evenly, which Quartz writes for */15.
+// Quartz writes 0/15 for */15. Its interval stays constant at changes of the clock.
 func TestQuartzClockChanges(t *testing.T) {
 	berlin := zone(t, "Europe/Berlin")
 	back := time.Date(2026, 10, 25, 0, 20, 0, 0, time.UTC)

@@ -9,8 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
 
-// TestRecurrence has the first scheduled times after the beginning of 2026, a Thursday, by
-// the clocks of Berlin.
+// Each case has the first scheduled times after the start of 2026, a Thursday, in Berlin.
 func TestRecurrence(t *testing.T) {
 	berlin := zone(t, "Europe/Berlin")
 	from := time.Date(2026, 1, 1, 0, 0, 0, 0, berlin)
@@ -54,8 +53,7 @@ func TestRecurrence(t *testing.T) {
 	}
 }
 
-// TestMonthsCountFromEpoch shows that every count is one count, wherever it is
-// asked from.
+// The count starts at the epoch and does not depend on the start of the search.
 func TestMonthsCountFromEpoch(t *testing.T) {
 	for text, want := range map[string]string{
 		"every 7 days":           "1970-01-08",
@@ -110,8 +108,7 @@ func TestRecurrenceNormalForm(t *testing.T) {
 	}
 }
 
-// TestRecurrenceMistakes shows that each wrong part is named, with what it has
-// and may have.
+// The error names each wrong part, its value and the allowed values.
 func TestRecurrenceMistakes(t *testing.T) {
 	for text, want := range map[string]string{
 		"every":                                 "every: found nothing, expected a duration such as 90s",

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
 
-// slowTexts are what takes longest to read, or to find a scheduled time for.
+// slowTexts are the texts that take longest to parse or to find a scheduled time for.
 func slowTexts() []string {
 	return []string{
 		"0 0 29 2 */7", "0 0 30 2 *", "0 0 31 2,4,6,9,11 *", "59 59 23 31 12 0", "* * * * * *",
@@ -39,7 +39,7 @@ func TestNextIsQuick(t *testing.T) {
 	}
 }
 
-// TestNextIsQuickWithCalendars has calendars that exclude for years, or all.
+// The calendars exclude years, or all times.
 func TestNextIsQuickWithCalendars(t *testing.T) {
 	var events []string
 	for i := range 100 {

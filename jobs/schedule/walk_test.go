@@ -12,8 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
 
-// drawn is a field as it is written and what it means, worked out without the
-// package's help.
+// drawn is the text of a field and its meaning, computed without the package under test.
 type drawn struct {
 	text   string
 	values map[int]bool
@@ -72,7 +71,7 @@ func (e expression) text() string {
 	return strings.Join(texts, " ")
 }
 
-// matches compares with what a clock shows.
+// matches reports whether the local time matches the expression.
 func (e expression) matches(shown time.Time) bool {
 	day, weekday := e[3].values[shown.Day()], e[5].values[int(shown.Weekday())]
 	dayOK := day || weekday
@@ -83,14 +82,14 @@ func (e expression) matches(shown time.Time) bool {
 		e[2].values[shown.Hour()] && e[4].values[int(shown.Month())]
 }
 
-// evenly reports whether the schedule matches every hour, and whether it is due
-// at both of two times that look alike.
+// evenly reports whether the schedule matches every hour, and whether it fires at both of two equal
+// local times.
 func (e expression) evenly() (everyHour, even bool) {
 	everyHour = len(e[2].values) == 24
 	return everyHour, everyHour || e[0].star || e[1].star || e[2].star
 }
 
-// quartz is an expression as Quartz writes it, of which one day field is ?.
+// quartz returns an expression in the notation of Quartz, with ? as one day field.
 type quartz struct{ expression }
 
 func drawQuartz(t *rapid.T) quartz {
@@ -112,7 +111,7 @@ func drawQuartz(t *rapid.T) quartz {
 	}
 	e[3].star = true // both day fields must match
 	for i := range e[:3] {
-		// A step from a value on is an interval, as it is from a star.
+		// A step from a start value is an interval, like a step from a star.
 		e[i].star = e[i].star || strings.Contains(e[i].text, "/") &&
 			!strings.Contains(e[i].text, "-")
 	}
@@ -121,7 +120,7 @@ func drawQuartz(t *rapid.T) quartz {
 
 func (q quartz) text() string { return "quartz:" + q.expression.text() }
 
-// window is every so many minutes between two times of day, on some weekdays.
+// window fires every step minutes between two times of day on some weekdays.
 type window struct {
 	step, from, length int // minutes
 	weekdays           map[int]bool
@@ -156,25 +155,25 @@ func (w window) matches(shown time.Time) bool {
 
 func (w window) evenly() (everyHour, even bool) { return false, true }
 
-// walked is a schedule whose meaning is worked out here.
+// walked is a schedule whose meaning this file computes.
 type walked interface {
 	text() string
 	matches(shown time.Time) bool
 	evenly() (everyHour, even bool)
 }
 
-// walk goes from one instant to the next as an operator with a wall clock
-// would, and notes the scheduled times after from and until to.
+// walk checks each step of a wall clock, as an operator would, and returns the scheduled times
+// after from until to.
 func walk(e walked, changes schedule.ClockChanges, in *time.Location, from, to time.Time,
 	step time.Duration) []time.Time {
 	everyHour, even := e.evenly()
-	var seen int64 = math.MinInt64 // the latest that was shown
+	var seen int64 = math.MinInt64 // the latest local time up to now
 	shown := func(t time.Time) time.Time {
 		_, offset := t.In(in).Zone()
 		return t.UTC().Add(time.Duration(offset) * time.Second)
 	}
 	var scheduledTimes []time.Time
-	before := from.Add(-3 * time.Hour) // far enough to have seen what comes back
+	before := from.Add(-3 * time.Hour) // early enough to have seen the doubled hour
 	last := shown(before)
 	for t := before.Add(step); !t.After(to); t = t.Add(step) {
 		now := shown(t)
@@ -192,7 +191,7 @@ func walk(e walked, changes schedule.ClockChanges, in *time.Location, from, to t
 	return scheduledTimes
 }
 
-// drawChange returns an instant at which clocks change in one of the zones.
+// drawChange returns the time of a change of the clock in one of the zones.
 func drawChange(t *rapid.T) (*time.Location, time.Time) {
 	name := rapid.SampledFrom([]string{"Europe/Berlin", "America/New_York", "Australia/Lord_Howe",
 		"Africa/Casablanca",
@@ -232,8 +231,7 @@ func checkAgainstWalk(t *rapid.T, e walked, before, after, step time.Duration) {
 	}
 }
 
-// TestNoScheduledTimeIsLostOrDoubled compares with a walk over every minute of some days
-// around a change of clocks.
+// The test compares with a walk over every minute of some days around a change of the clock.
 func TestNoScheduledTimeIsLostOrDoubled(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		before := time.Duration(rapid.IntRange(0, 30*60).Draw(t, "minutes before")) * time.Minute
@@ -248,8 +246,7 @@ func TestNoScheduledTimeIsLostOrDoubled(t *testing.T) {
 	})
 }
 
-// TestNoSecondIsLostOrDoubled does so for every second of some hours, on days
-// that match.
+// The test compares with a walk over every second of some hours on matching days.
 func TestNoSecondIsLostOrDoubled(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := drawExpression(t, true)
@@ -262,8 +259,7 @@ func TestNoSecondIsLostOrDoubled(t *testing.T) {
 	})
 }
 
-// TestScheduledTimesIncrease holds for any instant asked about, and asking from between
-// two scheduled times gives the second.
+// Next increases from any start. A start between two scheduled times returns the second one.
 func TestScheduledTimesIncrease(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in, change := drawChange(t)

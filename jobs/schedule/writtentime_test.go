@@ -49,8 +49,8 @@ func TestParseTime(t *testing.T) {
 	}
 }
 
-// FuzzParseTime holds that whatever is read is what the zone's clocks show,
-// unless they left it out.
+// Each time that parses is the local time of the zone, unless a change of the clock omits that
+// time.
 func FuzzParseTime(f *testing.F) {
 	for _, text := range []string{"2026-03-29T02:30:00Z", "2026-03-29 02:30", "2026-10-25 02:30",
 		"2011-12-30 12:00", "0001-01-01 00:00", "9999-12-31 23:59:59"} {

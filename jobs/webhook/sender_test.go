@@ -31,14 +31,13 @@ import (
 
 var key = []byte("hunter2 hunter2 hunter2 hunter2")
 
-// post is a request as a receiver sees it.
+// post is a request that a receiver got.
 type post struct {
 	id, timestamp, signature, auth string
 	body                           []byte
 }
 
-// receiver is an HTTP server that tells of what it is sent and answers as the
-// test likes.
+// receiver is an HTTP server that passes its requests to the test and replies as the test sets it.
 type receiver struct {
 	*httptest.Server
 	posts chan post
@@ -81,7 +80,7 @@ func (r *receiver) any(t *testing.T) post {
 	}
 }
 
-// next waits for a request, and checks what every one must have.
+// next waits for a request and checks what all requests have in common.
 func (r *receiver) next(t *testing.T) (post, Event) {
 	t.Helper()
 	p := r.any(t)
@@ -103,7 +102,7 @@ func (r *receiver) next(t *testing.T) (post, Event) {
 	return p, e
 }
 
-// stage is a store with a job whose failures and skips the webhook is told of.
+// stage is a store with a job whose failures and skips a webhook delivers.
 type stage struct {
 	*testing.T
 	store   *sqlite.Store
@@ -111,7 +110,7 @@ type stage struct {
 	n       int
 }
 
-// migrated is the file of a new store: to copy it is cheaper than to make it.
+// migrated is the file of a new store. A copy is faster than a migration.
 var migrated = sync.OnceValues(func() (file []byte, err error) {
 	dir, err := os.MkdirTemp("", "webhook-")
 	if err != nil {
@@ -156,7 +155,7 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// fail has a run of the job fail.
+// fail makes a run of the job fail.
 func (s *stage) fail() uuid.UUID {
 	s.Helper()
 	s.n++
@@ -175,7 +174,7 @@ func (s *stage) fail() uuid.UUID {
 	return r.Run
 }
 
-// send runs a sender; the returned function stops it and waits for its end.
+// send starts a sender. The returned function stops it and waits for its end.
 func (s *stage) send(outbox storage.Outbox, url string, log io.Writer,
 	change func(*Sender)) (stop func()) {
 	s.Helper()
@@ -206,7 +205,7 @@ func (s *stage) send(outbox storage.Outbox, url string, log io.Writer,
 	return stop
 }
 
-// undelivered waits until what has failed is as the test expects.
+// undelivered waits until the failed deliveries are those that the test expects.
 func (s *stage) undelivered(what string, until func([]storage.Undelivered) bool) []storage.Undelivered {
 	s.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
@@ -225,8 +224,7 @@ func (s *stage) undelivered(what string, until func([]storage.Undelivered) bool)
 
 func none(found []storage.Undelivered) bool { return len(found) == 0 }
 
-// TestFailuresThenSuccess: whatever goes wrong, the same event comes again
-// until it was taken, and then no more.
+// After every kind of failure the sender repeats the same event, until the receiver accepts it.
 func TestFailuresThenSuccess(t *testing.T) {
 	s := newStage(t)
 	elsewhere := newReceiver(t, func(int, http.ResponseWriter, *http.Request) {})
@@ -288,7 +286,6 @@ func TestFailuresThenSuccess(t *testing.T) {
 	}
 }
 
-// TestTargetsOfWebhooks: a webhook obeys the same rules for targets as a job.
 func TestTargetsOfWebhooks(t *testing.T) {
 	s := newStage(t)
 	r := newReceiver(t, func(int, http.ResponseWriter, *http.Request) {})
@@ -332,8 +329,7 @@ func TestGivesUpAndLogs(t *testing.T) {
 	}
 }
 
-// TestReplacedSecrets: receivers that have the new secret accept what is sent,
-// and so do those that still have the old one.
+// Receivers with the new secret accept the requests, and so do receivers with the old one.
 func TestReplacedSecrets(t *testing.T) {
 	s := newStage(t)
 	r := newReceiver(t, func(int, http.ResponseWriter, *http.Request) {})
@@ -350,14 +346,14 @@ func TestReplacedSecrets(t *testing.T) {
 	s.undelivered("none", none)
 }
 
-// TestRetryAfter: by seconds or a date, as far as that is bounded.
+// The header may have seconds or a date. The delay has an upper bound.
 func TestRetryAfter(t *testing.T) {
 	inTenMinutes := time.Now().Add(10 * time.Minute).UTC().Format(http.TimeFormat)
 	for _, test := range []struct {
 		name, header string
 		status       int
 		elapsed      time.Duration
-		least, most  time.Duration // until the next try, from its failure
+		least, most  time.Duration // from the failure to the next try
 	}{
 		{"none", "", 429, 0, 0, 10 * time.Second},
 		{"seconds", "120", 429, 0, 110 * time.Second, 120 * time.Second},
@@ -395,7 +391,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestDeliveredAgain: what was given up is tried as often again as at first.
+// A delivery that was given up and is delivered again gets the same number of tries.
 func TestDeliveredAgain(t *testing.T) {
 	s := newStage(t)
 	r := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
@@ -453,7 +449,7 @@ func TestUnreachableAndSlow(t *testing.T) {
 	}
 }
 
-// talkative is an outbox whose runs have what is not to be told.
+// talkative is an outbox whose runs contain data that no event may contain.
 type talkative struct{ storage.Outbox }
 
 func (o *talkative) TakeDeliveries(ctx context.Context, webhook string, lease time.Duration,
@@ -465,8 +461,8 @@ func (o *talkative) TakeDeliveries(ctx context.Context, webhook string, lease ti
 	return taken, err
 }
 
-// deadOutbox is that of a replica that is killed while it tells: it takes, and
-// settles nothing.
+// deadOutbox is the outbox of a replica that is killed during a delivery: it takes deliveries and
+// settles none.
 type deadOutbox struct {
 	storage.Outbox
 	mu   sync.Mutex
@@ -518,7 +514,7 @@ func TestOthersDeliverForAKilledReplica(t *testing.T) {
 	}
 }
 
-// TestStoppedReplicaLeavesDeliveriesToOthers: they need not wait for its lease.
+// Other replicas need not wait for the lease of a stopped replica.
 func TestStoppedReplicaLeavesDeliveriesToOthers(t *testing.T) {
 	s := newStage(t)
 	release := make(chan struct{})
@@ -544,7 +540,7 @@ func TestStoppedReplicaLeavesDeliveriesToOthers(t *testing.T) {
 	s.undelivered("none", none)
 }
 
-// TestSendersShare: they share what there is: each delivery is told once while nothing fails.
+// Several senders share the deliveries. Without failures each delivery is sent once.
 func TestSendersShare(t *testing.T) {
 	s := newStage(t)
 	r := newReceiver(t, func(int, http.ResponseWriter, *http.Request) {})
@@ -565,7 +561,7 @@ func TestSendersShare(t *testing.T) {
 	}
 }
 
-// TestSignature holds the signature to the example of Standard Webhooks.
+// The expected signature is the example of Standard Webhooks.
 func TestSignature(t *testing.T) {
 	key, err := base64.StdEncoding.DecodeString("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	if err != nil {

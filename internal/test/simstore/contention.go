@@ -50,7 +50,7 @@ func (s *Store) unblock(r *run, b *jobs.Blocker, state jobs.State, since, now ti
 }
 
 func (s *Store) recordWait(r *run, b *jobs.Blocker, state jobs.State, since, until time.Time) {
-	const maxWaits = 10_000 // a simulated year has millions, and nobody asks for them
+	const maxWaits = 10_000 // a simulated year has millions
 	if len(s.waitHistory) >= 2*maxWaits {
 		s.waitHistory = slices.Clone(s.waitHistory[maxWaits:])
 	}

@@ -18,7 +18,7 @@ type job struct {
 	checkedUntil   time.Time
 	updatedAt      time.Time
 	away           storage.Span // when no session had it; open while none has it
-	scheduledTimes []time.Time  // that have a run or a record, sorted
+	scheduledTimes []time.Time  // those with a run or a record, sorted
 	// when a check first found that no session has an inactive version
 	idle map[int64]time.Time
 }
@@ -44,7 +44,7 @@ type Change struct {
 	// Its scheduled times from Checked to Counted count only if they have a run. The scheduled
 	// times of the new definition count from Counted on.
 	Checked, Counted time.Time
-	Removed          bool // the job was: none is active from then on
+	Removed          bool // the job was removed and has no active definition from then on
 }
 
 // Changes returns every change of an active definition, the oldest first.

@@ -40,7 +40,7 @@ func (s *Store) note(l *session, n storage.Note, now time.Time) bool {
 			s.write(known, n, now)
 			return true
 		}
-		return mine && known.State == n.State // a resent note, or another's run
+		return mine && known.State == n.State // resent, or for the run of another session
 	}
 	if s.firings[firingOf(n.Firing)] != nil || s.stale(n.Firing.Job, n.Version) {
 		return false

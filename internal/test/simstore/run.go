@@ -15,7 +15,7 @@ import (
 // run is one run, with the facts that its record lacks.
 type run struct {
 	storage.Record
-	session uuid.UUID         // the session that has it or had it last; Nil for none
+	session uuid.UUID         // the current or last session; Nil for none
 	loose   bool              // it was held back, and any session can adopt it
 	wants   []locking.Request // resources for which others wait behind it
 	claim   *claim            // nil without a claim
@@ -23,10 +23,10 @@ type run struct {
 	watched time.Time // its page is open until then
 	result  json.RawMessage
 
-	blockedAt time.Time // since when it waits for its blocker, while it has one
+	blockedAt time.Time // since when it waits for its blocker, if any
 
-	reservedUntil time.Time // of one that waits; zero where it never was
-	inTurn        bool      // it waits for its turn in its group
+	reservedUntil time.Time // of a waiting run; zero if it never had a reservation
+	inTurn        bool      // it waits for its position in its group
 }
 
 // claim is a run's right to commit, with its grants.
@@ -54,7 +54,7 @@ func firingOf(f storage.Firing) firing {
 	return unique
 }
 
-// whole returns a time as a store would return it.
+// whole returns a time with the precision of a real store.
 func whole(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond).Round(0) }
 
 // newRun returns a waiting run of the firing without a session.
@@ -85,7 +85,7 @@ func (s *Store) add(r *run) {
 	j.scheduledTimes = slices.Insert(j.scheduledTimes, place, r.ScheduledAt)
 }
 
-// settled gives a waiting run its next state.
+// settled sets the next state of a waiting run.
 func (s *Store) settled(r *run, state jobs.State) {
 	r.State, r.WaitSince, r.wants, r.reservedUntil, r.inTurn = state, time.Time{}, nil, time.Time{},
 		false
@@ -93,7 +93,7 @@ func (s *Store) settled(r *run, state jobs.State) {
 	s.freeKey(r)
 }
 
-// freeKey frees the key of a triggered run that was skipped.
+// freeKey frees the key of a skipped run that was triggered.
 func (s *Store) freeKey(r *run) {
 	f := firingOf(storage.Firing{Job: r.Job, ScheduledAt: r.ScheduledAt, Key: r.Key,
 		Recovery: r.Recovery})

@@ -21,11 +21,11 @@ type session struct {
 	storage.Session
 	started, beat, expires time.Time
 	ended                  *time.Time
-	stopped                bool // its replica ended it without claims
+	stopped                bool // its replica ended it and it had no claims
 	draining               bool
 	replicaStatus          storage.ReplicaStatus
 	carried                map[string]int64
-	// since when it has had each job; also after its end
+	// when it registered each job; also after its end
 	took   map[string]time.Time
 	claims map[jobs.Token]uuid.UUID
 }
@@ -80,8 +80,8 @@ func (s *Store) Heartbeat(ctx context.Context, id uuid.UUID,
 	for token, run := range l.claims {
 		claims[token] = run
 	}
-	// This is not the beat's own time, which may be ahead of the clock when several transactions
-	// write at once.
+	// This is not the heartbeat's own time, which may be ahead of the clock when several
+	// transactions write at once.
 	return storage.Beat{Now: s.now(), Claims: claims, Definitions: s.definitions}, nil
 }
 
@@ -108,7 +108,7 @@ func (s *Store) End(ctx context.Context, id uuid.UUID) error {
 		if l.expires.After(now) {
 			l.expires = now
 		}
-		if len(l.claims) == 0 { // else a sweep takes them back first
+		if len(l.claims) == 0 { // otherwise a sweep first ends the claims
 			l.ended, l.stopped = &now, true
 		}
 	}
@@ -126,10 +126,10 @@ func (s *Store) Expire(id uuid.UUID) {
 // SessionSpan is the interval of one session according to its heartbeats.
 type SessionSpan struct {
 	Replica    string
-	From, Beat time.Time // the first, and the last of its heartbeats
+	From, Beat time.Time // times of the first and the last heartbeat
 	TTL        time.Duration
 	Ended      *time.Time
-	Took       map[string]time.Time // since when it has had each job
+	Took       map[string]time.Time // when it registered each job
 }
 
 // SessionSpans returns all sessions ever opened, the oldest first.
@@ -150,7 +150,7 @@ func (s *Store) SessionEnd(id uuid.UUID) time.Time {
 	defer s.mu.Unlock()
 	for _, l := range s.allSessions {
 		if l.ID == id {
-			return l.expires // its end brings that forward
+			return l.expires // the replica ended the session before it expired
 		}
 	}
 	return time.Time{}

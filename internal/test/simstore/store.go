@@ -21,18 +21,18 @@ type Store struct {
 	down     bool
 	closed   bool
 	ahead    time.Duration
-	last     time.Time // what instant returned last
+	last     time.Time // the last result of writeTime
 	checking bool      // while misfires are checked
 	pruning  turn
 
 	sessions    map[uuid.UUID]*session
 	jobs        map[string]*job
-	definitions int64 // how often another definition came into force
+	definitions int64 // number of changes of active definitions
 	changes     []Change
 	decisions   []Decision // of misfire checks, the oldest first
-	allSessions []*session // every one there ever was, the oldest first
+	allSessions []*session // all sessions ever opened, the oldest first
 
-	token   jobs.Token // the last one drawn
+	token   jobs.Token // the last token
 	runs    map[uuid.UUID]*run
 	firings map[firing]*run
 	waiting map[uuid.UUID]*run

@@ -36,6 +36,6 @@
 //   - Without faults nothing was missed or lost, and each skip names its
 //     blocker.
 //
-// The simulation itself is a test of package jobs, because it changes settings that users cannot
-// change. A test of internal/test/clustertest applies the same oracle to processes.
+// The simulation itself is a test of package internal/engine, because it changes settings that
+// users cannot change. A test of internal/test/clustertest applies the same oracle to processes.
 package simulation

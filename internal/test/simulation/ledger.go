@@ -16,14 +16,14 @@ import (
 
 // Work is the params of a simulated job's handler.
 type Work struct {
-	// the maximum; each attempt draws at least a fifth of it
+	// the maximum duration; each attempt draws at least a fifth of it
 	Takes jobs.Duration `json:"takes"`
-	Fails float64       `json:"fails"` // of the attempts
+	Fails float64       `json:"fails"` // the share of attempts that fail
 	// the share of attempts that ignore the end of their context
 	Stubborn float64 `json:"stubborn"`
 	// the description of the definition of an added job
 	Added  string `json:"added,omitempty"`
-	Moment string `json:"moment,omitempty"` // who triggered it, where params of the moment say so
+	Moment string `json:"moment,omitempty"` // the actor of the trigger, if the trigger has params
 }
 
 // Execution is one call of a handler.
@@ -36,17 +36,17 @@ type Execution struct {
 	Attempt     int
 	Token       jobs.Token
 	Replica     string
-	Process     uint64 // which of all lives of replicas made it; 0 where that is not known
-	Work        Work   // what it was asked to do
-	Stubborn    bool   // it does not heed the end of its context
+	Process     uint64 // number of the process; 0 if unknown
+	Work        Work   // its params
+	Stubborn    bool   // it ignores the end of its context
 	// Definition is the job as the replica had it.
 	Definition *jobs.Job
 	// Begun is when the handler was called. Acted is when it last found its claim, so that its work
 	// up to then took effect, or zero.
 	Begun, Acted time.Time
-	Ended        bool // it returned
+	Ended        bool // the handler returned
 	EndedAt      time.Time
-	Err          error // what it returned
+	Err          error // the result
 }
 
 // Ledger is the list of the handlers' calls. It may be used concurrently.

@@ -49,8 +49,8 @@ func (o *oracle) judgeMisfires() {
 }
 
 func (c *checked) judge() {
-	once, all := 0, 0                                // how many are run late, by policy
-	for _, d := range slices.Backward(c.decisions) { // the latest come first
+	once, all := 0, 0                                // late runs by policy
+	for _, d := range slices.Backward(c.decisions) { // the latest first
 		cause := c.cause(d)
 		policy := policyOf(c.job, cause)
 		age := c.at.Sub(d.Firing.ScheduledAt)
@@ -89,14 +89,14 @@ func (c *checked) violateOf(d Decision, format string, args ...any) {
 // cause returns why a scheduled time was not started, as the store recorded it. It compares the
 // record with the evidence.
 func (c *checked) cause(d Decision) jobs.Reason {
-	if len(c.job.Schedule.After()) > 0 { // it depends on when others had succeeded
+	if len(c.job.Schedule.After()) > 0 { // its causes depend on the ends of its dependencies
 		if strings.Contains(d.Detail, " was paused by ") {
 			return reasons.Paused
 		}
 		return reasons.Misfire
 	}
 	start := d.Firing.ScheduledAt.Add(c.job.Schedule.Delay(d.Firing.Job, d.Firing.ScheduledAt))
-	paused := false // as a job of the group that it belongs to as that is decided
+	paused := false // including pauses of the group that it had at the check
 	for _, at := range []time.Time{d.Firing.ScheduledAt, start} {
 		paused = paused || c.pausedIn(d.Firing.Job, c.job.Group, at.Add(time.Microsecond)) != nil
 	}
@@ -144,7 +144,7 @@ func (c *checked) upThrough(job string, from, until time.Time) answer {
 		case !l.Beat.Before(until) && (l.Gone.IsZero() || l.Gone.After(c.at)):
 			return yes
 		case !l.Beat.Add(l.TTL).Before(until):
-			found = perhaps // it lives by its last heartbeat, or it does not
+			found = perhaps // the session may have ended after its last heartbeat
 		}
 	}
 	return found

@@ -14,9 +14,9 @@ var together = regexp.MustCompile(
 
 // collective is the part of one record that covers earlier scheduled times.
 type collective struct {
-	since, until time.Time // both not among them
+	since, until time.Time // both exclusive
 	number       int
-	more         bool // and perhaps more
+	more         bool // there may be more
 	found        int
 	by           *storage.Record
 }
@@ -29,7 +29,7 @@ func (o *oracle) judgeScheduledTimes(name string, h *History) {
 		return
 	}
 	collectives := o.collectives(name)
-	known := map[int64]bool{} // by a scheduled time's second: it was due, or may have been
+	known := map[int64]bool{} // by the second of a scheduled time that counts or may count
 	for i, f := range h.Periods {
 		if f.Removed {
 			continue
@@ -39,7 +39,7 @@ func (o *oracle) judgeScheduledTimes(name string, h *History) {
 			next := h.Periods[i+1]
 			to, optional = next.Checked, next.At.Add(o.Margin)
 		} else if !h.Carried && h.Cursor.Before(to) {
-			to = h.Cursor // nobody is there to decide what is later
+			to = h.Cursor // no replica decides later ones
 		} else {
 			optional = o.Until.Add(366 * 24 * time.Hour)
 		}

@@ -15,35 +15,35 @@ type Action string
 const (
 	// the process dies without an end of its session; another process begins after For
 	Die       Action = "die"
-	Restart   Action = "restart"   // it is stopped in good order, and begins again after For
-	Partition Action = "partition" // it reaches neither store nor locks
-	Cut       Action = "cut"       // it does not reach the store
-	Blind     Action = "blind"     // it does not reach the locks
-	Rough     Action = "rough"     // its way to the store is slow and loses replies
+	Restart   Action = "restart"   // a clean stop; another process begins after For
+	Partition Action = "partition" // the replica reaches neither store nor locks
+	Cut       Action = "cut"       // the replica does not reach the store
+	Blind     Action = "blind"     // the replica does not reach the locks
+	Rough     Action = "rough"     // the connection to the store is slow and loses replies
 
 	Outage  Action = "outage"  // the store is down
-	NoLocks Action = "nolocks" // the locks can't be asked by anybody
-	Flush   Action = "flush"   // the locks forget everything
-	Deploy  Action = "deploy"  // replica after replica is restarted with the next table
-	Retreat Action = "retreat" // a deploy reaches some replicas and is taken back
-	Trigger Action = "trigger" // somebody triggers a job, or repeats an earlier trigger
+	NoLocks Action = "nolocks" // the locks are unavailable to all replicas
+	Flush   Action = "flush"   // the locks lose all keys
+	Deploy  Action = "deploy"  // each replica in turn restarts with the next table
+	Retreat Action = "retreat" // a deploy reaches some replicas and is rolled back
+	Trigger Action = "trigger" // an operator triggers a job, or repeats an earlier trigger
 	Pause   Action = "pause"   // a job, a group or everything is paused for a time
-	Cancel  Action = "cancel"  // somebody cancels a run
-	Release Action = "release" // somebody takes a lock away from its holder
-	// an operator adds a job, or changes an added one; or two operators do at once
+	Cancel  Action = "cancel"  // an operator cancels a run
+	Release Action = "release" // an operator releases a lock
+	// an operator adds a job or changes an added one; or two operators do it at once
 	Put    Action = "put"
-	Remove Action = "remove" // somebody removes a job that was added
+	Remove Action = "remove" // an operator removes an added job
 	Drain  Action = "drain"  // a replica is drained for a time
 )
 
 // Event is one event in the cluster.
 type Event struct {
-	After   time.Duration // since the beginning
+	After   time.Duration // since the start
 	Action  Action
-	Replica int           // which, from 0
-	For     time.Duration // how long it lasts, where it does
-	Deploy  int           // which table, of a deploy
-	Pick    uint64        // decides which job or run, of what operators do
+	Replica int           // index of the replica, from 0
+	For     time.Duration // duration, if the action has one
+	Deploy  int           // index of the table of a deploy
+	Pick    uint64        // selects the job or run of an operator's action
 }
 
 // String returns the event as text.
@@ -92,10 +92,10 @@ var hourRates = []Rate{
 // Often multiplies the rates: of a year, or of an hour if the jobs are dense.
 type Often struct {
 	Faults float64
-	People float64 // what operators do
+	People float64 // factor for the actions of operators
 }
 
-// of returns it for the action.
+// of returns the factor for the action.
 func (o Often) of(action Action) float64 {
 	switch action {
 	case Trigger, Pause, Cancel, Release, Put, Remove, Drain:

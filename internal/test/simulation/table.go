@@ -57,7 +57,7 @@ type drawer struct {
 	dense       bool
 	from, until time.Time
 	calendars   []*schedule.Calendar
-	added       string // the description of the definition that is drawn, of a job that is added
+	added       string // the description of the added job that is drawn
 }
 
 // NewTables draws n jobs of all kinds for the interval, and their changes by deploys. Each deploy
@@ -115,15 +115,15 @@ func (d *drawer) change(before []jobs.Job, deploy int) ([]jobs.Job, error) {
 	for i, job := range before {
 		follows := len(job.Schedule.After()) > 0
 		switch chance := d.IntN(100); {
-		case chance < 2 && !follows && !followed[job.Name]: // goes
+		case chance < 2 && !follows && !followed[job.Name]: // is removed
 			continue
-		case chance < 6 && !follows: // is due otherwise
+		case chance < 6 && !follows: // gets another schedule
 			s, err := d.schedule(i)
 			if err != nil {
 				return nil, err
 			}
 			job.Schedule = s
-		case chance < 12: // is the same, but for what it locks and how it waits
+		case chance < 12: // gets other locks and another wait policy
 			fresh, err := d.job(job.Name, i)
 			if err != nil {
 				return nil, err
@@ -195,7 +195,7 @@ func (d *drawer) job(name string, i int) (jobs.Job, error) {
 		job.Overlap = jobs.OverlapAllow
 	}
 	job.GroupLimits, job.MisfireBy = limits[d.dense][job.Group], d.misfireRules()
-	if longest := jitters[d.dense][1]; d.IntN(4) == 0 { // it leaves time for the delay
+	if longest := jitters[d.dense][1]; d.IntN(4) == 0 { // leaves room for the delay
 		job.Deadline = longest + pick(d, job.MisfireThreshold/2, 2*job.MisfireThreshold,
 			5*job.MisfireThreshold)
 	}
@@ -217,7 +217,7 @@ func (d *drawer) misfireRules() jobs.MisfireRules {
 
 func pick[T any](d *drawer, of ...T) T { return of[d.IntN(len(of))] }
 
-// resources are few and related, so that jobs that are due together conflict.
+// resources are few and related, so that jobs with the same scheduled time conflict.
 func (d *drawer) resources() (requests []locking.Request, exclusive bool, err error) {
 	for range d.IntN(3) {
 		table := locking.Request{Mode: pick(d, locking.Exclusive, locking.Exclusive,
@@ -272,7 +272,7 @@ func (d *drawer) drawCalendars() error {
 	return nil
 }
 
-// schedule draws one of the i-th kind. Some are due often, most seldom.
+// schedule draws a schedule of the i-th kind. Some fire often, most seldom.
 func (d *drawer) schedule(i int) (schedule.Schedule, error) {
 	minute, hour := pick(d, 0, 0, 0, 15, 30, d.IntN(60)), d.IntN(24)
 	at := d.from.Add(time.Duration(d.Float64() * float64(d.until.Sub(d.from)))).
@@ -296,7 +296,7 @@ func (d *drawer) schedule(i int) (schedule.Schedule, error) {
 			fmt.Sprintf("%d */%d * * *", minute, 3+d.IntN(8)),
 			fmt.Sprintf("%d %d * * *", minute, hour),
 			fmt.Sprintf("%d %d * * *", minute, hour),
-			"30 2 * * *", "15 1 * * *", "0 0 * * *", // where clocks change
+			"30 2 * * *", "15 1 * * *", "0 0 * * *", // at changes of the clock
 			fmt.Sprintf("%d %d %d * *", minute, hour, 1+d.IntN(31)),
 			fmt.Sprintf("%d %d * * 1-5", minute, hour),
 			fmt.Sprintf("quartz:0 %d %d ? * MON-FRI", minute, hour),
