@@ -27,7 +27,7 @@ func WithJobs(schedules map[string]schedule.Schedule) Option {
 // job of the same name.
 //
 // Only the params may have variables, and only those of AddedJobs.AllowedEnv:
-// whoever adds a job must not read the environment of a replica.
+// a client that adds a job must not read the environment of a replica.
 func (c *Config) ParseJob(name string, data []byte, opts ...Option) (*Job, error) {
 	o := options{lookup: os.LookupEnv}
 	for _, option := range opts {

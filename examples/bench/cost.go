@@ -12,8 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// cost is what was used up: since the start of each process, or between two
-// moments.
+// cost is the processor time that was used since the start of each process, or between two times.
 type cost struct {
 	replicas, postgres, memcached time.Duration // processor time, user and system
 	transactions                  int64         // committed or rolled back in the database

@@ -202,7 +202,7 @@ func (s *plannedSource) gate(list string) chan struct{} {
 	return s.let[list]
 }
 
-// release has the list made, for whoever waits for it and for all that come.
+// release lets the list be computed, for waiting and later requests.
 func (s *plannedSource) release(list string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

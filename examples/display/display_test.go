@@ -55,8 +55,8 @@ func TestFiveRequestsShareOneComputation(t *testing.T) {
 	}
 }
 
-// The request that was on the killed replica is sent to another one by HAProxy
-// (retry-on empty-response), so that nobody goes without.
+// HAProxy sends the request of the killed replica to another one (retry-on empty-response), so that
+// every client gets a reply.
 func TestComputingReplicaIsKilled(t *testing.T) {
 	c := startCluster(t)
 	answers := c.askAtOnce("orders")

@@ -52,9 +52,9 @@ func (r *replica) routes() http.Handler {
 	return mux
 }
 
-// serveList answers with the list, whoever computed it. A client that leaves
-// while its list is computed takes that with it, and the next one that waits
-// begins anew: context.WithoutCancel would have it go on.
+// serveList answers with the list, which any replica may have computed. If the client leaves during
+// the computation, the computation is cancelled and the next waiting request starts another.
+// context.WithoutCancel would let it continue.
 func (r *replica) serveList(w http.ResponseWriter, request *http.Request) {
 	name := request.PathValue("name")
 	r.log.Info().Str("list", name).Msg("list asked for")
@@ -65,7 +65,7 @@ func (r *replica) serveList(w http.ResponseWriter, request *http.Request) {
 	var unshared *locking.UnsharedError
 	switch {
 	case errors.As(err, &unshared):
-		// It was computed, so this client gets it, though nobody else will.
+		// This client gets the computed list, although no other request will.
 		r.log.Warn().Err(err).Msg("list not shared")
 		value = unshared.Value
 	case errors.Is(err, locking.ErrBadName):

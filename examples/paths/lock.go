@@ -30,9 +30,9 @@ func (l *locker) lockPaths(ctx context.Context, customer string,
 		}
 		requests[i] = locking.Request{Resource: resource, Mode: locking.Exclusive}
 	}
-	patience := retry.Policy{Delay: 5 * time.Millisecond, MaxDelay: 80 * time.Millisecond,
+	wait := retry.Policy{Delay: 5 * time.Millisecond, MaxDelay: 80 * time.Millisecond,
 		Backoff: retry.Exponential, Elapsed: l.timeout, Jitter: 0.5}
-	return l.Locker.Acquire(ctx, l.Owner("customer "+customer), requests, patience)
+	return l.Locker.Acquire(ctx, l.Owner("customer "+customer), requests, wait)
 }
 
 // resourceOf is what stands for a customer's path: the same for all its

@@ -1,10 +1,10 @@
-// Trains is a message-driven system: messages say that a train was created at
-// a location, moved to another, or deleted; several workers on several processes
-// take them. Whoever works on a message locks its train and the one or two
-// locations (trying again every 10 ms, at most 10 times, for at most 2 minutes),
-// gives the message back when it can't, to be tried again up to 3 times before it
-// is left alone for a while, and checks when it saves that nobody else has changed
-// what it read.
+// Trains is a message-driven system. A message says that a train was created at a location, moved
+// to another, or deleted. Several workers in several processes take the messages.
+//
+// A worker locks the train of its message and the one or two locations. It tries every 10 ms, at
+// most 10 times, for at most 2 minutes. Without the locks it returns the message. The message is
+// then retried up to 3 times before a longer pause. When the worker saves its changes, it checks
+// that no other worker has changed the rows that it read.
 //
 // One process is killed in the middle. At the end each location's counts of
 // trains created, arrived, departed and deleted must be what a single pass over

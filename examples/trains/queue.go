@@ -49,7 +49,7 @@ const (
 	queueDone
 )
 
-// take takes the first message that nobody works on.
+// take takes the first message that no worker has taken.
 func (c *crew) take(ctx context.Context) (message, queueState, error) {
 	var m message
 	err := c.Store.Pool().QueryRow(ctx, takeMessage).

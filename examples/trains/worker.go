@@ -26,8 +26,8 @@ const (
 // lockWait is how a worker waits for a train and its locations.
 var lockWait = retry.Policy{Attempts: 10, Delay: 10 * time.Millisecond, Jitter: 0.5}
 
-// errChanged says that somebody else has changed what was read. It can't
-// happen while locks hold; the check is what a careful author adds.
+// errChanged means that another worker has changed the rows since this one read them. It cannot
+// happen while the locks are held. Careful authors check it nevertheless.
 var errChanged = errors.New("changed by another")
 
 // errEarly says that an earlier message of the train has not been done yet.
@@ -175,7 +175,7 @@ func (c *crew) save(lock *locking.Lock, m message) error {
 		return fmt.Errorf("read of %s: %w", m.train, err)
 	}
 	if done >= m.number {
-		return nil // it was done by somebody whose word on it was lost
+		return nil // another worker did it, and its report was lost
 	}
 	if done+1 < m.number {
 		return errEarly

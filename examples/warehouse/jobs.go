@@ -82,8 +82,8 @@ FROM (SELECT bid, entries * 1000000 / greatest(sum(entries) OVER (), 1) AS share
     FROM branch_totals) s
 WHERE t.bid = s.bid`
 
-// refreshShares needs all branches as of one moment, so it has a transaction
-// of its own, at REPEATABLE READ, which begins with the fence check as all do.
+// refreshShares needs one snapshot of all branches. So it has a transaction of its own, at
+// REPEATABLE READ, which begins with the fence check like all transactions of jobs.
 func refreshShares(ctx context.Context, run *jobs.Run, p pauseParams) error {
 	store, ok := run.Internal().Store.(*postgres.Store)
 	if !ok {

@@ -71,8 +71,8 @@ func readTotals(ctx context.Context, db *pgx.Conn, transactions int64) ([]total,
 	return totals, nil
 }
 
-// audits is how often a job looked at two tables that agree at every moment,
-// and how often it saw them differ.
+// audits counts how often a job compared two tables that always agree, and how often they
+// differed.
 type audits struct{ made, differing int }
 
 func readAudits(ctx context.Context, db *pgx.Conn) (audits, error) {

@@ -133,7 +133,7 @@ func (v seen) String() string {
 		v.handOver.Round(100*time.Microsecond))
 }
 
-// check returns an error when too many were inside, or somebody never was.
+// check returns an error if too many workers were inside at once, or if a worker never was.
 func (v seen) check() error {
 	if v.most > v.limit() {
 		return fmt.Errorf("%s: %d were inside at once, expected at most %d", v.part, v.most,

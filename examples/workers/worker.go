@@ -27,8 +27,8 @@ const (
 	otherWork  = 3 * time.Millisecond
 )
 
-// patience is how a worker waits.
-var patience = retry.Policy{Delay: 10 * time.Millisecond, Elapsed: time.Minute, Jitter: 0.5}
+// waitPolicy is how a worker waits for its locks.
+var waitPolicy = retry.Policy{Delay: 10 * time.Millisecond, Elapsed: time.Minute, Jitter: 0.5}
 
 // work is a worker's process: PART and how often to come in.
 func work(ctx context.Context, args []string) (err error) {
@@ -79,13 +79,13 @@ func (w *worker) comeIn(ctx context.Context) (*locking.Lock, error) {
 		return nil, err
 	}
 	if w.part != nonBlocking {
-		return w.Locker.Acquire(ctx, w.Owner(w.part), wanted, patience)
+		return w.Locker.Acquire(ctx, w.Owner(w.part), wanted, waitPolicy)
 	}
 	for {
 		lock, err := w.Locker.TryAcquire(ctx, w.Owner(w.part), wanted)
 		switch {
 		case errors.Is(err, locking.ErrUnavailable):
-			// nobody answered in time: nothing is held, ask again
+			// no reply in time: no lock is held, so try again
 		case errors.Is(err, locking.ErrHeld):
 			w.refused++
 		default:

@@ -86,7 +86,7 @@ func TestPartitionedReplicaAddsNoGates(t *testing.T) {
 			scheduledAt.Add(time.Second) {
 			switch replica, began := started[scheduledAt.UTC()]; {
 			case !began && scheduledAt.Sub(cut) > 8*time.Second:
-				t.Errorf("%s after the cut nobody started what was due", scheduledAt.Sub(cut))
+				t.Errorf("no run at the scheduled time %s after the cut, want one by another replica", scheduledAt.Sub(cut))
 			case !began:
 				lost++
 			case replica == "a" && scheduledAt.Sub(cut) > 30*time.Second:

@@ -204,11 +204,11 @@ func TestHeartbeatComparesClaims(t *testing.T) {
 		defer s.mu.Unlock()
 		for _, token := range s.revoked {
 			if token != 3 {
-				t.Errorf("claim %d was given back", token)
+				t.Errorf("claim %d was revoked, want only claim 3", token)
 			}
 		}
 		if len(s.revoked) == 0 {
-			t.Error("a claim that nobody knows of stays")
+			t.Error("the claim of an unknown run was not revoked")
 		}
 	})
 }

@@ -49,7 +49,7 @@ func TestOutputIsStoredWhileItsRunIsWatched(t *testing.T) {
 			return record.Output
 		}
 		if out := read(); out != "" || kept.Load() != 0 {
-			t.Errorf("nobody looks, and %q was kept %d times", out, kept.Load())
+			t.Errorf("no page is open: got output %q, saved %d times, want none", out, kept.Load())
 		}
 		look := func() {
 			if err := c.store.Watch(t.Context(), run.ID); err != nil {
@@ -60,19 +60,19 @@ func TestOutputIsStoredWhileItsRunIsWatched(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		if out := read(); !strings.HasPrefix(out, "line 1\n") ||
 			!strings.Contains(out, "line 20\n") {
-			t.Errorf("two seconds later there is %q", out)
+			t.Errorf("output after 2 s: got %q, want lines 1 to 20", out)
 		}
 		time.Sleep(3 * time.Second)
 		look()
 		time.Sleep(4 * time.Second)
 		if out := read(); !strings.Contains(out, "line 27\n") {
-			t.Errorf("nine seconds later there is %q", out)
+			t.Errorf("output after 9 s: got %q, want line 27", out)
 		}
 		time.Sleep(storage.WatchLasts)
 		before := kept.Load()
 		time.Sleep(20 * time.Second)
 		if kept.Load() != before || before > 15 {
-			t.Errorf("kept %d times, and %d times while nobody looked", before, kept.Load()-before)
+			t.Errorf("saved %d times, want at most 15; and %d times with no page open, want 0", before, kept.Load()-before)
 		}
 		time.Sleep(60 * time.Second)
 		synctest.Wait()

@@ -172,12 +172,12 @@ func requireGrant(ctx context.Context, tx pgx.Tx, r storage.ReleaseRequest) erro
 	if err != nil {
 		return err
 	}
-	now := "nobody"
+	holder := "no run"
 	if len(holders) > 0 {
-		now = strings.Join(holders, " and ")
+		holder = strings.Join(holders, " and ")
 	}
 	return fmt.Errorf("token %d does not hold %s, which is held by %s: %w", r.Token, r.Resource,
-		now, storage.ErrConflict)
+		holder, storage.ErrConflict)
 }
 
 // takeClaim locks the claim, so that its holder can no longer use it. It returns how many

@@ -114,10 +114,10 @@ func heldByOthers(ctx context.Context, d *actionTx, r storage.ReleaseRequest) er
 	if err != nil {
 		return err
 	}
-	now := "nobody"
+	holder := "no run"
 	if len(holders) > 0 {
-		now = strings.Join(holders, " and ")
+		holder = strings.Join(holders, " and ")
 	}
 	return fmt.Errorf("token %d does not hold %s, which is held by %s: %w", r.Token, r.Resource,
-		now, storage.ErrConflict)
+		holder, storage.ErrConflict)
 }

@@ -24,7 +24,7 @@ func (st *starter) root(ctx context.Context, tx *sql.Tx, waiter uuid.UUID) (jobs
 			return jobs.Root{}, err
 		}
 		if waiter, err = uuid.Parse(b.Holder.Run); err != nil {
-			return jobs.Root{}, nil // what was only seen in stage 1 need not be a run
+			return jobs.Root{}, nil // a blocker with only an advisory lock may not be a run
 		}
 		if !b.Waiting {
 			return st.rootIfHeld(ctx, tx, waiter, b)

@@ -111,7 +111,7 @@ func (st *starter) decide(ctx context.Context, tx *sql.Tx,
 	known := st.ledger.known[r.Run]
 	if known != nil && known.Session == nil && known.State == jobs.Waiting &&
 		known.Replica == st.session.Replica {
-		known.Session = &st.session.ID // it was held back, and nobody has adopted it since
+		known.Session = &st.session.ID // it was held back, and no session has adopted it
 	}
 	mine := known != nil && known.Session != nil && *known.Session == st.session.ID
 	switch {

@@ -34,6 +34,6 @@ type ControlState struct {
 	// Cancels are the session's runs that must end, with the actor of each request.
 	Cancels  map[uuid.UUID]string
 	Draining bool // the session must not start anything
-	// Watched are the session's running runs that somebody watches.
+	// Watched are the session's running runs whose page is open.
 	Watched []uuid.UUID
 }

@@ -22,7 +22,7 @@ type Output struct {
 	Text  string // valid UTF-8 without NUL, at most MaxWatchedOutput
 }
 
-// Watching shows the output of running runs. The output of a run that nobody watches is stored only
+// Watching shows the output of running runs. If no page of a run is open, its output is stored only
 // when it ends.
 type Watching interface {
 	// Watch marks the run as watched for WatchLasts from now. Its replica learns of it with its

@@ -64,7 +64,7 @@ func TestHAProxyStopIsFinal(t *testing.T) {
 	}
 	if conn, err := net.Dial("tcp", strings.TrimPrefix(proxy.URL(), "http://")); err == nil {
 		conn.Close()
-		t.Error("somebody still listens")
+		t.Error("the port still has a listener")
 	}
 }
 

@@ -61,7 +61,7 @@ func TestMemcachedStopIsFinal(t *testing.T) {
 	}
 	if conn, err := net.Dial("tcp", server.Addr()); err == nil {
 		conn.Close()
-		t.Error("somebody still listens")
+		t.Error("the port still has a listener")
 	}
 }
 

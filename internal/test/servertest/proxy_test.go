@@ -81,7 +81,7 @@ func TestProxyReportsCutReply(t *testing.T) {
 	select {
 	case <-told:
 	case <-time.After(10 * time.Second):
-		t.Fatal("nobody was told of the answer")
+		t.Fatal("the callback of OnReplyCut was not called")
 	}
 	if got := ask(t, dial(t, server.Addr()), "get k\r\n"); got == "END" {
 		t.Error("the answer was told of before the request took effect")

@@ -250,7 +250,7 @@ func (l *Link) RemoveSpec(ctx context.Context, action storage.Action, job string
 // Listen implements jobs.Control.
 func (l *Link) Listen(ctx context.Context, heard func()) error {
 	if l.now().Deaf {
-		return fmt.Errorf("%w: nobody is heard", storage.ErrUnavailable)
+		return fmt.Errorf("%w: the link drops notifications", storage.ErrUnavailable)
 	}
 	return l.Store.Listen(ctx, heard)
 }

@@ -162,7 +162,7 @@ func (s *Store) holders(resource locking.Resource) string {
 		}
 	}
 	if len(holders) == 0 {
-		return "nobody"
+		return "no run"
 	}
 	return strings.Join(slices.Sorted(slices.Values(holders)), " and ")
 }

@@ -140,7 +140,7 @@ func (r *trial) expectNobody(addresses []string, pids []int) {
 	for _, address := range addresses {
 		if conn, err := net.Dial("tcp", address); err == nil {
 			conn.Close()
-			r.t.Errorf("somebody listens on %s", address)
+			r.t.Errorf("%s still has a listener", address)
 		}
 	}
 }
