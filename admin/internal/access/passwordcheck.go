@@ -8,10 +8,17 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/password"
 )
 
-// maxChecks bounds the CPU time and memory that password guessing can take from jobs.
-const maxChecks = 2
+const (
+	// maxChecks bounds the CPU time and memory that password guessing can take from jobs.
+	maxChecks = 2
+	// maxWaitingChecks bounds the connections that wait for a check.
+	maxWaitingChecks = 8
+)
 
-var errWrongPassword = errors.New("wrong user or password")
+var (
+	errWrongPassword = errors.New("wrong user or password")
+	errManyChecks    = errors.New("too many passwords are being checked")
+)
 
 // passwordChecker checks passwords. It is safe for concurrent use.
 type passwordChecker struct {
@@ -20,10 +27,12 @@ type passwordChecker struct {
 	decoy    password.Hash
 	throttle *throttle
 	checks   chan struct{} // one element for each active check
+	admitted chan struct{} // one element for each check that is active or waits
 }
 
 func newPasswordChecker(users map[string]account, t *throttle) *passwordChecker {
-	d := &passwordChecker{users: users, throttle: t, checks: make(chan struct{}, maxChecks)}
+	d := &passwordChecker{users: users, throttle: t, checks: make(chan struct{}, maxChecks),
+		admitted: make(chan struct{}, maxChecks+maxWaitingChecks)}
 	most := -1
 	for _, user := range users {
 		if work := user.hash.Work(); work > most {
@@ -33,11 +42,17 @@ func newPasswordChecker(users map[string]account, t *throttle) *passwordChecker 
 	return d
 }
 
-// check returns errWrongPassword, a *throttledError, or the error of ctx if it ended before the
-// check began. It reads the limits after it has its turn, so that many concurrent guesses cannot
+// check returns errWrongPassword, a *throttledError, errManyChecks if the queue is full, or the
+// error of ctx if it ended before the check began. It reads the limits after it has its turn, so that many concurrent guesses cannot
 // pass them together.
 func (d *passwordChecker) check(ctx context.Context, client netip.Addr, name,
 	password string) error {
+	select {
+	case d.admitted <- struct{}{}:
+		defer func() { <-d.admitted }()
+	default:
+		return errManyChecks
+	}
 	select {
 	case d.checks <- struct{}{}:
 		defer func() { <-d.checks }()
