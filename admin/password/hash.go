@@ -138,18 +138,13 @@ func (h Hash) Matches(password string) bool {
 	return subtle.ConstantTimeCompare(key, h.key) == 1
 }
 
-// Work is about how long Matches takes, in an arbitrary unit that is the same
-// for both kinds.
-func (h Hash) Work() int {
+// Cost returns the kind of the hash and its parameters. Matches takes the same time for hashes with
+// equal costs.
+func (h Hash) Cost() string {
 	if h.bcrypt != nil {
-		const perRound = 75 // measured: bcrypt of cost 10 takes about twice as long as New
-		cost, err := bcrypt.Cost(h.bcrypt)
-		if err != nil {
-			return 0 // Parse has read it before
-		}
-		return perRound << cost
+		return "bcrypt " + string(h.bcrypt[len("$2a$"):len("$2a$10")])
 	}
-	return int(h.memory) * int(h.passes)
+	return fmt.Sprintf("argon2id m=%d,t=%d,p=%d,key=%d", h.memory, h.passes, h.lanes, len(h.key))
 }
 
 // String keeps the hash out of whatever prints it.

@@ -23,21 +23,20 @@ var (
 // passwordChecker checks passwords. It is safe for concurrent use.
 type passwordChecker struct {
 	users map[string]account
-	// the most expensive hash; unknown names are checked against it, so that they take as long
-	decoy    password.Hash
+	// One hash of each kind and cost. Each sign-in computes one hash of each, so that its duration
+	// does not tell whether the name is a user's, and which hash that user has.
+	decoys   map[string]password.Hash
 	throttle *throttle
 	checks   chan struct{} // one element for each active check
 	admitted chan struct{} // one element for each check that is active or waits
 }
 
 func newPasswordChecker(users map[string]account, t *throttle) *passwordChecker {
-	d := &passwordChecker{users: users, throttle: t, checks: make(chan struct{}, maxChecks),
+	d := &passwordChecker{users: users, decoys: make(map[string]password.Hash), throttle: t,
+		checks:   make(chan struct{}, maxChecks),
 		admitted: make(chan struct{}, maxChecks+maxWaitingChecks)}
-	most := -1
 	for _, user := range users {
-		if work := user.hash.Work(); work > most {
-			most, d.decoy = work, user.hash
-		}
+		d.decoys[user.hash.Cost()] = user.hash
 	}
 	return d
 }
@@ -62,13 +61,34 @@ func (d *passwordChecker) check(ctx context.Context, client netip.Addr, name,
 	if err := d.throttle.check(ctx, name, client); err != nil {
 		return err
 	}
-	user, known := d.users[name]
-	hash := user.hash
-	if !known {
-		hash = d.decoy
-	}
-	if matches := hash.Matches(password); matches && known {
+	if d.matches(name, password) {
 		return nil
 	}
 	return errors.Join(errWrongPassword, d.throttle.failed(ctx, name, client))
+}
+
+// matches reports whether the password is the user's. Its duration does not depend on the name.
+func (d *passwordChecker) matches(name, password string) bool {
+	hashes, own := d.hashesFor(name)
+	matches := false
+	for i, hash := range hashes {
+		if hash.Matches(password) && i == own {
+			matches = true
+		}
+	}
+	return matches
+}
+
+// hashesFor returns what a sign-in computes, one hash of each cost, and the index of the user's
+// own, or -1 for an unknown name.
+func (d *passwordChecker) hashesFor(name string) (hashes []password.Hash, own int) {
+	user, known := d.users[name]
+	own = -1
+	for cost, hash := range d.decoys {
+		if known && user.hash.Cost() == cost {
+			hash, own = user.hash, len(hashes)
+		}
+		hashes = append(hashes, hash)
+	}
+	return hashes, own
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/crypto/bcrypt"
 
+	"github.com/holdfast-dev/holdfast/admin/password"
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 )
 
@@ -121,17 +123,41 @@ func TestTooManyPasswordChecks(t *testing.T) {
 	})
 }
 
-func TestUnknownUserTakesAsLong(t *testing.T) {
+// TestEverySignInComputesTheSameHashes compares users with hashes of several kinds and costs, and
+// an unknown name.
+func TestEverySignInComputesTheSameHashes(t *testing.T) {
 	costly, err := bcrypt.GenerateFromPassword([]byte("x"), bcrypt.MinCost+2)
 	if err != nil {
 		t.Fatal(err)
 	}
+	argon2id, err := password.New("d")
+	if err != nil {
+		t.Fatal(err)
+	}
 	policy := Policy{Users: []User{testUser(t, "anna", "a", Viewer), {"bob", Viewer, string(costly)},
-		testUser(t, "cleo", "c", Viewer)}}
+		testUser(t, "cleo", "c", Viewer), {"dora", Viewer, argon2id}}}
 	passwordChecker := newGuard(t, policy).rules().passwordChecker
-	if got, want := passwordChecker.decoy.Work(),
-		passwordChecker.users["bob"].hash.Work(); got != want {
-		t.Errorf("unknown names take %d, want %d as the costliest", got, want)
+	var want []string
+	for name, right := range map[string]string{"nobody": "", "anna": "a", "bob": "x", "cleo": "c",
+		"dora": "d"} {
+		var costs []string
+		hashes, own := passwordChecker.hashesFor(name)
+		for _, hash := range hashes {
+			costs = append(costs, hash.Cost())
+		}
+		slices.Sort(costs)
+		if want == nil {
+			want = costs
+		}
+		if len(costs) != 3 || !slices.Equal(costs, want) {
+			t.Errorf("%s: %v, want %v", name, costs, want)
+		}
+		if (own >= 0) != (right != "") || own >= 0 && !hashes[own].Matches(right) {
+			t.Errorf("%s: the own hash is %d", name, own)
+		}
+		if right != "" && !passwordChecker.matches(name, right) {
+			t.Errorf("%s: the password is refused", name)
+		}
 	}
 	// The decoy's own password opens nothing.
 	if err := passwordChecker.check(t.Context(), netip.Addr{}, "nobody", "x"); !errors.Is(err,
