@@ -4,20 +4,24 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/password"
 )
 
 // accounts identifies the senders of requests. It is immutable.
 type accounts struct {
-	guarded bool // the server has users, tokens or a proxy that names users
-	users   map[string]account
-	tokens  []tokenAccount
-	proxy   *Proxy
-	signer  *signer
+	guarded  bool // the server has users, tokens or a proxy that names users
+	users    map[string]account
+	tokens   []tokenAccount
+	proxy    *Proxy
+	signer   *signer
+	throttle *throttle // of wrong tokens
 }
 
 type account struct {
@@ -36,13 +40,15 @@ type tokenAccount struct {
 type refusal struct {
 	status int
 	text   string
+	left   time.Duration // until the next attempt is allowed; 0 unless the client is throttled
 }
 
 func (e *refusal) Error() string { return e.text }
 
 // newAccounts expects a policy that Policy.Check accepted.
-func newAccounts(p Policy) (*accounts, error) {
-	a := &accounts{guarded: p.Guarded(), users: make(map[string]account), proxy: p.Proxy}
+func newAccounts(p Policy, t *throttle) (*accounts, error) {
+	a := &accounts{guarded: p.Guarded(), users: make(map[string]account), proxy: p.Proxy,
+		throttle: t}
 	for _, user := range p.Users {
 		hash, err := password.Parse(user.PasswordHash)
 		if err != nil {
@@ -79,27 +85,35 @@ func (a *accounts) identify(r *http.Request) (Identity, error) {
 	}
 	if scheme, token, found := strings.Cut(r.Header.Get("Authorization"), " "); found &&
 		strings.EqualFold(scheme, "Bearer") {
-		return a.bearer(strings.TrimSpace(token))
+		return a.bearer(clientOf(r, a.proxy), strings.TrimSpace(token))
 	}
 	return a.signedIn(r), nil
 }
 
 func (a *accounts) named(r *http.Request, names []string) (Identity, error) {
 	if peer := peerOf(r); !a.proxy.trusts(peer) {
-		return Identity{}, &refusal{http.StatusForbidden, fmt.Sprintf("The request names a user "+
-			"in %s, but %s is not among the networks of the trusted proxy.", a.proxy.UserHeader,
-			peer)}
+		return Identity{}, &refusal{status: http.StatusForbidden, text: fmt.Sprintf("The request "+
+			"names a user in %s, but %s is not among the networks of the trusted proxy.",
+			a.proxy.UserHeader, peer)}
 	}
 	name := strings.TrimSpace(names[0])
 	if len(names) > 1 || !isUserName(name) {
-		return Identity{}, &refusal{http.StatusForbidden,
-			"The trusted proxy names no single user in " + a.proxy.UserHeader + "."}
+		return Identity{}, &refusal{status: http.StatusForbidden,
+			text: "The trusted proxy names no single user in " + a.proxy.UserHeader + "."}
 	}
 	return Identity{Name: name, Role: a.proxy.roleOf(name), By: ByProxy}, nil
 }
 
 // bearer compares the hash with that of every token, so that the duration does not reveal a match.
-func (a *accounts) bearer(token string) (Identity, error) {
+// After too many wrong tokens it refuses the client's right ones too, or guessing could go on.
+func (a *accounts) bearer(client netip.Addr, token string) (Identity, error) {
+	var throttled *throttledError
+	if err := a.throttle.checkToken(client); errors.As(err, &throttled) {
+		return Identity{}, &refusal{status: http.StatusTooManyRequests,
+			text: "Too many wrong tokens came from this address.", left: throttled.left}
+	} else if err != nil {
+		return Identity{}, err
+	}
 	sum := sha256.Sum256([]byte(token))
 	var found Identity
 	for _, t := range a.tokens {
@@ -107,10 +121,13 @@ func (a *accounts) bearer(token string) (Identity, error) {
 			found = Identity{Name: t.name, Role: t.role, By: ByToken}
 		}
 	}
-	if found.unauthenticated() {
-		return found, &refusal{http.StatusUnauthorized, "This token is not known."}
+	if !found.unauthenticated() {
+		return found, nil
 	}
-	return found, nil
+	if err := a.throttle.tokenFailed(client, sum[:]); err != nil {
+		return Identity{}, err
+	}
+	return Identity{}, &refusal{status: http.StatusUnauthorized, text: "This token is not known."}
 }
 
 // signedIn returns the user of a valid cookie. It ignores other cookies.

@@ -40,8 +40,11 @@ func (g *Guard) identified(who Level, next http.HandlerFunc) http.Handler {
 		switch {
 		case who == ForAnybody:
 		case errors.As(err, &refused):
-			g.log.Warn().Stringer("client", clientOf(r, g.rules().proxy)).Err(err).
+			g.refusals.warn().Stringer("client", clientOf(r, g.rules().proxy)).Err(refused).
 				Msg("admin request was refused")
+			if refused.left > 0 {
+				retryAfter(w, refused.left)
+			}
 			askBearer(w, refused.status)
 			g.pages.Refuse(w, r, refused.status, refused.text)
 			return

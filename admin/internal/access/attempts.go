@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -55,6 +56,27 @@ func (t *attemptCounts) AddFailure(_ context.Context, window time.Duration, keys
 		t.byKey[key] = one
 	}
 	return nil
+}
+
+// raise sets the counts of keys to those of the store if they are higher.
+func (t *attemptCounts) raise(keys []string, shared []storage.Failures) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	for i, failures := range shared {
+		one, known := t.byKey[keys[i]]
+		if !now.Before(one.until) {
+			one = attemptCount{}
+		}
+		if failures.Count <= one.count {
+			continue
+		}
+		if !known {
+			t.evict(now)
+		}
+		left := cmp.Or(failures.Left, time.Second)
+		t.byKey[keys[i]] = attemptCount{count: failures.Count, until: now.Add(left)}
+	}
 }
 
 // evict deletes expired counts, and if there are none the one that expires first.

@@ -28,14 +28,16 @@ type Guard struct {
 	throttle *throttle // of sign-ins
 	pages    Pages
 	log      zerolog.Logger
+	refusals *refusalLog
 }
 
 // NewGuard expects a policy that Policy.Check accepted. Attempts counts failed sign-ins for all
 // replicas; nil: the guard counts its own.
 func NewGuard(p Policy, attempts storage.Attempts, pages Pages,
 	log zerolog.Logger) (*Guard, error) {
-	g := &Guard{pages: pages, log: log,
-		throttle: &throttle{own: newAttemptCounts(), shared: attempts, log: log}}
+	g := &Guard{pages: pages, log: log, refusals: &refusalLog{log: log},
+		throttle: &throttle{own: newAttemptCounts(), tokens: newAttemptCounts(),
+			shared: attempts, log: log}}
 	return g, g.Set(p)
 }
 

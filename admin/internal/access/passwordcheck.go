@@ -42,10 +42,13 @@ func newPasswordChecker(users map[string]account, t *throttle) *passwordChecker 
 }
 
 // check returns errWrongPassword, a *throttledError, errManyChecks if the queue is full, or the
-// error of ctx if it ended before the check began. It reads the limits after it has its turn, so that many concurrent guesses cannot
-// pass them together.
+// error of ctx if it ended before the check began. It reads the limits again after it has its turn,
+// so that many concurrent guesses cannot pass them together.
 func (d *passwordChecker) check(ctx context.Context, client netip.Addr, name,
 	password string) error {
+	if err := d.throttle.checkOwn(ctx, attemptKeys(name, client)); err != nil {
+		return err // without a place in the queue
+	}
 	select {
 	case d.admitted <- struct{}{}:
 		defer func() { <-d.admitted }()

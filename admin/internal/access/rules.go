@@ -13,7 +13,7 @@ type rules struct {
 
 // newRules expects a policy that Policy.Check accepted.
 func newRules(p Policy, t *throttle) (*rules, error) {
-	accounts, err := newAccounts(p)
+	accounts, err := newAccounts(p, t)
 	if err != nil {
 		return nil, fmt.Errorf("admin users: %w", err)
 	}

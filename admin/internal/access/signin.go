@@ -91,7 +91,7 @@ func (s SignIn) Submit(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	status := s.trouble(w, err, &form)
-	s.guard.log.Warn().Str("user", s.knownName(name)).Stringer("client", client).
+	s.guard.refusals.warn().Str("user", s.knownName(name)).Stringer("client", client).
 		Int("status", status).Msg("admin sign-in was refused")
 	s.show(w, status, form)
 }
@@ -104,8 +104,7 @@ func (s SignIn) trouble(w http.ResponseWriter, err error, form *SignInForm) int 
 		form.ErrorText = "The user or the password is wrong."
 		return http.StatusForbidden
 	case errors.As(err, &throttled):
-		seconds := int(math.Ceil(throttled.left.Seconds()))
-		w.Header().Set("Retry-After", strconv.Itoa(seconds))
+		seconds := retryAfter(w, throttled.left)
 		form.ErrorText =
 			"Too many sign-ins failed for this user or from this address. Try again in " +
 				words.Span(time.Duration(seconds)*time.Second) + "."
@@ -114,6 +113,13 @@ func (s SignIn) trouble(w http.ResponseWriter, err error, form *SignInForm) int 
 	w.Header().Set("Retry-After", "5")
 	form.ErrorText = "Too many passwords are being checked. Try again in a moment."
 	return http.StatusServiceUnavailable
+}
+
+// retryAfter sets the header, and returns its seconds.
+func retryAfter(w http.ResponseWriter, left time.Duration) int {
+	seconds := int(math.Ceil(left.Seconds()))
+	w.Header().Set("Retry-After", strconv.Itoa(seconds))
+	return seconds
 }
 
 // knownName returns the name if it is a user's, because an unknown name may be a password in the

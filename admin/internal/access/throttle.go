@@ -22,6 +22,7 @@ const (
 	attemptsWindow     = 15 * time.Minute
 	maxUserFailures    = 20
 	maxClientFailures  = 40
+	maxClientTokens    = 40 // different wrong tokens of a client
 	sharedCountTimeout = time.Second
 )
 
@@ -29,14 +30,15 @@ const (
 type throttledError struct{ left time.Duration }
 
 func (e *throttledError) Error() string {
-	return fmt.Sprintf("too many sign-ins failed, the next is allowed in %s",
+	return fmt.Sprintf("too many attempts failed, the next is allowed in %s",
 		e.left.Round(time.Second))
 }
 
-// throttle limits password guessing. It counts in this process and, if there is one, in the store.
-// The higher count applies, so while the store is down each replica enforces its own limit.
+// throttle limits guessing. It counts in this process and, if there is one, in the store. The
+// higher count applies, so each replica enforces its own limit while the store is down.
 type throttle struct {
 	own    *attemptCounts
+	tokens *attemptCounts   // apart, so that many wrong tokens displace no sign-ins
 	shared storage.Attempts // nil: each replica counts its own
 	log    zerolog.Logger
 	silent atomic.Bool // an error of the store was logged
@@ -59,20 +61,28 @@ func clientNetwork(client netip.Addr) netip.Addr {
 	return client
 }
 
-// check returns a *throttledError if a limit is reached.
+// check returns a *throttledError if a limit is reached. It asks the store only if no limit is
+// reached by the counts of this process, and remembers what the store counts.
 func (t *throttle) check(ctx context.Context, name string, client netip.Addr) error {
 	keys := attemptKeys(name, client)
+	if err := t.checkOwn(ctx, keys); err != nil {
+		return err
+	}
+	t.own.raise(keys, t.sharedCounts(ctx, keys))
+	return t.checkOwn(ctx, keys)
+}
+
+// checkOwn is check by the counts of this process.
+func (t *throttle) checkOwn(ctx context.Context, keys []string) error {
 	counts, err := t.own.CountFailures(ctx, keys...)
 	if err != nil {
 		return err
 	}
 	limits := []int{maxUserFailures, maxClientFailures}
 	var left time.Duration
-	for _, all := range [][]storage.Failures{counts, t.sharedCounts(ctx, keys)} {
-		for i, failures := range all {
-			if failures.Count >= limits[i] {
-				left = max(left, cmp.Or(failures.Left, time.Second))
-			}
+	for i, failures := range counts {
+		if failures.Count >= limits[i] {
+			left = max(left, cmp.Or(failures.Left, time.Second))
 		}
 	}
 	if left > 0 {
@@ -80,6 +90,34 @@ func (t *throttle) check(ctx context.Context, name string, client netip.Addr) er
 	}
 	return nil
 }
+
+// checkToken returns a *throttledError if the client has sent too many wrong tokens.
+func (t *throttle) checkToken(client netip.Addr) error {
+	counts, err := t.tokens.CountFailures(context.Background(), tokenKey(client))
+	if err != nil {
+		return err
+	}
+	if counts[0].Count >= maxClientTokens {
+		return &throttledError{counts[0].Left}
+	}
+	return nil
+}
+
+// tokenFailed counts a wrong token of a client. It counts each token once, so that a client that
+// repeats an old token does not lock out others at its address. Tokens are counted by this process
+// only.
+func (t *throttle) tokenFailed(client netip.Addr, sum []byte) error {
+	key := tokenKey(client)
+	same := key + " " + hex.EncodeToString(sum[:16])
+	ctx := context.Background()
+	counts, err := t.tokens.CountFailures(ctx, same)
+	if err != nil || counts[0].Count > 0 {
+		return err
+	}
+	return t.tokens.AddFailure(ctx, attemptsWindow, key, same)
+}
+
+func tokenKey(client netip.Addr) string { return "token:" + clientNetwork(client).String() }
 
 func (t *throttle) sharedCounts(ctx context.Context, keys []string) []storage.Failures {
 	if t.shared == nil {

@@ -2,8 +2,10 @@ package access
 
 import (
 	"bytes"
+	"context"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // tries signs in n times with a wrong password, and returns the statuses.
@@ -132,4 +135,85 @@ func TestAttemptKeys(t *testing.T) {
 	if strings.Contains(strings.Join(attemptKeys("anna", netip.Addr{}), " "), "anna") {
 		t.Error("a key holds what was typed")
 	}
+}
+
+// countingAttempts counts the queries.
+type countingAttempts struct {
+	*attemptCounts
+	queries int
+}
+
+func (c *countingAttempts) CountFailures(ctx context.Context,
+	keys ...string) ([]storage.Failures, error) {
+	c.queries++
+	return c.attemptCounts.CountFailures(ctx, keys...)
+}
+
+func TestThrottledSignInsDoNotAskTheStore(t *testing.T) {
+	shared := &countingAttempts{attemptCounts: newAttemptCounts()}
+	one := handlerOf(newGuardWith(t, testPolicy(t), shared, zerolog.Nop()))
+	other := handlerOf(newGuardWith(t, testPolicy(t), shared, zerolog.Nop()))
+	for _, name := range []string{"anna", "vera"} { // reaches the limit of the address
+		tries(one, maxUserFailures, name, "192.0.2.1:1")
+	}
+	for what, handler := range map[string]http.Handler{"the same": one, "the other": other} {
+		before := shared.queries
+		if got := tries(handler, 100, "nobody", "192.0.2.1:1"); got[429] != 100 {
+			t.Errorf("%s replica: %v", what, got)
+		}
+		if asked := shared.queries - before; asked > 1 {
+			t.Errorf("%s replica asks the store %d times, want once at most", what, asked)
+		}
+	}
+}
+
+func TestRefusalsFillNoLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var logged bytes.Buffer
+		handler := handlerOf(newGuardWith(t, testPolicy(t), nil, zerolog.New(&logged)))
+		tries(handler, 500, "anna", "192.0.2.1:1")
+		for range 500 {
+			accesstest.Ask(handler, http.MethodGet, "/", accesstest.WithHeader("Authorization", "Bearer x"))
+		}
+		if got := strings.Count(logged.String(), "\n"); got != refusalsPerMinute {
+			t.Errorf("%d lines, want %d", got, refusalsPerMinute)
+		}
+		time.Sleep(time.Minute)
+		tries(handler, 1, "anna", "192.0.2.1:1")
+		if want := `"left_out":940`; !strings.Contains(logged.String(), want) {
+			t.Errorf("no line has %s", want)
+		}
+	})
+}
+
+func TestWrongTokensAreThrottled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		handler := newHandler(t, testPolicy(t))
+		ask := func(token, address string) int {
+			return accesstest.Ask(handler, http.MethodGet, "/", accesstest.From(address),
+				accesstest.WithHeader("Authorization", "Bearer "+token)).Code
+		}
+		for range 10 * maxClientTokens {
+			if got := ask("an old one", "192.0.2.1:1"); got != 401 {
+				t.Fatalf("the same wrong token again: %d", got)
+			}
+		}
+		for i := range maxClientTokens - 1 {
+			if got := ask(strconv.Itoa(i), "192.0.2.1:1"); got != 401 {
+				t.Fatalf("guess %d: %d", i, got)
+			}
+		}
+		for _, token := range []string{"one more", accesstest.DeployToken} {
+			if got := ask(token, "192.0.2.1:1"); got != 429 {
+				t.Errorf("after %d guesses: %d", maxClientTokens, got)
+			}
+		}
+		if got := ask(accesstest.DeployToken, "192.0.2.2:1"); got != 200 {
+			t.Errorf("another address: %d", got)
+		}
+		time.Sleep(attemptsWindow)
+		if got := ask(accesstest.DeployToken, "192.0.2.1:1"); got != 200 {
+			t.Errorf("after %s: %d", attemptsWindow, got)
+		}
+	})
 }
