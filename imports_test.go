@@ -16,9 +16,9 @@ const module = "github.com/holdfast-dev/holdfast"
 // layers are the packages from top to bottom. A package may import only packages below it, and
 // package configs, which has rules of its own.
 var layers = []string{"cmd", "", "internal/cli", "internal/app", "admin",
-	"admin/internal/access", "admin/internal/cluster", "admin/internal/locks",
-	"admin/internal/charts", "admin/internal/param", "admin/internal/records",
-	"admin/internal/words", "admin/password",
+	"admin/internal/pages", "admin/internal/access", "admin/internal/cluster",
+	"admin/internal/locks", "admin/internal/charts", "admin/internal/param",
+	"admin/internal/records", "admin/internal/words", "admin/password",
 	"internal/metrics", "internal/tracing",
 	"internal/engine", "jobs/operations", "jobs/explain",
 	"jobs/handlers", "jobs/postgres", "jobs/sqlite", "jobs/webhook", "jobs/storage",

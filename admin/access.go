@@ -36,7 +36,7 @@ func (s *Server) CheckAccess(a Access) error {
 	if err := s.checkAccess(a); err != nil {
 		return err
 	}
-	return s.site.guard.Try(a)
+	return s.site.Guard.Try(a)
 }
 
 // SetAccess replaces the access from the next request on. If it returns an error, as CheckAccess
@@ -46,7 +46,7 @@ func (s *Server) SetAccess(a Access) error {
 	if err := s.checkAccess(a); err != nil {
 		return err
 	}
-	return s.site.guard.Set(a)
+	return s.site.Guard.Set(a)
 }
 
 func (s *Server) checkAccess(a Access) error {

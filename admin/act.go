@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/access"
+	"github.com/holdfast-dev/holdfast/admin/internal/pages"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
@@ -106,14 +107,14 @@ func action[T any](s base, w http.ResponseWriter, r *http.Request, fields map[st
 	var value T
 	err := s.readAction(r, fields)
 	if err == nil {
-		err = s.queries.run(r.Context(), func(ctx context.Context) (err error) {
+		err = s.Queries.Run(r.Context(), func(ctx context.Context) (err error) {
 			value, err = do(ctx, s.options.Operations)
 			return err
 		})
 	}
 	if err == nil {
-		s.storeAnswered()
-		s.writeJSON(w, http.StatusOK, value)
+		s.StoreAnswered()
+		s.WriteJSON(w, http.StatusOK, value)
 		return
 	}
 	s.refuseAction(w, r, err, refusedAction{})
@@ -125,10 +126,10 @@ func (s base) refuseAction(w http.ResponseWriter, r *http.Request, err error,
 	status, refused := refusedActionOf(err)
 	refused.Holders = more.Holders
 	if status == 0 {
-		s.storeFailed(r.Context(), err)
-		status, refused.Error = http.StatusServiceUnavailable, storeTrouble(err)
+		s.StoreFailed(r.Context(), err)
+		status, refused.Error = http.StatusServiceUnavailable, pages.StoreTrouble(err)
 	}
-	s.writeJSON(w, status, refused)
+	s.WriteJSON(w, status, refused)
 }
 
 func (s base) readAction(r *http.Request, fields map[string]any) error {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/pages"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
@@ -98,7 +99,7 @@ type removed struct {
 
 // specJSON serves the stored definition of an added job, for clients that change it.
 func (s jobPages) specJSON(w http.ResponseWriter, r *http.Request) {
-	answer(s.Site, w, r, func(ctx context.Context) (storage.Spec, error) {
+	pages.Answer(s.Site, w, r, func(ctx context.Context) (storage.Spec, error) {
 		if err := param.Only(r); err != nil {
 			return storage.Spec{}, err
 		}

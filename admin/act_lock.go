@@ -30,7 +30,7 @@ func (s lockPages) releaseJSON(w http.ResponseWriter, r *http.Request) {
 	err := s.readAction(r, fields)
 	var value released
 	if err == nil {
-		err = s.queries.run(r.Context(), func(ctx context.Context) (err error) {
+		err = s.Queries.Run(r.Context(), func(ctx context.Context) (err error) {
 			value, err = s.release(ctx, s.acting(r, "api", reason), resource, request)
 			if errors.Is(err, storage.ErrConflict) {
 				conflict.Holders = s.holders(ctx, resource)
@@ -42,8 +42,8 @@ func (s lockPages) releaseJSON(w http.ResponseWriter, r *http.Request) {
 		s.refuseAction(w, r, err, conflict)
 		return
 	}
-	s.storeAnswered()
-	s.writeJSON(w, http.StatusOK, value)
+	s.StoreAnswered()
+	s.WriteJSON(w, http.StatusOK, value)
 }
 
 // release takes a lock away from the holder with the token in the request. Resource is the display

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
+	"github.com/holdfast-dev/holdfast/admin/internal/pages"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -46,7 +47,7 @@ func (s pausePages) resumeAllJSON(w http.ResponseWriter, r *http.Request) {
 
 // pausesJSON serves the active pauses.
 func (s pausePages) pausesJSON(w http.ResponseWriter, r *http.Request) {
-	answer(s.Site, w, r, func(ctx context.Context) ([]storage.Pause, error) {
+	pages.Answer(s.Site, w, r, func(ctx context.Context) ([]storage.Pause, error) {
 		if err := param.Only(r); err != nil {
 			return nil, err
 		}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
+	"github.com/holdfast-dev/holdfast/admin/internal/pages"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -23,7 +24,7 @@ func auditActions() []string {
 }
 
 func (s auditPages) auditJSON(w http.ResponseWriter, r *http.Request) {
-	answer(s.Site, w, r, func(ctx context.Context) ([]storage.Audited, error) {
+	pages.Answer(s.Site, w, r, func(ctx context.Context) ([]storage.Audited, error) {
 		p, err := param.Read(r, auditParams()...)
 		if err != nil {
 			return nil, err
@@ -68,10 +69,10 @@ func (s auditPages) auditPage(w http.ResponseWriter, r *http.Request) {
 		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	show(s.Site, w, r, page[auditView]{
-		template: "audit.html", section: "/audit", title: "Audit", live: true, fields: true,
-		topics: []storage.Topic{storage.TopicAudit},
-		load: func(ctx context.Context, _ cluster.Snapshot) (v auditView, err error) {
+	pages.Show(s.Site, w, r, pages.Page[auditView]{
+		Template: "audit.html", Section: "/audit", Title: "Audit", Live: true, Fields: true,
+		Topics: []storage.Topic{storage.TopicAudit},
+		Load: func(ctx context.Context, _ cluster.Snapshot) (v auditView, err error) {
 			v.Filter, v.Stored = auditFields{filter.Actor, filter.Action, filter.Target},
 				s.options.Operations != nil
 			asked := filter

@@ -1,8 +1,10 @@
 package admin
 
+import "github.com/holdfast-dev/holdfast/admin/internal/pages"
+
 // base is what handlers share.
 type base struct {
-	*Site
+	*pages.Site
 	reader  *reader
 	options *Options
 }
@@ -16,8 +18,13 @@ type (
 	pausePages   struct{ base }
 	auditPages   struct{ base }
 	webhookPages struct{ base }
-	eventPages   struct{ base }
 	probes       struct{ base }
 )
+
+// eventPages serve the changes that the hub detects.
+type eventPages struct {
+	base
+	hub *hub // nil: no events
+}
 
 func (s *Server) base() base { return base{s.site, s.reader, &s.options} }

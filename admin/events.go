@@ -1,10 +1,12 @@
 package admin
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -96,7 +98,7 @@ func watchedTopics(r *http.Request) ([]storage.Topic, position, error) {
 func (s eventPages) stream(w http.ResponseWriter, r *http.Request, st *stream) {
 	control := http.NewResponseController(w)
 	write := func(text string) bool {
-		if _, known := s.guard.Identify(r); !known {
+		if _, known := s.Guard.Identify(r); !known {
 			return false
 		}
 		if err := control.SetWriteDeadline(time.Now().Add(streamWriteTimeout)); err != nil &&
@@ -138,4 +140,16 @@ func eventText(topics []storage.Topic, at position) string {
 		fmt.Fprintf(&b, "event: %s\ndata: {\"topic\": %q}\n\n", topic, topic)
 	}
 	return b.String()
+}
+
+// eventsAddress returns the address of the events after the current position.
+func (h *hub) eventsAddress(ctx context.Context, topics []storage.Topic) string {
+	if len(topics) == 0 {
+		topics = storage.Topics()
+	}
+	query := url.Values{"topics": {strings.ReplaceAll(words.List(topics), ", ", ",")}}
+	if since := h.position(ctx).String(); since != "" {
+		query.Set("since", since)
+	}
+	return "/api/v1/events?" + query.Encode()
 }

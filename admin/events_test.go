@@ -361,11 +361,11 @@ func TestSlowReadersAreDropped(t *testing.T) {
 			c.move(storage.TopicRuns)
 			time.Sleep(pollInterval)
 		}
-		server.site.hub.mu.Lock()
-		if n := len(server.site.hub.streams); n != 0 {
+		server.hub.mu.Lock()
+		if n := len(server.hub.streams); n != 0 {
 			t.Errorf("%d streams are left", n)
 		}
-		server.site.hub.mu.Unlock()
+		server.hub.mu.Unlock()
 		reader.Close()
 		end()
 	})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
+	"github.com/holdfast-dev/holdfast/admin/internal/pages"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
@@ -18,7 +19,7 @@ import (
 
 // explainJSON explains a job's firing at a time, by default now.
 func (s jobPages) explainJSON(w http.ResponseWriter, r *http.Request) {
-	answer(s.Site, w, r, func(ctx context.Context) (explain.Explanation, error) {
+	pages.Answer(s.Site, w, r, func(ctx context.Context) (explain.Explanation, error) {
 		if err := param.Only(r, "at"); err != nil {
 			return explain.Explanation{}, err
 		}
@@ -57,9 +58,9 @@ func (s jobPages) explainPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name := r.PathValue("name")
-	show(s.Site, w, r, page[explainView]{
-		template: "explain.html", section: "/jobs", title: "Why " + words.Cut(name, 60),
-		load: func(ctx context.Context, _ cluster.Snapshot) (explainView, error) {
+	pages.Show(s.Site, w, r, pages.Page[explainView]{
+		Template: "explain.html", Section: "/jobs", Title: "Why " + words.Cut(name, 60),
+		Load: func(ctx context.Context, _ cluster.Snapshot) (explainView, error) {
 			if !storable(name) {
 				return explainView{}, fmt.Errorf("job %q: %w", words.Cut(name, 200),
 					storage.ErrNotFound)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
+	"github.com/holdfast-dev/holdfast/admin/internal/pages"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -71,7 +72,7 @@ type field struct {
 
 // actionView is the page of an action.
 type actionView[T any] struct {
-	Frame
+	pages.Frame
 	Form form
 	Page *T // nil if nothing is known
 }
@@ -97,7 +98,7 @@ func answerAction[T any](s base, w http.ResponseWriter, r *http.Request, d actio
 		return
 	}
 	var done outcome
-	err = s.queries.run(r.Context(), func(ctx context.Context) (err error) {
+	err = s.Queries.Run(r.Context(), func(ctx context.Context) (err error) {
 		action := s.acting(r, "page", sent.Get("reason"))
 		action.Key = sent.Get("key")
 		done, err = d.do(ctx, action, sent)
@@ -108,8 +109,8 @@ func answerAction[T any](s base, w http.ResponseWriter, r *http.Request, d actio
 		showAction(s, w, r, d, f, status)
 		return
 	}
-	s.storeAnswered()
-	s.setNotice(w, r, done)
+	s.StoreAnswered()
+	s.SetNotice(w, r, done.location, done.notice)
 	http.Redirect(w, r, done.location, http.StatusSeeOther)
 }
 
@@ -117,8 +118,8 @@ func answerAction[T any](s base, w http.ResponseWriter, r *http.Request, d actio
 func (s base) refusedForm(r *http.Request, sent url.Values, err error) (form, int) {
 	status, refused := refusedActionOf(err)
 	if status == 0 {
-		s.storeFailed(r.Context(), err)
-		status, refused.Error = http.StatusServiceUnavailable, storeTrouble(err)
+		s.StoreFailed(r.Context(), err)
+		status, refused.Error = http.StatusServiceUnavailable, pages.StoreTrouble(err)
 	}
 	f := form{Key: sent.Get("key"), Verdict: "Not done", ErrorText: refused.Error,
 		Problems: refused.Problems, Advice: adviceOn(err, status), sent: sent, err: err}
@@ -154,12 +155,13 @@ func adviceOn(err error, status int) string {
 // showAction writes the page of an action. f is the form that was sent, or a new one.
 func showAction[T any](s base, w http.ResponseWriter, r *http.Request, d actionPage[T], f form,
 	status int) {
-	frame, err := s.frame(r, d.section, d.title, false)
+	frame, err := s.Frame(r, d.section, d.title, false)
 	if err != nil {
 		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	snap, known, asked, err := queryOrCached(s.Site, r.Context(), frame.Address, &frame, d.load)
+	snap, known, asked, err := pages.QueryOrCached(s.Site, r.Context(), frame.Address, &frame,
+		d.load)
 	if err != nil && f.err == nil {
 		// a form that was sent is shown again in any case
 		code := http.StatusNotFound
@@ -172,10 +174,10 @@ func showAction[T any](s base, w http.ResponseWriter, r *http.Request, d actionP
 	if status == 0 {
 		status = asked
 	}
-	frame.Now, frame.ServedBy = snap.Now, s.local.ServedBy(r.Context())
+	frame.Now, frame.ServedBy = snap.Now, s.Local.ServedBy(r.Context())
 	judged := &Overview{Now: snap.Now, Replicas: snap.Replicas, ServedBy: frame.ServedBy,
-		Memcached: s.local.Memcached(), Error: frame.Error}
-	frame.Status = judged.Status(s.storeName)
+		Memcached: s.Local.Memcached(), Error: frame.Error}
+	frame.Status = judged.Status(s.StoreName)
 	f.Title, f.Action = d.title, frame.Address
 	f.Idle = known == nil && f.err == nil
 	d.form(&f, known)
@@ -184,7 +186,7 @@ func showAction[T any](s base, w http.ResponseWriter, r *http.Request, d actionP
 	if f.ErrorText != "" {
 		frame.Title = f.Verdict + ": " + frame.Title
 	}
-	s.pages.write(w, s.log, status, d.template, actionView[T]{frame, f, known})
+	s.Templates.Write(w, s.Log, status, d.template, actionView[T]{frame, f, known})
 }
 
 // readForm parses a form: the key, a reason and the fields, each at most once.

@@ -196,7 +196,7 @@ func formStates() []galleryState {
 			path: "/webhooks", has: []string{"No failed deliveries."}},
 		{name: "webhooks-none-kept", options: calm(), path: "/webhooks",
 			has: []string{"This store records no deliveries."}},
-		{name: "deliver", options: acted(contention()), path: againPath(undelivered()[0]),
+		{name: "deliver", options: acted(contention()), path: param.AgainPath(undelivered()[0]),
 			has: []string{"4 deliveries failed", "503 Service Unavailable"}},
 		{name: "deliver-gone", options: acted(contention()),
 			path: "/webhooks/" + id(778).String() + "/again",

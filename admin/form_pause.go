@@ -201,14 +201,3 @@ func targetWords(t storage.Target) string {
 	}
 	return "everything"
 }
-
-// actionPath returns the page of an action on a target.
-func actionPath(action string, t storage.Target) string {
-	switch t.Kind {
-	case storage.TargetJob:
-		return param.JobPath(t.Name) + "/" + action
-	case storage.TargetGroup:
-		return "/groups/" + url.PathEscape(t.Name) + "/" + action
-	}
-	return "/" + action
-}

@@ -113,7 +113,7 @@ func FuzzRequests(f *testing.F) {
 		handler.ServeHTTP(reply, request)
 		what := fmt.Sprintf("%s %s with body %.200q", request.Method, request.URL.RequestURI(),
 			body)
-		if took := time.Since(begun); took > queryTimeout {
+		if took := time.Since(begun); took > 3*time.Second {
 			t.Errorf("%s: answered after %s", what, took)
 		}
 		if reply.Code >= 500 || reply.Code < 200 {

@@ -217,7 +217,7 @@ func TestGallery(t *testing.T) {
 				soak.Only(t) // TestTreeOfThousandsIsPaged and TestPagesForwardAndBackward show such pages
 			}
 			server := newServer(t, state.options)
-			server.site.queries.timeout = time.Minute // a busy machine takes long for thousands of jobs
+			server.site.Queries.Timeout = time.Minute // a busy machine takes long for thousands of jobs
 			if state.before != nil {
 				state.before(t, server)
 			}
@@ -247,9 +247,9 @@ func writeGallery(t *testing.T, name string, s *Server, body string) {
 	if folder == "" {
 		return
 	}
-	for plain, file := range s.site.pages.assets.byName {
-		body = strings.ReplaceAll(body, "/static/"+file.hashed, plain)
-		if err := os.WriteFile(filepath.Join(folder, plain), file.body, 0o644); err != nil {
+	for plain, file := range s.site.Templates.Assets.ByName {
+		body = strings.ReplaceAll(body, "/static/"+file.Hashed, plain)
+		if err := os.WriteFile(filepath.Join(folder, plain), file.Body, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -265,11 +265,11 @@ func newServer(t *testing.T, o Options) *Server {
 	if err := o.check(); err != nil {
 		t.Fatal(err)
 	}
-	pages, err := parsed()
+	templates, err := parsed()
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := build(o, pages)
+	server, err := build(o, templates)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -79,7 +79,7 @@ func TestForeignHostIsRefusedWithUsers(t *testing.T) {
 	}
 	for host, want := range cases {
 		for _, path := range []string{"/login",
-			"/static/" + guarded(t).site.pages.assets.byName["holdfast.css"].hashed} {
+			"/static/" + guarded(t).site.Templates.Assets.ByName["holdfast.css"].Hashed} {
 			if got := statusUnder(handler, host, path); got != want {
 				t.Errorf("Host %q: %s gives %d, want %d", host, path, got, want)
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/internal/charts"
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
+	"github.com/holdfast-dev/holdfast/admin/internal/pages"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -56,7 +57,7 @@ func jobParams() []string {
 func jobCursors() param.Cursors { return param.Cursors{Next: "after", Previous: "before"} }
 
 func (s jobPages) jobsJSON(w http.ResponseWriter, r *http.Request) {
-	answer(s.Site, w, r, func(ctx context.Context) ([]Job, error) {
+	pages.Answer(s.Site, w, r, func(ctx context.Context) ([]Job, error) {
 		p, err := param.Read(r, jobParams()...)
 		if err != nil {
 			return nil, err
@@ -107,10 +108,10 @@ func (s jobPages) jobsPage(w http.ResponseWriter, r *http.Request) {
 		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	show(s.Site, w, r, page[jobsView]{
-		template: "jobs.html", section: "/jobs", title: "Jobs", live: true, fields: true,
-		topics: []storage.Topic{storage.TopicJobs, storage.TopicRuns},
-		load: func(ctx context.Context, snap cluster.Snapshot) (v jobsView, err error) {
+	pages.Show(s.Site, w, r, pages.Page[jobsView]{
+		Template: "jobs.html", Section: "/jobs", Title: "Jobs", Live: true, Fields: true,
+		Topics: []storage.Topic{storage.TopicJobs, storage.TopicRuns},
+		Load: func(ctx context.Context, snap cluster.Snapshot) (v jobsView, err error) {
 			v.Filter = jobFields{filter.Text, filter.Group, string(filter.State),
 				string(filter.Source), p.Get("paused")}
 			if v.Groups, err = s.reader.Store.Groups(ctx); err != nil {

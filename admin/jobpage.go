@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
+	"github.com/holdfast-dev/holdfast/admin/internal/pages"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
@@ -42,7 +43,7 @@ type JobDetail struct {
 }
 
 func (s jobPages) jobJSON(w http.ResponseWriter, r *http.Request) {
-	answer(s.Site, w, r, func(ctx context.Context) (JobDetail, error) {
+	pages.Answer(s.Site, w, r, func(ctx context.Context) (JobDetail, error) {
 		if err := param.Only(r); err != nil {
 			return JobDetail{}, err
 		}
@@ -60,10 +61,10 @@ func (s jobPages) jobPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name := r.PathValue("name")
-	show(s.Site, w, r, page[JobDetail]{
-		template: "job.html", section: "/jobs", title: words.Cut(name, 100), live: true,
-		topics: []storage.Topic{storage.TopicJobs, storage.TopicRuns},
-		load: func(ctx context.Context, p cluster.Snapshot) (JobDetail, error) {
+	pages.Show(s.Site, w, r, pages.Page[JobDetail]{
+		Template: "job.html", Section: "/jobs", Title: words.Cut(name, 100), Live: true,
+		Topics: []storage.Topic{storage.TopicJobs, storage.TopicRuns},
+		Load: func(ctx context.Context, p cluster.Snapshot) (JobDetail, error) {
 			return s.reader.job(ctx, p.Now, name)
 		},
 	})

@@ -126,7 +126,7 @@ func TestTextSpacing(t *testing.T) {
 
 // TestStylesheetHasNoAnimations, so that nobody need ask for less of it.
 func TestStylesheetHasNoAnimations(t *testing.T) {
-	text, err := os.ReadFile("static/holdfast.css")
+	text, err := os.ReadFile("internal/pages/static/holdfast.css")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func newReplicaSite(t *testing.T, window context.Context) *replicaSite {
 		}
 		s.serving.Load().Handler().ServeHTTP(w, r)
 	}))
-	t.Cleanup(func() { s.serving.Load().site.hub.stop() })
+	t.Cleanup(func() { s.serving.Load().hub.stop() })
 	return s
 }
 
@@ -69,7 +69,7 @@ func TestPageShowsEvents(t *testing.T) {
 	until(t, window, `document.body.textContent.includes("replica-of-the-act")`)
 	before := site.serving.Swap(newServer(t, site.options))
 	site.comes("replica-missed")
-	before.site.hub.stop()
+	before.hub.stop()
 	until(t, window, `document.body.textContent.includes("replica-missed")`)
 }
 

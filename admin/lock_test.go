@@ -131,7 +131,7 @@ func TestSlowAnswersAreBounded(t *testing.T) {
 		server := newServer(t, o)
 		start = time.Now()
 		reply := get(t, server.Handler(), "/api/v1/locks")
-		if took := time.Since(start); took != queryTimeout || reply.Code != 503 {
+		if took := time.Since(start); took != 3*time.Second || reply.Code != 503 {
 			t.Errorf("slow store: %d after %s", reply.Code, took)
 		}
 		const want = `{"error":"The store could not be asked: no answer within 3s: locks: context deadline exceeded"}`
@@ -141,33 +141,6 @@ func TestSlowAnswersAreBounded(t *testing.T) {
 		}
 		if text, _ := json.Marshal(got); string(text) != want {
 			t.Errorf("%s", text)
-		}
-	})
-}
-
-func TestTooManyRequests(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newQueries()
-		release := make(chan struct{})
-		for range maxQueries {
-			go func() {
-				_ = r.run(t.Context(), func(context.Context) error { <-release; return nil })
-			}()
-		}
-		synctest.Wait()
-		never := func(context.Context) error { t.Error("asked beyond the bound"); return nil }
-		if err := r.run(t.Context(), never); !errors.Is(err, errBusy) {
-			t.Errorf("error is %v, want errBusy", err)
-		}
-		left, leave := context.WithCancel(t.Context())
-		leave()
-		if err := r.run(left, never); !errors.Is(err, context.Canceled) {
-			t.Errorf("error of a client that left is %v", err)
-		}
-		close(release)
-		synctest.Wait()
-		if err := r.run(t.Context(), func(context.Context) error { return nil }); err != nil {
-			t.Error(err)
 		}
 	})
 }

@@ -6,13 +6,14 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
+	"github.com/holdfast-dev/holdfast/admin/internal/pages"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
 func (s lockPages) locksJSON(w http.ResponseWriter, r *http.Request) {
-	answer(s.Site, w, r, func(ctx context.Context) ([]Lock, error) {
+	pages.Answer(s.Site, w, r, func(ctx context.Context) ([]Lock, error) {
 		if err := param.Only(r); err != nil {
 			return nil, err
 		}
@@ -32,11 +33,11 @@ func (s lockPages) locksPage(w http.ResponseWriter, r *http.Request) {
 		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	show(s.Site, w, r, page[locks.LockTree]{
-		template: "locks.html", section: "/locks", title: "Locks",
-		jsonPath: p.With("/api/v1/locks/tree"), live: true, fields: true,
-		topics: []storage.Topic{storage.TopicLocks, storage.TopicRuns, storage.TopicJobs},
-		load: func(ctx context.Context, snap cluster.Snapshot) (locks.LockTree, error) {
+	pages.Show(s.Site, w, r, pages.Page[locks.LockTree]{
+		Template: "locks.html", Section: "/locks", Title: "Locks",
+		JSONPath: p.With("/api/v1/locks/tree"), Live: true, Fields: true,
+		Topics: []storage.Topic{storage.TopicLocks, storage.TopicRuns, storage.TopicJobs},
+		Load: func(ctx context.Context, snap cluster.Snapshot) (locks.LockTree, error) {
 			tree, err := s.reader.lock.LockTree(ctx, snap.Now, filter)
 			tree.Link(p, filter)
 			return tree, err
@@ -45,7 +46,7 @@ func (s lockPages) locksPage(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s lockPages) lockTreeJSON(w http.ResponseWriter, r *http.Request) {
-	answer(s.Site, w, r, func(ctx context.Context) (locks.LockTree, error) {
+	pages.Answer(s.Site, w, r, func(ctx context.Context) (locks.LockTree, error) {
 		p, err := param.Read(r, locks.LockParams()...)
 		if err != nil {
 			return locks.LockTree{}, err
@@ -65,7 +66,7 @@ func (s lockPages) lockTreeJSON(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s lockPages) timelineJSON(w http.ResponseWriter, r *http.Request) {
-	answer(s.Site, w, r, func(ctx context.Context) (locks.Timeline, error) {
+	pages.Answer(s.Site, w, r, func(ctx context.Context) (locks.Timeline, error) {
 		p, err := param.Read(r, locks.TimelineParams()...)
 		if err != nil {
 			return locks.Timeline{}, err
@@ -94,11 +95,11 @@ func (s lockPages) timelinePage(w http.ResponseWriter, r *http.Request) {
 		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	show(s.Site, w, r, page[locks.Timeline]{
-		template: "timeline.html", section: "/locks", title: "Timeline of locks",
-		jsonPath: p.With("/api/v1/locks/timeline"), live: q.Live(),
-		topics: []storage.Topic{storage.TopicRuns, storage.TopicLocks},
-		load: func(ctx context.Context, snap cluster.Snapshot) (locks.Timeline, error) {
+	pages.Show(s.Site, w, r, pages.Page[locks.Timeline]{
+		Template: "timeline.html", Section: "/locks", Title: "Timeline of locks",
+		JSONPath: p.With("/api/v1/locks/timeline"), Live: q.Live(),
+		Topics: []storage.Topic{storage.TopicRuns, storage.TopicLocks},
+		Load: func(ctx context.Context, snap cluster.Snapshot) (locks.Timeline, error) {
 			t, err := s.reader.lock.Timeline(ctx, snap.Now, q)
 			if err == nil {
 				t.Draw(p, q)
@@ -109,7 +110,7 @@ func (s lockPages) timelinePage(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s lockPages) contentionJSON(w http.ResponseWriter, r *http.Request) {
-	answer(s.Site, w, r, func(ctx context.Context) (locks.Contentions, error) {
+	pages.Answer(s.Site, w, r, func(ctx context.Context) (locks.Contentions, error) {
 		p, err := param.Read(r, locks.ContentionParams()...)
 		if err != nil {
 			return locks.Contentions{}, err
@@ -136,10 +137,10 @@ func (s lockPages) contentionPage(w http.ResponseWriter, r *http.Request) {
 		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	show(s.Site, w, r, page[locks.Contentions]{
-		template: "contention.html", section: "/locks", title: "Contention",
-		jsonPath: p.With("/api/v1/locks/contention"),
-		load: func(ctx context.Context, snap cluster.Snapshot) (locks.Contentions, error) {
+	pages.Show(s.Site, w, r, pages.Page[locks.Contentions]{
+		Template: "contention.html", Section: "/locks", Title: "Contention",
+		JSONPath: p.With("/api/v1/locks/contention"),
+		Load: func(ctx context.Context, snap cluster.Snapshot) (locks.Contentions, error) {
 			c, err := s.reader.lock.Contentions(ctx, snap.Now, q)
 			c.Link(p, q)
 			return c, err
@@ -148,7 +149,7 @@ func (s lockPages) contentionPage(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s lockPages) upcomingConflictsJSON(w http.ResponseWriter, r *http.Request) {
-	answer(s.Site, w, r, func(ctx context.Context) (locks.UpcomingConflicts, error) {
+	pages.Answer(s.Site, w, r, func(ctx context.Context) (locks.UpcomingConflicts, error) {
 		p, err := param.Read(r, "resource")
 		if err != nil {
 			return locks.UpcomingConflicts{}, err
@@ -175,10 +176,10 @@ func (s lockPages) upcomingConflictsPage(w http.ResponseWriter, r *http.Request)
 		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	show(s.Site, w, r, page[locks.UpcomingConflicts]{
-		template: "upcoming.html", section: "/locks", title: "Upcoming conflicts",
-		jsonPath: p.With("/api/v1/locks/upcoming"),
-		load: func(ctx context.Context, snap cluster.Snapshot) (locks.UpcomingConflicts, error) {
+	pages.Show(s.Site, w, r, pages.Page[locks.UpcomingConflicts]{
+		Template: "upcoming.html", Section: "/locks", Title: "Upcoming conflicts",
+		JSONPath: p.With("/api/v1/locks/upcoming"),
+		Load: func(ctx context.Context, snap cluster.Snapshot) (locks.UpcomingConflicts, error) {
 			f, err := s.reader.lock.UpcomingConflicts(ctx, snap.Now, about)
 			f.Resource = p.Get("resource")
 			return f, err

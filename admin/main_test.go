@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/pages"
 	"github.com/holdfast-dev/holdfast/internal/test/browsertest"
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 )
@@ -14,7 +15,7 @@ import (
 var (
 	database *servertest.Postgres
 	chromium browsertest.Browser // the first tab starts it
-	parsed   = sync.OnceValues(newPages)
+	parsed   = sync.OnceValues(pages.NewTemplates)
 )
 
 func TestMain(m *testing.M) {

@@ -145,7 +145,7 @@ func TestBlockedBelowSchemaLock(t *testing.T) {
 
 // TestContrast holds the stylesheet's colours to WCAG AA: 4.5 to 1 for text.
 func TestContrast(t *testing.T) {
-	css := string(newServer(t, calm()).site.pages.assets.byName["holdfast.css"].body)
+	css := string(newServer(t, calm()).site.Templates.Assets.ByName["holdfast.css"].Body)
 	light, dark, found := strings.Cut(css, "prefers-color-scheme: dark")
 	if !found {
 		t.Fatal("no dark colours")
@@ -198,7 +198,7 @@ func luminance(t *testing.T, css, name string) float64 {
 // TestVendoredFilesMatchTheReadme: what browsers run was not changed
 // by hand, nor taken from another version than the one that is written down.
 func TestVendoredFilesMatchTheReadme(t *testing.T) {
-	readme, err := os.ReadFile("static/README.md")
+	readme, err := os.ReadFile("internal/pages/static/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,8 +208,8 @@ func TestVendoredFilesMatchTheReadme(t *testing.T) {
 		t.Fatal("static/README.md names no checksum")
 	}
 	for _, n := range named {
-		file, ok := newServer(t, calm()).site.pages.assets.byName[string(n[1])]
-		if sum := fmt.Sprintf("%x", sha256.Sum256(file.body)); !ok || sum != string(n[2]) {
+		file, ok := newServer(t, calm()).site.Templates.Assets.ByName[string(n[1])]
+		if sum := fmt.Sprintf("%x", sha256.Sum256(file.Body)); !ok || sum != string(n[2]) {
 			t.Errorf("%s has the checksum %s, static/README.md says %s", n[1], sum, n[2])
 		}
 	}

@@ -5,13 +5,14 @@ import (
 	"net/http"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
+	"github.com/holdfast-dev/holdfast/admin/internal/pages"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
 
 func (s clusterPages) replicasJSON(w http.ResponseWriter, r *http.Request) {
-	answer(s.Site, w, r, func(ctx context.Context) ([]Replica, error) {
+	pages.Answer(s.Site, w, r, func(ctx context.Context) ([]Replica, error) {
 		if err := param.Only(r); err != nil {
 			return nil, err
 		}
@@ -28,18 +29,18 @@ func (s clusterPages) replicasPage(w http.ResponseWriter, r *http.Request) {
 		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	show(s.Site, w, r, page[replicasView]{
-		template: "replicas.html", section: "/replicas", title: "Replicas", live: true,
-		topics: []storage.Topic{storage.TopicReplicas, storage.TopicRuns, storage.TopicJobs},
-		load: func(ctx context.Context, p cluster.Snapshot) (v replicasView, err error) {
+	pages.Show(s.Site, w, r, pages.Page[replicasView]{
+		Template: "replicas.html", Section: "/replicas", Title: "Replicas", Live: true,
+		Topics: []storage.Topic{storage.TopicReplicas, storage.TopicRuns, storage.TopicJobs},
+		Load: func(ctx context.Context, p cluster.Snapshot) (v replicasView, err error) {
 			if v.Replicas, err = s.reader.BusyReplicas(ctx, p); err != nil {
 				return v, err
 			}
 			v.Drift, err = s.reader.DriftedJobs(ctx, p.Replicas)
 			return v, err
 		},
-		complete: func(v *replicasView, f *Frame) *Overview {
-			v.Memcached, v.ServedBy = s.local.Memcached(), f.ServedBy
+		Complete: func(v *replicasView, f *pages.Frame) *Overview {
+			v.Memcached, v.ServedBy = s.Local.Memcached(), f.ServedBy
 			return &Overview{Now: f.Now, Replicas: v.Replicas, Drift: v.Drift, ServedBy: f.ServedBy,
 				Memcached: v.Memcached, Error: f.Error}
 		},
@@ -99,12 +100,12 @@ const shownDrift = 50
 
 func (s clusterPages) memcachedJSON(w http.ResponseWriter, r *http.Request) {
 	if err := param.Only(r); err != nil {
-		s.writeError(w, http.StatusBadRequest, err.Error())
+		s.WriteError(w, http.StatusBadRequest, err.Error())
 		return
 	}
 	view := MemcachedView{SeenBy: s.options.Replica, Servers: []memcached.Health{}}
-	if known := s.local.Memcached(); known != nil {
+	if known := s.Local.Memcached(); known != nil {
 		view = *known
 	}
-	s.writeJSON(w, http.StatusOK, view)
+	s.WriteJSON(w, http.StatusOK, view)
 }

@@ -18,17 +18,17 @@ type route struct {
 }
 
 func (s *Server) routes() []route {
-	signIn := access.NewSignIn(s.site.guard)
+	signIn := access.NewSignIn(s.site.Guard)
 	with := s.base()
 	cluster, lock, job, run := clusterPages{with}, lockPages{with}, jobPages{with}, runPages{with}
 	pause, audit, webhook := pausePages{with}, auditPages{with}, webhookPages{with}
-	event, probe := eventPages{with}, probes{with}
+	event, probe := eventPages{with, s.hub}, probes{with}
 	return []route{
 		{"GET", access.HealthPath, access.ForProbes, probe.healthz},
 		{"GET", access.ReadyPath, access.ForProbes, probe.readyz},
 		{"GET", access.MetricsPath, access.ForScrapers, probe.metrics},
-		{"GET", "/static/{file}", access.ForAnybody, probe.static},
-		{"GET", "/favicon.ico", access.ForAnybody, probe.icon},
+		{"GET", "/static/{file}", access.ForAnybody, s.site.ServeFile},
+		{"GET", "/favicon.ico", access.ForAnybody, s.site.ServeIcon},
 		{"GET", "/login", access.ForAnybody, signIn.ShowForm},
 		{"POST", "/login", access.ForAnybody, signIn.Submit},
 		{"POST", "/logout", access.ForViewers, signIn.SignOut},
@@ -124,15 +124,15 @@ func (s *Server) handler(routes []route) http.Handler {
 	mux := http.NewServeMux()
 	byPath := make(map[string][]route)
 	for _, r := range routes {
-		mux.Handle(r.method+" "+r.path, s.site.guard.Admit(r.who, r.handle))
+		mux.Handle(r.method+" "+r.path, s.site.Guard.Admit(r.who, r.handle))
 		byPath[r.path] = append(byPath[r.path], r)
 	}
 	for path, same := range byPath {
 		who := slices.MinFunc(same, func(a, b route) int { return int(a.who - b.who) }).who
-		mux.Handle(path, s.site.guard.Admit(who, s.methodNotAllowed(same)))
+		mux.Handle(path, s.site.Guard.Admit(who, s.methodNotAllowed(same)))
 	}
-	mux.Handle("/", s.site.guard.Admit(access.ForViewers, s.site.notFound))
-	return s.site.recoverPanics(access.WithHeaders(http.MaxBytesHandler(mux, maxBody)))
+	mux.Handle("/", s.site.Guard.Admit(access.ForViewers, s.site.NotFound))
+	return s.site.RecoverPanics(access.WithHeaders(http.MaxBytesHandler(mux, maxBody)))
 }
 
 // methodNotAllowed answers requests with a method that the path does not have.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin/internal/access"
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
+	"github.com/holdfast-dev/holdfast/admin/internal/pages"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -32,7 +33,7 @@ func addressOf(s *Server, path string) string {
 	}
 	return strings.NewReplacer("{$}", "", "{name}", "rollup-sales", "{id}", id(10).String(),
 		"{session}", id(9001).String(),
-		"{file}", s.site.pages.assets.byName["holdfast.css"].hashed).Replace(path)
+		"{file}", s.site.Templates.Assets.ByName["holdfast.css"].Hashed).Replace(path)
 }
 
 // bodyOf returns what a route that acts takes, sent to its address.
@@ -79,7 +80,7 @@ func withActions(s *Server, acted *int) []route {
 	return append(s.routes(), route{"POST", "/api/v1/act", access.ForOperators,
 		func(w http.ResponseWriter, _ *http.Request) {
 			*acted++
-			writePlain(w, http.StatusOK, "done")
+			pages.WritePlain(w, http.StatusOK, "done")
 		}})
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
+	"github.com/holdfast-dev/holdfast/admin/internal/pages"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -31,7 +32,7 @@ func runParams() []string {
 }
 
 func (s runPages) runsJSON(w http.ResponseWriter, r *http.Request) {
-	answer(s.Site, w, r, func(ctx context.Context) ([]storage.Record, error) {
+	pages.Answer(s.Site, w, r, func(ctx context.Context) ([]storage.Record, error) {
 		p, err := param.Read(r, runParams()...)
 		if err != nil {
 			return nil, err
@@ -87,10 +88,10 @@ func (s runPages) runsPage(w http.ResponseWriter, r *http.Request) {
 		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	show(s.Site, w, r, page[runsView]{
-		template: "runs.html", section: "/runs", title: "Runs", live: true, fields: true,
-		topics: []storage.Topic{storage.TopicRuns},
-		load: func(ctx context.Context, _ cluster.Snapshot) (v runsView, err error) {
+	pages.Show(s.Site, w, r, pages.Page[runsView]{
+		Template: "runs.html", Section: "/runs", Title: "Runs", Live: true, Fields: true,
+		Topics: []storage.Topic{storage.TopicRuns},
+		Load: func(ctx context.Context, _ cluster.Snapshot) (v runsView, err error) {
 			filter, err := s.reader.runFilter(ctx, p, pageRuns)
 			if err != nil {
 				return v, err
@@ -125,7 +126,7 @@ func newRunFields(p param.Set, f storage.RunFilter) runFields {
 }
 
 func (s runPages) runJSON(w http.ResponseWriter, r *http.Request) {
-	answer(s.Site, w, r, func(ctx context.Context) (v tracedRun, err error) {
+	pages.Answer(s.Site, w, r, func(ctx context.Context) (v tracedRun, err error) {
 		if err := param.Only(r); err != nil {
 			return v, err
 		}
@@ -149,7 +150,7 @@ func (s runPages) watch(ctx context.Context, run storage.Record) {
 		return
 	}
 	if err := s.options.Watch(ctx, run.ID); err != nil && ctx.Err() == nil {
-		s.log.Debug().Err(err).Stringer("run", run.ID).Msg("what a run writes can't be asked for")
+		s.Log.Debug().Err(err).Stringer("run", run.ID).Msg("what a run writes can't be asked for")
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
+	"github.com/holdfast-dev/holdfast/admin/internal/pages"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
@@ -50,17 +51,18 @@ func (s runPages) runPage(w http.ResponseWriter, r *http.Request) {
 		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	show(s.Site, w, r, page[runView]{
-		template: "run.html", section: "/runs", title: "Run " + short(id.String()), live: true,
-		topics: []storage.Topic{storage.TopicRuns, storage.TopicLocks},
-		load: func(ctx context.Context, _ cluster.Snapshot) (runView, error) {
+	pages.Show(s.Site, w, r, pages.Page[runView]{
+		Template: "run.html", Section: "/runs", Title: "Run " + pages.Short(id.String()),
+		Live:   true,
+		Topics: []storage.Topic{storage.TopicRuns, storage.TopicLocks},
+		Load: func(ctx context.Context, _ cluster.Snapshot) (runView, error) {
 			v, err := s.reader.runView(ctx, id)
 			if err == nil {
 				s.watch(ctx, v.Record)
 			}
 			return v, err
 		},
-		complete: func(v *runView, f *Frame) *Overview {
+		Complete: func(v *runView, f *pages.Frame) *Overview {
 			v.Trace = s.traceOf(v.Record)
 			f.Title = words.Cut(v.Job, 60) + " " + words.State(v.State)
 			if v.State.Final() { // the run no longer changes

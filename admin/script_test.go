@@ -22,7 +22,7 @@ import (
 func hasty(t *testing.T, o Options) *Server {
 	t.Helper()
 	server := newServer(t, o)
-	server.site.refresh = time.Second
+	server.site.Refresh = time.Second
 	return server
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/access"
+	"github.com/holdfast-dev/holdfast/admin/internal/pages"
 )
 
 // The server's limits. A slow or greedy client loses its connection. clientTimeouts bounds how long
@@ -37,7 +38,8 @@ type Server struct {
 	options     Options
 	log         zerolog.Logger
 	reader      *reader
-	site        *Site
+	site        *pages.Site
+	hub         *hub                // nil: no events
 	certificate *access.Certificate // nil: plain HTTP
 	timeouts    clientTimeouts
 
@@ -53,15 +55,15 @@ func New(options Options) (*Server, error) {
 	if err := options.check(); err != nil {
 		return nil, err
 	}
-	pages, err := newPages()
+	templates, err := pages.NewTemplates()
 	if err != nil {
 		return nil, err
 	}
-	return build(options, pages)
+	return build(options, templates)
 }
 
-// build is New with checked options and with pages, which servers can share.
-func build(options Options, pages *pages) (*Server, error) {
+// build is New with checked options and with templates, which servers can share.
+func build(options Options, templates *pages.Templates) (*Server, error) {
 	options.Refresh = cmp.Or(options.Refresh, DefaultRefresh)
 	s := &Server{
 		options:  options,
@@ -70,15 +72,16 @@ func build(options Options, pages *pages) (*Server, error) {
 		listen:   net.Listen,
 	}
 	s.reader = newReader(options)
-	parts := siteParts{log: s.log, pages: pages, queries: newQueries(),
-		cluster: s.reader.Reader,
-		local:   options.local(), storeName: options.storeName(), refresh: options.Refresh,
-		actions: options.Operations != nil}
+	parts := pages.Parts{Log: s.log, Templates: templates, Queries: pages.NewQueries(),
+		Cluster: s.reader.Reader,
+		Local:   options.local(), StoreName: options.storeName(), Refresh: options.Refresh,
+		Actions: options.Operations != nil}
 	if options.Changes != nil {
-		parts.hub = newHub(options.Changes, parts.queries.run)
+		s.hub = newHub(options.Changes, parts.Queries.Run)
+		parts.Events = s.hub.eventsAddress
 	}
 	var err error
-	if s.site, err = newSite(parts, options.access(), options.Attempts); err != nil {
+	if s.site, err = pages.NewSite(parts, options.access(), options.Attempts); err != nil {
 		return nil, err
 	}
 	if options.Certificate != nil {
@@ -163,7 +166,7 @@ func (s *Server) Run(ctx context.Context) error {
 		server.TLSConfig = s.certificate.Config()
 		serve = func(l net.Listener) error { return server.ServeTLS(l, "", "") }
 	}
-	limited := access.Limit(listener, access.DefaultLimits(s.site.guard))
+	limited := access.Limit(listener, access.DefaultLimits(s.site.Guard))
 	go func() { served <- serve(limited) }()
 	select {
 	case err := <-served:
@@ -174,8 +177,8 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 func (s *Server) stop(ctx context.Context, server *http.Server, served <-chan error) error {
-	if s.site.hub != nil {
-		s.site.hub.stop() // streams do not end by themselves
+	if s.hub != nil {
+		s.hub.stop() // streams do not end by themselves
 	}
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()

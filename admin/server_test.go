@@ -288,7 +288,7 @@ func TestRefusesNonLoopbackNameWithoutUsers(t *testing.T) {
 	}
 	// Nor may a reload take the users away.
 	err := s.SetAccess(Access{})
-	_, admitted := s.site.guard.Identify(httptest.NewRequest(http.MethodGet, "/", nil))
+	_, admitted := s.site.Guard.Identify(httptest.NewRequest(http.MethodGet, "/", nil))
 	if !errors.As(err, &exposed) || admitted {
 		t.Errorf("without its user again: %v, want an ExposedError", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/pages"
 	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
@@ -156,7 +157,7 @@ func contention() Options {
 
 // counted answers a scrape.
 func counted(w http.ResponseWriter, _ *http.Request) {
-	writePlain(w, http.StatusOK, `holdfast_runs_total{job="rollup-sales",state="failed"} 3`)
+	pages.WritePlain(w, http.StatusOK, `holdfast_runs_total{job="rollup-sales",state="failed"} 3`)
 }
 
 // traceSite is where people see traces.

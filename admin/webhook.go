@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
+	"github.com/holdfast-dev/holdfast/admin/internal/pages"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
@@ -30,7 +31,7 @@ func webhookParams() []string {
 func webhookCursors() param.Cursors { return param.Cursors{Next: "before", Previous: "after"} }
 
 func (s webhookPages) webhooksJSON(w http.ResponseWriter, r *http.Request) {
-	answer(s.Site, w, r, func(ctx context.Context) ([]storage.Undelivered, error) {
+	pages.Answer(s.Site, w, r, func(ctx context.Context) ([]storage.Undelivered, error) {
 		p, err := param.Read(r, webhookParams()...)
 		if err != nil {
 			return nil, err
@@ -76,9 +77,9 @@ func (s webhookPages) webhooksPage(w http.ResponseWriter, r *http.Request) {
 		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	show(s.Site, w, r, page[webhooksView]{
-		template: "webhooks.html", section: "/webhooks", title: "Webhooks",
-		load: func(ctx context.Context, _ cluster.Snapshot) (v webhooksView, err error) {
+	pages.Show(s.Site, w, r, pages.Page[webhooksView]{
+		Template: "webhooks.html", Section: "/webhooks", Title: "Webhooks",
+		Load: func(ctx context.Context, _ cluster.Snapshot) (v webhooksView, err error) {
 			v.Filter = webhookFields{filter.Webhook, p.Get("run"), p.Get("given_up")}
 			asked := filter
 			// one extra row shows whether there is another page
@@ -201,9 +202,4 @@ func (s webhookPages) deliverAgainPage(w http.ResponseWriter, r *http.Request) {
 				words.Title(words.Cut("webhook "+u.Webhook, 100)))}, err
 		},
 	})
-}
-
-// againPath returns the page that repeats a delivery.
-func againPath(u storage.Undelivered) string {
-	return param.Address("/webhooks/"+u.ID.String()+"/again", url.Values{"run": {u.Run.String()}})
 }

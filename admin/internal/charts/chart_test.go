@@ -178,7 +178,7 @@ func TestPositionsOfLanes(t *testing.T) {
 		t.Errorf("lanes at %d and %d, %d high", c.Lanes[0].Y, c.Lanes[1].Y, c.Height)
 	}
 	// The names stand beside the picture, and are as high as its lanes.
-	css, err := os.ReadFile("../../static/holdfast.css")
+	css, err := os.ReadFile("../pages/static/holdfast.css")
 	if err != nil {
 		t.Fatal(err)
 	}

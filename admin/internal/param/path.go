@@ -4,6 +4,8 @@ import (
 	"net/url"
 
 	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // RunPath returns the address of a run's page.
@@ -11,3 +13,19 @@ func RunPath(id uuid.UUID) string { return "/runs/" + id.String() }
 
 // JobPath returns the address of a job's page. The name may contain slashes.
 func JobPath(name string) string { return "/jobs/" + url.PathEscape(name) }
+
+// ActionPath returns the page of an action on a target.
+func ActionPath(action string, t storage.Target) string {
+	switch t.Kind {
+	case storage.TargetJob:
+		return JobPath(t.Name) + "/" + action
+	case storage.TargetGroup:
+		return "/groups/" + url.PathEscape(t.Name) + "/" + action
+	}
+	return "/" + action
+}
+
+// AgainPath returns the page that repeats a delivery.
+func AgainPath(u storage.Undelivered) string {
+	return Address("/webhooks/"+u.ID.String()+"/again", url.Values{"run": {u.Run.String()}})
+}

@@ -1,4 +1,4 @@
-package admin
+package pages
 
 import (
 	"net/http"
@@ -14,5 +14,5 @@ type signInView struct {
 
 // SignIn shows the form to sign in.
 func (s *Site) SignIn(w http.ResponseWriter, status int, form access.SignInForm) {
-	s.pages.write(w, s.log, status, "signin.html", signInView{Frame{Title: "Sign in"}, form})
+	s.Templates.Write(w, s.Log, status, "signin.html", signInView{Frame{Title: "Sign in"}, form})
 }

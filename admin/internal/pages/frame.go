@@ -1,4 +1,4 @@
-package admin
+package pages
 
 import (
 	"math"
@@ -33,7 +33,7 @@ type Frame struct {
 	ServedBy cluster.ServedBy
 	Account  access.Identity
 	Actions  bool          // the viewer may act
-	Notice   *notice       // the result of an action, if this page follows one
+	Notice   *Notice       // the result of an action, if this page follows one
 	Error    string        // why the store did not answer
 	Stale    bool          // the page is a cached copy, because the store did not answer
 	Age      time.Duration // of the cached copy
@@ -47,8 +47,8 @@ type Frame struct {
 // Known reports whether there is any state to show.
 func (f Frame) Known() bool { return !f.Now.IsZero() }
 
-// frame begins the frame of a page. Every page accepts refresh=off.
-func (s *Site) frame(r *http.Request, section, title string, live bool) (Frame, error) {
+// Frame begins the frame of a page. Every page accepts refresh=off.
+func (s *Site) Frame(r *http.Request, section, title string, live bool) (Frame, error) {
 	query := r.URL.Query()
 	refresh := query["refresh"]
 	if len(refresh) > 0 && !slices.Equal(refresh, []string{"off"}) {
@@ -58,9 +58,9 @@ func (s *Site) frame(r *http.Request, section, title string, live bool) (Frame, 
 	query.Del("refresh")
 	f := Frame{Title: title, Section: section, Account: access.IdentityOf(r),
 		Address: param.Address(r.URL.EscapedPath(), query), Notice: s.noticeFor(r)}
-	f.Actions = f.Account.Role == Operator && s.actions
+	f.Actions = f.Account.Role == access.Operator && s.Actions
 	if live {
-		f.Every = int(math.Ceil(s.refresh.Seconds()))
+		f.Every = int(math.Ceil(s.Refresh.Seconds()))
 		if len(refresh) == 0 {
 			f.Refresh = f.Every
 		}

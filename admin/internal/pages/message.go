@@ -1,4 +1,4 @@
-package admin
+package pages
 
 import (
 	"net/http"
@@ -10,17 +10,18 @@ import (
 // names.
 func (s *Site) Refuse(w http.ResponseWriter, r *http.Request, status int, text string) {
 	if access.ForMachines(r) {
-		s.writeError(w, status, text)
+		s.WriteError(w, status, text)
 		return
 	}
 	said := message{Frame: Frame{Title: http.StatusText(status)}, Code: status, Text: text}
-	if identity, known := s.guard.Identify(r); known {
-		said.Known, said.ServedBy.Replica, said.Account = true, s.local.Replica, identity
+	if identity, known := s.Guard.Identify(r); known {
+		said.Known, said.ServedBy.Replica, said.Account = true, s.Local.Replica, identity
 	}
-	s.pages.write(w, s.log, status, "message.html", said)
+	s.Templates.Write(w, s.Log, status, "message.html", said)
 }
 
-func (s *Site) notFound(w http.ResponseWriter, r *http.Request) {
+// NotFound answers that there is no such page.
+func (s *Site) NotFound(w http.ResponseWriter, r *http.Request) {
 	s.Refuse(w, r, http.StatusNotFound, "This page does not exist.")
 }
 

@@ -1,4 +1,4 @@
-package admin
+package pages
 
 import (
 	"encoding/base64"
@@ -17,34 +17,35 @@ const noticeLifetime = 30 * time.Second
 // noticeSuffix distinguishes the cookie from that of the sign-in.
 const noticeSuffix = "-notice"
 
-// notice is the result of an action, shown on the next page. A cookie transports it, so that any
+// Notice is the result of an action, shown on the next page. A cookie transports it, so that any
 // replica can show it. An address could not, because a link from another site could then show a
 // false notice.
-type notice struct {
+type Notice struct {
 	Path string    `json:"path"`
 	Text string    `json:"text"`
 	At   time.Time `json:"at"`
 }
 
-func (s *Site) setNotice(w http.ResponseWriter, r *http.Request, done outcome) {
-	path, _, _ := strings.Cut(done.location, "?")
-	encoded, err := json.Marshal(notice{path, words.Cut(done.notice, 500), time.Now().UTC()})
+// SetNotice shows a text on the page at location, which the client requests next.
+func (s *Site) SetNotice(w http.ResponseWriter, r *http.Request, location, text string) {
+	path, _, _ := strings.Cut(location, "?")
+	encoded, err := json.Marshal(Notice{path, words.Cut(text, 500), time.Now().UTC()})
 	if err != nil {
-		s.log.Error().Err(err).Msg("notice could not be encoded")
+		s.Log.Error().Err(err).Msg("notice could not be encoded")
 		return
 	}
-	s.guard.SetCookie(w, r, noticeSuffix, base64.RawURLEncoding.EncodeToString(encoded),
+	s.Guard.SetCookie(w, r, noticeSuffix, base64.RawURLEncoding.EncodeToString(encoded),
 		noticeLifetime)
 }
 
 // noticeFor returns the notice for the requested page, or nil.
-func (s *Site) noticeFor(r *http.Request) *notice {
+func (s *Site) noticeFor(r *http.Request) *Notice {
 	const longest = 4096
-	value := s.guard.Cookie(r, noticeSuffix)
+	value := s.Guard.Cookie(r, noticeSuffix)
 	if len(value) > longest {
 		return nil
 	}
-	var n notice
+	var n Notice
 	decoded, err := base64.RawURLEncoding.DecodeString(value)
 	if err != nil || json.Unmarshal(decoded, &n) != nil || n.Path != r.URL.EscapedPath() ||
 		n.Text == "" {

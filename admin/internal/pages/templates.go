@@ -1,4 +1,4 @@
-package admin
+package pages
 
 import (
 	"bytes"
@@ -21,13 +21,14 @@ import (
 //go:embed templates
 var templateFiles embed.FS
 
-// pages renders the templates. Servers can share it.
-type pages struct {
+// Templates are the parsed templates of all pages. Servers can share them.
+type Templates struct {
 	set    *template.Template
-	assets *assets // that the templates link to
+	Assets *Assets // that the templates link to
 }
 
-func newPages() (*pages, error) {
+// NewTemplates parses the templates.
+func NewTemplates() (*Templates, error) {
 	a, err := newAssets()
 	if err != nil {
 		return nil, fmt.Errorf("admin assets: %w", err)
@@ -48,7 +49,7 @@ func newPages() (*pages, error) {
 		"runs":           newRunList,
 		"runsOfOne":      newRunListOfOne,
 		"sentence":       words.Sentence,
-		"short":          short,
+		"short":          Short,
 		"since":          records.Since,
 		"span":           words.Span,
 		"state":          words.State,
@@ -67,9 +68,9 @@ func newPages() (*pages, error) {
 		"jobPath":        param.JobPath,
 		"sections":       sections,
 
-		"actionPath":  actionPath,
+		"actionPath":  param.ActionPath,
 		"releasePath": locks.ReleasePath,
-		"deliverPath": againPath,
+		"deliverPath": param.AgainPath,
 		"targetJob": func(name string) storage.Target {
 			return storage.Target{Kind: storage.TargetJob, Name: name}
 		},
@@ -81,18 +82,18 @@ func newPages() (*pages, error) {
 	if err != nil {
 		return nil, fmt.Errorf("admin templates: %w", err)
 	}
-	return &pages{set, a}, nil
+	return &Templates{set, a}, nil
 }
 
-// write renders to a buffer first, so that a failing template leaves no partial page.
-func (p *pages) write(w http.ResponseWriter, log zerolog.Logger, status int, name string,
+// Write renders to a buffer first, so that a failing template leaves no partial page.
+func (p *Templates) Write(w http.ResponseWriter, log zerolog.Logger, status int, name string,
 	data any) {
 	var body bytes.Buffer
 	if err := p.set.ExecuteTemplate(&body, name, data); err != nil {
 		log.Error().Err(err).Str("template", name).Msg("admin page could not be rendered")
-		writePlain(w, http.StatusInternalServerError,
+		WritePlain(w, http.StatusInternalServerError,
 			"Internal error: the page could not be rendered. The log of this replica has details.")
 		return
 	}
-	writeBody(w, status, "text/html; charset=utf-8", body.Bytes())
+	WriteBody(w, status, "text/html; charset=utf-8", body.Bytes())
 }

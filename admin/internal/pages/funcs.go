@@ -1,4 +1,4 @@
-package admin
+package pages
 
 import (
 	"html/template"

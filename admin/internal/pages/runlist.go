@@ -1,4 +1,4 @@
-package admin
+package pages
 
 import (
 	"time"
@@ -37,8 +37,8 @@ func firstRuns(runs []storage.Record, n int) []storage.Record { return runs[:min
 // isRun reports whether a text, such as a holder's run, is a run's id.
 func isRun(id string) bool { return uuid.Validate(id) == nil }
 
-// short returns the end of an id, which is its random part. Logs contain it, too.
-func short(id string) string {
+// Short returns the end of an id, which is its random part. Logs contain it, too.
+func Short(id string) string {
 	if len(id) <= 8 {
 		return id
 	}

@@ -1,4 +1,4 @@
-package admin
+package pages
 
 import (
 	"cmp"
@@ -19,20 +19,21 @@ const (
 	maxQueries = 4
 )
 
-// queries bounds the queries of requests. It is safe for concurrent use.
-type queries struct {
+// Queries bounds the queries of requests. It is safe for concurrent use.
+type Queries struct {
 	places  chan struct{}
-	timeout time.Duration // of all queries of one request
+	Timeout time.Duration // of all queries of one request
 }
 
-// newQueries returns the bounds of a server.
-func newQueries() *queries {
-	return &queries{places: make(chan struct{}, maxQueries), timeout: queryTimeout}
+// NewQueries returns the bounds of a server: at most maxQueries requests at once, each for at most
+// queryTimeout.
+func NewQueries() *Queries {
+	return &Queries{places: make(chan struct{}, maxQueries), Timeout: queryTimeout}
 }
 
-// run waits for its turn and calls load with the timeout of a request.
-func (q *queries) run(parent context.Context, load func(ctx context.Context) error) error {
-	ctx, cancel := context.WithTimeout(parent, q.timeout)
+// Run waits for its turn and calls load with the timeout of a request.
+func (q *Queries) Run(parent context.Context, load func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(parent, q.Timeout)
 	defer cancel()
 	select {
 	case q.places <- struct{}{}:
@@ -42,7 +43,7 @@ func (q *queries) run(parent context.Context, load func(ctx context.Context) err
 	}
 	err := load(ctx)
 	if err != nil && ctx.Err() != nil && parent.Err() == nil {
-		return fmt.Errorf("no answer within %s: %w", q.timeout, err)
+		return fmt.Errorf("no answer within %s: %w", q.Timeout, err)
 	}
 	return err
 }

@@ -1,4 +1,4 @@
-package admin
+package pages
 
 import (
 	"context"
@@ -50,17 +50,17 @@ func (l *pageCache) lookup(key string) (p cluster.Snapshot, content any, age tim
 	return cluster.Snapshot{}, nil, 0
 }
 
-// storeAnswered notes that the store answered. It logs the first answer after a failure.
-func (s *Site) storeAnswered() {
+// StoreAnswered notes that the store answered. It logs the first answer after a failure.
+func (s *Site) StoreAnswered() {
 	if s.pageCache.silent.Swap(false) {
-		s.log.Info().Msg("admin store query succeeded again")
+		s.Log.Info().Msg("admin store query succeeded again")
 	}
 }
 
-// storeFailed notes that a query failed. It logs the first failure, and ignores clients that
+// StoreFailed notes that a query failed. It logs the first failure, and ignores clients that
 // disconnected.
-func (s *Site) storeFailed(ctx context.Context, err error) {
+func (s *Site) StoreFailed(ctx context.Context, err error) {
 	if ctx.Err() == nil && !s.pageCache.silent.Swap(true) {
-		s.log.Warn().Err(err).Msg("admin store query failed")
+		s.Log.Warn().Err(err).Msg("admin store query failed")
 	}
 }

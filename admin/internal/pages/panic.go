@@ -1,12 +1,12 @@
-package admin
+package pages
 
 import (
 	"net/http"
 	"runtime/debug"
 )
 
-// recoverPanics answers 500 with a text after a panic.
-func (s *Site) recoverPanics(next http.Handler) http.Handler {
+// RecoverPanics answers 500 with a text after a panic.
+func (s *Site) RecoverPanics(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			cause := recover()
@@ -16,7 +16,7 @@ func (s *Site) recoverPanics(next http.Handler) http.Handler {
 			if cause == http.ErrAbortHandler {
 				panic(cause)
 			}
-			s.log.Error().Interface("panic", cause).Bytes("stack", debug.Stack()).
+			s.Log.Error().Interface("panic", cause).Bytes("stack", debug.Stack()).
 				Str("path", r.URL.Path).Msg("admin request panicked")
 			s.Refuse(w, r, http.StatusInternalServerError,
 				"Internal error. The log of this replica has details.")

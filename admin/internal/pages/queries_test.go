@@ -1,0 +1,35 @@
+package pages
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+)
+
+func TestTooManyRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := NewQueries()
+		release := make(chan struct{})
+		for range maxQueries {
+			go func() {
+				_ = r.Run(t.Context(), func(context.Context) error { <-release; return nil })
+			}()
+		}
+		synctest.Wait()
+		never := func(context.Context) error { t.Error("asked beyond the bound"); return nil }
+		if err := r.Run(t.Context(), never); !errors.Is(err, errBusy) {
+			t.Errorf("error is %v, want errBusy", err)
+		}
+		left, leave := context.WithCancel(t.Context())
+		leave()
+		if err := r.Run(left, never); !errors.Is(err, context.Canceled) {
+			t.Errorf("error of a client that left is %v", err)
+		}
+		close(release)
+		synctest.Wait()
+		if err := r.Run(t.Context(), func(context.Context) error { return nil }); err != nil {
+			t.Error(err)
+		}
+	})
+}

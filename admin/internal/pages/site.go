@@ -1,0 +1,41 @@
+package pages
+
+import (
+	"context"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/access"
+	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// Site renders pages and answers of the API. It is safe for concurrent use.
+type Site struct {
+	Parts
+	Guard     *access.Guard
+	pageCache pageCache
+}
+
+// Parts are what a Site needs.
+type Parts struct {
+	Log       zerolog.Logger
+	Templates *Templates
+	Queries   *Queries
+	Cluster   *cluster.Reader
+	Local     cluster.Local
+	StoreName string        // for people
+	Refresh   time.Duration // of open pages that get no events
+	Actions   bool          // operators may act
+	// Events returns the address of the events after the current position. Nil: no events.
+	Events func(ctx context.Context, topics []storage.Topic) string
+}
+
+// NewSite returns a site whose guard has the policy. Attempts is as in access.NewGuard.
+func NewSite(parts Parts, policy access.Policy, attempts storage.Attempts) (*Site, error) {
+	s := &Site{Parts: parts}
+	var err error
+	s.Guard, err = access.NewGuard(policy, attempts, s, s.Log)
+	return s, err
+}
