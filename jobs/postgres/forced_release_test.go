@@ -90,15 +90,19 @@ func TestReleaseContinuesAfterAFinish(t *testing.T) {
 // transaction and the release that ended it.
 func (s *harness) finishBeforeRelease(session uuid.UUID, asked storage.StartRequest) bool {
 	run := s.granted(s.a, session, asked)
-	inside, ended := make(chan bool), make(chan error, 1)
+	inside, ended := make(chan int, 1), make(chan error, 1)
 	go func() {
 		ended <- InTx(context.Background(), run, func(tx pgx.Tx) error {
-			close(inside)
-			_, err := tx.Exec(context.Background(), "SELECT pg_sleep(600)")
+			var pid int
+			err := tx.QueryRow(context.Background(), backendID).Scan(&pid)
+			inside <- pid
+			if err == nil {
+				_, err = tx.Exec(context.Background(), "SELECT pg_sleep(600)")
+			}
 			return err
 		})
 	}()
-	<-inside
+	backend := <-inside
 	type answer struct {
 		lock locking.Released
 		err  error
@@ -118,6 +122,10 @@ func (s *harness) finishBeforeRelease(session uuid.UUID, asked storage.StartRequ
 		pid)
 	if err := <-ended; err == nil {
 		s.t.Fatal("the transaction committed")
+	}
+	// A terminated backend tells its client before it gives back its locks. Until then a finish
+	// would wait behind the frozen release.
+	for query[bool](s, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)", backend) {
 	}
 	finish := storage.FinishRequest{Run: run.ID, Token: run.Token, State: jobs.Waiting,
 		Reason: reasons.Retry, Error: "terminated"}
