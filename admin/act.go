@@ -91,6 +91,8 @@ func refusedActionOf(err error) (status int, refused refusedAction) {
 	case errors.Is(err, storage.ErrInTransaction):
 		refused.Option = map[string]any{"end_transaction": true}
 		return http.StatusConflict, refused
+	case errors.Is(err, storage.ErrKeyUsed):
+		return http.StatusUnprocessableEntity, refused
 	case errors.Is(err, storage.ErrConflict), errors.Is(err, storage.ErrFromConfig):
 		return http.StatusConflict, refused
 	case errors.Is(err, storage.ErrNotFound):

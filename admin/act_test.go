@@ -276,11 +276,11 @@ func TestActionWithOneKeyRunsOnce(t *testing.T) {
 		t.Errorf("%s and %s of %d runs", first.ID, again.ID, len(c.runs))
 	}
 	answered[refusedAction](t, post(handler, "/api/v1/jobs/rollup-sales/trigger",
-		`{"params": {"rows": 1}}`, key), 409)
+		`{"params": {"rows": 1}}`, key), 422)
 	answered[storage.Pause](t, post(handler, "/api/v1/pause", "",
 		accesstest.WithHeader("Idempotency-Key", "click-2")), 200)
 	answered[refusedAction](t, post(handler, "/api/v1/resume", "",
-		accesstest.WithHeader("Idempotency-Key", "click-2")), 409)
+		accesstest.WithHeader("Idempotency-Key", "click-2")), 422)
 	answered[refusedAction](t, post(handler, "/api/v1/pause", "", key, key), 400)
 	answered[refusedAction](t, post(handler, "/api/v1/pause", "",
 		accesstest.WithHeader("Idempotency-Key", strings.Repeat("k", 201))), 400)

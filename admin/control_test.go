@@ -54,7 +54,7 @@ func (c *control) acted(a storage.Action, action, target string) (again bool, er
 	}
 	if used, known := c.keys[a.Key]; known {
 		if used != action+" "+target {
-			return false, fmt.Errorf("key %q was used for %s: %w", a.Key, used, storage.ErrConflict)
+			return false, fmt.Errorf("key %q was used for %s: %w", a.Key, used, storage.ErrKeyUsed)
 		}
 		return true, nil
 	}
@@ -135,7 +135,7 @@ func (c *control) Trigger(_ context.Context, a storage.Action,
 	name := r.Job + " " + r.Key
 	if run, known := c.runs[name]; known {
 		if string(c.params[name]) != string(r.Params) {
-			return storage.Triggered{}, storage.ErrConflict
+			return storage.Triggered{}, storage.ErrKeyUsed
 		}
 		return storage.Triggered{Record: run}, nil
 	}

@@ -132,12 +132,18 @@ func (s base) refusedForm(r *http.Request, sent url.Values, err error) (form, in
 	return f, status
 }
 
+// keyUsedAdvice is for a form that was sent twice, the second time with other input.
+const keyUsedAdvice = "This form was submitted before with other input, and that was done. Open the " +
+	"form again for another action."
+
 // adviceOn says what to do after an error.
 func adviceOn(err error, status int) string {
 	switch {
 	case status == http.StatusServiceUnavailable:
 		return "The database did not answer, so the result is unknown. Submit again: the action " +
 			"runs at most once."
+	case errors.Is(err, storage.ErrKeyUsed):
+		return keyUsedAdvice
 	case errors.Is(err, storage.ErrPaused):
 		return "Nothing was done. Resume it first, or tick the box below."
 	case errors.Is(err, storage.ErrInTransaction):

@@ -43,7 +43,7 @@ func (s jobPages) addPage(w http.ResponseWriter, r *http.Request) {
 			f.Button, f.Back = "Add job", "/jobs"
 			f.text("job", "The job", "As in the configuration, in YAML or JSON.", exampleJob,
 				16, true)
-			if errors.Is(f.err, storage.ErrConflict) {
+			if errors.Is(f.err, storage.ErrConflict) && !errors.Is(f.err, storage.ErrKeyUsed) {
 				f.Advice = "Nothing was done. A job of that name is there: choose another name, " +
 					"or change the one that is there on its own page."
 			}

@@ -125,7 +125,7 @@ func triggerForm(f *form, known *triggerView) {
 	if paused {
 		f.check("even_paused", "Start the run despite the pause", true)
 	}
-	if errors.Is(f.err, storage.ErrConflict) {
+	if errors.Is(f.err, storage.ErrKeyUsed) {
 		f.renew()
 		f.Advice =
 			"This form was submitted before with other params and has added a run. Submit again " +

@@ -50,7 +50,7 @@ it adds no run, prints the blocker and exits with 1.`,
 		}
 		return a.withOperations(ctx, func(ops *operations.Operations, _ storage.History) error {
 			run, err := ops.Trigger(ctx, a.action(), request)
-			if errors.Is(err, storage.ErrConflict) {
+			if errors.Is(err, storage.ErrKeyUsed) {
 				return fmt.Errorf("trigger job %q: key %q already belongs to a run with other "+
 					"params; use another key", request.Job, request.Key)
 			}

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -18,15 +17,16 @@ const (
 		set_config('idle_in_transaction_session_timeout', '5s', true)`
 
 	// The second of two actions with one key waits here, and then reads the result of the first.
-	lockKey = `SELECT pg_advisory_xact_lock(hashtextextended('holdfast action ' || $1 || ' ' || $2,
-		0))`
+	lockKey = `SELECT pg_advisory_xact_lock(hashtextextended('holdfast action ' || $1 || ' ' || $2
+		|| ' ' || $3, 0))`
 
-	actionByKey = `SELECT action, target, outcome FROM holdfast.audit WHERE key = $1 AND key <> ''`
+	actionByKey = `SELECT action, target, request, outcome FROM holdfast.audit
+		WHERE key = $1 AND key <> '' AND actor = $2`
 
 	writeAudit = `
 INSERT INTO holdfast.audit (id, at, actor, via, replica, action, target, reason, detail, key,
-    outcome)
-VALUES ($1, clock_timestamp(), $2, $3, $4, $5, $6, $7, $8, $9, $10)`
+    request, outcome)
+VALUES ($1, clock_timestamp(), $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`
 
 	// Every transaction locks meta last, and sends this together with its commit.
 	raiseControlState = `UPDATE holdfast.meta SET control_version = control_version + 1 WHERE one`
@@ -68,12 +68,12 @@ func (s *Store) actionOnce(ctx context.Context, a storage.Action, action, target
 		return err
 	}
 	defer rollback(ctx, conn, tx)
-	before, err := s.beginAction(ctx, tx, a.Key)
+	before, err := s.beginAction(ctx, tx, a)
 	if err != nil {
 		return err
 	}
 	if before != nil {
-		return before.fillIn(a.Key, action, target, outcome)
+		return before.fillIn(a, action, target, outcome)
 	}
 	d := &actionTx{Tx: tx}
 	if err := do(ctx, d); err != nil || d.silent {
@@ -84,36 +84,34 @@ func (s *Store) actionOnce(ctx context.Context, a storage.Action, action, target
 
 // formerAction is an earlier action with the same key.
 type formerAction struct {
-	action, target string
-	outcome        []byte
+	action, target, request string
+	outcome                 []byte
 }
 
-// fillIn decodes the outcome of the earlier action. It returns jobs.ErrConflict if that was another
-// action.
-func (f *formerAction) fillIn(key, action, target string, outcome any) error {
-	if f.action != action || f.target != target {
-		return fmt.Errorf("key %q was used to %s %s: %w", key, f.action, f.target,
-			storage.ErrConflict)
-	}
-	if outcome == nil {
-		return nil
+// fillIn decodes the outcome of the earlier action. It returns storage.ErrKeyUsed if that was
+// another request.
+func (f *formerAction) fillIn(a storage.Action, action, target string, outcome any) error {
+	err := a.CheckKey(action, target, f.action, f.target, f.request)
+	if err != nil || outcome == nil {
+		return err
 	}
 	return json.Unmarshal(f.outcome, outcome)
 }
 
-// beginAction returns the earlier action with the key, or nil.
+// beginAction returns the earlier action of the actor with the key, or nil.
 func (s *Store) beginAction(ctx context.Context, tx pgx.Tx,
-	key string) (before *formerAction, err error) {
+	a storage.Action) (before *formerAction, err error) {
 	b := &pgx.Batch{}
 	b.Queue(beginAction, s.lockTimeout)
-	if key != "" {
-		b.Queue(lockKey, s.cluster.String(), key)
-		b.Queue(actionByKey, key).Query(func(rows pgx.Rows) error {
+	if a.Key != "" {
+		b.Queue(lockKey, s.cluster.String(), a.Actor, a.Key)
+		b.Queue(actionByKey, a.Key, a.Actor).Query(func(rows pgx.Rows) error {
 			var f formerAction
-			_, err := pgx.ForEachRow(rows, []any{&f.action, &f.target, &f.outcome}, func() error {
-				before = &f
-				return nil
-			})
+			_, err := pgx.ForEachRow(rows, []any{&f.action, &f.target, &f.request, &f.outcome},
+				func() error {
+					before = &f
+					return nil
+				})
 			return err
 		})
 	}
@@ -134,7 +132,7 @@ func (s *Store) commitAction(ctx context.Context, d *actionTx, a storage.Action,
 	}
 	b := &d.last
 	b.Queue(writeAudit, uuid.New(), a.Actor, a.Via, a.Replica, action, target, a.Reason, detail,
-		a.Key, encoded)
+		a.Key, a.Request(), encoded)
 	if d.controlState {
 		b.Queue(raiseControlState)
 	}

@@ -94,40 +94,41 @@ func (s *Store) Release(ctx context.Context, a storage.Action,
 	}
 	var told storedRelease
 	target := string(r.Resource.Kind()) + " " + r.Resource.Path()
-	err := s.action(ctx, a, "release", target, &told, func(ctx context.Context, d *actionTx) error {
-		if err := requireGrant(ctx, d, r); err != nil {
+	err := s.action(ctx, a.Asking(fmt.Sprint(r.Token)), "release", target, &told,
+		func(ctx context.Context, d *actionTx) error {
+			if err := requireGrant(ctx, d, r); err != nil {
+				return err
+			}
+			held, err := readLocks(ctx, d, heldLock, r.Token)
+			if err != nil {
+				return err
+			}
+			ended, err := s.takeClaim(ctx, d, r)
+			if err != nil {
+				return err
+			}
+			why := byWhom("its lock was released", a)
+			taken, err := readLocks(ctx, d, forceRelease, r.Token, why)
+			if err != nil {
+				return err
+			}
+			var released locking.Released
+			switch {
+			case len(taken) == 1:
+				released = taken[0]
+			case ended > 0 && len(held) == 1:
+				// The run whose transaction was ended has finished first.
+				released = held[0]
+				err = loseNextAttempt(ctx, d, released, why)
+			default: // its holder gave it back meanwhile
+				return requireGrant(ctx, d, r)
+			}
+			told = storedRelease{ID: released.ID, Token: released.Token, Owner: released.Owner,
+				Requests: storedRequests(released.Requests)}
+			d.controlState, d.detail = true,
+				map[string]any{"token": r.Token, "holder": released.Owner, "ended_transactions": ended}
 			return err
-		}
-		held, err := readLocks(ctx, d, heldLock, r.Token)
-		if err != nil {
-			return err
-		}
-		ended, err := s.takeClaim(ctx, d, r)
-		if err != nil {
-			return err
-		}
-		why := byWhom("its lock was released", a)
-		taken, err := readLocks(ctx, d, forceRelease, r.Token, why)
-		if err != nil {
-			return err
-		}
-		var released locking.Released
-		switch {
-		case len(taken) == 1:
-			released = taken[0]
-		case ended > 0 && len(held) == 1:
-			// The run whose transaction was ended has finished first.
-			released = held[0]
-			err = loseNextAttempt(ctx, d, released, why)
-		default: // its holder gave it back meanwhile
-			return requireGrant(ctx, d, r)
-		}
-		told = storedRelease{ID: released.ID, Token: released.Token, Owner: released.Owner,
-			Requests: storedRequests(released.Requests)}
-		d.controlState, d.detail = true,
-			map[string]any{"token": r.Token, "holder": released.Owner, "ended_transactions": ended}
-		return err
-	})
+		})
 	if err != nil {
 		return locking.Released{}, err
 	}

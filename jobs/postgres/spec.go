@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"github.com/jackc/pgx/v5"
 
@@ -73,7 +74,8 @@ func (s *Store) PutSpec(ctx context.Context, a storage.Action, spec storage.Spec
 		return storage.Spec{}, err
 	}
 	var put storage.Spec
-	err := s.action(ctx, a, "put_job", "job "+spec.Job, &put,
+	err := s.action(ctx, a.Asking(string(spec.Text), strconv.FormatInt(spec.Version, 10)),
+		"put_job", "job "+spec.Job, &put,
 		func(ctx context.Context, d *actionTx) (err error) {
 			if err := refuseConfigured(ctx, d, spec.Job); err != nil {
 				return err
@@ -102,7 +104,7 @@ func (s *Store) RemoveSpec(ctx context.Context, a storage.Action, job string, ve
 	if err := (storage.Target{Kind: storage.TargetJob, Name: job}).Check(); err != nil {
 		return err
 	}
-	return s.action(ctx, a, "remove_job", "job "+job, nil,
+	return s.action(ctx, a.Asking(strconv.FormatInt(version, 10)), "remove_job", "job "+job, nil,
 		func(ctx context.Context, d *actionTx) error {
 			if err := refuseConfigured(ctx, d, job); err != nil {
 				return err

@@ -18,6 +18,7 @@ import (
 const (
 	// runByKey omits skipped runs, which leave their key free.
 	runByKey = selectRuns + ` WHERE r.job = $1 AND r.key = $2 AND r.key <> ''
+		AND r.key_actor = $3
 		AND r.trouble IS DISTINCT FROM 'skipped' ORDER BY r.recovery DESC LIMIT 1`
 
 	// It compares the stored form, because PostgreSQL may have written numbers in another way.
@@ -38,8 +39,8 @@ SELECT coalesce(
 	triggerRun = `
 WITH new AS (
     INSERT INTO holdfast.runs (id, job, scheduled_at, key, state, created_at, reason, detail,
-        params, start_by)
-    SELECT $1, $2, t, $3, 'waiting', t, 'triggered', $4, $5, t + $6::interval
+        params, start_by, key_actor)
+    SELECT $1, $2, t, $3, 'waiting', t, 'triggered', $4, $5, t + $6::interval, $7
         FROM date_trunc('microseconds', clock_timestamp()) t
     ON CONFLICT DO NOTHING RETURNING id, job, created_at
 ), place AS (
@@ -82,7 +83,7 @@ func (s *Store) Trigger(ctx context.Context, a storage.Action,
 // triggered returns the run of the key, and adds it if there is none.
 func (s *Store) triggered(ctx context.Context, d *actionTx, a storage.Action,
 	r storage.TriggerRequest) (answer storage.Triggered, err error) {
-	record, found, err := triggeredBefore(ctx, d, r)
+	record, found, err := triggeredBefore(ctx, d, a, r)
 	if found || err != nil {
 		d.silent = true
 		return answered(ctx, d, record, false, err)
@@ -92,13 +93,13 @@ func (s *Store) triggered(ctx context.Context, d *actionTx, a storage.Action,
 	}
 	id := uuid.New()
 	tag, err := d.Exec(ctx, triggerRun, id, r.Job, r.Key, byWhom("triggered", a), paramsOrNull(r),
-		r.Limit())
+		r.Limit(), a.Actor)
 	if err != nil {
 		return answer, err
 	}
 	d.detail = map[string]any{"run": id, "key": r.Key}
 	d.silent = tag.RowsAffected() == 0 // another was quicker with the key
-	record, _, err = triggeredBefore(ctx, d, r)
+	record, _, err = triggeredBefore(ctx, d, a, r)
 	return answered(ctx, d, record, !d.silent, err)
 }
 
@@ -180,10 +181,10 @@ func paramsOrNull(r storage.TriggerRequest) *string {
 	return &text
 }
 
-// triggeredBefore returns the run of the key.
-func triggeredBefore(ctx context.Context, tx pgx.Tx,
+// triggeredBefore returns the run of the actor's key.
+func triggeredBefore(ctx context.Context, tx pgx.Tx, a storage.Action,
 	r storage.TriggerRequest) (storage.Record, bool, error) {
-	rows, err := tx.Query(ctx, runByKey, r.Job, r.Key)
+	rows, err := tx.Query(ctx, runByKey, r.Job, r.Key, a.Actor)
 	if err != nil {
 		return storage.Record{}, false, err
 	}
@@ -198,7 +199,7 @@ func triggeredBefore(ctx context.Context, tx pgx.Tx,
 	if !same {
 		return storage.Record{}, false,
 			fmt.Errorf("key %q of job %s was used with other params: %w", r.Key, r.Job,
-				storage.ErrConflict)
+				storage.ErrKeyUsed)
 	}
 	return records[0], true, nil
 }

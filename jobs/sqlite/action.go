@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,12 +13,13 @@ import (
 )
 
 const (
-	actionByKey = `SELECT action, target, outcome FROM holdfast_audit WHERE key = ?1 AND key <> ''`
+	actionByKey = `SELECT action, target, request, outcome FROM holdfast_audit
+		WHERE key = ?1 AND key <> '' AND actor = ?2`
 
 	writeAudit = `
 INSERT INTO holdfast_audit (id, at, actor, via, replica, action, target, reason, detail, key,
-    outcome)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)`
+    request, outcome)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)`
 
 	raiseControlState = `UPDATE holdfast_meta SET control_version = control_version + 1`
 )
@@ -43,7 +43,7 @@ func (s *Store) action(ctx context.Context, a storage.Action, action, target str
 	}
 	err := s.write(ctx, action, func(tx *sql.Tx) error {
 		d := &actionTx{Tx: tx, now: micros(time.Now())}
-		done, err := d.before(ctx, a.Key, action, target, outcome)
+		done, err := d.before(ctx, a, action, target, outcome)
 		if err != nil || done {
 			return err
 		}
@@ -58,18 +58,18 @@ func (s *Store) action(ctx context.Context, a storage.Action, action, target str
 	return err
 }
 
-// before fills in the outcome of an earlier action with the key.
-func (d *actionTx) before(ctx context.Context, key, action, target string,
+// before fills in the outcome of an earlier action of the actor with the key.
+func (d *actionTx) before(ctx context.Context, a storage.Action, action, target string,
 	outcome any) (bool, error) {
-	var didAction, didTarget string
+	var didAction, didTarget, request string
 	var told sql.NullString
-	err := d.QueryRowContext(ctx, actionByKey, key).Scan(&didAction, &didTarget, &told)
+	err := d.QueryRowContext(ctx, actionByKey, a.Key, a.Actor).
+		Scan(&didAction, &didTarget, &request, &told)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}
-	if err == nil && (didAction != action || didTarget != target) {
-		err = fmt.Errorf("key %q was used to %s %s: %w", key, didAction, didTarget,
-			storage.ErrConflict)
+	if err == nil {
+		err = a.CheckKey(action, target, didAction, didTarget, request)
 	}
 	if err == nil && outcome != nil {
 		err = json.Unmarshal([]byte(told.String), outcome)
@@ -88,7 +88,7 @@ func (d *actionTx) writeDown(ctx context.Context, a storage.Action, action, targ
 		return err
 	}
 	_, err = d.ExecContext(ctx, writeAudit, uuid.New(), d.now, a.Actor, a.Via, a.Replica, action,
-		target, a.Reason, detail, a.Key, told)
+		target, a.Reason, detail, a.Key, a.Request(), told)
 	if err == nil && d.controlState {
 		_, err = d.ExecContext(ctx, raiseControlState)
 	}

@@ -59,22 +59,23 @@ func (s *Store) Release(ctx context.Context, a storage.Action,
 	}
 	var told storedRelease
 	target := string(r.Resource.Kind()) + " " + r.Resource.Path()
-	err = s.action(ctx, a, "release", target, &told, func(d *actionTx) error {
-		var run uuid.UUID
-		err := d.QueryRowContext(ctx, runHolding, r.Resource.Key(), r.Token).Scan(&run)
-		if errors.Is(err, sql.ErrNoRows) {
-			return heldByOthers(ctx, d, r)
-		}
-		if err != nil {
-			return err
-		}
-		if told, err = takeClaim(ctx, d, a, run, r.Token); err != nil {
-			return err
-		}
-		d.controlState, d.detail = true,
-			map[string]any{"token": r.Token, "holder": told.Owner, "ended_transactions": ended}
-		return nil
-	})
+	err = s.action(ctx, a.Asking(fmt.Sprint(r.Token)), "release", target, &told,
+		func(d *actionTx) error {
+			var run uuid.UUID
+			err := d.QueryRowContext(ctx, runHolding, r.Resource.Key(), r.Token).Scan(&run)
+			if errors.Is(err, sql.ErrNoRows) {
+				return heldByOthers(ctx, d, r)
+			}
+			if err != nil {
+				return err
+			}
+			if told, err = takeClaim(ctx, d, a, run, r.Token); err != nil {
+				return err
+			}
+			d.controlState, d.detail = true,
+				map[string]any{"token": r.Token, "holder": told.Owner, "ended_transactions": ended}
+			return nil
+		})
 	if err != nil {
 		return locking.Released{}, err
 	}

@@ -22,7 +22,7 @@ const (
 r.id, r.job, r.scheduled_at, r.key, r.recovery, r.attempt, r.state, r.session, r.replica, r.token,
     r.created_at, r.started_at, r.finished_at,
     r.wait_since, r.reason, r.detail, r.blocker, r.error, r.params, r.waited, r.blocked_at,
-        r.reserved_until, r.in_turn, r.rests, r.start_by, 0`
+        r.reserved_until, r.in_turn, r.rests, r.start_by, r.key_actor, 0`
 
 	selectRuns = `SELECT ` + runColumns + ` FROM holdfast_runs r`
 

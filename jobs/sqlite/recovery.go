@@ -72,6 +72,7 @@ func successor(lost runRow, reason jobs.Reason, now int64) runRow {
 		Key: lost.Key, Recovery: lost.Recovery + 1}
 	next := newRun(uuid.New(), firing, now)
 	next.Since, next.Reason, next.Params = &now, reason, lost.Params
+	next.KeyActor = lost.KeyActor
 	next.Detail = fmt.Sprintf("recovers run %s, lost on replica %s", lost.ID, lost.Replica)
 	return next
 }

@@ -19,9 +19,9 @@ const (
 INSERT INTO holdfast_runs (id, job, scheduled_at, key, recovery, attempt, state, session, replica,
     token, created_at, started_at, finished_at,
     wait_since, reason, detail, blocker, error, params, waited, blocked_at,
-    reserved_until, in_turn, rests, start_by)
+    reserved_until, in_turn, rests, start_by, key_actor)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,
-    ?21, ?22, ?23, ?24, ?25)`
+    ?21, ?22, ?23, ?24, ?25, ?26)`
 
 	// saveRun inserts a run, or updates the existing one. The caller has looked for other runs of
 	// the firing.
@@ -44,7 +44,7 @@ ON CONFLICT (id) DO UPDATE SET
 SELECT r.id, r.job, r.scheduled_at, r.key, r.recovery, r.attempt, r.state, r.session, r.replica,
     r.token, r.created_at, r.started_at, r.finished_at,
     r.wait_since, r.reason, r.detail, r.blocker, r.error, r.params, r.waited, r.blocked_at,
-    r.reserved_until, r.in_turn, r.rests, r.start_by, c.token IS NOT NULL
+    r.reserved_until, r.in_turn, r.rests, r.start_by, r.key_actor, c.token IS NOT NULL
 FROM json_each(?1) q CROSS JOIN holdfast_runs r ON r.id = q.value LEFT
     JOIN holdfast_claims c ON c.run = r.id`
 
@@ -106,6 +106,8 @@ type runRow struct {
 	Rests   *string // times in JSON
 	StartBy *int64  // when it must have begun
 
+	KeyActor string // who chose the key
+
 	claimed bool // the claim of its token stands
 }
 
@@ -113,7 +115,7 @@ func (r runRow) values() []any {
 	return []any{r.ID, r.Job, r.ScheduledAt, r.Key, r.Recovery, r.Attempt, r.State, r.Session,
 		r.Replica, r.Token, r.Created, r.Started, r.Finished,
 		r.Since, r.Reason, r.Detail, r.Blocker, r.Error, r.Params, r.Waited, r.BlockedAt,
-		r.ReservedUntil, r.InTurn, r.Rests, r.StartBy}
+		r.ReservedUntil, r.InTurn, r.Rests, r.StartBy, r.KeyActor}
 }
 
 // firing identifies the runs of a firing: by a scheduled time, or by a key.
@@ -197,7 +199,7 @@ func scanRunRow(rows *sql.Rows) (runRow, error) {
 		&r.Session, &r.Replica, &r.Token, &r.Created,
 		&r.Started, &r.Finished, &r.Since, &r.Reason, &r.Detail, &r.Blocker, &r.Error, &r.Params,
 		&r.Waited, &r.BlockedAt,
-		&r.ReservedUntil, &r.InTurn, &r.Rests, &r.StartBy, &r.claimed)
+		&r.ReservedUntil, &r.InTurn, &r.Rests, &r.StartBy, &r.KeyActor, &r.claimed)
 	return r, err
 }
 

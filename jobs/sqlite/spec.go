@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strconv"
 
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -49,23 +50,24 @@ func (s *Store) PutSpec(ctx context.Context, a storage.Action, spec storage.Spec
 		return storage.Spec{}, wrap("put_job", err)
 	}
 	var put storage.Spec
-	err := s.action(ctx, a, "put_job", "job "+spec.Job, &put, func(d *actionTx) error {
-		known, found, err := changeable(ctx, d, spec.Job, checks)
-		if err != nil {
-			return err
-		}
-		switch {
-		case !found && spec.Version > 0:
-			return fmt.Errorf("added job %s: %w", spec.Job, storage.ErrNotFound)
-		case found && known.Removed != (spec.Version == 0),
-			found && !known.Removed && known.Version != spec.Version:
-			return known.Conflict(spec.Version)
-		}
-		put = storage.Spec{Job: spec.Job, Text: spec.Text, Version: known.Version + 1,
-			ChangedAt: fromMicros(d.now), ChangedBy: a.Actor}
-		d.controlState, d.detail = true, map[string]any{"version": put.Version, "spec": put.Text}
-		return d.writeSpec(ctx, put)
-	})
+	err := s.action(ctx, a.Asking(string(spec.Text), strconv.FormatInt(spec.Version, 10)),
+		"put_job", "job "+spec.Job, &put, func(d *actionTx) error {
+			known, found, err := changeable(ctx, d, spec.Job, checks)
+			if err != nil {
+				return err
+			}
+			switch {
+			case !found && spec.Version > 0:
+				return fmt.Errorf("added job %s: %w", spec.Job, storage.ErrNotFound)
+			case found && known.Removed != (spec.Version == 0),
+				found && !known.Removed && known.Version != spec.Version:
+				return known.Conflict(spec.Version)
+			}
+			put = storage.Spec{Job: spec.Job, Text: spec.Text, Version: known.Version + 1,
+				ChangedAt: fromMicros(d.now), ChangedBy: a.Actor}
+			d.controlState, d.detail = true, map[string]any{"version": put.Version, "spec": put.Text}
+			return d.writeSpec(ctx, put)
+		})
 	return put, err
 }
 
@@ -76,34 +78,35 @@ func (s *Store) RemoveSpec(ctx context.Context, a storage.Action, job string, ve
 	if err := (storage.Target{Kind: storage.TargetJob, Name: job}).Check(); err != nil {
 		return wrap("remove_job", err)
 	}
-	return s.action(ctx, a, "remove_job", "job "+job, nil, func(d *actionTx) error {
-		known, found, err := changeable(ctx, d, job, checks)
-		if err != nil {
-			return err
-		}
-		switch {
-		case !found:
-			return fmt.Errorf("added job %s: %w", job, storage.ErrNotFound)
-		case known.Removed || known.Version != version:
-			return known.Conflict(version)
-		}
-		waiting, err := idsBy(ctx, d, waitingOf, job)
-		if err != nil {
-			return err
-		}
-		if err := cancelRuns(ctx, d.Tx, waiting, byWhom("its job was removed", a),
-			d.now); err != nil {
-			return err
-		}
-		known.Version, known.Removed, known.ChangedAt, known.ChangedBy = version+1, true,
-			fromMicros(d.now), a.Actor
-		d.controlState, d.detail = true,
-			map[string]any{"version": known.Version, "cancelled_runs": len(waiting)}
-		if err := d.writeSpec(ctx, known); err != nil {
-			return err
-		}
-		return d.deactivateJob(ctx, job)
-	})
+	return s.action(ctx, a.Asking(strconv.FormatInt(version, 10)), "remove_job", "job "+job,
+		nil, func(d *actionTx) error {
+			known, found, err := changeable(ctx, d, job, checks)
+			if err != nil {
+				return err
+			}
+			switch {
+			case !found:
+				return fmt.Errorf("added job %s: %w", job, storage.ErrNotFound)
+			case known.Removed || known.Version != version:
+				return known.Conflict(version)
+			}
+			waiting, err := idsBy(ctx, d, waitingOf, job)
+			if err != nil {
+				return err
+			}
+			if err := cancelRuns(ctx, d.Tx, waiting, byWhom("its job was removed", a),
+				d.now); err != nil {
+				return err
+			}
+			known.Version, known.Removed, known.ChangedAt, known.ChangedBy = version+1, true,
+				fromMicros(d.now), a.Actor
+			d.controlState, d.detail = true,
+				map[string]any{"version": known.Version, "cancelled_runs": len(waiting)}
+			if err := d.writeSpec(ctx, known); err != nil {
+				return err
+			}
+			return d.deactivateJob(ctx, job)
+		})
 }
 
 // deactivateJob removes the job from all sessions.

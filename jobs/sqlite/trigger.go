@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// runByKey omits skipped runs, which leave their key free.
+	// runByKey finds a key of the actor. It omits skipped runs, which leave their key free.
 	runByKey = `
-SELECT id FROM holdfast_runs WHERE job = ?1 AND key = ?2 AND key <> '' AND state <> 'skipped'
-    ORDER BY recovery DESC LIMIT 1`
+SELECT id FROM holdfast_runs WHERE job = ?1 AND key = ?2 AND key <> '' AND key_actor = ?3
+    AND state <> 'skipped' ORDER BY recovery DESC LIMIT 1`
 
 	lockedByJob = `
 SELECT d.resources, d.may_overlap FROM holdfast_jobs j CROSS
@@ -64,7 +64,7 @@ func triggered(ctx context.Context, d *actionTx, a storage.Action,
 func runOfTrigger(ctx context.Context, d *actionTx, a storage.Action,
 	r storage.TriggerRequest) (record storage.Record, created bool, err error) {
 	var id uuid.UUID
-	err = d.QueryRowContext(ctx, runByKey, r.Job, r.Key).Scan(&id)
+	err = d.QueryRowContext(ctx, runByKey, r.Job, r.Key, a.Actor).Scan(&id)
 	if err == nil {
 		d.silent = true
 		record, err = triggeredBefore(ctx, d.Tx, id, r)
@@ -83,6 +83,7 @@ func runOfTrigger(ctx context.Context, d *actionTx, a storage.Action,
 	}
 	run := newRun(uuid.New(),
 		storage.Firing{Job: r.Job, ScheduledAt: fromMicros(d.now), Key: r.Key}, d.now)
+	run.KeyActor = a.Actor
 	run.Since, run.Reason, run.Detail = &d.now, reasons.Triggered, byWhom("triggered", a)
 	if by := r.StartBy(fromMicros(d.now)); by != nil {
 		run.StartBy = new(micros(*by))
@@ -152,7 +153,7 @@ func triggeredBefore(ctx context.Context, tx *sql.Tx, id uuid.UUID,
 	}
 	if !storage.SameParams(records[0].Params, r.Params) {
 		return storage.Record{}, fmt.Errorf("key %q of job %s was used with other params: %w",
-			r.Key, r.Job, storage.ErrConflict)
+			r.Key, r.Job, storage.ErrKeyUsed)
 	}
 	return records[0], nil
 }

@@ -2,6 +2,8 @@ package storage
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 
@@ -51,10 +53,40 @@ type Action struct {
 	Via     string // "page", "api", "cli" or "go"
 	Replica string // the replica that executes it; "" if none does
 	Reason  string // free text; may be empty; at most 500 bytes
-	// Key makes the action idempotent. A second action with the same key, kind and target does
-	// nothing and returns the same outcome. With another kind or target it returns ErrConflict. ""
-	// means no key. At most 200 bytes.
+	// Key makes the action idempotent. Each actor has keys of its own. A second action of the actor
+	// with the same key and the same request does nothing and returns the same outcome. With another
+	// kind, target or request it returns ErrKeyUsed. "" means no key. At most 200 bytes.
 	Key string
+
+	request string // a digest of what the request says beside its target
+}
+
+// Asking returns the action with what its request says beside kind and target: the definition of a
+// job, or the token of a lock. Stores call it.
+func (a Action) Asking(parts ...string) Action {
+	sum := sha256.New()
+	for _, part := range parts {
+		_, _ = fmt.Fprintf(sum, "%d:%s", len(part), part) // a hash returns no error
+	}
+	a.request = hex.EncodeToString(sum.Sum(nil))
+	return a
+}
+
+// Request returns a digest of what Asking was called with, or "".
+func (a Action) Request() string { return a.request }
+
+// CheckKey returns ErrKeyUsed unless the earlier action with the key was the same request: of this
+// kind, with this target and digest.
+func (a Action) CheckKey(kind, target string, earlierKind, earlierTarget, request string) error {
+	if kind == earlierKind && target == earlierTarget && a.request == request {
+		return nil
+	}
+	other := ""
+	if kind == earlierKind && target == earlierTarget {
+		other = " with another request"
+	}
+	return fmt.Errorf("key %q was used to %s %s%s: %w", a.Key, earlierKind, earlierTarget, other,
+		ErrKeyUsed)
 }
 
 // Errors of operator actions.
@@ -63,8 +95,10 @@ var (
 	// pause.
 	ErrPaused = errors.New("paused")
 	// ErrConflict says that the state differs from what the caller has seen: another caller changed
-	// the job, the lock has another holder, or the key was used for another request.
+	// the job, or the lock has another holder.
 	ErrConflict = errors.New("conflict")
+	// ErrKeyUsed says that the actor has used the key for another request. It wraps ErrConflict.
+	ErrKeyUsed = fmt.Errorf("%w: the key belongs to another request", ErrConflict)
 	// ErrHasDependents says that other added jobs depend on the job to remove. It wraps
 	// ErrConflict.
 	ErrHasDependents = fmt.Errorf("%w: other jobs depend on it", ErrConflict)

@@ -287,7 +287,8 @@ func TestTriggersWithParams(t *testing.T) {
 	}
 	c.expect(c.awaitEnd(first.ID.String()), "succeeded", "") // its params name no gate
 	if status, answer := c.post(c.replicas["b"], "/api/v1/jobs/hold/trigger",
-		`{"params": {"gate": "x"}}`, "Idempotency-Key", "click"); status != http.StatusConflict {
+		`{"params": {"gate": "x"}}`, "Idempotency-Key",
+		"click"); status != http.StatusUnprocessableEntity {
 		t.Errorf("a key with other params: %d %s", status, answer)
 	}
 	before := askOne[int](c, `SELECT count(*) FROM holdfast.runs`)

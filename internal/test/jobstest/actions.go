@@ -107,11 +107,80 @@ var actionRules = []rule{
 		c.must(err)
 		_, err = c.Store.Pause(c.ctx, keyed("k"),
 			storage.Target{Kind: storage.TargetJob, Name: "b"})
-		c.refused("another target", err, storage.ErrConflict)
+		c.refused("another target", err, storage.ErrKeyUsed)
 		_, err = c.Store.Resume(c.ctx, keyed("k"), jobA)
-		c.refused("another action", err, storage.ErrConflict)
+		c.refused("another action", err, storage.ErrKeyUsed)
 		equal(c, "audit entries", len(c.audit(storage.AuditFilter{})), 1)
 	}},
+	{"a key belongs to one request", func(c *check) {
+		spec := storage.Spec{Job: "added", Text: json.RawMessage(`{"name": "added"}`)}
+		first, err := c.Store.PutSpec(c.ctx, keyed("k"), spec)
+		c.must(err)
+		again, err := c.Second().PutSpec(c.ctx, keyed("k"), spec)
+		c.must(err)
+		equal(c, "version", again.Version, first.Version)
+		spec.Text = json.RawMessage(`{"name": "added", "group": "g"}`)
+		_, err = c.Store.PutSpec(c.ctx, keyed("k"), spec)
+		c.refused("another definition", err, storage.ErrKeyUsed)
+		c.must(c.Store.RemoveSpec(c.ctx, keyed("r"), "added", first.Version))
+		c.must(c.Store.RemoveSpec(c.ctx, keyed("r"), "added", first.Version))
+		c.refused("another version", c.Store.RemoveSpec(c.ctx, keyed("r"), "added",
+			first.Version+1), storage.ErrKeyUsed)
+		r := request("a", 1, table("s/t"))
+		release := storage.ReleaseRequest{Resource: table("s/t").Resource,
+			Token: c.granted(c.session("one"), r)}
+		_, err = c.Store.Release(c.ctx, keyed("l"), release)
+		c.must(err)
+		_, err = c.Store.Release(c.ctx, keyed("l"), release)
+		c.must(err)
+		release.Token++
+		_, err = c.Store.Release(c.ctx, keyed("l"), release)
+		c.refused("another token", err, storage.ErrKeyUsed)
+		equal(c, "audit entries", len(c.audit(storage.AuditFilter{})), 3)
+	}},
+	{"each actor has keys of its own", func(c *check) {
+		c.register("h", "a")
+		other := storage.Action{Actor: "bob", Via: "api", Key: "k"}
+		_, err := c.Store.Pause(c.ctx, keyed("k"), jobA)
+		c.must(err)
+		_, err = c.Store.Resume(c.ctx, other, jobA)
+		c.must(err)
+		again, err := c.Second().Pause(c.ctx, storage.Action{Actor: "cat", Via: "api", Key: "k"},
+			jobA)
+		c.must(err)
+		equal(c, "the pause is by", again.By, "cat")
+		equal(c, "audit entries", len(c.audit(storage.AuditFilter{})), 3)
+	}},
+	{"each actor has keys of its own for triggers, also of runs that are recovered",
+		func(c *check) {
+			c.recovering("a")
+			s := c.session("one")
+			trigger := func(actor string, params string) (storage.Triggered, error) {
+				return c.Store.Trigger(c.ctx, storage.Action{Actor: actor, Via: "api"},
+					storage.TriggerRequest{Job: "a", Key: "k", Params: json.RawMessage(params)})
+			}
+			seen := map[uuid.UUID]bool{}
+			for _, actor := range []string{"ann", "bob"} {
+				run, err := trigger(actor, `{"of": "`+actor+`"}`)
+				c.must(err)
+				equal(c, "created for "+actor, run.Created, true)
+				equal(c, "key", run.Key, "k")
+				_, err = trigger(actor, `{"of": "another"}`)
+				c.refused("other params", err, storage.ErrKeyUsed)
+				c.adopt(s, 1, "a")
+				r := storage.StartRequest{Run: run.ID, Firing: storage.Firing{Job: "a",
+					ScheduledAt: run.ScheduledAt, Key: "k"}, Attempt: 1}
+				c.finished(r, c.granted(s, r), jobs.Lost)
+				next, err := trigger(actor, `{"of": "`+actor+`"}`)
+				c.must(err)
+				equal(c, "created again for "+actor, next.Created, false)
+				equal(c, "recovery", next.Recovery, 1)
+				seen[run.ID], seen[next.ID] = true, true
+				_, err = c.Store.Cancel(c.ctx, action, next.ID)
+				c.must(err)
+			}
+			equal(c, "runs", len(seen), 4)
+		}},
 	{"a refused action leaves its key free", func(c *check) {
 		_, err := c.Store.Pause(c.ctx, keyed("k"), jobA)
 		c.refused("an unknown job", err, storage.ErrNotFound)

@@ -21,19 +21,23 @@ type control struct {
 	specs      map[string]*storage.Spec
 	cancels    map[uuid.UUID]string // the actor of each cancel
 	audit      []storage.Audited    // the oldest first
-	keys       map[string]keyed
+	keys       map[actorKey]keyed
 	listeners  map[*func()]bool
 }
 
+// actorKey is a key of an actor.
+type actorKey struct{ actor, key string }
+
 // keyed is an earlier action with a key.
 type keyed struct {
-	action, target string
-	outcome        any
+	action, target, request string
+
+	outcome any
 }
 
 func newControl() control {
 	return control{specs: map[string]*storage.Spec{}, cancels: map[uuid.UUID]string{},
-		keys: map[string]keyed{}, listeners: map[*func()]bool{}}
+		keys: map[actorKey]keyed{}, listeners: map[*func()]bool{}}
 }
 
 // actionTx is the transaction of one action, under the store's lock.
@@ -71,10 +75,10 @@ func action[T any](ctx context.Context, s *Store, a storage.Action, action, targ
 func actionAlone[T any](s *Store, a storage.Action, action, target string,
 	do func(d *actionTx) (T, error)) (outcome T, err error) {
 	c := &s.control
-	if did, known := c.keys[a.Key]; known && a.Key != "" {
-		if did.action != action || did.target != target {
-			return outcome, fmt.Errorf("key %q was used to %s %s: %w", a.Key, did.action,
-				did.target, storage.ErrConflict)
+	if did, known := c.keys[actorKey{a.Actor, a.Key}]; known && a.Key != "" {
+		err = a.CheckKey(action, target, did.action, did.target, did.request)
+		if err != nil {
+			return outcome, err
 		}
 		return did.outcome.(T), nil
 	}
@@ -92,7 +96,7 @@ func actionAlone[T any](s *Store, a storage.Action, action, target string,
 	}
 	c.audit = append(c.audit, line)
 	if a.Key != "" {
-		c.keys[a.Key] = keyed{action, target, outcome}
+		c.keys[actorKey{a.Actor, a.Key}] = keyed{action, target, a.Request(), outcome}
 	}
 	if d.controlState {
 		c.generation++

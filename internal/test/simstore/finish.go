@@ -76,10 +76,11 @@ func (s *Store) recover(lost *run, now time.Time) {
 	}
 	f := storage.Firing{Job: lost.Job, ScheduledAt: lost.ScheduledAt, Key: lost.Key,
 		Recovery: lost.Recovery + 1}
-	if s.firings[firingOf(f)] != nil {
+	next := newRun(uuid.New(), f, now)
+	next.keyActor = lost.keyActor
+	if s.firings[next.unique()] != nil {
 		return
 	}
-	next := newRun(uuid.New(), f, now)
 	next.WaitSince, next.Reason, next.Params = now, lost.Reason, lost.Params
 	next.Detail = fmt.Sprintf("recovers run %s, lost on replica %s", lost.ID, lost.Replica)
 	s.add(next)

@@ -53,8 +53,7 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 	for _, one := range old {
 		if one != last[one.Job] && s.forgettable(one, before) {
 			delete(s.runs, one.ID)
-			if f := firingOf(storage.Firing{Job: one.Job, ScheduledAt: one.ScheduledAt,
-				Key: one.Key, Recovery: one.Recovery}); s.firings[f] == one {
+			if f := one.unique(); s.firings[f] == one {
 				delete(s.firings, f)
 			}
 			pruned.Runs++

@@ -23,6 +23,8 @@ type run struct {
 	watched time.Time // its page is open until then
 	result  json.RawMessage
 
+	keyActor string // who chose the key
+
 	blockedAt time.Time // since when it waits for its blocker, if any
 
 	reservedUntil time.Time // of a waiting run; zero if it never had a reservation
@@ -43,6 +45,7 @@ type firing struct {
 	job         string
 	scheduledAt time.Time // zero where there is a key
 	key         string
+	keyActor    string
 	recovery    int
 }
 
@@ -52,6 +55,14 @@ func firingOf(f storage.Firing) firing {
 		unique.scheduledAt = whole(f.ScheduledAt)
 	}
 	return unique
+}
+
+// unique identifies the firing of the run.
+func (r *run) unique() firing {
+	f := firingOf(storage.Firing{Job: r.Job, ScheduledAt: r.ScheduledAt, Key: r.Key,
+		Recovery: r.Recovery})
+	f.keyActor = r.keyActor
+	return f
 }
 
 // whole returns a time with the precision of a real store.
@@ -68,8 +79,7 @@ func newRun(id uuid.UUID, f storage.Firing, now time.Time) *run {
 // add adds the first run of a firing.
 func (s *Store) add(r *run) {
 	s.runs[r.ID] = r
-	s.firings[firingOf(storage.Firing{Job: r.Job, ScheduledAt: r.ScheduledAt, Key: r.Key,
-		Recovery: r.Recovery})] = r
+	s.firings[r.unique()] = r
 	if r.State == jobs.Waiting {
 		s.waiting[r.ID] = r
 	}
@@ -95,8 +105,7 @@ func (s *Store) settled(r *run, state jobs.State) {
 
 // freeKey frees the key of a skipped run that was triggered.
 func (s *Store) freeKey(r *run) {
-	f := firingOf(storage.Firing{Job: r.Job, ScheduledAt: r.ScheduledAt, Key: r.Key,
-		Recovery: r.Recovery})
+	f := r.unique()
 	if r.Key != "" && r.State == jobs.Skipped && s.firings[f] == r {
 		delete(s.firings, f)
 	}

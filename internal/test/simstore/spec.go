@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -15,6 +16,7 @@ func (s *Store) PutSpec(ctx context.Context, a storage.Action, spec storage.Spec
 	if err := spec.Check(); err != nil {
 		return storage.Spec{}, fmt.Errorf("put_job: %w", err)
 	}
+	a = a.Asking(string(spec.Text), strconv.FormatInt(spec.Version, 10))
 	return action(ctx, s, a, "put_job", "job "+spec.Job, func(d *actionTx) (storage.Spec, error) {
 		known := s.control.specs[spec.Job]
 		if err := s.checkSpecs(checks); err != nil {
@@ -46,6 +48,7 @@ func (s *Store) RemoveSpec(ctx context.Context, a storage.Action, name string, v
 	if err := (storage.Target{Kind: storage.TargetJob, Name: name}).Check(); err != nil {
 		return fmt.Errorf("remove_job: %w", err)
 	}
+	a = a.Asking(strconv.FormatInt(version, 10))
 	_, err := action(ctx, s, a, "remove_job", "job "+name, func(d *actionTx) (struct{}, error) {
 		known := s.control.specs[name]
 		if err := s.checkSpecs(checks); err != nil {

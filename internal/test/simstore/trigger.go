@@ -26,12 +26,14 @@ func (s *Store) Trigger(ctx context.Context, a storage.Action,
 	return action(ctx, s, a, "trigger", "job "+r.Job, func(d *actionTx) (storage.Triggered, error) {
 		f := storage.Firing{Job: r.Job, ScheduledAt: d.now, Key: r.Key}
 		for f.Recovery = storage.MaxRecoveries; f.Recovery >= 0; f.Recovery-- {
-			if known := s.firings[firingOf(f)]; known != nil {
+			unique := firingOf(f)
+			unique.keyActor = a.Actor
+			if known := s.firings[unique]; known != nil {
 				d.silent = true
 				if !storage.SameParams(known.Params, r.Params) {
 					return storage.Triggered{},
 						fmt.Errorf("key %q of job %s was used with other params: %w", r.Key, r.Job,
-							storage.ErrConflict)
+							storage.ErrKeyUsed)
 				}
 				answer := storage.Triggered{Record: known.record()}
 				var err error
@@ -49,6 +51,7 @@ func (s *Store) Trigger(ctx context.Context, a storage.Action,
 		}
 		f.Recovery = 0
 		fresh := newRun(uuid.New(), f, d.now)
+		fresh.keyActor = a.Actor
 		fresh.WaitSince, fresh.Reason, fresh.Detail, fresh.Params = d.now, reasons.Triggered,
 			byWhom("triggered", a), r.Params
 		fresh.StartBy = r.StartBy(d.now)
@@ -123,7 +126,7 @@ func (s *Store) Release(ctx context.Context, a storage.Action,
 		return locking.Released{}, fmt.Errorf("release: %w", err)
 	}
 	target := string(q.Resource.Kind()) + " " + q.Resource.Path()
-	return action(ctx, s, a, "release", target, func(d *actionTx) (locking.Released, error) {
+	return action(ctx, s, a.Asking(fmt.Sprint(q.Token)), "release", target, func(d *actionTx) (locking.Released, error) {
 		c := s.claims[q.Token]
 		holds := false
 		if c != nil {

@@ -103,12 +103,13 @@ CREATE TABLE holdfast.runs (
     cause       text GENERATED ALWAYS AS (CASE WHEN state NOT IN ('waiting', 'running', 'succeeded') THEN nullif(reason, '') END) STORED,
     start_by    timestamptz, -- the latest start of a triggered run that has a limit
     blocked_at  timestamptz, -- when its blocker began to block it; valid only while it has a blocker
-    waited      jsonb -- the last blocker before its start; NULL: none
+    waited      jsonb, -- the last blocker before its start; NULL: none
+    key_actor   text COLLATE "C" NOT NULL DEFAULT '' -- the actor who chose the key
 ) WITH (fillfactor = 70);
 CREATE UNIQUE INDEX runs_scheduled ON holdfast.runs (job, scheduled_at, recovery) WHERE key = '';
 CREATE INDEX runs_key ON holdfast.runs (job, key, recovery) WHERE key <> '';
 -- A triggered run that was skipped leaves its key free.
-CREATE UNIQUE INDEX runs_key_taken ON holdfast.runs (job, key, recovery) WHERE key <> '' AND trouble IS DISTINCT FROM 'skipped';
+CREATE UNIQUE INDEX runs_key_taken ON holdfast.runs (job, key, key_actor, recovery) WHERE key <> '' AND trouble IS DISTINCT FROM 'skipped';
 CREATE INDEX runs_created ON holdfast.runs (created_at, id);
 CREATE INDEX runs_job ON holdfast.runs (job, created_at, id);
 CREATE INDEX runs_replica ON holdfast.runs (replica, created_at, id);
@@ -225,9 +226,10 @@ CREATE TABLE holdfast.audit (
     reason  text NOT NULL,
     detail  jsonb,
     key     text COLLATE "C" NOT NULL,
+    request text NOT NULL, -- a digest of the request, for actions that have a key
     outcome jsonb -- the answer to an action that has a key; a repeated action returns it again
 );
-CREATE UNIQUE INDEX audit_key ON holdfast.audit (key) WHERE key <> '';
+CREATE UNIQUE INDEX audit_key ON holdfast.audit (key, actor) WHERE key <> '';
 CREATE INDEX audit_at ON holdfast.audit (at, id);
 CREATE INDEX audit_target ON holdfast.audit (target, at, id);
 

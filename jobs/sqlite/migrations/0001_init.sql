@@ -90,12 +90,13 @@ CREATE TABLE holdfast_runs (
     error          TEXT NOT NULL,
     params         TEXT, -- the parameters that a trigger passed
     blocked_at     INTEGER, -- when its blocker began to block it; valid only while it has a blocker
-    waited         TEXT -- the last blocker before its start; NULL: none
+    waited         TEXT, -- the last blocker before its start; NULL: none
+    key_actor      TEXT NOT NULL DEFAULT '' -- the actor who chose the key
 );
 CREATE UNIQUE INDEX holdfast_runs_scheduled ON holdfast_runs (job, scheduled_at, recovery) WHERE key = '';
-CREATE INDEX holdfast_runs_key ON holdfast_runs (job, key, recovery) WHERE key <> '';
+CREATE INDEX holdfast_runs_key ON holdfast_runs (job, key, recovery, key_actor) WHERE key <> '';
 -- A triggered run that was skipped leaves its key free.
-CREATE UNIQUE INDEX holdfast_runs_key_taken ON holdfast_runs (job, key, recovery) WHERE key <> '' AND state <> 'skipped';
+CREATE UNIQUE INDEX holdfast_runs_key_taken ON holdfast_runs (job, key, key_actor, recovery) WHERE key <> '' AND state <> 'skipped';
 CREATE INDEX holdfast_runs_created ON holdfast_runs (created_at, id);
 CREATE INDEX holdfast_runs_job ON holdfast_runs (job, created_at, id);
 CREATE INDEX holdfast_runs_replica ON holdfast_runs (replica, created_at, id);
@@ -184,9 +185,10 @@ CREATE TABLE holdfast_audit (
     reason  TEXT NOT NULL,
     detail  TEXT,
     key     TEXT NOT NULL,
+    request TEXT NOT NULL, -- a digest of the request, for actions that have a key
     outcome TEXT -- the answer to an action that has a key; a repeated action returns it again
 ) WITHOUT ROWID;
-CREATE UNIQUE INDEX holdfast_audit_key ON holdfast_audit (key) WHERE key <> '';
+CREATE UNIQUE INDEX holdfast_audit_key ON holdfast_audit (key, actor) WHERE key <> '';
 CREATE INDEX holdfast_audit_at ON holdfast_audit (at, id);
 CREATE INDEX holdfast_audit_target ON holdfast_audit (target, at, id);
 
