@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/access"
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/pages"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/internal/redact"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -34,6 +36,9 @@ func (s auditPages) auditJSON(w http.ResponseWriter, r *http.Request) {
 			return nil, err
 		}
 		lines, err := s.audited(ctx, filter)
+		if access.IdentityOf(r).Role != access.Operator {
+			redactDefinitions(lines)
+		}
 		if err == nil && len(lines) == filter.Limit {
 			param.SetLinks(w, p.Pager(r.URL.EscapedPath(), auditCursors(), "",
 				auditCursor(lines[len(lines)-1]), true, false))
@@ -82,6 +87,7 @@ func (s auditPages) auditPage(w http.ResponseWriter, r *http.Request) {
 			if err != nil {
 				return v, err
 			}
+			redactDefinitions(lines) // the cached page is for everybody
 			lines, on, back := param.Trim(lines, filter.Limit, filter.Before != nil, false)
 			if v.Lines = lines; len(lines) > 0 {
 				v.Pager = p.Pager(r.URL.EscapedPath(), auditCursors(), "",
@@ -110,6 +116,13 @@ func (s auditPages) audited(ctx context.Context, f storage.AuditFilter) ([]stora
 		lines = append(lines, line)
 	}
 	return lines, nil
+}
+
+// redactDefinitions removes the definitions of jobs, which only operators may read.
+func redactDefinitions(lines []storage.Audited) {
+	for i := range lines {
+		lines[i].Detail = redact.Field(lines[i].Detail, "spec")
+	}
 }
 
 func readAuditFilter(p param.Set) (f storage.AuditFilter, err error) {
