@@ -1,0 +1,82 @@
+package servertest_test
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/internal/test/servertest"
+)
+
+// TestBalancerRemovesUserHeaders: a client of configs/haproxy.cfg names neither a user nor an
+// address, and reaches /metrics in no spelling.
+func TestBalancerRemovesUserHeaders(t *testing.T) {
+	skipWithShort(t)
+	forged := []string{"X-Forwarded-User", "X-Forwarded-Email", "X-Forwarded-Preferred-Username",
+		"X-Auth-Request-User", "X-Remote-User", "Remote-User", "Forwarded"}
+	seen := make(chan *http.Request, 1)
+	replica := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/readyz" && r.URL.Path != "/healthz" {
+			seen <- r
+		}
+	}))
+	t.Cleanup(replica.Close)
+	address := replica.Listener.Addr().String()
+	certificate, key := servertest.NewAuthority(t).Issue(t, "127.0.0.1")
+	var both []byte
+	for _, file := range []string{certificate, key} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		both = append(both, text...)
+	}
+	proxy := servertest.NewBalancer(t, "../../../configs/haproxy.cfg",
+		servertest.PublicFile(t, "both.pem", both), "ready", address, address, address)
+	client := &http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	t.Cleanup(client.CloseIdleConnections)
+	get := func(path string, headers ...string) int {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, proxy.URL()+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range headers {
+			request.Header.Set(name, "olga@example.com")
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := response.Body.Close(); err != nil {
+			t.Error(err)
+		}
+		return response.StatusCode
+	}
+	if status := get("/jobs/a%2Fb", append(forged, "X-Forwarded-For")...); status != http.StatusOK {
+		t.Fatal(fmt.Errorf("found %d, expected the replica's answer", status))
+	}
+	r := <-seen
+	for _, name := range forged {
+		if values := r.Header.Values(name); len(values) > 0 {
+			t.Errorf("%s reached the replica: %q", name, values)
+		}
+	}
+	if got := r.Header.Values("X-Forwarded-For"); len(got) != 1 || got[0] != "127.0.0.1" {
+		t.Errorf("X-Forwarded-For is %q, expected the client's address", got)
+	}
+	if r.RequestURI != "/jobs/a%2Fb" {
+		t.Errorf("the replica got %s, expected the encoded name", r.RequestURI)
+	}
+	for _, path := range []string{"/metrics", "/%6detrics", "/m%65trics?a=b", "//metrics",
+		"/.//metrics", "/%2E/metrics", "/x/../metrics", "/x/%2e%2e%2Fmetrics", "/metrics/"} {
+		if status := get(path); status != http.StatusNotFound {
+			t.Errorf("%s: found %d, expected 404", path, status)
+			<-seen
+		}
+	}
+}
