@@ -133,8 +133,8 @@ func (s base) refusedForm(r *http.Request, sent url.Values, err error) (form, in
 }
 
 // keyUsedAdvice is for a form that was sent twice, the second time with other input.
-const keyUsedAdvice = "This form was submitted before with other input, and that was done. Open the " +
-	"form again for another action."
+const keyUsedAdvice = "This form was submitted before with other input, and that was done. " +
+	"Open the form again for another action."
 
 // adviceOn says what to do after an error.
 func adviceOn(err error, status int) string {

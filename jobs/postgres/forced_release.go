@@ -126,7 +126,8 @@ func (s *Store) Release(ctx context.Context, a storage.Action,
 			told = storedRelease{ID: released.ID, Token: released.Token, Owner: released.Owner,
 				Requests: storedRequests(released.Requests)}
 			d.controlState, d.detail = true,
-				map[string]any{"token": r.Token, "holder": released.Owner, "ended_transactions": ended}
+				map[string]any{"token": r.Token, "holder": released.Owner,
+					"ended_transactions": ended}
 			return err
 		})
 	if err != nil {

@@ -65,7 +65,8 @@ func (s *Store) PutSpec(ctx context.Context, a storage.Action, spec storage.Spec
 			}
 			put = storage.Spec{Job: spec.Job, Text: spec.Text, Version: known.Version + 1,
 				ChangedAt: fromMicros(d.now), ChangedBy: a.Actor}
-			d.controlState, d.detail = true, map[string]any{"version": put.Version, "spec": put.Text}
+			d.controlState = true
+			d.detail = map[string]any{"version": put.Version, "spec": put.Text}
 			return d.writeSpec(ctx, put)
 		})
 	return put, err

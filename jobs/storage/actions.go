@@ -54,8 +54,8 @@ type Action struct {
 	Replica string // the replica that executes it; "" if none does
 	Reason  string // free text; may be empty; at most 500 bytes
 	// Key makes the action idempotent. Each actor has keys of its own. A second action of the actor
-	// with the same key and the same request does nothing and returns the same outcome. With another
-	// kind, target or request it returns ErrKeyUsed. "" means no key. At most 200 bytes.
+	// with the same key and the same request does nothing and returns the same outcome. With
+	// another kind, target or request it returns ErrKeyUsed. "" means no key. At most 200 bytes.
 	Key string
 
 	request string // a digest of what the request says beside its target

@@ -12,9 +12,9 @@ import (
 // TriggerRequest requests a run by hand.
 type TriggerRequest struct {
 	Job string
-	// Key is the key of the run and makes the request idempotent. Each actor has keys of its own for
-	// each job. The same key with the same params returns the same run; with other params it returns
-	// ErrKeyUsed. A run that ended as Skipped leaves its key free. "" generates a key.
+	// Key is the key of the run and makes the request idempotent. Each actor has keys of its own
+	// for each job. The same key with the same params returns the same run; with other params it
+	// returns ErrKeyUsed. A run that ended as Skipped leaves its key free. "" generates a key.
 	Key string
 	// Params override the job's own params, key by key; nil: the job's own. The caller has checked
 	// them against the handler's type.
