@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/access"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -46,10 +47,15 @@ func (s eventPages) events(w http.ResponseWriter, r *http.Request) {
 		eventHeaders(w)
 		return
 	}
-	st, err := s.hub.join(topics, since)
+	by := streamReader{access.IdentityOf(r), s.Guard.ClientOf(r)}
+	st, err := s.hub.join(topics, since, by)
 	if err != nil {
+		status := http.StatusServiceUnavailable
+		if errors.Is(err, errOwnStreams) {
+			status = http.StatusTooManyRequests
+		}
 		w.Header().Set("Retry-After", "10")
-		s.Refuse(w, r, http.StatusServiceUnavailable, words.Sentence(err.Error()))
+		s.Refuse(w, r, status, words.Sentence(err.Error()))
 		return
 	}
 	defer s.hub.leave(st)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net"
@@ -120,7 +121,12 @@ type watching struct {
 // watch asks for events, and fails the test unless it gets a stream.
 func watch(t *testing.T, listener *pipes, query string, header ...string) *watching {
 	t.Helper()
-	w := &watching{Conn: listener.dial(), t: t}
+	return watchOn(t, listener.dial(), query, header...)
+}
+
+func watchOn(t *testing.T, c net.Conn, query string, header ...string) *watching {
+	t.Helper()
+	w := &watching{Conn: c, t: t}
 	if _, err := io.WriteString(w.Conn,
 		"GET /api/v1/events"+query+" HTTP/1.1\r\nHost: localhost\r\n"+strings.Join(header,
 			"")+"\r\n"); err != nil {
@@ -376,8 +382,9 @@ func TestStreamsAreBounded(t *testing.T) {
 		o, _ := live(t)
 		server, listener, end := piped(t, o)
 		var readers []*watching
-		for range maxStreams {
-			readers = append(readers, watch(t, listener, ""))
+		for i := range maxStreams {
+			readers = append(readers, watchOn(t,
+				listener.dialFrom(fmt.Sprintf("198.51.100.%d", i%4)), ""))
 		}
 		refused := get(t, server.Handler(), "/api/v1/events")
 		if refused.Code != http.StatusServiceUnavailable ||
@@ -388,6 +395,48 @@ func TestStreamsAreBounded(t *testing.T) {
 		readers[0].Close()
 		synctest.Wait()
 		watch(t, listener, "").Close()
+		for _, reader := range readers {
+			reader.Close()
+		}
+		end()
+	})
+}
+
+// TestStreamsOfOneReaderAreBounded opens streams by one identity from many addresses, and by many
+// identities from one address.
+func TestStreamsOfOneReaderAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, _ := live(t)
+		var proofs []string
+		for i := range 5 {
+			token := fmt.Sprintf("token-%d", i)
+			o.Tokens = append(o.Tokens, Token{Name: token, Role: Viewer,
+				Hash: accesstest.Sum(token)})
+			proofs = append(proofs, "Authorization: Bearer "+token+"\r\n")
+		}
+		server, listener, end := piped(t, o)
+		var readers []*watching
+		open := func(address, proof string) {
+			readers = append(readers, watchOn(t, listener.dialFrom(address), "", proof))
+		}
+		refused := func(what, address, token string) {
+			t.Helper()
+			reply := accesstest.Ask(server.Handler(), http.MethodGet, "/api/v1/events",
+				accesstest.From(address+":1"), func(r *http.Request) { r.Host = "localhost" },
+				accesstest.WithHeader("Authorization", "Bearer "+token))
+			if reply.Code != http.StatusTooManyRequests || reply.Header().Get("Retry-After") == "" {
+				t.Errorf("%s: %d %s", what, reply.Code, reply.Body)
+			}
+		}
+		for i := range maxIdentityStreams {
+			open(fmt.Sprintf("198.51.100.%d", i), proofs[0])
+		}
+		refused("one more of an identity", "198.51.100.99", "token-0")
+		for i := range maxAddressStreams {
+			open("203.0.113.1", proofs[1+i%3])
+		}
+		refused("one more from an address", "203.0.113.1", "token-4")
+		open("203.0.113.2", proofs[4])
 		for _, reader := range readers {
 			reader.Close()
 		}

@@ -3,11 +3,13 @@ package admin
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/access"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -30,6 +32,10 @@ const (
 	// maxStreams bounds the streams of a replica. It is well below MaxConnections, because each
 	// stream occupies a connection.
 	maxStreams = 128
+	// maxIdentityStreams and maxAddressStreams bound the streams of one identity and of one client
+	// address, so that neither can take all.
+	maxIdentityStreams = 32
+	maxAddressStreams  = 64
 
 	relistenDelay    = time.Second // initial delay after Listen returned
 	maxRelistenDelay = 30 * time.Second
@@ -37,6 +43,7 @@ const (
 
 var (
 	errManyStreams = errors.New("open event stream: too many streams on this replica")
+	errOwnStreams  = errors.New("open event stream: too many streams of this user or address")
 	errClosing     = errors.New("this replica is shutting down")
 )
 
@@ -63,12 +70,19 @@ type hub struct {
 // stream is a subscription of a client to topics.
 type stream struct {
 	topics []storage.Topic
+	reader streamReader
 	wake   chan struct{} // holds a value if there are changed topics
 
 	// Guarded by the hub's mu. Pending changes are kept as a set of topics, so a slow client has no
 	// queue.
 	seen position
 	news []storage.Topic
+}
+
+// streamReader is who reads a stream.
+type streamReader struct {
+	identity access.Identity // Name is "" on a server without users
+	address  netip.Addr
 }
 
 func newHub(source Changes, query func(ctx context.Context,
@@ -83,7 +97,7 @@ func newHub(source Changes, query func(ctx context.Context,
 
 // join adds a stream that has seen the topics up to since. It is notified of every change after
 // that.
-func (h *hub) join(topics []storage.Topic, since position) (*stream, error) {
+func (h *hub) join(topics []storage.Topic, since position, by streamReader) (*stream, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
@@ -91,14 +105,32 @@ func (h *hub) join(topics []storage.Topic, since position) (*stream, error) {
 		return nil, errClosing
 	case len(h.streams) >= maxStreams:
 		return nil, errManyStreams
+	case h.hasTooMany(by):
+		return nil, errOwnStreams
 	}
-	st := &stream{topics: topics, wake: make(chan struct{}, 1), seen: since}
+	st := &stream{topics: topics, reader: by, wake: make(chan struct{}, 1), seen: since}
 	h.streams[st] = true
 	if !h.running {
 		h.running = true
 		h.done.Go(h.run)
 	}
 	return st, nil
+}
+
+// hasTooMany reports whether the identity or the address has no further stream. The caller holds
+// mu.
+func (h *hub) hasTooMany(by streamReader) bool {
+	identity, address := 0, 0
+	for st := range h.streams {
+		if by.identity.Name != "" && st.reader.identity.Name == by.identity.Name &&
+			st.reader.identity.By == by.identity.By {
+			identity++
+		}
+		if st.reader.address == by.address {
+			address++
+		}
+	}
+	return identity >= maxIdentityStreams || address >= maxAddressStreams
 }
 
 func (h *hub) leave(st *stream) {

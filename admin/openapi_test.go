@@ -343,6 +343,7 @@ func (op operation) refusals(r route) map[int]string {
 		http.StatusBadRequest:   "A parameter or a field can't be read: it is named.",
 		http.StatusUnauthorized: "Sign in, or send a token.",
 		http.StatusForbidden:    "The role does not allow it, or the request comes from another site.", http.StatusMisdirectedRequest: "The API is not served under this name.",
+		http.StatusTooManyRequests:     "Too many wrong tokens, or event streams, of this sender.",
 		http.StatusInternalServerError: "A mistake in the program.",
 		http.StatusServiceUnavailable:  "The store can't be asked, or too many ask.",
 	}

@@ -3,6 +3,7 @@ package access
 import (
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -66,6 +67,11 @@ func (g *Guard) Set(p Policy) error {
 func (g *Guard) Identify(r *http.Request) (Identity, bool) {
 	identity, err := g.rules().accounts.identify(r)
 	return identity, err == nil && !identity.unauthenticated()
+}
+
+// ClientOf returns the address by which limits count the client: its network for IPv6.
+func (g *Guard) ClientOf(r *http.Request) netip.Addr {
+	return clientNetwork(clientOf(r, g.rules().proxy))
 }
 
 // SetCookie stores a value in the browser for lifetime, or deletes it if the value is "". The
