@@ -131,9 +131,11 @@ func (s SignIn) knownName(name string) string {
 	return "(unknown)"
 }
 
-// withoutTLS reports whether the browser uses plain HTTP to reach a name beyond loopback.
+// withoutTLS reports whether the browser uses plain HTTP to reach a name beyond loopback. Behind a
+// proxy that is not configured as trusted, only the origin tells of TLS, so a request without one
+// counts as plain HTTP.
 func (s SignIn) withoutTLS(r *http.Request) bool {
-	return strings.HasPrefix(r.Header.Get("Origin"), "http://") &&
+	return !strings.HasPrefix(r.Header.Get("Origin"), "https://") &&
 		!overTLS(r, s.guard.rules().proxy) &&
 		!IsLoopback(hostOnly(r.Host))
 }

@@ -53,6 +53,13 @@ func TestSignInWithoutTLSIsExplained(t *testing.T) {
 		!strings.Contains(reply.Body.String(), "without TLS") {
 		t.Errorf("%d %s", reply.Code, reply.Body)
 	}
+	for _, origin := range []string{"", "null"} {
+		reply := accesstest.SignIn(handler, "anna", "correct horse",
+			func(r *http.Request) { r.Header["Origin"] = []string{origin} })
+		if reply.Code != http.StatusForbidden || len(reply.Result().Cookies()) != 0 {
+			t.Errorf("origin %q: %d", origin, reply.Code)
+		}
+	}
 	if reply := accesstest.SignIn(handler, "anna", "correct horse",
 		accesstest.WithHeader("Origin", "https://"+accesstest.Host)); reply.Code != http.StatusSeeOther {
 		t.Errorf("over TLS: %d", reply.Code)
@@ -103,7 +110,8 @@ func TestNextStaysOnThisSite(t *testing.T) {
 		"http:/evil.example": "/",
 	} {
 		form := url.Values{"user": {"anna"}, "password": {"correct horse"}, "next": {next}}
-		reply := accesstest.Ask(handler, http.MethodPost, "/login", accesstest.WithForm(form))
+		reply := accesstest.Ask(handler, http.MethodPost, "/login", accesstest.WithForm(form),
+			accesstest.WithHeader("Origin", "https://"+accesstest.Host))
 		if got := reply.Header().Get("Location"); reply.Code != http.StatusSeeOther || got != want {
 			t.Errorf("next %q leads to %q, want %q", next, got, want)
 		}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -52,12 +53,18 @@ func WithForm(values url.Values) func(*http.Request) {
 	}
 }
 
-// SignIn posts the form.
+// SignIn posts the form as a browser does over TLS, unless a change sets the header Origin.
 func SignIn(handler http.Handler, name, password string,
 	change ...func(r *http.Request)) *httptest.ResponseRecorder {
 	form := url.Values{"user": {name}, "password": {password}, "next": {"/?refresh=off"}}
+	origin := func(r *http.Request) {
+		if r.Header["Origin"] == nil {
+			r.Header.Set("Origin", "https://"+r.Host)
+		}
+	}
 	return Ask(handler, http.MethodPost, "/login",
-		append([]func(*http.Request){WithForm(form)}, change...)...)
+		slices.Concat([]func(*http.Request){WithForm(form)}, change,
+			[]func(*http.Request){origin})...)
 }
 
 // CookieOf signs in and returns the cookie.
