@@ -43,8 +43,8 @@ func TestRoleOfJobsCannotChangeAudit(t *testing.T) {
 		}
 	})
 	s.exec("CREATE TABLE public.sales (n int); GRANT ALL ON public.sales TO holdfast_jobs")
-	s.exec("INSERT INTO holdfast.audit (id, at, actor, via, replica, action, target, reason, key) " +
-		"VALUES (gen_random_uuid(), now(), 'anna', 'page', '', 'pause', 'everything', '', '')")
+	s.exec("INSERT INTO holdfast.audit (id, at, actor, via, replica, action, target, reason, key, request) " +
+		"VALUES (gen_random_uuid(), now(), 'anna', 'page', '', 'pause', 'everything', '', '', '')")
 	u, err := url.Parse(s.url)
 	if err != nil {
 		t.Fatal(err)
@@ -92,8 +92,8 @@ func TestRoleOfJobsCannotChangeAudit(t *testing.T) {
 		{forge}, {"RESET ROLE", forge}, {"RESET SESSION AUTHORIZATION", forge},
 		{"DO $$ BEGIN PERFORM set_config('role', 'none', true); " + forge + "; END $$"},
 		{"DELETE FROM holdfast.audit"}, {"TRUNCATE holdfast.audit"}, {"DELETE FROM holdfast.pauses"},
-		{"INSERT INTO holdfast.audit (id, at, actor, via, replica, action, target, reason, key) " +
-			"VALUES (gen_random_uuid(), now(), 'bob', 'page', '', 'pause', 'everything', '', '')"},
+		{"INSERT INTO holdfast.audit (id, at, actor, via, replica, action, target, reason, key, request) " +
+			"VALUES (gen_random_uuid(), now(), 'bob', 'page', '', 'pause', 'everything', '', '', '')"},
 		{"UPDATE holdfast.definitions SET hash = ''"}, {"UPDATE holdfast.runs SET job = 'x'"},
 		{"DROP TRIGGER runs_ended ON holdfast.runs"},
 	} {

@@ -18,7 +18,7 @@ func TestPruningDeletesTheAuditLog(t *testing.T) {
 	s := newHarness(t)
 	s.exec(`
 INSERT INTO holdfast.audit SELECT gen_random_uuid(), now() - n * interval '1 day', 'ada', 'page',
-    '', 'pause', 'job a', '', NULL, '' FROM generate_series(0, 9) n;
+    '', 'pause', 'job a', '', NULL, '', '' FROM generate_series(0, 9) n;
 INSERT INTO holdfast.pauses (id, kind, name, paused_at, paused_by, reason, resumed_at)
 SELECT gen_random_uuid(), 'job', 'a', now() - interval '20 days', 'ada', '',
     now() - n * interval '1 day' FROM generate_series(0, 9) n;

@@ -133,7 +133,7 @@ INSERT INTO holdfast.grants SELECT d.resource, token, 'shared', 0 FROM holdfast.
     SELECT e ->> 'resource' FROM holdfast.definitions d, jsonb_array_elements(d.resources) e WHERE d.job = r.job AND e ->> 'resource' LIKE 'table:%%') d (resource) WHERE state = 'running';
 INSERT INTO holdfast.outputs (run, output) SELECT id, repeat('a line of a log' || E'\n', 50) FROM holdfast.runs WHERE state = 'failed' AND created_at > now() - interval '2 days';
 INSERT INTO holdfast.audit SELECT gen_random_uuid(), now() - n * interval '25 seconds', 'operator-' || n %% 7, 'page', 'replica-' || n %% 3, CASE WHEN n %% 5000 = 0 THEN 'release' ELSE 'pause' END,
-    'job job-' || lpad((n %% %[1]d)::text, 5, '0'), 'as agreed', NULL, '' FROM generate_series(1, %[2]d / 100) n;
+    'job job-' || lpad((n %% %[1]d)::text, 5, '0'), 'as agreed', NULL, '', '' FROM generate_series(1, %[2]d / 100) n;
 INSERT INTO holdfast.wait_history (run, job, holder, resource, state, since, until) SELECT gen_random_uuid(), 'job-' || lpad((n %% %[1]d)::text, 5, '0'),
     'job-' || lpad((n * 31 %% %[1]d)::text, 5, '0'), 'table:s' || n %% 20 || '/t' || n %% 500, 'running', t - interval '1 minute', t
     FROM generate_series(1, %[2]d / 50) n, LATERAL (SELECT now() - interval '29 days' + n * (interval '29 days' / (%[2]d / 50)) AS t) past;
