@@ -94,7 +94,9 @@ func testLongNamesGranted(t *testing.T, f LockerFixture) {
 
 func testLargestGrantedLock(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
-	a, b := c.join("replica-1", longLease), c.join("replica-2") // long enough for a busy machine
+	const lease = 2 * awaitTimeout // long enough for a busy machine
+	a := c.join("replica-1", func(o *locking.Options) { o.Lease = lease })
+	b := c.join("replica-2")
 	var all []locking.Request
 	for i := range 1000 {
 		all = append(all, writes(fmt.Sprintf("large/%d", i)))
@@ -104,8 +106,8 @@ func testLargestGrantedLock(t *testing.T, f LockerFixture) {
 	b.isRefused(t, "job", writes("large/500/x"))
 	free(t, lock)
 	if c.store != nil {
-		// If the removal of an advisory lock timed out, a later call removes it.
-		await(t, "removal of the advisory locks", func() bool {
+		// If the removal of an advisory lock timed out, the renewals remove it, three in a lease.
+		awaitWithin(t, 3*lease, "removal of the advisory locks", func() bool {
 			found, err := c.store.Get(t.Context(), c.store.keys.all()...)
 			return err == nil && len(found) == 0
 		})

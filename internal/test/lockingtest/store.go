@@ -233,7 +233,12 @@ func checkLost(t *testing.T, err error, reason locking.LossReason) {
 // await waits until done reports true.
 func await(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(awaitTimeout); !done(); time.Sleep(5 * time.Millisecond) {
+	awaitWithin(t, awaitTimeout, what, done)
+}
+
+func awaitWithin(t *testing.T, limit time.Duration, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(limit); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s: timed out", what)
 		}
