@@ -291,6 +291,12 @@ func TestTriggersWithParams(t *testing.T) {
 		"click"); status != http.StatusUnprocessableEntity {
 		t.Errorf("a key with other params: %d %s", status, answer)
 	}
+	// Another actor has keys of its own.
+	c.commandJSON(&again, "trigger", "hold", "--params", `{"gate": ""}`, "--key", "click")
+	if again.ID == first.ID {
+		t.Errorf("the key of another actor gave run %s", first.ID)
+	}
+	c.expect(c.awaitEnd(again.ID.String()), "succeeded", "")
 	before := askOne[int](c, `SELECT count(*) FROM holdfast.runs`)
 	status, answer := c.post(c.replicas["a"], "/api/v1/jobs/hold/trigger",
 		`{"params": {"gates": 1, "takes": "soon"}}`)
