@@ -41,7 +41,7 @@ func newGrantsFixture(t *testing.T) lockingtest.GrantsFixture {
 	url := database(t)
 	return lockingtest.GrantsFixture{Connect: func(t *testing.T) locking.Grants {
 		s := openAs(t, url, "grants")
-		s.lockTimeout = "1s"
+		s.lockTimeout = "2s"
 		return s.Grants()
 	}}
 }

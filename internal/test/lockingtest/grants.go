@@ -39,7 +39,7 @@ func RunGrants(t *testing.T, open func(t *testing.T) GrantsFixture, within ...Wi
 	all.Wait()
 }
 
-const sessionTTL = time.Minute // of sessions that must not expire during a test
+const sessionTTL = 5 * time.Minute // of sessions that must not expire during a test
 
 // grantsTest is a test of a store of grants.
 type grantsTest struct {
