@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// Changes reports changes in the cluster. jobs.Store implements it.
+// Changes reports changes in the cluster. storage.Store implements it.
 type Changes interface {
 	storage.Marked
 	// Listen is as in jobs.Control.

@@ -28,7 +28,7 @@ type Options struct {
 	Log             zerolog.Logger
 }
 
-// Store is a jobs.Store on PostgreSQL. It may be used concurrently.
+// Store is a storage.Store on PostgreSQL. It may be used concurrently.
 type Store struct {
 	pool *pgxpool.Pool // of the store's own statements: short, so that few connections serve all
 	// of the admin page: however many queries it sends and however long they take, they delay no

@@ -40,7 +40,7 @@ type Options struct {
 	Log         zerolog.Logger
 }
 
-// Store is a jobs.Store on a SQLite file. It may be used concurrently, and by
+// Store is a storage.Store on a SQLite file. It may be used concurrently, and by
 // several replicas of one process.
 type Store struct {
 	path    string

@@ -24,7 +24,7 @@ type TriggerRequest struct {
 	// Wait is how long the run may wait before it begins: for a blocker, a replica or a worker. A
 	// run that has not begun by then ends as Skipped.
 	//
-	// With 0 the trigger returns a *BusyError if another run or lock is in the way. An accepted run
+	// With 0 the trigger returns a *BusyError if another run or lock blocks it. An accepted run
 	// has TriggerGrace to begin. nil: the run waits until its job's deadline. A key that has a run
 	// already returns that run, whatever the Wait.
 	Wait *time.Duration

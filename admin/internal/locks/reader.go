@@ -126,20 +126,30 @@ func (r *Reader) Grants(ctx context.Context) (Set, error) {
 	return set, nil
 }
 
-// compare sets the advisory state of each lock. Its error is no reason to withhold the locks.
-func (r *Reader) compare(ctx context.Context, locks []Lock) error {
-	var asked []locking.Resource
+// inspectable returns the resources of the exclusive locks: memcached may know their holders. The
+// locks are sorted by resource.
+func (r *Reader) inspectable(locks []Lock) []locking.Resource {
+	if r.Advisory == nil {
+		return nil
+	}
+	var resources []locking.Resource
 	for _, lock := range locks {
 		if lock.Mode == locking.Exclusive {
-			asked = append(asked, lock.resource)
+			resources = append(resources, lock.resource)
 		}
 	}
-	if r.Advisory == nil || len(asked) == 0 {
+	return slices.Compact(resources)
+}
+
+// compare sets the advisory state of each lock. Its error is no reason to withhold the locks.
+func (r *Reader) compare(ctx context.Context, locks []Lock) error {
+	asked := r.inspectable(locks)
+	if len(asked) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, advisoryTimeout)
 	defer cancel()
-	holders, err := r.Advisory.Inspect(ctx, slices.Compact(asked))
+	holders, err := r.Advisory.Inspect(ctx, asked)
 	for i := range locks {
 		if locks[i].Mode == locking.Exclusive {
 			locks[i].judge(holders, err)
@@ -151,13 +161,8 @@ func (r *Reader) compare(ctx context.Context, locks []Lock) error {
 // LockedAt returns since when memcached names the run as holder, or zero if it does not or can't be
 // queried.
 func (r *Reader) LockedAt(ctx context.Context, run uuid.UUID, locks []Lock) (first time.Time) {
-	var asked []locking.Resource
-	for _, lock := range locks {
-		if lock.Mode == locking.Exclusive {
-			asked = append(asked, lock.resource)
-		}
-	}
-	if r.Advisory == nil || len(asked) == 0 {
+	asked := r.inspectable(locks)
+	if len(asked) == 0 {
 		return first
 	}
 	ctx, cancel := context.WithTimeout(ctx, advisoryTimeout)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -54,24 +53,9 @@ func newBalanced(t *testing.T, s settings) *balanced {
 	for _, name := range []string{"a", "b", "c"} {
 		servers = append(servers, strings.TrimPrefix(b.replicas[name].URL, "http://"))
 	}
-	b.proxy = servertest.NewBalancer(t, balancerFile, certificateAndKey(t), ready, servers...)
+	b.proxy = servertest.NewBalancer(t, balancerFile, servertest.NewAuthority(t).IssueBoth(t, "127.0.0.1"), ready, servers...)
 	b.browser = browsertest.Start(t, chromedp.Flag("ignore-certificate-errors", true))
 	return b
-}
-
-// certificateAndKey returns a file with the certificate and the key, as HAProxy expects them.
-func certificateAndKey(t *testing.T) string {
-	t.Helper()
-	certificate, key := servertest.NewAuthority(t).Issue(t, "127.0.0.1")
-	var both []byte
-	for _, file := range []string{certificate, key} {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		both = append(both, text...)
-	}
-	return servertest.PublicFile(t, "both.pem", both)
 }
 
 // tab opens a tab. When a stream breaks with its replica, the console shows an error: such errors

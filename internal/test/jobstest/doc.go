@@ -1,4 +1,4 @@
-// Package jobstest contains the conformance suite of jobs.Store: a test for each rule of the
+// Package jobstest contains the conformance suite of storage.Store: a test for each rule of the
 // contract.
 //
 // The test of a store calls [Run] with a function that opens an empty store. Each test is named

@@ -54,6 +54,21 @@ func (a *Authority) Issue(t testing.TB, hosts ...string) (certificate, key strin
 	return a.issue(t, hosts[0], template)
 }
 
+// IssueBoth is Issue with the certificate and the key in one file, as HAProxy expects them.
+func (a *Authority) IssueBoth(t testing.TB, hosts ...string) (file string) {
+	t.Helper()
+	certificate, key := a.Issue(t, hosts...)
+	var both []byte
+	for _, name := range []string{certificate, key} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		both = append(both, text...)
+	}
+	return PublicFile(t, "both.pem", both)
+}
+
 // issue signs with the authority's key, or with the new key if the authority has none yet.
 func (a *Authority) issue(t testing.TB, name string,
 	template *x509.Certificate) (certificate, key string) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
@@ -25,17 +24,8 @@ func TestBalancerRemovesUserHeaders(t *testing.T) {
 	}))
 	t.Cleanup(replica.Close)
 	address := replica.Listener.Addr().String()
-	certificate, key := servertest.NewAuthority(t).Issue(t, "127.0.0.1")
-	var both []byte
-	for _, file := range []string{certificate, key} {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		both = append(both, text...)
-	}
 	proxy := servertest.NewBalancer(t, "../../../configs/haproxy.cfg",
-		servertest.PublicFile(t, "both.pem", both), "ready", address, address, address)
+		servertest.NewAuthority(t).IssueBoth(t, "127.0.0.1"), "ready", address, address, address)
 	client := &http.Client{Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	t.Cleanup(client.CloseIdleConnections)

@@ -1,4 +1,4 @@
-// Package simstore is an in-memory jobs.Store for tests. It follows the contract of all stores,
+// Package simstore is an in-memory storage.Store for tests. It follows the contract of all stores,
 // takes microseconds per call, and loses its data with the process.
 //
 // Its only clock is time.Now, so that it works in a bubble of testing/synctest: a year of a cluster

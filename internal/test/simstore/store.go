@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// Store is a jobs.Store in memory. It may be used concurrently.
+// Store is a storage.Store in memory. It may be used concurrently.
 type Store struct {
 	cluster uuid.UUID
 
