@@ -61,7 +61,7 @@ func TestMetricsMatchHistory(t *testing.T) {
 	c := newCluster(t, settings{stock: true, memcached: ", watch_every: 100ms",
 		jobs: firesEverySecond + `
   - {name: rival, schedule: {every: 1s}, handler: sql, tables: [ledger, others], params: {statement: SELECT pg_sleep(0.3)}, wait: {attempts: 1}}
-  - {name: hold, handler: command, tables: [held], params: {command: [sleep, "60"]}}
+  - {name: hold, handler: command, tables: [held], params: {command: [sleep, "600"]}}
 `})
 	c.start("a", "b")
 	c.trigger("hold")
