@@ -1,22 +1,24 @@
 // Package holdfast is a distributed job scheduler. Every replica of a service
-// runs the same cron table, and a replica locks the tables that a job writes
-// before it runs the job.
+// has the same cron table. Before a replica runs a job, it locks the tables that
+// the job writes.
 //
-// A program that only adds handlers of its own to the stock command line calls
-// [Main]:
+// A program that only adds jobs of its own to the stock command line calls [Main]:
 //
 //	func main() {
-//		holdfast.Main(jobs.Handle("refresh-sales", refreshSales))
+//		holdfast.Main(holdfast.WithJobs(refreshSales))
 //	}
 //
 // A program with a main of its own makes a [Replica] with [New] and runs it:
 //
-//	replica, err := holdfast.New(config, holdfast.WithHandlers(handlers...))
+//	replica, err := holdfast.New(holdfast.WithPostgres(url), holdfast.WithJobs(refreshSales))
 //	…
 //	err = replica.Run(ctx)
 //
-// Package jobs has what people who write jobs import, package configs reads the
-// configuration, and package admin serves the page.
+// A [Job] is a value with a schedule, the tables that it writes, typed params and a function. Jobs
+// in a YAML file and jobs in Go can be used together.
 //
-// docs/guarantees.md says what Holdfast guarantees, fault by fault.
+// Package jobs has the types for handlers. Package configs reads the configuration,
+// and package admin serves the page.
+//
+// docs/guarantees.md lists the guarantees, and what happens in each kind of fault.
 package holdfast

@@ -2,57 +2,80 @@ package holdfast
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/app"
 	"github.com/holdfast-dev/holdfast/internal/cli"
-	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// ErrNotOpen is the error of a method that needs an open Replica.
-var ErrNotOpen = app.ErrNotOpen
+// The errors of methods that need an open Replica, and of those that need PostgreSQL.
+var (
+	ErrNotOpen    = app.ErrNotOpen
+	ErrNoPostgres = app.ErrNoPostgres
+)
 
 // Version returns the version of the module that the binary was built from.
 func Version() string { return app.Version() }
 
-// Main is the command line of cmd/scheduler with the program's own handlers
-// added to the built-in ones. It exits the process: with 0, or with 1 after one
-// line on standard error that says what is wrong.
+// Main is the command line of cmd/scheduler with the program's own handlers and
+// jobs added to the built-in handlers and the jobs of the file. It exits the
+// process: with 0, or with 1 after one line on standard error that says what is
+// wrong. The command status has exit codes of its own. The flag --config names the
+// file, so Main refuses options that set the configuration.
 //
 // The first SIGINT or SIGTERM stops the replica gracefully. A second one ends the
 // process at once.
-func Main(handlers ...jobs.Registration) {
-	err := cli.Execute(cli.UntilSignal(), os.Args[1:], os.Stdout, os.Stderr, handlers)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "scheduler:", err)
-		os.Exit(1)
+func Main(given ...Option) {
+	err := runMain(newOptions(given))
+	if err == nil {
+		return
 	}
+	code := 1
+	var own *cli.ExitError
+	if errors.As(err, &own) {
+		code = own.Code
+	}
+	if text := err.Error(); text != "" {
+		fmt.Fprintln(os.Stderr, "scheduler:", text)
+	}
+	os.Exit(code)
+}
+
+func runMain(o *options) error {
+	if o.file != "" || o.config != nil || len(o.changes) > 0 {
+		return errors.New("found an option that sets the configuration, expected the flag --config")
+	}
+	return cli.Execute(cli.UntilSignal(), os.Args[1:], os.Stdout, os.Stderr, o.Options)
 }
 
 // Replica is one process's part of a cluster: scheduler, locks, store and page.
 // It runs once. Its methods may be called concurrently, except Open.
 type Replica struct {
-	app *app.Replica
+	app     *app.Replica
+	options *options
 }
 
-// New checks the configuration against the handlers and returns a replica. It
-// opens and starts nothing.
-//
-// It returns configs.ErrNotRead for a configuration that configs.Load or
-// configs.Parse did not return, or whose jobs were changed since.
-func New(config *configs.Config, options ...Option) (*Replica, error) {
-	var o app.Options
-	for _, option := range options {
-		option(&o)
-	}
-	replica, err := app.New(config, o)
+// New checks the configuration, the jobs and the handlers together, and returns a
+// replica. It opens and starts nothing. Mistakes are one *configs.Errors, with the
+// file and line, or the job, of each.
+func New(given ...Option) (*Replica, error) {
+	o := newOptions(given)
+	config, err := o.load()
 	if err != nil {
 		return nil, err
 	}
-	return &Replica{replica}, nil
+	replica, err := app.New(config, o.Options)
+	if err != nil {
+		return nil, err
+	}
+	return &Replica{replica, o}, nil
 }
 
 // Open connects to the store, makes the locks and listens on the page's address,
@@ -77,7 +100,20 @@ func (r *Replica) AdminAddr() string { return r.app.AdminAddr() }
 // before. They may be used whether or not the replica runs.
 func (r *Replica) Operations() *operations.Operations { return r.app.Operations() }
 
-// Reload loads the configuration again and applies what may change while the
+// TriggerTx triggers a job in a transaction of the program, on a connection to the
+// database of the store. The run exists if and only if the transaction commits, and
+// starts on any replica afterwards, usually within a second. By names who triggers,
+// for the audit log; a zero Action is the program. An error leaves the transaction
+// usable. docs/jobs-in-go.md has an example.
+//
+// It returns ErrNoPostgres with SQLite, and the errors of Operations.Trigger. A
+// request with a Wait of 0 is refused.
+func (r *Replica) TriggerTx(ctx context.Context, tx pgx.Tx, by storage.Action,
+	request storage.TriggerRequest) (storage.Triggered, error) {
+	return r.app.TriggerTx(ctx, tx, by, request)
+}
+
+// Reload loads the configuration, adds the program's jobs, and applies what may change while the
 // replica runs: jobs, calendars and groups, who may use the page, and the level
 // of the log. It logs the keys that need a restart. Runs under way are not
 // affected.
@@ -85,4 +121,15 @@ func (r *Replica) Operations() *operations.Operations { return r.app.Operations(
 // If load returns an error, or the configuration is refused, nothing changes.
 // The error is returned, counted in the metrics, and logged with file, line and
 // column of each mistake. Before Open it returns [ErrNotOpen].
-func (r *Replica) Reload(load func() (*configs.Config, error)) error { return r.app.Reload(load) }
+func (r *Replica) Reload(load func() (*configs.Config, error)) error {
+	return r.app.Reload(func() (*configs.Config, error) {
+		config, err := load()
+		if err != nil {
+			return nil, err
+		}
+		return r.options.complete(config)
+	})
+}
+
+// ReloadFile is Reload for the file of [WithConfigFile].
+func (r *Replica) ReloadFile() error { return r.app.Reload(r.options.load) }

@@ -16,20 +16,21 @@ const module = "github.com/holdfast-dev/holdfast"
 // layers are the packages from top to bottom. A package may import only packages below it, and
 // package configs, which has rules of its own.
 var layers = []string{"cmd", "", "internal/cli", "internal/app", "admin",
-	"admin/internal/pages", "admin/internal/access", "admin/internal/cluster",
+	"admin/internal/pages", "admin/internal/access", "admin/internal/oidc", "admin/internal/cluster",
 	"admin/internal/locks", "admin/internal/charts", "admin/internal/param",
 	"admin/internal/records", "admin/internal/words", "admin/password",
 	"internal/metrics", "internal/tracing",
-	"internal/engine", "jobs/operations", "jobs/explain",
-	"jobs/handlers", "jobs/postgres", "jobs/sqlite", "jobs/webhook", "jobs/storage",
-	"internal/rules", "jobs",
+	"internal/engine", "jobs/operations", "jobs/permission", "jobs/explain",
+	"jobs/handlers", "jobs/postgres", "jobs/sqlite", "jobs/webhook", "internal/rules",
+	"jobs/storage", "jobs",
 	"jobs/schedule", "jobs/reasons",
 	"locking/memcached", "locking/memory", "locking", "retry", "internal/suggest", "internal/batch",
-	"internal/breaker", "internal/session", "internal/attempt", "internal/output", "internal/egress", "internal/redact"}
+	"internal/breaker", "internal/session", "internal/attempt", "internal/output", "internal/egress", "internal/redact",
+	"internal/runes"}
 
 // onlyIn are the folders that may import a package. Nil: only tests may.
 var onlyIn = map[string][]string{
-	"github.com/jackc/pgx/v5":                 {"jobs/postgres"},
+	"github.com/jackc/pgx/v5":                 {"jobs/postgres", "internal/app", ""}, // pgx.Tx
 	"github.com/bradfitz/gomemcache":          {"locking/memcached"},
 	"github.com/robfig/cron/v3":               {"jobs/schedule"},
 	"modernc.org/sqlite":                      {"jobs/sqlite"},
@@ -63,6 +64,8 @@ var onlyIn = map[string][]string{
 // metrics.
 var prefixOnlyIn = map[string][]string{
 	"github.com/prometheus/":             {"internal/metrics"},
+	"github.com/coreos/go-oidc/":         {"admin/internal/oidc"},
+	"golang.org/x/oauth2":                {"admin/internal/oidc"},
 	"go.opentelemetry.io/":               {"internal/engine", "internal/tracing"},
 	"go.opentelemetry.io/otel/sdk/":      {"internal/tracing"},
 	"go.opentelemetry.io/otel/exporters": {"internal/tracing"},
@@ -127,7 +130,7 @@ func checkImport(t *testing.T, path, folder, imported string) {
 	if folder == "configs" {
 		if !slices.Contains([]string{"admin/password", "jobs/schedule", "locking", "retry",
 			"internal/suggest", "internal/batch", "internal/session", "internal/egress",
-			"internal/redact"}, below) {
+			"internal/redact", "internal/runes", "jobs/permission"}, below) {
 			t.Errorf("%s imports %s: configs may import only packages that define its values", path,
 				below)
 		}

@@ -60,7 +60,7 @@ func observed(t *testing.T, keys string) (page string, run storage.Record, log *
 	})
 	log = &bytes.Buffer{}
 	out := zerolog.SyncWriter(log)
-	replica, err := holdfast.New(observedConfig(t, keys), holdfast.WithHandlers(greet),
+	replica, err := holdfast.New(holdfast.WithConfig(observedConfig(t, keys)), holdfast.WithHandlers(greet),
 		holdfast.WithLog(zerolog.New(out), out),
 		holdfast.WithListeners(func(_ context.Context, e jobs.Event) { ended <- e }))
 	if err != nil {
@@ -108,7 +108,7 @@ func ask(t *testing.T, address string) string {
 	defer reply.Body.Close() //nolint:errcheck // it was read
 	body, err := io.ReadAll(reply.Body)
 	if err != nil || reply.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %d %s %v", address, reply.StatusCode, body, err)
+		t.Fatalf("%s: got %d %s %v, want 200", address, reply.StatusCode, body, err)
 	}
 	return string(body)
 }
@@ -131,7 +131,7 @@ func TestRunIsTraced(t *testing.T) {
 	}
 	if body := ask(t, page+"/runs/"+run.ID.String()); !strings.Contains(body,
 		`href="https://tempo.example.com/`+id+`"`) {
-		t.Error("the page does not link to the trace")
+		t.Errorf("got a page without a link to the trace %s:\n%s", id, body)
 	}
 	scraped := ask(t, page+"/metrics")
 	for _, line := range []string{
@@ -152,13 +152,13 @@ func TestRunIsTraced(t *testing.T) {
 		}
 	}
 	if strings.Contains(scraped, run.ID.String()) || strings.Contains(scraped, "luck") {
-		t.Error("the metrics contain the id or the error of a run")
+		t.Errorf("got the id %s or the error of a run in the metrics:\n%s", run.ID, scraped)
 	}
-	begun := time.Now()
+	start := time.Now()
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(begun); took > 10*time.Second {
+	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("stopping took %s", took)
 	}
 	checkTree(t, c.Spans(), id)
@@ -206,7 +206,7 @@ func checkTree(t *testing.T, spans []collectortest.Span, id string) {
 	want := []string{
 		" > run hello", "run hello > queue", "run hello > attempt 1", "attempt 1 > lock",
 		"attempt 1 > start", "attempt 1 > handler", "handler > greeting", "attempt 1 > finish",
-		"run hello > attempt 2", "attempt 2 > rest", "attempt 2 > lock", "attempt 2 > start",
+		"run hello > attempt 2", "attempt 2 > retry_wait", "attempt 2 > lock", "attempt 2 > start",
 		"attempt 2 > handler", "handler > greeting", "attempt 2 > finish",
 	}
 	slices.Sort(got)
@@ -228,11 +228,11 @@ func TestTracingIsOptional(t *testing.T) {
 		if !strings.Contains(body, `"succeeded"`) || strings.Contains(body, "trace_id") != traced {
 			t.Errorf("%s: %s", keys, body)
 		}
-		begun := time.Now()
+		start := time.Now()
 		if err := stop(); err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(begun); took > 10*time.Second {
+		if took := time.Since(start); took > 10*time.Second {
 			t.Errorf("%s: stopping took %s", keys, took)
 		}
 		if strings.Contains(log.String(), "trace_id") != traced {

@@ -36,7 +36,7 @@ jobs: [{name: hello, handler: greet}]
 		greeted <- struct{}{}
 		return nil
 	})
-	replica, err := holdfast.New(config, holdfast.WithHandlers(greet),
+	replica, err := holdfast.New(holdfast.WithConfig(config), holdfast.WithHandlers(greet),
 		holdfast.WithLog(zerolog.New(os.Stderr), nil))
 	if err != nil {
 		t.Fatal(err)

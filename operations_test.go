@@ -38,7 +38,7 @@ jobs:
 	greet := jobs.Handle("greet", func(_ context.Context, _ *jobs.Run, p greeting) error {
 		return nil
 	})
-	replica, err := holdfast.New(config, holdfast.WithHandlers(greet),
+	replica, err := holdfast.New(holdfast.WithConfig(config), holdfast.WithHandlers(greet),
 		holdfast.WithLog(zerolog.Nop(), nil))
 	if err != nil {
 		return nil, err
@@ -224,5 +224,30 @@ func TestAddedJobWithDependentsIsNotRemoved(t *testing.T) {
 		if err := ops.RemoveJob(t.Context(), storage.Action{}, name, 1); err != nil {
 			t.Errorf("removal of %s without dependents: %v", name, err)
 		}
+	}
+}
+
+// TestTriggerTxNeedsPostgres checks that a trigger in a transaction is refused where there is none.
+func TestTriggerTxNeedsPostgres(t *testing.T) {
+	request := storage.TriggerRequest{Job: "hello"}
+	replica, err := holdfast.New(holdfast.WithSQLite(filepath.Join(t.TempDir(), "test.db")),
+		holdfast.WithLog(zerolog.Nop(), nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = replica.TriggerTx(t.Context(), nil, storage.Action{}, request)
+	if !errors.Is(err, holdfast.ErrNotOpen) {
+		t.Errorf("before Open: got %v, want ErrNotOpen", err)
+	}
+	opened, err := openReplica(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = opened.TriggerTx(t.Context(), nil, storage.Action{}, request)
+	if !errors.Is(err, holdfast.ErrNoPostgres) {
+		t.Errorf("with SQLite: got %v, want ErrNoPostgres", err)
+	}
+	if err := running(opened)(); err != nil {
+		t.Error(err)
 	}
 }

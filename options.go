@@ -1,36 +1,183 @@
 package holdfast
 
 import (
+	"errors"
 	"io"
+	"log/slog"
+	"path/filepath"
 
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/app"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/permission"
 )
 
-// Option adjusts a Replica.
-type Option func(*app.Options)
+// Option adjusts a program: its configuration, jobs, handlers and log.
+type Option func(*options)
+
+type options struct {
+	app.Options
+	config  *configs.Config // nil: file, or an embedded replica
+	file    string
+	changes []func(*configs.Config) // of the configuration
+}
+
+// change returns the option to change the configuration.
+func change(f func(*configs.Config)) Option {
+	return func(o *options) { o.changes = append(o.changes, f) }
+}
+
+func newOptions(given []Option) *options {
+	o := &options{}
+	for _, option := range given {
+		option(o)
+	}
+	return o
+}
+
+// WithConfigFile reads the configuration from a YAML file. Its mistakes and those of [WithJobs] are
+// reported together. It cannot be combined with [WithConfig].
+func WithConfigFile(path string) Option { return func(o *options) { o.file = path } }
+
+// WithConfig sets the configuration. It comes from configs.Load, configs.Parse or configs.Defaults,
+// and the program may have changed its fields. New does not change it.
+//
+// Without WithConfig and WithConfigFile, the replica has the configuration of configs.Defaults. It
+// then serves no page, unless [WithPage] sets an address.
+func WithConfig(config *configs.Config) Option { return func(o *options) { o.config = config } }
+
+// WithPostgres sets the database: a libpq URL, such as postgres://holdfast@db/app.
+func WithPostgres(url string) Option {
+	return change(func(c *configs.Config) { c.Database.URL = configs.NewSecret(url) })
+}
+
+// WithSQLite sets the database: a file, which belongs to one process.
+func WithSQLite(path string) Option {
+	return change(func(c *configs.Config) {
+		c.Database.URL = configs.NewSecret("sqlite://" + filepath.ToSlash(path))
+	})
+}
+
+// WithMemcached sets the memcached servers, host:port each, that have the advisory locks. All
+// replicas must have the same servers in the same order.
+func WithMemcached(servers ...string) Option {
+	return change(func(c *configs.Config) {
+		m := configs.NewMemcached(servers...)
+		if given := c.Locking.Memcached; given != nil {
+			*m = *given
+			m.Servers = servers
+		}
+		c.Locking.Memcached = m
+	})
+}
+
+// WithReplicaName sets the name of the replica, which must differ between live replicas. A replica
+// with a name ends the session that it left behind when it was killed.
+func WithReplicaName(name string) Option {
+	return change(func(c *configs.Config) {
+		c.Replica = configs.Replica{Name: name}
+	})
+}
+
+// WithPage sets the address of the admin page, host:port.
+func WithPage(listen string) Option {
+	return change(func(c *configs.Config) { c.Admin.Listen = listen })
+}
+
+// WithJobs adds jobs to those of the configuration.
+func WithJobs(jobs ...AnyJob) Option {
+	return func(o *options) {
+		for _, j := range jobs {
+			b := j.build()
+			o.Jobs = append(o.Jobs, b.BuiltJob)
+			if b.handler != nil {
+				o.Handlers = append(o.Handlers, *b.handler)
+			}
+		}
+	}
+}
 
 // WithHandlers adds handlers to the built-in ones: sql, http and command.
 func WithHandlers(handlers ...jobs.Registration) Option {
-	return func(o *app.Options) { o.Handlers = append(o.Handlers, handlers...) }
+	return func(o *options) { o.Handlers = append(o.Handlers, handlers...) }
 }
 
 // WithMiddleware wraps all handlers, the built-in ones too. The first one given
 // is the outermost.
 func WithMiddleware(middleware ...jobs.Middleware) Option {
-	return func(o *app.Options) { o.Middleware = append(o.Middleware, middleware...) }
+	return func(o *options) { o.Middleware = append(o.Middleware, middleware...) }
 }
 
 // WithListeners calls the listeners with the events of this replica's firings.
 func WithListeners(listeners ...jobs.Listener) Option {
-	return func(o *app.Options) { o.Listeners = append(o.Listeners, listeners...) }
+	return func(o *options) { o.Listeners = append(o.Listeners, listeners...) }
 }
 
-// WithLog makes the replica log to log. Without it, the replica logs to standard
-// error as its configuration says. Lines that handlers log go to output, which
-// may be nil, and are stored with their runs.
+// WithAuthorizer makes the authorizer decide about the permissions of everybody who uses the page
+// and its API, instead of the permissions of their roles.
+func WithAuthorizer(a permission.Authorizer) Option {
+	return func(o *options) { o.Authorizer = a }
+}
+
+// WithLog makes the replica log to log. Without it and WithSlog, the replica logs to standard error
+// as its configuration says. Lines that handlers log go to output, which may be nil, and are stored
+// with their runs.
 func WithLog(log zerolog.Logger, output io.Writer) Option {
-	return func(o *app.Options) { o.Log, o.LogOutput = &log, output }
+	return func(o *options) { o.Log, o.LogOutput = &log, output }
+}
+
+// WithSlog makes the replica log to log, and the lines of handlers too, which are also stored with
+// their runs. The handler of log decides which levels are logged.
+func WithSlog(log *slog.Logger) Option {
+	return func(o *options) {
+		bridge := app.NewSlogWriter(log)
+		own := bridge.Logger()
+		o.Log, o.LogOutput = &own, bridge
+	}
+}
+
+// load returns the configuration with the program's changes and jobs, all of it checked.
+func (o *options) load() (*configs.Config, error) {
+	checked, err := o.CheckParams()
+	switch {
+	case err != nil:
+		return nil, err
+	case o.file != "" && o.config != nil:
+		return nil, errors.New("found WithConfig and WithConfigFile, expected one of them")
+	case o.config != nil:
+		return o.complete(o.config)
+	case o.file == "":
+		config := configs.Defaults()
+		config.Admin.Listen = ""
+		return o.complete(&config)
+	}
+	config, err := configs.Load(o.file, checked, configs.WithBuiltJobs(o.Jobs...))
+	if err != nil || len(o.changes) == 0 {
+		return config, err
+	}
+	return configs.Build(o.changed(config), checked)
+}
+
+// complete returns config with the program's changes and jobs. A configuration that needs nothing
+// is returned as it is.
+func (o *options) complete(config *configs.Config) (*configs.Config, error) {
+	if len(o.Jobs) == 0 && len(o.changes) == 0 && config.CheckRead() == nil {
+		return config, nil
+	}
+	checked, err := o.CheckParams()
+	if err != nil {
+		return nil, err
+	}
+	return configs.Build(o.changed(config), checked, configs.WithBuiltJobs(o.Jobs...))
+}
+
+// changed returns a copy of config with the program's changes.
+func (o *options) changed(config *configs.Config) configs.Config {
+	copied := *config
+	for _, change := range o.changes {
+		change(&copied)
+	}
+	return copied
 }

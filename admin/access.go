@@ -17,7 +17,11 @@ type (
 	Token = access.Token
 	// Proxy is a load balancer in front of the server that names the client, and possibly the user.
 	Proxy = access.Proxy
-	// Role is a set of permissions.
+	// OIDC is an OpenID Connect provider that signs people in.
+	OIDC = access.OIDC
+	// OIDCGroup gives the members of a group of a provider a role.
+	OIDCGroup = access.OIDCGroup
+	// Role is the name of a set of permissions.
 	Role = access.Role
 	// Certificate names the PEM files of the server's certificate chain and key. They are read
 	// again when they change.
@@ -27,7 +31,7 @@ type (
 // The roles.
 const (
 	Viewer   = access.Viewer   // reads
-	Operator = access.Operator // reads and acts
+	Operator = access.Operator // reads and performs actions
 	Scraper  = access.Scraper  // reads only the metrics; for tokens
 )
 
@@ -41,7 +45,7 @@ func (s *Server) CheckAccess(a Access) error {
 
 // SetAccess replaces the access from the next request on. If it returns an error, as CheckAccess
 // does, nothing has changed. Users who were removed or have another password must sign in again.
-// Counts of failed sign-ins go on.
+// Counts of failed sign-ins are kept.
 func (s *Server) SetAccess(a Access) error {
 	if err := s.checkAccess(a); err != nil {
 		return err
@@ -51,8 +55,9 @@ func (s *Server) SetAccess(a Access) error {
 
 func (s *Server) checkAccess(a Access) error {
 	o := s.options
-	o.Hosts, o.Users, o.Tokens, o.Proxy, o.CookieKeys = a.Hosts, a.Users, a.Tokens, a.Proxy,
-		a.CookieKeys
+	o.Hosts, o.Users, o.Tokens, o.Proxy, o.OIDC, o.CookieKeys = a.Hosts, a.Users, a.Tokens, a.Proxy,
+		a.OIDC, a.CookieKeys
+	o.Roles, o.Authorizer = a.Roles, a.Authorizer
 	if err := o.check(); err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/permission"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -29,11 +30,13 @@ var errNoActions = errors.New("act: this page is read-only")
 // anonymous is the actor where the server has no users.
 const anonymous = "anonymous"
 
-// acting returns the actor, channel and reason of a request that is an action.
+// acting returns the actor, channel, source and reason of a request that is an action.
 func (s base) acting(r *http.Request, via, reason string) storage.Action {
+	source := access.SourceOf(r)
 	return storage.Action{
-		Actor: cmp.Or(access.IdentityOf(r).Name, anonymous), Via: via, Replica: s.options.Replica,
-		Reason: reason, Key: r.Header.Get("Idempotency-Key"),
+		Actor: cmp.Or(access.IdentityOf(r).Name, anonymous), Via: via, Client: source.Client,
+		RequestID: source.RequestID, Replica: s.options.Replica, Reason: reason,
+		Key: r.Header.Get("Idempotency-Key"),
 	}
 }
 
@@ -43,8 +46,8 @@ type refusedAction struct {
 	Problems []operations.SpecProblem `json:"problems,omitempty"` // of the params or the job
 	Paused   *storage.Pause           `json:"paused,omitempty"`
 	// the blocker of a trigger that was refused at once
-	WaitsFor *storage.Obstacle `json:"waits_for,omitempty"`
-	Holders  []Lock            `json:"holders,omitempty"` // current holders of the resource
+	WaitsFor *storage.RunBlocker `json:"waits_for,omitempty"`
+	Holders  []Lock              `json:"holders,omitempty"` // current holders of the resource
 	// a field to add to the request, so that the action is accepted
 	Option map[string]any `json:"option,omitempty"`
 }
@@ -60,7 +63,10 @@ func refusedActionOf(err error) (status int, refused refusedAction) {
 	var paused *storage.PausedError
 	var busy *storage.BusyError
 	var large *http.MaxBytesError
+	var denied *permission.DeniedError
 	switch {
+	case errors.As(err, &denied):
+		return http.StatusForbidden, refused
 	case errors.As(err, &bad):
 		return http.StatusBadRequest, refused
 	case errors.As(err, &action):
@@ -85,8 +91,8 @@ func refusedActionOf(err error) (status int, refused refusedAction) {
 		refused.Paused, refused.Option = &paused.Pause, map[string]any{"even_paused": true}
 		return http.StatusConflict, refused
 	case errors.As(err, &busy):
-		refused.WaitsFor = &storage.Obstacle{Blocker: *records.PlainBlocker(&busy.Obstacle.Blocker),
-			Reason: busy.Obstacle.Reason}
+		refused.WaitsFor = &storage.RunBlocker{Reason: busy.Blocker.Reason,
+			Blocker: *records.PlainBlocker(&busy.Blocker.Blocker)}
 		return http.StatusConflict, refused
 	case errors.Is(err, storage.ErrInTransaction):
 		refused.Option = map[string]any{"end_transaction": true}
@@ -129,7 +135,7 @@ func (s base) refuseAction(w http.ResponseWriter, r *http.Request, err error,
 	refused.Holders = more.Holders
 	if status == 0 {
 		s.StoreFailed(r.Context(), err)
-		status, refused.Error = http.StatusServiceUnavailable, pages.StoreTrouble(err)
+		status, refused.Error = http.StatusServiceUnavailable, pages.StoreError(err)
 	}
 	s.WriteJSON(w, status, refused)
 }

@@ -53,7 +53,7 @@ func setWait(r *storage.TriggerRequest, text string) error {
 func plainTriggered(t storage.Triggered) storage.Triggered {
 	t.Record = records.Plain(t.Record)
 	if t.WaitsFor != nil {
-		t.WaitsFor = &storage.Obstacle{Blocker: *records.PlainBlocker(&t.WaitsFor.Blocker),
+		t.WaitsFor = &storage.RunBlocker{Blocker: *records.PlainBlocker(&t.WaitsFor.Blocker),
 			Reason: t.WaitsFor.Reason}
 	}
 	return t

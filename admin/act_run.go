@@ -22,7 +22,7 @@ func (s runPages) cancelJSON(w http.ResponseWriter, r *http.Request) {
 				return storage.Record{}, err
 			}
 			run, err := ops.Cancel(ctx, s.acting(r, "api", reason), id)
-			return records.Plain(run), err
+			return visible(r.Context(), records.Plain(run)), err
 		})
 }
 

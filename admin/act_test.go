@@ -18,11 +18,12 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// post sends a body from loopback.
+// post sends a body from loopback as a program does.
 func post(handler http.Handler, path, body string,
 	change ...func(*http.Request)) *httptest.ResponseRecorder {
 	request := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 	request.Host = "localhost:8080"
+	request.Header.Set(access.ActionHeader, "1")
 	if !access.ForMachines(request) {
 		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
@@ -85,6 +86,7 @@ func TestActionsAreAuditedWithTheirActor(t *testing.T) {
 			continue
 		}
 		want := storage.Audited{ID: c.audit[0].ID, At: noon, Actor: "anonymous", Via: "api",
+			Proof: "none", Client: "192.0.2.1", RequestID: reply.Header().Get("X-Request-Id"),
 			Replica: "replica-1", Action: a.action, Target: a.target, Reason: "night"}
 		if diff := cmp.Diff(want, c.audit[0]); diff != "" {
 			t.Errorf("%s: %s", a.path, diff)
@@ -101,11 +103,11 @@ func TestActorIsTheSignedInUser(t *testing.T) {
 	for _, proof := range []func(*http.Request){accesstest.WithCookie(accesstest.CookieOf(t, handler, "anna", "correct horse")), accesstest.WithHeader("Authorization", "Bearer "+accesstest.DeployToken)} {
 		if reply := accesstest.Ask(handler, http.MethodPost, "/api/v1/pause",
 			proof); reply.Code != http.StatusOK {
-			t.Fatalf("%d %s", reply.Code, reply.Body)
+			t.Fatalf("got %d %s, want 200", reply.Code, reply.Body)
 		}
 		if reply := accesstest.Ask(handler, http.MethodPost, "/api/v1/resume",
 			proof); reply.Code != http.StatusOK {
-			t.Fatalf("%d %s", reply.Code, reply.Body)
+			t.Fatalf("got %d %s, want 200", reply.Code, reply.Body)
 		}
 	}
 	if len(c.actions) != 4 || c.actions[0].Actor != "anna" || c.actions[2].Actor != "deploy" {
@@ -147,11 +149,13 @@ func TestRefusedActions(t *testing.T) {
 		{"/api/v1/jobs/nobody/trigger", ``, 404, `job nobody: not found`},
 		{"/api/v1/jobs/rollup-sales/trigger", `{"params": {"rows": "many", "colour": 1}}`, 422,
 			`params: colour: unknown key "colour", expected one of rows; rows: found a string, expected int`},
+		{"/api/v1/jobs/added/trigger", `{"params": {"rows": 1}}`, 422,
+			`params: rows: a trigger cannot replace "rows", expected none: the job has no overridable params`},
 		{"/api/v1/jobs/rollup-sales/trigger", `{"params": [1]}`, 400, `params: expected an object`},
 		{"/api/v1/jobs/added/trigger", `{"params": {"rows": "many"}}`, 422,
 			`params: rows: found a string, expected int`},
 		{"/api/v1/jobs/sync-vendors/trigger", `{"params": {"rows": 1}}`, 404,
-			`check params of job "sync-vendors": not found in this configuration; use a replica that has the job`},
+			`params of job "sync-vendors": not found in this configuration; use a replica that has the job`},
 		{"/api/v1/jobs/merge-events/trigger", ``, 409,
 			`job merge-events is paused since 2026-03-14T03:12:15Z by anonymous`},
 		{"/api/v1/runs/42/cancel", ``, 400, `id is "42", expected a run's id, a UUID`},
@@ -209,7 +213,7 @@ func TestRefusalsInJSONHaveDetails(t *testing.T) {
 		409)
 	if paused.Paused == nil || paused.Paused.By != "anonymous" || paused.Paused.Reason != "night" ||
 		paused.Option["even_paused"] != true {
-		t.Errorf("%+v", paused)
+		t.Errorf("got the refusal %+v, want the pause of anonymous and the option even_paused", paused)
 	}
 	answered[storage.Record](t, post(handler, "/api/v1/jobs/rollup-sales/trigger",
 		`{"even_paused": true}`), 200)
@@ -219,7 +223,7 @@ func TestRefusalsInJSONHaveDetails(t *testing.T) {
 		Message: `unknown key "row", expected one of rows`}}, wrong.Problems); diff != "" {
 		t.Error(diff)
 	}
-	c.inTheWay = &storage.Obstacle{
+	c.inTheWay = &storage.RunBlocker{
 		Blocker: jobs.Blocker{Resource: "table:public/orders",
 			Holder: locking.Owner{Job: "import", Run: "r",
 				Replica: "replica-2"}}, Reason: reasons.LockHeld,
@@ -231,7 +235,7 @@ func TestRefusalsInJSONHaveDetails(t *testing.T) {
 		post(handler, "/api/v1/jobs/rollup-sales/trigger", `{"wait": "0", `+even+`}`), 409)
 	if diff := cmp.Diff(&want, busy.WaitsFor); diff != "" ||
 		!strings.Contains(busy.Error, "job rollup-sales cannot run now (lock_held): ") {
-		t.Errorf("%q: %s", busy.Error, diff)
+		t.Errorf("got the error %q, want lock_held; the blocker differs: %s", busy.Error, diff)
 	}
 	waits := answered[storage.Triggered](t,
 		post(handler, "/api/v1/jobs/rollup-sales/trigger", `{"wait": "10m", `+even+`}`), 200)
@@ -253,7 +257,8 @@ func TestRefusalsInJSONHaveDetails(t *testing.T) {
 	inside := answered[refusedAction](t,
 		post(handler, "/api/v1/locks/release", `{"resource": "public/orders", "token": 1810}`), 409)
 	if inside.Option["end_transaction"] != true || len(c.ended) != 0 {
-		t.Errorf("%+v", inside)
+		t.Errorf("got the refusal %+v and %d ended transactions, want the option end_transaction and 0",
+			inside, len(c.ended))
 	}
 	gone := answered[released](t,
 		post(handler, "/api/v1/locks/release",
@@ -291,7 +296,7 @@ func TestActionsWithTheStoreDown(t *testing.T) {
 	handler := server.Handler()
 	c.history.err = storage.ErrUnavailable
 	for _, r := range server.routes() {
-		if r.who != access.ForOperators || r.path == "/login" {
+		if !r.acts() || r.path == "/login" {
 			continue
 		}
 		reply := send(handler, r.method, addressOf(server, r.path), nil)
@@ -299,7 +304,7 @@ func TestActionsWithTheStoreDown(t *testing.T) {
 			reply = post(handler, addressOf(server, r.path), bodyOf(r.path))
 		}
 		if reply.Code != http.StatusServiceUnavailable {
-			t.Errorf("%s: %d %s", r.path, reply.Code, reply.Body)
+			t.Errorf("%s: got %d %s, want 503", r.path, reply.Code, reply.Body)
 		}
 	}
 }
@@ -309,12 +314,12 @@ func TestPageWithoutOperationsRefusesActions(t *testing.T) {
 	o.Operations = nil
 	server := newServer(t, o)
 	for _, r := range server.routes() {
-		if r.who != access.ForOperators || r.method != http.MethodPost {
+		if !r.acts() || r.method != http.MethodPost {
 			continue
 		}
 		if reply := post(server.Handler(), addressOf(server, r.path),
 			bodyOf(r.path)); reply.Code != http.StatusNotImplemented {
-			t.Errorf("%s: %d %s", r.path, reply.Code, reply.Body)
+			t.Errorf("%s: got %d %s, want 501", r.path, reply.Code, reply.Body)
 		}
 	}
 }

@@ -149,7 +149,7 @@ func TestRunFilters(t *testing.T) {
 		var runs []storage.Record
 		if err := json.Unmarshal(reply.Body.Bytes(), &runs); err != nil ||
 			reply.Code != http.StatusOK {
-			t.Fatalf("%v: %d %v %s", query, reply.Code, err, reply.Body)
+			t.Fatalf("%v: got %d %v %s, want 200", query, reply.Code, err, reply.Body)
 		}
 		return runs
 	}
@@ -213,7 +213,7 @@ func TestJobNameWithSlash(t *testing.T) {
 	reply := get(t, newServer(t, contention()).Handler(), "/api/v1/jobs/report%2Fweekly")
 	if reply.Code != http.StatusOK ||
 		!bytes.Contains(reply.Body.Bytes(), []byte(`"name": "report/weekly"`)) {
-		t.Errorf("%d %s", reply.Code, reply.Body)
+		t.Errorf("got %d %s, want 200 and the job report/weekly", reply.Code, reply.Body)
 	}
 }
 
@@ -266,7 +266,7 @@ func TestStoreDown(t *testing.T) {
 		if reply.Code != http.StatusServiceUnavailable ||
 			!strings.HasPrefix(body.Error, "The store could not be asked: ") ||
 			!strings.HasSuffix(body.Error, want) {
-			t.Errorf("%s: %d %q", path, reply.Code, body.Error)
+			t.Errorf("%s: got %d %q, want 503 and the error of the store", path, reply.Code, body.Error)
 		}
 	}
 }

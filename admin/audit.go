@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/holdfast-dev/holdfast/admin/internal/access"
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/pages"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/internal/redact"
+	"github.com/holdfast-dev/holdfast/jobs/permission"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -36,7 +36,8 @@ func (s auditPages) auditJSON(w http.ResponseWriter, r *http.Request) {
 			return nil, err
 		}
 		lines, err := s.audited(ctx, filter)
-		if access.IdentityOf(r).Role != access.Operator {
+		if permission.Require(ctx, permission.EditJobs,
+			permission.Target{Kind: permission.Everything}) != nil {
 			redactDefinitions(lines)
 		}
 		if err == nil && len(lines) == filter.Limit {

@@ -10,6 +10,58 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
+// TestAuditShowsProofClientAndRequest checks that lines of one actor can be told apart.
+func TestAuditShowsProofClientAndRequest(t *testing.T) {
+	o, c := withControl(guardedOptions(t))
+	handler := newServer(t, o).Handler()
+	const tokenOfAPI = "Bearer " + accesstest.DeployToken
+	for _, test := range []struct {
+		actor, proof, client string
+		by                   []func(*http.Request)
+	}{
+		{"anna", "password", "192.0.2.7", []func(*http.Request){accesstest.From("192.0.2.7:1234"),
+			accesstest.WithCookie(accesstest.CookieOf(t, handler, "anna", "correct horse"))}},
+		{"deploy", "token", "2001:db8::7", []func(*http.Request){
+			accesstest.From("[2001:db8::7]:1234"),
+			accesstest.WithHeader("Authorization", tokenOfAPI)}},
+		{"olga@example.com", "proxy", "198.51.100.9", []func(*http.Request){
+			accesstest.From("10.1.2.3:4"),
+			accesstest.WithHeader("X-Forwarded-For", "203.0.113.1, 198.51.100.9"),
+			accesstest.WithHeader("X-Forwarded-User", "olga@example.com"),
+			accesstest.WithHeader("X-Request-Id", "req-4711")}},
+	} {
+		reply := accesstest.Ask(handler, http.MethodPost,
+			"/api/v1/groups/"+test.proof+"/pause", test.by...)
+		if reply.Code != http.StatusOK {
+			t.Fatalf("%s: got %d %s, want 200", test.actor, reply.Code, reply.Body)
+		}
+		id := reply.Header().Get("X-Request-Id")
+		if test.proof == "proxy" && id != "req-4711" {
+			t.Errorf("%s: the answer has the request id %q, want that of the proxy", test.actor, id)
+		}
+		line := c.audit[0]
+		if line.Actor != test.actor || line.Proof != test.proof || line.Client != test.client ||
+			line.RequestID != id || id == "" {
+			t.Errorf("%s: line %+v, want proof %s, client %s and request %q", test.actor, line,
+				test.proof, test.client, id)
+		}
+		for path, texts := range map[string][]string{
+			"/api/v1/audit": {`"proof":"` + test.proof + `"`, `"client":"` + test.client + `"`,
+				`"request_id":"` + id + `"`},
+			"/audit": {"with " + test.proof, "from <bdi>" + test.client,
+				"request <bdi class=\"code\">" + id},
+		} {
+			body := accesstest.Ask(handler, http.MethodGet, path,
+				accesstest.WithHeader("Authorization", tokenOfAPI)).Body.String()
+			for _, text := range texts {
+				if !strings.Contains(strings.ReplaceAll(body, `": "`, `":"`), text) {
+					t.Errorf("%s does not have %s:\n%s", path, text, body)
+				}
+			}
+		}
+	}
+}
+
 // TestAuditShowsDefinitionsToOperatorsOnly: /spec refuses viewers the definition of an added job,
 // whose params may have secrets.
 func TestAuditShowsDefinitionsToOperatorsOnly(t *testing.T) {

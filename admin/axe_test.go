@@ -48,9 +48,9 @@ func newAuditor(t *testing.T) auditor {
 		return text
 	}
 	script := read("axe.js")
-	told := regexp.MustCompile("SHA-256 of `axe.js`: `([0-9a-f]{64})`").
+	match := regexp.MustCompile("SHA-256 of `axe.js`: `([0-9a-f]{64})`").
 		FindSubmatch(read("README.md"))
-	if sum := fmt.Sprintf("%x", sha256.Sum256(script)); told == nil || sum != string(told[1]) {
+	if sum := fmt.Sprintf("%x", sha256.Sum256(script)); match == nil || sum != string(match[1]) {
 		t.Fatalf("axe.js has the checksum %s, its README has another", sum)
 	}
 	return auditor{string(script)}

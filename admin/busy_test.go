@@ -111,17 +111,21 @@ func withReason(r *storage.Record) {
 
 func pastActions() []storage.Audited {
 	return []storage.Audited{
-		{ID: id(8103), At: ago(20 * time.Minute), Actor: "anna", Via: "page", Replica: "replica-1",
-			Action: "release", Target: "table public/orders",
+		{ID: id(8103), At: ago(20 * time.Minute), Actor: "anna", Via: "page",
+			Proof: "password", Client: "2001:db8::17", RequestID: "3ZQ6A7QXJ2MBVJ5C5WFHYMTQ2E",
+			Replica: "replica-1",
+			Action:  "release", Target: "table public/orders",
 			Reason: "rollup hangs on a dead vendor connection",
 			Detail: json.RawMessage(`{"token":1810,"run":"` + id(10).String() + `"}`)},
-		{ID: id(8102), At: ago(50 * time.Minute), Actor: "deploy", Via: "api", Replica: "replica-3",
+		{ID: id(8102), At: ago(50 * time.Minute), Actor: "deploy", Via: "api",
+			Proof: "token", Client: "192.0.2.7", RequestID: "release-4711", Replica: "replica-3",
 			Action: "trigger", Target: "job reindex",
 			Detail: json.RawMessage(`{"key":"release-4711"}`)},
 		{ID: id(8101), At: ago(5 * time.Hour), Actor: "olga@example.com", Via: "page",
 			Replica: "replica-2", Action: "drain", Target: "replica replica-4",
 			Reason: "new kernel"},
-		{ID: id(8100), At: ago(50 * time.Hour), Actor: "anna", Via: "cli", Action: "pause",
+		{ID: id(8100), At: ago(50 * time.Hour), Actor: "anna", Via: "cli", Proof: "none",
+			Action: "pause",
 			Target: "group reports", Reason: "the quarter is being closed"},
 	}
 }

@@ -53,8 +53,8 @@ func TestServesTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
-	if cookies := response.Cookies(); len(cookies) != 1 || cookies[0].Name != "__Host-holdfast" ||
-		!cookies[0].Secure {
+	if cookies := response.Cookies(); len(cookies) != 2 || cookies[0].Name != "__Host-holdfast" ||
+		!cookies[0].Secure || !cookies[1].Secure {
 		t.Errorf("%s, cookies %v", response.Status, cookies)
 	}
 	if plain, err := http.Get("http://" + address + "/healthz"); err == nil {

@@ -41,7 +41,7 @@ func TestActionsByClicking(t *testing.T) {
 				emulation.SetScriptExecutionDisabledParams{Value: !scripts}); err != nil {
 				t.Fatal(err)
 			}
-			type action struct{ from, link, fill, leads, told string }
+			type action struct{ from, link, fill, leads, message string }
 			all := []action{
 				{"/jobs/rollup-sales", "/jobs/rollup-sales/trigger", "params={\"rows\": 3}",
 					"/runs/", "rollup-sales was triggered"},
@@ -54,7 +54,7 @@ func TestActionsByClicking(t *testing.T) {
 					"Group night is paused"},
 				{"/jobs/rollup-sales", "/groups/night/resume", "", "/jobs?group=night",
 					"Group night is resumed"},
-				{"/", "/pause", "", "/", "All jobs are paused"},
+				{"/", "/pause", "", "/", "Everything is paused"},
 				{"/", "/resume", "", "/", "Everything is resumed"},
 				{param.RunPath(waiting), param.RunPath(waiting) + "/cancel", "", param.RunPath(waiting),
 					"was cancelled"},
@@ -62,7 +62,7 @@ func TestActionsByClicking(t *testing.T) {
 				{param.RunPath(running), param.RunPath(running) + "/cancel", "", param.RunPath(running),
 					"was cancelled. It has 10 s to return"},
 				{"/", "/locks/release", "reason=it hangs", "/locks", "can commit nothing more"},
-				{"/replicas", "/drain", "", "/replicas", "The replica is drained"},
+				{"/replicas", "/drain", "", "/replicas", "The replica is draining"},
 				{"/replicas", "/undrain", "", "/replicas", "The replica starts runs again"},
 				{"/jobs", "/add", `job={"name": "added", "handler": "work"}`, "/jobs/added",
 					"added was added"},
@@ -87,10 +87,10 @@ func TestActionsByClicking(t *testing.T) {
 				}
 				follow(t, window, `form.act button`)
 				at := evaluate[string](t, window, `location.pathname + location.search`)
-				told := evaluate[string](t, window,
+				message := evaluate[string](t, window,
 					`(document.querySelector(".flash") || document.querySelector("main")).innerText`)
-				if !strings.HasPrefix(at, action.leads) || !strings.Contains(told, action.told) {
-					t.Errorf("%s of %s leads to %s: %s", action.link, action.from, at, told)
+				if !strings.HasPrefix(at, action.leads) || !strings.Contains(message, action.message) {
+					t.Errorf("%s of %s leads to %s: %s", action.link, action.from, at, message)
 				}
 			}
 		})

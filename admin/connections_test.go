@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin/internal/access"
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
+	"github.com/holdfast-dev/holdfast/internal/test/soak"
 )
 
 // serve runs a server until the test ends, and returns its address.
@@ -50,6 +51,9 @@ func TestSlowRequestsDoNotBlockOthers(t *testing.T) {
 	} {
 		for _, addresses := range []int{1, 100} {
 			t.Run(fmt.Sprintf("%s from %d", name, addresses), func(t *testing.T) {
+				if addresses == 1 == (name == "bodies" || name == "chunks") {
+					soak.Only(t) // half of the cases are enough for every change
+				}
 				o, _ := withControl(calm())
 				server := newServer(t, o)
 				// only newcomers take their places
@@ -124,8 +128,11 @@ type pipe struct {
 func (p pipe) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(p.address), Port: 4000} }
 
 // TestClientsThatDoNotReadDoNotBlockOthers has every connection wait for clients that ask for a
-// file again and again and read no answer.
+// file again and again and read no answer. Handshakes of TLS take most of its time, so make test has
+// three of the six cases.
 func TestClientsThatDoNotReadDoNotBlockOthers(t *testing.T) {
+	// from one address or from many
+	quick := map[string]int{"plain": 1, "TLS": 100, "HTTP/2": 1}
 	pair := accesstest.NewPair(t, 1)
 	files := accesstest.NewPairFiles(t, pair)
 	const file = "/static/htmx.0123456789abcdef.js"
@@ -155,6 +162,9 @@ func TestClientsThatDoNotReadDoNotBlockOthers(t *testing.T) {
 	} {
 		for _, addresses := range []int{1, 100} {
 			t.Run(fmt.Sprintf("%s from %d", name, addresses), func(t *testing.T) {
+				if quick[name] != addresses {
+					soak.Only(t)
+				}
 				synctest.Test(t, func(t *testing.T) {
 					o := calm()
 					o.Listen = "127.0.0.1:0"

@@ -26,7 +26,7 @@ type control struct {
 	storage.Control // Listen and Pauses are not asked for
 	storage.Outbox  // nor is what senders do
 	history         *history
-	inTheWay        *storage.Obstacle // of the runs that are triggered
+	inTheWay        *storage.RunBlocker // of the runs that are triggered
 
 	mu      sync.Mutex
 	actions []storage.Action
@@ -63,7 +63,8 @@ func (c *control) acted(a storage.Action, action, target string) (again bool, er
 	}
 	c.actions = append(c.actions, a)
 	c.audit = append([]storage.Audited{{
-		ID: id(600 + len(c.audit)), At: noon, Actor: a.Actor, Via: a.Via, Replica: a.Replica,
+		ID: id(600 + len(c.audit)), At: noon, Actor: a.Actor, Via: a.Via, Proof: a.Proof,
+		Client: a.Client, RequestID: a.RequestID, Replica: a.Replica,
 		Action: action, Target: target, Reason: a.Reason,
 	}}, c.audit...)
 	return false, nil
@@ -140,7 +141,7 @@ func (c *control) Trigger(_ context.Context, a storage.Action,
 		return storage.Triggered{Record: run}, nil
 	}
 	if c.inTheWay != nil && r.AtOnce() {
-		return storage.Triggered{}, &storage.BusyError{Job: r.Job, Obstacle: *c.inTheWay}
+		return storage.Triggered{}, &storage.BusyError{Job: r.Job, Blocker: *c.inTheWay}
 	}
 	if _, err := c.acted(a, "trigger", "job "+r.Job); err != nil {
 		return storage.Triggered{}, err
@@ -329,6 +330,7 @@ func withControl(o Options) (Options, *control) {
 	c.hooks = undelivered()
 	options := operationsOptions()
 	options.Control, options.Outbox, options.Replica = c, c, o.Replica
+	options.Lookup = o.Store
 	o.Operations = operations.New(options)
 	return o, c
 }
@@ -351,8 +353,9 @@ func operationsOptions() operations.Options {
 			MisfireThreshold: 1e9}, err
 	}
 	return operations.Options{
-		Registry: registry, Jobs: []jobs.Job{{Name: "rollup-sales", Handler: "work"}}, Build: build,
-		Log: zerolog.Nop(),
+		Registry: registry, Build: build,
+		Jobs: []jobs.Job{{Name: "rollup-sales", Handler: "work", Overridable: []string{"rows"}}},
+		Log:  zerolog.Nop(),
 		Complete: func(written []byte, _ map[string]schedule.Schedule) (json.RawMessage, error) {
 			if job, err := build(written); err != nil || job.Name == "" {
 				return nil, &operations.SpecError{

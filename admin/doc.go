@@ -9,7 +9,7 @@
 // # Actions
 //
 // Each action has a page that describes its effect, with a form, and a POST in the API. An action
-// and its line in the audit log are one transaction, which runs once for each idempotency key. A
+// and its entry in the audit log are one transaction, which runs once for each idempotency key. A
 // form gets its key when it is first shown. A refused form is shown again with its input.
 //
 // # Locks
@@ -22,20 +22,22 @@
 //
 // # When the store does not answer
 //
-// Every query of the store has three seconds. After that, or on an error, the API answers 503 with
-// the error. Pages show the last copy that this replica cached, marked as stale with its age. A
-// page is never blank.
+// All queries of a request together have three seconds. After that, or on an error, the API answers
+// 503 with the error. Pages show the last copy that this replica cached, marked as stale with its
+// age. A page is never blank.
 //
 // # Access
 //
 // A single table of routes lists the access that each route requires, and Handler builds the guards
-// from it. Only sign-in, health and assets are open to everybody. Viewers read. Every route that is
-// not a GET requires an operator. A sender is identified by a cookie that any replica signed, by a
-// token, or by the header of a trusted proxy. No sign-in is stored, so access works while the store
-// is down. Failed sign-ins are counted by user and by address.
+// from it. Only sign-in, health and assets are open to everybody. All other routes require a
+// permission (package permission), and a sign-out requires a sign-in. A sender is identified by a
+// cookie that any replica signed, by a token, or by the header of a trusted proxy. No sign-in is
+// stored, so access works while the store is down. Failed sign-ins are counted by user and by
+// address.
 //
-// A server without users listens on loopback only and treats every sender as an operator. Each
-// server answers only to the host names that it knows, which prevents DNS rebinding.
+// A server without users, tokens, OIDC and a proxy that names users listens on loopback only and
+// treats every sender as an operator. Each server answers only to the host names that it knows,
+// which prevents DNS rebinding.
 //
 // Names, errors and output come from jobs and are untrusted. They are escaped and cut to length.
 package admin

@@ -116,14 +116,14 @@ func (s eventPages) stream(w http.ResponseWriter, r *http.Request, st *stream) {
 		}
 		return control.Flush() == nil
 	}
-	beat, end := time.NewTicker(keepaliveInterval), time.NewTimer(maxStreamTime)
-	defer beat.Stop()
+	keepalive, end := time.NewTicker(keepaliveInterval), time.NewTimer(maxStreamTime)
+	defer keepalive.Stop()
 	defer end.Stop()
 	for goes := write(fmt.Sprintf("retry: %d\n\n", reconnectDelay.Milliseconds())); goes; {
 		select {
 		case <-st.wake:
 			goes = write(eventText(s.hub.take(st)))
-		case <-beat.C:
+		case <-keepalive.C:
 			goes = write(": still here\n\n")
 		case <-end.C:
 			return

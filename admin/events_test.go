@@ -208,9 +208,9 @@ func TestEventsNameChangedTopics(t *testing.T) {
 		all := watch(t, listener, "")
 		first := all.wants("who has seen nothing", storage.Topics()...)
 		c.move(storage.TopicLocks, storage.TopicRuns)
-		begun := time.Now()
+		start := time.Now()
 		second := all.wants("two changes", storage.TopicRuns, storage.TopicLocks)
-		if took := time.Since(begun); took > pollInterval {
+		if took := time.Since(start); took > pollInterval {
 			t.Errorf("a change is told after %s", took)
 		}
 		if first == second {
@@ -259,10 +259,10 @@ func TestActionsAreSentAtOnce(t *testing.T) {
 		reader.wants("the beginning", storage.Topics()...)
 		synctest.Wait() // the hub listens
 		asked := c.questions()
-		begun := time.Now()
+		start := time.Now()
 		c.action()
 		reader.wants("an action", storage.Topics()...)
-		if took := time.Since(begun); took > 0 || c.questions() > asked {
+		if took := time.Since(start); took > 0 || c.questions() > asked {
 			t.Errorf("it was told after %s and %d questions", took, c.questions()-asked)
 		}
 		reader.Close()
@@ -283,10 +283,10 @@ func TestActionsBeforeListeningAreSentLater(t *testing.T) {
 		synctest.Wait()
 		c.move(storage.TopicJobs, storage.TopicAudit)
 		c.action()
-		begun := time.Now()
+		start := time.Now()
 		close(c.begin)
 		reader.wants("an action that nobody heard", storage.TopicJobs, storage.TopicAudit)
-		if took := time.Since(begun); took > 0 {
+		if took := time.Since(start); took > 0 {
 			t.Errorf("it was told %s after listening began", took)
 		}
 		reader.Close()
@@ -339,7 +339,7 @@ func TestStreamsOutlastTheServersTimeouts(t *testing.T) {
 		c.err = errors.New("the store is down") // nothing is told
 		_, listener, end := piped(t, o)
 		reader := watch(t, listener, "")
-		begun := time.Now()
+		start := time.Now()
 		beats := 0
 		for {
 			text, err := reader.next()
@@ -347,11 +347,11 @@ func TestStreamsOutlastTheServersTimeouts(t *testing.T) {
 				break
 			}
 			if beats++; text != ": still here" ||
-				time.Since(begun) != time.Duration(beats)*keepaliveInterval {
-				t.Fatalf("%q after %s", text, time.Since(begun))
+				time.Since(start) != time.Duration(beats)*keepaliveInterval {
+				t.Fatalf("%q after %s", text, time.Since(start))
 			}
 		}
-		if took := time.Since(begun); took != maxStreamTime || beats < 100 {
+		if took := time.Since(start); took != maxStreamTime || beats < 100 {
 			t.Errorf("it ended after %s and %d beats", took, beats)
 		}
 		end()
@@ -451,10 +451,10 @@ func TestShutdownDoesNotWaitForStreams(t *testing.T) {
 		server, listener, end := piped(t, o)
 		reader := watch(t, listener, "")
 		reader.wants("the beginning", storage.Topics()...)
-		begun := time.Now()
+		start := time.Now()
 		go func() { _, _ = io.Copy(io.Discard, reader.Reader) }()
 		end()
-		if took := time.Since(begun); took >= shutdownTimeout {
+		if took := time.Since(start); took >= shutdownTimeout {
 			t.Errorf("it took %s", took)
 		}
 		if reply := get(t, server.Handler(), "/api/v1/events"); reply.Code != http.StatusServiceUnavailable {
@@ -527,7 +527,7 @@ func TestPagesNameTheirStream(t *testing.T) {
 		if got := page("/locks"); !strings.Contains(got, `hx-trigger="every 5s, changes"`) ||
 			!strings.Contains(got,
 				`data-events="/api/v1/events?since=`+now+`&amp;topics=locks%2Cruns%2Cjobs"`) {
-			t.Error("the page does not say where it hears of changes")
+			t.Error("address of the event stream: got none on the page, want one")
 		}
 		page("/")
 		page("/jobs")
@@ -539,7 +539,7 @@ func TestPagesNameTheirStream(t *testing.T) {
 		since := reader.wants("the beginning", storage.Topics()...)
 		if got := page("/audit"); !strings.Contains(got,
 			"data-events=\"/api/v1/events?since="+since+"&amp;topics=audit\"") {
-			t.Error("the page does not say since when it is to hear of changes")
+			t.Error("position of the event stream: got none on the page, want one")
 		}
 		for _, still := range []string{"/?refresh=off", "/runs/" + last} {
 			if strings.Contains(page(still), "data-events") {

@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// history is a jobs.History whose answers a test chooses. The real stores have
+// history is a storage.History whose answers a test chooses. The real stores have
 // a suite of their own; pages need states that are hard to bring about.
 type history struct {
 	now      time.Time
@@ -268,7 +268,7 @@ func (h *history) Outcomes(_ context.Context, names []string,
 			found[r.Job] = append(found[r.Job], storage.Outcome{
 				Run: r.ID, ScheduledAt: r.ScheduledAt, State: r.State, Reason: r.Reason,
 				StartedAt: r.StartedAt, FinishedAt: r.FinishedAt,
-				Rests: r.Rests,
+				RetryWaits: r.RetryWaits,
 			})
 		}
 	}
@@ -340,7 +340,7 @@ func (h *history) RunIntervals(_ context.Context,
 			found = append(found, storage.RunInterval{
 				Run: r.ID, Job: r.Job, ScheduledAt: r.ScheduledAt, State: r.State, Reason: r.Reason,
 				Replica: r.Replica, CreatedAt: r.CreatedAt,
-				StartedAt: r.StartedAt, FinishedAt: r.FinishedAt, Rests: r.Rests,
+				StartedAt: r.StartedAt, FinishedAt: r.FinishedAt, RetryWaits: r.RetryWaits,
 				BlockedBy: r.BlockedBy,
 			})
 		}
@@ -530,6 +530,6 @@ func done(n int, job, replica string, since, lasted time.Duration, state jobs.St
 func beating(n int, name string, beat time.Duration, running int) storage.ReplicaView {
 	return storage.ReplicaView{
 		Session: id(9000 + n), Name: name, Version: "0.2.0", StartedAt: ago(26 * time.Hour),
-		LastBeat: ago(beat), ExpiresAt: ago(beat).Add(15 * time.Second), Running: running,
+		LastHeartbeat: ago(beat), ExpiresAt: ago(beat).Add(15 * time.Second), Running: running,
 	}
 }

@@ -119,7 +119,7 @@ func (s base) refusedForm(r *http.Request, sent url.Values, err error) (form, in
 	status, refused := refusedActionOf(err)
 	if status == 0 {
 		s.StoreFailed(r.Context(), err)
-		status, refused.Error = http.StatusServiceUnavailable, pages.StoreTrouble(err)
+		status, refused.Error = http.StatusServiceUnavailable, pages.StoreError(err)
 	}
 	f := form{Key: sent.Get("key"), Verdict: "Not done", ErrorText: refused.Error,
 		Problems: refused.Problems, Advice: adviceOn(err, status), sent: sent, err: err}
@@ -142,6 +142,8 @@ func adviceOn(err error, status int) string {
 	case status == http.StatusServiceUnavailable:
 		return "The database did not answer, so the result is unknown. Submit again: the action " +
 			"runs at most once."
+	case status == http.StatusForbidden:
+		return "Nothing was done. Ask for the permission."
 	case errors.Is(err, storage.ErrKeyUsed):
 		return keyUsedAdvice
 	case errors.Is(err, storage.ErrPaused):
@@ -180,10 +182,8 @@ func showAction[T any](s base, w http.ResponseWriter, r *http.Request, d actionP
 	if status == 0 {
 		status = asked
 	}
-	frame.Now, frame.ServedBy = snap.Now, s.Local.ServedBy(r.Context())
-	judged := &Overview{Now: snap.Now, Replicas: snap.Replicas, ServedBy: frame.ServedBy,
-		Memcached: s.Local.Memcached(), Error: frame.Error}
-	frame.Status = judged.Status(s.StoreName)
+	frame.SlowedSignIns = s.SlowedSignIns(r)
+	s.Judge(r.Context(), &frame, snap)
 	f.Title, f.Action = d.title, frame.Address
 	f.Idle = known == nil && f.err == nil
 	d.form(&f, known)

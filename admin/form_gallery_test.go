@@ -27,6 +27,7 @@ func (g galleryState) handler(s *Server) http.Handler {
 		if !strings.HasPrefix(r.URL.Path, "/static/") {
 			r.Method, r.Body = http.MethodPost, io.NopCloser(strings.NewReader(g.sent.Encode()))
 			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			r.Header.Set("Sec-Fetch-Site", "same-origin")
 		}
 		handler.ServeHTTP(w, r)
 	})

@@ -72,7 +72,7 @@ func TestNameOfAnAddedJobIsFixed(t *testing.T) {
 		if reply := post(handler, "/add",
 			sent("job", `{"name": "`+name+`", "handler": "work"}`).
 				Encode()); reply.Code != http.StatusSeeOther {
-			t.Fatalf("%d %s", reply.Code, reply.Body)
+			t.Fatalf("got %d %s, want 303", reply.Code, reply.Body)
 		}
 	}
 	reply := post(handler, "/jobs/added/change",

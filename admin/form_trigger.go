@@ -11,8 +11,10 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
+	"github.com/holdfast-dev/holdfast/admin/internal/pages"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
+	"github.com/holdfast-dev/holdfast/jobs/permission"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -22,6 +24,8 @@ type triggerView struct {
 	Active []storage.Record // waiting and running runs of the job, oldest first
 	Held   []Lock           // locks of others on resources of the job
 	Again  *storage.Record  // the run to repeat, or nil
+	// Overridable are the params that the job lists; nil if this replica does not know the job.
+	Overridable []string
 }
 
 // triggerPage adds a run of a job.
@@ -31,7 +35,7 @@ func (s jobPages) triggerPage(w http.ResponseWriter, r *http.Request) {
 		template: "trigger.html", section: "/jobs", title: "Run now " + words.Cut(name, 100),
 		fields: triggerFields(),
 		load: func(ctx context.Context, _ cluster.Snapshot) (triggerView, error) {
-			return s.reader.triggerView(ctx, name)
+			return s.triggerView(ctx, name)
 		},
 		form: func(f *form, known *triggerView) {
 			triggerForm(f, known)
@@ -57,11 +61,15 @@ func (s jobPages) againPage(w http.ResponseWriter, r *http.Request) {
 			if err != nil {
 				return triggerView{}, err
 			}
-			v, err := s.reader.triggerView(ctx, run.Job)
+			v, err := s.triggerView(ctx, run.Job)
 			v.Again = &run
 			return v, err
 		},
 		form: func(f *form, known *triggerView) {
+			if known != nil && !pages.May(r.Context(), permission.ViewParams) {
+				again := *known.Again
+				again.Params, known.Again = nil, &again
+			}
 			triggerForm(f, known)
 			f.Button, f.Back = "Run again", param.RunPath(id)
 			f.Idle = f.Idle || known != nil && !known.Again.State.Final()
@@ -78,6 +86,19 @@ func (s jobPages) againPage(w http.ResponseWriter, r *http.Request) {
 			return s.triggered(ctx, a, run.Job, sent)
 		},
 	})
+}
+
+// triggerView describes a trigger of the job.
+func (s jobPages) triggerView(ctx context.Context, name string) (triggerView, error) {
+	v, err := s.reader.triggerView(ctx, name)
+	if err != nil {
+		return v, err
+	}
+	v.Overridable, err = s.options.Operations.Overridable(ctx, name)
+	if errors.Is(err, storage.ErrNotFound) {
+		err = nil
+	}
+	return v, err
 }
 
 func (r *reader) triggerView(ctx context.Context, name string) (v triggerView, err error) {
@@ -108,16 +129,24 @@ func triggerFields() []string { return []string{"params", "wait", "even_paused"}
 
 func triggerForm(f *form, known *triggerView) {
 	params, paused := "", errors.Is(f.err, storage.ErrPaused)
+	hint := `As JSON, such as {"rows": 100}. Each key replaces that of the job. ` +
+		"Empty: the params of the job."
+	withParams := known == nil || f.typed("params", "") != ""
 	if known != nil {
+		if names := known.Overridable; len(names) > 0 {
+			hint += " A trigger may replace " + words.Cut(strings.Join(names, ", "), 300) + "."
+			withParams = true
+		}
 		paused = paused || len(known.Job.Pauses) > 0
 		f.Idle = f.Idle || known.Job.Removed
 		if known.Again != nil && known.Again.Params != nil {
 			params = words.Indented(known.Again.Params)
+			withParams = true
 		}
 	}
-	f.text("params", "Params of this run",
-		`As JSON, such as {"rows": 100}. Each key replaces that of the job. `+
-			"Empty: the params of the job.", params, 5, false)
+	if withParams {
+		f.text("params", "Params of this run", hint, params, 5, false)
+	}
 	f.line("wait", "Longest wait",
 		"Longest wait before the start, such as 10m; then the run is skipped. "+
 			"0: no run is added if something blocks it. Empty: no limit.",

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/access"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 )
@@ -59,6 +60,7 @@ func (f fuzzed) request(s *Server, routes []route) (route, *http.Request) {
 	request.URL = &url.URL{Path: plain, RawPath: raw, RawQuery: query}
 	request.RequestURI = request.URL.RequestURI()
 	request.Host = "localhost"
+	request.Header.Set(access.ActionHeader, "1")
 	if form {
 		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
@@ -109,11 +111,11 @@ func FuzzRequests(f *testing.F) {
 		sent := fuzzed{at, path, name, text, query, body, marked}
 		r, request := sent.request(server, routes)
 		reply := httptest.NewRecorder()
-		begun := time.Now()
+		start := time.Now()
 		handler.ServeHTTP(reply, request)
 		what := fmt.Sprintf("%s %s with body %.200q", request.Method, request.URL.RequestURI(),
 			body)
-		if took := time.Since(begun); took > 3*time.Second {
+		if took := time.Since(start); took > 3*time.Second {
 			t.Errorf("%s: answered after %s", what, took)
 		}
 		if reply.Code >= 500 || reply.Code < 200 {

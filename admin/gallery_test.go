@@ -39,12 +39,12 @@ func pageStates() []galleryState {
 		}},
 		{name: "calm", options: calm(),
 			has: []string{"Two replicas, all live. 1 of 2 tables held. One run active, " +
-				"none waiting.", "Healthy."}},
+				"none waiting.", `<h1 id="verdict">Healthy</h1>`}},
 		{name: "contention", options: contention(), has: []string{
-			"Three replicas: two live, one late.", "blocks 3 runs", "42 min",
-			"replica-4 was lost",
+			"Three replicas: two live, one late.", "holds <bdi>public/orders</bdi>", "42 min",
+			"Replica replica-4 is lost and not back.",
 		}},
-		{name: "fifty", options: fifty(), has: []string{"25 of 50 tables held", "32 newer"}},
+		{name: "fifty", options: fifty(), has: []string{"25 of 50 tables held", "more running"}},
 		{name: "hostile", options: hostile(), has: []string{"&lt;script&gt;"}},
 		{name: "layers", options: layers(),
 			has: []string{"covered by the exclusive lock on", "1 lock within it", "expired"}},
@@ -56,16 +56,16 @@ func pageStates() []galleryState {
 		{name: "drift", options: drifting(), has: []string{
 			"two different cron tables",
 			"rollup-sales: replica-1 and replica-4 have an older definition",
-			"replica-4 starts no runs: its clock is 1m1.25s behind",
+			"Replica replica-4 cannot start runs: its clock is 1m1.25s behind",
 		}},
 		{name: "down", options: down(), status: http.StatusServiceUnavailable, has: []string{
 			"The store does not answer", "connection refused",
 			"This replica has no cached state to show.",
 		}},
 		{name: "stale", options: stale, status: http.StatusServiceUnavailable, has: []string{
-			"The store does not answer",
+			"PostgreSQL does not answer",
 			"The page shows the state that <bdi>replica-1</bdi> cached <strong>0 s ago</strong>",
-			"blocks 3 runs",
+			"holds <bdi>public/orders</bdi>",
 		}, before: func(t *testing.T, s *Server) {
 			get(t, s.Handler(), "/")
 			stale.Store.(*history).err = down().Store.(*history).err
@@ -167,10 +167,10 @@ func pageStates() []galleryState {
 		{name: "replicas", options: contention(), path: "/replicas",
 			has: []string{"replica-4", "lost", "rollup-sales", "answers"}},
 		{name: "replicas-drift", options: drift(), path: "/replicas",
-			has: []string{"0.3.0-rc.1", "notices", "-1840 ms", "draining",
+			has: []string{"0.3.0-rc.1", "problems", "-1840 ms", "draining",
 				"Jobs with different definitions", `class="mark odd"`}},
 		{name: "replicas-empty", options: empty(), path: "/replicas",
-			has: []string{"No replica is registered."}},
+			has: []string{"0 of 0 live"}},
 		{name: "replicas-hostile", options: hostile(), path: "/replicas",
 			has: []string{"&lt;script&gt;"}},
 		staleState("replicas-stale", contention(), "/replicas", "replica-4"),
@@ -232,7 +232,7 @@ func TestGallery(t *testing.T) {
 				}
 			}
 			if !strings.HasSuffix(body, "</html>\n") {
-				t.Error("page does not end")
+				t.Error("end of the page: got none, want </html>")
 			}
 			writeGallery(t, state.name, server, body)
 		})

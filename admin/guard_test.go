@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"html"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -15,14 +16,18 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/access"
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 	"github.com/holdfast-dev/holdfast/internal/test/soak"
 )
 
+// send sends a request from loopback as a program does.
 func send(handler http.Handler, method, path string,
 	header http.Header) *httptest.ResponseRecorder {
 	request := httptest.NewRequest(method, path, nil)
 	request.Host = "localhost:8080"
+	request.Header.Set(access.ActionHeader, "1")
 	for name, values := range header {
 		request.Header[name] = values
 	}
@@ -44,6 +49,30 @@ func TestCrossOriginIsRefused(t *testing.T) {
 		if reply.Code != http.StatusForbidden || !json.Valid(reply.Body.Bytes()) {
 			t.Errorf("%v: %d %s", header, reply.Code, reply.Body)
 		}
+	}
+}
+
+// TestRedirectsDoNotActWithoutUsers: a service that a program of this machine calls redirects it to
+// an action.
+func TestRedirectsDoNotActWithoutUsers(t *testing.T) {
+	server, c := acting(t)
+	page := httptest.NewServer(server.Handler())
+	defer page.Close()
+	service := httptest.NewServer(http.RedirectHandler(page.URL+"/api/v1/groups/loads/pause",
+		http.StatusTemporaryRedirect))
+	defer service.Close()
+	reply, err := http.Post(service.URL, "application/json", strings.NewReader(`{}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reply.Body.Close()
+	body, err := io.ReadAll(reply.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if reply.StatusCode != http.StatusForbidden || !json.Valid(body) ||
+		!strings.Contains(string(body), "X-Holdfast-Action: 1") || len(c.pauses) > 0 {
+		t.Errorf("%d %s, %d pauses", reply.StatusCode, body, len(c.pauses))
 	}
 }
 
@@ -221,6 +250,28 @@ func TestLinksWork(t *testing.T) {
 			if reply := get(t, handler, link); reply.Code == http.StatusNotFound ||
 				reply.Code == http.StatusBadRequest {
 				t.Errorf("%s: link %s gives %d %s", state.name, link, reply.Code, reply.Body)
+			}
+		}
+	}
+}
+
+// TestMessagesIsolateTheDirectionOfText checks that text which changes its direction is in elements
+// of its own, so that the text of the page around it stays as it is.
+func TestMessagesIsolateTheDirectionOfText(t *testing.T) {
+	handler := newServer(t, hostile()).Handler()
+	tag := regexp.MustCompile(`<(/?[a-z0-9]+)[^>]*>[^<]*$`)
+	for path, want := range map[string]int{"/": 1, "/runs": 1, param.RunPath(id(2)): 1,
+		param.RunPath(id(3)): 1, "/replicas": 1, "/locks": 1} {
+		parts := strings.Split(get(t, handler, path).Body.String(), "\u202E")
+		if got := len(parts) - 1; got < want {
+			t.Errorf("%s: got %d such texts, want at least %d", path, got, want)
+		}
+		before := ""
+		for _, part := range parts[:len(parts)-1] {
+			before += part
+			if m := tag.FindStringSubmatch(before); m == nil || m[1] != "bdi" {
+				t.Errorf("%s: got text in the element of %q, want it in a bdi", path,
+					before[max(0, len(before)-100):])
 			}
 		}
 	}

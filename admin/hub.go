@@ -16,7 +16,7 @@ import (
 // Changes reports changes in the cluster. storage.Store implements it.
 type Changes interface {
 	storage.Marked
-	// Listen is as in jobs.Control.
+	// Listen is as in storage.Control.
 	Listen(ctx context.Context, changed func()) error
 }
 

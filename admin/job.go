@@ -208,6 +208,7 @@ func newJob(v storage.JobView, outcomes []storage.Outcome) Job {
 	}
 	if v.Last != nil {
 		last := records.Plain(*v.Last)
+		last.Params = nil
 		job.LastRun = &last
 	}
 	return job

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/permission"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -51,7 +52,11 @@ func (s jobPages) jobJSON(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return JobDetail{}, err
 		}
-		return s.reader.job(ctx, now, r.PathValue("name"))
+		d, err := s.reader.job(ctx, now, r.PathValue("name"))
+		if !pages.May(r.Context(), permission.ViewOutput) {
+			d.Saved = nil
+		}
+		return d, err
 	})
 }
 
@@ -66,6 +71,11 @@ func (s jobPages) jobPage(w http.ResponseWriter, r *http.Request) {
 		Topics: []storage.Topic{storage.TopicJobs, storage.TopicRuns},
 		Load: func(ctx context.Context, p cluster.Snapshot) (JobDetail, error) {
 			return s.reader.job(ctx, p.Now, name)
+		},
+		Complete: func(d *JobDetail, _ *pages.Frame) {
+			if !pages.May(r.Context(), permission.ViewOutput) {
+				d.Saved = nil
+			}
 		},
 	})
 }

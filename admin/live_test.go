@@ -81,15 +81,15 @@ func TestPageReloadsAtMostOnceASecond(t *testing.T) {
 	browsertest.Visit(t, window, site.URL+"/replicas")
 	site.comes("replica-first")
 	until(t, window, `document.body.textContent.includes("replica-first")`)
-	asked, begun := site.pages.Load(), time.Now()
+	asked, start := site.pages.Load(), time.Now()
 	for site.pages.Load() < asked+4 {
 		site.changes.action()
 		time.Sleep(20 * time.Millisecond) // as fast as acts come
-		if time.Since(begun) > time.Minute {
+		if time.Since(start) > time.Minute {
 			t.Fatalf("the page asked %d times in a minute of actions", site.pages.Load()-asked)
 		}
 	}
-	if took := time.Since(begun); took < 2800*time.Millisecond {
+	if took := time.Since(start); took < 2800*time.Millisecond {
 		t.Errorf("the page asked 4 times within %s", took)
 	}
 }

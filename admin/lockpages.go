@@ -25,7 +25,7 @@ func (s lockPages) locksJSON(w http.ResponseWriter, r *http.Request) {
 // locksPage shows held resources, their holders and their waiters.
 func (s lockPages) locksPage(w http.ResponseWriter, r *http.Request) {
 	p, err := param.Read(r, append(locks.LockParams(), "refresh")...)
-	var filter locks.LockFilter
+	var filter locks.Filter
 	if err == nil {
 		filter, err = locks.ReadLockFilter(p)
 	}
@@ -33,12 +33,12 @@ func (s lockPages) locksPage(w http.ResponseWriter, r *http.Request) {
 		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	pages.Show(s.Site, w, r, pages.Page[locks.LockTree]{
+	pages.Show(s.Site, w, r, pages.Page[locks.ResourceTree]{
 		Template: "locks.html", Section: "/locks", Title: "Locks",
 		JSONPath: p.With("/api/v1/locks/tree"), Live: true, Fields: true,
 		Topics: []storage.Topic{storage.TopicLocks, storage.TopicRuns, storage.TopicJobs},
-		Load: func(ctx context.Context, snap cluster.Snapshot) (locks.LockTree, error) {
-			tree, err := s.reader.lock.LockTree(ctx, snap.Now, filter)
+		Load: func(ctx context.Context, snap cluster.Snapshot) (locks.ResourceTree, error) {
+			tree, err := s.reader.lock.ResourceTree(ctx, snap.Now, filter)
 			tree.Link(p, filter)
 			return tree, err
 		},
@@ -46,20 +46,20 @@ func (s lockPages) locksPage(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s lockPages) lockTreeJSON(w http.ResponseWriter, r *http.Request) {
-	pages.Answer(s.Site, w, r, func(ctx context.Context) (locks.LockTree, error) {
+	pages.Answer(s.Site, w, r, func(ctx context.Context) (locks.ResourceTree, error) {
 		p, err := param.Read(r, locks.LockParams()...)
 		if err != nil {
-			return locks.LockTree{}, err
+			return locks.ResourceTree{}, err
 		}
 		filter, err := locks.ReadLockFilter(p)
 		if err != nil {
-			return locks.LockTree{}, err
+			return locks.ResourceTree{}, err
 		}
 		snap, err := s.reader.Snapshot(ctx)
 		if err != nil {
-			return locks.LockTree{}, err
+			return locks.ResourceTree{}, err
 		}
-		tree, err := s.reader.lock.LockTree(ctx, snap.Now, filter)
+		tree, err := s.reader.lock.ResourceTree(ctx, snap.Now, filter)
 		param.SetLinks(w, p.TreePager("/api/v1/locks/tree", tree.Pager.NextPage))
 		return tree, err
 	})

@@ -44,11 +44,11 @@ func TestTimelineByKeyboard(t *testing.T) {
 		t.Errorf("back to the left is %q, not %q", left, begin)
 	}
 	if down := press("ArrowDown"); down == begin {
-		t.Error("beneath the first bar is nothing")
+		t.Error("details beneath the first bar: got none, want the run")
 	}
 	if evaluate[string](t, window,
 		`(() => { window.gone = ""; addEventListener("click", (e) => { window.gone = e.target.dataset.zoom; e.preventDefault(); }); return ""; })()`) != "" {
-		t.Error("a click can't be watched")
+		t.Error("clicks: got no listener, want one")
 	}
 	evaluate[string](t, window,
 		`(() => { document.querySelector(".timeline").dispatchEvent(new KeyboardEvent("keydown", {key: "-", bubbles: true})); return ""; })()`)

@@ -15,7 +15,7 @@ import (
 )
 
 // outline writes a tree as text, with what is held (*) and how many wait.
-func outline(nodes []*locks.LockNode, indent string) string {
+func outline(nodes []*locks.ResourceNode, indent string) string {
 	var out strings.Builder
 	for _, n := range nodes {
 		out.WriteString(indent + n.Name)
@@ -37,12 +37,12 @@ func outline(nodes []*locks.LockNode, indent string) string {
 }
 
 // treeAt asks for the tree as JSON, and puts what is counted back together.
-func treeAt(t *testing.T, handler http.Handler, query string) locks.LockTree {
+func treeAt(t *testing.T, handler http.Handler, query string) locks.ResourceTree {
 	t.Helper()
 	reply := get(t, handler, "/api/v1/locks/tree"+query)
-	var tree locks.LockTree
+	var tree locks.ResourceTree
 	if err := json.Unmarshal(reply.Body.Bytes(), &tree); err != nil || reply.Code != http.StatusOK {
-		t.Fatalf("%s: %d %v %s", query, reply.Code, err, reply.Body)
+		t.Fatalf("%s: got %d %v %s, want 200", query, reply.Code, err, reply.Body)
 	}
 	return tree
 }
@@ -51,7 +51,7 @@ func treeAt(t *testing.T, handler http.Handler, query string) locks.LockTree {
 // waits for itself.
 func TestTreeShowsBlockersFirst(t *testing.T) {
 	server := newServer(t, contention())
-	tree, err := server.reader.lock.LockTree(t.Context(), noon, locks.LockFilter{})
+	tree, err := server.reader.lock.ResourceTree(t.Context(), noon, locks.Filter{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestTreeOfLayers(t *testing.T) {
 	h := o.Store.(*history)
 	h.runs = append(h.runs, waiting(9, "load-orders", 1, "warehouse/orders", h.runs[1]))
 	h.jobs = append(h.jobs, job("deep", "@daily", "lake.raw"))
-	tree, err := newServer(t, o).reader.lock.LockTree(t.Context(), noon, locks.LockFilter{})
+	tree, err := newServer(t, o).reader.lock.ResourceTree(t.Context(), noon, locks.Filter{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestWrongParametersOfTheTree(t *testing.T) {
 	}
 	for _, query := range []string{"?text=&state=&under=&after=", "?after=table:a"} {
 		if reply := get(t, handler, "/locks"+query); reply.Code != http.StatusOK {
-			t.Errorf("%s: %d", query, reply.Code)
+			t.Errorf("%s: got %d, want 200", query, reply.Code)
 		}
 	}
 }

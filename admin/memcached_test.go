@@ -1,14 +1,11 @@
 package admin
 
 import (
-	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
@@ -18,7 +15,7 @@ type servers []memcached.Health
 
 func (s servers) Servers() []memcached.Health { return s }
 
-// healthy is a server as configs/memcached.conf has it.
+// healthy is a server as deploy/memcached.conf has it.
 func healthy(address string) memcached.Health {
 	return memcached.Health{
 		Server: address, State: memcached.StateSafe, Since: ago(3 * time.Hour),
@@ -114,7 +111,7 @@ func TestMemcachedIsNotServedWithoutMemcached(t *testing.T) {
 		t.Errorf("the overview tells of it: %s", got)
 	}
 	if got := get(t, handler, "/").Body.String(); strings.Contains(got, "memcached\"") {
-		t.Error("the page tells of it")
+		t.Error("note about memcached: got one, want none")
 	}
 }
 
@@ -128,11 +125,10 @@ func TestMemcachedIsServedWithoutTheStore(t *testing.T) {
 }
 
 func TestMemcachedProblems(t *testing.T) {
-	o, _ := clusterPages{newServer(t, watched()).base()}.overview(t.Context())
 	var got []string
-	for _, p := range o.Problems {
-		if p.Severity != cluster.Notice {
-			t.Errorf("%s is no notice", p.Text)
+	for _, p := range verdictOf(t, watched()).Problems {
+		if p.Severity != Amber {
+			t.Errorf("%s is %s", p.Text, p.Severity)
 		}
 		got = append(got, p.Text)
 	}
@@ -140,33 +136,16 @@ func TestMemcachedProblems(t *testing.T) {
 		"The replicas have two different lists of memcached servers (replica-1, replica-3 / " +
 			"replica-2). Locks rely on the store. Configure the same servers in the same " +
 			"order on all replicas.",
+		"memcached 10.0.3.9:11211 does not answer replica-1: dial tcp 10.0.3.9:11211: " +
+			"connect: connection refused. Locks rely on the store alone.",
+		"memcached cache-2.internal:11211 evicted 4 entries, was flushed and lost its " +
+			"locks, restarted and lost its locks.",
 		"memcached cache-2.internal:11211 is not safe for locks: evictions is on (start it with " +
 			"-M), flush_enabled is not reported (start it with -F). Locks rely on the store.",
-		"memcached cache-2.internal:11211 evicted 4 entries 20 s ago, was flushed and lost its " +
-			"locks 2 min ago, restarted and lost its locks 3 min ago.",
-		"memcached 10.0.3.9:11211 has not answered replica-1 for 42 s: dial tcp 10.0.3.9:11211: " +
-			"connect: connection refused. Locks rely on the store alone.",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("problems are\n%s\nexpected\n%s", strings.Join(got, "\n"),
 			strings.Join(want, "\n"))
-	}
-}
-
-// TestProblemIsShownOnce has a server of advisory locks that does not answer.
-func TestProblemIsShownOnce(t *testing.T) {
-	for name, want := range map[string]int{"one": 1, "another": 0} {
-		o := calm()
-		o.Advisory = &advisory{err: errors.New("no answer")}
-		o.Memcached = servers{healthy("cache:1")}
-		if name == "another" {
-			o.Memcached = servers{gone("cache:1")}
-		}
-		overview, _ := clusterPages{newServer(t, o).base()}.overview(t.Context())
-		count := strings.Count(fmt.Sprint(overview.Problems), "memcached did not answer")
-		if count != want || len(overview.Problems) != 1 {
-			t.Errorf("%s: %v", name, overview.Problems)
-		}
 	}
 }
 
@@ -181,8 +160,7 @@ func TestListsOfIgnoredReplicas(t *testing.T) {
 		h := o.Store.(*history)
 		h.replicas[0].LockServers, h.replicas[1].LockServers = "5f3a", "77b0"
 		change(&h.replicas[1])
-		overview, _ := clusterPages{newServer(t, o).base()}.overview(t.Context())
-		if text := fmt.Sprint(overview.Problems); strings.Contains(text, "different lists") {
+		if text := problemsOf(t, o); strings.Contains(text, "different lists") {
 			t.Errorf("%s: %s", name, text)
 		}
 	}

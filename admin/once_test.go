@@ -100,16 +100,16 @@ func clickTwice(t *testing.T, first, second storage.Store) {
 			clicks.Go(func() { replies[i] = post(handler, click.path, click.form.Encode()) })
 		}
 		clicks.Wait()
-		told := make([]string, len(replies))
+		messages := make([]string, len(replies))
 		for i, reply := range replies {
 			if reply.Code != http.StatusSeeOther {
 				t.Errorf("%s, click %d: %d %s", click.path, i+1, reply.Code, reply.Body)
 				continue
 			}
-			told[i] = toldBy(t, handlers[1-i], reply)
+			messages[i] = toldBy(t, handlers[1-i], reply)
 		}
-		if told[0] != told[1] || told[0] == "" {
-			t.Errorf("%s: one click is told %q, the other %q", click.path, told[0], told[1])
+		if messages[0] != messages[1] || messages[0] == "" {
+			t.Errorf("%s: one click is told %q, the other %q", click.path, messages[0], messages[1])
 		}
 		if lines := linesOf(t, first, click.action) - before; lines != 1 {
 			t.Errorf("%s: %d lines in the audit log", click.path, lines)
@@ -159,7 +159,7 @@ func tokenOf(t *testing.T, store storage.Store, run uuid.UUID) locking.Token {
 	t.Helper()
 	record, err := store.Run(t.Context(), run)
 	if err != nil || record.State != jobs.Running {
-		t.Fatalf("%+v %v", record, err)
+		t.Fatalf("got %+v and %v, want a running run", record, err)
 	}
 	return record.Token
 }

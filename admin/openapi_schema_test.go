@@ -58,7 +58,8 @@ func wordsOf() map[reflect.Type][]string {
 	put(words, []AdvisoryState{AdvisoryHeld, AdvisoryMissing, AdvisoryOther, AdvisoryOff,
 		AdvisoryUnknown})
 	put(words, []locks.Holding{locks.HeldItself, locks.HeldAbove, locks.HeldPartly, locks.HeldNot})
-	put(words, []cluster.Severity{cluster.Alarm, cluster.Notice})
+	put(words, cluster.Severities())
+	put(words, cluster.Kinds())
 	put(words, []cluster.ReplicaState{ReplicaLive, cluster.ReplicaLate, cluster.ReplicaExpired, ReplicaStopped,
 		cluster.ReplicaLost})
 	put(words, []memcached.State{memcached.StateUnknown, memcached.StateSafe, memcached.StateUnsafe,

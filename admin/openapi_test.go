@@ -97,10 +97,16 @@ func describedOperations() map[string]operation {
 			answer: reflect.TypeFor[Overview](),
 			more: map[int]reflect.Type{
 				http.StatusServiceUnavailable: reflect.TypeFor[Overview]()}},
+		"GET /api/v1/status": {summary: "The verdict about the cluster: its severity and all " +
+			"problems, the most severe first. While the store does not answer, that problem " +
+			"with 503.",
+			answer: reflect.TypeFor[Verdict](),
+			more: map[int]reflect.Type{
+				http.StatusServiceUnavailable: reflect.TypeFor[Verdict]()}},
 		"GET /api/v1/locks": {summary: "All locks with their holders.",
 			answer: reflect.TypeFor[[]Lock]()},
 		"GET /api/v1/locks/tree": {summary: "All known resources as a tree, with holders and " +
-			"waiters.", answer: reflect.TypeFor[locks.LockTree](), lists: true,
+			"waiters.", answer: reflect.TypeFor[locks.ResourceTree](), lists: true,
 			query: []parameter{
 				text("text", "Part of a name: of a resource, or of a job, replica or run that "+
 					"holds it or waits for it."),
@@ -209,7 +215,8 @@ func describedOperations() map[string]operation {
 						"the run is skipped. With 0, no run is added if something blocks it. By " +
 						"default the run waits until the job's deadline."},
 				"reason": reason, "params": object{"type": "object",
-					"description": "Params that replace those of the job, by key."}, "even_paused": flag(
+					"description": "Params that replace those of the job, by key. " +
+						"The job must list them as overridable."}, "even_paused": flag(
 					"Start the run even if the job is paused.")}},
 		"POST /api/v1/jobs/{name}/pause":    action("Pauses a job.", pause),
 		"POST /api/v1/jobs/{name}/resume":   action("Resumes a job.", pause),
@@ -275,19 +282,24 @@ func document(t *testing.T, routes []route) object {
 				"fields, and repeated parameters, are refused with 400. Later versions may add " +
 				"fields to answers."},
 		"paths": paths,
-		"components": object{"schemas": s.named, "responses": s.refusals, "securitySchemes": object{
-			"token": object{"type": "http", "scheme": "bearer",
-				"description": "A token of the configuration."},
-			"signIn": object{"type": "apiKey", "in": "cookie", "name": "__Host-holdfast",
-				"description": "The cookie of a sign-in. Over plain HTTP on loopback its name is " +
-					"holdfast" + "."},
-		}},
+		"components": object{"schemas": s.named, "responses": s.refusals,
+			"headers": object{"RequestId": object{
+				"description": "The id of the request, as the audit log and log lines have it.",
+				"schema":      object{"type": "string"}}},
+			"securitySchemes": object{
+				"token": object{"type": "http", "scheme": "bearer",
+					"description": "A token of the configuration."},
+				"signIn": object{"type": "apiKey", "in": "cookie", "name": "__Host-holdfast",
+					"description": "The cookie of a sign-in. After a sign-in with OpenID Connect its " +
+						"name is __Host-holdfast-oidc. Over plain HTTP on loopback the names are " +
+						"holdfast and holdfast-oidc."},
+			}},
 	}
 }
 
 func (op operation) document(s *schemas, r route) object {
 	role := string(Viewer)
-	if r.who == access.ForOperators {
+	if r.acts() {
 		role = string(Operator)
 	}
 	d := object{"summary": op.summary, "operationId": operationID(r),
@@ -312,7 +324,11 @@ func (op operation) document(s *schemas, r route) object {
 			object{"name": "Idempotency-Key", "in": "header",
 				"schema": object{"type": "string", "maxLength": storage.MaxNameBytes},
 				"description": "A second action with the same key, on any replica, does nothing " +
-					"and gets the same answer."})
+					"and gets the same answer."},
+			object{"name": access.ActionHeader, "in": "header",
+				"schema": object{"type": "string", "const": "1"},
+				"description": "Needed on a server without users, tokens and other sign-in, " +
+					"unless a browser sends the request from a page of this server."})
 		schema := object{"type": "object", "properties": op.body, "additionalProperties": false}
 		if len(op.needs) > 0 {
 			schema["required"] = op.needs
@@ -342,7 +358,7 @@ func (op operation) refusals(r route) map[int]string {
 	says := map[int]string{
 		http.StatusBadRequest:   "A parameter or a field can't be read: it is named.",
 		http.StatusUnauthorized: "Sign in, or send a token.",
-		http.StatusForbidden:    "The role does not allow it, or the request comes from another site.", http.StatusMisdirectedRequest: "The API is not served under this name.",
+		http.StatusForbidden:    "The role does not allow it, or the request comes from another site, or lacks a header.", http.StatusMisdirectedRequest: "The API is not served under this name.",
 		http.StatusTooManyRequests:     "Too many wrong tokens, or event streams, of this sender.",
 		http.StatusInternalServerError: "A mistake in the program.",
 		http.StatusServiceUnavailable:  "The store can't be asked, or too many ask.",
@@ -372,12 +388,12 @@ func (op operation) responses(s *schemas, r route) object {
 	default:
 		ok["content"] = object{"application/json": object{"schema": object{"type": "object"}}}
 	}
+	headers := requestID()
+	ok["headers"] = headers
 	if op.lists {
-		ok["headers"] =
-			object{
-				"Link": object{
-					"description": `Where the list goes on, rel="next", and back, rel="prev".`,
-					"schema":      object{"type": "string"}}}
+		headers["Link"] = object{
+			"description": `Where the list goes on, rel="next", and back, rel="prev".`,
+			"schema":      object{"type": "string"}}
 	}
 	kind, schema := "Error", object{"$ref": "#/components/schemas/Error"}
 	if r.method == http.MethodPost {
@@ -396,8 +412,13 @@ func (op operation) responses(s *schemas, r route) object {
 	return responses
 }
 
+// requestID are the headers of every answer.
+func requestID() object {
+	return object{"X-Request-Id": object{"$ref": "#/components/headers/RequestId"}}
+}
+
 func jsonAnswer(says string, schema object) object {
-	return object{"description": says,
+	return object{"description": says, "headers": requestID(),
 		"content": object{"application/json": object{"schema": schema}}}
 }
 
@@ -537,7 +558,8 @@ func TestAnswersMatchTheirSchemas(t *testing.T) {
 					sent = bodyOf(r.path)
 				}
 				reply := accesstest.Ask(server.Handler(), r.method, addressOf(server, r.path),
-					accesstest.From("127.0.0.1:9"), func(q *http.Request) {
+					accesstest.From("127.0.0.1:9"),
+					accesstest.WithHeader(access.ActionHeader, "1"), func(q *http.Request) {
 						q.Host = "localhost"
 						withText(sent)(q)
 					})
@@ -581,7 +603,8 @@ func TestParametersMatchOpenAPI(t *testing.T) {
 				reply.Code, got, want)
 		}
 		if r.method == http.MethodPost {
-			reply := accesstest.Ask(server.Handler(), r.method, addressOf(server, r.path), accesstest.From("127.0.0.1:9"),
+			reply := accesstest.Ask(server.Handler(), r.method, addressOf(server, r.path),
+				accesstest.From("127.0.0.1:9"), accesstest.WithHeader(access.ActionHeader, "1"),
 				func(q *http.Request) { q.Host = "localhost"; withText(`{"bogus": 1}`)(q) })
 			if got := expectedIn(reply); reply.Code != http.StatusBadRequest ||
 				!slices.Equal(got, propertyNames(op.body)) {

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/jobs/explain"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/permission"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -40,27 +41,36 @@ func (e *ExposedError) Error() string {
 
 // Options configure a Server. Listen, Store and Replica are required.
 type Options struct {
-	// Listen is the address, as host:port. Beyond loopback it requires Users, Tokens or a Proxy
-	// that names users.
+	// Listen is the address, as host:port. Beyond loopback it requires Users, Tokens, OIDC or a
+	// Proxy that names users.
 	Listen string
 	// Hosts are the host names of the server, beside loopback's: lower case, without port.
 	Hosts       []string
 	Certificate *Certificate // nil: plain HTTP
-	// Users may sign in. Without Users, Tokens and a Proxy that names users, every request is an
-	// operator's.
+	// Users may sign in. Without Users, Tokens, OIDC and a Proxy that names users, every sender is
+	// an operator.
 	Users  []User
 	Tokens []Token
 	Proxy  *Proxy // nil: no proxy is trusted
+	OIDC   *OIDC  // nil: no provider signs people in
+	// Roles are beside the predefined ones.
+	Roles []permission.Role
+	// Authorizer decides about permissions. Nil: the roles decide. With it, roles may have any
+	// name.
+	Authorizer permission.Authorizer
 	// CookieKeys are secrets of at least 32 bytes, the same on every replica. The first one signs,
 	// all verify. Without keys, the server derives them from the users' hashes.
 	CookieKeys [][]byte
 	// Attempts counts failed sign-ins for all replicas. Nil: each replica counts its own.
 	Attempts storage.Attempts
+	// SignOuts has a sign-out end sign-ins at all replicas. Nil: at this replica.
+	SignOuts storage.SignOuts
 	// Restarts of memcached, for the timeline; may be nil.
 	Restarts storage.Restarts
 
 	Store     storage.History
 	StoreName string // for people, such as PostgreSQL; "" means "The store"
+	Rules     Rules  // of the verdict
 	// Memory reads the state that jobs save for their next runs. Nil: it is not shown.
 	Memory storage.Memory
 	// Watch makes a running run save its output regularly. Nil: output appears when the run has
@@ -135,13 +145,13 @@ func (o *Options) storeName() string { return cmp.Or(o.StoreName, "The store") }
 // access returns the part of the options that SetAccess replaces.
 func (o *Options) access() Access {
 	return Access{Hosts: o.Hosts, Users: o.Users, Tokens: o.Tokens, Proxy: o.Proxy,
-		CookieKeys: o.CookieKeys}
+		OIDC: o.OIDC, CookieKeys: o.CookieKeys, Roles: o.Roles, Authorizer: o.Authorizer}
 }
 
 // local returns what only this replica knows.
 func (o *Options) local() cluster.Local {
 	return cluster.Local{Replica: o.Replica, Version: o.Version, Session: o.Session, Ready: o.Ready,
-		Servers: o.Memcached}
+		Servers: o.Memcached, StoreName: o.storeName(), Rules: o.Rules}
 }
 
 // guarded reports whether requests need proof of identity.

@@ -14,31 +14,33 @@ func (s clusterPages) overviewJSON(w http.ResponseWriter, r *http.Request) {
 		s.WriteError(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	o, status := s.overview(r.Context())
+	o, status := s.overview(r.Context(), s.SlowedSignIns(r))
 	s.WriteJSON(w, status, o)
 }
 
 // overview returns the state of the cluster and the HTTP status.
-func (s clusterPages) overview(ctx context.Context) (Overview, int) {
-	var f pages.Frame
-	_, content, status, err := pages.QueryOrCached(s.Site, ctx, "/", &f, s.reader.Overview)
+func (s clusterPages) overview(ctx context.Context,
+	slowed []cluster.SlowedSignIns) (Overview, int) {
+	f := pages.Frame{SlowedSignIns: slowed}
+	snap, content, status, err := pages.QueryOrCached(s.Site, ctx, "/", &f, s.reader.Overview)
 	if content == nil { // load returns no errors of the caller here
 		content = new(Overview)
 		*content = cluster.EmptyOverview()
 		if err != nil {
-			f.Error, status = pages.StoreTrouble(err), http.StatusServiceUnavailable
+			f.Error, status = pages.StoreError(err), http.StatusServiceUnavailable
 		}
 	}
-	f.ServedBy = s.Local.ServedBy(ctx)
-	return *s.completeOverview(content, &f), status
+	s.Judge(ctx, &f, snap)
+	s.completeOverview(content, &f)
+	return *content, status
 }
 
 // completeOverview adds what only the server knows.
-func (s clusterPages) completeOverview(o *Overview, f *pages.Frame) *Overview {
-	o.Stale, o.Error, o.ServedBy, o.Memcached, o.Actions = f.Stale, f.Error, f.ServedBy,
-		s.Local.Memcached(), f.Actions
-	o.Problems = cluster.Problems(o)
-	return o
+func (s clusterPages) completeOverview(o *Overview, f *pages.Frame) {
+	o.Stale, o.Error, o.ServedBy, o.Memcached = f.Stale, f.Error, f.ServedBy,
+		s.Local.Memcached()
+	o.Can, o.CanAll = f.Can, f.CanAll
+	o.Verdict = f.Status
 }
 
 func (s clusterPages) overviewPage(w http.ResponseWriter, r *http.Request) {
@@ -49,10 +51,25 @@ func (s clusterPages) overviewPage(w http.ResponseWriter, r *http.Request) {
 	pages.Show(s.Site, w, r, pages.Page[Overview]{
 		Template: "overview.html", Section: "/", Title: "Overview", JSONPath: "/api/v1/overview",
 		Live: true, Load: s.reader.Overview,
-		Complete: func(o *Overview, f *pages.Frame) *Overview {
+		Complete: func(o *Overview, f *pages.Frame) {
 			s.completeOverview(o, f)
 			f.Title = o.Title()
-			return o
 		},
 	})
+}
+
+// statusJSON answers the verdict. If the store does not answer, the status is 503.
+func (s clusterPages) statusJSON(w http.ResponseWriter, r *http.Request) {
+	if err := param.Only(r); err != nil {
+		s.WriteError(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	f := pages.Frame{SlowedSignIns: s.SlowedSignIns(r)}
+	snap, _, status, err := pages.QueryOrCached(s.Site, r.Context(), "/api/v1/status", &f,
+		func(context.Context, cluster.Snapshot) (struct{}, error) { return struct{}{}, nil })
+	if err != nil { // not found: only a session that ended meanwhile
+		f.Error, status = pages.StoreError(err), http.StatusServiceUnavailable
+	}
+	s.Judge(r.Context(), &f, snap)
+	s.WriteJSON(w, status, f.Status)
 }

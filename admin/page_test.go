@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"regexp"
 	"strconv"
@@ -12,7 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 func TestPageRefreshesItself(t *testing.T) {
@@ -56,7 +59,7 @@ func TestPageRefreshesItself(t *testing.T) {
 	}
 	for _, path := range []string{"/?refresh=7", "/?refresh=", "/?fresh=off"} {
 		if reply := get(t, handler, path); reply.Code != http.StatusBadRequest {
-			t.Errorf("%s: %d", path, reply.Code)
+			t.Errorf("%s: got %d, want 400", path, reply.Code)
 		}
 	}
 }
@@ -81,34 +84,75 @@ func TestStaticFilesAreCachedByHash(t *testing.T) {
 	for _, path := range []string{"/static/holdfast.css", "/static/none.0123456789abcdef.css",
 		"/static/..%2fpage.go", "/static/"} {
 		if reply := get(t, handler, path); reply.Code != http.StatusNotFound {
-			t.Errorf("%s: %d", path, reply.Code)
+			t.Errorf("%s: got %d, want 404", path, reply.Code)
 		}
 	}
 }
 
-func TestBlockedGroupsNameTheirBlockers(t *testing.T) {
-	o, status := clusterPages{newServer(t, contention()).base()}.overview(t.Context())
+// TestWaitTrees holds that each waiting run is listed below the run that causes its wait in the end.
+func TestWaitTrees(t *testing.T) {
+	o, status := clusterPages{newServer(t, contention()).base()}.overview(t.Context(), nil)
 	if status != http.StatusOK {
 		t.Fatal(o.Error)
 	}
+	var hops func(waiters []*cluster.Waiter) string
+	hops = func(waiters []*cluster.Waiter) string {
+		var parts []string
+		for _, w := range waiters {
+			parts = append(parts, w.Job+hops(w.Waiters))
+		}
+		if len(parts) == 0 {
+			return ""
+		}
+		return " (" + strings.Join(parts, ", ") + ")"
+	}
 	var got []string
-	for _, b := range o.BlockedGroups() {
-		line := b.Resource + b.Job()
-		for _, lock := range b.Locks {
-			line += " by " + lock.Holder.Job
-		}
-		for _, run := range b.Runs {
-			line += ", " + run.Job
-		}
-		got = append(got, line)
+	for _, tree := range o.WaitTreesShown() {
+		got = append(got, tree.Holder.Job+" "+tree.Resource+hops(tree.Waiters))
 	}
 	want := []string{
-		"public/orders by rollup-sales, prune-orders, rollup-hourly, export-orders",
-		"job:rollup-salesrollup-sales by rollup-sales, rollup-sales",
-		", sync-vendors",
+		"rollup-sales public/orders (prune-orders (export-orders), rollup-sales, rollup-hourly)",
+		"  (sync-vendors)",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("blockages are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Errorf("trees are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestFailingJobsAreGroupedByError holds that one cause is one entry.
+func TestFailingJobsAreGroupedByError(t *testing.T) {
+	o, _ := clusterPages{newServer(t, troubledNight()).base()}.overview(t.Context(), nil)
+	if len(o.Failing) != 1 || len(o.Failing[0].Jobs) != 4 || o.Failing[0].Jobs[0].Failures != 5 ||
+		!strings.Contains(o.Failing[0].Error, "column") {
+		t.Errorf("failing: %+v", o.Failing)
+	}
+	for _, f := range o.Failing[0].Jobs {
+		if want := ago(5 * time.Minute); !f.Since.Equal(want) {
+			t.Errorf("%s fails since %s, want %s", f.Job, f.Since, want)
+		}
+	}
+}
+
+// TestNextOmitsPausedJobsAndThePast has two jobs that are paused, one by its group, and a firing
+// whose time has passed.
+func TestNextOmitsPausedJobsAndThePast(t *testing.T) {
+	o := calm()
+	h := o.Store.(*history)
+	for _, name := range []string{"invoices", "reminders", "stock"} {
+		h.jobs = append(h.jobs, job(name, "* * * * *"))
+	}
+	h.jobs[len(h.jobs)-2].Group = "billing"
+	h.pauses = []storage.Pause{
+		{Target: storage.Target{Kind: storage.TargetJob, Name: "invoices"}, At: ago(time.Hour)},
+		{Target: storage.Target{Kind: storage.TargetGroup, Name: "billing"}, At: ago(time.Hour)}}
+	firing := func(job string, in time.Duration) ScheduledFiring {
+		return ScheduledFiring{Job: job, ScheduledAt: noon.Add(in)}
+	}
+	o.Upcoming = upcoming(firing("merge-events", -time.Minute), firing("invoices", time.Minute),
+		firing("reminders", time.Minute), firing("stock", time.Minute))
+	view, _ := clusterPages{newServer(t, o).base()}.overview(t.Context(), nil)
+	if len(view.Next) != 1 || view.Next[0].Job != "stock" {
+		t.Errorf("next: %+v", view.Next)
 	}
 }
 
@@ -116,13 +160,14 @@ func TestBlockedGroupsNameTheirBlockers(t *testing.T) {
 // another attempt: it has waited for less than it has been there.
 func TestWaitIsCountedFromItsStart(t *testing.T) {
 	body := get(t, newServer(t, contention()).Handler(), "/").Body.String()
-	waits := regexp.MustCompile(`sync-vendors</bdi></a> waits <strong><time [^>]*>([^<]*)</time>`).
+	waits := regexp.MustCompile(
+		`(?s)sync-vendors</bdi></a> <span class="sub">.*?<span class="for"><time [^>]*>([^<]*)</time>`).
 		FindStringSubmatch(body)
 	if waits == nil || waits[1] != "8 s" {
 		t.Errorf("the page says %q of a run that waits for 8 s", waits)
 	}
 	if strings.Contains(body, "attempt 0") {
-		t.Error("the page shows an attempt of a run that has not started")
+		t.Error("got \"attempt 0\" on the page, want no attempt of a run that has not started")
 	}
 }
 
@@ -131,11 +176,10 @@ func TestBlockedBelowSchemaLock(t *testing.T) {
 	opts := layers()
 	h := opts.Store.(*history)
 	h.runs = append(h.runs, waiting(9, "load-orders", time.Minute, "warehouse/orders", h.runs[1]))
-	o, _ := clusterPages{newServer(t, opts).base()}.overview(t.Context())
-	blockages := o.BlockedGroups()
-	if len(blockages) != 1 || len(blockages[0].Locks) != 1 ||
-		blockages[0].Locks[0].Resource != "warehouse" {
-		t.Errorf("blockages are %+v, want the schema's lock", blockages)
+	o, _ := clusterPages{newServer(t, opts).base()}.overview(t.Context(), nil)
+	trees := o.WaitTreesShown()
+	if len(trees) != 1 || trees[0].Lock == nil || trees[0].Resource != "warehouse" {
+		t.Errorf("trees are %+v, want the schema's lock", trees)
 	}
 	if o.Resources[0].Resource != "warehouse/orders" || o.Resources[0].State != locks.HeldAbove ||
 		o.Resources[0].Waiting != 1 {
@@ -148,7 +192,7 @@ func TestContrast(t *testing.T) {
 	css := string(newServer(t, calm()).site.Templates.Assets.ByName["holdfast.css"].Body)
 	light, dark, found := strings.Cut(css, "prefers-color-scheme: dark")
 	if !found {
-		t.Fatal("no dark colours")
+		t.Fatal("dark colours: got none, want some")
 	}
 	pairs := [][2]string{
 		{"good", "good-ground"}, {"warn", "warn-ground"}, {"bad", "bad-ground"},
@@ -195,8 +239,7 @@ func luminance(t *testing.T, css, name string) float64 {
 	return 0.2126*channels[0] + 0.7152*channels[1] + 0.0722*channels[2]
 }
 
-// TestVendoredFilesMatchTheReadme: what browsers run was not changed
-// by hand, nor taken from another version than the one that is written down.
+// TestVendoredFilesMatchTheReadme checks that the scripts have the checksums in their README.md.
 func TestVendoredFilesMatchTheReadme(t *testing.T) {
 	readme, err := os.ReadFile("internal/pages/static/README.md")
 	if err != nil {
@@ -205,12 +248,31 @@ func TestVendoredFilesMatchTheReadme(t *testing.T) {
 	named := regexp.MustCompile("SHA-256 of `([a-z.]+)`: `([0-9a-f]{64})`").
 		FindAllSubmatch(readme, -1)
 	if len(named) == 0 {
-		t.Fatal("static/README.md names no checksum")
+		t.Fatal("internal/pages/static/README.md: got no checksum, want one for each script")
 	}
 	for _, n := range named {
 		file, ok := newServer(t, calm()).site.Templates.Assets.ByName[string(n[1])]
 		if sum := fmt.Sprintf("%x", sha256.Sum256(file.Body)); !ok || sum != string(n[2]) {
-			t.Errorf("%s has the checksum %s, static/README.md says %s", n[1], sum, n[2])
+			t.Errorf("checksum of %s: got %s, want %s as in internal/pages/static/README.md", n[1],
+				sum, n[2])
+		}
+	}
+}
+
+// TestAnswersAreCompressed asks as browsers do.
+func TestAnswersAreCompressed(t *testing.T) {
+	handler := newServer(t, busy()).Handler()
+	for _, path := range []string{"/", "/jobs", "/api/v1/overview", "/api/v1/openapi.json"} {
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+		request.Host = "127.0.0.1"
+		request.Header.Set("Accept-Encoding", "gzip, deflate, br, zstd")
+		reply := httptest.NewRecorder()
+		handler.ServeHTTP(reply, request)
+		plain := get(t, handler, path)
+		if got := reply.Header().Get("Content-Encoding"); reply.Code != http.StatusOK ||
+			got != "gzip" || 2*reply.Body.Len() > plain.Body.Len() {
+			t.Errorf("%s: %d, %q, %d of %d bytes", path, reply.Code, got, reply.Body.Len(),
+				plain.Body.Len())
 		}
 	}
 }

@@ -35,6 +35,7 @@ func TestWrongParametersAreNamed(t *testing.T) {
 		"/api/v1/jobs?paused=maybe":         `paused is "maybe", expected one of yes, no`,
 		"/api/v1/jobs?limit=1001":           `limit is "1001", expected a number from 1 to 1000`,
 		"/api/v1/jobs?text=%00":             `text has a control character`,
+		"/api/v1/jobs?text=%E2%80%AE":       `text has a control character`,
 		"/api/v1/jobs?after=%ff":            `after is not UTF-8`,
 		"/api/v1/jobs?group=a&group=b":      `group is given 2 times, expected once`,
 		"/api/v1/jobs?name=a":               `parameter "name" is unknown, expected some of text, group,`,
@@ -88,7 +89,7 @@ func TestEmptyFieldsAreIgnored(t *testing.T) {
 	} {
 		for _, path := range []string{path, "/api/v1" + path} {
 			if reply := get(t, handler, path); reply.Code != http.StatusOK {
-				t.Errorf("%s: %d %s", path, reply.Code, reply.Body)
+				t.Errorf("%s: got %d %s, want 200", path, reply.Code, reply.Body)
 			}
 		}
 	}
@@ -254,7 +255,7 @@ func FuzzParameters(f *testing.F) {
 			}
 			reply := get(t, handler, target)
 			if reply.Code != http.StatusOK && reply.Code != http.StatusBadRequest {
-				t.Errorf("%s: %d %s", target, reply.Code, reply.Body)
+				t.Errorf("%s: got %d %s, want 400", target, reply.Code, reply.Body)
 			}
 			if body := reply.Body.String(); strings.Contains(body, "<script>") ||
 				strings.Contains(body, "<img") {

@@ -33,16 +33,12 @@ func (s clusterPages) replicasPage(w http.ResponseWriter, r *http.Request) {
 		Template: "replicas.html", Section: "/replicas", Title: "Replicas", Live: true,
 		Topics: []storage.Topic{storage.TopicReplicas, storage.TopicRuns, storage.TopicJobs},
 		Load: func(ctx context.Context, p cluster.Snapshot) (v replicasView, err error) {
-			if v.Replicas, err = s.reader.BusyReplicas(ctx, p); err != nil {
-				return v, err
-			}
-			v.Drift, err = s.reader.DriftedJobs(ctx, p.Replicas)
+			v.Drift = p.Drift
+			v.Replicas, err = s.reader.BusyReplicas(ctx, p)
 			return v, err
 		},
-		Complete: func(v *replicasView, f *pages.Frame) *Overview {
+		Complete: func(v *replicasView, f *pages.Frame) {
 			v.Memcached, v.ServedBy = s.Local.Memcached(), f.ServedBy
-			return &Overview{Now: f.Now, Replicas: v.Replicas, Drift: v.Drift, ServedBy: f.ServedBy,
-				Memcached: v.Memcached, Error: f.Error}
 		},
 	})
 }

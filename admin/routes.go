@@ -1,20 +1,37 @@
 package admin
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/access"
+	"github.com/holdfast-dev/holdfast/admin/internal/pages"
+	"github.com/holdfast-dev/holdfast/jobs/permission"
 )
 
-// route is a path and method with the access it requires and its handler. GET includes HEAD. Every
-// route that changes anything is a POST for operators.
+// route is a path and method with what it requires and its handler. GET includes HEAD. Every route
+// that changes anything is a POST that requires a permission.
 type route struct {
 	method string
 	path   string
-	who    access.Level
+	need   need
 	handle http.HandlerFunc
+}
+
+// need is what a route requires of the sender.
+type need struct {
+	who        access.Level
+	permission permission.Permission // "": none
+	// target returns what the permission is about; nil: everything.
+	target func(s base, ctx context.Context, r *http.Request) (permission.Target, error)
+}
+
+// may is the need of a permission.
+func may(p permission.Permission, target func(base, context.Context, *http.Request) (
+	permission.Target, error)) need {
+	return need{access.ForIdentities, p, target}
 }
 
 func (s *Server) routes() []route {
@@ -24,92 +41,100 @@ func (s *Server) routes() []route {
 	pause, audit, webhook := pausePages{with}, auditPages{with}, webhookPages{with}
 	event, probe := eventPages{with, s.hub}, probes{with}
 	return []route{
-		{"GET", access.HealthPath, access.ForProbes, probe.healthz},
-		{"GET", access.ReadyPath, access.ForProbes, probe.readyz},
-		{"GET", access.MetricsPath, access.ForScrapers, probe.metrics},
-		{"GET", "/static/{file}", access.ForAnybody, s.site.ServeFile},
-		{"GET", "/favicon.ico", access.ForAnybody, s.site.ServeIcon},
-		{"GET", "/login", access.ForAnybody, signIn.ShowForm},
-		{"POST", "/login", access.ForAnybody, signIn.Submit},
-		{"POST", "/logout", access.ForViewers, signIn.SignOut},
-		{"GET", "/{$}", access.ForViewers, cluster.overviewPage},
-		{"GET", "/locks", access.ForViewers, lock.locksPage},
-		{"GET", "/locks/timeline", access.ForViewers, lock.timelinePage},
-		{"GET", "/locks/contention", access.ForViewers, lock.contentionPage},
-		{"GET", "/locks/upcoming", access.ForViewers, lock.upcomingConflictsPage},
-		{"GET", "/jobs", access.ForViewers, job.jobsPage},
-		{"GET", "/jobs/{name}", access.ForViewers, job.jobPage},
-		{"GET", "/jobs/{name}/explain", access.ForViewers, job.explainPage},
-		{"GET", "/runs", access.ForViewers, run.runsPage},
-		{"GET", "/runs/{id}", access.ForViewers, run.runPage},
-		{"GET", "/replicas", access.ForViewers, cluster.replicasPage},
-		{"GET", "/audit", access.ForViewers, audit.auditPage},
-		{"GET", "/webhooks", access.ForViewers, webhook.webhooksPage},
-		{"GET", "/api/v1/webhooks", access.ForViewers, webhook.webhooksJSON},
-		{"GET", "/webhooks/{id}/again", access.ForOperators, webhook.deliverAgainPage},
-		{"POST", "/webhooks/{id}/again", access.ForOperators, webhook.deliverAgainPage},
-		{"POST", "/api/v1/webhooks/{id}/again", access.ForOperators, webhook.deliverAgainJSON},
-		{"GET", "/add", access.ForOperators, job.addPage},
-		{"POST", "/add", access.ForOperators, job.addPage},
-		{"GET", "/jobs/{name}/change", access.ForOperators, job.changePage},
-		{"POST", "/jobs/{name}/change", access.ForOperators, job.changePage},
-		{"GET", "/jobs/{name}/trigger", access.ForOperators, job.triggerPage},
-		{"POST", "/jobs/{name}/trigger", access.ForOperators, job.triggerPage},
-		{"GET", "/jobs/{name}/pause", access.ForOperators, pause.pauseJobPage},
-		{"POST", "/jobs/{name}/pause", access.ForOperators, pause.pauseJobPage},
-		{"GET", "/jobs/{name}/resume", access.ForOperators, pause.resumeJobPage},
-		{"POST", "/jobs/{name}/resume", access.ForOperators, pause.resumeJobPage},
-		{"GET", "/jobs/{name}/remove", access.ForOperators, job.removePage},
-		{"POST", "/jobs/{name}/remove", access.ForOperators, job.removePage},
-		{"GET", "/groups/{name}/pause", access.ForOperators, pause.pauseGroupPage},
-		{"POST", "/groups/{name}/pause", access.ForOperators, pause.pauseGroupPage},
-		{"GET", "/groups/{name}/resume", access.ForOperators, pause.resumeGroupPage},
-		{"POST", "/groups/{name}/resume", access.ForOperators, pause.resumeGroupPage},
-		{"GET", "/pause", access.ForOperators, pause.pauseAllPage},
-		{"POST", "/pause", access.ForOperators, pause.pauseAllPage},
-		{"GET", "/resume", access.ForOperators, pause.resumeAllPage},
-		{"POST", "/resume", access.ForOperators, pause.resumeAllPage},
-		{"GET", "/runs/{id}/cancel", access.ForOperators, run.cancelPage},
-		{"POST", "/runs/{id}/cancel", access.ForOperators, run.cancelPage},
-		{"GET", "/runs/{id}/again", access.ForOperators, job.againPage},
-		{"POST", "/runs/{id}/again", access.ForOperators, job.againPage},
-		{"GET", "/locks/release", access.ForOperators, lock.releasePage},
-		{"POST", "/locks/release", access.ForOperators, lock.releasePage},
-		{"GET", "/replicas/{session}/drain", access.ForOperators, cluster.drainPage},
-		{"POST", "/replicas/{session}/drain", access.ForOperators, cluster.drainPage},
-		{"GET", "/replicas/{session}/undrain", access.ForOperators, cluster.undrainPage},
-		{"POST", "/replicas/{session}/undrain", access.ForOperators, cluster.undrainPage},
-		{"GET", "/api/v1/overview", access.ForViewers, cluster.overviewJSON},
-		{"GET", "/api/v1/locks", access.ForViewers, lock.locksJSON},
-		{"GET", "/api/v1/locks/tree", access.ForViewers, lock.lockTreeJSON},
-		{"GET", "/api/v1/locks/timeline", access.ForViewers, lock.timelineJSON},
-		{"GET", "/api/v1/locks/contention", access.ForViewers, lock.contentionJSON},
-		{"GET", "/api/v1/locks/upcoming", access.ForViewers, lock.upcomingConflictsJSON},
-		{"GET", "/api/v1/jobs", access.ForViewers, job.jobsJSON},
-		{"GET", "/api/v1/jobs/{name}", access.ForViewers, job.jobJSON},
-		{"GET", "/api/v1/jobs/{name}/explain", access.ForViewers, job.explainJSON},
-		{"GET", "/api/v1/runs", access.ForViewers, run.runsJSON},
-		{"GET", "/api/v1/runs/{id}", access.ForViewers, run.runJSON},
-		{"GET", "/api/v1/replicas", access.ForViewers, cluster.replicasJSON},
-		{"GET", "/api/v1/audit", access.ForViewers, audit.auditJSON},
-		{"GET", "/api/v1/memcached", access.ForViewers, cluster.memcachedJSON},
-		{"GET", "/api/v1/events", access.ForViewers, event.events},
-		{"GET", "/api/v1/openapi.json", access.ForViewers, probe.openAPIJSON},
-		{"GET", "/api/v1/pauses", access.ForViewers, pause.pausesJSON},
-		{"POST", "/api/v1/jobs", access.ForOperators, job.putJobJSON},
-		{"GET", "/api/v1/jobs/{name}/spec", access.ForOperators, job.specJSON},
-		{"POST", "/api/v1/jobs/{name}/trigger", access.ForOperators, job.triggerJSON},
-		{"POST", "/api/v1/jobs/{name}/pause", access.ForOperators, pause.pauseJobJSON},
-		{"POST", "/api/v1/jobs/{name}/resume", access.ForOperators, pause.resumeJobJSON},
-		{"POST", "/api/v1/jobs/{name}/remove", access.ForOperators, job.removeJobJSON},
-		{"POST", "/api/v1/groups/{name}/pause", access.ForOperators, pause.pauseGroupJSON},
-		{"POST", "/api/v1/groups/{name}/resume", access.ForOperators, pause.resumeGroupJSON},
-		{"POST", "/api/v1/pause", access.ForOperators, pause.pauseAllJSON},
-		{"POST", "/api/v1/resume", access.ForOperators, pause.resumeAllJSON},
-		{"POST", "/api/v1/runs/{id}/cancel", access.ForOperators, run.cancelJSON},
-		{"POST", "/api/v1/locks/release", access.ForOperators, lock.releaseJSON},
-		{"POST", "/api/v1/replicas/{session}/drain", access.ForOperators, cluster.drainJSON},
-		{"POST", "/api/v1/replicas/{session}/undrain", access.ForOperators, cluster.undrainJSON},
+		{"GET", access.HealthPath, need{who: access.ForProbes}, probe.healthz},
+		{"GET", access.ReadyPath, need{who: access.ForProbes}, probe.readyz},
+		{"GET", access.MetricsPath, may(permission.ViewMetrics, nil), probe.metrics},
+		{"GET", "/static/{file}", need{who: access.ForAnybody}, s.site.ServeFile},
+		{"GET", "/favicon.ico", need{who: access.ForAnybody}, s.site.ServeIcon},
+		{"GET", "/login", need{who: access.ForAnybody}, signIn.ShowForm},
+		{"POST", "/login", need{who: access.ForAnybody}, signIn.Submit},
+		{"GET", access.StartPath, need{who: access.ForAnybody}, signIn.StartOIDC},
+		{"GET", access.CallbackPath, need{who: access.ForAnybody}, signIn.FinishOIDC},
+		{"GET", access.SignedOutPath, need{who: access.ForAnybody}, signIn.SignedOut},
+		{"POST", "/logout", need{who: access.ForIdentities}, signIn.SignOut},
+		{"GET", "/{$}", may(permission.View, nil), cluster.overviewPage},
+		{"GET", "/locks", may(permission.View, nil), lock.locksPage},
+		{"GET", "/locks/timeline", may(permission.View, nil), lock.timelinePage},
+		{"GET", "/locks/contention", may(permission.View, nil), lock.contentionPage},
+		{"GET", "/locks/upcoming", may(permission.View, nil), lock.upcomingConflictsPage},
+		{"GET", "/jobs", may(permission.View, filteredJobs), job.jobsPage},
+		{"GET", "/jobs/{name}", may(permission.View, jobOf), job.jobPage},
+		{"GET", "/jobs/{name}/explain", may(permission.View, jobOf), job.explainPage},
+		{"GET", "/runs", may(permission.View, filteredRuns), run.runsPage},
+		{"GET", "/runs/{id}", may(permission.View, runOf), run.runPage},
+		{"GET", "/replicas", may(permission.View, nil), cluster.replicasPage},
+		{"GET", "/audit", may(permission.View, nil), audit.auditPage},
+		{"GET", "/webhooks", may(permission.View, nil), webhook.webhooksPage},
+		{"GET", "/api/v1/webhooks", may(permission.View, nil), webhook.webhooksJSON},
+		{"GET", "/webhooks/{id}/again", may(permission.Trigger, nil), webhook.deliverAgainPage},
+		{"POST", "/webhooks/{id}/again", may(permission.Trigger, nil), webhook.deliverAgainPage},
+		{"POST", "/api/v1/webhooks/{id}/again", may(permission.Trigger, nil),
+			webhook.deliverAgainJSON},
+		{"GET", "/add", may(permission.EditJobs, something), job.addPage},
+		{"POST", "/add", may(permission.EditJobs, something), job.addPage},
+		{"GET", "/jobs/{name}/change", may(permission.EditJobs, jobOf), job.changePage},
+		{"POST", "/jobs/{name}/change", may(permission.EditJobs, jobOf), job.changePage},
+		{"GET", "/jobs/{name}/trigger", may(permission.Trigger, jobOf), job.triggerPage},
+		{"POST", "/jobs/{name}/trigger", may(permission.Trigger, jobOf), job.triggerPage},
+		{"GET", "/jobs/{name}/pause", may(permission.Pause, jobOf), pause.pauseJobPage},
+		{"POST", "/jobs/{name}/pause", may(permission.Pause, jobOf), pause.pauseJobPage},
+		{"GET", "/jobs/{name}/resume", may(permission.Pause, jobOf), pause.resumeJobPage},
+		{"POST", "/jobs/{name}/resume", may(permission.Pause, jobOf), pause.resumeJobPage},
+		{"GET", "/jobs/{name}/remove", may(permission.EditJobs, jobOf), job.removePage},
+		{"POST", "/jobs/{name}/remove", may(permission.EditJobs, jobOf), job.removePage},
+		{"GET", "/groups/{name}/pause", may(permission.Pause, groupOf), pause.pauseGroupPage},
+		{"POST", "/groups/{name}/pause", may(permission.Pause, groupOf), pause.pauseGroupPage},
+		{"GET", "/groups/{name}/resume", may(permission.Pause, groupOf), pause.resumeGroupPage},
+		{"POST", "/groups/{name}/resume", may(permission.Pause, groupOf), pause.resumeGroupPage},
+		{"GET", "/pause", may(permission.Pause, nil), pause.pauseAllPage},
+		{"POST", "/pause", may(permission.Pause, nil), pause.pauseAllPage},
+		{"GET", "/resume", may(permission.Pause, nil), pause.resumeAllPage},
+		{"POST", "/resume", may(permission.Pause, nil), pause.resumeAllPage},
+		{"GET", "/runs/{id}/cancel", may(permission.Cancel, runOf), run.cancelPage},
+		{"POST", "/runs/{id}/cancel", may(permission.Cancel, runOf), run.cancelPage},
+		{"GET", "/runs/{id}/again", may(permission.Trigger, runOf), job.againPage},
+		{"POST", "/runs/{id}/again", may(permission.Trigger, runOf), job.againPage},
+		{"GET", "/locks/release", may(permission.Release, resourceOf), lock.releasePage},
+		{"POST", "/locks/release", may(permission.Release, resourceOf), lock.releasePage},
+		{"GET", "/replicas/{session}/drain", may(permission.Drain, nil), cluster.drainPage},
+		{"POST", "/replicas/{session}/drain", may(permission.Drain, nil), cluster.drainPage},
+		{"GET", "/replicas/{session}/undrain", may(permission.Drain, nil), cluster.undrainPage},
+		{"POST", "/replicas/{session}/undrain", may(permission.Drain, nil), cluster.undrainPage},
+		{"GET", "/api/v1/overview", may(permission.View, nil), cluster.overviewJSON},
+		{"GET", "/api/v1/status", may(permission.View, nil), cluster.statusJSON},
+		{"GET", "/api/v1/locks", may(permission.View, nil), lock.locksJSON},
+		{"GET", "/api/v1/locks/tree", may(permission.View, nil), lock.lockTreeJSON},
+		{"GET", "/api/v1/locks/timeline", may(permission.View, nil), lock.timelineJSON},
+		{"GET", "/api/v1/locks/contention", may(permission.View, nil), lock.contentionJSON},
+		{"GET", "/api/v1/locks/upcoming", may(permission.View, nil), lock.upcomingConflictsJSON},
+		{"GET", "/api/v1/jobs", may(permission.View, filteredJobs), job.jobsJSON},
+		{"GET", "/api/v1/jobs/{name}", may(permission.View, jobOf), job.jobJSON},
+		{"GET", "/api/v1/jobs/{name}/explain", may(permission.View, jobOf), job.explainJSON},
+		{"GET", "/api/v1/runs", may(permission.View, filteredRuns), run.runsJSON},
+		{"GET", "/api/v1/runs/{id}", may(permission.View, runOf), run.runJSON},
+		{"GET", "/api/v1/replicas", may(permission.View, nil), cluster.replicasJSON},
+		{"GET", "/api/v1/audit", may(permission.View, nil), audit.auditJSON},
+		{"GET", "/api/v1/memcached", may(permission.View, nil), cluster.memcachedJSON},
+		{"GET", "/api/v1/events", may(permission.View, nil), event.events},
+		{"GET", "/api/v1/openapi.json", may(permission.View, something), probe.openAPIJSON},
+		{"GET", "/api/v1/pauses", may(permission.View, nil), pause.pausesJSON},
+		{"POST", "/api/v1/jobs", may(permission.EditJobs, something), job.putJobJSON},
+		{"GET", "/api/v1/jobs/{name}/spec", may(permission.EditJobs, jobOf), job.specJSON},
+		{"POST", "/api/v1/jobs/{name}/trigger", may(permission.Trigger, jobOf), job.triggerJSON},
+		{"POST", "/api/v1/jobs/{name}/pause", may(permission.Pause, jobOf), pause.pauseJobJSON},
+		{"POST", "/api/v1/jobs/{name}/resume", may(permission.Pause, jobOf), pause.resumeJobJSON},
+		{"POST", "/api/v1/jobs/{name}/remove", may(permission.EditJobs, jobOf), job.removeJobJSON},
+		{"POST", "/api/v1/groups/{name}/pause", may(permission.Pause, groupOf),
+			pause.pauseGroupJSON},
+		{"POST", "/api/v1/groups/{name}/resume", may(permission.Pause, groupOf),
+			pause.resumeGroupJSON},
+		{"POST", "/api/v1/pause", may(permission.Pause, nil), pause.pauseAllJSON},
+		{"POST", "/api/v1/resume", may(permission.Pause, nil), pause.resumeAllJSON},
+		{"POST", "/api/v1/runs/{id}/cancel", may(permission.Cancel, runOf), run.cancelJSON},
+		{"POST", "/api/v1/locks/release", may(permission.Release, something), lock.releaseJSON},
+		{"POST", "/api/v1/replicas/{session}/drain", may(permission.Drain, nil), cluster.drainJSON},
+		{"POST", "/api/v1/replicas/{session}/undrain", may(permission.Drain, nil),
+			cluster.undrainJSON},
 	}
 }
 
@@ -124,15 +149,20 @@ func (s *Server) handler(routes []route) http.Handler {
 	mux := http.NewServeMux()
 	byPath := make(map[string][]route)
 	for _, r := range routes {
-		mux.Handle(r.method+" "+r.path, s.site.Guard.Admit(r.who, r.handle))
+		mux.Handle(r.method+" "+r.path, s.site.Guard.Admit(r.need.who, s.authorized(r.need,
+			r.handle)))
 		byPath[r.path] = append(byPath[r.path], r)
 	}
 	for path, same := range byPath {
-		who := slices.MinFunc(same, func(a, b route) int { return int(a.who - b.who) }).who
+		who := slices.MinFunc(same, func(a, b route) int {
+			return int(a.need.who - b.need.who)
+		}).need.who
 		mux.Handle(path, s.site.Guard.Admit(who, s.methodNotAllowed(same)))
 	}
-	mux.Handle("/", s.site.Guard.Admit(access.ForViewers, s.site.NotFound))
-	return s.site.RecoverPanics(access.WithHeaders(http.MaxBytesHandler(mux, maxBody)))
+	mux.Handle("/", s.site.Guard.Admit(access.ForIdentities,
+		s.authorized(may(permission.View, something), s.site.NotFound)))
+	return pages.Compress(s.site.Guard.WithSource(s.site.RecoverPanics(access.WithHeaders(
+		http.MaxBytesHandler(mux, maxBody)))))
 }
 
 // methodNotAllowed answers requests with a method that the path does not have.

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/internal/pages"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
+	"github.com/holdfast-dev/holdfast/jobs/permission"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -75,9 +76,15 @@ func formDone(r route, reply *httptest.ResponseRecorder) bool {
 		reply.Code == http.StatusSeeOther
 }
 
+// acts reports whether the route is for those who may do more than read.
+func (r route) acts() bool {
+	return r.need.permission != "" && r.need.permission != permission.View &&
+		r.need.permission != permission.ViewMetrics
+}
+
 // withActions are a server's routes and one that acts.
 func withActions(s *Server, acted *int) []route {
-	return append(s.routes(), route{"POST", "/api/v1/act", access.ForOperators,
+	return append(s.routes(), route{"POST", "/api/v1/act", may(permission.Drain, nil),
 		func(w http.ResponseWriter, _ *http.Request) {
 			*acted++
 			pages.WritePlain(w, http.StatusOK, "done")
@@ -93,9 +100,11 @@ func TestAnonymousRequestsAreRefused(t *testing.T) {
 	routes := withActions(server, &acted)
 	handler := server.handler(routes)
 	open := []string{"GET /healthz", "GET /readyz", "GET /static/{file}", "GET /favicon.ico",
-		"GET /login", "POST /login"}
-	for _, r := range append(routes, route{"GET", "/nothing", access.ForViewers, nil},
-		route{"GET", "/api/v1/nothing", access.ForViewers, nil}) {
+		"GET /login", "POST /login", "GET /login/oidc", "GET /login/oidc/callback",
+		"GET /login/oidc/signed-out"}
+	for _, r := range append(routes, route{"GET", "/nothing", need{who: access.ForIdentities}, nil},
+		route{"GET", "/api/v1/nothing",
+			need{who: access.ForIdentities}, nil}) {
 		reply := accesstest.Ask(handler, r.method, addressOf(server, r.path))
 		name := r.method + " " + r.path
 		if slices.Contains(open, name) {
@@ -106,26 +115,26 @@ func TestAnonymousRequestsAreRefused(t *testing.T) {
 			if r.method == http.MethodPost && reply.Code != http.StatusForbidden {
 				t.Errorf("%s: %d for an empty form", name, reply.Code)
 			}
-		} else if r.who < access.ForViewers {
+		} else if r.need.who < access.ForIdentities {
 			t.Errorf("%s is open to strangers", name)
 		} else {
 			checkTurnedAway(t, name, r, reply)
 		}
-		if r.method != http.MethodGet && r.who != access.ForOperators && r.path != "/login" &&
+		if r.method != http.MethodGet && !r.acts() && r.path != "/login" &&
 			r.path != "/logout" {
 			t.Errorf("%s is no GET, and not for operators", name)
 		}
 		// what they have asked for
 		body := strings.ReplaceAll(reply.Body.String(), url.QueryEscape(addressOf(server, r.path)),
 			"")
-		for _, told := range []string{"replica-1", "rollup-sales", "anna"} {
-			if strings.Contains(body, told) {
-				t.Errorf("%s tells strangers of %s: %s", name, told, reply.Body)
+		for _, word := range []string{"replica-1", "rollup-sales", "anna"} {
+			if strings.Contains(body, word) {
+				t.Errorf("%s tells strangers of %s: %s", name, word, reply.Body)
 			}
 		}
 	}
 	if acted != 0 {
-		t.Error("a stranger acted")
+		t.Errorf("got %v actions of strangers, want 0", acted)
 	}
 }
 
@@ -166,15 +175,19 @@ func TestRoutesByRole(t *testing.T) {
 		"operator by proxy": {accesstest.From("10.1.2.3:9"),
 			accesstest.WithHeader("X-Forwarded-User", "olga@example.com")},
 	}
+	signOut := slices.IndexFunc(routes, func(r route) bool { return r.path == "/logout" })
+	// The sign-out is last, because the sign-in is invalid afterwards.
+	ordered := append(slices.Delete(slices.Clone(routes), signOut, signOut+1), routes[signOut])
 	for proof, change := range proofs {
 		before, audited := acted, len(control.audit)
-		for _, r := range routes {
+		for _, r := range ordered {
 			reply := accesstest.Ask(handler, r.method, addressOf(server, r.path),
 				append(slices.Clip(change), withBody(r.path))...)
-			refused := r.who == access.ForOperators && strings.HasPrefix(proof, "viewer") ||
-				strings.HasPrefix(proof, "scraper") && r.who > access.ForAnybody && r.path != "/metrics"
+			refused := r.acts() && strings.HasPrefix(proof, "viewer") ||
+				strings.HasPrefix(proof, "scraper") && r.need.permission != "" &&
+					r.need.permission != permission.ViewMetrics
 			switch {
-			case r.path == "/login":
+			case strings.HasPrefix(r.path, "/login"):
 			case refused != (reply.Code == http.StatusForbidden):
 				t.Errorf("%s: %s %s gives %d", proof, r.method, r.path, reply.Code)
 			case !refused && reply.Code != http.StatusOK && !formDone(r, reply):

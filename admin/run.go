@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/permission"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -137,10 +138,22 @@ func (s runPages) runJSON(w http.ResponseWriter, r *http.Request) {
 		if v.Record, err = s.reader.Run(ctx, id); err != nil {
 			return v, err
 		}
+		v.Record = visible(r.Context(), v.Record)
 		s.watch(ctx, v.Record)
 		v.TraceID = s.traceOf(v.Record).ID
 		return v, nil
 	})
+}
+
+// visible returns the run without the parts that the sender of the request may not view.
+func visible(ctx context.Context, run storage.Record) storage.Record {
+	if !pages.May(ctx, permission.ViewOutput) {
+		run.Output, run.Result = "", nil
+	}
+	if !pages.May(ctx, permission.ViewParams) {
+		run.Params = nil
+	}
+	return run
 }
 
 // watch asks a running run to save its output for the next request. A failure does not withhold the

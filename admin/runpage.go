@@ -62,13 +62,13 @@ func (s runPages) runPage(w http.ResponseWriter, r *http.Request) {
 			}
 			return v, err
 		},
-		Complete: func(v *runView, f *pages.Frame) *Overview {
+		Complete: func(v *runView, f *pages.Frame) {
+			v.Record = visible(r.Context(), v.Record)
 			v.Trace = s.traceOf(v.Record)
 			f.Title = words.Cut(v.Job, 60) + " " + words.State(v.State)
 			if v.State.Final() { // the run no longer changes
 				f.Every, f.Refresh, f.Events = 0, 0, ""
 			}
-			return nil
 		},
 	})
 }

@@ -74,6 +74,20 @@ func TestTimesAreInTheTimeZoneOfTheViewer(t *testing.T) {
 	}
 }
 
+// TestCountersTick looks at a page that does not refresh: its durations grow, and the time until the
+// next firing shrinks, until it has come.
+func TestCountersTick(t *testing.T) {
+	t.Parallel()
+	window := tab(t)
+	o := contention()
+	site := siteIn(t, window, newServer(t, o).Handler())
+	visit(t, window, screens()[2], site+"/?refresh=off")
+	until(t, window, `[...document.querySelectorAll("#run-`+id(11).String()+
+		` [data-tick=up]")].some((e) => parseInt(e.textContent) > 5)`)
+	until(t, window, `document.querySelector("[aria-labelledby=next] [data-tick=down]")`+
+		`.textContent === "now"`)
+}
+
 // TestTimesAreFilledInByTheViewersClock sends a form from Tokyo.
 func TestTimesAreFilledInByTheViewersClock(t *testing.T) {
 	t.Parallel()
@@ -134,12 +148,12 @@ func TestLivePartIsReplaced(t *testing.T) {
 		t.Errorf("the focus is on %q", got)
 	}
 	if !evaluate[bool](t, window, `document.querySelector(".offline").hidden`) {
-		t.Error("the page says that its replica does not answer")
+		t.Error("note that the replica does not answer: got one, want none")
 	}
 	gone.Store(true)
 	until(t, window, `!document.querySelector(".offline").hidden`)
 	if !strings.Contains(evaluate[string](t, window, `document.body.textContent`), "replica-9") {
-		t.Error("what was shown is gone with the replica")
+		t.Error("content after the replica stopped: got none, want the last content")
 	}
 	gone.Store(false)
 	until(t, window, `document.querySelector(".offline").hidden`)

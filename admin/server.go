@@ -15,6 +15,8 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin/internal/access"
 	"github.com/holdfast-dev/holdfast/admin/internal/pages"
+	"github.com/holdfast-dev/holdfast/jobs/permission"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // The server's limits. A slow or greedy client loses its connection. clientTimeouts bounds how long
@@ -74,14 +76,21 @@ func build(options Options, templates *pages.Templates) (*Server, error) {
 	s.reader = newReader(options)
 	parts := pages.Parts{Log: s.log, Templates: templates, Queries: pages.NewQueries(),
 		Cluster: s.reader.Reader,
-		Local:   options.local(), StoreName: options.storeName(), Refresh: options.Refresh,
+		Local:   options.local(), Refresh: options.Refresh,
 		Actions: options.Operations != nil}
 	if options.Changes != nil {
 		s.hub = newHub(options.Changes, parts.Queries.Run)
-		parts.Events = s.hub.eventsAddress
+		parts.Events = func(ctx context.Context, topics []storage.Topic) string {
+			if permission.Require(ctx, permission.View,
+				permission.Target{Kind: permission.Everything}) != nil {
+				return "" // the stream is about the whole cluster
+			}
+			return s.hub.eventsAddress(ctx, topics)
+		}
 	}
 	var err error
-	if s.site, err = pages.NewSite(parts, options.access(), options.Attempts); err != nil {
+	shared := access.Shared{Attempts: options.Attempts, SignOuts: options.SignOuts}
+	if s.site, err = pages.NewSite(parts, options.access(), shared); err != nil {
 		return nil, err
 	}
 	if options.Certificate != nil {
@@ -128,7 +137,8 @@ func (s *Server) Addr() string {
 	return s.listener.Addr().String()
 }
 
-// Close releases the address if Listen was called and Run will not be.
+// Close releases the address. It is for a server on which Listen was called and Run is never
+// called.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

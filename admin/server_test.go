@@ -35,14 +35,27 @@ func TestNewRefuses(t *testing.T) {
 		{"same user", func(o *Options) {
 			o.Users = []User{user(t, "a", "x", Viewer), user(t, "a", "y", Viewer)}
 		}, `user "a" is there twice`},
+		{"token with a user's name", func(o *Options) {
+			o.Users = []User{user(t, "a", "x", Viewer)}
+			o.Tokens = []Token{{Name: "a", Role: Viewer, Hash: accesstest.Sum("y")}}
+		}, `token "a" has the name of a user: they would be one actor in the audit log`},
+		{"same token name", func(o *Options) {
+			o.Tokens = []Token{{Name: "a", Role: Viewer, Hash: accesstest.Sum("x")},
+				{Name: "a", Role: Viewer, Hash: accesstest.Sum("y")}}
+		}, `token "a" is there twice`},
+		{"operator of the proxy with a token's name", func(o *Options) {
+			o.Tokens = []Token{{Name: "a", Role: Viewer, Hash: accesstest.Sum("x")}}
+			o.Proxy = &Proxy{UserHeader: "X-User", Role: Viewer, Operators: []string{"b", "a"},
+				Networks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
+		}, `operator of the proxy "a" has the name of a token`},
 		{"hash", func(o *Options) { o.Users = []User{{Name: "anna", Role: Viewer, PasswordHash: "s3cret"}} },
 			`user "anna": password hash: expected an argon2id hash`},
 		{"role", func(o *Options) { o.Users = []User{user(t, "anna", "x", "admin")} },
-			`user "anna": role is "admin", expected viewer or operator`},
+			`user "anna": role is "admin", which does not exist`},
 		{"token", func(o *Options) { o.Tokens = []Token{{Name: "ci", Role: Viewer, Hash: "s3cret"}} },
 			`token "ci": the hash is not the SHA-256 of a token`},
 		{"token's role", func(o *Options) { o.Tokens = []Token{{Name: "ci", Role: "", Hash: accesstest.Sum("x")}} },
-			`token "ci": role is "", expected viewer, operator or metrics`},
+			`token "ci": role is "", which does not exist`},
 		{"token's name", func(o *Options) { o.Tokens = []Token{{Name: "", Role: Viewer, Hash: accesstest.Sum("x")}} },
 			`token 1: name "" is empty`},
 		{"proxy", func(o *Options) { o.Proxy = &Proxy{UserHeader: "X-User", Role: Viewer} },
@@ -50,7 +63,7 @@ func TestNewRefuses(t *testing.T) {
 		{"proxy's role", func(o *Options) {
 			o.Proxy = &Proxy{UserHeader: "X-User",
 				Networks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
-		}, `the proxy's role is "", expected viewer or operator`},
+		}, `the proxy's role is "", which does not exist`},
 		{"cookie key", func(o *Options) { o.CookieKeys = [][]byte{[]byte("s3cret")} },
 			`cookie key 1 has 6 bytes, expected at least 32`},
 	}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -99,6 +100,41 @@ func TestMalformedForms(t *testing.T) {
 			"application/x-www-form-urlencoded; %")); reply.Code != http.StatusBadRequest {
 		t.Errorf("a form of unknown type: %d", reply.Code)
 	}
+}
+
+// TestSlowedSignInsAreShown guesses anna's password. Operators see this, and anna does.
+func TestSlowedSignInsAreShown(t *testing.T) {
+	o := guardedOptions(t)
+	o.Users = append(o.Users, user(t, "olga", "battery", Operator))
+	o.Users[0].Role = Viewer
+	handler := newServer(t, o).Handler()
+	cookies := map[string]*http.Cookie{"anna": accesstest.CookieOf(t, handler, "anna", "correct horse"),
+		"vera": accesstest.CookieOf(t, handler, "vera", "staple"),
+		"olga": accesstest.CookieOf(t, handler, "olga", "battery")}
+	shown := func(name, path string) bool {
+		t.Helper()
+		page := accesstest.Ask(handler, http.MethodGet, path, accesstest.WithCookie(cookies[name]))
+		if page.Code != http.StatusOK {
+			t.Errorf("%s: got %d, want 200", path, page.Code)
+		}
+		return strings.Contains(page.Body.String(), "20 sign-ins as user anna failed")
+	}
+	check := func(guesses int, sees ...string) {
+		t.Helper()
+		for name := range cookies {
+			for _, path := range []string{"/", "/api/v1/overview"} {
+				if got, want := shown(name, path), slices.Contains(sees, name); got != want {
+					t.Errorf("after %d guesses, %s on %s: %t, want %t", guesses, name, path, got,
+						want)
+				}
+			}
+		}
+	}
+	check(0)
+	for range 20 {
+		accesstest.SignIn(handler, "anna", "wrong", accesstest.From("192.0.2.1:1"))
+	}
+	check(20, "anna", "olga")
 }
 
 // TestSignInWhileTheStoreIsDown is for three in the morning.

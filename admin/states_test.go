@@ -205,15 +205,18 @@ func fifty() Options {
 	return options(h)
 }
 
+// reversing shows the text after it from right to left. Names cannot have it, but messages can.
+const reversing = "\u202Etxt.exe"
+
 // hostile is a cluster whose names and errors are written by an attacker.
 func hostile() Options {
 	script := `<script>alert(1)</script>`
-	name := `"><img src=x onerror=alert(1)>` + "\u202Etxt.exe" + strings.Repeat("VeryLongName", 12)
+	name := `"><img src=x onerror=alert(1)>txt.exe` + strings.Repeat("VeryLongName", 12)
 	run := running(1, name, script+strings.Repeat("x", 200), 5*time.Minute)
 	blocked := waiting(2, script, time.Minute, "public/"+script, run)
-	blocked.Detail = script + strings.Repeat(" detail", 200)
+	blocked.Detail = script + reversing + strings.Repeat(" detail", 200)
 	failed := done(3, name, script, time.Minute, time.Second, jobs.Failed)
-	failed.Error = "javascript:alert(1)\n" + script + strings.Repeat("E", 5000)
+	failed.Error = "javascript:alert(1)\n" + reversing + script + strings.Repeat("E", 5000)
 	held := lock("x", run, 5*time.Minute)
 	held.Resource, _ = locking.Path(script + "/" + strings.Repeat("deep/", 60) + "leaf")
 	held.Holder.Run = `../../"><script>alert(1)</script>`
@@ -225,14 +228,14 @@ func hostile() Options {
 	}
 	h.replicas[0].Version = script
 	o := options(h)
-	o.Advisory = &advisory{err: errors.New("dial " + script)}
+	o.Advisory = &advisory{err: errors.New("dial " + reversing + script)}
 	o.Replica, o.Version = script, script
 	server := troubled(script + strings.Repeat("z", 200))
 	server.State, server.Error, server.Version = memcached.StateUnreachable,
-		script+strings.Repeat("E", 2000), script
+		script+reversing+strings.Repeat("E", 2000), script
 	server.Settings[0].Value = script
 	o.Memcached = servers{server}
-	o.Ready = func(context.Context) error { return errors.New("schema " + script) }
+	o.Ready = func(context.Context) error { return errors.New("schema " + reversing + script) }
 	o.Upcoming = upcoming(ScheduledFiring{Job: script, ScheduledAt: noon.Add(time.Minute),
 		Resources: []locking.Request{{Resource: held.Resource, Mode: locking.Exclusive}}})
 	return o

@@ -59,7 +59,7 @@ func TestTraceOfARun(t *testing.T) {
 		}
 	}
 	if unseen == 0 {
-		t.Error("no run was missed")
+		t.Error("missed runs: got none, want at least one")
 	}
 }
 

@@ -9,8 +9,14 @@ import (
 type (
 	// Overview is the state of the cluster at one time.
 	Overview = cluster.Overview
+	// Verdict is the state of the cluster by the rules of decision 59.
+	Verdict = cluster.Verdict
 	// Problem is a problem of the cluster, in one or two sentences.
 	Problem = cluster.Problem
+	// Severity is how urgent a problem is.
+	Severity = cluster.Severity
+	// Rules are the limits of the verdict that the configuration sets.
+	Rules = cluster.Rules
 	// Replica is a session and its state.
 	Replica = cluster.Replica
 	// ScheduledFiring is the next firing of a job, by the replica's cron table.
@@ -26,6 +32,16 @@ const (
 	ReplicaLive    = cluster.ReplicaLive
 	ReplicaStopped = cluster.ReplicaStopped
 )
+
+// The severities, from the least to the most urgent.
+const (
+	Neutral = cluster.Neutral
+	Amber   = cluster.Amber
+	Red     = cluster.Red
+)
+
+// Severities returns all severities, from the least to the most urgent.
+func Severities() []Severity { return cluster.Severities() }
 
 // The types of Options and of answers of the API that are about locks.
 type (

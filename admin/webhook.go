@@ -197,8 +197,8 @@ func (s webhookPages) deliverAgainPage(w http.ResponseWriter, r *http.Request) {
 		},
 		do: func(ctx context.Context, a storage.Action, _ url.Values) (outcome, error) {
 			u, err := s.options.Operations.DeliverAgain(ctx, a, id)
-			return outcome{"/webhooks", fmt.Sprintf("%s is told again, within about a second. "+
-				"What it then has is on this list no more.",
+			return outcome{"/webhooks", fmt.Sprintf("%s gets the event again within about a "+
+				"second. A delivery that succeeds leaves this list.",
 				words.Title(words.Cut("webhook "+u.Webhook, 100)))}, err
 		},
 	})

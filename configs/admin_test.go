@@ -82,14 +82,16 @@ func TestParseAdmin(t *testing.T) {
 	want := &TrustedProxy{
 		Networks: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"),
 			netip.MustParsePrefix("fd00::1/128")}, UserHeader: "X-Forwarded-User",
-		Role: Viewer, Operators: []string{"anna"},
+		Role: Viewer, Operators: []string{"anna"}, SecretHeader: "X-Proxy-Secret",
+		Secret: NewSecret("hunter2hunter2hunter2hunter2hunter2"),
 	}
 	if !reflect.DeepEqual(a.TrustedProxy, want) {
 		t.Errorf("trusted_proxy: got %+v", a.TrustedProxy)
 	}
 	if a.CookieKeys[0].Key.Reveal() != "hunter2hunter2hunter2hunter2hunter2" ||
 		a.Tokens[0].TokenHash.Reveal() != hunted {
-		t.Error("secrets are not what the file has")
+		t.Errorf("got the key %q and the hash %q, want those of the file",
+			a.CookieKeys[0].Key.Reveal(), a.Tokens[0].TokenHash.Reveal())
 	}
 	a = mustParse(t, "admin: {hosts: [Scheduler.Example.com, \"::1\", a_b], users: [{name: a, "+
 		"role: operator, password_hash: '"+hash+"'}]}").Admin

@@ -1,15 +1,196 @@
 package configs
 
 import (
+	"bytes"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
 )
 
-// ErrNotRead reports a Config or a job that differs from what Load or Parse returned. Checks and
-// derived values, such as each job's Schedule and Requests, may be missing or wrong.
-var ErrNotRead = errors.New("not read by Load or Parse, or changed since; " +
-	"write what a program builds as YAML and give it to Parse")
+// ErrNotBegun reports a configuration that was not begun with Defaults, Load or Parse. Its zero
+// values cannot be told from those that it has on purpose.
+var ErrNotBegun = errors.New("not begun with configs.Defaults(), Load or Parse")
+
+// BuiltJob is a job that Go code made.
+type BuiltJob struct {
+	// Job has the values of the keys. Zero values have their defaults. A wait policy's Reserve of
+	// locking.NeverReserve is 0s in a file.
+	Job Job
+	// Mistakes are found by who made the job, and reported with all others.
+	Mistakes []Mistake
+}
+
+// Mistake is what is wrong with a value.
+type Mistake struct {
+	Key     string // of the job, such as schedule; "" for the job as a whole
+	Message string // the value found and the values expected
+}
+
+// WithBuiltJobs adds jobs to those of the file. They get the same defaults and checks, and both
+// kinds may depend on each other. Mistakes in them have the job as their place.
+func WithBuiltJobs(jobs ...BuiltJob) Option {
+	return func(o *options) { o.built = append(o.built, jobs...) }
+}
+
+// NewParams returns v as the params of a job. Its JSON must be an object; nil is an empty one. It
+// has no variables: ${NAME} in a text stays as it is.
+func NewParams(v any) (Params, error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return Params{}, fmt.Errorf("encode params: %w", err)
+	}
+	value := bytes.TrimSpace(out.Bytes())
+	if string(value) == "null" {
+		return Params{}, nil
+	}
+	return Params{value: value, written: bytes.ReplaceAll(value, []byte("${"), []byte("$${"))}, nil
+}
+
+// Build completes and checks a configuration that Go code made: it returns what Parse would return
+// for a file with the same values and jobs. It begins with [Defaults], or with what Load or Parse
+// returned. Zero values of its sections mean zero. Zero values of jobs, and of what lists and
+// pointers have, are replaced by their defaults in a configuration that began with Defaults.
+//
+// Build returns all mistakes at once, as *Errors, without lines and columns.
+func Build(config Config, opts ...Option) (*Config, error) {
+	if config.begun == notBegun {
+		return nil, fmt.Errorf("configuration: %w", ErrNotBegun)
+	}
+	o := newOptions(opts)
+	var jobs []BuiltJob
+	for _, j := range config.Jobs {
+		jobs = append(jobs, BuiltJob{Job: j})
+	}
+	o.built = append(jobs, o.built...)
+	folder, name := config.folder, config.Replica
+	if tls := config.Admin.TLS; tls != nil { // relative to the working directory by now
+		var err error
+		absolute := *tls
+		if absolute.CertFile, err = filepath.Abs(tls.CertFile); err == nil {
+			absolute.KeyFile, err = filepath.Abs(tls.KeyFile)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("configuration: %w", err)
+		}
+		config.Admin.TLS = &absolute
+	}
+	config.Jobs = nil
+	e := encoder{reveal: true, sparse: config.begun == byDefaults}
+	if err := e.encodeStruct(reflect.ValueOf(config)); err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	d := newDocument("configuration")
+	d.built = true
+	built, err := d.parseConfig(e.out.Bytes(), folder, o)
+	if err != nil {
+		return nil, err
+	}
+	if built.Replica.Name == name.Name {
+		built.Replica.Drawn = name.Drawn
+	}
+	return built, nil
+}
+
+// beginning is how a Config began.
+type beginning int
+
+const (
+	notBegun beginning = iota
+	byDefaults
+	byParse
+)
+
+// appendBuilt adds jobs that Go code made to the tree of the file, which is nil for an empty one.
+func (d *document) appendBuilt(tree *node, o options) *node {
+	if tree == nil {
+		tree = &node{kind: kindMapping, pos: position{1, 1}}
+		d.places[""] = place{key: tree.pos, value: tree}
+	}
+	if tree.kind != kindMapping {
+		return tree // reported when it is decoded
+	}
+	list := tree.entry("jobs")
+	if list == nil {
+		list = &node{kind: kindList, pos: position{1, 1}}
+		tree.entries = append(tree.entries, entry{"jobs", list})
+		d.places["jobs"] = place{key: list.pos, value: list}
+	}
+	if list.kind != kindList {
+		return tree
+	}
+	d.builtFrom = len(list.items)
+	for i, b := range o.built {
+		at := itemPath("jobs", len(list.items))
+		d.builtNames = append(d.builtNames, builtName(b.Job, i))
+		value := d.builtTree(b.Job, at, o.lookup)
+		d.places[at] = place{key: value.pos, value: value}
+		list.items = append(list.items, value)
+		for _, m := range b.Mistakes {
+			d.report(position{}, joinPath(at, m.Key), "%s", m.Message)
+		}
+	}
+	return tree
+}
+
+// builtTree returns the tree of a job, as if the file had it at path. Only params that were read
+// from a file can have variables.
+func (d *document) builtTree(j Job, path string, lookup func(string) (string, bool)) *node {
+	e := encoder{reveal: true, sparse: true, within: j.read == digest{}}
+	if err := e.encodeStruct(reflect.ValueOf(j)); err != nil {
+		d.report(position{}, path, "%v", err)
+		return &node{kind: kindInvalid}
+	}
+	root := d.parseYAML(e.out.Bytes())
+	if root == nil {
+		return &node{kind: kindInvalid}
+	}
+	b := newTreeBuilder(d, e.out.String(), environment{lookup: lookup})
+	return b.build(root, path, position{1, 1}, 1)
+}
+
+func builtName(j Job, i int) string {
+	if j.Name == "" {
+		return fmt.Sprintf("job %d in Go", i+1)
+	}
+	return "job " + strconv.Quote(j.Name)
+}
+
+func joinPath(path, key string) string {
+	if key == "" {
+		return path
+	}
+	return keyPath(path, key)
+}
+
+// located returns p with the place of what Go code made: the job and its key, without a line.
+func (d *document) located(p Problem) Problem {
+	if p.File != d.file {
+		return p // in a calendar's file
+	}
+	if rest, ok := strings.CutPrefix(p.Key, "jobs["); ok && d.builtNames != nil {
+		number, key, _ := strings.Cut(rest, "]")
+		i, err := strconv.Atoi(number)
+		if i -= d.builtFrom; err == nil && i >= 0 && i < len(d.builtNames) {
+			return Problem{File: d.builtNames[i], Key: strings.TrimPrefix(key, "."),
+				Message: p.Message}
+		}
+	}
+	if d.built {
+		p.Line, p.Column = 0, 0
+	}
+	return p
+}
+
+// ErrNotRead reports a Config or a job that differs from what Load, Parse or Build returned. Checks
+// and derived values, such as each job's Schedule and Requests, may be missing or wrong.
+var ErrNotRead = errors.New("not returned by Load, Parse or Build, or changed since")
 
 // digest identifies a job as it was read, including derived values. A zero digest belongs to a job
 // that was not read.
@@ -32,7 +213,7 @@ func (c *Config) CheckRead() error {
 
 // markRead records the digests of c and its jobs.
 func (c *Config) markRead() {
-	c.read = true
+	c.read, c.begun = true, byParse
 	for i := range c.Jobs {
 		c.Jobs[i].read = c.Jobs[i].digest()
 	}

@@ -23,7 +23,7 @@ type Calendar struct {
 	Calendar *schedule.Calendar `yaml:"-"`
 }
 
-// Times is times of several kinds, as in schedule.TimesSpec.
+// Times are times of several kinds, as in schedule.TimesSpec.
 type Times struct {
 	Dates    []string `yaml:"dates"`
 	Weekdays []string `yaml:"weekdays"`
@@ -49,8 +49,8 @@ func (c *checker) checkCalendars() {
 			c.fail(name, "found %s, expected %s", c.foundAt(name), nameWords)
 		case twice:
 			c.fail(name,
-				"found %s a second time, expected each calendar once; the first is in line %d",
-				c.foundAt(name), c.near(at).key.line)
+				"found %s a second time, expected each calendar once; the first is in %s",
+				c.foundAt(name), c.whereKey(at))
 			continue
 		}
 		first[calendar.Name] = name

@@ -58,7 +58,7 @@ func TestMistakesInOtherFilesComeLast(t *testing.T) {
 	text := "calendars: [{name: h, exclude: {files: [wrong.txt, wrong.ics]}}]\n\n\n\n\nworkers: 0"
 	_, err := Parse(filepath.Join("testdata", "z.yaml"), []byte(text), WithEnv(noEnv))
 	if err == nil {
-		t.Fatal("the configuration was taken")
+		t.Fatal("invalid configuration: got success, want an error")
 	}
 	var places []string
 	for line := range strings.Lines(filepath.ToSlash(err.Error())) {

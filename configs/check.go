@@ -3,9 +3,9 @@ package configs
 import (
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/holdfast-dev/holdfast/internal/egress"
+	"github.com/holdfast-dev/holdfast/internal/runes"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -67,7 +67,7 @@ const nameWords = "a name of 1 to 200 bytes without control characters or spaces
 func isName(name string) bool {
 	const most = 200
 	return len(name) >= 1 && len(name) <= most && strings.TrimSpace(name) == name &&
-		!strings.ContainsFunc(name, unicode.IsControl)
+		!strings.ContainsFunc(name, runes.IsControl)
 }
 
 func (c *checker) checkLocking() {

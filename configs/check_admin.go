@@ -13,6 +13,8 @@ import (
 	"unicode"
 
 	"github.com/holdfast-dev/holdfast/admin/password"
+	"github.com/holdfast-dev/holdfast/internal/runes"
+	"github.com/holdfast-dev/holdfast/jobs/permission"
 )
 
 func (c *checker) checkAdmin() {
@@ -20,19 +22,27 @@ func (c *checker) checkAdmin() {
 	c.checkListen(a)
 	c.checkHosts(a.Hosts)
 	c.checkServerTLS(a.TLS)
-	seen := map[string]bool{}
+	roles := c.checkRoles(a.Roles)
+	people := slices.DeleteFunc(slices.Clone(roles), func(role string) bool {
+		return role == permission.MetricsReader // for tokens
+	})
+	names := map[string]string{}
 	for i, user := range a.Users {
 		if path := itemPath("admin.users", i); c.near(path).value.kind == kindMapping {
-			c.checkUser(user, path, seen)
+			c.checkUser(user, path, names)
+			c.checkRoleName(user.Role, keyPath(path, "role"), people)
 		}
 	}
-	seen, hashes := map[string]bool{}, map[string]bool{}
+	hashes := map[string]bool{}
 	for i, token := range a.Tokens {
 		if path := itemPath("admin.tokens", i); c.near(path).value.kind == kindMapping {
-			c.checkToken(token, path, seen, hashes)
+			c.checkToken(token, path, names, hashes)
+			c.checkRoleName(token.Role, keyPath(path, "role"), roles)
+			c.checkPermissions(token.Permissions, keyPath(path, "permissions"))
 		}
 	}
-	c.checkTrustedProxy(a.TrustedProxy)
+	c.checkTrustedProxy(a.TrustedProxy, people, names)
+	c.checkOIDC(a, people)
 	c.checkCookieKeys(a.CookieKeys)
 }
 
@@ -42,12 +52,12 @@ func (c *checker) checkListen(a *Admin) {
 		return
 	}
 	known := len(a.Users) > 0 || len(a.Tokens) > 0 ||
-		a.TrustedProxy != nil && a.TrustedProxy.UserHeader != ""
+		a.TrustedProxy != nil && a.TrustedProxy.UserHeader != "" || a.OIDC != nil
 	switch {
 	case !isAddress(a.Listen, 0):
 		c.fail(path, "found %s, expected host:port, or \"\" for no page", c.foundAt(path))
 	case !isLoopback(a.Listen) && !known && c.sound("admin.users") && c.sound("admin.tokens") &&
-		c.sound("admin.trusted_proxy"):
+		c.sound("admin.trusted_proxy") && c.sound("admin.oidc"):
 		c.fail(path, "found %s without admin.users, expected an address on loopback such as "+
 			"127.0.0.1:8080, or users", c.foundAt(path))
 	}
@@ -121,8 +131,8 @@ func (c *checker) checkServerTLS(files *ServerTLS) {
 	}
 }
 
-func (c *checker) checkUser(u User, path string, seen map[string]bool) {
-	c.checkAccountName(u.Name, path, "user", seen)
+func (c *checker) checkUser(u User, path string, names map[string]string) {
+	c.checkActorName(u.Name, keyPath(path, "name"), "user", names)
 	plain, file := keyPath(path, "password_hash"), keyPath(path, "password_hash_file")
 	if !c.sound(plain) || !c.sound(file) {
 		return
@@ -132,20 +142,27 @@ func (c *checker) checkUser(u User, path string, seen map[string]bool) {
 	}
 }
 
-func (c *checker) checkAccountName(name, path, kind string, seen map[string]bool) {
-	at := keyPath(path, "name")
-	switch {
+// checkActorName checks the name of a user, a token or a person of the trusted proxy. Names has the
+// kinds of the actors above by name. Actors of one name would be one actor in the audit log.
+func (c *checker) checkActorName(name, at, kind string, names map[string]string) {
+	switch other, taken := names[name]; {
 	case !c.sound(at):
+		return
 	case !isName(name):
 		c.fail(at, "found %s, expected %s", c.foundAt(at), nameWords)
-	case seen[name]:
+	case taken && other == kind:
 		c.fail(at, "found %s a second time, expected each %s once", c.foundAt(at), kind)
+	case taken:
+		c.fail(at, "found %s, which is the name of a %s too, expected another name: they would "+
+			"be one actor in the audit log", c.foundAt(at), other)
+	default:
+		names[name] = kind
 	}
-	seen[name] = true
 }
 
-func (c *checker) checkToken(t Token, path string, seen, hashes map[string]bool) {
-	c.checkAccountName(t.Name, path, "token", seen)
+func (c *checker) checkToken(t Token, path string, names map[string]string,
+	hashes map[string]bool) {
+	c.checkActorName(t.Name, keyPath(path, "name"), "token", names)
 	plain, file := keyPath(path, "token_hash"), keyPath(path, "token_hash_file")
 	if !c.sound(plain) || !c.sound(file) {
 		return
@@ -178,7 +195,7 @@ var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$")
 var sentByClients = []string{"authorization", "cookie", "host", "origin", "referer", "user-agent",
 	"x-forwarded-for", "x-forwarded-proto"}
 
-func (c *checker) checkTrustedProxy(p *TrustedProxy) {
+func (c *checker) checkTrustedProxy(p *TrustedProxy, roles []string, names map[string]string) {
 	const path = "admin.trusted_proxy"
 	if p == nil || c.near(path).value.kind != kindMapping {
 		return
@@ -193,21 +210,50 @@ func (c *checker) checkTrustedProxy(p *TrustedProxy) {
 				c.foundAt(at))
 		}
 	}
+	c.checkRoleName(p.Role, keyPath(path, "role"), roles)
 	header := keyPath(path, "user_header")
-	if c.sound(header) && p.UserHeader != "" &&
-		(!headerName.MatchString(p.UserHeader) ||
-			slices.Contains(sentByClients, strings.ToLower(p.UserHeader))) {
-		c.fail(header, "found %s, expected a header that the proxy sets and clients do not, such "+
-			"as X-Forwarded-User", c.foundAt(header))
-	}
+	c.checkProxyHeader(p.UserHeader, header, "X-Forwarded-User")
+	c.checkProxySecret(p, path)
 	if at := keyPath(path, "operators"); len(p.Operators) > 0 && p.UserHeader == "" &&
 		c.sound(header) && c.sound(at) {
 		c.failKey(at, "found operators without user_header, expected the header that names them")
 	}
 	for i, name := range p.Operators {
-		if at := itemPath(keyPath(path, "operators"), i); c.sound(at) && !isName(name) {
-			c.fail(at, "found %s, expected %s", c.foundAt(at), nameWords)
-		}
+		c.checkActorName(name, itemPath(keyPath(path, "operators"), i),
+			"operator of the trusted proxy", names)
+	}
+}
+
+func (c *checker) checkProxyHeader(name, at, example string) {
+	if c.sound(at) && name != "" && (!headerName.MatchString(name) ||
+		slices.Contains(sentByClients, strings.ToLower(name))) {
+		c.fail(at, "found %s, expected a header that the proxy sets and clients do not, such as %s",
+			c.foundAt(at), example)
+	}
+}
+
+func (c *checker) checkProxySecret(p *TrustedProxy, path string) {
+	const least = 32 // bytes
+	header := keyPath(path, "secret_header")
+	plain, file := keyPath(path, "secret"), keyPath(path, "secret_file")
+	c.checkProxyHeader(p.SecretHeader, header, "X-Proxy-Secret")
+	if !c.sound(header) || !c.sound(plain) || !c.sound(file) {
+		return
+	}
+	text := p.Secret.Reveal()
+	switch at := c.firstGiven(plain, file); {
+	case p.SecretHeader == "" && (c.given(plain) || c.given(file)):
+		c.failKey(at, "found a secret without secret_header, expected the header that has it")
+	case p.SecretHeader == "":
+	case strings.EqualFold(p.SecretHeader, p.UserHeader):
+		c.fail(header, "found %s, which names the user, expected a header of its own",
+			c.foundAt(header))
+	case len(text) < least:
+		c.fail(at, "found %d bytes, expected a random secret of at least %d, such as "+
+			"`openssl rand -base64 48` prints", len(text), least)
+	case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }):
+		c.fail(at, "found a secret with other bytes than printable ASCII without spaces, expected "+
+			"one that a header can have")
 	}
 }
 
@@ -237,7 +283,7 @@ func (c *checker) checkCookieKeys(keys []CookieKey) {
 func isAddress(s string, lowest uint64) bool {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil || strings.ContainsFunc(host, func(r rune) bool {
-		return unicode.IsControl(r) || unicode.IsSpace(r) || r == '/'
+		return runes.IsControl(r) || unicode.IsSpace(r) || r == '/'
 	}) {
 		return false
 	}

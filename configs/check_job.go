@@ -41,6 +41,20 @@ func (c *checker) checkJob(one *instance, path string) {
 	c.checkOverlap(j, keyPath(path, "overlap"))
 	c.checkGroup(j, keyPath(path, "group"))
 	c.checkHandler(j, path)
+	c.checkOverridable(j.Overridable, keyPath(path, "overridable"))
+}
+
+func (c *checker) checkOverridable(keys []string, path string) {
+	for i, key := range keys {
+		at := itemPath(path, i)
+		switch {
+		case !c.sound(at):
+		case key == "":
+			c.fail(at, "found nothing, expected the name of a param")
+		case slices.Contains(keys[:i], key):
+			c.fail(at, "found %s a second time, expected each param once", c.foundAt(at))
+		}
+	}
 }
 
 func (c *checker) checkName(j *instance, path string) {
@@ -59,13 +73,13 @@ func (c *checker) checkName(j *instance, path string) {
 	first, twice := c.named[j.Name]
 	if twice && j.item != "" {
 		c.fail(j.item, "found %s, which makes %s a second time, expected each job once; the "+
-			"first is in line %d",
-			c.foundAt(j.item), c.quoted(j.item, j.Name), c.near(first).key.line)
+			"first is in %s",
+			c.foundAt(j.item), c.quoted(j.item, j.Name), c.whereKey(first))
 		return
 	}
 	if twice {
-		c.fail(path, "found %s a second time, expected each job once; the first is in line %d",
-			c.foundAt(path), c.near(first).key.line)
+		c.fail(path, "found %s a second time, expected each job once; the first is in %s",
+			c.foundAt(path), c.whereKey(first))
 		return
 	}
 	c.named[j.Name] = path

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"strings"
 	"unicode"
+
+	"github.com/holdfast-dev/holdfast/internal/runes"
 )
 
 const memcachedPath = "locking.memcached"
@@ -67,7 +69,7 @@ func (c *checker) checkPassword(m *Memcached) {
 	}
 }
 
-func isBlank(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
+func isBlank(r rune) bool { return unicode.IsSpace(r) || runes.IsControl(r) }
 
 func (c *checker) checkTLS(t *TLS, servers []string) {
 	const path = memcachedPath + ".tls"

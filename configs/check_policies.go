@@ -31,8 +31,8 @@ func (c *checker) checkGroups() {
 			c.fail(name, "found %s, expected %s, and without slashes", c.foundAt(name), nameWords)
 		case twice:
 			c.fail(name,
-				"found %s a second time, expected each group once; the first is in line %d",
-				c.foundAt(name), c.near(at).key.line)
+				"found %s a second time, expected each group once; the first is in %s",
+				c.foundAt(name), c.whereKey(at))
 		default:
 			first[g.Name] = name
 		}

@@ -28,9 +28,9 @@ func (c *checker) checkResources(j *Job, path string, params *node) {
 		at := itemPath(keyPath(path, "read_tables"), i)
 		table, ok := c.table(at, name, params)
 		if first, both := written[table]; ok && both {
-			c.fail(at, "found %s here and %s in tables (line %d), which is the same table %s; "+
+			c.fail(at, "found %s here and %s in tables (%s), which is the same table %s; "+
 				"expected it in one of them: who writes may read",
-				c.foundAt(at), c.foundAt(first), c.near(first).value.pos.line, table)
+				c.foundAt(at), c.foundAt(first), c.whereValue(first), table)
 		} else if ok {
 			requests = append(requests, locking.Request{Resource: table, Mode: locking.Shared})
 		}
@@ -113,9 +113,9 @@ func (c *checker) agree(r locking.Request, path string) bool {
 			c.foundAt(path), slotWords(r.Slots), slotWords(first.slots), first.job)
 		return false
 	}
-	c.fail(path, "found %s with %s, expected %s as in line %d: all who name a resource must mean "+
+	c.fail(path, "found %s with %s, expected %s as in %s: all who name a resource must mean "+
 		"the same",
 		c.foundAt(path), slotWords(r.Slots), slotWords(first.slots),
-		c.near(first.path).value.pos.line)
+		c.whereValue(first.path))
 	return false
 }

@@ -39,8 +39,8 @@ func (c *checker) checkWebhookName(w *Webhook, path string, first map[string]str
 		return
 	}
 	if before, twice := first[w.Name]; twice {
-		c.fail(path, "found %s a second time, expected each webhook once; the first is in line %d",
-			c.foundAt(path), c.near(before).key.line)
+		c.fail(path, "found %s a second time, expected each webhook once; the first is in %s",
+			c.foundAt(path), c.whereKey(before))
 		return
 	}
 	first[w.Name] = path

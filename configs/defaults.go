@@ -29,10 +29,21 @@ func Defaults() Config {
 		DefaultSchema:    "public",
 		Timezone:         "UTC",
 		MisfireThreshold: 30 * time.Second,
+		Status:           Status{FailingAfter: 3},
 		Admin:            Admin{Listen: "127.0.0.1:8080", Refresh: 5 * time.Second},
 		Log:              Log{Level: "info", Format: "auto"},
 		Metrics:          Metrics{Names: 200},
+
+		begun: byDefaults,
 	}
+}
+
+// NewMemcached returns a memcached section with the defaults and these servers.
+func NewMemcached(servers ...string) *Memcached {
+	m := &Memcached{}
+	m.start(nil)
+	m.Servers = servers
+	return m
 }
 
 // start sets the defaults of a memcached section.
@@ -45,6 +56,14 @@ func (u *User) start(*Config) { u.Role = Viewer }
 
 // start sets the defaults of a token.
 func (t *Token) start(*Config) { t.Role = Viewer }
+
+// start sets the defaults of an oidc section.
+func (o *OIDC) start(*Config) {
+	o.Scopes, o.GroupsClaim, o.Role = []string{"email"}, "groups", NoRole
+}
+
+// start sets the defaults of a group: the role with the fewest permissions.
+func (g *OIDCGroup) start(*Config) { g.Role = Viewer }
 
 // start sets the defaults of a trusted_proxy section.
 func (p *TrustedProxy) start(*Config) { p.Role = Viewer }

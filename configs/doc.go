@@ -30,9 +30,9 @@
 // # Secrets
 //
 // Secret and Params print, format and marshal without secrets: a Secret as "[redacted]", a param
-// as it is written in the file, before expansion. No Problem quotes a secret or the value of a
-// variable, except in names of tables and resources, which every page shows. In messages of
-// handlers about params the values of variables are redacted (internal/redact).
+// as it is written in the file, before expansion. A Problem never quotes a secret. It quotes the
+// value of a variable only in names of tables and resources, which every page shows. In messages
+// of handlers about params the values of variables are redacted (internal/redact).
 //
 // # Limits of this package
 //

@@ -3,12 +3,14 @@ package configs
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/netip"
 	"reflect"
 	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
+	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // MarshalJSON encodes the configuration under the file's keys, including defaults, with durations
@@ -25,12 +27,11 @@ func (j Job) MarshalJSON() ([]byte, error) { return encode(j) }
 // String returns MarshalJSON's text.
 func (j Job) String() string { return encodeText(j) }
 
+// encode returns v under the file's keys, with secrets redacted.
 func encode(v any) ([]byte, error) {
-	var out bytes.Buffer
-	if err := encodeStruct(&out, reflect.ValueOf(v)); err != nil {
-		return nil, err
-	}
-	return out.Bytes(), nil
+	var e encoder
+	err := e.encodeStruct(reflect.ValueOf(v))
+	return e.out.Bytes(), err
 }
 
 func encodeText(v any) string {
@@ -41,25 +42,34 @@ func encodeText(v any) string {
 	return string(text)
 }
 
-func encodeStruct(out *bytes.Buffer, v reflect.Value) error {
-	out.WriteByte('{')
+// encoder writes values in JSON, under the file's keys.
+type encoder struct {
+	out    bytes.Buffer
+	reveal bool // writes the texts of secrets
+	// sparse leaves out zero values, which then have their defaults. In a configuration it applies
+	// to what lists and pointers have.
+	sparse, within bool
+}
+
+func (e *encoder) encodeStruct(v reflect.Value) error {
+	e.out.WriteByte('{')
 	first := true
 	for _, f := range fieldsOf(v.Type()) {
 		value := v.Field(f.index)
-		if f.file || absent(value, f.rules) {
+		if f.file || absent(value, f.rules) || e.sparse && e.within && value.IsZero() {
 			continue
 		}
 		if !first {
-			out.WriteByte(',')
+			e.out.WriteByte(',')
 		}
 		first = false
-		writeText(out, f.key)
-		out.WriteByte(':')
-		if err := encodeValue(out, value); err != nil {
-			return err
+		writeText(&e.out, f.key)
+		e.out.WriteByte(':')
+		if err := e.encodeValue(value); err != nil {
+			return fmt.Errorf("%s: %w", f.key, err)
 		}
 	}
-	out.WriteByte('}')
+	e.out.WriteByte('}')
 	return nil
 }
 
@@ -75,58 +85,96 @@ func absent(v reflect.Value, rules reflect.StructTag) bool {
 	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-func encodeValue(out *bytes.Buffer, v reflect.Value) error {
+func (e *encoder) encodeValue(v reflect.Value) error {
 	switch value := v.Interface().(type) {
 	case time.Duration:
-		writeText(out, durationText(value))
+		if value == locking.NeverReserve {
+			value = 0 // as the file writes it
+		}
+		writeText(&e.out, durationText(value))
 		return nil
 	case schedule.Spec:
-		return encodeSpec(out, value)
-	case Secret, Params, time.Time, netip.Prefix:
-		return encodeOther(out, value)
+		return e.encodeSpec(value)
+	case Secret:
+		text := value.String()
+		if e.reveal {
+			text = value.Reveal()
+		}
+		e.writeExpanded(text)
+		return nil
+	case Params, time.Time, netip.Prefix:
+		return e.encodeOther(value)
 	}
 	switch v.Kind() {
 	case reflect.String:
-		writeText(out, strings.ReplaceAll(v.String(), "${", "$${")) // the value has been expanded
+		e.writeExpanded(v.String())
 		return nil
 	case reflect.Struct:
-		return encodeStruct(out, v)
+		return e.encodeStruct(v)
 	case reflect.Pointer:
-		return encodeStruct(out, v.Elem())
+		return e.encodeElement(v.Elem())
 	case reflect.Slice:
-		out.WriteByte('[')
+		e.out.WriteByte('[')
 		for i := range v.Len() {
 			if i > 0 {
-				out.WriteByte(',')
+				e.out.WriteByte(',')
 			}
-			if err := encodeValue(out, v.Index(i)); err != nil {
+			if err := e.encodeElement(v.Index(i)); err != nil {
 				return err
 			}
 		}
-		out.WriteByte(']')
+		e.out.WriteByte(']')
 		return nil
 	}
-	return encodeOther(out, v.Interface())
+	return e.encodeOther(v.Interface())
 }
 
-func encodeSpec(out *bytes.Buffer, s schedule.Spec) error {
-	switch {
-	case s.Quartz != "":
-		return encodeOther(out, map[string]string{"quartz": s.Quartz})
-	case s.Every != 0:
-		return encodeOther(out, map[string]string{"every": durationText(s.Every)})
-	case s.Recurrence != schedule.Recurrence{}:
-		return encodeOther(out, s.Recurrence.String())
-	case !s.At.IsZero():
-		return encodeOther(out, map[string]time.Time{"at": s.At})
-	case s.After != nil:
-		return encodeOther(out, map[string][]string{"after": s.After})
+// encodeElement encodes what a list or a pointer has.
+func (e *encoder) encodeElement(v reflect.Value) error {
+	outside := e.within
+	e.within = true
+	defer func() { e.within = outside }()
+	return e.encodeValue(v)
+}
+
+// writeExpanded writes text whose variables have been expanded.
+func (e *encoder) writeExpanded(text string) {
+	writeText(&e.out, strings.ReplaceAll(text, "${", "$${"))
+}
+
+// encodeSpec writes every kind that s has, so that two of them are found as a mistake.
+func (e *encoder) encodeSpec(s schedule.Spec) error {
+	kinds := map[string]any{}
+	if s.Cron != "" {
+		kinds["cron"] = s.Cron
 	}
-	return encodeOther(out, s.Cron)
+	if s.Quartz != "" {
+		kinds["quartz"] = s.Quartz
+	}
+	if s.Every != 0 {
+		kinds["every"] = durationText(s.Every)
+	}
+	if !s.At.IsZero() {
+		kinds["at"] = s.At
+	}
+	if s.After != nil {
+		kinds["after"] = s.After
+	}
+	recurrence := s.Recurrence != schedule.Recurrence{}
+	switch {
+	case len(kinds) == 0 && recurrence:
+		return e.encodeOther(s.Recurrence.String())
+	case len(kinds) == 1 && s.Cron != "" && !recurrence:
+		return e.encodeOther(s.Cron)
+	case recurrence:
+		return fmt.Errorf("found %q and another kind of schedule, expected one of them",
+			s.Recurrence)
+	}
+	return e.encodeOther(kinds)
 }
 
-func encodeOther(out *bytes.Buffer, v any) error {
+func (e *encoder) encodeOther(v any) error {
 	text, err := json.Marshal(v)
-	out.Write(text)
+	e.out.Write(text)
 	return err
 }

@@ -59,6 +59,7 @@ func TestReferenceIsTheDefaults(t *testing.T) {
 	want := Defaults()
 	got := *c
 	got.Jobs, got.Replica, got.read = nil, Replica{}, false
+	got.begun, got.folder = want.begun, want.folder
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("reference.yaml differs from the defaults:\n%s",
 			cmp.Diff(want.String(), got.String()))
@@ -146,7 +147,7 @@ func TestEmbedded(t *testing.T) {
 		t.Errorf("database: got %q, %v", path, ok)
 	}
 	if c.Locking.Memcached != nil {
-		t.Error("embedded.yaml needs memcached")
+		t.Errorf("embedded.yaml: got memcached %+v, want none", c.Locking.Memcached)
 	}
 	if c.Admin.Listen != "127.0.0.1:8080" {
 		t.Errorf("admin.listen: got %s", c.Admin.Listen)
@@ -159,7 +160,8 @@ func TestEmbedded(t *testing.T) {
 	}
 	if !contend(c.Jobs, "export-totals", "rollup-events") ||
 		!contend(c.Jobs, "record-events", "prune-events") {
-		t.Error("jobs that are to contend for a table don't")
+		t.Error("got no conflict of export-totals with rollup-events, or of record-events with " +
+			"prune-events; want both")
 	}
 }
 
@@ -185,10 +187,11 @@ func contend(jobs []Job, a, b string) bool {
 func TestCluster(t *testing.T) {
 	c := mustLoad(t, "cluster.yaml")
 	if _, ok := c.Database.SQLite(); ok || c.Locking.Memcached == nil {
-		t.Error("cluster.yaml is not for PostgreSQL with memcached")
+		t.Errorf("cluster.yaml: got SQLite %v and memcached %+v, want PostgreSQL and memcached",
+			ok, c.Locking.Memcached)
 	}
 	if c.Replica.Name == "" {
-		t.Error("an empty name was not drawn anew")
+		t.Error("got an empty name of the replica, want a drawn one")
 	}
 	env := map[string]string{"DATABASE_URL": "postgres://a:b@h/d", "REPLICA_NAME": "one",
 		"MEMCACHED": "cache:11211"}

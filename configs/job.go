@@ -28,8 +28,10 @@ type Job struct {
 	ReadTables []string      `yaml:"read_tables"` // read tables: shared locks
 	Resources  []Resource    `yaml:"resources"`   // other resources
 	Params     Params        `yaml:"params"`
-	Group      string        `yaml:"group"` // group with limits and pauses; "": none
-	Priority   int           `yaml:"priority" min:"1" max:"9"`
+	// Overridable are the keys of Params that a trigger may replace.
+	Overridable []string `yaml:"overridable"`
+	Group       string   `yaml:"group"` // group with limits and pauses; "": none
+	Priority    int      `yaml:"priority" min:"1" max:"9"`
 	// longest time from the scheduled time to the start; 0: none
 	Deadline time.Duration `yaml:"deadline" min:"0s" max:"168h"`
 	Timeout  time.Duration `yaml:"timeout" min:"0s" max:"168h"` // of one attempt; 0: none

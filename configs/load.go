@@ -31,6 +31,15 @@ type options struct {
 	handlers Handlers
 	lookup   func(string) (string, bool)
 	jobs     map[string]schedule.Schedule // possible dependencies of a single job; nil: any
+	built    []BuiltJob
+}
+
+func newOptions(opts []Option) options {
+	o := options{lookup: os.LookupEnv}
+	for _, option := range opts {
+		option(&o)
+	}
+	return o
 }
 
 // Option changes how a configuration is read.
@@ -57,15 +66,21 @@ func Load(path string, opts ...Option) (*Config, error) {
 // Parse reads data. Name is the file's name in errors, and its folder is the base of *_file paths.
 // Parse returns all mistakes at once, as *Errors.
 func Parse(name string, data []byte, opts ...Option) (*Config, error) {
-	o := options{lookup: os.LookupEnv}
-	for _, option := range opts {
-		option(&o)
-	}
-	d := newDocument(name)
+	return newDocument(name).parseConfig(data, filepath.Dir(name), newOptions(opts))
+}
+
+// parseConfig is Parse. Relative paths in the data are those of folder.
+func (d *document) parseConfig(data []byte, folder string, o options) (*Config, error) {
 	config := Defaults()
+	var tree *node
 	if root := d.parseYAML(data); root != nil {
-		tree := d.buildTree(root, string(data), environment{lookup: o.lookup})
-		dec := &decoder{document: d, config: &config, folder: filepath.Dir(name)}
+		tree = d.buildTree(root, string(data), environment{lookup: o.lookup})
+	}
+	if len(o.built) > 0 && (tree != nil || len(d.problems) == 0) {
+		tree = d.appendBuilt(tree, o)
+	}
+	if tree != nil {
+		dec := &decoder{document: d, config: &config, folder: folder}
 		dec.decode(tree, reflect.ValueOf(&config).Elem(), "", "")
 	}
 	newChecker(d, &config, o.handlers).check()
@@ -75,6 +90,7 @@ func Parse(name string, data []byte, opts ...Option) (*Config, error) {
 	if config.Replica.Name == "" {
 		config.Replica.Name, config.Replica.Drawn = drawnName(), true
 	}
+	config.folder = folder
 	config.markRead()
 	return &config, nil
 }

@@ -70,6 +70,6 @@ func TestTLSWithoutKeys(t *testing.T) {
 		t.Errorf("got %+v, %v", config, err)
 	}
 	if c := mustParse(t, pg+`locking: {memcached: {servers: ["cache:11211"]}}`); c.Locking.Memcached.TLS != nil {
-		t.Error("TLS without a section")
+		t.Error("TLS without a section: got a configuration, want none")
 	}
 }

@@ -144,11 +144,13 @@ func TestMistakes(t *testing.T) {
 		{"unknown placeholder", job(`tables: ["e_{acount}"], params: {statement: x}`), `2:38: jobs[0].tables[0]: unknown placeholder {acount}, expected one of the job's params: statement`},
 		{"placeholder without params", job(`tables: ["e_{a}"]`), `2:38: jobs[0].tables[0]: unknown placeholder {a}, expected one of the job's params, which has none`},
 		{"two segments", job(`tables: ["e_{statement}"], params: {statement: a/b}`), `2:38: jobs[0].tables[0]: found the placeholder {statement} for the param "a/b", expected one segment: not empty, without / . " or control characters, and not . or ..`},
+		{"direction of text in a segment", job(`tables: ["e_{statement}"], params: {statement: "a\u2067b"}`), `2:38: jobs[0].tables[0]: found the placeholder {statement} for the param "a\u2067b", expected one segment: not empty, without / . " or control characters, and not . or ..`},
 		{"placeholder for a list", job(`tables: ["e_{args}"], params: {args: [1]}`), `2:38: jobs[0].tables[0]: found the placeholder {args} for a param that is a list, expected one with text, a number or true or false`},
 		{"lone brace", job(`tables: ["e_{a"]`), `2:38: jobs[0].tables[0]: found "e_{a" with a brace that has no match, expected {param}`},
 		{"slots differ", "jobs:\n  - {name: a, handler: sql, resources: [{name: v, slots: 2}]}\n  - {name: b, handler: sql, resources: [{name: v}]}", `3:48: jobs[1].resources[0].name: found "v" with no slots, expected 2 slots as in line 2: all who name a resource must mean the same`},
 		{"overlap of exclusive runs", job("tables: [t], overlap: allow"), `2:51: jobs[0].overlap: found allow with an exclusive lock on public/t, expected skip or queue: its runs could not overlap`},
 		{"control character in a name", `jobs: [{name: "a\nb", handler: sql}]`, `1:15: jobs[0].name: found "a\nb", expected a name of 1 to 200 bytes without control characters or spaces around it, and between slashes no empty, "." or ".." part`},
+		{"direction of text in a name", `jobs: [{name: "a\u202eb", handler: sql}]`, `1:15: jobs[0].name: found "a\u202eb", expected a name of 1 to 200 bytes without control characters or spaces around it, and between slashes no empty, "." or ".." part`},
 
 		{"beyond loopback", `admin: {listen: ":8080"}`, `1:17: admin.listen: found ":8080" without admin.users, expected an address on loopback such as 127.0.0.1:8080, or users`},
 		{"no port", "admin: {listen: localhost}", `1:17: admin.listen: found "localhost", expected host:port, or "" for no page`},
@@ -156,12 +158,20 @@ func TestMistakes(t *testing.T) {
 		{"no password", "admin: {users: [{name: a}]}", `1:17: admin.users[0].password_hash: found nothing, expected an argon2id hash of 7 to 256 MiB as ` + hashCommand + ` prints it, or a bcrypt hash of cost 15 at most`},
 
 		{"huge argon2id", "admin: {users: [{name: a, password_hash: '$argon2id$v=19$m=4194304,t=1,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc'}]}", `1:42: admin.users[0].password_hash: found something else, expected an argon2id hash of 7 to 256 MiB as ` + hashCommand + ` prints it, or a bcrypt hash of cost 15 at most`},
-		{"unknown role", "admin: {users: [{name: a, role: admin, password_hash: '" + hash + "'}]}", `1:33: admin.users[0].role: found "admin", expected one of viewer, operator`},
+		{"role without permissions", "admin: {roles: [{name: a}]}", `1:17: admin.roles[0].permissions: found no permissions, expected some of view, view_output, view_params, view_metrics, trigger, pause, cancel, release, drain, edit_jobs`},
+		{"role twice", "admin: {roles: [{name: viewer, permissions: [view]}]}", `1:24: admin.roles[0].name: found "viewer" a second time, expected each role once; viewer, trigger, operator, metrics are predefined`},
+		{"unknown permission", "admin: {roles: [{name: a, permissions: [veiw]}]}", `1:41: admin.roles[0].permissions[0]: found "veiw", expected one of view, view_output, view_params, view_metrics, trigger, pause, cancel, release, drain, edit_jobs`},
+		{"unknown included role", "admin: {roles: [{name: a, include: [veiwer]}]}", `1:37: admin.roles[0].include[0]: unknown role "veiwer"; did you mean "viewer"?`},
+		{"role in a circle", "admin: {roles: [{name: a, include: [viewer, a]}]}", `1:27: admin.roles[0].include: found roles that include "a" again, expected no cycle`},
+		{"unknown role", "admin: {users: [{name: a, role: admin, password_hash: '" + hash + "'}]}", `1:33: admin.users[0].role: unknown role "admin"; expected one of viewer, trigger, operator`},
 		{"same user", "admin:\n  users:\n    - {name: a, password_hash: '" + hash + "'}\n    - {name: a, password_hash: '" + hash + "'}", `4:14: admin.users[1].name: found "a" a second time, expected each user once`},
 		{"plain token", "admin: {tokens: [{name: a, token_hash: hunter2}]}", `1:40: admin.tokens[0].token_hash: found something else, expected the SHA-256 of a token: 64 hexadecimal digits, as ` + "`scheduler hash-password --token`" + ` prints them`},
 		{"no token", "admin: {tokens: [{name: a}]}", `1:18: admin.tokens[0].token_hash: found nothing, expected the SHA-256 of a token: 64 hexadecimal digits, as ` + "`scheduler hash-password --token`" + ` prints them`},
 		{"same token", "admin:\n  tokens:\n    - {name: a, token_hash: '" + sum + "'}\n    - {name: b, token_hash: '" + strings.ToUpper(sum) + "'}", `4:29: admin.tokens[1].token_hash: found the hash of a token above, expected each token once`},
 		{"same token name", "admin:\n  tokens:\n    - {name: a, token_hash: '" + sum + "'}\n    - {name: a, token_hash: '" + sum[1:] + "0'}", `4:14: admin.tokens[1].name: found "a" a second time, expected each token once`},
+		{"token with a user's name", "admin:\n  users:\n    - {name: a, password_hash: '" + hash + "'}\n  tokens:\n    - {name: a, token_hash: '" + sum + "'}", `5:14: admin.tokens[0].name: found "a", which is the name of a user too, expected another name: they would be one actor in the audit log`},
+		{"operator with a token's name", "admin:\n  tokens:\n    - {name: a, token_hash: '" + sum + "'}\n  trusted_proxy: {networks: [10.1.0.0/16], user_header: X-User, operators: [b, a]}", `4:80: admin.trusted_proxy.operators[1]: found "a", which is the name of a token too, expected another name: they would be one actor in the audit log`},
+		{"operator twice", "admin: {trusted_proxy: {networks: [10.1.0.0/16], user_header: X-User, operators: [b, b]}}", `1:86: admin.trusted_proxy.operators[1]: found "b" a second time, expected each operator of the trusted proxy once`},
 		{"token file", "admin: {tokens: [{name: a, token_hash_file: none}]}", `1:45: admin.tokens[0].token_hash_file: found "none": no such file or directory, expected a file with the value`},
 		{"host with a port", "admin: {hosts: ['a.example:8080']}", `1:17: admin.hosts[0]: found "a.example:8080", expected a host's name such as scheduler.example.com, without scheme, port or *`},
 		{"any host", "admin: {hosts: ['*.example']}", `1:17: admin.hosts[0]: found "*.example", expected a host's name such as scheduler.example.com, without scheme, port or *`},
@@ -172,7 +182,17 @@ func TestMistakes(t *testing.T) {
 		{"no header's name", "admin: {trusted_proxy: {networks: [10.1.0.0/16], user_header: 'X User'}}", `1:63: admin.trusted_proxy.user_header: found "X User", expected a header that the proxy sets and clients do not, such as X-Forwarded-User`},
 		{"client's header", "admin: {trusted_proxy: {networks: [10.1.0.0/16], user_header: Cookie}}", `1:63: admin.trusted_proxy.user_header: found "Cookie", expected a header that the proxy sets and clients do not, such as X-Forwarded-User`},
 		{"operators without a user header", "admin: {trusted_proxy: {networks: [10.1.0.0/16], operators: [a]}}", `1:50: admin.trusted_proxy.operators: found operators without user_header, expected the header that names them`},
+		{"secret without a header", "admin: {trusted_proxy: {networks: [10.1.0.0/16], secret: " + sum + "}}", `1:50: admin.trusted_proxy.secret: found a secret without secret_header, expected the header that has it`},
+		{"header without a secret", "admin: {trusted_proxy: {networks: [10.1.0.0/16], secret_header: X-S}}", `1:24: admin.trusted_proxy.secret: found 0 bytes, expected a random secret of at least 32, such as ` + "`openssl rand -base64 48`" + ` prints`},
+		{"short secret", "admin: {trusted_proxy: {networks: [10.1.0.0/16], secret_header: X-S, secret: hunter2}}", `1:78: admin.trusted_proxy.secret: found 7 bytes, expected a random secret of at least 32, such as ` + "`openssl rand -base64 48`" + ` prints`},
+		{"secret with a space", "admin: {trusted_proxy: {networks: [10.1.0.0/16], secret_header: X-S, secret: " + sum + " a}}", `1:78: admin.trusted_proxy.secret: found a secret with other bytes than printable ASCII without spaces, expected one that a header can have`},
+		{"secret in a client's header", "admin: {trusted_proxy: {networks: [10.1.0.0/16], secret_header: Origin, secret: " + sum + "}}", `1:65: admin.trusted_proxy.secret_header: found "Origin", expected a header that the proxy sets and clients do not, such as X-Proxy-Secret`},
+		{"secret as the user", "admin: {trusted_proxy: {networks: [10.1.0.0/16], user_header: X-S, secret_header: x-s, secret: " + sum + "}}", `1:83: admin.trusted_proxy.secret_header: found "x-s", which names the user, expected a header of its own`},
 		{"proxy without a user header", "admin: {listen: ':80', trusted_proxy: {networks: [10.1.0.0/16]}}", `1:17: admin.listen: found ":80" without admin.users, expected an address on loopback such as 127.0.0.1:8080, or users`},
+		{"provider without cookie keys", "admin: {oidc: {issuer: 'https://a.b', client_id: x, client_secret: y, redirect_url: 'https://c.d/login/oidc/callback', role: viewer}}", `1:15: admin.oidc: found no admin.cookie_keys, expected a key that signs the cookies`},
+		{"provider that admits nobody", "admin: {cookie_keys: [{key: " + sum + "}], oidc: {issuer: 'https://a.b', client_id: x, client_secret: y, redirect_url: 'https://c.d/login/oidc/callback'}}", `1:103: admin.oidc: found neither groups nor a role, expected one, or nobody may sign in`},
+		{"unknown roles of a provider", "admin: {roles: [{name: billing, permissions: [view]}], cookie_keys: [{key: " + sum + "}], oidc: {issuer: 'https://a.b', client_id: x, client_secret: y, redirect_url: 'https://c.d/login/oidc/callback', role: biling, groups: [{name: g, role: billing}, {name: h, role: none}]}}", `1:261: admin.oidc.role: unknown role "biling"; did you mean "billing"?` + "\n" + head + `1:320: admin.oidc.groups[1].role: unknown role "none"; expected one of viewer, trigger, operator, billing`},
+		{"provider without TLS", "admin: {cookie_keys: [{key: " + sum + "}], oidc: {issuer: 'http://a.b', client_id: x, client_secret: y, redirect_url: 'https://c.d/login', role: viewer, domains: ['@e.f']}}", `1:112: admin.oidc.issuer: found "http://a.b", expected the https URL of the provider, without user and fragment` + "\n" + head + `1:172: admin.oidc.redirect_url: found "https://c.d/login", expected the https URL of the page with the path /login/oidc/callback` + "\n" + head + `1:217: admin.oidc.domains[0]: found "@e.f", expected a domain such as example.com`},
 		{"short cookie key", "admin: {cookie_keys: [{key: hunter2}]}", `1:29: admin.cookie_keys[0].key: found 7 bytes, expected a random secret of at least 32, such as ` + "`openssl rand -base64 48`" + ` prints`},
 		{"no cookie key", "admin: {cookie_keys: [{}]}", `1:23: admin.cookie_keys[0].key: found 0 bytes, expected a random secret of at least 32, such as ` + "`openssl rand -base64 48`" + ` prints`},
 		{"same cookie key", "admin: {cookie_keys: [{key: " + sum + "}, {key: " + sum + "}]}", `1:102: admin.cookie_keys[1].key: found a key a second time, expected each once`},
@@ -185,6 +205,7 @@ func TestMistakes(t *testing.T) {
 		{"misfire limits", job("misfire: {limit: 1001, max_age: -1s}"), `2:46: jobs[0].misfire.limit: found 1001, expected a whole number, 1 to 1000` + "\n" + head + `2:61: jobs[0].misfire.max_age: found "-1s", expected 0s to 24000h`},
 		{"priority", job("priority: 10"), `2:39: jobs[0].priority: found 10, expected a whole number, 1 to 9`},
 		{"deadline", job("deadline: soon"), `2:39: jobs[0].deadline: found "soon", expected a duration such as 90s or 1h30m, 0s to 168h`},
+		{"overridable twice", job("overridable: [args, args]"), `2:49: jobs[0].overridable[1]: found "args" a second time, expected each param once`},
 		{"group with a slash", job("group: a/b"), `2:36: jobs[0].group: found "a/b", expected a name of 1 to 200 bytes without control characters or spaces around it, and without slashes`},
 		{"misspelled group", job("group: nihgt") + "\ngroups: [{name: night}]", `2:36: jobs[0].group: found "nihgt", which is not among groups; did you mean "night"?`},
 		{"group twice", "groups: [{name: night}, {name: night}]", `1:32: groups[1].name: found "night" a second time, expected each group once; the first is in line 1`},
@@ -233,7 +254,7 @@ func TestMistakes(t *testing.T) {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
 			if strings.Contains(err.Error(), "hunter2") {
-				t.Error("the message shows a secret")
+				t.Error("message: got one with a secret, want it redacted")
 			}
 		})
 	}

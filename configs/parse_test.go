@@ -57,7 +57,7 @@ func TestAllMistakesAtOnce(t *testing.T) {
 		t.Errorf("messages differ:\n%s", diff)
 	}
 	if strings.Contains(err.Error(), "hunter2") {
-		t.Error("a message shows the password")
+		t.Error("message: got one with the password, want it redacted")
 	}
 }
 
@@ -76,7 +76,8 @@ func TestEmptyFileIsTheDefaults(t *testing.T) {
 
 func TestRandomReplicaNameIsMarked(t *testing.T) {
 	if !mustParse(t, "").Replica.Drawn || mustParse(t, "replica: {name: one}").Replica.Drawn {
-		t.Error("a name is drawn where the file has none, and nowhere else")
+		t.Errorf("got Drawn %v without a name and %v with one, want true and false",
+			mustParse(t, "").Replica.Drawn, mustParse(t, "replica: {name: one}").Replica.Drawn)
 	}
 }
 

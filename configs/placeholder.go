@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode"
 
+	"github.com/holdfast-dev/holdfast/internal/runes"
 	"github.com/holdfast-dev/holdfast/internal/suggest"
 )
 
@@ -60,7 +60,7 @@ func placeholder(name string, params *node, separators string) (value *node, pro
 		return nil, fmt.Sprintf("found the placeholder {%s} for a param that is %s, expected one "+
 			"with text, a number or true or false", name, value.kind)
 	}
-	bad := func(r rune) bool { return unicode.IsControl(r) || strings.ContainsRune(separators, r) }
+	bad := func(r rune) bool { return runes.IsControl(r) || strings.ContainsRune(separators, r) }
 	if value.text == "" || value.text == "." || value.text == ".." ||
 		strings.ContainsFunc(value.text, bad) {
 		return nil, fmt.Sprintf("found the placeholder {%s} for the param %s, expected one "+

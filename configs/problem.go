@@ -5,14 +5,15 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
+
+	"github.com/holdfast-dev/holdfast/internal/runes"
 )
 
 // Problem is a mistake in a configuration.
 type Problem struct {
-	File   string `json:"file"`
-	Line   int    `json:"line"`   // from 1
-	Column int    `json:"column"` // from 1, in characters
+	File   string `json:"file"`   // or the job, if Go code made it
+	Line   int    `json:"line"`   // from 1; 0 for what Go code made
+	Column int    `json:"column"` // from 1, in characters; 0 for what Go code made
 	// path of the key, such as jobs[0].schedule; "" for the file as a whole
 	Key     string `json:"key"`
 	Message string `json:"message"`
@@ -20,7 +21,10 @@ type Problem struct {
 
 // String returns the problem as one line: file:line:column: key: message.
 func (p Problem) String() string {
-	place := fmt.Sprintf("%s:%d:%d: ", p.File, p.Line, p.Column)
+	place := p.File + ": "
+	if p.Line > 0 {
+		place = fmt.Sprintf("%s:%d:%d: ", p.File, p.Line, p.Column)
+	}
 	if p.Key != "" {
 		place += p.Key + ": "
 	}
@@ -61,6 +65,10 @@ type document struct {
 	problems []Problem
 	more     *Problem        // says that more mistakes were found than are listed
 	broken   map[string]bool // paths with a mistake in them
+
+	built      bool     // Go code made the configuration
+	builtFrom  int      // index of the first job that Go code made
+	builtNames []string // of these jobs
 }
 
 func newDocument(file string) *document {
@@ -82,11 +90,12 @@ func (d *document) report(pos position, path, format string, args ...any) {
 // reportMore says that the mistakes from this one on are not listed.
 func (d *document) reportMore(pos position, path string) {
 	if d.more == nil {
-		d.more = &Problem{
+		more := d.located(Problem{
 			File: d.file, Line: max(pos.line, 1), Column: max(pos.column, 1), Key: path,
 			Message: fmt.Sprintf("found more than %d mistakes, the others are not listed",
 				maxProblems),
-		}
+		})
+		d.more = &more
 	}
 	d.breaks(path)
 }
@@ -95,7 +104,7 @@ func (d *document) reportMore(pos position, path string) {
 func (d *document) full() bool { return len(d.problems) >= maxProblems }
 
 func (d *document) add(p Problem) {
-	d.problems = append(d.problems, p)
+	d.problems = append(d.problems, d.located(p))
 	d.breaks(p.Key)
 }
 
@@ -133,6 +142,23 @@ func (d *document) near(path string) place {
 			return place{key: position{1, 1}, value: &node{pos: position{1, 1}}}
 		}
 		path = parentPath(path)
+	}
+}
+
+// whereKey names the place of a key in a message.
+func (d *document) whereKey(path string) string { return d.where(path, d.near(path).key) }
+
+// whereValue names the place of a value in a message.
+func (d *document) whereValue(path string) string { return d.where(path, d.near(path).value.pos) }
+
+func (d *document) where(path string, pos position) string {
+	switch p := d.located(Problem{File: d.file, Line: pos.line, Key: path}); {
+	case p.Line > 0:
+		return fmt.Sprintf("line %d", p.Line)
+	case p.File != d.file:
+		return p.File
+	default:
+		return p.Key
 	}
 }
 
@@ -181,7 +207,7 @@ func (d *document) order(p Problem) int {
 
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
+		if runes.IsControl(r) {
 			return ' '
 		}
 		return r

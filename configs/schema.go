@@ -3,6 +3,8 @@ package configs
 import (
 	"net/netip"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs/permission"
 )
 
 // Config is a replica's configuration and its cron table. Load and Parse return one that is
@@ -15,6 +17,7 @@ type Config struct {
 	Session  Session  `yaml:"session"`
 	Clock    Clock    `yaml:"clock"`
 	History  History  `yaml:"history"`
+	Audit    Audit    `yaml:"audit"`
 	// Workers is the number of concurrent runs of the replica.
 	Workers int `yaml:"workers" min:"1" max:"10000"`
 	// ShutdownGrace is how long active runs may continue after the first signal.
@@ -31,6 +34,7 @@ type Config struct {
 	Handlers BuiltinHandlers `yaml:"handlers"`
 	// AddedJobs limits jobs that are added at run time.
 	AddedJobs AddedJobs  `yaml:"added_jobs"`
+	Status    Status     `yaml:"status"`
 	Admin     Admin      `yaml:"admin"`
 	Log       Log        `yaml:"log"`
 	Metrics   Metrics    `yaml:"metrics"`
@@ -40,7 +44,9 @@ type Config struct {
 	Webhooks  []Webhook  `yaml:"webhooks"`
 	Jobs      []Job      `yaml:"jobs"` // last, because jobs inherit from the other sections
 
-	read bool // by Parse
+	read   bool // as Parse or Build returned it
+	begun  beginning
+	folder string // base of relative paths
 }
 
 // Database is the store: history, sessions, claims.
@@ -63,7 +69,7 @@ type Replica struct {
 	// and a random suffix. A replica with a configured name ends the previous session of that name
 	// at start.
 	Name string `yaml:"name"`
-	// Drawn reports that the file has no name.
+	// Drawn reports that the file has no name, so that Load or Parse drew one.
 	Drawn bool `yaml:"-"`
 }
 
@@ -131,44 +137,75 @@ type History struct {
 	Keep time.Duration `yaml:"keep" min:"1h" max:"87600h"`
 }
 
+// Audit is the audit log.
+type Audit struct {
+	// Chain makes the replica seal the entries: it links them by hashes.
+	Chain bool `yaml:"chain"`
+}
+
+// Status has limits of the verdict about the cluster.
+type Status struct {
+	// FailingAfter is the number of failures in a row after which a job is failing.
+	FailingAfter int `yaml:"failing_after" min:"1" max:"20"`
+}
+
 // Admin is the page and its API.
 type Admin struct {
-	// Listen is host:port; "": no page. Beyond loopback it requires users, tokens or a trusted
-	// proxy's user header.
+	// Listen is host:port; "": no page. Beyond loopback it requires users, tokens, OIDC or a
+	// trusted proxy's user header.
 	Listen string `yaml:"listen"`
 	// Hosts are the host names of the page, beside loopback's and addresses. Lower case, without
 	// port.
 	Hosts        []string      `yaml:"hosts"`
-	TLS          *ServerTLS    `yaml:"tls"` // nil: plain HTTP
+	TLS          *ServerTLS    `yaml:"tls"`   // nil: plain HTTP
+	Roles        []Role        `yaml:"roles"` // beside the predefined ones
 	Users        []User        `yaml:"users"`
 	Tokens       []Token       `yaml:"tokens"`
 	TrustedProxy *TrustedProxy `yaml:"trusted_proxy"` // nil: none
+	OIDC         *OIDC         `yaml:"oidc"`          // nil: none
 	// CookieKeys sign the cookies of sign-ins. The first one signs, all verify.
 	CookieKeys []CookieKey `yaml:"cookie_keys"`
 	// refresh interval of open pages without events
 	Refresh time.Duration `yaml:"refresh" min:"5s" max:"1h"`
 }
 
-// The values of the keys role. A viewer reads, an operator also acts. The role metrics is for
-// tokens.
+// Predefined roles.
 const (
-	Viewer      = "viewer"
-	Operator    = "operator"
-	MetricsOnly = "metrics"
+	Viewer      = permission.Viewer
+	Operator    = permission.Operator
+	MetricsOnly = permission.MetricsReader // for tokens
 )
+
+// Role is permissions on groups, jobs and resources by pattern; without patterns, on everything. In
+// a pattern, * stands for any text.
+type Role struct {
+	Name        string   `yaml:"name"`
+	Permissions []string `yaml:"permissions"`
+	Groups      []string `yaml:"groups"` // with their jobs
+	Jobs        []string `yaml:"jobs"`
+	Resources   []string `yaml:"resources"`
+	Include     []string `yaml:"include"` // other roles
+}
 
 // User may sign in to the page.
 type User struct {
 	Name         string `yaml:"name"`
-	Role         string `yaml:"role" oneof:"viewer, operator"`
+	Role         string `yaml:"role"`
 	PasswordHash Secret `yaml:"password_hash"` // argon2id or bcrypt
 }
 
 // Token gives a client access to the API, or only to the metrics.
 type Token struct {
 	Name      string `yaml:"name"`
-	Role      string `yaml:"role" oneof:"viewer, operator, metrics"`
+	Role      string `yaml:"role"`
 	TokenHash Secret `yaml:"token_hash"` // SHA-256 of the token, in hexadecimal
+	// Expires is when the token ends; zero: never.
+	Expires time.Time `yaml:"expires"`
+	// Permissions, Groups, Jobs and Resources limit the token to a part of its role, as in Role.
+	Permissions []string `yaml:"permissions"` // none: all of the role
+	Groups      []string `yaml:"groups"`
+	Jobs        []string `yaml:"jobs"`
+	Resources   []string `yaml:"resources"`
 }
 
 // TrustedProxy is a load balancer in front of the page that names the client, and possibly the
@@ -179,8 +216,39 @@ type TrustedProxy struct {
 	// UserHeader is the header that names the signed-in user; "": none.
 	UserHeader string `yaml:"user_header"`
 	// Role is the role of users who are not in Operators.
-	Role      string   `yaml:"role" oneof:"viewer, operator"`
+	Role      string   `yaml:"role"`
 	Operators []string `yaml:"operators"`
+	// SecretHeader is the header in which the proxy sends Secret; "": none. Headers of senders
+	// without the secret are ignored.
+	SecretHeader string `yaml:"secret_header"`
+	Secret       Secret `yaml:"secret"` // at least 32 bytes
+}
+
+// OIDC is an OpenID Connect provider that signs people in to the page. A person is named by the
+// verified e-mail address.
+type OIDC struct {
+	// Issuer is the URL of the provider, exactly as it names itself.
+	Issuer       string `yaml:"issuer"`
+	ClientID     string `yaml:"client_id"`
+	ClientSecret Secret `yaml:"client_secret"`
+	// RedirectURL is the address of the page with the path /login/oidc/callback.
+	RedirectURL string   `yaml:"redirect_url"`
+	Scopes      []string `yaml:"scopes"`       // beside openid
+	GroupsClaim string   `yaml:"groups_claim"` // the claim with the groups of a person
+	Domains     []string `yaml:"domains"`      // of e-mail addresses; empty: all
+	// Groups give roles. The first one that the person is in decides.
+	Groups []OIDCGroup `yaml:"groups"`
+	// Role is the role of people in none of Groups. None: they are refused.
+	Role string `yaml:"role"`
+}
+
+// NoRole is the value of the key role that refuses people.
+const NoRole = "none"
+
+// OIDCGroup gives the members of a group a role.
+type OIDCGroup struct {
+	Name string `yaml:"name"`
+	Role string `yaml:"role"`
 }
 
 // CookieKey is a secret of at least 32 bytes.
@@ -210,8 +278,8 @@ type BuiltinHandlers struct {
 // *.example.com, an address, or a network such as 10.1.0.0/16. Link-local addresses and metadata
 // services are refused, unless Allow has their address or a network within theirs.
 type Targets struct {
-	Allow []string `yaml:"allow"` // none: all
-	Deny  []string `yaml:"deny"`  // goes before Allow
+	Allow []string `yaml:"allow"` // empty: all hosts
+	Deny  []string `yaml:"deny"`  // refused even if Allow has them
 }
 
 // AddedJobs limits jobs that operators add at run time.
@@ -220,7 +288,7 @@ type AddedJobs struct {
 	AllowedEnv []string `yaml:"allowed_env"`
 }
 
-// Group is limits that jobs share, on the number of concurrent runs; 0 is no limit.
+// Group limits the concurrent runs of its jobs together; 0 is no limit.
 type Group struct {
 	Name       string `yaml:"name"` // unique
 	PerCluster int    `yaml:"per_cluster" min:"0" max:"1000"`

@@ -19,7 +19,8 @@ const (
 database: {url: "postgres://app:hunter2@db/x"}
 admin: {users: [{name: operator, password_hash: "` + hash + `"}], listen: "0.0.0.0:80",
   tokens: [{name: deploy, token_hash: "` + hunted + `"}], cookie_keys: [{key: hunter2hunter2hunter2hunter2hunter2}], hosts: [scheduler.example.com],
-  trusted_proxy: {networks: [10.1.0.0/16, "fd00::1"], user_header: X-Forwarded-User, operators: [anna]}}
+  trusted_proxy: {networks: [10.1.0.0/16, "fd00::1"], user_header: X-Forwarded-User, operators: [anna],
+    secret_header: X-Proxy-Secret, secret: hunter2hunter2hunter2hunter2hunter2}}
 locking: {memcached: {servers: ["cache:11211"], strict: true, username: holdfast, password: "${TOKEN}", tls: {server_name: cache}}}
 jobs:
   - name: call
@@ -80,7 +81,8 @@ func TestShownConfigRoundTrip(t *testing.T) {
 		`"url":"[redacted]"`, `"url":"postgres://h/d"`, `"password":"[redacted]"`, `"password":"x"`,
 		`"password_hash":"[redacted]"`, `"password_hash":"`+hash+`"`,
 		`"token_hash":"[redacted]"`, `"token_hash":"`+hunted+`"`, `"key":"[redacted]"`,
-		`"key":"hunter2hunter2hunter2hunter2hunter2"`).Replace(first.String())
+		`"key":"hunter2hunter2hunter2hunter2hunter2"`, `"secret":"[redacted]"`,
+		`"secret":"hunter2hunter2hunter2hunter2hunter2"`).Replace(first.String())
 	second := mustParse(t, shown, WithEnv(secretive))
 	if first.String() != second.String() {
 		t.Errorf("got\n%s\nwant\n%s", second, first)

@@ -2,7 +2,6 @@ package configs
 
 import (
 	"maps"
-	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -22,17 +21,14 @@ func WithJobs(schedules map[string]schedule.Schedule) Option {
 // one entry of jobs would be, with the same defaults and checks. Name stands for
 // the text in errors, whose keys are the job's own. Every mistake is returned at
 // once, as *Errors. Its tables are qualified, so that MarshalJSON writes a text
-// that is the same job under another configuration, as far as that has the
-// calendars and the handler. The configuration is not changed, and may hold a
-// job of the same name.
+// that is the same job under another configuration, if that has the calendars and
+// the handler. The configuration is not changed, and may have a job of the same
+// name.
 //
 // Only the params may have variables, and only those of AddedJobs.AllowedEnv:
 // a client that adds a job must not read the environment of a replica.
 func (c *Config) ParseJob(name string, data []byte, opts ...Option) (*Job, error) {
-	o := options{lookup: os.LookupEnv}
-	for _, option := range opts {
-		option(&o)
-	}
+	o := newOptions(opts)
 	d := newDocument(name)
 	var job Job
 	job.start(c)

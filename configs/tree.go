@@ -27,13 +27,16 @@ type treeBuilder struct {
 
 // buildTree returns the tree of n, and records all paths in d.places.
 func (d *document) buildTree(n ast.Node, text string, env environment) *node {
-	b := &treeBuilder{
+	root := newTreeBuilder(d, text, env).build(n, "", position{1, 1}, 0)
+	d.places[""] = place{key: root.pos, value: root}
+	return root
+}
+
+func newTreeBuilder(d *document, text string, env environment) *treeBuilder {
+	return &treeBuilder{
 		document: d, env: env, lines: strings.Split(strings.TrimPrefix(text, "\ufeff"), "\n"),
 		anchors: map[string]ast.Node{}, open: map[string]bool{},
 	}
-	root := b.build(n, "", position{1, 1}, 0)
-	d.places[""] = place{key: root.pos, value: root}
-	return root
 }
 
 // build converts n, at path under a key at keyPos.

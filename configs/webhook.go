@@ -14,7 +14,7 @@ type Webhook struct {
 	URL Secret `yaml:"url"`
 	// Events are the outcomes to send.
 	Events []string `yaml:"events"`
-	// Jobs are names or patterns, in which * matches any text; none: all jobs.
+	// Jobs are names or patterns, in which * matches any text; empty: all jobs.
 	Jobs []string `yaml:"jobs"`
 	// Secret signs the requests: whsec_ and 24 to 64 bytes in base64, or a text of at least 24
 	// bytes.

@@ -22,7 +22,7 @@ func TestWebhook(t *testing.T) {
 		t.Errorf("defaults: %+v", w)
 	}
 	if strings.Contains(fmt.Sprintf("%+v %#v %s", w, w, c), "hunter2") {
-		t.Error("a secret is shown")
+		t.Error("text of the configuration: got one with a secret, want it redacted")
 	}
 	if keys, ok := w.SigningKeys(); !ok || len(keys) != 1 ||
 		string(keys[0]) != "hunter2 hunter2 hunter2 hunter2" {
@@ -149,7 +149,7 @@ func TestWebhookMistakes(t *testing.T) {
 				t.Errorf("got\n%s\nwant\nc.yaml:%s", got, test.want)
 			}
 			if strings.Contains(fmt.Sprint(err), "hunter2") {
-				t.Error("the message shows a secret")
+				t.Error("message: got one with a secret, want it redacted")
 			}
 		})
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// Blocker is what is in a run's way: a run or a lock of a program that holds the resource, or an
+// Blocker is the lock that blocks a run. Its owner, a run or a program, holds the resource or is an
 // older waiter for it. Blockers are comparable.
 type Blocker struct {
 	Resource string        `json:"resource"`

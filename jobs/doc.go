@@ -1,5 +1,5 @@
-// Package jobs is what people import who write jobs for Holdfast: handlers, runs, the policies of
-// a job, and the events of its firings.
+// Package jobs has the types for programs that define jobs: handlers, runs, the policies of a job,
+// and the events of its firings.
 //
 // # Handlers
 //
@@ -15,9 +15,10 @@
 //
 // # Which writes are protected
 //
-// Every transaction of a run that begins with the fence check commits only while the run has its
+// A fenced transaction checks the claim of its run first, and commits only while the run has its
 // claim. Packages jobs/postgres and jobs/sqlite run such transactions. Effects elsewhere are not
-// fenced: pass [Run].Token on, and have the other system refuse smaller tokens.
+// fenced: pass [Run].Token on, and have the other system refuse tokens smaller than the largest
+// that it has seen.
 //
 // # State, results and output
 //
@@ -28,16 +29,18 @@
 // # Notifications
 //
 // A [Listener] gets the events of the firings of its replica, without a guarantee. A [Hook] names a
-// webhook for the ends of a job's runs: the store records the notification with the end itself.
+// webhook for the ends of a job's runs. The store records the notification and the end of the run
+// in one transaction.
 //
 // # Other packages
 //
-//	schedule    when a job is due
+//	schedule    schedules and calendars
 //	handlers    the built-in handlers: sql, http and command
-//	reasons     why a run did not run, waits, or was ended
+//	reasons     the reasons why runs wait, are skipped or end
 //	storage     the contract of stores, and what they return
 //	operations  the actions of operators
-//	explain     why a firing had its outcome
+//	permission  who may perform which action
+//	explain     explanations of the outcomes of firings
 //	webhook     sends notifications
 //	postgres    the store for clusters
 //	sqlite      the store for one process

@@ -25,8 +25,8 @@ const (
 	MisfireRunAll  Misfire = "run_all" // each is run late, at most MisfireRules.Limit of them
 )
 
-// MisfireRules are the misfire policies for causes other than a cluster that was down, and the
-// limits of late runs. Zero fields have defaults.
+// MisfireRules are the limits of late runs, and the misfire policies for all causes except that no
+// replica was up. Zero fields have defaults.
 type MisfireRules struct {
 	NoWorker Misfire // replicas were up, but no worker was free; "" is run_once
 	Paused   Misfire // the job, its group or everything was paused; "" is skip
@@ -34,7 +34,7 @@ type MisfireRules struct {
 	// the firing waits until the job's next scheduled time replaces it, with run_all until Limit
 	// scheduled times have come.
 	LockHeld Misfire
-	Limit    int           // of run_all: the most late runs per check, 1 to 1,000; 0 is 100
+	Limit    int           // of run_all: maximum of late runs per check, 1 to 1,000; 0 is 100
 	MaxAge   time.Duration // older scheduled times are not run late; 0 is no limit
 }
 
@@ -73,6 +73,8 @@ type Job struct {
 	// Secrets are texts in Params that errors, logs and output of its runs must not show. They are
 	// replaced by [redacted].
 	Secrets []string
+	// Overridable are the keys of Params that a trigger may replace; nil: none.
+	Overridable []string
 
 	Resources []locking.Request // what it locks, besides its own name
 	Wait      retry.Policy      // for held resources; ends at the next scheduled time
@@ -91,9 +93,9 @@ type Job struct {
 	Retry       retry.Policy  // of the handler, after an error; the zero Policy tries once
 	Group       string        // shares limits and pauses; "" for none
 	GroupLimits GroupLimits   // of the group: the same for all its jobs
-	Priority    int           // 1 to 9, 0 means 5: if workers are short, 9 goes first
+	Priority    int           // 1 to 9, 0 means 5; if there are too few workers, 9 starts first
 	Hooks       []Hook        // webhooks to notify of the ends of its runs
-	Recover     bool          // run again if the replica of the run died; three times at most
+	Recover     bool          // run again, at most three times, if the replica of the run died
 }
 
 // Requests returns everything that the job locks: its resources, a slot of its group if that has a
@@ -137,7 +139,7 @@ func (j *Job) MisfirePolicy(cause Reason) Misfire {
 	}
 }
 
-// LateLimit returns the most late runs that run_all allows.
+// LateLimit returns the maximum number of late runs of run_all.
 func (j *Job) LateLimit() int { return cmp.Or(j.MisfireBy.Limit, defaultLateRuns) }
 
 // EffectiveMisfireRules returns the rules with their defaults filled in.
@@ -186,7 +188,7 @@ func (j *Job) checkPolicies() error {
 }
 
 // Check returns everything that the job locks, or what is wrong with the job. It
-// does not look at the handler and its params: Registry.Bind does.
+// does not check the handler and its params. Registry.Bind checks them.
 func (j *Job) Check() ([]locking.Request, error) {
 	if err := j.checkPolicies(); err != nil {
 		return nil, err

@@ -11,9 +11,9 @@ import (
 // ErrTooLarge says that a state, a result or a batch exceeds its limit.
 var ErrTooLarge = attempt.ErrTooLarge
 
-// Saved decodes the state that the job's runs saved last into the value that into points to, and
-// reports whether there was one. Each call reads from the store. A state that this run gave to Save
-// is visible only to the next run.
+// Saved decodes the last saved state of the job into the value that into points to. It reports
+// whether there is a state. Each call reads from the store. A state that this run gave to Save is
+// visible only to the next run.
 func (r *Run) Saved(ctx context.Context, into any) (bool, error) {
 	if r.attempt.Store == nil { // a Run of NewRun
 		return false, nil

@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/internal/runes"
 )
 
 const (
@@ -67,7 +69,7 @@ func (o Owner) cleaned() Owner { return Owner{clean(o.Replica), clean(o.Job), cl
 
 func clean(text string) string {
 	text = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || r == utf8.RuneError {
+		if runes.IsControl(r) || r == utf8.RuneError {
 			return ' '
 		}
 		return r
@@ -96,7 +98,7 @@ func keyOf(namespace, name string) string {
 }
 
 func notInKeys(r rune) bool {
-	return r <= ' ' || r == 0x7f || unicode.IsControl(r) || unicode.IsSpace(r)
+	return r <= ' ' || r == 0x7f || runes.IsControl(r) || unicode.IsSpace(r)
 }
 
 // checkNamespace returns an error for a namespace that cannot begin a key.

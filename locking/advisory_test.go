@@ -53,7 +53,7 @@ func TestValuesRoundTripAndStaySmall(t *testing.T) {
 			t.Fatalf("%s gave %+v, %v", value, got, ok)
 		}
 		if _, ok := decode(value, "path:other"); ok {
-			t.Fatal("a value is taken for another resource's")
+			t.Fatal("owner of another resource's value: got this one, want an unknown holder")
 		}
 	})
 }
@@ -62,14 +62,14 @@ func TestNonces(t *testing.T) {
 	n, other := newNonces(), newNonces()
 	nonce := n.draw()
 	if n.draw() == nonce || other.draw() == nonce {
-		t.Error("a nonce was drawn twice")
+		t.Error("two nonces: got equal ones, want different ones")
 	}
 	if n.isStray(nonce) || other.isStray(nonce) {
-		t.Error("a nonce in use is a stray")
+		t.Error("nonce in use: got a stray, want none")
 	}
 	n.drop(nonce)
 	if !n.isStray(nonce) || other.isStray(nonce) {
-		t.Error("a dropped nonce is abandoned for its maker only")
+		t.Error("dropped nonce: got another answer, want a stray of its own process only")
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The errors of a Backend. Locker acts on no others.
+// The errors of a Backend that Locker distinguishes.
 var (
 	// ErrNotStored says that the key exists. Add changed nothing.
 	ErrNotStored = errors.New("key is held")

@@ -48,7 +48,7 @@ func TestExpiredLockStoresNoValue(t *testing.T) {
 		}
 	}
 	if backend.adds != 0 {
-		t.Error("the value was stored")
+		t.Error("value: got it stored, want it dropped")
 	}
 	lock.trusted = time.Now().Add(time.Minute)
 	if value, err := c.take(t.Context(), lock); err != nil || string(value) != "stale" ||
@@ -80,17 +80,17 @@ func TestFlightsAreRemoved(t *testing.T) {
 	f := newFlights()
 	one, other := f.join("k"), f.join("k")
 	if one != other {
-		t.Fatal("two callers wait apart")
+		t.Fatal("computations of two callers: got two, want one")
 	}
 	f.land("k", one, []byte("value"))
 	late := f.join("k")
 	if late == one {
-		t.Error("who came later gets a value from before")
+		t.Error("value of a later caller: got the earlier value, want a new one")
 	}
 	f.leave("k", one)
 	f.leave("k", other)
 	if f.byKey["k"] != late {
-		t.Error("those who left took a later flight with them")
+		t.Error("later computation: got it cancelled, want it kept")
 	}
 	f.leave("k", late)
 	if len(f.byKey) != 0 {

@@ -11,7 +11,8 @@
 //	both                  all modes, with hierarchy    always; waiters do not poll the database
 //	grants only           all modes, with hierarchy    always
 //
-// Options.Restore is for a program that decides in its own database, as the scheduler does.
+// Options.Restore is for a program whose own database decides which owner may commit, such as the
+// scheduler: the Locker then adds vanished advisory locks again, and their locks continue.
 //
 // # What a lock covers
 //
@@ -23,15 +24,14 @@
 // # Advisory locks
 //
 // The names of a lock are sorted and deduplicated. Each is added under a key of its own, if the
-// key is free. If one is held, those added before are removed in reverse order. Nothing waits
-// while it holds something, so there is no deadlock. Waiting is a policy around the whole
-// (Acquire). Only exclusive requests have an advisory lock, under the exact name, so a name
-// without relatives costs one add.
+// key is free. If one is held, those added before are removed in reverse order. A caller holds
+// nothing while it waits, so there is no deadlock. Acquire repeats all these steps by a policy.
+// Only exclusive requests have an advisory lock, under the exact name, so each name costs one add.
 //
 // The value of an advisory lock is JSON with its holder, and with a nonce that is drawn for one
 // attempt and never reused. A value is renewed or removed only if it is exactly the stored one.
-// So an old owner cannot change the lock of its successor. A value that this package did not
-// write is held by an unknown holder, and is never removed.
+// So an old owner cannot change the lock of its successor. If a key has a value that this package
+// did not write, an unknown holder has the lock, and the value is never removed.
 //
 // If the reply to an add is lost, the add may have taken effect, may not have, or may do so
 // later. So the value is read back, and the nonces are compared. A value with a nonce of this
@@ -43,34 +43,35 @@
 // like a stray, so no waiter waits for the end of its lease. A live session keeps its advisory
 // locks, also between add and grant.
 //
-// With grants, a server that does not answer is not asked for two seconds. Other servers are.
+// With grants, the Locker does not ask a server for two seconds after it did not answer. It
+// continues to ask the other servers.
 //
 // Without grants, an advisory lock is trusted for its lease less two seconds, because memcached
 // may drop an item up to two seconds early. The time counts from before the request was sent, so
 // a slow reply does not extend it. Run renews at a third of the lease. If an advisory lock
 // cannot be renewed in time, has disappeared, or has the value of another owner, its lock is
-// lost: the context of the lock ends with a *LostError. With grants it is added again.
+// lost: the context of the lock ends with a *LostError. With grants the advisory lock is added
+// again, and the lock continues.
 //
 // # Grants
 //
 // After the advisory locks the grants decide, in one call for all requests of the process at
-// that time. If they refuse a lock, its advisory locks are removed. Then it polls the advisory
-// lock of its blocker, which contains the blocker's id, and does not poll the database. If the
-// blocker has no advisory lock (it is shared, has a slot, or only waits), each try asks the
+// that time. If they refuse a lock, its advisory locks are removed. Then Acquire polls the
+// advisory lock of the blocker, which contains the blocker's id, and does not poll the database.
+// If the blocker has no advisory lock (it is shared, has a slot, or only waits), each try asks the
 // grants once. If the key-value store does not answer, the grants decide alone.
 //
-// Waiters are served in order. A lock of Acquire has a position among the waiters from the first
-// refusal by the grants, or after a second behind an advisory lock. Younger requests that
-// conflict wait behind it: readers behind a writer, and names beneath behind the name above.
-// From then on it asks the grants first, and adds its advisory locks after the grant. When it
-// gives up, its position is withdrawn.
+// Waiters are served in order. Acquire gets a position among the waiters when the grants first
+// refuse it, or after a second behind an advisory lock. Younger requests that conflict wait behind
+// it, such as readers behind a writer, and a/b behind a. From then on Acquire asks the grants
+// first, and adds its advisory locks after the grant. When it gives up, it withdraws its position.
 //
 // All locks of a Locker belong to one session, which Run opens and renews at a third of its TTL.
 // A session is trusted until one TTL after the last confirmed request was sent, by the monotonic
 // clock of the machine. If it is lost, all its locks end, and Run opens another session. Any
 // other replica frees the locks of an expired session, with their advisory locks, within a third
-// of a TTL after it expired by the clock of the store. With Session.Succeeds, a new process
-// frees the locks of the previous process of its name at once.
+// of a TTL after the session expired by the clock of the store. With Session.Succeeds, a new
+// process frees the locks of the previous process of its name at once.
 //
 // A lost reply leaves nothing behind. A lock keeps its id when it is requested again. If the
 // caller gives up, the request is withdrawn. If a heartbeat returns a claim or a position that
@@ -102,12 +103,14 @@
 //
 //	resource.go, table.go     resources and conflicts
 //	locker.go, advisory.go    TryAcquire, and values of advisory locks
-//	renew.go, renewals.go     renewal; stray.go, remove.go, clear.go: removal
+//	renew.go, renewals.go     renewal
+//	stray.go, remove.go, clear.go  removal
 //	owners.go, servers.go     advisory locks of dead sessions; servers that do not answer
 //	attempt.go, acquire.go    a lock with grants; waiting
 //	session_locks.go, session.go  locks and requests of a session; its heartbeat and sweep
 //	lock.go, release.go       a lock, and its end
-//	gate.go, memo.go          one of many replicas, and its value for all
+//	gate.go                   Gate, which chooses one of many callers
+//	memo.go                   Memo, which computes a value once
 //
 // Gate needs advisory locks, and Memo a Locker with advisory locks only.
 package locking

@@ -16,7 +16,7 @@ var (
 	ErrUnsupported = errors.New("lock mode is not supported here")
 	// ErrForeignValue says that a Memo's key holds a value that Memo did not write.
 	// Memo never removes it; it expires.
-	ErrForeignValue = errors.New("what is stored is not the value of this key")
+	ErrForeignValue = errors.New("stored value is not a value of this key")
 )
 
 // HeldError says that another lock holds a resource, or has waited for it longer. It
@@ -103,7 +103,7 @@ func (e *LostError) Error() string {
 	case LossTaken:
 		return fmt.Sprintf("lock on %s was lost: it is held by %s", e.Resource, e.Holder)
 	case LossVanished:
-		return fmt.Sprintf("lock on %s was lost: its entry is gone", e.Resource)
+		return fmt.Sprintf("lock on %s was lost: its advisory lock is gone", e.Resource)
 	case LossSession, LossClaim:
 		return fmt.Sprintf("lock was lost: %v", e.Err)
 	}

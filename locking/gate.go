@@ -11,8 +11,8 @@ import (
 
 // Gate returns true to one caller with the name: the first within ttl, which is a
 // second to 30 days. It returns false only when another call has clearly taken the
-// name. After an error the outcome is unknown, and the caller must go on. What the
-// gate guards must therefore tolerate two callers.
+// name. After an error the outcome is unknown, and the caller must continue. So the
+// work behind the gate must tolerate two callers.
 func (l *Locker) Gate(ctx context.Context, name string, ttl time.Duration) (won bool, err error) {
 	if name == "" {
 		return false, fmt.Errorf("%w: a gate needs a name", ErrBadName)

@@ -343,12 +343,12 @@ func TestCallerReturnsFromHangingGrantsWhenItsContextEnds(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		begun := time.Now()
+		startedAt := time.Now()
 		if _, err := locker.TryAcquire(ctx, locking.Owner{}, exclusive(t, "a")); !errors.Is(err,
 			context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}
-		if took := time.Since(begun); took > 5*time.Second {
+		if took := time.Since(startedAt); took > 5*time.Second {
 			t.Errorf("it took %s", took)
 		}
 		time.Sleep(ttl) // the call landed, and a heartbeat gave its claim back
@@ -398,13 +398,13 @@ func TestLockWithLostReplyAsksTheGrantsFirst(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		begun := time.Now()
+		startedAt := time.Now()
 		k, err := locker.Acquire(t.Context(), locking.Owner{}, exclusive(t, "m"),
 			retry.Policy{Attempts: 100, Delay: 100 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(begun); took != 100*time.Millisecond {
+		if took := time.Since(startedAt); took != 100*time.Millisecond {
 			t.Errorf("it took %s", took)
 		}
 		release(t, k)
@@ -480,14 +480,14 @@ func TestGrantThatFindsTheSessionLostEndsItsLocks(t *testing.T) {
 		if err := d.stores.grants.OpenSession(t.Context(), succeeds); err != nil {
 			t.Fatal(err)
 		}
-		begun := time.Now()
+		startedAt := time.Now()
 		if _, err := locker.TryAcquire(t.Context(), locking.Owner{},
 			exclusive(t, "n")); !errors.Is(err, locking.ErrSessionLost) {
 			t.Errorf("got %v", err)
 		}
 		<-k.Context().Done()
-		if err := locker.Ready(t.Context()); err != nil || !time.Now().Equal(begun) {
-			t.Errorf("after %s: %v", time.Since(begun), err)
+		if err := locker.Ready(t.Context()); err != nil || !time.Now().Equal(startedAt) {
+			t.Errorf("after %s: %v", time.Since(startedAt), err)
 		}
 	})
 }
@@ -495,11 +495,11 @@ func TestGrantThatFindsTheSessionLostEndsItsLocks(t *testing.T) {
 // TestHangingSweepDoesNotDelayHeartbeats makes every sweep hang.
 func TestHangingSweepDoesNotDelayHeartbeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		begun := time.Now()
+		startedAt := time.Now()
 		locker := start(t, nil, locking.Options{Grants: unswept{memory.NewGrants()},
 			Session: locking.Session{Replica: "a", TTL: 3 * time.Second}})
-		if err := locker.Ready(t.Context()); err != nil || time.Since(begun) > time.Second {
-			t.Fatalf("after %s: %v", time.Since(begun), err)
+		if err := locker.Ready(t.Context()); err != nil || time.Since(startedAt) > time.Second {
+			t.Fatalf("after %s: %v", time.Since(startedAt), err)
 		}
 		k := lock(t, locker, "m")
 		time.Sleep(time.Minute)
@@ -564,16 +564,16 @@ func TestStopIsPromptDuringAnOutage(t *testing.T) {
 		}
 		d.advisory.Always(lockingtest.Unavailable)
 		d.grants.Always(lockingtest.Unavailable)
-		begun := time.Now()
+		startedAt := time.Now()
 		cancel()
 		synctest.Wait()
 		for _, k := range locks {
 			if k.Context().Err() == nil {
-				t.Fatal("a lock goes on after Run's context ended")
+				t.Fatal("lock after the end of Run's context: got it active, want it ended")
 			}
 		}
-		if err := <-ended; err != nil || time.Since(begun) > 10*time.Second {
-			t.Errorf("ended after %s: %v", time.Since(begun), err)
+		if err := <-ended; err != nil || time.Since(startedAt) > 10*time.Second {
+			t.Errorf("ended after %s: %v", time.Since(startedAt), err)
 		}
 	})
 }
@@ -581,7 +581,7 @@ func TestStopIsPromptDuringAnOutage(t *testing.T) {
 // late delays the answers of heartbeats while a lock waits.
 type late struct{ locking.Grants }
 
-func (l late) Heartbeat(ctx context.Context, session uuid.UUID) (locking.Beat, error) {
+func (l late) Heartbeat(ctx context.Context, session uuid.UUID) (locking.HeartbeatReply, error) {
 	heartbeat, err := l.Grants.Heartbeat(ctx, session)
 	if len(heartbeat.Waiting) > 0 {
 		time.Sleep(2 * time.Second)

@@ -38,8 +38,8 @@ type Session struct {
 	Succeeds bool
 }
 
-// Beat is the reply to a heartbeat.
-type Beat struct {
+// HeartbeatReply is the reply to a heartbeat.
+type HeartbeatReply struct {
 	Now     time.Time           // the store's clock
 	Claims  map[Token]uuid.UUID // every claim of the session, with its lock's id
 	Waiting []uuid.UUID         // ids of the session's locks that are queued
@@ -102,7 +102,7 @@ type Grants interface {
 	OpenSession(ctx context.Context, s Session) error
 	// Heartbeat extends a live session by its TTL. It returns ErrSessionLost if the
 	// session has ended or expired.
-	Heartbeat(ctx context.Context, session uuid.UUID) (Beat, error)
+	Heartbeat(ctx context.Context, session uuid.UUID) (HeartbeatReply, error)
 	// EndSession ends the session and removes its claims and waiters. It returns nil
 	// if there is no such session.
 	EndSession(ctx context.Context, session uuid.UUID) error

@@ -100,7 +100,7 @@ func (k *Lock) keep(sent time.Time) bool {
 		}
 		k.expiry = time.AfterFunc(left, k.expire)
 	}
-	k.locker.living.add(k)
+	k.locker.locks.add(k)
 	if len(k.advisory) > 0 {
 		k.locker.renewals.add(k, k.firstRenewal(sent))
 	}
@@ -137,7 +137,7 @@ func (k *Lock) Requests() []Request { return slices.Clone(k.requests) }
 // repeated call returns the same.
 //
 // With Options.Grants it releases the claim first, and returns only the errors of
-// that. Run releases a claim later that Release could not.
+// that. If it cannot release the claim, Run does so later.
 func (k *Lock) Release(ctx context.Context) error {
 	k.end(nil)
 	k.work <- struct{}{} // no renewal adds anything after this
@@ -173,7 +173,7 @@ func (k *Lock) end(lost *LostError) bool {
 		k.expiry.Stop()
 	}
 	k.locker.renewals.remove(k)
-	k.locker.living.remove(k)
+	k.locker.locks.remove(k)
 	if lost != nil {
 		k.cancel(lost)
 	} else {

@@ -30,7 +30,7 @@ type Options struct {
 	Lease     time.Duration // 10 s to 24 h, cut to whole seconds
 	// Restore says that the caller's store decides which run may commit. Then the
 	// Locker adds advisory locks for exclusive requests only. It adds a vanished
-	// advisory lock again and reports an event, and the lock goes on.
+	// advisory lock again and reports an event, and the lock continues.
 	Restore bool
 	// Grants, if set, decides on each lock. The Locker then enforces every mode and
 	// the hierarchy, each lock has a token, and all locks end with one session,
@@ -66,7 +66,7 @@ type Locker struct {
 	breakers breaker.Servers // of the backend, used with Options.Restore
 	renewals renewals
 	failing  atomic.Int64 // locks with a failed last renewal
-	living   livingLocks
+	locks    liveLocks
 
 	// Set with Grants:
 	keeper   *session.Keeper[*sessionLocks] // nil without Grants

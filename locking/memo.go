@@ -31,8 +31,8 @@ type Memo struct {
 // owner in its locks. Memos with one namespace and servers share their values. l
 // must not have Options.Restore or Options.Grants.
 //
-// Values are far larger than locks and fill the memory of their servers. Give the
-// Memo a Locker on servers of its own where other locks matter.
+// Values are far larger than locks and fill the memory of their servers. Do not use
+// the servers of other locks: give the Memo a Locker with servers of its own.
 func NewMemo(l *Locker, owner Owner) (*Memo, error) {
 	if l.options.Restore {
 		return nil, errors.New("memo: its locker has grants or Options.Restore, expected " +
@@ -57,7 +57,7 @@ func NewMemo(l *Locker, owner Owner) (*Memo, error) {
 // not ask for the same key.
 //
 // Callers of one process wait together, and one of them polls the store. A caller
-// whose ctx ends returns, and the others go on. If it was the one that computed,
+// whose ctx ends returns, and the others continue. If it was the one that computed,
 // another caller computes again.
 //
 // Do returns

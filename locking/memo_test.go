@@ -44,18 +44,18 @@ func TestMemoHandsOverWhenTheLockRunsOut(t *testing.T) {
 		backend := memory.New()
 		dead, live := newMemo(t, newLocker(t, backend, locking.Options{})),
 			newMemo(t, start(t, backend, locking.Options{}))
-		begun := time.Now()
+		startedAt := time.Now()
 		wake := make(chan struct{})
 		var all sync.WaitGroup
 		all.Go(func() {
 			first := true
 			checkMemo(t, dead, func(ctx context.Context) ([]byte, error) {
 				if !first {
-					t.Error("computed again although another value is stored")
+					t.Error("calls of compute: got a second one, want one")
 				}
 				first = false
 				<-ctx.Done()
-				if took := time.Since(begun); took != trust {
+				if took := time.Since(startedAt); took != trust {
 					t.Errorf("the context ended after %v, want %v", took, trust)
 				}
 				if lost := new(locking.LostError); !errors.As(context.Cause(ctx), &lost) ||
@@ -70,7 +70,7 @@ func TestMemoHandsOverWhenTheLockRunsOut(t *testing.T) {
 		for range 3 {
 			all.Go(func() {
 				checkMemo(t, live, func(context.Context) ([]byte, error) {
-					if took := time.Since(begun); took < lease ||
+					if took := time.Since(startedAt); took < lease ||
 						took > lease+250*time.Millisecond {
 						t.Errorf("handed over after %v, want %v and one poll at most", took,
 							lease)
@@ -89,10 +89,10 @@ func TestMemoGivesUpAfterThreeLostLocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := memory.New()
 		memo := newMemo(t, start(t, backend, locking.Options{}))
-		begun := 0
+		calls := 0
 		_, err := memo.Do(t.Context(), "list", time.Hour,
 			func(ctx context.Context) ([]byte, error) {
-				begun++
+				calls++
 				found, err := backend.Get(ctx, "test:memo:list")
 				if err != nil || len(found) != 1 {
 					t.Errorf("the lock: %v, %v", found, err)
@@ -105,8 +105,8 @@ func TestMemoGivesUpAfterThreeLostLocks(t *testing.T) {
 				return nil, ctx.Err()
 			})
 		lost := new(locking.LostError)
-		if !errors.As(err, &lost) || lost.Reason != locking.LossVanished || begun != 3 {
-			t.Errorf("got %v after %d turns, want a lost lock after 3", err, begun)
+		if !errors.As(err, &lost) || lost.Reason != locking.LossVanished || calls != 3 {
+			t.Errorf("got %v after %d turns, want a lost lock after 3", err, calls)
 		}
 		checkMemo(t, memo, fixed("fresh"), "fresh")
 	})
@@ -174,7 +174,7 @@ func TestMemoComputesUnderItsCallersContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	if kept.Err() == nil {
-		t.Error("compute's context goes on after it")
+		t.Error("context of compute after its return: got it active, want it ended")
 	}
 }
 

@@ -16,10 +16,10 @@ const (
 
 // Sessions reports which sessions are alive.
 type Sessions interface {
-	// Living returns those of the sessions that have neither ended nor expired, by
+	// LiveSessions returns those of the sessions that have neither ended nor expired, by
 	// the store's clock, in no order. They are at most MaxGrants. A session that is
 	// not in the result never revives.
-	Living(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, error)
+	LiveSessions(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, error)
 }
 
 // owners caches which sessions are dead, of those whose advisory locks this replica
@@ -90,12 +90,12 @@ func (o *owners) ask(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	living, err := o.sessions.Living(ctx, asked)
+	live, err := o.sessions.LiveSessions(ctx, asked)
 	if err != nil {
 		return err
 	}
-	lives := make(map[uuid.UUID]bool, len(living))
-	for _, session := range living {
+	lives := make(map[uuid.UUID]bool, len(live))
+	for _, session := range live {
 		lives[session] = true
 	}
 	o.mu.Lock()

@@ -45,14 +45,14 @@ func (d *duo) killAfterAdd() {
 // returns how long that took.
 func until(t *testing.T, locker *locking.Locker, requests []locking.Request) time.Duration {
 	t.Helper()
-	for begun := time.Now(); ; {
+	for startedAt := time.Now(); ; {
 		k, err := locker.Acquire(t.Context(), locking.Owner{}, requests,
 			retry.Policy{Attempts: 10, Delay: 10 * time.Millisecond})
 		if err == nil {
 			release(t, k)
-			return time.Since(begun)
+			return time.Since(startedAt)
 		}
-		if !errors.Is(err, locking.ErrHeld) || time.Since(begun) > time.Hour {
+		if !errors.Is(err, locking.ErrHeld) || time.Since(startedAt) > time.Hour {
 			t.Fatal(err)
 		}
 	}
@@ -64,14 +64,14 @@ func TestAdvisoryLockOfADeadSessionIsTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
 		victim, other := d.startFor(t, "a", longLease), d.other()
-		heir, begun := other.startFor(t, "b", longLease), time.Now()
+		heir, startedAt := other.startFor(t, "b", longLease), time.Now()
 		d.killAfterAdd()
 		if _, err := victim.TryAcquire(t.Context(), locking.Owner{},
 			exclusive(t, "m")); !errors.Is(err, locking.ErrUnavailable) {
 			t.Fatal(err)
 		}
 		until(t, heir, exclusive(t, "m"))
-		took := time.Since(begun)
+		took := time.Since(startedAt)
 		if least, most := ttl-time.Second, ttl+3*time.Second; took < least || took > most {
 			t.Errorf("granted after %s, want %s to %s: when its owner's session had expired",
 				took, least, most)
@@ -120,7 +120,7 @@ func TestWaitingForALiveAdvisoryLockCallsRarely(t *testing.T) {
 		holder, other := d.start(t, "a"), d.other()
 		waiter := other.start(t, "b")
 		k := lock(t, holder, "m")
-		for begun := time.Now(); time.Since(begun) < time.Minute; time.Sleep(10 * time.Millisecond) {
+		for startedAt := time.Now(); time.Since(startedAt) < time.Minute; time.Sleep(10 * time.Millisecond) {
 			if _, err := waiter.TryAcquire(t.Context(), locking.Owner{},
 				exclusive(t, "m")); !errors.Is(err, locking.ErrHeld) {
 				t.Fatalf("try behind a live holder: %v", err)
@@ -166,7 +166,7 @@ func TestAdvisoryLockOfTheCallersSession(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				backend, sessions := memory.New(), &register{}
 				if test.lives {
-					sessions.living = []uuid.UUID{test.session}
+					sessions.live = []uuid.UUID{test.session}
 				}
 				options := locking.Options{Restore: true, Sessions: sessions, Log: zerolog.Nop()}
 				if _, err := newLocker(t, backend, options).
@@ -185,18 +185,18 @@ func TestAdvisoryLockOfTheCallersSession(t *testing.T) {
 
 // register is Sessions in which the listed sessions are live.
 type register struct {
-	mu     sync.Mutex
-	living []uuid.UUID
-	fail   bool
+	mu   sync.Mutex
+	live []uuid.UUID
+	fail bool
 }
 
-func (r *register) Living(_ context.Context, sessions []uuid.UUID) ([]uuid.UUID, error) {
+func (r *register) LiveSessions(_ context.Context, sessions []uuid.UUID) ([]uuid.UUID, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.fail {
 		return nil, locking.ErrUnavailable
 	}
 	return slices.DeleteFunc(slices.Clone(sessions), func(id uuid.UUID) bool {
-		return !slices.Contains(r.living, id)
+		return !slices.Contains(r.live, id)
 	}), nil
 }

@@ -15,13 +15,13 @@ import (
 // releasesAtOnce limits how many locks ReleaseAll releases concurrently.
 const releasesAtOnce = 256
 
-// livingLocks are the locks of a Locker that have not ended.
-type livingLocks struct {
+// liveLocks are the locks of a Locker that have not ended.
+type liveLocks struct {
 	mu  sync.Mutex
 	all map[*Lock]struct{}
 }
 
-func (s *livingLocks) add(lock *Lock) {
+func (s *liveLocks) add(lock *Lock) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all == nil {
@@ -30,13 +30,13 @@ func (s *livingLocks) add(lock *Lock) {
 	s.all[lock] = struct{}{}
 }
 
-func (s *livingLocks) remove(lock *Lock) {
+func (s *liveLocks) remove(lock *Lock) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.all, lock)
 }
 
-func (s *livingLocks) list() []*Lock {
+func (s *liveLocks) list() []*Lock {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := make([]*Lock, 0, len(s.all))
@@ -49,7 +49,7 @@ func (s *livingLocks) list() []*Lock {
 // ReleaseAll releases every lock that is held when it is called, and returns the
 // joined errors of Release. It ignores locks that are being acquired.
 func (l *Locker) ReleaseAll(ctx context.Context) error {
-	locks := l.living.list()
+	locks := l.locks.list()
 	problems := make([]error, len(locks))
 	var all errgroup.Group
 	all.SetLimit(releasesAtOnce)

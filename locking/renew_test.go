@@ -154,10 +154,10 @@ func TestSlowRepliesDoNotExtendTheTrust(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := &slow{Backend: memory.New(), add: 3 * time.Second}
 		locker := newLocker(t, backend, locking.Options{})
-		begun := time.Now()
+		startedAt := time.Now()
 		k := lock(t, locker, "a", "b")
 		<-k.Context().Done()
-		if got := time.Since(begun); got != trust {
+		if got := time.Since(startedAt); got != trust {
 			t.Errorf("trusted for %v after the first request, want %v", got, trust)
 		}
 	})
@@ -180,14 +180,14 @@ func TestRenewalEndsWithTheTrust(t *testing.T) {
 		backend := &slow{Backend: memory.New()}
 		backend.renew.Store(int64(time.Hour))
 		locker := start(t, backend, locking.Options{})
-		begun := time.Now()
+		startedAt := time.Now()
 		k := lock(t, locker, "a")
 		<-k.Context().Done()
-		if got := time.Since(begun); got != trust {
+		if got := time.Since(startedAt); got != trust {
 			t.Errorf("lost after %v, want %v", got, trust)
 		}
 		synctest.Wait()
-		if len(backend.deadlines) != 1 || !backend.deadlines[0].Equal(begun.Add(trust)) {
+		if len(backend.deadlines) != 1 || !backend.deadlines[0].Equal(startedAt.Add(trust)) {
 			t.Errorf("deadlines of renewals %v, want one after %v", backend.deadlines, trust)
 		}
 	})
@@ -195,12 +195,12 @@ func TestRenewalEndsWithTheTrust(t *testing.T) {
 		backend := &slow{Backend: memory.New()}
 		backend.renew.Store(int64(5 * time.Second))
 		locker := start(t, backend, locking.Options{})
-		begun := time.Now()
+		startedAt := time.Now()
 		k := lock(t, locker, "a")
 		time.Sleep(third + 4*time.Second)
 		backend.renew.Store(int64(time.Hour)) // from the second renewal on
 		<-k.Context().Done()
-		if got := time.Since(begun); got != third+trust {
+		if got := time.Since(startedAt); got != third+trust {
 			t.Errorf("lost after %v, want %v", got, third+trust)
 		}
 	})
@@ -312,9 +312,9 @@ func TestLocksAfterTheEndOfRun(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Errorf("run: %v", err)
 		}
-		begun := time.Now()
+		startedAt := time.Now()
 		<-k.Context().Done()
-		if got := time.Since(begun); got != trust-time.Second {
+		if got := time.Since(startedAt); got != trust-time.Second {
 			t.Errorf("lost %v after the end of Run, want %v", got, trust-time.Second)
 		}
 	})

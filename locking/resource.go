@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/holdfast-dev/holdfast/internal/runes"
 )
 
 // ErrBadName is wrapped by every error about an invalid resource name. A name is
@@ -95,7 +96,7 @@ func newResource(kind Kind, path string) (Resource, error) {
 	if !utf8.ValidString(path) {
 		return Resource{}, fmt.Errorf("%w: %s name %q is not valid UTF-8", ErrBadName, kind, path)
 	}
-	if i := strings.IndexFunc(path, unicode.IsControl); i >= 0 {
+	if i := strings.IndexFunc(path, runes.IsControl); i >= 0 {
 		return Resource{}, fmt.Errorf("%w: %s name %q has a control character at byte %d",
 			ErrBadName, kind, path, i)
 	}

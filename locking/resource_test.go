@@ -33,6 +33,7 @@ func TestNames(t *testing.T) {
 		{KindPath, "a\nb", ""},
 		{KindPath, "a\x00", ""},
 		{KindPath, "a\u0085b", ""},
+		{KindPath, "a\u202eb", ""},
 		{KindPath, "\xff", ""},
 		{KindSlot, "vendor-api", "vendor-api"},
 		{KindSlot, "", ""},
@@ -221,7 +222,7 @@ func TestNormalizeIsIdempotent(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !slices.Equal(requests, before) {
-			t.Fatal("it changed its argument")
+			t.Fatal("argument of Normalize: got it changed, want it unchanged")
 		}
 		twice, err := Normalize(once)
 		if err != nil || !slices.Equal(once, twice) {

@@ -88,8 +88,8 @@ func (l *Locker) heartbeat(ctx context.Context, s *liveSession) (
 	}, nil
 }
 
-func (l *Locker) releaseAbandoned(ctx context.Context, s *liveSession, beat Beat) error {
-	claims, waits := s.Data.abandoned(beat)
+func (l *Locker) releaseAbandoned(ctx context.Context, s *liveSession, reply HeartbeatReply) error {
+	claims, waits := s.Data.abandoned(reply)
 	var problems []error
 	for len(claims) > 0 {
 		n := min(len(claims), MaxGrants)

@@ -116,15 +116,15 @@ func (s *sessionLocks) locks() map[Token]*Lock {
 // know. They belong to abandoned requests whose replies were lost. A waiter in the
 // beat may have been granted since, and a withdrawal would release its claim. So
 // waiters of held locks are left out.
-func (s *sessionLocks) abandoned(beat Beat) (claims []Token, waits []uuid.UUID) {
+func (s *sessionLocks) abandoned(reply HeartbeatReply) (claims []Token, waits []uuid.UUID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for token, id := range beat.Claims {
+	for token, id := range reply.Claims {
 		if _, asked := s.asking[id]; !asked && s.held[token] == nil {
 			claims = append(claims, token)
 		}
 	}
-	for _, id := range beat.Waiting {
+	for _, id := range reply.Waiting {
 		if _, asked := s.asking[id]; !asked && !s.holds(id) {
 			waits = append(waits, id)
 		}

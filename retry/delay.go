@@ -14,9 +14,10 @@ const (
 	reversePeriod  = 15
 )
 
-// After returns the delay before the next try of an operation that has failed that
-// often and whose first try began that long ago. It returns false if the policy is
-// exhausted. It is Series.Next for callers that count failures elsewhere.
+// After returns the delay before the next try of an operation. failures is the
+// number of failed tries, and waited is the time since the first try began. After
+// returns false if the policy is exhausted. It is Series.Next for callers that count
+// failures themselves.
 func (p Policy) After(failures int, waited time.Duration) (delay time.Duration, ok bool) {
 	return p.after(failures, waited, rand.Float64)
 }

@@ -132,7 +132,7 @@ func TestDoWithAnEndedContextTriesNothing(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(shutdown)
 	err := retry.Do(ctx, retry.Policy{Attempts: 2}, func(context.Context) error {
-		t.Error("it tried")
+		t.Error("calls of op: got one, want none")
 		return nil
 	})
 	if err != shutdown {

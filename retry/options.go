@@ -12,16 +12,16 @@ type settings struct {
 // Option adjusts Do or Start.
 type Option func(*settings)
 
-// If limits retries to failures of which worth says that another try may
-// succeed; Do returns any other error as it is.
+// If limits retries to errors for which worth returns true. Do returns any other
+// error unchanged.
 func If(worth func(error) bool) Option { return func(s *settings) { s.worth = worth } }
 
-// OnFailure makes Do call hook after each failure that another try may follow
-// or that exhausts the policy. If hook returns an error, there is no further try.
+// OnFailure makes Do call hook after each failure, except one that If excludes. If
+// hook returns an error, there is no further try.
 func OnFailure(hook func(Failure) error) Option { return func(s *settings) { s.onFailure = hook } }
 
-// WithSource draws the jitter from source, which nothing else may use
-// meanwhile: tests repeat with it. By default it is the process's own.
+// WithSource draws the jitter from source, so that a test can repeat it. Nothing
+// else may use source at the same time. The default is the source of the process.
 func WithSource(source rand.Source) Option { return func(s *settings) { s.source = source } }
 
 func gather(options []Option) settings {

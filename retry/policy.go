@@ -10,7 +10,7 @@ const (
 	Constant Backoff = "constant" // Delay, each time
 	// Delay, doubled at each failure, at most MaxDelay
 	Exponential Backoff = "exponential"
-	// max(10 ms, 1024 ms / (n mod 15)), whatever Delay is: long waiters poll oftener
+	// max(10 ms, 1024 ms / (n mod 15)), regardless of Delay: the delays shrink
 	ReverseExponential Backoff = "reverse_exponential"
 )
 

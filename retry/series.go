@@ -12,8 +12,8 @@ type Series struct {
 	failures int
 }
 
-// Start begins a series whose first try begins now. Of the options only
-// WithSource matters here.
+// Start begins a series whose first try begins now. It ignores all options except
+// WithSource.
 func (p Policy) Start(now time.Time, options ...Option) *Series {
 	return &Series{policy: p, random: uniform(gather(options).source), start: now}
 }

@@ -25,7 +25,7 @@ func TestSeriesCountsTriesAndTime(t *testing.T) {
 		}
 	}
 	if _, ok := series.Next(start.Add(5 * time.Second)); ok {
-		t.Fatal("a fourth try")
+		t.Fatal("fourth try: got one, want none")
 	}
 	cause := errors.New("cause")
 	err := series.Exhausted(start.Add(5*time.Second), cause, nil)
@@ -93,7 +93,7 @@ func TestSeriesEnds(t *testing.T) {
 				t.Fatalf("a try begins %v after the first", now.Sub(start))
 			}
 			if tries > 20_000 {
-				t.Fatal("it does not end")
+				t.Fatal("series without limits: got no end, want one")
 			}
 		}
 	})

@@ -34,7 +34,7 @@ func replica() {
 	noOp := jobs.Handle("no-op", func(context.Context, *jobs.Run, struct{}) error { return nil })
 	path := os.Getenv(profileVariable)
 	if path == "" {
-		holdfast.Main(noOp)
+		holdfast.Main(holdfast.WithHandlers(noOp))
 		return
 	}
 	file, err := os.Create(path)
@@ -45,7 +45,7 @@ func replica() {
 		fmt.Fprintln(os.Stderr, "bench: processor profile:", err)
 		os.Exit(1)
 	}
-	holdfast.Main(noOp)
+	holdfast.Main(holdfast.WithHandlers(noOp))
 	pprof.StopCPUProfile()
 	if err := file.Close(); err != nil {
 		fmt.Fprintln(os.Stderr, "bench: processor profile:", err)

@@ -114,7 +114,7 @@ func TestParamsAreChecked(t *testing.T) {
 	cmd.Env = append(os.Environ(), asProgram+"=1")
 	output, err := cmd.CombinedOutput()
 	if err == nil {
-		t.Error("it was accepted")
+		t.Error("request: got success, want an error")
 	}
 	for _, want := range []string{`wrong.yaml:2:`,
 		`found "west", expected one of ["north" "south"]`, `wrong.yaml:3:`, `unknown key "shops"`} {

@@ -8,5 +8,5 @@ import (
 )
 
 func main() {
-	holdfast.Main(sales.Handlers()...)
+	holdfast.Main(holdfast.WithHandlers(sales.Handlers()...))
 }

@@ -165,7 +165,7 @@ func TestChangesOfRelatedPathsNeverOverlap(t *testing.T) {
 		t.Errorf("%d changes of related paths overlapped", r.overlaps)
 	}
 	if r.served == 0 {
-		t.Error("nothing was served")
+		t.Error("served moves: got none, want some")
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 
 func main() {
 	if startedAsReplica(os.Args) {
-		holdfast.Main(handlers()...)
+		holdfast.Main(holdfast.WithHandlers(handlers()...))
 		return
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -85,7 +85,7 @@ func TestOptions(t *testing.T) {
 	_, err = parseOptions([]string{"-without", "500ms", "-with", "1500ms", "-scale", "0",
 		"-clients", "51", "more"}, nil)
 	if err == nil {
-		t.Fatal("accepted")
+		t.Fatal("invalid options: got success, want an error")
 	}
 	for _, want := range []string{"-without", "-with", "-scale", "-clients", `["more"]`} {
 		if !strings.Contains(err.Error(), want) {

@@ -13,7 +13,7 @@ import (
 // The test binary is also the program that its replicas run.
 func TestMain(m *testing.M) {
 	if startedAsReplica(os.Args) {
-		holdfast.Main(handlers()...)
+		holdfast.Main(holdfast.WithHandlers(handlers()...))
 		return
 	}
 	os.Exit(m.Run())

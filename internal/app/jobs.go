@@ -22,7 +22,8 @@ func jobOf(config *configs.Config, j configs.Job) jobs.Job {
 	group := config.Group(j.Group)
 	return jobs.Job{
 		Name: j.Name, Description: j.Description, Schedule: j.Schedule, Handler: j.Handler,
-		Params: j.Params.JSON(), Secrets: j.Params.Secrets(), Resources: j.Requests,
+		Params: j.Params.JSON(), Secrets: j.Params.Secrets(),
+		Overridable: j.Overridable, Resources: j.Requests,
 		Wait: j.Wait.Policy(), Reserve: reserveOf(j.Wait.Reserve),
 		Overlap: jobs.Overlap(j.Overlap), Misfire: jobs.Misfire(j.Misfire.NoReplica),
 		MisfireThreshold: j.MisfireThreshold,

@@ -4,7 +4,7 @@ import "github.com/holdfast-dev/holdfast/internal/metrics"
 
 // addSources gives the metrics the sources that each scrape reads.
 func (r *Replica) addSources() {
-	sources := metrics.Sources{Stats: r.scheduler.Stats}
+	sources := metrics.Sources{Stats: r.scheduler.Stats, Status: r.severities}
 	if r.locks != nil && r.locks.watch != nil {
 		sources.Servers = r.locks.watch.Servers
 	}

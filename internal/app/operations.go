@@ -14,14 +14,14 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// Specs parses jobs that operators add at run time, by the rules of the configuration.
-type Specs struct {
+// SpecParser parses jobs that operators add at run time, by the rules of the configuration.
+type SpecParser struct {
 	Config   func() *configs.Config // the current configuration
 	Registry *jobs.Registry
 }
 
 // Build returns the job of a text from the store.
-func (s Specs) Build(text json.RawMessage) (jobs.Job, error) {
+func (s SpecParser) Build(text json.RawMessage) (jobs.Job, error) {
 	job, err := s.parse(text)
 	if err != nil {
 		return jobs.Job{}, err
@@ -31,7 +31,7 @@ func (s Specs) Build(text json.RawMessage) (jobs.Job, error) {
 
 // Complete checks the text of an operator and returns the text for the store, with all defaults
 // filled in. Added are the schedules of the jobs that were added before.
-func (s Specs) Complete(
+func (s SpecParser) Complete(
 	written []byte, added map[string]schedule.Schedule,
 ) (json.RawMessage, error) {
 	job, err := s.parse(written, configs.WithJobs(added))
@@ -42,7 +42,7 @@ func (s Specs) Complete(
 }
 
 // parse returns the job of a text, or a *jobs.SpecError with all mistakes in it.
-func (s Specs) parse(text []byte, options ...configs.Option) (*configs.Job, error) {
+func (s SpecParser) parse(text []byte, options ...configs.Option) (*configs.Job, error) {
 	job, err := s.Config().ParseJob("job", text,
 		append(options, configs.WithHandlers(ParamChecker{s.Registry}))...)
 	var wrong *configs.Errors
@@ -57,15 +57,22 @@ func (s Specs) parse(text []byte, options ...configs.Option) (*configs.Job, erro
 	return nil, &operations.SpecError{Problems: problems}
 }
 
+// Control is what actions need of a store.
+type Control interface {
+	operations.Control
+	operations.Lookup
+}
+
 // NewOperations returns the actions of operators. Outside a replica, replica is "" and cancelled is
 // nil.
 func NewOperations(
-	s Specs, table []jobs.Job, control operations.Control, outbox storage.Outbox,
+	s SpecParser, table []jobs.Job, control Control, outbox storage.Outbox,
 	locker *locking.Locker, replica string,
 	cancelled func(storage.Record), log zerolog.Logger,
 ) *operations.Operations {
 	return operations.New(operations.Options{
-		Control: control, Outbox: outbox, Registry: s.Registry, Jobs: table, Build: s.Build,
+		Control: control, Lookup: control, Outbox: outbox,
+		Registry: s.Registry, Jobs: table, Build: s.Build,
 		Complete: s.Complete, Locker: locker, Replica: replica, Cancelled: cancelled, Log: log,
 	})
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/configs"
+	"github.com/holdfast-dev/holdfast/jobs/permission"
 )
 
 // openPage makes the page, if it is configured, and listens on its address.
@@ -24,11 +25,13 @@ func (r *Replica) pageOptions(config *configs.Config) admin.Options {
 	options.Replica, options.Version = config.Replica.Name, Version()
 	options.Session = r.scheduler.Session
 	options.StoreName, options.Refresh, options.Log = storeName(config), config.Admin.Refresh, r.log
+	options.Rules = statusRules(config)
 
 	options.Store, options.Memory, options.Changes = r.timed, r.timed, r.timed
 	options.Watch = r.timed.Watch
-	options.Attempts, options.Restarts = r.store.Attempts, r.store.Restarts
-	options.Operations = r.operations
+	options.Attempts, options.SignOuts = r.store.Attempts, r.store.SignOuts
+	options.Restarts = r.store.Restarts
+	options.Operations, options.Authorizer = r.operations, r.authorizer
 
 	options.Ready, options.LongestWait = r.scheduler.Ready, r.scheduler.LongestWait
 	options.Upcoming, options.ScheduledTimes = r.upcoming, r.scheduler.ScheduledTimes
@@ -56,14 +59,33 @@ func AccessOptions(config configs.Admin) admin.Options {
 	}
 	for _, t := range config.Tokens {
 		options.Tokens = append(options.Tokens,
-			admin.Token{Name: t.Name, Role: admin.Role(t.Role), Hash: t.TokenHash.Reveal()})
+			admin.Token{Name: t.Name, Role: admin.Role(t.Role), Hash: t.TokenHash.Reveal(),
+				Expires: t.Expires, Scope: scopeOf(t)})
+	}
+	for _, role := range config.Roles {
+		options.Roles = append(options.Roles, permission.Role{Name: role.Name,
+			Include: role.Include, Grant: grantOf(role.Permissions, role.Groups, role.Jobs,
+				role.Resources)})
 	}
 	for _, k := range config.CookieKeys {
 		options.CookieKeys = append(options.CookieKeys, []byte(k.Key.Reveal()))
 	}
 	if p := config.TrustedProxy; p != nil {
 		options.Proxy = &admin.Proxy{Networks: p.Networks, UserHeader: p.UserHeader,
-			Role: admin.Role(p.Role), Operators: p.Operators}
+			Role: admin.Role(p.Role), Operators: p.Operators,
+			SecretHeader: p.SecretHeader, Secret: p.Secret.Reveal()}
+	}
+	if o := config.OIDC; o != nil {
+		options.OIDC = &admin.OIDC{Issuer: o.Issuer, ClientID: o.ClientID,
+			ClientSecret: o.ClientSecret.Reveal(), RedirectURL: o.RedirectURL, Scopes: o.Scopes,
+			GroupsClaim: o.GroupsClaim, Domains: o.Domains}
+		if o.Role != configs.NoRole {
+			options.OIDC.Role = admin.Role(o.Role)
+		}
+		for _, g := range o.Groups {
+			options.OIDC.Groups = append(options.OIDC.Groups,
+				admin.OIDCGroup{Name: g.Name, Role: admin.Role(g.Role)})
+		}
 	}
 	if config.TLS != nil {
 		options.Certificate = &admin.Certificate{CertFile: config.TLS.CertFile,
@@ -72,11 +94,28 @@ func AccessOptions(config configs.Admin) admin.Options {
 	return options
 }
 
+func grantOf(permissions, groups, jobs, resources []string) permission.Grant {
+	g := permission.Grant{Groups: groups, Jobs: jobs, Resources: resources}
+	for _, p := range permissions {
+		g.Permissions = append(g.Permissions, permission.Permission(p))
+	}
+	return g
+}
+
+// scopeOf returns the part of its role to which a token is limited, or nil.
+func scopeOf(t configs.Token) *permission.Grant {
+	if len(t.Permissions)+len(t.Groups)+len(t.Jobs)+len(t.Resources) == 0 {
+		return nil
+	}
+	g := grantOf(t.Permissions, t.Groups, t.Jobs, t.Resources)
+	return &g
+}
+
 // accessOf returns the access rules of the page, which a reload can change.
-func accessOf(config configs.Admin) admin.Access {
+func (r *Replica) accessOf(config configs.Admin) admin.Access {
 	o := AccessOptions(config)
 	return admin.Access{Hosts: o.Hosts, Users: o.Users, Tokens: o.Tokens, Proxy: o.Proxy,
-		CookieKeys: o.CookieKeys}
+		OIDC: o.OIDC, CookieKeys: o.CookieKeys, Roles: o.Roles, Authorizer: r.authorizer}
 }
 
 // upcoming returns the next n scheduled firings after from, for the page.

@@ -22,6 +22,15 @@ func newRegistry(targets *egress.Rules, own []jobs.Registration) (*jobs.Registry
 		handlers.Command()}, own...)...)
 }
 
+// CheckParams returns the option that checks params against the program's handlers.
+func (o Options) CheckParams() (configs.Option, error) {
+	registry, err := NewRegistry(o.Handlers)
+	if err != nil {
+		return nil, err
+	}
+	return configs.WithHandlers(ParamChecker{Registry: registry}), nil
+}
+
 // targetsOf returns the targets that http jobs and webhooks may have.
 func targetsOf(config *configs.Config) (*egress.Rules, error) {
 	targets := config.Handlers.HTTP

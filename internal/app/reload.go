@@ -41,7 +41,8 @@ func (r *Replica) Reload(load func() (*configs.Config, error)) error {
 var reloadable = []string{
 	"jobs", "calendars", "groups", "timezone", "misfire_threshold", "default_schema",
 	"locking.wait", "added_jobs",
-	"admin.hosts", "admin.users", "admin.tokens", "admin.trusted_proxy", "admin.cookie_keys",
+	"admin.hosts", "admin.users", "admin.tokens", "admin.trusted_proxy", "admin.oidc",
+	"admin.cookie_keys",
 	"log.level",
 }
 
@@ -65,7 +66,7 @@ func (r *Replica) apply(next *configs.Config) error {
 	}
 	now := merged(before, next)
 	table := Jobs(now)
-	access := accessOf(now.Admin)
+	access := r.accessOf(now.Admin)
 	if r.page != nil {
 		if err := r.page.CheckAccess(access); err != nil {
 			return err
@@ -104,8 +105,8 @@ func merged(before, next *configs.Config) *configs.Config {
 		next.DefaultSchema
 	now.Locking.Wait, now.AddedJobs = next.Locking.Wait, next.AddedJobs
 	a, n := &now.Admin, next.Admin
-	a.Hosts, a.Users, a.Tokens, a.TrustedProxy, a.CookieKeys = n.Hosts, n.Users, n.Tokens,
-		n.TrustedProxy, n.CookieKeys
+	a.Hosts, a.Users, a.Tokens, a.TrustedProxy, a.OIDC, a.CookieKeys = n.Hosts, n.Users, n.Tokens,
+		n.TrustedProxy, n.OIDC, n.CookieKeys
 	now.Log.Level = next.Log.Level
 	return &now
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/tracing"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/permission"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/jobs/webhook"
 	"github.com/holdfast-dev/holdfast/locking"
@@ -27,12 +29,14 @@ import (
 
 // Options are what a program adds to its configuration.
 type Options struct {
-	Handlers   []jobs.Registration // in addition to the built-in ones: sql, http and command
-	Middleware []jobs.Middleware   // wraps all handlers, the first is the outermost
-	Listeners  []jobs.Listener     // receive the events of this replica's firings
-	Log        *zerolog.Logger     // nil: standard error, as the configuration says
-	LogOutput  io.Writer           // used only with Log: the log of the handlers; may be nil
-	Shared     *Shared             // nil: the replica opens its own store and locks
+	Handlers   []jobs.Registration   // in addition to the built-in ones: sql, http and command
+	Jobs       []configs.BuiltJob    // in addition to those of the configuration
+	Middleware []jobs.Middleware     // wraps all handlers, the first is the outermost
+	Listeners  []jobs.Listener       // receive the events of this replica's firings
+	Authorizer permission.Authorizer // decides about the users of the page; nil: their roles do
+	Log        *zerolog.Logger       // nil: standard error, as the configuration says
+	LogOutput  io.Writer             // used only with Log: the log of the handlers; may be nil
+	Shared     *Shared               // nil: the replica opens its own store and locks
 }
 
 // Shared is the store and the locks that several replicas of one process share. The replicas do
@@ -49,10 +53,12 @@ type Replica struct {
 	table      []jobs.Job
 	middleware []jobs.Middleware
 	listeners  []jobs.Listener
+	authorizer permission.Authorizer // nil: roles decide
 	log        zerolog.Logger
 	output     io.Writer
 	level      *logLevel // nil if the program supplies the log
 	reloading  sync.Mutex
+	status     atomic.Pointer[string] // severity of the last check; nil before
 	shared     *Shared
 
 	opened
@@ -91,7 +97,8 @@ func New(config *configs.Config, o Options) (*Replica, error) {
 	}
 	table := Jobs(config)
 	r := &Replica{registry: registry, table: table, output: o.LogOutput, shared: o.Shared,
-		middleware: o.Middleware, listeners: o.Listeners}
+		middleware: o.Middleware, listeners: o.Listeners,
+		authorizer: o.Authorizer}
 	r.config.Store(config)
 	if o.Log != nil {
 		r.log = *o.Log
@@ -147,6 +154,25 @@ func (r *Replica) Ready(ctx context.Context) error {
 // the store, so they work whether or not the replica runs.
 func (r *Replica) Operations() *operations.Operations { return r.operations }
 
+// ErrNoPostgres is the error of a method that needs PostgreSQL.
+var ErrNoPostgres = errors.New("the store is not PostgreSQL")
+
+// TriggerTx triggers a job in a transaction of the caller: see postgres.Store.TriggerTx. It returns
+// ErrNotOpen before Open, and ErrNoPostgres with SQLite.
+func (r *Replica) TriggerTx(ctx context.Context, tx pgx.Tx, a storage.Action,
+	request storage.TriggerRequest) (storage.Triggered, error) {
+	switch {
+	case r.operations == nil:
+		return storage.Triggered{}, fmt.Errorf("trigger job %s: %w", request.Job, ErrNotOpen)
+	case r.store.Postgres == nil:
+		return storage.Triggered{}, fmt.Errorf("trigger job %s: %w", request.Job, ErrNoPostgres)
+	}
+	return r.operations.TriggerBy(ctx, a, request, func(ctx context.Context, a storage.Action,
+		request storage.TriggerRequest) (storage.Triggered, error) {
+		return r.store.Postgres.TriggerTx(ctx, tx, a, request)
+	})
+}
+
 // Run fires jobs and serves the page until ctx ends. Then it stops gracefully, as doc.go shows. It
 // calls Open if Open has not succeeded before.
 func (r *Replica) Run(ctx context.Context) error {
@@ -167,6 +193,7 @@ func (r *Replica) Run(ctx context.Context) error {
 		return r.scheduler.Run(running)
 	})
 	r.runWatch(serving, &parts)
+	parts.Go(func() error { return r.watchStatus(serving) })
 	if r.sender != nil {
 		parts.Go(func() error { return r.sender.Run(serving) })
 	}

@@ -10,7 +10,7 @@ import (
 
 // openScheduler makes the actions of operators and the scheduler.
 func (r *Replica) openScheduler(_ context.Context, config *configs.Config) (err error) {
-	specs := Specs{Config: r.config.Load, Registry: r.registry}
+	specs := SpecParser{Config: r.config.Load, Registry: r.registry}
 	publish := func(run storage.Record) { r.scheduler.PublishCancelled(run) }
 	r.operations = NewOperations(specs, r.table, r.timed, r.store.Outbox, r.locker,
 		config.Replica.Name, publish, r.log)
@@ -22,7 +22,7 @@ func (r *Replica) openScheduler(_ context.Context, config *configs.Config) (err 
 	return nil
 }
 
-func (r *Replica) schedulerOptions(config *configs.Config, specs Specs) engine.Options {
+func (r *Replica) schedulerOptions(config *configs.Config, specs SpecParser) engine.Options {
 	options := engine.Options{
 		Store:    r.timed,
 		RunStore: r.store.Store,
@@ -44,6 +44,7 @@ func (r *Replica) schedulerOptions(config *configs.Config, specs Specs) engine.O
 		ShutdownGrace:  config.ShutdownGrace,
 		MaxClockOffset: config.Clock.MaxOffset,
 		KeepHistory:    config.History.Keep,
+		SealAudit:      config.Audit.Chain,
 
 		Middleware: r.middleware,
 		Listeners:  r.listeners,

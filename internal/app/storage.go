@@ -17,15 +17,17 @@ import (
 type Storage struct {
 	storage.Store
 	Attempts storage.Attempts
+	SignOuts storage.SignOuts
 	Outbox   storage.Outbox
 	Restarts storage.Restarts // nil with SQLite, which does not allow memcached
+	Postgres *postgres.Store  // nil with SQLite
 }
 
 // ofPostgres returns the storage of an open PostgreSQL store.
-func ofPostgres(s *postgres.Store) Storage { return Storage{s, s, s, s} }
+func ofPostgres(s *postgres.Store) Storage { return Storage{s, s, s, s, s, s} }
 
 // OfSQLite returns the storage of an open SQLite file.
-func OfSQLite(s *sqlite.Store) Storage { return Storage{s, s, s, nil} }
+func OfSQLite(s *sqlite.Store) Storage { return Storage{s, s, s, s, nil, nil} }
 
 // OpenStore opens the configured database. Running says that this process runs jobs: it then
 // migrates the schema, and has the SQLite file for itself.

@@ -26,12 +26,12 @@ func (c *commandLine) auditCommand() *cobra.Command {
 					}
 					rows := make([][]string, len(lines))
 					for i, l := range lines {
-						rows[i] = []string{clock(&l.At), l.Actor, l.Via, l.Replica, l.Action,
-							l.Target,
-							l.Reason}
+						rows[i] = []string{clock(&l.At), l.Actor, l.Via, l.Proof, l.Client,
+							l.Replica, l.Action, l.Target, l.Reason, l.RequestID}
 					}
 					return c.print(append([]storage.Audited{}, lines...),
-						"AT\tWHO\tVIA\tREPLICA\tACTION\tTARGET\tREASON", rows)
+						"AT\tWHO\tVIA\tPROOF\tCLIENT\tREPLICA\tACTION\tTARGET\tREASON\tREQUEST",
+						rows)
 				})
 		},
 	}
@@ -41,5 +41,6 @@ func (c *commandLine) auditCommand() *cobra.Command {
 	cmd.Flags().StringVar(&filter.Target, "target", "",
 		"only actions on this `target`, such as \"job rollup-sales\"")
 	cmd.Flags().IntVarP(&filter.Limit, "count", "n", 50, "maximum `number` of lines")
+	cmd.AddCommand(c.auditExportCommand(), c.auditVerifyCommand())
 	return cmd
 }

@@ -8,23 +8,23 @@ import (
 
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/app"
-	"github.com/holdfast-dev/holdfast/jobs"
 )
 
 // commandLine has the values that all commands share.
 type commandLine struct {
-	handlers   []jobs.Registration
+	program    app.Options // handlers, jobs and hooks of the program
 	configPath string
 	format     outputFormat
 	out        io.Writer
 }
 
-// Execute runs the command line args. Handlers are the program's own, in addition to the built-in
-// ones. Execute prints no error; the caller does.
+// Execute runs the command line args. Program has the handlers, jobs and hooks of the program, in
+// addition to the built-in handlers and the jobs of the file. Execute prints no error; the caller
+// does.
 func Execute(
-	ctx context.Context, args []string, out, errOut io.Writer, handlers []jobs.Registration,
+	ctx context.Context, args []string, out, errOut io.Writer, program app.Options,
 ) error {
-	c := &commandLine{handlers: handlers, out: out}
+	c := &commandLine{program: program, out: out}
 	root := &cobra.Command{
 		Use:   "scheduler",
 		Short: "Distributed job scheduler that locks the tables of each job",
@@ -36,7 +36,7 @@ func Execute(
 	root.PersistentFlags().VarP(&c.format, "output", "o", "output `format`: table or json")
 	root.AddCommand(
 		c.runCommand(), c.demoCommand(), c.validateCommand(), c.nextCommand(), c.migrateCommand(),
-		c.jobsCommand(), c.runsCommand(), c.locksCommand(), c.webhooksCommand(),
+		c.statusCommand(), c.jobsCommand(), c.runsCommand(), c.locksCommand(), c.webhooksCommand(),
 		c.pausesCommand(), c.auditCommand(), c.explainCommand(),
 		c.triggerCommand(), c.pauseCommand(), c.resumeCommand(), c.cancelCommand(),
 		c.releaseCommand(), c.drainCommand(), c.undrainCommand(),
@@ -48,11 +48,12 @@ func Execute(
 	return root.ExecuteContext(ctx)
 }
 
-// load reads the configuration and checks the params of its jobs against the handlers.
+// load reads the configuration, adds the program's jobs, and checks the params of all jobs against
+// the handlers.
 func (c *commandLine) load() (*configs.Config, error) {
-	registry, err := app.NewRegistry(c.handlers)
+	checked, err := c.program.CheckParams()
 	if err != nil {
 		return nil, err
 	}
-	return configs.Load(c.configPath, configs.WithHandlers(app.ParamChecker{Registry: registry}))
+	return configs.Load(c.configPath, checked, configs.WithBuiltJobs(c.program.Jobs...))
 }

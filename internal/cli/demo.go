@@ -60,7 +60,7 @@ func (c *commandLine) demo(ctx context.Context, listen string) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 
-	handlers := append([]jobs.Registration{jobs.Handle("pretend", pretend)}, c.handlers...)
+	handlers := append([]jobs.Registration{jobs.Handle("pretend", pretend)}, c.program.Handlers...)
 	registry, err := app.NewRegistry(handlers)
 	if err != nil {
 		return err

@@ -111,7 +111,7 @@ func TestExplainCommand(t *testing.T) {
 	} {
 		var out, errOut bytes.Buffer
 		err := Execute(t.Context(), append([]string{"explain", "-c", path}, args...), &out, &errOut,
-			nil)
+			app.Options{})
 		if err == nil || err.Error() != want {
 			t.Errorf("%v: %v, want %s", args, err, want)
 		}

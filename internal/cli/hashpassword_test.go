@@ -91,7 +91,8 @@ admin:
   hosts: [scheduler.example.com]
   users: [{name: anna, role: operator, password_hash: '`+hash+`'}]
   tokens: [{name: ci, token_hash: `+sum+`}]
-  trusted_proxy: {networks: [10.1.0.0/16], user_header: X-User, operators: [olga]}
+  trusted_proxy: {networks: [10.1.0.0/16], user_header: X-User, operators: [olga],
+    secret_header: X-Secret, secret: '`+sum[4:]+`abcd'}
   cookie_keys: [{key: `+sum+`}, {key: `+sum[2:]+`x}]
 `))
 	if err != nil {
@@ -104,7 +105,8 @@ admin:
 		Users:       []admin.User{{Name: "anna", Role: admin.Operator, PasswordHash: hash}},
 		Tokens:      []admin.Token{{Name: "ci", Role: admin.Viewer, Hash: sum}},
 		Proxy: &admin.Proxy{Networks: config.Admin.TrustedProxy.Networks,
-			UserHeader: "X-User", Role: admin.Viewer, Operators: []string{"olga"}},
+			UserHeader: "X-User", Role: admin.Viewer, Operators: []string{"olga"},
+			SecretHeader: "X-Secret", Secret: sum[4:] + "abcd"},
 		CookieKeys: [][]byte{[]byte(sum), []byte(sum[2:] + "x")},
 	}
 	got := app.AccessOptions(config.Admin)

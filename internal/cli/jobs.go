@@ -49,7 +49,7 @@ func (c *commandLine) jobsCommand() *cobra.Command {
 func (c *commandLine) nextScheduledTimes(
 	ctx context.Context, config *configs.Config, store app.Storage,
 ) (func(job string, from time.Time, n int) []time.Time, error) {
-	registry, err := app.NewRegistry(c.handlers)
+	registry, err := app.NewRegistry(c.program.Handlers)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (c *commandLine) nextScheduledTimes(
 		return nil, fmt.Errorf("read added jobs: %w", err)
 	}
 	schedules := make(map[string]schedule.Schedule, len(config.Jobs)+len(now.Specs))
-	specs := app.Specs{Config: func() *configs.Config { return config }, Registry: registry}
+	specs := app.SpecParser{Config: func() *configs.Config { return config }, Registry: registry}
 	for _, s := range now.Specs {
 		if job, err := specs.Build(s.Text); err == nil {
 			schedules[s.Job] = job.Schedule

@@ -11,6 +11,7 @@ import (
 	"time"
 	_ "time/tzdata" // the tests name zones
 
+	"github.com/holdfast-dev/holdfast/internal/app"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
 
@@ -18,7 +19,7 @@ import (
 func commandOutput(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, errOut bytes.Buffer
-	if err := Execute(t.Context(), args, &out, &errOut, nil); err != nil {
+	if err := Execute(t.Context(), args, &out, &errOut, app.Options{}); err != nil {
 		t.Fatalf("%v: %v", args, err)
 	}
 	return out.String()
@@ -122,7 +123,7 @@ func TestNextShowsJitterAndDependencies(t *testing.T) {
 	}
 	var out, errOut bytes.Buffer
 	if err := Execute(t.Context(), []string{"next", "-c", path, "aa"}, &out, &errOut,
-		nil); err == nil || !strings.Contains(err.Error(), `did you mean "a"?`) {
+		app.Options{}); err == nil || !strings.Contains(err.Error(), `did you mean "a"?`) {
 		t.Errorf("an unknown job: %v", err)
 	}
 }

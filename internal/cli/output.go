@@ -7,8 +7,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
 
+	"github.com/holdfast-dev/holdfast/internal/runes"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -62,7 +62,7 @@ func (c *commandLine) print(value any, header string, rows [][]string) error {
 // sequences to the terminal.
 func printable(cell string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
+		if runes.IsControl(r) {
 			return ' '
 		}
 		return r

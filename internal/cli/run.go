@@ -33,7 +33,7 @@ names changed keys that need a restart.`,
 			if err := hideMemory(); err != nil {
 				return err
 			}
-			replica, err := app.New(config, app.Options{Handlers: c.handlers})
+			replica, err := app.New(config, c.program)
 			if err != nil {
 				return err
 			}

@@ -53,13 +53,13 @@ func withLocker(
 func (c *commandLine) withOperations(
 	ctx context.Context, use func(*operations.Operations, storage.History) error,
 ) error {
-	registry, err := app.NewRegistry(c.handlers)
+	registry, err := app.NewRegistry(c.program.Handlers)
 	if err != nil {
 		return err
 	}
 	return c.withStore(ctx, func(config *configs.Config, store app.Storage) error {
 		current := func() *configs.Config { return config }
-		specs := app.Specs{Config: current, Registry: registry}
+		specs := app.SpecParser{Config: current, Registry: registry}
 		return withLocker(ctx, config, store, func(locker *locking.Locker) error {
 			operations := app.NewOperations(specs, app.Jobs(config), store, store.Outbox, locker,
 				"", nil, zerolog.Nop())

@@ -59,7 +59,7 @@ it adds no run, prints the blocker and exits with 1.`,
 			}
 			return a.print(run, "RUN\tJOB\tKEY\tSTATE\tCREATED\tWAITS FOR", [][]string{{
 				run.ID.String(), run.Job, run.Key, string(run.State),
-				strconv.FormatBool(run.Created), obstacleWords(run.WaitsFor)}})
+				strconv.FormatBool(run.Created), blockerText(run.WaitsFor)}})
 		})
 	})
 	cmd.Flags().StringVar(&request.Key, "key", "", "idempotency `key` (default: a new key)")
@@ -73,8 +73,8 @@ it adds no run, prints the blocker and exits with 1.`,
 	return cmd
 }
 
-// obstacleWords returns what a run waits for, or "nothing".
-func obstacleWords(o *storage.Obstacle) string {
+// blockerText returns what a run waits for, or "nothing".
+func blockerText(o *storage.RunBlocker) string {
 	if o == nil {
 		return "nothing"
 	}

@@ -83,7 +83,7 @@ func TestRefusedBeforeResolving(t *testing.T) {
 	}
 	var none *Rules
 	if none.CheckHost("a") != nil || none.CheckHost("169.254.169.254") == nil {
-		t.Error("no rules are not the default")
+		t.Error("nil rules: got other decisions, want those of the default")
 	}
 }
 

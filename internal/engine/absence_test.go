@@ -15,7 +15,7 @@ import (
 func TestRedeployedJobGetsANewCursor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c, begun := newCluster(t), time.Now()
+		c, start := newCluster(t), time.Now()
 		rolled, kept := job(t, "rolled", 10*time.Minute), job(t, "kept", time.Hour)
 		rolled.Misfire = jobs.MisfireRunAll
 		with, without := []jobs.Job{rolled, kept}, []jobs.Job{kept}
@@ -30,7 +30,7 @@ func TestRedeployedJobGetsANewCursor(t *testing.T) {
 		time.Sleep(20 * time.Minute) // 2 h 15 min
 		stop()
 		stopOther()
-		c.expectScheduledTimes(begun, "rolled", 600, 1200, 2*3600, 2*3600+600)
+		c.expectScheduledTimes(start, "rolled", 600, 1200, 2*3600, 2*3600+600)
 		if n := len(c.runs("rolled")); n != 4 {
 			t.Errorf("%d records, want those of its 4 runs", n)
 		}

@@ -16,7 +16,7 @@ type activation struct {
 	store definitionStore
 	table *cronTable
 	log   zerolog.Logger
-	read  int64 // Beat.Definitions when the versions were last read
+	read  int64 // HeartbeatReply.Definitions when the versions were last read
 
 	doubted atomic.Bool   // the store refused a start as stale
 	added   atomic.Bool   // the table has unregistered jobs
@@ -24,8 +24,8 @@ type activation struct {
 	revised chan struct{} // holds a value when the dispatcher must update which jobs it fires
 }
 
-// unread is a value that Beat.Definitions never has. After a refused start, versions are read again
-// with the next beat. Further refusals wait until then.
+// unread is a value that HeartbeatReply.Definitions never has. After a refused start, versions are
+// read again with the next heartbeat. Further refusals wait until then.
 const unread = -1
 
 func newActivation(store definitionStore, table *cronTable, log zerolog.Logger) *activation {

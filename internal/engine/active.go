@@ -164,14 +164,16 @@ func (a *active) cancelAll(cause error) {
 	}
 }
 
-// unknownClaims returns those claims of the store that this replica neither runs nor tracks. They
-// belong to starts whose reply was lost.
-func (a *active) unknownClaims(claims map[jobs.Token]uuid.UUID) []jobs.Token {
+// unknownClaims returns those claims of the store that this replica neither runs nor tracks, and
+// did not run when it asked for them: those of known may have ended meanwhile. The others belong
+// to starts whose reply was lost.
+func (a *active) unknownClaims(claims map[jobs.Token]uuid.UUID, known []jobs.Token) []jobs.Token {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var unknown []jobs.Token
 	for token, run := range claims {
-		if _, runs := a.running[token]; !runs && !a.tracked[run] {
+		_, runs := a.running[token]
+		if !runs && !a.tracked[run] && !slices.Contains(known, token) {
 			unknown = append(unknown, token)
 		}
 	}

@@ -66,7 +66,7 @@ func (a *adopter) adopt(ctx context.Context, session *liveSession) {
 				Recovery: r.Recovery},
 			adopted: r.ID, adoptedBy: session.ID, attempt: max(r.Attempt, 1), late: a.late(e, r),
 			since: a.clock.now(), queued: r.WaitSince,
-			obstacle: r.BlockerText(), triggerParams: r.Params, triggerLimit: r.StartBy,
+			blockerText: r.BlockerText(), triggerParams: r.Params, triggerLimit: r.StartBy,
 			done: a.active.track(r.ID),
 		})
 	}

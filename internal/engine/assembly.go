@@ -112,5 +112,6 @@ func (s *Scheduler) newUpkeep() *upkeep {
 		adopter: &adopter{store: o.Store, table: s.table, controlState: s.controlState,
 			clock: s.clock, clockLimit: s.clockLimit, workers: s.workers, active: s.active,
 			ready: s.ready, log: s.log},
+		sealer: &sealer{store: o.Store, enabled: o.SealAudit, log: s.log},
 	}
 }

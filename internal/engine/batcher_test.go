@@ -71,14 +71,14 @@ func TestLockedRowFailsAlone(t *testing.T) {
 
 func TestBatchWithARowThatAllNeedFailsSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		begun := time.Now()
+		start := time.Now()
 		for i, err := range askAll(t, newBatcher(slowly(holding(func(int) bool { return true }))),
 			storage.MaxBatch) {
 			if !errors.Is(err, storage.ErrRowHeld) {
 				t.Fatalf("%d: %v", i+1, err)
 			}
 		}
-		if took := time.Since(begun); took > 2*batchTimeout+2*time.Second {
+		if took := time.Since(start); took > 2*batchTimeout+2*time.Second {
 			t.Errorf("%d questions that need one held row took %s", storage.MaxBatch, took)
 		}
 	})
@@ -93,9 +93,9 @@ func TestSeparateCallsDoNotDelayOthers(t *testing.T) {
 			held <- err
 		}()
 		synctest.Wait()
-		begun := time.Now()
-		if _, err := l.ask(t.Context(), 1, false); err != nil || time.Since(begun) > 0 {
-			t.Errorf("answered after %s, %v", time.Since(begun), err)
+		start := time.Now()
+		if _, err := l.ask(t.Context(), 1, false); err != nil || time.Since(start) > 0 {
+			t.Errorf("answered after %s, %v", time.Since(start), err)
 		}
 		if err := <-held; !errors.Is(err, storage.ErrRowHeld) {
 			t.Error(err)

@@ -25,7 +25,7 @@ type skewed struct {
 }
 
 func (s *skewed) Heartbeat(ctx context.Context, session uuid.UUID,
-	v storage.ReplicaStatus) (storage.Beat, error) {
+	v storage.ReplicaStatus) (storage.HeartbeatReply, error) {
 	beat, err := s.Store.Heartbeat(ctx, session, v)
 	beat.Now = beat.Now.Add(time.Duration(s.ahead.Load()))
 	return beat, err
@@ -77,7 +77,7 @@ func whileClockIsOff(t *testing.T, ahead time.Duration, shown int64, words strin
 					return v
 				}
 			}
-			t.Fatal("the replica is not shown")
+			t.Fatal("replica: got none in the list, want one")
 			return storage.ReplicaView{}
 		}
 		time.Sleep(30 * time.Second)

@@ -25,16 +25,16 @@ func TestClusterTimeIgnoresStepsOfTheLocalClock(t *testing.T) {
 	for _, ahead := range []time.Duration{time.Hour, -time.Hour, 0} {
 		// The wall clock was ahead at the measurement and has been set back since.
 		var c clusterClock
-		begun := time.Now()
-		c.measure(stepped(t, begun.Add(-12*time.Second), ahead),
-			stepped(t, begun.Add(-10*time.Second), ahead), theirs)
+		start := time.Now()
+		c.measure(stepped(t, start.Add(-12*time.Second), ahead),
+			stepped(t, start.Add(-10*time.Second), ahead), theirs)
 		want := theirs.Add(11 * time.Second) // measured halfway between request and reply
 		now, offset := c.now(), c.Offset()
-		took := time.Since(begun)
+		took := time.Since(start)
 		if late := now.Sub(want); late < 0 || late > took || now.Location() != time.UTC {
 			t.Errorf("clock set back by %s: cluster time %s, want %s", ahead, now, want)
 		}
-		if late := begun.Add(offset).Sub(want); late < -took || late > took {
+		if late := start.Add(offset).Sub(want); late < -took || late > took {
 			t.Errorf("clock set back by %s: offset %s", ahead, offset)
 		}
 	}

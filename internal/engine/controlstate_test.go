@@ -147,9 +147,9 @@ func spec(name, every, handler string, version int64) storage.Spec {
 		name, every, handler), Version: version, ChangedBy: "anna"}
 }
 
-// scheduledTimes returns the scheduled times of a job's runs in seconds since begun. It fails the
+// scheduledTimes returns the scheduled times of a job's runs in seconds since start. It fails the
 // test for runs that did not succeed.
-func (c *cluster) scheduledTimes(begun time.Time, job string) []int {
+func (c *cluster) scheduledTimes(start time.Time, job string) []int {
 	c.t.Helper()
 	var seconds []int
 	for _, r := range c.runs(job) {
@@ -159,21 +159,21 @@ func (c *cluster) scheduledTimes(begun time.Time, job string) []int {
 		if r.State != jobs.Succeeded {
 			c.t.Errorf("%s due %s: %s %s", job, r.ScheduledAt, r.State, r.Reason)
 		}
-		seconds = append(seconds, int(r.ScheduledAt.Sub(begun).Seconds()))
+		seconds = append(seconds, int(r.ScheduledAt.Sub(start).Seconds()))
 	}
 	return seconds
 }
 
-func (c *cluster) expectScheduledTimes(begun time.Time, job string, want ...int) {
+func (c *cluster) expectScheduledTimes(start time.Time, job string, want ...int) {
 	c.t.Helper()
-	if got := c.scheduledTimes(begun, job); !slices.Equal(got, want) {
+	if got := c.scheduledTimes(start, job); !slices.Equal(got, want) {
 		c.t.Errorf("%s was fired at %v, want %v", job, got, want)
 	}
 }
 
 func TestPausedJobsDoNotFireUntilResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, ops, begun := newCluster(t), &operators{}, time.Now()
+		c, ops, start := newCluster(t), &operators{}, time.Now()
 		one, other, grouped := job(t, "one", 10*time.Second), job(t, "other", 10*time.Second),
 			job(t, "grouped", 10*time.Second)
 		grouped.Group = "night"
@@ -203,13 +203,13 @@ func TestPausedJobsDoNotFireUntilResumed(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		stop()
 		// Scheduled times within the threshold before the resume may still start.
-		c.expectScheduledTimes(begun, "one", 10, 20, 30, 40)
-		c.expectScheduledTimes(begun, "other", 10, 20, 30, 40)
-		c.expectScheduledTimes(begun, "grouped", 10, 20, 30, 40)
+		c.expectScheduledTimes(start, "one", 10, 20, 30, 40)
+		c.expectScheduledTimes(start, "other", 10, 20, 30, 40)
+		c.expectScheduledTimes(start, "grouped", 10, 20, 30, 40)
 		for name, since := range map[string]time.Duration{"one": 15 * time.Second,
 			"grouped": 25 * time.Second} {
 			for _, r := range c.runs(name) {
-				if started := r.StartedAt.Sub(begun); started > since && started < 39*time.Second {
+				if started := r.StartedAt.Sub(start); started > since && started < 39*time.Second {
 					t.Errorf("%s was started after %s, while it was paused", name, started)
 				}
 			}
@@ -219,7 +219,7 @@ func TestPausedJobsDoNotFireUntilResumed(t *testing.T) {
 
 func TestMisfirePolicyDecidesScheduledTimesOfALongPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, ops, begun := newCluster(t), &operators{}, time.Now()
+		c, ops, start := newCluster(t), &operators{}, time.Now()
 		j := job(t, "job", 10*time.Second)
 		j.Misfire, j.MisfireBy.NoWorker, j.Overlap = jobs.MisfireSkip, jobs.MisfireSkip,
 			jobs.OverlapAllow
@@ -232,13 +232,13 @@ func TestMisfirePolicyDecidesScheduledTimesOfALongPause(t *testing.T) {
 		ops.order(resuming)
 		time.Sleep(time.Second) // 116 s
 		stop()
-		c.expectScheduledTimes(begun, "job", 10, 90, 100, 110)
+		c.expectScheduledTimes(start, "job", 10, 90, 100, 110)
 	})
 }
 
 func TestAddedJobIsFiredChangedAndRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, ops, begun := newCluster(t), &operators{}, time.Now()
+		c, ops, start := newCluster(t), &operators{}, time.Now()
 		var stops []func()
 		var passed atomic.Int32
 		for _, name := range []string{"a", "b", "c"} {
@@ -267,7 +267,7 @@ func TestAddedJobIsFiredChangedAndRemoved(t *testing.T) {
 			stop()
 		}
 		// each run succeeded, also those during a change
-		c.expectScheduledTimes(begun, "added", 10, 20, 30, 40, 60)
+		c.expectScheduledTimes(start, "added", 10, 20, 30, 40, 60)
 		if passed.Load() != 5 {
 			t.Errorf("%d runs of 5 passed through the middleware", passed.Load())
 		}
@@ -281,7 +281,7 @@ func TestAddedJobIsFiredChangedAndRemoved(t *testing.T) {
 // An earlier definition that is added again is newer than the one that it replaces.
 func TestAddedJobThatIsChangedBackIsFired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, ops, begun := newCluster(t), &operators{}, time.Now()
+		c, ops, start := newCluster(t), &operators{}, time.Now()
 		hasListeners, deaf := c.options("a", takes(0)), c.options("b", takes(0))
 		hasListeners.Store, hasListeners.Build = obeying{c.store, ops}, built(t)
 		stale := &operators{}
@@ -300,13 +300,13 @@ func TestAddedJobThatIsChangedBackIsFired(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		stop()
 		stopDeaf()
-		c.expectScheduledTimes(begun, "added", 10, 20, 30)
+		c.expectScheduledTimes(start, "added", 10, 20, 30)
 	})
 }
 
 func TestAddedJobWithUnknownHandlerIsLoggedOnceAndLeftToOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, ops, begun := newCluster(t), &operators{}, time.Now()
+		c, ops, start := newCluster(t), &operators{}, time.Now()
 		var log, theirs openLog
 		knows, not := c.options("knows", takes(0)), c.options("not", nil, jobs.Job{})
 		not.Jobs = nil
@@ -326,7 +326,7 @@ func TestAddedJobWithUnknownHandlerIsLoggedOnceAndLeftToOthers(t *testing.T) {
 		}
 		stop()
 		stopNot()
-		c.expectScheduledTimes(begun, "added", 10, 20, 30)
+		c.expectScheduledTimes(start, "added", 10, 20, 30)
 		if n := strings.Count(theirs.String(), `spec names the job \"renamed\"`); n != 1 {
 			t.Errorf("a job with two names is told of %d times: %s", n, theirs.String())
 		}
@@ -345,7 +345,7 @@ func TestAddedJobWithUnknownHandlerIsLoggedOnceAndLeftToOthers(t *testing.T) {
 
 func TestConfiguredJobReplacesAnAddedJobOfItsName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, ops, begun := newCluster(t), &operators{}, time.Now()
+		c, ops, start := newCluster(t), &operators{}, time.Now()
 		var log openLog
 		o := c.options("a", takes(0), job(t, "job", 10*time.Second))
 		o.Store, o.Build, o.Log = obeying{c.store, ops}, built(t), zerolog.New(&log)
@@ -358,7 +358,7 @@ func TestConfiguredJobReplacesAnAddedJobOfItsName(t *testing.T) {
 		ops.order(func(o *storage.ControlState) { o.Specs = nil })
 		time.Sleep(10 * time.Second)
 		stop()
-		c.expectScheduledTimes(begun, "job", 10, 20)
+		c.expectScheduledTimes(start, "job", 10, 20)
 		if n := strings.Count(log.String(), "the configuration has a job of that name"); n != 1 {
 			t.Errorf("got %d times: %s", n, log.String())
 		}
@@ -442,13 +442,13 @@ func TestCancelReachesTheNextAttempt(t *testing.T) {
 		j.Retry.Attempts, j.Retry.Delay = 3, 10*time.Second
 		o := c.options("a", []jobs.Registration{fails}, j)
 		o.Store = obeying{c.store, ops}
-		stop, begun := c.start(o), time.Now()
+		stop, start := c.start(o), time.Now()
 		time.Sleep(15 * time.Second)
 		run := c.runs("job")[0]
 		ops.order(func(o *storage.ControlState) { o.Cancels = map[uuid.UUID]string{run.ID: "anna"} })
 		time.Sleep(7 * time.Second)
 		if r := c.runs("job")[0]; r.State != jobs.Cancelled || r.Attempt != 2 ||
-			r.FinishedAt.Sub(begun) > 21*time.Second {
+			r.FinishedAt.Sub(start) > 21*time.Second {
 			t.Errorf("run: %+v", r)
 		}
 		stop()
@@ -457,7 +457,7 @@ func TestCancelReachesTheNextAttempt(t *testing.T) {
 
 func TestDrainedReplicaStartsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, ops, begun := newCluster(t), &operators{}, time.Now()
+		c, ops, start := newCluster(t), &operators{}, time.Now()
 		j := job(t, "job", 10*time.Second)
 		j.Misfire, j.MisfireBy.NoWorker = jobs.MisfireSkip, jobs.MisfireSkip
 		var log openLog
@@ -480,7 +480,7 @@ func TestDrainedReplicaStartsNothing(t *testing.T) {
 		if said := log.String(); strings.Contains(said, "adopted") {
 			t.Errorf("said while drained: %s", said)
 		}
-		c.expectScheduledTimes(begun, "job", 10)
+		c.expectScheduledTimes(start, "job", 10)
 		if r := c.runs("triggered"); len(r) != 1 || r[0].State != jobs.Waiting {
 			t.Errorf("triggered: %+v", r)
 		}
@@ -495,7 +495,7 @@ func TestDrainedReplicaStartsNothing(t *testing.T) {
 		}
 		last := c.runs("job")
 		if r := last[len(last)-1]; r.State != jobs.Succeeded ||
-			r.ScheduledAt.Sub(begun) < 70*time.Second {
+			r.ScheduledAt.Sub(start) < 70*time.Second {
 			t.Errorf("afterwards: %+v", r)
 		}
 	})
@@ -534,7 +534,7 @@ func TestDrainedReplicaReleasesItsQueue(t *testing.T) {
 // while the store is unavailable.
 func TestControlStateIsReadEachSecondAndKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, ops, begun := newCluster(t), &operators{deaf: true}, time.Now()
+		c, ops, start := newCluster(t), &operators{deaf: true}, time.Now()
 		var log openLog
 		j := job(t, "job", 2*time.Second)
 		j.MisfireThreshold = time.Second
@@ -554,7 +554,7 @@ func TestControlStateIsReadEachSecondAndKept(t *testing.T) {
 		var ran []int
 		for _, r := range c.runs("job") {
 			if r.State == jobs.Succeeded {
-				ran = append(ran, int(r.ScheduledAt.Sub(begun).Seconds()))
+				ran = append(ran, int(r.ScheduledAt.Sub(start).Seconds()))
 			}
 		}
 		if want := []int{2, 4, 26, 28}; !slices.Equal(ran, want) {
@@ -603,7 +603,7 @@ func TestReleasedRunEndsAtOnceAndFreesItsLocks(t *testing.T) {
 				t.Errorf("got %v", cause)
 			}
 		default:
-			t.Error("not told within a second")
+			t.Error("report of the lost claim within a second: got none, want one")
 		}
 		time.Sleep(3 * time.Second) // the handler continues
 		if got := c.outcomes("next"); !slices.Equal(got, []string{"succeeded"}) {

@@ -28,9 +28,9 @@ func (s *severed) reach(what string) error {
 }
 
 func (s *severed) Heartbeat(ctx context.Context, session uuid.UUID,
-	v storage.ReplicaStatus) (storage.Beat, error) {
+	v storage.ReplicaStatus) (storage.HeartbeatReply, error) {
 	if err := s.reach("heartbeat"); err != nil {
-		return storage.Beat{}, err
+		return storage.HeartbeatReply{}, err
 	}
 	return s.Store.Heartbeat(ctx, session, v)
 }

@@ -15,9 +15,9 @@ func (j *entry) pastDeadline(scheduledAt, now time.Time) bool {
 }
 
 // deadlineWords describes why a firing did not start by its deadline.
-func (j *entry) deadlineWords(obstacle string) string {
+func (j *entry) deadlineWords(blocker string) string {
 	return fmt.Sprintf("not started by its deadline, %s after its scheduled time: %s", j.Deadline,
-		obstacle)
+		blocker)
 }
 
 // startBy returns the cluster time by which the firing must begin; zero if there is no limit. Later
@@ -53,12 +53,12 @@ func (f *firing) expiry(b *refusal) jobs.Reason {
 }
 
 // lateWords describes why a firing could not begin in time.
-func (f *firing) lateWords(obstacle string) string {
+func (f *firing) lateWords(blocker string) string {
 	if f.limited() {
 		wait := f.triggerLimit.Sub(f.ScheduledAt)
-		return fmt.Sprintf("not started within %s of its trigger: %s", wait, obstacle)
+		return fmt.Sprintf("not started within %s of its trigger: %s", wait, blocker)
 	}
-	return f.entry.deadlineWords(obstacle)
+	return f.entry.deadlineWords(blocker)
 }
 
 // tooLate reports whether the limit of the firing has passed at now, by cluster time.

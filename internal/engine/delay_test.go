@@ -55,7 +55,7 @@ func TestJitterDelaysTheStartAndNotTheScheduledTime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(t)
-				begun := time.Now()
+				startedAt := time.Now()
 				var stops []func()
 				for _, replica := range []string{"a", "b", "c"} {
 					stops = append(stops,
@@ -63,7 +63,7 @@ func TestJitterDelaysTheStartAndNotTheScheduledTime(t *testing.T) {
 							delayed(t, "job", 10*time.Second, most))))
 				}
 				time.Sleep(10 * time.Minute)
-				c.checkDelays("job", 10*time.Second, most, begun, time.Now().Add(-3*time.Second))
+				c.checkDelays("job", 10*time.Second, most, startedAt, time.Now().Add(-3*time.Second))
 				for _, stop := range stops {
 					stop()
 				}
@@ -92,7 +92,7 @@ func TestDelaysChangeTheOrderOfStarts(t *testing.T) {
 func TestDelayedScheduledTimesSurviveARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
-		begun := time.Now()
+		startedAt := time.Now()
 		const most = 2 * time.Minute
 		for range 4 {
 			stop := c.start(c.options("a", takes(0), delayed(t, "job", 10*time.Second, most)))
@@ -101,7 +101,7 @@ func TestDelayedScheduledTimesSurviveARestart(t *testing.T) {
 		}
 		stop := c.start(c.options("a", takes(0), delayed(t, "job", 10*time.Second, most)))
 		time.Sleep(most)
-		c.checkDelays("job", 10*time.Second, most, begun, time.Now().Add(-3*time.Second))
+		c.checkDelays("job", 10*time.Second, most, startedAt, time.Now().Add(-3*time.Second))
 		stop()
 	})
 }

@@ -168,7 +168,7 @@ func TestRollingDeployLosesNothing(t *testing.T) {
 func TestScheduledTimesOfAnInactiveScheduleAreNotFired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
-		begun := time.Now()
+		start := time.Now()
 		before, after := job(t, "job", 8*time.Second), job(t, "job", time.Hour)
 		stopOld := c.start(c.options("old", takes(0), before))
 		time.Sleep(9 * time.Second)
@@ -179,7 +179,7 @@ func TestScheduledTimesOfAnInactiveScheduleAreNotFired(t *testing.T) {
 		stopOld()
 		var scheduledTimes []int
 		for _, r := range c.runs("job") {
-			scheduledTimes = append(scheduledTimes, int(r.ScheduledAt.Sub(begun).Seconds()))
+			scheduledTimes = append(scheduledTimes, int(r.ScheduledAt.Sub(start).Seconds()))
 		}
 		if !slices.Equal(scheduledTimes, []int{8, 32, 40, 48, 56, 64, 72}) {
 			t.Errorf("fired at %v s, want nothing at 16 and 24", scheduledTimes)
@@ -381,7 +381,7 @@ func TestJobThatOnlySomeReplicasKnowFiresOnce(t *testing.T) {
 			job(t, "brought", 5*time.Second, "sales"), job(t, "gone", 5*time.Second, "items")
 		old := []jobs.Job{both, gone}
 		recent := []jobs.Job{both, brought}
-		begun := time.Now()
+		start := time.Now()
 		stops := []func(){c.start(c.options("a", takes(time.Second), old...)), c.start(c.options("b", takes(time.Second), old...))}
 		time.Sleep(31 * time.Second)
 		stops = append(stops, c.start(c.options("c", takes(time.Second), recent...)))
@@ -393,7 +393,7 @@ func TestJobThatOnlySomeReplicasKnowFiresOnce(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		stops[2]()
 		stops[3]()
-		lasted := int(time.Since(begun) / (5 * time.Second))
+		lasted := int(time.Since(start) / (5 * time.Second))
 		for name, least := range map[string]int{"both": lasted - 1, "brought": lasted - 31/5 - 1,
 			"gone": (31+30+30)/5 - 1} {
 			scheduledTimes := map[time.Time]bool{}

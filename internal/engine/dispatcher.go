@@ -94,7 +94,7 @@ func (d *dispatcher) tick() {
 			}
 			continue
 		}
-		if d.rests(p.entry) {
+		if d.isSuspended(p.entry) {
 			d.suspended = append(d.suspended, p)
 			continue
 		}
@@ -113,9 +113,9 @@ func (d *dispatcher) tick() {
 	}
 }
 
-// rests reports whether this replica must not begin firings of the job for now: another definition
-// is active, the job is paused, or the replica is drained.
-func (d *dispatcher) rests(e *entry) bool {
+// isSuspended reports whether this replica must not begin firings of the job for now: another
+// definition is active, the job is paused, or the replica is drained.
+func (d *dispatcher) isSuspended(e *entry) bool {
 	_, paused := d.controlState.paused(e.Name, e.Group)
 	return paused || e.activeVersion.stale() || d.controlState.draining()
 }
@@ -126,7 +126,7 @@ func (d *dispatcher) revise() {
 	left, held := d.suspended, d.held
 	d.suspended, d.held = nil, nil
 	for _, p := range left {
-		if d.rests(p.entry) && d.table.has(p.entry) {
+		if d.isSuspended(p.entry) && d.table.has(p.entry) {
 			d.suspended = append(d.suspended, p)
 		} else {
 			d.timetable.put(p)
@@ -224,7 +224,7 @@ func (d *dispatcher) leaves(p pending) bool {
 		}
 	case !d.table.has(p.entry):
 		return true
-	case d.rests(p.entry):
+	case d.isSuspended(p.entry):
 		d.held = append(d.held, p)
 		return true
 	}

@@ -77,10 +77,10 @@ func TestRemovedJobIsNotPlanned(t *testing.T) {
 		}
 		p, _ := d.ready.pop()
 		if !d.leaves(p) {
-			t.Error("a scheduled time of a removed job is begun")
+			t.Error("scheduled time of a removed job: got a firing, want none")
 		}
 		if p.adopted = uuid.New(); d.leaves(p) {
-			t.Error("an adopted run of a removed job is not begun: nobody else would")
+			t.Error("adopted run of a removed job: got it dropped, want it queued")
 		}
 	})
 }
@@ -94,17 +94,17 @@ func TestQueuedScheduledTimeOfAPausedJobIsHeld(t *testing.T) {
 		p, _ := d.ready.pop()
 		d.controlState.pauses = []storage.Pause{{Target: storage.Target{Kind: storage.TargetJob, Name: "job"}}}
 		if !d.leaves(p) {
-			t.Error("a scheduled time of a paused job is begun")
+			t.Error("scheduled time of a paused job: got a firing, want none")
 		}
 		d.revise()
 		if q, ok := d.ready.pop(); !ok || !d.leaves(q) {
-			t.Error("a scheduled time of a job that is still paused is begun or lost")
+			t.Error("scheduled time of a job that is still paused: got it begun or dropped, want it kept for later")
 		}
 		d.controlState.pauses = nil
 		d.revise()
 		if q, ok := d.ready.pop(); !ok || d.leaves(q) ||
 			!q.ScheduledAt.Equal(p.ScheduledAt) {
-			t.Error("a scheduled time of a job that is no longer paused is not begun")
+			t.Error("scheduled time of a resumed job: got no firing, want one")
 		}
 	})
 }

@@ -41,6 +41,7 @@
 //	misfire.go        apply the misfire policy to them
 //	drift.go          compare the configurations of live replicas
 //	retention.go      delete old history
+//	sealing.go        seal the audit log
 //
 // A firing is the pair of a job and its scheduled time, which is the same on every replica. If the
 // job has jitter, the firing starts later, by a hash of both.
@@ -57,30 +58,31 @@
 // A firing that waits for more than a second is recorded as waiting. Younger firings that want the
 // same resource queue behind it for as long as its position is reserved (locking.Reserve). Its
 // position is not reserved while it waits for a worker, because that wait has no known end. A
-// triggered run waits for as long as its trigger allows. No run that is triggered later begins
-// before it.
+// triggered run waits for as long as its trigger allows. A run of the same job that is triggered
+// later never begins before it, unless the runs of the job may overlap.
 //
-// A replica tracks each run of its firings from before the store has a row of it. If the store
+// A replica begins to track a run of its firings before the store has a row for it. If the store
 // returns a run of this replica that no firing tracks, the replica resumes it: a reply was lost, or
 // a note was refused.
 //
 // # Sessions
 //
-// A replica trusts its session from before it sent the heartbeat until the TTL has passed, by this
+// A replica trusts its session until one TTL after it sent the last confirmed heartbeat, by this
 // machine's monotonic clock. If the store does not confirm the session in time, the context of
 // every run ends with [storage.ErrSessionLost], and nothing starts until a new session is open. A
 // session never revives. The sweep of another replica may already have recorded the runs as lost
-// and granted their resources. Writes of these runs through a fence do not commit.
+// and granted their resources. Fenced transactions of these runs do not commit.
 //
 // # The active definition of a job
 //
 // Every replica registers its cron table with each session that it opens. The store gives a new
-// definition the next version of its job, for good. The active definition is the newest version
-// that a live session has. A replica with another definition does not fire the job: it starts
-// nothing of it (the store refuses the start), adopts nothing of it, and records no misfires of it.
+// definition the next version of its job, which never changes. The active definition is the newest
+// version that a live session has. A replica with another definition does not fire the job: it
+// starts nothing of it (the store refuses the start), adopts nothing of it, and records no misfires
+// of it.
 //
-// So a deploy takes a job over with its first new replica, and an old replica that restarts takes
-// nothing back. When the last session with the newer definition has ended, or has expired and was
+// So the first new replica of a deploy takes a job over, and an old replica that restarts does not
+// take it back. When the last session with the newer definition has ended, or has expired and was
 // swept, the older one is active again. A replica learns this with its next heartbeat. It goes on
 // with the first scheduled time that it had left to others.
 //

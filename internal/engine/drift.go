@@ -89,7 +89,7 @@ func (d *drift) compare(ctx context.Context) {
 		}
 		return
 	}
-	others, deploy := d.living(replicas)
+	others, deploy := d.liveOthers(replicas)
 	for _, a := range []*setting{&d.servers, &d.table} {
 		differ := a.compare(others)
 		event := a.report(d.log, len(differ) > 0, deploy)
@@ -107,9 +107,11 @@ func (d *drift) compare(ctx context.Context) {
 	}
 }
 
-// living returns the live sessions of other replicas, and reports whether any live session was
+// liveOthers returns the live sessions of other replicas, and reports whether any live session was
 // opened lately.
-func (d *drift) living(replicas []storage.ReplicaView) (others []storage.ReplicaView, deploy bool) {
+func (d *drift) liveOthers(
+	replicas []storage.ReplicaView,
+) (others []storage.ReplicaView, deploy bool) {
 	now := d.now()
 	for _, r := range replicas {
 		if r.EndedAt != nil || !now.Before(r.ExpiresAt) {

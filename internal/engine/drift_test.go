@@ -27,10 +27,10 @@ func (s *sessions) Drift(context.Context, int) ([]storage.JobDrift, error) { ret
 
 func TestListsOfServersAreCompared(t *testing.T) {
 	now := time.Date(2026, 3, 14, 3, 0, 0, 0, time.UTC)
-	living := func(name, list string) storage.ReplicaView {
+	live := func(name, list string) storage.ReplicaView {
 		return storage.ReplicaView{Name: name, LockServers: list, ExpiresAt: now.Add(time.Second)}
 	}
-	expired, ended := living("b", "other"), living("b", "other")
+	expired, ended := live("b", "other"), live("b", "other")
 	expired.ExpiresAt, ended.EndedAt = now, &now
 	const differ, same = `"differ_from":["b"]`, "the same list of memcached servers again"
 	for name, test := range map[string]struct {
@@ -38,20 +38,20 @@ func TestListsOfServersAreCompared(t *testing.T) {
 		lists int64    // the last number of lists
 		want  []string // lines of the log
 	}{
-		"alone":                           {[][]storage.ReplicaView{{living("a", "own")}}, 1, nil},
-		"equal":                           {[][]storage.ReplicaView{{living("a", "own"), living("b", "own")}}, 1, nil},
-		"different":                       {[][]storage.ReplicaView{{living("a", "own"), living("b", "other")}}, 2, []string{differ}},
-		"before its own session shows":    {[][]storage.ReplicaView{{living("b", "other")}}, 2, []string{differ}},
-		"three lists":                     {[][]storage.ReplicaView{{living("a", "own"), living("b", "other"), living("c", "third")}}, 3, []string{`"differ_from":["b","c"]`}},
-		"two sessions of one replica":     {[][]storage.ReplicaView{{living("b", "other"), living("b", "third")}}, 3, []string{differ}},
-		"logged once":                     {[][]storage.ReplicaView{{living("b", "other")}, {living("b", "other")}}, 2, []string{differ}},
-		"corrected":                       {[][]storage.ReplicaView{{living("b", "other")}, {living("b", "own")}, {living("b", "own")}}, 1, []string{differ, same}},
-		"and broken again":                {[][]storage.ReplicaView{{living("b", "other")}, {}, {living("b", "other")}}, 2, []string{differ, same, differ}},
+		"alone":                           {[][]storage.ReplicaView{{live("a", "own")}}, 1, nil},
+		"equal":                           {[][]storage.ReplicaView{{live("a", "own"), live("b", "own")}}, 1, nil},
+		"different":                       {[][]storage.ReplicaView{{live("a", "own"), live("b", "other")}}, 2, []string{differ}},
+		"before its own session shows":    {[][]storage.ReplicaView{{live("b", "other")}}, 2, []string{differ}},
+		"three lists":                     {[][]storage.ReplicaView{{live("a", "own"), live("b", "other"), live("c", "third")}}, 3, []string{`"differ_from":["b","c"]`}},
+		"two sessions of one replica":     {[][]storage.ReplicaView{{live("b", "other"), live("b", "third")}}, 3, []string{differ}},
+		"logged once":                     {[][]storage.ReplicaView{{live("b", "other")}, {live("b", "other")}}, 2, []string{differ}},
+		"corrected":                       {[][]storage.ReplicaView{{live("b", "other")}, {live("b", "own")}, {live("b", "own")}}, 1, []string{differ, same}},
+		"and broken again":                {[][]storage.ReplicaView{{live("b", "other")}, {}, {live("b", "other")}}, 2, []string{differ, same, differ}},
 		"expired":                         {[][]storage.ReplicaView{{expired}}, 1, nil},
 		"ended":                           {[][]storage.ReplicaView{{ended}}, 1, nil},
-		"of an older version":             {[][]storage.ReplicaView{{living("b", "")}}, 1, nil},
-		"earlier session of this replica": {[][]storage.ReplicaView{{living("a", "other")}}, 1, nil},
-		"unavailable store":               {[][]storage.ReplicaView{{living("b", "other")}, nil}, 2, []string{differ}},
+		"of an older version":             {[][]storage.ReplicaView{{live("b", "")}}, 1, nil},
+		"earlier session of this replica": {[][]storage.ReplicaView{{live("a", "other")}}, 1, nil},
+		"unavailable store":               {[][]storage.ReplicaView{{live("b", "other")}, nil}, 2, []string{differ}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
@@ -95,11 +95,11 @@ func TestReplicaWithoutServersComparesNothing(t *testing.T) {
 
 // Replicas differ for longer than a deploy takes.
 func TestDriftIsLoggedAndWarnsIfItDoesNotEnd(t *testing.T) {
-	begun := time.Date(2026, 3, 14, 3, 0, 0, 0, time.UTC)
-	now := begun
+	start := time.Date(2026, 3, 14, 3, 0, 0, 0, time.UTC)
+	now := start
 	replica := func(name, table string, started time.Duration) storage.ReplicaView {
-		return storage.ReplicaView{Name: name, ConfigHash: table, StartedAt: begun.Add(started),
-			ExpiresAt: begun.Add(time.Hour)}
+		return storage.ReplicaView{Name: name, ConfigHash: table, StartedAt: start.Add(started),
+			ExpiresAt: start.Add(time.Hour)}
 	}
 	var log bytes.Buffer
 	store := &sessions{drift: []storage.JobDrift{{Job: "rollup", Newest: []string{"b"},
@@ -112,7 +112,7 @@ func TestDriftIsLoggedAndWarnsIfItDoesNotEnd(t *testing.T) {
 	step := func(at time.Duration, says []string, replicas ...storage.ReplicaView) {
 		t.Helper()
 		log.Reset()
-		now, store.all = begun.Add(at), replicas
+		now, store.all = start.Add(at), replicas
 		for range 2 { // the second comparison must log nothing new
 			d.compare(t.Context())
 		}

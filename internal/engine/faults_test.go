@@ -60,9 +60,9 @@ func (f *faultyStore) Open(ctx context.Context, s storage.Session) error {
 }
 
 func (f *faultyStore) Heartbeat(ctx context.Context, session uuid.UUID,
-	v storage.ReplicaStatus) (storage.Beat, error) {
+	v storage.ReplicaStatus) (storage.HeartbeatReply, error) {
 	if f.down.Load() || f.dead.Load() {
-		return storage.Beat{}, fmt.Errorf("heartbeat: %w", storage.ErrUnavailable)
+		return storage.HeartbeatReply{}, fmt.Errorf("heartbeat: %w", storage.ErrUnavailable)
 	}
 	return f.Store.Heartbeat(ctx, session, v)
 }
@@ -257,9 +257,9 @@ func TestGracePeriodEndsARunThatIsStarting(t *testing.T) {
 			time.Second
 		stop := c.start(o)
 		time.Sleep(5500 * time.Millisecond)
-		begun := time.Now()
+		start := time.Now()
 		stop()
-		if took := time.Since(begun); took > 30*time.Second {
+		if took := time.Since(start); took > 30*time.Second {
 			t.Errorf("stop took %s with a grace of 1 s", took)
 		}
 		if got := c.outcomes("job"); !slices.Equal(got, []string{"cancelled shutdown"}) {

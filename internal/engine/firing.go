@@ -69,11 +69,11 @@ func (x *executor) execute(stop context.Context, f *firing) {
 			return
 		}
 		f.spans.next()
-		resting := f.spans.now()
-		if !x.waits.rest(stop, f, delay) {
+		waiting := f.spans.now()
+		if !x.waits.sleep(stop, f, delay) {
 			return
 		}
-		f.spans.step("rest", resting, nil)
+		f.spans.step("retry_wait", waiting, nil)
 		f.attempt++
 		f.since = x.clock.now()
 	}
@@ -144,7 +144,7 @@ func (x *executor) startsAgain(stop context.Context, f *firing, err error, block
 	case errors.Is(err, errSuspended):
 		return x.waits.awaitOperator(stop, f)
 	case errors.Is(err, storage.ErrRowHeld):
-		if x.waits.rest(stop, f, startBackoff) {
+		if x.waits.sleep(stop, f, startBackoff) {
 			return true
 		}
 		x.notes.leave(f, blocked)

@@ -182,9 +182,9 @@ func TestStuckListenerDelaysNothing(t *testing.T) {
 		if got := strings.Count(h.of("job"), "finished succeeded"); got < 9 {
 			t.Errorf("the other listener heard of %d ends", got)
 		}
-		begun := time.Now()
+		start := time.Now()
 		stop()
-		if took := time.Since(begun); took > 6*time.Second {
+		if took := time.Since(start); took > 6*time.Second {
 			t.Errorf("the end took %s", took)
 		}
 		close(stuck)

@@ -36,7 +36,7 @@ func (n *notes) leave(f *firing, b *refusal) {
 // miss records that the firing could not begin in time. b is its blocker, or nil.
 func (n *notes) miss(f *firing, policy *waitPolicy, b *refusal) {
 	if b == nil {
-		b = &refusal{detail: f.obstacle}
+		b = &refusal{detail: f.blockerText}
 		if b.detail == "" {
 			b.detail = "no worker was free"
 		}

@@ -51,6 +51,8 @@ type Options struct {
 	// KeepHistory is how long the store keeps ended runs; 0: no limit. If replicas differ, the
 	// shortest counts.
 	KeepHistory time.Duration
+	// SealAudit makes this replica add links to the audit log.
+	SealAudit bool
 	// SkipWithoutLocks skips firings while memcached does not answer, instead of leaving them to
 	// the store alone.
 	SkipWithoutLocks bool

@@ -9,14 +9,16 @@ type pollIntervals struct {
 	sleep    time.Duration
 	adopt    time.Duration // between adoptions of waiting runs
 	misfires time.Duration // between checks for misfires
-	// between sweeps of expired sessions, unless heartbeats are less frequent
+	// between sweeps of expired sessions, unless heartbeats are more frequent
 	sweep time.Duration
 	lists time.Duration // between comparisons with other replicas
+	seal  time.Duration // between searches for unsealed lines of the audit log
 	// between polls of the control state, so that actions are obeyed within a second without Listen
 	controlState time.Duration
 }
 
 func defaultIntervals() *pollIntervals {
 	return &pollIntervals{sleep: time.Minute, adopt: time.Second, misfires: 5 * time.Second,
-		sweep: 3 * time.Second, lists: 5 * time.Second, controlState: 750 * time.Millisecond}
+		sweep: 3 * time.Second, lists: 5 * time.Second,
+		seal: 5 * time.Second, controlState: 750 * time.Millisecond}
 }

@@ -66,7 +66,7 @@ func TestPrefilterDropsStartedFirings(t *testing.T) {
 	beginElsewhere(t, backend, storage.Firing{Job: "job-19", ScheduledAt: time.Unix(99, 0)})
 	first, _ := d.ready.pop()
 	if !d.isWorthwhile(first) {
-		t.Fatal("20 firings are not worth a look")
+		t.Fatal("isWorthwhile for 20 firings: got false, want true")
 	}
 	d.drop(t.Context(), first)
 	left := map[string]bool{}
@@ -90,7 +90,7 @@ func TestPrefilterKeepsAdoptedRuns(t *testing.T) {
 	first, _ := d.ready.pop()
 	d.drop(t.Context(), first)
 	if d.ready.len() != 1 {
-		t.Error("a run that this replica has adopted is gone")
+		t.Error("adopted run: got it dropped, want it kept")
 	}
 }
 

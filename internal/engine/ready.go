@@ -24,7 +24,7 @@ type pending struct {
 	late          bool
 	since         time.Time       // when it began to wait on this replica
 	queued        time.Time       // adopted run: when it began to wait on any replica
-	obstacle      string          // adopted run: description of its blocker until then
+	blockerText   string          // adopted run: description of its blocker until then
 	triggerParams json.RawMessage // adopted run: its trigger params
 	looked        bool            // the prefilter has passed it
 	triggerLimit  *time.Time      // adopted run: StartBy of its record

@@ -86,7 +86,7 @@ func TestReloadChangesTheTable(t *testing.T) {
 		wrong := comes
 		wrong.Handler = "unknown"
 		if _, err := replica.SetJobs([]jobs.Job{stays, wrong}); err == nil {
-			t.Error("a job of an unknown handler is taken")
+			t.Error("job of an unknown handler: got success, want an error")
 		}
 		time.Sleep(10 * time.Second)
 		if n := len(c.runs("leaves")); n != left+10 {

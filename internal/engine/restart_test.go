@@ -13,7 +13,7 @@ import (
 // threshold the misfire policy does not apply.
 func TestRestartContinuesFromTheCursor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, begun := newCluster(t), time.Now()
+		c, start := newCluster(t), time.Now()
 		j := job(t, "job", time.Minute)
 		j.Misfire = jobs.MisfireSkip
 		stop := c.start(c.options("a", takes(time.Second), j))
@@ -29,7 +29,7 @@ func TestRestartContinuesFromTheCursor(t *testing.T) {
 			[]string{"succeeded", "succeeded", "succeeded"}; !slices.Equal(got, want) {
 			t.Fatalf("got %v, want %v", got, want)
 		}
-		if late := records[0].StartedAt.Sub(begun.Add(time.Minute)); late < time.Second ||
+		if late := records[0].StartedAt.Sub(start.Add(time.Minute)); late < time.Second ||
 			late > 2*time.Second {
 			t.Errorf(
 				"the first began %s after its scheduled time, want as soon as a replica was up",

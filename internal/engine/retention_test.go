@@ -64,14 +64,14 @@ func TestHistoryIsKeptForTheRetention(t *testing.T) {
 type pruning struct {
 	storage.Store
 	answers []func() (storage.Pruned, error) // afterwards nothing is left to prune
-	asked   []time.Duration                  // since begun
+	asked   []time.Duration                  // since start
 	after   []*storage.RunCursor
-	begun   time.Time
+	start   time.Time
 }
 
 func (p *pruning) Prune(_ context.Context, _ uuid.UUID, r storage.PruneRequest) (storage.Pruned, error) {
 	n := len(p.asked)
-	p.asked, p.after = append(p.asked, time.Since(p.begun)), append(p.after, r.After)
+	p.asked, p.after = append(p.asked, time.Since(p.start)), append(p.after, r.After)
 	if n < len(p.answers) {
 		return p.answers[n]()
 	}
@@ -86,7 +86,7 @@ func TestPruningPausesBetweenBatches(t *testing.T) {
 		took := func(d time.Duration, p storage.Pruned, err error) func() (storage.Pruned, error) {
 			return func() (storage.Pruned, error) { time.Sleep(d); return p, err }
 		}
-		store := &pruning{Store: c.store, begun: time.Now(), answers: []func() (storage.Pruned, error){
+		store := &pruning{Store: c.store, start: time.Now(), answers: []func() (storage.Pruned, error){
 			took(100*time.Millisecond, storage.Pruned{Runs: 1, Next: next}, nil),
 			took(time.Millisecond, storage.Pruned{Runs: 1, Next: next}, nil),
 			took(0, storage.Pruned{}, nil),
@@ -117,7 +117,7 @@ func TestPruningPausesBetweenBatches(t *testing.T) {
 func TestHistoryIsKeptForeverByDefault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
-		store := &pruning{Store: c.store, begun: time.Now()}
+		store := &pruning{Store: c.store, start: time.Now()}
 		o := c.options("a", takes(0))
 		o.Store = store
 		stop := c.start(o)

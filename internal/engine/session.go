@@ -116,7 +116,7 @@ func (k *keeper) compareClaims(ctx context.Context, known []jobs.Token,
 			k.active.cancel(token, jobs.ErrClaimLost)
 		}
 	}
-	for _, token := range k.active.unknownClaims(claims) {
+	for _, token := range k.active.unknownClaims(claims, known) {
 		k.log.Warn().Int64("token", int64(token)).
 			Msg("unknown claim found, revoking it")
 		if err := k.revoke(ctx, token, jobs.Lost, reasons.ClaimLost); err != nil {

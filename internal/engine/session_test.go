@@ -44,7 +44,9 @@ func (s *scripted) Open(_ context.Context, session storage.Session) error {
 	return s.fail
 }
 
-func (s *scripted) Living(context.Context, []uuid.UUID) ([]uuid.UUID, error) { return nil, s.fail }
+func (s *scripted) LiveSessions(context.Context, []uuid.UUID) ([]uuid.UUID, error) {
+	return nil, s.fail
+}
 
 func (s *scripted) Register(_ context.Context, _ uuid.UUID,
 	definitions []storage.Definition) (map[string]int64, error) {
@@ -64,16 +66,16 @@ func (s *scripted) Versions(context.Context) (map[string]storage.ActiveDefinitio
 	return maps.Clone(s.versions), s.fail
 }
 
-func (s *scripted) Heartbeat(ctx context.Context, _ uuid.UUID, v storage.ReplicaStatus) (storage.Beat, error) {
+func (s *scripted) Heartbeat(ctx context.Context, _ uuid.UUID, v storage.ReplicaStatus) (storage.HeartbeatReply, error) {
 	s.mu.Lock()
 	s.replicaStatus = v
 	fail, slow, beat := s.fail, s.slow,
-		storage.Beat{Now: time.Now().Add(s.ahead), Claims: maps.Clone(s.claims), Definitions: s.definitions}
+		storage.HeartbeatReply{Now: time.Now().Add(s.ahead), Claims: maps.Clone(s.claims), Definitions: s.definitions}
 	s.mu.Unlock()
 	select {
 	case <-time.After(slow):
 	case <-ctx.Done():
-		return storage.Beat{}, ctx.Err()
+		return storage.HeartbeatReply{}, ctx.Err()
 	}
 	return beat, fail
 }
@@ -213,6 +215,21 @@ func TestHeartbeatComparesClaims(t *testing.T) {
 	})
 }
 
+// TestRunThatEndsDuringAHeartbeat compares the claims that a heartbeat read before a run's finish
+// was committed: its claim is not one without a run.
+func TestRunThatEndsDuringAHeartbeat(t *testing.T) {
+	s := &scripted{}
+	keep(t, s, func(t *testing.T, k *keeper) {
+		k.compareClaims(t.Context(), []jobs.Token{1},
+			map[jobs.Token]uuid.UUID{1: uuid.New(), 2: uuid.New()})
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if want := []jobs.Token{2}; !slices.Equal(s.revoked, want) {
+			t.Errorf("revoked claims: %v, want %v", s.revoked, want)
+		}
+	})
+}
+
 func TestClockFollowsTheStores(t *testing.T) {
 	s := &scripted{ahead: 90 * time.Second}
 	keep(t, s, func(t *testing.T, k *keeper) {
@@ -272,14 +289,14 @@ func TestRefusedStartReadsVersionsAtOnce(t *testing.T) {
 		select {
 		case <-k.activation.revised:
 		default:
-			t.Error("the dispatcher is not told")
+			t.Error("wake of the dispatcher: got none, want one")
 		}
 		// a heartbeat does not report the change
 		s.set(func(s *scripted) { s.versions["job"] = storage.ActiveDefinition{Version: 1} })
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		if activeVersion.stale() {
-			t.Error("a refused start leaves the job with others for good")
+			t.Error("job after a refused start: got it inactive for ever, want it active again")
 		}
 	})
 }
@@ -331,7 +348,7 @@ func TestFirstSessionIsRetriedUnlessTheErrorIsPermanent(t *testing.T) {
 					return
 				}
 				if k.session() != nil {
-					t.Error("a session without its definitions is offered")
+					t.Error("session without its definitions: got it, want none")
 				}
 				synctest.Wait()
 				if opened, ended, _ := s.counts(); ended != opened || opened < 2 {

@@ -176,7 +176,7 @@ func plants() []plant {
 	var once atomic.Bool
 	var asked sync.Map // runs that the store may know, and firings whose notes it lost
 	return []plant{
-		{everyTime: true, name: "nothing", many: 1},
+		{name: "nothing", many: 1},
 		{everyTime: true, name: "a scheduled time that nobody started is forgotten", many: 1,
 			want: "nothing became of it", into: planted{
 				misfired: func(m *storage.Misfired) bool {

@@ -78,10 +78,8 @@ func TestSimulatedYear(t *testing.T) {
 	if raceDetector {
 		long = 150 * day
 	}
-	within := soak.Pick(3*day, long)
-	seed := seedOf(t, 5)
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // saves a quarter of the time
-	how := year(seed, within)
+	how := year(seedOf(t, 5), soak.Pick(3*day, long))
 	if !soak.Running() { // the faults of six days within three
 		how.often, how.settle = often(6.0/365), day
 	}
@@ -125,9 +123,9 @@ func seedOf(t *testing.T, otherwise uint64) uint64 {
 // verify simulates a cluster and fails the test for each violation.
 func verify(t *testing.T, how simulated) {
 	t.Helper()
-	begun := time.Now()
+	start := time.Now()
 	verdict := simulate(t, how)
-	t.Logf("seed %d: %s, in %s", how.seed, verdict, time.Since(begun).Round(time.Millisecond))
+	t.Logf("seed %d: %s, in %s", how.seed, verdict, time.Since(start).Round(time.Millisecond))
 	for _, violation := range verdict.Violations {
 		t.Error(violation)
 	}
@@ -214,15 +212,15 @@ func (c *simulatedCluster) now() time.Time { return time.Now().Add(c.ahead).UTC(
 
 // run runs the script, ends all faults and waits until everything has ended.
 func (c *simulatedCluster) run() {
-	begun := time.Now()
+	start := time.Now()
 	for _, h := range c.hosts {
 		h.order(h.begin)
 	}
 	for _, event := range c.script {
-		time.Sleep(time.Until(begun.Add(event.After)))
+		time.Sleep(time.Until(start.Add(event.After)))
 		c.happen(event)
 	}
-	time.Sleep(time.Until(begun.Add(c.how.within)))
+	time.Sleep(time.Until(start.Add(c.how.within)))
 	for _, h := range c.hosts {
 		h.deploy.Store(int64(len(c.tables) - 1))
 		h.order(h.renew)
@@ -349,7 +347,7 @@ func (c *simulatedCluster) evidence() *simulation.Evidence {
 		e.Decisions = append(e.Decisions, simulation.Decision(d))
 	}
 	for _, l := range c.store.SessionSpans() {
-		liveSession := simulation.SessionSpan{Replica: l.Replica, From: l.From, Beat: l.Beat,
+		liveSession := simulation.SessionSpan{Replica: l.Replica, From: l.From, LastHeartbeat: l.LastHeartbeat,
 			TTL:  l.TTL,
 			Took: l.Took}
 		if l.Ended != nil {

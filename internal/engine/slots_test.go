@@ -25,7 +25,7 @@ func popped(t *testing.T, r *ready) pending {
 	t.Helper()
 	p, ok := r.pop()
 	if !ok {
-		t.Fatal("nothing is popped")
+		t.Fatal("pop: got nothing, want a firing")
 	}
 	return p
 }
@@ -50,7 +50,7 @@ func TestFullGroupDoesNotDelayOthers(t *testing.T) {
 	select {
 	case <-r.wake:
 	default:
-		t.Error("nobody is woken by a place that is given back")
+		t.Error("wake after a slot was given back: got none, want one")
 	}
 	popped(t, r).hold.giveBack()
 	popped(t, r).hold.giveBack()

@@ -78,7 +78,7 @@ func (t *runSpans) step(name string, begun time.Time, err error, marks ...attrib
 // locked adds a try for the advisory locks.
 func (t *runSpans) locked(begun time.Time, found *refusal) {
 	if t.tells(found) {
-		t.step("lock", begun, nil, obstacleMarks(found)...)
+		t.step("lock", begun, nil, blockerAttributes(found)...)
 	}
 }
 
@@ -87,7 +87,7 @@ func (t *runSpans) asked(begun time.Time, token jobs.Token, found *refusal) {
 	if !t.tells(found) {
 		return
 	}
-	marks := obstacleMarks(found)
+	marks := blockerAttributes(found)
 	if token != 0 {
 		marks = append(marks, attribute.Int64("holdfast.token", int64(token)))
 	}
@@ -97,7 +97,7 @@ func (t *runSpans) asked(begun time.Time, token jobs.Token, found *refusal) {
 // waited adds a wait for a blocker.
 func (t *runSpans) waited(begun time.Time, found *refusal) {
 	if t.tells(found) {
-		t.step("wait", begun, nil, obstacleMarks(found)...)
+		t.step("wait", begun, nil, blockerAttributes(found)...)
 	}
 }
 

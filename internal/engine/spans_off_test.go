@@ -14,17 +14,17 @@ func TestUntracedFiringAllocatesNothing(t *testing.T) {
 	found := &refusal{reason: reasons.LockHeld, blocker: &jobs.Blocker{Resource: "public/orders"}}
 	if allocated := testing.AllocsPerRun(100, func() {
 		startSpans(nil, f, clock)
-		begun := f.spans.now()
-		f.spans.step("claim", begun, nil)
-		f.spans.locked(begun, found)
-		f.spans.waited(begun, found)
-		f.spans.asked(begun, 7, nil)
+		start := f.spans.now()
+		f.spans.step("claim", start, nil)
+		f.spans.locked(start, found)
+		f.spans.waited(start, found)
+		f.spans.asked(start, 7, nil)
 		traced, leave := f.spans.handler(ctx, 7)
 		leave(verdict{state: jobs.Succeeded})
 		if traced != ctx {
-			t.Error("the handler is given another context")
+			t.Error("context of the handler: got another one, want the same")
 		}
-		f.spans.finished(begun, true)
+		f.spans.finished(start, true)
 		f.spans.ended(jobs.Succeeded, "", nil)
 		f.spans.next()
 		f.spans.finish()
@@ -32,6 +32,6 @@ func TestUntracedFiringAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", allocated)
 	}
 	if !f.spans.now().Equal(time.Time{}) {
-		t.Error("it asks for the time")
+		t.Error("time without tracing: got a reading of the clock, want none")
 	}
 }

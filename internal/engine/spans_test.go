@@ -38,9 +38,9 @@ func newSpans() *spans {
 
 func (s *spans) Traces(uuid.UUID) bool { return true }
 
-func (s *spans) Root(_ uuid.UUID, name string, begun time.Time) (context.Context, trace.Span) {
+func (s *spans) Root(_ uuid.UUID, name string, start time.Time) (context.Context, trace.Span) {
 	return s.provider.Tracer("test").
-		Start(context.Background(), name, trace.WithNewRoot(), trace.WithTimestamp(begun))
+		Start(context.Background(), name, trace.WithNewRoot(), trace.WithTimestamp(start))
 }
 
 // roots returns the ended spans of that name without a parent.
@@ -138,7 +138,7 @@ func TestSpans(t *testing.T) {
 
 		for job, want := range map[string]string{
 			"long":    "queue claim attempt 1(lock start handler(own) finish)",
-			"flaky":   "queue claim attempt 1(lock start handler(own) finish) attempt 2(rest lock start handler(own) finish)",
+			"flaky":   "queue claim attempt 1(lock start handler(own) finish) attempt 2(retry_wait lock start handler(own) finish)",
 			"patient": "queue claim attempt 1(lock wait lock start handler(own) finish)",
 			"panics":  "queue claim attempt 1(lock start handler(own) finish)",
 		} {

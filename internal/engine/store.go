@@ -20,6 +20,12 @@ type Store interface {
 	outputSaver
 	runReader
 	replicaReader
+	auditSealer
+}
+
+// auditSealer adds links to the audit log.
+type auditSealer interface {
+	SealAudit(ctx context.Context, limit int) (int, error)
 }
 
 // definitionStore registers the definitions of a session.
@@ -33,7 +39,9 @@ type definitionStore interface {
 // sessionStore opens, renews and ends sessions.
 type sessionStore interface {
 	Open(ctx context.Context, s storage.Session) error
-	Heartbeat(ctx context.Context, session uuid.UUID, v storage.ReplicaStatus) (storage.Beat, error)
+	Heartbeat(
+		ctx context.Context, session uuid.UUID, v storage.ReplicaStatus,
+	) (storage.HeartbeatReply, error)
 	End(ctx context.Context, session uuid.UUID) error
 }
 

@@ -66,7 +66,7 @@ func TestAnotherReplicaStartsFiringsOfADrainedReplica(t *testing.T) {
 	for name, stops := range map[string]bool{"drained": false, "drained and stopped": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c, begun := newCluster(t), time.Now()
+				c, start := newCluster(t), time.Now()
 				j := once(t, "job", 10*time.Second)
 				j.Misfire = jobs.MisfireSkip
 				o := c.options("a", takes(0), j)
@@ -82,7 +82,7 @@ func TestAnotherReplicaStartsFiringsOfADrainedReplica(t *testing.T) {
 					stop()
 				}
 				time.Sleep(10 * time.Second)
-				c.promptly("job", begun.Add(10*time.Second), "b")
+				c.promptly("job", start.Add(10*time.Second), "b")
 				if !stops {
 					stop()
 				}
@@ -96,7 +96,7 @@ func TestAnotherReplicaStartsFiringsOfADrainedReplica(t *testing.T) {
 // No other replica would start that firing after the resume.
 func TestFiringOfAShortPauseStartsWhenItIsResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, begun := newCluster(t), time.Now()
+		c, start := newCluster(t), time.Now()
 		j := once(t, "job", 10*time.Second)
 		j.Misfire = jobs.MisfireSkip
 		o := c.options("a", takes(0), j)
@@ -110,7 +110,7 @@ func TestFiringOfAShortPauseStartsWhenItIsResumed(t *testing.T) {
 		}
 		resume()
 		time.Sleep(10 * time.Second)
-		c.promptly("job", begun.Add(19900*time.Millisecond), "a")
+		c.promptly("job", start.Add(19900*time.Millisecond), "a")
 		stop()
 		stopOther()
 	})

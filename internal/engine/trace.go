@@ -60,7 +60,7 @@ func resourceNames(requests []locking.Request) []string {
 	return names
 }
 
-func obstacleMarks(b *refusal) []attribute.KeyValue {
+func blockerAttributes(b *refusal) []attribute.KeyValue {
 	if b == nil {
 		return nil
 	}

@@ -6,7 +6,7 @@ import (
 )
 
 // upkeep does what any replica may do for the cluster. It sweeps expired sessions, adds runs of
-// dependents, adopts waiting runs, and records misfires.
+// dependents, adopts waiting runs, records misfires, and seals the audit log.
 type upkeep struct {
 	keeper     *keeper
 	intervals  *pollIntervals
@@ -16,12 +16,13 @@ type upkeep struct {
 	drift      *drift
 	dependents *dependents
 	adopter    *adopter
+	sealer     *sealer
 }
 
 // run does the upkeep until ctx ends. Failures are logged and retried, and do not stop the other
 // tasks.
 func (u *upkeep) run(ctx context.Context) {
-	var swept, checked, compared time.Time
+	var swept, checked, compared, sealed time.Time
 	for {
 		if session, err := u.keeper.Wait(ctx); err == nil {
 			now := time.Now()
@@ -36,6 +37,10 @@ func (u *upkeep) run(ctx context.Context) {
 			if now.Sub(compared) >= u.intervals.lists {
 				compared = now
 				u.drift.compare(ctx)
+			}
+			if now.Sub(sealed) >= u.intervals.seal {
+				sealed = now
+				u.sealer.seal(ctx)
 			}
 			u.dependents.add(ctx)
 			u.adopter.adopt(ctx, session)

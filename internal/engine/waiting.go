@@ -32,7 +32,7 @@ func (w waiter) waitFor(stop context.Context, f *firing, b *refusal, delay time.
 		}
 		f.noted = b.blocker
 	}
-	if !w.rest(stop, f, delay) {
+	if !w.sleep(stop, f, delay) {
 		w.notes.leave(f, b)
 		return false
 	}
@@ -67,9 +67,9 @@ func (w waiter) awaitOperator(stop context.Context, f *firing) bool {
 	}
 }
 
-// rest gives the worker back for d and takes one again. It reports whether the firing goes on, with
-// a worker.
-func (w waiter) rest(stop context.Context, f *firing, d time.Duration) bool {
+// sleep gives the worker back for d and takes one again. It reports whether the firing continues,
+// with a worker.
+func (w waiter) sleep(stop context.Context, f *firing, d time.Duration) bool {
 	return idle(stop, f, d) && w.takeWorker(stop, f)
 }
 

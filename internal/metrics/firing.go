@@ -21,7 +21,7 @@ func (m *Metrics) describeFirings() {
 	m.skips = m.counter("holdfast_skips_total",
 		"Firings that this replica recorded as skipped or missed, by reason.", "job", "reason")
 	m.retries = m.counter("holdfast_retries_total",
-		"Attempts that ended and are to be followed by another attempt.", "job")
+		"Attempts that ended and have a next attempt.", "job")
 	m.lost = m.counter("holdfast_lost_runs_total",
 		"Runs that this replica recorded as lost, by reason: its own runs whose claim or session "+
 			"was lost, and runs of dead replicas that it swept.", "job", "reason")

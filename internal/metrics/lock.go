@@ -18,7 +18,7 @@ func (m *Metrics) describeLocks() {
 		"Advisory locks that disappeared from memcached during a run and were added again.",
 		"resource")
 	m.taken = m.counter("holdfast_advisory_locks_taken_over_total",
-		"Advisory locks that another owner had during a run, which continued by its grants.",
+		"Advisory locks that another owner had during a run. The run continued with its grants.",
 		"resource")
 }
 

@@ -64,6 +64,9 @@ func full(t *testing.T, names int) *Metrics {
 			}
 		},
 		Spans: func() (int64, int64, int64) { return 10, 2, 1 },
+		Status: func() map[string]bool {
+			return map[string]bool{"neutral": false, "amber": true, "red": false}
+		},
 	})
 	m.Expect([]jobs.Job{{Name: "idle"}})
 	locks := []locking.Request{{Resource: jobName(t, "sales"), Mode: locking.Exclusive},
@@ -126,18 +129,18 @@ func series(t *testing.T, m *Metrics) map[string]float64 {
 
 // Each event changes the right metrics and no others.
 func TestNumbers(t *testing.T) {
-	begun := time.Now()
+	start := time.Now()
 	got := series(t, full(t, 200))
 	const reloaded = "holdfast_config_reload_timestamp_seconds{}"
-	if at := got[reloaded]; at < float64(begun.Unix()) || at > float64(time.Now().Unix()+1) {
-		t.Errorf("the configuration was read at %f, the test began at %d", at, begun.Unix())
+	if at := got[reloaded]; at < float64(start.Unix()) || at > float64(time.Now().Unix()+1) {
+		t.Errorf("the configuration was read at %f, the test began at %d", at, start.Unix())
 	}
 	delete(got, reloaded)
 	want := map[string]float64{
 		"holdfast_firings_total{job=sales,kind=scheduled}": 2, "holdfast_firings_total{job=sales,kind=adopted}": 1, "holdfast_attempts_total{job=sales}": 2,
 		"holdfast_retries_total{job=sales}": 1, "holdfast_runs_total{job=sales,state=succeeded}": 1, "holdfast_runs_total{job=sales,state=skipped}": 2,
 		"holdfast_runs_total{job=sales,state=missed}": 1, "holdfast_runs_total{job=sales,state=lost}": 2, "holdfast_runs_total{job=sales,state=cancelled}": 1,
-		"holdfast_skips_total{job=sales,reason=lock_held}": 1, "holdfast_skips_total{job=sales,reason=overlap}": 1, "holdfast_skips_total{job=sales,reason=misfire}": 1,
+		"holdfast_skips_total{job=sales,reason=lock_held}": 1, "holdfast_skips_total{job=sales,reason=overlap}": 1, "holdfast_status{severity=amber}": 1, "holdfast_skips_total{job=sales,reason=misfire}": 1,
 		"holdfast_lost_runs_total{job=sales,reason=session_lost}": 1, "holdfast_lost_runs_total{job=sales,reason=claim_lost}": 1,
 		"holdfast_lateness_seconds{job=sales} count": 1, "holdfast_lateness_seconds{job=sales} sum": 3,
 		"holdfast_worker_wait_seconds{} count": 2, "holdfast_worker_wait_seconds{} sum": 0.5,
@@ -169,7 +172,7 @@ func TestNumbers(t *testing.T) {
 		t.Errorf("numbers (-want +got):\n%s", diff)
 	}
 	if _, known := series(t, full(t, 200))["holdfast_memcached_up{server=cache:11213}"]; known {
-		t.Error("a server that was not asked yet is up or down")
+		t.Error("holdfast_memcached_up before the first check: got a value, want none")
 	}
 }
 
@@ -338,7 +341,7 @@ func TestDocument(t *testing.T) {
 	}
 	found := regexp.MustCompile(`(?s)<!-- families -->\n(.*?)<!-- end -->`).FindSubmatchIndex(text)
 	if found == nil {
-		t.Fatal("the document has no place for the families")
+		t.Fatal("docs/metrics.md: got no mark for the table, want one")
 	}
 	if os.Getenv("HOLDFAST_UPDATE") != "" {
 		if err := os.WriteFile(document,
@@ -357,7 +360,7 @@ func TestDocument(t *testing.T) {
 
 // The example rules use only existing metrics.
 func TestAlertsUseExistingMetrics(t *testing.T) {
-	const path = "../../configs/alerts.rules"
+	const path = "../../deploy/alerts.rules"
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -367,12 +370,12 @@ func TestAlertsUseExistingMetrics(t *testing.T) {
 	if exprs := strings.Count(string(text), " expr: "); len(alerts) < 5 || exprs != len(alerts) {
 		t.Errorf("%d alerts with %d expressions", len(alerts), exprs)
 	}
-	told, err := os.ReadFile(document)
+	content, err := os.ReadFile(document)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, a := range alerts {
-		if !strings.Contains(string(told), a[1]) {
+		if !strings.Contains(string(content), a[1]) {
 			t.Errorf("docs/metrics.md does not tell of %s", a[1])
 		}
 	}

@@ -13,6 +13,7 @@ type Sources struct {
 	Stats   func() engine.Stats
 	Servers func() []memcached.Health           // nil without memcached
 	Spans   func() (sent, failed, unsent int64) // nil without tracing
+	Status  func() map[string]bool              // by severity: whether it is the current one
 }
 
 // Watch registers the sources for each scrape. It is called once, before the first.
@@ -31,7 +32,7 @@ type watched struct {
 	ready, session, opened, lost, table, offset, tables, servers state
 	dropped                                                      state
 	up, restarts, outages, flushes, evictions, full, refused     state
-	spans                                                        state
+	spans, status                                                state
 }
 
 func (w *watched) describe(b *book) {
@@ -45,7 +46,8 @@ func (w *watched) describe(b *book) {
 	add(&w.running, Gauge, "holdfast_runs_running",
 		"Attempts that run on this replica now, each with a claim in the store.")
 	add(&w.waiting, Gauge, "holdfast_runs_waiting", "Runs that this replica handles but that do "+
-		"not run now: queued after adoption, waiting for locks or a turn, starting or ending.")
+		"not run now: queued after adoption, waiting for a lock or an earlier run, starting or "+
+		"ending.")
 	add(&w.queued, Gauge, "holdfast_firings_queued",
 		"Firings that wait for a worker of this replica.")
 	add(&w.parked, Gauge, "holdfast_firings_limited", "Firings that wait because their group, or "+
@@ -81,6 +83,9 @@ func (w *watched) describe(b *book) {
 		"Items that the server refused because it was full.", "server")
 	add(&w.refused, Counter, "holdfast_memcached_refused_connections_total",
 		"Connections that the server refused or delayed.", "server")
+	add(&w.status, Gauge, "holdfast_status", "1 for the current severity of the cluster's status, "+
+		"0 for the others: red, amber or neutral. Each replica checks it every 15 s. Absent "+
+		"before the first check.", "severity")
 	add(&w.spans, Counter, "holdfast_trace_spans_total", "Spans by result: sent, failed, or "+
 		"dropped because the queue was full. Absent without tracing.", "result")
 }
@@ -113,6 +118,11 @@ func (w *watched) Collect(ch chan<- prometheus.Metric) {
 	if w.sources.Servers != nil {
 		for _, h := range w.sources.Servers() {
 			w.collectServer(ch, h)
+		}
+	}
+	if w.sources.Status != nil {
+		for severity, current := range w.sources.Status() {
+			ch <- w.status.holds(current, severity)
 		}
 	}
 	if w.sources.Spans != nil {

@@ -80,7 +80,7 @@ func (s *store) Open(ctx context.Context, session storage.Session) (err error) {
 }
 
 func (s *store) Heartbeat(ctx context.Context, session uuid.UUID, v storage.ReplicaStatus) (
-	_ storage.Beat, err error) {
+	_ storage.HeartbeatReply, err error) {
 	defer s.timed("heartbeat", time.Now(), &err)
 	return s.inner.Heartbeat(ctx, session, v)
 }
@@ -90,9 +90,9 @@ func (s *store) End(ctx context.Context, session uuid.UUID) (err error) {
 	return s.inner.End(ctx, session)
 }
 
-func (s *store) Living(ctx context.Context, sessions []uuid.UUID) (_ []uuid.UUID, err error) {
-	defer s.timed("living", time.Now(), &err)
-	return s.inner.Living(ctx, sessions)
+func (s *store) LiveSessions(ctx context.Context, sessions []uuid.UUID) (_ []uuid.UUID, err error) {
+	defer s.timed("live_sessions", time.Now(), &err)
+	return s.inner.LiveSessions(ctx, sessions)
 }
 
 func (s *store) Register(ctx context.Context, session uuid.UUID, definitions []storage.Definition) (
@@ -170,6 +170,22 @@ func (s *store) Pauses(ctx context.Context, job, group string, from, until time.
 	_ []storage.Pause, err error) {
 	defer s.timed("pauses", time.Now(), &err)
 	return s.inner.Pauses(ctx, job, group, from, until)
+}
+
+func (s *store) SealAudit(ctx context.Context, limit int) (_ int, err error) {
+	defer s.timed("seal_audit", time.Now(), &err)
+	return s.inner.SealAudit(ctx, limit)
+}
+
+func (s *store) AuditChain(ctx context.Context) (_ storage.ChainState, err error) {
+	defer s.timed("audit_chain", time.Now(), &err)
+	return s.inner.AuditChain(ctx)
+}
+
+func (s *store) AuditLinks(ctx context.Context, after int64, limit int) (
+	_ []storage.AuditLink, err error) {
+	defer s.timed("audit_links", time.Now(), &err)
+	return s.inner.AuditLinks(ctx, after, limit)
 }
 
 func (s *store) Audit(ctx context.Context, f storage.AuditFilter) (_ []storage.Audited, err error) {

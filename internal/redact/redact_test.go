@@ -48,11 +48,11 @@ func TestShortValues(t *testing.T) {
 		t.Errorf("found %s", got)
 	}
 	if New(nil) != nil || New([]string{""}) != nil {
-		t.Error("a mask without values is not nil")
+		t.Error("mask without values: got a mask, want nil")
 	}
 	var none *Mask
 	if none.Text("a") != "a" || none.Error(io.EOF) != io.EOF || none.Writer(io.Discard) != io.Discard {
-		t.Error("a nil mask changes something")
+		t.Error("text behind a nil mask: got another text, want the same")
 	}
 }
 
@@ -87,7 +87,7 @@ func TestErrorsAndWriters(t *testing.T) {
 		t.Errorf("found %v", err)
 	}
 	if mask.Error(io.EOF) != io.EOF {
-		t.Error("an error without a value is changed")
+		t.Error("error without a value: got another error, want the same")
 	}
 	var out bytes.Buffer
 	n, err := mask.Writer(&out).Write([]byte("a hunter2 b"))

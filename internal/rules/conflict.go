@@ -1,6 +1,3 @@
-// Package rules has the rules of a start for stores that decide in Go: who is in
-// the way of a run, and why. PostgreSQL has the same rules in SQL
-// (jobs/postgres/conflict.go); internal/test/jobstest holds all stores to them.
 package rules
 
 import (
@@ -69,13 +66,23 @@ func (s *Search) Concerns(mode locking.Mode) bool {
 	return s.Request.Mode != locking.Shared || mode != locking.Shared
 }
 
+// Counts reports whether a contender with that request can block the request, or can occupy one of
+// its slots. Add ignores all others.
+func (s *Search) Counts(q locking.Request) bool {
+	return locking.Conflict(s.Request, q) || s.sharesSlots(q)
+}
+
+func (s *Search) sharesSlots(q locking.Request) bool {
+	return s.Request.Mode == locking.Slotted && q.Mode == locking.Slotted &&
+		q.Resource == s.Request.Resource
+}
+
 // Add takes a contender into account.
 func (s *Search) Add(c *Contender) {
 	switch {
 	case locking.Conflict(s.Request, c.Request):
 		s.first = First(s.first, c)
-	case s.Request.Mode == locking.Slotted && c.Mode == locking.Slotted &&
-		c.Resource == s.Request.Resource:
+	case s.sharesSlots(c.Request):
 		s.inSlots++
 		s.inSlot = First(s.inSlot, c)
 	}

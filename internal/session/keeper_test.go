@@ -193,19 +193,19 @@ func TestSessionIsTrustedForTheTTLFromTheRequest(t *testing.T) {
 // The trust counts from before the opening. The first heartbeat gets only the rest of it.
 func TestSlowOpenShortensTheTrust(t *testing.T) {
 	s := &fakeStore{}
-	var begun time.Time
+	var start time.Time
 	var left []time.Duration
 	change := func(o *session.Options[string]) {
 		o.TTL, o.Interval = 3*time.Second, time.Second
 		o.Open = func(context.Context, uuid.UUID, bool) error {
-			begun = time.Now()
+			start = time.Now()
 			time.Sleep(2500 * time.Millisecond)
 			return nil
 		}
 		o.Heartbeat = func(ctx context.Context, _ *testSession) (func(context.Context) error,
 			error) {
 			deadline, _ := ctx.Deadline()
-			left = append(left, deadline.Sub(begun))
+			left = append(left, deadline.Sub(start))
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
@@ -472,20 +472,20 @@ func TestAwaitConfirmed(t *testing.T) {
 	keep(t, s, func(t *testing.T, k *session.Keeper[string]) {
 		synctest.Wait()
 		if k.AwaitConfirmed(t.Context()) {
-			t.Error("confirmed without a session")
+			t.Error("confirmation without a session: got true, want false")
 		}
 		s.set(func(s *fakeStore) { s.fail = nil })
 		l, opened := wait(t, k), time.Now()
 		s.set(func(s *fakeStore) { s.fail = errUnavailable })
 		time.Sleep(time.Until(opened.Add(interval * 3 / 2)))
 		if !k.AwaitConfirmed(t.Context()) {
-			t.Error("a late heartbeat within half an interval counts as none")
+			t.Error("heartbeat late by half an interval: got no confirmation, want one")
 		}
 		time.Sleep(time.Nanosecond)
 		// the confirmation of the opening is pending, so the first call returns at once
 		for range 2 {
 			if k.AwaitConfirmed(t.Context()) {
-				t.Error("confirmed one and a half intervals after the last request")
+				t.Error("confirmation after one and a half intervals: got true, want false")
 			}
 		}
 		if l.Context().Err() == nil {

@@ -72,13 +72,13 @@ func TestShareOfRuns(t *testing.T) {
 // are cut.
 func TestSpansAreSent(t *testing.T) {
 	c := collectortest.New(t)
-	cluster, run, begun := uuid.New(), uuid.Must(uuid.NewV7()), time.Now().Add(-time.Hour)
+	cluster, run, start := uuid.New(), uuid.Must(uuid.NewV7()), time.Now().Add(-time.Hour)
 	traced := open(t, Options{
 		Endpoint: c.URL, Headers: map[string]string{"Authorization": "Bearer xyz"}, Ratio: 1,
 		Service: "nightly", Version: "v9", Replica: "replica-a",
 		Cluster: cluster, Log: zerolog.Nop(),
 	})
-	ctx, root := traced.Root(run, "run x", begun)
+	ctx, root := traced.Root(run, "run x", start)
 	_, child := root.TracerProvider().Tracer("test").
 		Start(ctx, "child", trace.WithAttributes(attribute.String("long",
 			strings.Repeat("x", 2*maxText))))
@@ -92,7 +92,7 @@ func TestSpansAreSent(t *testing.T) {
 		t.Fatalf("spans: %+v", spans)
 	}
 	if spans[0].Name != "child" || spans[0].Parent != spans[1].ID || spans[1].Parent != "" ||
-		!spans[1].Began.Equal(begun.Round(0)) || len(spans[0].Marks["long"]) != maxText {
+		!spans[1].Began.Equal(start.Round(0)) || len(spans[0].Marks["long"]) != maxText {
 		t.Errorf("spans: %.300v", spans)
 	}
 	for _, s := range spans {
@@ -118,12 +118,12 @@ func TestSpansAreSent(t *testing.T) {
 
 // endSpans ends n spans and returns how long the calls took.
 func endSpans(traced *Tracing, n int) time.Duration {
-	begun := time.Now()
+	start := time.Now()
 	for range n {
-		_, span := traced.Root(uuid.New(), "run", begun)
+		_, span := traced.Root(uuid.New(), "run", start)
 		span.End()
 	}
-	return time.Since(begun)
+	return time.Since(start)
 }
 
 // A collector that never replies, or replies with errors, does not delay the callers that end
@@ -152,16 +152,16 @@ func TestUnresponsiveCollectorDoesNotDelayRuns(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()
-			begun := time.Now()
+			start := time.Now()
 			err := traced.Shutdown(ctx)
-			if took := time.Since(begun); took > 5*time.Second ||
+			if took := time.Since(start); took > 5*time.Second ||
 				err != nil && !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("the end took %s: %v", took, err)
 			}
 			for deadline := time.Now().
 				Add(20 * time.Second); traced.sender.waiting.Load() > 0; time.Sleep(time.Millisecond) {
 				if time.Now().After(deadline) {
-					t.Fatal("what is left is still being sent")
+					t.Fatal("spans after the stop: got some in the queue, want none")
 				}
 			}
 			if sent, failed, dropped := traced.Spans(); sent != 0 || failed == 0 ||
@@ -172,7 +172,7 @@ func TestUnresponsiveCollectorDoesNotDelayRuns(t *testing.T) {
 				t.Errorf("%d lines: %s", lines, log.String())
 			}
 			if endSpans(traced, 1); traced.sender.waiting.Load() != 0 {
-				t.Error("a span waits that nobody sends any more")
+				t.Error("queue after the stop: got a span, want none")
 			}
 		})
 	}

@@ -398,11 +398,11 @@ func (s *subject) explainNoRun() error {
 
 // explainLate explains a scheduled time that has passed without a decision.
 func (s *subject) explainLate(late time.Duration) error {
-	living, err := s.living()
+	replicas, err := s.liveReplicas()
 	switch {
 	case err != nil:
 		return err
-	case living == 0:
+	case replicas == 0:
 		return s.say(VerdictLate, "It was to start at %s, %s ago, but no replica is up; when one "+
 			"is, the misfire policy decides.", s.shown(s.start), rounded(late))
 	case late <= s.job.MisfireThreshold || s.job.MisfireThreshold == 0:
@@ -415,8 +415,8 @@ func (s *subject) explainLate(late time.Duration) error {
 		s.shown(s.start), rounded(late), s.job.Misfire)
 }
 
-// living returns the number of live replicas.
-func (s *subject) living() (n int, err error) {
+// liveReplicas returns the number of live replicas.
+func (s *subject) liveReplicas() (n int, err error) {
 	replicas, err := s.Store.Replicas(s.ctx)
 	if err != nil {
 		return 0, fmt.Errorf("replicas: %w", err)

@@ -42,7 +42,7 @@ func TestCommandOutputAndEnvironment(t *testing.T) {
 		}
 	}
 	if strings.Contains(run.OutputText(), "hunter2") {
-		t.Error("the scheduler's own variables are inherited")
+		t.Error("environment of the command: got variables of the scheduler, want none")
 	}
 }
 

@@ -1,7 +1,6 @@
 package operations
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/redact"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/permission"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
@@ -28,11 +28,20 @@ type Control interface {
 	Audit(ctx context.Context, f storage.AuditFilter) ([]storage.Audited, error)
 }
 
+// Lookup is what permissions need of the store. Every storage.Store implements it.
+type Lookup interface {
+	Job(ctx context.Context, name string) (storage.JobView, error)
+	Run(ctx context.Context, id uuid.UUID) (storage.Record, error)
+}
+
 // Options are the options of Operations. Control and Registry are required, and for added
 // jobs also Build and Complete.
 type Options struct {
-	Control  Control
-	Outbox   storage.Outbox // nil if the store has no deliveries
+	Control Control
+	Outbox  storage.Outbox // nil if the store has no deliveries
+	// Lookup finds the jobs of runs and the groups of jobs. It may be nil if no context has a
+	// subject whose permissions are limited.
+	Lookup   Lookup
 	Registry *jobs.Registry
 	Jobs     []jobs.Job // of the configuration
 	// Build returns the Job of a Spec's text, as in Options.
@@ -51,6 +60,10 @@ type Options struct {
 // Operations executes operator actions for Go programs, the command line and the page. It checks
 // each action before it calls the store, and clears the advisory locks after it. Every replica
 // obeys within about a second. Each action and its line in the audit log are one transaction.
+//
+// The subject of the context needs the permission for each action (package permission); a
+// *permission.DeniedError names the one that is missing. A context without a subject may do
+// everything.
 //
 // An empty Actor of an Action means "program", an empty Via "go". Errors are those of Control, and
 // a *BadInputError for invalid input. Methods may be called concurrently.
@@ -108,8 +121,11 @@ func (e *SpecError) Error() string {
 	return "job: " + strings.Join(texts, "; ")
 }
 
-// action sets the defaults of the action, and refuses invalid ones.
-func (o *Operations) action(a storage.Action) (storage.Action, error) {
+// action sets the defaults of the action, and refuses invalid ones. The proof is that of the
+// context's subject.
+func (o *Operations) action(ctx context.Context, a storage.Action) (storage.Action, error) {
+	who, _ := permission.IdentityOf(ctx)
+	a.Proof = cmp.Or(a.Proof, who.Proof, "none")
 	a.Actor, a.Via, a.Replica = cmp.Or(a.Actor, "program"), cmp.Or(a.Via, "go"),
 		cmp.Or(a.Replica, o.options.Replica)
 	return a, a.Check()
@@ -119,8 +135,11 @@ func (o *Operations) action(a storage.Action) (storage.Action, error) {
 // active pause if there is one already.
 func (o *Operations) Pause(ctx context.Context, a storage.Action,
 	target storage.Target) (storage.Pause, error) {
-	a, err := o.action(a)
+	a, err := o.action(ctx, a)
 	if err != nil {
+		return storage.Pause{}, err
+	}
+	if err := o.mayPause(ctx, target); err != nil {
 		return storage.Pause{}, err
 	}
 	p, err := o.options.Control.Pause(ctx, a, target)
@@ -132,47 +151,15 @@ func (o *Operations) Pause(ctx context.Context, a storage.Action,
 // paused; its group or everything may be.
 func (o *Operations) Resume(ctx context.Context, a storage.Action,
 	target storage.Target) (storage.Pause, error) {
-	a, err := o.action(a)
+	a, err := o.action(ctx, a)
 	if err != nil {
+		return storage.Pause{}, err
+	}
+	if err := o.mayPause(ctx, target); err != nil {
 		return storage.Pause{}, err
 	}
 	p, err := o.options.Control.Resume(ctx, a, target)
 	return p, of(target.String(), err)
-}
-
-// Trigger adds a run that any replica may adopt. Trigger params must fit the type of the handler;
-// otherwise it returns a *ParamsError and does not call the store. If the job is paused it returns
-// a *PausedError, unless the request has EvenPaused. With a Wait of 0 it returns a *BusyError if
-// something is in the way. A Key that the job has used before returns that run.
-func (o *Operations) Trigger(ctx context.Context, a storage.Action,
-	r storage.TriggerRequest) (storage.Triggered, error) {
-	a, err := o.action(a)
-	if err != nil {
-		return storage.Triggered{}, err
-	}
-	if err := r.Check(); err != nil {
-		return storage.Triggered{}, err
-	}
-	if len(r.Params) == 0 || bytes.Equal(r.Params, []byte("null")) {
-		r.Params = nil
-	} else if err := o.checkParams(ctx, r); err != nil {
-		return storage.Triggered{}, err
-	}
-	run, err := o.options.Control.Trigger(ctx, a, r)
-	return run, of("job "+r.Job, err)
-}
-
-func (o *Operations) checkParams(ctx context.Context, r storage.TriggerRequest) error {
-	job, err := o.job(ctx, r.Job)
-	if err != nil {
-		return err
-	}
-	merged, err := storage.MergeParams(job.Params, r.Params)
-	if err != nil {
-		return err
-	}
-	_, err = o.options.Registry.Bind(job.Handler, merged)
-	return masked(job, err)
 }
 
 // job returns a job of the configuration or an added one.
@@ -186,7 +173,7 @@ func (o *Operations) job(ctx context.Context, name string) (jobs.Job, error) {
 	}
 	i := slices.IndexFunc(specs, func(s storage.Spec) bool { return s.Job == name })
 	if i < 0 {
-		return jobs.Job{}, fmt.Errorf("check params of job %q: %w in this configuration; use a "+
+		return jobs.Job{}, fmt.Errorf("params of job %q: %w in this configuration; use a "+
 			"replica that has the job", name, storage.ErrNotFound)
 	}
 	return o.options.Build(specs[i].Text)
@@ -224,8 +211,11 @@ func (o *Operations) controlState(ctx context.Context) (storage.ControlState, er
 // handler ends with ErrCancelled. It returns ErrConflict if the run has ended.
 func (o *Operations) Cancel(ctx context.Context, a storage.Action,
 	run uuid.UUID) (storage.Record, error) {
-	a, err := o.action(a)
+	a, err := o.action(ctx, a)
 	if err != nil {
+		return storage.Record{}, err
+	}
+	if err := o.mayOnRun(ctx, permission.Cancel, run); err != nil {
 		return storage.Record{}, err
 	}
 	r, err := o.options.Control.Cancel(ctx, a, run)
@@ -240,8 +230,14 @@ func (o *Operations) Cancel(ctx context.Context, a storage.Action,
 // returns ErrConflict.
 func (o *Operations) Release(ctx context.Context, a storage.Action,
 	r storage.ReleaseRequest) (locking.Released, error) {
-	a, err := o.action(a)
+	a, err := o.action(ctx, a)
 	if err != nil {
+		return locking.Released{}, err
+	}
+	if err := permission.RequireOn(ctx, permission.Release,
+		func(context.Context) (permission.Target, error) {
+			return permission.Target{Kind: permission.Resource, Name: r.Resource.String()}, nil
+		}); err != nil {
 		return locking.Released{}, err
 	}
 	released, err := o.options.Control.Release(ctx, a, r)
@@ -263,8 +259,11 @@ func (o *Operations) Release(ctx context.Context, a storage.Action,
 // later session of the replica, after a restart, is not drained.
 func (o *Operations) Drain(ctx context.Context, a storage.Action, session uuid.UUID,
 	drain bool) error {
-	a, err := o.action(a)
+	a, err := o.action(ctx, a)
 	if err != nil {
+		return err
+	}
+	if err := permission.Require(ctx, permission.Drain, everything()); err != nil {
 		return err
 	}
 	return of("session "+session.String(), o.options.Control.Drain(ctx, a, session, drain))
@@ -314,8 +313,12 @@ func masked(job jobs.Job, err error) error {
 // put adds or changes the job of that name; "" allows any name.
 func (o *Operations) put(ctx context.Context, a storage.Action, name string, text []byte,
 	version int64) (storage.Spec, error) {
-	a, err := o.action(a)
+	a, err := o.action(ctx, a)
 	if err != nil {
+		return storage.Spec{}, err
+	}
+	if err := permission.Require(ctx, permission.EditJobs,
+		permission.Target{Kind: permission.Something}); err != nil {
 		return storage.Spec{}, err
 	}
 	specs, err := o.Specs(ctx)
@@ -334,6 +337,9 @@ func (o *Operations) put(ctx context.Context, a storage.Action, name string, tex
 		return storage.Spec{}, &SpecError{Problems: []SpecProblem{
 			{Key: "name", Message: fmt.Sprintf(
 				"found %q, expected %q: the name of a job cannot be changed", job.Name, name)}}}
+	}
+	if err := o.mayEdit(ctx, job); err != nil {
+		return storage.Spec{}, err
 	}
 	if err := o.ours(job.Name); err != nil {
 		return storage.Spec{}, err
@@ -365,8 +371,11 @@ func (o *Operations) put(ctx context.Context, a storage.Action, name string, tex
 // PutJob. ErrHasDependents says that other added jobs depend on it: they would never be due again.
 func (o *Operations) RemoveJob(ctx context.Context, a storage.Action, name string,
 	version int64) error {
-	a, err := o.action(a)
+	a, err := o.action(ctx, a)
 	if err != nil {
+		return err
+	}
+	if err := o.mayOnJob(ctx, permission.EditJobs, name); err != nil {
 		return err
 	}
 	if err := o.ours(name); err != nil {
@@ -457,7 +466,10 @@ func (o *Operations) DeliverAgain(ctx context.Context, a storage.Action,
 	if err != nil {
 		return storage.Undelivered{}, err
 	}
-	if a, err = o.action(a); err != nil {
+	if a, err = o.action(ctx, a); err != nil {
+		return storage.Undelivered{}, err
+	}
+	if err := permission.Require(ctx, permission.Trigger, everything()); err != nil {
 		return storage.Undelivered{}, err
 	}
 	u, err := outbox.DeliverAgain(ctx, a, delivery)

@@ -32,7 +32,7 @@ func TestAbandonedRunsLeaveNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := query[int](s, "SELECT count(*) FROM holdfast.wants"); n == 0 {
-		t.Fatal("nothing is wanted")
+		t.Fatal("rows in wants: got none, want some")
 	}
 	if err := s.a.End(t.Context(), leaves); err != nil {
 		t.Fatal(err)

@@ -59,7 +59,7 @@ func TestTransactionOfAnAbandonedHandlerIsEnded(t *testing.T) {
 			}
 			close(wake)
 			if err := <-done; err == nil {
-				t.Error("the handler committed when it woke")
+				t.Error("commit of an abandoned handler: got success, want an error")
 			}
 			if n := query[int](s, "SELECT count(*) FROM public.totals"); n != 0 {
 				t.Errorf("%d rows of a handler that was left behind", n)

@@ -24,9 +24,13 @@ const (
 		WHERE key = $1 AND key <> '' AND actor = $2`
 
 	writeAudit = `
-INSERT INTO holdfast.audit (id, at, actor, via, replica, action, target, reason, detail, key,
-    request, outcome)
-VALUES ($1, clock_timestamp(), $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`
+WITH entry AS (
+    INSERT INTO holdfast.audit (id, at, actor, via, proof, client, request_id, replica, action,
+        target, reason, detail, key, request, outcome)
+    VALUES ($1, clock_timestamp(), $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+    RETURNING id, at
+)
+INSERT INTO holdfast.audit_unsealed (entry, at) SELECT id, at FROM entry`
 
 	// Every transaction locks meta last, and sends this together with its commit.
 	raiseControlState = `UPDATE holdfast.meta SET control_version = control_version + 1 WHERE one`
@@ -122,6 +126,22 @@ func (s *Store) beginAction(ctx context.Context, tx pgx.Tx,
 func (s *Store) commitAction(ctx context.Context, d *actionTx, a storage.Action, action,
 	target string,
 	outcome any) error {
+	if err := s.queueAudit(d, a, action, target, outcome); err != nil {
+		return err
+	}
+	d.last.Queue("COMMIT").Exec(func(tag pgconn.CommandTag) error {
+		if tag.String() != "COMMIT" {
+			return pgx.ErrTxCommitRollback
+		}
+		return nil
+	})
+	return d.SendBatch(ctx, &d.last).Close()
+}
+
+// queueAudit adds the line of the audit log, and the notification of open pages, to what d sends
+// last.
+func (s *Store) queueAudit(d *actionTx, a storage.Action, action, target string,
+	outcome any) error {
 	detail, err := encodeOrNull(d.detail)
 	if err != nil {
 		return err
@@ -130,20 +150,13 @@ func (s *Store) commitAction(ctx context.Context, d *actionTx, a storage.Action,
 	if err != nil {
 		return err
 	}
-	b := &d.last
-	b.Queue(writeAudit, uuid.New(), a.Actor, a.Via, a.Replica, action, target, a.Reason, detail,
-		a.Key, a.Request(), encoded)
+	d.last.Queue(writeAudit, uuid.New(), a.Actor, a.Via, a.Proof, a.Client, a.RequestID, a.Replica,
+		action, target, a.Reason, detail, a.Key, a.Request(), encoded)
 	if d.controlState {
-		b.Queue(raiseControlState)
+		d.last.Queue(raiseControlState)
 	}
-	b.Queue(notify, s.channel(), action)
-	b.Queue("COMMIT").Exec(func(tag pgconn.CommandTag) error {
-		if tag.String() != "COMMIT" {
-			return pgx.ErrTxCommitRollback
-		}
-		return nil
-	})
-	return d.SendBatch(ctx, b).Close()
+	d.last.Queue(notify, s.channel(), action)
+	return nil
 }
 
 func encodeOrNull(v any) (*string, error) {
@@ -153,12 +166,4 @@ func encodeOrNull(v any) (*string, error) {
 	encoded, err := json.Marshal(v)
 	text := string(encoded)
 	return &text, err
-}
-
-// byWhom returns who did what and why, for the detail of a run.
-func byWhom(what string, a storage.Action) string {
-	if a.Reason == "" {
-		return what + " by " + a.Actor
-	}
-	return what + " by " + a.Actor + ": " + a.Reason
 }

@@ -20,25 +20,30 @@ func (s *Store) Audit(ctx context.Context, f storage.AuditFilter) ([]storage.Aud
 	if err != nil {
 		return nil, wrap("read audit log", err)
 	}
-	lines, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (storage.Audited, error) {
-		var l storage.Audited
-		err := row.Scan(&l.ID, &l.At, &l.Actor, &l.Via, &l.Replica, &l.Action, &l.Target, &l.Reason,
-			&l.Detail)
-		l.At = l.At.UTC()
-		return l, err
-	})
+	lines, err := pgx.CollectRows(rows, scanAudited)
 	return lines, wrap("read audit log", err)
 }
 
-// auditQuery scans an index from its end and stops at the limit.
+// auditColumns are the columns of a line, for scanAudited.
+const auditColumns = `a.id, a.at, a.actor, a.via, a.proof, a.client, a.request_id, a.replica,
+	a.action, a.target, a.reason, a.detail`
+
+func scanAudited(row pgx.CollectableRow) (storage.Audited, error) {
+	var l storage.Audited
+	err := row.Scan(&l.ID, &l.At, &l.Actor, &l.Via, &l.Proof, &l.Client, &l.RequestID,
+		&l.Replica, &l.Action, &l.Target, &l.Reason, &l.Detail)
+	l.At = l.At.UTC()
+	return l, err
+}
+
+// auditQuery scans an index from its end, or from its beginning, and stops at the limit.
 func auditQuery(f storage.AuditFilter) (string, []any) {
 	var args []any
 	arg := func(v any) string {
 		args = append(args, v)
 		return fmt.Sprintf("$%d", len(args))
 	}
-	query := `SELECT id, at, actor, via, replica, action, target, reason, detail FROM holdfast.audit
-		WHERE true`
+	query := `SELECT ` + auditColumns + ` FROM holdfast.audit a WHERE true`
 	if f.Actor != "" {
 		query += " AND actor = " + arg(f.Actor)
 	}
@@ -51,10 +56,18 @@ func auditQuery(f storage.AuditFilter) (string, []any) {
 	if f.Before != nil {
 		query += " AND (at, id) < (" + arg(f.Before.CreatedAt) + ", " + arg(f.Before.ID) + ")"
 	}
-	limit := f.Limit
-	if limit <= 0 {
-		limit = 100
+	if f.After != nil {
+		query += " AND (at, id) > (" + arg(f.After.CreatedAt) + ", " + arg(f.After.ID) + ")"
 	}
-	return query + fmt.Sprintf(" ORDER BY at DESC, id DESC LIMIT %d",
-		min(limit, storage.MaxBatch)), args
+	if !f.Since.IsZero() {
+		query += " AND at >= " + arg(f.Since)
+	}
+	if !f.Until.IsZero() {
+		query += " AND at < " + arg(f.Until)
+	}
+	order := " ORDER BY at DESC, id DESC"
+	if f.OldestFirst {
+		order = " ORDER BY at, id"
+	}
+	return query + order + fmt.Sprintf(" LIMIT %d", storage.PageSize(f.Limit)), args
 }

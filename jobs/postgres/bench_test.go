@@ -67,7 +67,7 @@ func startInOnesWay(b *testing.B, n int, wants func(i int) []string) {
 		})
 		next := startMeasured(b, s, session, requests, &took[2])
 		if len(requests) > 0 && len(next) == 0 {
-			b.Fatal("nobody was granted what is free")
+			b.Fatal("grants of a free name: got none, want one")
 		}
 		if _, err := s.pool.Exec(b.Context(), "TRUNCATE holdfast.runs, holdfast.waits, "+
 			"holdfast.wants, holdfast.claims, holdfast.grants"); err != nil {
@@ -84,12 +84,12 @@ func startInOnesWay(b *testing.B, n int, wants func(i int) []string) {
 func startMeasured(b *testing.B, s *Store, session uuid.UUID, requests []storage.StartRequest,
 	took *time.Duration) (granted []storage.FinishRequest) {
 	b.Helper()
-	begun := time.Now()
+	start := time.Now()
 	results, err := s.Start(b.Context(), session, requests)
 	if err != nil {
 		b.Fatal(err)
 	}
-	*took += time.Since(begun)
+	*took += time.Since(start)
 	for i, r := range results {
 		if r.Outcome == storage.StartGranted {
 			granted = append(granted, storage.FinishRequest{Run: requests[i].Run, Token: r.Token,
@@ -201,7 +201,7 @@ func BenchmarkRunsWritten(b *testing.B) {
 			for i := range requests {
 				requests[i] = request(b, fmt.Sprintf("job-%04d", i), fmt.Sprintf("t%04d", i))
 			}
-			var begun, ended int64
+			var before, ended int64
 			wal := func(at *int64) {
 				if err := s.pool.QueryRow(b.Context(),
 					"SELECT pg_current_wal_insert_lsn() - '0/0'").Scan(at); err != nil {
@@ -209,13 +209,13 @@ func BenchmarkRunsWritten(b *testing.B) {
 				}
 			}
 			writeAll(b, s, session, requests, state) // the fences are there now
-			wal(&begun)
+			wal(&before)
 			for b.Loop() {
 				writeAll(b, s, session, requests, state)
 			}
 			wal(&ended)
 			runs := float64(b.N * len(requests))
-			b.ReportMetric(float64(ended-begun)/runs, "wal-B/run")
+			b.ReportMetric(float64(ended-before)/runs, "wal-B/run")
 			b.ReportMetric(float64(b.Elapsed().Microseconds())/runs, "µs/run")
 		})
 	}

@@ -109,41 +109,41 @@ func TestHeartbeatsReadNoMoreBesideALongTransaction(t *testing.T) {
 	s.exec("INSERT INTO holdfast.claims SELECT nextval('holdfast.tokens'), gen_random_uuid(), "+
 		"$1, now() FROM generate_series(1, $2::int)", session, past)
 	s.exec("DELETE FROM holdfast.claims WHERE token <> $1", old.Token)
-	beat := func() storage.Beat {
+	heartbeat := func() storage.HeartbeatReply {
 		t.Helper()
-		beat, err := s.a.Heartbeat(t.Context(), session, storage.ReplicaStatus{})
+		heartbeat, err := s.a.Heartbeat(t.Context(), session, storage.ReplicaStatus{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return beat
+		return heartbeat
 	}
 	for range 2 {
 		// the first heartbeat notes the drawn tokens, the second that all their claims are visible
 		s.exec("UPDATE holdfast.sessions SET raised_at = raised_at - ttl - interval '31 seconds'")
-		beat()
+		heartbeat()
 	}
 	young := s.granted(s.a, session, request(t, "young", "sales"))
 	for want := range 2 {
 		if want == 1 { // and as it becomes an old one
 			s.exec("UPDATE holdfast.sessions SET raised_at = raised_at - ttl - interval '31 " +
 				"seconds'")
-			beat()
+			heartbeat()
 		}
-		claims := beat().Claims
+		claims := heartbeat().Claims
 		if len(claims) != 2 || claims[old.Token] != old.ID || claims[young.Token] != young.ID {
 			t.Errorf("claims %v, want tokens %d and %d", claims, old.Token, young.Token)
 		}
 	}
 	const steps = 10
 	before := s.blocksRead()
-	begun := time.Now()
+	start := time.Now()
 	for range steps {
-		beat()
+		heartbeat()
 	}
-	perBeat := (s.blocksRead() - before) / steps
-	t.Logf("%d blocks and %s a heartbeat", perBeat, time.Since(begun)/steps)
-	if perBeat > 60 {
-		t.Errorf("%d blocks read for a heartbeat beside %d claims that have ended", perBeat, past)
+	perHeartbeat := (s.blocksRead() - before) / steps
+	t.Logf("%d blocks and %s a heartbeat", perHeartbeat, time.Since(start)/steps)
+	if perHeartbeat > 60 {
+		t.Errorf("%d blocks read for a heartbeat beside %d claims that have ended", perHeartbeat, past)
 	}
 }
 
@@ -169,9 +169,9 @@ func TestHeartbeatReportsLateClaims(t *testing.T) {
 	s.expect(done, storage.StartGranted)
 	age()
 	for range 2 {
-		beat, err := s.b.Heartbeat(t.Context(), session, storage.ReplicaStatus{})
-		if err != nil || len(beat.Claims) != 1 {
-			t.Errorf("claims %v, %v", beat.Claims, err)
+		heartbeat, err := s.b.Heartbeat(t.Context(), session, storage.ReplicaStatus{})
+		if err != nil || len(heartbeat.Claims) != 1 {
+			t.Errorf("claims %v, %v", heartbeat.Claims, err)
 		}
 	}
 }
@@ -199,7 +199,7 @@ func (s *harness) blocksRead() (n int) {
 			s.t.Fatal(err)
 		}
 	}
-	if err := s.a.beats.send(s.t.Context(), func(b *pgx.Batch) { b.Queue(flush) }); err != nil {
+	if err := s.a.heartbeats.send(s.t.Context(), func(b *pgx.Batch) { b.Queue(flush) }); err != nil {
 		s.t.Fatal(err)
 	}
 	s.exec(flush) // excludes the test's own earlier reads

@@ -98,7 +98,7 @@ func cancelRun(ctx context.Context, d *actionTx, a storage.Action,
 	case record.State == jobs.Waiting && place.RowsAffected() == 0:
 		return record, errMoved
 	case record.State == jobs.Waiting:
-		if _, err := d.Exec(ctx, cancelWaiting, []rawID{run}, byWhom("cancelled", a)); err != nil {
+		if _, err := d.Exec(ctx, cancelWaiting, []rawID{run}, a.By("cancelled")); err != nil {
 			return record, err
 		}
 	case record.State == jobs.Running:

@@ -80,7 +80,7 @@ func TestNoteWaitsForACancelOfItsRun(t *testing.T) {
 		t.Error(err)
 	}
 	if <-noted {
-		t.Error("the note of a cancelled run stands")
+		t.Error("note of a cancelled run: got it written, want it refused")
 	}
 	if n := query[int](s, "SELECT count(*) FROM holdfast.waits"); n != 0 ||
 		s.state(r.Run) != "cancelled" {

@@ -2,11 +2,14 @@ package postgres
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdfast-dev/holdfast/internal/test/jobstest"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -78,11 +81,11 @@ func TestFenceDistinguishesRunsOfOneToken(t *testing.T) {
 	s.exec("UPDATE holdfast.claims SET run = gen_random_uuid()")
 	for name, err := range map[string]error{
 		"InTx": InTx(t.Context(), run, func(pgx.Tx) error {
-			t.Error("it got past its fence")
+			t.Error("fence check: got success, want an error")
 			return nil
 		}),
 		"CompleteInTx": CompleteInTx(t.Context(), run, func(pgx.Tx) error {
-			t.Error("it got past its fence")
+			t.Error("fence check: got success, want an error")
 			return nil
 		}),
 	} {
@@ -90,4 +93,21 @@ func TestFenceDistinguishesRunsOfOneToken(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+func TestTxOfEitherStore(t *testing.T) {
+	s := newHarness(t)
+	session := s.session(s.a, "a")
+	n := 0
+	jobstest.TestTx(t, func() *jobs.Run {
+		n++
+		name := fmt.Sprint("job", n)
+		return s.granted(s.a, session, request(t, name, name))
+	}, func(run *jobs.Run) jobs.State { return jobs.State(s.state(run.ID)) },
+		func(run *jobs.Run) {
+			if err := s.a.Revoke(t.Context(), run.Token, jobs.Lost,
+				reasons.ClaimLost); err != nil {
+				t.Fatal(err)
+			}
+		})
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/jobstest"
 	"github.com/holdfast-dev/holdfast/internal/test/lockingtest"
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
+	"github.com/holdfast-dev/holdfast/internal/test/soak"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/locking/memcached"
@@ -14,11 +15,13 @@ import (
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
+	databases := newLender(t)
 	jobstest.Run(t, func(t *testing.T) jobstest.Fixture {
-		s := newSingleHarness(t)
+		d := databases.lend(t)
+		s := &harness{t: t, url: d.url, a: d.store(databases, t, "a"), connection: d.conn}
 		return jobstest.Fixture{
 			Store:  s.a,
-			Second: func() storage.Store { return openAs(t, s.url, "b") },
+			Second: func() storage.Store { return d.store(databases, t, "b") },
 			Expire: s.expire, Pause: s.pauseJobs, Pass: s.pass,
 		}
 	})
@@ -32,31 +35,48 @@ func TestAttemptsConformance(t *testing.T) {
 	})
 }
 
-func TestGrantsConformance(t *testing.T) {
+func TestSignOutsConformance(t *testing.T) {
 	t.Parallel()
-	lockingtest.RunGrants(t, newGrantsFixture)
+	jobstest.RunSignOuts(t, func(t *testing.T) (first, second storage.SignOuts) {
+		s := newHarness(t)
+		return s.a, s.b
+	})
 }
 
-func newGrantsFixture(t *testing.T) lockingtest.GrantsFixture {
-	url := database(t)
-	return lockingtest.GrantsFixture{Connect: func(t *testing.T) locking.Grants {
-		s := openAs(t, url, "grants")
-		s.lockTimeout = "2s"
-		return s.Grants()
-	}}
+func TestGrantsConformance(t *testing.T) {
+	t.Parallel()
+	lockingtest.RunGrants(t, newGrantsFixture(t))
+}
+
+// newGrantsFixture returns what opens the fixtures of the subtests of t.
+func newGrantsFixture(t *testing.T) func(t *testing.T) lockingtest.GrantsFixture {
+	databases := newLender(t)
+	return func(t *testing.T) lockingtest.GrantsFixture {
+		d := databases.lend(t)
+		return lockingtest.GrantsFixture{Connect: func(t *testing.T) locking.Grants {
+			s := d.store(databases, t, "grants")
+			s.lockTimeout = "2s"
+			return s.Grants()
+		}}
+	}
 }
 
 func TestLockerConformanceWithoutMemcached(t *testing.T) {
 	t.Parallel()
+	grants := newGrantsFixture(t)
 	lockingtest.RunLocker(t, func(t *testing.T) lockingtest.LockerFixture {
-		return lockingtest.LockerFixture{GrantsFixture: newGrantsFixture(t)}
+		return lockingtest.LockerFixture{GrantsFixture: grants(t)}
 	})
 }
 
+// The conformance of package memcached has the same rules with memcached, and
+// TestLockerConformanceWithoutMemcached those with PostgreSQL. Both together belong to the soak.
 func TestLockerConformanceWithMemcached(t *testing.T) {
+	soak.Only(t)
 	t.Parallel()
+	grants := newGrantsFixture(t)
 	lockingtest.RunLocker(t, func(t *testing.T) lockingtest.LockerFixture {
-		f := lockingtest.LockerFixture{GrantsFixture: newGrantsFixture(t)}
+		f := lockingtest.LockerFixture{GrantsFixture: grants(t)}
 		server := servertest.NewMemcached(t, "-t", "1")
 		f.Fixture.Connect = func(t *testing.T) locking.Backend {
 			// a busy machine

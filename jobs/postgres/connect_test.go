@@ -36,7 +36,7 @@ func TestConnectionsHaveKeepalives(t *testing.T) {
 			t.Errorf("of jobs' transactions, %s: %s, %v", when, got, err)
 		}
 		if !s.a.reset(conn.Conn()) {
-			t.Fatal("the connection is to be closed")
+			t.Fatal("connection: got an open one, want a closed one")
 		}
 	}
 }

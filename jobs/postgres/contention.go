@@ -18,7 +18,7 @@ SELECT j.name, d.resources FROM holdfast.jobs j
 WHERE d.resources <> '[]' ORDER BY j.name`
 
 	intervalColumns = `r.id, r.job, r.scheduled_at, r.state, r.reason, r.replica, r.created_at,
-    r.started_at, r.finished_at, r.rests, r.blocker`
+    r.started_at, r.finished_at, r.retry_waits, r.blocker`
 
 	// runIntervals scans the index of each job from the end of the interval, and then reads the few
 	// runs that were created before it.
@@ -47,8 +47,8 @@ SELECT n.job, count(*), percentile_disc(0.5) WITHIN GROUP (ORDER BY r.took),
     percentile_disc(0.95) WITHIN GROUP (ORDER BY r.took)
 FROM unnest($1::text[]) n (job) CROSS JOIN LATERAL (
     SELECT finished_at - started_at - coalesce((
-        SELECT sum(coalesce(l.rests[i + 1], l.finished_at) - l.rests[i])
-        FROM generate_subscripts(l.rests, 1) i WHERE i %% 2 = 1), '0') AS took FROM (
+        SELECT sum(coalesce(l.retry_waits[i + 1], l.finished_at) - l.retry_waits[i])
+        FROM generate_subscripts(l.retry_waits, 1) i WHERE i %% 2 = 1), '0') AS took FROM (
         SELECT * FROM holdfast.runs WHERE job = n.job COLLATE "C" ORDER BY created_at DESC, id DESC
             LIMIT %d) l
     WHERE started_at IS NOT NULL AND finished_at IS NOT NULL) r
@@ -108,15 +108,15 @@ func (s *Store) RunIntervals(ctx context.Context,
 	intervals, err := pgx.CollectRows(rows,
 		func(row pgx.CollectableRow) (v storage.RunInterval, err error) {
 			var blocker []byte
-			var rests []time.Time
+			var waits []time.Time
 			err = row.Scan(&v.Run, &v.Job, &v.ScheduledAt, &v.State, &v.Reason, &v.Replica,
-				&v.CreatedAt, &v.StartedAt, &v.FinishedAt, &rests, &blocker)
+				&v.CreatedAt, &v.StartedAt, &v.FinishedAt, &waits, &blocker)
 			if err != nil {
 				return v, err
 			}
 			v.ScheduledAt, v.CreatedAt, v.StartedAt, v.FinishedAt = v.ScheduledAt.UTC(),
 				v.CreatedAt.UTC(), utc(v.StartedAt), utc(v.FinishedAt)
-			v.Rests = storage.NewRests(rests)
+			v.RetryWaits = storage.NewRetryWaits(waits)
 			v.BlockedBy, err = parseBlocker(blocker)
 			return v, err
 		})

@@ -103,8 +103,8 @@ UPDATE holdfast.meta SET definitions = definitions + 1
             WHERE o.job = j.name AND o.version = j.version
                 AND n.version = excluded.version) IS TRUE`
 
-	// wasAbsent: no session had the job for longer than jobs.MaxAbsence while a session without it
-	// was live.
+	// wasAbsent: no session had the job for longer than storage.MaxAbsence while a session without
+	// it was live.
 	wasAbsent = `(j.left_at IS NOT NULL AND j.back_at IS NULL AND EXISTS (
             SELECT FROM holdfast.sessions s WHERE NOT s.locks
                 AND s.started_at < now() - interval '1 hour'

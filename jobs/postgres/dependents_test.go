@@ -20,7 +20,7 @@ func TestPausedDependentsHaveNoOpenFirings(t *testing.T) {
 		"'one']) AS n (name)")
 	for _, c := range []struct {
 		kind, name string
-		told       bool
+		listed     bool
 	}{{"job", "f", false}, {"group", "night", false}, {"all", "", false}, {"job", "one", true},
 		{"group", "f", true}} {
 		s.exec("INSERT INTO holdfast.pauses (id, kind, name, paused_at, paused_by, reason) "+
@@ -29,13 +29,13 @@ func TestPausedDependentsHaveNoOpenFirings(t *testing.T) {
 			if over {
 				s.exec("UPDATE holdfast.pauses SET resumed_at = now()")
 			}
-			for group, told := range map[string]bool{"night": c.told || over,
-				"": c.told || over || c.kind == "group"} {
+			for group, listed := range map[string]bool{"night": c.listed || over,
+				"": c.listed || over || c.kind == "group"} {
 				openFirings, err := s.a.OpenFirings(t.Context(),
 					[]storage.Dependent{{Job: "f", Version: 1, Group: group, After: []string{"one"}}})
-				if _, there := openFirings["f"]; err != nil || there != told {
+				if _, there := openFirings["f"]; err != nil || there != listed {
 					t.Errorf("%s %s paused, over %v, in group %q: got %v, %v, want %v", c.kind,
-						c.name, over, group, there, err, told)
+						c.name, over, group, there, err, listed)
 				}
 			}
 		}
@@ -46,15 +46,15 @@ func TestPausedDependentsHaveNoOpenFirings(t *testing.T) {
 // TestOpenFiringsReadFewRows has a long history with few runs after the cursor.
 func TestOpenFiringsReadFewRows(t *testing.T) {
 	s := newHarness(t)
-	begun := time.Now().Truncate(time.Second)
+	start := time.Now().Truncate(time.Second)
 	s.exec(`
 INSERT INTO holdfast.jobs SELECT 'f' || n, 1, $1::timestamptz, $1
-    FROM generate_series(1, 20) n;`, begun)
+    FROM generate_series(1, 20) n;`, start)
 	s.exec(`
 INSERT INTO holdfast.runs (id, job, scheduled_at, attempt, state, created_at, finished_at)
 SELECT gen_random_uuid(), name, $1::timestamptz + n * interval '1 second', 1, 'succeeded', now(),
     now()
-FROM unnest(ARRAY['one', 'other', 'f1', 'f2']) AS j (name), generate_series(-5000, 30) n`, begun)
+FROM unnest(ARRAY['one', 'other', 'f1', 'f2']) AS j (name), generate_series(-5000, 30) n`, start)
 	s.exec("ANALYZE holdfast.runs")
 	var dependents []storage.Dependent
 	for i := range 20 {

@@ -46,7 +46,7 @@
 //
 // # Actions of operators
 //
-// Each action ([jobs.Control]) is a transaction of its own, with its line in the audit log.
+// Each action ([storage.Control]) is a transaction of its own, with its line in the audit log.
 // First it takes an advisory lock on its key, so that a second action with the key sees the
 // result of the first. An action that adds, changes or removes a job then takes an advisory lock
 // on all added jobs, so that its checks of them hold until it commits. It locks rows in the
@@ -55,6 +55,10 @@
 // waiting ones in the statement that locks their rows in waits. A removed job has a negative
 // version, which is active on no replica. Replicas are notified on a channel of the cluster, and
 // no guarantee depends on that.
+//
+// A line of the audit log gets its link in the hash chain after its action (auditchain.go), so
+// actions do not wait for each other. A seal computes hashes without a lock, and one statement adds
+// the links if the head is still the one that it has read. Pruning locks the chain first.
 //
 // # Locks of programs
 //

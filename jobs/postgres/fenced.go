@@ -64,7 +64,7 @@ var ErrTransactionControl = errors.New("transaction control is not allowed in a 
 
 // Fence is the fence check for transactions on a program's own connections. It must be the first
 // statement of each transaction in which a run or the owner of a lock writes. It returns
-// jobs.ErrSuperseded, which is locking.ErrSuperseded, if the claim is gone. The caller must then
+// storage.ErrSuperseded, which is locking.ErrSuperseded, if the claim is gone. The caller must then
 // roll back.
 //
 // Fence also bounds the transaction's statements and lock waits by ctx's deadline, and an idle
@@ -149,6 +149,10 @@ func InTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) error) error {
 	if err != nil {
 		return err
 	}
+	return s.inTx(ctx, run, fn)
+}
+
+func (s *Store) inTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) error) error {
 	return s.fenced(ctx, holderOf(run), committing(ctx, fn))
 }
 
@@ -190,6 +194,10 @@ func CompleteInTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) error) 
 	if err != nil {
 		return err
 	}
+	return s.completeInTx(ctx, run, fn)
+}
+
+func (s *Store) completeInTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) error) error {
 	return s.fenced(ctx, holderOf(run), func(conn *pgxpool.Conn, tx pgx.Tx) error {
 		if err := fn(tx); err != nil {
 			return err
@@ -247,7 +255,7 @@ func (s *Store) fenced(ctx context.Context, h holder, use func(*pgxpool.Conn, pg
 
 // finishAndCommit records the run as succeeded, commits, and resets the session that the job used,
 // in one round trip. A failed statement prevents all later ones. If it returns an error, the fate
-// of the transaction is certain only if committed is true or the error wraps jobs.ErrSuperseded.
+// of the transaction is certain only if committed is true or the error wraps storage.ErrSuperseded.
 func finishAndCommit(ctx context.Context, conn *pgxpool.Conn, tx pgx.Tx,
 	run *jobs.Run) (committed bool, err error) {
 	b := &pgx.Batch{}

@@ -41,7 +41,8 @@ WITH ended AS (
 UPDATE holdfast.runs r SET state = e.state, reason = e.reason, detail = e.detail, error = e.error,
     attempt = r.attempt + CASE WHEN e.state = 'waiting' THEN 1 ELSE 0 END,
     finished_at = CASE WHEN e.state <> 'waiting' THEN clock_timestamp() END,
-    rests = CASE WHEN e.state = 'waiting' THEN r.rests || clock_timestamp() ELSE r.rests END
+    retry_waits = CASE WHEN e.state = 'waiting' THEN r.retry_waits || clock_timestamp()
+        ELSE r.retry_waits END
 FROM ended e JOIN gone USING (token) WHERE r.id = ANY($2) AND r.id = e.run AND r.state = 'running'`
 
 	// retainOutput retains the output and the result of the previous attempt where this attempt has

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -107,7 +106,7 @@ func (s *Store) Release(ctx context.Context, a storage.Action,
 			if err != nil {
 				return err
 			}
-			why := byWhom("its lock was released", a)
+			why := a.By("its lock was released")
 			taken, err := readLocks(ctx, d, forceRelease, r.Token, why)
 			if err != nil {
 				return err
@@ -174,12 +173,7 @@ func requireGrant(ctx context.Context, tx pgx.Tx, r storage.ReleaseRequest) erro
 	if err != nil {
 		return err
 	}
-	holder := "no run"
-	if len(holders) > 0 {
-		holder = strings.Join(holders, " and ")
-	}
-	return fmt.Errorf("token %d does not hold %s, which is held by %s: %w", r.Token, r.Resource,
-		holder, storage.ErrConflict)
+	return r.NotHeld(holders)
 }
 
 // takeClaim locks the claim, so that its holder can no longer use it. It returns how many

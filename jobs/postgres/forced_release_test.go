@@ -53,7 +53,7 @@ func TestReleaseOfARunInsideATransaction(t *testing.T) {
 	}
 	close(end)
 	if err := <-ended; err == nil {
-		t.Error("the transaction committed")
+		t.Error("commit after the release: got success, want an error")
 	}
 	if n := query[int](s, "SELECT count(*) FROM public.totals"); n != 0 ||
 		s.state(run.ID) != "lost" {
@@ -121,7 +121,7 @@ func (s *harness) finishBeforeRelease(session uuid.UUID, asked storage.StartRequ
 	frozen := query[bool](s, "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = $1",
 		pid)
 	if err := <-ended; err == nil {
-		s.t.Fatal("the transaction committed")
+		s.t.Fatal("commit after the release: got success, want an error")
 	}
 	// A terminated backend tells its client before it gives back its locks. Until then a finish
 	// would wait behind the frozen release.

@@ -57,7 +57,7 @@ func TestLockAndRunGrantedTogetherExclude(t *testing.T) {
 			awaitWaiting(s, "b", run)
 			resume()
 			if s.tokens(lock)[0] == 0 {
-				t.Error("the lock was refused")
+				t.Error("lock: got a refusal, want a grant")
 			}
 			s.expect(run, storage.StartBlocked)
 		})
@@ -72,7 +72,7 @@ func TestLockAndRunGrantedTogetherExclude(t *testing.T) {
 			resume()
 			s.expect(run, storage.StartGranted)
 			if s.tokens(lock)[0] != 0 {
-				t.Error("the lock was granted")
+				t.Error("lock: got a grant, want a refusal")
 			}
 		})
 	}
@@ -202,7 +202,7 @@ func TestSessionDoesNotEndDuringAGrant(t *testing.T) {
 	}
 	if ended := query[bool](s, "SELECT ended_at IS NOT NULL FROM holdfast.sessions WHERE id = $1",
 		session); ended {
-		t.Fatal("the session was ended beside its grant")
+		t.Fatal("grant and end of its session: got both, want one")
 	}
 	resume()
 	token := s.tokens(first)[0]
@@ -248,13 +248,13 @@ func TestLostReplyToAGrant(t *testing.T) {
 		t.Fatalf("grant whose reply was lost: %+v", got)
 	}
 	again := s.tokens(s.grant(s.b, session, lost, none))
-	beat, err := s.b.Grants().Heartbeat(t.Context(), session)
+	heartbeat, err := s.b.Grants().Heartbeat(t.Context(), session)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if beat.Claims[again[0]] != lost.ID || beat.Claims[again[1]] != none.ID ||
-		len(beat.Claims) != 2 {
-		t.Errorf("tokens %v, claims %v", again, beat.Claims)
+	if heartbeat.Claims[again[0]] != lost.ID || heartbeat.Claims[again[1]] != none.ID ||
+		len(heartbeat.Claims) != 2 {
+		t.Errorf("tokens %v, claims %v", again, heartbeat.Claims)
 	}
 	s.left(2, 2, 0, 0)
 }
@@ -316,7 +316,7 @@ func TestSweepEndsTheTransactionOfADeadLock(t *testing.T) {
 		t.Fatalf("second sweep: %+v, %v", released, err)
 	}
 	if err := end(); err == nil {
-		t.Error("the ended transaction committed")
+		t.Error("commit of the ended transaction: got success, want an error")
 	}
 	if n := query[int](s, "SELECT count(*) FROM public.totals"); n != 0 {
 		t.Errorf("%d rows of a lock that was swept", n)
@@ -343,7 +343,7 @@ func TestClaimExistsWhileItsTransactionCommits(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !<-stood {
-		t.Error("the release found no claim")
+		t.Error("release: got no claim, want one")
 	}
 	if n := query[int](s, "SELECT count(*) FROM public.totals"); n != 1 {
 		t.Errorf("%d rows were committed", n)
@@ -573,7 +573,7 @@ func TestSessionEndLeavesAClaimInUseToASweep(t *testing.T) {
 	}
 	s.left(1, 1, 0, 0)
 	if n := query[int](s, "SELECT count(*) FROM holdfast.claims WHERE token = $1", idle); n != 0 {
-		t.Error("the idle claim is left")
+		t.Error("idle claim: got it in the table, want it deleted")
 	}
 	if err := end(); err != nil {
 		t.Error(err)
@@ -596,9 +596,9 @@ func TestRevokeEndsALock(t *testing.T) {
 		stood[0] {
 		t.Errorf("release of a revoked claim: %v, %v", stood, err)
 	}
-	beat, err := s.a.Grants().Heartbeat(t.Context(), session)
-	if err != nil || len(beat.Claims) != 0 {
-		t.Errorf("beat %+v, %v", beat, err)
+	heartbeat, err := s.a.Grants().Heartbeat(t.Context(), session)
+	if err != nil || len(heartbeat.Claims) != 0 {
+		t.Errorf("heartbeat %+v, %v", heartbeat, err)
 	}
 }
 
@@ -702,7 +702,7 @@ func TestGrantThatCannotLockAFenceIsQueued(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.tokens(parent)[0] == 0 {
-		t.Error("it was refused in the end")
+		t.Error("last request: got a refusal, want a grant")
 	}
 	s.left(1, 1, 0, 0)
 }
@@ -790,7 +790,7 @@ INSERT INTO holdfast.grants SELECT 'path:a', token, 'exclusive', 0 FROM claim`)
 				t.Fatal(err)
 			}
 			if <-late {
-				t.Error("what another has just been granted was granted once more")
+				t.Error("name that another lock holds: got a grant, want a refusal")
 			}
 		})
 	}

@@ -74,23 +74,24 @@ func (g grants) OpenSession(ctx context.Context, s locking.Session) error {
 }
 
 // Heartbeat renews a session, and returns its claims and its waits.
-func (g grants) Heartbeat(ctx context.Context, session uuid.UUID) (locking.Beat, error) {
-	var beat storage.Beat
+func (g grants) Heartbeat(ctx context.Context, session uuid.UUID) (locking.HeartbeatReply, error) {
+	var heartbeat storage.HeartbeatReply
 	var waiting []uuid.UUID
-	err := wrapLocks("heartbeat", g.store.beat(ctx, func(b *pgx.Batch) {
-		queueHeartbeat(b, session, storage.ReplicaStatus{}, &beat)
+	err := wrapLocks("heartbeat", g.store.heartbeat(ctx, func(b *pgx.Batch) {
+		queueHeartbeat(b, session, storage.ReplicaStatus{}, &heartbeat)
 		b.Queue(sessionPlaces, session).Query(func(rows pgx.Rows) (err error) {
 			waiting, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 			return err
 		})
 	}))
-	return locking.Beat{Now: beat.Now, Claims: beat.Claims, Waiting: waiting}, err
+	return locking.HeartbeatReply{Now: heartbeat.Now, Claims: heartbeat.Claims,
+		Waiting: waiting}, err
 }
 
-// Living returns the live sessions among the given ones.
-func (g grants) Living(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, error) {
-	living, err := g.store.living(ctx, sessions)
-	return living, wrapLocks("check sessions", err)
+// LiveSessions returns the live sessions among the given ones.
+func (g grants) LiveSessions(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, error) {
+	liveSessions, err := g.store.liveSessions(ctx, sessions)
+	return liveSessions, wrapLocks("check sessions", err)
 }
 
 // EndSession ends a session with its claims and its waits.

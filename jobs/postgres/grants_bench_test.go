@@ -123,7 +123,7 @@ func (c *grantBench) batched(b *testing.B, callers, resources int) {
 
 // lock acquires the locks in one call and releases them in another.
 func (c *grantBench) lock(b *testing.B, lockRequests ...locking.GrantRequest) {
-	begun := time.Now()
+	start := time.Now()
 	results, err := c.store.Grants().Grant(b.Context(), c.session, lockRequests)
 	if err != nil {
 		b.Error(err)
@@ -140,7 +140,7 @@ func (c *grantBench) lock(b *testing.B, lockRequests ...locking.GrantRequest) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.granted, c.released = append(c.granted, granted.Sub(begun)),
+	c.granted, c.released = append(c.granted, granted.Sub(start)),
 		append(c.released, time.Since(granted))
 }
 

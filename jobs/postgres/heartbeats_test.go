@@ -41,7 +41,7 @@ func TestHeartbeatContinuesAfterABrokenConnection(t *testing.T) {
 			s := newHarness(t)
 			proxied, proxy := openProxied(t, s.url)
 			session := s.session(s.a, "a")
-			beat := func() {
+			heartbeat := func() {
 				t.Helper()
 				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 				defer cancel()
@@ -49,7 +49,7 @@ func TestHeartbeatContinuesAfterABrokenConnection(t *testing.T) {
 					t.Errorf("heartbeat: %v", err)
 				}
 			}
-			beat() // on an idle connection
+			heartbeat() // on an idle connection
 			var broken atomic.Bool
 			proxy.OnRequest(func([]byte) servertest.Fate {
 				if broken.CompareAndSwap(false, true) {
@@ -57,9 +57,9 @@ func TestHeartbeatContinuesAfterABrokenConnection(t *testing.T) {
 				}
 				return servertest.Pass
 			})
-			beat()
+			heartbeat()
 			if !broken.Load() {
-				t.Error("heartbeat used no idle connection")
+				t.Error("connection of the heartbeat: got a new one, want the idle one")
 			}
 		})
 	}
@@ -72,14 +72,14 @@ func TestHeartbeatLeavesAServerThatIsReadOnly(t *testing.T) {
 	if _, err := s.a.Heartbeat(t.Context(), session, storage.ReplicaStatus{}); err != nil {
 		t.Fatal(err)
 	}
-	conn := s.a.beats.idleConn()
+	conn := s.a.heartbeats.idleConn()
 	if conn == nil {
 		t.Fatal("no idle connection for the next heartbeat")
 	}
 	if _, err := conn.Exec(t.Context(), "SET default_transaction_read_only = on"); err != nil {
 		t.Fatal(err)
 	}
-	s.a.beats.give(conn, false)
+	s.a.heartbeats.give(conn, false)
 	if _, err := s.a.Heartbeat(t.Context(), session, storage.ReplicaStatus{}); err != nil {
 		t.Errorf("heartbeat after a failover: %v", err)
 	}

@@ -19,7 +19,7 @@ import (
 const (
 	recordColumns = `
     r.id, r.job, r.scheduled_at, r.key, r.state, r.recovery, r.attempt, r.replica, r.token,
-        r.created_at, r.started_at, r.finished_at, r.rests,
+        r.created_at, r.started_at, r.finished_at, r.retry_waits,
     r.reason, r.detail, r.blocker, r.error, r.params, r.waited, r.start_by,
         CASE WHEN r.state = 'waiting' THEN (SELECT w.since FROM holdfast.waits w
             WHERE w.run = r.id) END`
@@ -156,7 +156,7 @@ func runsQuery(f storage.RunFilter, names []string) (string, []any) {
 	if backwards(f.Before != nil, f.After != nil) {
 		q.order = " ORDER BY created_at, id"
 	}
-	q.order += fmt.Sprintf(" LIMIT %d", limit(f.Limit))
+	q.order += fmt.Sprintf(" LIMIT %d", storage.PageSize(f.Limit))
 	if names != nil {
 		q.names = "SELECT unnest(" + q.arg(names) + `::text[]) COLLATE "C" AS name`
 	}
@@ -243,7 +243,7 @@ func (q *pageOfRuns) ofJobs(condition string) string {
 // index of unsuccessful runs, because the index by cause has those of all jobs.
 func (q *pageOfRuns) caused(f storage.RunFilter) string {
 	if f.Job != "" || q.names != "" {
-		return " AND r.trouble IS NOT NULL AND r.reason = " + q.arg(f.Reason)
+		return " AND r.unsuccessful_state IS NOT NULL AND r.reason = " + q.arg(f.Reason)
 	}
 	return " AND r.cause = " + q.arg(f.Reason)
 }
@@ -267,7 +267,7 @@ func inState(state jobs.State, arg func(any) string) string {
 	case jobs.Succeeded:
 		return "r.state = 'succeeded'"
 	default:
-		return "r.trouble = " + arg(state)
+		return "r.unsuccessful_state = " + arg(state)
 	}
 }
 
@@ -293,12 +293,12 @@ func scanRecord(row pgx.CollectableRow) (storage.Record, error) {
 	var token *jobs.Token
 	var blocker, waited []byte
 	var waits *time.Time
-	var rests []time.Time
+	var retryWaits []time.Time
 	var result *string
 	err := row.Scan(&r.ID, &r.Job, &r.ScheduledAt, &r.Key, &r.State, &r.Recovery, &r.Attempt,
 		&r.Replica, &token, &r.CreatedAt,
-		&r.StartedAt, &r.FinishedAt, &rests, &r.Reason, &r.Detail, &blocker, &r.Error, &r.Params,
-		&waited, &r.StartBy, &waits, &r.Output, &result)
+		&r.StartedAt, &r.FinishedAt, &retryWaits, &r.Reason, &r.Detail, &blocker, &r.Error,
+		&r.Params, &waited, &r.StartBy, &waits, &r.Output, &result)
 	if err != nil {
 		return r, err
 	}
@@ -313,7 +313,7 @@ func scanRecord(row pgx.CollectableRow) (storage.Record, error) {
 	}
 	r.ScheduledAt, r.CreatedAt, r.StartedAt, r.FinishedAt = r.ScheduledAt.UTC(), r.CreatedAt.UTC(),
 		utc(r.StartedAt), utc(r.FinishedAt)
-	r.Rests = storage.NewRests(rests)
+	r.RetryWaits = storage.NewRetryWaits(retryWaits)
 	r.StartBy = utc(r.StartBy)
 	if r.BlockedBy, err = parseBlocker(blocker); err == nil && waited != nil {
 		if err = json.Unmarshal(waited, &r.Waited); err == nil {
@@ -340,13 +340,13 @@ func (s *Store) Replicas(ctx context.Context) ([]storage.ReplicaView, error) {
 	replicas, err := pgx.CollectRows(rows,
 		func(row pgx.CollectableRow) (storage.ReplicaView, error) {
 			var v storage.ReplicaView
-			err := row.Scan(&v.Session, &v.Name, &v.Version, &v.StartedAt, &v.LastBeat,
+			err := row.Scan(&v.Session, &v.Name, &v.Version, &v.StartedAt, &v.LastHeartbeat,
 				&v.ExpiresAt,
 				&v.EndedAt, &v.Stopped, &v.LockServers,
 				&v.ConfigHash, &v.Draining, &v.ClockOffset, &v.Workers, &v.Busy, &v.NotReady,
 				&v.Running)
-			v.StartedAt, v.LastBeat, v.ExpiresAt, v.EndedAt = v.StartedAt.UTC(), v.LastBeat.UTC(),
-				v.ExpiresAt.UTC(), utc(v.EndedAt)
+			v.StartedAt, v.LastHeartbeat = v.StartedAt.UTC(), v.LastHeartbeat.UTC()
+			v.ExpiresAt, v.EndedAt = v.ExpiresAt.UTC(), utc(v.EndedAt)
 			return v, err
 		})
 	return replicas, wrap("list replicas", err)

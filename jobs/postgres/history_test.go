@@ -35,12 +35,12 @@ FROM (SELECT n, timestamptz '2026-01-01' + n * interval '1 second' AS t
 		{storage.RunFilter{Replica: "replica of long ago"}, []string{"runs_replica"}},
 		{storage.RunFilter{States: []jobs.State{jobs.Waiting}}, []string{"runs_pkey"}},
 		{storage.RunFilter{States: []jobs.State{jobs.Running}}, []string{"runs_pkey"}},
-		{storage.RunFilter{States: []jobs.State{jobs.Failed}}, []string{"runs_trouble"}},
+		{storage.RunFilter{States: []jobs.State{jobs.Failed}}, []string{"runs_unsuccessful"}},
 		{storage.RunFilter{States: []jobs.State{jobs.Lost, jobs.Failed}},
-			[]string{"runs_trouble", "runs_trouble"}},
+			[]string{"runs_unsuccessful", "runs_unsuccessful"}},
 		{storage.RunFilter{States: []jobs.State{jobs.Succeeded}}, []string{"runs_created"}},
 		{storage.RunFilter{States: jobs.States()[2:5]},
-			[]string{"runs_created", "runs_trouble", "runs_trouble"}},
+			[]string{"runs_created", "runs_unsuccessful", "runs_unsuccessful"}},
 	} {
 		for _, c.filter.Before = range []*storage.RunCursor{nil, {CreatedAt: testScheduledAt}} {
 			plan := s.explain(runsQuery(c.filter, nil))

@@ -76,7 +76,7 @@ func TestInLockCommitsOnlyWithItsClaim(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := s.a.InLock(ctx, lock, func(pgx.Tx) error {
-		t.Error("a lock that is gone got past its fence")
+		t.Error("fence check of a deleted lock: got success, want an error")
 		return nil
 	})
 	if !errors.Is(err, locking.ErrSuperseded) || !errors.Is(err, storage.ErrSuperseded) {
@@ -160,10 +160,10 @@ func TestLockWithoutGrantsHasNoTransactions(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.a.InLock(t.Context(), lock, func(pgx.Tx) error {
-		t.Error("it was let in")
+		t.Error("function of InLock: got a call, want none")
 		return nil
 	}); err == nil {
-		t.Error("a transaction of a lock without a token committed")
+		t.Error("commit of a lock without a token: got success, want an error")
 	}
 }
 

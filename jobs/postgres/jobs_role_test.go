@@ -14,43 +14,41 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// jobsRoleSQL returns the statements of docs/deployment.md that make the role holdfast_jobs.
-func jobsRoleSQL(t *testing.T) string {
+// rolesSQL returns the statements that make the roles holdfast and holdfast_jobs.
+func rolesSQL(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/deployment.md")
+	text, err := os.ReadFile("../../deploy/postgres/roles.sql")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, after, found := strings.Cut(string(text), "<!-- role of jobs -->")
-	_, sql, begins := strings.Cut(after, "```sql\n")
-	sql, _, ends := strings.Cut(sql, "```")
-	if !found || !begins || !ends {
-		t.Fatal("docs/deployment.md has no SQL for the role of jobs")
-	}
-	return strings.Replace(sql, "TO holdfast;", "TO CURRENT_USER;", 1)
+	return string(text)
 }
 
-// With the documented role, the fenced transaction of a job works with all that it stores, and its
-// statements cannot change the audit log, not even after RESET ROLE.
+// With the roles of deploy/postgres, a replica works without owning the schema. The fenced
+// transaction of a job works with all that it stores, and its statements cannot change the audit
+// log, not even after RESET ROLE.
 func TestRoleOfJobsCannotChangeAudit(t *testing.T) {
 	s := newSingleHarness(t)
-	s.exec(jobsRoleSQL(t))
+	s.exec(rolesSQL(t))
+	s.exec(rolesSQL(t)) // after another migration
 	t.Cleanup(func() {
 		_, err := s.watcher().Exec(context.Background(),
-			"DROP OWNED BY holdfast_jobs; DROP ROLE holdfast_jobs")
+			"DROP OWNED BY holdfast, holdfast_jobs; DROP ROLE holdfast, holdfast_jobs")
 		if err != nil {
 			t.Error(err)
 		}
 	})
 	s.exec("CREATE TABLE public.sales (n int); GRANT ALL ON public.sales TO holdfast_jobs")
-	s.exec("INSERT INTO holdfast.audit (id, at, actor, via, replica, action, target, reason, key, request) " +
-		"VALUES (gen_random_uuid(), now(), 'anna', 'page', '', 'pause', 'everything', '', '', '')")
+	s.exec("INSERT INTO holdfast.audit (id, at, actor, via, proof, client, request_id, replica, action, target, reason, key, request) " +
+		"VALUES (gen_random_uuid(), now(), 'anna', 'page', 'password', '', '', '', 'pause', 'everything', '', '', '')")
 	u, err := url.Parse(s.url)
 	if err != nil {
 		t.Fatal(err)
 	}
+	u.User = url.User("holdfast")
+	replica := u.String()
 	u.User = url.User("holdfast_jobs")
-	limited, err := Open(t.Context(), Options{URL: s.url, JobsURL: u.String(), Log: zerolog.Nop()})
+	limited, err := Open(t.Context(), Options{URL: replica, JobsURL: u.String(), Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,8 +90,8 @@ func TestRoleOfJobsCannotChangeAudit(t *testing.T) {
 		{forge}, {"RESET ROLE", forge}, {"RESET SESSION AUTHORIZATION", forge},
 		{"DO $$ BEGIN PERFORM set_config('role', 'none', true); " + forge + "; END $$"},
 		{"DELETE FROM holdfast.audit"}, {"TRUNCATE holdfast.audit"}, {"DELETE FROM holdfast.pauses"},
-		{"INSERT INTO holdfast.audit (id, at, actor, via, replica, action, target, reason, key, request) " +
-			"VALUES (gen_random_uuid(), now(), 'bob', 'page', '', 'pause', 'everything', '', '', '')"},
+		{"INSERT INTO holdfast.audit (id, at, actor, via, proof, client, request_id, replica, action, target, reason, key, request) " +
+			"VALUES (gen_random_uuid(), now(), 'bob', 'page', 'password', '', '', '', 'pause', 'everything', '', '', '')"},
 		{"UPDATE holdfast.definitions SET hash = ''"}, {"UPDATE holdfast.runs SET job = 'x'"},
 		{"DROP TRIGGER runs_ended ON holdfast.runs"},
 	} {

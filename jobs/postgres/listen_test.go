@@ -15,7 +15,7 @@ func TestListenReportsMissingNotifications(t *testing.T) {
 	s := newHarness(t)
 	s.a.listener = openAs(t, database(t), "elsewhere").listener
 	s.a.listenTimeout = 50 * time.Millisecond
-	err := s.a.Listen(t.Context(), func() { t.Error("something was heard") })
+	err := s.a.Listen(t.Context(), func() { t.Error("notifications: got one, want none") })
 	if !errors.Is(err, errNotNotified) || !errors.Is(err, storage.ErrUnavailable) {
 		t.Errorf("listening ended with %v", err)
 	}

@@ -43,15 +43,16 @@ CROSS JOIN LATERAL jsonb_array_elements(d.resources) e
     WHERE NOT starts_with(e ->> 'resource', 'job:') ORDER BY key`
 
 	lastOutcomes = `
-SELECT r.job, r.id, r.scheduled_at, r.state, r.reason, r.started_at, r.finished_at, r.rests
+SELECT r.job, r.id, r.scheduled_at, r.state, r.reason, r.started_at, r.finished_at, r.retry_waits
 FROM unnest($1::text[]) n (job) CROSS JOIN LATERAL (
     SELECT * FROM holdfast.runs WHERE job = n.job COLLATE "C" ORDER BY created_at DESC, id DESC
         LIMIT %d) r
 ORDER BY r.created_at DESC, r.id DESC`
 
 	tallyOfState = `
-(SELECT job, trouble AS state, coalesce(cause, '') AS reason, created_at FROM holdfast.runs
-    WHERE trouble = '%s' AND created_at >= $1 ORDER BY created_at DESC, id DESC LIMIT %d)`
+(SELECT job, unsuccessful_state AS state, coalesce(cause, '') AS reason, created_at
+    FROM holdfast.runs WHERE unsuccessful_state = '%s' AND created_at >= $1
+    ORDER BY created_at DESC, id DESC LIMIT %d)`
 
 	tallyOfJob = `
 SELECT job, state, reason, created_at FROM holdfast.runs WHERE job = $1 AND created_at >= $2
@@ -133,7 +134,7 @@ func jobsQuery(f storage.JobFilter, pauses []storage.Pause) (string, []any) {
 	if backwards(f.After != "", f.Before != "") {
 		order += " DESC"
 	}
-	return selectJobs + where + order + fmt.Sprintf(" LIMIT %d", limit(f.Limit)), args
+	return selectJobs + where + order + fmt.Sprintf(" LIMIT %d", storage.PageSize(f.Limit)), args
 }
 
 // paused is the condition that one of the pauses covers the job.
@@ -151,13 +152,6 @@ func paused(pauses []storage.Pause, arg func(any) string) string {
 	}
 	return "j.name = ANY(" + arg(names) + ") OR d.job_group <> '' AND d.job_group = ANY(" +
 		arg(groups) + ")"
-}
-
-func limit(asked int) int {
-	if asked <= 0 {
-		return 100
-	}
-	return min(asked, storage.MaxBatch)
 }
 
 func (s *Store) jobViews(ctx context.Context, query string,
@@ -272,13 +266,13 @@ func (s *Store) Outcomes(ctx context.Context, names []string,
 	found := make(map[string][]storage.Outcome, len(names))
 	var job string
 	var o storage.Outcome
-	var rests []time.Time
+	var waits []time.Time
 	_, err = pgx.ForEachRow(rows,
 		[]any{&job, &o.Run, &o.ScheduledAt, &o.State, &o.Reason, &o.StartedAt, &o.FinishedAt,
-			&rests}, func() error {
+			&waits}, func() error {
 			o.ScheduledAt, o.StartedAt, o.FinishedAt = o.ScheduledAt.UTC(), utc(o.StartedAt),
 				utc(o.FinishedAt)
-			o.Rests = storage.NewRests(rests)
+			o.RetryWaits = storage.NewRetryWaits(waits)
 			found[job] = append(found[job], o)
 			return nil
 		})

@@ -140,9 +140,11 @@ func migrationText(files fs.FS, number int) (string, error) {
 
 // readSchema returns the cluster id and the schema version of the database, or a *SchemaError when
 // this binary is too old for the schema.
-func readSchema(ctx context.Context, pool *pgxpool.Pool) (schema, error) {
+func readSchema(ctx context.Context, db interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}) (schema, error) {
 	var s schema
-	err := pool.QueryRow(ctx, readMeta).Scan(&s.cluster, &s.version, &s.minBinary)
+	err := db.QueryRow(ctx, readMeta).Scan(&s.cluster, &s.version, &s.minBinary)
 	var answer *pgconn.PgError
 	if errors.As(err, &answer) && answer.Code == "42P01" {
 		return s, fmt.Errorf("read schema: not in this database: run `scheduler migrate` first: %w",

@@ -94,7 +94,7 @@ func TestSecondMigration(t *testing.T) {
 ALTER TABLE holdfast.runs ADD COLUMN made_up text NOT NULL DEFAULT 'x';
 INSERT INTO holdfast.no_such_table VALUES (1);`)}
 	if err := migrate(t.Context(), s.a.pool, files, next, s.a.log); err == nil {
-		t.Fatal("a migration that fails was applied")
+		t.Fatal("migration that fails: got success, want an error")
 	}
 	files[name] = &fstest.MapFile{Data: []byte(
 		"ALTER TABLE holdfast.runs ADD COLUMN made_up text NOT NULL DEFAULT 'y';")}

@@ -50,7 +50,7 @@ func TestOutageOfADayIsRecordedInOneCall(t *testing.T) {
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		begun := time.Now()
+		start := time.Now()
 		go func() { ended <- scheduler.Run(ctx) }()
 		for !until() {
 			select {
@@ -59,7 +59,7 @@ func TestOutageOfADayIsRecordedInOneCall(t *testing.T) {
 			case <-time.After(10 * time.Millisecond):
 			}
 		}
-		took := time.Since(begun)
+		took := time.Since(start)
 		stop()
 		if err := <-ended; err != nil {
 			t.Error(err)

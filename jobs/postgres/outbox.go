@@ -24,7 +24,7 @@ WITH scheduled_at AS (
 UPDATE holdfast.deliveries d SET tries = d.tries + 1, next_at = clock_timestamp() + $2::interval
 WHERE d.id = ANY(ARRAY(SELECT id FROM scheduled_at)) 
 RETURNING d.id, d.run, d.webhook, d.created_at, clock_timestamp(), d.tries,
-    coalesce(d.since, d.created_at), d.former`
+    coalesce(d.since, d.created_at), d.earlier_tries`
 
 	// A delivery contains the result but not the output, which may be long and is text for people.
 	deliveredRuns = `
@@ -37,7 +37,7 @@ FROM holdfast.runs r LEFT JOIN LATERAL (SELECT o.result FROM holdfast.outputs o
 UPDATE holdfast.deliveries SET error = $3,
     next_at = CASE WHEN NOT $5 THEN clock_timestamp() + $4::interval END,
         gave_up_at = CASE WHEN $5 THEN clock_timestamp() END
-WHERE id = $1 AND tries = $2 AND former = $6`
+WHERE id = $1 AND tries = $2 AND earlier_tries = $6`
 
 	undelivered = `
 SELECT d.id, d.webhook, d.run, coalesce(r.job, ''), d.state, d.created_at, d.tries, d.next_at,
@@ -46,7 +46,7 @@ LEFT JOIN LATERAL (SELECT r.job FROM holdfast.runs r WHERE r.id = d.run OFFSET 0
 
 	deliverAgain = `
 UPDATE holdfast.deliveries SET next_at = clock_timestamp(), gave_up_at = NULL,
-    since = clock_timestamp(), former = tries WHERE id = $1`
+    since = clock_timestamp(), earlier_tries = tries WHERE id = $1`
 
 	forgetDeliveries = `DELETE FROM holdfast.deliveries
 		WHERE created_at < clock_timestamp() - $1::interval`
@@ -76,7 +76,7 @@ func (s *Store) TakeDeliveries(ctx context.Context, webhook string, lease time.D
 			taken, err = pgx.CollectRows(rows,
 				func(row pgx.CollectableRow) (d storage.Delivery, err error) {
 					err = row.Scan(&d.ID, &d.Run.ID, &d.Webhook, &d.CreatedAt, &d.TakenAt, &d.Tries,
-						&d.Since, &d.Former)
+						&d.Since, &d.EarlierTries)
 					d.CreatedAt, d.TakenAt, d.Since = d.CreatedAt.UTC(), d.TakenAt.UTC(),
 						d.Since.UTC()
 					return d, err
@@ -115,7 +115,7 @@ func (s *Store) SettleDelivery(ctx context.Context, t storage.Settlement) (bool,
 	query, args := endDelivery, []any{t.ID, t.Tries}
 	if !t.Delivered {
 		query, args = deferDelivery,
-			append(args, output.PlainText(t.Error), t.Again, t.GiveUp, t.Former)
+			append(args, output.PlainText(t.Error), t.Again, t.GiveUp, t.EarlierTries)
 	}
 	tag, err := s.pool.Exec(ctx, query, args...)
 	return tag.RowsAffected() > 0, wrap("delivery", err)
@@ -169,7 +169,7 @@ func undeliveredQuery(f storage.UndeliveredFilter) (string, []any) {
 	if backwards(f.Before != nil, f.After != nil) {
 		order = " ORDER BY d.created_at, d.id"
 	}
-	return query + order + " LIMIT " + arg(limit(f.Limit)), args
+	return query + order + " LIMIT " + arg(storage.PageSize(f.Limit)), args
 }
 
 func scanUndelivered(row pgx.CollectableRow) (u storage.Undelivered, err error) {

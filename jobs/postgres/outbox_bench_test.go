@@ -61,9 +61,9 @@ func finishHooked(b *testing.B, hooks string, batch int) {
 			finishes[i] = storage.FinishRequest{Run: requests[i].Run, Token: r.Token,
 				State: jobs.Succeeded}
 		}
-		begun := time.Now()
+		start := time.Now()
 		finishAll(b, s, finishes)
-		took += time.Since(begun)
+		took += time.Since(start)
 	}
 	b.ReportMetric(float64(took.Microseconds())/float64(b.N*batch), "us-a-run")
 	b.ReportMetric(0, "ns/op")

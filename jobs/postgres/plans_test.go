@@ -66,6 +66,7 @@ func TestPlansLookUpByKey(t *testing.T) {
 		{"releaseSwept", beginPipeline, releaseSwept},
 		{"forgetFences", beginPipeline, forgetFences},
 		{"pruneRuns", beginPipeline, pruneRuns}, {"pruneAudit", beginPipeline, pruneAudit},
+		{"unsealedLines", beginPipeline, unsealedLines}, {"addLinks", beginPipeline, addLinks},
 		{"pruneWaitHistory", beginPipeline, pruneWaitHistory},
 	}
 	const history = `

@@ -63,10 +63,34 @@ WITH old AS (
 SELECT (SELECT count(*) FROM gone), (SELECT count(*) FROM old), created_at, id FROM old
     ORDER BY created_at DESC, id DESC LIMIT 1`
 
-	// Rows never change, so their positions in the table stay valid.
+	// pruneAudit deletes lines with a link only with the beginning of the chain, which ends before
+	// the first link that is not old. It runs after lockChain. Lines never change, so their
+	// positions in the table stay valid.
 	pruneAudit = `
+WITH links AS MATERIALIZED (
+    SELECT seq, at >= now() - $1::interval AS young FROM holdfast.audit_links
+    WHERE seq > (SELECT anchor_seq FROM holdfast.audit_chain WHERE one) ORDER BY seq LIMIT $2
+), unchained AS (
+    DELETE FROM holdfast.audit_links WHERE seq = ANY(ARRAY(
+        SELECT seq FROM links WHERE (SELECT min(seq) FROM links WHERE young) <= seq IS NOT TRUE))
+    RETURNING seq, entry, at, hash
+), old AS (
+    SELECT id, at FROM holdfast.audit WHERE at < now() - $1::interval ORDER BY at, id LIMIT $2
+), doomed AS MATERIALIZED (
+    SELECT entry AS id, at FROM unchained UNION SELECT id, at FROM old
+        WHERE (SELECT true FROM holdfast.audit_links l WHERE l.entry = old.id LIMIT 1) IS NULL
+), unqueued AS (
+    DELETE FROM holdfast.audit_unsealed WHERE entry = ANY(ARRAY(SELECT id FROM doomed))
+), chain AS (
+    UPDATE holdfast.audit_chain SET pruned = pruned + 1,
+        anchor_seq = coalesce((SELECT max(seq) FROM unchained), anchor_seq),
+        anchor_hash = coalesce((SELECT hash FROM unchained ORDER BY seq DESC LIMIT 1), anchor_hash)
+    WHERE one AND (SELECT true FROM doomed LIMIT 1)
+)
 DELETE FROM holdfast.audit WHERE ctid = ANY(ARRAY(
-    SELECT ctid FROM holdfast.audit WHERE at < now() - $1::interval ORDER BY at, id LIMIT $2))`
+    SELECT a.ctid FROM doomed d CROSS JOIN LATERAL (
+        SELECT ctid, id FROM holdfast.audit WHERE (at, id) >= (d.at, d.id) ORDER BY at, id LIMIT 1
+    ) a WHERE a.id = d.id))`
 
 	prunePauses = `
 DELETE FROM holdfast.pauses WHERE id = ANY(ARRAY(
@@ -124,6 +148,7 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 	}
 	err = s.pipeline(ctx, "prune history", func(b *pgx.Batch) {
 		queuePruneRuns(b, r, &pruned)
+		b.Queue(lockChain)
 		b.Queue(pruneAudit, r.Keep, r.Limit).Exec(counted(&pruned.Audited))
 		b.Queue(prunePauses, r.Keep, r.Limit).Exec(counted(&pruned.Pauses))
 		b.Queue(pruneWaitHistory, r.Keep, r.Limit)
@@ -172,6 +197,7 @@ func (s *Store) pruneDefinitions(ctx context.Context, keep time.Duration) (gone 
 		b.Queue(markIdle)
 		b.Queue(pruneDefinitions, keep).Exec(counted(&gone))
 		b.Queue(forgetFailures)
+		b.Queue(forgetSignOuts)
 	})
 	return gone, err
 }

@@ -18,7 +18,7 @@ func TestPruningDeletesTheAuditLog(t *testing.T) {
 	s := newHarness(t)
 	s.exec(`
 INSERT INTO holdfast.audit SELECT gen_random_uuid(), now() - n * interval '1 day', 'ada', 'page',
-    '', 'pause', 'job a', '', NULL, '', '' FROM generate_series(0, 9) n;
+    'password', '192.0.2.1', 'r', '', 'pause', 'job a', '', NULL, '', '' FROM generate_series(0, 9) n;
 INSERT INTO holdfast.pauses (id, kind, name, paused_at, paused_by, reason, resumed_at)
 SELECT gen_random_uuid(), 'job', 'a', now() - interval '20 days', 'ada', '',
     now() - n * interval '1 day' FROM generate_series(0, 9) n;
@@ -127,7 +127,7 @@ func BenchmarkPrune(b *testing.B) {
 func pruneAll(b *testing.B, s *Store,
 	session uuid.UUID) (batches []time.Duration, took time.Duration) {
 	b.Helper()
-	begun, runs := time.Now(), 0
+	start, runs := time.Now(), 0
 	for request := (storage.PruneRequest{Keep: 720 * time.Hour, Limit: 500}); ; {
 		sent := time.Now()
 		pruned, err := s.Prune(b.Context(), session, request)
@@ -143,7 +143,7 @@ func pruneAll(b *testing.B, s *Store,
 	if runs < 999_000 {
 		b.Fatalf("%d runs were pruned", runs)
 	}
-	return batches, time.Since(begun)
+	return batches, time.Since(start)
 }
 
 // startsUntil starts and finishes a firing every 10 ms until done returns.

@@ -54,7 +54,7 @@ func (s *Store) runsRelated(ctx context.Context, f storage.RunFilter) ([]storage
 		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), bytes.Compare(b.ID[:], a.ID[:]))
 	})
 	found = slices.CompactFunc(found, func(a, b storage.Record) bool { return a.ID == b.ID })
-	most := min(len(found), limit(f.Limit))
+	most := min(len(found), storage.PageSize(f.Limit))
 	if backwards(f.Before != nil, f.After != nil) {
 		return found[len(found)-most:], nil
 	}
@@ -106,7 +106,7 @@ func (s *Store) relatedPart(ctx context.Context, f storage.RunFilter,
 	if err := row.Scan(&looked, &ids); err != nil {
 		return nil, err
 	}
-	if looked == lookedThrough && len(ids) < limit(f.Limit) {
+	if looked == lookedThrough && len(ids) < storage.PageSize(f.Limit) {
 		return s.pageOf(ctx, f, names)
 	}
 	rows, err := s.views.Query(ctx, selectRuns+" WHERE r.id = ANY($1)", ids)
@@ -137,7 +137,7 @@ func throughQuery(f storage.RunFilter, names []string) (string, []any) {
 	if f.Reason != "" {
 		q.where += " AND r.cause = " + q.arg(f.Reason)
 	} else if troubled {
-		q.where += " AND r.trouble = " + q.arg(state)
+		q.where += " AND r.unsuccessful_state = " + q.arg(state)
 	}
 	if state != "" {
 		rest += " AND state = " + q.arg(state)
@@ -155,5 +155,5 @@ func throughQuery(f storage.RunFilter, names []string) (string, []any) {
 		q.where + order + fmt.Sprintf(" LIMIT %d", lookedThrough)
 	return "WITH through AS MATERIALIZED (" + through +
 		") SELECT (SELECT count(*) FROM through), ARRAY(SELECT id FROM through" + rest + order +
-		fmt.Sprintf(" LIMIT %d)", limit(f.Limit)), args
+		fmt.Sprintf(" LIMIT %d)", storage.PageSize(f.Limit)), args
 }

@@ -106,7 +106,7 @@ SELECT pg_backend_pid(), (SELECT count(*) FROM pg_locks
 				t.Fatal(err)
 			}
 			if left.pid != before {
-				t.Error("the connection was closed, so that nothing is shown")
+				t.Error("connection: got a closed one, want an open one")
 			}
 			if left.locks != 0 || left.channels != 0 || left.path != `"$user", public` ||
 				left.memory != "4MB" || left.table != nil {

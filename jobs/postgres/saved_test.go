@@ -130,11 +130,11 @@ func TestFinishesWaitForAStateAsShortAsForOtherRows(t *testing.T) {
 		if err := SaveInTx(t.Context(), tx, open, 1); err != nil {
 			return err
 		}
-		begun := time.Now()
+		start := time.Now()
 		if _, err := s.a.Finish(t.Context(), finish); !errors.Is(err, storage.ErrRowHeld) ||
-			time.Since(begun) > 5*time.Second {
+			time.Since(start) > 5*time.Second {
 			t.Errorf("finish beside an open transaction that has saved: %v after %s", err,
-				time.Since(begun))
+				time.Since(start))
 		}
 		return nil
 	})

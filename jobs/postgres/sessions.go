@@ -101,22 +101,23 @@ func openColumns(session storage.Session, locks bool) []any {
 
 // Heartbeat renews a session and returns its claims.
 func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID,
-	v storage.ReplicaStatus) (storage.Beat, error) {
-	var beat storage.Beat
-	err := wrap("heartbeat", s.beat(ctx,
-		func(b *pgx.Batch) { queueHeartbeat(b, session, v, &beat) }))
-	return beat, err
+	v storage.ReplicaStatus) (storage.HeartbeatReply, error) {
+	var heartbeat storage.HeartbeatReply
+	err := wrap("heartbeat", s.heartbeat(ctx,
+		func(b *pgx.Batch) { queueHeartbeat(b, session, v, &heartbeat) }))
+	return heartbeat, err
 }
 
 // queueHeartbeat adds the renewal of a session, which fails with ErrSessionLost, and the query of
 // its claims.
-func queueHeartbeat(b *pgx.Batch, session uuid.UUID, v storage.ReplicaStatus, beat *storage.Beat) {
+func queueHeartbeat(b *pgx.Batch, session uuid.UUID, v storage.ReplicaStatus,
+	heartbeat *storage.HeartbeatReply) {
 	// Discard the result of a try that broke.
-	*beat = storage.Beat{Asked: time.Now(), Claims: map[jobs.Token]uuid.UUID{}}
+	*heartbeat = storage.HeartbeatReply{Asked: time.Now(), Claims: map[jobs.Token]uuid.UUID{}}
 	b.Queue(renewSession, session, v.OffsetMilliseconds(), v.Workers, v.Busy, v.NotReady).
 		QueryRow(func(row pgx.Row) error {
-			beat.Answered = time.Now()
-			if err := row.Scan(&beat.Now, &beat.Definitions); err == pgx.ErrNoRows {
+			heartbeat.Answered = time.Now()
+			if err := row.Scan(&heartbeat.Now, &heartbeat.Definitions); err == pgx.ErrNoRows {
 				return storage.ErrSessionLost
 			} else {
 				return err
@@ -127,20 +128,20 @@ func queueHeartbeat(b *pgx.Batch, session uuid.UUID, v storage.ReplicaStatus, be
 		var token jobs.Token
 		var run uuid.UUID
 		_, err := pgx.ForEachRow(rows, []any{&token, &run}, func() error {
-			beat.Claims[token] = run
+			heartbeat.Claims[token] = run
 			return nil
 		})
 		return err
 	})
 }
 
-// Living returns the live sessions among the given ones.
-func (s *Store) Living(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, error) {
-	living, err := s.living(ctx, sessions)
-	return living, wrap("check sessions", err)
+// LiveSessions returns the live sessions among the given ones.
+func (s *Store) LiveSessions(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, error) {
+	liveSessions, err := s.liveSessions(ctx, sessions)
+	return liveSessions, wrap("check sessions", err)
 }
 
-func (s *Store) living(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, error) {
+func (s *Store) liveSessions(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, error) {
 	rows, err := s.pool.Query(ctx, livingSessions, sessions)
 	if err != nil {
 		return nil, err

@@ -116,7 +116,7 @@ func (s *Store) RemoveSpec(ctx context.Context, a storage.Action, job string, ve
 			if err != nil {
 				return err
 			}
-			cancelled, err := cancelWaitingOf(ctx, d, job, byWhom("its job was removed", a))
+			cancelled, err := cancelWaitingOf(ctx, d, job, a.By("its job was removed"))
 			d.controlState, d.detail = true,
 				map[string]any{"version": removed.Version, "cancelled_runs": cancelled}
 			d.last.Queue(lockDefinitions, s.cluster.String())

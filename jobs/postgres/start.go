@@ -122,7 +122,8 @@ WITH RECURSIVE alive AS MATERIALIZED (` + sessionLives + `
     DELETE FROM holdfast.wants w WHERE w.run = ANY(ARRAY(SELECT run FROM granted))
 ), begun AS (
     UPDATE holdfast.runs r SET state = 'running', token = g.token, attempt = m.attempt,
-        started_at = coalesce(r.started_at, clock_timestamp()), rests = ` + endedRest + `,
+        started_at = coalesce(r.started_at, clock_timestamp()),
+        retry_waits = ` + endedRetryWait + `,
             reason = '', detail = '', blocker = NULL,
         waited = CASE WHEN r.blocker IS NULL THEN r.waited
             ELSE r.blocker || jsonb_build_object('since', m.since) END
@@ -147,15 +148,16 @@ UPDATE holdfast.runs r SET detail = '', blocker = ` + storedBlocker + `,
         THEN b.since ELSE clock_timestamp() END
 FROM blocked b WHERE r.id = b.run AND r.id = ANY(ARRAY(SELECT run FROM blocked))`
 
-	// endedRest is storage.EndRest. A list of times is odd while a rest lasts. The interval has
-	// seconds only, because the length of a day depends on the time zone.
-	endedRest = `CASE
-            WHEN cardinality(r.rests) > 2 * ` + mostRests + ` THEN
-                (r.rests[3] - make_interval(secs => extract(epoch FROM r.rests[2] - r.rests[1])))
-                || r.rests[4:] || clock_timestamp()
-            WHEN cardinality(r.rests) % 2 = 1 THEN r.rests || clock_timestamp()
-            ELSE r.rests END`
-	mostRests = `32` // storage.MaxRests
+	// endedRetryWait is storage.EndRetryWait. A list of times is odd while a wait lasts. The
+	// interval has seconds only, because the length of a day depends on the time zone.
+	endedRetryWait = `CASE
+            WHEN cardinality(r.retry_waits) > 2 * ` + mostRetryWaits + ` THEN
+                (r.retry_waits[3] - make_interval(
+                    secs => extract(epoch FROM r.retry_waits[2] - r.retry_waits[1])))
+                || r.retry_waits[4:] || clock_timestamp()
+            WHEN cardinality(r.retry_waits) % 2 = 1 THEN r.retry_waits || clock_timestamp()
+            ELSE r.retry_waits END`
+	mostRetryWaits = `32` // storage.MaxRetryWaits
 
 	// startOutcomes reads the state of each run after this try, or after an earlier one whose reply
 	// was lost. For a waiting run it also looks for an older waiter of its job.

@@ -33,11 +33,11 @@ type Store struct {
 	pool *pgxpool.Pool // of the store's own statements: short, so that few connections serve all
 	// of the admin page: however many queries it sends and however long they take, they delay no
 	// start or heartbeat
-	views   *pgxpool.Pool
-	work    *pgxpool.Pool   // of the jobs' transactions: however many hang, heartbeats go on
-	beats   *heartbeatConns // only for heartbeats
-	cluster uuid.UUID
-	log     zerolog.Logger
+	views      *pgxpool.Pool
+	work       *pgxpool.Pool   // of the jobs' transactions: however many hang, heartbeats go on
+	heartbeats *heartbeatConns // only for heartbeats
+	cluster    uuid.UUID
+	log        zerolog.Logger
 
 	listener      *pgx.ConnConfig // of the connection that receives notifications
 	listenTimeout time.Duration   // how long a notification may take
@@ -60,7 +60,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		pool: pool, beats: &heartbeatConns{config: pool.Config().ConnConfig}, log: o.Log,
+		pool: pool, heartbeats: &heartbeatConns{config: pool.Config().ConnConfig}, log: o.Log,
 		listener:      pool.Config().ConnConfig,
 		listenTimeout: answerTimeout, lockTimeout: "1s", pinnedAfter: pinnedAfter,
 	}
@@ -181,7 +181,7 @@ func (s *Store) Close() {
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
-		s.beats.close()
+		s.heartbeats.close()
 		for _, pool := range []*pgxpool.Pool{s.work, s.views, s.pool} {
 			if pool != nil {
 				pool.Close()
@@ -253,9 +253,9 @@ func (s *Store) send(ctx context.Context, queue func(b *pgx.Batch)) error {
 	return err
 }
 
-// beat is pipeline for heartbeats, on their own connections. It calls queue for each try.
-func (s *Store) beat(ctx context.Context, queue func(b *pgx.Batch)) error {
-	return s.beats.send(ctx, func(b *pgx.Batch) {
+// heartbeat is pipeline for heartbeats, on their own connections. It calls queue for each try.
+func (s *Store) heartbeat(ctx context.Context, queue func(b *pgx.Batch)) error {
+	return s.heartbeats.send(ctx, func(b *pgx.Batch) {
 		b.Queue(beginPipeline, s.lockTimeout)
 		queue(b)
 	})

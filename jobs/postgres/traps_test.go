@@ -83,7 +83,7 @@ func TestSupersededRunCannotCommitDuringATakeover(t *testing.T) {
 		t.Errorf("token of the takeover %d, not above %d", heir.Token, run.Token)
 	}
 	err := InTx(t.Context(), run, func(pgx.Tx) error {
-		t.Error("a superseded run got past its fence")
+		t.Error("fence check of a superseded run: got success, want an error")
 		return nil
 	})
 	if !errors.Is(err, storage.ErrSuperseded) {
@@ -154,7 +154,7 @@ func TestSweepEndsTheTransactionOfADeadClaim(t *testing.T) {
 	}
 	close(goOn)
 	if err := <-done; err == nil {
-		t.Error("the ended transaction committed")
+		t.Error("commit of the ended transaction: got success, want an error")
 	}
 	if n := query[int](s, "SELECT count(*) FROM public.totals"); n != 0 {
 		t.Errorf("%d rows of a run that was lost", n)

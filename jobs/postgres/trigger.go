@@ -19,7 +19,7 @@ const (
 	// runByKey omits skipped runs, which leave their key free.
 	runByKey = selectRuns + ` WHERE r.job = $1 AND r.key = $2 AND r.key <> ''
 		AND r.key_actor = $3
-		AND r.trouble IS DISTINCT FROM 'skipped' ORDER BY r.recovery DESC LIMIT 1`
+		AND r.unsuccessful_state IS DISTINCT FROM 'skipped' ORDER BY r.recovery DESC LIMIT 1`
 
 	// It compares the stored form, because PostgreSQL may have written numbers in another way.
 	sameParams = `SELECT coalesce((SELECT r.params FROM holdfast.runs r WHERE r.id = $1),
@@ -72,12 +72,60 @@ func (s *Store) Trigger(ctx context.Context, a storage.Action,
 		return answer, err
 	}
 	r.Key, a.Key = cmp.Or(r.Key, uuid.NewString()), ""
-	err := s.action(ctx, a, "trigger", "job "+r.Job, nil,
+	err := s.action(ctx, a, triggerAction, "job "+r.Job, nil,
 		func(ctx context.Context, d *actionTx) (err error) {
-			answer, err = s.triggered(ctx, d, a, r)
+			if answer, err = s.triggered(ctx, d, a, r); err != nil {
+				return err
+			}
+			if answer.State == jobs.Waiting {
+				answer.WaitsFor, err = blockerOf(ctx, d, r.Job, answer.ID)
+			}
 			return err
 		})
 	return answer, err
+}
+
+const triggerAction = "trigger"
+
+// ErrAtOnce refuses a trigger with a Wait of 0 in a transaction of the caller: whether something
+// blocks the run is not known before the commit.
+var ErrAtOnce = errors.New("a trigger in a transaction cannot have a Wait of 0")
+
+// TriggerTx is Trigger in a transaction of the caller, on a connection to the database of the
+// store. The run and its line in the audit log exist if and only if the transaction commits, and
+// replicas see them from then on. An error leaves the transaction as it was. The result has no
+// WaitsFor.
+//
+// The transaction must commit soon: until then, another trigger with the same key waits for it.
+func (s *Store) TriggerTx(ctx context.Context, tx pgx.Tx, a storage.Action,
+	r storage.TriggerRequest) (storage.Triggered, error) {
+	if err := errors.Join(r.Check(), a.Check()); err != nil {
+		return storage.Triggered{}, err
+	}
+	if r.AtOnce() {
+		return storage.Triggered{}, ErrAtOnce
+	}
+	r.Key, a.Key = cmp.Or(r.Key, uuid.NewString()), ""
+	var answer storage.Triggered
+	err := pgx.BeginFunc(ctx, tx, func(savepoint pgx.Tx) error {
+		schema, err := readSchema(ctx, savepoint)
+		if err != nil {
+			return err
+		}
+		if schema.cluster != s.cluster {
+			return fmt.Errorf("the transaction's database has cluster %s, expected %s",
+				schema.cluster, s.cluster)
+		}
+		d := &actionTx{Tx: savepoint}
+		if answer, err = s.triggered(ctx, d, a, r); err != nil || d.silent {
+			return err
+		}
+		if err := s.queueAudit(d, a, triggerAction, "job "+r.Job, nil); err != nil {
+			return err
+		}
+		return d.SendBatch(ctx, &d.last).Close()
+	})
+	return answer, wrap(triggerAction, err)
 }
 
 // triggered returns the run of the key, and adds it if there is none.
@@ -86,13 +134,13 @@ func (s *Store) triggered(ctx context.Context, d *actionTx, a storage.Action,
 	record, found, err := triggeredBefore(ctx, d, a, r)
 	if found || err != nil {
 		d.silent = true
-		return answered(ctx, d, record, false, err)
+		return storage.Triggered{Record: record}, err
 	}
 	if err := s.refuseTrigger(ctx, d, r); err != nil {
 		return answer, err
 	}
 	id := uuid.New()
-	tag, err := d.Exec(ctx, triggerRun, id, r.Job, r.Key, byWhom("triggered", a), paramsOrNull(r),
+	tag, err := d.Exec(ctx, triggerRun, id, r.Job, r.Key, a.By("triggered"), paramsOrNull(r),
 		r.Limit(), a.Actor)
 	if err != nil {
 		return answer, err
@@ -100,7 +148,7 @@ func (s *Store) triggered(ctx context.Context, d *actionTx, a storage.Action,
 	d.detail = map[string]any{"run": id, "key": r.Key}
 	d.silent = tag.RowsAffected() == 0 // another was quicker with the key
 	record, _, err = triggeredBefore(ctx, d, a, r)
-	return answered(ctx, d, record, !d.silent, err)
+	return storage.Triggered{Record: record, Created: !d.silent}, err
 }
 
 // refuseTrigger returns an error if the job cannot be triggered now.
@@ -120,27 +168,17 @@ func (s *Store) refuseTrigger(ctx context.Context, d *actionTx, r storage.Trigge
 		return err
 	}
 	// sees all commits before it got the lock
-	obstacle, err := obstacleOf(ctx, d, r.Job, uuid.New())
-	if err != nil || obstacle == nil {
+	blocker, err := blockerOf(ctx, d, r.Job, uuid.New())
+	if err != nil || blocker == nil {
 		return err
 	}
-	return &storage.BusyError{Job: r.Job, Obstacle: *obstacle}
+	return &storage.BusyError{Job: r.Job, Blocker: *blocker}
 }
 
-// answered returns the answer to a trigger with the blocker of its run.
-func answered(ctx context.Context, tx pgx.Tx, run storage.Record, created bool,
-	err error) (storage.Triggered, error) {
-	answer := storage.Triggered{Record: run, Created: created}
-	if err == nil && run.State == jobs.Waiting {
-		answer.WaitsFor, err = obstacleOf(ctx, tx, run.Job, run.ID)
-	}
-	return answer, err
-}
-
-// obstacleOf returns what blocks a run of the job's active definition. If no replica has registered
+// blockerOf returns what blocks a run of the job's active definition. If no replica has registered
 // the job yet, only its own name is known.
-func obstacleOf(ctx context.Context, tx pgx.Tx, job string,
-	run uuid.UUID) (*storage.Obstacle, error) {
+func blockerOf(ctx context.Context, tx pgx.Tx, job string,
+	run uuid.UUID) (*storage.RunBlocker, error) {
 	definition := storage.Definition{Name: job}
 	var resources []byte
 	err := tx.QueryRow(ctx, lockedByJob, job).Scan(&resources, &definition.MayOverlap)
@@ -170,7 +208,7 @@ func obstacleOf(ctx context.Context, tx pgx.Tx, job string,
 	if err != nil {
 		return nil, err
 	}
-	return &storage.Obstacle{Blocker: *blocker, Reason: reason}, nil
+	return &storage.RunBlocker{Blocker: *blocker, Reason: reason}, nil
 }
 
 func paramsOrNull(r storage.TriggerRequest) *string {
@@ -197,9 +235,7 @@ func triggeredBefore(ctx context.Context, tx pgx.Tx, a storage.Action,
 		return storage.Record{}, false, err
 	}
 	if !same {
-		return storage.Record{}, false,
-			fmt.Errorf("key %q of job %s was used with other params: %w", r.Key, r.Job,
-				storage.ErrKeyUsed)
+		return storage.Record{}, false, r.KeyUsed()
 	}
 	return records[0], true, nil
 }

@@ -18,9 +18,9 @@ import (
 func TestServerEndsSlowQueriesOfPages(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t)
-	begun := time.Now()
+	start := time.Now()
 	_, err := s.a.views.Exec(t.Context(), "SELECT pg_sleep(60)")
-	if took := time.Since(begun); codeOf(err) != "57014" || took < 3*time.Second ||
+	if took := time.Since(start); codeOf(err) != "57014" || took < 3*time.Second ||
 		took > 20*time.Second {
 		t.Errorf("after %s: %v", took, err)
 	}
@@ -84,6 +84,8 @@ func TestAllQueriesOfPagesUseTheirConnections(t *testing.T) {
 		"drift":    func() error { _, err := s.a.Drift(ctx, 1); return err },
 		"count":    func() error { _, err := s.a.CountFailures(ctx, "x"); return err },
 		"failure":  func() error { return s.a.AddFailure(ctx, time.Minute, "x") },
+		"sign-out": func() error { _, err := s.a.EndSignIns(ctx, "x", time.Minute); return err },
+		"ended":    func() error { _, err := s.a.Generations(ctx); return err },
 	} {
 		if err := ask(); err != nil && !(name == "run" && errors.Is(err, storage.ErrNotFound)) {
 			t.Errorf("%s: %v", name, err)

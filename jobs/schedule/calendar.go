@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Calendar is a named set of times at which due jobs are not run. It is immutable and may be used
+// Calendar is a named set of times that excludes scheduled times. It is immutable and may be used
 // concurrently.
 type Calendar struct {
 	name        string

@@ -239,7 +239,7 @@ func TestCalendarMistakes(t *testing.T) {
 		`only.weekdays[0]: found "mno"; did you mean "mon"?`,
 	}
 	if err == nil {
-		t.Fatal("all of it was taken")
+		t.Fatal("invalid calendar: got success, want an error")
 	}
 	got := strings.Split(err.Error(), "\n")
 	if len(got) != len(want) {

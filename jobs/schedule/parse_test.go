@@ -124,10 +124,10 @@ func TestParseReturnsErrNeverFires(t *testing.T) {
 func TestSpecIsOneKind(t *testing.T) {
 	if _, err := schedule.Parse(schedule.Spec{Cron: "@daily", Every: time.Minute},
 		nil); err == nil {
-		t.Error("two kinds were taken")
+		t.Error("schedule of two kinds: got success, want an error")
 	}
 	if _, err := schedule.Parse(schedule.Spec{Cron: "@daily"}, time.Local); err == nil {
-		t.Error("the zone Local was taken")
+		t.Error("zone Local: got success, want an error")
 	}
 	never, err := schedule.Parse(schedule.Spec{}, nil)
 	if err != nil || !never.Next(time.Now()).IsZero() || never.String() != "" ||
@@ -135,7 +135,7 @@ func TestSpecIsOneKind(t *testing.T) {
 		t.Errorf("zero spec: %v, %v", never, err)
 	}
 	if !(schedule.Schedule{}).Next(time.Now()).IsZero() {
-		t.Error("the zero Schedule is due")
+		t.Error("next time of the zero Schedule: got one, want none")
 	}
 }
 

@@ -186,6 +186,6 @@ func TestAfter(t *testing.T) {
 		}
 	}
 	if _, err := schedule.Parse(schedule.Spec{After: []string{}}, nil); err == nil {
-		t.Error("no jobs were taken")
+		t.Error("empty list of jobs: got success, want an error")
 	}
 }

@@ -34,7 +34,7 @@ func TestAbandonedRunsLeaveNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := count(t, s, "wants"); n == 0 {
-		t.Fatal("nothing is wanted")
+		t.Fatal("rows in wants: got none, want some")
 	}
 	if err := s.End(t.Context(), leaves); err != nil {
 		t.Fatal(err)

@@ -17,9 +17,11 @@ const (
 		WHERE key = ?1 AND key <> '' AND actor = ?2`
 
 	writeAudit = `
-INSERT INTO holdfast_audit (id, at, actor, via, replica, action, target, reason, detail, key,
-    request, outcome)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)`
+INSERT INTO holdfast_audit (id, at, actor, via, proof, client, request_id, replica, action, target,
+    reason, detail, key, request, outcome)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)`
+
+	queueSeal = `INSERT INTO holdfast_audit_unsealed (entry, at) VALUES (?1, ?2)`
 
 	raiseControlState = `UPDATE holdfast_meta SET control_version = control_version + 1`
 )
@@ -87,8 +89,12 @@ func (d *actionTx) writeDown(ctx context.Context, a storage.Action, action, targ
 	if err != nil {
 		return err
 	}
-	_, err = d.ExecContext(ctx, writeAudit, uuid.New(), d.now, a.Actor, a.Via, a.Replica, action,
-		target, a.Reason, detail, a.Key, a.Request(), told)
+	id := uuid.New()
+	_, err = d.ExecContext(ctx, writeAudit, id, d.now, a.Actor, a.Via, a.Proof, a.Client,
+		a.RequestID, a.Replica, action, target, a.Reason, detail, a.Key, a.Request(), told)
+	if err == nil {
+		_, err = d.ExecContext(ctx, queueSeal, id, d.now)
+	}
 	if err == nil && d.controlState {
 		_, err = d.ExecContext(ctx, raiseControlState)
 	}
@@ -111,12 +117,4 @@ func changed(ctx context.Context, tx *sql.Tx, statement string, args ...any) (bo
 	}
 	n, err := done.RowsAffected()
 	return n > 0, err
-}
-
-// byWhom returns who did what and why, for the detail of a run.
-func byWhom(what string, a storage.Action) string {
-	if a.Reason == "" {
-		return what + " by " + a.Actor
-	}
-	return what + " by " + a.Actor + ": " + a.Reason
 }

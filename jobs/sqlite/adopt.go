@@ -1,23 +1,21 @@
 package sqlite
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/rules"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
 	freeRuns = `
-SELECT id, job, scheduled_at, key = '' AND recovery = 0 AND attempt <= 1, wait_since
+SELECT id, job, scheduled_at, key, recovery, attempt, wait_since
     FROM holdfast_runs
 WHERE state = 'waiting' AND (session IS NULL OR session NOT IN (SELECT value FROM json_each(?2))
         OR attempt <= 1 AND session IN (SELECT value FROM json_each(?5)))
@@ -86,7 +84,7 @@ func (s *Store) adoptable(ctx context.Context, tx *sql.Tx, session uuid.UUID,
 		return nil, nil, err
 	}
 	var encoded [5]string
-	for i, list := range []any{names, append([]uuid.UUID{}, a.Known...), s.sessions.living(),
+	for i, list := range []any{names, append([]uuid.UUID{}, a.Known...), s.sessions.liveIDs(),
 		held.among(names), append([]uuid.UUID{}, draining...)} {
 		if encoded[i], err = encode(list); err != nil {
 			return nil, nil, err
@@ -95,57 +93,17 @@ func (s *Store) adoptable(ctx context.Context, tx *sql.Tx, session uuid.UUID,
 	if own, err = idsBy(ctx, tx, ownRuns, encoded[0], session, encoded[1], encoded[3]); err != nil {
 		return nil, nil, err
 	}
-	asked := make(map[string]storage.AdoptedJob, len(a.Jobs))
-	for _, j := range a.Jobs {
-		asked[j.Name] = j
-	}
-	var runs []freeRun
-	now := time.Now()
+	var runs []storage.Record
 	err = each(ctx, tx, freeRuns, []any{encoded[0], encoded[2], encoded[1], encoded[3], encoded[4]},
 		func(rows *sql.Rows) error {
-			run, err := scanFreeRun(rows, asked, now)
-			runs = append(runs, run)
+			var r storage.Record
+			var scheduledAt, since int64
+			err := rows.Scan(&r.ID, &r.Job, &scheduledAt, &r.Key, &r.Recovery, &r.Attempt, &since)
+			r.ScheduledAt, r.WaitSince = fromMicros(scheduledAt), fromMicros(since)
+			runs = append(runs, r)
 			return err
 		})
-	return own, firstRuns(runs, a), err
-}
-
-// freeRun is a waiting run that no session has.
-type freeRun struct {
-	id          uuid.UUID
-	scheduledAt int64
-	late        bool
-	place       time.Time
-}
-
-func scanFreeRun(rows *sql.Rows, asked map[string]storage.AdoptedJob,
-	now time.Time) (run freeRun, err error) {
-	var name string
-	var scheduled bool
-	var since int64
-	err = rows.Scan(&run.id, &name, &run.scheduledAt, &scheduled, &since)
-	job := asked[name]
-	run.late = scheduled && run.scheduledAt < micros(now.Add(-job.Threshold))
-	run.place = storage.QueuePosition(fromMicros(since), job.Priority)
-	return run, err
-}
-
-// firstRuns returns the runs to adopt, in their order.
-func firstRuns(runs []freeRun, a storage.Adoption) []uuid.UUID {
-	slices.SortFunc(runs, func(a, b freeRun) int {
-		return cmp.Or(a.place.Compare(b.place), cmp.Compare(a.scheduledAt, b.scheduledAt),
-			bytes.Compare(a.id[:], b.id[:]))
-	})
-	var late, prompt []uuid.UUID
-	for _, run := range runs {
-		if run.late {
-			late = append(late, run.id)
-		} else {
-			prompt = append(prompt, run.id)
-		}
-	}
-	first := append(late[:min(len(late), a.Late)], prompt...)
-	return first[:min(len(first), max(a.Limit, 0))]
+	return own, rules.Adopted(runs, a, time.Now()), err
 }
 
 // take gives the runs to the session. No run waits behind them until their next start.
@@ -180,9 +138,7 @@ func recordsOf(ctx context.Context, from queryer, ids []uuid.UUID) ([]storage.Re
 	runs, err := loadRuns(ctx, from, ids) // json_each keeps the order
 	records := make([]storage.Record, len(runs))
 	for i := range runs {
-		if err == nil {
-			records[i], err = runs[i].record()
-		}
+		records[i] = runs[i].Record
 	}
 	return records, err
 }

@@ -16,30 +16,39 @@ func (s *Store) Audit(ctx context.Context, f storage.AuditFilter) ([]storage.Aud
 	query, args := auditQuery(f)
 	var lines []storage.Audited
 	err := each(ctx, s.readers, query, args, func(rows *sql.Rows) error {
-		var l storage.Audited
-		var at int64
-		var detail sql.NullString
-		err := rows.Scan(&l.ID, &at, &l.Actor, &l.Via, &l.Replica, &l.Action, &l.Target, &l.Reason,
-			&detail)
-		l.At = fromMicros(at)
-		if detail.Valid {
-			l.Detail = []byte(detail.String)
-		}
+		l, err := scanAudited(rows)
 		lines = append(lines, l)
 		return err
 	})
 	return lines, wrap("read audit log", err)
 }
 
-// auditQuery scans an index from its end and stops at the limit.
+// auditColumns are the columns of a line, for scanAudited.
+const auditColumns = `a.id, a.at, a.actor, a.via, a.proof, a.client, a.request_id, a.replica,
+	a.action, a.target, a.reason, a.detail`
+
+// scanAudited reads a line, after the columns before.
+func scanAudited(rows *sql.Rows, before ...any) (storage.Audited, error) {
+	var l storage.Audited
+	var at int64
+	var detail sql.NullString
+	err := rows.Scan(append(before, &l.ID, &at, &l.Actor, &l.Via, &l.Proof, &l.Client,
+		&l.RequestID, &l.Replica, &l.Action, &l.Target, &l.Reason, &detail)...)
+	l.At = fromMicros(at)
+	if detail.Valid {
+		l.Detail = []byte(detail.String)
+	}
+	return l, err
+}
+
+// auditQuery scans an index from its end, or from its beginning, and stops at the limit.
 func auditQuery(f storage.AuditFilter) (string, []any) {
 	var args []any
 	arg := func(v any) string {
 		args = append(args, v)
 		return fmt.Sprintf("?%d", len(args))
 	}
-	query := `SELECT id, at, actor, via, replica, action, target, reason, detail FROM holdfast_audit
-		WHERE true`
+	query := `SELECT ` + auditColumns + ` FROM holdfast_audit a WHERE true`
 	if f.Actor != "" {
 		query += " AND actor = " + arg(f.Actor)
 	}
@@ -53,9 +62,18 @@ func auditQuery(f storage.AuditFilter) (string, []any) {
 		query += " AND (at, id) < (" + arg(micros(f.Before.CreatedAt)) + ", " + arg(f.Before.ID) +
 			")"
 	}
-	limit := f.Limit
-	if limit <= 0 {
-		limit = defaultLimit
+	if f.After != nil {
+		query += " AND (at, id) > (" + arg(micros(f.After.CreatedAt)) + ", " + arg(f.After.ID) + ")"
 	}
-	return query + " ORDER BY at DESC, id DESC LIMIT " + arg(min(limit, storage.MaxBatch)), args
+	if !f.Since.IsZero() {
+		query += " AND at >= " + arg(micros(f.Since))
+	}
+	if !f.Until.IsZero() {
+		query += " AND at < " + arg(micros(f.Until))
+	}
+	order := " ORDER BY at DESC, id DESC"
+	if f.OldestFirst {
+		order = " ORDER BY at, id"
+	}
+	return query + order + " LIMIT " + arg(storage.PageSize(f.Limit)), args
 }

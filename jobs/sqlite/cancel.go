@@ -43,11 +43,11 @@ func (s *Store) Cancel(ctx context.Context, a storage.Action,
 			return err
 		}
 		found := runs[0]
-		d.detail = map[string]any{"job": found.Job, "scheduled_at": fromMicros(found.ScheduledAt),
+		d.detail = map[string]any{"job": found.Job, "scheduled_at": found.ScheduledAt,
 			"state": found.State}
 		switch found.State {
 		case jobs.Waiting:
-			err = cancelRuns(ctx, d.Tx, []uuid.UUID{run}, byWhom("cancelled", a), d.now)
+			err = cancelRuns(ctx, d.Tx, []uuid.UUID{run}, a.By("cancelled"), d.now)
 		case jobs.Running:
 			d.controlState = true
 			_, err = d.ExecContext(ctx, askToCancel, run, found.Session, d.now, a.Actor)

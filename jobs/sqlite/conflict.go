@@ -87,7 +87,7 @@ func (st *contenders) granted(run uuid.UUID) {
 }
 
 // loadContenders reads the contenders of the requests. The waiting runs of the live sessions count.
-func loadContenders(ctx context.Context, tx *sql.Tx, requests []locking.Request, living []uuid.UUID,
+func loadContenders(ctx context.Context, tx *sql.Tx, requests []locking.Request, live []uuid.UUID,
 	now int64) (*contenders, error) {
 	names, err := encode(lookedAt(requests))
 	if err != nil {
@@ -97,7 +97,7 @@ func loadContenders(ctx context.Context, tx *sql.Tx, requests []locking.Request,
 	if err != nil {
 		return nil, err
 	}
-	sessions, err := encode(living)
+	sessions, err := encode(live)
 	if err != nil {
 		return nil, err
 	}

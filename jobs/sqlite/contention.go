@@ -19,7 +19,7 @@ WHERE d.resources <> '[]' ORDER BY j.name`
 
 	intervalsWithin = `
 SELECT r.id, r.job, r.scheduled_at, r.state, r.reason, r.replica, r.created_at, r.started_at,
-    r.finished_at, r.rests, r.blocker
+    r.finished_at, r.retry_waits, r.blocker
 FROM json_each(?1) n CROSS JOIN holdfast_runs r ON r.id IN (
     SELECT id FROM holdfast_runs WHERE job = n.value AND created_at >= ?2 AND created_at < ?3
         ORDER BY created_at DESC, id DESC LIMIT ?4)
@@ -27,7 +27,7 @@ ORDER BY r.created_at DESC, r.id DESC`
 
 	intervalsBefore = `
 SELECT r.id, r.job, r.scheduled_at, r.state, r.reason, r.replica, r.created_at, r.started_at,
-    r.finished_at, r.rests, r.blocker
+    r.finished_at, r.retry_waits, r.blocker
 FROM json_each(?1) n CROSS JOIN holdfast_runs r ON r.id IN (
     SELECT id FROM holdfast_runs WHERE job = n.value AND created_at < ?2
         ORDER BY created_at DESC, id DESC LIMIT ?3)
@@ -88,15 +88,15 @@ func (s *Store) intervals(ctx context.Context, query string,
 		var v storage.RunInterval
 		var scheduledAt, created int64
 		var started, finished sql.NullInt64
-		var blocker, rests *string
+		var blocker, waits *string
 		if err := rows.Scan(&v.Run, &v.Job, &scheduledAt, &v.State, &v.Reason, &v.Replica, &created,
-			&started, &finished, &rests, &blocker); err != nil {
+			&started, &finished, &waits, &blocker); err != nil {
 			return err
 		}
 		v.ScheduledAt, v.CreatedAt, v.StartedAt, v.FinishedAt = fromMicros(scheduledAt),
 			fromMicros(created), fromNullMicros(started), fromNullMicros(finished)
 		var err error
-		if v.Rests, err = restsOf(rests); err != nil {
+		if v.RetryWaits, err = retryWaitsOf(waits); err != nil {
 			return fmt.Errorf("run %s: %w", v.Run, err)
 		}
 		if blocker != nil {
@@ -135,17 +135,5 @@ func (s *Store) Typical(ctx context.Context, names []string) (map[string]storage
 	if err != nil {
 		return nil, err
 	}
-	found := make(map[string]storage.Typical, len(outcomes))
-	for name, last := range outcomes {
-		var lengths []time.Duration
-		for _, o := range last {
-			if length, ended := o.Took(); ended {
-				lengths = append(lengths, length)
-			}
-		}
-		if len(lengths) > 0 {
-			found[name] = storage.NewTypical(lengths)
-		}
-	}
-	return found, nil
+	return storage.TypicalOutcomes(outcomes), nil
 }

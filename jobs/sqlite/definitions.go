@@ -71,8 +71,8 @@ WHERE j.version <> excluded.version OR j.left_at IS NOT NULL AND j.back_at IS NU
             AND CASE WHEN '' IN (d.fingerprint, o.fingerprint) THEN d.schedule = o.schedule
                 ELSE d.fingerprint = o.fingerprint END)`
 
-	// wasAbsent: no session had the job for longer than jobs.MaxAbsence while a session without it
-	// was live.
+	// wasAbsent: no session had the job for longer than storage.MaxAbsence while a session without
+	// it was live.
 	wasAbsent = `(j.left_at IS NOT NULL AND j.back_at IS NULL AND EXISTS (
         SELECT 1 FROM holdfast_sessions s WHERE s.renewed_at
             - max(s.started_at, j.left_at) > 3600000000))`
@@ -183,12 +183,12 @@ func readVersions(ctx context.Context, tx *sql.Tx, definitions string) (map[stri
 // settle removes the jobs of dead sessions, and activates the newest definitions of the remaining
 // sessions.
 func (s *Store) settle(ctx context.Context, tx *sql.Tx) error {
-	living, err := encode(s.sessions.living())
+	live, err := encode(s.sessions.liveIDs())
 	if err != nil {
 		return err
 	}
 	var dead []uuid.UUID
-	err = each(ctx, tx, unsettledSessions, []any{living}, func(rows *sql.Rows) error {
+	err = each(ctx, tx, unsettledSessions, []any{live}, func(rows *sql.Rows) error {
 		var id uuid.UUID
 		err := rows.Scan(&id)
 		dead = append(dead, id)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/rules"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -128,7 +129,7 @@ func (s *Store) AddDependents(ctx context.Context,
 		return err
 	}
 	return s.write(ctx, "add runs of dependents", func(tx *sql.Tx) error {
-		now := micros(time.Now())
+		now := rules.Whole(time.Now())
 		var runs []runRow
 		for _, f := range dependentFirings {
 			_, activeDefinitions, err := cursorOf(ctx, tx,
@@ -137,9 +138,9 @@ func (s *Store) AddDependents(ctx context.Context,
 				return err
 			}
 			if activeDefinitions {
-				runs = append(runs,
-					misfiredRun(storage.Misfired{Firing: f.Firing, Run: f.Run, State: jobs.Waiting,
-						Reason: reasons.After, Detail: f.Detail}, now))
+				runs = append(runs, runRow{Run: rules.NewMisfired(storage.Misfired{
+					Firing: f.Firing, Run: f.Run, State: jobs.Waiting, Reason: reasons.After,
+					Detail: f.Detail}, now)})
 			}
 		}
 		return execRows(ctx, tx, addRun, runs)

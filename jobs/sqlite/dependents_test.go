@@ -21,7 +21,7 @@ func TestPausedDependentsHaveNoOpenFirings(t *testing.T) {
 	}
 	for _, c := range []struct {
 		kind, name string
-		told       bool
+		listed     bool
 	}{{"job", "f", false}, {"group", "night", false}, {"all", "", false}, {"job", "one", true},
 		{"group", "f", true}} {
 		if _, err := s.Writer().Exec(
@@ -34,13 +34,13 @@ func TestPausedDependentsHaveNoOpenFirings(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for group, told := range map[string]bool{"night": c.told || over,
-				"": c.told || over || c.kind == "group"} {
+			for group, listed := range map[string]bool{"night": c.listed || over,
+				"": c.listed || over || c.kind == "group"} {
 				openFirings, err := s.OpenFirings(t.Context(),
 					[]storage.Dependent{{Job: "f", Version: 1, Group: group, After: []string{"one"}}})
-				if _, there := openFirings["f"]; err != nil || there != told {
+				if _, there := openFirings["f"]; err != nil || there != listed {
 					t.Errorf("%s %s paused, over %v, in group %q: got %v, %v, want %v", c.kind,
-						c.name, over, group, there, err, told)
+						c.name, over, group, there, err, listed)
 				}
 			}
 		}

@@ -30,7 +30,7 @@ ORDER BY a.job, l.replica`
 
 // Drift returns the jobs whose definitions differ between live replicas.
 func (s *Store) Drift(ctx context.Context, limit int) ([]storage.JobDrift, error) {
-	live, err := encode(s.sessions.living())
+	live, err := encode(s.sessions.liveIDs())
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -17,15 +16,6 @@ func (s *Store) Expire(session uuid.UUID) {
 	s.sessions.mu.Lock()
 	defer s.sessions.mu.Unlock()
 	s.sessions.all[session].expires = time.Now()
-}
-
-// InTx and CompleteInTx are the package's functions for a run whose store is s.
-func (s *Store) InTx(ctx context.Context, run *jobs.Run, fn func(tx *sql.Tx) error) error {
-	return s.inTx(ctx, run, fn)
-}
-
-func (s *Store) CompleteInTx(ctx context.Context, run *jobs.Run, fn func(tx *sql.Tx) error) error {
-	return s.completeInTx(ctx, run, fn)
 }
 
 // Migrate applies the migrations of files up to the given version.

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/internal/test/jobstest"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
@@ -38,9 +39,7 @@ func startRun(t *testing.T) running {
 	if err != nil || results[0].Outcome != storage.StartGranted {
 		t.Fatalf("start %+v (%v)", results, err)
 	}
-	run := jobs.NewRun(request.Firing.Job, request.Firing.ScheduledAt, zerolog.Nop())
-	run.ID, run.Token = request.Run, results[0].Token
-	return running{s, session, run}
+	return running{s, session, jobstest.StoredRun(s, request, results[0].Token)}
 }
 
 func (r running) expect(t *testing.T, state jobs.State, sales int) storage.Record {
@@ -133,8 +132,8 @@ func TestSupersededRunWritesNothing(t *testing.T) {
 				[]storage.Statement{{SQL: "INSERT INTO sales (amount) VALUES (1)"}})
 			return err
 		},
-		"transaction":            func(r running) error { return r.InTx(context.Background(), r.run, insertSale) },
-		"completing transaction": func(r running) error { return r.CompleteInTx(context.Background(), r.run, insertSale) },
+		"transaction":            func(r running) error { return sqlite.InTx(context.Background(), r.run, insertSale) },
+		"completing transaction": func(r running) error { return sqlite.CompleteInTx(context.Background(), r.run, insertSale) },
 	}
 	for name, write := range writes {
 		t.Run(name, func(t *testing.T) {
@@ -160,7 +159,7 @@ func TestAttemptCannotUseTheNextClaim(t *testing.T) {
 		[]storage.StartRequest{{Run: r.run.ID, Firing: firing, Attempt: 2}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.InTx(t.Context(), r.run, insertSale); !errors.Is(err, storage.ErrSuperseded) {
+	if err := sqlite.InTx(t.Context(), r.run, insertSale); !errors.Is(err, storage.ErrSuperseded) {
 		t.Fatalf("%v, want ErrSuperseded", err)
 	}
 	r.expect(t, jobs.Running, 0)
@@ -169,7 +168,7 @@ func TestAttemptCannotUseTheNextClaim(t *testing.T) {
 func TestTransactionDoesNotEndItsRun(t *testing.T) {
 	r := startRun(t)
 	for range 2 {
-		if err := r.InTx(t.Context(), r.run, insertSale); err != nil {
+		if err := sqlite.InTx(t.Context(), r.run, insertSale); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -179,7 +178,7 @@ func TestTransactionDoesNotEndItsRun(t *testing.T) {
 func TestErrorRollsTheTransactionBack(t *testing.T) {
 	r := startRun(t)
 	cause := errors.New("no")
-	for _, inTx := range []func(context.Context, *jobs.Run, func(*sql.Tx) error) error{r.InTx, r.CompleteInTx} {
+	for _, inTx := range []func(context.Context, *jobs.Run, func(*sql.Tx) error) error{sqlite.InTx, sqlite.CompleteInTx} {
 		err := inTx(t.Context(), r.run, func(tx *sql.Tx) error {
 			return errors.Join(insertSale(tx), cause)
 		})
@@ -218,7 +217,7 @@ func TestSweepWaitsForTheJobsTransaction(t *testing.T) {
 		}
 		swept <- result
 	}()
-	err := r.CompleteInTx(t.Context(), r.run, func(tx *sql.Tx) error {
+	err := sqlite.CompleteInTx(t.Context(), r.run, func(tx *sql.Tx) error {
 		close(inside)
 		select {
 		case result := <-swept:
@@ -238,18 +237,18 @@ func TestSweepWaitsForTheJobsTransaction(t *testing.T) {
 
 func TestLongTransactionDoesNotStopHeartbeatsAndReaders(t *testing.T) {
 	r := startRun(t)
-	err := r.InTx(t.Context(), r.run, func(tx *sql.Tx) error {
+	err := sqlite.InTx(t.Context(), r.run, func(tx *sql.Tx) error {
 		if err := insertSale(tx); err != nil {
 			return err
 		}
-		beat, err := r.Heartbeat(t.Context(), r.session, storage.ReplicaStatus{})
-		if err != nil || beat.Claims[r.run.Token] != r.run.ID {
-			t.Errorf("beat %+v (%v)", beat, err)
+		heartbeat, err := r.Heartbeat(t.Context(), r.session, storage.ReplicaStatus{})
+		if err != nil || heartbeat.Claims[r.run.Token] != r.run.ID {
+			t.Errorf("heartbeat %+v (%v)", heartbeat, err)
 		}
 		locks, err := r.Locks(t.Context())
-		if err != nil || len(locks) != 2 || !locks[0].Expires.Equal(beat.Now.Add(time.Hour)) {
+		if err != nil || len(locks) != 2 || !locks[0].Expires.Equal(heartbeat.Now.Add(time.Hour)) {
 			t.Errorf("locks %+v (%v), want two that expire an hour after %s", locks, err,
-				beat.Now)
+				heartbeat.Now)
 		}
 		return nil
 	})
@@ -260,7 +259,7 @@ func TestLongTransactionDoesNotStopHeartbeatsAndReaders(t *testing.T) {
 
 func TestCallThatWaitsTooLongIsUnavailable(t *testing.T) {
 	r := startRun(t)
-	err := r.InTx(t.Context(), r.run, func(*sql.Tx) error {
+	err := sqlite.InTx(t.Context(), r.run, func(*sql.Tx) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
 		if _, err := r.Start(ctx, r.session, batch(t, 1)); !errors.Is(err, storage.ErrUnavailable) {
@@ -318,4 +317,27 @@ func TestWriteWaitsForAnotherProcess(t *testing.T) {
 	if err := <-started; err != nil {
 		t.Error(err)
 	}
+}
+
+func TestTxOfEitherStore(t *testing.T) {
+	s := open(t)
+	session := openSession(t, s)
+	jobstest.TestTx(t, func() *jobs.Run {
+		request := batch(t, 1)[0]
+		results, err := s.Start(t.Context(), session, []storage.StartRequest{request})
+		if err != nil || results[0].Outcome != storage.StartGranted {
+			t.Fatalf("start %+v (%v)", results, err)
+		}
+		return jobstest.StoredRun(s, request, results[0].Token)
+	}, func(run *jobs.Run) jobs.State {
+		record, err := s.Run(t.Context(), run.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return record.State
+	}, func(run *jobs.Run) {
+		if err := s.Revoke(t.Context(), run.Token, jobs.Lost, reasons.ClaimLost); err != nil {
+			t.Fatal(err)
+		}
+	})
 }

@@ -24,8 +24,8 @@ const (
 UPDATE holdfast_runs SET state = ?3, reason = ?4, detail = ?5, error = ?6, finished_at = ?7,
     wait_since = ?8,
     attempt = attempt + (?3 = 'waiting'),
-    rests = CASE ?3 WHEN 'waiting' THEN json_insert(coalesce(rests, '[]'), '$[#]', ?8)
-        ELSE rests END
+    retry_waits = CASE ?3 WHEN 'waiting' THEN json_insert(coalesce(retry_waits, '[]'), '$[#]', ?8)
+        ELSE retry_waits END
 WHERE id = ?1 AND token = ?2 AND state = 'running'`
 
 	// An attempt without output or result leaves those of the previous attempt.
@@ -162,7 +162,7 @@ func doneBefore(ctx context.Context, tx *sql.Tx, requests []storage.FinishReques
 	}
 	for i, r := range requests {
 		run, found := known[r.Run]
-		if found && run.Token != nil && jobs.Token(*run.Token) == r.Token && run.State == r.State {
+		if found && run.Token == r.Token && run.State == r.State {
 			done[i] = true
 		}
 	}

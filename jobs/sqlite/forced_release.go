@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/google/uuid"
 
@@ -93,13 +92,12 @@ func takeClaim(ctx context.Context, d *actionTx, a storage.Action, run uuid.UUID
 	if err != nil {
 		return storedRelease{}, err
 	}
-	told := storedRelease{ID: run, Token: token,
-		Owner: locking.Owner{Replica: runs[0].Replica, Job: runs[0].Job, Run: run.String()}}
+	told := storedRelease{ID: run, Token: token, Owner: runs[0].Owner()}
 	for _, request := range held {
 		told.Requests = append(told.Requests, storeRequest(request))
 	}
 	end := endRow{run: run, token: token, state: jobs.Lost, reason: reasons.Released,
-		detail: byWhom("its lock was released", a), finished: &d.now}
+		detail: a.By("its lock was released"), finished: &d.now}
 	return told, endAttempts(ctx, d.Tx, []endRow{end})
 }
 
@@ -115,10 +113,5 @@ func heldByOthers(ctx context.Context, d *actionTx, r storage.ReleaseRequest) er
 	if err != nil {
 		return err
 	}
-	holder := "no run"
-	if len(holders) > 0 {
-		holder = strings.Join(holders, " and ")
-	}
-	return fmt.Errorf("token %d does not hold %s, which is held by %s: %w", r.Token, r.Resource,
-		holder, storage.ErrConflict)
+	return r.NotHeld(holders)
 }

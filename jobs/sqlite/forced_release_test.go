@@ -26,7 +26,7 @@ func TestReleaseOfARunInsideATransaction(t *testing.T) {
 	}
 	inside, end, ended := make(chan bool), make(chan bool), make(chan error, 1)
 	go func() {
-		ended <- r.InTx(context.Background(), r.run, func(tx *sql.Tx) error {
+		ended <- sqlite.InTx(context.Background(), r.run, func(tx *sql.Tx) error {
 			if err := insertSale(tx); err != nil {
 				return err
 			}
@@ -54,13 +54,13 @@ func TestReleaseOfARunInsideATransaction(t *testing.T) {
 	}
 	close(end)
 	if err := <-ended; err == nil {
-		t.Error("the transaction committed")
+		t.Error("commit after the release: got success, want an error")
 	}
 	record := r.expect(t, jobs.Lost, 0)
 	if record.Reason != reasons.Released {
 		t.Errorf("released run %+v", record)
 	}
-	if err := r.InTx(t.Context(), r.run, insertSale); !errors.Is(err, storage.ErrSuperseded) {
+	if err := sqlite.InTx(t.Context(), r.run, insertSale); !errors.Is(err, storage.ErrSuperseded) {
 		t.Errorf("transaction of a released run: %v", err)
 	}
 }
@@ -113,8 +113,8 @@ func TestToolActsBesideAScheduler(t *testing.T) {
 		storage.ReleaseRequest{Resource: locks[0].Resource, Token: results[0].Token}); err != nil {
 		t.Errorf("release: %v", err)
 	}
-	if beat, err := s.Heartbeat(t.Context(), session, storage.ReplicaStatus{}); err != nil ||
-		len(beat.Claims) != 0 {
-		t.Errorf("beat %+v (%v)", beat, err)
+	if heartbeat, err := s.Heartbeat(t.Context(), session, storage.ReplicaStatus{}); err != nil ||
+		len(heartbeat.Claims) != 0 {
+		t.Errorf("heartbeat %+v (%v)", heartbeat, err)
 	}
 }

@@ -22,7 +22,7 @@ const (
 r.id, r.job, r.scheduled_at, r.key, r.recovery, r.attempt, r.state, r.session, r.replica, r.token,
     r.created_at, r.started_at, r.finished_at,
     r.wait_since, r.reason, r.detail, r.blocker, r.error, r.params, r.waited, r.blocked_at,
-        r.reserved_until, r.in_turn, r.rests, r.start_by, r.key_actor, 0`
+        r.reserved_until, r.in_turn, r.retry_waits, r.start_by, r.key_actor, 0`
 
 	selectRuns = `SELECT ` + runColumns + ` FROM holdfast_runs r`
 
@@ -54,8 +54,6 @@ SELECT s.id, s.replica, s.version, s.started_at, s.renewed_at, s.expires_at, s.e
     (SELECT count(*) FROM holdfast_claims c WHERE c.session = s.id)
 FROM holdfast_sessions s WHERE s.ended_at IS NULL OR s.ended_at > ?1
 ORDER BY s.replica, s.started_at, s.id`
-
-	defaultLimit = 100
 )
 
 // Locks returns every grant.
@@ -143,7 +141,7 @@ func runsQuery(f storage.RunFilter) (string, []any, error) {
 	if backwards(f.Before != nil, f.After != nil) {
 		q.order = " ORDER BY created_at, id"
 	}
-	q.order += " LIMIT " + q.arg(limit(f.Limit))
+	q.order += " LIMIT " + q.arg(storage.PageSize(f.Limit))
 	if f.Resource != nil {
 		keys, err := encode(relatedKeys(*f.Resource))
 		if err != nil {
@@ -225,11 +223,7 @@ func (s *Store) records(ctx context.Context, query string, args ...any) ([]stora
 	var records []storage.Record
 	err := each(ctx, s.readers, query, args, func(rows *sql.Rows) error {
 		run, err := scanRunRow(rows)
-		if err != nil {
-			return err
-		}
-		record, err := run.record()
-		records = append(records, record)
+		records = append(records, run.Record)
 		return err
 	})
 	return records, err
@@ -262,9 +256,9 @@ func (s *Store) Replicas(ctx context.Context) ([]storage.ReplicaView, error) {
 	since := micros(time.Now().Add(-sessionsKept))
 	err := each(ctx, s.readers, listReplicas, []any{since}, func(rows *sql.Rows) error {
 		var v storage.ReplicaView
-		var started, beat, expires int64
+		var started, heartbeat, expires int64
 		var ended sql.NullInt64
-		err := rows.Scan(&v.Session, &v.Name, &v.Version, &started, &beat, &expires, &ended,
+		err := rows.Scan(&v.Session, &v.Name, &v.Version, &started, &heartbeat, &expires, &ended,
 			&v.Stopped, &v.LockServers,
 			&v.ConfigHash, &v.Draining, &v.ClockOffset, &v.Workers, &v.Busy, &v.NotReady,
 			&v.Running)
@@ -272,12 +266,12 @@ func (s *Store) Replicas(ctx context.Context) ([]storage.ReplicaView, error) {
 			return err
 		}
 		if known, live := s.sessions.get(v.Session); live { // the file may be behind
-			beat = micros(known.beat)
+			heartbeat = micros(known.heartbeat)
 			v.ClockOffset, v.Workers, v.Busy, v.NotReady = known.replicaStatus.OffsetMilliseconds(),
 				known.replicaStatus.Workers, known.replicaStatus.Busy, known.replicaStatus.NotReady
 		}
-		v.StartedAt, v.LastBeat, v.ExpiresAt, v.EndedAt = fromMicros(started), fromMicros(beat),
-			s.expiry(v.Session, expires), fromNullMicros(ended)
+		v.StartedAt, v.LastHeartbeat = fromMicros(started), fromMicros(heartbeat)
+		v.ExpiresAt, v.EndedAt = s.expiry(v.Session, expires), fromNullMicros(ended)
 		replicas = append(replicas, v)
 		return nil
 	})

@@ -47,7 +47,7 @@ WHERE EXISTS (SELECT 1 FROM json_each(d.resources) e
         OR substr(e.value ->> 'resource', 1, length(%[2]s)) = %[2]s)`
 
 	lastOutcomes = `
-SELECT r.job, r.id, r.scheduled_at, r.state, r.reason, r.started_at, r.finished_at, r.rests
+SELECT r.job, r.id, r.scheduled_at, r.state, r.reason, r.started_at, r.finished_at, r.retry_waits
 FROM json_each(?1) n CROSS JOIN holdfast_runs r ON r.id IN (
     SELECT id FROM holdfast_runs WHERE job = n.value ORDER BY created_at DESC, id DESC LIMIT ?2)
 ORDER BY r.created_at DESC, r.id DESC`
@@ -140,7 +140,7 @@ func jobsQuery(f storage.JobFilter, pauses []storage.Pause) (string, []any, erro
 	if backwards(f.After != "", f.Before != "") {
 		order += " DESC"
 	}
-	return selectJobs + where + order + " LIMIT " + arg(limit(f.Limit)), args, nil
+	return selectJobs + where + order + " LIMIT " + arg(storage.PageSize(f.Limit)), args, nil
 }
 
 // paused is the condition that one of the pauses covers the job.
@@ -164,13 +164,6 @@ func paused(pauses []storage.Pause, arg func(any) string) (string, error) {
 	return "j.name IN (SELECT value FROM json_each(" + arg(encodedNames) +
 		")) OR d.job_group <> '' AND d.job_group IN (SELECT value FROM json_each(" +
 		arg(encodedGroups) + "))", err
-}
-
-func limit(asked int) int {
-	if asked <= 0 {
-		return defaultLimit
-	}
-	return min(asked, storage.MaxBatch)
 }
 
 func (s *Store) jobViews(ctx context.Context, query string,
@@ -280,13 +273,13 @@ func (s *Store) Outcomes(ctx context.Context, names []string,
 		var o storage.Outcome
 		var scheduledAt int64
 		var started, finished sql.NullInt64
-		var rests *string
+		var waits *string
 		if err := rows.Scan(&job, &o.Run, &scheduledAt, &o.State, &o.Reason, &started, &finished,
-			&rests); err != nil {
+			&waits); err != nil {
 			return err
 		}
 		var err error
-		if o.Rests, err = restsOf(rests); err != nil {
+		if o.RetryWaits, err = retryWaitsOf(waits); err != nil {
 			return fmt.Errorf("run %s: %w", o.Run, err)
 		}
 		o.ScheduledAt, o.StartedAt, o.FinishedAt = fromMicros(scheduledAt), fromNullMicros(started),

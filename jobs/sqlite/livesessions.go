@@ -12,9 +12,9 @@ import (
 // liveSession is a session of this process. Its times have the monotonic clock.
 type liveSession struct {
 	storage.Session
-	started, beat, expires time.Time
-	replicaStatus          storage.ReplicaStatus
-	ended                  bool
+	started, heartbeat, expires time.Time
+	replicaStatus               storage.ReplicaStatus
+	ended                       bool
 }
 
 func (l *liveSession) live(now time.Time) bool { return !l.ended && now.Before(l.expires) }
@@ -36,7 +36,7 @@ func (l *liveSessions) open(s storage.Session) (liveSession, bool) {
 		return *known, false
 	}
 	now := time.Now()
-	added := &liveSession{Session: s, started: now, beat: now, expires: now.Add(s.TTL)}
+	added := &liveSession{Session: s, started: now, heartbeat: now, expires: now.Add(s.TTL)}
 	l.all[s.ID] = added
 	return *added, true
 }
@@ -62,7 +62,7 @@ func (l *liveSessions) renew(id uuid.UUID, v storage.ReplicaStatus) (liveSession
 	if known == nil || !known.live(now) {
 		return liveSession{}, false
 	}
-	known.beat, known.expires, known.replicaStatus = now, now.Add(known.TTL), v
+	known.heartbeat, known.expires, known.replicaStatus = now, now.Add(known.TTL), v
 	return *known, true
 }
 
@@ -109,8 +109,8 @@ func (l *liveSessions) forget(id uuid.UUID) {
 	delete(l.all, id)
 }
 
-// living returns the ids of all live sessions.
-func (l *liveSessions) living() []uuid.UUID {
+// liveIDs returns the ids of all live sessions.
+func (l *liveSessions) liveIDs() []uuid.UUID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()

@@ -9,8 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/internal/output"
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/internal/rules"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -169,7 +168,7 @@ func (s *Store) nextScheduledTimes(ctx context.Context, c storage.MisfireCheck,
 // definition has changed.
 func saveMisfires(ctx context.Context, tx *sql.Tx, checks []storage.MisfireCheck,
 	found map[string][]storage.Misfired, cursors map[string]time.Time) error {
-	now := micros(time.Now())
+	now := rules.Whole(time.Now())
 	var runs []runRow
 	for _, c := range checks {
 		delete(cursors, c.Job)
@@ -187,19 +186,8 @@ func saveMisfires(ctx context.Context, tx *sql.Tx, checks []storage.MisfireCheck
 		}
 		cursors[c.Job] = fromMicros(at)
 		for _, m := range found[c.Job] {
-			runs = append(runs, misfiredRun(m, now))
+			runs = append(runs, runRow{Run: rules.NewMisfired(m, now)})
 		}
 	}
 	return execRows(ctx, tx, addRun, runs)
-}
-
-func misfiredRun(m storage.Misfired, now int64) runRow {
-	run := newRun(m.Run, m.Firing, now)
-	run.State, run.Reason, run.Detail = m.State, m.Reason, output.PlainText(m.Detail)
-	if m.State == jobs.Waiting {
-		run.Since = &now
-	} else {
-		run.Finished = &now
-	}
-	return run
 }

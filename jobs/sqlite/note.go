@@ -1,14 +1,13 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"time"
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/internal/output"
+	"github.com/holdfast-dev/holdfast/internal/rules"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -16,7 +15,7 @@ import (
 // noter decides on a batch of notes and collects the rows to write.
 type noter struct {
 	session liveSession
-	now     int64
+	now     time.Time
 	ledger  *ledger
 	runs    []runRow
 	wants   []wantRow
@@ -42,9 +41,7 @@ func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []storage.Not
 			return err
 		}
 		for i, note := range notes {
-			if stands[i], err = n.apply(note); err != nil {
-				return err
-			}
+			stands[i] = n.apply(note)
 		}
 		return n.save(ctx, tx)
 	})
@@ -61,48 +58,39 @@ func newNoter(ctx context.Context, tx *sql.Tx, session liveSession,
 		ids[i], firings[i] = n.Run, firingOf(n.Firing)
 	}
 	l, err := loadLedger(ctx, tx, ids, firings)
-	return &noter{session: session, now: micros(time.Now()), ledger: l}, err
+	return &noter{session: session, now: rules.Whole(time.Now()), ledger: l}, err
 }
 
 // apply reports whether the note takes effect.
-func (n *noter) apply(note storage.Note) (bool, error) {
-	if known := n.ledger.known[note.Run]; known != nil {
-		mine := known.Session != nil && *known.Session == n.session.ID
-		if mine && known.State == jobs.Waiting {
-			return true, n.write(*known, note)
-		}
-		return mine && known.State == note.State, nil // a resent note, or another's run
+func (n *noter) apply(note storage.Note) bool {
+	known, unique := n.ledger.known[note.Run], firingOf(note.Firing)
+	facts := rules.Start{Session: n.session.ID, Replica: n.session.Replica,
+		Stale: n.ledger.stale(note.Firing.Job, note.Version), Taken: n.ledger.taken[unique]}
+	if known != nil {
+		facts.Known = &known.Run
 	}
-	unique := firingOf(note.Firing)
-	if n.ledger.taken[unique] || n.ledger.stale(note.Firing.Job, note.Version) {
-		return false, nil
+	stands, apply := facts.Noted(note)
+	switch {
+	case apply && known != nil:
+		run := known.Run
+		run.Session = n.session.ID // a run that was held back has none
+		n.write(run, note)
+	case apply:
+		n.ledger.taken[unique] = true
+		run := rules.NewRun(note.Run, note.Firing, n.now)
+		run.Session, run.Replica = n.session.ID, n.session.Replica
+		n.write(run, note)
 	}
-	n.ledger.taken[unique] = true
-	run := newRun(note.Run, note.Firing, n.now)
-	run.Session, run.Replica = &n.session.ID, n.session.Replica
-	return true, n.write(run, note)
+	return stands
 }
 
-func (n *noter) write(run runRow, note storage.Note) error {
-	err := run.setBlocker(note.Blocker, micros(note.WaitSince), n.now)
-	run.State, run.Reason = note.State, note.Reason
-	run.Detail, run.Error = output.PlainText(note.Detail),
-		cmp.Or(output.PlainText(note.Error), run.Error)
+func (n *noter) write(run rules.Run, note storage.Note) {
+	run.Note(note, n.now)
 	n.noted = append(n.noted, run.ID)
 	if note.State == jobs.Waiting {
-		if run.Since == nil {
-			since := micros(note.WaitSince)
-			run.Since = &since
-			if len(note.Requests) > 0 {
-				run.reserve(note.Reserve, n.now)
-			}
-		}
 		n.wants = append(n.wants, wantRows(run.ID, note.Requests)...)
-	} else {
-		run.Finished, run.Since = &n.now, nil
 	}
-	n.runs = append(n.runs, run)
-	return err
+	n.runs = append(n.runs, runRow{Run: run})
 }
 
 func (n *noter) save(ctx context.Context, tx *sql.Tx) error {

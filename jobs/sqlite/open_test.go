@@ -39,7 +39,7 @@ func TestRefusedOpenDoesNotDisturbTheFirst(t *testing.T) {
 	s := openAt(t, path)
 	session := openSession(t, s)
 	if _, err := sqlite.Open(t.Context(), path, sqlite.Options{Exclusive: true}); err == nil {
-		t.Fatal("opened twice")
+		t.Fatal("second Open: got success, want an error")
 	}
 	if _, err := s.Heartbeat(t.Context(), session, storage.ReplicaStatus{}); err != nil {
 		t.Error(err)
@@ -73,7 +73,7 @@ func TestPathsThatCannotBeOpened(t *testing.T) {
 			s, err := sqlite.Open(t.Context(), c.path, sqlite.Options{Exclusive: c.exclusive})
 			if err == nil {
 				s.Close()
-				t.Fatal("it opened")
+				t.Fatal("Open: got success, want an error")
 			}
 			if c.is != nil && !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%v, want it to wrap %v and say %q", err, c.is, c.says)
@@ -81,7 +81,7 @@ func TestPathsThatCannotBeOpened(t *testing.T) {
 		})
 	}
 	if _, err := os.Stat(filepath.Join(dir, "none.db")); !errors.Is(err, fs.ErrNotExist) {
-		t.Error("a tool has created the file that it did not find")
+		t.Error("missing file: got it created by the tool, want an error")
 	}
 }
 
@@ -143,7 +143,7 @@ func TestSecondMigration(t *testing.T) {
 ALTER TABLE holdfast_runs ADD COLUMN made_up TEXT NOT NULL DEFAULT 'x';
 INSERT INTO no_such_table VALUES (1);`)}
 	if err := s.Migrate(t.Context(), files, next); err == nil {
-		t.Fatal("a migration that fails was applied")
+		t.Fatal("migration that fails: got success, want an error")
 	}
 	files[name].Data = []byte("ALTER TABLE holdfast_runs ADD COLUMN made_up TEXT DEFAULT 'y'")
 	for range 2 { // the second call has nothing to do
@@ -177,9 +177,9 @@ func TestCloseIsIdempotentAndFinal(t *testing.T) {
 	s.Close()
 	s.Close()
 	_, started := s.Start(t.Context(), session, batch(t, 1))
-	_, beat := s.Heartbeat(t.Context(), session, storage.ReplicaStatus{})
+	_, heartbeat := s.Heartbeat(t.Context(), session, storage.ReplicaStatus{})
 	_, read := s.Runs(t.Context(), storage.RunFilter{})
-	for what, err := range map[string]error{"start": started, "heartbeat": beat, "runs": read} {
+	for what, err := range map[string]error{"start": started, "heartbeat": heartbeat, "runs": read} {
 		if !errors.Is(err, storage.ErrUnavailable) {
 			t.Errorf("%s after close: %v, want ErrUnavailable", what, err)
 		}
@@ -357,14 +357,14 @@ func TestToolReadsAndTriggersBesideAScheduler(t *testing.T) {
 		t.Fatal(err)
 	}
 	if after := beatOf(t, tool, session); !after.After(before) {
-		t.Errorf("last beat %s, then %s: the tool doesn't see it", before, after)
+		t.Errorf("last heartbeat %s, then %s: the tool doesn't see it", before, after)
 	}
 }
 
 func refuseSessions(t *testing.T, tool *sqlite.Store, session uuid.UUID) {
 	t.Helper()
 	ctx := t.Context()
-	_, beat := tool.Heartbeat(ctx, session, storage.ReplicaStatus{})
+	_, heartbeat := tool.Heartbeat(ctx, session, storage.ReplicaStatus{})
 	_, start := tool.Start(ctx, session, batch(t, 1))
 	_, note := tool.Note(ctx, session, nil)
 	_, sweep := tool.Sweep(ctx)
@@ -373,7 +373,7 @@ func refuseSessions(t *testing.T, tool *sqlite.Store, session uuid.UUID) {
 	_, register := tool.Register(ctx, session, nil)
 	for what, err := range map[string]error{
 		"open": tool.Open(ctx, storage.Session{ID: uuid.New()}), "end": tool.End(ctx, session),
-		"heartbeat": beat, "start": start, "note": note, "sweep": sweep, "adopt": adopt, "misfires": misfires, "register": register,
+		"heartbeat": heartbeat, "start": start, "note": note, "sweep": sweep, "adopt": adopt, "misfires": misfires, "register": register,
 	} {
 		if !errors.Is(err, sqlite.ErrNotExclusive) {
 			t.Errorf("%s by a tool: %v, want ErrNotExclusive", what, err)
@@ -387,7 +387,7 @@ func beatOf(t *testing.T, s *sqlite.Store, session uuid.UUID) time.Time {
 	if err != nil || len(replicas) != 1 || replicas[0].Session != session {
 		t.Fatalf("replicas %+v (%v)", replicas, err)
 	}
-	return replicas[0].LastBeat
+	return replicas[0].LastHeartbeat
 }
 
 func TestFileIsDurable(t *testing.T) {

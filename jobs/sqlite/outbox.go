@@ -29,14 +29,14 @@ ON CONFLICT DO NOTHING`
 UPDATE holdfast_deliveries SET tries = tries + 1, next_at = ?2 + ?3 WHERE id IN (
     SELECT id FROM holdfast_deliveries WHERE webhook = ?1 AND next_at <= ?2 ORDER BY next_at
         LIMIT ?4)
-RETURNING id, run, webhook, created_at, tries, coalesce(since, created_at), former`
+RETURNING id, run, webhook, created_at, tries, coalesce(since, created_at), earlier_tries`
 
 	pendingDelivery = `SELECT 1 FROM holdfast_deliveries WHERE webhook = ?1 AND next_at <= ?2
 		LIMIT 1`
 
 	endDelivery   = `DELETE FROM holdfast_deliveries WHERE id = ?1 AND tries = ?2`
 	deferDelivery = `UPDATE holdfast_deliveries SET error = ?3, next_at = ?4, gave_up_at = ?5
-		WHERE id = ?1 AND tries = ?2 AND former = ?6`
+		WHERE id = ?1 AND tries = ?2 AND earlier_tries = ?6`
 
 	undelivered = `
 SELECT d.id, d.webhook, d.run, coalesce(r.job, ''), d.state, d.created_at, d.tries, d.next_at,
@@ -44,7 +44,7 @@ SELECT d.id, d.webhook, d.run, coalesce(r.job, ''), d.state, d.created_at, d.tri
 FROM holdfast_deliveries d LEFT JOIN holdfast_runs r ON r.id = d.run`
 
 	deliverAgain = `UPDATE holdfast_deliveries
-		SET next_at = ?2, gave_up_at = NULL, since = ?2, former = tries WHERE id = ?1`
+		SET next_at = ?2, gave_up_at = NULL, since = ?2, earlier_tries = tries WHERE id = ?1`
 
 	forgetDeliveries = `DELETE FROM holdfast_deliveries WHERE created_at < ?1`
 )
@@ -90,7 +90,7 @@ func (s *Store) TakeDeliveries(ctx context.Context, webhook string, lease time.D
 				var d storage.Delivery
 				var created, since int64
 				err := rows.Scan(&d.ID, &d.Run.ID, &d.Webhook, &created, &d.Tries, &since,
-					&d.Former)
+					&d.EarlierTries)
 				d.CreatedAt, d.TakenAt, d.Since = fromMicros(created), fromMicros(now),
 					fromMicros(since)
 				taken = append(taken, d)
@@ -126,10 +126,11 @@ func (s *Store) SettleDelivery(ctx context.Context, t storage.Settlement) (bool,
 		case t.Delivered:
 		case t.GiveUp:
 			query, args = deferDelivery,
-				append(args, output.PlainText(t.Error), nil, micros(now), t.Former)
+				append(args, output.PlainText(t.Error), nil, micros(now), t.EarlierTries)
 		default:
 			query, args = deferDelivery,
-				append(args, output.PlainText(t.Error), micros(now.Add(t.Again)), nil, t.Former)
+				append(args, output.PlainText(t.Error), micros(now.Add(t.Again)), nil,
+					t.EarlierTries)
 		}
 		done, err := tx.ExecContext(ctx, query, args...)
 		if err != nil {
@@ -185,7 +186,7 @@ func undeliveredQuery(f storage.UndeliveredFilter) (string, []any) {
 	if backwards(f.Before != nil, f.After != nil) {
 		order = " ORDER BY d.created_at, d.id"
 	}
-	return query + order + " LIMIT " + arg(limit(f.Limit)), args
+	return query + order + " LIMIT " + arg(storage.PageSize(f.Limit)), args
 }
 
 func undeliveredBy(ctx context.Context, from queryer, query string,

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/rules"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -170,33 +171,16 @@ func loadHeldBack(ctx context.Context, tx *sql.Tx, session uuid.UUID,
 	})
 }
 
-// firstAttempt reports whether the request is a first attempt that must not start.
-func (h *heldBack) firstAttempt(r storage.StartRequest) bool {
-	if r.Attempt > 1 {
-		return false
-	}
-	_, paused := h.pause(r.Firing.Job)
-	return h.draining || paused && r.Firing.Key == ""
-}
-
-// pause returns the pause that covers the job, the job's own before others.
-func (h *heldBack) pause(job string) (storage.Pause, bool) {
-	for _, kind := range []storage.TargetKind{storage.TargetJob, storage.TargetGroup,
-		storage.TargetAll} {
-		for _, p := range h.pauses {
-			if p.Target.Kind == kind && p.Covers(job, h.groups[job]) {
-				return p, true
-			}
-		}
-	}
-	return storage.Pause{}, false
+// pause returns the pause that covers the job, or nil.
+func (h *heldBack) pause(job string) *storage.Pause {
+	return rules.PauseOver(h.pauses, job, h.groups[job])
 }
 
 // among returns the paused jobs among the names.
 func (h *heldBack) among(names []string) []string {
 	paused := []string{}
 	for _, name := range names {
-		if _, covered := h.pause(name); covered {
+		if h.pause(name) != nil {
 			paused = append(paused, name)
 		}
 	}

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -48,8 +47,23 @@ RETURNING id`
 
 	pruneOutputs = `DELETE FROM holdfast_outputs WHERE run IN (SELECT value FROM json_each(?1))`
 
-	pruneAudit = `DELETE FROM holdfast_audit
-		WHERE id IN (SELECT id FROM holdfast_audit WHERE at < ?1 ORDER BY at, id LIMIT ?2)`
+	// oldLinks are the beginning of the chain, which ends before the first link that is not old.
+	oldLinks = `
+WITH links AS (SELECT seq, entry, at, hash FROM holdfast_audit_links ORDER BY seq LIMIT ?2)
+SELECT seq, entry, hash FROM links
+WHERE seq < coalesce((SELECT min(seq) FROM links WHERE at >= ?1), 9223372036854775807)
+ORDER BY seq`
+
+	// A line with a link is deleted only with its link.
+	oldUnlinked = `
+WITH old AS (SELECT id FROM holdfast_audit WHERE at < ?1 ORDER BY at, id LIMIT ?2)
+SELECT id FROM old WHERE NOT EXISTS (SELECT 1 FROM holdfast_audit_links l WHERE l.entry = old.id)`
+
+	pruneLinks    = `DELETE FROM holdfast_audit_links WHERE seq <= ?1`
+	moveAnchor    = `UPDATE holdfast_audit_chain SET anchor_seq = ?1, anchor_hash = ?2`
+	pruneUnsealed = `DELETE FROM holdfast_audit_unsealed
+		WHERE entry IN (SELECT value FROM json_each(?1))`
+	pruneAudit = `DELETE FROM holdfast_audit WHERE id IN (SELECT value FROM json_each(?1))`
 
 	prunePauses = `DELETE FROM holdfast_pauses
 		WHERE id IN (SELECT id FROM holdfast_pauses WHERE resumed_at < ?1 LIMIT ?2)`
@@ -76,34 +90,13 @@ WHERE NOT EXISTS (SELECT 1 FROM holdfast_definitions d
     WHERE d.job = s.job AND d.version = s.version)`
 )
 
-// turn grants one session at a time the right to prune. It may be used concurrently.
-type turn struct {
-	mu    sync.Mutex
-	whose uuid.UUID
-	until time.Time
-}
-
-const turnLasts = 30 * time.Second
-
-// take reports whether the session has the turn.
-func (t *turn) take(session uuid.UUID) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	now := time.Now()
-	if session != t.whose && now.Before(t.until) {
-		return false
-	}
-	t.whose, t.until = session, now.Add(turnLasts)
-	return true
-}
-
 // Prune deletes one batch of the history.
 func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 	r storage.PruneRequest) (storage.Pruned, error) {
 	if err := s.exclusively("pruning"); err != nil {
 		return storage.Pruned{}, err
 	}
-	if !s.pruning.take(session) {
+	if !s.pruning.Take(session, time.Now()) {
 		return storage.Pruned{Busy: true}, nil
 	}
 	var pruned storage.Pruned
@@ -117,7 +110,7 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 			err = pruneOldRuns(ctx, tx, r, before, &pruned)
 		}
 		if err == nil {
-			pruned.Audited, err = execRow(ctx, tx, pruneAudit, before, r.Limit)
+			pruned.Audited, err = pruneOldAudit(ctx, tx, before, r.Limit)
 		}
 		if err == nil {
 			pruned.Pauses, err = execRow(ctx, tx, prunePauses, before, r.Limit)
@@ -136,11 +129,10 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 // pruneOnce deletes what a round deletes once.
 func pruneOnce(ctx context.Context, tx *sql.Tx, now time.Time,
 	before int64) (definitions int, err error) {
-	if _, err = tx.ExecContext(ctx, forgetFailures, micros(now)); err == nil {
-		_, err = tx.ExecContext(ctx, markIdle, micros(now))
-	}
-	if err != nil {
-		return 0, err
+	for _, statement := range []string{forgetFailures, forgetSignOuts, markIdle} {
+		if _, err = tx.ExecContext(ctx, statement, micros(now)); err != nil {
+			return 0, err
+		}
 	}
 	if definitions, err = execRow(ctx, tx, pruneDefinitions, before); err == nil &&
 		definitions > 0 {
@@ -178,6 +170,47 @@ func pruneOldRuns(ctx context.Context, tx *sql.Tx, r storage.PruneRequest, befor
 		pruned.Next = &last
 	}
 	return execBatch(ctx, tx, pruneOutputs, gone)
+}
+
+// pruneOldAudit deletes the beginning of the chain with its lines, and old lines without a link. It
+// returns the number of lines.
+func pruneOldAudit(ctx context.Context, tx *sql.Tx, before int64, limit int) (int, error) {
+	var doomed []uuid.UUID
+	var anchor int64
+	var hash []byte
+	err := each(ctx, tx, oldLinks, []any{before, limit}, func(rows *sql.Rows) error {
+		var id uuid.UUID
+		err := rows.Scan(&anchor, &id, &hash)
+		doomed = append(doomed, id)
+		return err
+	})
+	if err == nil {
+		err = each(ctx, tx, oldUnlinked, []any{before, limit}, func(rows *sql.Rows) error {
+			var id uuid.UUID
+			err := rows.Scan(&id)
+			doomed = append(doomed, id)
+			return err
+		})
+	}
+	if err != nil || len(doomed) == 0 {
+		return 0, err
+	}
+	if anchor > 0 {
+		if _, err := tx.ExecContext(ctx, moveAnchor, anchor, hash); err != nil {
+			return 0, err
+		}
+		if _, err := tx.ExecContext(ctx, pruneLinks, anchor); err != nil {
+			return 0, err
+		}
+	}
+	ids, err := encode(doomed)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := tx.ExecContext(ctx, pruneUnsealed, ids); err != nil {
+		return 0, err
+	}
+	return execRow(ctx, tx, pruneAudit, ids)
 }
 
 // deleted returns the ids whose rows a statement has deleted.

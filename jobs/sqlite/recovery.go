@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"fmt"
 
 	"github.com/google/uuid"
 
@@ -39,11 +38,11 @@ func recoverRuns(ctx context.Context, tx *sql.Tx, ends []endRow, now int64) erro
 	var successors []runRow
 	for _, run := range runs {
 		end := &ends[place[run.ID]]
-		if run.Recovery >= storage.MaxRecoveries {
+		if next, more := run.Successor(end.reason, fromMicros(now)); more {
+			successors = append(successors, runRow{Run: next})
+		} else {
 			end.detail += storage.NotRecovered
-			continue
 		}
-		successors = append(successors, successor(run, end.reason, now))
 	}
 	return execRows(ctx, tx, addRun, successors)
 }
@@ -64,15 +63,4 @@ func recovered(ctx context.Context, tx *sql.Tx, runs []uuid.UUID) ([]runRow, err
 		return nil, err
 	}
 	return loadRuns(ctx, tx, ids)
-}
-
-// successor returns the waiting run that recovers a lost one.
-func successor(lost runRow, reason jobs.Reason, now int64) runRow {
-	firing := storage.Firing{Job: lost.Job, ScheduledAt: fromMicros(lost.ScheduledAt),
-		Key: lost.Key, Recovery: lost.Recovery + 1}
-	next := newRun(uuid.New(), firing, now)
-	next.Since, next.Reason, next.Params = &now, reason, lost.Params
-	next.KeyActor = lost.KeyActor
-	next.Detail = fmt.Sprintf("recovers run %s, lost on replica %s", lost.ID, lost.Replica)
-	return next
 }

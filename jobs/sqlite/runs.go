@@ -5,13 +5,12 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/rules"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
-	"github.com/holdfast-dev/holdfast/locking"
 )
 
 const (
@@ -19,7 +18,7 @@ const (
 INSERT INTO holdfast_runs (id, job, scheduled_at, key, recovery, attempt, state, session, replica,
     token, created_at, started_at, finished_at,
     wait_since, reason, detail, blocker, error, params, waited, blocked_at,
-    reserved_until, in_turn, rests, start_by, key_actor)
+    reserved_until, in_turn, retry_waits, start_by, key_actor)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,
     ?21, ?22, ?23, ?24, ?25, ?26)`
 
@@ -35,7 +34,7 @@ ON CONFLICT (id) DO UPDATE SET
         error = excluded.error,
     waited = excluded.waited, blocked_at = excluded.blocked_at,
         reserved_until = excluded.reserved_until, in_turn = excluded.in_turn,
-    rests = excluded.rests`
+    retry_waits = excluded.retry_waits`
 
 	// addRun inserts a run unless its firing has one.
 	addRun = insertRun + ` ON CONFLICT DO NOTHING`
@@ -44,7 +43,7 @@ ON CONFLICT (id) DO UPDATE SET
 SELECT r.id, r.job, r.scheduled_at, r.key, r.recovery, r.attempt, r.state, r.session, r.replica,
     r.token, r.created_at, r.started_at, r.finished_at,
     r.wait_since, r.reason, r.detail, r.blocker, r.error, r.params, r.waited, r.blocked_at,
-    r.reserved_until, r.in_turn, r.rests, r.start_by, r.key_actor, c.token IS NOT NULL
+    r.reserved_until, r.in_turn, r.retry_waits, r.start_by, r.key_actor, c.token IS NOT NULL
 FROM json_each(?1) q CROSS JOIN holdfast_runs r ON r.id = q.value LEFT
     JOIN holdfast_claims c ON c.run = r.id`
 
@@ -76,46 +75,17 @@ DELETE FROM holdfast_wants AS w WHERE w.run IN (SELECT value FROM json_each(?1))
 
 // runRow is a row of holdfast_runs.
 type runRow struct {
-	ID          uuid.UUID
-	Job         string
-	ScheduledAt int64
-	Key         string
-	Recovery    int
-	Attempt     int
-	State       jobs.State
-	Session     *uuid.UUID
-	Replica     string
-	Token       *int64
-	Created     int64
-	Started     *int64
-	Finished    *int64
-	Since       *int64
-
-	Reason  jobs.Reason
-	Detail  string
-	Blocker *string
-	Error   string
-	Params  *string
-	Waited  *string
-
-	BlockedAt *int64 // since when it waits for the blocker, while it has one
-
-	ReservedUntil int64 // of one that waits; 0 where it never was
-	InTurn        bool  // it waits for its turn in its group
-
-	Rests   *string // times in JSON
-	StartBy *int64  // when it must have begun
-
-	KeyActor string // who chose the key
-
+	rules.Run
 	claimed bool // the claim of its token stands
 }
 
 func (r runRow) values() []any {
-	return []any{r.ID, r.Job, r.ScheduledAt, r.Key, r.Recovery, r.Attempt, r.State, r.Session,
-		r.Replica, r.Token, r.Created, r.Started, r.Finished,
-		r.Since, r.Reason, r.Detail, r.Blocker, r.Error, r.Params, r.Waited, r.BlockedAt,
-		r.ReservedUntil, r.InTurn, r.Rests, r.StartBy, r.KeyActor}
+	return []any{r.ID, r.Job, micros(r.ScheduledAt), r.Key, r.Recovery, r.Attempt, r.State,
+		null(r.Session), r.Replica, null(r.Token), micros(r.CreatedAt), nullMicros(r.StartedAt),
+		nullMicros(r.FinishedAt), nullMicros(&r.WaitSince), r.Reason, r.Detail,
+		jsonColumn{r.BlockedBy}, r.Error, null(string(r.Params)), jsonColumn{r.Waited},
+		nullMicros(&r.BlockedAt), microsOrZero(r.ReservedUntil), r.InTurn,
+		jsonColumn{retryWaitColumn(r.RetryWaits)}, nullMicros(r.StartBy), r.KeyActor}
 }
 
 // firing identifies the runs of a firing: by a scheduled time, or by a key.
@@ -134,117 +104,38 @@ func firingOf(f storage.Firing) firing {
 	return unique
 }
 
-// newRun returns a waiting run of the firing that has no session and has not started.
-func newRun(id uuid.UUID, f storage.Firing, now int64) runRow {
-	return runRow{ID: id, Job: f.Job, ScheduledAt: micros(f.ScheduledAt), Key: f.Key,
-		Recovery: f.Recovery, State: jobs.Waiting, Created: now}
-}
-
-// setBlocker records for whom the run waits from now on. The first blocker counts from the
-// beginning of the wait. It must be called before the run gets its new reason.
-func (r *runRow) setBlocker(b *jobs.Blocker, since, now int64) error {
-	before, err := r.record()
-	if err != nil {
-		return err
-	}
-	if r.Blocker = nil; b == nil {
-		return nil
-	}
-	switch {
-	case before.BlockedBy != nil && before.BlockedBy.Holder.Run == b.Holder.Run:
-	case r.Reason == "":
-		r.BlockedAt = &since
-	default:
-		r.BlockedAt = &now
-	}
-	encoded, err := encode(b)
-	r.Blocker = &encoded
-	return err
-}
-
-// reserve reserves the position of a waiting run by locking.Reserve, and returns for how much
-// longer it is reserved.
-func (r *runRow) reserve(d time.Duration, now int64) time.Duration {
-	var until time.Time
-	if r.ReservedUntil != 0 {
-		until = fromMicros(r.ReservedUntil)
-	}
-	if until = locking.Reserve(until, fromMicros(now), d); until.IsZero() {
-		return 0
-	}
-	r.ReservedUntil = micros(until)
-	return max(0, until.Sub(fromMicros(now)))
-}
-
-// keepWait stores the last blocker of the run when it starts.
-func (r *runRow) keepWait(now int64) error {
-	if r.Blocker == nil {
-		return nil
-	}
-	wait := storage.Wait{Since: fromMicros(now)}
-	if err := json.Unmarshal([]byte(*r.Blocker), &wait.Blocker); err != nil {
-		return fmt.Errorf("blocker of run %s: %w", r.ID, err)
-	}
-	if r.Since != nil {
-		wait.Since = fromMicros(*r.Since)
-	}
-	encoded, err := encode(wait)
-	r.Waited = &encoded
-	return err
-}
-
 func scanRunRow(rows *sql.Rows) (runRow, error) {
 	var r runRow
-	err := rows.Scan(&r.ID, &r.Job, &r.ScheduledAt, &r.Key, &r.Recovery, &r.Attempt, &r.State,
-		&r.Session, &r.Replica, &r.Token, &r.Created,
-		&r.Started, &r.Finished, &r.Since, &r.Reason, &r.Detail, &r.Blocker, &r.Error, &r.Params,
-		&r.Waited, &r.BlockedAt,
-		&r.ReservedUntil, &r.InTurn, &r.Rests, &r.StartBy, &r.KeyActor, &r.claimed)
-	return r, err
-}
-
-func (r *runRow) record() (storage.Record, error) {
-	record := storage.Record{
-		ID: r.ID, Job: r.Job, ScheduledAt: fromMicros(r.ScheduledAt), Key: r.Key, State: r.State,
-		Recovery: r.Recovery, Attempt: r.Attempt, Replica: r.Replica,
-		CreatedAt: fromMicros(r.Created), Reason: r.Reason, Detail: r.Detail, Error: r.Error,
+	var scheduledAt, created, reservedUntil int64
+	var session uuid.NullUUID
+	var token, started, finished, since, blockedAt, startBy sql.NullInt64
+	var blocker, params, waited, retryWaits *string
+	err := rows.Scan(&r.ID, &r.Job, &scheduledAt, &r.Key, &r.Recovery, &r.Attempt, &r.State,
+		&session, &r.Replica, &token, &created, &started, &finished, &since, &r.Reason, &r.Detail,
+		&blocker, &r.Error, &params, &waited, &blockedAt, &reservedUntil, &r.InTurn, &retryWaits,
+		&startBy, &r.KeyActor, &r.claimed)
+	if err != nil {
+		return r, err
 	}
-	if r.Token != nil {
-		record.Token = jobs.Token(*r.Token)
+	r.Session, r.Token = session.UUID, jobs.Token(token.Int64)
+	r.ScheduledAt, r.CreatedAt = fromMicros(scheduledAt), fromMicros(created)
+	r.StartedAt, r.FinishedAt, r.StartBy = fromNullMicros(started), fromNullMicros(finished),
+		fromNullMicros(startBy)
+	r.WaitSince, r.BlockedAt, r.ReservedUntil = fromMicrosOrZero(since.Int64),
+		fromMicrosOrZero(blockedAt.Int64), fromMicrosOrZero(reservedUntil)
+	if params != nil {
+		r.Params = json.RawMessage(*params)
 	}
-	if r.Started != nil {
-		at := fromMicros(*r.Started)
-		record.StartedAt = &at
+	if r.RetryWaits, err = retryWaitsOf(retryWaits); err == nil {
+		err = decodeColumn("blocker", blocker, &r.BlockedBy)
 	}
-	if r.StartBy != nil {
-		at := fromMicros(*r.StartBy)
-		record.StartBy = &at
+	if err == nil {
+		err = decodeColumn("wait", waited, &r.Waited)
 	}
-	if r.Since != nil {
-		record.WaitSince = fromMicros(*r.Since)
+	if err != nil {
+		return r, fmt.Errorf("run %s: %w", r.ID, err)
 	}
-	if r.Finished != nil {
-		at := fromMicros(*r.Finished)
-		record.FinishedAt = &at
-	}
-	var err error
-	if record.Rests, err = restsOf(r.Rests); err != nil {
-		return record, fmt.Errorf("run %s: %w", r.ID, err)
-	}
-	if r.Params != nil {
-		record.Params = json.RawMessage(*r.Params)
-	}
-	if r.Blocker != nil {
-		if err := json.Unmarshal([]byte(*r.Blocker), &record.BlockedBy); err != nil {
-			return record, fmt.Errorf("blocker of run %s: %w", r.ID, err)
-		}
-	}
-	if r.Waited != nil {
-		if err := json.Unmarshal([]byte(*r.Waited), &record.Waited); err != nil {
-			return record, fmt.Errorf("wait of run %s: %w", r.ID, err)
-		}
-	}
-	return record, nil
+	return r, nil
 }
 
 // ledger has the existing runs that concern a batch of firings.

@@ -66,8 +66,8 @@ func (s *Store) Open(ctx context.Context, session storage.Session) error {
 	return err
 }
 
-// Living returns the live sessions among the given ones.
-func (s *Store) Living(_ context.Context, sessions []uuid.UUID) ([]uuid.UUID, error) {
+// LiveSessions returns the live sessions among the given ones.
+func (s *Store) LiveSessions(_ context.Context, sessions []uuid.UUID) ([]uuid.UUID, error) {
 	if err := s.exclusively("look at sessions"); err != nil {
 		return nil, err
 	}
@@ -80,37 +80,38 @@ func (s *Store) Living(_ context.Context, sessions []uuid.UUID) ([]uuid.UUID, er
 // Heartbeat renews a session and returns its claims. It does not wait for the
 // writer.
 func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID,
-	v storage.ReplicaStatus) (storage.Beat, error) {
+	v storage.ReplicaStatus) (storage.HeartbeatReply, error) {
 	if err := s.exclusively("heartbeat"); err != nil {
-		return storage.Beat{}, err
+		return storage.HeartbeatReply{}, err
 	}
 	renewed, ok := s.sessions.renew(session, v)
 	if !ok {
-		return storage.Beat{}, wrap("heartbeat", storage.ErrSessionLost)
+		return storage.HeartbeatReply{}, wrap("heartbeat", storage.ErrSessionLost)
 	}
-	beat := storage.Beat{Now: fromMicros(micros(renewed.beat)), Claims: map[jobs.Token]uuid.UUID{}}
+	heartbeat := storage.HeartbeatReply{Now: fromMicros(micros(renewed.heartbeat)),
+		Claims: map[jobs.Token]uuid.UUID{}}
 	err := each(ctx, s.readers, sessionClaims, []any{session}, func(rows *sql.Rows) error {
 		var token jobs.Token
 		var run uuid.UUID
 		err := rows.Scan(&token, &run)
-		beat.Claims[token] = run
+		heartbeat.Claims[token] = run
 		return err
 	})
 	if err == nil {
-		err = s.readers.QueryRowContext(ctx, definitionChanges).Scan(&beat.Definitions)
+		err = s.readers.QueryRowContext(ctx, definitionChanges).Scan(&heartbeat.Definitions)
 	}
 	if err != nil {
-		return storage.Beat{}, wrap("heartbeat", err)
+		return storage.HeartbeatReply{}, wrap("heartbeat", err)
 	}
 	s.persistBeat(ctx, renewed)
-	return beat, nil
+	return heartbeat, nil
 }
 
 // persistBeat writes the renewal for other processes if the writer is free. The session is renewed
 // in either case.
 func (s *Store) persistBeat(ctx context.Context, renewed liveSession) {
 	_, err := s.tryWrite(ctx, "heartbeat", func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, renewSession, renewed.ID, micros(renewed.beat),
+		_, err := tx.ExecContext(ctx, renewSession, renewed.ID, micros(renewed.heartbeat),
 			micros(renewed.expires),
 			renewed.replicaStatus.OffsetMilliseconds(), renewed.replicaStatus.Workers,
 			renewed.replicaStatus.Busy, renewed.replicaStatus.NotReady)

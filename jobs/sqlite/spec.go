@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/holdfast-dev/holdfast/internal/rules"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -52,19 +53,13 @@ func (s *Store) PutSpec(ctx context.Context, a storage.Action, spec storage.Spec
 	var put storage.Spec
 	err := s.action(ctx, a.Asking(string(spec.Text), strconv.FormatInt(spec.Version, 10)),
 		"put_job", "job "+spec.Job, &put, func(d *actionTx) error {
-			known, found, err := changeable(ctx, d, spec.Job, checks)
+			known, err := changeable(ctx, d, spec.Job, checks)
 			if err != nil {
 				return err
 			}
-			switch {
-			case !found && spec.Version > 0:
-				return fmt.Errorf("added job %s: %w", spec.Job, storage.ErrNotFound)
-			case found && known.Removed != (spec.Version == 0),
-				found && !known.Removed && known.Version != spec.Version:
-				return known.Conflict(spec.Version)
+			if put, err = rules.PutSpec(known, spec, a.Actor, fromMicros(d.now)); err != nil {
+				return err
 			}
-			put = storage.Spec{Job: spec.Job, Text: spec.Text, Version: known.Version + 1,
-				ChangedAt: fromMicros(d.now), ChangedBy: a.Actor}
 			d.controlState = true
 			d.detail = map[string]any{"version": put.Version, "spec": put.Text}
 			return d.writeSpec(ctx, put)
@@ -81,29 +76,25 @@ func (s *Store) RemoveSpec(ctx context.Context, a storage.Action, job string, ve
 	}
 	return s.action(ctx, a.Asking(strconv.FormatInt(version, 10)), "remove_job", "job "+job,
 		nil, func(d *actionTx) error {
-			known, found, err := changeable(ctx, d, job, checks)
+			known, err := changeable(ctx, d, job, checks)
 			if err != nil {
 				return err
 			}
-			switch {
-			case !found:
-				return fmt.Errorf("added job %s: %w", job, storage.ErrNotFound)
-			case known.Removed || known.Version != version:
-				return known.Conflict(version)
+			removed, err := rules.RemoveSpec(known, job, version, a.Actor, fromMicros(d.now))
+			if err != nil {
+				return err
 			}
 			waiting, err := idsBy(ctx, d, waitingOf, job)
 			if err != nil {
 				return err
 			}
-			if err := cancelRuns(ctx, d.Tx, waiting, byWhom("its job was removed", a),
+			if err := cancelRuns(ctx, d.Tx, waiting, a.By("its job was removed"),
 				d.now); err != nil {
 				return err
 			}
-			known.Version, known.Removed, known.ChangedAt, known.ChangedBy = version+1, true,
-				fromMicros(d.now), a.Actor
 			d.controlState, d.detail = true,
-				map[string]any{"version": known.Version, "cancelled_runs": len(waiting)}
-			if err := d.writeSpec(ctx, known); err != nil {
+				map[string]any{"version": removed.Version, "cancelled_runs": len(waiting)}
+			if err := d.writeSpec(ctx, removed); err != nil {
 				return err
 			}
 			return d.deactivateJob(ctx, job)
@@ -128,31 +119,31 @@ func (d *actionTx) writeSpec(ctx context.Context, s storage.Spec) error {
 	return err
 }
 
-// changeable returns the job's spec, if it has one. It returns an error if the job comes from the
-// configuration or a check fails.
+// changeable returns the job's spec, or nil if it has none. It returns an error if the job comes
+// from the configuration or a check fails.
 func changeable(ctx context.Context, d *actionTx, job string,
-	checks []storage.SpecCheck) (spec storage.Spec, found bool, err error) {
+	checks []storage.SpecCheck) (*storage.Spec, error) {
 	var configured bool
 	if err := d.QueryRowContext(ctx, comesFromConfig, job).Scan(&configured); err != nil {
-		return spec, false, err
+		return nil, err
 	}
 	if configured {
-		return spec, false, fmt.Errorf("job %s: %w", job, storage.ErrFromConfig)
+		return nil, fmt.Errorf("job %s: %w", job, storage.ErrFromConfig)
 	}
 	added, err := specsBy(ctx, d, addedSpecs)
 	if err != nil {
-		return spec, false, err
+		return nil, err
 	}
 	for _, check := range checks {
 		if err := check(added); err != nil {
-			return spec, false, err
+			return nil, err
 		}
 	}
 	specs, err := specsBy(ctx, d, oneSpec, job)
 	if err != nil || len(specs) == 0 {
-		return spec, false, err
+		return nil, err
 	}
-	return specs[0], true, nil
+	return &specs[0], nil
 }
 
 func specsBy(ctx context.Context, from queryer, query string, args ...any) ([]storage.Spec, error) {

@@ -3,15 +3,12 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/internal/rules"
 	"github.com/holdfast-dev/holdfast/jobs"
-	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -39,7 +36,7 @@ func (r claimRow) values() []any { return []any{r.token, r.run, r.session, r.gra
 type starter struct {
 	session    liveSession
 	live       bool
-	now        int64
+	now        time.Time
 	token      int64 // the last one drawn
 	ledger     *ledger
 	contenders *contenders
@@ -89,15 +86,15 @@ func (s *Store) newStarter(ctx context.Context, tx *sql.Tx, session uuid.UUID,
 		ids[i], firings[i], names[i] = r.Run, firingOf(r.Firing), r.Firing.Job
 		wanted = append(wanted, r.Requests...)
 	}
-	st := &starter{now: micros(time.Now())}
+	st := &starter{now: rules.Whole(time.Now())}
 	st.session, st.live = s.sessions.get(session)
 	st.session.ID = session
 	var err error
 	if st.ledger, err = loadLedger(ctx, tx, ids, firings); err != nil {
 		return nil, err
 	}
-	if st.contenders, err = loadContenders(ctx, tx, wanted, s.sessions.living(),
-		st.now); err != nil {
+	if st.contenders, err = loadContenders(ctx, tx, wanted, s.sessions.liveIDs(),
+		micros(st.now)); err != nil {
 		return nil, err
 	}
 	if st.held, err = loadHeldBack(ctx, tx, session, names); err != nil {
@@ -108,117 +105,77 @@ func (s *Store) newStarter(ctx context.Context, tx *sql.Tx, session uuid.UUID,
 
 func (st *starter) decide(ctx context.Context, tx *sql.Tx,
 	r storage.StartRequest) (storage.StartResult, error) {
-	known := st.ledger.known[r.Run]
-	if known != nil && known.Session == nil && known.State == jobs.Waiting &&
-		known.Replica == st.session.Replica {
-		known.Session = &st.session.ID // it was held back, and no session has adopted it
+	known, unique := st.ledger.known[r.Run], firingOf(r.Firing)
+	facts := rules.Start{Session: st.session.ID, Replica: st.session.Replica, Live: st.live,
+		Drains: st.held.draining, Pause: st.held.pause(r.Firing.Job),
+		Stale: st.ledger.stale(r.Firing.Job, r.Version), Taken: st.ledger.taken[unique]}
+	if known != nil {
+		facts.Known, facts.Claimed = &known.Run, known.claimed
 	}
-	mine := known != nil && known.Session != nil && *known.Session == st.session.ID
+	outcome, decided := facts.Outcome(r)
 	switch {
-	case mine && known.claimed: // a resent request, whose reply was lost
-		return storage.StartResult{Outcome: storage.StartGranted,
-			Token: jobs.Token(*known.Token)}, nil
-	case !st.live:
-		return storage.StartResult{Outcome: storage.StartNotLive}, nil
-	case mine && known.State == jobs.Waiting && st.held.firstAttempt(r):
-		st.holdBack(*known)
-		return storage.StartResult{Outcome: storage.StartPaused}, nil
-	case mine && known.State == jobs.Waiting:
-		return st.admit(ctx, tx, *known, r)
-	case known != nil:
-		return storage.StartResult{Outcome: storage.StartDuplicate}, nil
-	case st.ledger.stale(r.Firing.Job, r.Version):
-		return storage.StartResult{Outcome: storage.StartStale}, nil
-	case st.ledger.taken[firingOf(r.Firing)]:
-		return storage.StartResult{Outcome: storage.StartDuplicate}, nil
-	case st.held.firstAttempt(r):
-		return storage.StartResult{Outcome: storage.StartPaused}, nil
+	case !decided && known != nil:
+		return st.admit(ctx, tx, known.Run, r)
+	case !decided:
+		st.ledger.taken[unique] = true
+		return st.admit(ctx, tx, rules.NewRun(r.Run, r.Firing, st.now), r)
+	case outcome == storage.StartGranted:
+		return storage.StartResult{Outcome: outcome, Token: known.Token}, nil
+	case outcome == storage.StartPaused && known != nil:
+		st.holdBack(known.Run, facts.Pause)
 	}
-	st.ledger.taken[firingOf(r.Firing)] = true
-	run := newRun(r.Run, r.Firing, st.now)
-	run.Session, run.Replica = &st.session.ID, st.session.Replica
-	return st.admit(ctx, tx, run, r)
+	return storage.StartResult{Outcome: outcome}, nil
 }
 
 // admit grants the run its requests, or leaves it waiting.
-func (st *starter) admit(ctx context.Context, tx *sql.Tx, run runRow,
-	r storage.StartRequest) (storage.StartResult, error) {
-	since := micros(r.WaitSince)
-	if run.Since != nil {
-		since = *run.Since
-	}
-	var result storage.StartResult
-	var err error
-	if p := st.contenders.against(run.ID, fromMicros(since), r.Requests); p != nil {
-		result = storage.StartResult{Outcome: storage.StartBlocked, Blocker: p.Blocker(),
-			Reason: p.Reason()}
+func (st *starter) admit(ctx context.Context, tx *sql.Tx, run rules.Run,
+	r storage.StartRequest) (result storage.StartResult, err error) {
+	run.Session, run.Replica = st.session.ID, st.session.Replica
+	since := run.Since(r.WaitSince)
+	if p := st.contenders.against(run.ID, since, r.Requests); p != nil {
+		blocker := *p.Blocker()
 		if p.Waits() {
-			if result.Blocker.Root, err = st.root(ctx, tx, p.Run); err != nil {
+			if blocker.Root, err = st.root(ctx, tx, p.Run); err != nil {
 				return result, err
 			}
 		}
-		result.Reserved = run.reserve(r.Reserve, st.now)
-		run.InTurn = p.Resource.Kind() == locking.KindGroup
-		result.Queued = st.contenders.queued(run.ID, fromMicros(since), r.Requests)
-		err = run.setBlocker(result.Blocker, since, st.now)
-		run.Since, run.Reason, run.Detail = &since, result.Reason, ""
-		st.wait(run, r.Requests, result.Reserved > 0)
+		result = run.Refuse(p, blocker, r, st.now)
+		result.Queued = st.contenders.queued(run.ID, since, r.Requests)
+		st.wait(run, r.Requests)
 	} else {
-		err = errors.Join(run.keepWait(since), run.endRest(st.now))
-		result = storage.StartResult{Outcome: storage.StartGranted,
-			Token: st.grant(&run, r.Requests)}
-		run.Attempt = r.Attempt
+		st.token++
+		result = run.Grant(jobs.Token(st.token), r, st.now)
+		st.grant(run, r.Requests)
 	}
-	st.runs = append(st.runs, run)
-	return result, err
+	st.runs = append(st.runs, runRow{Run: run})
+	return result, nil
 }
 
 // holdBack leaves a waiting run for another session to adopt. No run waits behind it.
-func (st *starter) holdBack(run runRow) {
-	if pause, paused := st.held.pause(run.Job); paused {
-		run.Reason, run.Blocker = reasons.Paused, nil
-		run.Detail = fmt.Sprintf("%s is paused by %s", pause.Target, pause.By)
-	}
-	run.Session = nil
+func (st *starter) holdBack(run rules.Run, pause *storage.Pause) {
+	run.HoldBack(pause)
 	st.contenders.granted(run.ID)
-	st.runs, st.ended = append(st.runs, run), append(st.ended, run.ID)
+	st.runs, st.ended = append(st.runs, runRow{Run: run}), append(st.ended, run.ID)
 }
 
-func (st *starter) wait(run runRow, requests []locking.Request, reserved bool) {
+func (st *starter) wait(run rules.Run, requests []locking.Request) {
 	st.wants = append(st.wants, wantRows(run.ID, requests)...)
 	for _, r := range requests {
-		kind := r.Resource.Kind()
-		if !reserved && kind != locking.KindJob && (kind != locking.KindGroup || !run.InTurn) {
-			continue
+		if run.Reserves(r.Resource.Kind(), st.now) {
+			st.contenders.add(&contender{Contender: run.Contender(r, 0)})
 		}
-		st.contenders.add(&contender{Contender: rules.Contender{Request: r,
-			Since: fromMicros(*run.Since), Run: run.ID, Owner: st.owner(run)}})
 	}
 }
 
-func (st *starter) grant(run *runRow, requests []locking.Request) jobs.Token {
-	st.token++
-	token := st.token
+func (st *starter) grant(run rules.Run, requests []locking.Request) {
 	st.contenders.granted(run.ID)
 	for _, r := range requests {
-		st.grants = append(st.grants, grantRow{storeRequest(r), token})
-		st.contenders.add(&contender{Contender: rules.Contender{Request: r,
-			Token: jobs.Token(token), Run: run.ID, Owner: st.owner(*run)}})
+		st.grants = append(st.grants, grantRow{storeRequest(r), st.token})
+		st.contenders.add(&contender{Contender: run.Contender(r, run.Token)})
 	}
-	st.claims = append(st.claims,
-		claimRow{token: token, run: run.ID, session: st.session.ID, granted: st.now})
+	st.claims = append(st.claims, claimRow{token: st.token, run: run.ID, session: st.session.ID,
+		granted: micros(st.now)})
 	st.ended = append(st.ended, run.ID)
-	run.State, run.Token, run.Since, run.Blocker, run.Reason, run.Detail = jobs.Running, &token,
-		nil, nil, "", ""
-	run.ReservedUntil, run.InTurn = 0, false
-	if run.Started == nil {
-		run.Started = &st.now
-	}
-	return jobs.Token(token)
-}
-
-func (st *starter) owner(run runRow) locking.Owner {
-	return locking.Owner{Replica: run.Replica, Job: run.Job, Run: run.ID.String()}
 }
 
 func (st *starter) save(ctx context.Context, tx *sql.Tx) error {

@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/internal/rules"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -58,7 +59,7 @@ type Store struct {
 	listeners listeners
 	fencing   fencing
 	checking  sync.Mutex // held while misfires are checked
-	pruning   turn
+	pruning   rules.Turn
 }
 
 var (

@@ -69,3 +69,10 @@ func TestAttemptsConformance(t *testing.T) {
 		return s, s
 	})
 }
+
+func TestSignOutsConformance(t *testing.T) {
+	jobstest.RunSignOuts(t, func(t *testing.T) (first, second storage.SignOuts) {
+		s := open(t)
+		return s, s
+	})
+}

@@ -10,7 +10,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
-	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -110,11 +109,8 @@ func loseRuns(ctx context.Context, tx *sql.Tx, dead []uuid.UUID,
 	at := micros(now)
 	lost, ends := make([]storage.LostRun, len(runs)), make([]endRow, len(runs))
 	for i, run := range runs {
-		run.State, run.Finished, run.Reason = jobs.Lost, &at, reasons.SessionLost
-		run.Detail = "its replica stopped renewing its session"
-		if lost[i].Record, err = run.record(); err != nil {
-			return nil, err
-		}
+		run.Lose(fromMicros(at))
+		lost[i].Record = run.Record
 		if lost[i].Held, err = heldBy(ctx, tx, lost[i].Token); err != nil {
 			return nil, err
 		}
@@ -160,7 +156,7 @@ func runsOf(ctx context.Context, tx *sql.Tx, sessions []uuid.UUID) ([]runRow, er
 	}
 	runs, err := loadRuns(ctx, tx, ids)
 	slices.SortFunc(runs, func(a, b runRow) int {
-		return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.ScheduledAt, b.ScheduledAt))
+		return cmp.Or(cmp.Compare(a.Job, b.Job), a.ScheduledAt.Compare(b.ScheduledAt))
 	})
 	return runs, err
 }
@@ -176,11 +172,11 @@ func endDead(ctx context.Context, tx *sql.Tx, dead []uuid.UUID, now time.Time) e
 
 // cancelLeft ends the waiting runs of removed jobs that no live session has.
 func (s *Store) cancelLeft(ctx context.Context, tx *sql.Tx, now time.Time) error {
-	living, err := encode(s.sessions.living())
+	live, err := encode(s.sessions.liveIDs())
 	if err != nil {
 		return err
 	}
-	left, err := idsBy(ctx, tx, leftOfRemoved, living)
+	left, err := idsBy(ctx, tx, leftOfRemoved, live)
 	if err != nil || len(left) == 0 {
 		return err
 	}

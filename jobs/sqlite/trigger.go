@@ -5,12 +5,11 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/rules"
 	"github.com/holdfast-dev/holdfast/jobs"
-	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -55,7 +54,7 @@ func triggered(ctx context.Context, d *actionTx, a storage.Action,
 	}
 	answer.WaitsFor, err = findBlocker(ctx, d, answer.Record)
 	if err == nil && answer.Created && answer.WaitsFor != nil && r.AtOnce() {
-		err = &storage.BusyError{Job: r.Job, Obstacle: *answer.WaitsFor} // nothing is committed
+		err = &storage.BusyError{Job: r.Job, Blocker: *answer.WaitsFor} // nothing is committed
 	}
 	return answer, err
 }
@@ -81,17 +80,7 @@ func runOfTrigger(ctx context.Context, d *actionTx, a storage.Action,
 			return record, false, err
 		}
 	}
-	run := newRun(uuid.New(),
-		storage.Firing{Job: r.Job, ScheduledAt: fromMicros(d.now), Key: r.Key}, d.now)
-	run.KeyActor = a.Actor
-	run.Since, run.Reason, run.Detail = &d.now, reasons.Triggered, byWhom("triggered", a)
-	if by := r.StartBy(fromMicros(d.now)); by != nil {
-		run.StartBy = new(micros(*by))
-	}
-	if r.Params != nil {
-		text := string(r.Params)
-		run.Params = &text
-	}
+	run := runRow{Run: rules.NewTriggered(a, r, fromMicros(d.now))}
 	if err := execRows(ctx, d.Tx, addRun, []runRow{run}); err != nil {
 		return record, false, err
 	}
@@ -106,13 +95,14 @@ func runOfTrigger(ctx context.Context, d *actionTx, a storage.Action,
 		return record, false, err
 	}
 	d.detail = map[string]any{"run": run.ID, "key": r.Key}
-	record, err = run.record()
-	return record, true, err
+	return run.Record, true, nil
 }
 
 // findBlocker returns what blocks a waiting run of the job's active definition. If no replica has
 // registered the job yet, only its own name is known.
-func findBlocker(ctx context.Context, d *actionTx, run storage.Record) (*storage.Obstacle, error) {
+func findBlocker(
+	ctx context.Context, d *actionTx, run storage.Record,
+) (*storage.RunBlocker, error) {
 	definition := storage.Definition{Name: run.Job}
 	var resources string
 	err := d.QueryRowContext(ctx, lockedByJob, run.Job).Scan(&resources, &definition.MayOverlap)
@@ -126,11 +116,11 @@ func findBlocker(ctx context.Context, d *actionTx, run storage.Record) (*storage
 	if err != nil {
 		return nil, err
 	}
-	living, err := idsBy(ctx, d.Tx, liveByFile, d.now)
+	live, err := idsBy(ctx, d.Tx, liveByFile, d.now)
 	if err != nil {
 		return nil, err
 	}
-	st, err := loadContenders(ctx, d.Tx, wants, append([]uuid.UUID{}, living...), d.now)
+	st, err := loadContenders(ctx, d.Tx, wants, append([]uuid.UUID{}, live...), d.now)
 	if err != nil {
 		return nil, err
 	}
@@ -138,11 +128,11 @@ func findBlocker(ctx context.Context, d *actionTx, run storage.Record) (*storage
 	if p == nil {
 		return nil, nil
 	}
-	obstacle := &storage.Obstacle{Blocker: *p.Blocker(), Reason: p.Reason()}
+	blocker := &storage.RunBlocker{Blocker: *p.Blocker(), Reason: p.Reason()}
 	if p.Waits() {
-		obstacle.Root, err = new(starter).root(ctx, d.Tx, p.Run)
+		blocker.Root, err = new(starter).root(ctx, d.Tx, p.Run)
 	}
-	return obstacle, err
+	return blocker, err
 }
 
 func triggeredBefore(ctx context.Context, tx *sql.Tx, id uuid.UUID,
@@ -152,26 +142,23 @@ func triggeredBefore(ctx context.Context, tx *sql.Tx, id uuid.UUID,
 		return storage.Record{}, err
 	}
 	if !storage.SameParams(records[0].Params, r.Params) {
-		return storage.Record{}, fmt.Errorf("key %q of job %s was used with other params: %w",
-			r.Key, r.Job, storage.ErrKeyUsed)
+		return storage.Record{}, r.KeyUsed()
 	}
 	return records[0], nil
 }
 
 // refusePaused returns a *jobs.PausedError where a pause covers the job.
 func refusePaused(ctx context.Context, tx *sql.Tx, job string) error {
-	h := &heldBack{groups: map[string]string{}}
-	var err error
-	if h.pauses, err = pausesBy(ctx, tx, activePauses); err != nil || len(h.pauses) == 0 {
+	pauses, err := pausesBy(ctx, tx, activePauses)
+	if err != nil || len(pauses) == 0 {
 		return err
 	}
 	var group string
 	if err := tx.QueryRowContext(ctx, groupOfJob, job).Scan(&group); err != nil {
 		return err
 	}
-	h.groups[job] = group
-	if pause, paused := h.pause(job); paused {
-		return &storage.PausedError{Pause: pause}
+	if pause := rules.PauseOver(pauses, job, group); pause != nil {
+		return &storage.PausedError{Pause: *pause}
 	}
 	return nil
 }

@@ -3,7 +3,9 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"encoding/json"
+	"fmt"
 	"time"
 )
 
@@ -132,6 +134,37 @@ func execBatch[T any](ctx context.Context, tx *sql.Tx, statement string, batch [
 	return err
 }
 
+// jsonColumn is a value that is stored as JSON. A nil value is NULL.
+type jsonColumn struct{ v any }
+
+// Value returns the JSON text.
+func (c jsonColumn) Value() (driver.Value, error) {
+	text, err := encode(c.v)
+	if err != nil || text == "null" {
+		return nil, err
+	}
+	return text, nil
+}
+
+// decodeColumn decodes a jsonColumn that is not NULL.
+func decodeColumn(name string, text *string, into any) error {
+	if text == nil {
+		return nil
+	}
+	if err := json.Unmarshal([]byte(*text), into); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// null returns NULL for a zero value.
+func null[T comparable](v T) any {
+	if v == *new(T) {
+		return nil
+	}
+	return v
+}
+
 // micros returns a time in its stored form.
 func micros(t time.Time) int64 { return t.UnixMicro() }
 
@@ -143,4 +176,27 @@ func fromNullMicros(us sql.NullInt64) *time.Time {
 	}
 	t := fromMicros(us.Int64)
 	return &t
+}
+
+// nullMicros returns NULL for no time and for the zero time.
+func nullMicros(t *time.Time) any {
+	if t == nil || t.IsZero() {
+		return nil
+	}
+	return micros(*t)
+}
+
+// microsOrZero returns 0 for the zero time.
+func microsOrZero(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return micros(t)
+}
+
+func fromMicrosOrZero(us int64) time.Time {
+	if us == 0 {
+		return time.Time{}
+	}
+	return fromMicros(us)
 }

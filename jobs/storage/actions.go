@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -49,10 +50,13 @@ type Actions interface {
 // Action identifies an operator's action in the audit log.
 type Action struct {
 	// a user, the name of a token, or the user of the command line; at most 200 bytes
-	Actor   string
-	Via     string // "page", "api", "cli" or "go"
-	Replica string // the replica that executes it; "" if none does
-	Reason  string // free text; may be empty; at most 500 bytes
+	Actor     string
+	Via       string // "page", "api", "cli" or "go"
+	Proof     string // of the actor: "password", "token", "proxy", "oidc", "none" or ""
+	Client    string // the address that asked; "" without a network; at most 200 bytes
+	RequestID string // of the request to the page or the API; at most 200 bytes
+	Replica   string // the replica that executes it; "" if none does
+	Reason    string // free text; may be empty; at most 500 bytes
 	// Key makes the action idempotent. Each actor has keys of its own. A second action of the actor
 	// with the same key and the same request does nothing and returns the same outcome. With
 	// another kind, target or request it returns ErrKeyUsed. "" means no key. At most 200 bytes.
@@ -70,6 +74,14 @@ func (a Action) Asking(parts ...string) Action {
 	}
 	a.request = hex.EncodeToString(sum.Sum(nil))
 	return a
+}
+
+// By returns what was done, by whom and why, for the detail of a run.
+func (a Action) By(what string) string {
+	if a.Reason == "" {
+		return what + " by " + a.Actor
+	}
+	return what + " by " + a.Actor + ": " + a.Reason
 }
 
 // Request returns a digest of what Asking was called with, or "".
@@ -116,4 +128,15 @@ type ReleaseRequest struct {
 	// EndTransaction ends the holder's open transaction, if there is one: it rolls back. Without it
 	// an open transaction is ErrInTransaction.
 	EndTransaction bool
+}
+
+// NotHeld returns an ErrConflict: the token does not hold the resource. The holders are described
+// as "nightly on web-1 with token 7".
+func (r ReleaseRequest) NotHeld(holders []string) error {
+	holder := "no run"
+	if len(holders) > 0 {
+		holder = strings.Join(holders, " and ")
+	}
+	return fmt.Errorf("token %d does not hold %s, which is held by %s: %w", r.Token, r.Resource,
+		holder, ErrConflict)
 }

@@ -9,11 +9,17 @@ import (
 
 // Audited is one line of the audit log.
 type Audited struct {
-	ID      uuid.UUID `json:"id"`
-	At      time.Time `json:"at"`
-	Actor   string    `json:"actor"`
-	Via     string    `json:"via"`
-	Replica string    `json:"replica,omitempty"`
+	ID    uuid.UUID `json:"id"`
+	At    time.Time `json:"at"`
+	Actor string    `json:"actor"`
+	Via   string    `json:"via"`
+	// how the actor was identified: "password", "token", "proxy", "oidc" or "none"
+	Proof string `json:"proof,omitempty"`
+	// the address of the client of the page or the API
+	Client string `json:"client,omitempty"`
+	// of the request to the page or the API, as its answer had it in X-Request-Id
+	RequestID string `json:"request_id,omitempty"`
+	Replica   string `json:"replica,omitempty"`
 	// "pause", "resume", "trigger", "cancel", "release", "drain", "undrain", "put_job",
 	// "remove_job", "deliver_again"
 	Action string `json:"action"`
@@ -28,6 +34,11 @@ type AuditFilter struct {
 	Actor  string
 	Action string
 	Target string
-	Before *RunCursor // the page after this line, given by its At and ID
-	Limit  int        // 1 to MaxBatch; 0 means 100
+	Since  time.Time // lines of this time and later
+	Until  time.Time // lines before this time
+	// The page after this line, given by its At and ID: Before for the youngest line first, After
+	// for OldestFirst.
+	Before, After *RunCursor
+	OldestFirst   bool
+	Limit         int // 1 to MaxBatch; 0 means 100
 }

@@ -64,7 +64,7 @@ type RunInterval struct {
 	CreatedAt   time.Time     `json:"created_at"`
 	StartedAt   *time.Time    `json:"started_at,omitempty"`
 	FinishedAt  *time.Time    `json:"finished_at,omitempty"`
-	Rests       []Rest        `json:"rests,omitempty"` // the oldest first, at most 32: see EndRest
+	RetryWaits  []RetryWait   `json:"retry_waits,omitempty"` // the oldest first, at most 32
 	BlockedBy   *jobs.Blocker `json:"blocked_by,omitempty"`
 }
 
@@ -122,7 +122,7 @@ func MergeWaitSummaries(parts []WaitSummary) []WaitSummary {
 // TypicalOf is the number of a job's last runs on which Typical is based.
 const TypicalOf = 20
 
-// Typical is how long a job's runs take: the time of all attempts, without the rests between them.
+// Typical is how long a job's runs take: the time of all attempts, without the waits between them.
 type Typical struct {
 	Runs   int           // on which it is based
 	Median time.Duration // 50% of the runs took no longer
@@ -137,6 +137,24 @@ func NewTypical(lengths []time.Duration) Typical {
 	sorted := slices.Sorted(slices.Values(lengths))
 	least := func(share, of int) time.Duration { return sorted[(len(sorted)*share+of-1)/of-1] }
 	return Typical{Runs: len(sorted), Median: least(1, 2), Long: least(19, 20)}
+}
+
+// TypicalOutcomes returns the statistics of the jobs' last runs. It leaves out jobs without a run
+// that has ended.
+func TypicalOutcomes(outcomes map[string][]Outcome) map[string]Typical {
+	found := make(map[string]Typical, len(outcomes))
+	for name, last := range outcomes {
+		var lengths []time.Duration
+		for _, o := range last {
+			if length, ended := o.Took(); ended {
+				lengths = append(lengths, length)
+			}
+		}
+		if len(lengths) > 0 {
+			found[name] = NewTypical(lengths)
+		}
+	}
+	return found
 }
 
 // Restart is a restart of a memcached server. The server loses all its locks.

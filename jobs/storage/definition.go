@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -126,6 +128,11 @@ func canonical(params json.RawMessage) (any, error) {
 	decoder := json.NewDecoder(bytes.NewReader(params))
 	decoder.UseNumber()
 	var value any
-	err := decoder.Decode(&value)
-	return value, err
+	if err := decoder.Decode(&value); err != nil {
+		return nil, err
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("more than one JSON value")
+	}
+	return value, nil
 }

@@ -8,17 +8,19 @@
 //	Upkeep      sweep, adoption, misfires, pruning
 //	Dependents  the firings of jobs that run after others
 //	Actions     the actions of operators
-//	Control     the same, with the control state that replicas obey, and the audit log
+//	Control     Actions, the control state that replicas obey, and the audit log
+//	AuditChain  the hash chain of the audit log
 //	History     runs, jobs, replicas and locks, as pages and commands show them
 //	Contention  who waited for whom, and for how long
 //	Memory      the state that jobs save from run to run
-//	Marked      changes that pages wait for
+//	Marked      marks that change with the data, for open pages
 //	Watching    output of runs that are being watched
 //
 // Packages that use a store ask for the methods that they call, as jobs/explain and jobs/operations
 // do.
 //
-// [Outbox] (webhooks), [Attempts] (failed sign-ins) and [Restarts] (of memcached) stand beside it.
+// These interfaces are not part of [Store]: [Outbox] (webhooks), [Attempts] (failed sign-ins),
+// [SignOuts], and [Restarts] (of memcached).
 //
 // Every method may be called concurrently. A method that fails because the store cannot be reached
 // returns an error that wraps [ErrUnavailable]; the caller does not know then whether the store did

@@ -58,13 +58,13 @@ type JobView struct {
 
 // ReplicaView is a session that is live or ended lately.
 type ReplicaView struct {
-	Session   uuid.UUID  `json:"session"`
-	Name      string     `json:"replica"`
-	Version   string     `json:"version"`
-	StartedAt time.Time  `json:"started_at"`
-	LastBeat  time.Time  `json:"last_heartbeat"`
-	ExpiresAt time.Time  `json:"expires_at"`
-	EndedAt   *time.Time `json:"ended_at,omitempty"`
+	Session       uuid.UUID  `json:"session"`
+	Name          string     `json:"replica"`
+	Version       string     `json:"version"`
+	StartedAt     time.Time  `json:"started_at"`
+	LastHeartbeat time.Time  `json:"last_heartbeat"`
+	ExpiresAt     time.Time  `json:"expires_at"`
+	EndedAt       *time.Time `json:"ended_at,omitempty"`
 	// Stopped says that the replica ended the session itself and left no claims. Other ended
 	// sessions expired, and a sweep recorded their runs as lost.
 	Stopped bool `json:"stopped"`

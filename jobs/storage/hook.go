@@ -21,17 +21,17 @@ type Delivery struct {
 	CreatedAt time.Time
 	TakenAt   time.Time // by the same clock
 	Tries     int       // this one included
-	// Since is when the current series of tries began, and Former the number of tries before it. An
-	// operator starts a new series with DeliverAgain.
-	Since  time.Time
-	Former int
+	// Since is when the current series of tries began, and EarlierTries is the number of tries
+	// before it. An operator starts a new series with DeliverAgain.
+	Since        time.Time
+	EarlierTries int
 }
 
 // Settlement is the result of one try of a delivery.
 type Settlement struct {
-	ID     uuid.UUID
-	Tries  int // as in the delivery, like Former: a delivery that was taken again,
-	Former int // or restarted by an operator, is left unchanged
+	ID           uuid.UUID
+	Tries        int // as in the delivery, like EarlierTries: a delivery that was taken again,
+	EarlierTries int // or restarted by an operator, is left unchanged
 	// Delivered ends the delivery. Otherwise it is tried again after Again, or given up.
 	Delivered bool
 	Again     time.Duration

@@ -25,9 +25,9 @@ func TestHashDependsOnHooks(t *testing.T) {
 	a, b := jobs.Hook{Webhook: "w", State: jobs.Failed}, jobs.Hook{Webhook: "w", State: jobs.Lost}
 	if hash() != hash([]jobs.Hook{}...) || hash() == hash(a) || hash(a) == hash(b) ||
 		hash(a) == hash(a, b) {
-		t.Error("the hash does not tell webhooks apart")
+		t.Error("hashes of different webhooks: got equal ones, want different ones")
 	}
 	if hash(a, b) != hash(b, a) || hash(a) != hash(a, a) {
-		t.Error("the hash depends on how the same webhooks are written")
+		t.Error("hashes of the same webhooks: got different ones, want equal ones")
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/holdfast-dev/holdfast/internal/runes"
 )
 
 // ErrBadInput is wrapped by every error about invalid operator input: too long, not plain text, or
@@ -41,10 +43,16 @@ func (a Action) Check() error {
 		return &BadInputError{"via",
 			fmt.Sprintf(`found %q, expected "page", "api", "cli" or "go"`, a.Via)}
 	}
+	if !slices.Contains([]string{"", "password", "token", "proxy", "oidc", "none"}, a.Proof) {
+		return &BadInputError{"proof", fmt.Sprintf(
+			`found %q, expected "password", "token", "proxy", "oidc" or "none"`, a.Proof)}
+	}
 	return errors.Join(
 		checkText("actor", a.Actor, 1, MaxNameBytes),
+		checkText("client", a.Client, 0, MaxNameBytes),
+		checkText("request id", a.RequestID, 0, MaxNameBytes),
 		checkText("replica", a.Replica, 0, MaxNameBytes),
-		checkText("reason", a.Reason, 0, MaxReasonBytes), checkText("key", a.Key, 0, MaxNameBytes))
+		checkReason(a.Reason), checkText("key", a.Key, 0, MaxNameBytes))
 }
 
 // Check returns a *BadInputError if the target is invalid.
@@ -101,7 +109,17 @@ func (f AuditFilter) Check() error {
 		checkText("action", f.Action, 0, MaxNameBytes), checkText("target", f.Target, 0, 2<<10))
 }
 
+// checkReason allows characters that change the direction of text, which some languages need.
+func checkReason(reason string) error {
+	return checkCharacters("reason", reason, 0, MaxReasonBytes, unicode.IsControl)
+}
+
+// checkText checks a name.
 func checkText(field, text string, least, most int) error {
+	return checkCharacters(field, text, least, most, runes.IsControl)
+}
+
+func checkCharacters(field, text string, least, most int, refused func(rune) bool) error {
 	switch {
 	case len(text) < least:
 		return &BadInputError{field, "found nothing"}
@@ -111,7 +129,7 @@ func checkText(field, text string, least, most int) error {
 	case !utf8.ValidString(text):
 		return &BadInputError{field, fmt.Sprintf("%q is not valid UTF-8", text)}
 	}
-	if i := strings.IndexFunc(text, unicode.IsControl); i >= 0 {
+	if i := strings.IndexFunc(text, refused); i >= 0 {
 		return &BadInputError{field, fmt.Sprintf("%q has a control character at byte %d", text, i)}
 	}
 	return nil

@@ -25,6 +25,14 @@ type JobFilter struct {
 	Limit  int    // 1 to MaxBatch; 0 means 100
 }
 
+// PageSize returns the size of a page whose filter has that limit: 100 for 0, and at most MaxBatch.
+func PageSize(limit int) int {
+	if limit <= 0 {
+		return 100
+	}
+	return min(limit, MaxBatch)
+}
+
 // Group is a group of jobs.
 type Group struct {
 	Name string `json:"group"`
@@ -39,13 +47,13 @@ type Outcome struct {
 	Reason      jobs.Reason `json:"reason,omitempty"`
 	StartedAt   *time.Time  `json:"started_at,omitempty"`
 	FinishedAt  *time.Time  `json:"finished_at,omitempty"`
-	Rests       []Rest      `json:"rests,omitempty"` // the oldest first, at most 32: see EndRest
+	RetryWaits  []RetryWait `json:"retry_waits,omitempty"` // the oldest first, at most 32
 }
 
-// Took returns the time of all attempts of the run, without the rests between them. It returns
+// Took returns the time of all attempts of the run, without the waits between them. It returns
 // false if the run has not started or not ended.
 func (o Outcome) Took() (time.Duration, bool) {
-	return ExecutedIn(o.StartedAt, o.FinishedAt, o.Rests)
+	return ExecutedIn(o.StartedAt, o.FinishedAt, o.RetryWaits)
 }
 
 // Tally counts the runs of a job that ended in one way.

@@ -29,7 +29,7 @@ type Record struct {
 	StartBy    *time.Time    `json:"start_by,omitempty"`
 	StartedAt  *time.Time    `json:"started_at,omitempty"`
 	FinishedAt *time.Time    `json:"finished_at,omitempty"`
-	Rests      []Rest        `json:"rests,omitempty"` // the oldest first, at most 32: see EndRest
+	RetryWaits []RetryWait   `json:"retry_waits,omitempty"` // the oldest first, at most 32
 	Reason     jobs.Reason   `json:"reason,omitempty"`
 	Detail     string        `json:"detail,omitempty"` // the reason in words
 	BlockedBy  *jobs.Blocker `json:"blocked_by,omitempty"`
@@ -43,10 +43,10 @@ type Record struct {
 	Result json.RawMessage `json:"result,omitempty"`
 }
 
-// Took returns the time of all attempts of the run, without the rests between them. It returns
+// Took returns the time of all attempts of the run, without the waits between them. It returns
 // false if the run has not started or not ended.
 func (r Record) Took() (time.Duration, bool) {
-	return ExecutedIn(r.StartedAt, r.FinishedAt, r.Rests)
+	return ExecutedIn(r.StartedAt, r.FinishedAt, r.RetryWaits)
 }
 
 // BlockerText describes the last recorded blocker of a waiting run.

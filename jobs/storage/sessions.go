@@ -15,13 +15,13 @@ type Sessions interface {
 	Open(ctx context.Context, s Session) error
 	// Heartbeat extends a live session by its TTL, or returns ErrSessionLost. The status replaces
 	// the previous one.
-	Heartbeat(ctx context.Context, session uuid.UUID, v ReplicaStatus) (Beat, error)
+	Heartbeat(ctx context.Context, session uuid.UUID, v ReplicaStatus) (HeartbeatReply, error)
 	// End ends the session. Its waiting runs can be adopted at once. Remaining claims are swept as
-	// if the session had expired. Its definitions stop to count in a second transaction, or with
-	// the next sweep if that fails.
+	// if the session had expired. A second transaction removes its definitions, so that they can no
+	// longer be active. If that fails, the next sweep removes them.
 	End(ctx context.Context, session uuid.UUID) error
-	// Living implements locking.Sessions.
-	Living(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, error)
+	// LiveSessions implements locking.Sessions.
+	LiveSessions(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, error)
 	// Register adds definitions to the session, each of another job, besides those that it has. It
 	// returns the version of each definition, by name, or ErrSessionLost if the session is not
 	// live. A call with more than MaxBatch definitions may use a transaction per MaxBatch.
@@ -78,8 +78,8 @@ func (v ReplicaStatus) OffsetMilliseconds() *int64 {
 	return &ms
 }
 
-// Beat is the answer to a heartbeat.
-type Beat struct {
+// HeartbeatReply is the answer to a heartbeat.
+type HeartbeatReply struct {
 	Now    time.Time                // the store's clock
 	Claims map[jobs.Token]uuid.UUID // every claim of the session, with its run
 	// Asked and Answered are times of this process's clock, with monotonic readings, between which

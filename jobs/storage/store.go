@@ -42,6 +42,7 @@ type Store interface {
 	History
 	Memory
 	Control
+	AuditChain
 	Watching
 	Marked
 	// ClusterID returns the id that the first migration generated. It separates clusters that share

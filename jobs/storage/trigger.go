@@ -43,14 +43,14 @@ var ErrBusy = errors.New("busy")
 
 // BusyError is the refusal of a trigger with a Wait of 0.
 type BusyError struct {
-	Job      string
-	Obstacle Obstacle
+	Job     string
+	Blocker RunBlocker
 }
 
 // Error names the blocker.
 func (e *BusyError) Error() string {
-	return fmt.Sprintf("job %s cannot run now (%s): %s", e.Job, e.Obstacle.Reason,
-		e.Obstacle.Words("is held by"))
+	return fmt.Sprintf("job %s cannot run now (%s): %s", e.Job, e.Blocker.Reason,
+		e.Blocker.Words("is held by"))
 }
 
 // Unwrap returns ErrBusy.
@@ -62,11 +62,11 @@ type Triggered struct {
 	// Created is false if the key had this run already.
 	Created bool `json:"created"`
 	// WaitsFor is the blocker of the waiting run at the time of the trigger; nil if there was none.
-	WaitsFor *Obstacle `json:"waits_for,omitempty"`
+	WaitsFor *RunBlocker `json:"waits_for,omitempty"`
 }
 
-// Obstacle is a blocker, with the reason of the wait.
-type Obstacle struct {
+// RunBlocker is the blocker of a waiting run, with the reason of the wait.
+type RunBlocker struct {
 	jobs.Blocker
 	Reason jobs.Reason `json:"reason"`
 }
@@ -87,6 +87,11 @@ func (r TriggerRequest) StartBy(at time.Time) *time.Time {
 		return new(at.Add(*limit))
 	}
 	return nil
+}
+
+// KeyUsed returns an ErrKeyUsed: the actor has used the key for a trigger with other params.
+func (r TriggerRequest) KeyUsed() error {
+	return fmt.Errorf("key %q of job %s was used with other params: %w", r.Key, r.Job, ErrKeyUsed)
 }
 
 // AtOnce reports whether the trigger must be refused if something blocks the run.

@@ -14,8 +14,8 @@ import (
 type Upkeep interface {
 	// Sweep ends expired sessions. Their runs become lost. A lost run gets a waiting successor if
 	// the job's active definition has recovery and the firing was recovered fewer than
-	// MaxRecoveries times. Their waiting runs can be adopted. The definitions of ended sessions
-	// stop to count, in one more transaction per session.
+	// MaxRecoveries times. Their waiting runs can be adopted. One more transaction per session
+	// removes its definitions, so that they can no longer be active.
 	//
 	// Sweep also ends runs that have waited for longer than MaxAbsence for a job that no session
 	// had for as long, while another session was live. They end as Skipped if they never started,

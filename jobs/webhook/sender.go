@@ -156,7 +156,8 @@ func (t *hookSender) turn(ctx context.Context) int {
 // fails, the delivery is due again when its lease ends.
 func (t *hookSender) settle(ctx context.Context, d storage.Delivery, postponed time.Duration,
 	err error) {
-	s := storage.Settlement{ID: d.ID, Tries: d.Tries, Former: d.Former, Delivered: err == nil}
+	s := storage.Settlement{ID: d.ID, Tries: d.Tries, EarlierTries: d.EarlierTries,
+		Delivered: err == nil}
 	log := t.log.With().Stringer("delivery", d.ID).Stringer("run", d.Run.ID).Str("job", d.Run.Job).
 		Str("state", string(d.Run.State)).Int("tries", d.Tries).Logger()
 	switch again, more := t.again(d, postponed); {
@@ -187,7 +188,7 @@ func (t *hookSender) settle(ctx context.Context, d storage.Delivery, postponed t
 // next try within the retry policy, whose last try is at its end.
 func (t *hookSender) again(d storage.Delivery, postponed time.Duration) (time.Duration, bool) {
 	waited := d.TakenAt.Sub(d.Since)
-	again, more := t.Retry.After(d.Tries-d.Former, waited)
+	again, more := t.Retry.After(d.Tries-d.EarlierTries, waited)
 	again = max(again, min(postponed, maxPostponed))
 	if t.Retry.Elapsed > 0 {
 		again = min(again, max(t.Retry.Elapsed-waited, 0))

@@ -75,7 +75,7 @@ func (r *receiver) any(t *testing.T) post {
 	case p := <-r.posts:
 		return p
 	case <-time.After(30 * time.Second):
-		t.Fatal("no request came")
+		t.Fatal("requests: got none, want one")
 		return post{}
 	}
 }
@@ -269,7 +269,7 @@ func TestFailuresThenSuccess(t *testing.T) {
 	s.undelivered("none", none)
 	s.fail()
 	if p, _ := r.next(t); p.id == first.id {
-		t.Error("another run's event has the same id")
+		t.Error("event ids of two runs: got equal ones, want different ones")
 	}
 	s.undelivered("none", none)
 	if len(r.posts) > 0 || len(elsewhere.posts) > 0 {

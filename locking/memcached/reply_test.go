@@ -113,7 +113,7 @@ func TestServersOfOtherProtocols(t *testing.T) {
 				t.Errorf("control characters in %q", h.Error)
 			}
 			if err := watch.Check(); err == nil {
-				t.Error("check: it is not known to be safe")
+				t.Error("Check of unknown settings: got nil, want an error")
 			}
 		})
 	}

@@ -20,11 +20,11 @@ import (
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
 
-// recommended are the flags of configs/memcached.conf without port, user and log, which the server
+// recommended are the flags of deploy/memcached.conf without port, user and log, which the server
 // of the test sets.
 func recommended(t *testing.T) []string {
 	t.Helper()
-	text, err := os.ReadFile("../../configs/memcached.conf")
+	text, err := os.ReadFile("../../deploy/memcached.conf")
 	if err != nil {
 		t.Fatal(err)
 	}

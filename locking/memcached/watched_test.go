@@ -18,7 +18,7 @@ import (
 
 var begin = time.Date(2026, 3, 14, 3, 0, 0, 0, time.UTC)
 
-// recommended is the report of a server that was started with configs/memcached.conf.
+// recommended is the report of a server that was started with deploy/memcached.conf.
 func recommended() map[string]string {
 	return map[string]string{
 		"evictions": "off", "flush_enabled": "no", "slab_reassign": "no", "cas_enabled": "yes", "item_size_max": "1048576",

@@ -56,7 +56,7 @@ func (g *Grants) Grant(ctx context.Context, id uuid.UUID,
 		return nil, err
 	}
 	defer end()
-	s, err := g.living(id)
+	s, err := g.liveSession(id)
 	if err != nil {
 		return nil, err
 	}

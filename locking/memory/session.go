@@ -42,7 +42,7 @@ func (g *Grants) OpenSession(ctx context.Context, s locking.Session) error {
 		return fmt.Errorf("TTL of session %s: found %s, expected more than 0", s.ID, s.TTL)
 	}
 	if g.sessions[s.ID] != nil {
-		_, err := g.living(s.ID) // the reply was lost
+		_, err := g.liveSession(s.ID) // the reply was lost
 		return err
 	}
 	if s.Succeeds {
@@ -59,18 +59,19 @@ func (g *Grants) OpenSession(ctx context.Context, s locking.Session) error {
 }
 
 // Heartbeat implements locking.Grants.
-func (g *Grants) Heartbeat(ctx context.Context, id uuid.UUID) (locking.Beat, error) {
+func (g *Grants) Heartbeat(ctx context.Context, id uuid.UUID) (locking.HeartbeatReply, error) {
 	now, end, err := g.begin(ctx)
 	if err != nil {
-		return locking.Beat{}, err
+		return locking.HeartbeatReply{}, err
 	}
 	defer end()
-	s, err := g.living(id)
+	s, err := g.liveSession(id)
 	if err != nil {
-		return locking.Beat{}, err
+		return locking.HeartbeatReply{}, err
 	}
 	s.expires = now.Add(s.TTL)
-	beat := locking.Beat{Now: now, Claims: make(map[locking.Token]uuid.UUID, len(s.parties))}
+	beat := locking.HeartbeatReply{Now: now,
+		Claims: make(map[locking.Token]uuid.UUID, len(s.parties))}
 	for _, p := range s.parties {
 		if p.token == 0 {
 			beat.Waiting = append(beat.Waiting, p.id)
@@ -81,15 +82,15 @@ func (g *Grants) Heartbeat(ctx context.Context, id uuid.UUID) (locking.Beat, err
 	return beat, nil
 }
 
-// Living implements locking.Sessions.
-func (g *Grants) Living(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, error) {
+// LiveSessions implements locking.Sessions.
+func (g *Grants) LiveSessions(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, error) {
 	_, end, err := g.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
 	return slices.DeleteFunc(slices.Clone(sessions), func(id uuid.UUID) bool {
-		_, err := g.living(id)
+		_, err := g.liveSession(id)
 		return err != nil
 	}), nil
 }
@@ -110,7 +111,7 @@ func (g *Grants) EndSession(ctx context.Context, id uuid.UUID) error {
 	return nil
 }
 
-func (g *Grants) living(id uuid.UUID) (*session, error) {
+func (g *Grants) liveSession(id uuid.UUID) (*session, error) {
 	s := g.sessions[id]
 	if s == nil || s.state != live {
 		return nil, fmt.Errorf("session %s: %w", id, locking.ErrSessionLost)

@@ -8,20 +8,25 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/password"
+	"github.com/holdfast-dev/holdfast/jobs/permission"
 )
 
 // accounts identifies the senders of requests. It is immutable.
 type accounts struct {
-	guarded  bool // the server has users, tokens or a proxy that names users
-	users    map[string]account
-	tokens   []tokenAccount
-	proxy    *Proxy
-	signer   *signer
-	throttle *throttle // of wrong tokens
+	guarded     bool // the server has users, tokens or a proxy that names users
+	users       map[string]account
+	tokens      []tokenAccount
+	proxy       *Proxy
+	signer      *signer
+	browsers    *signer   // of known browsers
+	throttle    *throttle // of wrong tokens
+	generations *generations
+	oidc        *oidcAccounts // nil: no provider signs people in
 }
 
 type account struct {
@@ -34,6 +39,9 @@ type tokenAccount struct {
 	name string
 	role Role
 	sum  []byte
+
+	expires time.Time // zero: never
+	scope   *permission.Grant
 }
 
 // refusal is an error for a proof of identity that is invalid. Its text is sent to the client.
@@ -46,9 +54,9 @@ type refusal struct {
 func (e *refusal) Error() string { return e.text }
 
 // newAccounts expects a policy that Policy.Check accepted.
-func newAccounts(p Policy, t *throttle) (*accounts, error) {
+func newAccounts(p Policy, t *throttle, g *generations) (*accounts, error) {
 	a := &accounts{guarded: p.Guarded(), users: make(map[string]account), proxy: p.Proxy,
-		throttle: t}
+		throttle: t, generations: g}
 	for _, user := range p.Users {
 		hash, err := password.Parse(user.PasswordHash)
 		if err != nil {
@@ -61,11 +69,38 @@ func newAccounts(p Policy, t *throttle) (*accounts, error) {
 		if err != nil {
 			return nil, err
 		}
-		a.tokens = append(a.tokens, tokenAccount{token.Name, token.Role, sum})
+		a.tokens = append(a.tokens, tokenAccount{token.Name, token.Role, sum,
+			token.Expires, token.Scope})
 	}
 	var err error
-	a.signer, err = newSigner(p.CookieKeys, p.Users)
+	if a.signer, err = newSigner(signInKeys, p.CookieKeys, p.Users); err != nil {
+		return nil, err
+	}
+	if a.browsers, err = newSigner(browserKeys, p.CookieKeys, p.Users); err != nil {
+		return nil, err
+	}
+	a.oidc, err = newOIDCAccounts(p)
 	return a, err
+}
+
+// signSignIn returns the value of the cookie of a sign-in.
+func (a *accounts) signSignIn(name string, generation int64, until time.Time) string {
+	text := strconv.FormatInt(generation, 10)
+	return text + "." + a.signer.sign(name, text+" "+a.users[name].text, until)
+}
+
+// verifySignIn returns the user and the generation of a value of signSignIn.
+func (a *accounts) verifySignIn(value string) (name string, generation int64, ok bool) {
+	text, signed, _ := strings.Cut(value, ".")
+	generation, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return "", 0, false
+	}
+	name, ok = a.signer.verify(signed, signInLifetime, func(name string) (string, bool) {
+		user, known := a.users[name]
+		return text + " " + user.text, known
+	})
+	return name, generation, ok
 }
 
 // open reports whether every request is accepted without proof of identity.
@@ -87,7 +122,10 @@ func (a *accounts) identify(r *http.Request) (Identity, error) {
 		strings.EqualFold(scheme, "Bearer") {
 		return a.bearer(clientOf(r, a.proxy), strings.TrimSpace(token))
 	}
-	return a.signedIn(r), nil
+	if identity := a.signedIn(r); !identity.unauthenticated() {
+		return identity, nil
+	}
+	return a.signedInByOIDC(r), nil
 }
 
 func (a *accounts) named(r *http.Request, names []string) (Identity, error) {
@@ -96,10 +134,19 @@ func (a *accounts) named(r *http.Request, names []string) (Identity, error) {
 			"names a user in %s, but %s is not among the networks of the trusted proxy.",
 			a.proxy.UserHeader, peer)}
 	}
+	if !a.proxy.hasSecret(r.Header) {
+		return Identity{}, &refusal{status: http.StatusForbidden, text: fmt.Sprintf("The request "+
+			"names a user in %s, but does not have the secret of the trusted proxy in %s.",
+			a.proxy.UserHeader, a.proxy.SecretHeader)}
+	}
 	name := strings.TrimSpace(names[0])
 	if len(names) > 1 || !isUserName(name) {
 		return Identity{}, &refusal{status: http.StatusForbidden,
 			text: "The trusted proxy names no single user in " + a.proxy.UserHeader + "."}
+	}
+	if a.taken(name) {
+		return Identity{}, &refusal{status: http.StatusForbidden, text: "The trusted proxy names " +
+			"a user who has the name of a user or a token of the configuration."}
 	}
 	return Identity{Name: name, Role: a.proxy.roleOf(name), By: ByProxy}, nil
 }
@@ -116,12 +163,19 @@ func (a *accounts) bearer(client netip.Addr, token string) (Identity, error) {
 	}
 	sum := sha256.Sum256([]byte(token))
 	var found Identity
+	var expires time.Time
 	for _, t := range a.tokens {
 		if subtle.ConstantTimeCompare(sum[:], t.sum) == 1 {
-			found = Identity{Name: t.name, Role: t.role, By: ByToken}
+			found = Identity{Name: t.name, Role: t.role, By: ByToken, Scope: t.scope}
+			expires = t.expires
 		}
 	}
-	if !found.unauthenticated() {
+	switch {
+	case found.unauthenticated():
+	case !expires.IsZero() && !time.Now().Before(expires):
+		return Identity{}, &refusal{status: http.StatusUnauthorized, text: fmt.Sprintf(
+			"This token expired at %s.", expires.UTC().Format(time.RFC3339))}
+	default:
 		return found, nil
 	}
 	if err := a.throttle.tokenFailed(client, sum[:]); err != nil {
@@ -133,8 +187,8 @@ func (a *accounts) bearer(client netip.Addr, token string) (Identity, error) {
 // signedIn returns the user of a valid cookie. It ignores other cookies.
 func (a *accounts) signedIn(r *http.Request) Identity {
 	for _, cookie := range r.CookiesNamed(cookieName(r, a.proxy)) {
-		name, ok := a.signer.verify(cookie.Value, a.users)
-		if ok {
+		name, generation, ok := a.verifySignIn(cookie.Value)
+		if ok && generation >= a.generations.of(r.Context(), name, generationsInterval) {
 			return Identity{Name: name, Role: a.users[name].role, By: ByPassword}
 		}
 	}

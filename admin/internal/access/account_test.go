@@ -94,8 +94,7 @@ func TestCookieExpires(t *testing.T) {
 			if got := status(t, o, cookie); got != http.StatusSeeOther {
 				t.Errorf("%s: at its end: %d", name, got)
 			}
-			early := newGuard(t, o).rules().
-				accounts.signer.sign("anna", o.Users[0].PasswordHash,
+			early := newGuard(t, o).rules().accounts.signSignIn("anna", 0,
 				time.Now().Add(signInLifetime+2*clockMargin))
 			if got := status(t, o, &http.Cookie{Name: secureCookie, Value: early}); got != http.StatusSeeOther {
 				t.Errorf("%s: signed by a clock far ahead: %d", name, got)
@@ -108,10 +107,11 @@ func TestForgedCookies(t *testing.T) {
 	o := testPolicy(t)
 	handler := newHandler(t, o)
 	vera := accesstest.CookieOf(t, handler, "vera", "staple")
-	parts := strings.Split(vera.Value, ".")
+	generation, signed, _ := strings.Cut(vera.Value, ".")
+	parts := strings.Split(signed, ".")
 	encode := base64.RawURLEncoding.EncodeToString
 	later := parts[1][:len(parts[1])-1] + string(rune('0'+(parts[1][len(parts[1])-1]-'0'+1)%10))
-	otherReplica, err := newSigner(nil, []User{{Name: "anna", PasswordHash: "guessed"}})
+	otherReplica, err := newSigner(signInKeys, nil, []User{{Name: "anna", PasswordHash: "guessed"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,14 +123,18 @@ func TestForgedCookies(t *testing.T) {
 		"short signature": parts[0] + "." + parts[1] + "." + parts[2][:20],
 		"a part more":     vera.Value + ".x", "no base64": "!." + parts[1] + "." + parts[2],
 		"long": strings.Repeat("x", 5000),
-		"another replica": otherReplica.sign("anna", o.Users[0].PasswordHash,
+		"another replica": otherReplica.sign("anna", "0 "+o.Users[0].PasswordHash,
 			time.Now().Add(time.Hour)),
-		"end with a sign": parts[0] + ".+" + parts[1] + "." + parts[2],
+		"end with a sign":    parts[0] + ".+" + parts[1] + "." + parts[2],
+		"no generation":      "." + signed,
+		"another generation": "1." + signed, "generation with a sign": "+" + vera.Value,
 	} {
-		if reply := accesstest.Ask(handler, http.MethodGet, "/",
-			accesstest.WithCookie(&http.Cookie{Name: secureCookie,
-				Value: value})); reply.Code != http.StatusSeeOther {
-			t.Errorf("%s: %d", name, reply.Code)
+		for _, value := range []string{value, generation + "." + value} {
+			if reply := accesstest.Ask(handler, http.MethodGet, "/",
+				accesstest.WithCookie(&http.Cookie{Name: secureCookie,
+					Value: value})); reply.Code != http.StatusSeeOther {
+				t.Errorf("%s: got %d, want 303", name, reply.Code)
+			}
 		}
 	}
 	// Two users whose hashes are copies of each other are still two.
@@ -138,10 +142,10 @@ func TestForgedCookies(t *testing.T) {
 	same.CookieKeys, same.Users[0].PasswordHash = [][]byte{[]byte(strings.Repeat("k", 32))},
 		same.Users[1].PasswordHash
 	twins := newHandler(t, same)
-	rest := strings.SplitN(accesstest.CookieOf(t, twins, "vera", "staple").Value, ".", 2)[1]
+	rest := strings.SplitN(accesstest.CookieOf(t, twins, "vera", "staple").Value, ".", 3)[2]
 	if reply := accesstest.Ask(twins, http.MethodGet, "/",
 		accesstest.WithCookie(&http.Cookie{Name: secureCookie,
-			Value: encode([]byte("anna")) + "." + rest})); reply.Code != http.StatusSeeOther {
+			Value: "0." + encode([]byte("anna")) + "." + rest})); reply.Code != http.StatusSeeOther {
 		t.Errorf("another name with the same hash: %d", reply.Code)
 	}
 	// A second cookie of the name, set by somebody else, does not hide ours.
@@ -160,8 +164,33 @@ func TestRoleIsConfigured(t *testing.T) {
 	request.Host = accesstest.Host
 	request.AddCookie(cookie)
 	if got, err := newGuard(t, o).rules().accounts.identify(request); err != nil ||
-		got != (Identity{"anna", Viewer, ByPassword}) {
+		got != (Identity{Name: "anna", Role: Viewer, By: ByPassword}) {
 		t.Errorf("identity is %+v, %v", got, err)
+	}
+}
+
+// TestPolicyAppliesToSignInsAtOnce reloads roles and users.
+func TestPolicyAppliesToSignInsAtOnce(t *testing.T) {
+	policy := testPolicy(t)
+	guard := newGuard(t, policy)
+	request := httptest.NewRequest(http.MethodGet, "/", nil)
+	request.Host = accesstest.Host
+	request.AddCookie(accesstest.CookieOf(t, handlerOf(guard), "anna", "correct horse"))
+	for _, want := range []Role{Operator, Viewer, Operator} {
+		policy.Users[0].Role = want
+		if err := guard.Set(policy); err != nil {
+			t.Fatal(err)
+		}
+		if got, known := guard.Identify(request); !known || got.Role != want {
+			t.Errorf("identity is %+v, want a role %s", got, want)
+		}
+	}
+	policy.Users = policy.Users[1:]
+	if err := guard.Set(policy); err != nil {
+		t.Fatal(err)
+	}
+	if got, known := guard.Identify(request); known {
+		t.Errorf("a removed user is %+v", got)
 	}
 }
 
@@ -179,26 +208,26 @@ func TestIdentify(t *testing.T) {
 		refused int
 	}{
 		{"stranger", nil, Identity{}, 0},
-		{"token", []func(*http.Request){bearer(accesstest.DeployToken)}, Identity{"deploy", Operator, ByToken},
+		{"token", []func(*http.Request){bearer(accesstest.DeployToken)}, Identity{Name: "deploy", Role: Operator, By: ByToken},
 			0},
 		{"viewer's token", []func(*http.Request){bearer("probe-token")},
-			Identity{"probe", Viewer, ByToken}, 0},
+			Identity{Name: "probe", Role: Viewer, By: ByToken}, 0},
 		{"scraper's token", []func(*http.Request){bearer("scrape-token")},
-			Identity{"prometheus", Scraper, ByToken}, 0},
-		{"scheme in lower case", []func(*http.Request){accesstest.WithHeader("Authorization", "bearer "+accesstest.DeployToken)}, Identity{"deploy", Operator, ByToken}, 0},
+			Identity{Name: "prometheus", Role: Scraper, By: ByToken}, 0},
+		{"scheme in lower case", []func(*http.Request){accesstest.WithHeader("Authorization", "bearer "+accesstest.DeployToken)}, Identity{Name: "deploy", Role: Operator, By: ByToken}, 0},
 		{"wrong token", []func(*http.Request){bearer(accesstest.DeployToken + "x")}, Identity{}, 401},
 		{"token's hash", []func(*http.Request){bearer(accesstest.Sum(accesstest.DeployToken))}, Identity{}, 401},
 		{"empty token", []func(*http.Request){bearer("")}, Identity{}, 401},
 		{"Basic", []func(*http.Request){func(r *http.Request) { r.SetBasicAuth("anna", "correct horse") }}, Identity{}, 0},
 		{"proxy", []func(*http.Request){trusted, named("petra@example.com")},
-			Identity{"petra@example.com", Viewer, ByProxy}, 0},
+			Identity{Name: "petra@example.com", Role: Viewer, By: ByProxy}, 0},
 		{"proxy's operator", []func(*http.Request){trusted, named("olga@example.com")},
-			Identity{"olga@example.com", Operator, ByProxy}, 0},
+			Identity{Name: "olga@example.com", Role: Operator, By: ByProxy}, 0},
 		{"proxy's name with a colon", []func(*http.Request){trusted, named("google-oauth2:petra")},
-			Identity{"google-oauth2:petra", Viewer, ByProxy}, 0},
-		{"proxy and its own token", []func(*http.Request){trusted, named("olga@example.com"), bearer("eyJ")}, Identity{"olga@example.com", Operator, ByProxy}, 0},
+			Identity{Name: "google-oauth2:petra", Role: Viewer, By: ByProxy}, 0},
+		{"proxy and its own token", []func(*http.Request){trusted, named("olga@example.com"), bearer("eyJ")}, Identity{Name: "olga@example.com", Role: Operator, By: ByProxy}, 0},
 		{"proxy without a name", []func(*http.Request){trusted}, Identity{}, 0},
-		{"proxy, mapped address", []func(*http.Request){accesstest.From("[::ffff:10.1.2.3]:999"), named("petra")}, Identity{"petra", Viewer, ByProxy}, 0},
+		{"proxy, mapped address", []func(*http.Request){accesstest.From("[::ffff:10.1.2.3]:999"), named("petra")}, Identity{Name: "petra", Role: Viewer, By: ByProxy}, 0},
 		{"name from elsewhere", []func(*http.Request){elsewhere, named("olga@example.com")},
 			Identity{}, 403},
 		{"empty name from elsewhere", []func(*http.Request){elsewhere, named("")}, Identity{}, 403},
@@ -233,7 +262,7 @@ func TestTokensAreNotPasswords(t *testing.T) {
 	handler := newHandler(t, testPolicy(t))
 	for _, wrong := range [][2]string{{"deploy", accesstest.DeployToken}, {"olga@example.com", ""}} {
 		if reply := accesstest.SignIn(handler, wrong[0], wrong[1]); reply.Code != http.StatusForbidden {
-			t.Errorf("%v: %d", wrong, reply.Code)
+			t.Errorf("%v: got %d, want 403", wrong, reply.Code)
 		}
 	}
 	reply := accesstest.Ask(handler, http.MethodGet, "/api/v1/locks",

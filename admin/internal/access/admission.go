@@ -7,17 +7,19 @@ import (
 	"strings"
 )
 
-// Level is the permission that a route requires.
+// Level is the proof of identity that a route requires.
 type Level int
 
 // The levels.
 const (
-	ForProbes    Level = iota // everybody, under any host name: load balancers use the address
-	ForAnybody                // everybody, also without sign-in
-	ForViewers                // every identity except scrapers
-	ForScrapers               // every identity
-	ForOperators              // identities that may act
+	ForProbes     Level = iota // everybody, under any host name: load balancers use the address
+	ForAnybody                 // everybody, also without sign-in
+	ForIdentities              // everybody with a proof of identity
 )
+
+// ActionHeader is the header by which programs mark their actions. Neither a redirect nor an HTML
+// form can add it.
+const ActionHeader = "X-Holdfast-Action"
 
 // Admit wraps a route in the check of its level.
 func (g *Guard) Admit(who Level, next http.HandlerFunc) http.Handler {
@@ -26,7 +28,30 @@ func (g *Guard) Admit(who Level, next http.HandlerFunc) http.Handler {
 	}
 	crossOrigin := http.NewCrossOriginProtection()
 	crossOrigin.SetDenyHandler(http.HandlerFunc(g.refuseCrossOrigin))
-	return g.guardHost(crossOrigin.Handler(g.identified(who, next)))
+	return g.guardHost(crossOrigin.Handler(g.guardActions(g.identified(who, next))))
+}
+
+// guardActions refuses actions on a server without users that neither come from its own pages nor
+// have ActionHeader. Otherwise a service could redirect a request of a program on this machine,
+// such as an http job, to an action. CrossOriginProtection has compared the header Origin with
+// Host, unless there is a Sec-Fetch-Site.
+func (g *Guard) guardActions(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		site := r.Header.Get("Sec-Fetch-Site")
+		switch {
+		case isSafe(r.Method), !g.rules().accounts.open(), r.Header.Get(ActionHeader) == "1",
+			site == "same-origin", site == "" && r.Header.Get("Origin") != "":
+			next.ServeHTTP(w, r)
+		default:
+			g.pages.Refuse(w, r, http.StatusForbidden, "This server has no users. It accepts "+
+				"actions from its own pages, or with the header "+ActionHeader+": 1.")
+		}
+	})
+}
+
+// isSafe reports whether requests with the method only read.
+func isSafe(method string) bool {
+	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
 }
 
 func (g *Guard) refuseCrossOrigin(w http.ResponseWriter, r *http.Request) {
@@ -41,7 +66,7 @@ func (g *Guard) identified(who Level, next http.HandlerFunc) http.Handler {
 		case who == ForAnybody:
 		case errors.As(err, &refused):
 			g.refusals.warn().Stringer("client", clientOf(r, g.rules().proxy)).Err(refused).
-				Msg("admin request was refused")
+				Str("request_id", SourceOf(r).RequestID).Msg("admin request was refused")
 			if refused.left > 0 {
 				retryAfter(w, refused.left)
 			}
@@ -51,15 +76,8 @@ func (g *Guard) identified(who Level, next http.HandlerFunc) http.Handler {
 		case identity.unauthenticated():
 			g.requireSignIn(w, r)
 			return
-		case identity.Role == Scraper && who != ForScrapers:
-			g.pages.Refuse(w, r, http.StatusForbidden, "This token is valid only for the metrics.")
-			return
-		case who == ForOperators && identity.Role != Operator:
-			g.pages.Refuse(w, r, http.StatusForbidden,
-				"This action requires the role operator.")
-			return
 		}
-		next(w, withIdentity(r, identity))
+		next(w, withIdentity(r, identity, g.rules().authorizer))
 	})
 }
 

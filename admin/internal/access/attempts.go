@@ -21,6 +21,7 @@ type attemptCounts struct {
 type attemptCount struct {
 	count int
 	until time.Time
+	last  time.Time // when the last attempt was counted or allowed here
 }
 
 func newAttemptCounts() *attemptCounts {
@@ -29,6 +30,10 @@ func newAttemptCounts() *attemptCounts {
 
 func (t *attemptCounts) CountFailures(_ context.Context,
 	keys ...string) ([]storage.Failures, error) {
+	return t.counts(keys), nil
+}
+
+func (t *attemptCounts) counts(keys []string) []storage.Failures {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	found := make([]storage.Failures, len(keys))
@@ -37,7 +42,7 @@ func (t *attemptCounts) CountFailures(_ context.Context,
 			found[i] = storage.Failures{Count: t.byKey[key].count, Left: left}
 		}
 	}
-	return found, nil
+	return found
 }
 
 func (t *attemptCounts) AddFailure(_ context.Context, window time.Duration, keys ...string) error {
@@ -53,6 +58,7 @@ func (t *attemptCounts) AddFailure(_ context.Context, window time.Duration, keys
 			one = attemptCount{until: now.Add(window)}
 		}
 		one.count++
+		one.last = now
 		t.byKey[key] = one
 	}
 	return nil
@@ -66,7 +72,7 @@ func (t *attemptCounts) raise(keys []string, shared []storage.Failures) {
 	for i, failures := range shared {
 		one, known := t.byKey[keys[i]]
 		if !now.Before(one.until) {
-			one = attemptCount{}
+			one = attemptCount{last: now}
 		}
 		if failures.Count <= one.count {
 			continue
@@ -75,8 +81,45 @@ func (t *attemptCounts) raise(keys []string, shared []storage.Failures) {
 			t.evict(now)
 		}
 		left := cmp.Or(failures.Left, time.Second)
-		t.byKey[keys[i]] = attemptCount{count: failures.Count, until: now.Add(left)}
+		one.count, one.until = failures.Count, now.Add(left)
+		t.byKey[keys[i]] = one
 	}
+}
+
+// wait returns how long the next attempt has to wait: 0, unless a limit is reached and its last
+// attempt is less than slowInterval ago.
+func (t *attemptCounts) wait(limits []limit) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.waitLocked(limits, time.Now())
+}
+
+func (t *attemptCounts) waitLocked(limits []limit, now time.Time) (left time.Duration) {
+	for _, l := range limits {
+		one := t.byKey[l.key]
+		if one.count >= l.failures && now.Before(one.until) {
+			left = max(left, min(one.last.Add(slowInterval).Sub(now), one.until.Sub(now)))
+		}
+	}
+	return left
+}
+
+// take returns wait. If that is 0, the attempt is allowed, and the next one has to wait for
+// slowInterval at each limit that is reached.
+func (t *attemptCounts) take(limits []limit) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	if left := t.waitLocked(limits, now); left > 0 {
+		return left
+	}
+	for _, l := range limits {
+		if one := t.byKey[l.key]; one.count >= l.failures && now.Before(one.until) {
+			one.last = now
+			t.byKey[l.key] = one
+		}
+	}
+	return 0
 }
 
 // evict deletes expired counts, and if there are none the one that expires first.

@@ -39,8 +39,9 @@ func fetchAlone(url string) (string, error) {
 
 // gate is a handler whose answers wait.
 type gate struct {
-	entered chan struct{}
-	leave   chan struct{}
+	entered  chan struct{}
+	leave    chan struct{}
+	accepted chan string // addresses of the clients of accepted connections
 }
 
 func (g gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -75,9 +76,14 @@ func limitedTo(t *testing.T, limits ConnectionLimits) (net.Listener, gate) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := gate{make(chan struct{}), make(chan struct{})}
+	g := gate{make(chan struct{}), make(chan struct{}), make(chan string, 1024)}
 	listener := Limit(inner, limits)
-	server := &http.Server{Handler: Track(g), ConnContext: WithConnection}
+	server := &http.Server{Handler: Track(g), ConnContext: WithConnection,
+		ConnState: func(c net.Conn, state http.ConnState) {
+			if state == http.StateNew {
+				g.accepted <- c.RemoteAddr().String()
+			}
+		}}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {
@@ -134,8 +140,8 @@ func TestActiveRequestsAreNotCutOff(t *testing.T) {
 		})
 		g.await(t)
 	}
-	if _, err := fetchAlone("http://" + address + "/"); err == nil {
-		t.Error("a fourth found a place")
+	if body, err := fetchAlone("http://" + address + "/"); err == nil {
+		t.Errorf("got the answer %q on a fourth connection, want an error", body)
 	}
 	close(g.leave)
 	fetches.Wait()
@@ -201,6 +207,9 @@ func TestProbesAreAnsweredBeyondTheLimit(t *testing.T) {
 		t.Errorf("a page: %s, %v", got.Status, got.Header)
 	}
 	early := dialFrom(t, "127.0.0.1", address)
+	for <-g.accepted != early.LocalAddr().String() {
+		// Accepted later, it would replace a connection whose client is reading its answer.
+	}
 	close(g.leave)
 	fetches.Wait()
 	go func() { <-g.entered }()

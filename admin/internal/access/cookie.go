@@ -22,25 +22,33 @@ const (
 	plainCookie = "holdfast"
 )
 
-// signer creates and verifies the values of cookies: a user's name and an expiry, signed with a key
-// that every replica has. No sign-in is stored, so a cookie of one replica is valid on all.
+// signer creates and verifies the values of cookies for one purpose: a user's name and an expiry,
+// signed with a key that every replica has. So a cookie of one replica is valid on all.
 //
-// The signature covers the user's password hash, so a changed password or a removed user ends all
-// sign-ins. The cookie does not contain the role. The configured role applies.
+// The signature also covers a text that the value does not contain. For a sign-in this is the
+// user's password hash, so a changed password or a removed user ends all sign-ins, and the
+// generation of the user. The cookie does not contain the role. The configured role applies.
 type signer struct {
 	keys    [][]byte          // the first one signs
 	derived map[string][]byte // by user, if no keys are configured
 }
 
-const keyInfo = "holdfast admin sign-in"
+// The purposes of keys.
+const (
+	signInKeys      = "holdfast admin sign-in"
+	browserKeys     = "holdfast admin known browser"
+	oidcKeys        = "holdfast admin OpenID Connect sign-in"
+	oidcAttemptKeys = "holdfast admin OpenID Connect attempt"
+)
 
-// newSigner derives keys from the users' password hashes if no keys are given. Replicas with one
-// configuration derive the same keys, and nobody can compute them without the hash. Each user has a
-// separate key, so that replicas whose user lists differ still agree on common users.
-func newSigner(given [][]byte, users []User) (*signer, error) {
+// newSigner returns a signer for one purpose, which accepts no values of another one. It derives
+// keys from the users' password hashes if no keys are given. Replicas with one configuration derive
+// the same keys, and nobody can compute them without the hash. Each user has a separate key, so
+// that replicas whose user lists differ still agree on common users.
+func newSigner(purpose string, given [][]byte, users []User) (*signer, error) {
 	s := &signer{derived: make(map[string][]byte)}
 	for _, secret := range given {
-		key, err := hkdf.Key(sha256.New, secret, nil, keyInfo, sha256.Size)
+		key, err := hkdf.Key(sha256.New, secret, nil, purpose, sha256.Size)
 		if err != nil {
 			return nil, err
 		}
@@ -50,7 +58,7 @@ func newSigner(given [][]byte, users []User) (*signer, error) {
 		return s, nil
 	}
 	for _, user := range users {
-		key, err := hkdf.Key(sha256.New, []byte(user.PasswordHash), nil, keyInfo+" "+user.Name,
+		key, err := hkdf.Key(sha256.New, []byte(user.PasswordHash), nil, purpose+" "+user.Name,
 			sha256.Size)
 		if err != nil {
 			return nil, err
@@ -71,25 +79,28 @@ func (s *signer) keysOf(name string) [][]byte {
 	return nil
 }
 
-// sign returns a cookie's value for a configured user.
-func (s *signer) sign(name, hash string, until time.Time) string {
+// sign returns a cookie's value for a configured user. bound is what verify gets for this user.
+func (s *signer) sign(name, bound string, until time.Time) string {
 	end := strconv.FormatInt(until.Unix(), 10)
 	return base64.RawURLEncoding.EncodeToString([]byte(name)) + "." + end + "." +
-		base64.RawURLEncoding.EncodeToString(signature(s.keysOf(name)[0], name, end, hash))
+		base64.RawURLEncoding.EncodeToString(signature(s.keysOf(name)[0], name, end, bound))
 }
 
-func signature(key []byte, name, end, hash string) []byte {
+func signature(key []byte, name, end, bound string) []byte {
 	mac := hmac.New(sha256.New, key)
-	for _, part := range []string{name, end, hash} { // no part contains NUL
+	for _, part := range []string{name, end, bound} { // no part contains NUL
 		mac.Write([]byte(part))
 		mac.Write([]byte{0})
 	}
 	return mac.Sum(nil)
 }
 
-// verify returns the user that a valid, unexpired value was signed for.
-func (s *signer) verify(value string, users map[string]account) (string, bool) {
-	const longest = 1024
+// verify returns the user that a valid, unexpired value was signed for. Values live for at most
+// lifetime. bound returns the text that the signature of a user's value covers, and false for
+// unknown users.
+func (s *signer) verify(value string, lifetime time.Duration,
+	bound func(name string) (string, bool)) (string, bool) {
+	const longest = 3500 // a browser keeps 4096 bytes
 	parts := strings.Split(value, ".")
 	if len(value) > longest || len(parts) != 3 {
 		return "", false
@@ -101,13 +112,13 @@ func (s *signer) verify(value string, users map[string]account) (string, bool) {
 		return "", false
 	}
 	name := string(raw)
-	user, known := users[name]
+	text, known := bound(name)
 	left := time.Until(time.Unix(end, 0))
-	if !known || left <= 0 || left > signInLifetime+clockMargin {
+	if !known || left <= 0 || left > lifetime+clockMargin {
 		return "", false
 	}
 	for _, key := range s.keysOf(name) {
-		if hmac.Equal(sum, signature(key, name, parts[1], user.text)) {
+		if hmac.Equal(sum, signature(key, name, parts[1], text)) {
 			return name, true
 		}
 	}

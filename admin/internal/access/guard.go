@@ -25,20 +25,26 @@ type Pages interface {
 // Guard identifies the senders of requests and admits those that the policy allows. It is safe for
 // concurrent use.
 type Guard struct {
-	current  atomic.Pointer[rules]
-	throttle *throttle // of sign-ins
-	pages    Pages
-	log      zerolog.Logger
-	refusals *refusalLog
+	current     atomic.Pointer[rules]
+	throttle    *throttle // of sign-ins
+	generations *generations
+	pages       Pages
+	log         zerolog.Logger
+	refusals    *refusalLog
 }
 
-// NewGuard expects a policy that Policy.Check accepted. Attempts counts failed sign-ins for all
-// replicas; nil: the guard counts its own.
-func NewGuard(p Policy, attempts storage.Attempts, pages Pages,
-	log zerolog.Logger) (*Guard, error) {
+// Shared is what all replicas know of sign-ins.
+type Shared struct {
+	Attempts storage.Attempts // counts failed sign-ins; nil: the guard counts its own
+	SignOuts storage.SignOuts // nil: a sign-out is valid for this replica
+}
+
+// NewGuard expects a policy that Policy.Check accepted.
+func NewGuard(p Policy, shared Shared, pages Pages, log zerolog.Logger) (*Guard, error) {
 	g := &Guard{pages: pages, log: log, refusals: &refusalLog{log: log},
 		throttle: &throttle{own: newAttemptCounts(), tokens: newAttemptCounts(),
-			shared: attempts, log: log}}
+			shared: shared.Attempts, log: log},
+		generations: newGenerations(shared.SignOuts, log)}
 	return g, g.Set(p)
 }
 
@@ -46,7 +52,7 @@ func (g *Guard) rules() *rules { return g.current.Load() }
 
 // Try returns the error that Set would return for this policy, or nil.
 func (g *Guard) Try(p Policy) error {
-	_, err := newRules(p, g.throttle)
+	_, err := newRules(p, g.throttle, g.generations)
 	return err
 }
 
@@ -54,7 +60,7 @@ func (g *Guard) Try(p Policy) error {
 // Users who were removed or have another password must sign in again. Counts of failed sign-ins go
 // on.
 func (g *Guard) Set(p Policy) error {
-	next, err := newRules(p, g.throttle)
+	next, err := newRules(p, g.throttle, g.generations)
 	if err != nil {
 		return err
 	}
@@ -78,10 +84,15 @@ func (g *Guard) ClientOf(r *http.Request) netip.Addr {
 // suffix distinguishes the cookies of the server; that of the sign-in has none.
 func (g *Guard) SetCookie(w http.ResponseWriter, r *http.Request, suffix, value string,
 	lifetime time.Duration) {
+	g.setCookie(w, r, suffix, value, lifetime, http.SameSiteStrictMode)
+}
+
+func (g *Guard) setCookie(w http.ResponseWriter, r *http.Request, suffix, value string,
+	lifetime time.Duration, sameSite http.SameSite) {
 	name := cookieName(r, g.rules().proxy)
 	cookie := &http.Cookie{
 		Name: name + suffix, Value: value, Path: "/", MaxAge: int(lifetime.Seconds()),
-		HttpOnly: true, Secure: name == secureCookie, SameSite: http.SameSiteStrictMode,
+		HttpOnly: true, Secure: name == secureCookie, SameSite: sameSite,
 	}
 	if value == "" {
 		cookie.MaxAge = -1

@@ -24,9 +24,9 @@ func testPolicy(t *testing.T) Policy {
 		Hosts: []string{accesstest.Host},
 		Users: []User{testUser(t, "anna", "correct horse", Operator),
 			testUser(t, "vera", "staple", Viewer)},
-		Tokens: []Token{{"deploy", Operator, accesstest.Sum(accesstest.DeployToken)},
-			{"probe", Viewer, accesstest.Sum("probe-token")},
-			{"prometheus", Scraper, accesstest.Sum("scrape-token")}},
+		Tokens: []Token{{Name: "deploy", Role: Operator, Hash: accesstest.Sum(accesstest.DeployToken)},
+			{Name: "probe", Role: Viewer, Hash: accesstest.Sum("probe-token")},
+			{Name: "prometheus", Role: Scraper, Hash: accesstest.Sum("scrape-token")}},
 		Proxy: &Proxy{
 			Networks:   []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")},
 			UserHeader: "X-Forwarded-User", Role: Viewer, Operators: []string{"olga@example.com"},
@@ -53,7 +53,12 @@ func newGuard(t *testing.T, p Policy) *Guard {
 func newGuardWith(t *testing.T, p Policy, attempts storage.Attempts, log zerolog.Logger) *Guard {
 	t.Helper()
 	p.Check(func(format string, args ...any) { t.Errorf(format, args...) })
-	guard, err := NewGuard(p, attempts, texts{}, log)
+	return newSharedGuard(t, p, Shared{Attempts: attempts}, log)
+}
+
+func newSharedGuard(t *testing.T, p Policy, shared Shared, log zerolog.Logger) *Guard {
+	t.Helper()
+	guard, err := NewGuard(p, shared, texts{}, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,6 +76,10 @@ func handlerOf(guard *Guard) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /login", guard.Admit(ForAnybody, signIn.ShowForm))
 	mux.Handle("POST /login", guard.Admit(ForAnybody, signIn.Submit))
-	mux.Handle("/", guard.Admit(ForViewers, func(http.ResponseWriter, *http.Request) {}))
+	mux.Handle("GET "+StartPath, guard.Admit(ForAnybody, signIn.StartOIDC))
+	mux.Handle("GET "+CallbackPath, guard.Admit(ForAnybody, signIn.FinishOIDC))
+	mux.Handle("GET "+SignedOutPath, guard.Admit(ForAnybody, signIn.SignedOut))
+	mux.Handle("POST /logout", guard.Admit(ForIdentities, signIn.SignOut))
+	mux.Handle("/", guard.Admit(ForIdentities, func(http.ResponseWriter, *http.Request) {}))
 	return mux
 }

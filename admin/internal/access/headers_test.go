@@ -54,6 +54,6 @@ func TestHeaders(t *testing.T) {
 	}
 	if strings.Contains(contentPolicy, "unsafe") ||
 		!strings.Contains(contentPolicy, "; script-src 'self'; style-src 'self'; ") {
-		t.Error("policy allows scripts or styles that are not files of ours")
+		t.Errorf("got the policy %q, want only scripts and styles of this server", contentPolicy)
 	}
 }

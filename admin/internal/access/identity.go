@@ -1,27 +1,30 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"net/http"
+
+	"github.com/holdfast-dev/holdfast/jobs/permission"
 )
 
-// Role is a set of permissions.
+// Role is the name of a set of permissions.
 type Role string
 
-// The roles.
+// Predefined roles.
 const (
-	Viewer   Role = "viewer"   // reads
-	Operator Role = "operator" // reads and acts
-	Scraper  Role = "metrics"  // reads only the metrics; for tokens
+	Viewer   Role = permission.Viewer
+	Operator Role = permission.Operator
+	Scraper  Role = permission.MetricsReader
 )
-
-func (r Role) known() bool { return r == Viewer || r == Operator }
 
 // Identity is the sender of a request.
 type Identity struct {
 	Name string // "" on a server without users
 	Role Role   // "" without proof of identity
 	By   Proof
+	// Scope limits a token to a part of its role; nil: no limit.
+	Scope *permission.Grant
 }
 
 // Proof is how the sender was identified.
@@ -31,6 +34,7 @@ type Proof string
 const (
 	ByPassword Proof = "password" // a cookie of a sign-in
 	ByToken    Proof = "token"
+	ByOIDC     Proof = "oidc" // a cookie of a sign-in by OpenID Connect
 	ByProxy    Proof = "proxy"
 	ByLoopback Proof = "loopback" // the server has no users
 )
@@ -39,7 +43,17 @@ const (
 func (i Identity) unauthenticated() bool { return i.Role == "" }
 
 // SignsOut reports whether there is a sign-in that can be ended here.
-func (i Identity) SignsOut() bool { return i.By == ByPassword }
+func (i Identity) SignsOut() bool { return i.By == ByPassword || i.By == ByOIDC }
+
+// subject returns the identity as the authorizer gets it.
+func (i Identity) subject(by permission.Authorizer) permission.Subject {
+	proof := i.By
+	if proof == ByLoopback {
+		proof = ""
+	}
+	return permission.Subject{Authorizer: by, Identity: permission.Identity{Name: i.Name,
+		Role: string(i.Role), Proof: cmp.Or(string(proof), "none"), Scope: i.Scope}}
+}
 
 type identityKey struct{}
 
@@ -49,6 +63,8 @@ func IdentityOf(r *http.Request) Identity {
 	return identity
 }
 
-func withIdentity(r *http.Request, i Identity) *http.Request {
-	return r.WithContext(context.WithValue(r.Context(), identityKey{}, i))
+// withIdentity returns the request with its sender, about whose permissions the authorizer decides.
+func withIdentity(r *http.Request, i Identity, by permission.Authorizer) *http.Request {
+	ctx := permission.With(r.Context(), i.subject(by))
+	return r.WithContext(context.WithValue(ctx, identityKey{}, i))
 }

@@ -3,7 +3,6 @@ package access
 import (
 	"context"
 	"errors"
-	"net/netip"
 
 	"github.com/holdfast-dev/holdfast/admin/password"
 )
@@ -44,9 +43,8 @@ func newPasswordChecker(users map[string]account, t *throttle) *passwordChecker 
 // check returns errWrongPassword, a *throttledError, errManyChecks if the queue is full, or the
 // error of ctx if it ended before the check began. It reads the limits again after it has its turn,
 // so that many concurrent guesses cannot pass them together.
-func (d *passwordChecker) check(ctx context.Context, client netip.Addr, name,
-	password string) error {
-	if err := d.throttle.checkOwn(ctx, attemptKeys(name, client)); err != nil {
+func (d *passwordChecker) check(ctx context.Context, a attempt, password string) error {
+	if err := d.throttle.checkOwn(a); err != nil {
 		return err // without a place in the queue
 	}
 	select {
@@ -61,13 +59,13 @@ func (d *passwordChecker) check(ctx context.Context, client netip.Addr, name,
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if err := d.throttle.check(ctx, name, client); err != nil {
+	if err := d.throttle.check(ctx, a); err != nil {
 		return err
 	}
-	if d.matches(name, password) {
+	if d.matches(a.name, password) {
 		return nil
 	}
-	return errors.Join(errWrongPassword, d.throttle.failed(ctx, name, client))
+	return errors.Join(errWrongPassword, d.throttle.failed(ctx, a))
 }
 
 // matches reports whether the password is the user's. Its duration does not depend on the name.

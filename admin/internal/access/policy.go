@@ -4,19 +4,27 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
-	"unicode"
+	"time"
 	"unicode/utf8"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/admin/password"
+	"github.com/holdfast-dev/holdfast/internal/runes"
+	"github.com/holdfast-dev/holdfast/jobs/permission"
 )
 
 // Policy says who may use the server, under which host names.
 type Policy struct {
-	Hosts      []string // beside loopback's: lower case, without port
-	Users      []User
-	Tokens     []Token
-	Proxy      *Proxy   // nil: no proxy is trusted
+	Hosts  []string // beside loopback's: lower case, without port
+	Users  []User
+	Tokens []Token
+	Proxy  *Proxy // nil: no proxy is trusted
+	OIDC   *OIDC  // nil: no provider signs people in
+	// Roles are beside the predefined ones.
+	Roles []permission.Role
+	// Authorizer decides about permissions. Nil: the roles decide. With it, roles may have any
+	// name.
+	Authorizer permission.Authorizer
 	CookieKeys [][]byte // the first one signs, all verify; none: derived from the users' hashes
 }
 
@@ -32,18 +40,29 @@ type Token struct {
 	Name string
 	Role Role
 	Hash string // SHA-256 of the token, in hexadecimal
+	// Expires is when the token ends; zero: never.
+	Expires time.Time
+	// Scope limits the token to a part of its role; nil: no limit.
+	Scope *permission.Grant
 }
 
 const minCookieKey = 32 // bytes
 
 // Guarded reports whether requests need proof of identity.
-func (p *Policy) Guarded() bool { return len(p.Users) > 0 || len(p.Tokens) > 0 || p.Proxy.names() }
+func (p *Policy) Guarded() bool {
+	return len(p.Users) > 0 || len(p.Tokens) > 0 || p.Proxy.names() || p.OIDC != nil
+}
 
 // Check calls bad for each mistake.
 func (p *Policy) Check(bad func(format string, args ...any)) {
-	p.checkUsers(bad)
-	p.checkTokens(bad)
-	p.checkProxy(bad)
+	roles := permission.NewPolicy(p.Roles, bad)
+	known := func(r Role) bool { return roles.Has(string(r)) || p.Authorizer != nil && r != "" }
+	people := func(r Role) bool { return known(r) && r != Scraper }
+	names := make(map[string]string)
+	p.checkUsers(people, names, bad)
+	p.checkTokens(known, names, bad)
+	p.checkProxy(people, names, bad)
+	p.OIDC.check(people, len(p.CookieKeys), bad)
 	for i, key := range p.CookieKeys {
 		if len(key) < minCookieKey {
 			bad("cookie key %d has %d bytes, expected at least %d", i+1, len(key), minCookieKey)
@@ -51,54 +70,88 @@ func (p *Policy) Check(bad func(format string, args ...any)) {
 	}
 }
 
-func (p *Policy) checkUsers(bad func(format string, args ...any)) {
-	seen := make(map[string]bool)
+// takeName calls bad if there is an actor of the name already. Names has the kinds of actors by
+// name. Actors of one name would be one actor in the audit log.
+func takeName(names map[string]string, kind, name string, bad func(format string, args ...any)) {
+	switch other, taken := names[name]; {
+	case taken && other == kind:
+		bad("%s %q is there twice", kind, name)
+	case taken:
+		bad("%s %q has the name of a %s: they would be one actor in the audit log", kind, name,
+			other)
+	default:
+		names[name] = kind
+	}
+}
+
+func (p *Policy) checkUsers(known func(Role) bool, names map[string]string,
+	bad func(format string, args ...any)) {
 	for i, user := range p.Users {
 		_, err := password.Parse(user.PasswordHash)
 		switch {
 		case !isUserName(user.Name):
 			bad("user %d: name %q is empty, has more than 200 bytes or a control character", i+1,
 				words.Cut(user.Name, 200))
-		case seen[user.Name]:
-			bad("user %q is there twice", user.Name)
-		case !user.Role.known():
-			bad("user %q: role is %q, expected viewer or operator", user.Name, user.Role)
+		case !known(user.Role):
+			bad("user %q: role is %q, which does not exist", user.Name, user.Role)
 		case err != nil:
 			bad("user %q: password hash: %w", user.Name, err)
 		}
-		seen[user.Name] = true
+		takeName(names, "user", user.Name, bad)
 	}
 }
 
-func (p *Policy) checkTokens(bad func(format string, args ...any)) {
+func (p *Policy) checkTokens(known func(Role) bool, names map[string]string,
+	bad func(format string, args ...any)) {
 	for i, token := range p.Tokens {
 		sum, err := hex.DecodeString(token.Hash)
 		switch {
 		case !isUserName(token.Name):
 			bad("token %d: name %q is empty, has more than 200 bytes or a control character", i+1,
 				words.Cut(token.Name, 200))
-		case !token.Role.known() && token.Role != Scraper:
-			bad("token %q: role is %q, expected viewer, operator or metrics", token.Name,
-				token.Role)
+		case !known(token.Role):
+			bad("token %q: role is %q, which does not exist", token.Name, token.Role)
 		case err != nil || len(sum) != sha256.Size:
 			bad("token %q: the hash is not the SHA-256 of a token in hexadecimal", token.Name)
 		}
+		takeName(names, "token", token.Name, bad)
 	}
 }
 
-func (p *Policy) checkProxy(bad func(format string, args ...any)) {
+const minProxySecret = 32 // bytes
+
+func (p *Policy) checkProxy(known func(Role) bool, names map[string]string,
+	bad func(format string, args ...any)) {
+	if p.Proxy == nil {
+		return
+	}
 	switch {
-	case p.Proxy == nil:
 	case len(p.Proxy.Networks) == 0:
 		bad("the proxy's networks are needed")
-	case p.Proxy.UserHeader != "" && !p.Proxy.Role.known():
-		bad("the proxy's role is %q, expected viewer or operator", p.Proxy.Role)
+	case (p.Proxy.SecretHeader == "") != (p.Proxy.Secret == ""):
+		bad("the proxy's secret and its header are needed together")
+	case p.Proxy.Secret != "" && len(p.Proxy.Secret) < minProxySecret:
+		bad("the proxy's secret has %d bytes, expected at least %d", len(p.Proxy.Secret),
+			minProxySecret)
+	case p.Proxy.UserHeader != "" && !known(p.Proxy.Role):
+		bad("the proxy's role is %q, which does not exist", p.Proxy.Role)
 	}
+	for _, name := range p.Proxy.Operators {
+		takeName(names, "operator of the proxy", name, bad)
+	}
+}
+
+// authorizer returns who decides about permissions.
+func (p *Policy) authorizer() permission.Authorizer {
+	if p.Authorizer != nil {
+		return p.Authorizer
+	}
+	return permission.NewPolicy(p.Roles, func(string, ...any) {}) // Check has reported mistakes
 }
 
 // isUserName allows names that are safe in logs, HTTP and the audit log.
 func isUserName(name string) bool {
 	const longest = 200
 	return name != "" && len(name) <= longest && utf8.ValidString(name) &&
-		!strings.ContainsFunc(name, unicode.IsControl)
+		!strings.ContainsFunc(name, runes.IsControl)
 }

@@ -1,6 +1,8 @@
 package access
 
 import (
+	"crypto/sha256"
+	"crypto/subtle"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -17,11 +19,34 @@ type Proxy struct {
 	UserHeader string
 	Role       Role     // of users who are not in Operators
 	Operators  []string // by the names in UserHeader
+	// SecretHeader is the header in which the proxy sends Secret, or "" if the proxy proves itself
+	// by Networks only. The proxy must replace it in clients' requests.
+	SecretHeader string
+	Secret       string // at least 32 bytes
 }
 
 // names reports whether the proxy signs users in.
 func (p *Proxy) names() bool { return p != nil && p.UserHeader != "" }
 
+// sent reports whether the proxy proved to have sent the request: by its address, and by its secret
+// if it has one.
+func (p *Proxy) sent(r *http.Request) bool {
+	return p.trusts(peerOf(r)) && p.hasSecret(r.Header)
+}
+
+func (p *Proxy) hasSecret(h http.Header) bool {
+	if p.SecretHeader == "" {
+		return true
+	}
+	secrets := h.Values(p.SecretHeader) // several: the proxy did not replace that of the client
+	if len(secrets) != 1 {
+		return false
+	}
+	got, want := sha256.Sum256([]byte(secrets[0])), sha256.Sum256([]byte(p.Secret))
+	return subtle.ConstantTimeCompare(got[:], want[:]) == 1
+}
+
+// trusts reports whether the address is one of the proxy's.
 func (p *Proxy) trusts(address netip.Addr) bool {
 	return p != nil && slices.ContainsFunc(p.Networks, func(n netip.Prefix) bool {
 		return n.Contains(address)
@@ -49,6 +74,9 @@ func peerOf(r *http.Request) netip.Addr {
 // in X-Forwarded-For that is not trusted. Earlier entries are the client's own claims.
 func clientOf(r *http.Request, proxy *Proxy) netip.Addr {
 	client := peerOf(r)
+	if !proxy.sent(r) {
+		return client
+	}
 	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
 	for _, hop := range slices.Backward(hops) {
 		if !proxy.trusts(client) {
@@ -65,6 +93,6 @@ func clientOf(r *http.Request, proxy *Proxy) netip.Addr {
 
 // overTLS reports whether the browser uses TLS, to this server or to the proxy.
 func overTLS(r *http.Request, proxy *Proxy) bool {
-	return r.TLS != nil || proxy.trusts(peerOf(r)) &&
+	return r.TLS != nil || proxy.sent(r) &&
 		strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
 }

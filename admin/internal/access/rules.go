@@ -1,6 +1,10 @@
 package access
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/holdfast-dev/holdfast/jobs/permission"
+)
 
 // rules are a Policy in use. They are immutable.
 type rules struct {
@@ -9,16 +13,18 @@ type rules struct {
 	users           int
 	accounts        *accounts
 	passwordChecker *passwordChecker
+	authorizer      permission.Authorizer
 }
 
 // newRules expects a policy that Policy.Check accepted.
-func newRules(p Policy, t *throttle) (*rules, error) {
-	accounts, err := newAccounts(p, t)
+func newRules(p Policy, t *throttle, g *generations) (*rules, error) {
+	accounts, err := newAccounts(p, t, g)
 	if err != nil {
 		return nil, fmt.Errorf("admin users: %w", err)
 	}
 	return &rules{
 		hosts: p.Hosts, proxy: p.Proxy, users: len(p.Users), accounts: accounts,
 		passwordChecker: newPasswordChecker(accounts.users, t),
+		authorizer:      p.authorizer(),
 	}, nil
 }

@@ -24,6 +24,7 @@ type SignInForm struct {
 	Name      string // as typed
 	ErrorText string // why the last sign-in failed
 	Passwords bool   // there are users with passwords
+	OIDC      bool   // a provider of OpenID Connect signs people in
 }
 
 // SignIn serves the sign-in page.
@@ -48,11 +49,15 @@ func (s SignIn) ShowForm(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Sec-Fetch-Site") == "cross-site" {
 		w.Header().Set("Refresh", "0")
 	}
-	s.show(w, http.StatusOK, SignInForm{Next: next})
+	s.show(w, r, http.StatusOK, SignInForm{Next: next})
 }
 
-func (s SignIn) show(w http.ResponseWriter, status int, form SignInForm) {
-	form.Passwords = s.guard.rules().users > 0
+func (s SignIn) show(w http.ResponseWriter, r *http.Request, status int, form SignInForm) {
+	rules := s.guard.rules()
+	form.Passwords, form.OIDC = rules.users > 0, rules.accounts.oidc != nil
+	if form.OIDC && form.ErrorText == "" && rules.accounts.oidc.provider.Ready(r.Context()) != nil {
+		form.ErrorText = providerTrouble
+	}
 	s.guard.pages.SignIn(w, status, form)
 }
 
@@ -67,7 +72,7 @@ func (s SignIn) Submit(w http.ResponseWriter, r *http.Request) {
 	name, password := r.PostForm.Get("user"), r.PostForm.Get("password")
 	form := SignInForm{Next: localPath(r.PostForm.Get("next")), Name: words.Cut(name, 200)}
 	if rules.users == 0 {
-		s.show(w, http.StatusForbidden, form)
+		s.show(w, r, http.StatusForbidden, form)
 		return
 	}
 	if s.withoutTLS(r) {
@@ -75,25 +80,29 @@ func (s SignIn) Submit(w http.ResponseWriter, r *http.Request) {
 			"Your browser reaches this page without TLS and would not keep a sign-in. " +
 				"Use https, or a name of loopback. The password you typed went over the " +
 				"network in the clear."
-		s.show(w, http.StatusForbidden, form)
+		s.show(w, r, http.StatusForbidden, form)
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), signInTimeout)
 	defer cancel()
 	client := clientOf(r, rules.proxy)
-	err := rules.passwordChecker.check(ctx, client, name, password)
+	browser := s.browserOf(r, name)
+	err := rules.passwordChecker.check(ctx, attempt{name, client, browser}, password)
 	if err == nil {
 		s.guard.log.Info().Str("user", name).Stringer("client", client).
-			Msg("signed in to the admin page")
-		s.guard.SetCookie(w, r, "", rules.accounts.signer.sign(name,
-			rules.accounts.users[name].text, time.Now().Add(signInLifetime)), signInLifetime)
+			Str("request_id", SourceOf(r).RequestID).Msg("signed in to the admin page")
+		generation := s.guard.generations.of(r.Context(), name, 0)
+		s.guard.SetCookie(w, r, "", rules.accounts.signSignIn(name, generation,
+			time.Now().Add(signInLifetime)), signInLifetime)
+		s.rememberBrowser(w, r, name, browser)
 		http.Redirect(w, r, form.Next, http.StatusSeeOther)
 		return
 	}
 	status := s.trouble(w, err, &form)
 	s.guard.refusals.warn().Str("user", s.knownName(name)).Stringer("client", client).
-		Int("status", status).Msg("admin sign-in was refused")
-	s.show(w, status, form)
+		Int("status", status).Str("request_id", SourceOf(r).RequestID).
+		Msg("admin sign-in was refused")
+	s.show(w, r, status, form)
 }
 
 // trouble sets the text for an error and returns its status.
@@ -140,12 +149,20 @@ func (s SignIn) withoutTLS(r *http.Request) bool {
 		!IsLoopback(hostOnly(r.Host))
 }
 
-// SignOut deletes the cookie. The signed value stays valid until it expires, because the server
-// stores no sign-ins.
+// SignOut deletes the cookie and ends all sign-ins of the user, in every browser.
 func (s SignIn) SignOut(w http.ResponseWriter, r *http.Request) {
 	s.guard.SetCookie(w, r, "", "", 0)
-	s.guard.log.Info().Str("user", IdentityOf(r).Name).Msg("signed out of the admin page")
-	http.Redirect(w, r, "/login", http.StatusSeeOther)
+	leadTo := "/login"
+	if sender := IdentityOf(r); sender.SignsOut() {
+		if sender.By == ByOIDC {
+			s.guard.SetCookie(w, r, oidcSuffix, "", 0)
+			leadTo = SignedOutPath
+		}
+		recorded := s.guard.generations.end(r.Context(), sender.Name)
+		s.guard.log.Info().Str("user", sender.Name).Bool("recorded", recorded).
+			Str("request_id", SourceOf(r).RequestID).Msg("signed out of the admin page")
+	}
+	http.Redirect(w, r, leadTo, http.StatusSeeOther)
 }
 
 // localPath returns an address on this server to continue at, or "/" for any other address, so that
@@ -158,7 +175,7 @@ func localPath(next string) string {
 		target.User != nil,
 		!strings.HasPrefix(next, "/"), strings.HasPrefix(next, "//"), strings.Contains(next, `\`),
 		strings.ContainsFunc(next, unicode.IsControl), target.Path == "/login",
-		target.Path == "/logout":
+		target.Path == "/logout", strings.HasPrefix(target.Path, StartPath):
 		return "/"
 	}
 	return target.String()

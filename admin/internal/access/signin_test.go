@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -168,7 +167,7 @@ func TestEverySignInComputesTheSameHashes(t *testing.T) {
 		}
 	}
 	// The decoy's own password opens nothing.
-	if err := passwordChecker.check(t.Context(), netip.Addr{}, "nobody", "x"); !errors.Is(err,
+	if err := passwordChecker.check(t.Context(), attempt{name: "nobody"}, "x"); !errors.Is(err,
 		errWrongPassword) {
 		t.Errorf("error is %v", err)
 	}

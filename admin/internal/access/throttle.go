@@ -1,7 +1,6 @@
 package access
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -15,11 +14,13 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// The limits of failed sign-ins. The limit of a user stops guessing from many addresses, but is too
-// high for a few attempts to lock the user out. The limit of a client allows for offices that share
-// an address.
+// The limits of failed sign-ins. At a limit, sign-ins are slowed and not refused, so that guessing
+// cannot lock a user out. The limit of a user slows guessing from many addresses. The limit of a
+// client allows for offices that share an address. A known browser has a limit of its own, which
+// nobody else can reach.
 const (
 	attemptsWindow     = 15 * time.Minute
+	slowInterval       = 10 * time.Second // between attempts at a limit, on each replica
 	maxUserFailures    = 20
 	maxClientFailures  = 40
 	maxClientTokens    = 40 // different wrong tokens of a client
@@ -34,6 +35,45 @@ func (e *throttledError) Error() string {
 		e.left.Round(time.Second))
 }
 
+// limit is the number of failures from which on the attempts with a key are slowed.
+type limit struct {
+	key      string
+	failures int
+}
+
+// attempt is a sign-in with a password.
+type attempt struct {
+	name    string
+	client  netip.Addr
+	browser string // the id of a browser that is known for this name, or ""
+}
+
+// limits returns the limits that count the attempt.
+func (a attempt) limits() []limit {
+	if a.browser != "" {
+		return []limit{{"browser:" + hashOf(a.name+"\x00"+a.browser), maxUserFailures}}
+	}
+	return []limit{{userKey(a.name), maxUserFailures},
+		{"client:" + clientNetwork(a.client).String(), maxClientFailures}}
+}
+
+// keys returns the keys of the limits.
+func (a attempt) keys() []string {
+	var keys []string
+	for _, l := range a.limits() {
+		keys = append(keys, l.key)
+	}
+	return keys
+}
+
+func userKey(name string) string { return "user:" + hashOf(name) }
+
+// hashOf keeps names out of keys, because people type passwords into the wrong field.
+func hashOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:16])
+}
+
 // throttle limits guessing. It counts in this process and, if there is one, in the store. The
 // higher count applies, so each replica enforces its own limit while the store is down.
 type throttle struct {
@@ -42,14 +82,7 @@ type throttle struct {
 	shared storage.Attempts // nil: each replica counts its own
 	log    zerolog.Logger
 	silent atomic.Bool // an error of the store was logged
-}
-
-// attemptKeys returns the keys of a sign-in. Names are hashed, because people type passwords into
-// the wrong field.
-func attemptKeys(name string, client netip.Addr) []string {
-	sum := sha256.Sum256([]byte(name))
-	return []string{"user:" + hex.EncodeToString(sum[:16]),
-		"client:" + clientNetwork(client).String()}
+	asked  sharedAsk
 }
 
 // clientNetwork returns the address that limits of clients count: the network of an IPv6 client,
@@ -61,31 +94,23 @@ func clientNetwork(client netip.Addr) netip.Addr {
 	return client
 }
 
-// check returns a *throttledError if a limit is reached. It asks the store only if no limit is
-// reached by the counts of this process, and remembers what the store counts.
-func (t *throttle) check(ctx context.Context, name string, client netip.Addr) error {
-	keys := attemptKeys(name, client)
-	if err := t.checkOwn(ctx, keys); err != nil {
+// check returns a *throttledError if a limit is reached and another attempt was allowed within
+// slowInterval. It asks the store only if the counts of this process allow the attempt, and
+// remembers what the store counts. An attempt that it allows must be made.
+func (t *throttle) check(ctx context.Context, a attempt) error {
+	if err := t.checkOwn(a); err != nil {
 		return err
 	}
-	t.own.raise(keys, t.sharedCounts(ctx, keys))
-	return t.checkOwn(ctx, keys)
+	t.own.raise(a.keys(), t.sharedCounts(ctx, a.keys()))
+	if left := t.own.take(a.limits()); left > 0 {
+		return &throttledError{left}
+	}
+	return nil
 }
 
-// checkOwn is check by the counts of this process.
-func (t *throttle) checkOwn(ctx context.Context, keys []string) error {
-	counts, err := t.own.CountFailures(ctx, keys...)
-	if err != nil {
-		return err
-	}
-	limits := []int{maxUserFailures, maxClientFailures}
-	var left time.Duration
-	for i, failures := range counts {
-		if failures.Count >= limits[i] {
-			left = max(left, cmp.Or(failures.Left, time.Second))
-		}
-	}
-	if left > 0 {
+// checkOwn is check by the counts of this process. It allows no attempt.
+func (t *throttle) checkOwn(a attempt) error {
+	if left := t.own.wait(a.limits()); left > 0 {
 		return &throttledError{left}
 	}
 	return nil
@@ -134,8 +159,8 @@ func (t *throttle) sharedCounts(ctx context.Context, keys []string) []storage.Fa
 }
 
 // failed counts a failed sign-in, even if the client has disconnected.
-func (t *throttle) failed(ctx context.Context, name string, client netip.Addr) error {
-	keys := attemptKeys(name, client)
+func (t *throttle) failed(ctx context.Context, a attempt) error {
+	keys := a.keys()
 	if t.shared != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sharedCountTimeout)
 		defer cancel()

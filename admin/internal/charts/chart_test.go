@@ -59,14 +59,14 @@ func ran(n int, state jobs.State, created, started, finished int) storage.RunInt
 	return s
 }
 
-// rested has the run rest from the first of these times to the second, and so on;
+// withWaits returns the run with retry waits, each between two of these times;
 // counted in seconds before noon.
-func rested(s storage.RunInterval, seconds ...int) storage.RunInterval {
+func withWaits(s storage.RunInterval, seconds ...int) storage.RunInterval {
 	var times []time.Time
 	for _, second := range seconds {
 		times = append(times, noon.Add(-time.Duration(second)*time.Second))
 	}
-	s.Rests = storage.NewRests(times)
+	s.RetryWaits = storage.NewRetryWaits(times)
 	return s
 }
 
@@ -103,16 +103,16 @@ func TestBarsOfATimeline(t *testing.T) {
 			"mark 89.8% missed of 3\n",
 		},
 		"attempts and the delays between them": {
-			[]storage.RunInterval{rested(ran(1, jobs.Succeeded, 500, 500, 100), 450, 350, 300, 200)},
+			[]storage.RunInterval{withWaits(ran(1, jobs.Succeeded, 500, 500, 100), 450, 350, 300, 200)},
 			"0 50%+5% succeeded\n0 55%+10% wait\n0 65%+5% succeeded\n0 70%+10% wait\n0 80%+10% " +
 				"succeeded\n",
 		},
 		"an open delay": {
-			[]storage.RunInterval{rested(ran(1, jobs.Waiting, 500, 500, -1), 300)},
+			[]storage.RunInterval{withWaits(ran(1, jobs.Waiting, 500, 500, -1), 300)},
 			"0 50%+20% waiting\n0 70%+30% wait\n",
 		},
 		"a delay that is too short to draw": {
-			[]storage.RunInterval{rested(ran(1, jobs.Failed, 500, 500, 100), 301, 300)},
+			[]storage.RunInterval{withWaits(ran(1, jobs.Failed, 500, 500, 100), 301, 300)},
 			"0 50%+40% failed\n",
 		},
 		"cancelled while it waited": {[]storage.RunInterval{ran(1, jobs.Cancelled, 500, -1, 400)},
@@ -220,15 +220,15 @@ func TestRestartsAreLines(t *testing.T) {
 	}
 }
 
-// TestDurationExcludesDelaysBetweenAttempts has a run of two attempts of a minute and an hour of rest.
+// TestDurationExcludesDelaysBetweenAttempts has a run of two attempts of a minute and an hour between them.
 func TestDurationExcludesDelaysBetweenAttempts(t *testing.T) {
-	s := rested(ran(1, jobs.Succeeded, 3720, 3720, 0), 3660, 60)
+	s := withWaits(ran(1, jobs.Succeeded, 3720, 3720, 0), 3660, 60)
 	r := storage.Record{State: s.State, StartedAt: s.StartedAt, FinishedAt: s.FinishedAt,
-		Rests: s.Rests}
+		RetryWaits: s.RetryWaits}
 	o := storage.Outcome{State: s.State, StartedAt: s.StartedAt, FinishedAt: s.FinishedAt,
-		Rests: s.Rests}
+		RetryWaits: s.RetryWaits}
 	plottedRuns := NewPlot([]storage.Outcome{o, o}, noon)
-	running := storage.Record{State: jobs.Running, StartedAt: s.StartedAt, Rests: s.Rests}
+	running := storage.Record{State: jobs.Running, StartedAt: s.StartedAt, RetryWaits: s.RetryWaits}
 	if got := records.Since(running); !got.Equal(noon.Add(-time.Minute)) {
 		t.Errorf("it runs since %s, want the start of its second attempt", got)
 	}

@@ -98,18 +98,18 @@ func (d *drawer) bars(s storage.RunInterval) (bars []RunBar) {
 		}
 	}
 	begin := waited
-	for _, rest := range s.Rests {
+	for _, wait := range s.RetryWaits {
 		until := end
-		if rest.Until != nil {
-			until = *rest.Until
+		if wait.Until != nil {
+			until = *wait.Until
 		}
-		b := d.bar(rest.From, until)
+		b := d.bar(wait.From, until)
 		// too short to draw: the attempts around it become one bar
 		if b == nil || b.W < minBarWidth {
 			continue
 		}
-		attempt(begin, rest.From)
-		b.Class, b.Path, b.Title = "wait", param.RunPath(s.Run), retryWaitTitle(s, rest.From, until)
+		attempt(begin, wait.From)
+		b.Class, b.Path, b.Title = "wait", param.RunPath(s.Run), retryWaitTitle(s, wait.From, until)
 		bars, begin = append(bars, *b), until
 	}
 	if begin == waited || begin.Before(end) {

@@ -23,7 +23,7 @@ func severalTitle(b *RunBar) string {
 
 func runTitle(s storage.RunInterval, begin, end time.Time) string {
 	text := fmt.Sprintf("%s %s", words.Cut(s.Job, 100), words.State(s.State))
-	length := storage.Executed(begin, end, s.Rests)
+	length := storage.Executed(begin, end, s.RetryWaits)
 	switch {
 	case s.State.Final():
 		text += fmt.Sprintf(" after %s, from %s to %s", words.Took(length), words.UTC(begin),
@@ -34,8 +34,8 @@ func runTitle(s storage.RunInterval, begin, end time.Time) string {
 	default:
 		text += fmt.Sprintf(" for %s, since %s", words.Took(length), words.UTC(begin))
 	}
-	if rested := end.Sub(begin) - length; rested > 0 {
-		text += fmt.Sprintf(", plus %s between attempts", words.Took(rested))
+	if between := end.Sub(begin) - length; between > 0 {
+		text += fmt.Sprintf(", plus %s between attempts", words.Took(between))
 	}
 	text += " on " + words.Cut(s.Replica, 60)
 	if words := words.WhyOf(s); words != "" {
@@ -82,10 +82,10 @@ func RunWords(s storage.RunInterval, now time.Time) string {
 		parts = append(parts, "waited "+words.Took(length))
 	}
 	if s.StartedAt != nil {
-		length := storage.Executed(waited, end, s.Rests)
+		length := storage.Executed(waited, end, s.RetryWaits)
 		parts = append(parts, "ran "+words.Took(length))
-		if rested := end.Sub(waited) - length; rested > 0 {
-			parts = append(parts, "waited "+words.Took(rested)+" between attempts")
+		if between := end.Sub(waited) - length; between > 0 {
+			parts = append(parts, "waited "+words.Took(between)+" between attempts")
 		}
 	}
 	if words := words.WhyOf(s); words != "" {

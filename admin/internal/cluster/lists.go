@@ -4,30 +4,23 @@ import (
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
-	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // The number of entries that the page shows of each list. The JSON has all.
 const (
-	shownRunning       = 12
-	shownBlockedGroups = 20
-	shownFree          = 300
-	shownFailures      = 12
-	shownPauses        = 5
+	shownRunning  = 6
+	shownFree     = 300
+	shownFailures = 12
+	shownPauses   = 5
 )
 
-// Title returns the title for the browser's tab, with the number of problems.
+// Title returns the title for the browser's tab.
 func (o *Overview) Title() string {
-	switch {
-	case o.Error != "":
-		return "Store does not answer"
-	case len(o.Problems) > 0 && o.Problems[0].Severity == Alarm:
-		return "Alarm"
-	case len(o.Waiting) > 0:
-		return words.Figure(len(o.Waiting), "waiting", "waiting")
+	if o.Verdict.Severity == Neutral {
+		return "Overview"
 	}
-	return "Overview"
+	return o.Verdict.Headline
 }
 
 // Busy returns the resources that are held or waited for.
@@ -39,23 +32,6 @@ func (o *Overview) Busy() []locks.ResourceState {
 		}
 	}
 	return busy
-}
-
-// BlockedGroups groups the waiting runs by the resource that blocks them. The group with the oldest
-// run is first. Runs that nothing blocks are last.
-func (o *Overview) BlockedGroups() []locks.BlockedGroup {
-	return locks.NewBlockedGroups(o.Waiting, o.holders)
-}
-
-// BlockedGroupsShown returns the groups that the page lists.
-func (o *Overview) BlockedGroupsShown() []locks.BlockedGroup {
-	all := o.BlockedGroups()
-	return all[:min(len(all), shownBlockedGroups)]
-}
-
-// BlockedGroupsMore returns the number of groups that the page does not list.
-func (o *Overview) BlockedGroupsMore() int {
-	return len(o.BlockedGroups()) - len(o.BlockedGroupsShown())
 }
 
 // Free returns the resources that are neither held nor waited for.
@@ -77,6 +53,54 @@ func (o *Overview) RunningShown() []storage.Record {
 
 // RunningMore returns the number of running runs that the page does not list.
 func (o *Overview) RunningMore() int { return len(o.Running) - len(o.RunningShown()) }
+
+// shownNext is the number of next firings that the page lists.
+const shownNext = 6
+
+// NextShown returns the next firings that the page lists.
+func (o *Overview) NextShown() []Firing { return o.Next[:min(len(o.Next), shownNext)] }
+
+// Unsuccessful returns the number of runs of the last 24 h that did not succeed.
+func (o *Overview) Unsuccessful() (n int) {
+	for _, f := range o.FailuresByJob {
+		n += f.Broken() + f.NotRun()
+	}
+	return n
+}
+
+// Workers returns the number of workers of live replicas, and how many of them are busy, as of the
+// last heartbeats.
+func (o *Overview) Workers() (workers Workers) {
+	for _, r := range o.Replicas {
+		if r.Live() {
+			workers.Busy, workers.Total = workers.Busy+r.Busy, workers.Total+r.Workers
+		}
+	}
+	return workers
+}
+
+// Workers counts workers.
+type Workers struct{ Busy, Total int }
+
+// Live returns the number of live replicas.
+func (o *Overview) Live() (n int) {
+	for _, r := range o.Replicas {
+		if r.Live() {
+			n++
+		}
+	}
+	return n
+}
+
+// StartingRuns returns the number of replicas that can start runs.
+func (o *Overview) StartingRuns() (n int) {
+	for _, r := range o.Replicas {
+		if r.StartsRuns() {
+			n++
+		}
+	}
+	return n
+}
 
 // PausesShown returns the pauses that the page lists.
 func (o *Overview) PausesShown() []storage.Pause {

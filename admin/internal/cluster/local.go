@@ -19,6 +19,8 @@ type Local struct {
 	Session          func() uuid.UUID                // nil, or zero: there is none
 	Ready            func(ctx context.Context) error // nil: always ready
 	Servers          Memcached                       // nil: there is no memcached
+	StoreName        string                          // for people
+	Rules            Rules
 }
 
 // ServedBy returns the facts of the replica.
@@ -41,6 +43,14 @@ func (l Local) Memcached() *MemcachedView {
 		return nil
 	}
 	return &MemcachedView{SeenBy: l.Replica, Servers: l.Servers.Servers()}
+}
+
+// Verdict judges a snapshot. StoreError is why the store did not answer, or "".
+func (l Local) Verdict(ctx context.Context, p Snapshot, storeError string,
+	slowed []SlowedSignIns) Verdict {
+	return NewVerdict(Evidence{Snapshot: p, StoreName: l.StoreName, StoreError: storeError,
+		ServedBy: l.ServedBy(ctx), Memcached: l.Memcached(), Rules: l.Rules,
+		SlowedSignIns: slowed})
 }
 
 // CheckReady returns why the replica cannot start runs, or nil.

@@ -13,30 +13,57 @@ import (
 // recentEventAge is how long the page shows an event of a server.
 const recentEventAge = 10 * time.Minute
 
-func memcachedProblems(o *Overview, add func(Severity, string, ...any)) {
-	if o.Memcached == nil {
+// memcachedProblems reports servers that this replica cannot use, and recent losses of locks.
+func memcachedProblems(e Evidence, add func(Problem)) {
+	if e.Memcached == nil {
 		return
 	}
-	for _, h := range o.Memcached.Servers {
+	for _, h := range e.Memcached.Servers {
+		p := Problem{Kind: KindMemcached, Severity: Amber, Subject: h.Server, Link: replicasPath}
 		switch h.State {
 		case memcached.StateUnreachable:
-			add(Notice,
-				"memcached %s has not answered %s for %s: %s Locks rely on the store alone.",
-				h.Server, o.Memcached.SeenBy, words.Span(o.Now.Sub(h.Since)),
+			since := h.Since.UTC()
+			p.Since = &since
+			p.Text = fmt.Sprintf("memcached %s does not answer %s: %s Locks rely on the store "+
+				"alone.", h.Server, e.Memcached.SeenBy,
 				words.Sentence(words.OneLine(ServerError(h), 300)))
+			add(p)
 		case memcached.StateUnsafe:
-			add(Notice, "memcached %s is not safe for locks: %s. Locks rely on the store.",
+			p.Text = fmt.Sprintf("memcached %s is not safe for locks: %s. Locks rely on the store.",
 				h.Server, unsafeSettings(h))
+			add(p)
 		}
-		var recentEvents []string
-		for _, e := range RecentEvents(h, o.Now) {
-			recentEvents = append(recentEvents,
-				EventWords(e)+" "+words.Span(o.Now.Sub(e.At))+" ago")
+		if back := backSince(h, e.Now); back != nil {
+			add(Problem{Kind: KindMemcached, Severity: Amber, Subject: h.Server,
+				Link: replicasPath, EndedAt: back,
+				Text: "memcached " + h.Server + " did not answer and is back."})
 		}
-		if len(recentEvents) > 0 {
-			add(Notice, "memcached %s %s.", h.Server, strings.Join(recentEvents, ", "))
+		recent := RecentEvents(h, e.Now)
+		if len(recent) == 0 {
+			continue
+		}
+		var texts []string
+		for _, event := range recent {
+			texts = append(texts, EventWords(event))
+		}
+		since := recent[len(recent)-1].At.UTC()
+		p.Since, p.Text = &since, "memcached "+h.Server+" "+strings.Join(texts, ", ")+"."
+		add(p)
+	}
+}
+
+// backSince returns since when a server answers again, if that is less than HoldTime ago.
+func backSince(h memcached.Health, now time.Time) *time.Time {
+	if h.State == memcached.StateUnreachable {
+		return nil
+	}
+	for _, event := range h.Events {
+		if event.Kind == memcached.EventBack && now.Sub(event.At) < HoldTime {
+			at := event.At.UTC()
+			return &at
 		}
 	}
+	return nil
 }
 
 // ServerError returns the error of a server, without the server's name as prefix.
@@ -95,9 +122,9 @@ func EventWords(e memcached.Event) string {
 }
 
 // serverListProblems reports live replicas with different lists of servers.
-func serverListProblems(o *Overview, add func(Severity, string, ...any)) {
+func serverListProblems(e Evidence, add func(Problem)) {
 	names := make(map[string][]string) // by list
-	for _, r := range o.Replicas {
+	for _, r := range e.Replicas {
 		if r.Live() && r.LockServers != "" {
 			names[r.LockServers] = append(names[r.LockServers], r.Name)
 		}
@@ -105,14 +132,10 @@ func serverListProblems(o *Overview, add func(Severity, string, ...any)) {
 	if len(names) < 2 {
 		return
 	}
-	var groups []string
-	for _, group := range names {
-		groups = append(groups, strings.Join(group, ", "))
-	}
-	slices.Sort(groups)
-	add(Notice, "The replicas have %s different lists of memcached servers (%s). Locks rely on "+
-		"the store. Configure the same servers in the same order on all replicas.",
-		words.Number(len(groups)), strings.Join(groups, " / "))
+	add(Problem{Kind: KindDrift, Severity: Amber, Link: replicasPath,
+		Text: fmt.Sprintf("The replicas have %s different lists of memcached servers (%s). Locks "+
+			"rely on the store. Configure the same servers in the same order on all replicas.",
+			words.Number(len(names)), groupsOf(names))})
 }
 
 // UsageWords describes the usage of a server, with memory in the unit of memcached's -m.
@@ -132,11 +155,4 @@ func UsageWords(u memcached.Usage) string {
 type MemcachedView struct {
 	SeenBy  string             `json:"seen_by"`
 	Servers []memcached.Health `json:"servers"` // in the configured order
-}
-
-// unreachable reports whether any server does not answer.
-func (v *MemcachedView) unreachable() bool {
-	return v != nil && slices.ContainsFunc(v.Servers, func(h memcached.Health) bool {
-		return h.State == memcached.StateUnreachable
-	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
 	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/permission"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -24,8 +25,8 @@ const (
 // Overview is the state of the cluster at one time: the page / and its JSON.
 type Overview struct {
 	Summary  string    `json:"summary"`
-	Problems []Problem `json:"problems"` // worst first
-	Now      time.Time `json:"now"`      // by the store's clock
+	Verdict  Verdict   `json:"status"`
+	Now      time.Time `json:"now"` // by the store's clock
 	ServedBy ServedBy  `json:"served_by"`
 	// Memcached is this replica's view of the memcached servers, or nil without memcached.
 	Memcached *MemcachedView `json:"memcached,omitempty"`
@@ -40,16 +41,19 @@ type Overview struct {
 	// last runs that failed, were skipped, missed, lost or cancelled, newest first
 	RecentFailures []storage.Record `json:"failed_or_skipped"`
 	FailuresByJob  []JobFailures    `json:"failed_or_skipped_24h"` // by job, worst first
+	// jobs whose last run failed, by error
+	Failing []FailingGroup `json:"failing"`
 	// last runs that ended, newest first
 	Last     []storage.Record `json:"last_runs"`
 	Next     []Firing         `json:"next"` // by this replica's cron table
 	Replicas []Replica        `json:"replicas"`
 	// jobs whose definitions differ between replicas
-	Drift    []storage.JobDrift      `json:"drift,omitempty"`
-	Pauses   []storage.Pause         `json:"pauses,omitempty"` // active pauses, oldest first
-	Actions  bool                    `json:"-"`                // the viewer may act
-	holders  map[string][]locks.Lock // the locks of each run, by its id
-	advisory error                   // why memcached could not be queried
+	Drift  []storage.JobDrift `json:"drift,omitempty"`
+	Pauses []storage.Pause    `json:"pauses,omitempty"` // active pauses, oldest first
+	// actions that the viewer may perform on some target, and on everything
+	Can     permission.Allowed      `json:"-"`
+	CanAll  permission.Allowed      `json:"-"`
+	holders map[string][]locks.Lock // the locks of each run, by its id
 }
 
 // Firing is an upcoming firing.
@@ -62,17 +66,19 @@ type Firing struct {
 // EmptyOverview returns an overview that has empty lists instead of null.
 func EmptyOverview() Overview {
 	return Overview{
-		Problems: []Problem{}, Waiting: []storage.Record{}, Resources: []locks.ResourceState{},
+		Verdict: Verdict{Problems: []Problem{}, Parts: []StatusPart{}},
+		Waiting: []storage.Record{}, Resources: []locks.ResourceState{},
 		Running:        []storage.Record{},
 		RecentFailures: []storage.Record{}, FailuresByJob: []JobFailures{},
-		Last: []storage.Record{}, Next: []Firing{}, Replicas: []Replica{},
+		Failing: []FailingGroup{},
+		Last:    []storage.Record{}, Next: []Firing{}, Replicas: []Replica{},
 	}
 }
 
 // Overview queries the overview, without what only the replica that answers knows.
 func (r *Reader) Overview(ctx context.Context, p Snapshot) (Overview, error) {
 	o := EmptyOverview()
-	o.Now, o.Replicas = p.Now, p.Replicas
+	o.Now, o.Replicas, o.Drift = p.Now, p.Replicas, p.Drift
 	set, err := r.lock.Locks(ctx)
 	if err != nil {
 		return o, err
@@ -81,32 +87,54 @@ func (r *Reader) Overview(ctx context.Context, p Snapshot) (Overview, error) {
 	if err != nil {
 		return o, err
 	}
-	tallies, err := r.tallies.Get(ctx, o.Now)
+	tallies, err := r.recentTallies(ctx, o.Now)
 	if err != nil {
-		return o, fmt.Errorf("query failed and skipped runs: %w", err)
+		return o, err
 	}
 	o.FailuresByJob = failuresByJob(tallies)
 	if err := r.overviewRuns(ctx, &o); err != nil {
 		return o, err
 	}
-	if o.Drift, err = r.DriftedJobs(ctx, o.Replicas); err != nil {
-		return o, err
-	}
 	if o.Pauses, err = r.ActivePauses(ctx); err != nil {
 		return o, err
 	}
-	for _, scheduledAt := range r.firings(o.Now, nextFirings) {
-		o.Next = append(o.Next, Firing{scheduledAt.Job, scheduledAt.ScheduledAt.UTC(),
-			locks.ResourcesOf(scheduledAt.Resources)})
+	o.Failing = failingGroups(p.Facts, o.Now)
+	if o.Next, err = r.next(ctx, o.Now, o.Pauses); err != nil {
+		return o, err
 	}
 	o.Resources = locks.ResourceStates(known, set.Locks, o.Waiting)
-	o.advisory = set.Advisory
 	o.holders = make(map[string][]locks.Lock)
 	for _, lock := range slices.Concat(set.Locks, set.Own) {
 		o.holders[lock.Holder.Run] = append(o.holders[lock.Holder.Run], lock)
 	}
 	o.Summary = summary(&o)
 	return o, nil
+}
+
+// next returns the next firings of jobs that are not paused.
+func (r *Reader) next(ctx context.Context, now time.Time, pauses []storage.Pause) ([]Firing,
+	error) {
+	next := []Firing{}
+	paused := make(map[string]bool)
+	if len(pauses) > 0 {
+		only := true
+		views, err := r.Store.ListJobs(ctx, storage.JobFilter{Paused: &only,
+			Limit: storage.MaxBatch})
+		if err != nil {
+			return next, fmt.Errorf("paused jobs: %w", err)
+		}
+		for _, v := range views {
+			paused[v.Name] = true
+		}
+	}
+	for _, f := range r.firings(now, nextFirings+len(paused)) {
+		if paused[f.Job] || !f.ScheduledAt.After(now) || len(next) == nextFirings ||
+			slices.ContainsFunc(pauses, func(p storage.Pause) bool { return p.Covers(f.Job, "") }) {
+			continue
+		}
+		next = append(next, Firing{f.Job, f.ScheduledAt.UTC(), locks.ResourcesOf(f.Resources)})
+	}
+	return next, nil
 }
 
 func (r *Reader) overviewRuns(ctx context.Context, o *Overview) (err error) {

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
@@ -16,16 +17,28 @@ type Reader struct {
 	lock     *locks.Reader
 	upcoming func(from time.Time, n int) []ScheduledFiring // may be nil
 	tallies  *records.Cached[[]storage.Tally]              // of the last 24 h
-	ops      *operations.Operations                        // may be nil
+	known    *records.Cached[Facts]
+	ops      *operations.Operations // may be nil
 }
 
 // NewReader returns a reader of a store. Upcoming returns the next firing after from of each
 // job, at most n of them, and may be nil, as may ops.
 func NewReader(store storage.History, lock *locks.Reader, ops *operations.Operations,
 	upcoming func(from time.Time, n int) []ScheduledFiring) *Reader {
-	tallies := func(ctx context.Context, now time.Time) ([]storage.Tally, error) {
-		return store.Tallies(ctx, now.Add(-lastDay))
+	r := &Reader{Reader: records.Reader{Store: store}, lock: lock, upcoming: upcoming, ops: ops}
+	r.tallies = records.NewCached(records.CacheLifetime,
+		func(ctx context.Context, now time.Time) ([]storage.Tally, error) {
+			return store.Tallies(ctx, now.Add(-lastDay))
+		})
+	r.known = records.NewCached(factsLifetime, r.facts)
+	return r
+}
+
+// recentTallies counts the runs of the last 24 h that did not succeed.
+func (r *Reader) recentTallies(ctx context.Context, now time.Time) ([]storage.Tally, error) {
+	tallies, err := r.tallies.Get(ctx, now)
+	if err != nil {
+		return nil, fmt.Errorf("query failed and skipped runs: %w", err)
 	}
-	return &Reader{Reader: records.Reader{Store: store}, lock: lock, upcoming: upcoming,
-		tallies: records.NewCached(tallies), ops: ops}
+	return tallies, nil
 }

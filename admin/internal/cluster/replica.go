@@ -37,7 +37,7 @@ func (r Replica) RunsShown() []storage.Record { return r.Runs[:min(len(r.Runs), 
 func (r Replica) RunsMore() int { return r.Running - len(r.RunsShown()) }
 
 func replicaState(v storage.ReplicaView, now time.Time) ReplicaState {
-	lifetime := v.ExpiresAt.Sub(v.LastBeat)
+	lifetime := v.ExpiresAt.Sub(v.LastHeartbeat)
 	switch {
 	case v.Stopped:
 		return ReplicaStopped
@@ -45,7 +45,7 @@ func replicaState(v storage.ReplicaView, now time.Time) ReplicaState {
 		return ReplicaLost
 	case !now.Before(v.ExpiresAt):
 		return ReplicaExpired
-	case now.Sub(v.LastBeat) > lifetime/2:
+	case now.Sub(v.LastHeartbeat) > lifetime/2:
 		return ReplicaLate
 	}
 	return ReplicaLive
@@ -53,3 +53,9 @@ func replicaState(v storage.ReplicaView, now time.Time) ReplicaState {
 
 // Live reports whether the replica's session is valid.
 func (r Replica) Live() bool { return r.State == ReplicaLive || r.State == ReplicaLate }
+
+// Lost reports whether the replica's session expired.
+func (r Replica) Lost() bool { return r.State == ReplicaLost || r.State == ReplicaExpired }
+
+// StartsRuns reports whether the replica is live and can start runs, as of its last heartbeat.
+func (r Replica) StartsRuns() bool { return r.Live() && r.NotReady == "" && !r.Draining }

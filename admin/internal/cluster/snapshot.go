@@ -16,9 +16,12 @@ import (
 type Snapshot struct {
 	Now      time.Time
 	Replicas []Replica
+	Drift    []storage.JobDrift // jobs whose definitions differ between live replicas
+	Facts
 }
 
-// Snapshot queries the time of the store and all replicas, by name.
+// Snapshot queries the time of the store and all replicas, by name. The facts are at most
+// factsLifetime old.
 func (r *Reader) Snapshot(ctx context.Context) (p Snapshot, err error) {
 	if p.Now, err = r.Now(ctx); err != nil {
 		return p, err
@@ -31,7 +34,11 @@ func (r *Reader) Snapshot(ctx context.Context) (p Snapshot, err error) {
 	for _, v := range found {
 		p.Replicas = append(p.Replicas, Replica{ReplicaView: v, State: replicaState(v, p.Now)})
 	}
-	return p, nil
+	if p.Drift, err = r.driftedJobs(ctx, p.Replicas); err != nil {
+		return p, err
+	}
+	p.Facts, err = r.known.Get(ctx, p.Now)
+	return p, err
 }
 
 // replicas returns sessions by name, the latest session of a name first.
@@ -42,7 +49,7 @@ func (r *Reader) replicas(ctx context.Context) ([]storage.ReplicaView, error) {
 	}
 	views := make([]storage.ReplicaView, 0, len(found))
 	for _, v := range found {
-		v.StartedAt, v.LastBeat, v.ExpiresAt = v.StartedAt.UTC(), v.LastBeat.UTC(),
+		v.StartedAt, v.LastHeartbeat, v.ExpiresAt = v.StartedAt.UTC(), v.LastHeartbeat.UTC(),
 			v.ExpiresAt.UTC()
 		v.EndedAt = records.InUTC(v.EndedAt)
 		views = append(views, v)

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
-	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -14,34 +13,6 @@ import (
 func summary(o *Overview) string {
 	return replicaSummary(o.Replicas) + " " + resourceSummary(o.Resources) + " " +
 		runSummary(len(o.Running), len(o.Waiting))
-}
-
-// Headline names the problems in a few words, or says that there are none.
-func (o *Overview) Headline() string {
-	if o.Error != "" {
-		return "The store does not answer"
-	}
-	var parts []string
-	alarms := len(o.problemsOf(Alarm))
-	if alarms > 0 {
-		parts = append(parts, words.Title(words.Plural(alarms, "alarm", "alarms"))+".")
-	}
-	if n := len(o.Waiting); n > 0 {
-		parts = append(parts, fmt.Sprintf("%s for %s.",
-			words.Title(words.Verb(n, "one run waits", words.Number(n)+" runs wait, the oldest")),
-			words.Span(o.Now.Sub(records.Since(o.Waiting[0])))))
-	}
-	if len(parts) > 0 {
-		return strings.Join(parts, " ")
-	}
-	if notices := len(o.problemsOf(Notice)); notices > 0 {
-		return "Healthy, with " + words.Plural(notices, "notice", "notices") + "."
-	}
-	return "Healthy."
-}
-
-func (o *Overview) problemsOf(severity Severity) []Problem {
-	return Status{Problems: o.Problems}.of(severity)
 }
 
 func runSummary(running, waiting int) string {

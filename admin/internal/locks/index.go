@@ -19,7 +19,7 @@ type index struct {
 	own     map[locking.Resource][]Lock
 	waiting map[locking.Resource][]storage.Record
 	beneath map[locking.Resource]int // number of locks
-	sums    map[locking.Resource]*LockNode
+	sums    map[locking.Resource]*ResourceNode
 }
 
 func (g *index) busy(r locking.Resource) bool {
@@ -27,8 +27,8 @@ func (g *index) busy(r locking.Resource) bool {
 }
 
 // tree selects the resources of the answer and builds their tree.
-func (g *index) tree(f LockFilter) LockTree {
-	var t LockTree
+func (g *index) tree(f Filter) ResourceTree {
+	var t ResourceTree
 	var busy, free []locking.Resource
 	for resource := range g.known {
 		if !g.passes(f, resource) {
@@ -44,14 +44,14 @@ func (g *index) tree(f LockFilter) LockTree {
 		}
 	}
 	shown := g.onPage(f, busy, free, &t)
-	t.Kinds = append([]*LockNode{}, g.buildTrees(shown)...) // never null
+	t.Kinds = append([]*ResourceNode{}, g.buildTrees(shown)...) // never null
 	return t
 }
 
 // onPage returns the resources of a page: the most urgent busy ones, and free ones by name. A
 // filter for held or waited-for resources pages them by name.
-func (g *index) onPage(f LockFilter, busy, free []locking.Resource,
-	t *LockTree) []locking.Resource {
+func (g *index) onPage(f Filter, busy, free []locking.Resource,
+	t *ResourceTree) []locking.Resource {
 	page, limit, more := free, shownUnheld, &t.MoreFree
 	if f.state == "held" || f.state == "waiting" {
 		page, busy, limit, more = busy, nil, shownBusy, &t.MoreBusy
@@ -72,7 +72,7 @@ func (g *index) onPage(f LockFilter, busy, free []locking.Resource,
 	return slices.Concat(busy, page)
 }
 
-func (g *index) passes(f LockFilter, resource locking.Resource) bool {
+func (g *index) passes(f Filter, resource locking.Resource) bool {
 	if f.under != nil && resource != *f.under && !slices.Contains(resource.Ancestors(), *f.under) {
 		return false
 	}
@@ -109,7 +109,7 @@ func (g *index) count(resource locking.Resource) {
 	for _, each := range append(resource.Ancestors(), resource) {
 		sum := g.sums[each]
 		if sum == nil {
-			sum = &LockNode{}
+			sum = &ResourceNode{}
 			g.sums[each] = sum
 		}
 		sum.Resources++
@@ -133,13 +133,13 @@ func (g *index) heldSince(r locking.Resource) int64 {
 }
 
 // buildTrees arranges resources in trees, one per kind.
-func (g *index) buildTrees(shown []locking.Resource) []*LockNode {
-	roots := make(map[locking.Kind]*LockNode)
-	nodes := make(map[locking.Resource]*LockNode)
+func (g *index) buildTrees(shown []locking.Resource) []*ResourceNode {
+	roots := make(map[locking.Kind]*ResourceNode)
+	nodes := make(map[locking.Resource]*ResourceNode)
 	for _, resource := range shown {
 		root := roots[resource.Kind()]
 		if root == nil {
-			root = &LockNode{Name: kindWords(resource.Kind()), Kind: resource.Kind(),
+			root = &ResourceNode{Name: kindWords(resource.Kind()), Kind: resource.Kind(),
 				State: HeldNot}
 			roots[resource.Kind()] = root
 		}
@@ -157,7 +157,7 @@ func (g *index) buildTrees(shown []locking.Resource) []*LockNode {
 			parent = node
 		}
 	}
-	var trees []*LockNode
+	var trees []*ResourceNode
 	for _, kind := range kinds() {
 		if root := roots[kind]; root != nil {
 			root.arrange(len(shown) <= maxOpenNodes)
@@ -173,7 +173,7 @@ func (g *index) buildTrees(shown []locking.Resource) []*LockNode {
 	return trees
 }
 
-func (g *index) node(resource locking.Resource) *LockNode {
+func (g *index) node(resource locking.Resource) *ResourceNode {
 	state := resourceState(resource, g.own, g.beneath[resource])
 	path := resource.Path()
 	node := *g.sums[resource]
@@ -184,7 +184,7 @@ func (g *index) node(resource locking.Resource) *LockNode {
 }
 
 // summary describes the blocked resources and the number of locks.
-func (g *index) summary(now time.Time, t *LockTree) string {
+func (g *index) summary(now time.Time, t *ResourceTree) string {
 	var blocked []locking.Resource
 	waits := 0
 	for resource, runs := range g.waiting {
@@ -250,7 +250,7 @@ func newLockIndex(named []locking.Resource, set Set, waiting []storage.Record) *
 	g := &index{
 		known: map[locking.Resource]bool{}, own: map[locking.Resource][]Lock{},
 		waiting: map[locking.Resource][]storage.Record{},
-		beneath: map[locking.Resource]int{}, sums: map[locking.Resource]*LockNode{},
+		beneath: map[locking.Resource]int{}, sums: map[locking.Resource]*ResourceNode{},
 	}
 	for _, resource := range named {
 		g.known[resource] = true

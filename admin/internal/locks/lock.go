@@ -14,7 +14,7 @@ type AdvisoryState string
 // The states of an advisory lock.
 const (
 	AdvisoryHeld AdvisoryState = "held" // by the same run
-	// by nobody: memcached lost it, or the run did not take it
+	// no owner has it: memcached lost it, or the run did not take it
 	AdvisoryMissing AdvisoryState = "missing"
 	AdvisoryOther   AdvisoryState = "other" // by another run
 	// there is no memcached, or it takes no locks of this mode

@@ -15,8 +15,8 @@ const (
 	shownHolders = 20 // a semaphore may have many
 )
 
-// LockNode is a resource, or an ancestor of resources.
-type LockNode struct {
+// ResourceNode is a resource, or an ancestor of resources.
+type ResourceNode struct {
 	Name     string       `json:"name"` // relative to its parent
 	Resource string       `json:"resource"`
 	Kind     locking.Kind `json:"kind"`
@@ -25,10 +25,10 @@ type LockNode struct {
 	Locks   []Lock           `json:"locks,omitempty"`
 	Waiting []storage.Record `json:"waiting,omitempty"` // runs that wait for it, oldest first
 	// Sums over the node and its descendants, including those left out of this answer.
-	Resources int         `json:"resources"` // known resources
-	Held      int         `json:"held"`      // locks
-	Waits     int         `json:"waits"`     // runs
-	Beneath   []*LockNode `json:"beneath,omitempty"`
+	Resources int             `json:"resources"` // known resources
+	Held      int             `json:"held"`      // locks
+	Waits     int             `json:"waits"`     // runs
+	Beneath   []*ResourceNode `json:"beneath,omitempty"`
 
 	parts int  // number of Resources in this answer
 	open  bool // the page unfolds the node
@@ -36,7 +36,7 @@ type LockNode struct {
 
 // arrange sorts the children of a node, joins chains of nodes that have one child, and decides
 // which nodes the page unfolds.
-func (n *LockNode) arrange(all bool) {
+func (n *ResourceNode) arrange(all bool) {
 	for i, child := range n.Beneath {
 		child.arrange(all)
 		for child.isPassThrough() {
@@ -47,19 +47,19 @@ func (n *LockNode) arrange(all bool) {
 		n.Beneath[i] = child
 		n.parts += child.parts
 	}
-	slices.SortStableFunc(n.Beneath, func(a, b *LockNode) int {
+	slices.SortStableFunc(n.Beneath, func(a, b *ResourceNode) int {
 		return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.Name, b.Name))
 	})
 	n.open = all || n.Held > 0 || n.Waits > 0
 }
 
 // isPassThrough reports whether a node has one child and nothing else.
-func (n *LockNode) isPassThrough() bool {
+func (n *ResourceNode) isPassThrough() bool {
 	return len(n.Beneath) == 1 && n.Beneath[0].Resources == n.Resources && len(n.Waiting) == 0 &&
 		n.State != HeldItself
 }
 
-func (n *LockNode) rank() int {
+func (n *ResourceNode) rank() int {
 	switch {
 	case n.Waits > 0:
 		return 0
@@ -72,16 +72,16 @@ func (n *LockNode) rank() int {
 }
 
 // Open reports whether the page unfolds the node.
-func (n *LockNode) Open() bool { return n.open }
+func (n *ResourceNode) Open() bool { return n.open }
 
 // Busy returns the children that the page shows as entries: those that are held, waited for, or
 // have children.
-func (n *LockNode) Busy() []*LockNode { return n.split(false) }
+func (n *ResourceNode) Busy() []*ResourceNode { return n.split(false) }
 
 // Idle returns the other children, of which the page shows only the names.
-func (n *LockNode) Idle() []*LockNode { return n.split(true) }
+func (n *ResourceNode) Idle() []*ResourceNode { return n.split(true) }
 
-func (n *LockNode) split(idle bool) (some []*LockNode) {
+func (n *ResourceNode) split(idle bool) (some []*ResourceNode) {
 	for _, child := range n.Beneath {
 		if (child.rank() > 1 && len(child.Beneath) == 0) == idle {
 			some = append(some, child)
@@ -91,10 +91,10 @@ func (n *LockNode) split(idle bool) (some []*LockNode) {
 }
 
 // More returns the number of descendants that this answer leaves out.
-func (n *LockNode) More() int { return max(0, n.Resources-n.parts) }
+func (n *ResourceNode) More() int { return max(0, n.Resources-n.parts) }
 
 // Own returns the node's own locks that the page shows.
-func (n *LockNode) Own() []Lock {
+func (n *ResourceNode) Own() []Lock {
 	if n.State != HeldItself {
 		return nil
 	}
@@ -102,15 +102,18 @@ func (n *LockNode) Own() []Lock {
 }
 
 // OwnMore returns the number of own locks that the page does not show.
-func (n *LockNode) OwnMore() int {
+func (n *ResourceNode) OwnMore() int {
 	if n.State != HeldItself {
 		return 0
 	}
 	return len(n.Locks) - len(n.Own())
 }
 
+// shownLocks is the number of locks of a node that the page shows.
+const shownLocks = 5
+
 // Covering returns the locks of ancestors that cover the node.
-func (n *LockNode) Covering() []Lock {
+func (n *ResourceNode) Covering() []Lock {
 	if n.State != HeldAbove {
 		return nil
 	}
@@ -118,15 +121,15 @@ func (n *LockNode) Covering() []Lock {
 }
 
 // WaitingShown returns the oldest waiting runs, which the page lists.
-func (n *LockNode) WaitingShown() []storage.Record {
+func (n *ResourceNode) WaitingShown() []storage.Record {
 	return n.Waiting[:min(len(n.Waiting), shownWaiters)]
 }
 
 // WaitingMore returns the number of waiting runs that the page does not list.
-func (n *LockNode) WaitingMore() int { return len(n.Waiting) - len(n.WaitingShown()) }
+func (n *ResourceNode) WaitingMore() int { return len(n.Waiting) - len(n.WaitingShown()) }
 
 // Slots returns how many slots of a semaphore are taken, or "" for other nodes.
-func (n *LockNode) Slots() string {
+func (n *ResourceNode) Slots() string {
 	if n.State != HeldItself || n.Locks[0].Mode != locking.Slotted {
 		return ""
 	}

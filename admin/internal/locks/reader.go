@@ -56,11 +56,12 @@ func NewReader(store storage.History, from Sources) *Reader {
 		return store.Lockers(ctx)
 	}
 	r := &Reader{Reader: records.Reader{Store: store}, Sources: from,
-		known: records.NewCached(known), lockers: records.NewCached(lockers)}
-	r.conflicts = records.NewCached(func(ctx context.Context, now time.Time) (UpcomingConflicts,
-		error) {
-		return r.findConflicts(ctx, now, nil)
-	})
+		known:   records.NewCached(records.CacheLifetime, known),
+		lockers: records.NewCached(records.CacheLifetime, lockers)}
+	r.conflicts = records.NewCached(records.CacheLifetime,
+		func(ctx context.Context, now time.Time) (UpcomingConflicts, error) {
+			return r.findConflicts(ctx, now, nil)
+		})
 	return r
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
@@ -83,4 +84,9 @@ func ReadToken(text string) (jobs.Token, error) {
 			"holds the resource", words.Cut(text, 100))
 	}
 	return jobs.Token(n), nil
+}
+
+// related reports whether two display names are the same or one is above the other.
+func related(a, b string) bool {
+	return a == b || strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/")
 }

@@ -42,12 +42,12 @@ func LockStates() map[string]string {
 // NodeList is the children of a node, with the time and whether the viewer may act.
 type NodeList struct {
 	Now     time.Time
-	Node    *LockNode
+	Node    *ResourceNode
 	Actions bool
 }
 
 // NewNodeList returns the children of a node.
-func NewNodeList(now time.Time, node *LockNode, actions bool) NodeList {
+func NewNodeList(now time.Time, node *ResourceNode, actions bool) NodeList {
 	return NodeList{now, node, actions}
 }
 

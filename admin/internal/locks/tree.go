@@ -21,14 +21,14 @@ const (
 	summaryBlocked = 2  // number of blocked resources that the summary names
 )
 
-// LockTree is the resources that jobs name, their locks and their waiters.
-type LockTree struct {
-	Summary  string      `json:"summary"`
-	Known    int         `json:"known"`   // resources that match the filter
-	Held     int         `json:"held"`    // locks on them
-	Waiting  int         `json:"waiting"` // runs that wait for them
-	Advisory string      `json:"advisory_error,omitempty"`
-	Kinds    []*LockNode `json:"tree"`
+// ResourceTree is the resources that jobs name, their locks and their waiters.
+type ResourceTree struct {
+	Summary  string          `json:"summary"`
+	Known    int             `json:"known"`   // resources that match the filter
+	Held     int             `json:"held"`    // locks on them
+	Waiting  int             `json:"waiting"` // runs that wait for them
+	Advisory string          `json:"advisory_error,omitempty"`
+	Kinds    []*ResourceNode `json:"tree"`
 	// The numbers of resources that this answer leaves out: held or waited for, and free ones after
 	// this page.
 	MoreBusy int `json:"more_busy"`
@@ -40,8 +40,8 @@ type LockTree struct {
 	Pager  param.Pager `json:"-"`
 }
 
-// LockFilter narrows the tree.
-type LockFilter struct {
+// Filter narrows the tree.
+type Filter struct {
 	// part of a resource's name, or of a job, replica or run that holds it or waits for it
 	text  string
 	state string            // "", held, waiting or free
@@ -49,20 +49,20 @@ type LockFilter struct {
 	after string            // the key before the page
 }
 
-// LockTree queries and builds the tree.
-func (r *Reader) LockTree(ctx context.Context, now time.Time, f LockFilter) (LockTree, error) {
+// ResourceTree queries and builds the tree.
+func (r *Reader) ResourceTree(ctx context.Context, now time.Time, f Filter) (ResourceTree, error) {
 	set, err := r.Locks(ctx)
 	if err != nil {
-		return LockTree{}, err
+		return ResourceTree{}, err
 	}
 	known, err := r.Resources(ctx, now)
 	if err != nil {
-		return LockTree{}, err
+		return ResourceTree{}, err
 	}
 	waiting, err := r.Runs(ctx, storage.RunFilter{States: []jobs.State{jobs.Waiting},
 		Limit: storage.MaxBatch})
 	if err != nil {
-		return LockTree{}, err
+		return ResourceTree{}, err
 	}
 	slices.SortFunc(waiting, records.OlderFirst)
 	g := newLockIndex(known, set, waiting)
@@ -85,7 +85,7 @@ func kindWords(k locking.Kind) string {
 }
 
 // ReadLockFilter parses the parameters of the tree.
-func ReadLockFilter(p param.Set) (f LockFilter, err error) {
+func ReadLockFilter(p param.Set) (f Filter, err error) {
 	if f.text, err = p.Text("text"); err != nil {
 		return f, err
 	}
@@ -122,7 +122,7 @@ func (f Fields) ByName() bool { return f.State == "held" || f.State == "waiting"
 func LockParams() []string { return []string{"text", "state", "under", "after"} }
 
 // Link adds the filter and the links of the page.
-func (t *LockTree) Link(p param.Set, f LockFilter) {
+func (t *ResourceTree) Link(p param.Set, f Filter) {
 	t.Filter = Fields{f.text, f.state, p.Get("under")}
 	t.Pager = p.TreePager("/locks", t.Pager.NextPage)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
+	"github.com/holdfast-dev/holdfast/jobs/permission"
 )
 
 // section is an entry of the navigation.
@@ -29,19 +30,33 @@ type Frame struct {
 	Address  string    // of the page itself, for refreshes
 	JSONPath string    // address of the same data as JSON
 	Now      time.Time // by the store's clock; zero if no state is known
-	Status   cluster.Status
+	Status   cluster.Verdict
 	ServedBy cluster.ServedBy
 	Account  access.Identity
-	Actions  bool          // the viewer may act
-	Notice   *Notice       // the result of an action, if this page follows one
-	Error    string        // why the store did not answer
-	Stale    bool          // the page is a cached copy, because the store did not answer
-	Age      time.Duration // of the cached copy
-	Refresh  int           // refresh interval in seconds, or 0
-	Every    int           // refresh interval if the viewer had not stopped it, or 0
-	Still    string        // address of the page without refreshes
-	Events   string        // address of the event stream, or ""
-	Fields   bool          // the page has input fields, so it must not reload by itself
+	// actions that the viewer may perform: on the target of the page, or on some target if the page
+	// lists several
+	Can    permission.Allowed
+	CanAll permission.Allowed // and on everything
+	// users whose sign-ins are slowed, as far as the viewer may know them
+	SlowedSignIns []cluster.SlowedSignIns
+	Notice        *Notice       // the result of an action, if this page follows one
+	Error         string        // why the store did not answer
+	Stale         bool          // the page is a cached copy, because the store did not answer
+	Age           time.Duration // of the cached copy
+	Refresh       int           // refresh interval in seconds, or 0
+	Every         int           // refresh interval if the viewer had not stopped it, or 0
+	Still         string        // address of the page without refreshes
+	Events        string        // address of the event stream, or ""
+	Fields        bool          // the page has input fields, so it must not reload by itself
+}
+
+// SlowedSignIns returns the users whose sign-ins are slowed, as far as the sender of a request may
+// know them.
+func (s *Site) SlowedSignIns(r *http.Request) (slowed []cluster.SlowedSignIns) {
+	for _, one := range s.Guard.SlowedSignIns(r.Context(), access.IdentityOf(r)) {
+		slowed = append(slowed, cluster.SlowedSignIns(one))
+	}
+	return slowed
 }
 
 // Known reports whether there is any state to show.
@@ -58,7 +73,10 @@ func (s *Site) Frame(r *http.Request, section, title string, live bool) (Frame, 
 	query.Del("refresh")
 	f := Frame{Title: title, Section: section, Account: access.IdentityOf(r),
 		Address: param.Address(r.URL.EscapedPath(), query), Notice: s.noticeFor(r)}
-	f.Actions = f.Account.Role == access.Operator && s.Actions
+	if s.Actions {
+		f.Can = permission.AllowedOn(r.Context(), targetOf(r.Context()))
+		f.CanAll = permission.AllowedOn(r.Context(), everything)
+	}
 	if live {
 		f.Every = int(math.Ceil(s.Refresh.Seconds()))
 		if len(refresh) == 0 {

@@ -3,6 +3,8 @@ package pages
 import (
 	"net/http"
 	"runtime/debug"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/access"
 )
 
 // RecoverPanics answers 500 with a text after a panic.
@@ -17,7 +19,8 @@ func (s *Site) RecoverPanics(next http.Handler) http.Handler {
 				panic(cause)
 			}
 			s.Log.Error().Interface("panic", cause).Bytes("stack", debug.Stack()).
-				Str("path", r.URL.Path).Msg("admin request panicked")
+				Str("path", r.URL.Path).Str("request_id", access.SourceOf(r).RequestID).
+				Msg("admin request panicked")
 			s.Refuse(w, r, http.StatusInternalServerError,
 				"Internal error. The log of this replica has details.")
 		}()

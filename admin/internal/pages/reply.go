@@ -33,12 +33,12 @@ func Answer[T any](s *Site, w http.ResponseWriter, r *http.Request,
 		s.WriteError(w, http.StatusNotFound, err.Error())
 	default:
 		s.StoreFailed(r.Context(), err)
-		s.WriteError(w, http.StatusServiceUnavailable, StoreTrouble(err))
+		s.WriteError(w, http.StatusServiceUnavailable, StoreError(err))
 	}
 }
 
-// StoreTrouble returns a message for a query that failed.
-func StoreTrouble(err error) string {
+// StoreError returns a message for a query that failed.
+func StoreError(err error) string {
 	return "The store could not be asked: " + words.OneLine(err.Error(), 500)
 }
 

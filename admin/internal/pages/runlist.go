@@ -5,21 +5,37 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
+	"github.com/holdfast-dev/holdfast/jobs/permission"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // runList is a list of runs for the template.
 type runList struct {
-	Now     time.Time
-	Runs    []storage.Record
-	One     bool // all runs have the same job
-	Actions bool // each run has links to its actions
+	Now  time.Time
+	Runs []storage.Record
+	One  bool               // all runs have the same job
+	Can  permission.Allowed // actions to which each run has links
 }
 
-// For returns the list with or without links to actions.
-func (l runList) For(actions bool) runList {
-	l.Actions = actions
+// Links reports whether runs may have links to actions.
+func (l runList) Links() bool { return l.Can.Trigger || l.Can.Cancel }
+
+// For returns the list with links to these actions.
+func (l runList) For(can permission.Allowed) runList {
+	l.Can = can
 	return l
+}
+
+// hops are waiting runs for the template.
+type hops struct {
+	Now     time.Time
+	Waiters []*cluster.Waiter
+	Can     permission.Allowed // actions to which each run has links
+}
+
+func newHops(now time.Time, waiters []*cluster.Waiter, can permission.Allowed) hops {
+	return hops{now, waiters, can}
 }
 
 func newRunList(now time.Time, runs []storage.Record) runList {

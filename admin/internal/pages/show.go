@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/jobs/permission"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -21,9 +22,8 @@ type Page[T any] struct {
 	Fields   bool            // has input fields
 	Topics   []storage.Topic // topics that the page shows; none: all
 	Load     func(ctx context.Context, p cluster.Snapshot) (T, error)
-	// Complete adds what only the server knows. It returns the overview for the status, or nil if
-	// the snapshot suffices. It may be nil.
-	Complete func(*T, *Frame) *cluster.Overview
+	// Complete adds what only the server knows. It may be nil.
+	Complete func(*T, *Frame)
 }
 
 // view is the data of a template.
@@ -57,16 +57,19 @@ func Show[T any](s *Site, w http.ResponseWriter, r *http.Request, p Page[T]) {
 		s.Refuse(w, r, http.StatusNotFound, err.Error())
 		return
 	}
-	f.Now, f.ServedBy = snap.Now, s.Local.ServedBy(r.Context())
-	judged := &cluster.Overview{Now: snap.Now, Replicas: snap.Replicas, ServedBy: f.ServedBy,
-		Memcached: s.Local.Memcached(), Error: f.Error}
+	f.SlowedSignIns = s.SlowedSignIns(r)
+	s.Judge(r.Context(), &f, snap)
 	if content != nil && p.Complete != nil {
-		if own := p.Complete(content, &f); own != nil {
-			judged = own
-		}
+		p.Complete(content, &f)
 	}
-	f.Status = judged.Status(s.StoreName)
 	s.Templates.Write(w, s.Log, status, p.Template, view[T]{f, content})
+}
+
+// Judge adds the verdict about a snapshot to the frame.
+func (s *Site) Judge(ctx context.Context, f *Frame, snap cluster.Snapshot) {
+	f.Now = snap.Now
+	f.Status = s.Local.Verdict(ctx, snap, f.Error, f.SlowedSignIns)
+	f.ServedBy = f.Status.ServedBy
 }
 
 // QueryOrCached runs load with a snapshot, or returns the cached result if the store does not
@@ -86,19 +89,21 @@ func QueryOrCached[T any](s *Site, ctx context.Context, key string, f *Frame,
 	switch {
 	case err == nil:
 		s.StoreAnswered()
-		s.pageCache.put(key, snap, &content)
+		cached := content // the caller may complete its own copy for one reader
+		s.pageCache.put(key, snap, &cached)
 		return snap, &content, http.StatusOK, nil
 	case errors.As(err, &bad), errors.Is(err, storage.ErrNotFound):
 		return cluster.Snapshot{}, nil, 0, err
 	}
 	s.StoreFailed(ctx, err)
-	f.Error = StoreTrouble(err)
+	f.Error = StoreError(err)
 	snap, known, age := s.pageCache.lookup(key)
 	last, ok := known.(*T)
 	if !ok {
 		return cluster.Snapshot{}, nil, http.StatusServiceUnavailable, nil
 	}
-	f.Stale, f.Age, f.Actions = true, age, false // the store accepts no actions now
+	f.Stale, f.Age = true, age
+	f.Can, f.CanAll = permission.Allowed{}, permission.Allowed{} // the store accepts no actions now
 	copied := *last
 	return snap, &copied, http.StatusServiceUnavailable, nil
 }

@@ -25,17 +25,16 @@ type Parts struct {
 	Queries   *Queries
 	Cluster   *cluster.Reader
 	Local     cluster.Local
-	StoreName string        // for people
 	Refresh   time.Duration // of open pages that get no events
 	Actions   bool          // operators may act
 	// Events returns the address of the events after the current position. Nil: no events.
 	Events func(ctx context.Context, topics []storage.Topic) string
 }
 
-// NewSite returns a site whose guard has the policy. Attempts is as in access.NewGuard.
-func NewSite(parts Parts, policy access.Policy, attempts storage.Attempts) (*Site, error) {
+// NewSite returns a site whose guard has the policy.
+func NewSite(parts Parts, policy access.Policy, shared access.Shared) (*Site, error) {
 	s := &Site{Parts: parts}
 	var err error
-	s.Guard, err = access.NewGuard(policy, attempts, s, s.Log)
+	s.Guard, err = access.NewGuard(policy, shared, s, s.Log)
 	return s, err
 }

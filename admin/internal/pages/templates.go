@@ -61,6 +61,7 @@ func NewTemplates() (*Templates, error) {
 		"offset":         words.Offset,
 		"prefix":         words.Prefix,
 		"indent":         words.Indented,
+		"hops":           newHops,
 		"first":          firstRuns,
 		"plot":           charts.NewPlot,
 		"strip":          charts.NewStrip,

@@ -7,12 +7,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
+	"github.com/holdfast-dev/holdfast/internal/runes"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -64,7 +64,7 @@ func (p Set) Text(name string) (string, error) {
 			MaxTextLength)
 	case !utf8.ValidString(text):
 		return "", Errorf("%s is not UTF-8", name)
-	case strings.ContainsFunc(text, unicode.IsControl):
+	case strings.ContainsFunc(text, runes.IsControl):
 		return "", Errorf("%s has a control character", name)
 	}
 	return text, nil

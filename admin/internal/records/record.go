@@ -13,9 +13,10 @@ import (
 
 // Since returns when a run entered its current state: its current attempt, or its wait.
 func Since(r storage.Record) time.Time {
+	waits := r.RetryWaits
 	switch {
-	case r.State == jobs.Running && len(r.Rests) > 0 && r.Rests[len(r.Rests)-1].Until != nil:
-		return *r.Rests[len(r.Rests)-1].Until
+	case r.State == jobs.Running && len(waits) > 0 && waits[len(waits)-1].Until != nil:
+		return *waits[len(waits)-1].Until
 	case r.State == jobs.Running && r.StartedAt != nil:
 		return *r.StartedAt
 	case r.State == jobs.Waiting && !r.WaitSince.IsZero():
@@ -56,10 +57,12 @@ func UnsuccessfulStates() []jobs.State {
 	return slices.DeleteFunc(FinalStates(), func(s jobs.State) bool { return s == jobs.Succeeded })
 }
 
-// PlainAll applies Plain to a list, and never returns nil.
+// PlainAll applies Plain to a list, and never returns nil. Lists have no params: only who may view
+// the params of a job gets them, with the single run.
 func PlainAll(found []storage.Record) []storage.Record {
 	runs := make([]storage.Record, 0, len(found))
 	for _, run := range found {
+		run.Params = nil
 		runs = append(runs, Plain(run))
 	}
 	return runs

@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-dev/holdfast"
-	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/examples/embed/sales"
 )
 
@@ -38,12 +37,8 @@ func run(ctx context.Context, args []string) error {
 	}
 	log := zerolog.New(zerolog.SyncWriter(os.Stderr)).With().Timestamp().Logger()
 
-	config, err := configs.Load(*path)
-	if err != nil {
-		return err
-	}
-	replica, err := holdfast.New(config, holdfast.WithHandlers(sales.Handlers()...),
-		holdfast.WithLog(log, os.Stderr))
+	replica, err := holdfast.New(holdfast.WithConfigFile(*path),
+		holdfast.WithHandlers(sales.Handlers()...), holdfast.WithLog(log, os.Stderr))
 	if err != nil {
 		return err
 	}

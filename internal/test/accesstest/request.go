@@ -67,12 +67,12 @@ func SignIn(handler http.Handler, name, password string,
 			[]func(*http.Request){origin})...)
 }
 
-// CookieOf signs in and returns the cookie.
+// CookieOf signs in and returns the cookie of the sign-in.
 func CookieOf(t *testing.T, handler http.Handler, name, password string) *http.Cookie {
 	t.Helper()
 	reply := SignIn(handler, name, password)
 	cookies := reply.Result().Cookies()
-	if reply.Code != http.StatusSeeOther || len(cookies) != 1 {
+	if reply.Code != http.StatusSeeOther || len(cookies) != 2 {
 		t.Fatalf("sign-in of %s: %d with %d cookies: %s", name, reply.Code, len(cookies),
 			reply.Body)
 	}

@@ -39,6 +39,7 @@ func post(ctx context.Context, p *replicas.Process, path, body string,
 	if err != nil {
 		return 0, "", err
 	}
+	request.Header.Set("X-Holdfast-Action", "1") // the cluster may have no users
 	for i := 0; i+1 < len(header); i += 2 {
 		request.Header.Set(header[i], header[i+1])
 	}
@@ -134,7 +135,7 @@ func TestEveryReplicaObeysActionsWithinASecond(t *testing.T) {
 func (c *cluster) cancelElsewhere() {
 	c.t.Helper()
 	c.trigger("hold")
-	held := c.begun("hold", 0)
+	held := c.startedRun("hold", 0)
 	var other *replicas.Process
 	for _, p := range c.replicas {
 		if p.Name != held.Replica {
@@ -275,7 +276,7 @@ func (c *cluster) addAtOnce() {
 
 func TestTriggersWithParams(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, settings{jobs: ledgerJob("hold", "t", "", "gate: hold")})
+	c := newCluster(t, settings{jobs: ledgerJob("hold", "t", "overridable: [gate, takes]", "gate: hold")})
 	c.start("a", "b")
 	var first, again storage.Record
 	c.action(c.replicas["a"], &first, "/api/v1/jobs/hold/trigger",
@@ -309,6 +310,7 @@ func TestTriggersWithParams(t *testing.T) {
 		want string
 	}{
 		{[]string{"trigger", "hold", "--params", `{"gates": 1}`}, `params: gates: unknown key "gates"`},
+		{[]string{"trigger", "hold", "--params", `{"tables": []}`}, `params: tables: a trigger cannot replace "tables", expected one of gate, takes`},
 		{[]string{"trigger", "hold", "--params", `1`}, `--params: expected a JSON object`},
 		{[]string{"trigger", "hold", "--params", `{}`, "--key", "click"}, `trigger job "hold": key "click" already belongs to a run with other params`},
 	} {
@@ -335,7 +337,7 @@ func TestDrainedReplicaLeavesRunsToOthers(t *testing.T) {
 		ledgerJob("every", "u", "schedule: {every: 1s}", "")})
 	c.start("a", "b")
 	c.trigger("hold")
-	held := c.begun("hold", 0)
+	held := c.startedRun("hold", 0)
 	drained, other := c.replicas[held.Replica], c.other(held.Replica)
 	var list []struct{ Replica string }
 	c.commandJSON(&list, "drain", held.Replica, "--reason", "new disks")
@@ -374,7 +376,7 @@ func TestReleaseRemovesALock(t *testing.T) {
 			ledgerJob("next", "t", "", "")})
 	c.start("a", "b")
 	c.trigger("deaf")
-	held := c.begun("deaf", 0)
+	held := c.startedRun("deaf", 0)
 	status, answer := c.post(c.replicas["a"], "/api/v1/locks/release",
 		fmt.Sprintf(`{"resource": "public/t", "token": %d}`, held.Token+1))
 	if status != http.StatusConflict || !strings.Contains(answer, held.ID) {
@@ -430,7 +432,7 @@ func TestCommandsOfActions(t *testing.T) {
 		"group loads")
 	c.expectTable(c.command("pauses"), "PAUSED SINCE BY REASON RESUMED", "job added", "group loads")
 	held := c.trigger("hold")
-	c.begun("hold", 0)
+	c.startedRun("hold", 0)
 	c.expectTable(c.command("cancel", held), "RUN JOB STATE REPLICA", held)
 	c.expect(c.awaitEnd(held), "cancelled", "cancelled")
 	wrong := filepath.Join(c.dir, "wrong.yaml")
@@ -478,7 +480,7 @@ func TestCommandsOfActions(t *testing.T) {
 	}
 	c.expectTable(c.command("resume", "added"), "PAUSED SINCE BY REASON RESUMED", "job added")
 	c.expectTable(c.command("remove", "added"), "REMOVED", "added")
-	c.expectTable(c.command("audit"), "AT WHO VIA REPLICA ACTION TARGET REASON", "put_job", "pause",
+	c.expectTable(c.command("audit"), "AT WHO VIA PROOF CLIENT REPLICA ACTION TARGET REASON REQUEST", "put_job", "pause",
 		"resume", "cancel", "remove_job", "trigger")
 	c.audit()
 }

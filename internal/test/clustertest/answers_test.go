@@ -28,7 +28,7 @@ func TestEveryReplicaGivesTheSameAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.trigger("hold")
-	held := c.begun("hold", 0)
+	held := c.startedRun("hold", 0)
 	c.trigger("wait")
 	waiting := c.awaitRun("job = 'wait' AND state = 'waiting' AND blocker IS NOT NULL")
 
@@ -42,7 +42,7 @@ func TestEveryReplicaGivesTheSameAnswer(t *testing.T) {
 	c.expectAnswers(answers, held, waiting)
 	var overview admin.Overview
 	c.decode(c.sameAnswer("/api/v1/overview", "a"), &overview)
-	for _, p := range overview.Problems {
+	for _, p := range overview.Verdict.Problems {
 		if strings.Contains(p.Text, "was lost") {
 			c.t.Errorf("a replica that was stopped is shown as %q", p.Text)
 		}

@@ -20,7 +20,7 @@ func TestCommandsBesideACluster(t *testing.T) {
 		ledgerJob("every", "u", "schedule: {every: 1s}", "")})
 	c.start("a", "b")
 	c.triggerTwice()
-	held := c.begun("hold", 0)
+	held := c.startedRun("hold", 0)
 	c.awaitRun("job = 'every' AND state = 'succeeded'")
 
 	c.expectJobs()
@@ -67,7 +67,7 @@ func (c *cluster) triggerWithLimits(held run) {
 	}
 	status, answer := c.post(c.replicas["a"], "/api/v1/jobs/hold/trigger", `{"wait": "0"}`)
 	var refused struct {
-		WaitsFor *storage.Obstacle `json:"waits_for"`
+		WaitsFor *storage.RunBlocker `json:"waits_for"`
 	}
 	c.decode(answer, &refused)
 	if o := refused.WaitsFor; status != http.StatusConflict || o == nil ||

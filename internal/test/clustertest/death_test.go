@@ -16,7 +16,7 @@ func TestKillOfAReplica(t *testing.T) {
 		jobs: ledgerJob("hold", "t", "schedule: {every: 1s}", "gate: hold") +
 			ledgerJob("other", "u", "schedule: {every: 1s}", "")})
 	c.start("a", "b")
-	first := c.begun("hold", 0)
+	first := c.startedRun("hold", 0)
 	if err := c.replicas[first.Replica].Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func TestKillOfAReplica(t *testing.T) {
 	}
 	c.expectLine(c.other(first.Replica), "run lost with its replica", first.ID,
 		`"dead_replica":"`+first.Replica)
-	second := c.begun("hold", first.Token)
+	second := c.startedRun("hold", first.Token)
 	if alive := c.other(first.Replica).Name; second.Replica != alive {
 		t.Errorf("the next firing ran on %s, want %s", second.Replica, alive)
 	}
@@ -55,7 +55,7 @@ func TestRestartedReplicaTakesOverItsRuns(t *testing.T) {
 		jobs: ledgerJob("hold", "t", "", "gate: hold") + ledgerJob("next", "t", "", "")})
 	c.start("a")
 	c.trigger("hold")
-	first := c.begun("hold", 0)
+	first := c.startedRun("hold", 0)
 	if err := c.replicas["a"].Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -77,14 +77,14 @@ func TestRecoveryOfALostRun(t *testing.T) {
 	c := newCluster(t, settings{jobs: ledgerJob("hold", "t", "recover: true", "gate: hold")})
 	c.start("a", "b")
 	id := c.trigger("hold")
-	first := c.begun("hold", 0)
+	first := c.startedRun("hold", 0)
 	if first.ID != id {
 		t.Errorf("run %s began, not the triggered %s", first.ID, id)
 	}
 	if err := c.replicas[first.Replica].Kill(); err != nil {
 		t.Fatal(err)
 	}
-	second := c.begun("hold", first.Token)
+	second := c.startedRun("hold", first.Token)
 	c.open("hold")
 	second = c.awaitEnd(second.ID)
 	c.expect(second, "succeeded", "")
@@ -132,7 +132,7 @@ func TestFreezeOfAReplica(t *testing.T) {
 			session := c.sessionOf(first.Token)
 			c.expire(session)
 			c.trigger("next")
-			second := c.begun("next", first.Token)
+			second := c.startedRun("next", first.Token)
 			c.expect(c.awaitEnd(first.ID), "lost", "session_lost")
 
 			// Both runs now use the table. The frozen replica continues and writes first.

@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/test/soak"
 )
 
 // A new release runs beside the old one. An old replica restarts meanwhile. Then the new replicas
 // end, the last by SIGKILL. The replicas of the active definition fire each scheduled time once.
 func TestDeployThatIsRolledBack(t *testing.T) {
+	soak.Only(t)
 	t.Parallel()
 	const tick = "  - {name: tick, schedule: {every: 1s}, handler: sql, overlap: allow, timeout: " +
 		"%s, params: {statement: SELECT 1}}\n"

@@ -53,7 +53,7 @@ func TestHandlerThatIgnoresItsContextIsFenced(t *testing.T) {
 		ledgerJob("after", "t", "schedule: {every: 1s}", "")})
 	c.start("a")
 	c.trigger("deaf")
-	deaf := c.begun("deaf", 0)
+	deaf := c.startedRun("deaf", 0)
 	deaf = c.awaitEnd(deaf.ID)
 	c.expect(deaf, "timed_out", "timeout")
 	if want := "handler ignored the end of its context and was abandoned"; !strings.Contains(deaf.Error, want) {

@@ -23,7 +23,6 @@ import (
 // the test keeps. The test fills it only if it has no runs.
 const (
 	fewJobs = 300
-	fewRuns = 2_000
 	// Only histories with more runs than in a soak are compared with slowest.
 	soakRuns = 20_000
 	// slowest is the limit of one answer with a long history.
@@ -49,9 +48,10 @@ type timing struct {
 // The test requests every page and its JSON twin with every combination of parameters. Each
 // parameter has a value with many rows and one with few.
 func TestLongHistory(t *testing.T) {
+	soak.Only(t)
 	t.Parallel()
 	h := &history{jobs: fromEnvironment(t, "HOLDFAST_JOBS", fewJobs),
-		runs: fromEnvironment(t, "HOLDFAST_RUNS", soak.Pick(fewRuns, soakRuns))}
+		runs: fromEnvironment(t, "HOLDFAST_RUNS", soakRuns)}
 	h.cluster = newCluster(t, settings{stock: true, url: os.Getenv("HOLDFAST_HISTORY"),
 		jobs: manyJobs(h.jobs), history: "8760h", refresh: "1h"})
 	if h.runs > soakRuns { // may exceed the time limit of a test
@@ -66,12 +66,8 @@ func TestLongHistory(t *testing.T) {
 	h.base = h.replicas["a"].URL
 	h.middle = askOne[string](h.cluster,
 		`SELECT id::text FROM holdfast.runs WHERE created_at > (SELECT min(created_at) + (max(created_at) - min(created_at)) / 2 FROM holdfast.runs) ORDER BY created_at, id LIMIT 1`)
-	// Only a soak requests all combinations of parameters. This is a sample.
-	every := soak.Pick(17, 1)
-	for i, path := range h.addresses() {
-		if i%every == 0 {
-			h.time(path)
-		}
+	for _, path := range h.addresses() {
+		h.time(path)
 	}
 	h.tell()
 }
@@ -132,7 +128,7 @@ INSERT INTO holdfast.claims (token, run, session, granted_at) SELECT token, id, 
 INSERT INTO holdfast.grants SELECT d.resource, token, 'shared', 0 FROM holdfast.runs r CROSS JOIN LATERAL (
     SELECT e ->> 'resource' FROM holdfast.definitions d, jsonb_array_elements(d.resources) e WHERE d.job = r.job AND e ->> 'resource' LIKE 'table:%%') d (resource) WHERE state = 'running';
 INSERT INTO holdfast.outputs (run, output) SELECT id, repeat('a line of a log' || E'\n', 50) FROM holdfast.runs WHERE state = 'failed' AND created_at > now() - interval '2 days';
-INSERT INTO holdfast.audit SELECT gen_random_uuid(), now() - n * interval '25 seconds', 'operator-' || n %% 7, 'page', 'replica-' || n %% 3, CASE WHEN n %% 5000 = 0 THEN 'release' ELSE 'pause' END,
+INSERT INTO holdfast.audit SELECT gen_random_uuid(), now() - n * interval '25 seconds', 'operator-' || n %% 7, 'page', 'password', '192.0.2.' || n %% 7, md5(n::text), 'replica-' || n %% 3, CASE WHEN n %% 5000 = 0 THEN 'release' ELSE 'pause' END,
     'job job-' || lpad((n %% %[1]d)::text, 5, '0'), 'as agreed', NULL, '', '' FROM generate_series(1, %[2]d / 100) n;
 INSERT INTO holdfast.wait_history (run, job, holder, resource, state, since, until) SELECT gen_random_uuid(), 'job-' || lpad((n %% %[1]d)::text, 5, '0'),
     'job-' || lpad((n * 31 %% %[1]d)::text, 5, '0'), 'table:s' || n %% 20 || '/t' || n %% 500, 'running', t - interval '1 minute', t

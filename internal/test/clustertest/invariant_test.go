@@ -67,7 +67,7 @@ func TestInvariantsOfACluster(t *testing.T) {
 	c.start("a", "b", "c")
 	from := askOne[time.Time](c,
 		`SELECT date_trunc('second', clock_timestamp()) + interval '1 second'`)
-	length := lengthOfRun(t, 10*time.Second)
+	length := lengthOfRun(t, 6*time.Second)
 	until := from.Add(length)
 
 	const reached = `SELECT clock_timestamp() >= $1`

@@ -247,11 +247,12 @@ func (v *victim) inherit(ctx context.Context) error {
 }
 
 // awaitRecord waits until the history has the victim's run in the state of the step. A request that
-// was partly answered may take effect a moment later.
+// was partly answered may take effect a moment later. On a busy machine the victim may have opened a
+// second session, because the reply to the first opening came too late.
 func (v *victim) awaitRecord(ctx context.Context) error {
 	const asked = `
 SELECT EXISTS (SELECT FROM holdfast.runs WHERE job = $1 AND state = 'running'),
-    (SELECT expires_at FROM holdfast.sessions WHERE replica = $2)`
+    (SELECT max(expires_at) FROM holdfast.sessions WHERE replica = $2)`
 	bounded, cancel := context.WithTimeout(ctx, 9*time.Second) // ends before the session expires
 	defer cancel()
 	for {

@@ -29,7 +29,7 @@ var (
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
-		holdfast.Main(handlers()...)
+		holdfast.Main(holdfast.WithHandlers(handlers()...))
 		return
 	}
 	os.Exit(runTests(m))

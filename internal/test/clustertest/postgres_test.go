@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
+	"github.com/holdfast-dev/holdfast/internal/test/soak"
 )
 
 // ownPostgres starts a server that only one test uses and may stop. It returns the URL of a
@@ -42,16 +43,17 @@ const (
 func TestLossOfPostgreSQLInARun(t *testing.T) {
 	for _, loss := range []struct {
 		name   string
+		quick  bool // runs in make test too
 		befall func(ctx context.Context, pg *servertest.Postgres) error
 	}{
-		{"restarted", func(ctx context.Context, pg *servertest.Postgres) error { return pg.Restart(ctx) }},
-		{"crashed", func(ctx context.Context, pg *servertest.Postgres) error {
+		{"restarted", false, func(ctx context.Context, pg *servertest.Postgres) error { return pg.Restart(ctx) }},
+		{"crashed", true, func(ctx context.Context, pg *servertest.Postgres) error {
 			if err := pg.Kill(); err != nil {
 				return err
 			}
 			return pg.Start(ctx)
 		}},
-		{"paused", func(ctx context.Context, pg *servertest.Postgres) error {
+		{"paused", false, func(ctx context.Context, pg *servertest.Postgres) error {
 			if err := pg.Pause(); err != nil {
 				return err
 			}
@@ -65,6 +67,9 @@ func TestLossOfPostgreSQLInARun(t *testing.T) {
 		}},
 	} {
 		t.Run(loss.name, func(t *testing.T) {
+			if !loss.quick {
+				soak.Only(t)
+			}
 			t.Parallel()
 			pg, url := ownPostgres(t)
 			c := newCluster(t, settings{url: url, expires: "30s", misfire: "2s",
@@ -72,7 +77,7 @@ func TestLossOfPostgreSQLInARun(t *testing.T) {
 					ledgerJob("every", "u", "schedule: {every: 1s}", "") + storedJob})
 			c.start("a", "b")
 			c.trigger("hold")
-			held := c.begun("hold", 0)
+			held := c.startedRun("hold", 0)
 			c.awaitRuns(2, "job = 'sql' AND state = 'succeeded'")
 			before := c.ended()
 			if err := loss.befall(c.ctx, pg); err != nil {
@@ -103,7 +108,7 @@ func TestLossOfPostgreSQLForLongerThanASession(t *testing.T) {
 			ledgerJob("every", "u", "schedule: {every: 1s}", "") + storedJob})
 	c.start("a", "b")
 	c.trigger("hold")
-	held := c.begun("hold", 0)
+	held := c.startedRun("hold", 0)
 	c.awaitRuns(2, "job = 'sql' AND state = 'succeeded'")
 	before := c.ended()
 	if err := pg.Pause(); err != nil {

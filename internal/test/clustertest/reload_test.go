@@ -46,7 +46,7 @@ func TestReload(t *testing.T) {
 	c.start("a")
 	p := c.replicas["a"]
 	c.trigger("hold")
-	held := c.begun("hold", 0)
+	held := c.startedRun("hold", 0)
 	c.awaitRuns(2, "job = 'leaving' AND state = 'succeeded'")
 	from := askOne[time.Time](c, "SELECT clock_timestamp()").Truncate(time.Second).Add(time.Second)
 	c.awaitRuns(1, "job = 'steady' AND scheduled_at >= $1", from)

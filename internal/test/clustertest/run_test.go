@@ -56,9 +56,9 @@ func (c *cluster) awaitEnd(id string) run {
 	return c.awaitRun("r.id = $1 AND finished_at IS NOT NULL", id)
 }
 
-// begun waits until a run of the job with a token larger than after has written its first row, and
+// startedRun waits until a run of the job with a token larger than after has written its first row, and
 // returns that run.
-func (c *cluster) begun(job string, after int64) run {
+func (c *cluster) startedRun(job string, after int64) run {
 	c.t.Helper()
 	return c.awaitRun("job = $1 AND token > $2 AND EXISTS (SELECT FROM ledger l WHERE l.token = "+
 		"r.token AND step = 'begin')", job, after)

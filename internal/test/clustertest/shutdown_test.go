@@ -33,7 +33,7 @@ func TestStopInARun(t *testing.T) {
 				"constant}", "")})
 	c.start("a", "b")
 	c.trigger("hold")
-	held := c.begun("hold", 0)
+	held := c.startedRun("hold", 0)
 	p := c.replicas[held.Replica]
 	c.terminate(p)
 	c.expectNotReady(p, "it is stopping")
@@ -49,15 +49,16 @@ func TestStopInARun(t *testing.T) {
 	}
 	c.expect(c.awaitEnd(held.ID), "succeeded", "")
 	// Its session and its lease would otherwise last much longer.
-	c.expect(c.awaitEnd(c.begun("next", held.Token).ID), "succeeded", "")
-	if n := askOne[int](c,
-		`SELECT count(*) FROM holdfast.runs WHERE replica = $1 AND started_at > $2::timestamptz`,
+	c.expect(c.awaitEnd(c.startedRun("next", held.Token).ID), "succeeded", "")
+	// A firing that was due before may be on its way to PostgreSQL, so its start may come later.
+	if n := askOne[int](c, `SELECT count(*) FROM holdfast.runs
+		WHERE replica = $1 AND scheduled_at > $2::timestamptz AND started_at IS NOT NULL`,
 		held.Replica, stopped); n != 0 {
-		t.Errorf("it started %d runs after it was asked to stop", n)
+		t.Errorf("it started %d runs that were due after it was asked to stop", n)
 	}
 	if !askOne[bool](c, `SELECT ended_at IS NOT NULL FROM holdfast.sessions WHERE replica = $1`,
 		held.Replica) {
-		t.Error("its session was not ended")
+		t.Error("session of the stopped replica: got it open, want it ended")
 	}
 	c.audit()
 }
@@ -95,7 +96,7 @@ func TestStopAfterTheGracePeriod(t *testing.T) {
 				jobs: ledgerJob("hold", "t", "", run.params)})
 			c.start("a")
 			c.trigger("hold")
-			held := c.begun("hold", 0)
+			held := c.startedRun("hold", 0)
 			if err := c.replicas["a"].Stop(c.ctx); err != nil {
 				t.Errorf("it ended with %v, want exit code 0", err)
 			}
@@ -115,7 +116,7 @@ func TestSecondSignalStopsAtOnce(t *testing.T) {
 	c := newCluster(t, settings{grace: "1h", jobs: ledgerJob("hold", "t", "", "gate: never")})
 	c.start("a", "b")
 	c.trigger("hold")
-	held := c.begun("hold", 0)
+	held := c.startedRun("hold", 0)
 	p := c.replicas[held.Replica]
 	c.terminate(p)
 	err := p.Stop(c.ctx)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/test/simulation"
+	"github.com/holdfast-dev/holdfast/internal/test/soak"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
@@ -57,6 +58,7 @@ func kindsOfJobs(at time.Time) string {
 // for longer than its session's TTL. It restarts and stops memcached and pauses jobs. Then the
 // oracle of the simulation checks each scheduled time.
 func TestSimulationWithProcesses(t *testing.T) {
+	soak.Only(t)
 	t.Parallel()
 	length := lengthOfRun(t, 16*time.Second) // a third of it is longer than a session's TTL
 	c := newCluster(t, settings{
@@ -69,9 +71,9 @@ func TestSimulationWithProcesses(t *testing.T) {
 	const reached = `SELECT clock_timestamp() >= $1`
 	var pauseTakes time.Duration
 	pause := func(job string) error {
-		begun := time.Now()
+		start := time.Now()
 		err := c.says("pause", job)
-		pauseTakes = max(pauseTakes, time.Since(begun))
+		pauseTakes = max(pauseTakes, time.Since(start))
 		return err
 	}
 	for _, step := range []struct {

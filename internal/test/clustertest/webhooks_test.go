@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/webhook"
 )
 
-// told is a received request of a webhook.
-type told struct {
+// delivery is a received request of a webhook.
+type delivery struct {
 	replica, id, signature, want string
 	event                        webhook.Event
 }
@@ -25,14 +25,14 @@ type told struct {
 func TestWebhookOfAReplicaThatIsKilled(t *testing.T) {
 	t.Parallel()
 	const secret = "a secret of more than 24 bytes"
-	requests, dead := make(chan told, 100), make(chan struct{})
+	requests, dead := make(chan delivery, 100), make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			return
 		}
 		h := r.Header
-		got := told{replica: h.Get("X-Replica"), id: h.Get("Webhook-Id"),
+		got := delivery{replica: h.Get("X-Replica"), id: h.Get("Webhook-Id"),
 			signature: h.Get("Webhook-Signature")}
 		got.want = webhook.Sign([]byte(secret), got.id, h.Get("Webhook-Timestamp"), body)
 		if err := json.Unmarshal(body, &got.event); err != nil {
@@ -62,14 +62,14 @@ webhooks:
 	c.start("a", "b")
 	c.trigger("other")
 	c.trigger("failing")
-	next := func() told {
+	next := func() delivery {
 		t.Helper()
 		select {
 		case got := <-requests:
 			return got
 		case <-c.ctx.Done():
-			t.Fatal("no request came")
-			return told{}
+			t.Fatal("requests: got none, want one")
+			return delivery{}
 		}
 	}
 	first := next()
@@ -79,10 +79,10 @@ webhooks:
 	close(dead)
 	second := next()
 	if second.id != first.id || second.replica != c.other(first.replica).Name {
-		t.Errorf("told again by %s of %s, want by %s of %s", second.replica, second.id,
+		t.Errorf("got the second request from %s of %s, want it from %s of %s", second.replica, second.id,
 			c.other(first.replica).Name, first.id)
 	}
-	for _, got := range []told{first, second} {
+	for _, got := range []delivery{first, second} {
 		run := got.event.Data
 		if got.signature != got.want || got.event.Type != "run.failed" || run.Job != "failing" ||
 			run.State != jobs.Failed || string(run.Result) != `{"exit_code":3}` {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 
@@ -29,11 +30,12 @@ var overlong = map[string]string{"too long": strings.Repeat("x", 501), "NUL": "a
 	"a line break": "a\nb", "no UTF-8": "a\xffb"}
 
 var actionRules = []rule{
-	{"each action has an audit entry with actor, interface, target and reason", func(c *check) {
+	{"each action has an audit entry with actor, proof, client, request, target and reason", func(c *check) {
 		c.register("h", "a")
 		before := c.now()
 		_, err := c.Store.Pause(c.ctx,
-			storage.Action{Actor: "ann", Via: "page", Replica: "one", Reason: "so"}, jobA)
+			storage.Action{Actor: "ann", Via: "page", Proof: "password", Client: "2001:db8::1",
+				RequestID: "r-1", Replica: "one", Reason: "so"}, jobA)
 		c.must(err)
 		run, err := c.Store.Trigger(c.ctx, storage.Action{Actor: "bob", Via: "cli"},
 			storage.TriggerRequest{Job: "a", Key: "k", EvenPaused: true})
@@ -47,6 +49,15 @@ var actionRules = []rule{
 		if paused.Actor != "ann" || paused.Via != "page" || paused.Replica != "one" ||
 			paused.Reason != "so" || paused.Action != "pause" || paused.Target != "job a" {
 			c.Errorf("audit entry of the pause %+v", paused)
+		}
+		if paused.Proof != "password" || paused.Client != "2001:db8::1" ||
+			paused.RequestID != "r-1" {
+			c.Errorf("audit entry of the pause %+v, want the proof, the client and the request",
+				paused)
+		}
+		if triggered.Proof != "" || triggered.Client != "" || triggered.RequestID != "" {
+			c.Errorf("audit entry of the trigger %+v, want no proof, client and request",
+				triggered)
 		}
 		if triggered.Actor != "bob" || triggered.Action != "trigger" ||
 			triggered.Target != "job a" ||
@@ -87,6 +98,30 @@ var actionRules = []rule{
 			c.Errorf("pages have %+v, want %+v", paged, all)
 		}
 		equal(c, "audit entries after the last", len(c.audit(storage.AuditFilter{Before: before})), 0)
+		slices.Reverse(all)
+		paged = nil
+		var after *storage.RunCursor
+		for range all {
+			page := c.audit(storage.AuditFilter{OldestFirst: true, Limit: 1, After: after})
+			paged = append(paged, page...)
+			after = &storage.RunCursor{CreatedAt: page[0].At, ID: page[0].ID}
+		}
+		if !reflect.DeepEqual(paged, all) {
+			c.Errorf("pages have %+v, want the oldest first: %+v", paged, all)
+		}
+		equal(c, "audit entries after the youngest",
+			len(c.audit(storage.AuditFilter{OldestFirst: true, After: after})), 0)
+		from, until := all[1].At, all[len(all)-1].At
+		var within []storage.Audited
+		for _, entry := range all {
+			if !entry.At.Before(from) && entry.At.Before(until) {
+				within = append(within, entry)
+			}
+		}
+		found := c.audit(storage.AuditFilter{OldestFirst: true, Since: from, Until: until})
+		if !reflect.DeepEqual(found, within) {
+			c.Errorf("since the second and until the last %+v, want %+v", found, within)
+		}
 	}},
 	{"an action with a key runs once and returns the same result", func(c *check) {
 		c.register("h", "a")
@@ -234,6 +269,9 @@ var actionRules = []rule{
 				"actor": {Actor: bad, Via: "go"}, "key": {Actor: "ann", Via: "go", Key: bad},
 				"reason":  {Actor: "ann", Via: "go", Reason: bad},
 				"replica": {Actor: "ann", Via: "go", Replica: bad}, "via": {Actor: "ann", Via: bad},
+				"proof":      {Actor: "ann", Via: "go", Proof: bad},
+				"client":     {Actor: "ann", Via: "go", Client: bad},
+				"request id": {Actor: "ann", Via: "go", RequestID: bad},
 			} {
 				_, err := c.Store.Pause(c.ctx, a, jobA)
 				c.refused(field+" with "+name, err, storage.ErrBadInput)

@@ -45,7 +45,7 @@ func RunAttempts(t *testing.T, open func(t *testing.T) (first, second storage.At
 			a.add(50*time.Millisecond, "x")
 			for a.failures("x")[0].Count > 0 {
 				if t.Context().Err() != nil {
-					t.Fatal("the failure was never forgotten")
+					t.Fatal("old failed login attempt: got it counted, want it forgotten")
 				}
 			}
 			a.counts(0, 1, "x", "y")

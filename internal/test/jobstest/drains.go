@@ -4,6 +4,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -45,6 +46,22 @@ var drainRules = []rule{
 		c.finished(r, token, jobs.Waiting)
 		r.Attempt = 2
 		c.finished(r, c.granted(s, r), jobs.Succeeded)
+	}},
+	{"a triggered run that a drain holds back is not shown as paused", func(c *check) {
+		c.register("h", "a")
+		one := c.session("one")
+		triggered, err := c.trigger("a", "k")
+		c.must(err)
+		c.pause(jobA)
+		equal(c, "adopted", len(c.adopt(one, 10, "a")), 1)
+		c.drain(one, true)
+		r := request("a", 1)
+		r.Run, r.Firing = triggered.ID, storage.Firing{Job: "a", Key: "k",
+			ScheduledAt: triggered.ScheduledAt}
+		c.outcome(one, r, storage.StartPaused)
+		held, err := c.Store.Run(c.ctx, r.Run)
+		c.must(err)
+		equal(c, "reason", held.Reason, reasons.Triggered)
 	}},
 	{"other sessions adopt the waiting runs of a drained session",
 		func(c *check) {

@@ -30,7 +30,7 @@ var finishRules = []rule{
 		equal(c, "output", record.Output, f.Output)
 		equal(c, "token", record.Token, token)
 		if record.FinishedAt == nil {
-			c.Fatal("no end")
+			c.Fatal("finished_at: got none, want a time")
 		}
 		within(c, "finished at", *record.FinishedAt, before, c.now())
 	}},

@@ -235,7 +235,7 @@ var misfireRules = []rule{
 			func(string, storage.Cursor) []storage.Misfired {
 				second, err := c.Second().CheckMisfires(c.ctx, checks,
 					func(string, storage.Cursor) []storage.Misfired {
-						c.Error("the second was asked")
+						c.Error("calls of the second function: got one, want none")
 						return nil
 					})
 				if second != nil || err != nil {

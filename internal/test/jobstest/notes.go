@@ -37,6 +37,19 @@ var noteRules = []rule{
 		equal(c, "replica", skipped.Replica, "one")
 		equal(c, "scheduled_at", skipped.ScheduledAt, r.Firing.ScheduledAt)
 	}},
+	{"a session may note its run that was held back", func(c *check) {
+		c.register("h", "a")
+		s := c.session("one")
+		r := c.waiting(s, "a", 1)
+		c.pause(jobA)
+		c.outcome(s, r, storage.StartPaused)
+		equal(c, "of another replica",
+			c.note(c.session("two"), noteOf(r, jobs.Skipped, reasons.Paused)), false)
+		equal(c, "noted", c.note(s, noteOf(r, jobs.Skipped, reasons.Paused)), true)
+		equal(c, "noted again, after a lost reply",
+			c.note(s, noteOf(r, jobs.Skipped, reasons.Paused)), true)
+		c.record(r.Run, jobs.Skipped)
+	}},
 	{"a note can record every final state", func(c *check) {
 		s := c.session("one")
 		for i, state := range []jobs.State{jobs.Skipped, jobs.Cancelled, jobs.Failed, jobs.Missed} {

@@ -59,7 +59,7 @@ func (c *check) delivered(run uuid.UUID, state jobs.State) storage.Delivery {
 
 func (c *check) settled(d storage.Delivery, s storage.Settlement) bool {
 	c.Helper()
-	s.ID, s.Tries, s.Former = d.ID, d.Tries, d.Former
+	s.ID, s.Tries, s.EarlierTries = d.ID, d.Tries, d.EarlierTries
 	settled, err := c.outbox(c.Store).SettleDelivery(c.ctx, s)
 	c.must(err)
 	return settled
@@ -374,7 +374,8 @@ var outboxRules = []rule{
 			c.Errorf("to be delivered again: %+v", u)
 		}
 		again := c.take("w", time.Hour)
-		if len(again) != 1 || again[0].ID != d.ID || again[0].Tries != 2 || again[0].Former != 1 {
+		if len(again) != 1 || again[0].ID != d.ID || again[0].Tries != 2 ||
+			again[0].EarlierTries != 1 {
 			c.Fatalf("taken again %+v", again)
 		}
 		within(c, "since when its tries count", again[0].Since, before, c.now())

@@ -134,9 +134,9 @@ var reserveRules = []rule{
 				c.Pass(step)
 				r.pass(step)
 			}
-			if r.begun < 4 {
+			if r.reservations < 4 {
 				c.Errorf("%d readers began beside the writer that waited for %s: it kept them out",
-					r.begun, passed)
+					r.reservations, passed)
 			}
 		}},
 }
@@ -148,11 +148,11 @@ func turn(group string, n int) locking.Request {
 
 // readers are runs that read a table for a time.
 type readers struct {
-	c       *check
-	session uuid.UUID
-	asked   int
-	begun   int
-	active  []reader
+	c            *check
+	session      uuid.UUID
+	asked        int
+	reservations int
+	active       []reader
 }
 
 type reader struct {
@@ -172,7 +172,7 @@ func (r *readers) start(length time.Duration) {
 		equal(r.c, "skip", r.c.note(r.session, noteOf(next, jobs.Skipped, result.Reason)), true)
 		return
 	}
-	r.begun++
+	r.reservations++
 	r.active = append(r.active, reader{next, result.Token, length})
 }
 

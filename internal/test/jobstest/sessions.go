@@ -27,11 +27,12 @@ var sessionRules = []rule{
 		_, err := c.Store.Heartbeat(c.ctx, s, storage.ReplicaStatus{})
 		c.must(err)
 		after := c.replica(s)
-		if !after.ExpiresAt.After(before.ExpiresAt) || !after.LastBeat.After(before.LastBeat) {
-			c.Errorf("heartbeat %s, expiry %s before; heartbeat %s, expiry %s after", before.LastBeat,
-				before.ExpiresAt, after.LastBeat, after.ExpiresAt)
+		if !after.ExpiresAt.After(before.ExpiresAt) ||
+			!after.LastHeartbeat.After(before.LastHeartbeat) {
+			c.Errorf("heartbeat %s, expiry %s before; heartbeat %s, expiry %s after",
+				before.LastHeartbeat, before.ExpiresAt, after.LastHeartbeat, after.ExpiresAt)
 		}
-		equal(c, "time to live", after.ExpiresAt.Sub(after.LastBeat), ttl)
+		equal(c, "time to live", after.ExpiresAt.Sub(after.LastHeartbeat), ttl)
 	}},
 	{"a repeated open changes nothing", func(c *check) {
 		s := storage.Session{ID: uuid.New(), Replica: "one", Version: "v1", TTL: ttl}
@@ -86,13 +87,13 @@ var sessionRules = []rule{
 		live, ended, expires := c.session("one"), c.session("two"), c.session("three")
 		asked := []uuid.UUID{ended, uuid.New(), expires, live}
 		c.must(c.Store.End(c.ctx, ended))
-		got, err := c.Store.Living(c.ctx, asked)
+		got, err := c.Store.LiveSessions(c.ctx, asked)
 		c.must(err)
 		if len(got) != 2 || !slices.Contains(got, live) || !slices.Contains(got, expires) {
 			c.Errorf("live sessions: %v, want %s and %s", got, live, expires)
 		}
 		c.Expire(expires)
-		got, err = c.Store.Living(c.ctx, asked)
+		got, err = c.Store.LiveSessions(c.ctx, asked)
 		c.must(err)
 		if len(got) != 1 || got[0] != live {
 			c.Errorf("live sessions: %v, want %s", got, live)

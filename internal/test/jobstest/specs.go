@@ -134,6 +134,10 @@ var specRules = []rule{
 			storage.Spec{Job: "a", Text: json.RawMessage(`{}`)})
 		c.refused("a change", err, storage.ErrFromConfig)
 		c.refused("a removal", c.Store.RemoveSpec(c.ctx, action, "a", 1), storage.ErrFromConfig)
+		refuse := func([]storage.Spec) error { return errors.New("asked a check") }
+		_, err = c.Store.PutSpec(c.ctx, action,
+			storage.Spec{Job: "a", Text: json.RawMessage(`{}`)}, refuse)
+		c.refused("a change that a check refuses", err, storage.ErrFromConfig)
 		c.must(c.Store.End(c.ctx, s))
 		_, err = c.Store.PutSpec(c.ctx, action, storage.Spec{Job: "a", Text: json.RawMessage(`{}`)})
 		c.refused("a change without live sessions", err, storage.ErrFromConfig)

@@ -209,10 +209,10 @@ func (c *check) busy(job, key string, reason jobs.Reason, held locking.Request,
 	if !errors.As(err, &busy) || !errors.Is(err, storage.ErrBusy) || busy.Job != job {
 		c.Fatalf("got error %v, want a *BusyError of job %s", err, job)
 	}
-	c.waitsFor(&busy.Obstacle, reason, held, holder, reason == reasons.OlderWaiter)
+	c.waitsFor(&busy.Blocker, reason, held, holder, reason == reasons.OlderWaiter)
 }
 
-func (c *check) waitsFor(o *storage.Obstacle, reason jobs.Reason, held locking.Request,
+func (c *check) waitsFor(o *storage.RunBlocker, reason jobs.Reason, held locking.Request,
 	holder storage.StartRequest, waiting bool) {
 	c.Helper()
 	if o == nil || o.Reason != reason || o.Resource != held.Resource.String() ||

@@ -67,5 +67,5 @@
 // # Environment
 //
 // HOLDFAST_LOCKHISTORY_SECONDS is the time in seconds for which processes work after the faults of
-// TestProcesses. The default is 5.
+// TestProcesses. The default is 20.
 package lockhistory

@@ -174,7 +174,7 @@ func (g countdown) Grant(ctx context.Context, session uuid.UUID,
 	return results, err
 }
 
-func (g countdown) Heartbeat(ctx context.Context, session uuid.UUID) (locking.Beat, error) {
+func (g countdown) Heartbeat(ctx context.Context, session uuid.UUID) (locking.HeartbeatReply, error) {
 	beat, err := g.Grants.Heartbeat(ctx, session)
 	claims := map[locking.Token]uuid.UUID{}
 	for token, id := range maps.All(beat.Claims) {
@@ -347,7 +347,7 @@ func (s *seat) OpenSession(ctx context.Context, session locking.Session) error {
 	return s.send(func() error { return s.Grants.OpenSession(ctx, session) })
 }
 
-func (s *seat) Heartbeat(ctx context.Context, session uuid.UUID) (beat locking.Beat, err error) {
+func (s *seat) Heartbeat(ctx context.Context, session uuid.UUID) (beat locking.HeartbeatReply, err error) {
 	err = s.send(func() (err error) { beat, err = s.Grants.Heartbeat(ctx, session); return err })
 	return beat, err
 }

@@ -48,7 +48,7 @@ func (g *grants) OpenSession(ctx context.Context, s locking.Session) error {
 	return err
 }
 
-func (g *grants) Heartbeat(ctx context.Context, session uuid.UUID) (locking.Beat, error) {
+func (g *grants) Heartbeat(ctx context.Context, session uuid.UUID) (locking.HeartbeatReply, error) {
 	asked := Now()
 	beat, err := g.Grants.Heartbeat(ctx, session)
 	if err == nil {

@@ -22,7 +22,6 @@ const (
 	// secondsVariable is the number of seconds for which a cluster of processes works after its
 	// faults.
 	secondsVariable = "HOLDFAST_LOCKHISTORY_SECONDS"
-	shortSeconds    = 1
 	soakSeconds     = 20
 	maxSeconds      = 60 // memory grows with the square of a history's length
 
@@ -35,6 +34,7 @@ const (
 // until others have their locks, and memcached is restarted. The guarantee must allow their
 // history.
 func TestProcesses(t *testing.T) {
+	soak.Only(t) // TestGoroutines and TestRaces check short histories
 	t.Parallel()
 	c := newCluster(t)
 	ctx, cancel := context.WithTimeout(t.Context(), faultsLimit)
@@ -91,7 +91,7 @@ func secondsToWork(t *testing.T) time.Duration {
 	t.Helper()
 	text := os.Getenv(secondsVariable)
 	if text == "" {
-		return time.Duration(soak.Pick(shortSeconds, soakSeconds)) * time.Second
+		return soakSeconds * time.Second
 	}
 	seconds, err := strconv.Atoi(text)
 	if err != nil || seconds < 1 || seconds > maxSeconds {

@@ -51,7 +51,7 @@ type client struct {
 	name  string
 	quiet int // end of its last call
 	until int // end of its session
-	lock  *told
+	lock  *lockStory
 	asked []Request
 	dead  bool
 }
@@ -227,7 +227,7 @@ func drawHistory(t *rapid.T) (h *History, unanswered []*Lock) {
 }
 
 // drawEnd draws a lock's commits and its release, with and without answers.
-func drawEnd(t *rapid.T, k *told, at func(string, int) int, from int) {
+func drawEnd(t *rapid.T, k *lockStory, at func(string, int) int, from int) {
 	for range rapid.IntRange(0, 2).Draw(t, "commits") {
 		from = at("commit", from)
 		k.commits++

@@ -17,8 +17,8 @@ type story struct {
 	ledger []Written
 }
 
-// told is one lock of a story.
-type told struct {
+// lockStory is one lock of a story.
+type lockStory struct {
 	*story
 	process, id string
 	token       locking.Token
@@ -31,33 +31,33 @@ func (s *story) add(e Event) { s.events = append(s.events, e) }
 
 // lock adds an acquisition with its call and answer. Lock IDs are unique by token.
 func (s *story) lock(process string, token locking.Token, call, answer int,
-	requests ...Request) *told {
+	requests ...Request) *lockStory {
 	id := fmt.Sprintf("%s/%d", process, token)
 	s.add(Event{At: ms(call), Process: process, Kind: Acquire, Lock: id, Requests: requests})
 	s.add(Event{At: ms(answer), Process: process, Kind: Granted, Lock: id, Token: token,
 		Session: sessionOf(process)})
-	return &told{story: s, process: process, id: id, token: token}
+	return &lockStory{story: s, process: process, id: id, token: token}
 }
 
 func sessionOf(process string) uuid.UUID { return uuid.NewSHA1(uuid.NameSpaceOID, []byte(process)) }
 
-func (k *told) event(at int, kind Kind) *told {
+func (k *lockStory) event(at int, kind Kind) *lockStory {
 	k.add(Event{At: ms(at), Process: k.process, Kind: kind, Lock: k.id, Number: k.commits})
 	return k
 }
 
-func (k *told) released(call, answer int) *told {
+func (k *lockStory) released(call, answer int) *lockStory {
 	return k.event(call, Release).event(answer, Released)
 }
 
 // commit adds a fenced transaction that took effect.
-func (k *told) commit(call, answer int) *told {
+func (k *lockStory) commit(call, answer int) *lockStory {
 	k.commits++
 	return k.event(call, Commit).event(answer, Committed)
 }
 
 // written adds a row to the ledger, with times in its own milliseconds.
-func (k *told) written(fenced, committed int) *told {
+func (k *lockStory) written(fenced, committed int) *lockStory {
 	k.ledger = append(k.ledger, Written{
 		Lock: k.id, Number: k.commits, Token: k.token, Fenced: int64(fenced) * 1000,
 		Committed: int64(committed) * 1000,

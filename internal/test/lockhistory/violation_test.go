@@ -145,7 +145,7 @@ func TestPlantedViolationsAreFound(t *testing.T) {
 			k.written(1, 2)
 		}},
 		{"a commit of an unknown lock", RuleLedger, nil, func(s *story) {
-			(&told{story: s, process: "one", id: "one/7", token: 7, commits: 1}).written(1, 2)
+			(&lockStory{story: s, process: "one", id: "one/7", token: 7, commits: 1}).written(1, 2)
 		}},
 	}
 	for _, test := range tests {

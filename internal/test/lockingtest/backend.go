@@ -207,7 +207,7 @@ func testDeleteAll(t *testing.T, f Fixture) {
 		check(t, keys[i+2], err, nil)
 	}
 	if errs[len(errs)-1] == nil {
-		t.Error("a key was deleted twice")
+		t.Error("second delete of a key: got success, want an error")
 	}
 	checkValue(t, b, "other's", "2")
 	found, err := b.Get(t.Context(), keys...)

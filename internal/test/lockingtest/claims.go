@@ -99,7 +99,7 @@ func testRefusalStoresNothing(t *testing.T, f GrantsFixture) {
 	c.granted(s, ask(writes("a"), writes("b")))
 }
 
-func (c *grantsTest) heartbeat(session uuid.UUID) locking.Beat {
+func (c *grantsTest) heartbeat(session uuid.UUID) locking.HeartbeatReply {
 	c.Helper()
 	heartbeat, err := c.Heartbeat(c.Context(), session)
 	c.must("heartbeat", err)

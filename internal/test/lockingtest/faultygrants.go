@@ -123,7 +123,7 @@ func (f *FaultyGrants) Session() uuid.UUID {
 
 // Heartbeat implements locking.Grants.
 func (f *FaultyGrants) Heartbeat(ctx context.Context,
-	session uuid.UUID) (heartbeat locking.Beat, err error) {
+	session uuid.UUID) (heartbeat locking.HeartbeatReply, err error) {
 	err = f.do(ctx, OpBeat, func(ctx context.Context) (err error) {
 		heartbeat, err = f.grants.Heartbeat(ctx, session)
 		return err
@@ -131,11 +131,11 @@ func (f *FaultyGrants) Heartbeat(ctx context.Context,
 	return heartbeat, err
 }
 
-// Living implements locking.Sessions.
-func (f *FaultyGrants) Living(ctx context.Context,
+// LiveSessions implements locking.Sessions.
+func (f *FaultyGrants) LiveSessions(ctx context.Context,
 	sessions []uuid.UUID) (live []uuid.UUID, err error) {
 	err = f.do(ctx, OpLiving, func(ctx context.Context) (err error) {
-		live, err = f.grants.Living(ctx, sessions)
+		live, err = f.grants.LiveSessions(ctx, sessions)
 		return err
 	})
 	return live, err

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/test/soak"
 	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/retry"
 )
@@ -73,7 +74,7 @@ func testTryWithManyCallers(t *testing.T, f LockerFixture) {
 // testWaitWithManyCallers also checks that no caller waits forever and that waiters hold nothing.
 // Otherwise they would deadlock.
 func testWaitWithManyCallers(t *testing.T, f LockerFixture) {
-	const callers, rounds = 12, 10
+	callers, rounds := 12, soak.Pick(4, 10)
 	c := newCluster(t, f)
 	policy := retry.Policy{Elapsed: 4 * awaitTimeout, Delay: 2 * time.Millisecond, Jitter: 1}
 	h := c.lockRandom(c.three(), callers, rounds,
@@ -88,7 +89,7 @@ func testWaitWithManyCallers(t *testing.T, f LockerFixture) {
 
 // testManyCallersOfOneName has all callers lock the same name, which has an advisory lock.
 func testManyCallersOfOneName(t *testing.T, f LockerFixture) {
-	const callers, rounds = 12, 8
+	callers, rounds := 12, soak.Pick(4, 8)
 	c := newCluster(t, f)
 	policy := retry.Policy{Elapsed: 4 * awaitTimeout, Delay: time.Millisecond, Jitter: 1}
 	h := c.lockRandom(c.three(), callers, rounds,

@@ -35,21 +35,21 @@ func memoTests() map[string]func(*testing.T, Fixture) {
 
 // source computes values and counts its calls.
 type source struct {
-	calls atomic.Int64
-	let   chan struct{} // compute waits until it is closed or ctx ends; does not wait if nil
-	begun chan struct{} // gets an item when compute begins, if there is room
+	calls   atomic.Int64
+	let     chan struct{} // compute waits until it is closed or ctx ends; does not wait if nil
+	started chan struct{} // gets an item when compute begins, if there is room
 }
 
-func newSource() *source { return &source{begun: make(chan struct{}, 64)} }
+func newSource() *source { return &source{started: make(chan struct{}, 64)} }
 
 func newBlockedSource() *source {
-	return &source{begun: make(chan struct{}, 64), let: make(chan struct{})}
+	return &source{started: make(chan struct{}, 64), let: make(chan struct{})}
 }
 
 // compute returns "value 1" the first time, then "value 2".
 func (s *source) compute(ctx context.Context) ([]byte, error) {
 	n := s.calls.Add(1)
-	s.begun <- struct{}{}
+	s.started <- struct{}{}
 	if s.let != nil {
 		select {
 		case <-s.let:
@@ -114,7 +114,7 @@ func failure(t *testing.T, answers <-chan answer) error {
 		}
 		return got.err
 	case <-time.After(awaitTimeout):
-		t.Fatal("no answer")
+		t.Fatal("answer of Do: got none, want one")
 		return nil
 	}
 }
@@ -158,7 +158,7 @@ func testMemoWaitsTogether(t *testing.T, f Fixture) {
 	a, b := s.join(t, "replica-1"), s.join(t, "replica-2")
 	source := newBlockedSource()
 	computer := askMemo(t.Context(), a.memo(t), "list", source.compute)
-	<-source.begun
+	<-source.started
 	memo := b.memo(t)
 	var waiters []<-chan answer
 	for range callers {
@@ -181,13 +181,13 @@ func testMemoError(t *testing.T, f Fixture) {
 	a, b := s.join(t, "replica-1"), s.join(t, "replica-2")
 	memo := a.memo(t)
 	refused := errors.New("refused")
-	begun, let := make(chan struct{}), make(chan struct{})
+	started, let := make(chan struct{}), make(chan struct{})
 	first := askMemo(t.Context(), memo, "list", func(context.Context) ([]byte, error) {
-		close(begun)
+		close(started)
 		<-let
 		return []byte("half a value"), refused
 	})
-	<-begun
+	<-started
 	source := newSource()
 	beside := askMemo(t.Context(), memo, "list", source.compute)
 	other := askMemo(t.Context(), b.memo(t), "list", source.compute)
@@ -205,13 +205,13 @@ func testMemoError(t *testing.T, f Fixture) {
 func testMemoErrorAfterWaiting(t *testing.T, f Fixture) {
 	s := newStore(t, f)
 	a, b := s.join(t, "replica-1"), s.join(t, "replica-2")
-	begun, let := make(chan struct{}), make(chan struct{})
+	started, let := make(chan struct{}), make(chan struct{})
 	first := askMemo(t.Context(), a.memo(t), "list", func(context.Context) ([]byte, error) {
-		close(begun)
+		close(started)
 		<-let
 		return nil, errors.New("first")
 	})
-	<-begun
+	<-started
 	// Its error wraps an error for which this package waits.
 	refused := &locking.HeldError{Resource: path(t, "needed")}
 	calls := 0
@@ -253,7 +253,7 @@ func testMemoCancelledWaiter(t *testing.T, f Fixture) {
 	a, b := s.join(t, "replica-1"), s.join(t, "replica-2")
 	source := newBlockedSource()
 	computer := askMemo(t.Context(), a.memo(t), "list", source.compute)
-	<-source.begun
+	<-source.started
 	stop := errors.New("stop")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	memo := b.memo(t)
@@ -290,7 +290,7 @@ func testMemoCancelledComputer(t *testing.T, f Fixture) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	memo, blocked, source := a.memo(t), newBlockedSource(), newSource()
 	computer := askMemo(ctx, memo, "list", blocked.compute)
-	<-blocked.begun
+	<-blocked.started
 	beside, other := askMemo(t.Context(), memo, "list", source.compute),
 		askMemo(t.Context(), b.memo(t), "list", source.compute)
 	await(t, "polling", func() bool { return b.faults.Count(OpGet) > 2 })

@@ -166,7 +166,7 @@ func testMemoEndedContext(t *testing.T, f Fixture) {
 	first := endAt(1)
 	source := newBlockedSource()
 	computer := askMemo(t.Context(), a.memo(t), "list", source.compute)
-	<-source.begun
+	<-source.started
 	waiting := endAt(4)
 	for _, err := range []error{first, waiting} {
 		check(t, "a caller that has gone", err, stop)
@@ -289,13 +289,13 @@ func testMemoOwnStray(t *testing.T, f Fixture) {
 		if op != OpAdd || key != memoLock || computer != nil {
 			return None
 		}
-		begun := make(chan struct{})
+		started := make(chan struct{})
 		computer = askMemo(t.Context(), other, "list", func(context.Context) ([]byte, error) {
-			close(begun)
+			close(started)
 			<-let
 			return nil, refused
 		})
-		<-begun
+		<-started
 		return Late
 	})
 	source := newSource()
@@ -328,7 +328,7 @@ func testMemoLostLock(t *testing.T, f Fixture) {
 		cause <- err
 		return value, err
 	})
-	<-blocked.begun
+	<-blocked.started
 	s.discard(t, memoLock)
 	checkAnswer(t, askMemo(t.Context(), b.memo(t), "list", source.compute), "value 1")
 	checkAnswer(t, loser, "value 1")

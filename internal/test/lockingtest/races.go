@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/test/soak"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -188,7 +189,7 @@ func anyRequests() []locking.Request {
 // testGrantContention lets many callers wait for related names in all modes. Every caller gets its
 // locks, and no two of them conflict.
 func testGrantContention(t *testing.T, f GrantsFixture) {
-	const callers, rounds = 12, 15
+	callers, rounds := 12, soak.Pick(5, 15)
 	courts := []*grantsTest{newGrantsTest(t, f), newGrantsTest(t, f), newGrantsTest(t, f)}
 	sessions := []uuid.UUID{courts[0].session("one"), courts[1].session("two"),
 		courts[2].session("three")}
@@ -230,7 +231,7 @@ func testGrantContention(t *testing.T, f GrantsFixture) {
 // testContentionWithExpiringHolders lets sessions of holders expire and sweeps them while others
 // request locks. A holder stops before its session can be swept.
 func testContentionWithExpiringHolders(t *testing.T, f GrantsFixture) {
-	const callers, rounds = 8, 8
+	callers, rounds := 8, soak.Pick(4, 8)
 	courts := []*grantsTest{newGrantsTest(t, f), newGrantsTest(t, f)}
 	h := newGrantWitness()
 	ended := make(chan struct{})

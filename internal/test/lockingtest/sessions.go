@@ -14,13 +14,13 @@ import (
 
 func sessionTests() map[string]func(*testing.T, GrantsFixture) {
 	return map[string]func(*testing.T, GrantsFixture){
-		"Beat":                    testHeartbeat,
+		"Heartbeat":               testHeartbeat,
 		"Open":                    testOpenAgain,
 		"NoTTL":                   testSessionWithoutTTL,
 		"Expiry":                  testSessionExpiry,
 		"Renewal":                 testSessionRenewal,
 		"Unknown":                 testUnknownSession,
-		"Living":                  testLiving,
+		"LiveSessions":            testLiveSessions,
 		"Ended":                   testEndedSession,
 		"EndOfExpiredSession":     testEndOfAnExpiredSession,
 		"ExpiredClaimStays":       testClaimOfAnExpiredSession,
@@ -56,16 +56,16 @@ func testHeartbeat(t *testing.T, f GrantsFixture) {
 	}
 	c.release(tokenA)
 	if _, exists := c.heartbeat(one).Claims[tokenA]; exists {
-		t.Error("a claim that was given back exists")
+		t.Error("released claim: got it in the store, want it deleted")
 	}
 }
 
-func testLiving(t *testing.T, f GrantsFixture) {
+func testLiveSessions(t *testing.T, f GrantsFixture) {
 	c := newGrantsTest(t, f)
 	open, expires, ended := c.session("lives"), c.session("expires"), c.session("ended")
 	checkLiving := func(want ...uuid.UUID) {
 		t.Helper()
-		got, err := c.Living(t.Context(), []uuid.UUID{ended, expires, uuid.New(), open})
+		got, err := c.LiveSessions(t.Context(), []uuid.UUID{ended, expires, uuid.New(), open})
 		c.must("look at sessions", err)
 		slices.SortFunc(got, func(a,
 			b uuid.UUID) int {
@@ -98,7 +98,7 @@ func testOpenAgain(t *testing.T, f GrantsFixture) {
 	s.Succeeds = true // a session does not end itself
 	c.must("session", c.OpenSession(t.Context(), s))
 	if len(c.heartbeat(s.ID).Claims) != 1 {
-		t.Error("the claim is gone")
+		t.Error("claim: got none, want one")
 	}
 	c.must("end", c.EndSession(t.Context(), s.ID))
 	check(t, "session that has ended", c.OpenSession(t.Context(), s), locking.ErrSessionLost)
@@ -273,7 +273,7 @@ func testSweep(t *testing.T, f GrantsFixture) {
 			Requests: r.Requests})
 	}
 	if c.grant(two, waiting(ask(writes("a"))))[0].Blocker == nil {
-		t.Error("a name was locked twice")
+		t.Error("second lock on a name: got a grant, want a refusal")
 	}
 	c.granted(live, ask(writes("z")))
 	if swept := c.sweep(); len(swept) != 0 {
@@ -308,7 +308,7 @@ func testSweepSparesLiveSessions(t *testing.T, f GrantsFixture) {
 	c.granted(dead, ask(writes("lost")))
 	c.granted(live, kept)
 	if c.grant(live, waiter)[0].Blocker == nil {
-		t.Error("a name was locked twice")
+		t.Error("second lock on a name: got a grant, want a refusal")
 	}
 	c.expire(dead)
 	if swept := c.sweep(); len(swept) != 1 {

@@ -1,16 +1,20 @@
 package servertest_test
 
 import (
+	"bytes"
 	"crypto/tls"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 )
 
-// TestBalancerRemovesUserHeaders: a client of configs/haproxy.cfg names neither a user nor an
+// TestBalancerRemovesUserHeaders: a client of deploy/haproxy.cfg names neither a user nor an
 // address, and reaches /metrics in no spelling.
 func TestBalancerRemovesUserHeaders(t *testing.T) {
 	skipWithShort(t)
@@ -24,7 +28,7 @@ func TestBalancerRemovesUserHeaders(t *testing.T) {
 	}))
 	t.Cleanup(replica.Close)
 	address := replica.Listener.Addr().String()
-	proxy := servertest.NewBalancer(t, "../../../configs/haproxy.cfg",
+	proxy := servertest.NewBalancer(t, "../../../deploy/haproxy.cfg",
 		servertest.NewAuthority(t).IssueBoth(t, "127.0.0.1"), "ready", address, address, address)
 	client := &http.Client{Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
@@ -68,5 +72,49 @@ func TestBalancerRemovesUserHeaders(t *testing.T) {
 			t.Errorf("%s: found %d, expected 404", path, status)
 			<-seen
 		}
+	}
+}
+
+// TestBalancerSendsItsSecret uncomments the line with the secret. A client cannot choose it.
+func TestBalancerSendsItsSecret(t *testing.T) {
+	skipWithShort(t)
+	t.Setenv("HOLDFAST_PROXY_SECRET", "a+b/c=d%e")
+	text, err := os.ReadFile("../../../deploy/haproxy.cfg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const line = "http-request set-header X-Proxy-Secret"
+	file := filepath.Join(t.TempDir(), "haproxy.cfg")
+	if err := os.WriteFile(file, bytes.Replace(text, []byte("#"+line), []byte(line), 1),
+		0o600); err != nil {
+		t.Fatal(err)
+	}
+	seen := make(chan []string, 1)
+	replica := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/jobs" {
+			seen <- r.Header.Values("X-Proxy-Secret")
+		}
+	}))
+	t.Cleanup(replica.Close)
+	address := replica.Listener.Addr().String()
+	proxy := servertest.NewBalancer(t, file, servertest.NewAuthority(t).IssueBoth(t, "127.0.0.1"),
+		"ready", address, address, address)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, proxy.URL()+"/jobs", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("X-Proxy-Secret", "of the client")
+	client := &http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	t.Cleanup(client.CloseIdleConnections)
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := response.Body.Close(); err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("got %d, %v, want 200", response.StatusCode, err)
+	}
+	if got := <-seen; !slices.Equal(got, []string{"a+b/c=d%e"}) {
+		t.Errorf("the replica got the secrets %q", got)
 	}
 }

@@ -73,7 +73,7 @@ func TestHAProxyReportsItsError(t *testing.T) {
 	proxy, err := servertest.StartHAProxy(t.Context(), "no address")
 	if err == nil {
 		proxy.Stop()
-		t.Fatal("it started with an unusable server")
+		t.Fatal("start with an unusable server: got success, want an error")
 	}
 	if !strings.Contains(err.Error(), "server-1") {
 		t.Errorf("the error does not say what HAProxy said: %v", err)

@@ -86,7 +86,7 @@ func TestMemcachedReportsItsError(t *testing.T) {
 	server, err := servertest.StartMemcached(t.Context(), "--no-such-flag")
 	if err == nil {
 		server.Stop()
-		t.Fatal("it started with an unknown flag")
+		t.Fatal("start with an unknown flag: got success, want an error")
 	}
 	if !strings.Contains(err.Error(), "no-such-flag") {
 		t.Errorf("the error does not say what memcached said: %v", err)

@@ -30,7 +30,7 @@ func TestDatabasesAreSeparateAndDropped(t *testing.T) {
 	})
 	if conn, err := pgx.Connect(t.Context(), dropped); err == nil {
 		conn.Close(t.Context())
-		t.Error("the test's database outlived it")
+		t.Error("database of an ended test: got it, want it dropped")
 	}
 }
 

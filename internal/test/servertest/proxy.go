@@ -98,7 +98,7 @@ func (p *Proxy) OnRequest(decide func(request []byte) Fate) {
 
 // OnReplyCut makes the proxy call called when the server has answered a request with the fate
 // CutReply, before the connection is closed. Different connections call it concurrently.
-func (p *Proxy) OnReplyCut(told func()) { p.onReplyCut.Store(&told) }
+func (p *Proxy) OnReplyCut(notify func()) { p.onReplyCut.Store(&notify) }
 
 // CutAll closes all open connections in both directions.
 func (p *Proxy) CutAll() {
@@ -250,8 +250,8 @@ func (l *link) reply(piece []byte) bool {
 		}
 	}
 	if l.cutReply.Load() {
-		if told := l.proxy.onReplyCut.Load(); told != nil {
-			(*told)()
+		if notify := l.proxy.onReplyCut.Load(); notify != nil {
+			(*notify)()
 		}
 		return false
 	}

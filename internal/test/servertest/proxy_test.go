@@ -71,20 +71,20 @@ func TestProxyReportsCutReply(t *testing.T) {
 		}
 		return servertest.Pass
 	})
-	told := make(chan struct{})
-	proxy.OnReplyCut(func() { told <- struct{}{} })
+	cut := make(chan struct{})
+	proxy.OnReplyCut(func() { cut <- struct{}{} })
 	conn := dial(t, proxy.Addr())
 	ask(t, conn, "version\r\n")
 	if _, err := conn.Write([]byte("set k 0 0 1\r\nx\r\n")); err != nil {
 		t.Fatal(err)
 	}
 	select {
-	case <-told:
+	case <-cut:
 	case <-time.After(10 * time.Second):
 		t.Fatal("the callback of OnReplyCut was not called")
 	}
 	if got := ask(t, dial(t, server.Addr()), "get k\r\n"); got == "END" {
-		t.Error("the answer was told of before the request took effect")
+		t.Error("call of OnReplyCut: got it before the request took effect, want it after")
 	}
 	checkConnection(t, conn, false)
 }

@@ -11,7 +11,7 @@ import (
 func (s *Store) endAbandoned() {
 	now := s.writeTime()
 	for _, r := range s.waiting {
-		_, owned := s.living(r.session)
+		_, owned := s.liveSession(r.Session)
 		if j := s.jobs[r.Job]; owned || j == nil || !s.left(j) ||
 			now.Sub(r.WaitSince) <= storage.MaxAbsence {
 			continue
@@ -20,9 +20,8 @@ func (s *Store) endAbandoned() {
 		if r.Attempt > 0 {
 			state = jobs.Cancelled
 		}
-		s.settled(r, state)
-		r.Reason, r.Detail, r.BlockedBy, r.FinishedAt = reasons.JobGone, storage.JobGoneDetail,
-			nil,
-			&now
+		next := r.Run
+		next.End(state, reasons.JobGone, storage.JobGoneDetail, now)
+		s.update(r, next, now)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/rules"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
@@ -20,42 +21,31 @@ type waitRecord struct {
 	since, until          time.Time
 }
 
-// unblock records the end of the wait for the former blocker, if that changes: the run now waits
-// for b, or for nothing if b is nil, and is in the state. It must be called before the run has its
-// new reason. The first blocker counts from since.
-func (s *Store) unblock(r *run, b *jobs.Blocker, state jobs.State, since, now time.Time) {
-	before := r.BlockedBy
-	another := b != nil && (before == nil || before.Holder.Run != b.Holder.Run)
-	if before != nil && (b == nil || another || state != jobs.Waiting) {
-		next := state
+// recordWaits records the wait for the former blocker if it ends with the change of a run, and the
+// wait for the new blocker if the run ends with it.
+func (s *Store) recordWaits(before, after rules.Run, now time.Time) {
+	b := after.BlockedBy
+	another := b != nil && (before.BlockedBy == nil || before.BlockedBy.Holder.Run != b.Holder.Run)
+	ends := before.State == jobs.Waiting && after.State != jobs.Waiting
+	if before.BlockedBy != nil && (b == nil || another || ends) {
+		next := after.State
 		if another {
 			next = jobs.Waiting
 		}
-		s.recordWait(r, before, next, r.blockedAt, now)
+		s.recordWait(before, before.BlockedBy, next, now)
 	}
-	if another {
-		r.blockedAt = now
-		if before == nil && r.Reason == "" && since.Before(now) {
-			r.blockedAt = whole(since)
-		}
-		if state != jobs.Waiting {
-			s.recordWait(r, b, state, r.blockedAt, now)
-		}
-	}
-	r.BlockedBy = nil
-	if b != nil {
-		blocker := *b
-		r.BlockedBy = &blocker
+	if another && ends {
+		s.recordWait(after, b, after.State, now)
 	}
 }
 
-func (s *Store) recordWait(r *run, b *jobs.Blocker, state jobs.State, since, until time.Time) {
+func (s *Store) recordWait(r rules.Run, b *jobs.Blocker, state jobs.State, until time.Time) {
 	const maxWaits = 10_000 // a simulated year has millions
 	if len(s.waitHistory) >= 2*maxWaits {
 		s.waitHistory = slices.Clone(s.waitHistory[maxWaits:])
 	}
 	s.waitHistory = append(s.waitHistory,
-		waitRecord{r.ID, r.Job, b.Holder.Job, b.Resource, state, since, until})
+		waitRecord{r.ID, r.Job, b.Holder.Job, b.Resource, state, r.BlockedAt, until})
 }
 
 // Lockers implements jobs.Contention.
@@ -100,7 +90,7 @@ func (s *Store) RunIntervals(ctx context.Context,
 		stretches = append(stretches, storage.RunInterval{
 			Run: r.ID, Job: r.Job, ScheduledAt: r.ScheduledAt, State: r.State, Reason: r.Reason,
 			Replica: r.Replica, CreatedAt: r.CreatedAt,
-			StartedAt: r.StartedAt, FinishedAt: r.FinishedAt, Rests: r.Rests,
+			StartedAt: r.StartedAt, FinishedAt: r.FinishedAt, RetryWaits: r.RetryWaits,
 			BlockedBy: r.BlockedBy,
 		})
 	}
@@ -135,17 +125,5 @@ func (s *Store) Typical(ctx context.Context, names []string) (map[string]storage
 	if err != nil {
 		return nil, err
 	}
-	found := map[string]storage.Typical{}
-	for name, last := range outcomes {
-		var lengths []time.Duration
-		for _, o := range last {
-			if length, ended := o.Took(); ended {
-				lengths = append(lengths, length)
-			}
-		}
-		if len(lengths) > 0 {
-			found[name] = storage.NewTypical(lengths)
-		}
-	}
-	return found, nil
+	return storage.TypicalOutcomes(outcomes), nil
 }

@@ -21,8 +21,11 @@ type control struct {
 	specs      map[string]*storage.Spec
 	cancels    map[uuid.UUID]string // the actor of each cancel
 	audit      []storage.Audited    // the oldest first
-	keys       map[actorKey]keyed
-	listeners  map[*func()]bool
+	links      []storage.AuditLink  // of the first lines of audit
+	// the last link, and the last one that pruning deleted
+	head, anchor storage.ChainHead
+	keys         map[actorKey]keyed
+	listeners    map[*func()]bool
 }
 
 // actorKey is a key of an actor.
@@ -87,8 +90,8 @@ func actionAlone[T any](s *Store, a storage.Action, action, target string,
 		return outcome, err
 	}
 	line := storage.Audited{ID: uuid.New(), At: d.now, Actor: a.Actor, Via: a.Via,
-		Replica: a.Replica,
-		Action:  action, Target: target, Reason: a.Reason}
+		Proof: a.Proof, Client: a.Client, RequestID: a.RequestID, Replica: a.Replica,
+		Action: action, Target: target, Reason: a.Reason}
 	if d.detail != nil {
 		if line.Detail, err = json.Marshal(d.detail); err != nil {
 			return outcome, err
@@ -104,15 +107,7 @@ func actionAlone[T any](s *Store, a storage.Action, action, target string,
 	return outcome, nil
 }
 
-// byWhom describes the action, its actor and its reason, for the detail of a run.
-func byWhom(what string, a storage.Action) string {
-	if a.Reason == "" {
-		return what + " by " + a.Actor
-	}
-	return what + " by " + a.Actor + ": " + a.Reason
-}
-
-// ControlState implements jobs.Control.
+// ControlState implements storage.Control.
 func (s *Store) ControlState(ctx context.Context, id uuid.UUID,
 	since int64) (storage.ControlState, error) {
 	if err := s.enter(ctx); err != nil {
@@ -153,7 +148,7 @@ func (s *Store) ControlState(ctx context.Context, id uuid.UUID,
 	return o, nil
 }
 
-// Listen implements jobs.Control.
+// Listen implements storage.Control.
 func (s *Store) Listen(ctx context.Context, heard func()) error {
 	s.mu.Lock()
 	s.control.listeners[&heard] = true
@@ -168,7 +163,7 @@ func (s *Store) Listen(ctx context.Context, heard func()) error {
 	return context.Cause(ctx)
 }
 
-// Audit implements jobs.Control.
+// Audit implements storage.Control.
 func (s *Store) Audit(ctx context.Context, f storage.AuditFilter) ([]storage.Audited, error) {
 	if err := f.Check(); err != nil {
 		return nil, fmt.Errorf("audit log: %w", err)
@@ -181,17 +176,22 @@ func (s *Store) Audit(ctx context.Context, f storage.AuditFilter) ([]storage.Aud
 	for _, l := range s.control.audit {
 		if (f.Actor == "" || l.Actor == f.Actor) && (f.Action == "" || l.Action == f.Action) &&
 			(f.Target == "" || l.Target == f.Target) &&
-			(f.Before == nil || laterLine(storage.Audited{At: f.Before.CreatedAt, ID: f.Before.ID},
-				l) < 0) {
+			(f.Before == nil || laterLine(lineAt(f.Before), l) < 0) &&
+			(f.After == nil || laterLine(l, lineAt(f.After)) < 0) &&
+			(f.Since.IsZero() || !l.At.Before(f.Since)) &&
+			(f.Until.IsZero() || l.At.Before(f.Until)) {
 			lines = append(lines, l)
 		}
 	}
 	slices.SortFunc(lines, laterLine)
-	limit := f.Limit
-	if limit <= 0 {
-		limit = defaultLimit
+	if f.OldestFirst {
+		slices.Reverse(lines)
 	}
-	return lines[:min(limit, storage.MaxBatch, len(lines))], nil
+	return lines[:min(storage.PageSize(f.Limit), len(lines))], nil
+}
+
+func lineAt(c *storage.RunCursor) storage.Audited {
+	return storage.Audited{At: c.CreatedAt, ID: c.ID}
 }
 
 func laterLine(a, b storage.Audited) int {

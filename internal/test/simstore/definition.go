@@ -54,14 +54,14 @@ func (s *Store) Changes() []Change {
 	return append([]Change(nil), s.changes...)
 }
 
-// Register implements jobs.Sessions.
+// Register implements storage.Sessions.
 func (s *Store) Register(ctx context.Context, id uuid.UUID,
 	definitions []storage.Definition) (map[string]int64, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	l, live := s.living(id)
+	l, live := s.liveSession(id)
 	if !live {
 		return nil, fmt.Errorf("registration of jobs: %w", storage.ErrSessionLost)
 	}
@@ -115,7 +115,7 @@ func (s *Store) settle() {
 			dropped[name] = 0
 		}
 		l.carried = nil
-		last = later(last, l.beat)
+		last = later(last, l.heartbeat)
 	}
 	if dropped != nil {
 		s.leave(dropped, last)
@@ -136,14 +136,14 @@ func (s *Store) leave(names map[string]int64, since time.Time) {
 	}
 }
 
-// left reports whether no session had the job for longer than jobs.MaxAbsence while a session
+// left reports whether no session had the job for longer than storage.MaxAbsence while a session
 // without it was live.
 func (s *Store) left(j *job) bool {
 	if !j.gone() {
 		return false
 	}
 	for _, l := range s.sessions {
-		if l.beat.Sub(later(l.started, j.away.From)) > storage.MaxAbsence {
+		if l.heartbeat.Sub(later(l.started, j.away.From)) > storage.MaxAbsence {
 			return true
 		}
 	}
@@ -211,13 +211,13 @@ func sameScheduledTimes(a, b storage.Definition) bool {
 	return a.Zone == b.Zone && a.Fingerprint == b.Fingerprint
 }
 
-// Withdraw implements jobs.Sessions.
+// Withdraw implements storage.Sessions.
 func (s *Store) Withdraw(ctx context.Context, id uuid.UUID, table string, names []string) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
 	defer s.mu.Unlock()
-	l, live := s.living(id)
+	l, live := s.liveSession(id)
 	if !live {
 		return nil
 	}
@@ -234,7 +234,7 @@ func (s *Store) Withdraw(ctx context.Context, id uuid.UUID, table string, names 
 	return nil
 }
 
-// Versions implements jobs.Sessions.
+// Versions implements storage.Sessions.
 func (s *Store) Versions(ctx context.Context) (map[string]storage.ActiveDefinition, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
@@ -263,13 +263,13 @@ func (s *Store) Pass(d time.Duration) {
 	for _, l := range s.sessions {
 		l.started = l.started.Add(-d)
 		if l.ended != nil {
-			l.beat = l.beat.Add(-d)
+			l.heartbeat = l.heartbeat.Add(-d)
 		}
 	}
 	for _, r := range s.waiting {
 		r.WaitSince = r.WaitSince.Add(-d)
-		if !r.reservedUntil.IsZero() {
-			r.reservedUntil = r.reservedUntil.Add(-d)
+		if !r.ReservedUntil.IsZero() {
+			r.ReservedUntil = r.ReservedUntil.Add(-d)
 		}
 	}
 	for _, j := range s.jobs {

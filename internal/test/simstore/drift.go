@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// Drift implements jobs.History.
+// Drift implements storage.History.
 func (s *Store) Drift(ctx context.Context, limit int) ([]storage.JobDrift, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -52,7 +50,7 @@ func (s *Store) finish(q storage.FinishRequest, now time.Time) bool {
 	if q.State == jobs.Waiting {
 		r.Attempt++
 		r.WaitSince = now
-		r.Rests = append(r.Rests, storage.Rest{From: now})
+		r.RetryWaits = append(r.RetryWaits, storage.RetryWait{From: now})
 		s.waiting[r.ID] = r
 		return true
 	}
@@ -70,20 +68,12 @@ func (s *Store) recover(lost *run, now time.Time) {
 	if j == nil || j.version <= 0 || !j.last().Recover || cancelled {
 		return
 	}
-	if lost.Recovery >= storage.MaxRecoveries {
+	next, more := lost.Successor(lost.Reason, now)
+	if !more {
 		lost.Detail += storage.NotRecovered
-		return
+	} else if f := (run{Run: next}); s.firings[f.unique()] == nil {
+		s.add(next)
 	}
-	f := storage.Firing{Job: lost.Job, ScheduledAt: lost.ScheduledAt, Key: lost.Key,
-		Recovery: lost.Recovery + 1}
-	next := newRun(uuid.New(), f, now)
-	next.keyActor = lost.keyActor
-	if s.firings[next.unique()] != nil {
-		return
-	}
-	next.WaitSince, next.Reason, next.Params = now, lost.Reason, lost.Params
-	next.Detail = fmt.Sprintf("recovers run %s, lost on replica %s", lost.ID, lost.Replica)
-	s.add(next)
 }
 
 // Revoke implements jobs.Upkeep.

@@ -15,9 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-const defaultLimit = 100
-
-// Locks implements jobs.History.
+// Locks implements storage.History.
 func (s *Store) Locks(ctx context.Context) ([]storage.LockView, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
@@ -27,7 +25,7 @@ func (s *Store) Locks(ctx context.Context) ([]storage.LockView, error) {
 	for _, c := range s.claims {
 		for _, q := range c.held {
 			locks = append(locks, storage.LockView{
-				Resource: q.Resource, Mode: q.Mode, Slots: q.Slots, Holder: ownerOf(c.run),
+				Resource: q.Resource, Mode: q.Mode, Slots: q.Slots, Holder: c.run.Owner(),
 				Token: c.token, Since: c.granted, Expires: c.session.expires,
 			})
 		}
@@ -39,7 +37,7 @@ func (s *Store) Locks(ctx context.Context) ([]storage.LockView, error) {
 	return locks, nil
 }
 
-// Jobs implements jobs.History.
+// Jobs implements storage.History.
 func (s *Store) Jobs(ctx context.Context) ([]storage.JobView, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
@@ -61,7 +59,7 @@ func (s *Store) Jobs(ctx context.Context) ([]storage.JobView, error) {
 		v := storage.JobView{Definition: j.last(), Version: max(j.version, -j.version),
 			UpdatedAt: j.updatedAt, Removed: j.version < 0}
 		if r := last[name]; r != nil {
-			record := r.record()
+			record := r.Record
 			v.Last = &record
 		}
 		views = append(views, v)
@@ -74,7 +72,7 @@ func younger(a, b storage.Record) int {
 	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), bytes.Compare(b.ID[:], a.ID[:]))
 }
 
-// Runs implements jobs.History.
+// Runs implements storage.History.
 func (s *Store) Runs(ctx context.Context, f storage.RunFilter) ([]storage.Record, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
@@ -83,11 +81,11 @@ func (s *Store) Runs(ctx context.Context, f storage.RunFilter) ([]storage.Record
 	var found []storage.Record
 	for _, r := range s.runs {
 		if matches(f, r) && (f.Resource == nil || s.locks(r.Job, *f.Resource)) {
-			found = append(found, r.record())
+			found = append(found, r.Record)
 		}
 	}
 	slices.SortFunc(found, younger)
-	limit := min(limitOf(f.Limit), len(found))
+	limit := min(storage.PageSize(f.Limit), len(found))
 	if f.After != nil && f.Before == nil {
 		return found[len(found)-limit:], nil
 	}
@@ -111,7 +109,7 @@ func place(c *storage.RunCursor) storage.Record {
 	return storage.Record{CreatedAt: c.CreatedAt, ID: c.ID}
 }
 
-// Run implements jobs.History.
+// Run implements storage.History.
 func (s *Store) Run(ctx context.Context, id uuid.UUID) (storage.Record, error) {
 	if err := s.enter(ctx); err != nil {
 		return storage.Record{}, err
@@ -121,12 +119,12 @@ func (s *Store) Run(ctx context.Context, id uuid.UUID) (storage.Record, error) {
 	if r == nil {
 		return storage.Record{}, fmt.Errorf("run %s: %w", id, storage.ErrNotFound)
 	}
-	record := r.record()
+	record := r.Record
 	record.Output, record.Result = r.output, r.result
 	return record, nil
 }
 
-// Firing implements jobs.History.
+// Firing implements storage.History.
 func (s *Store) Firing(ctx context.Context, name string,
 	scheduledAt time.Time) (storage.FiringView, error) {
 	if err := s.enter(ctx); err != nil {
@@ -146,13 +144,13 @@ func (s *Store) Firing(ctx context.Context, name string,
 	for recovery := range storage.MaxRecoveries + 1 {
 		key := firing{job: name, scheduledAt: scheduledAt.UTC(), recovery: recovery}
 		if r := s.firings[key]; r != nil {
-			v.Runs = append(v.Runs, r.record())
+			v.Runs = append(v.Runs, r.Record)
 		}
 	}
 	return v, nil
 }
 
-// Replicas implements jobs.History.
+// Replicas implements storage.History.
 func (s *Store) Replicas(ctx context.Context) ([]storage.ReplicaView, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
@@ -166,7 +164,7 @@ func (s *Store) Replicas(ctx context.Context) ([]storage.ReplicaView, error) {
 		}
 		views = append(views, storage.ReplicaView{
 			Session: id, Name: l.Replica, Version: l.Version, StartedAt: l.started,
-			LastBeat: l.beat, ExpiresAt: l.expires, EndedAt: l.ended, Stopped: l.stopped,
+			LastHeartbeat: l.heartbeat, ExpiresAt: l.expires, EndedAt: l.ended, Stopped: l.stopped,
 			Running: len(l.claims), LockServers: l.LockServers, ConfigHash: l.Table,
 			Draining:    l.draining,
 			ClockOffset: l.replicaStatus.OffsetMilliseconds(), Workers: l.replicaStatus.Workers,

@@ -91,15 +91,16 @@ func (l *Link) way(ctx context.Context, reply bool) error {
 }
 
 // ask sends one call over the link.
-func ask[A any](ctx context.Context, l *Link, call func() (A, error)) (answer A, err error) {
+func ask[A any](ctx context.Context, l *Link, call func() (A, error)) (A, error) {
+	var none A
 	if err := l.way(ctx, false); err != nil {
-		return answer, err
+		return none, err
 	}
-	told, err := call()
+	answer, err := call()
 	if lost := l.way(ctx, true); lost != nil {
-		return answer, lost
+		return none, lost
 	}
-	return told, err
+	return answer, err
 }
 
 // tell is ask for a call that returns only an error.
@@ -108,33 +109,33 @@ func tell(ctx context.Context, l *Link, call func() error) error {
 	return err
 }
 
-// Open implements jobs.Sessions.
+// Open implements storage.Sessions.
 func (l *Link) Open(ctx context.Context, o storage.Session) error {
 	return tell(ctx, l, func() error { return l.Store.Open(ctx, o) })
 }
 
-// Heartbeat implements jobs.Sessions.
+// Heartbeat implements storage.Sessions.
 func (l *Link) Heartbeat(ctx context.Context, session uuid.UUID,
-	v storage.ReplicaStatus) (storage.Beat, error) {
-	beat, err := ask(ctx, l, func() (storage.Beat,
+	v storage.ReplicaStatus) (storage.HeartbeatReply, error) {
+	heartbeat, err := ask(ctx, l, func() (storage.HeartbeatReply,
 		error) {
 		return l.Store.Heartbeat(ctx, session, v)
 	})
-	beat.Now = beat.Now.Add(l.now().Misread)
-	return beat, err
+	heartbeat.Now = heartbeat.Now.Add(l.now().Misread)
+	return heartbeat, err
 }
 
-// End implements jobs.Sessions.
+// End implements storage.Sessions.
 func (l *Link) End(ctx context.Context, session uuid.UUID) error {
 	return tell(ctx, l, func() error { return l.Store.End(ctx, session) })
 }
 
-// Living implements jobs.Sessions.
-func (l *Link) Living(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, error) {
-	return ask(ctx, l, func() ([]uuid.UUID, error) { return l.Store.Living(ctx, sessions) })
+// LiveSessions implements storage.Sessions.
+func (l *Link) LiveSessions(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, error) {
+	return ask(ctx, l, func() ([]uuid.UUID, error) { return l.Store.LiveSessions(ctx, sessions) })
 }
 
-// Register implements jobs.Sessions.
+// Register implements storage.Sessions.
 func (l *Link) Register(ctx context.Context, session uuid.UUID,
 	definitions []storage.Definition) (map[string]int64, error) {
 	return ask(ctx, l, func() (map[string]int64, error) {
@@ -142,7 +143,7 @@ func (l *Link) Register(ctx context.Context, session uuid.UUID,
 	})
 }
 
-// Withdraw implements jobs.Sessions.
+// Withdraw implements storage.Sessions.
 func (l *Link) Withdraw(ctx context.Context, session uuid.UUID, table string,
 	names []string) error {
 	_, err := ask(ctx, l, func() (struct{}, error) {
@@ -151,7 +152,7 @@ func (l *Link) Withdraw(ctx context.Context, session uuid.UUID, table string,
 	return err
 }
 
-// Versions implements jobs.Sessions.
+// Versions implements storage.Sessions.
 func (l *Link) Versions(ctx context.Context) (map[string]storage.ActiveDefinition, error) {
 	return ask(ctx, l, func() (map[string]storage.ActiveDefinition, error) {
 		return l.Store.Versions(ctx)
@@ -195,43 +196,43 @@ func (l *Link) CheckMisfires(ctx context.Context, checks []storage.MisfireCheck,
 	})
 }
 
-// Trigger implements jobs.Control.
+// Trigger implements storage.Control.
 func (l *Link) Trigger(ctx context.Context, action storage.Action,
 	r storage.TriggerRequest) (storage.Triggered, error) {
 	return ask(ctx, l, func() (storage.Triggered, error) { return l.Store.Trigger(ctx, action, r) })
 }
 
-// Pause implements jobs.Control.
+// Pause implements storage.Control.
 func (l *Link) Pause(ctx context.Context, action storage.Action,
 	target storage.Target) (storage.Pause, error) {
 	return ask(ctx, l, func() (storage.Pause, error) { return l.Store.Pause(ctx, action, target) })
 }
 
-// Resume implements jobs.Control.
+// Resume implements storage.Control.
 func (l *Link) Resume(ctx context.Context, action storage.Action,
 	target storage.Target) (storage.Pause, error) {
 	return ask(ctx, l, func() (storage.Pause, error) { return l.Store.Resume(ctx, action, target) })
 }
 
-// Cancel implements jobs.Control.
+// Cancel implements storage.Control.
 func (l *Link) Cancel(ctx context.Context, action storage.Action,
 	run uuid.UUID) (storage.Record, error) {
 	return ask(ctx, l, func() (storage.Record, error) { return l.Store.Cancel(ctx, action, run) })
 }
 
-// Release implements jobs.Control.
+// Release implements storage.Control.
 func (l *Link) Release(ctx context.Context, action storage.Action,
 	r storage.ReleaseRequest) (locking.Released, error) {
 	return ask(ctx, l, func() (locking.Released, error) { return l.Store.Release(ctx, action, r) })
 }
 
-// Drain implements jobs.Control.
+// Drain implements storage.Control.
 func (l *Link) Drain(ctx context.Context, action storage.Action, session uuid.UUID,
 	drain bool) error {
 	return tell(ctx, l, func() error { return l.Store.Drain(ctx, action, session, drain) })
 }
 
-// PutSpec implements jobs.Control.
+// PutSpec implements storage.Control.
 func (l *Link) PutSpec(ctx context.Context, action storage.Action, spec storage.Spec,
 	checks ...storage.SpecCheck) (storage.Spec, error) {
 	return ask(ctx, l, func() (storage.Spec, error) {
@@ -239,7 +240,7 @@ func (l *Link) PutSpec(ctx context.Context, action storage.Action, spec storage.
 	})
 }
 
-// RemoveSpec implements jobs.Control.
+// RemoveSpec implements storage.Control.
 func (l *Link) RemoveSpec(ctx context.Context, action storage.Action, job string, version int64,
 	checks ...storage.SpecCheck) error {
 	return tell(ctx, l, func() error {
@@ -247,7 +248,7 @@ func (l *Link) RemoveSpec(ctx context.Context, action storage.Action, job string
 	})
 }
 
-// Listen implements jobs.Control.
+// Listen implements storage.Control.
 func (l *Link) Listen(ctx context.Context, heard func()) error {
 	if l.now().Deaf {
 		return fmt.Errorf("%w: the link drops notifications", storage.ErrUnavailable)
@@ -255,7 +256,7 @@ func (l *Link) Listen(ctx context.Context, heard func()) error {
 	return l.Store.Listen(ctx, heard)
 }
 
-// ControlState implements jobs.Control.
+// ControlState implements storage.Control.
 func (l *Link) ControlState(ctx context.Context, session uuid.UUID,
 	since int64) (storage.ControlState, error) {
 	return ask(ctx, l, func() (storage.ControlState, error) {
@@ -275,6 +276,11 @@ func (l *Link) Prune(ctx context.Context, session uuid.UUID,
 	return ask(ctx, l, func() (storage.Pruned, error) { return l.Store.Prune(ctx, session, r) })
 }
 
+// SealAudit implements storage.AuditChain.
+func (l *Link) SealAudit(ctx context.Context, limit int) (int, error) {
+	return ask(ctx, l, func() (int, error) { return l.Store.SealAudit(ctx, limit) })
+}
+
 // OpenFirings implements jobs.Dependents.
 func (l *Link) OpenFirings(ctx context.Context,
 	dependents []storage.Dependent) (map[string]storage.OpenFirings, error) {
@@ -288,12 +294,12 @@ func (l *Link) AddDependents(ctx context.Context, followed []storage.DependentFi
 	return tell(ctx, l, func() error { return l.Store.AddDependents(ctx, followed) })
 }
 
-// Drift implements jobs.History.
+// Drift implements storage.History.
 func (l *Link) Drift(ctx context.Context, limit int) ([]storage.JobDrift, error) {
 	return ask(ctx, l, func() ([]storage.JobDrift, error) { return l.Store.Drift(ctx, limit) })
 }
 
-// Replicas implements jobs.History.
+// Replicas implements storage.History.
 func (l *Link) Replicas(ctx context.Context) ([]storage.ReplicaView, error) {
 	return ask(ctx, l, func() ([]storage.ReplicaView, error) { return l.Store.Replicas(ctx) })
 }

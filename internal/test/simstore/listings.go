@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/rules"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
@@ -30,7 +31,7 @@ func (s *Store) ListJobs(ctx context.Context, f storage.JobFilter) ([]storage.Jo
 			found = append(found, v)
 		}
 	}
-	limit := min(limitOf(f.Limit), len(found))
+	limit := min(storage.PageSize(f.Limit), len(found))
 	if f.Before != "" && f.After == "" {
 		return found[len(found)-limit:], nil
 	}
@@ -67,13 +68,6 @@ func (s *Store) pausesOf(v storage.JobView) []storage.Pause {
 		}
 	}
 	return covering
-}
-
-func limitOf(asked int) int {
-	if asked <= 0 {
-		return defaultLimit
-	}
-	return min(asked, storage.MaxBatch)
 }
 
 // Job implements jobs.Listings.
@@ -149,7 +143,7 @@ func (s *Store) Outcomes(ctx context.Context, names []string,
 			found[r.Job] = append(found[r.Job], storage.Outcome{
 				Run: r.ID, ScheduledAt: r.ScheduledAt, State: r.State, Reason: r.Reason,
 				StartedAt: r.StartedAt, FinishedAt: r.FinishedAt,
-				Rests: r.Rests,
+				RetryWaits: r.RetryWaits,
 			})
 		}
 	}
@@ -160,7 +154,7 @@ func (s *Store) Outcomes(ctx context.Context, names []string,
 func (s *Store) sorted() []storage.Record {
 	all := make([]storage.Record, 0, len(s.runs))
 	for _, r := range s.runs {
-		all = append(all, r.record())
+		all = append(all, r.Record)
 	}
 	slices.SortFunc(all, younger)
 	return all
@@ -214,8 +208,8 @@ func (s *Store) FiringRuns(ctx context.Context, f storage.Firing) ([]storage.Rec
 	var chain []storage.Record
 	for _, r := range s.runs {
 		if r.Job == f.Job && r.Key == f.Key &&
-			(f.Key != "" || r.ScheduledAt.Equal(whole(f.ScheduledAt))) {
-			chain = append(chain, r.record())
+			(f.Key != "" || r.ScheduledAt.Equal(rules.Whole(f.ScheduledAt))) {
+			chain = append(chain, r.Record)
 		}
 	}
 	slices.SortFunc(chain, func(a, b storage.Record) int { return a.Recovery - b.Recovery })

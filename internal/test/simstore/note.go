@@ -1,17 +1,14 @@
 package simstore
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/internal/output"
-	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/internal/rules"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
-	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // Note implements jobs.Firings.
@@ -20,7 +17,7 @@ func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []storage.Not
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	l, live := s.living(session)
+	l, live := s.liveSession(session)
 	if !live {
 		return nil, fmt.Errorf("note: %w", storage.ErrSessionLost)
 	}
@@ -34,38 +31,25 @@ func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []storage.Not
 
 // note reports whether the note takes effect.
 func (s *Store) note(l *session, n storage.Note, now time.Time) bool {
-	if known := s.runs[n.Run]; known != nil {
-		mine := known.session == l.ID
-		if mine && known.State == jobs.Waiting {
-			s.write(known, n, now)
-			return true
-		}
-		return mine && known.State == n.State // resent, or for the run of another session
+	known := s.runs[n.Run]
+	facts := rules.Start{Session: l.ID, Replica: l.Replica,
+		Stale: s.stale(n.Firing.Job, n.Version), Taken: s.firings[firingOf(n.Firing)] != nil}
+	if known != nil {
+		facts.Known = &known.Run
 	}
-	if s.firings[firingOf(n.Firing)] != nil || s.stale(n.Firing.Job, n.Version) {
-		return false
+	stands, apply := facts.Noted(n)
+	if !apply {
+		return stands
 	}
-	r := newRun(n.Run, n.Firing, now)
-	r.session, r.Replica = l.ID, l.Replica
-	s.add(r)
-	s.write(r, n, now)
-	return true
-}
-
-func (s *Store) write(r *run, n storage.Note, now time.Time) {
-	s.unblock(r, n.Blocker, n.State, n.WaitSince, now)
-	r.Reason, r.Detail, r.Error = n.Reason, output.PlainText(n.Detail),
-		cmp.Or(output.PlainText(n.Error), r.Error)
-	if n.State != jobs.Waiting {
-		s.settled(r, n.State)
-		r.FinishedAt = &now
-		return
+	if known == nil {
+		fresh := rules.NewRun(n.Run, n.Firing, now)
+		fresh.Session, fresh.Replica = l.ID, l.Replica
+		known = s.add(fresh)
 	}
-	r.wants = n.Requests
-	if r.WaitSince.IsZero() {
-		r.WaitSince = whole(n.WaitSince)
-		if len(n.Requests) > 0 {
-			r.reservedUntil = locking.Reserve(time.Time{}, now, n.Reserve)
-		}
-	}
+	next := known.Run
+	next.Session = l.ID // a run that was held back has none
+	next.Note(n, now)
+	known.wants = n.Requests
+	s.update(known, next, now)
+	return stands
 }

@@ -9,10 +9,11 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/rules"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// Pause implements jobs.Control.
+// Pause implements storage.Control.
 func (s *Store) Pause(ctx context.Context, a storage.Action,
 	target storage.Target) (storage.Pause, error) {
 	if err := target.Check(); err != nil {
@@ -34,7 +35,7 @@ func (s *Store) Pause(ctx context.Context, a storage.Action,
 	})
 }
 
-// Resume implements jobs.Control.
+// Resume implements storage.Control.
 func (s *Store) Resume(ctx context.Context, a storage.Action,
 	target storage.Target) (storage.Pause, error) {
 	if err := target.Check(); err != nil {
@@ -65,7 +66,7 @@ func (s *Store) isKnown(name string) bool {
 	return spec != nil && !spec.Removed || j != nil && j.version > 0
 }
 
-// Pauses implements jobs.Control.
+// Pauses implements storage.Control.
 func (s *Store) Pauses(ctx context.Context, name, group string, from,
 	until time.Time) ([]storage.Pause, error) {
 	if err := s.enter(ctx); err != nil {
@@ -94,16 +95,7 @@ func (s *Store) pauseOver(name string) *storage.Pause {
 	if len(s.control.pauses) == 0 {
 		return nil
 	}
-	group := s.groupOf(name)
-	for _, kind := range []storage.TargetKind{storage.TargetJob, storage.TargetGroup,
-		storage.TargetAll} {
-		for i, p := range s.control.pauses {
-			if p.Target.Kind == kind && p.ResumedAt == nil && p.Covers(name, group) {
-				return &s.control.pauses[i]
-			}
-		}
-	}
-	return nil
+	return rules.PauseOver(s.control.pauses, name, s.groupOf(name))
 }
 
 func (s *Store) groupOf(name string) string {
@@ -119,7 +111,7 @@ func (s *Store) groupOf(name string) string {
 	return ""
 }
 
-// Drain implements jobs.Control.
+// Drain implements storage.Control.
 func (s *Store) Drain(ctx context.Context, a storage.Action, id uuid.UUID, drain bool) error {
 	verb := "drain"
 	if !drain {
@@ -128,7 +120,7 @@ func (s *Store) Drain(ctx context.Context, a storage.Action, id uuid.UUID, drain
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
-	l, live := s.living(id)
+	l, live := s.liveSession(id)
 	s.mu.Unlock()
 	if !live {
 		return fmt.Errorf("%s: live session %s: %w", verb, id, storage.ErrNotFound)

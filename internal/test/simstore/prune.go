@@ -12,22 +12,6 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// turn grants one session at a time the right to prune.
-type turn struct {
-	whose uuid.UUID
-	until time.Time
-}
-
-const turnLasts = 30 * time.Second
-
-func (t *turn) take(session uuid.UUID, now time.Time) bool {
-	if session != t.whose && now.Before(t.until) {
-		return false
-	}
-	t.whose, t.until = session, now.Add(turnLasts)
-	return true
-}
-
 // Prune implements jobs.Upkeep.
 func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 	r storage.PruneRequest) (storage.Pruned, error) {
@@ -36,7 +20,7 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 	}
 	defer s.mu.Unlock()
 	now := s.writeTime()
-	if !s.pruning.take(session, now) {
+	if !s.pruning.Take(session, now) {
 		return storage.Pruned{Busy: true}, nil
 	}
 	var pruned storage.Pruned
@@ -49,6 +33,7 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 	s.waitHistory = slices.DeleteFunc(s.waitHistory, func(b waitRecord) bool {
 		return b.until.Before(before)
 	})
+	pruned.Audited = s.control.pruneAudit(before, r.Limit)
 	old, last := s.old(before, r), s.lastEnded()
 	for _, one := range old {
 		if one != last[one.Job] && s.forgettable(one, before) {

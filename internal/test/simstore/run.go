@@ -5,30 +5,20 @@ import (
 	"slices"
 	"time"
 
-	"github.com/google/uuid"
-
+	"github.com/holdfast-dev/holdfast/internal/rules"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// run is one run, with the facts that its record lacks.
+// run is one run.
 type run struct {
-	storage.Record
-	session uuid.UUID         // the current or last session; Nil for none
-	loose   bool              // it was held back, and any session can adopt it
+	rules.Run
 	wants   []locking.Request // resources for which others wait behind it
 	claim   *claim            // nil without a claim
 	output  string
 	watched time.Time // its page is open until then
 	result  json.RawMessage
-
-	keyActor string // who chose the key
-
-	blockedAt time.Time // since when it waits for its blocker, if any
-
-	reservedUntil time.Time // of a waiting run; zero if it never had a reservation
-	inTurn        bool      // it waits for its position in its group
 }
 
 // claim is a run's right to commit, with its grants.
@@ -38,6 +28,13 @@ type claim struct {
 	session *session
 	granted time.Time
 	held    []locking.Request
+}
+
+// holds reports whether the claim has a grant of the resource.
+func (c *claim) holds(resource locking.Resource) bool {
+	return slices.ContainsFunc(c.held, func(r locking.Request) bool {
+		return r.Resource == resource
+	})
 }
 
 // firing identifies the runs of a firing: by a scheduled time, or by a key.
@@ -52,7 +49,7 @@ type firing struct {
 func firingOf(f storage.Firing) firing {
 	unique := firing{job: f.Job, key: f.Key, recovery: f.Recovery}
 	if f.Key == "" {
-		unique.scheduledAt = whole(f.ScheduledAt)
+		unique.scheduledAt = rules.Whole(f.ScheduledAt)
 	}
 	return unique
 }
@@ -61,30 +58,20 @@ func firingOf(f storage.Firing) firing {
 func (r *run) unique() firing {
 	f := firingOf(storage.Firing{Job: r.Job, ScheduledAt: r.ScheduledAt, Key: r.Key,
 		Recovery: r.Recovery})
-	f.keyActor = r.keyActor
+	f.keyActor = r.KeyActor
 	return f
 }
 
-// whole returns a time with the precision of a real store.
-func whole(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond).Round(0) }
-
-// newRun returns a waiting run of the firing without a session.
-func newRun(id uuid.UUID, f storage.Firing, now time.Time) *run {
-	return &run{Record: storage.Record{
-		ID: id, Job: f.Job, ScheduledAt: whole(f.ScheduledAt), Key: f.Key, Recovery: f.Recovery,
-		State: jobs.Waiting, CreatedAt: now,
-	}}
-}
-
 // add adds the first run of a firing.
-func (s *Store) add(r *run) {
+func (s *Store) add(added rules.Run) *run {
+	r := &run{Run: added}
 	s.runs[r.ID] = r
 	s.firings[r.unique()] = r
 	if r.State == jobs.Waiting {
 		s.waiting[r.ID] = r
 	}
 	if r.Key != "" || r.Recovery != 0 {
-		return
+		return r
 	}
 	j := s.jobs[r.Job]
 	if j == nil {
@@ -93,12 +80,18 @@ func (s *Store) add(r *run) {
 	}
 	place, _ := slices.BinarySearchFunc(j.scheduledTimes, r.ScheduledAt, time.Time.Compare)
 	j.scheduledTimes = slices.Insert(j.scheduledTimes, place, r.ScheduledAt)
+	return r
 }
 
-// settled sets the next state of a waiting run.
-func (s *Store) settled(r *run, state jobs.State) {
-	r.State, r.WaitSince, r.wants, r.reservedUntil, r.inTurn = state, time.Time{}, nil, time.Time{},
-		false
+// update changes the run and what follows from that: the history of waits, the waiting runs and
+// the key.
+func (s *Store) update(r *run, next rules.Run, now time.Time) {
+	s.recordWaits(r.Run, next, now)
+	if r.Run = next; r.State == jobs.Waiting {
+		s.waiting[r.ID] = r
+		return
+	}
+	r.wants = nil
 	delete(s.waiting, r.ID)
 	s.freeKey(r)
 }
@@ -118,27 +111,13 @@ func (s *Store) give(c *claim) {
 	c.run.claim = nil
 }
 
-// record returns a copy, because the run continues to change.
-func (r *run) record() storage.Record {
-	record := r.Record
-	if r.BlockedBy != nil {
-		blocker := *r.BlockedBy
-		record.BlockedBy = &blocker
-	}
-	if r.Waited != nil {
-		waited := *r.Waited
-		record.Waited = &waited
-	}
-	return record
-}
-
 // Everything returns all runs ever added, in no order and without output.
 func (s *Store) Everything() []storage.Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	records := make([]storage.Record, 0, len(s.runs))
 	for _, r := range s.runs {
-		records = append(records, r.record())
+		records = append(records, r.Record)
 	}
 	return records
 }

@@ -19,12 +19,12 @@ const sessionsKept = time.Hour
 // session is a session of a replica with its jobs and their versions.
 type session struct {
 	storage.Session
-	started, beat, expires time.Time
-	ended                  *time.Time
-	stopped                bool // its replica ended it and it had no claims
-	draining               bool
-	replicaStatus          storage.ReplicaStatus
-	carried                map[string]int64
+	started, heartbeat, expires time.Time
+	ended                       *time.Time
+	stopped                     bool // its replica ended it and it had no claims
+	draining                    bool
+	replicaStatus               storage.ReplicaStatus
+	carried                     map[string]int64
 	// when it registered each job; also after its end
 	took   map[string]time.Time
 	claims map[jobs.Token]uuid.UUID
@@ -32,13 +32,13 @@ type session struct {
 
 func (l *session) live(now time.Time) bool { return l.ended == nil && now.Before(l.expires) }
 
-// living returns the session if it is live.
-func (s *Store) living(id uuid.UUID) (*session, bool) {
+// liveSession returns the session if it is live.
+func (s *Store) liveSession(id uuid.UUID) (*session, bool) {
 	l := s.sessions[id]
 	return l, l != nil && l.live(s.now())
 }
 
-// Open implements jobs.Sessions.
+// Open implements storage.Sessions.
 func (s *Store) Open(ctx context.Context, o storage.Session) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -56,48 +56,49 @@ func (s *Store) Open(ctx context.Context, o storage.Session) error {
 		}
 	}
 	l := &session{
-		Session: o, started: now, beat: now, expires: now.Add(o.TTL), carried: map[string]int64{},
-		took: map[string]time.Time{}, claims: map[jobs.Token]uuid.UUID{},
+		Session: o, started: now, heartbeat: now, expires: now.Add(o.TTL),
+		carried: map[string]int64{},
+		took:    map[string]time.Time{}, claims: map[jobs.Token]uuid.UUID{},
 	}
 	s.sessions[o.ID], s.allSessions = l, append(s.allSessions, l)
 	return nil
 }
 
-// Heartbeat implements jobs.Sessions.
+// Heartbeat implements storage.Sessions.
 func (s *Store) Heartbeat(ctx context.Context, id uuid.UUID,
-	v storage.ReplicaStatus) (storage.Beat, error) {
+	v storage.ReplicaStatus) (storage.HeartbeatReply, error) {
 	if err := s.enter(ctx); err != nil {
-		return storage.Beat{}, err
+		return storage.HeartbeatReply{}, err
 	}
 	defer s.mu.Unlock()
-	l, live := s.living(id)
+	l, live := s.liveSession(id)
 	if !live {
-		return storage.Beat{}, fmt.Errorf("heartbeat: %w", storage.ErrSessionLost)
+		return storage.HeartbeatReply{}, fmt.Errorf("heartbeat: %w", storage.ErrSessionLost)
 	}
-	l.beat, l.replicaStatus = s.writeTime(), v
-	l.expires = l.beat.Add(l.TTL)
+	l.heartbeat, l.replicaStatus = s.writeTime(), v
+	l.expires = l.heartbeat.Add(l.TTL)
 	claims := make(map[jobs.Token]uuid.UUID, len(l.claims))
 	for token, run := range l.claims {
 		claims[token] = run
 	}
 	// This is not the heartbeat's own time, which may be ahead of the clock when several
 	// transactions write at once.
-	return storage.Beat{Now: s.now(), Claims: claims, Definitions: s.definitions}, nil
+	return storage.HeartbeatReply{Now: s.now(), Claims: claims, Definitions: s.definitions}, nil
 }
 
-// Living implements jobs.Sessions.
-func (s *Store) Living(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, error) {
+// LiveSessions implements storage.Sessions.
+func (s *Store) LiveSessions(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(sessions), func(id uuid.UUID) bool {
-		_, live := s.living(id)
+		_, live := s.liveSession(id)
 		return !live
 	}), nil
 }
 
-// End implements jobs.Sessions.
+// End implements storage.Sessions.
 func (s *Store) End(ctx context.Context, id uuid.UUID) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -125,11 +126,11 @@ func (s *Store) Expire(id uuid.UUID) {
 
 // SessionSpan is the interval of one session according to its heartbeats.
 type SessionSpan struct {
-	Replica    string
-	From, Beat time.Time // times of the first and the last heartbeat
-	TTL        time.Duration
-	Ended      *time.Time
-	Took       map[string]time.Time // when it registered each job
+	Replica             string
+	From, LastHeartbeat time.Time // times of the first and the last heartbeat
+	TTL                 time.Duration
+	Ended               *time.Time
+	Took                map[string]time.Time // when it registered each job
 }
 
 // SessionSpans returns all sessions ever opened, the oldest first.
@@ -138,8 +139,8 @@ func (s *Store) SessionSpans() []SessionSpan {
 	defer s.mu.Unlock()
 	lives := make([]SessionSpan, len(s.allSessions))
 	for i, l := range s.allSessions {
-		lives[i] = SessionSpan{Replica: l.Replica, From: l.started, Beat: l.beat, TTL: l.TTL,
-			Ended: l.ended, Took: maps.Clone(l.took)}
+		lives[i] = SessionSpan{Replica: l.Replica, From: l.started, LastHeartbeat: l.heartbeat,
+			TTL: l.TTL, Ended: l.ended, Took: maps.Clone(l.took)}
 	}
 	return lives
 }

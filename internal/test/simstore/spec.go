@@ -7,10 +7,11 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/internal/rules"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// PutSpec implements jobs.Control.
+// PutSpec implements storage.Control.
 func (s *Store) PutSpec(ctx context.Context, a storage.Action, spec storage.Spec,
 	checks ...storage.SpecCheck) (storage.Spec, error) {
 	if err := spec.Check(); err != nil {
@@ -18,23 +19,13 @@ func (s *Store) PutSpec(ctx context.Context, a storage.Action, spec storage.Spec
 	}
 	a = a.Asking(string(spec.Text), strconv.FormatInt(spec.Version, 10))
 	return action(ctx, s, a, "put_job", "job "+spec.Job, func(d *actionTx) (storage.Spec, error) {
-		known := s.control.specs[spec.Job]
-		if err := s.checkSpecs(checks); err != nil {
+		known, err := s.changeable(spec.Job, checks)
+		if err != nil {
 			return storage.Spec{}, err
 		}
-		switch {
-		case s.isConfigured(spec.Job):
-			return storage.Spec{}, fmt.Errorf("job %s: %w", spec.Job, storage.ErrFromConfig)
-		case known == nil && spec.Version > 0:
-			return storage.Spec{}, fmt.Errorf("added job %s: %w", spec.Job, storage.ErrNotFound)
-		case known != nil && (known.Removed != (spec.Version == 0) ||
-			!known.Removed && known.Version != spec.Version):
-			return storage.Spec{}, known.Conflict(spec.Version)
-		}
-		put := storage.Spec{Job: spec.Job, Text: spec.Text, Version: 1, ChangedAt: d.now,
-			ChangedBy: a.Actor}
-		if known != nil {
-			put.Version = known.Version + 1
+		put, err := rules.PutSpec(known, spec, a.Actor, d.now)
+		if err != nil {
+			return storage.Spec{}, err
 		}
 		s.control.specs[spec.Job] = &put
 		d.controlState, d.detail = true, map[string]any{"version": put.Version, "spec": put.Text}
@@ -42,7 +33,7 @@ func (s *Store) PutSpec(ctx context.Context, a storage.Action, spec storage.Spec
 	})
 }
 
-// RemoveSpec implements jobs.Control.
+// RemoveSpec implements storage.Control.
 func (s *Store) RemoveSpec(ctx context.Context, a storage.Action, name string, version int64,
 	checks ...storage.SpecCheck) error {
 	if err := (storage.Target{Kind: storage.TargetJob, Name: name}).Check(); err != nil {
@@ -50,37 +41,36 @@ func (s *Store) RemoveSpec(ctx context.Context, a storage.Action, name string, v
 	}
 	a = a.Asking(strconv.FormatInt(version, 10))
 	_, err := action(ctx, s, a, "remove_job", "job "+name, func(d *actionTx) (struct{}, error) {
-		known := s.control.specs[name]
-		if err := s.checkSpecs(checks); err != nil {
+		known, err := s.changeable(name, checks)
+		if err != nil {
 			return struct{}{}, err
 		}
-		switch {
-		case s.isConfigured(name):
-			return struct{}{}, fmt.Errorf("job %s: %w", name, storage.ErrFromConfig)
-		case known == nil:
-			return struct{}{}, fmt.Errorf("added job %s: %w", name, storage.ErrNotFound)
-		case known.Removed || known.Version != version:
-			return struct{}{}, known.Conflict(version)
+		removed, err := rules.RemoveSpec(known, name, version, a.Actor, d.now)
+		if err != nil {
+			return struct{}{}, err
 		}
 		cancelled := 0
 		for _, r := range s.waiting {
 			if r.Job == name {
-				s.cancel(r, d, byWhom("its job was removed", a))
+				s.cancel(r, d, a.By("its job was removed"))
 				cancelled++
 			}
 		}
-		known.Version, known.Removed, known.ChangedAt, known.ChangedBy = version+1, true, d.now,
-			a.Actor
+		s.control.specs[name] = &removed
 		d.controlState, d.detail = true,
-			map[string]any{"version": known.Version, "cancelled_runs": cancelled}
+			map[string]any{"version": removed.Version, "cancelled_runs": cancelled}
 		s.deactivateJob(name, d)
 		return struct{}{}, nil
 	})
 	return err
 }
 
-// checkSpecs calls the checks with the added jobs, by name.
-func (s *Store) checkSpecs(checks []storage.SpecCheck) error {
+// changeable returns the job's spec, or nil if it has none. It returns an error if the job comes
+// from the configuration or a check fails.
+func (s *Store) changeable(job string, checks []storage.SpecCheck) (*storage.Spec, error) {
+	if s.isConfigured(job) {
+		return nil, fmt.Errorf("job %s: %w", job, storage.ErrFromConfig)
+	}
 	var added []storage.Spec
 	for _, spec := range s.control.specs {
 		if !spec.Removed {
@@ -90,10 +80,10 @@ func (s *Store) checkSpecs(checks []storage.SpecCheck) error {
 	slices.SortFunc(added, func(a, b storage.Spec) int { return strings.Compare(a.Job, b.Job) })
 	for _, check := range checks {
 		if err := check(added); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return s.control.specs[job], nil
 }
 
 // deactivateJob removes the job from all sessions. No definition has a negative version.

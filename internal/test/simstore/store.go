@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/rules"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -23,7 +24,7 @@ type Store struct {
 	ahead    time.Duration
 	last     time.Time // the last result of writeTime
 	checking bool      // while misfires are checked
-	pruning  turn
+	pruning  rules.Turn
 
 	sessions    map[uuid.UUID]*session
 	jobs        map[string]*job
@@ -109,7 +110,7 @@ func (s *Store) writeTime() time.Time {
 	return now
 }
 
-// Now implements jobs.History.
+// Now implements storage.History.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	if err := s.enter(ctx); err != nil {
 		return time.Time{}, err

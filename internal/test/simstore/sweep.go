@@ -11,9 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/internal/output"
-	"github.com/holdfast-dev/holdfast/jobs"
-	"github.com/holdfast-dev/holdfast/jobs/reasons"
+	"github.com/holdfast-dev/holdfast/internal/rules"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -51,7 +49,7 @@ func (s *Store) Sweep(ctx context.Context) (storage.Swept, error) {
 // cancelLeft ends the waiting runs of removed jobs. No replica adopts them.
 func (s *Store) cancelLeft() {
 	for _, r := range s.waiting {
-		if _, owned := s.living(r.session); owned || s.jobs[r.Job] == nil ||
+		if _, owned := s.liveSession(r.Session); owned || s.jobs[r.Job] == nil ||
 			s.jobs[r.Job].version >= 0 {
 			continue
 		}
@@ -81,10 +79,9 @@ func (s *Store) bury(dead []*session, swept *storage.Swept) {
 	for _, c := range claims {
 		r := c.run
 		s.give(c)
-		r.State, r.FinishedAt, r.Reason, r.Detail = jobs.Lost, &now, reasons.SessionLost,
-			"its replica stopped renewing its session"
+		r.Lose(now)
 		s.recover(r, now)
-		swept.Lost = append(swept.Lost, storage.LostRun{Record: r.record(), Held: c.held})
+		swept.Lost = append(swept.Lost, storage.LostRun{Record: r.Record, Held: c.held})
 	}
 }
 
@@ -95,68 +92,36 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	l, live := s.living(session)
+	l, live := s.liveSession(session)
 	if !live || l.draining || len(s.waiting) == 0 {
 		return nil, nil
 	}
-	var own, free []*run
-	for _, r := range s.waiting {
-		owner, owned := s.living(r.session)
-		switch {
-		case slices.Contains(a.Known, r.ID), r.Key == "" && r.Attempt <= 1 &&
-			s.pauseOver(r.Job) != nil:
-		case r.session == session && !r.loose:
-			own = append(own, r)
-		case !owned, r.loose, owner.draining && r.Attempt <= 1:
-			free = append(free, r)
-		}
-	}
-	if len(own)+len(free) == 0 {
-		return nil, nil
-	}
-	wanted := make(map[string]storage.AdoptedJob, len(a.Jobs))
+	asked := map[string]bool{}
 	for _, j := range a.Jobs {
-		wanted[j.Name] = j
+		asked[j.Name] = true
 	}
-	var adopted []storage.Record
-	for _, r := range s.asked(own, wanted) {
-		adopted = append(adopted, r.record())
-	}
-	late, prompt := a.Late, max(a.Limit, 0)
-	free = s.asked(free, wanted)
-	for _, kind := range []bool{true, false} { // late ones first
-		for _, r := range free {
-			if s.late(r, wanted[r.Job]) != kind || prompt == 0 || kind && late == 0 {
-				continue
-			}
-			prompt--
-			if kind {
-				late--
-			}
-			r.session, r.Replica, r.wants, r.loose = session, l.Replica, nil, false
-			adopted = append(adopted, r.record())
+	var own, free []storage.Record
+	for _, r := range s.waiting {
+		owner, owned := s.liveSession(r.Session)
+		switch {
+		case !asked[r.Job] || slices.Contains(a.Known, r.ID),
+			r.Key == "" && r.Attempt <= 1 && s.pauseOver(r.Job) != nil:
+		case r.Session == session:
+			own = append(own, r.Record)
+		case !owned, owner.draining && r.Attempt <= 1:
+			free = append(free, r.Record)
 		}
+	}
+	slices.SortFunc(own, func(a, b storage.Record) int {
+		return cmp.Or(a.WaitSince.Compare(b.WaitSince), bytes.Compare(a.ID[:], b.ID[:]))
+	})
+	adopted := own
+	for _, id := range rules.Adopted(free, a, s.now()) {
+		r := s.runs[id]
+		r.Session, r.Replica, r.wants = session, l.Replica, nil
+		adopted = append(adopted, r.Record)
 	}
 	return adopted, nil
-}
-
-// asked returns the runs of the wanted jobs, in the order in which they are adopted.
-func (s *Store) asked(runs []*run, wanted map[string]storage.AdoptedJob) []*run {
-	runs = slices.DeleteFunc(runs, func(r *run) bool { return wanted[r.Job].Name == "" })
-	places := make(map[*run]time.Time, len(runs))
-	for _, r := range runs {
-		places[r] = storage.QueuePosition(r.WaitSince, wanted[r.Job].Priority)
-	}
-	slices.SortFunc(runs, func(a, b *run) int {
-		return cmp.Or(places[a].Compare(places[b]), a.ScheduledAt.Compare(b.ScheduledAt),
-			bytes.Compare(a.ID[:], b.ID[:]))
-	})
-	return runs
-}
-
-func (s *Store) late(r *run, j storage.AdoptedJob) bool {
-	return r.Key == "" && r.Recovery == 0 && r.Attempt <= 1 &&
-		s.now().Sub(r.ScheduledAt) > j.Threshold
 }
 
 // CheckMisfires implements jobs.Upkeep. It calls find outside the transaction, because that may
@@ -213,7 +178,7 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []storage.MisfireCheck
 	for i, c := range behind {
 		delete(cursors, c.Job)
 		if j := s.checked(c); j != nil {
-			if until := whole(c.Until); until.After(j.checkedUntil) {
+			if until := rules.Whole(c.Until); until.After(j.checkedUntil) {
 				j.checkedUntil = until
 			}
 			cursors[c.Job] = j.checkedUntil
@@ -236,7 +201,7 @@ func (s *Store) pauses() []storage.Pause {
 func (s *Store) spans() []storage.Span {
 	var up []storage.Span
 	for _, l := range s.sessions {
-		span := storage.Span{From: l.started, Until: l.beat}
+		span := storage.Span{From: l.started, Until: l.heartbeat}
 		if l.live(s.now()) {
 			span.Until = l.expires
 		}
@@ -279,14 +244,7 @@ func (s *Store) misfired(found []storage.Misfired, now time.Time) (written []sto
 		if s.firings[firingOf(m.Firing)] != nil {
 			continue
 		}
-		r := newRun(m.Run, m.Firing, now)
-		r.State, r.Reason, r.Detail = m.State, m.Reason, output.PlainText(m.Detail)
-		if m.State == jobs.Waiting {
-			r.WaitSince = now
-		} else {
-			r.FinishedAt = &now
-		}
-		s.add(r)
+		s.add(rules.NewMisfired(m, now))
 		written = append(written, m)
 	}
 	return written

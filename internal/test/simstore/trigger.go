@@ -10,13 +10,14 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/rules"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// Trigger implements jobs.Control.
+// Trigger implements storage.Control.
 func (s *Store) Trigger(ctx context.Context, a storage.Action,
 	r storage.TriggerRequest) (storage.Triggered, error) {
 	if err := r.Check(); err != nil {
@@ -31,11 +32,9 @@ func (s *Store) Trigger(ctx context.Context, a storage.Action,
 			if known := s.firings[unique]; known != nil {
 				d.silent = true
 				if !storage.SameParams(known.Params, r.Params) {
-					return storage.Triggered{},
-						fmt.Errorf("key %q of job %s was used with other params: %w", r.Key, r.Job,
-							storage.ErrKeyUsed)
+					return storage.Triggered{}, r.KeyUsed()
 				}
-				answer := storage.Triggered{Record: known.record()}
+				answer := storage.Triggered{Record: known.Record}
 				var err error
 				if known.State == jobs.Waiting {
 					answer.WaitsFor, err = s.findBlocker(known, known.WaitSince)
@@ -49,28 +48,23 @@ func (s *Store) Trigger(ctx context.Context, a storage.Action,
 		if p := s.pauseOver(r.Job); p != nil && !r.EvenPaused {
 			return storage.Triggered{}, &storage.PausedError{Pause: *p}
 		}
-		f.Recovery = 0
-		fresh := newRun(uuid.New(), f, d.now)
-		fresh.keyActor = a.Actor
-		fresh.WaitSince, fresh.Reason, fresh.Detail, fresh.Params = d.now, reasons.Triggered,
-			byWhom("triggered", a), r.Params
-		fresh.StartBy = r.StartBy(d.now)
-		obstacle, err := s.findBlocker(fresh, d.now)
+		fresh := rules.NewTriggered(a, r, d.now)
+		blocker, err := s.findBlocker(&run{Run: fresh}, d.now)
 		if err != nil {
 			return storage.Triggered{}, err
 		}
-		if obstacle != nil && r.AtOnce() {
-			return storage.Triggered{}, &storage.BusyError{Job: r.Job, Obstacle: *obstacle}
+		if blocker != nil && r.AtOnce() {
+			return storage.Triggered{}, &storage.BusyError{Job: r.Job, Blocker: *blocker}
 		}
 		s.add(fresh)
 		d.detail = map[string]any{"run": fresh.ID, "key": r.Key}
-		return storage.Triggered{Record: fresh.record(), Created: true, WaitsFor: obstacle}, nil
+		return storage.Triggered{Record: fresh.Record, Created: true, WaitsFor: blocker}, nil
 	})
 }
 
 // findBlocker returns what blocks a run of the job's active definition that has waited since then.
 // If no replica has registered the job yet, only its own name is known.
-func (s *Store) findBlocker(r *run, since time.Time) (*storage.Obstacle, error) {
+func (s *Store) findBlocker(r *run, since time.Time) (*storage.RunBlocker, error) {
 	d := storage.Definition{Name: r.Job}
 	if j := s.jobs[r.Job]; j != nil && j.version > 0 {
 		d = j.last()
@@ -83,10 +77,10 @@ func (s *Store) findBlocker(r *run, since time.Time) (*storage.Obstacle, error) 
 	if p == nil {
 		return nil, nil
 	}
-	return &storage.Obstacle{Blocker: s.blocker(p), Reason: p.Reason()}, nil
+	return &storage.RunBlocker{Blocker: s.blocker(p), Reason: p.Reason()}, nil
 }
 
-// Cancel implements jobs.Control.
+// Cancel implements storage.Control.
 func (s *Store) Cancel(ctx context.Context, a storage.Action,
 	id uuid.UUID) (storage.Record, error) {
 	target := "run " + id.String()
@@ -98,7 +92,7 @@ func (s *Store) Cancel(ctx context.Context, a storage.Action,
 		d.detail = map[string]any{"job": r.Job, "scheduled_at": r.ScheduledAt, "state": r.State}
 		switch r.State {
 		case jobs.Waiting:
-			s.cancel(r, d, byWhom("cancelled", a))
+			s.cancel(r, d, a.By("cancelled"))
 		case jobs.Running:
 			d.controlState = true
 			if _, asked := s.control.cancels[id]; !asked {
@@ -108,18 +102,18 @@ func (s *Store) Cancel(ctx context.Context, a storage.Action,
 			return storage.Record{}, fmt.Errorf("run %s has ended as %s: %w", id, r.State,
 				storage.ErrConflict)
 		}
-		return r.record(), nil
+		return r.Record, nil
 	})
 }
 
 // cancel ends a waiting run.
 func (s *Store) cancel(r *run, d *actionTx, detail string) {
-	s.unblock(r, nil, jobs.Cancelled, d.now, d.now)
-	s.settled(r, jobs.Cancelled)
-	r.Reason, r.Detail, r.FinishedAt = reasons.Cancelled, detail, &d.now
+	next := r.Run
+	next.End(jobs.Cancelled, reasons.Cancelled, detail, d.now)
+	s.update(r, next, d.now)
 }
 
-// Release implements jobs.Control. This store has no open transactions.
+// Release implements storage.Control. This store has no open transactions.
 func (s *Store) Release(ctx context.Context, a storage.Action,
 	q storage.ReleaseRequest) (locking.Released, error) {
 	if err := q.Check(); err != nil {
@@ -128,44 +122,32 @@ func (s *Store) Release(ctx context.Context, a storage.Action,
 	target := string(q.Resource.Kind()) + " " + q.Resource.Path()
 	return action(ctx, s, a.Asking(fmt.Sprint(q.Token)), "release", target, func(d *actionTx) (locking.Released, error) {
 		c := s.claims[q.Token]
-		holds := false
-		if c != nil {
-			for _, held := range c.held {
-				holds = holds || held.Resource == q.Resource
-			}
-		}
-		if !holds {
-			return locking.Released{},
-				fmt.Errorf("token %d does not hold %s, which is held by %s: %w", q.Token,
-					q.Resource, s.holders(q.Resource), storage.ErrConflict)
+		if c == nil || !c.holds(q.Resource) {
+			return locking.Released{}, q.NotHeld(s.holders(q.Resource))
 		}
 		r := c.run
-		released := locking.Released{ID: r.ID, Token: q.Token, Owner: ownerOf(r),
+		released := locking.Released{ID: r.ID, Token: q.Token, Owner: r.Owner(),
 			Requests: slices.Clone(c.held)}
 		slices.SortFunc(released.Requests, func(a, b locking.Request) int {
 			return strings.Compare(a.Resource.Key(), b.Resource.Key())
 		})
 		s.give(c)
 		r.State, r.Reason, r.Detail, r.FinishedAt = jobs.Lost, reasons.Released,
-			byWhom("its lock was released", a), &d.now
+			a.By("its lock was released"), &d.now
 		d.detail = map[string]any{"token": q.Token, "holder": released.Owner}
 		return released, nil
 	})
 }
 
 // holders describes the holders of the resource.
-func (s *Store) holders(resource locking.Resource) string {
+func (s *Store) holders(resource locking.Resource) []string {
 	var holders []string
 	for _, c := range s.claims {
-		if slices.ContainsFunc(c.held, func(r locking.Request) bool {
-			return r.Resource == resource
-		}) {
+		if c.holds(resource) {
 			holders = append(holders, fmt.Sprintf("%s on %s with token %d", c.run.Job,
 				c.run.Replica, c.token))
 		}
 	}
-	if len(holders) == 0 {
-		return "no run"
-	}
-	return strings.Join(slices.Sorted(slices.Values(holders)), " and ")
+	slices.Sort(holders)
+	return holders
 }

@@ -27,7 +27,7 @@ func (o *oracle) judgeDeadlines() {
 		}
 		if !slices.ContainsFunc(o.Jobs[r.Job].between(r.ScheduledAt.Add(-o.Margin), *r.FinishedAt),
 			passed) {
-			o.violate("%s: skipped for its deadline at %s, before it", told(r), r.FinishedAt)
+			o.violate("%s: skipped for its deadline at %s, before it", describe(r), r.FinishedAt)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func (o *oracle) judgeDependent(name string, h *History) {
 		case excluded && isScheduled:
 			o.Excluded++
 			if r != nil {
-				o.violate("%s: %s, though a calendar excludes it", told(r), r.State)
+				o.violate("%s: %s, though a calendar excludes it", describe(r), r.State)
 			}
 		case excluded:
 		case isScheduled:
@@ -42,12 +42,12 @@ func (o *oracle) judgeDependent(name string, h *History) {
 		if slices.ContainsFunc(names, func(p string) bool {
 			return !o.succeeded(p, r.ScheduledAt.UnixMicro())
 		}) {
-			o.violate("%s: %s, though not all of %q succeeded", told(r), r.State, names)
+			o.violate("%s: %s, though not all of %q succeeded", describe(r), r.State, names)
 		}
 	}
 	for _, c := range collectives {
 		if c.found != c.number {
-			o.violate("%s: covers %d scheduled times since %s, there are %d", told(c.by),
+			o.violate("%s: covers %d scheduled times since %s, there are %d", describe(c.by),
 				c.number, c.since, c.found)
 		}
 	}

@@ -96,11 +96,11 @@ type Decision struct {
 // SessionSpan is the interval of one session from its start to its last heartbeat, and its TTL
 // after that.
 type SessionSpan struct {
-	Replica    string
-	From, Beat time.Time
-	TTL        time.Duration
-	Gone       time.Time            // when the store may have forgotten it; zero: never
-	Took       map[string]time.Time // since when it has had each job
+	Replica             string
+	From, LastHeartbeat time.Time
+	TTL                 time.Duration
+	Gone                time.Time            // when the store may have forgotten it; zero: never
+	Took                map[string]time.Time // since when it has had each job
 }
 
 // Interval is a time interval that includes its end.

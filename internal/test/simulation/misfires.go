@@ -139,11 +139,11 @@ func (c *checked) upThrough(job string, from, until time.Time) answer {
 		took, has := l.Took[job]
 		switch {
 		case l.From.After(from):
-		case (!has || took.After(from)) && l.Beat.Add(l.TTL).After(from):
+		case (!has || took.After(from)) && l.LastHeartbeat.Add(l.TTL).After(from):
 			found = perhaps
-		case !l.Beat.Before(until) && (l.Gone.IsZero() || l.Gone.After(c.at)):
+		case !l.LastHeartbeat.Before(until) && (l.Gone.IsZero() || l.Gone.After(c.at)):
 			return yes
-		case !l.Beat.Add(l.TTL).Before(until):
+		case !l.LastHeartbeat.Add(l.TTL).Before(until):
 			found = perhaps // the session may have ended after its last heartbeat
 		}
 	}
@@ -163,7 +163,7 @@ func (c *checked) idleThrough(job string, from, until time.Time) string {
 	}
 	for _, l := range c.Sessions {
 		took, has := l.Took[job]
-		if has && !took.After(wide) && !l.From.After(wide) && !l.Beat.Before(until) &&
+		if has && !took.After(wide) && !l.From.After(wide) && !l.LastHeartbeat.Before(until) &&
 			c.atWork(l.Replica, from, until) < c.Workers {
 			return l.Replica
 		}
@@ -246,12 +246,12 @@ func (o *oracle) judgeLocksHeld() {
 		case reasons.Superseded:
 			if policy == jobs.MisfireSkip {
 				o.violate("%s: waited on for a lock until it was superseded, and is to be skipped",
-					told(r))
+					describe(r))
 			}
 		case reasons.LockHeld, reasons.OlderWaiter:
 			if until := o.waitsUntil(job, r, policy); policy != jobs.MisfireSkip &&
 				r.FinishedAt.Before(until) {
-				o.violate("%s: skipped at %s for a lock, and by %s is to wait until %s", told(r),
+				o.violate("%s: skipped at %s for a lock, and by %s is to wait until %s", describe(r),
 					r.FinishedAt, policy, until)
 			}
 		}

@@ -32,7 +32,7 @@ func (o *oracle) judgePauses() {
 		}
 		p := o.pausedAt(r.Job, *r.StartedAt)
 		if p != nil && r.StartedAt.Sub(p.At) > o.Evidence.PauseTakes {
-			o.violate("%s: started at %s, paused since %s", told(r), r.StartedAt, p.At)
+			o.violate("%s: started at %s, paused since %s", describe(r), r.StartedAt, p.At)
 		}
 	}
 }
@@ -85,7 +85,7 @@ func (o *oracle) judgeTriggers() {
 			continue
 		}
 		if p := o.pausedAt(k.job, r.CreatedAt); p != nil && !t.Request.EvenPaused {
-			o.violate("%s: triggered although paused since %s", told(r), p.At)
+			o.violate("%s: triggered although paused since %s", describe(r), p.At)
 		}
 	}
 }
@@ -155,7 +155,7 @@ func (o *oracle) judgeReleases() {
 		}
 		for _, x := range o.calls[id] {
 			if x.Acted.After(at) {
-				o.violate("%s: its lock was released at %s, and it acted at %s", told(r), at,
+				o.violate("%s: its lock was released at %s, and it acted at %s", describe(r), at,
 					x.Acted)
 			}
 		}
@@ -221,7 +221,7 @@ func (o *oracle) judgeRemoved(c Change, over time.Time) {
 	for i := range o.Evidence.Records {
 		if r := &o.Evidence.Records[i]; r.Job == c.Job && r.StartedAt != nil &&
 			r.StartedAt.After(c.Answered) && r.StartedAt.Before(over) {
-			o.violate("%s: started at %s, its job was removed at %s", told(r), r.StartedAt,
+			o.violate("%s: started at %s, its job was removed at %s", describe(r), r.StartedAt,
 				c.Answered)
 		}
 	}
@@ -239,7 +239,7 @@ func (o *oracle) judgeDrains() {
 		for _, x := range began[d.Process] {
 			if r := o.byRun[x.Run]; r != nil && r.StartedAt != nil && r.StartedAt.After(d.From) &&
 				r.StartedAt.Before(d.To) {
-				o.violate("%s: started at %s on %s, which was drained from %s to %s", told(r),
+				o.violate("%s: started at %s on %s, which was drained from %s to %s", describe(r),
 					r.StartedAt, x.Replica, d.From, d.To)
 			}
 		}

@@ -61,7 +61,7 @@ func (o *oracle) index() {
 			f.scheduledAt = r.ScheduledAt.UnixMicro()
 		}
 		if o.records[f] != nil {
-			o.violate("%s: two records of one firing: %s and %s", told(r), r.ID, o.records[f].ID)
+			o.violate("%s: two records of one firing: %s and %s", describe(r), r.ID, o.records[f].ID)
 		}
 		o.records[f], o.byRun[r.ID] = r, r
 		o.States[r.State]++
@@ -69,7 +69,7 @@ func (o *oracle) index() {
 			o.byJob[r.Job] = append(o.byJob[r.Job], r)
 		}
 		if o.Jobs[r.Job] == nil {
-			o.violate("%s: unknown job", told(r))
+			o.violate("%s: unknown job", describe(r))
 		}
 	}
 	for _, records := range o.byJob {
@@ -91,7 +91,7 @@ func (o *oracle) judgeRecords() {
 				x.Run)
 		} else if r.Job != x.Job || !r.ScheduledAt.Equal(
 			x.ScheduledAt) || r.Recovery != x.Recovery || r.Key != x.Key {
-			o.violate("%s: ran as %s of %s, recovery %d", told(r), x.Job, x.ScheduledAt, x.Recovery)
+			o.violate("%s: ran as %s of %s, recovery %d", describe(r), x.Job, x.ScheduledAt, x.Recovery)
 		}
 	}
 	for i := range o.Evidence.Records {
@@ -99,7 +99,7 @@ func (o *oracle) judgeRecords() {
 		if h := o.Jobs[r.Job]; !r.State.Final() && !r.ScheduledAt.After(o.Until) && h != nil &&
 			(h.Carried || h.removed()) {
 			// otherwise no replica can run it
-			o.violate("%s: still %s (%s %s)", told(r), r.State, r.Reason, r.Detail)
+			o.violate("%s: still %s (%s %s)", describe(r), r.State, r.Reason, r.Detail)
 		}
 		o.judgeCalls(r)
 		o.judgeRecovery(r)
@@ -115,32 +115,32 @@ func (o *oracle) judgeCalls(r *storage.Record) {
 	for i, x := range calls {
 		switch {
 		case x.Attempt != i+1:
-			o.violate("%s: call %d of its handler is attempt %d", told(r), i+1, x.Attempt)
+			o.violate("%s: call %d of its handler is attempt %d", describe(r), i+1, x.Attempt)
 		case i > 0 && (x.Token <= calls[i-1].Token || x.Begun.Before(calls[i-1].Begun)):
-			o.violate("%s: attempt %d came before the one before", told(r), x.Attempt)
+			o.violate("%s: attempt %d came before the one before", describe(r), x.Attempt)
 		case x.Token > r.Token:
-			o.violate("%s: ran under token %d, the record has %d", told(r), x.Token, r.Token)
+			o.violate("%s: ran under token %d, the record has %d", describe(r), x.Token, r.Token)
 		}
 	}
 	switch r.State {
 	case jobs.Skipped, jobs.Missed:
 		if len(calls) > 0 {
-			o.violate("%s: recorded as %s, and it ran on %s", told(r), r.State, calls[0].Replica)
+			o.violate("%s: recorded as %s, and it ran on %s", describe(r), r.State, calls[0].Replica)
 		}
 		if r.Reason == "" {
-			o.violate("%s: %s without a reason", told(r), r.State)
+			o.violate("%s: %s without a reason", describe(r), r.State)
 		}
 	case jobs.Succeeded:
 		if len(calls) == 0 {
-			o.violate("%s: recorded as succeeded, and it never ran", told(r))
+			o.violate("%s: recorded as succeeded, and it never ran", describe(r))
 		} else if last := calls[len(
 			calls)-1]; last.Err != nil || !last.Ended || last.Token != r.Token {
 			o.violate("%s: recorded as succeeded with token %d, its last attempt had %d and "+
-				"ended with %v", told(r), r.Token, last.Token, last.Err)
+				"ended with %v", describe(r), r.Token, last.Token, last.Err)
 		}
 	case jobs.Failed, jobs.TimedOut:
 		if len(calls) == 0 && r.Error == "" {
-			o.violate("%s: recorded as %s, and it never ran", told(r), r.State)
+			o.violate("%s: recorded as %s, and it never ran", describe(r), r.State)
 		}
 	}
 }
@@ -150,12 +150,12 @@ func (o *oracle) judgeRecovery(r *storage.Record) {
 	next := o.records[o.of(r, r.Recovery+1)]
 	if r.Recovery > 0 {
 		if lost := o.records[o.of(r, r.Recovery-1)]; lost == nil || lost.State != jobs.Lost {
-			o.violate("%s: recovers what was not lost: %v", told(r), lost)
+			o.violate("%s: recovers what was not lost: %v", describe(r), lost)
 		}
 	}
 	if r.State != jobs.Lost || r.FinishedAt == nil || r.FinishedAt.After(o.Until) {
 		if r.State != jobs.Lost && next != nil {
-			o.violate("%s: %s, and recovered", told(r), r.State)
+			o.violate("%s: %s, and recovered", describe(r), r.State)
 		}
 		return
 	}
@@ -169,7 +169,7 @@ func (o *oracle) judgeRecovery(r *storage.Record) {
 			r.Reason != reasons.Released
 	}
 	if f := h.at(*r.FinishedAt); f != nil && recovers(f) != (next != nil) {
-		o.violate("%s: lost, recovered: %v, recovers: %v", told(r), next != nil, f.Job.Recover)
+		o.violate("%s: lost, recovered: %v, recovers: %v", describe(r), next != nil, f.Job.Recover)
 	}
 }
 
@@ -189,9 +189,9 @@ func (o *oracle) judgeQuiet(r *storage.Record) {
 	switch {
 	case r.State == jobs.Missed, r.State == jobs.Lost && r.Reason != reasons.Released,
 		r.State == jobs.Cancelled && r.Reason != reasons.Cancelled:
-		o.violate("%s: %s (%s: %s), without any fault", told(r), r.State, r.Reason, r.Detail)
+		o.violate("%s: %s (%s: %s), without any fault", describe(r), r.State, r.Reason, r.Detail)
 	case r.State == jobs.Skipped && r.BlockedBy == nil && r.Reason != reasons.Deadline:
-		o.violate("%s: skipped (%s: %s) without a blocker", told(r), r.Reason, r.Detail)
+		o.violate("%s: skipped (%s: %s) without a blocker", describe(r), r.Reason, r.Detail)
 	}
 }
 
@@ -207,7 +207,7 @@ func (o *oracle) judgeStarts(r *storage.Record) {
 	}
 	if start := r.ScheduledAt.Add(f.Job.Schedule.Delay(r.Job, r.ScheduledAt)); r.Recovery == 0 &&
 		r.StartedAt.Before(start.Add(-o.Margin)) {
-		o.violate("%s: started at %s, before its time, %s", told(r), r.StartedAt, start)
+		o.violate("%s: started at %s, before its time, %s", describe(r), r.StartedAt, start)
 	}
 }
 
@@ -226,7 +226,7 @@ func (o *oracle) judgeOrder() {
 			}
 			if before != nil && r.StartedAt.Before(*before.StartedAt) &&
 				o.quietFor(name, before.ScheduledAt, *before.StartedAt) {
-				o.violate("%s: started at %s, before that of %s at %s", told(r), r.StartedAt,
+				o.violate("%s: started at %s, before that of %s at %s", describe(r), r.StartedAt,
 					before.ScheduledAt, before.StartedAt)
 			}
 			before = r
@@ -242,8 +242,8 @@ func (f *ActivePeriod) ordered() bool {
 		len(s.After()) == 0 && f.Job.GroupLimits.PerReplica == 0
 }
 
-// told returns the name of a record.
-func told(r *storage.Record) string {
+// describe returns the name of a record.
+func describe(r *storage.Record) string {
 	text := r.Job + " of " + r.ScheduledAt.Format("2006-01-02T15:04:05.999999Z07:00")
 	if r.Key != "" {
 		text += " (key " + r.Key + ")"

@@ -54,12 +54,12 @@ func (o *oracle) judgeScheduledTimes(name string, h *History) {
 	}
 	for _, r := range o.byJob[name] {
 		if !known[r.ScheduledAt.Unix()] || r.ScheduledAt.Nanosecond() != 0 {
-			o.violate("%s: recorded as %s, and it was never due", told(r), r.State)
+			o.violate("%s: recorded as %s, and it was never due", describe(r), r.State)
 		}
 	}
 	for _, c := range collectives {
 		if c.found != c.number && !(c.more && c.found > c.number) {
-			o.violate("%s: covers %d scheduled times since %s, there are %d", told(c.by),
+			o.violate("%s: covers %d scheduled times since %s, there are %d", describe(c.by),
 				c.number, c.since, c.found)
 		}
 	}
@@ -80,7 +80,7 @@ func (o *oracle) judgePeriod(name string, f ActivePeriod, from, to time.Time,
 			if occurrence.ExcludedBy != "" {
 				o.Excluded++
 				if r != nil && !known[scheduledAt.Unix()] {
-					o.violate("%s: %s, though calendar %s excludes it", told(r), r.State,
+					o.violate("%s: %s, though calendar %s excludes it", describe(r), r.State,
 						occurrence.ExcludedBy)
 				}
 				known[scheduledAt.Unix()] = true
@@ -109,7 +109,7 @@ func (o *oracle) collectives(name string) []*collective {
 		number, numberErr := strconv.Atoi(found[2])
 		since, sinceErr := time.Parse(time.RFC3339, found[3])
 		if numberErr != nil || sinceErr != nil {
-			o.violate("%s: tells %q", told(r), found[0])
+			o.violate("%s: tells %q", describe(r), found[0])
 			continue
 		}
 		all = append(all, &collective{since: since, until: r.ScheduledAt, number: number,

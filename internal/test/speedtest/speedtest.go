@@ -27,9 +27,9 @@ func Within(t testing.TB, name string, limit time.Duration, do func()) {
 	limit *= slowdown
 	fastest := time.Hour
 	for range 10 {
-		begun, used := time.Now(), threadTime(t)
+		start, used := time.Now(), threadTime(t)
 		do()
-		took := min(time.Since(begun), threadTime(t)-used)
+		took := min(time.Since(start), threadTime(t)-used)
 		if fastest = min(fastest, took); fastest < limit {
 			return
 		}

@@ -2,12 +2,16 @@
 //
 //	testrun [-runs N] [-busy N] [--] ARGUMENTS OF GO TEST
 //
-// Around `go test` it does four things:
+// Around `go test` it does five things:
 //
 //   - It starts one PostgreSQL server for the packages that use servertest.Main.
 //   - It gives the tests a folder for temporary files, and removes it at the end.
 //   - It ends every process that a test started and did not end. Such a process
 //     fails the run and is named, unless the run was interrupted.
+//   - It runs a package once more if the race detector itself fails in it before
+//     any test does. A check in the detector's runtime ("ThreadSanitizer: CHECK
+//     failed: tsan_rtl.cpp:346") failed in two of twelve runs on a busy machine.
+//     Its cause is not known.
 //   - It prints the lines of go test for each package, the output of tests that
 //     failed in full, and the slowest tests at the end.
 //

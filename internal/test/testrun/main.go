@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -125,7 +126,14 @@ func runOnce(ctx context.Context, args []string, loops loops) (code int, err err
 	defer func() { err = errors.Join(err, server.Stop()) }()
 	r := newReport(os.Stdout)
 	own := append(loops.pids(), server.PID())
-	code, err = goTest(ctx, args, append(folder.environment(), server.Environment()...), own, r)
+	env := append(folder.environment(), server.Environment()...)
+	code, err = goTest(ctx, args, env, own, r)
+	if again := r.again(args); code != 0 && err == nil && again != nil && ctx.Err() == nil {
+		fmt.Printf("the race detector failed, and no test did: %s; running again\n",
+			strings.Join(r.crashed, " "))
+		r.crashed = nil
+		code, err = goTest(ctx, again, env, own, r)
+	}
 	left, leftErr := endDescendants(own)
 	if err = errors.Join(err, leftErr); ctx.Err() != nil {
 		return interrupted, err

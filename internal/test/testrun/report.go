@@ -18,6 +18,8 @@ type report struct {
 	packages map[string]*packageReport
 	took     []duration
 	counts   map[string]int // number of tests by result: pass, fail, skip
+	failed   int            // number of packages that failed, without crashed
+	crashed  []string       // packages in which only the race detector failed
 }
 
 // packageReport is the output of one package whose tests have not ended.
@@ -25,6 +27,8 @@ type packageReport struct {
 	tests map[string]*strings.Builder
 	order []string // names of tests in the order of their start
 	lines []string // of the package itself
+
+	failed bool // a test failed
 }
 
 // duration is how long one test took.
@@ -109,6 +113,7 @@ func (r *report) endTest(e event, p *packageReport) {
 		r.took = append(r.took, duration{e.Package, e.Test, took})
 	}
 	if e.Action == "fail" {
+		p.failed = true
 		r.print(p.test(e.Test).String())
 	}
 	delete(p.tests, e.Test)
@@ -130,8 +135,43 @@ func (r *report) endPackage(e event, p *packageReport) {
 		for _, line := range p.lines {
 			r.print(line)
 		}
+		if p.crashed() {
+			r.crashed = append(r.crashed, e.Package)
+		} else {
+			r.failed++
+		}
 	default: // start
 		return
 	}
 	delete(r.packages, e.Package)
+}
+
+// detectorFailed begins the line that the runtime of the race detector prints when a check of its
+// own state fails.
+const detectorFailed = "ThreadSanitizer: CHECK failed"
+
+// crashed reports whether the race detector failed before any test did.
+func (p *packageReport) crashed() bool {
+	if p.failed {
+		return false
+	}
+	failed := func(output string) bool { return strings.Contains(output, detectorFailed) }
+	for _, test := range p.tests {
+		if failed(test.String()) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(p.lines, failed)
+}
+
+// again returns the arguments of go test that repeat the packages in which only the race detector
+// failed. It returns nil if there are none, or if other packages failed.
+func (r *report) again(args []string) []string {
+	if len(r.crashed) == 0 || r.failed > 0 {
+		return nil
+	}
+	flags := slices.DeleteFunc(slices.Clone(args), func(arg string) bool {
+		return strings.HasPrefix(arg, "./")
+	})
+	return append(flags, r.crashed...)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -70,5 +71,34 @@ func TestSummaryHasTheSlowestTests(t *testing.T) {
 		lines[20] != "    5.00s  p  Test05" ||
 		lines[22] != "25 tests passed, 0 failed, 25 skipped; 1m30s in all" {
 		t.Errorf("got\n%s", &out)
+	}
+}
+
+func TestOnlyFailuresOfTheRaceDetectorAreRepeated(t *testing.T) {
+	const (
+		crash = `{"Action":"output","Package":"p","Test":"TestA","Output":"ThreadSanitizer: CHECK failed: x\n"}
+{"Action":"fail","Package":"p","Elapsed":1}
+`
+		crashAfterFailure = `{"Action":"fail","Package":"p","Test":"TestB","Elapsed":1}
+` + crash
+		other = `{"Action":"output","Package":"q","Output":"FAIL\tq [build failed]\n"}
+{"Action":"fail","Package":"q","Elapsed":0}
+`
+		race = `{"Action":"output","Package":"p","Test":"TestA","Output":"WARNING: DATA RACE\n"}
+{"Action":"fail","Package":"p","Test":"TestA","Elapsed":1}
+{"Action":"fail","Package":"p","Elapsed":1}
+`
+	)
+	for events, want := range map[string]string{
+		crash: "-race -timeout 10m p", crashAfterFailure: "", crash + other: "", race: "", other: "",
+	} {
+		r := newReport(io.Discard)
+		if err := r.read(strings.NewReader(events)); err != nil {
+			t.Fatal(err)
+		}
+		again := r.again([]string{"-race", "-timeout", "10m", "./...", "./p"})
+		if got := strings.Join(again, " "); got != want {
+			t.Errorf("after\n%s\ngot %q, want %q", events, got, want)
+		}
 	}
 }

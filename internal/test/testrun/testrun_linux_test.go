@@ -159,14 +159,17 @@ func (r *trial) expectNoFiles() {
 func TestInterruptStopsAllProcesses(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
+		more   []string // arguments of testrun
 		signal func(pid int) error
 	}{
-		{"SIGINT to the group, as a terminal sends", func(pid int) error { return syscall.Kill(-pid, syscall.SIGINT) }},
-		{"SIGTERM to testrun, as make sends", func(pid int) error { return syscall.Kill(pid, syscall.SIGTERM) }},
+		{"SIGINT to the group, as a terminal sends", []string{"-busy", "1"},
+			func(pid int) error { return syscall.Kill(-pid, syscall.SIGINT) }},
+		{"SIGTERM to testrun, as make sends", nil,
+			func(pid int) error { return syscall.Kill(pid, syscall.SIGTERM) }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r := startTrial(t, "TestServers", "-busy", "1")
+			r := startTrial(t, "TestServers", tt.more...)
 			addresses, pids := r.await()
 			if len(addresses) != 4 || len(pids) < 10 {
 				t.Fatalf("servers at %v, processes %v: this test shows too little", addresses, pids)
@@ -266,6 +269,18 @@ func TestExitCodes(t *testing.T) {
 	}
 	if strings.Contains(out, "nobody reads this") {
 		t.Errorf("the log of a test that passed is in\n%s", out)
+	}
+	r.expectNoFiles()
+}
+
+// A package in which only the race detector fails runs once more.
+func TestFailureOfTheRaceDetector(t *testing.T) {
+	r := startTrial(t, "TestDetectorFails")
+	code, out := r.end(), r.out.String()
+	if code != 0 || !strings.Contains(out, "CHECK failed") ||
+		!strings.Contains(out, "running again") ||
+		!strings.Contains(out, "1 tests passed, 0 failed, 0 skipped") {
+		t.Errorf("exit code %d, want 0\n%s", code, out)
 	}
 	r.expectNoFiles()
 }

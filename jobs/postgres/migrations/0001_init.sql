@@ -77,8 +77,8 @@ CREATE TABLE holdfast.session_jobs (
 CREATE INDEX session_jobs_job ON holdfast.session_jobs (job, version, session);
 
 -- Runs: the history. Until a run has succeeded, each of its updates is heap-only: no index, and no
--- condition of an index, uses a column that such an update changes. trouble is the state of a run
--- that ended without success, and cause is the reason.
+-- condition of an index, uses a column that such an update changes. unsuccessful_state is the state
+-- of a run that ended without success, and cause is the reason.
 CREATE TABLE holdfast.runs (
     id          uuid PRIMARY KEY,
     job         text COLLATE "C" NOT NULL,
@@ -93,12 +93,12 @@ CREATE TABLE holdfast.runs (
     created_at  timestamptz NOT NULL,
     started_at  timestamptz,
     finished_at timestamptz,
-    rests       timestamptz[], -- the start and the end of each rest between attempts; or NULL
+    retry_waits timestamptz[], -- the start and the end of each wait between attempts; or NULL
     reason      text NOT NULL DEFAULT '',
     detail      text NOT NULL DEFAULT '',
     blocker     jsonb,
     error       text NOT NULL DEFAULT '',
-    trouble     text GENERATED ALWAYS AS (CASE WHEN state NOT IN ('waiting', 'running', 'succeeded') THEN state END) STORED,
+    unsuccessful_state text GENERATED ALWAYS AS (CASE WHEN state NOT IN ('waiting', 'running', 'succeeded') THEN state END) STORED,
     params      jsonb, -- the parameters that a trigger passed
     cause       text GENERATED ALWAYS AS (CASE WHEN state NOT IN ('waiting', 'running', 'succeeded') THEN nullif(reason, '') END) STORED,
     start_by    timestamptz, -- the latest start of a triggered run that has a limit
@@ -109,14 +109,14 @@ CREATE TABLE holdfast.runs (
 CREATE UNIQUE INDEX runs_scheduled ON holdfast.runs (job, scheduled_at, recovery) WHERE key = '';
 CREATE INDEX runs_key ON holdfast.runs (job, key, recovery) WHERE key <> '';
 -- A triggered run that was skipped leaves its key free.
-CREATE UNIQUE INDEX runs_key_taken ON holdfast.runs (job, key, key_actor, recovery) WHERE key <> '' AND trouble IS DISTINCT FROM 'skipped';
+CREATE UNIQUE INDEX runs_key_taken ON holdfast.runs (job, key, key_actor, recovery) WHERE key <> '' AND unsuccessful_state IS DISTINCT FROM 'skipped';
 CREATE INDEX runs_created ON holdfast.runs (created_at, id);
 CREATE INDEX runs_job ON holdfast.runs (job, created_at, id);
 CREATE INDEX runs_replica ON holdfast.runs (replica, created_at, id);
 -- An index-only scan counts the runs of a day that did not succeed.
-CREATE INDEX runs_trouble ON holdfast.runs (trouble, created_at, id) INCLUDE (job, cause) WHERE trouble IS NOT NULL;
+CREATE INDEX runs_unsuccessful ON holdfast.runs (unsuccessful_state, created_at, id) INCLUDE (job, cause) WHERE unsuccessful_state IS NOT NULL;
 CREATE INDEX runs_cause ON holdfast.runs (cause, created_at, id) WHERE cause IS NOT NULL;
-CREATE INDEX runs_job_trouble ON holdfast.runs (job, created_at, id) WHERE trouble IS NOT NULL;
+CREATE INDEX runs_job_unsuccessful ON holdfast.runs (job, created_at, id) WHERE unsuccessful_state IS NOT NULL;
 
 -- Outputs: apart from the runs, so that a page of the history does not read them.
 CREATE TABLE holdfast.outputs (
@@ -220,6 +220,9 @@ CREATE TABLE holdfast.audit (
     at      timestamptz NOT NULL,
     actor   text COLLATE "C" NOT NULL,
     via     text NOT NULL,
+    proof   text NOT NULL, -- how the actor was identified
+    client  text NOT NULL, -- the address that asked; '' without a network
+    request_id text NOT NULL, -- of the request to the page or the API, or ''
     replica text NOT NULL,
     action  text COLLATE "C" NOT NULL,
     target  text COLLATE "C" NOT NULL,
@@ -232,6 +235,32 @@ CREATE TABLE holdfast.audit (
 CREATE UNIQUE INDEX audit_key ON holdfast.audit (key, actor) WHERE key <> '';
 CREATE INDEX audit_at ON holdfast.audit (at, id);
 CREATE INDEX audit_target ON holdfast.audit (target, at, id);
+
+-- Audit unsealed: lines that wait for their link in the chain of hashes.
+CREATE TABLE holdfast.audit_unsealed (
+    entry uuid PRIMARY KEY,
+    at    timestamptz NOT NULL
+);
+CREATE INDEX audit_unsealed_at ON holdfast.audit_unsealed (at);
+
+-- Audit links: the chain of hashes. Rows never change.
+CREATE TABLE holdfast.audit_links (
+    seq   bigint PRIMARY KEY,
+    entry uuid NOT NULL UNIQUE,
+    at    timestamptz NOT NULL,
+    hash  bytea NOT NULL
+);
+
+-- Audit chain: the last link, and the last one that pruning deleted.
+CREATE TABLE holdfast.audit_chain (
+    one         boolean PRIMARY KEY DEFAULT true CHECK (one),
+    seq         bigint NOT NULL DEFAULT 0,
+    hash        bytea NOT NULL DEFAULT decode(repeat('00', 32), 'hex'),
+    anchor_seq  bigint NOT NULL DEFAULT 0,
+    anchor_hash bytea NOT NULL DEFAULT decode(repeat('00', 32), 'hex'),
+    pruned      bigint NOT NULL DEFAULT 0 -- counts batches of pruning
+);
+INSERT INTO holdfast.audit_chain DEFAULT VALUES;
 
 -- Saved: the state that a job's run saves for the next run, as JSON. Apart from the jobs, whose rows
 -- change less often.
@@ -265,7 +294,7 @@ CREATE TABLE holdfast.deliveries (
     tries      int NOT NULL DEFAULT 0,
     error      text NOT NULL DEFAULT '',
     since      timestamptz, -- when an operator restarted the delivery; NULL: never
-    former     int NOT NULL DEFAULT 0 -- tries before that
+    earlier_tries int NOT NULL DEFAULT 0 -- tries before that
 );
 CREATE INDEX deliveries_next ON holdfast.deliveries (webhook, next_at) WHERE next_at IS NOT NULL;
 CREATE INDEX deliveries_failed ON holdfast.deliveries (created_at, id) WHERE tries > 0;
@@ -298,6 +327,14 @@ CREATE TABLE holdfast.attempts (
     key   text COLLATE "C" PRIMARY KEY,
     count int NOT NULL,
     until timestamptz NOT NULL
+);
+
+-- Sign-outs: the generation of each user of the page who has signed out. Sign-ins of earlier
+-- generations are not valid. Rows are deleted when the last of these sign-ins has expired.
+CREATE TABLE holdfast.sign_outs (
+    name       text COLLATE "C" PRIMARY KEY,
+    generation bigint NOT NULL,
+    until      timestamptz NOT NULL
 );
 
 -- Wait history: one row for each wait of a run for one blocker, added by a trigger when the wait

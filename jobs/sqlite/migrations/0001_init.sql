@@ -79,7 +79,7 @@ CREATE TABLE holdfast_runs (
     created_at     INTEGER NOT NULL,
     started_at     INTEGER,
     finished_at    INTEGER,
-    rests          TEXT, -- the start and the end of each rest between attempts, as a JSON list; or NULL
+    retry_waits    TEXT, -- the start and the end of each wait between attempts, as a JSON list; or NULL
     start_by       INTEGER, -- the latest start of a triggered run that has a limit
     wait_since     INTEGER, -- of a waiting run: orders the waiters by age
     reserved_until INTEGER NOT NULL DEFAULT 0, -- of a waiting run: younger runs wait behind it until then
@@ -102,7 +102,7 @@ CREATE INDEX holdfast_runs_job ON holdfast_runs (job, created_at, id);
 CREATE INDEX holdfast_runs_replica ON holdfast_runs (replica, created_at, id);
 CREATE INDEX holdfast_runs_state ON holdfast_runs (state, created_at, id);
 CREATE INDEX holdfast_runs_reason ON holdfast_runs (reason, created_at, id) WHERE reason <> '';
-CREATE INDEX holdfast_runs_job_trouble ON holdfast_runs (job, created_at, id) WHERE state NOT IN ('waiting', 'running', 'succeeded');
+CREATE INDEX holdfast_runs_job_unsuccessful ON holdfast_runs (job, created_at, id) WHERE state NOT IN ('waiting', 'running', 'succeeded');
 
 -- Outputs: apart from the runs, so that a page of the history does not read them.
 CREATE TABLE holdfast_outputs (
@@ -179,6 +179,9 @@ CREATE TABLE holdfast_audit (
     at      INTEGER NOT NULL,
     actor   TEXT NOT NULL,
     via     TEXT NOT NULL,
+    proof   TEXT NOT NULL, -- how the actor was identified
+    client  TEXT NOT NULL, -- the address that asked; '' without a network
+    request_id TEXT NOT NULL, -- of the request to the page or the API, or ''
     replica TEXT NOT NULL,
     action  TEXT NOT NULL,
     target  TEXT NOT NULL,
@@ -191,6 +194,31 @@ CREATE TABLE holdfast_audit (
 CREATE UNIQUE INDEX holdfast_audit_key ON holdfast_audit (key, actor) WHERE key <> '';
 CREATE INDEX holdfast_audit_at ON holdfast_audit (at, id);
 CREATE INDEX holdfast_audit_target ON holdfast_audit (target, at, id);
+
+-- Audit unsealed: lines that wait for their link in the chain of hashes.
+CREATE TABLE holdfast_audit_unsealed (
+    entry TEXT PRIMARY KEY,
+    at    INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX holdfast_audit_unsealed_at ON holdfast_audit_unsealed (at);
+
+-- Audit links: the chain of hashes. Rows never change.
+CREATE TABLE holdfast_audit_links (
+    seq   INTEGER PRIMARY KEY,
+    entry TEXT NOT NULL UNIQUE,
+    at    INTEGER NOT NULL,
+    hash  BLOB NOT NULL
+);
+
+-- Audit chain: the last link, and the last one that pruning deleted.
+CREATE TABLE holdfast_audit_chain (
+    one         INTEGER PRIMARY KEY CHECK (one = 1),
+    seq         INTEGER NOT NULL,
+    hash        BLOB NOT NULL,
+    anchor_seq  INTEGER NOT NULL,
+    anchor_hash BLOB NOT NULL
+);
+INSERT INTO holdfast_audit_chain VALUES (1, 0, zeroblob(32), 0, zeroblob(32));
 
 -- Saved: the state that a job's run saves for the next run, as JSON.
 CREATE TABLE holdfast_saved (
@@ -223,7 +251,7 @@ CREATE TABLE holdfast_deliveries (
     tries      INTEGER NOT NULL DEFAULT 0,
     error      TEXT NOT NULL DEFAULT '',
     since      INTEGER, -- when an operator restarted the delivery; NULL: never
-    former     INTEGER NOT NULL DEFAULT 0 -- tries before that
+    earlier_tries INTEGER NOT NULL DEFAULT 0 -- tries before that
 ) WITHOUT ROWID;
 CREATE INDEX holdfast_deliveries_next ON holdfast_deliveries (webhook, next_at) WHERE next_at IS NOT NULL;
 CREATE INDEX holdfast_deliveries_failed ON holdfast_deliveries (created_at, id) WHERE tries > 0;
@@ -254,6 +282,14 @@ CREATE TABLE holdfast_attempts (
     key   TEXT PRIMARY KEY,
     count INTEGER NOT NULL,
     until INTEGER NOT NULL
+) WITHOUT ROWID;
+
+-- Sign-outs: the generation of each user of the page who has signed out. Sign-ins of earlier
+-- generations are not valid. Rows are deleted when the last of these sign-ins has expired.
+CREATE TABLE holdfast_sign_outs (
+    name       TEXT PRIMARY KEY,
+    generation INTEGER NOT NULL,
+    until      INTEGER NOT NULL
 ) WITHOUT ROWID;
 
 -- Wait history: one row for each wait of a run for one blocker, added by triggers when the wait

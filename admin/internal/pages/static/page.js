@@ -68,6 +68,34 @@
     }
   });
 
+  // Durations and times that come nearer count once a second, by the server's clock. The server
+  // writes the value of the moment of its answer.
+  let ahead = 0; // of the server's clock, in ms
+  const setClock = () => {
+    const now = document.querySelector(".from time[datetime]");
+    if (now) ahead = new Date(now.dateTime) - Date.now();
+  };
+  const span = (s) => {
+    const parts = (big, bigName, small, smallName) => Math.floor(s / big) + " " + bigName + (small && Math.floor((s % big) / small) ? " " + Math.floor((s % big) / small) + " " + smallName : "");
+    if (s < 60) return s + " s";
+    if (s < 3600) return parts(60, "min", 1, "s");
+    if (s < 86400) return parts(3600, "h", 60, "min");
+    return parts(86400, "d", 3600, "h");
+  };
+  const tick = () => {
+    if (document.hidden) return;
+    for (const time of document.querySelectorAll("main:not(.stale) time[data-tick]")) {
+      const ms = Date.now() + ahead - new Date(time.dateTime);
+      if (isNaN(ms)) continue;
+      const text = time.dataset.tick === "down" ? (ms < 0 ? "in " + span(Math.floor(-ms / 1000)) : "now") : span(Math.max(0, Math.floor(ms / 1000)));
+      if (time.textContent !== text) time.textContent = text;
+    }
+  };
+  document.addEventListener("htmx:afterSwap", setClock);
+  document.addEventListener("visibilitychange", tick);
+  setClock();
+  setInterval(tick, 1000);
+
   // If a refresh fails, the page says so. An answer of another kind, such as the
   // sign-in page, does not replace the content.
   const offline = (hidden) => {

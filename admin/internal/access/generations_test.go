@@ -1,0 +1,135 @@
+package access
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
+)
+
+// signedOut is a cluster of two replicas, and cookies of two users.
+type signedOut struct {
+	shared     *accesstest.SignOuts
+	here       http.Handler
+	there      http.Handler
+	anna, vera *http.Cookie
+	logged     bytes.Buffer
+}
+
+func newSignedOut(t *testing.T) *signedOut {
+	t.Helper()
+	s := &signedOut{shared: new(accesstest.SignOuts)}
+	shared, policy := Shared{SignOuts: s.shared}, testPolicy(t)
+	s.here = handlerOf(newSharedGuard(t, policy, shared, zerolog.New(&s.logged)))
+	s.there = handlerOf(newSharedGuard(t, policy, shared, zerolog.Nop()))
+	s.anna = accesstest.CookieOf(t, s.here, "anna", "correct horse")
+	s.vera = accesstest.CookieOf(t, s.here, "vera", "staple")
+	return s
+}
+
+func (s *signedOut) signOut(t *testing.T, cookie *http.Cookie) {
+	t.Helper()
+	if reply := accesstest.Ask(s.here, http.MethodPost, "/logout",
+		accesstest.WithCookie(cookie)); reply.Header().Get("Location") != "/login" {
+		t.Errorf("sign-out: %d", reply.Code)
+	}
+}
+
+// expect checks whether the cookie is valid.
+func expect(t *testing.T, what string, handler http.Handler, cookie *http.Cookie, valid bool) {
+	t.Helper()
+	got := accesstest.Ask(handler, http.MethodGet, "/", accesstest.WithCookie(cookie)).Code
+	if (got == http.StatusOK) != valid {
+		t.Errorf("%s: %d, want it valid: %t", what, got, valid)
+	}
+}
+
+// TestSignOutEndsCopiedCookies sends a cookie again after the sign-out.
+func TestSignOutEndsCopiedCookies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSignedOut(t)
+		second := accesstest.CookieOf(t, s.there, "anna", "correct horse")
+		expect(t, "before", s.there, s.anna, true)
+		s.signOut(t, s.anna)
+		expect(t, "here", s.here, s.anna, false)
+		expect(t, "another browser", s.here, second, false)
+		expect(t, "another user", s.here, s.vera, true)
+		time.Sleep(generationsInterval)
+		expect(t, "at another replica after a heartbeat", s.there, s.anna, false)
+		expect(t, "another user there", s.there, s.vera, true)
+		fresh := accesstest.CookieOf(t, s.here, "anna", "correct horse")
+		expect(t, "a new sign-in", s.here, fresh, true)
+		expect(t, "a new sign-in there", s.there, fresh, true)
+	})
+}
+
+// TestSignInAtAReplicaThatDidNotHearOfTheSignOut signs in at once after a sign-out elsewhere.
+func TestSignInAtAReplicaThatDidNotHearOfTheSignOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSignedOut(t)
+		expect(t, "before", s.there, s.anna, true)
+		s.signOut(t, s.anna)
+		fresh := accesstest.CookieOf(t, s.there, "anna", "correct horse")
+		for range 3 {
+			expect(t, "a new sign-in", s.here, fresh, true)
+			expect(t, "a new sign-in there", s.there, fresh, true)
+			time.Sleep(generationsInterval)
+		}
+	})
+}
+
+func TestSignOutWhileTheStoreIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSignedOut(t)
+		s.shared.SetDown(true)
+		s.signOut(t, s.anna)
+		time.Sleep(generationsInterval)
+		expect(t, "here", s.here, s.anna, false)
+		expect(t, "another user", s.here, s.vera, true)
+		expect(t, "there", s.there, s.anna, true)
+		if got := strings.Count(s.logged.String(), "store is down"); got != 1 {
+			t.Errorf("the trouble is logged %d times, want once", got)
+		}
+		s.shared.SetDown(false)
+		time.Sleep(generationsInterval)
+		expect(t, "another user", s.here, s.vera, true) // records the sign-out
+		expect(t, "there, when the store answers", s.there, s.anna, false)
+	})
+}
+
+// TestGenerationsAreReadFromMemory bounds the queries of signed-in users, and of others.
+func TestGenerationsAreReadFromMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSignedOut(t)
+		time.Sleep(generationsInterval)
+		before := s.shared.Queries()
+		forged := *s.anna
+		forged.Value += "x"
+		for range 100 {
+			expect(t, "forged", s.here, &forged, false)
+		}
+		if got := s.shared.Queries() - before; got != 0 {
+			t.Errorf("forged cookies cost %d queries", got)
+		}
+		for range 100 {
+			expect(t, "valid", s.here, s.anna, true)
+		}
+		if got := s.shared.Queries() - before; got != 1 {
+			t.Errorf("100 requests cost %d queries, want 1", got)
+		}
+	})
+}
+
+// TestSignOutWithoutStore has no store to share sign-outs with.
+func TestSignOutWithoutStore(t *testing.T) {
+	handler := newHandler(t, testPolicy(t))
+	anna := accesstest.CookieOf(t, handler, "anna", "correct horse")
+	(&signedOut{here: handler}).signOut(t, anna)
+	expect(t, "afterwards", handler, anna, false)
+}

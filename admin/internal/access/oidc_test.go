@@ -1,0 +1,455 @@
+package access
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc/oidctest"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
+)
+
+// testProvider is a provider of OpenID Connect.
+type testProvider struct {
+	*httptest.Server
+
+	mu     sync.Mutex
+	key    crypto.Signer
+	kid    string
+	alg    string
+	codes  map[string]issued // each is valid once
+	down   bool
+	tokens int // requests for tokens
+}
+
+type issued struct {
+	challenge string
+	claims    map[string]any
+}
+
+func newTestProvider(t *testing.T) *testProvider {
+	t.Helper()
+	p := &testProvider{codes: make(map[string]issued)}
+	p.rekey(t, "RS256")
+	p.Server = httptest.NewServer(p)
+	t.Cleanup(p.Close)
+	return p
+}
+
+// rekey replaces the key of the provider.
+func (p *testProvider) rekey(t *testing.T, alg string) {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var err error
+	if p.alg = alg; alg == "RS256" {
+		p.key, err = rsa.GenerateKey(rand.Reader, 2048)
+	} else {
+		p.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.kid = rand.Text()
+}
+
+func (p *testProvider) setDown(down bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.down = down
+}
+
+func (p *testProvider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.down {
+		http.Error(w, "down", http.StatusBadGateway)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	switch r.URL.Path {
+	case "/.well-known/openid-configuration":
+		_ = json.NewEncoder(w).Encode(map[string]any{
+			"issuer": p.URL, "authorization_endpoint": p.URL + "/auth",
+			"token_endpoint": p.URL + "/token", "jwks_uri": p.URL + "/keys",
+			"end_session_endpoint":                  p.URL + "/end?x=1",
+			"id_token_signing_alg_values_supported": []string{"RS256", "ES256"},
+		})
+	case "/keys":
+		(&oidctest.Server{PublicKeys: []oidctest.PublicKey{{PublicKey: p.key.Public(),
+			KeyID: p.kid, Algorithm: p.alg}}}).ServeHTTP(w, r)
+	case "/token":
+		p.token(w, r)
+	}
+}
+
+func (p *testProvider) token(w http.ResponseWriter, r *http.Request) {
+	p.tokens++
+	id, secret, _ := r.BasicAuth()
+	code, known := p.codes[r.FormValue("code")]
+	delete(p.codes, r.FormValue("code"))
+	sum := sha256.Sum256([]byte(r.FormValue("code_verifier")))
+	if !known || id != "holdfast" || secret != "s3cret" ||
+		base64.RawURLEncoding.EncodeToString(sum[:]) != code.challenge {
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = w.Write([]byte(`{"error": "invalid_grant", "error_description": "s3cret"}`))
+		return
+	}
+	claims, err := json.Marshal(code.claims)
+	if err != nil {
+		panic(err)
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{"access_token": "x", "token_type": "Bearer",
+		"id_token": oidctest.SignIDToken(p.key, p.kid, p.alg, string(claims))})
+}
+
+// policy has a provider, and two users with passwords.
+func (p *testProvider) policy(t *testing.T) Policy {
+	t.Helper()
+	policy := testPolicy(t)
+	policy.CookieKeys = [][]byte{[]byte(strings.Repeat("k", 32))}
+	policy.OIDC = &OIDC{
+		Issuer: p.URL, ClientID: "holdfast", ClientSecret: "s3cret",
+		RedirectURL: "https://" + accesstest.Host + CallbackPath, Scopes: []string{"email"},
+		GroupsClaim: "groups", Domains: []string{"example.com"},
+		Groups: []OIDCGroup{{"sre", Operator}, {"dev", Viewer}},
+	}
+	return policy
+}
+
+// oidcBrowser is a browser that has begun a sign-in.
+type oidcBrowser struct {
+	t        *testing.T
+	provider *testProvider
+	handler  http.Handler
+	sent     url.Values // the request to the provider
+	attempt  *http.Cookie
+}
+
+// begin follows the link to the provider.
+func (p *testProvider) begin(t *testing.T, handler http.Handler, next string) *oidcBrowser {
+	t.Helper()
+	reply := accesstest.Ask(handler, http.MethodGet, StartPath+"?next="+url.QueryEscape(next))
+	target, err := url.Parse(reply.Header().Get("Location"))
+	if cookies := reply.Result().Cookies(); err != nil || len(cookies) != 1 ||
+		!strings.HasPrefix(target.String(), p.URL+"/auth?") {
+		t.Fatalf("%d to %s, %v, with %d cookies: %s", reply.Code, target, err, len(cookies),
+			reply.Body)
+	}
+	b := &oidcBrowser{t: t, provider: p, handler: handler, sent: target.Query(),
+		attempt: reply.Result().Cookies()[0]}
+	if b.sent.Get("code_challenge_method") != "S256" || b.sent.Get("scope") != "openid email" ||
+		b.attempt.SameSite != http.SameSiteLaxMode || !b.attempt.HttpOnly || !b.attempt.Secure {
+		t.Errorf("sent %v with the cookie %s", b.sent, b.attempt)
+	}
+	return b
+}
+
+// claims are those of a person who may act.
+func (b *oidcBrowser) claims() map[string]any {
+	return map[string]any{"iss": b.provider.URL, "aud": "holdfast", "sub": "1",
+		"exp": time.Now().Add(time.Hour).Unix(), "nonce": b.sent.Get("nonce"),
+		"email": "olga@example.com", "email_verified": true, "groups": []string{"x", "sre"}}
+}
+
+// code has the provider sign a person in.
+func (b *oidcBrowser) code(claims map[string]any) string {
+	b.provider.mu.Lock()
+	defer b.provider.mu.Unlock()
+	code := rand.Text()
+	b.provider.codes[code] = issued{b.sent.Get("code_challenge"), claims}
+	return code
+}
+
+// answer is the provider's answer.
+func (b *oidcBrowser) answer(code, state string) *httptest.ResponseRecorder {
+	return accesstest.Ask(b.handler, http.MethodGet, CallbackPath+"?"+url.Values{"code": {code},
+		"state": {state}}.Encode(), accesstest.WithCookie(b.attempt))
+}
+
+// finish signs in with claims and returns the answer.
+func (b *oidcBrowser) finish(claims map[string]any) *httptest.ResponseRecorder {
+	return b.answer(b.code(claims), b.sent.Get("state"))
+}
+
+// cookieOf returns the cookie of a sign-in, or nil.
+func cookieOf(reply *httptest.ResponseRecorder) *http.Cookie {
+	for _, cookie := range reply.Result().Cookies() {
+		if cookie.Name == secureCookie+oidcSuffix {
+			return cookie
+		}
+	}
+	return nil
+}
+
+// identityWith returns who a cookie identifies.
+func identityWith(guard *Guard, cookie *http.Cookie) Identity {
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.Host = accesstest.Host
+	r.AddCookie(cookie)
+	identity, _ := guard.Identify(r)
+	return identity
+}
+
+func TestOIDC(t *testing.T) {
+	p := newTestProvider(t)
+	guard := newGuard(t, p.policy(t))
+	handler := handlerOf(guard)
+	for _, alg := range []string{"RS256", "ES256", "RS256"} { // the provider replaces its key
+		p.rekey(t, alg)
+		b := p.begin(t, handler, "/runs?state=failed")
+		reply := b.finish(b.claims())
+		cookie := cookieOf(reply)
+		if reply.Code != http.StatusSeeOther || cookie == nil ||
+			reply.Header().Get("Location") != "/runs?state=failed" {
+			t.Fatalf("%s: %d %s", alg, reply.Code, reply.Body)
+		}
+		if cookie.SameSite != http.SameSiteStrictMode || !cookie.HttpOnly || !cookie.Secure {
+			t.Errorf("cookie is %s", cookie)
+		}
+		if got := identityWith(guard, cookie); got != (Identity{Name: "olga@example.com",
+			Role: Operator, By: ByOIDC}) {
+			t.Errorf("identity is %+v", got)
+		}
+	}
+}
+
+func TestOIDCRefuses(t *testing.T) {
+	p := newTestProvider(t)
+	var logged bytes.Buffer
+	handler := handlerOf(newGuardWith(t, p.policy(t), nil, zerolog.New(&logged)))
+	for name, change := range map[string]struct {
+		claims map[string]any
+		shown  string
+	}{
+		"wrong nonce":       {map[string]any{"nonce": "x"}, "failed"},
+		"no nonce":          {map[string]any{"nonce": nil}, "failed"},
+		"another audience":  {map[string]any{"aud": "other"}, "failed"},
+		"another party":     {map[string]any{"aud": []string{"holdfast", "other"}, "azp": "other"}, "failed"},
+		"another issuer":    {map[string]any{"iss": "https://evil.example"}, "failed"},
+		"expired":           {map[string]any{"exp": time.Now().Add(-time.Minute).Unix()}, "failed"},
+		"unverified e-mail": {map[string]any{"email_verified": false}, "not verified"},
+		"e-mail not said to be verified": {map[string]any{"email_verified": nil},
+			"not verified"},
+		"no e-mail":          {map[string]any{"email": ""}, "not verified"},
+		"another domain":     {map[string]any{"email": "olga@example.com.evil.example"}, "may not use"},
+		"two domains":        {map[string]any{"email": "a@evil.example@example.com"}, "may not use"},
+		"no group":           {map[string]any{"groups": []string{"x"}}, "may not use"},
+		"no claim of groups": {map[string]any{"groups": nil}, "may not use"},
+		"strange groups":     {map[string]any{"groups": 7}, "failed"},
+		"control character":  {map[string]any{"email": "a\n@example.com"}, "may not use"},
+	} {
+		b := p.begin(t, handler, "/")
+		claims := b.claims()
+		maps.Copy(claims, change.claims)
+		if reply := b.finish(claims); reply.Code != http.StatusForbidden ||
+			cookieOf(reply) != nil || !strings.Contains(reply.Body.String(), change.shown) {
+			t.Errorf("%s: %d %s", name, reply.Code, reply.Body)
+		}
+	}
+	if strings.Contains(logged.String(), "s3cret") {
+		t.Errorf("got the secret in the log:\n%s", logged.String())
+	}
+}
+
+// TestOIDCUserOfTheConfiguration: a person of the provider cannot act under a configured name.
+func TestOIDCUserOfTheConfiguration(t *testing.T) {
+	p := newTestProvider(t)
+	policy := p.policy(t)
+	policy.Tokens[0].Name, policy.Proxy.Operators = "olga@example.com", nil
+	handler := newHandler(t, policy)
+	b := p.begin(t, handler, "/")
+	if reply := b.finish(b.claims()); reply.Code != http.StatusForbidden || cookieOf(reply) != nil {
+		t.Errorf("%d %s", reply.Code, reply.Body)
+	}
+}
+
+func TestOIDCAnswersOfOthers(t *testing.T) {
+	p := newTestProvider(t)
+	handler := newHandler(t, p.policy(t))
+	refused := func(what string, reply *httptest.ResponseRecorder) {
+		t.Helper()
+		if reply.Code != http.StatusForbidden || cookieOf(reply) != nil {
+			t.Errorf("%s: %d %s", what, reply.Code, reply.Body)
+		}
+	}
+	mine, other := p.begin(t, handler, "/"), p.begin(t, handler, "/")
+	refused("another state", mine.answer(mine.code(mine.claims()), "x"))
+	refused("no state", mine.answer(mine.code(mine.claims()), ""))
+	refused("the state of another browser", mine.answer(mine.code(mine.claims()),
+		other.sent.Get("state")))
+	refused("no code", mine.answer("", mine.sent.Get("state")))
+	refused("the code of another browser", mine.answer(other.code(other.claims()),
+		mine.sent.Get("state")))
+	forged := *mine
+	forged.attempt = &http.Cookie{Name: mine.attempt.Name, Value: mine.attempt.Value + "x"}
+	refused("a forged cookie", forged.finish(mine.claims()))
+	forged.attempt = &http.Cookie{Name: mine.attempt.Name, Value: ""}
+	refused("no cookie", forged.finish(mine.claims()))
+
+	code := mine.code(mine.claims())
+	first := mine.answer(code, mine.sent.Get("state"))
+	if cookieOf(first) == nil {
+		t.Errorf("the right answer: %d %s", first.Code, first.Body)
+	}
+	for _, cookie := range first.Result().Cookies() {
+		if cookie.Name == mine.attempt.Name && cookie.MaxAge >= 0 {
+			t.Errorf("got the cookie %s, want it deleted", cookie)
+		}
+	}
+	refused("a replayed code", mine.answer(code, mine.sent.Get("state")))
+	signIn := &http.Cookie{Name: secureCookie + oidcSuffix, Value: other.attempt.Value}
+	if reply := accesstest.Ask(handler, http.MethodGet, "/",
+		accesstest.WithCookie(signIn)); reply.Code != http.StatusSeeOther {
+		t.Errorf("the cookie of an attempt is a sign-in: %d", reply.Code)
+	}
+}
+
+func TestOIDCLeadsToThisSite(t *testing.T) {
+	p := newTestProvider(t)
+	handler := newHandler(t, p.policy(t))
+	for _, next := range []string{"https://evil.example/", "//evil.example", `/\evil.example`,
+		StartPath, SignedOutPath} {
+		b := p.begin(t, handler, next)
+		if got := b.finish(b.claims()).Header().Get("Location"); got != "/" {
+			t.Errorf("next %q leads to %q", next, got)
+		}
+	}
+}
+
+// TestOIDCPolicyAppliesAtOnce reloads the domains, groups and the provider.
+func TestOIDCPolicyAppliesAtOnce(t *testing.T) {
+	p := newTestProvider(t)
+	policy := p.policy(t)
+	guard := newGuard(t, policy)
+	b := p.begin(t, handlerOf(guard), "/")
+	cookie := cookieOf(b.finish(b.claims()))
+	for name, c := range map[string]struct {
+		change func(*OIDC)
+		want   Role
+	}{
+		"nothing":          {func(*OIDC) {}, Operator},
+		"role of a group":  {func(o *OIDC) { o.Groups = []OIDCGroup{{"sre", Viewer}} }, Viewer},
+		"group removed":    {func(o *OIDC) { o.Groups = o.Groups[1:] }, ""},
+		"role of others":   {func(o *OIDC) { o.Groups, o.Role = nil, Viewer }, Viewer},
+		"domains":          {func(o *OIDC) { o.Domains = []string{"other.example"} }, ""},
+		"another client":   {func(o *OIDC) { o.ClientID = "other" }, ""},
+		"another provider": {func(o *OIDC) { o.Issuer = "https://other.example" }, ""},
+	} {
+		changed := policy
+		o := *policy.OIDC
+		c.change(&o)
+		changed.OIDC = &o
+		if err := guard.Set(changed); err != nil {
+			t.Fatal(err)
+		}
+		if got := identityWith(guard, cookie).Role; got != c.want {
+			t.Errorf("%s: role %q, want %q", name, got, c.want)
+		}
+	}
+	policy.OIDC = nil
+	if err := guard.Set(policy); err != nil {
+		t.Fatal(err)
+	}
+	if got := identityWith(guard, cookie); !got.unauthenticated() {
+		t.Errorf("without a provider: %+v", got)
+	}
+}
+
+func TestOIDCSignOut(t *testing.T) {
+	p := newTestProvider(t)
+	handler := newHandler(t, p.policy(t))
+	b := p.begin(t, handler, "/")
+	cookie := cookieOf(b.finish(b.claims()))
+	out := accesstest.Ask(handler, http.MethodPost, "/logout", accesstest.WithCookie(cookie))
+	if gone := cookieOf(out); out.Header().Get("Location") != SignedOutPath || gone == nil ||
+		gone.MaxAge >= 0 {
+		t.Errorf("sign-out: %d to %q", out.Code, out.Header().Get("Location"))
+	}
+	if reply := accesstest.Ask(handler, http.MethodGet, "/",
+		accesstest.WithCookie(cookie)); reply.Code != http.StatusSeeOther {
+		t.Errorf("the cookie after the sign-out: %d", reply.Code)
+	}
+	page := accesstest.Ask(handler, http.MethodGet, SignedOutPath)
+	want := "0; url=" + p.URL + "/end?client_id=holdfast&post_logout_redirect_uri=" +
+		url.QueryEscape("https://"+accesstest.Host+"/login") + "&x=1"
+	if got := page.Header().Get("Refresh"); got != want {
+		t.Errorf("it leads to %q, want %q", got, want)
+	}
+}
+
+// TestOIDCWhileTheProviderIsDown starts without the provider, which comes later.
+func TestOIDCWhileTheProviderIsDown(t *testing.T) {
+	p := newTestProvider(t)
+	p.setDown(true)
+	guard := newGuard(t, p.policy(t))
+	handler := handlerOf(guard)
+	for _, path := range []string{"/login", StartPath} {
+		if reply := accesstest.Ask(handler, http.MethodGet, path); !strings.Contains(
+			reply.Body.String(), providerTrouble) {
+			t.Errorf("%s: %d %s", path, reply.Code, reply.Body)
+		}
+	}
+	if reply := accesstest.SignIn(handler, "anna", "correct horse"); reply.Code != 303 {
+		t.Errorf("a password: %d", reply.Code)
+	}
+	p.setDown(false)
+	if err := guard.Set(p.policy(t)); err != nil { // a new provider asks at once
+		t.Fatal(err)
+	}
+	b := p.begin(t, handler, "/")
+	if reply := b.finish(b.claims()); cookieOf(reply) == nil {
+		t.Errorf("afterwards: %d %s", reply.Code, reply.Body)
+	}
+}
+
+// TestOIDCAnswersAreThrottled sends wrong codes.
+func TestOIDCAnswersAreThrottled(t *testing.T) {
+	p := newTestProvider(t)
+	handler := newHandler(t, p.policy(t))
+	b := p.begin(t, handler, "/")
+	for i := range 2 * maxClientFailures {
+		b.answer(strconv.Itoa(i+1), b.sent.Get("state"))
+	}
+	if p.tokens != maxClientFailures {
+		t.Errorf("the provider got %d codes, want %d", p.tokens, maxClientFailures)
+	}
+}
+
+func TestOIDCMistakes(t *testing.T) {
+	p := newTestProvider(t)
+	for want, change := range map[string]func(*Policy){
+		"issuer":         func(p *Policy) { p.OIDC.Issuer = "http://login.example.com" },
+		"redirect URL":   func(p *Policy) { p.OIDC.RedirectURL = "https://a.example/" },
+		"client id":      func(p *Policy) { p.OIDC.ClientID = "" },
+		"cookie keys":    func(p *Policy) { p.CookieKeys = nil },
+		"nobody a role":  func(p *Policy) { p.OIDC.Groups = nil },
+		"group":          func(p *Policy) { p.OIDC.Groups[0].Role = Scraper },
+		"the role of Op": func(p *Policy) { p.OIDC.Role = "root" },
+	} {
+		policy := p.policy(t)
+		change(&policy)
+		var found []string
+		policy.Check(func(format string, _ ...any) { found = append(found, format) })
+		if len(found) != 1 || !strings.Contains(found[0], want) {
+			t.Errorf("%s: %q", want, found)
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package access
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/oidc"
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
+)
+
+// StartOIDC sends the browser to the provider. The values that prove the answer are in a cookie of
+// this browser.
+func (s SignIn) StartOIDC(w http.ResponseWriter, r *http.Request) {
+	if err := param.Only(r, "next"); err != nil {
+		s.guard.pages.Refuse(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	o := s.guard.rules().accounts.oidc
+	next := localPath(r.URL.Query().Get("next"))
+	if o == nil {
+		s.show(w, r, http.StatusOK, SignInForm{Next: next})
+		return
+	}
+	attempt := oidcAttempt{oidc.Attempt{State: rand.Text(), Nonce: rand.Text(),
+		Verifier: oidc.NewVerifier()}, next}
+	target, err := o.provider.SignInURL(r.Context(), attempt.Attempt)
+	if err != nil {
+		s.refuseOIDC(w, r, http.StatusServiceUnavailable, next, err)
+		return
+	}
+	sealed, err := o.seal(o.attempts, attempt, attemptLifetime)
+	if err != nil {
+		s.refuseOIDC(w, r, http.StatusInternalServerError, next, err)
+		return
+	}
+	// The provider's answer comes from another site, so a strict cookie would be withheld.
+	s.guard.setCookie(w, r, attemptSuffix, sealed, attemptLifetime, http.SameSiteLaxMode)
+	http.Redirect(w, r, target, http.StatusSeeOther)
+}
+
+// FinishOIDC takes the provider's answer and signs the person in. An attempt can be used once.
+func (s SignIn) FinishOIDC(w http.ResponseWriter, r *http.Request) {
+	accounts := s.guard.rules().accounts
+	o, query := accounts.oidc, r.URL.Query()
+	if o == nil {
+		s.show(w, r, http.StatusOK, SignInForm{Next: "/"})
+		return
+	}
+	var attempt oidcAttempt
+	known := o.unseal(o.attempts, s.guard.Cookie(r, attemptSuffix), attemptLifetime, &attempt)
+	s.guard.setCookie(w, r, attemptSuffix, "", 0, http.SameSiteLaxMode)
+	if !known || subtle.ConstantTimeCompare([]byte(query.Get("state")),
+		[]byte(attempt.State)) != 1 {
+		s.refuseOIDC(w, r, http.StatusForbidden, "/", errForeignAnswer)
+		return
+	}
+	next := localPath(attempt.Next)
+	limits := []limit{{"oidc:" + clientNetwork(clientOf(r, accounts.proxy)).String(),
+		maxClientFailures}}
+	if left := s.guard.throttle.own.take(limits); left > 0 {
+		retryAfter(w, left)
+		s.refuseOIDC(w, r, http.StatusTooManyRequests, next, &throttledError{left})
+		return
+	}
+	signIn, role, err := s.redeem(r, attempt, query)
+	if err == nil {
+		var sealed string
+		if sealed, err = o.seal(o.signIns, signIn, signInLifetime); err == nil {
+			s.guard.log.Info().Str("user", signIn.Email).Str("role", string(role)).
+				Stringer("client", clientOf(r, accounts.proxy)).Str("by", string(ByOIDC)).
+				Str("request_id", SourceOf(r).RequestID).Msg("signed in to the admin page")
+			s.guard.SetCookie(w, r, oidcSuffix, sealed, signInLifetime)
+			http.Redirect(w, r, next, http.StatusSeeOther)
+			return
+		}
+	}
+	status := http.StatusForbidden
+	var unavailable *oidc.UnavailableError
+	if errors.As(err, &unavailable) {
+		status = http.StatusServiceUnavailable
+	}
+	s.refuseOIDC(w, r, status, next, errors.Join(err, s.guard.throttle.own.AddFailure(r.Context(),
+		attemptsWindow, limits[0].key)))
+}
+
+var (
+	errForeignAnswer = errors.New("the answer belongs to no sign-in of this browser")
+	errNotAllowed    = errors.New("the person is not allowed")
+)
+
+// redeem returns the person of the provider's answer.
+func (s SignIn) redeem(r *http.Request, attempt oidcAttempt,
+	query url.Values) (oidcSignIn, Role, error) {
+	accounts := s.guard.rules().accounts
+	o := accounts.oidc
+	if query.Get("code") == "" {
+		return oidcSignIn{}, "", errors.New("the provider refused the sign-in")
+	}
+	user, err := o.provider.Redeem(r.Context(), attempt.Attempt, query.Get("code"))
+	if err != nil {
+		return oidcSignIn{}, "", err
+	}
+	groups := o.relevant(user.Groups)
+	role, allowed := o.roleOf(user.Email, groups)
+	if !allowed || accounts.taken(user.Email) || !isUserName(user.Email) {
+		return oidcSignIn{}, "", errNotAllowed
+	}
+	generation := s.guard.generations.of(r.Context(), user.Email, 0)
+	return oidcSignIn{user.Email, groups, generation}, role, nil
+}
+
+// refuseOIDC shows the sign-in page with a text for an error, and logs the error.
+func (s SignIn) refuseOIDC(w http.ResponseWriter, r *http.Request, status int, next string,
+	err error) {
+	s.guard.refusals.warn().Err(err).Int("status", status).
+		Stringer("client", clientOf(r, s.guard.rules().proxy)).
+		Str("request_id", SourceOf(r).RequestID).Msg("admin sign-in by OpenID Connect was refused")
+	form := SignInForm{Next: next}
+	var unavailable *oidc.UnavailableError
+	var throttled *throttledError
+	switch {
+	case errors.As(err, &unavailable):
+		form.ErrorText = providerTrouble
+	case errors.As(err, &throttled):
+		form.ErrorText = "Too many sign-ins failed from this address. Try again in a moment."
+	case errors.Is(err, errForeignAnswer):
+		form.ErrorText = "This sign-in was not started in this browser, or took too long. " +
+			"Sign in again."
+	case errors.Is(err, oidc.ErrEmail):
+		form.ErrorText = "The provider has not verified your e-mail address."
+	case errors.Is(err, errNotAllowed):
+		form.ErrorText = "Your account may not use this page."
+	default:
+		form.ErrorText = "The sign-in at the provider failed."
+	}
+	s.show(w, r, status, form)
+}
+
+const providerTrouble = "The provider that signs people in does not answer. Try again in a moment."
+
+// SignedOut leads the browser to the sign-out of the provider, if it has one. It is a page of its
+// own, because the policy of pages lets forms lead only to this server.
+func (s SignIn) SignedOut(w http.ResponseWriter, r *http.Request) {
+	if o := s.guard.rules().accounts.oidc; o != nil {
+		back := strings.TrimSuffix(o.RedirectURL, CallbackPath) + "/login"
+		if target := o.provider.SignOutURL(r.Context(), back); target != "" {
+			w.Header().Set("Refresh", "0; url="+target)
+		}
+	}
+	s.show(w, r, http.StatusOK, SignInForm{Next: "/"})
+}

@@ -1,0 +1,92 @@
+package cluster
+
+import (
+	"cmp"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
+)
+
+// shownFailing is the number of failing jobs that the page lists.
+const shownFailing = 12
+
+// varyingPart is what errors of the same kind do not have in common: quoted names, numbers and ids.
+const varyingPart = `"[^"]*"|'[^']*'|` + "`[^`]*`" + `|[0-9a-fA-F-]*[0-9][0-9a-fA-F-]*`
+
+// FailingGroup is jobs whose last runs failed with errors that differ only in names and numbers.
+type FailingGroup struct {
+	Error string       `json:"error"` // that of the first job, in one line; "" if it is unknown
+	Jobs  []FailingJob `json:"jobs"`  // most failures first
+}
+
+// FailingJob is a job whose last run failed.
+type FailingJob struct {
+	Job      string    `json:"job"`
+	Failures int       `json:"failures"` // in a row
+	AtLeast  bool      `json:"at_least"` // there may be more
+	Since    time.Time `json:"since"`    // end of the first failure
+	Last     time.Time `json:"last"`     // end of the last failure
+}
+
+// failingGroups returns the jobs whose last runs failed, grouped by their last errors. The group
+// with the most failures of one job is first.
+func failingGroups(f Facts, now time.Time) []FailingGroup {
+	groups := []FailingGroup{}
+	var keys []string
+	varying := regexp.MustCompile(varyingPart)
+	for _, job := range slices.Sorted(maps.Keys(f.Outcomes)) {
+		s := newStreak(f.Outcomes[job], now)
+		if s.Failures == 0 || s.EndedAt != nil || now.Sub(s.Last) > maxFailureAge {
+			continue
+		}
+		text := words.OneLine(f.Errors[job], 300)
+		key := varying.ReplaceAllString(text, "#") // its fingerprint
+		place := slices.Index(keys, key)
+		if place < 0 {
+			place = len(groups)
+			keys, groups = append(keys, key), append(groups, FailingGroup{Error: text})
+		}
+		g := &groups[place]
+		g.Jobs = append(g.Jobs, FailingJob{job, s.Failures, s.Open, s.Since, s.Last})
+	}
+	for i, g := range groups {
+		slices.SortFunc(g.Jobs, func(a, b FailingJob) int {
+			return cmp.Or(b.Failures-a.Failures, strings.Compare(a.Job, b.Job))
+		})
+		groups[i].Error = words.OneLine(f.Errors[g.Jobs[0].Job], 300)
+	}
+	slices.SortFunc(groups, func(a, b FailingGroup) int {
+		return cmp.Or(b.Jobs[0].Failures-a.Jobs[0].Failures,
+			strings.Compare(a.Jobs[0].Job, b.Jobs[0].Job))
+	})
+	return groups
+}
+
+// FailingShown returns the groups that the page lists, with at most shownFailing jobs.
+func (o *Overview) FailingShown() (shown []FailingGroup) {
+	left := shownFailing
+	for _, g := range o.Failing {
+		if left == 0 {
+			break
+		}
+		g.Jobs = g.Jobs[:min(len(g.Jobs), left)]
+		left -= len(g.Jobs)
+		shown = append(shown, g)
+	}
+	return shown
+}
+
+// FailingJobs returns the number of jobs whose last run failed.
+func (o *Overview) FailingJobs() (n int) {
+	for _, g := range o.Failing {
+		n += len(g.Jobs)
+	}
+	return n
+}
+
+// FailingMore returns the number of failing jobs that the page does not list.
+func (o *Overview) FailingMore() int { return max(0, o.FailingJobs()-shownFailing) }

@@ -1,0 +1,271 @@
+package cluster
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/holdfast-dev/holdfast/locking"
+	"github.com/holdfast-dev/holdfast/locking/memcached"
+)
+
+// night is the store's clock in the tests of the verdict.
+var night = time.Date(2026, 3, 17, 2, 41, 17, 0, time.UTC)
+
+func before(d time.Duration) time.Time { return night.Add(-d) }
+
+func liveReplica(name string) Replica {
+	return Replica{State: ReplicaLive, ReplicaView: storage.ReplicaView{
+		Session: uuid.NewSHA1(uuid.Nil, []byte(name)), Name: name, Version: "1.4.0",
+		StartedAt: before(26 * time.Hour), LastHeartbeat: before(2 * time.Second),
+		ExpiresAt: night.Add(13 * time.Second), ConfigHash: "5f3a", LockServers: "77b0",
+	}}
+}
+
+func lostReplica(name string) Replica {
+	r := liveReplica(name)
+	r.State, r.LastHeartbeat, r.ExpiresAt = ReplicaLost, before(6*time.Minute), before(5*time.Minute)
+	r.Session = uuid.NewSHA1(uuid.Nil, []byte(name+" lost"))
+	ended := before(5*time.Minute - time.Second)
+	r.EndedAt = &ended
+	return r
+}
+
+// ran returns outcomes, the newest first, a minute apart, the newest since ago.
+func ran(since time.Duration, states ...jobs.State) (outcomes []storage.Outcome) {
+	for i, state := range states {
+		at := before(since + time.Duration(i)*time.Minute)
+		outcomes = append(outcomes, storage.Outcome{ScheduledAt: at, State: state, FinishedAt: &at})
+	}
+	return outcomes
+}
+
+func waiter(n byte, job string, since time.Duration, b *jobs.Blocker) storage.Record {
+	return storage.Record{ID: uuid.UUID{15: n}, Job: job, State: jobs.Waiting,
+		CreatedAt: before(since), WaitSince: before(since), BlockedBy: b, Reason: reasons.LockHeld}
+}
+
+// healthyEvidence has two live replicas and memcached, and no problem.
+func healthyEvidence() Evidence {
+	return Evidence{StoreName: "PostgreSQL", ServedBy: ServedBy{Replica: "a", Ready: true,
+		Session: liveReplica("a").Session.String()},
+		Rules: Rules{MaxOffset: 10 * time.Second},
+		Memcached: &MemcachedView{SeenBy: "a", Servers: []memcached.Health{
+			{Server: "m:1", State: memcached.StateSafe}}},
+		Snapshot: Snapshot{Now: night, Replicas: []Replica{liveReplica("a"), liveReplica("b")},
+			Facts: Facts{Outcomes: map[string][]storage.Outcome{},
+				Delays: map[string]storage.Typical{}}}}
+}
+
+func TestVerdict(t *testing.T) {
+	const fail, ok = jobs.Failed, jobs.Succeeded
+	holder := locking.Owner{Job: "extract-crm", Replica: "a", Run: uuid.UUID{15: 99}.String()}
+	backup := waiter(1, "backup", 41*time.Minute, &jobs.Blocker{Resource: "public/customers",
+		Holder: holder})
+	behind := waiter(2, "archive", 31*time.Minute, &jobs.Blocker{Resource: "public/orders",
+		Waiting: true, Holder: locking.Owner{Job: "backup", Run: backup.ID.String()}})
+	failing := func(outcomes ...storage.Outcome) func(*Evidence) {
+		return func(e *Evidence) { e.Outcomes["invoices"] = outcomes }
+	}
+	replica := func(change func(*Replica)) func(*Evidence) {
+		return func(e *Evidence) { change(&e.Replicas[1]) }
+	}
+	both := func(change func(*Replica)) func(*Evidence) {
+		return func(e *Evidence) {
+			for i := range e.Replicas {
+				change(&e.Replicas[i])
+			}
+		}
+	}
+	drains := func(r *Replica) {
+		r.Draining, r.NotReady = true, "replica is not ready: it was drained by an operator"
+	}
+	wait := func(delay time.Duration, waiting ...storage.Record) func(*Evidence) {
+		return func(e *Evidence) {
+			e.Waiting, e.Delays["backup"] = waiting, storage.NewTypical([]time.Duration{delay})
+		}
+	}
+	offset := func(ms int64) func(*Evidence) {
+		return replica(func(r *Replica) {
+			if r.ClockOffset = &ms; ms > 10_000 {
+				r.NotReady = "its clock is off"
+			}
+		})
+	}
+	server := func(h memcached.Health) func(*Evidence) {
+		return func(e *Evidence) { h.Server = "m:1"; e.Memcached.Servers[0] = h }
+	}
+	gaveUp := before(time.Hour)
+	const severed = "Replica b is lost and not back. Its runs are recorded as lost."
+	for name, c := range map[string]struct {
+		change   func(*Evidence)
+		severity Severity
+		headline string
+		texts    string // of all problems, separated by |
+	}{
+		"healthy": {func(*Evidence) {}, Neutral, "Healthy", ""},
+		"store": {func(e *Evidence) { e.StoreError = "timeout" }, Red, "PostgreSQL does not answer",
+			"PostgreSQL does not answer. No run starts, and active runs end when their replica " +
+				"cannot confirm its session."},
+		"only the store while it does not answer": {func(e *Evidence) {
+			e.StoreError = "timeout"
+			drains(&e.Replicas[1])
+		}, Red, "PostgreSQL does not answer", "PostgreSQL does not answer. No run starts, and " +
+			"active runs end when their replica cannot confirm its session."},
+		"no replica": {func(e *Evidence) { e.Replicas = nil }, Red, "No replica can start runs",
+			"No replica is live. No run starts."},
+		"all drain": {both(drains), Red, "No replica can start runs",
+			"Every live replica is draining or cannot start runs. No run starts.|" +
+				"Replica a is draining. It starts no new runs.|" +
+				"Replica b is draining. It starts no new runs."},
+		"three failures": {failing(ran(time.Hour, fail, jobs.TimedOut, jobs.Lost, ok)...), Red,
+			"1 job is failing", "Job invoices failed 3 times in a row."},
+		"two failures": {failing(ran(time.Hour, fail, fail, ok, fail)...), Neutral, "Healthy", ""},
+		"limit of rules": {func(e *Evidence) {
+			e.Rules.FailingAfter = 2
+			e.Outcomes["invoices"] = ran(time.Hour, fail, fail, ok, fail)
+		}, Red, "1 job is failing", "Job invoices failed 2 times in a row."},
+		"firings that did not run do not end a streak": {failing(ran(time.Second, jobs.Running,
+			fail, jobs.Skipped, fail, jobs.Cancelled, jobs.Missed, fail, ok)...), Red,
+			"1 job is failing", "Job invoices failed 3 times in a row."},
+		"recovered lately": {failing(ran(HoldTime-time.Second, ok, fail, fail, fail)...), Red,
+			"1 job was failing", "Job invoices failed 3 times in a row. Its last run succeeded."},
+		"recovered": {failing(ran(HoldTime, ok, fail, fail, fail)...), Neutral, "Healthy", ""},
+		"fails again after a success": {failing(ran(time.Second, fail, ok, fail, fail, fail)...),
+			Neutral, "Healthy", ""},
+		"failed long ago": {failing(ran(maxFailureAge+time.Second, fail, fail, fail)...), Neutral,
+			"Healthy", ""},
+		"lost": {func(e *Evidence) { e.Replicas[1] = lostReplica("b") }, Amber, "1 replica is lost",
+			severed},
+		"expired": {replica(func(r *Replica) { r.State = ReplicaExpired }), Amber,
+			"1 replica is lost", "Replica b sends no heartbeats. The next sweep records its runs " +
+				"as lost and releases its locks."},
+		"lost and back lately": {func(e *Evidence) {
+			e.Replicas = append(e.Replicas, lostReplica("b"))
+			e.Replicas[1].StartedAt = before(HoldTime - time.Second)
+		}, Amber, "1 replica was lost", "Replica b was lost and is back."},
+		"lost and back": {func(e *Evidence) {
+			e.Replicas = append(e.Replicas, lostReplica("b"))
+			e.Replicas[1].StartedAt = before(HoldTime)
+		}, Neutral, "Healthy", ""},
+		"stopped": {replica(func(r *Replica) { r.State = ReplicaStopped }), Neutral, "Healthy", ""},
+		"late":    {replica(func(r *Replica) { r.State = ReplicaLate }), Neutral, "Healthy", ""},
+		"draining": {replica(drains), Amber, "1 replica is draining",
+			"Replica b is draining. It starts no new runs."},
+		"not ready": {replica(func(r *Replica) { r.NotReady = "it has no session" }), Amber,
+			"1 replica cannot start runs", "Replica b cannot start runs: it has no session."},
+		"this one has no session": {func(e *Evidence) {
+			e.ServedBy = ServedBy{Replica: "c", NotReady: "it has no session"}
+		}, Amber, "1 replica cannot start runs", "Replica c cannot start runs: it has no session."},
+		"clock": {offset(61_250), Amber, "1 clock is off", "The clock of replica b is 1m1.25s off. " +
+			"The replica starts no runs while the offset is more than 10s."},
+		"clock within the limit": {offset(10_000), Neutral, "Healthy", ""},
+		"long wait": {wait(time.Minute, backup, behind), Amber, "Runs wait longer than usual",
+			"2 runs wait longer than usual behind extract-crm, which holds public/customers."},
+		"long wait as usual": {wait(42*time.Minute, backup), Neutral, "Healthy", ""},
+		"short wait": {wait(0, waiter(1, "backup", time.Minute, backup.BlockedBy)), Neutral,
+			"Healthy", ""},
+		"rest between attempts": {func(e *Evidence) {
+			rests := waiter(1, "backup", time.Hour, nil)
+			rests.Reason = reasons.Retry
+			e.Waiting = []storage.Record{rests}
+		}, Neutral, "Healthy", ""},
+		"deliveries": {func(e *Evidence) {
+			e.GivenUp = []storage.Undelivered{{Webhook: "billing", GaveUpAt: &gaveUp},
+				{Webhook: "billing", GaveUpAt: &gaveUp}, {Webhook: "ops", GaveUpAt: &gaveUp}}
+		}, Amber, "Webhook deliveries were given up", "2 deliveries of webhook billing were given up " +
+			"in the last 24 h.|1 delivery of webhook ops was given up in the last 24 h."},
+		"drift": {replica(func(r *Replica) { r.ConfigHash = "17aa" }), Amber,
+			"Configurations of replicas differ", "The replicas have two different cron tables " +
+				"(a / b). Replicas with the newest definition of a job fire it."},
+		"versions": {replica(func(r *Replica) { r.Version = "1.5.0" }), Amber,
+			"Configurations of replicas differ", "The replicas run two different versions."},
+		"deploy": {replica(func(r *Replica) {
+			r.Version, r.ConfigHash, r.StartedAt = "1.5.0", "17aa", before(deployTime-time.Second)
+		}), Neutral, "Healthy", ""},
+		"memcached": {server(memcached.Health{State: memcached.StateUnreachable,
+			Error: "memcached m:1: i/o timeout"}), Amber, "Memcached needs attention",
+			"memcached m:1 does not answer a: i/o timeout. Locks rely on the store alone."},
+		"memcached is back lately": {server(memcached.Health{State: memcached.StateSafe,
+			Events: []memcached.Event{{Kind: memcached.EventBack, At: before(time.Second)}}}),
+			Amber, "Memcached needs attention", "memcached m:1 did not answer and is back."},
+		"memcached is back": {server(memcached.Health{State: memcached.StateSafe,
+			Events: []memcached.Event{{Kind: memcached.EventBack, At: before(HoldTime)}}}),
+			Neutral, "Healthy", ""},
+		"several": {func(e *Evidence) {
+			failing(ran(time.Hour, fail, fail, fail)...)(e)
+			e.Outcomes["reminders"] = ran(time.Minute, fail, fail, fail, fail)
+			e.Replicas = append(e.Replicas, lostReplica("c"))
+			drains(&e.Replicas[1])
+		}, Red, "2 jobs are failing", "Job reminders failed 4 times in a row.|" +
+			"Job invoices failed 3 times in a row.|" + strings.ReplaceAll(severed, " b ", " c ") +
+			"|Replica b is draining. It starts no new runs."},
+	} {
+		e := healthyEvidence()
+		c.change(&e)
+		v := NewVerdict(e)
+		var texts []string
+		for _, p := range v.Problems {
+			texts = append(texts, p.Text)
+			if p.Link == "" || p.Severity == Neutral || !strings.HasPrefix(p.Link, "/") {
+				t.Errorf("%s: %+v has no link or severity", name, p)
+			}
+		}
+		if got := strings.Join(texts, "|"); v.Severity != c.severity || v.Headline != c.headline ||
+			got != c.texts {
+			t.Errorf("%s: %s, %q\n%s\nwant %s, %q\n%s", name, v.Severity, v.Headline,
+				got, c.severity, c.headline, c.texts)
+		}
+	}
+}
+
+// TestHeadlineIsShort has more kinds of problems than a headline names.
+func TestHeadlineIsShort(t *testing.T) {
+	e := healthyEvidence()
+	e.Replicas[1].Draining, e.Replicas[1].Version = true, "2"
+	e.Replicas = append(e.Replicas, lostReplica("c"), lostReplica("d"))
+	e.Memcached.Servers[0].State = memcached.StateUnsafe
+	const want = "2 replicas are lost, 1 replica is draining and 2 other problems"
+	if got := NewVerdict(e).Headline; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestEveryKindHasAPhrase holds that no kind falls through to memcached's phrase.
+func TestEveryKindHasAPhrase(t *testing.T) {
+	seen := make(map[string]Kind)
+	for _, kind := range Kinds() {
+		text := fmt.Sprint(phrase([]Problem{{Kind: kind, Subject: "x"}}))
+		if other, twice := seen[text]; twice {
+			t.Errorf("%s and %s: %s", kind, other, text)
+		}
+		seen[text] = kind
+	}
+}
+
+// TestChainOfWaits follows waits to their root, and ends in a circle.
+func TestChainOfWaits(t *testing.T) {
+	owner := func(r storage.Record) locking.Owner {
+		return locking.Owner{Job: r.Job, Run: r.ID.String()}
+	}
+	a, b := waiter(1, "a", time.Hour, nil), waiter(2, "b", time.Hour, nil)
+	a.BlockedBy = &jobs.Blocker{Resource: "x", Waiting: true, Holder: owner(b)}
+	b.BlockedBy = &jobs.Blocker{Resource: "y", Waiting: true, Holder: owner(a)}
+	if got := newChains([]storage.Record{a, b}).root(a).name(); got != "b" && got != "a" {
+		t.Errorf("the root of a circle is %q", got)
+	}
+	a.BlockedBy.Root = jobs.Root{Resource: "z", Holder: locking.Owner{Job: "c"}}
+	if got := newChains([]storage.Record{a}).root(a); got.name() != "c" || got.resource != "z" {
+		t.Errorf("the recorded root is %+v", got)
+	}
+	b.BlockedBy = &jobs.Blocker{Resource: "y", Holder: locking.Owner{Job: "d"}}
+	if got := newChains([]storage.Record{a, b}).root(a); got.name() != "d" || got.resource != "y" {
+		t.Errorf("the current root is %+v, want that of the blocker", got)
+	}
+}

@@ -1,0 +1,250 @@
+package oidc
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+
+	"github.com/holdfast-dev/holdfast/internal/egress"
+)
+
+const (
+	// requestTimeout bounds each request to the provider.
+	requestTimeout = 5 * time.Second
+	// discoveryInterval is the least time between two attempts to read the provider's document.
+	discoveryInterval = 5 * time.Second
+)
+
+// Settings name a provider and this client of it.
+type Settings struct {
+	Issuer       string // URL, exactly as the provider names itself
+	ClientID     string
+	ClientSecret string
+	RedirectURL  string   // where the provider sends browsers back
+	Scopes       []string // beside openid
+	GroupsClaim  string   // the claim with the groups of the user; "": none
+}
+
+// User is a person whom the provider has signed in.
+type User struct {
+	Email  string // verified by the provider
+	Groups []string
+}
+
+// ErrEmail is the error of a sign-in whose token has no e-mail address, or an unverified one.
+var ErrEmail = errors.New("the provider has not verified an e-mail address of the user")
+
+// UnavailableError reports a provider that does not answer.
+type UnavailableError struct{ cause error }
+
+func (e *UnavailableError) Error() string {
+	return fmt.Sprintf("OpenID Connect provider: %v", e.cause)
+}
+
+// Unwrap returns the cause.
+func (e *UnavailableError) Unwrap() error { return e.cause }
+
+// Provider is one provider. It reads the provider's document when it is first needed, and again
+// until that succeeds. It is safe for concurrent use.
+type Provider struct {
+	settings Settings
+	client   *http.Client
+
+	mu         sync.Mutex // held while the document is read
+	discovered *discovery // nil: not yet
+	last       time.Time  // the last attempt to read the document
+	err        error      // of the last attempt
+}
+
+// discovery is what the provider's document says.
+type discovery struct {
+	oauth      oauth2.Config
+	verifier   *oidc.IDTokenVerifier
+	endSession string
+}
+
+// New returns a provider. It sends no request. Link-local addresses and metadata services are
+// refused, because the provider's document names further URLs.
+func New(settings Settings) *Provider {
+	var targets *egress.Rules
+	return &Provider{settings: settings,
+		client: &http.Client{Transport: targets.NewTransport(), Timeout: requestTimeout}}
+}
+
+// Ready returns an *UnavailableError if the provider's document could not be read so far.
+func (p *Provider) Ready(ctx context.Context) error {
+	_, err := p.discover(ctx)
+	return err
+}
+
+func (p *Provider) discover(ctx context.Context) (*discovery, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.discovered != nil {
+		return p.discovered, nil
+	}
+	if now := time.Now(); p.err == nil || now.Sub(p.last) >= discoveryInterval {
+		p.last = now
+		p.discovered, p.err = p.read(ctx)
+	}
+	return p.discovered, p.err
+}
+
+func (p *Provider) read(ctx context.Context) (*discovery, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	defer cancel()
+	found, err := oidc.NewProvider(oidc.ClientContext(ctx, p.client), p.settings.Issuer)
+	if err != nil {
+		return nil, &UnavailableError{err}
+	}
+	var more struct {
+		EndSession  string   `json:"end_session_endpoint"`
+		AuthMethods []string `json:"token_endpoint_auth_methods_supported"`
+	}
+	if err := found.Claims(&more); err != nil {
+		return nil, &UnavailableError{err}
+	}
+	endpoint := found.Endpoint()
+	endpoint.AuthStyle = oauth2.AuthStyleInHeader // the default of OpenID Connect
+	if slices.Contains(more.AuthMethods, "client_secret_post") &&
+		!slices.Contains(more.AuthMethods, "client_secret_basic") {
+		endpoint.AuthStyle = oauth2.AuthStyleInParams
+	}
+	return &discovery{
+		oauth: oauth2.Config{ClientID: p.settings.ClientID, ClientSecret: p.settings.ClientSecret,
+			RedirectURL: p.settings.RedirectURL, Endpoint: endpoint,
+			Scopes: append([]string{oidc.ScopeOpenID}, p.settings.Scopes...)},
+		verifier:   found.Verifier(&oidc.Config{ClientID: p.settings.ClientID}),
+		endSession: more.EndSession,
+	}, nil
+}
+
+// Attempt is one sign-in. Its values are random, and only the browser that began it has them.
+type Attempt struct {
+	State    string `json:"s"`
+	Nonce    string `json:"n"`
+	Verifier string `json:"v"` // of PKCE
+}
+
+// NewVerifier returns a verifier of PKCE.
+func NewVerifier() string { return oauth2.GenerateVerifier() }
+
+// SignInURL returns the address of the provider to which the browser goes.
+func (p *Provider) SignInURL(ctx context.Context, a Attempt) (string, error) {
+	d, err := p.discover(ctx)
+	if err != nil {
+		return "", err
+	}
+	return d.oauth.AuthCodeURL(a.State, oidc.Nonce(a.Nonce),
+		oauth2.S256ChallengeOption(a.Verifier)), nil
+}
+
+// SignOutURL returns the address that ends the sign-in at the provider and then leads to back. It
+// returns "" if the provider has none.
+func (p *Provider) SignOutURL(ctx context.Context, back string) string {
+	d, err := p.discover(ctx)
+	if err != nil || d.endSession == "" {
+		return ""
+	}
+	target, err := url.Parse(d.endSession)
+	if err != nil || target.Scheme != "https" && target.Scheme != "http" {
+		return ""
+	}
+	query := target.Query()
+	query.Set("client_id", p.settings.ClientID)
+	query.Set("post_logout_redirect_uri", back)
+	target.RawQuery = query.Encode()
+	return target.String()
+}
+
+// claims are the part of an ID token that is used.
+type claims struct {
+	Email    string `json:"email"`
+	Verified any    `json:"email_verified"` // some providers send a string
+	Party    string `json:"azp"`
+}
+
+// Redeem exchanges the code of the provider's answer for an ID token and checks it: signature,
+// issuer, audience, expiry and nonce. It returns ErrEmail or an *UnavailableError, or the reason
+// why the provider or the token was refused.
+func (p *Provider) Redeem(ctx context.Context, a Attempt, code string) (User, error) {
+	d, err := p.discover(ctx)
+	if err != nil {
+		return User{}, err
+	}
+	ctx, cancel := context.WithTimeout(oidc.ClientContext(ctx, p.client), 2*requestTimeout)
+	defer cancel()
+	answer, err := d.oauth.Exchange(ctx, code, oauth2.VerifierOption(a.Verifier))
+	if err != nil {
+		return User{}, redeemError(err)
+	}
+	raw, ok := answer.Extra("id_token").(string)
+	if !ok {
+		return User{}, errors.New("the provider sent no ID token")
+	}
+	token, err := d.verifier.Verify(ctx, raw)
+	if err != nil {
+		return User{}, fmt.Errorf("verify ID token: %w", err)
+	}
+	if subtle.ConstantTimeCompare([]byte(token.Nonce), []byte(a.Nonce)) != 1 {
+		return User{}, errors.New("verify ID token: wrong nonce")
+	}
+	return p.userOf(token)
+}
+
+// redeemError leaves out the answer of the provider, which may contain secrets.
+func redeemError(err error) error {
+	var refused *oauth2.RetrieveError
+	if errors.As(err, &refused) {
+		return fmt.Errorf("exchange code: status %d, error %q", refused.Response.StatusCode,
+			refused.ErrorCode)
+	}
+	return &UnavailableError{err}
+}
+
+func (p *Provider) userOf(token *oidc.IDToken) (User, error) {
+	var c claims
+	if err := token.Claims(&c); err != nil {
+		return User{}, fmt.Errorf("read ID token: %w", err)
+	}
+	if len(token.Audience) > 1 && c.Party != p.settings.ClientID {
+		return User{}, errors.New("verify ID token: it was issued for another client")
+	}
+	if c.Email == "" || c.Verified != true && c.Verified != "true" {
+		return User{}, ErrEmail
+	}
+	groups, err := p.groupsOf(token)
+	return User{Email: c.Email, Groups: groups}, err
+}
+
+// groupsOf returns the groups of a token: a list, or a single name.
+func (p *Provider) groupsOf(token *oidc.IDToken) ([]string, error) {
+	var all map[string]json.RawMessage
+	if err := token.Claims(&all); err != nil {
+		return nil, fmt.Errorf("read ID token: %w", err)
+	}
+	raw, found := all[p.settings.GroupsClaim]
+	if !found {
+		return nil, nil
+	}
+	var groups []string
+	if json.Unmarshal(raw, &groups) == nil {
+		return slices.Compact(groups), nil
+	}
+	var group string
+	if err := json.Unmarshal(raw, &group); err != nil {
+		return nil, fmt.Errorf("read claim %q of ID token: expected names of groups",
+			p.settings.GroupsClaim)
+	}
+	return []string{group}, nil
+}

@@ -1,0 +1,113 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// givenUp is an outbox with deliveries that were given up.
+type givenUp struct {
+	storage.Outbox // which does nothing else
+	list           []storage.Undelivered
+}
+
+func (g givenUp) UndeliveredHooks(context.Context,
+	storage.UndeliveredFilter) ([]storage.Undelivered, error) {
+	return g.list, nil
+}
+
+// troubledNight has four jobs that fail every run, a replica that drains, and deliveries that were
+// given up. Its other job succeeds.
+func troubledNight() Options {
+	o := calm()
+	h := o.Store.(*history)
+	h.replicas[1].Draining = true
+	n := 100
+	for i := range 5 {
+		for _, name := range []string{"invoices", "reminders", "prices", "stock"} {
+			n++
+			failed := done(n, name, "replica-1", time.Duration(i+1)*time.Minute, time.Second,
+				jobs.Failed)
+			failed.Error = "statement 1: ERROR: column \"totl\" does not exist (SQLSTATE 42703)"
+			h.runs = append(h.runs, failed)
+		}
+	}
+	night := options(h)
+	at := ago(time.Hour)
+	night.Operations = operations.New(operations.Options{Control: auditOf{history: h},
+		Outbox: givenUp{list: []storage.Undelivered{{ID: id(700), Webhook: "billing", Run: id(101),
+			Job: "invoices", State: jobs.Failed, CreatedAt: at, Tries: 9, GaveUpAt: &at}}}})
+	return night
+}
+
+// TestNothingIsHealthyWhileJobsFail is the regression test of an overview that was headed "All is
+// well." while four jobs failed every run.
+func TestNothingIsHealthyWhileJobsFail(t *testing.T) {
+	o := troubledNight()
+	v := verdictOf(t, o)
+	if v.Severity != Red || v.Headline != "4 jobs are failing" || len(v.Problems) != 6 {
+		t.Errorf("the verdict is %+v", v)
+	}
+	body := get(t, newServer(t, o).Handler(), "/").Body.String()
+	for _, want := range []string{">4 jobs are failing</h1>", "Job invoices failed 5 times in a row.",
+		"Replica replica-3 is draining.", "1 delivery of webhook billing was given up"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the overview lacks %q", want)
+		}
+	}
+	for _, path := range []string{"/jobs", "/runs", "/locks", "/replicas", "/audit", "/webhooks"} {
+		if body := get(t, newServer(t, o).Handler(), path).Body.String(); !strings.Contains(body,
+			"6 problems") || strings.Contains(body, "Healthy") {
+			t.Errorf("%s does not count the problems", path)
+		}
+	}
+	if v := verdictOf(t, calm()); v.Severity != Neutral || v.Headline != "Healthy" {
+		t.Errorf("of a calm cluster: %+v", v)
+	}
+}
+
+// TestRemovedJobDoesNotFail: an operator who removes a failing job has solved the problem.
+func TestRemovedJobDoesNotFail(t *testing.T) {
+	o := troubledNight()
+	h := o.Store.(*history)
+	for i := range h.jobs {
+		if h.jobs[i].Name == "invoices" {
+			h.jobs[i].Removed = true
+		}
+	}
+	if text := problemsOf(t, o); strings.Contains(text, "invoices failed") {
+		t.Error(text)
+	}
+}
+
+func TestStatusWithoutTheStore(t *testing.T) {
+	reply := get(t, newServer(t, down()).Handler(), "/api/v1/status")
+	var v Verdict
+	if err := json.Unmarshal(reply.Body.Bytes(), &v); err != nil ||
+		reply.Code != http.StatusServiceUnavailable || v.Severity != Red ||
+		v.Headline != "PostgreSQL does not answer" {
+		t.Errorf("%d: %s, %v", reply.Code, reply.Body, err)
+	}
+}
+
+func TestReadStatus(t *testing.T) {
+	o := troubledNight()
+	v := ReadStatus(t.Context(), StatusOptions{Store: o.Store, StoreName: "PostgreSQL",
+		Operations: o.Operations})
+	if v.Severity != Red || len(v.Problems) != 6 {
+		t.Errorf("the verdict is %+v", v)
+	}
+	v = ReadStatus(t.Context(), StatusOptions{Store: down().Store, StoreName: "PostgreSQL"})
+	if got := fmt.Sprint(v.Problems); v.Severity != Red || !strings.Contains(got, "does not answer") {
+		t.Errorf("without the store: %s", got)
+	}
+}

@@ -1,0 +1,70 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/admin"
+	"github.com/holdfast-dev/holdfast/configs"
+	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// statusInterval is how often a replica reads the status for its metrics.
+const statusInterval = 15 * time.Second
+
+// statusRules returns the configured limits of the verdict.
+func statusRules(config *configs.Config) admin.Rules {
+	return admin.Rules{FailingAfter: config.Status.FailingAfter, MaxOffset: config.Clock.MaxOffset}
+}
+
+// StatusOptions returns the options for the verdict about the configured cluster. Locks is nil if
+// the caller does not check memcached.
+func StatusOptions(config *configs.Config, store storage.History, ops *operations.Operations,
+	locks *LockBackend) admin.StatusOptions {
+	o := admin.StatusOptions{Store: store, StoreName: storeName(config), Operations: ops,
+		Rules: statusRules(config)}
+	if locks != nil && locks.watch != nil {
+		o.Memcached = locks.watch
+	}
+	return o
+}
+
+// CheckLocks checks the memcached servers once. It does nothing for locks in memory.
+func (b *LockBackend) CheckLocks(ctx context.Context) {
+	if b.watch != nil {
+		b.watch.Look(ctx)
+	}
+}
+
+// watchStatus reads the status for the metrics until ctx ends, and then returns nil.
+func (r *Replica) watchStatus(ctx context.Context) error {
+	read := admin.NewStatusReader(StatusOptions(r.config.Load(), r.timed, r.operations, r.locks))
+	ticker := time.NewTicker(statusInterval)
+	defer ticker.Stop()
+	for {
+		if v := read(ctx); ctx.Err() == nil {
+			severity := string(v.Severity)
+			r.status.Store(&severity)
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// severities returns the metric of the status by severity: 1 for the current one. It returns nil
+// before the first check.
+func (r *Replica) severities() map[string]bool {
+	current := r.status.Load()
+	if current == nil {
+		return nil
+	}
+	found := make(map[string]bool)
+	for _, severity := range admin.Severities() {
+		found[string(severity)] = string(severity) == *current
+	}
+	return found
+}

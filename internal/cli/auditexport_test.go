@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/internal/app"
+	"github.com/holdfast-dev/holdfast/jobs/sqlite"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// auditedFile returns a configuration whose store has n entries in its audit log.
+func auditedFile(t *testing.T, n int) (config string, entries []storage.Audited) {
+	t.Helper()
+	config, file := filepath.Join(t.TempDir(), "holdfast.yaml"),
+		filepath.Join(t.TempDir(), "holdfast.db")
+	text := fmt.Sprintf("database: {url: %q}\njobs: []\n", "sqlite://"+file)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	runs(t, config, "migrate")
+	store, err := sqlite.Open(t.Context(), file, sqlite.Options{Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	for i := range n {
+		target := storage.Target{Kind: storage.TargetGroup, Name: fmt.Sprintf("a<%d>", i)}
+		if _, err := store.Pause(t.Context(),
+			storage.Action{Actor: "ann", Via: "go"}, target); err != nil {
+			t.Fatal(err)
+		}
+	}
+	entries, err = store.Audit(t.Context(),
+		storage.AuditFilter{OldestFirst: true, Limit: storage.MaxBatch})
+	if err != nil || len(entries) != n {
+		t.Fatalf("%d entries, %v", len(entries), err)
+	}
+	return config, entries
+}
+
+// runs returns the output of a command that succeeds.
+func runs(t *testing.T, config string, args ...string) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := Execute(t.Context(), append(args, "-c", config), &out, &out,
+		app.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// exported decodes the lines of an export.
+func exported(t *testing.T, text string) []storage.Audited {
+	t.Helper()
+	var entries []storage.Audited
+	for line := range strings.Lines(text) {
+		var entry storage.Audited
+		if err := json.Unmarshal([]byte(line), &entry); err != nil {
+			t.Fatalf("line %q: %v", line, err)
+		}
+		entries = append(entries, entry)
+	}
+	return entries
+}
+
+func TestAuditExport(t *testing.T) {
+	config, entries := auditedFile(t, 5)
+	text := runs(t, config, "audit", "export")
+	if !strings.Contains(text, `"target":"group a<3>"`) {
+		t.Errorf("the export escapes targets: %s", text)
+	}
+	at := func(i int) string { return entries[i].At.Format(time.RFC3339Nano) }
+	for _, test := range []struct {
+		args  []string
+		first int
+		end   int
+	}{
+		{nil, 0, 5}, {[]string{"--since", at(2)}, 2, 5}, {[]string{"--until", at(2)}, 0, 2},
+		{[]string{"--since", at(1), "--until", at(4)}, 1, 4},
+	} {
+		found := exported(t, runs(t, config, append([]string{"audit", "export"}, test.args...)...))
+		var want []string
+		for _, entry := range entries {
+			if !entry.At.Before(entries[test.first].At) &&
+				(test.end == 5 || entry.At.Before(entries[test.end].At)) {
+				want = append(want, entry.ID.String())
+			}
+		}
+		var got []string
+		for _, entry := range found {
+			got = append(got, entry.ID.String())
+		}
+		if strings.Join(got, " ") != strings.Join(want, " ") {
+			t.Errorf("%v: %v, want %v", test.args, got, want)
+		}
+	}
+	var out bytes.Buffer
+	if err := Execute(t.Context(), []string{"audit", "export", "--since", "monday", "-c", config},
+		&out, &out, app.Options{}); err == nil || !strings.Contains(err.Error(), "--since") {
+		t.Errorf("a wrong time: %v", err)
+	}
+}
+
+// TestAuditExportReadsPages checks that pages have no gaps and no repetitions.
+func TestAuditExportReadsPages(t *testing.T) {
+	config, entries := auditedFile(t, 5)
+	store := openConfigured(t, config)
+	for limit := 1; limit <= 6; limit++ {
+		var out bytes.Buffer
+		if err := exportAudit(t.Context(), &out, store,
+			storage.AuditFilter{OldestFirst: true, Limit: limit}); err != nil {
+			t.Fatal(err)
+		}
+		found := exported(t, out.String())
+		for i := range min(len(found), len(entries)) {
+			if found[i].ID != entries[i].ID {
+				t.Errorf("pages of %d: entry %d is %v, want %v", limit, i, found[i], entries[i])
+			}
+		}
+		if len(found) != len(entries) {
+			t.Errorf("pages of %d: %d entries, want %d", limit, len(found), len(entries))
+		}
+	}
+}
+
+// openConfigured opens the store of a configuration file until the end of the test.
+func openConfigured(t *testing.T, path string) app.Storage {
+	t.Helper()
+	config, err := (&commandLine{configPath: path}).load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := app.OpenStore(t.Context(), config, false, zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(store.Close)
+	return store
+}

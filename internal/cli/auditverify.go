@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast/configs"
+	"github.com/holdfast-dev/holdfast/internal/app"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// Exit codes of the command "audit verify".
+const (
+	chainBroken  = 1
+	notVerified  = 2
+	maxKnownHead = 100
+)
+
+// verifiedAudit is the JSON of the command "audit verify".
+type verifiedAudit struct {
+	Matches        bool       `json:"matches"`
+	Checked        int        `json:"checked"`
+	Unsealed       int        `json:"unsealed"`
+	OldestUnsealed *time.Time `json:"oldest_unsealed,omitempty"`
+	Anchor         string     `json:"anchor,omitempty"`
+	Head           string     `json:"head,omitempty"`
+	Problem        string     `json:"problem,omitempty"`
+	Seq            int64      `json:"seq,omitempty"`
+	Entry          *uuid.UUID `json:"entry,omitempty"`
+}
+
+// auditVerifyCommand returns the command "audit verify".
+func (c *commandLine) auditVerifyCommand() *cobra.Command {
+	var heads []string
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Check the hash chain of the audit log",
+		Long: `Check the hash chain of the audit log, and print its head. The first entry that was
+changed or deleted after it was sealed is reported.
+
+Note heads elsewhere, and give them to later checks with --known. Otherwise
+somebody who can write all tables of the store can compute a new chain.
+
+The exit code is 0 if the chain matches, 1 if it does not, and 2 if the command
+could not check it.`,
+		Example: `  scheduler audit verify --known 1234:9f86d0…`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			v, err := c.verifyAudit(cmd, heads)
+			if err == nil {
+				err = c.printVerdict(v)
+			}
+			if err != nil {
+				return &ExitError{notVerified, err}
+			}
+			if v.Problem != "" {
+				return &ExitError{Code: chainBroken}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringSliceVar(&heads, "known", nil,
+		"`head` SEQ:HASH that an earlier check printed; can be repeated")
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		return &ExitError{notVerified, err}
+	})
+	return cmd
+}
+
+// verifyAudit checks the chain of the configured store.
+func (c *commandLine) verifyAudit(cmd *cobra.Command,
+	heads []string) (v storage.ChainVerdict, err error) {
+	if len(heads) > maxKnownHead {
+		return v, fmt.Errorf("--known: expected at most %d heads, found %d", maxKnownHead,
+			len(heads))
+	}
+	known := make([]storage.ChainHead, len(heads))
+	for i, text := range heads {
+		if known[i], err = storage.ParseChainHead(text); err != nil {
+			return v, fmt.Errorf("--known: %w", err)
+		}
+	}
+	err = c.withStore(cmd.Context(), func(config *configs.Config, store app.Storage) (err error) {
+		v, err = storage.VerifyAudit(cmd.Context(), store, known...)
+		if err == nil && v.Problem == "" && v.Head.Seq == 0 && v.Unsealed > 0 &&
+			!config.Audit.Chain {
+			err = errors.New("no entry is sealed: set audit.chain in the configuration")
+		}
+		return err
+	})
+	return v, err
+}
+
+// printVerdict writes the verdict as JSON or as a table.
+func (c *commandLine) printVerdict(v storage.ChainVerdict) error {
+	answer := verifiedAudit{Matches: v.Problem == "", Checked: v.Checked, Unsealed: v.Unsealed,
+		OldestUnsealed: v.OldestUnsealed, Problem: v.Problem, Seq: v.Seq, Entry: v.ID}
+	result := "matches"
+	if v.Problem != "" {
+		result = "DOES NOT MATCH"
+	}
+	rows := [][]string{{"chain", result}}
+	add := func(name, value string) { rows = append(rows, []string{name, value}) }
+	if v.Problem != "" {
+		add("problem", v.Problem)
+		if v.Seq > 0 {
+			add("link", fmt.Sprint(v.Seq))
+		}
+		if v.ID != nil {
+			add("entry", v.ID.String())
+		}
+	}
+	add("checked", fmt.Sprint(v.Checked))
+	add("unsealed", fmt.Sprint(v.Unsealed))
+	if v.OldestUnsealed != nil {
+		add("oldest unsealed", clock(v.OldestUnsealed))
+	}
+	if v.Anchor.Seq > 0 {
+		answer.Anchor = v.Anchor.String()
+		add("anchor", answer.Anchor)
+	}
+	if v.Head.Seq > 0 {
+		answer.Head = v.Head.String()
+		add("head", answer.Head)
+	}
+	return c.print(answer, "FIELD\tVALUE", rows)
+}

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/admin"
+	"github.com/holdfast-dev/holdfast/internal/app"
+)
+
+// status runs the command status and returns its output and exit code.
+func status(t *testing.T, config string, args ...string) (string, int) {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	err := Execute(t.Context(), append([]string{"status", "-c", config}, args...), &out, &errOut,
+		app.Options{})
+	var own *ExitError
+	switch {
+	case err == nil:
+		return out.String(), 0
+	case !errors.As(err, &own):
+		t.Fatalf("error without an exit code: %v", err)
+	}
+	return out.String(), own.Code
+}
+
+func TestStatus(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "holdfast.yaml")
+	if _, code := status(t, config); code != unknownStatus {
+		t.Errorf("without a configuration the exit code is %d", code)
+	}
+	text := fmt.Sprintf("database: {url: %q}\njobs: []\n",
+		"sqlite://"+filepath.Join(t.TempDir(), "holdfast.db"))
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, code := status(t, config, "--wrong"); code != unknownStatus {
+		t.Errorf("with a wrong flag the exit code is %d", code)
+	}
+	var out bytes.Buffer
+	if err := Execute(t.Context(), []string{"migrate", "-c", config}, &out, &out,
+		app.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	table, code := status(t, config)
+	if code != 2 || !strings.HasPrefix(table, "RED: No replica can start runs\n") ||
+		!strings.Contains(table, "SQLite: answers") {
+		t.Errorf("without a replica: %d, %s", code, table)
+	}
+	answer, code := status(t, config, "-o", "json")
+	var v admin.Verdict
+	if err := json.Unmarshal([]byte(answer), &v); err != nil || code != 2 || v.Severity != admin.Red {
+		t.Errorf("%d: %s, %v", code, answer, err)
+	}
+}
+
+// TestStatusWithoutTheStore has a database that does not answer: that is the status, not an error.
+func TestStatusWithoutTheStore(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "holdfast.yaml")
+	const text = "database: {url: \"postgres://nobody@127.0.0.1:1/none\"}\njobs: []\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, code := status(t, config); code != 2 ||
+		!strings.HasPrefix(out, "RED: PostgreSQL does not answer\n") {
+		t.Errorf("%d: %s", code, out)
+	}
+}

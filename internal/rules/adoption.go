@@ -1,0 +1,39 @@
+package rules
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// Adopted returns the ids of the free runs that a session adopts, in their order. Each of the runs
+// is of one of the jobs.
+func Adopted(free []storage.Record, a storage.Adoption, now time.Time) []uuid.UUID {
+	asked := make(map[string]storage.AdoptedJob, len(a.Jobs))
+	for _, j := range a.Jobs {
+		asked[j.Name] = j
+	}
+	position := func(r storage.Record) time.Time {
+		return storage.QueuePosition(r.WaitSince, asked[r.Job].Priority)
+	}
+	slices.SortFunc(free, func(a, b storage.Record) int {
+		return cmp.Or(position(a).Compare(position(b)), a.ScheduledAt.Compare(b.ScheduledAt),
+			bytes.Compare(a.ID[:], b.ID[:]))
+	})
+	var late, prompt []uuid.UUID
+	for _, r := range free {
+		if r.Key == "" && r.Recovery == 0 && r.Attempt <= 1 &&
+			now.Sub(r.ScheduledAt) > asked[r.Job].Threshold {
+			late = append(late, r.ID)
+		} else {
+			prompt = append(prompt, r.ID)
+		}
+	}
+	first := append(late[:min(len(late), max(a.Late, 0))], prompt...)
+	return first[:min(len(first), max(a.Limit, 0))]
+}

@@ -1,0 +1,56 @@
+package accesstest
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync"
+	"time"
+)
+
+// SignOuts are sign-outs in memory, which replicas of a test share.
+type SignOuts struct {
+	mu      sync.Mutex
+	byUser  map[string]int64
+	down    bool
+	queries int
+}
+
+// Generations returns all generations.
+func (s *SignOuts) Generations(context.Context) (map[string]int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queries++
+	if s.down {
+		return nil, errors.New("store is down")
+	}
+	return maps.Clone(s.byUser), nil
+}
+
+// EndSignIns counts the sign-outs.
+func (s *SignOuts) EndSignIns(_ context.Context, user string, _ time.Duration) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down {
+		return 0, errors.New("store is down")
+	}
+	if s.byUser == nil {
+		s.byUser = make(map[string]int64)
+	}
+	s.byUser[user]++
+	return s.byUser[user], nil
+}
+
+// SetDown has all calls fail from now on, or not.
+func (s *SignOuts) SetDown(down bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.down = down
+}
+
+// Queries returns how often Generations was called.
+func (s *SignOuts) Queries() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.queries
+}

@@ -1,0 +1,224 @@
+package jobstest
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// auditedActions adds n entries to the audit log.
+func (c *check) auditedActions(store storage.Store, n int) {
+	c.Helper()
+	for range n {
+		_, err := store.Pause(c.ctx, storage.Action{Actor: "ann", Via: "go", Reason: "<é>"},
+			storage.Target{Kind: storage.TargetGroup, Name: uuid.NewString()})
+		c.must(err)
+	}
+}
+
+// seal seals all entries in batches of limit.
+func (c *check) seal(limit int) (sealed int) {
+	c.Helper()
+	for {
+		n, err := c.Store.SealAudit(c.ctx, limit)
+		c.must(err)
+		if sealed += n; n == 0 {
+			return sealed
+		}
+	}
+}
+
+// verified returns the verdict about a chain that matches.
+func (c *check) verified(known ...storage.ChainHead) storage.ChainVerdict {
+	c.Helper()
+	v, err := storage.VerifyAudit(c.ctx, c.Store, known...)
+	c.must(err)
+	if v.Problem != "" {
+		c.Fatalf("link %d of entry %v: %s", v.Seq, v.ID, v.Problem)
+	}
+	return v
+}
+
+var auditChainRules = []rule{
+	{"new entries wait until they are sealed, and are sealed once", func(c *check) {
+		c.auditedActions(c.Store, 5)
+		v := c.verified()
+		equal(c, "checked before the seal", v.Checked, 0)
+		equal(c, "unsealed", v.Unsealed, 5)
+		if v.OldestUnsealed == nil {
+			c.Error("the oldest unsealed entry has no time")
+		}
+		equal(c, "sealed", c.seal(2), 5)
+		first := c.verified()
+		equal(c, "checked", first.Checked, 5)
+		equal(c, "unsealed", first.Unsealed, 0)
+		equal(c, "head", first.Head.Seq, 5)
+		c.auditedActions(c.Store, 1)
+		equal(c, "sealed", c.seal(2), 1)
+		equal(c, "checked with the former head", c.verified(first.Head).Checked, 6)
+		links, err := c.Store.AuditLinks(c.ctx, 4, 10)
+		c.must(err)
+		equal(c, "links after the fourth", len(links), 2)
+	}},
+	{"replicas that seal at the same time make one chain", func(c *check) {
+		const writers, each = 4, 10
+		var all sync.WaitGroup
+		second := c.Second()
+		for i := range writers {
+			store := []storage.Store{c.Store, second}[i%2]
+			all.Go(func() {
+				for range each {
+					_, err := store.Pause(c.ctx, action,
+						storage.Target{Kind: storage.TargetGroup, Name: uuid.NewString()})
+					if err == nil {
+						_, err = store.SealAudit(c.ctx, 3)
+					}
+					if err != nil {
+						c.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		c.seal(3)
+		v := c.verified()
+		equal(c, "checked", v.Checked, writers*each)
+		equal(c, "head", int(v.Head.Seq), writers*each)
+	}},
+	{"pruning leaves a chain that matches", func(c *check) {
+		s := c.session("one")
+		c.auditedActions(c.Store, 6)
+		c.seal(10)
+		before := c.verified()
+		equal(c, "pruned", c.prune(s, storage.PruneRequest{Keep: atOnce, Limit: 4}).Audited, 4)
+		v := c.verified(before.Head)
+		equal(c, "anchor", v.Anchor.Seq, 4)
+		equal(c, "checked", v.Checked, 2)
+		equal(c, "pruned", c.prune(s, storage.PruneRequest{Keep: atOnce, Limit: 4}).Audited, 2)
+		v = c.verified(before.Head)
+		equal(c, "anchor", v.Anchor, before.Head)
+		c.auditedActions(c.Store, 2)
+		equal(c, "sealed", c.seal(10), 2)
+		v = c.verified(before.Head)
+		equal(c, "head", v.Head.Seq, 8)
+		equal(c, "checked", v.Checked, 2)
+	}},
+	{"pruning deletes entries that were not sealed", func(c *check) {
+		s := c.session("one")
+		c.auditedActions(c.Store, 3)
+		equal(c, "pruned", c.prune(s, storage.PruneRequest{Keep: atOnce, Limit: 10}).Audited, 3)
+		equal(c, "unsealed", c.verified().Unsealed, 0)
+		equal(c, "sealed", c.seal(10), 0)
+	}},
+}
+
+// FindsAuditChanges checks that VerifyAudit finds each kind of change of a sealed log, at its
+// entry. Prefix precedes names of tables. Exec executes a statement in the store, which has no
+// entries yet.
+func FindsAuditChanges(t *testing.T, store storage.Store, prefix string,
+	exec func(statement string)) {
+	for i := range 5 {
+		if _, err := store.Pause(t.Context(),
+			storage.Action{Actor: "ann", Via: "go", Reason: "so"},
+			storage.Target{Kind: storage.TargetGroup, Name: strconv.Itoa(i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := store.SealAudit(t.Context(), 4); n != 4 || err != nil {
+		t.Fatalf("sealed %d, %v", n, err)
+	}
+	links, err := store.AuditLinks(t.Context(), 0, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := storage.VerifyAudit(t.Context(), store)
+	if err != nil || before.Problem != "" || before.Checked != 4 || before.Unsealed != 1 {
+		t.Fatalf("%+v, %v", before, err)
+	}
+	third := " WHERE id = '" + links[2].ID.String() + "'"
+	for _, column := range []string{"actor", "via", "proof", "client", "request_id", "replica",
+		"action", "target", "reason"} {
+		set := "UPDATE audit SET " + column + " = "
+		exec(prefixed(prefix, set+"'x' || "+column+third))
+		problemAt(t, store, column, 3)
+		exec(prefixed(prefix, set+"substr("+column+", 2)"+third))
+	}
+	for _, change := range []struct {
+		name, do string
+		seq      int64
+		undo     string
+	}{
+		{"another detail", `UPDATE audit SET detail = '{"a": 1}'` + third, 3,
+			"UPDATE audit SET detail = NULL" + third},
+		{"another time", "CREATE TABLE was AS SELECT at FROM audit" + third + ";" +
+			"UPDATE audit SET at = (SELECT min(at) FROM audit)" + third, 3,
+			"UPDATE audit SET at = (SELECT at FROM was)" + third + "; DROP TABLE was"},
+		{"another hash", "CREATE TABLE was AS SELECT hash FROM audit_links WHERE seq = 3;" +
+			"UPDATE audit_links SET hash = (SELECT hash FROM audit_chain) WHERE seq = 3", 3,
+			"UPDATE audit_links SET hash = (SELECT hash FROM was) WHERE seq = 3; DROP TABLE was"},
+		{"a removed queue", "CREATE TABLE queue AS SELECT * FROM audit_unsealed;" +
+			"DELETE FROM audit_unsealed", 0,
+			"INSERT INTO audit_unsealed SELECT * FROM queue; DROP TABLE queue"},
+		{"a removed entry that waits", "CREATE TABLE gone AS SELECT * FROM audit WHERE id IN " +
+			"(SELECT entry FROM audit_unsealed);" +
+			"DELETE FROM audit WHERE id IN (SELECT id FROM gone)", 5,
+			"INSERT INTO audit SELECT * FROM gone; DROP TABLE gone"},
+		{"a removed link", "CREATE TABLE gone AS SELECT * FROM audit_links WHERE seq = 2;" +
+			"DELETE FROM audit_links WHERE seq = 2", 2,
+			"INSERT INTO audit_links SELECT * FROM gone; DROP TABLE gone"},
+		{"a removed last link", "CREATE TABLE gone AS SELECT * FROM audit_links WHERE seq = 4;" +
+			"DELETE FROM audit_links WHERE seq = 4", 4,
+			"INSERT INTO audit_links SELECT * FROM gone; DROP TABLE gone"},
+		{"a former head", "UPDATE audit_chain SET seq = 3", 3, "UPDATE audit_chain SET seq = 4"},
+		{"a removed entry", "DELETE FROM audit" + third, 3, ""},
+	} {
+		for _, statement := range strings.Split(change.do, ";") {
+			exec(prefixed(prefix, statement))
+		}
+		problemAt(t, store, change.name, change.seq)
+		for _, statement := range strings.Split(change.undo, ";") {
+			if statement != "" {
+				exec(prefixed(prefix, statement))
+			}
+		}
+	}
+	exec(prefixed(prefix, "UPDATE audit_chain SET seq = 2, hash = (SELECT hash FROM audit_links "+
+		"WHERE seq = 2 )"))
+	exec(prefixed(prefix, "DELETE FROM audit_links WHERE seq > 2"))
+	exec(prefixed(prefix, "DELETE FROM audit WHERE id NOT IN ( SELECT entry FROM audit_links )"))
+	exec(prefixed(prefix, "DELETE FROM audit_unsealed"))
+	v, err := storage.VerifyAudit(t.Context(), store)
+	if err != nil || v.Problem != "" || v.Checked != 2 {
+		t.Errorf("a shortened chain: %+v, %v", v, err)
+	}
+	problemAt(t, store, "a shortened chain with its former head", 3, before.Head)
+	exec(prefixed(prefix, "DELETE FROM audit_chain"))
+	problemAt(t, store, "a removed head", 0)
+}
+
+// prefixed puts the prefix before the tables of the audit log.
+func prefixed(prefix, statement string) string {
+	words := strings.Fields(statement)
+	for i, word := range words {
+		if bare := strings.TrimRight(word, ")"); bare == "audit" ||
+			strings.HasPrefix(bare, "audit_") {
+			words[i] = prefix + word
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// problemAt fails unless the first problem of the chain is at the link seq.
+func problemAt(t *testing.T, store storage.Store, what string, seq int64,
+	known ...storage.ChainHead) {
+	t.Helper()
+	v, err := storage.VerifyAudit(t.Context(), store, known...)
+	if err != nil || v.Problem == "" || v.Seq != seq {
+		t.Errorf("%s: %+v, %v, want a problem at link %d", what, v, err, seq)
+	}
+}

@@ -1,0 +1,66 @@
+package simstore
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// SealAudit implements storage.AuditChain. The first lines of the log have links.
+func (s *Store) SealAudit(ctx context.Context, limit int) (int, error) {
+	if err := s.enter(ctx); err != nil {
+		return 0, err
+	}
+	defer s.mu.Unlock()
+	c := &s.control
+	lines := c.audit[len(c.links):]
+	links, err := storage.SealAll(c.head, lines[:min(limit, len(lines))])
+	if err != nil || len(links) == 0 {
+		return 0, err
+	}
+	c.links, c.head = append(c.links, links...), links[len(links)-1].ChainHead
+	return len(links), nil
+}
+
+// AuditChain implements storage.AuditChain.
+func (s *Store) AuditChain(ctx context.Context) (storage.ChainState, error) {
+	if err := s.enter(ctx); err != nil {
+		return storage.ChainState{}, err
+	}
+	defer s.mu.Unlock()
+	c := &s.control
+	state := storage.ChainState{Anchor: c.anchor, Head: c.head,
+		Unsealed: len(c.audit) - len(c.links)}
+	if state.Unsealed > 0 {
+		state.OldestUnsealed = &c.audit[len(c.links)].At
+	}
+	return state, nil
+}
+
+// AuditLinks implements storage.AuditChain.
+func (s *Store) AuditLinks(ctx context.Context, after int64,
+	limit int) ([]storage.AuditLink, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	links := slices.DeleteFunc(slices.Clone(s.control.links), func(l storage.AuditLink) bool {
+		return l.Seq <= after
+	})
+	return links[:min(limit, len(links))], nil
+}
+
+// pruneAudit deletes the first lines of the log with their links, and returns how many.
+func (c *control) pruneAudit(before time.Time, limit int) (n int) {
+	for n < min(limit, len(c.audit)) && c.audit[n].At.Before(before) {
+		n++
+	}
+	if linked := min(n, len(c.links)); linked > 0 {
+		c.anchor = c.links[linked-1].ChainHead
+		c.links = c.links[linked:]
+	}
+	c.audit = c.audit[n:]
+	return n
+}

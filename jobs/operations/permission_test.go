@@ -1,0 +1,90 @@
+package operations
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs/permission"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// TestActionsNeedPermissionsOfTheirContext checks that programs that act for others obey the policy.
+// The actions are refused before they reach the
+// store, which panics.
+func TestActionsNeedPermissionsOfTheirContext(t *testing.T) {
+	policy := permission.NewPolicy(nil, func(format string, args ...any) {
+		t.Errorf(format, args...)
+	})
+	ctx := permission.With(context.Background(), permission.Subject{Authorizer: policy,
+		Identity: permission.Identity{Name: "vera", Role: permission.Viewer}})
+	o, a := New(Options{Control: &controlOfProof{}}), storage.Action{Actor: "vera"}
+	release := storage.ReleaseRequest{Token: 1}
+	for need, do := range map[permission.Permission]func() error{
+		permission.Trigger: func() error {
+			_, err := o.Trigger(ctx, a, storage.TriggerRequest{Job: "j"})
+			return err
+		},
+		permission.Pause: func() error {
+			_, err := o.Pause(ctx, a, storage.Target{Kind: storage.TargetAll})
+			_, again := o.Resume(ctx, a, storage.Target{Kind: storage.TargetGroup, Name: "g"})
+			if again == nil {
+				return nil
+			}
+			return err
+		},
+		permission.Cancel:  func() error { _, err := o.Cancel(ctx, a, uuid.New()); return err },
+		permission.Release: func() error { _, err := o.Release(ctx, a, release); return err },
+		permission.Drain:   func() error { return o.Drain(ctx, a, uuid.New(), true) },
+		permission.EditJobs: func() error {
+			_, err := o.PutJob(ctx, a, []byte("{}"), 0)
+			if again := o.RemoveJob(ctx, a, "j", 1); again == nil {
+				return nil
+			}
+			return err
+		},
+	} {
+		var denied *permission.DeniedError
+		if err := do(); !errors.As(err, &denied) || denied.Permission != need {
+			t.Errorf("%s: got %v", need, err)
+		}
+	}
+}
+
+// controlOfProof keeps the proof of the last action.
+type controlOfProof struct {
+	Control
+	proof string
+}
+
+func (c *controlOfProof) Pause(_ context.Context, a storage.Action,
+	target storage.Target) (storage.Pause, error) {
+	c.proof = a.Proof
+	return storage.Pause{Target: target}, nil
+}
+
+// TestActionsHaveTheProofOfTheirContext checks what the audit log gets.
+func TestActionsHaveTheProofOfTheirContext(t *testing.T) {
+	control := &controlOfProof{}
+	o := New(Options{Control: control})
+	roles := permission.NewPolicy(nil, func(string, ...any) {})
+	signedIn := permission.With(t.Context(), permission.Subject{Authorizer: roles,
+		Identity: permission.Identity{Name: "anna", Role: permission.Operator, Proof: "oidc"}})
+	for _, test := range []struct {
+		name  string
+		ctx   context.Context
+		given string
+		want  string
+	}{
+		{"a subject", signedIn, "", "oidc"}, {"no subject", t.Context(), "", "none"},
+		{"given by the program", t.Context(), "token", "token"},
+	} {
+		_, err := o.Pause(test.ctx, storage.Action{Actor: "anna", Proof: test.given},
+			storage.Target{Kind: storage.TargetAll})
+		if err != nil || control.proof != test.want {
+			t.Errorf("%s: got %q, %v, want %q", test.name, control.proof, err, test.want)
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package operations
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/permission"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// Trigger adds a run that any replica may adopt. Trigger params must fit the type of the handler,
+// and the job must list them as overridable; otherwise it returns a *ParamsError and does not call
+// the store. If the job is paused it returns a *PausedError, unless the request has EvenPaused.
+// With a Wait of 0 it returns a *BusyError if something blocks the run. A Key that the job has used
+// before returns that run.
+func (o *Operations) Trigger(ctx context.Context, a storage.Action,
+	r storage.TriggerRequest) (storage.Triggered, error) {
+	return o.TriggerBy(ctx, a, r, func(ctx context.Context, a storage.Action,
+		r storage.TriggerRequest) (storage.Triggered, error) {
+		return o.options.Control.Trigger(ctx, a, r)
+	})
+}
+
+// TriggerBy is Trigger with another way to add the run, such as in a transaction of the caller.
+func (o *Operations) TriggerBy(ctx context.Context, a storage.Action, r storage.TriggerRequest,
+	add func(context.Context, storage.Action, storage.TriggerRequest) (storage.Triggered, error),
+) (storage.Triggered, error) {
+	a, err := o.action(ctx, a)
+	if err != nil {
+		return storage.Triggered{}, err
+	}
+	if err := o.mayOnJob(ctx, permission.Trigger, r.Job); err != nil {
+		return storage.Triggered{}, err
+	}
+	if err := r.Check(); err != nil {
+		return storage.Triggered{}, err
+	}
+	if len(r.Params) == 0 || bytes.Equal(r.Params, []byte("null")) {
+		r.Params = nil
+	} else if err := o.checkParams(ctx, r); err != nil {
+		return storage.Triggered{}, err
+	}
+	run, err := add(ctx, a, r)
+	return run, of("job "+r.Job, err)
+}
+
+func (o *Operations) checkParams(ctx context.Context, r storage.TriggerRequest) error {
+	job, err := o.job(ctx, r.Job)
+	if err != nil {
+		return err
+	}
+	merged, err := storage.MergeParams(job.Params, r.Params)
+	if err != nil {
+		return err
+	}
+	if _, err = o.options.Registry.Bind(job.Handler, merged); err != nil {
+		return masked(job, err)
+	}
+	return checkOverridable(job, r.Params)
+}
+
+// checkOverridable returns a *ParamsError if the trigger replaces params that the job does not
+// list.
+func checkOverridable(job jobs.Job, trigger json.RawMessage) error {
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal(trigger, &given); err != nil {
+		return fmt.Errorf("params: %w", err)
+	}
+	expected := "none: the job has no overridable params"
+	if len(job.Overridable) > 0 {
+		expected = "one of " + strings.Join(job.Overridable, ", ")
+	}
+	var problems []jobs.ParamProblem
+	for _, key := range slices.Sorted(maps.Keys(given)) {
+		if !slices.Contains(job.Overridable, key) {
+			problems = append(problems, jobs.ParamProblem{Key: key, Message: fmt.Sprintf(
+				"a trigger cannot replace %q, expected %s", key, expected)})
+		}
+	}
+	if len(problems) > 0 {
+		return &jobs.ParamsError{Problems: problems}
+	}
+	return nil
+}
+
+// Overridable returns the params of a job that a trigger may replace. It returns ErrNotFound if
+// this configuration does not have the job.
+func (o *Operations) Overridable(ctx context.Context, name string) ([]string, error) {
+	job, err := o.job(ctx, name)
+	return job.Overridable, err
+}

@@ -1,0 +1,24 @@
+package schedule
+
+import "time"
+
+// Cron returns the schedule of an expression with five or six fields, or a descriptor such as
+// @daily.
+func Cron(expression string) Spec { return Spec{Cron: expression} }
+
+// Quartz returns the schedule of an expression as Quartz 2.3.2 reads it.
+func Quartz(expression string) Spec { return Spec{Quartz: expression} }
+
+// Every returns the schedule of an interval of whole seconds, which counts from
+// 1970-01-01T00:00:00Z.
+func Every(interval time.Duration) Spec { return Spec{Every: interval} }
+
+// At returns the schedule of one time, a whole second.
+func At(t time.Time) Spec { return Spec{At: t} }
+
+// After returns the schedule of a job that is due when each of these jobs has succeeded for one
+// scheduled time.
+func After(jobs ...string) Spec { return Spec{After: jobs} }
+
+// Recurring returns a schedule in words.
+func Recurring(r Recurrence) Spec { return Spec{Recurrence: r} }

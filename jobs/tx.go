@@ -1,0 +1,50 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+)
+
+// Tx is a fenced transaction of a run, on either store. Arguments are $1, $2 and so on in both.
+// Packages postgres and sqlite give the driver's own type instead. It must not be used
+// concurrently, or after the function that got it has returned.
+type Tx interface {
+	// Exec runs a statement and returns the number of affected rows.
+	Exec(ctx context.Context, statement string, args ...any) (int64, error)
+	// Query runs a query, and calls row for each row of the result with its Scan, until row
+	// returns an error. Within row, the transaction cannot run another statement.
+	Query(ctx context.Context, row func(scan func(dest ...any) error) error, query string,
+		args ...any) error
+}
+
+// errNoTx is the error of a run whose store has no SQL.
+var errNoTx = errors.New("fenced transaction: the store of this run has no SQL")
+
+// transactor is a store with SQL.
+type transactor interface {
+	InTx(ctx context.Context, run *Run, fn func(tx Tx) error) error
+	CompleteInTx(ctx context.Context, run *Run, fn func(tx Tx) error) error
+}
+
+// InTx runs fn in a fenced transaction in the database of the store. The writes of fn commit only
+// if the run has its claim, and no conflicting run is granted before the commit. An error of fn
+// rolls back. InTx returns storage.ErrSuperseded if the claim is gone.
+//
+// With SQLite, the transaction is the only writer of the file, so keep it short.
+func (r *Run) InTx(ctx context.Context, fn func(tx Tx) error) error {
+	store, ok := r.attempt.Store.(transactor)
+	if !ok {
+		return errNoTx
+	}
+	return store.InTx(ctx, r, fn)
+}
+
+// CompleteInTx is InTx that also records the run as succeeded in the same transaction. So the
+// effects of the job and its completion commit together. fn should be the last step of the handler.
+func (r *Run) CompleteInTx(ctx context.Context, fn func(tx Tx) error) error {
+	store, ok := r.attempt.Store.(transactor)
+	if !ok {
+		return errNoTx
+	}
+	return store.CompleteInTx(ctx, r, fn)
+}
