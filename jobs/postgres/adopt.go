@@ -15,8 +15,8 @@ const (
 	// ownRuns locks nothing, because a start may be locking the waits of the same runs in another
 	// order.
 	ownRuns = `WITH ` + pausedJobs + selectRuns + `
-WHERE r.id = ANY(ARRAY(SELECT w.run FROM holdfast.waits w
-    WHERE w.session = $1 AND w.run <> ALL($3)))
+WHERE r.id = ANY(ARRAY(SELECT w.run FROM holdfast.waits w WHERE w.session = $1
+    EXCEPT SELECT unnest($3::uuid[])))
     AND r.job = ANY($2) AND r.state = 'waiting' AND EXISTS (` + sessionLives + ` AND NOT draining)
         AND ` + notHeldBack + `
 ORDER BY r.created_at, r.id`
@@ -27,9 +27,22 @@ ORDER BY r.created_at, r.id`
 	// Sessions are joined (LATERAL) instead of looked up in a subquery: once a row of waits is
 	// locked, PostgreSQL evaluates its newest version, but does not repeat a subquery. Rows are
 	// locked one by one as they are read.
+	//
+	// Most of the time no wait is free, and the rest costs nothing. PostgreSQL estimates that arrays
+	// of parameters have ten elements, so a join of waits with jobs may compare each with each. The
+	// limits of a job are looked up by its key in an object instead.
 	adoptRuns = `
-WITH ` + pausedJobs + `, asked AS (
-    SELECT * FROM unnest($2::text[], $5::interval[], $6::interval[]) AS a (job, ahead, threshold)
+WITH ` + pausedJobs + `, free AS MATERIALIZED (
+    SELECT w.run, r.job, r.scheduled_at, r.key, r.recovery, r.attempt
+    FROM holdfast.waits w LEFT JOIN holdfast.sessions s ON s.id = w.session
+    CROSS JOIN LATERAL (SELECT r.job, r.scheduled_at, r.key, r.recovery, r.attempt
+        FROM holdfast.runs r WHERE r.id = w.run OFFSET 0) r
+    WHERE (w.session IS NULL OR s.ended_at IS NOT NULL)
+        AND w.run NOT IN (SELECT unnest($3::uuid[]))
+), asked AS MATERIALIZED (
+    SELECT jsonb_object_agg(a.job, jsonb_build_array(a.ahead, a.threshold)) AS jobs
+    FROM unnest($2::text[], $5::interval[], $6::interval[]) AS a (job, ahead, threshold)
+    WHERE EXISTS (SELECT FROM free)
 ), late AS (
     SELECT w.run ` + freeRuns + `
         AND r.key = '' AND r.recovery = 0 AND r.attempt <= 1
@@ -40,12 +53,12 @@ WITH ` + pausedJobs + `, asked AS (
         AND (r.key <> '' OR r.recovery > 0 OR r.attempt > 1
             OR r.scheduled_at >= clock_timestamp() - a.threshold)
     ORDER BY w.since - a.ahead, r.scheduled_at, w.run LIMIT $4 FOR UPDATE OF w SKIP LOCKED
-), free AS (
+), chosen AS (
     SELECT run FROM late UNION ALL SELECT run FROM prompt LIMIT $4
 ), taken AS (
     UPDATE holdfast.waits w SET session = me.id
-    FROM free, holdfast.sessions me
-    WHERE w.run = free.run AND me.id = $1 AND me.ended_at IS NULL
+    FROM chosen, holdfast.sessions me
+    WHERE w.run = chosen.run AND me.id = $1 AND me.ended_at IS NULL
         AND me.expires_at > clock_timestamp() AND NOT me.draining
     RETURNING w.run, me.id AS session, me.replica
 ), withdrawn AS (
@@ -63,12 +76,13 @@ RETURNING` + recordColumns + `, '', NULL::text`
 		AND (SELECT o.triggered FROM holdfast.waits o WHERE o.run = w.run) IS TRUE)`
 
 	freeRuns = `
-    FROM holdfast.waits w
-    CROSS JOIN LATERAL (SELECT r.job, r.scheduled_at, r.key, r.recovery, r.attempt
-        FROM holdfast.runs r WHERE r.id = w.run OFFSET 0) r
-    JOIN asked a ON a.job = r.job COLLATE "C"
+    FROM free r
+    CROSS JOIN LATERAL (SELECT (SELECT jobs FROM asked) -> r.job AS limits OFFSET 0) j
+    CROSS JOIN LATERAL (SELECT (j.limits ->> 0)::interval AS ahead,
+        (j.limits ->> 1)::interval AS threshold) a
+    JOIN holdfast.waits w ON w.run = r.run
     LEFT JOIN holdfast.sessions s ON s.id = w.session
-    WHERE (w.session IS NULL OR s.ended_at IS NOT NULL) AND w.run <> ALL($3) AND ` + notHeldBack
+    WHERE (w.session IS NULL OR s.ended_at IS NOT NULL) AND j.limits IS NOT NULL AND ` + notHeldBack
 
 	revokeClaim = `SELECT run FROM holdfast.claims WHERE token = $1 FOR UPDATE NOWAIT`
 )

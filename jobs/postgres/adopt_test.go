@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -71,6 +72,47 @@ func TestRunIsAdoptedOnceByConcurrentAdopts(t *testing.T) {
 			if owner := query[uuid.UUID](s, "SELECT session FROM holdfast.waits WHERE run = $1",
 				second.Run); owner != one {
 				t.Errorf("the second run changed hands")
+			}
+		})
+	}
+}
+
+// The work of an adoption grows with the number of waits plus the number of jobs. A join of both
+// compared each wait with each job: with 300 waits and 1,000 jobs it took 0.8 s, every second.
+func TestAdoptionReadsWaitsAndJobsOnce(t *testing.T) {
+	const number, waits = 1000, 400
+	for name, ended := range map[string]bool{"waits of a live session": false,
+		"waits of an ended session": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newHarness(t)
+			former, own := s.session(s.a, "former"), s.session(s.a, "a")
+			s.exec(`
+INSERT INTO holdfast.runs (id, job, scheduled_at, state, created_at)
+    SELECT gen_random_uuid(), 'job ' || n, now(), 'waiting', now()
+        FROM generate_series(1, $1::int) n`, waits)
+			s.exec(`
+INSERT INTO holdfast.waits (run, session, since)
+    SELECT id, $1::uuid, now() FROM holdfast.runs`, former)
+			s.exec("VACUUM ANALYZE")
+			if ended {
+				if err := s.a.End(t.Context(), former); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var asked []string
+			for i := range number {
+				asked = append(asked, fmt.Sprintf("job %d", i+1))
+			}
+			names, ahead, thresholds := adoptedColumns(jobstest.Adoption(nil, 10, asked...).Jobs)
+			rows := s.rowsRead("", adoptRuns, own, names, "{}", 10, ahead, thresholds, 10)
+			if most := 20 * (number + waits); rows > most {
+				t.Errorf("%d rows for %d waits and %d jobs, want at most %d", rows, waits, number,
+					most)
+			}
+			adopted := <-s.adopt(s.a, own, asked...)
+			if want := map[bool]int{false: 0, true: 10}[ended]; adopted.err != nil ||
+				len(adopted.records) != want {
+				t.Errorf("%d runs adopted, %v, want %d", len(adopted.records), adopted.err, want)
 			}
 		})
 	}

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"context"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -72,16 +71,18 @@ FROM unnest(ARRAY['one', 'other', 'f1', 'f2']) AS j (name), generate_series(-500
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rows := s.rowsRead(t.Context(), openScheduledTimes,
+	if rows := s.rowsRead("on runs ", openScheduledTimes,
 		append(columns, storage.MaxBatch)...); rows > 20*30*3+100 {
 		t.Errorf("%d rows read for 20 dependents with 30 scheduled times behind their cursors",
 			rows)
 	}
 }
 
-// rowsRead runs a statement as the store does, and returns how many rows of runs it read.
-func (s *harness) rowsRead(ctx context.Context, sql string, args ...any) int {
+// rowsRead runs a statement as the store does, and returns how many rows the nodes of its plan
+// returned whose description has the text, "" for all nodes.
+func (s *harness) rowsRead(text, sql string, args ...any) int {
 	s.t.Helper()
+	ctx := s.t.Context()
 	tx, err := s.watcher().Begin(ctx)
 	if err != nil {
 		s.t.Fatal(err)
@@ -90,7 +91,17 @@ func (s *harness) rowsRead(ctx context.Context, sql string, args ...any) int {
 	if _, err := tx.Exec(ctx, beginPipeline, "1s"); err != nil {
 		s.t.Fatal(err)
 	}
-	rows, err := tx.Query(ctx, "EXPLAIN (ANALYZE, TIMING OFF) "+sql, args...)
+	// EXPLAIN of the statement itself would plan it for these arguments.
+	if _, err := tx.Exec(ctx, "PREPARE planned AS "+sql); err != nil {
+		s.t.Fatal(err)
+	}
+	defer s.exec("DEALLOCATE planned")
+	execute := "EXPLAIN (ANALYZE, TIMING OFF) EXECUTE planned"
+	for i := range args {
+		execute += map[bool]string{true: "(", false: ", "}[i == 0] + "$" + strconv.Itoa(i+1)
+	}
+	rows, err := tx.Query(ctx, execute+")",
+		append([]any{pgx.QueryExecModeSimpleProtocol}, args...)...)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -98,7 +109,8 @@ func (s *harness) rowsRead(ctx context.Context, sql string, args ...any) int {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	scan := regexp.MustCompile(`on runs \w+ .*\(actual rows=(\d+)(?:\.\d+)? loops=(\d+)\)`)
+	scan := regexp.MustCompile(regexp.QuoteMeta(text) +
+		`.*\(actual rows=(\d+)(?:\.\d+)? loops=(\d+)\)`)
 	read, scans := 0, 0
 	for _, line := range lines {
 		found := scan.FindStringSubmatch(line)
