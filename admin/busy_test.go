@@ -18,8 +18,8 @@ import (
 // ended in every way, one job that is paused and one that was added by hand.
 func busy() Options {
 	h := &history{now: noon, replicas: []storage.ReplicaView{
-		beating(1, "replica-1", 2*time.Second, 1), beating(2, "replica-2", 3*time.Second, 0),
-		beating(3, "replica-3", time.Second, 1),
+		liveReplica(1, "replica-1", 2*time.Second, 1), liveReplica(2, "replica-2", 3*time.Second, 0),
+		liveReplica(3, "replica-3", time.Second, 1),
 	}}
 	for _, d := range []struct{ name, cron, group, description, table string }{
 		{"rollup-sales", "*/5 * * * *", "warehouse",
@@ -141,7 +141,7 @@ func tenThousand() Options {
 // madeTenThousand is made once: with the race detector that takes long.
 var madeTenThousand = sync.OnceValue(func() *history {
 	h := &history{now: noon, replicas: []storage.ReplicaView{
-		beating(1, "replica-1", 2*time.Second, 0)}}
+		liveReplica(1, "replica-1", 2*time.Second, 0)}}
 	for i := range 10_000 {
 		v := job(fmt.Sprintf("tenant-%05d/load", i), "*/15 * * * *",
 			fmt.Sprintf("tenant_%03d.orders", i%200))
@@ -166,7 +166,7 @@ var tenThousandLocks = sync.OnceValue(func() Options { return manyLocks(10_000) 
 // manyLocks is a cluster with so many tables, of which every 33rd is held.
 func manyLocks(tables int) Options {
 	h := &history{now: noon, replicas: []storage.ReplicaView{
-		beating(1, "replica-1", 2*time.Second, 0)}}
+		liveReplica(1, "replica-1", 2*time.Second, 0)}}
 	for i := range tables {
 		table := fmt.Sprintf("tenant_%03d.part_%05d", i%200, i)
 		name := fmt.Sprintf("tenant-%05d/load", i)

@@ -20,7 +20,7 @@ import (
 func drifting() Options {
 	o := calm()
 	h := o.Store.(*history)
-	h.replicas = append(h.replicas, beating(3, "replica-4", time.Second, 0))
+	h.replicas = append(h.replicas, liveReplica(3, "replica-4", time.Second, 0))
 	offset := int64(61_250)
 	h.replicas[0].ConfigHash, h.replicas[1].ConfigHash, h.replicas[2].ConfigHash = "5f3a", "77b0",
 		"5f3a"

@@ -332,7 +332,7 @@ func TestStoreIsQueriedOnlyForOpenStreams(t *testing.T) {
 	})
 }
 
-// TestStreamsOutlastTheServersTimeouts: they beat, and end after their own.
+// TestStreamsOutlastTheServersTimeouts: streams send keepalives, and end after maxStreamTime.
 func TestStreamsOutlastTheServersTimeouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, c := live(t)
@@ -340,19 +340,19 @@ func TestStreamsOutlastTheServersTimeouts(t *testing.T) {
 		_, listener, end := piped(t, o)
 		reader := watch(t, listener, "")
 		start := time.Now()
-		beats := 0
+		keepalives := 0
 		for {
 			text, err := reader.next()
 			if err != nil {
 				break
 			}
-			if beats++; text != ": still here" ||
-				time.Since(start) != time.Duration(beats)*keepaliveInterval {
+			if keepalives++; text != ": still here" ||
+				time.Since(start) != time.Duration(keepalives)*keepaliveInterval {
 				t.Fatalf("%q after %s", text, time.Since(start))
 			}
 		}
-		if took := time.Since(start); took != maxStreamTime || beats < 100 {
-			t.Errorf("it ended after %s and %d beats", took, beats)
+		if took := time.Since(start); took != maxStreamTime || keepalives < 100 {
+			t.Errorf("it ended after %s and %d keepalives", took, keepalives)
 		}
 		end()
 	})

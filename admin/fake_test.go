@@ -527,9 +527,9 @@ func done(n int, job, replica string, since, lasted time.Duration, state jobs.St
 	}
 }
 
-func beating(n int, name string, beat time.Duration, running int) storage.ReplicaView {
+func liveReplica(n int, name string, heartbeat time.Duration, running int) storage.ReplicaView {
 	return storage.ReplicaView{
 		Session: id(9000 + n), Name: name, Version: "0.2.0", StartedAt: ago(26 * time.Hour),
-		LastHeartbeat: ago(beat), ExpiresAt: ago(beat).Add(15 * time.Second), Running: running,
+		LastHeartbeat: ago(heartbeat), ExpiresAt: ago(heartbeat).Add(15 * time.Second), Running: running,
 	}
 }

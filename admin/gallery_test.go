@@ -204,7 +204,7 @@ func staleState(name string, o Options, path string, has ...string) galleryState
 // one is a cluster with one job that has not run.
 func one() Options {
 	return options(&history{now: noon, jobs: []storage.JobView{job("nightly", "0 2 * * *", "orders")},
-		replicas: []storage.ReplicaView{beating(1, "replica-1", time.Second, 0)}})
+		replicas: []storage.ReplicaView{liveReplica(1, "replica-1", time.Second, 0)}})
 }
 
 // TestGallery renders every state of every page. A soak adds those with thousands of

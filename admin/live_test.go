@@ -47,10 +47,10 @@ func newReplicaSite(t *testing.T, window context.Context) *replicaSite {
 	return s
 }
 
-// comes has another replica beat.
+// comes adds another live replica.
 func (s *replicaSite) comes(name string) {
 	s.mu.Lock()
-	s.history.replicas = append(s.history.replicas[:2:2], beating(9, name, time.Second, 0))
+	s.history.replicas = append(s.history.replicas[:2:2], liveReplica(9, name, time.Second, 0))
 	s.mu.Unlock()
 	s.changes.move(storage.TopicReplicas)
 }

@@ -68,8 +68,8 @@ func gone(address string) memcached.Health {
 func watched() Options {
 	o := calm()
 	h := o.Store.(*history)
-	h.replicas = append(h.replicas, beating(3, "replica-2", time.Second, 0),
-		beating(4, "replica-4", time.Second, 0))
+	h.replicas = append(h.replicas, liveReplica(3, "replica-2", time.Second, 0),
+		liveReplica(4, "replica-4", time.Second, 0))
 	h.replicas[0].LockServers, h.replicas[1].LockServers, h.replicas[2].LockServers = "5f3a",
 		"5f3a", "77b0"
 	o.Memcached = servers{

@@ -141,7 +141,7 @@ func TestLivePartIsReplaced(t *testing.T) {
 	evaluate[bool](t, window,
 		`document.querySelector('.inner a[href="/jobs/report%2Fweekly"]').focus(), true`)
 	mu.Lock()
-	h.replicas = append(h.replicas[:3:3], beating(9, "replica-9", time.Second, 0))
+	h.replicas = append(h.replicas[:3:3], liveReplica(9, "replica-9", time.Second, 0))
 	mu.Unlock()
 	until(t, window, `document.body.textContent.includes("replica-9")`)
 	if got := evaluate[string](t, window, `document.activeElement.getAttribute("href")`); got != "/jobs/report%2Fweekly" {

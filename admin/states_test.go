@@ -57,8 +57,8 @@ func calm() Options {
 			done(2, "rollup-sales", "replica-1", 40*time.Second, 840*time.Millisecond,
 				jobs.Succeeded),
 		},
-		replicas: []storage.ReplicaView{beating(1, "replica-1", 2*time.Second, 0),
-			beating(2, "replica-3", 4*time.Second, 1)},
+		replicas: []storage.ReplicaView{liveReplica(1, "replica-1", 2*time.Second, 0),
+			liveReplica(2, "replica-3", 4*time.Second, 1)},
 	}
 	return options(h)
 }
@@ -110,7 +110,7 @@ func contention() Options {
 	slot.Mode, slot.Slots = locking.Slotted, 5
 	own := lock("x", rollup, 42*time.Minute)
 	own.Resource, _ = locking.Job("rollup-sales")
-	dead := beating(4, "replica-4", 6*time.Minute, 0)
+	dead := liveReplica(4, "replica-4", 6*time.Minute, 0)
 	dead.EndedAt = pointer(dead.ExpiresAt.Add(3 * time.Second))
 	h := &history{
 		now: noon,
@@ -128,8 +128,8 @@ func contention() Options {
 		},
 		runs: runs,
 		replicas: []storage.ReplicaView{
-			beating(1, "replica-1", 2*time.Second, 2), beating(2, "replica-2", 11*time.Second, 0),
-			beating(3, "replica-3", 4*time.Second, 1), dead,
+			liveReplica(1, "replica-1", 2*time.Second, 2), liveReplica(2, "replica-2", 11*time.Second, 0),
+			liveReplica(3, "replica-3", 4*time.Second, 1), dead,
 		},
 	}
 	o := options(h)
@@ -200,7 +200,7 @@ func fifty() Options {
 	}
 	for i := range 3 {
 		h.replicas = append(h.replicas,
-			beating(i, fmt.Sprintf("replica-%d", i+1), time.Duration(i)*time.Second, 8))
+			liveReplica(i, fmt.Sprintf("replica-%d", i+1), time.Duration(i)*time.Second, 8))
 	}
 	return options(h)
 }
@@ -224,7 +224,7 @@ func hostile() Options {
 		now: noon, locks: []storage.LockView{held}, runs: []storage.Record{run, blocked, failed},
 		jobs: []storage.JobView{job("j", script,
 			`"`+script[:8]+`"."`+strings.Repeat("t", 63)+`"`)},
-		replicas: []storage.ReplicaView{beating(1, script+strings.Repeat("y", 300), time.Second, 1)},
+		replicas: []storage.ReplicaView{liveReplica(1, script+strings.Repeat("y", 300), time.Second, 1)},
 	}
 	h.replicas[0].Version = script
 	o := options(h)
@@ -256,7 +256,7 @@ func layers() Options {
 			job("load-orders", "@hourly", "warehouse.orders"),
 			job("reload-mart", "@daily", "mart.*"),
 		},
-		replicas: []storage.ReplicaView{beating(1, "replica-1", time.Second, 2)},
+		replicas: []storage.ReplicaView{liveReplica(1, "replica-1", time.Second, 2)},
 	}
 	h.locks[0].Expires = ago(8 * time.Second)
 	return options(h)

@@ -88,13 +88,14 @@ func (c *checker) checkLocking() {
 
 func (c *checker) checkSession() {
 	s := c.config.Session
-	const beats = 3 // so that two heartbeats may be late or lost
-	if c.sound("session.heartbeat") && c.sound("session.expires") && s.Expires < beats*s.Heartbeat {
+	const heartbeats = 3 // so that two heartbeats may be late or lost
+	if c.sound("session.heartbeat") && c.sound("session.expires") &&
+		s.Expires < heartbeats*s.Heartbeat {
 		c.fail(c.firstGiven("session.expires", "session.heartbeat"),
 			"found a session that expires after %s with a heartbeat every %s, expected at least "+
 				"%d heartbeats: %s or more",
-			durationText(s.Expires), durationText(s.Heartbeat), beats,
-			durationText(beats*s.Heartbeat))
+			durationText(s.Expires), durationText(s.Heartbeat), heartbeats,
+			durationText(heartbeats*s.Heartbeat))
 	}
 }
 

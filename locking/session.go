@@ -70,18 +70,18 @@ func (l *Locker) openSession(ctx context.Context, id uuid.UUID, first bool) erro
 func (l *Locker) heartbeat(ctx context.Context, s *liveSession) (
 	apply func(context.Context) error, err error) {
 	known := s.Data.locks()
-	beat, err := l.options.Grants.Heartbeat(ctx, s.ID)
+	reply, err := l.options.Grants.Heartbeat(ctx, s.ID)
 	if err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context) error {
 		for token, lock := range known {
-			if _, exists := beat.Claims[token]; !exists {
+			if _, exists := reply.Claims[token]; !exists {
 				lock.lose(&LostError{Reason: LossClaim,
 					Err: fmt.Errorf("%w: token %d", ErrSuperseded, token)})
 			}
 		}
-		if err := l.releaseAbandoned(ctx, s, beat); err != nil {
+		if err := l.releaseAbandoned(ctx, s, reply); err != nil {
 			return fmt.Errorf("release claims of abandoned locks: %w", err)
 		}
 		return nil

@@ -114,7 +114,7 @@ func (s *sessionLocks) locks() map[Token]*Lock {
 
 // abandoned returns the claims and waiters of the session that this Locker does not
 // know. They belong to abandoned requests whose replies were lost. A waiter in the
-// beat may have been granted since, and a withdrawal would release its claim. So
+// reply may have been granted since, and a withdrawal would release its claim. So
 // waiters of held locks are left out.
 func (s *sessionLocks) abandoned(reply HeartbeatReply) (claims []Token, waits []uuid.UUID) {
 	s.mu.Lock()

@@ -26,9 +26,9 @@ type skewed struct {
 
 func (s *skewed) Heartbeat(ctx context.Context, session uuid.UUID,
 	v storage.ReplicaStatus) (storage.HeartbeatReply, error) {
-	beat, err := s.Store.Heartbeat(ctx, session, v)
-	beat.Now = beat.Now.Add(time.Duration(s.ahead.Load()))
-	return beat, err
+	reply, err := s.Store.Heartbeat(ctx, session, v)
+	reply.Now = reply.Now.Add(time.Duration(s.ahead.Load()))
+	return reply, err
 }
 
 // The clock of one of two replicas is off for a minute. The other replica fires every job

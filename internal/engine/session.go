@@ -93,17 +93,17 @@ func (k *keeper) heartbeat(ctx context.Context, s *liveSession) (
 	apply func(context.Context) error, err error) {
 	known := k.active.tokens()
 	sent := time.Now()
-	beat, err := k.store.Heartbeat(ctx, s.ID, k.replicaStatus())
+	reply, err := k.store.Heartbeat(ctx, s.ID, k.replicaStatus())
 	if err != nil {
 		return nil, err
 	}
-	if beat.Asked.IsZero() {
-		beat.Asked, beat.Answered = sent, time.Now()
+	if reply.Asked.IsZero() {
+		reply.Asked, reply.Answered = sent, time.Now()
 	}
-	k.clock.measure(beat.Asked, beat.Answered, beat.Now)
+	k.clock.measure(reply.Asked, reply.Answered, reply.Now)
 	return func(ctx context.Context) error {
-		k.compareClaims(ctx, known, beat.Claims)
-		return k.activation.refresh(ctx, beat.Definitions)
+		k.compareClaims(ctx, known, reply.Claims)
+		return k.activation.refresh(ctx, reply.Definitions)
 	}, nil
 }
 

@@ -69,7 +69,7 @@ func (s *scripted) Versions(context.Context) (map[string]storage.ActiveDefinitio
 func (s *scripted) Heartbeat(ctx context.Context, _ uuid.UUID, v storage.ReplicaStatus) (storage.HeartbeatReply, error) {
 	s.mu.Lock()
 	s.replicaStatus = v
-	fail, slow, beat := s.fail, s.slow,
+	fail, slow, reply := s.fail, s.slow,
 		storage.HeartbeatReply{Now: time.Now().Add(s.ahead), Claims: maps.Clone(s.claims), Definitions: s.definitions}
 	s.mu.Unlock()
 	select {
@@ -77,7 +77,7 @@ func (s *scripted) Heartbeat(ctx context.Context, _ uuid.UUID, v storage.Replica
 	case <-ctx.Done():
 		return storage.HeartbeatReply{}, ctx.Err()
 	}
-	return beat, fail
+	return reply, fail
 }
 
 func (s *scripted) End(_ context.Context, session uuid.UUID) error {

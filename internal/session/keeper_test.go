@@ -27,16 +27,16 @@ type testSession = session.Session[string]
 
 // fakeStore replies as a test sets it and records the calls.
 type fakeStore struct {
-	mu      sync.Mutex
-	fail    error         // of openings and heartbeats
-	slow    time.Duration // delay of the reply to an opening or a heartbeat
-	refuse  error         // of preparations
-	reject  error         // of applying replies
-	events  []string
-	firsts  []bool  // the argument of each opening
-	causes  []error // of each loss
-	beats   int
-	applied int
+	mu         sync.Mutex
+	fail       error         // of openings and heartbeats
+	slow       time.Duration // delay of the reply to an opening or a heartbeat
+	refuse     error         // of preparations
+	reject     error         // of applying replies
+	events     []string
+	firsts     []bool  // the argument of each opening
+	causes     []error // of each loss
+	heartbeats int
+	applied    int
 }
 
 func (s *fakeStore) set(change func(*fakeStore)) {
@@ -47,15 +47,15 @@ func (s *fakeStore) set(change func(*fakeStore)) {
 
 // calls is what a fakeStore has recorded.
 type calls struct {
-	events         []string
-	causes         []error
-	beats, applied int
+	events              []string
+	causes              []error
+	heartbeats, applied int
 }
 
 func (s *fakeStore) calls() calls {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return calls{slices.Clone(s.events), slices.Clone(s.causes), s.beats, s.applied}
+	return calls{slices.Clone(s.events), slices.Clone(s.causes), s.heartbeats, s.applied}
 }
 
 // reply waits for the delay and returns the error of the call.
@@ -84,7 +84,7 @@ func (s *fakeStore) prepare(context.Context, *testSession) error {
 
 func (s *fakeStore) heartbeat(ctx context.Context, _ *testSession) (func(context.Context) error,
 	error) {
-	s.set(func(s *fakeStore) { s.beats++ })
+	s.set(func(s *fakeStore) { s.heartbeats++ })
 	return func(context.Context) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -343,8 +343,8 @@ func TestHeartbeats(t *testing.T) {
 		wait(t, k)
 		time.Sleep(3*interval - time.Nanosecond)
 		synctest.Wait()
-		if got := s.calls(); got.beats != 3 || got.applied != 3 { // the opening has one
-			t.Errorf("%d heartbeats, %d replies applied", got.beats, got.applied)
+		if got := s.calls(); got.heartbeats != 3 || got.applied != 3 { // the opening has one
+			t.Errorf("%d heartbeats, %d replies applied", got.heartbeats, got.applied)
 		}
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
@@ -353,9 +353,9 @@ func TestHeartbeats(t *testing.T) {
 		s.set(func(s *fakeStore) { s.fail = nil })
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if got := s.calls(); got.beats != 9 || got.applied != 5 {
+		if got := s.calls(); got.heartbeats != 9 || got.applied != 5 {
 			// one failed, and was retried each second
-			t.Errorf("%d heartbeats, %d replies applied", got.beats, got.applied)
+			t.Errorf("%d heartbeats, %d replies applied", got.heartbeats, got.applied)
 		}
 	})
 }
@@ -373,13 +373,13 @@ func TestHeartbeatNow(t *testing.T) {
 		time.Sleep(time.Second)
 		now <- struct{}{}
 		synctest.Wait()
-		if got := s.calls(); got.beats != 2 {
-			t.Errorf("%d heartbeats after a request for one", got.beats)
+		if got := s.calls(); got.heartbeats != 2 {
+			t.Errorf("%d heartbeats after a request for one", got.heartbeats)
 		}
 		time.Sleep(interval - time.Nanosecond)
 		synctest.Wait()
-		if got := s.calls(); got.beats != 2 {
-			t.Errorf("%d heartbeats before the next interval has passed", got.beats)
+		if got := s.calls(); got.heartbeats != 2 {
+			t.Errorf("%d heartbeats before the next interval has passed", got.heartbeats)
 		}
 	})
 }
@@ -400,8 +400,8 @@ func TestWakeDoesNotDelayHeartbeats(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		synctest.Wait()
-		if l.Context().Err() != nil || woken != 60 || s.calls().beats != 13 {
-			t.Errorf("OnWake called %d times, %d heartbeats, %v", woken, s.calls().beats,
+		if l.Context().Err() != nil || woken != 60 || s.calls().heartbeats != 13 {
+			t.Errorf("OnWake called %d times, %d heartbeats, %v", woken, s.calls().heartbeats,
 				context.Cause(l.Context()))
 		}
 	})

@@ -70,16 +70,16 @@ func (g *Grants) Heartbeat(ctx context.Context, id uuid.UUID) (locking.Heartbeat
 		return locking.HeartbeatReply{}, err
 	}
 	s.expires = now.Add(s.TTL)
-	beat := locking.HeartbeatReply{Now: now,
+	reply := locking.HeartbeatReply{Now: now,
 		Claims: make(map[locking.Token]uuid.UUID, len(s.parties))}
 	for _, p := range s.parties {
 		if p.token == 0 {
-			beat.Waiting = append(beat.Waiting, p.id)
+			reply.Waiting = append(reply.Waiting, p.id)
 		} else {
-			beat.Claims[p.token] = p.id
+			reply.Claims[p.token] = p.id
 		}
 	}
-	return beat, nil
+	return reply, nil
 }
 
 // LiveSessions implements locking.Sessions.

@@ -10,8 +10,8 @@ import (
 func TestReplicaStates(t *testing.T) {
 	now := time.Date(2026, 7, 28, 12, 0, 0, 0, time.UTC)
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
-	view := func(beat, expires time.Duration, end *time.Time) storage.ReplicaView {
-		return storage.ReplicaView{LastHeartbeat: ago(beat), ExpiresAt: ago(expires), EndedAt: end}
+	view := func(heartbeat, expires time.Duration, end *time.Time) storage.ReplicaView {
+		return storage.ReplicaView{LastHeartbeat: ago(heartbeat), ExpiresAt: ago(expires), EndedAt: end}
 	}
 	// Stores write the end of a session that its replica ended after its expiry, or at it.
 	ended := func(stopped bool) storage.ReplicaView {

@@ -114,7 +114,7 @@ func warnings(log string) string {
 // unsettled describes all unfinished runs and their claims in the database, to explain a failed
 // test.
 const unsettled = `
-SELECT format('session %s of %s: beat %s, expires %s, ended %s, sweep %s', id, replica, renewed_at, expires_at, ended_at, sweep) FROM holdfast.sessions
+SELECT format('session %s of %s: heartbeat %s, expires %s, ended %s, sweep %s', id, replica, renewed_at, expires_at, ended_at, sweep) FROM holdfast.sessions
 UNION ALL
 SELECT format('claim %s: run %s, session %s, granted %s', token, run, session, granted_at) FROM holdfast.claims
 UNION ALL

@@ -164,7 +164,7 @@ var historyRules = []rule{
 		equal(c, "running", replicas[1].Running, 2)
 		equal(c, "running", replicas[0].Running, 0)
 		within(c, "started at", replicas[1].StartedAt, before, c.now())
-		within(c, "last beat", replicas[1].LastHeartbeat, before, c.now())
+		within(c, "last heartbeat", replicas[1].LastHeartbeat, before, c.now())
 		within(c, "expires at", replicas[1].ExpiresAt, before.Add(ttl), c.now().Add(ttl))
 		if replicas[0].EndedAt == nil || replicas[1].EndedAt != nil {
 			c.Errorf("a ended at %v, b at %v", replicas[0].EndedAt, replicas[1].EndedAt)

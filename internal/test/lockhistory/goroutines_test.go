@@ -175,13 +175,13 @@ func (g countdown) Grant(ctx context.Context, session uuid.UUID,
 }
 
 func (g countdown) Heartbeat(ctx context.Context, session uuid.UUID) (locking.HeartbeatReply, error) {
-	beat, err := g.Grants.Heartbeat(ctx, session)
+	reply, err := g.Grants.Heartbeat(ctx, session)
 	claims := map[locking.Token]uuid.UUID{}
-	for token, id := range maps.All(beat.Claims) {
+	for token, id := range maps.All(reply.Claims) {
 		claims[countdownFrom-token] = id
 	}
-	beat.Claims = claims
-	return beat, err
+	reply.Claims = claims
+	return reply, err
 }
 
 func (g countdown) Release(ctx context.Context, tokens []locking.Token) ([]bool, error) {
@@ -347,9 +347,9 @@ func (s *seat) OpenSession(ctx context.Context, session locking.Session) error {
 	return s.send(func() error { return s.Grants.OpenSession(ctx, session) })
 }
 
-func (s *seat) Heartbeat(ctx context.Context, session uuid.UUID) (beat locking.HeartbeatReply, err error) {
-	err = s.send(func() (err error) { beat, err = s.Grants.Heartbeat(ctx, session); return err })
-	return beat, err
+func (s *seat) Heartbeat(ctx context.Context, session uuid.UUID) (reply locking.HeartbeatReply, err error) {
+	err = s.send(func() (err error) { reply, err = s.Grants.Heartbeat(ctx, session); return err })
+	return reply, err
 }
 
 func (s *seat) EndSession(ctx context.Context, session uuid.UUID) error {

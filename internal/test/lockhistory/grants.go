@@ -50,11 +50,11 @@ func (g *grants) OpenSession(ctx context.Context, s locking.Session) error {
 
 func (g *grants) Heartbeat(ctx context.Context, session uuid.UUID) (locking.HeartbeatReply, error) {
 	asked := Now()
-	beat, err := g.Grants.Heartbeat(ctx, session)
+	reply, err := g.Grants.Heartbeat(ctx, session)
 	if err == nil {
 		g.confirmed(asked, session)
 	}
-	return beat, err
+	return reply, err
 }
 
 func (g *grants) confirmed(asked int64, session uuid.UUID) {
