@@ -28,9 +28,9 @@ ORDER BY r.created_at, r.id`
 	// locked, PostgreSQL evaluates its newest version, but does not repeat a subquery. Rows are
 	// locked one by one as they are read.
 	//
-	// Most of the time no wait is free, and the rest costs nothing. PostgreSQL estimates that arrays
-	// of parameters have ten elements, so a join of waits with jobs may compare each with each. The
-	// limits of a job are looked up by its key in an object instead.
+	// Most of the time no wait is free, and the rest costs nothing. PostgreSQL estimates that an
+	// array in a parameter has ten elements, so a join of waits with jobs may compare each with
+	// each. The limits of a job are looked up by its key in an object instead.
 	adoptRuns = `
 WITH ` + pausedJobs + `, free AS MATERIALIZED (
     SELECT w.run, r.job, r.scheduled_at, r.key, r.recovery, r.attempt
