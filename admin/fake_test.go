@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -27,6 +28,7 @@ type history struct {
 	locks    []storage.LockView
 	jobs     []storage.JobView
 	runs     []storage.Record
+	attempts map[uuid.UUID][]storage.RunAttempt // of a run, with output
 	replicas []storage.ReplicaView
 	drift    []storage.JobDrift
 	err      error // of every question
@@ -423,6 +425,23 @@ func (h *history) Run(_ context.Context, id uuid.UUID) (storage.Record, error) {
 		}
 	}
 	return storage.Record{}, storage.ErrNotFound
+}
+
+func (h *history) RunAttempts(_ context.Context, run uuid.UUID) ([]storage.RunAttempt, error) {
+	attempts := slices.Clone(h.attempts[run])
+	for i := range attempts {
+		attempts[i].Output = ""
+	}
+	return attempts, h.err
+}
+
+func (h *history) RunAttempt(_ context.Context, run uuid.UUID, n int) (storage.RunAttempt, error) {
+	for _, a := range h.attempts[run] {
+		if a.Attempt == n {
+			return a, h.err
+		}
+	}
+	return storage.RunAttempt{}, errors.Join(storage.ErrNotFound, h.err)
 }
 
 // stage1 answers from a map, or with an error.

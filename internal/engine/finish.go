@@ -37,6 +37,7 @@ func (w finisher) record(f *firing, run *jobs.Run, v verdict, again, leftBehind 
 			run.Internal().Saved()
 	}
 	if again {
+		request.Attempt = storage.AttemptEnd{State: v.state, Reason: v.reason, Detail: v.detail}
 		request.State, request.Reason = jobs.Waiting, reasons.Retry
 		request.Detail = fmt.Sprintf("attempt %d ended as %s", f.attempt, v.state)
 	}
@@ -67,6 +68,7 @@ func (w finisher) write(f *firing, request storage.FinishRequest) bool {
 			// The store refuses some of the text. Record the outcome alone; the state belongs to
 			// it.
 			request.Detail, request.Error, request.Output, request.Result = "", "", "", nil
+			request.Attempt.Detail = ""
 			f.log.Error().Err(err).
 				Msg("end of run refused by the store, retrying without its texts")
 		}

@@ -345,6 +345,18 @@ func (s *store) Resume(ctx context.Context, a storage.Action, target storage.Tar
 	return s.inner.Resume(ctx, a, target)
 }
 
+func (s *store) RunAttempt(ctx context.Context, run uuid.UUID, attempt int) (
+	_ storage.RunAttempt, err error) {
+	defer s.timed("run_attempt", time.Now(), &err)
+	return s.inner.RunAttempt(ctx, run, attempt)
+}
+
+func (s *store) RunAttempts(ctx context.Context, run uuid.UUID) (
+	_ []storage.RunAttempt, err error) {
+	defer s.timed("run_attempts", time.Now(), &err)
+	return s.inner.RunAttempts(ctx, run)
+}
+
 func (s *store) RunIntervals(ctx context.Context, f storage.RunIntervalFilter) (
 	_ []storage.RunInterval, err error) {
 	defer s.timed("run_intervals", time.Now(), &err)

@@ -45,8 +45,8 @@ UPDATE holdfast.runs r SET state = e.state, reason = e.reason, detail = e.detail
         ELSE r.retry_waits END
 FROM ended e JOIN gone USING (token) WHERE r.id = ANY($2) AND r.id = e.run AND r.state = 'running'`
 
-	// retainOutput retains the output and the result of the previous attempt where this attempt has
-	// none.
+	// retainOutput retains the output that was saved while the run was watched if the end of the
+	// attempt has none, and the result of the previous attempt if this attempt has none.
 	retainOutput = `output = CASE WHEN excluded.output = '' THEN o.output ELSE excluded.output END,
 		result = coalesce(excluded.result, o.result)`
 
@@ -111,8 +111,10 @@ func queueFinish(b *pgx.Batch, requests []storage.FinishRequest, done []bool) {
 	for i, r := range requests {
 		tokens[i], runs[i], states[i], reasons[i] = r.Token, r.Run, string(r.State),
 			string(r.Reason)
-		details[i], texts[i], outputs[i] = output.PlainText(r.Detail), output.PlainText(r.Error),
-			output.PlainText(r.Output)
+		details[i], texts[i] = output.PlainText(r.Detail), output.PlainText(r.Error)
+		if r.State != jobs.Waiting { // otherwise addRunAttempts stores it
+			outputs[i] = output.PlainText(r.Output)
+		}
 		results[i] = textOrNull(r.Result)
 		place[r.Run] = i
 	}
@@ -120,6 +122,7 @@ func queueFinish(b *pgx.Batch, requests []storage.FinishRequest, done []bool) {
 	b.Queue(lockClaims, sortedTokens(requests))
 	queueSaved(b, requests)
 	b.Queue(finishRuns, tokens, runs, states, reasons, details, texts, outputs, results)
+	queueRunAttempts(b, requests)
 	queueRecovery(b, requests)
 	b.Queue(finishOutcomes, runs).Query(func(rows pgx.Rows) error {
 		var run uuid.UUID

@@ -59,6 +59,8 @@ WITH old AS (
     RETURNING r.id
 ), outputs AS (
     DELETE FROM holdfast.outputs WHERE run = ANY(ARRAY(SELECT id FROM gone))
+), attempts AS (
+    DELETE FROM holdfast.run_attempts WHERE run = ANY(ARRAY(SELECT id FROM gone))
 )
 SELECT (SELECT count(*) FROM gone), (SELECT count(*) FROM old), created_at, id FROM old
     ORDER BY created_at DESC, id DESC LIMIT 1`

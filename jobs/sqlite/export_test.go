@@ -100,6 +100,12 @@ var Queries = []struct{ Name, SQL, Want string }{
 	{"intervalsBefore", intervalsBefore, "SEARCH holdfast_runs USING COVERING INDEX holdfast_runs_job (job=? AND created_at<?)"},
 	{"sumWaits", sumWaits, "SEARCH holdfast_wait_history USING INDEX holdfast_wait_history_until (until>? AND until<?)"},
 	{"pruneWaitHistory", pruneWaitHistory, "SEARCH holdfast_wait_history USING COVERING INDEX holdfast_wait_history_until (until<?)"},
+	{"addRunAttempt", addRunAttempt, "SEARCH holdfast_runs USING INDEX sqlite_autoindex_holdfast_runs_1 (id=?)"},
+	{"forgetRunAttempts", forgetRunAttempts, "SEARCH holdfast_run_attempts USING COVERING INDEX sqlite_autoindex_holdfast_run_attempts_1 (run=? AND attempt<?)"},
+	{"clearOutput", clearOutput, "SEARCH holdfast_outputs USING INDEX sqlite_autoindex_holdfast_outputs_1 (run=?)"},
+	{"pruneRunAttempts", pruneRunAttempts, "SEARCH holdfast_run_attempts USING COVERING INDEX sqlite_autoindex_holdfast_run_attempts_1 (run=?)"},
+	{"listRunAttempts", listRunAttempts, "SEARCH holdfast_run_attempts USING INDEX sqlite_autoindex_holdfast_run_attempts_1 (run=?)"},
+	{"oneRunAttempt", oneRunAttempt, "SEARCH holdfast_run_attempts USING INDEX sqlite_autoindex_holdfast_run_attempts_1 (run=? AND attempt=?)"},
 	{"readOutput", readOutput, "SEARCH holdfast_outputs USING INDEX sqlite_autoindex_holdfast_outputs_1 (run=?)"},
 }
 

@@ -28,7 +28,8 @@ UPDATE holdfast_runs SET state = ?3, reason = ?4, detail = ?5, error = ?6, finis
         ELSE retry_waits END
 WHERE id = ?1 AND token = ?2 AND state = 'running'`
 
-	// An attempt without output or result leaves those of the previous attempt.
+	// An end without output retains what was saved while the run was watched. An attempt without
+	// result retains that of the previous attempt.
 	saveOutput = `
 INSERT INTO holdfast_outputs AS o (run, output, result) VALUES (?1, ?2, ?3)
     ON CONFLICT (run) DO UPDATE SET
@@ -87,6 +88,7 @@ func finish(ctx context.Context, tx *sql.Tx, requests []storage.FinishRequest) (
 	now := micros(time.Now())
 	done := make([]bool, len(requests))
 	var ends []endRow
+	var retried []storage.FinishRequest
 	for i, r := range requests {
 		run, stands := claims[r.Token]
 		if !stands || run != r.Run {
@@ -94,6 +96,9 @@ func finish(ctx context.Context, tx *sql.Tx, requests []storage.FinishRequest) (
 		}
 		delete(claims, r.Token)
 		ends = append(ends, endOf(r, now))
+		if r.State == jobs.Waiting {
+			retried = append(retried, r)
+		}
 		done[i] = true
 		if err := keep(ctx, tx, r, now); err != nil {
 			return nil, err
@@ -103,6 +108,9 @@ func finish(ctx context.Context, tx *sql.Tx, requests []storage.FinishRequest) (
 		return nil, err
 	}
 	if err := endAttempts(ctx, tx, ends); err != nil {
+		return nil, err
+	}
+	if err := addRunAttempts(ctx, tx, retried); err != nil {
 		return nil, err
 	}
 	return done, doneBefore(ctx, tx, requests, done)

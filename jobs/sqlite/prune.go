@@ -169,6 +169,9 @@ func pruneOldRuns(ctx context.Context, tx *sql.Tx, r storage.PruneRequest, befor
 	if pruned.Runs = len(gone); len(old) == r.Limit {
 		pruned.Next = &last
 	}
+	if err := execBatch(ctx, tx, pruneRunAttempts, gone); err != nil {
+		return err
+	}
 	return execBatch(ctx, tx, pruneOutputs, gone)
 }
 

@@ -54,6 +54,9 @@ func SaveInTx(ctx context.Context, tx *sql.Tx, run *jobs.Run, v any) error {
 
 // keep writes the output and the saved state of an attempt that ends. Its run is still running.
 func keep(ctx context.Context, tx *sql.Tx, r storage.FinishRequest, now int64) error {
+	if r.State == jobs.Waiting {
+		r.Output = "" // addRunAttempts stores it
+	}
 	if r.Output != "" || r.Result != nil {
 		if _, err := tx.ExecContext(ctx, saveOutput, r.Run, output.PlainText(r.Output),
 			textOrNull(r.Result)); err != nil {

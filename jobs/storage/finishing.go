@@ -21,7 +21,8 @@ const MaxFinishBytes = 8 << 20
 
 // text returns the bytes of text in the request.
 func (r FinishRequest) text() int {
-	return len(r.Detail) + len(r.Error) + len(r.Output) + len(r.Result) + len(r.Saved)
+	return len(r.Detail) + len(r.Error) + len(r.Attempt.Detail) + len(r.Output) + len(r.Result) +
+		len(r.Saved)
 }
 
 // Weight returns the request's share of MaxFinishBytes. At most MaxBatch requests make a batch,

@@ -112,7 +112,10 @@ type FinishRequest struct {
 	Reason jobs.Reason
 	Detail string
 	Error  string
-	Output string // valid UTF-8 without NUL, at most 64 KiB
+	// Attempt is how the attempt ended, if another one follows. State, Reason and Detail are those
+	// of the run.
+	Attempt AttemptEnd
+	Output  string // of the attempt; valid UTF-8 without NUL, at most 64 KiB
 	// Result is the result of the run; nil keeps that of the previous attempt.
 	Result json.RawMessage
 	// Saved is the state for the job's next run, if this run succeeded; nil keeps the previous

@@ -14,6 +14,7 @@ import (
 type History interface {
 	Listings
 	Contention
+	RunAttempts
 	// Now returns the store's clock.
 	Now(ctx context.Context) (time.Time, error)
 	// Locks returns every grant, by resource, including those on the names of jobs.

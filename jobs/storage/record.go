@@ -38,7 +38,9 @@ type Record struct {
 	Waited *Wait `json:"waited,omitempty"`
 	// Params are the trigger params, if there are any.
 	Params json.RawMessage `json:"params,omitempty"`
-	Output string          `json:"output,omitempty"` // only if one run is read
+	// Output is that of the current or last attempt; only if one run is read. See RunAttempts for
+	// earlier ones.
+	Output string `json:"output,omitempty"`
 	// Result is the result of the last attempt that set one; only if one run is read.
 	Result json.RawMessage `json:"result,omitempty"`
 }

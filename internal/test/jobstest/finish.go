@@ -173,17 +173,17 @@ var finishRules = []rule{
 				len(record.Output), len(f.Detail), len(f.Error), len(f.Output))
 		}
 	}},
-	{"the output of the last attempt is stored", func(c *check) {
+	{"the output of each attempt is stored", func(c *check) {
 		s := c.session("one")
 		r := request("a", 1)
 		for attempt, state := range []jobs.State{jobs.Waiting, jobs.Succeeded} {
 			r.Attempt = attempt + 1
-			output := strings.Repeat("x", r.Attempt)
 			_, err := c.Store.Finish(c.ctx,
 				[]storage.FinishRequest{{Run: r.Run, Token: c.granted(s, r), State: state,
-					Output: output}})
+					Output: strings.Repeat("x", r.Attempt)}})
 			c.must(err)
-			equal(c, "output", c.record(r.Run, state).Output, output)
 		}
+		equal(c, "output of attempt 1", c.attempt(r.Run, 1).Output, "x")
+		equal(c, "output of attempt 2", c.record(r.Run, jobs.Succeeded).Output, "xx")
 	}},
 }

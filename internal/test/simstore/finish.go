@@ -35,10 +35,12 @@ func (s *Store) finish(q storage.FinishRequest, now time.Time) bool {
 	}
 	r := c.run
 	s.give(c)
-	r.Reason, r.Detail, r.Error = q.Reason, output.PlainText(q.Detail), output.PlainText(q.Error)
-	if q.Output != "" {
+	if q.State == jobs.Waiting {
+		r.addAttempt(q, now)
+	} else if q.Output != "" {
 		r.output = output.PlainText(q.Output)
 	}
+	r.Reason, r.Detail, r.Error = q.Reason, output.PlainText(q.Detail), output.PlainText(q.Error)
 	if q.Result != nil {
 		r.result = q.Result
 	}

@@ -19,6 +19,8 @@ type run struct {
 	output  string
 	watched time.Time // its page is open until then
 	result  json.RawMessage
+	// ended attempts that another one follows, the oldest first
+	attempts []storage.RunAttempt
 }
 
 // claim is a run's right to commit, with its grants.

@@ -125,6 +125,23 @@ CREATE TABLE holdfast.outputs (
     result text -- the handler's result, as JSON
 );
 
+-- Run attempts: the ended attempts of a run that another attempt follows, with their outputs. The
+-- last attempt is in runs and outputs. Rows never change.
+CREATE TABLE holdfast.run_attempts (
+    run         uuid NOT NULL,
+    attempt     int NOT NULL,
+    state       text NOT NULL,
+    reason      text NOT NULL,
+    detail      text NOT NULL,
+    error       text NOT NULL,
+    replica     text NOT NULL,
+    token       bigint NOT NULL,
+    started_at  timestamptz NOT NULL,
+    finished_at timestamptz NOT NULL,
+    output      text NOT NULL,
+    PRIMARY KEY (run, attempt)
+);
+
 -- Claims: the right of a run, or of a program's lock, to commit. When a claim is deleted, its owner
 -- commits nothing more.
 CREATE SEQUENCE holdfast.tokens;

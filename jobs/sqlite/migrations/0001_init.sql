@@ -111,6 +111,23 @@ CREATE TABLE holdfast_outputs (
     result TEXT -- the handler's result, as JSON
 );
 
+-- Run attempts: the ended attempts of a run that another attempt follows, with their outputs. The
+-- last attempt is in runs and outputs. Rows never change.
+CREATE TABLE holdfast_run_attempts (
+    run         TEXT NOT NULL,
+    attempt     INTEGER NOT NULL,
+    state       TEXT NOT NULL,
+    reason      TEXT NOT NULL,
+    detail      TEXT NOT NULL,
+    error       TEXT NOT NULL,
+    replica     TEXT NOT NULL,
+    token       INTEGER NOT NULL,
+    started_at  INTEGER NOT NULL,
+    finished_at INTEGER NOT NULL,
+    output      TEXT NOT NULL,
+    PRIMARY KEY (run, attempt)
+);
+
 -- Claims: the right of a run to commit. When a claim is deleted, its run commits nothing more.
 CREATE TABLE holdfast_claims (
     token      INTEGER PRIMARY KEY,

@@ -1,0 +1,84 @@
+package storage
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// MaxRunAttempts is the maximum number of ended attempts that a store keeps for a run: the last
+// ones.
+const MaxRunAttempts = 100
+
+// RunAttempts reads the attempts of a run that another attempt follows. The call of Finish that
+// records that another attempt follows adds one. So a run has none until its first retry, and its
+// last attempt is always in its Record: see Record.LastAttempt. They are deleted with the run.
+type RunAttempts interface {
+	// RunAttempts returns the attempts of a run without output, the oldest first, at most
+	// MaxRunAttempts. It returns none for an unknown run.
+	RunAttempts(ctx context.Context, run uuid.UUID) ([]RunAttempt, error)
+	// RunAttempt returns one of these attempts with its output, or ErrNotFound.
+	RunAttempt(ctx context.Context, run uuid.UUID, attempt int) (RunAttempt, error)
+}
+
+// RunAttempt is one attempt of a run.
+type RunAttempt struct {
+	Attempt int `json:"attempt"` // 1 for the first
+	// State is how the attempt ended: failed or timed_out if another one follows. That of the last
+	// attempt is the state of the run.
+	State   jobs.State  `json:"state"`
+	Reason  jobs.Reason `json:"reason,omitempty"`
+	Detail  string      `json:"detail,omitempty"` // the reason in words
+	Error   string      `json:"error,omitempty"`
+	Replica string      `json:"replica,omitempty"`
+	Token   jobs.Token  `json:"token,omitempty"`
+	// StartedAt is nil if the attempt has not started, or was cancelled before it did.
+	StartedAt  *time.Time `json:"started_at,omitempty"`
+	FinishedAt *time.Time `json:"finished_at,omitempty"`
+	Output     string     `json:"output,omitempty"` // only if one attempt is read
+}
+
+// Took returns the time from start to end, or false if the attempt has not started or not ended.
+func (a RunAttempt) Took() (time.Duration, bool) {
+	if a.StartedAt == nil || a.FinishedAt == nil {
+		return 0, false
+	}
+	return a.FinishedAt.Sub(*a.StartedAt), true
+}
+
+// AttemptEnd says how an attempt ended that another one follows. The zero value says that it
+// failed.
+type AttemptEnd struct {
+	State  jobs.State // failed or timed_out; "" means failed
+	Reason jobs.Reason
+	Detail string
+}
+
+// EndState returns the state, or its default.
+func (e AttemptEnd) EndState() jobs.State { return cmp.Or(e.State, jobs.Failed) }
+
+// LastAttempt returns the current, last or next attempt of the run, with its output if the record
+// has it. It returns false for a run that has not started.
+func (r Record) LastAttempt() (RunAttempt, bool) {
+	if r.StartedAt == nil {
+		return RunAttempt{}, false
+	}
+	a := RunAttempt{Attempt: r.Attempt, State: r.State, Reason: r.Reason, Detail: r.Detail,
+		FinishedAt: r.FinishedAt, StartedAt: r.StartedAt, Replica: r.Replica, Token: r.Token,
+		Error: r.Error, Output: r.Output}
+	n := len(r.RetryWaits)
+	if n == 0 {
+		return a, true
+	}
+	if a.StartedAt = r.RetryWaits[n-1].Until; a.StartedAt == nil {
+		a.Token = 0 // of the attempt before
+	}
+	if a.StartedAt == nil || !r.State.Final() {
+		a.Error = "" // of the attempt before
+	}
+	return a, true
+}
