@@ -131,6 +131,7 @@ func action[T any](s base, w http.ResponseWriter, r *http.Request, fields map[st
 // refuseAction writes the reason why an action was not done.
 func (s base) refuseAction(w http.ResponseWriter, r *http.Request, err error,
 	more refusedAction) {
+	s.Guard.Denied(r, err)
 	status, refused := refusedActionOf(err)
 	refused.Holders = more.Holders
 	if status == 0 {

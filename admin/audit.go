@@ -19,10 +19,10 @@ const pageAudit = 100
 // auditParams are the parameters of the audit log.
 func auditParams() []string { return []string{"actor", "action", "target", "limit", "before"} }
 
-// auditActions returns the names of all actions.
+// auditActions returns the names of all actions and events.
 func auditActions() []string {
-	return []string{"pause", "resume", "trigger", "cancel", "release", "drain", "undrain",
-		"put_job", "remove_job", "deliver_again"}
+	return append([]string{"pause", "resume", "trigger", "cancel", "release", "drain", "undrain",
+		"put_job", "remove_job", "deliver_again"}, storage.AuditEvents()...)
 }
 
 func (s auditPages) auditJSON(w http.ResponseWriter, r *http.Request) {

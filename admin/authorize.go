@@ -53,6 +53,7 @@ func (s base) refuseUnauthorized(w http.ResponseWriter, r *http.Request, err err
 	var bad *param.Error
 	switch {
 	case errors.As(err, &denied):
+		s.Guard.Denied(r, denied)
 		s.Refuse(w, r, http.StatusForbidden, denied.Error())
 	case errors.As(err, &bad):
 		s.Refuse(w, r, http.StatusBadRequest, bad.Error())

@@ -116,6 +116,7 @@ func answerAction[T any](s base, w http.ResponseWriter, r *http.Request, d actio
 
 // refusedForm returns the form again, with its input and the error.
 func (s base) refusedForm(r *http.Request, sent url.Values, err error) (form, int) {
+	s.Guard.Denied(r, err)
 	status, refused := refusedActionOf(err)
 	if status == 0 {
 		s.StoreFailed(r.Context(), err)

@@ -65,6 +65,8 @@ type Options struct {
 	Attempts storage.Attempts
 	// SignOuts has a sign-out end sign-ins at all replicas. Nil: at this replica.
 	SignOuts storage.SignOuts
+	// Events writes sign-ins, sign-outs and refusals to the audit log. Nil: they are only logged.
+	Events storage.AuditWriter
 	// Restarts of memcached, for the timeline; may be nil.
 	Restarts storage.Restarts
 

@@ -128,6 +128,49 @@ func TestActionsByTarget(t *testing.T) {
 	}
 }
 
+// TestDeniedRequestsAreAudited checks requests that are refused by their route, by the target in
+// their body, and by a form. Each has one line.
+func TestDeniedRequestsAreAudited(t *testing.T) {
+	o, _ := limitedOptions(t)
+	events := new(accesstest.Events)
+	o.Events = events
+	handler := newServer(t, o).Handler()
+	for _, test := range []struct {
+		what string
+		ask  func() int
+		want string
+	}{
+		{"a route", func() int {
+			return post(handler, "/api/v1/jobs/rollup-sales/trigger", `{}`,
+				roleToken("others")).Code
+		}, `refused job rollup-sales by others (api, token) `},
+		{"a body", func() int {
+			return post(handler, "/api/v1/locks/release",
+				`{"resource": "public/invoices", "token": 1810}`, roleToken("sales")).Code
+		}, `refused resource public/invoices by sales (api, token) `},
+		{"a page", func() int {
+			return accesstest.Ask(handler, http.MethodGet, "/audit", roleToken("metrics")).Code
+		}, `refused everything by metrics (page, token) `},
+		{"a form", func() int {
+			return accesstest.Ask(handler, http.MethodPost, "/jobs/rollup-sales/pause",
+				roleToken("trigger"), accesstest.WithForm(nil)).Code
+		}, `refused job rollup-sales by trigger (page, token) `},
+		{"what is allowed", func() int {
+			if code := post(handler, "/api/v1/jobs/rollup-sales/trigger", `{}`,
+				roleToken("sales")).Code; code != http.StatusOK {
+				return code
+			}
+			return http.StatusForbidden
+		}, ""},
+	} {
+		status, lines := test.ask(), events.Take()
+		if want := test.want != ""; status != http.StatusForbidden || (len(lines) == 1) != want ||
+			want && !strings.HasPrefix(lines[0], test.want) {
+			t.Errorf("%s: got %d and %q, want %q", test.what, status, lines, test.want)
+		}
+	}
+}
+
 // TestLimitedTokens checks expiry and scope.
 func TestLimitedTokens(t *testing.T) {
 	o, _ := limitedOptions(t)

@@ -1,13 +1,16 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/engine"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // ErrNotOpen is the error of a method that needs an open Replica.
@@ -26,15 +29,50 @@ func (r *Replica) Reload(load func() (*configs.Config, error)) error {
 		return fmt.Errorf("reload: %w", ErrNotOpen)
 	}
 	next, err := load()
+	var outcome reloaded
 	if err == nil {
-		err = r.apply(next)
+		outcome, err = r.apply(next)
 	}
 	r.metrics.Reloaded(err)
+	r.auditReload(outcome, err)
 	if err != nil {
 		r.logMistakes(err)
 		return fmt.Errorf("reload: %w", err)
 	}
 	return nil
+}
+
+// auditTimeout bounds the wait for the audit log after a reload.
+const auditTimeout = 2 * time.Second
+
+// auditReload writes a reload to the audit log. Mistakes are counted and not quoted, because they
+// may quote values of the configuration.
+func (r *Replica) auditReload(outcome reloaded, failure error) {
+	name := r.config.Load().Replica.Name
+	event, detail := storage.AuditReload, any(outcome)
+	if failure != nil {
+		mistakes := 1
+		if wrong := (*configs.Errors)(nil); errors.As(failure, &wrong) {
+			mistakes = len(wrong.Problems)
+		}
+		event, detail = storage.AuditReloadRefused, map[string]int{"mistakes": mistakes}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), auditTimeout)
+	defer cancel()
+	by := storage.Action{Actor: "replica " + name, Via: "go", Replica: name}
+	if err := r.store.Events.WriteAudit(ctx, by, event, "replica "+name, detail); err != nil {
+		r.log.Warn().Str("replica", name).Err(err).
+			Msg("the reload can't be written to the audit log")
+	}
+}
+
+// reloaded says what a reload changed: the names of jobs, of each list at most maxReloaded, and
+// keys that need a restart.
+type reloaded struct {
+	Added   []string `json:"added,omitempty"`
+	Changed []string `json:"changed,omitempty"`
+	Removed []string `json:"removed,omitempty"`
+	Restart []string `json:"restart,omitempty"`
 }
 
 // reloadable are the keys that a reload applies. The key of a section includes all keys in it.
@@ -53,10 +91,10 @@ func isReloadable(key string) bool {
 	})
 }
 
-// apply applies the reloadable keys of a configuration and logs the others.
-func (r *Replica) apply(next *configs.Config) error {
+// apply applies the reloadable keys of a configuration, and logs the others.
+func (r *Replica) apply(next *configs.Config) (done reloaded, err error) {
 	if err := next.CheckRead(); err != nil {
-		return err
+		return done, err
 	}
 	before := r.config.Load()
 	restart := slices.DeleteFunc(before.Differences(next), isReloadable)
@@ -69,14 +107,14 @@ func (r *Replica) apply(next *configs.Config) error {
 	access := r.accessOf(now.Admin)
 	if r.page != nil {
 		if err := r.page.CheckAccess(access); err != nil {
-			return err
+			return done, err
 		}
 	}
 	r.config.Store(now) // SetJobs builds the added jobs by it
 	revision, err := r.scheduler.SetJobs(table)
 	if err != nil {
 		r.config.Store(before)
-		return err
+		return done, err
 	}
 	r.operations.SetJobs(table)
 	r.metrics.Expect(table)
@@ -85,11 +123,13 @@ func (r *Replica) apply(next *configs.Config) error {
 	}
 	if r.page != nil {
 		if err := r.page.SetAccess(access); err != nil {
-			return err
+			return done, err
 		}
 	}
 	r.logReload(revision, restart)
-	return nil
+	few := func(names []string) []string { return names[:min(len(names), maxReloaded)] }
+	return reloaded{few(revision.Added), few(revision.Changed), few(revision.Removed),
+		few(restart)}, nil
 }
 
 // merged returns the configuration before, with the reloadable keys of next.

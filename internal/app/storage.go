@@ -18,16 +18,17 @@ type Storage struct {
 	storage.Store
 	Attempts storage.Attempts
 	SignOuts storage.SignOuts
+	Events   storage.AuditWriter
 	Outbox   storage.Outbox
 	Restarts storage.Restarts // nil with SQLite, which does not allow memcached
 	Postgres *postgres.Store  // nil with SQLite
 }
 
 // ofPostgres returns the storage of an open PostgreSQL store.
-func ofPostgres(s *postgres.Store) Storage { return Storage{s, s, s, s, s, s} }
+func ofPostgres(s *postgres.Store) Storage { return Storage{s, s, s, s, s, s, s} }
 
 // OfSQLite returns the storage of an open SQLite file.
-func OfSQLite(s *sqlite.Store) Storage { return Storage{s, s, s, s, nil, nil} }
+func OfSQLite(s *sqlite.Store) Storage { return Storage{s, s, s, s, s, nil, nil} }
 
 // OpenStore opens the configured database. Running says that this process runs jobs: it then
 // migrates the schema, and has the SQLite file for itself.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -22,6 +23,22 @@ func (s *Store) Audit(ctx context.Context, f storage.AuditFilter) ([]storage.Aud
 	}
 	lines, err := pgx.CollectRows(rows, scanAudited)
 	return lines, wrap("read audit log", err)
+}
+
+// WriteAudit writes over the connections of the admin page.
+func (s *Store) WriteAudit(ctx context.Context, by storage.Action, event, target string,
+	detail any) error {
+	what := "write " + event + " to the audit log"
+	if err := by.Check(); err != nil {
+		return wrap(what, err)
+	}
+	encoded, err := encodeOrNull(detail)
+	if err != nil {
+		return wrap(what, err)
+	}
+	_, err = s.views.Exec(ctx, writeAudit, uuid.New(), by.Actor, by.Via, by.Proof, by.Client,
+		by.RequestID, by.Replica, event, target, by.Reason, encoded, "", "", nil)
+	return wrap(what, err)
 }
 
 // auditColumns are the columns of a line, for scanAudited.

@@ -43,6 +43,14 @@ func TestSignOutsConformance(t *testing.T) {
 	})
 }
 
+func TestAuditWriterConformance(t *testing.T) {
+	t.Parallel()
+	jobstest.RunAuditWriter(t, func(t *testing.T) (storage.Store, storage.AuditWriter) {
+		s := newHarness(t)
+		return s.a, s.a
+	})
+}
+
 func TestGrantsConformance(t *testing.T) {
 	t.Parallel()
 	lockingtest.RunGrants(t, newGrantsFixture(t))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -21,6 +22,19 @@ func (s *Store) Audit(ctx context.Context, f storage.AuditFilter) ([]storage.Aud
 		return err
 	})
 	return lines, wrap("read audit log", err)
+}
+
+// WriteAudit adds a line to the audit log.
+func (s *Store) WriteAudit(ctx context.Context, by storage.Action, event, target string,
+	detail any) error {
+	what := "write " + event + " to the audit log"
+	if err := by.Check(); err != nil {
+		return wrap(what, err)
+	}
+	return s.write(ctx, what, func(tx *sql.Tx) error {
+		d := &actionTx{Tx: tx, now: micros(time.Now()), detail: detail}
+		return d.writeDown(ctx, by, event, target, nil)
+	})
 }
 
 // auditColumns are the columns of a line, for scanAudited.

@@ -70,6 +70,13 @@ func TestAttemptsConformance(t *testing.T) {
 	})
 }
 
+func TestAuditWriterConformance(t *testing.T) {
+	jobstest.RunAuditWriter(t, func(t *testing.T) (storage.Store, storage.AuditWriter) {
+		s := open(t)
+		return s, s
+	})
+}
+
 func TestSignOutsConformance(t *testing.T) {
 	jobstest.RunSignOuts(t, func(t *testing.T) (first, second storage.SignOuts) {
 		s := open(t)

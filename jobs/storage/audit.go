@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"context"
 	"encoding/json"
 	"time"
 
@@ -21,9 +22,9 @@ type Audited struct {
 	RequestID string `json:"request_id,omitempty"`
 	Replica   string `json:"replica,omitempty"`
 	// "pause", "resume", "trigger", "cancel", "release", "drain", "undrain", "put_job",
-	// "remove_job", "deliver_again"
+	// "remove_job", "deliver_again", or an event, such as AuditSignIn
 	Action string `json:"action"`
-	// "job rollup", "run …", "table public/orders", "replica a"
+	// "job rollup", "run …", "table public/orders", "replica a", "page"
 	Target string          `json:"target"`
 	Reason string          `json:"reason,omitempty"`
 	Detail json.RawMessage `json:"detail,omitempty"` // further facts, by action
@@ -41,4 +42,27 @@ type AuditFilter struct {
 	Before, After *RunCursor
 	OldestFirst   bool
 	Limit         int // 1 to MaxBatch; 0 means 100
+}
+
+// Events in the audit log: they are no actions and change nothing in the cluster.
+const (
+	AuditSignIn        = "sign_in"
+	AuditSignInRefused = "sign_in_refused" // a wrong password, token or answer of a provider
+	AuditSignOut       = "sign_out"
+	AuditRefused       = "refused" // a permission was missing
+	AuditReload        = "reload"
+	AuditReloadRefused = "reload_refused" // a mistake in the configuration
+)
+
+// AuditEvents returns the events.
+func AuditEvents() []string {
+	return []string{AuditSignIn, AuditSignInRefused, AuditSignOut, AuditRefused, AuditReload,
+		AuditReloadRefused}
+}
+
+// AuditWriter adds events to the audit log. Methods may be called concurrently.
+type AuditWriter interface {
+	// WriteAudit adds a line. Detail is encoded as JSON; nil means none. The key of the Action must
+	// be empty.
+	WriteAudit(ctx context.Context, by Action, event, target string, detail any) error
 }

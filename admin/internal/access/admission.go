@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // Level is the proof of identity that a route requires.
@@ -67,6 +69,7 @@ func (g *Guard) identified(who Level, next http.HandlerFunc) http.Handler {
 		case errors.As(err, &refused):
 			g.refusals.warn().Stringer("client", clientOf(r, g.rules().proxy)).Err(refused).
 				Str("request_id", SourceOf(r).RequestID).Msg("admin request was refused")
+			g.events.refusal(r, identity, storage.AuditSignInRefused, pageTarget, refused)
 			if refused.left > 0 {
 				retryAfter(w, refused.left)
 			}

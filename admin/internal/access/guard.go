@@ -31,12 +31,16 @@ type Guard struct {
 	pages       Pages
 	log         zerolog.Logger
 	refusals    *refusalLog
+	events      *eventLog
 }
 
 // Shared is what all replicas know of sign-ins.
 type Shared struct {
 	Attempts storage.Attempts // counts failed sign-ins; nil: the guard counts its own
 	SignOuts storage.SignOuts // nil: a sign-out is valid for this replica
+	// Events has the audit log, for events of Replica; nil: they are only logged.
+	Events  storage.AuditWriter
+	Replica string
 }
 
 // NewGuard expects a policy that Policy.Check accepted.
@@ -44,7 +48,8 @@ func NewGuard(p Policy, shared Shared, pages Pages, log zerolog.Logger) (*Guard,
 	g := &Guard{pages: pages, log: log, refusals: &refusalLog{log: log},
 		throttle: &throttle{own: newAttemptCounts(), tokens: newAttemptCounts(),
 			shared: shared.Attempts, log: log},
-		generations: newGenerations(shared.SignOuts, log)}
+		generations: newGenerations(shared.SignOuts, log),
+		events:      newEventLog(shared.Events, shared.Replica, log)}
 	return g, g.Set(p)
 }
 

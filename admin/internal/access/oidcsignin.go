@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin/internal/oidc"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // StartOIDC sends the browser to the provider. The values that prove the answer are in a cookie of
@@ -73,6 +74,8 @@ func (s SignIn) FinishOIDC(w http.ResponseWriter, r *http.Request) {
 			s.guard.log.Info().Str("user", signIn.Email).Str("role", string(role)).
 				Stringer("client", clientOf(r, accounts.proxy)).Str("by", string(ByOIDC)).
 				Str("request_id", SourceOf(r).RequestID).Msg("signed in to the admin page")
+			s.guard.events.success(r, Identity{Name: signIn.Email, By: ByOIDC},
+				storage.AuditSignIn)
 			s.guard.SetCookie(w, r, oidcSuffix, sealed, signInLifetime)
 			http.Redirect(w, r, next, http.StatusSeeOther)
 			return
@@ -119,6 +122,7 @@ func (s SignIn) refuseOIDC(w http.ResponseWriter, r *http.Request, status int, n
 	s.guard.refusals.warn().Err(err).Int("status", status).
 		Stringer("client", clientOf(r, s.guard.rules().proxy)).
 		Str("request_id", SourceOf(r).RequestID).Msg("admin sign-in by OpenID Connect was refused")
+	s.guard.events.refusal(r, Identity{By: ByOIDC}, storage.AuditSignInRefused, pageTarget, err)
 	form := SignInForm{Next: next}
 	var unavailable *oidc.UnavailableError
 	var throttled *throttledError

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // signInTimeout bounds the wait for a turn to check a password.
@@ -91,6 +92,7 @@ func (s SignIn) Submit(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		s.guard.log.Info().Str("user", name).Stringer("client", client).
 			Str("request_id", SourceOf(r).RequestID).Msg("signed in to the admin page")
+		s.guard.events.success(r, Identity{Name: name, By: ByPassword}, storage.AuditSignIn)
 		generation := s.guard.generations.of(r.Context(), name, 0)
 		s.guard.SetCookie(w, r, "", rules.accounts.signSignIn(name, generation,
 			time.Now().Add(signInLifetime)), signInLifetime)
@@ -102,6 +104,8 @@ func (s SignIn) Submit(w http.ResponseWriter, r *http.Request) {
 	s.guard.refusals.warn().Str("user", s.knownName(name)).Stringer("client", client).
 		Int("status", status).Str("request_id", SourceOf(r).RequestID).
 		Msg("admin sign-in was refused")
+	s.guard.events.refusal(r, Identity{Name: s.knownName(name), By: ByPassword},
+		storage.AuditSignInRefused, pageTarget, err)
 	s.show(w, r, status, form)
 }
 
@@ -137,7 +141,7 @@ func (s SignIn) knownName(name string) string {
 	if _, known := s.guard.rules().accounts.users[name]; known {
 		return name
 	}
-	return "(unknown)"
+	return unknownName
 }
 
 // withoutTLS reports whether the browser uses plain HTTP to reach a name beyond loopback. Behind a
@@ -161,6 +165,7 @@ func (s SignIn) SignOut(w http.ResponseWriter, r *http.Request) {
 		recorded := s.guard.generations.end(r.Context(), sender.Name)
 		s.guard.log.Info().Str("user", sender.Name).Bool("recorded", recorded).
 			Str("request_id", SourceOf(r).RequestID).Msg("signed out of the admin page")
+		s.guard.events.success(r, sender, storage.AuditSignOut)
 	}
 	http.Redirect(w, r, leadTo, http.StatusSeeOther)
 }

@@ -98,7 +98,12 @@ func Action(action string) string {
 		"pause": "paused", "resume": "resumed", "trigger": "triggered", "cancel": "cancelled",
 		"release": "released", "drain": "drained",
 		"undrain": "ended the drain of", "put_job": "added or changed", "remove_job": "removed",
-		"deliver_again": "had delivered again",
+		"deliver_again":     "had delivered again",
+		storage.AuditSignIn: "signed in to the", storage.AuditSignOut: "signed out of the",
+		storage.AuditSignInRefused: "was not admitted to the",
+		storage.AuditRefused:       "had no permission on",
+		storage.AuditReload:        "reloaded the configuration of",
+		storage.AuditReloadRefused: "refused to reload the configuration of",
 	}
 	if text, ok := words[action]; ok {
 		return text

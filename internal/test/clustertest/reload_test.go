@@ -72,6 +72,12 @@ func TestReload(t *testing.T) {
 	c.expectLine(p, "changed keys need a restart", `"workers"`)
 	c.awaitMetric(p, "holdfast_config_reload_success", 1)
 	reloaded := askOne[time.Time](c, "SELECT clock_timestamp()")
+	if got, want := askOne[string](c, `SELECT string_agg(action || ' ' || target || ' ' ||
+		detail::text, ', ' ORDER BY at) FROM holdfast.audit WHERE action LIKE 'reload%'`),
+		`reload_refused replica a {"mistakes": 1}, reload replica a {"added": ["coming"], `+
+			`"changed": ["steady"], "removed": ["leaving"], "restart": ["workers"]}`; got != want {
+		t.Errorf("audit log: got %s, want %s", got, want)
+	}
 	c.awaitRuns(3, "job = 'coming' AND state = 'succeeded'")
 	c.awaitRuns(3, "job = 'steady' AND state = 'succeeded' AND scheduled_at > $1", reloaded)
 	until := askOne[time.Time](c, "SELECT clock_timestamp()")
