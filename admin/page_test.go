@@ -119,6 +119,22 @@ func TestWaitTrees(t *testing.T) {
 	}
 }
 
+// TestWaitTreeOfAReleasedLock has a holder that has released its lock since its waiters asked. The
+// list of held locks on the same page says that it is free.
+func TestWaitTreeOfAReleasedLock(t *testing.T) {
+	const holds, had = ">holds <bdi>public/orders</bdi>", "was last seen with <bdi>public/orders</bdi>"
+	opts := contention()
+	if body := get(t, newServer(t, opts).Handler(), "/").Body.String(); !strings.Contains(body,
+		holds) || strings.Contains(body, had) {
+		t.Errorf("a held lock: got no %q, or %q", holds, had)
+	}
+	opts.Store.(*history).locks = nil
+	if body := get(t, newServer(t, opts).Handler(), "/").Body.String(); !strings.Contains(body,
+		had) || strings.Contains(body, holds) {
+		t.Errorf("a released lock: got no %q, or %q", had, holds)
+	}
+}
+
 // TestFailingJobsAreGroupedByError holds that one cause is one entry.
 func TestFailingJobsAreGroupedByError(t *testing.T) {
 	o, _ := clusterPages{newServer(t, troubledNight()).base()}.overview(t.Context(), nil)

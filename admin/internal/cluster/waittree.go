@@ -16,11 +16,13 @@ const maxHops = 12
 // a tree without a holder have no known blocker.
 type WaitTree struct {
 	Holder   locking.Owner
-	Resource string      // that the holder has; "" if it is unknown
-	Lock     *locks.Lock // the holder's lock on it, if it is known
-	Runs     int         // waiting runs in the whole tree
-	Since    time.Time   // of the oldest wait
-	Waiters  []*Waiter   // oldest first
+	Resource string // that the holder had when a waiter asked last; "" if it is unknown
+	// Lock is the holder's lock on it. Nil: it has been released, and the waiters ask again soon,
+	// or it is only an advisory lock.
+	Lock    *locks.Lock
+	Runs    int       // waiting runs in the whole tree
+	Since   time.Time // of the oldest wait
+	Waiters []*Waiter // oldest first
 }
 
 // Waiter is a waiting run with the runs that wait for it.
