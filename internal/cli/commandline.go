@@ -40,7 +40,8 @@ func Execute(
 		c.pausesCommand(), c.auditCommand(), c.explainCommand(),
 		c.triggerCommand(), c.pauseCommand(), c.resumeCommand(), c.cancelCommand(),
 		c.releaseCommand(), c.drainCommand(), c.undrainCommand(),
-		c.addCommand(), c.removeCommand(), c.hashPasswordCommand(), c.versionCommand(),
+		c.addCommand(), c.removeCommand(), c.importCommand(), c.hashPasswordCommand(),
+		c.versionCommand(),
 	)
 	root.SetArgs(args)
 	root.SetOut(out)

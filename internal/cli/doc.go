@@ -4,7 +4,7 @@
 // There are three kinds of commands:
 //
 //   - run and demo run replicas of package app in this process.
-//   - validate, next, hash-password and version need no database. They read at most the
+//   - validate, next, import, hash-password and version need no database. They read at most the
 //     configuration.
 //   - All others open the configured store beside the replicas, read or write it once, and end.
 //     Commands that change something perform an action of [jobs.Operations]. The store writes

@@ -1,0 +1,188 @@
+package crontab
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+	_ "time/tzdata" // the crontabs name zones
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-dev/holdfast/configs"
+)
+
+func read(t *testing.T, text string, options Options) Table {
+	t.Helper()
+	table, err := Read(strings.NewReader(text), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+func written(t *testing.T, table Table) string {
+	t.Helper()
+	var b strings.Builder
+	if err := table.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// config parses the output as a configuration.
+func config(t *testing.T, text string) *configs.Config {
+	t.Helper()
+	c, err := configs.Parse("jobs.yaml", []byte("database: {url: 'sqlite://x.db'}\n"+text))
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	return c
+}
+
+const example = `# m h dom mon dow command
+SHELL=/bin/bash
+PATH = "/usr/local/bin:/usr/bin"
+MAILTO=ops@example.com
+CRON_TZ=Europe/Berlin
+
+# Sums of the last minutes
+*/5 * * * *  flock -n /run/rollup.lock psql -f /srv/rollup.sql
+30	2 * * 7   cd /srv && ./backup.sh --full > "/var/log/backup ${HOST}.log" 2>&1
+@daily nice -n 10 /usr/bin/backup.sh --key=50\%
+@reboot /srv/start
+61 * * * * date
+`
+
+func TestCrontabBecomesJobs(t *testing.T) {
+	table := read(t, example, Options{})
+	got := written(t, table)
+	want := `jobs:
+  - name: psql # line 8
+    description: "Sums of the last minutes"
+    schedule: "*/5 * * * *"
+    timezone: "Europe/Berlin"
+    handler: command
+    # tables: []  # the tables that it writes
+    params:
+      command: ["/bin/bash", "-c", "flock -n /run/rollup.lock psql -f /srv/rollup.sql"]
+      env:
+        "PATH": "/usr/local/bin:/usr/bin"
+  - name: backup # line 9
+    schedule: "30 2 * * 7"
+    timezone: "Europe/Berlin"
+    handler: command
+    # tables: []  # the tables that it writes
+    params:
+      command: ["/bin/bash", "-c", "cd /srv && ./backup.sh --full > \"/var/log/backup $${HOST}.log\" 2>&1"]
+      env:
+        "PATH": "/usr/local/bin:/usr/bin"
+  - name: backup-2 # line 10
+    schedule: "@daily"
+    timezone: "Europe/Berlin"
+    handler: command
+    # tables: []  # the tables that it writes
+    params:
+      command: ["/bin/bash", "-c", "nice -n 10 /usr/bin/backup.sh --key=50%"]
+      env:
+        "PATH": "/usr/local/bin:/usr/bin"
+  # line 11 has no job: @reboot /srv/start
+  # line 12 has no job: 61 * * * * date
+`
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("output (-want +got):\n%s", diff)
+	}
+	c := config(t, got)
+	if len(c.Jobs) != 3 {
+		t.Fatalf("got %d jobs, want 3", len(c.Jobs))
+	}
+	warned := ""
+	for _, w := range table.Warnings {
+		warned += w.String() + "\n"
+	}
+	for _, part := range []string{"line 4: Holdfast sends no mails", "line 8: flock excludes",
+		"line 8: cron starts commands in the home directory", "line 11: @reboot",
+		`line 12: schedule "61 * * * *"`} {
+		if strings.Count(warned, part) != 1 {
+			t.Errorf("warnings have %q %d times, want once:\n%s", part,
+				strings.Count(warned, part), warned)
+		}
+	}
+}
+
+// The scripts are run: a shell must give the command the same input as cron.
+func TestPercentSignsAreInput(t *testing.T) {
+	for line, want := range map[string]string{
+		`* * * * * cat%one%two\%%`:              "one\ntwo%\n\n",
+		`* * * * * cat; echo after%in`:          "in\nafter\n",
+		`* * * * * cat%END%$HOME`:               "END\n$HOME\n",
+		`* * * * * echo 100\% | tr 0 1`:         "111%\n",
+		`* * * * * read a; read b; echo $b%x%y`: "y\n",
+	} {
+		table := read(t, line, Options{})
+		if len(table.Entries) != 1 {
+			t.Fatalf("%s: %+v", line, table)
+		}
+		words := table.Entries[0].Command
+		out, err := exec.CommandContext(t.Context(), words[0], words[1:]...).Output()
+		if err != nil || string(out) != want {
+			t.Errorf("%s: got %q, %v, want %q", line, out, err, want)
+		}
+	}
+}
+
+func TestSystemCrontab(t *testing.T) {
+	table := read(t, "HOME=/var/lib\n17 * * * * root run-parts /etc/cron.hourly\n5 4 * * * root\n",
+		Options{System: true, Timezone: "UTC"})
+	if len(table.Entries) != 1 || len(table.Skipped) != 1 {
+		t.Fatalf("got %+v", table)
+	}
+	e := table.Entries[0]
+	if e.User != "root" || e.Name != "run-parts" || e.Dir != "/var/lib" || e.Timezone != "UTC" ||
+		e.Command[2] != "run-parts /etc/cron.hourly" {
+		t.Errorf("got %+v", e)
+	}
+	config(t, written(t, table))
+}
+
+func TestNamesOfJobs(t *testing.T) {
+	for command, want := range map[string]string{
+		"/usr/local/bin/rollup.sh --all":             "rollup",
+		"cd /srv/app && bundle exec rake x":          "bundle",
+		"A=1 B=2 nice -n 5 ionice -c 3 python3 a.py": "python3",
+		"flock -n /run/l -c 'psql -f a.sql'":         "psql",
+		"flock -w 5 /run/l timeout 30 curl x":        "curl",
+		"test -x /x && /x/y.z":                       "y",
+		"[ -d /x ] || mkdir /x":                      "mkdir",
+		"( sleep 1; date )":                          "sleep",
+		"'/opt/Größe 1/x'":                           "gr-e",
+		"$RUN":                                       "run",
+		">x":                                         "x",
+		":":                                          "line-1",
+		strings.Repeat("a", 100):                     strings.Repeat("a", maxName),
+	} {
+		table := read(t, "* * * * * "+command+"\n", Options{})
+		if len(table.Entries) != 1 || table.Entries[0].Name != want {
+			t.Errorf("%s: got %+v, want the name %s", command, table.Entries, want)
+		}
+	}
+}
+
+// FuzzCrontab checks that each line is a job, a setting or a skipped line, and that the output is
+// a valid configuration.
+func FuzzCrontab(f *testing.F) {
+	for _, text := range []string{example, "* * * * * a%b%c", "A='b\"\n* * * * * \"${x:-\x00}\"",
+		"@hourly x\r\n\t# y\n", "PATH=\n*/7 * * jan mon \\%"} {
+		f.Add(text, false)
+		f.Add(text, true)
+	}
+	f.Fuzz(func(t *testing.T, text string, system bool) {
+		table, err := Read(strings.NewReader(text), Options{System: system})
+		if err != nil {
+			return
+		}
+		c := config(t, written(t, table))
+		if len(c.Jobs) != len(table.Entries) {
+			t.Errorf("got %d jobs for %d entries", len(c.Jobs), len(table.Entries))
+		}
+	})
+}
