@@ -42,6 +42,15 @@ func Lasted(r storage.Record) string {
 	return words.Took(length)
 }
 
+// StartDelay returns how long after its scheduled time a run started, or "" for a run that did not
+// start or that somebody triggered.
+func StartDelay(r storage.Record) string {
+	if r.Key != "" || r.StartedAt == nil {
+		return ""
+	}
+	return words.Took(r.StartedAt.Sub(r.ScheduledAt))
+}
+
 // OlderFirst orders runs by the time since when they are in their state.
 func OlderFirst(a, b storage.Record) int {
 	return cmp.Or(Since(a).Compare(Since(b)), cmp.Compare(a.ID.String(), b.ID.String()))

@@ -1,0 +1,25 @@
+package words
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+)
+
+func TestFacts(t *testing.T) {
+	for text, want := range map[string][]Fact{
+		``: nil,
+		`{"token": 9007199254740993, "run": "0195", "wait": true, "params": null}`: {
+			{"params", "none"}, {"run", "0195"}, {"token", "9007199254740993"}, {"wait", "yes"}},
+		`{"spec": {"handler": "sql", "tables": ["a", "b"], "retry": {"max_attempts": 3}}}`: {
+			{"spec handler", "sql"}, {"spec retry max attempts", "3"}, {"spec tables", "a, b"}},
+		`{"locks": [{"a": 1}], "none": [], "empty": {}}`: {
+			{"empty", "{}"}, {"locks", `[{"a":1}]`}, {"none", ""}},
+		`"redacted"`: {{"", "redacted"}},
+		`{`:          {{"", "{"}},
+	} {
+		if got := Facts(json.RawMessage(text)); !slices.Equal(got, want) {
+			t.Errorf("Facts(%s) is %q, want %q", text, got, want)
+		}
+	}
+}
