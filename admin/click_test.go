@@ -85,10 +85,10 @@ func TestActionsByClicking(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				follow(t, window, `form.act button`)
+				follow(t, window, `main form[method=post] button`)
 				at := evaluate[string](t, window, `location.pathname + location.search`)
 				message := evaluate[string](t, window,
-					`(document.querySelector(".flash") || document.querySelector("main")).innerText`)
+					`(document.querySelector(".told") || document.querySelector("main")).innerText`)
 				if !strings.HasPrefix(at, action.leads) || !strings.Contains(message, action.message) {
 					t.Errorf("%s of %s leads to %s: %s", action.link, action.from, at, message)
 				}

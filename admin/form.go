@@ -46,8 +46,9 @@ type form struct {
 	Key       string
 	Fields    []field
 	Button    string
-	Bad       bool // the action is destructive
-	Back      string
+	Bad       bool   // the action is destructive
+	Back      string // address of the link that leaves the form
+	Keep      string // its text, if Back is not enough
 	Idle      bool   // there is nothing to do
 	Outdated  bool   // the input was written for another version than the current one
 	Verdict   string // of a failed action: whether it was done

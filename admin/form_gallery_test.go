@@ -148,7 +148,7 @@ func formStates() []galleryState {
 		{name: "cancel-hostile", options: acted(hostile()), path: param.RunPath(id(1)) + "/cancel",
 			has: []string{"&lt;script&gt;"}},
 		{name: "release", options: acted(contention()), path: locks.ReleasePath("public/orders", 1810),
-			has: []string{"with the token 1810", "can commit nothing more", "and is not recovered",
+			has: []string{"<dt>Token</dt><dd>1810</dd>", "can commit nothing more", "and is not recovered",
 				"3 runs wait"}},
 		{name: "release-shared", options: acted(contention()),
 			path: locks.ReleasePath("slot:vendor-api", 1811), has: []string{"slot of 5"}},
@@ -242,7 +242,7 @@ func TestNoticeIsShownAfterAnAction(t *testing.T) {
 			func(r *http.Request) {
 				r.AddCookie(&http.Cookie{Name: "holdfast-notice", Value: forged})
 			})
-		if reply.Code != http.StatusOK || strings.Contains(reply.Body.String(), `class="flash"`) {
+		if reply.Code != http.StatusOK || strings.Contains(reply.Body.String(), `class="told"`) {
 			t.Errorf("%q: %d", forged, reply.Code)
 		}
 	}

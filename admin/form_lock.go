@@ -43,7 +43,7 @@ func (s lockPages) releasePage(w http.ResponseWriter, r *http.Request) {
 			return s.reader.lock.ReleaseView(ctx, *resource, token)
 		},
 		form: func(f *form, known *locks.ReleaseView) {
-			f.Button, f.Bad, f.Back = "Release lock", true, "/locks"
+			f.Button, f.Bad, f.Back, f.Keep = "Release lock", true, "/locks", "Keep lock"
 			shown := f.typed("token", fmt.Sprint(token))
 			if known != nil {
 				f.Idle = f.Idle || known.Lock == nil

@@ -36,7 +36,7 @@ func (s runPages) cancelPage(w http.ResponseWriter, r *http.Request) {
 			return s.reader.cancelView(ctx, id)
 		},
 		form: func(f *form, known *cancelView) {
-			f.Button, f.Bad, f.Back = "Cancel run", true, param.RunPath(id)
+			f.Button, f.Bad, f.Back, f.Keep = "Cancel run", true, param.RunPath(id), "Keep run"
 			f.Idle = f.Idle || known != nil && known.State.Final()
 		},
 		do: func(ctx context.Context, a storage.Action, _ url.Values) (outcome, error) {

@@ -87,6 +87,7 @@ type jobsView struct {
 	Groups []storage.Group
 	Pager  param.Pager
 	Filter jobFields
+	Chips  []jobLink
 }
 
 // jobFields are the submitted fields of the filter.
@@ -94,9 +95,6 @@ type jobFields struct{ Text, Group, State, Source, Paused string }
 
 // Any reports whether a filter is set.
 func (f jobFields) Any() bool { return f != jobFields{} }
-
-// AllStates lists the states for the form.
-func (jobFields) AllStates() []jobs.State { return jobs.States() }
 
 func (s jobPages) jobsPage(w http.ResponseWriter, r *http.Request) {
 	p, err := param.Read(r, append(jobParams(), "refresh")...)
@@ -114,6 +112,7 @@ func (s jobPages) jobsPage(w http.ResponseWriter, r *http.Request) {
 		Load: func(ctx context.Context, snap cluster.Snapshot) (v jobsView, err error) {
 			v.Filter = jobFields{filter.Text, filter.Group, string(filter.State),
 				string(filter.Source), p.Get("paused")}
+			v.Chips = stateChips(p, v.Filter)
 			if v.Groups, err = s.reader.Store.Groups(ctx); err != nil {
 				return v, fmt.Errorf("groups: %w", err)
 			}

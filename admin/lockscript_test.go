@@ -80,7 +80,7 @@ func TestTimelinePrints(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, want := range map[string]string{
-		`getComputedStyle(document.querySelector(".windows")).display`:                    "none",
+		`getComputedStyle(document.querySelector(".tools")).display`:                      "none",
 		`getComputedStyle(document.querySelector(".timeline")).overflow`:                  "visible",
 		`String(document.querySelector(".chart .bar").getBoundingClientRect().width > 0)`: "true",
 	} {

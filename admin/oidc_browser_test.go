@@ -77,7 +77,7 @@ func TestOIDCInABrowser(t *testing.T) {
 	}
 	click("a.button")
 	browsertest.Until(t, window, `location.pathname == "/jobs" &&
-		document.querySelector(".account bdi")?.textContent == "olga@example.com"`)
-	click(".account button")
+		document.querySelector(".menu bdi")?.textContent == "olga@example.com"`)
+	click("form[action='/logout'] button")
 	browsertest.Until(t, window, `document.body?.textContent.includes("signed out at the provider")`)
 }

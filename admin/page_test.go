@@ -203,44 +203,45 @@ func TestBlockedBelowSchemaLock(t *testing.T) {
 	}
 }
 
-// TestContrast holds the stylesheet's colours to WCAG AA: 4.5 to 1 for text.
+// TestContrast holds the stylesheet's colours to WCAG AA: 4.5 to 1 for text, 3 to 1 for marks and
+// the borders of controls.
 func TestContrast(t *testing.T) {
 	css := string(newServer(t, calm()).site.Templates.Assets.ByName["holdfast.css"].Body)
-	light, dark, found := strings.Cut(css, "prefers-color-scheme: dark")
-	if !found {
-		t.Fatal("dark colours: got none, want some")
+	const text, shape = 4.5, 3
+	least := map[[2]string]float64{{"text", "plain-ground"}: text, {"muted", "plain-ground"}: text,
+		{"text", "warn-ground"}: text, {"text", "bad-ground"}: text, {"on-link", "link"}: text,
+		{"on-link", "bad"}: text, {"good-mark", "good-soft"}: shape}
+	for _, state := range []string{"good", "warn", "bad", "active", "wait"} {
+		least[[2]string{state, state + "-ground"}] = text
+		least[[2]string{state + "-mark", "surface"}] = shape
 	}
-	pairs := [][2]string{
-		{"good", "good-ground"}, {"warn", "warn-ground"}, {"bad", "bad-ground"},
-		{"text", "plain-ground"},
-		{"text", "warn-ground"}, {"text", "bad-ground"},
+	for _, ground := range []string{"surface", "ground", "sunken"} {
+		for _, colour := range []string{"text", "muted", "link", "warn", "bad"} {
+			least[[2]string{colour, ground}] = text
+		}
+		least[[2]string{"line-strong", ground}] = shape
 	}
-	for _, colour := range []string{"text", "muted", "link", "warn", "bad"} {
-		pairs = append(pairs, [2]string{colour, "surface"}, [2]string{colour, "ground"})
-	}
-	for name, part := range map[string]string{"light": light, "dark": dark} {
-		for _, pair := range pairs {
-			a, b := luminance(t, part, pair[0]), luminance(t, part, pair[1])
-			if ratio := (max(a, b) + 0.05) / (min(a, b) + 0.05); ratio < 4.5 {
-				t.Errorf("%s: %s on %s has %.2f to 1", name, pair[0], pair[1], ratio)
+	for scheme, name := range []string{"light", "dark"} {
+		for pair, want := range least {
+			a, b := luminance(t, css, pair[0], scheme), luminance(t, css, pair[1], scheme)
+			if ratio := (max(a, b) + 0.05) / (min(a, b) + 0.05); ratio < want {
+				t.Errorf("%s: %s on %s has %.2f to 1, want %.1f", name, pair[0], pair[1], ratio,
+					want)
 			}
 		}
 	}
 }
 
-// luminance is WCAG's relative luminance of a colour variable.
-func luminance(t *testing.T, css, name string) float64 {
+// luminance is WCAG's relative luminance of a colour variable. The scheme is 0 for light and 1 for
+// dark.
+func luminance(t *testing.T, css, name string, scheme int) float64 {
 	t.Helper()
-	match := regexp.MustCompile(`--` + name + `: #([0-9a-f]{6}|[0-9a-f]{3});`).
+	match := regexp.MustCompile(`--` + name + `: light-dark\(#([0-9a-f]{6}), #([0-9a-f]{6})\);`).
 		FindStringSubmatch(css)
 	if match == nil {
 		t.Fatalf("no colour %s", name)
 	}
-	digits := match[1]
-	if len(digits) == 3 {
-		digits = fmt.Sprintf("%c%c%c%c%c%c", digits[0], digits[0], digits[1], digits[1], digits[2],
-			digits[2])
-	}
+	digits := match[1+scheme]
 	var channels [3]float64
 	for i := range channels {
 		value, err := strconv.ParseUint(digits[2*i:2*i+2], 16, 8)

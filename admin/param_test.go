@@ -115,7 +115,7 @@ func TestPagesForwardAndBackward(t *testing.T) {
 	t.Parallel()
 	for path, of := range map[string]string{
 		"/jobs?limit=70&group=region-03": `href="(/jobs/[^"]*)"`,
-		"/runs?limit=150":                `<td role="cell" data-label="Scheduled" class="run"><a href="([^"]*)"`,
+		"/runs?limit=150":                `<th role="rowheader" scope="row" class="whole"><a href="([^"]*)"`,
 	} {
 		o := tenThousand()
 		h := o.Store.(*history)

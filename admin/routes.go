@@ -51,6 +51,7 @@ func (s *Server) routes() []route {
 		{"GET", access.StartPath, need{who: access.ForAnybody}, signIn.StartOIDC},
 		{"GET", access.CallbackPath, need{who: access.ForAnybody}, signIn.FinishOIDC},
 		{"GET", access.SignedOutPath, need{who: access.ForAnybody}, signIn.SignedOut},
+		{"POST", "/theme", need{who: access.ForIdentities}, s.site.SetTheme},
 		{"POST", "/logout", need{who: access.ForIdentities}, signIn.SignOut},
 		{"GET", "/{$}", may(permission.View, nil), cluster.overviewPage},
 		{"GET", "/locks", may(permission.View, nil), lock.locksPage},

@@ -121,7 +121,7 @@ func TestAnonymousRequestsAreRefused(t *testing.T) {
 			checkTurnedAway(t, name, r, reply)
 		}
 		if r.method != http.MethodGet && !r.acts() && r.path != "/login" &&
-			r.path != "/logout" {
+			r.path != "/logout" && r.path != "/theme" {
 			t.Errorf("%s is no GET, and not for operators", name)
 		}
 		// what they have asked for

@@ -61,6 +61,14 @@ type runsView struct {
 	Runs   []storage.Record
 	Pager  param.Pager
 	Filter runFields
+	Spans  []runLink
+	Tabs   []runLink
+	Chips  []chip
+}
+
+// OtherTimes reports whether the list has a range of time without a link.
+func (v *runsView) OtherTimes() bool {
+	return !slices.ContainsFunc(v.Spans, func(l runLink) bool { return l.Here })
 }
 
 // runFields are the submitted fields of the filter.
@@ -74,12 +82,6 @@ func (f runFields) Any() bool {
 	return f.Job+f.Reason+f.Replica+f.Resource+f.From+f.Until != "" || len(f.States) > 0
 }
 
-// Has reports whether the filter includes a state.
-func (f runFields) Has(state jobs.State) bool { return slices.Contains(f.States, string(state)) }
-
-// AllStates lists the states for the form.
-func (runFields) AllStates() []jobs.State { return jobs.States() }
-
 // AllReasons lists the reasons for the form.
 func (runFields) AllReasons() []jobs.Reason { return reasons.All() }
 
@@ -92,12 +94,15 @@ func (s runPages) runsPage(w http.ResponseWriter, r *http.Request) {
 	pages.Show(s.Site, w, r, pages.Page[runsView]{
 		Template: "runs.html", Section: "/runs", Title: "Runs", Live: true, Fields: true,
 		Topics: []storage.Topic{storage.TopicRuns},
-		Load: func(ctx context.Context, _ cluster.Snapshot) (v runsView, err error) {
+		Load: func(ctx context.Context, snap cluster.Snapshot) (v runsView, err error) {
 			filter, err := s.reader.runFilter(ctx, p, pageRuns)
 			if err != nil {
 				return v, err
 			}
 			v.Filter = newRunFields(p, filter)
+			v.Spans = timeSpans(p, snap.Now, filter.From, filter.Until)
+			v.Tabs = stateTabs(p, v.Filter.States)
+			v.Chips = filterChips(p, v.Filter, v.Tabs)
 			limit := filter.Limit
 			// one extra row shows whether there is another page
 			filter.Limit = min(limit+1, storage.MaxBatch)

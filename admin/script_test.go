@@ -53,14 +53,14 @@ func TestTimesAreInTheTimeZoneOfTheViewer(t *testing.T) {
 	title := func(selector string) string {
 		return evaluate[string](t, window, `document.querySelector('`+selector+`').title`)
 	}
-	if got := text(".from time"); got != "12:12:15" {
+	if got := text(".fresh time"); got != "12:12:15" {
 		t.Errorf("the store's time reads %q, want Tokyo's", got)
 	}
-	if got, want := title(".from time"),
+	if got, want := title(".fresh time"),
 		"2026-03-14 12:12:15 +09:00 (2026-03-14 03:12:15 UTC)"; got != want {
 		t.Errorf("on hover it reads %q, want %q", got, want)
 	}
-	if got, want := title(".summary time:nth-of-type(2)"),
+	if got, want := title(".lead time:nth-of-type(2)"),
 		"since 2026-03-14 11:30:08 +09:00 (2026-03-14 02:30:08 UTC)"; got != want {
 		t.Errorf("since when reads %q, want %q", got, want)
 	}
@@ -68,7 +68,7 @@ func TestTimesAreInTheTimeZoneOfTheViewer(t *testing.T) {
 		t.Errorf("the page says %q", got)
 	}
 	visit(t, window, screens()[2], site+"/runs")
-	last := `[...document.querySelectorAll(".runs .run time")].at(-1).textContent`
+	last := `[...document.querySelectorAll(".runs .whole time")].at(-1).textContent`
 	if got := evaluate[string](t, window, last); got != "2026-03-13 10:12:15" {
 		t.Errorf("the day before reads %q", got)
 	}
@@ -101,7 +101,7 @@ func TestTimesAreFilledInByTheViewersClock(t *testing.T) {
 	if got := evaluate[string](t, window, `document.getElementById("from").value`); got != "2026-03-14T05:00" {
 		t.Errorf("the field reads %q, want Tokyo's time", got)
 	}
-	if err := chromedp.Do(window, chromedp.Click(`.filter button`)); err != nil {
+	if err := chromedp.Do(window, chromedp.Click(`.tools > button`)); err != nil {
 		t.Fatal(err)
 	}
 	until(t, window,

@@ -88,7 +88,7 @@ func (g *Guard) identified(who Level, next http.HandlerFunc) http.Handler {
 func (g *Guard) requireSignIn(w http.ResponseWriter, r *http.Request) {
 	reading := r.Method == http.MethodGet || r.Method == http.MethodHead
 	if reading && !ForMachines(r) {
-		http.Redirect(w, r, "/login?next="+url.QueryEscape(localPath(r.URL.RequestURI())),
+		http.Redirect(w, r, "/login?next="+url.QueryEscape(LocalPath(r.URL.RequestURI())),
 			http.StatusSeeOther)
 		return
 	}

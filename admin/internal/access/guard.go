@@ -19,7 +19,7 @@ type Pages interface {
 	// Refuse answers with an error.
 	Refuse(w http.ResponseWriter, r *http.Request, status int, text string)
 	// SignIn answers with the form to sign in.
-	SignIn(w http.ResponseWriter, status int, form SignInForm)
+	SignIn(w http.ResponseWriter, r *http.Request, status int, form SignInForm)
 }
 
 // Guard identifies the senders of requests and admits those that the policy allows. It is safe for

@@ -41,7 +41,7 @@ func (texts) Refuse(w http.ResponseWriter, _ *http.Request, status int, text str
 	http.Error(w, text, status)
 }
 
-func (texts) SignIn(w http.ResponseWriter, status int, form SignInForm) {
+func (texts) SignIn(w http.ResponseWriter, _ *http.Request, status int, form SignInForm) {
 	http.Error(w, fmt.Sprintf("%+v", form), status)
 }
 

@@ -21,7 +21,7 @@ func (s SignIn) StartOIDC(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	o := s.guard.rules().accounts.oidc
-	next := localPath(r.URL.Query().Get("next"))
+	next := LocalPath(r.URL.Query().Get("next"))
 	if o == nil {
 		s.show(w, r, http.StatusOK, SignInForm{Next: next})
 		return
@@ -59,7 +59,7 @@ func (s SignIn) FinishOIDC(w http.ResponseWriter, r *http.Request) {
 		s.refuseOIDC(w, r, http.StatusForbidden, "/", errForeignAnswer)
 		return
 	}
-	next := localPath(attempt.Next)
+	next := LocalPath(attempt.Next)
 	limits := []limit{{"oidc:" + clientNetwork(clientOf(r, accounts.proxy)).String(),
 		maxClientFailures}}
 	if left := s.guard.throttle.own.take(limits); left > 0 {

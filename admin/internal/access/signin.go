@@ -42,7 +42,7 @@ func (s SignIn) ShowForm(w http.ResponseWriter, r *http.Request) {
 		s.guard.pages.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	next := localPath(r.URL.Query().Get("next"))
+	next := LocalPath(r.URL.Query().Get("next"))
 	if !IdentityOf(r).unauthenticated() {
 		http.Redirect(w, r, next, http.StatusSeeOther)
 		return
@@ -59,7 +59,7 @@ func (s SignIn) show(w http.ResponseWriter, r *http.Request, status int, form Si
 	if form.OIDC && form.ErrorText == "" && rules.accounts.oidc.provider.Ready(r.Context()) != nil {
 		form.ErrorText = providerTrouble
 	}
-	s.guard.pages.SignIn(w, status, form)
+	s.guard.pages.SignIn(w, r, status, form)
 }
 
 // Submit checks the password and signs the user in.
@@ -71,7 +71,7 @@ func (s SignIn) Submit(w http.ResponseWriter, r *http.Request) {
 	}
 	rules := s.guard.rules()
 	name, password := r.PostForm.Get("user"), r.PostForm.Get("password")
-	form := SignInForm{Next: localPath(r.PostForm.Get("next")), Name: words.Cut(name, 200)}
+	form := SignInForm{Next: LocalPath(r.PostForm.Get("next")), Name: words.Cut(name, 200)}
 	if rules.users == 0 {
 		s.show(w, r, http.StatusForbidden, form)
 		return
@@ -170,9 +170,9 @@ func (s SignIn) SignOut(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, leadTo, http.StatusSeeOther)
 }
 
-// localPath returns an address on this server to continue at, or "/" for any other address, so that
+// LocalPath returns an address on this server to continue at, or "/" for any other address, so that
 // a link to the sign-in page can't redirect elsewhere.
-func localPath(next string) string {
+func LocalPath(next string) string {
 	const longest = 1000
 	target, err := url.Parse(next)
 	switch {

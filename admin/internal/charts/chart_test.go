@@ -183,7 +183,7 @@ func TestPositionsOfLanes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for rows := 1; rows <= maxRows; rows++ {
-		if want := fmt.Sprintf(".names .rows%d { height: %dpx; }", rows,
+		if want := fmt.Sprintf(".timeline .rows%d { height: %dpx; }", rows,
 			laneHeight(rows)); !strings.Contains(string(css), want) {
 			t.Errorf("the stylesheet lacks %s", want)
 		}

@@ -29,9 +29,9 @@ type Strip struct {
 // The dimensions of a strip, in pixels. Height and position show how a run ended, so that colour is
 // not the only signal.
 const (
-	stripStep   = 7
-	stripWidth  = 5
-	stripHeight = 20
+	stripStep   = 5
+	stripWidth  = 4
+	stripHeight = 18
 )
 
 // NewStrip draws outcomes, which are newest first, from left to right.
@@ -40,14 +40,14 @@ func NewStrip(outcomes []storage.Outcome) Strip {
 		Words: outcomeWords(outcomes)}
 	for i, o := range outcomes {
 		b := Bar{X: s.Width - (i+1)*stripStep, W: stripWidth, State: o.State,
-			Title: outcomeTitle(o), Y: 8, H: 12}
+			Title: outcomeTitle(o), Y: 8, H: 10}
 		switch o.State {
-		case jobs.Failed, jobs.TimedOut, jobs.Lost, jobs.Cancelled:
+		case jobs.Failed, jobs.TimedOut, jobs.Lost:
 			b.Y, b.H = 0, stripHeight
-		case jobs.Skipped, jobs.Missed:
-			b.Y, b.H = 0, 7
+		case jobs.Skipped, jobs.Missed: // nothing ran
+			b.Y, b.H = 0, 6
 		case jobs.Waiting:
-			b.Y, b.H = 16, 4
+			b.Y, b.H = 14, 4
 		}
 		s.Bars = append(s.Bars, b)
 	}

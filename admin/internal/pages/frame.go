@@ -18,7 +18,7 @@ type section struct{ Path, Name string }
 
 func sections() []section {
 	return []section{
-		{"/", "Overview"}, {"/locks", "Locks"}, {"/jobs", "Jobs"}, {"/runs", "Runs"},
+		{"/", "Overview"}, {"/jobs", "Jobs"}, {"/runs", "Runs"}, {"/locks", "Locks"},
 		{"/replicas", "Replicas"}, {"/webhooks", "Webhooks"}, {"/audit", "Audit"},
 	}
 }
@@ -33,6 +33,7 @@ type Frame struct {
 	Status   cluster.Verdict
 	ServedBy cluster.ServedBy
 	Account  access.Identity
+	Theme    Theme
 	// actions that the viewer may perform: on the target of the page, or on some target if the page
 	// lists several
 	Can    permission.Allowed
@@ -72,7 +73,8 @@ func (s *Site) Frame(r *http.Request, section, title string, live bool) (Frame, 
 	}
 	query.Del("refresh")
 	f := Frame{Title: title, Section: section, Account: access.IdentityOf(r),
-		Address: param.Address(r.URL.EscapedPath(), query), Notice: s.noticeFor(r)}
+		Address: param.Address(r.URL.EscapedPath(), query), Notice: s.noticeFor(r),
+		Theme: s.themeOf(r)}
 	if s.Actions {
 		f.Can = permission.AllowedOn(r.Context(), targetOf(r.Context()))
 		f.CanAll = permission.AllowedOn(r.Context(), everything)

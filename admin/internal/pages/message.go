@@ -13,7 +13,8 @@ func (s *Site) Refuse(w http.ResponseWriter, r *http.Request, status int, text s
 		s.WriteError(w, status, text)
 		return
 	}
-	said := message{Frame: Frame{Title: http.StatusText(status)}, Code: status, Text: text}
+	said := message{Frame: Frame{Title: http.StatusText(status), Address: "/",
+		Theme: s.themeOf(r)}, Code: status, Text: text}
 	if identity, known := s.Guard.Identify(r); known {
 		said.Known, said.ServedBy.Replica, said.Account = true, s.Local.Replica, identity
 	}

@@ -13,6 +13,8 @@ type signInView struct {
 }
 
 // SignIn shows the form to sign in.
-func (s *Site) SignIn(w http.ResponseWriter, status int, form access.SignInForm) {
-	s.Templates.Write(w, s.Log, status, "signin.html", signInView{Frame{Title: "Sign in"}, form})
+func (s *Site) SignIn(w http.ResponseWriter, r *http.Request, status int,
+	form access.SignInForm) {
+	s.Templates.Write(w, s.Log, status, "signin.html", signInView{
+		Frame{Title: "Sign in", Theme: s.themeOf(r)}, form})
 }

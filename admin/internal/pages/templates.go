@@ -38,6 +38,7 @@ func NewTemplates() (*Templates, error) {
 		"at":             words.NewTime,
 		"cut":            words.Cut,
 		"ended":          records.Ended,
+		"facts":          words.Facts,
 		"figure":         words.Figure,
 		"lasted":         records.Lasted,
 		"recent":         cluster.RecentEvents,
@@ -52,6 +53,7 @@ func NewTemplates() (*Templates, error) {
 		"short":          Short,
 		"since":          records.Since,
 		"span":           words.Span,
+		"startDelay":     records.StartDelay,
 		"state":          words.State,
 		"why":            words.Why,
 		"whyWaits":       words.WhyWaits,
@@ -68,6 +70,7 @@ func NewTemplates() (*Templates, error) {
 		"words":          words.ShortReason,
 		"jobPath":        param.JobPath,
 		"sections":       sections,
+		"themes":         themes,
 
 		"actionPath":  param.ActionPath,
 		"releasePath": locks.ReleasePath,

@@ -96,7 +96,7 @@ func (b *balanced) signIn(tab context.Context) {
 		b.t.Fatal(err)
 	}
 	browsertest.Until(b.t, tab,
-		`location.pathname == "/" && document.readyState == "complete" && document.querySelector(".account") != null`)
+		`location.pathname == "/" && document.readyState == "complete" && document.querySelector(".menu") != null`)
 }
 
 // cookie returns the session cookie of the browser.
@@ -234,7 +234,7 @@ func TestReplicaDiesWhileAPageIsOpen(t *testing.T) {
 	for range 4 { // every replica must know the sign-ins
 		browsertest.Visit(t, tab, b.proxy.URL()+"/audit")
 		if who := browsertest.Evaluate[string](t, tab,
-			`document.querySelector(".account bdi")?.textContent ?? ""`); who != operator {
+			`document.querySelector(".menu bdi")?.textContent ?? ""`); who != operator {
 			t.Errorf("the page knows %q", who)
 		}
 	}

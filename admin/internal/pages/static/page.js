@@ -44,6 +44,24 @@
         return (dayOf(at) === today ? "" : dayOf(at) + " ") + clockOf(at);
       });
     }
+    // The last night of the viewer, from 20:00 to 06:00.
+    for (const link of root.querySelectorAll("a[data-night]")) {
+      const to = new URL(link.href);
+      const begin = new Date(now ? now.dateTime : Date.now());
+      const end = new Date(begin);
+      begin.setDate(begin.getDate() - 1);
+      begin.setHours(20, 0, 0, 0);
+      end.setHours(6, 0, 0, 0);
+      const text = (t) => t.toISOString().slice(0, 19) + "Z";
+      if (to.searchParams.get("from") === text(begin)) continue;
+      to.searchParams.set("from", text(begin));
+      to.searchParams.set("until", text(end));
+      link.href = to.pathname + to.search;
+      const asked = new URLSearchParams(location.search);
+      const here = ["from", "until"].every((name) => asked.get(name) && new Date(asked.get(name)) - new Date(to.searchParams.get(name)) === 0);
+      link.toggleAttribute("aria-current", here);
+      if (here) link.setAttribute("aria-current", "true");
+    }
     for (const e of root.querySelectorAll("[data-zone]")) e.textContent = zone;
     for (const e of root.querySelectorAll("[data-times]")) e.textContent = "All times are those of " + zone + ", unless another zone is shown.";
     for (const input of root.querySelectorAll('input[data-zone-name]')) input.value = zone;
@@ -53,6 +71,9 @@
       if (input.value && !isNaN(at)) input.value = dayOf(at) + "T" + clockOf(at).replace(/:00$/, "");
     }
   };
+
+  // The current page is in sight in the navigation of a narrow window.
+  document.querySelector(".nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
   // Time fields show the viewer's zone and are sent in UTC.
   document.addEventListener("submit", (event) => {
@@ -72,7 +93,7 @@
   // writes the value of the moment of its answer.
   let ahead = 0; // of the server's clock, in ms
   const setClock = () => {
-    const now = document.querySelector(".from time[datetime]");
+    const now = document.querySelector(".fresh time[datetime]");
     if (now) ahead = new Date(now.dateTime) - Date.now();
   };
   const span = (s) => {

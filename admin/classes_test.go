@@ -1,0 +1,111 @@
+package admin
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// awaitedClasses are in the stylesheet for pages that do not have them yet: the phases, attempts
+// and log of a run, and the chart and icons of the overview.
+func awaitedClasses() []string {
+	return strings.Fields("a a-1 a-2 a-4 a-7 a-31 a-32 a-33 a-34 a-35 a-36 a-37 a-41 a-90 " +
+		"area attempts band base by chart density dn dot ended expect expect95 from-end " +
+		"gap goner grow h26 h38 h44 h60 h82 halos halves hatch-ground hatch-line hatchw-ground " +
+		"hatchw-line held here hold hollow icon in-wait in-warn lanes limit line ln log log-tools " +
+		"m-failed m-lost m-skipped meter missed now on over plate plot rest restkey root rule " +
+		"shared side2 soft soft2 sometimes split started text this two tx usual waitbar zone")
+}
+
+// TestStylesheetHasOnlyUsedClasses compares the classes of the stylesheet with the templates and
+// the code that renders them.
+func TestStylesheetHasOnlyUsedClasses(t *testing.T) {
+	sheet, err := os.ReadFile("internal/pages/static/holdfast.css")
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := wordsOfPages(t)
+	comment := regexp.MustCompile(`(?s)/\*.*?\*/`)
+	block := regexp.MustCompile(`\{[^{}]*\}`)
+	selectors := block.ReplaceAllString(comment.ReplaceAllString(string(sheet), ""), "{}")
+	var unused []string
+	for _, match := range regexp.MustCompile(`\.([a-zA-Z][\w-]*)`).FindAllStringSubmatch(selectors, -1) {
+		class := match[1]
+		if !used[strings.TrimRight(class, "0123456789")] && !used[class] &&
+			!slices.Contains(awaitedClasses(), class) &&
+			!slices.Contains(unused, class) {
+			unused = append(unused, class)
+		}
+	}
+	if len(unused) > 0 {
+		t.Errorf("no template has the classes %s", strings.Join(unused, ", "))
+	}
+}
+
+// TestClassesAreInTheStylesheet finds classes of templates that have no rule.
+func TestClassesAreInTheStylesheet(t *testing.T) {
+	sheet, err := os.ReadFile("internal/pages/static/holdfast.css")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hooks := []string{"clock", "offline", "runs", "job"} // of the script and of tests
+	templates, err := filepath.Glob("internal/pages/templates/*.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	action := regexp.MustCompile(`\{\{.*?\}\}`)
+	for _, name := range templates {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain := action.ReplaceAllString(string(text), " ")
+		for _, match := range regexp.MustCompile(` class="([^"]*)"`).FindAllStringSubmatch(plain, -1) {
+			for class := range strings.FieldsSeq(match[1]) {
+				if !slices.Contains(hooks, class) &&
+					!regexp.MustCompile(`\.`+class+`(\b|\d)`).Match(sheet) {
+					t.Errorf("%s: the stylesheet has no rule for the class %s", name, class)
+				}
+			}
+		}
+	}
+}
+
+// wordsOfPages returns the words that may be classes: those of attributes in templates, and texts
+// in the code of the pages.
+func wordsOfPages(t *testing.T) map[string]bool {
+	t.Helper()
+	used := make(map[string]bool)
+	word := regexp.MustCompile(`[a-zA-Z][\w-]*`)
+	attribute := regexp.MustCompile(`class="(.*?[^{]?)"(?:[ />]|\{\{)`)
+	literal := regexp.MustCompile(`"([a-z][\w-]*)"`)
+	add := func(pattern string, part *regexp.Regexp) {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range files {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, match := range part.FindAllSubmatch(text, -1) {
+				for _, class := range word.FindAll(match[1], -1) {
+					used[string(class)] = true
+				}
+			}
+		}
+	}
+	add("internal/pages/templates/*.html", attribute)
+	for _, code := range []string{"*.go", "internal/*/*.go", "../jobs/*.go",
+		"../locking/memcached/*.go"} {
+		add(code, literal)
+	}
+	return used
+}

@@ -1,0 +1,101 @@
+package admin
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/records"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
+)
+
+// runLink is a link to the list of runs with another filter.
+type runLink struct {
+	Name  string
+	Path  string
+	Here  bool // the list has this filter
+	Night bool // the script fits it to the night of the viewer
+}
+
+// chip is a set filter, with the address of the list without it.
+type chip struct{ Text, Path string }
+
+// runsAt returns the address of the first page of the list with other parameters.
+func runsAt(p param.Set, pairs ...string) string {
+	return p.With("/runs", append(pairs, "before", "", "after", "")...)
+}
+
+// stateTabs links the states of runs, those that need attention first.
+func stateTabs(p param.Set, states []string) []runLink {
+	tabs := []struct {
+		name   string
+		states []jobs.State
+	}{
+		{"All", nil}, {"Failed or skipped", records.UnsuccessfulStates()},
+		{"Running", []jobs.State{jobs.Running}}, {"Waiting", []jobs.State{jobs.Waiting}},
+		{"Failed", []jobs.State{jobs.Failed, jobs.TimedOut}},
+		{"Skipped", []jobs.State{jobs.Skipped}}, {"Lost", []jobs.State{jobs.Lost}},
+		{"Missed", []jobs.State{jobs.Missed}}, {"Cancelled", []jobs.State{jobs.Cancelled}},
+		{"Succeeded", []jobs.State{jobs.Succeeded}},
+	}
+	shown := slices.Sorted(slices.Values(states))
+	var links []runLink
+	for _, tab := range tabs {
+		var names []string
+		for _, state := range tab.states {
+			names = append(names, string(state))
+		}
+		path := runsAt(p, "state", strings.Join(names, ","))
+		links = append(links, runLink{Name: tab.name, Path: path,
+			Here: slices.Equal(shown, slices.Sorted(slices.Values(names)))})
+	}
+	return links
+}
+
+// timeSpans links ranges of time that end now, and the last night in UTC: from 20:00 to 06:00.
+func timeSpans(p param.Set, now, from, until time.Time) []runLink {
+	links := []runLink{{Name: "All", Path: runsAt(p, "from", "", "until", ""),
+		Here: from.IsZero() && until.IsZero()}}
+	for _, span := range []struct {
+		name   string
+		length time.Duration
+	}{{"Last hour", time.Hour}, {"24 h", 24 * time.Hour}, {"7 days", 7 * 24 * time.Hour}} {
+		begin := now.Add(-span.length).Truncate(time.Minute)
+		// a page that has been open for a while still shows about this range
+		off := from.Sub(begin).Abs()
+		links = append(links, runLink{Name: span.name,
+			Path: runsAt(p, "from", begin.Format(time.RFC3339), "until", ""),
+			Here: until.IsZero() && off <= span.length/20})
+	}
+	const evening, morning = -4 * time.Hour, 6 * time.Hour // from midnight
+	midnight := now.UTC().Truncate(24 * time.Hour)
+	begin, end := midnight.Add(evening), midnight.Add(morning)
+	return slices.Insert(links, 2, runLink{Name: "Last night", Night: true,
+		Path: runsAt(p, "from", begin.Format(time.RFC3339), "until", end.Format(time.RFC3339)),
+		Here: from.Equal(begin) && until.Equal(end)})
+}
+
+// filterChips returns the filters that are set, apart from the time and from states that have a
+// tab.
+func filterChips(p param.Set, f runFields, tabs []runLink) []chip {
+	var chips []chip
+	add := func(name, value, text string) {
+		if value != "" {
+			chips = append(chips, chip{text, runsAt(p, name, "")})
+		}
+	}
+	add("job", f.Job, "job: "+f.Job)
+	add("resource", f.Resource, "table or resource: "+f.Resource)
+	if slices.Contains(reasons.All(), jobs.Reason(f.Reason)) {
+		add("reason", f.Reason, "reason: "+words.ShortReason(jobs.Reason(f.Reason)))
+	}
+	add("replica", f.Replica, "replica: "+f.Replica)
+	if !slices.ContainsFunc(tabs, func(l runLink) bool { return l.Here }) {
+		states := strings.ReplaceAll(strings.Join(f.States, ", "), "_", " ")
+		add("state", states, "state: "+states)
+	}
+	return chips
+}

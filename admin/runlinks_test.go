@@ -1,0 +1,95 @@
+package admin
+
+import (
+	"net/url"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+func namesOfLinks(links []runLink) (all, here []string) {
+	for _, l := range links {
+		if all = append(all, l.Name+" "+l.Path); l.Here {
+			here = append(here, l.Name)
+		}
+	}
+	return all, here
+}
+
+func TestStateTabs(t *testing.T) {
+	p := param.Set{Values: url.Values{"job": {"a"}, "state": {"timed_out", "failed"},
+		"before": {"x"}}}
+	all, here := namesOfLinks(stateTabs(p, []string{"timed_out", "failed"}))
+	for _, want := range []string{"All /runs?job=a", "Running /runs?job=a&state=running",
+		"Failed /runs?job=a&state=failed%2Ctimed_out"} {
+		if !slices.Contains(all, want) {
+			t.Errorf("no tab %q: %q", want, all)
+		}
+	}
+	if !slices.Equal(here, []string{"Failed"}) {
+		t.Errorf("current tabs are %q, want Failed", here)
+	}
+	if _, here := namesOfLinks(stateTabs(p, []string{"failed"})); here != nil {
+		t.Errorf("one of two states has the tabs %q, want none", here)
+	}
+}
+
+func TestTimeSpans(t *testing.T) {
+	now := time.Date(2026, 3, 17, 2, 41, 17, 0, time.UTC)
+	p := param.Set{Values: url.Values{"state": {"lost"}, "after": {"x"}}}
+	all, here := namesOfLinks(timeSpans(p, now, time.Time{}, time.Time{}))
+	want := []string{"All /runs?state=lost",
+		"Last hour /runs?from=2026-03-17T01%3A41%3A00Z&state=lost",
+		"Last night /runs?from=2026-03-16T20%3A00%3A00Z&state=lost&until=2026-03-17T06%3A00%3A00Z",
+		"24 h /runs?from=2026-03-16T02%3A41%3A00Z&state=lost",
+		"7 days /runs?from=2026-03-10T02%3A41%3A00Z&state=lost"}
+	if !slices.Equal(all, want) || !slices.Equal(here, []string{"All"}) {
+		t.Errorf("got %q, current %q, want %q", all, here, want)
+	}
+	for name, window := range map[string][2]time.Time{
+		"Last hour":  {now.Add(-62 * time.Minute)},
+		"Last night": {now.Add(-6*time.Hour - 41*time.Minute - 17*time.Second), now.Add(3*time.Hour + 18*time.Minute + 43*time.Second)},
+		"24 h":       {now.Add(-24 * time.Hour)}, "": {now.Add(-3 * time.Hour)},
+	} {
+		_, here := namesOfLinks(timeSpans(p, now, window[0], window[1]))
+		if name == "" && here != nil || name != "" && !slices.Equal(here, []string{name}) {
+			t.Errorf("from %s until %s is %q, want %q", window[0], window[1], here, name)
+		}
+	}
+}
+
+func TestFilterChips(t *testing.T) {
+	p := param.Set{Values: url.Values{"job": {"a"}, "reason": {"lock_held"},
+		"state": {"failed", "skipped"}}}
+	f := runFields{Job: "a", Reason: "lock_held", States: []string{"failed", "skipped"}}
+	got := filterChips(p, f, stateTabs(p, f.States))
+	want := []chip{{"job: a", "/runs?reason=lock_held&state=failed&state=skipped"},
+		{"reason: a resource is held", "/runs?job=a&state=failed&state=skipped"},
+		{"state: failed, skipped", "/runs?job=a&reason=lock_held"}}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	f.States = []string{string(jobs.Skipped)}
+	if got := filterChips(p, f, stateTabs(p, f.States)); len(got) != 2 {
+		t.Errorf("a state with a tab has a chip too: %q", got)
+	}
+}
+
+func TestStateChips(t *testing.T) {
+	p := param.Set{Values: url.Values{"group": {"g"}, "paused": {"yes"}, "after": {"x"}}}
+	var here []string
+	for _, l := range stateChips(p, jobFields{Group: "g", Paused: "yes"}) {
+		if l.Here {
+			here = append(here, l.Name)
+		}
+		if l.Name == "Last run failed" && l.Path != "/jobs?group=g&state=failed" {
+			t.Errorf("%s leads to %s", l.Name, l.Path)
+		}
+	}
+	if !slices.Equal(here, []string{"Paused"}) {
+		t.Errorf("current chips are %q, want Paused", here)
+	}
+}
