@@ -1,8 +1,8 @@
 // Package holdfast is a distributed job scheduler. Every replica of a service
-// has the same cron table. Before a replica runs a job, it locks the tables that
-// the job writes.
+// has the same jobs (the cron table). Before a replica runs a job, it locks the
+// tables that the job writes.
 //
-// A program that only adds jobs of its own to the stock command line calls [Main]:
+// A program that only adds jobs of its own to the commands of cmd/scheduler calls [Main]:
 //
 //	func main() {
 //		holdfast.Main(holdfast.WithJobs(refreshSales))

@@ -28,9 +28,9 @@
 //
 // # Notifications
 //
-// A [Listener] gets the events of the firings of its replica, without a guarantee. A [Hook] names a
-// webhook for the ends of a job's runs. The store records the notification and the end of the run
-// in one transaction.
+// A [Listener] gets the events of the firings of its replica. Events are dropped while its queue is
+// full. A [Hook] names a webhook that is called when a run of the job ends. The store records the
+// notification and the end of the run in one transaction.
 //
 // # Other packages
 //

@@ -4,9 +4,9 @@
 // A [Locker] uses two kinds of locks, or one of them. Advisory locks are in a small key-value
 // store (Backend): memcached, or the memory of one process. They are fast and cheap to poll, and
 // the store may lose them. Grants are in a database or in memory. They decide, in every mode,
-// and give each lock a token that grows.
+// and give each lock a token that is larger than those of earlier conflicting locks.
 //
-//	a Locker with         modes                        excludes
+//	a Locker with         modes                        excludes other holders
 //	advisory locks only   exclusive, exact names       while the key-value store keeps them
 //	both                  all modes, with hierarchy    always; waiters do not poll the database
 //	grants only           all modes, with hierarchy    always
@@ -33,9 +33,9 @@
 // So an old owner cannot change the lock of its successor. If a key has a value that this package
 // did not write, an unknown holder has the lock, and the value is never removed.
 //
-// If the reply to an add is lost, the add may have taken effect, may not have, or may do so
-// later. So the value is read back, and the nonces are compared. A value with a nonce of this
-// process that belongs to no lock is a stray, and is removed. Run looks for strays too.
+// If the reply to an add is lost, the process does not know whether the add has taken effect or
+// will do so later. So the value is read back, and the nonces are compared. A value with a nonce of
+// this process that belongs to no lock is a stray, and is removed. Run looks for strays too.
 //
 // With grants, an advisory lock contains the session of its owner. If advisory locks of other
 // sessions are in the way, Run asks the grants whether these sessions are alive (Sessions), in
@@ -63,8 +63,9 @@
 //
 // Waiters are served in order. Acquire gets a position among the waiters when the grants first
 // refuse it, or after a second behind an advisory lock. Younger requests that conflict wait behind
-// it, such as readers behind a writer, and a/b behind a. From then on Acquire asks the grants
-// first, and adds its advisory locks after the grant. When it gives up, it withdraws its position.
+// it for at most Options.Reserve, such as readers behind a writer, and a/b behind a. From then on
+// Acquire asks the grants first, and adds its advisory locks after the grant. When it gives up, it
+// withdraws its position.
 //
 // All locks of a Locker belong to one session, which Run opens and renews at a third of its TTL.
 // A session is trusted until one TTL after the last confirmed request was sent, by the monotonic
@@ -90,7 +91,7 @@
 // seen.
 //
 // ErrHeld means that another holder has the resource. ErrUnavailable and ErrUnclear do not say
-// that.
+// whether another holder has it.
 //
 // # Values computed once
 //

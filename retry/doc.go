@@ -1,9 +1,9 @@
 // Package retry repeats an operation by a Policy: how often, for how long, and with which
 // delays.
 //
-// Do is for callers that can wait in place. Other callers, which give up a worker while they
-// wait, count their failures in a Series. It returns the next delay, or that the policy is
-// exhausted. Do uses a Series, so both follow the same rules:
+// Do sleeps between tries. A caller that must not block, such as one that gives up its worker
+// while it waits, counts its failures in a Series. A Series returns the next delay, or that the
+// policy is exhausted. Do uses a Series, so both follow the same rules:
 //
 //   - A policy without any limit tries once, so that nothing is repeated for ever by mistake.
 //   - Limits count from the first try. Elapsed limits when a try may begin, not when it ends. A

@@ -25,7 +25,8 @@ func (m *Metrics) describeCalls() {
 		"Sessions of dead replicas that this replica swept.")
 	m.storeTime = m.histogram(questions, "holdfast_store_duration_seconds",
 		"Duration of calls to the store by operation, including the wait for a connection and "+
-			"failed calls. Starts, notes and finishes are batches.", "operation")
+			"failed calls. Starts, finishes and notes about waiting or skipped firings are "+
+			"batches.", "operation")
 	m.storeErrors = m.counter("holdfast_store_errors_total",
 		"Failed calls to the store by error: unavailable, row_held (blocked by an open "+
 			"transaction), session_lost, cancelled (by the caller), or other.", "operation",
@@ -34,7 +35,7 @@ func (m *Metrics) describeCalls() {
 		"Duration of calls to memcached by operation, including failed calls.", "operation")
 	m.memcachedErrors = m.counter("holdfast_memcached_errors_total",
 		"Failed calls to memcached by error: unavailable, unclear (the reply was lost), full, or "+
-			"other. A key that is held, missing or of another owner is no error.", "operation",
+			"other. A key that is held, is missing or has another owner is no error.", "operation",
 		"error")
 	m.swept.WithLabelValues()
 }

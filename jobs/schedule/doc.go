@@ -1,16 +1,16 @@
 // Package schedule computes the scheduled times of jobs.
 //
-// A scheduled time is a whole second. It depends only on the schedule, its zone, its calendars
-// and the time from which it is asked, so it is the same on every replica. Scheduled times
-// increase strictly, and a query is cheap.
+// A scheduled time is a whole second. It depends only on the schedule, its zone, its calendars and
+// the time from which the caller asks, so it is the same on every replica. Scheduled times increase
+// strictly, and a query is cheap.
 //
 // # Kinds
 //
 // Cron has five fields (minute, hour, day of month, month, weekday) or six (second first), or is
 // one of @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly and @every with a
-// duration. The parser of robfig/cron reads the fields. Expressions that it reads as something
-// else, or that never fire, are errors here. Weekdays are 0 to 7, and both 0 and 7 are Sunday.
-// Months and weekdays have names too.
+// duration. The parser of robfig/cron reads the fields. Expressions that it reads in another way
+// than crontab(5), or that never fire, are errors here. Weekdays are 0 to 7, and both 0 and 7 are
+// Sunday. Months and weekdays have names too.
 //
 // If both day fields are restricted, a day matches when either of them matches. If one of them
 // begins with * (or is ?), both must match, as in crontab(5). So "0 0 */2 * 1" is due on Mondays
@@ -27,13 +27,17 @@
 //
 // Cron, Quartz and recurrences are read in their zone.
 //
-//   - If a local time does not exist, the job is due at the first time after the gap. Several such
-//     times, and a scheduled time at the end of the gap, are one scheduled time.
+//   - If a local time does not exist, the job is due at the first time after the gap. All
+//     scheduled times in a gap count as one, together with a scheduled time at its end.
 //   - If a local time exists twice, the job is due the first time only.
-//   - Schedules that repeat evenly are due at both times instead. Such a schedule has an hour,
-//     minute or second field that begins with *, or matches every hour, or is an interval within
-//     a window, or has in Quartz syntax a step from a value, as 0/15. If it matches every hour,
-//     it has no time to make up for after a gap.
+//   - Schedules that repeat evenly are due at both times instead. If such a schedule matches every
+//     hour, it does not run an extra time after a gap.
+//
+// These schedules repeat evenly:
+//
+//   - cron with an hour, minute or second field that begins with *, or that matches every hour
+//   - Quartz also with a step from a value, such as 0/15
+//   - an interval within a window
 //
 // [ClockChanges] changes the first two rules.
 //

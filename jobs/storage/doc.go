@@ -11,9 +11,9 @@
 //	Control     Actions, the control state that replicas obey, and the audit log
 //	AuditChain  the hash chain of the audit log
 //	History     runs, jobs, replicas and locks, as pages and commands show them
-//	Contention  who waited for whom, and for how long
+//	Contention  which jobs waited for which, and for how long
 //	Memory      the state that jobs save from run to run
-//	Marked      marks that change with the data, for open pages
+//	Marked      values that change when data changes, so that open pages know when to load again
 //	Watching    output of runs that are being watched
 //
 // Packages that use a store ask for the methods that they call, as jobs/explain and jobs/operations
