@@ -184,12 +184,11 @@ func TestThreeReplicasAnswerAsOne(t *testing.T) {
 	b.actionOn("b", cookie, "/api/v1/runs/"+held.ID+"/cancel", `{}`)
 	b.expect(b.awaitEnd(held.ID), "cancelled", "cancelled")
 	b.shown(tab)
-	b.expectActions("trigger b", "trigger b", "trigger b", "cancel b")
+	b.expectActions("sign_in a", "trigger b", "trigger b", "trigger b", "cancel b")
 	b.audit()
 }
 
-// expectActions checks the actor and the replica of each action in the audit log, the youngest
-// first.
+// expectActions checks the actor and the replica of each line of the audit log, the oldest first.
 func (b *balanced) expectActions(want ...string) {
 	b.t.Helper()
 	lines, err := ask[struct{ Actor, Via, Action, Replica string }](b.ctx, b.cluster,
