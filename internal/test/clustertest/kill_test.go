@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -67,8 +68,9 @@ func TestKillAtEachStep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	alone := strings.Contains(c.replicas["survivor"].Log(), "the store decides alone")
 	for _, v := range victims {
-		v.check(t, limit)
+		v.check(t, limit, alone)
 	}
 	logWaits(t, victims)
 	c.auditRule(ledgerRules[0]) // these jobs write and end in two transactions
@@ -274,14 +276,17 @@ SELECT EXISTS (SELECT FROM holdfast.runs WHERE job = $1 AND state = 'running'),
 func (v *victim) waited() time.Duration { return v.next.StartedAt.Sub(v.killedAt) }
 
 // check fails the test unless the other job waited until the session had expired, and only little
-// longer.
-func (v *victim) check(t *testing.T, limit time.Duration) {
+// longer. Alone says that the survivor could not always reach memcached: on a busy machine a request
+// may take longer than its time limit. Then the store decides alone, and advisory locks without a
+// claim exclude nobody.
+func (v *victim) check(t *testing.T, limit time.Duration, alone bool) {
 	t.Helper()
 	if waited := v.waited(); waited > limit {
 		t.Errorf("%s, %s: another job waited for %s, want %s at most",
 			v.name, v.step.name, waited, limit)
 	}
-	if early := v.expires.Sub(v.next.StartedAt); early > 0 && !v.step.unlocked {
+	if early := v.expires.Sub(v.next.StartedAt); early > 0 && !v.step.unlocked &&
+		(v.step.running || !alone) {
 		t.Errorf("%s, %s: another job had its tables %s before its session expired",
 			v.name, v.step.name, early)
 	}
