@@ -137,9 +137,11 @@ func (s *slot) dial(timeout context.Context, network, address string) (net.Conn,
 	s.mu.Lock()
 	ctx := s.ctx
 	s.mu.Unlock()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(timeout, cancel)()
+	if deadline, limited := timeout.Deadline(); limited {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, deadline)
+		defer cancel()
+	}
 	raw, err := s.dialer.dial(ctx, network, address)
 	if err != nil {
 		return nil, err
