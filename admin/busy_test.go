@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -206,6 +208,8 @@ func story() Options {
 		Holder: owner(running(7, "report/weekly", "replica-2",
 			time.Hour))}, Since: failed.ScheduledAt.Add(300 * time.Millisecond)}
 	h.runs = append(h.runs, lost, again, failed)
+	h.attempts = map[uuid.UUID][]storage.RunAttempt{failed.ID: retried(&failed)}
+	h.runs[len(h.runs)-1] = failed
 	replayed := done(303, "prune-orders", "replica-1", 2*time.Hour, 14*time.Second, jobs.Succeeded)
 	replayed.Key, replayed.Params, replayed.Result = "anna-4711",
 		json.RawMessage(`{"before":"2019-01-01","dry_run":false}`),
@@ -214,6 +218,46 @@ func story() Options {
 	o := options(h)
 	o.Advisory, o.Upcoming = contention().Advisory, contention().Upcoming
 	return o
+}
+
+// everRetried has a run that waits for its 41st attempt.
+func everRetried() Options {
+	o := calm()
+	h := o.Store.(*history)
+	r := running(401, "rollup-sales", "replica-1", time.Hour)
+	r.State, r.Attempt, r.Reason, r.Error = jobs.Waiting, 41, reasons.Retry, "no space left"
+	r.Detail, r.WaitSince = "attempt 40 ended as failed", ago(20*time.Second)
+	at := r.StartedAt
+	h.attempts = map[uuid.UUID][]storage.RunAttempt{}
+	for n := 1; n <= 40; n++ {
+		end := at.Add(30 * time.Second)
+		h.attempts[r.ID] = append(h.attempts[r.ID], storage.RunAttempt{Attempt: n,
+			State: jobs.Failed, Error: r.Error, Replica: "replica-1", Token: jobs.Token(n),
+			StartedAt: at, FinishedAt: &end, Output: strings.Repeat("half a line, and the end of it\n", 2000)})
+		at = pointer(end.Add(time.Minute))
+		r.RetryWaits = append(r.RetryWaits, storage.RetryWait{From: end, Until: at})
+	}
+	r.RetryWaits[39].Until = nil
+	h.runs = append(h.runs, r)
+	return o
+}
+
+// retried makes the run one that ended with its third attempt, and returns the attempts before.
+func retried(r *storage.Record) []storage.RunAttempt {
+	end := *r.FinishedAt
+	at := func(seconds time.Duration) *time.Time { return pointer(end.Add(-seconds * time.Second)) }
+	r.CreatedAt, r.StartedAt = end.Add(-60*time.Second), at(50)
+	r.RetryWaits = []storage.RetryWait{{From: *at(38), Until: at(33)},
+		{From: *at(18), Until: at(8)}}
+	return []storage.RunAttempt{
+		{Attempt: 1, State: jobs.Failed, Error: "vendor api: 502 Bad Gateway", Replica: "replica-1",
+			Token: r.Token - 9, StartedAt: at(50), FinishedAt: at(38),
+			Output: "\x1b[32mINF\x1b[0m page 1 of 40 fetched\n" +
+				"\x1b[1;31mERR\x1b[0m <b>502</b> \x1b]0;title\x07from the vendor\x1b[9\n"},
+		{Attempt: 2, State: jobs.TimedOut, Reason: reasons.Timeout,
+			Error: "timeout: it had not ended after 15s", Replica: "replica-3", Token: r.Token - 4,
+			StartedAt: at(33), FinishedAt: at(18)},
+	}
 }
 
 // drift is a cluster whose replicas do not agree.

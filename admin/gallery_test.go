@@ -147,6 +147,19 @@ func pageStates() []galleryState {
 		{name: "run-failed", options: story(), path: "/runs/" + id(302).String(),
 			has: []string{"Started, attempt 3 was the last", "giving up after 3 attempts",
 				"503 Service Unavailable", "public/vendors was held by job report/weekly"}},
+		{name: "run-attempt", options: story(), path: "/runs/" + id(302).String() + "?attempt=1",
+			has: []string{`<span class="a-32">INF</span> page 1`,
+				`<span class="a-1 a-31">ERR</span> &lt;b&gt;502&lt;/b&gt; from the vendor^[[9`,
+				"<bdi>vendor api: 502 Bad Gateway</bdi></pre>", "ran 12 s, <bdi>replica-1</bdi>", "2 lines",
+				`aria-label="Output of attempt 1"`, "rest 5.0 s", "Attempt 2 timed out"}},
+		{name: "run-attempt-without-output", options: story(),
+			path: "/runs/" + id(302).String() + "?attempt=2", has: []string{"No output."}},
+		{name: "run-attempt-unknown", options: story(),
+			path: "/runs/" + id(302).String() + "?attempt=7", status: http.StatusNotFound,
+			has: []string{"attempt 7"}},
+		{name: "run-many-attempts", options: everRetried(), path: "/runs/" + id(401).String(),
+			has: []string{"Earlier attempts", "The last 12 attempts are shown", "Not started", "Error of attempt 40",
+				"1800 earlier lines are hidden", "Show all 2000 lines"}},
 		{name: "run-triggered", options: story(), path: "/runs/" + id(303).String(),
 			has: []string{"Params of this run", "&#34;rows&#34;: 18240", "Triggered"}},
 		{name: "run-lost", options: story(), path: "/runs/" + id(300).String(),
@@ -230,6 +243,9 @@ func TestGallery(t *testing.T) {
 				if !strings.Contains(body, want) {
 					t.Errorf("page lacks %q", want)
 				}
+			}
+			if strings.Contains(body, "\x1b") {
+				t.Error("page has an escape sequence")
 			}
 			if !strings.HasSuffix(body, "</html>\n") {
 				t.Error("end of the page: got none, want </html>")

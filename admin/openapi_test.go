@@ -165,8 +165,11 @@ func describedOperations() map[string]operation {
 				text("before", "The page after this run's id: older ones."),
 				text("after", "The page before this run's id: newer ones."),
 			}},
-		"GET /api/v1/runs/{id}": {summary: "A run with its output.",
+		"GET /api/v1/runs/{id}": {summary: "A run with its attempts, and the output of the last.",
 			answer: reflect.TypeFor[tracedRun]()},
+		"GET /api/v1/runs/{id}/attempts/{attempt}": {
+			summary: "An attempt of a run with its output.",
+			answer:  reflect.TypeFor[storage.RunAttempt]()},
 		"GET /api/v1/replicas": {summary: "Live replicas, and those that ended in the last hour.",
 			answer: reflect.TypeFor[[]Replica]()},
 		"GET /api/v1/memcached": {summary: "The memcached servers, as this replica sees them.",
@@ -309,7 +312,11 @@ func (op operation) document(s *schemas, r route) object {
 	parameters := []any{}
 	for _, match := range regexp.MustCompile(`\{(\w+)\}`).FindAllStringSubmatch(r.path, -1) {
 		schema := object{"type": "string", "maxLength": storage.MaxNameBytes}
-		if match[1] != "name" {
+		switch match[1] {
+		case "attempt":
+			schema = object{"type": "integer", "minimum": 1}
+		case "name":
+		default:
 			schema = object{"type": "string", "format": "uuid"}
 		}
 		parameters = append(parameters,

@@ -9,9 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 	"github.com/holdfast-dev/holdfast/jobs/permission"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // limitedOptions are those of a server with a user for each role and one job in a group.
@@ -245,13 +248,19 @@ func TestOutputAndParamsNeedPermissions(t *testing.T) {
 			h.runs[i].Output, h.runs[i].Params = "printed-by-run", []byte(`{"rows": 4711}`)
 		}
 	}
+	h.attempts = map[uuid.UUID][]storage.RunAttempt{id(10): {{Attempt: 7, Output: "first-try"}}}
 	handler := newServer(t, o).Handler()
+	run, api := param.RunPath(id(10)), "/api/v1"+param.RunPath(id(10))
 	for role, want := range map[string]bool{"viewer": true, "watcher": false, "sales": true} {
-		for _, path := range []string{param.RunPath(id(10)), "/api/v1" + param.RunPath(id(10))} {
-			body := accesstest.Ask(handler, http.MethodGet, path, roleToken(role)).Body.String()
-			for _, text := range []string{"printed-by-run", "4711"} {
-				if strings.Contains(body, text) != want {
-					t.Errorf("%s: %s has %s: %v", role, path, text, !want)
+		for path, texts := range map[string][]string{
+			run: {"printed-by-run", "4711"}, api: {"printed-by-run", "4711"},
+			run + "?attempt=7": {"first-try"}, api + "/attempts/7": {"first-try"},
+			api + "/attempts/1": {"printed-by-run"},
+		} {
+			reply := accesstest.Ask(handler, http.MethodGet, path, roleToken(role))
+			for _, text := range texts {
+				if strings.Contains(reply.Body.String(), text) != want || reply.Code != http.StatusOK {
+					t.Errorf("%s: %s: %d, has %s: %v", role, path, reply.Code, text, !want)
 				}
 			}
 		}

@@ -33,7 +33,7 @@ func addressOf(s *Server, path string) string {
 		return locks.ReleasePath("public/orders", 1810)
 	}
 	return strings.NewReplacer("{$}", "", "{name}", "rollup-sales", "{id}", id(10).String(),
-		"{session}", id(9001).String(),
+		"{session}", id(9001).String(), "{attempt}", "1",
 		"{file}", s.site.Templates.Assets.ByName["holdfast.css"].Hashed).Replace(path)
 }
 

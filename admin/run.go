@@ -143,6 +143,9 @@ func (s runPages) runJSON(w http.ResponseWriter, r *http.Request) {
 		if v.Record, err = s.reader.Run(ctx, id); err != nil {
 			return v, err
 		}
+		if v.Attempts, err = s.reader.Attempts(ctx, v.Record); err != nil {
+			return v, err
+		}
 		v.Record = visible(r.Context(), v.Record)
 		s.watch(ctx, v.Record)
 		v.TraceID = s.traceOf(v.Record).ID

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/charts"
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/pages"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
@@ -20,9 +20,6 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// shownOutput is the size of the end of a run's output that the page shows. The JSON has all.
-const shownOutput = 16 << 10 // bytes
-
 // runView is the page of a run.
 type runView struct {
 	storage.Record
@@ -30,6 +27,11 @@ type runView struct {
 	Chain []storage.Record // all runs of the firing, if there are several
 	Locks []Lock           // current locks of the run
 	Trace Trace
+
+	Attempts []storage.RunAttempt // without output, the oldest first
+	Tabs     attemptTabs
+	Log      runLog
+	Phases   *charts.Phases
 }
 
 // step is an event of a run.
@@ -42,7 +44,13 @@ type step struct {
 }
 
 func (s runPages) runPage(w http.ResponseWriter, r *http.Request) {
-	if err := param.Only(r, "refresh"); err != nil {
+	p, err := param.Read(r, "attempt", "log", "refresh")
+	if err != nil {
+		s.Refuse(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	chosen, err := chooseAttempt(p)
+	if err != nil {
 		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
@@ -53,10 +61,11 @@ func (s runPages) runPage(w http.ResponseWriter, r *http.Request) {
 	}
 	pages.Show(s.Site, w, r, pages.Page[runView]{
 		Template: "run.html", Section: "/runs", Title: "Run " + pages.Short(id.String()),
-		Live:   true,
-		Topics: []storage.Topic{storage.TopicRuns, storage.TopicLocks},
+		JSONPath: "/api/v1" + param.RunPath(id),
+		Live:     true,
+		Topics:   []storage.Topic{storage.TopicRuns, storage.TopicLocks},
 		Load: func(ctx context.Context, _ cluster.Snapshot) (runView, error) {
-			v, err := s.reader.runView(ctx, id)
+			v, err := s.reader.runView(ctx, id, chosen)
 			if err == nil {
 				s.watch(ctx, v.Record)
 			}
@@ -64,6 +73,9 @@ func (s runPages) runPage(w http.ResponseWriter, r *http.Request) {
 		},
 		Complete: func(v *runView, f *pages.Frame) {
 			v.Record = visible(r.Context(), v.Record)
+			v.Tabs.Shown = visibleAttempt(r.Context(), v.Tabs.Shown)
+			v.Log = newRunLog(v.Tabs.Shown.Output, chosen.all)
+			v.Phases = charts.NewPhases(v.Record, v.Attempts, f.Now)
 			v.Trace = s.traceOf(v.Record)
 			f.Title = words.Cut(v.Job, 60) + " " + words.State(v.State)
 			if v.State.Final() { // the run no longer changes
@@ -73,10 +85,21 @@ func (s runPages) runPage(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-func (r *reader) runView(ctx context.Context, id uuid.UUID) (v runView, err error) {
+func (r *reader) runView(ctx context.Context, id uuid.UUID,
+	chosen chosenAttempt) (v runView, err error) {
 	if v.Record, err = r.Run(ctx, id); err != nil {
 		return v, err
 	}
+	if v.Attempts, err = r.Attempts(ctx, v.Record); err != nil {
+		return v, err
+	}
+	var shown storage.RunAttempt
+	if n := chosen.of(v.Attempts); n > 0 {
+		if shown, err = r.Attempt(ctx, v.Record, n); err != nil {
+			return v, err
+		}
+	}
+	v.Tabs = newAttemptTabs(v.Record, v.Attempts, shown)
 	chain, err := r.Store.FiringRuns(ctx,
 		storage.Firing{Job: v.Job, ScheduledAt: v.ScheduledAt, Key: v.Key})
 	if err != nil {
@@ -94,7 +117,7 @@ func (r *reader) runView(ctx context.Context, id uuid.UUID) (v runView, err erro
 			return l.Holder.Run != id.String()
 		})
 	}
-	v.Steps = steps(v.Record, v.granted(), r.lock.LockedAt(ctx, id, v.Locks))
+	v.Steps = steps(v.Record, v.Attempts, v.granted(), r.lock.LockedAt(ctx, id, v.Locks))
 	return v, nil
 }
 
@@ -108,7 +131,7 @@ func (v *runView) granted() time.Time {
 
 // steps returns the known events of a run in order. Claim, grants and start are one transaction,
 // and one step. The time of the advisory lock is known only while the run holds it.
-func steps(r storage.Record, granted, locked time.Time) []step {
+func steps(r storage.Record, attempts []storage.RunAttempt, granted, locked time.Time) []step {
 	began := step{At: r.ScheduledAt, What: "Scheduled"}
 	if r.Key != "" {
 		began.What = "Triggered"
@@ -129,6 +152,7 @@ func steps(r storage.Record, granted, locked time.Time) []step {
 	if r.StartedAt != nil {
 		add(*r.StartedAt, startedWords(r), "", "running")
 	}
+	list = append(list, attemptSteps(r, attempts)...)
 	if r.Attempt > 1 && granted.After(*cmp.Or(r.StartedAt, &granted)) {
 		add(granted, fmt.Sprintf("Attempt %d claimed, granted and started", r.Attempt), "",
 			"running")
@@ -140,6 +164,23 @@ func steps(r storage.Record, granted, locked time.Time) []step {
 		add(records.Ended(r), words.Title(words.State(r.State)), words.Why(r), string(r.State))
 	}
 	return inOrder(list, r.State != jobs.Running)
+}
+
+// attemptSteps returns the ends of the attempts that others followed, and the starts of those after
+// the first, of the last attempts only. The start of a running attempt is known from its claim.
+func attemptSteps(r storage.Record, attempts []storage.RunAttempt) (list []step) {
+	for _, a := range attempts[max(0, len(attempts)-charts.MaxPhaseRows):] {
+		if a.Attempt > 1 && a.StartedAt != nil && (a.Attempt < r.Attempt || r.State.Final()) {
+			list = append(list, step{At: *a.StartedAt,
+				What: fmt.Sprintf("Attempt %d started", a.Attempt), State: "running"})
+		}
+		if a.Attempt < r.Attempt && a.FinishedAt != nil {
+			list = append(list, step{At: *a.FinishedAt, State: string(a.State),
+				What: fmt.Sprintf("Attempt %d %s", a.Attempt, words.State(a.State)),
+				Why:  words.OneLine(cmp.Or(a.Error, a.Detail), 160)})
+		}
+	}
+	return list
 }
 
 // inOrder sorts steps by time, but keeps the first and, if over, the last. It sets the time since
@@ -180,20 +221,14 @@ func startedWords(r storage.Record) string {
 	return "Started"
 }
 
-// Tail returns the end of the output, from the beginning of a line.
-func (v *runView) Tail() string {
-	if len(v.Output) <= shownOutput {
-		return v.Output
+// ErrorTitle is the title of the run's error, which is that of an earlier attempt until the run has
+// ended.
+func (v *runView) ErrorTitle() string {
+	if !v.State.Final() && v.Attempt > 1 {
+		return fmt.Sprintf("Error of attempt %d", v.Attempt-1)
 	}
-	tail := v.Output[len(v.Output)-shownOutput:]
-	if _, rest, found := strings.Cut(tail, "\n"); found {
-		return rest
-	}
-	return strings.ToValidUTF8(tail, "")
+	return "Error"
 }
-
-// Cut reports whether there is more output than Tail returns.
-func (v *runView) Cut() bool { return len(v.Output) > shownOutput }
 
 // Lasted returns how long the run ran.
 func (v *runView) Lasted() string { return records.Lasted(v.Record) }

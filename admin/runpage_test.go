@@ -36,7 +36,7 @@ func TestStepsAreInOrder(t *testing.T) {
 			"Scheduled, Waited, Registered by replica-1, Started, attempt 2 was the last, Failed"},
 	} {
 		var got []string
-		for _, s := range steps(c.run, c.granted, c.locked) {
+		for _, s := range steps(c.run, nil, c.granted, c.locked) {
 			got = append(got, s.What)
 			if s.What == "Waited" && (s.After != "1.0 s later" ||
 				s.Why != "public/orders was held by job prune-orders on replica-2") {

@@ -103,7 +103,7 @@ func TestHostileNamesOnEveryRoute(t *testing.T) {
 	}
 	for _, r := range server.routes() {
 		address := strings.NewReplacer("{$}", "", "{name}", url.PathEscape(script), "{id}",
-			url.PathEscape(script), "{file}", url.PathEscape(script)).Replace(r.path)
+			url.PathEscape(script), "{attempt}", url.PathEscape(script), "{file}", url.PathEscape(script)).Replace(r.path)
 		for _, query := range []string{"",
 			"?" + url.QueryEscape(script) + "=" + url.QueryEscape(script),
 			"?next=" + url.QueryEscape(script), "?state=" + url.QueryEscape(script)} {

@@ -14,7 +14,9 @@ type Trace struct {
 // tracedRun is the API's answer for a single run.
 type tracedRun struct {
 	storage.Record
-	TraceID string `json:"trace_id,omitempty"`
+	// Attempts are without output, the oldest first: at most the last 101.
+	Attempts []storage.RunAttempt `json:"attempts"`
+	TraceID  string               `json:"trace_id,omitempty"`
 }
 
 // traceOf returns the trace of a run. A run that no replica started has none.

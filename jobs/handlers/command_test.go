@@ -67,6 +67,8 @@ func TestCommandErrors(t *testing.T) {
 		want   []string
 	}{
 		{object{"command": shell("echo first; echo no such table >&2; exit 3")}, []string{"command sh: exit status 3: first\nno such table"}},
+		{object{"command": shell(`printf '\033[1;31mno such\033[0m table\n'; exit 3`)},
+			[]string{"command sh: exit status 3: no such table"}},
 		{object{"command": shell("exit 1")}, []string{"command sh: exit status 1"}},
 		{object{"command": shell("kill -9 $$")}, []string{"command sh: signal: killed"}},
 		{object{"command": []string{"no-such-program"}}, []string{"command no-such-program: program not found in PATH"}},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/internal/ansi"
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
@@ -38,7 +39,7 @@ const quotedBytes = 512
 
 // quote returns the end of an output for the text of an error, or "".
 func quote(tail *output.Tail) string {
-	text := strings.TrimSpace(tail.Text(quotedBytes))
+	text := strings.TrimSpace(ansi.Plain(tail.Text(quotedBytes)))
 	if text == "" {
 		return ""
 	}

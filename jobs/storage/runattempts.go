@@ -3,6 +3,7 @@ package storage
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -48,6 +49,28 @@ func (a RunAttempt) Took() (time.Duration, bool) {
 		return 0, false
 	}
 	return a.FinishedAt.Sub(*a.StartedAt), true
+}
+
+// AttemptsOf returns all attempts of a run that the store has, without output and the oldest first.
+// The last one is that of LastAttempt. It returns none for a run that has not started.
+func AttemptsOf(ctx context.Context, store RunAttempts, run Record) ([]RunAttempt, error) {
+	last, started := run.LastAttempt()
+	if !started {
+		return nil, nil
+	}
+	last.Output = ""
+	if last.Attempt < 2 {
+		return []RunAttempt{last}, nil
+	}
+	attempts, err := store.RunAttempts(ctx, run.ID)
+	if err != nil {
+		return nil, err
+	}
+	// The run may have been read before its attempt ended.
+	attempts = slices.DeleteFunc(attempts, func(a RunAttempt) bool {
+		return a.Attempt >= last.Attempt
+	})
+	return append(attempts, last), nil
 }
 
 // AttemptEnd says how an attempt ended that another one follows. The zero value says that it

@@ -41,6 +41,8 @@ func NewTemplates() (*Templates, error) {
 		"facts":          words.Facts,
 		"figure":         words.Figure,
 		"lasted":         records.Lasted,
+		"attemptLasted":  records.AttemptLasted,
+		"oneLine":        words.OneLine,
 		"recent":         cluster.RecentEvents,
 		"eventWords":     cluster.EventWords,
 		"setting":        cluster.SettingWords,

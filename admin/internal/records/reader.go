@@ -24,6 +24,32 @@ func (r Reader) Run(ctx context.Context, id uuid.UUID) (storage.Record, error) {
 	return Plain(run), nil
 }
 
+// Attempts returns the attempts of a run without output, the oldest first, never nil.
+func (r Reader) Attempts(ctx context.Context, run storage.Record) ([]storage.RunAttempt, error) {
+	found, err := storage.AttemptsOf(ctx, r.Store, run)
+	if err != nil {
+		return nil, fmt.Errorf("attempts of run %s: %w", run.ID, err)
+	}
+	attempts := make([]storage.RunAttempt, 0, len(found))
+	for _, a := range found {
+		attempts = append(attempts, PlainAttempt(a))
+	}
+	return attempts, nil
+}
+
+// Attempt returns one attempt of a run with its output.
+func (r Reader) Attempt(ctx context.Context, run storage.Record,
+	n int) (storage.RunAttempt, error) {
+	if last, started := run.LastAttempt(); started && last.Attempt == n {
+		return PlainAttempt(last), nil
+	}
+	a, err := r.Store.RunAttempt(ctx, run.ID, n)
+	if err != nil {
+		return storage.RunAttempt{}, fmt.Errorf("attempt %d of run %s: %w", n, run.ID, err)
+	}
+	return PlainAttempt(a), nil
+}
+
 // Runs returns runs without output, newest first, never nil.
 func (r Reader) Runs(ctx context.Context, filter storage.RunFilter) ([]storage.Record, error) {
 	found, err := r.Store.Runs(ctx, filter)

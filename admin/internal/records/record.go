@@ -51,6 +51,15 @@ func StartDelay(r storage.Record) string {
 	return words.Took(r.StartedAt.Sub(r.ScheduledAt))
 }
 
+// AttemptLasted returns how long an attempt ran, or "" if it has not started or not ended.
+func AttemptLasted(a storage.RunAttempt) string {
+	length, ended := a.Took()
+	if !ended {
+		return ""
+	}
+	return words.Took(length)
+}
+
 // OlderFirst orders runs by the time since when they are in their state.
 func OlderFirst(a, b storage.Record) int {
 	return cmp.Or(Since(a).Compare(Since(b)), cmp.Compare(a.ID.String(), b.ID.String()))
@@ -92,6 +101,12 @@ func Plain(r storage.Record) storage.Record {
 		r.Waited = &waited
 	}
 	return r
+}
+
+// PlainAttempt returns an attempt with times in UTC.
+func PlainAttempt(a storage.RunAttempt) storage.RunAttempt {
+	a.StartedAt, a.FinishedAt = InUTC(a.StartedAt), InUTC(a.FinishedAt)
+	return a
 }
 
 // PlainBlocker returns the blocker with display names of its resources.

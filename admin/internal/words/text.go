@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/ansi"
 )
 
 // Number writes small numbers as words.
@@ -87,8 +89,9 @@ func Took(d time.Duration) string {
 	return Span(d)
 }
 
-// Cut returns s, or its first n characters and an ellipsis.
+// Cut returns s without escape sequences, or its first n characters and an ellipsis.
 func Cut(s string, n int) string {
+	s = ansi.Plain(s)
 	count := 0
 	for i := range s {
 		if count++; count > n {

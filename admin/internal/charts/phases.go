@@ -1,0 +1,189 @@
+package charts
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// The dimensions of a picture of phases, in pixels.
+const (
+	phaseAxis = 30
+	phaseRow  = 44
+	phaseBar  = 26
+
+	// MaxPhaseRows is the most attempts of a picture: the last ones.
+	MaxPhaseRows = 12
+	minLabel     = 12 // percent: a narrower bar has no label
+	maxRestLabel = 85
+)
+
+// Phases is the picture of when each attempt of a run waited, ran, and rested until the next one.
+type Phases struct {
+	Rows    []PhaseRow
+	Ticks   []Tick
+	Height  int
+	Now     *Percent // nil if the run has ended
+	Words   string
+	Earlier int // attempts that are not drawn
+}
+
+// PhaseRow is one attempt.
+type PhaseRow struct {
+	Attempt storage.RunAttempt
+	Y       int // its upper edge
+	Waited  *PhaseBar
+	Ran     *PhaseBar
+	Rested  *PhaseBar
+}
+
+// PhaseBar is a time in which an attempt did one thing.
+type PhaseBar struct {
+	X, W  Percent
+	Y     int
+	Class string
+	Label string // "" if there is no room for it
+	Title string
+}
+
+// End returns the right end of the bar.
+func (b PhaseBar) End() Percent { return b.X + b.W }
+
+// BarHeight returns the height of a bar in pixels.
+func (Phases) BarHeight() int { return phaseBar }
+
+// AxisY returns the lower end of the axis in pixels.
+func (Phases) AxisY() int { return phaseAxis }
+
+// LabelWidth returns the width of the plate behind a label in pixels.
+func (Phases) LabelWidth(label string) int { return 8 + 7*len(label) }
+
+// Ends returns whether the label of a rest has no room at its right.
+func (b PhaseBar) Ends() bool { return b.End() > maxRestLabel }
+
+// NewPhases draws the attempts of a run, which include the last one. It returns nil if the run has
+// not started.
+func NewPhases(run storage.Record, attempts []storage.RunAttempt, now time.Time) *Phases {
+	if run.StartedAt == nil || len(attempts) == 0 {
+		return nil
+	}
+	p := &Phases{Earlier: max(0, len(attempts)-MaxPhaseRows)}
+	attempts = attempts[p.Earlier:]
+	from, until := run.CreatedAt, now
+	if p.Earlier > 0 && attempts[0].StartedAt != nil {
+		from = *attempts[0].StartedAt
+	}
+	if run.FinishedAt != nil {
+		until = *run.FinishedAt
+	}
+	if !until.After(from) {
+		until = from.Add(time.Millisecond)
+	}
+	d := phaseDrawer{from: from, until: until}
+	for i, a := range attempts {
+		row := PhaseRow{Attempt: a, Y: phaseAxis + i*phaseRow}
+		if a.Attempt == 1 && a.StartedAt != nil {
+			row.Waited = d.waited(run, *a.StartedAt, row.Y)
+		}
+		row.Ran = d.ran(a, row.Y)
+		if a.FinishedAt != nil && i+1 < len(attempts) {
+			row.Rested = d.rested(*a.FinishedAt, attempts[i+1], row.Y)
+		}
+		p.Rows = append(p.Rows, row)
+	}
+	p.Height = phaseAxis + len(attempts)*phaseRow
+	p.Ticks = ticks(from, until)
+	if !run.State.Final() {
+		end := Percent(100)
+		p.Now = &end
+	}
+	p.Words = fmt.Sprintf("Attempts of the run from %s to %s", words.UTC(from), words.UTC(until))
+	return p
+}
+
+type phaseDrawer struct{ from, until time.Time }
+
+func (d phaseDrawer) bar(begin, end time.Time, y int) *PhaseBar {
+	if end.Before(begin) {
+		end = begin
+	}
+	length := float64(d.until.Sub(d.from))
+	x := func(at time.Time) Percent {
+		return Percent(min(max(float64(at.Sub(d.from))/length, 0), 1) * 100)
+	}
+	b := &PhaseBar{X: x(begin), Y: y + (phaseRow-phaseBar)/2}
+	b.W = max(x(end)-b.X, minBarWidth)
+	b.X = min(b.X, 100-b.W)
+	return b
+}
+
+// label sets the label if there is room for it.
+func (b *PhaseBar) label(text string) {
+	if b.W >= minLabel {
+		b.Label = text
+	}
+}
+
+// waited returns the time before the first attempt, or nil if it is too short to be seen.
+func (d phaseDrawer) waited(run storage.Record, started time.Time, y int) *PhaseBar {
+	b := d.bar(run.CreatedAt, started, y)
+	if b.W <= minBarWidth {
+		return nil
+	}
+	b.Title = fmt.Sprintf("Waited from %s to %s", words.UTC(run.CreatedAt), words.UTC(started))
+	b.label("waited " + words.Took(started.Sub(run.CreatedAt)))
+	return b
+}
+
+// ran returns the attempt itself, or nil if it has not started.
+func (d phaseDrawer) ran(a storage.RunAttempt, y int) *PhaseBar {
+	if a.StartedAt == nil {
+		return nil
+	}
+	end, verb := d.until, "runs"
+	if a.FinishedAt != nil {
+		end, verb = *a.FinishedAt, "ran"
+	}
+	b := d.bar(*a.StartedAt, end, y)
+	took := words.Took(end.Sub(*a.StartedAt))
+	b.Class = string(a.State)
+	if a.State == jobs.Waiting { // its end is not recorded yet
+		b.Class = string(jobs.Running)
+	}
+	b.Title = fmt.Sprintf("Attempt %d %s since %s", a.Attempt, words.State(a.State),
+		words.UTC(*a.StartedAt))
+	if a.FinishedAt != nil {
+		b.Title = fmt.Sprintf("Attempt %d ran from %s to %s: %s", a.Attempt,
+			words.UTC(*a.StartedAt), words.UTC(end), words.State(a.State))
+	}
+	b.label(verb + " " + took)
+	return b
+}
+
+// rested returns the time between an attempt and the next one.
+func (d phaseDrawer) rested(since time.Time, next storage.RunAttempt, y int) *PhaseBar {
+	end := d.until
+	if next.StartedAt != nil {
+		end = *next.StartedAt
+	}
+	b := d.bar(since, end, y)
+	b.Y += phaseBar / 2
+	b.Label = "rest " + words.Took(end.Sub(since))
+	return b
+}
+
+// Fill returns the class that colours the bar of an attempt.
+func (b PhaseBar) Fill() string {
+	switch jobs.State(b.Class) {
+	case jobs.Succeeded:
+		return "ended"
+	case jobs.Failed, jobs.TimedOut, jobs.Lost:
+		return "failed"
+	case jobs.Cancelled, jobs.Skipped, jobs.Missed:
+		return "cancelled"
+	}
+	return ""
+}

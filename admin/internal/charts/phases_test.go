@@ -1,0 +1,87 @@
+package charts
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+func TestPhases(t *testing.T) {
+	at := func(seconds int) *time.Time {
+		at := time.Date(2026, 3, 14, 2, 30, seconds, 0, time.UTC)
+		return &at
+	}
+	attempt := func(n int, state jobs.State, from, until *time.Time) storage.RunAttempt {
+		return storage.RunAttempt{Attempt: n, State: state, StartedAt: from, FinishedAt: until}
+	}
+	run := storage.Record{CreatedAt: *at(0), StartedAt: at(10), State: jobs.Succeeded,
+		FinishedAt: at(100)}
+	active, waits := run, run
+	active.State, active.FinishedAt = jobs.Running, nil
+	waits.State, waits.FinishedAt = jobs.Waiting, nil
+	first, second := attempt(1, jobs.Failed, at(10), at(30)), attempt(2, jobs.TimedOut, at(40),
+		at(60))
+	for name, c := range map[string]struct {
+		run      storage.Record
+		attempts []storage.RunAttempt
+		want     string
+	}{
+		"ended": {run, []storage.RunAttempt{first, second, attempt(3, jobs.Succeeded, at(90), at(100))},
+			"1: waited 0%+10%, failed 10%+20%, rested 30%+10% rest 10 s; " +
+				"2: timed_out 40%+20%, rested 60%+30% rest 30 s; 3: succeeded 90%+10%"},
+		"running": {active, []storage.RunAttempt{first, attempt(2, jobs.Running, at(40), nil)},
+			"1: waited 0%+10%, failed 10%+20%, rested 30%+10% rest 10 s; 2: running 40%+60%; now"},
+		"waiting": {waits, []storage.RunAttempt{first, attempt(2, jobs.Waiting, nil, nil)},
+			"1: waited 0%+10%, failed 10%+20%, rested 30%+70% rest 1 min 10 s; 2: ; now"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := NewPhases(c.run, c.attempts, *at(100))
+			var rows []string
+			for _, r := range p.Rows {
+				var bars []string
+				if r.Waited != nil {
+					bars = append(bars, fmt.Sprintf("waited %s+%s", r.Waited.X, r.Waited.W))
+				}
+				if r.Ran != nil {
+					bars = append(bars, fmt.Sprintf("%s %s+%s", r.Ran.Class, r.Ran.X, r.Ran.W))
+				}
+				if r.Rested != nil {
+					bars = append(bars, fmt.Sprintf("rested %s+%s %s", r.Rested.X, r.Rested.W,
+						r.Rested.Label))
+				}
+				rows = append(rows, fmt.Sprintf("%d: %s", r.Attempt.Attempt,
+					strings.Join(bars, ", ")))
+			}
+			if p.Now != nil {
+				rows = append(rows, "now")
+			}
+			if got := strings.Join(rows, "; "); got != c.want {
+				t.Errorf("got %s\nwant %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestPhasesOfManyAttempts(t *testing.T) {
+	began := time.Date(2026, 3, 14, 2, 30, 0, 0, time.UTC)
+	run := storage.Record{CreatedAt: began, StartedAt: &began, State: jobs.Running}
+	var attempts []storage.RunAttempt
+	for n := range 40 {
+		started := began.Add(time.Duration(n) * time.Minute)
+		attempts = append(attempts, storage.RunAttempt{Attempt: n + 1, State: jobs.Running,
+			StartedAt: &started})
+	}
+	p := NewPhases(run, attempts, began.Add(time.Hour))
+	if len(p.Rows) != MaxPhaseRows || p.Earlier != 28 || p.Rows[0].Attempt.Attempt != 29 ||
+		p.Rows[0].Ran.X != 0 {
+		t.Errorf("got %d rows from attempt %d at %s, %d before", len(p.Rows),
+			p.Rows[0].Attempt.Attempt, p.Rows[0].Ran.X, p.Earlier)
+	}
+	if got := NewPhases(storage.Record{CreatedAt: began}, nil, began); got != nil {
+		t.Errorf("got %+v of a run that has not started", got)
+	}
+}
