@@ -33,13 +33,14 @@ type history struct {
 	drift    []storage.JobDrift
 	err      error // of every question
 
-	onLocks func() // called before each question for locks
-	saved   map[string]json.RawMessage
-	pauses  []storage.Pause
-	blocked []storage.WaitSummary
-	typical map[string]storage.Typical // of all others it is what their runs say
-	restart []storage.Restart
-	audit   []storage.Audited
+	onLocks  func() // called before each question for locks
+	saved    map[string]json.RawMessage
+	pauses   []storage.Pause
+	blocked  []storage.WaitSummary
+	quarters []storage.Quarter
+	typical  map[string]storage.Typical // of all others it is what their runs say
+	restart  []storage.Restart
+	audit    []storage.Audited
 
 	mu         sync.Mutex // of what follows: pages ask at once
 	filters    []storage.RunFilter
@@ -359,6 +360,17 @@ func (h *history) WaitSummaries(_ context.Context, from,
 		}
 	}
 	return storage.MergeWaitSummaries(found), h.err
+}
+
+func (h *history) Histogram(_ context.Context, from,
+	until time.Time) ([]storage.Quarter, error) {
+	var found []storage.Quarter
+	for _, q := range h.quarters {
+		if !q.From.Before(from) && q.From.Before(until) {
+			found = append(found, q)
+		}
+	}
+	return found, h.err
 }
 
 func (h *history) Typical(ctx context.Context, names []string) (map[string]storage.Typical, error) {

@@ -48,4 +48,4 @@ GRANT UPDATE (token), DELETE ON holdfast.claims TO holdfast_jobs;
 GRANT DELETE ON holdfast.grants TO holdfast_jobs;
 GRANT UPDATE (state, reason, detail, error, finished_at) ON holdfast.runs TO holdfast_jobs;
 GRANT INSERT, UPDATE ON holdfast.outputs, holdfast.saved TO holdfast_jobs;
-GRANT INSERT ON holdfast.deliveries TO holdfast_jobs;
+GRANT INSERT ON holdfast.deliveries, holdfast.tally_changes TO holdfast_jobs;

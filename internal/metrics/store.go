@@ -288,6 +288,12 @@ func (s *store) WaitSummaries(ctx context.Context, from time.Time, until time.Ti
 	return s.inner.WaitSummaries(ctx, from, until)
 }
 
+func (s *store) Histogram(ctx context.Context, from time.Time, until time.Time) (
+	_ []storage.Quarter, err error) {
+	defer s.timed("histogram", time.Now(), &err)
+	return s.inner.Histogram(ctx, from, until)
+}
+
 func (s *store) Cancel(ctx context.Context, a storage.Action, run uuid.UUID) (
 	_ storage.Record, err error) {
 	defer s.timed("cancel", time.Now(), &err)

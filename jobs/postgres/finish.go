@@ -37,13 +37,32 @@ WITH ended AS (
     SELECT gone.run, gone.session, clock_timestamp() FROM ended e
         JOIN gone USING (token) WHERE e.state = 'waiting'
     ON CONFLICT (run) DO NOTHING
+), changed AS (
+    UPDATE holdfast.runs r SET state = e.state, reason = e.reason, detail = e.detail,
+        error = e.error, batched = e.state <> 'waiting',
+        attempt = r.attempt + CASE WHEN e.state = 'waiting' THEN 1 ELSE 0 END,
+        finished_at = CASE WHEN e.state <> 'waiting' THEN clock_timestamp() END,
+        retry_waits = CASE WHEN e.state = 'waiting' THEN r.retry_waits || clock_timestamp()
+            ELSE r.retry_waits END
+    FROM ended e JOIN gone USING (token) WHERE r.id = ANY($2) AND r.id = e.run
+        AND r.state = 'running'
+    RETURNING r.id, r.job, r.state, r.created_at, r.scheduled_at, r.started_at
+)` + noteEnded
+
+	// noteEnded does for the runs of changed that have ended what the triggers of runs would do.
+	// The statement sets runs.batched, so that they do not.
+	noteEnded = `, added_deliveries AS (
+    INSERT INTO holdfast.deliveries (id, webhook, run, state, created_at, next_at)
+    SELECT gen_random_uuid(), s.webhook, c.id, c.state, t, t
+    FROM clock_timestamp() t, changed c CROSS JOIN LATERAL (
+        SELECT s.webhook FROM holdfast.subscriptions s
+        WHERE s.job = c.job AND s.state = c.state COLLATE "C" AND s.version = (
+            SELECT abs(j.version) FROM holdfast.jobs j WHERE j.name = c.job) OFFSET 0) s
+    WHERE c.state NOT IN ('waiting', 'running')
 )
-UPDATE holdfast.runs r SET state = e.state, reason = e.reason, detail = e.detail, error = e.error,
-    attempt = r.attempt + CASE WHEN e.state = 'waiting' THEN 1 ELSE 0 END,
-    finished_at = CASE WHEN e.state <> 'waiting' THEN clock_timestamp() END,
-    retry_waits = CASE WHEN e.state = 'waiting' THEN r.retry_waits || clock_timestamp()
-        ELSE r.retry_waits END
-FROM ended e JOIN gone USING (token) WHERE r.id = ANY($2) AND r.id = e.run AND r.state = 'running'`
+INSERT INTO holdfast.tally_changes (quarter, state, delay, runs)
+SELECT holdfast.quarter(created_at), state, holdfast.delay(scheduled_at, started_at), count(*)
+FROM changed WHERE state NOT IN ('waiting', 'running') GROUP BY 1, 2, 3`
 
 	// retainOutput retains the output that was saved while the run was watched if the end of the
 	// attempt has none, and the result of the previous attempt if this attempt has none.

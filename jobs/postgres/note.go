@@ -56,14 +56,16 @@ WITH alive AS MATERIALIZED (` + sessionLives + `
             JOIN noted n USING (run) WHERE n.state = 'waiting')
         AND NOT ((SELECT n.state FROM noted n WHERE n.run = w.run) = 'waiting'
             AND ` + ownJobWait + `)
-)
-UPDATE holdfast.runs r SET state = n.state, reason = n.reason, detail = n.detail,
-    blocker = n.blocker,
-    blocked_at = CASE WHEN r.blocker -> 'holder' = n.blocker -> 'holder' THEN r.blocked_at
-        WHEN r.reason = '' THEN n.since ELSE clock_timestamp() END,
-    error = CASE WHEN n.error = '' THEN r.error ELSE n.error END,
-    finished_at = CASE WHEN n.state <> 'waiting' THEN clock_timestamp() END
-FROM noted n WHERE r.id = ANY($2) AND r.id = n.run`
+), changed AS (
+    UPDATE holdfast.runs r SET state = n.state, reason = n.reason, detail = n.detail,
+        blocker = n.blocker, batched = n.state <> 'waiting',
+        blocked_at = CASE WHEN r.blocker -> 'holder' = n.blocker -> 'holder' THEN r.blocked_at
+            WHEN r.reason = '' THEN n.since ELSE clock_timestamp() END,
+        error = CASE WHEN n.error = '' THEN r.error ELSE n.error END,
+        finished_at = CASE WHEN n.state <> 'waiting' THEN clock_timestamp() END
+    FROM noted n WHERE r.id = ANY($2) AND r.id = n.run
+    RETURNING r.id, r.job, r.state, r.created_at, r.scheduled_at, r.started_at
+)` + noteEnded
 
 	noteOutcomes = `
 SELECT q.run, EXISTS (` + sessionLives + `), coalesce(r.session = $1 AND r.state = q.state, false)

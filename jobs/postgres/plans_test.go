@@ -71,6 +71,7 @@ func TestPlansLookUpByKey(t *testing.T) {
 		{"pruneRuns", beginPipeline, pruneRuns}, {"pruneAudit", beginPipeline, pruneAudit},
 		{"unsealedLines", beginPipeline, unsealedLines}, {"addLinks", beginPipeline, addLinks},
 		{"pruneWaitHistory", beginPipeline, pruneWaitHistory},
+		{"pruneTallies", beginPipeline, pruneTallies},
 	}
 	const history = `
 INSERT INTO holdfast.jobs SELECT 'job ' || n, 1, now(), now() FROM generate_series(1, 100) n;

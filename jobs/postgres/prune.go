@@ -155,6 +155,7 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 		b.Queue(prunePauses, r.Keep, r.Limit).Exec(counted(&pruned.Pauses))
 		b.Queue(pruneWaitHistory, r.Keep, r.Limit)
 		b.Queue(pruneRestarts, r.Keep)
+		b.Queue(pruneTallies, r.Keep, r.Limit)
 	})
 	if err != nil {
 		return storage.Pruned{}, err

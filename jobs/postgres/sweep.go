@@ -131,6 +131,9 @@ func (s *Store) Sweep(ctx context.Context) (storage.Swept, error) {
 	if err == nil {
 		swept.Ended, err = s.endHeld(ctx, left)
 	}
+	if err == nil {
+		err = s.foldTallies(ctx, uuid.New())
+	}
 	return swept, err
 }
 

@@ -99,6 +99,8 @@ var Queries = []struct{ Name, SQL, Want string }{
 	{"intervalsWithin", intervalsWithin, "SEARCH holdfast_runs USING COVERING INDEX holdfast_runs_job (job=? AND created_at>? AND created_at<?)"},
 	{"intervalsBefore", intervalsBefore, "SEARCH holdfast_runs USING COVERING INDEX holdfast_runs_job (job=? AND created_at<?)"},
 	{"sumWaits", sumWaits, "SEARCH holdfast_wait_history USING INDEX holdfast_wait_history_until (until>? AND until<?)"},
+	{"readTallies", readTallies, "SEARCH holdfast_tallies USING PRIMARY KEY (quarter>? AND quarter<?)"},
+	{"pruneTallies", pruneTallies, "SEARCH holdfast_tallies USING PRIMARY KEY (quarter<?)"},
 	{"pruneWaitHistory", pruneWaitHistory, "SEARCH holdfast_wait_history USING COVERING INDEX holdfast_wait_history_until (until<?)"},
 	{"addRunAttempt", addRunAttempt, "SEARCH holdfast_runs USING INDEX sqlite_autoindex_holdfast_runs_1 (id=?)"},
 	{"forgetRunAttempts", forgetRunAttempts, "SEARCH holdfast_run_attempts USING COVERING INDEX sqlite_autoindex_holdfast_run_attempts_1 (run=? AND attempt<?)"},

@@ -72,6 +72,8 @@ SELECT id FROM old WHERE NOT EXISTS (SELECT 1 FROM holdfast_audit_links l WHERE 
 		WHERE rowid IN (SELECT rowid FROM holdfast_wait_history WHERE until < ?1 ORDER BY until
 			LIMIT ?2)`
 
+	pruneTallies = `DELETE FROM holdfast_tallies WHERE quarter < ?1`
+
 	markIdle = `
 UPDATE holdfast_definitions AS d SET idle_since = CASE WHEN idle_since IS NULL THEN ?1 END
 WHERE (idle_since IS NULL) = (
@@ -117,6 +119,9 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 		}
 		if err == nil {
 			_, err = tx.ExecContext(ctx, pruneWaitHistory, before, r.Limit)
+		}
+		if err == nil {
+			_, err = tx.ExecContext(ctx, pruneTallies, before)
 		}
 		return err
 	})

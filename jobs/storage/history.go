@@ -15,6 +15,7 @@ type History interface {
 	Listings
 	Contention
 	RunAttempts
+	Histograms
 	// Now returns the store's clock.
 	Now(ctx context.Context) (time.Time, error)
 	// Locks returns every grant, by resource, including those on the names of jobs.

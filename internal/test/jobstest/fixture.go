@@ -63,7 +63,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"Trigger", triggerRules}, {"TriggerWaits", triggerWaitRules}, {"Revoke", revokeRules},
 		{"History", historyRules}, {"Firing", firingRules}, {"Prune", pruneRules},
 		{"Listings", listingRules}, {"WaitHistory", waitHistoryRules},
-		{"RetryWaits", retryWaitRules}, {"RunAttempts", runAttemptRules},
+		{"Histogram", histogramRules}, {"RetryWaits", retryWaitRules}, {"RunAttempts", runAttemptRules},
 		{"Actions", actionRules}, {"AuditChain", auditChainRules}, {"Pauses", pauseRules}, {"Cancels", cancelRules},
 		{"Releases", releaseRules}, {"Drains", drainRules},
 		{"Specs", specRules}, {"ControlState", controlStateRules}, {"Watches", watchRules},

@@ -57,6 +57,7 @@ func (s *Store) finish(q storage.FinishRequest, now time.Time) bool {
 		return true
 	}
 	r.FinishedAt = &now
+	s.countEnded(r)
 	if q.State == jobs.Lost {
 		s.recover(r, now)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -32,6 +33,9 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 	}
 	s.waitHistory = slices.DeleteFunc(s.waitHistory, func(b waitRecord) bool {
 		return b.until.Before(before)
+	})
+	maps.DeleteFunc(s.tallies, func(t storage.Tallied, _ int) bool {
+		return t.Quarter.Before(before)
 	})
 	pruned.Audited = s.control.pruneAudit(before, r.Limit)
 	old, last := s.old(before, r), s.lastEnded()

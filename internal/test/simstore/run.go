@@ -67,6 +67,7 @@ func (r *run) unique() firing {
 // add adds the first run of a firing.
 func (s *Store) add(added rules.Run) *run {
 	r := &run{Run: added}
+	s.countEnded(r)
 	s.runs[r.ID] = r
 	s.firings[r.unique()] = r
 	if r.State == jobs.Waiting {
@@ -89,7 +90,11 @@ func (s *Store) add(added rules.Run) *run {
 // the key.
 func (s *Store) update(r *run, next rules.Run, now time.Time) {
 	s.recordWaits(r.Run, next, now)
-	if r.Run = next; r.State == jobs.Waiting {
+	ended := r.State.Final()
+	if r.Run = next; !ended {
+		s.countEnded(r)
+	}
+	if r.State == jobs.Waiting {
 		s.waiting[r.ID] = r
 		return
 	}

@@ -41,6 +41,7 @@ type Store struct {
 	saved   map[string]json.RawMessage
 
 	waitHistory []waitRecord
+	tallies     map[storage.Tallied]int // number of ended runs; Runs in the keys is 0
 
 	control control
 }
@@ -54,6 +55,7 @@ func New() *Store {
 		runs: map[uuid.UUID]*run{}, firings: map[firing]*run{},
 		waiting: map[uuid.UUID]*run{}, claims: map[jobs.Token]*claim{},
 		saved: map[string]json.RawMessage{}, control: newControl(),
+		tallies: map[storage.Tallied]int{},
 	}
 }
 

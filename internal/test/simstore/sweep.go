@@ -80,6 +80,7 @@ func (s *Store) bury(dead []*session, swept *storage.Swept) {
 		r := c.run
 		s.give(c)
 		r.Lose(now)
+		s.countEnded(r)
 		s.recover(r, now)
 		swept.Lost = append(swept.Lost, storage.LostRun{Record: r.Record, Held: c.held})
 	}

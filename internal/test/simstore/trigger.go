@@ -134,6 +134,7 @@ func (s *Store) Release(ctx context.Context, a storage.Action,
 		s.give(c)
 		r.State, r.Reason, r.Detail, r.FinishedAt = jobs.Lost, reasons.Released,
 			a.By("its lock was released"), &d.now
+		s.countEnded(r)
 		d.detail = map[string]any{"token": q.Token, "holder": released.Owner}
 		return released, nil
 	})

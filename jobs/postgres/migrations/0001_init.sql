@@ -87,6 +87,7 @@ CREATE TABLE holdfast.runs (
     recovery    int NOT NULL DEFAULT 0,
     attempt     int NOT NULL DEFAULT 0, -- 0 until the run starts
     state       text NOT NULL,
+    batched     boolean NOT NULL DEFAULT false, -- the statement that ended it did the work of the triggers
     session     uuid,
     replica     text NOT NULL DEFAULT '',
     token       bigint,
@@ -318,6 +319,7 @@ CREATE INDEX deliveries_failed ON holdfast.deliveries (created_at, id) WHERE tri
 CREATE INDEX deliveries_run ON holdfast.deliveries (run);
 
 -- Triggers add the deliveries, so that no statement that ends a run can omit them.
+-- The statements that end most runs, many at a time, add them more cheaply and set batched.
 CREATE FUNCTION holdfast.add_deliveries() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO holdfast.deliveries (id, webhook, run, state, created_at, next_at)
@@ -328,9 +330,10 @@ BEGIN
     RETURN NULL;
 END $$;
 CREATE TRIGGER runs_ended AFTER UPDATE OF state ON holdfast.runs FOR EACH ROW
-    WHEN (OLD.state IN ('waiting', 'running') AND NEW.state NOT IN ('waiting', 'running')) EXECUTE FUNCTION holdfast.add_deliveries();
+    WHEN (NOT NEW.batched AND OLD.state IN ('waiting', 'running') AND NEW.state NOT IN ('waiting', 'running'))
+    EXECUTE FUNCTION holdfast.add_deliveries();
 CREATE TRIGGER runs_recorded AFTER INSERT ON holdfast.runs FOR EACH ROW
-    WHEN (NEW.state NOT IN ('waiting', 'running')) EXECUTE FUNCTION holdfast.add_deliveries();
+    WHEN (NOT NEW.batched AND NEW.state NOT IN ('waiting', 'running')) EXECUTE FUNCTION holdfast.add_deliveries();
 
 -- Turns: which session does the work that only one replica does at a time.
 CREATE TABLE holdfast.turns (
@@ -389,6 +392,41 @@ CREATE TRIGGER runs_unblocked AFTER UPDATE OF state, blocker ON holdfast.runs FO
     WHEN (OLD.state = 'waiting' AND (OLD.blocker IS NOT NULL OR NEW.blocker IS NOT NULL)
         AND (NEW.state <> 'waiting' OR OLD.blocker IS NOT NULL AND NEW.blocker -> 'holder' IS DISTINCT FROM OLD.blocker -> 'holder'))
     EXECUTE FUNCTION holdfast.record_wait();
+
+-- Tallies: ended runs by the quarter of an hour of their creation, final state and start delay. The
+-- transaction that ends a run adds to tally_changes, so that finishes at one time do not wait for
+-- each other. A sweep moves the changes to the tallies. delay is the index in storage.Delays; -1:
+-- the run did not start.
+CREATE TABLE holdfast.tallies (
+    quarter timestamptz NOT NULL,
+    state   text COLLATE "C" NOT NULL,
+    delay   int NOT NULL,
+    runs    bigint NOT NULL,
+    PRIMARY KEY (quarter, state, delay)
+) WITH (fillfactor = 70);
+CREATE TABLE holdfast.tally_changes (
+    quarter timestamptz NOT NULL,
+    state   text COLLATE "C" NOT NULL,
+    delay   int NOT NULL,
+    runs    bigint NOT NULL
+);
+CREATE FUNCTION holdfast.quarter(created_at timestamptz) RETURNS timestamptz LANGUAGE sql STABLE AS
+    $$ SELECT to_timestamp(floor(date_part('epoch', created_at) / 900) * 900) $$;
+CREATE FUNCTION holdfast.delay(scheduled_at timestamptz, started_at timestamptz) RETURNS int LANGUAGE sql STABLE AS
+    $$ SELECT CASE WHEN started_at IS NULL THEN -1 ELSE width_bucket(date_part('epoch', started_at - scheduled_at),
+        '{0.01,0.02,0.05,0.1,0.2,0.5,1,2,5,10,30,60,300,900,3600}'::float8[]) END $$;
+
+CREATE FUNCTION holdfast.add_tally() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO holdfast.tally_changes (quarter, state, delay, runs)
+    VALUES (holdfast.quarter(NEW.created_at), NEW.state, holdfast.delay(NEW.scheduled_at, NEW.started_at), 1);
+    RETURN NULL;
+END $$;
+CREATE TRIGGER runs_ended_tally AFTER UPDATE OF state ON holdfast.runs FOR EACH ROW
+    WHEN (NOT NEW.batched AND OLD.state IN ('waiting', 'running') AND NEW.state NOT IN ('waiting', 'running'))
+    EXECUTE FUNCTION holdfast.add_tally();
+CREATE TRIGGER runs_recorded_tally AFTER INSERT ON holdfast.runs FOR EACH ROW
+    WHEN (NOT NEW.batched AND NEW.state NOT IN ('waiting', 'running')) EXECUTE FUNCTION holdfast.add_tally();
 
 -- Restarts: restarts of memcached servers. The first replica that notices a restart adds the row.
 CREATE TABLE holdfast.restarts (

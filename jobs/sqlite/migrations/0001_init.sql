@@ -346,6 +346,38 @@ BEGIN
         min(coalesce(NEW.blocked_at, t), t), t FROM (SELECT CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS t);
 END;
 
+-- Tallies: ended runs by the quarter of an hour of their creation, final state and start delay.
+-- delay is the index in storage.Delays; -1: the run did not start.
+CREATE TABLE holdfast_tallies (
+    quarter INTEGER NOT NULL,
+    state   TEXT NOT NULL,
+    delay   INTEGER NOT NULL,
+    runs    INTEGER NOT NULL,
+    PRIMARY KEY (quarter, state, delay)
+) WITHOUT ROWID;
+CREATE TRIGGER holdfast_runs_ended_tally AFTER UPDATE OF state ON holdfast_runs
+    WHEN OLD.state IN ('waiting', 'running') AND NEW.state NOT IN ('waiting', 'running')
+BEGIN
+    INSERT INTO holdfast_tallies (quarter, state, delay, runs)
+    SELECT NEW.created_at - NEW.created_at % 900000000, NEW.state,
+        CASE WHEN d IS NULL THEN -1 ELSE (d >= 10000) + (d >= 20000) + (d >= 50000) + (d >= 100000) + (d >= 200000)
+            + (d >= 500000) + (d >= 1000000) + (d >= 2000000) + (d >= 5000000) + (d >= 10000000)
+            + (d >= 30000000) + (d >= 60000000) + (d >= 300000000) + (d >= 900000000) + (d >= 3600000000) END, 1
+    FROM (SELECT NEW.started_at - NEW.scheduled_at AS d) WHERE true
+    ON CONFLICT (quarter, state, delay) DO UPDATE SET runs = runs + 1;
+END;
+CREATE TRIGGER holdfast_runs_recorded_tally AFTER INSERT ON holdfast_runs
+    WHEN NEW.state NOT IN ('waiting', 'running')
+BEGIN
+    INSERT INTO holdfast_tallies (quarter, state, delay, runs)
+    SELECT NEW.created_at - NEW.created_at % 900000000, NEW.state,
+        CASE WHEN d IS NULL THEN -1 ELSE (d >= 10000) + (d >= 20000) + (d >= 50000) + (d >= 100000) + (d >= 200000)
+            + (d >= 500000) + (d >= 1000000) + (d >= 2000000) + (d >= 5000000) + (d >= 10000000)
+            + (d >= 30000000) + (d >= 60000000) + (d >= 300000000) + (d >= 900000000) + (d >= 3600000000) END, 1
+    FROM (SELECT NEW.started_at - NEW.scheduled_at AS d) WHERE true
+    ON CONFLICT (quarter, state, delay) DO UPDATE SET runs = runs + 1;
+END;
+
 -- Watches: running runs that a user is watching. Their replica saves their output as they write it.
 CREATE TABLE holdfast_watches (
     run   TEXT PRIMARY KEY,

@@ -1,0 +1,38 @@
+package simstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// countEnded counts the run if it has ended.
+func (s *Store) countEnded(r *run) {
+	if !r.State.Final() {
+		return
+	}
+	t := storage.Tallied{Quarter: storage.QuarterOf(r.CreatedAt), State: r.State,
+		Delay: storage.NotStarted}
+	if r.StartedAt != nil {
+		t.Delay = storage.DelayBucket(r.StartedAt.Sub(r.ScheduledAt))
+	}
+	s.tallies[t]++
+}
+
+// Histogram implements jobs.Histograms.
+func (s *Store) Histogram(ctx context.Context, from, until time.Time) ([]storage.Quarter, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	var parts []storage.Tallied
+	until = storage.HistogramEnd(from, until)
+	for t, runs := range s.tallies {
+		if !t.Quarter.Before(from) && t.Quarter.Before(until) {
+			t.Runs = runs
+			parts = append(parts, t)
+		}
+	}
+	return storage.MergeTallied(parts), nil
+}
