@@ -19,7 +19,7 @@ import (
 // busy is a cluster with a past: jobs in groups, of all kinds, with runs that
 // ended in every way, one job that is paused and one that was added by hand.
 func busy() Options {
-	h := &history{now: noon, replicas: []storage.ReplicaView{
+	h := &history{now: noon, quarters: quartersUntil(noon), replicas: []storage.ReplicaView{
 		liveReplica(1, "replica-1", 2*time.Second, 1), liveReplica(2, "replica-2", 3*time.Second, 0),
 		liveReplica(3, "replica-3", time.Second, 1),
 	}}

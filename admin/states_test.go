@@ -113,7 +113,7 @@ func contention() Options {
 	dead := liveReplica(4, "replica-4", 6*time.Minute, 0)
 	dead.EndedAt = pointer(dead.ExpiresAt.Add(3 * time.Second))
 	h := &history{
-		now: noon,
+		now: noon, quarters: quartersUntil(noon),
 		locks: []storage.LockView{
 			own, read, slot, lock("events", merge, 4*time.Second),
 			lock("orders", rollup, 42*time.Minute), lock("sales_rollup", rollup, 42*time.Minute),
@@ -180,7 +180,7 @@ func upcoming(scheduledTimes ...ScheduledFiring) func(time.Time, int) []Schedule
 
 // fifty is a cluster with many tables, half of them held, and many waiters.
 func fifty() Options {
-	h := &history{now: noon}
+	h := &history{now: noon, quarters: quartersUntil(noon)}
 	for i := range 50 {
 		name := fmt.Sprintf("warehouse_%02d.fact_%c%02d", i%4, 'a'+i%7, i)
 		h.jobs = append(h.jobs, job(fmt.Sprintf("load-%02d", i), "* * * * * *", name))

@@ -30,7 +30,13 @@ func ticks(from, until time.Time) []Tick {
 	} else {
 		step *= time.Duration(cmp.Or(int(length/step)/most, 1) + 1)
 	}
+	return ticksEvery(step, from, until)
+}
+
+// ticksEvery returns the labelled times of the axis at multiples of step.
+func ticksEvery(step time.Duration, from, until time.Time) []Tick {
 	layout, days := "15:04", step >= 12*time.Hour
+	length := until.Sub(from)
 	switch {
 	case days:
 		layout = "Jan 2 15:04"

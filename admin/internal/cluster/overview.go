@@ -43,6 +43,8 @@ type Overview struct {
 	FailuresByJob  []JobFailures    `json:"failed_or_skipped_24h"` // by job, worst first
 	// jobs whose last run failed, by error
 	Failing []FailingGroup `json:"failing"`
+	// ended runs of the last 24 hours by quarter of an hour
+	Histogram Histogram `json:"histogram_24h"`
 	// last runs that ended, newest first
 	Last     []storage.Record `json:"last_runs"`
 	Next     []Firing         `json:"next"` // by this replica's cron table
@@ -70,8 +72,8 @@ func EmptyOverview() Overview {
 		Waiting: []storage.Record{}, Resources: []locks.ResourceState{},
 		Running:        []storage.Record{},
 		RecentFailures: []storage.Record{}, FailuresByJob: []JobFailures{},
-		Failing: []FailingGroup{},
-		Last:    []storage.Record{}, Next: []Firing{}, Replicas: []Replica{},
+		Failing: []FailingGroup{}, Histogram: Histogram{Quarters: []Quarter{}},
+		Last: []storage.Record{}, Next: []Firing{}, Replicas: []Replica{},
 	}
 }
 
@@ -92,6 +94,9 @@ func (r *Reader) Overview(ctx context.Context, p Snapshot) (Overview, error) {
 		return o, err
 	}
 	o.FailuresByJob = failuresByJob(tallies)
+	if o.Histogram, err = r.histogram(ctx, o.Now); err != nil {
+		return o, err
+	}
 	if err := r.overviewRuns(ctx, &o); err != nil {
 		return o, err
 	}

@@ -13,10 +13,11 @@ import (
 func lockFuncs() template.FuncMap {
 	return template.FuncMap{
 		"locktabs": locks.Tabs, "lockStates": locks.LockStates, "nodes": locks.NewNodeList,
-		"advisory":  locks.AdvisoryWords,
-		"took":      words.Took,
-		"axisY":     func() int { return charts.AxisHeight },
-		"barHeight": func() int { return charts.BarHeight },
-		"iso":       func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"advisory":        locks.AdvisoryWords,
+		"took":            words.Took,
+		"axisY":           func() int { return charts.AxisHeight },
+		"histogramHeight": func() int { return charts.HistogramHeight },
+		"barHeight":       func() int { return charts.BarHeight },
+		"iso":             func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	}
 }

@@ -67,6 +67,7 @@ func NewTemplates() (*Templates, error) {
 		"indent":         words.Indented,
 		"hops":           newHops,
 		"first":          firstRuns,
+		"histogram":      charts.NewHistogram,
 		"plot":           charts.NewPlot,
 		"strip":          charts.NewStrip,
 		"words":          words.ShortReason,

@@ -2,9 +2,12 @@ package param
 
 import (
 	"net/url"
+	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -28,4 +31,15 @@ func ActionPath(action string, t storage.Target) string {
 // AgainPath returns the page that repeats a delivery.
 func AgainPath(u storage.Undelivered) string {
 	return Address("/webhooks/"+u.ID.String()+"/again", url.Values{"run": {u.Run.String()}})
+}
+
+// RunsPath returns the list of the runs in these states that were created at from or later and
+// before until.
+func RunsPath(states []jobs.State, from, until time.Time) string {
+	names := make([]string, len(states))
+	for i, state := range states {
+		names[i] = string(state)
+	}
+	return Address("/runs", url.Values{"state": {strings.Join(names, ",")},
+		"from": {from.UTC().Format(time.RFC3339)}, "until": {until.UTC().Format(time.RFC3339)}})
 }

@@ -1,0 +1,278 @@
+package charts
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// Histogram shows runs by quarter of an hour in three charts.
+type Histogram struct {
+	Now                        time.Time
+	Runs, Unsuccessful, Delays HistogramChart
+	Hours                      []HistogramHour // those with runs, the oldest first
+}
+
+// HistogramChart has one column per quarter of an hour.
+type HistogramChart struct {
+	Bars         []HistogramBar
+	Ticks        []Tick // of the first chart; the others show them too
+	Height       int    // with the axis
+	LineY, AxisY int
+	Words        string
+}
+
+// HistogramBar is a bar that leads to its runs. It reacts to the pointer in its reach, because the
+// bar itself may be small.
+type HistogramBar struct {
+	X, W           Percent
+	Y, H           int
+	ReachY, ReachH int
+
+	Class string
+	Path  string
+	Title string
+}
+
+// HistogramHour is a row of the table that has the same numbers.
+type HistogramHour struct {
+	From                                  time.Time
+	Succeeded, Failed, Skipped, Cancelled HistogramCount
+	Delay                                 string // "" if no run started
+}
+
+// HistogramCount is a number of runs and the address of their list.
+type HistogramCount struct {
+	Runs int
+	Path string
+}
+
+// HistogramHeight is the height of the columns of a histogram, in pixels.
+const HistogramHeight = 72
+
+const (
+	histogramAxis   = 18   // pixels below the columns
+	histogramGap    = 0.15 // the share of a column that is empty
+	minHistogramBar = 3    // pixels, so that a single run among thousands is visible
+)
+
+// outcome is a group of final states that a histogram shows as one.
+type outcome struct {
+	class, word string
+	states      []jobs.State
+}
+
+func succeededOutcome() outcome {
+	return outcome{"succeeded", "succeeded", []jobs.State{jobs.Succeeded}}
+}
+
+func failedOutcome() outcome {
+	return outcome{"failed", "failed", []jobs.State{jobs.Failed, jobs.TimedOut, jobs.Lost}}
+}
+
+func skippedOutcome() outcome {
+	return outcome{"skipped", "skipped", []jobs.State{jobs.Skipped, jobs.Missed}}
+}
+
+func cancelledOutcome() outcome {
+	return outcome{"cancelled", "cancelled", []jobs.State{jobs.Cancelled}}
+}
+
+func endedOutcome() outcome {
+	o := outcome{class: "ended", word: "ended"}
+	for _, group := range []outcome{succeededOutcome(), failedOutcome(), skippedOutcome(),
+		cancelledOutcome()} {
+		o.states = append(o.states, group.states...)
+	}
+	return o
+}
+
+// of returns how many runs of the quarter have the outcome.
+func (o outcome) of(q storage.Quarter) (runs int) {
+	for _, state := range o.states {
+		runs += q.Runs[state]
+	}
+	return runs
+}
+
+// path returns the address of the runs with the outcome that were created within a time.
+func (o outcome) path(from time.Time, length time.Duration) string {
+	return param.RunsPath(o.states, from, from.Add(length))
+}
+
+// NewHistogram draws quarters of an hour that follow each other without a gap. It returns nil if
+// there are none.
+func NewHistogram(quarters []storage.Quarter, now time.Time) *Histogram {
+	if len(quarters) == 0 {
+		return nil
+	}
+	from := quarters[0].From
+	until := quarters[len(quarters)-1].From.Add(storage.QuarterLength)
+	h := &Histogram{
+		Now: now, Runs: runsChart(quarters), Unsuccessful: unsuccessfulChart(quarters),
+		Delays: delaysChart(quarters), Hours: histogramHours(quarters),
+	}
+	h.Runs.Ticks = ticksEvery(6*time.Hour, from, until)
+	for _, c := range []*HistogramChart{&h.Runs, &h.Unsuccessful, &h.Delays} {
+		c.Height, c.AxisY = HistogramHeight+histogramAxis, HistogramHeight+histogramAxis-3
+	}
+	return h
+}
+
+// histogramBar returns the bar of the i-th of n columns, without height.
+func histogramBar(i, n int) HistogramBar {
+	column := 100 / float64(n)
+	return HistogramBar{X: Percent(float64(i) * column), W: Percent(column * (1 - histogramGap))}
+}
+
+// barLength returns the height of a number of runs where most of them have the height full.
+func barLength(runs, most, full int) int {
+	return max(minHistogramBar, (runs*full+most/2)/most)
+}
+
+func quarterTitle(from time.Time, text string) string {
+	return fmt.Sprintf("%s, 15 min: %s", words.UTC(from), text)
+}
+
+// largest returns the largest number of runs of one quarter, and of all.
+func largest(quarters []storage.Quarter, o outcome) (most, all int) {
+	for _, q := range quarters {
+		n := o.of(q)
+		most, all = max(most, n), all+n
+	}
+	return most, all
+}
+
+func runsChart(quarters []storage.Quarter) HistogramChart {
+	o := endedOutcome()
+	most, all := largest(quarters, o)
+	c := HistogramChart{LineY: HistogramHeight,
+		Words: fmt.Sprintf("%d, at most %d in 15 min", all, most)}
+	if all == 0 {
+		c.Words = "none"
+	}
+	for i, q := range quarters {
+		runs := o.of(q)
+		if runs == 0 {
+			continue
+		}
+		b := histogramBar(i, len(quarters))
+		b.Class, b.Path = o.class, o.path(q.From, storage.QuarterLength)
+		b.Title = quarterTitle(q.From, outcomeCounts(q))
+		b.H = barLength(runs, most, HistogramHeight)
+		b.Y, b.ReachH = c.LineY-b.H, HistogramHeight
+		c.Bars = append(c.Bars, b)
+	}
+	return c
+}
+
+// outcomeCounts returns "120 succeeded, 2 failed".
+func outcomeCounts(q storage.Quarter) string {
+	var parts []string
+	for _, state := range jobs.States() {
+		if n := q.Runs[state]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, words.State(state)))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// unsuccessfulChart draws failed runs above the line and skipped runs below it, so that colour is
+// not the only signal.
+func unsuccessfulChart(quarters []storage.Quarter) HistogramChart {
+	failed, skipped := failedOutcome(), skippedOutcome()
+	mostFailed, allFailed := largest(quarters, failed)
+	mostSkipped, allSkipped := largest(quarters, skipped)
+	c := HistogramChart{LineY: HistogramHeight / 2,
+		Words: fmt.Sprintf("%d failed, %d skipped", allFailed, allSkipped)}
+	if allFailed+allSkipped == 0 {
+		c.Words = "none"
+	}
+	most := max(mostFailed, mostSkipped)
+	for i, q := range quarters {
+		for _, o := range []outcome{failed, skipped} {
+			runs := o.of(q)
+			if runs == 0 {
+				continue
+			}
+			b := histogramBar(i, len(quarters))
+			b.Class, b.Path = o.class, o.path(q.From, storage.QuarterLength)
+			b.Title = quarterTitle(q.From, fmt.Sprintf("%d %s", runs, o.word))
+			b.H = barLength(runs, most, c.LineY)
+			b.ReachH = c.LineY
+			if b.Y, b.ReachY = c.LineY, c.LineY; o.class == failed.class {
+				b.Y, b.ReachY = c.LineY-b.H, 0
+			}
+			c.Bars = append(c.Bars, b)
+		}
+	}
+	return c
+}
+
+// delaysChart draws the start delay that 95% of the runs did not exceed. Each bucket is one step,
+// so the scale is about logarithmic.
+func delaysChart(quarters []storage.Quarter) HistogramChart {
+	c := HistogramChart{LineY: HistogramHeight, Words: "no run started"}
+	longest := -1
+	for i, q := range quarters {
+		text, bucket := delayWords(q.Delays)
+		if text == "" {
+			continue
+		}
+		if bucket > longest {
+			longest = bucket
+			c.Words = "highest: " + text
+		}
+		b := histogramBar(i, len(quarters))
+		b.Class, b.Path = "delay", endedOutcome().path(q.From, storage.QuarterLength)
+		b.Title = quarterTitle(q.From, text)
+		b.H = (bucket + 1) * HistogramHeight / len(q.Delays)
+		b.Y, b.ReachH = c.LineY-b.H, HistogramHeight
+		c.Bars = append(c.Bars, b)
+	}
+	return c
+}
+
+// delayWords returns "at most 2 s" for the start delay that 95% of the runs did not exceed, and the
+// bucket of that delay; "" without runs.
+func delayWords(d storage.Delays) (text string, bucket int) {
+	if d.Runs() == 0 {
+		return "", 0
+	}
+	bound, above := d.Percentile(95)
+	if above {
+		return "more than " + words.Took(bound), len(d) - 1
+	}
+	return "at most " + words.Took(bound), storage.DelayBucket(bound) - 1
+}
+
+// histogramHours adds up the quarters of each hour that has runs.
+func histogramHours(quarters []storage.Quarter) (hours []HistogramHour) {
+	const perHour = 4
+	for ; len(quarters) > 0; quarters = quarters[min(perHour, len(quarters)):] {
+		hour := quarters[:min(perHour, len(quarters))]
+		if _, all := largest(hour, endedOutcome()); all == 0 {
+			continue
+		}
+		from, length := hour[0].From, time.Duration(len(hour))*storage.QuarterLength
+		count := func(o outcome) HistogramCount {
+			_, runs := largest(hour, o)
+			return HistogramCount{runs, o.path(from, length)}
+		}
+		h := HistogramHour{From: from, Succeeded: count(succeededOutcome()),
+			Failed: count(failedOutcome()), Skipped: count(skippedOutcome()),
+			Cancelled: count(cancelledOutcome())}
+		var delays storage.Delays
+		for _, q := range hour {
+			delays.Add(q.Delays)
+		}
+		h.Delay, _ = delayWords(delays)
+		hours = append(hours, h)
+	}
+	return hours
+}

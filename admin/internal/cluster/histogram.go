@@ -1,0 +1,77 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// Histogram counts the ended runs of the last 24 hours by quarter of an hour. The last quarter
+// contains the current time.
+type Histogram struct {
+	From     time.Time `json:"from"`
+	Until    time.Time `json:"until"`
+	Quarters []Quarter `json:"quarters"` // all 96, the oldest first
+}
+
+// Quarter counts the ended runs that were created in a quarter of an hour.
+type Quarter struct {
+	From time.Time          `json:"from"`
+	Runs map[jobs.State]int `json:"runs"` // by final state; states without runs are not included
+	// 95% of the runs that started did so at most this long after their scheduled time; or later,
+	// if start_delay_p95_above is true. Fixed buckets of delays determine it.
+	StartDelay *float64 `json:"start_delay_p95_seconds,omitempty"`
+	// the delay is above the longest bucket with a limit
+	StartDelayAbove bool `json:"start_delay_p95_above,omitempty"`
+
+	delays storage.Delays
+}
+
+// usualDelay is the percentile of start delays that the overview shows.
+const usualDelay = 95
+
+// newHistogram returns the histogram until now, in which quarters that the store has not are empty.
+func newHistogram(now time.Time, stored []storage.Quarter) Histogram {
+	h := Histogram{Until: storage.QuarterOf(now).Add(storage.QuarterLength), Quarters: []Quarter{}}
+	h.From = h.Until.Add(-lastDay)
+	byTime := make(map[time.Time]storage.Quarter, len(stored))
+	for _, q := range stored {
+		byTime[q.From] = q
+	}
+	for at := h.From; at.Before(h.Until); at = at.Add(storage.QuarterLength) {
+		q := Quarter{From: at, Runs: map[jobs.State]int{}}
+		if found, ok := byTime[at]; ok {
+			maps.Copy(q.Runs, found.Runs)
+			q.delays = found.Delays
+		}
+		if q.delays.Runs() > 0 {
+			bound, above := q.delays.Percentile(usualDelay)
+			seconds := bound.Seconds()
+			q.StartDelay, q.StartDelayAbove = &seconds, above
+		}
+		h.Quarters = append(h.Quarters, q)
+	}
+	return h
+}
+
+// Stored returns the quarters as the store has them.
+func (h Histogram) Stored() []storage.Quarter {
+	stored := make([]storage.Quarter, len(h.Quarters))
+	for i, q := range h.Quarters {
+		stored[i] = storage.Quarter{From: q.From, Runs: q.Runs, Delays: q.delays}
+	}
+	return stored
+}
+
+func (r *Reader) histogram(ctx context.Context, now time.Time) (Histogram, error) {
+	empty := newHistogram(now, nil)
+	stored, err := r.Store.Histogram(ctx, empty.From, empty.Until)
+	if err != nil {
+		return empty, fmt.Errorf("histogram: %w", err)
+	}
+	return newHistogram(now, stored), nil
+}
