@@ -60,6 +60,13 @@
 // actions do not wait for each other. A seal computes hashes without a lock, and one statement adds
 // the links if the head is still the one that it has read. Pruning locks the chain first.
 //
+// # Tallies
+//
+// The transaction that ends a run counts it: it inserts rows into tally_changes, so that finishes
+// do not wait for each other. A sweep moves these rows to the tallies. A query adds up both.
+// Finish and Note count the runs of their batch in one statement and set batched in their rows.
+// Triggers count all other runs. The same holds for webhook deliveries.
+//
 // # Locks of programs
 //
 // [Store.Grants] decides on locks of programs without a scheduler. A lock is a claim without a
