@@ -130,7 +130,8 @@ func pageStates() []galleryState {
 		staleState("job-stale", busy(), "/jobs/rollup-sales", "Duration"),
 
 		{name: "runs", options: contention(), path: "/runs",
-			has: []string{"public/orders is held by job rollup-sales", "its replica was lost"}},
+			has: []string{`No lock on <a class="res" href="/locks/timeline?resource=public%2forders">`,
+				"An earlier run of the job is active.", "its replica was lost"}},
 		{name: "runs-filtered", options: busy(),
 			path: "/runs?job=rollup-sales&state=skipped,failed&state=lost&reason=&resource=public%2Fsales_rollup&from=2026-03-13T00%3A00", has: []string{"Clear filters</a>", `name="state" value="skipped"`, "state: skipped, failed, lost", `value="2026-03-13T00:00"`}},
 		{name: "runs-middle", options: tenThousand(), path: "/runs?before=" + id(20_500).String(),

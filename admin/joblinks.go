@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"slices"
+
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -20,8 +22,12 @@ func stateChips(p param.Set, f jobFields) []jobLink {
 			"before", ""), f.State == state && f.Paused == paused}
 	}
 	chips := []jobLink{link("All", "", "")}
-	for _, state := range []jobs.State{jobs.Running, jobs.Waiting, jobs.Failed, jobs.TimedOut,
-		jobs.Lost, jobs.Skipped, jobs.Missed, jobs.Cancelled, jobs.Succeeded} {
+	states := []jobs.State{jobs.Running, jobs.Waiting, jobs.Failed, jobs.TimedOut, jobs.Lost,
+		jobs.Skipped, jobs.Missed}
+	if shown := jobs.State(f.State); shown != "" && !slices.Contains(states, shown) {
+		states = append(states, shown) // from a link elsewhere
+	}
+	for _, state := range states {
 		name := words.Title(words.State(state))
 		if state.Final() {
 			name = "Last run " + words.State(state)

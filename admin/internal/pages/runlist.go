@@ -7,7 +7,9 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/jobs/permission"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // runList is a list of runs for the template.
@@ -59,4 +61,29 @@ func Short(id string) string {
 		return id
 	}
 	return "…" + id[len(id)-8:]
+}
+
+// obstacle is what a waiting or skipped run could not lock, and the run in its way.
+type obstacle struct {
+	Resource string // "": an earlier run of the job is in the way
+	Queued   bool   // the run in its way waits too
+	Job      string // of that run; "" for a program
+	Root     string // the job that causes the wait in the end, if it is another one
+}
+
+// newObstacle returns the obstacle of a run, or nil if no lock kept it from starting.
+func newObstacle(run storage.Record) *obstacle {
+	b := run.BlockedBy
+	if b == nil || run.Reason != reasons.LockHeld && run.Reason != reasons.OlderWaiter {
+		return nil
+	}
+	o := &obstacle{Resource: b.Resource, Queued: b.Waiting, Job: b.Holder.Job}
+	if root := b.Root.Holder.Job; root != o.Job {
+		o.Root = root
+	}
+	if resource, err := locking.ParseDisplay(b.Resource); err == nil &&
+		resource.Kind() == locking.KindJob {
+		o.Resource = ""
+	}
+	return o
 }

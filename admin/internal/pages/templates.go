@@ -63,6 +63,7 @@ func NewTemplates() (*Templates, error) {
 		"action":         words.Action,
 		"names":          words.Names,
 		"offset":         words.Offset,
+		"obstacle":       newObstacle,
 		"prefix":         words.Prefix,
 		"indent":         words.Indented,
 		"hops":           newHops,
