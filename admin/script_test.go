@@ -206,3 +206,66 @@ func TestPageWithoutScripts(t *testing.T) {
 		time.Sleep(10 * time.Millisecond) // there is no event: the browser asks by itself
 	}
 }
+
+// TestLastNightIsTheViewersNight looks at the list of runs from Tokyo.
+func TestLastNightIsTheViewersNight(t *testing.T) {
+	t.Parallel()
+	window := tab(t)
+	if _, err := chromedp.Call(window, emulation.SetTimezoneOverride,
+		emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Tokyo"}); err != nil {
+		t.Fatal(err)
+	}
+	site := siteIn(t, window, newServer(t, contention()).Handler())
+	visit(t, window, screens()[2], site+"/runs?job=rollup-sales")
+	link := evaluate[string](t, window, `document.querySelector("[data-night]").getAttribute("href")`)
+	if want := "/runs?from=2026-03-13T11%3A00%3A00Z&job=rollup-sales&" +
+		"until=2026-03-13T21%3A00%3A00Z"; link != want {
+		t.Errorf("the link is %s, want %s", link, want)
+	}
+	visit(t, window, screens()[2], site+link)
+	if got := evaluate[string](t, window,
+		`document.querySelector("[data-night]").getAttribute("aria-current") ?? ""`); got != "true" {
+		t.Errorf("the link of the shown night has aria-current %q, want true", got)
+	}
+}
+
+// TestCurrentPageIsInSightInANarrowWindow opens the last entry of the navigation.
+func TestCurrentPageIsInSightInANarrowWindow(t *testing.T) {
+	t.Parallel()
+	window := tab(t)
+	site := siteIn(t, window, newServer(t, contention()).Handler())
+	visit(t, window, screens()[0], site+"/audit")
+	if !evaluate[bool](t, window, `(() => {
+		const box = document.querySelector(".nav [aria-current]").getBoundingClientRect();
+		return box.left >= 0 && box.right <= innerWidth;
+	})()`) {
+		t.Error("the current page is out of sight")
+	}
+}
+
+// TestThemeByClicking chooses the dark theme without scripts while the system is light.
+func TestThemeByClicking(t *testing.T) {
+	t.Parallel()
+	window := tab(t)
+	if _, err := chromedp.Call(window, emulation.SetScriptExecutionDisabled,
+		emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {
+		t.Fatal(err)
+	}
+	site := siteIn(t, window, newServer(t, contention()).Handler())
+	visit(t, window, screens()[2], site+"/runs?job=rollup-sales")
+	const ground = `getComputedStyle(document.body).backgroundColor`
+	if got := evaluate[string](t, window, ground); got != "rgb(243, 245, 247)" {
+		t.Fatalf("the light ground is %s", got)
+	}
+	if err := chromedp.Do(window, chromedp.Click(".menu summary")); err != nil {
+		t.Fatal(err)
+	}
+	follow(t, window, `.menu [value="dark"]`)
+	if got := evaluate[string](t, window, ground); got != "rgb(15, 18, 21)" {
+		t.Errorf("the dark ground is %s", got)
+	}
+	if got := evaluate[string](t, window, `location.pathname + location.search`); got !=
+		"/runs?job=rollup-sales" {
+		t.Errorf("the form leads to %s", got)
+	}
+}
