@@ -40,7 +40,7 @@ func (c *commandLine) auditCommand() *cobra.Command {
 		"only actions of this `kind`, such as pause or release")
 	cmd.Flags().StringVar(&filter.Target, "target", "",
 		"only actions on this `target`, such as \"job rollup-sales\"")
-	cmd.Flags().IntVarP(&filter.Limit, "count", "n", 50, "maximum `number` of lines")
+	cmd.Flags().IntVarP(&filter.Limit, "count", "n", 50, "maximum `number` of entries")
 	cmd.AddCommand(c.auditExportCommand(), c.auditVerifyCommand())
 	return cmd
 }

@@ -8,7 +8,7 @@
 //     configuration.
 //   - All others open the configured store beside the replicas, read or write it once, and end.
 //     Commands that change something perform an action of [jobs.Operations]. The store writes
-//     the action and its line in the audit log in one transaction. Replicas obey within about a
+//     the action and its entry in the audit log in one transaction. Replicas obey within about a
 //     second.
 //
 // Commands share these helpers:

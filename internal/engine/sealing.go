@@ -14,14 +14,14 @@ const (
 	sealBatches = 4
 )
 
-// sealer adds links for new lines of the audit log.
+// sealer adds links for new entries of the audit log.
 type sealer struct {
 	store   auditSealer
 	enabled bool
 	log     zerolog.Logger
 }
 
-// seal adds links for at most sealBatches batches of lines. The next call continues, also after a
+// seal adds links for at most sealBatches batches of entries. The next call continues, also after a
 // failure.
 func (s *sealer) seal(ctx context.Context) {
 	if !s.enabled {

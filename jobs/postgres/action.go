@@ -41,14 +41,14 @@ INSERT INTO holdfast.audit_unsealed (entry, at) SELECT id, at FROM entry`
 // actionTx is the transaction of one action.
 type actionTx struct {
 	pgx.Tx
-	detail       any  // of its line in the audit log
+	detail       any  // of its entry in the audit log
 	controlState bool // it changes the control state of replicas
-	silent       bool // it did nothing, and has no line
+	silent       bool // it did nothing, and has no entry
 	// statements to send with the commit, because other transactions wait for the rows they lock
 	last pgx.Batch
 }
 
-// action performs an operator's action and writes its line of the audit log in one transaction. If
+// action performs an operator's action and writes its entry of the audit log in one transaction. If
 // the key was used for the same action before, action does nothing but fill in outcome, a pointer,
 // with the former result.
 func (s *Store) action(ctx context.Context, a storage.Action, action, target string, outcome any,
@@ -122,7 +122,7 @@ func (s *Store) beginAction(ctx context.Context, tx pgx.Tx,
 	return before, tx.SendBatch(ctx, b).Close()
 }
 
-// commitAction writes the line of the audit log and commits, in one round trip.
+// commitAction writes the entry of the audit log and commits, in one round trip.
 func (s *Store) commitAction(ctx context.Context, d *actionTx, a storage.Action, action,
 	target string,
 	outcome any) error {
@@ -138,7 +138,7 @@ func (s *Store) commitAction(ctx context.Context, d *actionTx, a storage.Action,
 	return d.SendBatch(ctx, &d.last).Close()
 }
 
-// queueAudit adds the line of the audit log, and the notification of open pages, to what d sends
+// queueAudit adds the entry of the audit log, and the notification of open pages, to what d sends
 // last.
 func (s *Store) queueAudit(d *actionTx, a storage.Action, action, target string,
 	outcome any) error {

@@ -21,8 +21,8 @@ func (s *Store) Audit(ctx context.Context, f storage.AuditFilter) ([]storage.Aud
 	if err != nil {
 		return nil, wrap("read audit log", err)
 	}
-	lines, err := pgx.CollectRows(rows, scanAudited)
-	return lines, wrap("read audit log", err)
+	entries, err := pgx.CollectRows(rows, scanAudited)
+	return entries, wrap("read audit log", err)
 }
 
 // WriteAudit writes over the connections of the admin page.
@@ -41,7 +41,7 @@ func (s *Store) WriteAudit(ctx context.Context, by storage.Action, event, target
 	return wrap(what, err)
 }
 
-// auditColumns are the columns of a line, for scanAudited.
+// auditColumns are the columns of an entry, for scanAudited.
 const auditColumns = `a.id, a.at, a.actor, a.via, a.proof, a.client, a.request_id, a.replica,
 	a.action, a.target, a.reason, a.detail`
 

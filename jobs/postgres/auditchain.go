@@ -15,8 +15,8 @@ import (
 const (
 	chainPosition = `SELECT seq, hash, pruned FROM holdfast.audit_chain WHERE one`
 
-	// The order makes PostgreSQL look up each line by its time and id.
-	unsealedLines = `
+	// The order makes PostgreSQL look up each entry by its time and id.
+	unsealedEntries = `
 SELECT ` + auditColumns + ` FROM (
     SELECT entry, at FROM holdfast.audit_unsealed WHERE at > '-infinity' ORDER BY at, entry
 ) u CROSS JOIN LATERAL (
@@ -38,8 +38,8 @@ SELECT $1 + n, entry, at, hash
 FROM unnest($3::uuid[], $4::timestamptz[], $5::bytea[]) WITH ORDINALITY AS l (entry, at, hash, n)
 WHERE (SELECT moved FROM head)`
 
-	// lockChain makes a replica that has read unsealed lines fail to add their links: pruneAudit,
-	// which follows, may delete these lines.
+	// lockChain makes a replica that has read unsealed entries fail to add their links: pruneAudit,
+	// which follows, may delete these entries.
 	lockChain = `SELECT FROM holdfast.audit_chain WHERE one FOR NO KEY UPDATE`
 
 	chainState = `
@@ -63,24 +63,24 @@ FROM holdfast.audit_links l LEFT JOIN holdfast.audit a ON a.id = l.entry
 WHERE l.seq > $1 ORDER BY l.seq LIMIT $2`
 )
 
-// SealAudit adds links for lines that have none.
+// SealAudit adds links for entries that have none.
 func (s *Store) SealAudit(ctx context.Context, limit int) (sealed int, err error) {
 	var head storage.ChainHead
 	var pruned int64
-	var lines []storage.Audited
+	var entries []storage.Audited
 	err = s.pipeline(ctx, "read unsealed audit log", func(b *pgx.Batch) {
 		b.Queue(chainPosition).QueryRow(func(row pgx.Row) error {
 			return row.Scan(&head.Seq, hashInto{&head.Hash}, &pruned)
 		})
-		b.Queue(unsealedLines, limit).Query(func(rows pgx.Rows) (err error) {
-			lines, err = pgx.CollectRows(rows, scanAudited)
+		b.Queue(unsealedEntries, limit).Query(func(rows pgx.Rows) (err error) {
+			entries, err = pgx.CollectRows(rows, scanAudited)
 			return err
 		})
 	})
-	if err != nil || len(lines) == 0 {
+	if err != nil || len(entries) == 0 {
 		return 0, err
 	}
-	links, err := storage.SealAll(head, lines)
+	links, err := storage.SealAll(head, entries)
 	if err != nil {
 		return 0, err
 	}

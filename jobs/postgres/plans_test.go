@@ -69,7 +69,7 @@ func TestPlansLookUpByKey(t *testing.T) {
 		{"releaseSwept", beginPipeline, releaseSwept},
 		{"forgetFences", beginPipeline, forgetFences},
 		{"pruneRuns", beginPipeline, pruneRuns}, {"pruneAudit", beginPipeline, pruneAudit},
-		{"unsealedLines", beginPipeline, unsealedLines}, {"addLinks", beginPipeline, addLinks},
+		{"unsealedEntries", beginPipeline, unsealedEntries}, {"addLinks", beginPipeline, addLinks},
 		{"pruneWaitHistory", beginPipeline, pruneWaitHistory},
 		{"pruneTallies", beginPipeline, pruneTallies},
 	}

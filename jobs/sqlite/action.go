@@ -30,12 +30,12 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)`
 type actionTx struct {
 	*sql.Tx
 	now          int64
-	detail       any  // of its line in the audit log
+	detail       any  // of its entry in the audit log
 	controlState bool // replicas obey it: what they know of orders is old
-	silent       bool // it did nothing, and has no line
+	silent       bool // it did nothing, and has no entry
 }
 
-// action performs an operator's action and writes its line of the audit log in one transaction. If
+// action performs an operator's action and writes its entry of the audit log in one transaction. If
 // the key was used for the same action before, action does nothing but fill in outcome, a pointer,
 // with the former result.
 func (s *Store) action(ctx context.Context, a storage.Action, action, target string, outcome any,

@@ -15,16 +15,16 @@ func (s *Store) Audit(ctx context.Context, f storage.AuditFilter) ([]storage.Aud
 		return nil, wrap("read audit log", err)
 	}
 	query, args := auditQuery(f)
-	var lines []storage.Audited
+	var entries []storage.Audited
 	err := each(ctx, s.readers, query, args, func(rows *sql.Rows) error {
 		l, err := scanAudited(rows)
-		lines = append(lines, l)
+		entries = append(entries, l)
 		return err
 	})
-	return lines, wrap("read audit log", err)
+	return entries, wrap("read audit log", err)
 }
 
-// WriteAudit adds a line to the audit log.
+// WriteAudit adds an entry to the audit log.
 func (s *Store) WriteAudit(ctx context.Context, by storage.Action, event, target string,
 	detail any) error {
 	what := "write " + event + " to the audit log"
@@ -37,11 +37,11 @@ func (s *Store) WriteAudit(ctx context.Context, by storage.Action, event, target
 	})
 }
 
-// auditColumns are the columns of a line, for scanAudited.
+// auditColumns are the columns of an entry, for scanAudited.
 const auditColumns = `a.id, a.at, a.actor, a.via, a.proof, a.client, a.request_id, a.replica,
 	a.action, a.target, a.reason, a.detail`
 
-// scanAudited reads a line, after the columns before.
+// scanAudited reads an entry, after the columns before.
 func scanAudited(rows *sql.Rows, before ...any) (storage.Audited, error) {
 	var l storage.Audited
 	var at int64

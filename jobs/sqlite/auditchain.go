@@ -16,7 +16,7 @@ const (
 
 	chainPosition = `SELECT seq, hash FROM holdfast_audit_chain`
 
-	unsealedLines = `SELECT ` + auditColumns + `
+	unsealedEntries = `SELECT ` + auditColumns + `
 FROM holdfast_audit_unsealed u CROSS JOIN holdfast_audit a ON a.id = u.entry
 ORDER BY u.at, u.entry LIMIT ?1`
 
@@ -45,7 +45,8 @@ FROM holdfast_audit_links l LEFT JOIN holdfast_audit a ON a.id = l.entry
 WHERE l.seq > ?1 ORDER BY l.seq LIMIT ?2`
 )
 
-// SealAudit adds links for lines that have none. It does not wait for the writer if there are none.
+// SealAudit adds links for entries that have none. It does not wait for the writer if there are
+// none.
 func (s *Store) SealAudit(ctx context.Context, limit int) (sealed int, err error) {
 	var some bool
 	if err := s.readers.QueryRowContext(ctx, hasUnsealed).Scan(&some); err != nil || !some {
@@ -57,16 +58,16 @@ func (s *Store) SealAudit(ctx context.Context, limit int) (sealed int, err error
 		if err != nil {
 			return err
 		}
-		var lines []storage.Audited
-		err = each(ctx, tx, unsealedLines, []any{limit}, func(rows *sql.Rows) error {
+		var entries []storage.Audited
+		err = each(ctx, tx, unsealedEntries, []any{limit}, func(rows *sql.Rows) error {
 			l, err := scanAudited(rows)
-			lines = append(lines, l)
+			entries = append(entries, l)
 			return err
 		})
-		if err != nil || len(lines) == 0 {
+		if err != nil || len(entries) == 0 {
 			return err
 		}
-		links, err := storage.SealAll(head, lines)
+		links, err := storage.SealAll(head, entries)
 		if err != nil {
 			return err
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Audited is one line of the audit log.
+// Audited is one entry of the audit log.
 type Audited struct {
 	ID    uuid.UUID `json:"id"`
 	At    time.Time `json:"at"`
@@ -35,9 +35,9 @@ type AuditFilter struct {
 	Actor  string
 	Action string
 	Target string
-	Since  time.Time // lines of this time and later
-	Until  time.Time // lines before this time
-	// The page after this line, given by its At and ID: Before for the youngest line first, After
+	Since  time.Time // entries of this time and later
+	Until  time.Time // entries before this time
+	// The page after this entry, given by its At and ID: Before for the youngest entry first, After
 	// for OldestFirst.
 	Before, After *RunCursor
 	OldestFirst   bool
@@ -62,7 +62,7 @@ func AuditEvents() []string {
 
 // AuditWriter adds events to the audit log. Methods may be called concurrently.
 type AuditWriter interface {
-	// WriteAudit adds a line. Detail is encoded as JSON; nil means none. The key of the Action must
-	// be empty.
+	// WriteAudit adds an entry. Detail is encoded as JSON; nil means none. The key of the Action
+	// must be empty.
 	WriteAudit(ctx context.Context, by Action, event, target string, detail any) error
 }

@@ -16,11 +16,11 @@ import (
 	"github.com/google/uuid"
 )
 
-// AuditChain links the lines of the audit log by hashes. A line is written without a link, in the
-// transaction of its action. SealAudit adds the link after that transaction, so that no action
+// AuditChain links the entries of the audit log by hashes. An entry is written without a link, in
+// the transaction of its action. SealAudit adds the link after that transaction, so that no action
 // waits for another one.
 type AuditChain interface {
-	// SealAudit adds links for at most limit lines that have none, the oldest first, and returns
+	// SealAudit adds links for at most limit entries that have none, the oldest first, and returns
 	// how many. If another replica seals or prunes at the same time, it may add none.
 	SealAudit(ctx context.Context, limit int) (int, error)
 	// AuditChain returns the state of the chain. It reads the whole index of the log. ErrNotFound
@@ -67,7 +67,7 @@ func ParseChainHead(text string) (ChainHead, error) {
 type ChainState struct {
 	Anchor ChainHead // the last link that pruning deleted; zero: none
 	Head   ChainHead // the last link
-	// Unsealed is the number of lines without a link, OldestUnsealed the time of the oldest.
+	// Unsealed is the number of entries without a link, OldestUnsealed the time of the oldest.
 	Unsealed       int
 	OldestUnsealed *time.Time
 	// Missing waits for its link, but is not in the log. Stray is in the log, but has no link and
@@ -75,12 +75,12 @@ type ChainState struct {
 	Missing, Stray *uuid.UUID
 }
 
-// AuditLink is one link, with its line.
+// AuditLink is one link, with its entry.
 type AuditLink struct {
 	ChainHead
-	ID    uuid.UUID // of the line
-	At    time.Time // of the line
-	Entry *Audited  // nil: the line is missing
+	ID    uuid.UUID // of the entry
+	At    time.Time // of the entry
+	Entry *Audited  // nil: the entry is missing
 }
 
 // Link returns the hash of the link of l after the link with the hash previous. It covers all
@@ -92,7 +92,7 @@ type AuditLink struct {
 func (l Audited) Link(previous AuditHash) (AuditHash, error) {
 	detail, err := sortedJSON(l.Detail)
 	if err != nil {
-		return AuditHash{}, fmt.Errorf("detail of audit log line %s: %w", l.ID, err)
+		return AuditHash{}, fmt.Errorf("detail of audit log entry %s: %w", l.ID, err)
 	}
 	text := previous[:]
 	for _, field := range []string{l.ID.String(), strconv.FormatInt(l.At.UnixMicro(), 10), l.Actor,
@@ -119,10 +119,10 @@ func sortedJSON(text json.RawMessage) (string, error) {
 	return strings.TrimSuffix(out.String(), "\n"), err
 }
 
-// SealAll returns the links of lines after head, in order.
-func SealAll(head ChainHead, lines []Audited) ([]AuditLink, error) {
-	links := make([]AuditLink, len(lines))
-	for i, l := range lines {
+// SealAll returns the links of entries after head, in order.
+func SealAll(head ChainHead, entries []Audited) ([]AuditLink, error) {
+	links := make([]AuditLink, len(entries))
+	for i, l := range entries {
 		hash, err := l.Link(head.Hash)
 		if err != nil {
 			return nil, err
@@ -138,7 +138,7 @@ type ChainVerdict struct {
 	ChainState
 	Checked int // links
 	// Problem says what does not match first; "" if everything matches. Seq is the position of
-	// the link, and ID its line.
+	// the link, and ID its entry.
 	Problem string
 	Seq     int64
 	ID      *uuid.UUID

@@ -102,7 +102,7 @@ func (r ReleaseRequest) Check() error {
 	return nil
 }
 
-// Check returns a *BadInputError if no line of the audit log can match the filter.
+// Check returns a *BadInputError if no entry of the audit log can match the filter.
 func (f AuditFilter) Check() error {
 	return errors.Join(
 		checkText("actor", f.Actor, 0, MaxNameBytes),

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// eventsPerMinute bounds the lines of the audit log that the clients of a replica can cause.
+	// eventsPerMinute bounds the entries of the audit log that the clients of a replica can cause.
 	// Successes and refusals have limits of their own, so that refusals can't hide a sign-in.
 	eventsPerMinute = 30
 	eventTimeout    = time.Second
@@ -28,8 +28,8 @@ const (
 )
 
 // eventLog writes sign-ins, sign-outs and refusals to the audit log. A minute has at most
-// eventsPerMinute successes and as many refusals. The next line has the number of lines that were
-// left out. It is safe for concurrent use.
+// eventsPerMinute successes and as many refusals. The next entry has the number of entries that
+// were left out. It is safe for concurrent use.
 type eventLog struct {
 	writer  storage.AuditWriter // nil: there is no audit log
 	replica string
@@ -45,14 +45,14 @@ func newEventLog(writer storage.AuditWriter, replica string, log zerolog.Logger)
 	return &eventLog{writer: writer, replica: replica, log: log}
 }
 
-// eventBudget counts the lines of the current minute.
+// eventBudget counts the entries of the current minute.
 type eventBudget struct {
 	begun   time.Time
 	written int
 	leftOut int
 }
 
-// take reports whether another line may be written, and how many were left out before it.
+// take reports whether another entry may be written, and how many were left out before it.
 func (b *eventBudget) take(now time.Time) (bool, int) {
 	if now.Sub(b.begun) >= time.Minute {
 		b.begun, b.written = now, 0
@@ -102,7 +102,7 @@ func (l *eventLog) write(r *http.Request, budget *eventBudget, who Identity, eve
 	by := storage.Action{Actor: cmp.Or(who.Name, unknownName), Via: via,
 		Proof: who.subject(nil).Proof, Client: source.Client, RequestID: source.RequestID,
 		Replica: l.replica}
-	// The line is written also if the client has gone.
+	// The entry is written also if the client has gone.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), eventTimeout)
 	defer cancel()
 	var facts any // nil without detail

@@ -8,15 +8,15 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// SealAudit implements storage.AuditChain. The first lines of the log have links.
+// SealAudit implements storage.AuditChain. The first entries of the log have links.
 func (s *Store) SealAudit(ctx context.Context, limit int) (int, error) {
 	if err := s.enter(ctx); err != nil {
 		return 0, err
 	}
 	defer s.mu.Unlock()
 	c := &s.control
-	lines := c.audit[len(c.links):]
-	links, err := storage.SealAll(c.head, lines[:min(limit, len(lines))])
+	entries := c.audit[len(c.links):]
+	links, err := storage.SealAll(c.head, entries[:min(limit, len(entries))])
 	if err != nil || len(links) == 0 {
 		return 0, err
 	}
@@ -52,7 +52,7 @@ func (s *Store) AuditLinks(ctx context.Context, after int64,
 	return links[:min(limit, len(links))], nil
 }
 
-// pruneAudit deletes the first lines of the log with their links, and returns how many.
+// pruneAudit deletes the first entries of the log with their links, and returns how many.
 func (c *control) pruneAudit(before time.Time, limit int) (n int) {
 	for n < min(limit, len(c.audit)) && c.audit[n].At.Before(before) {
 		n++

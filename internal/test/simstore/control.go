@@ -21,7 +21,7 @@ type control struct {
 	specs      map[string]*storage.Spec
 	cancels    map[uuid.UUID]string // the actor of each cancel
 	audit      []storage.Audited    // the oldest first
-	links      []storage.AuditLink  // of the first lines of audit
+	links      []storage.AuditLink  // of the first entries of audit
 	// the last link, and the last one that pruning deleted
 	head, anchor storage.ChainHead
 	keys         map[actorKey]keyed
@@ -51,7 +51,7 @@ type actionTx struct {
 	silent       bool // it changed nothing and has no audit entry
 }
 
-// action performs an operator's action and writes its line of the audit log.
+// action performs an operator's action and writes its entry in the audit log.
 func action[T any](ctx context.Context, s *Store, a storage.Action, action, target string,
 	do func(d *actionTx) (T, error)) (outcome T, err error) {
 	if err := a.Check(); err != nil {
@@ -89,15 +89,15 @@ func actionAlone[T any](s *Store, a storage.Action, action, target string,
 	if outcome, err = do(d); err != nil || d.silent {
 		return outcome, err
 	}
-	line := storage.Audited{ID: uuid.New(), At: d.now, Actor: a.Actor, Via: a.Via,
+	entry := storage.Audited{ID: uuid.New(), At: d.now, Actor: a.Actor, Via: a.Via,
 		Proof: a.Proof, Client: a.Client, RequestID: a.RequestID, Replica: a.Replica,
 		Action: action, Target: target, Reason: a.Reason}
 	if d.detail != nil {
-		if line.Detail, err = json.Marshal(d.detail); err != nil {
+		if entry.Detail, err = json.Marshal(d.detail); err != nil {
 			return outcome, err
 		}
 	}
-	c.audit = append(c.audit, line)
+	c.audit = append(c.audit, entry)
 	if a.Key != "" {
 		c.keys[actorKey{a.Actor, a.Key}] = keyed{action, target, a.Request(), outcome}
 	}
@@ -172,29 +172,29 @@ func (s *Store) Audit(ctx context.Context, f storage.AuditFilter) ([]storage.Aud
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	var lines []storage.Audited
+	var entries []storage.Audited
 	for _, l := range s.control.audit {
 		if (f.Actor == "" || l.Actor == f.Actor) && (f.Action == "" || l.Action == f.Action) &&
 			(f.Target == "" || l.Target == f.Target) &&
-			(f.Before == nil || laterLine(lineAt(f.Before), l) < 0) &&
-			(f.After == nil || laterLine(l, lineAt(f.After)) < 0) &&
+			(f.Before == nil || laterEntry(lineAt(f.Before), l) < 0) &&
+			(f.After == nil || laterEntry(l, lineAt(f.After)) < 0) &&
 			(f.Since.IsZero() || !l.At.Before(f.Since)) &&
 			(f.Until.IsZero() || l.At.Before(f.Until)) {
-			lines = append(lines, l)
+			entries = append(entries, l)
 		}
 	}
-	slices.SortFunc(lines, laterLine)
+	slices.SortFunc(entries, laterEntry)
 	if f.OldestFirst {
-		slices.Reverse(lines)
+		slices.Reverse(entries)
 	}
-	return lines[:min(storage.PageSize(f.Limit), len(lines))], nil
+	return entries[:min(storage.PageSize(f.Limit), len(entries))], nil
 }
 
 func lineAt(c *storage.RunCursor) storage.Audited {
 	return storage.Audited{At: c.CreatedAt, ID: c.ID}
 }
 
-func laterLine(a, b storage.Audited) int {
+func laterEntry(a, b storage.Audited) int {
 	return cmp.Or(b.At.Compare(a.At), bytes.Compare(b.ID[:], a.ID[:]))
 }
 
