@@ -12,10 +12,9 @@ import (
 // awaitedClasses are in the stylesheet for pages that do not have them yet: the tools of a log, and
 // the chart and icons of the overview.
 func awaitedClasses() []string {
-	return strings.Fields("area band base by density dn dot expect expect95 goner grow h26 h38 h60 " +
-		"h82 halves hatchw-ground hatchw-line held here hollow icon in-warn limit " +
-		"line log-tools m-failed m-lost m-skipped meter missed over plot root " +
-		"shared side2 soft soft2 sometimes split started text this two usual zone")
+	return strings.Fields("area band density dn dot expect expect95 goner h26 h38 h60 h82 halves " +
+		"hatchw-ground hatchw-line here hollow in-warn log-tools m-failed m-lost " +
+		"over root shared soft soft2 sometimes this usual")
 }
 
 // builtClasses are those that package ansi builds from the codes of colours.
