@@ -73,9 +73,9 @@ func kindOf(t *testing.T, address string) string {
 }
 
 var (
-	textNumber = regexp.MustCompile(`\d[\d,.:]*`)
+	textNumber = regexp.MustCompile(`\d+(?:[,.:]\d+)*`)
 	textBlanks = regexp.MustCompile(`\s+`)
-	textUUID   = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}`)
+	textUUID   = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}|…[0-9a-f]{8}\b`) // or its end
 )
 
 // plainText returns a text without its data.
