@@ -135,3 +135,47 @@ func TestMisfiresOfJobsThatOthersFireAreNotChecked(t *testing.T) {
 		}
 	})
 }
+
+// asking is a store that records the cluster times of misfire checks.
+type asking struct {
+	storage.Store
+
+	mu    sync.Mutex
+	asked []time.Time
+}
+
+func (a *asking) CheckMisfires(ctx context.Context, checks []storage.MisfireCheck,
+	find func(string, storage.Cursor) []storage.Misfired) (map[string]time.Time, error) {
+	a.mu.Lock()
+	for _, c := range checks {
+		a.asked = append(a.asked, c.Asked)
+	}
+	a.mu.Unlock()
+	return a.Store.CheckMisfires(ctx, checks, find)
+}
+
+// The store compares the cluster time of a check with its own clock, so that a replica whose
+// measurement is wrong decides no scheduled time early.
+func TestMisfireChecksCarryClusterTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		const ahead = 5 * time.Second
+		clock := &skewed{Store: c.store}
+		clock.ahead.Store(int64(ahead))
+		store := &asking{Store: clock}
+		o := c.options("a", takes(0), job(t, "job", time.Minute))
+		o.Store = store
+		begin := time.Now().Add(ahead)
+		stop := c.start(o)
+		time.Sleep(3 * time.Minute)
+		stop()
+		if len(store.asked) == 0 {
+			t.Fatal("misfire checks: got none")
+		}
+		for _, asked := range store.asked {
+			if asked.Before(begin) || asked.After(time.Now().Add(ahead)) {
+				t.Errorf("cluster time of a check: %s, want it between %s and now", asked, begin)
+			}
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"sync/atomic"
 	"testing"
@@ -82,5 +83,42 @@ func TestHeartbeatLeavesAServerThatIsReadOnly(t *testing.T) {
 	s.a.heartbeats.give(conn, false)
 	if _, err := s.a.Heartbeat(t.Context(), session, storage.ReplicaStatus{}); err != nil {
 		t.Errorf("heartbeat after a failover: %v", err)
+	}
+}
+
+// The margin of cluster time is half the time between Asked and Answered. The time in which a
+// connection opens, or breaks, would make it useless.
+func TestHeartbeatMeasuresTheClockAroundItsStatement(t *testing.T) {
+	s := newHarness(t)
+	proxied, proxy := openProxied(t, s.url)
+	session := s.session(s.a, "a")
+	var cut atomic.Bool
+	var opened atomic.Pointer[time.Time]
+	proxy.OnRequest(func(request []byte) servertest.Fate {
+		if cut.CompareAndSwap(true, false) {
+			return servertest.Cut
+		}
+		if bytes.Contains(request, []byte(setKeepAlive)) { // the last request of an opening
+			now := time.Now()
+			opened.Store(&now)
+		}
+		return servertest.Pass
+	})
+	for _, when := range []string{"on a new connection", "after a broken connection"} {
+		opened.Store(nil)
+		reply, err := proxied.Heartbeat(t.Context(), session, storage.ReplicaStatus{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		end := opened.Load()
+		if end == nil {
+			t.Fatalf("%s: no connection was opened", when)
+		}
+		if reply.Asked.Before(*end) || reply.Answered.Before(reply.Asked) ||
+			time.Now().Before(reply.Answered) {
+			t.Errorf("%s, opened at %s: asked at %s, answered at %s", when, *end, reply.Asked,
+				reply.Answered)
+		}
+		cut.Store(true)
 	}
 }
