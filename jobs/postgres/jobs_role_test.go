@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -24,35 +25,49 @@ func rolesSQL(t *testing.T) string {
 	return string(text)
 }
 
+// makeRoles makes the roles of deploy/postgres until the test ends.
+func makeRoles(s *harness) {
+	s.t.Helper()
+	s.exec(rolesSQL(s.t))
+	s.exec(rolesSQL(s.t)) // after another migration
+	s.t.Cleanup(func() {
+		_, err := s.watcher().Exec(context.Background(),
+			"DROP OWNED BY holdfast, holdfast_jobs; DROP ROLE holdfast, holdfast_jobs")
+		if err != nil {
+			s.t.Error(err)
+		}
+	})
+}
+
+// openLimited opens a store with the roles of deploy/postgres.
+func openLimited(s *harness) *Store {
+	s.t.Helper()
+	u, err := url.Parse(s.url)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	u.User = url.User("holdfast")
+	replica := u.String()
+	u.User = url.User("holdfast_jobs")
+	limited, err := Open(s.t.Context(), Options{URL: replica, JobsURL: u.String(),
+		Log: zerolog.Nop()})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(limited.Close)
+	return limited
+}
+
 // With the roles of deploy/postgres, a replica works without owning the schema. The fenced
 // transaction of a job works with all that it stores, and its statements cannot change the audit
 // log, not even after RESET ROLE.
 func TestRoleOfJobsCannotChangeAudit(t *testing.T) {
 	s := newSingleHarness(t)
-	s.exec(rolesSQL(t))
-	s.exec(rolesSQL(t)) // after another migration
-	t.Cleanup(func() {
-		_, err := s.watcher().Exec(context.Background(),
-			"DROP OWNED BY holdfast, holdfast_jobs; DROP ROLE holdfast, holdfast_jobs")
-		if err != nil {
-			t.Error(err)
-		}
-	})
+	makeRoles(s)
 	s.exec("CREATE TABLE public.sales (n int); GRANT ALL ON public.sales TO holdfast_jobs")
 	s.exec("INSERT INTO holdfast.audit (id, at, actor, via, proof, client, request_id, replica, action, target, reason, key, request) " +
 		"VALUES (gen_random_uuid(), now(), 'anna', 'page', 'password', '', '', '', 'pause', 'everything', '', '', '')")
-	u, err := url.Parse(s.url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	u.User = url.User("holdfast")
-	replica := u.String()
-	u.User = url.User("holdfast_jobs")
-	limited, err := Open(t.Context(), Options{URL: replica, JobsURL: u.String(), Log: zerolog.Nop()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(limited.Close)
+	limited := openLimited(s)
 	session := s.session(limited, "limited")
 	s.register(limited, session, storage.Definition{Name: "job", Hash: "h", Handler: "sql",
 		Hooks: []jobs.Hook{{Webhook: "w", State: jobs.Succeeded}}})
@@ -106,6 +121,41 @@ func TestRoleOfJobsCannotChangeAudit(t *testing.T) {
 	}
 	if _, err := run(s.a, forge); err != nil {
 		t.Errorf("without the role: %v, so this test shows nothing", err)
+	}
+}
+
+// A dead replica's transaction has the role of jobs. The sweep of a replica must be able to end it.
+func TestSweepEndsATransactionOfTheRoleOfJobs(t *testing.T) {
+	s := newSingleHarness(t)
+	makeRoles(s)
+	s.exec("CREATE TABLE public.sales (n int); GRANT ALL ON public.sales TO holdfast_jobs")
+	dead, sweeper := openLimited(s), openLimited(s)
+	session := s.session(dead, "dead")
+	run := s.granted(dead, session, request(t, "job", "sales"))
+	asleep, wake, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		done <- InTx(t.Context(), run, func(tx pgx.Tx) error {
+			_, err := tx.Exec(t.Context(), "INSERT INTO sales VALUES (1)")
+			close(asleep)
+			<-wake
+			return err
+		})
+	}()
+	<-asleep
+	s.expire(session)
+	if swept, err := sweeper.Sweep(t.Context()); err != nil || swept.Ended != 1 {
+		t.Errorf("sweep beside the open transaction: %+v, %v", swept, err)
+	}
+	close(wake)
+	if err := <-done; err == nil {
+		t.Error("commit of a dead session: got success, want an error")
+	}
+	swept, err := sweeper.Sweep(t.Context())
+	if err != nil || len(swept.Lost) != 1 || swept.Lost[0].ID != run.ID {
+		t.Errorf("next sweep: %+v, %v", swept, err)
+	}
+	if n := query[int](s, "SELECT count(*) FROM sales"); n != 0 {
+		t.Errorf("%d rows of a run that was lost", n)
 	}
 }
 
