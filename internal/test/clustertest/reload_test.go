@@ -2,7 +2,9 @@ package clustertest
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -101,6 +103,56 @@ func TestReload(t *testing.T) {
 		t.Errorf("%d sessions, want that the first went on", n)
 	}
 	c.audit()
+}
+
+// SIGHUP adds and removes tokens and changes the log level.
+func TestReloadOfTokensAndLogLevel(t *testing.T) {
+	t.Parallel()
+	tokens := func(name string) string {
+		return fmt.Sprintf(`tokens: [{name: %s, role: viewer, token_hash: "%x"}]`, name,
+			sha256.Sum256([]byte(name)))
+	}
+	c := newCluster(t, settings{admin: ", " + tokens("removed"), jobs: firesEverySecond})
+	c.start("a")
+	p := c.replicas["a"]
+	c.awaitRuns(1, "job = 'insert' AND state = 'succeeded'")
+	c.expectStatus(p, "removed", http.StatusOK)
+	c.expectStatus(p, "added", http.StatusUnauthorized)
+	const debug = `"level":"debug"`
+	if strings.Contains(p.Log(), debug) {
+		t.Error("the replica logs at level debug before the reload")
+	}
+
+	c.reload(p, func(config string) string {
+		config = strings.Replace(config, tokens("removed"), tokens("added"), 1)
+		return strings.Replace(config, "level: info", "level: debug", 1)
+	})
+	c.awaitLog(p, "configuration reloaded")
+	c.expectStatus(p, "added", http.StatusOK)
+	c.expectStatus(p, "removed", http.StatusUnauthorized)
+	c.awaitLog(p, debug)
+	if strings.Contains(p.Log(), "changed keys need a restart") {
+		t.Error("a changed key is not applied")
+	}
+	c.audit()
+}
+
+// expectStatus requires the status with which a replica answers a request with the bearer token.
+func (c *cluster) expectStatus(p *replicas.Process, token string, want int) {
+	c.t.Helper()
+	request, err := http.NewRequestWithContext(c.ctx, http.MethodGet, p.URL+"/api/v1/jobs", nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	response.Body.Close()
+	if response.StatusCode != want {
+		c.t.Errorf("request with token %s: %s, want %d", token, response.Status, want)
+	}
 }
 
 // awaitMetric waits until a metric of a replica has the value.
