@@ -2,9 +2,12 @@ package clustertest
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"path/filepath"
+	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,8 +20,15 @@ import (
 func TestCommandsBesideACluster(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, settings{jobs: ledgerJob("hold", "t", "", "gate: hold") +
-		ledgerJob("every", "u", "schedule: {every: 1s}", "")})
+		ledgerJob("every", "u", "schedule: {every: 1s}", "") +
+		ledgerJob("yearly", "v", `schedule: "0 3 1 7 *"`, "") +
+		ledgerJob("follow", "w", "schedule: {after: [yearly]}", "")})
 	c.start("a", "b")
+	var added storage.Spec
+	c.action(c.replicas["a"], &added, "/api/v1/jobs",
+		`{"job": `+jobText("added", `, "schedule": {"every": "24h"}`)+`}`)
+	c.awaitValue("a replica has the added job",
+		`SELECT EXISTS (SELECT FROM holdfast.jobs WHERE name = 'added')`)
 	c.triggerTwice()
 	held := c.startedRun("hold", 0)
 	c.awaitRun("job = 'every' AND state = 'succeeded'")
@@ -100,13 +110,23 @@ func (c *cluster) expectJobs() {
 	c.t.Helper()
 	var list []admin.Job
 	c.commandJSON(&list, "jobs")
-	if len(list) != 2 || list[0].Name != "every" || list[0].NextScheduledAt == nil ||
-		list[0].LastRun == nil || list[1].Name != "hold" || list[1].NextScheduledAt != nil ||
-		len(list[1].Resources) != 1 || list[1].Resources[0].Resource != "public/t" {
+	named := map[string]admin.Job{}
+	for _, job := range list {
+		named[job.Name] = job
+		if (job.NextScheduledAt == nil) != (job.Name == "hold") {
+			c.t.Errorf("next scheduled time of job %s: %v", job.Name, job.NextScheduledAt)
+		}
+	}
+	hold, yearly, follow := named["hold"], named["yearly"], named["follow"]
+	if names := slices.Sorted(maps.Keys(named)); len(list) != len(names) ||
+		!slices.Equal(names, []string{"added", "every", "follow", "hold", "yearly"}) ||
+		named["every"].LastRun == nil ||
+		len(hold.Resources) != 1 || hold.Resources[0].Resource != "public/t" ||
+		!reflect.DeepEqual(follow.NextScheduledAt, yearly.NextScheduledAt) {
 		c.t.Errorf("jobs: %+v", list)
 	}
 	c.expectTable(c.command("jobs"), "JOB SCHEDULE ZONE HANDLER RESOURCES NEXT SCHEDULED LAST RUN",
-		"every", "hold")
+		"added", "every", "follow", "hold", "yearly")
 }
 
 func (c *cluster) expectRuns(held run) {
