@@ -130,7 +130,9 @@ func (c *cluster) says(args ...string) error {
 	return nil
 }
 
-// evidence returns what the database contains after all firings up to then have ended.
+// evidence returns what the database contains after all firings up to then have ended. It has no
+// Decisions, because a late run overwrites what the misfire check recorded of it. So the oracle
+// does not judge causes of misfires here, and needs no Sessions and no Workers.
 func (c *cluster) evidence(until time.Time) *simulation.Evidence {
 	c.t.Helper()
 	config, err := configs.Parse("a.yaml", []byte(c.config()),
