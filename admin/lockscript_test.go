@@ -11,11 +11,7 @@ import (
 // whole chart is one stop of the tab key, and what is picked is told beneath it.
 func TestTimelineByKeyboard(t *testing.T) {
 	t.Parallel()
-	window := tab(t)
-	if _, err := chromedp.Call(window, emulation.SetTimezoneOverride,
-		emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Tokyo"}); err != nil {
-		t.Fatal(err)
-	}
+	window := tabInTokyo(t)
 	site := siteIn(t, window, newServer(t, night()).Handler())
 	visit(t, window, screens()[2], site+"/locks/timeline?refresh=off")
 	if n := evaluate[int](t, window, `document.querySelectorAll('.chart [tabindex="0"]').length`); n != 1 {

@@ -36,15 +36,22 @@ func until(t *testing.T, window context.Context, expression string) {
 	browsertest.Until(t, window, expression)
 }
 
-// TestTimesAreInTheTimeZoneOfTheViewer looks at the page from Tokyo, where its day is
-// the next in part.
-func TestTimesAreInTheTimeZoneOfTheViewer(t *testing.T) {
-	t.Parallel()
+// tabInTokyo opens a tab whose viewer is in Tokyo, at +09:00.
+func tabInTokyo(t *testing.T) context.Context {
+	t.Helper()
 	window := tab(t)
 	if _, err := chromedp.Call(window, emulation.SetTimezoneOverride,
 		emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Tokyo"}); err != nil {
 		t.Fatal(err)
 	}
+	return window
+}
+
+// TestTimesAreInTheTimeZoneOfTheViewer looks at the page from Tokyo, where its day is
+// the next in part.
+func TestTimesAreInTheTimeZoneOfTheViewer(t *testing.T) {
+	t.Parallel()
+	window := tabInTokyo(t)
 	site := siteIn(t, window, newServer(t, contention()).Handler())
 	visit(t, window, screens()[2], site+"/runs/"+id(10).String())
 	text := func(selector string) string {
@@ -91,11 +98,7 @@ func TestCountersTick(t *testing.T) {
 // TestTimesAreFilledInByTheViewersClock sends a form from Tokyo.
 func TestTimesAreFilledInByTheViewersClock(t *testing.T) {
 	t.Parallel()
-	window := tab(t)
-	if _, err := chromedp.Call(window, emulation.SetTimezoneOverride,
-		emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Tokyo"}); err != nil {
-		t.Fatal(err)
-	}
+	window := tabInTokyo(t)
 	site := siteIn(t, window, newServer(t, contention()).Handler())
 	visit(t, window, screens()[2], site+"/runs?from=2026-03-13T20:00")
 	if got := evaluate[string](t, window, `document.getElementById("from").value`); got != "2026-03-14T05:00" {
@@ -210,11 +213,7 @@ func TestPageWithoutScripts(t *testing.T) {
 // TestLastNightIsTheViewersNight looks at the list of runs from Tokyo.
 func TestLastNightIsTheViewersNight(t *testing.T) {
 	t.Parallel()
-	window := tab(t)
-	if _, err := chromedp.Call(window, emulation.SetTimezoneOverride,
-		emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Tokyo"}); err != nil {
-		t.Fatal(err)
-	}
+	window := tabInTokyo(t)
 	site := siteIn(t, window, newServer(t, contention()).Handler())
 	visit(t, window, screens()[2], site+"/runs?job=rollup-sales")
 	link := evaluate[string](t, window, `document.querySelector("[data-night]").getAttribute("href")`)

@@ -1,0 +1,119 @@
+package admin
+
+import (
+	"html"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// explainedJob is a cluster whose job rollup-sales is scheduled every 5 minutes in a zone.
+func explainedJob(t *testing.T, zone string) Options {
+	t.Helper()
+	o := contention()
+	h := o.Store.(*history)
+	place := h.place("rollup-sales")
+	if place < 0 {
+		t.Fatal("the history has no job rollup-sales")
+	}
+	h.jobs[place].Zone = zone
+	return o
+}
+
+// A local time is one of the zone that the form sends, or else one of the job's zone.
+func TestExplainTimeIsInTheZoneOfTheForm(t *testing.T) {
+	t.Parallel()
+	handler := newServer(t, explainedJob(t, "America/New_York")).Handler()
+	heading := regexp.MustCompile(`<h1>.*<time class="clock" datetime="([^"]*)".*</h1>`)
+	const badZone = ", expected a zone by its IANA name, such as Europe/Berlin"
+	for name, c := range map[string]struct {
+		query   url.Values
+		status  int // 0 means 200
+		explain string
+		has     string
+	}{
+		"zone of the form": {query: url.Values{"at": {"2026-03-12 11:25"},
+			"zone": {"Europe/Berlin"}}, explain: "2026-03-12T10:25:00Z"},
+		"with seconds": {query: url.Values{"at": {"2026-03-12T11:25:07"},
+			"zone": {"Asia/Tokyo"}}, explain: "2026-03-12T02:25:07Z"},
+		"UTC, sent without the script": {query: url.Values{"at": {"2026-03-12 11:25"},
+			"zone": {"UTC"}}, explain: "2026-03-12T11:25:00Z"},
+		"no zone": {query: url.Values{"at": {"2026-03-12 11:25"}},
+			explain: "2026-03-12T15:25:00Z"},
+		"empty zone": {query: url.Values{"at": {"2026-03-12 11:25"}, "zone": {""}},
+			explain: "2026-03-12T15:25:00Z"},
+		"time with an offset": {query: url.Values{"at": {"2026-03-12T11:25:00Z"},
+			"zone": {"Europe/Berlin"}}, explain: "2026-03-12T11:25:00Z"},
+		"gap of the zone": {query: url.Values{"at": {"2026-03-29 02:30"},
+			"zone": {"Europe/Berlin"}}, explain: "2026-03-29T01:00:00Z"},
+		"now": {query: url.Values{"at": {""}, "zone": {"Europe/Berlin"}},
+			explain: "2026-03-14T03:12:15Z"},
+		"unknown zone": {query: url.Values{"at": {"2026-03-12 11:25"}, "zone": {"Mars/Olympus"}},
+			status: http.StatusBadRequest, has: `zone is "Mars/Olympus"` + badZone},
+		"zone of the replica": {query: url.Values{"at": {"2026-03-12 11:25"}, "zone": {"Local"}},
+			status: http.StatusBadRequest, has: `zone is "Local"` + badZone},
+		"no time": {query: url.Values{"at": {"yesterday"}, "zone": {"Europe/Berlin"}},
+			status: http.StatusBadRequest, has: `at is "yesterday", expected a time`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer := get(t, handler, "/jobs/rollup-sales/explain?"+c.query.Encode())
+			want := c.status
+			if want == 0 {
+				want = http.StatusOK
+			}
+			if answer.Code != want {
+				t.Errorf("status %d, want %d", answer.Code, want)
+			}
+			page := html.UnescapeString(answer.Body.String())
+			if !strings.Contains(page, c.has) {
+				t.Errorf("the page lacks %q", c.has)
+			}
+			var explained string
+			if found := heading.FindStringSubmatch(page); found != nil {
+				explained = found[1]
+			}
+			if explained != c.explain {
+				t.Errorf("the page explains %q, want %q", explained, c.explain)
+			}
+		})
+	}
+}
+
+// TestExplainAsksAboutTheListedTime types a time as the page lists it in Tokyo. The job has another
+// zone.
+func TestExplainAsksAboutTheListedTime(t *testing.T) {
+	t.Parallel()
+	window := tabInTokyo(t)
+	site := siteIn(t, window, newServer(t, explainedJob(t, "America/New_York")).Handler())
+	visit(t, window, screens()[2],
+		site+"/jobs/rollup-sales/explain?refresh=off&at=2026-03-12T02:30:00Z")
+	const listed = `document.querySelector('dd a[href*="/explain?at="] time')`
+	text, instant := evaluate[string](t, window, listed+`.textContent`),
+		evaluate[string](t, window, listed+`.dateTime`)
+	if text != "2026-03-12 11:25:00" || instant != "2026-03-12T02:25:00Z" {
+		t.Fatalf("the page lists %q for %s, want Tokyo's time", text, instant)
+	}
+	if err := chromedp.Do(window, chromedp.SetValue("#at", text)); err != nil {
+		t.Fatal(err)
+	}
+	follow(t, window, `form[action$="/explain"] button`)
+	if got := evaluate[string](t, window, `new URLSearchParams(location.search).get("at")`); got !=
+		text {
+		t.Errorf("the form sends %q, want %q", got, text)
+	}
+	if got := evaluate[string](t, window, `document.querySelector("h1 time").dateTime`); got !=
+		instant {
+		t.Errorf("the page explains %s, want %s", got, instant)
+	}
+	if got := evaluate[string](t, window, `document.querySelector("h1 time").textContent`); got !=
+		text {
+		t.Errorf("the heading reads %q, want %q", got, text)
+	}
+	if got := evaluate[string](t, window, `document.getElementById("at").value`); got != text {
+		t.Errorf("the field reads %q afterwards, want %q", got, text)
+	}
+}
