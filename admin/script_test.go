@@ -81,6 +81,52 @@ func TestTimesAreInTheTimeZoneOfTheViewer(t *testing.T) {
 	}
 }
 
+// TestTextsAreInTheTimeZoneOfTheViewer looks from Tokyo at the sentences and the tooltips of charts
+// that contain times.
+func TestTextsAreInTheTimeZoneOfTheViewer(t *testing.T) {
+	t.Parallel()
+	const sentence, tooltip = "[data-says]", "svg title"
+	window := tabInTokyo(t)
+	for _, c := range []struct {
+		name     string
+		options  Options
+		path     string
+		selector string
+		has      []string
+	}{
+		{"explanation", explainedJob(t, "UTC"),
+			"/jobs/rollup-sales/explain?at=2026-03-12T02:31:00Z", sentence,
+			[]string{"It is not due at 2026-03-12 11:31:00: "}},
+		{"histogram", contention(), "/", tooltip, []string{
+			"2026-03-13 16:15:00, 15 min: 150 succeeded", "12:00:00, 15 min: 31 succeeded",
+			"2026-03-13 16:45:00, 15 min: 1 failed", "10:15:00, 15 min: at most 10 ms"}},
+		{"outcomes of jobs", busy(), "/jobs", tooltip, []string{"12:07:15 succeeded after "}},
+		{"job", busy(), "/jobs/rollup-sales", tooltip, []string{"12:07:15 succeeded after "}},
+		{"timeline", night(), "/locks/timeline", tooltip, []string{
+			"rollup-sales succeeded after 1 min 55 s, from 11:11:20 to 11:13:15"}},
+		{"attempts", story(), "/runs/" + id(302).String(), tooltip, []string{
+			"Waited from 12:08:15 to 12:08:25", "Attempt 1 ran from 12:08:25 to 12:08:37"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			site := siteIn(t, window, newServer(t, c.options).Handler())
+			visit(t, window, screens()[2], site+c.path)
+			texts := evaluate[[]string](t, window,
+				`[...document.querySelectorAll("`+c.selector+`")].map((e) => e.textContent)`)
+			for _, text := range texts {
+				if strings.Contains(text, "UTC") {
+					t.Errorf("%s reads %q, want Tokyo's time", c.selector, text)
+				}
+			}
+			all := strings.Join(texts, "\n")
+			for _, want := range c.has {
+				if !strings.Contains(all, want) {
+					t.Errorf("the %d texts of %s lack %q: %.300s", len(texts), c.selector, want, all)
+				}
+			}
+		})
+	}
+}
+
 // TestCountersTick looks at a page that does not refresh: its durations grow, and the time until the
 // next firing shrinks, until it has come.
 func TestCountersTick(t *testing.T) {
