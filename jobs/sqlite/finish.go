@@ -71,6 +71,16 @@ func (s *Store) Finish(ctx context.Context, requests []storage.FinishRequest) ([
 	if err := storage.CheckFinishes(requests); err != nil {
 		return nil, fmt.Errorf("finish: %w", err)
 	}
+	for _, r := range requests {
+		if !r.LeftBehind {
+			continue
+		}
+		// The abandoned handler may have the only writer, in a transaction with its own context.
+		if _, err := s.fencing.yield(ctx, storage.ReleaseRequest{Token: r.Token,
+			EndTransaction: true}); err != nil {
+			return nil, wrap("finish", err)
+		}
+	}
 	var done []bool
 	err := s.write(ctx, "finish", func(tx *sql.Tx) (err error) {
 		done, err = finish(ctx, tx, requests)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -62,6 +63,36 @@ func TestReleaseOfARunInsideATransaction(t *testing.T) {
 	}
 	if err := sqlite.InTx(t.Context(), r.run, insertSale); !errors.Is(err, storage.ErrSuperseded) {
 		t.Errorf("transaction of a released run: %v", err)
+	}
+}
+
+// A handler that was abandoned must not keep the only writer, nor commit later. Its transaction has
+// a context of its own, which does not end with the run.
+func TestFinishOfARunWhoseHandlerWasAbandoned(t *testing.T) {
+	r := startRun(t)
+	inside, ended := make(chan bool), make(chan error, 1)
+	go func() {
+		ended <- sqlite.InTx(context.Background(), r.run, func(tx *sql.Tx) error {
+			err := insertSale(tx)
+			close(inside)
+			for until := time.Now().Add(10 * time.Second); err == nil && time.Now().Before(until); {
+				_, err = tx.Exec("SELECT 1") // until the transaction has been ended
+			}
+			return err
+		})
+	}()
+	<-inside
+	end := storage.FinishRequest{Run: r.run.ID, Token: r.run.Token, State: jobs.TimedOut,
+		Reason: reasons.Timeout, LeftBehind: true}
+	done, err := r.Finish(t.Context(), []storage.FinishRequest{end})
+	if err != nil || !done[0] {
+		t.Errorf("finish: %v, %v, want the run to end", done, err)
+	}
+	if err := <-ended; err == nil {
+		t.Error("commit of an abandoned handler: got success, want an error")
+	}
+	if record := r.expect(t, jobs.TimedOut, 0); record.Reason != reasons.Timeout {
+		t.Errorf("run %+v", record)
 	}
 }
 
