@@ -81,8 +81,8 @@ type opened struct {
 // New checks the configuration against the handlers and returns a replica. It opens and starts
 // nothing.
 //
-// It returns configs.ErrNotRead for a configuration that configs.Load or configs.Parse did not
-// return, or whose jobs were changed since.
+// It returns configs.ErrNotRead for a configuration that configs.Load, configs.Parse or
+// configs.Build did not return, or whose jobs were changed since.
 func New(config *configs.Config, o Options) (*Replica, error) {
 	if err := config.CheckRead(); err != nil {
 		return nil, err

@@ -47,7 +47,6 @@ func TestSessionPinnedByAStartReceivedInPartIsSwept(t *testing.T) {
 			s := newHarness(t)
 			session := s.session(s.a, "a")
 			run := s.granted(s.a, session, request(t, "job", "orders"))
-			// first: a heartbeat that is received in part holds the row
 			s.expire(session)
 			s.receivedInPart(sql, session)
 			s.b.pinnedAfter = 0
