@@ -72,8 +72,10 @@
     }
   };
 
-  // The current page is in sight in the navigation of a narrow window.
+  // The current page is in sight in the navigation of a narrow window, and so is the link that has
+  // the focus: browsers leave a link alone that is in sight in part.
   document.querySelector(".nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+  document.querySelector(".nav")?.addEventListener("focusin", (event) => event.target.scrollIntoView({ block: "nearest", inline: "nearest" }));
 
   // Time fields show the viewer's zone and are sent in UTC.
   document.addEventListener("submit", (event) => {
