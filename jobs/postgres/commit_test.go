@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/internal/test/jobstest"
@@ -45,31 +46,40 @@ func TestRefusedCommitIsNotSuperseded(t *testing.T) {
 	}
 }
 
-// A statement may end the transaction although its first word does not show it. The statements
-// after it would run outside the fence.
+// A statement may end the transaction although its first word does not show it, and begin another
+// one. The statements after it would run outside the fence.
 func TestTransactionThatAStatementEndsIsRefused(t *testing.T) {
 	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int)")
 	session := s.session(s.a, "a")
-	commits := func(tx pgx.Tx) error {
-		// without arguments it may be several commands
-		_, err := tx.Exec(t.Context(), "SELECT 1; COMMIT")
-		return err
+	for _, sql := range []string{"SELECT 1; COMMIT", "SELECT 1; COMMIT AND CHAIN",
+		"SELECT 1; ROLLBACK AND CHAIN", "COMMIT; BEGIN"} {
+		ends := func(tx pgx.Tx) error {
+			// without arguments it may be several commands
+			if _, err := tx.Exec(t.Context(), sql); err != nil ||
+				tx.Conn().PgConn().TxStatus() == 'I' {
+				return err
+			}
+			_, err := tx.Exec(t.Context(), "INSERT INTO public.totals VALUES (1)")
+			return err
+		}
+		for name, within := range map[string]func(*jobs.Run) error{
+			"InTx": func(run *jobs.Run) error { return InTx(t.Context(), run, ends) },
+			"CompleteInTx": func(run *jobs.Run) error {
+				return CompleteInTx(t.Context(), run, ends)
+			},
+		} {
+			run := s.granted(s.a, session, request(t, name+sql, uuid.NewString()))
+			if err := within(run); !errors.Is(err, ErrTransactionControl) {
+				t.Errorf("%s, %q: %v", name, sql, err)
+			}
+			if state := s.state(run.ID); state != "running" {
+				t.Errorf("%s, %q: run is %s", name, sql, state)
+			}
+		}
 	}
-	for name, within := range map[string]func(*jobs.Run) error{
-		"InTx": func(run *jobs.Run) error { return InTx(t.Context(), run, commits) },
-		"CompleteInTx": func(run *jobs.Run) error {
-			return CompleteInTx(t.Context(), run,
-				commits)
-		},
-	} {
-		run := s.granted(s.a, session, request(t, name, name))
-		if err := within(run); !errors.Is(err, ErrTransactionControl) {
-			t.Errorf("%s: %v", name, err)
-		}
-		if state := s.state(run.ID); state != "running" {
-			t.Errorf("%s: run is %s", name, state)
-		}
+	if n := query[int](s, "SELECT count(*) FROM public.totals"); n != 0 {
+		t.Errorf("%d rows were written outside the fence", n)
 	}
 }
 

@@ -23,9 +23,14 @@ import (
 const (
 	// FOR SHARE lets several transactions of one run coexist, while a deletion of the claim waits
 	// for all of them. The check compares the run too, because a restored database draws tokens
-	// again. A caller that has only the token is checked by the token alone.
-	checkFence = `SELECT FROM holdfast.claims WHERE token = $1 AND run = coalesce($2, run)
+	// again. A caller that has only the token is checked by the token alone. The lock assigns the
+	// transaction its id in any case.
+	checkFence = `SELECT pg_current_xact_id()::text FROM holdfast.claims
+		WHERE token = $1 AND run = coalesce($2, run)
 		FOR SHARE`
+	// checkTransaction fails by a division by zero, so that a COMMIT behind it takes no effect.
+	checkTransaction = `SELECT 1 / coalesce(
+		(pg_current_xact_id_if_assigned() = $1::text::xid8)::int, 0)`
 	claimState = `SELECT r.state, EXISTS (SELECT FROM holdfast.claims c WHERE c.token = $2)
 		FROM holdfast.runs r WHERE r.id = $1 AND r.token = $2`
 
@@ -78,8 +83,11 @@ func Fence(ctx context.Context, tx pgx.Tx, token jobs.Token) error {
 	return answer.err(token)
 }
 
-// fenceAnswer records whether a fence check found its claim.
-type fenceAnswer struct{ found bool }
+// fenceAnswer records whether a fence check found its claim, and the id of its transaction.
+type fenceAnswer struct {
+	found       bool
+	transaction string
+}
 
 func (a *fenceAnswer) err(token jobs.Token) error {
 	if !a.found {
@@ -101,10 +109,11 @@ func queueFence(ctx context.Context, b *pgx.Batch, h holder) *fenceAnswer {
 	answer := &fenceAnswer{}
 	b.Queue(planByKey)
 	b.Queue(checkFence, h.token, h.run).Query(func(rows pgx.Rows) error {
-		for rows.Next() {
+		_, err := pgx.ForEachRow(rows, []any{&answer.transaction}, func() error {
 			answer.found = true
-		}
-		return rows.Err()
+			return nil
+		})
+		return err
 	})
 	b.Queue(planAsUsual)
 	if deadline, ok := ctx.Deadline(); ok {
@@ -116,8 +125,28 @@ func queueFence(ctx context.Context, b *pgx.Batch, h holder) *fenceAnswer {
 	return answer
 }
 
+// fencedTx is a transaction that began with the fence check.
+type fencedTx struct {
+	pgx.Tx
+	id string
+}
+
+// queueCheck adds to a batch the check that the transaction is still the one with the fence check.
+// A job's statement may have ended it and begun another one, which has no fence. The check fails
+// with ErrTransactionControl.
+func (tx fencedTx) queueCheck(b *pgx.Batch) {
+	b.Queue(checkTransaction, tx.id).QueryRow(func(row pgx.Row) error {
+		var one int
+		err := row.Scan(&one)
+		if isRefused(err) {
+			return errEnded
+		}
+		return err
+	})
+}
+
 // beginFenced begins a transaction with the fence check, in one round trip.
-func beginFenced(ctx context.Context, conn *pgxpool.Conn, h holder) (pgx.Tx, error) {
+func beginFenced(ctx context.Context, conn *pgxpool.Conn, h holder) (fencedTx, error) {
 	b := &pgx.Batch{}
 	b.BeginTx(pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
 	answer := queueFence(ctx, b, h)
@@ -128,9 +157,9 @@ func beginFenced(ctx context.Context, conn *pgxpool.Conn, h holder) (pgx.Tx, err
 	}
 	if err != nil {
 		rollback(ctx, conn, results.Tx())
-		return nil, err
+		return fencedTx{}, err
 	}
-	return results.Tx(), nil
+	return fencedTx{results.Tx(), answer.transaction}, nil
 }
 
 // rollback ends a transaction unless it has ended. If that fails, it closes the connection, which
@@ -173,16 +202,25 @@ func (s *Store) InLock(ctx context.Context, lock *locking.Lock, fn func(tx pgx.T
 var errNoToken = errors.New("fenced transaction: the lock has no token, its locker has no grants")
 
 // committing returns a function that runs fn and then commits.
-func committing(ctx context.Context, fn func(tx pgx.Tx) error) func(*pgxpool.Conn, pgx.Tx) error {
-	return func(_ *pgxpool.Conn, tx pgx.Tx) error {
-		if err := fn(tx); err != nil {
+func committing(ctx context.Context,
+	fn func(tx pgx.Tx) error) func(*pgxpool.Conn, fencedTx) error {
+	return func(_ *pgxpool.Conn, tx fencedTx) error {
+		if err := fn(tx.Tx); err != nil {
 			return err
 		}
-		if err := requireOpen(tx); err != nil {
-			return err
-		}
-		return tx.Commit(ctx)
+		b := &pgx.Batch{}
+		tx.queueCheck(b)
+		b.Queue("COMMIT").Exec(requireCommit)
+		return tx.SendBatch(ctx, b).Close()
 	}
+}
+
+// requireCommit returns pgx.ErrTxCommitRollback if COMMIT rolled back.
+func requireCommit(tag pgconn.CommandTag) error {
+	if tag.String() != "COMMIT" {
+		return pgx.ErrTxCommitRollback
+	}
+	return nil
 }
 
 // CompleteInTx is InTx that also records the run as succeeded in the same transaction. So the
@@ -198,17 +236,14 @@ func CompleteInTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) error) 
 }
 
 func (s *Store) completeInTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) error) error {
-	return s.fenced(ctx, holderOf(run), func(conn *pgxpool.Conn, tx pgx.Tx) error {
-		if err := fn(tx); err != nil {
-			return err
-		}
-		if err := requireOpen(tx); err != nil {
+	return s.fenced(ctx, holderOf(run), func(conn *pgxpool.Conn, tx fencedTx) error {
+		if err := fn(tx.Tx); err != nil {
 			return err
 		}
 		committed, err := finishAndCommit(ctx, conn, tx, run)
 		switch {
 		case committed:
-		case errors.Is(err, storage.ErrSuperseded):
+		case errors.Is(err, storage.ErrSuperseded), errors.Is(err, ErrTransactionControl):
 			return err
 		default:
 			return s.clearUp(ctx, run, err)
@@ -222,11 +257,13 @@ func (s *Store) completeInTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.
 // took effect outside the fence or not at all, and so would all later ones.
 func requireOpen(tx pgx.Tx) error {
 	if tx.Conn().PgConn().TxStatus() == 'I' {
-		return fmt.Errorf("fenced transaction: a statement has ended it: %w",
-			ErrTransactionControl)
+		return errEnded
 	}
 	return nil
 }
+
+var errEnded = fmt.Errorf("fenced transaction: a statement has ended it: %w",
+	ErrTransactionControl)
 
 func storeOf(run *jobs.Run) (*Store, error) {
 	s, ok := run.Internal().Store.(*Store)
@@ -239,7 +276,8 @@ func storeOf(run *jobs.Run) (*Store, error) {
 
 // fenced calls use with a transaction that began with the fence check. It rolls back if use has not
 // committed.
-func (s *Store) fenced(ctx context.Context, h holder, use func(*pgxpool.Conn, pgx.Tx) error) error {
+func (s *Store) fenced(ctx context.Context, h holder,
+	use func(*pgxpool.Conn, fencedTx) error) error {
 	conn, err := s.work.Acquire(ctx)
 	if err != nil {
 		return wrap("fenced transaction", err)
@@ -255,10 +293,12 @@ func (s *Store) fenced(ctx context.Context, h holder, use func(*pgxpool.Conn, pg
 
 // finishAndCommit records the run as succeeded, commits, and resets the session that the job used,
 // in one round trip. A failed statement prevents all later ones. If it returns an error, the fate
-// of the transaction is certain only if committed is true or the error wraps storage.ErrSuperseded.
-func finishAndCommit(ctx context.Context, conn *pgxpool.Conn, tx pgx.Tx,
+// of the transaction is certain only if committed is true or the error wraps storage.ErrSuperseded
+// or ErrTransactionControl.
+func finishAndCommit(ctx context.Context, conn *pgxpool.Conn, tx fencedTx,
 	run *jobs.Run) (committed bool, err error) {
 	b := &pgx.Batch{}
+	tx.queueCheck(b)
 	b.Queue(planByKey)
 	if saved := run.Internal().Saved(); saved != nil {
 		b.Queue(saveOwn, run.Token, run.ID, string(saved))
@@ -274,10 +314,9 @@ func finishAndCommit(ctx context.Context, conn *pgxpool.Conn, tx pgx.Tx,
 	})
 	b.Queue(planAsUsual)
 	b.Queue("COMMIT").Exec(func(tag pgconn.CommandTag) error {
-		if committed = tag.String() == "COMMIT"; !committed {
-			return pgx.ErrTxCommitRollback
-		}
-		return nil
+		err := requireCommit(tag)
+		committed = err == nil
+		return err
 	})
 	for _, statement := range resetSession {
 		b.Queue(statement)
