@@ -19,8 +19,8 @@ SELECT quarter, state, delay, sum(runs)::bigint FROM (
 GROUP BY quarter, state, delay HAVING sum(runs) <> 0`
 
 	// foldTallies moves rows from tally_changes to the tallies, at most every 30 s in a cluster. It
-	// reads tally_changes from the beginning, which autovacuum frees again. So it must be rare, for
-	// a long transaction keeps the deleted rows.
+	// also reads deleted rows until autovacuum removes them, which a long transaction prevents. So
+	// it must be rare.
 	foldTallies = `
 WITH turn AS (
     INSERT INTO holdfast.turns AS o (work, session, until)

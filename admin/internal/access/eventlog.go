@@ -36,35 +36,13 @@ type eventLog struct {
 	log     zerolog.Logger
 
 	mu        sync.Mutex
-	successes eventBudget
-	refusals  eventBudget
+	successes budget
+	refusals  budget
 	failing   bool // an error was logged
 }
 
 func newEventLog(writer storage.AuditWriter, replica string, log zerolog.Logger) *eventLog {
 	return &eventLog{writer: writer, replica: replica, log: log}
-}
-
-// eventBudget counts the entries of the current minute.
-type eventBudget struct {
-	begun   time.Time
-	written int
-	leftOut int
-}
-
-// take reports whether another entry may be written, and how many were left out before it.
-func (b *eventBudget) take(now time.Time) (bool, int) {
-	if now.Sub(b.begun) >= time.Minute {
-		b.begun, b.written = now, 0
-	}
-	if b.written >= eventsPerMinute {
-		b.leftOut++
-		return false, 0
-	}
-	b.written++
-	leftOut := b.leftOut
-	b.leftOut = 0
-	return true, leftOut
 }
 
 // success writes a sign-in or a sign-out.
@@ -78,13 +56,13 @@ func (l *eventLog) refusal(r *http.Request, who Identity, event, target string, 
 		map[string]any{"error": words.OneLine(why.Error(), 500)})
 }
 
-func (l *eventLog) write(r *http.Request, budget *eventBudget, who Identity, event, target string,
+func (l *eventLog) write(r *http.Request, of *budget, who Identity, event, target string,
 	detail map[string]any) {
 	if l.writer == nil {
 		return
 	}
 	l.mu.Lock()
-	allowed, leftOut := budget.take(time.Now())
+	allowed, leftOut := of.take(time.Now(), eventsPerMinute)
 	l.mu.Unlock()
 	if !allowed {
 		return

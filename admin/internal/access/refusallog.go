@@ -15,28 +15,21 @@ const refusalsPerMinute = 60
 type refusalLog struct {
 	log zerolog.Logger
 
-	mu      sync.Mutex
-	begun   time.Time // the current minute
-	written int
-	leftOut int
+	mu     sync.Mutex
+	budget budget
 }
 
 // warn returns an event, or nil for a line to leave out. The methods of a nil event do nothing.
 func (l *refusalLog) warn() *zerolog.Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if now := time.Now(); now.Sub(l.begun) >= time.Minute {
-		l.begun, l.written = now, 0
-	}
-	if l.written >= refusalsPerMinute {
-		l.leftOut++
+	allowed, leftOut := l.budget.take(time.Now(), refusalsPerMinute)
+	if !allowed {
 		return nil
 	}
-	l.written++
 	event := l.log.Warn()
-	if l.leftOut > 0 {
-		event = event.Int("left_out", l.leftOut)
-		l.leftOut = 0
+	if leftOut > 0 {
+		event = event.Int("left_out", leftOut)
 	}
 	return event
 }

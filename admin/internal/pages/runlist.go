@@ -65,7 +65,7 @@ func Short(id string) string {
 
 // obstacle is what a waiting or skipped run could not lock, and the run in its way.
 type obstacle struct {
-	Resource string // "": an earlier run of the job is in the way
+	Resource string // "": an earlier run of the job blocks it
 	Queued   bool   // the run in its way waits too
 	Job      string // of that run; "" for a program
 	Root     string // the job that causes the wait in the end, if it is another one
