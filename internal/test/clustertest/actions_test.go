@@ -211,7 +211,7 @@ func TestAddedJobOutlivesReplicas(t *testing.T) {
 		t.Error(err)
 	}
 	c.start("d")
-	c.heard(c.replicas["d"], `"job":"added"`, "job registered")
+	c.awaitRun("job = 'added' AND state = 'succeeded' AND replica = 'd'")
 
 	// A change does not affect the run that is under way.
 	var spec storage.Spec
