@@ -137,6 +137,9 @@ func (o *Options) check() error {
 	if o.Refresh < 0 || o.Refresh > 0 && o.Refresh < minRefresh {
 		bad("refresh is %s, expected at least %s", o.Refresh, minRefresh)
 	}
+	if o.Proxy != nil && o.Proxy.ClientCAs != nil && o.Certificate == nil {
+		bad("a proxy with a client certificate needs TLS at the server")
+	}
 	policy := o.access()
 	policy.Check(bad)
 	return errors.Join(append(problems, o.checkAddress())...)

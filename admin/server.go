@@ -174,7 +174,7 @@ func (s *Server) Run(ctx context.Context) error {
 	served := make(chan error, 1)
 	serve := server.Serve
 	if s.certificate != nil {
-		server.TLSConfig = s.certificate.Config()
+		server.TLSConfig = s.site.Guard.WithClientCertificates(s.certificate.Config())
 		serve = func(l net.Listener) error { return server.ServeTLS(l, "", "") }
 	}
 	limited := access.Limit(listener, access.DefaultLimits(s.site.Guard))

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -69,6 +70,55 @@ func TestServerTLSFiles(t *testing.T) {
 		}
 		if err != nil && strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("the message shows the file: %v", err)
+		}
+	}
+}
+
+// TestProxyCertificateFile: each load reads the authorities again, so that a reload applies them.
+func TestProxyCertificateFile(t *testing.T) {
+	folder := t.TempDir()
+	writePair(t, folder, "page")
+	writePair(t, folder, "ca")
+	read := func() *Config {
+		t.Helper()
+		c, err := Parse(filepath.Join(folder, "c.yaml"), []byte("admin: {tls: {cert_file: page.crt, "+
+			"key_file: page.key}, trusted_proxy: {networks: [10.1.0.0/16], client_ca_file: ca.crt, "+
+			"client_names: [proxy]}}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	before := read()
+	writePair(t, folder, "ca")
+	after := read()
+	if got := before.Differences(after); !slices.Equal(got,
+		[]string{"admin.trusted_proxy.client_ca"}) {
+		t.Errorf("the differences are %q", got)
+	}
+	a, b := before.Admin.TrustedProxy, after.Admin.TrustedProxy
+	if a.ClientCAs().Equal(b.ClientCAs()) ||
+		!b.ClientCAs().Equal(read().Admin.TrustedProxy.ClientCAs()) {
+		t.Error("the authorities are not those of the file")
+	}
+	if (&TrustedProxy{}).ClientCAs() != nil {
+		t.Error("a proxy without client_ca has authorities")
+	}
+	if !(&TrustedProxy{ClientCA: NewSecret("x")}).ClientCAs().Equal(x509.NewCertPool()) {
+		t.Error("a text without certificates is no empty pool")
+	}
+	for keys, want := range map[string]string{
+		"tls: {cert_file: page.crt, key_file: page.key}, trusted_proxy: {networks: [10.1.0.0/16], " +
+			"client_ca_file: ca.crt, client_names: ['']}": `1:137: admin.trusted_proxy.` +
+			`client_names[0]: found "", expected a common name or a DNS name of the proxy's ` +
+			`certificate`,
+		"trusted_proxy: {networks: [10.1.0.0/16], client_ca_file: ca.crt}": "1:50: " +
+			"admin.trusted_proxy.client_ca_file: found client certificates without admin.tls, " +
+			"expected TLS at the replica",
+	} {
+		_, err := Parse(filepath.Join(folder, "c.yaml"), []byte("admin: {"+keys+"}"))
+		if err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: got %v", keys, err)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package configs
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/hex"
 	"net"
 	"net/netip"
@@ -214,6 +215,7 @@ func (c *checker) checkTrustedProxy(p *TrustedProxy, roles []string, names map[s
 	header := keyPath(path, "user_header")
 	c.checkProxyHeader(p.UserHeader, header, "X-Forwarded-User")
 	c.checkProxySecret(p, path)
+	c.checkProxyCertificate(p, path)
 	if at := keyPath(path, "operators"); len(p.Operators) > 0 && p.UserHeader == "" &&
 		c.sound(header) && c.sound(at) {
 		c.failKey(at, "found operators without user_header, expected the header that names them")
@@ -254,6 +256,31 @@ func (c *checker) checkProxySecret(p *TrustedProxy, path string) {
 	case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }):
 		c.fail(at, "found a secret with other bytes than printable ASCII without spaces, expected "+
 			"one that a header can have")
+	}
+}
+
+func (c *checker) checkProxyCertificate(p *TrustedProxy, path string) {
+	plain, file, names := keyPath(path, "client_ca"), keyPath(path, "client_ca_file"),
+		keyPath(path, "client_names")
+	if !c.sound(plain) || !c.sound(file) || !c.sound(names) || !c.sound("admin.tls") {
+		return
+	}
+	at := c.firstGiven(plain, file)
+	switch {
+	case p.ClientCA.IsZero() && len(p.ClientNames) > 0:
+		c.failKey(names, "found names without client_ca, expected the certificate of the "+
+			"authority that signs the proxy's certificate")
+	case p.ClientCA.IsZero():
+	case !x509.NewCertPool().AppendCertsFromPEM([]byte(p.ClientCA.Reveal())):
+		c.fail(at, "found no certificate, expected at least one in PEM")
+	case c.config.Admin.TLS == nil:
+		c.failKey(at, "found client certificates without admin.tls, expected TLS at the replica")
+	}
+	for i, name := range p.ClientNames {
+		if item := itemPath(names, i); c.sound(item) && !isName(name) {
+			c.fail(item, "found %s, expected a common name or a DNS name of the proxy's "+
+				"certificate", c.foundAt(item))
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"crypto/x509"
 	"net/netip"
 	"time"
 
@@ -222,6 +223,23 @@ type TrustedProxy struct {
 	// without the secret are ignored.
 	SecretHeader string `yaml:"secret_header"`
 	Secret       Secret `yaml:"secret"` // at least 32 bytes
+	// ClientCA has the certificates, in PEM, of the authorities that sign the client certificates
+	// of the proxy. Headers of senders without such a certificate are ignored. Empty: the proxy
+	// needs no certificate.
+	ClientCA Secret `yaml:"client_ca"`
+	// ClientNames are common names and DNS names. A certificate of the proxy must have one of them.
+	// Empty: it may have any name.
+	ClientNames []string `yaml:"client_names"`
+}
+
+// ClientCAs returns the authorities in ClientCA, or nil if ClientCA is empty.
+func (p *TrustedProxy) ClientCAs() *x509.CertPool {
+	if p.ClientCA.IsZero() {
+		return nil
+	}
+	pool := x509.NewCertPool() // without a certificate, it accepts no proxy
+	pool.AppendCertsFromPEM([]byte(p.ClientCA.Reveal()))
+	return pool
 }
 
 // OIDC is an OpenID Connect provider that signs people in to the page. A person is named by the

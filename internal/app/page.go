@@ -74,7 +74,8 @@ func AccessOptions(config configs.Admin) admin.Options {
 	if p := config.TrustedProxy; p != nil {
 		options.Proxy = &admin.Proxy{Networks: p.Networks, UserHeader: p.UserHeader,
 			Role: admin.Role(p.Role), Operators: p.Operators,
-			SecretHeader: p.SecretHeader, Secret: p.Secret.Reveal()}
+			SecretHeader: p.SecretHeader, Secret: p.Secret.Reveal(),
+			ClientCAs: p.ClientCAs(), ClientNames: p.ClientNames}
 	}
 	if o := config.OIDC; o != nil {
 		options.OIDC = &admin.OIDC{Issuer: o.Issuer, ClientID: o.ClientID,

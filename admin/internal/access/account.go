@@ -139,6 +139,10 @@ func (a *accounts) named(r *http.Request, names []string) (Identity, error) {
 			"names a user in %s, but does not have the secret of the trusted proxy in %s.",
 			a.proxy.UserHeader, a.proxy.SecretHeader)}
 	}
+	if err := a.proxy.checkCertificate(r.TLS); err != nil {
+		return Identity{}, &refusal{status: http.StatusForbidden, text: fmt.Sprintf("The request "+
+			"names a user in %s, but %v.", a.proxy.UserHeader, err)}
+	}
 	name := strings.TrimSpace(names[0])
 	if len(names) > 1 || !isUserName(name) {
 		return Identity{}, &refusal{status: http.StatusForbidden,

@@ -133,6 +133,8 @@ func (p *Policy) checkProxy(known func(Role) bool, names map[string]string,
 	case p.Proxy.Secret != "" && len(p.Proxy.Secret) < minProxySecret:
 		bad("the proxy's secret has %d bytes, expected at least %d", len(p.Proxy.Secret),
 			minProxySecret)
+	case len(p.Proxy.ClientNames) > 0 && p.Proxy.ClientCAs == nil:
+		bad("the names of the proxy's certificate need the authorities that sign it")
 	case p.Proxy.UserHeader != "" && !known(p.Proxy.Role):
 		bad("the proxy's role is %q, which does not exist", p.Proxy.Role)
 	}

@@ -3,6 +3,7 @@ package access
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"crypto/x509"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -19,19 +20,25 @@ type Proxy struct {
 	UserHeader string
 	Role       Role     // of users who are not in Operators
 	Operators  []string // by the names in UserHeader
-	// SecretHeader is the header in which the proxy sends Secret, or "" if the proxy proves itself
-	// by Networks only. The proxy must replace it in clients' requests.
+	// SecretHeader is the header in which the proxy sends Secret, or "" if it needs no secret. The
+	// proxy must replace it in clients' requests.
 	SecretHeader string
 	Secret       string // at least 32 bytes
+	// ClientCAs sign the client certificates of the proxy, or nil if it needs no certificate. The
+	// server needs TLS.
+	ClientCAs *x509.CertPool
+	// ClientNames are common names and DNS names. A certificate of the proxy must have one of them.
+	// Empty: it may have any name.
+	ClientNames []string
 }
 
 // names reports whether the proxy signs users in.
 func (p *Proxy) names() bool { return p != nil && p.UserHeader != "" }
 
 // sent reports whether the proxy proved to have sent the request: by its address, and by its secret
-// if it has one.
+// and its certificate if it needs them.
 func (p *Proxy) sent(r *http.Request) bool {
-	return p.trusts(peerOf(r)) && p.hasSecret(r.Header)
+	return p.trusts(peerOf(r)) && p.hasSecret(r.Header) && p.checkCertificate(r.TLS) == nil
 }
 
 func (p *Proxy) hasSecret(h http.Header) bool {
@@ -62,8 +69,10 @@ func (p *Proxy) roleOf(name string) Role {
 
 // peerOf returns the address of the connection's peer, or the zero Addr for a request without a
 // connection.
-func peerOf(r *http.Request) netip.Addr {
-	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+func peerOf(r *http.Request) netip.Addr { return parsePeer(r.RemoteAddr) }
+
+func parsePeer(address string) netip.Addr {
+	peer, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return netip.Addr{}
 	}

@@ -30,7 +30,8 @@ func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{Pool: x509.NewCertPool()}
 	template := &x509.Certificate{Subject: pkix.Name{CommonName: "test authority"}, IsCA: true,
-		KeyUsage: x509.KeyUsageCertSign, BasicConstraintsValid: true}
+		KeyUsage: x509.KeyUsageCertSign, BasicConstraintsValid: true,
+		NotAfter: time.Now().Add(24 * time.Hour)}
 	a.File, _ = a.issue(t, "authority", template)
 	a.Pool.AddCert(a.certificate)
 	return a
@@ -40,9 +41,17 @@ func NewAuthority(t testing.TB) *Authority {
 // Servers and clients may use them.
 func (a *Authority) Issue(t testing.TB, hosts ...string) (certificate, key string) {
 	t.Helper()
+	return a.IssueFor(t, time.Now().Add(24*time.Hour), []x509.ExtKeyUsage{
+		x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, hosts...)
+}
+
+// IssueFor is Issue with the end of the certificate and the uses that it allows.
+func (a *Authority) IssueFor(t testing.TB, until time.Time, uses []x509.ExtKeyUsage,
+	hosts ...string) (certificate, key string) {
+	t.Helper()
 	template := &x509.Certificate{
 		Subject: pkix.Name{CommonName: hosts[0]}, KeyUsage: x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		ExtKeyUsage: uses, NotAfter: until,
 	}
 	for _, host := range hosts {
 		if ip := net.ParseIP(host); ip != nil {
@@ -78,7 +87,7 @@ func (a *Authority) issue(t testing.TB, name string,
 		t.Fatal(err)
 	}
 	template.SerialNumber = big.NewInt(time.Now().UnixNano())
-	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(24*time.Hour)
+	template.NotBefore = time.Now().Add(-time.Hour)
 	if a.key == nil {
 		a.key, a.certificate = fresh, template
 	}

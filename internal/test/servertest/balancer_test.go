@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
@@ -116,5 +117,55 @@ func TestBalancerSendsItsSecret(t *testing.T) {
 	}
 	if got := <-seen; !slices.Equal(got, []string{"a+b/c=d%e"}) {
 		t.Errorf("the replica got the secrets %q", got)
+	}
+}
+
+// TestBalancerProvesItselfByACertificate uncomments the line with TLS to the replicas. The checks of
+// replicas use TLS too, or NewBalancer would find none up.
+func TestBalancerProvesItselfByACertificate(t *testing.T) {
+	skipWithShort(t)
+	text, err := os.ReadFile("../../../deploy/haproxy.cfg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	authority := servertest.NewAuthority(t)
+	file := filepath.Join(t.TempDir(), "haproxy.cfg")
+	if err := os.WriteFile(file, []byte(strings.NewReplacer(
+		"#default-server ssl", "default-server ssl",
+		"/etc/haproxy/replicas-ca.pem", authority.File,
+		"/etc/haproxy/proxy.pem", authority.IssueBoth(t, "proxy.example.com"),
+	).Replace(string(text))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	seen := make(chan string, 1)
+	replica := httptest.NewUnstartedServer(http.HandlerFunc(
+		func(_ http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/jobs" {
+				seen <- r.TLS.VerifiedChains[0][0].Subject.CommonName
+			}
+		}))
+	pair, err := tls.LoadX509KeyPair(authority.Issue(t, "127.0.0.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	replica.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: authority.Pool,
+		ClientAuth: tls.VerifyClientCertIfGiven}
+	replica.StartTLS()
+	t.Cleanup(replica.Close)
+	address := replica.Listener.Addr().String()
+	proxy := servertest.NewBalancer(t, file, servertest.NewAuthority(t).IssueBoth(t, "127.0.0.1"),
+		"ready", address, address, address)
+	client := &http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	t.Cleanup(client.CloseIdleConnections)
+	response, err := client.Get(proxy.URL() + "/jobs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := response.Body.Close(); err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("got %d, %v, want 200", response.StatusCode, err)
+	}
+	if got := <-seen; got != "proxy.example.com" {
+		t.Errorf("the certificate has the name %q", got)
 	}
 }
