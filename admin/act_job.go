@@ -37,7 +37,7 @@ func (s jobPages) triggerJSON(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// setWait parses the longest wait of the run, or returns a *jobs.BadInputError.
+// setWait parses the longest wait of the run, or returns a *storage.BadInputError.
 func setWait(r *storage.TriggerRequest, text string) error {
 	wait, err := time.ParseDuration(text)
 	if err != nil {

@@ -383,20 +383,20 @@ func (h *history) Typical(ctx context.Context, names []string) (map[string]stora
 	return found, h.err
 }
 
-// NoteRestart implements jobs.Restarts.
+// NoteRestart implements storage.Restarts.
 func (h *history) NoteRestart(_ context.Context, r storage.Restart) error {
 	h.restart = append(h.restart, r)
 	return h.err
 }
 
-// Restarts implements jobs.Restarts.
+// Restarts implements storage.Restarts.
 func (h *history) Restarts(_ context.Context, from, until time.Time) ([]storage.Restart, error) {
 	return slices.DeleteFunc(slices.Clone(h.restart), func(r storage.Restart) bool {
 		return r.NoticedAt.Before(from) || !r.NoticedAt.Before(until)
 	}), h.err
 }
 
-// Saved implements jobs.Memory.
+// Saved implements storage.Memory.
 func (h *history) Saved(_ context.Context, job string) (json.RawMessage, error) {
 	return h.saved[job], h.err
 }

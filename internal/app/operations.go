@@ -41,7 +41,7 @@ func (s SpecParser) Complete(
 	return json.Marshal(job)
 }
 
-// parse returns the job of a text, or a *jobs.SpecError with all mistakes in it.
+// parse returns the job of a text, or a *operations.SpecError with all mistakes in it.
 func (s SpecParser) parse(text []byte, options ...configs.Option) (*configs.Job, error) {
 	job, err := s.Config().ParseJob("job", text,
 		append(options, configs.WithHandlers(ParamChecker{s.Registry}))...)

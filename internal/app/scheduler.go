@@ -52,7 +52,7 @@ func (r *Replica) schedulerOptions(config *configs.Config, specs SpecParser) eng
 		Log:        r.log,
 		LogOutput:  r.output,
 	}
-	if r.tracing != nil { // a nil *tracing.Tracing would not be a nil jobs.Tracing
+	if r.tracing != nil { // a nil *tracing.Tracing would not be a nil engine.Tracing
 		options.Tracing = r.tracing
 	}
 	return options

@@ -7,9 +7,9 @@
 //   - validate, next, import, hash-password and version need no database. They read at most the
 //     configuration.
 //   - All others open the configured store beside the replicas, read or write it once, and end.
-//     Commands that change something perform an action of [jobs.Operations]. The store writes
-//     the action and its entry in the audit log in one transaction. Replicas obey within about a
-//     second.
+//     Commands that change something perform an action of [operations.Operations]. The store
+//     writes the action and its entry in the audit log in one transaction. Replicas obey within
+//     about a second.
 //
 // Commands share these helpers:
 //

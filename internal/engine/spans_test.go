@@ -24,7 +24,7 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// spans is a jobs.Tracing that records ended spans.
+// spans is a Tracing that records ended spans.
 type spans struct {
 	recorder *tracetest.SpanRecorder
 	provider *sdk.TracerProvider

@@ -58,7 +58,7 @@ func (m *Metrics) newJobSeries(label string) *jobSeries {
 	return s
 }
 
-// Observe is a jobs.Options.Observer.
+// Observe is an engine.Options.Observer.
 func (m *Metrics) Observe(e jobs.Event) {
 	s := m.jobs.of(e.Job)
 	switch e.Kind {

@@ -45,8 +45,8 @@ type Options struct {
 	Log      zerolog.Logger
 }
 
-// Tracing traces the runs of a replica. It implements jobs.Tracing. Its methods
-// may be called concurrently.
+// Tracing traces the runs of a replica. It implements engine.Tracing. Its methods may be
+// called concurrently.
 type Tracing struct {
 	least    uint64 // that the random part of a traced run's id has
 	provider *sdk.TracerProvider

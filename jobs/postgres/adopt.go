@@ -127,7 +127,7 @@ func adoptedColumns(adopted []storage.AdoptedJob) (
 }
 
 // Revoke ends a claim by force. It does not wait for a transaction of the job that holds the claim:
-// in that case it returns an error that wraps jobs.ErrUnavailable.
+// in that case it returns an error that wraps storage.ErrUnavailable.
 func (s *Store) Revoke(ctx context.Context, token jobs.Token, state jobs.State,
 	reason jobs.Reason) error {
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {

@@ -50,8 +50,8 @@ func isBroken(err error) bool {
 // lockNotAvailable is the SQLSTATE of a lock wait that took too long.
 const lockNotAvailable = "55P03"
 
-// wrap prefixes the operation. An error that a retry may resolve becomes jobs.ErrUnavailable, or
-// jobs.ErrRowHeld if a row lock was the cause.
+// wrap prefixes the operation. An error that a retry may resolve becomes storage.ErrUnavailable, or
+// storage.ErrRowHeld if a row lock was the cause.
 func wrap(what string, err error) error {
 	if codeOf(err) == lockNotAvailable {
 		return wrapAs(storage.ErrRowHeld, what, err)

@@ -153,7 +153,7 @@ func loseNextAttempt(ctx context.Context, tx pgx.Tx, lock locking.Released, why 
 	return err
 }
 
-// requireGrant returns jobs.ErrConflict unless the token holds the resource.
+// requireGrant returns storage.ErrConflict unless the token holds the resource.
 func requireGrant(ctx context.Context, tx pgx.Tx, r storage.ReleaseRequest) error {
 	var stands bool
 	if err := tx.QueryRow(ctx, grantStands, r.Resource.Key(), r.Token).Scan(&stands); err != nil ||

@@ -41,7 +41,7 @@ SELECT
         FROM (SELECT tries, next_at, gave_up_at FROM holdfast.deliveries LIMIT 1000) d)
 FROM claimed c, waiting w`
 
-// Marks implements jobs.Marked.
+// Marks implements storage.Marked.
 func (s *Store) Marks(ctx context.Context) (storage.Marks, error) {
 	marks := make([]string, len(storage.Topics()))
 	into := make([]any, len(marks))

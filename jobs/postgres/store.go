@@ -52,8 +52,8 @@ var (
 )
 
 // Open connects, migrates if Options.Migrate is set, and reads the cluster's id. It returns an
-// error that wraps jobs.ErrUnavailable if the database cannot be reached, and a *SchemaError if the
-// schema requires a newer binary.
+// error that wraps storage.ErrUnavailable if the database cannot be reached, and a *SchemaError if
+// the schema requires a newer binary.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	pool, err := newPool(ctx, o.URL, cmp.Or(o.MaxConnections, 10), nil, nil)
 	if err != nil {

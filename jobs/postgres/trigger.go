@@ -240,7 +240,7 @@ func triggeredBefore(ctx context.Context, tx pgx.Tx, a storage.Action,
 	return records[0], true, nil
 }
 
-// refusePaused returns a *jobs.PausedError where a pause covers the job.
+// refusePaused returns a *storage.PausedError where a pause covers the job.
 func refusePaused(ctx context.Context, tx pgx.Tx, job string) error {
 	var group string
 	if err := tx.QueryRow(ctx, groupOfJob, job).Scan(&group); err != nil {

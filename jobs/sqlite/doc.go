@@ -13,7 +13,7 @@
 // whose transactions begin IMMEDIATE. The transactions of jobs ([InTx], [Store.RunStatements])
 // use it too. So all writes happen one after the other, and a job with a long transaction delays
 // every start and finish. If the context of a call ends before the call gets the connection, the
-// call returns jobs.ErrUnavailable.
+// call returns storage.ErrUnavailable.
 //
 // Each connection keeps its prepared statements, up to a limit, and uses them again.
 //

@@ -37,7 +37,7 @@ var transient = []int{codes.SQLITE_BUSY, codes.SQLITE_LOCKED, codes.SQLITE_INTER
 	codes.SQLITE_IOERR, codes.SQLITE_FULL,
 	codes.SQLITE_CANTOPEN, codes.SQLITE_NOMEM}
 
-// wrap prefixes the operation. An error that a retry may resolve becomes jobs.ErrUnavailable.
+// wrap prefixes the operation. An error that a retry may resolve becomes storage.ErrUnavailable.
 func wrap(what string, err error) error {
 	if err == nil {
 		return nil

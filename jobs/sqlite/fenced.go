@@ -13,7 +13,7 @@ import (
 const checkFence = `SELECT 1 FROM holdfast_claims WHERE token = ?1 AND run = ?2`
 
 // InTx runs fn in a fenced transaction of the run in the store's file. The writes of fn commit only
-// if the run's claim exists. An error of fn rolls back. InTx returns jobs.ErrSuperseded if the
+// if the run's claim exists. An error of fn rolls back. InTx returns storage.ErrSuperseded if the
 // claim is gone.
 //
 // The transaction is the file's only writer: while fn runs, the store starts and records nothing,

@@ -34,7 +34,7 @@ SELECT
         FROM (SELECT tries, next_at, gave_up_at FROM holdfast_deliveries LIMIT 1000))
 FROM claimed c, waiting w`
 
-// Marks implements jobs.Marked.
+// Marks implements storage.Marked.
 func (s *Store) Marks(ctx context.Context) (storage.Marks, error) {
 	var runs, locks, defined, audit, deliveries string
 	if err := s.readers.QueryRowContext(ctx, readMarks).

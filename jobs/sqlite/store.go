@@ -217,7 +217,7 @@ func (s *Store) prepare(ctx context.Context) error {
 func (s *Store) ClusterID() uuid.UUID { return s.cluster }
 
 // Close waits for the open transaction, closes the file and releases the file lock. Further calls
-// do nothing. Calls of other methods return jobs.ErrUnavailable.
+// do nothing. Calls of other methods return storage.ErrUnavailable.
 func (s *Store) Close() {
 	s.closing.Do(func() {
 		close(s.closed)

@@ -147,7 +147,7 @@ func triggeredBefore(ctx context.Context, tx *sql.Tx, id uuid.UUID,
 	return records[0], nil
 }
 
-// refusePaused returns a *jobs.PausedError where a pause covers the job.
+// refusePaused returns a *storage.PausedError where a pause covers the job.
 func refusePaused(ctx context.Context, tx *sql.Tx, job string) error {
 	pauses, err := pausesBy(ctx, tx, activePauses)
 	if err != nil || len(pauses) == 0 {

@@ -48,7 +48,7 @@ func (s *Store) recordWait(r rules.Run, b *jobs.Blocker, state jobs.State, until
 		waitRecord{r.ID, r.Job, b.Holder.Job, b.Resource, state, r.BlockedAt, until})
 }
 
-// Lockers implements jobs.Contention.
+// Lockers implements storage.Contention.
 func (s *Store) Lockers(ctx context.Context) ([]storage.Locker, error) {
 	all, err := s.Jobs(ctx)
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *Store) Lockers(ctx context.Context) ([]storage.Locker, error) {
 	return lockers, nil
 }
 
-// RunIntervals implements jobs.Contention.
+// RunIntervals implements storage.Contention.
 func (s *Store) RunIntervals(ctx context.Context,
 	f storage.RunIntervalFilter) ([]storage.RunInterval, error) {
 	if err := s.enter(ctx); err != nil {
@@ -97,7 +97,7 @@ func (s *Store) RunIntervals(ctx context.Context,
 	return stretches, nil
 }
 
-// WaitSummaries implements jobs.Contention.
+// WaitSummaries implements storage.Contention.
 func (s *Store) WaitSummaries(ctx context.Context, from,
 	until time.Time) ([]storage.WaitSummary, error) {
 	if err := s.enter(ctx); err != nil {
@@ -119,7 +119,7 @@ func (s *Store) WaitSummaries(ctx context.Context, from,
 	return storage.MergeWaitSummaries(parts), nil
 }
 
-// Typical implements jobs.Contention.
+// Typical implements storage.Contention.
 func (s *Store) Typical(ctx context.Context, names []string) (map[string]storage.Typical, error) {
 	outcomes, err := s.Outcomes(ctx, names, storage.TypicalOf)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// OpenFirings implements jobs.Dependents.
+// OpenFirings implements storage.Dependents.
 func (s *Store) OpenFirings(ctx context.Context,
 	dependents []storage.Dependent) (map[string]storage.OpenFirings, error) {
 	if err := s.enter(ctx); err != nil {
@@ -88,7 +88,7 @@ func (s *Store) latest(name string, scheduledAt time.Time) *run {
 	return nil
 }
 
-// AddDependents implements jobs.Dependents.
+// AddDependents implements storage.Dependents.
 func (s *Store) AddDependents(ctx context.Context, followed []storage.DependentFiring) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -104,7 +104,7 @@ func (s *Store) AddDependents(ctx context.Context, followed []storage.DependentF
 	return nil
 }
 
-// Saved implements jobs.Memory.
+// Saved implements storage.Memory.
 func (s *Store) Saved(ctx context.Context, name string) (json.RawMessage, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// Finish implements jobs.Firings.
+// Finish implements storage.Firings.
 func (s *Store) Finish(ctx context.Context, requests []storage.FinishRequest) ([]bool, error) {
 	if err := storage.CheckFinishes(requests); err != nil {
 		return nil, fmt.Errorf("finish: %w", err)
@@ -79,7 +79,7 @@ func (s *Store) recover(lost *run, now time.Time) {
 	}
 }
 
-// Revoke implements jobs.Upkeep.
+// Revoke implements storage.Upkeep.
 func (s *Store) Revoke(ctx context.Context, token jobs.Token, state jobs.State,
 	reason jobs.Reason) error {
 	if err := s.enter(ctx); err != nil {

@@ -20,7 +20,7 @@ func (s *Store) countEnded(r *run) {
 	s.tallies[t]++
 }
 
-// Histogram implements jobs.Histograms.
+// Histogram implements storage.Histograms.
 func (s *Store) Histogram(ctx context.Context, from, until time.Time) ([]storage.Quarter, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err

@@ -159,7 +159,7 @@ func (l *Link) Versions(ctx context.Context) (map[string]storage.ActiveDefinitio
 	})
 }
 
-// Start implements jobs.Firings.
+// Start implements storage.Firings.
 func (l *Link) Start(ctx context.Context, session uuid.UUID,
 	requests []storage.StartRequest) ([]storage.StartResult, error) {
 	return ask(ctx, l, func() ([]storage.StartResult, error) {
@@ -167,28 +167,28 @@ func (l *Link) Start(ctx context.Context, session uuid.UUID,
 	})
 }
 
-// Note implements jobs.Firings.
+// Note implements storage.Firings.
 func (l *Link) Note(ctx context.Context, session uuid.UUID, notes []storage.Note) ([]bool, error) {
 	return ask(ctx, l, func() ([]bool, error) { return l.Store.Note(ctx, session, notes) })
 }
 
-// Finish implements jobs.Firings.
+// Finish implements storage.Firings.
 func (l *Link) Finish(ctx context.Context, requests []storage.FinishRequest) ([]bool, error) {
 	return ask(ctx, l, func() ([]bool, error) { return l.Store.Finish(ctx, requests) })
 }
 
-// Sweep implements jobs.Upkeep.
+// Sweep implements storage.Upkeep.
 func (l *Link) Sweep(ctx context.Context) (storage.Swept, error) {
 	return ask(ctx, l, func() (storage.Swept, error) { return l.Store.Sweep(ctx) })
 }
 
-// Adopt implements jobs.Upkeep.
+// Adopt implements storage.Upkeep.
 func (l *Link) Adopt(ctx context.Context, session uuid.UUID,
 	a storage.Adoption) ([]storage.Record, error) {
 	return ask(ctx, l, func() ([]storage.Record, error) { return l.Store.Adopt(ctx, session, a) })
 }
 
-// CheckMisfires implements jobs.Upkeep.
+// CheckMisfires implements storage.Upkeep.
 func (l *Link) CheckMisfires(ctx context.Context, checks []storage.MisfireCheck,
 	find func(string, storage.Cursor) []storage.Misfired) (map[string]time.Time, error) {
 	return ask(ctx, l, func() (map[string]time.Time, error) {
@@ -196,43 +196,43 @@ func (l *Link) CheckMisfires(ctx context.Context, checks []storage.MisfireCheck,
 	})
 }
 
-// Trigger implements storage.Control.
+// Trigger implements storage.Actions.
 func (l *Link) Trigger(ctx context.Context, action storage.Action,
 	r storage.TriggerRequest) (storage.Triggered, error) {
 	return ask(ctx, l, func() (storage.Triggered, error) { return l.Store.Trigger(ctx, action, r) })
 }
 
-// Pause implements storage.Control.
+// Pause implements storage.Actions.
 func (l *Link) Pause(ctx context.Context, action storage.Action,
 	target storage.Target) (storage.Pause, error) {
 	return ask(ctx, l, func() (storage.Pause, error) { return l.Store.Pause(ctx, action, target) })
 }
 
-// Resume implements storage.Control.
+// Resume implements storage.Actions.
 func (l *Link) Resume(ctx context.Context, action storage.Action,
 	target storage.Target) (storage.Pause, error) {
 	return ask(ctx, l, func() (storage.Pause, error) { return l.Store.Resume(ctx, action, target) })
 }
 
-// Cancel implements storage.Control.
+// Cancel implements storage.Actions.
 func (l *Link) Cancel(ctx context.Context, action storage.Action,
 	run uuid.UUID) (storage.Record, error) {
 	return ask(ctx, l, func() (storage.Record, error) { return l.Store.Cancel(ctx, action, run) })
 }
 
-// Release implements storage.Control.
+// Release implements storage.Actions.
 func (l *Link) Release(ctx context.Context, action storage.Action,
 	r storage.ReleaseRequest) (locking.Released, error) {
 	return ask(ctx, l, func() (locking.Released, error) { return l.Store.Release(ctx, action, r) })
 }
 
-// Drain implements storage.Control.
+// Drain implements storage.Actions.
 func (l *Link) Drain(ctx context.Context, action storage.Action, session uuid.UUID,
 	drain bool) error {
 	return tell(ctx, l, func() error { return l.Store.Drain(ctx, action, session, drain) })
 }
 
-// PutSpec implements storage.Control.
+// PutSpec implements storage.Actions.
 func (l *Link) PutSpec(ctx context.Context, action storage.Action, spec storage.Spec,
 	checks ...storage.SpecCheck) (storage.Spec, error) {
 	return ask(ctx, l, func() (storage.Spec, error) {
@@ -240,7 +240,7 @@ func (l *Link) PutSpec(ctx context.Context, action storage.Action, spec storage.
 	})
 }
 
-// RemoveSpec implements storage.Control.
+// RemoveSpec implements storage.Actions.
 func (l *Link) RemoveSpec(ctx context.Context, action storage.Action, job string, version int64,
 	checks ...storage.SpecCheck) error {
 	return tell(ctx, l, func() error {
@@ -264,13 +264,13 @@ func (l *Link) ControlState(ctx context.Context, session uuid.UUID,
 	})
 }
 
-// Revoke implements jobs.Upkeep.
+// Revoke implements storage.Upkeep.
 func (l *Link) Revoke(ctx context.Context, token jobs.Token, state jobs.State,
 	reason jobs.Reason) error {
 	return tell(ctx, l, func() error { return l.Store.Revoke(ctx, token, state, reason) })
 }
 
-// Prune implements jobs.Upkeep.
+// Prune implements storage.Upkeep.
 func (l *Link) Prune(ctx context.Context, session uuid.UUID,
 	r storage.PruneRequest) (storage.Pruned, error) {
 	return ask(ctx, l, func() (storage.Pruned, error) { return l.Store.Prune(ctx, session, r) })
@@ -281,7 +281,7 @@ func (l *Link) SealAudit(ctx context.Context, limit int) (int, error) {
 	return ask(ctx, l, func() (int, error) { return l.Store.SealAudit(ctx, limit) })
 }
 
-// OpenFirings implements jobs.Dependents.
+// OpenFirings implements storage.Dependents.
 func (l *Link) OpenFirings(ctx context.Context,
 	dependents []storage.Dependent) (map[string]storage.OpenFirings, error) {
 	return ask(ctx, l, func() (map[string]storage.OpenFirings, error) {
@@ -289,7 +289,7 @@ func (l *Link) OpenFirings(ctx context.Context,
 	})
 }
 
-// AddDependents implements jobs.Dependents.
+// AddDependents implements storage.Dependents.
 func (l *Link) AddDependents(ctx context.Context, followed []storage.DependentFiring) error {
 	return tell(ctx, l, func() error { return l.Store.AddDependents(ctx, followed) })
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// ListJobs implements jobs.Listings.
+// ListJobs implements storage.Listings.
 func (s *Store) ListJobs(ctx context.Context, f storage.JobFilter) ([]storage.JobView, error) {
 	all, err := s.Jobs(ctx)
 	if err != nil {
@@ -70,7 +70,7 @@ func (s *Store) pausesOf(v storage.JobView) []storage.Pause {
 	return covering
 }
 
-// Job implements jobs.Listings.
+// Job implements storage.Listings.
 func (s *Store) Job(ctx context.Context, name string) (storage.JobView, error) {
 	all, err := s.Jobs(ctx)
 	if err != nil {
@@ -89,7 +89,7 @@ func (s *Store) Job(ctx context.Context, name string) (storage.JobView, error) {
 	return storage.JobView{}, fmt.Errorf("job %q: %w", name, storage.ErrNotFound)
 }
 
-// Groups implements jobs.Listings.
+// Groups implements storage.Listings.
 func (s *Store) Groups(ctx context.Context) ([]storage.Group, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (s *Store) Groups(ctx context.Context) ([]storage.Group, error) {
 	return groups, nil
 }
 
-// Resources implements jobs.Listings.
+// Resources implements storage.Listings.
 func (s *Store) Resources(ctx context.Context) ([]locking.Resource, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func (s *Store) Resources(ctx context.Context) ([]locking.Resource, error) {
 	}), nil
 }
 
-// Outcomes implements jobs.Listings.
+// Outcomes implements storage.Listings.
 func (s *Store) Outcomes(ctx context.Context, names []string,
 	n int) (map[string][]storage.Outcome, error) {
 	if err := s.enter(ctx); err != nil {
@@ -160,14 +160,14 @@ func (s *Store) sorted() []storage.Record {
 	return all
 }
 
-// Tallies implements jobs.Listings.
+// Tallies implements storage.Listings.
 func (s *Store) Tallies(ctx context.Context, since time.Time) ([]storage.Tally, error) {
 	return s.tally(ctx, func(r storage.Record) bool {
 		return !r.CreatedAt.Before(since) && r.State.Final() && r.State != jobs.Succeeded
 	})
 }
 
-// JobTallies implements jobs.Listings.
+// JobTallies implements storage.Listings.
 func (s *Store) JobTallies(ctx context.Context, job string,
 	since time.Time) ([]storage.Tally, error) {
 	return s.tally(ctx, func(r storage.Record) bool {
@@ -199,7 +199,7 @@ func (s *Store) tally(ctx context.Context,
 	return tallies, nil
 }
 
-// FiringRuns implements jobs.Listings.
+// FiringRuns implements storage.Listings.
 func (s *Store) FiringRuns(ctx context.Context, f storage.Firing) ([]storage.Record, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// Marks implements jobs.Marked. This store has no deliveries.
+// Marks implements storage.Marked. This store has no deliveries.
 func (s *Store) Marks(ctx context.Context) (storage.Marks, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// Note implements jobs.Firings.
+// Note implements storage.Firings.
 func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []storage.Note) ([]bool, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err

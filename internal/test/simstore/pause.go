@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// Pause implements storage.Control.
+// Pause implements storage.Actions.
 func (s *Store) Pause(ctx context.Context, a storage.Action,
 	target storage.Target) (storage.Pause, error) {
 	if err := target.Check(); err != nil {
@@ -35,7 +35,7 @@ func (s *Store) Pause(ctx context.Context, a storage.Action,
 	})
 }
 
-// Resume implements storage.Control.
+// Resume implements storage.Actions.
 func (s *Store) Resume(ctx context.Context, a storage.Action,
 	target storage.Target) (storage.Pause, error) {
 	if err := target.Check(); err != nil {
@@ -111,7 +111,7 @@ func (s *Store) groupOf(name string) string {
 	return ""
 }
 
-// Drain implements storage.Control.
+// Drain implements storage.Actions.
 func (s *Store) Drain(ctx context.Context, a storage.Action, id uuid.UUID, drain bool) error {
 	verb := "drain"
 	if !drain {

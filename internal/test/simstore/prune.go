@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// Prune implements jobs.Upkeep.
+// Prune implements storage.Upkeep.
 func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 	r storage.PruneRequest) (storage.Pruned, error) {
 	if err := s.enter(ctx); err != nil {

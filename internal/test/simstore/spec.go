@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// PutSpec implements storage.Control.
+// PutSpec implements storage.Actions.
 func (s *Store) PutSpec(ctx context.Context, a storage.Action, spec storage.Spec,
 	checks ...storage.SpecCheck) (storage.Spec, error) {
 	if err := spec.Check(); err != nil {
@@ -33,7 +33,7 @@ func (s *Store) PutSpec(ctx context.Context, a storage.Action, spec storage.Spec
 	})
 }
 
-// RemoveSpec implements storage.Control.
+// RemoveSpec implements storage.Actions.
 func (s *Store) RemoveSpec(ctx context.Context, a storage.Action, name string, version int64,
 	checks ...storage.SpecCheck) error {
 	if err := (storage.Target{Kind: storage.TargetJob, Name: name}).Check(); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// Start implements jobs.Firings.
+// Start implements storage.Firings.
 func (s *Store) Start(ctx context.Context, session uuid.UUID,
 	requests []storage.StartRequest) ([]storage.StartResult, error) {
 	if err := s.enter(ctx); err != nil {

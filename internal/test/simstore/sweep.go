@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// Sweep implements jobs.Upkeep.
+// Sweep implements storage.Upkeep.
 func (s *Store) Sweep(ctx context.Context) (storage.Swept, error) {
 	if err := s.enter(ctx); err != nil {
 		return storage.Swept{}, err
@@ -86,7 +86,7 @@ func (s *Store) bury(dead []*session, swept *storage.Swept) {
 	}
 }
 
-// Adopt implements jobs.Upkeep.
+// Adopt implements storage.Upkeep.
 func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
 	a storage.Adoption) ([]storage.Record, error) {
 	if err := s.enter(ctx); err != nil {
@@ -125,7 +125,7 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
 	return adopted, nil
 }
 
-// CheckMisfires implements jobs.Upkeep. It calls find outside the transaction, because that may
+// CheckMisfires implements storage.Upkeep. It calls find outside the transaction, because that may
 // take long.
 func (s *Store) CheckMisfires(ctx context.Context, checks []storage.MisfireCheck,
 	find func(string, storage.Cursor) []storage.Misfired) (map[string]time.Time, error) {

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// Trigger implements storage.Control.
+// Trigger implements storage.Actions.
 func (s *Store) Trigger(ctx context.Context, a storage.Action,
 	r storage.TriggerRequest) (storage.Triggered, error) {
 	if err := r.Check(); err != nil {
@@ -80,7 +80,7 @@ func (s *Store) findBlocker(r *run, since time.Time) (*storage.RunBlocker, error
 	return &storage.RunBlocker{Blocker: s.blocker(p), Reason: p.Reason()}, nil
 }
 
-// Cancel implements storage.Control.
+// Cancel implements storage.Actions.
 func (s *Store) Cancel(ctx context.Context, a storage.Action,
 	id uuid.UUID) (storage.Record, error) {
 	target := "run " + id.String()
@@ -113,7 +113,7 @@ func (s *Store) cancel(r *run, d *actionTx, detail string) {
 	s.update(r, next, d.now)
 }
 
-// Release implements storage.Control. This store has no open transactions.
+// Release implements storage.Actions. This store has no open transactions.
 func (s *Store) Release(ctx context.Context, a storage.Action,
 	q storage.ReleaseRequest) (locking.Released, error) {
 	if err := q.Check(); err != nil {

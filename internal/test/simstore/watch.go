@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// Watch implements jobs.Watching.
+// Watch implements storage.Watching.
 func (s *Store) Watch(ctx context.Context, run uuid.UUID) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -23,7 +23,7 @@ func (s *Store) Watch(ctx context.Context, run uuid.UUID) error {
 	return nil
 }
 
-// SaveOutput implements jobs.Watching.
+// SaveOutput implements storage.Watching.
 func (s *Store) SaveOutput(ctx context.Context, outputs []storage.Output) error {
 	if err := s.enter(ctx); err != nil {
 		return err
