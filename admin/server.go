@@ -197,6 +197,7 @@ func (s *Server) stop(ctx context.Context, server *http.Server, served <-chan er
 		s.log.Warn().Err(err).Msg("admin page aborted requests at shutdown")
 		_ = server.Close() // Shutdown has already reported the listener's error
 	}
+	s.site.Guard.Close()
 	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("admin page: %w", err)
 	}

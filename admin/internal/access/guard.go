@@ -69,9 +69,15 @@ func (g *Guard) Set(p Policy) error {
 	if err != nil {
 		return err
 	}
-	g.current.Store(next)
+	if before := g.current.Swap(next); before != nil {
+		before.close()
+	}
 	return nil
 }
+
+// Close ends requests to the provider of OpenID Connect that the guard itself sends, and waits for
+// them. It is called when no more requests are served.
+func (g *Guard) Close() { g.rules().close() }
 
 // Identify returns the sender of a request, and false if the request has no valid proof of
 // identity.

@@ -62,6 +62,7 @@ func newSharedGuard(t *testing.T, p Policy, shared Shared, log zerolog.Logger) *
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(guard.Close)
 	return guard
 }
 

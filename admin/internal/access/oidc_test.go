@@ -401,7 +401,7 @@ func TestOIDCWhileTheProviderIsDown(t *testing.T) {
 	p.setDown(true)
 	guard := newGuard(t, p.policy(t))
 	handler := handlerOf(guard)
-	for _, path := range []string{"/login", StartPath} {
+	for _, path := range []string{StartPath, "/login"} {
 		if reply := accesstest.Ask(handler, http.MethodGet, path); !strings.Contains(
 			reply.Body.String(), providerTrouble) {
 			t.Errorf("%s: %d %s", path, reply.Code, reply.Body)

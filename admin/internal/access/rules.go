@@ -28,3 +28,10 @@ func newRules(p Policy, t *throttle, g *generations) (*rules, error) {
 		authorizer:      p.authorizer(),
 	}, nil
 }
+
+// close waits for the goroutine of the provider.
+func (r *rules) close() {
+	if r.accounts.oidc != nil {
+		r.accounts.oidc.provider.Close()
+	}
+}

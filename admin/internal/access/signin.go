@@ -56,7 +56,7 @@ func (s SignIn) ShowForm(w http.ResponseWriter, r *http.Request) {
 func (s SignIn) show(w http.ResponseWriter, r *http.Request, status int, form SignInForm) {
 	rules := s.guard.rules()
 	form.Passwords, form.OIDC = rules.users > 0, rules.accounts.oidc != nil
-	if form.OIDC && form.ErrorText == "" && rules.accounts.oidc.provider.Ready(r.Context()) != nil {
+	if form.OIDC && form.ErrorText == "" && rules.accounts.oidc.provider.Ready() != nil {
 		form.ErrorText = providerTrouble
 	}
 	s.guard.pages.SignIn(w, r, status, form)

@@ -21,7 +21,8 @@ import (
 const (
 	// requestTimeout bounds each request to the provider.
 	requestTimeout = 5 * time.Second
-	// discoveryInterval is the least time between two attempts to read the provider's document.
+	// discoveryInterval is the least time from the end of an attempt to read the provider's
+	// document to the next one.
 	discoveryInterval = 5 * time.Second
 )
 
@@ -44,6 +45,8 @@ type User struct {
 // ErrEmail is the error of a sign-in whose token has no e-mail address, or an unverified one.
 var ErrEmail = errors.New("the provider has not verified an e-mail address of the user")
 
+var errClosed = errors.New("the replica is shutting down")
+
 // UnavailableError reports a provider that does not answer.
 type UnavailableError struct{ cause error }
 
@@ -60,10 +63,16 @@ type Provider struct {
 	settings Settings
 	client   *http.Client
 
-	mu         sync.Mutex // held while the document is read
-	discovered *discovery // nil: not yet
-	last       time.Time  // the last attempt to read the document
-	err        error      // of the last attempt
+	ctx     context.Context // of the goroutine that reads the document; ends with stop
+	stop    context.CancelFunc
+	reading sync.WaitGroup
+
+	mu         sync.Mutex
+	discovered *discovery    // nil: not yet
+	active     chan struct{} // closed at the end of the current attempt to read; nil: none
+	last       time.Time     // the end of the last attempt
+	err        error         // of the last attempt
+	closed     bool          // no further attempt starts
 }
 
 // discovery is what the provider's document says.
@@ -77,31 +86,72 @@ type discovery struct {
 // refused, because the provider's document names further URLs.
 func New(settings Settings) *Provider {
 	var targets *egress.Rules
-	return &Provider{settings: settings,
+	p := &Provider{settings: settings,
 		client: &http.Client{Transport: targets.NewTransport(), Timeout: requestTimeout}}
+	p.ctx, p.stop = context.WithCancel(context.Background())
+	return p
 }
 
-// Ready returns an *UnavailableError if the provider's document could not be read so far.
-func (p *Provider) Ready(ctx context.Context) error {
-	_, err := p.discover(ctx)
+// Close ends an attempt to read the document, and waits for its goroutine. Afterwards the provider
+// reads the document no more.
+func (p *Provider) Close() {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.stop()
+	p.reading.Wait()
+}
+
+// Ready returns an *UnavailableError if the last attempt to read the provider's document failed. It
+// starts an attempt if one is due, and does not wait for it.
+func (p *Provider) Ready() error {
+	_, _, err := p.state()
 	return err
 }
 
-func (p *Provider) discover(ctx context.Context) (*discovery, error) {
+// state returns the document, or the error of the last attempt to read it, both nil before the
+// first attempt has ended. It starts an attempt if one is due. The channel is closed at the end of
+// the current attempt, and nil without one.
+func (p *Provider) state() (*discovery, <-chan struct{}, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.discovered != nil {
-		return p.discovered, nil
+	if p.discovered == nil && p.active == nil && !p.closed &&
+		(p.err == nil || time.Since(p.last) >= discoveryInterval) {
+		p.active = make(chan struct{})
+		p.reading.Go(p.attempt)
 	}
-	if now := time.Now(); p.err == nil || now.Sub(p.last) >= discoveryInterval {
-		p.last = now
-		p.discovered, p.err = p.read(ctx)
+	return p.discovered, p.active, p.err
+}
+
+// attempt reads the document once.
+func (p *Provider) attempt() {
+	found, err := p.read(p.ctx)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.discovered, p.err, p.last = found, err, time.Now()
+	close(p.active)
+	p.active = nil
+}
+
+// discover returns the document. It waits for the current attempt until ctx ends.
+func (p *Provider) discover(ctx context.Context) (*discovery, error) {
+	found, active, err := p.state()
+	if active != nil {
+		select {
+		case <-active:
+			found, _, err = p.state()
+		case <-ctx.Done():
+			return nil, &UnavailableError{ctx.Err()}
+		}
 	}
-	return p.discovered, p.err
+	if found == nil && err == nil {
+		return nil, &UnavailableError{errClosed}
+	}
+	return found, err
 }
 
 func (p *Provider) read(ctx context.Context) (*discovery, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	found, err := oidc.NewProvider(oidc.ClientContext(ctx, p.client), p.settings.Issuer)
 	if err != nil {

@@ -1,51 +1,116 @@
 package oidc
 
 import (
+	"context"
 	"errors"
+	"io"
 	"net/http"
-	"net/http/httptest"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
+const testIssuer = "https://login.example.com"
+
+// roundTrip answers requests to the provider.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// newTestProvider returns a provider without a network.
+func newTestProvider(answer roundTrip) *Provider {
+	p := New(Settings{Issuer: testIssuer})
+	p.client.Transport = answer
+	return p
+}
+
+func answerOf(status int, body string) *http.Response {
+	return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(body)),
+		Header: http.Header{"Content-Type": {"application/json"}}}
+}
+
+func isUnavailable(err error) bool { return errors.As(err, new(*UnavailableError)) }
+
 // TestDiscoveryIsRepeated has a provider that answers the second request for its document.
 func TestDiscoveryIsRepeated(t *testing.T) {
-	requests := 0
-	var server *httptest.Server
-	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if requests++; requests == 1 {
-			http.Error(w, "not yet", http.StatusBadGateway)
-			return
+	synctest.Test(t, func(t *testing.T) {
+		const slow = time.Second
+		requests := 0
+		p := newTestProvider(func(*http.Request) (*http.Response, error) {
+			if requests++; requests == 1 {
+				time.Sleep(slow)
+				return answerOf(http.StatusBadGateway, "not yet"), nil
+			}
+			return answerOf(http.StatusOK, `{"issuer": "`+testIssuer+`"}`), nil
+		})
+		defer p.Close()
+		for range 10 {
+			if _, err := p.SignInURL(t.Context(), Attempt{}); !isUnavailable(err) {
+				t.Errorf("error is %v", err)
+			}
 		}
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(`{"issuer": "` + server.URL + `"}`))
-	}))
-	defer server.Close()
-	p := New(Settings{Issuer: server.URL})
-	for range 10 {
-		var unavailable *UnavailableError
-		if err := p.Ready(t.Context()); !errors.As(err, &unavailable) {
-			t.Errorf("error is %v", err)
+		time.Sleep(discoveryInterval - 1) // counted from the end of the slow attempt
+		if err := p.Ready(); !isUnavailable(err) || requests != 1 {
+			t.Errorf("%d requests within %s, want 1: %v", requests, discoveryInterval, err)
 		}
-	}
-	if requests != 1 {
-		t.Errorf("%d requests within %s, want 1", requests, discoveryInterval)
-	}
-	p.last = time.Now().Add(-discoveryInterval)
-	for range 10 {
-		if err := p.Ready(t.Context()); err != nil {
-			t.Error(err)
+		time.Sleep(1)
+		for range 10 {
+			if _, err := p.SignInURL(t.Context(), Attempt{}); err != nil {
+				t.Error(err)
+			}
 		}
-	}
-	if requests != 2 {
-		t.Errorf("%d requests, want 2", requests)
-	}
+		if err := p.Ready(); err != nil || requests != 2 {
+			t.Errorf("%d requests, want 2: %v", requests, err)
+		}
+	})
+}
+
+// TestProviderThatNeverAnswers: Ready does not wait, and others wait until their context ends.
+func TestProviderThatNeverAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		requests := 0
+		p := newTestProvider(func(r *http.Request) (*http.Response, error) {
+			requests++
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		})
+		start := time.Now()
+		if err := p.Ready(); err != nil || time.Since(start) != 0 {
+			t.Errorf("at first: %v after %s", err, time.Since(start))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := p.SignInURL(ctx, Attempt{}); !isUnavailable(err) ||
+			time.Since(start) != time.Second {
+			t.Errorf("a request of 1 s: %v after %s", err, time.Since(start))
+		}
+		if _, err := p.SignInURL(t.Context(), Attempt{}); !isUnavailable(err) ||
+			time.Since(start) != requestTimeout {
+			t.Errorf("a patient request: %v after %s", err, time.Since(start))
+		}
+		time.Sleep(discoveryInterval)
+		start = time.Now()
+		if err := p.Ready(); !isUnavailable(err) || time.Since(start) != 0 || requests != 1 {
+			t.Errorf("the last known state: %v after %s", err, time.Since(start))
+		}
+		synctest.Wait()
+		p.Close()
+		if time.Since(start) != 0 || requests != 2 {
+			t.Errorf("the end took %s with %d requests", time.Since(start), requests)
+		}
+		time.Sleep(discoveryInterval)
+		if _, err := p.SignInURL(t.Context(), Attempt{}); !isUnavailable(err) || requests != 2 {
+			t.Errorf("after the end: %v, %d requests", err, requests)
+		}
+	})
 }
 
 // TestMetadataServicesAreRefused has an issuer at the address of a metadata service.
 func TestMetadataServicesAreRefused(t *testing.T) {
-	if err := New(Settings{Issuer: "http://169.254.169.254"}).Ready(t.Context()); err == nil ||
-		!errors.As(err, new(*UnavailableError)) {
+	p := New(Settings{Issuer: "http://169.254.169.254"})
+	defer p.Close()
+	if _, err := p.SignInURL(t.Context(), Attempt{}); !isUnavailable(err) {
 		t.Errorf("error is %v", err)
 	}
 }
