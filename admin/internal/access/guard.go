@@ -27,6 +27,8 @@ type Pages interface {
 type Guard struct {
 	current     atomic.Pointer[rules]
 	throttle    *throttle // of sign-ins
+	answers     turns     // of answers of a provider
+	usedStates  usedStates
 	generations *generations
 	pages       Pages
 	log         zerolog.Logger
@@ -45,7 +47,7 @@ type Shared struct {
 
 // NewGuard expects a policy that Policy.Check accepted.
 func NewGuard(p Policy, shared Shared, pages Pages, log zerolog.Logger) (*Guard, error) {
-	g := &Guard{pages: pages, log: log, refusals: &refusalLog{log: log},
+	g := &Guard{pages: pages, log: log, refusals: &refusalLog{log: log}, answers: newTurns(),
 		throttle: &throttle{own: newAttemptCounts(), tokens: newAttemptCounts(),
 			shared: shared.Attempts, log: log},
 		generations: newGenerations(shared.SignOuts, log),

@@ -42,6 +42,7 @@ type testProvider struct {
 type issued struct {
 	challenge string
 	claims    map[string]any
+	sign      func(claims string) string // nil: with the key of the provider
 }
 
 func newTestProvider(t *testing.T) *testProvider {
@@ -116,8 +117,18 @@ func (p *testProvider) token(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		panic(err)
 	}
+	sign := code.sign
+	if sign == nil {
+		sign = p.signer()
+	}
 	_ = json.NewEncoder(w).Encode(map[string]any{"access_token": "x", "token_type": "Bearer",
-		"id_token": oidctest.SignIDToken(p.key, p.kid, p.alg, string(claims))})
+		"id_token": sign(string(claims))})
+}
+
+// signer signs tokens with the current key.
+func (p *testProvider) signer() func(claims string) string {
+	key, kid, alg := p.key, p.kid, p.alg
+	return func(claims string) string { return oidctest.SignIDToken(key, kid, alg, claims) }
 }
 
 // policy has a provider, and two users with passwords.
@@ -170,11 +181,14 @@ func (b *oidcBrowser) claims() map[string]any {
 }
 
 // code has the provider sign a person in.
-func (b *oidcBrowser) code(claims map[string]any) string {
+func (b *oidcBrowser) code(claims map[string]any) string { return b.signedCode(claims, nil) }
+
+// signedCode is code with a token that is signed in another way.
+func (b *oidcBrowser) signedCode(claims map[string]any, sign func(claims string) string) string {
 	b.provider.mu.Lock()
 	defer b.provider.mu.Unlock()
 	code := rand.Text()
-	b.provider.codes[code] = issued{b.sent.Get("code_challenge"), claims}
+	b.provider.codes[code] = issued{b.sent.Get("code_challenge"), claims, sign}
 	return code
 }
 
@@ -295,14 +309,15 @@ func TestOIDCAnswersOfOthers(t *testing.T) {
 	refused("no state", mine.answer(mine.code(mine.claims()), ""))
 	refused("the state of another browser", mine.answer(mine.code(mine.claims()),
 		other.sent.Get("state")))
-	refused("no code", mine.answer("", mine.sent.Get("state")))
-	refused("the code of another browser", mine.answer(other.code(other.claims()),
-		mine.sent.Get("state")))
 	forged := *mine
 	forged.attempt = &http.Cookie{Name: mine.attempt.Name, Value: mine.attempt.Value + "x"}
 	refused("a forged cookie", forged.finish(mine.claims()))
 	forged.attempt = &http.Cookie{Name: mine.attempt.Name, Value: ""}
 	refused("no cookie", forged.finish(mine.claims()))
+	without, foreign := p.begin(t, handler, "/"), p.begin(t, handler, "/")
+	refused("no code", without.answer("", without.sent.Get("state")))
+	refused("the code of another browser", foreign.answer(other.code(other.claims()),
+		foreign.sent.Get("state")))
 
 	code := mine.code(mine.claims())
 	first := mine.answer(code, mine.sent.Get("state"))
@@ -314,7 +329,12 @@ func TestOIDCAnswersOfOthers(t *testing.T) {
 			t.Errorf("got the cookie %s, want it deleted", cookie)
 		}
 	}
+	asked := p.tokens
 	refused("a replayed code", mine.answer(code, mine.sent.Get("state")))
+	refused("a second code", mine.finish(mine.claims()))
+	if p.tokens != asked {
+		t.Errorf("the provider got %d codes of an attempt that was finished", p.tokens-asked)
+	}
 	signIn := &http.Cookie{Name: secureCookie + oidcSuffix, Value: other.attempt.Value}
 	if reply := accesstest.Ask(handler, http.MethodGet, "/",
 		accesstest.WithCookie(signIn)); reply.Code != http.StatusSeeOther {
@@ -424,12 +444,43 @@ func TestOIDCWhileTheProviderIsDown(t *testing.T) {
 func TestOIDCAnswersAreThrottled(t *testing.T) {
 	p := newTestProvider(t)
 	handler := newHandler(t, p.policy(t))
-	b := p.begin(t, handler, "/")
 	for i := range 2 * maxClientFailures {
+		b := p.begin(t, handler, "/")
 		b.answer(strconv.Itoa(i+1), b.sent.Get("state"))
 	}
 	if p.tokens != maxClientFailures {
 		t.Errorf("the provider got %d codes, want %d", p.tokens, maxClientFailures)
+	}
+}
+
+// TestQueueOfOIDCAnswersIsShort has all turns be taken. An answer that was not taken can be sent
+// again.
+func TestQueueOfOIDCAnswersIsShort(t *testing.T) {
+	p := newTestProvider(t)
+	guard := newGuard(t, p.policy(t))
+	b := p.begin(t, handlerOf(guard), "/")
+	code := b.code(b.claims())
+	var leaves []func()
+	for range maxChecks { // as by answers whose check takes long
+		leave, err := guard.answers.enter(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		leaves = append(leaves, leave)
+	}
+	for range maxWaitingChecks { // as by answers that wait
+		guard.answers.admitted <- struct{}{}
+	}
+	reply := b.answer(code, b.sent.Get("state"))
+	if reply.Code != http.StatusServiceUnavailable || reply.Header().Get("Retry-After") == "" ||
+		len(reply.Result().Cookies()) > 0 || !strings.Contains(reply.Body.String(), busyText) {
+		t.Errorf("beyond the queue: %d, Retry-After %q, cookies %v: %s", reply.Code,
+			reply.Header().Get("Retry-After"), reply.Result().Cookies(), reply.Body)
+	}
+	<-guard.answers.admitted
+	leaves[0]()
+	if reply := b.answer(code, b.sent.Get("state")); cookieOf(reply) == nil {
+		t.Errorf("afterwards: %d %s", reply.Code, reply.Body)
 	}
 }
 

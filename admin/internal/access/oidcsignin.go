@@ -1,6 +1,7 @@
 package access
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/subtle"
 	"errors"
@@ -43,7 +44,9 @@ func (s SignIn) StartOIDC(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, target, http.StatusSeeOther)
 }
 
-// FinishOIDC takes the provider's answer and signs the person in. An attempt can be used once.
+// FinishOIDC takes the provider's answer and signs the person in. A replica takes one answer for
+// each attempt. The cookie of the attempt stays if the answer was not taken because of a limit, so
+// that the browser can send it again.
 func (s SignIn) FinishOIDC(w http.ResponseWriter, r *http.Request) {
 	accounts := s.guard.rules().accounts
 	o, query := accounts.oidc, r.URL.Query()
@@ -53,18 +56,24 @@ func (s SignIn) FinishOIDC(w http.ResponseWriter, r *http.Request) {
 	}
 	var attempt oidcAttempt
 	known := o.unseal(o.attempts, s.guard.Cookie(r, attemptSuffix), attemptLifetime, &attempt)
-	s.guard.setCookie(w, r, attemptSuffix, "", 0, http.SameSiteLaxMode)
 	if !known || subtle.ConstantTimeCompare([]byte(query.Get("state")),
 		[]byte(attempt.State)) != 1 {
+		s.guard.setCookie(w, r, attemptSuffix, "", 0, http.SameSiteLaxMode)
 		s.refuseOIDC(w, r, http.StatusForbidden, "/", errForeignAnswer)
 		return
 	}
 	next := LocalPath(attempt.Next)
 	limits := []limit{{"oidc:" + clientNetwork(clientOf(r, accounts.proxy)).String(),
 		maxClientFailures}}
-	if left := s.guard.throttle.own.take(limits); left > 0 {
-		retryAfter(w, left)
-		s.refuseOIDC(w, r, http.StatusTooManyRequests, next, &throttledError{left})
+	leave, err := s.turnOfAnswer(r.Context(), limits)
+	if err != nil {
+		s.refuseOIDC(w, r, statusOfLimit(w, err), next, err)
+		return
+	}
+	defer leave()
+	s.guard.setCookie(w, r, attemptSuffix, "", 0, http.SameSiteLaxMode)
+	if !s.guard.usedStates.use(attempt.State) {
+		s.refuseOIDC(w, r, http.StatusForbidden, next, errUsedAnswer)
 		return
 	}
 	signIn, role, err := s.redeem(r, attempt, query)
@@ -90,7 +99,37 @@ func (s SignIn) FinishOIDC(w http.ResponseWriter, r *http.Request) {
 		attemptsWindow, limits[0].key)))
 }
 
+// turnOfAnswer waits until an answer may be checked, which ends with leave. It returns a
+// *throttledError, or errManyChecks if the turn did not come within signInTimeout.
+func (s SignIn) turnOfAnswer(ctx context.Context, limits []limit) (leave func(), err error) {
+	if left := s.guard.throttle.own.wait(limits); left > 0 {
+		return nil, &throttledError{left} // without a place in the queue
+	}
+	ctx, cancel := context.WithTimeout(ctx, signInTimeout)
+	defer cancel()
+	if leave, err = s.guard.answers.enter(ctx); err != nil {
+		return nil, errManyChecks
+	}
+	if left := s.guard.throttle.own.take(limits); left > 0 {
+		leave()
+		return nil, &throttledError{left}
+	}
+	return leave, nil
+}
+
+// statusOfLimit returns the status for an error of turnOfAnswer, and sets Retry-After.
+func statusOfLimit(w http.ResponseWriter, err error) int {
+	var throttled *throttledError
+	if errors.As(err, &throttled) {
+		retryAfter(w, throttled.left)
+		return http.StatusTooManyRequests
+	}
+	retryAfter(w, busyDelay)
+	return http.StatusServiceUnavailable
+}
+
 var (
+	errUsedAnswer    = errors.New("the answer belongs to a sign-in that was finished before")
 	errForeignAnswer = errors.New("the answer belongs to no sign-in of this browser")
 	errNotAllowed    = errors.New("the person is not allowed")
 )
@@ -131,6 +170,10 @@ func (s SignIn) refuseOIDC(w http.ResponseWriter, r *http.Request, status int, n
 		form.ErrorText = providerTrouble
 	case errors.As(err, &throttled):
 		form.ErrorText = "Too many sign-ins failed from this address. Try again in a moment."
+	case errors.Is(err, errManyChecks):
+		form.ErrorText = busyText
+	case errors.Is(err, errUsedAnswer):
+		form.ErrorText = "This sign-in was finished before. Sign in again."
 	case errors.Is(err, errForeignAnswer):
 		form.ErrorText = "This sign-in was not started in this browser, or took too long. " +
 			"Sign in again."

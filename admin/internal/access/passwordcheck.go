@@ -7,17 +7,7 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/password"
 )
 
-const (
-	// maxChecks bounds the CPU time and memory that password guessing can take from jobs.
-	maxChecks = 2
-	// maxWaitingChecks bounds the connections that wait for a check.
-	maxWaitingChecks = 8
-)
-
-var (
-	errWrongPassword = errors.New("wrong user or password")
-	errManyChecks    = errors.New("too many passwords are being checked")
-)
+var errWrongPassword = errors.New("wrong user or password")
 
 // passwordChecker checks passwords. It is safe for concurrent use.
 type passwordChecker struct {
@@ -26,14 +16,12 @@ type passwordChecker struct {
 	// does not tell whether the name is a user's, and which hash that user has.
 	decoys   map[string]password.Hash
 	throttle *throttle
-	checks   chan struct{} // one element for each active check
-	admitted chan struct{} // one element for each check that is active or waits
+	turns    turns
 }
 
 func newPasswordChecker(users map[string]account, t *throttle) *passwordChecker {
 	d := &passwordChecker{users: users, decoys: make(map[string]password.Hash), throttle: t,
-		checks:   make(chan struct{}, maxChecks),
-		admitted: make(chan struct{}, maxChecks+maxWaitingChecks)}
+		turns: newTurns()}
 	for _, user := range users {
 		d.decoys[user.hash.Cost()] = user.hash
 	}
@@ -47,18 +35,11 @@ func (d *passwordChecker) check(ctx context.Context, a attempt, password string)
 	if err := d.throttle.checkOwn(a); err != nil {
 		return err // without a place in the queue
 	}
-	select {
-	case d.admitted <- struct{}{}:
-		defer func() { <-d.admitted }()
-	default:
-		return errManyChecks
+	leave, err := d.turns.enter(ctx)
+	if err != nil {
+		return err
 	}
-	select {
-	case d.checks <- struct{}{}:
-		defer func() { <-d.checks }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	defer leave()
 	if err := d.throttle.check(ctx, a); err != nil {
 		return err
 	}

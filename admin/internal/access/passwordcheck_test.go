@@ -19,8 +19,8 @@ func TestQueueOfPasswordChecksIsShort(t *testing.T) {
 		guard := newGuardWith(t, testPolicy(t), nil, zerolog.Nop())
 		handler, checker := handlerOf(guard), guard.rules().passwordChecker
 		for range maxChecks { // as by checks that take long
-			checker.admitted <- struct{}{}
-			checker.checks <- struct{}{}
+			checker.turns.admitted <- struct{}{}
+			checker.turns.active <- struct{}{}
 		}
 		const sent = 50
 		replies := make(chan *httptest.ResponseRecorder, sent)
@@ -43,8 +43,8 @@ func TestQueueOfPasswordChecksIsShort(t *testing.T) {
 			t.Errorf("the others waited %s, want %s", waited, signInTimeout)
 		}
 		for range maxChecks {
-			<-checker.checks
-			<-checker.admitted
+			<-checker.turns.active
+			<-checker.turns.admitted
 		}
 		if reply := accesstest.SignIn(handler, "anna", "correct horse"); reply.Code != 303 {
 			t.Errorf("afterwards: %d", reply.Code)

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// signInTimeout bounds the wait for a turn to check a password.
+// signInTimeout bounds the wait for a turn to be checked.
 const signInTimeout = 3 * time.Second
 
 // SignInForm is the form to sign in.
@@ -123,10 +123,16 @@ func (s SignIn) trouble(w http.ResponseWriter, err error, form *SignInForm) int 
 				words.Span(time.Duration(seconds)*time.Second) + "."
 		return http.StatusTooManyRequests
 	}
-	w.Header().Set("Retry-After", "5")
-	form.ErrorText = "Too many passwords are being checked. Try again in a moment."
+	retryAfter(w, busyDelay)
+	form.ErrorText = busyText
 	return http.StatusServiceUnavailable
 }
+
+// A client is told to come back after busyDelay if too many sign-ins are being checked.
+const (
+	busyDelay = 5 * time.Second
+	busyText  = "Too many sign-ins are being checked. Try again in a moment."
+)
 
 // retryAfter sets the header, and returns its seconds.
 func retryAfter(w http.ResponseWriter, left time.Duration) int {

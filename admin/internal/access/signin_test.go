@@ -121,7 +121,7 @@ func TestTooManyPasswordChecks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard := newGuard(t, testPolicy(t))
 		for range maxChecks {
-			guard.rules().passwordChecker.checks <- struct{}{}
+			guard.rules().passwordChecker.turns.active <- struct{}{}
 		}
 		reply := accesstest.SignIn(handlerOf(guard), "anna", "correct horse")
 		if reply.Code != http.StatusServiceUnavailable || reply.Header().Get("Retry-After") == "" {
