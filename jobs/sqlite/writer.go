@@ -60,8 +60,7 @@ func (s *Store) transact(ctx context.Context, fn func(tx *sql.Tx) error) error {
 	if err != nil {
 		return err
 	}
-	// After a commit it does nothing; before one its error changes nothing.
-	defer tx.Rollback() //nolint:errcheck
+	defer tx.Rollback() //nolint:errcheck // after a commit it does nothing
 	if err := fn(tx); err != nil {
 		return err
 	}
