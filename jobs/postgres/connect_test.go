@@ -87,7 +87,8 @@ func TestCallsRefuseAnotherIsolationLevel(t *testing.T) {
 }
 
 // startPooler forwards connections to the server without the isolation level that the client
-// requests, as pgbouncer does with ignore_startup_parameters.
+// requests, as pgbouncer does with ignore_startup_parameters. Like pgbouncer, it sends a number of
+// the backend that it has made up.
 func startPooler(t *testing.T) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -141,9 +142,31 @@ func pool(ctx context.Context, t *testing.T, client net.Conn) {
 	var answers sync.WaitGroup
 	answers.Go(func() {
 		defer hangUp()
-		io.Copy(client, backend) //nolint:errcheck // until one end closes
+		if hideBackend(client, backend) == nil {
+			io.Copy(client, backend) //nolint:errcheck // until one end closes
+		}
 	})
 	io.Copy(backend, client) //nolint:errcheck // until one end closes
 	hangUp()
 	answers.Wait()
+}
+
+// hideBackend forwards the answers up to BackendKeyData, whose process number it changes.
+func hideBackend(client io.Writer, backend io.Reader) error {
+	for {
+		header := make([]byte, 5)
+		if _, err := io.ReadFull(backend, header); err != nil {
+			return err
+		}
+		body := make([]byte, binary.BigEndian.Uint32(header[1:])-4)
+		if _, err := io.ReadFull(backend, body); err != nil {
+			return err
+		}
+		if header[0] == 'K' {
+			body[0] ^= 0x40
+		}
+		if _, err := client.Write(append(header, body...)); err != nil || header[0] == 'K' {
+			return err
+		}
+	}
 }

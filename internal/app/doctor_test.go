@@ -1,0 +1,63 @@
+package app
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/configs"
+	"github.com/holdfast-dev/holdfast/jobs/postgres"
+)
+
+// TestExamineInspections has the findings that a real server of the tests does not have. Those of a
+// real server are in the tests of the command doctor.
+func TestExamineInspections(t *testing.T) {
+	config := configs.Defaults()
+	for _, c := range []struct {
+		name    string
+		examine func(*examiner)
+		want    CheckResult
+	}{
+		{"old server", func(e *examiner) {
+			e.examineServer(postgres.Inspection{Version: "12.9", VersionNumber: 120009})
+		}, CheckFailed},
+		{"oldest server", func(e *examiner) {
+			e.examineServer(postgres.Inspection{Version: "13.0", VersionNumber: 130000})
+		}, CheckOK},
+		{"clock ahead", func(e *examiner) {
+			e.examineClock(postgres.Inspection{Offset: 11 * time.Second})
+		}, CheckFailed},
+		{"clock behind", func(e *examiner) {
+			e.examineClock(postgres.Inspection{Offset: -11 * time.Second})
+		}, CheckFailed},
+		{"clock", func(e *examiner) {
+			e.examineClock(postgres.Inspection{Offset: -9 * time.Second})
+		}, CheckOK},
+		{"newer schema", func(e *examiner) {
+			e.examineSchema(postgres.Inspection{Schema: &postgres.SchemaError{MinBinary: 2}})
+		}, CheckFailed},
+		{"schema that cannot be read", func(e *examiner) {
+			e.examineSchema(postgres.Inspection{Schema: errors.New("permission denied")})
+		}, CheckFailed},
+		{"schema", func(e *examiner) {
+			e.examineSchema(postgres.Inspection{Cluster: uuid.New()})
+		}, CheckOK},
+	} {
+		e := &examiner{config: &config}
+		c.examine(e)
+		if len(e.checks) != 1 || e.checks[0].Result != c.want ||
+			(e.checks[0].Advice == "") != (c.want == CheckOK) {
+			t.Errorf("%s: found %+v, want one check that is %s", c.name, e.checks, c.want)
+		}
+	}
+	e := &examiner{config: &config}
+	e.examineSettings("settings", postgres.Inspection{ReadCommitted: postgres.ErrIsolation,
+		StatementTimeout: time.Second, IdleTimeout: 59 * time.Second})
+	for i, want := range []CheckResult{CheckFailed, CheckWarning, CheckWarning} {
+		if e.checks[i].Result != want || e.checks[i].Advice == "" {
+			t.Errorf("settings: found %+v, want %s", e.checks[i], want)
+		}
+	}
+}

@@ -1,0 +1,232 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/internal/app"
+	"github.com/holdfast-dev/holdfast/internal/test/servertest"
+)
+
+// doctor writes a configuration, runs the command doctor and returns its output and exit code.
+func doctor(t *testing.T, text string, args ...string) (string, int) {
+	t.Helper()
+	config := filepath.Join(t.TempDir(), "holdfast.yaml")
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	err := Execute(t.Context(), append([]string{"doctor", "-c", config}, args...), &out, &out,
+		app.Options{})
+	var own *ExitError
+	switch {
+	case err == nil:
+		return out.String(), 0
+	case !errors.As(err, &own):
+		t.Fatalf("error without an exit code: %v", err)
+	case own.Err != nil:
+		t.Errorf("error %v", err)
+	}
+	return out.String(), own.Code
+}
+
+// diagnose runs the command doctor with -o json and returns the checks that are not ok, as "result
+// name".
+func diagnose(t *testing.T, text string, wantCode int) (found []string) {
+	t.Helper()
+	out, code := doctor(t, text, "-o", "json")
+	var d diagnosis
+	if err := json.Unmarshal([]byte(out), &d); err != nil {
+		t.Fatalf("%s: %v", out, err)
+	}
+	if code != wantCode || string(d.Result) != []string{"ok", "warning", "failed"}[code] {
+		t.Errorf("exit code %d, result %s, want exit code %d: %s", code, d.Result, wantCode, out)
+	}
+	if strings.Contains(out, "hunter2") {
+		t.Errorf("a secret is shown: %s", out)
+	}
+	for _, c := range d.Checks {
+		if c.Result != app.CheckOK {
+			found = append(found, string(c.Result)+" "+c.Name)
+		}
+		if c.Detail == "" || (c.Advice == "") != (c.Result == app.CheckOK) {
+			t.Errorf("check %+v: the detail or the advice is wrong", c)
+		}
+	}
+	return found
+}
+
+func expectChecks(t *testing.T, found []string, want ...string) {
+	t.Helper()
+	if got, want := strings.Join(found, "\n"), strings.Join(want, "\n"); got != want {
+		t.Errorf("not ok:\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestDoctorOfAMistake(t *testing.T) {
+	expectChecks(t, diagnose(t, "workers: none\njbos: []\n", 2), "failed configuration",
+		"failed configuration")
+	out, code := doctor(t, "workers: none\n")
+	if code != 2 || !strings.Contains(out, "holdfast.yaml:1:10: workers:") ||
+		!strings.Contains(out, "To do: correct the configuration") {
+		t.Errorf("%d: %s", code, out)
+	}
+}
+
+func TestDoctorOfSQLite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "holdfast.db")
+	config := "database: {url: 'sqlite://" + path + "'}\n"
+	expectChecks(t, diagnose(t, config, 1), "warning database")
+	if _, err := os.Stat(path); err == nil {
+		t.Fatal("the file was created")
+	}
+	migrate(t, config)
+	expectChecks(t, diagnose(t, config, 0))
+	if runtime.GOOS != "windows" {
+		if err := os.Chmod(path, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		expectChecks(t, diagnose(t, config, 1), "warning file permissions")
+	}
+	if err := os.WriteFile(path, []byte(strings.Repeat("not a database ", 100)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	expectChecks(t, diagnose(t, config, 2), "failed database")
+}
+
+func migrate(t *testing.T, text string) {
+	t.Helper()
+	config := filepath.Join(t.TempDir(), "holdfast.yaml")
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := Execute(t.Context(), []string{"migrate", "-c", config}, &out, &out,
+		app.Options{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// doctored is a database with two roles of its own, because roles belong to the server, which other
+// packages use too.
+type doctored struct {
+	t                  *testing.T
+	owner, store, jobs string // URLs
+}
+
+func newDoctored(t *testing.T) *doctored {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs PostgreSQL and memcached")
+	}
+	d := &doctored{t: t}
+	d.execAt(server.URL("postgres"), "DROP ROLE IF EXISTS doctor_jobs, doctor_store; "+
+		"CREATE ROLE doctor_store LOGIN; CREATE ROLE doctor_jobs LOGIN")
+	t.Cleanup(func() { // after the database was dropped
+		d.execAt(server.URL("postgres"), "DROP ROLE doctor_jobs, doctor_store")
+	})
+	d.owner = server.Database(t)
+	for role, to := range map[string]*string{"doctor_store": &d.store, "doctor_jobs": &d.jobs} {
+		u, err := url.Parse(d.owner)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.User = url.UserPassword(role, "hunter2") // ignored by the server
+		*to = u.String()
+	}
+	return d
+}
+
+// exec runs statements in the database.
+func (d *doctored) exec(sql string) {
+	d.t.Helper()
+	d.execAt(d.owner, sql)
+}
+
+func (d *doctored) execAt(url, sql string) {
+	d.t.Helper()
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	_, err = conn.Exec(ctx, sql)
+	if err := errors.Join(err, conn.Close(ctx)); err != nil {
+		d.t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+func TestDoctorOfPostgres(t *testing.T) {
+	d := newDoctored(t)
+	owner := "database: {url: '" + d.owner + "'}\n"
+	expectChecks(t, diagnose(t, owner, 1), "warning schema", "warning role", "warning role of jobs")
+	expectChecks(t, diagnose(t, "database: {url: '"+d.owner+"', migrate: false}\n", 2),
+		"failed schema", "warning role", "warning role of jobs")
+	migrate(t, owner)
+	d.exec("GRANT USAGE ON SCHEMA holdfast TO doctor_store, doctor_jobs; " +
+		"GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA holdfast TO doctor_store; " +
+		"GRANT SELECT ON ALL TABLES IN SCHEMA holdfast TO doctor_jobs")
+	both := "database: {url: '" + d.store + "', jobs_url: '" + d.jobs + "', migrate: false}\n"
+	expectChecks(t, diagnose(t, both, 0))
+	out, code := doctor(t, both)
+	if code != 0 || !strings.HasPrefix(out, "RESULT  CHECK") ||
+		!strings.Contains(out, `"doctor_jobs" cannot change the audit log`) {
+		t.Errorf("%d: %s", code, out)
+	}
+	expectChecks(t, diagnose(t, "database: {url: '"+d.store+"', jobs_url: '"+d.store+"'}\n", 1),
+		"warning role of jobs")
+	d.exec("GRANT UPDATE ON holdfast.audit TO doctor_jobs")
+	expectChecks(t, diagnose(t, both, 1), "warning role of jobs")
+	d.exec("REVOKE UPDATE ON holdfast.audit FROM doctor_jobs; ALTER ROLE doctor_jobs SET " +
+		"statement_timeout = '30s'; ALTER ROLE doctor_jobs SET " +
+		"idle_in_transaction_session_timeout = '5s'")
+	expectChecks(t, diagnose(t, both, 1), "warning settings of jobs: statement_timeout",
+		"warning settings of jobs: idle_in_transaction_session_timeout")
+	other := server.Database(t)
+	expectChecks(t, diagnose(t, "database: {url: '"+d.owner+"', jobs_url: '"+other+"'}\n", 2),
+		"warning role", "failed role of jobs")
+	d.exec("ALTER ROLE doctor_store SET default_transaction_read_only = on")
+	expectChecks(t, diagnose(t, "database: {url: '"+d.store+"'}\n", 2), "failed database",
+		"warning role of jobs")
+}
+
+func TestDoctorOfMemcached(t *testing.T) {
+	d := newDoctored(t)
+	config := func(address, more string) string {
+		return "database: {url: '" + d.owner + "'}\nlocking: {memcached: {servers: ['" + address +
+			"']" + more + "}}\n"
+	}
+	migrate(t, config("127.0.0.1:1", ""))
+	roles := []string{"warning role", "warning role of jobs"}
+	safe := servertest.NewMemcached(t, "-M", "-F", "-o", "no_slab_reassign", "-U", "0")
+	expectChecks(t, diagnose(t, config(safe.Addr(), ", strict: true"), 1), roles...)
+	unsafe := servertest.NewMemcached(t, "-F", "-o", "no_slab_reassign")
+	expectChecks(t, diagnose(t, config(unsafe.Addr(), ""), 1),
+		append(roles, "warning memcached "+unsafe.Addr())...)
+	expectChecks(t, diagnose(t, config(unsafe.Addr(), ", strict: true"), 2),
+		append(roles, "failed memcached "+unsafe.Addr())...)
+	out, _ := doctor(t, config(unsafe.Addr(), ""))
+	if !strings.Contains(out, "evictions is on, expected off") ||
+		!strings.Contains(out, "To do: start it with -M") {
+		t.Error(out)
+	}
+	if err := unsafe.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	expectChecks(t, diagnose(t, strings.Replace(config(unsafe.Addr(), ""), d.owner,
+		"postgres://app:hunter2@127.0.0.1:1/none", 1), 2),
+		"failed database", "failed memcached "+unsafe.Addr())
+}

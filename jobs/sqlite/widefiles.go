@@ -1,0 +1,29 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime"
+)
+
+// WideFiles returns those of the database file and its side files that other users may use, each
+// with its mode. Files that do not exist are left out, and so are all files on Windows.
+func WideFiles(path string) ([]string, error) {
+	if runtime.GOOS == "windows" {
+		return nil, nil
+	}
+	var wide []string
+	for _, suffix := range []string{"", "-wal", "-shm", ".lock"} {
+		info, err := os.Stat(path + suffix)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return nil, fmt.Errorf("database file: %w", err)
+		case info.Mode().Perm()&^ownerOnly != 0:
+			wide = append(wide, fmt.Sprintf("%s (%o)", path+suffix, info.Mode().Perm()))
+		}
+	}
+	return wide, nil
+}
