@@ -26,7 +26,7 @@ var layers = []string{"cmd", "", "internal/cli", "internal/app", "admin",
 	"jobs/schedule", "jobs/reasons",
 	"locking/memcached", "locking/memory", "locking", "retry", "internal/suggest", "internal/batch",
 	"internal/breaker", "internal/session", "internal/attempt", "internal/output", "internal/egress", "internal/redact",
-	"internal/ansi", "internal/runes"}
+	"internal/namedargs", "internal/ansi", "internal/runes"}
 
 // onlyIn are the folders that may import a package. Nil: only tests may.
 var onlyIn = map[string][]string{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/attempt"
 )
@@ -26,6 +27,17 @@ func (r *Run) Saved(ctx context.Context, into any) (bool, error) {
 		return false, fmt.Errorf("decode saved state of job %q: %w", r.Job, err)
 	}
 	return true, nil
+}
+
+// PreviousScheduledAt returns the latest scheduled time before the run's own at which a run of the
+// job succeeded, in UTC; zero if there is none. So a job that processes the time since then misses
+// nothing if runs in between failed or were skipped. Runs with trigger params do not count, because
+// they did other work. Each call reads from the store.
+func (r *Run) PreviousScheduledAt(ctx context.Context) (time.Time, error) {
+	if r.attempt.Store == nil { // a Run of NewRun
+		return time.Time{}, nil
+	}
+	return r.attempt.Store.PreviousSuccess(ctx, r.Job, r.ScheduledAt)
 }
 
 // Save sets the state for the job's next run: v, as JSON of at most 1 MiB. The transaction that

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -17,6 +18,9 @@ import (
 type Store interface {
 	// Saved returns the state that the job's runs saved last, or nil.
 	Saved(ctx context.Context, job string) (json.RawMessage, error)
+	// PreviousSuccess returns the scheduled time of the job's last run before that time that
+	// succeeded, or zero.
+	PreviousSuccess(ctx context.Context, job string, before time.Time) (time.Time, error)
 }
 
 // Attempt belongs to one attempt. Its fields do not change; its methods may be

@@ -198,6 +198,12 @@ func (s *store) Saved(ctx context.Context, job string) (_ json.RawMessage, err e
 	return s.inner.Saved(ctx, job)
 }
 
+func (s *store) PreviousSuccess(ctx context.Context, job string,
+	before time.Time) (_ time.Time, err error) {
+	defer s.timed("previous_success", time.Now(), &err)
+	return s.inner.PreviousSuccess(ctx, job, before)
+}
+
 func (s *store) Now(ctx context.Context) (_ time.Time, err error) {
 	defer s.timed("now", time.Now(), &err)
 	return s.inner.Now(ctx)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,7 +30,9 @@ const reservedEnv = "HOLDFAST_"
 // CommandParams are the params of a command job.
 type CommandParams struct {
 	// Command is a program and its arguments; they are not passed to a shell. A program without a
-	// slash is looked up in the scheduler's PATH.
+	// slash is looked up in the scheduler's PATH. The arguments and the values of Env may have
+	// templates such as {{scheduled_at}} or {{scheduled_at:%Y-%m-%d}}, with the names of [Values].
+	// They are not quoted, so the script of a shell cannot have any.
 	Command []string `json:"command"`
 	Dir     string   `json:"dir"` // working directory; default the scheduler's own
 	// Env is added to the inherited variables. Only PATH, HOME, USER, LOGNAME, LANG, LC_ALL,
@@ -38,6 +41,8 @@ type CommandParams struct {
 	// Grace is how long the command may take to end after SIGTERM before it is killed: 0s to 8s,
 	// default 5s.
 	Grace *jobs.Duration `json:"grace"`
+	// Values are for the templates.
+	Values Values `json:"values"`
 }
 
 // commandResult is the result of a run whose program was started.
@@ -63,6 +68,9 @@ func (p CommandParams) Validate() error {
 	case slices.ContainsFunc(p.Command, hasNUL):
 		problems.add("command", "holds a NUL character")
 	}
+	p.Values.check(&problems)
+	sample := sampleExpander(p.Values)
+	p.checkArguments(sample, &problems)
 	if hasNUL(p.Dir) {
 		problems.add("dir", "holds a NUL character")
 	}
@@ -72,14 +80,75 @@ func (p CommandParams) Validate() error {
 			problems.add("env", "%q is no variable's name", name)
 		case strings.HasPrefix(name, reservedEnv):
 			problems.add("env", "%s is set by the scheduler", name)
-		case hasNUL(p.Env[name]):
-			problems.add("env", "the value of %s holds a NUL character", name)
+		default:
+			value, err := sample.expand(p.Env[name], asItIs)
+			if err != nil {
+				problems.add("env", "%s: %s", name, err)
+			} else if hasNUL(value) {
+				problems.add("env", "the value of %s holds a NUL character", name)
+			}
 		}
 	}
 	if grace := p.grace(); grace < 0 || grace > maxGrace {
 		problems.add("grace", "found %s, expected 0s to %s", grace, maxGrace)
 	}
 	return problems.err()
+}
+
+// checkArguments adds the mistakes in the templates of the command.
+func (p CommandParams) checkArguments(sample expander, problems *problemList) {
+	for i, argument := range p.Command {
+		expanded, err := sample.expand(argument, asItIs)
+		switch {
+		case err != nil:
+			problems.add("command", "number %d: %s", i+1, err)
+		case !hasTemplate(argument):
+		case i == 0:
+			problems.add("command", "found a template in the program, expected one in an argument")
+		case isScript(p.Command[:i]):
+			problems.add("command", "found a template in the script of a shell, where it could "+
+				"become a command; expected it in a further argument, which the script reads as "+
+				`"$1" after a name for "$0", or in env`)
+		case hasNUL(expanded):
+			problems.add("command", "number %d holds a NUL character", i+1)
+		}
+	}
+}
+
+// isScript reports whether the argument after these is the script of a shell, as in sh -ec.
+func isScript(before []string) bool {
+	option := before[len(before)-1]
+	return strings.HasPrefix(option, "-") && !strings.HasPrefix(option, "--") &&
+		strings.Contains(option, "c") && slices.ContainsFunc(before, func(argument string) bool {
+		return slices.Contains([]string{"sh", "ash", "bash", "dash", "fish", "ksh", "zsh"},
+			path.Base(argument))
+	})
+}
+
+// expanded returns the params with the facts of a run in place of templates.
+func (p CommandParams) expanded(ctx context.Context, run *jobs.Run) (CommandParams, error) {
+	texts := slices.Clone(p.Command)
+	for _, value := range p.Env {
+		texts = append(texts, value)
+	}
+	e, err := newExpander(ctx, run, p.Values, texts)
+	if err != nil {
+		return p, err
+	}
+	arguments := slices.Clone(p.Command)
+	for i, argument := range p.Command {
+		if arguments[i], err = e.expand(argument, asItIs); err != nil {
+			return p, err
+		}
+	}
+	env := make(map[string]string, len(p.Env))
+	for name, value := range p.Env {
+		if env[name], err = e.expand(value, asItIs); err != nil {
+			return p, fmt.Errorf("env: %s: %w", name, err)
+		}
+	}
+	p.Command, p.Env = arguments, env
+	return p, nil
 }
 
 func hasNUL(s string) bool { return strings.Contains(s, "\x00") }
@@ -114,6 +183,10 @@ func runCommand(ctx context.Context, run *jobs.Run, p CommandParams) error {
 	name := p.Command[0]
 	if ctx.Err() != nil {
 		return fmt.Errorf("command %s: not started: %w", name, context.Cause(ctx))
+	}
+	p, err := p.expanded(ctx, run)
+	if err != nil {
+		return fmt.Errorf("command %s: %w", name, withCause(ctx, err))
 	}
 	cmd, err := p.prepare(run)
 	if err != nil {

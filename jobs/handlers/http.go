@@ -59,6 +59,10 @@ func (h httpHandler) run(ctx context.Context, run *jobs.Run, p HTTPParams) error
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout,
 		fmt.Errorf("no complete response within %s", timeout))
 	defer cancel()
+	p, err := p.expanded(ctx, run)
+	if err != nil {
+		return fmt.Errorf("http request: %w", withCause(ctx, err))
+	}
 	request, err := p.request(ctx, run)
 	if err != nil {
 		return fmt.Errorf("http request: %w", err)

@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,7 +15,9 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// HTTPParams are the params of an http job.
+// HTTPParams are the params of an http job. URL, Headers and Body may have templates such as
+// {{scheduled_at}} or {{scheduled_at:%Y-%m-%d}}, with the names of [Values]. Values are escaped for
+// their place: in the path and the query of the URL, and in a body of JSON, XML or a form.
 type HTTPParams struct {
 	URL          string            `json:"url"`    // http or https, absolute
 	Method       string            `json:"method"` // default GET, with a body POST
@@ -25,19 +28,30 @@ type HTTPParams struct {
 	// FollowRedirects is same_host (the default), none or any. With any, another host gets neither
 	// headers nor body of the job.
 	FollowRedirects string `json:"follow_redirects"`
+	// Values are for the templates.
+	Values Values `json:"values"`
 }
 
 // Validate returns every mistake.
 func (p HTTPParams) Validate() error {
 	var problems problemList
-	if message := urlProblem(p.URL); message != "" {
+	p.Values.check(&problems)
+	sample := sampleExpander(p.Values)
+	if expanded, err := sample.expandURL(p.URL); err != nil {
+		problems.add("url", "%s", err)
+	} else if message := urlProblem(expanded); message != "" {
 		problems.add("url", "%s", message)
+	}
+	if _, err := sample.expand(p.Body, asItIs); err != nil {
+		problems.add("body", "%s", err)
 	}
 	if p.Method != "" && !isToken(p.Method) {
 		problems.add("method", "found %q, expected a method such as GET or POST", p.Method)
 	}
 	for _, name := range sortedNames(p.Headers) {
-		if message := headerProblem(name, p.Headers[name]); message != "" {
+		if value, err := sample.expand(p.Headers[name], printable); err != nil {
+			problems.add("headers", "%s: %s", name, err)
+		} else if message := headerProblem(name, value); message != "" {
 			problems.add("headers", "%s", message)
 		}
 	}
@@ -55,6 +69,41 @@ func (p HTTPParams) Validate() error {
 		problems.add("timeout", "found %s, expected more than 0s", time.Duration(p.Timeout))
 	}
 	return problems.err()
+}
+
+// texts returns the texts that may have templates.
+func (p HTTPParams) texts() []string {
+	texts := []string{p.URL, p.Body}
+	for _, value := range p.Headers {
+		texts = append(texts, value)
+	}
+	return texts
+}
+
+// expanded returns the params with the facts of a run in place of templates.
+func (p HTTPParams) expanded(ctx context.Context, run *jobs.Run) (HTTPParams, error) {
+	e, err := newExpander(ctx, run, p.Values, p.texts())
+	if err != nil {
+		return p, err
+	}
+	contentType := ""
+	headers := make(map[string]string, len(p.Headers))
+	for name, value := range p.Headers {
+		if http.CanonicalHeaderKey(name) == "Content-Type" {
+			contentType = value
+		}
+		if headers[name], err = e.expand(value, printable); err != nil {
+			return p, fmt.Errorf("header %s: %w", name, err)
+		}
+	}
+	p.Headers = headers
+	if p.URL, err = e.expandURL(p.URL); err != nil {
+		return p, fmt.Errorf("url: %w", err)
+	}
+	if p.Body, err = e.expand(p.Body, bodyEscape(contentType, p.Body)); err != nil {
+		return p, fmt.Errorf("body: %w", err)
+	}
+	return p, nil
 }
 
 func (p HTTPParams) method() string {

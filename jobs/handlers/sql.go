@@ -9,6 +9,8 @@ import (
 	"io"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/internal/namedargs"
+	"github.com/holdfast-dev/holdfast/internal/suggest"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -19,6 +21,9 @@ type SQLParams struct {
 	Statement  string   `json:"statement"`
 	Statements []string `json:"statements"`
 	Args       Args     `json:"args"` // of Statement, by position
+	// Values are arguments of all statements, by name: a value "region" is @region. The facts of
+	// the run are arguments too (see [Values]).
+	Values Values `json:"values"`
 }
 
 // Args are the arguments of a statement: strings, whole numbers (int64), other numbers (float64),
@@ -51,18 +56,65 @@ func (p SQLParams) Validate() error {
 	if p.Args != nil && p.Statements != nil {
 		problems.add("args", "go with statement, not with statements")
 	}
+	p.Values.check(&problems)
+	for _, message := range p.argumentProblems(p.Statement) {
+		problems.add("statement", "%s", message)
+	}
+	for i, statement := range p.Statements {
+		for _, message := range p.argumentProblems(statement) {
+			problems.add("statements", "number %d: %s", i+1, message)
+		}
+	}
 	return problems.err()
 }
 
-func (p SQLParams) list() []storage.Statement {
+// argumentProblems returns the mistakes in the names of a statement's arguments.
+func (p SQLParams) argumentProblems(statement string) (messages []string) {
+	for _, part := range namedargs.Split(statement) {
+		switch known := p.Values.has(part.Name); {
+		case part.Argument() && !known:
+			messages = append(messages, fmt.Sprintf("found the unknown argument @%s%s", part.Name,
+				suggest.Hint(part.Name, p.Values.names())))
+		case part.AfterOperator && known:
+			messages = append(messages, fmt.Sprintf("found @%s directly after an operator; "+
+				"write a space before the @", part.Name))
+		}
+	}
+	return messages
+}
+
+func (p SQLParams) list(named map[string]storage.NamedArg) []storage.Statement {
 	if p.Statement != "" {
-		return []storage.Statement{{SQL: p.Statement, Args: p.Args}}
+		return []storage.Statement{{SQL: p.Statement, Args: p.Args, Named: named}}
 	}
 	list := make([]storage.Statement, len(p.Statements))
 	for i, statement := range p.Statements {
-		list[i] = storage.Statement{SQL: statement}
+		list[i] = storage.Statement{SQL: statement, Named: named}
 	}
 	return list
+}
+
+// named returns the arguments with names. It reads the previous scheduled time only if a statement
+// uses it.
+func (p SQLParams) named(ctx context.Context, run *jobs.Run) (map[string]storage.NamedArg, error) {
+	used := false
+	for _, statement := range append([]string{p.Statement}, p.Statements...) {
+		for _, part := range namedargs.Split(statement) {
+			used = used || part.Argument() && part.Name == previousScheduledAt
+		}
+	}
+	facts, err := factsOf(ctx, run, used)
+	if err != nil {
+		return nil, err
+	}
+	named := make(map[string]storage.NamedArg, len(facts)+len(p.Values))
+	for name, value := range facts {
+		named[name] = storage.NamedArg{Value: value, Type: factTypes[name]}
+	}
+	for name, value := range p.Values {
+		named[name] = storage.NamedArg{Value: value}
+	}
+	return named, nil
 }
 
 func runSQL(ctx context.Context, run *jobs.Run, p SQLParams) error {
@@ -70,7 +122,11 @@ func runSQL(ctx context.Context, run *jobs.Run, p SQLParams) error {
 	if !ok {
 		return errors.New("sql: the store cannot run statements")
 	}
-	rows, err := transactor.RunStatements(ctx, run, p.list())
+	named, err := p.named(ctx, run)
+	if err != nil {
+		return fmt.Errorf("sql: %w", withCause(ctx, err))
+	}
+	rows, err := transactor.RunStatements(ctx, run, p.list(named))
 	if err != nil {
 		return fmt.Errorf("sql: %w", withCause(ctx, err))
 	}

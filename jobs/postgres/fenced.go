@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/holdfast-dev/holdfast/internal/namedargs"
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -395,13 +396,34 @@ func (s *Store) RunStatements(ctx context.Context, run *jobs.Run,
 // string. So the first word determines the kind of the statement.
 func execOne(ctx context.Context, tx pgx.Tx,
 	statement storage.Statement) (pgconn.CommandTag, error) {
-	if len(statement.Args) > 0 {
-		return tx.Exec(ctx, statement.SQL,
-			append([]any{pgx.QueryExecModeDescribeExec}, statement.Args...)...)
+	sql, args := numbered(statement)
+	if len(args) > 0 {
+		return tx.Exec(ctx, sql, append([]any{pgx.QueryExecModeDescribeExec}, args...)...)
 	}
 	// Without arguments Tx.Exec may choose the simple protocol.
 	result := tx.Conn().PgConn().ExecParams(ctx, statement.SQL, nil, nil, nil, nil)
 	return result.Close()
+}
+
+// numbered replaces the arguments with names by numbers, and adds them to those by position. A cast
+// sets the type of an argument: PostgreSQL would take @scheduled_at - interval '1 day' for the
+// difference of two intervals.
+func numbered(statement storage.Statement) (sql string, args []any) {
+	if len(statement.Named) == 0 {
+		return statement.SQL, statement.Args
+	}
+	sql, names := namedargs.Number(statement.SQL, len(statement.Args),
+		func(n int, name string) string {
+			if kind := statement.Named[name].Type; kind != "" {
+				return fmt.Sprintf("$%d::%s", n, kind)
+			}
+			return fmt.Sprintf("$%d", n)
+		})
+	args = slices.Clone(statement.Args)
+	for _, name := range names {
+		args = append(args, statement.Named[name].Value)
+	}
+	return sql, args
 }
 
 // transactionWords begin the statements that start, end or change a transaction.

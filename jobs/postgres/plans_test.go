@@ -69,6 +69,7 @@ func TestPlansLookUpByKey(t *testing.T) {
 		{"releaseSwept", beginPipeline, releaseSwept},
 		{"forgetFences", beginPipeline, forgetFences},
 		{"pruneRuns", beginPipeline, pruneRuns}, {"pruneAudit", beginPipeline, pruneAudit},
+		{"previousSuccess", beginPipeline, previousSuccess},
 		{"unsealedEntries", beginPipeline, unsealedEntries}, {"addLinks", beginPipeline, addLinks},
 		{"pruneWaitHistory", beginPipeline, pruneWaitHistory},
 		{"pruneTallies", beginPipeline, pruneTallies},

@@ -29,7 +29,7 @@ WHERE o.session = excluded.session OR o.until <= clock_timestamp()`
 	//   - A run with pending webhook deliveries.
 	//   - The last ended run of each job, which may be due only once a year.
 	//
-	// It deletes all rows that belong to a run.
+	// It deletes all rows that belong to a run, and remembers the last success of each job.
 	pruneRuns = `
 WITH old AS (
     SELECT id, created_at FROM holdfast.runs
@@ -56,7 +56,12 @@ WITH old AS (
         AND (SELECT true FROM holdfast.runs y
             WHERE y.job = r.job AND (y.created_at, y.id) > (r.created_at, r.id)
             AND y.state NOT IN ('waiting', 'running') ORDER BY y.created_at, y.id LIMIT 1)
-    RETURNING r.id
+    RETURNING r.id, r.job, r.scheduled_at, ` + succeededByItself + ` AS succeeded
+), successes AS (
+    INSERT INTO holdfast.successes AS o (job, scheduled_at)
+    SELECT job, max(scheduled_at) FROM gone WHERE succeeded GROUP BY job
+    ON CONFLICT (job) DO UPDATE SET scheduled_at = excluded.scheduled_at
+        WHERE o.scheduled_at < excluded.scheduled_at
 ), outputs AS (
     DELETE FROM holdfast.outputs WHERE run = ANY(ARRAY(SELECT id FROM gone))
 ), attempts AS (

@@ -167,6 +167,9 @@ func pruneOldRuns(ctx context.Context, tx *sql.Tx, r storage.PruneRequest, befor
 	if err != nil || len(old) == 0 {
 		return err
 	}
+	if err := execBatch(ctx, tx, rememberSuccesses, old); err != nil {
+		return err
+	}
 	gone, err := deleted(ctx, tx, pruneRuns, old, before)
 	if err != nil {
 		return err

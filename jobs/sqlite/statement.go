@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/namedargs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -27,7 +29,8 @@ func execCounted(ctx context.Context, tx *sql.Tx, statement storage.Statement) (
 	if err := tx.QueryRowContext(ctx, totalChanges).Scan(&before); err != nil {
 		return 0, err
 	}
-	result, err := tx.ExecContext(ctx, statement.SQL, statement.Args...)
+	numbered, args := numbered(statement)
+	result, err := tx.ExecContext(ctx, numbered, args...)
 	if err != nil {
 		return 0, err
 	}
@@ -35,6 +38,28 @@ func execCounted(ctx context.Context, tx *sql.Tx, statement storage.Statement) (
 		return 0, err
 	}
 	return result.RowsAffected()
+}
+
+// datetime is the form of SQLite's function datetime. A fraction is added only if there is one, so
+// that such texts are in the order of their times.
+const datetime = "2006-01-02 15:04:05.999999"
+
+// numbered replaces the arguments with names by numbers, and adds them to those by position.
+func numbered(statement storage.Statement) (text string, args []any) {
+	if len(statement.Named) == 0 {
+		return statement.SQL, statement.Args
+	}
+	text, names := namedargs.Number(statement.SQL, len(statement.Args),
+		func(n int, _ string) string { return fmt.Sprintf("?%d", n) })
+	args = slices.Clone(statement.Args)
+	for _, name := range names {
+		value := statement.Named[name].Value
+		if at, ok := value.(time.Time); ok {
+			value = at.UTC().Format(datetime)
+		}
+		args = append(args, value)
+	}
+	return text, args
 }
 
 // checkStatement refuses statements that must not run in a fenced transaction.

@@ -9,7 +9,19 @@ import (
 // Statement is one SQL statement and its arguments.
 type Statement struct {
 	SQL  string
-	Args []any
+	Args []any // by position: $1, $2
+	// Named are the arguments that the statement uses as @name. It may have more of them.
+	Named map[string]NamedArg
+}
+
+// NamedArg is an argument with a name.
+type NamedArg struct {
+	// nil, a string, int64, float64, bool, uuid.UUID, or a time.Time, which SQLite gets as text in
+	// UTC, in the form of its function datetime
+	Value any
+	// Type is the PostgreSQL type of the argument; "" is the type that the statement expects in its
+	// place.
+	Type string
 }
 
 // Transactor is a store that can run the statements of a job in its own database.

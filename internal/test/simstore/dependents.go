@@ -104,6 +104,31 @@ func (s *Store) AddDependents(ctx context.Context, followed []storage.DependentF
 	return nil
 }
 
+// PreviousSuccess implements storage.Memory.
+func (s *Store) PreviousSuccess(ctx context.Context, job string,
+	before time.Time) (time.Time, error) {
+	if err := s.enter(ctx); err != nil {
+		return time.Time{}, err
+	}
+	defer s.mu.Unlock()
+	var last time.Time
+	if pruned := s.successes[job]; pruned.Before(before) {
+		last = pruned
+	}
+	for _, r := range s.runs {
+		if r.Job == job && r.succeededByItself() && r.ScheduledAt.Before(before) &&
+			r.ScheduledAt.After(last) {
+			last = r.ScheduledAt
+		}
+	}
+	return last, nil
+}
+
+// succeededByItself reports whether the run succeeded with the params of its job.
+func (r *run) succeededByItself() bool {
+	return r.State == jobs.Succeeded && storage.SameParams(r.Params, nil)
+}
+
 // Saved implements storage.Memory.
 func (s *Store) Saved(ctx context.Context, name string) (json.RawMessage, error) {
 	if err := s.enter(ctx); err != nil {

@@ -42,6 +42,9 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 	for _, one := range old {
 		if one != last[one.Job] && s.forgettable(one, before) {
 			delete(s.runs, one.ID)
+			if one.succeededByItself() && s.successes[one.Job].Before(one.ScheduledAt) {
+				s.successes[one.Job] = one.ScheduledAt
+			}
 			if f := one.unique(); s.firings[f] == one {
 				delete(s.firings, f)
 			}

@@ -39,6 +39,8 @@ type Store struct {
 	waiting map[uuid.UUID]*run
 	claims  map[jobs.Token]*claim
 	saved   map[string]json.RawMessage
+	// the last success of each job that was deleted from the history
+	successes map[string]time.Time
 
 	waitHistory []waitRecord
 	tallies     map[storage.Tallied]int // number of ended runs; Runs in the keys is 0
@@ -54,7 +56,8 @@ func New() *Store {
 		cluster: uuid.New(), sessions: map[uuid.UUID]*session{}, jobs: map[string]*job{},
 		runs: map[uuid.UUID]*run{}, firings: map[firing]*run{},
 		waiting: map[uuid.UUID]*run{}, claims: map[jobs.Token]*claim{},
-		saved: map[string]json.RawMessage{}, control: newControl(),
+		saved: map[string]json.RawMessage{}, successes: map[string]time.Time{},
+		control: newControl(),
 		tallies: map[storage.Tallied]int{},
 	}
 }

@@ -111,6 +111,7 @@ CREATE UNIQUE INDEX runs_scheduled ON holdfast.runs (job, scheduled_at, recovery
 CREATE INDEX runs_key ON holdfast.runs (job, key, recovery) WHERE key <> '';
 -- A triggered run that was skipped leaves its key free.
 CREATE UNIQUE INDEX runs_key_taken ON holdfast.runs (job, key, key_actor, recovery) WHERE key <> '' AND unsuccessful_state IS DISTINCT FROM 'skipped';
+CREATE INDEX runs_triggered ON holdfast.runs (job, scheduled_at) WHERE key <> '';
 CREATE INDEX runs_created ON holdfast.runs (created_at, id);
 CREATE INDEX runs_job ON holdfast.runs (job, created_at, id);
 CREATE INDEX runs_replica ON holdfast.runs (replica, created_at, id);
@@ -287,6 +288,13 @@ CREATE TABLE holdfast.saved (
     value    text NOT NULL,
     run      uuid NOT NULL,
     saved_at timestamptz NOT NULL
+);
+
+-- Successes: the latest scheduled time of each job at which a run succeeded that was deleted from
+-- the history.
+CREATE TABLE holdfast.successes (
+    job          text COLLATE "C" PRIMARY KEY,
+    scheduled_at timestamptz NOT NULL
 );
 
 -- Subscriptions: which webhooks receive which final states of a job's runs, by definition.

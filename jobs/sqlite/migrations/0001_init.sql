@@ -97,6 +97,7 @@ CREATE UNIQUE INDEX holdfast_runs_scheduled ON holdfast_runs (job, scheduled_at,
 CREATE INDEX holdfast_runs_key ON holdfast_runs (job, key, recovery, key_actor) WHERE key <> '';
 -- A triggered run that was skipped leaves its key free.
 CREATE UNIQUE INDEX holdfast_runs_key_taken ON holdfast_runs (job, key, key_actor, recovery) WHERE key <> '' AND state <> 'skipped';
+CREATE INDEX holdfast_runs_triggered ON holdfast_runs (job, scheduled_at) WHERE key <> '';
 CREATE INDEX holdfast_runs_created ON holdfast_runs (created_at, id);
 CREATE INDEX holdfast_runs_job ON holdfast_runs (job, created_at, id);
 CREATE INDEX holdfast_runs_replica ON holdfast_runs (replica, created_at, id);
@@ -244,6 +245,13 @@ CREATE TABLE holdfast_saved (
     run      TEXT NOT NULL,
     saved_at INTEGER NOT NULL
 );
+
+-- Successes: the latest scheduled time of each job at which a run succeeded that was deleted from
+-- the history.
+CREATE TABLE holdfast_successes (
+    job          TEXT PRIMARY KEY,
+    scheduled_at INTEGER NOT NULL
+) WITHOUT ROWID;
 
 -- Subscriptions: which webhooks receive which final states of a job's runs, by definition.
 -- Few jobs have any.
