@@ -160,7 +160,7 @@ func (d declarations) members(name string) map[string]bool {
 	return d[name]
 }
 
-// has reports whether the name is declared and has the member. An empty member is always there.
+// has reports whether the name is declared and has the member. An empty member always exists.
 func (d declarations) has(name, member string) bool {
 	members, declared := d[name]
 	return declared && (member == "" || members[member])

@@ -27,8 +27,8 @@ type rollupParams struct {
 	Region string `json:"region"`
 }
 
-// TestJobsOfGo runs a job of Go beside one of a file that follows it. It gets its params, and holds
-// its table while it runs.
+// TestJobsOfGo runs a job of Go code together with a job of a file that depends on it. The job must
+// get its params and hold its table while it runs.
 func TestJobsOfGo(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "holdfast.yaml")
@@ -102,7 +102,7 @@ jobs:
 	}
 }
 
-// TestMistakesOfJobsInGo reports all mistakes of a file and of Go at once.
+// TestMistakesOfJobsInGo checks that all mistakes of a file and of Go code are reported together.
 func TestMistakesOfJobsInGo(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "holdfast.yaml")
 	if err := os.WriteFile(file, []byte("workers: 0\n"), 0o600); err != nil {
@@ -146,8 +146,8 @@ func TestMistakesOfJobsInGo(t *testing.T) {
 	}
 }
 
-// TestNewBuildsConfig completes a configuration that Go code made, and refuses one that was not
-// begun with the defaults.
+// TestNewBuildsConfig checks that New completes a configuration that Go code has made, and refuses
+// one that does not start from the defaults.
 func TestNewBuildsConfig(t *testing.T) {
 	quiet := holdfast.WithLog(zerolog.Nop(), nil)
 	nothing := jobs.Handle("greet", func(context.Context, *jobs.Run, struct{}) error { return nil })
@@ -172,7 +172,7 @@ func TestNewBuildsConfig(t *testing.T) {
 	}
 }
 
-// get returns the body of an answer.
+// get returns the body of a response.
 func get(t *testing.T, url string) string {
 	t.Helper()
 	response, err := http.Get(url)

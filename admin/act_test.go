@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// post sends a body from loopback as a program does.
+// post sends a body from loopback as a program does, without the headers of a browser.
 func post(handler http.Handler, path, body string,
 	change ...func(*http.Request)) *httptest.ResponseRecorder {
 	request := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
@@ -35,7 +35,7 @@ func post(handler http.Handler, path, body string,
 	return recorder
 }
 
-// answered reads an answer of the API.
+// answered decodes a JSON response of the API.
 func answered[T any](t *testing.T, reply *httptest.ResponseRecorder, status int) T {
 	t.Helper()
 	var value T

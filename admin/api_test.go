@@ -20,8 +20,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// TestJSON holds every answer of the API to a file, byte by byte: the names are
-// a promise to whoever reads them. HOLDFAST_UPDATE=1 writes the files anew.
+// TestJSON compares every response of the API with a file, byte by byte, because clients depend on
+// the names. HOLDFAST_UPDATE=1 writes the files.
 func TestJSON(t *testing.T) {
 	cases := []struct{ name, path string }{
 		{"overview", "/api/v1/overview"},
@@ -199,7 +199,7 @@ func TestRunPagesCoverAllRuns(t *testing.T) {
 	}
 }
 
-// linkTo returns where the answer says that a page is; "" where it does not.
+// linkTo returns the target of the response's Link header with the relation, or "".
 func linkTo(reply *httptest.ResponseRecorder, rel string) string {
 	match := regexp.MustCompile(`<([^>]*)>; rel="` + rel + `"`).
 		FindStringSubmatch(reply.Header().Get("Link"))
@@ -217,8 +217,8 @@ func TestJobNameWithSlash(t *testing.T) {
 	}
 }
 
-// TestEveryReplicaAnswersTheSame asks replicas in other zones, whose store
-// lists things in another order.
+// TestEveryReplicaAnswersTheSame requests the same pages from replicas in other time zones, whose
+// store lists things in another order.
 func TestEveryReplicaAnswersTheSame(t *testing.T) {
 	first, second := contention(), contention()
 	second.Replica, second.Version = "replica-2", "0.3.0"
@@ -241,7 +241,7 @@ func TestEveryReplicaAnswersTheSame(t *testing.T) {
 		"overview", "jobs/prune-orders", "runs/" + id(10).String()} {
 		a := get(t, newServer(t, first).Handler(), "/api/v1/"+path).Body.String()
 		b := get(t, newServer(t, second).Handler(), "/api/v1/"+path).Body.String()
-		if path == "overview" { // says which replica it comes from
+		if path == "overview" { // names the replica that answers
 			b = strings.Replace(b, `"replica": "replica-2",
     "version": "0.3.0"`, `"replica": "replica-1",
     "version": "0.2.0"`, 1)
@@ -298,7 +298,7 @@ func TestStaleOverview(t *testing.T) {
 	}
 }
 
-// TestListsForCommandLine holds that a command line shows what the API serves.
+// TestListsForCommandLine checks that commands show what the API serves.
 func TestListsForCommandLine(t *testing.T) {
 	o := contention()
 	handler := newServer(t, o).Handler()

@@ -10,7 +10,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// TestAuditShowsProofClientAndRequest checks that lines of one actor can be told apart.
+// TestAuditShowsProofClientAndRequest checks that an entry shows the proof of identity, the
+// client's address and the request id.
 func TestAuditShowsProofClientAndRequest(t *testing.T) {
 	o, c := withControl(guardedOptions(t))
 	handler := newServer(t, o).Handler()
@@ -62,8 +63,8 @@ func TestAuditShowsProofClientAndRequest(t *testing.T) {
 	}
 }
 
-// TestAuditShowsDefinitionsToOperatorsOnly: /spec refuses viewers the definition of an added job,
-// whose params may have secrets.
+// TestAuditShowsDefinitionsToOperatorsOnly checks that viewers cannot read the definition of an
+// added job on the audit page. Its params may contain secrets, so /spec refuses viewers too.
 func TestAuditShowsDefinitionsToOperatorsOnly(t *testing.T) {
 	const secret, viewerToken = "hunter2-hunter2", "probe-token"
 	o := guardedOptions(t)

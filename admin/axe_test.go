@@ -14,16 +14,15 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/browsertest"
 )
 
-// finding is what axe-core has to say against a page.
+// finding is a rule of axe-core that a page breaks.
 type finding struct {
 	Rule   string
 	Impact string // minor, moderate, serious or critical
 	Help   string
-	Nodes  []string // where, and why
+	Nodes  []string // where and why
 }
 
-// auditing asks axe-core for all that WCAG 2.2 asks at the levels A and AA, and
-// for what it holds for good practice.
+// auditing runs the rules of axe-core for WCAG 2.2 at levels A and AA, and those for good practice.
 const auditing = `
 axe.run(document, {
 	resultTypes: ["violations"],
@@ -34,10 +33,10 @@ axe.run(document, {
 	nodes: v.nodes.slice(0, 5).map((n) => n.target.join(" ") + ": " + n.html.slice(0, 200) + ": " + n.failureSummary.replace(/\s+/g, " ").slice(0, 300)),
 })))`
 
-// auditor looks at pages with axe-core.
+// auditor checks pages with axe-core.
 type auditor struct{ script string }
 
-// newAuditor reads axe-core, as its README describes it.
+// newAuditor reads the script of axe-core. Its README describes where the script comes from.
 func newAuditor(t *testing.T) auditor {
 	t.Helper()
 	read := func(name string) []byte {
@@ -56,8 +55,8 @@ func newAuditor(t *testing.T) auditor {
 	return auditor{string(script)}
 }
 
-// look fails the test on what is serious or critical on the page that the
-// window shows, and logs the rest.
+// look fails the test for serious and critical findings on the page in the window, and logs the
+// others.
 func (a auditor) look(t *testing.T, window context.Context, where string) {
 	t.Helper()
 	for _, f := range a.findings(t, window) {
@@ -73,7 +72,7 @@ func (a auditor) look(t *testing.T, window context.Context, where string) {
 
 func (a auditor) findings(t *testing.T, window context.Context) []finding {
 	t.Helper()
-	if !evaluate[bool](t, window, `typeof axe == "object"`) { // it is gone with each page
+	if !evaluate[bool](t, window, `typeof axe == "object"`) { // each navigation removes it
 		if err := chromedp.Do(window, chromedp.Evaluate[chromedp.Void](a.script)); err != nil {
 			t.Fatal(err)
 		}

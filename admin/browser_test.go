@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/soak"
 )
 
-// tab opens a tab in which answers with an error are no error on the console:
-// they are what many of these pages are meant to be.
+// tab opens a tab that does not fail the test when a page has an error status. Many of these pages
+// have one on purpose.
 func tab(t *testing.T) context.Context {
 	t.Helper()
 	const refused = "Failed to load resource: the server responded with a status of "
@@ -30,8 +30,8 @@ type screen = browsertest.Screen
 
 func screens() []screen { return browsertest.Screens() }
 
-// mainPages are the states of the gallery that TestScreenshots looks at unless it
-// runs in a soak: each kind of page once.
+// mainPages are the states of the gallery that TestScreenshots checks without a soak: each kind of
+// page once.
 func mainPages() []string {
 	return []string{
 		"contention", "stale", "locks", "timeline", "contention-matrix", "upcoming",
@@ -40,7 +40,7 @@ func mainPages() []string {
 	}
 }
 
-// pictured returns the states of the gallery to look at, in the gallery's order.
+// pictured returns the states of the gallery that TestScreenshots checks, in the gallery's order.
 func pictured(t *testing.T) []galleryState {
 	t.Helper()
 	all := galleryStates()
@@ -60,10 +60,10 @@ func pictured(t *testing.T) []galleryState {
 	return picked
 }
 
-// TestScreenshots looks at the main pages, in a soak at every state of every page:
-// a page is no wider than its window, writes no error to the console, and axe-core
-// finds nothing serious. With HOLDFAST_GALLERY it writes pictures into the folder that
-// it names; HOLDFAST_GALLERY_ONLY names the states.
+// TestScreenshots checks that a page is no wider than its window, writes no error to the console
+// and has no serious finding of axe-core. It checks the main pages, and in a soak every state of
+// every page. With HOLDFAST_GALLERY set to a folder it writes screenshots there.
+// HOLDFAST_GALLERY_ONLY names the states.
 func TestScreenshots(t *testing.T) {
 	t.Parallel()
 	folder, auditor, windows := os.Getenv("HOLDFAST_GALLERY"), newAuditor(t),
@@ -93,11 +93,12 @@ func TestScreenshots(t *testing.T) {
 				if width := evaluate[int64](t, window, "document.documentElement.scrollWidth"); width > s.Width {
 					t.Errorf("%s: the page is %d px wide", s.Name, width)
 				}
-				if i == len(looked) { // as narrow as WCAG has it, and as wide as it must be
+				if i == len(looked) { // the smallest width that WCAG requires, and a large one
 					continue
 				}
 				if len(looked) > 2 || n%6 == 5*i {
-					// axe-core is slow: without a soak every third page, by turns in both
+					// axe-core is slow. Without a soak it checks every third page, with and without
+					// scripts in turn.
 					auditor.look(t, window, s.Name)
 				}
 				if folder != "" {
@@ -109,14 +110,14 @@ func TestScreenshots(t *testing.T) {
 	}
 }
 
-// siteIn serves a handler to a window that leaves its page before the end: a page
-// that still asks again, or for its icon, would find nobody there, and the
-// window's next page would be blamed.
+// siteIn serves a handler for a window. At the end of the test the window leaves the page before
+// the server closes. Otherwise a reload of the page would fail, and the window would report that
+// error for its next page.
 func siteIn(t *testing.T, window context.Context, handler http.Handler) (address string) {
 	t.Helper()
 	site := httptest.NewServer(handler)
 	t.Cleanup(func() {
-		for { // a page that reloads itself may do so in between, and end this visit
+		for { // a reload of the page may interrupt the navigation
 			err := chromedp.Do(window, chromedp.Navigate("about:blank"))
 			if err == nil {
 				break
@@ -142,7 +143,7 @@ func photograph(t *testing.T, window context.Context, file string) {
 	}
 }
 
-// visit opens an address in a window of that size and scheme.
+// visit opens an address in a window with the size and color scheme of the screen.
 func visit(t *testing.T, window context.Context, s screen, address string) {
 	t.Helper()
 	browsertest.Resize(t, window, s)

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// busy is a cluster with a past: jobs in groups, of all kinds, with runs that
-// ended in every way, one job that is paused and one that was added by hand.
+// busy is a cluster with a history: jobs of all kinds in groups, runs with every final state, one
+// paused job and one job that was added at run time.
 func busy() Options {
 	h := &history{now: noon, quarters: quartersUntil(noon), replicas: []storage.ReplicaView{
 		liveReplica(1, "replica-1", 2*time.Second, 1), liveReplica(2, "replica-2", 3*time.Second, 0),
@@ -58,7 +58,7 @@ func busy() Options {
 	return options(h)
 }
 
-// pastOf returns runs of the jobs, the youngest first, the same in each test.
+// pastOf returns runs of the jobs, the newest first. They are the same in each test.
 func pastOf(views []storage.JobView) (runs []storage.Record) {
 	random := rand.New(rand.NewPCG(1, 2))
 	n := 2000
@@ -89,8 +89,7 @@ func pastOf(views []storage.JobView) (runs []storage.Record) {
 	return runs
 }
 
-// withReason gives a run that did not end well a reason, and takes away what such
-// a run has not.
+// withReason sets the reason of a failed run and clears the fields that such a run does not have.
 func withReason(r *storage.Record) {
 	switch r.State {
 	case jobs.Skipped, jobs.Missed:
@@ -132,7 +131,7 @@ func pastActions() []storage.Audited {
 	}
 }
 
-// tenThousand is a cluster with as many jobs, each with a few runs.
+// tenThousand is a cluster with 10,000 jobs that have a few runs each.
 func tenThousand() Options {
 	made := madeTenThousand()
 	h := &history{now: made.now, jobs: slices.Clone(made.jobs), runs: slices.Clone(made.runs),
@@ -140,7 +139,7 @@ func tenThousand() Options {
 	return options(h)
 }
 
-// madeTenThousand is made once: with the race detector that takes long.
+// madeTenThousand is created once, because that takes long under the race detector.
 var madeTenThousand = sync.OnceValue(func() *history {
 	h := &history{now: noon, replicas: []storage.ReplicaView{
 		liveReplica(1, "replica-1", 2*time.Second, 0)}}
@@ -162,10 +161,10 @@ var madeTenThousand = sync.OnceValue(func() *history {
 	return h
 })
 
-// tenThousandLocks is a cluster with as many tables, which tests share and only read.
+// tenThousandLocks is a cluster with 10,000 tables. Tests share it and only read it.
 var tenThousandLocks = sync.OnceValue(func() Options { return manyLocks(10_000) })
 
-// manyLocks is a cluster with so many tables, of which every 33rd is held.
+// manyLocks is a cluster with that many tables. Every 33rd table is locked.
 func manyLocks(tables int) Options {
 	h := &history{now: noon, replicas: []storage.ReplicaView{
 		liveReplica(1, "replica-1", 2*time.Second, 0)}}
@@ -187,7 +186,7 @@ func manyLocks(tables int) Options {
 	return options(h)
 }
 
-// story is a cluster with runs whose pages have something to tell.
+// story is a cluster with runs that waited, failed and were retried.
 func story() Options {
 	h := contention().Store.(*history)
 	lost := done(300, "merge-events", "replica-4", 25*time.Minute, 40*time.Second, jobs.Lost)
@@ -220,7 +219,7 @@ func story() Options {
 	return o
 }
 
-// everRetried has a run that waits for its 41st attempt.
+// everRetried is a cluster with a run that waits for its 41st attempt.
 func everRetried() Options {
 	o := calm()
 	h := o.Store.(*history)
@@ -242,7 +241,8 @@ func everRetried() Options {
 	return o
 }
 
-// retried makes the run one that ended with its third attempt, and returns the attempts before.
+// retried changes the run to one that ended with its third attempt, and returns its earlier
+// attempts.
 func retried(r *storage.Record) []storage.RunAttempt {
 	end := *r.FinishedAt
 	at := func(seconds time.Duration) *time.Time { return pointer(end.Add(-seconds * time.Second)) }
@@ -260,7 +260,7 @@ func retried(r *storage.Record) []storage.RunAttempt {
 	}
 }
 
-// drift is a cluster whose replicas do not agree.
+// drift is a cluster whose replicas have different definitions.
 func drift() Options {
 	o := watched()
 	h := o.Store.(*history)

@@ -39,7 +39,7 @@ func TestServesTLS(t *testing.T) {
 			_ = connection.Close()
 		}
 	}
-	// On a connection with TLS the cookie has the prefix, whatever the name.
+	// On a connection with TLS the cookie has the prefix, whatever the host name is.
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots},
 		DisableKeepAlives: true}
 	client := &http.Client{Transport: transport,

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// TestWindows reads the time that pages look at.
+// TestWindows checks the time ranges that the parameters of pages select.
 func TestWindows(t *testing.T) {
 	handler := newServer(t, night()).Handler()
 	for query, want := range map[string]int{
@@ -38,8 +38,8 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// TestUpcomingConflicts has two jobs that want one table at the full hour, a third that
-// comes while either goes on, and one that has nothing to do with them.
+// TestUpcomingConflicts checks two jobs that lock one table at each full hour, a third that starts
+// during both, and one that conflicts with none of them.
 func TestUpcomingConflicts(t *testing.T) {
 	h := &history{now: noon, jobs: []storage.JobView{
 		job("a", "0 * * * *", "orders"), job("b", "0 * * * *", "orders"),
@@ -64,7 +64,7 @@ func TestUpcomingConflicts(t *testing.T) {
 			c.Longest()))
 	}
 	want := []string{
-		// b waits 30 s for a; where a takes 90 s that is longer than it waits.
+		// b waits 30 s for a. If a takes 90 s, b reaches its longest wait and is skipped.
 		"b meets a on public/orders: 24, 0 skipped; 24, 24 skipped; 1m30s",
 		"c meets a on public/orders: 0, 0 skipped; 2, 0 skipped; 30s",
 	}
@@ -78,7 +78,8 @@ func TestUpcomingConflicts(t *testing.T) {
 	}
 }
 
-// TestUpcomingConflictsOnSemaphores has three calls at once for two slots.
+// TestUpcomingConflictsOnSemaphores checks three jobs that use a semaphore of two slots at the same
+// time.
 func TestUpcomingConflictsOnSemaphores(t *testing.T) {
 	h := &history{now: noon, typical: map[string]storage.Typical{}}
 	api, err := locking.Slot("api")
@@ -108,12 +109,12 @@ func TestUpcomingConflictsOnSemaphores(t *testing.T) {
 	}
 }
 
-// TestUpcomingConflictsAreBounded: it ends where as many scheduled times have come as are
-// looked at, and says so.
+// TestUpcomingConflictsAreBounded checks that the search ends at the maximum number of scheduled
+// times and reports that it is truncated.
 func TestUpcomingConflictsAreBounded(t *testing.T) {
 	t.Parallel()
 	o := rush()
-	// The query of the durations ends after a second, which does not pass in the bubble.
+	// The query for durations has a timeout of a second, which does not pass in the bubble.
 	synctest.Test(t, func(t *testing.T) {
 		f, err := newReader(o).lock.UpcomingConflicts(t.Context(), noon, nil)
 		if err != nil {
@@ -128,7 +129,7 @@ func TestUpcomingConflictsAreBounded(t *testing.T) {
 	})
 }
 
-// slowLengths looks up how long runs take in half a second, whatever it is asked.
+// slowLengths is a history that takes half a second for each query for durations.
 type slowLengths struct{ *history }
 
 func (s slowLengths) Typical(ctx context.Context, names []string) (map[string]storage.Typical, error) {
@@ -136,8 +137,8 @@ func (s slowLengths) Typical(ctx context.Context, names []string) (map[string]st
 	return s.history.Typical(ctx, names)
 }
 
-// TestDurationsAreLoadedInSteps: of many jobs a slow store tells how long they
-// take in several questions, each bounded, and what it told is kept.
+// TestDurationsAreLoadedInSteps checks that a slow store gets several bounded queries for the
+// durations of many jobs, and that the results are cached.
 func TestDurationsAreLoadedInSteps(t *testing.T) {
 	o := rush()
 	h := o.Store.(*history)
@@ -171,7 +172,7 @@ func TestDurationsAreLoadedInSteps(t *testing.T) {
 	})
 }
 
-// contentionsOf returns the waits by the parameters of the page.
+// contentionsOf returns the waits that the page shows for the parameters.
 func contentionsOf(t *testing.T, o Options, values url.Values) locks.Contentions {
 	t.Helper()
 	p := param.Set{Values: values}
@@ -187,7 +188,7 @@ func contentionsOf(t *testing.T, o Options, values url.Values) locks.Contentions
 	return found
 }
 
-// TestContentionIncludesCurrentWaits has waits that are over, and those of now.
+// TestContentionIncludesCurrentWaits checks waits that have ended together with current ones.
 func TestContentionIncludesCurrentWaits(t *testing.T) {
 	live := contentionsOf(t, night(), url.Values{"span": {"1h"}})
 	first := live.Sums[0]

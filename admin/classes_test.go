@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// awaitedClasses are in the stylesheet for pages that do not have them yet: the tools of a log, and
+// awaitedClasses are in the stylesheet for pages that do not use them yet: the tools of a log, and
 // the chart and icons of the overview.
 func awaitedClasses() []string {
 	return strings.Fields("area band density dn dot expect expect95 goner h26 h38 h60 h82 halves " +
@@ -17,14 +17,14 @@ func awaitedClasses() []string {
 		"over root shared soft soft2 sometimes this usual")
 }
 
-// builtClasses are those that package ansi builds from the codes of colours.
+// builtClasses are the classes that package ansi builds from color codes.
 func builtClasses() []string {
 	return strings.Fields("a a-1 a-2 a-3 a-4 a-7 a-9 a-31 a-32 a-33 a-34 a-35 a-36 a-37 a-90 a-41 " +
 		"a-42 a-43 a-44 a-45 a-46")
 }
 
-// TestStylesheetHasOnlyUsedClasses compares the classes of the stylesheet with the templates and
-// the code that renders them.
+// TestStylesheetHasOnlyUsedClasses checks that each class of the stylesheet is used in a template
+// or in code that renders one.
 func TestStylesheetHasOnlyUsedClasses(t *testing.T) {
 	sheet, err := os.ReadFile("internal/pages/static/holdfast.css")
 	if err != nil {
@@ -48,13 +48,13 @@ func TestStylesheetHasOnlyUsedClasses(t *testing.T) {
 	}
 }
 
-// TestClassesAreInTheStylesheet finds classes of templates that have no rule.
+// TestClassesAreInTheStylesheet checks that each class in a template has a rule in the stylesheet.
 func TestClassesAreInTheStylesheet(t *testing.T) {
 	sheet, err := os.ReadFile("internal/pages/static/holdfast.css")
 	if err != nil {
 		t.Fatal(err)
 	}
-	hooks := []string{"clock", "offline", "runs", "job"} // of the script and of tests
+	hooks := []string{"clock", "offline", "runs", "job"} // used by the script and by tests
 	templates, err := filepath.Glob("internal/pages/templates/*.html")
 	if err != nil {
 		t.Fatal(err)
@@ -77,8 +77,8 @@ func TestClassesAreInTheStylesheet(t *testing.T) {
 	}
 }
 
-// wordsOfPages returns the words that may be classes: those of attributes in templates, and texts
-// in the code of the pages.
+// wordsOfPages returns the words that may be classes: the class attributes of templates and the
+// string literals in the code of the pages.
 func wordsOfPages(t *testing.T) map[string]bool {
 	t.Helper()
 	used := make(map[string]bool)

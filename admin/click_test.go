@@ -18,10 +18,9 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 )
 
-// TestActionsByClicking goes by the pages' own links and buttons, with scripts and
-// without: from where an action begins, over the page that says what it means, to
-// what has become of it. The main forms are sent with scripts, three of them also
-// without; a soak sends all forms both ways.
+// TestActionsByClicking follows links and buttons from the page that offers an action, through its
+// confirmation, to its result. It sends the main forms with scripts, and three of them also
+// without. A soak sends all forms both ways.
 func TestActionsByClicking(t *testing.T) {
 	t.Parallel()
 	for name, scripts := range map[string]bool{"with scripts": true, "without": false} {
@@ -97,7 +96,7 @@ func TestActionsByClicking(t *testing.T) {
 	}
 }
 
-// follow clicks on what leads to another page, and waits for that.
+// follow clicks on a link or button that leads to another page, and waits for that page.
 func follow(t *testing.T, window context.Context, selector string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(window, time.Minute)
@@ -124,8 +123,8 @@ func follow(t *testing.T, window context.Context, selector string) {
 	}
 }
 
-// TestTabOrderOfAForm tabs through a page of an action: first what was not done,
-// then the fields in their order, then the button.
+// TestTabOrderOfAForm checks that Tab visits the error messages first, then the fields in their
+// order, then the button.
 func TestTabOrderOfAForm(t *testing.T) {
 	t.Parallel()
 	window := tab(t)

@@ -38,9 +38,9 @@ func serve(t *testing.T, s *Server) string {
 	return s.Addr()
 }
 
-// TestSlowRequestsDoNotBlockOthers has 1,000 requests stay half open, before their
-// headers end or in their bodies, from one address or from many. Each normal
-// request beside them is given a second.
+// TestSlowRequestsDoNotBlockOthers keeps 1,000 requests half open, before the end of their headers
+// or in their bodies, from one address or from many. A normal request must take at most a second
+// meanwhile.
 func TestSlowRequestsDoNotBlockOthers(t *testing.T) {
 	for name, sent := range map[string]string{
 		"nothing": "", "headers": "GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: ",
@@ -52,11 +52,11 @@ func TestSlowRequestsDoNotBlockOthers(t *testing.T) {
 		for _, addresses := range []int{1, 100} {
 			t.Run(fmt.Sprintf("%s from %d", name, addresses), func(t *testing.T) {
 				if addresses == 1 == (name == "bodies" || name == "chunks") {
-					soak.Only(t) // half of the cases are enough for every change
+					soak.Only(t) // half of the cases are enough without a soak
 				}
 				o, _ := withControl(calm())
 				server := newServer(t, o)
-				// only newcomers take their places
+				// No timeout ends a connection in this test. Only new connections replace old ones.
 				server.timeouts = clientTimeouts{time.Hour, time.Hour}
 				address := serve(t, server)
 				for i := range access.MaxConnections * 5 / 4 {
@@ -70,7 +70,7 @@ func TestSlowRequestsDoNotBlockOthers(t *testing.T) {
 					if _, err := io.WriteString(c, sent); err != nil &&
 						!strings.Contains(err.Error(), "reset") &&
 						!strings.Contains(err.Error(), "broken pipe") {
-						t.Fatal(err) // the server may have closed it already
+						t.Fatal(err) // the server may have closed the connection already
 					}
 				}
 				for range 5 {
@@ -86,7 +86,7 @@ func TestSlowRequestsDoNotBlockOthers(t *testing.T) {
 	}
 }
 
-// pipes is a listener in memory, so that time can be the test's.
+// pipes is a listener in memory. A synctest bubble can use it, unlike a listener on a socket.
 type pipes struct {
 	accepted chan net.Conn
 	closed   chan struct{}
@@ -119,7 +119,7 @@ func (p *pipes) dialFrom(address string) net.Conn {
 	return ours
 }
 
-// pipe is a connection from an address.
+// pipe is a connection with the address of its client.
 type pipe struct {
 	net.Conn
 	address string
@@ -127,18 +127,18 @@ type pipe struct {
 
 func (p pipe) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(p.address), Port: 4000} }
 
-// TestClientsThatDoNotReadDoNotBlockOthers has every connection wait for clients that ask for a
-// file again and again and read no answer. Handshakes of TLS take most of its time, so make test has
-// three of the six cases.
+// TestClientsThatDoNotReadDoNotBlockOthers opens as many connections as allowed, from clients that
+// request a file repeatedly and read no response. TLS handshakes take most of the test's time, so
+// without a soak it has three of the six cases.
 func TestClientsThatDoNotReadDoNotBlockOthers(t *testing.T) {
-	// from one address or from many
+	// Each kind of connection has one case without a soak: from this many addresses.
 	quick := map[string]int{"plain": 1, "TLS": 100, "HTTP/2": 1}
 	pair := accesstest.NewPair(t, 1)
 	files := accesstest.NewPairFiles(t, pair)
 	const file = "/static/htmx.0123456789abcdef.js"
 	pipelined := strings.Repeat("GET "+file+" HTTP/1.1\r\nHost: localhost\r\n\r\n", 20)
 	secure := func(c net.Conn, protocol string) net.Conn {
-		// TLS 1.3 has the client read after the handshake
+		// In TLS 1.3 the client must read after the handshake.
 		return tls.Client(c, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12,
 			NextProtos: []string{protocol}})
 	}
@@ -156,7 +156,7 @@ func TestClientsThatDoNotReadDoNotBlockOthers(t *testing.T) {
 			if _, err := client.Write(streamsWithoutWindow(file)); err != nil {
 				return err
 			}
-			go func() { _, _ = io.Copy(io.Discard, client) }() // settings, but no body
+			go func() { _, _ = io.Copy(io.Discard, client) }() // sends settings and no body
 			return nil
 		},
 	} {
@@ -202,8 +202,8 @@ func TestClientsThatDoNotReadDoNotBlockOthers(t *testing.T) {
 	}
 }
 
-// streamsWithoutWindow asks over HTTP/2 for a file several times and allows the server to send
-// nothing of it.
+// streamsWithoutWindow requests a file several times over HTTP/2 with a flow-control window of
+// zero, so that the server may send nothing.
 func streamsWithoutWindow(file string) []byte {
 	frame := func(kind, flags byte, stream uint32, payload []byte) []byte {
 		header := []byte{0, 0, byte(len(payload)), kind, flags}
@@ -212,7 +212,7 @@ func streamsWithoutWindow(file string) []byte {
 	const settings, headers, initialWindow, endHeadersAndStream = 4, 1, 4, 5
 	sent := []byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
 	sent = append(sent, frame(settings, 0, 0, []byte{0, initialWindow, 0, 0, 0, 0})...)
-	fields := []byte{0x82, 0x87, 0x04, byte(len(file))} // method GET, scheme https, a path
+	fields := []byte{0x82, 0x87, 0x04, byte(len(file))} // method GET, scheme https and a path
 	fields = append(fields, file...)
 	fields = append(fields, 0x01, byte(len("localhost")))
 	fields = append(fields, "localhost"...)
@@ -222,7 +222,7 @@ func streamsWithoutWindow(file string) []byte {
 	return sent
 }
 
-// TestSlowClientsAreCutOff holds each of the server's times, to the second.
+// TestSlowClientsAreCutOff checks each timeout of the server, to the second.
 func TestSlowClientsAreCutOff(t *testing.T) {
 	for _, c := range []struct {
 		name, sent string

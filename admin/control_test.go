@@ -20,25 +20,25 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// control keeps what operators do in memory. The stores have a suite of their
-// own; this one is as strict as the API's answers need.
+// control executes actions in memory. It refuses what the API's tests need to be refused. The real
+// stores have a conformance suite.
 type control struct {
-	storage.Control // Listen and Pauses are not asked for
-	storage.Outbox  // nor is what senders do
+	storage.Control // Listen and Pauses are not used
+	storage.Outbox  // webhook senders do not use it
 	history         *history
-	inTheWay        *storage.RunBlocker // of the runs that are triggered
+	inTheWay        *storage.RunBlocker // the blocker of triggered runs
 
 	mu      sync.Mutex
 	actions []storage.Action
 	audit   []storage.Audited
-	keys    map[string]string // and what they were used for
+	keys    map[string]string // the action that used the key
 	pauses  []storage.Pause
 	specs   []storage.Spec
 	runs    map[string]storage.Record // by job and key
 	params  map[string]json.RawMessage
 	drained map[uuid.UUID]bool
 	ended   []storage.ReleaseRequest
-	inside  bool // holders are inside transactions
+	inside  bool // whether holders are inside transactions
 	hooks   []storage.Undelivered
 }
 
@@ -47,7 +47,7 @@ func newControl(h *history) *control {
 		params: map[string]json.RawMessage{}, drained: map[uuid.UUID]bool{}}
 }
 
-// acted keeps a line of the audit log, or reports that the key was used.
+// acted adds an entry to the audit log, or reports that the key was used before.
 func (c *control) acted(a storage.Action, action, target string) (again bool, err error) {
 	if c.history.err != nil {
 		return false, c.history.err
@@ -319,12 +319,12 @@ func (c *control) DeliverAgain(_ context.Context, a storage.Action,
 	return storage.Undelivered{}, cmp.Or(c.history.err, storage.ErrNotFound)
 }
 
-// workParams are those of the handler work.
+// workParams are the params of the handler work.
 type workParams struct {
 	Rows int `json:"rows"`
 }
 
-// withControl lets a server act on a control in memory.
+// withControl returns options whose actions change a control in memory.
 func withControl(o Options) (Options, *control) {
 	c := newControl(o.Store.(*history))
 	c.hooks = undelivered()
@@ -335,8 +335,8 @@ func withControl(o Options) (Options, *control) {
 	return o, c
 }
 
-// operationsOptions are those of a program with the handler work. Of its
-// configuration is the job rollup-sales.
+// operationsOptions are those of a program with the handler work and the configured job
+// rollup-sales.
 func operationsOptions() operations.Options {
 	registry, err := jobs.NewRegistry(jobs.Handle("work",
 		func(context.Context, *jobs.Run, workParams) error { return nil }))
@@ -374,7 +374,7 @@ func acting(t *testing.T) (*Server, *control) {
 	return newServer(t, o), c
 }
 
-// undelivered are three deliveries, of which one was given up.
+// undelivered returns three deliveries that failed. One of them was given up.
 func undelivered() []storage.Undelivered {
 	return []storage.Undelivered{
 		{ID: id(9100), Webhook: "pager", Run: id(31), Job: "sync-vendors", State: jobs.Failed,

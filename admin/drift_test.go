@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// drifting is a cluster whose replicas have different cron tables, and of which
-// one's clock is off.
+// drifting is a cluster whose replicas have different cron tables. The clock of one replica is
+// wrong.
 func drifting() Options {
 	o := calm()
 	h := o.Store.(*history)
@@ -35,7 +35,7 @@ func drifting() Options {
 	return o
 }
 
-// verdictOf returns the verdict that the API answers.
+// verdictOf returns the verdict from the API.
 func verdictOf(t *testing.T, o Options) Verdict {
 	t.Helper()
 	reply := get(t, newServer(t, o).Handler(), "/api/v1/status")
@@ -103,7 +103,7 @@ func TestReplicaThatStartsNothingIsReportedOnce(t *testing.T) {
 	if first := verdictOf(t, o).Problems[0]; first.Severity != Amber || first.Text != words {
 		t.Errorf("the first problem is %+v", first)
 	}
-	// it says so itself
+	// The replica with the wrong clock serves the page itself.
 	o.Session = func() uuid.UUID { return o.Store.(*history).replicas[2].Session }
 	o.Ready = func(context.Context) error { return errors.New("its clock is off") }
 	if text := problemsOf(t, o); strings.Count(text, "cannot start runs") != 1 {

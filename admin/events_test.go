@@ -20,14 +20,14 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// changes are those of a store whose marks a test moves.
+// changes are the marks of a store. A test changes them with move.
 type changes struct {
 	mu    sync.Mutex
 	marks storage.Marks
 	asked int
 	heard map[*func()]bool
 	err   error
-	begin chan struct{} // unless nil, listening begins once it is closed
+	begin chan struct{} // if set, Listen starts when it is closed
 }
 
 func newChanges() *changes {
@@ -64,7 +64,7 @@ func (c *changes) Listen(ctx context.Context, heard func()) error {
 	return ctx.Err()
 }
 
-// move moves the marks of topics.
+// move changes the marks of topics.
 func (c *changes) move(topics ...storage.Topic) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,7 +73,7 @@ func (c *changes) move(topics ...storage.Topic) {
 	}
 }
 
-// action tells all who listen.
+// action notifies all listeners.
 func (c *changes) action() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,8 +94,8 @@ func (c *changes) listeners() int {
 	return len(c.heard)
 }
 
-// piped runs a server on pipes, in a bubble with a clock of its own. The
-// function returned ends it, and fails the test unless it ends at once.
+// piped runs a server on pipes in a bubble. The returned function stops it and fails the test
+// unless it stops at once.
 func piped(t *testing.T, o Options) (*Server, *pipes, func()) {
 	t.Helper()
 	server, listener := newServer(t, o), newPipes()
@@ -111,14 +111,14 @@ func piped(t *testing.T, o Options) (*Server, *pipes, func()) {
 	}
 }
 
-// watching is a reader of a stream.
+// watching is a client that reads an event stream.
 type watching struct {
 	net.Conn
 	*bufio.Reader
 	t *testing.T
 }
 
-// watch asks for events, and fails the test unless it gets a stream.
+// watch opens an event stream and fails the test if the server refuses it.
 func watch(t *testing.T, listener *pipes, query string, header ...string) *watching {
 	t.Helper()
 	return watchOn(t, listener.dial(), query, header...)
@@ -147,7 +147,7 @@ func watchOn(t *testing.T, c net.Conn, query string, header ...string) *watching
 	return w
 }
 
-// block reads up to an empty line.
+// block reads the stream up to the next empty line.
 func (w *watching) block() string {
 	w.t.Helper()
 	text, err := w.next()
@@ -168,7 +168,7 @@ func (w *watching) next() (string, error) {
 	}
 }
 
-// news reads events up to the one with an id, and returns it with their topics.
+// news reads events up to the one with an id. It returns that id and the topics of the events.
 func (w *watching) news() (topics []string, id string) {
 	w.t.Helper()
 	for id == "" {
@@ -227,7 +227,8 @@ func TestEventsNameChangedTopics(t *testing.T) {
 	})
 }
 
-// TestStreamContinuesOnAnotherReplica has a reader come again, to another replica.
+// TestStreamContinuesOnAnotherReplica checks that a client gets the events that it missed when it
+// reconnects to another replica.
 func TestStreamContinuesOnAnotherReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, c := live(t)
@@ -257,7 +258,7 @@ func TestActionsAreSentAtOnce(t *testing.T) {
 		_, listener, end := piped(t, o)
 		reader := watch(t, listener, "")
 		reader.wants("the beginning", storage.Topics()...)
-		synctest.Wait() // the hub listens
+		synctest.Wait() // until the hub listens
 		asked := c.questions()
 		start := time.Now()
 		c.action()
@@ -270,9 +271,9 @@ func TestActionsAreSentAtOnce(t *testing.T) {
 	})
 }
 
-// TestActionsBeforeListeningAreSentLater has an operator act after the hub's
-// first look and before it listens: a stream hears of it as soon as the hub
-// listens, not at the next look.
+// TestActionsBeforeListeningAreSentLater performs an action between the hub's first poll and its
+// start to listen. A stream must get the event as soon as the hub listens, and not only at the next
+// poll.
 func TestActionsBeforeListeningAreSentLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, c := live(t)
@@ -294,7 +295,7 @@ func TestActionsBeforeListeningAreSentLater(t *testing.T) {
 	})
 }
 
-// TestStoreIsQueriedOnlyForOpenStreams counts questions.
+// TestStoreIsQueriedOnlyForOpenStreams counts the queries for marks with and without open streams.
 func TestStoreIsQueriedOnlyForOpenStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, c := live(t)
@@ -332,11 +333,12 @@ func TestStoreIsQueriedOnlyForOpenStreams(t *testing.T) {
 	})
 }
 
-// TestStreamsOutlastTheServersTimeouts: streams send keepalives, and end after maxStreamTime.
+// TestStreamsOutlastTheServersTimeouts checks that streams send keepalives and end after
+// maxStreamTime.
 func TestStreamsOutlastTheServersTimeouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, c := live(t)
-		c.err = errors.New("the store is down") // nothing is told
+		c.err = errors.New("the store is down") // so that there are no events
 		_, listener, end := piped(t, o)
 		reader := watch(t, listener, "")
 		start := time.Now()
@@ -363,7 +365,7 @@ func TestSlowReadersAreDropped(t *testing.T) {
 		o, c := live(t)
 		server, listener, end := piped(t, o)
 		reader := watch(t, listener, "")
-		for range 100 { // nobody reads: a pipe holds nothing
+		for range 100 { // a pipe has no buffer, so writes to it block
 			c.move(storage.TopicRuns)
 			time.Sleep(pollInterval)
 		}
@@ -402,7 +404,7 @@ func TestStreamsAreBounded(t *testing.T) {
 	})
 }
 
-// TestStreamsOfOneReaderAreBounded opens streams by one identity from many addresses, and by many
+// TestStreamsOfOneReaderAreBounded opens streams of one identity from many addresses, and of many
 // identities from one address.
 func TestStreamsOfOneReaderAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -444,7 +446,8 @@ func TestStreamsOfOneReaderAreBounded(t *testing.T) {
 	})
 }
 
-// TestShutdownDoesNotWaitForStreams, nor begins new ones.
+// TestShutdownDoesNotWaitForStreams checks that a shutdown ends streams at once and that no new
+// ones start.
 func TestShutdownDoesNotWaitForStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, _ := live(t)
@@ -463,7 +466,7 @@ func TestShutdownDoesNotWaitForStreams(t *testing.T) {
 	})
 }
 
-// TestStreamEndsWithTheSession: who no longer may know is told no more.
+// TestStreamEndsWithTheSession checks that a stream ends when its user's sign-in becomes invalid.
 func TestStreamEndsWithTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, c := live(t)
@@ -517,7 +520,8 @@ func TestEventsRefuseUnknownTopics(t *testing.T) {
 	}
 }
 
-// TestPagesNameTheirStream of what changes after what they show.
+// TestPagesNameTheirStream checks that a page names a stream that starts at the state that the page
+// shows.
 func TestPagesNameTheirStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, c := live(t)
@@ -534,7 +538,7 @@ func TestPagesNameTheirStream(t *testing.T) {
 		if n := c.questions(); n != 1 {
 			t.Errorf("%d questions for three pages at one moment", n)
 		}
-		last := id(2).String() // has ended
+		last := id(2).String() // the run has ended
 		reader := watch(t, listener, "")
 		since := reader.wants("the beginning", storage.Topics()...)
 		if got := page("/audit"); !strings.Contains(got,
@@ -561,8 +565,8 @@ func TestPositionRoundTrip(t *testing.T) {
 	}
 }
 
-// TestOnlyTheLastEventHasTheID: who gets a part of what is told at once comes
-// again for all of it.
+// TestOnlyTheLastEventHasTheID checks that of several events sent together only the last has an id.
+// A client that got only some of them then gets all of them again.
 func TestOnlyTheLastEventHasTheID(t *testing.T) {
 	at := positionOf(newChanges().marks)
 	want := "event: runs\ndata: {\"topic\": \"runs\"}\n\nid: " + at.String() +

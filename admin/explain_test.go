@@ -11,7 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// explainedJob is a cluster whose job rollup-sales is scheduled every 5 minutes in a zone.
+// explainedJob returns a cluster whose job rollup-sales fires every 5 minutes in the time zone.
 func explainedJob(t *testing.T, zone string) Options {
 	t.Helper()
 	o := contention()
@@ -24,7 +24,7 @@ func explainedJob(t *testing.T, zone string) Options {
 	return o
 }
 
-// A local time is one of the zone that the form sends, or else one of the job's zone.
+// A local time is in the zone that the form sends, or else in the job's zone.
 func TestExplainTimeIsInTheZoneOfTheForm(t *testing.T) {
 	t.Parallel()
 	handler := newServer(t, explainedJob(t, "America/New_York")).Handler()
@@ -83,7 +83,7 @@ func TestExplainTimeIsInTheZoneOfTheForm(t *testing.T) {
 	}
 }
 
-// TestExplainAsksAboutTheListedTime types a time as the page lists it in Tokyo. The job has another
+// TestExplainAsksAboutTheListedTime enters a time as a page shows it in Tokyo. The job has another
 // zone.
 func TestExplainAsksAboutTheListedTime(t *testing.T) {
 	t.Parallel()

@@ -21,31 +21,31 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// history is a storage.History whose answers a test chooses. The real stores have
-// a suite of their own; pages need states that are hard to bring about.
+// history is a storage.History whose results a test sets, because pages show states that are hard
+// to reach with a real store. The real stores have a conformance suite.
 type history struct {
 	now      time.Time
 	locks    []storage.LockView
 	jobs     []storage.JobView
 	runs     []storage.Record
-	attempts map[uuid.UUID][]storage.RunAttempt // of a run, with output
+	attempts map[uuid.UUID][]storage.RunAttempt // by run, with their output
 	replicas []storage.ReplicaView
 	drift    []storage.JobDrift
-	err      error // of every question
+	err      error // returned by every call
 
-	onLocks  func() // called before each question for locks
+	onLocks  func() // called before each call of Locks
 	saved    map[string]json.RawMessage
 	pauses   []storage.Pause
 	blocked  []storage.WaitSummary
 	quarters []storage.Quarter
-	typical  map[string]storage.Typical // of all others it is what their runs say
+	typical  map[string]storage.Typical // of jobs without an entry: computed from runs
 	restart  []storage.Restart
 	audit    []storage.Audited
 
-	mu         sync.Mutex // of what follows: pages ask at once
+	mu         sync.Mutex // guards the fields below, because pages send queries concurrently
 	filters    []storage.RunFilter
 	jobFilters []storage.JobFilter
-	places     map[string]int // in jobs, by name
+	places     map[string]int // index in jobs, by name
 }
 
 func (h *history) Now(context.Context) (time.Time, error) { return h.now, h.err }
@@ -61,7 +61,7 @@ func (h *history) Jobs(context.Context) ([]storage.JobView, error) { return h.jo
 
 func (h *history) Replicas(context.Context) ([]storage.ReplicaView, error) { return h.replicas, h.err }
 
-// Firing knows of the jobs, none of which was decided on.
+// Firing returns firings of known jobs. None of them has a record.
 func (h *history) Firing(_ context.Context, job string,
 	scheduledAt time.Time) (storage.FiringView, error) {
 	for _, v := range h.jobs {
@@ -83,7 +83,7 @@ func (h *history) Firing(_ context.Context, job string,
 
 func (h *history) Drift(context.Context, int) ([]storage.JobDrift, error) { return h.drift, h.err }
 
-// Runs filters; runs are kept youngest first.
+// Runs filters the runs, which are sorted by time, the newest first.
 func (h *history) Runs(_ context.Context, f storage.RunFilter) ([]storage.Record, error) {
 	h.mu.Lock()
 	h.filters = append(h.filters, f)
@@ -97,7 +97,7 @@ func (h *history) Runs(_ context.Context, f storage.RunFilter) ([]storage.Record
 	before, after := place(f.Before), place(f.After)
 	var found []storage.Record
 	for i := range h.runs {
-		run := &h.runs[i] // thousands of them are not copied
+		run := &h.runs[i] // avoids copies of thousands of runs
 		switch {
 		case f.Before != nil && i <= before, f.After != nil && i >= after,
 			len(f.States) > 0 && !slices.Contains(f.States, run.State),
@@ -160,8 +160,7 @@ func (h *history) ListJobs(_ context.Context, f storage.JobFilter) ([]storage.Jo
 	return found[:limit], h.err
 }
 
-// complete adds what the store knows of a job: its last run, where a test has
-// not chosen one, and its pauses.
+// complete adds the job's last run, unless the test has set one, and its pauses.
 func (h *history) complete(v storage.JobView, last map[string]*storage.Record) storage.JobView {
 	if v.Last == nil {
 		v.Last = last[v.Name]
@@ -193,7 +192,8 @@ func (h *history) Job(_ context.Context, name string) (storage.JobView, error) {
 	return storage.JobView{}, cmp.Or(h.err, storage.ErrNotFound)
 }
 
-// scheduled times are those of the job's schedule, as a replica has them.
+// scheduledTimes returns the next scheduled times of the job's schedule, as a replica with that job
+// does.
 func (h *history) scheduledTimes(job string, from time.Time, n int) []time.Time {
 	place := h.place(job)
 	if place < 0 {
@@ -206,19 +206,19 @@ func (h *history) scheduledTimes(job string, from time.Time, n int) []time.Time 
 	}
 	parsed, err := schedule.ParseText(v.Schedule, zone)
 	if err != nil {
-		return nil // not of this replica's table
+		return nil // not in this replica's cron table
 	}
 	return parsed.Upcoming(from, n)
 }
 
-// place returns where a job is in jobs; -1 where it is not.
+// place returns the index of a job in jobs, or -1.
 func (h *history) place(job string) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if i, known := h.places[job]; known && i < len(h.jobs) && h.jobs[i].Name == job {
 		return i
 	}
-	if len(h.places) == len(h.jobs) { // nothing was added since
+	if len(h.places) == len(h.jobs) { // no job was added since the last call
 		if _, known := h.places[job]; !known {
 			return -1
 		}
@@ -314,7 +314,7 @@ func (h *history) FiringRuns(_ context.Context, f storage.Firing) ([]storage.Rec
 	return chain, h.err
 }
 
-// Lockers are the jobs that name anything but themselves.
+// Lockers returns the jobs that lock resources besides their own names.
 func (h *history) Lockers(context.Context) ([]storage.Locker, error) {
 	var lockers []storage.Locker
 	for _, v := range h.jobs {
@@ -328,7 +328,7 @@ func (h *history) Lockers(context.Context) ([]storage.Locker, error) {
 	return lockers, h.err
 }
 
-// RunIntervals returns the runs that overlap the time.
+// RunIntervals returns the runs that overlap the interval of the filter.
 func (h *history) RunIntervals(_ context.Context,
 	f storage.RunIntervalFilter) ([]storage.RunInterval, error) {
 	var found []storage.RunInterval
@@ -408,16 +408,16 @@ func (h *history) Saved(_ context.Context, job string) (json.RawMessage, error) 
 
 // auditOf is the part of a control that pages read.
 type auditOf struct {
-	storage.Control // which does nothing else
+	storage.Control // the other methods are not used
 	*history
 }
 
-// ControlState tells the pauses that stand.
+// ControlState returns the active pauses.
 func (h auditOf) ControlState(context.Context, uuid.UUID, int64) (storage.ControlState, error) {
 	return storage.ControlState{Pauses: h.pauses}, h.err
 }
 
-// Audit filters the lines, which are kept youngest first.
+// Audit filters the entries, which are sorted by time, the newest first.
 func (h auditOf) Audit(_ context.Context, f storage.AuditFilter) ([]storage.Audited, error) {
 	var found []storage.Audited
 	for _, line := range h.audit {
@@ -461,7 +461,7 @@ func (h *history) RunAttempt(_ context.Context, run uuid.UUID, n int) (storage.R
 	return storage.RunAttempt{}, errors.Join(storage.ErrNotFound, h.err)
 }
 
-// stage1 answers from a map, or with an error.
+// advisory returns the holders in a map, or an error.
 type advisory struct {
 	holders map[locking.Resource]locking.Holder
 	err     error
@@ -474,14 +474,14 @@ func (s *advisory) Inspect(_ context.Context,
 	return s.holders, s.err
 }
 
-// noon is the store's clock in every state of the tests.
+// noon is the time of the store's clock in all tests.
 var noon = time.Date(2026, 3, 14, 3, 12, 15, 0, time.UTC)
 
 func ago(d time.Duration) time.Time { return noon.Add(-d) }
 
 func pointer(t time.Time) *time.Time { return &t }
 
-// id returns the n-th id, the same in each test.
+// id returns the n-th id, which is the same in each test.
 func id(n int) uuid.UUID {
 	u := uuid.UUID{0x01, 0x95, 0x91, 0x2a, 0x7c, 0x40, 0x70, 0, 0x80}
 	u[12], u[13], u[14], u[15] = byte(n*37), byte(n*91), byte(n>>8), byte(n)

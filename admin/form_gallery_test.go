@@ -17,7 +17,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// sending has a page of the gallery come of a form that is sent to its address.
+// handler returns the server's handler. If the state has a form, each request to it sends that
+// form.
 func (g galleryState) handler(s *Server) http.Handler {
 	handler := s.Handler()
 	if g.sent == nil {
@@ -33,7 +34,7 @@ func (g galleryState) handler(s *Server) http.Handler {
 	})
 }
 
-// sent returns what a form sends, by pairs of names and values.
+// sent returns the values of a form from pairs of names and values.
 func sent(pairs ...string) url.Values {
 	form := url.Values{"key": {uuid.NewString()}, "reason": {"the vendor says that they are back"}}
 	for i := 0; i < len(pairs); i += 2 {
@@ -42,7 +43,7 @@ func sent(pairs ...string) url.Values {
 	return form
 }
 
-// acted are options on which acts can be tried, changed before.
+// acted returns options with a control in memory, after the changes.
 func acted(o Options, change ...func(*control)) Options {
 	o, c := withControl(o)
 	for _, f := range change {
@@ -51,7 +52,7 @@ func acted(o Options, change ...func(*control)) Options {
 	return o
 }
 
-// paused has a target paused.
+// paused pauses a target.
 func paused(t storage.Target, reason string) func(*control) {
 	return func(c *control) {
 		p := storage.Pause{ID: id(500 + len(c.pauses)), Target: t,
@@ -60,7 +61,7 @@ func paused(t storage.Target, reason string) func(*control) {
 	}
 }
 
-// added has a job that was added at run time.
+// added adds a job at run time.
 func added(c *control) {
 	c.specs = append(c.specs, storage.Spec{
 		Job: "sync-vendors", Version: 4, ChangedAt: ago(26 * time.Hour),
@@ -74,7 +75,7 @@ func inside(c *control) { c.inside = true }
 
 func storeDown(c *control) { c.history.err = down().Store.(*history).err }
 
-// formStates are the states of the pages of actions.
+// formStates are the states of the pages with forms.
 func formStates() []galleryState {
 	rollup, cancel := param.JobPath("rollup-sales"), param.RunPath(id(10))+"/cancel"
 	drain := "/replicas/" + id(9001).String() + "/drain"
@@ -212,8 +213,7 @@ func formStates() []galleryState {
 	}
 }
 
-// TestNoticeIsShownAfterAnAction sends a form and follows, by way of another
-// replica.
+// TestNoticeIsShownAfterAnAction sends a form and follows the redirect to another replica.
 func TestNoticeIsShownAfterAnAction(t *testing.T) {
 	o, _ := withControl(contention())
 	reply := post(newServer(t, o).Handler(), "/jobs/rollup-sales/pause", sent().Encode())

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// TestInvalidForms are refused before anything is done.
+// TestInvalidForms checks that an invalid form is refused before it changes anything.
 func TestInvalidForms(t *testing.T) {
 	server, c := acting(t)
 	handler := server.Handler()
@@ -64,7 +64,7 @@ func TestInvalidForms(t *testing.T) {
 	}
 }
 
-// TestNameOfAnAddedJobIsFixed: a text for another job does not change that.
+// TestNameOfAnAddedJobIsFixed checks that a form cannot change the name of an added job.
 func TestNameOfAnAddedJobIsFixed(t *testing.T) {
 	o, c := withControl(contention())
 	handler := newServer(t, o).Handler()
@@ -88,7 +88,8 @@ func TestNameOfAnAddedJobIsFixed(t *testing.T) {
 	}
 }
 
-// TestFormForAnotherActionHasAnotherKey: one that is only mended keeps its own.
+// TestFormForAnotherActionHasAnotherKey checks that a form that is shown again keeps its
+// idempotency key if only a field was wrong, and gets a new key if the action differs.
 func TestFormForAnotherActionHasAnotherKey(t *testing.T) {
 	server, _ := acting(t)
 	handler := server.Handler()
@@ -107,7 +108,8 @@ func TestFormForAnotherActionHasAnotherKey(t *testing.T) {
 	}
 }
 
-// TestJobHasAPageBeforeReplicasKnowIt: who adds a job is led to it.
+// TestJobHasAPageBeforeReplicasKnowIt checks that the redirect after adding a job leads to a page
+// of that job.
 func TestJobHasAPageBeforeReplicasKnowIt(t *testing.T) {
 	server, _ := acting(t)
 	handler := server.Handler()
@@ -123,7 +125,7 @@ func TestJobHasAPageBeforeReplicasKnowIt(t *testing.T) {
 	}
 }
 
-// TestViewersSeeNoActions walks the pages from which acts begin.
+// TestViewersSeeNoActions checks that pages offer viewers no actions.
 func TestViewersSeeNoActions(t *testing.T) {
 	o, _ := withControl(guardedOptions(t))
 	handler := newServer(t, o).Handler()
@@ -148,7 +150,7 @@ func TestViewersSeeNoActions(t *testing.T) {
 	}
 }
 
-// TestFailedDeliveriesArePaged goes through the list on and back.
+// TestFailedDeliveriesArePaged follows the list's links forward and back.
 func TestFailedDeliveriesArePaged(t *testing.T) {
 	server, _ := acting(t)
 	handler := server.Handler()
@@ -179,7 +181,8 @@ func TestFailedDeliveriesArePaged(t *testing.T) {
 	answered[refusedAction](t, post(handler, "/api/v1/webhooks/"+id(1).String()+"/again", ""), 404)
 }
 
-// TestStalePagesHaveNoActions: while the store does not answer none can be done.
+// TestStalePagesHaveNoActions checks that cached pages offer no actions, because actions need the
+// store.
 func TestStalePagesHaveNoActions(t *testing.T) {
 	links := regexp.MustCompile(`href="[^"]*/(pause|resume|trigger|cancel|release|drain|again)[?"]`)
 	for _, path := range []string{"/", "/locks", "/jobs", "/jobs/rollup-sales", "/runs",

@@ -17,21 +17,20 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 )
 
-// mark stands at the end of inputs, to be found where it was not escaped.
+// mark ends each input. A test finds unescaped input by it.
 const mark = `<zq"'&zq>`
 
 // fuzzed is a request to any route.
 type fuzzed struct {
-	route      int // of the table, from its beginning again where it ends
+	route      int // index in the table of routes, modulo its length
 	path       string
-	name, text string // of a parameter, or of a form's field
-	query      string // what is beside a parameter, as it is sent
+	name, text string // of a query parameter or a field of a form
+	query      string // raw text after the parameter
 	body       string
-	marked     bool // path, text and body have the mark
+	marked     bool // path, text and body contain the mark
 }
 
-// request builds the request, as a client that sends anything would have it
-// arrive.
+// request returns the request as the server would parse it from the network.
 func (f fuzzed) request(s *Server, routes []route) (route, *http.Request) {
 	r := routes[f.route%len(routes)]
 	if f.marked {
@@ -67,9 +66,9 @@ func (f fuzzed) request(s *Server, routes []route) (route, *http.Request) {
 	return r, accesstest.Passing(request)
 }
 
-// FuzzRequests sends every route random path values, parameters and bodies. Each
-// is answered soon, never with a mistake of the program, and what was sent is
-// nowhere in the answer as markup; a refusal says what was refused.
+// FuzzRequests sends random path values, parameters and bodies to every route. Each response must
+// be quick, must not be an internal error and must not contain the input as markup. A refusal must
+// name what it refuses.
 func FuzzRequests(f *testing.F) {
 	o, c := withControl(contention())
 	o.Changes = newChanges()
@@ -141,7 +140,7 @@ func checkFuzzed(t *testing.T, what string, request *http.Request, reply *httpte
 	kind := reply.Header().Get("Content-Type")
 	switch {
 	case reply.Code == http.StatusMovedPermanently || reply.Code == http.StatusTemporaryRedirect:
-		// the path was no clean one
+		// The path was not in its clean form.
 	case strings.HasPrefix(request.URL.Path, "/api/") && kind != "text/event-stream" &&
 		(kind != "application/json" || !json.Valid(reply.Body.Bytes())):
 		t.Errorf("%s: %d, no JSON but %s: %q", what, reply.Code, kind, body)
@@ -157,11 +156,11 @@ func checkFuzzed(t *testing.T, what string, request *http.Request, reply *httpte
 	}
 }
 
-// sentNames are the names that a refusal may be about.
+// sentNames returns the names that a refusal may mention.
 func sentNames(request *http.Request, r route) []string {
 	names := []string{"query", "body", "form", "id is", "session is", "action", "Idempotency-Key",
 		"job is", "job: ", "group: ", "reason: ", "params: ", "name: "}
-	sent, _ := url.ParseQuery(request.URL.RawQuery) // what can't be read is not named
+	sent, _ := url.ParseQuery(request.URL.RawQuery) // names that cannot be parsed are not mentioned
 	for name := range request.PostForm {
 		names = append(names, htmlInner(words.Cut(name, 100)))
 	}
@@ -174,11 +173,11 @@ func sentNames(request *http.Request, r route) []string {
 	return append(names, propertyNames(describedOperations()[r.method+" "+r.path].body)...)
 }
 
-// jsonInner and htmlInner are how a quoted name looks in an answer.
+// jsonInner and htmlInner return a name as it appears between quotes in a response.
 func jsonInner(name string) string {
 	text, err := json.Marshal(fmt.Sprintf("%q", name))
 	if err != nil {
-		panic(err) // text is text
+		panic(err) // a string can always be encoded
 	}
 	return string(text[1 : len(text)-1])
 }

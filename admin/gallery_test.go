@@ -15,14 +15,14 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// galleryState is one state of a page.
+// galleryState is one state of a page with its expected contents.
 type galleryState struct {
 	name    string
 	options Options
 	path    string
 	status  int
 	before  func(t *testing.T, s *Server)
-	sent    url.Values // a form that is sent to the address
+	sent    url.Values // if set, the state is the response to this form
 	has     []string
 }
 
@@ -202,7 +202,7 @@ func pageStates() []galleryState {
 	return append(states, lockGallery()...)
 }
 
-// staleState is a page as it was seen before the store went down.
+// staleState returns a state that shows a cached page while the store is unavailable.
 func staleState(name string, o Options, path string, has ...string) galleryState {
 	return galleryState{
 		name: name, options: o, path: path, status: http.StatusServiceUnavailable,
@@ -221,8 +221,8 @@ func one() Options {
 		replicas: []storage.ReplicaView{liveReplica(1, "replica-1", time.Second, 0)}})
 }
 
-// TestGallery renders every state of every page. A soak adds those with thousands of
-// jobs. With HOLDFAST_GALLERY set to a folder it writes the pages there.
+// TestGallery renders every state of every page. A soak includes the states with thousands of jobs.
+// With HOLDFAST_GALLERY set to a folder it writes the pages there.
 func TestGallery(t *testing.T) {
 	t.Parallel()
 	for _, state := range galleryStates() {
@@ -231,7 +231,8 @@ func TestGallery(t *testing.T) {
 				soak.Only(t) // TestTreeOfThousandsIsPaged and TestPagesForwardAndBackward show such pages
 			}
 			server := newServer(t, state.options)
-			server.site.Queries.Timeout = time.Minute // a busy machine takes long for thousands of jobs
+			// Pages of thousands of jobs take long on a busy machine
+			server.site.Queries.Timeout = time.Minute
 			if state.before != nil {
 				state.before(t, server)
 			}
@@ -256,8 +257,8 @@ func TestGallery(t *testing.T) {
 	}
 }
 
-// writeGallery writes a page that stands by itself, with its assets beside it, into
-// the folder that HOLDFAST_GALLERY names. Without one it does nothing.
+// writeGallery writes a page and its assets into the folder that HOLDFAST_GALLERY names, or does
+// nothing if it is not set.
 func writeGallery(t *testing.T, name string, s *Server, body string) {
 	t.Helper()
 	folder := os.Getenv("HOLDFAST_GALLERY")
@@ -275,8 +276,8 @@ func writeGallery(t *testing.T, name string, s *Server, body string) {
 	}
 }
 
-// newServer is New with pages that all tests share: parsing and escaping the
-// templates takes longer than all else that most tests do.
+// newServer is New with templates that all tests share, because parsing and escaping them takes
+// longer than the rest of most tests.
 func newServer(t *testing.T, o Options) *Server {
 	t.Helper()
 	if err := o.check(); err != nil {
@@ -293,7 +294,7 @@ func newServer(t *testing.T, o Options) *Server {
 	return server
 }
 
-// get asks the handler under a loopback name.
+// get requests the path from loopback.
 func get(t *testing.T, handler http.Handler, path string) *httptest.ResponseRecorder {
 	t.Helper()
 	request := httptest.NewRequest(http.MethodGet, path, nil)

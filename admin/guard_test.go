@@ -52,8 +52,8 @@ func TestCrossOriginIsRefused(t *testing.T) {
 	}
 }
 
-// TestRedirectsDoNotActWithoutUsers: a service that a program of this machine calls redirects it to
-// an action.
+// TestRedirectsDoNotActWithoutUsers checks that an action is refused if a local program was
+// redirected to it by another service.
 func TestRedirectsDoNotActWithoutUsers(t *testing.T) {
 	server, c := acting(t)
 	page := httptest.NewServer(server.Handler())
@@ -168,12 +168,11 @@ func TestStoreOutageIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// ownScript is a script of ours, without which every page does, or its end.
+// ownScript matches the links to Holdfast's own scripts.
 var ownScript = regexp.MustCompile(
 	`^(<script src="/static/[a-z]+\.[0-9a-f]{16}\.js" defer>|</(no)?script>|<noscript>)$`)
 
-// TestHostileValuesStayText holds what an attacker wrote to be text wherever
-// the page shows it.
+// TestHostileValuesStayText checks that every page escapes texts that an attacker has written.
 func TestHostileValuesStayText(t *testing.T) {
 	server := newServer(t, hostile())
 	body := get(t, server.Handler(), "/").Body.String()
@@ -211,11 +210,11 @@ func TestHostileValuesStayText(t *testing.T) {
 	}
 }
 
-// TestLinksWork follows links of the main pages, in a soak of each state of each
-// page, some of each kind.
+// TestLinksWork follows some links of each kind from the main pages. In a soak it follows those of
+// each state of each page.
 func TestLinksWork(t *testing.T) {
 	t.Parallel()
-	type lead struct { // of one cluster, which many states show
+	type lead struct { // identifies a link within a cluster, because many states share a cluster
 		jobs, runs, locks int
 		link              string
 	}
@@ -229,7 +228,7 @@ func TestLinksWork(t *testing.T) {
 		handler := server.Handler()
 		h := state.options.Store.(*history)
 		if state.status >= http.StatusBadRequest || len(h.jobs) > 1000 {
-			// whose links are like those of the others
+			// Error pages and pages of thousands of jobs have the same kinds of links as others.
 			continue
 		}
 		seen, kinds := make(map[string]bool), make(map[string]int)
@@ -255,8 +254,8 @@ func TestLinksWork(t *testing.T) {
 	}
 }
 
-// TestMessagesIsolateTheDirectionOfText checks that text which changes its direction is in elements
-// of its own, so that the text of the page around it stays as it is.
+// TestMessagesIsolateTheDirectionOfText checks that text with direction marks is in elements of its
+// own, so that it does not change the direction of the text around it.
 func TestMessagesIsolateTheDirectionOfText(t *testing.T) {
 	handler := newServer(t, hostile()).Handler()
 	tag := regexp.MustCompile(`<(/?[a-z0-9]+)[^>]*>[^<]*$`)

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// quartersUntil is a day with failures every hour, and with skips and long start delays in one
-// hour of it. There are no runs before the last 20 hours.
+// quartersUntil returns the quarters of an hour of the last 20 hours. Each hour has failures, and
+// one hour has skips and long start delays.
 func quartersUntil(now time.Time) (quarters []storage.Quarter) {
 	last := storage.QuarterOf(now)
 	for i := range 80 {
@@ -93,7 +93,7 @@ func TestHistogramOfTheOverview(t *testing.T) {
 	}
 }
 
-// Each bar, and each number of the table, leads to as many runs as it shows.
+// Each bar and each number of the table links to a list with that number of runs.
 func TestHistogramLeadsToItsRuns(t *testing.T) {
 	o := calm()
 	h := o.Store.(*history)
@@ -135,12 +135,12 @@ func TestHistogramLeadsToItsRuns(t *testing.T) {
 		}
 		found++
 	}
-	if found != 4+4 { // bars of all, failed, skipped and delays; cells of the hour
+	if found != 4+4 { // bars of all runs, failed, skipped and delayed ones, and cells of the hour
 		t.Errorf("%d links, want 8", found)
 	}
 }
 
-// The charts are as high without runs as with many, so that an update moves nothing.
+// The charts have the same height with and without runs, so that an update does not move the page.
 func TestHistogramKeepsItsHeight(t *testing.T) {
 	heights := func(o Options) string {
 		page := get(t, newServer(t, o).Handler(), "/").Body.String()

@@ -11,12 +11,12 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/soak"
 )
 
-// stop is where the focus is after a press of Tab.
+// stop is the focused element after Tab is pressed.
 type stop struct {
-	Name    string // of the element, in short
-	Place   int    // in the document
-	Inside  bool   // of the window, whole or nearly
-	Covered string // by what, where something stands before it
+	Name    string // short text of the element
+	Place   int    // index in the document
+	Inside  bool   // the window shows all or nearly all of it
+	Covered string // the element in front of it, or ""
 	Outline float64
 }
 
@@ -33,10 +33,10 @@ const whereFocusIs = `(() => {
 	};
 })()`
 
-// TestEveryControlIsReachableByKeyboard presses Tab through whole pages: in the order of the
-// document, each stop in sight, with an outline, and nothing before it. The first
-// leads past the navigation. A chart that is hidden from assistive technology has a table with the
-// same links, so its bars need no stops. Pages are by turns narrow and wide, in a soak both.
+// TestEveryControlIsReachableByKeyboard presses Tab through whole pages. Each stop must be visible
+// with an outline, in the order of the document and not covered. The first stop must skip the
+// navigation. Charts that are hidden from assistive technology have tables with the same links, so
+// their bars are no stops. Pages alternate between narrow and wide windows; a soak checks both.
 func TestEveryControlIsReachableByKeyboard(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
@@ -70,9 +70,9 @@ func walk(t *testing.T, window context.Context, where string) {
 		press(t, window, "\t")
 		at := evaluate[stop](t, window, whereFocusIs)
 		if at.Place == last {
-			continue // within a field of an instant
+			continue // within a field for a date and time
 		}
-		if at.Place < last { // it has left the page, or begins anew
+		if at.Place < last { // the focus has left the page or is at its start again
 			if focusable := evaluate[int](t, window,
 				`[...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']")].filter((e) => e.checkVisibility() && !e.closest("svg[aria-hidden=true]")).length`); stops < focusable {
 				t.Errorf("%s: %d stops, and %d elements can have the focus", where, stops,
@@ -96,11 +96,12 @@ func press(t *testing.T, window context.Context, keys string) {
 	}
 }
 
-// spaced is the spacing of text that readers may set, by WCAG 1.4.12.
+// spaced has the text spacing that WCAG 1.4.12 allows readers to set.
 const spaced = `* { line-height: 1.5 !important; letter-spacing: .12em !important; word-spacing: .16em !important } p { margin-bottom: 2em !important }`
 
-// TestTextSpacing: nothing is cut off, nothing is wider than the window. It
-// looks at an overview, a table, a page of a thing and a form, in a soak at all.
+// TestTextSpacing checks with wide text spacing that no text is cut off and that no page is wider
+// than the window. It checks an overview, a table, a detail page and a form, and in a soak all
+// pages.
 func TestTextSpacing(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
@@ -125,7 +126,8 @@ func TestTextSpacing(t *testing.T) {
 	}
 }
 
-// TestStylesheetHasNoAnimations, so that nobody need ask for less of it.
+// TestStylesheetHasNoAnimations checks that the stylesheet needs no rule for
+// prefers-reduced-motion.
 func TestStylesheetHasNoAnimations(t *testing.T) {
 	text, err := os.ReadFile("internal/pages/static/holdfast.css")
 	if err != nil {

@@ -14,9 +14,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// replicaSite serves one replica after another at one address, as a load
-// balancer does. Pages ask by themselves once an hour: what they show sooner
-// they were told of.
+// replicaSite serves one replica after another at one address, as a load balancer does. Pages poll
+// only once an hour, so earlier updates come from events.
 type replicaSite struct {
 	URL     string
 	t       *testing.T
@@ -24,8 +23,8 @@ type replicaSite struct {
 	changes *changes
 	history *history
 	serving atomic.Pointer[Server]
-	mu      sync.RWMutex // of history
-	pages   atomic.Int64 // that were asked for
+	mu      sync.RWMutex // guards history
+	pages   atomic.Int64 // number of requested pages
 }
 
 func newReplicaSite(t *testing.T, window context.Context) *replicaSite {
@@ -47,7 +46,7 @@ func newReplicaSite(t *testing.T, window context.Context) *replicaSite {
 	return s
 }
 
-// comes adds another live replica.
+// comes adds a live replica.
 func (s *replicaSite) comes(name string) {
 	s.mu.Lock()
 	s.history.replicas = append(s.history.replicas[:2:2], liveReplica(9, name, time.Second, 0))
@@ -55,8 +54,9 @@ func (s *replicaSite) comes(name string) {
 	s.changes.move(storage.TopicReplicas)
 }
 
-// TestPageShowsEvents in a browser: what is found by asking, what acts
-// notify at once, and what happened while one replica took over from another.
+// TestPageShowsEvents checks in a browser that a page shows changes that the hub finds by polling,
+// changes that an action notifies, and changes that happen while another replica takes over the
+// stream.
 func TestPageShowsEvents(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
@@ -73,7 +73,7 @@ func TestPageShowsEvents(t *testing.T) {
 	until(t, window, `document.body.textContent.includes("replica-missed")`)
 }
 
-// TestPageReloadsAtMostOnceASecond however much happens.
+// TestPageReloadsAtMostOnceASecond checks that frequent events cause at most one reload per second.
 func TestPageReloadsAtMostOnceASecond(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
@@ -84,7 +84,7 @@ func TestPageReloadsAtMostOnceASecond(t *testing.T) {
 	asked, start := site.pages.Load(), time.Now()
 	for site.pages.Load() < asked+4 {
 		site.changes.action()
-		time.Sleep(20 * time.Millisecond) // as fast as acts come
+		time.Sleep(20 * time.Millisecond) // faster than the page may reload
 		if time.Since(start) > time.Minute {
 			t.Fatalf("the page asked %d times in a minute of actions", site.pages.Load()-asked)
 		}
@@ -94,7 +94,7 @@ func TestPageReloadsAtMostOnceASecond(t *testing.T) {
 	}
 }
 
-// TestPageIsNotReplacedDuringInput: what is filled in stays.
+// TestPageIsNotReplacedDuringInput checks that an update keeps what a user has typed.
 func TestPageIsNotReplacedDuringInput(t *testing.T) {
 	t.Parallel()
 	window := tab(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// stages asks for the locks and returns the state of each advisory lock.
+// stages returns the state of each advisory lock from the API.
 func stages(t *testing.T, o Options) map[string]AdvisoryState {
 	t.Helper()
 	reply := get(t, newServer(t, o).Handler(), "/api/v1/locks")
@@ -58,7 +58,7 @@ func TestAdvisoryLockStates(t *testing.T) {
 	}
 }
 
-// A lock of a program may have neither job nor run.
+// A lock of a program may have neither a job nor a run.
 func TestLocksOfPrograms(t *testing.T) {
 	nobody := locking.Owner{Replica: "tool-1"}
 	view := storage.LockView{Resource: table("orders"), Mode: locking.Exclusive, Holder: nobody,
@@ -78,8 +78,8 @@ func TestLocksOfPrograms(t *testing.T) {
 	}
 }
 
-// TestLockThatEndedMeanwhile has a run end after the store was asked and
-// before the advisory lock is: it is no lost lock.
+// TestLockThatEndedMeanwhile ends a run between the query to the store and the one to memcached.
+// The page must not report a lost lock.
 func TestLockThatEndedMeanwhile(t *testing.T) {
 	o := calm()
 	h := o.Store.(*history)
@@ -98,7 +98,7 @@ func TestLockThatEndedMeanwhile(t *testing.T) {
 	}
 }
 
-// slowStage1 answers when its context ends.
+// slowStage1 is an inspector that replies when its context ends.
 type slowStage1 struct{}
 
 func (slowStage1) Inspect(ctx context.Context,
@@ -107,7 +107,7 @@ func (slowStage1) Inspect(ctx context.Context,
 	return nil, ctx.Err()
 }
 
-// slowHistory answers Locks when its context ends.
+// slowHistory replies to Locks when its context ends.
 type slowHistory struct{ *history }
 
 func (slowHistory) Locks(ctx context.Context) ([]storage.LockView, error) {

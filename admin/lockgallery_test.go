@@ -2,7 +2,7 @@ package admin
 
 import "net/http"
 
-// lockGallery has the states of the pages of locks.
+// lockGallery returns the states of the pages about locks.
 func lockGallery() []galleryState {
 	return []galleryState{
 		{name: "locks", options: acted(contention()), path: "/locks", has: []string{

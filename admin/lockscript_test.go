@@ -7,8 +7,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestTimelineByKeyboard goes from bar to bar by arrow keys, from Tokyo: the
-// whole chart is one stop of the tab key, and what is picked is told beneath it.
+// TestTimelineByKeyboard moves from bar to bar with the arrow keys. The whole chart is one stop of
+// the Tab key, and the selected bar is described below the chart in the time zone of the viewer.
 func TestTimelineByKeyboard(t *testing.T) {
 	t.Parallel()
 	window := tabInTokyo(t)
@@ -53,7 +53,7 @@ func TestTimelineByKeyboard(t *testing.T) {
 	}
 }
 
-// TestFoldedStaysFolded has the tree ask again after somebody folded a part away.
+// TestFoldedStaysFolded checks that a reload of the tree keeps a closed branch closed.
 func TestFoldedStaysFolded(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
@@ -65,7 +65,7 @@ func TestFoldedStaysFolded(t *testing.T) {
 	until(t, window, `!document.querySelector("details[data-key=public]").open`)
 }
 
-// TestTimelinePrints: on paper there is the whole chart, and nothing to click.
+// TestTimelinePrints checks that the print version shows the whole chart without controls.
 func TestTimelinePrints(t *testing.T) {
 	t.Parallel()
 	window := tab(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/soak"
 )
 
-// outline writes a tree as text, with what is held (*) and how many wait.
+// outline returns a tree as text, with a mark for held nodes (*) and the number of waiters.
 func outline(nodes []*locks.ResourceNode, indent string) string {
 	var out strings.Builder
 	for _, n := range nodes {
@@ -36,7 +36,7 @@ func outline(nodes []*locks.ResourceNode, indent string) string {
 	return out.String()
 }
 
-// treeAt asks for the tree as JSON, and puts what is counted back together.
+// treeAt returns the tree from the API with its counts restored.
 func treeAt(t *testing.T, handler http.Handler, query string) locks.ResourceTree {
 	t.Helper()
 	reply := get(t, handler, "/api/v1/locks/tree"+query)
@@ -47,8 +47,8 @@ func treeAt(t *testing.T, handler http.Handler, query string) locks.ResourceTree
 	return tree
 }
 
-// TestTreeShowsBlockersFirst has schemas, tables, slots and a job that
-// waits for itself.
+// TestTreeShowsBlockersFirst checks the order of schemas, tables, slots and a job that waits for
+// its own name.
 func TestTreeShowsBlockersFirst(t *testing.T) {
 	server := newServer(t, contention())
 	tree, err := server.reader.lock.ResourceTree(t.Context(), noon, locks.Filter{})
@@ -77,8 +77,7 @@ Jobs that wait for their own earlier run
 	}
 }
 
-// TestTreeOfLayers has what lies beneath a schema that is held, and a step that
-// leads to one name only.
+// TestTreeOfLayers checks tables below a locked schema, and a level of the tree with only one name.
 func TestTreeOfLayers(t *testing.T) {
 	o := layers()
 	h := o.Store.(*history)
@@ -114,8 +113,8 @@ func TestTreeIsFiltered(t *testing.T) {
 	}
 }
 
-// TestTreeOfThousandsIsPaged walks it by its links: each name that is free is on
-// one page, and no page is large.
+// TestTreeOfThousandsIsPaged follows the links of a large tree. Each free name must be on exactly
+// one page, and no page may be large.
 func TestTreeOfThousandsIsPaged(t *testing.T) {
 	t.Parallel()
 	tables := soak.Pick(2_000, 10_000)
@@ -147,7 +146,7 @@ func TestTreeOfThousandsIsPaged(t *testing.T) {
 	}
 }
 
-// TestViewersSeeNoRelease: what they can't do is not offered.
+// TestViewersSeeNoRelease checks that the locks page offers viewers no release.
 func TestViewersSeeNoRelease(t *testing.T) {
 	handler := newServer(t, guardedOptions(t)).Handler()
 	for user, want := range map[string]bool{"vera": false, "anna": true} {
@@ -161,7 +160,7 @@ func TestViewersSeeNoRelease(t *testing.T) {
 	}
 }
 
-// TestWrongParametersOfTheTree asks the page and its twin.
+// TestWrongParametersOfTheTree checks that the page and its JSON twin refuse the same parameters.
 func TestWrongParametersOfTheTree(t *testing.T) {
 	handler := newServer(t, contention()).Handler()
 	for query, want := range map[string]string{

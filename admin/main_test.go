@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 )
 
-// What the tests of this package share.
+// These are shared by the tests of this package.
 var (
 	database *servertest.Postgres
 	chromium browsertest.Browser // the first tab starts it

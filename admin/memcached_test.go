@@ -10,12 +10,12 @@ import (
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
 
-// servers is what a watch of memcached knows.
+// servers returns fixed states of memcached servers.
 type servers []memcached.Health
 
 func (s servers) Servers() []memcached.Health { return s }
 
-// healthy is a server as deploy/memcached.conf has it.
+// healthy is a server with the settings of deploy/memcached.conf.
 func healthy(address string) memcached.Health {
 	return memcached.Health{
 		Server: address, State: memcached.StateSafe, Since: ago(3 * time.Hour),
@@ -31,7 +31,7 @@ func healthy(address string) memcached.Health {
 	}
 }
 
-// troubled is a server to which everything has happened.
+// troubled is a server with every kind of problem.
 func troubled(address string) memcached.Health {
 	h := healthy(address)
 	h.State, h.StartedAt = memcached.StateUnsafe, ago(3*time.Minute)
@@ -55,7 +55,7 @@ func troubled(address string) memcached.Health {
 	return h
 }
 
-// gone is a server that does not answer.
+// gone is a server that does not reply.
 func gone(address string) memcached.Health {
 	h := healthy(address)
 	h.State, h.Since = memcached.StateUnreachable, ago(42*time.Second)
@@ -63,8 +63,8 @@ func gone(address string) memcached.Health {
 	return h
 }
 
-// watched is a calm cluster with memcached servers in every state, whose
-// replicas do not agree on them.
+// watched is a calm cluster with memcached servers in every state. Its replicas have different
+// lists of servers.
 func watched() Options {
 	o := calm()
 	h := o.Store.(*history)
@@ -115,7 +115,8 @@ func TestMemcachedIsNotServedWithoutMemcached(t *testing.T) {
 	}
 }
 
-// TestMemcachedIsServedWithoutTheStore: the two are not down together.
+// TestMemcachedIsServedWithoutTheStore checks that the page about memcached works while the store
+// is unavailable.
 func TestMemcachedIsServedWithoutTheStore(t *testing.T) {
 	o := down()
 	o.Memcached = servers{healthy("cache-1.internal:11211")}

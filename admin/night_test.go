@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// night is a cluster with an hour behind it in which jobs kept each other
-// waiting, and memcached restarted twice; the same in each test.
+// night is a cluster whose jobs waited for each other for an hour while memcached restarted twice.
+// It is the same in each test.
 func night() Options {
 	h := contention().Store.(*history)
 	random := rand.New(rand.NewPCG(3, 4))
@@ -35,7 +35,7 @@ func night() Options {
 		h.runs = append(h.runs, r)
 	}
 	rollup := running(10, "rollup-sales", "replica-1", 42*time.Minute)
-	for i := range 8 { // the hours before the one that hangs
+	for i := range 8 { // the hours before the run that hangs
 		past("rollup-sales", time.Duration(44+i*5)*time.Minute, 0,
 			time.Duration(60+random.IntN(90))*time.Second, jobs.Succeeded, rollup, "")
 	}
@@ -100,8 +100,8 @@ func night() Options {
 	return o
 }
 
-// crowd is a cluster in which 40 runs hold one semaphore's slots at once, and one
-// job runs each second.
+// crowd is a cluster in which 40 runs hold slots of one semaphore at the same time, and one job
+// runs each second.
 func crowd() Options {
 	h := &history{now: noon, replicas: []storage.ReplicaView{liveReplica(1, "replica-1", time.Second, 40)}}
 	api, err := locking.Slot("vendor-api")
@@ -142,8 +142,8 @@ func manyWaits() Options {
 	return options(h)
 }
 
-// rush is a cluster with 10,000 jobs, in groups of 50 that want one table each
-// quarter of an hour.
+// rush is a cluster with 10,000 jobs in groups of 50. Each group locks one table every quarter of
+// an hour.
 func rush() Options {
 	o := tenThousand()
 	h := o.Store.(*history)
@@ -153,7 +153,7 @@ func rush() Options {
 			Long: time.Duration(i%7) * time.Minute}
 	}
 	o.ScheduledTimes = func(job string, from time.Time, n int) []time.Time {
-		// cheaper than to read each schedule anew
+		// This is faster than parsing each schedule.
 		scheduledTimes := make([]time.Time, n)
 		for i := range scheduledTimes {
 			scheduledTimes[i] = from.Truncate(15 * time.Minute).

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/browsertest"
 )
 
-// TestOIDCInABrowser signs in by a provider on another site, and out.
+// TestOIDCInABrowser signs in with a provider on another site, and signs out.
 func TestOIDCInABrowser(t *testing.T) {
 	t.Parallel()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -63,7 +63,8 @@ func TestOIDCInABrowser(t *testing.T) {
 	server := newServer(t, o)
 	page := httptest.NewServer(server.Handler())
 	defer page.Close()
-	address := strings.Replace(page.URL, "127.0.0.1", "localhost", 1) // another site
+	// another site than the provider's
+	address := strings.Replace(page.URL, "127.0.0.1", "localhost", 1)
 	a := o.access()
 	a.OIDC = &OIDC{Issuer: provider.URL, ClientID: "holdfast", ClientSecret: "s",
 		RedirectURL: address + "/login/oidc/callback", Role: Operator}

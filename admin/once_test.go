@@ -26,9 +26,8 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// TestEachActionRunsOnce clicks on each button twice at once, through two
-// replicas: one line comes into the audit log, and both clicks lead to the same
-// page and the same words.
+// TestEachActionRunsOnce clicks each button twice at the same time, through two replicas. The audit
+// log must get one entry, and both clicks must lead to the same page with the same notice.
 func TestEachActionRunsOnce(t *testing.T) {
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
@@ -117,8 +116,8 @@ func clickTwice(t *testing.T, first, second storage.Store) {
 	}
 }
 
-// stage has a job with one run that holds public/orders and one that waits for
-// it, in a session of replica-1.
+// stage adds a session of replica-1 and a job with two runs: one holds public/orders and one waits
+// for it.
 func stage(t *testing.T, store storage.Store) (session, running, waiting uuid.UUID) {
 	t.Helper()
 	ctx := t.Context()
@@ -144,7 +143,7 @@ func stage(t *testing.T, store storage.Store) (session, running, waiting uuid.UU
 	return session, start(now.Add(-time.Minute)), start(now)
 }
 
-// realServer serves the pages of one replica on a store.
+// realServer serves the pages of one replica with a real store.
 func realServer(t *testing.T, store storage.Store, replica string) http.Handler {
 	t.Helper()
 	options := operationsOptions()
@@ -173,8 +172,8 @@ func linesOf(t *testing.T, store storage.Store, action string) int {
 	return len(lines)
 }
 
-// toldBy follows an action to the page that it leads to, through another replica,
-// and returns where that is and the words of the notice.
+// toldBy follows an action's redirect through another replica. It returns the page's address and
+// the text of the notice.
 func toldBy(t *testing.T, handler http.Handler, reply *httptest.ResponseRecorder) string {
 	t.Helper()
 	location := reply.Header().Get("Location")

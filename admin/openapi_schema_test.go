@@ -25,16 +25,17 @@ import (
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
 
-// object is a part of the document.
+// object is a part of the OpenAPI document.
 type object = map[string]any
 
-// schemas writes the schemas of Go's types, with their comments as descriptions.
+// schemas builds JSON schemas of Go types, with their comments as descriptions.
 type schemas struct {
 	t        *testing.T
-	named    object // components, by the type's name
-	refusals object // likewise, by kind and status
+	named    object // components by the name of the type
+	refusals object // components by kind and status
 	types    map[string]reflect.Type
-	// by package and type, then by field; "" is the type's own
+	// comments has the comments by package and type, then by field. The field "" is the type
+	// itself.
 	comments map[string]map[string]string
 }
 
@@ -43,7 +44,7 @@ func newSchemas(t *testing.T) *schemas {
 		comments: map[string]map[string]string{}}
 }
 
-// wordsOf lists what types with few values have.
+// wordsOf returns the values of types that have only a few.
 func wordsOf() map[reflect.Type][]string {
 	words := map[reflect.Type][]string{}
 	put(words, jobs.States())
@@ -87,7 +88,7 @@ func (s *schemas) of(t reflect.Type) object {
 	case reflect.TypeFor[uuid.UUID]():
 		return object{"type": "string", "format": "uuid"}
 	case reflect.TypeFor[json.RawMessage](), reflect.TypeFor[any]():
-		return object{} // anything
+		return object{} // any JSON value
 	}
 	if words, few := wordsOf()[t]; few {
 		return object{"type": "string", "enum": words}
@@ -116,7 +117,7 @@ func (s *schemas) of(t reflect.Type) object {
 	case reflect.Slice:
 		elem := t.Elem()
 		if elem.Kind() == reflect.Pointer {
-			elem = elem.Elem() // there is none that is null
+			elem = elem.Elem() // no element is null
 		}
 		return object{"type": "array", "items": s.of(elem)}
 	case reflect.Map:
@@ -167,7 +168,7 @@ func (s *schemas) fields(t reflect.Type, properties object, required *[]string) 
 		if options == "" {
 			*required = append(*required, name)
 		} else if kind.Kind() == reflect.Pointer {
-			kind = kind.Elem() // it is left out, and never null
+			kind = kind.Elem() // it is omitted and never null
 		}
 		schema := s.of(kind)
 		if comment := s.commentsOf(t)[f.Name]; comment != "" {

@@ -30,14 +30,14 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// operation is what is to be known of a route of the API, beside its path.
+// operation describes an operation of the API, except for its path.
 type operation struct {
 	summary string
 	query   []parameter
 	answer  reflect.Type
-	lists   bool // goes on by a Link header
+	lists   bool // has a Link header to the next page
 	body    object
-	needs   []string // fields of the body that must be there
+	needs   []string // required fields of the body
 	more    map[int]reflect.Type
 }
 
@@ -60,7 +60,7 @@ func instant(name, says string) parameter {
 		object{"type": "string", "maxLength": param.MaxTextLength}}
 }
 
-// stretch is a length of time up to now, or between two instants.
+// stretch returns the parameters of an interval: a duration up to now, or its start and end.
 func stretch(byDefault string) []parameter {
 	var names []string
 	for _, s := range charts.WindowSpans() {
@@ -77,7 +77,7 @@ func limit(byDefault int) parameter {
 		object{"type": "integer", "minimum": 1, "maximum": storage.MaxBatch, "default": byDefault}}
 }
 
-// describedOperations describes every route of the API.
+// describedOperations describes the operation of every route of the API.
 func describedOperations() map[string]operation {
 	reason := object{"type": "string", "maxLength": storage.MaxReasonBytes,
 		"description": "The reason, for the audit log."}
@@ -248,7 +248,7 @@ func describedOperations() map[string]operation {
 	}
 }
 
-// document writes the description of the API.
+// document returns the OpenAPI document.
 func document(t *testing.T, routes []route) object {
 	s := newSchemas(t)
 	s.of(reflect.TypeFor[refusedAction]())
@@ -360,7 +360,7 @@ func operationID(r route) string {
 	return strings.ToLower(r.method) + "-" + strings.Join(parts, "-")
 }
 
-// refusals are what every operation may answer with, and what acts may beside.
+// refusals returns the error responses of an operation. Actions have more of them than queries.
 func (op operation) refusals(r route) map[int]string {
 	says := map[int]string{
 		http.StatusBadRequest:   "A parameter or a field can't be read: it is named.",
@@ -419,7 +419,7 @@ func (op operation) responses(s *schemas, r route) object {
 	return responses
 }
 
-// requestID are the headers of every answer.
+// requestID returns the headers that every response has.
 func requestID() object {
 	return object{"X-Request-Id": object{"$ref": "#/components/headers/RequestId"}}
 }
@@ -429,8 +429,7 @@ func jsonAnswer(says string, schema object) object {
 		"content": object{"application/json": object{"schema": schema}}}
 }
 
-// TestOpenAPI holds the document that is served to the routes, and to the types
-// that they answer with.
+// TestOpenAPI checks that the served document matches the routes and the types of their responses.
 func TestOpenAPI(t *testing.T) {
 	server := newServer(t, contention())
 	written, err := json.MarshalIndent(document(t, server.routes()), "", "  ")
@@ -451,11 +450,11 @@ func TestOpenAPI(t *testing.T) {
 	}
 }
 
-// described is the document as a validator reads it.
+// described is the parsed document, for validation.
 type described struct {
 	*jsonschema.Compiler
 	doc     object
-	schemas map[string]*jsonschema.Schema // compiled, by their place in the document
+	schemas map[string]*jsonschema.Schema // compiled schemas by their position in the document
 }
 
 func newDescribed(t *testing.T) described {
@@ -472,7 +471,7 @@ func newDescribed(t *testing.T) described {
 	return described{c, doc.(object), make(map[string]*jsonschema.Schema)}
 }
 
-// schema compiles what stands at a place in the document, once.
+// schema compiles the schema at a position of the document once.
 func (d described) schema(t *testing.T, at string) *jsonschema.Schema {
 	t.Helper()
 	if d.schemas[at] == nil {
@@ -485,7 +484,7 @@ func (d described) schema(t *testing.T, at string) *jsonschema.Schema {
 	return d.schemas[at]
 }
 
-// checks fails the test unless the route may answer so.
+// checks fails the test unless the document allows the route's response.
 func (d described) checks(t *testing.T, r route, what string, reply *httptest.ResponseRecorder) {
 	t.Helper()
 	operation := d.doc["paths"].(object)[r.path].(object)[strings.ToLower(r.method)].(object)
@@ -515,7 +514,7 @@ func inAPI(s *Server) []route {
 	})
 }
 
-// clusters are those that the gallery shows, each once.
+// clusters are the clusters of the gallery, each once.
 func clusters() map[string]Options {
 	return map[string]Options{
 		"empty": empty(), "one": one(), "calm": calm(), "busy": busy(), "contention": contention(),
@@ -530,8 +529,9 @@ func clusters() map[string]Options {
 	}
 }
 
-// TestAnswersMatchTheirSchemas asks every route, and has each action done and refused.
-// It asks in clusters that differ most, and in a soak in every cluster of the gallery.
+// TestAnswersMatchTheirSchemas requests every route, and performs each action with success and with
+// a refusal. Without a soak it uses the clusters that differ most, and in a soak every cluster of
+// the gallery.
 func TestAnswersMatchTheirSchemas(t *testing.T) {
 	t.Parallel()
 	d := newDescribed(t)
@@ -558,7 +558,7 @@ func TestAnswersMatchTheirSchemas(t *testing.T) {
 			control.history.err = down
 			for _, r := range inAPI(server) {
 				if r.method == http.MethodGet && i > 0 {
-					continue // it reads no body
+					continue // it has no body
 				}
 				sent := body
 				if body == "as it should be" {
@@ -590,8 +590,8 @@ func withText(body string) func(*http.Request) {
 	}
 }
 
-// TestParametersMatchOpenAPI: handlers list what they take when they are
-// asked for something else.
+// TestParametersMatchOpenAPI sends an unknown parameter to each route. The refusal must list
+// exactly the documented parameters.
 func TestParametersMatchOpenAPI(t *testing.T) {
 	server, _ := acting(t)
 	for _, r := range server.routes() {
@@ -622,12 +622,12 @@ func TestParametersMatchOpenAPI(t *testing.T) {
 	}
 }
 
-// expectedIn returns what a refusal says that it expected, sorted.
+// expectedIn returns the names that a refusal lists as expected, sorted.
 func expectedIn(reply *httptest.ResponseRecorder) []string {
 	var said struct {
 		Error string `json:"error"`
 	}
-	_ = json.Unmarshal(reply.Body.Bytes(), &said) // what is no JSON says nothing
+	_ = json.Unmarshal(reply.Body.Bytes(), &said) // a body that is no JSON lists nothing
 	_, list, found := strings.Cut(said.Error, "expected some of ")
 	if !found {
 		return nil

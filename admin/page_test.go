@@ -21,7 +21,7 @@ import (
 func TestPageRefreshesItself(t *testing.T) {
 	o := calm()
 	handler := newServer(t, o).Handler()
-	// refresh is after how many seconds a page asks again: with scripts, and without.
+	// refresh returns after how many seconds a page reloads, with scripts and without them.
 	refresh := func(handler http.Handler, path string) string {
 		body := get(t, handler, path).Body.String()
 		scripted := regexp.MustCompile(`hx-get="([^"]*)" hx-trigger="every (\d+)s"`).
@@ -33,7 +33,7 @@ func TestPageRefreshesItself(t *testing.T) {
 		case scripted == nil && plain == nil:
 			return ""
 		case plain == nil && scripted[1] == path && scripted[2] == "5":
-			return "scripts" // alone: there are fields, which a reload would empty
+			return "scripts" // not without scripts, because a reload would clear its fields
 		case scripted == nil || plain == nil || scripted[2] != plain[1] || scripted[1] != path:
 			t.Errorf("%s: with scripts %q, without %q", path, scripted, plain)
 			return "differs"
@@ -89,7 +89,8 @@ func TestStaticFilesAreCachedByHash(t *testing.T) {
 	}
 }
 
-// TestWaitTrees holds that each waiting run is listed below the run that causes its wait in the end.
+// TestWaitTrees checks that each waiting run is listed below the run at the end of its chain of
+// blockers.
 func TestWaitTrees(t *testing.T) {
 	o, status := clusterPages{newServer(t, contention()).base()}.overview(t.Context(), nil)
 	if status != http.StatusOK {
@@ -119,8 +120,8 @@ func TestWaitTrees(t *testing.T) {
 	}
 }
 
-// TestWaitTreeOfAReleasedLock has a holder that has released its lock since its waiters asked. The
-// list of held locks on the same page says that it is free.
+// TestWaitTreeOfAReleasedLock checks a holder that has released its lock since its waiters last
+// tried. The list of held locks on the same page shows that it is free.
 func TestWaitTreeOfAReleasedLock(t *testing.T) {
 	const holds, had = ">holds <bdi>public/orders</bdi>", "was last seen with <bdi>public/orders</bdi>"
 	opts := contention()
@@ -135,7 +136,7 @@ func TestWaitTreeOfAReleasedLock(t *testing.T) {
 	}
 }
 
-// TestFailingJobsAreGroupedByError holds that one cause is one entry.
+// TestFailingJobsAreGroupedByError checks that jobs with the same error are one entry.
 func TestFailingJobsAreGroupedByError(t *testing.T) {
 	o, _ := clusterPages{newServer(t, troubledNight()).base()}.overview(t.Context(), nil)
 	if len(o.Failing) != 1 || len(o.Failing[0].Jobs) != 4 || o.Failing[0].Jobs[0].Failures != 5 ||
@@ -149,8 +150,8 @@ func TestFailingJobsAreGroupedByError(t *testing.T) {
 	}
 }
 
-// TestNextOmitsPausedJobsAndThePast has two jobs that are paused, one by its group, and a firing
-// whose time has passed.
+// TestNextOmitsPausedJobsAndThePast checks that the list omits a paused job, a job of a paused
+// group and a firing whose time has passed.
 func TestNextOmitsPausedJobsAndThePast(t *testing.T) {
 	o := calm()
 	h := o.Store.(*history)
@@ -172,8 +173,8 @@ func TestNextOmitsPausedJobsAndThePast(t *testing.T) {
 	}
 }
 
-// TestWaitIsCountedFromItsStart has a run that failed and waits for
-// another attempt: it has waited for less than it has been there.
+// TestWaitIsCountedFromItsStart checks a run that failed and waits for another attempt. Its wait is
+// shorter than the time since its creation.
 func TestWaitIsCountedFromItsStart(t *testing.T) {
 	body := get(t, newServer(t, contention()).Handler(), "/").Body.String()
 	waits := regexp.MustCompile(
@@ -187,7 +188,7 @@ func TestWaitIsCountedFromItsStart(t *testing.T) {
 	}
 }
 
-// TestBlockedBelowSchemaLock has a run wait for a table whose schema is held.
+// TestBlockedBelowSchemaLock checks a run that waits for a table whose schema is locked.
 func TestBlockedBelowSchemaLock(t *testing.T) {
 	opts := layers()
 	h := opts.Store.(*history)
@@ -203,8 +204,8 @@ func TestBlockedBelowSchemaLock(t *testing.T) {
 	}
 }
 
-// TestContrast holds the stylesheet's colours to WCAG AA: 4.5 to 1 for text, 3 to 1 for marks and
-// the borders of controls.
+// TestContrast checks the colors of the stylesheet against WCAG AA: 4.5 to 1 for text, 3 to 1 for
+// marks and the borders of controls.
 func TestContrast(t *testing.T) {
 	css := string(newServer(t, calm()).site.Templates.Assets.ByName["holdfast.css"].Body)
 	const text, shape = 4.5, 3
@@ -232,8 +233,8 @@ func TestContrast(t *testing.T) {
 	}
 }
 
-// luminance is WCAG's relative luminance of a colour variable. The scheme is 0 for light and 1 for
-// dark.
+// luminance returns the relative luminance of a color variable as WCAG defines it. The scheme is 0
+// for light and 1 for dark.
 func luminance(t *testing.T, css, name string, scheme int) float64 {
 	t.Helper()
 	match := regexp.MustCompile(`--` + name + `: light-dark\(#([0-9a-f]{6}), #([0-9a-f]{6})\);`).
@@ -276,7 +277,7 @@ func TestVendoredFilesMatchTheReadme(t *testing.T) {
 	}
 }
 
-// TestAnswersAreCompressed asks as browsers do.
+// TestAnswersAreCompressed sends the Accept-Encoding header of a browser.
 func TestAnswersAreCompressed(t *testing.T) {
 	handler := newServer(t, busy()).Handler()
 	for _, path := range []string{"/", "/jobs", "/api/v1/overview", "/api/v1/openapi.json"} {

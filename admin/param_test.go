@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// pageOf returns the page to an address of the API, or "" where there is none.
+// pageOf returns the page whose JSON twin has this path, or "" if the path is not of the API.
 func pageOf(path string) string {
 	if plain, isAPI := strings.CutPrefix(path, "/api/v1"); isAPI {
 		return plain
@@ -24,8 +24,8 @@ func pageOf(path string) string {
 	return ""
 }
 
-// TestWrongParametersAreNamed asks pages and their twins alike: the answer is
-// 400, and names the parameter and what is expected.
+// TestWrongParametersAreNamed checks that pages and their JSON twins refuse an invalid parameter
+// with status 400 and an error that names the parameter and the allowed values.
 func TestWrongParametersAreNamed(t *testing.T) {
 	handler := newServer(t, busy()).Handler()
 	for query, want := range map[string]string{
@@ -78,7 +78,8 @@ var (
 	auditNoUUID = "2026-03-14T03:12:15.000000Z_" + strings.Repeat("z", 36)
 )
 
-// TestEmptyFieldsAreIgnored: a form sends all of its fields.
+// TestEmptyFieldsAreIgnored checks that an empty parameter has no effect, because a form sends all
+// of its fields.
 func TestEmptyFieldsAreIgnored(t *testing.T) {
 	handler := newServer(t, busy()).Handler()
 	for _, path := range []string{
@@ -109,8 +110,8 @@ func TestTimesOfParameters(t *testing.T) {
 	}
 }
 
-// TestPagesForwardAndBackward walks each list by its links, to its end and back to
-// its beginning: both ways meet the same, each once.
+// TestPagesForwardAndBackward follows the links of each list to its end and back. Both directions
+// must show the same items, each once.
 func TestPagesForwardAndBackward(t *testing.T) {
 	t.Parallel()
 	for path, of := range map[string]string{
@@ -158,7 +159,7 @@ func TestPagesForwardAndBackward(t *testing.T) {
 	}
 }
 
-// TestTwinsLinkForwardAndBackward does the same with the API.
+// TestTwinsLinkForwardAndBackward does the same with the JSON twins.
 func TestTwinsLinkForwardAndBackward(t *testing.T) {
 	t.Parallel()
 	handler := newServer(t, tenThousand()).Handler()
@@ -177,7 +178,7 @@ func TestTwinsLinkForwardAndBackward(t *testing.T) {
 		for prev := linkTo(get(t, handler, last), "prev"); prev != ""; {
 			reply := get(t, handler, prev)
 			if reply.Body.String() == "[]\n" {
-				// whether there is more shows only when it is asked for
+				// The API shows whether there are more rows only when they are requested.
 				break
 			}
 			back = append(back, reply.Body.String())
@@ -191,7 +192,7 @@ func TestTwinsLinkForwardAndBackward(t *testing.T) {
 	}
 }
 
-// TestFiltersOfJobsReachTheStore holds that every parameter reaches the store.
+// TestFiltersOfJobsReachTheStore checks that every parameter reaches the store.
 func TestFiltersOfJobsReachTheStore(t *testing.T) {
 	o := busy()
 	h := o.Store.(*history)
@@ -221,7 +222,8 @@ func TestFiltersOfJobsReachTheStore(t *testing.T) {
 	}
 }
 
-// TestInvalidNames are not found, rather than trouble of the store.
+// TestInvalidNames checks that a name that no job can have is reported as not found and not as an
+// error of the store.
 func TestInvalidNames(t *testing.T) {
 	handler := newServer(t, busy()).Handler()
 	for _, name := range []string{"%00", "a%00b", "%ff"} {
@@ -233,8 +235,8 @@ func TestInvalidNames(t *testing.T) {
 	}
 }
 
-// FuzzParameters sends anything as the query of each list and page: the answer
-// is a page, JSON or a mistake that is told, and no tag of the asker's.
+// FuzzParameters sends any text as the query of each list and page. The response must be a page,
+// JSON or a reported mistake, and must not contain the text as markup.
 func FuzzParameters(f *testing.F) {
 	for _, query := range []string{"state=failed", "before=x&after=y", "from=2026-01-01&until=",
 		"text=%3Cscript%3E", "a;b", "limit=-1", "resource=slot:a", "%"} {

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// limitedOptions are those of a server with a user for each role and one job in a group.
+// limitedOptions returns options with a user for each role and one job in a group.
 func limitedOptions(t *testing.T) (Options, *control) {
 	t.Helper()
 	h := contention().Store.(*history)
@@ -48,7 +48,7 @@ func roleToken(role string) func(*http.Request) {
 	return accesstest.WithHeader("Authorization", "Bearer "+role+"-token")
 }
 
-// TestEveryRouteByRoleAndTarget walks every route for each role. The routes are about the job
+// TestEveryRouteByRoleAndTarget requests every route with each role. The routes are about the job
 // rollup-sales in the group sales, its runs and its table.
 func TestEveryRouteByRoleAndTarget(t *testing.T) {
 	o, _ := limitedOptions(t)
@@ -85,7 +85,7 @@ func TestEveryRouteByRoleAndTarget(t *testing.T) {
 				address = strings.Replace(address, "rollup-sales", "sales", 1)
 			}
 			if strings.Contains(r.path, "/runs/{id}/again") {
-				continue // the run of the fixture that has ended is of another job
+				continue // the only run of the fixture that has ended is of another job
 			}
 			reply := accesstest.Ask(handler, r.method, address, roleToken(role))
 			walked++
@@ -103,7 +103,7 @@ func TestEveryRouteByRoleAndTarget(t *testing.T) {
 	}
 }
 
-// TestActionsByTarget checks actions whose target is only in the body.
+// TestActionsByTarget checks actions that name their target only in the body.
 func TestActionsByTarget(t *testing.T) {
 	o, c := limitedOptions(t)
 	handler := newServer(t, o).Handler()
@@ -132,7 +132,7 @@ func TestActionsByTarget(t *testing.T) {
 }
 
 // TestDeniedRequestsAreAudited checks requests that are refused by their route, by the target in
-// their body, and by a form. Each has one line.
+// their body, and by a form. Each refusal must add one entry.
 func TestDeniedRequestsAreAudited(t *testing.T) {
 	o, _ := limitedOptions(t)
 	events := new(accesstest.Events)
@@ -174,7 +174,7 @@ func TestDeniedRequestsAreAudited(t *testing.T) {
 	}
 }
 
-// TestLimitedTokens checks expiry and scope.
+// TestLimitedTokens checks the expiry and the scope of tokens.
 func TestLimitedTokens(t *testing.T) {
 	o, _ := limitedOptions(t)
 	o.Tokens = append(o.Tokens,
@@ -204,7 +204,8 @@ func TestLimitedTokens(t *testing.T) {
 	}
 }
 
-// TestPagesOfferOnlyAllowedActions checks links to forms, and what a page does not show.
+// TestPagesOfferOnlyAllowedActions checks that pages omit links to forms, and data, for which the
+// user has no permission.
 func TestPagesOfferOnlyAllowedActions(t *testing.T) {
 	o, _ := limitedOptions(t)
 	handler := newServer(t, o).Handler()
@@ -239,7 +240,8 @@ func TestPagesOfferOnlyAllowedActions(t *testing.T) {
 	}
 }
 
-// TestOutputAndParamsNeedPermissions checks that the permission to view is not enough.
+// TestOutputAndParamsNeedPermissions checks that the permission to view does not include output and
+// params.
 func TestOutputAndParamsNeedPermissions(t *testing.T) {
 	o, _ := limitedOptions(t)
 	h := o.Store.(*history)
@@ -271,7 +273,7 @@ func TestOutputAndParamsNeedPermissions(t *testing.T) {
 	}
 }
 
-// authorizerFunc decides for a program.
+// authorizerFunc is a function as an authorizer.
 type authorizerFunc func(permission.Identity, permission.Permission, permission.Target) error
 
 func (f authorizerFunc) Authorize(_ context.Context, who permission.Identity,
@@ -279,7 +281,7 @@ func (f authorizerFunc) Authorize(_ context.Context, who permission.Identity,
 	return f(who, p, t)
 }
 
-// TestAuthorizerOfTheProgram checks that a program can decide.
+// TestAuthorizerOfTheProgram checks that an embedding program can decide on permissions.
 func TestAuthorizerOfTheProgram(t *testing.T) {
 	o, _ := limitedOptions(t)
 	broken := false

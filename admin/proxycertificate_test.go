@@ -20,7 +20,7 @@ type proxied struct {
 	server  *Server
 	options Options
 	address string
-	roots   *x509.CertPool // of the server
+	roots   *x509.CertPool // CA certificates of the server
 }
 
 func newProxied(t *testing.T, proxy Proxy) *proxied {
@@ -38,8 +38,8 @@ func newProxied(t *testing.T, proxy Proxy) *proxied {
 	return p
 }
 
-// client returns a client that sends the certificate, or none if it is nil, whatever the server
-// asks for. It keeps its connection.
+// client returns a client that always sends the certificate, or none if it is nil. The client
+// reuses its connection.
 func (p *proxied) client(t *testing.T, certificate *tls.Certificate, asked *bool) *http.Client {
 	t.Helper()
 	config := &tls.Config{RootCAs: p.roots, GetClientCertificate: func(
@@ -55,7 +55,7 @@ func (p *proxied) client(t *testing.T, certificate *tls.Certificate, asked *bool
 	return &http.Client{Transport: transport}
 }
 
-// get sends a request with a request id and a further header, and returns the answer.
+// get sends a request with a request id and another header, and returns the response.
 func (p *proxied) get(t *testing.T, client *http.Client, header, value string) (*http.Response,
 	string) {
 	t.Helper()
@@ -145,8 +145,8 @@ func TestProxyProvesItselfByACertificate(t *testing.T) {
 	}
 }
 
-// TestCertificateOfTheProxyIsReloaded: an open connection loses and gets the trust of its
-// certificate.
+// TestCertificateOfTheProxyIsReloaded checks that a reload removes and restores the trust in a
+// proxy on an open connection.
 func TestCertificateOfTheProxyIsReloaded(t *testing.T) {
 	authority, other := servertest.NewAuthority(t), servertest.NewAuthority(t)
 	proxy := Proxy{Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")},

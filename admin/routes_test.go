@@ -21,7 +21,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// addressOf returns an address of a route, one that is there.
+// addressOf returns an existing address of a route.
 func addressOf(s *Server, path string) string {
 	switch path {
 	case "/api/v1/jobs/{name}/spec", "/api/v1/jobs/{name}/remove", "/jobs/{name}/change",
@@ -37,7 +37,7 @@ func addressOf(s *Server, path string) string {
 		"{file}", s.site.Templates.Assets.ByName["holdfast.css"].Hashed).Replace(path)
 }
 
-// bodyOf returns what a route that acts takes, sent to its address.
+// bodyOf returns a valid body for an action's route.
 func bodyOf(path string) string {
 	form := url.Values{"key": {uuid.NewString()}, "reason": {"night"}}
 	switch path {
@@ -70,19 +70,19 @@ func withBody(path string) func(*http.Request) {
 	}
 }
 
-// formDone reports whether an answer leads on from a form that was sent.
+// formDone reports whether the response redirects after a form was accepted.
 func formDone(r route, reply *httptest.ResponseRecorder) bool {
 	return r.method == http.MethodPost && !strings.HasPrefix(r.path, "/api/") &&
 		reply.Code == http.StatusSeeOther
 }
 
-// acts reports whether the route is for those who may do more than read.
+// acts reports whether the route needs a permission beyond viewing.
 func (r route) acts() bool {
 	return r.need.permission != "" && r.need.permission != permission.View &&
 		r.need.permission != permission.ViewMetrics
 }
 
-// withActions are a server's routes and one that acts.
+// withActions returns the routes of a server and one that counts its calls as actions.
 func withActions(s *Server, acted *int) []route {
 	return append(s.routes(), route{"POST", "/api/v1/act", may(permission.Drain, nil),
 		func(w http.ResponseWriter, _ *http.Request) {
@@ -91,9 +91,9 @@ func withActions(s *Server, acted *int) []route {
 		}})
 }
 
-// TestAnonymousRequestsAreRefused walks the table that the server is built from.
-// Nothing but sign-in, health and assets is for strangers, and everything that
-// is no GET is for operators.
+// TestAnonymousRequestsAreRefused requests every route without a proof of identity. Only sign-in,
+// health checks and assets may be open. Every route with another method than GET must need an
+// operator.
 func TestAnonymousRequestsAreRefused(t *testing.T) {
 	server := guarded(t)
 	acted := 0
@@ -124,7 +124,7 @@ func TestAnonymousRequestsAreRefused(t *testing.T) {
 			r.path != "/logout" && r.path != "/theme" {
 			t.Errorf("%s is no GET, and not for operators", name)
 		}
-		// what they have asked for
+		// The response may repeat the requested address.
 		body := strings.ReplaceAll(reply.Body.String(), url.QueryEscape(addressOf(server, r.path)),
 			"")
 		for _, word := range []string{"replica-1", "rollup-sales", "anna"} {
@@ -157,8 +157,8 @@ func checkTurnedAway(t *testing.T, name string, r route, reply *httptest.Respons
 	}
 }
 
-// TestRoutesByRole walks the table with each kind of proof. In
-// its order what is added and paused is removed and resumed again.
+// TestRoutesByRole requests every route with each kind of proof. The order makes sure that an added
+// job is removed again and a paused target is resumed.
 func TestRoutesByRole(t *testing.T) {
 	o, control := withControl(guardedOptions(t))
 	server := newServer(t, o)
@@ -176,7 +176,7 @@ func TestRoutesByRole(t *testing.T) {
 			accesstest.WithHeader("X-Forwarded-User", "olga@example.com")},
 	}
 	signOut := slices.IndexFunc(routes, func(r route) bool { return r.path == "/logout" })
-	// The sign-out is last, because the sign-in is invalid afterwards.
+	// The sign-out is last, because it makes the sign-in invalid.
 	ordered := append(slices.Delete(slices.Clone(routes), signOut, signOut+1), routes[signOut])
 	for proof, change := range proofs {
 		before, audited := acted, len(control.audit)
@@ -204,7 +204,8 @@ func TestRoutesByRole(t *testing.T) {
 	}
 }
 
-// TestSecurityHeaders walks every route, and what is refused at each stage.
+// TestSecurityHeaders checks the headers of every route and of requests that are refused at each
+// stage.
 func TestSecurityHeaders(t *testing.T) {
 	recorder := httptest.NewRecorder()
 	access.WithHeaders(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).
@@ -248,7 +249,7 @@ func TestSecurityHeaders(t *testing.T) {
 	}
 }
 
-// TestMethods holds that only the table's methods are taken, and are told.
+// TestMethods checks that other methods than those of the route are refused with the Allow header.
 func TestMethods(t *testing.T) {
 	server, _ := acting(t)
 	handler := server.Handler()
@@ -279,7 +280,7 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// TestEverybodyIsOperatorOnLoopback shows what a server without users is.
+// TestEverybodyIsOperatorOnLoopback checks a server without users.
 func TestEverybodyIsOperatorOnLoopback(t *testing.T) {
 	server := newServer(t, contention())
 	acted := 0

@@ -9,8 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// TestStepsAreInOrder has runs whose steps come from places that don't know of
-// each other.
+// TestStepsAreInOrder checks runs whose steps come from different sources.
 func TestStepsAreInOrder(t *testing.T) {
 	waited := running(10, "rollup-sales", "replica-1", time.Minute)
 	waited.ScheduledAt, waited.CreatedAt = ago(70*time.Second), ago(65*time.Second)

@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/browsertest"
 )
 
-// hasty is a server whose pages ask again each second, sooner than options may
-// have it: tests wait for it.
+// hasty returns a server whose pages refresh each second, which is more often than the options
+// allow.
 func hasty(t *testing.T, o Options) *Server {
 	t.Helper()
 	server := newServer(t, o)
@@ -36,7 +36,7 @@ func until(t *testing.T, window context.Context, expression string) {
 	browsertest.Until(t, window, expression)
 }
 
-// tabInTokyo opens a tab whose viewer is in Tokyo, at +09:00.
+// tabInTokyo opens a tab whose browser is in the time zone of Tokyo, +09:00.
 func tabInTokyo(t *testing.T) context.Context {
 	t.Helper()
 	window := tab(t)
@@ -47,8 +47,8 @@ func tabInTokyo(t *testing.T) context.Context {
 	return window
 }
 
-// TestTimesAreInTheTimeZoneOfTheViewer looks at the page from Tokyo, where its day is
-// the next in part.
+// TestTimesAreInTheTimeZoneOfTheViewer checks a page in the time zone of Tokyo, where some of its
+// times are on the next day.
 func TestTimesAreInTheTimeZoneOfTheViewer(t *testing.T) {
 	t.Parallel()
 	window := tabInTokyo(t)
@@ -81,8 +81,8 @@ func TestTimesAreInTheTimeZoneOfTheViewer(t *testing.T) {
 	}
 }
 
-// TestTextsAreInTheTimeZoneOfTheViewer looks from Tokyo at the sentences and the tooltips of charts
-// that contain times.
+// TestTextsAreInTheTimeZoneOfTheViewer checks in the time zone of Tokyo the sentences and the
+// tooltips of charts that contain times.
 func TestTextsAreInTheTimeZoneOfTheViewer(t *testing.T) {
 	t.Parallel()
 	const sentence, tooltip = "[data-says]", "svg title"
@@ -131,8 +131,8 @@ func TestTextsAreInTheTimeZoneOfTheViewer(t *testing.T) {
 	}
 }
 
-// TestCountersTick looks at a page that does not refresh: its durations grow, and the time until the
-// next firing shrinks, until it has come.
+// TestCountersTick checks a page that does not refresh. Its durations must grow, and the time until
+// the next firing must shrink to zero.
 func TestCountersTick(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
@@ -145,7 +145,7 @@ func TestCountersTick(t *testing.T) {
 		`.textContent === "now"`)
 }
 
-// TestTimesAreFilledInByTheViewersClock sends a form from Tokyo.
+// TestTimesAreFilledInByTheViewersClock sends a form from the time zone of Tokyo.
 func TestTimesAreFilledInByTheViewersClock(t *testing.T) {
 	t.Parallel()
 	window := tabInTokyo(t)
@@ -164,14 +164,14 @@ func TestTimesAreFilledInByTheViewersClock(t *testing.T) {
 	}
 }
 
-// TestLivePartIsReplaced has the page ask again: it shows what is new, keeps
-// the focus, and says when the replica no longer answers.
+// TestLivePartIsReplaced checks that a refresh shows new data and keeps the focus, and that the
+// page says when the replica no longer replies.
 func TestLivePartIsReplaced(t *testing.T) {
 	t.Parallel()
 	o := contention()
 	h := o.Store.(*history)
 	var gone atomic.Bool
-	var mu sync.RWMutex // of the history
+	var mu sync.RWMutex // guards the history
 	handler := hasty(t, o).Handler()
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if gone.Load() {
@@ -189,7 +189,7 @@ func TestLivePartIsReplaced(t *testing.T) {
 		handler.ServeHTTP(w, r)
 	}))
 	defer site.Close()
-	window := chromium.Tab(t, "") // its console has the errors that are meant
+	window := chromium.Tab(t, "") // the test causes errors on the console
 	visit(t, window, screens()[2], site.URL+"/replicas")
 	evaluate[bool](t, window,
 		`document.querySelector('.inner a[href="/jobs/report%2Fweekly"]').focus(), true`)
@@ -212,8 +212,8 @@ func TestLivePartIsReplaced(t *testing.T) {
 	until(t, window, `document.querySelector(".offline").hidden`)
 }
 
-// TestSignedOutPageGoesToSignIn: what comes in place of a part, once the
-// sign-in has ended, is another page.
+// TestSignedOutPageGoesToSignIn checks that a page opens the sign-in when a refresh finds that its
+// user is signed out.
 func TestSignedOutPageGoesToSignIn(t *testing.T) {
 	t.Parallel()
 	o := contention()
@@ -233,8 +233,8 @@ func TestSignedOutPageGoesToSignIn(t *testing.T) {
 	until(t, window, `location.pathname == "/login" && document.getElementById("password") != null`)
 }
 
-// TestPageWithoutScripts turns scripts off: the page reloads itself and says
-// its times in UTC.
+// TestPageWithoutScripts checks that a page without scripts reloads itself and shows its times in
+// UTC.
 func TestPageWithoutScripts(t *testing.T) {
 	t.Parallel()
 	o := contention()
@@ -256,11 +256,12 @@ func TestPageWithoutScripts(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the page asked %d times", asked.Load())
 		}
-		time.Sleep(10 * time.Millisecond) // there is no event: the browser asks by itself
+		time.Sleep(10 * time.Millisecond) // there is no event for a reload by the browser
 	}
 }
 
-// TestLastNightIsTheViewersNight looks at the list of runs from Tokyo.
+// TestLastNightIsTheViewersNight checks in the time zone of Tokyo that the link to last night
+// selects the viewer's night.
 func TestLastNightIsTheViewersNight(t *testing.T) {
 	t.Parallel()
 	window := tabInTokyo(t)
@@ -278,7 +279,8 @@ func TestLastNightIsTheViewersNight(t *testing.T) {
 	}
 }
 
-// TestCurrentPageIsInSightInANarrowWindow opens the last entry of the navigation.
+// TestCurrentPageIsInSightInANarrowWindow checks that the last entry of the navigation is visible
+// when its page is open.
 func TestCurrentPageIsInSightInANarrowWindow(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
@@ -292,7 +294,7 @@ func TestCurrentPageIsInSightInANarrowWindow(t *testing.T) {
 	}
 }
 
-// TestThemeByClicking chooses the dark theme without scripts while the system is light.
+// TestThemeByClicking chooses the dark theme without scripts while the system's theme is light.
 func TestThemeByClicking(t *testing.T) {
 	t.Parallel()
 	window := tab(t)

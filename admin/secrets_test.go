@@ -19,9 +19,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 )
 
-// TestSecretsAreNotServed walks every route with every proof, right and wrong,
-// and holds that no configured secret and nothing typed comes out: not in a
-// body, a header, an error or the log.
+// TestSecretsAreNotServed requests every route with every proof, valid and invalid. No body,
+// header, error or log line may contain a configured secret or a typed password.
 func TestSecretsAreNotServed(t *testing.T) {
 	var out bytes.Buffer
 	o := guardedOptions(t)
@@ -58,7 +57,7 @@ func TestSecretsAreNotServed(t *testing.T) {
 		{"nobody", "wrong-password"}} {
 		note(accesstest.SignIn(handler, wrong[0], wrong[1]))
 	}
-	// its own page repeats it in the form, and nothing else does
+	// Only the sign-in page repeats the name, in its form.
 	typed := accesstest.SignIn(handler, "typed-as-name", "")
 	fmt.Fprintln(&out, strings.Replace(typed.Body.String(), `value="typed-as-name"`, "", 1))
 	for _, proof := range proofs {
@@ -80,8 +79,8 @@ func TestSecretsAreNotServed(t *testing.T) {
 	}
 }
 
-// TestHostileNamesOnEveryRoute sends what an attacker may write as names,
-// parameters and paths, and shows what is in the store, on every route.
+// TestHostileNamesOnEveryRoute sends names, parameters and paths of an attacker to every route, and
+// shows hostile values from the store.
 func TestHostileNamesOnEveryRoute(t *testing.T) {
 	const script = `"><script>alert(1)</script><img src=x onerror=alert(1)>`
 	o := hostile()
@@ -116,7 +115,7 @@ func TestHostileNamesOnEveryRoute(t *testing.T) {
 	for name, reply := range replies {
 		body := reply.Body.String()
 		isPage := strings.HasPrefix(reply.Header().Get("Content-Type"), "text/html")
-		// and nosniff holds the browser to it
+		// The header nosniff makes browsers show it as text.
 		isText := strings.HasPrefix(reply.Header().Get("Content-Type"), "text/plain")
 		if !isText && strings.Contains(body, "<script>") ||
 			isPage && tag.MatchString(onlyTags(body)) {
@@ -135,19 +134,20 @@ func TestHostileNamesOnEveryRoute(t *testing.T) {
 	}
 }
 
-// onlyTags is a page without its text, its attributes' values and our scripts.
+// onlyTags returns a page without its text, the values of its attributes and Holdfast's own
+// scripts.
 func onlyTags(body string) string {
 	tags := slices.DeleteFunc(regexp.MustCompile(`<[^<>]*>`).FindAllString(body, -1),
 		ownScript.MatchString)
 	return regexp.MustCompile(`"[^"]*"`).ReplaceAllString(strings.Join(tags, "\n"), `""`)
 }
 
-// TestGalleryOfSignIn renders what people see at the door.
+// TestGalleryOfSignIn renders the states of the sign-in page.
 func TestGalleryOfSignIn(t *testing.T) {
 	o := guardedOptions(t)
 	handler := newServer(t, o).Handler()
 	throttled := newServer(t, o).Handler()
-	for range 100 { // more than are allowed
+	for range 100 { // exceeds the limit
 		accesstest.SignIn(throttled, "anna", "wrong")
 	}
 	tokensOnly := o

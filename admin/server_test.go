@@ -94,7 +94,7 @@ func TestRefusesNonLoopbackAddressWithoutUsers(t *testing.T) {
 			t.Errorf("%s: error is %v, want an ExposedError", address, err)
 		}
 		trusted := &Proxy{Networks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
-		o.Proxy = trusted // one that signs nobody in
+		o.Proxy = trusted // does not authenticate users
 		if _, err := New(o); !errors.As(err, &exposed) {
 			t.Errorf("%s behind a proxy that signs nobody in: %v", address, err)
 		}
@@ -149,7 +149,7 @@ func TestPortTaken(t *testing.T) {
 	}
 }
 
-// pausedHistory answers Replicas when it is told to.
+// pausedHistory replies to Replicas when the test allows it.
 type pausedHistory struct {
 	*history
 	asked, answer chan struct{}
@@ -185,7 +185,7 @@ func TestStopFinishesAnswers(t *testing.T) {
 	}()
 	<-h.asked
 	stop()
-	for refused := false; !refused; { // the listener closes first
+	for refused := false; !refused; { // a stop closes the listener first
 		connection, err := net.Dial("tcp", address)
 		if refused = err != nil; !refused {
 			_ = connection.Close()
@@ -229,7 +229,7 @@ func TestRunReportsBrokenListener(t *testing.T) {
 }
 
 func TestHealth(t *testing.T) {
-	o := down() // a store that is down does not make the process ill
+	o := down() // the process is healthy while the store is unavailable
 	handler := newServer(t, o).Handler()
 	if reply := get(t, handler, "/healthz"); reply.Code != http.StatusOK ||
 		reply.Body.String() != "ok\n" {
@@ -259,7 +259,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// elsewhere is a listener beyond loopback, as a host name may turn out to be.
+// elsewhere is a listener with a non-loopback address, to which a host name may resolve.
 type elsewhere struct {
 	net.Listener
 	closed bool
@@ -272,8 +272,8 @@ func (e *elsewhere) Close() error {
 	return nil
 }
 
-// TestRefusesNonLoopbackNameWithoutUsers: what a host name stands for is known only when it has
-// been listened on.
+// TestRefusesNonLoopbackNameWithoutUsers checks a host name, whose address is known only after
+// listening.
 func TestRefusesNonLoopbackNameWithoutUsers(t *testing.T) {
 	o := calm()
 	o.Listen = "scheduler.example.com:8080"
@@ -299,7 +299,7 @@ func TestRefusesNonLoopbackNameWithoutUsers(t *testing.T) {
 	if err := s.Listen(); err != nil || l.closed {
 		t.Errorf("with a user: %v, closed %v", err, l.closed)
 	}
-	// Nor may a reload take the users away.
+	// A reload must not remove the users.
 	err := s.SetAccess(Access{})
 	_, admitted := s.site.Guard.Identify(httptest.NewRequest(http.MethodGet, "/", nil))
 	if !errors.As(err, &exposed) || admitted {
@@ -307,7 +307,7 @@ func TestRefusesNonLoopbackNameWithoutUsers(t *testing.T) {
 	}
 }
 
-// TestAccessChangesWhileServing: the next request is judged by the new access.
+// TestAccessChangesWhileServing checks that the new access applies to the next request.
 func TestAccessChangesWhileServing(t *testing.T) {
 	o := calm()
 	o.Tokens = []Token{{Name: "ci", Role: Viewer, Hash: accesstest.Sum("old")}}

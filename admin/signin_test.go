@@ -16,7 +16,7 @@ func user(t *testing.T, name, password string, role Role) User {
 	return User{Name: name, Role: role, PasswordHash: accesstest.Hash(t, password)}
 }
 
-// guardedOptions have two users, two tokens and a proxy that names users.
+// guardedOptions have two users, two tokens and a trusted proxy that names users.
 func guardedOptions(t *testing.T) Options {
 	t.Helper()
 	o := contention()
@@ -37,7 +37,7 @@ func guarded(t *testing.T) *Server {
 	return newServer(t, guardedOptions(t))
 }
 
-// TestNoSignInWithoutUsers: a server of tokens alone has no passwords.
+// TestNoSignInWithoutUsers checks that a server with tokens only has no sign-in page.
 func TestNoSignInWithoutUsers(t *testing.T) {
 	o := guardedOptions(t)
 	o.Users = nil
@@ -102,7 +102,7 @@ func TestMalformedForms(t *testing.T) {
 	}
 }
 
-// TestSlowedSignInsAreShown guesses anna's password. Operators see this, and anna does.
+// TestSlowedSignInsAreShown guesses anna's password. Operators and anna must see that.
 func TestSlowedSignInsAreShown(t *testing.T) {
 	o := guardedOptions(t)
 	o.Users = append(o.Users, user(t, "olga", "battery", Operator))
@@ -137,7 +137,7 @@ func TestSlowedSignInsAreShown(t *testing.T) {
 	check(20, "anna", "olga")
 }
 
-// TestSignInWhileTheStoreIsDown is for three in the morning.
+// TestSignInWhileTheStoreIsDown checks that operators can sign in during an outage of the store.
 func TestSignInWhileTheStoreIsDown(t *testing.T) {
 	o := guardedOptions(t)
 	o.Store, o.Attempts = down().Store, accesstest.BrokenAttempts{}

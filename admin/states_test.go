@@ -22,8 +22,8 @@ import (
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
 
-// options returns Options on a free loopback port over the history, in which
-// each run's job is known.
+// options returns Options with the history on a free loopback port. The job of each run is added to
+// the history.
 func options(h *history) Options {
 	known := make(map[string]bool)
 	for _, v := range h.jobs {
@@ -44,7 +44,7 @@ func options(h *history) Options {
 	}
 }
 
-// calm is a small cluster in which all is well.
+// calm is a small cluster without problems.
 func calm() Options {
 	merge := running(1, "merge-events", "replica-3", 4*time.Second)
 	h := &history{
@@ -63,8 +63,8 @@ func calm() Options {
 	return options(h)
 }
 
-// contention is a cluster at three in the morning: one run holds what others
-// wait for, one replica died, one is late.
+// contention is a cluster in which one run holds a table for which others wait, one replica has
+// died and one is late.
 func contention() Options {
 	rollup := running(10, "rollup-sales", "replica-1", 42*time.Minute+7*time.Second)
 	merge := running(11, "merge-events", "replica-3", 4*time.Second)
@@ -155,15 +155,15 @@ func contention() Options {
 	return o
 }
 
-// counted answers a scrape.
+// counted replies to a scrape of the metrics.
 func counted(w http.ResponseWriter, _ *http.Request) {
 	pages.WritePlain(w, http.StatusOK, `holdfast_runs_total{job="rollup-sales",state="failed"} 3`)
 }
 
-// traceSite is where people see traces.
+// traceSite is the base address of links to traces.
 const traceSite = "https://tempo.example.com/trace/"
 
-// traced has a trace for every run.
+// traced returns a trace for every run.
 func traced(run uuid.UUID) Trace {
 	id := engine.TraceID(run)
 	return Trace{ID: id, Link: traceSite + id}
@@ -178,7 +178,7 @@ func upcoming(scheduledTimes ...ScheduledFiring) func(time.Time, int) []Schedule
 	}
 }
 
-// fifty is a cluster with many tables, half of them held, and many waiters.
+// fifty is a cluster with many tables, half of them locked, and many waiters.
 func fifty() Options {
 	h := &history{now: noon, quarters: quartersUntil(noon)}
 	for i := range 50 {
@@ -205,10 +205,10 @@ func fifty() Options {
 	return options(h)
 }
 
-// reversing shows the text after it from right to left. Names cannot have it, but messages can.
+// reversing shows the text after it from right to left. Names cannot contain it, but messages can.
 const reversing = "\u202Etxt.exe"
 
-// hostile is a cluster whose names and errors are written by an attacker.
+// hostile is a cluster whose names and errors an attacker has written.
 func hostile() Options {
 	script := `<script>alert(1)</script>`
 	name := `"><img src=x onerror=alert(1)>txt.exe` + strings.Repeat("VeryLongName", 12)
@@ -241,7 +241,7 @@ func hostile() Options {
 	return o
 }
 
-// layers is a cluster that locks schemas and tables beneath them.
+// layers is a cluster that locks schemas and tables below them.
 func layers() Options {
 	all := running(1, "reload-warehouse", "replica-1", 90*time.Second)
 	one := running(2, "load-facts", "replica-1", 3*time.Second)

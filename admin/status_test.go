@@ -16,7 +16,7 @@ import (
 
 // givenUp is an outbox with deliveries that were given up.
 type givenUp struct {
-	storage.Outbox // which does nothing else
+	storage.Outbox // the other methods are not used
 	list           []storage.Undelivered
 }
 
@@ -25,8 +25,8 @@ func (g givenUp) UndeliveredHooks(context.Context,
 	return g.list, nil
 }
 
-// troubledNight has four jobs that fail every run, a replica that drains, and deliveries that were
-// given up. Its other job succeeds.
+// troubledNight is a cluster with four jobs that always fail and one that succeeds, a replica that
+// drains, and deliveries that were given up.
 func troubledNight() Options {
 	o := calm()
 	h := o.Store.(*history)
@@ -49,8 +49,8 @@ func troubledNight() Options {
 	return night
 }
 
-// TestNothingIsHealthyWhileJobsFail is the regression test of an overview that was headed "All is
-// well." while four jobs failed every run.
+// TestNothingIsHealthyWhileJobsFail is a regression test: the overview had the headline "All is
+// well." while every run of four jobs failed.
 func TestNothingIsHealthyWhileJobsFail(t *testing.T) {
 	o := troubledNight()
 	v := verdictOf(t, o)
@@ -75,7 +75,8 @@ func TestNothingIsHealthyWhileJobsFail(t *testing.T) {
 	}
 }
 
-// TestRemovedJobDoesNotFail: an operator who removes a failing job has solved the problem.
+// TestRemovedJobDoesNotFail checks that a failing job is no problem any more after an operator has
+// removed it.
 func TestRemovedJobDoesNotFail(t *testing.T) {
 	o := troubledNight()
 	h := o.Store.(*history)

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/net/html"
 )
 
-// TestTexts writes the texts of all pages to testdata/texts.txt, so that a change of the wording
-// is seen in one place, and the wording can be read from beginning to end. Data are left out: "…"
-// stands for a name or a time, "#" for a number. With HOLDFAST_UPDATE set, it writes the file.
+// TestTexts compares the texts of all pages with testdata/texts.txt, so that a change of the
+// wording is seen in one place. In the file "…" stands for a name or a time and "#" for a number.
+// With HOLDFAST_UPDATE set, the test writes the file.
 func TestTexts(t *testing.T) {
 	t.Parallel()
 	byPage := make(map[string][]string)
@@ -32,7 +32,7 @@ func TestTexts(t *testing.T) {
 		byPage[page] = append(byPage[page],
 			textsOf(t, get(t, state.handler(server), state.address()).Body)...)
 	}
-	// A text of more than half of the pages belongs to their frame.
+	// A text on more than half of the pages belongs to the layout.
 	pages := make(map[string]int)
 	for page, texts := range byPage {
 		slices.Sort(texts)
@@ -58,7 +58,7 @@ func TestTexts(t *testing.T) {
 	golden(t, "texts.txt", []byte(out.String()))
 }
 
-// kindOf returns the path of a page with "…" for names and ids.
+// kindOf returns the path of a page with "…" in place of names and ids.
 func kindOf(t *testing.T, address string) string {
 	t.Helper()
 	u, err := url.Parse(address)
@@ -92,7 +92,7 @@ func textsOf(t *testing.T, page io.Reader) (texts []string) {
 		"time", "var", "wbr", "tspan"}
 	data := []string{"bdi", "time", "code", "pre", "textarea"}
 	var block strings.Builder
-	var open []string // data elements
+	var open []string // open elements that contain data
 	end := func() {
 		if text := plainText(block.String()); strings.ContainsFunc(text, isLetter) {
 			texts = append(texts, text)

@@ -10,13 +10,13 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 )
 
-// fromItsPage asks for a page of a server without users, as its own pages do.
+// fromItsPage sets the headers of a request that a page of a server without users sends.
 func fromItsPage(r *http.Request) {
 	r.Host = "127.0.0.1:8080"
 	r.Header.Set("Sec-Fetch-Site", "same-origin")
 }
 
-// sendTheme sends the form of the account menu.
+// sendTheme sends the theme form of the account menu.
 func sendTheme(handler http.Handler, theme, next string,
 	change ...func(*http.Request)) *httptest.ResponseRecorder {
 	form := accesstest.WithForm(url.Values{"theme": {theme}, "next": {next}})
@@ -24,8 +24,8 @@ func sendTheme(handler http.Handler, theme, next string,
 		append([]func(*http.Request){fromItsPage, form}, change...)...)
 }
 
-// TestTheme chooses a theme, follows the redirect with the cookie, and goes back to the theme of
-// the system.
+// TestTheme chooses a theme, follows the redirect with the cookie, and returns to the theme of the
+// system.
 func TestTheme(t *testing.T) {
 	handler := newServer(t, calm()).Handler()
 	reply := sendTheme(handler, "dark", "/runs?job=a")
@@ -62,7 +62,8 @@ func TestTheme(t *testing.T) {
 	}
 }
 
-// TestThemeIsRefused sends unknown themes, addresses of other sites and forms of other sites.
+// TestThemeIsRefused sends unknown themes, redirect addresses of other sites and forms from other
+// sites.
 func TestThemeIsRefused(t *testing.T) {
 	handler := newServer(t, calm()).Handler()
 	reply := sendTheme(handler, "pink", "/")

@@ -12,16 +12,16 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// TestTraceOfARun: page and JSON show it, with a link where one is configured,
-// and none of a run that nobody took up, or where nothing is traced.
+// TestTraceOfARun checks that the page and JSON of a run have its trace, with a link if one is
+// configured. A run that has not started and a replica without tracing have none.
 func TestTraceOfARun(t *testing.T) {
 	o := contention()
 	trace := engine.TraceID(id(10))
 	for _, c := range []struct {
 		name string
 		give func(*Options)
-		on   string // the page
-		in   string // the JSON
+		on   string // expected on the page
+		in   string // expected in the JSON
 	}{
 		{"with a link", func(*Options) {},
 			`<dt>Trace</dt><dd class="code"><a href="` + traceSite + trace + `">` + trace +
@@ -63,8 +63,8 @@ func TestTraceOfARun(t *testing.T) {
 	}
 }
 
-// TestMetricsNeedAccess: tokens of every role read them, and one that is
-// for them reads nothing else.
+// TestMetricsNeedAccess checks that tokens of every role can read the metrics, and that a token for
+// metrics can read nothing else.
 func TestMetricsNeedAccess(t *testing.T) {
 	handler := guarded(t).Handler()
 	for token, want := range map[string]int{"": 401, "wrong": 401, "scrape-token": 200,

@@ -74,7 +74,8 @@ func TestServerTLSFiles(t *testing.T) {
 	}
 }
 
-// TestProxyCertificateFile: each load reads the authorities again, so that a reload applies them.
+// TestProxyCertificateFile checks that each load reads the CA certificates again, so that a reload
+// applies them.
 func TestProxyCertificateFile(t *testing.T) {
 	folder := t.TempDir()
 	writePair(t, folder, "page")

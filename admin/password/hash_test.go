@@ -45,8 +45,8 @@ func TestNewHashMatchesItsPassword(t *testing.T) {
 	}
 }
 
-// TestKnownAnswers holds Matches to hashes that other programs made: the
-// reference implementation of argon2, and crypt(3).
+// TestKnownAnswers checks Matches with hashes of other programs: the reference implementation of
+// argon2, and crypt(3).
 func TestKnownAnswers(t *testing.T) {
 	for text, right := range map[string]string{
 		"$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc": "password",

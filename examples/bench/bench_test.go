@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/soak"
 )
 
-// TestMain lets the test binary be started as a replica, as the program is.
+// TestMain runs the program instead of the tests if a test has started the binary as a replica.
 func TestMain(m *testing.M) {
 	if startedAsReplica(os.Args) {
 		replica()

@@ -25,7 +25,7 @@ const (
 	pollEvery    = 10 * time.Millisecond
 )
 
-// cluster is replicas, as processes, behind HAProxy.
+// cluster is a set of replicas, as processes, behind HAProxy.
 type cluster struct {
 	t         *testing.T
 	ctx       context.Context
@@ -41,7 +41,7 @@ func startCluster(t *testing.T) *cluster {
 	if testing.Short() {
 		t.Skip("starts memcached, HAProxy and four replicas")
 	}
-	// replicas outlive the test, to be stopped in good order
+	// The replicas outlive the test's context, so that they can shut down cleanly.
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	c := &cluster{t: t, ctx: ctx, memcached: servertest.NewMemcached(t),
@@ -77,7 +77,7 @@ func startCluster(t *testing.T) *cluster {
 	return c
 }
 
-// stop ends the replicas in good order.
+// stop shuts the replicas down.
 func (c *cluster) stop() {
 	var all sync.WaitGroup
 	for name, replica := range c.replicas {
@@ -93,7 +93,7 @@ func (c *cluster) stop() {
 	all.Wait()
 }
 
-// kill ends a replica as kill -9 does.
+// kill ends a replica with SIGKILL.
 func (c *cluster) kill(name string) {
 	c.t.Helper()
 	c.dead = name
@@ -102,7 +102,7 @@ func (c *cluster) kill(name string) {
 	}
 }
 
-// get asks for a list through HAProxy.
+// get requests a list through HAProxy.
 func (c *cluster) get(list string) reply {
 	var answer reply
 	status, body := fetch(c.ctx, c.t, c.proxy.URL()+"/list/"+list)
@@ -116,7 +116,7 @@ func (c *cluster) get(list string) reply {
 	return answer
 }
 
-// askAtOnce asks for a list several times, and returns the answers as they come.
+// askAtOnce requests a list several times concurrently and returns the responses as they arrive.
 func (c *cluster) askAtOnce(list string) <-chan reply {
 	answers := make(chan reply, atOnce)
 	for range atOnce {
@@ -125,7 +125,7 @@ func (c *cluster) askAtOnce(list string) <-chan reply {
 	return answers
 }
 
-// awaitAsked waits until so many requests for the list have come to replicas.
+// awaitAsked waits until replicas have received that many requests for the list.
 func (c *cluster) awaitAsked(list string, want int) {
 	c.t.Helper()
 	c.await(fmt.Sprintf("%d requests for list %s", want, list), func() bool {
@@ -153,7 +153,7 @@ func (c *cluster) await(what string, done func() bool) {
 	}
 }
 
-// plannedSource makes each list when it is told to, and knows who asked.
+// plannedSource makes each list when the test allows it, and records which replicas requested it.
 type plannedSource struct {
 	url string
 
@@ -213,14 +213,14 @@ func (s *plannedSource) release(list string) {
 	}
 }
 
-// requests returns which replicas have asked for the list.
+// requests returns the replicas that have requested the list.
 func (s *plannedSource) requests(list string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.asked[list]...)
 }
 
-// awaitRequest returns which replica was the nth to ask for the list.
+// awaitRequest returns the replica that sent the nth request for the list.
 func (s *plannedSource) awaitRequest(t *testing.T, list string, nth int) string {
 	t.Helper()
 	for deadline := time.After(patience); ; {

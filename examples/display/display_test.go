@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 )
 
-// asProgram, when set, makes the test binary be the example.
+// If asProgram is set, the test binary runs as the example.
 const asProgram = "HOLDFAST_EXAMPLE_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -155,7 +155,7 @@ func TestConfigurationOfHAProxy(t *testing.T) {
 	}
 }
 
-// checkSame checks that two answers are one list.
+// checkSame checks that two responses contain the same list.
 func checkSame(t *testing.T, got, want reply) {
 	t.Helper()
 	if got.Name != want.Name || got.ComputedBy != want.ComputedBy ||

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// asProgram, when set, makes the test binary be the example.
+// If asProgram is set, the test binary runs as the example.
 const asProgram = "HOLDFAST_EXAMPLE_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -51,7 +51,7 @@ func TestExample(t *testing.T) {
 	for _, job := range []string{"refresh-sales-north", "refresh-sales-south"} {
 		expectSales(ctx, t, p, job)
 	}
-	// The commands are there too, with the program's own handlers known.
+	// The program has the CLI's commands too. They know its handlers.
 	cmd := exec.CommandContext(ctx, program, "runs", "--job", "take-orders", "-o", "json", "-c",
 		filepath.Join(dir, "one.yaml"))
 	cmd.Env = append(os.Environ(), asProgram+"=1", "LISTEN=127.0.0.1:0")
@@ -68,7 +68,7 @@ func TestExample(t *testing.T) {
 	}
 }
 
-// expectSales waits until a refresh has found orders.
+// expectSales waits until a refresh has counted orders.
 func expectSales(ctx context.Context, t *testing.T, p *replicas.Process, job string) {
 	t.Helper()
 	total := regexp.MustCompile(`(north|south): (\d+) orders, \d+ in all`)
@@ -98,7 +98,7 @@ func expectSales(ctx context.Context, t *testing.T, p *replicas.Process, job str
 	}
 }
 
-// A mistake in the params of a Go job is found before anything runs, with its place.
+// A mistake in the params of a Go job is reported with its position before any job runs.
 func TestParamsAreChecked(t *testing.T) {
 	program, err := os.Executable()
 	if err != nil {

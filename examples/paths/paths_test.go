@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// TestMain lets the test binary be started as a node, as the program is.
+// TestMain runs the program instead of the tests if a test has started the binary as a node.
 func TestMain(m *testing.M) {
 	if fleet.Joining() {
 		if err := serve(context.Background(), os.Args[1:]); err != nil {
@@ -41,7 +41,7 @@ func newFleet(t *testing.T) *fleet.Fleet {
 	return f
 }
 
-// join makes the test a node of the fleet too.
+// join adds the test process to the fleet as a node.
 func join(t *testing.T, f *fleet.Fleet, timeout time.Duration) *locker {
 	t.Helper()
 	m, err := f.Join(t.Context(), "test",
@@ -146,7 +146,7 @@ func TestLockTimesOut(t *testing.T) {
 		t.Fatalf("%v, want that it is held, and for how long it was tried", err)
 	}
 	if gaveUp.Waited < here.timeout || gaveUp.Attempts < 1 {
-		// on a busy machine one try may take all of it
+		// On a busy machine one try may take the whole time.
 		t.Errorf("gave up after %d tries in %s, want to have waited %s", gaveUp.Attempts,
 			gaveUp.Waited, here.timeout)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// telling is a measurement that shows what it is to show.
+// telling returns a measurement that shows the expected effects.
 func telling() measurement {
 	right := total{name: "branch_totals", rows: 2, written: sums{5, 70}, single: sums{5, 70}}
 	return measurement{

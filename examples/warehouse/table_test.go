@@ -64,7 +64,7 @@ func TestTableWithoutLocksDiffersOnlyInLocks(t *testing.T) {
 	}
 }
 
-// A total is only known to be complete when a run that wrote it is waited for.
+// A total may be incomplete until all runs that write it have ended.
 func TestSettlingWaitsForAllJobsThatWriteTotals(t *testing.T) {
 	config := parse(t, cronTable)
 	for _, name := range slices.Concat(settleRounds()...) {

@@ -10,7 +10,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// The test binary is also the program that its replicas run.
+// TestMain runs the program instead of the tests if the harness has started the binary as a
+// replica.
 func TestMain(m *testing.M) {
 	if startedAsReplica(os.Args) {
 		holdfast.Main(holdfast.WithHandlers(handlers()...))
@@ -19,7 +20,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A short version of what the program does, through the same code.
+// The test runs a short version of the program with the program's own code.
 func TestLocksPreventDeadlocksAndWrongTotals(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts PostgreSQL, memcached, pgbench and three replicas")

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/fleet"
 )
 
-// TestMain lets the test binary be started as a worker, as the program is.
+// TestMain runs the program instead of the tests if a test has started the binary as a worker.
 func TestMain(m *testing.M) {
 	if fleet.Joining() {
 		if err := work(context.Background(), os.Args[1:]); err != nil {

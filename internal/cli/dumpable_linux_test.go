@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// TestCommandsDoNotReadTheEnvironment starts a process like a replica, and in it one like a command
-// job of the same user, which looks for the replica's variables. Root may read everything, so both
-// run as another user.
+// TestCommandsDoNotReadTheEnvironment starts a process like a replica. That process starts one like
+// a command job of the same user, which tries to read the replica's environment variables. Both run
+// as another user, because root may read everything.
 func TestCommandsDoNotReadTheEnvironment(t *testing.T) {
 	const role = "HOLDFAST_TEST_HIDES"
 	if hides := os.Getenv(role); hides != "" {
@@ -50,7 +50,7 @@ func TestCommandsDoNotReadTheEnvironment(t *testing.T) {
 	}
 }
 
-// copyOfTest returns a copy of the program of the test that every user may run.
+// copyOfTest copies the test binary to a path where every user may run it.
 func copyOfTest(t *testing.T) string {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "hide-")

@@ -81,7 +81,7 @@ func TestConfigAcceptsTokenHash(t *testing.T) {
 	}
 }
 
-// TestAccessOptions holds that all that the file says of access gets to the page.
+// TestAccessOptions checks that all settings for access in the file reach the admin page.
 func TestAccessOptions(t *testing.T) {
 	sum := strings.Repeat("6f", 32)
 	const hash = "$2y$05$bvIG6Nmid91Mu9RcmmWZfO5HJIMCT8riNW0hEp8f6/FuA2/mHZFpe"

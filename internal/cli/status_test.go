@@ -60,7 +60,8 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestStatusWithoutTheStore has a database that does not answer: that is the status, not an error.
+// TestStatusWithoutTheStore checks that the command reports an unavailable database as a status and
+// not as an error.
 func TestStatusWithoutTheStore(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "holdfast.yaml")
 	const text = "database: {url: \"postgres://nobody@127.0.0.1:1/none\"}\njobs: []\n"

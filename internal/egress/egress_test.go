@@ -67,7 +67,8 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// TestRefusedBeforeResolving: a mistake is reported when the job is read, if it can be.
+// TestRefusedBeforeResolving checks that a refused host is reported when the job is read, if its
+// text alone decides.
 func TestRefusedBeforeResolving(t *testing.T) {
 	for _, test := range []struct {
 		allow, deny, host string
@@ -128,7 +129,8 @@ func TestNamesAreCheckedByTheirAddress(t *testing.T) {
 	}
 }
 
-// TestProxy: the proxy may have any address, but a name must be allowed.
+// TestProxy checks that the proxy may have any address, while the host of the request must be
+// allowed.
 func TestProxy(t *testing.T) {
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, r.URL.Host)

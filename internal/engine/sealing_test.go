@@ -8,7 +8,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// TestReplicasSealTheAuditLog: one of two replicas has the option, and seals the actions of both.
+// TestReplicasSealTheAuditLog checks that a replica with the option seals the actions of both
+// replicas.
 func TestReplicasSealTheAuditLog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -162,7 +162,7 @@ type simulatedCluster struct {
 	hosts  []*simulatedHost
 	lives  atomic.Uint64
 	people *people
-	deploy int // the newest that has begun
+	deploy int // the newest one that has started
 	until  time.Time
 
 	mu        sync.Mutex

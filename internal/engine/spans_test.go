@@ -50,7 +50,7 @@ func (s *spans) roots(name string) []sdk.ReadOnlySpan {
 	})
 }
 
-// within returns the spans beneath a span, in the order of their start, as name(names within).
+// within returns the spans below a span, in the order of their start, as name(names within).
 func (s *spans) within(parent sdk.ReadOnlySpan) string {
 	children := slices.DeleteFunc(s.recorder.Ended(), func(span sdk.ReadOnlySpan) bool {
 		return span.Parent().SpanID() != parent.SpanContext().SpanID()

@@ -56,7 +56,7 @@ func TestShortValues(t *testing.T) {
 	}
 }
 
-// TestURLs: of a URL only scheme and host are shown.
+// TestURLs checks that only the scheme and the host of a URL are shown.
 func TestURLs(t *testing.T) {
 	const hook = "https://hooks.example.com/services/T0001/B0002/abcdefghijklmnop"
 	for _, test := range []struct{ value, text, want string }{
@@ -99,8 +99,8 @@ func TestErrorsAndWriters(t *testing.T) {
 	}
 }
 
-// TestCost: masks are applied to each output, so neither many values nor texts that nearly match
-// take long.
+// TestCost checks that neither many values nor texts that nearly match take long, because masks are
+// applied to all output.
 func TestCost(t *testing.T) {
 	var values []string
 	for i := range 100 {

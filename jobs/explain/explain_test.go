@@ -20,13 +20,13 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// archive is a store of which a test says what it knows.
+// archive is a store whose contents a test sets.
 type archive struct {
 	storage.History
 	now     time.Time
-	views   map[string]storage.FiringView // by job: in force, with cursor
-	runs    []storage.Record              // of all jobs
-	up      bool                          // a replica lives
+	views   map[string]storage.FiringView // by job: the active definition with its cursor
+	runs    []storage.Record              // runs of all jobs
+	up      bool                          // whether a replica is live
 	failing error
 }
 
@@ -93,7 +93,7 @@ func scheduled(t *testing.T, name, text string) jobs.Job {
 		Misfire: jobs.MisfireRunOnce}
 }
 
-// explainTable is the cron table of the tests below: nightly is due at 2:30.
+// explainTable is the cron table of these tests. The job nightly fires at 2:30.
 func explainTable(t *testing.T) []jobs.Job {
 	t.Helper()
 	holidays, err := schedule.NewCalendar(schedule.CalendarSpec{Name: "holidays",
@@ -130,7 +130,7 @@ func instantOf(t *testing.T, text string) time.Time {
 	return at.UTC()
 }
 
-// TestExplanations has one verdict after the other, with what is said first.
+// TestExplanations checks each verdict with its first sentence.
 func TestExplanations(t *testing.T) {
 	at := func(text string) time.Time { return instantOf(t, text) }
 	ptr := func(text string) *time.Time { t := at(text); return &t }
@@ -158,13 +158,14 @@ func TestExplanations(t *testing.T) {
 	over.ResumedAt, over.ResumedBy = ptr("2026-06-08 08:00:00"), "bob"
 	for _, c := range []struct {
 		name, job, at string
-		now           string // by default a while behind the scheduled time, with all decided
-		checked       string
-		down          bool
-		runs          []storage.Record
-		pauses        []storage.Pause
-		verdict       explain.Verdict
-		want          string
+		// by default some time after the scheduled time, with all decisions made
+		now     string
+		checked string
+		down    bool
+		runs    []storage.Record
+		pauses  []storage.Pause
+		verdict explain.Verdict
+		want    string
 	}{
 		{name: "ran", runs: []storage.Record{run("nightly", jobs.Succeeded, nil)},
 			verdict: explain.VerdictRan,

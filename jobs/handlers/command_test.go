@@ -103,10 +103,10 @@ func TestCommandKeepsTheEndOfALongOutput(t *testing.T) {
 	}
 }
 
-// family is a command whose grandchild holds a FIFO open: reading from it
-// ends when the grandchild is dead, and not before.
+// family is a command whose grandchild keeps a FIFO open. Reading the FIFO ends when the grandchild
+// is dead, and not before.
 type family struct {
-	lines chan string // what the grandchild writes; closed by its death
+	lines chan string // lines that the grandchild writes; closed when it ends
 	path  string
 }
 
@@ -118,7 +118,7 @@ func newFamily(t *testing.T) family {
 	}
 	go func() {
 		defer close(f.lines)
-		fifo, err := os.Open(f.path) // waits for the writer
+		fifo, err := os.Open(f.path) // until the FIFO has a writer
 		if err != nil {
 			t.Error(err)
 			return
@@ -131,9 +131,9 @@ func newFamily(t *testing.T) family {
 	return f
 }
 
-// grandchild is a shell script that does not end by itself. It says "ready" once its
-// trap is set and its own child takes signals: a shell that has just forked drops them,
-// and what it then starts outlives the signal for as long as the grace.
+// grandchild is a shell script that does not end by itself. It writes "ready" when its trap is set
+// and its own child accepts signals. A shell that has just forked ignores signals, and a program
+// that it then starts would survive until the end of the grace period.
 func (f family) grandchild(trap string) string {
 	return `sh -c 'trap "` + trap +
 		`" TERM; while :; do sh -c "echo ready; exec sleep 1000" & wait; done' >` + f.path
@@ -185,7 +185,7 @@ func TestCommandGroupIsKilledAfterTheGrace(t *testing.T) {
 				"grace": "100ms"})
 		f.expect(t, "ready")
 		cancel(jobs.ErrCancelled)
-		for range f.lines { // the traps write while they can
+		for range f.lines { // the traps write while they run
 		}
 		wantError(t, <-ended, "stopped: cancelled by an operator", "signal: killed")
 	}
@@ -194,7 +194,7 @@ func TestCommandGroupIsKilledAfterTheGrace(t *testing.T) {
 func TestCommandGraceIsForTheWholeGroup(t *testing.T) {
 	f := newFamily(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
-	// The leader ends at once, what it started only after a moment.
+	// The leader ends at once. Its child ends a moment later.
 	ended := start(ctx, t,
 		object{"command": shell(f.grandchild("sleep 0.3; echo tidied; exit") + " & wait")})
 	f.expect(t, "ready")
@@ -216,8 +216,8 @@ func TestCommandWithExitCode0OnCancelIsNotASuccess(t *testing.T) {
 	}
 }
 
-// TestCommandLeavesNoProcesses has a leader that exits by itself while what
-// it started holds its output open, or has taken its own elsewhere.
+// TestCommandLeavesNoProcesses checks commands that exit while a child still runs. The child holds
+// the command's output open, or writes elsewhere.
 func TestCommandLeavesNoProcesses(t *testing.T) {
 	for name, c := range map[string]struct{ redirect, output string }{
 		"holding the output": {"2>&1", "done\n[processes that the command left behind were ended]\n"},
@@ -226,8 +226,7 @@ func TestCommandLeavesNoProcesses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFamily(t)
 			run, ended := newRun("j"), make(chan error, 1)
-			// The leader exits when the grandchild is ready: the FIFO named
-			// "go" passes that on.
+			// The leader exits when the grandchild is ready. It reads that from the FIFO named "go".
 			goOn := f.path + ".go"
 			if err := syscall.Mkfifo(goOn, 0o600); err != nil {
 				t.Fatal(err)
@@ -272,7 +271,7 @@ func TestCommandHasEmptyStandardInput(t *testing.T) {
 	wantOutput(t, run, "")
 }
 
-// TestConcurrentCommands runs many, so that the race detector sees them together.
+// TestConcurrentCommands runs many commands at the same time for the race detector.
 func TestConcurrentCommands(t *testing.T) {
 	handle := mustBind(t, "command", object{"command": shell("echo $HOLDFAST_RUN")})
 	ended := make(chan error)
@@ -293,7 +292,8 @@ func TestConcurrentCommands(t *testing.T) {
 	}
 }
 
-// TestCommandDiesWithTheScheduler kills a process that runs a command.
+// TestCommandDiesWithTheScheduler checks that a command ends when the process that runs it is
+// killed.
 func TestCommandDiesWithTheScheduler(t *testing.T) {
 	if fifo := os.Getenv("COMMAND_TEST_FIFO"); fifo != "" {
 		script := "exec >" + fifo + "; echo ready; exec sleep 1000"

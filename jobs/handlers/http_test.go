@@ -59,9 +59,9 @@ func wantResult(t *testing.T, run *jobs.Run, want string) {
 	}
 }
 
-// TestFailedRequestsHaveResults: a status or an exit code is worth most when it is not
-// the expected one; a program that did not start and a server that was not
-// reached have none.
+// TestFailedRequestsHaveResults checks that a failed request has its status as the result, and a
+// failed command its exit code. A program that did not start and a server that was not reached have
+// no result.
 func TestFailedRequestsHaveResults(t *testing.T) {
 	url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusTeapot)
@@ -230,8 +230,8 @@ func TestHTTPKeepsTheEndOfALongResponse(t *testing.T) {
 	}
 }
 
-// TestHTTPEndsWithItsContext waits neither for a server that does not answer
-// nor for one that does not end its answer.
+// TestHTTPEndsWithItsContext checks a server that does not reply, and one whose response does not
+// end.
 func TestHTTPEndsWithItsContext(t *testing.T) {
 	for _, path := range []string{"/silent", "/endless"} {
 		t.Run(path, func(t *testing.T) {

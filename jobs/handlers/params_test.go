@@ -50,7 +50,7 @@ func TestParamsAccepted(t *testing.T) {
 	}
 }
 
-// TestParamsRefused wants each mistake under its own key.
+// TestParamsRefused checks that each mistake is reported with its key.
 func TestParamsRefused(t *testing.T) {
 	for _, c := range []struct {
 		handler, params string
@@ -113,7 +113,8 @@ func TestParamsRefused(t *testing.T) {
 	}
 }
 
-// TestErrorsDoNotQuoteParams holds for what params may hold: no error quotes it.
+// TestErrorsDoNotQuoteParams checks that no error contains the value of a param, because params may
+// be secret.
 func TestErrorsDoNotQuoteParams(t *testing.T) {
 	for _, params := range []string{
 		`{"url": "http://user:hunter2@a b/?key=hunter2"}`,

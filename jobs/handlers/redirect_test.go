@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/handlers"
 )
 
-// TestHTTPRedirectsToAnotherHost: a server to which a job's URL leads must not be able to pass the
-// job's secrets, or a request in its name, on to others.
+// TestHTTPRedirectsToAnotherHost checks that a redirect to another host is followed only if the job
+// allows it, and passes on neither the body nor headers with secrets.
 func TestHTTPRedirectsToAnotherHost(t *testing.T) {
 	reached := make(chan *http.Request, 1)
 	other := serve(t, func(_ http.ResponseWriter, r *http.Request) { reached <- r })
@@ -52,7 +52,7 @@ func TestHTTPRedirectsToAnotherHost(t *testing.T) {
 	wantError(t, err, `follow_redirects: found "all", expected "same_host", "none" or "any"`)
 }
 
-// TestHTTPRedirectsToRefusedTargets: a redirect obeys the rules for targets.
+// TestHTTPRedirectsToRefusedTargets checks that the rules for targets apply to redirects.
 func TestHTTPRedirectsToRefusedTargets(t *testing.T) {
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "http://other.corp/", http.StatusFound)
@@ -73,8 +73,8 @@ func TestHTTPRedirectsToRefusedTargets(t *testing.T) {
 	wantError(t, handler(t.Context(), newRun("j")), "target other.corp refused")
 }
 
-// TestHTTPSendsNoReferer: a redirect on the same host keeps the headers of the job, but does not
-// repeat the former URL, whose query may be secret.
+// TestHTTPSendsNoReferer checks that a redirect on the same host keeps the headers of the job but
+// has no Referer, because the query of the first URL may be secret.
 func TestHTTPSendsNoReferer(t *testing.T) {
 	reached := make(chan *http.Request, 2)
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -94,7 +94,8 @@ func TestHTTPSendsNoReferer(t *testing.T) {
 	}
 }
 
-// TestHTTPRefusesMetadataServices: they hand the credentials of the machine to whoever asks.
+// TestHTTPRefusesMetadataServices checks that requests to cloud metadata services are refused,
+// because those return the credentials of the machine.
 func TestHTTPRefusesMetadataServices(t *testing.T) {
 	for _, host := range []string{"169.254.169.254", "[fe80::1]", "[::ffff:169.254.169.254]",
 		"[fd00:ec2::254]", "100.100.100.200"} {

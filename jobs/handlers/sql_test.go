@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// fixture is a store in a file of its own, with a session and a table.
+// fixture is a store in its own file, with a session and a table.
 type fixture struct {
 	store   *sqlite.Store
 	file    *sql.DB
@@ -123,7 +123,8 @@ func TestSQLStatementsAreAllOrNothing(t *testing.T) {
 		object{"statements": []string{insert, "UPDATE sales SET nothing = 1"}})(t.Context(), run)
 	wantError(t, err, "sql: ", "statement 2: ", "nothing")
 	f.expectSales(t)
-	f.expectState(t, run, jobs.Running) // left to the engine, which knows of further attempts
+	// the engine ends it, because it knows whether attempts are left
+	f.expectState(t, run, jobs.Running)
 
 	run = f.run(t)
 	if err := mustBind(t, "sql",

@@ -50,8 +50,8 @@ func TestSealWaitsForNoAction(t *testing.T) {
 	}
 }
 
-// TestSealAfterPruning: a replica has read lines, and another one prunes them before the first
-// adds their links.
+// TestSealAfterPruning checks a replica that has read entries which another replica prunes before
+// the first adds their links.
 func TestSealAfterPruning(t *testing.T) {
 	s := newSingleHarness(t)
 	if _, err := s.a.Pause(t.Context(), storage.Action{Actor: "ann", Via: "go"},
@@ -69,8 +69,8 @@ func TestSealAfterPruning(t *testing.T) {
 	}
 }
 
-// TestSealWaitsForAPrune: a replica has read a line that is old. It adds the link of this line only
-// after the end of a prune that has already begun to delete the line, and then adds none.
+// TestSealWaitsForAPrune checks a replica that has read an old entry while a prune deletes that
+// entry. The replica must wait for the end of the prune and then add no link for the entry.
 func TestSealWaitsForAPrune(t *testing.T) {
 	s := newHarness(t)
 	if _, err := s.a.Pause(t.Context(), storage.Action{Actor: "ann", Via: "go"},

@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// receivedInPart sends a part of a batch, of which PostgreSQL executes a statement. The rest never
-// comes, as when the client loses its power or its network. The transaction is not idle, so that no
-// timeout ends it.
+// receivedInPart sends the first part of a batch, of which PostgreSQL executes one statement. The
+// rest never arrives, as after a loss of power or network at the client. The transaction is not
+// idle, so no timeout ends it.
 func (s *harness) receivedInPart(sql string, session uuid.UUID) {
 	s.t.Helper()
 	config, err := pgconn.ParseConfig(s.url)

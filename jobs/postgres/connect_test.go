@@ -108,7 +108,7 @@ func startPooler(t *testing.T) (address string) {
 	})
 	t.Cleanup(func() {
 		cancel()
-		listener.Close() //nolint:errcheck // nobody is accepted any more
+		listener.Close() //nolint:errcheck // it accepts no further connection
 		links.Wait()
 	})
 	return listener.Addr().String()
@@ -122,7 +122,8 @@ func pool(ctx context.Context, t *testing.T, client net.Conn) {
 		client.Close() //nolint:errcheck // nothing was sent
 		return
 	}
-	hangUp := func() { client.Close(); backend.Close() } //nolint:errcheck // whoever is first
+	// by the first copy that ends
+	hangUp := func() { client.Close(); backend.Close() } //nolint:errcheck
 	defer context.AfterFunc(ctx, hangUp)()
 	defer hangUp()
 	var size [4]byte

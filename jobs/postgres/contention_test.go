@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// TestRestartIsRecordedOnce has two replicas notice the same restart.
+// TestRestartIsRecordedOnce checks that two replicas which detect one restart add one record.
 func TestRestartIsRecordedOnce(t *testing.T) {
 	s := openAs(t, database(t), "a")
 	started := time.Date(2026, 3, 14, 3, 0, 0, 0, time.UTC)

@@ -60,7 +60,7 @@ func TestRegistrationDuringAnEndIsCounted(t *testing.T) {
 	resume := s.pause("b", "holdfast.jobs", "UPDATE", "true")
 	ended, registered := make(chan error, 1), make(chan error, 1)
 	go func() { ended <- s.b.End(t.Context(), second) }()
-	awaitWaiting(s, "b", ended) // is about to bring the first into force
+	awaitWaiting(s, "b", ended) // is about to activate the definition of the first
 	go func() {
 		_, err := s.a.Register(t.Context(), again, []storage.Definition{{Name: "job", Hash: "h2"}})
 		registered <- err
@@ -195,7 +195,7 @@ func TestMisfiresOfADefinitionThatIsBeingSupersededAreNotRecorded(t *testing.T) 
 		_, err := s.a.Register(t.Context(), newer, []storage.Definition{{Name: "job", Hash: "h2"}})
 		registered <- err
 	}()
-	awaitWaiting(s, "a", registered) // has brought it into force, not committed
+	awaitWaiting(s, "a", registered) // has activated it, not committed
 	until := time.Now().Add(time.Hour).Truncate(time.Microsecond)
 	var cursors map[string]time.Time
 	go func() {

@@ -42,7 +42,8 @@ func TestPausedDependentsHaveNoOpenFirings(t *testing.T) {
 	}
 }
 
-// TestOpenFiringsReadFewRows has a long history with few runs after the cursor.
+// TestOpenFiringsReadFewRows checks the rows that are read in a long history with few runs after
+// the cursor.
 func TestOpenFiringsReadFewRows(t *testing.T) {
 	s := newHarness(t)
 	start := time.Now().Truncate(time.Second)

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// A program without jobs locks a folder with everything beneath it. It moves the folder in a
+// A program without jobs locks a folder with everything below it. It moves the folder in a
 // transaction that commits only while the program holds the lock.
 func ExampleStore_InLock() {
 	move := func(ctx context.Context, url, replica, path, parent string) (err error) {

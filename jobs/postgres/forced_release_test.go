@@ -64,8 +64,8 @@ func TestReleaseOfARunInsideATransaction(t *testing.T) {
 	}
 }
 
-// TestReleaseContinuesAfterAFinish stops the backend of a release. The run whose transaction it
-// ended finishes first, and waits for its next attempt.
+// TestReleaseContinuesAfterAFinish stops the backend of a release. The run whose transaction the
+// release ended finishes first and waits for its next attempt.
 func TestReleaseContinuesAfterAFinish(t *testing.T) {
 	s := newHarness(t)
 	asked := request(t, "job", "totals")

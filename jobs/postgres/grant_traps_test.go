@@ -684,7 +684,7 @@ func TestGrantThatCannotLockAFenceIsQueued(t *testing.T) {
 	s := newHarness(t)
 	session := s.locks(s.a, "a")
 	s.fences("path:a", "path:a/b")
-	s.a.lockTimeout = "3s" // bounds the later statements too
+	s.a.lockTimeout = "3s" // the timeout bounds the later statements too
 	share := "SELECT FROM holdfast.fences WHERE resource = 'path:a' FOR SHARE"
 	before := s.inTransaction(t, share)
 	parent := s.grant(s.a, session, waits(lockRequest(t, "path:a")))

@@ -14,9 +14,9 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// BenchmarkGrants has callers acquire and release their own locks on paths of three levels: each in
-// its own call, or all in one call as a Locker does. It reports locks per second and the median
-// duration of each call.
+// BenchmarkGrants measures callers that acquire and release their own locks on paths of three
+// levels: each in its own call, or all in one call as a Locker does. It reports locks per second
+// and the median duration of each call.
 func BenchmarkGrants(b *testing.B) {
 	for _, callers := range []int{1, 16} {
 		for _, resources := range []int{1, 4, 8} {

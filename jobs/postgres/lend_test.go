@@ -40,7 +40,7 @@ func (l *lender) lend(t *testing.T) *lent {
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			return // it may have left anything
+			return // the test may have changed anything
 		}
 		if err := d.empty(); err != nil {
 			t.Errorf("empty the database for the next test: %v", err)

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// TestOutageOfADayIsRecordedInOneCall has a replica return to many jobs that had a firing every minute
-// of a day.
+// TestOutageOfADayIsRecordedInOneCall checks a replica that starts after a day, with many jobs that
+// had a firing every minute.
 func TestOutageOfADayIsRecordedInOneCall(t *testing.T) {
 	n := soak.Pick(60, 300)
 	s := newHarness(t)

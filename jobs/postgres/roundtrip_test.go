@@ -125,8 +125,8 @@ func leave(s *harness, tx pgx.Tx) error {
 	return nil
 }
 
-// The job itself deletes the row that its finish needs: nobody else can while its fence check is in
-// effect.
+// The job itself deletes the row that its finish needs. Nobody else can delete it while the fence
+// check is in effect.
 func TestCommitAfterARefusedFinishDoesNothing(t *testing.T) {
 	for name, sql := range map[string]string{
 		"claim gone":    "DELETE FROM holdfast.claims",

@@ -59,7 +59,7 @@ func TestPagesUseNoConnectionsOfFirings(t *testing.T) {
 		})
 	}
 	for s.a.views.Stat().AcquiredConns() < viewConnections {
-		time.Sleep(time.Millisecond) // until pages have all that they may have
+		time.Sleep(time.Millisecond) // until queries of pages use all of their connections
 	}
 	if _, err := s.a.Heartbeat(t.Context(), session, storage.ReplicaStatus{}); err != nil {
 		t.Error(err)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestAllListsAll reads the constants from their file: one that is not in
-// the list could not be asked for.
+// TestAllListsAll reads the constants from their file, because users can filter only by reasons
+// that All returns.
 func TestAllListsAll(t *testing.T) {
 	source, err := os.ReadFile("reasons.go")
 	if err != nil {

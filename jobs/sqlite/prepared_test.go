@@ -84,7 +84,7 @@ func row1(t *testing.T, db *sql.DB, query string, args ...any) string {
 	return fmt.Sprint(columns, values)
 }
 
-// A cached statement must behave like one that is prepared anew: with the current columns of the
+// A cached statement must behave like a newly prepared one: with the current columns of the
 // table, and without arguments of its last use.
 func TestCachedStatementSeesSchemaChanges(t *testing.T) {
 	db := pool(t)

@@ -13,7 +13,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 )
 
-// TestFilesBelongToTheirOwner: params, outputs and hashes of passwords are in them.
+// TestFilesBelongToTheirOwner checks the permissions of the database files, which contain params,
+// outputs and password hashes.
 func TestFilesBelongToTheirOwner(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("needs the rights of Unix")

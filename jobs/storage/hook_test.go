@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
 
-// TestHashDependsOnHooks: another webhook is another definition, another
-// order is not; jobs without webhooks keep the hash that they had.
+// TestHashDependsOnHooks checks that a definition's hash depends on its webhooks but not on their
+// order. The hash of a job without webhooks must not change.
 func TestHashDependsOnHooks(t *testing.T) {
 	hash := func(hooks ...jobs.Hook) string {
 		t.Helper()

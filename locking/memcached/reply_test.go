@@ -147,7 +147,7 @@ func TestSlowServers(t *testing.T) {
 	}
 }
 
-// TestServerTextIsEscaped has a server that sends escape sequences.
+// TestServerTextIsEscaped checks a server that sends escape sequences.
 func TestServerTextIsEscaped(t *testing.T) {
 	stats := strings.Replace(plainStats, "1.6.18",
 		"1.6.18\x1b[2J\xff\u202e"+strings.Repeat("x", 1000), 1)

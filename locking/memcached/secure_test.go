@@ -189,7 +189,7 @@ func TestTLSErrors(t *testing.T) {
 	}
 }
 
-// TestTLSErrorsAfterConnecting has errors that only the first reply shows. The server may have
+// TestTLSErrorsAfterConnecting checks errors that only the first reply shows. The server may have
 // executed the add.
 func TestTLSErrorsAfterConnecting(t *testing.T) {
 	server, config := withTLS(t, "-o", "ssl_verify_mode=2")

@@ -7,7 +7,8 @@ import (
 	"github.com/bradfitz/gomemcache/memcache"
 )
 
-// TestServersChooseAsGomemcacheDoes is for clusters that migrate from gomemcache.
+// TestServersChooseAsGomemcacheDoes checks that keys stay on their servers in clusters that migrate
+// from gomemcache.
 func TestServersChooseAsGomemcacheDoes(t *testing.T) {
 	addresses := []string{"127.0.0.1:1", "127.0.0.1:2", "/run/memcached.sock"}
 	var theirs memcache.ServerList

@@ -17,7 +17,8 @@ func TestLockerConformance(t *testing.T) {
 	}, synctest.Test)
 }
 
-// TestLockerConformanceWithoutAdvisoryLocks has no backend: the grants decide alone.
+// TestLockerConformanceWithoutAdvisoryLocks checks a Locker without a backend, where the grants
+// decide alone.
 func TestLockerConformanceWithoutAdvisoryLocks(t *testing.T) {
 	lockingtest.RunLocker(t, func(*testing.T) lockingtest.LockerFixture {
 		return lockingtest.LockerFixture{GrantsFixture: grantsAlone()}

@@ -13,14 +13,14 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 )
 
-// status is what / answers to a cookie of anna's.
+// status returns the status of a request to / with a cookie of anna.
 func status(t *testing.T, p Policy, cookie *http.Cookie) int {
 	t.Helper()
 	return accesstest.Ask(newHandler(t, p), http.MethodGet, "/", accesstest.WithCookie(cookie)).Code
 }
 
-// TestCookieIsValidOnEveryReplica signs in on one replica and asks another, by
-// keys of the configuration and by those that the hashes give.
+// TestCookieIsValidOnEveryReplica signs in on one replica and sends the cookie to another. The key
+// of cookies comes from the configuration or from the password hashes.
 func TestCookieIsValidOnEveryReplica(t *testing.T) {
 	o := testPolicy(t)
 	for name, keys := range map[string][][]byte{"derived": nil,
@@ -76,7 +76,7 @@ func TestCookieExpires(t *testing.T) {
 			cookie := accesstest.CookieOf(t, newHandler(t, o), "anna", "correct horse")
 
 			changed := o
-			// another salt
+			// The hash has another salt.
 			changed.Users = []User{testUser(t, "anna", "correct horse", Operator), o.Users[1]}
 			if got := status(t, changed, cookie); got != http.StatusSeeOther {
 				t.Errorf("%s: after a changed password: %d", name, got)
@@ -137,7 +137,7 @@ func TestForgedCookies(t *testing.T) {
 			}
 		}
 	}
-	// Two users whose hashes are copies of each other are still two.
+	// Two users with the same hash are two users.
 	same := testPolicy(t)
 	same.CookieKeys, same.Users[0].PasswordHash = [][]byte{[]byte(strings.Repeat("k", 32))},
 		same.Users[1].PasswordHash
@@ -148,7 +148,7 @@ func TestForgedCookies(t *testing.T) {
 			Value: "0." + encode([]byte("anna")) + "." + rest})); reply.Code != http.StatusSeeOther {
 		t.Errorf("another name with the same hash: %d", reply.Code)
 	}
-	// A second cookie of the name, set by somebody else, does not hide ours.
+	// Another cookie of the same name does not hide the valid one.
 	if reply := accesstest.Ask(handler, http.MethodGet, "/",
 		accesstest.WithCookie(&http.Cookie{Name: secureCookie, Value: "x"}),
 		accesstest.WithCookie(vera)); reply.Code != http.StatusOK {
@@ -169,7 +169,7 @@ func TestRoleIsConfigured(t *testing.T) {
 	}
 }
 
-// TestPolicyAppliesToSignInsAtOnce reloads roles and users.
+// TestPolicyAppliesToSignInsAtOnce reloads roles and users while users are signed in.
 func TestPolicyAppliesToSignInsAtOnce(t *testing.T) {
 	policy := testPolicy(t)
 	guard := newGuard(t, policy)
@@ -257,7 +257,8 @@ func TestIdentify(t *testing.T) {
 	}
 }
 
-// TestTokensAreNotPasswords holds that the ways in do not mix.
+// TestTokensAreNotPasswords checks that a token is not accepted as a password, nor a password as a
+// token.
 func TestTokensAreNotPasswords(t *testing.T) {
 	handler := newHandler(t, testPolicy(t))
 	for _, wrong := range [][2]string{{"deploy", accesstest.DeployToken}, {"olga@example.com", ""}} {
@@ -278,12 +279,12 @@ func TestClientBehindProxy(t *testing.T) {
 		netip.MustParsePrefix("fd00::/8")}}
 	for _, c := range []struct{ peer, forwarded, want string }{
 		{"192.0.2.1:5", "", "192.0.2.1"},
-		{"192.0.2.1:5", "203.0.113.9", "192.0.2.1"}, // said by a stranger
+		{"192.0.2.1:5", "203.0.113.9", "192.0.2.1"}, // not from a trusted proxy
 		{"10.1.2.3:5", "", "10.1.2.3"},
 		{"10.1.2.3:5", "203.0.113.9", "203.0.113.9"},
-		// the first is the client's own word
+		// The client has set the first address itself.
 		{"10.1.2.3:5", "198.51.100.1, 203.0.113.9", "203.0.113.9"},
-		{"10.1.2.3:5", "203.0.113.9, 10.1.9.9", "203.0.113.9"}, // two proxies
+		{"10.1.2.3:5", "203.0.113.9, 10.1.9.9", "203.0.113.9"}, // through two proxies
 		{"10.1.2.3:5", "203.0.113.9, nonsense", "10.1.2.3"},
 		{"[fd00::1]:5", "2001:db8::7", "2001:db8::7"},
 		{"[::ffff:10.1.2.3]:5", "::ffff:203.0.113.9", "203.0.113.9"},

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 )
 
-// halfOpen opens a connection and sends the beginning of a request.
+// halfOpen opens a connection and sends an incomplete request.
 func halfOpen(t *testing.T, address string) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", address)
@@ -30,18 +30,18 @@ func halfOpen(t *testing.T, address string) net.Conn {
 	return c
 }
 
-// fetchAlone asks on a connection of its own.
+// fetchAlone sends a request on a new connection.
 func fetchAlone(url string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	return accesstest.Fetch(ctx, url)
 }
 
-// gate is a handler whose answers wait.
+// gate is a handler whose responses wait until the test opens it.
 type gate struct {
 	entered  chan struct{}
 	leave    chan struct{}
-	accepted chan string // addresses of the clients of accepted connections
+	accepted chan string // client addresses of accepted connections
 }
 
 func (g gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -50,11 +50,11 @@ func (g gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	g.entered <- struct{}{}
-	<-g.leave                          // a test that failed leaves it open: its server is closed, and nobody waits
-	_, _ = io.WriteString(w, "done\n") // the client may be gone
+	<-g.leave                          // in a failed test, the server's end returns from here
+	_, _ = io.WriteString(w, "done\n") // the client may have closed the connection
 }
 
-// await waits for a request to come in.
+// await waits until the handler has a request.
 func (g gate) await(t *testing.T) {
 	t.Helper()
 	select {
@@ -64,7 +64,7 @@ func (g gate) await(t *testing.T) {
 	}
 }
 
-// limited serves a gate on at most three connections.
+// limited serves a gate with a limit of three connections.
 func limited(t *testing.T) (net.Listener, gate) {
 	t.Helper()
 	return limitedTo(t, ConnectionLimits{Total: 3})
@@ -109,7 +109,8 @@ func TestNewConnectionReplacesAnIdleOne(t *testing.T) {
 	if _, err := io.ReadAll(first); err != nil && !strings.Contains(err.Error(), "reset") {
 		t.Errorf("the first is still open: %v", err)
 	}
-	// The others go on, and so does the one that is answered, however many come.
+	// The other requests get their responses, and so does the one in progress, however many
+	// connections are opened.
 	for _, c := range []net.Conn{second, third} {
 		if _, err := io.WriteString(c, "1\r\n\r\n"); err != nil {
 			t.Error(err)
@@ -171,7 +172,7 @@ func dialFrom(t *testing.T, from, address string) net.Conn {
 	return c
 }
 
-// askOn sends a request on an open connection and returns the answer.
+// askOn sends a request on an open connection and returns the response.
 func askOn(t *testing.T, c net.Conn, path string) *http.Response {
 	t.Helper()
 	if _, err := io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
@@ -208,7 +209,7 @@ func TestProbesAreAnsweredBeyondTheLimit(t *testing.T) {
 	}
 	early := dialFrom(t, "127.0.0.1", address)
 	for <-g.accepted != early.LocalAddr().String() {
-		// Accepted later, it would replace a connection whose client is reading its answer.
+		// If it were accepted later, it would replace a connection whose client reads its response.
 	}
 	close(g.leave)
 	fetches.Wait()

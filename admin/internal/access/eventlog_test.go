@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 )
 
-// taken compares the lines that were written since the last call.
+// taken compares the audit entries that were written since the last call.
 func taken(t *testing.T, what string, e *accesstest.Events, want ...string) {
 	t.Helper()
 	if got := e.Take(); !slices.Equal(got, want) {
@@ -68,7 +68,7 @@ func TestSignInsByOIDCAreAudited(t *testing.T) {
 	}
 }
 
-// Refusals have a limit of their own, and a line says how many were left out.
+// Audited refusals have a limit of their own. An entry reports how many were omitted.
 func TestAuditedEventsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events := new(accesstest.Events)
@@ -99,7 +99,7 @@ func TestAuditedEventsAreLimited(t *testing.T) {
 	})
 }
 
-// People sign in also while the store does not answer.
+// Users can sign in while the store is unavailable.
 func TestSignInWhileTheAuditLogIsDown(t *testing.T) {
 	events := new(accesstest.Events)
 	events.SetDown(true)

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 )
 
-// signedOut is a cluster of two replicas, and cookies of two users.
+// signedOut has two replicas and cookies of two users.
 type signedOut struct {
 	shared     *accesstest.SignOuts
 	here       http.Handler
@@ -50,7 +50,7 @@ func expect(t *testing.T, what string, handler http.Handler, cookie *http.Cookie
 	}
 }
 
-// TestSignOutEndsCopiedCookies sends a cookie again after the sign-out.
+// TestSignOutEndsCopiedCookies sends a cookie again after its user has signed out.
 func TestSignOutEndsCopiedCookies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSignedOut(t)
@@ -69,7 +69,8 @@ func TestSignOutEndsCopiedCookies(t *testing.T) {
 	})
 }
 
-// TestSignInAtAReplicaThatDidNotHearOfTheSignOut signs in at once after a sign-out elsewhere.
+// TestSignInAtAReplicaThatDidNotHearOfTheSignOut signs in at one replica directly after a sign-out
+// at another.
 func TestSignInAtAReplicaThatDidNotHearOfTheSignOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSignedOut(t)
@@ -98,12 +99,13 @@ func TestSignOutWhileTheStoreIsDown(t *testing.T) {
 		}
 		s.shared.SetDown(false)
 		time.Sleep(generationsInterval)
-		expect(t, "another user", s.here, s.vera, true) // records the sign-out
+		expect(t, "another user", s.here, s.vera, true) // this replica reads the sign-out
 		expect(t, "there, when the store answers", s.there, s.anna, false)
 	})
 }
 
-// TestGenerationsAreReadFromMemory bounds the queries of signed-in users, and of others.
+// TestGenerationsAreReadFromMemory checks how many queries the requests of signed-in and other
+// users cause.
 func TestGenerationsAreReadFromMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSignedOut(t)
@@ -126,7 +128,7 @@ func TestGenerationsAreReadFromMemory(t *testing.T) {
 	})
 }
 
-// TestSignOutWithoutStore has no store to share sign-outs with.
+// TestSignOutWithoutStore signs out on a replica without a store for sign-outs.
 func TestSignOutWithoutStore(t *testing.T) {
 	handler := newHandler(t, testPolicy(t))
 	anna := accesstest.CookieOf(t, handler, "anna", "correct horse")

@@ -17,7 +17,7 @@ func testUser(t *testing.T, name, password string, role Role) User {
 	return User{Name: name, Role: role, PasswordHash: accesstest.Hash(t, password)}
 }
 
-// testPolicy has two users, three tokens and a proxy that names users.
+// testPolicy has two users, three tokens and a trusted proxy that names users.
 func testPolicy(t *testing.T) Policy {
 	t.Helper()
 	return Policy{
@@ -34,7 +34,7 @@ func testPolicy(t *testing.T) Policy {
 	}
 }
 
-// texts answers with texts alone.
+// texts writes responses as plain text.
 type texts struct{}
 
 func (texts) Refuse(w http.ResponseWriter, _ *http.Request, status int, text string) {
@@ -71,7 +71,7 @@ func newHandler(t *testing.T, p Policy) http.Handler {
 	return handlerOf(newGuard(t, p))
 }
 
-// handlerOf lets people sign in, and viewers see all other paths.
+// handlerOf returns a handler that serves the sign-in to everybody and all other paths to viewers.
 func handlerOf(guard *Guard) http.Handler {
 	signIn := SignIn{guard}
 	mux := http.NewServeMux()

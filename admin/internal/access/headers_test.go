@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// headersOf returns the headers of an answer to a request, over TLS or not.
+// headersOf returns the headers of a response to a request, with TLS if state is not nil.
 func headersOf(state *tls.ConnectionState) http.Header {
 	recorder := httptest.NewRecorder()
 	request := httptest.NewRequest(http.MethodGet, "/", nil)
@@ -18,7 +18,7 @@ func headersOf(state *tls.ConnectionState) http.Header {
 	return recorder.Header()
 }
 
-// TestTransportSecurity: only a server with TLS of its own may promise it.
+// TestTransportSecurity checks that only a server with its own TLS sends Strict-Transport-Security.
 func TestTransportSecurity(t *testing.T) {
 	const header = "Strict-Transport-Security"
 	if got := headersOf(nil).Get(header); got != "" {

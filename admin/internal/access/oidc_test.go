@@ -34,9 +34,9 @@ type testProvider struct {
 	key    crypto.Signer
 	kid    string
 	alg    string
-	codes  map[string]issued // each is valid once
+	codes  map[string]issued // authorization codes, each valid once
 	down   bool
-	tokens int // requests for tokens
+	tokens int // number of requests for tokens
 }
 
 type issued struct {
@@ -54,7 +54,7 @@ func newTestProvider(t *testing.T) *testProvider {
 	return p
 }
 
-// rekey replaces the key of the provider.
+// rekey replaces the signing key of the provider.
 func (p *testProvider) rekey(t *testing.T, alg string) {
 	t.Helper()
 	p.mu.Lock()
@@ -131,7 +131,7 @@ func (p *testProvider) signer() func(claims string) string {
 	return func(claims string) string { return oidctest.SignIDToken(key, kid, alg, claims) }
 }
 
-// policy has a provider, and two users with passwords.
+// policy returns a policy with the provider and two users with passwords.
 func (p *testProvider) policy(t *testing.T) Policy {
 	t.Helper()
 	policy := testPolicy(t)
@@ -145,16 +145,16 @@ func (p *testProvider) policy(t *testing.T) Policy {
 	return policy
 }
 
-// oidcBrowser is a browser that has begun a sign-in.
+// oidcBrowser is a browser during a sign-in by the provider.
 type oidcBrowser struct {
 	t        *testing.T
 	provider *testProvider
 	handler  http.Handler
-	sent     url.Values // the request to the provider
+	sent     url.Values // parameters of the request to the provider
 	attempt  *http.Cookie
 }
 
-// begin follows the link to the provider.
+// begin follows the sign-in link to the provider.
 func (p *testProvider) begin(t *testing.T, handler http.Handler, next string) *oidcBrowser {
 	t.Helper()
 	reply := accesstest.Ask(handler, http.MethodGet, StartPath+"?next="+url.QueryEscape(next))
@@ -173,14 +173,14 @@ func (p *testProvider) begin(t *testing.T, handler http.Handler, next string) *o
 	return b
 }
 
-// claims are those of a person who may act.
+// claims are those of a user who may perform actions.
 func (b *oidcBrowser) claims() map[string]any {
 	return map[string]any{"iss": b.provider.URL, "aud": "holdfast", "sub": "1",
 		"exp": time.Now().Add(time.Hour).Unix(), "nonce": b.sent.Get("nonce"),
 		"email": "olga@example.com", "email_verified": true, "groups": []string{"x", "sre"}}
 }
 
-// code has the provider sign a person in.
+// code returns an authorization code with which the provider signs a user in.
 func (b *oidcBrowser) code(claims map[string]any) string { return b.signedCode(claims, nil) }
 
 // signedCode is code with a token that is signed in another way.
@@ -192,18 +192,18 @@ func (b *oidcBrowser) signedCode(claims map[string]any, sign func(claims string)
 	return code
 }
 
-// answer is the provider's answer.
+// answer sends the browser back from the provider with a code.
 func (b *oidcBrowser) answer(code, state string) *httptest.ResponseRecorder {
 	return accesstest.Ask(b.handler, http.MethodGet, CallbackPath+"?"+url.Values{"code": {code},
 		"state": {state}}.Encode(), accesstest.WithCookie(b.attempt))
 }
 
-// finish signs in with claims and returns the answer.
+// finish completes the sign-in with the claims and returns the response.
 func (b *oidcBrowser) finish(claims map[string]any) *httptest.ResponseRecorder {
 	return b.answer(b.code(claims), b.sent.Get("state"))
 }
 
-// cookieOf returns the cookie of a sign-in, or nil.
+// cookieOf returns the session cookie that the response sets, or nil.
 func cookieOf(reply *httptest.ResponseRecorder) *http.Cookie {
 	for _, cookie := range reply.Result().Cookies() {
 		if cookie.Name == secureCookie+oidcSuffix {
@@ -213,7 +213,7 @@ func cookieOf(reply *httptest.ResponseRecorder) *http.Cookie {
 	return nil
 }
 
-// identityWith returns who a cookie identifies.
+// identityWith returns the identity of a request with the cookie.
 func identityWith(guard *Guard, cookie *http.Cookie) Identity {
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.Host = accesstest.Host
@@ -226,7 +226,7 @@ func TestOIDC(t *testing.T) {
 	p := newTestProvider(t)
 	guard := newGuard(t, p.policy(t))
 	handler := handlerOf(guard)
-	for _, alg := range []string{"RS256", "ES256", "RS256"} { // the provider replaces its key
+	for _, alg := range []string{"RS256", "ES256", "RS256"} { // the provider changes its key
 		p.rekey(t, alg)
 		b := p.begin(t, handler, "/runs?state=failed")
 		reply := b.finish(b.claims())
@@ -283,7 +283,8 @@ func TestOIDCRefuses(t *testing.T) {
 	}
 }
 
-// TestOIDCUserOfTheConfiguration: a person of the provider cannot act under a configured name.
+// TestOIDCUserOfTheConfiguration checks that a user of the provider cannot have the name of a
+// configured user.
 func TestOIDCUserOfTheConfiguration(t *testing.T) {
 	p := newTestProvider(t)
 	policy := p.policy(t)
@@ -354,7 +355,8 @@ func TestOIDCLeadsToThisSite(t *testing.T) {
 	}
 }
 
-// TestOIDCPolicyAppliesAtOnce reloads the domains, groups and the provider.
+// TestOIDCPolicyAppliesAtOnce reloads the domains, the groups and the provider while a user is
+// signed in.
 func TestOIDCPolicyAppliesAtOnce(t *testing.T) {
 	p := newTestProvider(t)
 	policy := p.policy(t)
@@ -415,7 +417,7 @@ func TestOIDCSignOut(t *testing.T) {
 	}
 }
 
-// TestOIDCWhileTheProviderIsDown starts without the provider, which comes later.
+// TestOIDCWhileTheProviderIsDown starts while the provider is unavailable.
 func TestOIDCWhileTheProviderIsDown(t *testing.T) {
 	p := newTestProvider(t)
 	p.setDown(true)
@@ -431,7 +433,8 @@ func TestOIDCWhileTheProviderIsDown(t *testing.T) {
 		t.Errorf("a password: %d", reply.Code)
 	}
 	p.setDown(false)
-	if err := guard.Set(p.policy(t)); err != nil { // a new provider asks at once
+	// a new policy reads the provider's document again at once
+	if err := guard.Set(p.policy(t)); err != nil {
 		t.Fatal(err)
 	}
 	b := p.begin(t, handler, "/")
@@ -440,7 +443,7 @@ func TestOIDCWhileTheProviderIsDown(t *testing.T) {
 	}
 }
 
-// TestOIDCAnswersAreThrottled sends wrong codes.
+// TestOIDCAnswersAreThrottled sends invalid codes until further ones are refused.
 func TestOIDCAnswersAreThrottled(t *testing.T) {
 	p := newTestProvider(t)
 	handler := newHandler(t, p.policy(t))

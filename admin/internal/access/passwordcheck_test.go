@@ -12,13 +12,13 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 )
 
-// TestQueueOfPasswordChecksIsShort has all checks be taken: few sign-ins wait, the others are
-// refused at once.
+// TestQueueOfPasswordChecksIsShort checks that only a few sign-ins wait while all password checks
+// are busy. Further ones are refused at once.
 func TestQueueOfPasswordChecksIsShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard := newGuardWith(t, testPolicy(t), nil, zerolog.Nop())
 		handler, checker := handlerOf(guard), guard.rules().passwordChecker
-		for range maxChecks { // as by checks that take long
+		for range maxChecks { // simulates checks that take long
 			checker.turns.admitted <- struct{}{}
 			checker.turns.active <- struct{}{}
 		}

@@ -82,8 +82,8 @@ func TestWrongPasswords(t *testing.T) {
 	}
 }
 
-// TestLinkFromAnotherSiteReloads shows that the page asks again by itself where a
-// link on another site led to it: the browser kept the cookie back.
+// TestLinkFromAnotherSiteReloads checks that the sign-in page reloads once after a link from
+// another site. The browser does not send the session cookie with such a link.
 func TestLinkFromAnotherSiteReloads(t *testing.T) {
 	handler := newHandler(t, testPolicy(t))
 	if got := accesstest.Ask(handler, http.MethodGet, "/login?next=/",
@@ -130,8 +130,8 @@ func TestTooManyPasswordChecks(t *testing.T) {
 	})
 }
 
-// TestEverySignInComputesTheSameHashes compares users with hashes of several kinds and costs, and
-// an unknown name.
+// TestEverySignInComputesTheSameHashes compares the hashes that are computed for users with hashes
+// of several kinds and costs, and for an unknown name.
 func TestEverySignInComputesTheSameHashes(t *testing.T) {
 	costly, err := bcrypt.GenerateFromPassword([]byte("x"), bcrypt.MinCost+2)
 	if err != nil {
@@ -166,7 +166,7 @@ func TestEverySignInComputesTheSameHashes(t *testing.T) {
 			t.Errorf("%s: the password is refused", name)
 		}
 	}
-	// The decoy's own password opens nothing.
+	// No user can sign in with the password of the decoy hash.
 	if err := passwordChecker.check(t.Context(), attempt{name: "nobody"}, "x"); !errors.Is(err,
 		errWrongPassword) {
 		t.Errorf("error is %v", err)

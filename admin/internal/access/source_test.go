@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 )
 
-// TestRequestIDs checks that only the trusted proxy chooses the id of a request.
+// TestRequestIDs checks that only the trusted proxy can choose the id of a request.
 func TestRequestIDs(t *testing.T) {
 	const proxy, other = "10.1.2.3:9", "192.0.2.7:9"
 	var got []Source
@@ -50,8 +50,8 @@ func TestRequestIDs(t *testing.T) {
 	}
 }
 
-// TestProxyDoesNotNameConfiguredActors checks that a user of the proxy cannot act under the name of a
-// user or a token, so that the audit log tells them apart.
+// TestProxyDoesNotNameConfiguredActors checks that the proxy cannot name a user after a configured
+// user or token. Otherwise the audit log could not distinguish them.
 func TestProxyDoesNotNameConfiguredActors(t *testing.T) {
 	handler := newHandler(t, testPolicy(t))
 	for name, want := range map[string]int{"petra": 200, "anna": 403, "deploy": 403} {

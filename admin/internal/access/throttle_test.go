@@ -66,8 +66,8 @@ func TestThrottle(t *testing.T) {
 	})
 }
 
-// TestThrottleSlowsAndDoesNotRefuse reaches the limit of a user. Then one attempt each slowInterval
-// is allowed, whatever its result.
+// TestThrottleSlowsAndDoesNotRefuse exceeds the limit of a user. After that, one attempt per
+// slowInterval is allowed, whatever its result is.
 func TestThrottleSlowsAndDoesNotRefuse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		handler := newHandler(t, testPolicy(t))
@@ -92,7 +92,7 @@ func TestThrottleSlowsAndDoesNotRefuse(t *testing.T) {
 	})
 }
 
-// TestSlowedGuessesDoNotPassTogether sends many guesses at a limit at the same time.
+// TestSlowedGuessesDoNotPassTogether sends many concurrent guesses after the limit is reached.
 func TestSlowedGuessesDoNotPassTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard := newGuard(t, testPolicy(t))
@@ -109,7 +109,8 @@ func TestSlowedGuessesDoNotPassTogether(t *testing.T) {
 	})
 }
 
-// TestKnownBrowserIsNotSlowed has others guess the password of a user who has signed in before.
+// TestKnownBrowserIsNotSlowed checks that guesses from elsewhere do not slow a user whose browser
+// has signed in before.
 func TestKnownBrowserIsNotSlowed(t *testing.T) {
 	for name, keys := range map[string][][]byte{"derived": nil,
 		"configured": {[]byte(strings.Repeat("k", 32))}} {
@@ -154,7 +155,7 @@ func TestKnownBrowserIsNotSlowed(t *testing.T) {
 	}
 }
 
-// browserCookieOf signs in and returns the cookie of the known browser.
+// browserCookieOf signs in and returns the cookie that identifies a known browser.
 func browserCookieOf(t *testing.T, handler http.Handler, name, password string) *http.Cookie {
 	t.Helper()
 	for _, cookie := range accesstest.SignIn(handler, name, password).Result().Cookies() {
@@ -233,7 +234,7 @@ func TestSlowedSignIns(t *testing.T) {
 	})
 }
 
-// TestThrottleCountsOverReplicas counts in a store that two replicas share.
+// TestThrottleCountsOverReplicas checks that two replicas count failures in a shared store.
 func TestThrottleCountsOverReplicas(t *testing.T) {
 	shared := newAttemptCounts()
 	replica := func() http.Handler {
@@ -311,7 +312,7 @@ func TestAttemptKeys(t *testing.T) {
 	}
 }
 
-// countingAttempts counts the queries.
+// countingAttempts counts queries.
 type countingAttempts struct {
 	*attemptCounts
 	queries int
@@ -327,7 +328,7 @@ func TestThrottledSignInsDoNotAskTheStore(t *testing.T) {
 	shared := &countingAttempts{attemptCounts: newAttemptCounts()}
 	one := handlerOf(newGuardWith(t, testPolicy(t), shared, zerolog.Nop()))
 	other := handlerOf(newGuardWith(t, testPolicy(t), shared, zerolog.Nop()))
-	for _, name := range []string{"anna", "vera"} { // reaches the limit of the address
+	for _, name := range []string{"anna", "vera"} { // fail until the address reaches its limit
 		tries(one, maxUserFailures, name, "192.0.2.1:1")
 	}
 	for what, handler := range map[string]http.Handler{"the same": one, "the other": other} {

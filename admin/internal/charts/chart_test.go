@@ -17,7 +17,7 @@ import (
 // noon is the time of the store's clock.
 var noon = time.Date(2026, 3, 14, 3, 12, 15, 0, time.UTC)
 
-// drawn writes a chart as text: each bar's row, place, width and class.
+// drawn returns a chart as text: row, position, width and class of each bar.
 func drawn(t *testing.T, runs []storage.RunInterval, length time.Duration, restarts ...storage.Restart) (*Chart, string) {
 	t.Helper()
 	c := New(Picture{Now: noon, From: noon.Add(-length), Until: noon,
@@ -44,7 +44,7 @@ func drawn(t *testing.T, runs []storage.RunInterval, length time.Duration, resta
 	return c, out.String()
 }
 
-// ran is a run that waited, ran and ended; counted in seconds before noon.
+// ran returns a run with its times in seconds before noon.
 func ran(n int, state jobs.State, created, started, finished int) storage.RunInterval {
 	at := func(second int) time.Time { return noon.Add(-time.Duration(second) * time.Second) }
 	s := storage.RunInterval{Run: uuid.UUID{15: byte(n)}, Job: fmt.Sprintf("job-%d", n), State: state,
@@ -59,8 +59,8 @@ func ran(n int, state jobs.State, created, started, finished int) storage.RunInt
 	return s
 }
 
-// withWaits returns the run with retry waits, each between two of these times;
-// counted in seconds before noon.
+// withWaits returns the run with retry waits. Each pair of times, in seconds before noon, is one
+// wait.
 func withWaits(s storage.RunInterval, seconds ...int) storage.RunInterval {
 	var times []time.Time
 	for _, second := range seconds {
@@ -72,7 +72,7 @@ func withWaits(s storage.RunInterval, seconds ...int) storage.RunInterval {
 
 func TestBarsOfATimeline(t *testing.T) {
 	for name, c := range map[string]struct {
-		runs []storage.RunInterval // the youngest first
+		runs []storage.RunInterval // the newest first
 		want string
 	}{
 		"a run, its wait and the next run": {
@@ -127,8 +127,7 @@ func TestBarsOfATimeline(t *testing.T) {
 	}
 }
 
-// TestNarrowBarsAreMerged has 1,000 runs of a second, one each ten
-// seconds, of which one failed.
+// TestNarrowBarsAreMerged draws 1,000 runs of one second, ten seconds apart. One of them failed.
 func TestNarrowBarsAreMerged(t *testing.T) {
 	var runs []storage.RunInterval
 	for i := range 1000 {
@@ -152,7 +151,7 @@ func TestNarrowBarsAreMerged(t *testing.T) {
 			t.Errorf("the bar says %q and leads to %s", b.Title, b.Path)
 		}
 	}
-	// Nearer, each is told apart.
+	// In a shorter interval each run has its own bar.
 	if c, _ := drawn(t, runs[:60], 600*time.Second); c.Merged != 0 {
 		t.Errorf("%d of 60 are drawn as one with others", c.Merged)
 	}
@@ -177,7 +176,7 @@ func TestPositionsOfLanes(t *testing.T) {
 		c.Height != AxisHeight+laneHeight(2)+laneHeight(1) || c.Lanes[1].Statement == "" {
 		t.Errorf("lanes at %d and %d, %d high", c.Lanes[0].Y, c.Lanes[1].Y, c.Height)
 	}
-	// The names stand beside the picture, and are as high as its lanes.
+	// The names are next to the chart and have the height of its rows.
 	css, err := os.ReadFile("../pages/static/holdfast.css")
 	if err != nil {
 		t.Fatal(err)
@@ -220,7 +219,8 @@ func TestRestartsAreLines(t *testing.T) {
 	}
 }
 
-// TestDurationExcludesDelaysBetweenAttempts has a run of two attempts of a minute and an hour between them.
+// TestDurationExcludesDelaysBetweenAttempts draws a run with two attempts of a minute each and an
+// hour between them.
 func TestDurationExcludesDelaysBetweenAttempts(t *testing.T) {
 	s := withWaits(ran(1, jobs.Succeeded, 3720, 3720, 0), 3660, 60)
 	r := storage.Record{State: s.State, StartedAt: s.StartedAt, FinishedAt: s.FinishedAt,

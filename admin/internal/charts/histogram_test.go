@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// quartersOf returns quarters that follow each other until noon.
+// quartersOf returns consecutive quarters of an hour that end at noon.
 func quartersOf(runs ...map[jobs.State]int) (quarters []storage.Quarter) {
 	from := storage.QuarterOf(noon).Add(-time.Duration(len(runs)-1) * storage.QuarterLength)
 	for i, r := range runs {
@@ -18,8 +18,8 @@ func quartersOf(runs ...map[jobs.State]int) (quarters []storage.Quarter) {
 	return quarters
 }
 
-// Failed runs are above the line and skipped ones below it, on one scale. One run among many has a
-// bar of 3 pixels.
+// Failed runs are above the axis and skipped runs below it, on one scale. A single run among many
+// has a bar of 3 pixels.
 func TestFailedAndSkippedRunsAreOnTwoSides(t *testing.T) {
 	c := NewHistogram(quartersOf(
 		map[jobs.State]int{jobs.Failed: 1, jobs.Lost: 1, jobs.Skipped: 200, jobs.Succeeded: 5},

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// TestMostFrequentReasonCountsFailures: a run that failed has no reason but its own error, and one
-// reason may be that of several states.
+// TestMostFrequentReasonCountsFailures checks that runs with one reason are counted together over
+// all states, and that failed runs without a reason count as one group.
 func TestMostFrequentReasonCountsFailures(t *testing.T) {
 	last := time.Date(2026, 7, 28, 12, 0, 0, 0, time.UTC)
 	tally := func(state jobs.State, reason jobs.Reason, runs int) storage.Tally {

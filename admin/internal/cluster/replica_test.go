@@ -13,7 +13,7 @@ func TestReplicaStates(t *testing.T) {
 	view := func(heartbeat, expires time.Duration, end *time.Time) storage.ReplicaView {
 		return storage.ReplicaView{LastHeartbeat: ago(heartbeat), ExpiresAt: ago(expires), EndedAt: end}
 	}
-	// Stores write the end of a session that its replica ended after its expiry, or at it.
+	// Stores record the end of a session that its replica ended at or after the expiry.
 	ended := func(stopped bool) storage.ReplicaView {
 		end := ago(45*time.Second - time.Microsecond)
 		v := view(60*time.Second, 45*time.Second, &end)

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
 
-// night is the store's clock in the tests of the verdict.
+// night is the time of the store's clock in the tests of the verdict.
 var night = time.Date(2026, 3, 17, 2, 41, 17, 0, time.UTC)
 
 func before(d time.Duration) time.Time { return night.Add(-d) }
@@ -37,7 +37,8 @@ func lostReplica(name string) Replica {
 	return r
 }
 
-// ran returns outcomes, the newest first, a minute apart, the newest since ago.
+// ran returns outcomes a minute apart, the newest first. The newest ended since before the store's
+// time.
 func ran(since time.Duration, states ...jobs.State) (outcomes []storage.Outcome) {
 	for i, state := range states {
 		at := before(since + time.Duration(i)*time.Minute)
@@ -51,7 +52,7 @@ func waiter(n byte, job string, since time.Duration, b *jobs.Blocker) storage.Re
 		CreatedAt: before(since), WaitSince: before(since), BlockedBy: b, Reason: reasons.LockHeld}
 }
 
-// healthyEvidence has two live replicas and memcached, and no problem.
+// healthyEvidence has two live replicas, available memcached and no problem.
 func healthyEvidence() Evidence {
 	return Evidence{StoreName: "PostgreSQL", ServedBy: ServedBy{Replica: "a", Ready: true,
 		Session: liveReplica("a").Session.String()},
@@ -107,7 +108,7 @@ func TestVerdict(t *testing.T) {
 		change   func(*Evidence)
 		severity Severity
 		headline string
-		texts    string // of all problems, separated by |
+		texts    string // texts of all problems, separated by |
 	}{
 		"healthy": {func(*Evidence) {}, Neutral, "Healthy", ""},
 		"store": {func(e *Evidence) { e.StoreError = "timeout" }, Red, "PostgreSQL does not answer",
@@ -225,7 +226,7 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// TestHeadlineIsShort has more kinds of problems than a headline names.
+// TestHeadlineIsShort checks a cluster with more kinds of problems than a headline names.
 func TestHeadlineIsShort(t *testing.T) {
 	e := healthyEvidence()
 	e.Replicas[1].Draining, e.Replicas[1].Version = true, "2"
@@ -237,7 +238,8 @@ func TestHeadlineIsShort(t *testing.T) {
 	}
 }
 
-// TestEveryKindHasAPhrase holds that no kind falls through to memcached's phrase.
+// TestEveryKindHasAPhrase checks that each kind of problem has its own phrase and does not use that
+// of memcached.
 func TestEveryKindHasAPhrase(t *testing.T) {
 	seen := make(map[string]Kind)
 	for _, kind := range Kinds() {
@@ -249,7 +251,8 @@ func TestEveryKindHasAPhrase(t *testing.T) {
 	}
 }
 
-// TestChainOfWaits follows waits to their root, and ends in a circle.
+// TestChainOfWaits follows waits to the run that blocks all of them, and checks that a cycle ends
+// the search.
 func TestChainOfWaits(t *testing.T) {
 	owner := func(r storage.Record) locking.Owner {
 		return locking.Owner{Job: r.Job, Run: r.ID.String()}

@@ -32,7 +32,8 @@ func answerOf(status int, body string) *http.Response {
 
 func isUnavailable(err error) bool { return errors.As(err, new(*UnavailableError)) }
 
-// TestDiscoveryIsRepeated has a provider that answers the second request for its document.
+// TestDiscoveryIsRepeated checks a provider that replies only to the second request for its
+// document.
 func TestDiscoveryIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const slow = time.Second
@@ -106,7 +107,7 @@ func TestProviderThatNeverAnswers(t *testing.T) {
 	})
 }
 
-// TestMetadataServicesAreRefused has an issuer at the address of a metadata service.
+// TestMetadataServicesAreRefused checks an issuer at the address of a cloud metadata service.
 func TestMetadataServicesAreRefused(t *testing.T) {
 	p := New(Settings{Issuer: "http://169.254.169.254"})
 	defer p.Close()

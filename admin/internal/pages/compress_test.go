@@ -15,7 +15,7 @@ func TestCompress(t *testing.T) {
 	const html, stream = "text/html; charset=utf-8", "text/event-stream"
 	for name, c := range map[string]struct {
 		accept, kind, body, method string
-		encoding                   string // of the answer
+		encoding                   string // of the response
 		vary                       bool
 	}{
 		"html":        {"gzip, deflate, br", html, long, http.MethodGet, "gzip", true},
@@ -60,7 +60,8 @@ func TestCompress(t *testing.T) {
 	}
 }
 
-// TestCompressLeavesEncodedAnswers: the handler of the metrics compresses by itself.
+// TestCompressLeavesEncodedAnswers checks that responses with an encoding are not compressed again.
+// The metrics handler compresses its own responses.
 func TestCompressLeavesEncodedAnswers(t *testing.T) {
 	handler := Compress(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Encoding", "zstd")
@@ -75,7 +76,7 @@ func TestCompressLeavesEncodedAnswers(t *testing.T) {
 	}
 }
 
-// TestCompressedStreamsFlush has a handler that sends events and sets deadlines.
+// TestCompressedStreamsFlush checks that a compressed handler can flush events and set deadlines.
 func TestCompressedStreamsFlush(t *testing.T) {
 	release := make(chan struct{})
 	server := httptest.NewServer(Compress(http.HandlerFunc(

@@ -43,7 +43,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestEveryReasonHasAText holds that no reason is shown by its name in code.
+// TestEveryReasonHasAText checks that the page shows no reason by its constant.
 func TestEveryReasonHasAText(t *testing.T) {
 	for _, reason := range reasons.All() {
 		words := Why(storage.Record{Reason: reason})

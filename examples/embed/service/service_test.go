@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// asProgram, when set, makes the test binary be the example.
+// If asProgram is set, the test binary runs as the example.
 const asProgram = "HOLDFAST_EXAMPLE_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -84,7 +84,7 @@ func expectSuccess(ctx context.Context, t *testing.T, p *replicas.Process, job s
 	}
 }
 
-// operateIt has the service trigger and pause jobs.
+// operateIt triggers and pauses jobs through the service.
 func operateIt(ctx context.Context, t *testing.T, p *replicas.Process, own string) {
 	t.Helper()
 	first, run := send(ctx, t, http.MethodPost, own+"/refresh/north?user=anna&key=monday")

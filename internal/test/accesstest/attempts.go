@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// BrokenAttempts is a store that does not answer.
+// BrokenAttempts is a store of login attempts that always fails.
 type BrokenAttempts struct{}
 
 // CountFailures fails.

@@ -17,7 +17,7 @@ import (
 // Pair is a certificate for loopback and its key, in PEM.
 type Pair struct{ Certificate, Key []byte }
 
-// NewPair makes a certificate that has signed itself.
+// NewPair makes a self-signed certificate.
 func NewPair(t *testing.T, serial int64) Pair {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -42,8 +42,8 @@ func NewPair(t *testing.T, serial int64) Pair {
 	}
 }
 
-// PairFiles are a server's files, whose times a test sets: writes within a few
-// milliseconds would have the same.
+// PairFiles are a server's certificate and key. Write sets their times, because writes within a few
+// milliseconds could have the same time.
 type PairFiles struct {
 	CertFile, KeyFile string
 
@@ -61,7 +61,7 @@ func NewPairFiles(t *testing.T, p Pair) *PairFiles {
 	return files
 }
 
-// Write replaces a file, which is then a second newer than the last one.
+// Write replaces a file, whose time is then a second later than that of the last write.
 func (f *PairFiles) Write(t *testing.T, name string, content []byte) {
 	t.Helper()
 	f.writes++

@@ -19,7 +19,7 @@ type Events struct {
 	by    []storage.Action
 }
 
-// WriteAudit keeps the line.
+// WriteAudit records the entry.
 func (e *Events) WriteAudit(_ context.Context, by storage.Action, event, target string,
 	detail any) error {
 	e.mu.Lock()
@@ -37,14 +37,14 @@ func (e *Events) WriteAudit(_ context.Context, by storage.Action, event, target 
 	return by.Check()
 }
 
-// SetDown has all calls fail from now on, or not.
+// SetDown makes all calls fail from now on, or succeed again.
 func (e *Events) SetDown(down bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.down = down
 }
 
-// Take returns the lines since the last call, in their order.
+// Take returns the entries since the last call, in their order.
 func (e *Events) Take() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -53,7 +53,7 @@ func (e *Events) Take() []string {
 	return lines
 }
 
-// Senders returns who caused each line.
+// Senders returns the action of each entry.
 func (e *Events) Senders() []storage.Action {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 // DeployToken is the token of a client.
 const DeployToken = "deploy-token-deploy-token"
 
-// Hash returns a password's hash, the cheapest of bcrypt.
+// Hash returns a bcrypt hash of a password with the lowest cost.
 func Hash(t *testing.T, password string) string {
 	t.Helper()
 	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)

@@ -1,5 +1,5 @@
-// Package accesstest sends requests as people, clients and proxies do, and makes what they prove
-// their identity with.
+// Package accesstest sends requests as users, API clients and proxies do, and makes their proofs of
+// identity.
 package accesstest
 
 import (
@@ -16,7 +16,7 @@ import (
 // Host is the name of the page's host.
 const Host = "scheduler.example.com"
 
-// Ask sends a request from another machine, under the page's name.
+// Ask sends a request from another machine to the host of the page.
 func Ask(handler http.Handler, method, target string,
 	change ...func(r *http.Request)) *httptest.ResponseRecorder {
 	request := httptest.NewRequest(method, target, nil)
@@ -39,7 +39,7 @@ func WithCookie(c *http.Cookie) func(*http.Request) {
 	return func(r *http.Request) { r.AddCookie(c) }
 }
 
-// From sets the address of the connection's peer.
+// From sets the client address of the connection.
 func From(address string) func(*http.Request) {
 	return func(r *http.Request) { r.RemoteAddr = address }
 }
@@ -79,8 +79,7 @@ func CookieOf(t *testing.T, handler http.Handler, name, password string) *http.C
 	return cookies[0]
 }
 
-// Passing is a request whose reader leaves at once where it would be told for ever: a recorder
-// never goes away.
+// Passing ends a request for an event stream at once, because a recorder never disconnects.
 func Passing(r *http.Request) *http.Request {
 	if r.URL.Path != "/api/v1/events" {
 		return r
@@ -90,7 +89,7 @@ func Passing(r *http.Request) *http.Request {
 	return r.WithContext(ctx)
 }
 
-// Fetch gets an address on a connection of its own.
+// Fetch gets an address on a new connection.
 func Fetch(ctx context.Context, url string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

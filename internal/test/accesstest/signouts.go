@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// SignOuts are sign-outs in memory, which replicas of a test share.
+// SignOuts are sign-outs in memory, which the replicas of a test share.
 type SignOuts struct {
 	mu      sync.Mutex
 	byUser  map[string]int64
@@ -27,7 +27,7 @@ func (s *SignOuts) Generations(context.Context) (map[string]int64, error) {
 	return maps.Clone(s.byUser), nil
 }
 
-// EndSignIns counts the sign-outs.
+// EndSignIns counts a sign-out.
 func (s *SignOuts) EndSignIns(_ context.Context, user string, _ time.Duration) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,7 +41,7 @@ func (s *SignOuts) EndSignIns(_ context.Context, user string, _ time.Duration) (
 	return s.byUser[user], nil
 }
 
-// SetDown has all calls fail from now on, or not.
+// SetDown makes all calls fail from now on, or succeed again.
 func (s *SignOuts) SetDown(down bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// TestChild is the test that runs in the child process. It opens a page and reports that.
+// TestChild runs in the child process. It opens a page and reports that to its parent.
 func TestChild(t *testing.T) {
 	if os.Getenv(childVariable) == "" {
 		t.Skip("runs in a child of TestBrowserEndsWithTheTests")

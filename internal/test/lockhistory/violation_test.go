@@ -195,7 +195,7 @@ func surround(s *story) {
 	}
 }
 
-// TestCorrectHistoriesAreAccepted has histories that only look like violations.
+// TestCorrectHistoriesAreAccepted checks histories that only look like violations.
 func TestCorrectHistoriesAreAccepted(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -296,7 +296,7 @@ func TestCorrectHistoriesAreAccepted(t *testing.T) {
 	}
 }
 
-// TestInvalidHistoriesAreRefused has inconsistent histories. They are errors and not violations.
+// TestInvalidHistoriesAreRefused checks that inconsistent histories are errors and not violations.
 func TestInvalidHistoriesAreRefused(t *testing.T) {
 	tests := map[string]func(s *story){
 		"a grant without a request": func(s *story) { s.add(Event{Kind: Granted, Lock: "one/1"}) },

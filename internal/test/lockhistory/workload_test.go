@@ -41,8 +41,7 @@ var wanted = []Request{
 	slot("api", 3), slot("api", 3), slot("api", 3), slot("b/pool", 2), exclusive("api"),
 }
 
-// patience is the wait policy of Acquire. It is longer than any lock is held by a live process.
-// holder died.
+// patience is the wait policy of Acquire. It is longer than a live process holds any lock.
 var patience = retry.Policy{Attempts: 60, Delay: time.Millisecond, MaxDelay: 20 * time.Millisecond,
 	Backoff: retry.Exponential, Jitter: 0.5}
 

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 )
 
-// TestBalancerRemovesUserHeaders: a client of deploy/haproxy.cfg names neither a user nor an
-// address, and reaches /metrics in no spelling.
+// TestBalancerRemovesUserHeaders checks that a client of deploy/haproxy.cfg can set neither a user
+// nor an address, and cannot reach /metrics by any spelling of the path.
 func TestBalancerRemovesUserHeaders(t *testing.T) {
 	skipWithShort(t)
 	forged := []string{"X-Forwarded-User", "X-Forwarded-Email", "X-Forwarded-Preferred-Username",
@@ -76,7 +76,8 @@ func TestBalancerRemovesUserHeaders(t *testing.T) {
 	}
 }
 
-// TestBalancerSendsItsSecret uncomments the line with the secret. A client cannot choose it.
+// TestBalancerSendsItsSecret enables the line with the secret. A client must not be able to choose
+// the secret.
 func TestBalancerSendsItsSecret(t *testing.T) {
 	skipWithShort(t)
 	t.Setenv("HOLDFAST_PROXY_SECRET", "a+b/c=d%e")
@@ -120,8 +121,8 @@ func TestBalancerSendsItsSecret(t *testing.T) {
 	}
 }
 
-// TestBalancerProvesItselfByACertificate uncomments the line with TLS to the replicas. The checks of
-// replicas use TLS too, or NewBalancer would find none up.
+// TestBalancerProvesItselfByACertificate enables the line with TLS to the replicas. HAProxy checks
+// replicas with TLS too; otherwise NewBalancer would find none of them ready.
 func TestBalancerProvesItselfByACertificate(t *testing.T) {
 	skipWithShort(t)
 	text, err := os.ReadFile("../../../deploy/haproxy.cfg")
