@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/app"
 	"github.com/holdfast-dev/holdfast/internal/cli"
@@ -56,7 +58,8 @@ func runMain(o *options) error {
 }
 
 // Replica is one process's part of a cluster: scheduler, locks, store and page.
-// It runs once. Its methods may be called concurrently, except Open.
+// It runs once. Its methods may be called concurrently, except Open. Admin may be called while Open
+// runs.
 type Replica struct {
 	app     *app.Replica
 	options *options
@@ -88,6 +91,24 @@ func (r *Replica) Open(ctx context.Context) error { return r.app.Open(ctx) }
 // cancels the others, and releases its locks and its session. It serves the page
 // until the last run has ended. It calls Open if that was not done.
 func (r *Replica) Run(ctx context.Context) error { return r.app.Run(ctx) }
+
+// Admin returns the admin page and its API as a handler for the program's own server:
+//
+//	page, err := replica.Admin(admin.At("/holdfast/"), admin.Authenticate(sessionUser))
+//	…
+//	mux.Handle("/holdfast/", page)
+//
+// It may be called before Open. The page answers 503 until Open has succeeded, and after Run has
+// returned. It needs users: those of admin.Authenticate, or of the configuration. Roles, host names
+// and the trusted proxy come from the configuration, with or without an address of its own.
+// The errors wrap admin.ErrOptions.
+func (r *Replica) Admin(options ...admin.Option) (http.Handler, error) {
+	return r.app.Admin(options...)
+}
+
+// Health returns nil unless Run has returned, for a probe that restarts the process. A replica that
+// waits for its database is healthy, but not ready: see [Replica.Ready].
+func (r *Replica) Health() error { return r.app.Health() }
 
 // Ready returns nil if the replica can start runs now, else the reason why not.
 func (r *Replica) Ready(ctx context.Context) error { return r.app.Ready(ctx) }

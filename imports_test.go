@@ -17,7 +17,7 @@ const module = "github.com/holdfast-dev/holdfast"
 // package configs, which has rules of its own.
 var layers = []string{"cmd", "", "internal/cli", "internal/app", "admin",
 	"admin/internal/pages", "admin/internal/access", "admin/internal/oidc", "admin/internal/cluster",
-	"admin/internal/locks", "admin/internal/charts", "admin/internal/param",
+	"admin/internal/locks", "admin/internal/charts", "admin/internal/param", "admin/internal/mount",
 	"admin/internal/records", "admin/internal/words", "admin/password",
 	"internal/crontab", "internal/metrics", "internal/tracing",
 	"internal/engine", "jobs/operations", "jobs/permission", "jobs/explain",
@@ -45,7 +45,7 @@ var onlyIn = map[string][]string{
 	"github.com/jackc/pgx/v5/stdlib":          nil,
 	"github.com/holdfast-dev/holdfast":        {"cmd/scheduler"},
 	module + "/configs":                       {"", "internal/app", "internal/cli"},
-	module + "/admin":                         {"internal/app", "internal/cli"},
+	module + "/admin":                         {"", "internal/app", "internal/cli"},
 	module + "/jobs/handlers":                 {"internal/app"},
 	module + "/jobs/webhook":                  {"internal/app"},
 	module + "/jobs/sqlite":                   {"internal/app", "internal/cli"},

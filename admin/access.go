@@ -23,6 +23,8 @@ type (
 	OIDCGroup = access.OIDCGroup
 	// Role is the name of a set of permissions.
 	Role = access.Role
+	// Visitor is the sender of a request, as the authentication of a program knows it.
+	Visitor = access.Visitor
 	// Certificate names the PEM files of the server's certificate chain and key. They are read
 	// again when they change.
 	Certificate = access.CertificateFiles
@@ -58,6 +60,7 @@ func (s *Server) checkAccess(a Access) error {
 	o.Hosts, o.Users, o.Tokens, o.Proxy, o.OIDC, o.CookieKeys = a.Hosts, a.Users, a.Tokens, a.Proxy,
 		a.OIDC, a.CookieKeys
 	o.Roles, o.Authorizer = a.Roles, a.Authorizer
+	o.Authenticate, o.SignInURL = a.Authenticate, a.SignInURL
 	if err := o.check(); err != nil {
 		return err
 	}

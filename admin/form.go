@@ -194,7 +194,7 @@ func showAction[T any](s base, w http.ResponseWriter, r *http.Request, d actionP
 	if f.ErrorText != "" {
 		frame.Title = f.Verdict + ": " + frame.Title
 	}
-	s.Templates.Write(w, s.Log, status, d.template, actionView[T]{frame, f, known})
+	s.Write(w, status, d.template, actionView[T]{frame, f, known})
 }
 
 // readForm parses a form: the key, a reason and the fields, each at most once.

@@ -65,7 +65,7 @@ func TestOIDCInABrowser(t *testing.T) {
 	defer page.Close()
 	// another site than the provider's
 	address := strings.Replace(page.URL, "127.0.0.1", "localhost", 1)
-	a := o.access()
+	a := o.Access()
 	a.OIDC = &OIDC{Issuer: provider.URL, ClientID: "holdfast", ClientSecret: "s",
 		RedirectURL: address + "/login/oidc/callback", Role: Operator}
 	if err := server.SetAccess(a); err != nil {

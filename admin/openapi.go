@@ -1,6 +1,11 @@
 package admin
 
-import _ "embed"
+import (
+	_ "embed"
+	"slices"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/mount"
+)
 
 // openAPI describes the JSON API. A test writes it from the operations of
 // openapi_test.go and the types that are answered with, and holds it to what
@@ -8,3 +13,13 @@ import _ "embed"
 //
 //go:embed openapi.json
 var openAPI []byte
+
+// openAPIAt returns the description of the API under a prefix.
+func openAPIAt(prefix mount.Prefix) []byte {
+	if prefix == "" {
+		return openAPI
+	}
+	const begin = "{"
+	servers := begin + "\n  \"servers\": [{\"url\": \"" + string(prefix) + "\"}],"
+	return slices.Concat([]byte(servers), openAPI[len(begin):])
+}

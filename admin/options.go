@@ -7,12 +7,16 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/access"
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
+	"github.com/holdfast-dev/holdfast/admin/internal/mount"
 	"github.com/holdfast-dev/holdfast/jobs/explain"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/permission"
@@ -39,11 +43,26 @@ func (e *ExposedError) Error() string {
 		"listen on 127.0.0.1 or [::1], or configure users", e.Address)
 }
 
-// Options configure a Server. Listen, Store and Replica are required.
+// Options configure a Server. Store and Replica are required, and Listen too unless the server is
+// only a handler.
 type Options struct {
-	// Listen is the address, as host:port. Beyond loopback it requires Users, Tokens, OIDC or a
-	// Proxy that names users.
+	// Listen is the address, as host:port. Beyond loopback it requires users: Users, Tokens, OIDC,
+	// a Proxy that names users, or Authenticate. "": Handler is mounted in another server, which
+	// requires them too.
 	Listen string
+	// Prefix is the path under which browsers reach the server, such as /holdfast/. "" is /. A
+	// proxy in front of the server may remove it from requests or keep it.
+	Prefix string
+	// APIOnly leaves out everything except the API under /api/.
+	APIOnly bool
+	// Authenticate returns the sender of a request, instead of Users, Tokens, OIDC and the users of
+	// the Proxy, which must not be set. The request has its original path. Its zero Visitor is a
+	// sender who is not signed in. After an error the request is answered with 503, and the error
+	// is logged. It must be safe for concurrent use.
+	Authenticate func(*http.Request) (Visitor, error)
+	// SignInURL is where a browser is sent if its user is not signed in by Authenticate, with the
+	// address of the page in the query parameter next. "": the answer is 401.
+	SignInURL string
 	// Hosts are the host names of the server, beside loopback's: lower case, without port.
 	Hosts       []string
 	Certificate *Certificate // nil: plain HTTP
@@ -137,20 +156,51 @@ func (o *Options) check() error {
 	if o.Refresh < 0 || o.Refresh > 0 && o.Refresh < minRefresh {
 		bad("refresh is %s, expected at least %s", o.Refresh, minRefresh)
 	}
-	if o.Proxy != nil && o.Proxy.ClientCAs != nil && o.Certificate == nil {
+	if o.Proxy != nil && o.Proxy.ClientCAs != nil && o.Certificate == nil &&
+		o.Listen != "" {
 		bad("a proxy with a client certificate needs TLS at the server")
 	}
-	policy := o.access()
-	policy.Check(bad)
+	o.checkAccess(bad)
 	return errors.Join(append(problems, o.checkAddress())...)
+}
+
+// checkAccess calls bad for each mistake in the prefix and in who may use the server.
+func (o *Options) checkAccess(bad func(format string, args ...any)) {
+	policy := o.Access()
+	policy.Check(bad)
+	prefix, err := mount.Parse(o.Prefix)
+	if err != nil {
+		bad("%w", err)
+		return
+	}
+	if o.OIDC == nil {
+		return
+	}
+	want := string(prefix) + access.CallbackPath
+	redirect, err := url.Parse(o.OIDC.RedirectURL)
+	if err == nil && strings.HasSuffix(redirect.Path, access.CallbackPath) &&
+		redirect.Path != want {
+		bad("the redirect URL of OpenID Connect is %q, expected the path %s", o.OIDC.RedirectURL,
+			want)
+	}
+}
+
+// prefix returns the Prefix of checked options.
+func (o *Options) prefix() mount.Prefix {
+	prefix, err := mount.Parse(o.Prefix)
+	if err != nil {
+		return "" // check has refused it
+	}
+	return prefix
 }
 
 func (o *Options) storeName() string { return cmp.Or(o.StoreName, "The store") }
 
-// access returns the part of the options that SetAccess replaces.
-func (o *Options) access() Access {
+// Access returns the part of the options that SetAccess replaces.
+func (o *Options) Access() Access {
 	return Access{Hosts: o.Hosts, Users: o.Users, Tokens: o.Tokens, Proxy: o.Proxy,
-		OIDC: o.OIDC, CookieKeys: o.CookieKeys, Roles: o.Roles, Authorizer: o.Authorizer}
+		OIDC: o.OIDC, CookieKeys: o.CookieKeys, Roles: o.Roles, Authorizer: o.Authorizer,
+		Authenticate: o.Authenticate, SignInURL: o.SignInURL}
 }
 
 // local returns what only this replica knows.
@@ -161,13 +211,20 @@ func (o *Options) local() cluster.Local {
 
 // guarded reports whether requests need proof of identity.
 func (o *Options) guarded() bool {
-	policy := o.access()
+	policy := o.Access()
 	return policy.Guarded()
 }
 
 // checkAddress refuses a literal address beyond loopback. Listen checks the address that a host
 // name resolves to.
 func (o *Options) checkAddress() error {
+	if o.Listen == "" {
+		if !o.guarded() {
+			return fmt.Errorf("%w: a page in another server could be used from other machines "+
+				"and has no users: use Authenticate, or configure users", ErrOptions)
+		}
+		return nil
+	}
 	host, _, err := net.SplitHostPort(o.Listen)
 	if err != nil {
 		return fmt.Errorf("%w: listen is %q, expected host:port such as 127.0.0.1:8080", ErrOptions,

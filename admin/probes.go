@@ -42,5 +42,5 @@ func (s probes) openAPIJSON(w http.ResponseWriter, r *http.Request) {
 		s.WriteError(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	pages.WriteBody(w, http.StatusOK, "application/json", openAPI)
+	pages.WriteBody(w, http.StatusOK, "application/json", openAPIAt(s.Prefix))
 }

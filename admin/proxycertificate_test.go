@@ -158,7 +158,7 @@ func TestCertificateOfTheProxyIsReloaded(t *testing.T) {
 	}
 	var asked bool
 	client := p.client(t, &pair, &asked)
-	access := p.options.access()
+	access := p.options.Access()
 	for _, step := range []struct {
 		when    string
 		cas     *x509.CertPool

@@ -46,13 +46,13 @@ func (s *Server) routes() []route {
 		{"GET", access.MetricsPath, may(permission.ViewMetrics, nil), probe.metrics},
 		{"GET", "/static/{file}", need{who: access.ForAnybody}, s.site.ServeFile},
 		{"GET", "/favicon.ico", need{who: access.ForAnybody}, s.site.ServeIcon},
-		{"GET", "/login", need{who: access.ForAnybody}, signIn.ShowForm},
-		{"POST", "/login", need{who: access.ForAnybody}, signIn.Submit},
+		{"GET", access.SignInPath, need{who: access.ForAnybody}, signIn.ShowForm},
+		{"POST", access.SignInPath, need{who: access.ForAnybody}, signIn.Submit},
 		{"GET", access.StartPath, need{who: access.ForAnybody}, signIn.StartOIDC},
 		{"GET", access.CallbackPath, need{who: access.ForAnybody}, signIn.FinishOIDC},
 		{"GET", access.SignedOutPath, need{who: access.ForAnybody}, signIn.SignedOut},
 		{"POST", "/theme", need{who: access.ForIdentities}, s.site.SetTheme},
-		{"POST", "/logout", need{who: access.ForIdentities}, signIn.SignOut},
+		{"POST", access.SignOutPath, need{who: access.ForIdentities}, signIn.SignOut},
 		{"GET", "/{$}", may(permission.View, nil), cluster.overviewPage},
 		{"GET", "/locks", may(permission.View, nil), lock.locksPage},
 		{"GET", "/locks/timeline", may(permission.View, nil), lock.timelinePage},
@@ -144,9 +144,18 @@ func (s *Server) routes() []route {
 // maxBody bounds the body of a request: forms and params.
 const maxBody = 64 << 10
 
-// Handler returns the routes with their guards. It may be mounted in another server; the address
-// and the users of Options still apply.
-func (s *Server) Handler() http.Handler { return s.handler(s.routes()) }
+// Handler returns the routes with their guards, under Options.Prefix. It may be mounted in another
+// server: see Options.Listen.
+func (s *Server) Handler() http.Handler {
+	return s.site.Prefix.Handler(s.handler(slices.DeleteFunc(s.routes(), s.isLeftOut)))
+}
+
+// isLeftOut reports whether the options leave a route out.
+func (s *Server) isLeftOut(r route) bool {
+	signIn := strings.HasPrefix(r.path, access.SignInPath) || r.path == access.SignOutPath
+	return s.options.APIOnly && !strings.HasPrefix(r.path, "/api/") ||
+		s.options.Authenticate != nil && signIn
+}
 
 func (s *Server) handler(routes []route) http.Handler {
 	mux := http.NewServeMux()
@@ -165,7 +174,7 @@ func (s *Server) handler(routes []route) http.Handler {
 	mux.Handle("/", s.site.Guard.Admit(access.ForIdentities,
 		s.authorized(may(permission.View, something), s.site.NotFound)))
 	return pages.Compress(s.site.Guard.WithSource(s.site.RecoverPanics(access.WithHeaders(
-		http.MaxBytesHandler(mux, maxBody)))))
+		http.MaxBytesHandler(mux, maxBody), s.options.Listen != ""))))
 }
 
 // methodNotAllowed answers requests with a method that the path does not have.

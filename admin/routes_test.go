@@ -208,7 +208,7 @@ func TestRoutesByRole(t *testing.T) {
 // stage.
 func TestSecurityHeaders(t *testing.T) {
 	recorder := httptest.NewRecorder()
-	access.WithHeaders(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).
+	access.WithHeaders(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), true).
 		ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/", nil))
 	want := recorder.Header()
 	delete(want, "Cache-Control")

@@ -76,7 +76,7 @@ func build(options Options, templates *pages.Templates) (*Server, error) {
 	s.reader = newReader(options)
 	parts := pages.Parts{Log: s.log, Templates: templates, Queries: pages.NewQueries(),
 		Cluster: s.reader.Reader,
-		Local:   options.local(), Refresh: options.Refresh,
+		Local:   options.local(), Prefix: options.prefix(), Refresh: options.Refresh,
 		Actions: options.Operations != nil}
 	if options.Changes != nil {
 		s.hub = newHub(options.Changes, parts.Queries.Run)
@@ -91,7 +91,7 @@ func build(options Options, templates *pages.Templates) (*Server, error) {
 	var err error
 	shared := access.Shared{Attempts: options.Attempts, SignOuts: options.SignOuts,
 		Events: options.Events, Replica: options.Replica}
-	if s.site, err = pages.NewSite(parts, options.access(), shared); err != nil {
+	if s.site, err = pages.NewSite(parts, options.Access(), shared); err != nil {
 		return nil, err
 	}
 	if options.Certificate != nil {
@@ -102,14 +102,17 @@ func build(options Options, templates *pages.Templates) (*Server, error) {
 	return s, nil
 }
 
-// Listen binds the address, so that a used address is an error at start. It returns an
-// *ExposedError if a host name resolves to an address beyond loopback and there are no users. A
-// second call does nothing.
+// Listen binds the address of Options.Listen, so that a used address is an error at start. It
+// returns an *ExposedError if a host name resolves to an address beyond loopback and there are no
+// users. A second call does nothing.
 func (s *Server) Listen() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.listener != nil {
 		return nil
+	}
+	if s.options.Listen == "" {
+		return fmt.Errorf("%w: listen is empty, expected host:port", ErrOptions)
 	}
 	listener, err := s.listen("tcp", s.options.Listen)
 	if err != nil {
@@ -138,9 +141,12 @@ func (s *Server) Addr() string {
 	return s.listener.Addr().String()
 }
 
-// Close releases the address. It is for a server on which Listen was called and Run is never
-// called.
+// Close ends the event streams and releases the address. It is for a server on which Run is never
+// called. A second call does nothing.
 func (s *Server) Close() error {
+	if s.hub != nil {
+		s.hub.stop()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.listener == nil {

@@ -21,6 +21,7 @@ import (
 func (c *checker) checkAdmin() {
 	a := &c.config.Admin
 	c.checkListen(a)
+	c.checkPrefix(a.Prefix)
 	c.checkHosts(a.Hosts)
 	c.checkServerTLS(a.TLS)
 	roles := c.checkRoles(a.Roles)
@@ -61,6 +62,16 @@ func (c *checker) checkListen(a *Admin) {
 		c.sound("admin.trusted_proxy") && c.sound("admin.oidc"):
 		c.fail(path, "found %s without admin.users, expected an address on loopback such as "+
 			"127.0.0.1:8080, or users", c.foundAt(path))
+	}
+}
+
+// adminPrefix matches a path of segments without escapes. Dots alone are no segment.
+var adminPrefix = regexp.MustCompile(`^(/\.*[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*/?$`)
+
+func (c *checker) checkPrefix(prefix string) {
+	const path = "admin.prefix"
+	if c.sound(path) && !adminPrefix.MatchString(prefix) {
+		c.fail(path, "found %s, expected a path such as /holdfast/", c.foundAt(path))
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// oidcCallback is the path of the redirect URL.
+// oidcCallback is the path of the redirect URL, under the prefix of the page.
 const oidcCallback = "/login/oidc/callback"
 
 func (c *checker) checkOIDC(a *Admin, roles []string) {
@@ -25,11 +25,12 @@ func (c *checker) checkOIDC(a *Admin, roles []string) {
 	if c.sound(plain) && c.sound(file) && o.ClientSecret.Reveal() == "" {
 		c.fail(c.firstGiven(plain, file), "found nothing, expected the secret of the client")
 	}
+	callback := strings.TrimSuffix(a.Prefix, "/") + oidcCallback
 	redirect, err := url.Parse(o.RedirectURL)
-	if at := keyPath(path, "redirect_url"); c.sound(at) &&
-		(!isSecureURL(o.RedirectURL) || err != nil || redirect.Path != oidcCallback) {
+	if at := keyPath(path, "redirect_url"); c.sound(at) && c.sound("admin.prefix") &&
+		(!isSecureURL(o.RedirectURL) || err != nil || redirect.Path != callback) {
 		c.fail(at, "found %s, expected the https URL of the page with the path %s", c.foundAt(at),
-			oidcCallback)
+			callback)
 	}
 	for i, domain := range o.Domains {
 		at := itemPath(keyPath(path, "domains"), i)

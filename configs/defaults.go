@@ -30,7 +30,7 @@ func Defaults() Config {
 		Timezone:         "UTC",
 		MisfireThreshold: 30 * time.Second,
 		Status:           Status{FailingAfter: 3},
-		Admin:            Admin{Listen: "127.0.0.1:8080", Refresh: 5 * time.Second},
+		Admin:            Admin{Listen: "127.0.0.1:8080", Prefix: "/", Refresh: 5 * time.Second},
 		Log:              Log{Level: "info", Format: "auto"},
 		Metrics:          Metrics{Names: 200},
 

@@ -155,6 +155,9 @@ type Admin struct {
 	// Listen is host:port; "": no page. Beyond loopback it requires users, tokens, OIDC or a
 	// trusted proxy's user header.
 	Listen string `yaml:"listen"`
+	// Prefix is the path under which browsers reach the page, such as /holdfast/. A proxy in front
+	// of the page may remove it from requests or keep it.
+	Prefix string `yaml:"prefix"`
 	// Hosts are the host names of the page, beside loopback's and addresses. Lower case, without
 	// port.
 	Hosts        []string      `yaml:"hosts"`
@@ -249,7 +252,7 @@ type OIDC struct {
 	Issuer       string `yaml:"issuer"`
 	ClientID     string `yaml:"client_id"`
 	ClientSecret Secret `yaml:"client_secret"`
-	// RedirectURL is the address of the page with the path /login/oidc/callback.
+	// RedirectURL is the address of the page with Prefix and the path login/oidc/callback.
 	RedirectURL string   `yaml:"redirect_url"`
 	Scopes      []string `yaml:"scopes"`       // beside openid
 	GroupsClaim string   `yaml:"groups_claim"` // the claim with the groups of a person

@@ -52,7 +52,7 @@ func (r *Replica) pageOptions(config *configs.Config) admin.Options {
 
 // AccessOptions returns the options for the address of the page and for access to it.
 func AccessOptions(config configs.Admin) admin.Options {
-	options := admin.Options{Listen: config.Listen, Hosts: config.Hosts}
+	options := admin.Options{Listen: config.Listen, Prefix: config.Prefix, Hosts: config.Hosts}
 	for _, u := range config.Users {
 		options.Users = append(options.Users,
 			admin.User{Name: u.Name, Role: admin.Role(u.Role),
@@ -111,13 +111,6 @@ func scopeOf(t configs.Token) *permission.Grant {
 	}
 	g := grantOf(t.Permissions, t.Groups, t.Jobs, t.Resources)
 	return &g
-}
-
-// accessOf returns the access rules of the page, which a reload can change.
-func (r *Replica) accessOf(config configs.Admin) admin.Access {
-	o := AccessOptions(config)
-	return admin.Access{Hosts: o.Hosts, Users: o.Users, Tokens: o.Tokens, Proxy: o.Proxy,
-		OIDC: o.OIDC, CookieKeys: o.CookieKeys, Roles: o.Roles, Authorizer: r.authorizer}
 }
 
 // upcoming returns the next n scheduled firings after from, for the page.

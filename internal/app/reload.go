@@ -105,10 +105,8 @@ func (r *Replica) apply(next *configs.Config) (done reloaded, err error) {
 	now := merged(before, next)
 	table := Jobs(now)
 	access := r.accessOf(now.Admin)
-	if r.page != nil {
-		if err := r.page.CheckAccess(access); err != nil {
-			return done, err
-		}
+	if err := checkAccess(access); err != nil {
+		return done, err
 	}
 	r.config.Store(now) // SetJobs builds the added jobs by it
 	revision, err := r.scheduler.SetJobs(table)
@@ -121,10 +119,8 @@ func (r *Replica) apply(next *configs.Config) (done reloaded, err error) {
 	if r.level != nil {
 		r.level.set(now.Log.Level)
 	}
-	if r.page != nil {
-		if err := r.page.SetAccess(access); err != nil {
-			return done, err
-		}
+	if err := setAccess(access); err != nil {
+		return done, err
 	}
 	r.logReload(revision, restart)
 	few := func(names []string) []string { return names[:min(len(names), maxReloaded)] }

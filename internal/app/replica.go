@@ -60,6 +60,8 @@ type Replica struct {
 	reloading  sync.Mutex
 	status     atomic.Pointer[string] // severity of the last check; nil before
 	shared     *Shared
+	mounts     mounts
+	stopped    atomic.Pointer[stop] // nil before Run has returned
 
 	opened
 }
@@ -125,6 +127,7 @@ func (r *Replica) Open(ctx context.Context) (err error) {
 	config := r.config.Load()
 	for _, step := range []func(context.Context, *configs.Config) error{
 		r.openStore, r.openLocks, r.openTracing, r.openScheduler, r.openSender, r.openPage,
+		r.openMounts,
 	} {
 		if err := step(ctx, config); err != nil {
 			return err
@@ -148,6 +151,23 @@ func (r *Replica) Ready(ctx context.Context) error {
 		return fmt.Errorf("%w: it is not open", engine.ErrNotReady)
 	}
 	return r.scheduler.Ready(ctx)
+}
+
+// stop is the end of Run.
+type stop struct{ err error }
+
+// errStopped is the error of Health after Run.
+var errStopped = errors.New("replica has stopped")
+
+// Health returns nil unless Run has returned.
+func (r *Replica) Health() error {
+	switch end := r.stopped.Load(); {
+	case end == nil:
+		return nil
+	case end.err != nil:
+		return fmt.Errorf("%w: %w", errStopped, end.err)
+	}
+	return errStopped
 }
 
 // Operations returns the actions of operators, once Open has succeeded; nil before. They need only
@@ -175,7 +195,8 @@ func (r *Replica) TriggerTx(ctx context.Context, tx pgx.Tx, a storage.Action,
 
 // Run fires jobs and serves the page until ctx ends. Then it stops gracefully, as doc.go shows. It
 // calls Open if Open has not succeeded before.
-func (r *Replica) Run(ctx context.Context) error {
+func (r *Replica) Run(ctx context.Context) (err error) {
+	defer func() { r.stopped.Store(&stop{err}) }()
 	if r.scheduler == nil {
 		if err := r.Open(ctx); err != nil {
 			return err
@@ -208,6 +229,7 @@ func (r *Replica) Run(ctx context.Context) error {
 
 // close closes the parts that Open has made.
 func (r *Replica) close() {
+	r.closeMounts()
 	if r.page != nil {
 		if err := r.page.Close(); err != nil && !errors.Is(err, context.Canceled) {
 			r.log.Debug().Err(err).Msg("closing the page returned an error")

@@ -9,7 +9,7 @@ import (
 type Identity struct {
 	Name  string // "" on a server without users
 	Role  string
-	Proof string // "password", "token", "proxy", "oidc" or "none"
+	Proof string // "password", "token", "proxy", "oidc", "program" or "none"
 	// Scope limits a token to a part of its role; nil: no limit.
 	Scope *Grant
 }

@@ -52,7 +52,7 @@ type Action struct {
 	// a user, the name of a token, or the user of the command line; at most 200 bytes
 	Actor     string
 	Via       string // "page", "api", "cli" or "go"
-	Proof     string // of the actor: "password", "token", "proxy", "oidc", "none" or ""
+	Proof     string // of the actor: "password", "token", "proxy", "oidc", "program", "none" or ""
 	Client    string // the address that asked; "" without a network; at most 200 bytes
 	RequestID string // of the request to the page or the API; at most 200 bytes
 	Replica   string // the replica that executes it; "" if none does

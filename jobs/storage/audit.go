@@ -14,7 +14,7 @@ type Audited struct {
 	At    time.Time `json:"at"`
 	Actor string    `json:"actor"`
 	Via   string    `json:"via"`
-	// how the actor was identified: "password", "token", "proxy", "oidc" or "none"
+	// how the actor was identified: "password", "token", "proxy", "oidc", "program" or "none"
 	Proof string `json:"proof,omitempty"`
 	// the address of the client of the page or the API
 	Client string `json:"client,omitempty"`

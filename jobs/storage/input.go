@@ -43,9 +43,11 @@ func (a Action) Check() error {
 		return &BadInputError{"via",
 			fmt.Sprintf(`found %q, expected "page", "api", "cli" or "go"`, a.Via)}
 	}
-	if !slices.Contains([]string{"", "password", "token", "proxy", "oidc", "none"}, a.Proof) {
+	if !slices.Contains([]string{"", "password", "token", "proxy", "oidc", "program", "none"},
+		a.Proof) {
 		return &BadInputError{"proof", fmt.Sprintf(
-			`found %q, expected "password", "token", "proxy", "oidc" or "none"`, a.Proof)}
+			`found %q, expected "password", "token", "proxy", "oidc", "program" or "none"`,
+			a.Proof)}
 	}
 	return errors.Join(
 		checkText("actor", a.Actor, 1, MaxNameBytes),

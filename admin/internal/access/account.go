@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/mount"
 	"github.com/holdfast-dev/holdfast/admin/password"
 	"github.com/holdfast-dev/holdfast/jobs/permission"
 )
@@ -27,6 +28,9 @@ type accounts struct {
 	throttle    *throttle // of wrong tokens
 	generations *generations
 	oidc        *oidcAccounts // nil: no provider signs people in
+	// authenticate replaces all other proofs; nil: they apply
+	authenticate func(*http.Request) (Visitor, error)
+	cookies      cookieNames
 }
 
 type account struct {
@@ -48,15 +52,22 @@ type tokenAccount struct {
 type refusal struct {
 	status int
 	text   string
+	cause  error         // for the log; may be nil
 	left   time.Duration // until the next attempt is allowed; 0 unless the client is throttled
 }
 
-func (e *refusal) Error() string { return e.text }
+func (e *refusal) Error() string {
+	if e.cause != nil {
+		return e.text + " " + e.cause.Error()
+	}
+	return e.text
+}
 
 // newAccounts expects a policy that Policy.Check accepted.
-func newAccounts(p Policy, t *throttle, g *generations) (*accounts, error) {
+func newAccounts(p Policy, prefix mount.Prefix, t *throttle, g *generations) (*accounts, error) {
 	a := &accounts{guarded: p.Guarded(), users: make(map[string]account), proxy: p.Proxy,
-		throttle: t, generations: g}
+		throttle: t, generations: g, authenticate: p.Authenticate,
+		cookies: cookieNames{prefix, p.Proxy}}
 	for _, user := range p.Users {
 		hash, err := password.Parse(user.PasswordHash)
 		if err != nil {
@@ -112,6 +123,9 @@ func (a *accounts) open() bool { return !a.guarded }
 func (a *accounts) identify(r *http.Request) (Identity, error) {
 	if a.open() {
 		return Identity{Role: Operator, By: ByLoopback}, nil
+	}
+	if a.authenticate != nil {
+		return a.byProgram(r)
 	}
 	if a.proxy.names() {
 		if named := r.Header.Values(a.proxy.UserHeader); len(named) > 0 {
@@ -190,7 +204,7 @@ func (a *accounts) bearer(client netip.Addr, token string) (Identity, error) {
 
 // signedIn returns the user of a valid cookie. It ignores other cookies.
 func (a *accounts) signedIn(r *http.Request) Identity {
-	for _, cookie := range r.CookiesNamed(cookieName(r, a.proxy)) {
+	for _, cookie := range r.CookiesNamed(a.cookies.of(r)) {
 		name, generation, ok := a.verifySignIn(cookie.Value)
 		if ok && generation >= a.generations.of(r.Context(), name, generationsInterval) {
 			return Identity{Name: name, Role: a.users[name].role, By: ByPassword}

@@ -87,8 +87,16 @@ func (g *Guard) identified(who Level, next http.HandlerFunc) http.Handler {
 // requireSignIn redirects browsers to the sign-in page, and answers 401 to API clients.
 func (g *Guard) requireSignIn(w http.ResponseWriter, r *http.Request) {
 	reading := r.Method == http.MethodGet || r.Method == http.MethodHead
-	if reading && !ForMachines(r) {
-		http.Redirect(w, r, "/login?next="+url.QueryEscape(LocalPath(r.URL.RequestURI())),
+	rules := g.rules()
+	switch program := rules.accounts.authenticate != nil; {
+	case program && rules.signInURL != "" && reading && !ForMachines(r):
+		g.signInAtProgram(w, r, rules.signInURL)
+		return
+	case program:
+		g.pages.Refuse(w, r, http.StatusUnauthorized, "Sign in to the service first.")
+		return
+	case reading && !ForMachines(r):
+		http.Redirect(w, r, SignInPath+"?next="+url.QueryEscape(LocalPath(r.URL.RequestURI())),
 			http.StatusSeeOther)
 		return
 	}

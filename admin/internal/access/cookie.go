@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/mount"
 )
 
 const (
@@ -18,6 +20,9 @@ const (
 	clockMargin = time.Hour
 
 	secureCookie = "__Host-holdfast"
+	// prefixedCookie is the name over TLS under a prefix. Browsers accept the prefix __Host- only
+	// with the path /.
+	prefixedCookie = "__Secure-holdfast"
 	// plainCookie is the name over plain HTTP. Browsers accept the prefix __Host- only over TLS.
 	plainCookie = "holdfast"
 )
@@ -125,11 +130,20 @@ func (s *signer) verify(value string, lifetime time.Duration,
 	return "", false
 }
 
-// cookieName returns the name for the connection. Over TLS, also behind a proxy, the prefix __Host-
-// binds the cookie to TLS and to this host.
-func cookieName(r *http.Request, proxy *Proxy) string {
-	if !overTLS(r, proxy) && IsLoopback(hostOnly(r.Host)) {
+// cookieNames are the names of the sign-in's cookie. Other cookies have a suffix.
+type cookieNames struct {
+	prefix mount.Prefix
+	proxy  *Proxy
+}
+
+// of returns the name for the connection. Over TLS, also behind a proxy, the name binds the cookie
+// to TLS and, without a prefix, to this host.
+func (n cookieNames) of(r *http.Request) string {
+	switch {
+	case !overTLS(r, n.proxy) && IsLoopback(hostOnly(r.Host)):
 		return plainCookie
+	case n.prefix != "":
+		return prefixedCookie
 	}
 	return secureCookie
 }

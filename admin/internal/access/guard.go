@@ -11,6 +11,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/mount"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -34,6 +35,7 @@ type Guard struct {
 	log         zerolog.Logger
 	refusals    *refusalLog
 	events      *eventLog
+	prefix      mount.Prefix
 }
 
 // Shared is what all replicas know of sign-ins.
@@ -46,8 +48,10 @@ type Shared struct {
 }
 
 // NewGuard expects a policy that Policy.Check accepted.
-func NewGuard(p Policy, shared Shared, pages Pages, log zerolog.Logger) (*Guard, error) {
-	g := &Guard{pages: pages, log: log, refusals: &refusalLog{log: log}, answers: newTurns(),
+func NewGuard(p Policy, prefix mount.Prefix, shared Shared, pages Pages,
+	log zerolog.Logger) (*Guard, error) {
+	g := &Guard{pages: pages, prefix: prefix, log: log, refusals: &refusalLog{log: log},
+		answers: newTurns(),
 		throttle: &throttle{own: newAttemptCounts(), tokens: newAttemptCounts(),
 			shared: shared.Attempts, log: log},
 		generations: newGenerations(shared.SignOuts, log),
@@ -59,7 +63,7 @@ func (g *Guard) rules() *rules { return g.current.Load() }
 
 // Try returns the error that Set would return for this policy, or nil.
 func (g *Guard) Try(p Policy) error {
-	_, err := newRules(p, g.throttle, g.generations)
+	_, err := newRules(p, g.prefix, g.throttle, g.generations)
 	return err
 }
 
@@ -67,7 +71,7 @@ func (g *Guard) Try(p Policy) error {
 // Users who were removed or have another password must sign in again. Counts of failed sign-ins go
 // on.
 func (g *Guard) Set(p Policy) error {
-	next, err := newRules(p, g.throttle, g.generations)
+	next, err := newRules(p, g.prefix, g.throttle, g.generations)
 	if err != nil {
 		return err
 	}
@@ -102,10 +106,10 @@ func (g *Guard) SetCookie(w http.ResponseWriter, r *http.Request, suffix, value 
 
 func (g *Guard) setCookie(w http.ResponseWriter, r *http.Request, suffix, value string,
 	lifetime time.Duration, sameSite http.SameSite) {
-	name := cookieName(r, g.rules().proxy)
+	name := g.rules().accounts.cookies.of(r)
 	cookie := &http.Cookie{
-		Name: name + suffix, Value: value, Path: "/", MaxAge: int(lifetime.Seconds()),
-		HttpOnly: true, Secure: name == secureCookie, SameSite: sameSite,
+		Name: name + suffix, Value: value, Path: g.prefix.Path(), MaxAge: int(lifetime.Seconds()),
+		HttpOnly: true, Secure: name != plainCookie, SameSite: sameSite,
 	}
 	if value == "" {
 		cookie.MaxAge = -1
@@ -115,7 +119,7 @@ func (g *Guard) setCookie(w http.ResponseWriter, r *http.Request, suffix, value 
 
 // Cookie returns the value of a cookie that SetCookie stored, or "".
 func (g *Guard) Cookie(r *http.Request, suffix string) string {
-	cookie, err := r.Cookie(cookieName(r, g.rules().proxy) + suffix)
+	cookie, err := r.Cookie(g.rules().accounts.cookies.of(r) + suffix)
 	if err != nil {
 		return ""
 	}
@@ -124,13 +128,15 @@ func (g *Guard) Cookie(r *http.Request, suffix string) string {
 
 // guardHost refuses unknown host names. Otherwise a web page could point a name of its own at this
 // address and use it through the operator's browser. A literal address cannot be pointed elsewhere,
-// so it is refused only on a server without users.
+// so it is refused only on a server without users. The names of a server with an authentication of
+// its own are its own matter.
 func (g *Guard) guardHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rules := g.rules()
 		host := strings.ToLower(strings.TrimSuffix(hostOnly(r.Host), "."))
 		switch {
-		case IsLoopback(host), slices.Contains(rules.hosts, host),
+		case rules.accounts.authenticate != nil, IsLoopback(host),
+			slices.Contains(rules.hosts, host),
 			!rules.accounts.open() && net.ParseIP(host) != nil:
 			next.ServeHTTP(w, r)
 		case rules.accounts.open():

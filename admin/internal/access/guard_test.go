@@ -58,7 +58,7 @@ func newGuardWith(t *testing.T, p Policy, attempts storage.Attempts, log zerolog
 
 func newSharedGuard(t *testing.T, p Policy, shared Shared, log zerolog.Logger) *Guard {
 	t.Helper()
-	guard, err := NewGuard(p, shared, texts{}, log)
+	guard, err := NewGuard(p, "", shared, texts{}, log)
 	if err != nil {
 		t.Fatal(err)
 	}

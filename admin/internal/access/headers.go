@@ -15,8 +15,9 @@ const permissionsPolicy = "camera=(), geolocation=(), microphone=(), payment=(),
 // other services.
 const transportSecurity = "max-age=31536000"
 
-// WithHeaders adds the headers that protect pages to each answer.
-func WithHeaders(next http.Handler) http.Handler {
+// WithHeaders adds the headers that protect pages to each answer. OwnHost reports whether the
+// server is the only one of its host name, so that it may decide about TLS.
+func WithHeaders(next http.Handler, ownHost bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", contentPolicy)
@@ -28,7 +29,7 @@ func WithHeaders(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Permissions-Policy", permissionsPolicy)
-		if r.TLS != nil { // behind a proxy that ends TLS, the proxy says this
+		if ownHost && r.TLS != nil { // behind a proxy that ends TLS, the proxy says this
 			h.Set("Strict-Transport-Security", transportSecurity)
 		}
 		h.Set("Cache-Control", "no-store")

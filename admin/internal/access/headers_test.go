@@ -13,7 +13,7 @@ func headersOf(state *tls.ConnectionState) http.Header {
 	recorder := httptest.NewRecorder()
 	request := httptest.NewRequest(http.MethodGet, "/", nil)
 	request.TLS = state
-	WithHeaders(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).
+	WithHeaders(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), true).
 		ServeHTTP(recorder, request)
 	return recorder.Header()
 }

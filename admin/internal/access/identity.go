@@ -36,6 +36,7 @@ const (
 	ByToken    Proof = "token"
 	ByOIDC     Proof = "oidc" // a cookie of a sign-in by OpenID Connect
 	ByProxy    Proof = "proxy"
+	ByProgram  Proof = "program"  // by Policy.Authenticate
 	ByLoopback Proof = "loopback" // the server has no users
 )
 

@@ -35,9 +35,9 @@ type OIDCGroup struct {
 
 // The addresses of a sign-in by OpenID Connect.
 const (
-	StartPath     = "/login/oidc"
-	CallbackPath  = "/login/oidc/callback"
-	SignedOutPath = "/login/oidc/signed-out"
+	StartPath     = SignInPath + "/oidc"
+	CallbackPath  = StartPath + "/callback"
+	SignedOutPath = StartPath + "/signed-out"
 )
 
 // settings returns the settings of the provider.
@@ -55,8 +55,9 @@ func (o *OIDC) check(known func(Role) bool, keys int, bad func(format string, ar
 		bad("the issuer of OpenID Connect is %q, expected an https URL", o.Issuer)
 	}
 	redirect, err := url.Parse(o.RedirectURL)
-	if !isSecureURL(o.RedirectURL) || err != nil || redirect.Path != CallbackPath {
-		bad("the redirect URL of OpenID Connect is %q, expected https and the path %s",
+	if !isSecureURL(o.RedirectURL) || err != nil ||
+		!strings.HasSuffix(redirect.Path, CallbackPath) {
+		bad("the redirect URL of OpenID Connect is %q, expected https and a path that ends with %s",
 			o.RedirectURL, CallbackPath)
 	}
 	if o.ClientID == "" {
@@ -184,7 +185,7 @@ func (a *accounts) signedInByOIDC(r *http.Request) Identity {
 	if a.oidc == nil {
 		return Identity{}
 	}
-	for _, cookie := range r.CookiesNamed(cookieName(r, a.proxy) + oidcSuffix) {
+	for _, cookie := range r.CookiesNamed(a.cookies.of(r) + oidcSuffix) {
 		var s oidcSignIn
 		if !a.oidc.unseal(a.oidc.signIns, cookie.Value, signInLifetime, &s) || a.taken(s.Email) {
 			continue

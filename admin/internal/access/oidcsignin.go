@@ -193,7 +193,7 @@ const providerTrouble = "The provider that signs people in does not answer. Try 
 // own, because the policy of pages lets forms lead only to this server.
 func (s SignIn) SignedOut(w http.ResponseWriter, r *http.Request) {
 	if o := s.guard.rules().accounts.oidc; o != nil {
-		back := strings.TrimSuffix(o.RedirectURL, CallbackPath) + "/login"
+		back := strings.TrimSuffix(o.RedirectURL, CallbackPath) + SignInPath
 		if target := o.provider.SignOutURL(r.Context(), back); target != "" {
 			w.Header().Set("Refresh", "0; url="+target)
 		}

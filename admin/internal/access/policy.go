@@ -3,6 +3,7 @@ package access
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"net/http"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -26,6 +27,10 @@ type Policy struct {
 	// name.
 	Authorizer permission.Authorizer
 	CookieKeys [][]byte // the first one signs, all verify; none: derived from the users' hashes
+	// Authenticate replaces Users, Tokens, OIDC and the users of the Proxy. Nil: they apply.
+	Authenticate func(*http.Request) (Visitor, error)
+	// SignInURL is where Authenticate's users sign in; "" if browsers are not sent there.
+	SignInURL string
 }
 
 // User may sign in to the pages.
@@ -50,7 +55,8 @@ const minCookieKey = 32 // bytes
 
 // Guarded reports whether requests need proof of identity.
 func (p *Policy) Guarded() bool {
-	return len(p.Users) > 0 || len(p.Tokens) > 0 || p.Proxy.names() || p.OIDC != nil
+	return p.Authenticate != nil || len(p.Users) > 0 || len(p.Tokens) > 0 || p.Proxy.names() ||
+		p.OIDC != nil
 }
 
 // Check calls bad for each mistake.
@@ -62,6 +68,7 @@ func (p *Policy) Check(bad func(format string, args ...any)) {
 	p.checkUsers(people, names, bad)
 	p.checkTokens(known, names, bad)
 	p.checkProxy(people, names, bad)
+	p.checkProgram(bad)
 	p.OIDC.check(people, len(p.CookieKeys), bad)
 	for i, key := range p.CookieKeys {
 		if len(key) < minCookieKey {

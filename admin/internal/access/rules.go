@@ -3,6 +3,7 @@ package access
 import (
 	"fmt"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/mount"
 	"github.com/holdfast-dev/holdfast/jobs/permission"
 )
 
@@ -14,11 +15,12 @@ type rules struct {
 	accounts        *accounts
 	passwordChecker *passwordChecker
 	authorizer      permission.Authorizer
+	signInURL       string // of the program; "": none
 }
 
 // newRules expects a policy that Policy.Check accepted.
-func newRules(p Policy, t *throttle, g *generations) (*rules, error) {
-	accounts, err := newAccounts(p, t, g)
+func newRules(p Policy, prefix mount.Prefix, t *throttle, g *generations) (*rules, error) {
+	accounts, err := newAccounts(p, prefix, t, g)
 	if err != nil {
 		return nil, fmt.Errorf("admin users: %w", err)
 	}
@@ -26,6 +28,7 @@ func newRules(p Policy, t *throttle, g *generations) (*rules, error) {
 		hosts: p.Hosts, proxy: p.Proxy, users: len(p.Users), accounts: accounts,
 		passwordChecker: newPasswordChecker(accounts.users, t),
 		authorizer:      p.authorizer(),
+		signInURL:       p.SignInURL,
 	}, nil
 }
 

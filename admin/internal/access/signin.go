@@ -19,6 +19,12 @@ import (
 // signInTimeout bounds the wait for a turn to be checked.
 const signInTimeout = 3 * time.Second
 
+// The addresses of the form to sign in, and of the sign-out.
+const (
+	SignInPath  = "/login"
+	SignOutPath = "/logout"
+)
+
 // SignInForm is the form to sign in.
 type SignInForm struct {
 	Next      string // redirect after the sign-in
@@ -162,7 +168,7 @@ func (s SignIn) withoutTLS(r *http.Request) bool {
 // SignOut deletes the cookie and ends all sign-ins of the user, in every browser.
 func (s SignIn) SignOut(w http.ResponseWriter, r *http.Request) {
 	s.guard.SetCookie(w, r, "", "", 0)
-	leadTo := "/login"
+	leadTo := SignInPath
 	if sender := IdentityOf(r); sender.SignsOut() {
 		if sender.By == ByOIDC {
 			s.guard.SetCookie(w, r, oidcSuffix, "", 0)
@@ -185,8 +191,8 @@ func LocalPath(next string) string {
 	case err != nil, len(next) > longest, target.Scheme != "", target.Host != "",
 		target.User != nil,
 		!strings.HasPrefix(next, "/"), strings.HasPrefix(next, "//"), strings.Contains(next, `\`),
-		strings.ContainsFunc(next, unicode.IsControl), target.Path == "/login",
-		target.Path == "/logout", strings.HasPrefix(target.Path, StartPath):
+		strings.ContainsFunc(next, unicode.IsControl), target.Path == SignInPath,
+		target.Path == SignOutPath, strings.HasPrefix(target.Path, StartPath):
 		return "/"
 	}
 	return target.String()

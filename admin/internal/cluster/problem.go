@@ -13,7 +13,7 @@ type Problem struct {
 	Severity Severity   `json:"severity"`
 	Subject  string     `json:"subject,omitempty"` // the job, replica, webhook or server
 	Text     string     `json:"text"`
-	Link     string     `json:"link"`               // path of the page with details
+	Link     string     `json:"link"`               // path of the page, without a prefix
 	Since    *time.Time `json:"since,omitempty"`    // by the store's clock, if it is known
 	EndedAt  *time.Time `json:"ended_at,omitempty"` // it has ended, and is shown for HoldTime
 	Count    int        `json:"count,omitempty"`    // failures, waiting runs or deliveries

@@ -18,7 +18,7 @@ func (s *Site) Refuse(w http.ResponseWriter, r *http.Request, status int, text s
 	if identity, known := s.Guard.Identify(r); known {
 		said.Known, said.ServedBy.Replica, said.Account = true, s.Local.Replica, identity
 	}
-	s.Templates.Write(w, s.Log, status, "message.html", said)
+	s.Write(w, status, "message.html", said)
 }
 
 // NotFound answers that there is no such page.

@@ -62,7 +62,7 @@ func Show[T any](s *Site, w http.ResponseWriter, r *http.Request, p Page[T]) {
 	if content != nil && p.Complete != nil {
 		p.Complete(content, &f)
 	}
-	s.Templates.Write(w, s.Log, status, p.Template, view[T]{f, content})
+	s.Write(w, status, p.Template, view[T]{f, content})
 }
 
 // Judge adds the verdict about a snapshot to the frame.

@@ -15,6 +15,6 @@ type signInView struct {
 // SignIn shows the form to sign in.
 func (s *Site) SignIn(w http.ResponseWriter, r *http.Request, status int,
 	form access.SignInForm) {
-	s.Templates.Write(w, s.Log, status, "signin.html", signInView{
+	s.Write(w, status, "signin.html", signInView{
 		Frame{Title: "Sign in", Theme: s.themeOf(r)}, form})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin/internal/access"
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
+	"github.com/holdfast-dev/holdfast/admin/internal/mount"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -25,6 +26,7 @@ type Parts struct {
 	Queries   *Queries
 	Cluster   *cluster.Reader
 	Local     cluster.Local
+	Prefix    mount.Prefix  // of the pages
 	Refresh   time.Duration // of open pages that get no events
 	Actions   bool          // operators may act
 	// Events returns the address of the events after the current position. Nil: no events.
@@ -35,6 +37,6 @@ type Parts struct {
 func NewSite(parts Parts, policy access.Policy, shared access.Shared) (*Site, error) {
 	s := &Site{Parts: parts}
 	var err error
-	s.Guard, err = access.NewGuard(policy, shared, s, s.Log)
+	s.Guard, err = access.NewGuard(policy, parts.Prefix, shared, s, s.Log)
 	return s, err
 }

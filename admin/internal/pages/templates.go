@@ -7,8 +7,6 @@ import (
 	"html/template"
 	"net/http"
 
-	"github.com/rs/zerolog"
-
 	"github.com/holdfast-dev/holdfast/admin/internal/charts"
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
@@ -93,15 +91,15 @@ func NewTemplates() (*Templates, error) {
 	return &Templates{set, a}, nil
 }
 
-// Write renders to a buffer first, so that a failing template leaves no partial page.
-func (p *Templates) Write(w http.ResponseWriter, log zerolog.Logger, status int, name string,
-	data any) {
+// Write renders a page. It renders to a buffer first, so that a failing template leaves no partial
+// page.
+func (s *Site) Write(w http.ResponseWriter, status int, name string, data any) {
 	var body bytes.Buffer
-	if err := p.set.ExecuteTemplate(&body, name, data); err != nil {
-		log.Error().Err(err).Str("template", name).Msg("admin page could not be rendered")
+	if err := s.Templates.set.ExecuteTemplate(&body, name, data); err != nil {
+		s.Log.Error().Err(err).Str("template", name).Msg("admin page could not be rendered")
 		WritePlain(w, http.StatusInternalServerError,
 			"Internal error: the page could not be rendered. The log of this replica has details.")
 		return
 	}
-	WriteBody(w, status, "text/html; charset=utf-8", body.Bytes())
+	WriteBody(w, status, "text/html; charset=utf-8", s.Prefix.Links(body.Bytes()))
 }

@@ -1,0 +1,119 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/pages"
+)
+
+// Option changes the Options of a page that is mounted in another server.
+type Option func(*Options)
+
+// At sets the path under which browsers reach the page, such as /holdfast/. Without it, the path
+// is /.
+func At(path string) Option { return func(o *Options) { o.Prefix = path } }
+
+// Authenticate replaces the users, tokens and OpenID Connect of the configuration: f returns the
+// sender of a request. See Options.Authenticate.
+func Authenticate(f func(*http.Request) (Visitor, error)) Option {
+	return func(o *Options) {
+		o.Authenticate = f
+		o.Users, o.Tokens, o.OIDC = nil, nil, nil
+		if o.Proxy != nil {
+			proxy := *o.Proxy
+			proxy.UserHeader = ""
+			o.Proxy = &proxy
+		}
+	}
+}
+
+// SignInAt sends browsers to the sign-in page of the program: see Options.SignInURL.
+func SignInAt(url string) Option { return func(o *Options) { o.SignInURL = url } }
+
+// APIOnly leaves out everything except the API under /api/.
+func APIOnly() Option { return func(o *Options) { o.APIOnly = true } }
+
+// Mount is a page in another server. It answers 503 until it has a Server. It is safe for
+// concurrent use.
+type Mount struct {
+	change []Option
+	server atomic.Pointer[mounted]
+}
+
+// mounted is a server with its handler.
+type mounted struct {
+	*Server
+	handler http.Handler
+}
+
+// NewMount returns a page with the options base, as change changes them. Store and Replica may be
+// missing. The errors wrap ErrOptions.
+func NewMount(base Options, change ...Option) (*Mount, error) {
+	m := &Mount{change: slices.Clone(change)}
+	o := m.Options(base)
+	var problems []error
+	o.checkAccess(func(format string, args ...any) {
+		problems = append(problems,
+			fmt.Errorf("%w: "+format, append([]any{ErrOptions}, args...)...))
+	})
+	if err := errors.Join(append(problems, o.checkAddress())...); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// Options returns the options base, as this page changes them.
+func (m *Mount) Options(base Options) Options {
+	base.Listen, base.Certificate, base.Prefix = "", nil, ""
+	for _, change := range m.change {
+		change(&base)
+	}
+	return base
+}
+
+// Server returns the server of the page, or nil.
+func (m *Mount) Server() *Server {
+	if now := m.server.Load(); now != nil {
+		return now.Server
+	}
+	return nil
+}
+
+// Begin makes the server of the page.
+func (m *Mount) Begin(base Options) error {
+	server, err := New(m.Options(base))
+	if err == nil {
+		m.server.Store(&mounted{server, server.Handler()})
+	}
+	return err
+}
+
+// End removes the server of the page, and ends its event streams.
+func (m *Mount) End() error {
+	if last := m.server.Swap(nil); last != nil {
+		return last.Close()
+	}
+	return nil
+}
+
+// ServeHTTP serves the page.
+func (m *Mount) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if now := m.server.Load(); now != nil {
+		now.handler.ServeHTTP(w, r)
+		return
+	}
+	const text = "The scheduler of this service is starting or has stopped. Try again in a moment."
+	w.Header().Set("Retry-After", "5")
+	w.Header().Set("Cache-Control", "no-store")
+	if strings.Contains(r.URL.Path, "/api/") {
+		pages.WriteBody(w, http.StatusServiceUnavailable, "application/json",
+			[]byte(`{"error": "`+text+`"}`+"\n"))
+		return
+	}
+	pages.WritePlain(w, http.StatusServiceUnavailable, text)
+}
