@@ -50,8 +50,8 @@ func observed(t *testing.T, keys string) (page string, run storage.Record, log *
 		_, span := trace.SpanFromContext(ctx).TracerProvider().Tracer("own").Start(ctx, "greeting")
 		defer span.End()
 		run.Log().Info().Msg("hello")
-		if _, can := run.Internal().Store.(storage.Transactor); !can {
-			t.Errorf("the run is given a %T, which has no transactions", run.Internal().Store)
+		if err := run.InTx(ctx, func(jobs.Tx) error { return nil }); err != nil {
+			t.Errorf("fenced transaction: got %v, want nil", err)
 		}
 		if run.Attempt == 1 {
 			return errors.New("no\xff luck")

@@ -396,12 +396,12 @@ func (h *history) Restarts(_ context.Context, from, until time.Time) ([]storage.
 	}), h.err
 }
 
-// PreviousSuccess implements storage.Memory.
+// PreviousSuccess implements storage.JobProgress.
 func (h *history) PreviousSuccess(context.Context, string, time.Time) (time.Time, error) {
 	return time.Time{}, nil
 }
 
-// Saved implements storage.Memory.
+// Saved implements storage.JobProgress.
 func (h *history) Saved(_ context.Context, job string) (json.RawMessage, error) {
 	return h.saved[job], h.err
 }

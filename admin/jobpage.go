@@ -123,10 +123,10 @@ func (r *reader) job(ctx context.Context, now time.Time, name string) (d JobDeta
 	}
 	d.Tallies = append([]storage.Tally{}, tallies...)
 	cluster.SortTallies(d.Tallies)
-	if r.memory == nil {
+	if r.progress == nil {
 		return d, nil
 	}
-	if d.Saved, err = r.memory.Saved(ctx, name); err != nil {
+	if d.Saved, err = r.progress.Saved(ctx, name); err != nil {
 		return d, fmt.Errorf("saved state of job %q: %w", words.Cut(name, 200), err)
 	}
 	return d, nil

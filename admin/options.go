@@ -92,8 +92,8 @@ type Options struct {
 	Store     storage.History
 	StoreName string // for people, such as PostgreSQL; "" means "The store"
 	Rules     Rules  // of the verdict
-	// Memory reads the state that jobs save for their next runs. Nil: it is not shown.
-	Memory storage.Memory
+	// Progress reads the state that jobs save for their next runs. Nil: it is not shown.
+	Progress storage.JobProgress
 	// Watch makes a running run save its output regularly. Nil: output appears when the run has
 	// ended.
 	Watch func(ctx context.Context, run uuid.UUID) error

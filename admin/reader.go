@@ -17,7 +17,7 @@ type reader struct {
 	lock           *locks.Reader
 	ops            *operations.Operations // may be nil
 	scheduledTimes func(job string, from time.Time, n int) []time.Time
-	memory         storage.Memory
+	progress       storage.JobProgress
 	explain        func(ctx context.Context, job, at string) (explain.Explanation, error)
 }
 
@@ -31,6 +31,6 @@ func newReader(o Options) *reader {
 	return &reader{
 		Reader: cluster.NewReader(o.Store, lock, o.Operations, o.Upcoming),
 		lock:   lock, ops: o.Operations,
-		scheduledTimes: o.ScheduledTimes, memory: o.Memory, explain: explainer,
+		scheduledTimes: o.ScheduledTimes, progress: o.Progress, explain: explainer,
 	}
 }

@@ -37,7 +37,7 @@ func options(h *history) Options {
 	}
 	return Options{
 		Operations:     operations.New(operations.Options{Control: auditOf{history: h}}),
-		ScheduledTimes: h.scheduledTimes, Memory: h,
+		ScheduledTimes: h.scheduledTimes, Progress: h,
 		Listen: "127.0.0.1:0", Store: h, Restarts: h, StoreName: "PostgreSQL", Replica: "replica-1",
 		Version:  "0.2.0",
 		Advisory: &advisory{holders: holders(h.locks)}, Log: zerolog.Nop(),

@@ -28,26 +28,30 @@ type Run struct {
 	// {}.
 	Params json.RawMessage
 
-	attempt *attempt.Attempt
+	attempt *attempt.Attempt[*Run, Tx]
 }
 
 // NewRun returns a Run without a store, for tests of handlers.
 func NewRun(job string, scheduledAt time.Time, log zerolog.Logger) *Run {
 	run := Run{ID: uuid.New(), Job: job, ScheduledAt: scheduledAt, Attempt: 1, Replica: "test",
 		Token: 1}
-	return run.With(&attempt.Attempt{Log: log, Output: output.NewTail(output.Max)})
+	run.attempt = &attempt.Attempt[*Run, Tx]{Log: log, Output: output.NewTail(output.Max)}
+	return &run
 }
 
-// With returns a copy of the run with the part that its handler does not see. It
-// is for the engine and for stores, as Internal is: no other module can make or
-// use an Attempt.
-func (r Run) With(a *attempt.Attempt) *Run {
+// With returns a copy of the run with the part that its handler does not see. It is for the engine
+// and the stores, as Internal is: other modules cannot make the key.
+func (r Run) With(key attempt.Key, a *attempt.Attempt[*Run, Tx]) *Run {
+	key.Check()
 	r.attempt = a
 	return &r
 }
 
 // Internal returns the part of the run that its handler does not see.
-func (r *Run) Internal() *attempt.Attempt { return r.attempt }
+func (r *Run) Internal(key attempt.Key) *attempt.Attempt[*Run, Tx] {
+	key.Check()
+	return r.attempt
+}
 
 // Log returns the run's logger. It writes to the replica's log and to the run's output.
 func (r *Run) Log() *zerolog.Logger { return &r.attempt.Log }

@@ -17,14 +17,8 @@ type Tx interface {
 		args ...any) error
 }
 
-// errNoTx is the error of a run whose store has no SQL.
-var errNoTx = errors.New("fenced transaction: the store of this run has no SQL")
-
-// transactor is a store with SQL.
-type transactor interface {
-	InTx(ctx context.Context, run *Run, fn func(tx Tx) error) error
-	CompleteInTx(ctx context.Context, run *Run, fn func(tx Tx) error) error
-}
+// errNoStore is the error of a Run of NewRun.
+var errNoStore = errors.New("fenced transaction: the run has no store")
 
 // InTx runs fn in a fenced transaction in the database of the store. The writes of fn commit only
 // if the run has its claim, and no conflicting run is granted before the commit. An error of fn
@@ -32,19 +26,17 @@ type transactor interface {
 //
 // With SQLite, the transaction is the only writer of the file, so keep it short.
 func (r *Run) InTx(ctx context.Context, fn func(tx Tx) error) error {
-	store, ok := r.attempt.Store.(transactor)
-	if !ok {
-		return errNoTx
+	if r.attempt.Store == nil {
+		return errNoStore
 	}
-	return store.InTx(ctx, r, fn)
+	return r.attempt.Store.InTx(ctx, r, fn)
 }
 
 // CompleteInTx is InTx that also records the run as succeeded in the same transaction. So the
 // effects of the job and its completion commit together. fn should be the last step of the handler.
 func (r *Run) CompleteInTx(ctx context.Context, fn func(tx Tx) error) error {
-	store, ok := r.attempt.Store.(transactor)
-	if !ok {
-		return errNoTx
+	if r.attempt.Store == nil {
+		return errNoStore
 	}
-	return store.CompleteInTx(ctx, r, fn)
+	return r.attempt.Store.CompleteInTx(ctx, r, fn)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdfast-dev/holdfast/internal/attempt"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/postgres"
 )
@@ -85,9 +86,10 @@ WHERE t.bid = s.bid`
 // refreshShares needs one snapshot of all branches. So it has a transaction of its own, at
 // REPEATABLE READ, which begins with the fence check like all transactions of jobs.
 func refreshShares(ctx context.Context, run *jobs.Run, p pauseParams) error {
-	store, ok := run.Internal().Store.(*postgres.Store)
+	its := run.Internal(attempt.NewKey()).Store
+	store, ok := its.(*postgres.Store)
 	if !ok {
-		return fmt.Errorf("shares: the store is %T, expected PostgreSQL", run.Internal().Store)
+		return fmt.Errorf("shares: the store is %T, expected PostgreSQL", its)
 	}
 	return pgx.BeginTxFunc(ctx, store.Pool(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead},
 		func(tx pgx.Tx) error {

@@ -27,7 +27,7 @@ func (r *Replica) pageOptions(config *configs.Config) admin.Options {
 	options.StoreName, options.Refresh, options.Log = storeName(config), config.Admin.Refresh, r.log
 	options.Rules = statusRules(config)
 
-	options.Store, options.Memory, options.Changes = r.timed, r.timed, r.timed
+	options.Store, options.Progress, options.Changes = r.timed, r.timed, r.timed
 	options.Watch = r.timed.Watch
 	options.Attempts, options.SignOuts = r.store.Attempts, r.store.SignOuts
 	options.Events = r.store.Events

@@ -25,7 +25,7 @@ func (r *Replica) openScheduler(_ context.Context, config *configs.Config) (err 
 func (r *Replica) schedulerOptions(config *configs.Config, specs SpecParser) engine.Options {
 	options := engine.Options{
 		Store:    r.timed,
-		RunStore: r.store.Store,
+		RunStore: r.store.RunStore,
 		Locker:   r.locker,
 		Registry: r.registry,
 		Jobs:     r.table,

@@ -16,6 +16,7 @@ import (
 // store does not hide them.
 type Storage struct {
 	storage.Store
+	RunStore storage.RunStore
 	Attempts storage.Attempts
 	SignOuts storage.SignOuts
 	Events   storage.AuditWriter
@@ -25,10 +26,10 @@ type Storage struct {
 }
 
 // ofPostgres returns the storage of an open PostgreSQL store.
-func ofPostgres(s *postgres.Store) Storage { return Storage{s, s, s, s, s, s, s} }
+func ofPostgres(s *postgres.Store) Storage { return Storage{s, s, s, s, s, s, s, s} }
 
 // OfSQLite returns the storage of an open SQLite file.
-func OfSQLite(s *sqlite.Store) Storage { return Storage{s, s, s, s, s, nil, nil} }
+func OfSQLite(s *sqlite.Store) Storage { return Storage{s, s, s, s, s, s, nil, nil} }
 
 // OpenStore opens the configured database. Running says that this process runs jobs: it then
 // migrates the schema, and has the SQLite file for itself.

@@ -1,5 +1,6 @@
 // Package attempt has the part of a run's attempt that its handler does not see:
-// the engine makes it, and the stores read and complete it.
+// the engine makes it, and the stores read and complete it. Its types take the types Run and Tx of
+// package jobs as parameters, because package jobs imports this package.
 package attempt
 
 import (
@@ -13,20 +14,38 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/output"
 )
 
-// Store is the store that holds the run's claim. A fenced transaction needs its
-// concrete type.
-type Store interface {
-	// Saved returns the state that the job's runs saved last, or nil.
+// Store is the store that holds the run's claim: a storage.RunStore, where the methods are
+// explained. A fenced transaction with the driver's own type needs its concrete type.
+type Store[Run, Tx any] interface {
 	Saved(ctx context.Context, job string) (json.RawMessage, error)
-	// PreviousSuccess returns the scheduled time of the job's last run before that time that
-	// succeeded, or zero.
 	PreviousSuccess(ctx context.Context, job string, before time.Time) (time.Time, error)
+	InTx(ctx context.Context, run Run, fn func(tx Tx) error) error
+	CompleteInTx(ctx context.Context, run Run, fn func(tx Tx) error) error
+	RunStatements(ctx context.Context, run Run, statements []Statement) (rows []int64, err error)
+}
+
+// Statement is one SQL statement and its arguments.
+type Statement struct {
+	SQL  string
+	Args []any // by position: $1, $2
+	// Named are the arguments that the statement uses as @name. It may have more of them.
+	Named map[string]NamedArg
+}
+
+// NamedArg is an argument with a name.
+type NamedArg struct {
+	// nil, a string, int64, float64, bool, uuid.UUID, or a time.Time, which SQLite gets as text in
+	// UTC, in the form of its function datetime
+	Value any
+	// Type is the PostgreSQL type of the argument; "" is the type that the statement expects in its
+	// place.
+	Type string
 }
 
 // Attempt belongs to one attempt. Its fields do not change; its methods may be
 // called concurrently.
-type Attempt struct {
-	Store  Store          // nil in tests of handlers
+type Attempt[Run, Tx any] struct {
+	Store  Store[Run, Tx] // nil in tests of handlers
 	Log    zerolog.Logger // what handlers log
 	Output *output.Tail   // what handlers write
 
@@ -37,42 +56,42 @@ type Attempt struct {
 
 // Complete says in which state the run's own transaction has recorded its end, so
 // that the engine does not record it again.
-func (a *Attempt) Complete(state string) {
+func (a *Attempt[Run, Tx]) Complete(state string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.completed = state
 }
 
 // Completed returns the state that was given to Complete, "" if there is none.
-func (a *Attempt) Completed() string {
+func (a *Attempt[Run, Tx]) Completed() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.completed
 }
 
 // Save sets the state for the job's next run, as JSON.
-func (a *Attempt) Save(state json.RawMessage) {
+func (a *Attempt[Run, Tx]) Save(state json.RawMessage) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.saved = state
 }
 
 // Saved returns the state that was last given to Save, or nil.
-func (a *Attempt) Saved() json.RawMessage {
+func (a *Attempt[Run, Tx]) Saved() json.RawMessage {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.saved
 }
 
 // SetResult sets the run's result, as JSON.
-func (a *Attempt) SetResult(result json.RawMessage) {
+func (a *Attempt[Run, Tx]) SetResult(result json.RawMessage) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.result = result
 }
 
 // Result returns the result that was last given to SetResult, or nil.
-func (a *Attempt) Result() json.RawMessage {
+func (a *Attempt[Run, Tx]) Result() json.RawMessage {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.result

@@ -91,7 +91,7 @@ func (s *Scheduler) newExecutor() *executor {
 		waits: waiter{replica: o.Replica, clock: s.clock, table: s.table,
 			controlState: s.controlState, intervals: s.intervals, notes: notes},
 		attempts: performer{replica: o.Replica, clock: s.clock, registry: s.registry,
-			store: cmp.Or(o.RunStore, storage.Memory(o.Store)), active: s.active,
+			store: o.RunStore, active: s.active,
 			finishes: finisher{calls: newWeighedBatcher(o.Store.Finish, storage.MaxFinishBytes,
 				storage.FinishRequest.Weight), ttl: o.SessionTTL},
 			events: s.events, logOutput: o.LogOutput},

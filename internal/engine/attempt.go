@@ -29,7 +29,7 @@ type performer struct {
 	replica   string
 	clock     *clusterClock
 	registry  *jobs.Registry
-	store     storage.Memory // the store that runs are given
+	store     storage.RunStore
 	active    *active
 	finishes  finisher
 	events    *events
@@ -45,12 +45,12 @@ func (p performer) perform(f *firing, c *claim,
 		ID: f.run, Job: f.entry.Name, ScheduledAt: f.ScheduledAt, Key: f.Key,
 		Attempt: f.attempt, Recovery: f.Recovery,
 		Replica: p.replica, Token: c.token, Params: params,
-	}.With(p.newAttempt(f))
+	}.With(attempt.NewKey(), p.newAttempt(f))
 	ctx, cancel := context.WithCancelCause(f.session.Context())
 	defer cancel(nil)
 	remove := p.active.add(c.token, f.run, cancel)
 	defer remove()
-	p.active.writes(c.token, run.Internal().Output)
+	p.active.writes(c.token, run.Internal(attempt.NewKey()).Output)
 	defer releaseWhenLost(ctx, f, c.lock)()
 	f.log.Debug().Int64("token", int64(c.token)).Int("attempt", f.attempt).
 		Dur("late", p.clock.now().Sub(f.ScheduledAt)).Msg("run started")
@@ -94,8 +94,8 @@ func (p performer) decline(f *firing, c *claim) {
 
 // newAttempt returns what an attempt of the firing has besides what its handler sees: a logger
 // whose lines go to the replica's log and to the run's output.
-func (p performer) newAttempt(f *firing) *attempt.Attempt {
-	a := &attempt.Attempt{Store: p.store, Output: output.NewTail(output.Max)}
+func (p performer) newAttempt(f *firing) *storage.Attempt {
+	a := &storage.Attempt{Store: p.store, Output: output.NewTail(output.Max)}
 	if f.entry.mask != nil {
 		a.Output.Mask(f.entry.mask.Text)
 	}

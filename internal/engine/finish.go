@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/attempt"
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
@@ -23,7 +24,7 @@ type finisher struct {
 // record records the end of an attempt, unless the run's own transaction has recorded it. It
 // reports whether the end is recorded.
 func (w finisher) record(f *firing, run *jobs.Run, v verdict, again, leftBehind bool) bool {
-	if run.Internal().Completed() != "" {
+	if run.Internal(attempt.NewKey()).Completed() != "" {
 		return true
 	}
 	request := storage.FinishRequest{Run: run.ID, Token: run.Token, State: v.state,
@@ -33,8 +34,8 @@ func (w finisher) record(f *firing, run *jobs.Run, v verdict, again, leftBehind 
 		request.Error = output.PlainText(output.Cut(v.err.Error(), maxErrorText))
 	}
 	if v.state == jobs.Succeeded {
-		request.Output, request.Saved = run.Internal().Output.Text(output.MaxSucceeded),
-			run.Internal().Saved()
+		a := run.Internal(attempt.NewKey())
+		request.Output, request.Saved = a.Output.Text(output.MaxSucceeded), a.Saved()
 	}
 	if again {
 		request.Attempt = storage.AttemptEnd{State: v.state, Reason: v.reason, Detail: v.detail}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/internal/attempt"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -115,7 +116,7 @@ func TestStateAndResultAreBounded(t *testing.T) {
 		most int
 		kept func() string
 	}{
-		{"state", run.Save, storage.MaxSaved, func() string { return string(run.Internal().Saved()) }},
+		{"state", run.Save, storage.MaxSaved, func() string { return string(run.Internal(attempt.NewKey()).Saved()) }},
 		{"result", run.SetResult, storage.MaxResult, func() string { return string(run.Result()) }},
 	} {
 		if err := test.keep(strings.Repeat("x", test.most-2)); err != nil {

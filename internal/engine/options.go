@@ -16,11 +16,9 @@ import (
 
 // Options are the options of a Scheduler.
 type Options struct {
-	Store Store
-	// RunStore is the store that runs are given: the store itself if Store is a decorator; nil:
-	// Store.
-	RunStore storage.Memory
-	Locker   *locking.Locker // nil without memcached
+	Store    Store
+	RunStore storage.RunStore // the store that Store is or decorates
+	Locker   *locking.Locker  // nil without memcached
 	Registry *jobs.Registry
 	Jobs     []jobs.Job
 	// Build returns the Job of the text of a Spec. Without it, added jobs are left to other
@@ -72,8 +70,9 @@ type Options struct {
 
 func (o *Options) check() error {
 	var problems []error
-	if o.Store == nil || o.Registry == nil {
-		problems = append(problems, errors.New("a scheduler needs a store and a registry"))
+	if o.Store == nil || o.RunStore == nil || o.Registry == nil {
+		problems = append(problems,
+			errors.New("a scheduler needs a store, a store of its runs and a registry"))
 	}
 	if o.Replica == "" {
 		problems = append(problems, errors.New("a replica needs a name"))

@@ -29,9 +29,10 @@ import (
 // cluster is a store and locks that the replicas of one test share. Its clock is that of the
 // synctest bubble, so hours pass in milliseconds.
 type cluster struct {
-	t     *testing.T
-	store storage.Store
-	locks *memory.Backend
+	t        *testing.T
+	store    storage.Store
+	runStore storage.RunStore
+	locks    *memory.Backend
 }
 
 // byHand is the actor of triggers in the tests.
@@ -41,7 +42,8 @@ var byHand = storage.Action{Actor: "ann", Via: "go"}
 // stores.
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	return &cluster{t: t, store: simstore.New(), locks: memory.New()}
+	store := simstore.New()
+	return &cluster{t: t, store: store, runStore: simstore.WithoutSQL(store), locks: memory.New()}
 }
 
 // newFileCluster is newCluster with a database file, for behaviour of real stores and for a few
@@ -55,7 +57,7 @@ func newFileCluster(t *testing.T) *cluster {
 		t.Fatal(err)
 	}
 	t.Cleanup(store.Close)
-	return &cluster{t: t, store: store, locks: memory.New()}
+	return &cluster{t: t, store: store, runStore: store, locks: memory.New()}
 }
 
 // options returns the options of a replica that fires the jobs with the handlers.
@@ -73,7 +75,7 @@ func (c *cluster) options(name string, handlers []jobs.Registration,
 		c.t.Fatal(err)
 	}
 	return engine.Options{
-		Store: c.store, Locker: locker, Registry: registry, Jobs: table, Replica: name,
+		Store: c.store, RunStore: c.runStore, Locker: locker, Registry: registry, Jobs: table, Replica: name,
 		Version: "test", Workers: 8,
 		Heartbeat: 5 * time.Second, SessionTTL: 15 * time.Second, ShutdownGrace: 30 * time.Second,
 		Log: zerolog.Nop(),

@@ -15,7 +15,7 @@ type Store interface {
 	storage.Firings
 	storage.Upkeep
 	storage.Dependents
-	storage.Memory
+	storage.JobProgress
 	controlReader
 	outputSaver
 	runReader

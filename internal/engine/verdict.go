@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/attempt"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -22,7 +23,7 @@ type verdict struct {
 // verdictOf returns how an attempt ended: as the run's own transaction recorded, or as judge
 // decides.
 func verdictOf(ctx context.Context, run *jobs.Run, err error) verdict {
-	if state := run.Internal().Completed(); state != "" {
+	if state := run.Internal(attempt.NewKey()).Completed(); state != "" {
 		return verdict{state: jobs.State(state)}
 	}
 	return judge(ctx, err)

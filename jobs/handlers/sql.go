@@ -9,6 +9,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/internal/attempt"
 	"github.com/holdfast-dev/holdfast/internal/namedargs"
 	"github.com/holdfast-dev/holdfast/internal/suggest"
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -118,15 +119,15 @@ func (p SQLParams) named(ctx context.Context, run *jobs.Run) (map[string]storage
 }
 
 func runSQL(ctx context.Context, run *jobs.Run, p SQLParams) error {
-	transactor, ok := run.Internal().Store.(storage.Transactor)
-	if !ok {
-		return errors.New("sql: the store cannot run statements")
+	store := run.Internal(attempt.NewKey()).Store
+	if store == nil { // a Run of jobs.NewRun
+		return errors.New("sql: the run has no store")
 	}
 	named, err := p.named(ctx, run)
 	if err != nil {
 		return fmt.Errorf("sql: %w", withCause(ctx, err))
 	}
-	rows, err := transactor.RunStatements(ctx, run, p.list(named))
+	rows, err := store.RunStatements(ctx, run, p.list(named))
 	if err != nil {
 		return fmt.Errorf("sql: %w", withCause(ctx, err))
 	}

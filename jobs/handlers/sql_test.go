@@ -168,7 +168,7 @@ func TestSQLEndsWithItsContext(t *testing.T) {
 	f.expectState(t, run, jobs.Running)
 }
 
-func TestSQLWithoutATransactor(t *testing.T) {
+func TestSQLWithoutAStore(t *testing.T) {
 	wantError(t, mustBind(t, "sql", object{"statement": "SELECT 1"})(t.Context(), newRun("j")),
-		"sql: the store cannot run statements")
+		"sql: the run has no store")
 }

@@ -15,13 +15,15 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/attempt"
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // successes is the part of a store that knows the previous success.
 type successes struct {
-	previous time.Time
-	err      error
-	reads    *int
+	storage.RunStore // nil: no test calls the other methods
+	previous         time.Time
+	err              error
+	reads            *int
 }
 
 func (s successes) Saved(context.Context, string) (json.RawMessage, error) { return nil, nil }
@@ -38,7 +40,8 @@ func (s successes) PreviousSuccess(_ context.Context, _ string,
 // runAfter returns a run of 07:00 with a previous success, and the count of its reads.
 func runAfter(job string, previous time.Time, err error) (*jobs.Run, *int) {
 	reads := new(int)
-	return newRun(job).With(&attempt.Attempt{Store: successes{previous, err, reads},
+	store := successes{previous: previous, err: err, reads: reads}
+	return newRun(job).With(attempt.NewKey(), &storage.Attempt{Store: store,
 		Log: zerolog.Nop(), Output: output.NewTail(output.Max)}), reads
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/holdfast-dev/holdfast/internal/attempt"
 	"github.com/holdfast-dev/holdfast/internal/namedargs"
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -249,7 +250,7 @@ func (s *Store) completeInTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.
 		default:
 			return s.clearUp(ctx, run, err)
 		}
-		run.Internal().Complete(string(jobs.Succeeded))
+		run.Internal(attempt.NewKey()).Complete(string(jobs.Succeeded))
 		return nil
 	})
 }
@@ -267,10 +268,10 @@ var errEnded = fmt.Errorf("fenced transaction: a statement has ended it: %w",
 	ErrTransactionControl)
 
 func storeOf(run *jobs.Run) (*Store, error) {
-	s, ok := run.Internal().Store.(*Store)
+	s, ok := run.Internal(attempt.NewKey()).Store.(*Store)
 	if !ok {
 		return nil, fmt.Errorf("fenced transaction: the run's store is %T, not PostgreSQL",
-			run.Internal().Store)
+			run.Internal(attempt.NewKey()).Store)
 	}
 	return s, nil
 }
@@ -301,7 +302,7 @@ func finishAndCommit(ctx context.Context, conn *pgxpool.Conn, tx fencedTx,
 	b := &pgx.Batch{}
 	tx.queueCheck(b)
 	b.Queue(planByKey)
-	if saved := run.Internal().Saved(); saved != nil {
+	if saved := run.Internal(attempt.NewKey()).Saved(); saved != nil {
 		b.Queue(saveOwn, run.Token, run.ID, string(saved))
 	}
 	b.Queue(endOwnRun, run.Token, run.ID, output.PlainText(run.OutputText()),
@@ -355,7 +356,7 @@ func (s *Store) clearUp(ctx context.Context, run *jobs.Run, cause error) error {
 	case claimed:
 		return wrap("commit", cause)
 	case state == jobs.Succeeded:
-		run.Internal().Complete(string(jobs.Succeeded))
+		run.Internal(attempt.NewKey()).Complete(string(jobs.Succeeded))
 		return nil
 	default:
 		return fmt.Errorf("commit with a lost reply: run is %s: %w", state, storage.ErrSuperseded)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/holdfast-dev/holdfast/internal/attempt"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -37,10 +38,10 @@ func CompleteInTx(ctx context.Context, run *jobs.Run, fn func(tx *sql.Tx) error)
 }
 
 func storeOf(run *jobs.Run) (*Store, error) {
-	s, ok := run.Internal().Store.(*Store)
+	s, ok := run.Internal(attempt.NewKey()).Store.(*Store)
 	if !ok {
 		return nil, fmt.Errorf("fenced transaction: the run's store is %T, not SQLite",
-			run.Internal().Store)
+			run.Internal(attempt.NewKey()).Store)
 	}
 	return s, nil
 }
@@ -82,7 +83,8 @@ func (s *Store) completeInTx(ctx context.Context, run *jobs.Run, fn func(tx *sql
 			return err
 		}
 		end := storage.FinishRequest{Run: run.ID, Token: run.Token, State: jobs.Succeeded,
-			Output: run.OutputText(), Result: run.Result(), Saved: run.Internal().Saved()}
+			Output: run.OutputText(), Result: run.Result(),
+			Saved: run.Internal(attempt.NewKey()).Saved()}
 		done, err := finish(ctx, tx, []storage.FinishRequest{end})
 		if err == nil && !done[0] {
 			err = storage.ErrSuperseded
@@ -90,7 +92,7 @@ func (s *Store) completeInTx(ctx context.Context, run *jobs.Run, fn func(tx *sql
 		return err
 	})
 	if err == nil {
-		run.Internal().Complete(string(jobs.Succeeded))
+		run.Internal(attempt.NewKey()).Complete(string(jobs.Succeeded))
 	}
 	return err
 }

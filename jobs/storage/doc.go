@@ -12,15 +12,15 @@
 //	AuditChain  the hash chain of the audit log
 //	History     runs, jobs, replicas and locks, as pages and commands show them
 //	Contention  which jobs waited for which, and for how long
-//	Memory      the state that jobs save from run to run
+//	JobProgress the state and the last success, from run to run
 //	Marked      values that change when data changes, so that open pages know when to load again
 //	Watching    output of runs that are being watched
 //
 // Packages that use a store ask for the methods that they call, as jobs/explain and jobs/operations
 // do.
 //
-// These interfaces are not part of [Store]: [Outbox] (webhooks), [Attempts] (failed sign-ins),
-// [SignOuts], and [Restarts] (of memcached).
+// These interfaces are not part of [Store]: [RunStore] (fenced transactions of runs), [Outbox]
+// (webhooks), [Attempts] (failed sign-ins), [SignOuts], and [Restarts] (of memcached).
 //
 // Every method may be called concurrently. A method that fails because the store cannot be reached
 // returns an error that wraps [ErrUnavailable]; the caller does not know then whether the store did

@@ -40,7 +40,7 @@ type Store interface {
 	Upkeep
 	Dependents
 	History
-	Memory
+	JobProgress
 	Control
 	AuditChain
 	Watching

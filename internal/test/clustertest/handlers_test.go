@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/holdfast-dev/holdfast/internal/attempt"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/postgres"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -64,9 +65,9 @@ func keepLedger(ctx context.Context, run *jobs.Run, p ledgerParams) error {
 	if p.Deaf {
 		ctx = context.WithoutCancel(ctx)
 	}
-	store, ok := run.Internal().Store.(*postgres.Store)
+	store, ok := run.Internal(attempt.NewKey()).Store.(*postgres.Store)
 	if !ok {
-		return fmt.Errorf("the ledger is kept in PostgreSQL, not in %T", run.Internal().Store)
+		return fmt.Errorf("the ledger is kept in PostgreSQL, not in %T", run.Internal(attempt.NewKey()).Store)
 	}
 	l := &ledger{run: run, params: p, pool: store.Pool()}
 	err := l.keep(ctx)

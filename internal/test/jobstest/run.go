@@ -10,9 +10,10 @@ import (
 )
 
 // StoredRun returns the Run of a granted start as its handler receives it.
-func StoredRun(store attempt.Store, r storage.StartRequest, token jobs.Token) *jobs.Run {
+func StoredRun(store storage.RunStore, r storage.StartRequest, token jobs.Token) *jobs.Run {
 	return jobs.Run{
 		ID: r.Run, Job: r.Firing.Job, ScheduledAt: r.Firing.ScheduledAt, Key: r.Firing.Key,
 		Attempt: r.Attempt, Recovery: r.Firing.Recovery, Token: token,
-	}.With(&attempt.Attempt{Store: store, Log: zerolog.Nop(), Output: output.NewTail(output.Max)})
+	}.With(attempt.NewKey(), &storage.Attempt{Store: store, Log: zerolog.Nop(),
+		Output: output.NewTail(output.Max)})
 }

@@ -104,7 +104,7 @@ func (s *Store) AddDependents(ctx context.Context, followed []storage.DependentF
 	return nil
 }
 
-// PreviousSuccess implements storage.Memory.
+// PreviousSuccess implements storage.JobProgress.
 func (s *Store) PreviousSuccess(ctx context.Context, job string,
 	before time.Time) (time.Time, error) {
 	if err := s.enter(ctx); err != nil {
@@ -129,7 +129,7 @@ func (r *run) succeededByItself() bool {
 	return r.State == jobs.Succeeded && storage.SameParams(r.Params, nil)
 }
 
-// Saved implements storage.Memory.
+// Saved implements storage.JobProgress.
 func (s *Store) Saved(ctx context.Context, name string) (json.RawMessage, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err

@@ -1,0 +1,52 @@
+package storage
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/attempt"
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// JobProgress holds what the earlier runs of a job leave for the next one.
+type JobProgress interface {
+	// Saved returns the state that the job's runs saved last, or nil. It does not check whether the
+	// job exists.
+	Saved(ctx context.Context, job string) (json.RawMessage, error)
+	// PreviousSuccess returns the latest scheduled time before that time of a run of the job that
+	// succeeded, or zero. Runs with trigger params do not count, because they did other work. It
+	// remembers runs that were deleted from the history.
+	PreviousSuccess(ctx context.Context, job string, before time.Time) (time.Time, error)
+}
+
+// RunStore is what a run needs of the store that holds its claim. It is the store itself, never a
+// decorator of it.
+type RunStore interface {
+	JobProgress
+	// InTx runs fn in a fenced transaction of the run: see [jobs.Run.InTx].
+	InTx(ctx context.Context, run *jobs.Run, fn func(tx jobs.Tx) error) error
+	// CompleteInTx is InTx that also records the run as succeeded: see [jobs.Run.CompleteInTx].
+	CompleteInTx(ctx context.Context, run *jobs.Run, fn func(tx jobs.Tx) error) error
+	// RunStatements runs the statements in one transaction. The transaction begins with the fence
+	// check on the run's claim and ends by recording the run as succeeded. It returns the affected
+	// rows of each statement, and sets them as the run's result, as RowsAffected. It returns
+	// ErrSuperseded if the claim is gone, and refuses statements that would end the transaction.
+	RunStatements(ctx context.Context, run *jobs.Run,
+		statements []Statement) (rows []int64, err error)
+}
+
+// Attempt is the part of a run that its handler does not see. Its methods and fields are for the
+// engine and the stores of this module.
+type Attempt = attempt.Attempt[*jobs.Run, jobs.Tx]
+
+// Statement is one SQL statement and its arguments.
+type Statement = attempt.Statement
+
+// NamedArg is an argument with a name.
+type NamedArg = attempt.NamedArg
+
+// RowsAffected is the result of a run of SQL statements.
+type RowsAffected struct {
+	Rows []int64 `json:"rows_affected"` // of each statement
+}
