@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-
-	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // Level is the proof of identity that a route requires.
@@ -67,9 +65,10 @@ func (g *Guard) identified(who Level, next http.HandlerFunc) http.Handler {
 		switch {
 		case who == ForAnybody:
 		case errors.As(err, &refused):
-			g.refusals.warn().Stringer("client", clientOf(r, g.rules().proxy)).Err(refused).
+			client := clientOf(r, g.rules().proxy)
+			g.refusals.warn().Stringer("client", client).Err(refused).
 				Str("request_id", SourceOf(r).RequestID).Msg("admin request was refused")
-			g.events.refusal(r, identity, storage.AuditSignInRefused, pageTarget, refused)
+			g.events.refusal(r, client, identity, refused)
 			if refused.left > 0 {
 				retryAfter(w, refused.left)
 			}

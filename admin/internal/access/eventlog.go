@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -16,10 +17,7 @@ import (
 )
 
 const (
-	// eventsPerMinute bounds the entries of the audit log that the clients of a replica can cause.
-	// Successes and refusals have limits of their own, so that refusals can't hide a sign-in.
-	eventsPerMinute = 30
-	eventTimeout    = time.Second
+	eventTimeout = time.Second
 	// unknownName is the actor of a refused sign-in under a name that no user has. The name itself
 	// may be a password in the wrong field.
 	unknownName = "(unknown)"
@@ -27,18 +25,19 @@ const (
 	pageTarget = "page"
 )
 
-// eventLog writes sign-ins, sign-outs and refusals to the audit log. A minute has at most
-// eventsPerMinute successes and as many refusals. The next entry has the number of entries that
-// were left out. It is safe for concurrent use.
+// eventLog writes sign-ins, sign-outs and refusals to the audit log. Each kind of event has a
+// limit of its own, so that clients without a sign-in cannot hide the refusals of those with one,
+// and neither can hide a sign-in. It is safe for concurrent use.
 type eventLog struct {
 	writer  storage.AuditWriter // nil: there is no audit log
 	replica string
 	log     zerolog.Logger
 
 	mu        sync.Mutex
-	successes budget
-	refusals  budget
-	failing   bool // an error was logged
+	successes actorBudget // by user
+	anonymous actorBudget // refusals of clients that proved no identity, by address
+	denied    actorBudget // refusals of identities, by name
+	failing   bool        // an error was logged
 }
 
 func newEventLog(writer storage.AuditWriter, replica string, log zerolog.Logger) *eventLog {
@@ -47,31 +46,38 @@ func newEventLog(writer storage.AuditWriter, replica string, log zerolog.Logger)
 
 // success writes a sign-in or a sign-out.
 func (l *eventLog) success(r *http.Request, who Identity, event string) {
-	l.write(r, &l.successes, who, event, pageTarget, nil)
+	l.write(r, &l.successes, who.Name, who, event, pageTarget, nil)
 }
 
-// refusal writes that a request was refused, and why.
-func (l *eventLog) refusal(r *http.Request, who Identity, event, target string, why error) {
-	l.write(r, &l.refusals, who, event, target,
-		map[string]any{"error": words.OneLine(why.Error(), 500)})
+// refusal writes that a client did not prove an identity, and why.
+func (l *eventLog) refusal(r *http.Request, client netip.Addr, who Identity, why error) {
+	l.write(r, &l.anonymous, clientNetwork(client).String(), who, storage.AuditSignInRefused,
+		pageTarget, why)
 }
 
-func (l *eventLog) write(r *http.Request, of *budget, who Identity, event, target string,
-	detail map[string]any) {
+// denial writes that an identity lacks a permission.
+func (l *eventLog) denial(r *http.Request, who Identity, why *permission.DeniedError) {
+	l.write(r, &l.denied, who.Name, who, storage.AuditRefused, why.Target.String(), why)
+}
+
+func (l *eventLog) write(r *http.Request, of *actorBudget, actor string, who Identity,
+	event, target string, why error) {
 	if l.writer == nil {
 		return
 	}
 	l.mu.Lock()
-	allowed, leftOut := of.take(time.Now(), eventsPerMinute)
+	allowed, leftOut := of.take(time.Now(), actor)
 	l.mu.Unlock()
 	if !allowed {
 		return
 	}
-	if leftOut > 0 {
-		if detail == nil {
-			detail = make(map[string]any)
-		}
-		detail["left_out"] = leftOut
+	detail := make(map[string]any)
+	if why != nil {
+		detail["error"] = words.OneLine(why.Error(), 500)
+	}
+	if leftOut.Entries > 0 {
+		detail["left_out"] = leftOut.Entries
+		detail["left_out_actors"] = leftOut.Actors
 	}
 	source, via := SourceOf(r), "page"
 	if ForMachines(r) {
@@ -104,6 +110,6 @@ func (l *eventLog) heard(err error) {
 func (g *Guard) Denied(r *http.Request, err error) {
 	var denied *permission.DeniedError
 	if errors.As(err, &denied) {
-		g.events.refusal(r, IdentityOf(r), storage.AuditRefused, denied.Target.String(), denied)
+		g.events.denial(r, IdentityOf(r), denied)
 	}
 }

@@ -2,7 +2,9 @@ package access
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
+	"github.com/holdfast-dev/holdfast/jobs/permission"
 )
 
 // taken compares the audit entries that were written since the last call.
@@ -68,34 +71,78 @@ func TestSignInsByOIDCAreAudited(t *testing.T) {
 	}
 }
 
-// Audited refusals have a limit of their own. An entry reports how many were omitted.
+// wrongToken sends a wrong token from an address.
+func wrongToken(handler http.Handler, from string) {
+	accesstest.Ask(handler, http.MethodGet, "/api/v1/runs",
+		accesstest.WithHeader("Authorization", "Bearer wrong"),
+		func(r *http.Request) { r.RemoteAddr = from + ":7" })
+}
+
+// Each address has a share of the refusals, and a line says how many were left out.
 func TestAuditedEventsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events := new(accesstest.Events)
 		handler := handlerOf(newSharedGuard(t, testPolicy(t), Shared{Events: events},
 			zerolog.Nop()))
-		wrong := func() {
-			accesstest.Ask(handler, http.MethodGet, "/api/v1/runs",
-				accesstest.WithHeader("Authorization", "Bearer wrong"))
+		for range eventsPerActor + 17 {
+			wrongToken(handler, "198.51.100.1")
 		}
-		for range eventsPerMinute + 17 {
-			wrong()
+		if n := len(events.Take()); n != eventsPerActor {
+			t.Errorf("got %d lines for %d refusals, want %d", n, eventsPerActor+17, eventsPerActor)
 		}
-		if n := len(events.Take()); n != eventsPerMinute {
-			t.Errorf("got %d lines for %d refusals, want %d", n, eventsPerMinute+17,
-				eventsPerMinute)
+		wrongToken(handler, "198.51.100.2")
+		if n := len(events.Take()); n != 1 {
+			t.Errorf("got %d lines for the first refusal of another address, want 1", n)
 		}
 		accesstest.CookieOf(t, handler, "anna", "correct horse")
 		taken(t, "a sign-in meanwhile", events, `sign_in page by anna (page, password) null`)
 		time.Sleep(time.Minute)
-		wrong()
-		if lines := events.Take(); len(lines) != 1 || !strings.Contains(lines[0], `"left_out":17`) {
-			t.Errorf("the next minute: got %q, want 17 left out", lines)
+		wrongToken(handler, "198.51.100.2")
+		want := `"left_out":17,"left_out_actors":[{"actor":"198.51.100.1","entries":17}]`
+		if lines := events.Take(); len(lines) != 1 || !strings.Contains(lines[0], want) {
+			t.Errorf("the next minute: got %q, want %s", lines, want)
 		}
-		wrong()
+		wrongToken(handler, "198.51.100.2")
 		if lines := events.Take(); len(lines) != 1 || strings.Contains(lines[0], "left_out") {
 			t.Errorf("the line after it: got %q, want none left out", lines)
 		}
+	})
+}
+
+// A flood of wrong tokens from many addresses hides neither a denied request nor a sign-in, and
+// many busy users do not hide the first line of another one.
+func TestFloodsDoNotHideOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		events := new(accesstest.Events)
+		guard := newSharedGuard(t, testPolicy(t), Shared{Events: events}, zerolog.Nop())
+		handler := handlerOf(guard)
+		for i := range 2 * maxCountedActors {
+			wrongToken(handler, fmt.Sprintf("198.51.%d.%d", i/250, i%250))
+		}
+		if n := len(events.Take()); n != firstEventsPerMinute {
+			t.Errorf("got %d lines of the flood, want %d", n, firstEventsPerMinute)
+		}
+		if n := len(guard.events.anonymous.actors); n != maxCountedActors+1 {
+			t.Errorf("%d addresses are counted, want %d", n, maxCountedActors+1)
+		}
+		deny := func(name string) {
+			r := httptest.NewRequest(http.MethodGet, "/", nil)
+			guard.Denied(withIdentity(r, Identity{Name: name, Role: Viewer, By: ByToken}, nil),
+				&permission.DeniedError{Target: permission.Target{Kind: permission.Everything}})
+		}
+		for i := range 40 {
+			for range 2 * eventsPerActor {
+				deny(fmt.Sprintf("user-%d", i))
+			}
+		}
+		events.Take()
+		deny("quiet")
+		if lines := events.Take(); len(lines) != 1 ||
+			!strings.HasPrefix(lines[0], "refused everything by quiet ") {
+			t.Errorf("the first line of another user: got %q", lines)
+		}
+		accesstest.CookieOf(t, handler, "anna", "correct horse")
+		taken(t, "a sign-in meanwhile", events, `sign_in page by anna (page, password) null`)
 	})
 }
 

@@ -158,10 +158,10 @@ func (s SignIn) redeem(r *http.Request, attempt oidcAttempt,
 // refuseOIDC shows the sign-in page with a text for an error, and logs the error.
 func (s SignIn) refuseOIDC(w http.ResponseWriter, r *http.Request, status int, next string,
 	err error) {
-	s.guard.refusals.warn().Err(err).Int("status", status).
-		Stringer("client", clientOf(r, s.guard.rules().proxy)).
+	client := clientOf(r, s.guard.rules().proxy)
+	s.guard.refusals.warn().Err(err).Int("status", status).Stringer("client", client).
 		Str("request_id", SourceOf(r).RequestID).Msg("admin sign-in by OpenID Connect was refused")
-	s.guard.events.refusal(r, Identity{By: ByOIDC}, storage.AuditSignInRefused, pageTarget, err)
+	s.guard.events.refusal(r, client, Identity{By: ByOIDC}, err)
 	form := SignInForm{Next: next}
 	var unavailable *oidc.UnavailableError
 	var throttled *throttledError

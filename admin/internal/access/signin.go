@@ -110,8 +110,7 @@ func (s SignIn) Submit(w http.ResponseWriter, r *http.Request) {
 	s.guard.refusals.warn().Str("user", s.knownName(name)).Stringer("client", client).
 		Int("status", status).Str("request_id", SourceOf(r).RequestID).
 		Msg("admin sign-in was refused")
-	s.guard.events.refusal(r, Identity{Name: s.knownName(name), By: ByPassword},
-		storage.AuditSignInRefused, pageTarget, err)
+	s.guard.events.refusal(r, client, Identity{Name: s.knownName(name), By: ByPassword}, err)
 	s.show(w, r, status, form)
 }
 
