@@ -80,7 +80,7 @@ var reloadable = []string{
 	"jobs", "calendars", "groups", "timezone", "misfire_threshold", "default_schema",
 	"locking.wait", "added_jobs",
 	"admin.hosts", "admin.users", "admin.tokens", "admin.trusted_proxy", "admin.oidc",
-	"admin.cookie_keys",
+	"admin.cookie_keys", "admin.roles",
 	"log.level",
 }
 
@@ -141,8 +141,8 @@ func merged(before, next *configs.Config) *configs.Config {
 		next.DefaultSchema
 	now.Locking.Wait, now.AddedJobs = next.Locking.Wait, next.AddedJobs
 	a, n := &now.Admin, next.Admin
-	a.Hosts, a.Users, a.Tokens, a.TrustedProxy, a.OIDC, a.CookieKeys = n.Hosts, n.Users, n.Tokens,
-		n.TrustedProxy, n.OIDC, n.CookieKeys
+	a.Hosts, a.Users, a.Tokens, a.TrustedProxy, a.OIDC, a.CookieKeys, a.Roles = n.Hosts, n.Users,
+		n.Tokens, n.TrustedProxy, n.OIDC, n.CookieKeys, n.Roles
 	now.Log.Level = next.Log.Level
 	return &now
 }

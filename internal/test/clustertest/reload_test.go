@@ -146,10 +146,45 @@ func TestReloadOfTokensAndLogLevel(t *testing.T) {
 	c.audit()
 }
 
+// SIGHUP changes the permissions of a role: for requests, and for a form that was opened before.
+func TestReloadOfRoles(t *testing.T) {
+	t.Parallel()
+	roles := func(permissions string) string {
+		return fmt.Sprintf("roles: [{name: pauser, permissions: [%s], include: [viewer]}]",
+			permissions)
+	}
+	c := newCluster(t, settings{jobs: firesEverySecond, admin: fmt.Sprintf(
+		`, %s, tokens: [{name: pat, role: pauser, token_hash: "%x"}]`, roles("pause"),
+		sha256.Sum256([]byte("pat")))})
+	c.start("a")
+	p := c.replicas["a"]
+	const form, api = "/jobs/insert/pause", "/api/v1/jobs/insert/pause"
+	c.expectAnswer(p, "pat", http.MethodGet, form, http.StatusOK)
+	c.expectAnswer(p, "pat", http.MethodPost, api, http.StatusOK)
+	c.expectAnswer(p, "pat", http.MethodPost, "/api/v1/jobs/insert/resume", http.StatusOK)
+	c.expectAnswer(p, "pat", http.MethodPost, "/api/v1/jobs/insert/trigger", http.StatusForbidden)
+
+	c.reload(p, func(config string) string {
+		return strings.Replace(config, roles("pause"), roles("trigger"), 1)
+	})
+	c.awaitLog(p, "configuration reloaded")
+	c.expectAnswer(p, "pat", http.MethodPost, form, http.StatusForbidden)
+	c.expectAnswer(p, "pat", http.MethodPost, api, http.StatusForbidden)
+	c.expectAnswer(p, "pat", http.MethodPost, "/api/v1/jobs/insert/trigger", http.StatusOK)
+	if strings.Contains(p.Log(), "changed keys need a restart") {
+		t.Error("the replica asks for a restart")
+	}
+}
+
 // expectStatus requires the status with which a replica answers a request with the bearer token.
 func (c *cluster) expectStatus(p *replicas.Process, token string, want int) {
 	c.t.Helper()
-	request, err := http.NewRequestWithContext(c.ctx, http.MethodGet, p.URL+"/api/v1/jobs", nil)
+	c.expectAnswer(p, token, http.MethodGet, "/api/v1/jobs", want)
+}
+
+func (c *cluster) expectAnswer(p *replicas.Process, token, method, path string, want int) {
+	c.t.Helper()
+	request, err := http.NewRequestWithContext(c.ctx, method, p.URL+path, nil)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -160,7 +195,7 @@ func (c *cluster) expectStatus(p *replicas.Process, token string, want int) {
 	}
 	response.Body.Close()
 	if response.StatusCode != want {
-		c.t.Errorf("request with token %s: %s, want %d", token, response.Status, want)
+		c.t.Errorf("%s %s with token %s: %s, want %d", method, path, token, response.Status, want)
 	}
 }
 
