@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/internal/access"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
+	"github.com/holdfast-dev/holdfast/jobs/permission"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -99,12 +100,13 @@ func watchedTopics(r *http.Request) ([]storage.Topic, position, error) {
 	return topics, parsePosition(since), nil
 }
 
-// stream writes events until the client disconnects, is too slow or loses access, until
-// maxStreamTime has passed, or the server stops.
+// stream writes events until the client disconnects, is too slow, or loses the sign-in or the
+// permission, until maxStreamTime has passed, or the server stops.
 func (s eventPages) stream(w http.ResponseWriter, r *http.Request, st *stream) {
 	control := http.NewResponseController(w)
 	write := func(text string) bool {
-		if _, known := s.Guard.Identify(r); !known {
+		if s.Guard.Authorize(r, permission.View,
+			permission.Target{Kind: permission.Everything}) != nil {
 			return false
 		}
 		if err := control.SetWriteDeadline(time.Now().Add(streamWriteTimeout)); err != nil &&

@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
+	"github.com/holdfast-dev/holdfast/jobs/permission"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -491,6 +492,29 @@ func TestStreamEndsWithTheSession(t *testing.T) {
 		c.move(storage.TopicRuns)
 		if text, err := reader.next(); err == nil {
 			t.Errorf("after the sign-in has ended: %q", text)
+		}
+		end()
+	})
+}
+
+// TestStreamEndsWithThePermission: a sender who loses the permission to view gets no more events.
+func TestStreamEndsWithThePermission(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, c := live(t)
+		o.Roles = []permission.Role{{Name: "watcher", Grant: permission.Grant{
+			Permissions: []permission.Permission{permission.View}}}}
+		o.Tokens = []Token{{Name: "screen", Role: "watcher", Hash: accesstest.Sum("screen-token")}}
+		server, listener, end := piped(t, o)
+		reader := watch(t, listener, "", "Authorization: Bearer screen-token\r\n")
+		reader.wants("the beginning", storage.Topics()...)
+		o.Roles[0].Permissions = []permission.Permission{permission.ViewMetrics}
+		if err := server.SetAccess(Access{Hosts: o.Hosts, Tokens: o.Tokens,
+			Roles: o.Roles}); err != nil {
+			t.Fatal(err)
+		}
+		c.move(storage.TopicRuns)
+		if text, err := reader.next(); err == nil {
+			t.Errorf("without the permission: %q", text)
 		}
 		end()
 	})

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"errors"
 	"net"
 	"net/http"
 	"net/netip"
@@ -12,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/mount"
+	"github.com/holdfast-dev/holdfast/jobs/permission"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -91,6 +93,23 @@ func (g *Guard) Identify(r *http.Request) (Identity, bool) {
 	identity, err := g.rules().accounts.identify(r)
 	return identity, err == nil && !identity.unauthenticated()
 }
+
+// Authorize returns nil if the sender of a request has the permission by the current policy. It is
+// for long requests, which an earlier policy admitted.
+func (g *Guard) Authorize(r *http.Request, p permission.Permission, t permission.Target) error {
+	rules := g.rules()
+	identity, err := rules.accounts.identify(r)
+	if err != nil {
+		return err
+	}
+	if identity.unauthenticated() {
+		return errSignedOut
+	}
+	ctx := permission.With(r.Context(), identity.subject(rules.authorizer))
+	return permission.Require(ctx, p, t)
+}
+
+var errSignedOut = errors.New("the sender is not signed in")
 
 // ClientOf returns the address by which limits count the client: its network for IPv6.
 func (g *Guard) ClientOf(r *http.Request) netip.Addr {
