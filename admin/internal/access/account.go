@@ -136,10 +136,15 @@ func (a *accounts) identify(r *http.Request) (Identity, error) {
 		strings.EqualFold(scheme, "Bearer") {
 		return a.bearer(clientOf(r, a.proxy), strings.TrimSpace(token))
 	}
-	if identity := a.signedIn(r); !identity.unauthenticated() {
-		return identity, nil
+	if signIns := a.signIns(r); len(signIns) > 0 {
+		return signIns[0], nil
 	}
-	return a.signedInByOIDC(r), nil
+	return Identity{}, nil
+}
+
+// signIns returns the people of all valid cookies, those with a password first.
+func (a *accounts) signIns(r *http.Request) []Identity {
+	return append(a.signedIn(r), a.signedInByOIDC(r)...)
 }
 
 func (a *accounts) named(r *http.Request, names []string) (Identity, error) {
@@ -170,15 +175,9 @@ func (a *accounts) named(r *http.Request, names []string) (Identity, error) {
 }
 
 // bearer compares the hash with that of every token, so that the duration does not reveal a match.
-// After too many wrong tokens it refuses the client's right ones too, or guessing could go on.
+// The limit of wrong tokens does not apply to known ones. Otherwise a client could lock out the
+// others at its address.
 func (a *accounts) bearer(client netip.Addr, token string) (Identity, error) {
-	var throttled *throttledError
-	if err := a.throttle.checkToken(client); errors.As(err, &throttled) {
-		return Identity{}, &refusal{status: http.StatusTooManyRequests,
-			text: "Too many wrong tokens came from this address.", left: throttled.left}
-	} else if err != nil {
-		return Identity{}, err
-	}
 	sum := sha256.Sum256([]byte(token))
 	var found Identity
 	var expires time.Time
@@ -190,25 +189,36 @@ func (a *accounts) bearer(client netip.Addr, token string) (Identity, error) {
 	}
 	switch {
 	case found.unauthenticated():
+		return Identity{}, a.refuseToken(client, sum[:])
 	case !expires.IsZero() && !time.Now().Before(expires):
 		return Identity{}, &refusal{status: http.StatusUnauthorized, text: fmt.Sprintf(
 			"This token expired at %s.", expires.UTC().Format(time.RFC3339))}
-	default:
-		return found, nil
 	}
-	if err := a.throttle.tokenFailed(client, sum[:]); err != nil {
-		return Identity{}, err
-	}
-	return Identity{}, &refusal{status: http.StatusUnauthorized, text: "This token is not known."}
+	return found, nil
 }
 
-// signedIn returns the user of a valid cookie. It ignores other cookies.
-func (a *accounts) signedIn(r *http.Request) Identity {
+// refuseToken counts an unknown token and returns the refusal, or an error.
+func (a *accounts) refuseToken(client netip.Addr, sum []byte) error {
+	var throttled *throttledError
+	if err := a.throttle.checkToken(client); errors.As(err, &throttled) {
+		return &refusal{status: http.StatusTooManyRequests,
+			text: "Too many wrong tokens came from this address.", left: throttled.left}
+	} else if err != nil {
+		return err
+	}
+	if err := a.throttle.tokenFailed(client, sum); err != nil {
+		return err
+	}
+	return &refusal{status: http.StatusUnauthorized, text: "This token is not known."}
+}
+
+// signedIn returns the users of valid cookies. It ignores other cookies.
+func (a *accounts) signedIn(r *http.Request) (users []Identity) {
 	for _, cookie := range r.CookiesNamed(a.cookies.of(r)) {
 		name, generation, ok := a.verifySignIn(cookie.Value)
 		if ok && generation >= a.generations.of(r.Context(), name, generationsInterval) {
-			return Identity{Name: name, Role: a.users[name].role, By: ByPassword}
+			users = append(users, Identity{Name: name, Role: a.users[name].role, By: ByPassword})
 		}
 	}
-	return Identity{}
+	return users
 }

@@ -74,8 +74,7 @@ func TestSignInsByOIDCAreAudited(t *testing.T) {
 // wrongToken sends a wrong token from an address.
 func wrongToken(handler http.Handler, from string) {
 	accesstest.Ask(handler, http.MethodGet, "/api/v1/runs",
-		accesstest.WithHeader("Authorization", "Bearer wrong"),
-		func(r *http.Request) { r.RemoteAddr = from + ":7" })
+		accesstest.WithHeader("Authorization", "Bearer wrong"), accesstest.From(from+":7"))
 }
 
 // Each address has a share of the refusals, and a line says how many were left out.

@@ -180,10 +180,10 @@ func (o *OIDC) relevant(groups []string) (found []string) {
 	return found
 }
 
-// signedInByOIDC returns the person of a valid cookie.
-func (a *accounts) signedInByOIDC(r *http.Request) Identity {
+// signedInByOIDC returns the people of valid cookies.
+func (a *accounts) signedInByOIDC(r *http.Request) (people []Identity) {
 	if a.oidc == nil {
-		return Identity{}
+		return nil
 	}
 	for _, cookie := range r.CookiesNamed(a.cookies.of(r) + oidcSuffix) {
 		var s oidcSignIn
@@ -192,10 +192,10 @@ func (a *accounts) signedInByOIDC(r *http.Request) Identity {
 		}
 		role, allowed := a.oidc.roleOf(s.Email, s.Groups)
 		if allowed && s.Generation >= a.generations.of(r.Context(), s.Email, generationsInterval) {
-			return Identity{Name: s.Email, Role: role, By: ByOIDC}
+			people = append(people, Identity{Name: s.Email, Role: role, By: ByOIDC})
 		}
 	}
-	return Identity{}
+	return people
 }
 
 // taken reports whether a user or token of the configuration has the name. Then a person of the

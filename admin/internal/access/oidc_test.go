@@ -417,6 +417,34 @@ func TestOIDCSignOut(t *testing.T) {
 	}
 }
 
+// TestSignOutEndsBothSignIns has a browser in which people signed in with a password and by the
+// provider.
+func TestSignOutEndsBothSignIns(t *testing.T) {
+	p := newTestProvider(t)
+	handler := newHandler(t, p.policy(t))
+	b := p.begin(t, handler, "/")
+	byPassword := accesstest.CookieOf(t, handler, "anna", "correct horse")
+	cookies := []*http.Cookie{byPassword, cookieOf(b.finish(b.claims()))}
+	out := accesstest.Ask(handler, http.MethodPost, "/logout", accesstest.WithCookie(cookies[0]),
+		accesstest.WithCookie(cookies[1]))
+	if got := out.Header().Get("Location"); got != SignedOutPath {
+		t.Errorf("sign-out leads to %q", got)
+	}
+	deleted := make(map[string]bool)
+	for _, cookie := range out.Result().Cookies() {
+		deleted[cookie.Name] = cookie.MaxAge < 0
+	}
+	for _, cookie := range cookies {
+		if !deleted[cookie.Name] {
+			t.Errorf("%s is not deleted", cookie.Name)
+		}
+		if reply := accesstest.Ask(handler, http.MethodGet, "/",
+			accesstest.WithCookie(cookie)); reply.Code != http.StatusSeeOther {
+			t.Errorf("%s after the sign-out: %d", cookie.Name, reply.Code)
+		}
+	}
+}
+
 // TestOIDCWhileTheProviderIsDown starts while the provider is unavailable.
 func TestOIDCWhileTheProviderIsDown(t *testing.T) {
 	p := newTestProvider(t)

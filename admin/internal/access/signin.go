@@ -164,19 +164,20 @@ func (s SignIn) withoutTLS(r *http.Request) bool {
 		!IsLoopback(hostOnly(r.Host))
 }
 
-// SignOut deletes the cookie and ends all sign-ins of the user, in every browser.
+// SignOut deletes the cookies and ends all sign-ins of their users, in every browser. A browser can
+// have two: one with a password, and one of a provider.
 func (s SignIn) SignOut(w http.ResponseWriter, r *http.Request) {
 	s.guard.SetCookie(w, r, "", "", 0)
+	s.guard.SetCookie(w, r, oidcSuffix, "", 0)
 	leadTo := SignInPath
-	if sender := IdentityOf(r); sender.SignsOut() {
-		if sender.By == ByOIDC {
-			s.guard.SetCookie(w, r, oidcSuffix, "", 0)
+	for _, signIn := range s.guard.rules().accounts.signIns(r) {
+		if signIn.By == ByOIDC {
 			leadTo = SignedOutPath
 		}
-		recorded := s.guard.generations.end(r.Context(), sender.Name)
-		s.guard.log.Info().Str("user", sender.Name).Bool("recorded", recorded).
+		recorded := s.guard.generations.end(r.Context(), signIn.Name)
+		s.guard.log.Info().Str("user", signIn.Name).Bool("recorded", recorded).
 			Str("request_id", SourceOf(r).RequestID).Msg("signed out of the admin page")
-		s.guard.events.success(r, sender, storage.AuditSignOut)
+		s.guard.events.success(r, signIn, storage.AuditSignOut)
 	}
 	http.Redirect(w, r, leadTo, http.StatusSeeOther)
 }
