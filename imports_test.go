@@ -25,7 +25,8 @@ var layers = []string{"cmd", "", "internal/cli", "internal/app", "admin",
 	"jobs/storage", "jobs",
 	"jobs/schedule", "jobs/reasons",
 	"locking/memcached", "locking/memory", "locking", "retry", "internal/suggest", "internal/batch",
-	"internal/breaker", "internal/session", "internal/attempt", "internal/output", "internal/egress", "internal/redact",
+	"internal/breaker", "internal/session", "internal/attempt", "internal/output",
+	"internal/egress", "internal/redact",
 	"internal/namedargs", "internal/ansi", "internal/runes"}
 
 // onlyIn are the folders that may import a package. Nil: only tests may.

@@ -55,7 +55,8 @@ jobs:
 				return nil
 			})),
 		holdfast.WithJobs(holdfast.Job[rollupParams]{
-			Name: "rollup", Schedule: schedule.Every(time.Second), Writes: []string{"sales_{region}"},
+			Name: "rollup", Schedule: schedule.Every(time.Second),
+			Writes: []string{"sales_{region}"},
 			Params: rollupParams{Region: "north"}, Overridable: []string{"region"},
 			Timeout: time.Minute,
 			Run: func(_ context.Context, run *jobs.Run, p rollupParams) error {

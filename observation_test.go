@@ -60,8 +60,8 @@ func observed(t *testing.T, keys string) (page string, run storage.Record, log *
 	})
 	log = &bytes.Buffer{}
 	out := zerolog.SyncWriter(log)
-	replica, err := holdfast.New(holdfast.WithConfig(observedConfig(t, keys)), holdfast.WithHandlers(greet),
-		holdfast.WithLog(zerolog.New(out), out),
+	replica, err := holdfast.New(holdfast.WithConfig(observedConfig(t, keys)),
+		holdfast.WithHandlers(greet), holdfast.WithLog(zerolog.New(out), out),
 		holdfast.WithListeners(func(_ context.Context, e jobs.Event) { ended <- e }))
 	if err != nil {
 		t.Fatal(err)

@@ -100,7 +100,9 @@ func TestActionsAreAuditedWithTheirActor(t *testing.T) {
 func TestActorIsTheSignedInUser(t *testing.T) {
 	o, c := withControl(guardedOptions(t))
 	handler := newServer(t, o).Handler()
-	for _, proof := range []func(*http.Request){accesstest.WithCookie(accesstest.CookieOf(t, handler, "anna", "correct horse")), accesstest.WithHeader("Authorization", "Bearer "+accesstest.DeployToken)} {
+	for _, proof := range []func(*http.Request){
+		accesstest.WithCookie(accesstest.CookieOf(t, handler, "anna", "correct horse")),
+		accesstest.WithHeader("Authorization", "Bearer "+accesstest.DeployToken)} {
 		if reply := accesstest.Ask(handler, http.MethodPost, "/api/v1/pause",
 			proof); reply.Code != http.StatusOK {
 			t.Fatalf("got %d %s, want 200", reply.Code, reply.Body)
@@ -213,7 +215,8 @@ func TestRefusalsInJSONHaveDetails(t *testing.T) {
 		409)
 	if paused.Paused == nil || paused.Paused.By != "anonymous" || paused.Paused.Reason != "night" ||
 		paused.Option["even_paused"] != true {
-		t.Errorf("got the refusal %+v, want the pause of anonymous and the option even_paused", paused)
+		t.Errorf("got the refusal %+v, want the pause of anonymous and the option even_paused",
+			paused)
 	}
 	answered[storage.Record](t, post(handler, "/api/v1/jobs/rollup-sales/trigger",
 		`{"even_paused": true}`), 200)
@@ -243,8 +246,9 @@ func TestRefusalsInJSONHaveDetails(t *testing.T) {
 		t.Errorf("created %t, waits for %s", waits.Created, diff)
 	}
 	missing := answered[refusedAction](t, post(handler, "/api/v1/jobs", `{"job": {}}`), 422)
-	if diff := cmp.Diff([]operations.SpecProblem{{Key: "name", Message: "found nothing, expected the " +
-		"job's name"}}, missing.Problems); diff != "" {
+	if diff := cmp.Diff([]operations.SpecProblem{
+		{Key: "name", Message: "found nothing, expected the job's name"}},
+		missing.Problems); diff != "" {
 		t.Error(diff)
 	}
 	stale := answered[refusedAction](t,
@@ -257,8 +261,8 @@ func TestRefusalsInJSONHaveDetails(t *testing.T) {
 	inside := answered[refusedAction](t,
 		post(handler, "/api/v1/locks/release", `{"resource": "public/orders", "token": 1810}`), 409)
 	if inside.Option["end_transaction"] != true || len(c.ended) != 0 {
-		t.Errorf("got the refusal %+v and %d ended transactions, want the option end_transaction and 0",
-			inside, len(c.ended))
+		t.Errorf("got the refusal %+v and %d ended transactions, want the option "+
+			"end_transaction and 0", inside, len(c.ended))
 	}
 	gone := answered[released](t,
 		post(handler, "/api/v1/locks/release",
@@ -273,10 +277,10 @@ func TestActionWithOneKeyRunsOnce(t *testing.T) {
 	server, c := acting(t)
 	handler := server.Handler()
 	key := accesstest.WithHeader("Idempotency-Key", "click-1")
-	first := answered[storage.Record](t, post(handler, "/api/v1/jobs/rollup-sales/trigger", "", key),
-		200)
-	again := answered[storage.Record](t, post(handler, "/api/v1/jobs/rollup-sales/trigger", "", key),
-		200)
+	first := answered[storage.Record](t,
+		post(handler, "/api/v1/jobs/rollup-sales/trigger", "", key), 200)
+	again := answered[storage.Record](t,
+		post(handler, "/api/v1/jobs/rollup-sales/trigger", "", key), 200)
 	if first.ID != again.ID || first.Key != "click-1" || len(c.runs) != 1 {
 		t.Errorf("%s and %s of %d runs", first.ID, again.ID, len(c.runs))
 	}

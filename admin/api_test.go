@@ -266,7 +266,8 @@ func TestStoreDown(t *testing.T) {
 		if reply.Code != http.StatusServiceUnavailable ||
 			!strings.HasPrefix(body.Error, "The store could not be asked: ") ||
 			!strings.HasSuffix(body.Error, want) {
-			t.Errorf("%s: got %d %q, want 503 and the error of the store", path, reply.Code, body.Error)
+			t.Errorf("%s: got %d %q, want 503 and the error of the store", path, reply.Code,
+				body.Error)
 		}
 	}
 }

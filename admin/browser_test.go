@@ -90,7 +90,8 @@ func TestScreenshots(t *testing.T) {
 				if browsertest.Resize(t, window, s); i == 0 {
 					browsertest.Visit(t, window, address)
 				}
-				if width := evaluate[int64](t, window, "document.documentElement.scrollWidth"); width > s.Width {
+				if width := evaluate[int64](t, window,
+					"document.documentElement.scrollWidth"); width > s.Width {
 					t.Errorf("%s: the page is %d px wide", s.Name, width)
 				}
 				if i == len(looked) { // the smallest width that WCAG requires, and a large one

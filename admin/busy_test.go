@@ -20,7 +20,8 @@ import (
 // paused job and one job that was added at run time.
 func busy() Options {
 	h := &history{now: noon, quarters: quartersUntil(noon), replicas: []storage.ReplicaView{
-		liveReplica(1, "replica-1", 2*time.Second, 1), liveReplica(2, "replica-2", 3*time.Second, 0),
+		liveReplica(1, "replica-1", 2*time.Second, 1),
+		liveReplica(2, "replica-2", 3*time.Second, 0),
 		liveReplica(3, "replica-3", time.Second, 1),
 	}}
 	for _, d := range []struct{ name, cron, group, description, table string }{
@@ -232,7 +233,8 @@ func everRetried() Options {
 		end := at.Add(30 * time.Second)
 		h.attempts[r.ID] = append(h.attempts[r.ID], storage.RunAttempt{Attempt: n,
 			State: jobs.Failed, Error: r.Error, Replica: "replica-1", Token: jobs.Token(n),
-			StartedAt: at, FinishedAt: &end, Output: strings.Repeat("half a line, and the end of it\n", 2000)})
+			StartedAt: at, FinishedAt: &end,
+			Output: strings.Repeat("half a line, and the end of it\n", 2000)})
 		at = pointer(end.Add(time.Minute))
 		r.RetryWaits = append(r.RetryWaits, storage.RetryWait{From: end, Until: at})
 	}
@@ -267,7 +269,8 @@ func drift() Options {
 	h.replicas[1].Version = "0.3.0-rc.1"
 	conflicts, level := int64(-1840), int64(3)
 	for i := range h.replicas {
-		h.replicas[i].ConfigHash, h.replicas[i].ClockOffset, h.replicas[i].Workers, h.replicas[i].Busy = "9c41be02", &level, 16, i
+		r := &h.replicas[i]
+		r.ConfigHash, r.ClockOffset, r.Workers, r.Busy = "9c41be02", &level, 16, i
 	}
 	h.replicas[1].ConfigHash, h.replicas[1].ClockOffset, h.replicas[2].Draining = "17aa03ff",
 		&conflicts, true

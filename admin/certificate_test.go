@@ -24,7 +24,8 @@ func TestServesTLS(t *testing.T) {
 	first := accesstest.NewPair(t, 7)
 	o := guardedOptions(t)
 	files := accesstest.NewPairFiles(t, first)
-	o.Listen, o.Certificate = "127.0.0.1:0", &Certificate{CertFile: files.CertFile, KeyFile: files.KeyFile}
+	o.Listen, o.Certificate = "127.0.0.1:0",
+		&Certificate{CertFile: files.CertFile, KeyFile: files.KeyFile}
 	address := serve(t, newServer(t, o))
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(first.Certificate)

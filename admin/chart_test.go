@@ -132,7 +132,8 @@ func TestUpcomingConflictsAreBounded(t *testing.T) {
 // slowLengths is a history that takes half a second for each query for durations.
 type slowLengths struct{ *history }
 
-func (s slowLengths) Typical(ctx context.Context, names []string) (map[string]storage.Typical, error) {
+func (s slowLengths) Typical(ctx context.Context,
+	names []string) (map[string]storage.Typical, error) {
 	time.Sleep(time.Second / 2)
 	return s.history.Typical(ctx, names)
 }

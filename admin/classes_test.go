@@ -19,8 +19,8 @@ func awaitedClasses() []string {
 
 // builtClasses are the classes that package ansi builds from color codes.
 func builtClasses() []string {
-	return strings.Fields("a a-1 a-2 a-3 a-4 a-7 a-9 a-31 a-32 a-33 a-34 a-35 a-36 a-37 a-90 a-41 " +
-		"a-42 a-43 a-44 a-45 a-46")
+	return strings.Fields("a a-1 a-2 a-3 a-4 a-7 a-9 a-31 a-32 a-33 a-34 a-35 a-36 a-37 a-90 " +
+		"a-41 a-42 a-43 a-44 a-45 a-46")
 }
 
 // TestStylesheetHasOnlyUsedClasses checks that each class of the stylesheet is used in a template
@@ -35,7 +35,8 @@ func TestStylesheetHasOnlyUsedClasses(t *testing.T) {
 	block := regexp.MustCompile(`\{[^{}]*\}`)
 	selectors := block.ReplaceAllString(comment.ReplaceAllString(string(sheet), ""), "{}")
 	var unused []string
-	for _, match := range regexp.MustCompile(`\.([a-zA-Z][\w-]*)`).FindAllStringSubmatch(selectors, -1) {
+	for _, match := range regexp.MustCompile(`\.([a-zA-Z][\w-]*)`).FindAllStringSubmatch(selectors,
+		-1) {
 		class := match[1]
 		if !used[strings.TrimRight(class, "0123456789")] && !used[class] &&
 			!slices.Contains(awaitedClasses(), class) && !slices.Contains(builtClasses(), class) &&
@@ -66,7 +67,8 @@ func TestClassesAreInTheStylesheet(t *testing.T) {
 			t.Fatal(err)
 		}
 		plain := action.ReplaceAllString(string(text), " ")
-		for _, match := range regexp.MustCompile(` class="([^"]*)"`).FindAllStringSubmatch(plain, -1) {
+		for _, match := range regexp.MustCompile(` class="([^"]*)"`).FindAllStringSubmatch(plain,
+			-1) {
 			for class := range strings.FieldsSeq(match[1]) {
 				if !slices.Contains(hooks, class) &&
 					!regexp.MustCompile(`\.`+class+`(\b|\d)`).Match(sheet) {

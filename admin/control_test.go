@@ -79,7 +79,8 @@ func (c *control) knows(job string) bool {
 	return false
 }
 
-func (c *control) Pause(_ context.Context, a storage.Action, target storage.Target) (storage.Pause, error) {
+func (c *control) Pause(_ context.Context, a storage.Action,
+	target storage.Target) (storage.Pause, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if target.Kind == storage.TargetJob && !c.knows(target.Name) && c.history.err == nil {
@@ -99,7 +100,8 @@ func (c *control) Pause(_ context.Context, a storage.Action, target storage.Targ
 	return p, nil
 }
 
-func (c *control) Resume(_ context.Context, a storage.Action, target storage.Target) (storage.Pause, error) {
+func (c *control) Resume(_ context.Context, a storage.Action,
+	target storage.Target) (storage.Pause, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, p := range c.pauses {
@@ -152,7 +154,8 @@ func (c *control) Trigger(_ context.Context, a storage.Action,
 	return storage.Triggered{Record: run, Created: true, WaitsFor: c.inTheWay}, nil
 }
 
-func (c *control) Cancel(_ context.Context, a storage.Action, run uuid.UUID) (storage.Record, error) {
+func (c *control) Cancel(_ context.Context, a storage.Action,
+	run uuid.UUID) (storage.Record, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r, err := c.history.Run(context.Background(), run)

@@ -461,7 +461,8 @@ func TestShutdownDoesNotWaitForStreams(t *testing.T) {
 		if took := time.Since(start); took >= shutdownTimeout {
 			t.Errorf("it took %s", took)
 		}
-		if reply := get(t, server.Handler(), "/api/v1/events"); reply.Code != http.StatusServiceUnavailable {
+		if reply := get(t, server.Handler(),
+			"/api/v1/events"); reply.Code != http.StatusServiceUnavailable {
 			t.Errorf("a stream begins after the end: %d", reply.Code)
 		}
 	})

@@ -59,7 +59,9 @@ func (h *history) Locks(context.Context) ([]storage.LockView, error) {
 
 func (h *history) Jobs(context.Context) ([]storage.JobView, error) { return h.jobs, h.err }
 
-func (h *history) Replicas(context.Context) ([]storage.ReplicaView, error) { return h.replicas, h.err }
+func (h *history) Replicas(context.Context) ([]storage.ReplicaView, error) {
+	return h.replicas, h.err
+}
 
 // Firing returns firings of known jobs. None of them has a record.
 func (h *history) Firing(_ context.Context, job string,
@@ -68,8 +70,8 @@ func (h *history) Firing(_ context.Context, job string,
 		if v.Name != job {
 			continue
 		}
-		view := storage.FiringView{Now: h.now, Version: v.Version, Schedule: v.Schedule, Zone: v.Zone,
-			CheckedUntil: h.now.Add(-time.Minute), UpdatedAt: v.UpdatedAt}
+		view := storage.FiringView{Now: h.now, Version: v.Version, Schedule: v.Schedule,
+			Zone: v.Zone, CheckedUntil: h.now.Add(-time.Minute), UpdatedAt: v.UpdatedAt}
 		for _, r := range h.runs {
 			if r.Job == job && r.Key == "" && r.ScheduledAt.Equal(scheduledAt) {
 				r.Output = ""
@@ -152,7 +154,9 @@ func (h *history) ListJobs(_ context.Context, f storage.JobFilter) ([]storage.Jo
 		}
 		found = append(found, v)
 	}
-	slices.SortFunc(found, func(a, b storage.JobView) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(found, func(a, b storage.JobView) int {
+		return strings.Compare(a.Name, b.Name)
+	})
 	limit := min(len(found), f.Limit)
 	if f.Before != "" && f.After == "" {
 		return found[len(found)-limit:], h.err
@@ -280,7 +284,8 @@ func (h *history) Outcomes(_ context.Context, names []string,
 
 func (h *history) Tallies(ctx context.Context, since time.Time) ([]storage.Tally, error) {
 	all, err := h.JobTallies(ctx, "", since)
-	return slices.DeleteFunc(all, func(t storage.Tally) bool { return t.State == jobs.Succeeded }), err
+	return slices.DeleteFunc(all, func(t storage.Tally) bool { return t.State == jobs.Succeeded }),
+		err
 }
 
 func (h *history) JobTallies(_ context.Context, job string,
@@ -553,7 +558,8 @@ func waiting(n int, job string, since time.Duration, resource string,
 	}
 }
 
-func done(n int, job, replica string, since, lasted time.Duration, state jobs.State) storage.Record {
+func done(n int, job, replica string, since, lasted time.Duration,
+	state jobs.State) storage.Record {
 	start := ago(since + lasted)
 	return storage.Record{
 		ID: id(n), Job: job, ScheduledAt: start.Truncate(time.Second), State: state, Attempt: 1,
@@ -566,6 +572,7 @@ func done(n int, job, replica string, since, lasted time.Duration, state jobs.St
 func liveReplica(n int, name string, heartbeat time.Duration, running int) storage.ReplicaView {
 	return storage.ReplicaView{
 		Session: id(9000 + n), Name: name, Version: "0.2.0", StartedAt: ago(26 * time.Hour),
-		LastHeartbeat: ago(heartbeat), ExpiresAt: ago(heartbeat).Add(15 * time.Second), Running: running,
+		LastHeartbeat: ago(heartbeat), ExpiresAt: ago(heartbeat).Add(15 * time.Second),
+		Running: running,
 	}
 }

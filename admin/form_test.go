@@ -53,7 +53,8 @@ func TestInvalidForms(t *testing.T) {
 			t.Errorf("%s %.60s: %d, lacks %q:\n%s", f.path, f.body, reply.Code, f.text, reply.Body)
 		}
 	}
-	json := post(handler, "/pause", `{"key": "a"}`, accesstest.WithHeader("Content-Type", "application/json"))
+	json := post(handler, "/pause", `{"key": "a"}`,
+		accesstest.WithHeader("Content-Type", "application/json"))
 	elsewhere := post(handler, "/pause", sent().Encode(),
 		accesstest.WithHeader("Sec-Fetch-Site", "cross-site"))
 	if json.Code != http.StatusBadRequest || elsewhere.Code != http.StatusForbidden {
@@ -102,7 +103,8 @@ func TestFormForAnotherActionHasAnotherKey(t *testing.T) {
 		{locks.ReleasePath("public/orders", 1700), sent("token", "1700"), true},
 	} {
 		body := post(handler, f.path, f.form.Encode()).Body.String()
-		if current := strings.Contains(body, `name="key" value="`+f.form.Get("key")+`"`); current == f.renewed {
+		if current := strings.Contains(body,
+			`name="key" value="`+f.form.Get("key")+`"`); current == f.renewed {
 			t.Errorf("%s: the key is kept: %v", f.path, current)
 		}
 	}
@@ -131,8 +133,8 @@ func TestViewersSeeNoActions(t *testing.T) {
 	handler := newServer(t, o).Handler()
 	vera, anna := accesstest.WithCookie(accesstest.CookieOf(t, handler, "vera", "staple")),
 		accesstest.WithCookie(accesstest.CookieOf(t, handler, "anna", "correct horse"))
-	for _, path := range []string{"/", "/jobs", "/jobs/rollup-sales", "/runs", param.RunPath(id(10)),
-		"/replicas", "/webhooks", "/locks"} {
+	for _, path := range []string{"/", "/jobs", "/jobs/rollup-sales", "/runs",
+		param.RunPath(id(10)), "/replicas", "/webhooks", "/locks"} {
 		offered := func(who func(*http.Request)) bool {
 			body := accesstest.Ask(handler, http.MethodGet, path, who).Body.String()
 			for _, action := range []string{"/trigger", "/pause", "/cancel", "/again",

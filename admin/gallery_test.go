@@ -159,7 +159,8 @@ func pageStates() []galleryState {
 			path: "/runs/" + id(302).String() + "?attempt=7", status: http.StatusNotFound,
 			has: []string{"attempt 7"}},
 		{name: "run-many-attempts", options: everRetried(), path: "/runs/" + id(401).String(),
-			has: []string{"Earlier attempts", "The last 12 attempts are shown", "Not started", "Error of attempt 40",
+			has: []string{"Earlier attempts", "The last 12 attempts are shown", "Not started",
+				"Error of attempt 40",
 				"1800 earlier lines are hidden", "Show all 2000 lines"}},
 		{name: "run-triggered", options: story(), path: "/runs/" + id(303).String(),
 			has: []string{"Params of this run", "&#34;rows&#34;: 18240", "Triggered"}},
@@ -217,7 +218,8 @@ func staleState(name string, o Options, path string, has ...string) galleryState
 
 // one is a cluster with one job that has not run.
 func one() Options {
-	return options(&history{now: noon, jobs: []storage.JobView{job("nightly", "0 2 * * *", "orders")},
+	return options(&history{now: noon,
+		jobs:     []storage.JobView{job("nightly", "0 2 * * *", "orders")},
 		replicas: []storage.ReplicaView{liveReplica(1, "replica-1", time.Second, 0)}})
 }
 
@@ -228,7 +230,8 @@ func TestGallery(t *testing.T) {
 	for _, state := range galleryStates() {
 		t.Run(state.name, func(t *testing.T) {
 			if len(state.options.Store.(*history).jobs) > 1000 {
-				soak.Only(t) // TestTreeOfThousandsIsPaged and TestPagesForwardAndBackward show such pages
+				// TestTreeOfThousandsIsPaged and TestPagesForwardAndBackward show such pages
+				soak.Only(t)
 			}
 			server := newServer(t, state.options)
 			// Pages of thousands of jobs take long on a busy machine

@@ -51,7 +51,8 @@ func TestEveryControlIsReachableByKeyboard(t *testing.T) {
 	}
 	visit(t, window, screens()[2], site+"/jobs?refresh=off")
 	press(t, window, "\t")
-	if text := evaluate[string](t, window, `document.activeElement.textContent`); text != "Skip to content" {
+	if text := evaluate[string](t, window,
+		`document.activeElement.textContent`); text != "Skip to content" {
 		t.Fatalf("the first stop is %q", text)
 	}
 	press(t, window, "\r")
@@ -113,7 +114,8 @@ func TestTextSpacing(t *testing.T) {
 		visit(t, window, screens()[0], site+path)
 		evaluate[bool](t, window,
 			`(() => { const s = new CSSStyleSheet(); s.replaceSync(`+"`"+spaced+"`"+`); document.adoptedStyleSheets = [s]; return true })()`)
-		if width := evaluate[int64](t, window, `document.documentElement.scrollWidth`); width > screens()[0].Width {
+		if width := evaluate[int64](t, window,
+			`document.documentElement.scrollWidth`); width > screens()[0].Width {
 			t.Errorf("%s is %d px wide", path, width)
 		}
 		if cut := evaluate[[]string](t, window,

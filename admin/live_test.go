@@ -112,7 +112,8 @@ func TestPageIsNotReplacedDuringInput(t *testing.T) {
 	}
 	site.changes.action()
 	until(t, window, `window.refused > 0`)
-	if got := evaluate[string](t, window, `document.getElementById("job").value`); got != "rollup" || site.pages.Load() != asked {
+	if got := evaluate[string](t, window,
+		`document.getElementById("job").value`); got != "rollup" || site.pages.Load() != asked {
 		t.Errorf("the field reads %q after the page asked %d times", got, site.pages.Load()-asked)
 	}
 }

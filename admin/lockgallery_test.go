@@ -39,7 +39,9 @@ func lockGallery() []galleryState {
 		{name: "timeline-day", options: night(), path: "/locks/timeline?span=24h",
 			has: []string{"too short for this scale", `class="bar failed several"`}},
 		{name: "timeline-table", options: night(),
-			path: "/locks/timeline?resource=public%2Forders&from=2026-03-14T02:00&until=2026-03-14T02:40", has: []string{"and related resources"}},
+			path: "/locks/timeline?resource=public%2Forders&from=2026-03-14T02:00&" +
+				"until=2026-03-14T02:40",
+			has: []string{"and related resources"}},
 		{name: "timeline-crowd", options: crowd(), path: "/locks/timeline",
 			has: []string{"runs overlap", "runs are too short for this scale"}},
 		{name: "timeline-busy-day", options: crowd(), path: "/locks/timeline?span=24h",

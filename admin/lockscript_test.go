@@ -14,10 +14,12 @@ func TestTimelineByKeyboard(t *testing.T) {
 	window := tabInTokyo(t)
 	site := siteIn(t, window, newServer(t, night()).Handler())
 	visit(t, window, screens()[2], site+"/locks/timeline?refresh=off")
-	if n := evaluate[int](t, window, `document.querySelectorAll('.chart [tabindex="0"]').length`); n != 1 {
+	if n := evaluate[int](t, window,
+		`document.querySelectorAll('.chart [tabindex="0"]').length`); n != 1 {
 		t.Errorf("the chart has %d stops of the tab key", n)
 	}
-	if got := evaluate[string](t, window, `document.querySelector(".chart text").textContent`); got != "11:20" {
+	if got := evaluate[string](t, window,
+		`document.querySelector(".chart text").textContent`); got != "11:20" {
 		t.Errorf("the axis begins with %q, want Tokyo's time", got)
 	}
 	press := func(key string) string {
@@ -33,7 +35,8 @@ func TestTimelineByKeyboard(t *testing.T) {
 	if right == begin {
 		t.Errorf("to the right of %q is nothing", begin)
 	}
-	if said := evaluate[string](t, window, `document.querySelector("[data-picked]").textContent`); said != right {
+	if said := evaluate[string](t, window,
+		`document.querySelector("[data-picked]").textContent`); said != right {
 		t.Errorf("beneath the chart stands %q, picked is %q", said, right)
 	}
 	if left := press("ArrowLeft"); left != begin {

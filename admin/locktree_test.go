@@ -173,7 +173,9 @@ func TestWrongParametersOfTheTree(t *testing.T) {
 	} {
 		for _, path := range []string{"/locks", "/api/v1/locks/tree"} {
 			reply := get(t, handler, path+query)
-			if body := html.UnescapeString(reply.Body.String()); reply.Code != http.StatusBadRequest || !strings.Contains(strings.ReplaceAll(body, `\"`, `"`), want) {
+			body := html.UnescapeString(reply.Body.String())
+			if reply.Code != http.StatusBadRequest ||
+				!strings.Contains(strings.ReplaceAll(body, `\"`, `"`), want) {
 				t.Errorf("%s%s: %d, want 400 and %q in\n%s", path, query, reply.Code, want,
 					body)
 			}

@@ -120,7 +120,9 @@ func TestMemcachedIsNotServedWithoutMemcached(t *testing.T) {
 func TestMemcachedIsServedWithoutTheStore(t *testing.T) {
 	o := down()
 	o.Memcached = servers{healthy("cache-1.internal:11211")}
-	if reply := get(t, newServer(t, o).Handler(), "/api/v1/memcached"); reply.Code != http.StatusOK || !strings.Contains(reply.Body.String(), "cache-1.internal") {
+	if reply := get(t, newServer(t, o).Handler(),
+		"/api/v1/memcached"); reply.Code != http.StatusOK ||
+		!strings.Contains(reply.Body.String(), "cache-1.internal") {
 		t.Errorf("%d %s", reply.Code, reply.Body)
 	}
 }

@@ -103,7 +103,8 @@ func night() Options {
 // crowd is a cluster in which 40 runs hold slots of one semaphore at the same time, and one job
 // runs each second.
 func crowd() Options {
-	h := &history{now: noon, replicas: []storage.ReplicaView{liveReplica(1, "replica-1", time.Second, 40)}}
+	h := &history{now: noon,
+		replicas: []storage.ReplicaView{liveReplica(1, "replica-1", time.Second, 40)}}
 	api, err := locking.Slot("vendor-api")
 	if err != nil {
 		panic(err)

@@ -80,5 +80,6 @@ func TestOIDCInABrowser(t *testing.T) {
 	browsertest.Until(t, window, `location.pathname == "/jobs" &&
 		document.querySelector(".menu bdi")?.textContent == "olga@example.com"`)
 	click("form[action='/logout'] button")
-	browsertest.Until(t, window, `document.body?.textContent.includes("signed out at the provider")`)
+	browsertest.Until(t, window,
+		`document.body?.textContent.includes("signed out at the provider")`)
 }

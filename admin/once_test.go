@@ -122,7 +122,8 @@ func stage(t *testing.T, store storage.Store) (session, running, waiting uuid.UU
 	t.Helper()
 	ctx := t.Context()
 	session = uuid.New()
-	if err := store.Open(ctx, storage.Session{ID: session, Replica: "replica-1", TTL: time.Hour}); err != nil {
+	if err := store.Open(ctx,
+		storage.Session{ID: session, Replica: "replica-1", TTL: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	definition := storage.Definition{Name: "rollup-sales", Hash: "1", Zone: "UTC", Handler: "work",
@@ -165,7 +166,8 @@ func tokenOf(t *testing.T, store storage.Store, run uuid.UUID) locking.Token {
 
 func linesOf(t *testing.T, store storage.Store, action string) int {
 	t.Helper()
-	lines, err := store.Audit(context.WithoutCancel(t.Context()), storage.AuditFilter{Action: action})
+	lines, err := store.Audit(context.WithoutCancel(t.Context()),
+		storage.AuditFilter{Action: action})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,8 +61,8 @@ func wordsOf() map[reflect.Type][]string {
 	put(words, []locks.Holding{locks.HeldItself, locks.HeldAbove, locks.HeldPartly, locks.HeldNot})
 	put(words, cluster.Severities())
 	put(words, cluster.Kinds())
-	put(words, []cluster.ReplicaState{ReplicaLive, cluster.ReplicaLate, cluster.ReplicaExpired, ReplicaStopped,
-		cluster.ReplicaLost})
+	put(words, []cluster.ReplicaState{ReplicaLive, cluster.ReplicaLate, cluster.ReplicaExpired,
+		ReplicaStopped, cluster.ReplicaLost})
 	put(words, []memcached.State{memcached.StateUnknown, memcached.StateSafe, memcached.StateUnsafe,
 		memcached.StateUnreachable})
 	put(words, []memcached.Verdict{memcached.Good, memcached.Advice, memcached.Unsafe})

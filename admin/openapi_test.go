@@ -293,7 +293,8 @@ func document(t *testing.T, routes []route) object {
 				"token": object{"type": "http", "scheme": "bearer",
 					"description": "A token of the configuration."},
 				"signIn": object{"type": "apiKey", "in": "cookie", "name": "__Host-holdfast",
-					"description": "The cookie of a sign-in. After a sign-in with OpenID Connect its " +
+					"description": "The cookie of a sign-in. After a sign-in with OpenID " +
+						"Connect its " +
 						"name is __Host-holdfast-oidc. Over plain HTTP on loopback the names are " +
 						"holdfast and holdfast-oidc."},
 			}},
@@ -346,7 +347,8 @@ func (op operation) document(s *schemas, r route) object {
 	if r.path == "/api/v1/events" {
 		parameters = append(parameters,
 			object{"name": "Last-Event-ID", "in": "header", "schema": object{"type": "string"},
-				"description": "The id of the last event seen, as browsers send it that come again."})
+				"description": "The id of the last event seen, as browsers send it that come " +
+					"again."})
 	}
 	if len(parameters) > 0 {
 		d["parameters"] = parameters
@@ -365,7 +367,9 @@ func (op operation) refusals(r route) map[int]string {
 	says := map[int]string{
 		http.StatusBadRequest:   "A parameter or a field can't be read: it is named.",
 		http.StatusUnauthorized: "Sign in, or send a token.",
-		http.StatusForbidden:    "The role does not allow it, or the request comes from another site, or lacks a header.", http.StatusMisdirectedRequest: "The API is not served under this name.",
+		http.StatusForbidden: "The role does not allow it, or the request comes from another " +
+			"site, or lacks a header.",
+		http.StatusMisdirectedRequest:  "The API is not served under this name.",
 		http.StatusTooManyRequests:     "Too many wrong tokens, or event streams, of this sender.",
 		http.StatusInternalServerError: "A mistake in the program.",
 		http.StatusServiceUnavailable:  "The store can't be asked, or too many ask.",

@@ -123,7 +123,8 @@ func TestWaitTrees(t *testing.T) {
 // TestWaitTreeOfAReleasedLock checks a holder that has released its lock since its waiters last
 // tried. The list of held locks on the same page shows that it is free.
 func TestWaitTreeOfAReleasedLock(t *testing.T) {
-	const holds, had = ">holds <bdi>public/orders</bdi>", "was last seen with <bdi>public/orders</bdi>"
+	const holds, had = ">holds <bdi>public/orders</bdi>",
+		"was last seen with <bdi>public/orders</bdi>"
 	opts := contention()
 	if body := get(t, newServer(t, opts).Handler(), "/").Body.String(); !strings.Contains(body,
 		holds) || strings.Contains(body, had) {

@@ -66,7 +66,9 @@ func TestWrongParametersAreNamed(t *testing.T) {
 	} {
 		for _, path := range []string{query, pageOf(query)} {
 			reply := get(t, handler, path)
-			if body := html.UnescapeString(reply.Body.String()); reply.Code != http.StatusBadRequest || !strings.Contains(strings.ReplaceAll(body, `\"`, `"`), want) {
+			body := html.UnescapeString(reply.Body.String())
+			if reply.Code != http.StatusBadRequest ||
+				!strings.Contains(strings.ReplaceAll(body, `\"`, `"`), want) {
 				t.Errorf("%s: %d, want 400 and %q in\n%s", path, reply.Code, want, body)
 			}
 		}
@@ -205,12 +207,13 @@ func TestFiltersOfJobsReachTheStore(t *testing.T) {
 		t.Errorf("paused is %v", got.Paused)
 	}
 	got.Paused = nil
-	if want := (storage.JobFilter{Text: "a", Group: "b", State: jobs.Failed, Source: storage.FromStore,
-		After: "c", Before: "d", Limit: 5}); got != want {
+	if want := (storage.JobFilter{Text: "a", Group: "b", State: jobs.Failed,
+		Source: storage.FromStore, After: "c", Before: "d", Limit: 5}); got != want {
 		t.Errorf("asked for %+v, want %+v", got, want)
 	}
 	get(t, handler,
-		"/api/v1/runs?job=a&state=failed&reason=panic&replica=b&resource=public%2Forders&from=2026-03-14&until=2026-03-15&limit=5")
+		"/api/v1/runs?job=a&state=failed&reason=panic&replica=b&resource=public%2Forders&"+
+			"from=2026-03-14&until=2026-03-15&limit=5")
 	f := h.filters[len(h.filters)-1]
 	if f.Resource == nil || f.Resource.Key() != "table:public/orders" {
 		t.Errorf("resource is %v", f.Resource)

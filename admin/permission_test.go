@@ -261,7 +261,8 @@ func TestOutputAndParamsNeedPermissions(t *testing.T) {
 		} {
 			reply := accesstest.Ask(handler, http.MethodGet, path, roleToken(role))
 			for _, text := range texts {
-				if strings.Contains(reply.Body.String(), text) != want || reply.Code != http.StatusOK {
+				if strings.Contains(reply.Body.String(), text) != want ||
+					reply.Code != http.StatusOK {
 					t.Errorf("%s: %s: %d, has %s: %v", role, path, reply.Code, text, !want)
 				}
 			}

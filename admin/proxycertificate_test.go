@@ -79,7 +79,8 @@ func (p *proxied) get(t *testing.T, client *http.Client, header, value string) (
 
 func TestProxyProvesItselfByACertificate(t *testing.T) {
 	authority, other := servertest.NewAuthority(t), servertest.NewAuthority(t)
-	loopback, elsewhere := netip.MustParsePrefix("127.0.0.1/32"), netip.MustParsePrefix("192.0.2.0/24")
+	loopback, elsewhere := netip.MustParsePrefix("127.0.0.1/32"),
+		netip.MustParsePrefix("192.0.2.0/24")
 	later := time.Now().Add(time.Hour)
 	clientAuth := []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	issue := func(a *servertest.Authority, until time.Time, uses []x509.ExtKeyUsage,
@@ -128,7 +129,8 @@ func TestProxyProvesItselfByACertificate(t *testing.T) {
 				!strings.Contains(body, c.refusal):
 				t.Errorf("%s %s, want the refusal %q", response.Status, body, c.refusal)
 			}
-			if got := response.Header.Get("X-Request-Id") == "of-the-proxy"; got != (c.refusal == "") {
+			got := response.Header.Get("X-Request-Id") == "of-the-proxy"
+			if got != (c.refusal == "") {
 				t.Errorf("headers of the proxy are trusted: %v", got)
 			}
 			if asked != (c.network == loopback) {

@@ -29,8 +29,8 @@ func TestStepsAreInOrder(t *testing.T) {
 			"Scheduled, Waited, Registered " +
 				"by replica-1, Advisory lock taken, Claimed, granted and started, with the token 1810"},
 		"again": {again, ago(30 * time.Second), ago(31 * time.Second),
-			"Scheduled, Waited, Registered by replica-1, Started, attempt 1, Advisory lock taken, " +
-				"Attempt 2 claimed, granted and started"},
+			"Scheduled, Waited, Registered by replica-1, Started, attempt 1, Advisory lock " +
+				"taken, Attempt 2 claimed, granted and started"},
 		"failed": {failed, time.Time{}, time.Time{},
 			"Scheduled, Waited, Registered by replica-1, Started, attempt 2 was the last, Failed"},
 	} {

@@ -71,7 +71,8 @@ func TestTimesAreInTheTimeZoneOfTheViewer(t *testing.T) {
 		"since 2026-03-14 11:30:08 +09:00 (2026-03-14 02:30:08 UTC)"; got != want {
 		t.Errorf("since when reads %q, want %q", got, want)
 	}
-	if got := text("[data-times]"); got != "All times are those of Asia/Tokyo, unless another zone is shown." {
+	const zone = "All times are those of Asia/Tokyo, unless another zone is shown."
+	if got := text("[data-times]"); got != zone {
 		t.Errorf("the page says %q", got)
 	}
 	visit(t, window, screens()[2], site+"/runs")
@@ -124,7 +125,8 @@ func TestTextsAreInTheTimeZoneOfTheViewer(t *testing.T) {
 			all := strings.Join(texts, "\n")
 			for _, want := range c.has {
 				if !strings.Contains(all, want) {
-					t.Errorf("the %d texts of %s lack %q: %.300s", len(texts), c.selector, want, all)
+					t.Errorf("the %d texts of %s lack %q: %.300s", len(texts), c.selector, want,
+						all)
 				}
 			}
 		})
@@ -151,7 +153,8 @@ func TestTimesAreFilledInByTheViewersClock(t *testing.T) {
 	window := tabInTokyo(t)
 	site := siteIn(t, window, newServer(t, contention()).Handler())
 	visit(t, window, screens()[2], site+"/runs?from=2026-03-13T20:00")
-	if got := evaluate[string](t, window, `document.getElementById("from").value`); got != "2026-03-14T05:00" {
+	if got := evaluate[string](t, window,
+		`document.getElementById("from").value`); got != "2026-03-14T05:00" {
 		t.Errorf("the field reads %q, want Tokyo's time", got)
 	}
 	if err := chromedp.Do(window, chromedp.Click(`.tools > button`)); err != nil {
@@ -159,7 +162,8 @@ func TestTimesAreFilledInByTheViewersClock(t *testing.T) {
 	}
 	until(t, window,
 		`location.search.includes("from=2026-03-13T20%3A00%3A00Z") && document.readyState == "complete"`)
-	if got := evaluate[string](t, window, `document.getElementById("from").value`); got != "2026-03-14T05:00" {
+	if got := evaluate[string](t, window,
+		`document.getElementById("from").value`); got != "2026-03-14T05:00" {
 		t.Errorf("after it was sent the field reads %q", got)
 	}
 }
@@ -197,7 +201,8 @@ func TestLivePartIsReplaced(t *testing.T) {
 	h.replicas = append(h.replicas[:3:3], liveReplica(9, "replica-9", time.Second, 0))
 	mu.Unlock()
 	until(t, window, `document.body.textContent.includes("replica-9")`)
-	if got := evaluate[string](t, window, `document.activeElement.getAttribute("href")`); got != "/jobs/report%2Fweekly" {
+	if got := evaluate[string](t, window,
+		`document.activeElement.getAttribute("href")`); got != "/jobs/report%2Fweekly" {
 		t.Errorf("the focus is on %q", got)
 	}
 	if !evaluate[bool](t, window, `document.querySelector(".offline").hidden`) {
@@ -267,7 +272,8 @@ func TestLastNightIsTheViewersNight(t *testing.T) {
 	window := tabInTokyo(t)
 	site := siteIn(t, window, newServer(t, contention()).Handler())
 	visit(t, window, screens()[2], site+"/runs?job=rollup-sales")
-	link := evaluate[string](t, window, `document.querySelector("[data-night]").getAttribute("href")`)
+	link := evaluate[string](t, window,
+		`document.querySelector("[data-night]").getAttribute("href")`)
 	if want := "/runs?from=2026-03-13T11%3A00%3A00Z&job=rollup-sales&" +
 		"until=2026-03-13T21%3A00%3A00Z"; link != want {
 		t.Errorf("the link is %s, want %s", link, want)

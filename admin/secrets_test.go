@@ -88,7 +88,8 @@ func TestHostileNamesOnEveryRoute(t *testing.T) {
 	o.Proxy = guardedOptions(t).Proxy
 	server := newServer(t, o)
 	handler := server.Handler()
-	as := []func(*http.Request){accesstest.From("10.1.2.3:4"), accesstest.WithHeader("X-Forwarded-User", script)}
+	as := []func(*http.Request){accesstest.From("10.1.2.3:4"),
+		accesstest.WithHeader("X-Forwarded-User", script)}
 	replies := map[string]*httptest.ResponseRecorder{
 		"wrong sign-in": accesstest.SignIn(handler, script, script),
 		"long sign-in":  accesstest.SignIn(handler, strings.Repeat(script, 100), "x"),
@@ -102,11 +103,13 @@ func TestHostileNamesOnEveryRoute(t *testing.T) {
 	}
 	for _, r := range server.routes() {
 		address := strings.NewReplacer("{$}", "", "{name}", url.PathEscape(script), "{id}",
-			url.PathEscape(script), "{attempt}", url.PathEscape(script), "{file}", url.PathEscape(script)).Replace(r.path)
+			url.PathEscape(script), "{attempt}", url.PathEscape(script), "{file}",
+			url.PathEscape(script)).Replace(r.path)
 		for _, query := range []string{"",
 			"?" + url.QueryEscape(script) + "=" + url.QueryEscape(script),
 			"?next=" + url.QueryEscape(script), "?state=" + url.QueryEscape(script)} {
-			replies[r.method+" "+address+query] = accesstest.Ask(handler, r.method, address+query, as...)
+			replies[r.method+" "+address+query] = accesstest.Ask(handler, r.method, address+query,
+				as...)
 			replies["there: "+r.method+" "+r.path+query] =
 				accesstest.Ask(handler, r.method, addressOf(server, r.path)+query, as...)
 		}
@@ -174,7 +177,8 @@ func TestGalleryOfSignIn(t *testing.T) {
 		"signed-in": {accesstest.Ask(handler, http.MethodGet, "/", accesstest.WithCookie(cookie)), 200,
 			[]string{`action="/logout"`, "<bdi>anna</bdi>, operator", "Sign out"}},
 		"by-proxy": {accesstest.Ask(handler, http.MethodGet, "/", accesstest.From("10.1.2.3:4"),
-			accesstest.WithHeader("X-Forwarded-User", "petra")), 200, []string{"<bdi>petra</bdi>, viewer"}},
+			accesstest.WithHeader("X-Forwarded-User", "petra")), 200,
+			[]string{"<bdi>petra</bdi>, viewer"}},
 		"foreign-host": {accesstest.Ask(handler, http.MethodGet, "/", func(r *http.Request) {
 			r.Host = "evil.example"
 		}), 421, []string{"admin.hosts"}},

@@ -249,7 +249,9 @@ func TestHealth(t *testing.T) {
 	guarded := guardedOptions(t)
 	guarded.Ready = o.Ready
 	handler = newServer(t, guarded).Handler()
-	if reply := accesstest.Ask(handler, http.MethodGet, "/readyz"); reply.Code != http.StatusServiceUnavailable || reply.Body.String() != "not ready\n" {
+	if reply := accesstest.Ask(handler, http.MethodGet,
+		"/readyz"); reply.Code != http.StatusServiceUnavailable ||
+		reply.Body.String() != "not ready\n" {
 		t.Errorf("readyz for a stranger: %d %q", reply.Code, reply.Body)
 	}
 	if reply := accesstest.Ask(handler, http.MethodGet, "/readyz",
@@ -324,13 +326,16 @@ func TestAccessChangesWhileServing(t *testing.T) {
 		fresh != http.StatusUnauthorized {
 		t.Fatalf("%d and %d before", old, fresh)
 	}
-	if err := s.SetAccess(Access{Tokens: []Token{{Name: "ci", Role: "nobody", Hash: accesstest.Sum("fresh")}}}); !errors.Is(err, ErrOptions) {
+	err := s.SetAccess(Access{
+		Tokens: []Token{{Name: "ci", Role: "nobody", Hash: accesstest.Sum("fresh")}}})
+	if !errors.Is(err, ErrOptions) {
 		t.Errorf("a role that is none: %v", err)
 	}
 	if old := status("old"); old != http.StatusOK {
 		t.Errorf("%d after a mistake", old)
 	}
-	if err := s.SetAccess(Access{Tokens: []Token{{Name: "ci", Role: Viewer, Hash: accesstest.Sum("fresh")}}}); err != nil {
+	if err := s.SetAccess(Access{
+		Tokens: []Token{{Name: "ci", Role: Viewer, Hash: accesstest.Sum("fresh")}}}); err != nil {
 		t.Fatal(err)
 	}
 	if old, fresh := status("old"), status("fresh"); old != http.StatusUnauthorized ||

@@ -21,8 +21,10 @@ func guardedOptions(t *testing.T) Options {
 	t.Helper()
 	o := contention()
 	o.Users = []User{user(t, "anna", "correct horse", Operator), user(t, "vera", "staple", Viewer)}
-	o.Tokens = []Token{{Name: "deploy", Role: Operator, Hash: accesstest.Sum(accesstest.DeployToken)},
-		{Name: "probe", Role: Viewer, Hash: accesstest.Sum("probe-token")}, {Name: "prometheus", Role: Scraper, Hash: accesstest.Sum("scrape-token")}}
+	o.Tokens = []Token{{Name: "deploy", Role: Operator,
+		Hash: accesstest.Sum(accesstest.DeployToken)},
+		{Name: "probe", Role: Viewer, Hash: accesstest.Sum("probe-token")},
+		{Name: "prometheus", Role: Scraper, Hash: accesstest.Sum("scrape-token")}}
 	o.Proxy = &Proxy{
 		Networks:   []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")},
 		UserHeader: "X-Forwarded-User", Role: Viewer, Operators: []string{"olga@example.com"},
@@ -41,9 +43,9 @@ func guarded(t *testing.T) *Server {
 func TestNoSignInWithoutUsers(t *testing.T) {
 	o := guardedOptions(t)
 	o.Users = nil
-	if reply := accesstest.SignIn(newServer(t, o).Handler(), "anna",
-		"correct horse"); reply.Code != http.StatusForbidden || !strings.Contains(
-		reply.Body.String(), "This page has no password sign-in") {
+	reply := accesstest.SignIn(newServer(t, o).Handler(), "anna", "correct horse")
+	if reply.Code != http.StatusForbidden ||
+		!strings.Contains(reply.Body.String(), "This page has no password sign-in") {
 		t.Errorf("%d %s", reply.Code, reply.Body)
 	}
 }
@@ -108,7 +110,8 @@ func TestSlowedSignInsAreShown(t *testing.T) {
 	o.Users = append(o.Users, user(t, "olga", "battery", Operator))
 	o.Users[0].Role = Viewer
 	handler := newServer(t, o).Handler()
-	cookies := map[string]*http.Cookie{"anna": accesstest.CookieOf(t, handler, "anna", "correct horse"),
+	cookies := map[string]*http.Cookie{"anna": accesstest.CookieOf(t, handler, "anna",
+		"correct horse"),
 		"vera": accesstest.CookieOf(t, handler, "vera", "staple"),
 		"olga": accesstest.CookieOf(t, handler, "olga", "battery")}
 	shown := func(name, path string) bool {

@@ -128,7 +128,8 @@ func contention() Options {
 		},
 		runs: runs,
 		replicas: []storage.ReplicaView{
-			liveReplica(1, "replica-1", 2*time.Second, 2), liveReplica(2, "replica-2", 11*time.Second, 0),
+			liveReplica(1, "replica-1", 2*time.Second, 2),
+			liveReplica(2, "replica-2", 11*time.Second, 0),
 			liveReplica(3, "replica-3", 4*time.Second, 1), dead,
 		},
 	}
@@ -224,7 +225,8 @@ func hostile() Options {
 		now: noon, locks: []storage.LockView{held}, runs: []storage.Record{run, blocked, failed},
 		jobs: []storage.JobView{job("j", script,
 			`"`+script[:8]+`"."`+strings.Repeat("t", 63)+`"`)},
-		replicas: []storage.ReplicaView{liveReplica(1, script+strings.Repeat("y", 300), time.Second, 1)},
+		replicas: []storage.ReplicaView{liveReplica(1, script+strings.Repeat("y", 300), time.Second,
+			1)},
 	}
 	h.replicas[0].Version = script
 	o := options(h)

@@ -58,8 +58,9 @@ func TestNothingIsHealthyWhileJobsFail(t *testing.T) {
 		t.Errorf("the verdict is %+v", v)
 	}
 	body := get(t, newServer(t, o).Handler(), "/").Body.String()
-	for _, want := range []string{">4 jobs are failing</h1>", "Job invoices failed 5 times in a row.",
-		"Replica replica-3 is draining.", "1 delivery of webhook billing was given up"} {
+	for _, want := range []string{">4 jobs are failing</h1>",
+		"Job invoices failed 5 times in a row.", "Replica replica-3 is draining.",
+		"1 delivery of webhook billing was given up"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the overview lacks %q", want)
 		}
@@ -108,7 +109,8 @@ func TestReadStatus(t *testing.T) {
 		t.Errorf("the verdict is %+v", v)
 	}
 	v = ReadStatus(t.Context(), StatusOptions{Store: down().Store, StoreName: "PostgreSQL"})
-	if got := fmt.Sprint(v.Problems); v.Severity != Red || !strings.Contains(got, "does not answer") {
+	if got := fmt.Sprint(v.Problems); v.Severity != Red ||
+		!strings.Contains(got, "does not answer") {
 		t.Errorf("without the store: %s", got)
 	}
 }

@@ -20,7 +20,8 @@ func TestTexts(t *testing.T) {
 	t.Parallel()
 	byPage := make(map[string][]string)
 	for _, state := range galleryStates() {
-		if len(state.options.Store.(*history).jobs) > 1000 || strings.Contains(state.name, "hostile") {
+		if len(state.options.Store.(*history).jobs) > 1000 ||
+			strings.Contains(state.name, "hostile") {
 			continue // no texts of their own
 		}
 		server := newServer(t, state.options)

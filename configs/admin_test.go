@@ -55,7 +55,8 @@ func TestServerTLSFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (ServerTLS{filepath.Join(folder, "a.crt"), filepath.Join(folder, "a.key")}); *c.Admin.TLS != want {
+	if want := (ServerTLS{filepath.Join(folder, "a.crt"),
+		filepath.Join(folder, "a.key")}); *c.Admin.TLS != want {
 		t.Errorf("got %+v, want both in the configuration's folder", *c.Admin.TLS)
 	}
 	for _, wrong := range [][2]string{{"a.crt", "b.key"}, {"a.key", "a.crt"}, {"c.yaml", "a.key"}} {
@@ -82,9 +83,9 @@ func TestProxyCertificateFile(t *testing.T) {
 	writePair(t, folder, "ca")
 	read := func() *Config {
 		t.Helper()
-		c, err := Parse(filepath.Join(folder, "c.yaml"), []byte("admin: {tls: {cert_file: page.crt, "+
-			"key_file: page.key}, trusted_proxy: {networks: [10.1.0.0/16], client_ca_file: ca.crt, "+
-			"client_names: [proxy]}}"))
+		c, err := Parse(filepath.Join(folder, "c.yaml"),
+			[]byte("admin: {tls: {cert_file: page.crt, key_file: page.key}, trusted_proxy: "+
+				"{networks: [10.1.0.0/16], client_ca_file: ca.crt, client_names: [proxy]}}"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,8 +110,8 @@ func TestProxyCertificateFile(t *testing.T) {
 		t.Error("a text without certificates is no empty pool")
 	}
 	for keys, want := range map[string]string{
-		"tls: {cert_file: page.crt, key_file: page.key}, trusted_proxy: {networks: [10.1.0.0/16], " +
-			"client_ca_file: ca.crt, client_names: ['']}": `1:137: admin.trusted_proxy.` +
+		"tls: {cert_file: page.crt, key_file: page.key}, " +
+			"trusted_proxy: {networks: [10.1.0.0/16], client_ca_file: ca.crt, client_names: ['']}": `1:137: admin.trusted_proxy.` +
 			`client_names[0]: found "", expected a common name or a DNS name of the proxy's ` +
 			`certificate`,
 		"trusted_proxy: {networks: [10.1.0.0/16], client_ca_file: ca.crt}": "1:50: " +

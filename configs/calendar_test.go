@@ -41,7 +41,8 @@ jobs:
 			t.Errorf("%s: due %s, want %s", c.Jobs[i].Name, strings.Join(got, ", "), want)
 		}
 	}
-	if calendar, ok := c.Jobs[0].Schedule.Excluded(time.Date(2026, 10, 3, 7, 0, 0, 0, time.UTC)); calendar != "holidays" || !ok {
+	if calendar, ok := c.Jobs[0].Schedule.Excluded(time.Date(2026, 10, 3, 7, 0, 0, 0,
+		time.UTC)); calendar != "holidays" || !ok {
 		t.Errorf("the holiday is excluded by %q", calendar)
 	}
 	if print := c.Jobs[1].Schedule.Fingerprint(); !strings.HasPrefix(print,

@@ -70,12 +70,13 @@ func FuzzParse(f *testing.F) {
 // FuzzExpand compares expand with a regular expression for the text after ${.
 func FuzzExpand(f *testing.F) {
 	variable := regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
-	for _, text := range []string{"${A}", "a$${A}b${B:-c}", "${A:-${B}}", "${A", "${1}", "${A:-", "$$${A}",
-		"${é}", "${A:}", "${}", "${A}}${B", "${A:-x${B}"} {
+	for _, text := range []string{"${A}", "a$${A}b${B:-c}", "${A:-${B}}", "${A", "${1}", "${A:-",
+		"$$${A}", "${é}", "${A:}", "${}", "${A}}${B", "${A:-x${B}"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		found, _, faults := expand(text, environment{lookup: func(name string) (string, bool) { return "<" + name + ">", true }})
+		found, _, faults := expand(text,
+			environment{lookup: func(name string) (string, bool) { return "<" + name + ">", true }})
 		var want strings.Builder
 		wrong := 0
 		for rest := text; ; {
@@ -101,8 +102,8 @@ func FuzzExpand(f *testing.F) {
 			}
 		}
 		if found != want.String() || len(faults) != wrong {
-			t.Errorf("%q: found %q with %d mistakes, expected %q with %d", text, found, len(faults), want.String(),
-				wrong)
+			t.Errorf("%q: found %q with %d mistakes, expected %q with %d", text, found, len(faults),
+				want.String(), wrong)
 		}
 	})
 }

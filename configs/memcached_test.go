@@ -69,7 +69,8 @@ func TestTLSWithoutKeys(t *testing.T) {
 		len(config.Certificates) != 0 {
 		t.Errorf("got %+v, %v", config, err)
 	}
-	if c := mustParse(t, pg+`locking: {memcached: {servers: ["cache:11211"]}}`); c.Locking.Memcached.TLS != nil {
+	if c := mustParse(t,
+		pg+`locking: {memcached: {servers: ["cache:11211"]}}`); c.Locking.Memcached.TLS != nil {
 		t.Error("TLS without a section: got a configuration, want none")
 	}
 }

@@ -114,7 +114,8 @@ locking: {wait: {attempts: 2, delay: 1s, backoff: constant, reserve: 20s}}
 	if b.Wait != wait || b.MisfireThreshold != 5*time.Second || b.Timezone != "UTC" {
 		t.Errorf("job b: %s", b)
 	}
-	if want := (retry.Policy{Attempts: 3, Delay: 10 * time.Second, Backoff: retry.Constant}); third.Retry != want {
+	if want := (retry.Policy{Attempts: 3, Delay: 10 * time.Second,
+		Backoff: retry.Constant}); third.Retry != want {
 		t.Errorf("job c retries by %+v, want %+v", third.Retry, want)
 	}
 	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -222,7 +223,8 @@ jobs:
 
 // Without handlers, Parse checks neither handlers nor params.
 func TestWithoutHandlers(t *testing.T) {
-	if _, err := Parse("c.yaml", []byte("jobs: [{name: a, handler: none, params: {x: 1}}]")); err != nil {
+	if _, err := Parse("c.yaml",
+		[]byte("jobs: [{name: a, handler: none, params: {x: 1}}]")); err != nil {
 		t.Error(err)
 	}
 }

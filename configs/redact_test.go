@@ -32,7 +32,8 @@ func TestMessagesOfHandlersAreMasked(t *testing.T) {
 	}
 	_, err := parse(`jobs: [{name: j, for_each: ["${TOKEN}"], handler: quoting, params: {a: "x{item}"}}]`, env,
 		WithHandlers(quoting{}))
-	if text := fmt.Sprint(err); strings.Contains(text, "xhunter2") || !strings.Contains(text, "[redacted]") {
+	if text := fmt.Sprint(err); strings.Contains(text, "xhunter2") ||
+		!strings.Contains(text, "[redacted]") {
 		t.Errorf("for_each: got %v", err)
 	}
 }

@@ -57,12 +57,14 @@ func TestResourcesInNormalForm(t *testing.T) {
 // The values would change the table or schema that the resource names.
 func TestPlaceholdersStayInTheirSegment(t *testing.T) {
 	for _, value := range []string{`a.b`, `a/b`, `.`, `..`, ``, `a\"`, `a\nb`, `\0`} {
-		if _, err := parse(job(`tables: ["x.e{args}"], params: {args: "` + value + `"}`)); err == nil {
+		if _, err := parse(job(`tables: ["x.e{args}"], params: {args: "` + value +
+			`"}`)); err == nil {
 			t.Errorf("%q was taken", value)
 		}
 	}
 	for _, value := range []string{`a/b`, `.`, `..`, ``, `a\nb`} {
-		if _, err := parse(job(`resources: [{name: "x/{args}"}], params: {args: "` + value + `"}`)); err == nil {
+		if _, err := parse(job(`resources: [{name: "x/{args}"}], params: {args: "` + value +
+			`"}`)); err == nil {
 			t.Errorf("%q was taken for a resource", value)
 		}
 	}

@@ -132,14 +132,17 @@ func TestVariablesOfAddedJobs(t *testing.T) {
 		{`{"name": "a", "handler": "own", "params": {"p": "${NAME}"}, "tables": ["t_{p}"]}`,
 			"tables[0]: found the placeholder {p} for a param with a variable"},
 	} {
-		_, err := parseJob(c, test.text, WithEnv(func(name string) (string, bool) { return "hunter2", true }))
+		_, err := parseJob(c, test.text, WithEnv(func(name string) (string, bool) {
+			return "hunter2", true
+		}))
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: found %v, expected %s", test.text, err, test.want)
 		} else if strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: the value is shown: %v", test.text, err)
 		}
 	}
-	j, err := parseJob(c, `{"name": "a", "handler": "sql", "params": {"statement": "SELECT '${NAME}'"}}`,
+	j, err := parseJob(c,
+		`{"name": "a", "handler": "sql", "params": {"statement": "SELECT '${NAME}'"}}`,
 		WithEnv(variables))
 	if err != nil {
 		t.Fatal(err)
@@ -197,7 +200,8 @@ func TestMistakesInSingleJob(t *testing.T) {
 	if err != nil || j.Overlap != "skip" || j.Timezone != "UTC" {
 		t.Errorf("%v, %v", j, err)
 	}
-	if _, err := parseJob(c, `{name: first, handler: sql, resources: [{name: api, slots: 4}]}`); err != nil {
+	if _, err := parseJob(c,
+		`{name: first, handler: sql, resources: [{name: api, slots: 4}]}`); err != nil {
 		t.Errorf("a job in place of a configured one: %v", err)
 	}
 }

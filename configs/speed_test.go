@@ -22,13 +22,15 @@ func TestHostileTextsAreFast(t *testing.T) {
 	}
 	named := func(part, end string) string { return text("replica:\n  name: 'x", part, end) }
 	job := func(key, part, end string) string {
-		return text("jobs:\n  - name: a\n    handler: command\n    params: {command: [x]}\n    "+key,
+		return text(
+			"jobs:\n  - name: a\n    handler: command\n    params: {command: [x]}\n    "+key,
 			part, end+"\n")
 	}
 	webhook := func(key, part, end string) string {
 		return text("webhooks: [{name: a, url: 'http://a', secret: 'x', "+key, part, end+"}]\n")
 	}
-	// On a busy machine ordinary jobs take longer than usual too, and hostile ones may take as long.
+	// On a busy machine ordinary jobs take longer than usual too, and hostile ones may take as
+	// long.
 	ordinary := numbered("jobs:\n", "- {name: j%[1]d, handler: sql, schedule: '@daily', "+
 		"tables: [t%[1]d], params: {statement: SELECT 1}}\n", "")
 	limit := 100 * time.Millisecond

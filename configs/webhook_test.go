@@ -56,8 +56,11 @@ func TestTargets(t *testing.T) {
 		{"handlers: {http: {allow: ['http://a'], deny: [10.0.0.1/8]}}", `c.yaml:1:27: handlers.http.allow[0]: found "http://a", expected a host such as api.example.com or *.example.com, an address, or a network such as 10.1.0.0/16
 c.yaml:1:47: handlers.http.deny[0]: found "10.0.0.1/8", expected a host such as api.example.com or *.example.com, an address, or a network such as 10.1.0.0/16`},
 	} {
-		_, err := parse(test.text, WithEnv(func(string) (string, bool) { return "169.254.9.9", true }))
-		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.HasPrefix(err.Error(), test.want)) {
+		_, err := parse(test.text, WithEnv(func(string) (string, bool) {
+			return "169.254.9.9", true
+		}))
+		if test.want == "" && err != nil ||
+			test.want != "" && (err == nil || !strings.HasPrefix(err.Error(), test.want)) {
 			t.Errorf("%s: found %v, expected %s", test.text, err, test.want)
 		}
 	}

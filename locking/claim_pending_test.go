@@ -31,7 +31,8 @@ func (l *lateReply) Grant(ctx context.Context, session uuid.UUID,
 	return results, err
 }
 
-func (l *lateReply) Heartbeat(ctx context.Context, session uuid.UUID) (locking.HeartbeatReply, error) {
+func (l *lateReply) Heartbeat(ctx context.Context,
+	session uuid.UUID) (locking.HeartbeatReply, error) {
 	heartbeat, err := l.Grants.Heartbeat(ctx, session)
 	if l.claim.Load() && len(heartbeat.Claims) == 1 {
 		l.heartbeats.Add(1)

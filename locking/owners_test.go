@@ -120,7 +120,8 @@ func TestWaitingForALiveAdvisoryLockCallsRarely(t *testing.T) {
 		holder, other := d.start(t, "a"), d.other()
 		waiter := other.start(t, "b")
 		k := lock(t, holder, "m")
-		for startedAt := time.Now(); time.Since(startedAt) < time.Minute; time.Sleep(10 * time.Millisecond) {
+		startedAt := time.Now()
+		for ; time.Since(startedAt) < time.Minute; time.Sleep(10 * time.Millisecond) {
 			if _, err := waiter.TryAcquire(t.Context(), locking.Owner{},
 				exclusive(t, "m")); !errors.Is(err, locking.ErrHeld) {
 				t.Fatalf("try behind a live holder: %v", err)

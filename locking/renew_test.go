@@ -120,7 +120,8 @@ func TestLockSurvivesAShortOutage(t *testing.T) {
 		}
 		if failed, recovered := strings.Count(log.String(), "renewal failed"),
 			strings.Count(log.String(), "renewal recovered"); failed != 5 || recovered != 5 {
-			t.Errorf("logged %d failures and %d recoveries of 5:\n%s", failed, recovered, log.String())
+			t.Errorf("logged %d failures and %d recoveries of 5:\n%s", failed, recovered,
+				log.String())
 		}
 		release(t, k)
 	})
@@ -336,7 +337,8 @@ func TestRestoredLocksSurviveALongOutage(t *testing.T) {
 		time.Sleep(third)
 		synctest.Wait()
 		if k.Context().Err() != nil || restored != 2 {
-			t.Errorf("ended: %v; %d of 2 advisory locks restored", context.Cause(k.Context()), restored)
+			t.Errorf("ended: %v; %d of 2 advisory locks restored", context.Cause(k.Context()),
+				restored)
 		}
 		release(t, k)
 	})

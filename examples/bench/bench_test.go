@@ -125,7 +125,8 @@ func TestPercentile(t *testing.T) {
 func TestParseProcess(t *testing.T) {
 	got, err :=
 		parseProcess("12 (a b) c)) S 7 12 12 0 -1 4194560 1 2 3 4 100 50 20 10 20 0 1 0 99 1 1")
-	if want := (process{parent: 7, used: 1500 * time.Millisecond, ended: 300 * time.Millisecond}); err != nil || got != want {
+	if want := (process{parent: 7, used: 1500 * time.Millisecond,
+		ended: 300 * time.Millisecond}); err != nil || got != want {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 	for _, bad := range []string{"", "12 (x) S 7",

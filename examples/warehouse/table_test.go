@@ -26,7 +26,8 @@ func parse(t *testing.T, table string) *configs.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := holdfast.New(holdfast.WithConfig(config), holdfast.WithHandlers(handlers()...)); err != nil {
+	if _, err := holdfast.New(holdfast.WithConfig(config),
+		holdfast.WithHandlers(handlers()...)); err != nil {
 		t.Fatal(err)
 	}
 	return config

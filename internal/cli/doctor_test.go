@@ -98,7 +98,8 @@ func TestDoctorOfSQLite(t *testing.T) {
 		}
 		expectChecks(t, diagnose(t, config, 1), "warning file permissions")
 	}
-	if err := os.WriteFile(path, []byte(strings.Repeat("not a database ", 100)), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(strings.Repeat("not a database ", 100)),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Chmod(path, 0o600); err != nil {

@@ -50,7 +50,8 @@ func explainedStore(t *testing.T) (path string) {
 	}
 	defer store.Close()
 	session := uuid.New()
-	if err := store.Open(t.Context(), storage.Session{ID: session, Replica: "a", TTL: time.Minute}); err != nil {
+	if err := store.Open(t.Context(),
+		storage.Session{ID: session, Replica: "a", TTL: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	definitions := []storage.Definition{{Name: "nightly", Hash: "h", Schedule: "30 2 * * *",

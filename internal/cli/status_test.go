@@ -55,7 +55,8 @@ func TestStatus(t *testing.T) {
 	}
 	answer, code := status(t, config, "-o", "json")
 	var v admin.Verdict
-	if err := json.Unmarshal([]byte(answer), &v); err != nil || code != 2 || v.Severity != admin.Red {
+	if err := json.Unmarshal([]byte(answer), &v); err != nil || code != 2 ||
+		v.Severity != admin.Red {
 		t.Errorf("%d: %s, %v", code, answer, err)
 	}
 }

@@ -78,7 +78,8 @@ func TestRefusedBeforeResolving(t *testing.T) {
 		{"", "a", "a", true}, {"b", "", "a", true}, {"b 10.0.0.0/8", "", "a", false},
 		{"b 10.0.0.0/8", "", "192.0.2.1", true}, {"*.b", "", "a.b", false},
 	} {
-		if err := mustRules(t, test.allow, test.deny).CheckHost(test.host); (err != nil) != test.refused {
+		if err := mustRules(t, test.allow,
+			test.deny).CheckHost(test.host); (err != nil) != test.refused {
 			t.Errorf("%+v: found %v", test, err)
 		}
 	}
@@ -95,7 +96,8 @@ func TestPatterns(t *testing.T) {
 			t.Errorf("%q was accepted", text)
 		}
 	}
-	for _, text := range []string{"a", "*.a", "*", "A.b-c", "10.0.0.1", "::1", "10.0.0.0/8", "a_b"} {
+	for _, text := range []string{"a", "*.a", "*", "A.b-c", "10.0.0.1", "::1", "10.0.0.0/8",
+		"a_b"} {
 		if err := ParsePattern(text); err != nil {
 			t.Error(err)
 		}
@@ -119,7 +121,8 @@ func TestNamesAreCheckedByTheirAddress(t *testing.T) {
 	} {
 		transport := mustRules(t, test.allow, test.deny).NewTransport()
 		response, err := (&http.Client{Transport: transport}).Get("http://localhost:" + port)
-		if (err != nil) != test.refused || err != nil && !strings.Contains(err.Error(), "refused:") {
+		if (err != nil) != test.refused ||
+			err != nil && !strings.Contains(err.Error(), "refused:") {
 			t.Errorf("%+v: found %v", test, err)
 		}
 		if err == nil {
@@ -144,7 +147,9 @@ func TestProxy(t *testing.T) {
 		transport := mustRules(t, allow, "").NewTransport()
 		defer transport.CloseIdleConnections()
 		environment := func(*http.Request) (*url.URL, error) { return address, nil }
-		transport.Proxy = func(r *http.Request) (*url.URL, error) { return transport.through(r, environment) }
+		transport.Proxy = func(r *http.Request) (*url.URL, error) {
+			return transport.through(r, environment)
+		}
 		response, err := (&http.Client{Transport: transport}).Get(target)
 		if err == nil {
 			response.Body.Close()

@@ -41,7 +41,8 @@ func (a *adopting) Adopt(ctx context.Context, session uuid.UUID,
 	return records, err
 }
 
-func (a *adopting) Note(ctx context.Context, session uuid.UUID, notes []storage.Note) ([]bool, error) {
+func (a *adopting) Note(ctx context.Context, session uuid.UUID,
+	notes []storage.Note) ([]bool, error) {
 	if a.refused != nil && a.refused() {
 		return nil, errors.New("refused")
 	}

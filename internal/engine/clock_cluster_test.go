@@ -91,7 +91,8 @@ func whileClockIsOff(t *testing.T, ahead time.Duration, shown int64, words strin
 		}
 
 		store.ahead.Store(int64(ahead))
-		time.Sleep(10 * time.Second) // one heartbeat has measured the clock, and the next has reported it
+		// one heartbeat has measured the clock, and the next has reported it
+		time.Sleep(10 * time.Second)
 		since := time.Now()
 		for range 20 { // no triggered run waits for that clock
 			if _, err := c.store.Trigger(t.Context(), storage.Action{Actor: "ada", Via: "go"},

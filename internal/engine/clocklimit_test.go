@@ -32,8 +32,9 @@ func TestStepOfTheLocalClockIsDetectedAtOnce(t *testing.T) {
 			t.Errorf("stepped by %s: %v, want %q", step.by, err, step.says)
 		}
 	}
-	for text, want := range map[string]int{"clock is off by more than its limit, starts suspended": 2,
-		"clock is within its limit again": 2} {
+	for text, want := range map[string]int{
+		"clock is off by more than its limit, starts suspended": 2,
+		"clock is within its limit again":                       2} {
 		if got := strings.Count(log.String(), text); got != want {
 			t.Errorf("%q is in the log %d times, want %d:\n%s", text, got, want, log.String())
 		}

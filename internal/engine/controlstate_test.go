@@ -116,8 +116,8 @@ func (o *operators) set(change func(*operators)) {
 func pausing(kind storage.TargetKind, name string) func(*storage.ControlState) {
 	return func(o *storage.ControlState) {
 		o.Pauses = append(slices.Clone(o.Pauses),
-			storage.Pause{ID: uuid.New(), Target: storage.Target{Kind: kind, Name: name}, At: time.Now(),
-				By: "anna"})
+			storage.Pause{ID: uuid.New(), Target: storage.Target{Kind: kind, Name: name},
+				At: time.Now(), By: "anna"})
 	}
 }
 
@@ -143,8 +143,9 @@ func built(t *testing.T) func(json.RawMessage) (jobs.Job, error) {
 }
 
 func spec(name, every, handler string, version int64) storage.Spec {
-	return storage.Spec{Job: name, Text: fmt.Appendf(nil, `{"name": %q, "every": %q, "handler": %q}`,
-		name, every, handler), Version: version, ChangedBy: "anna"}
+	return storage.Spec{Job: name,
+		Text:    fmt.Appendf(nil, `{"name": %q, "every": %q, "handler": %q}`, name, every, handler),
+		Version: version, ChangedBy: "anna"}
 }
 
 // scheduledTimes returns the scheduled times of a job's runs in seconds since start. It fails the
@@ -316,8 +317,8 @@ func TestAddedJobWithUnknownHandlerIsLoggedOnceAndLeftToOthers(t *testing.T) {
 		stop, stopNot := c.start(knows), c.start(not)
 		time.Sleep(5 * time.Second)
 		ops.order(func(o *storage.ControlState) {
-			o.Specs = []storage.Spec{spec("added", "10s", "work", 1), spec("wrong", "soon", "work", 1),
-				spec("renamed", "10s", "work", 1)}
+			o.Specs = []storage.Spec{spec("added", "10s", "work", 1),
+				spec("wrong", "soon", "work", 1), spec("renamed", "10s", "work", 1)}
 			o.Specs[2].Job = "alias"
 		})
 		for range 10 {
@@ -382,7 +383,9 @@ func TestCancelledRunNamesTheActor(t *testing.T) {
 		if run.State != jobs.Running {
 			t.Fatalf("run: %+v", run)
 		}
-		ops.order(func(o *storage.ControlState) { o.Cancels = map[uuid.UUID]string{run.ID: "anna"} })
+		ops.order(func(o *storage.ControlState) {
+			o.Cancels = map[uuid.UUID]string{run.ID: "anna"}
+		})
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
 		if r := c.runs("job")[0]; r.State != jobs.Cancelled || r.Reason != reasons.Cancelled ||
@@ -445,7 +448,9 @@ func TestCancelReachesTheNextAttempt(t *testing.T) {
 		stop, start := c.start(o), time.Now()
 		time.Sleep(15 * time.Second)
 		run := c.runs("job")[0]
-		ops.order(func(o *storage.ControlState) { o.Cancels = map[uuid.UUID]string{run.ID: "anna"} })
+		ops.order(func(o *storage.ControlState) {
+			o.Cancels = map[uuid.UUID]string{run.ID: "anna"}
+		})
 		time.Sleep(7 * time.Second)
 		if r := c.runs("job")[0]; r.State != jobs.Cancelled || r.Attempt != 2 ||
 			r.FinishedAt.Sub(start) > 21*time.Second {

@@ -50,7 +50,8 @@ func (s *severed) Start(ctx context.Context, session uuid.UUID,
 	return s.Store.Start(ctx, session, requests)
 }
 
-func (s *severed) Note(ctx context.Context, session uuid.UUID, notes []storage.Note) ([]bool, error) {
+func (s *severed) Note(ctx context.Context, session uuid.UUID,
+	notes []storage.Note) ([]bool, error) {
 	if err := s.reach("note"); err != nil {
 		return nil, err
 	}
@@ -86,7 +87,8 @@ func TestPartitionedReplicaAddsNoGates(t *testing.T) {
 			scheduledAt.Add(time.Second) {
 			switch replica, began := started[scheduledAt.UTC()]; {
 			case !began && scheduledAt.Sub(cut) > 8*time.Second:
-				t.Errorf("no run at the scheduled time %s after the cut, want one by another replica", scheduledAt.Sub(cut))
+				t.Errorf("no run at the scheduled time %s after the cut, want one by another "+
+					"replica", scheduledAt.Sub(cut))
 			case !began:
 				lost++
 			case replica == "a" && scheduledAt.Sub(cut) > 30*time.Second:

@@ -63,7 +63,8 @@ func TestJitterDelaysTheStartAndNotTheScheduledTime(t *testing.T) {
 							delayed(t, "job", 10*time.Second, most))))
 				}
 				time.Sleep(10 * time.Minute)
-				c.checkDelays("job", 10*time.Second, most, startedAt, time.Now().Add(-3*time.Second))
+				c.checkDelays("job", 10*time.Second, most, startedAt,
+					time.Now().Add(-3*time.Second))
 				for _, stop := range stops {
 					stop()
 				}

@@ -101,7 +101,9 @@ func TestDependentsAreDueWhenAllHaveSucceeded(t *testing.T) {
 		}
 		for i, r := range c.runs("report") {
 			clean, load := c.runs("clean")[2*i+1], c.runs("load")[i]
-			if wait := r.StartedAt.Sub(*load.FinishedAt); clean.FinishedAt.After(*load.FinishedAt) || wait < 0 || wait > 1100*time.Millisecond {
+			wait := r.StartedAt.Sub(*load.FinishedAt)
+			if clean.FinishedAt.After(*load.FinishedAt) || wait < 0 ||
+				wait > 1100*time.Millisecond {
 				t.Errorf("report of %s started %s after load, which ended %s after clean",
 					r.ScheduledAt, wait, load.FinishedAt.Sub(*clean.FinishedAt))
 			}
@@ -125,7 +127,8 @@ func TestDependentsAreNotDueAfterAFailure(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if behind := versions["extract"].CheckedUntil.Sub(versions["load"].CheckedUntil); behind > 2*time.Minute {
+		behind := versions["extract"].CheckedUntil.Sub(versions["load"].CheckedUntil)
+		if behind > 2*time.Minute {
 			t.Errorf("the cursor of load is %s behind that of extract", behind)
 		}
 	})

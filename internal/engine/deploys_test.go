@@ -382,7 +382,8 @@ func TestJobThatOnlySomeReplicasKnowFiresOnce(t *testing.T) {
 		old := []jobs.Job{both, gone}
 		recent := []jobs.Job{both, brought}
 		start := time.Now()
-		stops := []func(){c.start(c.options("a", takes(time.Second), old...)), c.start(c.options("b", takes(time.Second), old...))}
+		stops := []func(){c.start(c.options("a", takes(time.Second), old...)),
+			c.start(c.options("b", takes(time.Second), old...))}
 		time.Sleep(31 * time.Second)
 		stops = append(stops, c.start(c.options("c", takes(time.Second), recent...)))
 		time.Sleep(30 * time.Second)

@@ -34,13 +34,16 @@ func newTestDispatcher(t *testing.T) (*dispatcher, *entry) {
 func TestSuspendedJobKeepsOneScheduledTime(t *testing.T) {
 	for name, rest := range map[string]func(*dispatcher, *entry){
 		"its job is paused": func(d *dispatcher, _ *entry) {
-			d.controlState.pauses = []storage.Pause{{Target: storage.Target{Kind: storage.TargetJob, Name: "job"}}}
+			d.controlState.pauses = []storage.Pause{
+				{Target: storage.Target{Kind: storage.TargetJob, Name: "job"}}}
 		},
 		"its group is paused": func(d *dispatcher, _ *entry) {
-			d.controlState.pauses = []storage.Pause{{Target: storage.Target{Kind: storage.TargetGroup, Name: "night"}}}
+			d.controlState.pauses = []storage.Pause{
+				{Target: storage.Target{Kind: storage.TargetGroup, Name: "night"}}}
 		},
 		"everything is paused": func(d *dispatcher, _ *entry) {
-			d.controlState.pauses = []storage.Pause{{Target: storage.Target{Kind: storage.TargetAll}}}
+			d.controlState.pauses = []storage.Pause{
+				{Target: storage.Target{Kind: storage.TargetAll}}}
 		},
 		"drained":        func(d *dispatcher, _ *entry) { d.controlState.drained = true },
 		"others fire it": func(_ *dispatcher, e *entry) { e.activeVersion.active.Store(2) },
@@ -54,9 +57,10 @@ func TestSuspendedJobKeepsOneScheduledTime(t *testing.T) {
 					d.tick()
 					d.revise()
 				}
-				if d.ready.len() != 0 || len(d.held) != 0 || len(d.suspended)+len(d.timetable) != 1 {
-					t.Errorf("%d queued, %d held, %d suspended, %d planned", d.ready.len(), len(d.held),
-						len(d.suspended), len(d.timetable))
+				if d.ready.len() != 0 || len(d.held) != 0 ||
+					len(d.suspended)+len(d.timetable) != 1 {
+					t.Errorf("%d queued, %d held, %d suspended, %d planned", d.ready.len(),
+						len(d.held), len(d.suspended), len(d.timetable))
 				}
 			})
 		})
@@ -92,13 +96,15 @@ func TestQueuedScheduledTimeOfAPausedJobIsHeld(t *testing.T) {
 		time.Sleep(time.Second)
 		d.tick()
 		p, _ := d.ready.pop()
-		d.controlState.pauses = []storage.Pause{{Target: storage.Target{Kind: storage.TargetJob, Name: "job"}}}
+		d.controlState.pauses = []storage.Pause{
+			{Target: storage.Target{Kind: storage.TargetJob, Name: "job"}}}
 		if !d.leaves(p) {
 			t.Error("scheduled time of a paused job: got a firing, want none")
 		}
 		d.revise()
 		if q, ok := d.ready.pop(); !ok || !d.leaves(q) {
-			t.Error("scheduled time of a job that is still paused: got it begun or dropped, want it kept for later")
+			t.Error("scheduled time of a job that is still paused: got it begun or dropped, " +
+				"want it kept for later")
 		}
 		d.controlState.pauses = nil
 		d.revise()

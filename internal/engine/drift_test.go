@@ -167,7 +167,8 @@ func TestHashOfACronTable(t *testing.T) {
 		}
 		return table
 	}
-	a, b := storage.Definition{Name: "a", Hash: "1"}, storage.Definition{Name: "b", Hash: "2", Source: storage.FromConfig}
+	a, b := storage.Definition{Name: "a", Hash: "1"},
+		storage.Definition{Name: "b", Hash: "2", Source: storage.FromConfig}
 	own := table(a, b).hash()
 	for name, other := range map[string]*cronTable{
 		"another definition": table(a, storage.Definition{Name: "b", Hash: "3"}), "one job less": table(a), "another name": table(a, storage.Definition{Name: "c", Hash: "2"}), "no jobs": table(),

@@ -99,8 +99,9 @@ type heldStore struct {
 	storage.Store
 	starts, finishes string // the job whose calls wait
 	from, until      time.Time
-	runs             sync.Map    // runs of the job, by id
-	unsaid           atomic.Bool // a finish of the job lacked the mark that its handler was abandoned
+	runs             sync.Map // runs of the job, by id
+	// a finish of the job lacked the mark that its handler was abandoned
+	unsaid atomic.Bool
 }
 
 // heldError waits for the lock timeout and returns the error of a store whose row lock is held.

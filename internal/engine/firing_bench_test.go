@@ -36,7 +36,8 @@ func BenchmarkFiring(b *testing.B) {
 	}
 	ended := make(chan struct{}, 1024)
 	s, err := New(Options{Store: store, RunStore: simstore.WithoutSQL(store), Locker: locker,
-		Registry: registry, Replica: "a", Workers: 8, Heartbeat: 5 * time.Second, SessionTTL: 15 * time.Second,
+		Registry: registry, Replica: "a", Workers: 8, Heartbeat: 5 * time.Second,
+		SessionTTL:    15 * time.Second,
 		ShutdownGrace: time.Second, Log: zerolog.Nop(),
 		Jobs: []jobs.Job{{Name: "job", Schedule: daily, Handler: "nothing",
 			Overlap: jobs.OverlapAllow, MisfireThreshold: time.Hour}},

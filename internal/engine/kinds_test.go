@@ -15,7 +15,8 @@ import (
 func TestEachKindOfScheduleFires(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Until(time.Date(2000, 1, 31, 23, 50, 0, 0, time.UTC))) // no replica runs yet
+		// no replica runs yet
+		time.Sleep(time.Until(time.Date(2000, 1, 31, 23, 50, 0, 0, time.UTC)))
 		feast, err := schedule.NewCalendar(schedule.CalendarSpec{Name: "feast",
 			Exclude: schedule.TimesSpec{Dates: []string{"2000-02-01"}}})
 		if err != nil {

@@ -58,7 +58,8 @@ func TestLongOutageIsRecordedWithinBounds(t *testing.T) {
 			c.outage > 24*time.Hour; jumped != strings.Contains(got[0].Detail, "at least") {
 			t.Errorf("every %s for %s: first says %q", c.interval, c.outage, got[0].Detail)
 		}
-		if reported := strings.Contains(got[0].Detail, "no records of their own"); reported != c.dropped ||
+		if reported := strings.Contains(got[0].Detail,
+			"no records of their own"); reported != c.dropped ||
 			reported && got[0].State != jobs.Missed {
 			t.Errorf("every %s for %s: first says %q", c.interval, c.outage, got[0].Detail)
 		}
@@ -82,7 +83,8 @@ func TestReadyQueueOrdersByScheduledTimeThenByReplica(t *testing.T) {
 		r := newReady(replica, 1)
 		scheduledAt := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
-			r.push(pending{entry: &entry{}, Firing: storage.Firing{Job: name, ScheduledAt: scheduledAt}})
+			r.push(pending{entry: &entry{},
+				Firing: storage.Firing{Job: name, ScheduledAt: scheduledAt}})
 		}
 		r.push(pending{entry: &entry{},
 			Firing: storage.Firing{Job: "early", ScheduledAt: scheduledAt.Add(-time.Second)}})
@@ -108,13 +110,14 @@ func TestMisfirePolicyDependsOnTheCause(t *testing.T) {
 		return from.Add(time.Duration(minutes * float64(time.Minute)))
 	}
 	resumed := at(6.5)
-	paused := storage.Pause{Target: storage.Target{Kind: storage.TargetGroup, Name: "night"}, At: at(4), By: "alice",
-		Reason: "deploy", ResumedAt: &resumed, ResumedBy: "bob"}
+	paused := storage.Pause{Target: storage.Target{Kind: storage.TargetGroup, Name: "night"},
+		At: at(4), By: "alice", Reason: "deploy", ResumedAt: &resumed, ResumedBy: "bob"}
 	// The replica is up until just after the first two scheduled times, the job is paused for 4 to
 	// 6, and the replica is up again from 8 on.
 	cursor := storage.Cursor{
 		CheckedUntil: from, Until: at(9), Pauses: []storage.Pause{paused},
-		Spans: []storage.Span{{From: at(-10), Until: at(2.6)}, {From: at(-20), Until: at(1.2)}, {From: at(7.5), Until: at(100)}},
+		Spans: []storage.Span{{From: at(-10), Until: at(2.6)}, {From: at(-20), Until: at(1.2)},
+			{From: at(7.5), Until: at(100)}},
 	}
 	const missed, runsLate = "missed ", "waiting "
 	for name, c := range map[string]struct {
@@ -132,8 +135,8 @@ func TestMisfirePolicyDependsOnTheCause(t *testing.T) {
 			missed + "misfire", missed + "superseded", runsLate + "no_worker",
 		}},
 		"run all misfires of a pause": {func(e *entry) {
-			e.Misfire, e.MisfireBy.NoWorker, e.MisfireBy.Paused = jobs.MisfireSkip, jobs.MisfireSkip,
-				jobs.MisfireRunAll
+			e.Misfire, e.MisfireBy.NoWorker, e.MisfireBy.Paused = jobs.MisfireSkip,
+				jobs.MisfireSkip, jobs.MisfireRunAll
 		}, []string{
 			missed + "no_worker", missed + "no_worker", missed + "misfire", runsLate + "paused",
 			runsLate + "paused", runsLate + "paused",
@@ -148,7 +151,8 @@ func TestMisfirePolicyDependsOnTheCause(t *testing.T) {
 			missed + "misfire", missed + "no_worker", missed + "no_worker",
 		}},
 		"at most two": {func(e *entry) {
-			e.Misfire, e.MisfireBy = jobs.MisfireRunAll, jobs.MisfireRules{NoWorker: jobs.MisfireRunAll, Limit: 2}
+			e.Misfire, e.MisfireBy = jobs.MisfireRunAll,
+				jobs.MisfireRules{NoWorker: jobs.MisfireRunAll, Limit: 2}
 		}, []string{
 			missed + "no_worker", missed + "no_worker", missed + "misfire", missed + "paused",
 			missed + "paused", missed + "paused",
@@ -201,7 +205,8 @@ func TestWaitingRunReplacesMisfires(t *testing.T) {
 	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	cursor := storage.Cursor{CheckedUntil: from, Until: from.Add(2 * time.Minute),
 		Waits: from.Add(-time.Minute)}
-	for policy, want := range map[jobs.Misfire]jobs.State{jobs.MisfireRunOnce: jobs.Missed, jobs.MisfireRunAll: jobs.Waiting} {
+	for policy, want := range map[jobs.Misfire]jobs.State{jobs.MisfireRunOnce: jobs.Missed,
+		jobs.MisfireRunAll: jobs.Waiting} {
 		for _, m := range misfires(entryEvery(t, time.Minute, policy), cursor,
 			from.Add(3*time.Minute)) {
 			if m.State != want || want == jobs.Missed &&

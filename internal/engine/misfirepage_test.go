@@ -33,12 +33,13 @@ func (l *laborious) CheckMisfires(ctx context.Context, checks []storage.MisfireC
 	l.mu.Lock()
 	l.pages = append(l.pages, len(checks))
 	l.mu.Unlock()
-	return l.Store.CheckMisfires(ctx, checks, func(job string, c storage.Cursor) []storage.Misfired {
-		l.mu.Lock()
-		l.asked[job]++
-		l.mu.Unlock()
-		return find(job, c)
-	})
+	return l.Store.CheckMisfires(ctx, checks,
+		func(job string, c storage.Cursor) []storage.Misfired {
+			l.mu.Lock()
+			l.asked[job]++
+			l.mu.Unlock()
+			return find(job, c)
+		})
 }
 
 func TestMisfiresOfALongOutageAreRecordedInPages(t *testing.T) {

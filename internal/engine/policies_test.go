@@ -24,7 +24,8 @@ import (
 // pause pauses all jobs.
 func (c *cluster) pause(by string) (resume func()) {
 	c.t.Helper()
-	action, everything := storage.Action{Actor: by, Via: "go"}, storage.Target{Kind: storage.TargetAll}
+	action, everything := storage.Action{Actor: by, Via: "go"},
+		storage.Target{Kind: storage.TargetAll}
 	if _, err := c.store.Pause(context.Background(), action, everything); err != nil {
 		c.t.Fatal(err)
 	}

@@ -44,7 +44,8 @@ func TestReloadsLoseAndDoubleNoFiring(t *testing.T) {
 			time.Sleep(3 * time.Second)
 			stop()
 			stopOther()
-			c.byReplica("job") // it fails the test unless each scheduled time has one successful run
+			// it fails the test unless each scheduled time has one successful run
+			c.byReplica("job")
 			if n := len(c.runs("job")); n < 55 {
 				t.Errorf("%d runs", n)
 			}

@@ -40,7 +40,8 @@ func TestHistoryIsKeptForTheRetention(t *testing.T) {
 			if len(runs) < least || len(runs) > most ||
 				now.Sub(runs[0].ScheduledAt) > 12*time.Minute {
 				t.Errorf(
-					"%d runs are left, the oldest %s old; want %d to %d of the last ten minutes", len(runs), now.Sub(runs[0].ScheduledAt), least, most)
+					"%d runs are left, the oldest %s old; want %d to %d of the last ten minutes",
+					len(runs), now.Sub(runs[0].ScheduledAt), least, most)
 			}
 		}
 		time.Sleep(9 * time.Minute)
@@ -69,7 +70,8 @@ type pruning struct {
 	start   time.Time
 }
 
-func (p *pruning) Prune(_ context.Context, _ uuid.UUID, r storage.PruneRequest) (storage.Pruned, error) {
+func (p *pruning) Prune(_ context.Context, _ uuid.UUID,
+	r storage.PruneRequest) (storage.Pruned, error) {
 	n := len(p.asked)
 	p.asked, p.after = append(p.asked, time.Since(p.start)), append(p.after, r.After)
 	if n < len(p.answers) {
@@ -86,12 +88,14 @@ func TestPruningPausesBetweenBatches(t *testing.T) {
 		took := func(d time.Duration, p storage.Pruned, err error) func() (storage.Pruned, error) {
 			return func() (storage.Pruned, error) { time.Sleep(d); return p, err }
 		}
-		store := &pruning{Store: c.store, start: time.Now(), answers: []func() (storage.Pruned, error){
-			took(100*time.Millisecond, storage.Pruned{Runs: 1, Next: next}, nil),
-			took(time.Millisecond, storage.Pruned{Runs: 1, Next: next}, nil),
-			took(0, storage.Pruned{}, nil),
-			took(0, storage.Pruned{Busy: true}, nil), took(0, storage.Pruned{}, errors.New("away")),
-		}}
+		store := &pruning{Store: c.store, start: time.Now(),
+			answers: []func() (storage.Pruned, error){
+				took(100*time.Millisecond, storage.Pruned{Runs: 1, Next: next}, nil),
+				took(time.Millisecond, storage.Pruned{Runs: 1, Next: next}, nil),
+				took(0, storage.Pruned{}, nil),
+				took(0, storage.Pruned{Busy: true}, nil),
+				took(0, storage.Pruned{}, errors.New("away")),
+			}}
 		o := c.options("a", takes(0))
 		o.Store, o.KeepHistory = store, time.Hour
 		stop := c.start(o)

@@ -75,7 +75,8 @@ func (c *cluster) options(name string, handlers []jobs.Registration,
 		c.t.Fatal(err)
 	}
 	return engine.Options{
-		Store: c.store, RunStore: c.runStore, Locker: locker, Registry: registry, Jobs: table, Replica: name,
+		Store: c.store, RunStore: c.runStore, Locker: locker, Registry: registry, Jobs: table,
+		Replica: name,
 		Version: "test", Workers: 8,
 		Heartbeat: 5 * time.Second, SessionTTL: 15 * time.Second, ShutdownGrace: 30 * time.Second,
 		Log: zerolog.Nop(),

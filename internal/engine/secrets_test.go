@@ -29,11 +29,12 @@ func TestSecretsOfParamsAreMasked(t *testing.T) {
 				c := newCluster(t)
 				var log bytes.Buffer
 				var heard []string
-				handler := jobs.Handle("work", func(ctx context.Context, run *jobs.Run, _ struct{}) error {
-					fmt.Fprintf(run.Output(), "token %s\n", token)
-					run.Log().Warn().Str("header", "Bearer "+token).Msg("sent " + token)
-					return fails(ctx, run)
-				})
+				handler := jobs.Handle("work",
+					func(ctx context.Context, run *jobs.Run, _ struct{}) error {
+						fmt.Fprintf(run.Output(), "token %s\n", token)
+						run.Log().Warn().Str("header", "Bearer "+token).Msg("sent " + token)
+						return fails(ctx, run)
+					})
 				j := once(t, "job", 10*time.Second, "orders")
 				j.Secrets = []string{token, "https://hooks.example.com/T1/" + token}
 				o := c.options("a", []jobs.Registration{handler}, j)

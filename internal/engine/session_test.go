@@ -66,11 +66,13 @@ func (s *scripted) Versions(context.Context) (map[string]storage.ActiveDefinitio
 	return maps.Clone(s.versions), s.fail
 }
 
-func (s *scripted) Heartbeat(ctx context.Context, _ uuid.UUID, v storage.ReplicaStatus) (storage.HeartbeatReply, error) {
+func (s *scripted) Heartbeat(ctx context.Context, _ uuid.UUID,
+	v storage.ReplicaStatus) (storage.HeartbeatReply, error) {
 	s.mu.Lock()
 	s.replicaStatus = v
 	fail, slow, reply := s.fail, s.slow,
-		storage.HeartbeatReply{Now: time.Now().Add(s.ahead), Claims: maps.Clone(s.claims), Definitions: s.definitions}
+		storage.HeartbeatReply{Now: time.Now().Add(s.ahead), Claims: maps.Clone(s.claims),
+			Definitions: s.definitions}
 	s.mu.Unlock()
 	select {
 	case <-time.After(slow):
@@ -138,12 +140,15 @@ func runKeeper(ctx context.Context, k *keeper) error {
 }
 
 func newTestKeeper(s *scripted) *keeper {
-	table := tableOf(&entry{Job: jobs.Job{Name: "job"}, definition: storage.Definition{Name: "job"}})
+	table := tableOf(&entry{Job: jobs.Job{Name: "job"},
+		definition: storage.Definition{Name: "job"}})
 	return newKeeper(&keeper{
 		store: s, activation: newActivation(s, table, zerolog.Nop()), revoke: s.revoke,
 		replica: "a", interval: 5 * time.Second, ttl: 15 * time.Second,
 		clock: &clusterClock{}, active: newActive(), log: zerolog.Nop(),
-		hash: table.hash, replicaStatus: func() storage.ReplicaStatus { return storage.ReplicaStatus{Workers: 3} },
+		hash: table.hash, replicaStatus: func() storage.ReplicaStatus {
+			return storage.ReplicaStatus{Workers: 3}
+		},
 	})
 }
 

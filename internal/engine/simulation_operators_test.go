@@ -77,8 +77,8 @@ func (o *people) leave() {
 func (o *people) tell(e *simulation.Evidence) {
 	close(o.controlState)
 	<-o.closed
-	e.Triggered, e.Cancelled, e.Released, e.Changes, e.Drains = o.reported.Triggered, o.reported.Cancelled,
-		o.reported.Released, o.reported.Changes, o.reported.Drains
+	e.Triggered, e.Cancelled, e.Released, e.Changes, e.Drains = o.reported.Triggered,
+		o.reported.Cancelled, o.reported.Released, o.reported.Changes, o.reported.Drains
 }
 
 // after calls do once, after a time or in leave.

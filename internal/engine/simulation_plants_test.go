@@ -102,7 +102,8 @@ func (p *planted) Drain(ctx context.Context, action storage.Action, session uuid
 	return p.Store.Drain(ctx, action, session, drain)
 }
 
-func (p *planted) Note(ctx context.Context, session uuid.UUID, notes []storage.Note) ([]bool, error) {
+func (p *planted) Note(ctx context.Context, session uuid.UUID,
+	notes []storage.Note) ([]bool, error) {
 	if p.note == nil {
 		return p.Store.Note(ctx, session, notes)
 	}
@@ -127,19 +128,20 @@ func (p *planted) Note(ctx context.Context, session uuid.UUID, notes []storage.N
 
 func (p *planted) CheckMisfires(ctx context.Context, checks []storage.MisfireCheck,
 	find func(string, storage.Cursor) []storage.Misfired) (map[string]time.Time, error) {
-	return p.Store.CheckMisfires(ctx, checks, func(job string, c storage.Cursor) []storage.Misfired {
-		found := find(job, c)
-		if p.misfired == nil {
-			return found
-		}
-		var kept []storage.Misfired
-		for _, m := range found {
-			if !p.misfired(&m) {
-				kept = append(kept, m)
+	return p.Store.CheckMisfires(ctx, checks,
+		func(job string, c storage.Cursor) []storage.Misfired {
+			found := find(job, c)
+			if p.misfired == nil {
+				return found
 			}
-		}
-		return kept
-	})
+			var kept []storage.Misfired
+			for _, m := range found {
+				if !p.misfired(&m) {
+					kept = append(kept, m)
+				}
+			}
+			return kept
+		})
 }
 
 func (p *planted) Start(ctx context.Context, session uuid.UUID,
@@ -204,7 +206,8 @@ func plants() []plant {
 		{everyTime: true, name: "a firing that another has runs again", want: "no record",
 			into: planted{
 				started: func(_ storage.StartRequest, result *storage.StartResult) {
-					if result.Outcome == storage.StartDuplicate && once.CompareAndSwap(false, true) {
+					if result.Outcome == storage.StartDuplicate &&
+						once.CompareAndSwap(false, true) {
 						result.Outcome, result.Token = storage.StartGranted, 1<<40
 					}
 				},

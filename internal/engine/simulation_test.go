@@ -133,7 +133,8 @@ func verify(t *testing.T, how simulated) {
 		t.Errorf("little happened: %s", verdict)
 	}
 	if t.Failed() {
-		t.Logf("to see it again: HOLDFAST_SEED=%d go test ./internal/engine -run '%s'", how.seed, t.Name())
+		t.Logf("to see it again: HOLDFAST_SEED=%d go test ./internal/engine -run '%s'", how.seed,
+			t.Name())
 	}
 }
 
@@ -347,8 +348,8 @@ func (c *simulatedCluster) evidence() *simulation.Evidence {
 		e.Decisions = append(e.Decisions, simulation.Decision(d))
 	}
 	for _, l := range c.store.SessionSpans() {
-		liveSession := simulation.SessionSpan{Replica: l.Replica, From: l.From, LastHeartbeat: l.LastHeartbeat,
-			TTL:  l.TTL,
+		liveSession := simulation.SessionSpan{Replica: l.Replica, From: l.From,
+			LastHeartbeat: l.LastHeartbeat, TTL: l.TTL,
 			Took: l.Took}
 		if l.Ended != nil {
 			liveSession.Gone = l.Ended.Add(time.Hour)

@@ -12,8 +12,10 @@ import (
 
 // inGroup returns a firing of a job of its own in a group with that many slots.
 func inGroup(name, group string, slots int) pending {
-	e := &entry{Job: jobs.Job{Name: name, Group: group, GroupLimits: jobs.GroupLimits{PerReplica: slots}}}
-	return pending{entry: e, attempt: 1, Firing: storage.Firing{Job: name, ScheduledAt: time.Unix(100, 0)}}
+	e := &entry{Job: jobs.Job{Name: name, Group: group,
+		GroupLimits: jobs.GroupLimits{PerReplica: slots}}}
+	return pending{entry: e, attempt: 1,
+		Firing: storage.Firing{Job: name, ScheduledAt: time.Unix(100, 0)}}
 }
 
 func late(p pending) pending {

@@ -160,7 +160,8 @@ func TestSpans(t *testing.T) {
 			took > 21*time.Second || root.Status().Code != codes.Unset {
 			t.Errorf("long took %s, %v", took, root.Status())
 		}
-		if token := markOf(s.find(root, "start")[0], "holdfast.token"); token != fmt.Sprint(run.Token) {
+		if token := markOf(s.find(root, "start")[0],
+			"holdfast.token"); token != fmt.Sprint(run.Token) {
 			t.Errorf("long started with token %s, the store says %d", token, run.Token)
 		}
 		failed := s.find(s.only(t, "run flaky"), "attempt 1")[0]

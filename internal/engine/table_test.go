@@ -48,9 +48,10 @@ func TestDefinitionCoversScheduledTimes(t *testing.T) {
 }
 
 func TestMistakesInDependencies(t *testing.T) {
-	registry, err := jobs.NewRegistry(jobs.Handle("work", func(context.Context, *jobs.Run, struct{}) error {
-		return nil
-	}))
+	registry, err := jobs.NewRegistry(jobs.Handle("work",
+		func(context.Context, *jobs.Run, struct{}) error {
+			return nil
+		}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,9 +90,10 @@ job "c": schedule: after: found jobs that wait for each other: c after d after c
 // longestWait returns the total delay of the wait policy. It returns its argument if the job waits
 // on, and nothing if other replicas fire the job.
 func TestRetryPolicyOfTheWaitPolicy(t *testing.T) {
-	registry, err := jobs.NewRegistry(jobs.Handle("work", func(context.Context, *jobs.Run, struct{}) error {
-		return nil
-	}))
+	registry, err := jobs.NewRegistry(jobs.Handle("work",
+		func(context.Context, *jobs.Run, struct{}) error {
+			return nil
+		}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,7 +72,8 @@ func TestOutputIsStoredWhileItsRunIsWatched(t *testing.T) {
 		before := kept.Load()
 		time.Sleep(20 * time.Second)
 		if kept.Load() != before || before > 15 {
-			t.Errorf("saved %d times, want at most 15; and %d times with no page open, want 0", before, kept.Load()-before)
+			t.Errorf("saved %d times, want at most 15; and %d times with no page open, want 0",
+				before, kept.Load()-before)
 		}
 		time.Sleep(60 * time.Second)
 		synctest.Wait()

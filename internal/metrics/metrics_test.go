@@ -70,7 +70,8 @@ func full(t *testing.T, names int) *Metrics {
 	})
 	m.Expect([]jobs.Job{{Name: "idle"}})
 	locks := []locking.Request{{Resource: jobName(t, "sales"), Mode: locking.Exclusive},
-		{Resource: table(t, "orders"), Mode: locking.Exclusive}, {Resource: table(t, "prices"), Mode: locking.Shared}}
+		{Resource: table(t, "orders"), Mode: locking.Exclusive},
+		{Resource: table(t, "prices"), Mode: locking.Shared}}
 	for _, e := range []jobs.Event{
 		{Kind: jobs.EventScheduled}, {Kind: jobs.EventScheduled}, {Kind: jobs.EventAdopted},
 		{Kind: jobs.EventStarted, Attempt: 1, Lateness: 3 * time.Second, Waited: 2500 * time.Millisecond, Locking: 2 * time.Second},
@@ -225,7 +226,8 @@ func TestLabelValuesAreBounded(t *testing.T) {
 	if others := series(t, m)["holdfast_attempts_total{job=other}"]; others != all-names {
 		t.Errorf("%v of the others, want %d", others, all-names)
 	}
-	m.Observe(jobs.Event{Kind: jobs.EventScheduled, Job: "bad\xff"}) // an invalid label value is accepted
+	// an invalid label value is accepted
+	m.Observe(jobs.Event{Kind: jobs.EventScheduled, Job: "bad\xff"})
 	none := New(Options{})
 	none.Observe(jobs.Event{Kind: jobs.EventScheduled, Job: "a"})
 	if got := series(t, none)["holdfast_firings_total{job=other,kind=scheduled}"]; got != 1 {

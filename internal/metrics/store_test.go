@@ -103,7 +103,8 @@ func TestStoreFailures(t *testing.T) {
 				t.Errorf("%v: %s has grown: %v", err, name, grown)
 			}
 		}
-		if timed := "holdfast_store_duration_seconds{operation=run} count"; after[timed] != before[timed]+1 {
+		const timed = "holdfast_store_duration_seconds{operation=run} count"
+		if after[timed] != before[timed]+1 {
 			t.Errorf("%v was not timed", err)
 		}
 	}

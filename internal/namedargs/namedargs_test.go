@@ -61,7 +61,8 @@ func TestNamesAfterAnOperatorAreReported(t *testing.T) {
 }
 
 func FuzzSplitKeepsTheStatement(f *testing.F) {
-	for _, sql := range []string{"SELECT @a", "$a$@a$a$", "E'\\'@a'", "/*/*@a*/", "--@a", "$", "@"} {
+	for _, sql := range []string{"SELECT @a", "$a$@a$a$", "E'\\'@a'", "/*/*@a*/", "--@a", "$",
+		"@"} {
 		f.Add(sql)
 	}
 	f.Fuzz(func(t *testing.T, sql string) {

@@ -34,7 +34,8 @@ func TestForms(t *testing.T) {
 			!strings.HasSuffix(masked, " after") {
 			t.Errorf("%s: found %q", name, masked)
 		}
-		for _, part := range []string{"ter2", "pass", hex.EncodeToString([]byte("ter2")), "dGVyMi", "pass%2F"} {
+		for _, part := range []string{"ter2", "pass", hex.EncodeToString([]byte("ter2")), "dGVyMi",
+			"pass%2F"} {
 			if strings.Contains(masked, part) {
 				t.Errorf("%s: found %q, which shows %q", name, masked, part)
 			}
@@ -44,14 +45,16 @@ func TestForms(t *testing.T) {
 
 func TestShortValues(t *testing.T) {
 	mask := New([]string{"1", "prod", ""})
-	if got := mask.Text(`exit status 1 in production, found "prod"`); got != `exit status 1 in production, found "[redacted]"` {
+	if got := mask.Text(
+		`exit status 1 in production, found "prod"`); got != `exit status 1 in production, found "[redacted]"` {
 		t.Errorf("found %s", got)
 	}
 	if New(nil) != nil || New([]string{""}) != nil {
 		t.Error("mask without values: got a mask, want nil")
 	}
 	var none *Mask
-	if none.Text("a") != "a" || none.Error(io.EOF) != io.EOF || none.Writer(io.Discard) != io.Discard {
+	if none.Text("a") != "a" || none.Error(io.EOF) != io.EOF ||
+		none.Writer(io.Discard) != io.Discard {
 		t.Error("text behind a nil mask: got another text, want the same")
 	}
 }
@@ -83,7 +86,8 @@ func TestURLs(t *testing.T) {
 func TestErrorsAndWriters(t *testing.T) {
 	mask := New([]string{"hunter2", "-----BEGIN KEY-----\nMIIEvQIBADANBg\n-----END KEY-----\n"})
 	cause := fmt.Errorf("login with hunter2: %w", io.EOF)
-	if err := mask.Error(cause); err.Error() != "login with [redacted]: EOF" || !errors.Is(err, io.EOF) {
+	if err := mask.Error(cause); err.Error() != "login with [redacted]: EOF" ||
+		!errors.Is(err, io.EOF) {
 		t.Errorf("found %v", err)
 	}
 	if mask.Error(io.EOF) != io.EOF {

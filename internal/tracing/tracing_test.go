@@ -43,7 +43,8 @@ func TestShareOfRuns(t *testing.T) {
 	for _, share := range shares {
 		traced = append(traced, &Tracing{least: least(share)})
 	}
-	for name, draw := range map[string]func() uuid.UUID{"random": uuid.New, "by time": func() uuid.UUID { return uuid.Must(uuid.NewV7()) }} {
+	for name, draw := range map[string]func() uuid.UUID{"random": uuid.New,
+		"by time": func() uuid.UUID { return uuid.Must(uuid.NewV7()) }} {
 		counts := make([]int, len(shares))
 		for range runs {
 			run, before := draw(), false
@@ -158,8 +159,8 @@ func TestUnresponsiveCollectorDoesNotDelayRuns(t *testing.T) {
 				err != nil && !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("the end took %s: %v", took, err)
 			}
-			for deadline := time.Now().
-				Add(20 * time.Second); traced.sender.waiting.Load() > 0; time.Sleep(time.Millisecond) {
+			deadline := time.Now().Add(20 * time.Second)
+			for ; traced.sender.waiting.Load() > 0; time.Sleep(time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatal("spans after the stop: got some in the queue, want none")
 				}

@@ -172,13 +172,15 @@ func TestExplanations(t *testing.T) {
 			want: "It ran on replica a at 2026-06-08 02:30:01 CEST for 1m10s and succeeded, " +
 				"with token 17."},
 		{name: "failed in a further attempt", runs: []storage.Record{run("nightly", jobs.Failed, func(r *storage.Record) { r.Error, r.Attempt = "no such table\nat line 3", 3 })},
-			verdict: explain.VerdictRan, want: "It ran on replica a at 2026-06-08 02:30:01 CEST for " +
-				"1m10s and failed: no such table, with token 17, in attempt 3."},
+			verdict: explain.VerdictRan,
+			want: "It ran on replica a at 2026-06-08 02:30:01 CEST for 1m10s and failed: no such " +
+				"table, with token 17, in attempt 3."},
 		{name: "recovered", runs: []storage.Record{
 			run("nightly", jobs.Lost, func(r *storage.Record) { r.Replica, r.Token = "dead", 16 }),
 			run("nightly", jobs.Succeeded, func(r *storage.Record) { r.Recovery = 1 }),
-		}, verdict: explain.VerdictRan, want: "It ran on replica a at 2026-06-08 02:30:01 CEST for " +
-			"1m10s and succeeded, with token 17, as recovery 1 of a run that was lost on replica dead."},
+		}, verdict: explain.VerdictRan,
+			want: "It ran on replica a at 2026-06-08 02:30:01 CEST for 1m10s and succeeded, with " +
+				"token 17, as recovery 1 of a run that was lost on replica dead."},
 		{name: "lost", runs: []storage.Record{run("nightly", jobs.Lost, func(r *storage.Record) {
 			r.Detail = "its replica died"
 		})}, verdict: explain.VerdictRan,
@@ -197,17 +199,20 @@ func TestExplanations(t *testing.T) {
 			unstarted(reasons.LockHeld, "")(r)
 			r.BlockedBy = &jobs.Blocker{Resource: "public/orders",
 				Holder: locking.Owner{Job: "import", Replica: "b", Run: "4711"}}
-		})}, verdict: explain.VerdictWaiting, want: "Its run waits since 2026-06-08 02:30:00 CEST: " +
-			"public/orders is held by job import on replica b (run 4711)."},
+		})}, verdict: explain.VerdictWaiting,
+			want: "Its run waits since 2026-06-08 02:30:00 CEST: public/orders is held by job " +
+				"import on replica b (run 4711)."},
 		{name: "waiting for an attempt", runs: []storage.Record{run("nightly", jobs.Waiting, func(r *storage.Record) { r.Reason, r.Detail = reasons.Retry, "attempt 1 ended as failed" })},
-			verdict: explain.VerdictWaiting, want: "Its run waits since 2026-06-08 02:30:00 CEST: a " +
-				"further attempt follows, attempt 1 ended as failed."},
+			verdict: explain.VerdictWaiting,
+			want: "Its run waits since 2026-06-08 02:30:00 CEST: a further attempt follows, " +
+				"attempt 1 ended as failed."},
 		{name: "waiting for a worker", runs: []storage.Record{run("nightly", jobs.Waiting, unstarted(reasons.NoWorker, ""))},
 			verdict: explain.VerdictWaiting,
 			want:    "Its run waits since 2026-06-08 02:30:00 CEST: replica a has no free worker."},
 		{name: "skipped", runs: []storage.Record{run("nightly", jobs.Skipped, unstarted(reasons.LockHeld, "public/orders was held by job import on b; tried 5 times in 7.5s"))},
-			verdict: explain.VerdictSkipped, want: "It was skipped (lock_held): public/orders was " +
-				"held by job import on b; tried 5 times in 7.5s."},
+			verdict: explain.VerdictSkipped,
+			want: "It was skipped (lock_held): public/orders was held by job import on b; tried " +
+				"5 times in 7.5s."},
 		{name: "missed", runs: []storage.Record{run("nightly", jobs.Missed, unstarted(reasons.Misfire, "no replica started it within 30s"))},
 			verdict: explain.VerdictMissed,
 			want:    "It was missed (misfire): no replica started it within 30s."},
@@ -259,10 +264,10 @@ func TestExplanations(t *testing.T) {
 
 		{name: "dependency is not due", job: "report", at: "2026-06-09 02:30",
 			now: "2026-06-09 12:00:00", verdict: explain.VerdictNotScheduled,
-			want: "It is not due at 2026-06-09 02:30:00 CEST, because it depends on weekly, which " +
-				"has no run for that scheduled time: it is not due at 2026-06-09 02:30:00 CEST: " +
-				"the scheduled time before is 2026-06-08 02:30:00 CEST, the next is 2026-06-15 " +
-				"02:30:00 CEST."},
+			want: "It is not due at 2026-06-09 02:30:00 CEST, because it depends on weekly, " +
+				"which has no run for that scheduled time: it is not due at 2026-06-09 02:30:00 " +
+				"CEST: the scheduled time before is 2026-06-08 02:30:00 CEST, the next is " +
+				"2026-06-15 02:30:00 CEST."},
 		{name: "dependency runs", job: "report",
 			runs: []storage.Record{run("nightly", jobs.Succeeded, nil),
 				run("weekly", jobs.Running, nil)}, verdict: explain.VerdictAwaitingDependencies,
@@ -283,7 +288,8 @@ func TestExplanations(t *testing.T) {
 				"(lock_held): held."},
 		{name: "dependency is due later", job: "report", now: "2026-06-07 12:00:00",
 			verdict: explain.VerdictFuture,
-			want:    "It is due when nightly and weekly have succeeded for 2026-06-08 02:30:00 CEST."},
+			want: "It is due when nightly and weekly have succeeded for 2026-06-08 02:30:00 " +
+				"CEST."},
 		{name: "dependency has just succeeded", job: "report", now: "2026-06-08 02:31:12",
 			checked: "2026-06-01 02:31:00",
 			runs: []storage.Record{run("nightly", jobs.Succeeded, nil),
@@ -292,12 +298,13 @@ func TestExplanations(t *testing.T) {
 				"started it yet."},
 		{name: "dependent is excluded", job: "quiet", at: "2026-12-24 02:30",
 			now: "2026-12-25 12:00:00", verdict: explain.VerdictNotScheduled,
-			want: "It is not due at 2026-12-24 02:30:00 CET, because it depends on nightly, which " +
-				"has no run for that scheduled time: it was not run, because calendar holidays " +
-				"excludes 2026-12-24 02:30:00 CET."},
+			want: "It is not due at 2026-12-24 02:30:00 CET, because it depends on nightly, " +
+				"which has no run for that scheduled time: it was not run, because calendar " +
+				"holidays excludes 2026-12-24 02:30:00 CET."},
 		{name: "dependent is excluded and its dependency is not", job: "closed",
-			runs: []storage.Record{run("nightly", jobs.Succeeded, nil)}, verdict: explain.VerdictExcluded,
-			want: "It is not run, because calendar closing excludes 2026-06-08 02:30:00 CEST."},
+			runs:    []storage.Record{run("nightly", jobs.Succeeded, nil)},
+			verdict: explain.VerdictExcluded,
+			want:    "It is not run, because calendar closing excludes 2026-06-08 02:30:00 CEST."},
 		{name: "dependent ran", job: "report",
 			runs: []storage.Record{run("nightly", jobs.Succeeded, nil),
 				run("weekly", jobs.Succeeded, nil),
@@ -358,8 +365,9 @@ func TestExplanationDetails(t *testing.T) {
 		Zone: "Europe/Berlin", UpdatedAt: scheduledAt, CheckedUntil: scheduledAt}
 	store.views["elsewhere"] = storage.FiringView{Version: 1, Schedule: "0 12 * * *",
 		Zone: "Europe/Berlin", CheckedUntil: scheduledAt}
-	manual := storage.Record{ID: uuid.New(), Job: "nightly", ScheduledAt: scheduledAt.Add(time.Minute),
-		CreatedAt: scheduledAt.Add(time.Minute), Key: "k", State: jobs.Succeeded}
+	triggeredAt := scheduledAt.Add(time.Minute)
+	manual := storage.Record{ID: uuid.New(), Job: "nightly", ScheduledAt: triggeredAt,
+		CreatedAt: triggeredAt, Key: "k", State: jobs.Succeeded}
 	far := manual
 	far.CreatedAt = scheduledAt.Add(-time.Hour)
 	store.runs = []storage.Record{manual, far}

@@ -226,7 +226,8 @@ func TestCommandLeavesNoProcesses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFamily(t)
 			run, ended := newRun("j"), make(chan error, 1)
-			// The leader exits when the grandchild is ready. It reads that from the FIFO named "go".
+			// The leader exits when it reads from the FIFO named "go" that the grandchild is
+			// ready.
 			goOn := f.path + ".go"
 			if err := syscall.Mkfifo(goOn, 0o600); err != nil {
 				t.Fatal(err)

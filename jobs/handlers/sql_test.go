@@ -41,10 +41,12 @@ func newFixture(t *testing.T) fixture {
 	}
 	t.Cleanup(func() { file.Close() })
 	f := fixture{store: store, file: file, session: uuid.New()}
-	if err := store.Open(t.Context(), storage.Session{ID: f.session, Replica: "a", TTL: time.Minute}); err != nil {
+	if err := store.Open(t.Context(),
+		storage.Session{ID: f.session, Replica: "a", TTL: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := file.Exec("CREATE TABLE sales (id INTEGER PRIMARY KEY, item TEXT, price)"); err != nil {
+	if _, err := file.Exec(
+		"CREATE TABLE sales (id INTEGER PRIMARY KEY, item TEXT, price)"); err != nil {
 		t.Fatal(err)
 	}
 	return f
@@ -133,7 +135,9 @@ func TestSQLStatementsAreAllOrNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.expectSales(t, "pen integer 2")
-	if record := f.expectState(t, run, jobs.Succeeded); record.Output != "statement 1: 1 rows\nstatement 2: 1 rows\nstatement 3: 0 rows\n" || string(record.Result) != `{"rows_affected":[1,1,0]}` {
+	const output = "statement 1: 1 rows\nstatement 2: 1 rows\nstatement 3: 0 rows\n"
+	if record := f.expectState(t, run, jobs.Succeeded); record.Output != output ||
+		string(record.Result) != `{"rows_affected":[1,1,0]}` {
 		t.Errorf("kept output %q and result %s", record.Output, record.Result)
 	}
 }

@@ -161,7 +161,8 @@ func TestHTTPTemplatesAreEscapedForTheirPlace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := []string{"/a%2Fb%20%22&%3F/2026-05-01?who=a%2Fb+%22%26%3F&at=070000+1777618800+121%25",
+		want := []string{
+			"/a%2Fb%20%22&%3F/2026-05-01?who=a%2Fb+%22%26%3F&at=070000+1777618800+121%25",
 			"2026-04-30T07:00:00Z n%C3%A4chtlich", c.want}
 		for i := range want {
 			if i >= len(got) || got[i] != want[i] {

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// TestActionsNeedPermissionsOfTheirContext checks that programs that act for others obey the policy.
-// The actions are refused before they reach the
+// TestActionsNeedPermissionsOfTheirContext checks that programs obey the policy when they act for
+// others. The actions are refused before they reach the
 // store, which panics.
 func TestActionsNeedPermissionsOfTheirContext(t *testing.T) {
 	policy := permission.NewPolicy(nil, func(format string, args ...any) {

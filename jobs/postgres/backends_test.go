@@ -22,7 +22,9 @@ func (s *harness) receivedInPart(sql string, session uuid.UUID) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.t.Cleanup(func() { conn.Close(context.Background()) }) //nolint:errcheck // its backend was ended
+	s.t.Cleanup(func() {
+		conn.Close(context.Background()) //nolint:errcheck // its backend was ended
+	})
 	pipeline := conn.StartPipeline(context.Background())
 	pipeline.SendQueryParams(sql, [][]byte{[]byte(session.String())}, nil, nil, nil)
 	pipeline.SendFlushRequest()

@@ -14,7 +14,8 @@ import (
 func TestLocksReadNoMoreBesideALongTransaction(t *testing.T) {
 	const past = 20_000 // former locks on the name
 	s := newHarness(t)
-	if version := query[int](s, "SELECT current_setting('server_version_num')::int"); version < 150000 {
+	if version := query[int](s,
+		"SELECT current_setting('server_version_num')::int"); version < 150000 {
 		t.Skipf("version %d of PostgreSQL does not tell at once what was read", version)
 	}
 	s.stopAutovacuum()
@@ -76,10 +77,12 @@ func TestFloorsAreRaisedRarely(t *testing.T) {
 	if raised[0] != 0 || raised[1] == 0 || raised[2] != raised[1] || raised[3] <= raised[2]+1000 {
 		t.Errorf("floors of a name that was locked every 600 tokens: %v", raised)
 	}
-	if above := query[int64](s, "SELECT floor FROM holdfast.fences WHERE resource = 'path:b'"); above != 0 {
+	if above := query[int64](s,
+		"SELECT floor FROM holdfast.fences WHERE resource = 'path:b'"); above != 0 {
 		t.Errorf("floor %d of a name that was shared as an ancestor", above)
 	}
-	if floor := query[int64](s, "SELECT floor FROM holdfast.fences WHERE resource = 'path:a'"); floor > int64(reader) {
+	if floor := query[int64](s,
+		"SELECT floor FROM holdfast.fences WHERE resource = 'path:a'"); floor > int64(reader) {
 		t.Errorf("floor %d above the token %d of one who still holds", floor, reader)
 	}
 	if blocker := s.refused(s.b, session, lockRequest(t, "path:a")); blocker.Waiting {
@@ -92,7 +95,8 @@ func TestFloorsAreRaisedRarely(t *testing.T) {
 func TestHeartbeatsReadNoMoreBesideALongTransaction(t *testing.T) {
 	const past = 100_000 // claims that have ended
 	s := newHarness(t)
-	if version := query[int](s, "SELECT current_setting('server_version_num')::int"); version < 150000 {
+	if version := query[int](s,
+		"SELECT current_setting('server_version_num')::int"); version < 150000 {
 		t.Skipf("version %d of PostgreSQL does not tell at once what was read", version)
 	}
 	s.stopAutovacuum()
@@ -143,7 +147,8 @@ func TestHeartbeatsReadNoMoreBesideALongTransaction(t *testing.T) {
 	perHeartbeat := (s.blocksRead() - before) / steps
 	t.Logf("%d blocks and %s a heartbeat", perHeartbeat, time.Since(start)/steps)
 	if perHeartbeat > 60 {
-		t.Errorf("%d blocks read for a heartbeat beside %d claims that have ended", perHeartbeat, past)
+		t.Errorf("%d blocks read for a heartbeat beside %d claims that have ended", perHeartbeat,
+			past)
 	}
 }
 
@@ -199,7 +204,8 @@ func (s *harness) blocksRead() (n int) {
 			s.t.Fatal(err)
 		}
 	}
-	if err := s.a.heartbeats.send(s.t.Context(), func(b *pgx.Batch) { b.Queue(flush) }); err != nil {
+	if err := s.a.heartbeats.send(s.t.Context(),
+		func(b *pgx.Batch) { b.Queue(flush) }); err != nil {
 		s.t.Fatal(err)
 	}
 	s.exec(flush) // excludes the test's own earlier reads

@@ -19,7 +19,8 @@ func (s *harness) waitingRun(r storage.StartRequest) (session [16]byte) {
 	run := s.granted(s.b, s.session(s.b, "b"), holder)
 	s.expect(s.start(s.a, id, r), storage.StartBlocked)
 	if _, err := s.b.Finish(s.t.Context(),
-		[]storage.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Succeeded}}); err != nil {
+		[]storage.FinishRequest{{Run: run.ID, Token: run.Token,
+			State: jobs.Succeeded}}); err != nil {
 		s.t.Fatal(err)
 	}
 	return id
@@ -139,7 +140,8 @@ func TestPauseDuringAStartLeavesNoRun(t *testing.T) {
 	}
 	done := s.start(s.a, session, r)
 	awaitWaiting(s, "a", done) // its run is written
-	if _, err := s.b.Pause(t.Context(), operator, storage.Target{Kind: storage.TargetAll}); err != nil {
+	if _, err := s.b.Pause(t.Context(), operator,
+		storage.Target{Kind: storage.TargetAll}); err != nil {
 		t.Fatal(err)
 	}
 	if err := tx.Rollback(t.Context()); err != nil {
@@ -169,7 +171,8 @@ func TestActionsAndRegistrationsDoNotDeadlock(t *testing.T) {
 				return err
 			}
 			if _, err := s.b.Register(t.Context(), s.session(s.b, "b"),
-				[]storage.Definition{{Name: "added", Hash: "h", Source: storage.FromStore}}); err != nil {
+				[]storage.Definition{{Name: "added", Hash: "h",
+					Source: storage.FromStore}}); err != nil {
 				return err
 			}
 			return s.b.RemoveSpec(t.Context(), operator, "added", spec.Version)
@@ -212,7 +215,8 @@ func TestSweepDeletesCancelsOfEndedRuns(t *testing.T) {
 		}
 	}
 	if _, err := s.a.Finish(t.Context(),
-		[]storage.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Cancelled}}); err != nil {
+		[]storage.FinishRequest{{Run: run.ID, Token: run.Token,
+			State: jobs.Cancelled}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.a.Sweep(t.Context()); err != nil {

@@ -16,7 +16,8 @@ import (
 // retransmits data for about 15 minutes before it reports an error.
 func TestClientsEndOfConnectionsIsBounded(t *testing.T) {
 	s := newHarness(t)
-	for name, pool := range map[string]*pgxpool.Pool{"pool": s.a.pool, "views": s.a.views, "jobs": s.a.work} {
+	for name, pool := range map[string]*pgxpool.Pool{"pool": s.a.pool, "views": s.a.views,
+		"jobs": s.a.work} {
 		conn, err := pool.Acquire(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -91,7 +91,8 @@ func BenchmarkDeploy(b *testing.B) {
 	})
 	b.Run("a heartbeat", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := store.Heartbeat(b.Context(), before[0], storage.ReplicaStatus{}); err != nil {
+			if _, err := store.Heartbeat(b.Context(), before[0],
+				storage.ReplicaStatus{}); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -109,7 +109,8 @@ func TestSessionThatEndsWhileItRegistersIsSettled(t *testing.T) {
 	resume := s.pause("a", "holdfast.session_jobs", "INSERT", "true")
 	registered, ended := make(chan error, 1), make(chan error, 1)
 	go func() {
-		_, err := s.a.Register(t.Context(), session, []storage.Definition{{Name: "job", Hash: "h2"}})
+		_, err := s.a.Register(t.Context(), session,
+			[]storage.Definition{{Name: "job", Hash: "h2"}})
 		registered <- err
 	}()
 	awaitWaiting(s, "a", registered) // its session is live
@@ -173,7 +174,8 @@ func TestRegistrationThatTimesOutCanBeRetried(t *testing.T) {
 	}
 	s.a.lockTimeout = "50ms"
 	changed := []storage.Definition{{Name: "job", Hash: "h2"}}
-	if _, err := s.a.Register(t.Context(), session, changed); !errors.Is(err, storage.ErrUnavailable) {
+	if _, err := s.a.Register(t.Context(), session, changed); !errors.Is(err,
+		storage.ErrUnavailable) {
 		t.Errorf("registration while a check holds the job: %v", err)
 	}
 	if err := busy.Rollback(t.Context()); err != nil {

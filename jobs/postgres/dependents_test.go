@@ -31,7 +31,8 @@ func TestPausedDependentsHaveNoOpenFirings(t *testing.T) {
 			for group, listed := range map[string]bool{"night": c.listed || over,
 				"": c.listed || over || c.kind == "group"} {
 				openFirings, err := s.a.OpenFirings(t.Context(),
-					[]storage.Dependent{{Job: "f", Version: 1, Group: group, After: []string{"one"}}})
+					[]storage.Dependent{{Job: "f", Version: 1, Group: group,
+						After: []string{"one"}}})
 				if _, there := openFirings["f"]; err != nil || there != listed {
 					t.Errorf("%s %s paused, over %v, in group %q: got %v, %v, want %v", c.kind,
 						c.name, over, group, there, err, listed)

@@ -59,7 +59,8 @@ func TestReleaseOfARunInsideATransaction(t *testing.T) {
 		s.state(run.ID) != "lost" {
 		t.Errorf("%d rows were committed, run is %s", n, s.state(run.ID))
 	}
-	if n := query[int](s, "SELECT (detail ->> 'ended_transactions')::int FROM holdfast.audit"); n != 1 {
+	if n := query[int](s,
+		"SELECT (detail ->> 'ended_transactions')::int FROM holdfast.audit"); n != 1 {
 		t.Errorf("%d transactions were ended", n)
 	}
 }

@@ -46,7 +46,8 @@ func BenchmarkGrantsBesideALongTransaction(b *testing.B) {
 					b.Fatal(err)
 				}
 				defer tx.Rollback(b.Context()) //nolint:errcheck // it wrote nothing
-				if _, err := tx.Exec(b.Context(), "SELECT count(*) FROM holdfast.grants"); err != nil {
+				if _, err := tx.Exec(b.Context(),
+					"SELECT count(*) FROM holdfast.grants"); err != nil {
 					b.Fatal(err)
 				}
 			}

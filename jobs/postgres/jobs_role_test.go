@@ -65,8 +65,9 @@ func TestRoleOfJobsCannotChangeAudit(t *testing.T) {
 	s := newSingleHarness(t)
 	makeRoles(s)
 	s.exec("CREATE TABLE public.sales (n int); GRANT ALL ON public.sales TO holdfast_jobs")
-	s.exec("INSERT INTO holdfast.audit (id, at, actor, via, proof, client, request_id, replica, action, target, reason, key, request) " +
-		"VALUES (gen_random_uuid(), now(), 'anna', 'page', 'password', '', '', '', 'pause', 'everything', '', '', '')")
+	s.exec("INSERT INTO holdfast.audit (id, at, actor, via, proof, client, request_id, replica, " +
+		"action, target, reason, key, request) VALUES (gen_random_uuid(), now(), 'anna', " +
+		"'page', 'password', '', '', '', 'pause', 'everything', '', '', '')")
 	limited := openLimited(s)
 	session := s.session(limited, "limited")
 	s.register(limited, session, storage.Definition{Name: "job", Hash: "h", Handler: "sql",
@@ -95,8 +96,9 @@ func TestRoleOfJobsCannotChangeAudit(t *testing.T) {
 		t.Fatal(err)
 	}
 	saved, result, deliveries := (&harness{t: t, b: limited}).written("job", done)
-	if s.state(done.ID) != "succeeded" || saved != "7" || !strings.Contains(result, "rows_affected") ||
-		deliveries != 1 || query[int](s, "SELECT count(*) FROM sales") != 1 {
+	if s.state(done.ID) != "succeeded" || saved != "7" ||
+		!strings.Contains(result, "rows_affected") || deliveries != 1 ||
+		query[int](s, "SELECT count(*) FROM sales") != 1 {
 		t.Errorf("state %s, saved %s, result %s, %d deliveries", s.state(done.ID), saved, result,
 			deliveries)
 	}
@@ -105,8 +107,10 @@ func TestRoleOfJobsCannotChangeAudit(t *testing.T) {
 		{forge}, {"RESET ROLE", forge}, {"RESET SESSION AUTHORIZATION", forge},
 		{"DO $$ BEGIN PERFORM set_config('role', 'none', true); " + forge + "; END $$"},
 		{"DELETE FROM holdfast.audit"}, {"TRUNCATE holdfast.audit"}, {"DELETE FROM holdfast.pauses"},
-		{"INSERT INTO holdfast.audit (id, at, actor, via, proof, client, request_id, replica, action, target, reason, key, request) " +
-			"VALUES (gen_random_uuid(), now(), 'bob', 'page', 'password', '', '', '', 'pause', 'everything', '', '', '')"},
+		{"INSERT INTO holdfast.audit (id, at, actor, via, proof, client, request_id, replica, " +
+			"action, target, reason, key, request) " +
+			"VALUES (gen_random_uuid(), now(), 'bob', 'page', 'password', '', '', '', 'pause', " +
+			"'everything', '', '', '')"},
 		{"UPDATE holdfast.definitions SET hash = ''"}, {"UPDATE holdfast.runs SET job = 'x'"},
 		{"DROP TRIGGER runs_ended ON holdfast.runs"},
 	} {
@@ -116,7 +120,8 @@ func TestRoleOfJobsCannotChangeAudit(t *testing.T) {
 			t.Errorf("%q: got %v, want permission denied", statements, err)
 		}
 	}
-	if actor := query[string](s, "SELECT string_agg(actor, ',') FROM holdfast.audit"); actor != "anna" {
+	if actor := query[string](s,
+		"SELECT string_agg(actor, ',') FROM holdfast.audit"); actor != "anna" {
 		t.Errorf("the audit log names %s, want anna", actor)
 	}
 	if _, err := run(s.a, forge); err != nil {

@@ -78,8 +78,10 @@ func (l *lender) create(t *testing.T) *lent {
 			WHERE relnamespace = 'holdfast'::regnamespace AND relkind = 'r'`) +
 		d.text(t, `SELECT string_agg(format('ALTER SEQUENCE %s RESTART;', oid::regclass), '')
 			FROM pg_class WHERE relnamespace = 'holdfast'::regnamespace AND relkind = 'S'`)
-	for _, table := range []string{"holdfast.meta", "holdfast.audit_chain"} { // with a row of their own
-		d.reset += d.text(t, fmt.Sprintf(`SELECT format('INSERT INTO %[1]s SELECT (json_populate_record(
+	// with a row of their own
+	for _, table := range []string{"holdfast.meta", "holdfast.audit_chain"} {
+		d.reset += d.text(t,
+			fmt.Sprintf(`SELECT format('INSERT INTO %[1]s SELECT (json_populate_record(
 			null::%[1]s, %%L)).*;', row_to_json(r)) FROM %[1]s r`, table))
 	}
 	d.reset += "COMMIT"

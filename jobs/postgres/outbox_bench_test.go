@@ -26,7 +26,8 @@ func BenchmarkFinishWithWebhooks(b *testing.B) {
 func finishHooked(b *testing.B, hooks string, batch int) {
 	s := openAs(b, database(b), "a")
 	ctx, session := b.Context(), uuid.New()
-	if err := s.Open(ctx, storage.Session{ID: session, Replica: "one", Version: "v1", TTL: time.Hour}); err != nil {
+	if err := s.Open(ctx, storage.Session{ID: session, Replica: "one", Version: "v1",
+		TTL: time.Hour}); err != nil {
 		b.Fatal(err)
 	}
 	d := storage.Definition{Name: "job", Hash: "h"}
@@ -49,7 +50,8 @@ func finishHooked(b *testing.B, hooks string, batch int) {
 		for i := range requests {
 			n++
 			requests[i] = storage.StartRequest{Run: uuid.New(),
-				Firing: storage.Firing{Job: "job", ScheduledAt: time.UnixMicro(int64(n))}, Attempt: 1,
+				Firing:    storage.Firing{Job: "job", ScheduledAt: time.UnixMicro(int64(n))},
+				Attempt:   1,
 				WaitSince: time.Now()}
 		}
 		results, err := s.Start(ctx, session, requests)

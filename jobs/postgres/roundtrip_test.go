@@ -56,7 +56,8 @@ func TestJobsLeaveNoStateInAConnection(t *testing.T) {
 		}, false},
 		{"failing statements", func(s *harness, store *Store, run *jobs.Run) error {
 			_, err := store.RunStatements(s.t.Context(), run,
-				append(leavings[:len(leavings):len(leavings)], storage.Statement{SQL: "SELECT 1/0"}))
+				append(leavings[:len(leavings):len(leavings)],
+					storage.Statement{SQL: "SELECT 1/0"}))
 			return err
 		}, true},
 		{"a transaction", func(s *harness, store *Store, run *jobs.Run) error {
@@ -88,7 +89,8 @@ func TestJobsLeaveNoStateInAConnection(t *testing.T) {
 			}
 			s.t = t
 			if err := c.leave(s, store,
-				s.granted(store, s.session(store, "a"), request(t, "job", "orders"))); (err != nil) != c.fails {
+				s.granted(store, s.session(store, "a"),
+					request(t, "job", "orders"))); (err != nil) != c.fails {
 				t.Fatal(err)
 			}
 			var left struct {

@@ -158,7 +158,8 @@ func TestRunEndsOnceForWebhooks(t *testing.T) {
 	run := s.granted(s.a, session, request(t, "job"))
 	for range 2 {
 		if _, err := s.a.Finish(t.Context(),
-			[]storage.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Failed}}); err != nil {
+			[]storage.FinishRequest{{Run: run.ID, Token: run.Token,
+				State: jobs.Failed}}); err != nil {
 			t.Fatal(err)
 		}
 		s.exec("UPDATE holdfast.runs SET state = state, detail = 'more'")

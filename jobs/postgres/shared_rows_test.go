@@ -111,7 +111,9 @@ func TestSweepSkipsALockedFence(t *testing.T) {
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if left := query[[]string](s, "SELECT array_agg(resource) FROM holdfast.fences"); len(left) != 1 || left[0] != "path:held" {
+	if left := query[[]string](s,
+		"SELECT array_agg(resource) FROM holdfast.fences"); len(left) != 1 ||
+		left[0] != "path:held" {
 		t.Errorf("fences %v are left", left)
 	}
 }

@@ -51,7 +51,8 @@ func TestTwoFiringsOfOneBatchOnOneTableExclude(t *testing.T) {
 	done := s.start(s.a, s.session(s.a, "a"), request(t, "one", "orders"),
 		request(t, "two", "sales"), request(t, "three", "orders", "sales"),
 		request(t, "four", "public.*"))
-	s.expect(done, storage.StartGranted, storage.StartGranted, storage.StartBlocked, storage.StartBlocked)
+	s.expect(done, storage.StartGranted, storage.StartGranted, storage.StartBlocked,
+		storage.StartBlocked)
 }
 
 func TestReplicasInsertTheSameFiringsInOneOrder(t *testing.T) {
@@ -335,8 +336,8 @@ func TestTransactionControlIsRefused(t *testing.T) {
 	for _, sql := range []string{"COMMIT", " /* a /* nested */ one */ -- and\n commit", ";;END",
 		"rollback", "ABORT", "Begin", "SAVEPOINT x", "PREPARE TRANSACTION 'x'", "-- x\rCOMMIT"} {
 		if _, err := s.a.RunStatements(t.Context(), run,
-			[]storage.Statement{{SQL: "INSERT INTO orders VALUES (1)"}, {SQL: sql}}); !errors.Is(err,
-			ErrTransactionControl) {
+			[]storage.Statement{{SQL: "INSERT INTO orders VALUES (1)"},
+				{SQL: sql}}); !errors.Is(err, ErrTransactionControl) {
 			t.Errorf("%q: %v", sql, err)
 		}
 	}
@@ -417,7 +418,8 @@ func TestWaitingMigrationDoesNotBlockOthers(t *testing.T) {
 	}
 	defer blocker.Close(context.Background())
 	s.connection = blocker // which is asked for the backends of its database
-	if _, err := blocker.Exec(t.Context(), strings.Replace(lockMigrations, "xact_", "", 1)); err != nil {
+	if _, err := blocker.Exec(t.Context(),
+		strings.Replace(lockMigrations, "xact_", "", 1)); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan error, 2)

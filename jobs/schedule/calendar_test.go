@@ -145,9 +145,10 @@ func TestExcluded(t *testing.T) {
 // The test compares the scheduled times with those of the schedule without calendars, checking each
 // against the calendars alone. None is missing and none is left over.
 func TestExclusionsAreSkipped(t *testing.T) {
-	event :=
-		"BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART;TZID=America/New_York:20260110T220000\nDTEND;TZID=America/New_York:20260111T030000\nRRULE:FREQ=WEEKLY;BYDAY=SA,WE\nEND:VEVENT\n" +
-			"BEGIN:VEVENT\nDTSTART;VALUE=DATE:20260101\nDTEND;VALUE=DATE:20260104\nRRULE:FREQ=MONTHLY;BYMONTHDAY=10,-1\nEND:VEVENT\nEND:VCALENDAR\n"
+	event := "BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART;TZID=America/New_York:20260110T220000\n" +
+		"DTEND;TZID=America/New_York:20260111T030000\nRRULE:FREQ=WEEKLY;BYDAY=SA,WE\n" +
+		"END:VEVENT\nBEGIN:VEVENT\nDTSTART;VALUE=DATE:20260101\nDTEND;VALUE=DATE:20260104\n" +
+		"RRULE:FREQ=MONTHLY;BYMONTHDAY=10,-1\nEND:VEVENT\nEND:VCALENDAR\n"
 	zones := []string{"UTC", "Europe/Berlin", "Australia/Lord_Howe", "Africa/Casablanca",
 		"Antarctica/Troll"}
 	times := func(t *rapid.T, part string) schedule.TimesSpec {

@@ -72,7 +72,8 @@ func FuzzParseTime(f *testing.F) {
 				continue
 			}
 			for _, at := range m.Times {
-				if got := at.In(in).Format("2006-01-02 15:04:05"); got != shown.Format("2006-01-02 15:04:05") {
+				const layout = "2006-01-02 15:04:05"
+				if got := at.In(in).Format(layout); got != shown.Format(layout) {
 					t.Fatalf("%q in %s: %s shows %s", text, in, at, got)
 				}
 			}

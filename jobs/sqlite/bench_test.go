@@ -86,7 +86,8 @@ func batch(b testing.TB, n int) []storage.StartRequest {
 			b.Fatal(err)
 		}
 		requests[i] = storage.StartRequest{
-			Run: uuid.New(), Firing: storage.Firing{Job: name, ScheduledAt: scheduledAt}, Attempt: 1,
+			Run: uuid.New(), Firing: storage.Firing{Job: name, ScheduledAt: scheduledAt},
+			Attempt:   1,
 			WaitSince: scheduledAt,
 			Requests: []locking.Request{{Resource: own, Mode: locking.Exclusive},
 				{Resource: written, Mode: locking.Exclusive}},

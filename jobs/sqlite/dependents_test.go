@@ -12,7 +12,8 @@ import (
 func TestPausedDependentsHaveNoOpenFirings(t *testing.T) {
 	s := open(t)
 	session := uuid.New()
-	if err := s.Open(t.Context(), storage.Session{ID: session, Replica: "a", TTL: 1 << 40}); err != nil {
+	if err := s.Open(t.Context(),
+		storage.Session{ID: session, Replica: "a", TTL: 1 << 40}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Register(t.Context(), session,
@@ -30,14 +31,16 @@ func TestPausedDependentsHaveNoOpenFirings(t *testing.T) {
 		}
 		for _, over := range []bool{false, true} {
 			if over {
-				if _, err := s.Writer().Exec(`UPDATE holdfast_pauses SET resumed_at = 2`); err != nil {
+				if _, err := s.Writer().Exec(
+					`UPDATE holdfast_pauses SET resumed_at = 2`); err != nil {
 					t.Fatal(err)
 				}
 			}
 			for group, listed := range map[string]bool{"night": c.listed || over,
 				"": c.listed || over || c.kind == "group"} {
 				openFirings, err := s.OpenFirings(t.Context(),
-					[]storage.Dependent{{Job: "f", Version: 1, Group: group, After: []string{"one"}}})
+					[]storage.Dependent{{Job: "f", Version: 1, Group: group,
+						After: []string{"one"}}})
 				if _, there := openFirings["f"]; err != nil || there != listed {
 					t.Errorf("%s %s paused, over %v, in group %q: got %v, %v, want %v", c.kind,
 						c.name, over, group, there, err, listed)

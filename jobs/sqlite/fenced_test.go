@@ -118,7 +118,8 @@ func TestFailedStatementIsNotCached(t *testing.T) {
 func TestRefusedStatementRunsNothing(t *testing.T) {
 	r := startRun(t)
 	_, err := r.RunStatements(t.Context(), r.run,
-		[]storage.Statement{{SQL: "INSERT INTO sales (amount) VALUES (1)"}, {SQL: "/* now */ COMMIT"}})
+		[]storage.Statement{{SQL: "INSERT INTO sales (amount) VALUES (1)"},
+			{SQL: "/* now */ COMMIT"}})
 	if !errors.Is(err, sqlite.ErrTransactionControl) {
 		t.Fatalf("%v, want ErrTransactionControl", err)
 	}
@@ -178,7 +179,8 @@ func TestTransactionDoesNotEndItsRun(t *testing.T) {
 func TestErrorRollsTheTransactionBack(t *testing.T) {
 	r := startRun(t)
 	cause := errors.New("no")
-	for _, inTx := range []func(context.Context, *jobs.Run, func(*sql.Tx) error) error{sqlite.InTx, sqlite.CompleteInTx} {
+	for _, inTx := range []func(context.Context, *jobs.Run, func(*sql.Tx) error) error{sqlite.InTx,
+		sqlite.CompleteInTx} {
 		err := inTx(t.Context(), r.run, func(tx *sql.Tx) error {
 			return errors.Join(insertSale(tx), cause)
 		})
@@ -191,7 +193,8 @@ func TestErrorRollsTheTransactionBack(t *testing.T) {
 
 func TestRunOfAnotherStoreIsRefused(t *testing.T) {
 	run := jobs.NewRun("a", time.Now(), zerolog.Nop())
-	for _, inTx := range []func(context.Context, *jobs.Run, func(*sql.Tx) error) error{sqlite.InTx, sqlite.CompleteInTx} {
+	for _, inTx := range []func(context.Context, *jobs.Run, func(*sql.Tx) error) error{sqlite.InTx,
+		sqlite.CompleteInTx} {
 		if err := inTx(t.Context(), run, insertSale); err == nil ||
 			!strings.Contains(err.Error(), "not SQLite") {
 			t.Errorf("%v, want a refusal", err)

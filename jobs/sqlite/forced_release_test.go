@@ -46,7 +46,8 @@ func TestReleaseOfARunInsideATransaction(t *testing.T) {
 	}()
 	<-inside
 	release := storage.ReleaseRequest{Resource: locks[0].Resource, Token: r.run.Token}
-	if _, err := r.Release(t.Context(), byHand, release); !errors.Is(err, storage.ErrInTransaction) {
+	if _, err := r.Release(t.Context(), byHand, release); !errors.Is(err,
+		storage.ErrInTransaction) {
 		t.Errorf("release of a run inside a transaction: %v", err)
 	}
 	release.EndTransaction = true
@@ -116,7 +117,8 @@ func TestToolActsBesideAScheduler(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tool.Pause(t.Context(), byHand, storage.Target{Kind: storage.TargetAll}); err != nil {
+	if _, err := tool.Pause(t.Context(), byHand,
+		storage.Target{Kind: storage.TargetAll}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := tool.Cancel(t.Context(), byHand, first.Run); err != nil {
@@ -133,7 +135,8 @@ func TestToolActsBesideAScheduler(t *testing.T) {
 		results[0].Outcome != storage.StartPaused {
 		t.Errorf("start while all is paused: %+v (%v)", results, err)
 	}
-	if err := tool.Drain(t.Context(), byHand, uuid.New(), true); !errors.Is(err, storage.ErrNotFound) {
+	if err := tool.Drain(t.Context(), byHand, uuid.New(), true); !errors.Is(err,
+		storage.ErrNotFound) {
 		t.Errorf("drain of nobody: %v", err)
 	}
 	locks, err := tool.Locks(t.Context())

@@ -98,7 +98,8 @@ func TestSpecialCharactersInTheFileName(t *testing.T) {
 func TestNewerFileIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "holdfast.db")
 	s := openAt(t, path)
-	if _, err := s.Writer().Exec("UPDATE holdfast_meta SET version = 9, min_binary = 7"); err != nil {
+	if _, err := s.Writer().Exec(
+		"UPDATE holdfast_meta SET version = 9, min_binary = 7"); err != nil {
 		t.Fatal(err)
 	}
 	s.Close()
@@ -115,7 +116,8 @@ func TestNewerFileIsRefused(t *testing.T) {
 func TestCompatibleNewerFileIsOpened(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "holdfast.db")
 	s := openAt(t, path)
-	if _, err := s.Writer().Exec("UPDATE holdfast_meta SET version = 9, min_binary = 1"); err != nil {
+	if _, err := s.Writer().Exec(
+		"UPDATE holdfast_meta SET version = 9, min_binary = 1"); err != nil {
 		t.Fatal(err)
 	}
 	s.Close()
@@ -179,7 +181,8 @@ func TestCloseIsIdempotentAndFinal(t *testing.T) {
 	_, started := s.Start(t.Context(), session, batch(t, 1))
 	_, heartbeat := s.Heartbeat(t.Context(), session, storage.ReplicaStatus{})
 	_, read := s.Runs(t.Context(), storage.RunFilter{})
-	for what, err := range map[string]error{"start": started, "heartbeat": heartbeat, "runs": read} {
+	for what, err := range map[string]error{"start": started, "heartbeat": heartbeat,
+		"runs": read} {
 		if !errors.Is(err, storage.ErrUnavailable) {
 			t.Errorf("%s after close: %v, want ErrUnavailable", what, err)
 		}
@@ -218,20 +221,21 @@ func afterDeath(t *testing.T, s *sqlite.Store, session uuid.UUID, requests []sto
 		t.Errorf("adopted %+v (%v), want the waiting run", adopted, err)
 	}
 	if _, err := s.Register(t.Context(), next,
-		[]storage.Definition{{Name: requests[1].Firing.Job, Hash: "h", Recover: true}}); err != nil {
+		[]storage.Definition{{Name: requests[1].Firing.Job, Hash: "h",
+			Recover: true}}); err != nil {
 		t.Fatal(err)
 	}
 	swept, err := s.Sweep(t.Context())
 	if err != nil || len(swept.Sessions) != 1 || len(swept.Lost) != 2 {
 		t.Fatalf("swept %+v (%v), want a session and its two runs", swept, err)
 	}
-	if adopted, err := s.Adopt(t.Context(), next,
-		jobstest.Adoption(nil, 10, requests[1].Firing.Job)); err != nil || len(
-		adopted) != 1 || adopted[0].Recovery != 1 {
+	adopted, err = s.Adopt(t.Context(), next, jobstest.Adoption(nil, 10, requests[1].Firing.Job))
+	if err != nil || len(adopted) != 1 || adopted[0].Recovery != 1 {
 		t.Errorf("adopted %+v (%v), want the successor", adopted, err)
 	}
 	again, err := s.Start(t.Context(), next, requests[2:])
-	if err != nil || again[0].Outcome != storage.StartGranted || again[0].Token <= granted[1].Token {
+	if err != nil || again[0].Outcome != storage.StartGranted ||
+		again[0].Token <= granted[1].Token {
 		t.Errorf("start %+v (%v), want a grant with a token above %d", again, err,
 			granted[1].Token)
 	}
@@ -329,7 +333,8 @@ func TestToolReadsAndTriggersBesideAScheduler(t *testing.T) {
 	if _, err := s.Start(t.Context(), session, requests); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Register(t.Context(), session, []storage.Definition{{Name: "a", Hash: "h"}}); err != nil {
+	if _, err := s.Register(t.Context(), session,
+		[]storage.Definition{{Name: "a", Hash: "h"}}); err != nil {
 		t.Fatal(err)
 	}
 	tool, err := sqlite.Open(t.Context(), path, sqlite.Options{})

@@ -121,7 +121,8 @@ func TestCachedStatementWorksAfterAFailure(t *testing.T) {
 		t.Fatal("missing argument: got success, want an error")
 	}
 	execute(t, db, insert, 2)
-	if got := row1(t, db, "SELECT count(*) AS n, max(x) AS x FROM a"); got != "[n x] [{2 true} {2 true}]" {
+	if got := row1(t, db,
+		"SELECT count(*) AS n, max(x) AS x FROM a"); got != "[n x] [{2 true} {2 true}]" {
 		t.Errorf("got %s", got)
 	}
 }

@@ -18,7 +18,8 @@ import (
 func TestRunCompletedInItsTransactionIsStoredByIt(t *testing.T) {
 	s := open(t)
 	ctx, session := t.Context(), uuid.New()
-	if err := s.Open(ctx, storage.Session{ID: session, Replica: "a", TTL: time.Minute}); err != nil {
+	if err := s.Open(ctx,
+		storage.Session{ID: session, Replica: "a", TTL: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	hooked := storage.Definition{Name: "job", Hash: "h",
@@ -27,7 +28,8 @@ func TestRunCompletedInItsTransactionIsStoredByIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	request := storage.StartRequest{Run: uuid.New(),
-		Firing: storage.Firing{Job: "job", ScheduledAt: time.Now()}, Attempt: 1, WaitSince: time.Now()}
+		Firing: storage.Firing{Job: "job", ScheduledAt: time.Now()}, Attempt: 1,
+		WaitSince: time.Now()}
 	results, err := s.Start(ctx, session, []storage.StartRequest{request})
 	if err != nil {
 		t.Fatal(err)

@@ -144,7 +144,8 @@ func newStage(t *testing.T) *stage {
 	}
 	t.Cleanup(store.Close)
 	s := &stage{T: t, store: store, session: uuid.New()}
-	if err := store.Open(t.Context(), storage.Session{ID: s.session, Replica: "a", TTL: time.Hour}); err != nil {
+	if err := store.Open(t.Context(),
+		storage.Session{ID: s.session, Replica: "a", TTL: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	d := storage.Definition{Name: "job", Hash: "h",
@@ -206,7 +207,8 @@ func (s *stage) send(outbox storage.Outbox, url string, log io.Writer,
 }
 
 // undelivered waits until the failed deliveries are those that the test expects.
-func (s *stage) undelivered(what string, until func([]storage.Undelivered) bool) []storage.Undelivered {
+func (s *stage) undelivered(what string,
+	until func([]storage.Undelivered) bool) []storage.Undelivered {
 	s.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		found, err := s.store.UndeliveredHooks(s.Context(), storage.UndeliveredFilter{})
@@ -302,7 +304,8 @@ func TestTargetsOfWebhooks(t *testing.T) {
 	found := s.undelivered("one that was refused", func(found []storage.Undelivered) bool {
 		return len(found) == 1 && found[0].Error != ""
 	})
-	if !strings.Contains(found[0].Error, "refused: it is in handlers.http.deny") || len(r.posts) > 0 {
+	if !strings.Contains(found[0].Error, "refused: it is in handlers.http.deny") ||
+		len(r.posts) > 0 {
 		t.Errorf("found %+v and %d requests", found[0], len(r.posts))
 	}
 }

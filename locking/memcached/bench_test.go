@@ -227,7 +227,8 @@ func memoHit(b *testing.B, memo *locking.Memo, worker int64, size int) func() er
 // bareHit returns the one command that memoHit needs.
 func bareHit(b *testing.B, client *memcache.Client, worker int64, size int) func() error {
 	key := fmt.Sprintf("bare:%d/%d", size, worker)
-	if err := client.Set(&memcache.Item{Key: key, Value: make([]byte, size), Expiration: 3600}); err != nil {
+	if err := client.Set(&memcache.Item{Key: key, Value: make([]byte, size),
+		Expiration: 3600}); err != nil {
 		b.Error(err)
 	}
 	return func() error {

@@ -44,7 +44,8 @@ func TestSessionExpiryIsExact(t *testing.T) {
 func open(t testing.TB, g *memory.Grants, replica string, ttl time.Duration) uuid.UUID {
 	t.Helper()
 	id := uuid.New()
-	if err := g.OpenSession(t.Context(), locking.Session{ID: id, Replica: replica, TTL: ttl}); err != nil {
+	if err := g.OpenSession(t.Context(),
+		locking.Session{ID: id, Replica: replica, TTL: ttl}); err != nil {
 		t.Fatal(err)
 	}
 	return id
@@ -150,7 +151,8 @@ func (m *model) withdraw(t *rapid.T) {
 
 func (m *model) compare(t *rapid.T) {
 	heartbeat, err := m.grants.Heartbeat(t.Context(), m.session)
-	if err != nil || len(heartbeat.Claims) != len(m.holds) || len(heartbeat.Waiting) != len(m.waiting) {
+	if err != nil || len(heartbeat.Claims) != len(m.holds) ||
+		len(heartbeat.Waiting) != len(m.waiting) {
 		t.Fatalf("%d claims and %d waiting (%v), want %d and %d", len(heartbeat.Claims),
 			len(heartbeat.Waiting), err, len(m.holds), len(m.waiting))
 	}
@@ -186,7 +188,8 @@ func TestGrantsMatchFullSearch(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &model{grants: memory.NewGrants()}
 		m.session = open(t, m.grants, "one", time.Hour)
-		rt.Repeat(map[string]func(*rapid.T){"": m.compare, "ask": m.ask, "release": m.release, "withdraw": m.withdraw})
+		rt.Repeat(map[string]func(*rapid.T){"": m.compare, "ask": m.ask, "release": m.release,
+			"withdraw": m.withdraw})
 	})
 }
 

@@ -96,7 +96,8 @@ func TestCookieExpires(t *testing.T) {
 			}
 			early := newGuard(t, o).rules().accounts.signSignIn("anna", 0,
 				time.Now().Add(signInLifetime+2*clockMargin))
-			if got := status(t, o, &http.Cookie{Name: secureCookie, Value: early}); got != http.StatusSeeOther {
+			if got := status(t, o,
+				&http.Cookie{Name: secureCookie, Value: early}); got != http.StatusSeeOther {
 				t.Errorf("%s: signed by a clock far ahead: %d", name, got)
 			}
 		}
@@ -145,7 +146,8 @@ func TestForgedCookies(t *testing.T) {
 	rest := strings.SplitN(accesstest.CookieOf(t, twins, "vera", "staple").Value, ".", 3)[2]
 	if reply := accesstest.Ask(twins, http.MethodGet, "/",
 		accesstest.WithCookie(&http.Cookie{Name: secureCookie,
-			Value: "0." + encode([]byte("anna")) + "." + rest})); reply.Code != http.StatusSeeOther {
+			Value: "0." + encode([]byte("anna")) + "." +
+				rest})); reply.Code != http.StatusSeeOther {
 		t.Errorf("another name with the same hash: %d", reply.Code)
 	}
 	// Another cookie of the same name does not hide the valid one.
@@ -196,7 +198,9 @@ func TestPolicyAppliesToSignInsAtOnce(t *testing.T) {
 
 func TestIdentify(t *testing.T) {
 	trusted, elsewhere := accesstest.From("10.1.2.3:999"), accesstest.From("192.0.2.1:999")
-	named := func(name string) func(*http.Request) { return accesstest.WithHeader("X-Forwarded-User", name) }
+	named := func(name string) func(*http.Request) {
+		return accesstest.WithHeader("X-Forwarded-User", name)
+	}
 	bearer := func(token string) func(*http.Request) {
 		return accesstest.WithHeader("Authorization", "Bearer "+token)
 	}
@@ -261,8 +265,10 @@ func TestIdentify(t *testing.T) {
 // token.
 func TestTokensAreNotPasswords(t *testing.T) {
 	handler := newHandler(t, testPolicy(t))
-	for _, wrong := range [][2]string{{"deploy", accesstest.DeployToken}, {"olga@example.com", ""}} {
-		if reply := accesstest.SignIn(handler, wrong[0], wrong[1]); reply.Code != http.StatusForbidden {
+	for _, wrong := range [][2]string{{"deploy", accesstest.DeployToken},
+		{"olga@example.com", ""}} {
+		if reply := accesstest.SignIn(handler, wrong[0],
+			wrong[1]); reply.Code != http.StatusForbidden {
 			t.Errorf("%v: got %d, want 403", wrong, reply.Code)
 		}
 	}

@@ -25,9 +25,11 @@ func serialOf(t *testing.T, c *Certificate) int64 {
 func TestCertificateIsReloaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer
-		first, second, third := accesstest.NewPair(t, 1), accesstest.NewPair(t, 2), accesstest.NewPair(t, 3)
+		first, second, third := accesstest.NewPair(t, 1), accesstest.NewPair(t, 2),
+			accesstest.NewPair(t, 3)
 		files := accesstest.NewPairFiles(t, first)
-		c, err := NewCertificate(CertificateFiles{files.CertFile, files.KeyFile}, zerolog.New(&logged))
+		c, err := NewCertificate(CertificateFiles{files.CertFile, files.KeyFile},
+			zerolog.New(&logged))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -48,7 +48,8 @@ func TestSignInsAreAudited(t *testing.T) {
 	accesstest.Ask(handler, http.MethodGet, "/api/v1/runs",
 		accesstest.WithHeader("Authorization", "Bearer wrong"))
 	lines := events.Take()
-	if len(lines) != 1 || !strings.HasPrefix(lines[0], "sign_in_refused page by (unknown) (api, none) ") ||
+	if len(lines) != 1 ||
+		!strings.HasPrefix(lines[0], "sign_in_refused page by (unknown) (api, none) ") ||
 		strings.Contains(lines[0], "wrong\"") {
 		t.Errorf("wrong token: got %q", lines)
 	}

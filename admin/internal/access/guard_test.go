@@ -24,7 +24,8 @@ func testPolicy(t *testing.T) Policy {
 		Hosts: []string{accesstest.Host},
 		Users: []User{testUser(t, "anna", "correct horse", Operator),
 			testUser(t, "vera", "staple", Viewer)},
-		Tokens: []Token{{Name: "deploy", Role: Operator, Hash: accesstest.Sum(accesstest.DeployToken)},
+		Tokens: []Token{{Name: "deploy", Role: Operator,
+			Hash: accesstest.Sum(accesstest.DeployToken)},
 			{Name: "probe", Role: Viewer, Hash: accesstest.Sum("probe-token")},
 			{Name: "prometheus", Role: Scraper, Hash: accesstest.Sum("scrape-token")}},
 		Proxy: &Proxy{

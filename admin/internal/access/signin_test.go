@@ -30,10 +30,12 @@ func TestPlainCookieOnLoopback(t *testing.T) {
 		accesstest.WithCookie(cookie)); page.Code != http.StatusOK {
 		t.Errorf("page on loopback: %d", page.Code)
 	}
-	if page := accesstest.Ask(handler, http.MethodGet, "/", accesstest.WithCookie(cookie)); page.Code != http.StatusSeeOther {
+	if page := accesstest.Ask(handler, http.MethodGet, "/",
+		accesstest.WithCookie(cookie)); page.Code != http.StatusSeeOther {
 		t.Errorf("the plain cookie opens the page under its own name: %d", page.Code)
 	}
-	behindTLS := []func(*http.Request){onLoopback, accesstest.From("10.1.2.3:999"), accesstest.WithHeader("X-Forwarded-Proto", "https")}
+	behindTLS := []func(*http.Request){onLoopback, accesstest.From("10.1.2.3:999"),
+		accesstest.WithHeader("X-Forwarded-Proto", "https")}
 	if got := accesstest.SignIn(handler, "anna", "correct horse", behindTLS...).Result().
 		Cookies()[0]; got.Name != "__Host-holdfast" {
 		t.Errorf("cookie behind a proxy with TLS is %s", got)
@@ -91,7 +93,8 @@ func TestLinkFromAnotherSiteReloads(t *testing.T) {
 		t.Errorf("Refresh is %q", got)
 	}
 	if got := accesstest.Ask(handler, http.MethodGet, "/login?next=/",
-		accesstest.WithHeader("Sec-Fetch-Site", "same-origin")).Header().Values("Refresh"); len(got) != 0 {
+		accesstest.WithHeader("Sec-Fetch-Site",
+			"same-origin")).Header().Values("Refresh"); len(got) != 0 {
 		t.Errorf("the page reloads for ever: %q", got)
 	}
 }
@@ -141,8 +144,9 @@ func TestEverySignInComputesTheSameHashes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	policy := Policy{Users: []User{testUser(t, "anna", "a", Viewer), {"bob", Viewer, string(costly)},
-		testUser(t, "cleo", "c", Viewer), {"dora", Viewer, argon2id}}}
+	policy := Policy{Users: []User{testUser(t, "anna", "a", Viewer),
+		{"bob", Viewer, string(costly)}, testUser(t, "cleo", "c", Viewer),
+		{"dora", Viewer, argon2id}}}
 	passwordChecker := newGuard(t, policy).rules().passwordChecker
 	var want []string
 	for name, right := range map[string]string{"nobody": "", "anna": "a", "bob": "x", "cleo": "c",

@@ -44,7 +44,8 @@ func TestRequestIDs(t *testing.T) {
 		if answered := reply.Header().Get("X-Request-Id"); answered != id {
 			t.Errorf("%s: the answer has the id %q, the request %q", test.name, answered, id)
 		}
-		if want := map[string]string{proxy: "2001:db8::7", other: "192.0.2.7"}[test.peer]; client != want {
+		if want := map[string]string{proxy: "2001:db8::7",
+			other: "192.0.2.7"}[test.peer]; client != want {
 			t.Errorf("%s: got client %q, want %q", test.name, client, want)
 		}
 	}

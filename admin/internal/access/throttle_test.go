@@ -37,7 +37,8 @@ func TestThrottle(t *testing.T) {
 			"192.0.2.1:1"); got[403] != maxUserFailures || got[429] != 1 {
 			t.Fatalf("tries of one user: %v", got)
 		}
-		right := accesstest.SignIn(handler, "anna", "correct horse", accesstest.From("198.51.100.9:1"))
+		right := accesstest.SignIn(handler, "anna", "correct horse",
+			accesstest.From("198.51.100.9:1"))
 		if right.Code != http.StatusTooManyRequests || right.Header().Get("Retry-After") != "10" ||
 			!strings.Contains(right.Body.String(), "10 s") {
 			t.Errorf("the throttled user from another address: %d, Retry-After %q", right.Code,
@@ -348,7 +349,8 @@ func TestRefusalsFillNoLog(t *testing.T) {
 		handler := handlerOf(newGuardWith(t, testPolicy(t), nil, zerolog.New(&logged)))
 		tries(handler, 500, "anna", "192.0.2.1:1")
 		for range 500 {
-			accesstest.Ask(handler, http.MethodGet, "/", accesstest.WithHeader("Authorization", "Bearer x"))
+			accesstest.Ask(handler, http.MethodGet, "/",
+				accesstest.WithHeader("Authorization", "Bearer x"))
 		}
 		if got := strings.Count(logged.String(), "\n"); got != refusalsPerMinute {
 			t.Errorf("%d lines, want %d", got, refusalsPerMinute)

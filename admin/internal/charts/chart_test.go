@@ -18,7 +18,8 @@ import (
 var noon = time.Date(2026, 3, 14, 3, 12, 15, 0, time.UTC)
 
 // drawn returns a chart as text: row, position, width and class of each bar.
-func drawn(t *testing.T, runs []storage.RunInterval, length time.Duration, restarts ...storage.Restart) (*Chart, string) {
+func drawn(t *testing.T, runs []storage.RunInterval, length time.Duration,
+	restarts ...storage.Restart) (*Chart, string) {
 	t.Helper()
 	c := New(Picture{Now: noon, From: noon.Add(-length), Until: noon,
 		Lanes: [][]storage.RunInterval{runs}, Restarts: restarts,
@@ -47,8 +48,8 @@ func drawn(t *testing.T, runs []storage.RunInterval, length time.Duration, resta
 // ran returns a run with its times in seconds before noon.
 func ran(n int, state jobs.State, created, started, finished int) storage.RunInterval {
 	at := func(second int) time.Time { return noon.Add(-time.Duration(second) * time.Second) }
-	s := storage.RunInterval{Run: uuid.UUID{15: byte(n)}, Job: fmt.Sprintf("job-%d", n), State: state,
-		Replica:   "replica-1",
+	s := storage.RunInterval{Run: uuid.UUID{15: byte(n)}, Job: fmt.Sprintf("job-%d", n),
+		State: state, Replica: "replica-1",
 		CreatedAt: at(created)}
 	if started >= 0 {
 		s.StartedAt = new(at(started))
@@ -98,12 +99,13 @@ func TestBarsOfATimeline(t *testing.T) {
 			"0 50%+20% wait\nmark 70% skipped\nmark 90% skipped\n",
 		},
 		"marks at one position": {
-			[]storage.RunInterval{ran(3, jobs.Skipped, 100, -1, 100), ran(2, jobs.Missed, 101, -1, -1),
-				ran(1, jobs.Skipped, 102, -1, 102)},
+			[]storage.RunInterval{ran(3, jobs.Skipped, 100, -1, 100),
+				ran(2, jobs.Missed, 101, -1, -1), ran(1, jobs.Skipped, 102, -1, 102)},
 			"mark 89.8% missed of 3\n",
 		},
 		"attempts and the delays between them": {
-			[]storage.RunInterval{withWaits(ran(1, jobs.Succeeded, 500, 500, 100), 450, 350, 300, 200)},
+			[]storage.RunInterval{withWaits(ran(1, jobs.Succeeded, 500, 500, 100), 450, 350, 300,
+				200)},
 			"0 50%+5% succeeded\n0 55%+10% wait\n0 65%+5% succeeded\n0 70%+10% wait\n0 80%+10% " +
 				"succeeded\n",
 		},
@@ -209,7 +211,8 @@ func TestTicksAreRound(t *testing.T) {
 
 func TestRestartsAreLines(t *testing.T) {
 	c, _ := drawn(t, nil, 1000*time.Second,
-		storage.Restart{Server: "m:1", NoticedAt: noon.Add(-250 * time.Second), NoticedBy: "replica-2"})
+		storage.Restart{Server: "m:1", NoticedAt: noon.Add(-250 * time.Second),
+			NoticedBy: "replica-2"})
 	if len(c.Restarts) != 1 || c.Restarts[0].X.String() != "75%" ||
 		!strings.Contains(c.Restarts[0].Title, "m:1 restarted") {
 		t.Errorf("lines are %+v", c.Restarts)
@@ -233,7 +236,8 @@ func TestDurationExcludesDelaysBetweenAttempts(t *testing.T) {
 		t.Errorf("it runs since %s, want the start of its second attempt", got)
 	}
 	for got, want := range map[string]string{
-		records.Lasted(r): "2 min", plottedRuns.Top: "2 min", outcomeTitle(o): " succeeded after 2 min",
+		records.Lasted(r): "2 min", plottedRuns.Top: "2 min",
+		outcomeTitle(o):                          " succeeded after 2 min",
 		RunWords(s, noon):                        "ran 2 min, waited 1 h between attempts",
 		runTitle(s, *s.StartedAt, *s.FinishedAt): "plus 1 h between attempts on replica-1",
 	} {

@@ -11,7 +11,8 @@ func TestReplicaStates(t *testing.T) {
 	now := time.Date(2026, 7, 28, 12, 0, 0, 0, time.UTC)
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
 	view := func(heartbeat, expires time.Duration, end *time.Time) storage.ReplicaView {
-		return storage.ReplicaView{LastHeartbeat: ago(heartbeat), ExpiresAt: ago(expires), EndedAt: end}
+		return storage.ReplicaView{LastHeartbeat: ago(heartbeat), ExpiresAt: ago(expires),
+			EndedAt: end}
 	}
 	// Stores record the end of a session that its replica ended at or after the expiry.
 	ended := func(stopped bool) storage.ReplicaView {

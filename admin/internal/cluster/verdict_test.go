@@ -30,7 +30,8 @@ func liveReplica(name string) Replica {
 
 func lostReplica(name string) Replica {
 	r := liveReplica(name)
-	r.State, r.LastHeartbeat, r.ExpiresAt = ReplicaLost, before(6*time.Minute), before(5*time.Minute)
+	r.State, r.LastHeartbeat, r.ExpiresAt = ReplicaLost, before(6*time.Minute),
+		before(5*time.Minute)
 	r.Session = uuid.NewSHA1(uuid.Nil, []byte(name+" lost"))
 	ended := before(5*time.Minute - time.Second)
 	r.EndedAt = &ended
@@ -164,8 +165,9 @@ func TestVerdict(t *testing.T) {
 		"this one has no session": {func(e *Evidence) {
 			e.ServedBy = ServedBy{Replica: "c", NotReady: "it has no session"}
 		}, Amber, "1 replica cannot start runs", "Replica c cannot start runs: it has no session."},
-		"clock": {offset(61_250), Amber, "1 clock is off", "The clock of replica b is 1m1.25s off. " +
-			"The replica starts no runs while the offset is more than 10s."},
+		"clock": {offset(61_250), Amber, "1 clock is off",
+			"The clock of replica b is 1m1.25s off. " +
+				"The replica starts no runs while the offset is more than 10s."},
 		"clock within the limit": {offset(10_000), Neutral, "Healthy", ""},
 		"long wait": {wait(time.Minute, backup, behind), Amber, "Runs wait longer than usual",
 			"2 runs wait longer than usual behind extract-crm, which holds public/customers."},
@@ -180,8 +182,8 @@ func TestVerdict(t *testing.T) {
 		"deliveries": {func(e *Evidence) {
 			e.GivenUp = []storage.Undelivered{{Webhook: "billing", GaveUpAt: &gaveUp},
 				{Webhook: "billing", GaveUpAt: &gaveUp}, {Webhook: "ops", GaveUpAt: &gaveUp}}
-		}, Amber, "Webhook deliveries were given up", "2 deliveries of webhook billing were given up " +
-			"in the last 24 h.|1 delivery of webhook ops was given up in the last 24 h."},
+		}, Amber, "Webhook deliveries were given up", "2 deliveries of webhook billing were " +
+			"given up in the last 24 h.|1 delivery of webhook ops was given up in the last 24 h."},
 		"drift": {replica(func(r *Replica) { r.ConfigHash = "17aa" }), Amber,
 			"Configurations of replicas differ", "The replicas have two different cron tables " +
 				"(a / b). Replicas with the newest definition of a job fire it."},

@@ -276,7 +276,8 @@ func (c *cluster) addAtOnce() {
 
 func TestTriggersWithParams(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, settings{jobs: ledgerJob("hold", "t", "overridable: [gate, takes]", "gate: hold")})
+	c := newCluster(t, settings{jobs: ledgerJob("hold", "t", "overridable: [gate, takes]",
+		"gate: hold")})
 	c.start("a", "b")
 	var first, again storage.Record
 	c.action(c.replicas["a"], &first, "/api/v1/jobs/hold/trigger",
@@ -383,7 +384,8 @@ func TestReleaseRemovesALock(t *testing.T) {
 		t.Errorf("release with another token: %d %s", status, answer)
 	}
 	s := c.command("release", "public/nothing")
-	if line := s.line(t); s.code != 1 || !strings.Contains(line, "release public/nothing: it is not locked") {
+	if line := s.line(t); s.code != 1 ||
+		!strings.Contains(line, "release public/nothing: it is not locked") {
 		t.Errorf("release of what is free: %+v", s)
 	}
 	s = c.command("release", "public/t", "--reason", "it hangs")
@@ -480,7 +482,7 @@ func TestCommandsOfActions(t *testing.T) {
 	}
 	c.expectTable(c.command("resume", "added"), "PAUSED SINCE BY REASON RESUMED", "job added")
 	c.expectTable(c.command("remove", "added"), "REMOVED", "added")
-	c.expectTable(c.command("audit"), "AT WHO VIA PROOF CLIENT REPLICA ACTION TARGET REASON REQUEST", "put_job", "pause",
-		"resume", "cancel", "remove_job", "trigger")
+	c.expectTable(c.command("audit"), "AT WHO VIA PROOF CLIENT REPLICA ACTION TARGET REASON "+
+		"REQUEST", "put_job", "pause", "resume", "cancel", "remove_job", "trigger")
 	c.audit()
 }

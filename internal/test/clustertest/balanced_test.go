@@ -53,7 +53,8 @@ func newBalanced(t *testing.T, s settings) *balanced {
 	for _, name := range []string{"a", "b", "c"} {
 		servers = append(servers, strings.TrimPrefix(b.replicas[name].URL, "http://"))
 	}
-	b.proxy = servertest.NewBalancer(t, balancerFile, servertest.NewAuthority(t).IssueBoth(t, "127.0.0.1"), ready, servers...)
+	b.proxy = servertest.NewBalancer(t, balancerFile,
+		servertest.NewAuthority(t).IssueBoth(t, "127.0.0.1"), ready, servers...)
 	b.browser = browsertest.Start(t, chromedp.Flag("ignore-certificate-errors", true))
 	return b
 }
@@ -224,7 +225,8 @@ func TestReplicaDiesWhileAPageIsOpen(t *testing.T) {
 	}
 	browsertest.Until(t, tab,
 		`["a", "b"].includes(`+servedBy+`) && [...document.querySelectorAll(".badge.lost, .badge.expired")].length == 1`)
-	if hidden := browsertest.Evaluate[bool](t, tab, `document.querySelector(".offline").hidden`); !hidden {
+	if hidden := browsertest.Evaluate[bool](t, tab,
+		`document.querySelector(".offline").hidden`); !hidden {
 		t.Error("note that the page is stale: got one, want none")
 	}
 	browsertest.Visit(t, tab, b.proxy.URL()+"/")
@@ -262,7 +264,9 @@ func TestStoreOutageBehindABalancer(t *testing.T) {
 	browsertest.Until(t, tab, `document.querySelector("main.stale") != null`)
 	b.awaitDown()
 	browsertest.Visit(t, tab, b.proxy.URL()+"/")
-	if text := browsertest.Evaluate[string](t, tab, `document.body.textContent`); !strings.Contains(text, "PostgreSQL does not answer") || !strings.Contains(text, "The page shows the state") {
+	if text := browsertest.Evaluate[string](t, tab,
+		`document.body.textContent`); !strings.Contains(text, "PostgreSQL does not answer") ||
+		!strings.Contains(text, "The page shows the state") {
 		t.Errorf("while no replica is ready the page is %q", text)
 	}
 	if err := pg.Start(b.ctx); err != nil {

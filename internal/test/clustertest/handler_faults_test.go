@@ -56,7 +56,8 @@ func TestHandlerThatIgnoresItsContextIsFenced(t *testing.T) {
 	deaf := c.startedRun("deaf", 0)
 	deaf = c.awaitEnd(deaf.ID)
 	c.expect(deaf, "timed_out", "timeout")
-	if want := "handler ignored the end of its context and was abandoned"; !strings.Contains(deaf.Error, want) {
+	const want = "handler ignored the end of its context and was abandoned"
+	if !strings.Contains(deaf.Error, want) {
 		t.Errorf("error %q, want %q in it", deaf.Error, want)
 	}
 	c.expectLine(c.replicas["a"], "run ended", deaf.ID, "handler ignored the end of its context")

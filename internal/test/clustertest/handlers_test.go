@@ -67,7 +67,8 @@ func keepLedger(ctx context.Context, run *jobs.Run, p ledgerParams) error {
 	}
 	store, ok := run.Internal(attempt.NewKey()).Store.(*postgres.Store)
 	if !ok {
-		return fmt.Errorf("the ledger is kept in PostgreSQL, not in %T", run.Internal(attempt.NewKey()).Store)
+		return fmt.Errorf("the ledger is kept in PostgreSQL, not in %T",
+			run.Internal(attempt.NewKey()).Store)
 	}
 	l := &ledger{run: run, params: p, pool: store.Pool()}
 	err := l.keep(ctx)
@@ -95,7 +96,8 @@ func (l *ledger) keep(ctx context.Context) error {
 			return l.write(ctx, tx, "end")
 		})
 	}
-	if err := postgres.InTx(ctx, l.run, func(tx pgx.Tx) error { return l.write(ctx, tx, "begin") }); err != nil {
+	if err := postgres.InTx(ctx, l.run,
+		func(tx pgx.Tx) error { return l.write(ctx, tx, "begin") }); err != nil {
 		return err
 	}
 	if l.params.Panics && !l.open(ctx, "calm") {

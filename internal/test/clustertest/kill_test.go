@@ -249,8 +249,8 @@ func (v *victim) inherit(ctx context.Context) error {
 }
 
 // awaitRecord waits until the history has the victim's run in the state of the step. A request that
-// was partly answered may take effect a moment later. On a busy machine the victim may have opened a
-// second session, because the reply to the first opening came too late.
+// was partly answered may take effect a moment later. On a busy machine the victim may have opened
+// a second session, because the reply to the first opening came too late.
 func (v *victim) awaitRecord(ctx context.Context) error {
 	const asked = `
 SELECT EXISTS (SELECT FROM holdfast.runs WHERE job = $1 AND state = 'running'),
@@ -276,9 +276,9 @@ SELECT EXISTS (SELECT FROM holdfast.runs WHERE job = $1 AND state = 'running'),
 func (v *victim) waited() time.Duration { return v.next.StartedAt.Sub(v.killedAt) }
 
 // check fails the test unless the other job waited until the session had expired, and only little
-// longer. Alone says that the survivor could not always reach memcached: on a busy machine a request
-// may take longer than its time limit. Then the store decides alone, and advisory locks without a
-// claim exclude nobody.
+// longer. Alone says that the survivor could not always reach memcached: on a busy machine a
+// request may take longer than its time limit. Then the store decides alone, and advisory locks
+// without a claim exclude nobody.
 func (v *victim) check(t *testing.T, limit time.Duration, alone bool) {
 	t.Helper()
 	if waited := v.waited(); waited > limit {

@@ -56,8 +56,8 @@ func (c *cluster) awaitEnd(id string) run {
 	return c.awaitRun("r.id = $1 AND finished_at IS NOT NULL", id)
 }
 
-// startedRun waits until a run of the job with a token larger than after has written its first row, and
-// returns that run.
+// startedRun waits until a run of the job with a token larger than after has written its first row,
+// and returns that run.
 func (c *cluster) startedRun(job string, after int64) run {
 	c.t.Helper()
 	return c.awaitRun("job = $1 AND token > $2 AND EXISTS (SELECT FROM ledger l WHERE l.token = "+

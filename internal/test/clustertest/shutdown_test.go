@@ -50,8 +50,8 @@ func TestStopInARun(t *testing.T) {
 	c.expect(c.awaitEnd(held.ID), "succeeded", "")
 	// Its session and its lease would otherwise last much longer.
 	c.expect(c.awaitEnd(c.startedRun("next", held.Token).ID), "succeeded", "")
-	// A firing with an earlier scheduled time may be on its way to PostgreSQL, so its start may come
-	// later.
+	// A firing with an earlier scheduled time may be on its way to PostgreSQL, so its start may
+	// come later.
 	if n := askOne[int](c, `SELECT count(*) FROM holdfast.runs
 		WHERE replica = $1 AND scheduled_at > $2::timestamptz AND started_at IS NOT NULL`,
 		held.Replica, stopped); n != 0 {

@@ -127,9 +127,9 @@ func TestMemcachedWithTLSAndPassword(t *testing.T) {
 	guard := servertest.Guard{TLS: &tls.Config{RootCAs: authority.Pool,
 		Certificates: []tls.Certificate{pair}}, User: "holdfast", Password: password}
 	c.memcached = servertest.NewGuardedMemcached(t, guard, "-M", "-F", "-o", "no_slab_reassign",
-		"-Y", users,
-		"-Z", "-o",
-		"ssl_verify_mode=2,ssl_chain_cert="+certificate+",ssl_key="+key+",ssl_ca_cert="+authority.File)
+		"-Y", users, "-Z", "-o",
+		"ssl_verify_mode=2,ssl_chain_cert="+certificate+",ssl_key="+key+
+			",ssl_ca_cert="+authority.File)
 	c.start("a", "b")
 	c.awaitServer(c.replicas["a"], "safe, with the marks of firings",
 		func(h memcached.Health) bool {

@@ -79,8 +79,8 @@ webhooks:
 	close(dead)
 	second := next()
 	if second.id != first.id || second.replica != c.other(first.replica).Name {
-		t.Errorf("got the second request from %s of %s, want it from %s of %s", second.replica, second.id,
-			c.other(first.replica).Name, first.id)
+		t.Errorf("got the second request from %s of %s, want it from %s of %s", second.replica,
+			second.id, c.other(first.replica).Name, first.id)
 	}
 	for _, got := range []delivery{first, second} {
 		run := got.event.Data

@@ -32,7 +32,8 @@ var absenceRules = []rule{
 				c.Errorf("%s: scheduled times count since %s, want %s", name, since, back)
 			}
 			if now := c.versions()["b"]; !now.CheckedUntil.Before(back) {
-				c.Errorf("%s: the cursor of a job that was never absent is at %s", name, now.CheckedUntil)
+				c.Errorf("%s: the cursor of a job that was never absent is at %s", name,
+					now.CheckedUntil)
 			}
 			endOf(c, s)
 		}
@@ -62,8 +63,8 @@ var absenceRules = []rule{
 		absence := c.cursor(back.Add(time.Hour)).Absence
 		if !absence.From.Before(back.Add(-storage.MaxAbsence+11*time.Minute)) ||
 			absence.Until.Before(back) {
-			c.Errorf("absent from %s to %s, want about 50 minutes until %s", absence.From, absence.Until,
-				back)
+			c.Errorf("absent from %s to %s, want about 50 minutes until %s", absence.From,
+				absence.Until, back)
 		}
 	}},
 	{"a job that a session always has is not absent", func(c *check) {

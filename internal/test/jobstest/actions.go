@@ -97,7 +97,8 @@ var actionRules = []rule{
 		if !reflect.DeepEqual(paged, all) {
 			c.Errorf("pages have %+v, want %+v", paged, all)
 		}
-		equal(c, "audit entries after the last", len(c.audit(storage.AuditFilter{Before: before})), 0)
+		equal(c, "audit entries after the last", len(c.audit(storage.AuditFilter{Before: before})),
+			0)
 		slices.Reverse(all)
 		paged = nil
 		var after *storage.RunCursor

@@ -88,7 +88,8 @@ var adoptRules = []rule{
 		if len(again) != 2 || !again[free[0].Run] || !again[free[2].Run] {
 			c.Errorf("adopted %v, want the unknown run and the last one", again)
 		}
-		equal(c, "adopted by another session", len(c.adoptKnowing(c.session("two"), nil, 10, "a")), 0)
+		equal(c, "adopted by another session", len(c.adoptKnowing(c.session("two"), nil, 10, "a")),
+			0)
 		equal(c, "runs of another job", len(c.adoptKnowing(s, nil, 10, "b")), 0)
 		for _, r := range free {
 			c.granted(s, r)
@@ -113,8 +114,8 @@ var adoptRules = []rule{
 	{"a session does not get a run that it already knows", func(c *check) {
 		r := c.free("a", 1)[0]
 		one, two := c.session("one"), c.session("two")
-		equal(c, "returned to the session that knows it", len(c.adoptKnowing(one, []uuid.UUID{r.Run}, 10, "a")),
-			0)
+		equal(c, "returned to the session that knows it",
+			len(c.adoptKnowing(one, []uuid.UUID{r.Run}, 10, "a")), 0)
 		equal(c, "adopted by another session", len(c.adoptKnowing(two, nil, 10, "a")), 1)
 	}},
 	{"an adopted run blocks no other run until it starts again", func(c *check) {

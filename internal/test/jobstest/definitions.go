@@ -262,7 +262,9 @@ var definitionRules = []rule{
 		c.must(c.Store.End(c.ctx, ended))
 		c.Expire(expired)
 		for _, dead := range []uuid.UUID{ended, expired, uuid.New()} {
-			if _, err := c.Store.Register(c.ctx, dead, []storage.Definition{definition("a", "h2")}); !errors.Is(err, storage.ErrSessionLost) {
+			if _, err := c.Store.Register(c.ctx, dead,
+				[]storage.Definition{definition("a", "h2")}); !errors.Is(err,
+				storage.ErrSessionLost) {
 				c.Errorf("registration of a dead session: %v, want ErrSessionLost", err)
 			}
 			c.activeDefinitions("a", 1)

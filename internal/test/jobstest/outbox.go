@@ -387,7 +387,8 @@ var outboxRules = []rule{
 		equal(c, "taken after the repeated action", len(c.take("w", 0)), 0)
 		entries := c.audit(storage.AuditFilter{Action: "deliver_again"})
 		if len(entries) != 1 || entries[0].Target != "delivery "+d.ID.String() ||
-			entries[0].Actor != "ann" || !strings.Contains(string(entries[0].Detail), r.Run.String()) {
+			entries[0].Actor != "ann" ||
+			!strings.Contains(string(entries[0].Detail), r.Run.String()) {
 			c.Errorf("audit entries %+v", entries)
 		}
 		equal(c, "delivered", c.settled(again[0], storage.Settlement{Delivered: true}), true)

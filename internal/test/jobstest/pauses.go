@@ -170,7 +170,8 @@ var pauseRules = []rule{
 			equal(c, "adopted when resumed", len(recovery), 1)
 			c.pause(jobA)
 			c.outcome(one, storage.StartRequest{Run: recovery[0].ID,
-				Firing:  storage.Firing{Job: "a", ScheduledAt: recovery[0].ScheduledAt, Recovery: 1},
+				Firing: storage.Firing{Job: "a", ScheduledAt: recovery[0].ScheduledAt,
+					Recovery: 1},
 				Attempt: 1}, storage.StartPaused)
 		}},
 	{"any session can adopt a paused waiting run after it is resumed", func(c *check) {

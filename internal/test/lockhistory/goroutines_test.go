@@ -174,7 +174,8 @@ func (g countdown) Grant(ctx context.Context, session uuid.UUID,
 	return results, err
 }
 
-func (g countdown) Heartbeat(ctx context.Context, session uuid.UUID) (locking.HeartbeatReply, error) {
+func (g countdown) Heartbeat(ctx context.Context,
+	session uuid.UUID) (locking.HeartbeatReply, error) {
 	reply, err := g.Grants.Heartbeat(ctx, session)
 	claims := map[locking.Token]uuid.UUID{}
 	for token, id := range maps.All(reply.Claims) {
@@ -347,7 +348,8 @@ func (s *seat) OpenSession(ctx context.Context, session locking.Session) error {
 	return s.send(func() error { return s.Grants.OpenSession(ctx, session) })
 }
 
-func (s *seat) Heartbeat(ctx context.Context, session uuid.UUID) (reply locking.HeartbeatReply, err error) {
+func (s *seat) Heartbeat(ctx context.Context,
+	session uuid.UUID) (reply locking.HeartbeatReply, err error) {
 	err = s.send(func() (err error) { reply, err = s.Grants.Heartbeat(ctx, session); return err })
 	return reply, err
 }
@@ -372,14 +374,20 @@ func (s *seat) Withdraw(ctx context.Context, session uuid.UUID, ids []uuid.UUID)
 }
 
 func (s *seat) Release(ctx context.Context, tokens []locking.Token) (stood []bool, err error) {
-	if err = s.send(func() (err error) { stood, err = s.Grants.Release(ctx, tokens); return err }); err != nil {
+	if err = s.send(func() (err error) {
+		stood, err = s.Grants.Release(ctx, tokens)
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	return stood, nil
 }
 
 func (s *seat) Sweep(ctx context.Context) (released []locking.Released, err error) {
-	if err = s.send(func() (err error) { released, err = s.Grants.Sweep(ctx); return err }); err != nil {
+	if err = s.send(func() (err error) {
+		released, err = s.Grants.Sweep(ctx)
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	return released, nil

@@ -73,7 +73,8 @@ func runWorker(text string) (err error) {
 	defer store.Close()
 	var backend locking.Backend
 	if spec.Memcached != "" {
-		if backend, err = memcached.New(memcached.Options{Servers: []string{spec.Memcached}}); err != nil {
+		if backend, err = memcached.New(memcached.Options{
+			Servers: []string{spec.Memcached}}); err != nil {
 			return err
 		}
 	}
@@ -110,7 +111,8 @@ func writeTo(store *postgres.Store) func(context.Context, *Held, int) error {
 	return func(ctx context.Context, k *Held, number int) error {
 		return store.InLock(ctx, k.Lock, func(tx pgx.Tx) error {
 			_, err := tx.Exec(ctx, writeLedger, k.ID, number, k.Token())
-			pause(ctx, time.Duration(number)*time.Millisecond) // so that a fault can happen in the transaction
+			// so that a fault can happen in the transaction
+			pause(ctx, time.Duration(number)*time.Millisecond)
 			return err
 		})
 	}

@@ -27,7 +27,8 @@ func badInputTests() map[string]func(*testing.T, LockerFixture) {
 func testBadNames(t *testing.T, _ LockerFixture) {
 	for _, name := range []string{"", "/", "//", "a//b", ".", "..", "a/..", "../a", "a/./b",
 		"a\x00b", "a\nb", "a\x7f", "\u0085", "\xff", strings.Repeat("n", 1025)} {
-		for what, parse := range map[string]func(string) (locking.Resource, error){"path": locking.Path, "slot": locking.Slot, "job": locking.Job} {
+		for what, parse := range map[string]func(string) (locking.Resource, error){
+			"path": locking.Path, "slot": locking.Slot, "job": locking.Job} {
 			if r, err := parse(name); !errors.Is(err, locking.ErrBadName) || !r.IsZero() {
 				t.Errorf("%s %.20q: %v, %v", what, name, r, err)
 			}

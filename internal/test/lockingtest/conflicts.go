@@ -305,6 +305,7 @@ func testHolderIsNamedFirst(t *testing.T, f GrantsFixture) {
 	c.refused(s, waiter, a)
 	c.release(tokenA)
 	for range 3 {
-		c.refused(s, ask(writes("a"), writes("z")), z) // the blocker is the holder of z, not the waiter for a
+		// the blocker is the holder of z, not the waiter for a
+		c.refused(s, ask(writes("a"), writes("z")), z)
 	}
 }

@@ -187,7 +187,9 @@ func testWithoutAdvisoryLocks(t *testing.T, f LockerFixture) {
 	c.awaitWaiters(b, 1)
 	a.faults.Choose(nil)
 	b.faults.Choose(nil)
-	await(t, "advisory locks", func() bool { return c.advisoryLockOf("s") == nil && c.advisoryLockOf("t") == nil })
+	await(t, "advisory locks", func() bool {
+		return c.advisoryLockOf("s") == nil && c.advisoryLockOf("t") == nil
+	})
 	if n := len(a.seen(locking.EventRestored)); n != 0 {
 		t.Errorf("%d advisory locks were restored that had not vanished", n)
 	}
@@ -252,7 +254,9 @@ func testUnclearAdvisoryLocks(t *testing.T, f LockerFixture) {
 	lock := m.gets(t, "job", writes("a"))
 	m.faults.Choose(nil)
 	free(t, lock)
-	await(t, "removal of the abandoned advisory lock", func() bool { return c.advisoryLockOf("a") != nil })
+	await(t, "removal of the abandoned advisory lock", func() bool {
+		return c.advisoryLockOf("a") != nil
+	})
 	c.checkNothingLeft("a")
 }
 

@@ -107,7 +107,8 @@ func testGrantedAllOrNothing(t *testing.T, f LockerFixture) {
 	blocker := b.gets(t, "blocker", writes("m"))
 	held := a.isRefused(t, "blocker", writes("z"), writes("m"), reads("r"), slot("s", 1),
 		writes("a"))
-	if want := "path:m is held by job blocker (run run-of-blocker) on replica-2"; held.Error() != want {
+	const want = "path:m is held by job blocker (run run-of-blocker) on replica-2"
+	if held.Error() != want {
 		t.Errorf("got %q, want %q", held, want)
 	}
 	free(t, blocker)

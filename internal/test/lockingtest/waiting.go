@@ -64,7 +64,8 @@ type queue struct {
 func newQueue(t *testing.T, f GrantsFixture, wanted ...locking.Request) *queue {
 	t.Helper()
 	c := newGrantsTest(t, f)
-	q := &queue{grantsTest: c, one: c.session("one"), two: c.session("two"), holder: ask(writes("s/t")),
+	q := &queue{grantsTest: c, one: c.session("one"), two: c.session("two"),
+		holder: ask(writes("s/t")),
 		waiter: waiting(ask(wanted...))}
 	q.held = c.granted(c.session("three"), q.holder)
 	c.refused(q.one, q.waiter, q.holder)

@@ -36,7 +36,8 @@ func TestBalancerRemovesUserHeaders(t *testing.T) {
 	t.Cleanup(client.CloseIdleConnections)
 	get := func(path string, headers ...string) int {
 		t.Helper()
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, proxy.URL()+path, nil)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, proxy.URL()+path,
+			nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +102,8 @@ func TestBalancerSendsItsSecret(t *testing.T) {
 	address := replica.Listener.Addr().String()
 	proxy := servertest.NewBalancer(t, file, servertest.NewAuthority(t).IssueBoth(t, "127.0.0.1"),
 		"ready", address, address, address)
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, proxy.URL()+"/jobs", nil)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, proxy.URL()+"/jobs",
+		nil)
 	if err != nil {
 		t.Fatal(err)
 	}

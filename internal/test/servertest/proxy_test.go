@@ -20,7 +20,8 @@ func TestProxyForwards(t *testing.T) {
 		t.Errorf("set: %q", got)
 	}
 	value := strings.Repeat("v", 300_000)
-	if got := ask(t, dial(t, proxy.Addr()), "set big 0 0 300000\r\n"+value+"\r\n"); got != "STORED" {
+	if got := ask(t, dial(t, proxy.Addr()),
+		"set big 0 0 300000\r\n"+value+"\r\n"); got != "STORED" {
 		t.Errorf("a large set: %q", got)
 	}
 }

@@ -120,24 +120,25 @@ func (s *Store) Release(ctx context.Context, a storage.Action,
 		return locking.Released{}, fmt.Errorf("release: %w", err)
 	}
 	target := string(q.Resource.Kind()) + " " + q.Resource.Path()
-	return action(ctx, s, a.Asking(fmt.Sprint(q.Token)), "release", target, func(d *actionTx) (locking.Released, error) {
-		c := s.claims[q.Token]
-		if c == nil || !c.holds(q.Resource) {
-			return locking.Released{}, q.NotHeld(s.holders(q.Resource))
-		}
-		r := c.run
-		released := locking.Released{ID: r.ID, Token: q.Token, Owner: r.Owner(),
-			Requests: slices.Clone(c.held)}
-		slices.SortFunc(released.Requests, func(a, b locking.Request) int {
-			return strings.Compare(a.Resource.Key(), b.Resource.Key())
+	return action(ctx, s, a.Asking(fmt.Sprint(q.Token)), "release", target,
+		func(d *actionTx) (locking.Released, error) {
+			c := s.claims[q.Token]
+			if c == nil || !c.holds(q.Resource) {
+				return locking.Released{}, q.NotHeld(s.holders(q.Resource))
+			}
+			r := c.run
+			released := locking.Released{ID: r.ID, Token: q.Token, Owner: r.Owner(),
+				Requests: slices.Clone(c.held)}
+			slices.SortFunc(released.Requests, func(a, b locking.Request) int {
+				return strings.Compare(a.Resource.Key(), b.Resource.Key())
+			})
+			s.give(c)
+			r.State, r.Reason, r.Detail, r.FinishedAt = jobs.Lost, reasons.Released,
+				a.By("its lock was released"), &d.now
+			s.countEnded(r)
+			d.detail = map[string]any{"token": q.Token, "holder": released.Owner}
+			return released, nil
 		})
-		s.give(c)
-		r.State, r.Reason, r.Detail, r.FinishedAt = jobs.Lost, reasons.Released,
-			a.By("its lock was released"), &d.now
-		s.countEnded(r)
-		d.detail = map[string]any{"token": q.Token, "holder": released.Owner}
-		return released, nil
-	})
 }
 
 // holders describes the holders of the resource.

@@ -107,7 +107,8 @@ func (c *checked) cause(d Decision) jobs.Reason {
 	case d.Reason == reasons.Misfire && up == yes, d.Reason == reasons.NoWorker && up == no:
 		c.violateOf(d, "is recorded as %s, a replica was up from then on: %v", d.Reason, up == yes)
 	case d.Reason == reasons.NoWorker:
-		if idle := c.idleThrough(d.Firing.Job, start, start.Add(c.job.MisfireThreshold)); idle != "" {
+		if idle := c.idleThrough(d.Firing.Job, start,
+			start.Add(c.job.MisfireThreshold)); idle != "" {
 			c.violateOf(d, "is recorded as %s, and %s had workers free all the time", d.Reason,
 				idle)
 		}
@@ -251,8 +252,8 @@ func (o *oracle) judgeLocksHeld() {
 		case reasons.LockHeld, reasons.OlderWaiter:
 			if until := o.waitsUntil(job, r, policy); policy != jobs.MisfireSkip &&
 				r.FinishedAt.Before(until) {
-				o.violate("%s: skipped at %s for a lock, and by %s is to wait until %s", describe(r),
-					r.FinishedAt, policy, until)
+				o.violate("%s: skipped at %s for a lock, and by %s is to wait until %s",
+					describe(r), r.FinishedAt, policy, until)
 			}
 		}
 	}

@@ -61,7 +61,8 @@ func (o *oracle) index() {
 			f.scheduledAt = r.ScheduledAt.UnixMicro()
 		}
 		if o.records[f] != nil {
-			o.violate("%s: two records of one firing: %s and %s", describe(r), r.ID, o.records[f].ID)
+			o.violate("%s: two records of one firing: %s and %s", describe(r), r.ID,
+				o.records[f].ID)
 		}
 		o.records[f], o.byRun[r.ID] = r, r
 		o.States[r.State]++
@@ -91,7 +92,8 @@ func (o *oracle) judgeRecords() {
 				x.Run)
 		} else if r.Job != x.Job || !r.ScheduledAt.Equal(
 			x.ScheduledAt) || r.Recovery != x.Recovery || r.Key != x.Key {
-			o.violate("%s: ran as %s of %s, recovery %d", describe(r), x.Job, x.ScheduledAt, x.Recovery)
+			o.violate("%s: ran as %s of %s, recovery %d", describe(r), x.Job, x.ScheduledAt,
+				x.Recovery)
 		}
 	}
 	for i := range o.Evidence.Records {
@@ -125,7 +127,8 @@ func (o *oracle) judgeCalls(r *storage.Record) {
 	switch r.State {
 	case jobs.Skipped, jobs.Missed:
 		if len(calls) > 0 {
-			o.violate("%s: recorded as %s, and it ran on %s", describe(r), r.State, calls[0].Replica)
+			o.violate("%s: recorded as %s, and it ran on %s", describe(r), r.State,
+				calls[0].Replica)
 		}
 		if r.Reason == "" {
 			o.violate("%s: %s without a reason", describe(r), r.State)
@@ -133,8 +136,8 @@ func (o *oracle) judgeCalls(r *storage.Record) {
 	case jobs.Succeeded:
 		if len(calls) == 0 {
 			o.violate("%s: recorded as succeeded, and it never ran", describe(r))
-		} else if last := calls[len(
-			calls)-1]; last.Err != nil || !last.Ended || last.Token != r.Token {
+		} else if last := calls[len(calls)-1]; last.Err != nil || !last.Ended ||
+			last.Token != r.Token {
 			o.violate("%s: recorded as succeeded with token %d, its last attempt had %d and "+
 				"ended with %v", describe(r), r.Token, last.Token, last.Err)
 		}

@@ -20,7 +20,8 @@ func TestReport(t *testing.T) {
 `
 	for _, tt := range []struct{ name, events, want string }{
 		{"a package that passes has one line", passes, "ok  \tp\t3s\n"},
-		{"a test that fails is printed in full, others are not", `{"Action":"output","Package":"p","Test":"TestA","Output":"a log\n"}
+		{"a test that fails is printed in full, others are not",
+			`{"Action":"output","Package":"p","Test":"TestA","Output":"a log\n"}
 {"Action":"output","Package":"p","Test":"TestB","Output":"another log\n"}
 {"Action":"output","Package":"p","Test":"TestB","Output":"--- FAIL: TestB\n"}
 {"Action":"fail","Package":"p","Test":"TestB","Elapsed":1}
@@ -29,11 +30,13 @@ func TestReport(t *testing.T) {
 {"Action":"output","Package":"p","Output":"FAIL\tp\t1s\n"}
 {"Action":"fail","Package":"p","Elapsed":1}
 `, "another log\n--- FAIL: TestB\n-test.shuffle 7\nFAIL\tp\t1s\n"},
-		{"a test that did not end is printed too", `{"Action":"output","Package":"p","Test":"TestA","Output":"goes on\n"}
+		{"a test that did not end is printed too",
+			`{"Action":"output","Package":"p","Test":"TestA","Output":"goes on\n"}
 {"Action":"output","Package":"p","Output":"panic: test timed out\n"}
 {"Action":"fail","Package":"p","Elapsed":1}
 `, "goes on\npanic: test timed out\n"},
-		{"errors of the compiler", `{"ImportPath":"p","Action":"build-output","Output":"p.go:1:1: wrong\n"}
+		{"errors of the compiler",
+			`{"ImportPath":"p","Action":"build-output","Output":"p.go:1:1: wrong\n"}
 {"ImportPath":"p","Action":"build-fail"}
 {"Action":"start","Package":"p"}
 {"Action":"output","Package":"p","Output":"FAIL\tp [build failed]\n"}
@@ -90,7 +93,8 @@ func TestOnlyFailuresOfTheRaceDetectorAreRepeated(t *testing.T) {
 `
 	)
 	for events, want := range map[string]string{
-		crash: "-race -timeout 10m p", crashAfterFailure: "", crash + other: "", race: "", other: "",
+		crash: "-race -timeout 10m p", crashAfterFailure: "", crash + other: "", race: "",
+		other: "",
 	} {
 		r := newReport(io.Discard)
 		if err := r.read(strings.NewReader(events)); err != nil {
