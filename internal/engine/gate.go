@@ -19,7 +19,7 @@ func (l advisoryLocks) passGate(ctx context.Context, f *firing) bool {
 	}
 	begun := f.spans.now()
 	won, err := l.locker.Gate(ctx, f.gateName(), gateTTL)
-	f.spans.step("claim", begun, err)
+	f.spans.step("gate", begun, err)
 	return won || err != nil
 }
 

@@ -137,7 +137,7 @@ func (t *runSpans) ours() {
 	}
 	for _, s := range t.steps {
 		within := t.inside
-		if s.name == "queue" || s.name == "claim" {
+		if s.name == "queue" || s.name == "gate" {
 			within = t.within
 		}
 		_, span := tracerOf(t.root).

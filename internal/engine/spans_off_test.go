@@ -15,7 +15,7 @@ func TestUntracedFiringAllocatesNothing(t *testing.T) {
 	if allocated := testing.AllocsPerRun(100, func() {
 		startSpans(nil, f, clock)
 		start := f.spans.now()
-		f.spans.step("claim", start, nil)
+		f.spans.step("gate", start, nil)
 		f.spans.locked(start, found)
 		f.spans.waited(start, found)
 		f.spans.asked(start, 7, nil)

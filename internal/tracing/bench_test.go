@@ -25,7 +25,7 @@ func BenchmarkRun(b *testing.B) {
 	for b.Loop() {
 		ctx, root := traced.Root(run, "run sales", time.Now())
 		tracer := root.TracerProvider().Tracer("bench")
-		for _, name := range []string{"queue", "claim", "attempt 1", "lock", "start", "handler",
+		for _, name := range []string{"queue", "gate", "attempt 1", "lock", "start", "handler",
 			"finish"} {
 			_, span := tracer.Start(ctx, name, trace.WithTimestamp(time.Now()),
 				trace.WithAttributes(attribute.String("holdfast.state", "succeeded")))
