@@ -80,8 +80,8 @@ type Options struct {
 	// CookieKeys are secrets of at least 32 bytes, the same on every replica. The first one signs,
 	// all verify. Without keys, the server derives them from the users' hashes.
 	CookieKeys [][]byte
-	// Attempts counts failed sign-ins for all replicas. Nil: each replica counts its own.
-	Attempts storage.Attempts
+	// LoginAttempts counts failed sign-ins for all replicas. Nil: each replica counts its own.
+	LoginAttempts storage.LoginAttempts
 	// SignOuts has a sign-out end sign-ins at all replicas. Nil: at this replica.
 	SignOuts storage.SignOuts
 	// Events writes sign-ins, sign-outs and refusals to the audit log. Nil: they are only logged.

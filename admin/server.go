@@ -89,7 +89,7 @@ func build(options Options, templates *pages.Templates) (*Server, error) {
 		}
 	}
 	var err error
-	shared := access.Shared{Attempts: options.Attempts, SignOuts: options.SignOuts,
+	shared := access.Shared{LoginAttempts: options.LoginAttempts, SignOuts: options.SignOuts,
 		Events: options.Events, Replica: options.Replica}
 	if s.site, err = pages.NewSite(parts, options.Access(), shared); err != nil {
 		return nil, err

@@ -143,7 +143,7 @@ func TestSlowedSignInsAreShown(t *testing.T) {
 // TestSignInWhileTheStoreIsDown checks that operators can sign in during an outage of the store.
 func TestSignInWhileTheStoreIsDown(t *testing.T) {
 	o := guardedOptions(t)
-	o.Store, o.Attempts = down().Store, accesstest.BrokenAttempts{}
+	o.Store, o.LoginAttempts = down().Store, accesstest.BrokenLoginAttempts{}
 	handler := newServer(t, o).Handler()
 	reply := accesstest.Ask(handler, http.MethodGet, "/",
 		accesstest.WithCookie(accesstest.CookieOf(t, handler, "anna", "correct horse")))

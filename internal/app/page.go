@@ -29,7 +29,7 @@ func (r *Replica) pageOptions(config *configs.Config) admin.Options {
 
 	options.Store, options.Progress, options.Changes = r.timed, r.timed, r.timed
 	options.Watch = r.timed.Watch
-	options.Attempts, options.SignOuts = r.store.Attempts, r.store.SignOuts
+	options.LoginAttempts, options.SignOuts = r.store.LoginAttempts, r.store.SignOuts
 	options.Events = r.store.Events
 	options.Restarts = r.store.Restarts
 	options.Operations, options.Authorizer = r.operations, r.authorizer

@@ -16,13 +16,13 @@ import (
 // store does not hide them.
 type Storage struct {
 	storage.Store
-	RunStore storage.RunStore
-	Attempts storage.Attempts
-	SignOuts storage.SignOuts
-	Events   storage.AuditWriter
-	Outbox   storage.Outbox
-	Restarts storage.Restarts // nil with SQLite, which does not allow memcached
-	Postgres *postgres.Store  // nil with SQLite
+	RunStore      storage.RunStore
+	LoginAttempts storage.LoginAttempts
+	SignOuts      storage.SignOuts
+	Events        storage.AuditWriter
+	Outbox        storage.Outbox
+	Restarts      storage.Restarts // nil with SQLite, which does not allow memcached
+	Postgres      *postgres.Store  // nil with SQLite
 }
 
 // ofPostgres returns the storage of an open PostgreSQL store.

@@ -29,7 +29,7 @@ func TestConformance(t *testing.T) {
 
 func TestAttemptsConformance(t *testing.T) {
 	t.Parallel()
-	jobstest.RunAttempts(t, func(t *testing.T) (first, second storage.Attempts) {
+	jobstest.RunLoginAttempts(t, func(t *testing.T) (first, second storage.LoginAttempts) {
 		s := newHarness(t)
 		return s.a, s.b
 	})

@@ -46,9 +46,9 @@ type Store struct {
 }
 
 var (
-	_ storage.Store    = (*Store)(nil)
-	_ storage.RunStore = (*Store)(nil)
-	_ storage.Attempts = (*Store)(nil)
+	_ storage.Store         = (*Store)(nil)
+	_ storage.RunStore      = (*Store)(nil)
+	_ storage.LoginAttempts = (*Store)(nil)
 )
 
 // Open connects, migrates if Options.Migrate is set, and reads the cluster's id. It returns an

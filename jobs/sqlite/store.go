@@ -63,9 +63,9 @@ type Store struct {
 }
 
 var (
-	_ storage.Store    = (*Store)(nil)
-	_ storage.RunStore = (*Store)(nil)
-	_ storage.Attempts = (*Store)(nil)
+	_ storage.Store         = (*Store)(nil)
+	_ storage.RunStore      = (*Store)(nil)
+	_ storage.LoginAttempts = (*Store)(nil)
 )
 
 // Open opens the file. It returns one of these errors:

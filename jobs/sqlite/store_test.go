@@ -64,7 +64,7 @@ func TestConformance(t *testing.T) {
 }
 
 func TestAttemptsConformance(t *testing.T) {
-	jobstest.RunAttempts(t, func(t *testing.T) (first, second storage.Attempts) {
+	jobstest.RunLoginAttempts(t, func(t *testing.T) (first, second storage.LoginAttempts) {
 		s := open(t)
 		return s, s
 	})

@@ -20,7 +20,7 @@
 // do.
 //
 // These interfaces are not part of [Store]: [RunStore] (fenced transactions of runs), [Outbox]
-// (webhooks), [Attempts] (failed sign-ins), [SignOuts], and [Restarts] (of memcached).
+// (webhooks), [LoginAttempts] (failed sign-ins), [SignOuts], and [Restarts] (of memcached).
 //
 // Every method may be called concurrently. A method that fails because the store cannot be reached
 // returns an error that wraps [ErrUnavailable]; the caller does not know then whether the store did

@@ -42,8 +42,8 @@ type Guard struct {
 
 // Shared is what all replicas know of sign-ins.
 type Shared struct {
-	Attempts storage.Attempts // counts failed sign-ins; nil: the guard counts its own
-	SignOuts storage.SignOuts // nil: a sign-out is valid for this replica
+	LoginAttempts storage.LoginAttempts // counts failed sign-ins; nil: the guard counts its own
+	SignOuts      storage.SignOuts      // nil: a sign-out is valid for this replica
 	// Events has the audit log, for events of Replica; nil: they are only logged.
 	Events  storage.AuditWriter
 	Replica string
@@ -55,7 +55,7 @@ func NewGuard(p Policy, prefix mount.Prefix, shared Shared, pages Pages,
 	g := &Guard{pages: pages, prefix: prefix, log: log, refusals: &refusalLog{log: log},
 		answers: newTurns(),
 		throttle: &throttle{own: newAttemptCounts(), tokens: newAttemptCounts(),
-			shared: shared.Attempts, log: log},
+			shared: shared.LoginAttempts, log: log},
 		generations: newGenerations(shared.SignOuts, log),
 		events:      newEventLog(shared.Events, shared.Replica, log)}
 	return g, g.Set(p)

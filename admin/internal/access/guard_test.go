@@ -51,10 +51,11 @@ func newGuard(t *testing.T, p Policy) *Guard {
 	return newGuardWith(t, p, nil, zerolog.Nop())
 }
 
-func newGuardWith(t *testing.T, p Policy, attempts storage.Attempts, log zerolog.Logger) *Guard {
+func newGuardWith(t *testing.T, p Policy, attempts storage.LoginAttempts,
+	log zerolog.Logger) *Guard {
 	t.Helper()
 	p.Check(func(format string, args ...any) { t.Errorf(format, args...) })
-	return newSharedGuard(t, p, Shared{Attempts: attempts}, log)
+	return newSharedGuard(t, p, Shared{LoginAttempts: attempts}, log)
 }
 
 func newSharedGuard(t *testing.T, p Policy, shared Shared, log zerolog.Logger) *Guard {

@@ -78,8 +78,8 @@ func hashOf(text string) string {
 // higher count applies, so each replica enforces its own limit while the store is down.
 type throttle struct {
 	own    *attemptCounts
-	tokens *attemptCounts   // apart, so that many wrong tokens displace no sign-ins
-	shared storage.Attempts // nil: each replica counts its own
+	tokens *attemptCounts        // apart, so that many wrong tokens displace no sign-ins
+	shared storage.LoginAttempts // nil: each replica counts its own
 	log    zerolog.Logger
 	silent atomic.Bool // an error of the store was logged
 	asked  sharedAsk

@@ -201,7 +201,7 @@ func TestBrowserCookie(t *testing.T) {
 
 func TestSlowedSignIns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		shared := &countingAttempts{attemptCounts: newAttemptCounts()}
+		shared := &countingLoginAttempts{attemptCounts: newAttemptCounts()}
 		one := newGuardWith(t, testPolicy(t), shared, zerolog.Nop())
 		other := newGuardWith(t, testPolicy(t), shared, zerolog.Nop())
 		operator := Identity{Name: "olga", Role: Operator, By: ByProxy}
@@ -253,7 +253,7 @@ func TestThrottleCountsOverReplicas(t *testing.T) {
 
 func TestThrottleWithoutStore(t *testing.T) {
 	var logged bytes.Buffer
-	handler := handlerOf(newGuardWith(t, testPolicy(t), accesstest.BrokenAttempts{},
+	handler := handlerOf(newGuardWith(t, testPolicy(t), accesstest.BrokenLoginAttempts{},
 		zerolog.New(&logged)))
 	if got := tries(handler, maxUserFailures+1, "anna",
 		"192.0.2.1:1"); got[403] != maxUserFailures || got[429] != 1 {
@@ -313,20 +313,20 @@ func TestAttemptKeys(t *testing.T) {
 	}
 }
 
-// countingAttempts counts queries.
-type countingAttempts struct {
+// countingLoginAttempts counts queries.
+type countingLoginAttempts struct {
 	*attemptCounts
 	queries int
 }
 
-func (c *countingAttempts) CountFailures(ctx context.Context,
+func (c *countingLoginAttempts) CountFailures(ctx context.Context,
 	keys ...string) ([]storage.Failures, error) {
 	c.queries++
 	return c.attemptCounts.CountFailures(ctx, keys...)
 }
 
 func TestThrottledSignInsDoNotAskTheStore(t *testing.T) {
-	shared := &countingAttempts{attemptCounts: newAttemptCounts()}
+	shared := &countingLoginAttempts{attemptCounts: newAttemptCounts()}
 	one := handlerOf(newGuardWith(t, testPolicy(t), shared, zerolog.Nop()))
 	other := handlerOf(newGuardWith(t, testPolicy(t), shared, zerolog.Nop()))
 	for _, name := range []string{"anna", "vera"} { // fail until the address reaches its limit

@@ -179,8 +179,8 @@ func (p *Provider) read(ctx context.Context) (*discovery, error) {
 	}, nil
 }
 
-// Attempt is one sign-in. Its values are random, and only the browser that began it has them.
-type Attempt struct {
+// SignIn is one sign-in. Its values are random, and only the browser that began it has them.
+type SignIn struct {
 	State    string `json:"s"`
 	Nonce    string `json:"n"`
 	Verifier string `json:"v"` // of PKCE
@@ -190,13 +190,13 @@ type Attempt struct {
 func NewVerifier() string { return oauth2.GenerateVerifier() }
 
 // SignInURL returns the address of the provider to which the browser goes.
-func (p *Provider) SignInURL(ctx context.Context, a Attempt) (string, error) {
+func (p *Provider) SignInURL(ctx context.Context, s SignIn) (string, error) {
 	d, err := p.discover(ctx)
 	if err != nil {
 		return "", err
 	}
-	return d.oauth.AuthCodeURL(a.State, oidc.Nonce(a.Nonce),
-		oauth2.S256ChallengeOption(a.Verifier)), nil
+	return d.oauth.AuthCodeURL(s.State, oidc.Nonce(s.Nonce),
+		oauth2.S256ChallengeOption(s.Verifier)), nil
 }
 
 // SignOutURL returns the address that ends the sign-in at the provider and then leads to back. It
@@ -227,14 +227,14 @@ type claims struct {
 // Redeem exchanges the code of the provider's answer for an ID token and checks it: signature,
 // issuer, audience, expiry and nonce. It returns ErrEmail or an *UnavailableError, or the reason
 // why the provider or the token was refused.
-func (p *Provider) Redeem(ctx context.Context, a Attempt, code string) (User, error) {
+func (p *Provider) Redeem(ctx context.Context, s SignIn, code string) (User, error) {
 	d, err := p.discover(ctx)
 	if err != nil {
 		return User{}, err
 	}
 	ctx, cancel := context.WithTimeout(oidc.ClientContext(ctx, p.client), 2*requestTimeout)
 	defer cancel()
-	answer, err := d.oauth.Exchange(ctx, code, oauth2.VerifierOption(a.Verifier))
+	answer, err := d.oauth.Exchange(ctx, code, oauth2.VerifierOption(s.Verifier))
 	if err != nil {
 		return User{}, redeemError(err)
 	}
@@ -246,7 +246,7 @@ func (p *Provider) Redeem(ctx context.Context, a Attempt, code string) (User, er
 	if err != nil {
 		return User{}, fmt.Errorf("verify ID token: %w", err)
 	}
-	if subtle.ConstantTimeCompare([]byte(token.Nonce), []byte(a.Nonce)) != 1 {
+	if subtle.ConstantTimeCompare([]byte(token.Nonce), []byte(s.Nonce)) != 1 {
 		return User{}, errors.New("verify ID token: wrong nonce")
 	}
 	return p.userOf(token)

@@ -47,7 +47,7 @@ func TestDiscoveryIsRepeated(t *testing.T) {
 		})
 		defer p.Close()
 		for range 10 {
-			if _, err := p.SignInURL(t.Context(), Attempt{}); !isUnavailable(err) {
+			if _, err := p.SignInURL(t.Context(), SignIn{}); !isUnavailable(err) {
 				t.Errorf("error is %v", err)
 			}
 		}
@@ -57,7 +57,7 @@ func TestDiscoveryIsRepeated(t *testing.T) {
 		}
 		time.Sleep(1)
 		for range 10 {
-			if _, err := p.SignInURL(t.Context(), Attempt{}); err != nil {
+			if _, err := p.SignInURL(t.Context(), SignIn{}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -82,11 +82,11 @@ func TestProviderThatNeverAnswers(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := p.SignInURL(ctx, Attempt{}); !isUnavailable(err) ||
+		if _, err := p.SignInURL(ctx, SignIn{}); !isUnavailable(err) ||
 			time.Since(start) != time.Second {
 			t.Errorf("a request of 1 s: %v after %s", err, time.Since(start))
 		}
-		if _, err := p.SignInURL(t.Context(), Attempt{}); !isUnavailable(err) ||
+		if _, err := p.SignInURL(t.Context(), SignIn{}); !isUnavailable(err) ||
 			time.Since(start) != requestTimeout {
 			t.Errorf("a patient request: %v after %s", err, time.Since(start))
 		}
@@ -101,7 +101,7 @@ func TestProviderThatNeverAnswers(t *testing.T) {
 			t.Errorf("the end took %s with %d requests", time.Since(start), requests)
 		}
 		time.Sleep(discoveryInterval)
-		if _, err := p.SignInURL(t.Context(), Attempt{}); !isUnavailable(err) || requests != 2 {
+		if _, err := p.SignInURL(t.Context(), SignIn{}); !isUnavailable(err) || requests != 2 {
 			t.Errorf("after the end: %v, %d requests", err, requests)
 		}
 	})
@@ -111,7 +111,7 @@ func TestProviderThatNeverAnswers(t *testing.T) {
 func TestMetadataServicesAreRefused(t *testing.T) {
 	p := New(Settings{Issuer: "http://169.254.169.254"})
 	defer p.Close()
-	if _, err := p.SignInURL(t.Context(), Attempt{}); !isUnavailable(err) {
+	if _, err := p.SignInURL(t.Context(), SignIn{}); !isUnavailable(err) {
 		t.Errorf("error is %v", err)
 	}
 }

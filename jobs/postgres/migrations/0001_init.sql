@@ -350,8 +350,8 @@ CREATE TABLE holdfast.turns (
     until   timestamptz NOT NULL
 );
 
--- Attempts: failures per key within a time window, such as failed sign-ins.
-CREATE TABLE holdfast.attempts (
+-- Login attempts: failures per key within a time window, such as failed sign-ins.
+CREATE TABLE holdfast.login_attempts (
     key   text COLLATE "C" PRIMARY KEY,
     count int NOT NULL,
     until timestamptz NOT NULL

@@ -302,8 +302,8 @@ BEGIN
     WHERE s.job = NEW.job AND s.state = NEW.state AND s.version = (SELECT abs(j.version) FROM holdfast_jobs j WHERE j.name = NEW.job);
 END;
 
--- Attempts: failures per key within a time window, such as failed sign-ins.
-CREATE TABLE holdfast_attempts (
+-- Login attempts: failures per key within a time window, such as failed sign-ins.
+CREATE TABLE holdfast_login_attempts (
     key   TEXT PRIMARY KEY,
     count INTEGER NOT NULL,
     until INTEGER NOT NULL

@@ -10,16 +10,16 @@ import (
 
 const (
 	countFailures = `SELECT q.key, a.count, a.until FROM json_each(?1) q CROSS
-		JOIN holdfast_attempts a ON a.key = q.value WHERE a.until > ?2`
+		JOIN holdfast_login_attempts a ON a.key = q.value WHERE a.until > ?2`
 
 	addFailure = `
-INSERT INTO holdfast_attempts AS a (key, count, until) SELECT value, 1, ?3 FROM json_each(?1)
+INSERT INTO holdfast_login_attempts AS a (key, count, until) SELECT value, 1, ?3 FROM json_each(?1)
     WHERE true
 ON CONFLICT (key) DO UPDATE SET
     count = CASE WHEN a.until > ?2 THEN a.count + 1 ELSE 1 END,
     until = CASE WHEN a.until > ?2 THEN a.until ELSE excluded.until END`
 
-	forgetFailures = `DELETE FROM holdfast_attempts WHERE until <= ?1`
+	forgetFailures = `DELETE FROM holdfast_login_attempts WHERE until <= ?1`
 )
 
 // CountFailures does not wait for the writer.

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Attempts counts failures by key within windows, such as failed sign-ins. The counts of a store
+// LoginAttempts counts failures by key within windows, such as failed sign-ins. The counts of a store
 // hold for all replicas. Methods may be called concurrently.
-type Attempts interface {
+type LoginAttempts interface {
 	// CountFailures returns the failures of each key, in the order of the keys.
 	CountFailures(ctx context.Context, keys ...string) ([]Failures, error)
 	// AddFailure counts one more failure of each key. The keys must differ. The first failure opens

@@ -8,7 +8,7 @@ import (
 )
 
 func TestAttemptsConformance(t *testing.T) {
-	jobstest.RunAttempts(t, func(*testing.T) (first, second storage.Attempts) {
+	jobstest.RunLoginAttempts(t, func(*testing.T) (first, second storage.LoginAttempts) {
 		own := newAttemptCounts()
 		return own, own
 	})

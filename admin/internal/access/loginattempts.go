@@ -12,7 +12,7 @@ import (
 // maxAttemptCounts bounds the memory that password guessing can use.
 const maxAttemptCounts = 10_000
 
-// attemptCounts implements storage.Attempts in memory.
+// attemptCounts implements storage.LoginAttempts in memory.
 type attemptCounts struct {
 	mu    sync.Mutex
 	byKey map[string]attemptCount

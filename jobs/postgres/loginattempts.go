@@ -13,19 +13,19 @@ const (
 	countFailures = `
 SELECT k.place, a.count, a.until - clock_timestamp()
     FROM unnest($1::text[]) WITH ORDINALITY AS k (key, place)
-JOIN holdfast.attempts a ON a.key = k.key COLLATE "C" WHERE a.until > clock_timestamp()`
+JOIN holdfast.login_attempts a ON a.key = k.key COLLATE "C" WHERE a.until > clock_timestamp()`
 
 	// Rows are locked in the order of their keys, as in all statements.
 	addFailure = `
-INSERT INTO holdfast.attempts AS a (key, count, until)
+INSERT INTO holdfast.login_attempts AS a (key, count, until)
 SELECT k, 1, t + $2::interval FROM unnest($1::text[]) k, clock_timestamp() t ORDER BY k COLLATE "C"
 ON CONFLICT (key) DO UPDATE SET
     count = CASE WHEN a.until > clock_timestamp() THEN a.count + 1 ELSE 1 END,
     until = CASE WHEN a.until > clock_timestamp() THEN a.until ELSE excluded.until END`
 
 	forgetFailures = `
-DELETE FROM holdfast.attempts WHERE key = ANY(ARRAY(
-    SELECT key FROM holdfast.attempts WHERE until <= clock_timestamp() ORDER BY key LIMIT 10000
+DELETE FROM holdfast.login_attempts WHERE key = ANY(ARRAY(
+    SELECT key FROM holdfast.login_attempts WHERE until <= clock_timestamp() ORDER BY key LIMIT 10000
         FOR UPDATE SKIP LOCKED))`
 )
 

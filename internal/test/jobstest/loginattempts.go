@@ -11,28 +11,28 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// RunAttempts checks a counter of failures. first and second are two connections to the same empty
+// RunLoginAttempts checks a counter of failures. first and second are two connections to the same empty
 // counts, or one connection twice.
-func RunAttempts(t *testing.T, open func(t *testing.T) (first, second storage.Attempts)) {
-	for name, hold := range map[string]func(t *testing.T, a *attempts){
-		"what was never counted is nothing": func(_ *testing.T, a *attempts) {
+func RunLoginAttempts(t *testing.T, open func(t *testing.T) (first, second storage.LoginAttempts)) {
+	for name, hold := range map[string]func(t *testing.T, a *loginAttempts){
+		"what was never counted is nothing": func(_ *testing.T, a *loginAttempts) {
 			a.counts(0, 0, "x", "y")
 		},
-		"each key has its own count, in the order that is asked": func(_ *testing.T, a *attempts) {
+		"each key has its own count, in the order that is asked": func(_ *testing.T, a *loginAttempts) {
 			a.add(time.Hour, "x", "y")
 			a.add(time.Hour, "y")
 			a.counts(1, 2, "x", "y")
 			a.counts(2, 1, "y", "x")
 			a.counts(0, 2, "other", "y")
 		},
-		"another replica sees and counts on": func(_ *testing.T, a *attempts) {
+		"another replica sees and counts on": func(_ *testing.T, a *loginAttempts) {
 			a.add(time.Hour, "x", "y")
 			a.first, a.second = a.second, a.first
 			a.add(time.Hour, "x")
 			a.counts(2, 1, "x", "y")
 		},
 		"the first failure opens the window, later ones don't lengthen it": func(t *testing.T,
-			a *attempts) {
+			a *loginAttempts) {
 			a.add(time.Hour, "x")
 			a.add(100*time.Hour, "x")
 			if left := a.failures("x")[0].Left; left > time.Hour || left < 59*time.Minute {
@@ -40,7 +40,7 @@ func RunAttempts(t *testing.T, open func(t *testing.T) (first, second storage.At
 			}
 		},
 		"at the end of the window all is forgotten, and the next opens another": func(t *testing.T,
-			a *attempts) {
+			a *loginAttempts) {
 			a.add(time.Hour, "y")
 			a.add(50*time.Millisecond, "x")
 			for a.failures("x")[0].Count > 0 {
@@ -55,7 +55,7 @@ func RunAttempts(t *testing.T, open func(t *testing.T) (first, second storage.At
 				t.Errorf("%s of the second window left", left)
 			}
 		},
-		"none is lost where many count at once": func(t *testing.T, a *attempts) {
+		"none is lost where many count at once": func(t *testing.T, a *loginAttempts) {
 			var counting sync.WaitGroup
 			for n := range 20 {
 				counting.Go(func() {
@@ -63,7 +63,7 @@ func RunAttempts(t *testing.T, open func(t *testing.T) (first, second storage.At
 					if n%2 == 0 {
 						slices.Reverse(keys)
 					}
-					who := []storage.Attempts{a.first, a.second}[n/2%2]
+					who := []storage.LoginAttempts{a.first, a.second}[n/2%2]
 					if err := who.AddFailure(t.Context(), time.Hour, keys...); err != nil {
 						t.Error(err)
 					}
@@ -75,24 +75,24 @@ func RunAttempts(t *testing.T, open func(t *testing.T) (first, second storage.At
 	} {
 		t.Run(name, func(t *testing.T) {
 			first, second := open(t)
-			hold(t, &attempts{t: t, first: first, second: second})
+			hold(t, &loginAttempts{t: t, first: first, second: second})
 		})
 	}
 }
 
-type attempts struct {
+type loginAttempts struct {
 	t             *testing.T
-	first, second storage.Attempts
+	first, second storage.LoginAttempts
 }
 
-func (a *attempts) add(window time.Duration, keys ...string) {
+func (a *loginAttempts) add(window time.Duration, keys ...string) {
 	a.t.Helper()
 	if err := a.first.AddFailure(a.t.Context(), window, keys...); err != nil {
 		a.t.Fatal(err)
 	}
 }
 
-func (a *attempts) failures(keys ...string) []storage.Failures {
+func (a *loginAttempts) failures(keys ...string) []storage.Failures {
 	a.t.Helper()
 	ctx, cancel := context.WithTimeout(a.t.Context(), testTimeout)
 	defer cancel()
@@ -104,7 +104,7 @@ func (a *attempts) failures(keys ...string) []storage.Failures {
 }
 
 // counts fails the test unless the two keys have these failures.
-func (a *attempts) counts(one, two int, keys ...string) {
+func (a *loginAttempts) counts(one, two int, keys ...string) {
 	a.t.Helper()
 	found := a.failures(keys...)
 	if found[0].Count != one || found[1].Count != two {
