@@ -319,18 +319,18 @@ func (h *history) FiringRuns(_ context.Context, f storage.Firing) ([]storage.Rec
 	return chain, h.err
 }
 
-// Lockers returns the jobs that lock resources besides their own names.
-func (h *history) Lockers(context.Context) ([]storage.Locker, error) {
-	var lockers []storage.Locker
+// JobRequests returns the jobs that lock resources besides their own names.
+func (h *history) JobRequests(context.Context) ([]storage.JobRequests, error) {
+	var requests []storage.JobRequests
 	for _, v := range h.jobs {
 		named := slices.DeleteFunc(slices.Clone(v.Resources), func(r locking.Request) bool {
 			return r.Resource.Kind() == locking.KindJob
 		})
 		if len(named) > 0 && !v.Removed {
-			lockers = append(lockers, storage.Locker{Job: v.Name, Requests: named})
+			requests = append(requests, storage.JobRequests{Job: v.Name, Requests: named})
 		}
 	}
-	return lockers, h.err
+	return requests, h.err
 }
 
 // RunIntervals returns the runs that overlap the interval of the filter.

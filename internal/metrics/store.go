@@ -317,9 +317,9 @@ func (s *store) SaveOutput(ctx context.Context, outputs []storage.Output) (err e
 	return s.inner.SaveOutput(ctx, outputs)
 }
 
-func (s *store) Lockers(ctx context.Context) (_ []storage.Locker, err error) {
-	defer s.timed("lockers", time.Now(), &err)
-	return s.inner.Lockers(ctx)
+func (s *store) JobRequests(ctx context.Context) (_ []storage.JobRequests, err error) {
+	defer s.timed("job_requests", time.Now(), &err)
+	return s.inner.JobRequests(ctx)
 }
 
 func (s *store) Marks(ctx context.Context) (_ storage.Marks, err error) {

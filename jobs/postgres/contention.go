@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	listLockers = `
+	listJobRequests = `
 SELECT j.name, d.resources FROM holdfast.jobs j
     JOIN holdfast.definitions d ON d.job = j.name AND d.version = j.version
 WHERE d.resources <> '[]' ORDER BY j.name`
@@ -66,23 +66,23 @@ ORDER BY noticed_at, server LIMIT %d`
 
 var _ storage.Restarts = (*Store)(nil)
 
-// Lockers returns the jobs that lock resources besides their own names.
-func (s *Store) Lockers(ctx context.Context) ([]storage.Locker, error) {
-	rows, err := s.views.Query(ctx, listLockers)
+// JobRequests returns the jobs that lock resources besides their own names.
+func (s *Store) JobRequests(ctx context.Context) ([]storage.JobRequests, error) {
+	rows, err := s.views.Query(ctx, listJobRequests)
 	if err != nil {
-		return nil, wrap("list lockers", err)
+		return nil, wrap("list requests of jobs", err)
 	}
-	var lockers []storage.Locker
+	var requests []storage.JobRequests
 	var name string
 	var resources []byte
 	_, err = pgx.ForEachRow(rows, []any{&name, &resources}, func() error {
 		requests, err := parseRequests(resources)
 		if named := withoutJobs(requests); len(named) > 0 {
-			lockers = append(lockers, storage.Locker{Job: name, Requests: named})
+			requests = append(requests, storage.JobRequests{Job: name, Requests: named})
 		}
 		return err
 	})
-	return lockers, wrap("list lockers", err)
+	return requests, wrap("list requests of jobs", err)
 }
 
 func withoutJobs(requests []locking.Request) []locking.Request {

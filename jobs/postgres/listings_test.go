@@ -185,8 +185,8 @@ func BenchmarkListings(b *testing.B) {
 	for i := range storage.MaxBatch {
 		thousand = append(thousand, fmt.Sprintf("job-%05d", i))
 	}
-	ask("locks/lockers", func() (int, error) {
-		found, err := s.Lockers(b.Context())
+	ask("locks/requests", func() (int, error) {
+		found, err := s.JobRequests(b.Context())
 		return len(found), err
 	})
 	for _, c := range []struct {

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	listLockers = `
+	listJobRequests = `
 SELECT j.name, d.resources FROM holdfast_jobs j CROSS
     JOIN holdfast_definitions d ON d.job = j.name AND d.version = j.version
 WHERE d.resources <> '[]' ORDER BY j.name`
@@ -42,10 +42,10 @@ FROM (SELECT * FROM holdfast_wait_history WHERE until >= ?1 AND until < ?2 ORDER
 GROUP BY job, holder, resource ORDER BY sum(until - since) DESC LIMIT ?4`
 )
 
-// Lockers returns the jobs that lock resources besides their own names.
-func (s *Store) Lockers(ctx context.Context) ([]storage.Locker, error) {
-	var lockers []storage.Locker
-	err := each(ctx, s.readers, listLockers, nil, func(rows *sql.Rows) error {
+// JobRequests returns the jobs that lock resources besides their own names.
+func (s *Store) JobRequests(ctx context.Context) ([]storage.JobRequests, error) {
+	var requests []storage.JobRequests
+	err := each(ctx, s.readers, listJobRequests, nil, func(rows *sql.Rows) error {
 		var name, resources string
 		if err := rows.Scan(&name, &resources); err != nil {
 			return err
@@ -58,11 +58,11 @@ func (s *Store) Lockers(ctx context.Context) ([]storage.Locker, error) {
 			}
 		}
 		if len(named) > 0 {
-			lockers = append(lockers, storage.Locker{Job: name, Requests: named})
+			requests = append(requests, storage.JobRequests{Job: name, Requests: named})
 		}
 		return err
 	})
-	return lockers, wrap("list lockers", err)
+	return requests, wrap("list requests of jobs", err)
 }
 
 // RunIntervals returns the runs of the jobs within an interval.

@@ -15,9 +15,9 @@ import (
 // Contention answers the questions of the lock pages. The time of each answer does not grow with
 // the length of the history. Its methods change nothing.
 type Contention interface {
-	// Lockers returns the jobs whose active definitions lock anything besides the job's own name,
+	// JobRequests returns the jobs whose active definitions lock anything besides the job's own name,
 	// sorted by name. Removed jobs are not included.
-	Lockers(ctx context.Context) ([]Locker, error)
+	JobRequests(ctx context.Context) ([]JobRequests, error)
 	// RunIntervals returns the runs of the jobs within a time range: of each job the youngest
 	// first, in no order between jobs.
 	RunIntervals(ctx context.Context, f RunIntervalFilter) ([]RunInterval, error)
@@ -30,8 +30,8 @@ type Contention interface {
 	Typical(ctx context.Context, names []string) (map[string]Typical, error)
 }
 
-// Locker is a job and what it locks besides its own name.
-type Locker struct {
+// JobRequests is a job and what it locks besides its own name.
+type JobRequests struct {
 	Job      string
 	Requests []locking.Request
 }

@@ -23,10 +23,10 @@ type contender struct {
 
 // contendersOf returns the jobs that may block each other, by name. If about is not nil, it
 // considers only related resources.
-func contendersOf(lockers []storage.Locker, about *locking.Resource) []*contender {
+func contendersOf(requests []storage.JobRequests, about *locking.Resource) []*contender {
 	demands := make(map[locking.Resource]*demand)
-	for _, locker := range lockers {
-		for _, request := range locker.Requests {
+	for _, r := range requests {
+		for _, request := range r.Requests {
 			own := demands[request.Resource]
 			if own == nil {
 				own = &demand{}
@@ -42,9 +42,9 @@ func contendersOf(lockers []storage.Locker, about *locking.Resource) []*contende
 		}
 	}
 	var contenders []*contender
-	for _, locker := range lockers {
-		one := &contender{job: locker.Job}
-		for _, request := range locker.Requests {
+	for _, r := range requests {
+		one := &contender{job: r.Job}
+		for _, request := range r.Requests {
 			if (about == nil || request.Resource.Related(*about)) && contended(demands, request) {
 				one.requests = append(one.requests, request)
 			}

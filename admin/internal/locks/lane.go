@@ -43,7 +43,7 @@ func (l *Lane) rank(about *locking.Resource) int {
 // those with the longest waits within the window, then by name.
 func (r *Reader) lanes(ctx context.Context, now time.Time, w charts.Window,
 	about *locking.Resource) ([]Lane, error) {
-	lockers, err := r.lockers.Get(ctx, now)
+	requests, err := r.requests.Get(ctx, now)
 	if err != nil {
 		return nil, fmt.Errorf("query locked resources: %w", err)
 	}
@@ -68,10 +68,10 @@ func (r *Reader) lanes(ctx context.Context, now time.Time, w charts.Window,
 		}
 		return by[resource]
 	}
-	for _, locker := range lockers {
-		for _, request := range locker.Requests {
+	for _, r := range requests {
+		for _, request := range r.Requests {
 			l := find(request.Resource)
-			l.jobs = append(l.jobs, locker.Job)
+			l.jobs = append(l.jobs, r.Job)
 		}
 	}
 	for _, lock := range set.Locks {

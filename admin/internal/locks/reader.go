@@ -42,7 +42,7 @@ type Reader struct {
 	records.Reader
 	Sources
 	known     *records.Cached[[]locking.Resource] // resources that jobs name
-	lockers   *records.Cached[[]storage.Locker]
+	requests  *records.Cached[[]storage.JobRequests]
 	conflicts *records.Cached[UpcomingConflicts]
 	durations durations
 }
@@ -52,12 +52,12 @@ func NewReader(store storage.History, from Sources) *Reader {
 	known := func(ctx context.Context, _ time.Time) ([]locking.Resource, error) {
 		return store.Resources(ctx)
 	}
-	lockers := func(ctx context.Context, _ time.Time) ([]storage.Locker, error) {
-		return store.Lockers(ctx)
+	requests := func(ctx context.Context, _ time.Time) ([]storage.JobRequests, error) {
+		return store.JobRequests(ctx)
 	}
 	r := &Reader{Reader: records.Reader{Store: store}, Sources: from,
-		known:   records.NewCached(records.CacheLifetime, known),
-		lockers: records.NewCached(records.CacheLifetime, lockers)}
+		known:    records.NewCached(records.CacheLifetime, known),
+		requests: records.NewCached(records.CacheLifetime, requests)}
 	r.conflicts = records.NewCached(records.CacheLifetime,
 		func(ctx context.Context, now time.Time) (UpcomingConflicts, error) {
 			return r.findConflicts(ctx, now, nil)

@@ -80,7 +80,7 @@ func (r *Reader) findConflicts(ctx context.Context, now time.Time,
 	about *locking.Resource) (UpcomingConflicts, error) {
 	f := UpcomingConflicts{From: now, Until: now.Add(conflictsSpan), Conflicts: []Conflict{},
 		Cut: []string{}}
-	lockers, err := r.lockers.Get(ctx, now)
+	requests, err := r.requests.Get(ctx, now)
 	if err != nil {
 		return f, fmt.Errorf("query locked resources: %w", err)
 	}
@@ -88,7 +88,7 @@ func (r *Reader) findConflicts(ctx context.Context, now time.Time,
 		f.Cut = append(f.Cut, "this replica fires no jobs, so it knows no scheduled times")
 		return f, nil
 	}
-	contenders := contendersOf(lockers, about)
+	contenders := contendersOf(requests, about)
 	f.Jobs = len(contenders)
 	for _, contender := range contenders {
 		contender.waitLimit = conflictsSpan

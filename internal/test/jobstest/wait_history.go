@@ -123,15 +123,15 @@ var waitHistoryRules = []rule{
 		c.prune(s, storage.PruneRequest{Keep: atOnce, Limit: 10})
 		c.noWaits()
 	}},
-	{"lockers are jobs that lock more than their own name", func(c *check) {
+	{"jobs that lock more than their own name have requests", func(c *check) {
 		c.defined("h", map[string][]locking.Request{"a": {table("s/t"), ownName("a")},
 			"b": {ownName("b")}, "c": {slot("api", 4), shared("s")}})
-		lockers, err := c.Store.Lockers(c.ctx)
+		requests, err := c.Store.JobRequests(c.ctx)
 		c.must(err)
-		if len(lockers) != 2 || lockers[0].Job != "a" ||
-			!slices.Equal(lockers[0].Requests, []locking.Request{table("s/t")}) ||
-			lockers[1].Job != "c" || len(lockers[1].Requests) != 2 {
-			c.Errorf("lockers are %+v", lockers)
+		if len(requests) != 2 || requests[0].Job != "a" ||
+			!slices.Equal(requests[0].Requests, []locking.Request{table("s/t")}) ||
+			requests[1].Job != "c" || len(requests[1].Requests) != 2 {
+			c.Errorf("got requests %+v", requests)
 		}
 	}},
 	{"stretches are the runs of given jobs in a time span", func(c *check) {

@@ -48,22 +48,22 @@ func (s *Store) recordWait(r rules.Run, b *jobs.Blocker, state jobs.State, until
 		waitRecord{r.ID, r.Job, b.Holder.Job, b.Resource, state, r.BlockedAt, until})
 }
 
-// Lockers implements storage.Contention.
-func (s *Store) Lockers(ctx context.Context) ([]storage.Locker, error) {
+// JobRequests implements storage.Contention.
+func (s *Store) JobRequests(ctx context.Context) ([]storage.JobRequests, error) {
 	all, err := s.Jobs(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var lockers []storage.Locker
+	var requests []storage.JobRequests
 	for _, v := range all {
 		named := slices.DeleteFunc(slices.Clone(v.Resources), func(r locking.Request) bool {
 			return r.Resource.Kind() == locking.KindJob
 		})
 		if !v.Removed && len(named) > 0 {
-			lockers = append(lockers, storage.Locker{Job: v.Name, Requests: named})
+			requests = append(requests, storage.JobRequests{Job: v.Name, Requests: named})
 		}
 	}
-	return lockers, nil
+	return requests, nil
 }
 
 // RunIntervals implements storage.Contention.
