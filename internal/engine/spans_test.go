@@ -137,10 +137,10 @@ func TestSpans(t *testing.T) {
 		stopB()
 
 		for job, want := range map[string]string{
-			"long":    "queue claim attempt 1(lock start handler(own) finish)",
-			"flaky":   "queue claim attempt 1(lock start handler(own) finish) attempt 2(retry_wait lock start handler(own) finish)",
-			"patient": "queue claim attempt 1(lock wait lock start handler(own) finish)",
-			"panics":  "queue claim attempt 1(lock start handler(own) finish)",
+			"long":    "queue gate attempt 1(lock start handler(own) finish)",
+			"flaky":   "queue gate attempt 1(lock start handler(own) finish) attempt 2(retry_wait lock start handler(own) finish)",
+			"patient": "queue gate attempt 1(lock wait lock start handler(own) finish)",
+			"panics":  "queue gate attempt 1(lock start handler(own) finish)",
 		} {
 			if got := s.within(s.only(t, "run "+job)); got != want {
 				t.Errorf("%s: %s, want %s", job, got, want)

@@ -41,9 +41,9 @@ func TestOutageOfADayIsRecordedInOneCall(t *testing.T) {
 	run := func(until func() bool) time.Duration {
 		t.Helper()
 		scheduler, err := engine.New(engine.Options{
-			Store: s.a, Registry: registry, Jobs: table, Replica: "a", Version: "test", Workers: 8,
-			Heartbeat: time.Second, SessionTTL: 10 * time.Second, ShutdownGrace: 10 * time.Second,
-			Log: zerolog.Nop(),
+			Store: s.a, RunStore: s.a, Registry: registry, Jobs: table, Replica: "a",
+			Version: "test", Workers: 8, Heartbeat: time.Second, SessionTTL: 10 * time.Second,
+			ShutdownGrace: 10 * time.Second, Log: zerolog.Nop(),
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -118,9 +118,9 @@ type oidcSignIn struct {
 	Generation int64    `json:"n"`
 }
 
-// oidcSignIn is the content of the cookie of a sign-in in progress.
-type oidcSignIn struct {
-	oidc.SignIn
+// oidcAttempt is the content of the cookie of a sign-in that has begun.
+type oidcAttempt struct {
+	oidc.Attempt
 	Next string `json:"t"`
 }
 
@@ -129,7 +129,7 @@ type oidcAccounts struct {
 	*OIDC
 	provider *oidc.Provider
 	signIns  *signer
-	signIns  *signer
+	attempts *signer
 }
 
 // newOIDCAccounts returns nil for a policy without a provider.
@@ -142,7 +142,7 @@ func newOIDCAccounts(p Policy) (*oidcAccounts, error) {
 	if o.signIns, err = newSigner(oidcKeys, p.CookieKeys, nil); err != nil {
 		return nil, err
 	}
-	o.signIns, err = newSigner(oidcSignInKeys, p.CookieKeys, nil)
+	o.attempts, err = newSigner(oidcAttemptKeys, p.CookieKeys, nil)
 	return o, err
 }
 

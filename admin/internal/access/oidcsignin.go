@@ -27,14 +27,14 @@ func (s SignIn) StartOIDC(w http.ResponseWriter, r *http.Request) {
 		s.show(w, r, http.StatusOK, SignInForm{Next: next})
 		return
 	}
-	attempt := oidcSignIn{oidc.SignIn{State: rand.Text(), Nonce: rand.Text(),
+	attempt := oidcAttempt{oidc.Attempt{State: rand.Text(), Nonce: rand.Text(),
 		Verifier: oidc.NewVerifier()}, next}
-	target, err := o.provider.SignInURL(r.Context(), attempt.SignIn)
+	target, err := o.provider.SignInURL(r.Context(), attempt.Attempt)
 	if err != nil {
 		s.refuseOIDC(w, r, http.StatusServiceUnavailable, next, err)
 		return
 	}
-	sealed, err := o.seal(o.signIns, attempt, attemptLifetime)
+	sealed, err := o.seal(o.attempts, attempt, attemptLifetime)
 	if err != nil {
 		s.refuseOIDC(w, r, http.StatusInternalServerError, next, err)
 		return
@@ -54,8 +54,8 @@ func (s SignIn) FinishOIDC(w http.ResponseWriter, r *http.Request) {
 		s.show(w, r, http.StatusOK, SignInForm{Next: "/"})
 		return
 	}
-	var attempt oidcSignIn
-	known := o.unseal(o.signIns, s.guard.Cookie(r, attemptSuffix), attemptLifetime, &attempt)
+	var attempt oidcAttempt
+	known := o.unseal(o.attempts, s.guard.Cookie(r, attemptSuffix), attemptLifetime, &attempt)
 	if !known || subtle.ConstantTimeCompare([]byte(query.Get("state")),
 		[]byte(attempt.State)) != 1 {
 		s.guard.setCookie(w, r, attemptSuffix, "", 0, http.SameSiteLaxMode)
@@ -135,14 +135,14 @@ var (
 )
 
 // redeem returns the person of the provider's answer.
-func (s SignIn) redeem(r *http.Request, attempt oidcSignIn,
+func (s SignIn) redeem(r *http.Request, attempt oidcAttempt,
 	query url.Values) (oidcSignIn, Role, error) {
 	accounts := s.guard.rules().accounts
 	o := accounts.oidc
 	if query.Get("code") == "" {
 		return oidcSignIn{}, "", errors.New("the provider refused the sign-in")
 	}
-	user, err := o.provider.Redeem(r.Context(), attempt.SignIn, query.Get("code"))
+	user, err := o.provider.Redeem(r.Context(), attempt.Attempt, query.Get("code"))
 	if err != nil {
 		return oidcSignIn{}, "", err
 	}

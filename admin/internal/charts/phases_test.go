@@ -53,7 +53,7 @@ func TestPhases(t *testing.T) {
 					bars = append(bars, fmt.Sprintf("rested %s+%s %s", r.Rested.X, r.Rested.W,
 						r.Rested.Label))
 				}
-				rows = append(rows, fmt.Sprintf("%d: %s", r.x,
+				rows = append(rows, fmt.Sprintf("%d: %s", r.Attempt.Attempt,
 					strings.Join(bars, ", ")))
 			}
 			if p.Now != nil {
@@ -76,10 +76,10 @@ func TestPhasesOfManyAttempts(t *testing.T) {
 			StartedAt: &started})
 	}
 	p := NewPhases(run, attempts, began.Add(time.Hour))
-	if len(p.Rows) != MaxPhaseRows || p.Earlier != 28 || p.Rows[0].x != 29 ||
+	if len(p.Rows) != MaxPhaseRows || p.Earlier != 28 || p.Rows[0].Attempt.Attempt != 29 ||
 		p.Rows[0].Ran.X != 0 {
 		t.Errorf("got %d rows from attempt %d at %s, %d before", len(p.Rows),
-			p.Rows[0].x, p.Rows[0].Ran.X, p.Earlier)
+			p.Rows[0].Attempt.Attempt, p.Rows[0].Ran.X, p.Earlier)
 	}
 	if got := NewPhases(storage.Record{CreatedAt: began}, nil, began); got != nil {
 		t.Errorf("got %+v of a run that has not started", got)
