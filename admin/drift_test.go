@@ -35,11 +35,11 @@ func drifting() Options {
 	return o
 }
 
-// verdictOf returns the verdict from the API.
-func verdictOf(t *testing.T, o Options) Verdict {
+// statusOf returns the status from the API.
+func statusOf(t *testing.T, o Options) Status {
 	t.Helper()
 	reply := get(t, newServer(t, o).Handler(), "/api/v1/status")
-	var v Verdict
+	var v Status
 	if err := json.Unmarshal(reply.Body.Bytes(), &v); err != nil || reply.Code != http.StatusOK {
 		t.Fatalf("%d: %s, %v", reply.Code, reply.Body, err)
 	}
@@ -48,7 +48,7 @@ func verdictOf(t *testing.T, o Options) Verdict {
 
 func problemsOf(t *testing.T, o Options) string {
 	t.Helper()
-	return fmt.Sprint(verdictOf(t, o).Problems)
+	return fmt.Sprint(statusOf(t, o).Problems)
 }
 
 func TestDriftIsShownByJob(t *testing.T) {
@@ -100,7 +100,7 @@ func TestReplicaThatStartsNothingIsReportedOnce(t *testing.T) {
 	const words = "Replica replica-4 cannot start runs: its clock is 1m1.25s behind the store's, " +
 		"at most 10s are allowed."
 	o := drifting()
-	if first := verdictOf(t, o).Problems[0]; first.Severity != Amber || first.Text != words {
+	if first := statusOf(t, o).Problems[0]; first.Severity != Amber || first.Text != words {
 		t.Errorf("the first problem is %+v", first)
 	}
 	// The replica with the wrong clock serves the page itself.

@@ -51,7 +51,7 @@ type form struct {
 	Keep      string // its text, if Back is not enough
 	Idle      bool   // there is nothing to do
 	Outdated  bool   // the input was written for another version than the current one
-	Verdict   string // of a failed action: whether it was done
+	Result    string // of a failed action: whether it was done
 	ErrorText string
 	Advice    string
 	Problems  []operations.SpecProblem
@@ -123,13 +123,13 @@ func (s base) refusedForm(r *http.Request, sent url.Values, err error) (form, in
 		s.StoreFailed(r.Context(), err)
 		status, refused.Error = http.StatusServiceUnavailable, pages.StoreError(err)
 	}
-	f := form{Key: sent.Get("key"), Verdict: "Not done", ErrorText: refused.Error,
+	f := form{Key: sent.Get("key"), Result: "Not done", ErrorText: refused.Error,
 		Problems: refused.Problems, Advice: adviceOn(err, status), sent: sent, err: err}
 	if len(f.Problems) > 0 {
 		f.ErrorText = "the input is invalid"
 	}
 	if status == http.StatusServiceUnavailable {
-		f.Verdict = "Result unknown"
+		f.Result = "Result unknown"
 	}
 	return f, status
 }
@@ -192,7 +192,7 @@ func showAction[T any](s base, w http.ResponseWriter, r *http.Request, d actionP
 	f.line("reason", "Reason", "Shown in the audit log.", storage.MaxReasonBytes)
 	f.mark()
 	if f.ErrorText != "" {
-		frame.Title = f.Verdict + ": " + frame.Title
+		frame.Title = f.Result + ": " + frame.Title
 	}
 	s.Write(w, status, d.template, actionView[T]{frame, f, known})
 }

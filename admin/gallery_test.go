@@ -39,7 +39,7 @@ func pageStates() []galleryState {
 		}},
 		{name: "calm", options: calm(),
 			has: []string{"Two replicas, all live. 1 of 2 tables held. One run active, " +
-				"none waiting.", `<h1 id="verdict">Healthy</h1>`}},
+				"none waiting.", `<h1 id="headline">Healthy</h1>`}},
 		{name: "contention", options: contention(), has: []string{
 			"Three replicas: two live, one late.", "holds <bdi>public/orders</bdi>", "42 min",
 			"Replica replica-4 is lost and not back.",

@@ -24,8 +24,8 @@ func healthy(address string) memcached.Health {
 		Usage: memcached.Usage{Connections: 131, Items: 12041, Bytes: 4 << 20,
 			LimitBytes: 128 << 20},
 		Settings: []memcached.Setting{
-			{Name: "evictions", Value: "off", Verdict: memcached.Good},
-			{Name: "flush_enabled", Value: "no", Verdict: memcached.Good},
+			{Name: "evictions", Value: "off", Rating: memcached.Good},
+			{Name: "flush_enabled", Value: "no", Rating: memcached.Good},
 		},
 		Events: []memcached.Event{},
 	}
@@ -36,11 +36,11 @@ func troubled(address string) memcached.Health {
 	h := healthy(address)
 	h.State, h.StartedAt = memcached.StateUnsafe, ago(3*time.Minute)
 	h.Settings = []memcached.Setting{
-		{Name: "evictions", Value: "on", Verdict: memcached.Unsafe, Want: "off",
+		{Name: "evictions", Value: "on", Rating: memcached.Unsafe, Want: "off",
 			Mend: "start it with -M", Why: "when it is full it drops entries"},
-		{Name: "flush_enabled", Value: "", Verdict: memcached.Unsafe, Want: "no",
+		{Name: "flush_enabled", Value: "", Rating: memcached.Unsafe, Want: "no",
 			Mend: "start it with -F", Why: "one flush_all drops every lock"},
-		{Name: "idle_timeout", Value: "60", Verdict: memcached.Advice, Want: "0",
+		{Name: "idle_timeout", Value: "60", Rating: memcached.Advice, Want: "0",
 			Mend: "start it without -o idle_timeout", Why: "replicas keep connections"},
 	}
 	h.Seen = memcached.Seen{Restarts: 1, Flushes: 2, Evictions: 1204}
@@ -129,7 +129,7 @@ func TestMemcachedIsServedWithoutTheStore(t *testing.T) {
 
 func TestMemcachedProblems(t *testing.T) {
 	var got []string
-	for _, p := range verdictOf(t, watched()).Problems {
+	for _, p := range statusOf(t, watched()).Problems {
 		if p.Severity != Amber {
 			t.Errorf("%s is %s", p.Text, p.Severity)
 		}

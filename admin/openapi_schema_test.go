@@ -65,7 +65,7 @@ func wordsOf() map[reflect.Type][]string {
 		ReplicaStopped, cluster.ReplicaLost})
 	put(words, []memcached.State{memcached.StateUnknown, memcached.StateSafe, memcached.StateUnsafe,
 		memcached.StateUnreachable})
-	put(words, []memcached.Verdict{memcached.Good, memcached.Advice, memcached.Unsafe})
+	put(words, []memcached.Rating{memcached.Good, memcached.Advice, memcached.Unsafe})
 	put(words, []memcached.EventKind{memcached.EventUnreachable, memcached.EventBack,
 		memcached.EventRestarted, memcached.EventFlushed, memcached.EventFlushRefused,
 		memcached.EventEvicted, memcached.EventReassigned, memcached.EventFull,

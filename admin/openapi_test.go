@@ -97,12 +97,12 @@ func describedOperations() map[string]operation {
 			answer: reflect.TypeFor[Overview](),
 			more: map[int]reflect.Type{
 				http.StatusServiceUnavailable: reflect.TypeFor[Overview]()}},
-		"GET /api/v1/status": {summary: "The verdict about the cluster: its severity and all " +
+		"GET /api/v1/status": {summary: "The status of the cluster: its severity and all " +
 			"problems, the most severe first. While the store does not answer, that problem " +
 			"with 503.",
-			answer: reflect.TypeFor[Verdict](),
+			answer: reflect.TypeFor[Status](),
 			more: map[int]reflect.Type{
-				http.StatusServiceUnavailable: reflect.TypeFor[Verdict]()}},
+				http.StatusServiceUnavailable: reflect.TypeFor[Status]()}},
 		"GET /api/v1/locks": {summary: "All locks with their holders.",
 			answer: reflect.TypeFor[[]Lock]()},
 		"GET /api/v1/locks/tree": {summary: "All known resources as a tree, with holders and " +

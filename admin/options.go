@@ -91,7 +91,7 @@ type Options struct {
 
 	Store     storage.History
 	StoreName string // for people, such as PostgreSQL; "" means "The store"
-	Rules     Rules  // of the verdict
+	Rules     Rules  // of the status
 	// Progress reads the state that jobs save for their next runs. Nil: it is not shown.
 	Progress storage.JobProgress
 	// Watch makes a running run save its output regularly. Nil: output appears when the run has

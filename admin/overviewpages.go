@@ -40,7 +40,7 @@ func (s clusterPages) completeOverview(o *Overview, f *pages.Frame) {
 	o.Stale, o.Error, o.ServedBy, o.Memcached = f.Stale, f.Error, f.ServedBy,
 		s.Local.Memcached()
 	o.Can, o.CanAll = f.Can, f.CanAll
-	o.Verdict = f.Status
+	o.Status = f.Status
 }
 
 func (s clusterPages) overviewPage(w http.ResponseWriter, r *http.Request) {
@@ -58,7 +58,7 @@ func (s clusterPages) overviewPage(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// statusJSON answers the verdict. If the store does not answer, the status is 503.
+// statusJSON answers the status. If the store does not answer, the status is 503.
 func (s clusterPages) statusJSON(w http.ResponseWriter, r *http.Request) {
 	if err := param.Only(r); err != nil {
 		s.WriteError(w, http.StatusBadRequest, err.Error())

@@ -53,9 +53,9 @@ func troubledNight() Options {
 // well." while every run of four jobs failed.
 func TestNothingIsHealthyWhileJobsFail(t *testing.T) {
 	o := troubledNight()
-	v := verdictOf(t, o)
+	v := statusOf(t, o)
 	if v.Severity != Red || v.Headline != "4 jobs are failing" || len(v.Problems) != 6 {
-		t.Errorf("the verdict is %+v", v)
+		t.Errorf("the status is %+v", v)
 	}
 	body := get(t, newServer(t, o).Handler(), "/").Body.String()
 	for _, want := range []string{">4 jobs are failing</h1>",
@@ -71,7 +71,7 @@ func TestNothingIsHealthyWhileJobsFail(t *testing.T) {
 			t.Errorf("%s does not count the problems", path)
 		}
 	}
-	if v := verdictOf(t, calm()); v.Severity != Neutral || v.Headline != "Healthy" {
+	if v := statusOf(t, calm()); v.Severity != Neutral || v.Headline != "Healthy" {
 		t.Errorf("of a calm cluster: %+v", v)
 	}
 }
@@ -93,7 +93,7 @@ func TestRemovedJobDoesNotFail(t *testing.T) {
 
 func TestStatusWithoutTheStore(t *testing.T) {
 	reply := get(t, newServer(t, down()).Handler(), "/api/v1/status")
-	var v Verdict
+	var v Status
 	if err := json.Unmarshal(reply.Body.Bytes(), &v); err != nil ||
 		reply.Code != http.StatusServiceUnavailable || v.Severity != Red ||
 		v.Headline != "PostgreSQL does not answer" {
@@ -106,7 +106,7 @@ func TestReadStatus(t *testing.T) {
 	v := ReadStatus(t.Context(), StatusOptions{Store: o.Store, StoreName: "PostgreSQL",
 		Operations: o.Operations})
 	if v.Severity != Red || len(v.Problems) != 6 {
-		t.Errorf("the verdict is %+v", v)
+		t.Errorf("the status is %+v", v)
 	}
 	v = ReadStatus(t.Context(), StatusOptions{Store: down().Store, StoreName: "PostgreSQL"})
 	if got := fmt.Sprint(v.Problems); v.Severity != Red ||

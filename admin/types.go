@@ -9,13 +9,13 @@ import (
 type (
 	// Overview is the state of the cluster at one time.
 	Overview = cluster.Overview
-	// Verdict is the state of the cluster by the rules of decision 59.
-	Verdict = cluster.Verdict
+	// Status is the status of the cluster by the rules of decision 59.
+	Status = cluster.Status
 	// Problem is a problem of the cluster, in one or two sentences.
 	Problem = cluster.Problem
 	// Severity is how urgent a problem is.
 	Severity = cluster.Severity
-	// Rules are the limits of the verdict that the configuration sets.
+	// Rules are the limits of the status that the configuration sets.
 	Rules = cluster.Rules
 	// Replica is a session and its state.
 	Replica = cluster.Replica

@@ -144,7 +144,7 @@ type Audit struct {
 	Chain bool `yaml:"chain"`
 }
 
-// Status has limits of the verdict about the cluster.
+// Status has limits of the status of the cluster.
 type Status struct {
 	// FailingAfter is the number of failures in a row after which a job is failing.
 	FailingAfter int `yaml:"failing_after" min:"1" max:"20"`

@@ -43,7 +43,7 @@ func TestEachFiringRunsOnce(t *testing.T) {
 				t.Errorf("of %d firings %d ran once, %d more often, %d never (%v), want 60 and "+
 					"all once", got.firings, got.once, got.more, got.never, got.neverBy)
 			}
-			if err := r.verdict(); err != nil {
+			if err := r.check(); err != nil {
 				t.Error(err)
 			}
 			if len(r.tally.started) != 60 || len(r.tally.finished) != 60 {
@@ -98,11 +98,11 @@ func TestTally(t *testing.T) {
 	}
 	for what, bad := range map[string]tally{"twice": {more: 1}, "orphan": {orphans: 1},
 		"unbacked": {unbacked: 1}, "foreign": {foreign: 1}} {
-		if (result{tally: bad}).verdict() == nil {
+		if (result{tally: bad}).check() == nil {
 			t.Errorf("%s is let through", what)
 		}
 	}
-	if err := (result{tally: tally{never: 1}}).verdict(); err != nil {
+	if err := (result{tally: tally{never: 1}}).check(); err != nil {
 		t.Errorf("a firing that never ran: %v", err)
 	}
 }

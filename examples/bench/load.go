@@ -145,8 +145,8 @@ func sleepUntil(ctx context.Context, t time.Time) error {
 	}
 }
 
-// verdict returns an error for what must not be at any load.
-func (r result) verdict() error {
+// check returns an error for what must not be at any load.
+func (r result) check() error {
 	var problems []error
 	for _, p := range []struct {
 		n    int

@@ -44,7 +44,7 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) error {
 	}
 	var problems []error
 	for _, r := range results {
-		problems = append(problems, r.verdict())
+		problems = append(problems, r.check())
 	}
 	return errors.Join(problems...)
 }

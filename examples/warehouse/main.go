@@ -49,5 +49,5 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) error {
 	if err := m.print(out); err != nil {
 		return err
 	}
-	return m.verdict()
+	return m.check()
 }

@@ -41,9 +41,9 @@ and %d transactions a second.
 	return m, nil
 }
 
-// verdict returns nil when the measurement shows what it is to show, else
+// check returns nil when the measurement shows what it is to show, else
 // everything that speaks against it.
-func (m measurement) verdict() error {
+func (m measurement) check() error {
 	var problems []error
 	say := func(format string, args ...any) {
 		problems = append(problems, fmt.Errorf(format, args...))

@@ -25,8 +25,8 @@ func telling() measurement {
 	}
 }
 
-func TestVerdict(t *testing.T) {
-	if err := telling().verdict(); err != nil {
+func TestCheck(t *testing.T) {
+	if err := telling().check(); err != nil {
 		t.Errorf("of a telling measurement: %v", err)
 	}
 	for _, c := range []struct {
@@ -44,7 +44,7 @@ func TestVerdict(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			m := telling()
 			c.change(&m)
-			if err := m.verdict(); err == nil || !strings.Contains(err.Error(), c.says) {
+			if err := m.check(); err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%v, want it to say %q", err, c.says)
 			}
 		})

@@ -38,7 +38,7 @@ func TestLocksPreventDeadlocksAndWrongTotals(t *testing.T) {
 	if err := m.print(t.Output()); err != nil {
 		t.Error(err)
 	}
-	if err := m.verdict(); err != nil {
+	if err := m.check(); err != nil {
 		t.Error(err)
 	}
 	checkWithout(t, m.without)

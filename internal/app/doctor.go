@@ -284,7 +284,7 @@ func (e *examiner) examineLockServer(h memcached.Health, strict bool) {
 		if s.Value == "" {
 			found = s.Name + " is not reported"
 		}
-		switch s.Verdict {
+		switch s.Rating {
 		case memcached.Unsafe:
 			e.add(name, unsafe, s.Mend, "%s, expected %s: %s", found, s.Want, s.Why)
 		case memcached.Advice:

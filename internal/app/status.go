@@ -13,12 +13,12 @@ import (
 // statusInterval is how often a replica reads the status for its metrics.
 const statusInterval = 15 * time.Second
 
-// statusRules returns the configured limits of the verdict.
+// statusRules returns the configured limits of the status.
 func statusRules(config *configs.Config) admin.Rules {
 	return admin.Rules{FailingAfter: config.Status.FailingAfter, MaxOffset: config.Clock.MaxOffset}
 }
 
-// StatusOptions returns the options for the verdict about the configured cluster. Locks is nil if
+// StatusOptions returns the options for the status of the configured cluster. Locks is nil if
 // the caller does not check memcached.
 func StatusOptions(config *configs.Config, store storage.History, ops *operations.Operations,
 	locks *LockBackend) admin.StatusOptions {

@@ -52,7 +52,7 @@ could not check it.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v, err := c.verifyAudit(cmd, heads)
 			if err == nil {
-				err = c.printVerdict(v)
+				err = c.printCheck(v)
 			}
 			if err != nil {
 				return &ExitError{notVerified, err}
@@ -73,7 +73,7 @@ could not check it.`,
 
 // verifyAudit checks the chain of the configured store.
 func (c *commandLine) verifyAudit(cmd *cobra.Command,
-	heads []string) (v storage.ChainVerdict, err error) {
+	heads []string) (v storage.ChainCheck, err error) {
 	if len(heads) > maxKnownHead {
 		return v, fmt.Errorf("--known: expected at most %d heads, found %d", maxKnownHead,
 			len(heads))
@@ -95,8 +95,8 @@ func (c *commandLine) verifyAudit(cmd *cobra.Command,
 	return v, err
 }
 
-// printVerdict writes the verdict as JSON or as a table.
-func (c *commandLine) printVerdict(v storage.ChainVerdict) error {
+// printCheck writes the result as JSON or as a table.
+func (c *commandLine) printCheck(v storage.ChainCheck) error {
 	answer := verifiedAudit{Matches: v.Problem == "", Checked: v.Checked, Unsealed: v.Unsealed,
 		OldestUnsealed: v.OldestUnsealed, Problem: v.Problem, Seq: v.Seq, Entry: v.ID}
 	result := "matches"

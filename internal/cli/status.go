@@ -65,8 +65,8 @@ The exit code is 0 if the status is neutral, 1 if it is amber, 2 if it is red, a
 	return cmd
 }
 
-// readStatus returns the verdict. A store that does not answer is a part of it.
-func (c *commandLine) readStatus(ctx context.Context) (v admin.Verdict, err error) {
+// readStatus returns the status. A store that does not answer is a part of it.
+func (c *commandLine) readStatus(ctx context.Context) (v admin.Status, err error) {
 	config, err := c.load()
 	if err != nil {
 		return v, err
@@ -97,8 +97,8 @@ func (c *commandLine) readStatus(ctx context.Context) (v admin.Verdict, err erro
 	return admin.ReadStatus(ctx, app.StatusOptions(config, store, ops, locks)), nil
 }
 
-// printStatus writes the verdict as JSON, or on one screen.
-func (c *commandLine) printStatus(v admin.Verdict) error {
+// printStatus writes the status as JSON, or on one screen.
+func (c *commandLine) printStatus(v admin.Status) error {
 	parts := make([]string, len(v.Parts))
 	for i, p := range v.Parts {
 		parts[i] = p.Name + ": " + p.Text

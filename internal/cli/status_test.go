@@ -54,7 +54,7 @@ func TestStatus(t *testing.T) {
 		t.Errorf("without a replica: %d, %s", code, table)
 	}
 	answer, code := status(t, config, "-o", "json")
-	var v admin.Verdict
+	var v admin.Status
 	if err := json.Unmarshal([]byte(answer), &v); err != nil || code != 2 ||
 		v.Severity != admin.Red {
 		t.Errorf("%d: %s, %v", code, answer, err)

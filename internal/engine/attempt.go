@@ -123,7 +123,7 @@ func releaseWhenLost(ctx context.Context, f *firing, lock *locking.Lock) (end fu
 // call calls the handler and waits for it, at most for the timeout if there is one. It abandons a
 // handler that does not return after its context has ended.
 func call(ctx context.Context, handler jobs.HandlerFunc, run *jobs.Run,
-	timeout time.Duration) (v verdict, leftBehind bool) {
+	timeout time.Duration) (o outcome, leftBehind bool) {
 	if timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, timeout, timeoutCause(timeout))
@@ -133,14 +133,14 @@ func call(ctx context.Context, handler jobs.HandlerFunc, run *jobs.Run,
 	go func() { returned <- protect(ctx, handler, run) }()
 	select {
 	case err := <-returned:
-		return verdictOf(ctx, run, err), false
+		return outcomeOf(ctx, run, err), false
 	case <-ctx.Done():
 	}
 	select {
 	case err := <-returned:
-		return verdictOf(ctx, run, err), false
+		return outcomeOf(ctx, run, err), false
 	case <-time.After(abandonAfter):
-		return verdictOf(ctx, run, errAbandoned), true
+		return outcomeOf(ctx, run, errAbandoned), true
 	}
 }
 
@@ -157,21 +157,21 @@ func protect(ctx context.Context, handle jobs.HandlerFunc, run *jobs.Run) (err e
 
 // mayRetry reports whether the job's policy allows another attempt after this end, and after which
 // delay. Another replica may execute that attempt.
-func mayRetry(f *firing, v verdict, retries *retry.Series) (delay time.Duration, again bool) {
+func mayRetry(f *firing, o outcome, retries *retry.Series) (delay time.Duration, again bool) {
 	var refused *triggerParamsError
-	if v.state != jobs.Failed && v.state != jobs.TimedOut || errors.As(v.err, &refused) {
+	if o.state != jobs.Failed && o.state != jobs.TimedOut || errors.As(o.err, &refused) {
 		return 0, false
 	}
 	delay, again = retries.Next(time.Now())
 	return delay, again && (f.entry.Retry.Attempts == 0 || f.attempt < f.entry.Retry.Attempts)
 }
 
-func logEnd(f *firing, run *jobs.Run, v verdict, took time.Duration, again bool) {
+func logEnd(f *firing, run *jobs.Run, o outcome, took time.Duration, again bool) {
 	event := f.log.Info()
-	if v.state != jobs.Succeeded {
-		event = f.log.Warn().AnErr("error", v.err)
+	if o.state != jobs.Succeeded {
+		event = f.log.Warn().AnErr("error", o.err)
 	}
-	event.Str("state", string(v.state)).Str("reason", string(v.reason)).
+	event.Str("state", string(o.state)).Str("reason", string(o.reason)).
 		Int64("token", int64(run.Token)).
 		Int("attempt", run.Attempt).Dur("took", took).Bool("again", again).Msg("run ended")
 }

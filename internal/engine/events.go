@@ -53,21 +53,21 @@ func (e *events) started(f *firing, c *claim) {
 }
 
 // ended publishes the end of an attempt.
-func (e *events) ended(f *firing, c *claim, v verdict, took time.Duration, again bool) {
+func (e *events) ended(f *firing, c *claim, o outcome, took time.Duration, again bool) {
 	if !e.bus.hasListeners() {
 		return
 	}
 	event := e.of(f, jobs.EventFinished)
-	event.Token, event.State, event.Reason, event.Detail, event.Took = c.token, v.state, v.reason,
-		v.detail, took
+	event.Token, event.State, event.Reason, event.Detail, event.Took = c.token, o.state, o.reason,
+		o.detail, took
 	event.Held = time.Since(c.granted)
-	if v.err != nil {
-		event.Error = output.PlainText(output.Cut(v.err.Error(), maxErrorText))
+	if o.err != nil {
+		event.Error = output.PlainText(output.Cut(o.err.Error(), maxErrorText))
 	}
 	switch {
 	case again:
 		event.Kind = jobs.EventRetried
-	case v.state == jobs.Lost:
+	case o.state == jobs.Lost:
 		event.Kind = jobs.EventLost
 	}
 	e.bus.publish(event)

@@ -23,24 +23,24 @@ type finisher struct {
 
 // record records the end of an attempt, unless the run's own transaction has recorded it. It
 // reports whether the end is recorded.
-func (w finisher) record(f *firing, run *jobs.Run, v verdict, again, leftBehind bool) bool {
+func (w finisher) record(f *firing, run *jobs.Run, o outcome, again, leftBehind bool) bool {
 	if run.Internal(attempt.NewKey()).Completed() != "" {
 		return true
 	}
-	request := storage.FinishRequest{Run: run.ID, Token: run.Token, State: v.state,
-		Reason: v.reason,
-		Detail: v.detail, Output: run.OutputText(), Result: run.Result(), LeftBehind: leftBehind}
-	if v.err != nil {
-		request.Error = output.PlainText(output.Cut(v.err.Error(), maxErrorText))
+	request := storage.FinishRequest{Run: run.ID, Token: run.Token, State: o.state,
+		Reason: o.reason,
+		Detail: o.detail, Output: run.OutputText(), Result: run.Result(), LeftBehind: leftBehind}
+	if o.err != nil {
+		request.Error = output.PlainText(output.Cut(o.err.Error(), maxErrorText))
 	}
-	if v.state == jobs.Succeeded {
+	if o.state == jobs.Succeeded {
 		a := run.Internal(attempt.NewKey())
 		request.Output, request.Saved = a.Output.Text(output.MaxSucceeded), a.Saved()
 	}
 	if again {
-		request.Attempt = storage.AttemptEnd{State: v.state, Reason: v.reason, Detail: v.detail}
+		request.Attempt = storage.AttemptEnd{State: o.state, Reason: o.reason, Detail: o.detail}
 		request.State, request.Reason = jobs.Waiting, reasons.Retry
-		request.Detail = fmt.Sprintf("attempt %d ended as %s", f.attempt, v.state)
+		request.Detail = fmt.Sprintf("attempt %d ended as %s", f.attempt, o.state)
 	}
 	return w.write(f, request)
 }

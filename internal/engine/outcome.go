@@ -12,53 +12,53 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// verdict is how an attempt ended.
-type verdict struct {
+// outcome is how an attempt ended.
+type outcome struct {
 	state  jobs.State
 	reason jobs.Reason
 	detail string
 	err    error
 }
 
-// verdictOf returns how an attempt ended: as the run's own transaction recorded, or as judge
+// outcomeOf returns how an attempt ended: as the run's own transaction recorded, or as judge
 // decides.
-func verdictOf(ctx context.Context, run *jobs.Run, err error) verdict {
+func outcomeOf(ctx context.Context, run *jobs.Run, err error) outcome {
 	if state := run.Internal(attempt.NewKey()).Completed(); state != "" {
-		return verdict{state: jobs.State(state)}
+		return outcome{state: jobs.State(state)}
 	}
 	return judge(ctx, err)
 }
 
 // judge returns how an attempt ended, from the handler's error and the cause with which its context
 // ended, if it did. A handler that returns nil has succeeded, even if its context has ended.
-func judge(ctx context.Context, err error) verdict {
+func judge(ctx context.Context, err error) outcome {
 	if err == nil {
-		return verdict{state: jobs.Succeeded}
+		return outcome{state: jobs.Succeeded}
 	}
 	var panicked *jobs.PanicError
 	if errors.As(err, &panicked) {
-		return verdict{state: jobs.Failed, reason: reasons.Panic, err: err}
+		return outcome{state: jobs.Failed, reason: reasons.Panic, err: err}
 	}
 	cause := context.Cause(ctx)
 	switch {
 	case errors.Is(err, storage.ErrSuperseded), errors.Is(cause, jobs.ErrClaimLost):
-		return verdict{state: jobs.Lost, reason: reasons.ClaimLost,
+		return outcome{state: jobs.Lost, reason: reasons.ClaimLost,
 			detail: storage.RevokedDetail, err: err}
 	case errors.Is(cause, storage.ErrSessionLost):
-		return verdict{state: jobs.Lost, reason: reasons.SessionLost,
+		return outcome{state: jobs.Lost, reason: reasons.SessionLost,
 			detail: "its replica could not confirm its session", err: err}
 	case errors.Is(cause, jobs.ErrTimeout):
-		return verdict{state: jobs.TimedOut, reason: reasons.Timeout, detail: cause.Error(),
+		return outcome{state: jobs.TimedOut, reason: reasons.Timeout, detail: cause.Error(),
 			err: err}
 	case errors.Is(cause, jobs.ErrCancelled):
-		return verdict{state: jobs.Cancelled, reason: reasons.Cancelled, detail: cause.Error(),
+		return outcome{state: jobs.Cancelled, reason: reasons.Cancelled, detail: cause.Error(),
 			err: err}
 	case errors.Is(cause, jobs.ErrShutdown):
-		return verdict{state: jobs.Cancelled, reason: reasons.Shutdown,
+		return outcome{state: jobs.Cancelled, reason: reasons.Shutdown,
 			detail: "its replica was stopped",
 			err:    err}
 	default:
-		return verdict{state: jobs.Failed, err: err}
+		return outcome{state: jobs.Failed, err: err}
 	}
 }
 

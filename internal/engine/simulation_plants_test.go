@@ -282,17 +282,17 @@ func TestOracleFindsPlantedFaults(t *testing.T) {
 			}
 			t.Parallel()
 			for seed := range uint64(hours) {
-				verdict := simulate(t, plants()[i].hour(1+seed)) // hours share no state
-				t.Log(verdict)
+				report := simulate(t, plants()[i].hour(1+seed)) // hours share no state
+				t.Log(report)
 				switch {
-				case c.want == "" && len(verdict.Violations) > 0:
-					t.Fatalf("got wrong violations: %q", verdict.Violations)
-				case c.want == "" || slices.ContainsFunc(verdict.Violations, func(v string) bool {
+				case c.want == "" && len(report.Violations) > 0:
+					t.Fatalf("got wrong violations: %q", report.Violations)
+				case c.want == "" || slices.ContainsFunc(report.Violations, func(v string) bool {
 					return strings.Contains(v, c.want)
 				}):
 					return
 				}
-				t.Logf("not in hour %d: %q; but %q", seed+1, c.want, verdict.Violations)
+				t.Logf("not in hour %d: %q; but %q", seed+1, c.want, report.Violations)
 			}
 			t.Errorf("not found in %d hours: %q", hours, c.want)
 		})

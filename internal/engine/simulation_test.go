@@ -124,13 +124,13 @@ func seedOf(t *testing.T, otherwise uint64) uint64 {
 func verify(t *testing.T, how simulated) {
 	t.Helper()
 	start := time.Now()
-	verdict := simulate(t, how)
-	t.Logf("seed %d: %s, in %s", how.seed, verdict, time.Since(start).Round(time.Millisecond))
-	for _, violation := range verdict.Violations {
+	report := simulate(t, how)
+	t.Logf("seed %d: %s, in %s", how.seed, report, time.Since(start).Round(time.Millisecond))
+	for _, violation := range report.Violations {
 		t.Error(violation)
 	}
-	if verdict.ScheduledTimes < 1000 || verdict.States[jobs.Succeeded] < verdict.ScheduledTimes/4 {
-		t.Errorf("little happened: %s", verdict)
+	if report.ScheduledTimes < 1000 || report.States[jobs.Succeeded] < report.ScheduledTimes/4 {
+		t.Errorf("little happened: %s", report)
 	}
 	if t.Failed() {
 		t.Logf("to see it again: HOLDFAST_SEED=%d go test ./internal/engine -run '%s'", how.seed,
@@ -138,14 +138,14 @@ func verify(t *testing.T, how simulated) {
 	}
 }
 
-func simulate(t *testing.T, how simulated) (verdict *simulation.Verdict) {
+func simulate(t *testing.T, how simulated) (report *simulation.Report) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := newSimulatedCluster(t, how)
 		c.run()
-		verdict = simulation.Judge(c.evidence())
+		report = simulation.Judge(c.evidence())
 	})
-	return verdict
+	return report
 }
 
 // simulatedCluster is a cluster in a synctest bubble.

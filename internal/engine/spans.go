@@ -153,16 +153,16 @@ func (t *runSpans) ours() {
 // handler starts the handler's span. It returns the context for the handler, and a function that
 // ends the span.
 func (t *runSpans) handler(ctx context.Context,
-	token jobs.Token) (context.Context, func(v verdict)) {
+	token jobs.Token) (context.Context, func(o outcome)) {
 	if t == nil {
-		return ctx, func(verdict) {}
+		return ctx, func(outcome) {}
 	}
 	t.ours()
 	_, span := tracerOf(t.root).
 		Start(t.inside, "handler", trace.WithAttributes(
 			attribute.Int64("holdfast.token", int64(token))))
-	return trace.ContextWithSpan(ctx, span), func(v verdict) {
-		conclude(span, v.state, v.reason, v.err)
+	return trace.ContextWithSpan(ctx, span), func(o outcome) {
+		conclude(span, o.state, o.reason, o.err)
 		span.End()
 	}
 }

@@ -20,7 +20,7 @@ func TestUntracedFiringAllocatesNothing(t *testing.T) {
 		f.spans.waited(start, found)
 		f.spans.asked(start, 7, nil)
 		traced, leave := f.spans.handler(ctx, 7)
-		leave(verdict{state: jobs.Succeeded})
+		leave(outcome{state: jobs.Succeeded})
 		if traced != ctx {
 			t.Error("context of the handler: got another one, want the same")
 		}

@@ -72,17 +72,17 @@ func (s *Store) JobRequests(ctx context.Context) ([]storage.JobRequests, error) 
 	if err != nil {
 		return nil, wrap("list requests of jobs", err)
 	}
-	var requests []storage.JobRequests
+	var listed []storage.JobRequests
 	var name string
 	var resources []byte
 	_, err = pgx.ForEachRow(rows, []any{&name, &resources}, func() error {
 		requests, err := parseRequests(resources)
 		if named := withoutJobs(requests); len(named) > 0 {
-			requests = append(requests, storage.JobRequests{Job: name, Requests: named})
+			listed = append(listed, storage.JobRequests{Job: name, Requests: named})
 		}
 		return err
 	})
-	return requests, wrap("list requests of jobs", err)
+	return listed, wrap("list requests of jobs", err)
 }
 
 func withoutJobs(requests []locking.Request) []locking.Request {

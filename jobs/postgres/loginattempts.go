@@ -25,8 +25,8 @@ ON CONFLICT (key) DO UPDATE SET
 
 	forgetFailures = `
 DELETE FROM holdfast.login_attempts WHERE key = ANY(ARRAY(
-    SELECT key FROM holdfast.login_attempts WHERE until <= clock_timestamp() ORDER BY key LIMIT 10000
-        FOR UPDATE SKIP LOCKED))`
+    SELECT key FROM holdfast.login_attempts WHERE until <= clock_timestamp()
+        ORDER BY key LIMIT 10000 FOR UPDATE SKIP LOCKED))`
 )
 
 // CountFailures reads the counts over the connections of the admin page.

@@ -44,7 +44,7 @@ GROUP BY job, holder, resource ORDER BY sum(until - since) DESC LIMIT ?4`
 
 // JobRequests returns the jobs that lock resources besides their own names.
 func (s *Store) JobRequests(ctx context.Context) ([]storage.JobRequests, error) {
-	var requests []storage.JobRequests
+	var listed []storage.JobRequests
 	err := each(ctx, s.readers, listJobRequests, nil, func(rows *sql.Rows) error {
 		var name, resources string
 		if err := rows.Scan(&name, &resources); err != nil {
@@ -58,11 +58,11 @@ func (s *Store) JobRequests(ctx context.Context) ([]storage.JobRequests, error) 
 			}
 		}
 		if len(named) > 0 {
-			requests = append(requests, storage.JobRequests{Job: name, Requests: named})
+			listed = append(listed, storage.JobRequests{Job: name, Requests: named})
 		}
 		return err
 	})
-	return requests, wrap("list requests of jobs", err)
+	return listed, wrap("list requests of jobs", err)
 }
 
 // RunIntervals returns the runs of the jobs within an interval.

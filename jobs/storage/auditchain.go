@@ -133,8 +133,8 @@ func SealAll(head ChainHead, entries []Audited) ([]AuditLink, error) {
 	return links, nil
 }
 
-// ChainVerdict is the result of VerifyAudit.
-type ChainVerdict struct {
+// ChainCheck is the result of VerifyAudit.
+type ChainCheck struct {
 	ChainState
 	Checked int // links
 	// Problem says what does not match first; "" if everything matches. Seq is the position of
@@ -147,7 +147,7 @@ type ChainVerdict struct {
 // VerifyAudit checks all links that the chain had at the call. Known are heads that it had
 // earlier. An error says that the chain could not be read, or that pruning deleted a known head.
 func VerifyAudit(ctx context.Context, chain AuditChain,
-	known ...ChainHead) (v ChainVerdict, err error) {
+	known ...ChainHead) (v ChainCheck, err error) {
 	v.ChainState, err = chain.AuditChain(ctx)
 	if errors.Is(err, ErrNotFound) {
 		v.Problem = "the head of the chain is missing"
@@ -198,7 +198,7 @@ func VerifyAudit(ctx context.Context, chain AuditChain,
 }
 
 // knows returns an error if pruning deleted the link of a known head.
-func (v *ChainVerdict) knows(known []ChainHead) error {
+func (v *ChainCheck) knows(known []ChainHead) error {
 	for _, k := range known {
 		if k.Seq < v.Anchor.Seq {
 			return fmt.Errorf("head %d was deleted after history.keep, which leaves links after %d",
@@ -209,13 +209,13 @@ func (v *ChainVerdict) knows(known []ChainHead) error {
 }
 
 // found notes the first problem.
-func (v *ChainVerdict) found(seq int64, id *uuid.UUID, problem string) bool {
+func (v *ChainCheck) found(seq int64, id *uuid.UUID, problem string) bool {
 	v.Seq, v.ID, v.Problem = seq, id, problem
 	return false
 }
 
 // check reports whether a link follows the link at.
-func (v *ChainVerdict) check(at ChainHead, link AuditLink) bool {
+func (v *ChainCheck) check(at ChainHead, link AuditLink) bool {
 	switch {
 	case link.Seq != at.Seq+1:
 		return v.found(at.Seq+1, nil, "the link is missing")
@@ -232,7 +232,7 @@ func (v *ChainVerdict) check(at ChainHead, link AuditLink) bool {
 }
 
 // agree reports whether at is none of the known heads with another hash.
-func (v *ChainVerdict) agree(at ChainHead, known []ChainHead) bool {
+func (v *ChainCheck) agree(at ChainHead, known []ChainHead) bool {
 	for _, k := range known {
 		if k.Seq == at.Seq && k.Hash != at.Hash {
 			return v.found(at.Seq, nil, "the chain had another hash here before")
@@ -242,7 +242,7 @@ func (v *ChainVerdict) agree(at ChainHead, known []ChainHead) bool {
 }
 
 // checkRest checks what is not in a link. The last link is at.
-func (v *ChainVerdict) checkRest(at ChainHead, known []ChainHead) {
+func (v *ChainCheck) checkRest(at ChainHead, known []ChainHead) {
 	for _, k := range known {
 		if k.Seq > v.Head.Seq {
 			v.found(v.Head.Seq+1, nil, fmt.Sprintf("the chain had %d links before", k.Seq))

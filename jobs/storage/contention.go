@@ -15,8 +15,8 @@ import (
 // Contention answers the questions of the lock pages. The time of each answer does not grow with
 // the length of the history. Its methods change nothing.
 type Contention interface {
-	// JobRequests returns the jobs whose active definitions lock anything besides the job's own name,
-	// sorted by name. Removed jobs are not included.
+	// JobRequests returns the jobs whose active definitions lock anything besides the job's own
+	// name, sorted by name. Removed jobs are not included.
 	JobRequests(ctx context.Context) ([]JobRequests, error)
 	// RunIntervals returns the runs of the jobs within a time range: of each job the youngest
 	// first, in no order between jobs.

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// LoginAttempts counts failures by key within windows, such as failed sign-ins. The counts of a store
-// hold for all replicas. Methods may be called concurrently.
+// LoginAttempts counts failures by key within windows, such as failed sign-ins. The counts of a
+// store hold for all replicas. Methods may be called concurrently.
 type LoginAttempts interface {
 	// CountFailures returns the failures of each key, in the order of the keys.
 	CountFailures(ctx context.Context, keys ...string) ([]Failures, error)

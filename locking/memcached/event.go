@@ -66,7 +66,7 @@ func (e Event) log(log zerolog.Logger, server string) {
 	}
 	if s := e.Setting; s != nil {
 		line = line.Str("setting", s.Name).Str("value", s.Value)
-		if s.Verdict != Good {
+		if s.Rating != Good {
 			line = line.Str("expected", s.Want).Str("mend", s.Mend).Str("why", s.Why)
 		}
 	}

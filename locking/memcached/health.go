@@ -71,10 +71,10 @@ type Seen struct {
 	RefusedConnections uint64 `json:"refused_connections"`
 }
 
-// Complaints returns the settings with the verdict.
-func (h Health) Complaints(v Verdict) []Setting {
+// Complaints returns the settings with the rating.
+func (h Health) Complaints(v Rating) []Setting {
 	return slices.DeleteFunc(slices.Clone(h.Settings), func(s Setting) bool {
-		return s.Verdict != v
+		return s.Rating != v
 	})
 }
 

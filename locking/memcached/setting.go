@@ -7,24 +7,24 @@ import (
 	"strings"
 )
 
-// Verdict rates a setting for locks.
-type Verdict string
+// Rating rates a setting for locks.
+type Rating string
 
-// The verdicts.
+// The ratings.
 const (
-	Good   Verdict = "good"
-	Advice Verdict = "advice" // another value would be better
-	Unsafe Verdict = "unsafe" // locks may be lost or refused
+	Good   Rating = "good"
+	Advice Rating = "advice" // another value would be better
+	Unsafe Rating = "unsafe" // locks may be lost or refused
 )
 
 // Setting is one of a server's settings that matter for locks.
 type Setting struct {
-	Name    string  `json:"name"`  // as `stats settings` has it
-	Value   string  `json:"value"` // "" if the server does not report it
-	Verdict Verdict `json:"verdict"`
-	Want    string  `json:"want,omitempty"` // the required value if the verdict is not good
-	Mend    string  `json:"mend,omitempty"` // how to correct it
-	Why     string  `json:"why,omitempty"`
+	Name   string `json:"name"`  // as `stats settings` has it
+	Value  string `json:"value"` // "" if the server does not report it
+	Rating Rating `json:"rating"`
+	Want   string `json:"want,omitempty"` // the required value if the rating is not good
+	Mend   string `json:"mend,omitempty"` // how to correct it
+	Why    string `json:"why,omitempty"`
 }
 
 // String returns a text such as "evictions is on, expected off: start it with -M".
@@ -33,7 +33,7 @@ func (s Setting) String() string {
 	if s.Value == "" {
 		text = s.Name + " is not reported"
 	}
-	if s.Verdict == Good {
+	if s.Rating == Good {
 		return text
 	}
 	return fmt.Sprintf("%s, expected %s: %s", text, s.Want, s.Mend)
@@ -47,12 +47,12 @@ type needs struct {
 
 // rule rates one setting.
 type rule struct {
-	name    string
-	good    func(value string, all map[string]string, n needs) bool
-	verdict Verdict // if the check fails
-	want    string
-	mend    string
-	why     string
+	name   string
+	good   func(value string, all map[string]string, n needs) bool
+	rating Rating // if the check fails
+	want   string
+	mend   string
+	why    string
 }
 
 const (
@@ -150,7 +150,7 @@ func leading(text string) int {
 	return n
 }
 
-// judge returns all settings that matter, with their verdicts.
+// judge returns all settings that matter, with their ratings.
 func judge(r reading, n needs) []Setting {
 	all := r.settings
 	var judged []Setting
@@ -159,9 +159,9 @@ func judge(r reading, n needs) []Setting {
 		if rule.name == "version" {
 			value = r.version
 		}
-		s := Setting{Name: rule.name, Value: value, Verdict: Good}
+		s := Setting{Name: rule.name, Value: value, Rating: Good}
 		if !rule.good(value, all, n) {
-			s.Verdict, s.Want, s.Mend, s.Why = rule.verdict, rule.want, rule.mend, rule.why
+			s.Rating, s.Want, s.Mend, s.Why = rule.rating, rule.want, rule.mend, rule.why
 		}
 		judged = append(judged, s)
 	}

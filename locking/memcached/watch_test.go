@@ -83,12 +83,12 @@ func TestFlagsThatMatter(t *testing.T) {
 		flags []string
 		want  memcached.Setting
 	}{
-		"-C":                {[]string{"-C"}, memcached.Setting{Name: "cas_enabled", Value: "no", Verdict: memcached.Unsafe}},
-		"-I":                {[]string{"-I", "4k", "-o", "slab_chunk_max=2"}, memcached.Setting{Name: "item_size_max", Value: "4096", Verdict: memcached.Unsafe}},
-		"-c":                {[]string{"-c", "60"}, memcached.Setting{Name: "maxconns", Value: "60", Verdict: memcached.Unsafe}},
-		"temporary_ttl":     {[]string{"-M", "-o", "temporary_ttl=60"}, memcached.Setting{Name: "temp_lru", Value: "yes", Verdict: memcached.Advice}},
-		"temporary_ttl, no": {[]string{"-o", "temporary_ttl=60"}, memcached.Setting{Name: "temp_lru", Value: "yes", Verdict: memcached.Good}},
-		"idle_timeout":      {[]string{"-o", "idle_timeout=30"}, memcached.Setting{Name: "idle_timeout", Value: "30", Verdict: memcached.Advice}},
+		"-C":                {[]string{"-C"}, memcached.Setting{Name: "cas_enabled", Value: "no", Rating: memcached.Unsafe}},
+		"-I":                {[]string{"-I", "4k", "-o", "slab_chunk_max=2"}, memcached.Setting{Name: "item_size_max", Value: "4096", Rating: memcached.Unsafe}},
+		"-c":                {[]string{"-c", "60"}, memcached.Setting{Name: "maxconns", Value: "60", Rating: memcached.Unsafe}},
+		"temporary_ttl":     {[]string{"-M", "-o", "temporary_ttl=60"}, memcached.Setting{Name: "temp_lru", Value: "yes", Rating: memcached.Advice}},
+		"temporary_ttl, no": {[]string{"-o", "temporary_ttl=60"}, memcached.Setting{Name: "temp_lru", Value: "yes", Rating: memcached.Good}},
+		"idle_timeout":      {[]string{"-o", "idle_timeout=30"}, memcached.Setting{Name: "idle_timeout", Value: "30", Rating: memcached.Advice}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := servertest.NewMemcached(t, append(test.flags, "-t", "1")...)
@@ -99,7 +99,7 @@ func TestFlagsThatMatter(t *testing.T) {
 				return s.Name == test.want.Name
 			})
 			if at < 0 || h.Settings[at].Value != test.want.Value ||
-				h.Settings[at].Verdict != test.want.Verdict {
+				h.Settings[at].Rating != test.want.Rating {
 				t.Errorf("%s: %+v, want %+v", h.Error, h.Settings, test.want)
 			}
 		})
@@ -335,8 +335,8 @@ func watchOf(t *testing.T, b *memcached.Backend) *memcached.Watch {
 	return b.Watch(memcached.WatchOptions{Log: zerolog.New(zerolog.NewTestWriter(t))})
 }
 
-// complaints fails the test unless exactly the named settings have the verdict.
-func complaints(t *testing.T, w *memcached.Watch, v memcached.Verdict, want ...string) {
+// complaints fails the test unless exactly the named settings have the rating.
+func complaints(t *testing.T, w *memcached.Watch, v memcached.Rating, want ...string) {
 	t.Helper()
 	h := w.Servers()[0]
 	var got []string

@@ -139,17 +139,17 @@ func (w *watched) grown(now time.Time, r reading) (news []Event) {
 	return news
 }
 
-// turned returns events for the settings whose verdict has changed.
+// turned returns events for the settings whose rating has changed.
 func turned(now time.Time, before, after []Setting) (news []Event) {
-	verdicts := map[string]Verdict{}
+	ratings := map[string]Rating{}
 	for _, s := range before {
-		verdicts[s.Name] = s.Verdict
+		ratings[s.Name] = s.Rating
 	}
 	for _, s := range after {
-		was, known := verdicts[s.Name]
-		kind := map[Verdict]EventKind{Unsafe: EventUnsafe, Advice: EventAdvice,
-			Good: EventCorrected}[s.Verdict]
-		if was != s.Verdict && (known || s.Verdict != Good) {
+		was, known := ratings[s.Name]
+		kind := map[Rating]EventKind{Unsafe: EventUnsafe, Advice: EventAdvice,
+			Good: EventCorrected}[s.Rating]
+		if was != s.Rating && (known || s.Rating != Good) {
 			news = append(news, Event{Kind: kind, At: now, Setting: &s})
 		}
 	}

@@ -212,7 +212,7 @@ func TestOnlyTheLastEventsAreKept(t *testing.T) {
 	}
 }
 
-func TestVerdicts(t *testing.T) {
+func TestRatings(t *testing.T) {
 	tests := map[string]struct {
 		changes  []string
 		password bool
@@ -255,11 +255,11 @@ func TestVerdicts(t *testing.T) {
 			}
 			var got []string
 			for _, s := range judge(r, needs{connections: 65, password: test.password}) {
-				if s.Verdict != Good {
-					got = append(got, string(s.Verdict)+" "+s.Name)
+				if s.Rating != Good {
+					got = append(got, string(s.Rating)+" "+s.Name)
 				}
 				if complete := s.Want != "" && s.Mend != "" &&
-					s.Why != ""; complete != (s.Verdict != Good) {
+					s.Why != ""; complete != (s.Rating != Good) {
 					t.Errorf("%+v says too much or too little", s)
 				}
 			}

@@ -40,10 +40,10 @@ type signer struct {
 
 // The purposes of keys.
 const (
-	signInKeys     = "holdfast admin sign-in"
-	browserKeys    = "holdfast admin known browser"
-	oidcKeys       = "holdfast admin OpenID Connect sign-in"
-	oidcSignInKeys = "holdfast admin OpenID Connect attempt"
+	signInKeys        = "holdfast admin sign-in"
+	browserKeys       = "holdfast admin known browser"
+	oidcKeys          = "holdfast admin OpenID Connect sign-in"
+	pendingSignInKeys = "holdfast admin OpenID Connect attempt"
 )
 
 // newSigner returns a signer for one purpose, which accepts no values of another one. It derives

@@ -118,9 +118,9 @@ type oidcSignIn struct {
 	Generation int64    `json:"n"`
 }
 
-// oidcAttempt is the content of the cookie of a sign-in that has begun.
-type oidcAttempt struct {
-	oidc.Attempt
+// pendingSignIn is the content of the cookie of a sign-in in progress.
+type pendingSignIn struct {
+	oidc.SignIn
 	Next string `json:"t"`
 }
 
@@ -129,7 +129,7 @@ type oidcAccounts struct {
 	*OIDC
 	provider *oidc.Provider
 	signIns  *signer
-	attempts *signer
+	pending  *signer
 }
 
 // newOIDCAccounts returns nil for a policy without a provider.
@@ -142,7 +142,7 @@ func newOIDCAccounts(p Policy) (*oidcAccounts, error) {
 	if o.signIns, err = newSigner(oidcKeys, p.CookieKeys, nil); err != nil {
 		return nil, err
 	}
-	o.attempts, err = newSigner(oidcAttemptKeys, p.CookieKeys, nil)
+	o.pending, err = newSigner(pendingSignInKeys, p.CookieKeys, nil)
 	return o, err
 }
 

@@ -27,14 +27,14 @@ func (s SignIn) StartOIDC(w http.ResponseWriter, r *http.Request) {
 		s.show(w, r, http.StatusOK, SignInForm{Next: next})
 		return
 	}
-	attempt := oidcAttempt{oidc.Attempt{State: rand.Text(), Nonce: rand.Text(),
+	attempt := pendingSignIn{oidc.SignIn{State: rand.Text(), Nonce: rand.Text(),
 		Verifier: oidc.NewVerifier()}, next}
-	target, err := o.provider.SignInURL(r.Context(), attempt.Attempt)
+	target, err := o.provider.SignInURL(r.Context(), attempt.SignIn)
 	if err != nil {
 		s.refuseOIDC(w, r, http.StatusServiceUnavailable, next, err)
 		return
 	}
-	sealed, err := o.seal(o.attempts, attempt, attemptLifetime)
+	sealed, err := o.seal(o.pending, attempt, attemptLifetime)
 	if err != nil {
 		s.refuseOIDC(w, r, http.StatusInternalServerError, next, err)
 		return
@@ -54,8 +54,8 @@ func (s SignIn) FinishOIDC(w http.ResponseWriter, r *http.Request) {
 		s.show(w, r, http.StatusOK, SignInForm{Next: "/"})
 		return
 	}
-	var attempt oidcAttempt
-	known := o.unseal(o.attempts, s.guard.Cookie(r, attemptSuffix), attemptLifetime, &attempt)
+	var attempt pendingSignIn
+	known := o.unseal(o.pending, s.guard.Cookie(r, attemptSuffix), attemptLifetime, &attempt)
 	if !known || subtle.ConstantTimeCompare([]byte(query.Get("state")),
 		[]byte(attempt.State)) != 1 {
 		s.guard.setCookie(w, r, attemptSuffix, "", 0, http.SameSiteLaxMode)
@@ -135,14 +135,14 @@ var (
 )
 
 // redeem returns the person of the provider's answer.
-func (s SignIn) redeem(r *http.Request, attempt oidcAttempt,
+func (s SignIn) redeem(r *http.Request, attempt pendingSignIn,
 	query url.Values) (oidcSignIn, Role, error) {
 	accounts := s.guard.rules().accounts
 	o := accounts.oidc
 	if query.Get("code") == "" {
 		return oidcSignIn{}, "", errors.New("the provider refused the sign-in")
 	}
-	user, err := o.provider.Redeem(r.Context(), attempt.Attempt, query.Get("code"))
+	user, err := o.provider.Redeem(r.Context(), attempt.SignIn, query.Get("code"))
 	if err != nil {
 		return oidcSignIn{}, "", err
 	}

@@ -32,7 +32,7 @@ const (
 	factsLifetime = 5 * time.Second
 )
 
-// Facts are what the verdict needs of the store, beside sessions.
+// Facts are what the status needs of the store, beside sessions.
 type Facts struct {
 	// Outcomes are the last runs of each job that failed lately, the newest first.
 	Outcomes map[string][]storage.Outcome

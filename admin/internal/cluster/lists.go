@@ -17,10 +17,10 @@ const (
 
 // Title returns the title for the browser's tab.
 func (o *Overview) Title() string {
-	if o.Verdict.Severity == Neutral {
+	if o.Status.Severity == Neutral {
 		return "Overview"
 	}
-	return o.Verdict.Headline
+	return o.Status.Headline
 }
 
 // Busy returns the resources that are held or waited for.

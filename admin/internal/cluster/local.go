@@ -45,10 +45,10 @@ func (l Local) Memcached() *MemcachedView {
 	return &MemcachedView{SeenBy: l.Replica, Servers: l.Servers.Servers()}
 }
 
-// Verdict judges a snapshot. StoreError is why the store did not answer, or "".
-func (l Local) Verdict(ctx context.Context, p Snapshot, storeError string,
-	slowed []SlowedSignIns) Verdict {
-	return NewVerdict(Evidence{Snapshot: p, StoreName: l.StoreName, StoreError: storeError,
+// Status judges a snapshot. StoreError is why the store did not answer, or "".
+func (l Local) Status(ctx context.Context, p Snapshot, storeError string,
+	slowed []SlowedSignIns) Status {
+	return NewStatus(Evidence{Snapshot: p, StoreName: l.StoreName, StoreError: storeError,
 		ServedBy: l.ServedBy(ctx), Memcached: l.Memcached(), Rules: l.Rules,
 		SlowedSignIns: slowed})
 }

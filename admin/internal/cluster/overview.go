@@ -25,7 +25,7 @@ const (
 // Overview is the state of the cluster at one time: the page / and its JSON.
 type Overview struct {
 	Summary  string    `json:"summary"`
-	Verdict  Verdict   `json:"status"`
+	Status   Status    `json:"status"`
 	Now      time.Time `json:"now"` // by the store's clock
 	ServedBy ServedBy  `json:"served_by"`
 	// Memcached is this replica's view of the memcached servers, or nil without memcached.
@@ -68,7 +68,7 @@ type Firing struct {
 // EmptyOverview returns an overview that has empty lists instead of null.
 func EmptyOverview() Overview {
 	return Overview{
-		Verdict: Verdict{Problems: []Problem{}, Parts: []StatusPart{}},
+		Status:  Status{Problems: []Problem{}, Parts: []StatusPart{}},
 		Waiting: []storage.Record{}, Resources: []locks.ResourceState{},
 		Running:        []storage.Record{},
 		RecentFailures: []storage.Record{}, FailuresByJob: []JobFailures{},

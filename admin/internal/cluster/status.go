@@ -9,20 +9,20 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 )
 
-// HoldTime is how long the verdict shows a problem after its end, so that it does not flicker.
+// HoldTime is how long the status shows a problem after its end, so that it does not flicker.
 const HoldTime = time.Minute
 
 // DefaultFailingAfter is the number of failures in a row after which a job is failing, unless Rules
 // say otherwise.
 const DefaultFailingAfter = 3
 
-// Rules are the limits of the verdict that the configuration sets.
+// Rules are the limits of the status that the configuration sets.
 type Rules struct {
 	FailingAfter int           // failures in a row; 0 means DefaultFailingAfter
 	MaxOffset    time.Duration // of a clock; 0: not checked
 }
 
-// Evidence is all that the verdict depends on.
+// Evidence is all that the status depends on.
 type Evidence struct {
 	Snapshot
 	StoreName  string // for people
@@ -41,8 +41,8 @@ type SlowedSignIns struct {
 	Since    time.Duration // since the first failure
 }
 
-// Verdict is the state of the cluster by the rules of decision 59.
-type Verdict struct {
+// Status is the status of the cluster by the rules of decision 59.
+type Status struct {
 	Severity Severity     `json:"severity"` // that of the worst problem
 	Headline string       `json:"headline"`
 	Now      time.Time    `json:"now,omitzero"` // by the store's clock; absent if it is unknown
@@ -51,10 +51,10 @@ type Verdict struct {
 	ServedBy ServedBy     `json:"-"`
 }
 
-// NewVerdict applies the rules. It depends on nothing but the evidence. While the store does not
+// NewStatus applies the rules. It depends on nothing but the evidence. While the store does not
 // answer, only that and memcached are problems, because all else is out of date.
-func NewVerdict(e Evidence) Verdict {
-	v := Verdict{Severity: Neutral, Now: e.Now, Problems: []Problem{}, ServedBy: e.ServedBy,
+func NewStatus(e Evidence) Status {
+	v := Status{Severity: Neutral, Now: e.Now, Problems: []Problem{}, ServedBy: e.ServedBy,
 		Parts: statusParts(e)}
 	add := func(p Problem) { v.Problems = append(v.Problems, p) }
 	if e.StoreError != "" {
@@ -84,7 +84,7 @@ func NewVerdict(e Evidence) Verdict {
 }
 
 // Of returns the problems of a kind.
-func (v Verdict) Of(kind Kind) []Problem {
+func (v Status) Of(kind Kind) []Problem {
 	return slices.DeleteFunc(slices.Clone(v.Problems),
 		func(p Problem) bool { return p.Kind != kind })
 }
@@ -92,7 +92,7 @@ func (v Verdict) Of(kind Kind) []Problem {
 // maxKinds is the number of kinds of problems that a headline names.
 const maxKinds = 2
 
-// headline names the problems with the severity of the verdict.
+// headline names the problems with the severity of the status.
 func headline(severity Severity, problems []Problem) string {
 	if severity == Neutral {
 		return "Healthy"

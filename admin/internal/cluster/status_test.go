@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
 
-// night is the time of the store's clock in the tests of the verdict.
+// night is the time of the store's clock in the tests of the status.
 var night = time.Date(2026, 3, 17, 2, 41, 17, 0, time.UTC)
 
 func before(d time.Duration) time.Time { return night.Add(-d) }
@@ -65,7 +65,7 @@ func healthyEvidence() Evidence {
 				Delays: map[string]storage.Typical{}}}}
 }
 
-func TestVerdict(t *testing.T) {
+func TestStatus(t *testing.T) {
 	const fail, ok = jobs.Failed, jobs.Succeeded
 	holder := locking.Owner{Job: "extract-crm", Replica: "a", Run: uuid.UUID{15: 99}.String()}
 	backup := waiter(1, "backup", 41*time.Minute, &jobs.Blocker{Resource: "public/customers",
@@ -212,7 +212,7 @@ func TestVerdict(t *testing.T) {
 	} {
 		e := healthyEvidence()
 		c.change(&e)
-		v := NewVerdict(e)
+		v := NewStatus(e)
 		var texts []string
 		for _, p := range v.Problems {
 			texts = append(texts, p.Text)
@@ -235,7 +235,7 @@ func TestHeadlineIsShort(t *testing.T) {
 	e.Replicas = append(e.Replicas, lostReplica("c"), lostReplica("d"))
 	e.Memcached.Servers[0].State = memcached.StateUnsafe
 	const want = "2 replicas are lost, 1 replica is draining and 2 other problems"
-	if got := NewVerdict(e).Headline; got != want {
+	if got := NewStatus(e).Headline; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

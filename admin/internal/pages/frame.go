@@ -30,7 +30,7 @@ type Frame struct {
 	Address  string    // of the page itself, for refreshes
 	JSONPath string    // address of the same data as JSON
 	Now      time.Time // by the store's clock; zero if no state is known
-	Status   cluster.Verdict
+	Status   cluster.Status
 	ServedBy cluster.ServedBy
 	Account  access.Identity
 	Theme    Theme

@@ -65,10 +65,10 @@ func Show[T any](s *Site, w http.ResponseWriter, r *http.Request, p Page[T]) {
 	s.Write(w, status, p.Template, view[T]{f, content})
 }
 
-// Judge adds the verdict about a snapshot to the frame.
+// Judge adds the status about a snapshot to the frame.
 func (s *Site) Judge(ctx context.Context, f *Frame, snap cluster.Snapshot) {
 	f.Now = snap.Now
-	f.Status = s.Local.Verdict(ctx, snap, f.Error, f.SlowedSignIns)
+	f.Status = s.Local.Status(ctx, snap, f.Error, f.SlowedSignIns)
 	f.ServedBy = f.Status.ServedBy
 }
 

@@ -41,7 +41,7 @@ func TestEveryReplicaGivesTheSameAnswer(t *testing.T) {
 	c.expectAnswers(answers, held, waiting)
 	var overview admin.Overview
 	c.decode(c.sameAnswer("/api/v1/overview", "a"), &overview)
-	for _, p := range overview.Verdict.Problems {
+	for _, p := range overview.Status.Problems {
 		if p.Kind == "replica_lost" {
 			t.Errorf("a replica that was stopped is shown as %q", p.Text)
 		}

@@ -111,14 +111,14 @@ func TestSimulationWithProcesses(t *testing.T) {
 	c.awaitValue("the end of the time", reached, until)
 	evidence := c.evidence(until)
 	evidence.PauseTakes = pauseTakes
-	verdict := simulation.Judge(evidence)
-	t.Log(verdict)
-	for _, violation := range verdict.Violations {
+	report := simulation.Judge(evidence)
+	t.Log(report)
+	for _, violation := range report.Violations {
 		t.Error(violation)
 	}
-	if verdict.States[jobs.Succeeded] == 0 || verdict.States[jobs.Lost] == 0 ||
-		verdict.Excluded == 0 || len(evidence.Pauses) != 2 {
-		t.Errorf("%s, %d pauses: this test shows too little", verdict, len(evidence.Pauses))
+	if report.States[jobs.Succeeded] == 0 || report.States[jobs.Lost] == 0 ||
+		report.Excluded == 0 || len(evidence.Pauses) != 2 {
+		t.Errorf("%s, %d pauses: this test shows too little", report, len(evidence.Pauses))
 	}
 }
 

@@ -96,7 +96,7 @@ func TestReplicasWithDifferentServers(t *testing.T) {
 		c.await("notice on the page of "+name, func(ctx context.Context) (bool, error) {
 			var o admin.Overview
 			err := p.Get(ctx, "/api/v1/overview", &o)
-			return slices.ContainsFunc(o.Verdict.Problems, func(p admin.Problem) bool {
+			return slices.ContainsFunc(o.Status.Problems, func(p admin.Problem) bool {
 				return strings.Contains(p.Text, "two different lists of memcached servers (a / b)")
 			}), err
 		})

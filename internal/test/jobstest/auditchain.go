@@ -33,8 +33,8 @@ func (c *check) seal(limit int) (sealed int) {
 	}
 }
 
-// verified returns the verdict about a chain that matches.
-func (c *check) verified(known ...storage.ChainHead) storage.ChainVerdict {
+// verified returns the check of a chain that matches.
+func (c *check) verified(known ...storage.ChainHead) storage.ChainCheck {
 	c.Helper()
 	v, err := storage.VerifyAudit(c.ctx, c.Store, known...)
 	c.must(err)

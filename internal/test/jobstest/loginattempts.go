@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// RunLoginAttempts checks a counter of failures. first and second are two connections to the same empty
-// counts, or one connection twice.
+// RunLoginAttempts checks a counter of failures. first and second are two connections to the same
+// empty counts, or one connection twice.
 func RunLoginAttempts(t *testing.T, open func(t *testing.T) (first, second storage.LoginAttempts)) {
 	for name, hold := range map[string]func(t *testing.T, a *loginAttempts){
 		"what was never counted is nothing": func(_ *testing.T, a *loginAttempts) {

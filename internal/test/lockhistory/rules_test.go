@@ -158,9 +158,9 @@ func (s *honest) kill(t *rapid.T) {
 	s.join(t)
 }
 
-// TestShortcutsDoNotChangeTheVerdict compares with porcupine alone. There a step with an unknown
+// TestShortcutsDoNotChangeTheResult compares with porcupine alone. There a step with an unknown
 // outcome can happen at any time after its call, or never.
-func TestShortcutsDoNotChangeTheVerdict(t *testing.T) {
+func TestShortcutsDoNotChangeTheResult(t *testing.T) {
 	if testing.Short() {
 		t.Skip("rapid makes a fifth of the checks with -short")
 	}

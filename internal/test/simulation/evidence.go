@@ -172,8 +172,8 @@ func (o *oracle) pausedWithin(job, group string, from, to time.Time) bool {
 	})
 }
 
-// Verdict is the result of the oracle.
-type Verdict struct {
+// Report is the result of the oracle.
+type Report struct {
 	ScheduledTimes int // that counted
 	Collective     int // of them, part of a collective record
 	Excluded       int // also excluded by calendars
@@ -185,7 +185,7 @@ type Verdict struct {
 
 const maxViolations = 40
 
-func (v *Verdict) violate(format string, args ...any) {
+func (v *Report) violate(format string, args ...any) {
 	if len(v.Violations) == maxViolations {
 		v.more++
 		return
@@ -194,7 +194,7 @@ func (v *Verdict) violate(format string, args ...any) {
 }
 
 // String returns the counts as text.
-func (v *Verdict) String() string {
+func (v *Report) String() string {
 	text := fmt.Sprintf("%d scheduled times, %d of them in collective records, %d excluded "+
 		"besides, "+
 		"%d calls of handlers;", v.ScheduledTimes, v.Collective, v.Excluded, v.Executions)

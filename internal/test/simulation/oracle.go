@@ -23,7 +23,7 @@ type firing struct {
 // oracle is the evidence with its indexes.
 type oracle struct {
 	*Evidence
-	*Verdict
+	*Report
 	records map[firing]*storage.Record
 	byRun   map[uuid.UUID]*storage.Record
 	byJob   map[string][]*storage.Record // scheduled ones, no recoveries, by due
@@ -31,9 +31,9 @@ type oracle struct {
 }
 
 // Judge compares the scheduled times with the records and the calls.
-func Judge(e *Evidence) *Verdict {
+func Judge(e *Evidence) *Report {
 	o := &oracle{
-		Evidence: e, Verdict: &Verdict{States: map[jobs.State]int{}, Executions: len(e.Executions)},
+		Evidence: e, Report: &Report{States: map[jobs.State]int{}, Executions: len(e.Executions)},
 		records: map[firing]*storage.Record{},
 		byRun:   map[uuid.UUID]*storage.Record{}, byJob: map[string][]*storage.Record{},
 		calls: map[uuid.UUID][]*Execution{},
@@ -50,7 +50,7 @@ func Judge(e *Evidence) *Verdict {
 	o.judgeLocksHeld()
 	o.judgeBacklog()
 	o.judgeOperators()
-	return o.Verdict
+	return o.Report
 }
 
 func (o *oracle) index() {
