@@ -92,7 +92,12 @@ func jobText(name, more string) string {
 		name, name, more)
 }
 
-func TestEveryReplicaObeysActionsWithinASecond(t *testing.T) {
+// obeyLimit is the longest time from an action to the reaction of each replica. It is a second
+// on an idle machine. TestControlStateIsReadEachSecondAndKept tests the interval of the polls in
+// synthetic time; here the machine may be busy with other tests.
+const obeyLimit = 4 * time.Second
+
+func TestEveryReplicaObeysActionsSoon(t *testing.T) {
 	for _, way := range []string{"heard", "asked for"} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
@@ -121,7 +126,7 @@ func TestEveryReplicaObeysActionsWithinASecond(t *testing.T) {
 				for _, p := range c.replicas {
 					took := c.heard(p, action.says).Sub(since)
 					t.Logf("%s on %s: %s", action.path, p.Name, took)
-					if took > time.Second {
+					if took > obeyLimit {
 						t.Errorf("%s was obeyed on %s after %s", action.path, p.Name, took)
 					}
 				}
@@ -147,7 +152,7 @@ func (c *cluster) cancelElsewhere() {
 	asked := askOne[time.Time](c, `SELECT max(at) FROM holdfast.audit`)
 	ended := c.awaitEnd(held.ID)
 	c.expect(ended, "cancelled", "cancelled")
-	if took := ended.EndedAt.Sub(asked); took > time.Second ||
+	if took := ended.EndedAt.Sub(asked); took > obeyLimit ||
 		!strings.Contains(ended.Detail, "anonymous") {
 		c.t.Errorf("cancelled after %s: %+v", took, ended)
 	}

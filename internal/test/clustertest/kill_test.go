@@ -96,6 +96,7 @@ type victim struct {
 	spec    replicas.Spec
 	process *replicas.Process
 
+	locked    atomic.Bool // between the add of the first lock and the removal of the last
 	armed     atomic.Bool
 	once      sync.Once
 	killed    chan struct{} // closed after the kill
@@ -146,13 +147,19 @@ func (v *victim) measure(ctx context.Context) (err error) {
 // kills the victim at that request.
 func (v *victim) proxy(server string, kills bool) (*servertest.Proxy, error) {
 	proxy, err := servertest.StartProxy(server)
-	if err != nil || !kills {
-		return proxy, err
+	if err != nil {
+		return nil, err
 	}
 	proxy.OnReplyCut(v.kill)
 	proxy.OnRequest(func(piece []byte) servertest.Fate {
 		switch {
-		case !v.armed.Load() || !v.step.request(v, piece):
+		case lockAdd("_a")(v, piece):
+			v.locked.Store(true)
+		case lockRemoval("_a")(v, piece):
+			v.locked.Store(false)
+		}
+		switch {
+		case !kills || !v.armed.Load() || !v.step.request(v, piece):
 			return servertest.Pass
 		case v.step.answered:
 			return servertest.CutReply
@@ -195,8 +202,9 @@ func (v *victim) die(ctx context.Context) error {
 	}
 }
 
-// awaitIdle waits until the job has run and no run of it is running. Otherwise the kill could also
-// end a run of the firing before.
+// awaitIdle waits until the job has run, no run of it is running, and its locks are removed.
+// Otherwise the kill could also end a run of the firing before, or the next firing could meet the
+// locks of that run: it then starts without advisory locks, because the store decides.
 func (v *victim) awaitIdle(ctx context.Context) error {
 	const asked = `
 SELECT count(*) > 0 AND count(*) FILTER (WHERE state = 'running') = 0
@@ -206,7 +214,7 @@ FROM holdfast.runs WHERE job = $1`
 		if err := v.cluster.db.QueryRow(ctx, asked, v.job()).Scan(&idle); err != nil {
 			return err
 		}
-		if idle {
+		if idle && !v.locked.Load() {
 			return nil
 		}
 		if err := pause(ctx, pollEvery); err != nil {
@@ -287,9 +295,25 @@ func (v *victim) check(t *testing.T, limit time.Duration, alone bool) {
 	}
 	if early := v.expires.Sub(v.next.StartedAt); early > 0 && !v.step.unlocked &&
 		(v.step.running || !alone) {
-		t.Errorf("%s, %s: another job had its tables %s before its session expired",
-			v.name, v.step.name, early)
+		t.Errorf("%s, %s: another job had its tables %s before its session expired\n"+
+			"killed at %s, run of the other job %+v\nvictim:\n%s\nsurvivor:\n%s",
+			v.name, v.step.name, early, v.killedAt.UTC(), v.next,
+			linesWith(v.process.Log(), v.job()),
+			linesWith(v.cluster.replicas["survivor"].Log(), "heir-"+v.name, `"level":"warn"`))
 	}
+}
+
+// linesWith returns the lines of a log that contain one of the texts.
+func linesWith(log string, texts ...string) string {
+	var found strings.Builder
+	for line := range strings.Lines(log) {
+		if slices.ContainsFunc(texts, func(text string) bool {
+			return strings.Contains(line, text)
+		}) {
+			found.WriteString(line)
+		}
+	}
+	return found.String()
 }
 
 // logWaits logs for each step how long other jobs waited.
