@@ -81,15 +81,14 @@ func New(given ...Option) (*Replica, error) {
 	return &Replica{replica, o}, nil
 }
 
-// Open connects to the store, makes the locks and listens on the page's address,
-// so that a mistake in any of them is an error at start. After an error it may be
-// called again.
+// Open connects to the store, makes the locks and listens on the page's address. So a mistake in
+// any of them is an error at start. After an error it may be called again.
 func (r *Replica) Open(ctx context.Context) error { return r.app.Open(ctx) }
 
-// Run fires jobs and serves the page until ctx ends, then stops gracefully: it
-// starts nothing more, waits for its runs as long as the configured grace,
-// cancels the others, and releases its locks and its session. It serves the page
-// until the last run has ended. It calls Open if that was not done.
+// Run fires jobs and serves the page until ctx ends. Then it stops gracefully. It starts nothing
+// more, and waits for its runs for at most the configured grace. It cancels the remaining runs, and
+// releases its locks and its session. It serves the page until the last run has ended. It calls
+// Open if that was not done.
 func (r *Replica) Run(ctx context.Context) error { return r.app.Run(ctx) }
 
 // Admin returns the admin page and its API as a handler for the program's own server:
@@ -121,11 +120,10 @@ func (r *Replica) AdminAddr() string { return r.app.AdminAddr() }
 // before. They may be used whether or not the replica runs.
 func (r *Replica) Operations() *operations.Operations { return r.app.Operations() }
 
-// TriggerTx triggers a job in a transaction of the program, on a connection to the
-// database of the store. The run exists if and only if the transaction commits, and
-// starts on any replica afterwards, usually within a second. By names who triggers,
-// for the audit log; a zero Action is the program. An error leaves the transaction
-// usable. docs/jobs-in-go.md has an example.
+// TriggerTx triggers a job in a transaction of the program, on a connection to the database of the
+// store. The run exists if and only if the transaction commits, and starts on any replica
+// afterwards, usually within a second. By names the actor for the audit log; a zero Action is the
+// program. An error leaves the transaction usable. docs/jobs-in-go.md has an example.
 //
 // It returns ErrNoPostgres with SQLite, and the errors of Operations.Trigger. A
 // request with a Wait of 0 is refused.
@@ -134,10 +132,9 @@ func (r *Replica) TriggerTx(ctx context.Context, tx pgx.Tx, by storage.Action,
 	return r.app.TriggerTx(ctx, tx, by, request)
 }
 
-// Reload loads the configuration, adds the program's jobs, and applies what may change while the
-// replica runs: jobs, calendars and groups, who may use the page, and the level
-// of the log. It logs the keys that need a restart. Runs under way are not
-// affected.
+// Reload loads the configuration and adds the program's jobs. It applies the keys that may change
+// while the replica runs: jobs, calendars, groups, the users of the page, and the level of the log.
+// It logs the other changed keys, which need a restart. Runs under way are not affected.
 //
 // If load returns an error, or the configuration is refused, nothing changes.
 // The error is returned, counted in the metrics, and logged with file, line and

@@ -11,12 +11,12 @@ import (
 )
 
 // Job is an entry of the cron table, with the type of its params. Give it to [WithJobs]. It has a
-// field for every key of a job in a YAML file except for_each, and the same rules apply:
-// docs/configuration.md has the meaning and the limits of each value. A field that is not set has
+// field for every key of a job in a YAML file except for_each, and the same rules apply.
+// configs/reference.yaml has the meaning and the limits of each value. A field that is not set has
 // the default of its key.
 //
-// A job needs Schedule or OnlyTriggered, Run or Handler, and Writes, Reads, Resources or NoTables.
-// Otherwise New returns an error.
+// A job must say when it runs (Schedule or OnlyTriggered), what it does (Run or Handler) and what
+// it locks (Writes, Reads, Resources or NoTables). Otherwise New returns an error.
 type Job[P any] struct {
 	Name        string // 1 to 200 bytes, unique among all jobs
 	Description string

@@ -1,10 +1,10 @@
-// Package admin serves the pages and the JSON API of one replica: which run holds which table,
-// which runs wait for it, and why a firing did not run.
+// Package admin serves the pages and the JSON API of one replica. They show which run holds which
+// table, which runs wait for it, and why a firing did not run.
 //
 // The package changes state only when an operator asks for it. All data come from the store, and
 // ages and expiries use the store's clock, so every replica behind a load balancer gives the same
-// answer. Four facts are local to the replica and marked as such: its name and version, its
-// readiness, its view of memcached, and the next firings of its cron table.
+// answer. Four facts are local to the replica, and the pages mark them. They are its name and
+// version, its readiness, its view of memcached, and the next firings of its cron table.
 //
 // # Actions
 //
@@ -15,10 +15,11 @@
 // # Locks
 //
 // A grant in the store is a lock. It alone decides who holds a resource. Each lock also shows the
-// state of the advisory lock in memcached: held, missing, other (memcached names another holder),
-// off (there is no memcached, or it does not take locks of this mode) or unknown (memcached did not
-// answer). A run adds its advisory lock before its grant, so the two differ for a moment. The
-// states missing and other are shown only if a second query of the store still finds the grant.
+// state of the advisory lock in memcached: held, missing, other, off or unknown. Other means that
+// memcached names another holder. Off means that there is no memcached, or that locks of this mode
+// have no advisory lock. Unknown means that memcached did not answer. A run adds its advisory lock
+// before its grant, so the two differ for a moment. The states missing and other are shown only if
+// a second query of the store still finds the grant.
 //
 // # When the store does not answer
 //

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// ErrNotBegun reports a configuration that was not begun with Defaults, Load or Parse. Its zero
-// values cannot be told from those that it has on purpose.
+// ErrNotBegun reports a configuration that was not begun with Defaults, Load or Parse. Build cannot
+// know which of its zero values are meant.
 var ErrNotBegun = errors.New("not begun with configs.Defaults(), Load or Parse")
 
 // BuiltJob is a job that Go code made.

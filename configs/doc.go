@@ -5,9 +5,10 @@
 // Load and Parse read a file in four steps. They parse the YAML into a tree with positions. They
 // expand ${ENV} in its values. They decode the tree into a Config that begins as Defaults. They
 // check rules that span several keys, and normalize the schedule and the resources of every job.
-// Every step continues after a mistake, so that all mistakes of a file are reported together, at
-// most 200, as *Errors: file, line, column, key, what was found and what was expected. Only a file
-// that is not YAML stops at the first one. A returned Config has passed every check.
+// Every step continues after a mistake. So all mistakes of a file are reported together, at most
+// 200, as *Errors. Each has file, line, column and key, the value that was found and the values
+// that were expected. Only a file that is not YAML stops at the first one. A returned Config has
+// passed every check.
 //
 // # Strictness
 //
@@ -24,8 +25,8 @@
 // unquoted value is parsed again after the expansion, so that it may become a number. A quoted
 // one stays text.
 //
-// A secret key such as database.url has a second form, database.url_file: the name of a file,
-// relative to the folder of the configuration, with the value.
+// A secret key such as database.url has a second form, database.url_file. It names a file that
+// contains the value. Its path is relative to the folder of the configuration.
 //
 // # Secrets
 //

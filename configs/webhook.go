@@ -32,7 +32,7 @@ type Header struct {
 	Value Secret `yaml:"value"`
 }
 
-// Outcomes returns the events of webhooks: the final states of runs.
+// Outcomes returns the events that webhooks can receive: the final states of runs.
 func Outcomes() []string {
 	return []string{"succeeded", "failed", "timed_out", "cancelled", "lost", "skipped", "missed"}
 }

@@ -39,7 +39,7 @@ type MisfireRules struct {
 }
 
 // GroupLimits limits how many runs of a group's jobs may run at the same time, 1 to 1,000; 0 is no
-// limit. If replicas or jobs disagree, each request counts by its own limit.
+// limit. If replicas or jobs have different limits, each request is decided by its own limit.
 type GroupLimits struct {
 	PerCluster int
 	PerReplica int
@@ -87,7 +87,7 @@ type Job struct {
 	// MisfireThreshold is how late a firing may start before it is a misfire; at least a second.
 	MisfireThreshold time.Duration
 	// Deadline is how long after its scheduled time, or its trigger, a firing may begin; 0 means no
-	// limit. Later firings are skipped.
+	// limit. A firing that cannot begin by then is skipped.
 	Deadline    time.Duration
 	Timeout     time.Duration // of one attempt; 0 means none
 	Retry       retry.Policy  // of the handler, after an error; the zero Policy tries once

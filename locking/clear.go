@@ -6,10 +6,9 @@ import (
 	"fmt"
 )
 
-// Clear removes the advisory locks that a dead run has left on the requests'
-// resources, so that no waiter needs to wait for the end of the lease. Advisory
-// locks of other runs stay. The caller must know that the run's claim is gone. A
-// Locker with Grants clears by itself.
+// Clear removes the advisory locks that a dead run has left on the requests' resources. So no
+// waiter waits for the end of the lease. Advisory locks of other runs stay. The caller must know
+// that the run's claim is gone. A Locker with Grants clears by itself.
 func (l *Locker) Clear(ctx context.Context, requests []Request, run string) error {
 	resources, err := l.advisoryResources(requests)
 	if err != nil {

@@ -12,7 +12,8 @@
 //	grants only           all modes, with hierarchy    always
 //
 // Options.Restore is for a program whose own database decides which owner may commit, such as the
-// scheduler: the Locker then adds vanished advisory locks again, and their locks continue.
+// scheduler. The Locker then adds advisory locks again that have disappeared, and their locks
+// continue.
 //
 // # What a lock covers
 //
@@ -80,25 +81,24 @@
 //
 // # Guarantee
 //
-// Advisory locks alone are only advisory. If the key-value store loses them (a restart, an
-// eviction, a paused clock), a second holder gets the lock until the first one detects it at its
-// next renewal.
+// Without grants, a lock is only advisory. The key-value store can lose it by a restart, an
+// eviction or a paused clock. Then a second holder gets the lock, and both have it until the first
+// one detects the loss at its next renewal.
 //
-// Grants never give conflicting claims at the same time. But a holder can be paused, and
-// continue after its session has expired and another holder has the lock. Only work that checks
-// Lock.Token where it takes effect is safe then: in a transaction of the same database that
-// first locks the claim, or in a system that refuses tokens smaller than the largest that it has
-// seen.
+// Grants never give conflicting claims at the same time. But a holder can be paused, and continue
+// after its session has expired and another holder has the lock. Then work is safe only if the
+// place where it takes effect checks Lock.Token. This is a transaction of the same database that
+// first locks the claim, or a system that refuses tokens smaller than the largest that it has seen.
 //
 // ErrHeld means that another holder has the resource. ErrUnavailable and ErrUnclear do not say
 // whether another holder has it.
 //
 // # Values computed once
 //
-// Memo computes a value once in the cluster, under a lock, and stores it beside the locks while
-// it is valid. It stores with Add: if two processes computed because the lock was lost, the
-// value that is stored first wins, and the other process returns that value too. A process that
-// has lost the lock stores nothing, because its value may be old.
+// Memo computes a value once in the cluster, under a lock, and stores it beside the locks while it
+// is valid. It stores with Add. If the lock was lost and two processes computed the value, the
+// first stored value counts, and the other process returns it too. A process that has lost the lock
+// stores nothing, because its value may be old.
 //
 // # Files
 //

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Memo computes values once in the cluster. Of all callers that ask for a key, the
-// first computes its value, the others wait for it, and later callers get it until
-// its TTL ends. Its methods may be called concurrently.
+// Memo computes values once in the cluster. The first caller that asks for a key computes its
+// value, and the other callers wait for it. Later callers get the stored value until its TTL ends.
+// Its methods may be called concurrently.
 //
 // The caller that computes holds a lock. Locker.Run must run to renew it: without
 // renewals, a computation that takes longer than the lease is lost. When the process

@@ -23,9 +23,9 @@ func ReserveOf(option time.Duration) time.Duration {
 	return max(option, 0)
 }
 
-// Reserve returns the end of the reservation of a waiter that is refused at now and
-// whose last reservation ends at until. until is zero for a new waiter. All times
-// are the store's. Every store uses this rule.
+// Reserve returns the end of a waiter's reservation. The waiter is refused at now, and until is the
+// end of its last reservation. A new waiter has a zero until. All times are the store's. Every
+// store uses this rule.
 //
 // A waiter has its first reservation from its first refusal on. After a reservation,
 // younger conflicting requests may pass for Unreserved times as long. The next

@@ -32,8 +32,9 @@ type SQLParams struct {
 type Args []any
 
 // SQL returns the handler "sql". It runs its statements in the store's database, in one fenced
-// transaction: either all of them take effect and the run is recorded as succeeded, or none does.
-// The affected rows of each statement are the run's result: {"rows_affected": [3, 1]}.
+// transaction. Either all of them take effect and the run is recorded as succeeded, or nothing
+// takes effect. The affected rows of each statement are the run's result: {"rows_affected": [3,
+// 1]}.
 func SQL() jobs.Registration { return jobs.Handle("sql", runSQL) }
 
 // Validate returns every mistake.

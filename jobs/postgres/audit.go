@@ -25,7 +25,7 @@ func (s *Store) Audit(ctx context.Context, f storage.AuditFilter) ([]storage.Aud
 	return entries, wrap("read audit log", err)
 }
 
-// WriteAudit writes over the connections of the admin page.
+// WriteAudit adds an entry to the audit log. It uses the connections of the admin page.
 func (s *Store) WriteAudit(ctx context.Context, by storage.Action, event, target string,
 	detail any) error {
 	what := "write " + event + " to the audit log"

@@ -46,17 +46,17 @@
 //
 // # Actions of operators
 //
-// Each action ([storage.Control]) is a transaction of its own, with its line in the audit log.
-// First it takes an advisory lock on its key, so that a second action with the key sees the
-// result of the first. An action that adds, changes or removes a job then takes an advisory lock
-// on all added jobs, so that its checks of them hold until it commits. It locks rows in the
-// common order, and the row of meta last, in the round trip that commits. A start checks once
-// whether a pause or a drain holds it back: new firings in the statement that inserts them, and
-// waiting ones in the statement that locks their rows in waits. A removed job has a negative
-// version, which is active on no replica. Replicas are notified on a channel of the cluster, and
-// no guarantee depends on that.
+// Each action ([storage.Control]) is a transaction of its own, with its entry in the audit log.
+// First it takes an advisory lock on its key, so that a second action with the key sees the result
+// of the first. An action that adds, changes or removes a job then takes an advisory lock on all
+// added jobs. So what it checked about them stays true until it commits. It locks rows in the
+// common order, and the row of meta last, in the round trip that commits. A start checks each
+// firing once for a pause or a drain. The statement that inserts a new firing checks it. The
+// statement that locks the row of a waiting run in waits checks that run. A removed job has a
+// negative version, which is active on no replica. Replicas are notified on a channel of the
+// cluster, and no guarantee depends on that.
 //
-// A line of the audit log gets its link in the hash chain after its action (auditchain.go), so
+// An entry of the audit log gets its link in the hash chain after its action (auditchain.go), so
 // actions do not wait for each other. A seal computes hashes without a lock, and one statement adds
 // the links if the head is still the one that it has read. Pruning locks the chain first.
 //
@@ -84,8 +84,8 @@
 // and the finish with COMMIT and the reset of the session. If the claim is gone, the finish
 // fails, and with it all later statements of the batch.
 //
-// The statements of the store are look-ups by key. They are planned as such, whatever PostgreSQL
-// knew of the tables when it made the plan (see beginPipeline).
+// The statements of the store are look-ups by key. They are planned as such, whatever statistics
+// PostgreSQL had of the tables when it made the plan (see beginPipeline).
 //
 // # Guarantees
 //

@@ -29,7 +29,8 @@ DELETE FROM holdfast.login_attempts WHERE key = ANY(ARRAY(
         ORDER BY key LIMIT 10000 FOR UPDATE SKIP LOCKED))`
 )
 
-// CountFailures reads the counts over the connections of the admin page.
+// CountFailures returns the numbers of failed login attempts. It uses the connections of the admin
+// page.
 func (s *Store) CountFailures(ctx context.Context, keys ...string) ([]storage.Failures, error) {
 	rows, err := s.views.Query(ctx, countFailures, keys)
 	if err != nil {
@@ -45,7 +46,7 @@ func (s *Store) CountFailures(ctx context.Context, keys ...string) ([]storage.Fa
 	return found, wrap("count failures", err)
 }
 
-// AddFailure adds a failure over the connections of the admin page.
+// AddFailure adds a failed login attempt over the connections of the admin page.
 func (s *Store) AddFailure(ctx context.Context, window time.Duration, keys ...string) error {
 	_, err := s.views.Exec(ctx, addFailure, keys, window)
 	return wrap("add failure", err)

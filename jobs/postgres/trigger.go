@@ -87,12 +87,12 @@ func (s *Store) Trigger(ctx context.Context, a storage.Action,
 
 const triggerAction = "trigger"
 
-// ErrAtOnce refuses a trigger with a Wait of 0 in a transaction of the caller: whether something
-// blocks the run is not known before the commit.
+// ErrAtOnce refuses a trigger with a Wait of 0 in a transaction of the caller. Before the commit,
+// the store does not know whether something blocks the run.
 var ErrAtOnce = errors.New("a trigger in a transaction cannot have a Wait of 0")
 
 // TriggerTx is Trigger in a transaction of the caller, on a connection to the database of the
-// store. The run and its line in the audit log exist if and only if the transaction commits, and
+// store. The run and its entry in the audit log exist if and only if the transaction commits, and
 // replicas see them from then on. An error leaves the transaction as it was. The result has no
 // WaitsFor.
 //

@@ -1,14 +1,14 @@
 // Package schedule computes the scheduled times of jobs.
 //
 // A scheduled time is a whole second. It depends only on the schedule, its zone, its calendars and
-// the time from which the caller asks, so it is the same on every replica. Scheduled times increase
+// the time that the caller passes. So it is the same on every replica. Scheduled times increase
 // strictly, and a query is cheap.
 //
 // # Kinds
 //
-// Cron has five fields (minute, hour, day of month, month, weekday) or six (second first), or is
-// one of @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly and @every with a
-// duration. The parser of robfig/cron reads the fields. Expressions that it reads in another way
+// Cron has five fields (minute, hour, day of month, month, weekday) or six, with the second first.
+// It can also be @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly, or @every with
+// a duration. The parser of robfig/cron reads the fields. Expressions that it reads in another way
 // than crontab(5), or that never fire, are errors here. Weekdays are 0 to 7, and both 0 and 7 are
 // Sunday. Months and weekdays have names too.
 //
@@ -16,8 +16,8 @@
 // begins with * (or is ?), both must match, as in crontab(5). So "0 0 */2 * 1" is due on Mondays
 // that are odd days of the month, and "0 0 1-31/2 * 1" on all odd days and all Mondays.
 //
-// Quartz reads the expressions of org.quartz.CronExpression of Quartz 2.3.2, with the same
-// scheduled times. Decision 12 lists the differences.
+// Quartz reads the expressions of org.quartz.CronExpression of Quartz 2.3.2. They have the same
+// scheduled times, except for the differences that decision 12 lists.
 //
 // Every is an interval of whole seconds that counts from 1970-01-01T00:00:00Z, as does @every. A
 // [Recurrence] is intervals within daily windows, or days, weeks, months and years. At is one

@@ -13,8 +13,7 @@ import (
 // ErrNeverFires says that an expression is well formed, but matches no date.
 var ErrNeverFires = errors.New("never fires")
 
-// Spec is a schedule as it is written. At most one field is set; the zero Spec
-// is never due.
+// Spec is a schedule before it is parsed. At most one field is set; the zero Spec is never due.
 type Spec struct {
 	Cron       string        // 5 or 6 fields, or a descriptor such as @daily or @every 90s
 	Quartz     string        // 6 or 7 fields, as Quartz 2.3.2 reads them

@@ -17,8 +17,9 @@ const checkFence = `SELECT 1 FROM holdfast_claims WHERE token = ?1 AND run = ?2`
 // if the run's claim exists. An error of fn rolls back. InTx returns storage.ErrSuperseded if the
 // claim is gone.
 //
-// The transaction is the file's only writer: while fn runs, the store starts and records nothing,
-// and a call of the store that writes would wait for itself. fn must neither commit nor roll back.
+// The transaction is the file's only writer. While fn runs, the store starts and records nothing.
+// If fn calls a method of the store that writes, this call waits for the transaction of fn until
+// its context ends. fn must neither commit nor roll back.
 func InTx(ctx context.Context, run *jobs.Run, fn func(tx *sql.Tx) error) error {
 	s, err := storeOf(run)
 	if err != nil {

@@ -45,8 +45,9 @@ func (r storedRelease) released() (locking.Released, error) {
 	return released, nil
 }
 
-// Release releases a run's claim without its consent. An open transaction of the job has the only
-// writer: the claim is taken from it only if the request says to end the transaction.
+// Release deletes a run's claim by force. If the job has an open transaction, that transaction is
+// the only writer of the file. Then the release is refused unless the request asks to end the
+// transaction.
 func (s *Store) Release(ctx context.Context, a storage.Action,
 	r storage.ReleaseRequest) (locking.Released, error) {
 	if err := r.Check(); err != nil {
