@@ -284,7 +284,8 @@ func TestMountRefusesWhatIsUnsafe(t *testing.T) {
 	withOIDC := withUsers
 	withOIDC.CookieKeys = [][]byte{[]byte(strings.Repeat("k", 32))}
 	withOIDC.OIDC = &OIDC{Issuer: "https://id.example", ClientID: "c", Role: Viewer,
-		RedirectURL: "https://shop.example/login/oidc/callback"}
+		Domains: []string{"*"}, RedirectURL: "https://shop.example/login/oidc/callback"}
+	withOIDC.Hosts = append(slices.Clone(withOIDC.Hosts), "shop.example")
 	for _, c := range []struct {
 		name   string
 		base   Options

@@ -67,7 +67,8 @@ func TestOIDCInABrowser(t *testing.T) {
 	address := strings.Replace(page.URL, "127.0.0.1", "localhost", 1)
 	a := o.Access()
 	a.OIDC = &OIDC{Issuer: provider.URL, ClientID: "holdfast", ClientSecret: "s",
-		RedirectURL: address + "/login/oidc/callback", Role: Operator}
+		RedirectURL: address + "/login/oidc/callback", Role: Operator,
+		Domains: []string{"*"}}
 	if err := server.SetAccess(a); err != nil {
 		t.Fatal(err)
 	}

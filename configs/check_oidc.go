@@ -1,7 +1,9 @@
 package configs
 
 import (
+	"net"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -31,11 +33,16 @@ func (c *checker) checkOIDC(a *Admin, roles []string) {
 		(!isSecureURL(o.RedirectURL) || err != nil || redirect.Path != callback) {
 		c.fail(at, "found %s, expected the https URL of the page with the path %s", c.foundAt(at),
 			callback)
+	} else if host := strings.ToLower(redirect.Hostname()); c.sound(at) &&
+		c.sound("admin.hosts") && !isLoopback(net.JoinHostPort(host, "0")) &&
+		!slices.Contains(a.Hosts, host) && net.ParseIP(host) == nil {
+		c.fail(at, "found %s, expected a host that admin.hosts has, because the page is shown "+
+			"under no other", c.foundAt(at))
 	}
 	for i, domain := range o.Domains {
 		at := itemPath(keyPath(path, "domains"), i)
 		o.Domains[i] = strings.ToLower(domain)
-		if c.sound(at) && !hostName.MatchString(o.Domains[i]) {
+		if c.sound(at) && domain != "*" && !hostName.MatchString(o.Domains[i]) {
 			c.fail(at, "found %s, expected a domain such as example.com", c.foundAt(at))
 		}
 	}
@@ -51,6 +58,11 @@ func (c *checker) checkOIDC(a *Admin, roles []string) {
 	if at := keyPath(path, "groups"); c.sound(at) && c.sound(keyPath(path, "role")) &&
 		o.Role == NoRole && len(o.Groups) == 0 {
 		c.fail(path, "found neither groups nor a role, expected one, or nobody may sign in")
+	}
+	if c.sound(keyPath(path, "role")) && c.sound(keyPath(path, "domains")) && o.Role != NoRole &&
+		len(o.Domains) == 0 {
+		c.fail(path, "found the role %s for everybody who has an account at the provider, "+
+			"expected domains, or \"*\" among them for all", o.Role)
 	}
 	if c.sound("admin.cookie_keys") && len(a.CookieKeys) == 0 {
 		c.fail(path, "found no admin.cookie_keys, expected a key that signs the cookies")

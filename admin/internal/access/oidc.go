@@ -2,6 +2,7 @@ package access
 
 import (
 	"encoding/json"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -21,7 +22,9 @@ type OIDC struct {
 	RedirectURL string
 	Scopes      []string // beside openid
 	GroupsClaim string   // the claim with the groups of a person
-	Domains     []string // of allowed e-mail addresses, in lower case; none: all
+	// Domains are those of allowed e-mail addresses, in lower case; "*" or none: all. With Role
+	// they are needed.
+	Domains []string
 	// Groups give roles. The first one in the list that the person is in decides.
 	Groups []OIDCGroup
 	Role   Role // of people in none of Groups; "": they are refused
@@ -47,7 +50,8 @@ func (o *OIDC) settings() oidc.Settings {
 }
 
 // check calls bad for each mistake.
-func (o *OIDC) check(known func(Role) bool, keys int, bad func(format string, args ...any)) {
+func (o *OIDC) check(known func(Role) bool, hosts []string, keys int,
+	bad func(format string, args ...any)) {
 	if o == nil {
 		return
 	}
@@ -59,6 +63,10 @@ func (o *OIDC) check(known func(Role) bool, keys int, bad func(format string, ar
 		!strings.HasSuffix(redirect.Path, CallbackPath) {
 		bad("the redirect URL of OpenID Connect is %q, expected https and a path that ends with %s",
 			o.RedirectURL, CallbackPath)
+	} else if host := strings.ToLower(redirect.Hostname()); !IsLoopback(host) &&
+		!slices.Contains(hosts, host) && net.ParseIP(host) == nil {
+		bad("the redirect URL of OpenID Connect is %q, but the page is not shown under this host",
+			o.RedirectURL)
 	}
 	if o.ClientID == "" {
 		bad("the client id of OpenID Connect is needed")
@@ -75,10 +83,16 @@ func (o *OIDC) check(known func(Role) bool, keys int, bad func(format string, ar
 	if o.Role == "" && len(o.Groups) == 0 {
 		bad("OpenID Connect gives nobody a role: a role or groups are needed")
 	}
+	if o.Role != "" && len(o.Domains) == 0 {
+		bad("OpenID Connect gives everybody a role: domains are needed, or \"*\" for all")
+	}
 	if keys == 0 {
 		bad("OpenID Connect needs cookie keys")
 	}
 }
+
+// allDomains stands for all domains of e-mail addresses.
+const allDomains = "*"
 
 // isSecureURL reports whether a URL uses https, or http to this machine.
 func isSecureURL(text string) bool {
@@ -90,7 +104,8 @@ func isSecureURL(text string) bool {
 // roleOf returns the role of a person, and false for people who are not allowed.
 func (o *OIDC) roleOf(email string, groups []string) (Role, bool) {
 	_, domain, _ := strings.Cut(email, "@")
-	if len(o.Domains) > 0 && !slices.Contains(o.Domains, strings.ToLower(domain)) {
+	if len(o.Domains) > 0 && !slices.Contains(o.Domains, allDomains) &&
+		!slices.Contains(o.Domains, strings.ToLower(domain)) {
 		return "", false
 	}
 	for _, group := range o.Groups {

@@ -518,13 +518,17 @@ func TestQueueOfOIDCAnswersIsShort(t *testing.T) {
 func TestOIDCMistakes(t *testing.T) {
 	p := newTestProvider(t)
 	for want, change := range map[string]func(*Policy){
-		"issuer":         func(p *Policy) { p.OIDC.Issuer = "http://login.example.com" },
-		"redirect URL":   func(p *Policy) { p.OIDC.RedirectURL = "https://a.example/" },
-		"client id":      func(p *Policy) { p.OIDC.ClientID = "" },
-		"cookie keys":    func(p *Policy) { p.CookieKeys = nil },
-		"nobody a role":  func(p *Policy) { p.OIDC.Groups = nil },
-		"group":          func(p *Policy) { p.OIDC.Groups[0].Role = Scraper },
-		"the role of Op": func(p *Policy) { p.OIDC.Role = "root" },
+		"issuer":           func(p *Policy) { p.OIDC.Issuer = "http://login.example.com" },
+		"redirect URL":     func(p *Policy) { p.OIDC.RedirectURL = "https://a.example/" },
+		"client id":        func(p *Policy) { p.OIDC.ClientID = "" },
+		"cookie keys":      func(p *Policy) { p.CookieKeys = nil },
+		"nobody a role":    func(p *Policy) { p.OIDC.Groups = nil },
+		"group":            func(p *Policy) { p.OIDC.Groups[0].Role = Scraper },
+		"the role of Op":   func(p *Policy) { p.OIDC.Role = "root" },
+		"everybody a role": func(p *Policy) { p.OIDC.Role, p.OIDC.Domains = Viewer, nil },
+		"not shown under this host": func(p *Policy) {
+			p.OIDC.RedirectURL = "https://a.example" + CallbackPath
+		},
 	} {
 		policy := p.policy(t)
 		change(&policy)

@@ -69,7 +69,7 @@ func (p *Policy) Check(bad func(format string, args ...any)) {
 	p.checkTokens(known, names, bad)
 	p.checkProxy(people, names, bad)
 	p.checkProgram(bad)
-	p.OIDC.check(people, len(p.CookieKeys), bad)
+	p.OIDC.check(people, p.Hosts, len(p.CookieKeys), bad)
 	for i, key := range p.CookieKeys {
 		if len(key) < minCookieKey {
 			bad("cookie key %d has %d bytes, expected at least %d", i+1, len(key), minCookieKey)

@@ -158,11 +158,20 @@ func (p *Provider) read(ctx context.Context) (*discovery, error) {
 		return nil, &UnavailableError{err}
 	}
 	var more struct {
-		EndSession  string   `json:"end_session_endpoint"`
-		AuthMethods []string `json:"token_endpoint_auth_methods_supported"`
+		Authorization string   `json:"authorization_endpoint"`
+		Token         string   `json:"token_endpoint"`
+		Keys          string   `json:"jwks_uri"`
+		EndSession    string   `json:"end_session_endpoint"`
+		AuthMethods   []string `json:"token_endpoint_auth_methods_supported"`
 	}
 	if err := found.Claims(&more); err != nil {
 		return nil, &UnavailableError{err}
+	}
+	for _, endpoint := range []string{more.Authorization, more.Token, more.Keys} {
+		if hasTLS(p.settings.Issuer) && !hasTLS(endpoint) {
+			return nil, &UnavailableError{fmt.Errorf("the document of %s has the endpoint %q, "+
+				"expected an https URL", p.settings.Issuer, endpoint)}
+		}
 	}
 	endpoint := found.Endpoint()
 	endpoint.AuthStyle = oauth2.AuthStyleInHeader // the default of OpenID Connect
@@ -177,6 +186,13 @@ func (p *Provider) read(ctx context.Context) (*discovery, error) {
 		verifier:   found.Verifier(&oidc.Config{ClientID: p.settings.ClientID}),
 		endSession: more.EndSession,
 	}, nil
+}
+
+// hasTLS reports whether a URL uses https. A secret or a key that goes over plain HTTP could be
+// read or replaced.
+func hasTLS(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && u.Scheme == "https" && u.Host != ""
 }
 
 // SignIn is one sign-in. Its values are random, and only the browser that began it has them.

@@ -2,8 +2,10 @@ package oidc
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -30,6 +32,19 @@ func answerOf(status int, body string) *http.Response {
 		Header: http.Header{"Content-Type": {"application/json"}}}
 }
 
+// documentOf returns the document of the provider with some other endpoints.
+func documentOf(changes map[string]string) string {
+	document := map[string]string{"issuer": testIssuer,
+		"authorization_endpoint": testIssuer + "/auth", "token_endpoint": testIssuer + "/token",
+		"jwks_uri": testIssuer + "/keys"}
+	maps.Copy(document, changes)
+	text, err := json.Marshal(document)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
 func isUnavailable(err error) bool { return errors.As(err, new(*UnavailableError)) }
 
 // TestDiscoveryIsRepeated checks a provider that replies only to the second request for its
@@ -43,7 +58,7 @@ func TestDiscoveryIsRepeated(t *testing.T) {
 				time.Sleep(slow)
 				return answerOf(http.StatusBadGateway, "not yet"), nil
 			}
-			return answerOf(http.StatusOK, `{"issuer": "`+testIssuer+`"}`), nil
+			return answerOf(http.StatusOK, documentOf(nil)), nil
 		})
 		defer p.Close()
 		for range 10 {
@@ -105,6 +120,20 @@ func TestProviderThatNeverAnswers(t *testing.T) {
 			t.Errorf("after the end: %v, %d requests", err, requests)
 		}
 	})
+}
+
+// TestEndpointsNeedTLS: an issuer with https cannot name endpoints without.
+func TestEndpointsNeedTLS(t *testing.T) {
+	for _, name := range []string{"", "authorization_endpoint", "token_endpoint", "jwks_uri"} {
+		document := documentOf(map[string]string{name: "http://login.example.com/x"})
+		p := newTestProvider(func(*http.Request) (*http.Response, error) {
+			return answerOf(http.StatusOK, document), nil
+		})
+		if _, err := p.SignInURL(t.Context(), SignIn{}); isUnavailable(err) != (name != "") {
+			t.Errorf("%q without TLS: %v", name, err)
+		}
+		p.Close()
+	}
 }
 
 // TestMetadataServicesAreRefused checks an issuer at the address of a cloud metadata service.
