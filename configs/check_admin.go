@@ -155,11 +155,15 @@ func (c *checker) checkUser(u User, path string, names map[string]string) {
 }
 
 // checkActorName checks the name of a user, a token or a person of the trusted proxy. Names has the
-// kinds of the actors above by name. Actors of one name would be one actor in the audit log.
+// kinds of the actors above by folded name. Actors of one name would be one actor in the audit log.
 func (c *checker) checkActorName(name, at, kind string, names map[string]string) {
-	switch other, taken := names[name]; {
+	folded := runes.Fold(name)
+	switch other, taken := names[folded]; {
 	case !c.sound(at):
 		return
+	case strings.ContainsFunc(name, runes.IsInvisible):
+		c.fail(at, "found %s with an invisible character, expected a name that looks like no other",
+			c.foundAt(at))
 	case !isName(name):
 		c.fail(at, "found %s, expected %s", c.foundAt(at), nameWords)
 	case taken && other == kind:
@@ -168,7 +172,7 @@ func (c *checker) checkActorName(name, at, kind string, names map[string]string)
 		c.fail(at, "found %s, which is the name of a %s too, expected another name: they would "+
 			"be one actor in the audit log", c.foundAt(at), other)
 	default:
-		names[name] = kind
+		names[folded] = kind
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin/internal/mount"
 	"github.com/holdfast-dev/holdfast/admin/password"
+	"github.com/holdfast-dev/holdfast/internal/runes"
 	"github.com/holdfast-dev/holdfast/jobs/permission"
 )
 
@@ -22,6 +23,7 @@ type accounts struct {
 	guarded     bool // the server has users, tokens or a proxy that names users
 	users       map[string]account
 	tokens      []tokenAccount
+	names       map[string]bool // of users and tokens, folded
 	proxy       *Proxy
 	signer      *signer
 	browsers    *signer   // of known browsers
@@ -65,7 +67,8 @@ func (e *refusal) Error() string {
 
 // newAccounts expects a policy that Policy.Check accepted.
 func newAccounts(p Policy, prefix mount.Prefix, t *throttle, g *generations) (*accounts, error) {
-	a := &accounts{guarded: p.Guarded(), users: make(map[string]account), proxy: p.Proxy,
+	a := &accounts{guarded: p.Guarded(), users: make(map[string]account),
+		names: make(map[string]bool), proxy: p.Proxy,
 		throttle: t, generations: g, authenticate: p.Authenticate,
 		cookies: cookieNames{prefix, p.Proxy}}
 	for _, user := range p.Users {
@@ -73,6 +76,7 @@ func newAccounts(p Policy, prefix mount.Prefix, t *throttle, g *generations) (*a
 		if err != nil {
 			return nil, err
 		}
+		a.names[runes.Fold(user.Name)] = true
 		a.users[user.Name] = account{role: user.Role, hash: hash, text: user.PasswordHash}
 	}
 	for _, token := range p.Tokens {
@@ -80,6 +84,7 @@ func newAccounts(p Policy, prefix mount.Prefix, t *throttle, g *generations) (*a
 		if err != nil {
 			return nil, err
 		}
+		a.names[runes.Fold(token.Name)] = true
 		a.tokens = append(a.tokens, tokenAccount{token.Name, token.Role, sum,
 			token.Expires, token.Scope})
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/oidc"
+	"github.com/holdfast-dev/holdfast/internal/runes"
 )
 
 // OIDC is an OpenID Connect provider that signs people in. A person is named by the verified e-mail
@@ -202,7 +203,8 @@ func (a *accounts) signedInByOIDC(r *http.Request) (people []Identity) {
 	}
 	for _, cookie := range r.CookiesNamed(a.cookies.of(r) + oidcSuffix) {
 		var s oidcSignIn
-		if !a.oidc.unseal(a.oidc.signIns, cookie.Value, signInLifetime, &s) || a.taken(s.Email) {
+		if !a.oidc.unseal(a.oidc.signIns, cookie.Value, signInLifetime, &s) ||
+			a.takenForOIDC(s.Email) {
 			continue
 		}
 		role, allowed := a.oidc.roleOf(s.Email, s.Groups)
@@ -213,11 +215,13 @@ func (a *accounts) signedInByOIDC(r *http.Request) (people []Identity) {
 	return people
 }
 
-// taken reports whether a user or token of the configuration has the name. Then a person of the
-// provider or the trusted proxy must not act under it.
-func (a *accounts) taken(name string) bool {
-	_, taken := a.users[name]
-	return taken || slices.ContainsFunc(a.tokens, func(t tokenAccount) bool {
-		return t.name == name
-	})
+// taken reports whether a user or token of the configuration has the name, or one that differs only
+// in case. Then a person of the provider or the trusted proxy must not act under it.
+func (a *accounts) taken(name string) bool { return a.names[runes.Fold(name)] }
+
+// takenForOIDC is taken for a person of the provider, who must not act as an operator of the
+// trusted proxy either.
+func (a *accounts) takenForOIDC(name string) bool {
+	return a.taken(name) || a.proxy != nil && slices.ContainsFunc(a.proxy.Operators,
+		func(operator string) bool { return strings.EqualFold(operator, name) })
 }

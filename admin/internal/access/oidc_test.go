@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -136,6 +137,7 @@ func (p *testProvider) policy(t *testing.T) Policy {
 	t.Helper()
 	policy := testPolicy(t)
 	policy.CookieKeys = [][]byte{[]byte(strings.Repeat("k", 32))}
+	policy.Proxy.Operators = []string{"chief@example.com"}
 	policy.OIDC = &OIDC{
 		Issuer: p.URL, ClientID: "holdfast", ClientSecret: "s3cret",
 		RedirectURL: "https://" + accesstest.Host + CallbackPath, Scopes: []string{"email"},
@@ -262,13 +264,14 @@ func TestOIDCRefuses(t *testing.T) {
 		"unverified e-mail": {map[string]any{"email_verified": false}, "not verified"},
 		"e-mail not said to be verified": {map[string]any{"email_verified": nil},
 			"not verified"},
-		"no e-mail":          {map[string]any{"email": ""}, "not verified"},
-		"another domain":     {map[string]any{"email": "olga@example.com.evil.example"}, "may not use"},
-		"two domains":        {map[string]any{"email": "a@evil.example@example.com"}, "may not use"},
-		"no group":           {map[string]any{"groups": []string{"x"}}, "may not use"},
-		"no claim of groups": {map[string]any{"groups": nil}, "may not use"},
-		"strange groups":     {map[string]any{"groups": 7}, "failed"},
-		"control character":  {map[string]any{"email": "a\n@example.com"}, "may not use"},
+		"no e-mail":           {map[string]any{"email": ""}, "not verified"},
+		"another domain":      {map[string]any{"email": "olga@example.com.evil.example"}, "may not use"},
+		"two domains":         {map[string]any{"email": "a@evil.example@example.com"}, "may not use"},
+		"no group":            {map[string]any{"groups": []string{"x"}}, "may not use"},
+		"no claim of groups":  {map[string]any{"groups": nil}, "may not use"},
+		"strange groups":      {map[string]any{"groups": 7}, "failed"},
+		"invisible character": {map[string]any{"email": "a\u200b@example.com"}, "may not use"},
+		"control character":   {map[string]any{"email": "a\n@example.com"}, "may not use"},
 	} {
 		b := p.begin(t, handler, "/")
 		claims := b.claims()
@@ -287,12 +290,25 @@ func TestOIDCRefuses(t *testing.T) {
 // configured user.
 func TestOIDCUserOfTheConfiguration(t *testing.T) {
 	p := newTestProvider(t)
-	policy := p.policy(t)
-	policy.Tokens[0].Name, policy.Proxy.Operators = "olga@example.com", nil
-	handler := newHandler(t, policy)
-	b := p.begin(t, handler, "/")
-	if reply := b.finish(b.claims()); reply.Code != http.StatusForbidden || cookieOf(reply) != nil {
-		t.Errorf("%d %s", reply.Code, reply.Body)
+	for name, change := range map[string]func(*Policy){
+		"a token":               func(p *Policy) { p.Tokens[0].Name = "olga@example.com" },
+		"a token in other case": func(p *Policy) { p.Tokens[0].Name = "Olga@Example.com" },
+		"a user in other case":  func(p *Policy) { p.Users[0].Name = "OLGA@example.com" },
+		"an operator of the proxy": func(p *Policy) {
+			p.Proxy = &Proxy{Networks: p.Proxy.Networks, UserHeader: "X-User", Role: Viewer,
+				Operators: []string{"Olga@example.com"}}
+		},
+	} {
+		policy := p.policy(t)
+		policy.Users, policy.Tokens = slices.Clone(policy.Users), slices.Clone(policy.Tokens)
+		policy.Proxy = &Proxy{Networks: policy.Proxy.Networks}
+		change(&policy)
+		handler := newHandler(t, policy)
+		b := p.begin(t, handler, "/")
+		if reply := b.finish(b.claims()); reply.Code != http.StatusForbidden ||
+			cookieOf(reply) != nil {
+			t.Errorf("%s: %d %s", name, reply.Code, reply.Body)
+		}
 	}
 }
 

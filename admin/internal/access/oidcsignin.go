@@ -148,7 +148,7 @@ func (s SignIn) redeem(r *http.Request, attempt pendingSignIn,
 	}
 	groups := o.relevant(user.Groups)
 	role, allowed := o.roleOf(user.Email, groups)
-	if !allowed || accounts.taken(user.Email) || !isUserName(user.Email) {
+	if !allowed || accounts.takenForOIDC(user.Email) || !isUserName(user.Email) {
 		return oidcSignIn{}, "", errNotAllowed
 	}
 	generation := s.guard.generations.of(r.Context(), user.Email, 0)

@@ -35,7 +35,7 @@ type Policy struct {
 
 // User may sign in to the pages.
 type User struct {
-	Name         string // at most 200 bytes, without control characters
+	Name         string // at most 200 bytes, without invisible characters
 	Role         Role
 	PasswordHash string // in the format of password.Parse
 }
@@ -77,17 +77,19 @@ func (p *Policy) Check(bad func(format string, args ...any)) {
 	}
 }
 
-// takeName calls bad if there is an actor of the name already. Names has the kinds of actors by
-// name. Actors of one name would be one actor in the audit log.
+// takeName calls bad if there is an actor of the name already, or of one that differs only in case.
+// Names has the kinds of actors by folded name. Actors of one name would be one actor in the audit
+// log.
 func takeName(names map[string]string, kind, name string, bad func(format string, args ...any)) {
-	switch other, taken := names[name]; {
+	folded := runes.Fold(name)
+	switch other, taken := names[folded]; {
 	case taken && other == kind:
 		bad("%s %q is there twice", kind, name)
 	case taken:
 		bad("%s %q has the name of a %s: they would be one actor in the audit log", kind, name,
 			other)
 	default:
-		names[name] = kind
+		names[folded] = kind
 	}
 }
 
@@ -97,7 +99,8 @@ func (p *Policy) checkUsers(known func(Role) bool, names map[string]string,
 		_, err := password.Parse(user.PasswordHash)
 		switch {
 		case !isUserName(user.Name):
-			bad("user %d: name %q is empty, has more than 200 bytes or a control character", i+1,
+			bad("user %d: name %q is empty, has more than 200 bytes or an "+
+				"invisible character", i+1,
 				words.Cut(user.Name, 200))
 		case !known(user.Role):
 			bad("user %q: role is %q, which does not exist", user.Name, user.Role)
@@ -114,7 +117,8 @@ func (p *Policy) checkTokens(known func(Role) bool, names map[string]string,
 		sum, err := hex.DecodeString(token.Hash)
 		switch {
 		case !isUserName(token.Name):
-			bad("token %d: name %q is empty, has more than 200 bytes or a control character", i+1,
+			bad("token %d: name %q is empty, has more than 200 bytes or an "+
+				"invisible character", i+1,
 				words.Cut(token.Name, 200))
 		case !known(token.Role):
 			bad("token %q: role is %q, which does not exist", token.Name, token.Role)
@@ -158,9 +162,12 @@ func (p *Policy) authorizer() permission.Authorizer {
 	return permission.NewPolicy(p.Roles, func(string, ...any) {}) // Check has reported mistakes
 }
 
-// isUserName allows names that are safe in logs, HTTP and the audit log.
+// isUserName allows names that are safe in logs, HTTP and the audit log, and that do not look like
+// others because of invisible characters.
 func isUserName(name string) bool {
 	const longest = 200
 	return name != "" && len(name) <= longest && utf8.ValidString(name) &&
-		!strings.ContainsFunc(name, runes.IsControl)
+		strings.TrimSpace(name) == name && !strings.ContainsFunc(name, func(r rune) bool {
+		return runes.IsControl(r) || runes.IsInvisible(r)
+	})
 }
