@@ -53,6 +53,32 @@ func TestTargets(t *testing.T) {
 		{"2001:db8::/32 a", "", "a", "192.0.2.1", ""},
 		{"a", "a", "a", "192.0.2.1", "deny"},
 		{"", "0.0.0.0/0 ::/0", "127.0.0.1", "127.0.0.1", "deny"},
+		// Linux connects unspecified addresses to loopback.
+		{"", "127.0.0.0/8", "0.0.0.0", "0.0.0.0", "deny"},
+		{"", "127.0.0.0/8", "a", "::ffff:0.0.0.0", "deny"},
+		{"", "127.0.0.0/8", "[::]", "::", "deny"},
+		{"", "::1", "a", "::", "deny"},
+		{"", "::1", "a", "0.0.0.0", "deny"},
+		{"127.0.0.0/8", "", "a", "0.0.0.0", "not in handlers.http.allow"},
+		{"", "", "0.0.0.0", "0.0.0.0", ""},
+		{"", "", "a", "168.63.129.16", "link-local"},
+		{"", "", "a", "192.0.0.192", "link-local"},
+		{"", "", "a", "fd20:ce::254", "link-local"},
+		{"168.63.129.16", "", "a", "168.63.129.16", ""},
+		// IPv6 addresses that contain an IPv4 address
+		{"", "", "a", "64:ff9b::169.254.169.254", "link-local"},
+		{"", "", "a", "64:ff9b:1::a9fe:a9fe", "link-local"},
+		{"", "", "a", "2002:a9fe:a9fe::1", "link-local"},
+		{"", "", "a", "::169.254.169.254", "link-local"},
+		{"64:ff9b::/96", "", "a", "64:ff9b::169.254.169.254", "link-local"},
+		{"64:ff9b::/96 169.254.169.254", "", "a", "64:ff9b::169.254.169.254", ""},
+		{"", "10.0.0.0/8", "a", "64:ff9b::10.1.2.3", "deny"},
+		{"", "10.0.0.0/8", "a", "2002:a01:203::", "deny"},
+		{"", "10.0.0.0/8", "a", "::10.1.2.3", "deny"},
+		{"", "127.0.0.0/8", "a", "64:ff9b::", "deny"},
+		{"", "10.0.0.0/8", "a", "64:ff9b::11.1.2.3", ""},
+		{"", "10.0.0.0/8", "a", "2001:db8::a01:203", ""},
+		{"", "127.0.0.0/8", "a", "::1", ""},
 	} {
 		rules := mustRules(t, test.allow, test.deny)
 		err := rules.check(test.host, netip.MustParseAddr(test.addr).Unmap())
@@ -158,6 +184,30 @@ func TestProxy(t *testing.T) {
 	}
 	if err := get("*.example.com", "http://a.example.com/"); err != nil {
 		t.Error(err)
+	}
+	// The proxy itself is a target as any other, and so are other ports of its host.
+	transport := mustRules(t, "", "127.0.0.0/8").NewTransport()
+	defer transport.CloseIdleConnections()
+	proxied := true
+	environment := func(*http.Request) (*url.URL, error) {
+		if proxied {
+			return address, nil
+		}
+		return nil, nil
+	}
+	transport.Proxy = func(r *http.Request) (*url.URL, error) {
+		return transport.through(r, environment)
+	}
+	for _, target := range []string{"http://a.example.com/", proxy.URL} {
+		response, err := (&http.Client{Transport: transport}).Get(target)
+		if err == nil {
+			response.Body.Close()
+		}
+		if proxied != (err == nil) {
+			t.Errorf("%s, through the proxy %v: %v", target, proxied, err)
+		}
+		transport.CloseIdleConnections()
+		proxied = false
 	}
 	for _, target := range []string{"http://b.example.net/", "http://192.0.2.1/"} {
 		if err := get("*.example.com 10.0.0.0/8", target); err == nil ||

@@ -72,24 +72,31 @@ func (r *Rules) check(host string, addr netip.Addr) error {
 	if err := r.checkDenied(host); err != nil {
 		return err
 	}
-	if r != nil && matchesAddress(r.deny, addr) {
-		return fmt.Errorf("target %s refused: it is in handlers.http.deny", addr)
-	}
-	if refused := refusedNetwork(addr); refused.IsValid() {
-		// A list that allows all addresses does not mean these.
-		if r == nil || !slices.ContainsFunc(r.allow, func(p pattern) bool {
-			return p.matchAddress(addr) && p.network.Bits() >= refused.Bits()
-		}) {
+	for _, one := range reached(addr) {
+		if r != nil && matchesAddress(r.deny, one) {
+			return fmt.Errorf("target %s refused: it is in handlers.http.deny", addr)
+		}
+		if refused := refusedNetwork(one); refused.IsValid() && !r.allowsPart(refused, one) {
 			return fmt.Errorf("target %s refused: link-local addresses and metadata services of "+
 				"clouds are not for jobs, unless handlers.http.allow has their address", addr)
 		}
-		return nil
+	}
+	if refusedNetwork(addr).IsValid() {
+		return nil // handlers.http.allow has it
 	}
 	if r != nil && len(r.allow) > 0 && !matchesName(r.allow, host) &&
 		!matchesAddress(r.allow, addr) {
 		return fmt.Errorf("target %s refused: it is not in handlers.http.allow", addr)
 	}
 	return nil
+}
+
+// allowsPart reports whether the allow-list has an address by a part of the network. A list that
+// allows all addresses does not mean those that are refused by default.
+func (r *Rules) allowsPart(network netip.Prefix, addr netip.Addr) bool {
+	return r != nil && slices.ContainsFunc(r.allow, func(p pattern) bool {
+		return p.matchAddress(addr) && p.network.Bits() >= network.Bits()
+	})
 }
 
 func matchesName(patterns []pattern, host string) bool {
@@ -106,7 +113,10 @@ func refusedNetwork(addr netip.Addr) netip.Prefix {
 	for _, network := range []string{
 		"169.254.0.0/16", "fe80::/10", // link-local
 		"fd00:ec2::254/128",  // metadata of AWS over IPv6
+		"fd20:ce::254/128",   // metadata of Google Cloud over IPv6
 		"100.100.100.200/32", // metadata of Alibaba Cloud
+		"168.63.129.16/32",   // host of Azure
+		"192.0.0.192/32",     // metadata of Oracle Cloud
 	} {
 		if prefix := netip.MustParsePrefix(network); prefix.Contains(addr) {
 			return prefix

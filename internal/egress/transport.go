@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -15,9 +15,15 @@ import (
 // Transport is an http.Transport that refuses targets by rules.
 type Transport struct {
 	*http.Transport
-	rules   *Rules
-	proxies sync.Map // addresses of the proxies that were used
+	rules *Rules
 }
+
+// route is a value of a request's context: the proxy through which it is sent.
+type route struct {
+	proxy atomic.Pointer[string] // host:port; nil: none
+}
+
+type routeKey struct{}
 
 // NewTransport returns a transport with the settings of http.DefaultTransport.
 func (r *Rules) NewTransport() *Transport {
@@ -38,7 +44,8 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err := t.rules.CheckHost(request.URL.Hostname()); err != nil {
 		return nil, err
 	}
-	return t.Transport.RoundTrip(request)
+	ctx := context.WithValue(request.Context(), routeKey{}, new(route))
+	return t.Transport.RoundTrip(request.WithContext(ctx))
 }
 
 // through returns the proxy that configured returns for a request, if any. A proxy may have any
@@ -55,8 +62,32 @@ func (t *Transport) through(request *http.Request,
 			return nil, err
 		}
 	}
-	t.proxies.Store(proxy.Hostname(), true)
+	if taken, marked := request.Context().Value(routeKey{}).(*route); marked {
+		via := addressOf(proxy)
+		taken.proxy.Store(&via)
+	}
 	return proxy, nil
+}
+
+// addressOf returns the host:port of a proxy.
+func addressOf(proxy *url.URL) string {
+	port := proxy.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443", "socks5": "1080",
+			"socks5h": "1080"}[proxy.Scheme]
+	}
+	return net.JoinHostPort(proxy.Hostname(), port)
+}
+
+// throughProxy reports whether the address is the proxy of the request that needs the connection.
+// Jobs may not reach the proxy itself just because other requests go through it.
+func throughProxy(ctx context.Context, address string) bool {
+	taken, marked := ctx.Value(routeKey{}).(*route)
+	if !marked {
+		return false
+	}
+	via := taken.proxy.Load()
+	return via != nil && *via == address
 }
 
 // dial connects to an address, unless the rules refuse what it resolves to.
@@ -66,7 +97,7 @@ func (t *Transport) dial(ctx context.Context, network, address string) (net.Conn
 		return nil, fmt.Errorf("target %s: %w", address, err)
 	}
 	dialer := &net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}
-	if _, isProxy := t.proxies.Load(host); !isProxy {
+	if !throughProxy(ctx, address) {
 		dialer.Control = func(_, resolved string, _ syscall.RawConn) error {
 			target, err := netip.ParseAddrPort(resolved)
 			if err != nil {
