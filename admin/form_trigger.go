@@ -38,7 +38,7 @@ func (s jobPages) triggerPage(w http.ResponseWriter, r *http.Request) {
 			return s.triggerView(ctx, name)
 		},
 		form: func(f *form, known *triggerView) {
-			triggerForm(f, known)
+			triggerForm(f, known, pages.May(r.Context(), permission.Pause))
 			f.Button, f.Back = "Run now", param.JobPath(name)
 		},
 		do: func(ctx context.Context, a storage.Action, sent url.Values) (outcome, error) {
@@ -70,7 +70,7 @@ func (s jobPages) againPage(w http.ResponseWriter, r *http.Request) {
 				again := *known.Again
 				again.Params, known.Again = nil, &again
 			}
-			triggerForm(f, known)
+			triggerForm(f, known, pages.May(r.Context(), permission.Pause))
 			f.Button, f.Back = "Run again", param.RunPath(id)
 			f.Idle = f.Idle || known != nil && !known.Again.State.Final()
 		},
@@ -127,7 +127,8 @@ func (r *reader) triggerView(ctx context.Context, name string) (v triggerView, e
 
 func triggerFields() []string { return []string{"params", "wait", "even_paused"} }
 
-func triggerForm(f *form, known *triggerView) {
+// triggerForm adds the fields. Only people who may pause the job can start a run despite a pause.
+func triggerForm(f *form, known *triggerView, mayPause bool) {
 	params, paused := "", errors.Is(f.err, storage.ErrPaused)
 	hint := `As JSON, such as {"rows": 100}. Each key replaces that of the job. ` +
 		"Empty: the params of the job."
@@ -151,8 +152,11 @@ func triggerForm(f *form, known *triggerView) {
 		"Longest wait before the start, such as 10m; then the run is skipped. "+
 			"0: no run is added if something blocks it. Empty: no limit.",
 		20)
-	if paused {
+	switch {
+	case paused && mayPause:
 		f.check("even_paused", "Start the run despite the pause", true)
+	case paused:
+		f.Idle, f.Advice = true, "You need the permission to pause the job."
 	}
 	if errors.Is(f.err, storage.ErrKeyUsed) {
 		f.renew()

@@ -220,7 +220,8 @@ func describedOperations() map[string]operation {
 				"reason": reason, "params": object{"type": "object",
 					"description": "Params that replace those of the job, by key. " +
 						"The job must list them as overridable."}, "even_paused": flag(
-					"Start the run even if the job is paused.")}},
+					"Start the run even if the job is paused. Needs the " +
+						"permission to pause the job too.")}},
 		"POST /api/v1/jobs/{name}/pause":    action("Pauses a job.", pause),
 		"POST /api/v1/jobs/{name}/resume":   action("Resumes a job.", pause),
 		"POST /api/v1/groups/{name}/pause":  action("Pauses a group.", pause),

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -128,6 +129,30 @@ func TestActionsByTarget(t *testing.T) {
 			t.Errorf("%s %s %s: got %d %s, want %d", test.role, test.path, test.body, reply.Code,
 				reply.Body, test.want)
 		}
+	}
+}
+
+// TestPausesAreOverriddenWithTheirPermission: who may trigger a job and not pause it cannot start
+// a run despite a pause.
+func TestPausesAreOverriddenWithTheirPermission(t *testing.T) {
+	o, _ := limitedOptions(t)
+	handler := newServer(t, o).Handler()
+	const path, even = "/jobs/rollup-sales/trigger", `{"even_paused": true}`
+	if reply := post(handler, "/api/v1/jobs/rollup-sales/pause", "",
+		roleToken("operator")); reply.Code != http.StatusOK {
+		t.Fatalf("pause: %d %s", reply.Code, reply.Body)
+	}
+	for role, want := range map[string]int{"trigger": 403, "operator": 200, "sales": 200} {
+		reply := post(handler, "/api/v1"+path, even, roleToken(role))
+		denied := strings.Contains(reply.Body.String(), "the permission pause on job rollup")
+		if reply.Code != want || denied != (want == http.StatusForbidden) {
+			t.Errorf("%s: %d %s, want %d", role, reply.Code, reply.Body, want)
+		}
+	}
+	if reply := accesstest.Ask(handler, http.MethodPost, path, roleToken("trigger"),
+		accesstest.WithForm(url.Values{"key": {"k"},
+			"even_paused": {"yes"}})); reply.Code != http.StatusForbidden {
+		t.Errorf("form: %d %s", reply.Code, reply.Body)
 	}
 }
 

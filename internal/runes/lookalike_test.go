@@ -20,8 +20,8 @@ func TestIsInvisible(t *testing.T) {
 }
 
 func TestFold(t *testing.T) {
-	texts := []string{"olga@example.com", "Olga@EXAMPLE.com", "\u212a", "k", "K", "\u017f", "S", "s",
-		"\u00c4", "\u00e4", "a", ""}
+	texts := []string{"olga@example.com", "Olga@EXAMPLE.com", "\u212a", "k", "K", "\u017f",
+		"S", "s", "\u00c4", "\u00e4", "a", ""}
 	for _, a := range texts {
 		for _, b := range texts {
 			if got, want := Fold(a) == Fold(b), strings.EqualFold(a, b); got != want {

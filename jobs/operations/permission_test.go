@@ -53,6 +53,28 @@ func TestActionsNeedPermissionsOfTheirContext(t *testing.T) {
 	}
 }
 
+// TestOverridingAPauseNeedsItsPermission: the permission to trigger is not enough.
+func TestOverridingAPauseNeedsItsPermission(t *testing.T) {
+	policy := permission.NewPolicy(nil, func(format string, args ...any) {
+		t.Errorf(format, args...)
+	})
+	o := New(Options{Control: &controlOfProof{}})
+	for role, allowed := range map[string]bool{permission.TriggerRole: false,
+		permission.Operator: true} {
+		ctx := permission.With(t.Context(), permission.Subject{Authorizer: policy,
+			Identity: permission.Identity{Name: "tom", Role: role}})
+		for _, even := range []bool{false, true} {
+			_, err := o.Trigger(ctx, storage.Action{Actor: "tom"},
+				storage.TriggerRequest{Job: "j", EvenPaused: even})
+			var denied *permission.DeniedError
+			if got := !errors.As(err, &denied); got != (allowed || !even) ||
+				!got && denied.Permission != permission.Pause {
+				t.Errorf("role %s, even paused %v: got %v", role, even, err)
+			}
+		}
+	}
+}
+
 // controlOfProof keeps the proof of the last action.
 type controlOfProof struct {
 	Control
@@ -63,6 +85,11 @@ func (c *controlOfProof) Pause(_ context.Context, a storage.Action,
 	target storage.Target) (storage.Pause, error) {
 	c.proof = a.Proof
 	return storage.Pause{Target: target}, nil
+}
+
+func (c *controlOfProof) Trigger(context.Context, storage.Action,
+	storage.TriggerRequest) (storage.Triggered, error) {
+	return storage.Triggered{}, nil
 }
 
 // TestActionsHaveTheProofOfTheirContext checks what the audit log gets.

@@ -16,9 +16,9 @@ import (
 
 // Trigger adds a run that any replica may adopt. Trigger params must fit the type of the handler,
 // and the job must list them as overridable; otherwise it returns a *ParamsError and does not call
-// the store. If the job is paused it returns a *PausedError, unless the request has EvenPaused.
-// With a Wait of 0 it returns a *BusyError if something blocks the run. A Key that the job has used
-// before returns that run.
+// the store. If the job is paused it returns a *PausedError, unless the request has EvenPaused,
+// which also needs the permission to pause the job. With a Wait of 0 it returns a *BusyError if
+// something blocks the run. A Key that the job has used before returns that run.
 func (o *Operations) Trigger(ctx context.Context, a storage.Action,
 	r storage.TriggerRequest) (storage.Triggered, error) {
 	return o.TriggerBy(ctx, a, r, func(ctx context.Context, a storage.Action,
@@ -37,6 +37,11 @@ func (o *Operations) TriggerBy(ctx context.Context, a storage.Action, r storage.
 	}
 	if err := o.mayOnJob(ctx, permission.Trigger, r.Job); err != nil {
 		return storage.Triggered{}, err
+	}
+	if r.EvenPaused {
+		if err := o.mayOnJob(ctx, permission.Pause, r.Job); err != nil {
+			return storage.Triggered{}, err
+		}
 	}
 	if err := r.Check(); err != nil {
 		return storage.Triggered{}, err
