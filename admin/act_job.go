@@ -17,16 +17,26 @@ import (
 
 func (s jobPages) triggerJSON(w http.ResponseWriter, r *http.Request) {
 	var reason string
-	var wait *string
+	var wait, at, delay *string
 	request := storage.TriggerRequest{Job: r.PathValue("name"),
 		Key: r.Header.Get("Idempotency-Key")}
 	fields := map[string]any{"reason": &reason, "params": &request.Params,
-		"even_paused": &request.EvenPaused, "wait": &wait}
+		"even_paused": &request.EvenPaused, "wait": &wait, "at": &at, "delay": &delay}
 	action(s.base, w, r, fields, func(ctx context.Context,
 		ops *operations.Operations) (storage.Triggered,
 		error) {
 		if wait != nil {
 			if err := setWait(&request, *wait); err != nil {
+				return storage.Triggered{}, err
+			}
+		}
+		if at != nil {
+			if err := setAt(&request, *at); err != nil {
+				return storage.Triggered{}, err
+			}
+		}
+		if delay != nil {
+			if err := setDelay(&request, *delay); err != nil {
 				return storage.Triggered{}, err
 			}
 		}
@@ -46,6 +56,30 @@ func setWait(r *storage.TriggerRequest, text string) error {
 				100))}
 	}
 	r.Wait = &wait
+	return nil
+}
+
+// setAt parses the time of the run, or returns a *storage.BadInputError.
+func setAt(r *storage.TriggerRequest, text string) error {
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return &storage.BadInputError{Field: "at",
+			Problem: fmt.Sprintf("found %q, expected a time such as 2026-03-14T02:30:00Z",
+				words.Cut(text, 100))}
+	}
+	r.At = at
+	return nil
+}
+
+// setDelay parses the delay of the run, or returns a *storage.BadInputError.
+func setDelay(r *storage.TriggerRequest, text string) error {
+	delay, err := time.ParseDuration(text)
+	if err != nil {
+		return &storage.BadInputError{Field: "delay",
+			Problem: fmt.Sprintf("found %q, expected a duration such as 10m or 36h",
+				words.Cut(text, 100))}
+	}
+	r.Delay = delay
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -135,6 +136,13 @@ func TestRefusedActions(t *testing.T) {
 		{"/api/v1/jobs/rollup-sales/trigger", `{"wait": 10}`, 400, `wait is 10, expected text`},
 		{"/api/v1/jobs/rollup-sales/trigger", `{"wait": "-1s"}`, 400,
 			`wait: found -1s, expected 0, or 1s and more`},
+		{"/api/v1/jobs/rollup-sales/trigger", `{"delay": "soon"}`, 400,
+			`delay: found "soon", expected a duration such as 10m or 36h`},
+		{"/api/v1/jobs/rollup-sales/trigger", `{"at": "soon"}`, 400,
+			`at: found "soon", expected a time such as 2026-03-14T02:30:00Z`},
+		{"/api/v1/jobs/rollup-sales/trigger",
+			`{"at": "2026-03-15T02:30:00Z", "delay": "1h"}`, 400,
+			`delay: found a time and a delay, expected one of them`},
 		{"/api/v1/pause", `{"raeson": "x"}`, 400,
 			`field "raeson" is unknown, expected some of reason`},
 		{"/api/v1/pause", `{"Reason": "x"}`, 400,
@@ -244,6 +252,15 @@ func TestRefusalsInJSONHaveDetails(t *testing.T) {
 		post(handler, "/api/v1/jobs/rollup-sales/trigger", `{"wait": "10m", `+even+`}`), 200)
 	if diff := cmp.Diff(&want, waits.WaitsFor); diff != "" || !waits.Created {
 		t.Errorf("created %t, waits for %s", waits.Created, diff)
+	}
+	for body, at := range map[string]time.Time{
+		`{"at": "2026-03-15T03:30:00.5+01:00", `: time.Date(2026, 3, 15, 2, 30, 0, 5e8, time.UTC),
+		`{"delay": "90m", `:                      noon.Add(90 * time.Minute)} {
+		later := answered[storage.Triggered](t,
+			post(handler, "/api/v1/jobs/rollup-sales/trigger", body+even+`}`), 200)
+		if !later.ScheduledAt.Equal(at) || !later.WaitSince.Equal(at) {
+			t.Errorf("%s: got a start at %s, want %s", body, later.WaitSince, at)
+		}
 	}
 	missing := answered[refusedAction](t, post(handler, "/api/v1/jobs", `{"job": {}}`), 422)
 	if diff := cmp.Diff([]operations.SpecProblem{

@@ -150,8 +150,8 @@ func TestTabOrderOfAForm(t *testing.T) {
 			break
 		}
 	}
-	if got := strings.Join(order[max(0, len(order)-5):],
-		", "); got != "params, wait, reason, Run now, Back" {
+	if got := strings.Join(order[max(0, len(order)-6):],
+		", "); got != "params, start, wait, reason, Run now, Back" {
 		t.Errorf("keys go to %s", strings.Join(order, ", "))
 	}
 	described := evaluate[string](t, window,

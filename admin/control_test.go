@@ -148,8 +148,13 @@ func (c *control) Trigger(_ context.Context, a storage.Action,
 	if _, err := c.acted(a, "trigger", "job "+r.Job); err != nil {
 		return storage.Triggered{}, err
 	}
-	run := storage.Record{ID: id(700 + len(c.runs)), Job: r.Job, ScheduledAt: noon, Key: r.Key,
-		State: jobs.Waiting, Reason: reasons.Triggered, CreatedAt: noon, WaitSince: noon}
+	if err := r.Check(); err != nil {
+		return storage.Triggered{}, err
+	}
+	scheduledAt, since := r.Begin(noon)
+	run := storage.Record{ID: id(700 + len(c.runs)), Job: r.Job, ScheduledAt: scheduledAt,
+		Key: r.Key, State: jobs.Waiting, Reason: reasons.Triggered, CreatedAt: noon,
+		WaitSince: since}
 	c.runs[name], c.params[name] = run, r.Params
 	return storage.Triggered{Record: run, Created: true, WaitsFor: c.inTheWay}, nil
 }

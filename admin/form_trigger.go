@@ -7,13 +7,17 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
 	"github.com/holdfast-dev/holdfast/admin/internal/pages"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
+	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/permission"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -110,9 +114,11 @@ func (r *reader) triggerView(ctx context.Context, name string) (v triggerView, e
 		return v, fmt.Errorf("job %q: %w", words.Cut(name, 200), err)
 	}
 	v.Job = newJob(view, nil)
-	if v.Active, err = r.Active(ctx, name); err != nil {
+	if v.Active, err = r.Runs(ctx, storage.RunFilter{Job: name, Later: new(false),
+		States: []jobs.State{jobs.Waiting, jobs.Running}, Limit: storage.MaxBatch}); err != nil {
 		return v, err
 	}
+	slices.SortFunc(v.Active, records.OlderFirst)
 	set, err := r.lock.Grants(ctx)
 	if err != nil {
 		return v, err
@@ -125,7 +131,7 @@ func (r *reader) triggerView(ctx context.Context, name string) (v triggerView, e
 	return v, nil
 }
 
-func triggerFields() []string { return []string{"params", "wait", "even_paused"} }
+func triggerFields() []string { return []string{"params", "start", "wait", "even_paused"} }
 
 // triggerForm adds the fields. Only people who may pause the job can start a run despite a pause.
 func triggerForm(f *form, known *triggerView, mayPause bool) {
@@ -148,6 +154,8 @@ func triggerForm(f *form, known *triggerView, mayPause bool) {
 	if withParams {
 		f.text("params", "Params of this run", hint, params, 5, false)
 	}
+	f.line("start", "Start at", "A time such as 2026-03-14T02:30:00Z, or a delay such as 2h. "+
+		"Empty: now.", 30)
 	f.line("wait", "Longest wait",
 		"Longest wait before the start, such as 10m; then the run is skipped. "+
 			"0: no run is added if something blocks it. Empty: no limit.",
@@ -161,9 +169,21 @@ func triggerForm(f *form, known *triggerView, mayPause bool) {
 	if errors.Is(f.err, storage.ErrKeyUsed) {
 		f.renew()
 		f.Advice =
-			"This form was submitted before with other params and has added a run. Submit again " +
+			"This form was submitted before with other values and has added a run. Submit again " +
 				"to add another run."
 	}
+}
+
+// setBegin parses the time or the delay of the run, or returns a *storage.BadInputError.
+func setBegin(r *storage.TriggerRequest, text string) (err error) {
+	if r.Delay, err = time.ParseDuration(text); err == nil {
+		return nil
+	}
+	if r.At, err = time.Parse(time.RFC3339, text); err != nil {
+		return &storage.BadInputError{Field: "start", Problem: fmt.Sprintf("found %q, expected a "+
+			"time such as 2026-03-14T02:30:00Z or a delay such as 2h", words.Cut(text, 100))}
+	}
+	return nil
 }
 
 // triggered adds the run. The form's key becomes the run's key.
@@ -178,6 +198,11 @@ func (s jobPages) triggered(ctx context.Context, a storage.Action, job string,
 				Problem: "expected an object in JSON" + syntaxOf(err)}
 		}
 	}
+	if text := strings.TrimSpace(sent.Get("start")); text != "" {
+		if err := setBegin(&request, text); err != nil {
+			return outcome{}, err
+		}
+	}
 	if text := strings.TrimSpace(sent.Get("wait")); text != "" {
 		if err := setWait(&request, text); err != nil {
 			return outcome{}, err
@@ -190,7 +215,11 @@ func (s jobPages) triggered(ctx context.Context, a storage.Action, job string,
 	}
 	done := fmt.Sprintf("%s was triggered: this is the run. A replica starts it, mostly within "+
 		"a second.", words.Cut(job, 100))
-	if run.WaitsFor != nil {
+	switch {
+	case run.WaitSince.After(run.CreatedAt):
+		done = fmt.Sprintf("%s was triggered: this is the run. It starts at %s UTC.",
+			words.Cut(job, 100), run.WaitSince.UTC().Format(time.DateTime))
+	case run.WaitsFor != nil:
 		done = fmt.Sprintf("%s was triggered: this is the run. It waits: %s.", words.Cut(job, 100),
 			words.Cut(run.WaitsFor.Words("is held by"), 500))
 	}

@@ -213,6 +213,12 @@ func describedOperations() map[string]operation {
 			"starts. The answer has the current blocker. The status is 409 if the run would have " +
 			"to wait and wait is 0.",
 			answer: reflect.TypeFor[storage.Triggered](), body: object{
+				"at": object{"type": "string", "format": "date-time",
+					"description": "When the run starts, by the clock of the store. A time that " +
+						"has passed is now. By default the run starts at once."},
+				"delay": object{"type": "string", "examples": []string{"10m", "36h"},
+					"description": "The time from the trigger to the start, as a Go duration, " +
+						"instead of at."},
 				"wait": object{"type": "string", "examples": []string{"0", "10m"},
 					"description": "The longest wait before the start, as a Go duration; then " +
 						"the run is skipped. With 0, no run is added if something blocks it. By " +

@@ -133,7 +133,10 @@ func (v *runView) granted() time.Time {
 // and one step. The time of the advisory lock is known only while the run holds it.
 func steps(r storage.Record, attempts []storage.RunAttempt, granted, locked time.Time) []step {
 	began := step{At: r.ScheduledAt, What: "Scheduled"}
-	if r.Key != "" {
+	switch {
+	case r.Key != "" && !r.ScheduledAt.Equal(r.CreatedAt):
+		began.What = "Triggered for this time"
+	case r.Key != "":
 		began.What = "Triggered"
 	}
 	list := []step{began}
@@ -158,6 +161,9 @@ func steps(r storage.Record, attempts []storage.RunAttempt, granted, locked time
 			"running")
 	}
 	switch {
+	case r.State == jobs.Waiting && r.WaitSince.After(r.CreatedAt) && r.Attempt == 0 &&
+		r.Key != "" && r.BlockedBy == nil:
+		add(r.WaitSince, "Starts", "", "waiting")
 	case r.State == jobs.Waiting:
 		add(records.Since(r), "Waits", words.Why(r), "waiting")
 	case r.State.Final():

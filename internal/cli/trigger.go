@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -19,7 +20,7 @@ import (
 // triggerCommand returns the command "trigger".
 func (c *commandLine) triggerCommand() *cobra.Command {
 	var request storage.TriggerRequest
-	var params string
+	var params, at string
 	var wait time.Duration
 	var cmd *cobra.Command
 	cmd = c.actionCommand(&cobra.Command{
@@ -34,17 +35,26 @@ was skipped leaves its key free.
 The run waits for locks and for earlier runs of its job, at most until the deadline
 of the job. With --wait-for 10m, it ends as skipped if it has not begun after 10
 minutes. With --wait-for 0, the command refuses a trigger that would have to wait:
-it adds no run, prints the blocker and exits with 1.`,
+it adds no run, prints the blocker and exits with 1.
+
+With --at or --delay, the run starts at that time, by the clock of the database. It
+is listed by "scheduler runs --state waiting" until then, and "scheduler cancel"
+removes it. A time that has passed is now.`,
 		Example: `  scheduler trigger rollup-sales --reason "late data of Tuesday"
   scheduler trigger rollup-sales --params '{"account": "globex"}' --key tuesday
   scheduler trigger rollup-sales --params @params.json
-  scheduler trigger rollup-sales --wait-for 0`,
+  scheduler trigger rollup-sales --wait-for 0
+  scheduler trigger rollup-sales --at 2026-03-14T02:30:00Z
+  scheduler trigger rollup-sales --delay 2h --key tuesday`,
 	}, func(ctx context.Context, a *actionLine, args []string) error {
 		request.Job = args[0]
 		if cmd.Flags().Changed("wait-for") {
 			request.Wait = &wait
 		}
 		var err error
+		if request.At, err = startAt(at); err != nil {
+			return err
+		}
 		if request.Params, err = readParams(params); err != nil {
 			return fmt.Errorf("--params: %w", err)
 		}
@@ -52,14 +62,14 @@ it adds no run, prints the blocker and exits with 1.`,
 			run, err := ops.Trigger(ctx, a.action(), request)
 			if errors.Is(err, storage.ErrKeyUsed) {
 				return fmt.Errorf("trigger job %q: key %q already belongs to a run with other "+
-					"params; use another key", request.Job, request.Key)
+					"params or for another time; use another key", request.Job, request.Key)
 			}
 			if err := triggerAdvice(err, request.Job); err != nil {
 				return err
 			}
 			return a.print(run, "RUN\tJOB\tKEY\tSTATE\tCREATED\tWAITS FOR", [][]string{{
 				run.ID.String(), run.Job, run.Key, string(run.State),
-				strconv.FormatBool(run.Created), blockerText(run.WaitsFor)}})
+				strconv.FormatBool(run.Created), waitsText(run)}})
 		})
 	})
 	cmd.Flags().StringVar(&request.Key, "key", "", "idempotency `key` (default: a new key)")
@@ -68,17 +78,37 @@ it adds no run, prints the blocker and exits with 1.`,
 	cmd.Flags().DurationVar(&wait, "wait-for", 0,
 		"maximum `duration` of the wait before the run begins, "+
 			"such as 10m; 0 refuses a trigger that would have to wait")
+	cmd.Flags().StringVar(&at, "at", "", "start the run at this `time`, such as "+
+		"2026-03-14T02:30:00Z")
+	cmd.Flags().DurationVar(&request.Delay, "delay", 0,
+		"start the run after this `duration`, such as 2h")
+	cmd.MarkFlagsMutuallyExclusive("at", "delay")
 	cmd.Flags().BoolVar(&request.EvenPaused, "even-paused", false,
 		"run the job even if it is paused")
 	return cmd
 }
 
-// blockerText returns what a run waits for, or "nothing".
-func blockerText(o *storage.RunBlocker) string {
-	if o == nil {
-		return "nothing"
+// startAt parses the time of --at; zero if there is none.
+func startAt(text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
 	}
-	return fmt.Sprintf("%s (%s)", o.Words("is held by"), o.Reason)
+	at, err := startTime(text)
+	if err != nil {
+		return at, fmt.Errorf("--at: %w", err)
+	}
+	return at, nil
+}
+
+// waitsText returns what a run waits for: its start time, a blocker, or "nothing".
+func waitsText(run storage.Triggered) string {
+	switch o := run.WaitsFor; {
+	case o != nil:
+		return fmt.Sprintf("%s (%s)", o.Words("is held by"), o.Reason)
+	case run.State == jobs.Waiting && run.WaitSince.After(run.CreatedAt):
+		return "start at " + clock(&run.WaitSince)
+	}
+	return "nothing"
 }
 
 // readParams returns the JSON object of --params, or of the file that it names.

@@ -135,20 +135,30 @@ func (o *people) key() storage.Action {
 	return storage.Action{Actor: "somebody", Via: "go", Key: fmt.Sprint("act ", o.actions)}
 }
 
-// trigger triggers a job, or repeats an earlier trigger. The repeat sometimes has other params,
-// which the store must refuse.
+// trigger triggers a job, or repeats an earlier trigger. The repeat sometimes has other params or
+// another time, which the store must refuse.
 func (o *people) trigger() {
 	var request storage.TriggerRequest
 	before := len(o.reported.Triggered)
 	if before > 0 && o.random.IntN(4) == 0 {
 		request = o.reported.Triggered[o.random.IntN(before)].Request
-		if o.random.IntN(2) == 0 {
+		switch o.random.IntN(3) {
+		case 0:
 			request.Params = o.moment(request.Key + " again")
+		case 1:
+			request.Delay, request.At = time.Second, time.Time{}
 		}
 	} else {
 		o.actions++
 		request = storage.TriggerRequest{Job: o.anyJob(), Key: fmt.Sprint("by hand ", o.actions),
 			EvenPaused: o.random.IntN(2) == 0}
+		switch o.random.IntN(4) {
+		case 0:
+			after := time.Duration(o.random.Int64N(int64(time.Hour)))
+			request.At = o.c.now().Add(after - time.Minute)
+		case 1:
+			request.Delay = time.Duration(o.random.Int64N(int64(time.Hour)))
+		}
 		if o.random.IntN(2) == 0 {
 			request.Params = o.moment(request.Key)
 		}

@@ -255,6 +255,7 @@ func plants() []plant {
 		{name: "a repeated trigger runs again", want: "two answers", people: 5, into: planted{trigger: func(r *storage.TriggerRequest) { r.Key = uuid.NewString() }}},
 		{name: "a trigger's params are lost", want: "ran with params", people: 5, into: planted{adopted: func(r *storage.Record) { r.Params = nil }}},
 		{name: "a trigger's params are not compared", want: ", then with", people: 5, into: planted{trigger: func(r *storage.TriggerRequest) { r.Params = nil }}},
+		{name: "a trigger's time is lost", want: "triggered at", people: 5, into: planted{trigger: func(r *storage.TriggerRequest) { r.At, r.Delay = time.Time{}, 0 }}},
 		{name: "a paused job is triggered", want: "triggered although paused", people: 5, into: planted{trigger: func(r *storage.TriggerRequest) { r.EvenPaused = true }}},
 		{name: "cancels do not reach replicas", want: "was cancelled", people: 5, into: planted{controlState: func(o *storage.ControlState) { o.Cancels = nil }}},
 		{name: "releases are not made", want: "lock was released", people: 5, into: planted{deaf: map[string]bool{"release": true}}},

@@ -78,3 +78,45 @@ func TestTriggerWithoutWaitingDoesNotWaitForAWorker(t *testing.T) {
 		}
 	})
 }
+
+// A run that was triggered for a later time starts at that time, and the job's schedule goes on
+// meanwhile. A cancel before that time ends it.
+func TestTriggerForALaterTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		stop := c.start(c.options("a", takes(time.Second),
+			job(t, "minutely", time.Minute, "orders")))
+		time.Sleep(5 * time.Second)
+		at := time.Now().Add(10*time.Minute + 30*time.Second)
+		answer, err := c.store.Trigger(t.Context(), byHand,
+			storage.TriggerRequest{Job: "minutely", Key: "later", At: at})
+		if err != nil || answer.WaitsFor != nil {
+			t.Fatalf("the trigger: %+v, %v", answer, err)
+		}
+		other, err := c.store.Trigger(t.Context(), byHand,
+			storage.TriggerRequest{Job: "minutely", Key: "never", Delay: 5 * time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(4 * time.Minute)
+		if _, err := c.store.Cancel(t.Context(), byHand, other.ID); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Minute)
+		stop()
+		later, err := c.store.Run(t.Context(), answer.ID)
+		if err != nil || later.State != jobs.Succeeded {
+			t.Fatalf("the run for a later time: %+v, %v", later, err)
+		}
+		if delay := later.StartedAt.Sub(at); delay < 0 || delay > 2*time.Second {
+			t.Errorf("it started %s after its time", delay)
+		}
+		if r, err := c.store.Run(t.Context(), other.ID); err != nil || r.State != jobs.Cancelled ||
+			r.StartedAt != nil {
+			t.Errorf("the cancelled run: %+v, %v", r, err)
+		}
+		if n := len(c.runs("minutely")); n < 22 {
+			t.Errorf("got %d runs, want one each minute and two triggered ones", n)
+		}
+	})
+}

@@ -51,8 +51,9 @@ func NewMisfired(m storage.Misfired, now time.Time) Run {
 
 // NewTriggered returns the run of a trigger.
 func NewTriggered(a storage.Action, q storage.TriggerRequest, now time.Time) Run {
-	r := NewRun(uuid.New(), storage.Firing{Job: q.Job, ScheduledAt: now, Key: q.Key}, now)
-	r.KeyActor, r.WaitSince, r.StartBy, r.Params = a.Actor, now, q.StartBy(now), q.Params
+	scheduledAt, since := q.Begin(now)
+	r := NewRun(uuid.New(), storage.Firing{Job: q.Job, ScheduledAt: scheduledAt, Key: q.Key}, now)
+	r.KeyActor, r.WaitSince, r.StartBy, r.Params = a.Actor, since, q.StartBy(since), q.Params
 	r.Reason, r.Detail = reasons.Triggered, a.By("triggered")
 	return r
 }

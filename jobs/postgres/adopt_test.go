@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,8 +45,8 @@ func TestRunIsAdoptedOnceByConcurrentAdopts(t *testing.T) {
 			s := newHarness(t)
 			former, one, two := s.session(s.a, "former"), s.session(s.a, "a"), s.session(s.b, "b")
 			first, second := request(t, "job", "orders"), request(t, "job", "sales")
-			second.Firing.ScheduledAt, second.WaitSince = first.Firing.ScheduledAt.Add(time.Second),
-				first.WaitSince.Add(time.Second)
+			first.Firing.ScheduledAt, first.WaitSince = second.Firing.ScheduledAt.Add(-time.Second),
+				second.WaitSince.Add(-time.Second)
 			for _, r := range []storage.StartRequest{first, second} {
 				stands, err := s.a.Note(t.Context(), former,
 					[]storage.Note{{Run: r.Run, Firing: r.Firing, State: jobs.Waiting,
@@ -115,5 +116,26 @@ INSERT INTO holdfast.waits (run, session, since)
 				t.Errorf("%d runs adopted, %v, want %d", len(adopted.records), adopted.err, want)
 			}
 		})
+	}
+}
+
+// Many runs may be triggered for later times. Each replica looks for free runs about once a second,
+// so it must not read those.
+func TestAdoptionDoesNotReadRunsForLaterTimes(t *testing.T) {
+	s := newHarness(t)
+	for _, prepare := range []string{"SELECT", `
+INSERT INTO holdfast.runs (id, job, scheduled_at, key, state, created_at)
+    SELECT gen_random_uuid(), 'job', now() + interval '1 day', n, 'waiting', now()
+        FROM generate_series(1, 5000) n;
+INSERT INTO holdfast.waits (run, since, triggered) SELECT id, scheduled_at, true FROM holdfast.runs`,
+	} {
+		s.exec(prepare)
+		s.exec("VACUUM ANALYZE")
+		plan := s.plan(beginPipeline, adoptRuns)
+		_, look, _ := strings.Cut(plan, "using waits_since on")
+		if _, look, _ = strings.Cut(look, "\n"); !strings.HasPrefix(strings.TrimSpace(look),
+			"Index Cond: (since <= ") {
+			t.Errorf("adoption reads all waits:\n%s", plan)
+		}
 	}
 }

@@ -97,10 +97,12 @@ probe AS (
 	// liveWaiter returns a row if the waiter w of the want must be respected: its session is live
 	// and its position is reserved. Positions among the runs of one job, and among runs that wait
 	// for a slot of their group, are always reserved. A triggered run that has not started keeps
-	// its position in its job even without a session.
+	// its position in its job even without a session. It has none before the time for which it was
+	// triggered: a run or a lock without a wait counts as younger than all waiters.
 	liveWaiter = `
         SELECT FROM holdfast.waits o
-        WHERE o.run = w.run AND (o.triggered AND starts_with(w.resource, 'job:') OR EXISTS (
+        WHERE o.run = w.run AND (o.triggered AND starts_with(w.resource, 'job:')
+            AND o.since <= clock_timestamp() OR EXISTS (
             SELECT FROM holdfast.sessions s WHERE s.id = o.session AND s.ended_at IS NULL
                 AND s.expires_at > clock_timestamp())
             AND (o.reserved_until > clock_timestamp() OR starts_with(w.resource, 'job:')

@@ -212,6 +212,11 @@ func (q *pageOfRuns) narrow(f storage.RunFilter) {
 	if f.Replica != "" {
 		q.where += " AND r.replica = " + q.arg(f.Replica)
 	}
+	if f.Later != nil {
+		q.where += " AND (r.state = 'waiting' AND EXISTS (SELECT FROM holdfast.waits w " +
+			"WHERE w.run = r.id AND w.triggered AND w.since > clock_timestamp())) = " +
+			q.arg(*f.Later)
+	}
 	if !f.From.IsZero() {
 		q.where += " AND r.created_at >= " + q.arg(f.From)
 	}

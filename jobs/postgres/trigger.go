@@ -21,9 +21,15 @@ const (
 		AND r.key_actor = $3
 		AND r.unsuccessful_state IS DISTINCT FROM 'skipped' ORDER BY r.recovery DESC LIMIT 1`
 
+	// firstByKey is runByKey without recoveries, which were created later.
+	firstByKey = selectRuns + ` WHERE r.job = $1 AND r.key = $2 AND r.key <> ''
+		AND r.key_actor = $3 AND r.recovery = 0
+		AND r.unsuccessful_state IS DISTINCT FROM 'skipped'`
+
 	// It compares the stored form, because PostgreSQL may have written numbers in another way.
-	sameParams = `SELECT coalesce((SELECT r.params FROM holdfast.runs r WHERE r.id = $1),
-		'{}') = coalesce($2::jsonb, '{}')`
+	sameParams = `SELECT clock_timestamp(),
+		coalesce((SELECT r.params FROM holdfast.runs r WHERE r.id = $1), '{}')
+			= coalesce($2::jsonb, '{}')`
 
 	pauseOfJob = `SELECT` + pauseColumns + ` FROM holdfast.pauses
 		WHERE resumed_at IS NULL AND ` + covering + ` ORDER BY kind DESC LIMIT 1`
@@ -35,19 +41,22 @@ SELECT coalesce(
     (SELECT s.spec ->> 'group' FROM holdfast.specs s WHERE s.job = $1), '')`
 
 	// A triggered run has its position in its job from the beginning, so that no later triggered
-	// run overtakes it.
+	// run overtakes it. The position of a run for a later time counts from that time, so it blocks
+	// nothing before.
 	triggerRun = `
 WITH new AS (
     INSERT INTO holdfast.runs (id, job, scheduled_at, key, state, created_at, reason, detail,
         params, start_by, key_actor)
-    SELECT $1, $2, t, $3, 'waiting', t, 'triggered', $4, $5, t + $6::interval, $7
-        FROM date_trunc('microseconds', clock_timestamp()) t
-    ON CONFLICT DO NOTHING RETURNING id, job, created_at
+    SELECT $1, $2, begin, $3, 'waiting', t, 'triggered', $4, $5, greatest(begin, t) + $6::interval,
+        $7
+        FROM date_trunc('microseconds', clock_timestamp()) t,
+            coalesce($8::timestamptz, t + $9::interval) begin
+    ON CONFLICT DO NOTHING RETURNING id, job, greatest(scheduled_at, created_at) AS since
 ), place AS (
     INSERT INTO holdfast.wants (resource, since, run, mode, slots)
-        SELECT 'job:' || job, created_at, id, 'exclusive', 0 FROM new
+        SELECT 'job:' || job, since, id, 'exclusive', 0 FROM new
 )
-INSERT INTO holdfast.waits (run, since, triggered) SELECT id, created_at, true FROM new`
+INSERT INTO holdfast.waits (run, since, triggered) SELECT id, since, true FROM new`
 
 	// lockTriggers excludes other triggers of the job that must be refused if something blocks
 	// them. The second of two concurrent triggers finds the run of the first.
@@ -74,10 +83,11 @@ func (s *Store) Trigger(ctx context.Context, a storage.Action,
 	r.Key, a.Key = cmp.Or(r.Key, uuid.NewString()), ""
 	err := s.action(ctx, a, triggerAction, "job "+r.Job, nil,
 		func(ctx context.Context, d *actionTx) (err error) {
-			if answer, err = s.triggered(ctx, d, a, r); err != nil {
+			var now time.Time
+			if answer, now, err = s.triggered(ctx, d, a, r); err != nil {
 				return err
 			}
-			if answer.State == jobs.Waiting {
+			if answer.State == jobs.Waiting && !answer.StartsLater(now) {
 				answer.WaitsFor, err = blockerOf(ctx, d, r.Job, answer.ID)
 			}
 			return err
@@ -117,7 +127,7 @@ func (s *Store) TriggerTx(ctx context.Context, tx pgx.Tx, a storage.Action,
 				schema.cluster, s.cluster)
 		}
 		d := &actionTx{Tx: savepoint}
-		if answer, err = s.triggered(ctx, d, a, r); err != nil || d.silent {
+		if answer, _, err = s.triggered(ctx, d, a, r); err != nil || d.silent {
 			return err
 		}
 		if err := s.queueAudit(d, a, triggerAction, "job "+r.Job, nil); err != nil {
@@ -128,27 +138,35 @@ func (s *Store) TriggerTx(ctx context.Context, tx pgx.Tx, a storage.Action,
 	return answer, wrap(triggerAction, err)
 }
 
-// triggered returns the run of the key, and adds it if there is none.
+// triggered returns the run of the key and the store's clock. It adds the run if there is none.
 func (s *Store) triggered(ctx context.Context, d *actionTx, a storage.Action,
-	r storage.TriggerRequest) (answer storage.Triggered, err error) {
-	record, found, err := triggeredBefore(ctx, d, a, r)
-	if found || err != nil {
+	r storage.TriggerRequest) (answer storage.Triggered, now time.Time, err error) {
+	record, now, err := triggeredBefore(ctx, d, a, r)
+	if !now.IsZero() || err != nil {
 		d.silent = true
-		return storage.Triggered{Record: record}, err
+		return storage.Triggered{Record: record}, now, err
 	}
 	if err := s.refuseTrigger(ctx, d, r); err != nil {
-		return answer, err
+		return answer, now, err
+	}
+	var at *time.Time
+	if !r.At.IsZero() {
+		at = &r.At
 	}
 	id := uuid.New()
 	tag, err := d.Exec(ctx, triggerRun, id, r.Job, r.Key, a.By("triggered"), paramsOrNull(r),
-		r.Limit(), a.Actor)
+		r.Limit(), a.Actor, at, r.Delay)
 	if err != nil {
-		return answer, err
+		return answer, now, err
 	}
-	d.detail = map[string]any{"run": id, "key": r.Key}
 	d.silent = tag.RowsAffected() == 0 // another was quicker with the key
-	record, _, err = triggeredBefore(ctx, d, a, r)
-	return storage.Triggered{Record: record, Created: !d.silent}, err
+	record, now, err = triggeredBefore(ctx, d, a, r)
+	detail := map[string]any{"run": id, "key": r.Key}
+	if r.Later() {
+		detail["scheduled_at"] = record.ScheduledAt
+	}
+	d.detail = detail
+	return storage.Triggered{Record: record, Created: !d.silent}, now, err
 }
 
 // refuseTrigger returns an error if the job cannot be triggered now.
@@ -219,25 +237,36 @@ func paramsOrNull(r storage.TriggerRequest) *string {
 	return &text
 }
 
-// triggeredBefore returns the run of the actor's key.
+// triggeredBefore returns the run of the actor's key and the store's clock; zero if the key has no
+// run.
 func triggeredBefore(ctx context.Context, tx pgx.Tx, a storage.Action,
-	r storage.TriggerRequest) (storage.Record, bool, error) {
-	rows, err := tx.Query(ctx, runByKey, r.Job, r.Key, a.Actor)
-	if err != nil {
-		return storage.Record{}, false, err
-	}
-	records, err := pgx.CollectRows(rows, scanRecord)
+	r storage.TriggerRequest) (run storage.Record, now time.Time, err error) {
+	records, err := runsBy(ctx, tx, runByKey, r, a)
 	if err != nil || len(records) == 0 {
-		return storage.Record{}, false, err
+		return run, now, err
+	}
+	run, first := records[0], records
+	if run.Recovery > 0 {
+		if first, err = runsBy(ctx, tx, firstByKey, r, a); err != nil {
+			return run, now, err
+		}
 	}
 	var same bool
-	if err := tx.QueryRow(ctx, sameParams, records[0].ID, paramsOrNull(r)).Scan(&same); err != nil {
-		return storage.Record{}, false, err
+	err = tx.QueryRow(ctx, sameParams, run.ID, paramsOrNull(r)).Scan(&now, &same)
+	if err == nil && (!same || len(first) > 0 && !r.SameBegin(first[0])) {
+		err = r.KeyUsed()
 	}
-	if !same {
-		return storage.Record{}, false, r.KeyUsed()
+	return run, now, err
+}
+
+// runsBy returns the runs that a query finds by the actor's key.
+func runsBy(ctx context.Context, tx pgx.Tx, query string, r storage.TriggerRequest,
+	a storage.Action) ([]storage.Record, error) {
+	rows, err := tx.Query(ctx, query, r.Job, r.Key, a.Actor)
+	if err != nil {
+		return nil, err
 	}
-	return records[0], true, nil
+	return pgx.CollectRows(rows, scanRecord)
 }
 
 // refusePaused returns a *storage.PausedError where a pause covers the job.

@@ -85,4 +85,16 @@ func TestTriggerInATransaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("after the same key again", 2, 1, 1)
+
+	tx = begin()
+	later, err := s.a.TriggerTx(t.Context(), tx, anna,
+		storage.TriggerRequest{Job: "export", Delay: time.Hour})
+	if err != nil || !later.Created || !later.ScheduledAt.Equal(later.CreatedAt.Add(time.Hour)) ||
+		!later.WaitSince.Equal(later.ScheduledAt) {
+		t.Errorf("for a later time: got %+v, %v", later, err)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	expect("after a trigger for a later time", 3, 2, 2)
 }

@@ -19,7 +19,8 @@ SELECT id, job, scheduled_at, key, recovery, attempt, wait_since
     FROM holdfast_runs
 WHERE state = 'waiting' AND (session IS NULL OR session NOT IN (SELECT value FROM json_each(?2))
         OR attempt <= 1 AND session IN (SELECT value FROM json_each(?5)))
-    AND job IN (SELECT value FROM json_each(?1)) AND id NOT IN (SELECT value FROM json_each(?3))
+    AND wait_since <= ?6 AND job IN (SELECT value FROM json_each(?1))
+        AND id NOT IN (SELECT value FROM json_each(?3))
         AND ` + notHeldBack + `?4)))`
 
 	ownRuns = `
@@ -94,7 +95,9 @@ func (s *Store) adoptable(ctx context.Context, tx *sql.Tx, session uuid.UUID,
 		return nil, nil, err
 	}
 	var runs []storage.Record
-	err = each(ctx, tx, freeRuns, []any{encoded[0], encoded[2], encoded[1], encoded[3], encoded[4]},
+	now := time.Now()
+	err = each(ctx, tx, freeRuns,
+		[]any{encoded[0], encoded[2], encoded[1], encoded[3], encoded[4], micros(now)},
 		func(rows *sql.Rows) error {
 			var r storage.Record
 			var scheduledAt, since int64
@@ -103,7 +106,7 @@ func (s *Store) adoptable(ctx context.Context, tx *sql.Tx, session uuid.UUID,
 			runs = append(runs, r)
 			return err
 		})
-	return own, rules.Adopted(runs, a, time.Now()), err
+	return own, rules.Adopted(runs, a, now), err
 }
 
 // take gives the runs to the session. No run waits behind them until their next start.

@@ -183,6 +183,10 @@ func (q *pageOfRuns) narrow(f storage.RunFilter) {
 		// as in the condition of the index
 		q.where += " AND r.reason = " + q.arg(f.Reason) + " AND r.reason <> ''"
 	}
+	if f.Later != nil {
+		q.where += " AND (r.state = 'waiting' AND r.key <> '' AND r.wait_since > " +
+			q.arg(micros(time.Now())) + ") = " + q.arg(*f.Later)
+	}
 	if !f.From.IsZero() {
 		q.where += " AND r.created_at >= " + q.arg(micros(f.From))
 	}

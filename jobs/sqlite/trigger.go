@@ -20,6 +20,11 @@ const (
 SELECT id FROM holdfast_runs WHERE job = ?1 AND key = ?2 AND key <> '' AND key_actor = ?3
     AND state <> 'skipped' ORDER BY recovery DESC LIMIT 1`
 
+	// firstByKey is runByKey without recoveries, which were created later.
+	firstByKey = `
+SELECT id FROM holdfast_runs WHERE job = ?1 AND key = ?2 AND key <> '' AND key_actor = ?3
+    AND state <> 'skipped' AND recovery = 0`
+
 	lockedByJob = `
 SELECT d.resources, d.may_overlap FROM holdfast_jobs j CROSS
     JOIN holdfast_definitions d ON d.job = j.name AND d.version = j.version
@@ -49,7 +54,7 @@ func (s *Store) Trigger(ctx context.Context, a storage.Action,
 func triggered(ctx context.Context, d *actionTx, a storage.Action,
 	r storage.TriggerRequest) (answer storage.Triggered, err error) {
 	answer.Record, answer.Created, err = runOfTrigger(ctx, d, a, r)
-	if err != nil || answer.State != jobs.Waiting {
+	if err != nil || answer.State != jobs.Waiting || answer.StartsLater(fromMicros(d.now)) {
 		return answer, err
 	}
 	answer.WaitsFor, err = findBlocker(ctx, d, answer.Record)
@@ -66,7 +71,7 @@ func runOfTrigger(ctx context.Context, d *actionTx, a storage.Action,
 	err = d.QueryRowContext(ctx, runByKey, r.Job, r.Key, a.Actor).Scan(&id)
 	if err == nil {
 		d.silent = true
-		record, err = triggeredBefore(ctx, d.Tx, id, r)
+		record, err = triggeredBefore(ctx, d.Tx, id, a, r)
 		return record, false, err
 	}
 	if !errors.Is(err, sql.ErrNoRows) {
@@ -94,7 +99,11 @@ func runOfTrigger(ctx context.Context, d *actionTx, a storage.Action,
 	if err := execRows(ctx, d.Tx, addWant, place); err != nil {
 		return record, false, err
 	}
-	d.detail = map[string]any{"run": run.ID, "key": r.Key}
+	detail := map[string]any{"run": run.ID, "key": r.Key}
+	if r.Later() {
+		detail["scheduled_at"] = run.ScheduledAt
+	}
+	d.detail = detail
 	return run.Record, true, nil
 }
 
@@ -135,13 +144,24 @@ func findBlocker(
 	return blocker, err
 }
 
-func triggeredBefore(ctx context.Context, tx *sql.Tx, id uuid.UUID,
+func triggeredBefore(ctx context.Context, tx *sql.Tx, id uuid.UUID, a storage.Action,
 	r storage.TriggerRequest) (storage.Record, error) {
 	records, err := recordsOf(ctx, tx, []uuid.UUID{id})
 	if err != nil {
 		return storage.Record{}, err
 	}
-	if !storage.SameParams(records[0].Params, r.Params) {
+	first := records
+	if records[0].Recovery > 0 {
+		ids, err := idsBy(ctx, tx, firstByKey, r.Job, r.Key, a.Actor)
+		if err == nil {
+			first, err = recordsOf(ctx, tx, ids)
+		}
+		if err != nil {
+			return storage.Record{}, err
+		}
+	}
+	if !storage.SameParams(records[0].Params, r.Params) ||
+		len(first) > 0 && !r.SameBegin(first[0]) {
 		return storage.Record{}, r.KeyUsed()
 	}
 	return records[0], nil

@@ -93,11 +93,14 @@ type RunFilter struct {
 	// Resource selects the runs of jobs whose active definitions lock the resource, or one above or
 	// below it. So it includes its holders and its waiters.
 	Resource *locking.Resource
-	From     time.Time  // created then or later
-	Until    time.Time  // created before
-	Before   *RunCursor // the page after this run
-	After    *RunCursor // the page before this run: the oldest of the younger runs
-	Limit    int        // 1 to MaxBatch; 0 means 100
+	// Later selects waiting runs that start later than now (see Record.StartsLater), or leaves them
+	// out.
+	Later  *bool
+	From   time.Time  // created then or later
+	Until  time.Time  // created before
+	Before *RunCursor // the page after this run
+	After  *RunCursor // the page before this run: the oldest of the younger runs
+	Limit  int        // 1 to MaxBatch; 0 means 100
 }
 
 // RunCursor is a position in the list of runs.

@@ -73,7 +73,7 @@ func (t Target) Check() error {
 // Check returns a *BadInputError if the request is invalid.
 func (r TriggerRequest) Check() error {
 	err := errors.Join(checkText("job", r.Job, 1, MaxNameBytes),
-		checkText("key", r.Key, 0, MaxNameBytes), r.checkWait())
+		checkText("key", r.Key, 0, MaxNameBytes), r.checkWait(), r.checkBegin())
 	if err != nil || r.Params == nil {
 		return err
 	}

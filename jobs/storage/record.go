@@ -23,7 +23,8 @@ type Record struct {
 	Replica   string     `json:"replica,omitempty"`
 	Token     jobs.Token `json:"token,omitempty"` // of its last claim
 	CreatedAt time.Time  `json:"created_at"`
-	// of a waiting run: decides which waiter is older
+	// of a waiting run: decides which waiter is older; in the future if the run was triggered for
+	// a later time
 	WaitSince time.Time `json:"waiting_since,omitzero"`
 	// of a triggered run with a limit: when it must have begun
 	StartBy    *time.Time    `json:"start_by,omitempty"`
@@ -49,6 +50,12 @@ type Record struct {
 // false if the run has not started or not ended.
 func (r Record) Took() (time.Duration, bool) {
 	return ExecutedIn(r.StartedAt, r.FinishedAt, r.RetryWaits)
+}
+
+// StartsLater reports whether the run was triggered for a time, its scheduled time, that is still
+// to come.
+func (r Record) StartsLater(now time.Time) bool {
+	return r.State == jobs.Waiting && r.Key != "" && r.WaitSince.After(now)
 }
 
 // BlockerText describes the last recorded blocker of a waiting run.

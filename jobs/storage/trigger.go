@@ -13,8 +13,9 @@ import (
 type TriggerRequest struct {
 	Job string
 	// Key is the key of the run and makes the request idempotent. Each actor has keys of its own
-	// for each job. The same key with the same params returns the same run; with other params it
-	// returns ErrKeyUsed. A run that ended as Skipped leaves its key free. "" generates a key.
+	// for each job. The same key with the same params and the same At or Delay returns the same
+	// run. Otherwise it returns ErrKeyUsed. A run that ended as Skipped leaves its key free. ""
+	// generates a key.
 	Key string
 	// Params override the job's own params, key by key; nil: the job's own. The caller has checked
 	// them against the handler's type.
@@ -28,6 +29,13 @@ type TriggerRequest struct {
 	// has TriggerGrace to begin. nil: the run waits until its job's deadline. A key that has a run
 	// already returns that run, whatever the Wait.
 	Wait *time.Duration
+	// At is the time at which the run begins to wait for its start, by the store's clock; zero: at
+	// once. It is the scheduled time of the run. Deadline and Wait count from it. A time that has
+	// passed is like no time, except for the deadline. A pause after the trigger does not hold the
+	// run back. It cannot have a Wait of 0.
+	At time.Time
+	// Delay is At as a time after the trigger, instead of At. 0: at once.
+	Delay time.Duration
 }
 
 // TriggerGrace is how long an accepted trigger with a Wait of 0 may take to begin its run: a
@@ -80,7 +88,30 @@ func (r TriggerRequest) Limit() *time.Duration {
 	return r.Wait
 }
 
-// StartBy returns when the run of a trigger at that time must have begun; nil if only its job's
+// Begin returns the scheduled time of the run of a trigger at that time, and the time since when
+// the run waits.
+func (r TriggerRequest) Begin(now time.Time) (scheduledAt, since time.Time) {
+	scheduledAt = now.Add(r.Delay.Truncate(time.Microsecond))
+	if !r.At.IsZero() {
+		scheduledAt = r.At.UTC().Truncate(time.Microsecond)
+	}
+	if scheduledAt.Before(now) {
+		return scheduledAt, now
+	}
+	return scheduledAt, scheduledAt
+}
+
+// Later reports whether the trigger asks for a start at a later time.
+func (r TriggerRequest) Later() bool { return !r.At.IsZero() || r.Delay != 0 }
+
+// SameBegin reports whether a trigger that added this run asked for the same time. The run is not a
+// recovery.
+func (r TriggerRequest) SameBegin(first Record) bool {
+	scheduledAt, _ := r.Begin(first.CreatedAt)
+	return scheduledAt.Equal(first.ScheduledAt)
+}
+
+// StartBy returns when a run that waits since that time must have begun; nil if only its job's
 // deadline applies.
 func (r TriggerRequest) StartBy(at time.Time) *time.Time {
 	if limit := r.Limit(); limit != nil {
@@ -89,13 +120,35 @@ func (r TriggerRequest) StartBy(at time.Time) *time.Time {
 	return nil
 }
 
-// KeyUsed returns an ErrKeyUsed: the actor has used the key for a trigger with other params.
+// KeyUsed returns an ErrKeyUsed: the actor has used the key for a trigger with other params, or for
+// another time.
 func (r TriggerRequest) KeyUsed() error {
-	return fmt.Errorf("key %q of job %s was used with other params: %w", r.Key, r.Job, ErrKeyUsed)
+	return fmt.Errorf("key %q of job %s was used with other params or for another time: %w", r.Key,
+		r.Job, ErrKeyUsed)
 }
 
 // AtOnce reports whether the trigger must be refused if something blocks the run.
 func (r TriggerRequest) AtOnce() bool { return r.Wait != nil && *r.Wait == 0 }
+
+// lastYear is the last year that JSON can write.
+const lastYear = 9999
+
+// checkBegin returns a *BadInputError for an invalid At or Delay.
+func (r TriggerRequest) checkBegin() error {
+	switch {
+	case r.Delay < 0:
+		return &BadInputError{"delay", fmt.Sprintf("found %s, expected 0 or more", r.Delay)}
+	case r.Delay > 0 && !r.At.IsZero():
+		return &BadInputError{"delay", "found a time and a delay, expected one of them"}
+	case !r.At.IsZero() && (r.At.Year() < 1970 || r.At.UTC().Year() > lastYear):
+		return &BadInputError{"at", fmt.Sprintf("found the year %d, expected 1970 to %d",
+			r.At.Year(), lastYear)}
+	case r.AtOnce() && r.Later():
+		return &BadInputError{"wait",
+			"found 0, expected none or a duration: what will block a later run is not known"}
+	}
+	return nil
+}
 
 // checkWait returns a *BadInputError for an invalid Wait.
 func (r TriggerRequest) checkWait() error {

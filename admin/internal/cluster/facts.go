@@ -47,7 +47,7 @@ type Facts struct {
 // facts queries the facts at now.
 func (r *Reader) facts(ctx context.Context, now time.Time) (f Facts, err error) {
 	f.Waiting, err = r.Runs(ctx, storage.RunFilter{States: []jobs.State{jobs.Waiting},
-		Limit: storage.MaxBatch})
+		Later: new(false), Limit: storage.MaxBatch})
 	if err != nil {
 		return f, err
 	}

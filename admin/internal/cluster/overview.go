@@ -148,7 +148,7 @@ func (r *Reader) overviewRuns(ctx context.Context, o *Overview) (err error) {
 		filter storage.RunFilter
 	}{
 		{&o.Waiting, storage.RunFilter{States: []jobs.State{jobs.Waiting},
-			Limit: storage.MaxBatch}},
+			Later: new(false), Limit: storage.MaxBatch}},
 		{&o.Running, storage.RunFilter{States: []jobs.State{jobs.Running},
 			Limit: storage.MaxBatch}},
 		{&o.Last, storage.RunFilter{States: records.FinalStates(), Limit: recentRuns}},

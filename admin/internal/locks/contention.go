@@ -89,7 +89,8 @@ func (r *Reader) Contentions(ctx context.Context, now time.Time,
 	still := make(map[[3]string]int)
 	if w.Live {
 		waiting, err := r.Runs(ctx,
-			storage.RunFilter{States: []jobs.State{jobs.Waiting}, Limit: storage.MaxBatch})
+			storage.RunFilter{States: []jobs.State{jobs.Waiting}, Later: new(false),
+				Limit: storage.MaxBatch})
 		if err != nil {
 			return c, err
 		}

@@ -52,7 +52,7 @@ func (r *Reader) lanes(ctx context.Context, now time.Time, w charts.Window,
 		return nil, err
 	}
 	waiting, err := r.Runs(ctx, storage.RunFilter{States: []jobs.State{jobs.Waiting},
-		Limit: storage.MaxBatch})
+		Later: new(false), Limit: storage.MaxBatch})
 	if err != nil {
 		return nil, err
 	}

@@ -60,7 +60,7 @@ func (r *Reader) ResourceTree(ctx context.Context, now time.Time, f Filter) (Res
 		return ResourceTree{}, err
 	}
 	waiting, err := r.Runs(ctx, storage.RunFilter{States: []jobs.State{jobs.Waiting},
-		Limit: storage.MaxBatch})
+		Later: new(false), Limit: storage.MaxBatch})
 	if err != nil {
 		return ResourceTree{}, err
 	}

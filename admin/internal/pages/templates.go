@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/charts"
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
@@ -52,6 +53,7 @@ func NewTemplates() (*Templates, error) {
 		"sentence":       words.Sentence,
 		"short":          Short,
 		"since":          records.Since,
+		"startsLater":    func(now time.Time, r storage.Record) bool { return r.StartsLater(now) },
 		"span":           words.Span,
 		"startDelay":     records.StartDelay,
 		"state":          words.State,

@@ -80,7 +80,7 @@ func (r Reader) Active(ctx context.Context, job string) ([]storage.Record, error
 func (r Reader) WaitingFor(ctx context.Context,
 	blocks func(jobs.Blocker) bool) ([]storage.Record, error) {
 	waiting, err := r.Runs(ctx, storage.RunFilter{States: []jobs.State{jobs.Waiting},
-		Limit: storage.MaxBatch})
+		Later: new(false), Limit: storage.MaxBatch})
 	if err != nil {
 		return nil, err
 	}

@@ -318,7 +318,7 @@ func TestTriggersWithParams(t *testing.T) {
 		{[]string{"trigger", "hold", "--params", `{"gates": 1}`}, `params: gates: unknown key "gates"`},
 		{[]string{"trigger", "hold", "--params", `{"tables": []}`}, `params: tables: a trigger cannot replace "tables", expected one of gate, takes`},
 		{[]string{"trigger", "hold", "--params", `1`}, `--params: expected a JSON object`},
-		{[]string{"trigger", "hold", "--params", `{}`, "--key", "click"}, `trigger job "hold": key "click" already belongs to a run with other params`},
+		{[]string{"trigger", "hold", "--params", `{}`, "--key", "click"}, `trigger job "hold": key "click" already belongs to a run with other params or for another time`},
 	} {
 		s := c.command(refused.args...)
 		if line := s.line(t); s.code != 1 || !strings.Contains(line, refused.want) {

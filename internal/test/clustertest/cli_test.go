@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/admin"
+	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -39,6 +40,7 @@ func TestCommandsBesideACluster(t *testing.T) {
 	c.expectNext()
 	c.expectRefusals()
 	c.triggerWithLimits(held)
+	c.triggerLater()
 	c.open("hold")
 	c.expect(c.awaitEnd(held.ID), "succeeded", "")
 	c.audit()
@@ -63,6 +65,31 @@ func (c *cluster) triggerTwice() {
 		c.t.Errorf("the key of another job: %+v", s)
 	}
 	c.awaitRun("job = 'every' AND key = 'order-1' AND state = 'succeeded'")
+}
+
+// triggerLater triggers a job for a later time, and cancels the run.
+func (c *cluster) triggerLater() {
+	c.t.Helper()
+	var later, cancelled storage.Triggered
+	c.commandJSON(&later, "trigger", "yearly", "--delay", "1h", "--key", "later")
+	if !later.Created || !later.ScheduledAt.Equal(later.CreatedAt.Add(time.Hour)) {
+		c.t.Errorf("a trigger for a later time: %+v", later)
+	}
+	again := c.command("trigger", "yearly", "--delay", "1h", "--key", "later")
+	if want := "start at " + later.ScheduledAt.Format("2006-01-02 15:04:05Z"); again.code != 0 ||
+		!strings.Contains(again.out, want) {
+		c.t.Errorf("the key again: %+v, want %q", again, want)
+	}
+	for _, other := range [][]string{{"--at", "2100-01-01T00:00:00Z"}, {"--delay", "2h"}, {}} {
+		s := c.command(append([]string{"trigger", "yearly", "--key", "later"}, other...)...)
+		if s.code != 1 || !strings.Contains(s.err, "with other params or for another time") {
+			c.t.Errorf("the key with %q: %+v", other, s)
+		}
+	}
+	c.commandJSON(&cancelled, "cancel", later.ID.String())
+	if cancelled.State != jobs.Cancelled {
+		c.t.Errorf("a cancelled run for a later time: %+v", cancelled)
+	}
 }
 
 // triggerWithLimits triggers a job that is already running, with no wait and with a short wait.

@@ -80,7 +80,8 @@ func (s *Store) Runs(ctx context.Context, f storage.RunFilter) ([]storage.Record
 	defer s.mu.Unlock()
 	var found []storage.Record
 	for _, r := range s.runs {
-		if matches(f, r) && (f.Resource == nil || s.locks(r.Job, *f.Resource)) {
+		if matches(f, r) && (f.Later == nil || r.StartsLater(s.now()) == *f.Later) &&
+			(f.Resource == nil || s.locks(r.Job, *f.Resource)) {
 			found = append(found, r.Record)
 		}
 	}

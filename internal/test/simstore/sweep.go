@@ -105,7 +105,7 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
 	for _, r := range s.waiting {
 		owner, owned := s.liveSession(r.Session)
 		switch {
-		case !asked[r.Job] || slices.Contains(a.Known, r.ID),
+		case !asked[r.Job] || slices.Contains(a.Known, r.ID), r.StartsLater(s.now()),
 			r.Key == "" && r.Attempt <= 1 && s.pauseOver(r.Job) != nil:
 		case r.Session == session:
 			own = append(own, r.Record)

@@ -31,12 +31,17 @@ func (s *Store) Trigger(ctx context.Context, a storage.Action,
 			unique.keyActor = a.Actor
 			if known := s.firings[unique]; known != nil {
 				d.silent = true
-				if !storage.SameParams(known.Params, r.Params) {
+				first := known
+				if unique.recovery = 0; f.Recovery > 0 {
+					first = s.firings[unique]
+				}
+				if !storage.SameParams(known.Params, r.Params) ||
+					first != nil && !r.SameBegin(first.Record) {
 					return storage.Triggered{}, r.KeyUsed()
 				}
 				answer := storage.Triggered{Record: known.Record}
 				var err error
-				if known.State == jobs.Waiting {
+				if known.State == jobs.Waiting && !known.StartsLater(d.now) {
 					answer.WaitsFor, err = s.findBlocker(known, known.WaitSince)
 				}
 				return answer, err
@@ -49,15 +54,22 @@ func (s *Store) Trigger(ctx context.Context, a storage.Action,
 			return storage.Triggered{}, &storage.PausedError{Pause: *p}
 		}
 		fresh := rules.NewTriggered(a, r, d.now)
-		blocker, err := s.findBlocker(&run{Run: fresh}, d.now)
-		if err != nil {
-			return storage.Triggered{}, err
+		var blocker *storage.RunBlocker
+		if !fresh.StartsLater(d.now) {
+			var err error
+			if blocker, err = s.findBlocker(&run{Run: fresh}, d.now); err != nil {
+				return storage.Triggered{}, err
+			}
 		}
 		if blocker != nil && r.AtOnce() {
 			return storage.Triggered{}, &storage.BusyError{Job: r.Job, Blocker: *blocker}
 		}
 		s.add(fresh)
-		d.detail = map[string]any{"run": fresh.ID, "key": r.Key}
+		detail := map[string]any{"run": fresh.ID, "key": r.Key}
+		if r.Later() {
+			detail["scheduled_at"] = fresh.ScheduledAt
+		}
+		d.detail = detail
 		return storage.Triggered{Record: fresh.Record, Created: true, WaitsFor: blocker}, nil
 	})
 }

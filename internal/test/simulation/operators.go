@@ -71,6 +71,10 @@ func (o *oracle) judgeTriggers() {
 		case again && before.Run != t.Run && !o.recovered(t.Run):
 			o.violate("key %s of %s: two answers, run %s and run %s", k.key, k.job,
 				before.Run, t.Run)
+		case again && (!before.Request.At.Equal(t.Request.At) ||
+			before.Request.Delay != t.Request.Delay):
+			o.violate("key %s of %s: answered for %s and %s, then for %s and %s", k.key, k.job,
+				before.Request.At, before.Request.Delay, t.Request.At, t.Request.Delay)
 		case again && !bytes.Equal(before.Request.Params, t.Request.Params):
 			o.violate("key %s of %s: answered with params %s, then with %s", k.key, k.job,
 				before.Request.Params, t.Request.Params)
@@ -83,6 +87,14 @@ func (o *oracle) judgeTriggers() {
 			o.violate("run %s was the answer to a trigger of %s with key %s: %v", t.Run, k.job,
 				k.key, r)
 			continue
+		}
+		if r.Recovery == 0 && !t.Request.SameBegin(*r) {
+			o.violate("%s: triggered at %s for %s and %s", describe(r), r.CreatedAt, t.Request.At,
+				t.Request.Delay)
+		}
+		if r.StartedAt != nil && r.StartedAt.Before(r.ScheduledAt) {
+			o.violate("%s: started at %s, triggered for %s", describe(r), r.StartedAt,
+				r.ScheduledAt)
 		}
 		if p := o.pausedAt(k.job, r.CreatedAt); p != nil && !t.Request.EvenPaused {
 			o.violate("%s: triggered although paused since %s", describe(r), p.At)

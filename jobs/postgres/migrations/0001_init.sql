@@ -180,6 +180,7 @@ CREATE TABLE holdfast.waits (
     triggered boolean NOT NULL DEFAULT false -- later runs of its job wait behind it in any session
 );
 CREATE INDEX waits_session ON holdfast.waits (session);
+CREATE INDEX waits_since ON holdfast.waits (since); -- runs that were triggered for a later time are at its end
 CREATE TABLE holdfast.wants (
     resource text COLLATE "C" NOT NULL,
     since    timestamptz NOT NULL, -- as in waits: orders an index scan by age
