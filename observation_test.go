@@ -139,7 +139,7 @@ func TestRunIsTraced(t *testing.T) {
 		`holdfast_attempts_total{job="hello"} 2`, `holdfast_retries_total{job="hello"} 1`,
 		`holdfast_runs_total{job="hello",state="succeeded"} 1`,
 		`holdfast_runs_total{job="hello",state="failed"} 0`,
-		`holdfast_lateness_seconds_count{job="hello"} 1`,
+		`holdfast_start_delay_seconds_count{job="hello"} 1`,
 		`holdfast_grants_total{mode="exclusive",resource="public/orders"} 2`,
 		`holdfast_lock_hold_seconds_count{resource="public/orders"} 2`,
 		`holdfast_starts_total{outcome="granted"} 2`, `holdfast_ready 1`, `holdfast_session 1`,

@@ -54,7 +54,7 @@ type Event struct {
 	Locks       []locking.Request // what the job locks; read only
 
 	// of a start: the time since its scheduled time, also for waiting and late runs
-	Lateness time.Duration
+	StartDelay time.Duration
 	// of a start or a skip: the time since it was ready to start
 	Waited time.Duration
 	// of a start or a skip: the part of Waited since it first tried to lock

@@ -47,14 +47,14 @@ func TestEachFiringRunsOnce(t *testing.T) {
 				t.Error(err)
 			}
 			if len(r.tally.started) != 60 || len(r.tally.finished) != 60 {
-				t.Errorf("lateness of %d starts and %d ends", len(r.tally.started),
+				t.Errorf("delays of %d starts and %d ends", len(r.tally.started),
 					len(r.tally.finished))
 			}
 			var out strings.Builder
 			if err := printResults(&out, o, results); err != nil {
 				t.Fatal(err)
 			}
-			for _, want := range []string{"ran once", "lateness of the start",
+			for _, want := range []string{"ran once", "start delay",
 				"transactions a firing", "River 0.51"} {
 				if !strings.Contains(out.String(), want) {
 					t.Errorf("%q is not in\n%s", want, &out)
@@ -108,7 +108,7 @@ func TestTally(t *testing.T) {
 }
 
 func TestPercentile(t *testing.T) {
-	var l lateness
+	var l delays
 	if got := l.percentile(0.5); got != 0 {
 		t.Errorf("of nothing: %s", got)
 	}

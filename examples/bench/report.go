@@ -61,13 +61,13 @@ var lines = []line{
 	{"rows and history that disagree", func(r result) string {
 		return fmt.Sprint(r.tally.orphans + r.tally.unbacked + r.tally.foreign)
 	}},
-	{"lateness of the start, p50 / p99, ms", func(r result) string {
+	{"start delay, p50 / p99, ms", func(r result) string {
 		return milliseconds(r.tally.started)
 	}},
-	{"lateness of the row, p50 / p99, ms", func(r result) string {
+	{"delay of the row, p50 / p99, ms", func(r result) string {
 		return milliseconds(r.tally.inserted)
 	}},
-	{"lateness of the end, p50 / p99, ms", func(r result) string {
+	{"delay of the end, p50 / p99, ms", func(r result) string {
 		return milliseconds(r.tally.finished)
 	}},
 	{"processor time of the replicas, ms/s", func(r result) string {
@@ -91,7 +91,7 @@ var lines = []line{
 	}},
 }
 
-func milliseconds(l lateness) string {
+func milliseconds(l delays) string {
 	return fmt.Sprintf("%d / %d", l.percentile(0.5).Milliseconds(),
 		l.percentile(0.99).Milliseconds())
 }

@@ -56,7 +56,7 @@ type tally struct {
 	unbacked int // runs that are recorded as succeeded without a row
 	foreign  int // rows of a run that is not recorded as succeeded
 
-	started, inserted, finished lateness
+	started, inserted, finished delays
 }
 
 // count reads runs and rows and counts the firings of the window.
@@ -131,7 +131,7 @@ func (t *tally) compare(p pair) {
 
 func (t *tally) late(p pair) {
 	for _, l := range []struct {
-		to *lateness
+		to *delays
 		at *time.Time
 	}{{&t.started, p.started}, {&t.inserted, p.inserted}, {&t.finished, p.finished}} {
 		if l.at != nil {
@@ -140,11 +140,11 @@ func (t *tally) late(p pair) {
 	}
 }
 
-// lateness is how long after their due something happened to firings.
-type lateness []time.Duration
+// delays are how long after its scheduled time something happened to each firing.
+type delays []time.Duration
 
 // percentile returns the nearest rank of share, which is from 0 to 1.
-func (l lateness) percentile(share float64) time.Duration {
+func (l delays) percentile(share float64) time.Duration {
 	if len(l) == 0 {
 		return 0
 	}

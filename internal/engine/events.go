@@ -47,7 +47,7 @@ func (e *events) started(f *firing, c *claim) {
 		return
 	}
 	event := e.of(f, jobs.EventStarted)
-	event.Token, event.State, event.Lateness, event.Waited, event.Locking = c.token, jobs.Running,
+	event.Token, event.State, event.StartDelay, event.Waited, event.Locking = c.token, jobs.Running,
 		event.At.Sub(f.ScheduledAt), event.At.Sub(f.since), c.granted.Sub(f.asked)
 	e.bus.publish(event)
 }

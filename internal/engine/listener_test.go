@@ -104,7 +104,7 @@ func TestListenersGetEvents(t *testing.T) {
 		started, ended, skipped := h.find(t, "long", jobs.EventStarted),
 			h.find(t, "long", jobs.EventFinished), h.find(t, "short", jobs.EventSkipped)
 		if started.Token == 0 || started.Replica != "a" || started.Attempt != 1 ||
-			len(started.Locks) != 2 || started.Lateness < 0 || started.Lateness > time.Second ||
+			len(started.Locks) != 2 || started.StartDelay < 0 || started.StartDelay > time.Second ||
 			started.Waited < 0 || started.Waited > time.Second ||
 			!started.ScheduledAt.Equal(c.runs("long")[0].ScheduledAt) ||
 			started.Run != c.runs("long")[0].ID {

@@ -59,7 +59,7 @@ func BenchmarkFiring(b *testing.B) {
 			}
 			_, _ = store.Start(ctx, uuid.Nil, nil)
 			m.Observe(jobs.Event{Kind: jobs.EventStarted, Job: "sales", Attempt: 1,
-				Lateness: time.Millisecond, Locking: time.Millisecond, Locks: locks})
+				StartDelay: time.Millisecond, Locking: time.Millisecond, Locks: locks})
 			_, _ = store.Finish(ctx, nil)
 			_ = backend.DeleteAll(ctx, nil, nil)
 			m.Observe(jobs.Event{Kind: jobs.EventFinished, Job: "sales", State: jobs.Succeeded,

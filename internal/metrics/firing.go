@@ -25,9 +25,9 @@ func (m *Metrics) describeFirings() {
 	m.lost = m.counter("holdfast_lost_runs_total",
 		"Runs that this replica recorded as lost, by reason: its own runs whose claim or session "+
 			"was lost, and runs of dead replicas that it swept.", "job", "reason")
-	m.lateness = m.histogram(waits, "holdfast_lateness_seconds", "Time from the scheduled time "+
-		"of a run to the start of its first attempt, including runs that waited and late runs.",
-		"job")
+	m.startDelay = m.histogram(waits, "holdfast_start_delay_seconds", "Time from the scheduled "+
+		"time of a run to the start of its first attempt, including runs that waited and late "+
+		"runs.", "job")
 	m.workerWait = m.histogram(waits, "holdfast_worker_wait_seconds",
 		"Time that started firings waited for a worker of this replica.")
 	m.duration = m.histogram(works, "holdfast_run_duration_seconds",
@@ -39,7 +39,7 @@ type jobSeries struct {
 	label                                string
 	scheduledAt, adopted, begun, retried prometheus.Counter
 	ended                                map[jobs.State]prometheus.Counter
-	lateness, duration                   prometheus.Observer
+	startDelay, duration                 prometheus.Observer
 }
 
 func (m *Metrics) newJobSeries(label string) *jobSeries {
@@ -47,8 +47,9 @@ func (m *Metrics) newJobSeries(label string) *jobSeries {
 		label: label, scheduledAt: m.firings.WithLabelValues(label, "scheduled"),
 		adopted: m.firings.WithLabelValues(label, "adopted"),
 		begun:   m.attempts.WithLabelValues(label), retried: m.retries.WithLabelValues(label),
-		ended:    map[jobs.State]prometheus.Counter{},
-		lateness: m.lateness.WithLabelValues(label), duration: m.duration.WithLabelValues(label),
+		ended:      map[jobs.State]prometheus.Counter{},
+		startDelay: m.startDelay.WithLabelValues(label),
+		duration:   m.duration.WithLabelValues(label),
 	}
 	for _, state := range jobs.States() {
 		if state.Final() {
@@ -69,7 +70,7 @@ func (m *Metrics) Observe(e jobs.Event) {
 	case jobs.EventStarted:
 		s.begun.Inc()
 		if e.Attempt == 1 {
-			s.lateness.Observe(seconds(e.Lateness))
+			s.startDelay.Observe(seconds(e.StartDelay))
 		}
 		m.workerWait.WithLabelValues().Observe(seconds(e.Waited - e.Locking))
 		m.granted(e)

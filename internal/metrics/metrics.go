@@ -27,7 +27,7 @@ type Metrics struct {
 	resources *bounded[locking.Resource, *resourceSeries]
 
 	firings, attempts, runs, skips, retries, lost *prometheus.CounterVec
-	lateness, duration                            *prometheus.HistogramVec
+	startDelay, duration                          *prometheus.HistogramVec
 	workerWait                                    *prometheus.HistogramVec
 
 	lockWait, lockHold       *prometheus.HistogramVec

@@ -74,9 +74,9 @@ func full(t *testing.T, names int) *Metrics {
 		{Resource: table(t, "prices"), Mode: locking.Shared}}
 	for _, e := range []jobs.Event{
 		{Kind: jobs.EventScheduled}, {Kind: jobs.EventScheduled}, {Kind: jobs.EventAdopted},
-		{Kind: jobs.EventStarted, Attempt: 1, Lateness: 3 * time.Second, Waited: 2500 * time.Millisecond, Locking: 2 * time.Second},
+		{Kind: jobs.EventStarted, Attempt: 1, StartDelay: 3 * time.Second, Waited: 2500 * time.Millisecond, Locking: 2 * time.Second},
 		{Kind: jobs.EventRetried, State: jobs.Failed, Took: time.Second, Held: 1200 * time.Millisecond},
-		{Kind: jobs.EventStarted, Attempt: 2, Lateness: time.Hour, Waited: time.Second, Locking: time.Second},
+		{Kind: jobs.EventStarted, Attempt: 2, StartDelay: time.Hour, Waited: time.Second, Locking: time.Second},
 		{Kind: jobs.EventFinished, State: jobs.Succeeded, Took: 3 * time.Second, Held: 4 * time.Second},
 		{Kind: jobs.EventSkipped, State: jobs.Skipped, Reason: reasons.LockHeld, Locking: 9 * time.Second, Blocker: &jobs.Blocker{Resource: "public/orders"}},
 		{Kind: jobs.EventSkipped, State: jobs.Skipped, Reason: reasons.Overlap, Locking: 9 * time.Second, Blocker: &jobs.Blocker{Resource: "job:sales"}},
@@ -143,7 +143,7 @@ func TestNumbers(t *testing.T) {
 		"holdfast_runs_total{job=sales,state=missed}": 1, "holdfast_runs_total{job=sales,state=lost}": 2, "holdfast_runs_total{job=sales,state=cancelled}": 1,
 		"holdfast_skips_total{job=sales,reason=lock_held}": 1, "holdfast_skips_total{job=sales,reason=overlap}": 1, "holdfast_status{severity=amber}": 1, "holdfast_skips_total{job=sales,reason=misfire}": 1,
 		"holdfast_lost_runs_total{job=sales,reason=session_lost}": 1, "holdfast_lost_runs_total{job=sales,reason=claim_lost}": 1,
-		"holdfast_lateness_seconds{job=sales} count": 1, "holdfast_lateness_seconds{job=sales} sum": 3,
+		"holdfast_start_delay_seconds{job=sales} count": 1, "holdfast_start_delay_seconds{job=sales} sum": 3,
 		"holdfast_worker_wait_seconds{} count": 2, "holdfast_worker_wait_seconds{} sum": 0.5,
 		"holdfast_run_duration_seconds{job=sales} count": 3, "holdfast_run_duration_seconds{job=sales} sum": 9,
 		"holdfast_lock_wait_seconds{resource=public/orders} count": 3, "holdfast_lock_wait_seconds{resource=public/orders} sum": 12,
