@@ -249,7 +249,7 @@ func TestNoticeIsShownAfterAnAction(t *testing.T) {
 			func(r *http.Request) {
 				r.AddCookie(&http.Cookie{Name: "holdfast-notice", Value: forged})
 			})
-		if reply.Code != http.StatusOK || strings.Contains(reply.Body.String(), `class="told"`) {
+		if reply.Code != http.StatusOK || strings.Contains(reply.Body.String(), `class="notice"`) {
 			t.Errorf("%q: %d", forged, reply.Code)
 		}
 	}

@@ -98,13 +98,13 @@ func (s pausePages) resumePage(w http.ResponseWriter, r *http.Request, target st
 		},
 		do: func(ctx context.Context, a storage.Action, _ url.Values) (outcome, error) {
 			p, err := s.options.Operations.Resume(ctx, a, target)
-			told := fmt.Sprintf("%s is resumed.", words.Title(words.Cut(target.String(), 100)))
+			done := fmt.Sprintf("%s is resumed.", words.Title(words.Cut(target.String(), 100)))
 			if err == nil && p.ResumedAt != nil {
-				told = fmt.Sprintf("%s is resumed, after %s.",
+				done = fmt.Sprintf("%s is resumed, after %s.",
 					words.Title(words.Cut(target.String(), 100)),
 					words.Span(p.ResumedAt.Sub(p.At)))
 			}
-			return outcome{targetPath(target), told}, err
+			return outcome{targetPath(target), done}, err
 		},
 	})
 }

@@ -356,7 +356,7 @@ func TestMountInABrowser(t *testing.T) {
 	browsertest.Visit(t, window, address+testPrefix+"/jobs/rollup-sales/pause")
 	click("main form[method='post'] button[type='submit']")
 	browsertest.Until(t, window, `location.pathname == "`+testPrefix+`/jobs/rollup-sales" &&
-		document.querySelector(".told") != null`)
+		document.querySelector(".notice") != null`)
 	control.mu.Lock()
 	defer control.mu.Unlock()
 	if len(control.pauses) != 1 || control.pauses[0].By != "anna" {

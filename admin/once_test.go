@@ -186,7 +186,7 @@ func toldBy(t *testing.T, handler http.Handler, reply *httptest.ResponseRecorder
 	request.Host = "localhost:8080"
 	server := httptest.NewRecorder()
 	handler.ServeHTTP(server, request)
-	found := regexp.MustCompile(`class="told".*<bdi>(.*)</bdi></p>`).
+	found := regexp.MustCompile(`class="notice".*<bdi>(.*)</bdi></p>`).
 		FindStringSubmatch(server.Body.String())
 	if server.Code != http.StatusOK || found == nil {
 		t.Errorf("%s: %d, and no notice", location, server.Code)

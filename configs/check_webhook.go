@@ -53,7 +53,7 @@ func (c *checker) checkWebhookURL(w *Webhook, path string) {
 		return
 	}
 	if !c.given(at) {
-		c.fail(at, "found nothing, expected the URL that is told")
+		c.fail(at, "found nothing, expected the URL that is notified")
 		return
 	}
 	parsed, err := url.Parse(w.URL.Reveal())
@@ -132,7 +132,7 @@ func (c *checker) checkEvents(w *Webhook, path string) {
 func (c *checker) checkPatterns(w *Webhook, path string) {
 	if c.given(path) && c.sound(path) && len(w.Jobs) == 0 {
 		c.fail(path, "found no jobs, expected names or patterns such as night-*; without the key "+
-			"it is told of all jobs")
+			"it is notified of all jobs")
 	}
 	names := make([]string, len(c.config.Jobs))
 	for i, j := range c.config.Jobs {

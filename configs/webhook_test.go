@@ -100,7 +100,7 @@ func TestWebhookMistakes(t *testing.T) {
 		{"nothing", "webhooks: [{}]",
 			"1:12: webhooks[0].name: found nothing, expected " + nameWords +
 				"\nc.yaml:1:12: webhooks[0].url: found nothing, expected the URL that is " +
-				"told\nc.yaml:1:12: webhooks[0].secret: found no secret to sign with, " + secret},
+				"notified\nc.yaml:1:12: webhooks[0].secret: found no secret to sign with, " + secret},
 		{"unknown key", "webhooks: [{name: w, " + good + ", event: [lost]}]",
 			`1:83: webhooks[0].event: unknown key; did you mean "events"?`},
 		{"twice", "webhooks: [{name: w, " + good + "}, {name: w, " + good + "}]",
@@ -129,7 +129,7 @@ func TestWebhookMistakes(t *testing.T) {
 		{"no events", hook + "events: []}", "2:95: webhooks[0].events: found no events, expected " +
 			"some of succeeded, failed, timed_out, cancelled, lost, skipped, missed"},
 		{"no jobs", hook + "jobs: []}", "2:93: webhooks[0].jobs: found no jobs, expected names " +
-			"or patterns such as night-*; without the key it is told of all jobs"},
+			"or patterns such as night-*; without the key it is notified of all jobs"},
 		{"misspelt job", hook + "jobs: [rollp]}\njobs: [{name: rollup, handler: sql}]",
 			`2:94: webhooks[0].jobs[0]: unknown job "rollp"; did you mean "rollup"?`},
 		{"empty pattern", hook + "jobs: ['']}",

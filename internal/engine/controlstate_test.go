@@ -329,11 +329,11 @@ func TestAddedJobWithUnknownHandlerIsLoggedOnceAndLeftToOthers(t *testing.T) {
 		stopNot()
 		c.expectScheduledTimes(start, "added", 10, 20, 30)
 		if n := strings.Count(theirs.String(), `spec names the job \"renamed\"`); n != 1 {
-			t.Errorf("a job with two names is told of %d times: %s", n, theirs.String())
+			t.Errorf("a job with two names is logged %d times: %s", n, theirs.String())
 		}
 		for _, name := range []string{"added", "wrong", "alias"} {
 			if n := strings.Count(log.String(), fmt.Sprintf(`"job":%q`, name)); n != 1 {
-				t.Errorf("%s is told of %d times: %s", name, n, log.String())
+				t.Errorf("%s is logged %d times: %s", name, n, log.String())
 			}
 		}
 		for _, r := range c.runs("added") {

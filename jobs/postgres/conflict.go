@@ -135,7 +135,7 @@ chain (run, next, resource, holder, waiting, depth) AS (
         FROM holdfast.waits w WHERE w.run = c.next OFFSET 0) l
     WHERE c.waiting AND c.depth < 8 AND l.blocker IS NOT NULL
 ), root AS (
-    SELECT c.run, jsonb_build_object('resource', c.resource, 'holder', c.holder) AS told
+    SELECT c.run, jsonb_build_object('resource', c.resource, 'holder', c.holder) AS blocker
     FROM chain c CROSS JOIN LATERAL (SELECT FROM holdfast.claims k WHERE k.run = c.next OFFSET 0) k
     WHERE NOT c.waiting
 )`
@@ -144,7 +144,7 @@ chain (run, next, resource, holder, waiting, depth) AS (
 	storedBlocker = `jsonb_strip_nulls(jsonb_build_object(
     'id', b.holder_id, 'resource', b.resource, 'holder', b.holder,
         'waiting', nullif(b.waiting, false), 'root',
-            (SELECT t.told FROM root t WHERE t.run = b.run)))`
+            (SELECT t.blocker FROM root t WHERE t.run = b.run)))`
 
 	// refusalReason is the reason of the wait of b.
 	refusalReason = `CASE WHEN b.waiting THEN 'older_waiter' WHEN b.resource LIKE 'job:%'

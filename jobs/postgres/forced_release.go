@@ -91,9 +91,9 @@ func (s *Store) Release(ctx context.Context, a storage.Action,
 	if err := r.Check(); err != nil {
 		return locking.Released{}, err
 	}
-	var told storedRelease
+	var outcome storedRelease
 	target := string(r.Resource.Kind()) + " " + r.Resource.Path()
-	err := s.action(ctx, a.Asking(fmt.Sprint(r.Token)), "release", target, &told,
+	err := s.action(ctx, a.Asking(fmt.Sprint(r.Token)), "release", target, &outcome,
 		func(ctx context.Context, d *actionTx) error {
 			if err := requireGrant(ctx, d, r); err != nil {
 				return err
@@ -122,7 +122,7 @@ func (s *Store) Release(ctx context.Context, a storage.Action,
 			default: // its holder gave it back meanwhile
 				return requireGrant(ctx, d, r)
 			}
-			told = storedRelease{ID: released.ID, Token: released.Token, Owner: released.Owner,
+			outcome = storedRelease{ID: released.ID, Token: released.Token, Owner: released.Owner,
 				Requests: storedRequests(released.Requests)}
 			d.controlState, d.detail = true,
 				map[string]any{"token": r.Token, "holder": released.Owner,
@@ -132,7 +132,7 @@ func (s *Store) Release(ctx context.Context, a storage.Action,
 	if err != nil {
 		return locking.Released{}, err
 	}
-	return told.released()
+	return outcome.released()
 }
 
 func readLocks(ctx context.Context, tx pgx.Tx, sql string,

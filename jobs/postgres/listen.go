@@ -50,8 +50,8 @@ func (s *Store) listen(ctx context.Context, heard func()) error {
 	}
 	heard()
 	for {
-		switch told, err := within(ctx, listenSilence, conn.WaitForNotification); {
-		case err == nil && !strings.HasPrefix(told.Payload, probing):
+		switch notification, err := within(ctx, listenSilence, conn.WaitForNotification); {
+		case err == nil && !strings.HasPrefix(notification.Payload, probing):
 			heard()
 		case err == nil:
 		case conn.IsClosed() || ctx.Err() != nil:
@@ -90,13 +90,13 @@ func (s *Store) subscribe(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.listenTimeout, errNotNotified)
 	defer cancel()
 	for {
-		told, err := conn.WaitForNotification(ctx)
+		notification, err := conn.WaitForNotification(ctx)
 		switch {
 		case err != nil && errors.Is(context.Cause(ctx), errNotNotified):
 			return fmt.Errorf("%w (%w)", errNotNotified, err)
 		case err != nil:
 			return err
-		case told.Payload == probe:
+		case notification.Payload == probe:
 			return nil
 		}
 	}

@@ -214,15 +214,16 @@ func blockerOf(ctx context.Context, tx pgx.Tx, job string,
 	columns := append([]any{uuid.Nil, ids, []*string{nil}, []bool{false}},
 		probeColumns(ids, [][]locking.Request{wants})...)
 	var reason jobs.Reason
-	var told []byte
-	err = tx.QueryRow(ctx, findBlocker, append(columns, []time.Duration{0})...).Scan(&reason, &told)
+	var stored []byte
+	err = tx.QueryRow(ctx, findBlocker, append(columns, []time.Duration{0})...).
+		Scan(&reason, &stored)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	blocker, err := parseBlocker(told)
+	blocker, err := parseBlocker(stored)
 	if err != nil {
 		return nil, err
 	}

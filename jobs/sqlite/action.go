@@ -64,9 +64,9 @@ func (s *Store) action(ctx context.Context, a storage.Action, action, target str
 func (d *actionTx) before(ctx context.Context, a storage.Action, action, target string,
 	outcome any) (bool, error) {
 	var didAction, didTarget, request string
-	var told sql.NullString
+	var stored sql.NullString
 	err := d.QueryRowContext(ctx, actionByKey, a.Key, a.Actor).
-		Scan(&didAction, &didTarget, &request, &told)
+		Scan(&didAction, &didTarget, &request, &stored)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}
@@ -74,7 +74,7 @@ func (d *actionTx) before(ctx context.Context, a storage.Action, action, target 
 		err = a.CheckKey(action, target, didAction, didTarget, request)
 	}
 	if err == nil && outcome != nil {
-		err = json.Unmarshal([]byte(told.String), outcome)
+		err = json.Unmarshal([]byte(stored.String), outcome)
 	}
 	return err == nil, err
 }
@@ -85,13 +85,13 @@ func (d *actionTx) writeDown(ctx context.Context, a storage.Action, action, targ
 	if err != nil {
 		return err
 	}
-	told, err := encodeOrNull(outcome)
+	encoded, err := encodeOrNull(outcome)
 	if err != nil {
 		return err
 	}
 	id := uuid.New()
 	_, err = d.ExecContext(ctx, writeAudit, id, d.now, a.Actor, a.Via, a.Proof, a.Client,
-		a.RequestID, a.Replica, action, target, a.Reason, detail, a.Key, a.Request(), told)
+		a.RequestID, a.Replica, action, target, a.Reason, detail, a.Key, a.Request(), encoded)
 	if err == nil {
 		_, err = d.ExecContext(ctx, queueSeal, id, d.now)
 	}

@@ -57,9 +57,9 @@ func (s *Store) Release(ctx context.Context, a storage.Action,
 	if err != nil {
 		return locking.Released{}, wrap("release", err)
 	}
-	var told storedRelease
+	var outcome storedRelease
 	target := string(r.Resource.Kind()) + " " + r.Resource.Path()
-	err = s.action(ctx, a.Asking(fmt.Sprint(r.Token)), "release", target, &told,
+	err = s.action(ctx, a.Asking(fmt.Sprint(r.Token)), "release", target, &outcome,
 		func(d *actionTx) error {
 			var run uuid.UUID
 			err := d.QueryRowContext(ctx, runHolding, r.Resource.Key(), r.Token).Scan(&run)
@@ -69,17 +69,18 @@ func (s *Store) Release(ctx context.Context, a storage.Action,
 			if err != nil {
 				return err
 			}
-			if told, err = takeClaim(ctx, d, a, run, r.Token); err != nil {
+			if outcome, err = takeClaim(ctx, d, a, run, r.Token); err != nil {
 				return err
 			}
-			d.controlState, d.detail = true,
-				map[string]any{"token": r.Token, "holder": told.Owner, "ended_transactions": ended}
+			d.controlState = true
+			d.detail = map[string]any{"token": r.Token, "holder": outcome.Owner,
+				"ended_transactions": ended}
 			return nil
 		})
 	if err != nil {
 		return locking.Released{}, err
 	}
-	return told.released()
+	return outcome.released()
 }
 
 // takeClaim ends a run without a successor.
@@ -93,13 +94,13 @@ func takeClaim(ctx context.Context, d *actionTx, a storage.Action, run uuid.UUID
 	if err != nil {
 		return storedRelease{}, err
 	}
-	told := storedRelease{ID: run, Token: token, Owner: runs[0].Owner()}
+	outcome := storedRelease{ID: run, Token: token, Owner: runs[0].Owner()}
 	for _, request := range held {
-		told.Requests = append(told.Requests, storeRequest(request))
+		outcome.Requests = append(outcome.Requests, storeRequest(request))
 	}
 	end := endRow{run: run, token: token, state: jobs.Lost, reason: reasons.Released,
 		detail: a.By("its lock was released"), finished: &d.now}
-	return told, endAttempts(ctx, d.Tx, []endRow{end})
+	return outcome, endAttempts(ctx, d.Tx, []endRow{end})
 }
 
 func heldByOthers(ctx context.Context, d *actionTx, r storage.ReleaseRequest) error {
