@@ -115,13 +115,13 @@ func (r *reader) pauseView(ctx context.Context, now time.Time,
 	if !storable(target.Name) {
 		return v, fmt.Errorf("%s: %w", words.Cut(target.String(), 200), storage.ErrNotFound)
 	}
-	standing, err := r.ActivePauses(ctx)
+	active, err := r.ActivePauses(ctx)
 	if err != nil {
 		return v, err
 	}
 	ofTarget := func(p storage.Pause) bool { return p.Target == target }
-	if at := slices.IndexFunc(standing, ofTarget); at >= 0 {
-		v.Own = &standing[at]
+	if at := slices.IndexFunc(active, ofTarget); at >= 0 {
+		v.Own = &active[at]
 	}
 	switch target.Kind {
 	case storage.TargetJob:

@@ -155,9 +155,9 @@ func (s *store) OpenFirings(ctx context.Context, dependents []storage.Dependent)
 	return s.inner.OpenFirings(ctx, dependents)
 }
 
-func (s *store) AddDependents(ctx context.Context, followed []storage.DependentFiring) (err error) {
+func (s *store) AddDependents(ctx context.Context, firings []storage.DependentFiring) (err error) {
 	defer s.timed("add_dependents", time.Now(), &err)
-	return s.inner.AddDependents(ctx, followed)
+	return s.inner.AddDependents(ctx, firings)
 }
 
 func (s *store) ControlState(ctx context.Context, session uuid.UUID, since int64) (

@@ -28,8 +28,8 @@ func (d scheduledTimes) next(job jobs.Job, t time.Time) time.Time {
 	if len(job.Schedule.After()) == 0 {
 		return job.Schedule.Next(t)
 	}
-	return d.common(job, t, func(followed jobs.Job, at time.Time) time.Time {
-		return scheduledTimes{d.job, d.deep + 1}.next(followed, at.Add(-time.Nanosecond))
+	return d.common(job, t, func(dependency jobs.Job, at time.Time) time.Time {
+		return scheduledTimes{d.job, d.deep + 1}.next(dependency, at.Add(-time.Nanosecond))
 	}, func(a, b time.Time) bool { return a.After(b) }, time.Second)
 }
 
@@ -38,8 +38,8 @@ func (d scheduledTimes) prev(job jobs.Job, t time.Time) time.Time {
 	if len(job.Schedule.After()) == 0 {
 		return job.Schedule.Prev(t)
 	}
-	return d.common(job, t, func(followed jobs.Job, at time.Time) time.Time {
-		return scheduledTimes{d.job, d.deep + 1}.prev(followed, at.Add(time.Nanosecond))
+	return d.common(job, t, func(dependency jobs.Job, at time.Time) time.Time {
+		return scheduledTimes{d.job, d.deep + 1}.prev(dependency, at.Add(time.Nanosecond))
 	}, func(a, b time.Time) bool { return a.Before(b) }, -time.Second)
 }
 
@@ -54,11 +54,11 @@ func (d scheduledTimes) common(job jobs.Job, t time.Time, find func(jobs.Job, ti
 	at, same := beyondSecond(t, step), 0
 	after := job.Schedule.After()
 	for i := 0; i < maxSteps; i++ {
-		followed, known := d.job(after[i%len(after)])
+		dependency, known := d.job(after[i%len(after)])
 		if !known {
 			return time.Time{}
 		}
-		scheduledAt := find(followed, at)
+		scheduledAt := find(dependency, at)
 		switch {
 		case scheduledAt.IsZero():
 			return scheduledAt

@@ -205,11 +205,11 @@ func BenchmarkListings(b *testing.B) {
 			return len(found), err
 		})
 	}
-	ask("locks/blockages of an hour", func() (int, error) {
+	ask("locks/waits of an hour", func() (int, error) {
 		found, err := s.WaitSummaries(b.Context(), noon, noon.Add(time.Hour))
 		return len(found), err
 	})
-	ask("locks/blockages of a day", func() (int, error) {
+	ask("locks/waits of a day", func() (int, error) {
 		found, err := s.WaitSummaries(b.Context(), noon.Add(-12*time.Hour), noon.Add(12*time.Hour))
 		return len(found), err
 	})

@@ -35,7 +35,7 @@ WITH old AS (
     SELECT id, created_at FROM holdfast.runs
     WHERE created_at < now() - $1::interval AND (created_at, id) > ($2, $3) ORDER BY created_at, id
         LIMIT $4
-), followed AS MATERIALIZED (
+), dependencies AS MATERIALIZED (
     SELECT a.name, min(j.checked_until) AS until
     FROM holdfast.definitions d
     CROSS JOIN LATERAL (
@@ -50,7 +50,7 @@ WITH old AS (
         AND coalesce(r.finished_at, r.created_at) < now() - $1::interval
         AND (r.key <> '' OR (SELECT r.scheduled_at > j.checked_until FROM holdfast.jobs j
             WHERE j.name = r.job) IS NOT TRUE)
-        AND (r.key <> '' OR (SELECT r.scheduled_at > f.until FROM followed f
+        AND (r.key <> '' OR (SELECT r.scheduled_at > f.until FROM dependencies f
             WHERE f.name = r.job) IS NOT TRUE)
         AND (SELECT true FROM holdfast.deliveries d WHERE d.run = r.id LIMIT 1) IS NULL
         AND (SELECT true FROM holdfast.runs y

@@ -48,7 +48,7 @@ func CheckAfter(schedules map[string]Schedule) []*AfterMistake {
 	for _, job := range names {
 		after := schedules[job].after
 		for i, name := range after {
-			followed, known := schedules[name]
+			dependency, known := schedules[name]
 			switch m := (&AfterMistake{Job: job, N: i, Name: name}); {
 			case name == job:
 				m.itself = true
@@ -58,7 +58,7 @@ func CheckAfter(schedules map[string]Schedule) []*AfterMistake {
 					return other == job
 				})
 				mistakes = append(mistakes, m)
-			case followed.rule == nil && followed.after == nil:
+			case dependency.rule == nil && dependency.after == nil:
 				mistakes = append(mistakes, m)
 			}
 		}

@@ -24,7 +24,7 @@ SELECT id, created_at FROM holdfast_runs WHERE created_at < ?1 AND (created_at, 
 	//
 	// It deletes all rows that belong to a run.
 	pruneRuns = `
-WITH followed AS MATERIALIZED (
+WITH dependencies AS MATERIALIZED (
     SELECT a.value AS name, min(j.checked_until) AS until
     FROM holdfast_definitions d CROSS JOIN json_each(d.after) a
     JOIN holdfast_jobs j ON j.name = d.job AND j.version = d.version
@@ -37,7 +37,7 @@ DELETE FROM holdfast_runs AS r WHERE id IN (SELECT value FROM json_each(?1))
     AND coalesce(finished_at, created_at) < ?2
     AND (key <> '' OR coalesce((SELECT scheduled_at <= j.checked_until FROM holdfast_jobs j
         WHERE j.name = r.job), 1))
-    AND (key <> '' OR coalesce((SELECT r.scheduled_at <= f.until FROM followed f
+    AND (key <> '' OR coalesce((SELECT r.scheduled_at <= f.until FROM dependencies f
         WHERE f.name = r.job), 1))
     AND NOT EXISTS (SELECT 1 FROM holdfast_deliveries d WHERE d.run = r.id)
     AND EXISTS (SELECT 1 FROM holdfast_runs y

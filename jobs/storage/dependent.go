@@ -49,7 +49,7 @@ type Dependents interface {
 	OpenFirings(ctx context.Context, dependents []Dependent) (map[string]OpenFirings, error)
 	// AddDependents adds a waiting run with ReasonAfter for each of at most MaxBatch firings
 	// without a run. Any replica may adopt it.
-	AddDependents(ctx context.Context, followed []DependentFiring) error
+	AddDependents(ctx context.Context, firings []DependentFiring) error
 }
 
 // OpenFiringsOf returns the answer of a store from the active definitions of jobs, by name, and the

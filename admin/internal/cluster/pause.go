@@ -20,11 +20,11 @@ func (r *Reader) ActivePauses(ctx context.Context) ([]storage.Pause, error) {
 	if r.ops == nil {
 		return pauses, nil
 	}
-	standing, err := r.ops.ActivePauses(ctx)
+	active, err := r.ops.ActivePauses(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("pauses: %w", err)
 	}
-	for _, p := range standing {
+	for _, p := range active {
 		pauses = append(pauses, PlainPause(p))
 	}
 	return pauses, nil

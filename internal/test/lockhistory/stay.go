@@ -37,17 +37,17 @@ func (h *History) stays(locks []*Lock) []stay {
 func replay(all []stay) bool {
 	r := relate(locksOf(all))
 	high := r.nothing().high
-	var standing []stay
+	var open []stay
 	for _, next := range all {
-		standing = slices.DeleteFunc(standing, func(before stay) bool {
+		open = slices.DeleteFunc(open, func(before stay) bool {
 			return before.until <= next.from
 		})
-		others := locksOf(standing)
+		others := locksOf(open)
 		if !r.bears(others, next.lock) || !r.grows(high, next.lock) ||
 			!r.fits(append(others, next.lock), next.lock) {
 			return false
 		}
-		standing = append(standing, next)
+		open = append(open, next)
 		for _, class := range r.of[next.lock] {
 			high[class] = max(high[class], next.lock.Token)
 		}

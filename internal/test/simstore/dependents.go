@@ -89,13 +89,13 @@ func (s *Store) latest(name string, scheduledAt time.Time) *run {
 }
 
 // AddDependents implements storage.Dependents.
-func (s *Store) AddDependents(ctx context.Context, followed []storage.DependentFiring) error {
+func (s *Store) AddDependents(ctx context.Context, firings []storage.DependentFiring) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
 	defer s.mu.Unlock()
 	now := s.writeTime()
-	for _, f := range followed {
+	for _, f := range firings {
 		if s.checked(storage.MisfireCheck{Job: f.Firing.Job, Version: f.Version}) != nil {
 			s.misfired([]storage.Misfired{{Firing: f.Firing, Run: f.Run, State: jobs.Waiting,
 				Reason: reasons.After, Detail: f.Detail}}, now)

@@ -290,8 +290,8 @@ func (l *Link) OpenFirings(ctx context.Context,
 }
 
 // AddDependents implements storage.Dependents.
-func (l *Link) AddDependents(ctx context.Context, followed []storage.DependentFiring) error {
-	return tell(ctx, l, func() error { return l.Store.AddDependents(ctx, followed) })
+func (l *Link) AddDependents(ctx context.Context, firings []storage.DependentFiring) error {
+	return tell(ctx, l, func() error { return l.Store.AddDependents(ctx, firings) })
 }
 
 // Drift implements storage.History.

@@ -105,17 +105,17 @@ func (d *drawer) describe(table []jobs.Job, deploy int) []jobs.Job {
 
 // change returns the table after a deploy.
 func (d *drawer) change(before []jobs.Job, deploy int) ([]jobs.Job, error) {
-	followed := map[string]bool{}
+	dependencies := map[string]bool{}
 	for _, job := range before {
 		for _, name := range job.Schedule.After() {
-			followed[name] = true
+			dependencies[name] = true
 		}
 	}
 	var after []jobs.Job
 	for i, job := range before {
 		follows := len(job.Schedule.After()) > 0
 		switch chance := d.IntN(100); {
-		case chance < 2 && !follows && !followed[job.Name]: // is removed
+		case chance < 2 && !follows && !dependencies[job.Name]: // is removed
 			continue
 		case chance < 6 && !follows: // gets another schedule
 			s, err := d.schedule(i)
