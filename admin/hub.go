@@ -222,7 +222,7 @@ func (h *hub) keepRunning() bool {
 func (h *hub) listen(ctx context.Context) {
 	for delay := relistenDelay; ctx.Err() == nil; delay = min(2*delay, maxRelistenDelay) {
 		var listens atomic.Bool
-		begun := time.Now()
+		start := time.Now()
 		_ = h.source.Listen(ctx, func() {
 			// the replica, which also listens, logs the error
 			if listens.Swap(true) {
@@ -231,7 +231,7 @@ func (h *hub) listen(ctx context.Context) {
 				signal(h.listening)
 			}
 		})
-		if time.Since(begun) > maxRelistenDelay {
+		if time.Since(start) > maxRelistenDelay {
 			delay = relistenDelay
 		}
 		wait(ctx, delay)

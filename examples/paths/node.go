@@ -88,10 +88,10 @@ func (n *node) load(ctx context.Context, args []string) error {
 	fmt.Println("ready")
 	interval := time.Duration(float64(time.Second) / (rate * float64(customers)))
 	var under sync.WaitGroup
-	begun := time.Now()
+	start := time.Now()
 	for i := 0; ; i++ {
-		at := begun.Add(time.Duration(i) * interval)
-		if at.Sub(begun) >= duration {
+		at := start.Add(time.Duration(i) * interval)
+		if at.Sub(start) >= duration {
 			break
 		}
 		if err := pause(ctx, time.Until(at)); err != nil {
@@ -108,7 +108,7 @@ func (n *node) load(ctx context.Context, args []string) error {
 		}
 	}
 	under.Wait()
-	return n.report(time.Since(begun))
+	return n.report(time.Since(start))
 }
 
 // request is one of a customer's: a change of one path, or a move from one to
@@ -118,7 +118,7 @@ func (n *node) request(ctx context.Context, customer string) {
 	if rand.IntN(4) == 0 {
 		paths = append(paths, randomPath())
 	}
-	begun := time.Now()
+	start := time.Now()
 	lock, err := n.lockPaths(ctx, customer, paths...)
 	if errors.Is(err, locking.ErrHeld) {
 		n.counts.timedOut.Add(1)
@@ -128,7 +128,7 @@ func (n *node) request(ctx context.Context, customer string) {
 		n.fail(err)
 		return
 	}
-	locked := time.Since(begun)
+	locked := time.Since(start)
 	change := change{customer: customer, paths: paths, from: time.Now().UnixNano()}
 	err = pause(lock.Context(), changeTime)
 	change.until = time.Now().UnixNano()

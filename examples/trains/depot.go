@@ -80,7 +80,7 @@ type result struct {
 func (d *depot) process(ctx context.Context) (*result, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
-	begun := time.Now()
+	start := time.Now()
 	var crews []*fleet.Process
 	for i := range d.processes {
 		p, err := d.spawn(ctx, fmt.Sprintf("crew-%d", i+1))
@@ -105,7 +105,7 @@ func (d *depot) process(ctx context.Context) (*result, error) {
 			return nil, err
 		}
 	}
-	r.took = time.Since(begun)
+	r.took = time.Since(start)
 	r.found, err = d.read(ctx)
 	return r, err
 }

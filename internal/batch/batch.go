@@ -118,12 +118,12 @@ func (b *Batch[Q, A]) gather() []*call[Q, A] {
 // own. Halves are sent before quarters, so that most calls are soon separated from
 // one that takes long.
 func (b *Batch[Q, A]) send(calls []*call[Q, A]) {
-	begun := time.Now()
+	start := time.Now()
 	for parts := [][]*call[Q, A]{calls}; len(parts) > 0; {
 		part := parts[0]
 		parts = parts[1:]
 		answers, err := b.ask(part)
-		if err != nil && len(part) > 1 && !b.options.Whole(err, time.Since(begun)) {
+		if err != nil && len(part) > 1 && !b.options.Whole(err, time.Since(start)) {
 			half := len(part) / 2
 			parts = append(parts, part[:half], part[half:])
 			continue

@@ -56,7 +56,7 @@ func (p performer) perform(f *firing, c *claim,
 		Dur("late", p.clock.now().Sub(f.ScheduledAt)).Msg("run started")
 
 	p.events.started(f, c)
-	begun := time.Now()
+	start := time.Now()
 	traced, leave := f.spans.handler(ctx, c.token)
 	ended, leftBehind := call(traced, handler, run, f.entry.Timeout)
 	ended.err, ended.detail = f.entry.mask.Error(ended.err), f.entry.mask.Text(ended.detail)
@@ -64,7 +64,7 @@ func (p performer) perform(f *firing, c *claim,
 	delay, again = mayRetry(f, ended, retries)
 	// Another attempt needs a claim of its own. Until the end of this one is recorded, the store
 	// would return the current claim.
-	took := time.Since(begun)
+	took := time.Since(start)
 	finishing := f.spans.now()
 	recorded := p.finishes.record(f, run, ended, again, leftBehind)
 	f.spans.finished(finishing, recorded)

@@ -103,12 +103,12 @@ func (o *controlState) run(ctx context.Context) {
 // polls find the actions.
 func (o *controlState) listen(ctx context.Context) {
 	for delay := listenBackoff; ; {
-		begun := time.Now()
+		start := time.Now()
 		err := o.control.Listen(ctx, o.requestPoll)
 		if ctx.Err() != nil {
 			return
 		}
-		if time.Since(begun) > listenRarest {
+		if time.Since(start) > listenRarest {
 			delay = listenBackoff
 		}
 		if delay == listenBackoff {

@@ -17,9 +17,9 @@ func (l advisoryLocks) passGate(ctx context.Context, f *firing) bool {
 	if l.locker == nil {
 		return true
 	}
-	begun := f.spans.now()
+	start := f.spans.now()
 	won, err := l.locker.Gate(ctx, f.gateName(), gateTTL)
-	f.spans.step("gate", begun, err)
+	f.spans.step("gate", start, err)
 	return won || err != nil
 }
 

@@ -24,9 +24,9 @@ type advisoryLocks struct {
 // try, or nil.
 func (l advisoryLocks) take(ctx context.Context, f *firing,
 	before *refusal) (*locking.Lock, *refusal) {
-	begun := f.spans.now()
+	start := f.spans.now()
 	lock, found := l.tryAll(ctx, f, before)
-	f.spans.locked(begun, found)
+	f.spans.locked(start, found)
 	return lock, found
 }
 

@@ -44,7 +44,7 @@ type misfireStore interface {
 // batchTimeout. The next call does the rest.
 func (m *misfireChecker) check(ctx context.Context) {
 	checks := m.undecided(m.clock.now())
-	for begun := time.Now(); len(checks) > 0 && time.Since(begun) < batchTimeout; {
+	for start := time.Now(); len(checks) > 0 && time.Since(start) < batchTimeout; {
 		n := m.fill(checks)
 		if !m.checkPage(ctx, checks[:n]) {
 			return
@@ -118,7 +118,7 @@ func (m *misfireChecker) fill(checks []weighedCheck) int {
 // checkPage executes a page of checks in the store, and reports whether to continue with the next
 // one. After a failure the next page is smaller, so that even a slow store makes progress.
 func (m *misfireChecker) checkPage(ctx context.Context, page []weighedCheck) bool {
-	begun := time.Now()
+	start := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
 	checks, entries := make([]storage.MisfireCheck, len(page)), make(map[string]*entry, len(page))
@@ -136,7 +136,7 @@ func (m *misfireChecker) checkPage(ctx context.Context, page []weighedCheck) boo
 		}
 		return false
 	}
-	if time.Since(begun) < batchTimeout/4 {
+	if time.Since(start) < batchTimeout/4 {
 		m.page = min(2*m.page, maxMisfirePage)
 	}
 	for _, c := range checks {

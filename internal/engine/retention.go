@@ -42,7 +42,7 @@ func (r *retention) run(ctx context.Context) {
 
 // round prunes everything that is old by now. The next round repeats what failed.
 func (r *retention) round(ctx context.Context, session *liveSession) {
-	begun, runs, batches := time.Now(), 0, 0
+	start, runs, batches := time.Now(), 0, 0
 	for request := (storage.PruneRequest{Keep: r.keep, Limit: pruneBatch}); ; {
 		bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 		sent := time.Now()
@@ -62,7 +62,7 @@ func (r *retention) round(ctx context.Context, session *liveSession) {
 		}
 	}
 	if runs > 0 {
-		r.log.Debug().Int("runs", runs).Int("batches", batches).Dur("took", time.Since(begun)).
+		r.log.Debug().Int("runs", runs).Int("batches", batches).Dur("took", time.Since(start)).
 			Msg("history pruned")
 	}
 }

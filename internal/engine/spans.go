@@ -21,9 +21,9 @@ const maxTries = 60
 // gate and the attempts, and within each attempt its steps. It belongs to one goroutine. A nil
 // runSpans belongs to a run that is not traced.
 type runSpans struct {
-	tracing Tracing
-	firing  *firing
-	begun   time.Time
+	tracing   Tracing
+	firing    *firing
+	startedAt time.Time
 
 	// Steps before the start are buffered until this replica has the firing. Each replica tries for
 	// it, and all but one write no spans.
@@ -40,10 +40,10 @@ type runSpans struct {
 
 // step is a span that has ended.
 type step struct {
-	name       string
-	begun, end time.Time
-	marks      []attribute.KeyValue
-	err        error
+	name           string
+	startedAt, end time.Time
+	marks          []attribute.KeyValue
+	err            error
 }
 
 // startSpans starts the spans of the firing, if it is traced, and adds the trace id to its log.
@@ -54,8 +54,8 @@ func startSpans(tracing Tracing, f *firing, clock *clusterClock) {
 	now := time.Now()
 	// f.since is in cluster time
 	f.spans = &runSpans{tracing: tracing, firing: f,
-		begun: now.Add(-max(0, clock.now().Sub(f.since))), since: now}
-	f.spans.step("queue", f.spans.begun, nil)
+		startedAt: now.Add(-max(0, clock.now().Sub(f.since))), since: now}
+	f.spans.step("queue", f.spans.startedAt, nil)
 	f.log = f.log.With().Str("trace_id", TraceID(f.run)).Logger()
 }
 
@@ -67,23 +67,23 @@ func (t *runSpans) now() (now time.Time) {
 	return now
 }
 
-// step adds a step that lasted from begun until now.
-func (t *runSpans) step(name string, begun time.Time, err error, marks ...attribute.KeyValue) {
+// step adds a step that lasted from start until now.
+func (t *runSpans) step(name string, start time.Time, err error, marks ...attribute.KeyValue) {
 	if t == nil {
 		return
 	}
-	t.steps = append(t.steps, step{name, begun, time.Now(), marks, err})
+	t.steps = append(t.steps, step{name, start, time.Now(), marks, err})
 }
 
 // locked adds a try for the advisory locks.
-func (t *runSpans) locked(begun time.Time, found *refusal) {
+func (t *runSpans) locked(start time.Time, found *refusal) {
 	if t.tells(found) {
-		t.step("lock", begun, nil, blockerAttributes(found)...)
+		t.step("lock", start, nil, blockerAttributes(found)...)
 	}
 }
 
 // asked adds a start request that the store has answered.
-func (t *runSpans) asked(begun time.Time, token jobs.Token, found *refusal) {
+func (t *runSpans) asked(start time.Time, token jobs.Token, found *refusal) {
 	if !t.tells(found) {
 		return
 	}
@@ -91,13 +91,13 @@ func (t *runSpans) asked(begun time.Time, token jobs.Token, found *refusal) {
 	if token != 0 {
 		marks = append(marks, attribute.Int64("holdfast.token", int64(token)))
 	}
-	t.step("start", begun, nil, marks...)
+	t.step("start", start, nil, marks...)
 }
 
 // waited adds a wait for a blocker.
-func (t *runSpans) waited(begun time.Time, found *refusal) {
+func (t *runSpans) waited(start time.Time, found *refusal) {
 	if t.tells(found) {
-		t.step("wait", begun, nil, blockerAttributes(found)...)
+		t.step("wait", start, nil, blockerAttributes(found)...)
 	}
 }
 
@@ -113,9 +113,9 @@ func (t *runSpans) tells(found *refusal) bool {
 }
 
 // finished adds the recording of the end of an attempt.
-func (t *runSpans) finished(begun time.Time, recorded bool) {
+func (t *runSpans) finished(start time.Time, recorded bool) {
 	if t != nil {
-		t.step("finish", begun, nil, attribute.Bool("holdfast.recorded", recorded))
+		t.step("finish", start, nil, attribute.Bool("holdfast.recorded", recorded))
 	}
 }
 
@@ -127,7 +127,7 @@ func (t *runSpans) ours() {
 	}
 	f := t.firing
 	if t.root == nil {
-		t.within, t.root = t.tracing.Root(f.run, "run "+f.entry.Name, t.begun)
+		t.within, t.root = t.tracing.Root(f.run, "run "+f.entry.Name, t.startedAt)
 		t.root.SetAttributes(f.marks()...)
 	}
 	if t.attempt == nil {
@@ -141,7 +141,8 @@ func (t *runSpans) ours() {
 			within = t.within
 		}
 		_, span := tracerOf(t.root).
-			Start(within, s.name, trace.WithTimestamp(s.begun), trace.WithAttributes(s.marks...))
+			Start(within, s.name, trace.WithTimestamp(s.startedAt),
+				trace.WithAttributes(s.marks...))
 		if s.err != nil {
 			span.SetStatus(codes.Error, noteError(span, s.err))
 		}

@@ -49,14 +49,14 @@ type starter struct {
 // long as the session lives, however late the firing is. The run may have its claim already, and no
 // replica would execute it. After stop it asks for at most the TTL of a session.
 func (s starter) start(stop context.Context, f *firing, apart bool) (jobs.Token, *refusal, error) {
-	begun := f.spans.now()
+	start := f.spans.now()
 	result, err := s.ask(stop, f, apart)
 	var token jobs.Token
 	var refused *refusal
 	if err == nil {
 		token, refused, err = s.started(f, result)
 	}
-	f.spans.asked(begun, token, refused)
+	f.spans.asked(start, token, refused)
 	return token, refused, err
 }
 

@@ -23,9 +23,9 @@ import (
 type Tracing interface {
 	// Traces reports whether the run is traced.
 	Traces(run uuid.UUID) bool
-	// Root starts a span without a parent in the run's trace. begun is a time of this machine's
+	// Root starts a span without a parent in the run's trace. start is a time of this machine's
 	// clock.
-	Root(run uuid.UUID, name string, begun time.Time) (context.Context, trace.Span)
+	Root(run uuid.UUID, name string, start time.Time) (context.Context, trace.Span)
 }
 
 // tracerName is the instrumentation scope of all spans.

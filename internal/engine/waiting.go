@@ -24,7 +24,7 @@ type waiter struct {
 // waitFor waits for the blocker until the next try. It records the firing as waiting once the wait
 // is longer than noteAfter. It reports whether the firing goes on, with a worker.
 func (w waiter) waitFor(stop context.Context, f *firing, b *refusal, delay time.Duration) bool {
-	begun := f.spans.now()
+	start := f.spans.now()
 	waited := w.clock.now().Sub(f.since)
 	if waited+delay > noteAfter && (f.noted == nil || b.blocker == nil || *f.noted != *b.blocker) {
 		if !w.notes.note(f, jobs.Waiting, b, "") {
@@ -36,7 +36,7 @@ func (w waiter) waitFor(stop context.Context, f *firing, b *refusal, delay time.
 		w.notes.leave(f, b)
 		return false
 	}
-	f.spans.waited(begun, b)
+	f.spans.waited(start, b)
 	return true
 }
 

@@ -52,8 +52,8 @@ func (m *Metrics) Reloaded(err error) {
 }
 
 // asked counts a call of the store.
-func (m *Metrics) asked(operation string, begun time.Time, err error) {
-	m.storeTime.WithLabelValues(operation).Observe(time.Since(begun).Seconds())
+func (m *Metrics) asked(operation string, start time.Time, err error) {
+	m.storeTime.WithLabelValues(operation).Observe(time.Since(start).Seconds())
 	if err == nil || errors.Is(err, storage.ErrNotFound) {
 		return
 	}
@@ -85,8 +85,8 @@ func (m *Metrics) operation(name string) operation {
 	return operation{m, name, m.memcachedTime.WithLabelValues(name)}
 }
 
-func (o operation) note(begun time.Time, errs ...error) {
-	o.time.Observe(time.Since(begun).Seconds())
+func (o operation) note(start time.Time, errs ...error) {
+	o.time.Observe(time.Since(start).Seconds())
 	for _, err := range errs {
 		if kind := faultOf(err); kind != "" {
 			o.metrics.memcachedErrors.WithLabelValues(o.name, kind).Inc()
@@ -130,40 +130,40 @@ func (b *backend) Server(key string) string { return b.inner.Server(key) }
 
 // Add implements locking.Backend.
 func (b *backend) Add(ctx context.Context, key string, value []byte, ttl time.Duration) error {
-	begun := time.Now()
+	start := time.Now()
 	err := b.inner.Add(ctx, key, value, ttl)
-	b.add.note(begun, err)
+	b.add.note(start, err)
 	return err
 }
 
 // Get implements locking.Backend.
 func (b *backend) Get(ctx context.Context, keys ...string) (map[string][]byte, error) {
-	begun := time.Now()
+	start := time.Now()
 	found, err := b.inner.Get(ctx, keys...)
-	b.get.note(begun, err)
+	b.get.note(start, err)
 	return found, err
 }
 
 // Renew implements locking.Backend.
 func (b *backend) Renew(ctx context.Context, key string, value []byte, ttl time.Duration) error {
-	begun := time.Now()
+	start := time.Now()
 	err := b.inner.Renew(ctx, key, value, ttl)
-	b.renew.note(begun, err)
+	b.renew.note(start, err)
 	return err
 }
 
 // Delete implements locking.Backend.
 func (b *backend) Delete(ctx context.Context, key string, value []byte) error {
-	begun := time.Now()
+	start := time.Now()
 	err := b.inner.Delete(ctx, key, value)
-	b.remove.note(begun, err)
+	b.remove.note(start, err)
 	return err
 }
 
 // DeleteAll implements locking.Backend.
 func (b *backend) DeleteAll(ctx context.Context, keys []string, values [][]byte) []error {
-	begun := time.Now()
+	start := time.Now()
 	all := b.inner.DeleteAll(ctx, keys, values)
-	b.removeAll.note(begun, all...)
+	b.removeAll.note(start, all...)
 	return all
 }

@@ -36,17 +36,17 @@ func (m *Metrics) describeFirings() {
 
 // jobSeries has the series of one job, or of all others.
 type jobSeries struct {
-	label                                string
-	scheduledAt, adopted, begun, retried prometheus.Counter
-	ended                                map[jobs.State]prometheus.Counter
-	startDelay, duration                 prometheus.Observer
+	label                                   string
+	scheduledAt, adopted, attempts, retried prometheus.Counter
+	ended                                   map[jobs.State]prometheus.Counter
+	startDelay, duration                    prometheus.Observer
 }
 
 func (m *Metrics) newJobSeries(label string) *jobSeries {
 	s := &jobSeries{
 		label: label, scheduledAt: m.firings.WithLabelValues(label, "scheduled"),
-		adopted: m.firings.WithLabelValues(label, "adopted"),
-		begun:   m.attempts.WithLabelValues(label), retried: m.retries.WithLabelValues(label),
+		adopted:  m.firings.WithLabelValues(label, "adopted"),
+		attempts: m.attempts.WithLabelValues(label), retried: m.retries.WithLabelValues(label),
 		ended:      map[jobs.State]prometheus.Counter{},
 		startDelay: m.startDelay.WithLabelValues(label),
 		duration:   m.duration.WithLabelValues(label),
@@ -68,7 +68,7 @@ func (m *Metrics) Observe(e jobs.Event) {
 	case jobs.EventAdopted:
 		s.adopted.Inc()
 	case jobs.EventStarted:
-		s.begun.Inc()
+		s.attempts.Inc()
 		if e.Attempt == 1 {
 			s.startDelay.Observe(seconds(e.StartDelay))
 		}

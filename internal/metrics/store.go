@@ -23,8 +23,8 @@ type store struct {
 func (m *Metrics) Store(inner storage.Store) storage.Store { return &store{inner, m} }
 
 // timed counts a call that has ended with *err. Methods defer it.
-func (s *store) timed(operation string, begun time.Time, err *error) {
-	s.metrics.asked(operation, begun, *err)
+func (s *store) timed(operation string, start time.Time, err *error) {
+	s.metrics.asked(operation, start, *err)
 }
 
 // ClusterID is not timed: it is known since the store was opened.

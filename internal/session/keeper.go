@@ -40,12 +40,12 @@ type Session[T any] struct {
 	ID   uuid.UUID
 	Data T
 
-	begun  time.Time // before the store was asked for the session
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	expiry *time.Timer // ends the context when no heartbeat was confirmed in time
+	startedAt time.Time // before the store was asked for the session
+	ctx       context.Context
+	cancel    context.CancelCauseFunc
+	expiry    *time.Timer // ends the context when no heartbeat was confirmed in time
 
-	confirmed atomic.Int64  // from begun until the last confirmed request was sent
+	confirmed atomic.Int64  // from startedAt until the last confirmed request was sent
 	renewed   chan struct{} // holds a value after a confirmation
 	over      chan struct{} // closed after Options.Lost has returned
 }
@@ -60,7 +60,7 @@ func (s *Session[T]) MarkLost(cause error) { s.cancel(cause) }
 
 // confirm records the confirmation of a request that was sent at that time.
 func (s *Session[T]) confirm(sent time.Time) {
-	s.confirmed.Store(int64(sent.Sub(s.begun)))
+	s.confirmed.Store(int64(sent.Sub(s.startedAt)))
 	select {
 	case s.renewed <- struct{}{}:
 	default:
@@ -69,12 +69,12 @@ func (s *Session[T]) confirm(sent time.Time) {
 
 // unconfirmed returns the time since the last confirmed request was sent.
 func (s *Session[T]) unconfirmed() time.Duration {
-	return time.Since(s.begun) - time.Duration(s.confirmed.Load())
+	return time.Since(s.startedAt) - time.Duration(s.confirmed.Load())
 }
 
 // trustedUntil returns when the session expires without a further heartbeat.
 func (s *Session[T]) trustedUntil(ttl time.Duration) time.Time {
-	return s.begun.Add(time.Duration(s.confirmed.Load()) + ttl)
+	return s.startedAt.Add(time.Duration(s.confirmed.Load()) + ttl)
 }
 
 // Options configure a Keeper. Open, Heartbeat and End are required. The keeper
@@ -269,14 +269,14 @@ func (k *Keeper[T]) Run(ctx context.Context) (last *Session[T], err error) {
 func (k *Keeper[T]) open(ctx context.Context, first bool) (*Session[T], error) {
 	bounded, cancel := context.WithTimeout(ctx, min(k.options.TTL, callTimeout))
 	defer cancel()
-	s := &Session[T]{ID: uuid.New(), begun: time.Now(), renewed: make(chan struct{}, 1),
+	s := &Session[T]{ID: uuid.New(), startedAt: time.Now(), renewed: make(chan struct{}, 1),
 		over: make(chan struct{})}
 	if err := k.options.Open(bounded, s.ID, first); err != nil {
 		return nil, err
 	}
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	s.Data = k.options.NewData(s)
-	s.expiry = time.AfterFunc(time.Until(s.begun.Add(k.options.TTL)), func() {
+	s.expiry = time.AfterFunc(time.Until(s.startedAt.Add(k.options.TTL)), func() {
 		s.cancel(k.expired())
 	})
 	context.AfterFunc(s.ctx, func() {

@@ -103,10 +103,10 @@ func (t *Tracing) Traces(run uuid.UUID) bool {
 }
 
 // Root starts a span without a parent in the run's trace.
-func (t *Tracing) Root(run uuid.UUID, name string, begun time.Time) (context.Context, trace.Span) {
+func (t *Tracing) Root(run uuid.UUID, name string, start time.Time) (context.Context, trace.Span) {
 	ctx := context.WithValue(context.Background(), runKey{}, run)
 	return t.provider.Tracer("github.com/holdfast-dev/holdfast").
-		Start(ctx, name, trace.WithTimestamp(begun), trace.WithNewRoot())
+		Start(ctx, name, trace.WithTimestamp(start), trace.WithNewRoot())
 }
 
 // Shutdown sends the queued spans, until ctx ends. Later spans are dropped.

@@ -27,9 +27,9 @@ const (
 // actorBudget bounds the entries of each actor, and of all actors, in each minute. It is not safe
 // for concurrent use.
 type actorBudget struct {
-	begun   time.Time // the current minute
-	written int
-	actors  map[string]*actorCount
+	startedAt time.Time // the current minute
+	written   int
+	actors    map[string]*actorCount
 }
 
 type actorCount struct{ written, leftOut int }
@@ -49,9 +49,9 @@ type leftOutActor struct {
 // take reports whether an entry of the actor may be written. The first entry of a minute gets what
 // was left out before it.
 func (b *actorBudget) take(now time.Time, actor string) (allowed bool, before leftOut) {
-	if now.Sub(b.begun) >= time.Minute {
+	if now.Sub(b.startedAt) >= time.Minute {
 		before = b.leftOut()
-		b.begun, b.written, b.actors = now, 0, make(map[string]*actorCount)
+		b.startedAt, b.written, b.actors = now, 0, make(map[string]*actorCount)
 	}
 	one := b.count(actor)
 	most := eventsPerMinute

@@ -53,7 +53,7 @@ type cachedDuration struct {
 // durationsTimeout.
 func (r *Reader) loadDurations(ctx context.Context, f *UpcomingConflicts, contenders []*contender,
 	scheduledTimes []upcomingFiring) error {
-	begun := time.Now()
+	start := time.Now()
 	var open []string
 	seen := make([]bool, len(contenders))
 	for _, scheduledAt := range scheduledTimes {
@@ -64,7 +64,7 @@ func (r *Reader) loadDurations(ctx context.Context, f *UpcomingConflicts, conten
 			}
 		}
 	}
-	for len(open) > 0 && time.Since(begun) < durationsTimeout {
+	for len(open) > 0 && time.Since(start) < durationsTimeout {
 		batch := open[:min(len(open), durationsBatch)]
 		found, err := r.Store.Typical(ctx, batch)
 		if err != nil {
