@@ -226,7 +226,7 @@ func TestTracingIsOptional(t *testing.T) {
 		page, run, log, stop := observed(t, keys+"\n")
 		body := ask(t, page+"/api/v1/runs/"+run.ID.String())
 		if !strings.Contains(body, `"succeeded"`) || strings.Contains(body, "trace_id") != traced {
-			t.Errorf("%s: %s", keys, body)
+			t.Errorf("%s: got run %s, want it succeeded, with a trace: %t", keys, body, traced)
 		}
 		start := time.Now()
 		if err := stop(); err != nil {

@@ -90,7 +90,7 @@ func TestActionsAreAuditedWithTheirActor(t *testing.T) {
 			Proof: "none", Client: "192.0.2.1", RequestID: reply.Header().Get("X-Request-Id"),
 			Replica: "replica-1", Action: a.action, Target: a.target, Reason: "night"}
 		if diff := cmp.Diff(want, c.audit[0]); diff != "" {
-			t.Errorf("%s: %s", a.path, diff)
+			t.Errorf("%s: entry of the audit log differs (-want +got):\n%s", a.path, diff)
 		}
 	}
 	if string(c.params["rollup-sales drawn 0"]) != `{"rows": 3}` || c.drained[id(9001)] {
@@ -232,7 +232,7 @@ func TestRefusalsInJSONHaveDetails(t *testing.T) {
 		post(handler, "/api/v1/jobs/rollup-sales/trigger", `{"params": {"row": 1}}`), 422)
 	if diff := cmp.Diff([]operations.SpecProblem{{Key: "row",
 		Message: `unknown key "row", expected one of rows`}}, wrong.Problems); diff != "" {
-		t.Error(diff)
+		t.Errorf("problems differ (-want +got):\n%s", diff)
 	}
 	c.inTheWay = &storage.RunBlocker{
 		Blocker: jobs.Blocker{Resource: "table:public/orders",
@@ -266,7 +266,7 @@ func TestRefusalsInJSONHaveDetails(t *testing.T) {
 	if diff := cmp.Diff([]operations.SpecProblem{
 		{Key: "name", Message: "found nothing, expected the job's name"}},
 		missing.Problems); diff != "" {
-		t.Error(diff)
+		t.Errorf("problems differ (-want +got):\n%s", diff)
 	}
 	stale := answered[refusedAction](t,
 		post(handler, "/api/v1/locks/release", `{"resource": "public/orders", "token": 1}`), 409)

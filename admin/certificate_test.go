@@ -34,7 +34,8 @@ func TestServesTLS(t *testing.T) {
 		connection, err := tls.Dial("tcp", address,
 			&tls.Config{RootCAs: roots, MinVersion: version, MaxVersion: version})
 		if (err == nil) != taken {
-			t.Errorf("%s: %v", tls.VersionName(version), err)
+			t.Errorf("%s: got error %v, want the version accepted: %t", tls.VersionName(version),
+				err, taken)
 		}
 		if err == nil {
 			_ = connection.Close()

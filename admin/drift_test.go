@@ -41,7 +41,7 @@ func statusOf(t *testing.T, o Options) Status {
 	reply := get(t, newServer(t, o).Handler(), "/api/v1/status")
 	var v Status
 	if err := json.Unmarshal(reply.Body.Bytes(), &v); err != nil || reply.Code != http.StatusOK {
-		t.Fatalf("%d: %s, %v", reply.Code, reply.Body, err)
+		t.Fatalf("got %d %s (%v), want 200 and a verdict", reply.Code, reply.Body, err)
 	}
 	return v
 }
@@ -91,7 +91,7 @@ func TestCronTablesOfIgnoredReplicas(t *testing.T) {
 		o := drifting()
 		change(&o.Store.(*history).replicas[1])
 		if text := problemsOf(t, o); strings.Contains(text, "cron tables") {
-			t.Errorf("%s: %s", name, text)
+			t.Errorf("%s: got problems %q, want none about cron tables", name, text)
 		}
 	}
 }
@@ -116,7 +116,7 @@ func TestReplicaStatusIsServed(t *testing.T) {
 	reply := get(t, newServer(t, o).Handler(), "/api/v1/replicas")
 	var views []map[string]any
 	if err := json.Unmarshal(reply.Body.Bytes(), &views); err != nil || len(views) != 3 {
-		t.Fatalf("%d: %s, %v", reply.Code, reply.Body, err)
+		t.Fatalf("got %d %s (%v), want 200 and three replicas", reply.Code, reply.Body, err)
 	}
 	for key, want := range map[string]any{"clock_offset_ms": 61250.0, "config_hash": "5f3a",
 		"draining": false, "workers": 0.0, "busy": 0.0} {

@@ -139,7 +139,8 @@ func watchOn(t *testing.T, c net.Conn, query string, header ...string) *watching
 	}
 	if reply.StatusCode != http.StatusOK ||
 		reply.Header.Get("Content-Type") != "text/event-stream" {
-		t.Fatalf("%s, %v", reply.Status, reply.Header)
+		t.Fatalf("got %s with headers %v, want 200 and text/event-stream", reply.Status,
+			reply.Header)
 	}
 	w.Reader = bufio.NewReader(reply.Body)
 	if first := w.block(); first != "retry: 2000" {
@@ -428,7 +429,7 @@ func TestStreamsOfOneReaderAreBounded(t *testing.T) {
 				accesstest.From(address+":1"), func(r *http.Request) { r.Host = "localhost" },
 				accesstest.WithHeader("Authorization", "Bearer "+token))
 			if reply.Code != http.StatusTooManyRequests || reply.Header().Get("Retry-After") == "" {
-				t.Errorf("%s: %d %s", what, reply.Code, reply.Body)
+				t.Errorf("%s: got %d %s, want 429 with Retry-After", what, reply.Code, reply.Body)
 			}
 		}
 		for i := range maxIdentityStreams {
@@ -533,7 +534,7 @@ func TestEventsRefuseUnknownTopics(t *testing.T) {
 	} {
 		if reply := get(t, handler, "/api/v1/events"+query); reply.Code != http.StatusBadRequest ||
 			!strings.Contains(reply.Body.String(), want) {
-			t.Errorf("%s: %d %s", query, reply.Code, reply.Body)
+			t.Errorf("%s: got %d %s, want 400 and %q", query, reply.Code, reply.Body, want)
 		}
 	}
 	if reply := send(handler, http.MethodHead, "/api/v1/events", nil); reply.Code != http.StatusOK {

@@ -80,7 +80,7 @@ func TestNameOfAnAddedJobIsFixed(t *testing.T) {
 		sent("version", "1", "job", `{"name": "other", "handler": "work"}`).Encode())
 	if reply.Code != http.StatusUnprocessableEntity ||
 		!strings.Contains(reply.Body.String(), "the name of a job cannot be changed") {
-		t.Errorf("%d %s", reply.Code, reply.Body)
+		t.Errorf("got %d %s, want 422 and that the name cannot be changed", reply.Code, reply.Body)
 	}
 	for _, spec := range c.specs {
 		if spec.Version != 1 {
@@ -119,11 +119,11 @@ func TestJobHasAPageBeforeReplicasKnowIt(t *testing.T) {
 	page := get(t, handler, reply.Header().Get("Location"))
 	if page.Code != http.StatusOK ||
 		!strings.Contains(page.Body.String(), "The job was just added.") {
-		t.Errorf("%d %s", page.Code, page.Body)
+		t.Errorf("got %d %s, want 200 and that the job was just added", page.Code, page.Body)
 	}
 	if detail := answered[JobDetail](t, get(t, handler, "/api/v1/jobs/added"),
 		200); !detail.Pending || detail.Source != storage.FromStore {
-		t.Errorf("%+v", detail)
+		t.Errorf("got job %+v, want it pending and from the store", detail)
 	}
 }
 
@@ -159,16 +159,16 @@ func TestFailedDeliveriesArePaged(t *testing.T) {
 	first := get(t, handler, "/api/v1/webhooks?limit=2")
 	if list := answered[[]storage.Undelivered](t, first, 200); len(list) != 2 ||
 		list[0].Webhook != "pager" {
-		t.Fatalf("%+v", list)
+		t.Fatalf("got deliveries %+v, want two, the first of webhook pager", list)
 	}
 	next, _, _ := strings.Cut(strings.TrimPrefix(first.Header().Get("Link"), "<"), ">")
 	if list := answered[[]storage.Undelivered](t, get(t, handler, next), 200); len(list) != 1 ||
 		list[0].Job != "report/weekly" {
-		t.Errorf("%s: %+v", next, list)
+		t.Errorf("%s: got deliveries %+v, want one of job report/weekly", next, list)
 	}
 	if list := answered[[]storage.Undelivered](t, get(t, handler, "/api/v1/webhooks?webhook=chat"),
 		200); len(list) != 1 {
-		t.Errorf("%+v", list)
+		t.Errorf("got deliveries %+v, want one of webhook chat", list)
 	}
 	for _, query := range []string{"?limit=0", "?run=x", "?given_up=no", "?before=x",
 		"?hook=chat"} {
@@ -178,7 +178,7 @@ func TestFailedDeliveriesArePaged(t *testing.T) {
 		post(handler, "/api/v1/webhooks/"+id(9101).String()+"/again", `{"reason": "chat is back"}`),
 		200)
 	if again.Webhook != "chat" {
-		t.Errorf("%+v", again)
+		t.Errorf("got delivery %+v, want it of webhook chat", again)
 	}
 	answered[refusedAction](t, post(handler, "/api/v1/webhooks/"+id(1).String()+"/again", ""), 404)
 }

@@ -118,7 +118,7 @@ func FuzzRequests(f *testing.F) {
 			t.Errorf("%s: answered after %s", what, took)
 		}
 		if reply.Code >= 500 || reply.Code < 200 {
-			t.Errorf("%s: %d: %s", what, reply.Code, reply.Body)
+			t.Errorf("%s: got %d %s, want a status from 200 to 499", what, reply.Code, reply.Body)
 		}
 		checkFuzzed(t, what, request, reply, r)
 	})

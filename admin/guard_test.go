@@ -47,7 +47,7 @@ func TestCrossOriginIsRefused(t *testing.T) {
 			t.Errorf("%v: the sign-in form from another site: %d", header, form.Code)
 		}
 		if reply.Code != http.StatusForbidden || !json.Valid(reply.Body.Bytes()) {
-			t.Errorf("%v: %d %s", header, reply.Code, reply.Body)
+			t.Errorf("%v: got %d %s, want 403 and JSON", header, reply.Code, reply.Body)
 		}
 	}
 }
@@ -135,7 +135,7 @@ func TestPanicIsAnswered(t *testing.T) {
 	reply := get(t, newServer(t, o).Handler(), "/")
 	if reply.Code != http.StatusInternalServerError ||
 		!strings.Contains(reply.Body.String(), "The log of this replica has details") {
-		t.Errorf("%d %s", reply.Code, reply.Body)
+		t.Errorf("got %d %s, want 500 and the advice to read the log", reply.Code, reply.Body)
 	}
 	if strings.Contains(reply.Body.String(), "boom") || !strings.Contains(logged.String(), "boom") {
 		t.Errorf("the panic belongs into the log alone; log: %s", &logged)
@@ -201,7 +201,7 @@ func TestHostileValuesStayText(t *testing.T) {
 		"/?%3Cscript%3E=1", "/static/%3Cscript%3E.css"} {
 		if reply := get(t, server.Handler(), path); strings.Contains(reply.Body.String(),
 			"<script>") || reply.Code < 400 {
-			t.Errorf("%s: %d %s", path, reply.Code, reply.Body)
+			t.Errorf("%s: got %d %s, want an error without a script", path, reply.Code, reply.Body)
 		}
 	}
 	if reply := get(t, server.Handler(), "/api/v1/runs"); strings.Contains(reply.Body.String(),

@@ -128,7 +128,7 @@ func TestHistogramLeadsToItsRuns(t *testing.T) {
 		var list []storage.Record
 		if err := json.Unmarshal(reply.Body.Bytes(), &list); err != nil ||
 			reply.Code != http.StatusOK {
-			t.Fatalf("%s: %d, %v", link[1], reply.Code, err)
+			t.Fatalf("%s: got %d (%v), want 200 and JSON", link[1], reply.Code, err)
 		}
 		if len(list) != want {
 			t.Errorf("%s has %d runs, want %d", link[1], len(list), want)

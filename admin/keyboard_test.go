@@ -84,7 +84,7 @@ func walk(t *testing.T, window context.Context, where string) {
 		last = at.Place
 		stops++
 		if !at.Inside || at.Covered != "" || at.Outline < 2 {
-			t.Errorf("%s: %+v", where, at)
+			t.Errorf("%s: got stop %+v, want it in sight with an outline", where, at)
 		}
 	}
 	t.Errorf("%s: more than %d stops", where, most)

@@ -141,7 +141,7 @@ func TestSlowAnswersAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		if text, _ := json.Marshal(got); string(text) != want {
-			t.Errorf("%s", text)
+			t.Errorf("got %s, want %s", text, want)
 		}
 	})
 }

@@ -123,7 +123,7 @@ func TestMemcachedIsServedWithoutTheStore(t *testing.T) {
 	if reply := get(t, newServer(t, o).Handler(),
 		"/api/v1/memcached"); reply.Code != http.StatusOK ||
 		!strings.Contains(reply.Body.String(), "cache-1.internal") {
-		t.Errorf("%d %s", reply.Code, reply.Body)
+		t.Errorf("got %d %s, want 200 and the server", reply.Code, reply.Body)
 	}
 }
 
@@ -164,7 +164,7 @@ func TestListsOfIgnoredReplicas(t *testing.T) {
 		h.replicas[0].LockServers, h.replicas[1].LockServers = "5f3a", "77b0"
 		change(&h.replicas[1])
 		if text := problemsOf(t, o); strings.Contains(text, "different lists") {
-			t.Errorf("%s: %s", name, text)
+			t.Errorf("%s: got problems %q, want none about lists of servers", name, text)
 		}
 	}
 }

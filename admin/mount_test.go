@@ -185,7 +185,8 @@ func TestMountBeforeItsServer(t *testing.T) {
 		reply := askAs(m, http.MethodGet, testPrefix+path, "anna")
 		if reply.Code != http.StatusServiceUnavailable || reply.Header().Get("Retry-After") == "" ||
 			!strings.HasPrefix(reply.Body.String(), want) {
-			t.Errorf("%s: %d %s", path, reply.Code, reply.Body)
+			t.Errorf("%s: got %d %s, want 503 with Retry-After and %q", path, reply.Code,
+				reply.Body, want)
 		}
 	}
 	if err := m.Begin(guardedOptions(t)); err != nil {

@@ -515,7 +515,7 @@ func (d described) checks(t *testing.T, r route, what string, reply *httptest.Re
 		err = d.schema(t, at).Validate(value)
 	}
 	if err != nil {
-		t.Errorf("%s: %d: %v", what, reply.Code, err)
+		t.Errorf("%s: got %d, which its schema does not allow: %v", what, reply.Code, err)
 	}
 }
 

@@ -94,7 +94,7 @@ func TestStaticFilesAreCachedByHash(t *testing.T) {
 func TestWaitTrees(t *testing.T) {
 	o, status := clusterPages{newServer(t, contention()).base()}.overview(t.Context(), nil)
 	if status != http.StatusOK {
-		t.Fatal(o.Error)
+		t.Fatalf("got %d %s, want 200", status, o.Error)
 	}
 	var hops func(waiters []*cluster.Waiter) string
 	hops = func(waiters []*cluster.Waiter) string {

@@ -232,7 +232,7 @@ func TestInvalidNames(t *testing.T) {
 	for _, name := range []string{"%00", "a%00b", "%ff"} {
 		for _, path := range []string{"/jobs/", "/api/v1/jobs/"} {
 			if reply := get(t, handler, path+name); reply.Code != http.StatusNotFound {
-				t.Errorf("%s%s: %d", path, name, reply.Code)
+				t.Errorf("%s%s: got %d, want 404", path, name, reply.Code)
 			}
 		}
 	}
@@ -264,7 +264,7 @@ func FuzzParameters(f *testing.F) {
 			}
 			if body := reply.Body.String(); strings.Contains(body, "<script>") ||
 				strings.Contains(body, "<img") {
-				t.Errorf("%s: %s", target, body)
+				t.Errorf("%s: got markup of the request in %s", target, body)
 			}
 		}
 	})

@@ -270,7 +270,8 @@ func TestMethods(t *testing.T) {
 			reply := send(handler, method, addressOf(server, path), nil)
 			if got := reply.Code == http.StatusMethodNotAllowed; got == slices.Contains(taken,
 				method) {
-				t.Errorf("%s %s: %d", method, path, reply.Code)
+				t.Errorf("%s %s: got %d, want 405 only for other methods than %v", method, path,
+					reply.Code, taken)
 			}
 			if reply.Code == http.StatusMethodNotAllowed &&
 				!strings.Contains(reply.Header().Get("Allow"), taken[0]) {

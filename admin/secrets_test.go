@@ -122,7 +122,7 @@ func TestHostileNamesOnEveryRoute(t *testing.T) {
 		isText := strings.HasPrefix(reply.Header().Get("Content-Type"), "text/plain")
 		if !isText && strings.Contains(body, "<script>") ||
 			isPage && tag.MatchString(onlyTags(body)) {
-			t.Errorf("%s: %d %s", name, reply.Code, body)
+			t.Errorf("%s: got %d %s, want no markup of the attacker", name, reply.Code, body)
 		}
 		if isPage && len(body) > 25_000 {
 			t.Errorf("%s: %d bytes: long values are not cut", name, len(body))
@@ -185,7 +185,7 @@ func TestGalleryOfSignIn(t *testing.T) {
 	} {
 		body := page.reply.Body.String()
 		if page.reply.Code != page.code || !strings.HasSuffix(body, "</html>\n") {
-			t.Errorf("%s: %d", name, page.reply.Code)
+			t.Errorf("%s: got %d, want %d and a whole page", name, page.reply.Code, page.code)
 		}
 		for _, want := range page.has {
 			if !strings.Contains(body, want) {

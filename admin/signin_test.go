@@ -46,7 +46,8 @@ func TestNoSignInWithoutUsers(t *testing.T) {
 	reply := accesstest.SignIn(newServer(t, o).Handler(), "anna", "correct horse")
 	if reply.Code != http.StatusForbidden ||
 		!strings.Contains(reply.Body.String(), "This page has no password sign-in") {
-		t.Errorf("%d %s", reply.Code, reply.Body)
+		t.Errorf("got %d %s, want 403 and that there is no password sign-in", reply.Code,
+			reply.Body)
 	}
 }
 
@@ -149,6 +150,6 @@ func TestSignInWhileTheStoreIsDown(t *testing.T) {
 		accesstest.WithCookie(accesstest.CookieOf(t, handler, "anna", "correct horse")))
 	if reply.Code != http.StatusServiceUnavailable ||
 		!strings.Contains(reply.Body.String(), "The store does not answer") {
-		t.Errorf("%d %s", reply.Code, reply.Body)
+		t.Errorf("got %d %s, want 503 and that the store does not answer", reply.Code, reply.Body)
 	}
 }

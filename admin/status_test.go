@@ -87,7 +87,7 @@ func TestRemovedJobDoesNotFail(t *testing.T) {
 		}
 	}
 	if text := problemsOf(t, o); strings.Contains(text, "invoices failed") {
-		t.Error(text)
+		t.Errorf("got problems %q, want none of the removed job", text)
 	}
 }
 
@@ -97,7 +97,7 @@ func TestStatusWithoutTheStore(t *testing.T) {
 	if err := json.Unmarshal(reply.Body.Bytes(), &v); err != nil ||
 		reply.Code != http.StatusServiceUnavailable || v.Severity != Red ||
 		v.Headline != "PostgreSQL does not answer" {
-		t.Errorf("%d: %s, %v", reply.Code, reply.Body, err)
+		t.Errorf("got %d %s (%v), want 503 and a red verdict", reply.Code, reply.Body, err)
 	}
 }
 

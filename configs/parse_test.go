@@ -69,7 +69,8 @@ func TestEmptyFileIsTheDefaults(t *testing.T) {
 		}
 		c.Replica = Replica{}
 		if want := Defaults(); c.String() != want.String() {
-			t.Errorf("%q: %s", text, cmp.Diff(want.String(), c.String()))
+			t.Errorf("%q: configuration differs from the defaults (-want +got):\n%s", text,
+				cmp.Diff(want.String(), c.String()))
 		}
 	}
 }

@@ -21,7 +21,7 @@ func parseJob(c *Config, text string, opts ...Option) (*Job, error) {
 func TestJobRoundTrip(t *testing.T) {
 	paths, err := filepath.Glob("*.yaml")
 	if err != nil || len(paths) < 3 {
-		t.Fatal(paths, err)
+		t.Fatalf("got example files %q (%v), want at least 3", paths, err)
 	}
 	read := 0
 	for _, path := range paths {
@@ -89,7 +89,7 @@ func TestTablesOfSingleJobAreQualified(t *testing.T) {
 	want := []string{`"Ware ""House""".orders`, `"Ware ""House""".events_{account}`,
 		`"Ware ""House"""."Odd.One"`, `other.t`, `sales.*`}
 	if diff := cmp.Diff(want, j.Tables); diff != "" || j.ReadTables[0] != `"Ware ""House""".Rates` {
-		t.Errorf("%s %v", diff, j.ReadTables)
+		t.Errorf("got read tables %v; tables differ (-want +got):\n%s", j.ReadTables, diff)
 	}
 	checkReadAgain(t, c, *j, WithEnv(variables))
 }
@@ -198,7 +198,7 @@ func TestMistakesInSingleJob(t *testing.T) {
 	j, err := parseJob(c,
 		`{name: a, handler: sql, schedule: {after: [first, added]}, resources: [{name: api, slots: 5}]}`, WithJobs(added))
 	if err != nil || j.Overlap != "skip" || j.Timezone != "UTC" {
-		t.Errorf("%v, %v", j, err)
+		t.Errorf("got job %v (%v), want the defaults of the stored text", j, err)
 	}
 	if _, err := parseJob(c,
 		`{name: first, handler: sql, resources: [{name: api, slots: 4}]}`); err != nil {

@@ -71,7 +71,7 @@ func TestMemosAreUnrelated(t *testing.T) {
 		}
 		seen[r] = key
 		if parsed, err := ParseKey(r.Key()); err != nil || parsed != r {
-			t.Errorf("%q: %v, %v", r.Key(), parsed, err)
+			t.Errorf("%q: got %v (%v), want the resource", r.Key(), parsed, err)
 		}
 	}
 }

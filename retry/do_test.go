@@ -52,7 +52,7 @@ func TestDoReturnsExhausted(t *testing.T) {
 		}
 		if exhausted.Attempts != 3 || exhausted.Waited != 2*time.Second || !errors.Is(err, last) ||
 			errors.Is(err, errBusy) {
-			t.Errorf("%+v", exhausted)
+			t.Errorf("got %+v, want 3 attempts in 2s and the last error", exhausted)
 		}
 	})
 }

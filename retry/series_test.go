@@ -30,7 +30,7 @@ func TestSeriesCountsTriesAndTime(t *testing.T) {
 	cause := errors.New("cause")
 	err := series.Exhausted(start.Add(5*time.Second), cause, nil)
 	if err.Attempts != 3 || err.Waited != 5*time.Second || !errors.Is(err, cause) {
-		t.Errorf("%+v", err)
+		t.Errorf("got %+v, want 3 attempts in 5s with their cause", err)
 	}
 	if got, want := err.Error(), "gave up after 3 tries in 5s: cause"; got != want {
 		t.Errorf("%q, want %q", got, want)

@@ -141,7 +141,7 @@ func TestOptions(t *testing.T) {
 	o, err := parseOptions([]string{"-jobs", "10, 30", "-fsync", "-postgres", "wal_level=minimal"},
 		io.Discard)
 	if err != nil || o.jobs.String() != "10,30" {
-		t.Fatalf("%+v, %v", o, err)
+		t.Fatalf("got options %+v (%v), want jobs 10,30", o, err)
 	}
 	settings := strings.Join(o.settings(), " ")
 	if strings.LastIndex(settings, "fsync=on") < strings.LastIndex(settings, "fsync=off") ||

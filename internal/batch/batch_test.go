@@ -194,7 +194,7 @@ func testRefusal(t *testing.T, refusal error) {
 				got, err := b.Ask(t.Context(), n)
 				refused := n == 3 || whole && n > 0
 				if refused != errors.Is(err, refusal) || !refused && got != fmt.Sprint(n) {
-					t.Errorf("%d: %q, %v", n, got, err)
+					t.Errorf("question %d: got %q (%v), want it refused: %t", n, got, err, refused)
 				}
 			})
 			synctest.Wait() // the first is sent alone, the others form one batch

@@ -52,7 +52,7 @@ func TestAuditVerify(t *testing.T) {
 	var v verifiedAudit
 	if err := json.Unmarshal([]byte(out), &v); err != nil || code != 0 || !v.Matches ||
 		v.Checked != 3 || v.Unsealed != 0 {
-		t.Fatalf("%d: %s, %v", code, out, err)
+		t.Fatalf("got exit code %d, %s (%v), want 0 and 3 entries that match", code, out, err)
 	}
 	if out, code, _ := verify(t, config, "--known", v.Head); code != 0 {
 		t.Errorf("with its own head: %d, %s", code, out)

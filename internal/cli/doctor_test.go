@@ -79,7 +79,7 @@ func TestDoctorOfAMistake(t *testing.T) {
 	out, code := doctor(t, "workers: none\n")
 	if code != 2 || !strings.Contains(out, "holdfast.yaml:1:10: workers:") ||
 		!strings.Contains(out, "To do: correct the configuration") {
-		t.Errorf("%d: %s", code, out)
+		t.Errorf("got exit code %d, %s, want 2 and the mistake with advice", code, out)
 	}
 }
 
@@ -185,7 +185,7 @@ func TestDoctorOfPostgres(t *testing.T) {
 	out, code := doctor(t, both)
 	if code != 0 || !strings.HasPrefix(out, "RESULT  CHECK") ||
 		!strings.Contains(out, `"doctor_jobs" cannot change the audit log`) {
-		t.Errorf("%d: %s", code, out)
+		t.Errorf("got exit code %d, %s, want 0 and the role of jobs", code, out)
 	}
 	expectChecks(t, diagnose(t, "database: {url: '"+d.store+"', jobs_url: '"+d.store+"'}\n", 1),
 		"warning role of jobs")
@@ -222,7 +222,7 @@ func TestDoctorOfMemcached(t *testing.T) {
 	out, _ := doctor(t, config(unsafe.Addr(), ""))
 	if !strings.Contains(out, "evictions is on, expected off") ||
 		!strings.Contains(out, "To do: start it with -M") {
-		t.Error(out)
+		t.Errorf("got %s, want the finding about evictions with advice", out)
 	}
 	if err := unsafe.Kill(); err != nil {
 		t.Fatal(err)

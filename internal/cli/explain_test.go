@@ -82,7 +82,7 @@ func TestExplainCommand(t *testing.T) {
 		out := commandOutput(t, append([]string{"explain", "-c", path, "nightly"},
 			scheduledAt...)...)
 		if first, _, _ := strings.Cut(out, "\n"); first != skipped {
-			t.Errorf("%q: %s", scheduledAt, out)
+			t.Errorf("%q: got %s, want %q in the first line", scheduledAt, out, skipped)
 		}
 		for _, want := range []string{"scheduled before  Sat 2026-03-28 02:30:00 CET   " +
 			"2026-03-28T01:30:00Z",
@@ -99,12 +99,12 @@ func TestExplainCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	if e.Verdict != explain.VerdictExcluded || e.ExcludedBy != "holidays" {
-		t.Errorf("%+v", e)
+		t.Errorf("got %+v, want the verdict excluded by holidays", e)
 	}
 	if out := commandOutput(t, "explain", "-c", path, "report",
 		"2026-03-29 03:00"); !strings.HasPrefix(out,
 		"It was not run, because its dependency nightly did not succeed: it was skipped") {
-		t.Error(out)
+		t.Errorf("got %s, want the skipped dependency as the cause", out)
 	}
 	for want, args := range map[string][]string{
 		`unknown job "nightyl"; did you mean "nightly"?`:                                                             {"nightyl", "2026-03-29 02:30"},

@@ -42,7 +42,7 @@ func TestConfigAcceptsPasswordHash(t *testing.T) {
 	}
 	hash, err := password.Parse(said.Hash)
 	if err != nil || !hash.Matches("correct horse") || !strings.HasPrefix(said.Hash, "$argon2id$") {
-		t.Errorf("%s: %v", out, err)
+		t.Errorf("got %s (%v), want an argon2id hash of the password", out, err)
 	}
 	if _, err := configs.Parse("c.yaml",
 		[]byte("admin: {users: [{name: a, password_hash: '"+said.Hash+"'}]}")); err != nil {

@@ -57,7 +57,7 @@ func TestStatus(t *testing.T) {
 	var v admin.Status
 	if err := json.Unmarshal([]byte(answer), &v); err != nil || code != 2 ||
 		v.Severity != admin.Red {
-		t.Errorf("%d: %s, %v", code, answer, err)
+		t.Errorf("got exit code %d, %s (%v), want 2 and a red verdict", code, answer, err)
 	}
 }
 
@@ -71,6 +71,6 @@ func TestStatusWithoutTheStore(t *testing.T) {
 	}
 	if out, code := status(t, config); code != 2 ||
 		!strings.HasPrefix(out, "RED: PostgreSQL does not answer\n") {
-		t.Errorf("%d: %s", code, out)
+		t.Errorf("got exit code %d, %s, want 2 and that PostgreSQL does not answer", code, out)
 	}
 }

@@ -120,7 +120,7 @@ func TestPercentSignsAreInput(t *testing.T) {
 	} {
 		table := read(t, line, Options{})
 		if len(table.Entries) != 1 {
-			t.Fatalf("%s: %+v", line, table)
+			t.Fatalf("%s: got %+v, want one entry", line, table)
 		}
 		words := table.Entries[0].Command
 		out, err := exec.CommandContext(t.Context(), words[0], words[1:]...).Output()

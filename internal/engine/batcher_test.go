@@ -63,7 +63,7 @@ func TestLockedRowFailsAlone(t *testing.T) {
 		for i, err := range askAll(t,
 			newBatcher(slowly(holding(func(q int) bool { return q == 3 }))), 8) {
 			if held := i+1 == 3; held != errors.Is(err, storage.ErrRowHeld) || !held && err != nil {
-				t.Errorf("%d: %v", i+1, err)
+				t.Errorf("question %d: got %v, want only question 3 held", i+1, err)
 			}
 		}
 	})
@@ -75,7 +75,7 @@ func TestBatchWithARowThatAllNeedFailsSoon(t *testing.T) {
 		for i, err := range askAll(t, newBatcher(slowly(holding(func(int) bool { return true }))),
 			storage.MaxBatch) {
 			if !errors.Is(err, storage.ErrRowHeld) {
-				t.Fatalf("%d: %v", i+1, err)
+				t.Fatalf("question %d: got %v, want ErrRowHeld", i+1, err)
 			}
 		}
 		if took := time.Since(start); took > 2*batchTimeout+2*time.Second {
@@ -112,7 +112,7 @@ func TestUnavailableStoreIsCalledOncePerBatch(t *testing.T) {
 		}))
 		for i, err := range askAll(t, l, 9) {
 			if !errors.Is(err, storage.ErrUnavailable) {
-				t.Errorf("%d: %v", i+1, err)
+				t.Errorf("question %d: got %v, want ErrUnavailable", i+1, err)
 			}
 		}
 		if asked != 1 {

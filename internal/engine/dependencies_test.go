@@ -296,7 +296,7 @@ func TestCalendarsOfDependentsApplyToTheScheduledTime(t *testing.T) {
 			if got := c.ranFor(name); strings.Contains(got, "00:02:00") ||
 				strings.Contains(got, "00:03:00") || !strings.Contains(got, "00:01:00") ||
 				!strings.Contains(got, "00:05:00") {
-				t.Errorf("%s: %s", name, got)
+				t.Errorf("%s: got log %s, want 00:01:00 and 00:05:00 without 00:03:00", name, got)
 			}
 		}
 	})

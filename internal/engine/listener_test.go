@@ -206,7 +206,7 @@ func TestHooksAreChecked(t *testing.T) {
 		j.Hooks = []jobs.Hook{test.hook}
 		if _, err := engine.New(c.options("a", takes(0), j)); !strings.Contains(fmt.Sprint(err),
 			test.want) {
-			t.Errorf("%+v: %v", test.hook, err)
+			t.Errorf("%+v: got error %v, want %q", test.hook, err, test.want)
 		}
 	}
 }

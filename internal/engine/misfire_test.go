@@ -74,7 +74,7 @@ func TestStartedScheduledTimesAreNotMisfires(t *testing.T) {
 		from.Add(4*time.Minute))
 	if len(got) != 1 || got[0].Firing.ScheduledAt != from.Add(2*time.Minute) ||
 		got[0].State != jobs.Waiting {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v, want one waiting run of the second scheduled time", got)
 	}
 }
 
@@ -212,7 +212,7 @@ func TestWaitingRunReplacesMisfires(t *testing.T) {
 			if m.State != want || want == jobs.Missed &&
 				!strings.Contains(m.Detail,
 					"the scheduled time 2025-12-31T23:59:00Z ran in its place") {
-				t.Errorf("%s: %+v", policy, m)
+				t.Errorf("%s: got %+v, want the scheduled time that ran in its place", policy, m)
 			}
 		}
 	}

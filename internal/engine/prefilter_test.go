@@ -50,7 +50,7 @@ func beginElsewhere(t *testing.T, b locking.Backend, f storage.Firing) {
 	t.Helper()
 	if won, err := newSieving(t, b).locker.Gate(t.Context(), gateName(f, 0), time.Minute); !won ||
 		err != nil {
-		t.Fatal(won, err)
+		t.Fatalf("gate: got %t (%v), want it won", won, err)
 	}
 }
 

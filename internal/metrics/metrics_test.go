@@ -190,7 +190,7 @@ func TestSeriesBeginAtZero(t *testing.T) {
 		"holdfast_swept_sessions_total{}",
 	} {
 		if value, there := got[name]; !there || value != 0 {
-			t.Errorf("%s: %v, %v", name, value, there)
+			t.Errorf("%s: got %v (found: %t), want 0", name, value, there)
 		}
 	}
 }

@@ -124,7 +124,7 @@ func TestStartsAreCountedByAnswer(t *testing.T) {
 	}}
 	results, err := m.Store(inner).Start(t.Context(), uuid.New(), nil)
 	if err != nil || len(results) != len(inner.results) {
-		t.Fatal(results, err)
+		t.Fatalf("got results %v (%v), want those of the store", results, err)
 	}
 	for outcome, want := range map[string]float64{"granted": 2, "lock_held": 1, "older_waiter": 1,
 		"duplicate": 1, "stale": 1, "paused": 1, "no_session": 1} {

@@ -308,7 +308,7 @@ func TestMarkLost(t *testing.T) {
 		first.MarkLost(found)
 		second := wait(t, k)
 		if second == first || !errors.Is(s.calls().causes[0], found) {
-			t.Errorf("%v", s.calls().causes)
+			t.Errorf("got causes %v, want %v and a new session", s.calls().causes, found)
 		}
 	})
 }

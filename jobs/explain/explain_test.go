@@ -346,7 +346,7 @@ func TestExplanations(t *testing.T) {
 			}
 			if encoded, err := json.Marshal(e); err != nil ||
 				!strings.Contains(string(encoded), `"runs":[`) {
-				t.Errorf("%s, %v", encoded, err)
+				t.Errorf("got %s (%v), want a list of runs", encoded, err)
 			}
 		})
 	}

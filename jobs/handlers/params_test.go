@@ -123,7 +123,7 @@ func TestErrorsDoNotQuoteParams(t *testing.T) {
 	} {
 		if _, err := bind(t, "http", params); err == nil ||
 			strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%s: %v", params, err)
+			t.Errorf("%s: got error %v, want one without the value", params, err)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func TestPolicy(t *testing.T) {
 			Permissions: []Permission{Release}, Resources: []string{"public/*"}}},
 	)
 	if mistakes != "" {
-		t.Fatal(mistakes)
+		t.Fatalf("got mistakes %s, want none", mistakes)
 	}
 	all, some := Target{Kind: Everything}, Target{Kind: Something}
 	invoices, export := Target{Job, "invoices", "billing"}, Target{Job, "export-a", ""}

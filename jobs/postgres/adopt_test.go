@@ -52,7 +52,7 @@ func TestRunIsAdoptedOnceByConcurrentAdopts(t *testing.T) {
 					[]storage.Note{{Run: r.Run, Firing: r.Firing, State: jobs.Waiting,
 						Requests: r.Requests, WaitSince: r.WaitSince}})
 				if err != nil || !stands[0] {
-					t.Fatal(stands, err)
+					t.Fatalf("finish: got %v (%v), want it accepted", stands, err)
 				}
 			}
 			if err := free(s, former); err != nil {

@@ -46,7 +46,7 @@ func TestSealWaitsForNoAction(t *testing.T) {
 	}
 	if v, err := storage.VerifyAudit(t.Context(), s.a); err != nil || v.Problem != "" ||
 		v.Checked != 3 {
-		t.Errorf("%+v, %v", v, err)
+		t.Errorf("got %+v (%v), want 3 checked entries without a problem", v, err)
 	}
 }
 

@@ -38,7 +38,7 @@ func TestRefusedCommitIsNotSuperseded(t *testing.T) {
 		const uniqueViolation = "23505"
 		if codeOf(err) != uniqueViolation || errors.Is(err, storage.ErrSuperseded) ||
 			errors.Is(err, storage.ErrUnavailable) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got error %v, want the unique violation", name, err)
 		}
 		if state := s.state(run.ID); state != "running" {
 			t.Errorf("%s: run is %s", name, state)
@@ -71,7 +71,7 @@ func TestTransactionThatAStatementEndsIsRefused(t *testing.T) {
 		} {
 			run := s.granted(s.a, session, request(t, name+sql, uuid.NewString()))
 			if err := within(run); !errors.Is(err, ErrTransactionControl) {
-				t.Errorf("%s, %q: %v", name, sql, err)
+				t.Errorf("%s, %q: got error %v, want ErrTransactionControl", name, sql, err)
 			}
 			if state := s.state(run.ID); state != "running" {
 				t.Errorf("%s, %q: run is %s", name, sql, state)
@@ -100,7 +100,7 @@ func TestFenceDistinguishesRunsOfOneToken(t *testing.T) {
 		}),
 	} {
 		if !errors.Is(err, storage.ErrSuperseded) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got error %v, want ErrSuperseded", name, err)
 		}
 	}
 }

@@ -123,7 +123,7 @@ func BenchmarkDeploy(b *testing.B) {
 			cursors, err := store.CheckMisfires(b.Context(), checks,
 				func(string, storage.Cursor) []storage.Misfired { return nil })
 			if err != nil || len(cursors) != len(checks) {
-				b.Fatal(len(cursors), err)
+				b.Fatalf("got %d cursors (%v), want %d", len(cursors), err, len(checks))
 			}
 		}
 	})

@@ -489,7 +489,7 @@ func TestSessionExpiresItsPredecessors(t *testing.T) {
 		{"itself", next.ID, true}} {
 		_, err := s.a.Grants().Heartbeat(t.Context(), c.session)
 		if c.lives && err != nil || !c.lives && !errors.Is(err, locking.ErrSessionLost) {
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s: got error %v, want the session live: %t", c.name, err, c.lives)
 		}
 	}
 }
@@ -608,7 +608,7 @@ func TestLocksHaveOwners(t *testing.T) {
 	run := s.granted(s.a, s.session(s.a, "two"), request(t, "job", "orders"))
 	locks, err := s.b.Locks(t.Context())
 	if err != nil || len(locks) != 3 {
-		t.Fatalf("%+v, %v", locks, err)
+		t.Fatalf("got locks %+v (%v), want 3", locks, err)
 	}
 	want := locking.Owner{Replica: "one", Job: "program", Run: "7"}
 	if l := locks[0]; l.Holder != want || l.Token != token || l.Resource.Key() != "path:a/b" ||
@@ -650,7 +650,7 @@ func TestRunNamesTheLockItWaitsFor(t *testing.T) {
 		r.WaitSince = time.Now().Add(time.Minute) // younger under any clock offset
 		got := <-s.start(s.b, runs, r)
 		if got.err != nil || got.results[0].Outcome != storage.StartBlocked {
-			t.Fatalf("%+v, %v", got.results, got.err)
+			t.Fatalf("got %+v (%v), want the start blocked", got.results, got.err)
 		}
 		if b := *got.results[0].Blocker; got.results[0].Reason != c.reason ||
 			b.Resource != c.resource || b.Holder != c.holder {

@@ -88,7 +88,7 @@ func TestOutageOfADayIsRecordedInOneCall(t *testing.T) {
 			"GROUP BY job HAVING count(*) NOT BETWEEN 99 AND 102) l",
 	} {
 		if n := query[int](s, sql); n != 0 {
-			t.Errorf("%d %s", n, what)
+			t.Errorf("got %d %s, want none", n, what)
 		}
 	}
 }

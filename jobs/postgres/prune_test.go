@@ -82,7 +82,7 @@ FROM generate_series(5, 9) n`)
 	s.a.lockTimeout = "1s"
 	got, err := s.a.Prune(t.Context(), uuid.New(), storage.PruneRequest{Keep: time.Hour, Limit: 10})
 	if err != nil || got.Runs != 3 { // the last that has ended stays
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("got %+v (%v), want 3 deleted runs", got, err)
 	}
 }
 

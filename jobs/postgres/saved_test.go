@@ -142,7 +142,7 @@ func TestFinishesWaitForAStateAsShortAsForOtherRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	if done, err := s.a.Finish(t.Context(), finish); err != nil || !done[0] {
-		t.Fatal(done, err)
+		t.Fatalf("finish: got %v (%v), want it accepted", done, err)
 	}
 	if saved, err := s.b.Saved(t.Context(), "job"); err != nil || string(saved) != "2" {
 		t.Errorf("saved %s, %v", saved, err)

@@ -186,7 +186,7 @@ func TestFinishAndSweepDoNotDeadlock(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := s.state(one.ID) + " " + s.state(two.ID); got != "failed succeeded" {
-		t.Error(got)
+		t.Errorf("got states %s, want failed succeeded", got)
 	}
 }
 
@@ -299,11 +299,12 @@ func TestNULInOutputDoesNotFailTheBatch(t *testing.T) {
 		{Run: two.ID, Token: two.Token, State: jobs.Succeeded},
 	})
 	if err != nil || !done[0] || !done[1] {
-		t.Fatalf("%v, %v", done, err)
+		t.Fatalf("finish: got %v (%v), want both accepted", done, err)
 	}
 	record, err := s.a.Run(t.Context(), one.ID)
 	if err != nil || record.Error != "a\uFFFDb" || record.Output != "c\uFFFDd\uFFFD" {
-		t.Errorf("%q, %q, %v", record.Error, record.Output, err)
+		t.Errorf("got error %q and output %q (%v), want invalid bytes replaced", record.Error,
+			record.Output, err)
 	}
 }
 
@@ -338,7 +339,7 @@ func TestTransactionControlIsRefused(t *testing.T) {
 		if _, err := s.a.RunStatements(t.Context(), run,
 			[]storage.Statement{{SQL: "INSERT INTO orders VALUES (1)"},
 				{SQL: sql}}); !errors.Is(err, ErrTransactionControl) {
-			t.Errorf("%q: %v", sql, err)
+			t.Errorf("%q: got error %v, want ErrTransactionControl", sql, err)
 		}
 	}
 	for _, sql := range []string{"SELECT 1; COMMIT", "DO $$ BEGIN COMMIT; END $$", "SELECT 1/0"} {

@@ -218,7 +218,7 @@ func TestInterval(t *testing.T) {
 		}
 	}
 	if s.String() != "every:1m30s" || s.Next(time.Unix(0, 0)).Location() != time.UTC {
-		t.Errorf("%s: %s", s, s.Next(time.Unix(0, 0)))
+		t.Errorf("got %s with next %s, want every:1m30s in UTC", s, s.Next(time.Unix(0, 0)))
 	}
 }
 

@@ -44,7 +44,7 @@ func TestParseTime(t *testing.T) {
 	for _, text := range []string{"", "now", "2026-13-01 00:00", "02:30", "2026-01-31",
 		"2026-01-31 9 o'clock"} {
 		if _, err := schedule.ParseTime(text, time.UTC); !errors.Is(err, schedule.ErrTime) {
-			t.Errorf("%q: %v", text, err)
+			t.Errorf("%q: got error %v, want ErrTime", text, err)
 		}
 	}
 }

@@ -134,7 +134,7 @@ func TestSecondMigration(t *testing.T) {
 	files := fstest.MapFS{}
 	names, err := fs.Glob(sqlite.Migrations(), "migrations/*.sql")
 	if err != nil || len(names) == 0 {
-		t.Fatal(names, err)
+		t.Fatalf("got migrations %q (%v), want some", names, err)
 	}
 	for _, name := range names {
 		files[name] = &fstest.MapFile{}

@@ -138,7 +138,7 @@ func TestSlowServers(t *testing.T) {
 			watch.Look(t.Context())
 			if h := watch.Servers()[0]; h.State != memcached.StateUnreachable ||
 				!strings.Contains(h.Error, context.DeadlineExceeded.Error()) {
-				t.Errorf("%s: %s", h.State, h.Error)
+				t.Errorf("got %s, %s, want unreachable because of the deadline", h.State, h.Error)
 			}
 			if err := watch.Check(); err != nil {
 				t.Errorf("check: %v", err)

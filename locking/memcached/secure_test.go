@@ -226,7 +226,7 @@ func TestInvalidUsers(t *testing.T) {
 		_, err := memcached.New(memcached.Options{Servers: []string{"h:1"}, User: pair[0],
 			Password: pair[1]})
 		if err == nil || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%q: %v", pair, err)
+			t.Errorf("%q: got error %v, want one without the password", pair, err)
 		}
 	}
 }

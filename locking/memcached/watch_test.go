@@ -50,7 +50,7 @@ func TestRecommendedFlagsAreSafe(t *testing.T) {
 	complaints(t, watch, memcached.Advice)
 	if h := watch.Servers()[0]; h.State != memcached.StateSafe || len(h.Events) != 0 ||
 		h.Usage.LimitBytes != 128<<20 {
-		t.Errorf("%+v", h)
+		t.Errorf("got health %+v, want it safe without events", h)
 	}
 	if err := watch.Check(); err != nil {
 		t.Error(err)
@@ -358,7 +358,7 @@ func say(t *testing.T, server *servertest.Memcached, command, want string) {
 	}
 	reply := make([]byte, 200)
 	if n, err := conn.Read(reply); err != nil || string(reply[:n]) != want {
-		t.Fatalf("%q: %q, %v", command, reply[:n], err)
+		t.Fatalf("%q: got %q (%v), want %q", command, reply[:n], err, want)
 	}
 }
 

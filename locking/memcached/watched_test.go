@@ -304,7 +304,7 @@ func TestSilence(t *testing.T) {
 		"TLS":      {&DialError{Err: fmt.Errorf("TLS: %w", &net.OpError{Op: "remote error", Err: errors.New("tls: handshake failure")})}, false},
 	} {
 		if got := silent(test.err); got != test.want {
-			t.Errorf("%s: %t", name, got)
+			t.Errorf("%s: got %t, want %t", name, got, test.want)
 		}
 	}
 }

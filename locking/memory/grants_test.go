@@ -225,7 +225,7 @@ func grantsWithHeld(b *testing.B, held int) (*memory.Grants, uuid.UUID) {
 			Requests: []locking.Request{request(b, name, mode)}}
 		if results, err := g.Grant(b.Context(), s, []locking.GrantRequest{r}); err != nil ||
 			results[0].Token == 0 {
-			b.Fatalf("%s: %+v, %v", name, results, err)
+			b.Fatalf("%s: got %+v (%v), want it granted", name, results, err)
 		}
 	}
 	hold("tenant/held", locking.Exclusive)

@@ -230,12 +230,12 @@ func TestConnectionsOfOneAddressAreBounded(t *testing.T) {
 			second := dialFrom(t, "127.0.0.2", address)
 			for _, c := range []net.Conn{other, first, second} {
 				if got := askOn(t, c, HealthPath); got.StatusCode != 200 {
-					t.Error(got.Status)
+					t.Errorf("got status %s, want 200", got.Status)
 				}
 			}
 			third := dialFrom(t, "127.0.0.2", address)
 			if got := askOn(t, third, HealthPath); got.StatusCode != 200 {
-				t.Error(got.Status)
+				t.Errorf("got status %s, want 200", got.Status)
 			}
 			left := []net.Conn{other, second, third}
 			if exempt != nil {
@@ -246,7 +246,7 @@ func TestConnectionsOfOneAddressAreBounded(t *testing.T) {
 			}
 			for _, c := range left {
 				if got := askOn(t, c, HealthPath); got.StatusCode != 200 {
-					t.Error(got.Status)
+					t.Errorf("got status %s, want 200", got.Status)
 				}
 			}
 		})

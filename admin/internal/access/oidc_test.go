@@ -235,7 +235,8 @@ func TestOIDC(t *testing.T) {
 		cookie := cookieOf(reply)
 		if reply.Code != http.StatusSeeOther || cookie == nil ||
 			reply.Header().Get("Location") != "/runs?state=failed" {
-			t.Fatalf("%s: %d %s", alg, reply.Code, reply.Body)
+			t.Fatalf("%s: got %d %s, want 303 to the page and a cookie", alg, reply.Code,
+				reply.Body)
 		}
 		if cookie.SameSite != http.SameSiteStrictMode || !cookie.HttpOnly || !cookie.Secure {
 			t.Errorf("cookie is %s", cookie)
@@ -278,7 +279,7 @@ func TestOIDCRefuses(t *testing.T) {
 		maps.Copy(claims, change.claims)
 		if reply := b.finish(claims); reply.Code != http.StatusForbidden ||
 			cookieOf(reply) != nil || !strings.Contains(reply.Body.String(), change.shown) {
-			t.Errorf("%s: %d %s", name, reply.Code, reply.Body)
+			t.Errorf("%s: got %d %s, want 403 and %q", name, reply.Code, reply.Body, change.shown)
 		}
 	}
 	if strings.Contains(logged.String(), "s3cret") {
@@ -318,7 +319,7 @@ func TestOIDCAnswersOfOthers(t *testing.T) {
 	refused := func(what string, reply *httptest.ResponseRecorder) {
 		t.Helper()
 		if reply.Code != http.StatusForbidden || cookieOf(reply) != nil {
-			t.Errorf("%s: %d %s", what, reply.Code, reply.Body)
+			t.Errorf("%s: got %d %s, want 403 and no cookie", what, reply.Code, reply.Body)
 		}
 	}
 	mine, other := p.begin(t, handler, "/"), p.begin(t, handler, "/")
@@ -470,7 +471,7 @@ func TestOIDCWhileTheProviderIsDown(t *testing.T) {
 	for _, path := range []string{StartPath, "/login"} {
 		if reply := accesstest.Ask(handler, http.MethodGet, path); !strings.Contains(
 			reply.Body.String(), providerTrouble) {
-			t.Errorf("%s: %d %s", path, reply.Code, reply.Body)
+			t.Errorf("%s: got %d %s, want %q", path, reply.Code, reply.Body, providerTrouble)
 		}
 	}
 	if reply := accesstest.SignIn(handler, "anna", "correct horse"); reply.Code != 303 {
@@ -551,7 +552,7 @@ func TestOIDCMistakes(t *testing.T) {
 		var found []string
 		policy.Check(func(format string, _ ...any) { found = append(found, format) })
 		if len(found) != 1 || !strings.Contains(found[0], want) {
-			t.Errorf("%s: %q", want, found)
+			t.Errorf("%s: got mistakes %q, want one", want, found)
 		}
 	}
 }

@@ -71,7 +71,7 @@ func TestOIDCRefusesSignatures(t *testing.T) {
 		b := p.begin(t, handler, "/")
 		reply := b.answer(b.signedCode(b.claims(), sign), b.sent.Get("state"))
 		if reply.Code != http.StatusForbidden || cookieOf(reply) != nil {
-			t.Errorf("%s: %d %s", name, reply.Code, reply.Body)
+			t.Errorf("%s: got %d %s, want 403 and no cookie", name, reply.Code, reply.Body)
 		}
 	}
 	accepted()

@@ -50,7 +50,8 @@ func TestProxyProvesItselfByASecret(t *testing.T) {
 		if got := reply.Code == http.StatusOK; got != c.trusted ||
 			!got && reply.Code != http.StatusForbidden ||
 			strings.Contains(reply.Body.String(), secret[1:]) {
-			t.Errorf("%s: %d %s", c.name, reply.Code, reply.Body)
+			t.Errorf("%s: got %d %s, want an answer without the secret", c.name, reply.Code,
+				reply.Body)
 		}
 	}
 	if !strings.Contains(logged.String(), "admin request was refused") ||

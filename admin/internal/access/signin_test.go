@@ -52,7 +52,7 @@ func TestSignInWithoutTLSIsExplained(t *testing.T) {
 	reply := accesstest.SignIn(handler, "anna", "correct horse", accesstest.WithHeader("Origin", "http://"+accesstest.Host))
 	if reply.Code != http.StatusForbidden || len(reply.Result().Cookies()) != 0 ||
 		!strings.Contains(reply.Body.String(), "without TLS") {
-		t.Errorf("%d %s", reply.Code, reply.Body)
+		t.Errorf("got %d %s, want 403 without a cookie, because of no TLS", reply.Code, reply.Body)
 	}
 	for _, origin := range []string{"", "null"} {
 		reply := accesstest.SignIn(handler, "anna", "correct horse",
@@ -75,7 +75,7 @@ func TestWrongPasswords(t *testing.T) {
 		reply := accesstest.SignIn(handler, wrong[0], wrong[1])
 		if reply.Code != http.StatusForbidden || len(reply.Result().Cookies()) != 0 ||
 			!strings.Contains(reply.Body.String(), "The user or the password is wrong.") {
-			t.Errorf("%v: %d %s", wrong, reply.Code, reply.Body)
+			t.Errorf("%v: got %d %s, want 403 without a cookie", wrong, reply.Code, reply.Body)
 		}
 	}
 	if !strings.Contains(logged.String(), `"user":"anna"`) ||

@@ -139,7 +139,7 @@ func TestKnownBrowserIsNotSlowed(t *testing.T) {
 			for what, c := range map[string]*http.Cookie{"a browser of another user": vera,
 				"another id": &forged} {
 				if got := signIn(one, "anna", "correct horse", c); got != 429 {
-					t.Errorf("%s: %d", what, got)
+					t.Errorf("%s: got %d, want 429", what, got)
 				}
 			}
 			for range maxUserFailures {

@@ -101,6 +101,6 @@ func TestCompressedStreamsFlush(t *testing.T) {
 	defer reply.Body.Close()
 	got := make([]byte, len("event: runs\n\n"))
 	if _, err := io.ReadFull(reply.Body, got); err != nil || string(got) != "event: runs\n\n" {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("got %q (%v), want the event", got, err)
 	}
 }

@@ -101,7 +101,7 @@ func operateIt(ctx context.Context, t *testing.T, p *replicas.Process, own strin
 	for _, path := range []string{"/close?user=anna", "/open?user=anna"} {
 		if status, body := send(ctx, t, http.MethodPost, own+path); status != http.StatusOK ||
 			body != "job take-orders\n" {
-			t.Errorf("%s: %d %q", path, status, body)
+			t.Errorf("%s: got %d %q, want 200 and job take-orders", path, status, body)
 		}
 	}
 	var audit []storage.Audited

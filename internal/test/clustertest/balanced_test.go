@@ -128,7 +128,7 @@ func (b *balanced) action(tab context.Context, path, body string) time.Time {
 		`fetch(%q, {method: "POST", body: %q, headers: {"Content-Type": "application/json"}})
 		.then(async (r) => ({status: r.status, text: await r.text(), at: Date.now()}))`, path, body))
 	if answer.Status != http.StatusOK {
-		b.t.Fatalf("%s: %d %s", path, answer.Status, answer.Text)
+		b.t.Fatalf("%s: got %d %s, want 200", path, answer.Status, answer.Text)
 	}
 	return time.UnixMilli(answer.At)
 }
@@ -312,7 +312,7 @@ func TestEveryPageOfAClusterIsValid(t *testing.T) {
 		browsertest.Visit(t, tab, b.proxy.URL()+pages[i])
 		if status := browsertest.Evaluate[int](t, tab,
 			`performance.getEntriesByType("navigation")[0].responseStatus`); status != 200 {
-			t.Errorf("%s: %d", pages[i], status)
+			t.Errorf("%s: got %d, want 200", pages[i], status)
 		}
 		for _, link := range b.links(tab) {
 			if shape := b.shape(link); !shapes[shape] {

@@ -43,7 +43,7 @@ func TestEmbeddedConfiguration(t *testing.T) {
 	for _, state := range []string{"failed", "timed_out", "lost"} {
 		var runs []storage.Record
 		if err := page.Get(ctx, "/api/v1/runs?state="+state, &runs); err != nil || len(runs) > 0 {
-			t.Errorf("%s: %+v (%v)", state, runs, err)
+			t.Errorf("state %s: got runs %+v (%v), want none", state, runs, err)
 		}
 	}
 	if s := call(ctx, t, dir, "runs", "-c", "embedded.yaml", "--job",

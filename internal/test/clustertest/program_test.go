@@ -115,7 +115,7 @@ func fetch(ctx context.Context, t *testing.T, url string) string {
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %s, %v", url, response.Status, err)
+		t.Fatalf("%s: got %s (%v), want 200", url, response.Status, err)
 	}
 	return string(body)
 }

@@ -138,7 +138,7 @@ func FindsAuditChanges(t *testing.T, store storage.Store, prefix string,
 	}
 	before, err := storage.VerifyAudit(t.Context(), store)
 	if err != nil || before.Problem != "" || before.Checked != 4 || before.Unsealed != 1 {
-		t.Fatalf("%+v, %v", before, err)
+		t.Fatalf("got %+v (%v), want 4 checked entries and 1 unsealed", before, err)
 	}
 	third := " WHERE id = '" + links[2].ID.String() + "'"
 	for _, column := range []string{"actor", "via", "proof", "client", "request_id", "replica",

@@ -98,7 +98,7 @@ func (a *loginAttempts) failures(keys ...string) []storage.Failures {
 	defer cancel()
 	found, err := a.second.CountFailures(ctx, keys...)
 	if err != nil || len(found) != len(keys) {
-		a.t.Fatalf("%+v, %v", found, err)
+		a.t.Fatalf("got %+v (%v), want %d keys", found, err, len(keys))
 	}
 	return found
 }
@@ -112,7 +112,7 @@ func (a *loginAttempts) counts(one, two int, keys ...string) {
 	}
 	for _, f := range found {
 		if (f.Count == 0) != (f.Left == 0) {
-			a.t.Errorf("%+v", f)
+			a.t.Errorf("got %+v, want both or neither of count and time", f)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func RunSignOuts(t *testing.T, open func(t *testing.T) (first, second storage.Si
 	for name, hold := range map[string]func(t *testing.T, first, second storage.SignOuts){
 		"nobody has signed out": func(t *testing.T, first, _ storage.SignOuts) {
 			if found := read(t, first); len(found) > 0 {
-				t.Errorf("%v", found)
+				t.Errorf("got generations %v, want none", found)
 			}
 		},
 		"another replica sees the generation, which grows": func(t *testing.T,

@@ -95,7 +95,7 @@ func TestProcessesShareOneClock(t *testing.T) {
 	}
 	events, err := Read(bytes.NewReader(output))
 	if err != nil || len(events) != 1 {
-		t.Fatalf("%q: %v", output, err)
+		t.Fatalf("%q: got %d events (%v), want 1", output, len(events), err)
 	}
 	times = append(times, events[0].At, Now())
 	if !slices.IsSorted(times) {

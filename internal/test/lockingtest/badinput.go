@@ -30,7 +30,7 @@ func testBadNames(t *testing.T, _ LockerFixture) {
 		for what, parse := range map[string]func(string) (locking.Resource, error){
 			"path": locking.Path, "slot": locking.Slot, "job": locking.Job} {
 			if r, err := parse(name); !errors.Is(err, locking.ErrBadName) || !r.IsZero() {
-				t.Errorf("%s %.20q: %v, %v", what, name, r, err)
+				t.Errorf("%s %.20q: got %v (%v), want ErrBadName", what, name, r, err)
 			}
 		}
 	}
@@ -87,7 +87,7 @@ func testLongNamesGranted(t *testing.T, f LockerFixture) {
 	lock := a.gets(t, "job", requests...)
 	for i, name := range names {
 		if held := b.isRefused(t, "job", requests[i]); held.Resource != requests[i].Resource {
-			t.Errorf("%.20q: %v", name, held)
+			t.Errorf("%.20q: got blocker %v, want its own resource", name, held)
 		}
 		b.isRefused(t, "job", reads(name))
 	}
@@ -132,7 +132,7 @@ func testForeignAdvisoryLocks(t *testing.T, f LockerFixture) {
 		check(t, "add", c.Add(t.Context(), "test:path:a", []byte(value), lease), nil)
 		held := m.isRefused(t, "", writes("z"), writes("a"), reads("r"))
 		if held.Holder.Known() || held.Resource != resource("path:a") {
-			t.Errorf("%.40q: %v", value, held)
+			t.Errorf("%.40q: got blocker %v, want an unknown holder of path:a", value, held)
 		}
 		checkValue(t, c.store, "test:path:a", value)
 		check(t, "delete", c.Delete(t.Context(), "test:path:a", []byte(value)), nil)
@@ -169,7 +169,7 @@ func testOwnersOfGrants(t *testing.T, f LockerFixture) {
 		_, err = b.try(t, "other", writes("a"))
 		var held *locking.HeldError
 		if !errors.As(err, &held) {
-			t.Fatalf("%v: %v", wanted, err)
+			t.Fatalf("%v: got error %v, want a HeldError", wanted, err)
 		}
 		if got := held.Holder.Owner; got.Replica != strings.Repeat("ü", 100) || got.Job != "a b " ||
 			got.Run != `"<&>  ` {

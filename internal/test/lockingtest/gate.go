@@ -106,7 +106,7 @@ func testGateErrors(t *testing.T, f Fixture) {
 	for _, ttl := range []time.Duration{0, time.Second - 1, 31 * 24 * time.Hour, -time.Second} {
 		if _, err := a.Gate(t.Context(), "ttl", ttl); err == nil ||
 			errors.Is(err, locking.ErrUnavailable) {
-			t.Errorf("%v: %v", ttl, err)
+			t.Errorf("%v: got error %v, want one that is not ErrUnavailable", ttl, err)
 		}
 	}
 }
@@ -118,7 +118,7 @@ func testGateIsNoLock(t *testing.T, f Fixture) {
 	for _, name := range []string{"sales", "path:sales", strings.Repeat("n", 1000),
 		"job with spaces @ 2026-01-01"} {
 		if won, err := a.Gate(t.Context(), name, time.Minute); !won || err != nil {
-			t.Errorf("%.20s: %v, %v", name, won, err)
+			t.Errorf("gate %.20s: got %v (%v), want it won", name, won, err)
 		}
 		if won, err := a.Gate(t.Context(), name, time.Minute); won || err != nil {
 			t.Errorf("%.20s, a second time: %v, %v", name, won, err)
@@ -132,6 +132,6 @@ func testGateForeignValues(t *testing.T, f Fixture) {
 	a := s.join(t, "replica-1")
 	check(t, "add", s.Add(t.Context(), "test:gate:sales", []byte("garbage"), lease), nil)
 	if won, err := a.Gate(t.Context(), "sales", time.Minute); won || err != nil {
-		t.Errorf("%v, %v", won, err)
+		t.Errorf("gate behind garbage: got %v (%v), want it lost", won, err)
 	}
 }

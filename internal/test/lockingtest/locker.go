@@ -241,7 +241,7 @@ func testInspect(t *testing.T, f Fixture) {
 	found, err := b.Inspect(t.Context(),
 		[]locking.Resource{path(t, "a"), path(t, "b"), path(t, "c"), path(t, long)})
 	if err != nil || len(found) != 3 {
-		t.Fatalf("%v, %v", found, err)
+		t.Fatalf("got holders %v (%v), want 3", found, err)
 	}
 	holder := found[path(t, "a")]
 	if holder.Owner != a.owner("job") || holder.Since.Before(before.Add(-time.Second)) ||

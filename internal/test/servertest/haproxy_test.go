@@ -89,7 +89,7 @@ func fetch(t *testing.T, url string) string {
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %s %s, %v", url, response.Status, body, err)
+		t.Fatalf("%s: got %s %s (%v), want 200", url, response.Status, body, err)
 	}
 	return string(body)
 }
