@@ -238,8 +238,9 @@ func TestTracingIsOptional(t *testing.T) {
 		if strings.Contains(log.String(), "trace_id") != traced {
 			t.Errorf("%s: the log has %s", keys, log)
 		}
-		if said := strings.Count(log.String(), "spans could not be sent"); traced != (said == 1) {
-			t.Errorf("%s: %d lines about faults: %s", keys, said, log)
+		if logged := strings.Count(log.String(),
+			"spans could not be sent"); traced != (logged == 1) {
+			t.Errorf("%s: %d lines about faults: %s", keys, logged, log)
 		}
 	}
 	if n := c.Requests(); n != 0 {

@@ -317,7 +317,7 @@ func TestActionsWithTheStoreDown(t *testing.T) {
 	handler := server.Handler()
 	c.history.err = storage.ErrUnavailable
 	for _, r := range server.routes() {
-		if !r.acts() || r.path == "/login" {
+		if !r.isAction() || r.path == "/login" {
 			continue
 		}
 		reply := send(handler, r.method, addressOf(server, r.path), nil)
@@ -335,7 +335,7 @@ func TestPageWithoutOperationsRefusesActions(t *testing.T) {
 	o.Operations = nil
 	server := newServer(t, o)
 	for _, r := range server.routes() {
-		if !r.acts() || r.method != http.MethodPost {
+		if !r.isAction() || r.method != http.MethodPost {
 			continue
 		}
 		if reply := post(server.Handler(), addressOf(server, r.path),

@@ -60,12 +60,12 @@ func newAuditor(t *testing.T) auditor {
 func (a auditor) look(t *testing.T, window context.Context, where string) {
 	t.Helper()
 	for _, f := range a.findings(t, window) {
-		said := fmt.Sprintf("%s: %s, %s: %s:\n\t%s", where, f.Impact, f.Rule, f.Help,
+		message := fmt.Sprintf("%s: %s, %s: %s:\n\t%s", where, f.Impact, f.Rule, f.Help,
 			strings.Join(f.Nodes, "\n\t"))
 		if f.Impact == "serious" || f.Impact == "critical" {
-			t.Error(said)
+			t.Error(message)
 		} else {
-			t.Log(said)
+			t.Log(message)
 		}
 	}
 }

@@ -71,9 +71,9 @@ func TestScreenshots(t *testing.T) {
 	for range cap(windows) {
 		windows <- tab(t)
 	}
-	looked := screens()
+	sizes := screens()
 	if folder == "" && !soak.Running() {
-		looked = []screen{looked[0], looked[3]}
+		sizes = []screen{sizes[0], sizes[3]}
 	}
 	for n, state := range pictured(t) {
 		t.Run(state.name, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestScreenshots(t *testing.T) {
 				state.before(t, server)
 			}
 			address := siteIn(t, window, state.handler(server)) + state.address()
-			for i, s := range append(slices.Clip(looked),
+			for i, s := range append(slices.Clip(sizes),
 				screen{Name: "reflow", Width: 320, Scheme: "light"}) {
 				if browsertest.Resize(t, window, s); i == 0 {
 					browsertest.Visit(t, window, address)
@@ -94,10 +94,10 @@ func TestScreenshots(t *testing.T) {
 					"document.documentElement.scrollWidth"); width > s.Width {
 					t.Errorf("%s: the page is %d px wide", s.Name, width)
 				}
-				if i == len(looked) { // the smallest width that WCAG requires, and a large one
+				if i == len(sizes) { // the smallest width that WCAG requires, and a large one
 					continue
 				}
-				if len(looked) > 2 || n%6 == 5*i {
+				if len(sizes) > 2 || n%6 == 5*i {
 					// axe-core is slow. Without a soak it checks every third page, with and without
 					// scripts in turn.
 					auditor.look(t, window, s.Name)

@@ -73,9 +73,10 @@ func pastOf(views []storage.JobView) (runs []storage.Record) {
 				state = []jobs.State{jobs.Failed, jobs.Skipped, jobs.Skipped, jobs.TimedOut,
 					jobs.Lost, jobs.Missed, jobs.Cancelled}[random.IntN(7)]
 			}
-			lasted := time.Duration(800+random.IntN(4000)) * time.Millisecond * time.Duration(1+i%6)
+			duration := time.Duration(800+random.IntN(4000)) * time.Millisecond * time.Duration(
+				1+i%6)
 			r := done(n, v.Name, fmt.Sprintf("replica-%d", random.IntN(3)+1),
-				time.Duration(k+1)*every-lasted, lasted, state)
+				time.Duration(k+1)*every-duration, duration, state)
 			r.ScheduledAt = r.CreatedAt.Truncate(time.Second)
 			withReason(&r)
 			runs = append(runs, r)

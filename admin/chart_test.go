@@ -161,9 +161,9 @@ func TestDurationsAreLoadedInSteps(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if said := strings.Join(f.Cut, "; "); (want == "") != !strings.Contains(said,
-				"so far") || !strings.Contains(said, want) {
-				t.Errorf("question %d says %q, want %q", i, said, want)
+			if cut := strings.Join(f.Cut, "; "); (want == "") != !strings.Contains(cut,
+				"so far") || !strings.Contains(cut, want) {
+				t.Errorf("question %d says %q, want %q", i, cut, want)
 			}
 			if took, most := time.Since(start),
 				[]time.Duration{time.Second, time.Second / 2, 0}[i]; took != most {

@@ -32,7 +32,7 @@ func TestActionsByClicking(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(store.Close)
-			_, running, waiting := stage(t, store)
+			_, running, waiting := addRuns(t, store)
 			site := httptest.NewServer(realServer(t, store, "replica-1"))
 			defer site.Close()
 			window := tab(t)

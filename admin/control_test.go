@@ -47,8 +47,8 @@ func newControl(h *history) *control {
 		params: map[string]json.RawMessage{}, drained: map[uuid.UUID]bool{}}
 }
 
-// acted adds an entry to the audit log, or reports that the key was used before.
-func (c *control) acted(a storage.Action, action, target string) (again bool, err error) {
+// record adds an entry to the audit log, or reports that the key was used before.
+func (c *control) record(a storage.Action, action, target string) (again bool, err error) {
 	if c.history.err != nil {
 		return false, c.history.err
 	}
@@ -91,7 +91,7 @@ func (c *control) Pause(_ context.Context, a storage.Action,
 			return p, nil
 		}
 	}
-	if _, err := c.acted(a, "pause", target.String()); err != nil {
+	if _, err := c.record(a, "pause", target.String()); err != nil {
 		return storage.Pause{}, err
 	}
 	p := storage.Pause{ID: id(500 + len(c.pauses)), Target: target, At: noon, By: a.Actor,
@@ -106,7 +106,7 @@ func (c *control) Resume(_ context.Context, a storage.Action,
 	defer c.mu.Unlock()
 	for i, p := range c.pauses {
 		if p.Target == target {
-			if _, err := c.acted(a, "resume", target.String()); err != nil {
+			if _, err := c.record(a, "resume", target.String()); err != nil {
 				return storage.Pause{}, err
 			}
 			c.pauses = append(c.pauses[:i:i], c.pauses[i+1:]...)
@@ -145,7 +145,7 @@ func (c *control) Trigger(_ context.Context, a storage.Action,
 	if c.inTheWay != nil && r.AtOnce() {
 		return storage.Triggered{}, &storage.BusyError{Job: r.Job, Blocker: *c.inTheWay}
 	}
-	if _, err := c.acted(a, "trigger", "job "+r.Job); err != nil {
+	if _, err := c.record(a, "trigger", "job "+r.Job); err != nil {
 		return storage.Triggered{}, err
 	}
 	if err := r.Check(); err != nil {
@@ -170,7 +170,7 @@ func (c *control) Cancel(_ context.Context, a storage.Action,
 	if r.State.Final() {
 		return storage.Record{}, fmt.Errorf("it has ended as %s: %w", r.State, storage.ErrConflict)
 	}
-	_, err = c.acted(a, "cancel", "run "+run.String())
+	_, err = c.record(a, "cancel", "run "+run.String())
 	return r, err
 }
 
@@ -191,7 +191,7 @@ func (c *control) Release(_ context.Context, a storage.Action,
 				return locking.Released{}, storage.ErrInTransaction
 			}
 			c.ended = append(c.ended, r)
-			_, err := c.acted(a, "release", l.Resource.String())
+			_, err := c.record(a, "release", l.Resource.String())
 			return locking.Released{ID: uuid.MustParse(l.Holder.Run), Token: l.Token,
 				Owner: l.Holder, Requests: []locking.Request{
 					{Resource: l.Resource, Mode: l.Mode}}}, err
@@ -210,7 +210,7 @@ func (c *control) Drain(_ context.Context, a storage.Action, session uuid.UUID, 
 		if r.Session == session {
 			c.drained[session] = drain
 			action := map[bool]string{true: "drain", false: "undrain"}[drain]
-			_, err := c.acted(a, action, "replica "+r.Name)
+			_, err := c.record(a, action, "replica "+r.Name)
 			return err
 		}
 	}
@@ -236,7 +236,7 @@ func (c *control) PutSpec(_ context.Context, a storage.Action, s storage.Spec,
 	if s.Version != now {
 		return storage.Spec{}, fmt.Errorf("it has version %d: %w", now, storage.ErrConflict)
 	}
-	if _, err := c.acted(a, "put_job", "job "+s.Job); err != nil {
+	if _, err := c.record(a, "put_job", "job "+s.Job); err != nil {
 		return storage.Spec{}, err
 	}
 	s.Version, s.ChangedAt, s.ChangedBy = now+1, noon, a.Actor
@@ -262,7 +262,7 @@ func (c *control) RemoveSpec(_ context.Context, a storage.Action, job string, ve
 				return storage.ErrConflict
 			}
 			c.specs = append(c.specs[:i:i], c.specs[i+1:]...)
-			_, err := c.acted(a, "remove_job", "job "+job)
+			_, err := c.record(a, "remove_job", "job "+job)
 			return err
 		}
 	}
@@ -320,7 +320,7 @@ func (c *control) DeliverAgain(_ context.Context, a storage.Action,
 	defer c.mu.Unlock()
 	for _, u := range c.hooks {
 		if u.ID == delivery {
-			_, err := c.acted(a, "deliver_again", "delivery "+delivery.String())
+			_, err := c.record(a, "deliver_again", "delivery "+delivery.String())
 			return u, err
 		}
 	}
@@ -352,12 +352,12 @@ func operationsOptions() operations.Options {
 		panic(err)
 	}
 	build := func(text json.RawMessage) (jobs.Job, error) {
-		var said struct {
+		var reply struct {
 			Name, Handler string
 			Params        json.RawMessage
 		}
-		err := json.Unmarshal(text, &said)
-		return jobs.Job{Name: said.Name, Handler: said.Handler, Params: said.Params,
+		err := json.Unmarshal(text, &reply)
+		return jobs.Job{Name: reply.Name, Handler: reply.Handler, Params: reply.Params,
 			MisfireThreshold: 1e9}, err
 	}
 	return operations.Options{

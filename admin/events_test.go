@@ -170,8 +170,9 @@ func (w *watching) next() (string, error) {
 	}
 }
 
-// news reads events up to the one with an id. It returns that id and the topics of the events.
-func (w *watching) news() (topics []string, id string) {
+// nextEvents reads events up to the one with an id. It returns that id and the topics of the
+// events.
+func (w *watching) nextEvents() (topics []string, id string) {
 	w.t.Helper()
 	for id == "" {
 		for _, line := range strings.Split(w.block(), "\n") {
@@ -189,7 +190,7 @@ func (w *watching) news() (topics []string, id string) {
 
 func (w *watching) wants(what string, topics ...storage.Topic) (id string) {
 	w.t.Helper()
-	got, id := w.news()
+	got, id := w.nextEvents()
 	if strings.Join(got, ", ") != words.List(topics) {
 		w.t.Errorf("%s: events of %v, want %v", what, got, topics)
 	}

@@ -16,11 +16,11 @@ func explainedJob(t *testing.T, zone string) Options {
 	t.Helper()
 	o := contention()
 	h := o.Store.(*history)
-	place := h.place("rollup-sales")
-	if place < 0 {
+	index := h.index("rollup-sales")
+	if index < 0 {
 		t.Fatal("the history has no job rollup-sales")
 	}
-	h.jobs[place].Zone = zone
+	h.jobs[index].Zone = zone
 	return o
 }
 
@@ -92,10 +92,10 @@ func TestExplainAsksAboutTheListedTime(t *testing.T) {
 	visit(t, window, screens()[2],
 		site+"/jobs/rollup-sales/explain?refresh=off&at=2026-03-12T02:30:00Z")
 	const listed = `document.querySelector('dd a[href*="/explain?at="] time')`
-	text, instant := evaluate[string](t, window, listed+`.textContent`),
+	text, utc := evaluate[string](t, window, listed+`.textContent`),
 		evaluate[string](t, window, listed+`.dateTime`)
-	if text != "2026-03-12 11:25:00" || instant != "2026-03-12T02:25:00Z" {
-		t.Fatalf("the page lists %q for %s, want Tokyo's time", text, instant)
+	if text != "2026-03-12 11:25:00" || utc != "2026-03-12T02:25:00Z" {
+		t.Fatalf("the page lists %q for %s, want Tokyo's time", text, utc)
 	}
 	if err := chromedp.Do(window, chromedp.SetValue("#at", text)); err != nil {
 		t.Fatal(err)
@@ -106,8 +106,8 @@ func TestExplainAsksAboutTheListedTime(t *testing.T) {
 		t.Errorf("the form sends %q, want %q", got, text)
 	}
 	if got := evaluate[string](t, window, `document.querySelector("h1 time").dateTime`); got !=
-		instant {
-		t.Errorf("the page explains %s, want %s", got, instant)
+		utc {
+		t.Errorf("the page explains %s, want %s", got, utc)
 	}
 	if got := evaluate[string](t, window, `document.querySelector("h1 time").textContent`); got !=
 		text {

@@ -45,7 +45,7 @@ type history struct {
 	mu         sync.Mutex // guards the fields below, because pages send queries concurrently
 	filters    []storage.RunFilter
 	jobFilters []storage.JobFilter
-	places     map[string]int // index in jobs, by name
+	indexes    map[string]int // index in jobs, by name
 }
 
 func (h *history) Now(context.Context) (time.Time, error) { return h.now, h.err }
@@ -90,13 +90,13 @@ func (h *history) Runs(_ context.Context, f storage.RunFilter) ([]storage.Record
 	h.mu.Lock()
 	h.filters = append(h.filters, f)
 	h.mu.Unlock()
-	place := func(c *storage.RunCursor) int {
+	index := func(c *storage.RunCursor) int {
 		if c == nil {
 			return 0
 		}
 		return slices.IndexFunc(h.runs, func(r storage.Record) bool { return r.ID == c.ID })
 	}
-	before, after := place(f.Before), place(f.After)
+	before, after := index(f.Before), index(f.After)
 	var found []storage.Record
 	for i := range h.runs {
 		run := &h.runs[i] // avoids copies of thousands of runs
@@ -122,8 +122,8 @@ func (h *history) Runs(_ context.Context, f storage.RunFilter) ([]storage.Record
 }
 
 func (h *history) locksIt(job string, resource locking.Resource) bool {
-	place := h.place(job)
-	return place >= 0 && slices.ContainsFunc(h.jobs[place].Resources, func(r locking.Request) bool {
+	index := h.index(job)
+	return index >= 0 && slices.ContainsFunc(h.jobs[index].Resources, func(r locking.Request) bool {
 		return r.Resource.Related(resource)
 	})
 }
@@ -199,11 +199,11 @@ func (h *history) Job(_ context.Context, name string) (storage.JobView, error) {
 // scheduledTimes returns the next scheduled times of the job's schedule, as a replica with that job
 // does.
 func (h *history) scheduledTimes(job string, from time.Time, n int) []time.Time {
-	place := h.place(job)
-	if place < 0 {
+	index := h.index(job)
+	if index < 0 {
 		return nil
 	}
-	v := &h.jobs[place]
+	v := &h.jobs[index]
 	zone, err := time.LoadLocation(v.Zone)
 	if err != nil {
 		panic(err)
@@ -215,25 +215,25 @@ func (h *history) scheduledTimes(job string, from time.Time, n int) []time.Time 
 	return parsed.Upcoming(from, n)
 }
 
-// place returns the index of a job in jobs, or -1.
-func (h *history) place(job string) int {
+// index returns the index of a job in jobs, or -1.
+func (h *history) index(job string) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if i, known := h.places[job]; known && i < len(h.jobs) && h.jobs[i].Name == job {
+	if i, known := h.indexes[job]; known && i < len(h.jobs) && h.jobs[i].Name == job {
 		return i
 	}
-	if len(h.places) == len(h.jobs) { // no job was added since the last call
-		if _, known := h.places[job]; !known {
+	if len(h.indexes) == len(h.jobs) { // no job was added since the last call
+		if _, known := h.indexes[job]; !known {
 			return -1
 		}
 	}
-	h.places = make(map[string]int, len(h.jobs))
+	h.indexes = make(map[string]int, len(h.jobs))
 	for i := range h.jobs {
-		if _, known := h.places[h.jobs[i].Name]; !known {
-			h.places[h.jobs[i].Name] = i
+		if _, known := h.indexes[h.jobs[i].Name]; !known {
+			h.indexes[h.jobs[i].Name] = i
 		}
 	}
-	if i, known := h.places[job]; known {
+	if i, known := h.indexes[job]; known {
 		return i
 	}
 	return -1
@@ -295,15 +295,15 @@ func (h *history) JobTallies(_ context.Context, job string,
 		if job != "" && r.Job != job || !r.State.Final() || r.CreatedAt.Before(since) {
 			continue
 		}
-		place := slices.IndexFunc(all, func(t storage.Tally) bool {
+		index := slices.IndexFunc(all, func(t storage.Tally) bool {
 			return t.Job == r.Job && t.State == r.State && t.Reason == r.Reason
 		})
-		if place < 0 {
-			place = len(all)
+		if index < 0 {
+			index = len(all)
 			all = append(all, storage.Tally{Job: r.Job, State: r.State, Reason: r.Reason,
 				Last: r.CreatedAt})
 		}
-		all[place].Runs++
+		all[index].Runs++
 	}
 	return all, h.err
 }
@@ -558,9 +558,9 @@ func waiting(n int, job string, since time.Duration, resource string,
 	}
 }
 
-func done(n int, job, replica string, since, lasted time.Duration,
+func done(n int, job, replica string, since, duration time.Duration,
 	state jobs.State) storage.Record {
-	start := ago(since + lasted)
+	start := ago(since + duration)
 	return storage.Record{
 		ID: id(n), Job: job, ScheduledAt: start.Truncate(time.Second), State: state, Attempt: 1,
 		Replica: replica,

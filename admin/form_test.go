@@ -189,7 +189,7 @@ func TestStalePagesHaveNoActions(t *testing.T) {
 	links := regexp.MustCompile(`href="[^"]*/(pause|resume|trigger|cancel|release|drain|again)[?"]`)
 	for _, path := range []string{"/", "/locks", "/jobs", "/jobs/rollup-sales", "/runs",
 		"/runs/" + id(10).String(), "/replicas"} {
-		o := acted(contention())
+		o := actionOptions(contention())
 		handler := newServer(t, o).Handler()
 		if body := get(t, handler, path).Body.String(); !links.MatchString(body) &&
 			path != "/jobs" {

@@ -40,11 +40,11 @@ const whereFocusIs = `(() => {
 func TestEveryControlIsReachableByKeyboard(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
-	site := siteIn(t, window, newServer(t, acted(contention())).Handler())
+	site := siteIn(t, window, newServer(t, actionOptions(contention())).Handler())
 	for n, path := range []string{"/?refresh=off", "/locks?refresh=off", "/jobs?refresh=off",
 		"/runs?refresh=off", "/jobs/rollup-sales/trigger"} {
-		looked := []screen{screens()[0], screens()[3]}
-		for _, s := range soak.Pick(looked[n%2:n%2+1], looked) {
+		sizes := []screen{screens()[0], screens()[3]}
+		for _, s := range soak.Pick(sizes[n%2:n%2+1], sizes) {
 			visit(t, window, s, site+path)
 			walk(t, window, path+", "+s.Name)
 		}
@@ -109,7 +109,7 @@ func TestTextSpacing(t *testing.T) {
 	short := []string{"/", "/locks", "/runs/" + id(10).String(), "/jobs/rollup-sales/trigger"}
 	long := append([]string{"/jobs", "/jobs/rollup-sales", "/runs", "/replicas", "/audit"},
 		short...)
-	site := siteIn(t, window, newServer(t, acted(contention())).Handler())
+	site := siteIn(t, window, newServer(t, actionOptions(contention())).Handler())
 	for _, path := range soak.Pick(short, long) {
 		visit(t, window, screens()[0], site+path)
 		evaluate[bool](t, window,

@@ -46,8 +46,8 @@ func newReplicaSite(t *testing.T, window context.Context) *replicaSite {
 	return s
 }
 
-// comes adds a live replica.
-func (s *replicaSite) comes(name string) {
+// addReplica adds a live replica.
+func (s *replicaSite) addReplica(name string) {
 	s.mu.Lock()
 	s.history.replicas = append(s.history.replicas[:2:2], liveReplica(9, name, time.Second, 0))
 	s.mu.Unlock()
@@ -62,13 +62,13 @@ func TestPageShowsEvents(t *testing.T) {
 	window := tab(t)
 	site := newReplicaSite(t, window)
 	browsertest.Visit(t, window, site.URL+"/replicas")
-	site.comes("replica-of-the-look")
+	site.addReplica("replica-of-the-look")
 	until(t, window, `document.body.textContent.includes("replica-of-the-look")`)
-	site.comes("replica-of-the-act")
+	site.addReplica("replica-of-the-act")
 	site.changes.action()
 	until(t, window, `document.body.textContent.includes("replica-of-the-act")`)
 	before := site.serving.Swap(newServer(t, site.options))
-	site.comes("replica-missed")
+	site.addReplica("replica-missed")
 	before.hub.stop()
 	until(t, window, `document.body.textContent.includes("replica-missed")`)
 }
@@ -79,7 +79,7 @@ func TestPageReloadsAtMostOnceASecond(t *testing.T) {
 	window := tab(t)
 	site := newReplicaSite(t, window)
 	browsertest.Visit(t, window, site.URL+"/replicas")
-	site.comes("replica-first")
+	site.addReplica("replica-first")
 	until(t, window, `document.body.textContent.includes("replica-first")`)
 	asked, start := site.pages.Load(), time.Now()
 	for site.pages.Load() < asked+4 {

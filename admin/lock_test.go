@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// stages returns the state of each advisory lock from the API.
-func stages(t *testing.T, o Options) map[string]AdvisoryState {
+// advisoryStates returns the state of each advisory lock from the API.
+func advisoryStates(t *testing.T, o Options) map[string]AdvisoryState {
 	t.Helper()
 	reply := get(t, newServer(t, o).Handler(), "/api/v1/locks")
 	var list []Lock
@@ -37,7 +37,7 @@ func TestAdvisoryLockStates(t *testing.T) {
 		"public/customers":    AdvisoryOff, "slot:vendor-api": AdvisoryOff,
 	}
 	o := contention()
-	if diff := cmp.Diff(want, stages(t, o)); diff != "" {
+	if diff := cmp.Diff(want, advisoryStates(t, o)); diff != "" {
 		t.Errorf("with advisory locks (-want +got):\n%s", diff)
 	}
 	for _, resource := range o.Advisory.(*advisory).asked {
@@ -46,13 +46,13 @@ func TestAdvisoryLockStates(t *testing.T) {
 		}
 	}
 	o.Advisory = nil
-	for resource, state := range stages(t, o) {
+	for resource, state := range advisoryStates(t, o) {
 		if state != AdvisoryOff {
 			t.Errorf("without advisory locks %s is %s", resource, state)
 		}
 	}
 	o.Advisory = &advisory{err: errors.New("no route")}
-	if got := stages(t, o); got["public/orders"] != AdvisoryUnknown ||
+	if got := advisoryStates(t, o); got["public/orders"] != AdvisoryUnknown ||
 		got["public/customers"] != AdvisoryOff {
 		t.Errorf("memcached down: %v", got)
 	}
@@ -68,7 +68,7 @@ func TestLocksOfPrograms(t *testing.T) {
 	for job, want := range map[string]AdvisoryState{"": AdvisoryHeld, "other": AdvisoryOther} {
 		o.Advisory = &advisory{holders: map[locking.Resource]locking.Holder{
 			view.Resource: {Owner: locking.Owner{Replica: "tool-1", Job: job}}}}
-		if got := stages(t, o)["public/orders"]; got != want {
+		if got := advisoryStates(t, o)["public/orders"]; got != want {
 			t.Errorf("entry of job %q: %s, want %s", job, got, want)
 		}
 	}
@@ -91,7 +91,7 @@ func TestLockThatEndedMeanwhile(t *testing.T) {
 		}
 	}
 	o.Advisory = &advisory{}
-	if got := stages(t, o); len(got) != 0 {
+	if got := advisoryStates(t, o); len(got) != 0 {
 		t.Errorf("locks are %v, want none", got)
 	}
 	if asked != 2 {
@@ -99,10 +99,10 @@ func TestLockThatEndedMeanwhile(t *testing.T) {
 	}
 }
 
-// slowStage1 is an inspector that replies when its context ends.
-type slowStage1 struct{}
+// slowAdvisory is an inspector that replies when its context ends.
+type slowAdvisory struct{}
 
-func (slowStage1) Inspect(ctx context.Context,
+func (slowAdvisory) Inspect(ctx context.Context,
 	_ []locking.Resource) (map[locking.Resource]locking.Holder, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
@@ -119,9 +119,9 @@ func (slowHistory) Locks(ctx context.Context) ([]storage.LockView, error) {
 func TestSlowAnswersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := calm()
-		o.Advisory = slowStage1{}
+		o.Advisory = slowAdvisory{}
 		start := time.Now()
-		if got := stages(t, o); got["public/events"] != AdvisoryUnknown {
+		if got := advisoryStates(t, o); got["public/events"] != AdvisoryUnknown {
 			t.Errorf("locks are %v", got)
 		}
 		if took := time.Since(start); took != time.Second {

@@ -5,7 +5,7 @@ import "net/http"
 // lockGallery returns the states of the pages about locks.
 func lockGallery() []galleryState {
 	return []galleryState{
-		{name: "locks", options: acted(contention()), path: "/locks", has: []string{
+		{name: "locks", options: actionOptions(contention()), path: "/locks", has: []string{
 			"public/orders blocks three runs, the oldest for 40 min, held by rollup-sales " +
 				"on replica-1 for 42 min.",
 			"vendor-api", "1 of 5 slots", "Release lock",

@@ -35,9 +35,9 @@ func TestTimelineByKeyboard(t *testing.T) {
 	if right == begin {
 		t.Errorf("to the right of %q is nothing", begin)
 	}
-	if said := evaluate[string](t, window,
-		`document.querySelector("[data-picked]").textContent`); said != right {
-		t.Errorf("beneath the chart stands %q, picked is %q", said, right)
+	if selected := evaluate[string](t, window,
+		`document.querySelector("[data-picked]").textContent`); selected != right {
+		t.Errorf("beneath the chart stands %q, picked is %q", selected, right)
 	}
 	if left := press("ArrowLeft"); left != begin {
 		t.Errorf("back to the left is %q, not %q", left, begin)

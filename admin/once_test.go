@@ -58,7 +58,7 @@ func TestEachActionRunsOnce(t *testing.T) {
 }
 
 func clickTwice(t *testing.T, first, second storage.Store) {
-	session, running, waiting := stage(t, first)
+	session, running, waiting := addRuns(t, first)
 	handlers := []http.Handler{realServer(t, first, "replica-1"),
 		realServer(t, second, "replica-2")}
 	token := tokenOf(t, first, running)
@@ -105,7 +105,7 @@ func clickTwice(t *testing.T, first, second storage.Store) {
 				t.Errorf("%s, click %d: %d %s", click.path, i+1, reply.Code, reply.Body)
 				continue
 			}
-			messages[i] = toldBy(t, handlers[1-i], reply)
+			messages[i] = noticeOf(t, handlers[1-i], reply)
 		}
 		if messages[0] != messages[1] || messages[0] == "" {
 			t.Errorf("%s: one click is told %q, the other %q", click.path, messages[0], messages[1])
@@ -116,9 +116,9 @@ func clickTwice(t *testing.T, first, second storage.Store) {
 	}
 }
 
-// stage adds a session of replica-1 and a job with two runs: one holds public/orders and one waits
-// for it.
-func stage(t *testing.T, store storage.Store) (session, running, waiting uuid.UUID) {
+// addRuns adds a session of replica-1 and a job with two runs: one holds public/orders and one
+// waits for it.
+func addRuns(t *testing.T, store storage.Store) (session, running, waiting uuid.UUID) {
 	t.Helper()
 	ctx := t.Context()
 	session = uuid.New()
@@ -174,9 +174,9 @@ func linesOf(t *testing.T, store storage.Store, action string) int {
 	return len(lines)
 }
 
-// toldBy follows an action's redirect through another replica. It returns the page's address and
+// noticeOf follows an action's redirect through another replica. It returns the page's address and
 // the text of the notice.
-func toldBy(t *testing.T, handler http.Handler, reply *httptest.ResponseRecorder) string {
+func noticeOf(t *testing.T, handler http.Handler, reply *httptest.ResponseRecorder) string {
 	t.Helper()
 	location := reply.Header().Get("Location")
 	request := httptest.NewRequest(http.MethodGet, location, nil)

@@ -42,20 +42,20 @@ type operation struct {
 }
 
 type parameter struct {
-	name, says string
-	schema     object
+	name, description string
+	schema            object
 }
 
-func text(name, says string) parameter {
-	return parameter{name, says, object{"type": "string", "maxLength": param.MaxTextLength}}
+func text(name, description string) parameter {
+	return parameter{name, description, object{"type": "string", "maxLength": param.MaxTextLength}}
 }
 
-func someOf[T ~string](name, says string, words []T) parameter {
-	return parameter{name, says, object{"type": "string", "enum": words}}
+func someOf[T ~string](name, description string, words []T) parameter {
+	return parameter{name, description, object{"type": "string", "enum": words}}
 }
 
-func instant(name, says string) parameter {
-	return parameter{name, says +
+func timestamp(name, description string) parameter {
+	return parameter{name, description +
 		" A timestamp such as 2026-01-31T09:00:00Z; in UTC if it has no zone.",
 		object{"type": "string", "maxLength": param.MaxTextLength}}
 }
@@ -69,7 +69,7 @@ func stretch(byDefault string) []parameter {
 	span := object{"type": "string", "enum": names, "default": byDefault}
 	return []parameter{{"span", "The length of the window, unless both from and until are given.",
 		span},
-		instant("from", "The beginning."), instant("until", "The end.")}
+		timestamp("from", "The beginning."), timestamp("until", "The end.")}
 }
 
 func limit(byDefault int) parameter {
@@ -83,8 +83,8 @@ func describedOperations() map[string]operation {
 		"description": "The reason, for the audit log."}
 	version := object{"type": "integer", "format": "int64", "minimum": 0,
 		"description": "The version of the job to change; 0 for a new job."}
-	flag := func(says string) object {
-		return object{"type": "boolean", "default": false, "description": says}
+	flag := func(description string) object {
+		return object{"type": "boolean", "default": false, "description": description}
 	}
 	why := object{"reason": reason}
 	action := func(summary string, answer reflect.Type) operation {
@@ -145,7 +145,7 @@ func describedOperations() map[string]operation {
 			answer: reflect.TypeFor[JobDetail]()},
 		"GET /api/v1/jobs/{name}/explain": {summary: "Why a job ran, or did not run, at a time.",
 			answer: reflect.TypeFor[explain.Explanation](),
-			query: []parameter{instant("at", "A timestamp, or a time of day in the job's zone. "+
+			query: []parameter{timestamp("at", "A timestamp, or a time of day in the job's zone. "+
 				"By default now.")}},
 		"GET /api/v1/jobs/{name}/spec": {
 			summary: "The stored definition of a job that was added at run time.",
@@ -159,8 +159,8 @@ func describedOperations() map[string]operation {
 				text("replica", "Of this replica."),
 				text("resource",
 					"Of jobs that lock this table or resource, or a related one."),
-				instant("from", "Created at this time or later."),
-				instant("until", "Created before this time."),
+				timestamp("from", "Created at this time or later."),
+				timestamp("until", "Created before this time."),
 				limit(defaultRuns),
 				text("before", "The page after this run's id: older ones."),
 				text("after", "The page before this run's id: newer ones."),
@@ -310,7 +310,7 @@ func document(t *testing.T, routes []route) object {
 
 func (op operation) document(s *schemas, r route) object {
 	role := string(Viewer)
-	if r.acts() {
+	if r.isAction() {
 		role = string(Operator)
 	}
 	d := object{"summary": op.summary, "operationId": operationID(r),
@@ -332,7 +332,7 @@ func (op operation) document(s *schemas, r route) object {
 	}
 	for _, p := range op.query {
 		parameters = append(parameters,
-			object{"name": p.name, "in": "query", "description": p.says, "schema": p.schema})
+			object{"name": p.name, "in": "query", "description": p.description, "schema": p.schema})
 	}
 	if r.method == http.MethodPost {
 		parameters = append(parameters,
@@ -371,7 +371,7 @@ func operationID(r route) string {
 
 // refusals returns the error responses of an operation. Actions have more of them than queries.
 func (op operation) refusals(r route) map[int]string {
-	says := map[int]string{
+	description := map[int]string{
 		http.StatusBadRequest:   "A parameter or a field can't be read: it is named.",
 		http.StatusUnauthorized: "Sign in, or send a token.",
 		http.StatusForbidden: "The role does not allow it, or the request comes from another " +
@@ -382,18 +382,18 @@ func (op operation) refusals(r route) map[int]string {
 		http.StatusServiceUnavailable:  "The store can't be asked, or too many ask.",
 	}
 	if strings.Contains(r.path, "{") || r.method == http.MethodPost {
-		says[http.StatusNotFound] = "There is no such thing."
+		description[http.StatusNotFound] = "There is no such thing."
 	}
 	if r.method == http.MethodPost {
-		says[http.StatusConflict] = "Things are no longer as the caller believes; what may be " +
-			"added to the request is in option."
-		says[http.StatusRequestEntityTooLarge] = "The body is too large."
-		says[http.StatusUnprocessableEntity] = "The params or the job have mistakes."
+		description[http.StatusConflict] = "Things are no longer as the caller believes; what " +
+			"may be added to the request is in option."
+		description[http.StatusRequestEntityTooLarge] = "The body is too large."
+		description[http.StatusUnprocessableEntity] = "The params or the job have mistakes."
 	}
 	if r.method == http.MethodPost || r.path == "/api/v1/events" {
-		says[http.StatusNotImplemented] = "This replica does not do that."
+		description[http.StatusNotImplemented] = "This replica does not do that."
 	}
-	return says
+	return description
 }
 
 func (op operation) responses(s *schemas, r route) object {
@@ -418,13 +418,13 @@ func (op operation) responses(s *schemas, r route) object {
 		kind, schema = "RefusedAction", object{"$ref": "#/components/schemas/RefusedAction"}
 	}
 	responses := object{"200": ok}
-	for status, says := range op.refusals(r) {
+	for status, description := range op.refusals(r) {
 		if other := op.more[status]; other != nil {
-			responses[strconv.Itoa(status)] = jsonAnswer(says, s.of(other))
+			responses[strconv.Itoa(status)] = jsonAnswer(description, s.of(other))
 			continue
 		}
 		name := kind + strconv.Itoa(status)
-		s.refusals[name] = jsonAnswer(says, schema)
+		s.refusals[name] = jsonAnswer(description, schema)
 		responses[strconv.Itoa(status)] = object{"$ref": "#/components/responses/" + name}
 	}
 	return responses
@@ -435,8 +435,8 @@ func requestID() object {
 	return object{"X-Request-Id": object{"$ref": "#/components/headers/RequestId"}}
 }
 
-func jsonAnswer(says string, schema object) object {
-	return object{"description": says, "headers": requestID(),
+func jsonAnswer(description string, schema object) object {
+	return object{"description": description, "headers": requestID(),
 		"content": object{"application/json": object{"schema": schema}}}
 }
 
@@ -532,11 +532,11 @@ func clusters() map[string]Options {
 		"layers": layers(), "hostile": hostile(), "memcached": watched(), "drifting": drifting(),
 		"drift": drift(), "story": story(), "night": night(), "crowd": crowd(), "fifty": fifty(),
 		"many locks": tenThousandLocks(), "many waits": manyWaits(), "rush": rush(), "down": down(),
-		"acted":          acted(contention()),
-		"acted and down": acted(contention(), storeDown), "added": acted(busy(), added),
-		"paused": acted(contention(),
+		"acted":          actionOptions(contention()),
+		"acted and down": actionOptions(contention(), storeDown), "added": actionOptions(busy(), added),
+		"paused": actionOptions(contention(),
 			paused(storage.Target{Kind: storage.TargetAll}, "a failover is going on")),
-		"no webhook": acted(contention(), func(c *control) { c.hooks = nil }),
+		"no webhook": actionOptions(contention(), func(c *control) { c.hooks = nil }),
 	}
 }
 
@@ -635,11 +635,11 @@ func TestParametersMatchOpenAPI(t *testing.T) {
 
 // expectedIn returns the names that a refusal lists as expected, sorted.
 func expectedIn(reply *httptest.ResponseRecorder) []string {
-	var said struct {
+	var refusal struct {
 		Error string `json:"error"`
 	}
-	_ = json.Unmarshal(reply.Body.Bytes(), &said) // a body that is no JSON lists nothing
-	_, list, found := strings.Cut(said.Error, "expected some of ")
+	_ = json.Unmarshal(reply.Body.Bytes(), &refusal) // a body that is no JSON lists nothing
+	_, list, found := strings.Cut(refusal.Error, "expected some of ")
 	if !found {
 		return nil
 	}

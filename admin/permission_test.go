@@ -302,26 +302,26 @@ func TestOutputAndParamsNeedPermissions(t *testing.T) {
 // authorizerFunc is a function as an authorizer.
 type authorizerFunc func(permission.Identity, permission.Permission, permission.Target) error
 
-func (f authorizerFunc) Authorize(_ context.Context, who permission.Identity,
+func (f authorizerFunc) Authorize(_ context.Context, identity permission.Identity,
 	p permission.Permission, t permission.Target) error {
-	return f(who, p, t)
+	return f(identity, p, t)
 }
 
 // TestAuthorizerOfTheProgram checks that an embedding program can decide on permissions.
 func TestAuthorizerOfTheProgram(t *testing.T) {
 	o, _ := limitedOptions(t)
 	broken := false
-	o.Authorizer = authorizerFunc(func(who permission.Identity, p permission.Permission,
+	o.Authorizer = authorizerFunc(func(identity permission.Identity, p permission.Permission,
 		target permission.Target) error {
 		switch {
 		case broken:
 			return errors.New("directory is down")
-		case who.Name == "viewer" && who.Proof == "token" && p == permission.Trigger &&
+		case identity.Name == "viewer" && identity.Proof == "token" && p == permission.Trigger &&
 			target == (permission.Target{Kind: permission.Job, Name: "rollup-sales",
 				Group: "sales"}):
 			return nil
 		}
-		return &permission.DeniedError{Identity: who, Permission: p, Target: target}
+		return &permission.DeniedError{Identity: identity, Permission: p, Target: target}
 	})
 	handler := newServer(t, o).Handler()
 	for path, want := range map[string]int{"/api/v1/jobs/rollup-sales/trigger": 200,

@@ -76,17 +76,17 @@ func formDone(r route, reply *httptest.ResponseRecorder) bool {
 		reply.Code == http.StatusSeeOther
 }
 
-// acts reports whether the route needs a permission beyond viewing.
-func (r route) acts() bool {
+// isAction reports whether the route needs a permission beyond viewing.
+func (r route) isAction() bool {
 	return r.need.permission != "" && r.need.permission != permission.View &&
 		r.need.permission != permission.ViewMetrics
 }
 
 // withActions returns the routes of a server and one that counts its calls as actions.
-func withActions(s *Server, acted *int) []route {
+func withActions(s *Server, calls *int) []route {
 	return append(s.routes(), route{"POST", "/api/v1/act", may(permission.Drain, nil),
 		func(w http.ResponseWriter, _ *http.Request) {
-			*acted++
+			*calls++
 			pages.WritePlain(w, http.StatusOK, "done")
 		}})
 }
@@ -96,8 +96,8 @@ func withActions(s *Server, acted *int) []route {
 // operator.
 func TestAnonymousRequestsAreRefused(t *testing.T) {
 	server := guarded(t)
-	acted := 0
-	routes := withActions(server, &acted)
+	calls := 0
+	routes := withActions(server, &calls)
 	handler := server.handler(routes)
 	open := []string{"GET /healthz", "GET /readyz", "GET /static/{file}", "GET /favicon.ico",
 		"GET /login", "POST /login", "GET /login/oidc", "GET /login/oidc/callback",
@@ -120,7 +120,7 @@ func TestAnonymousRequestsAreRefused(t *testing.T) {
 		} else {
 			checkTurnedAway(t, name, r, reply)
 		}
-		if r.method != http.MethodGet && !r.acts() && r.path != "/login" &&
+		if r.method != http.MethodGet && !r.isAction() && r.path != "/login" &&
 			r.path != "/logout" && r.path != "/theme" {
 			t.Errorf("%s is no GET, and not for operators", name)
 		}
@@ -133,8 +133,8 @@ func TestAnonymousRequestsAreRefused(t *testing.T) {
 			}
 		}
 	}
-	if acted != 0 {
-		t.Errorf("got %v actions of strangers, want 0", acted)
+	if calls != 0 {
+		t.Errorf("got %v actions of strangers, want 0", calls)
 	}
 }
 
@@ -162,8 +162,8 @@ func checkTurnedAway(t *testing.T, name string, r route, reply *httptest.Respons
 func TestRoutesByRole(t *testing.T) {
 	o, control := withControl(guardedOptions(t))
 	server := newServer(t, o)
-	acted := 0
-	routes := withActions(server, &acted)
+	calls := 0
+	routes := withActions(server, &calls)
 	handler := server.handler(routes)
 	proofs := map[string][]func(*http.Request){
 		"viewer by cookie":   {accesstest.WithCookie(accesstest.CookieOf(t, handler, "vera", "staple"))},
@@ -179,11 +179,11 @@ func TestRoutesByRole(t *testing.T) {
 	// The sign-out is last, because it makes the sign-in invalid.
 	ordered := append(slices.Delete(slices.Clone(routes), signOut, signOut+1), routes[signOut])
 	for proof, change := range proofs {
-		before, audited := acted, len(control.audit)
+		before, audited := calls, len(control.audit)
 		for _, r := range ordered {
 			reply := accesstest.Ask(handler, r.method, addressOf(server, r.path),
 				append(slices.Clip(change), withBody(r.path))...)
-			refused := r.acts() && strings.HasPrefix(proof, "viewer") ||
+			refused := r.isAction() && strings.HasPrefix(proof, "viewer") ||
 				strings.HasPrefix(proof, "scraper") && r.need.permission != "" &&
 					r.need.permission != permission.ViewMetrics
 			switch {
@@ -194,8 +194,8 @@ func TestRoutesByRole(t *testing.T) {
 				t.Errorf("%s: %s %s gives %d", proof, r.method, r.path, reply.Code)
 			}
 		}
-		if want := strings.HasPrefix(proof, "operator"); (acted > before) != want {
-			t.Errorf("%s acted: %v, want %v", proof, acted > before, want)
+		if want := strings.HasPrefix(proof, "operator"); (calls > before) != want {
+			t.Errorf("%s acted: %v, want %v", proof, calls > before, want)
 		}
 		if want := strings.HasPrefix(proof, "operator"); (len(control.audit) > audited) != want {
 			t.Errorf("%s has %d lines in the audit log, want some: %v", proof,
@@ -284,11 +284,11 @@ func TestMethods(t *testing.T) {
 // TestEverybodyIsOperatorOnLoopback checks a server without users.
 func TestEverybodyIsOperatorOnLoopback(t *testing.T) {
 	server := newServer(t, contention())
-	acted := 0
-	handler := server.handler(withActions(server, &acted))
+	calls := 0
+	handler := server.handler(withActions(server, &calls))
 	if reply := send(handler, http.MethodPost, "/api/v1/act", nil); reply.Code != http.StatusOK ||
-		acted != 1 {
-		t.Errorf("%d, acted %d times", reply.Code, acted)
+		calls != 1 {
+		t.Errorf("%d, acted %d times", reply.Code, calls)
 	}
 	if reply := send(handler, http.MethodGet, "/login", nil); reply.Code != http.StatusSeeOther {
 		t.Errorf("there is something to sign in to: %d", reply.Code)

@@ -61,12 +61,12 @@ func TestMistakesInOtherFilesComeLast(t *testing.T) {
 	if err == nil {
 		t.Fatal("invalid configuration: got success, want an error")
 	}
-	var places []string
+	var positions []string
 	for line := range strings.Lines(filepath.ToSlash(err.Error())) {
-		place, _, _ := strings.Cut(line, ": ")
-		places = append(places, place)
+		position, _, _ := strings.Cut(line, ": ")
+		positions = append(positions, position)
 	}
-	if got, want := strings.Join(places, " "),
+	if got, want := strings.Join(positions, " "),
 		"testdata/z.yaml:6:10 testdata/wrong.ics:4:1 testdata/wrong.txt:3:1"; got != want {
 		t.Errorf("mistakes at %s, want %s", got, want)
 	}

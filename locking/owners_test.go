@@ -64,13 +64,13 @@ func TestAdvisoryLockOfADeadSessionIsTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
 		victim, other := d.startFor(t, "a", longLease), d.other()
-		heir, startedAt := other.startFor(t, "b", longLease), time.Now()
+		successor, startedAt := other.startFor(t, "b", longLease), time.Now()
 		d.killAfterAdd()
 		if _, err := victim.TryAcquire(t.Context(), locking.Owner{},
 			exclusive(t, "m")); !errors.Is(err, locking.ErrUnavailable) {
 			t.Fatal(err)
 		}
-		until(t, heir, exclusive(t, "m"))
+		until(t, successor, exclusive(t, "m"))
 		took := time.Since(startedAt)
 		if least, most := ttl-time.Second, ttl+3*time.Second; took < least || took > most {
 			t.Errorf("granted after %s, want %s to %s: when its owner's session had expired",
@@ -85,21 +85,22 @@ func TestGrantedLockReplacesTheAdvisoryLockOfADeadSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
 		victim, other := d.startFor(t, "a", longLease), d.other()
-		heir := other.startFor(t, "b", longLease)
+		successor := other.startFor(t, "b", longLease)
 		d.killAfterAdd()
 		if _, err := victim.TryAcquire(t.Context(), locking.Owner{},
 			exclusive(t, "m")); !errors.Is(err, locking.ErrUnavailable) {
 			t.Fatal(err)
 		}
-		owner := locking.Owner{Replica: "b", Job: "heir"}
-		k, err := heir.Acquire(t.Context(), owner, exclusive(t, "m"),
+		owner := locking.Owner{Replica: "b", Job: "successor"}
+		k, err := successor.Acquire(t.Context(), owner, exclusive(t, "m"),
 			retry.Policy{Elapsed: time.Minute, Delay: 100 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}
 		// the second renewal knows that the session is dead
 		time.Sleep(2*longLease/3 + 5*time.Second)
-		found, err := heir.Inspect(t.Context(), []locking.Resource{exclusive(t, "m")[0].Resource})
+		found, err := successor.Inspect(t.Context(),
+			[]locking.Resource{exclusive(t, "m")[0].Resource})
 		if err != nil || len(found) != 1 {
 			t.Fatalf("got %v, %v", found, err)
 		}
@@ -156,7 +157,7 @@ func TestAdvisoryLockIsKeptWhileItsSessionIsUnknown(t *testing.T) {
 func TestAdvisoryLockOfTheCallersSession(t *testing.T) {
 	for name, test := range map[string]struct {
 		session uuid.UUID
-		lives   bool
+		live    bool
 		most    time.Duration
 	}{
 		"dead":    {uuid.New(), false, 3 * time.Second},
@@ -166,7 +167,7 @@ func TestAdvisoryLockOfTheCallersSession(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				backend, sessions := memory.New(), &register{}
-				if test.lives {
+				if test.live {
 					sessions.live = []uuid.UUID{test.session}
 				}
 				options := locking.Options{Restore: true, Sessions: sessions, Log: zerolog.Nop()}

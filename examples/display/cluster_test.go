@@ -21,7 +21,7 @@ import (
 const (
 	replicaCount = 4
 	lease        = 10 * time.Second
-	patience     = 2 * time.Minute
+	testTimeout  = 2 * time.Minute
 	pollEvery    = 10 * time.Millisecond
 )
 
@@ -42,7 +42,7 @@ func startCluster(t *testing.T) *cluster {
 		t.Skip("starts memcached, HAProxy and four replicas")
 	}
 	// The replicas outlive the test's context, so that they can shut down cleanly.
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	t.Cleanup(cancel)
 	c := &cluster{t: t, ctx: ctx, memcached: servertest.NewMemcached(t),
 		source: newPlannedSource(t), replicas: map[string]*replicas.Process{}}
@@ -157,15 +157,15 @@ func (c *cluster) await(what string, done func() bool) {
 type plannedSource struct {
 	url string
 
-	mu    sync.Mutex
-	asked map[string][]string // the replicas, by list
-	let   map[string]chan struct{}
-	news  chan struct{} // closed and replaced at each request
+	mu      sync.Mutex
+	asked   map[string][]string // the replicas, by list
+	let     map[string]chan struct{}
+	changed chan struct{} // closed and replaced at each request
 }
 
 func newPlannedSource(t *testing.T) *plannedSource {
 	s := &plannedSource{asked: map[string][]string{}, let: map[string]chan struct{}{},
-		news: make(chan struct{})}
+		changed: make(chan struct{})}
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	s.url = server.URL
@@ -176,8 +176,8 @@ func (s *plannedSource) ServeHTTP(w http.ResponseWriter, request *http.Request) 
 	name := strings.TrimPrefix(request.URL.Path, "/")
 	s.mu.Lock()
 	s.asked[name] = append(s.asked[name], request.Header.Get("Replica"))
-	close(s.news)
-	s.news = make(chan struct{})
+	close(s.changed)
+	s.changed = make(chan struct{})
 	let := s.gate(name)
 	s.mu.Unlock()
 	select {
@@ -223,15 +223,15 @@ func (s *plannedSource) requests(list string) []string {
 // awaitRequest returns the replica that sent the nth request for the list.
 func (s *plannedSource) awaitRequest(t *testing.T, list string, nth int) string {
 	t.Helper()
-	for deadline := time.After(patience); ; {
+	for deadline := time.After(testTimeout); ; {
 		s.mu.Lock()
-		asked, news := s.asked[list], s.news
+		asked, changed := s.asked[list], s.changed
 		s.mu.Unlock()
 		if len(asked) >= nth {
 			return asked[nth-1]
 		}
 		select {
-		case <-news:
+		case <-changed:
 		case <-deadline:
 			t.Fatalf("list %s was not asked for %d times", list, nth)
 		}

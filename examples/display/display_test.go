@@ -65,11 +65,11 @@ func TestComputingReplicaIsKilled(t *testing.T) {
 	killed := time.Now()
 	c.kill(dead)
 	c.awaitAsked("orders", atOnce+1)
-	heir := c.source.awaitRequest(t, "orders", 2)
+	successor := c.source.awaitRequest(t, "orders", 2)
 	took := time.Since(killed)
 	t.Logf("handed over %v after kill -9", took.Round(time.Millisecond))
-	if heir == dead || took > lease+5*time.Second {
-		t.Errorf("%s computes in the place of %s after %v, want at most the lease of %v", heir,
+	if successor == dead || took > lease+5*time.Second {
+		t.Errorf("%s computes in the place of %s after %v, want at most the lease of %v", successor,
 			dead, took, lease)
 	}
 	c.source.release("orders")
@@ -81,9 +81,9 @@ func TestComputingReplicaIsKilled(t *testing.T) {
 	}
 	for _, answer := range all {
 		checkSame(t, answer, first)
-		if answer.ComputedBy != heir || answer.ServedBy == dead {
+		if answer.ComputedBy != successor || answer.ServedBy == dead {
 			t.Errorf("computed by %s, want %s; served by %s, which is not to be %s",
-				answer.ComputedBy, heir, answer.ServedBy, dead)
+				answer.ComputedBy, successor, answer.ServedBy, dead)
 		}
 	}
 	checkSame(t, c.get("orders"), first)

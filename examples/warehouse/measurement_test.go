@@ -32,7 +32,7 @@ func TestCheck(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*measurement)
-		says   string
+		want   string
 	}{
 		{"no deadlock without locks", func(m *measurement) { m.without.after.deadlocks = 0 }, "nothing is shown"},
 		{"a deadlock with locks", func(m *measurement) { m.with.after.deadlocks = 1 }, "1 deadlocks"},
@@ -44,8 +44,8 @@ func TestCheck(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			m := telling()
 			c.change(&m)
-			if err := m.check(); err == nil || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%v, want it to say %q", err, c.says)
+			if err := m.check(); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want it to say %q", err, c.want)
 			}
 		})
 	}

@@ -159,7 +159,7 @@ func (s *show) killOneInside(ctx context.Context) (time.Duration, error) {
 		}
 		inside = append(inside, p)
 	}
-	waiting, err := s.fleet.Spawn(ctx, "heir", stay, "1")
+	waiting, err := s.fleet.Spawn(ctx, "successor", stay, "1")
 	if err != nil {
 		return 0, err
 	}

@@ -34,18 +34,19 @@ func TestConfigAcceptsPasswordHash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var said struct {
+	var result struct {
 		Hash string `json:"password_hash"`
 	}
-	if err := json.Unmarshal([]byte(out), &said); err != nil {
+	if err := json.Unmarshal([]byte(out), &result); err != nil {
 		t.Fatal(err)
 	}
-	hash, err := password.Parse(said.Hash)
-	if err != nil || !hash.Matches("correct horse") || !strings.HasPrefix(said.Hash, "$argon2id$") {
+	hash, err := password.Parse(result.Hash)
+	if err != nil || !hash.Matches("correct horse") ||
+		!strings.HasPrefix(result.Hash, "$argon2id$") {
 		t.Errorf("got %s (%v), want an argon2id hash of the password", out, err)
 	}
 	if _, err := configs.Parse("c.yaml",
-		[]byte("admin: {users: [{name: a, password_hash: '"+said.Hash+"'}]}")); err != nil {
+		[]byte("admin: {users: [{name: a, password_hash: '"+result.Hash+"'}]}")); err != nil {
 		t.Error(err)
 	}
 	for _, typed := range []string{"", "\n", strings.Repeat("x", password.Longest+1) + "\n"} {
@@ -62,20 +63,21 @@ func TestConfigAcceptsTokenHash(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var said struct {
+		var result struct {
 			Token string
 			Hash  string `json:"token_hash"`
 		}
-		if err := json.Unmarshal([]byte(out), &said); err != nil {
+		if err := json.Unmarshal([]byte(out), &result); err != nil {
 			t.Fatal(err)
 		}
-		sum := sha256.Sum256([]byte(said.Token))
-		if said.Hash != hex.EncodeToString(sum[:]) || len(said.Token) < 26 || seen[said.Token] {
+		sum := sha256.Sum256([]byte(result.Token))
+		if result.Hash != hex.EncodeToString(sum[:]) || len(result.Token) < 26 ||
+			seen[result.Token] {
 			t.Errorf("got %s", out)
 		}
-		seen[said.Token] = true
+		seen[result.Token] = true
 		if _, err := configs.Parse("c.yaml",
-			[]byte("admin: {tokens: [{name: a, token_hash: "+said.Hash+"}]}")); err != nil {
+			[]byte("admin: {tokens: [{name: a, token_hash: "+result.Hash+"}]}")); err != nil {
 			t.Error(err)
 		}
 	}

@@ -95,8 +95,8 @@ func (o *operators) Listen(ctx context.Context, heard func()) error {
 	return ctx.Err()
 }
 
-// order changes the control state, notifies all replicas and waits until they have applied it.
-func (o *operators) order(change func(*storage.ControlState)) {
+// setState changes the control state, notifies all replicas and waits until they have applied it.
+func (o *operators) setState(change func(*storage.ControlState)) {
 	o.mu.Lock()
 	change(&o.now)
 	o.now.Generation++
@@ -126,18 +126,18 @@ func resuming(o *storage.ControlState) { o.Pauses = nil }
 // built builds a job from the text of a spec, which names an interval and a handler.
 func built(t *testing.T) func(json.RawMessage) (jobs.Job, error) {
 	return func(text json.RawMessage) (jobs.Job, error) {
-		var said struct {
+		var logged struct {
 			Name, Every, Handler string
 		}
-		if err := json.Unmarshal(text, &said); err != nil {
+		if err := json.Unmarshal(text, &logged); err != nil {
 			return jobs.Job{}, err
 		}
-		interval, err := time.ParseDuration(said.Every)
+		interval, err := time.ParseDuration(logged.Every)
 		if err != nil {
 			return jobs.Job{}, err
 		}
-		j := job(t, said.Name, interval)
-		j.Handler = said.Handler
+		j := job(t, logged.Name, interval)
+		j.Handler = logged.Handler
 		return j, nil
 	}
 }
@@ -187,20 +187,20 @@ func TestPausedJobsDoNotFireUntilResumed(t *testing.T) {
 		o.Store, o.Log = obeying{c.store, ops}, zerolog.New(&log).Level(zerolog.InfoLevel)
 		stop := c.start(o)
 		time.Sleep(15 * time.Second)
-		ops.order(pausing(storage.TargetJob, "one"))
+		ops.setState(pausing(storage.TargetJob, "one"))
 		time.Sleep(10 * time.Second) // 25 s
-		ops.order(pausing(storage.TargetGroup, "night"))
+		ops.setState(pausing(storage.TargetGroup, "night"))
 		time.Sleep(10 * time.Second) // 35 s
 		synctest.Wait()
 		before := len(log.String())
 		time.Sleep(4 * time.Second) // 39 s
 		synctest.Wait()
-		if said := log.String()[before:]; said != "" {
-			t.Errorf("said while paused: %s", said)
+		if logged := log.String()[before:]; logged != "" {
+			t.Errorf("said while paused: %s", logged)
 		}
-		ops.order(resuming)
+		ops.setState(resuming)
 		time.Sleep(6 * time.Second) // 45 s
-		ops.order(pausing(storage.TargetAll, ""))
+		ops.setState(pausing(storage.TargetAll, ""))
 		time.Sleep(20 * time.Second)
 		stop()
 		// Scheduled times within the threshold before the resume may still start.
@@ -228,9 +228,9 @@ func TestMisfirePolicyDecidesScheduledTimesOfALongPause(t *testing.T) {
 		o.Store = obeying{c.store, ops}
 		stop := c.start(o)
 		time.Sleep(15 * time.Second)
-		ops.order(pausing(storage.TargetJob, "job"))
+		ops.setState(pausing(storage.TargetJob, "job"))
 		time.Sleep(100 * time.Second)
-		ops.order(resuming)
+		ops.setState(resuming)
 		time.Sleep(time.Second) // 116 s
 		stop()
 		c.expectScheduledTimes(start, "job", 10, 90, 100, 110)
@@ -254,15 +254,15 @@ func TestAddedJobIsFiredChangedAndRemoved(t *testing.T) {
 			stops = append(stops, c.start(o))
 		}
 		time.Sleep(5 * time.Second)
-		ops.order(func(o *storage.ControlState) {
+		ops.setState(func(o *storage.ControlState) {
 			o.Specs = []storage.Spec{spec("added", "10s", "work", 1)}
 		})
 		time.Sleep(26 * time.Second) // 31 s: it runs
-		ops.order(func(o *storage.ControlState) {
+		ops.setState(func(o *storage.ControlState) {
 			o.Specs = []storage.Spec{spec("added", "20s", "work", 2)}
 		})
 		time.Sleep(30 * time.Second) // 61 s: it runs again
-		ops.order(func(o *storage.ControlState) { o.Specs = nil })
+		ops.setState(func(o *storage.ControlState) { o.Specs = nil })
 		time.Sleep(time.Minute)
 		for _, stop := range stops {
 			stop()
@@ -293,9 +293,9 @@ func TestAddedJobThatIsChangedBackIsFired(t *testing.T) {
 			controlState := func(o *storage.ControlState) {
 				o.Specs = []storage.Spec{spec("added", every, "work", int64(version+1))}
 			}
-			ops.order(controlState)
+			ops.setState(controlState)
 			if version < 2 { // the last change does not reach the replica
-				stale.order(controlState)
+				stale.setState(controlState)
 			}
 		}
 		time.Sleep(30 * time.Second)
@@ -316,13 +316,13 @@ func TestAddedJobWithUnknownHandlerIsLoggedOnceAndLeftToOthers(t *testing.T) {
 			zerolog.New(&log).Level(zerolog.WarnLevel)
 		stop, stopNot := c.start(knows), c.start(not)
 		time.Sleep(5 * time.Second)
-		ops.order(func(o *storage.ControlState) {
+		ops.setState(func(o *storage.ControlState) {
 			o.Specs = []storage.Spec{spec("added", "10s", "work", 1),
 				spec("wrong", "soon", "work", 1), spec("renamed", "10s", "work", 1)}
 			o.Specs[2].Job = "alias"
 		})
 		for range 10 {
-			ops.order(pausing(storage.TargetJob, "nothing"))
+			ops.setState(pausing(storage.TargetJob, "nothing"))
 			time.Sleep(3 * time.Second)
 		}
 		stop()
@@ -351,12 +351,12 @@ func TestConfiguredJobReplacesAnAddedJobOfItsName(t *testing.T) {
 		o := c.options("a", takes(0), job(t, "job", 10*time.Second))
 		o.Store, o.Build, o.Log = obeying{c.store, ops}, built(t), zerolog.New(&log)
 		stop := c.start(o)
-		ops.order(func(o *storage.ControlState) {
+		ops.setState(func(o *storage.ControlState) {
 			o.Specs = []storage.Spec{
 				spec("job", "1s", "work", 1)}
 		})
 		time.Sleep(15 * time.Second)
-		ops.order(func(o *storage.ControlState) { o.Specs = nil })
+		ops.setState(func(o *storage.ControlState) { o.Specs = nil })
 		time.Sleep(10 * time.Second)
 		stop()
 		c.expectScheduledTimes(start, "job", 10, 20)
@@ -383,7 +383,7 @@ func TestCancelledRunNamesTheActor(t *testing.T) {
 		if run.State != jobs.Running {
 			t.Fatalf("run: %+v", run)
 		}
-		ops.order(func(o *storage.ControlState) {
+		ops.setState(func(o *storage.ControlState) {
 			o.Cancels = map[uuid.UUID]string{run.ID: "anna"}
 		})
 		time.Sleep(3 * time.Second)
@@ -448,7 +448,7 @@ func TestCancelReachesTheNextAttempt(t *testing.T) {
 		stop, start := c.start(o), time.Now()
 		time.Sleep(15 * time.Second)
 		run := c.runs("job")[0]
-		ops.order(func(o *storage.ControlState) {
+		ops.setState(func(o *storage.ControlState) {
 			o.Cancels = map[uuid.UUID]string{run.ID: "anna"}
 		})
 		time.Sleep(7 * time.Second)
@@ -471,7 +471,7 @@ func TestDrainedReplicaStartsNothing(t *testing.T) {
 		o.Store = obeying{c.store, ops}
 		replica, stop := c.begin(o)
 		time.Sleep(11 * time.Second)
-		ops.order(func(o *storage.ControlState) { o.Draining = true })
+		ops.setState(func(o *storage.ControlState) { o.Draining = true })
 		if err := replica.Ready(t.Context()); !errors.Is(err, engine.ErrNotReady) ||
 			!strings.Contains(err.Error(), "drained") {
 			t.Errorf("ready: %v", err)
@@ -482,14 +482,14 @@ func TestDrainedReplicaStartsNothing(t *testing.T) {
 		}
 		time.Sleep(54 * time.Second) // 65 s
 		synctest.Wait()
-		if said := log.String(); strings.Contains(said, "adopted") {
-			t.Errorf("said while drained: %s", said)
+		if logged := log.String(); strings.Contains(logged, "adopted") {
+			t.Errorf("said while drained: %s", logged)
 		}
 		c.expectScheduledTimes(start, "job", 10)
 		if r := c.runs("triggered"); len(r) != 1 || r[0].State != jobs.Waiting {
 			t.Errorf("triggered: %+v", r)
 		}
-		ops.order(func(o *storage.ControlState) { o.Draining = false })
+		ops.setState(func(o *storage.ControlState) { o.Draining = false })
 		if err := replica.Ready(t.Context()); err != nil {
 			t.Errorf("ready: %v", err)
 		}
@@ -521,12 +521,12 @@ func TestDrainedReplicaReleasesItsQueue(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(3 * time.Second) // it is queued behind the first
-		ops.order(func(o *storage.ControlState) { o.Draining = true })
+		ops.setState(func(o *storage.ControlState) { o.Draining = true })
 		time.Sleep(20 * time.Second)
 		if got := c.outcomes("second"); !slices.Equal(got, []string{"waiting triggered"}) {
 			t.Errorf("drained: %v", got)
 		}
-		ops.order(func(o *storage.ControlState) { o.Draining = false })
+		ops.setState(func(o *storage.ControlState) { o.Draining = false })
 		time.Sleep(15 * time.Second)
 		if got := c.outcomes("second"); !slices.Equal(got, []string{"succeeded"}) {
 			t.Errorf("afterwards: %v", got)
@@ -548,12 +548,12 @@ func TestControlStateIsReadEachSecondAndKept(t *testing.T) {
 		o.Store, o.Log = obeying{c.store, ops}, zerolog.New(&log).Level(zerolog.WarnLevel)
 		stop := c.start(o)
 		time.Sleep(4*time.Second + 500*time.Millisecond)
-		ops.order(pausing(storage.TargetJob, "job"))
+		ops.setState(pausing(storage.TargetJob, "job"))
 		time.Sleep(time.Second)
 		ops.set(func(o *operators) { o.fail = storage.ErrUnavailable })
 		time.Sleep(20 * time.Second)
 		ops.set(func(o *operators) { o.fail = nil })
-		ops.order(resuming)
+		ops.setState(resuming)
 		time.Sleep(3 * time.Second) // 28.5 s
 		stop()
 		var ran []int

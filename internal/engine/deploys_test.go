@@ -394,9 +394,10 @@ func TestJobThatOnlySomeReplicasKnowFiresOnce(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		stops[2]()
 		stops[3]()
-		lasted := int(time.Since(start) / (5 * time.Second))
-		for name, least := range map[string]int{"both": lasted - 1, "brought": lasted - 31/5 - 1,
-			"gone": (31+30+30)/5 - 1} {
+		intervals := int(time.Since(start) / (5 * time.Second))
+		for name, least := range map[string]int{"both": intervals - 1,
+			"brought": intervals - 31/5 - 1,
+			"gone":    (31+30+30)/5 - 1} {
 			scheduledTimes := map[time.Time]bool{}
 			for _, r := range c.runs(name) {
 				if r.State != jobs.Succeeded || r.Recovery != 0 || scheduledTimes[r.ScheduledAt] {

@@ -281,9 +281,9 @@ func TestNothingStartsAfterStopAndOthersTakeOver(t *testing.T) {
 		if got := c.outcomes("job"); !slices.Equal(got, []string{"waiting shutdown"}) {
 			t.Errorf("after stop: %v", got)
 		}
-		heir := c.start(c.options("b", takes(time.Second), j))
+		successor := c.start(c.options("b", takes(time.Second), j))
 		time.Sleep(10 * time.Second)
-		heir()
+		successor()
 		if r := c.runs("job"); len(r) != 1 || r[0].State != jobs.Succeeded || r[0].Replica != "b" {
 			t.Errorf("runs: %+v", r)
 		}

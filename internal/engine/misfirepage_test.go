@@ -137,15 +137,15 @@ func TestMisfiresOfJobsThatOthersFireAreNotChecked(t *testing.T) {
 	})
 }
 
-// asking is a store that records the cluster times of misfire checks.
-type asking struct {
+// checkTimes is a store that records the cluster times of misfire checks.
+type checkTimes struct {
 	storage.Store
 
 	mu    sync.Mutex
 	asked []time.Time
 }
 
-func (a *asking) CheckMisfires(ctx context.Context, checks []storage.MisfireCheck,
+func (a *checkTimes) CheckMisfires(ctx context.Context, checks []storage.MisfireCheck,
 	find func(string, storage.Cursor) []storage.Misfired) (map[string]time.Time, error) {
 	a.mu.Lock()
 	for _, c := range checks {
@@ -163,7 +163,7 @@ func TestMisfireChecksCarryClusterTime(t *testing.T) {
 		const ahead = 5 * time.Second
 		clock := &skewed{Store: c.store}
 		clock.ahead.Store(int64(ahead))
-		store := &asking{Store: clock}
+		store := &checkTimes{Store: clock}
 		o := c.options("a", takes(0), job(t, "job", time.Minute))
 		o.Store = store
 		begin := time.Now().Add(ahead)

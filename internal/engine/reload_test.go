@@ -70,7 +70,7 @@ func TestReloadChangesTheTable(t *testing.T) {
 				return context.Cause(ctx)
 			}
 		})
-		holder, waiter, stays, leaves, comes := job(t, "holder", 20*time.Second, "shared"),
+		holder, waiter, stays, leaves, added := job(t, "holder", 20*time.Second, "shared"),
 			job(t, "waiter", 30*time.Second, "shared"),
 			job(t, "stays", time.Second), job(t, "leaves", time.Second),
 			job(t, "comes", time.Second)
@@ -84,7 +84,7 @@ func TestReloadChangesTheTable(t *testing.T) {
 			t.Fatalf("holder: %q", got)
 		}
 		left := len(c.runs("leaves"))
-		wrong := comes
+		wrong := added
 		wrong.Handler = "unknown"
 		if _, err := replica.SetJobs([]jobs.Job{stays, wrong}); err == nil {
 			t.Error("job of an unknown handler: got success, want an error")
@@ -95,7 +95,7 @@ func TestReloadChangesTheTable(t *testing.T) {
 		}
 		later := stays
 		later.Schedule = every(t, 2*time.Second)
-		revision, err := replica.SetJobs([]jobs.Job{later, comes})
+		revision, err := replica.SetJobs([]jobs.Job{later, added})
 		if err != nil || len(revision.Added) != 1 || len(revision.Changed) != 1 ||
 			len(revision.Removed) != 3 {
 			t.Fatalf("revision %+v, %v", revision, err)

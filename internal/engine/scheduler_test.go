@@ -421,9 +421,9 @@ func TestAnotherReplicaContinuesAttemptsOfAStoppedReplica(t *testing.T) {
 			r[0].Reason != reasons.Retry || r[0].Attempt != 2 || r[0].Error != "not yet" {
 			t.Errorf("after stop: %+v", r)
 		}
-		heir := c.start(c.options("b", []jobs.Registration{flaky}, j))
+		successor := c.start(c.options("b", []jobs.Registration{flaky}, j))
 		time.Sleep(time.Minute)
-		heir()
+		successor()
 		if r := c.runs("job"); len(r) != 1 || r[0].State != jobs.Failed || r[0].Replica != "b" ||
 			!slices.Equal(attempts, []int{1, 2, 3}) {
 			t.Errorf("runs %+v, attempts %v", r, attempts)
@@ -441,12 +441,12 @@ func TestWaitingFiringOfAStoppedReplicaIsAdopted(t *testing.T) {
 		stopWaiter := c.start(c.options("waiter", takes(time.Second), short))
 		time.Sleep(15 * time.Second)
 		stopWaiter()
-		stopHeir := c.start(c.options("heir", takes(time.Second), short))
+		stopHeir := c.start(c.options("successor", takes(time.Second), short))
 		time.Sleep(time.Minute)
 		stopHeir()
 		stopHolder()
 		if r := c.runs("short"); len(r) != 1 || r[0].State != jobs.Succeeded ||
-			r[0].Replica != "heir" {
+			r[0].Replica != "successor" {
 			t.Errorf("runs: %+v", r)
 		}
 	})

@@ -89,7 +89,7 @@ type simulatedHost struct {
 	c            *simulatedCluster
 	name         string
 	random       *rand.Rand
-	lives        uint64
+	processes    uint64
 	deploy       atomic.Int64 // index of the table for the next process
 	controlState chan func()  // tasks, run one after the other
 	closed       chan struct{}
@@ -123,21 +123,21 @@ func newSimulatedHost(c *simulatedCluster, i int) *simulatedHost {
 	return h
 }
 
-// order queues a task.
-func (h *simulatedHost) order(do func()) { h.controlState <- do }
+// enqueue queues a task.
+func (h *simulatedHost) enqueue(do func()) { h.controlState <- do }
 
 // wait waits until all queued tasks have run.
 func (h *simulatedHost) wait() {
 	done := make(chan struct{})
-	h.order(func() { close(done) })
+	h.enqueue(func() { close(done) })
 	<-done
 }
 
 // begin starts a process with the newest table.
 func (h *simulatedHost) begin() {
-	h.lives++
+	h.processes++
 	l := &simulatedLife{
-		number: h.c.lives.Add(1), link: h.c.store.NewLink(h.random.Uint64()),
+		number: h.c.processes.Add(1), link: h.c.store.NewLink(h.random.Uint64()),
 		locks: &lockWay{locks: &h.c.locks, plant: h.c.how.plantAdd}, deploy: h.deploy.Load(),
 		ended: make(chan struct{}),
 	}
@@ -181,8 +181,8 @@ func (h *simulatedHost) definitions(table []jobs.Job) func(w simulation.Work,
 
 func (h *simulatedHost) scheduler(l *simulatedLife) *engine.Scheduler {
 	how, table := h.c.how, h.c.tables[l.deploy]
-	stands := func(_ context.Context, token jobs.Token) bool { return l.link.Stands(token) }
-	registry, err := jobs.NewRegistry(h.c.ledger.Handler(l.number, h.definitions(table), stands))
+	exists := func(_ context.Context, token jobs.Token) bool { return l.link.Stands(token) }
+	registry, err := jobs.NewRegistry(h.c.ledger.Handler(l.number, h.definitions(table), exists))
 	if err != nil {
 		h.c.t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func (h *simulatedHost) scheduler(l *simulatedLife) *engine.Scheduler {
 	s, err := engine.New(engine.Options{
 		Store: store, RunStore: simstore.WithoutSQL(store), Locker: locker, Registry: registry,
 		Jobs: table, Build: h.c.added.Build,
-		Replica: h.name, Succeeds: h.lives%2 == 0, Version: fmt.Sprint(l.deploy),
+		Replica: h.name, Succeeds: h.processes%2 == 0, Version: fmt.Sprint(l.deploy),
 		Workers: how.workers, Heartbeat: how.heartbeat, SessionTTL: 3 * how.heartbeat,
 		ShutdownGrace: how.heartbeat / 2, Log: log,
 	})

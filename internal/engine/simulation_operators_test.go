@@ -58,13 +58,13 @@ func newPeople(c *simulatedCluster) *people {
 	return o
 }
 
-// order queues a task.
-func (o *people) order(do func()) { o.controlState <- do }
+// enqueue queues a task.
+func (o *people) enqueue(do func()) { o.controlState <- do }
 
 // leave ends all temporary actions and waits until all tasks have run.
 func (o *people) leave() {
 	done := make(chan struct{})
-	o.order(func() {
+	o.enqueue(func() {
 		for _, end := range o.over {
 			end()
 		}
@@ -73,8 +73,8 @@ func (o *people) leave() {
 	<-done
 }
 
-// tell adds the replies that operators got to the evidence.
-func (o *people) tell(e *simulation.Evidence) {
+// addEvidence adds the replies that operators got to the evidence.
+func (o *people) addEvidence(e *simulation.Evidence) {
 	close(o.controlState)
 	<-o.closed
 	e.Triggered, e.Cancelled, e.Released, e.Changes, e.Drains = o.reported.Triggered,
@@ -91,7 +91,7 @@ func (o *people) after(d time.Duration, do func()) {
 		}
 	}
 	o.over = append(o.over, end)
-	time.AfterFunc(d, func() { o.order(end) })
+	time.AfterFunc(d, func() { o.enqueue(end) })
 }
 
 // action takes the action of an event on the jobs of that table.
@@ -144,7 +144,7 @@ func (o *people) trigger() {
 		request = o.reported.Triggered[o.random.IntN(before)].Request
 		switch o.random.IntN(3) {
 		case 0:
-			request.Params = o.moment(request.Key + " again")
+			request.Params = o.params(request.Key + " again")
 		case 1:
 			request.Delay, request.At = time.Second, time.Time{}
 		}
@@ -160,7 +160,7 @@ func (o *people) trigger() {
 			request.Delay = time.Duration(o.random.Int64N(int64(time.Hour)))
 		}
 		if o.random.IntN(2) == 0 {
-			request.Params = o.moment(request.Key)
+			request.Params = o.params(request.Key)
 		}
 	}
 	sent := o.c.now()
@@ -187,8 +187,8 @@ func (o *people) anyJob() string {
 	return o.table[o.random.IntN(len(o.table))].Name
 }
 
-func (o *people) moment(who string) json.RawMessage {
-	return json.RawMessage(fmt.Sprintf(`{"moment":%q}`, who))
+func (o *people) params(key string) json.RawMessage {
+	return json.RawMessage(fmt.Sprintf(`{"moment":%q}`, key))
 }
 
 // pause pauses a job, a group or all jobs for a time.

@@ -150,21 +150,21 @@ func simulate(t *testing.T, how simulated) (report *simulation.Report) {
 
 // simulatedCluster is a cluster in a synctest bubble.
 type simulatedCluster struct {
-	t      *testing.T
-	how    simulated
-	random *rand.Rand
-	store  *simstore.Store
-	ahead  time.Duration
-	locks  simulatedLocks
-	tables simulation.Tables
-	added  simulation.Added
-	script simulation.Script
-	ledger *simulation.Ledger
-	hosts  []*simulatedHost
-	lives  atomic.Uint64
-	people *people
-	deploy int // the newest one that has started
-	until  time.Time
+	t         *testing.T
+	how       simulated
+	random    *rand.Rand
+	store     *simstore.Store
+	ahead     time.Duration
+	locks     simulatedLocks
+	tables    simulation.Tables
+	added     simulation.Added
+	script    simulation.Script
+	ledger    *simulation.Ledger
+	hosts     []*simulatedHost
+	processes atomic.Uint64
+	people    *people
+	deploy    int // the newest one that has started
+	until     time.Time
 
 	mu        sync.Mutex
 	disturbed []*simulation.Interval
@@ -215,7 +215,7 @@ func (c *simulatedCluster) now() time.Time { return time.Now().Add(c.ahead).UTC(
 func (c *simulatedCluster) run() {
 	start := time.Now()
 	for _, h := range c.hosts {
-		h.order(h.begin)
+		h.enqueue(h.begin)
 	}
 	for _, event := range c.script {
 		time.Sleep(time.Until(start.Add(event.After)))
@@ -224,7 +224,7 @@ func (c *simulatedCluster) run() {
 	time.Sleep(time.Until(start.Add(c.how.within)))
 	for _, h := range c.hosts {
 		h.deploy.Store(int64(len(c.tables) - 1))
-		h.order(h.renew)
+		h.enqueue(h.renew)
 	}
 	for _, h := range c.hosts {
 		h.wait()
@@ -239,7 +239,7 @@ func (c *simulatedCluster) run() {
 	time.Sleep(c.how.settle)
 	defer c.wrong()()
 	for _, h := range c.hosts {
-		h.order(h.stop)
+		h.enqueue(h.stop)
 		close(h.controlState)
 	}
 	for _, h := range c.hosts {
@@ -253,11 +253,11 @@ func (c *simulatedCluster) happen(e simulation.Event) {
 	h := c.hosts[e.Replica]
 	switch e.Action {
 	case simulation.Die:
-		h.order(func() { h.die(e.For) })
+		h.enqueue(func() { h.die(e.For) })
 	case simulation.Restart:
-		h.order(func() { h.restart(e.For) })
+		h.enqueue(func() { h.restart(e.For) })
 	case simulation.Partition, simulation.Cut, simulation.Blind, simulation.Rough:
-		h.order(func() { h.suffer(e) })
+		h.enqueue(func() { h.suffer(e) })
 	case simulation.Outage:
 		c.during(e.For, c.wrong(), func(on bool) { c.store.SetDown(on) })
 	case simulation.NoLocks:
@@ -277,7 +277,7 @@ func (c *simulatedCluster) happen(e simulation.Event) {
 		}
 	default:
 		table := c.tables[c.deploy]
-		c.people.order(func() { c.people.action(e, table) })
+		c.people.enqueue(func() { c.people.action(e, table) })
 	}
 }
 
@@ -331,7 +331,7 @@ func (c *simulatedCluster) rollOut(hosts []*simulatedHost, deploy int, within ti
 	defer c.wrong()()
 	for _, h := range hosts {
 		h.deploy.Store(int64(deploy))
-		h.order(h.renew)
+		h.enqueue(h.renew)
 		time.Sleep(within / time.Duration(len(hosts)))
 	}
 }
@@ -343,7 +343,7 @@ func (c *simulatedCluster) evidence() *simulation.Evidence {
 		Executions: c.ledger.Executions(), Pauses: c.store.AllPauses(),
 		Until: c.until, Margin: 10 * time.Second, Obeyed: 3 * time.Second,
 	}
-	c.people.tell(e)
+	c.people.addEvidence(e)
 	for _, d := range c.store.Decisions() {
 		e.Decisions = append(e.Decisions, simulation.Decision(d))
 	}

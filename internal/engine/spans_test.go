@@ -195,18 +195,18 @@ func TestSpans(t *testing.T) {
 		if len(s.find(skipped, "start"))+len(s.find(skipped, "handler")) != 0 {
 			t.Errorf("short: %s", s.within(skipped))
 		}
-		said := 0
+		logged := 0
 		for line := range strings.Lines(log.String()) {
 			if strings.Contains(line, `"job":"long"`) &&
 				(strings.Contains(line, "at work") || strings.Contains(line, "run ended")) {
-				said++
+				logged++
 				if !strings.Contains(line, `"trace_id":"`+engine.TraceID(run.ID)+`"`) {
 					t.Errorf("a line without the trace: %s", line)
 				}
 			}
 		}
-		if kept := c.runs("long"); said != 2 || strings.Contains(kept[0].Output, "trace_id") {
-			t.Errorf("%d lines of long", said)
+		if kept := c.runs("long"); logged != 2 || strings.Contains(kept[0].Output, "trace_id") {
+			t.Errorf("%d lines of long", logged)
 		}
 	})
 }

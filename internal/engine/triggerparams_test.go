@@ -149,7 +149,7 @@ func TestMiddlewareWrapsTheHandler(t *testing.T) {
 		c := newCluster(t)
 		var mu sync.Mutex
 		var order []string
-		say := func(text string) {
+		record := func(text string) {
 			mu.Lock()
 			defer mu.Unlock()
 			order = append(order, text)
@@ -158,15 +158,15 @@ func TestMiddlewareWrapsTheHandler(t *testing.T) {
 		around := func(name string) jobs.Middleware {
 			return func(next jobs.HandlerFunc) jobs.HandlerFunc {
 				return func(ctx context.Context, run *jobs.Run) error {
-					say(name + " before " + run.Job)
+					record(name + " before " + run.Job)
 					err := next(context.WithValue(ctx, contextKey{}, name), run)
-					say(name + " after " + fmt.Sprint(errors.Is(err, broken)))
+					record(name + " after " + fmt.Sprint(errors.Is(err, broken)))
 					return err
 				}
 			}
 		}
 		handler := jobs.Handle("work", func(ctx context.Context, run *jobs.Run, _ struct{}) error {
-			say("handler in " + ctx.Value(contextKey{}).(string))
+			record("handler in " + ctx.Value(contextKey{}).(string))
 			return broken
 		})
 		o := c.options("a", []jobs.Registration{handler}, once(t, "failing", 10*time.Second),

@@ -48,11 +48,11 @@ func TestRunIsAdoptedOnceByConcurrentAdopts(t *testing.T) {
 			first.Firing.ScheduledAt, first.WaitSince = second.Firing.ScheduledAt.Add(-time.Second),
 				second.WaitSince.Add(-time.Second)
 			for _, r := range []storage.StartRequest{first, second} {
-				stands, err := s.a.Note(t.Context(), former,
+				accepted, err := s.a.Note(t.Context(), former,
 					[]storage.Note{{Run: r.Run, Firing: r.Firing, State: jobs.Waiting,
 						Requests: r.Requests, WaitSince: r.WaitSince}})
-				if err != nil || !stands[0] {
-					t.Fatalf("finish: got %v (%v), want it accepted", stands, err)
+				if err != nil || !accepted[0] {
+					t.Fatalf("finish: got %v (%v), want it accepted", accepted, err)
 				}
 			}
 			if err := free(s, former); err != nil {

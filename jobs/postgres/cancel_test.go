@@ -65,15 +65,15 @@ func TestNoteWaitsForACancelOfItsRun(t *testing.T) {
 	awaitWaiting(s, "b", cancelled)
 	noted := make(chan bool, 1)
 	go func() {
-		stands, err := s.a.Note(t.Context(), session, []storage.Note{{
+		accepted, err := s.a.Note(t.Context(), session, []storage.Note{{
 			Run: r.Run, Firing: r.Firing, State: jobs.Waiting, Reason: reasons.LockHeld,
 			Requests: r.Requests, WaitSince: r.WaitSince,
 		}})
 		if err != nil {
 			t.Errorf("note: %v", err)
-			stands = []bool{true}
+			accepted = []bool{true}
 		}
-		noted <- stands[0]
+		noted <- accepted[0]
 	}()
 	awaitWaiting(s, "a", noted)
 	resume()

@@ -29,8 +29,8 @@ func TestStartsExcludeUnderAnyDefaultIsolation(t *testing.T) {
 
 func TestRunOfASessionThatExpiresInsideAStartIsAdopted(t *testing.T) {
 	s := newHarness(t)
-	session, heir := s.session(s.b, "b"), s.session(s.a, "a")
-	s.granted(s.a, heir, request(t, "earlier", "orders"))
+	session, successor := s.session(s.b, "b"), s.session(s.a, "a")
+	s.granted(s.a, successor, request(t, "earlier", "orders"))
 	tx, err := s.a.pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func TestRunOfASessionThatExpiresInsideAStartIsAdopted(t *testing.T) {
 	if _, err := s.a.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	adopted, err := s.a.Adopt(t.Context(), heir, jobstest.Adoption(nil, 10, "late"))
+	adopted, err := s.a.Adopt(t.Context(), successor, jobstest.Adoption(nil, 10, "late"))
 	if err != nil || len(adopted) != 1 || adopted[0].ID != r.Run {
 		t.Errorf("adopted %+v, %v", adopted, err)
 	}

@@ -18,8 +18,8 @@ import (
 // find it, and the misfire check counts its firing as started.
 func TestRunOfASessionThatExpiresWithinItsStartIsAdopted(t *testing.T) {
 	s := newHarness(t)
-	session, heir := s.session(s.a, "a"), s.session(s.b, "b")
-	s.granted(s.b, heir, request(t, "earlier", "orders")) // the fence exists
+	session, successor := s.session(s.a, "a"), s.session(s.b, "b")
+	s.granted(s.b, successor, request(t, "earlier", "orders")) // the fence exists
 	s.exec("DELETE FROM holdfast.grants")
 	tx, err := s.b.pool.Begin(t.Context())
 	if err != nil {
@@ -37,13 +37,13 @@ func TestRunOfASessionThatExpiresWithinItsStartIsAdopted(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.expect(done, storage.StartNotLive)
-	s.expectAdopted(heir, late)
+	s.expectAdopted(successor, late)
 }
 
 // The same holds for a note.
 func TestRunOfASessionThatExpiresWithinItsNoteIsAdopted(t *testing.T) {
 	s := newHarness(t)
-	session, heir := s.session(s.a, "a"), s.session(s.b, "b")
+	session, successor := s.session(s.a, "a"), s.session(s.b, "b")
 	resume := s.pause("a", "holdfast.runs", "INSERT", "true")
 	late := request(t, "late", "orders")
 	done := make(chan error, 1)
@@ -60,7 +60,7 @@ func TestRunOfASessionThatExpiresWithinItsNoteIsAdopted(t *testing.T) {
 	if err := <-done; !errors.Is(err, storage.ErrSessionLost) {
 		t.Fatalf("note: %v", err)
 	}
-	s.expectAdopted(heir, late)
+	s.expectAdopted(successor, late)
 }
 
 // expectAdopted fails the test unless, after a sweep, the session can adopt the run.

@@ -330,19 +330,19 @@ func TestClaimExistsWhileItsTransactionCommits(t *testing.T) {
 	session := s.locks(s.a, "a")
 	token := s.hold(s.a, session, lockRequest(t, "path:a"))
 	end := s.fencedBy(token)
-	stood := make(chan bool, 1)
+	released := make(chan bool, 1)
 	go func() {
 		got, err := s.b.Grants().Release(t.Context(), []locking.Token{token})
-		stood <- err == nil && got[0]
+		released <- err == nil && got[0]
 	}()
-	awaitWaiting(s, "b", stood)
+	awaitWaiting(s, "b", released)
 	if blocker := s.refused(s.a, session, lockRequest(t, "path:a")); blocker.Waiting {
 		t.Errorf("refused by %+v", blocker)
 	}
 	if err := end(); err != nil {
 		t.Fatal(err)
 	}
-	if !<-stood {
+	if !<-released {
 		t.Error("release: got no claim, want one")
 	}
 	if n := query[int](s, "SELECT count(*) FROM public.totals"); n != 1 {
@@ -380,9 +380,9 @@ func TestReleaseAndSweepDoNotDeadlock(t *testing.T) {
 	resume := s.pause("a", "holdfast.grants", "DELETE", "true")
 	done := make(chan error, 1)
 	go func() {
-		stood, err := s.a.Grants().Release(t.Context(), tokens)
-		if err == nil && slices.Contains(stood, false) {
-			err = fmt.Errorf("stood: %v", stood)
+		released, err := s.a.Grants().Release(t.Context(), tokens)
+		if err == nil && slices.Contains(released, false) {
+			err = fmt.Errorf("released: %v, want all", released)
 		}
 		done <- err
 	}()
@@ -483,13 +483,13 @@ func TestSessionExpiresItsPredecessors(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		session uuid.UUID
-		lives   bool
+		live    bool
 	}{{"former life", former, false}, {"other name", other, true},
 		{"scheduler of the same name", run, true}, {"opened since", later, true},
 		{"itself", next.ID, true}} {
 		_, err := s.a.Grants().Heartbeat(t.Context(), c.session)
-		if c.lives && err != nil || !c.lives && !errors.Is(err, locking.ErrSessionLost) {
-			t.Errorf("%s: got error %v, want the session live: %t", c.name, err, c.lives)
+		if c.live && err != nil || !c.live && !errors.Is(err, locking.ErrSessionLost) {
+			t.Errorf("%s: got error %v, want the session live: %t", c.name, err, c.live)
 		}
 	}
 }
@@ -542,7 +542,7 @@ func TestLocksOfDeadSessionsAreNotAdopted(t *testing.T) {
 			one, two := s.locks(s.a, "one"), s.locks(s.a, "two")
 			token := s.hold(s.a, one, lockRequest(t, "path:a"))
 			s.refused(s.a, two, waits(lockRequest(t, "path:a")))
-			heir := s.session(s.b, "heir")
+			successor := s.session(s.b, "successor")
 			if end == "expired" {
 				s.expire(two)
 				if _, err := s.b.Sweep(t.Context()); err != nil {
@@ -551,7 +551,7 @@ func TestLocksOfDeadSessionsAreNotAdopted(t *testing.T) {
 			} else if err := s.a.Grants().EndSession(t.Context(), two); err != nil {
 				t.Fatal(err)
 			}
-			if adopted, err := s.b.Adopt(t.Context(), heir,
+			if adopted, err := s.b.Adopt(t.Context(), successor,
 				jobstest.Adoption(nil, 10, "program", "")); err != nil || len(adopted) != 0 {
 				t.Errorf("adopted %+v, %v", adopted, err)
 			}
@@ -592,9 +592,9 @@ func TestRevokeEndsALock(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.left(0, 0, 0, 0)
-	if stood, err := s.a.Grants().Release(t.Context(), []locking.Token{token}); err != nil ||
-		stood[0] {
-		t.Errorf("release of a revoked claim: %v, %v", stood, err)
+	if released, err := s.a.Grants().Release(t.Context(), []locking.Token{token}); err != nil ||
+		released[0] {
+		t.Errorf("release of a revoked claim: %v, %v", released, err)
 	}
 	heartbeat, err := s.a.Grants().Heartbeat(t.Context(), session)
 	if err != nil || len(heartbeat.Claims) != 0 {
@@ -726,13 +726,14 @@ func TestRefusedLockIsNotGrantedWithoutItsFence(t *testing.T) {
 
 // awaitTransaction waits until the store waits for the end of a transaction. It ignores a pause
 // that has just ended.
-func (s *harness) awaitTransaction(who string, done <-chan bool) {
+func (s *harness) awaitTransaction(application string, done <-chan bool) {
 	s.t.Helper()
 	for !query[bool](s, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = "+
-		"current_database() AND application_name = $1 AND wait_event = 'transactionid')", who) {
+		"current_database() AND application_name = $1 AND wait_event = 'transactionid')",
+		application) {
 		select {
 		case result := <-done:
-			s.t.Fatalf("%s went through without waiting: %v", who, result)
+			s.t.Fatalf("%s went through without waiting: %v", application, result)
 		default:
 		}
 	}

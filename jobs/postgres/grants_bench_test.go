@@ -135,9 +135,9 @@ func (c *grantBench) lock(b *testing.B, lockRequests ...locking.GrantRequest) {
 	for i, r := range results {
 		tokens[i] = r.Token
 	}
-	stood, err := c.store.Grants().Release(b.Context(), tokens)
-	if err != nil || slices.Contains(stood, false) {
-		b.Errorf("stood %v, %v", stood, err)
+	released, err := c.store.Grants().Release(b.Context(), tokens)
+	if err != nil || slices.Contains(released, false) {
+		b.Errorf("released %v (%v), want all", released, err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -117,12 +117,12 @@ func (s *harness) refused(store *Store, session uuid.UUID,
 
 func (s *harness) release(store *Store, tokens ...locking.Token) {
 	s.t.Helper()
-	stood, err := store.Grants().Release(s.t.Context(), tokens)
+	released, err := store.Grants().Release(s.t.Context(), tokens)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	for i, stands := range stood {
-		if !stands {
+	for i, existed := range released {
+		if !existed {
 			s.t.Fatalf("claim %d stood no more", tokens[i])
 		}
 	}

@@ -140,7 +140,7 @@ const gate = 4242
 // pause makes every backend of the store pause at the event on the table until the returned
 // function is called. An event such as "INSERT" pauses before the row is written. "COMMIT" pauses
 // the commit of any transaction that inserted into the table.
-func (s *harness) pause(who, table, event, condition string) (resume func()) {
+func (s *harness) pause(application, table, event, condition string) (resume func()) {
 	s.t.Helper()
 	s.exec("SELECT pg_advisory_lock($1)", gate)
 	s.exec(fmt.Sprintf(`
@@ -150,7 +150,7 @@ BEGIN
         PERFORM pg_advisory_xact_lock_shared(%d);
     END IF;
     RETURN coalesce(NEW, OLD);
-END $$`, who, condition, gate))
+END $$`, application, condition, gate))
 	if event == "COMMIT" {
 		s.exec("CREATE CONSTRAINT TRIGGER gate AFTER INSERT ON " + table +
 			" DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.wait_at_gate()")
@@ -166,18 +166,18 @@ END $$`, who, condition, gate))
 
 // awaitWaiting returns when a backend of the store waits for a lock. It fails the test if done
 // delivers first.
-func awaitWaiting[T any](s *harness, who string, done <-chan T) {
+func awaitWaiting[T any](s *harness, application string, done <-chan T) {
 	s.t.Helper()
 	for {
 		if query[bool](s, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = "+
-			"current_database() AND application_name = $1 AND wait_event_type = 'Lock')", who) {
+			"current_database() AND application_name = $1 AND wait_event_type = 'Lock')", application) {
 			return
 		}
 		select {
 		case result := <-done:
-			s.t.Fatalf("%s went through without waiting: %+v", who, result)
+			s.t.Fatalf("%s went through without waiting: %+v", application, result)
 		case <-s.t.Context().Done():
-			s.t.Fatalf("%s never waited", who)
+			s.t.Fatalf("%s never waited", application)
 		default:
 		}
 	}

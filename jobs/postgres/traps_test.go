@@ -79,9 +79,9 @@ func TestSupersededRunCannotCommitDuringATakeover(t *testing.T) {
 	if _, err := s.b.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	heir := s.granted(s.b, s.session(s.b, "b"), request(t, "heir", "public.*"))
-	if heir.Token <= run.Token {
-		t.Errorf("token of the takeover %d, not above %d", heir.Token, run.Token)
+	successor := s.granted(s.b, s.session(s.b, "b"), request(t, "successor", "public.*"))
+	if successor.Token <= run.Token {
+		t.Errorf("token of the takeover %d, not above %d", successor.Token, run.Token)
 	}
 	err := InTx(t.Context(), run, func(pgx.Tx) error {
 		t.Error("fence check of a superseded run: got success, want an error")

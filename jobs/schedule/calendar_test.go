@@ -129,11 +129,11 @@ func TestExcluded(t *testing.T) {
 		"2026-12-24T09:30:00Z":      "",         // no scheduled time of the schedule
 		"2026-12-24T09:00:00.5Z":    "",
 	} {
-		instant, err := time.Parse(time.RFC3339, at)
+		when, err := time.Parse(time.RFC3339, at)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, ok := s.Excluded(instant); got != want || ok != (want != "") {
+		if got, ok := s.Excluded(when); got != want || ok != (want != "") {
 			t.Errorf("%s: excluded by %q, %v, want %q", at, got, ok, want)
 		}
 	}

@@ -58,7 +58,7 @@ func TestPathsThatCannotBeOpened(t *testing.T) {
 		path      string
 		exclusive bool
 		is        error
-		says      string
+		message   string
 	}{
 		"empty":              {"", true, nil, "expected the path of a file"},
 		"memory":             {":memory:", true, nil, "expected the path of a file"},
@@ -75,8 +75,8 @@ func TestPathsThatCannotBeOpened(t *testing.T) {
 				s.Close()
 				t.Fatal("Open: got success, want an error")
 			}
-			if c.is != nil && !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%v, want it to wrap %v and say %q", err, c.is, c.says)
+			if c.is != nil && !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.message) {
+				t.Errorf("%v, want it to wrap %v and say %q", err, c.is, c.message)
 			}
 		})
 	}

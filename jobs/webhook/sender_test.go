@@ -102,8 +102,8 @@ func (r *receiver) next(t *testing.T) (post, Event) {
 	return p, e
 }
 
-// stage is a store with a job whose failures and skips a webhook delivers.
-type stage struct {
+// fixture is a store with a job whose failures and skips a webhook delivers.
+type fixture struct {
 	*testing.T
 	store   *sqlite.Store
 	session uuid.UUID
@@ -127,7 +127,7 @@ var migrated = sync.OnceValues(func() (file []byte, err error) {
 	return os.ReadFile(path)
 })
 
-func newStage(t *testing.T) *stage {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	file, err := migrated()
 	if err != nil {
@@ -143,7 +143,7 @@ func newStage(t *testing.T) *stage {
 		t.Fatal(err)
 	}
 	t.Cleanup(store.Close)
-	s := &stage{T: t, store: store, session: uuid.New()}
+	s := &fixture{T: t, store: store, session: uuid.New()}
 	if err := store.Open(t.Context(),
 		storage.Session{ID: s.session, Replica: "a", TTL: time.Hour}); err != nil {
 		t.Fatal(err)
@@ -157,7 +157,7 @@ func newStage(t *testing.T) *stage {
 }
 
 // fail makes a run of the job fail.
-func (s *stage) fail() uuid.UUID {
+func (s *fixture) fail() uuid.UUID {
 	s.Helper()
 	s.n++
 	r := storage.StartRequest{Run: uuid.New(),
@@ -176,7 +176,7 @@ func (s *stage) fail() uuid.UUID {
 }
 
 // send starts a sender. The returned function stops it and waits for its end.
-func (s *stage) send(outbox storage.Outbox, url string, log io.Writer,
+func (s *fixture) send(outbox storage.Outbox, url string, log io.Writer,
 	change func(*Sender)) (stop func()) {
 	s.Helper()
 	h := Hook{
@@ -207,7 +207,7 @@ func (s *stage) send(outbox storage.Outbox, url string, log io.Writer,
 }
 
 // undelivered waits until the failed deliveries are those that the test expects.
-func (s *stage) undelivered(what string,
+func (s *fixture) undelivered(what string,
 	until func([]storage.Undelivered) bool) []storage.Undelivered {
 	s.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
@@ -228,7 +228,7 @@ func none(found []storage.Undelivered) bool { return len(found) == 0 }
 
 // After every kind of failure the sender repeats the same event, until the receiver accepts it.
 func TestFailuresThenSuccess(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	elsewhere := newReceiver(t, func(int, http.ResponseWriter, *http.Request) {})
 	var log safeBuffer
 	r := newReceiver(t, func(n int, w http.ResponseWriter, _ *http.Request) {
@@ -289,7 +289,7 @@ func TestFailuresThenSuccess(t *testing.T) {
 }
 
 func TestTargetsOfWebhooks(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	r := newReceiver(t, func(int, http.ResponseWriter, *http.Request) {})
 	rules, err := egress.NewRules(nil, []string{"127.0.0.0/8"})
 	if err != nil {
@@ -311,7 +311,7 @@ func TestTargetsOfWebhooks(t *testing.T) {
 }
 
 func TestGivesUpAndLogs(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	var log safeBuffer
 	r := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusGone)
@@ -334,7 +334,7 @@ func TestGivesUpAndLogs(t *testing.T) {
 
 // Receivers with the new secret accept the requests, and so do receivers with the old one.
 func TestReplacedSecrets(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	r := newReceiver(t, func(int, http.ResponseWriter, *http.Request) {})
 	old := []byte("hunter1 hunter1 hunter1 hunter1")
 	s.fail()
@@ -370,7 +370,7 @@ func TestRetryAfter(t *testing.T) {
 		{"beyond the policy's end", "3000", 503, 20 * time.Minute, 19 * time.Minute, 20 * time.Minute},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := newStage(t)
+			s := newFixture(t)
 			r := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
 				if test.header != "" {
 					w.Header().Set("Retry-After", test.header)
@@ -396,7 +396,7 @@ func TestRetryAfter(t *testing.T) {
 
 // A delivery that was given up and is delivered again gets the same number of tries.
 func TestDeliveredAgain(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	r := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusGone)
 	})
@@ -419,7 +419,7 @@ func TestDeliveredAgain(t *testing.T) {
 }
 
 func TestUnreachableAndSlow(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	var log safeBuffer
 	release := make(chan struct{})
 	r := newReceiver(t, func(_ int, _ http.ResponseWriter, request *http.Request) {
@@ -493,7 +493,7 @@ func (o *deadOutbox) SettleDelivery(context.Context, storage.Settlement) (bool, 
 }
 
 func TestOthersDeliverForAKilledReplica(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	dead := &deadOutbox{Outbox: s.store}
 	r := newReceiver(t, func(n int, _ http.ResponseWriter, _ *http.Request) {
 		if n == 1 {
@@ -519,7 +519,7 @@ func TestOthersDeliverForAKilledReplica(t *testing.T) {
 
 // Other replicas need not wait for the lease of a stopped replica.
 func TestStoppedReplicaLeavesDeliveriesToOthers(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	release := make(chan struct{})
 	r := newReceiver(t, func(n int, _ http.ResponseWriter, request *http.Request) {
 		if n == 1 {
@@ -545,7 +545,7 @@ func TestStoppedReplicaLeavesDeliveriesToOthers(t *testing.T) {
 
 // Several senders share the deliveries. Without failures each delivery is sent once.
 func TestSendersShare(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	r := newReceiver(t, func(int, http.ResponseWriter, *http.Request) {})
 	const runs = 40
 	for range runs {

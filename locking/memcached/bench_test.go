@@ -119,10 +119,10 @@ func lockPair(b *testing.B, locker *locking.Locker, owner string, n int) func() 
 		names = append(names, fmt.Sprintf("%s_t%d", owner, i))
 	}
 	requests := tables(b, names...)
-	who := locking.Owner{Replica: "replica-1", Job: "rollup-sales",
+	holder := locking.Owner{Replica: "replica-1", Job: "rollup-sales",
 		Run: "01900000-0000-7000-8000-000000000000"}
 	return func() error {
-		lock, err := locker.Acquire(b.Context(), who, requests, patient)
+		lock, err := locker.Acquire(b.Context(), holder, requests, patient)
 		if err != nil {
 			return err
 		}

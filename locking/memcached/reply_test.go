@@ -24,7 +24,7 @@ const (
 )
 
 // speaker is a server that answers every request in the same way.
-func speaker(t *testing.T, say func(conn net.Conn)) string {
+func speaker(t *testing.T, send func(conn net.Conn)) string {
 	t.Helper()
 	var all sync.WaitGroup
 	t.Cleanup(all.Wait)
@@ -37,7 +37,7 @@ func speaker(t *testing.T, say func(conn net.Conn)) string {
 			}
 			all.Go(func() {
 				defer conn.Close()
-				say(conn)
+				send(conn)
 			})
 		}
 	})
@@ -80,7 +80,7 @@ func endlessly(text string) func(net.Conn) {
 // it needs. The timeout of a minute ends no case.
 func TestServersOfOtherProtocols(t *testing.T) {
 	for name, test := range map[string]struct {
-		say  func(net.Conn)
+		send func(net.Conn)
 		want string
 	}{
 		"error":              {saying("ERROR\r\n"), `its reply to stats is not memcached's: found "ERROR"`},
@@ -100,7 +100,7 @@ func TestServersOfOtherProtocols(t *testing.T) {
 		"close between":      {hangingUp(plainStats), "reply to stats settings"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			address := speaker(t, test.say)
+			address := speaker(t, test.send)
 			watch := watchOf(t, open(t,
 				memcached.Options{Servers: []string{address}, Timeout: time.Minute}))
 			watch.Look(t.Context())
@@ -129,12 +129,12 @@ func TestSlowServers(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}
-	for name, say := range map[string]func(net.Conn){
+	for name, send := range map[string]func(net.Conn){
 		"nothing": saying(""), "half": saying(plainStats), "a byte now and then": trickle,
 	} {
 		t.Run(name, func(t *testing.T) {
 			watch := watchOf(t, open(t,
-				memcached.Options{Servers: []string{speaker(t, say)}, Timeout: short}))
+				memcached.Options{Servers: []string{speaker(t, send)}, Timeout: short}))
 			watch.Look(t.Context())
 			if h := watch.Servers()[0]; h.State != memcached.StateUnreachable ||
 				!strings.Contains(h.Error, context.DeadlineExceeded.Error()) {
@@ -164,7 +164,7 @@ func TestServerTextIsEscaped(t *testing.T) {
 // TestAnswersToAPassword uses answers that memcached never gives.
 func TestAnswersToAPassword(t *testing.T) {
 	for name, test := range map[string]struct {
-		say  func(net.Conn)
+		send func(net.Conn)
 		want string
 	}{
 		"endless line": {endlessly("STORED"), "its reply to authentication is not memcached's: found a line of more than 512 bytes"},
@@ -173,7 +173,7 @@ func TestAnswersToAPassword(t *testing.T) {
 		"close":        {hangingUp(""), "found a connection that it closed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := open(t, memcached.Options{Servers: []string{speaker(t, test.say)},
+			b := open(t, memcached.Options{Servers: []string{speaker(t, test.send)},
 				Timeout: time.Minute, User: user, Password: password})
 			err := b.Ping(t.Context())
 			var reply *memcached.ReplyError

@@ -121,10 +121,10 @@ func TestServerEvents(t *testing.T) {
 			}
 		}, memcached.EventRestarted, func(s memcached.Seen) uint64 { return s.Restarts }},
 		"flush": {nil, func(t *testing.T, server *servertest.Memcached) {
-			say(t, server, "flush_all\r\n", "OK\r\n")
+			send(t, server, "flush_all\r\n", "OK\r\n")
 		}, memcached.EventFlushed, func(s memcached.Seen) uint64 { return s.Flushes }},
 		"flush with -F": {[]string{"-F"}, func(t *testing.T, server *servertest.Memcached) {
-			say(t, server, "flush_all\r\n", "CLIENT_ERROR flush_all not allowed\r\n")
+			send(t, server, "flush_all\r\n", "CLIENT_ERROR flush_all not allowed\r\n")
 		}, memcached.EventFlushRefused, func(s memcached.Seen) uint64 { return s.RefusedFlushes }},
 		"eviction": {[]string{"-m", "2"}, func(t *testing.T, server *servertest.Memcached) {
 			store(t, server, 10_000)
@@ -168,7 +168,7 @@ func TestSlabReassignment(t *testing.T) {
 	watch.Look(t.Context())
 	store(t, server, 20_000)
 	class := slabClass(t, server)
-	say(t, server, "slabs reassign "+class+" 20\r\n", "OK\r\n")
+	send(t, server, "slabs reassign "+class+" 20\r\n", "OK\r\n")
 	await(t, "eviction by reassignment", func() bool {
 		watch.Look(t.Context())
 		return watch.Servers()[0].Seen.SlabEvictions > 0
@@ -180,7 +180,7 @@ func TestSlabReassignment(t *testing.T) {
 		t.Errorf("counts %+v, events %+v", h.Counts, h.Events)
 	}
 	safe := servertest.NewMemcached(t, "-M", "-m", "4", "-o", "no_slab_reassign")
-	say(t, safe, "slabs reassign 5 20\r\n", "CLIENT_ERROR slab reassignment disabled\r\n")
+	send(t, safe, "slabs reassign 5 20\r\n", "CLIENT_ERROR slab reassignment disabled\r\n")
 }
 
 // TestResetStatisticsAreNoRestart resets the counters.
@@ -188,11 +188,11 @@ func TestResetStatisticsAreNoRestart(t *testing.T) {
 	skipWithShort(t)
 	server := servertest.NewMemcached(t, "-m", "2", "-t", "1")
 	watch := watchOf(t, connect(t, server.Addr()))
-	say(t, server, "flush_all\r\n", "OK\r\n")
+	send(t, server, "flush_all\r\n", "OK\r\n")
 	store(t, server, 10_000)
 	watch.Look(t.Context())
 	events := len(watch.Servers()[0].Events)
-	say(t, server, "stats reset\r\n", "RESET\r\n")
+	send(t, server, "stats reset\r\n", "RESET\r\n")
 	watch.Look(t.Context())
 	if h := watch.Servers()[0]; len(h.Events) != events || h.Seen != (memcached.Seen{}) ||
 		h.Counts.Evictions != 0 {
@@ -261,9 +261,9 @@ func TestSeveralServersAreAskedAtOnce(t *testing.T) {
 		second.Addr().String()}, Timeout: time.Hour})
 	watch := watchOf(t, b)
 	ctx, cancel := context.WithCancel(t.Context())
-	looked := make(chan struct{})
+	polled := make(chan struct{})
 	go func() {
-		defer close(looked)
+		defer close(polled)
 		watch.Look(ctx)
 	}()
 	for _, silent := range []net.Listener{first, second} {
@@ -277,7 +277,7 @@ func TestSeveralServersAreAskedAtOnce(t *testing.T) {
 		return watch.Servers()[1].State == memcached.StateSafe
 	})
 	cancel()
-	<-looked
+	<-polled
 	for _, i := range []int{0, 2} { // the watch's end is no outage
 		if h := watch.Servers()[i]; h.State != memcached.StateUnknown || len(h.Events) != 0 {
 			t.Errorf("server %d: %+v", i, h)
@@ -348,8 +348,8 @@ func complaints(t *testing.T, w *memcached.Watch, v memcached.Rating, want ...st
 	}
 }
 
-// say sends a command to a server and expects the reply.
-func say(t *testing.T, server *servertest.Memcached, command, want string) {
+// send sends a command to a server and expects the reply.
+func send(t *testing.T, server *servertest.Memcached, command, want string) {
 	t.Helper()
 	conn := dial(t, server)
 	defer conn.Close()
@@ -386,14 +386,14 @@ func store(t *testing.T, server *servertest.Memcached, n int) {
 	conn := dial(t, server)
 	defer conn.Close()
 	go func() { _, _ = conn.Write([]byte(requests.String())) }()
-	var said []byte
-	for !bytes.HasSuffix(said, []byte("MN\r\n")) { // errors of noreply come back all the same
+	var reply []byte
+	for !bytes.HasSuffix(reply, []byte("MN\r\n")) { // errors of noreply come back all the same
 		buffer := make([]byte, 64<<10)
 		got, err := conn.Read(buffer)
 		if err != nil {
 			t.Fatal(err)
 		}
-		said = append(said, buffer[:got]...)
+		reply = append(reply, buffer[:got]...)
 	}
 }
 

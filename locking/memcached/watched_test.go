@@ -38,9 +38,9 @@ func answer(counters map[counter]uint64, changes ...string) reading {
 }
 
 // kinds writes events as text.
-func kinds(news []Event) string {
+func kinds(events []Event) string {
 	var texts []string
-	for _, e := range news {
+	for _, e := range events {
 		text := string(e.Kind)
 		if e.Count > 0 {
 			text += fmt.Sprintf(" %d", e.Count)
@@ -138,13 +138,13 @@ func TestNews(t *testing.T) {
 			w, now := newTestWatched(), begin
 			for i, s := range steps {
 				now = now.Add(s.after)
-				var news []Event
+				var events []Event
 				if s.err != nil {
-					news = w.fail(now, s.err)
+					events = w.fail(now, s.err)
 				} else {
-					news = w.take(now, s.r)
+					events = w.take(now, s.r)
 				}
-				if got := kinds(news); got != s.want {
+				if got := kinds(events); got != s.want {
 					t.Errorf("step %d: news %q, want %q", i, got, s.want)
 				}
 			}

@@ -35,10 +35,10 @@ func BenchmarkOrder(b *testing.B) {
 		"reverse_exponential": {Backoff: retry.ReverseExponential, Jitter: 0.2},
 	}
 	for _, held := range []time.Duration{500 * time.Millisecond, 2 * time.Second, 4 * time.Second} {
-		for _, stages := range []string{"entries", "grants"} {
+		for _, backends := range []string{"entries", "grants"} {
 			for _, backoff := range []string{"constant", "exponential", "reverse_exponential"} {
-				b.Run(fmt.Sprintf("%s/%s/%s", held, stages, backoff), func(b *testing.B) {
-					measureOrder(b, orderLocker(b, stages == "grants"), policies[backoff], held)
+				b.Run(fmt.Sprintf("%s/%s/%s", held, backends, backoff), func(b *testing.B) {
+					measureOrder(b, orderLocker(b, backends == "grants"), policies[backoff], held)
 				})
 			}
 		}

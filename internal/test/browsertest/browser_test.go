@@ -129,13 +129,13 @@ func startChild(t *testing.T, end string) (child *exec.Cmd, folder string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var said []string
+	var messages []string
 	lines := bufio.NewScanner(output)
 	for lines.Scan() && lines.Text() != "ready" {
-		said = append(said, lines.Text())
+		messages = append(messages, lines.Text())
 	}
 	if lines.Text() != "ready" {
-		t.Fatalf("the child ended: %v\n%s", child.Wait(), strings.Join(said, "\n"))
+		t.Fatalf("the child ended: %v\n%s", child.Wait(), strings.Join(messages, "\n"))
 	}
 	return child, folder
 }

@@ -73,11 +73,11 @@ func (c *cluster) heard(p *replicas.Process, texts ...string) time.Time {
 			}) {
 				continue
 			}
-			var said struct{ Time time.Time }
-			if err := json.Unmarshal([]byte(line), &said); err != nil {
+			var fields struct{ Time time.Time }
+			if err := json.Unmarshal([]byte(line), &fields); err != nil {
 				return false, err
 			}
-			at = said.Time
+			at = fields.Time
 			return true, nil
 		}
 		return false, nil

@@ -169,8 +169,8 @@ func TestThreeReplicasAnswerAsOne(t *testing.T) {
 	for i := range tries {
 		job := fmt.Sprintf("hold-%d", i)
 		b.watch(tab, "c", fmt.Sprintf(`#live a[href="/jobs/%s"]`, job))
-		acted := b.actionOn("b", cookie, "/api/v1/jobs/"+job+"/trigger", `{"reason": "a test"}`)
-		took = append(took, b.shown(tab).Sub(acted))
+		answeredAt := b.actionOn("b", cookie, "/api/v1/jobs/"+job+"/trigger", `{"reason": "a test"}`)
+		took = append(took, b.shown(tab).Sub(answeredAt))
 	}
 	slices.Sort(took)
 	t.Logf("the third replica showed what was done on the second after %s; a page took %s", took,
@@ -234,9 +234,9 @@ func TestReplicaDiesWhileAPageIsOpen(t *testing.T) {
 		`/c is lost and not back/.test(document.querySelector("#problems")?.textContent)`)
 	for range 4 { // every replica must know the sign-ins
 		browsertest.Visit(t, tab, b.proxy.URL()+"/audit")
-		if who := browsertest.Evaluate[string](t, tab,
-			`document.querySelector(".menu bdi")?.textContent ?? ""`); who != operator {
-			t.Errorf("the page knows %q", who)
+		if user := browsertest.Evaluate[string](t, tab,
+			`document.querySelector(".menu bdi")?.textContent ?? ""`); user != operator {
+			t.Errorf("the page knows %q", user)
 		}
 	}
 	b.action(tab, "/api/v1/jobs/hold/trigger", `{}`)

@@ -219,7 +219,7 @@ func (c *cluster) expectNext() {
 }
 
 // expectTable fails the test unless a command printed a table with the header and the texts.
-func (c *cluster) expectTable(s said, header string, texts ...string) {
+func (c *cluster) expectTable(s commandResult, header string, texts ...string) {
 	c.t.Helper()
 	first, _, _ := strings.Cut(s.out, "\n")
 	if s.code != 0 || s.err != "" || strings.Join(strings.Fields(first), " ") != header {
@@ -282,11 +282,11 @@ func TestValidate(t *testing.T) {
 	if s.code != 1 || s.out != "" {
 		t.Errorf("exit code %d, output %q, want 1 and none", s.code, s.out)
 	}
-	for _, place := range []string{`2:1: wrokers`, `3:\d+: session.expires`,
+	for _, position := range []string{`2:1: wrokers`, `3:\d+: session.expires`,
 		`6:\d+: jobs\[0\].schedule`, `9:\d+: jobs\[1\].name`, `11:\d+: jobs\[1\].handler`,
 		`12:\d+: jobs\[1\].timezone`, `15:\d+: jobs\[2\].params.ulr`} {
-		if !regexp.MustCompile(`(?m)broken\.yaml:` + place).MatchString(s.err) {
-			t.Errorf("want a mistake at %s in:\n%s", place, s.err)
+		if !regexp.MustCompile(`(?m)broken\.yaml:` + position).MatchString(s.err) {
+			t.Errorf("want a mistake at %s in:\n%s", position, s.err)
 		}
 	}
 	sound, err := filepath.Abs(filepath.Join("..", "..", "..", "configs", "embedded.yaml"))

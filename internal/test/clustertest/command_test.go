@@ -12,14 +12,14 @@ import (
 	"testing"
 )
 
-// said is the output of a command and its exit code.
-type said struct {
+// commandResult is the output of a command and its exit code.
+type commandResult struct {
 	out, err string
 	code     int
 }
 
 // line returns standard error, which must be one line.
-func (s said) line(t *testing.T) string {
+func (s commandResult) line(t *testing.T) string {
 	t.Helper()
 	line, rest, _ := strings.Cut(s.err, "\n")
 	if line == "" || rest != "" {
@@ -29,13 +29,13 @@ func (s said) line(t *testing.T) string {
 }
 
 // call runs the stock binary in dir and waits for its end.
-func call(ctx context.Context, t *testing.T, dir string, args ...string) said {
+func call(ctx context.Context, t *testing.T, dir string, args ...string) commandResult {
 	t.Helper()
 	return callProgram(ctx, t, dir, stockProgram(t), nil, args...)
 }
 
 func callProgram(ctx context.Context, t *testing.T, dir, program string, env []string,
-	args ...string) said {
+	args ...string) commandResult {
 	t.Helper()
 	var out, errOut bytes.Buffer
 	cmd := exec.CommandContext(ctx, program, args...)
@@ -49,11 +49,11 @@ func callProgram(ctx context.Context, t *testing.T, dir, program string, env []s
 	if ctx.Err() != nil {
 		t.Fatalf("%s %q: %v; it said %q", program, args, context.Cause(ctx), errOut.String())
 	}
-	return said{out: out.String(), err: errOut.String(), code: cmd.ProcessState.ExitCode()}
+	return commandResult{out: out.String(), err: errOut.String(), code: cmd.ProcessState.ExitCode()}
 }
 
 // command runs a command of the stock binary with the configuration of the cluster's replicas.
-func (c *cluster) command(args ...string) said {
+func (c *cluster) command(args ...string) commandResult {
 	c.t.Helper()
 	program, env := stockProgram(c.t), []string{"REPLICA=command", "LISTEN=127.0.0.1:0"}
 	if !c.settings.stock {

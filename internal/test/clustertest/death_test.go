@@ -103,16 +103,16 @@ func TestRecoveryOfALostRun(t *testing.T) {
 func TestFreezeOfAReplica(t *testing.T) {
 	for _, frozen := range []struct {
 		name, params string
-		outcome      func(said string) bool
+		outcome      func(outcome string) bool
 	}{
 		// The next transaction finds no claim.
-		{"between transactions", "gate: frozen, deaf: true, apart: true", func(said string) bool { return said == "superseded" }},
+		{"between transactions", "gate: frozen, deaf: true, apart: true", func(outcome string) bool { return outcome == "superseded" }},
 		// The sweep ends the transaction that holds the claim.
-		{"inside a transaction", "gate: frozen, inside: true, deaf: true", func(said string) bool {
-			return strings.Contains(said, "terminating connection") ||
-				strings.Contains(said, "conn closed") ||
-				strings.Contains(said, "unexpected EOF") ||
-				strings.Contains(said, "connection reset") || said == "superseded"
+		{"inside a transaction", "gate: frozen, inside: true, deaf: true", func(outcome string) bool {
+			return strings.Contains(outcome, "terminating connection") ||
+				strings.Contains(outcome, "conn closed") ||
+				strings.Contains(outcome, "unexpected EOF") ||
+				strings.Contains(outcome, "connection reset") || outcome == "superseded"
 		}},
 	} {
 		t.Run(frozen.name, func(t *testing.T) {
@@ -140,8 +140,8 @@ func TestFreezeOfAReplica(t *testing.T) {
 			if err := victim.Signal(syscall.SIGCONT); err != nil {
 				t.Fatal(err)
 			}
-			if said := c.awaitOutcome(first.Token); !frozen.outcome(said) {
-				t.Errorf("its last write ended as %q", said)
+			if outcome := c.awaitOutcome(first.Token); !frozen.outcome(outcome) {
+				t.Errorf("got outcome %q of its last write, want superseded or broken", outcome)
 			}
 			c.open("next")
 			c.expect(c.awaitEnd(second.ID), "succeeded", "")

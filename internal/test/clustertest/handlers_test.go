@@ -73,7 +73,7 @@ func keepLedger(ctx context.Context, run *jobs.Run, p ledgerParams) error {
 	l := &ledger{run: run, params: p, pool: store.Pool()}
 	err := l.keep(ctx)
 	if p.Deaf || p.Inside {
-		l.tell(err)
+		l.recordOutcome(err)
 	}
 	return err
 }
@@ -150,8 +150,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// tell records the outcome of the run's last write, without a fence.
-func (l *ledger) tell(err error) {
+// recordOutcome records the outcome of the run's last write, without a fence.
+func (l *ledger) recordOutcome(err error) {
 	outcome := "committed"
 	switch {
 	case errors.Is(err, storage.ErrSuperseded):

@@ -69,7 +69,7 @@ func TestLongHistory(t *testing.T) {
 	for _, path := range h.addresses() {
 		h.time(path)
 	}
-	h.tell()
+	h.report()
 }
 
 func fromEnvironment(t *testing.T, name string, otherwise int) int {
@@ -178,11 +178,11 @@ type parameter struct{ much, little string }
 func (h *history) addresses() []string {
 	ran, failed := h.aRun("state = 'succeeded'"), h.aRun("state = 'failed'")
 	job := func(path string) string { return "/jobs/job-00007" + path }
-	hour := "from=" + h.instant("20 days") + "&until=" + h.instant("19 days 23 hours")
-	week := "from=" + h.instant("7 days")
+	hour := "from=" + h.timeBefore("20 days") + "&until=" + h.timeBefore("19 days 23 hours")
+	week := "from=" + h.timeBefore("7 days")
 	pages := []string{
 		"/", "/locks", "/replicas", job(""), "/jobs/job-00000", job("/explain"),
-		job("/explain?at=" + h.instant("3 days")), "/runs/" + ran, "/runs/" + failed,
+		job("/explain?at=" + h.timeBefore("3 days")), "/runs/" + ran, "/runs/" + failed,
 		"/jobs?limit=1000", "/runs?limit=1000", "/audit?limit=1000", "/jobs?text=nothing",
 		"/jobs?state=running", "/jobs?state=skipped",
 		"/runs?state=skipped,failed,waiting", "/runs?state=running",
@@ -252,7 +252,7 @@ func (h *history) aRun(condition string) string {
 		`SELECT id::text FROM holdfast.runs WHERE `+condition+` ORDER BY created_at DESC, id DESC LIMIT 1`)
 }
 
-func (h *history) instant(ago string) string {
+func (h *history) timeBefore(ago string) string {
 	return askOne[time.Time](h.cluster, `SELECT clock_timestamp() - $1::interval`, ago).UTC().
 		Format("2006-01-02T15:04:05Z")
 }
@@ -296,8 +296,8 @@ func (h *history) get(address string) (int, string) {
 	return response.StatusCode, string(body)
 }
 
-// tell logs the times of each kind of address and fails the test for those that took too long.
-func (h *history) tell() {
+// report logs the times of each kind of address and fails the test for those that took too long.
+func (h *history) report() {
 	h.t.Helper()
 	kinds := make(map[string][]timing)
 	for _, took := range h.times {

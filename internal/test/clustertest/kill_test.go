@@ -39,8 +39,9 @@ func TestKillAtEachStep(t *testing.T) {
 	lease := soak.Pick("10m", "30s")
 	atOnce := soak.Pick(len(killSteps), 20)
 	c := newCluster(t, settings{
-		heartbeat: "5s", expires: "15s", lease: lease, jobs: heirs(kills), limit: 15 * time.Minute,
-		wait: "{attempts: 0, elapsed: 10m, delay: 250ms, backoff: constant}",
+		heartbeat: "5s", expires: "15s", lease: lease, jobs: successors(kills),
+		limit: 15 * time.Minute,
+		wait:  "{attempts: 0, elapsed: 10m, delay: 250ms, backoff: constant}",
 	})
 	c.start("survivor")
 	victims := make([]*victim, kills)
@@ -76,12 +77,12 @@ func TestKillAtEachStep(t *testing.T) {
 	c.auditRule(ledgerRules[0]) // these jobs write and end in two transactions
 }
 
-// heirs returns the jobs that lock the tables of the victims, one for each.
-func heirs(n int) string {
+// successors returns the jobs that lock the tables of the victims, one for each.
+func successors(n int) string {
 	var table string
 	for i := range n {
 		name := fmt.Sprintf("v%03d", i)
-		table += ledgerJob("heir-"+name, tablesOf(name), "", "")
+		table += ledgerJob("successor-"+name, tablesOf(name), "", "")
 	}
 	return table
 }
@@ -140,7 +141,7 @@ func (v *victim) measure(ctx context.Context) (err error) {
 	if err := v.die(ctx); err != nil {
 		return err
 	}
-	return v.inherit(ctx)
+	return v.startSuccessor(ctx)
 }
 
 // proxy starts a proxy to a server. If the victim's step is a request to that server, the proxy
@@ -223,13 +224,13 @@ FROM holdfast.runs WHERE job = $1`
 	}
 }
 
-// inherit triggers the job that wants the victim's tables, and waits until it has started.
-func (v *victim) inherit(ctx context.Context) error {
+// startSuccessor triggers the job that wants the victim's tables, and waits until it has started.
+func (v *victim) startSuccessor(ctx context.Context) error {
 	if err := v.awaitRecord(ctx); err != nil {
 		return err
 	}
-	heir := "heir-" + v.name
-	survivor, trigger := v.cluster.replicas["survivor"], "/api/v1/jobs/"+heir+"/trigger"
+	successor := "successor-" + v.name
+	survivor, trigger := v.cluster.replicas["survivor"], "/api/v1/jobs/"+successor+"/trigger"
 	status, answer, err := post(ctx, survivor, trigger, `{}`)
 	if err != nil {
 		return err
@@ -241,7 +242,7 @@ func (v *victim) inherit(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, waitLimit)
 	defer cancel()
 	for {
-		found, err := ask[run](ctx, v.cluster, started, heir)
+		found, err := ask[run](ctx, v.cluster, started, successor)
 		if err != nil {
 			return err
 		}

@@ -18,18 +18,18 @@ func (c *cluster) auditRule(rule ledgerRule) {
 	type breach struct{ Text string }
 	broken, err := ask[breach](c.ctx, c, rule.broken)
 	if err != nil {
-		c.t.Fatalf("%s: %v", rule.says, err)
+		c.t.Fatalf("%s: %v", rule.text, err)
 	}
 	var texts []string
 	for _, b := range broken[:min(len(broken), 10)] {
 		texts = append(texts, b.Text)
 	}
 	if len(broken) > 0 {
-		c.t.Errorf("%s: broken %d times:\n%s", rule.says, len(broken), strings.Join(texts, "\n"))
+		c.t.Errorf("%s: broken %d times:\n%s", rule.text, len(broken), strings.Join(texts, "\n"))
 	}
 }
 
-type ledgerRule struct{ says, broken string }
+type ledgerRule struct{ text, broken string }
 
 // ledgerRules hold at all times in every cluster. Each query returns one text for each violation of
 // its rule.

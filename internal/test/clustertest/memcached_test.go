@@ -37,22 +37,22 @@ func TestLossOfMemcachedInARun(t *testing.T) {
 				jobs: ledgerJob("hold", "t",
 					"wait: {attempts: 0, elapsed: 2m, delay: 50ms, backoff: constant}",
 					"gate: hold") +
-					ledgerJob("rival", "t", "schedule: {every: 1s}", "") +
+					ledgerJob("waiter", "t", "schedule: {every: 1s}", "") +
 					ledgerJob("other", "u", "schedule: {every: 1s}", "")})
 			c.start("a", "b")
-			c.awaitRun("job = 'rival' AND state = 'succeeded'")
+			c.awaitRun("job = 'waiter' AND state = 'succeeded'")
 			c.trigger("hold")
 			held := c.startedRun("hold", 0)
 			if err := loss.befall(c); err != nil {
 				t.Fatal(err)
 			}
 			since := askOne[string](c, `SELECT clock_timestamp()::text`)
-			rivals := c.awaitRuns(3, "job = 'rival' AND state = 'skipped' AND scheduled_at > "+
+			waiters := c.awaitRuns(3, "job = 'waiter' AND state = 'skipped' AND scheduled_at > "+
 				"$1::timestamptz", since)
-			for _, r := range rivals {
+			for _, r := range waiters {
 				c.expect(r, "skipped", "lock_held")
 				if !strings.Contains(r.Detail, "public/t was held by job hold") {
-					t.Errorf("a rival was skipped because %q, want it to name table and holder",
+					t.Errorf("a waiter was skipped because %q, want it to name table and holder",
 						r.Detail)
 				}
 			}
@@ -68,13 +68,13 @@ func TestLossOfMemcachedInARun(t *testing.T) {
 				c.awaitLog(c.replicas["a"], "advisory locks not available, the store decides alone")
 			}
 			if n := askOne[int](c,
-				`SELECT count(*) FROM holdfast.runs WHERE job = 'rival' AND token > $1`,
+				`SELECT count(*) FROM holdfast.runs WHERE job = 'waiter' AND token > $1`,
 				held.Token); n != 0 {
-				t.Errorf("%d rivals were started while the table was held", n)
+				t.Errorf("got %d waiters started while the table was held, want none", n)
 			}
 			c.open("hold")
 			c.expect(c.awaitEnd(held.ID), "succeeded", "")
-			c.awaitRun("job = 'rival' AND state = 'succeeded' AND token > $1", held.Token)
+			c.awaitRun("job = 'waiter' AND state = 'succeeded' AND token > $1", held.Token)
 			c.audit()
 		})
 	}

@@ -60,7 +60,7 @@ func TestMetricsMatchHistory(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, settings{stock: true, memcached: ", watch_every: 100ms",
 		jobs: firesEverySecond + `
-  - {name: rival, schedule: {every: 1s}, handler: sql, tables: [ledger, others], params: {statement: SELECT pg_sleep(0.3)}, wait: {attempts: 1}}
+  - {name: waiter, schedule: {every: 1s}, handler: sql, tables: [ledger, others], params: {statement: SELECT pg_sleep(0.3)}, wait: {attempts: 1}}
   - {name: hold, handler: command, tables: [held], params: {command: [sleep, "600"]}}
 `})
 	c.start("a", "b")
@@ -75,7 +75,7 @@ func TestMetricsMatchHistory(t *testing.T) {
 			return n[`holdfast_memcached_restarts_total{server="`+c.memcached.Addr()+`"}`] == 2 &&
 				n[`holdfast_advisory_locks_restored_total{resource="public/held"}`] == 1, nil
 		})
-	c.awaitRun("job = 'rival' AND state = 'succeeded'")
+	c.awaitRun("job = 'waiter' AND state = 'succeeded'")
 	c.awaitRun("state = 'skipped'")
 	c.await("counted is what is recorded", func(ctx context.Context) (bool, error) {
 		runs, recorded := counted(c.numbers(ctx)), c.recorded()

@@ -72,7 +72,7 @@ func TestSimulationWithProcesses(t *testing.T) {
 	var pauseTakes time.Duration
 	pause := func(job string) error {
 		start := time.Now()
-		err := c.says("pause", job)
+		err := c.runCommand("pause", job)
 		pauseTakes = max(pauseTakes, time.Since(start))
 		return err
 	}
@@ -92,9 +92,9 @@ func TestSimulationWithProcesses(t *testing.T) {
 		{0.3, "another is paused", func() error { return pause("job-11") }},
 		{0.4, "a replica is frozen",
 			func() error { return c.replicas["c"].Signal(syscall.SIGSTOP) }},
-		{0.45, "the job goes on", func() error { return c.says("resume", "job-00") }},
+		{0.45, "the job goes on", func() error { return c.runCommand("resume", "job-00") }},
 		{0.5, "the killed replica is back", func() error { c.start("b"); return nil }},
-		{0.55, "the other goes on", func() error { return c.says("resume", "job-11") }},
+		{0.55, "the other goes on", func() error { return c.runCommand("resume", "job-11") }},
 		{0.6, "memcached is gone", func() error { return c.memcached.Kill() }},
 		{0.65, "a job is triggered", func() error { c.trigger("job-07"); return nil }},
 		{0.75, "the frozen replica goes on", func() error {
@@ -122,8 +122,8 @@ func TestSimulationWithProcesses(t *testing.T) {
 	}
 }
 
-// says runs a command that must succeed.
-func (c *cluster) says(args ...string) error {
+// runCommand runs a command that must succeed.
+func (c *cluster) runCommand(args ...string) error {
 	if s := c.command(args...); s.code != 0 {
 		return fmt.Errorf("%q: exit code %d: %s", args, s.code, s.err)
 	}

@@ -212,9 +212,9 @@ func TestStartWithoutReachableMemcached(t *testing.T) {
 	}
 	c.start("a")
 	c.awaitRuns(2, "job = 'insert' AND state = 'succeeded'")
-	const says = "memcached can't be reached, going on without it until it can"
-	if n := strings.Count(c.replicas["a"].Log(), says); n != 1 {
-		t.Errorf("it said %d times that %s, want once", n, says)
+	const want = "memcached can't be reached, going on without it until it can"
+	if n := strings.Count(c.replicas["a"].Log(), want); n != 1 {
+		t.Errorf("got %d log lines %q, want 1", n, want)
 	}
 	c.audit()
 }

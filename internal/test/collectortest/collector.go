@@ -40,13 +40,13 @@ type Collector struct {
 	headers  http.Header
 	requests int
 	answer   http.HandlerFunc // replaces the handler that stores spans
-	news     chan struct{}    // closed when spans arrive
+	changed  chan struct{}    // closed when spans arrive
 }
 
 // New starts a collector and stops it at the end of the test.
 func New(t testing.TB) *Collector {
 	t.Helper()
-	c := &Collector{news: make(chan struct{})}
+	c := &Collector{changed: make(chan struct{})}
 	server := httptest.NewServer(http.HandlerFunc(c.serve))
 	t.Cleanup(server.Close)
 	c.URL = server.URL + "/v1/traces"
@@ -107,8 +107,8 @@ func (c *Collector) take(r *http.Request) error {
 			}
 		}
 	}
-	close(c.news)
-	c.news = make(chan struct{})
+	close(c.changed)
+	c.changed = make(chan struct{})
 	return nil
 }
 
@@ -163,7 +163,7 @@ func (c *Collector) Await(t testing.TB, what string, wanted func(Span) bool) Spa
 	late := time.After(30 * time.Second)
 	for {
 		c.mu.Lock()
-		news := c.news
+		changed := c.changed
 		c.mu.Unlock()
 		for _, s := range c.Spans() {
 			if wanted(s) {
@@ -171,7 +171,7 @@ func (c *Collector) Await(t testing.TB, what string, wanted func(Span) bool) Spa
 			}
 		}
 		select {
-		case <-news:
+		case <-changed:
 		case <-late:
 			t.Fatalf("no span %s among %+v", what, c.Spans())
 		}

@@ -122,7 +122,7 @@ var adoptRules = []rule{
 		q := c.queue(table("s/t"))
 		q.free()
 		c.must(c.Store.End(c.ctx, q.one))
-		adopter := c.session("heir")
+		adopter := c.session("successor")
 		equal(c, "adopted", len(c.adopt(adopter, 1, "older")), 1)
 		token := c.granted(q.two, q.younger)
 		youngest := request("youngest", 4, table("s/t"))

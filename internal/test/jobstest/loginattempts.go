@@ -63,8 +63,8 @@ func RunLoginAttempts(t *testing.T, open func(t *testing.T) (first, second stora
 					if n%2 == 0 {
 						slices.Reverse(keys)
 					}
-					who := []storage.LoginAttempts{a.first, a.second}[n/2%2]
-					if err := who.AddFailure(t.Context(), time.Hour, keys...); err != nil {
+					store := []storage.LoginAttempts{a.first, a.second}[n/2%2]
+					if err := store.AddFailure(t.Context(), time.Hour, keys...); err != nil {
 						t.Error(err)
 					}
 				})

@@ -184,7 +184,7 @@ var recoveryRules = []rule{
 func (c *check) recovered(lost storage.StartRequest, reason jobs.Reason) {
 	c.Helper()
 	equal(c, "reason", c.record(lost.Run, jobs.Lost).Reason, reason)
-	adopter := c.session("heir")
+	adopter := c.session("successor")
 	adopted := c.adopt(adopter, 10, lost.Firing.Job)
 	if len(adopted) != 1 {
 		c.Fatalf("adopted %+v, want the successor", adopted)

@@ -14,22 +14,22 @@ import (
 var watchRules = []rule{
 	{"a session gets the watched runs that it has", func(c *check) {
 		one, two := c.session("one"), c.session("two")
-		looked, other, waits := request("a", 1, table("s/t")), request("b", 1),
+		watched, other, waits := request("a", 1, table("s/t")), request("b", 1),
 			request("c", 1, table("s/t"))
-		token := c.granted(one, looked)
+		token := c.granted(one, watched)
 		c.granted(one, other)
-		c.blocked(one, waits, reasons.LockHeld, looked)
-		for _, run := range []uuid.UUID{looked.Run, looked.Run, waits.Run, uuid.New()} {
+		c.blocked(one, waits, reasons.LockHeld, watched)
+		for _, run := range []uuid.UUID{watched.Run, watched.Run, waits.Run, uuid.New()} {
 			c.must(c.Second().Watch(c.ctx, run))
 		}
 		if got := c.controlState(one, c.controlState(one, -1).Generation).
-			Watched; !slices.Equal(got, []uuid.UUID{looked.Run}) {
-			c.Errorf("watched %s, want only %s", got, looked.Run)
+			Watched; !slices.Equal(got, []uuid.UUID{watched.Run}) {
+			c.Errorf("watched %s, want only %s", got, watched.Run)
 		}
 		if got := c.controlState(two, -1).Watched; len(got) > 0 {
 			c.Errorf("another session got %s", got)
 		}
-		c.finished(looked, token, jobs.Succeeded)
+		c.finished(watched, token, jobs.Succeeded)
 		if got := c.controlState(one, -1).Watched; len(got) > 0 {
 			c.Errorf("watched after its end: %s", got)
 		}

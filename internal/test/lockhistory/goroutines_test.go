@@ -59,7 +59,7 @@ func (b *bench) loseOne(ctx context.Context, s *seat) {
 	var err error
 	for k == nil {
 		if k, err = s.work.locker.Acquire(ctx, locking.Owner{Replica: s.work.replica}, requests,
-			patience); ctx.Err() != nil {
+			waitPolicy); ctx.Err() != nil {
 			b.Fatal(err)
 		}
 	}
@@ -373,14 +373,14 @@ func (s *seat) Withdraw(ctx context.Context, session uuid.UUID, ids []uuid.UUID)
 	return s.send(func() error { return s.Grants.Withdraw(ctx, session, ids) })
 }
 
-func (s *seat) Release(ctx context.Context, tokens []locking.Token) (stood []bool, err error) {
+func (s *seat) Release(ctx context.Context, tokens []locking.Token) (released []bool, err error) {
 	if err = s.send(func() (err error) {
-		stood, err = s.Grants.Release(ctx, tokens)
+		released, err = s.Grants.Release(ctx, tokens)
 		return err
 	}); err != nil {
 		return nil, err
 	}
-	return stood, nil
+	return released, nil
 }
 
 func (s *seat) Sweep(ctx context.Context) (released []locking.Released, err error) {

@@ -44,16 +44,16 @@ type FencedCommit struct {
 
 // History contains the merged records of all processes.
 type History struct {
-	Locks  []*Lock      // granted ones, by the time of their calls
-	Counts map[Kind]int // of all events
-	notes  []Event
-	lives  map[uuid.UUID]*life
-	heirs  []Event                 // Succeeds
-	given  map[locking.Token]int64 // when the release of a claim began
+	Locks      []*Lock      // granted ones, by the time of their calls
+	Counts     map[Kind]int // of all events
+	notes      []Event
+	sessions   map[uuid.UUID]*sessionHistory
+	successors []Event                 // Succeeds
+	given      map[locking.Token]int64 // when the release of a claim began
 }
 
-// life is the known history of a session.
-type life struct {
+// sessionHistory is the known history of a session.
+type sessionHistory struct {
 	replica string
 	first   int64 // when it was opened
 	until   int64 // the earliest time at which it can have expired
@@ -63,7 +63,7 @@ type life struct {
 // New merges the events of all processes, in any order. It returns an error for inconsistent
 // events, such as an answer without a call.
 func New(events []Event) (*History, error) {
-	h := &History{Counts: map[Kind]int{}, lives: map[uuid.UUID]*life{},
+	h := &History{Counts: map[Kind]int{}, sessions: map[uuid.UUID]*sessionHistory{},
 		given: map[locking.Token]int64{}}
 	locks := map[string]*Lock{}
 	for _, e := range events {
@@ -138,13 +138,13 @@ func (k *Lock) take(e Event) error {
 func (h *History) take(e Event) {
 	switch e.Kind {
 	case Confirmed:
-		l := h.life(e.Session)
+		l := h.sessionHistory(e.Session)
 		l.replica, l.first, l.until = e.Replica, min(l.first, e.At), max(l.until, e.At+e.TTL)
 	case Ending:
-		l := h.life(e.Session)
+		l := h.sessionHistory(e.Session)
 		l.ending = min(l.ending, e.At)
 	case Succeeds:
-		h.heirs = append(h.heirs, e)
+		h.successors = append(h.successors, e)
 	case Returning:
 		if at, before := h.given[e.Token]; !before || e.At < at {
 			h.given[e.Token] = e.At
@@ -154,11 +154,11 @@ func (h *History) take(e Event) {
 	}
 }
 
-func (h *History) life(session uuid.UUID) *life {
-	if h.lives[session] == nil {
-		h.lives[session] = &life{first: never, ending: never}
+func (h *History) sessionHistory(session uuid.UUID) *sessionHistory {
+	if h.sessions[session] == nil {
+		h.sessions[session] = &sessionHistory{first: never, ending: never}
 	}
-	return h.lives[session]
+	return h.sessions[session]
 }
 
 // clockSlack is how far the store's clock may run ahead within a session's TTL. Both clocks are
@@ -167,14 +167,14 @@ const clockSlack = int64(time.Millisecond)
 
 // endOf returns the earliest time at which the session can have ended, or 0 for an unknown session.
 func (h *History) endOf(session uuid.UUID) int64 {
-	l := h.lives[session]
+	l := h.sessions[session]
 	if l == nil {
 		return 0
 	}
 	end := min(l.until-clockSlack, l.ending)
-	for _, heir := range h.heirs {
-		if heir.Replica == l.replica && heir.At > l.first { // not its own
-			end = min(end, heir.At)
+	for _, successor := range h.successors {
+		if successor.Replica == l.replica && successor.At > l.first { // not its own
+			end = min(end, successor.At)
 		}
 	}
 	return end

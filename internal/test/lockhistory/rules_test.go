@@ -87,7 +87,7 @@ func (s *honest) step(t *rapid.T, suits func(c *client) bool) (c *client, call, 
 	return c, call, answer
 }
 
-func lives(s *honest) func(*client) bool { return func(c *client) bool { return s.now < c.until } }
+func isLive(s *honest) func(*client) bool { return func(c *client) bool { return s.now < c.until } }
 
 func (s *honest) acquire(t *rapid.T) {
 	requests := anyRequests().Draw(t, "requests")
@@ -140,7 +140,7 @@ func (s *honest) commit(t *rapid.T) {
 }
 
 func (s *honest) confirm(t *rapid.T) {
-	c, _, _ := s.step(t, lives(s))
+	c, _, _ := s.step(t, isLive(s))
 	s.renew(t, c)
 }
 
@@ -151,7 +151,7 @@ func (s *honest) renew(_ *rapid.T, c *client) {
 
 // kill ends a client, or pauses it beyond its session's end, and replaces it.
 func (s *honest) kill(t *rapid.T) {
-	c, _, _ := s.step(t, lives(s))
+	c, _, _ := s.step(t, isLive(s))
 	c.dead = rapid.Bool().Draw(t, "killed")
 	s.now = max(s.now, c.until)
 	c.asked = nil

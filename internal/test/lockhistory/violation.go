@@ -139,10 +139,10 @@ func (v *Violation) Error() string {
 			strings.Join(texts(k.Requests), ", "))
 	}
 	if v.ledger != nil {
-		v.tell(&b, "commits by the store's clock", v.commitLines(), time.Microsecond)
+		v.write(&b, "commits by the store's clock", v.commitLines(), time.Microsecond)
 	}
 	if v.history != nil {
-		v.tell(&b, "by the machine's monotonic clock", v.lines(), time.Nanosecond)
+		v.write(&b, "by the machine's monotonic clock", v.lines(), time.Nanosecond)
 	}
 	return b.String()
 }
@@ -161,7 +161,7 @@ type line struct {
 	text string
 }
 
-func (v *Violation) tell(b *strings.Builder, title string, lines []line, unit time.Duration) {
+func (v *Violation) write(b *strings.Builder, title string, lines []line, unit time.Duration) {
 	slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(a.at, b.at) })
 	fmt.Fprintf(b, "\n  %s:", title)
 	for _, l := range lines {

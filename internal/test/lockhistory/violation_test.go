@@ -13,10 +13,10 @@ import (
 // and report only the locks that are part of it.
 func TestPlantedViolationsAreFound(t *testing.T) {
 	tests := []struct {
-		name  string
-		rule  Rule
-		core  []locking.Token
-		tells func(s *story)
+		name string
+		rule Rule
+		core []locking.Token
+		test func(s *story)
 	}{
 		{"two writers", RuleExclusive, []locking.Token{41, 42}, func(s *story) {
 			s.lock("one", 41, 10, 20, exclusive("a")).released(50, 60)
@@ -155,7 +155,7 @@ func TestPlantedViolationsAreFound(t *testing.T) {
 			if err := s.check(t); err != nil {
 				t.Fatalf("it is wrong already: %v", err)
 			}
-			test.tells(s)
+			test.test(s)
 			err := s.check(t)
 			var found *Violation
 			if !errors.As(err, &found) {
@@ -198,8 +198,8 @@ func surround(s *story) {
 // TestCorrectHistoriesAreAccepted checks histories that only look like violations.
 func TestCorrectHistoriesAreAccepted(t *testing.T) {
 	tests := []struct {
-		name  string
-		tells func(s *story)
+		name string
+		test func(s *story)
 	}{
 		{"nothing", func(*story) {}},
 		{"one lock after the other, with late answers", func(s *story) {
@@ -263,7 +263,8 @@ func TestCorrectHistoriesAreAccepted(t *testing.T) {
 		{"a session that ended by its successor", func(s *story) {
 			s.confirmed("one", 20)
 			s.lock("one", 41, 10, 20, exclusive("a"))
-			s.add(Event{At: ms(30), Process: "heir", Kind: Succeeds, Session: sessionOf("heir"),
+			s.add(Event{At: ms(30), Process: "successor", Kind: Succeeds,
+				Session: sessionOf("successor"),
 				Replica: "one"})
 			s.lock("two", 42, 31, 35, exclusive("a")).released(50, 60)
 		}},
@@ -288,7 +289,7 @@ func TestCorrectHistoriesAreAccepted(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := &story{}
 			surround(s)
-			test.tells(s)
+			test.test(s)
 			if err := s.check(t); err != nil {
 				t.Error(err)
 			}
@@ -307,9 +308,9 @@ func TestInvalidHistoriesAreRefused(t *testing.T) {
 		"an answer without a release": func(s *story) { s.lock("one", 41, 10, 20, exclusive("a")).event(30, Released) },
 		"an answer without a commit":  func(s *story) { s.lock("one", 41, 10, 20, exclusive("a")).event(30, Committed) },
 	}
-	for name, tells := range tests {
+	for name, test := range tests {
 		s := &story{}
-		tells(s)
+		test(s)
 		if h, err := New(s.events); err == nil {
 			t.Errorf("%s: it became %d locks", name, len(h.Locks))
 		}

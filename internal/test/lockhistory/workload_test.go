@@ -41,9 +41,10 @@ var wanted = []Request{
 	slot("api", 3), slot("api", 3), slot("api", 3), slot("b/pool", 2), exclusive("api"),
 }
 
-// patience is the wait policy of Acquire. It is longer than a live process holds any lock.
-var patience = retry.Policy{Attempts: 60, Delay: time.Millisecond, MaxDelay: 20 * time.Millisecond,
-	Backoff: retry.Exponential, Jitter: 0.5}
+// waitPolicy is the wait policy of Acquire. It is longer than a live process holds any lock.
+var waitPolicy = retry.Policy{Attempts: 60, Delay: time.Millisecond,
+	MaxDelay: 20 * time.Millisecond,
+	Backoff:  retry.Exponential, Jitter: 0.5}
 
 // run works until ctx ends, and until all locks are released.
 func (w *workload) run(ctx context.Context) {
@@ -70,7 +71,7 @@ func (w *workload) once(ctx context.Context, r *rand.Rand) {
 	if w.hasty || r.IntN(3) == 0 {
 		k, err = w.locker.TryAcquire(ctx, owner, requests)
 	} else {
-		k, err = w.locker.Acquire(ctx, owner, requests, patience)
+		k, err = w.locker.Acquire(ctx, owner, requests, waitPolicy)
 	}
 	switch {
 	case errors.Is(err, locking.ErrHeld):

@@ -69,8 +69,8 @@ func action[T any](ctx context.Context, s *Store, a storage.Action, action, targ
 	if err != nil {
 		return outcome, fmt.Errorf("%s: %w", action, err)
 	}
-	for _, tell := range heard {
-		tell()
+	for _, notify := range heard {
+		notify()
 	}
 	return outcome, nil
 }

@@ -17,7 +17,7 @@ type job struct {
 	version        int64 // active; 0 for none, negative if the job was removed
 	checkedUntil   time.Time
 	updatedAt      time.Time
-	away           storage.Span // when no session had it; open while none has it
+	absence        storage.Span // when no session had it; open while none has it
 	scheduledTimes []time.Time  // those with a run or a record, sorted
 	// when a check first found that no session has an inactive version
 	idle map[int64]time.Time
@@ -131,7 +131,7 @@ func (s *Store) leave(names map[string]int64, since time.Time) {
 			carried = carried || l.carried[name] > 0
 		}
 		if j := s.jobs[name]; !carried {
-			j.away = storage.Span{From: since}
+			j.absence = storage.Span{From: since}
 		}
 	}
 }
@@ -139,19 +139,19 @@ func (s *Store) leave(names map[string]int64, since time.Time) {
 // left reports whether no session had the job for longer than storage.MaxAbsence while a session
 // without it was live.
 func (s *Store) left(j *job) bool {
-	if !j.gone() {
+	if !j.absent() {
 		return false
 	}
 	for _, l := range s.sessions {
-		if l.heartbeat.Sub(later(l.started, j.away.From)) > storage.MaxAbsence {
+		if l.heartbeat.Sub(later(l.started, j.absence.From)) > storage.MaxAbsence {
 			return true
 		}
 	}
 	return false
 }
 
-// gone reports whether no session has the job.
-func (j *job) gone() bool { return !j.away.From.IsZero() && j.away.Until.IsZero() }
+// absent reports whether no session has the job.
+func (j *job) absent() bool { return !j.absence.From.IsZero() && j.absence.Until.IsZero() }
 
 func later(a, b time.Time) time.Time {
 	if a.After(b) {
@@ -172,7 +172,7 @@ func (s *Store) enforce(names map[string]int64) {
 	changed := false
 	now := s.now()
 	for name, version := range newest {
-		if j := s.jobs[name]; version > 0 && (version != j.version || j.gone()) {
+		if j := s.jobs[name]; version > 0 && (version != j.version || j.absent()) {
 			s.change(name, j, version, now)
 			changed = true
 		}
@@ -192,8 +192,8 @@ func (s *Store) change(name string, j *job, version int64, now time.Time) {
 			j.checkedUntil = now
 		}
 	}
-	if j.gone() {
-		j.away.Until = now
+	if j.absent() {
+		j.absence.Until = now
 	}
 	if j.version == version && !back {
 		return
@@ -274,7 +274,7 @@ func (s *Store) Pass(d time.Duration) {
 	}
 	for _, j := range s.jobs {
 		j.checkedUntil = j.checkedUntil.Add(-d)
-		for _, at := range []*time.Time{&j.away.From, &j.away.Until} {
+		for _, at := range []*time.Time{&j.absence.From, &j.absence.Until} {
 			if !at.IsZero() {
 				*at = at.Add(-d)
 			}

@@ -26,11 +26,11 @@ func (s *Store) Drift(ctx context.Context, limit int) ([]storage.JobDrift, error
 	var found []storage.JobDrift
 	differing := 0
 	for _, name := range slices.Sorted(maps.Keys(newest)) {
-		alike := true
+		same := true
 		for _, l := range youngest {
-			alike = alike && l.carried[name] == newest[name]
+			same = same && l.carried[name] == newest[name]
 		}
-		if alike {
+		if same {
 			continue
 		}
 		if differing++; differing > limit {

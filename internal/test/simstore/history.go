@@ -99,14 +99,14 @@ func matches(f storage.RunFilter, r *run) bool {
 		len(f.States) > 0 && !slices.Contains(f.States, r.State),
 		f.Reason != "" && r.Reason != f.Reason, !f.From.IsZero() && r.CreatedAt.Before(f.From),
 		!f.Until.IsZero() && !r.CreatedAt.Before(f.Until),
-		f.Before != nil && younger(place(f.Before), r.Record) >= 0,
-		f.After != nil && younger(r.Record, place(f.After)) >= 0:
+		f.Before != nil && younger(cursorRecord(f.Before), r.Record) >= 0,
+		f.After != nil && younger(r.Record, cursorRecord(f.After)) >= 0:
 		return false
 	}
 	return true
 }
 
-func place(c *storage.RunCursor) storage.Record {
+func cursorRecord(c *storage.RunCursor) storage.Record {
 	return storage.Record{CreatedAt: c.CreatedAt, ID: c.ID}
 }
 

@@ -103,15 +103,15 @@ func ask[A any](ctx context.Context, l *Link, call func() (A, error)) (A, error)
 	return answer, err
 }
 
-// tell is ask for a call that returns only an error.
-func tell(ctx context.Context, l *Link, call func() error) error {
+// send is ask for a call that returns only an error.
+func send(ctx context.Context, l *Link, call func() error) error {
 	_, err := ask(ctx, l, func() (struct{}, error) { return struct{}{}, call() })
 	return err
 }
 
 // Open implements storage.Sessions.
 func (l *Link) Open(ctx context.Context, o storage.Session) error {
-	return tell(ctx, l, func() error { return l.Store.Open(ctx, o) })
+	return send(ctx, l, func() error { return l.Store.Open(ctx, o) })
 }
 
 // Heartbeat implements storage.Sessions.
@@ -127,7 +127,7 @@ func (l *Link) Heartbeat(ctx context.Context, session uuid.UUID,
 
 // End implements storage.Sessions.
 func (l *Link) End(ctx context.Context, session uuid.UUID) error {
-	return tell(ctx, l, func() error { return l.Store.End(ctx, session) })
+	return send(ctx, l, func() error { return l.Store.End(ctx, session) })
 }
 
 // LiveSessions implements storage.Sessions.
@@ -229,7 +229,7 @@ func (l *Link) Release(ctx context.Context, action storage.Action,
 // Drain implements storage.Actions.
 func (l *Link) Drain(ctx context.Context, action storage.Action, session uuid.UUID,
 	drain bool) error {
-	return tell(ctx, l, func() error { return l.Store.Drain(ctx, action, session, drain) })
+	return send(ctx, l, func() error { return l.Store.Drain(ctx, action, session, drain) })
 }
 
 // PutSpec implements storage.Actions.
@@ -243,7 +243,7 @@ func (l *Link) PutSpec(ctx context.Context, action storage.Action, spec storage.
 // RemoveSpec implements storage.Actions.
 func (l *Link) RemoveSpec(ctx context.Context, action storage.Action, job string, version int64,
 	checks ...storage.SpecCheck) error {
-	return tell(ctx, l, func() error {
+	return send(ctx, l, func() error {
 		return l.Store.RemoveSpec(ctx, action, job, version, checks...)
 	})
 }
@@ -267,7 +267,7 @@ func (l *Link) ControlState(ctx context.Context, session uuid.UUID,
 // Revoke implements storage.Upkeep.
 func (l *Link) Revoke(ctx context.Context, token jobs.Token, state jobs.State,
 	reason jobs.Reason) error {
-	return tell(ctx, l, func() error { return l.Store.Revoke(ctx, token, state, reason) })
+	return send(ctx, l, func() error { return l.Store.Revoke(ctx, token, state, reason) })
 }
 
 // Prune implements storage.Upkeep.
@@ -291,7 +291,7 @@ func (l *Link) OpenFirings(ctx context.Context,
 
 // AddDependents implements storage.Dependents.
 func (l *Link) AddDependents(ctx context.Context, firings []storage.DependentFiring) error {
-	return tell(ctx, l, func() error { return l.Store.AddDependents(ctx, firings) })
+	return send(ctx, l, func() error { return l.Store.AddDependents(ctx, firings) })
 }
 
 // Drift implements storage.History.

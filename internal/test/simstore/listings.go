@@ -186,15 +186,15 @@ func (s *Store) tally(ctx context.Context,
 		if !counts(r) {
 			continue
 		}
-		place := slices.IndexFunc(tallies, func(t storage.Tally) bool {
+		index := slices.IndexFunc(tallies, func(t storage.Tally) bool {
 			return t.Job == r.Job && t.State == r.State && t.Reason == r.Reason
 		})
-		if place < 0 {
-			place = len(tallies)
+		if index < 0 {
+			index = len(tallies)
 			tallies = append(tallies, storage.Tally{Job: r.Job, State: r.State, Reason: r.Reason,
 				Last: r.CreatedAt})
 		}
-		tallies[place].Runs++
+		tallies[index].Runs++
 	}
 	return tallies, nil
 }

@@ -22,11 +22,11 @@ func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []storage.Not
 		return nil, fmt.Errorf("note: %w", storage.ErrSessionLost)
 	}
 	now := s.writeTime()
-	stands := make([]bool, len(notes))
+	accepted := make([]bool, len(notes))
 	for i, n := range notes {
-		stands[i] = s.note(l, n, now)
+		accepted[i] = s.note(l, n, now)
 	}
-	return stands, nil
+	return accepted, nil
 }
 
 // note reports whether the note takes effect.
@@ -37,9 +37,9 @@ func (s *Store) note(l *session, n storage.Note, now time.Time) bool {
 	if known != nil {
 		facts.Known = &known.Run
 	}
-	stands, apply := facts.Noted(n)
+	accepted, apply := facts.Noted(n)
 	if !apply {
-		return stands
+		return accepted
 	}
 	if known == nil {
 		fresh := rules.NewRun(n.Run, n.Firing, now)
@@ -51,5 +51,5 @@ func (s *Store) note(l *session, n storage.Note, now time.Time) bool {
 	next.Note(n, now)
 	known.wants = n.Requests
 	s.update(known, next, now)
-	return stands
+	return accepted
 }

@@ -96,7 +96,7 @@ func (s *Store) old(before time.Time, r storage.PruneRequest) []*run {
 // paused, has yet to handle its scheduled time.
 func (s *Store) unhandled(r *run) bool {
 	for _, j := range s.jobs {
-		if j.version > 0 && !j.gone() && slices.Contains(j.last().After, r.Job) &&
+		if j.version > 0 && !j.absent() && slices.Contains(j.last().After, r.Job) &&
 			r.ScheduledAt.After(j.checkedUntil) {
 			return true
 		}

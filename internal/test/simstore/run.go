@@ -81,8 +81,8 @@ func (s *Store) add(added rules.Run) *run {
 		j = &job{}
 		s.jobs[r.Job] = j
 	}
-	place, _ := slices.BinarySearchFunc(j.scheduledTimes, r.ScheduledAt, time.Time.Compare)
-	j.scheduledTimes = slices.Insert(j.scheduledTimes, place, r.ScheduledAt)
+	index, _ := slices.BinarySearchFunc(j.scheduledTimes, r.ScheduledAt, time.Time.Compare)
+	j.scheduledTimes = slices.Insert(j.scheduledTimes, index, r.ScheduledAt)
 	return r
 }
 

@@ -137,12 +137,12 @@ type SessionSpan struct {
 func (s *Store) SessionSpans() []SessionSpan {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	lives := make([]SessionSpan, len(s.allSessions))
+	spans := make([]SessionSpan, len(s.allSessions))
 	for i, l := range s.allSessions {
-		lives[i] = SessionSpan{Replica: l.Replica, From: l.started, LastHeartbeat: l.heartbeat,
+		spans[i] = SessionSpan{Replica: l.Replica, From: l.started, LastHeartbeat: l.heartbeat,
 			TTL: l.TTL, Ended: l.ended, Took: maps.Clone(l.took)}
 	}
-	return lives
+	return spans
 }
 
 // SessionEnd returns when the session ended, or when it will expire.

@@ -149,11 +149,11 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []storage.MisfireCheck
 			continue
 		}
 		cursors[c.Job] = j.checkedUntil
-		away := j.away
-		if j.gone() {
-			away = storage.Span{}
+		absence := j.absence
+		if j.absent() {
+			absence = storage.Span{}
 		}
-		cursor := c.Cursor(j.checkedUntil, s.now(), s.pauses(), s.spans(), away)
+		cursor := c.Cursor(j.checkedUntil, s.now(), s.pauses(), s.spans(), absence)
 		if cursor.Decided(c.ScheduledAt) {
 			continue
 		}

@@ -68,14 +68,14 @@ func (o *oracle) judgeBeside(c acting, under []acting) {
 				mine.Resource)
 		}
 	}
-	places := 1
+	slots := 1
 	for _, u := range under {
 		if u.Process == c.Process && u.Definition.Group == c.Definition.Group {
-			places++
+			slots++
 		}
 	}
-	if most := c.Definition.GroupLimits.PerReplica; c.Process != 0 && most > 0 && places > most {
-		o.violate("%s of %s has place %d of %d of group %s on %s", c.Job, c.ScheduledAt, places,
+	if most := c.Definition.GroupLimits.PerReplica; c.Process != 0 && most > 0 && slots > most {
+		o.violate("%s of %s has place %d of %d of group %s on %s", c.Job, c.ScheduledAt, slots,
 			most, c.Definition.Group, c.Replica)
 	}
 }

@@ -36,14 +36,14 @@ func TestServers(t *testing.T) {
 	if _, err := os.CreateTemp("", "file-"); err != nil {
 		t.Fatal(err)
 	}
-	tell(t, memcached.Addr(), frozen.Addr(), own.Addr(), shared.Addr())
+	writeAddresses(t, memcached.Addr(), frozen.Addr(), own.Addr(), shared.Addr())
 	select {}
 }
 
 // TestStray passes and leaves a process behind.
 func TestStray(t *testing.T) {
 	startStray(t)
-	tell(t)
+	writeAddresses(t)
 }
 
 func TestFails(t *testing.T) { t.Error("this test always fails") }
@@ -53,7 +53,7 @@ func TestDetectorFails(t *testing.T) {
 	if _, err := os.Stat(os.Getenv("TESTRUN_READY")); err == nil {
 		return
 	}
-	tell(t)
+	writeAddresses(t)
 	println("ThreadSanitizer: CHECK failed: tsan_rtl.cpp:346")
 	os.Exit(66)
 }
@@ -69,8 +69,8 @@ func startStray(t *testing.T) {
 	}
 }
 
-// tell writes a file atomically. The test of testrun waits for that file.
-func tell(t *testing.T, addresses ...string) {
+// writeAddresses writes a file atomically. The test of testrun waits for that file.
+func writeAddresses(t *testing.T, addresses ...string) {
 	text, err := json.Marshal(addresses)
 	if err != nil {
 		t.Fatal(err)
