@@ -290,7 +290,8 @@ func document(t *testing.T, routes []route) object {
 			"description": "The data and actions of the pages, as JSON. All replicas give the " +
 				"same answers. Lists are never null. Times are in UTC. Unknown parameters and " +
 				"fields, and repeated parameters, are refused with 400. Later versions may add " +
-				"fields to answers."},
+				"fields to answers. x-permission is the permission that an operation needs, and " +
+				"x-target says on what."},
 		"paths": paths,
 		"components": object{"schemas": s.named, "responses": s.refusals,
 			"headers": object{"RequestId": object{
@@ -308,6 +309,24 @@ func document(t *testing.T, routes []route) object {
 	}
 }
 
+// permissionTarget says what the permission of a route is about.
+func permissionTarget(r route) string {
+	kind := targetKind(r.need)
+	switch {
+	case kind == "run":
+		return "the job of the run"
+	case kind == "jobs":
+		return "the group of the filter, without one everything"
+	case kind == "runs":
+		return "the job of the filter, without one everything"
+	case kind == "something" && r.method == http.MethodPost:
+		return "what the body names"
+	case kind == "something":
+		return "anything"
+	}
+	return kind
+}
+
 func (op operation) document(s *schemas, r route) object {
 	role := string(Viewer)
 	if r.isAction() {
@@ -317,6 +336,9 @@ func (op operation) document(s *schemas, r route) object {
 		"responses": op.responses(s, r), "security": []any{
 			object{"token": []string{role}}, object{"signIn": []string{role}}, object{},
 		}}
+	if r.need.permission != "" {
+		d["x-permission"], d["x-target"] = r.need.permission, permissionTarget(r)
+	}
 	parameters := []any{}
 	for _, match := range regexp.MustCompile(`\{(\w+)\}`).FindAllStringSubmatch(r.path, -1) {
 		schema := object{"type": "string", "maxLength": storage.MaxNameBytes}
