@@ -103,16 +103,16 @@ UPDATE holdfast.meta SET definitions = definitions + 1
             WHERE o.job = j.name AND o.version = j.version
                 AND n.version = excluded.version) IS TRUE`
 
-	// wasAbsent: no session had the job for longer than storage.MaxAbsence while a session without
-	// it was live.
+	// wasAbsent: no session had the job for longer than $1, which is storage.MaxAbsence, while a
+	// session without it was live.
 	wasAbsent = `(j.left_at IS NOT NULL AND j.back_at IS NULL AND EXISTS (
             SELECT FROM holdfast.sessions s WHERE NOT s.locks
-                AND s.started_at < now() - interval '1 hour'
-                AND s.renewed_at - greatest(s.started_at, j.left_at) > interval '1 hour'))`
+                AND s.started_at < now() - $1::interval
+                AND s.renewed_at - greatest(s.started_at, j.left_at) > $1::interval))`
 
 	activateRegistered = `
 WITH resolved AS (
-    SELECT r.job, c.version, NULL::timestamptz AS left_at FROM unnest($1::text[]) AS r (job)
+    SELECT r.job, c.version, NULL::timestamptz AS left_at FROM unnest($2::text[]) AS r (job)
     CROSS JOIN LATERAL (
         SELECT c.version FROM holdfast.session_jobs c WHERE c.job = r.job COLLATE "C"
             ORDER BY c.version DESC LIMIT 1) c
@@ -133,29 +133,29 @@ CROSS JOIN LATERAL (
 
 	settleSession = `
 WITH gone AS (
-    DELETE FROM holdfast.session_jobs WHERE session = $1 RETURNING job
+    DELETE FROM holdfast.session_jobs WHERE session = $2 RETURNING job
 ), resolved AS (
     SELECT g.job, coalesce(c.version, j.version) AS version,
         CASE WHEN c.version IS NULL THEN (SELECT s.renewed_at FROM holdfast.sessions s
-            WHERE s.id = $1) END AS left_at
+            WHERE s.id = $2) END AS left_at
     FROM gone g
     CROSS JOIN LATERAL (SELECT j.version FROM holdfast.jobs j WHERE j.name = g.job OFFSET 0) j
     LEFT JOIN LATERAL (
-        SELECT c.version FROM holdfast.session_jobs c WHERE c.job = g.job AND c.session <> $1
+        SELECT c.version FROM holdfast.session_jobs c WHERE c.job = g.job AND c.session <> $2
             ORDER BY c.version DESC LIMIT 1) c ON true
 ), ` + activateDefinitions
 
 	// withdrawJobs is settleSession for some jobs of a session that remains live.
 	withdrawJobs = `
 WITH gone AS (
-    DELETE FROM holdfast.session_jobs WHERE session = $1 AND job = ANY($2::text[]) RETURNING job
+    DELETE FROM holdfast.session_jobs WHERE session = $2 AND job = ANY($3::text[]) RETURNING job
 ), resolved AS (
     SELECT g.job, coalesce(c.version, j.version) AS version,
         CASE WHEN c.version IS NULL THEN clock_timestamp() END AS left_at
     FROM gone g
     CROSS JOIN LATERAL (SELECT j.version FROM holdfast.jobs j WHERE j.name = g.job OFFSET 0) j
     LEFT JOIN LATERAL (
-        SELECT c.version FROM holdfast.session_jobs c WHERE c.job = g.job AND c.session <> $1
+        SELECT c.version FROM holdfast.session_jobs c WHERE c.job = g.job AND c.session <> $2
             ORDER BY c.version DESC LIMIT 1) c ON true
 ), ` + activateDefinitions
 
@@ -199,7 +199,7 @@ func (s *Store) registerChunk(ctx context.Context, session uuid.UUID, chunk []st
 			live = tag.RowsAffected() > 0
 			return nil
 		})
-		b.Queue(activateRegistered, names)
+		b.Queue(activateRegistered, storage.MaxAbsence, names)
 		b.Queue(registeredVersions, names, hashes).Query(func(rows pgx.Rows) error {
 			var name string
 			var version int64
@@ -259,7 +259,7 @@ func fencesOf(definitions []storage.Definition) []string {
 func (s *Store) settle(ctx context.Context, session uuid.UUID) error {
 	return s.pipeline(ctx, "settle ended session", func(b *pgx.Batch) {
 		b.Queue(lockDefinitions, s.cluster.String())
-		b.Queue(settleSession, session)
+		b.Queue(settleSession, storage.MaxAbsence, session)
 	})
 }
 
@@ -270,7 +270,7 @@ func (s *Store) Withdraw(ctx context.Context, session uuid.UUID, table string,
 	for chunk := range slices.Chunk(slices.Sorted(slices.Values(names)), storage.MaxBatch) {
 		err := s.pipeline(ctx, "withdraw jobs", func(b *pgx.Batch) {
 			b.Queue(lockDefinitions, s.cluster.String())
-			b.Queue(withdrawJobs, session, chunk)
+			b.Queue(withdrawJobs, storage.MaxAbsence, session, chunk)
 		})
 		if err != nil {
 			return err

@@ -58,7 +58,7 @@ SELECT s.id, s.replica, s.version, s.started_at, s.renewed_at, s.expires_at, s.e
     s.config_hash, s.draining, s.clock_offset_ms, s.workers, s.busy, s.not_ready,
     (SELECT count(*) FROM holdfast.claims c WHERE c.session = s.id AND c.owner IS NULL)
 FROM holdfast.sessions s WHERE s.ended_at IS NULL
-    OR s.ended_at > clock_timestamp() - interval '1 hour'
+    OR s.ended_at > clock_timestamp() - $1::interval
 ORDER BY s.replica, s.started_at, s.id`
 )
 
@@ -338,7 +338,7 @@ func utc(t *time.Time) *time.Time {
 
 // Replicas returns the sessions that are live or ended in the last hour.
 func (s *Store) Replicas(ctx context.Context) ([]storage.ReplicaView, error) {
-	rows, err := s.views.Query(ctx, listReplicas)
+	rows, err := s.views.Query(ctx, listReplicas, storage.SessionsKept)
 	if err != nil {
 		return nil, wrap("list replicas", err)
 	}

@@ -33,7 +33,7 @@ SELECT
         expires_at <= clock_timestamp(), draining, workers, not_ready, config_hash,
         lock_servers), ',' ORDER BY id), ''))
             FROM (SELECT * FROM holdfast.sessions
-                WHERE ended_at IS NULL OR ended_at > clock_timestamp() - interval '1 hour') s),
+                WHERE ended_at IS NULL OR ended_at > clock_timestamp() - $1::interval) s),
     concat_ws(' ', (SELECT id FROM latest), (SELECT count(*) FROM (
         SELECT FROM holdfast.audit WHERE at > (SELECT at FROM latest) - interval '2 s'
             LIMIT 1000) lately)),
@@ -48,7 +48,7 @@ func (s *Store) Marks(ctx context.Context) (storage.Marks, error) {
 	for i := range marks {
 		into[i] = &marks[i]
 	}
-	if err := s.views.QueryRow(ctx, readMarks).Scan(into...); err != nil {
+	if err := s.views.QueryRow(ctx, readMarks, storage.SessionsKept).Scan(into...); err != nil {
 		return nil, wrap("read marks", err)
 	}
 	found := make(storage.Marks, len(marks))

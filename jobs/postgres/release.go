@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -95,8 +96,8 @@ func (g grants) Sweep(ctx context.Context) ([]locking.Released, error) {
 		queueReleases(b, sweep, &released)
 		b.Queue(endSwept, sweep)
 		g.store.queueHeld(b, sweep, true, &left)
-		b.Queue(forgetSessions)
-		b.Queue(forgetFences)
+		b.Queue(forgetSessions, storage.SessionsKept)
+		b.Queue(forgetFences, fencesKept)
 	})
 	if err != nil {
 		return nil, err

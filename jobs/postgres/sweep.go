@@ -92,7 +92,7 @@ WHERE sweep = $1 AND ended_at IS NULL AND NOT EXISTS (SELECT FROM holdfast.claim
 
 	// The session that ended last remains, because it shows since when no replica was live.
 	forgetSessions = `DELETE FROM holdfast.sessions s
-		WHERE ended_at < clock_timestamp() - interval '1 hour'
+		WHERE ended_at < clock_timestamp() - $1::interval
     AND (locks OR id <> (SELECT l.id FROM holdfast.sessions l
         WHERE l.ended_at IS NOT NULL AND NOT l.locks ORDER BY l.renewed_at DESC, l.id LIMIT 1))
     AND NOT EXISTS (SELECT FROM holdfast.waits w WHERE w.session = s.id) AND NOT ` + hasJobs
@@ -100,7 +100,7 @@ WHERE sweep = $1 AND ended_at IS NULL AND NOT EXISTS (SELECT FROM holdfast.claim
 	// forgetFences deletes fences that no transaction has locked. A name that is still in use gets
 	// a new fence, which costs less than a search for the names in use.
 	forgetFences = `DELETE FROM holdfast.fences WHERE resource = ANY(ARRAY(
-    SELECT resource FROM holdfast.fences WHERE added_at < now() - interval '1 hour'
+    SELECT resource FROM holdfast.fences WHERE added_at < now() - $1::interval
     ORDER BY added_at LIMIT 10000 FOR UPDATE SKIP LOCKED))`
 
 	stuckClaims = `
@@ -114,6 +114,9 @@ SELECT id FROM holdfast.sessions
 WHERE ended_at IS NULL AND expires_at < clock_timestamp() - $3::interval AND sweep IS DISTINCT
     FROM $1 AND (locks OR NOT $2)`
 )
+
+// fencesKept is the age from which a sweep deletes fences that no transaction has locked.
+const fencesKept = time.Hour
 
 // pinnedAfter is the age, of an expired session and of a transaction, from which the transaction is
 // not a start in progress. A start takes milliseconds, or seconds if it waits for rows.
@@ -188,8 +191,8 @@ func (s *Store) loseExpired(ctx context.Context) (storage.Swept, leftover, error
 			left.unsettled, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 			return err
 		})
-		b.Queue(forgetSessions)
-		b.Queue(forgetFences)
+		b.Queue(forgetSessions, storage.SessionsKept)
+		b.Queue(forgetFences, fencesKept)
 		b.Queue(forgetCancels)
 	})
 	if err != nil {

@@ -28,7 +28,8 @@ func (s *Store) endAbandoned(ctx context.Context, tx *sql.Tx, now time.Time) err
 	if err != nil {
 		return err
 	}
-	left, err := idsBy(ctx, tx, abandoned, micros(now.Add(-storage.MaxAbsence)), live)
+	left, err := idsBy(ctx, tx, abandoned, micros(now.Add(-storage.MaxAbsence)), live,
+		storage.MaxAbsence.Microseconds())
 	if err != nil || len(left) == 0 {
 		return err
 	}

@@ -71,11 +71,11 @@ WHERE j.version <> excluded.version OR j.left_at IS NOT NULL AND j.back_at IS NU
             AND CASE WHEN '' IN (d.fingerprint, o.fingerprint) THEN d.schedule = o.schedule
                 ELSE d.fingerprint = o.fingerprint END)`
 
-	// wasAbsent: no session had the job for longer than storage.MaxAbsence while a session without
-	// it was live.
+	// wasAbsent: no session had the job for longer than ?3, which is storage.MaxAbsence in
+	// microseconds, while a session without it was live.
 	wasAbsent = `(j.left_at IS NOT NULL AND j.back_at IS NULL AND EXISTS (
         SELECT 1 FROM holdfast_sessions s WHERE s.renewed_at
-            - max(s.started_at, j.left_at) > 3600000000))`
+            - max(s.started_at, j.left_at) > ?3))`
 
 	withdrawJobs = `DELETE FROM holdfast_session_jobs
 		WHERE session = ?1 AND job IN (SELECT value FROM json_each(?2))`
@@ -240,7 +240,8 @@ func enforce(ctx context.Context, tx *sql.Tx, names []string) error {
 	if err != nil || len(names) == 0 {
 		return err
 	}
-	done, err := tx.ExecContext(ctx, activateDefinitions, encoded, micros(time.Now()))
+	done, err := tx.ExecContext(ctx, activateDefinitions, encoded, micros(time.Now()),
+		storage.MaxAbsence.Microseconds())
 	if err != nil {
 		return err
 	}

@@ -257,7 +257,7 @@ func (s *Store) Run(ctx context.Context, id uuid.UUID) (storage.Record, error) {
 // Replicas returns the sessions that are live or ended in the last hour.
 func (s *Store) Replicas(ctx context.Context) ([]storage.ReplicaView, error) {
 	var replicas []storage.ReplicaView
-	since := micros(time.Now().Add(-sessionsKept))
+	since := micros(time.Now().Add(-storage.SessionsKept))
 	err := each(ctx, s.readers, listReplicas, []any{since}, func(rows *sql.Rows) error {
 		var v storage.ReplicaView
 		var started, heartbeat, expires int64

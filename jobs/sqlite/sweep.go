@@ -41,9 +41,6 @@ DELETE FROM holdfast_sessions WHERE ended_at < ?1
         ORDER BY renewed_at DESC, id LIMIT 1) RETURNING id`
 )
 
-// sessionsKept is how long an ended session is shown.
-const sessionsKept = time.Hour
-
 // Sweep ends the sessions that are not live.
 func (s *Store) Sweep(ctx context.Context) (storage.Swept, error) {
 	if err := s.exclusively("sweep"); err != nil {
@@ -184,7 +181,7 @@ func (s *Store) cancelLeft(ctx context.Context, tx *sql.Tx, now time.Time) error
 }
 
 func (s *Store) forgetOld(ctx context.Context, tx *sql.Tx, now time.Time) error {
-	return each(ctx, tx, forgetSessions, []any{micros(now.Add(-sessionsKept))},
+	return each(ctx, tx, forgetSessions, []any{micros(now.Add(-storage.SessionsKept))},
 		func(rows *sql.Rows) error {
 			var id uuid.UUID
 			err := rows.Scan(&id)

@@ -58,6 +58,9 @@ type ActiveDefinition struct {
 // its waiting runs end.
 const MaxAbsence = time.Hour
 
+// SessionsKept is how long an ended session is shown. The session that ended last stays longer.
+const SessionsKept = time.Hour
+
 // Define returns the definition of the job. The hash covers everything that decides when and how
 // the job is fired, and nothing else. So a new description, or another order of keys, does not
 // change it.

@@ -157,7 +157,7 @@ func (s *Store) Replicas(ctx context.Context) ([]storage.ReplicaView, error) {
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	since := s.now().Add(-sessionsKept)
+	since := s.now().Add(-storage.SessionsKept)
 	var views []storage.ReplicaView
 	for id, l := range s.sessions {
 		if l.ended != nil && !l.ended.After(since) {

@@ -13,9 +13,6 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// sessionsKept is how long an ended session is shown.
-const sessionsKept = time.Hour
-
 // session is a session of a replica with its jobs and their versions.
 type session struct {
 	storage.Session

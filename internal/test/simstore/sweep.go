@@ -28,7 +28,7 @@ func (s *Store) Sweep(ctx context.Context) (storage.Swept, error) {
 		switch {
 		case l.ended == nil && !l.live(now):
 			dead = append(dead, l)
-		case l.ended != nil && l.ended.Before(now.Add(-sessionsKept)) && len(l.carried) == 0:
+		case l.ended != nil && now.Sub(*l.ended) > storage.SessionsKept && len(l.carried) == 0:
 			delete(s.sessions, id)
 		}
 	}
