@@ -140,8 +140,8 @@ func (f *activation) logChanges(changed []*entry) {
 		if e.activeVersion.stale() {
 			event, message = f.log.Warn(), "job has a newer definition on other replicas"
 		}
-		event.Str("job", e.Name).Int64("version", e.activeVersion.version.Load()).
-			Int64("active_version", e.activeVersion.active.Load()).Msg(message)
+		event.Str("job", e.Name).Int64("version", e.activeVersion.own()).
+			Int64("active_version", e.activeVersion.current()).Msg(message)
 	}
 	if more := len(changed) - maxLogged; more > 0 {
 		f.log.Warn().Int("jobs", more).Msg("active definitions of more jobs changed")

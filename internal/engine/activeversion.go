@@ -21,6 +21,12 @@ func (s *activeVersion) register(version int64) {
 	s.active.CompareAndSwap(0, version)
 }
 
+// own returns the version of this replica's definition; 0 until it is registered.
+func (s *activeVersion) own() int64 { return s.version.Load() }
+
+// current returns the version of the active definition; 0 until it is known.
+func (s *activeVersion) current() int64 { return s.active.Load() }
+
 // stale reports whether this replica must not fire the job: another definition is active, or the
 // active definition and the cursor are not known yet.
 func (s *activeVersion) stale() bool { return !s.known() || s.otherIsActive() }

@@ -81,7 +81,7 @@ func (t *cronTable) dependents() ([]storage.Dependent, map[string]*entry) {
 	for _, e := range t.activeDefinitions() {
 		if len(e.Schedule.After()) > 0 {
 			dependents = append(dependents,
-				storage.Dependent{Job: e.Name, Version: e.activeVersion.version.Load(),
+				storage.Dependent{Job: e.Name, Version: e.activeVersion.own(),
 					Group: e.Group,
 					After: e.Schedule.After()})
 			entries[e.Name] = e
@@ -104,7 +104,7 @@ func (t *cronTable) settled(e *entry, open storage.OpenFirings, now time.Time) t
 		}
 		settled := activeDefinitions.CheckedUntil
 		if p := t.get(name); p != nil && len(p.Schedule.After()) == 0 &&
-			p.activeVersion.version.Load() == activeDefinitions.Version {
+			p.activeVersion.own() == activeDefinitions.Version {
 			if next := p.Schedule.Next(settled); next.IsZero() {
 				settled = until
 			} else {

@@ -39,6 +39,9 @@ type dispatcher struct {
 	firings   sync.WaitGroup
 }
 
+// wait waits for the end of all firings. Nothing may dispatch meanwhile.
+func (d *dispatcher) wait() { d.firings.Wait() }
+
 // run dispatches until ctx ends. Its firings may outlive it; the caller waits for them.
 func (d *dispatcher) run(ctx context.Context) {
 	if _, err := d.keeper.Wait(ctx); err != nil { // from here on the clock is cluster time

@@ -43,6 +43,9 @@ type setting struct {
 	reported reported
 }
 
+// values returns the number of different values at the last comparison; 0 before the first.
+func (s *setting) values() int { return int(s.number.Load()) }
+
 // reported is what was logged about a current difference.
 type reported int
 
@@ -51,6 +54,12 @@ const (
 	reportedDeploy           // logged as a consequence of a deploy
 	reportedDrift            // logged as a warning: no deploy explains it
 )
+
+// serverLists returns the number of different lists of memcached servers.
+func (d *drift) serverLists() int { return d.servers.values() }
+
+// cronTables returns the number of different cron tables.
+func (d *drift) cronTables() int { return d.table.values() }
 
 // newDrift returns a drift that compares the lists of memcached servers and the cron tables. The
 // list and its order decide which server has a lock, so replicas with different lists do not see

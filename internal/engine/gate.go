@@ -25,7 +25,7 @@ func (l advisoryLocks) passGate(ctx context.Context, f *firing) bool {
 
 // gateName returns the gate of the firing, for the definition that this replica has.
 func (p pending) gateName() string {
-	return gateName(p.Firing, p.entry.activeVersion.version.Load())
+	return gateName(p.Firing, p.entry.activeVersion.own())
 }
 
 // gateName returns the gate of the firing. It is the same on every replica with the same

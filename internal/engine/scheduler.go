@@ -97,7 +97,7 @@ func (s *Scheduler) background() []func(context.Context) {
 func (s *Scheduler) drain() {
 	ended := make(chan struct{})
 	go func() {
-		s.dispatcher.firings.Wait()
+		s.dispatcher.wait()
 		close(ended)
 	}()
 	s.log.Info().Int("runs", s.active.len()).Dur("grace", s.options.ShutdownGrace).
@@ -203,8 +203,8 @@ func (s *Scheduler) ClockOffset() time.Duration { return s.clock.Offset() }
 // ServerLists returns how many different lists of memcached servers the live replicas have; 0
 // before the first comparison. If there is more than one, replicas look for the same lock on
 // different servers.
-func (s *Scheduler) ServerLists() int { return int(s.drift.servers.number.Load()) }
+func (s *Scheduler) ServerLists() int { return s.drift.serverLists() }
 
 // CronTables returns how many different cron tables the configurations of the live replicas have; 0
 // before the first comparison.
-func (s *Scheduler) CronTables() int { return int(s.drift.table.number.Load()) }
+func (s *Scheduler) CronTables() int { return s.drift.cronTables() }

@@ -43,11 +43,7 @@ type hold struct {
 }
 
 // tryTake takes all slots or none.
-func (h *hold) tryTake() bool {
-	h.ready.mu.Lock()
-	defer h.ready.mu.Unlock()
-	return h.ready.tryTake(h) == nil
-}
+func (h *hold) tryTake() bool { return h.ready.tryHold(h) }
 
 // take waits for all slots. Deadlocks cannot occur: every firing takes slots in the same order, and
 // a firing that has all of them waits for none.
@@ -57,9 +53,7 @@ func (h *hold) take(ctx context.Context) error {
 			h.ready.give(h.needs[:i])
 			return err
 		}
-		h.ready.mu.Lock()
-		s.taken++
-		h.ready.mu.Unlock()
+		h.ready.took(s)
 	}
 	h.has = true
 	return nil
@@ -71,6 +65,20 @@ func (h *hold) giveBack() {
 		h.has = false
 		h.ready.give(h.needs)
 	}
+}
+
+// tryHold takes all slots that h needs, or none.
+func (r *ready) tryHold(h *hold) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.tryTake(h) == nil
+}
+
+// took notes that a firing has acquired one of the slots.
+func (r *ready) took(s *slots) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s.taken++
 }
 
 // tryTake takes all slots that h needs, or returns one that is full.

@@ -127,5 +127,5 @@ func (f *firing) startVersion() int64 {
 	if f.adopted != uuid.Nil {
 		return 0
 	}
-	return f.entry.activeVersion.version.Load()
+	return f.entry.activeVersion.own()
 }
