@@ -21,15 +21,17 @@ TESTFLAGS := -p 3 -shuffle=on -vet=off $(BUILDFLAGS)
 TESTENV := GOGC=400 GORACE=atexit_sleep_ms=20 GO='$(GO)'
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo build clean test soak test-under-load short lint fuzz tools testrun bench warehouse
+.PHONY: help run demo build clean test soak test-under-load short lint fuzz tools testrun bench \
+	warehouse
 
 help: ## list the targets
 	@awk '/^##@ / { printf "\n%s\n", substr($$0, 5) } \
-		match($$0, /^[a-z-]+:.*## /) { split($$0, t, ":"); printf "  %-16s %s\n", t[1], substr($$0, RLENGTH + 1) }' $(MAKEFILE_LIST)
+		match($$0, /^[a-z-]+:.*## /) { split($$0, t, ":"); \
+			printf "  %-16s %s\n", t[1], substr($$0, RLENGTH + 1) }' $(MAKEFILE_LIST)
 
 ##@ Use
 
-run: build ## run one replica with nothing installed: jobs fire at once, the page is on http://127.0.0.1:8080
+run: build ## run one replica with nothing installed; its page is on http://127.0.0.1:8080
 	$(BIN) run -c configs/embedded.yaml
 
 demo: build ## three replicas in one process, contending for tables: pages on ports 8080 to 8082
@@ -43,14 +45,15 @@ clean: ## remove what was built
 
 ##@ Check
 
-test: tools testrun ## all tests with real servers and the race detector, in random order; prints the slowest
+test: tools testrun ## all tests with real servers and the race detector, in random order
 	$(TESTENV) exec $(TESTRUN) -- $(TESTFLAGS) -timeout 10m $(PACKAGES)
 
 soak: tools testrun ## the same tests for longer, and the long proofs; 25 to 35 minutes
 	HOLDFAST_SOAK=1 $(TESTENV) exec $(TESTRUN) -- $(TESTFLAGS) -timeout 45m $(PACKAGES)
 
-test-under-load: tools testrun ## make test RUNS times (5) beside one busy loop per processor; all must pass
-	$(TESTENV) exec $(TESTRUN) -runs $(RUNS) -busy $$(nproc) -- $(TESTFLAGS) -timeout 20m $(PACKAGES)
+test-under-load: tools testrun ## make test RUNS times (5) with one busy loop per processor
+	$(TESTENV) exec $(TESTRUN) -runs $(RUNS) -busy $$(nproc) -- \
+		$(TESTFLAGS) -timeout 20m $(PACKAGES)
 
 short: ## tests that need no servers
 	$(GO) test -short ./...
@@ -64,8 +67,10 @@ lint: ## vet, staticcheck, gofmt, lines of 100 columns, go mod tidy, govulncheck
 	@GO='$(GO)' .ci/vulnerabilities
 
 fuzz: ## each fuzz target for FUZZTIME, 30s unless said otherwise
-	@set -e; grep -rHoE --include='*_test.go' '^func Fuzz\w+' . | sed -E 's/(.*)\/[^/]+_test.go:func (Fuzz.*)/\1 \2/' | sort -u | \
-	while read -r package target; do echo "$$package $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$package; done
+	@set -e; grep -rHoE --include='*_test.go' '^func Fuzz\w+' . | \
+	sed -E 's/(.*)\/[^/]+_test.go:func (Fuzz.*)/\1 \2/' | sort -u | \
+	while read -r package target; do echo "$$package $$target"; \
+		$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$package; done
 
 tools: ## install the servers that tests need, or say what is missing
 	@bash .ci/tools
@@ -76,7 +81,7 @@ testrun:
 
 ##@ Measure
 
-bench: tools ## three replica processes with 200 and 1,000 jobs a second, and the locks beside plain memcached
+bench: tools ## three replicas with 200 and 1,000 jobs a second, and locks against plain memcached
 	$(GO) run ./examples/bench
 	$(GO) test -run '^$$' -bench . -benchtime 2s ./locking/... ./internal/engine ./jobs/...
 

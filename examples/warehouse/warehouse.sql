@@ -9,8 +9,10 @@ CREATE VIEW all_history AS TABLE pgbench_history UNION ALL TABLE history_archive
 CREATE TABLE marks (rollup text PRIMARY KEY, done xid8 NOT NULL DEFAULT '0', upto xid8);
 INSERT INTO marks (rollup) VALUES ('deposits'), ('withdrawals');
 
-CREATE TABLE branch_totals (bid int PRIMARY KEY, entries bigint NOT NULL, amount bigint NOT NULL, share bigint NOT NULL DEFAULT 0);
+CREATE TABLE branch_totals (bid int PRIMARY KEY, entries bigint NOT NULL, amount bigint NOT NULL,
+    share bigint NOT NULL DEFAULT 0);
 CREATE TABLE teller_totals (tid int PRIMARY KEY, entries bigint NOT NULL, amount bigint NOT NULL);
-CREATE TABLE second_totals (second timestamp PRIMARY KEY, entries bigint NOT NULL, amount bigint NOT NULL);
+CREATE TABLE second_totals (second timestamp PRIMARY KEY, entries bigint NOT NULL,
+    amount bigint NOT NULL);
 CREATE TABLE account_totals (bid int PRIMARY KEY, entries bigint NOT NULL, amount bigint NOT NULL);
 CREATE TABLE audits (id bigint PRIMARY KEY, branch_entries bigint NOT NULL, teller_entries bigint);

@@ -64,7 +64,8 @@ CREATE TABLE holdfast.jobs (
     left_at       timestamptz, -- when the last session that had the job ended
     back_at       timestamptz  -- when a session had the job again; NULL until then
 ) WITH (fillfactor = 70);
-CREATE INDEX jobs_removed ON holdfast.jobs (name) WHERE version < 0; -- a removed job has its last version, negated
+-- A removed job has its last version, negated.
+CREATE INDEX jobs_removed ON holdfast.jobs (name) WHERE version < 0;
 
 -- Session jobs: which definitions a session has. The rows of an ended session show that the next
 -- sweep has yet to activate the definitions of the remaining sessions.
@@ -87,7 +88,8 @@ CREATE TABLE holdfast.runs (
     recovery    int NOT NULL DEFAULT 0,
     attempt     int NOT NULL DEFAULT 0, -- 0 until the run starts
     state       text NOT NULL,
-    batched     boolean NOT NULL DEFAULT false, -- the statement that ended it did the work of the triggers
+    -- The statement that ended it did the work of the triggers.
+    batched     boolean NOT NULL DEFAULT false,
     session     uuid,
     replica     text NOT NULL DEFAULT '',
     token       bigint,
@@ -99,26 +101,33 @@ CREATE TABLE holdfast.runs (
     detail      text NOT NULL DEFAULT '',
     blocker     jsonb,
     error       text NOT NULL DEFAULT '',
-    unsuccessful_state text GENERATED ALWAYS AS (CASE WHEN state NOT IN ('waiting', 'running', 'succeeded') THEN state END) STORED,
+    unsuccessful_state text GENERATED ALWAYS AS (
+        CASE WHEN state NOT IN ('waiting', 'running', 'succeeded') THEN state END) STORED,
     params      jsonb, -- the parameters that a trigger passed
-    cause       text GENERATED ALWAYS AS (CASE WHEN state NOT IN ('waiting', 'running', 'succeeded') THEN nullif(reason, '') END) STORED,
+    cause       text GENERATED ALWAYS AS (
+        CASE WHEN state NOT IN ('waiting', 'running', 'succeeded')
+            THEN nullif(reason, '') END) STORED,
     start_by    timestamptz, -- the latest start of a triggered run that has a limit
-    blocked_at  timestamptz, -- when its blocker began to block it; valid only while it has a blocker
+    -- When its blocker began to block it; valid only while it has a blocker.
+    blocked_at  timestamptz,
     waited      jsonb, -- the last blocker before its start; NULL: none
     key_actor   text COLLATE "C" NOT NULL DEFAULT '' -- the actor who chose the key
 ) WITH (fillfactor = 70);
 CREATE UNIQUE INDEX runs_scheduled ON holdfast.runs (job, scheduled_at, recovery) WHERE key = '';
 CREATE INDEX runs_key ON holdfast.runs (job, key, recovery) WHERE key <> '';
 -- A triggered run that was skipped leaves its key free.
-CREATE UNIQUE INDEX runs_key_taken ON holdfast.runs (job, key, key_actor, recovery) WHERE key <> '' AND unsuccessful_state IS DISTINCT FROM 'skipped';
+CREATE UNIQUE INDEX runs_key_taken ON holdfast.runs (job, key, key_actor, recovery)
+    WHERE key <> '' AND unsuccessful_state IS DISTINCT FROM 'skipped';
 CREATE INDEX runs_triggered ON holdfast.runs (job, scheduled_at) WHERE key <> '';
 CREATE INDEX runs_created ON holdfast.runs (created_at, id);
 CREATE INDEX runs_job ON holdfast.runs (job, created_at, id);
 CREATE INDEX runs_replica ON holdfast.runs (replica, created_at, id);
 -- An index-only scan counts the runs of a day that did not succeed.
-CREATE INDEX runs_unsuccessful ON holdfast.runs (unsuccessful_state, created_at, id) INCLUDE (job, cause) WHERE unsuccessful_state IS NOT NULL;
+CREATE INDEX runs_unsuccessful ON holdfast.runs (unsuccessful_state, created_at, id)
+    INCLUDE (job, cause) WHERE unsuccessful_state IS NOT NULL;
 CREATE INDEX runs_cause ON holdfast.runs (cause, created_at, id) WHERE cause IS NOT NULL;
-CREATE INDEX runs_job_unsuccessful ON holdfast.runs (job, created_at, id) WHERE unsuccessful_state IS NOT NULL;
+CREATE INDEX runs_job_unsuccessful ON holdfast.runs (job, created_at, id)
+    WHERE unsuccessful_state IS NOT NULL;
 
 -- Outputs: apart from the runs, so that a page of the history does not read them.
 CREATE TABLE holdfast.outputs (
@@ -154,7 +163,8 @@ CREATE TABLE holdfast.claims (
     granted_at timestamptz NOT NULL,
     owner      jsonb -- of a program's lock, whose id is in run
 );
--- The index is on an expression: otherwise, while the table is small, a plan might scan it for a token.
+-- The index is on an expression: otherwise, while the table is small, a plan might scan it for a
+-- token.
 CREATE INDEX claims_session ON holdfast.claims (session, (token + 0));
 
 -- Grants: the resources of a claim.
@@ -167,20 +177,23 @@ CREATE TABLE holdfast.grants (
 );
 CREATE INDEX grants_token ON holdfast.grants (token);
 
--- Waits: the runs and locks that wait, and in wants the resources for which they wait. A replica may
--- adopt a run that has no live session. The wait of a lock ends with its session.
+-- Waits: the runs and locks that wait, and in wants the resources for which they wait. A replica
+-- may adopt a run that has no live session. The wait of a lock ends with its session.
 CREATE TABLE holdfast.waits (
     run     uuid PRIMARY KEY,
     session uuid,
     since   timestamptz NOT NULL,
     owner   jsonb, -- of a lock
     blocker jsonb, -- of a lock, as in runs
-    reserved_until timestamptz NOT NULL DEFAULT '-infinity', -- younger waiters wait behind it until then
-    in_turn boolean NOT NULL DEFAULT false, -- it waits for a slot of its group, with its position always reserved
+    -- Younger waiters wait behind it until then.
+    reserved_until timestamptz NOT NULL DEFAULT '-infinity',
+    -- It waits for a slot of its group, with its position always reserved.
+    in_turn boolean NOT NULL DEFAULT false,
     triggered boolean NOT NULL DEFAULT false -- later runs of its job wait behind it in any session
 );
 CREATE INDEX waits_session ON holdfast.waits (session);
-CREATE INDEX waits_since ON holdfast.waits (since); -- runs that were triggered for a later time are at its end
+-- Runs that were triggered for a later time are at its end.
+CREATE INDEX waits_since ON holdfast.waits (since);
 CREATE TABLE holdfast.wants (
     resource text COLLATE "C" NOT NULL,
     since    timestamptz NOT NULL, -- as in waits: orders an index scan by age
@@ -282,8 +295,8 @@ CREATE TABLE holdfast.audit_chain (
 );
 INSERT INTO holdfast.audit_chain DEFAULT VALUES;
 
--- Saved: the state that a job's run saves for the next run, as JSON. Apart from the jobs, whose rows
--- change less often.
+-- Saved: the state that a job's run saves for the next run, as JSON. Apart from the jobs, whose
+-- rows change less often.
 CREATE TABLE holdfast.saved (
     job      text COLLATE "C" PRIMARY KEY,
     value    text NOT NULL,
@@ -339,10 +352,12 @@ BEGIN
     RETURN NULL;
 END $$;
 CREATE TRIGGER runs_ended AFTER UPDATE OF state ON holdfast.runs FOR EACH ROW
-    WHEN (NOT NEW.batched AND OLD.state IN ('waiting', 'running') AND NEW.state NOT IN ('waiting', 'running'))
+    WHEN (NOT NEW.batched AND OLD.state IN ('waiting', 'running')
+        AND NEW.state NOT IN ('waiting', 'running'))
     EXECUTE FUNCTION holdfast.add_deliveries();
 CREATE TRIGGER runs_recorded AFTER INSERT ON holdfast.runs FOR EACH ROW
-    WHEN (NOT NEW.batched AND NEW.state NOT IN ('waiting', 'running')) EXECUTE FUNCTION holdfast.add_deliveries();
+    WHEN (NOT NEW.batched AND NEW.state NOT IN ('waiting', 'running'))
+    EXECUTE FUNCTION holdfast.add_deliveries();
 
 -- Turns: which session does the work that only one replica does at a time.
 CREATE TABLE holdfast.turns (
@@ -386,20 +401,24 @@ DECLARE
 BEGIN
     IF OLD.blocker IS NOT NULL THEN
         INSERT INTO holdfast.wait_history (run, job, holder, resource, state, since, until)
-        SELECT OLD.id, OLD.job, coalesce(OLD.blocker -> 'holder' ->> 'job', ''), coalesce(OLD.blocker ->> 'resource', ''),
-            CASE WHEN another AND NEW.blocker IS NOT NULL THEN 'waiting' ELSE NEW.state END, least(OLD.blocked_at, t), t
+        SELECT OLD.id, OLD.job, coalesce(OLD.blocker -> 'holder' ->> 'job', ''),
+            coalesce(OLD.blocker ->> 'resource', ''),
+            CASE WHEN another AND NEW.blocker IS NOT NULL THEN 'waiting' ELSE NEW.state END,
+            least(OLD.blocked_at, t), t
         WHERE OLD.blocked_at IS NOT NULL;
     END IF;
     IF another AND NEW.blocker IS NOT NULL AND NEW.state <> 'waiting' THEN
         INSERT INTO holdfast.wait_history (run, job, holder, resource, state, since, until)
-        VALUES (NEW.id, NEW.job, coalesce(NEW.blocker -> 'holder' ->> 'job', ''), coalesce(NEW.blocker ->> 'resource', ''), NEW.state,
+        VALUES (NEW.id, NEW.job, coalesce(NEW.blocker -> 'holder' ->> 'job', ''),
+            coalesce(NEW.blocker ->> 'resource', ''), NEW.state,
             least(coalesce(NEW.blocked_at, t), t), t);
     END IF;
     RETURN NULL;
 END $$;
 CREATE TRIGGER runs_unblocked AFTER UPDATE OF state, blocker ON holdfast.runs FOR EACH ROW
     WHEN (OLD.state = 'waiting' AND (OLD.blocker IS NOT NULL OR NEW.blocker IS NOT NULL)
-        AND (NEW.state <> 'waiting' OR OLD.blocker IS NOT NULL AND NEW.blocker -> 'holder' IS DISTINCT FROM OLD.blocker -> 'holder'))
+        AND (NEW.state <> 'waiting' OR OLD.blocker IS NOT NULL
+            AND NEW.blocker -> 'holder' IS DISTINCT FROM OLD.blocker -> 'holder'))
     EXECUTE FUNCTION holdfast.record_wait();
 
 -- Tallies: ended runs by the quarter of an hour of their creation, final state and start delay. The
@@ -421,21 +440,26 @@ CREATE TABLE holdfast.tally_changes (
 );
 CREATE FUNCTION holdfast.quarter(created_at timestamptz) RETURNS timestamptz LANGUAGE sql STABLE AS
     $$ SELECT to_timestamp(floor(date_part('epoch', created_at) / 900) * 900) $$;
-CREATE FUNCTION holdfast.delay(scheduled_at timestamptz, started_at timestamptz) RETURNS int LANGUAGE sql STABLE AS
-    $$ SELECT CASE WHEN started_at IS NULL THEN -1 ELSE width_bucket(date_part('epoch', started_at - scheduled_at),
+CREATE FUNCTION holdfast.delay(scheduled_at timestamptz, started_at timestamptz)
+    RETURNS int LANGUAGE sql STABLE AS
+    $$ SELECT CASE WHEN started_at IS NULL THEN -1
+        ELSE width_bucket(date_part('epoch', started_at - scheduled_at),
         '{0.01,0.02,0.05,0.1,0.2,0.5,1,2,5,10,30,60,300,900,3600}'::float8[]) END $$;
 
 CREATE FUNCTION holdfast.add_tally() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO holdfast.tally_changes (quarter, state, delay, runs)
-    VALUES (holdfast.quarter(NEW.created_at), NEW.state, holdfast.delay(NEW.scheduled_at, NEW.started_at), 1);
+    VALUES (holdfast.quarter(NEW.created_at), NEW.state,
+        holdfast.delay(NEW.scheduled_at, NEW.started_at), 1);
     RETURN NULL;
 END $$;
 CREATE TRIGGER runs_ended_tally AFTER UPDATE OF state ON holdfast.runs FOR EACH ROW
-    WHEN (NOT NEW.batched AND OLD.state IN ('waiting', 'running') AND NEW.state NOT IN ('waiting', 'running'))
+    WHEN (NOT NEW.batched AND OLD.state IN ('waiting', 'running')
+        AND NEW.state NOT IN ('waiting', 'running'))
     EXECUTE FUNCTION holdfast.add_tally();
 CREATE TRIGGER runs_recorded_tally AFTER INSERT ON holdfast.runs FOR EACH ROW
-    WHEN (NOT NEW.batched AND NEW.state NOT IN ('waiting', 'running')) EXECUTE FUNCTION holdfast.add_tally();
+    WHEN (NOT NEW.batched AND NEW.state NOT IN ('waiting', 'running'))
+    EXECUTE FUNCTION holdfast.add_tally();
 
 -- Restarts: restarts of memcached servers. The first replica that notices a restart adds the row.
 CREATE TABLE holdfast.restarts (

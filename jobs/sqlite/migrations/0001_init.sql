@@ -43,7 +43,8 @@ CREATE TABLE holdfast_definitions (
     PRIMARY KEY (job, version),
     UNIQUE (job, hash)
 ) WITHOUT ROWID;
-CREATE INDEX holdfast_definitions_after ON holdfast_definitions (job, version, after) WHERE after <> '[]';
+CREATE INDEX holdfast_definitions_after ON holdfast_definitions (job, version, after)
+    WHERE after <> '[]';
 
 -- Jobs: the active definition of each job, and until when its scheduled times were checked.
 CREATE TABLE holdfast_jobs (
@@ -79,11 +80,14 @@ CREATE TABLE holdfast_runs (
     created_at     INTEGER NOT NULL,
     started_at     INTEGER,
     finished_at    INTEGER,
-    retry_waits    TEXT, -- the start and the end of each wait between attempts, as a JSON list; or NULL
+    -- The start and the end of each wait between attempts, as a JSON list; or NULL.
+    retry_waits    TEXT,
     start_by       INTEGER, -- the latest start of a triggered run that has a limit
     wait_since     INTEGER, -- of a waiting run: orders the waiters by age
-    reserved_until INTEGER NOT NULL DEFAULT 0, -- of a waiting run: younger runs wait behind it until then
-    in_turn        INTEGER NOT NULL DEFAULT FALSE, -- it waits for a slot of its group, with its position always reserved
+    -- Of a waiting run: younger runs wait behind it until then.
+    reserved_until INTEGER NOT NULL DEFAULT 0,
+    -- It waits for a slot of its group, with its position always reserved.
+    in_turn        INTEGER NOT NULL DEFAULT FALSE,
     reason         TEXT NOT NULL,
     detail         TEXT NOT NULL,
     blocker        TEXT,
@@ -93,17 +97,20 @@ CREATE TABLE holdfast_runs (
     waited         TEXT, -- the last blocker before its start; NULL: none
     key_actor      TEXT NOT NULL DEFAULT '' -- the actor who chose the key
 );
-CREATE UNIQUE INDEX holdfast_runs_scheduled ON holdfast_runs (job, scheduled_at, recovery) WHERE key = '';
+CREATE UNIQUE INDEX holdfast_runs_scheduled ON holdfast_runs (job, scheduled_at, recovery)
+    WHERE key = '';
 CREATE INDEX holdfast_runs_key ON holdfast_runs (job, key, recovery, key_actor) WHERE key <> '';
 -- A triggered run that was skipped leaves its key free.
-CREATE UNIQUE INDEX holdfast_runs_key_taken ON holdfast_runs (job, key, key_actor, recovery) WHERE key <> '' AND state <> 'skipped';
+CREATE UNIQUE INDEX holdfast_runs_key_taken ON holdfast_runs (job, key, key_actor, recovery)
+    WHERE key <> '' AND state <> 'skipped';
 CREATE INDEX holdfast_runs_triggered ON holdfast_runs (job, scheduled_at) WHERE key <> '';
 CREATE INDEX holdfast_runs_created ON holdfast_runs (created_at, id);
 CREATE INDEX holdfast_runs_job ON holdfast_runs (job, created_at, id);
 CREATE INDEX holdfast_runs_replica ON holdfast_runs (replica, created_at, id);
 CREATE INDEX holdfast_runs_state ON holdfast_runs (state, created_at, id);
 CREATE INDEX holdfast_runs_reason ON holdfast_runs (reason, created_at, id) WHERE reason <> '';
-CREATE INDEX holdfast_runs_job_unsuccessful ON holdfast_runs (job, created_at, id) WHERE state NOT IN ('waiting', 'running', 'succeeded');
+CREATE INDEX holdfast_runs_job_unsuccessful ON holdfast_runs (job, created_at, id)
+    WHERE state NOT IN ('waiting', 'running', 'succeeded');
 
 -- Outputs: apart from the runs, so that a page of the history does not read them.
 CREATE TABLE holdfast_outputs (
@@ -278,7 +285,8 @@ CREATE TABLE holdfast_deliveries (
     since      INTEGER, -- when an operator restarted the delivery; NULL: never
     earlier_tries INTEGER NOT NULL DEFAULT 0 -- tries before that
 ) WITHOUT ROWID;
-CREATE INDEX holdfast_deliveries_next ON holdfast_deliveries (webhook, next_at) WHERE next_at IS NOT NULL;
+CREATE INDEX holdfast_deliveries_next ON holdfast_deliveries (webhook, next_at)
+    WHERE next_at IS NOT NULL;
 CREATE INDEX holdfast_deliveries_failed ON holdfast_deliveries (created_at, id) WHERE tries > 0;
 CREATE INDEX holdfast_deliveries_run ON holdfast_deliveries (run);
 
@@ -287,19 +295,23 @@ CREATE TRIGGER holdfast_runs_ended AFTER UPDATE OF state ON holdfast_runs
     WHEN OLD.state IN ('waiting', 'running') AND NEW.state NOT IN ('waiting', 'running')
 BEGIN
     INSERT INTO holdfast_deliveries (id, webhook, run, state, created_at, next_at)
-    SELECT lower(printf('%s-%s-4%s-8%s-%s', hex(randomblob(4)), hex(randomblob(2)), substr(hex(randomblob(2)), 2), substr(hex(randomblob(2)), 2), hex(randomblob(6)))),
+    SELECT lower(printf('%s-%s-4%s-8%s-%s', hex(randomblob(4)), hex(randomblob(2)),
+        substr(hex(randomblob(2)), 2), substr(hex(randomblob(2)), 2), hex(randomblob(6)))),
         s.webhook, NEW.id, NEW.state, NEW.finished_at, NEW.finished_at
     FROM holdfast_subscriptions s
-    WHERE s.job = NEW.job AND s.state = NEW.state AND s.version = (SELECT abs(j.version) FROM holdfast_jobs j WHERE j.name = NEW.job);
+    WHERE s.job = NEW.job AND s.state = NEW.state
+        AND s.version = (SELECT abs(j.version) FROM holdfast_jobs j WHERE j.name = NEW.job);
 END;
 CREATE TRIGGER holdfast_runs_recorded AFTER INSERT ON holdfast_runs
     WHEN NEW.state NOT IN ('waiting', 'running')
 BEGIN
     INSERT INTO holdfast_deliveries (id, webhook, run, state, created_at, next_at)
-    SELECT lower(printf('%s-%s-4%s-8%s-%s', hex(randomblob(4)), hex(randomblob(2)), substr(hex(randomblob(2)), 2), substr(hex(randomblob(2)), 2), hex(randomblob(6)))),
+    SELECT lower(printf('%s-%s-4%s-8%s-%s', hex(randomblob(4)), hex(randomblob(2)),
+        substr(hex(randomblob(2)), 2), substr(hex(randomblob(2)), 2), hex(randomblob(6)))),
         s.webhook, NEW.id, NEW.state, NEW.finished_at, NEW.finished_at
     FROM holdfast_subscriptions s
-    WHERE s.job = NEW.job AND s.state = NEW.state AND s.version = (SELECT abs(j.version) FROM holdfast_jobs j WHERE j.name = NEW.job);
+    WHERE s.job = NEW.job AND s.state = NEW.state
+        AND s.version = (SELECT abs(j.version) FROM holdfast_jobs j WHERE j.name = NEW.job);
 END;
 
 -- Login attempts: failures per key within a time window, such as failed sign-ins.
@@ -331,11 +343,15 @@ CREATE TABLE holdfast_wait_history (
 CREATE INDEX holdfast_wait_history_until ON holdfast_wait_history (until);
 CREATE TRIGGER holdfast_runs_unblocked AFTER UPDATE OF state, blocker ON holdfast_runs
     WHEN OLD.state = 'waiting' AND OLD.blocker IS NOT NULL AND OLD.blocked_at IS NOT NULL
-        AND (NEW.state <> 'waiting' OR NEW.blocker ->> '$.holder.run_id' IS NOT OLD.blocker ->> '$.holder.run_id')
+        AND (NEW.state <> 'waiting'
+            OR NEW.blocker ->> '$.holder.run_id' IS NOT OLD.blocker ->> '$.holder.run_id')
 BEGIN
     INSERT INTO holdfast_wait_history (run, job, holder, resource, state, since, until)
-    SELECT OLD.id, OLD.job, coalesce(OLD.blocker ->> '$.holder.job', ''), coalesce(OLD.blocker ->> '$.resource', ''),
-        CASE WHEN NEW.blocker IS NOT NULL AND NEW.blocker ->> '$.holder.run_id' IS NOT OLD.blocker ->> '$.holder.run_id' THEN 'waiting' ELSE NEW.state END,
+    SELECT OLD.id, OLD.job, coalesce(OLD.blocker ->> '$.holder.job', ''),
+        coalesce(OLD.blocker ->> '$.resource', ''),
+        CASE WHEN NEW.blocker IS NOT NULL
+            AND NEW.blocker ->> '$.holder.run_id' IS NOT OLD.blocker ->> '$.holder.run_id'
+            THEN 'waiting' ELSE NEW.state END,
         min(OLD.blocked_at, t), t FROM (SELECT CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS t);
 END;
 CREATE TRIGGER holdfast_runs_unblocked_at_once AFTER UPDATE OF state, blocker ON holdfast_runs
@@ -343,15 +359,19 @@ CREATE TRIGGER holdfast_runs_unblocked_at_once AFTER UPDATE OF state, blocker ON
         AND NEW.blocker ->> '$.holder.run_id' IS NOT OLD.blocker ->> '$.holder.run_id'
 BEGIN
     INSERT INTO holdfast_wait_history (run, job, holder, resource, state, since, until)
-    SELECT NEW.id, NEW.job, coalesce(NEW.blocker ->> '$.holder.job', ''), coalesce(NEW.blocker ->> '$.resource', ''), NEW.state,
-        min(coalesce(NEW.blocked_at, t), t), t FROM (SELECT CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS t);
+    SELECT NEW.id, NEW.job, coalesce(NEW.blocker ->> '$.holder.job', ''),
+        coalesce(NEW.blocker ->> '$.resource', ''), NEW.state,
+        min(coalesce(NEW.blocked_at, t), t), t
+    FROM (SELECT CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS t);
 END;
 CREATE TRIGGER holdfast_runs_blocked_at_once AFTER INSERT ON holdfast_runs
     WHEN NEW.state <> 'waiting' AND NEW.blocker IS NOT NULL
 BEGIN
     INSERT INTO holdfast_wait_history (run, job, holder, resource, state, since, until)
-    SELECT NEW.id, NEW.job, coalesce(NEW.blocker ->> '$.holder.job', ''), coalesce(NEW.blocker ->> '$.resource', ''), NEW.state,
-        min(coalesce(NEW.blocked_at, t), t), t FROM (SELECT CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS t);
+    SELECT NEW.id, NEW.job, coalesce(NEW.blocker ->> '$.holder.job', ''),
+        coalesce(NEW.blocker ->> '$.resource', ''), NEW.state,
+        min(coalesce(NEW.blocked_at, t), t), t
+    FROM (SELECT CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS t);
 END;
 
 -- Tallies: ended runs by the quarter of an hour of their creation, final state and start delay.
@@ -368,9 +388,11 @@ CREATE TRIGGER holdfast_runs_ended_tally AFTER UPDATE OF state ON holdfast_runs
 BEGIN
     INSERT INTO holdfast_tallies (quarter, state, delay, runs)
     SELECT NEW.created_at - NEW.created_at % 900000000, NEW.state,
-        CASE WHEN d IS NULL THEN -1 ELSE (d >= 10000) + (d >= 20000) + (d >= 50000) + (d >= 100000) + (d >= 200000)
+        CASE WHEN d IS NULL THEN -1
+            ELSE (d >= 10000) + (d >= 20000) + (d >= 50000) + (d >= 100000) + (d >= 200000)
             + (d >= 500000) + (d >= 1000000) + (d >= 2000000) + (d >= 5000000) + (d >= 10000000)
-            + (d >= 30000000) + (d >= 60000000) + (d >= 300000000) + (d >= 900000000) + (d >= 3600000000) END, 1
+            + (d >= 30000000) + (d >= 60000000) + (d >= 300000000) + (d >= 900000000)
+            + (d >= 3600000000) END, 1
     FROM (SELECT NEW.started_at - NEW.scheduled_at AS d) WHERE true
     ON CONFLICT (quarter, state, delay) DO UPDATE SET runs = runs + 1;
 END;
@@ -379,9 +401,11 @@ CREATE TRIGGER holdfast_runs_recorded_tally AFTER INSERT ON holdfast_runs
 BEGIN
     INSERT INTO holdfast_tallies (quarter, state, delay, runs)
     SELECT NEW.created_at - NEW.created_at % 900000000, NEW.state,
-        CASE WHEN d IS NULL THEN -1 ELSE (d >= 10000) + (d >= 20000) + (d >= 50000) + (d >= 100000) + (d >= 200000)
+        CASE WHEN d IS NULL THEN -1
+            ELSE (d >= 10000) + (d >= 20000) + (d >= 50000) + (d >= 100000) + (d >= 200000)
             + (d >= 500000) + (d >= 1000000) + (d >= 2000000) + (d >= 5000000) + (d >= 10000000)
-            + (d >= 30000000) + (d >= 60000000) + (d >= 300000000) + (d >= 900000000) + (d >= 3600000000) END, 1
+            + (d >= 30000000) + (d >= 60000000) + (d >= 300000000) + (d >= 900000000)
+            + (d >= 3600000000) END, 1
     FROM (SELECT NEW.started_at - NEW.scheduled_at AS d) WHERE true
     ON CONFLICT (quarter, state, delay) DO UPDATE SET runs = runs + 1;
 END;
