@@ -1,0 +1,9 @@
+// Package attacks repeats the attacks of the security trial from outside: each on replicas that are
+// processes of their own, over connections of the kernel. The table in docs/security.md has the
+// findings by the same numbers, and a quick test of each, which `make test` runs.
+//
+//	make soak PACKAGES=./internal/test/attacks
+//
+// Each attack reports a line with what it measured. HOLDFAST_ATTACKS_REPORT=FILE appends these
+// lines to a file. All traffic stays on loopback, and each attack has a fixed number of requests.
+package attacks

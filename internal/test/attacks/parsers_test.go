@@ -1,0 +1,68 @@
+package attacks
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestRow14 sends texts that once took a parser seconds.
+func TestRow14(t *testing.T) {
+	a := begin(t, 14)
+	g := a.start(plan{admin: a.guarded()})
+	const size = 63 << 10
+	texts := map[string]string{
+		"variables in a name": `{"name": ` + quoted(strings.Repeat("${A", size/3)) +
+			`, "handler": "sql", "params": {"statement": "SELECT 1"}}`,
+		"variables in a param": `{"name": "a", "handler": "sql", "params": {"statement": ` +
+			quoted(strings.Repeat("${A:-", size/5)) + `}}`,
+		"deep lists": `{"name": "a", "handler": "sql", "params": {"args": ` +
+			strings.Repeat("[", size/2) + strings.Repeat("]", size/2) + `}}`,
+		"schedule": `{"name": "a", "handler": "sql", "params": {"statement": "SELECT 1"}, ` +
+			`"schedule": ` + quoted(strings.Repeat("1,", size/2)) + `}`,
+		"words of a schedule": `{"name": "a", "handler": "sql", "params": {"statement": ` +
+			`"SELECT 1"}, "schedule": ` + quoted(strings.Repeat("every ", size/6)) + `}`,
+	}
+	var slowest time.Duration
+	refused := 0
+	measure := func(what string, q request) {
+		q.token = operatorToken
+		answer := g.ask(q)
+		slowest = max(slowest, answer.took)
+		if answer.took > 2*time.Second {
+			a.Errorf("%s: %s", what, answer.took)
+		}
+		if answer.status/100 == 4 {
+			refused++
+		} else {
+			a.Errorf("%s: %d %.200s", what, answer.status, answer.body)
+		}
+	}
+	for what, text := range texts {
+		measure(what, request{path: "/api/v1/jobs", json: `{"reason": "x", "job": ` + text + `}`})
+	}
+	for what, text := range map[string]string{
+		"folded blanks": "name: a\nhandler: sql\nparams:\n  statement: >\n    x" +
+			strings.Repeat("\n    ", size/5),
+		"blank lines":    "name: a" + strings.Repeat("\n ", size/2) + "x",
+		"nested flow":    "a: " + strings.Repeat("{a: ", size/4),
+		"anchors":        "a: &a [x]\n" + strings.Repeat("b: *a\n", size/6),
+		"unclosed quote": "name: \"" + strings.Repeat("\\x41", size/4),
+	} {
+		form := map[string][]string{"job": {text}, "version": {"0"}, "reason": {"x"}}
+		measure(what, request{path: "/add", form: form,
+			header: map[string]string{"Origin": g.URL}})
+	}
+	a.report("%d hostile texts of 63 KB as JSON and YAML: all refused, the slowest in %d ms",
+		refused, slowest.Milliseconds())
+}
+
+// quoted returns a text as a string of JSON.
+func quoted(text string) string {
+	encoded, err := json.Marshal(text)
+	if err != nil {
+		panic(err) // a text can always be encoded
+	}
+	return string(encoded)
+}
