@@ -22,6 +22,10 @@ const (
 	maxPerAddress = MaxConnections / 2
 	// maxForProbes bounds the connections beyond the limit, which only answer probes.
 	maxForProbes = 16
+	// writeBuffer bounds, in bytes, the part of an answer that the kernel keeps for a client that
+	// does not read. The kernel's own limit is megabytes. With that, filling the buffers of many
+	// such clients keeps the processor busy for seconds. Linux takes twice the size.
+	writeBuffer = 64 << 10
 	// pieceSize is how much of an answer a client must receive to count as making progress.
 	pieceSize = 8 << 10
 )
@@ -91,6 +95,9 @@ func (l *connections) Accept() (net.Conn, error) {
 		accepted, err := l.Listener.Accept()
 		if err != nil {
 			return nil, err
+		}
+		if c, ok := accepted.(*net.TCPConn); ok {
+			_ = c.SetWriteBuffer(writeBuffer) // a closed connection fails later
 		}
 		if c := l.admit(accepted); c != nil {
 			return c, nil

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -250,5 +251,33 @@ func TestConnectionsOfOneAddressAreBounded(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestLittleIsBufferedForAClientThatDoesNotRead writes until the kernel accepts no more.
+func TestLittleIsBufferedForAClientThatDoesNotRead(t *testing.T) {
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener := Limit(inner, ConnectionLimits{Total: 1})
+	t.Cleanup(func() { _ = listener.Close() })
+	client, err := net.Dial("tcp", inner.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	served, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = served.Close() })
+	if err := served.SetWriteDeadline(time.Now().Add(300 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	const most = 1 << 20 // with the receive buffer of the client
+	if n, err := served.Write(make([]byte, 16<<20)); n > most ||
+		!errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the kernel accepted %d bytes (%v), want at most %d", n, err, most)
 	}
 }
