@@ -56,8 +56,8 @@ func TestTimelineByKeyboard(t *testing.T) {
 	}
 }
 
-// TestFoldedStaysFolded checks that a reload of the tree keeps a closed branch closed.
-func TestFoldedStaysFolded(t *testing.T) {
+// TestReloadKeepsBranchesClosed checks that a reload of the tree keeps a closed branch closed.
+func TestReloadKeepsBranchesClosed(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	site := siteIn(t, window, hasty(t, contention()).Handler())

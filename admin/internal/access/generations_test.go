@@ -69,9 +69,9 @@ func TestSignOutEndsCopiedCookies(t *testing.T) {
 	})
 }
 
-// TestSignInAtAReplicaThatDidNotHearOfTheSignOut signs in at one replica directly after a sign-out
+// TestSignInBeforeAReplicaReadsTheSignOut signs in at one replica directly after a sign-out
 // at another.
-func TestSignInAtAReplicaThatDidNotHearOfTheSignOut(t *testing.T) {
+func TestSignInBeforeAReplicaReadsTheSignOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSignedOut(t)
 		expect(t, "before", s.there, s.anna, true)

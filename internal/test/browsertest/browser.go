@@ -1,4 +1,4 @@
-// Package browsertest looks at pages with Debian's chromium, for tests. The browser
+// Package browsertest opens pages in Debian's chromium, for tests. The browser
 // has no window. A tab fails its test when the page writes an error to its console;
 // the browser also reports a broken content policy there.
 //

@@ -236,8 +236,8 @@ func (c *check) dependent() (storage.Dependent, uuid.UUID) {
 		c.session("replica")
 }
 
-// later requests a firing of the job that is due an hour after the beginning of the test, or n
-// minutes later.
+// later requests a firing of the job that is scheduled an hour after the beginning of the test, or
+// n minutes later.
 func (c *check) later(job string, n int) storage.StartRequest {
 	r := request(job, n)
 	r.Firing.ScheduledAt = c.began.Truncate(time.Second).

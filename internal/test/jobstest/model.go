@@ -377,7 +377,7 @@ func (m *model) compare(t *rapid.T) {
 	}
 }
 
-// tidy compares every run's record, and leaves nothing for the next sequence.
+// tidy compares every run's record, and ends all runs before the next sequence.
 func (m *model) tidy(t *rapid.T) {
 	m.compare(t)
 	for _, r := range m.runs {

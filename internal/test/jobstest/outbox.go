@@ -37,7 +37,7 @@ func (c *check) hooked(job, hash string, states ...jobs.State) {
 	c.must(err)
 }
 
-// take takes the deliveries of a webhook that are due.
+// take takes the deliveries of a webhook that can be sent now.
 func (c *check) take(webhook string, lease time.Duration) []storage.Delivery {
 	c.Helper()
 	taken, err := c.outbox(c.Store).TakeDeliveries(c.ctx, webhook, lease, 100)

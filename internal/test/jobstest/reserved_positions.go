@@ -164,8 +164,8 @@ var positionRules = []rule{
 	}},
 }
 
-// waitedFor adds a waiting run of the job without a live session, which has waited for this long
-// before the epoch, and returns its id.
+// waitedFor adds a waiting run of the job without a live session and returns its id. At the epoch
+// of the test the run has waited for d.
 func (c *check) waitedFor(job string, d time.Duration) uuid.UUID {
 	c.Helper()
 	s := c.session("gone")

@@ -156,7 +156,7 @@ func (c *check) asked(r storage.TriggerRequest) storage.Triggered {
 	return answer
 }
 
-// lists fails the test unless the list of waiting runs has these.
+// lists fails the test unless exactly these runs are in the list of waiting runs.
 func (c *check) lists(what string, later *bool, want ...storage.Triggered) {
 	c.Helper()
 	found := c.runs(storage.RunFilter{States: []jobs.State{jobs.Waiting}, Later: later})

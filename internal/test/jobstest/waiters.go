@@ -184,7 +184,7 @@ var waiterRules = []rule{
 // one is recorded as waiting.
 type queue struct {
 	c                      *check
-	one, two               uuid.UUID // the older waits in one, the younger is asked for by two
+	one, two               uuid.UUID // the sessions of the older and the younger firing
 	holder, older, younger storage.StartRequest
 	token                  jobs.Token
 }

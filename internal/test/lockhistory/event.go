@@ -36,7 +36,7 @@ const (
 	Superseded    Kind = "superseded"     // the fence refused it
 	CommitUnclear Kind = "commit_unclear" // any other error
 
-	Confirmed Kind = "confirmed" // Session was opened or renewed; At is when that was asked
+	Confirmed Kind = "confirmed" // Session was opened or renewed; At is the time of the request
 	Ending    Kind = "ending"    // Session is about to be ended
 	Succeeds  Kind = "succeeds"  // Session is about to be opened, and to end all others of Replica
 

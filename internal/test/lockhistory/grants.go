@@ -98,8 +98,8 @@ func (g *grants) ask(requests []locking.GrantRequest) {
 	}
 }
 
-// answer returns since when the lock may have its claim: since the first call that has no other
-// answer.
+// answer returns the earliest time at which the lock may have its claim: that of the first call
+// that has no other answer.
 func (g *grants) answer(lock uuid.UUID) int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -76,7 +76,7 @@ func testBadRequests(t *testing.T, f LockerFixture) {
 func testLongNamesGranted(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	a, b := c.join("replica-1"), c.join("replica-2")
-	// A grant looks at every name above, and has 5 s for it on a busy machine too.
+	// A grant reads every name above its own. Its limit is 5 s, on a busy machine too.
 	depth := soak.Pick(128, 512)
 	names := []string{longName(1024), longName(1023), deepName(depth), "with space",
 		"with\u00a0space", "größe", `quote"quote`, `back\slash`, "%d_%s"}

@@ -276,7 +276,7 @@ func testLargestLock(t *testing.T, f GrantsFixture) {
 	c.granted(s, ask(writes("large")))
 }
 
-// testManyDescendants has many shared locks below a name. They must not hide the one exclusive
+// testManyDescendants adds many shared locks below a name. They must not hide the one exclusive
 // lock.
 func testManyDescendants(t *testing.T, f GrantsFixture) {
 	c := newGrantsTest(t, f)

@@ -87,7 +87,7 @@ func testWaitWithManyCallers(t *testing.T, f LockerFixture) {
 	c.checkNothingLeft("a", "e")
 }
 
-// testManyCallersOfOneName has all callers lock the same name, which has an advisory lock.
+// testManyCallersOfOneName makes all callers lock the same name, which has an advisory lock.
 func testManyCallersOfOneName(t *testing.T, f LockerFixture) {
 	callers, rounds := 12, soak.Pick(4, 8)
 	c := newCluster(t, f)

@@ -122,7 +122,7 @@ func testOneSweepReturnsALock(t *testing.T, f GrantsFixture) {
 	}
 }
 
-// grantWitness keeps who holds what, to catch two that conflict.
+// grantWitness records the grants that are held, to detect two that conflict.
 type grantWitness struct {
 	mu      sync.Mutex
 	holding map[locking.Token][]locking.Request

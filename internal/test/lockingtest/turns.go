@@ -50,7 +50,7 @@ func testWaitsForItsTurn(t *testing.T, f LockerFixture) {
 	}
 }
 
-// tries counts what a member grants of either stage.
+// tries returns the number of grants and advisory locks that a member has tried to get.
 func (m *member) tries() int {
 	n := m.grants.Count(OpGrant)
 	if m.faults != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// The environment variables that tell test binaries what the process that runs them has already
-// started or created.
+// These environment variables name what the process that runs the test binaries has already started
+// or created.
 const (
 	sharedVariable   = "HOLDFAST_TEST_POSTGRES" // host:port of the server for Main
 	pristineVariable = "HOLDFAST_TEST_PGDATA"   // a data folder that StartPostgres copies
@@ -27,8 +27,8 @@ type Shared struct {
 	pristine string
 }
 
-// StartShared starts a server with its files beneath dir, which must be empty. Test binaries that
-// run with Environment use the server.
+// StartShared starts a server with its files below dir, which must be empty. Test binaries that run
+// with Environment use the server.
 func StartShared(ctx context.Context, dir string, settings ...string) (*Shared, error) {
 	data := filepath.Join(dir, "postgres")
 	if err := os.Mkdir(data, 0o700); err != nil {

@@ -17,7 +17,7 @@ type job struct {
 	version        int64 // active; 0 for none, negative if the job was removed
 	checkedUntil   time.Time
 	updatedAt      time.Time
-	absence        storage.Span // when no session had it; open while none has it
+	absence        storage.Span // the last interval in which no session had it
 	scheduledTimes []time.Time  // those with a run or a record, sorted
 	// when a check first found that no session has an inactive version
 	idle map[int64]time.Time

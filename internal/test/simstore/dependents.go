@@ -36,7 +36,7 @@ func (s *Store) OpenFirings(ctx context.Context,
 }
 
 // openScheduledTimes returns the scheduled times after since for which the dependent has no run,
-// and each dependency has a run that has succeeded or still may.
+// and each dependency has a run that has succeeded or may still succeed.
 func (s *Store) openScheduledTimes(f storage.Dependent, since time.Time) []storage.OpenFiring {
 	open := []storage.OpenFiring{}
 	first := s.jobs[f.After[0]]
@@ -56,8 +56,8 @@ func (s *Store) openScheduledTimes(f storage.Dependent, since time.Time) []stora
 	return open[max(0, len(open)-storage.MaxBatch):]
 }
 
-// ready returns when the last of the jobs succeeded at the scheduled time, or zero if one has yet
-// to. hope reports whether all have succeeded or still may.
+// ready returns the time at which the last of the jobs succeeded at the scheduled time, or zero if
+// one of them has not succeeded. hope reports whether each has succeeded or may still succeed.
 func (s *Store) ready(names []string, scheduledAt time.Time) (ready time.Time, hope bool) {
 	all := true
 	for _, name := range names {

@@ -104,8 +104,8 @@ func (s *Store) now() time.Time {
 	return time.Now().Add(s.ahead).UTC().Truncate(time.Microsecond)
 }
 
-// writeTime is now for a transaction that writes: each gets a time of its own, so that earlier
-// writes are older.
+// writeTime returns the time of a transaction that writes. Each such transaction gets another time,
+// so that writes have an order.
 func (s *Store) writeTime() time.Time {
 	now := s.now()
 	if !now.After(s.last) {

@@ -61,7 +61,7 @@ type ActivePeriod struct {
 	// Scheduled times of the former definition count up to Checked, those of this one from Counted
 	// on, both exclusive.
 	Checked, Counted time.Time
-	Removed          bool // the job was, and has no scheduled times; Job is what it was
+	Removed          bool // the job was removed; Job is its former definition
 }
 
 // Triggered is a run with which the store answered a trigger.
@@ -74,10 +74,10 @@ type Triggered struct {
 // Change is a change of a job that was added at run time.
 type Change struct {
 	Job            string
-	Description    string // of the definition; "" where the job was to be removed
-	Round          int    // the same for those that were asked for at once, of which one can win
+	Description    string // of the definition; "" to remove the job
+	Round          int    // number of a group of concurrent changes, of which one can win
 	Sent, Answered time.Time
-	Lost           bool // another of the round won
+	Lost           bool // another change of the round won
 }
 
 // Drained is an interval in which a process of a replica was drained.
@@ -100,7 +100,7 @@ type SessionSpan struct {
 	From, LastHeartbeat time.Time
 	TTL                 time.Duration
 	Gone                time.Time            // when the store may have forgotten it; zero: never
-	Took                map[string]time.Time // since when it has had each job
+	Took                map[string]time.Time // by job: the time since which the session has had it
 }
 
 // Interval is a time interval that includes its end.

@@ -123,7 +123,7 @@ func (c *checked) cause(d Decision) jobs.Reason {
 	}
 }
 
-// The answers to questions whose facts may be unknown.
+// The answers to questions about facts that may be unknown.
 type answer int
 
 const (

@@ -179,7 +179,7 @@ func (o *oracle) judgeReleases() {
 // removed job started.
 func (o *oracle) judgeChanges() {
 	winners := map[int]int{}
-	next := map[int]time.Time{} // by a change's place: when the next of the same job was sent
+	next := map[int]time.Time{} // by index of a change: the time of the job's next change
 	last := map[string]time.Time{}
 	for i := len(o.Evidence.Changes) - 1; i >= 0; i-- {
 		c := o.Evidence.Changes[i]

@@ -26,7 +26,7 @@ type oracle struct {
 	*Report
 	records map[firing]*storage.Record
 	byRun   map[uuid.UUID]*storage.Record
-	byJob   map[string][]*storage.Record // scheduled ones, no recoveries, by due
+	byJob   map[string][]*storage.Record // without recoveries, by scheduled time
 	calls   map[uuid.UUID][]*Execution
 }
 

@@ -61,7 +61,7 @@ type drawer struct {
 }
 
 // NewTables draws n jobs of all kinds for the interval, and their changes by deploys. Each deploy
-// changes one job in ten, and adds or removes one in fifty. Dense jobs are due every few seconds or
+// changes one job in ten, and adds or removes one in fifty. Dense jobs fire every few seconds or
 // minutes, others mostly once a day or less.
 func NewTables(seed uint64, n, deploys int, from, until time.Time, dense bool) (Tables, error) {
 	d := &drawer{Rand: rand.New(rand.NewPCG(seed, 1)), dense: dense, from: from, until: until}

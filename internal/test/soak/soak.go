@@ -1,11 +1,11 @@
-// Package soak tells tests whether this run is the long one.
+// Package soak tells tests whether this run is a long one.
 //
-// The tests of this project run at two lengths. `make test` runs what every
-// change must pass, within minutes. `make soak` runs the same tests for longer,
-// and those that only a long run can serve: a simulated year, every state of
-// every page, long histories. It sets HOLDFAST_SOAK=1, which this package reads.
+// The tests of this project run at two lengths. `make test` runs the tests that every change must
+// pass, within minutes. `make soak` runs the same tests for longer, and the tests that need a long
+// run: a simulated year, every state of every page, long histories. It sets HOLDFAST_SOAK=1, which
+// this package reads.
 //
-// An environment variable rather than a build tag: every test is compiled and
+// The package uses an environment variable and no build tag, so that every test is compiled and
 // vetted at both lengths.
 package soak
 
@@ -39,9 +39,9 @@ func Pick[T any](short, long T) T {
 	return short
 }
 
-// Checks has each property that rapid tests in this binary be checked n times,
-// unless this is a soak or the command line says otherwise. It is for packages
-// whose properties ask a server, and is called at the beginning of TestMain.
+// Checks limits the checks of each property of rapid tests in this binary to n, unless this is a
+// soak or the command line sets another number. It is for packages whose properties call a server.
+// TestMain calls it at its beginning.
 func Checks(n int) error {
 	if Running() {
 		return nil

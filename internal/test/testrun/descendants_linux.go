@@ -67,7 +67,7 @@ func command(pid int) string {
 	return line[:min(len(line), 200)]
 }
 
-// descendants returns the processes beneath root, except those in except and their descendants.
+// descendants returns the processes below root, except those in except and their descendants.
 func descendants(root int, except []int) ([]process, error) {
 	all, err := processes()
 	if err != nil {

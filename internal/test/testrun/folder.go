@@ -14,10 +14,10 @@ const folderPrefix = "holdfast-test-"
 // folder is the folder for the temporary files of one run's tests.
 type folder struct {
 	path string
-	lock *os.File // in it, held while this process lives
+	lock *os.File // a file in the folder, locked while this process is alive
 }
 
-// newFolder creates a folder beneath parent and removes those of killed runs. Servers that run as
+// newFolder creates a folder below parent and removes those of killed runs. Servers that run as
 // another user may enter the folder.
 func newFolder(parent string) (*folder, error) {
 	if err := removeStale(parent); err != nil {
