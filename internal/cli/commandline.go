@@ -36,8 +36,8 @@ func Execute(
 	root.PersistentFlags().VarP(&c.format, "output", "o", "output `format`: table or json")
 	root.AddCommand(
 		c.runCommand(), c.demoCommand(), c.validateCommand(), c.nextCommand(), c.migrateCommand(),
-		c.doctorCommand(), c.statusCommand(), c.jobsCommand(), c.runsCommand(), c.locksCommand(),
-		c.webhooksCommand(),
+		c.doctorCommand(), c.statusCommand(), c.jobsCommand(), c.runsCommand(), c.logsCommand(),
+		c.locksCommand(), c.webhooksCommand(),
 		c.pausesCommand(), c.auditCommand(), c.explainCommand(),
 		c.triggerCommand(), c.pauseCommand(), c.resumeCommand(), c.cancelCommand(),
 		c.releaseCommand(), c.drainCommand(), c.undrainCommand(),

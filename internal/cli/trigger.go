@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -22,6 +23,7 @@ func (c *commandLine) triggerCommand() *cobra.Command {
 	var request storage.TriggerRequest
 	var params, at string
 	var wait time.Duration
+	var await bool
 	var cmd *cobra.Command
 	cmd = c.actionCommand(&cobra.Command{
 		Use: "trigger JOB", Short: "Run a job now, on any replica", Args: cobra.ExactArgs(1),
@@ -39,13 +41,19 @@ it adds no run, prints the blocker and exits with 1.
 
 With --at or --delay, the run starts at that time, by the clock of the database. It
 is listed by "scheduler runs --state waiting" until then, and "scheduler cancel"
-removes it. A time that has passed is now.`,
+removes it. A time that has passed is now.
+
+With --wait, the command waits until the run has ended. The exit code is 0 if it
+succeeded, 2 if it failed, timed out or was lost, and 3 if it was skipped or
+cancelled. Code 1 means that the command itself failed. To interrupt the command
+does not end the run.`,
 		Example: `  scheduler trigger rollup-sales --reason "late data of Tuesday"
   scheduler trigger rollup-sales --params '{"account": "globex"}' --key tuesday
   scheduler trigger rollup-sales --params @params.json
   scheduler trigger rollup-sales --wait-for 0
   scheduler trigger rollup-sales --at 2026-03-14T02:30:00Z
-  scheduler trigger rollup-sales --delay 2h --key tuesday`,
+  scheduler trigger rollup-sales --delay 2h --key tuesday
+  scheduler trigger rollup-sales --wait --key "$BUILD_ID"`,
 	}, func(ctx context.Context, a *actionLine, args []string) error {
 		request.Job = args[0]
 		if cmd.Flags().Changed("wait-for") {
@@ -67,6 +75,9 @@ removes it. A time that has passed is now.`,
 			if err := triggerAdvice(err, request.Job); err != nil {
 				return err
 			}
+			if await {
+				return a.awaitRun(ctx, ops, run.ID)
+			}
 			return a.print(run, "RUN\tJOB\tKEY\tSTATE\tCREATED\tWAITS FOR", [][]string{{
 				run.ID.String(), run.Job, run.Key, string(run.State),
 				strconv.FormatBool(run.Created), waitsText(run)}})
@@ -78,6 +89,8 @@ removes it. A time that has passed is now.`,
 	cmd.Flags().DurationVar(&wait, "wait-for", 0,
 		"maximum `duration` of the wait before the run begins, "+
 			"such as 10m; 0 refuses a trigger that would have to wait")
+	cmd.Flags().BoolVar(&await, "wait", false,
+		"wait until the run has ended, and exit with a code for its outcome")
 	cmd.Flags().StringVar(&at, "at", "", "start the run at this `time`, such as "+
 		"2026-03-14T02:30:00Z")
 	cmd.Flags().DurationVar(&request.Delay, "delay", 0,
@@ -86,6 +99,39 @@ removes it. A time that has passed is now.`,
 	cmd.Flags().BoolVar(&request.EvenPaused, "even-paused", false,
 		"run the job even if it is paused")
 	return cmd
+}
+
+// The exit codes of "trigger --wait" for a run that did not succeed.
+const (
+	endedBadly  = 2 // failed, timed out or lost
+	notExecuted = 3 // skipped or cancelled
+)
+
+// awaitRun waits until the run has ended, and prints it.
+func (c *commandLine) awaitRun(ctx context.Context, ops *operations.Operations,
+	id uuid.UUID) error {
+	run, err := ops.Wait(ctx, id)
+	if err != nil {
+		return fmt.Errorf("%w; the run goes on", err)
+	}
+	return c.printEnd(run)
+}
+
+// printEnd prints a run that has ended. The error has an exit code for the outcome and no text,
+// because the output says it all.
+func (c *commandLine) printEnd(run storage.Record) error {
+	if err := c.print(run, "RUN\tJOB\tKEY\tSTATE\tREPLICA\tTOOK\tWHY", [][]string{{
+		run.ID.String(), run.Job, run.Key, string(run.State), run.Replica, took(run),
+		why(run)}}); err != nil {
+		return err
+	}
+	switch run.State {
+	case jobs.Succeeded:
+		return nil
+	case jobs.Failed, jobs.TimedOut, jobs.Lost:
+		return &ExitError{Code: endedBadly}
+	}
+	return &ExitError{Code: notExecuted}
 }
 
 // startAt parses the time of --at; zero if there is none.

@@ -15,6 +15,9 @@ const (
 	MaxSucceeded = 4 << 10
 )
 
+// CutMark is the first line of a text whose beginning was cut off.
+const CutMark = "[earlier output was cut]\n"
+
 // Tail is a writer that retains the last bytes written to it. It may be used concurrently.
 type Tail struct {
 	mu      sync.Mutex
@@ -71,7 +74,7 @@ func (t *Tail) Text(limit int) string {
 	}
 	text := PlainText(string(kept))
 	if cut {
-		text = "[earlier output was cut]\n" + text
+		text = CutMark + text
 	}
 	return text
 }

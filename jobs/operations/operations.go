@@ -32,6 +32,7 @@ type Control interface {
 type Lookup interface {
 	Job(ctx context.Context, name string) (storage.JobView, error)
 	Run(ctx context.Context, id uuid.UUID) (storage.Record, error)
+	FiringRuns(ctx context.Context, f storage.Firing) ([]storage.Record, error)
 }
 
 // Options are the options of Operations. Control and Registry are required, and for added

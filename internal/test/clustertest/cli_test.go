@@ -41,6 +41,7 @@ func TestCommandsBesideACluster(t *testing.T) {
 	c.expectRefusals()
 	c.triggerWithLimits(held)
 	c.triggerLater()
+	c.triggerAndWait()
 	c.open("hold")
 	c.expect(c.awaitEnd(held.ID), "succeeded", "")
 	c.audit()
@@ -65,6 +66,23 @@ func (c *cluster) triggerTwice() {
 		c.t.Errorf("the key of another job: %+v", s)
 	}
 	c.awaitRun("job = 'every' AND key = 'order-1' AND state = 'succeeded'")
+}
+
+// triggerAndWait waits for runs, whose outcomes are exit codes, and prints their output.
+func (c *cluster) triggerAndWait() {
+	c.t.Helper()
+	var run storage.Record
+	c.commandJSON(&run, "trigger", "every", "--wait")
+	if run.State != jobs.Succeeded || run.FinishedAt == nil {
+		c.t.Errorf("an awaited run: %+v", run)
+	}
+	if s := c.command("logs", "-f", run.ID.String()); s.code != 0 || s.err != "" {
+		c.t.Errorf("the output of a run that has ended: %+v", s)
+	}
+	skipped := c.command("trigger", "hold", "--wait", "--wait-for", "1s")
+	if skipped.code != 3 || !strings.Contains(skipped.out, "skipped") || skipped.err != "" {
+		c.t.Errorf("an awaited run that is skipped: %+v, want exit code 3", skipped)
+	}
 }
 
 // triggerLater triggers a job for a later time, and cancels the run.

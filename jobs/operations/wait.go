@@ -1,0 +1,75 @@
+package operations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// The interval in which Wait reads the run grows from the shortest to the longest.
+const (
+	shortestPoll = 100 * time.Millisecond
+	longestPoll  = time.Second
+)
+
+// Wait waits until a run has ended, however it ends, and returns its record with its output. A lost
+// run that is recovered has not ended: Wait goes on with its recovery. While the database does not
+// answer, it goes on trying.
+//
+// It returns storage.ErrNotFound if there is no such run, and the cause of ctx if that ends first,
+// together with the last record that it has read. The end of ctx does not end the run.
+func (o *Operations) Wait(ctx context.Context, run uuid.UUID) (storage.Record, error) {
+	var last storage.Record
+	for delay := shortestPoll; ; delay = min(2*delay, longestPoll) {
+		record, err := o.outcome(ctx, run)
+		switch {
+		case ctx.Err() != nil:
+			return last, fmt.Errorf("wait for run %s: %w", run, context.Cause(ctx))
+		case err == nil && record.State.Final():
+			return record, nil
+		case err == nil:
+			last, run = record, record.ID
+		case !errors.Is(err, storage.ErrUnavailable):
+			return last, fmt.Errorf("wait for run %s: %w", run, err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(delay):
+		}
+	}
+}
+
+// outcome returns the run, or its last recovery.
+func (o *Operations) outcome(ctx context.Context, id uuid.UUID) (storage.Record, error) {
+	record, err := o.options.Lookup.Run(ctx, id)
+	for err == nil && record.State == jobs.Lost {
+		var next *storage.Record
+		if next, err = o.recovery(ctx, record); err != nil || next == nil {
+			break
+		}
+		record, err = o.options.Lookup.Run(ctx, next.ID)
+	}
+	return record, err
+}
+
+// recovery returns the run that recovers a lost one; nil if there is none. Both are recorded in one
+// transaction. Runs of other actors may have the same key.
+func (o *Operations) recovery(ctx context.Context, lost storage.Record) (*storage.Record, error) {
+	chain, err := o.options.Lookup.FiringRuns(ctx,
+		storage.Firing{Job: lost.Job, ScheduledAt: lost.ScheduledAt, Key: lost.Key})
+	if err != nil {
+		return nil, err
+	}
+	for i, r := range chain {
+		if r.Recovery == lost.Recovery+1 && r.ScheduledAt.Equal(lost.ScheduledAt) {
+			return &chain[i], nil
+		}
+	}
+	return nil, nil
+}
