@@ -7,14 +7,11 @@ import (
 	"net/http"
 	"os"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/app"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
-	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // The errors of methods that need an open Replica, and of those that need PostgreSQL.
@@ -119,18 +116,6 @@ func (r *Replica) AdminAddr() string { return r.app.AdminAddr() }
 // Operations returns the actions of operators, once Open has succeeded; nil
 // before. They may be used whether or not the replica runs.
 func (r *Replica) Operations() *operations.Operations { return r.app.Operations() }
-
-// TriggerTx triggers a job in a transaction of the program, on a connection to the database of the
-// store. The run exists if and only if the transaction commits, and starts on any replica
-// afterwards, usually within a second. By names the actor for the audit log; a zero Action is the
-// program. An error leaves the transaction usable. docs/jobs-in-go.md has an example.
-//
-// It returns ErrNoPostgres with SQLite, and the errors of Operations.Trigger. A
-// request with a Wait of 0 is refused.
-func (r *Replica) TriggerTx(ctx context.Context, tx pgx.Tx, by storage.Action,
-	request storage.TriggerRequest) (storage.Triggered, error) {
-	return r.app.TriggerTx(ctx, tx, by, request)
-}
 
 // Reload loads the configuration and adds the program's jobs. It applies the keys that may change
 // while the replica runs: jobs, calendars, groups, the users of the page, and the level of the log.

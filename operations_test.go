@@ -229,13 +229,13 @@ func TestAddedJobWithDependentsIsNotRemoved(t *testing.T) {
 
 // TestTriggerTxNeedsPostgres checks that a trigger in a transaction is refused where there is none.
 func TestTriggerTxNeedsPostgres(t *testing.T) {
-	request := storage.TriggerRequest{Job: "hello"}
+	request := holdfast.Trigger[any]{Job: "hello"}
 	replica, err := holdfast.New(holdfast.WithSQLite(filepath.Join(t.TempDir(), "test.db")),
 		holdfast.WithLog(zerolog.Nop(), nil))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = replica.TriggerTx(t.Context(), nil, storage.Action{}, request)
+	_, err = replica.TriggerTx(t.Context(), nil, request)
 	if !errors.Is(err, holdfast.ErrNotOpen) {
 		t.Errorf("before Open: got %v, want ErrNotOpen", err)
 	}
@@ -243,7 +243,7 @@ func TestTriggerTxNeedsPostgres(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = opened.TriggerTx(t.Context(), nil, storage.Action{}, request)
+	_, err = opened.TriggerTx(t.Context(), nil, request)
 	if !errors.Is(err, holdfast.ErrNoPostgres) {
 		t.Errorf("with SQLite: got %v, want ErrNoPostgres", err)
 	}

@@ -25,6 +25,15 @@ type BuiltJob struct {
 	Mistakes []Mistake
 }
 
+// Text returns the job as a text for ParseJob: the keys whose values are not zero.
+func (b BuiltJob) Text() ([]byte, error) {
+	e := encoder{reveal: true, sparse: true, within: true}
+	if err := e.encodeStruct(reflect.ValueOf(b.Job)); err != nil {
+		return nil, fmt.Errorf("job %q: %w", b.Job.Name, err)
+	}
+	return e.out.Bytes(), nil
+}
+
 // Mistake is what is wrong with a value.
 type Mistake struct {
 	Key     string // of the job, such as schedule; "" for the job as a whole

@@ -1,0 +1,42 @@
+package holdfast
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/holdfast-dev/holdfast/configs"
+	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// PutJob adds a job at run time, or changes an added one that has the version, as Operations.PutJob
+// does with a text: 0 is for a new job, and operations.AnyVersion for either. The job is stored,
+// and every replica runs it. So it names its handler in Handler, which all replicas must have, and
+// cannot have a Run. All mistakes are returned at once, as *operations.SpecError.
+func (r *Replica) PutJob(ctx context.Context, by storage.Action, job AnyJob,
+	version int64) (storage.Spec, error) {
+	ops := r.Operations()
+	if ops == nil {
+		return storage.Spec{}, fmt.Errorf("put job: %w", ErrNotOpen)
+	}
+	built := job.build()
+	if built.handler != nil {
+		built.Job.Handler = ""
+		built.Mistakes = append(built.Mistakes, configs.Mistake{Key: "handler",
+			Message: "found a function in Run, expected the name of a handler in Handler: the " +
+				"job is stored, and other replicas do not have the function"})
+	}
+	if len(built.Mistakes) > 0 {
+		refused := &operations.SpecError{}
+		for _, m := range built.Mistakes {
+			refused.Problems = append(refused.Problems,
+				operations.SpecProblem{Key: m.Key, Message: m.Message})
+		}
+		return storage.Spec{}, refused
+	}
+	text, err := built.BuiltJob.Text()
+	if err != nil {
+		return storage.Spec{}, err
+	}
+	return ops.PutJob(ctx, by, text, version)
+}
