@@ -167,7 +167,7 @@ func TestRunFilters(t *testing.T) {
 	last := o.Store.(*history).filters
 	if got, want := last[1].States,
 		[]jobs.State{jobs.Failed, jobs.Lost, jobs.TimedOut}; !slices.Equal(got, want) {
-		t.Errorf("states asked for are %v, want %v", got, want)
+		t.Errorf("got requested states %v, want %v", got, want)
 	}
 	if last[0].Limit != 100 {
 		t.Errorf("limit is %d, want 100 by default", last[0].Limit)

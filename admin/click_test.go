@@ -120,7 +120,7 @@ func follow(t *testing.T, window context.Context, selector string) {
 	select {
 	case <-loaded:
 	case <-ctx.Done():
-		t.Fatalf("%s leads nowhere", selector)
+		t.Fatalf("%s: got no other page after the click", selector)
 	}
 }
 

@@ -214,7 +214,7 @@ func TestEventsNameChangedTopics(t *testing.T) {
 		start := time.Now()
 		second := all.wants("two changes", storage.TopicRuns, storage.TopicLocks)
 		if took := time.Since(start); took > pollInterval {
-			t.Errorf("a change is told after %s", took)
+			t.Errorf("got the event of a change after %s", took)
 		}
 		if first == second {
 			t.Error("both have the id " + first)
@@ -267,7 +267,7 @@ func TestActionsAreSentAtOnce(t *testing.T) {
 		c.action()
 		reader.wants("an action", storage.Topics()...)
 		if took := time.Since(start); took > 0 || c.questions() > asked {
-			t.Errorf("it was told after %s and %d questions", took, c.questions()-asked)
+			t.Errorf("got the event after %s and %d queries", took, c.questions()-asked)
 		}
 		reader.Close()
 		end()
@@ -291,7 +291,7 @@ func TestActionsBeforeListeningAreSentLater(t *testing.T) {
 		close(c.begin)
 		reader.wants("an action that nobody heard", storage.TopicJobs, storage.TopicAudit)
 		if took := time.Since(start); took > 0 {
-			t.Errorf("it was told %s after listening began", took)
+			t.Errorf("got the event %s after Listen, want it at once", took)
 		}
 		reader.Close()
 		end()
@@ -305,7 +305,7 @@ func TestStoreIsQueriedOnlyForOpenStreams(t *testing.T) {
 		_, listener, end := piped(t, o)
 		time.Sleep(time.Minute)
 		if c.questions() != 0 || c.listeners() != 0 {
-			t.Errorf("%d questions and %d listeners while nobody watches", c.questions(),
+			t.Errorf("got %d queries and %d listeners without streams, want none", c.questions(),
 				c.listeners())
 		}
 		var readers []*watching
@@ -465,7 +465,7 @@ func TestShutdownDoesNotWaitForStreams(t *testing.T) {
 		}
 		if reply := get(t, server.Handler(),
 			"/api/v1/events"); reply.Code != http.StatusServiceUnavailable {
-			t.Errorf("a stream begins after the end: %d", reply.Code)
+			t.Errorf("stream after the shutdown: got %d", reply.Code)
 		}
 	})
 }
@@ -563,7 +563,7 @@ func TestPagesNameTheirStream(t *testing.T) {
 		page("/")
 		page("/jobs")
 		if n := c.questions(); n != 1 {
-			t.Errorf("%d questions for three pages at one moment", n)
+			t.Errorf("got %d queries for three pages at the same time", n)
 		}
 		last := id(2).String() // the run has ended
 		reader := watch(t, listener, "")

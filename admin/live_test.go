@@ -86,11 +86,11 @@ func TestPageReloadsAtMostOnceASecond(t *testing.T) {
 		site.changes.action()
 		time.Sleep(20 * time.Millisecond) // faster than the page may reload
 		if time.Since(start) > time.Minute {
-			t.Fatalf("the page asked %d times in a minute of actions", site.pages.Load()-asked)
+			t.Fatalf("got %d reloads in a minute of actions", site.pages.Load()-asked)
 		}
 	}
 	if took := time.Since(start); took < 2800*time.Millisecond {
-		t.Errorf("the page asked 4 times within %s", took)
+		t.Errorf("got 4 reloads within %s, want at most one a second", took)
 	}
 }
 
@@ -114,6 +114,6 @@ func TestPageIsNotReplacedDuringInput(t *testing.T) {
 	until(t, window, `window.refused > 0`)
 	if got := evaluate[string](t, window,
 		`document.getElementById("job").value`); got != "rollup" || site.pages.Load() != asked {
-		t.Errorf("the field reads %q after the page asked %d times", got, site.pages.Load()-asked)
+		t.Errorf("got %q in the field after %d reloads", got, site.pages.Load()-asked)
 	}
 }

@@ -42,7 +42,7 @@ func TestAdvisoryLockStates(t *testing.T) {
 	}
 	for _, resource := range o.Advisory.(*advisory).asked {
 		if resource.Kind() != locking.KindTable || resource == table("customers") {
-			t.Errorf("memcached was asked for %s, which it does not take", resource)
+			t.Errorf("got a request to memcached for %s, which has no key there", resource)
 		}
 	}
 	o.Advisory = nil
@@ -95,7 +95,7 @@ func TestLockThatEndedMeanwhile(t *testing.T) {
 		t.Errorf("locks are %v, want none", got)
 	}
 	if asked != 2 {
-		t.Errorf("the store was asked %d times, want 2", asked)
+		t.Errorf("got %d queries to the store, want 2", asked)
 	}
 }
 

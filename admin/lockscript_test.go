@@ -37,13 +37,13 @@ func TestTimelineByKeyboard(t *testing.T) {
 	}
 	if selected := evaluate[string](t, window,
 		`document.querySelector("[data-picked]").textContent`); selected != right {
-		t.Errorf("beneath the chart stands %q, picked is %q", selected, right)
+		t.Errorf("got %q below the chart, want the selected %q", selected, right)
 	}
 	if left := press("ArrowLeft"); left != begin {
 		t.Errorf("back to the left is %q, not %q", left, begin)
 	}
 	if down := press("ArrowDown"); down == begin {
-		t.Error("details beneath the first bar: got none, want the run")
+		t.Error("details below the first bar: got none, want the run")
 	}
 	if evaluate[string](t, window,
 		`(() => { window.gone = ""; addEventListener("click", (e) => { window.gone = e.target.dataset.zoom; e.preventDefault(); }); return ""; })()`) != "" {

@@ -108,7 +108,7 @@ func TestMemcachedIsNotServedWithoutMemcached(t *testing.T) {
 	}
 	if got := get(t, handler, "/api/v1/overview").
 		Body.String(); strings.Contains(got, "memcached") {
-		t.Errorf("the overview tells of it: %s", got)
+		t.Errorf("got it on the overview: %s", got)
 	}
 	if got := get(t, handler, "/").Body.String(); strings.Contains(got, "memcached\"") {
 		t.Error("note about memcached: got one, want none")

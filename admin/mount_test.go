@@ -352,7 +352,7 @@ func TestMountInABrowser(t *testing.T) {
 	select {
 	case <-streams:
 	case <-time.After(time.Minute):
-		t.Fatal("the page asked for no event stream")
+		t.Fatal("got no request for an event stream")
 	}
 	browsertest.Visit(t, window, address+testPrefix+"/jobs/rollup-sales/pause")
 	click("main form[method='post'] button[type='submit']")

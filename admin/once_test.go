@@ -108,7 +108,8 @@ func clickTwice(t *testing.T, first, second storage.Store) {
 			messages[i] = noticeOf(t, handlers[1-i], reply)
 		}
 		if messages[0] != messages[1] || messages[0] == "" {
-			t.Errorf("%s: one click is told %q, the other %q", click.path, messages[0], messages[1])
+			t.Errorf("%s: got notice %q of one click and %q of the other, want the same",
+				click.path, messages[0], messages[1])
 		}
 		if lines := linesOf(t, first, click.action) - before; lines != 1 {
 			t.Errorf("%s: %d lines in the audit log", click.path, lines)

@@ -182,7 +182,7 @@ func TestWaitIsCountedFromItsStart(t *testing.T) {
 		`(?s)sync-vendors</bdi></a> <span class="sub">.*?<span class="for"><time [^>]*>([^<]*)</time>`).
 		FindStringSubmatch(body)
 	if waits == nil || waits[1] != "8 s" {
-		t.Errorf("the page says %q of a run that waits for 8 s", waits)
+		t.Errorf("got %q of a run that waits for 8 s", waits)
 	}
 	if strings.Contains(body, "attempt 0") {
 		t.Error("got \"attempt 0\" on the page, want no attempt of a run that has not started")

@@ -209,7 +209,7 @@ func TestFiltersOfJobsReachTheStore(t *testing.T) {
 	got.Paused = nil
 	if want := (storage.JobFilter{Text: "a", Group: "b", State: jobs.Failed,
 		Source: storage.FromStore, After: "c", Before: "d", Limit: 5}); got != want {
-		t.Errorf("asked for %+v, want %+v", got, want)
+		t.Errorf("got filter %+v, want %+v", got, want)
 	}
 	get(t, handler,
 		"/api/v1/runs?job=a&state=failed&reason=panic&replica=b&resource=public%2Forders&"+
@@ -221,7 +221,7 @@ func TestFiltersOfJobsReachTheStore(t *testing.T) {
 	if f.Job != "a" || f.Reason != reasons.Panic || f.Replica != "b" || f.Limit != 5 ||
 		f.From.Day() != 14 || f.Until.Day() != 15 ||
 		!slices.Equal(f.States, []jobs.State{jobs.Failed}) {
-		t.Errorf("asked for %+v", f)
+		t.Errorf("got filter %+v", f)
 	}
 }
 

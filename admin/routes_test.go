@@ -122,14 +122,14 @@ func TestAnonymousRequestsAreRefused(t *testing.T) {
 		}
 		if r.method != http.MethodGet && !r.isAction() && r.path != "/login" &&
 			r.path != "/logout" && r.path != "/theme" {
-			t.Errorf("%s is no GET, and not for operators", name)
+			t.Errorf("%s: got no permission required for a method other than GET", name)
 		}
 		// The response may repeat the requested address.
 		body := strings.ReplaceAll(reply.Body.String(), url.QueryEscape(addressOf(server, r.path)),
 			"")
 		for _, word := range []string{"replica-1", "rollup-sales", "anna"} {
 			if strings.Contains(body, word) {
-				t.Errorf("%s tells strangers of %s: %s", name, word, reply.Body)
+				t.Errorf("%s: got %s without a sign-in: %s", name, word, reply.Body)
 			}
 		}
 	}

@@ -74,7 +74,8 @@ func TestSecretsAreNotServed(t *testing.T) {
 	}
 	for _, secret := range secrets {
 		if at := strings.Index(out.String(), secret); at >= 0 {
-			t.Errorf("a secret came out: …%s…", out.String()[max(0, at-200):min(out.Len(), at+100)])
+			t.Errorf("got a secret in the output: …%s…",
+				out.String()[max(0, at-200):min(out.Len(), at+100)])
 		}
 	}
 }

@@ -76,7 +76,7 @@ func TestNewRefuses(t *testing.T) {
 				t.Errorf("error is %v, want %q", err, c.text)
 			}
 			if strings.Contains(fmt.Sprint(err), "s3cret") {
-				t.Errorf("error tells the hash: %v", err)
+				t.Errorf("got the hash in the error: %v", err)
 			}
 		})
 	}
@@ -96,7 +96,7 @@ func TestRefusesNonLoopbackAddressWithoutUsers(t *testing.T) {
 		trusted := &Proxy{Networks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
 		o.Proxy = trusted // does not authenticate users
 		if _, err := New(o); !errors.As(err, &exposed) {
-			t.Errorf("%s behind a proxy that signs nobody in: %v", address, err)
+			t.Errorf("%s behind a proxy that authenticates no users: %v", address, err)
 		}
 		for name, change := range map[string]func(o *Options){
 			"users":  func(o *Options) { o.Users = []User{user(t, "anna", "x", Viewer)} },

@@ -54,7 +54,7 @@ func TestTraceOfARun(t *testing.T) {
 			unseen++
 			if jsonPath := get(t, handler, "/api/v1/runs/"+run.ID.String()).
 				Body.String(); strings.Contains(jsonPath, "trace_id") {
-				t.Errorf("a run that nobody took up has a trace: %s", jsonPath)
+				t.Errorf("got a trace of a run that has not started: %s", jsonPath)
 			}
 		}
 	}

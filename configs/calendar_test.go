@@ -38,7 +38,8 @@ jobs:
 			got = append(got, scheduledAt.In(s.Zone()).Format("01-02 15:04 MST"))
 		}
 		if strings.Join(got, ", ") != want {
-			t.Errorf("%s: due %s, want %s", c.Jobs[i].Name, strings.Join(got, ", "), want)
+			t.Errorf("%s: got scheduled times %s, want %s", c.Jobs[i].Name, strings.Join(got, ", "),
+				want)
 		}
 	}
 	if calendar, ok := c.Jobs[0].Schedule.Excluded(time.Date(2026, 10, 3, 7, 0, 0, 0,

@@ -125,6 +125,6 @@ func asDocumented(t *testing.T, written, want string) {
 			":00"))
 	}
 	if strings.Join(got, ", ") != want {
-		t.Errorf("%s: due %s, documented %s", written, strings.Join(got, ", "), want)
+		t.Errorf("%s: got scheduled times %s, documented are %s", written, strings.Join(got, ", "), want)
 	}
 }

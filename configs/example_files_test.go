@@ -155,7 +155,7 @@ func TestEmbedded(t *testing.T) {
 	soon := time.Now().Add(time.Minute)
 	for _, j := range c.Jobs {
 		if next := j.Schedule.Next(time.Now()); next.IsZero() || next.After(soon) {
-			t.Errorf("%s is not due within a minute but at %v", j.Name, next)
+			t.Errorf("%s: got scheduled time %v, want one within a minute", j.Name, next)
 		}
 	}
 	if !contend(c.Jobs, "export-totals", "rollup-events") ||

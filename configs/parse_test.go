@@ -121,13 +121,13 @@ locking: {wait: {attempts: 2, delay: 1s, backoff: constant, reserve: 20s}}
 	}
 	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	if next := a.Schedule.Next(from); !next.IsZero() {
-		t.Errorf("job a without a schedule is due at %v", next)
+		t.Errorf("job a: got scheduled time %v, want none without a schedule", next)
 	}
 	if next := b.Schedule.Next(from); !next.Equal(from.Add(12 * time.Hour)) {
-		t.Errorf("job b is due at %v, want noon in UTC", next)
+		t.Errorf("job b: got scheduled time %v, want noon in UTC", next)
 	}
 	if next := third.Schedule.Next(from); !next.Equal(from.Add(11 * time.Hour)) {
-		t.Errorf("job c is due at %v, want noon in Berlin", next)
+		t.Errorf("job c: got scheduled time %v, want noon in Berlin", next)
 	}
 }
 

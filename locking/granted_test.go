@@ -175,7 +175,7 @@ func TestQueuedAfterASecond(t *testing.T) {
 			t.Helper()
 			synctest.Wait()
 			if got := waiting.grants.Count(lockingtest.OpGrant); got != want {
-				t.Errorf("the grants were asked %d times, want %d", got, want)
+				t.Errorf("got %d calls to the grants, want %d", got, want)
 			}
 		}
 		time.Sleep(time.Second - time.Nanosecond)
@@ -213,7 +213,7 @@ func TestBlockerWithoutAdvisoryLockIsReadOncePerTry(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		if got := waiting.grants.Count(lockingtest.OpGrant); got != 10 {
-			t.Errorf("the grants were asked %d times in 10 tries", got)
+			t.Errorf("got %d calls to the grants in 10 tries", got)
 		}
 		if adds := waiting.advisory.Count(lockingtest.OpAdd); adds != 1 {
 			t.Errorf("%d advisory locks were added, want one before it was queued", adds)

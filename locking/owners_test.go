@@ -129,7 +129,7 @@ func TestWaitingForALiveAdvisoryLockCallsRarely(t *testing.T) {
 			}
 		}
 		if asked := other.grants.Count(lockingtest.OpLiving); asked < 1 || asked > 31 {
-			t.Errorf("asked %d times in a minute, want 1 to 31", asked)
+			t.Errorf("got %d calls in a minute, want 1 to 31", asked)
 		}
 		release(t, k)
 	})

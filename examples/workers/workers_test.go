@@ -50,7 +50,7 @@ func TestWorkersTakeTurns(t *testing.T) {
 			t.Error(err)
 		}
 		if got.workers != 5 {
-			t.Errorf("%s: %d workers came in, want all 5", part, got.workers)
+			t.Errorf("%s: got %d workers, want all 5", part, got.workers)
 		}
 	}
 }

@@ -116,7 +116,7 @@ func TestUnavailableStoreIsCalledOncePerBatch(t *testing.T) {
 			}
 		}
 		if asked != 1 {
-			t.Errorf("asked %d times for one batch", asked)
+			t.Errorf("got %d calls for one batch", asked)
 		}
 	})
 }

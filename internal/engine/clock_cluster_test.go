@@ -137,7 +137,7 @@ func whileClockIsOff(t *testing.T, ahead time.Duration, shown int64, words strin
 			// fired early and overlap.
 			if leapt := ahead > 0 && r.Reason == reasons.Overlap; r.State != jobs.Succeeded &&
 				!leapt {
-				t.Errorf("due %s: %s %s %s", r.ScheduledAt, r.State, r.Reason, r.Detail)
+				t.Errorf("scheduled time %s: %s %s %s", r.ScheduledAt, r.State, r.Reason, r.Detail)
 			}
 		}
 	})

@@ -158,7 +158,7 @@ func (c *cluster) scheduledTimes(start time.Time, job string) []int {
 			continue
 		}
 		if r.State != jobs.Succeeded {
-			c.t.Errorf("%s due %s: %s %s", job, r.ScheduledAt, r.State, r.Reason)
+			c.t.Errorf("%s at scheduled time %s: %s %s", job, r.ScheduledAt, r.State, r.Reason)
 		}
 		seconds = append(seconds, int(r.ScheduledAt.Sub(start).Seconds()))
 	}
@@ -196,7 +196,7 @@ func TestPausedJobsDoNotFireUntilResumed(t *testing.T) {
 		time.Sleep(4 * time.Second) // 39 s
 		synctest.Wait()
 		if logged := log.String()[before:]; logged != "" {
-			t.Errorf("said while paused: %s", logged)
+			t.Errorf("logged while paused: %s", logged)
 		}
 		ops.setState(resuming)
 		time.Sleep(6 * time.Second) // 45 s
@@ -421,7 +421,7 @@ func TestRefusedStartReadsTheControlStateAtOnce(t *testing.T) {
 		time.Sleep(2 * time.Millisecond)
 		synctest.Wait()
 		if n := asked() - before; n != 1 {
-			t.Errorf("orders were asked for %d times, want once more", n)
+			t.Errorf("got %d reads of the control state, want one more", n)
 		}
 		if records := c.runs("job"); len(records) != 0 {
 			t.Errorf("runs: %+v", records)
@@ -483,7 +483,7 @@ func TestDrainedReplicaStartsNothing(t *testing.T) {
 		time.Sleep(54 * time.Second) // 65 s
 		synctest.Wait()
 		if logged := log.String(); strings.Contains(logged, "adopted") {
-			t.Errorf("said while drained: %s", logged)
+			t.Errorf("logged while drained: %s", logged)
 		}
 		c.expectScheduledTimes(start, "job", 10)
 		if r := c.runs("triggered"); len(r) != 1 || r[0].State != jobs.Waiting {
@@ -568,7 +568,7 @@ func TestControlStateIsReadEachSecondAndKept(t *testing.T) {
 		for text, most := range map[string]int{"read control state failed": 1,
 			"listen for operator actions failed": 2} {
 			if n := strings.Count(log.String(), text); n < 1 || n > most {
-				t.Errorf("%q is said %d times: %s", text, n, log.String())
+				t.Errorf("got %q %d times in the log: %s", text, n, log.String())
 			}
 		}
 	})

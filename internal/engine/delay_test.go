@@ -29,7 +29,8 @@ func (c *cluster) checkDelays(job string, interval, most time.Duration, from, to
 	for _, r := range c.runs(job) {
 		if _, twice := started[r.ScheduledAt]; twice || r.State != jobs.Succeeded ||
 			r.Reason != "" {
-			c.t.Errorf("due %s: %s %s, twice %v", r.ScheduledAt, r.State, r.Reason, twice)
+			c.t.Errorf("scheduled time %s: %s %s, twice %v", r.ScheduledAt, r.State, r.Reason,
+				twice)
 		}
 		if r.StartedAt != nil {
 			started[r.ScheduledAt] = *r.StartedAt
@@ -40,7 +41,8 @@ func (c *cluster) checkDelays(job string, interval, most time.Duration, from, to
 		want := scheduledAt.Add(schedule.Jitter(job, scheduledAt, most)).Truncate(time.Microsecond)
 		if late := started[scheduledAt.UTC()].Sub(want); want.Before(to) &&
 			(late < -time.Millisecond || late > 100*time.Millisecond) {
-			c.t.Errorf("due %s started %s, want %s", scheduledAt, started[scheduledAt.UTC()], want)
+			c.t.Errorf("scheduled time %s: got start %s, want %s", scheduledAt,
+				started[scheduledAt.UTC()], want)
 		}
 	}
 }

@@ -37,10 +37,11 @@ func (c *cluster) byReplica(job string) string {
 	records := c.runs(job)
 	for i, r := range records {
 		if r.State != jobs.Succeeded {
-			c.t.Errorf("%s due %s: %s %s", job, r.ScheduledAt, r.State, r.Reason)
+			c.t.Errorf("%s at scheduled time %s: %s %s", job, r.ScheduledAt, r.State, r.Reason)
 		}
 		if i > 0 && r.ScheduledAt.Sub(records[i-1].ScheduledAt) != time.Second {
-			c.t.Errorf("%s due %s, then %s", job, records[i-1].ScheduledAt, r.ScheduledAt)
+			c.t.Errorf("%s: scheduled time %s is followed by %s", job, records[i-1].ScheduledAt,
+				r.ScheduledAt)
 		}
 		if r.Replica != last && n > 0 {
 			text, n = fmt.Sprintf("%s%s×%d ", text, last, n), 0

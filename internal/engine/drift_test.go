@@ -117,11 +117,11 @@ func TestDriftIsLoggedAndWarnsIfItDoesNotEnd(t *testing.T) {
 			d.compare(t.Context())
 		}
 		if got := log.String(); strings.Count(got, "\n") != min(len(says), 1) {
-			t.Errorf("at %s the log says %q", at, got)
+			t.Errorf("at %s: got log %q", at, got)
 		}
 		for _, text := range says {
 			if !strings.Contains(log.String(), text) {
-				t.Errorf("at %s the log says %q, want %s", at, log.String(), text)
+				t.Errorf("at %s: got log %q, want %s", at, log.String(), text)
 			}
 		}
 	}

@@ -46,7 +46,7 @@ func TestSlowListenerLosesEvents(t *testing.T) {
 			t.Errorf("%d events were dropped", dropped)
 		}
 		if lines := strings.Count(log.String(), "listener is too slow"); lines != 3 {
-			t.Errorf("the log says %d times that events are dropped: %s", lines, log.String())
+			t.Errorf("got %d log lines about dropped events: %s", lines, log.String())
 		}
 		cancel()
 		close(turn)

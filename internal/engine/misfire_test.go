@@ -47,7 +47,7 @@ func TestLongOutageIsRecordedWithinBounds(t *testing.T) {
 				late++
 			}
 			if i > 0 && !m.Firing.ScheduledAt.After(got[i-1].Firing.ScheduledAt) {
-				t.Errorf("due %s twice", m.Firing.ScheduledAt)
+				t.Errorf("scheduled time %s occurs twice", m.Firing.ScheduledAt)
 			}
 		}
 		if len(got) != c.records || late != c.late || got[len(got)-1].Firing.ScheduledAt != until {
@@ -97,7 +97,7 @@ func TestReadyQueueOrdersByScheduledTimeThenByReplica(t *testing.T) {
 	one, two := order("replica-1"), order("replica-2")
 	if !strings.HasPrefix(one, "early") || !strings.HasPrefix(two, "early") ||
 		len(one) != len("early")+8 {
-		t.Errorf("not by due: %s, %s", one, two)
+		t.Errorf("not sorted by scheduled time: %s, %s", one, two)
 	}
 	if one == two || one != order("replica-1") {
 		t.Errorf("orders %s and %s: want each replica its own, always the same", one, two)
@@ -193,7 +193,8 @@ func TestMisfirePolicyDependsOnTheCause(t *testing.T) {
 					"at 2026-01-01T00:06:30Z: deploy",
 			} {
 				if !strings.Contains(found[i].Detail, words) {
-					t.Errorf("due %d says %q, want %q", i+1, found[i].Detail, words)
+					t.Errorf("scheduled time %d: got detail %q, want %q", i+1, found[i].Detail,
+						words)
 				}
 			}
 		})

@@ -94,7 +94,7 @@ func TestLateRunsRunBesideDueFirings(t *testing.T) {
 		for _, r := range c.starts(current) {
 			if r.ScheduledAt.After(began.Add(15*time.Second)) &&
 				r.StartedAt.Sub(r.ScheduledAt) > time.Second {
-				t.Errorf("%s due %s began %s late", r.Job, r.ScheduledAt,
+				t.Errorf("%s at scheduled time %s started %s late", r.Job, r.ScheduledAt,
 					r.StartedAt.Sub(r.ScheduledAt))
 			}
 		}
@@ -182,7 +182,7 @@ func TestStarvedJobAges(t *testing.T) {
 		}
 		time.Sleep(4 * time.Minute)
 		if began := c.starts([]jobs.Job{starved}); len(began) != 1 {
-			t.Errorf("has not begun after 10 minutes: %v", c.outcomes("starved"))
+			t.Errorf("got no start after 10 minutes: %v", c.outcomes("starved"))
 		}
 		stop()
 	})
@@ -369,7 +369,7 @@ func TestDeadlineOfAnAdoptedRun(t *testing.T) {
 			t.Errorf("triggered runs: %v", got)
 		}
 		if r := c.runs("manual")[0]; !strings.Contains(r.Detail, "triggered by ann") {
-			t.Errorf("what stood in its way: %q", r.Detail)
+			t.Errorf("got blocker in detail %q", r.Detail)
 		}
 	})
 }
@@ -524,7 +524,7 @@ func TestScheduledTimesOfAPauseAreDecidedWhenItEnds(t *testing.T) {
 					t.Errorf("got %v, want %v", outcomes, want)
 				} else if !strings.Contains(got[0].Detail,
 					"everything was paused by alice at 2000-01-01T00:00:31Z and resumed by alice") {
-					t.Errorf("told as %q", got[0].Detail)
+					t.Errorf("got detail %q", got[0].Detail)
 				}
 			})
 		})

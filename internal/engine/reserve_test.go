@@ -56,7 +56,8 @@ func TestWaiterForASchemaDoesNotBlockOtherTables(t *testing.T) {
 		for i := range 6 {
 			for _, r := range c.runs(fmt.Sprint("rollup-", i)) {
 				if r.State != jobs.Succeeded {
-					t.Errorf("%s due %s: %s (%s)", r.Job, r.ScheduledAt, r.State, r.Detail)
+					t.Errorf("%s at scheduled time %s: %s (%s)", r.Job, r.ScheduledAt, r.State,
+						r.Detail)
 				}
 			}
 		}

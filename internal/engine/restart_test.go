@@ -59,14 +59,15 @@ func TestRestartStartsNothingTwice(t *testing.T) {
 		seen := map[time.Time]bool{}
 		for _, r := range c.runs("job") {
 			if seen[r.ScheduledAt] {
-				t.Errorf("due %s is recorded twice", r.ScheduledAt)
+				t.Errorf("scheduled time %s is recorded twice", r.ScheduledAt)
 			}
 			seen[r.ScheduledAt] = true
 			if r.StartedAt != nil && r.StartedAt.Sub(r.ScheduledAt) > j.MisfireThreshold {
-				t.Errorf("due %s began %s late", r.ScheduledAt, r.StartedAt.Sub(r.ScheduledAt))
+				t.Errorf("scheduled time %s: started %s late", r.ScheduledAt,
+					r.StartedAt.Sub(r.ScheduledAt))
 			}
 			if r.State != jobs.Succeeded && r.State != jobs.Missed {
-				t.Errorf("due %s: %s %s", r.ScheduledAt, r.State, r.Reason)
+				t.Errorf("scheduled time %s: %s %s", r.ScheduledAt, r.State, r.Reason)
 			}
 		}
 		if len(seen) < 35 {

@@ -204,10 +204,10 @@ func TestEachFiringRunsOnceInACluster(t *testing.T) {
 			}
 			for i, r := range records {
 				if r.State != jobs.Succeeded {
-					t.Errorf("%s due %s: %s", name, r.ScheduledAt, r.State)
+					t.Errorf("%s at scheduled time %s: %s", name, r.ScheduledAt, r.State)
 				}
 				if i > 0 && !r.ScheduledAt.After(records[i-1].ScheduledAt) {
-					t.Errorf("%s due %s twice", name, r.ScheduledAt)
+					t.Errorf("%s: scheduled time %s occurs twice", name, r.ScheduledAt)
 				}
 			}
 		}

@@ -66,14 +66,14 @@ func TestSilentServerAffectsOnlyItsKeys(t *testing.T) {
 		stop()
 		for _, r := range c.runs("healthy") {
 			if r.State != jobs.Succeeded || r.StartedAt.Sub(r.ScheduledAt) > 100*time.Millisecond {
-				t.Errorf("due %s of the job on the other server: %s %s, started %v", r.ScheduledAt,
-					r.State, r.Reason, r.StartedAt)
+				t.Errorf("scheduled time %s of the job on the other server: %s %s, started %v",
+					r.ScheduledAt, r.State, r.Reason, r.StartedAt)
 			}
 		}
 		skipped := 0
 		for _, r := range c.runs("broken") {
 			if r.State == jobs.Succeeded {
-				t.Errorf("due %s ran without its lock", r.ScheduledAt)
+				t.Errorf("scheduled time %s: got a run without its lock", r.ScheduledAt)
 			}
 			if r.State == jobs.Skipped && r.Reason == reasons.LocksUnavailable {
 				skipped++

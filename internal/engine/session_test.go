@@ -202,10 +202,10 @@ func TestHeartbeatComparesClaims(t *testing.T) {
 		})
 		time.Sleep(6 * time.Second)
 		if !errors.Is(context.Cause(taken), jobs.ErrClaimLost) {
-			t.Errorf("a run whose claim is gone: %v", context.Cause(taken))
+			t.Errorf("run without a claim: got cause %v", context.Cause(taken))
 		}
 		if claimContext.Err() != nil {
-			t.Errorf("a run whose claim stands: %v", context.Cause(claimContext))
+			t.Errorf("run with a claim: got cause %v", context.Cause(claimContext))
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()

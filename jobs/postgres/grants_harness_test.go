@@ -123,7 +123,7 @@ func (s *harness) release(store *Store, tokens ...locking.Token) {
 	}
 	for i, existed := range released {
 		if !existed {
-			s.t.Fatalf("claim %d stood no more", tokens[i])
+			s.t.Fatalf("claim %d did not exist", tokens[i])
 		}
 	}
 }

@@ -80,7 +80,7 @@ func TestInLockCommitsOnlyWithItsClaim(t *testing.T) {
 		return nil
 	})
 	if !errors.Is(err, locking.ErrSuperseded) || !errors.Is(err, storage.ErrSuperseded) {
-		t.Errorf("transaction of a lock that is gone: %v", err)
+		t.Errorf("transaction of a lost lock: %v", err)
 	}
 	if n := query[int](s, "SELECT count(*) FROM public.totals"); n != 1 {
 		t.Errorf("%d rows were committed", n)

@@ -398,7 +398,7 @@ func TestLostReplyToACommitIsResolved(t *testing.T) {
 				t.Errorf("CompleteInTx: %v", err)
 			case c.state == "running" &&
 				(!errors.Is(err, storage.ErrUnavailable) || errors.Is(err, storage.ErrSuperseded)):
-				t.Errorf("CompleteInTx of a run whose claim stands: %v", err)
+				t.Errorf("CompleteInTx of a run with a claim: %v", err)
 			}
 			if got := s.state(run.ID); got != c.state {
 				t.Errorf("run is %s, want %s", got, c.state)

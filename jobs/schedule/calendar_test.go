@@ -108,7 +108,7 @@ func TestCalendars(t *testing.T) {
 					Format("01-02 15:04:05"), ":00"))
 			}
 			if strings.Join(got, ", ") != c.want {
-				t.Errorf("due %s, want %s", strings.Join(got, ", "), c.want)
+				t.Errorf("got scheduled times %s, want %s", strings.Join(got, ", "), c.want)
 			}
 		})
 	}
@@ -196,7 +196,7 @@ func TestExclusionsAreSkipped(t *testing.T) {
 				continue
 			}
 			if from = s.Next(from); from != want {
-				t.Fatalf("%s: due %s, want %s", text, from.In(in), want.In(in))
+				t.Fatalf("%s: got scheduled times %s, want %s", text, from.In(in), want.In(in))
 			}
 		}
 	})
@@ -276,7 +276,7 @@ func TestCalendarsThatExcludeEverything(t *testing.T) {
 		Exclude: schedule.TimesSpec{Windows: []string{"22:00-06:00"}}})
 	if scheduledAt := parse(t, "0 3 * * *", zone(t, "Europe/Berlin")).WithCalendars(night).
 		Next(time.Unix(1.8e9, 0)); !scheduledAt.IsZero() {
-		t.Errorf("due at %s, within the window", scheduledAt)
+		t.Errorf("got scheduled time %s within the window, want none", scheduledAt)
 	}
 }
 

@@ -65,7 +65,7 @@ func TestJitterOfSchedule(t *testing.T) {
 		t.Errorf("delayed by %s of %s", late.Delay("a", scheduledAt), late.MaxDelay())
 	}
 	if late.Next(scheduledAt) != s.Next(scheduledAt) {
-		t.Errorf("due at %s, want %s", late.Next(scheduledAt), s.Next(scheduledAt))
+		t.Errorf("got scheduled time %s, want %s", late.Next(scheduledAt), s.Next(scheduledAt))
 	}
 	if got := schedule.Jitter("a", scheduledAt, -1); got != 0 {
 		t.Errorf("delayed by %s of less than nothing", got)

@@ -201,7 +201,7 @@ func TestFarScheduledTimes(t *testing.T) {
 	end := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 	for _, text := range []string{"* * * * * *", "@every 1s", "0 0 1 1 *"} {
 		if scheduledAt := parse(t, text, time.UTC).Next(end); !scheduledAt.IsZero() {
-			t.Errorf("%s: due at %s, after the last year", text, scheduledAt)
+			t.Errorf("%s: got scheduled time %s after the last year, want none", text, scheduledAt)
 		}
 	}
 }
@@ -227,7 +227,7 @@ func TestOnce(t *testing.T) {
 	s := parse(t, "at:2026-05-01T09:00:00+02:00", zone(t, "Europe/Berlin"))
 	expect(t, upcoming(s, at.Add(-time.Nanosecond), 3), []string{"2026-05-01T09:00:00+02:00"})
 	if scheduledAt := s.Next(at); !scheduledAt.IsZero() {
-		t.Errorf("due again at %s", scheduledAt)
+		t.Errorf("got another scheduled time %s, want none", scheduledAt)
 	}
 }
 

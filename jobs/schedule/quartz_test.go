@@ -62,7 +62,7 @@ func asQuartz(t *testing.T, gaps []string, in, from, text string) {
 			t.Fatal(err)
 		}
 		if at += seconds; scheduledAt.Unix() != at {
-			t.Errorf("%q in %s: due %s, Quartz has %s", text, in, scheduledAt,
+			t.Errorf("%q in %s: got scheduled time %s, want %s as in Quartz", text, in, scheduledAt,
 				time.Unix(at, 0).UTC())
 			return
 		}
@@ -116,7 +116,7 @@ func TestQuartzDocumentation(t *testing.T) {
 			got = append(got, scheduledAt.Format("2006-01-02 15:04:05 Mon"))
 		}
 		if strings.Join(got, ", ") != c[1] {
-			t.Errorf("%q: due %s, want %s", c[0], strings.Join(got, ", "), c[1])
+			t.Errorf("%q: got scheduled times %s, want %s", c[0], strings.Join(got, ", "), c[1])
 		}
 	}
 }
@@ -140,7 +140,7 @@ func TestUnlikeQuartz(t *testing.T) {
 			got = append(got, scheduledAt.Format(time.DateOnly))
 		}
 		if strings.Join(got, " ") != want {
-			t.Errorf("%q: due %s, want %s", text, got, want)
+			t.Errorf("%q: got scheduled times %s, want %s", text, got, want)
 		}
 	}
 	for text, want := range map[string]string{

@@ -48,7 +48,7 @@ func TestRecurrence(t *testing.T) {
 				":00"))
 		}
 		if strings.Join(got, ", ") != want {
-			t.Errorf("%s: due %s, want %s", text, strings.Join(got, ", "), want)
+			t.Errorf("%s: got scheduled times %s, want %s", text, strings.Join(got, ", "), want)
 		}
 	}
 }
@@ -69,10 +69,12 @@ func TestMonthsCountFromEpoch(t *testing.T) {
 		s := parse(t, text, time.UTC)
 		scheduledAt := s.Next(time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC))
 		if scheduledAt.Format(time.DateOnly) != want {
-			t.Errorf("%s: due %s, want %s", text, scheduledAt.Format(time.DateOnly), want)
+			t.Errorf("%s: got scheduled times %s, want %s", text, scheduledAt.Format(time.DateOnly),
+				want)
 		}
 		if earlier := s.Next(scheduledAt.AddDate(-1, 0, 0)); earlier.After(scheduledAt) {
-			t.Errorf("%s: due %s, but after a year before not until %s", text, scheduledAt, earlier)
+			t.Errorf("%s: got scheduled time %s, but %s after an earlier start", text, scheduledAt,
+				earlier)
 		}
 	}
 }
@@ -172,7 +174,7 @@ func TestAfter(t *testing.T) {
 		t.Errorf("read again as %q", again.After())
 	}
 	if scheduledAt := s.Next(time.Now()); !scheduledAt.IsZero() {
-		t.Errorf("due by itself at %s", scheduledAt)
+		t.Errorf("got scheduled time %s of a dependent, want none", scheduledAt)
 	}
 	for text, want := range map[string]string{
 		"after:":       "found an empty name",

@@ -29,7 +29,7 @@ func TestScheduledTimesOfJobsThatFollowOthers(t *testing.T) {
 			hours = append(hours, scheduledAt.Hour())
 		}
 		if !slices.Equal(hours, want) {
-			t.Errorf("%s is due at %v, want %v", job, hours, want)
+			t.Errorf("%s: got scheduled times %v, want %v", job, hours, want)
 		}
 	}
 }

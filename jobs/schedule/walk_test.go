@@ -224,11 +224,12 @@ func checkAgainstWalk(t *rapid.T, e walked, before, after, step time.Duration) {
 	got := from
 	for _, scheduledAt := range want {
 		if got = s.Next(got); got != scheduledAt {
-			t.Fatalf("%q in %s: due %s, want %s", s, in, got.In(in), scheduledAt.In(in))
+			t.Fatalf("%q in %s: got scheduled time %s, want %s", s, in, got.In(in),
+				scheduledAt.In(in))
 		}
 	}
 	if next := s.Next(got); !next.IsZero() && !next.After(to) {
-		t.Fatalf("%q in %s: due %s too many", s, in, next.In(in))
+		t.Fatalf("%q in %s: got scheduled time %s, want none", s, in, next.In(in))
 	}
 }
 

@@ -137,7 +137,7 @@ func TestToolActsBesideAScheduler(t *testing.T) {
 	}
 	if err := tool.Drain(t.Context(), byHand, uuid.New(), true); !errors.Is(err,
 		storage.ErrNotFound) {
-		t.Errorf("drain of nobody: %v", err)
+		t.Errorf("drain of an unknown session: %v", err)
 	}
 	locks, err := tool.Locks(t.Context())
 	if err != nil {

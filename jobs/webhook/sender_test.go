@@ -328,7 +328,7 @@ func TestGivesUpAndLogs(t *testing.T) {
 		r.next(t)
 	}
 	if !strings.Contains(log.String(), "webhook delivery failed, given up") {
-		t.Errorf("the log says %s", log.String())
+		t.Errorf("got log %s", log.String())
 	}
 }
 
@@ -508,7 +508,7 @@ func TestOthersDeliverForAKilledReplica(t *testing.T) {
 	s.send(s.store, r.URL, io.Discard, short)
 	again, _ := r.next(t)
 	if waited := time.Since(taken); again.id != first.id || waited < 500*time.Millisecond {
-		t.Errorf("told again after %s, with the id %s, want %s after its lease", waited,
+		t.Errorf("delivered again after %s, with the id %s, want %s after its lease", waited,
 			again.id, first.id)
 	}
 	s.undelivered("none", none)

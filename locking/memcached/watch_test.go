@@ -211,7 +211,7 @@ func TestServerThatStopsAndStarts(t *testing.T) {
 	b := open(t, memcached.Options{Servers: []string{server.Addr()}, Timeout: 3 * time.Second})
 	watch := b.Watch(memcached.WatchOptions{Every: 10 * time.Millisecond, Log: zerolog.New(&log)})
 	if err := watch.Check(); err != nil {
-		t.Errorf("not asked yet: %v", err)
+		t.Errorf("before the first poll: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

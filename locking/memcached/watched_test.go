@@ -177,7 +177,7 @@ func TestSeenCountersNeverDecrease(t *testing.T) {
 func TestHealthOverAnOutage(t *testing.T) {
 	w := newTestWatched()
 	if w.health.State != StateUnknown {
-		t.Errorf("not asked: %s", w.health.State)
+		t.Errorf("before the first poll: got %s", w.health.State)
 	}
 	w.take(begin, answer(nil))
 	w.take(begin.Add(5*time.Second), answer(nil))

@@ -84,7 +84,7 @@ func TestCookieExpires(t *testing.T) {
 			gone := o
 			gone.Users = o.Users[1:]
 			if got := status(t, gone, cookie); got != http.StatusSeeOther {
-				t.Errorf("%s: of a user who is no more: %d", name, got)
+				t.Errorf("%s: user that was removed: got %d", name, got)
 			}
 			time.Sleep(signInLifetime - time.Second)
 			if got := status(t, o, cookie); got != http.StatusOK {

@@ -61,7 +61,7 @@ func (g gate) await(t *testing.T) {
 	select {
 	case <-g.entered:
 	case <-time.After(20 * time.Second):
-		t.Fatal("no request came in")
+		t.Fatal("got no request")
 	}
 }
 

@@ -229,7 +229,7 @@ func TestSlowedSignIns(t *testing.T) {
 			other.SlowedSignIns(t.Context(), operator)
 		}
 		if shared.queries != before {
-			t.Errorf("the store was asked %d times within %s", shared.queries-before,
+			t.Errorf("got %d queries to the store within %s", shared.queries-before,
 				sharedInterval)
 		}
 	})
@@ -260,7 +260,7 @@ func TestThrottleWithoutStore(t *testing.T) {
 		t.Errorf("tries while the store is down: %v", got)
 	}
 	if reply := accesstest.SignIn(handler, "vera", "staple"); reply.Code != http.StatusSeeOther {
-		t.Errorf("while the store is down nobody can sign in: %d", reply.Code)
+		t.Errorf("sign-in while the store is unavailable: got %d", reply.Code)
 	}
 	if got := strings.Count(logged.String(), "store is down"); got != 1 {
 		t.Errorf("the store's trouble is logged %d times, want once", got)
@@ -338,7 +338,7 @@ func TestThrottledSignInsDoNotAskTheStore(t *testing.T) {
 			t.Errorf("%s replica: %v", what, got)
 		}
 		if asked := shared.queries - before; asked > 1 {
-			t.Errorf("%s replica asks the store %d times, want once at most", what, asked)
+			t.Errorf("%s replica: got %d queries to the store, want at most 1", what, asked)
 		}
 	}
 }

@@ -242,7 +242,7 @@ func TestDurationExcludesDelaysBetweenAttempts(t *testing.T) {
 		runTitle(s, *s.StartedAt, *s.FinishedAt): "plus 1 h between attempts on replica-1",
 	} {
 		if !strings.Contains(got, want) {
-			t.Errorf("told is %q, want %q", got, want)
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }

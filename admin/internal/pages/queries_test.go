@@ -17,7 +17,7 @@ func TestTooManyRequests(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		never := func(context.Context) error { t.Error("asked beyond the bound"); return nil }
+		never := func(context.Context) error { t.Error("got a query beyond the limit"); return nil }
 		if err := r.Run(t.Context(), never); !errors.Is(err, errBusy) {
 			t.Errorf("error is %v, want errBusy", err)
 		}

@@ -269,7 +269,7 @@ func (c *cluster) addAtOnce() {
 			defer mu.Unlock()
 			statuses[status]++
 			if status == http.StatusConflict && !strings.Contains(answer, "is there already") {
-				c.t.Errorf("the loser is told %s", answer)
+				c.t.Errorf("the loser got %s", answer)
 			}
 		})
 	}
@@ -326,7 +326,7 @@ func TestTriggersWithParams(t *testing.T) {
 		}
 	}
 	if after := askOne[int](c, `SELECT count(*) FROM holdfast.runs`); after != before {
-		t.Errorf("%d runs came of what was refused", after-before)
+		t.Errorf("got %d runs of refused actions, want none", after-before)
 	}
 	file := filepath.Join(c.dir, "params.json")
 	if err := os.WriteFile(file, []byte(`{"gate": ""}`), 0o600); err != nil {

@@ -130,7 +130,7 @@ func (c *cluster) triggerWithLimits(held run) {
 		c.t.Errorf("a trigger by the API that is not to wait: %d %s", status, answer)
 	}
 	if after := askOne[int](c, runs); after != before {
-		c.t.Errorf("%d runs came of what was refused", after-before)
+		c.t.Errorf("got %d runs of refused actions, want none", after-before)
 	}
 
 	var limited, again storage.Triggered
@@ -184,7 +184,7 @@ func (c *cluster) expectRuns(held run) {
 	}
 	c.commandJSON(&list, "runs", "--replica", "nobody")
 	if len(list) != 0 {
-		c.t.Errorf("runs of nobody: %+v", list)
+		c.t.Errorf("runs of an unknown job: %+v", list)
 	}
 	c.commandJSON(&list, "runs", "-n", "1")
 	if len(list) != 1 {

@@ -23,7 +23,7 @@ func TestDeployThatIsRolledBack(t *testing.T) {
 			"job = 'tick' AND state = 'succeeded' AND scheduled_at > $1",
 			since.Add(2*time.Second)) {
 			if r.Replica != names[0] && r.Replica != names[len(names)-1] {
-				t.Errorf("due %s was fired by %s, want %v", r.ScheduledAt, r.Replica, names)
+				t.Errorf("scheduled time %s: fired by %s, want %v", r.ScheduledAt, r.Replica, names)
 			}
 		}
 		return since

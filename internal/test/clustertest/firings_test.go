@@ -40,12 +40,13 @@ SELECT scheduled_at, state FROM holdfast.runs WHERE job = $1 AND key = '' AND re
 	}
 	for scheduledAt := from; !scheduledAt.After(until); scheduledAt = scheduledAt.Add(time.Second) {
 		if n := found[scheduledAt.UnixMicro()]; n != 1 {
-			c.t.Errorf("%s due %s has %d records, want one", job, scheduledAt, n)
+			c.t.Errorf("%s at scheduled time %s: got %d records, want 1", job, scheduledAt, n)
 		}
 		delete(found, scheduledAt.UnixMicro())
 	}
 	for scheduledAt := range found {
-		c.t.Errorf("%s has a record for %s, when it was not due", job, time.UnixMicro(scheduledAt))
+		c.t.Errorf("%s: got a record at %s, which is no scheduled time", job,
+			time.UnixMicro(scheduledAt))
 	}
 	return states
 }

@@ -199,7 +199,8 @@ func (v *victim) die(ctx context.Context) error {
 	case <-v.killed:
 		return v.killError
 	case <-ctx.Done():
-		return fmt.Errorf("the step never came: %w\n%s", context.Cause(ctx), v.process.Tail(2000))
+		return fmt.Errorf("the firing did not reach the step: %w\n%s", context.Cause(ctx),
+			v.process.Tail(2000))
 	}
 }
 

@@ -55,7 +55,7 @@ func TestStopInARun(t *testing.T) {
 	if n := askOne[int](c, `SELECT count(*) FROM holdfast.runs
 		WHERE replica = $1 AND scheduled_at > $2::timestamptz AND started_at IS NOT NULL`,
 		held.Replica, stopped); n != 0 {
-		t.Errorf("it started %d runs that were due after it was asked to stop", n)
+		t.Errorf("got %d started runs with scheduled times after the signal, want none", n)
 	}
 	if !askOne[bool](c, `SELECT ended_at IS NOT NULL FROM holdfast.sessions WHERE replica = $1`,
 		held.Replica) {

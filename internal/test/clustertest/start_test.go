@@ -51,11 +51,11 @@ func TestStartErrors(t *testing.T) {
 			line := s.line(t)
 			for _, want := range append(wants, "scheduler: ") {
 				if !strings.Contains(line, want) {
-					t.Errorf("it said %q, want %q in it", line, want)
+					t.Errorf("got log line %q, want %q in it", line, want)
 				}
 			}
 			if strings.Contains(line, password) {
-				t.Errorf("it said %q, which has the password in it", line)
+				t.Errorf("got log line %q, which contains the password", line)
 			}
 		})
 	}

@@ -78,7 +78,7 @@ func TestMemcachedIsWatched(t *testing.T) {
 	}
 	c.expectLine(a, "memcached was flushed", `"level":"warn"`)
 	if n := strings.Count(a.Log(), "memcached restarted"); n != 2 {
-		t.Errorf("it told %d times of two restarts", n)
+		t.Errorf("got %d log lines about two restarts", n)
 	}
 	c.audit()
 }
