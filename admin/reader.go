@@ -24,7 +24,8 @@ type reader struct {
 func newReader(o Options) *reader {
 	explainer := o.Explain
 	if explainer == nil {
-		explainer = explain.New(o.Store, nil, explain.DefaultKeep).Explain
+		explainer = explain.New(explain.Options{Store: o.Store,
+			Table: explain.TableOf(nil)}).Explain
 	}
 	lock := locks.NewReader(o.Store, locks.Sources{Advisory: o.Advisory, Restarts: o.Restarts,
 		ScheduledTimes: o.ScheduledTimes, LongestWait: o.LongestWait})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/configs"
+	"github.com/holdfast-dev/holdfast/jobs/explain"
 	"github.com/holdfast-dev/holdfast/jobs/permission"
 )
 
@@ -36,9 +37,8 @@ func (r *Replica) pageOptions(config *configs.Config) admin.Options {
 
 	options.Ready, options.LongestWait = r.scheduler.Ready, r.scheduler.LongestWait
 	options.Upcoming, options.ScheduledTimes = r.upcoming, r.scheduler.ScheduledTimes
-	explainer := r.scheduler.Explainer(r.timed, config.History.Keep)
-	explainer.Pauses = r.timed.Pauses
-	options.Explain = explainer.Explain
+	options.Explain = explain.New(explain.Options{Store: r.timed, Table: r.scheduler.Table(),
+		Pauses: r.timed.Pauses, Keep: config.History.Keep}).Explain
 
 	options.Metrics, options.Trace = r.metrics.Handler(), r.traceOf
 	if r.locker != nil { // a nil *locking.Locker would not be a nil interface

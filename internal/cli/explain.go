@@ -32,8 +32,9 @@ first time after the gap.`,
 			ctx := cmd.Context()
 			return c.withStore(ctx, func(config *configs.Config, store app.Storage) error {
 				table := app.Jobs(config)
-				explainer := explain.New(store, table, config.History.Keep)
-				explainer.Pauses = store.Pauses
+				explainer := explain.New(explain.Options{Store: store,
+					Table: explain.TableOf(table), Pauses: store.Pauses,
+					Keep: config.History.Keep})
 				e, err := explainer.Explain(ctx, args[0], strings.Join(args[1:], " "))
 				if err != nil {
 					return err

@@ -155,7 +155,7 @@ func (c *commandLine) nextOfJobs(names []string, from time.Time, count int, excl
 		}
 		selected = config.Jobs[i : i+1]
 	}
-	table, _ := explain.TableOf(app.Jobs(config))
+	table := explain.TableOf(app.Jobs(config)).Job
 	var firings []upcomingFiring
 	for _, job := range selected {
 		firings = append(firings, firingsOf(job, table, from, count, excluded)...)

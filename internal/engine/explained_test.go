@@ -28,8 +28,7 @@ func TestExplainAsFired(t *testing.T) {
 		})
 		stop := c.start(c.options("a", []jobs.Registration{slow}, table...))
 		time.Sleep(3*time.Minute + 10*time.Second)
-		x := &explain.Explainer{Store: c.store}
-		x.Job, x.Names = explain.TableOf(table)
+		x := explain.New(explain.Options{Store: c.store, Table: explain.TableOf(table)})
 		for _, want := range []struct {
 			job, at string
 			verdict explain.Verdict

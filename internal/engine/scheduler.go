@@ -143,30 +143,8 @@ func (s *Scheduler) readiness() error {
 	return nil
 }
 
-// Explainer returns an Explainer for the jobs of this replica, including added jobs, whose history
-// is kept for keep. It includes no pauses until its Pauses is set.
-func (s *Scheduler) Explainer(store explain.Store, keep time.Duration) *explain.Explainer {
-	x := explain.New(store, nil, keep)
-	x.Job = func(name string) (jobs.Job, bool) {
-		if e := s.table.get(name); e != nil {
-			return e.Job, true
-		}
-		return jobs.Job{}, false
-	}
-	x.Hash = func(name string) string {
-		if e := s.table.get(name); e != nil {
-			return e.definition.Hash
-		}
-		return ""
-	}
-	x.Names = func() (names []string) {
-		for _, e := range s.table.all() {
-			names = append(names, e.Name)
-		}
-		return names
-	}
-	return x
-}
+// Table returns the cron table of this replica, including added jobs.
+func (s *Scheduler) Table() explain.Table { return explainedTable{s.table} }
 
 // Session returns the id of this replica's session, or a zero id without one.
 func (s *Scheduler) Session() uuid.UUID { return s.keeper.id() }

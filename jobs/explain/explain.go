@@ -32,51 +32,80 @@ type Store interface {
 	Replicas(ctx context.Context) ([]storage.ReplicaView, error)
 }
 
-// Explainer explains the outcome of a job's firing at a time, from the store's history and the
-// schedules of this replica. It changes nothing and may be used concurrently.
-type Explainer struct {
+// Table is the cron table of a replica.
+type Table interface {
+	Job(name string) (jobs.Job, bool)
+	Names() []string
+	Hash(name string) string // of the job's definition; "" if there is none
+}
+
+// Options are the sources of an Explainer.
+type Options struct {
 	Store Store
+	Table Table
 	// Pauses returns the pauses of a job; nil: pauses are not included.
 	Pauses func(ctx context.Context, job, group string, from, until time.Time) ([]storage.Pause,
 		error)
-	// Job returns a job of this replica's cron table; Names lists them.
-	Job   func(name string) (jobs.Job, bool)
-	Names func() []string
-	Keep  time.Duration // how long the history is kept; 0 means DefaultKeep
-
-	// returns the hash of a job's definition; nil: computed from the job
-	Hash func(name string) string
+	Keep time.Duration // how long the history is kept; 0 means DefaultKeep
 }
 
-// New returns an Explainer for the jobs of a cron table whose history is kept for keep. It
-// includes no pauses until Pauses is set.
-func New(store Store, table []jobs.Job, keep time.Duration) *Explainer {
-	x := &Explainer{Store: store, Keep: keep}
-	x.Job, x.Names = TableOf(table)
-	return x
+// Explainer explains the outcome of a job's firing at a time, from the store's history and the
+// schedules of this replica. It changes nothing and may be used concurrently.
+type Explainer struct{ sources Options }
+
+// New returns an Explainer.
+func New(o Options) *Explainer {
+	o.Keep = cmp.Or(o.Keep, DefaultKeep)
+	return &Explainer{sources: o}
 }
 
-// TableOf returns the functions Job and Names of an Explainer for a list of jobs.
-func TableOf(list []jobs.Job) (job func(name string) (jobs.Job, bool), names func() []string) {
-	table := make(map[string]jobs.Job, len(list))
-	var all []string
-	for _, j := range list {
-		table[j.Name], all = j, append(all, j.Name)
+// list is a Table.
+type list struct {
+	names []string
+	jobs  map[string]jobs.Job
+}
+
+// TableOf returns a list of jobs as a Table.
+func TableOf(table []jobs.Job) Table {
+	l := list{jobs: make(map[string]jobs.Job, len(table))}
+	for _, j := range table {
+		l.names = append(l.names, j.Name)
+		l.jobs[j.Name] = j
 	}
-	return func(name string) (jobs.Job, bool) {
-			j, ok := table[name]
-			return j,
-				ok
-		}, func() []string {
-			return all
-		}
+	return l
+}
+
+// Job returns a job of the list.
+func (l list) Job(name string) (jobs.Job, bool) {
+	j, known := l.jobs[name]
+	return j, known
+}
+
+// Names returns the names of the jobs.
+func (l list) Names() []string { return l.names }
+
+// Hash returns the hash of a job's definition.
+func (l list) Hash(name string) string {
+	job, known := l.jobs[name]
+	if !known {
+		return ""
+	}
+	requests, err := job.Requests()
+	if err != nil {
+		return ""
+	}
+	d, err := storage.Define(job, requests)
+	if err != nil {
+		return ""
+	}
+	return d.Hash
 }
 
 // Explain parses the time as schedule.ParseTime does, in the job's zone, and explains the job at
 // it. If a local time exists twice, it takes the one at which the job is due, or the first. It
 // returns an error that wraps schedule.ErrTime, an *UnknownJobError, or an error of the store.
 func (x *Explainer) Explain(ctx context.Context, job, at string) (Explanation, error) {
-	now, err := x.Store.Now(ctx)
+	now, err := x.sources.Store.Now(ctx)
 	if err != nil {
 		return Explanation{}, fmt.Errorf("read the store's clock: %w", err)
 	}
@@ -117,7 +146,7 @@ func (x *Explainer) ExplainAt(ctx context.Context, name string, at time.Time) (E
 		return Explanation{}, err
 	}
 	s := &subject{Explainer: x, ctx: ctx, job: job, view: view, at: at,
-		keep: cmp.Or(x.Keep, DefaultKeep)}
+		keep: x.sources.Keep}
 	s.Explanation = Explanation{
 		Job: name, At: at, Timezone: job.Schedule.Zone().String(), Schedule: job.Schedule.String(),
 		Now:  view.Now,
@@ -126,7 +155,7 @@ func (x *Explainer) ExplainAt(ctx context.Context, name string, at time.Time) (E
 	if view.Version > 0 {
 		s.CheckedUntil = &view.CheckedUntil
 	}
-	near := scheduledTimes{job: x.Job}
+	near := scheduledTimes{job: x.sources.Table.Job}
 	s.PreviousScheduledAt, s.NextScheduledAt = instantOrNil(near.prev(job, at)),
 		instantOrNil(near.next(job, at))
 	if err := s.manualRuns(); err != nil {
@@ -178,11 +207,11 @@ func instantOrNil(t time.Time) *time.Time {
 // firing.
 func (x *Explainer) subject(ctx context.Context, name string,
 	at time.Time) (jobs.Job, storage.FiringView, error) {
-	job, here := x.Job(name)
-	view, err := x.Store.Firing(ctx, name, at)
+	job, here := x.sources.Table.Job(name)
+	view, err := x.sources.Store.Firing(ctx, name, at)
 	switch {
 	case errors.Is(err, storage.ErrNotFound) && here:
-		view.Now, err = x.Store.Now(ctx)
+		view.Now, err = x.sources.Store.Now(ctx)
 		return job, view, err
 	case errors.Is(err, storage.ErrNotFound):
 		return job, view, x.unknown(ctx, name)
@@ -201,8 +230,8 @@ func (x *Explainer) subject(ctx context.Context, name string,
 }
 
 func (x *Explainer) unknown(ctx context.Context, name string) error {
-	known := slices.Clone(x.Names())
-	views, err := x.Store.Jobs(ctx)
+	known := slices.Clone(x.sources.Table.Names())
+	views, err := x.sources.Store.Jobs(ctx)
 	if err != nil {
 		return fmt.Errorf("jobs: %w", err)
 	}
@@ -215,7 +244,7 @@ func (x *Explainer) unknown(ctx context.Context, name string) error {
 
 // doubts returns notes about what the explanation cannot know.
 func (x *Explainer) doubts(job jobs.Job, view storage.FiringView) []string {
-	_, here := x.Job(job.Name)
+	_, here := x.sources.Table.Job(job.Name)
 	switch {
 	case view.Removed:
 		return []string{fmt.Sprintf("the job was removed at %s and is not fired any more",
@@ -226,7 +255,7 @@ func (x *Explainer) doubts(job jobs.Job, view storage.FiringView) []string {
 	case view.Version == 0:
 		return []string{"no replica has registered the job yet"}
 	}
-	if hash := x.hashOf(job); hash != view.Hash {
+	if hash := x.sources.Table.Hash(job.Name); hash != view.Hash {
 		return []string{fmt.Sprintf("the active definition of the job is not the one of this "+
 			"configuration: "+
 			"it is version %d, active since %s", view.Version, shownIn(job, view.UpdatedAt))}
@@ -234,25 +263,9 @@ func (x *Explainer) doubts(job jobs.Job, view storage.FiringView) []string {
 	return nil
 }
 
-// hashOf returns the hash of this replica's definition, or "" if there is none.
-func (x *Explainer) hashOf(job jobs.Job) string {
-	if x.Hash != nil {
-		return x.Hash(job.Name)
-	}
-	requests, err := job.Requests()
-	if err != nil {
-		return ""
-	}
-	d, err := storage.Define(job, requests)
-	if err != nil {
-		return ""
-	}
-	return d.Hash
-}
-
 // isScheduled reports whether schedules alone make the job due at the time.
 func (x *Explainer) isScheduled(job jobs.Job, at time.Time) bool {
-	return scheduledTimes{job: x.Job}.next(job, at.Add(-time.Nanosecond)).Equal(at)
+	return scheduledTimes{job: x.sources.Table.Job}.next(job, at.Add(-time.Nanosecond)).Equal(at)
 }
 
 // subject is an explanation in progress.
@@ -308,11 +321,11 @@ func (s *subject) decide() error {
 }
 
 func (s *subject) readPauses() error {
-	if s.Explainer.Pauses == nil {
+	if s.sources.Pauses == nil {
 		return nil
 	}
 	at := s.start
-	pauses, err := s.Explainer.Pauses(s.ctx, s.Explanation.Job, s.job.Group, at, at)
+	pauses, err := s.sources.Pauses(s.ctx, s.Explanation.Job, s.job.Group, at, at)
 	if err != nil {
 		return fmt.Errorf("pauses: %w", err)
 	}
@@ -321,7 +334,7 @@ func (s *subject) readPauses() error {
 }
 
 func (s *subject) manualRuns() error {
-	page, err := s.Store.Runs(s.ctx,
+	page, err := s.sources.Store.Runs(s.ctx,
 		storage.RunFilter{Job: s.Explanation.Job,
 			Before: &storage.RunCursor{CreatedAt: s.at.Add(nearby), ID: uuid.Max}, Limit: 200})
 	if err != nil {
@@ -417,7 +430,7 @@ func (s *subject) explainLate(late time.Duration) error {
 
 // liveReplicas returns the number of live replicas.
 func (s *subject) liveReplicas() (n int, err error) {
-	replicas, err := s.Store.Replicas(s.ctx)
+	replicas, err := s.sources.Store.Replicas(s.ctx)
 	if err != nil {
 		return 0, fmt.Errorf("replicas: %w", err)
 	}

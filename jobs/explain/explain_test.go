@@ -327,12 +327,12 @@ func TestExplanations(t *testing.T) {
 					UpdatedAt:    at("2026-06-01 00:00:00"),
 					CheckedUntil: at(orElse(c.checked, "2026-06-08 11:59:00"))}
 			}
-			x := &explain.Explainer{Store: store}
-			x.Job, x.Names = explain.TableOf(table)
-			x.Pauses = func(context.Context, string, string, time.Time, time.Time) ([]storage.Pause,
+			pauses := func(context.Context, string, string, time.Time, time.Time) ([]storage.Pause,
 				error) {
 				return c.pauses, nil
 			}
+			x := explain.New(explain.Options{Store: store, Table: explain.TableOf(table),
+				Pauses: pauses})
 			e, err := x.Explain(t.Context(), orElse(c.job, "nightly"),
 				orElse(c.at, "2026-06-08 02:30"))
 			if err != nil {
@@ -371,8 +371,7 @@ func TestExplanationDetails(t *testing.T) {
 	far := manual
 	far.CreatedAt = scheduledAt.Add(-time.Hour)
 	store.runs = []storage.Record{manual, far}
-	x := &explain.Explainer{Store: store}
-	x.Job, x.Names = explain.TableOf(table)
+	x := explain.New(explain.Options{Store: store, Table: explain.TableOf(table)})
 	explained := func(job, at string) explain.Explanation {
 		t.Helper()
 		e, err := x.Explain(t.Context(), job, at)
@@ -435,8 +434,7 @@ func TestExplanationDetails(t *testing.T) {
 
 func TestExplainRefuses(t *testing.T) {
 	store := &archive{views: map[string]storage.FiringView{"stored": {}}}
-	x := &explain.Explainer{Store: store}
-	x.Job, x.Names = explain.TableOf(explainTable(t))
+	x := explain.New(explain.Options{Store: store, Table: explain.TableOf(explainTable(t))})
 	var unknown *explain.UnknownJobError
 	_, err := x.Explain(t.Context(), "nightyl", "2026-06-08 02:30")
 	if !errors.As(err, &unknown) || !errors.Is(err, storage.ErrNotFound) ||
