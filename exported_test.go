@@ -5,6 +5,7 @@ import (
 	"go/doc"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -67,4 +68,46 @@ func exportedNames(p *doc.Package) []string {
 	names = slices.DeleteFunc(names, func(name string) bool { return !token.IsExported(name) })
 	slices.Sort(names)
 	return names
+}
+
+// maxMethods is the maximum number of methods of a type of the admin page: decision 49.
+const maxMethods = 25
+
+// TestTypesOfAdminAreSmall counts the methods of each type of package admin and of those below it.
+func TestTypesOfAdminAreSmall(t *testing.T) {
+	counts := map[string]int{}
+	err := filepath.WalkDir("admin", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			return err
+		}
+		for _, declared := range file.Decls {
+			f, ok := declared.(*ast.FuncDecl)
+			if !ok || f.Recv == nil {
+				continue
+			}
+			of := f.Recv.List[0].Type
+			if pointer, ok := of.(*ast.StarExpr); ok {
+				of = pointer.X
+			}
+			if name, ok := of.(*ast.Ident); ok {
+				counts[filepath.Dir(path)+"."+name.Name]++
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if counts["admin/internal/cluster.Overview"] == 0 {
+		t.Error("got no methods of cluster.Overview, want some")
+	}
+	for name, n := range counts {
+		if n > maxMethods {
+			t.Errorf("got %d methods of %s, want at most %d", n, name, maxMethods)
+		}
+	}
 }

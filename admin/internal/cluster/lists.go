@@ -10,7 +10,6 @@ import (
 // The number of entries that the page shows of each list. The JSON has all.
 const (
 	shownRunning  = 6
-	shownFree     = 300
 	shownFailures = 12
 	shownPauses   = 5
 )
@@ -33,18 +32,6 @@ func (o *Overview) Busy() []locks.ResourceState {
 	}
 	return busy
 }
-
-// Free returns the resources that are neither held nor waited for.
-func (o *Overview) Free() []locks.ResourceState { return o.Resources[len(o.Busy()):] }
-
-// FreeShown returns the free resources that the page lists.
-func (o *Overview) FreeShown() []locks.ResourceState {
-	return o.Free()[:min(len(o.Free()),
-		shownFree)]
-}
-
-// FreeMore returns the number of free resources that the page does not list.
-func (o *Overview) FreeMore() int { return len(o.Free()) - len(o.FreeShown()) }
 
 // RunningShown returns the oldest running runs, which the page lists.
 func (o *Overview) RunningShown() []storage.Record {
