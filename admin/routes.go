@@ -22,7 +22,7 @@ type route struct {
 
 // need is what a route requires of the sender.
 type need struct {
-	who        access.Level
+	level      access.Level
 	permission permission.Permission // "": none
 	// target returns what the permission is about; nil: everything.
 	target func(s base, ctx context.Context, r *http.Request) (permission.Target, error)
@@ -41,18 +41,18 @@ func (s *Server) routes() []route {
 	pause, audit, webhook := pausePages{with}, auditPages{with}, webhookPages{with}
 	event, probe := eventPages{with, s.hub}, probes{with}
 	return []route{
-		{"GET", access.HealthPath, need{who: access.ForProbes}, probe.healthz},
-		{"GET", access.ReadyPath, need{who: access.ForProbes}, probe.readyz},
+		{"GET", access.HealthPath, need{level: access.ForProbes}, probe.healthz},
+		{"GET", access.ReadyPath, need{level: access.ForProbes}, probe.readyz},
 		{"GET", access.MetricsPath, may(permission.ViewMetrics, nil), probe.metrics},
-		{"GET", "/static/{file}", need{who: access.ForAnybody}, s.site.ServeFile},
-		{"GET", "/favicon.ico", need{who: access.ForAnybody}, s.site.ServeIcon},
-		{"GET", access.SignInPath, need{who: access.ForAnybody}, signIn.ShowForm},
-		{"POST", access.SignInPath, need{who: access.ForAnybody}, signIn.Submit},
-		{"GET", access.StartPath, need{who: access.ForAnybody}, signIn.StartOIDC},
-		{"GET", access.CallbackPath, need{who: access.ForAnybody}, signIn.FinishOIDC},
-		{"GET", access.SignedOutPath, need{who: access.ForAnybody}, signIn.SignedOut},
-		{"POST", "/theme", need{who: access.ForIdentities}, s.site.SetTheme},
-		{"POST", access.SignOutPath, need{who: access.ForIdentities}, signIn.SignOut},
+		{"GET", "/static/{file}", need{level: access.ForAnybody}, s.site.ServeFile},
+		{"GET", "/favicon.ico", need{level: access.ForAnybody}, s.site.ServeIcon},
+		{"GET", access.SignInPath, need{level: access.ForAnybody}, signIn.ShowForm},
+		{"POST", access.SignInPath, need{level: access.ForAnybody}, signIn.Submit},
+		{"GET", access.StartPath, need{level: access.ForAnybody}, signIn.StartOIDC},
+		{"GET", access.CallbackPath, need{level: access.ForAnybody}, signIn.FinishOIDC},
+		{"GET", access.SignedOutPath, need{level: access.ForAnybody}, signIn.SignedOut},
+		{"POST", "/theme", need{level: access.ForIdentities}, s.site.SetTheme},
+		{"POST", access.SignOutPath, need{level: access.ForIdentities}, signIn.SignOut},
 		{"GET", "/{$}", may(permission.View, nil), cluster.overviewPage},
 		{"GET", "/locks", may(permission.View, nil), lock.locksPage},
 		{"GET", "/locks/timeline", may(permission.View, nil), lock.timelinePage},
@@ -161,15 +161,15 @@ func (s *Server) handler(routes []route) http.Handler {
 	mux := http.NewServeMux()
 	byPath := make(map[string][]route)
 	for _, r := range routes {
-		mux.Handle(r.method+" "+r.path, s.site.Guard.Admit(r.need.who, s.authorized(r.need,
+		mux.Handle(r.method+" "+r.path, s.site.Guard.Admit(r.need.level, s.authorized(r.need,
 			r.handle)))
 		byPath[r.path] = append(byPath[r.path], r)
 	}
 	for path, same := range byPath {
-		who := slices.MinFunc(same, func(a, b route) int {
-			return int(a.need.who - b.need.who)
-		}).need.who
-		mux.Handle(path, s.site.Guard.Admit(who, s.methodNotAllowed(same)))
+		level := slices.MinFunc(same, func(a, b route) int {
+			return int(a.need.level - b.need.level)
+		}).need.level
+		mux.Handle(path, s.site.Guard.Admit(level, s.methodNotAllowed(same)))
 	}
 	mux.Handle("/", s.site.Guard.Admit(access.ForIdentities,
 		s.authorized(may(permission.View, something), s.site.NotFound)))

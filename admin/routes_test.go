@@ -102,9 +102,10 @@ func TestAnonymousRequestsAreRefused(t *testing.T) {
 	open := []string{"GET /healthz", "GET /readyz", "GET /static/{file}", "GET /favicon.ico",
 		"GET /login", "POST /login", "GET /login/oidc", "GET /login/oidc/callback",
 		"GET /login/oidc/signed-out"}
-	for _, r := range append(routes, route{"GET", "/nothing", need{who: access.ForIdentities}, nil},
+	for _, r := range append(routes,
+		route{"GET", "/nothing", need{level: access.ForIdentities}, nil},
 		route{"GET", "/api/v1/nothing",
-			need{who: access.ForIdentities}, nil}) {
+			need{level: access.ForIdentities}, nil}) {
 		reply := accesstest.Ask(handler, r.method, addressOf(server, r.path))
 		name := r.method + " " + r.path
 		if slices.Contains(open, name) {
@@ -115,7 +116,7 @@ func TestAnonymousRequestsAreRefused(t *testing.T) {
 			if r.method == http.MethodPost && reply.Code != http.StatusForbidden {
 				t.Errorf("%s: %d for an empty form", name, reply.Code)
 			}
-		} else if r.need.who < access.ForIdentities {
+		} else if r.need.level < access.ForIdentities {
 			t.Errorf("%s is open to strangers", name)
 		} else {
 			checkTurnedAway(t, name, r, reply)

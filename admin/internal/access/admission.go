@@ -22,13 +22,13 @@ const (
 const ActionHeader = "X-Holdfast-Action"
 
 // Admit wraps a route in the check of its level.
-func (g *Guard) Admit(who Level, next http.HandlerFunc) http.Handler {
-	if who == ForProbes {
+func (g *Guard) Admit(level Level, next http.HandlerFunc) http.Handler {
+	if level == ForProbes {
 		return next
 	}
 	crossOrigin := http.NewCrossOriginProtection()
 	crossOrigin.SetDenyHandler(http.HandlerFunc(g.refuseCrossOrigin))
-	return g.guardHost(crossOrigin.Handler(g.guardActions(g.identified(who, next))))
+	return g.guardHost(crossOrigin.Handler(g.guardActions(g.identified(level, next))))
 }
 
 // guardActions refuses actions on a server without users that neither come from its own pages nor
@@ -58,12 +58,12 @@ func (g *Guard) refuseCrossOrigin(w http.ResponseWriter, r *http.Request) {
 	g.pages.Refuse(w, r, http.StatusForbidden, "The request comes from a page of another site.")
 }
 
-func (g *Guard) identified(who Level, next http.HandlerFunc) http.Handler {
+func (g *Guard) identified(level Level, next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		identity, err := g.rules().accounts.identify(r)
 		var refused *refusal
 		switch {
-		case who == ForAnybody:
+		case level == ForAnybody:
 		case errors.As(err, &refused):
 			client := clientOf(r, g.rules().proxy)
 			g.refusals.warn().Stringer("client", client).Err(refused).

@@ -26,9 +26,9 @@ type sharedAsk struct {
 	last time.Time
 }
 
-// due reports whether the store was not asked within sharedInterval. If so, it notes that the
+// mayAsk reports whether the store was not asked within sharedInterval. If so, it notes that the
 // caller asks.
-func (a *sharedAsk) due() bool {
+func (a *sharedAsk) mayAsk() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if time.Since(a.last) < sharedInterval {
@@ -64,7 +64,7 @@ func (t *throttle) slowed(ctx context.Context, names []string) (slowed []SlowedS
 	for i, name := range names {
 		keys[i] = userKey(name)
 	}
-	if t.asked.due() {
+	if t.lastAsk.mayAsk() {
 		t.own.raise(keys, t.sharedCounts(ctx, keys))
 	}
 	for i, failures := range t.own.counts(keys) {

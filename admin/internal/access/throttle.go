@@ -77,12 +77,12 @@ func hashOf(text string) string {
 // throttle limits guessing. It counts in this process and, if there is one, in the store. The
 // higher count applies, so each replica enforces its own limit while the store is down.
 type throttle struct {
-	own    *attemptCounts
-	tokens *attemptCounts        // apart, so that many wrong tokens displace no sign-ins
-	shared storage.LoginAttempts // nil: each replica counts its own
-	log    zerolog.Logger
-	silent atomic.Bool // an error of the store was logged
-	asked  sharedAsk
+	own     *attemptCounts
+	tokens  *attemptCounts        // apart, so that many wrong tokens displace no sign-ins
+	shared  storage.LoginAttempts // nil: each replica counts its own
+	log     zerolog.Logger
+	silent  atomic.Bool // an error of the store was logged
+	lastAsk sharedAsk
 }
 
 // clientNetwork returns the address that limits of clients count: the network of an IPv6 client,

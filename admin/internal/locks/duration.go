@@ -57,10 +57,10 @@ func (r *Reader) loadDurations(ctx context.Context, f *UpcomingConflicts, conten
 	var open []string
 	seen := make([]bool, len(contenders))
 	for _, scheduledAt := range scheduledTimes {
-		if !seen[scheduledAt.who] {
-			seen[scheduledAt.who] = true
-			if _, known := r.durations.get(contenders[scheduledAt.who].job, f.From); !known {
-				open = append(open, contenders[scheduledAt.who].job)
+		if !seen[scheduledAt.contender] {
+			seen[scheduledAt.contender] = true
+			if _, known := r.durations.get(contenders[scheduledAt.contender].job, f.From); !known {
+				open = append(open, contenders[scheduledAt.contender].job)
 			}
 		}
 	}

@@ -11,9 +11,9 @@ import (
 
 // upcomingFiring is a future firing.
 type upcomingFiring struct {
-	at   time.Time
-	next time.Time // the job's next scheduled time after it, or zero if unknown
-	who  int       // index of the contender
+	at        time.Time
+	next      time.Time // the job's next scheduled time after it, or zero if unknown
+	contender int       // its index
 }
 
 // upcomingFirings returns the contenders' scheduled times in order, until f.Until. If there are
@@ -23,7 +23,7 @@ func (r *Reader) upcomingFirings(f *UpcomingConflicts, contenders []*contender) 
 	elsewhere := 0
 	for i, contender := range contenders {
 		if at, ok := r.nextFiring(contender, f.From); ok {
-			queue = append(queue, upcomingFiring{at: at, who: i})
+			queue = append(queue, upcomingFiring{at: at, contender: i})
 		} else {
 			elsewhere++
 		}
@@ -43,7 +43,7 @@ func (r *Reader) upcomingFirings(f *UpcomingConflicts, contenders []*contender) 
 			break
 		}
 		scheduledAt := queue[0]
-		at, ok := r.nextFiring(contenders[scheduledAt.who], scheduledAt.at)
+		at, ok := r.nextFiring(contenders[scheduledAt.contender], scheduledAt.at)
 		if ok {
 			scheduledAt.next = at
 			queue[0].at = at
@@ -75,7 +75,7 @@ type firingQueue []upcomingFiring
 func (q firingQueue) Len() int { return len(q) }
 
 func (q firingQueue) Less(i, j int) bool {
-	return cmp.Or(q[i].at.Compare(q[j].at), cmp.Compare(q[i].who, q[j].who)) < 0
+	return cmp.Or(q[i].at.Compare(q[j].at), cmp.Compare(q[i].contender, q[j].contender)) < 0
 }
 
 func (q firingQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }

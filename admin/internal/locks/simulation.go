@@ -37,9 +37,9 @@ func newSimulation(contenders []*contender) *simulation {
 
 // expectedHold is a simulated lock and its end.
 type expectedHold struct {
-	who     int
-	request locking.Request
-	until   time.Time
+	contender int // its index
+	request   locking.Request
+	until     time.Time
 }
 
 // simulate starts each firing at its scheduled time or when its blocker has ended, and lets it run
@@ -50,25 +50,26 @@ func (c *simulation) simulate(scheduledTimes []upcomingFiring, takes func(*conte
 	held := make(map[locking.Resource][]expectedHold)
 	busy := make([]time.Time, len(c.contenders)) // end of the current run of each job
 	for _, scheduledAt := range scheduledTimes {
-		one := c.contenders[scheduledAt.who]
+		one := c.contenders[scheduledAt.contender]
 		way, until := c.blockedBy(held, one, scheduledAt.at)
 		start, skipped := scheduledAt.at, false
 		if until.After(scheduledAt.at) {
 			wait := until.Sub(scheduledAt.at)
 			skipped = one.waitLimited && wait > one.waitLimit ||
 				!scheduledAt.next.IsZero() && until.After(scheduledAt.next)
-			met := c.conflict(one.job, c.contenders[way.who].job, way.request.Resource.String())
+			met := c.conflict(one.job, c.contenders[way.contender].job,
+				way.request.Resource.String())
 			count(met, scheduledAt.at, wait, skipped)
 			start = until
 		}
-		if busy[scheduledAt.who].After(scheduledAt.at) || skipped {
+		if busy[scheduledAt.contender].After(scheduledAt.at) || skipped {
 			continue // an earlier run is active, or the firing is skipped
 		}
 		end := start.Add(takes(one))
-		busy[scheduledAt.who] = end
+		busy[scheduledAt.contender] = end
 		for _, request := range one.requests {
 			held[request.Resource] = append(held[request.Resource],
-				expectedHold{scheduledAt.who, request, end})
+				expectedHold{scheduledAt.contender, request, end})
 		}
 	}
 }
@@ -92,7 +93,7 @@ func (c *simulation) blockedBy(held map[locking.Resource][]expectedHold, one *co
 			})
 			held[near] = still
 			for _, h := range still {
-				if c.contenders[h.who] == one {
+				if c.contenders[h.contender] == one {
 					continue // an overlap of the job with itself is no conflict
 				}
 				if request.Mode == locking.Slotted && h.request.Mode == locking.Slotted &&
