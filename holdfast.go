@@ -96,8 +96,8 @@ func (r *Replica) Run(ctx context.Context) error { return r.app.Run(ctx) }
 //
 // It may be called before Open. The page answers 503 until Open has succeeded, and after Run has
 // returned. It needs users: those of admin.Authenticate, or of the configuration. Roles, host names
-// and the trusted proxy come from the configuration, with or without an address of its own.
-// The errors wrap admin.ErrOptions.
+// and the trusted proxy come from the configuration, even if it has no address for a page
+// (admin.listen). The errors wrap admin.ErrOptions.
 func (r *Replica) Admin(options ...admin.Option) (http.Handler, error) {
 	return r.app.Admin(options...)
 }

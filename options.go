@@ -128,7 +128,7 @@ func WithLog(log zerolog.Logger, output io.Writer) Option {
 	return func(o *options) { o.Log, o.LogOutput = &log, output }
 }
 
-// WithSlog makes the replica log to log, and the lines of handlers too, which are also stored with
+// WithSlog makes the replica log to log. Lines that handlers log go there too, and are stored with
 // their runs. The handler of log decides which levels are logged.
 func WithSlog(log *slog.Logger) Option {
 	return func(o *options) {

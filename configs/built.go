@@ -18,10 +18,11 @@ var ErrNotBegun = errors.New("not begun with configs.Defaults(), Load or Parse")
 
 // BuiltJob is a job that Go code made.
 type BuiltJob struct {
-	// Job has the values of the keys. Zero values have their defaults. A wait policy's Reserve of
-	// locking.NeverReserve is 0s in a file.
+	// Job has the values of the keys. A zero value stands for the default of its key. In a wait
+	// policy, a Reserve of locking.NeverReserve stands for 0s in a file.
 	Job Job
-	// Mistakes are found by who made the job, and reported with all others.
+	// Mistakes are those that the code which made the job has found. They are reported with all
+	// others.
 	Mistakes []Mistake
 }
 
@@ -64,8 +65,8 @@ func NewParams(v any) (Params, error) {
 
 // Build completes and checks a configuration that Go code made: it returns what Parse would return
 // for a file with the same values and jobs. It begins with [Defaults], or with what Load or Parse
-// returned. Zero values of its sections mean zero. Zero values of jobs, and of what lists and
-// pointers have, are replaced by their defaults in a configuration that began with Defaults.
+// returned. A zero value in a section means zero. In jobs, in elements of lists and in values of
+// pointers, a zero value stands for the default if the configuration began with Defaults.
 //
 // Build returns all mistakes at once, as *Errors, without lines and columns.
 func Build(config Config, opts ...Option) (*Config, error) {

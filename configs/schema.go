@@ -158,8 +158,8 @@ type Admin struct {
 	// Prefix is the path under which browsers reach the page, such as /holdfast/. A proxy in front
 	// of the page may remove it from requests or keep it.
 	Prefix string `yaml:"prefix"`
-	// Hosts are the host names of the page, beside loopback's and addresses. Lower case, without
-	// port.
+	// Hosts are the host names of the page, in addition to loopback names and IP addresses. They
+	// are in lower case, without a port.
 	Hosts        []string      `yaml:"hosts"`
 	TLS          *ServerTLS    `yaml:"tls"`   // nil: plain HTTP
 	Roles        []Role        `yaml:"roles"` // beside the predefined ones
@@ -259,7 +259,7 @@ type OIDC struct {
 	Domains     []string `yaml:"domains"`      // of e-mail addresses; empty: all
 	// Groups give roles. The first one that the person is in decides.
 	Groups []OIDCGroup `yaml:"groups"`
-	// Role is the role of people in none of Groups. None: they are refused.
+	// Role is the role of people in none of Groups. With NoRole they are refused.
 	Role string `yaml:"role"`
 }
 
@@ -278,7 +278,7 @@ type CookieKey struct {
 }
 
 // ServerTLS names the PEM files of the page's certificate chain and key. Relative paths are
-// resolved to the configuration's folder.
+// relative to the configuration's folder.
 type ServerTLS struct {
 	CertFile string `yaml:"cert_file"`
 	KeyFile  string `yaml:"key_file"`
@@ -305,7 +305,8 @@ type Targets struct {
 
 // AddedJobs limits jobs that operators add at run time.
 type AddedJobs struct {
-	// AllowedEnv are the variables that their params may have. They have none elsewhere.
+	// AllowedEnv are the variables that the params of these jobs may use. Their other keys cannot
+	// use variables.
 	AllowedEnv []string `yaml:"allowed_env"`
 }
 

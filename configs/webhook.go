@@ -26,7 +26,7 @@ type Webhook struct {
 	Headers   []Header      `yaml:"headers"`
 }
 
-// Header is an additional header of the requests.
+// Header is an additional header of the requests of a webhook or of tracing.
 type Header struct {
 	Name  string `yaml:"name"`
 	Value Secret `yaml:"value"`

@@ -14,7 +14,7 @@ var (
 	ErrShutdown = errors.New("replica is shutting down")
 	// ErrCancelled says that an operator ended the run.
 	ErrCancelled = errors.New("cancelled by an operator")
-	// ErrTimeout says that the run took longer than its timeout.
+	// ErrTimeout says that the attempt took longer than the job's Timeout.
 	ErrTimeout = errors.New("timeout")
 )
 

@@ -17,8 +17,8 @@ type EventKind string
 // If an operator ends a run in the store, the replica that had the run publishes the event when it
 // next calls the store about it: EventFinished for a cancelled waiting run, EventLost for a run
 // whose locks were released. For a cancelled run that no replica had, the replica that executed the
-// action publishes it. Actions without a replica publish nothing, and neither does the removal of a
-// job.
+// action publishes it. An action that is executed outside a replica, for example by the command
+// scheduler cancel, publishes nothing. Neither does the removal of a job.
 const (
 	// the replica tries to start a scheduled firing
 	EventScheduled EventKind = "scheduled"

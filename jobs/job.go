@@ -34,8 +34,10 @@ type MisfireRules struct {
 	// the firing waits until the job's next scheduled time replaces it, with run_all until Limit
 	// scheduled times have come.
 	LockHeld Misfire
-	Limit    int           // of run_all: maximum of late runs per check, 1 to 1,000; 0 is 100
-	MaxAge   time.Duration // older scheduled times are not run late; 0 is no limit
+	// Limit is the maximum number of late runs that one check for misfires adds with run_all, 1 to
+	// 1,000; 0 is 100.
+	Limit  int
+	MaxAge time.Duration // older scheduled times are not run late; 0 is no limit
 }
 
 // GroupLimits limits how many runs of a group's jobs may run at the same time, 1 to 1,000; 0 is no

@@ -42,7 +42,8 @@ func (r *Run) PreviousScheduledAt(ctx context.Context) (time.Time, error) {
 
 // Save sets the state for the job's next run: v, as JSON of at most 1 MiB. The transaction that
 // records the run's success stores it. A run that ends otherwise, or that was superseded, stores
-// nothing. A second call replaces the first. It returns an error that wraps ErrTooLarge.
+// nothing. A second call replaces the first. Above the limit, Save returns an error that wraps
+// ErrTooLarge.
 //
 // A handler that works in parts can save its progress with each part by SaveInTx of its store. That
 // state stays if a later part fails.
@@ -56,7 +57,8 @@ func (r *Run) Save(v any) error {
 }
 
 // SetResult sets the result of the run: v, as JSON of at most 64 KiB. It is stored however the run
-// ends. A second call replaces the first. It returns an error that wraps ErrTooLarge.
+// ends. A second call replaces the first. Above the limit, SetResult returns an error that wraps
+// ErrTooLarge.
 func (r *Run) SetResult(v any) error {
 	encoded, err := attempt.EncodeResult(v)
 	if err != nil {

@@ -1,10 +1,10 @@
 // Package locking locks resources for replicas that share them: tables, "/"-separated paths,
 // semaphores. It is useful without the scheduler.
 //
-// A [Locker] uses two kinds of locks, or one of them. Advisory locks are in a small key-value
-// store (Backend): memcached, or the memory of one process. They are fast and cheap to poll, and
-// the store may lose them. Grants are in a database or in memory. They decide, in every mode,
-// and give each lock a token that is larger than those of earlier conflicting locks.
+// A [Locker] uses two kinds of locks, or one of them. Advisory locks are in a small key-value store
+// (Backend): memcached, or the memory of one process. They are fast and cheap to poll, and the
+// store may lose them. Grants are in a database or in memory. They decide which locks are held, in
+// every mode, and give each lock a token that is larger than those of earlier conflicting locks.
 //
 //	a Locker with         modes                        excludes other holders
 //	advisory locks only   exclusive, exact names       while the key-value store keeps them
@@ -12,8 +12,7 @@
 //	grants only           all modes, with hierarchy    always
 //
 // Options.Restore is for a program whose own database decides which owner may commit, such as the
-// scheduler. The Locker then adds advisory locks again that have disappeared, and their locks
-// continue.
+// scheduler. If an advisory lock disappears, the Locker then adds it again, and its lock continues.
 //
 // # What a lock covers
 //
@@ -44,7 +43,7 @@
 // like a stray, so no waiter waits for the end of its lease. A live session keeps its advisory
 // locks, also between add and grant.
 //
-// With grants, the Locker does not ask a server for two seconds after it did not answer. It
+// With grants, if a server does not answer, the Locker does not ask it again for two seconds. It
 // continues to ask the other servers.
 //
 // Without grants, an advisory lock is trusted for its lease less two seconds, because memcached
@@ -63,10 +62,10 @@
 // grants once. If the key-value store does not answer, the grants decide alone.
 //
 // Waiters are served in order. Acquire gets a position among the waiters when the grants first
-// refuse it, or after a second behind an advisory lock. Younger requests that conflict wait behind
-// it for at most Options.Reserve, such as readers behind a writer, and a/b behind a. From then on
-// Acquire asks the grants first, and adds its advisory locks after the grant. When it gives up, it
-// withdraws its position.
+// refuse it, or after a second behind an advisory lock. Younger conflicting requests wait behind it
+// for at most Options.Reserve, for example readers behind a writer, and a/b behind a. When Acquire
+// has a position, its tries ask the grants first, and add the advisory locks after the grant. When
+// it gives up, it withdraws its position.
 //
 // All locks of a Locker belong to one session, which Run opens and renews at a third of its TTL.
 // A session is trusted until one TTL after the last confirmed request was sent, by the monotonic
@@ -81,14 +80,16 @@
 //
 // # Guarantee
 //
-// Without grants, a lock is only advisory. The key-value store can lose it by a restart, an
-// eviction or a paused clock. Then a second holder gets the lock, and both have it until the first
-// one detects the loss at its next renewal.
+// Without grants, a lock is only advisory. The key-value store can lose it by a restart or an
+// eviction, or earlier than expected if a machine was suspended and its clock stood still. Then a
+// second holder gets the lock, and both have it until the first one detects the loss at its next
+// renewal.
 //
 // Grants never give conflicting claims at the same time. But a holder can be paused, and continue
 // after its session has expired and another holder has the lock. Then work is safe only if the
-// place where it takes effect checks Lock.Token. This is a transaction of the same database that
-// first locks the claim, or a system that refuses tokens smaller than the largest that it has seen.
+// place where it takes effect checks Lock.Token. Such a place is a transaction of the same database
+// that first locks the claim, or a system that refuses tokens smaller than the largest that it has
+// seen.
 //
 // ErrHeld means that another holder has the resource. ErrUnavailable and ErrUnclear do not say
 // whether another holder has it.

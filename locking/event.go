@@ -18,6 +18,6 @@ type Event struct {
 	Kind     EventKind
 	Resource Resource // zero if the whole lock was lost at once
 	Owner    Owner    // of the lock
-	Holder   Holder   // the new holder, for EventTaken and for EventLost by taking
+	Holder   Holder   // the new holder, for EventTaken, and for EventLost if Err has LossTaken
 	Err      error    // the *LostError of EventLost
 }

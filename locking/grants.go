@@ -60,8 +60,9 @@ type GrantRequest struct {
 	Reserve time.Duration
 }
 
-// GrantBlocker is a lock that blocks a request. Holders come before waiters, and the
-// choice stays the same while nothing changes.
+// GrantBlocker is a lock that blocks a request. If several locks block the request,
+// it is a holder rather than a waiter. The choice stays the same while nothing
+// changes.
 type GrantBlocker struct {
 	ID       uuid.UUID // of the lock that holds or waits
 	Resource Resource  // of the blocker: the same name, an ancestor or a descendant
@@ -109,10 +110,10 @@ type Grants interface {
 	// Grant decides on each request, in the order given. Each one sees the claims
 	// granted before it.
 	//
-	// A request is refused by a conflicting holder in any session (see Conflict),
-	// and by an older conflicting waiter of a live session while its position is
-	// reserved. A slotted request is also refused when all slots of the name are
-	// held, or claimed by older waiters.
+	// Grant refuses a request because of a conflicting holder in any session (see
+	// Conflict), or because a conflicting waiter of a live session is older and its
+	// position is reserved. A slotted request is also refused when all slots of the
+	// name are held, or claimed by older waiters.
 	//
 	// Grant returns ErrSessionLost, and grants nothing, when the session has ended
 	// or expired. The ids of one call differ.

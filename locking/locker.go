@@ -40,9 +40,9 @@ type Options struct {
 	// The Locker removes advisory locks of dead sessions. It is not used with
 	// Grants, which report the same.
 	Sessions Sessions
-	// Session names this replica to Grants. Each session gets a new ID, and only the
-	// first one Succeeds. TTL is 1 s to 24 h, and 0 means 15 s. The interval of
-	// heartbeats is a third of it.
+	// Session names this replica to Grants. Each session gets a new ID. Succeeds
+	// applies only to the first one. TTL is 1 s to 24 h, and 0 means 15 s. The
+	// interval of heartbeats is a third of it.
 	Session Session
 	// Reserve is how long a waiter reserves its position before younger requests. 0
 	// means DefaultReserve, and NeverReserve never. The function Reserve says what
@@ -119,8 +119,8 @@ func (o *Options) checkEntries() error {
 //   - an *UnsupportedError, ErrFull, or an error about the requests themselves:
 //     a *RequestError or ErrBadName.
 //
-// With Options.Restore, requests that are not exclusive, and jobs' own names, belong
-// to the lock without an advisory lock. The lock outlives ctx.
+// With Options.Restore, shared and slotted requests, and jobs' own names, are part
+// of the lock but have no advisory lock. The end of ctx does not end the lock.
 //
 // With Options.Grants a *HeldError may also name an older waiter. Failures of the
 // backend are not errors then, because the grants decide. TryAcquire returns

@@ -20,7 +20,7 @@ type Kind string
 
 // The kinds of resource.
 const (
-	KindTable Kind = "table" // a table or schema of the warehouse: schema/table
+	KindTable Kind = "table" // a table or schema of a database: schema/table
 	KindPath  Kind = "path"  // any "/"-separated name
 	KindSlot  Kind = "slot"  // a name with a number of slots: a semaphore
 	KindJob   Kind = "job"   // a job's own name, for its overlap policy

@@ -25,8 +25,8 @@ func (m *Metrics) describeCalls() {
 		"Sessions of dead replicas that this replica swept.")
 	m.storeTime = m.histogram(questions, "holdfast_store_duration_seconds",
 		"Duration of calls to the store by operation, including the wait for a connection and "+
-			"failed calls. Starts, finishes and notes about waiting or skipped firings are "+
-			"batches.", "operation")
+			"failed calls. One call can start or finish many runs, or record many waiting or "+
+			"skipped firings.", "operation")
 	m.storeErrors = m.counter("holdfast_store_errors_total",
 		"Failed calls to the store by error: unavailable, row_held (blocked by an open "+
 			"transaction), session_lost, cancelled (by the caller), or other.", "operation",
