@@ -2,6 +2,7 @@ package crontab
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"regexp"
@@ -13,8 +14,16 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
 
-// maxLine is the size of the longest line in bytes. Cron has a limit of 1,000 for the command.
-const maxLine = 64 << 10
+const (
+	// maxLine is the size of the longest line in bytes. Cron has a limit of 1,000 for the command.
+	maxLine = 64 << 10
+	// maxFile is the size of the largest crontab in bytes.
+	maxFile = 1 << 20
+	// maxVariables bounds the variables of an entry.
+	maxVariables = 32
+)
+
+var errLarge = fmt.Errorf("the crontab has more than %d bytes", maxFile)
 
 // Options say how to read a crontab.
 type Options struct {
@@ -31,7 +40,7 @@ type Entry struct {
 	Schedule string
 	Timezone string            // "" if neither the crontab nor the options name one
 	Command  []string          // a shell with the command as cron would run it
-	Env      map[string]string // variables that the crontab sets
+	Env      map[string]string // variables that the crontab sets; several entries may share it
 	Dir      string            // HOME, if the crontab sets it
 	User     string            // in the system format
 	Comment  string            // of the lines directly above
@@ -69,9 +78,10 @@ type reader struct {
 	options Options
 	table   Table
 	env     map[string]string
+	shared  map[string]string // those that entries get; nil after a change of env
 	zone    string
 	comment []string
-	names   map[string]bool
+	names   map[string]int  // by name: 0, or the last number that was tried after it
 	warned  map[string]bool // warnings that are given once
 }
 
@@ -81,15 +91,19 @@ var (
 	owned   = regexp.MustCompile(`^(\S+)\s+(.*)$`)
 )
 
-// Read reads a crontab. It returns an error only if it can't read from in.
+// Read reads a crontab of at most 1 MiB. It returns an error only if the crontab is larger, has a
+// line of more than 64 KiB, or can't be read.
 func Read(in io.Reader, options Options) (Table, error) {
 	r := &reader{options: options, env: map[string]string{}, zone: options.Timezone,
-		names: map[string]bool{}, warned: map[string]bool{}}
-	lines := bufio.NewScanner(in)
+		names: map[string]int{}, warned: map[string]bool{}}
+	all := &io.LimitedReader{R: in, N: maxFile + 1}
+	lines := bufio.NewScanner(all)
 	lines.Buffer(nil, maxLine)
 	n := 0
 	for lines.Scan() {
-		n++
+		if n++; all.N == 0 {
+			return r.table, errLarge
+		}
 		r.line(n, strings.TrimRight(strings.TrimLeft(lines.Text(), " \t"), "\r"))
 	}
 	if err := lines.Err(); err != nil {
@@ -148,7 +162,12 @@ func (r *reader) set(n int, name, value string) {
 	case "RANDOM_DELAY":
 		r.warn(n, "RANDOM_DELAY is ignored: set jitter for the jobs")
 	default:
-		r.env[name] = value
+		if _, known := r.env[name]; !known && len(r.env) == maxVariables {
+			r.once(n, "variables", fmt.Sprintf("there are more than %d variables: this one and "+
+				"further ones are left out", maxVariables))
+			return
+		}
+		r.env[name], r.shared = value, nil
 	}
 }
 
@@ -158,7 +177,7 @@ func (r *reader) add(n int, text, comment string) error {
 	if m == nil {
 		return fmt.Errorf("found %.80q, expected a schedule and a command", text)
 	}
-	e := Entry{Line: n, Timezone: r.zone, Comment: comment, Env: map[string]string{}}
+	e := Entry{Line: n, Timezone: r.zone, Comment: comment}
 	var err error
 	if e.Schedule, err = scheduleOf(m[1]); err != nil {
 		return err
@@ -170,20 +189,10 @@ func (r *reader) add(n int, text, comment string) error {
 			return fmt.Errorf("found %.80q, expected a user and a command", command)
 		}
 		e.User, command = user[1], user[2]
-		r.once(n, "user", "Holdfast runs commands as the user of the scheduler, not as "+e.User)
+		r.once(n, "user", "Holdfast runs commands as the user of the scheduler, not as "+
+			strconv.Quote(e.User))
 	}
-	shell := "/bin/sh"
-	for name, value := range r.env {
-		switch name {
-		case "SHELL":
-			shell = value
-		case "HOME":
-			e.Dir, e.Env[name] = value, value
-		case "LOGNAME", "USER":
-		default:
-			e.Env[name] = value
-		}
-	}
+	shell := r.applyVariables(&e)
 	script, first := scriptOf(command)
 	e.Command = []string{shell, "-c", script}
 	if e.Dir == "" {
@@ -196,6 +205,23 @@ func (r *reader) add(n int, text, comment string) error {
 	e.Name = r.name(first, n)
 	r.table.Entries = append(r.table.Entries, e)
 	return nil
+}
+
+// applyVariables sets what the variables above an entry say, and returns its shell. Entries share
+// the map of variables.
+func (r *reader) applyVariables(e *Entry) (shell string) {
+	if r.shared == nil {
+		r.shared = make(map[string]string)
+		for name, value := range r.env {
+			switch name {
+			case "SHELL", "LOGNAME", "USER":
+			default:
+				r.shared[name] = value
+			}
+		}
+	}
+	e.Env, e.Dir = r.shared, r.env["HOME"]
+	return cmp.Or(r.env["SHELL"], "/bin/sh")
 }
 
 // scheduleOf returns the schedule if Holdfast knows it. Fields are separated by one blank.
@@ -214,26 +240,26 @@ func scheduleOf(text string) (string, error) {
 // In a crontab, an unescaped % ends the command. What follows is its input, in which each further
 // unescaped % is a line break.
 func scriptOf(command string) (script, first string) {
-	parts := []string{""}
+	var parts []string
+	var part strings.Builder
 	for i := 0; i < len(command); i++ {
 		switch {
 		case command[i] == '\\' && i+1 < len(command) && command[i+1] == '%':
 			i++
-			parts[len(parts)-1] += "%"
+			part.WriteByte('%')
 		case command[i] == '%':
-			parts = append(parts, "")
+			parts = append(parts, part.String())
+			part.Reset()
 		default:
-			parts[len(parts)-1] += command[i : i+1]
+			part.WriteByte(command[i])
 		}
 	}
+	parts = append(parts, part.String())
 	first = strings.TrimSpace(parts[0])
 	if len(parts) == 1 {
 		return first, first
 	}
-	end := "END"
-	for strings.Contains("\n"+strings.Join(parts[1:], "\n")+"\n", "\n"+end+"\n") {
-		end += "_"
-	}
+	end := endOf(parts[1:])
 	return "{ " + first + "\n} <<'" + end + "'\n" + strings.Join(parts[1:], "\n") + "\n" + end +
 		"\n", first
 }
@@ -248,4 +274,20 @@ func (r *reader) once(line int, key, text string) {
 		r.warned[key] = true
 		r.warn(line, text)
 	}
+}
+
+// endOf returns a line that ends the input of a command: END with as many underscores as no line of
+// the input has.
+func endOf(input []string) string {
+	used := make(map[int]bool)
+	for _, line := range input {
+		if more, found := strings.CutPrefix(line, "END"); found && strings.Trim(more, "_") == "" {
+			used[len(more)] = true
+		}
+	}
+	n := 0
+	for used[n] {
+		n++
+	}
+	return "END" + strings.Repeat("_", n)
 }

@@ -1,14 +1,22 @@
 package crontab
 
 import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 	_ "time/tzdata" // the crontabs name zones
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-dev/holdfast/configs"
+	"github.com/holdfast-dev/holdfast/internal/runes"
+	"github.com/holdfast-dev/holdfast/internal/test/soak"
+	"github.com/holdfast-dev/holdfast/internal/test/speedtest"
 )
 
 func read(t *testing.T, text string, options Options) Table {
@@ -142,6 +150,70 @@ func TestSystemCrontab(t *testing.T) {
 		t.Errorf("got %+v", e)
 	}
 	config(t, written(t, table))
+}
+
+// TestUsersAreQuoted has a user and a skipped line with escape sequences for the terminal.
+func TestUsersAreQuoted(t *testing.T) {
+	table := read(t, "* * * * * ro\x1b]0;x\x07ot x\n* * * * * \u009b31m\n", Options{System: true})
+	text := written(t, table)
+	for _, warning := range table.Warnings {
+		text += warning.String()
+	}
+	if strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && runes.IsControl(r) }) {
+		t.Errorf("got control characters in %q", text)
+	}
+}
+
+// TestHostileCrontabsAreFast has crontabs of 64 KB that once took quadratic time.
+func TestHostileCrontabsAreFast(t *testing.T) {
+	part := soak.Pick(4, 1) // outside the soak a quarter of the text has a quarter of the time
+	size := (64 << 10) / part
+	text := func(before, part string) string {
+		return before + strings.Repeat(part, (size-len(before))/len(part))
+	}
+	numbered := func(part string) string {
+		var b strings.Builder
+		for i := 0; b.Len() < size/2; i++ {
+			fmt.Fprintf(&b, part, i)
+		}
+		return b.String()
+	}
+	for name, text := range map[string]string{
+		"percent signs":         text("* * * * * cat", "%"),
+		"a long part":           text("* * * * * cat%", "x"),
+		"ends of the input":     text("* * * * * cat", "%END_"),
+		"entries of one name":   text("", "* * * * * a\n"),
+		"many variables":        text(numbered("A%d=\n"), "* * * * * a\n"),
+		"variables and entries": text("", "A=\n* * * * * a\n"),
+		"comments":              text("", "#\n") + "* * * * * a\n",
+		"wrappers":              text("* * * * * ", "nice "),
+		"options":               text("* * * * * nice ", "-n "),
+		"parts of a command":    text("* * * * * ", "cd;"),
+		"fields":                text("", "* "),
+		"quotes":                text("'", "'"),
+		"a list":                text("", "1,") + " * * * * a\n",
+	} {
+		speedtest.Within(t, name, 100*time.Millisecond/time.Duration(part), func() {
+			table, err := Read(strings.NewReader(text), Options{})
+			if err == nil {
+				err = table.Write(io.Discard)
+			}
+			if err != nil && !errors.Is(err, bufio.ErrTooLong) {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+}
+
+func TestSizeOfCrontabs(t *testing.T) {
+	const line = "* * * * * a\n"
+	for lines, want := range map[int]error{maxFile / len(line): nil,
+		maxFile/len(line) + 1: errLarge} {
+		if _, err := Read(strings.NewReader(strings.Repeat(line, lines)),
+			Options{}); !errors.Is(err, want) {
+			t.Errorf("%d lines: %v, want %v", lines, err, want)
+		}
+	}
 }
 
 func TestNamesOfJobs(t *testing.T) {

@@ -45,10 +45,11 @@ func (r *reader) name(command string, line int) string {
 	}
 	name = strings.Trim(strings.ToLower(name[:min(len(name), maxName)]), "-")
 	unique := name
-	for n := 2; r.names[unique]; n++ {
-		unique = fmt.Sprintf("%s-%d", name, n)
+	for r.names[unique] > 0 {
+		r.names[name]++
+		unique = fmt.Sprintf("%s-%d", name, r.names[name])
 	}
-	r.names[unique] = true
+	r.names[unique] = max(r.names[unique], 1)
 	return unique
 }
 

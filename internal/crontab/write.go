@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/holdfast-dev/holdfast/internal/runes"
 )
 
 // Write writes the jobs as YAML, each below its line of the crontab, and skipped lines as comments.
@@ -87,7 +89,7 @@ func quote(text string) string {
 
 func oneLine(text string) string {
 	return strings.Map(func(c rune) rune {
-		if c < ' ' || c == 0x7f || c == 0x85 || c == 0x2028 || c == 0x2029 {
+		if runes.IsControl(c) || c == 0x2028 || c == 0x2029 {
 			return ' '
 		}
 		return c

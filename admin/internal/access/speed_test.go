@@ -1,0 +1,32 @@
+package access
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
+	"github.com/holdfast-dev/holdfast/internal/test/soak"
+	"github.com/holdfast-dev/holdfast/internal/test/speedtest"
+)
+
+// TestHostileCookiesAreFast has 64 KB of cookies, more than a server accepts.
+func TestHostileCookiesAreFast(t *testing.T) {
+	part := soak.Pick(4, 1) // outside the soak a quarter of the text has a quarter of the time
+	p := newTestProvider(t)
+	guard := newGuard(t, p.policy(t))
+	handler := handlerOf(guard)
+	for _, name := range []string{secureCookie, secureCookie + oidcSuffix} {
+		for _, text := range []string{name + "=; ", name + "=a.b.c; ", "=; ", ";", name + "=1.YW5uYQ.99999999999.YQ; ",
+			name + "=" + strings.Repeat(".", 3000) + "; ", name + "=\"; ", "\""} {
+			cookies := strings.Repeat(text, (64<<10)/part/len(text))
+			speedtest.Within(t, text, 100*time.Millisecond/time.Duration(part), func() {
+				if reply := accesstest.Ask(handler, http.MethodGet, "/",
+					accesstest.WithHeader("Cookie", cookies)); reply.Code != http.StatusSeeOther {
+					t.Errorf("%.50q: %d", text, reply.Code)
+				}
+			})
+		}
+	}
+}
