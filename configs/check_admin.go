@@ -14,6 +14,7 @@ import (
 	"unicode"
 
 	"github.com/holdfast-dev/holdfast/admin/password"
+	"github.com/holdfast-dev/holdfast/internal/proxyheader"
 	"github.com/holdfast-dev/holdfast/internal/runes"
 	"github.com/holdfast-dev/holdfast/jobs/permission"
 )
@@ -41,11 +42,30 @@ func (c *checker) checkAdmin() {
 			c.checkToken(token, path, names, hashes)
 			c.checkRoleName(token.Role, keyPath(path, "role"), roles)
 			c.checkPermissions(token.Permissions, keyPath(path, "permissions"))
+			c.checkLimits(token, path)
 		}
 	}
 	c.checkTrustedProxy(a.TrustedProxy, people, names)
 	c.checkOIDC(a, people)
 	c.checkCookieKeys(a.CookieKeys)
+}
+
+// checkLimits refuses empty lists in a file, which do not limit a token, although they look as if
+// they did. In a configuration made by Go code, an empty list is one that was not set.
+func (c *checker) checkLimits(t Token, path string) {
+	if c.built {
+		return
+	}
+	for _, list := range []struct {
+		key     string
+		entries []string
+	}{{"permissions", t.Permissions}, {"groups", t.Groups}, {"jobs", t.Jobs},
+		{"resources", t.Resources}} {
+		if at := keyPath(path, list.key); c.given(at) && c.sound(at) && len(list.entries) == 0 {
+			c.fail(at, "found an empty list, which does not limit the token, expected at least "+
+				"one entry, or no key")
+		}
+	}
 }
 
 func (c *checker) checkListen(a *Admin) {
@@ -204,13 +224,6 @@ func (c *checker) hidden(plain, file string) string {
 	return "nothing"
 }
 
-// headerName matches the header names of RFC 9110.
-var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$")
-
-// sentByClients are headers with another meaning, which any client can send.
-var sentByClients = []string{"authorization", "cookie", "host", "origin", "referer", "user-agent",
-	"x-forwarded-for", "x-forwarded-proto"}
-
 func (c *checker) checkTrustedProxy(p *TrustedProxy, roles []string, names map[string]string) {
 	const path = "admin.trusted_proxy"
 	if p == nil || c.near(path).value.kind != kindMapping {
@@ -242,15 +255,13 @@ func (c *checker) checkTrustedProxy(p *TrustedProxy, roles []string, names map[s
 }
 
 func (c *checker) checkProxyHeader(name, at, example string) {
-	if c.sound(at) && name != "" && (!headerName.MatchString(name) ||
-		slices.Contains(sentByClients, strings.ToLower(name))) {
+	if c.sound(at) && name != "" && !proxyheader.IsName(name) {
 		c.fail(at, "found %s, expected a header that the proxy sets and clients do not, such as %s",
 			c.foundAt(at), example)
 	}
 }
 
 func (c *checker) checkProxySecret(p *TrustedProxy, path string) {
-	const least = 32 // bytes
 	header := keyPath(path, "secret_header")
 	plain, file := keyPath(path, "secret"), keyPath(path, "secret_file")
 	c.checkProxyHeader(p.SecretHeader, header, "X-Proxy-Secret")
@@ -265,10 +276,10 @@ func (c *checker) checkProxySecret(p *TrustedProxy, path string) {
 	case strings.EqualFold(p.SecretHeader, p.UserHeader):
 		c.fail(header, "found %s, which names the user, expected a header of its own",
 			c.foundAt(header))
-	case len(text) < least:
+	case len(text) < proxyheader.MinSecret:
 		c.fail(at, "found %d bytes, expected a random secret of at least %d, such as "+
-			"`openssl rand -base64 48` prints", len(text), least)
-	case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }):
+			"`openssl rand -base64 48` prints", len(text), proxyheader.MinSecret)
+	case !proxyheader.IsValue(text):
 		c.fail(at, "found a secret with other bytes than printable ASCII without spaces, expected "+
 			"one that a header can have")
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/holdfast-dev/holdfast/internal/proxyheader"
 	"github.com/holdfast-dev/holdfast/internal/suggest"
 )
 
@@ -160,7 +161,7 @@ func (c *checker) checkHeaders(headers []Header, path string) {
 		}
 		switch {
 		case !c.sound(name):
-		case !headerName.MatchString(h.Name):
+		case !proxyheader.IsValid(h.Name):
 			c.fail(name, "found %s, expected the name of an HTTP header", c.foundAt(name))
 		case slices.Contains(reservedHeaders, strings.ToLower(h.Name)):
 			c.fail(name, "found %s, which is set by the scheduler, expected another header",

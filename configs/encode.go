@@ -82,6 +82,9 @@ func absent(v reflect.Value, rules reflect.StructTag) bool {
 	if v.Kind() == reflect.Int && v.IsZero() {
 		return !inNumbers(0, rules) // otherwise zero means none
 	}
+	if v.Kind() == reflect.Slice && rules.Get("empty") == "no" {
+		return v.Len() == 0
+	}
 	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 

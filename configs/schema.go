@@ -205,11 +205,12 @@ type Token struct {
 	TokenHash Secret `yaml:"token_hash"` // SHA-256 of the token, in hexadecimal
 	// Expires is when the token ends; zero: never.
 	Expires time.Time `yaml:"expires"`
-	// Permissions, Groups, Jobs and Resources limit the token to a part of its role, as in Role.
-	Permissions []string `yaml:"permissions"` // none: all of the role
-	Groups      []string `yaml:"groups"`
-	Jobs        []string `yaml:"jobs"`
-	Resources   []string `yaml:"resources"`
+	// Permissions, Groups, Jobs and Resources limit the token to a part of its role, as in Role. In
+	// a file, an empty list is a mistake.
+	Permissions []string `yaml:"permissions" empty:"no"` // none: all of the role
+	Groups      []string `yaml:"groups" empty:"no"`
+	Jobs        []string `yaml:"jobs" empty:"no"`
+	Resources   []string `yaml:"resources" empty:"no"`
 }
 
 // TrustedProxy is a load balancer in front of the page that names the client, and possibly the

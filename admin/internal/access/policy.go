@@ -4,12 +4,15 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
+	"net/netip"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/admin/password"
+	"github.com/holdfast-dev/holdfast/internal/proxyheader"
 	"github.com/holdfast-dev/holdfast/internal/runes"
 	"github.com/holdfast-dev/holdfast/jobs/permission"
 )
@@ -113,6 +116,7 @@ func (p *Policy) checkUsers(known func(Role) bool, names map[string]string,
 
 func (p *Policy) checkTokens(known func(Role) bool, names map[string]string,
 	bad func(format string, args ...any)) {
+	hashes := make(map[string]bool)
 	for i, token := range p.Tokens {
 		sum, err := hex.DecodeString(token.Hash)
 		switch {
@@ -124,33 +128,59 @@ func (p *Policy) checkTokens(known func(Role) bool, names map[string]string,
 			bad("token %q: role is %q, which does not exist", token.Name, token.Role)
 		case err != nil || len(sum) != sha256.Size:
 			bad("token %q: the hash is not the SHA-256 of a token in hexadecimal", token.Name)
+		case hashes[string(sum)]:
+			bad("token %q has the hash of another token", token.Name)
 		}
+		hashes[string(sum)] = true
 		takeName(names, "token", token.Name, bad)
 	}
 }
-
-const minProxySecret = 32 // bytes
 
 func (p *Policy) checkProxy(known func(Role) bool, names map[string]string,
 	bad func(format string, args ...any)) {
 	if p.Proxy == nil {
 		return
 	}
+	proxy := p.Proxy
 	switch {
-	case len(p.Proxy.Networks) == 0:
+	case len(proxy.Networks) == 0:
 		bad("the proxy's networks are needed")
-	case (p.Proxy.SecretHeader == "") != (p.Proxy.Secret == ""):
-		bad("the proxy's secret and its header are needed together")
-	case p.Proxy.Secret != "" && len(p.Proxy.Secret) < minProxySecret:
-		bad("the proxy's secret has %d bytes, expected at least %d", len(p.Proxy.Secret),
-			minProxySecret)
-	case len(p.Proxy.ClientNames) > 0 && p.Proxy.ClientCAs == nil:
+	case slices.ContainsFunc(proxy.Networks, func(n netip.Prefix) bool { return n.Bits() <= 0 }):
+		bad("a network of the proxy is everybody")
+	case len(proxy.ClientNames) > 0 && proxy.ClientCAs == nil:
 		bad("the names of the proxy's certificate need the authorities that sign it")
-	case p.Proxy.UserHeader != "" && !known(p.Proxy.Role):
-		bad("the proxy's role is %q, which does not exist", p.Proxy.Role)
 	}
-	for _, name := range p.Proxy.Operators {
+	proxy.checkSecret(bad)
+	proxy.checkUsers(known, bad)
+	for _, name := range proxy.Operators {
 		takeName(names, "operator of the proxy", name, bad)
+	}
+}
+
+func (p *Proxy) checkSecret(bad func(format string, args ...any)) {
+	switch {
+	case (p.SecretHeader == "") != (p.Secret == ""):
+		bad("the proxy's secret and its header are needed together")
+	case p.SecretHeader == "":
+	case !proxyheader.IsName(p.SecretHeader), strings.EqualFold(p.SecretHeader, p.UserHeader):
+		bad("the header of the proxy's secret is %q, which has another meaning", p.SecretHeader)
+	case len(p.Secret) < proxyheader.MinSecret:
+		bad("the proxy's secret has %d bytes, expected at least %d", len(p.Secret),
+			proxyheader.MinSecret)
+	case !proxyheader.IsValue(p.Secret):
+		bad("the proxy's secret has other bytes than printable ASCII without spaces")
+	}
+}
+
+func (p *Proxy) checkUsers(known func(Role) bool, bad func(format string, args ...any)) {
+	switch {
+	case p.UserHeader == "" && len(p.Operators) > 0:
+		bad("operators of the proxy need the header that names them")
+	case p.UserHeader == "":
+	case !proxyheader.IsName(p.UserHeader):
+		bad("the proxy's header of users is %q, which has another meaning", p.UserHeader)
+	case !known(p.Role):
+		bad("the proxy's role is %q, which does not exist", p.Role)
 	}
 }
 

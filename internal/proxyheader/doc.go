@@ -1,0 +1,2 @@
+// Package proxyheader says which headers a trusted proxy may use.
+package proxyheader
