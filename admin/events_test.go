@@ -500,7 +500,8 @@ func TestStreamEndsWithTheSession(t *testing.T) {
 	})
 }
 
-// TestStreamEndsWithThePermission: a sender who loses the permission to view gets no more events.
+// TestStreamEndsWithThePermission checks that a client gets no more events after it loses the
+// permission to view.
 func TestStreamEndsWithThePermission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, c := live(t)

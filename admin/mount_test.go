@@ -246,7 +246,8 @@ func TestProgramAuthenticates(t *testing.T) {
 	}
 }
 
-// TestConfiguredProofsDoNotCountBesideAProgram: with Authenticate, it alone decides.
+// TestConfiguredProofsDoNotCountBesideAProgram checks that only the option Authenticate identifies
+// users if it is set.
 func TestConfiguredProofsDoNotCountBesideAProgram(t *testing.T) {
 	t.Parallel()
 	m := newMount(t, guardedOptions(t))

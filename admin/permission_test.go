@@ -83,8 +83,8 @@ func TestActionsByTarget(t *testing.T) {
 	}
 }
 
-// TestPausesAreOverriddenWithTheirPermission: who may trigger a job and not pause it cannot start
-// a run despite a pause.
+// TestPausesAreOverriddenWithTheirPermission checks that a user needs the permission to pause a job
+// to start a run of it despite a pause.
 func TestPausesAreOverriddenWithTheirPermission(t *testing.T) {
 	o, _ := limitedOptions(t)
 	handler := newServer(t, o).Handler()

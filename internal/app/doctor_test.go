@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/postgres"
 )
 
-// TestExamineInspections has the findings that a real server of the tests does not have. Those of a
-// real server are in the tests of the command doctor.
+// TestExamineInspections checks findings that no real server of the tests has. The tests of the
+// command doctor check those of a real server.
 func TestExamineInspections(t *testing.T) {
 	config := configs.Defaults()
 	for _, c := range []struct {

@@ -53,7 +53,7 @@ func TestActionsNeedPermissionsOfTheirContext(t *testing.T) {
 	}
 }
 
-// TestOverridingAPauseNeedsItsPermission: the permission to trigger is not enough.
+// TestOverridingAPauseNeedsItsPermission checks that the permission to trigger is not enough.
 func TestOverridingAPauseNeedsItsPermission(t *testing.T) {
 	policy := permission.NewPolicy(nil, func(format string, args ...any) {
 		t.Errorf(format, args...)

@@ -434,7 +434,7 @@ func TestOIDCSignOut(t *testing.T) {
 	}
 }
 
-// TestSignOutEndsBothSignIns has a browser in which people signed in with a password and by the
+// TestSignOutEndsBothSignIns signs out in a browser with a sign-in by password and one by the
 // provider.
 func TestSignOutEndsBothSignIns(t *testing.T) {
 	p := newTestProvider(t)
@@ -501,8 +501,8 @@ func TestOIDCAnswersAreThrottled(t *testing.T) {
 	}
 }
 
-// TestQueueOfOIDCAnswersIsShort has all turns be taken. An answer that was not taken can be sent
-// again.
+// TestQueueOfOIDCAnswersIsShort checks that an answer is refused while all turns are taken, and
+// that it can be sent again later.
 func TestQueueOfOIDCAnswersIsShort(t *testing.T) {
 	p := newTestProvider(t)
 	guard := newGuard(t, p.policy(t))

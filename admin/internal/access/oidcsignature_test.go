@@ -29,7 +29,7 @@ func signHMAC(alg, kid string, key []byte) func(claims string) string {
 	}
 }
 
-// TestOIDCRefusesSignatures has tokens that the current key of the provider did not sign.
+// TestOIDCRefusesSignatures sends tokens that the provider's current key did not sign.
 func TestOIDCRefusesSignatures(t *testing.T) {
 	p := newTestProvider(t)
 	handler := newHandler(t, p.policy(t))

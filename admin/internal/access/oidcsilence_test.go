@@ -10,7 +10,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 )
 
-// TestSignInPageDoesNotWaitForTheProvider has a provider that takes connections and never answers.
+// TestSignInPageDoesNotWaitForTheProvider checks a provider that accepts connections and never
+// replies.
 func TestSignInPageDoesNotWaitForTheProvider(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

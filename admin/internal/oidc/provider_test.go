@@ -82,7 +82,8 @@ func TestDiscoveryIsRepeated(t *testing.T) {
 	})
 }
 
-// TestProviderThatNeverAnswers: Ready does not wait, and others wait until their context ends.
+// TestProviderThatNeverAnswers checks that Ready does not wait, and that other calls wait until
+// their context ends.
 func TestProviderThatNeverAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		requests := 0
@@ -122,7 +123,7 @@ func TestProviderThatNeverAnswers(t *testing.T) {
 	})
 }
 
-// TestEndpointsNeedTLS: an issuer with https cannot name endpoints without.
+// TestEndpointsNeedTLS checks that an issuer with https cannot name endpoints without TLS.
 func TestEndpointsNeedTLS(t *testing.T) {
 	for _, name := range []string{"", "authorization_endpoint", "token_endpoint", "jwks_uri"} {
 		document := documentOf(map[string]string{name: "http://login.example.com/x"})

@@ -29,7 +29,7 @@ func (a *attack) execute(database, statements string) {
 	}
 }
 
-// TestRow08 has sql jobs rewrite the audit log, and somebody with the database too.
+// TestRow08 rewrites the audit log by sql jobs, and directly in the database.
 func TestRow08(t *testing.T) {
 	a := begin(t, 8)
 	owner := server.Database(t)

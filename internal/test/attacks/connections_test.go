@@ -17,7 +17,7 @@ import (
 
 var script = regexp.MustCompile(`/static/htmx\.[0-9a-f]+\.js`)
 
-// TestRow01 has 560 connections that ask for a large file again and again and never read.
+// TestRow01 opens 560 connections that request a large file repeatedly and never read.
 func TestRow01(t *testing.T) {
 	for _, protocol := range []string{"plain", "TLS"} {
 		for _, addresses := range []int{1, 8} {

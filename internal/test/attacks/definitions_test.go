@@ -12,7 +12,7 @@ import (
 const added = `{"job": {"name": "added", "handler": "command", "params": {"command": ["true"], ` +
 	`"env": {"KEY": "` + secret + `"}}}, "reason": "attack"}`
 
-// TestRow03 has a viewer look for the definition of an added job.
+// TestRow03 requests the definition of an added job as a viewer.
 func TestRow03(t *testing.T) {
 	a := begin(t, 3)
 	g := a.start(plan{admin: a.guarded()})

@@ -43,7 +43,7 @@ func TestRow09(t *testing.T) {
 	a.report("%d files of SQLite under umask 000: all 0600; doctor warns of 0644", len(files))
 }
 
-// TestRow11 has a command read the environment of its replica. Root may read everything, so the
+// TestRow11 reads the environment of a replica in a command job. Root may read everything, so the
 // replica runs as another user.
 func TestRow11(t *testing.T) {
 	a := begin(t, 11)

@@ -45,8 +45,8 @@ func (c *collector) requests() []string {
 	return append([]string(nil), c.seen...)
 }
 
-// TestRow02 has servers of http jobs and of a webhook redirect the replica: to a server that
-// collects secrets, and to the actions of a replica without users.
+// TestRow02 redirects the requests of http jobs and of a webhook to a server that collects secrets,
+// and to the actions of a replica without users.
 func TestRow02(t *testing.T) {
 	a := begin(t, 2)
 	const metadata = "http://169.254.169.254/latest/meta-data"

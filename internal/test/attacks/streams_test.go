@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestRow15 has one identity open more event streams than a replica has.
+// TestRow15 opens more event streams with one identity than a replica allows.
 func TestRow15(t *testing.T) {
 	a := begin(t, 15)
 	g := a.start(plan{admin: a.guarded()})
