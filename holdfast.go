@@ -55,8 +55,8 @@ func runMain(o *options) error {
 }
 
 // Replica is one process's part of a cluster: scheduler, locks, store and page.
-// It runs once. Its methods may be called concurrently, except Open. Admin may be called while Open
-// runs.
+// It runs once. Its methods may be called concurrently, except Open and Close. Admin may be called
+// while Open runs.
 type Replica struct {
 	app     *app.Replica
 	options *options
@@ -88,6 +88,10 @@ func (r *Replica) Open(ctx context.Context) error { return r.app.Open(ctx) }
 // Open if that was not done.
 func (r *Replica) Run(ctx context.Context) error { return r.app.Run(ctx) }
 
+// Close closes what Open has made, for a program that uses Operations and does not call Run. Open
+// may be called again. Close must not be called while Run runs, and Run closes everything itself.
+func (r *Replica) Close() { r.app.Close() }
+
 // Admin returns the admin page and its API as a handler for the program's own server:
 //
 //	page, err := replica.Admin(admin.At("/holdfast/"), admin.Authenticate(sessionUser))
@@ -113,8 +117,8 @@ func (r *Replica) Ready(ctx context.Context) error { return r.app.Ready(ctx) }
 // returns "" if the configuration has no page.
 func (r *Replica) AdminAddr() string { return r.app.AdminAddr() }
 
-// Operations returns the actions of operators, once Open has succeeded; nil
-// before. They may be used whether or not the replica runs.
+// Operations returns the actions of operators, once Open has succeeded. Before, there is no
+// connection to the store, and it returns nil. They may be used whether or not the replica runs.
 func (r *Replica) Operations() *operations.Operations { return r.app.Operations() }
 
 // Reload loads the configuration and adds the program's jobs. It applies the keys that may change

@@ -56,7 +56,7 @@ var onlyIn = map[string][]string{
 	"golang.org/x/crypto/argon2":              {"admin/password"},
 	"golang.org/x/crypto/bcrypt":              {"admin/password"},
 	"github.com/gofrs/flock":                  {"jobs/sqlite"},
-	"github.com/jackc/pgx/v5/pgxpool":         {"jobs/postgres"},
+	"github.com/jackc/pgx/v5/pgxpool":         {"jobs/postgres", "internal/app", ""},
 	"github.com/jackc/pgx/v5/pgconn":          {"jobs/postgres"},
 	"github.com/bradfitz/gomemcache/memcache": {"locking/memcached"},
 }
@@ -65,10 +65,10 @@ var onlyIn = map[string][]string{
 // prefixes must allow the import. Package jobs uses only the interfaces of OpenTelemetry, and no
 // metrics.
 var prefixOnlyIn = map[string][]string{
-	"github.com/prometheus/":             {"internal/metrics"},
+	"github.com/prometheus/":             {"internal/metrics", "internal/app", ""},
 	"github.com/coreos/go-oidc/":         {"admin/internal/oidc"},
 	"golang.org/x/oauth2":                {"admin/internal/oidc"},
-	"go.opentelemetry.io/":               {"internal/engine", "internal/tracing"},
+	"go.opentelemetry.io/":               {"internal/engine", "internal/tracing", "internal/app", ""},
 	"go.opentelemetry.io/otel/sdk/":      {"internal/tracing"},
 	"go.opentelemetry.io/otel/exporters": {"internal/tracing"},
 	"go.opentelemetry.io/proto":          nil, // tests only

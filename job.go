@@ -32,9 +32,11 @@ type Job[P any] struct {
 
 	// Run executes one attempt. It may be called concurrently for several runs, and must return
 	// soon after ctx ends. The handler has the name of the job.
-	Run     func(ctx context.Context, run *jobs.Run, params P) error
-	Handler string // instead of Run: the name of a registered or built-in handler
-	Params  P      // its JSON is an object
+	Run func(ctx context.Context, run *jobs.Run, params P) error
+	// NeedsPostgres says that Run uses package postgres. With SQLite, New then returns an error.
+	NeedsPostgres bool
+	Handler       string // instead of Run: the name of a registered or built-in handler
+	Params        P      // its JSON is an object
 	// Overridable are the keys of Params that a trigger may replace; nil: none.
 	Overridable []string
 
@@ -101,6 +103,9 @@ func (j Job[P]) build() builtJob {
 		mistake("handler", "found Run and Handler, expected one of them")
 	case j.Run != nil:
 		handler := jobs.Handle(j.Name, j.Run)
+		if j.NeedsPostgres {
+			handler = handler.NeedsPostgres()
+		}
 		b.Job.Handler, b.handler = j.Name, &handler
 	}
 	switch locks := len(j.Writes)+len(j.Reads)+len(j.Resources) > 0; {

@@ -64,3 +64,33 @@ jobs: [{name: hello, handler: greet}]
 	}
 	<-greeted
 }
+
+// TestOperationsWithoutRun opens a replica for one action, as a command line of a program does. The
+// job is in the store because a replica ran before.
+func TestOperationsWithoutRun(t *testing.T) {
+	dir := t.TempDir()
+	first, err := openReplica(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := running(first)
+	if _, err := triggerWhenKnown(t, first); err != nil {
+		t.Fatal(err)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // Close ends what the next Open needs
+		second, err := openReplica(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := triggerWhenKnown(t, second); err != nil {
+			t.Errorf("trigger without Run: %v", err)
+		}
+		second.Close()
+		if second.Operations() != nil {
+			t.Error("a closed replica has operations")
+		}
+	}
+}

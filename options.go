@@ -6,7 +6,10 @@ import (
 	"log/slog"
 	"path/filepath"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/app"
@@ -51,6 +54,27 @@ func WithConfig(config *configs.Config) Option { return func(o *options) { o.con
 // WithPostgres sets the database: a libpq URL, such as postgres://holdfast@db/app.
 func WithPostgres(url string) Option {
 	return change(func(c *configs.Config) { c.Database.URL = configs.NewSecret(url) })
+}
+
+// WithPostgresPool sets the database by a pool of the program, to PostgreSQL. Runs start and finish
+// on its connections, and the transactions of jobs use them too. Holdfast takes at most half of
+// them at the same time, and at most database.max_connections. So the pool must have at least 6.
+// Holdfast does not close the pool, and changes no settings of its connections.
+//
+// Heartbeats, notifications and queries of the page have connections of their own, at most 9, with
+// the settings of the pool. So a busy pool delays no heartbeat.
+func WithPostgresPool(pool *pgxpool.Pool) Option {
+	return func(o *options) {
+		o.Pool = pool
+		// The configuration only tells PostgreSQL from SQLite by it.
+		WithPostgres("postgres://pool-of-the-program")(o)
+	}
+}
+
+// WithSchema sets the PostgreSQL schema of Holdfast's tables, which is holdfast by default.
+// Clusters with different schemas can share a database.
+func WithSchema(name string) Option {
+	return change(func(c *configs.Config) { c.Database.Schema = name })
 }
 
 // WithSQLite sets the database: a file, which belongs to one process.
@@ -136,6 +160,21 @@ func WithSlog(log *slog.Logger) Option {
 		own := bridge.Logger()
 		o.Log, o.LogOutput = &own, bridge
 	}
+}
+
+// WithTracerProvider writes a trace of each run to the provider, instead of to the collector of the
+// configuration. The id of the trace is that of the run. The root span has a remote parent that is
+// sampled and is not recorded: a sampler of the provider may select traces by their id. The spans
+// of a handler belong to the trace if it passes its context on.
+func WithTracerProvider(provider trace.TracerProvider) Option {
+	return func(o *options) { o.Tracers = provider }
+}
+
+// WithRegisterer adds the metrics of docs/metrics.md to the program's own, from Open until the end
+// of Run. The page serves them too. A Registerer can have the metrics of one replica: for more, use
+// prometheus.WrapRegistererWith.
+func WithRegisterer(registerer prometheus.Registerer) Option {
+	return func(o *options) { o.Registerer = registerer }
 }
 
 // load returns the configuration with the program's changes and jobs, all of it checked.

@@ -37,6 +37,7 @@ func newChecker(d *document, c *Config, h Handlers) *checker {
 func (c *checker) check() {
 	c.checkDatabase()
 	c.checkJobsURL()
+	c.checkSchemaName()
 	c.checkReplica()
 	c.checkLocking()
 	c.checkSession()

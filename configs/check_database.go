@@ -2,6 +2,7 @@ package configs
 
 import (
 	"net/url"
+	"regexp"
 	"strings"
 )
 
@@ -46,6 +47,27 @@ func (c *checker) checkJobsURL() {
 	case !isPostgres(c.config.Database.JobsURL.Reveal()):
 		c.fail(at, "found something else (it is not shown), expected a postgres:// URL of the "+
 			"same database")
+	}
+}
+
+// schemaName matches names that need no quotes in PostgreSQL, except reserved words.
+var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+
+// checkSchemaName leaves reserved words to PostgreSQL.
+func (c *checker) checkSchemaName() {
+	const path = "database.schema"
+	schema := c.config.Database.Schema
+	_, embedded := c.config.Database.SQLite()
+	switch {
+	case !c.sound(path):
+	case schema == "":
+		c.config.Database.Schema = Defaults().Database.Schema
+	case !schemaName.MatchString(schema) || strings.HasPrefix(schema, "pg_"):
+		c.fail(path, "found %s, expected lower-case letters, digits and _, at most 63, without "+
+			"pg_ at the beginning", c.foundAt(path))
+	case embedded && c.soundURL() && schema != Defaults().Database.Schema:
+		c.fail(path, "found %s with a sqlite:// database, expected none: SQLite has no schemas",
+			c.foundAt(path))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 func Defaults() Config {
 	return Config{
 		Database: Database{URL: NewSecret("sqlite://holdfast.db"), MaxConnections: 20,
+			Schema:  "holdfast",
 			Migrate: true},
 		Locking: Locking{
 			Lease: 30 * time.Second,

@@ -60,6 +60,9 @@ type Database struct {
 	JobsURL Secret `yaml:"jobs_url"`
 	// MaxConnections bounds the pool of PostgreSQL connections.
 	MaxConnections int `yaml:"max_connections" min:"4" max:"1000"`
+	// Schema is the PostgreSQL schema of Holdfast's tables. Clusters with different schemas can
+	// share a database.
+	Schema string `yaml:"schema"`
 	// Migrate updates the schema at start.
 	Migrate bool `yaml:"migrate"`
 }

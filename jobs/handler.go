@@ -17,8 +17,16 @@ type Middleware func(next HandlerFunc) HandlerFunc
 
 // Registration is a named handler with the decoder of its params.
 type Registration struct {
-	Name string
-	bind func(params json.RawMessage) (HandlerFunc, error)
+	Name     string
+	bind     func(params json.RawMessage) (HandlerFunc, error)
+	postgres bool
+}
+
+// NeedsPostgres returns the registration of a handler that uses package postgres, so that it works
+// only with PostgreSQL. A job with this handler is an error at start if the database is SQLite.
+func (r Registration) NeedsPostgres() Registration {
+	r.postgres = true
+	return r
 }
 
 // Validator is implemented by params with rules beyond their types. Validate returns a

@@ -42,6 +42,9 @@ func (r *Registry) With(middleware []Middleware) *Registry {
 // Names returns the handlers' names, sorted.
 func (r *Registry) Names() []string { return slices.Sorted(maps.Keys(r.handlers)) }
 
+// NeedsPostgres reports whether the named handler works only with PostgreSQL.
+func (r *Registry) NeedsPostgres(handler string) bool { return r.handlers[handler].postgres }
+
 // Bind decodes params for the named handler. It returns an error that wraps
 // ErrUnknownHandler, or a *ParamsError with every mistake found.
 func (r *Registry) Bind(handler string, params json.RawMessage) (HandlerFunc, error) {

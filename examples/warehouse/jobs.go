@@ -93,7 +93,7 @@ func refreshShares(ctx context.Context, run *jobs.Run, p pauseParams) error {
 	}
 	return pgx.BeginTxFunc(ctx, store.Pool(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead},
 		func(tx pgx.Tx) error {
-			if err := postgres.Fence(ctx, tx, run.Token); err != nil {
+			if err := postgres.Fence(ctx, tx, run); err != nil {
 				return err
 			}
 			if err := p.in(ctx, tx); err != nil {

@@ -90,7 +90,7 @@ func (e *examiner) inspect(ctx context.Context, name, key string, url configs.Se
 	postgres.Inspection, bool) {
 	ctx, cancel := context.WithTimeout(ctx, examineTimeout)
 	defer cancel()
-	found, err := postgres.Inspect(ctx, url.Reveal())
+	found, err := postgres.Inspect(ctx, url.Reveal(), e.config.Database.Schema)
 	switch {
 	case err != nil:
 		e.add(name, CheckFailed, "start the server, or correct "+key, "%v", err)

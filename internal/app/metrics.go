@@ -2,8 +2,9 @@ package app
 
 import "github.com/holdfast-dev/holdfast/internal/metrics"
 
-// addSources gives the metrics the sources that each scrape reads.
-func (r *Replica) addSources() {
+// addSources gives the metrics the sources that each scrape reads, and registers them at the
+// program.
+func (r *Replica) addSources() error {
 	sources := metrics.Sources{Stats: r.scheduler.Stats, Status: r.severities}
 	if r.locks != nil && r.locks.watch != nil {
 		sources.Servers = r.locks.watch.Servers
@@ -12,4 +13,8 @@ func (r *Replica) addSources() {
 		sources.Spans = r.tracing.Spans
 	}
 	r.metrics.Watch(sources)
+	if r.registerer == nil {
+		return nil
+	}
+	return r.metrics.Register(r.registerer)
 }

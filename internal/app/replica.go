@@ -10,7 +10,10 @@ import (
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-dev/holdfast/admin"
@@ -36,6 +39,10 @@ type Options struct {
 	Authorizer permission.Authorizer // decides about the users of the page; nil: their roles do
 	Log        *zerolog.Logger       // nil: standard error, as the configuration says
 	LogOutput  io.Writer             // used only with Log: the log of the handlers; may be nil
+	// Pool of the program, to PostgreSQL; nil: the database of the configuration.
+	Pool       *pgxpool.Pool
+	Tracers    trace.TracerProvider  // of the program; nil: the configuration decides
+	Registerer prometheus.Registerer // gets the metrics; nil: only the page serves them
 	Shared     *Shared               // nil: the replica opens its own store and locks
 }
 
@@ -59,7 +66,10 @@ type Replica struct {
 	level      *logLevel // nil if the program supplies the log
 	reloading  sync.Mutex
 	status     atomic.Pointer[string] // severity of the last check; nil before
+	pool       *pgxpool.Pool          // nil: the database of the configuration
 	shared     *Shared
+	tracers    trace.TracerProvider  // nil: the configuration decides
+	registerer prometheus.Registerer // nil: only the page serves the metrics
 	mounts     mounts
 	stopped    atomic.Pointer[stop] // nil before Run has returned
 
@@ -73,7 +83,8 @@ type opened struct {
 	timed      storage.Store // store, with its calls measured by metrics
 	locks      *LockBackend
 	locker     *locking.Locker  // nil without advisory locks
-	tracing    *tracing.Tracing // nil without tracing
+	tracing    *tracing.Tracing // nil without a collector
+	traces     engine.Tracing   // nil without tracing
 	scheduler  *engine.Scheduler
 	operations *operations.Operations
 	sender     *webhook.Sender // nil without webhooks
@@ -89,6 +100,10 @@ func New(config *configs.Config, o Options) (*Replica, error) {
 	if err := config.CheckRead(); err != nil {
 		return nil, err
 	}
+	if config.Tracing != nil && o.Tracers != nil {
+		return nil, errors.New("found a tracer provider of the program and the section tracing, " +
+			"expected one of them")
+	}
 	targets, err := targetsOf(config)
 	if err != nil {
 		return nil, err
@@ -99,6 +114,7 @@ func New(config *configs.Config, o Options) (*Replica, error) {
 	}
 	table := Jobs(config)
 	r := &Replica{registry: registry, table: table, output: o.LogOutput, shared: o.Shared,
+		pool: o.Pool, tracers: o.Tracers, registerer: o.Registerer,
 		middleware: o.Middleware, listeners: o.Listeners,
 		authorizer: o.Authorizer}
 	r.config.Store(config)
@@ -107,12 +123,31 @@ func New(config *configs.Config, o Options) (*Replica, error) {
 	} else {
 		r.log, r.output, r.level = NewLog(config.Log, os.Stderr)
 	}
+	if err := checkStore(config, registry, table); err != nil {
+		return nil, err
+	}
 	for _, job := range table {
 		if _, err := registry.Bind(job.Handler, job.Params); err != nil {
 			return nil, fmt.Errorf("job %q: %w", job.Name, redact.New(job.Secrets).Error(err))
 		}
 	}
 	return r, nil
+}
+
+// checkStore returns an error for each job whose handler does not work with the configured store.
+func checkStore(config *configs.Config, registry *jobs.Registry, table []jobs.Job) error {
+	if _, embedded := config.Database.SQLite(); !embedded {
+		return nil
+	}
+	var problems []error
+	for _, job := range table {
+		if registry.NeedsPostgres(job.Handler) {
+			problems = append(problems, fmt.Errorf("job %q: handler %q needs PostgreSQL, and the "+
+				"database is SQLite: set database.url to a postgres:// URL, or use run.InTx or "+
+				"run.CompleteInTx in the handler: %w", job.Name, job.Handler, ErrNoPostgres))
+		}
+	}
+	return errors.Join(problems...)
 }
 
 // Open makes the parts of the replica in the order that doc.go shows. A mistake in any of them is
@@ -227,6 +262,12 @@ func (r *Replica) Run(ctx context.Context) (err error) {
 	return parts.Wait()
 }
 
+// Close closes the parts that Open has made. The replica may be opened again.
+func (r *Replica) Close() {
+	r.close()
+	r.opened = opened{}
+}
+
 // close closes the parts that Open has made.
 func (r *Replica) close() {
 	r.closeMounts()
@@ -236,6 +277,9 @@ func (r *Replica) close() {
 		}
 	}
 	r.flush()
+	if r.registerer != nil && r.metrics != nil {
+		r.metrics.Unregister(r.registerer)
+	}
 	if r.shared != nil {
 		return
 	}

@@ -18,8 +18,7 @@ func (r *Replica) openScheduler(_ context.Context, config *configs.Config) (err 
 		return err
 	}
 	r.metrics.Expect(r.table)
-	r.addSources()
-	return nil
+	return r.addSources()
 }
 
 func (r *Replica) schedulerOptions(config *configs.Config, specs SpecParser) engine.Options {
@@ -49,11 +48,9 @@ func (r *Replica) schedulerOptions(config *configs.Config, specs SpecParser) eng
 		Middleware: r.middleware,
 		Listeners:  r.listeners,
 		Observer:   r.metrics.Observe,
+		Tracing:    r.traces,
 		Log:        r.log,
 		LogOutput:  r.output,
-	}
-	if r.tracing != nil { // a nil *tracing.Tracing would not be a nil engine.Tracing
-		options.Tracing = r.tracing
 	}
 	return options
 }

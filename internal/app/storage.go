@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/configs"
@@ -36,6 +37,14 @@ func OfSQLite(s *sqlite.Store) Storage { return Storage{s, s, s, s, s, s, nil, n
 func OpenStore(
 	ctx context.Context, config *configs.Config, running bool, log zerolog.Logger,
 ) (Storage, error) {
+	return openStore(ctx, config, nil, running, log)
+}
+
+// openStore opens the database of a pool of the program, or the configured database.
+func openStore(
+	ctx context.Context, config *configs.Config, pool *pgxpool.Pool, running bool,
+	log zerolog.Logger,
+) (Storage, error) {
 	if path, embedded := config.Database.SQLite(); embedded {
 		store, err := sqlite.Open(ctx, path, sqlite.Options{Exclusive: running, Log: log})
 		if err != nil {
@@ -44,12 +53,17 @@ func OpenStore(
 		return OfSQLite(store), nil
 	}
 	own := max(4, config.Database.MaxConnections/3)
-	store, err := postgres.Open(ctx, postgres.Options{
+	options := postgres.Options{
 		URL: config.Database.URL.Reveal(), JobsURL: config.Database.JobsURL.Reveal(),
 		MaxConnections:  own,
 		WorkConnections: max(1, config.Database.MaxConnections-own),
+		Schema:          config.Database.Schema,
 		Migrate:         running && config.Database.Migrate, Log: log,
-	})
+	}
+	if pool != nil {
+		options.URL, options.Pool = "", pool
+	}
+	store, err := postgres.Open(ctx, options)
 	if err != nil {
 		return Storage{}, err
 	}
@@ -68,7 +82,7 @@ func storeName(config *configs.Config) string {
 func (r *Replica) openStore(ctx context.Context, config *configs.Config) (err error) {
 	if r.shared != nil {
 		r.store = r.shared.Store
-	} else if r.store, err = OpenStore(ctx, config, true, r.log); err != nil {
+	} else if r.store, err = openStore(ctx, config, r.pool, true, r.log); err != nil {
 		return err
 	}
 	r.metrics = metrics.New(metrics.Options{Names: config.Metrics.Names, Version: Version()})

@@ -19,7 +19,11 @@ const flushTimeout = 5 * time.Second
 // openTracing makes the tracing of runs, if it is configured.
 func (r *Replica) openTracing(ctx context.Context, config *configs.Config) (err error) {
 	t := config.Tracing
-	if t == nil {
+	switch {
+	case t == nil && r.tracers != nil:
+		r.traces = tracing.NewProgram(r.tracers)
+		return nil
+	case t == nil:
 		return nil
 	}
 	headers := map[string]string{}
@@ -31,17 +35,24 @@ func (r *Replica) openTracing(ctx context.Context, config *configs.Config) (err 
 		Version: Version(), Replica: config.Replica.Name, Cluster: r.store.ClusterID(),
 		Log: r.log.With().Str("replica", config.Replica.Name).Logger(),
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	r.traces = r.tracing
+	return nil
 }
 
 // traceOf returns the trace of a run for its page. It is zero if the run is not traced.
 func (r *Replica) traceOf(run uuid.UUID) admin.Trace {
-	if r.tracing == nil || !r.tracing.Traces(run) {
+	if r.traces == nil || !r.traces.Traces(run) {
 		return admin.Trace{}
 	}
 	id := engine.TraceID(run)
-	link := strings.ReplaceAll(r.config.Load().Tracing.Link, configs.TraceIDMark, id)
-	return admin.Trace{ID: id, Link: link}
+	t := r.config.Load().Tracing
+	if t == nil {
+		return admin.Trace{ID: id}
+	}
+	return admin.Trace{ID: id, Link: strings.ReplaceAll(t.Link, configs.TraceIDMark, id)}
 }
 
 // flush sends the last spans. It takes at most flushTimeout.

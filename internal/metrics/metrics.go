@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"fmt"
 	"net/http"
 	"time"
 
@@ -23,8 +24,10 @@ type Options struct {
 // Metrics counts what one replica does. Its methods may be called concurrently.
 type Metrics struct {
 	book
-	jobs      *bounded[string, *jobSeries]
-	resources *bounded[locking.Resource, *resourceSeries]
+	registered bool                 // at a program
+	process    *prometheus.Registry // Go's and the process's, which a program has already
+	jobs       *bounded[string, *jobSeries]
+	resources  *bounded[locking.Resource, *resourceSeries]
 
 	firings, attempts, runs, skips, retries, lost *prometheus.CounterVec
 	startDelay, duration                          *prometheus.HistogramVec
@@ -43,8 +46,9 @@ type Metrics struct {
 
 // New returns a Metrics without counts.
 func New(o Options) *Metrics {
-	m := &Metrics{book: book{registry: prometheus.NewRegistry()}}
-	m.registry.MustRegister(collectors.NewGoCollector(),
+	m := &Metrics{book: book{registry: prometheus.NewRegistry()},
+		process: prometheus.NewRegistry()}
+	m.process.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.describeFirings()
 	m.describeLocks()
@@ -69,13 +73,32 @@ func (m *Metrics) buildInfo(version string) {
 // It is complete once Watch was called.
 func (m *Metrics) Families() []Family { return m.families }
 
-// Gatherer returns the registry, for programs that serve it themselves.
-func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
+// Gatherer returns all metrics, for programs that serve them themselves.
+func (m *Metrics) Gatherer() prometheus.Gatherer {
+	return prometheus.Gatherers{m.registry, m.process}
+}
+
+// Register adds Holdfast's own metrics to those of a program. It fails if another replica of the
+// process has added its metrics there. Watch must have been called.
+func (m *Metrics) Register(at prometheus.Registerer) error {
+	if err := at.Register(m.registry); err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
+	m.registered = true
+	return nil
+}
+
+// Unregister removes what Register has added, and nothing if Register failed.
+func (m *Metrics) Unregister(at prometheus.Registerer) {
+	if m.registered {
+		at.Unregister(m.registry)
+	}
+}
 
 // Handler serves scrapes, in the format and compression that the client asks for. It
 // limits concurrent scrapes.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+	return promhttp.HandlerFor(m.Gatherer(), promhttp.HandlerOpts{
 		ErrorHandling: promhttp.ContinueOnError, EnableOpenMetrics: true, MaxRequestsInFlight: 4,
 		Timeout: 5 * time.Second,
 	})

@@ -31,6 +31,8 @@ const (
 	sendEvery   = 5 * time.Second
 	sendTimeout = 10 * time.Second // for one batch with all its tries
 	maxText     = 8 << 10          // bytes of an attribute
+
+	scope = "github.com/holdfast-dev/holdfast" // of the instrumentation
 )
 
 // Options name the collector and select the runs.
@@ -105,7 +107,7 @@ func (t *Tracing) Traces(run uuid.UUID) bool {
 // Root starts a span without a parent in the run's trace.
 func (t *Tracing) Root(run uuid.UUID, name string, start time.Time) (context.Context, trace.Span) {
 	ctx := context.WithValue(context.Background(), runKey{}, run)
-	return t.provider.Tracer("github.com/holdfast-dev/holdfast").
+	return t.provider.Tracer(scope).
 		Start(ctx, name, trace.WithTimestamp(start), trace.WithNewRoot())
 }
 

@@ -62,16 +62,17 @@ func (s *Store) actionOnce(ctx context.Context, a storage.Action, action, target
 	if err := a.Check(); err != nil {
 		return err
 	}
-	conn, err := s.pool.Acquire(ctx)
+	conn, release, err := s.pool.lease(ctx)
 	if err != nil {
 		return err
 	}
-	defer conn.Release()
-	tx, err := conn.Begin(ctx)
+	defer release()
+	begun, err := conn.Begin(ctx)
 	if err != nil {
 		return err
 	}
-	defer rollback(ctx, conn, tx)
+	defer rollback(ctx, conn, begun)
+	tx := schemaTx{begun, s.schema}
 	before, err := s.beginAction(ctx, tx, a)
 	if err != nil {
 		return err

@@ -51,16 +51,17 @@ func (s *Store) heldSession(session uuid.UUID) heldRow {
 // not be unique. The waiter reports its backend and waits in one transaction, because a pooler may
 // give each transaction another backend.
 func (s *Store) endHolders(ctx context.Context, row heldRow) (int, error) {
-	waiter, err := s.pool.Acquire(ctx)
+	waiter, release, err := s.pool.lease(ctx)
 	if err != nil {
 		return 0, wrap("end row holder", err)
 	}
-	defer waiter.Release()
-	tx, err := waiter.Begin(ctx)
+	defer release()
+	begun, err := waiter.Begin(ctx)
 	if err != nil {
 		return 0, wrap("end row holder", err)
 	}
-	defer rollback(ctx, waiter, tx)
+	defer rollback(ctx, waiter, begun)
+	tx := schemaTx{begun, s.schema}
 	var pid int
 	if err := tx.QueryRow(ctx, backendID).Scan(&pid); err != nil {
 		return 0, wrap("end row holder", err)

@@ -26,6 +26,11 @@ const (
 		set_config('tcp_keepalives_interval', '5', false),
     set_config('tcp_keepalives_count', '3', false), set_config('tcp_user_timeout', '20000', false)`
 
+	// setLocalKeepAlive is setKeepAlive for one transaction.
+	setLocalKeepAlive = `SELECT set_config('tcp_keepalives_idle', '10', true),
+		set_config('tcp_keepalives_interval', '5', true),
+    set_config('tcp_keepalives_count', '3', true), set_config('tcp_user_timeout', '20000', true)`
+
 	// readCommitted is the isolation level that the protocol needs.
 	readCommitted = "read committed"
 	readIsolation = `SELECT current_setting('transaction_isolation')`
@@ -40,6 +45,17 @@ var ErrIsolation = errors.New("transactions are not read committed: set " +
 
 // configure sets the parameters of each connection of the store.
 func configure(config *pgx.ConnConfig) {
+	dialer := &net.Dialer{
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: keepAliveIdle,
+			Interval: keepAliveInterval, Count: keepAliveCount},
+		Control: boundUnacknowledged,
+	}
+	config.DialFunc = dialer.DialContext
+	configureSession(config)
+}
+
+// configureSession is configure without the network of this end.
+func configureSession(config *pgx.ConnConfig) {
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = connectTimeout
 	}
@@ -47,13 +63,13 @@ func configure(config *pgx.ConnConfig) {
 	// In the protocol each statement must see all earlier commits, whatever the default of the
 	// database is.
 	config.RuntimeParams["default_transaction_isolation"] = readCommitted
-	dialer := &net.Dialer{
-		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: keepAliveIdle,
-			Interval: keepAliveInterval, Count: keepAliveCount},
-		Control: boundUnacknowledged,
-	}
-	config.DialFunc = dialer.DialContext
+	before := config.AfterConnect
 	config.AfterConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
+		if before != nil {
+			if err := before(ctx, conn); err != nil {
+				return err
+			}
+		}
 		if err := conn.Exec(ctx, setKeepAlive).Close(); err != nil {
 			return fmt.Errorf("settings of a connection: %w", err)
 		}
@@ -62,9 +78,7 @@ func configure(config *pgx.ConnConfig) {
 }
 
 // requireReadCommitted returns ErrIsolation unless transactions are read committed by default.
-func requireReadCommitted(ctx context.Context, db interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}) error {
+func requireReadCommitted(ctx context.Context, db queryer) error {
 	var level string
 	if err := db.QueryRow(ctx, readIsolation).Scan(&level); err != nil {
 		return wrap("isolation level", err)

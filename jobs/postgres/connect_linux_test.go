@@ -6,7 +6,6 @@ import (
 	"net"
 	"testing"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -16,7 +15,7 @@ import (
 // retransmits data for about 15 minutes before it reports an error.
 func TestClientsEndOfConnectionsIsBounded(t *testing.T) {
 	s := newHarness(t)
-	for name, pool := range map[string]*pgxpool.Pool{"pool": s.a.pool, "views": s.a.views,
+	for name, pool := range map[string]*dbPool{"pool": s.a.pool, "views": s.a.views,
 		"jobs": s.a.work} {
 		conn, err := pool.Acquire(t.Context())
 		if err != nil {
@@ -37,8 +36,9 @@ func TestClientsEndOfConnectionsIsBounded(t *testing.T) {
 	s.a.heartbeats.give(heartbeat, false)
 
 	dialed := make(chan net.Conn, 1)
-	dial := s.a.listener.DialFunc
-	s.a.listener.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+	dial := s.a.listener.config.ConnConfig.DialFunc
+	s.a.listener.config.ConnConfig.DialFunc = func(ctx context.Context,
+		network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
 		if err == nil {
 			dialed <- conn

@@ -27,7 +27,7 @@ const (
 	// for all of them. The check compares the run too, because a restored database draws tokens
 	// again. A caller that has only the token is checked by the token alone. The lock assigns the
 	// transaction its id in any case.
-	checkFence = `SELECT pg_current_xact_id()::text FROM holdfast.claims
+	readClaim = `SELECT pg_current_xact_id()::text FROM holdfast.claims
 		WHERE token = $1 AND run = coalesce($2, run)
 		FOR SHARE`
 	// checkTransaction fails by a division by zero, so that a COMMIT behind it takes no effect.
@@ -69,20 +69,33 @@ var clearUpPolicy = retry.Policy{Delay: 50 * time.Millisecond, MaxDelay: time.Se
 // statements would write outside the fence.
 var ErrTransactionControl = errors.New("transaction control is not allowed in a fenced transaction")
 
-// Fence is the fence check for transactions on a program's own connections. It must be the first
-// statement of each transaction in which a run or the owner of a lock writes. It returns
-// storage.ErrSuperseded, which is locking.ErrSuperseded, if the claim is gone. The caller must then
-// roll back.
+// Fence is the fence check for transactions on a program's own connections to the database of the
+// store. It must be the first statement of each transaction in which a run writes. It returns
+// storage.ErrSuperseded if the claim is gone. The caller must then roll back.
 //
 // Fence also bounds the transaction's statements and lock waits by ctx's deadline, and an idle
 // pause inside it by one minute more. So a paused replica cannot hold its claim for ever.
-func Fence(ctx context.Context, tx pgx.Tx, token jobs.Token) error {
+func Fence(ctx context.Context, tx pgx.Tx, run *jobs.Run) error {
+	s, err := storeOf(run)
+	if err != nil {
+		return err
+	}
+	return s.checkFence(ctx, tx, holderOf(run))
+}
+
+// Fence is the function Fence for the owner of a lock with a token. It returns
+// locking.ErrSuperseded if the claim is gone.
+func (s *Store) Fence(ctx context.Context, tx pgx.Tx, token locking.Token) error {
+	return s.checkFence(ctx, tx, holder{token: token})
+}
+
+func (s *Store) checkFence(ctx context.Context, tx pgx.Tx, h holder) error {
 	b := &pgx.Batch{}
-	answer := queueFence(ctx, b, holder{token: token})
-	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+	answer := queueFence(ctx, b, h)
+	if err := tx.SendBatch(ctx, s.schema.batch(b)).Close(); err != nil {
 		return wrap("fence check", err)
 	}
-	return answer.err(token)
+	return answer.err(h.token)
 }
 
 // fenceAnswer records whether a fence check found its claim, and the id of its transaction.
@@ -110,7 +123,7 @@ func holderOf(run *jobs.Run) holder { return holder{token: run.Token, run: &run.
 func queueFence(ctx context.Context, b *pgx.Batch, h holder) *fenceAnswer {
 	answer := &fenceAnswer{}
 	b.Queue(planByKey)
-	b.Queue(checkFence, h.token, h.run).Query(func(rows pgx.Rows) error {
+	b.Queue(readClaim, h.token, h.run).Query(func(rows pgx.Rows) error {
 		_, err := pgx.ForEachRow(rows, []any{&answer.transaction}, func() error {
 			answer.found = true
 			return nil
@@ -130,7 +143,13 @@ func queueFence(ctx context.Context, b *pgx.Batch, h holder) *fenceAnswer {
 // fencedTx is a transaction that began with the fence check.
 type fencedTx struct {
 	pgx.Tx
-	id string
+	id     string
+	schema schemaName
+}
+
+// send sends statements of the store.
+func (tx fencedTx) send(ctx context.Context, b *pgx.Batch) error {
+	return tx.SendBatch(ctx, tx.schema.batch(b)).Close()
 }
 
 // queueCheck adds to a batch the check that the transaction is still the one with the fence check.
@@ -148,11 +167,15 @@ func (tx fencedTx) queueCheck(b *pgx.Batch) {
 }
 
 // beginFenced begins a transaction with the fence check, in one round trip.
-func beginFenced(ctx context.Context, conn *pgxpool.Conn, h holder) (fencedTx, error) {
+func (s *Store) beginFenced(ctx context.Context, conn *pgxpool.Conn,
+	h holder) (fencedTx, error) {
 	b := &pgx.Batch{}
 	b.BeginTx(pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+	if s.work.borrowed {
+		b.Queue(setLocalKeepAlive)
+	}
 	answer := queueFence(ctx, b, h)
-	results := conn.Conn().SendBatch(ctx, b)
+	results := conn.Conn().SendBatch(ctx, s.schema.batch(b))
 	err := wrap("fenced transaction", results.Close())
 	if err == nil {
 		err = answer.err(h.token)
@@ -161,7 +184,7 @@ func beginFenced(ctx context.Context, conn *pgxpool.Conn, h holder) (fencedTx, e
 		rollback(ctx, conn, results.Tx())
 		return fencedTx{}, err
 	}
-	return fencedTx{results.Tx(), answer.transaction}, nil
+	return fencedTx{results.Tx(), answer.transaction, s.schema}, nil
 }
 
 // rollback ends a transaction unless it has ended. If that fails, it closes the connection, which
@@ -213,7 +236,7 @@ func committing(ctx context.Context,
 		b := &pgx.Batch{}
 		tx.queueCheck(b)
 		b.Queue("COMMIT").Exec(requireCommit)
-		return tx.SendBatch(ctx, b).Close()
+		return tx.send(ctx, b)
 	}
 }
 
@@ -242,7 +265,7 @@ func (s *Store) completeInTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.
 		if err := fn(tx.Tx); err != nil {
 			return err
 		}
-		committed, err := finishAndCommit(ctx, conn, tx, run)
+		committed, err := s.finishAndCommit(ctx, conn, tx, run)
 		switch {
 		case committed:
 		case errors.Is(err, storage.ErrSuperseded), errors.Is(err, ErrTransactionControl):
@@ -280,12 +303,12 @@ func storeOf(run *jobs.Run) (*Store, error) {
 // committed.
 func (s *Store) fenced(ctx context.Context, h holder,
 	use func(*pgxpool.Conn, fencedTx) error) error {
-	conn, err := s.work.Acquire(ctx)
+	conn, release, err := s.work.lease(ctx)
 	if err != nil {
 		return wrap("fenced transaction", err)
 	}
-	defer conn.Release()
-	tx, err := beginFenced(ctx, conn, h)
+	defer release()
+	tx, err := s.beginFenced(ctx, conn, h)
 	if err != nil {
 		return err
 	}
@@ -297,7 +320,7 @@ func (s *Store) fenced(ctx context.Context, h holder,
 // in one round trip. A failed statement prevents all later ones. If it returns an error, the fate
 // of the transaction is certain only if committed is true or the error wraps storage.ErrSuperseded
 // or ErrTransactionControl.
-func finishAndCommit(ctx context.Context, conn *pgxpool.Conn, tx fencedTx,
+func (s *Store) finishAndCommit(ctx context.Context, conn *pgxpool.Conn, tx fencedTx,
 	run *jobs.Run) (committed bool, err error) {
 	b := &pgx.Batch{}
 	tx.queueCheck(b)
@@ -320,10 +343,13 @@ func finishAndCommit(ctx context.Context, conn *pgxpool.Conn, tx fencedTx,
 		committed = err == nil
 		return err
 	})
+	if s.work.borrowed {
+		return committed, tx.send(ctx, b)
+	}
 	for _, statement := range resetSession {
 		b.Queue(statement)
 	}
-	if err = tx.SendBatch(ctx, b).Close(); err == nil {
+	if err = tx.send(ctx, b); err == nil {
 		markReset(conn.Conn())
 	}
 	return committed, err

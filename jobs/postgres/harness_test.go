@@ -84,6 +84,8 @@ type harness struct {
 	t    *testing.T
 	url  string
 	a, b *Store
+	// schema of the statements of the watcher; "": DefaultSchema
+	schema schemaName
 
 	connection *pgx.Conn // of the watcher; nil until it is used
 }
@@ -120,7 +122,7 @@ func (s *harness) watcher() *pgx.Conn {
 // exec runs a statement on the watcher's connection.
 func (s *harness) exec(sql string, args ...any) {
 	s.t.Helper()
-	if _, err := s.watcher().Exec(s.t.Context(), sql, args...); err != nil {
+	if _, err := s.watcher().Exec(s.t.Context(), s.schema.in(sql), args...); err != nil {
 		s.t.Fatalf("%s: %v", sql, err)
 	}
 }
@@ -128,7 +130,8 @@ func (s *harness) exec(sql string, args ...any) {
 func query[T any](s *harness, sql string, args ...any) T {
 	s.t.Helper()
 	var v T
-	if err := s.watcher().QueryRow(s.t.Context(), sql, args...).Scan(&v); err != nil {
+	if err := s.watcher().QueryRow(s.t.Context(), s.schema.in(sql),
+		args...).Scan(&v); err != nil {
 		s.t.Fatalf("%s: %v", sql, err)
 	}
 	return v
@@ -292,12 +295,8 @@ func (s *harness) state(run uuid.UUID) string {
 // pauseJobs inserts a pause.
 func (s *harness) pauseJobs(p storage.Pause) {
 	s.t.Helper()
-	_, err := s.watcher().Exec(s.t.Context(),
-		`INSERT INTO holdfast.pauses VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+	s.exec(`INSERT INTO holdfast.pauses VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
 		p.ID, p.Target.Kind, p.Target.Name, p.At, p.By, p.Reason, p.ResumedAt, p.ResumedBy)
-	if err != nil {
-		s.t.Fatal(err)
-	}
 }
 
 // pass moves the times of sessions, cursors and waiting runs into the past.

@@ -25,7 +25,7 @@ const (
 // connection that other calls use. It is not a pgx pool, because a pool counts a broken connection
 // until its close is confirmed. It may be used concurrently.
 type heartbeatConns struct {
-	config *pgx.ConnConfig
+	connector
 
 	mu     sync.Mutex
 	idle   []*pgx.Conn
@@ -62,7 +62,7 @@ func (l *heartbeatConns) take(ctx context.Context) (*pgx.Conn, error) {
 	if conn := l.idleConn(); conn != nil {
 		return conn, nil
 	}
-	return pgx.ConnectConfig(ctx, l.config.Copy())
+	return l.connect(ctx)
 }
 
 func (l *heartbeatConns) idleConn() *pgx.Conn {

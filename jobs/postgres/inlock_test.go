@@ -178,7 +178,7 @@ func TestFenceInATransactionOfTheProgram(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer tx.Rollback(context.Background()) //nolint:errcheck // nothing was written
-		return Fence(t.Context(), tx, token)
+		return s.a.Fence(t.Context(), tx, token)
 	}
 	if err := check(); err != nil {
 		t.Error(err)

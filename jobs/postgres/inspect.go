@@ -43,7 +43,7 @@ SELECT current_setting('server_version'), current_setting('server_version_num'):
     pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on', pg_backend_pid(),
     r.rolname, r.rolsuper,
     EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace, pg_roles m
-        WHERE n.nspname = 'holdfast' AND c.relname = 'audit'
+        WHERE n.nspname = $1 AND c.relname = 'audit'
             AND pg_has_role(r.oid, m.oid, 'MEMBER')
             AND (m.oid = c.relowner
                 OR has_table_privilege(m.oid, c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE'))),
@@ -54,7 +54,12 @@ FROM pg_roles r WHERE r.rolname = current_user`
 )
 
 // Inspect opens one connection with the settings of a replica, and closes it. It changes nothing.
-func Inspect(ctx context.Context, url string) (i Inspection, err error) {
+// Schema is as in Options.
+func Inspect(ctx context.Context, url, schema string) (i Inspection, err error) {
+	name, err := newSchemaName(schema)
+	if err != nil {
+		return i, err
+	}
 	pool, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return i, fmt.Errorf("parse database url: %w", err)
@@ -69,8 +74,9 @@ func Inspect(ctx context.Context, url string) (i Inspection, err error) {
 	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
 	var backend uint32
 	var statements, idle int64
-	if err := conn.QueryRow(ctx, inspect).Scan(&i.Version, &i.VersionNumber, &i.ReadOnly, &backend,
-		&i.Role, &i.Superuser, &i.ChangesAudit, &statements, &idle); err != nil {
+	if err := conn.QueryRow(ctx, inspect, string(name)).Scan(&i.Version, &i.VersionNumber,
+		&i.ReadOnly, &backend, &i.Role, &i.Superuser, &i.ChangesAudit, &statements,
+		&idle); err != nil {
 		return i, wrap("inspect", err)
 	}
 	i.Pooled = backend != conn.PgConn().PID() // poolers invent the number that they send
@@ -83,7 +89,7 @@ func Inspect(ctx context.Context, url string) (i Inspection, err error) {
 	}
 	i.Offset = clock.Sub(before.Add(time.Since(before) / 2))
 	i.ReadCommitted = requireReadCommitted(ctx, conn)
-	found, err := readSchema(ctx, conn)
+	found, err := readSchema(ctx, schemaQueryer{conn, name})
 	i.Cluster, i.Schema = found.cluster, err
 	return i, nil
 }

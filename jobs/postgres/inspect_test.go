@@ -12,7 +12,7 @@ import (
 
 func inspected(t *testing.T, url string) Inspection {
 	t.Helper()
-	found, err := Inspect(t.Context(), url)
+	found, err := Inspect(t.Context(), url, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestInspectThroughAPooler(t *testing.T) {
 		found.ChangesAudit {
 		t.Errorf("without a schema: %+v", found)
 	}
-	if _, err := Inspect(t.Context(), "postgres://127.0.0.1:1/none"); !errors.Is(err,
+	if _, err := Inspect(t.Context(), "postgres://127.0.0.1:1/none", ""); !errors.Is(err,
 		storage.ErrUnavailable) {
 		t.Errorf("without a server: %v", err)
 	}

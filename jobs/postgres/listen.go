@@ -36,7 +36,7 @@ func (s *Store) Listen(ctx context.Context, heard func()) error {
 }
 
 func (s *Store) listen(ctx context.Context, heard func()) error {
-	conn, err := pgx.ConnectConfig(ctx, s.listener.Copy())
+	conn, err := s.listener.connect(ctx)
 	if err != nil {
 		return err
 	}

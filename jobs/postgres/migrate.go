@@ -11,7 +11,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -33,7 +32,7 @@ SET LOCAL lock_timeout = '2s';
 SET LOCAL idle_in_transaction_session_timeout = '10s';
 ` + lockMigrations + `;`
 	createMeta = `
-CREATE SCHEMA IF NOT EXISTS holdfast;
+CREATE SCHEMA IF NOT EXISTS %s;
 CREATE TABLE IF NOT EXISTS holdfast.meta (
     one             boolean PRIMARY KEY DEFAULT true CHECK (one),
     cluster         uuid NOT NULL,
@@ -51,9 +50,9 @@ INSERT INTO holdfast.meta (cluster, version, min_binary) VALUES (gen_random_uuid
 SELECT 1 / count(*) FROM holdfast.meta WHERE version = %d;`
 	writeVersion = `
 UPDATE holdfast.meta SET version = %d;`
-	// Advisory locks belong to a database, and a database has one Holdfast schema. So a fixed key
-	// is enough. The cluster id does not exist yet.
-	lockMigrations = `SELECT pg_advisory_xact_lock(hashtextextended('holdfast migrations', 0))`
+	// Advisory locks belong to a database, which may have several schemas of Holdfast. The cluster
+	// id does not exist yet.
+	lockMigrations = `SELECT pg_advisory_xact_lock(hashtextextended('migrate holdfast.meta', 0))`
 )
 
 // migrationRetry waits for readers of a table that a migration changes. Each try is short, so that
@@ -66,22 +65,17 @@ type schema struct {
 	version, minBinary int
 }
 
-// Migrate applies the migrations that the schema lacks. Each migration is one transaction in one
-// round trip under an advisory lock, with a lock timeout of 2 s and retries. So a replica that is
-// paused or disconnected in the middle holds no table locked. While a migration has a table locked,
-// it neither rewrites the table nor builds an index on a table that grows. Any number of replicas
-// may call Migrate at once.
-func Migrate(ctx context.Context, pool *pgxpool.Pool, log zerolog.Logger) error {
-	return migrate(ctx, pool, migrations, schemaVersion, log)
-}
-
-// migrate applies the migrations of files up to the given version.
-func migrate(ctx context.Context, pool *pgxpool.Pool, files fs.FS, version int,
+// migrate applies the migrations that the schema lacks, up to the given version. Each migration is
+// one transaction in one round trip under an advisory lock, with a lock timeout of 2 s and retries.
+// So a replica that is paused or disconnected in the middle holds no table locked. While a
+// migration has a table locked, it neither rewrites the table nor builds an index on a table that
+// grows. Any number of replicas may migrate at once.
+func migrate(ctx context.Context, pool *dbPool, files fs.FS, version int,
 	log zerolog.Logger) error {
 	if s, err := readSchema(ctx, pool); err == nil && s.version >= version {
 		return nil // the role may lack the right to create tables
 	}
-	if err := sendMigration(ctx, pool, createMeta); err != nil {
+	if err := sendMigration(ctx, pool, fmt.Sprintf(createMeta, pool.schema)); err != nil {
 		return wrap("migrate schema", err)
 	}
 	for {
@@ -100,7 +94,7 @@ func migrate(ctx context.Context, pool *pgxpool.Pool, files fs.FS, version int,
 }
 
 // applyMigration applies one migration unless another replica has applied it.
-func applyMigration(ctx context.Context, pool *pgxpool.Pool, files fs.FS, number int,
+func applyMigration(ctx context.Context, pool *dbPool, files fs.FS, number int,
 	log zerolog.Logger) error {
 	text, err := migrationText(files, number)
 	if err != nil {
@@ -120,7 +114,7 @@ func applyMigration(ctx context.Context, pool *pgxpool.Pool, files fs.FS, number
 
 // sendMigration sends statements in one message, which PostgreSQL runs as one transaction. It
 // retries while other transactions hold locks that the statements need.
-func sendMigration(ctx context.Context, pool *pgxpool.Pool, statements string) error {
+func sendMigration(ctx context.Context, pool *dbPool, statements string) error {
 	return retry.Do(ctx, migrationRetry, func(ctx context.Context) error {
 		_, err := pool.Exec(ctx, beginMigration+statements, pgx.QueryExecModeSimpleProtocol)
 		return err
@@ -140,9 +134,7 @@ func migrationText(files fs.FS, number int) (string, error) {
 
 // readSchema returns the cluster id and the schema version of the database, or a *SchemaError when
 // this binary is too old for the schema.
-func readSchema(ctx context.Context, db interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}) (schema, error) {
+func readSchema(ctx context.Context, db queryer) (schema, error) {
 	var s schema
 	err := db.QueryRow(ctx, readMeta).Scan(&s.cluster, &s.version, &s.minBinary)
 	var answer *pgconn.PgError

@@ -29,7 +29,7 @@ func TestReplicaThatStopsDuringAMigrationHoldsNoLock(t *testing.T) {
 		if stopped.Load() {
 			return servertest.Drop
 		}
-		if bytes.Contains(request, []byte("holdfast migrations")) &&
+		if bytes.Contains(request, []byte("migrate holdfast.meta")) &&
 			stopped.CompareAndSwap(false, true) {
 			close(locking)
 		}

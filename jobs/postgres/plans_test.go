@@ -51,7 +51,7 @@ func TestPlansLookUpByKey(t *testing.T) {
 		{"openScheduledTimes", beginPipeline, openScheduledTimes},
 		{"firingJob", beginPipeline, firingJob}, {"firingRuns", beginPipeline, firingRuns},
 		{"moveCursors", beginPipeline, moveCursors},
-		{"checkFence", planInJob, checkFence}, {"endOwnRun", planInJob, endOwnRun},
+		{"readClaim", planInJob, readClaim}, {"endOwnRun", planInJob, endOwnRun},
 		{"holdLiving", planByHash, holdLiving}, {"refuse", planByHash, refuse},
 		{"lockWaits", planByHash, lockWaits},
 		{"lockWantedAlone", planRefused + planByHash, lockWantedAlone},

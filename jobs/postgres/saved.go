@@ -62,7 +62,11 @@ func SaveInTx(ctx context.Context, tx pgx.Tx, run *jobs.Run, v any) error {
 	if err != nil {
 		return err
 	}
-	tag, err := tx.Exec(ctx, saveOwn, run.Token, run.ID, string(saved))
+	s, err := storeOf(run)
+	if err != nil {
+		return err
+	}
+	tag, err := tx.Exec(ctx, s.schema.in(saveOwn), run.Token, run.ID, string(saved))
 	if err == nil && tag.RowsAffected() == 0 {
 		err = fmt.Errorf("token %d: %w", run.Token, storage.ErrSuperseded)
 	}

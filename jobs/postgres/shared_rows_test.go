@@ -84,7 +84,7 @@ func (s *harness) membersOfSharers(sharers int) int64 {
 			t.Fatal(err)
 		}
 		defer tx.Rollback(context.Background()) //nolint:errcheck // nothing was written
-		if err := Fence(t.Context(), tx, run.Token); err != nil {
+		if err := s.a.Fence(t.Context(), tx, run.Token); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"strings"
 	"time"
 
@@ -21,28 +20,34 @@ type Options struct {
 	URL string // a libpq URL or keyword string
 	// JobsURL is for the transactions of jobs: the same database, with a role that has fewer
 	// permissions. "" is URL.
-	JobsURL         string
-	MaxConnections  int  // for the store's own statements; 0 means 10
-	WorkConnections int  // for the transactions of jobs; 0 means 10
-	Migrate         bool // bring the schema up to date first
+	JobsURL string
+	// Pool is a pool of the program, instead of URL and JobsURL. The store does not close it. The
+	// store opens up to 9 connections more with its settings: 2 for the admin page, 1 for
+	// notifications, and those for heartbeats, which are 1 or 2, and 6 at most.
+	Pool            *pgxpool.Pool
+	MaxConnections  int    // for the store's own statements; 0 means 10
+	WorkConnections int    // for the transactions of jobs; 0 means 10
+	Schema          string // of the store's tables; "" means DefaultSchema
+	Migrate         bool   // bring the schema up to date first
 	Log             zerolog.Logger
 }
 
 // Store is a storage.Store on PostgreSQL. It may be used concurrently.
 type Store struct {
-	pool *pgxpool.Pool // of the store's own statements: short, so that few connections serve all
+	schema schemaName
+	pool   *dbPool // of the store's own statements: short, so that few connections serve all
 	// of the admin page: however many queries it sends and however long they take, they delay no
 	// start or heartbeat
-	views      *pgxpool.Pool
-	work       *pgxpool.Pool   // of the jobs' transactions: however many hang, heartbeats go on
+	views      *dbPool
+	work       *dbPool         // of the jobs' transactions: however many hang, heartbeats go on
 	heartbeats *heartbeatConns // only for heartbeats
 	cluster    uuid.UUID
 	log        zerolog.Logger
 
-	listener      *pgx.ConnConfig // of the connection that receives notifications
-	listenTimeout time.Duration   // how long a notification may take
-	lockTimeout   string          // how long a statement of the store waits for a row
-	pinnedAfter   time.Duration   // see pinnedAfter
+	listener      connector     // of the connection that receives notifications
+	listenTimeout time.Duration // how long a notification may take
+	lockTimeout   string        // how long a statement of the store waits for a row
+	pinnedAfter   time.Duration // see pinnedAfter
 }
 
 var (
@@ -55,19 +60,16 @@ var (
 // error that wraps storage.ErrUnavailable if the database cannot be reached, and a *SchemaError if
 // the schema requires a newer binary.
 func Open(ctx context.Context, o Options) (*Store, error) {
-	pool, err := newPool(ctx, o.URL, cmp.Or(o.MaxConnections, 10), nil, nil)
+	schema, err := newSchemaName(o.Schema)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{
-		pool: pool, heartbeats: &heartbeatConns{config: pool.Config().ConnConfig}, log: o.Log,
-		listener:      pool.Config().ConnConfig,
-		listenTimeout: answerTimeout, lockTimeout: "1s", pinnedAfter: pinnedAfter,
-	}
-	s.work, err = newPool(ctx, cmp.Or(o.JobsURL, o.URL), cmp.Or(o.WorkConnections, 10), nil,
-		s.reset)
-	if err == nil {
-		s.views, err = newPool(ctx, o.URL, viewConnections, viewSettings(), nil)
+	s := &Store{schema: schema, log: o.Log, listenTimeout: answerTimeout, lockTimeout: "1s",
+		pinnedAfter: pinnedAfter}
+	if o.Pool != nil {
+		err = s.borrow(ctx, o)
+	} else {
+		err = s.connect(ctx, o)
 	}
 	if err == nil {
 		err = s.prepare(ctx, o.Migrate)
@@ -82,29 +84,60 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
+// connect makes pools for the URLs.
+func (s *Store) connect(ctx context.Context, o Options) error {
+	own, err := parsePool(o.URL, cmp.Or(o.MaxConnections, 10))
+	if err != nil {
+		return err
+	}
+	s.listener = connector{own}
+	s.heartbeats = &heartbeatConns{connector: s.listener}
+	if s.pool, err = s.newPool(ctx, own); err != nil {
+		return err
+	}
+	work, err := parsePool(cmp.Or(o.JobsURL, o.URL), cmp.Or(o.WorkConnections, 10))
+	if err != nil {
+		return err
+	}
+	work.AfterRelease = s.reset
+	if s.work, err = s.newPool(ctx, work); err != nil {
+		return err
+	}
+	s.views, err = s.newPool(ctx, viewsOf(own))
+	return err
+}
+
 // viewConnections bounds the connections of the admin page's queries.
 const viewConnections = 2
 
-// viewSettings make PostgreSQL end a query that takes too long, also after its client has gone.
-// They turn off just-in-time compilation, which would take longer than the queries.
-func viewSettings() map[string]string {
-	return map[string]string{"statement_timeout": "3s", "jit": "off"}
+// viewsOf returns the settings of the admin page's connections, from those of another pool. They
+// make PostgreSQL end a query that takes too long, also after its client has gone. They turn off
+// just-in-time compilation, which would take longer than the queries.
+func viewsOf(config *pgxpool.Config) *pgxpool.Config {
+	config = config.Copy()
+	config.MaxConns = viewConnections
+	config.ConnConfig.RuntimeParams["statement_timeout"] = "3s"
+	config.ConnConfig.RuntimeParams["jit"] = "off"
+	return config
 }
 
-func newPool(ctx context.Context, url string, size int, settings map[string]string,
-	afterUse func(*pgx.Conn) bool) (*pgxpool.Pool, error) {
+// parsePool returns the settings of a pool of the store.
+func parsePool(url string, size int) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("parse database url: %w", err)
 	}
-	config.MaxConns, config.AfterRelease = int32(size), afterUse
+	config.MaxConns = int32(size)
 	configure(config.ConnConfig)
-	maps.Copy(config.ConnConfig.RuntimeParams, settings)
-	pool, err := pgxpool.NewWithConfig(ctx, config)
+	return config, nil
+}
+
+func (s *Store) newPool(ctx context.Context, config *pgxpool.Config) (*dbPool, error) {
+	opened, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("open database pool: %w", err)
 	}
-	return pool, nil
+	return &dbPool{Pool: opened, schema: s.schema}, nil
 }
 
 // resetSession undoes the changes that a job's statements may have left in the session.
@@ -139,9 +172,12 @@ func setDefault(params map[string]string, key, value string) {
 	}
 }
 
-func (s *Store) prepare(ctx context.Context, migrate bool) error {
-	if migrate {
-		if err := Migrate(ctx, s.pool, s.log); err != nil {
+func (s *Store) prepare(ctx context.Context, migrated bool) error {
+	if err := s.schema.checkWord(ctx, s.pool); err != nil {
+		return err
+	}
+	if migrated {
+		if err := migrate(ctx, s.pool, migrations, schemaVersion, s.log); err != nil {
 			return err
 		}
 	}
@@ -181,11 +217,11 @@ func (s *Store) Close() {
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
-		s.heartbeats.close()
-		for _, pool := range []*pgxpool.Pool{s.work, s.views, s.pool} {
-			if pool != nil {
-				pool.Close()
-			}
+		if s.heartbeats != nil {
+			s.heartbeats.close()
+		}
+		for _, pool := range []*dbPool{s.work, s.views, s.pool} {
+			pool.close()
 		}
 	}()
 	select {
@@ -199,8 +235,8 @@ func (s *Store) Close() {
 const closeTimeout = 5 * time.Second
 
 // Pool returns the connections for the transactions of jobs. Each connection's session is reset
-// when a job returns it.
-func (s *Store) Pool() *pgxpool.Pool { return s.work }
+// when a job returns it, unless the pool is that of Options.Pool.
+func (s *Store) Pool() *pgxpool.Pool { return s.work.Pool }
 
 // beginPipeline bounds the transaction's waits, and makes the planner look up rows by key. A
 // connection plans a statement once, often while the tables are still empty. Then a scan of the
@@ -246,7 +282,7 @@ func (s *Store) send(ctx context.Context, queue func(b *pgx.Batch)) error {
 	b := &pgx.Batch{}
 	b.Queue(beginPipeline, s.lockTimeout)
 	queue(b)
-	err := s.pool.SendBatch(ctx, b).Close()
+	err := s.pool.send(ctx, b)
 	if codeOf(err) == readOnly {
 		s.pool.Reset() // they lead to a server that is no longer the primary
 	}
@@ -258,5 +294,6 @@ func (s *Store) heartbeat(ctx context.Context, queue func(b *pgx.Batch)) error {
 	return s.heartbeats.send(ctx, func(b *pgx.Batch) {
 		b.Queue(beginPipeline, s.lockTimeout)
 		queue(b)
+		s.schema.batch(b)
 	})
 }

@@ -42,7 +42,9 @@ func openTraced(t *testing.T, url string, connections int32, tracer pgx.QueryTra
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	return &Store{pool: pool, views: pool, log: zerolog.Nop(), lockTimeout: "1s"}
+	own := &dbPool{Pool: pool, schema: DefaultSchema}
+	return &Store{schema: DefaultSchema, pool: own, views: own,
+		log: zerolog.Nop(), lockTimeout: "1s"}
 }
 
 // openProxied opens store a through a proxy that can drop replies.

@@ -117,7 +117,7 @@ func (s *Store) TriggerTx(ctx context.Context, tx pgx.Tx, a storage.Action,
 	}
 	r.Key, a.Key = cmp.Or(r.Key, uuid.NewString()), ""
 	var answer storage.Triggered
-	err := pgx.BeginFunc(ctx, tx, func(savepoint pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, schemaTx{tx, s.schema}, func(savepoint pgx.Tx) error {
 		schema, err := readSchema(ctx, savepoint)
 		if err != nil {
 			return err

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -29,7 +28,7 @@ func TestServerEndsSlowQueriesOfPages(t *testing.T) {
 		compiles != "off" {
 		t.Errorf("what the page asks is compiled: %q, %v", compiles, err)
 	}
-	for name, pool := range map[string]*pgxpool.Pool{"views": s.a.views, "pool": s.a.pool,
+	for name, pool := range map[string]*dbPool{"views": s.a.views, "pool": s.a.pool,
 		"work": s.a.work} {
 		var limit string
 		if err := pool.QueryRow(t.Context(), "SHOW statement_timeout").Scan(&limit); err != nil ||
