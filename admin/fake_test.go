@@ -106,6 +106,7 @@ func (h *history) Runs(_ context.Context, f storage.RunFilter) ([]storage.Record
 			f.Job != "" && run.Job != f.Job,
 			f.Replica != "" && run.Replica != f.Replica,
 			f.Reason != "" && run.Reason != f.Reason,
+			f.Later != nil && run.StartsLater(noon) != *f.Later,
 			!f.From.IsZero() && run.CreatedAt.Before(f.From),
 			!f.Until.IsZero() && !run.CreatedAt.Before(f.Until),
 			f.Resource != nil && !h.locksIt(run.Job, *f.Resource):

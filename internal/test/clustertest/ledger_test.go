@@ -58,6 +58,11 @@ SELECT format('%s scheduled_at %s: %s', l.job, l.scheduled_at, count(DISTINCT l.
 WHERE l.step = 'end' AND r.key = '' GROUP BY l.job, l.scheduled_at HAVING count(DISTINCT l.token) > 1`,
 	},
 	{
+		"no run starts before the time for which it was triggered", `
+SELECT format('run %s of %s: started at %s, triggered for %s', id, job, started_at, scheduled_at)
+FROM holdfast.runs WHERE key <> '' AND started_at < scheduled_at`,
+	},
+	{
 		"a firing has one first run, and recoveries only after lost runs", `
 SELECT format('%s scheduled_at %s key %s recovery %s', r.job, r.scheduled_at, r.key, r.recovery) FROM holdfast.runs r
 WHERE r.recovery > 0 AND NOT EXISTS (

@@ -90,6 +90,8 @@ func TestSimulationWithProcesses(t *testing.T) {
 			return c.replicas["b"].Kill()
 		}},
 		{0.3, "another is paused", func() error { return pause("job-11") }},
+		{0.35, "a job is triggered for a later time",
+			func() error { return c.runCommand("trigger", "job-08", "--delay", "1s") }},
 		{0.4, "a replica is frozen",
 			func() error { return c.replicas["c"].Signal(syscall.SIGSTOP) }},
 		{0.45, "the job goes on", func() error { return c.runCommand("resume", "job-00") }},
