@@ -18,14 +18,14 @@ import (
 // trigger replaces: the type of the job's params, or one with some of its keys.
 type Trigger[P any] struct {
 	Job string
-	// Params replace the params of the job, key by key: all keys of its JSON. The job must list
-	// them as overridable. The zero value replaces none.
+	// Params replace the params of the job, key by key. The job must list each key of their JSON as
+	// overridable. The zero value replaces none.
 	Params P
 	// Key makes the trigger idempotent: two triggers of one actor with the same Job, Key and other
 	// fields have one run. "": each trigger has a run of its own. At most 200 bytes.
 	Key string
-	// At is when the run starts, by the store's clock; Delay is a time after the trigger instead.
-	// Without both it starts at once.
+	// At is when the run starts, by the store's clock. Instead of At, Delay gives this time as a
+	// duration after the trigger. Without both, the run starts at once.
 	At    time.Time
 	Delay time.Duration
 	// Wait is how long the run may wait before it begins; nil: until the job's deadline. With 0 the
