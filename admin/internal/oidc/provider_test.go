@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,9 +53,9 @@ func isUnavailable(err error) bool { return errors.As(err, new(*UnavailableError
 func TestDiscoveryIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const slow = time.Second
-		requests := 0
+		var requests atomic.Int32
 		p := newTestProvider(func(*http.Request) (*http.Response, error) {
-			if requests++; requests == 1 {
+			if requests.Add(1) == 1 {
 				time.Sleep(slow)
 				return answerOf(http.StatusBadGateway, "not yet"), nil
 			}
@@ -67,8 +68,9 @@ func TestDiscoveryIsRepeated(t *testing.T) {
 			}
 		}
 		time.Sleep(discoveryInterval - 1) // counted from the end of the slow attempt
-		if err := p.Ready(); !isUnavailable(err) || requests != 1 {
-			t.Errorf("%d requests within %s, want 1: %v", requests, discoveryInterval, err)
+		if err := p.Ready(); !isUnavailable(err) || requests.Load() != 1 {
+			t.Errorf("%d requests within %s, want 1: %v", requests.Load(),
+				discoveryInterval, err)
 		}
 		time.Sleep(1)
 		for range 10 {
@@ -76,8 +78,8 @@ func TestDiscoveryIsRepeated(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if err := p.Ready(); err != nil || requests != 2 {
-			t.Errorf("%d requests, want 2: %v", requests, err)
+		if err := p.Ready(); err != nil || requests.Load() != 2 {
+			t.Errorf("%d requests, want 2: %v", requests.Load(), err)
 		}
 	})
 }
@@ -86,9 +88,9 @@ func TestDiscoveryIsRepeated(t *testing.T) {
 // their context ends.
 func TestProviderThatNeverAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		requests := 0
+		var requests atomic.Int32
 		p := newTestProvider(func(r *http.Request) (*http.Response, error) {
-			requests++
+			requests.Add(1)
 			<-r.Context().Done()
 			return nil, r.Context().Err()
 		})
@@ -108,17 +110,18 @@ func TestProviderThatNeverAnswers(t *testing.T) {
 		}
 		time.Sleep(discoveryInterval)
 		start = time.Now()
-		if err := p.Ready(); !isUnavailable(err) || time.Since(start) != 0 || requests != 1 {
+		if err := p.Ready(); !isUnavailable(err) || time.Since(start) != 0 {
 			t.Errorf("the last known state: %v after %s", err, time.Since(start))
 		}
 		synctest.Wait()
 		p.Close()
-		if time.Since(start) != 0 || requests != 2 {
-			t.Errorf("the end took %s with %d requests", time.Since(start), requests)
+		if time.Since(start) != 0 || requests.Load() != 2 {
+			t.Errorf("the end took %s with %d requests", time.Since(start), requests.Load())
 		}
 		time.Sleep(discoveryInterval)
-		if _, err := p.SignInURL(t.Context(), SignIn{}); !isUnavailable(err) || requests != 2 {
-			t.Errorf("after the end: %v, %d requests", err, requests)
+		if _, err := p.SignInURL(t.Context(), SignIn{}); !isUnavailable(err) ||
+			requests.Load() != 2 {
+			t.Errorf("after the end: %v, %d requests", err, requests.Load())
 		}
 	})
 }
