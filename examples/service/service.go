@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,7 +17,6 @@ import (
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/admin"
-	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // options are what main or a test gives to the service.
@@ -125,15 +123,10 @@ func (s *service) takeOrder(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "An order needs an id and an amount.", http.StatusBadRequest)
 		return
 	}
-	params, err := json.Marshal(confirmParams{Order: order})
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
 	err = pgx.BeginFunc(r.Context(), s.pool, func(tx pgx.Tx) error {
-		if _, err := s.replica.TriggerTx(r.Context(), tx, storage.Action{Actor: user},
-			storage.TriggerRequest{Job: "confirm-order", Params: params,
-				Key: "order " + order}); err != nil {
+		if _, err := s.replica.TriggerTx(r.Context(), tx, holdfast.Trigger[confirmParams]{
+			Job: "confirm-order", Params: confirmParams{Order: order}, Key: "order " + order,
+			Actor: user}); err != nil {
 			return err
 		}
 		_, err := tx.Exec(r.Context(), "INSERT INTO orders (id, amount) VALUES ($1, $2)", order,
