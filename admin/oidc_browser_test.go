@@ -35,7 +35,7 @@ func TestOIDCInABrowser(t *testing.T) {
 	mux.HandleFunc("/token", func(w http.ResponseWriter, _ *http.Request) {
 		claims, _ := json.Marshal(map[string]any{"iss": provider.URL, "aud": "holdfast",
 			"exp": time.Now().Add(time.Hour).Unix(), "nonce": <-nonce,
-			"email": "olga@example.com", "email_verified": true})
+			"email": "otto@example.com", "email_verified": true})
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(map[string]string{"access_token": "x",
 			"token_type": "Bearer",
@@ -79,7 +79,7 @@ func TestOIDCInABrowser(t *testing.T) {
 	}
 	click("a.button")
 	browsertest.Until(t, window, `location.pathname == "/jobs" &&
-		document.querySelector(".menu bdi")?.textContent == "olga@example.com"`)
+		document.querySelector(".menu bdi")?.textContent == "otto@example.com"`)
 	click("form[action='/logout'] button")
 	browsertest.Until(t, window,
 		`document.body?.textContent.includes("signed out at the provider")`)

@@ -31,7 +31,7 @@ func TestNewRefuses(t *testing.T) {
 		{"address", func(o *Options) { o.Listen = "8080" },
 			`listen is "8080", expected host:port such as 127.0.0.1:8080`},
 		{"user name", func(o *Options) { o.Users = []User{user(t, "a\nb", "x", Viewer)} },
-			`user 1: name "a\nb" is empty, has more than 200 bytes or a control character`},
+			`user 1: name "a\nb" is empty, has more than 200 bytes or an invisible character`},
 		{"same user", func(o *Options) {
 			o.Users = []User{user(t, "a", "x", Viewer), user(t, "a", "y", Viewer)}
 		}, `user "a" is there twice`},

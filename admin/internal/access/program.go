@@ -43,7 +43,7 @@ func (a *accounts) byProgram(r *http.Request) (Identity, error) {
 		return Identity{}, nil
 	case !isUserName(visitor.Name):
 		return Identity{}, &refusal{status: http.StatusForbidden, text: "The name of the user " +
-			"has more than 200 bytes or a control character."}
+			"has more than 200 bytes or an invisible character."}
 	case visitor.Role == "":
 		return Identity{}, &refusal{status: http.StatusForbidden,
 			text: "Your account may not use this page."}
