@@ -7,13 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
-	"github.com/holdfast-dev/holdfast/internal/redact"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/permission"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
@@ -98,30 +96,6 @@ func (o *Operations) configured(name string) (jobs.Job, bool) {
 	return jobs.Job{}, false
 }
 
-// SpecProblem is one mistake in the text of a job.
-type SpecProblem struct {
-	Line    int    `json:"line,omitempty"` // from 1, like Column; 0 if unknown
-	Column  int    `json:"column,omitempty"`
-	Key     string `json:"key,omitempty"` // such as schedule or params.statement
-	Message string `json:"message"`
-}
-
-// SpecError holds every mistake in the text of a job.
-type SpecError struct {
-	Problems []SpecProblem
-}
-
-// Error lists the problems, separated by semicolons.
-func (e *SpecError) Error() string {
-	texts := make([]string, len(e.Problems))
-	for i, p := range e.Problems {
-		if texts[i] = p.Message; p.Key != "" {
-			texts[i] = p.Key + ": " + p.Message
-		}
-	}
-	return "job: " + strings.Join(texts, "; ")
-}
-
 // action sets the defaults of the action, and refuses invalid ones. The proof is that of the
 // context's subject.
 func (o *Operations) action(ctx context.Context, a storage.Action) (storage.Action, error) {
@@ -130,37 +104,6 @@ func (o *Operations) action(ctx context.Context, a storage.Action) (storage.Acti
 	a.Actor, a.Via, a.Replica = cmp.Or(a.Actor, "program"), cmp.Or(a.Via, "go"),
 		cmp.Or(a.Replica, o.options.Replica)
 	return a, a.Check()
-}
-
-// Pause prevents the target's scheduled firings from starting until it is resumed. It returns the
-// active pause if there is one already.
-func (o *Operations) Pause(ctx context.Context, a storage.Action,
-	target storage.Target) (storage.Pause, error) {
-	a, err := o.action(ctx, a)
-	if err != nil {
-		return storage.Pause{}, err
-	}
-	if err := o.mayPause(ctx, target); err != nil {
-		return storage.Pause{}, err
-	}
-	p, err := o.options.Control.Pause(ctx, a, target)
-	return p, of(target.String(), err)
-}
-
-// Resume ends the target's own pause. The misfire policy decides on its scheduled times since then,
-// except for those that can still start in time. It returns ErrNotFound if the target itself is not
-// paused; its group or everything may be.
-func (o *Operations) Resume(ctx context.Context, a storage.Action,
-	target storage.Target) (storage.Pause, error) {
-	a, err := o.action(ctx, a)
-	if err != nil {
-		return storage.Pause{}, err
-	}
-	if err := o.mayPause(ctx, target); err != nil {
-		return storage.Pause{}, err
-	}
-	p, err := o.options.Control.Resume(ctx, a, target)
-	return p, of(target.String(), err)
 }
 
 // job returns a job of the configuration or an added one.
@@ -178,18 +121,6 @@ func (o *Operations) job(ctx context.Context, name string) (jobs.Job, error) {
 			"replica that has the job", name, storage.ErrNotFound)
 	}
 	return o.options.Build(specs[i].Text)
-}
-
-// Specs returns the jobs that were added at run time, by name.
-func (o *Operations) Specs(ctx context.Context) ([]storage.Spec, error) {
-	now, err := o.controlState(ctx)
-	return slices.Clone(now.Specs), err
-}
-
-// ActivePauses returns the active pauses.
-func (o *Operations) ActivePauses(ctx context.Context) ([]storage.Pause, error) {
-	now, err := o.controlState(ctx)
-	return slices.Clone(now.Pauses), err
 }
 
 // controlState returns the control state that applies to all replicas. The store sends it only if
@@ -270,218 +201,9 @@ func (o *Operations) Drain(ctx context.Context, a storage.Action, session uuid.U
 	return of("session "+session.String(), o.options.Control.Drain(ctx, a, session, drain))
 }
 
-// AnyVersion stands for the current version of an added job, if it exists.
-const AnyVersion = -1
-
-// PutJob adds a job, or changes an added one. Text is the job in the form of the configuration, in
-// YAML or JSON. Version is the version that the caller has seen, 0 for a new job, or AnyVersion. Of
-// two concurrent calls one succeeds and the other returns ErrConflict. A *SpecError lists the
-// mistakes in the text. ErrFromConfig says that the configuration has the job.
-func (o *Operations) PutJob(ctx context.Context, a storage.Action, text []byte,
-	version int64) (storage.Spec, error) {
-	return o.put(ctx, a, "", text, version)
-}
-
-// ChangeJob is PutJob for the job of that name. A text with another name is a *SpecError.
-func (o *Operations) ChangeJob(ctx context.Context, a storage.Action, name string, text []byte,
-	version int64) (storage.Spec, error) {
-	return o.put(ctx, a, name, text, version)
-}
-
-// check returns what is wrong with a job that is to be added.
-func (o *Operations) check(job jobs.Job) error {
-	if _, err := o.options.Registry.Bind(job.Handler, job.Params); err != nil {
-		return masked(job, err)
-	}
-	_, err := job.Check()
-	return err
-}
-
-// masked returns an error of a handler about the params of a job without the secrets in them.
-func masked(job jobs.Job, err error) error {
-	mask := redact.New(job.Secrets)
-	var refused *jobs.ParamsError
-	if !errors.As(err, &refused) {
-		return mask.Error(err)
-	}
-	problems := slices.Clone(refused.Problems)
-	for i := range problems {
-		problems[i].Message = mask.Text(problems[i].Message)
-	}
-	return &jobs.ParamsError{Problems: problems}
-}
-
-// put adds or changes the job of that name; "" allows any name.
-func (o *Operations) put(ctx context.Context, a storage.Action, name string, text []byte,
-	version int64) (storage.Spec, error) {
-	a, err := o.action(ctx, a)
-	if err != nil {
-		return storage.Spec{}, err
-	}
-	if err := permission.Require(ctx, permission.EditJobs,
-		permission.Target{Kind: permission.Something}); err != nil {
-		return storage.Spec{}, err
-	}
-	specs, err := o.Specs(ctx)
-	if err != nil {
-		return storage.Spec{}, err
-	}
-	complete, err := o.options.Complete(text, o.schedules(specs))
-	if err != nil {
-		return storage.Spec{}, err
-	}
-	job, err := o.options.Build(complete)
-	if err != nil {
-		return storage.Spec{}, err
-	}
-	if name != "" && job.Name != name {
-		return storage.Spec{}, &SpecError{Problems: []SpecProblem{
-			{Key: "name", Message: fmt.Sprintf(
-				"found %q, expected %q: the name of a job cannot be changed", job.Name, name)}}}
-	}
-	if err := o.mayEdit(ctx, job); err != nil {
-		return storage.Spec{}, err
-	}
-	if err := o.ours(job.Name); err != nil {
-		return storage.Spec{}, err
-	}
-	if err := o.check(job); err != nil {
-		return storage.Spec{}, &SpecError{Problems: []SpecProblem{{Message: err.Error()}}}
-	}
-	if version == AnyVersion {
-		version = versionIn(specs, job.Name)
-	}
-	put, err := o.options.Control.PutSpec(ctx, a,
-		storage.Spec{Job: job.Name, Text: complete, Version: version},
-		func(added []storage.Spec) error {
-			if _, err := o.options.Complete(text, o.schedules(added)); err != nil {
-				return err // a dependency was removed meanwhile
-			}
-			if dependents := o.dependents(added, job.Name); len(dependents) > 0 &&
-				job.Schedule.String() == "" {
-				return &SpecError{Problems: []SpecProblem{{Key: "schedule",
-					Message: fmt.Sprintf("found no schedule, expected one: %s depends on this job",
-						strings.Join(dependents, " and "))}}}
-			}
-			return nil
-		})
-	return put, of("job "+job.Name, err)
-}
-
-// RemoveJob removes an added job. Its active runs go on, and its history stays. Version is as in
-// PutJob. ErrHasDependents says that other added jobs depend on it: they would never be due again.
-func (o *Operations) RemoveJob(ctx context.Context, a storage.Action, name string,
-	version int64) error {
-	a, err := o.action(ctx, a)
-	if err != nil {
-		return err
-	}
-	if err := o.mayOnJob(ctx, permission.EditJobs, name); err != nil {
-		return err
-	}
-	if err := o.ours(name); err != nil {
-		return err
-	}
-	specs, err := o.Specs(ctx)
-	if err != nil {
-		return err
-	}
-	if version == AnyVersion {
-		if version = versionIn(specs, name); version == 0 {
-			return fmt.Errorf("added job %s: %w", name, storage.ErrNotFound)
-		}
-	}
-	return of("job "+name, o.options.Control.RemoveSpec(ctx, a, name, version,
-		func(added []storage.Spec) error {
-			if dependents := o.dependents(added, name); len(dependents) > 0 {
-				return fmt.Errorf("%w: %s would never be due again; remove the dependents "+
-					"first, or change their dependencies",
-					storage.ErrHasDependents, strings.Join(dependents, " and "))
-			}
-			return nil
-		}))
-}
-
-// schedules returns the schedules of added jobs, by name, without those that cannot be built.
-func (o *Operations) schedules(specs []storage.Spec) map[string]schedule.Schedule {
-	schedules := make(map[string]schedule.Schedule, len(specs))
-	for _, s := range specs {
-		if job, err := o.options.Build(s.Text); err == nil {
-			schedules[s.Job] = job.Schedule
-		}
-	}
-	return schedules
-}
-
-// dependents returns the added jobs that depend on the job, by name.
-func (o *Operations) dependents(specs []storage.Spec, job string) []string {
-	var names []string
-	for name, s := range o.schedules(specs) {
-		if name != job && slices.Contains(s.After(), job) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
-// versionIn returns the version of an added job, or 0 if it does not exist.
-func versionIn(specs []storage.Spec, name string) int64 {
-	for _, s := range specs {
-		if s.Job == name {
-			return s.Version
-		}
-	}
-	return 0
-}
-
-// ours returns ErrFromConfig for jobs of the configuration.
-func (o *Operations) ours(name string) error {
-	if _, found := o.configured(name); found {
-		return fmt.Errorf("%s: %w", name, storage.ErrFromConfig)
-	}
-	return nil
-}
-
 // Audit returns the audit log, the youngest line first.
 func (o *Operations) Audit(ctx context.Context, f storage.AuditFilter) ([]storage.Audited, error) {
 	return o.options.Control.Audit(ctx, f)
-}
-
-// Undelivered returns deliveries that have failed so far or were given up, the youngest first.
-// errors.ErrUnsupported says that the store has no deliveries.
-func (o *Operations) Undelivered(ctx context.Context,
-	f storage.UndeliveredFilter) ([]storage.Undelivered, error) {
-	outbox, err := o.outbox()
-	if err != nil {
-		return nil, err
-	}
-	return outbox.UndeliveredHooks(ctx, f)
-}
-
-// DeliverAgain makes a failed delivery due at once. Any replica with the webhook sends it within
-// about a second. ErrNotFound says that it was delivered meanwhile, or deleted.
-func (o *Operations) DeliverAgain(ctx context.Context, a storage.Action,
-	delivery uuid.UUID) (storage.Undelivered, error) {
-	outbox, err := o.outbox()
-	if err != nil {
-		return storage.Undelivered{}, err
-	}
-	if a, err = o.action(ctx, a); err != nil {
-		return storage.Undelivered{}, err
-	}
-	if err := permission.Require(ctx, permission.Trigger, everything()); err != nil {
-		return storage.Undelivered{}, err
-	}
-	u, err := outbox.DeliverAgain(ctx, a, delivery)
-	return u, of("delivery "+delivery.String(), err)
-}
-
-func (o *Operations) outbox() (storage.Outbox, error) {
-	if o.options.Outbox == nil {
-		return nil, fmt.Errorf("deliveries in %T: %w", o.options.Control, errors.ErrUnsupported)
-	}
-	return o.options.Outbox, nil
 }
 
 // of wraps an error of the store with its target. A *PausedError and a *BusyError name it already.

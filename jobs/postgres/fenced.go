@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,12 +12,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdfast-dev/holdfast/internal/attempt"
-	"github.com/holdfast-dev/holdfast/internal/namedargs"
-	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
-	"github.com/holdfast-dev/holdfast/retry"
 )
 
 const (
@@ -59,11 +54,6 @@ SELECT 1 / count(*) FROM ended`
 	planByKey   = `SET LOCAL enable_seqscan = off`
 	planAsUsual = `SET LOCAL enable_seqscan TO DEFAULT`
 )
-
-// clearUpPolicy outlasts a short outage: while the result of a commit is unknown, the run must be
-// neither repeated nor reported.
-var clearUpPolicy = retry.Policy{Delay: 50 * time.Millisecond, MaxDelay: time.Second,
-	Elapsed: 10 * time.Second, Backoff: retry.Exponential}
 
 // ErrTransactionControl refuses a statement that would end the fenced transaction, because later
 // statements would write outside the fence.
@@ -248,36 +238,6 @@ func requireCommit(tag pgconn.CommandTag) error {
 	return nil
 }
 
-// CompleteInTx is InTx that also records the run as succeeded in the same transaction. So the
-// effects of the job and its completion commit together. fn should be the last step of the handler.
-// If the reply to the commit is lost, CompleteInTx finds out whether it committed, and does not run
-// fn again.
-func CompleteInTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) error) error {
-	s, err := storeOf(run)
-	if err != nil {
-		return err
-	}
-	return s.completeInTx(ctx, run, fn)
-}
-
-func (s *Store) completeInTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) error) error {
-	return s.fenced(ctx, holderOf(run), func(conn *pgxpool.Conn, tx fencedTx) error {
-		if err := fn(tx.Tx); err != nil {
-			return err
-		}
-		committed, err := s.finishAndCommit(ctx, conn, tx, run)
-		switch {
-		case committed:
-		case errors.Is(err, storage.ErrSuperseded), errors.Is(err, ErrTransactionControl):
-			return err
-		default:
-			return s.clearUp(ctx, run, err)
-		}
-		run.Internal(attempt.NewKey()).Complete(string(jobs.Succeeded))
-		return nil
-	})
-}
-
 // requireOpen returns ErrTransactionControl if a statement has ended the transaction: its writes
 // took effect outside the fence or not at all, and so would all later ones.
 func requireOpen(tx pgx.Tx) error {
@@ -314,193 +274,4 @@ func (s *Store) fenced(ctx context.Context, h holder,
 	}
 	defer rollback(ctx, conn, tx)
 	return use(conn, tx)
-}
-
-// finishAndCommit records the run as succeeded, commits, and resets the session that the job used,
-// in one round trip. A failed statement prevents all later ones. If it returns an error, the fate
-// of the transaction is certain only if committed is true or the error wraps storage.ErrSuperseded
-// or ErrTransactionControl.
-func (s *Store) finishAndCommit(ctx context.Context, conn *pgxpool.Conn, tx fencedTx,
-	run *jobs.Run) (committed bool, err error) {
-	b := &pgx.Batch{}
-	tx.queueCheck(b)
-	b.Queue(planByKey)
-	if saved := run.Internal(attempt.NewKey()).Saved(); saved != nil {
-		b.Queue(saveOwn, run.Token, run.ID, string(saved))
-	}
-	b.Queue(endOwnRun, run.Token, run.ID, output.PlainText(run.OutputText()),
-		textOrNull(run.Result())).QueryRow(func(row pgx.Row) error {
-		var one int64
-		err := row.Scan(&one)
-		if isRefused(err) {
-			return fmt.Errorf("finish run in its own transaction: %w", storage.ErrSuperseded)
-		}
-		return err
-	})
-	b.Queue(planAsUsual)
-	b.Queue("COMMIT").Exec(func(tag pgconn.CommandTag) error {
-		err := requireCommit(tag)
-		committed = err == nil
-		return err
-	})
-	if s.work.borrowed {
-		return committed, tx.send(ctx, b)
-	}
-	for _, statement := range resetSession {
-		b.Queue(statement)
-	}
-	if err = tx.send(ctx, b); err == nil {
-		markReset(conn.Conn())
-	}
-	return committed, err
-}
-
-// clearUp finds out the result of a commit whose reply was lost. Its lock on the claim waits for
-// the transaction to end. If the claim still exists, the transaction did not commit.
-func (s *Store) clearUp(ctx context.Context, run *jobs.Run, cause error) error {
-	var refused *pgconn.PgError
-	if errors.As(cause, &refused) && !strings.HasPrefix(refused.Code, "08") &&
-		refused.Code != "57P01" {
-		return wrap("commit", cause)
-	}
-	var state jobs.State
-	var claimed bool
-	err := retry.Do(context.WithoutCancel(ctx), clearUpPolicy, func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, clearUpPolicy.Elapsed)
-		defer cancel()
-		return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, lockClaim, run.Token); err != nil {
-				return err
-			}
-			return tx.QueryRow(ctx, claimState, run.ID, run.Token).Scan(&state, &claimed)
-		})
-	})
-	switch {
-	case err != nil:
-		return fmt.Errorf("commit with a lost reply: %w",
-			errors.Join(cause, wrap("check claim", err)))
-	case claimed:
-		return wrap("commit", cause)
-	case state == jobs.Succeeded:
-		run.Internal(attempt.NewKey()).Complete(string(jobs.Succeeded))
-		return nil
-	default:
-		return fmt.Errorf("commit with a lost reply: run is %s: %w", state, storage.ErrSuperseded)
-	}
-}
-
-// RunStatements runs a job's statements in one fenced transaction, which also records the run as
-// succeeded.
-func (s *Store) RunStatements(ctx context.Context, run *jobs.Run,
-	statements []storage.Statement) ([]int64, error) {
-	for i, statement := range statements {
-		if controlsTransaction(statement.SQL) {
-			return nil, fmt.Errorf("statement %d: %w", i+1, ErrTransactionControl)
-		}
-	}
-	rows := make([]int64, 0, len(statements))
-	err := CompleteInTx(ctx, run, func(tx pgx.Tx) error {
-		for i, statement := range statements {
-			tag, err := execOne(ctx, tx, statement)
-			if err != nil {
-				return fmt.Errorf("statement %d: %w", i+1, err)
-			}
-			if err := requireOpen(tx); err != nil {
-				return fmt.Errorf("statement %d: %w", i+1, err)
-			}
-			fmt.Fprintf(run.Output(), "statement %d: %s\n", i+1, tag)
-			rows = append(rows, tag.RowsAffected())
-		}
-		return run.SetResult(storage.RowsAffected{Rows: rows})
-	})
-	if err != nil {
-		return nil, err
-	}
-	return rows, nil
-}
-
-// execOne runs one statement by the extended protocol, which refuses several commands in one
-// string. So the first word determines the kind of the statement.
-func execOne(ctx context.Context, tx pgx.Tx,
-	statement storage.Statement) (pgconn.CommandTag, error) {
-	sql, args := numbered(statement)
-	if len(args) > 0 {
-		return tx.Exec(ctx, sql, append([]any{pgx.QueryExecModeDescribeExec}, args...)...)
-	}
-	// Without arguments Tx.Exec may choose the simple protocol.
-	result := tx.Conn().PgConn().ExecParams(ctx, statement.SQL, nil, nil, nil, nil)
-	return result.Close()
-}
-
-// numbered replaces the arguments with names by numbers, and adds them to those by position. A cast
-// sets the type of an argument: PostgreSQL would take @scheduled_at - interval '1 day' for the
-// difference of two intervals.
-func numbered(statement storage.Statement) (sql string, args []any) {
-	if len(statement.Named) == 0 {
-		return statement.SQL, statement.Args
-	}
-	sql, names := namedargs.Number(statement.SQL, len(statement.Args),
-		func(n int, name string) string {
-			if kind := statement.Named[name].Type; kind != "" {
-				return fmt.Sprintf("$%d::%s", n, kind)
-			}
-			return fmt.Sprintf("$%d", n)
-		})
-	args = slices.Clone(statement.Args)
-	for _, name := range names {
-		args = append(args, statement.Named[name].Value)
-	}
-	return sql, args
-}
-
-// transactionWords begin the statements that start, end or change a transaction.
-var transactionWords = []string{"abort", "begin", "commit", "end", "prepare", "release", "rollback",
-	"savepoint", "start"}
-
-func controlsTransaction(sql string) bool {
-	return slices.Contains(transactionWords, firstWord(sql))
-}
-
-// firstWord returns the first word of a statement in lower case. It skips white space, comments
-// (which nest) and empty commands.
-func firstWord(sql string) string {
-	for {
-		sql = strings.TrimLeft(sql, " \t\r\n\f\v;")
-		switch {
-		case strings.HasPrefix(sql, "--"):
-			end := strings.IndexAny(sql, "\n\r") // as PostgreSQL has it
-			if end < 0 {
-				return ""
-			}
-			sql = sql[end:]
-		case strings.HasPrefix(sql, "/*"):
-			sql = afterComment(sql)
-		default:
-			end := strings.IndexFunc(sql, func(r rune) bool {
-				return !('a' <= r|0x20 && r|0x20 <= 'z' || r == '_')
-			})
-			if end < 0 {
-				end = len(sql)
-			}
-			return strings.ToLower(sql[:end])
-		}
-	}
-}
-
-// afterComment returns the text after the block comment at the start of sql.
-func afterComment(sql string) string {
-	depth := 0
-	for i := 0; i+1 < len(sql); i++ {
-		switch sql[i : i+2] {
-		case "/*":
-			depth++
-			i++
-		case "*/":
-			if depth--; depth == 0 {
-				return sql[i+2:]
-			}
-			i++
-		}
-	}
-	return ""
 }

@@ -1,0 +1,127 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdfast-dev/holdfast/internal/attempt"
+	"github.com/holdfast-dev/holdfast/internal/output"
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/holdfast-dev/holdfast/retry"
+)
+
+// CompleteInTx is InTx that also records the run as succeeded in the same transaction. So the
+// effects of the job and its completion commit together. fn should be the last step of the handler.
+// If the reply to the commit is lost, CompleteInTx finds out whether it committed, and does not run
+// fn again.
+func CompleteInTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) error) error {
+	s, err := storeOf(run)
+	if err != nil {
+		return err
+	}
+	return s.completeInTx(ctx, run, fn)
+}
+
+func (s *Store) completeInTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) error) error {
+	return s.fenced(ctx, holderOf(run), func(conn *pgxpool.Conn, tx fencedTx) error {
+		if err := fn(tx.Tx); err != nil {
+			return err
+		}
+		committed, err := s.finishAndCommit(ctx, conn, tx, run)
+		switch {
+		case committed:
+		case errors.Is(err, storage.ErrSuperseded), errors.Is(err, ErrTransactionControl):
+			return err
+		default:
+			return s.clearUp(ctx, run, err)
+		}
+		run.Internal(attempt.NewKey()).Complete(string(jobs.Succeeded))
+		return nil
+	})
+}
+
+// finishAndCommit records the run as succeeded, commits, and resets the session that the job used,
+// in one round trip. A failed statement prevents all later ones. If it returns an error, the fate
+// of the transaction is certain only if committed is true or the error wraps storage.ErrSuperseded
+// or ErrTransactionControl.
+func (s *Store) finishAndCommit(ctx context.Context, conn *pgxpool.Conn, tx fencedTx,
+	run *jobs.Run) (committed bool, err error) {
+	b := &pgx.Batch{}
+	tx.queueCheck(b)
+	b.Queue(planByKey)
+	if saved := run.Internal(attempt.NewKey()).Saved(); saved != nil {
+		b.Queue(saveOwn, run.Token, run.ID, string(saved))
+	}
+	b.Queue(endOwnRun, run.Token, run.ID, output.PlainText(run.OutputText()),
+		textOrNull(run.Result())).QueryRow(func(row pgx.Row) error {
+		var one int64
+		err := row.Scan(&one)
+		if isRefused(err) {
+			return fmt.Errorf("finish run in its own transaction: %w", storage.ErrSuperseded)
+		}
+		return err
+	})
+	b.Queue(planAsUsual)
+	b.Queue("COMMIT").Exec(func(tag pgconn.CommandTag) error {
+		err := requireCommit(tag)
+		committed = err == nil
+		return err
+	})
+	if s.work.borrowed {
+		return committed, tx.send(ctx, b)
+	}
+	for _, statement := range resetSession {
+		b.Queue(statement)
+	}
+	if err = tx.send(ctx, b); err == nil {
+		markReset(conn.Conn())
+	}
+	return committed, err
+}
+
+// clearUpPolicy outlasts a short outage: while the result of a commit is unknown, the run must be
+// neither repeated nor reported.
+var clearUpPolicy = retry.Policy{Delay: 50 * time.Millisecond, MaxDelay: time.Second,
+	Elapsed: 10 * time.Second, Backoff: retry.Exponential}
+
+// clearUp finds out the result of a commit whose reply was lost. Its lock on the claim waits for
+// the transaction to end. If the claim still exists, the transaction did not commit.
+func (s *Store) clearUp(ctx context.Context, run *jobs.Run, cause error) error {
+	var refused *pgconn.PgError
+	if errors.As(cause, &refused) && !strings.HasPrefix(refused.Code, "08") &&
+		refused.Code != "57P01" {
+		return wrap("commit", cause)
+	}
+	var state jobs.State
+	var claimed bool
+	err := retry.Do(context.WithoutCancel(ctx), clearUpPolicy, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, clearUpPolicy.Elapsed)
+		defer cancel()
+		return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, lockClaim, run.Token); err != nil {
+				return err
+			}
+			return tx.QueryRow(ctx, claimState, run.ID, run.Token).Scan(&state, &claimed)
+		})
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("commit with a lost reply: %w",
+			errors.Join(cause, wrap("check claim", err)))
+	case claimed:
+		return wrap("commit", cause)
+	case state == jobs.Succeeded:
+		run.Internal(attempt.NewKey()).Complete(string(jobs.Succeeded))
+		return nil
+	default:
+		return fmt.Errorf("commit with a lost reply: run is %s: %w", state, storage.ErrSuperseded)
+	}
+}
