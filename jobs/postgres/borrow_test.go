@@ -96,12 +96,18 @@ func TestJobsLeaveConnectionsToTheProgram(t *testing.T) {
 			conn.Release()
 		}
 	}()
-	for range size / 2 { // the part of the program
-		conn, err := program.Acquire(ctx)
+	acquire := func() {
+		t.Helper()
+		bounded, end := context.WithTimeout(ctx, 20*time.Second)
+		defer end()
+		conn, err := program.Acquire(bounded)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("the program has %d connections and gets no other: %v", len(held), err)
 		}
 		held = append(held, conn)
+	}
+	for range size / 2 { // the part of the program
+		acquire()
 	}
 	if n := len(inside); n != 0 {
 		t.Errorf("%d more transactions of jobs began, want none", n)
@@ -112,11 +118,7 @@ func TestJobsLeaveConnectionsToTheProgram(t *testing.T) {
 		t.Errorf("start beside the jobs: %+v", got)
 	}
 	for len(held) < size-1 { // all others: a heartbeat still has its own connection
-		conn, err := program.Acquire(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		held = append(held, conn)
+		acquire()
 	}
 	if _, err := store.Heartbeat(ctx, session, storage.ReplicaStatus{}); err != nil {
 		t.Errorf("heartbeat beside a busy pool: %v", err)
