@@ -26,7 +26,7 @@ func Authenticate(f func(*http.Request) (Visitor, error)) Option {
 		o.Users, o.Tokens, o.OIDC = nil, nil, nil
 		if o.Proxy != nil {
 			proxy := *o.Proxy
-			proxy.UserHeader = ""
+			proxy.UserHeader, proxy.Operators = "", nil
 			o.Proxy = &proxy
 		}
 	}

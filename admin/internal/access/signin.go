@@ -168,9 +168,12 @@ func (s SignIn) withoutTLS(r *http.Request) bool {
 // have two: one with a password, and one of a provider.
 func (s SignIn) SignOut(w http.ResponseWriter, r *http.Request) {
 	s.guard.SetCookie(w, r, "", "", 0)
-	s.guard.SetCookie(w, r, oidcSuffix, "", 0)
+	accounts := s.guard.rules().accounts
+	if len(r.CookiesNamed(accounts.cookies.of(r)+oidcSuffix)) > 0 {
+		s.guard.SetCookie(w, r, oidcSuffix, "", 0)
+	}
 	leadTo := SignInPath
-	for _, signIn := range s.guard.rules().accounts.signIns(r) {
+	for _, signIn := range accounts.signIns(r) {
 		if signIn.By == ByOIDC {
 			leadTo = SignedOutPath
 		}
