@@ -7,6 +7,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // TestSecurityDocumentNamesTests checks that the tests in docs/security.md exist.
@@ -62,6 +65,36 @@ func TestDocumentedProgram(t *testing.T) {
 		).Replace(string(program[1]))
 		if got != string(want) {
 			t.Errorf("%s: got\n%s\nwant the contents of example_test.go\n%s", path, got, want)
+		}
+	}
+}
+
+// TestTextsStateLimits checks that texts with a limit in words agree with its constant. Each row is
+// a text to change with the constant.
+func TestTextsStateLimits(t *testing.T) {
+	recoveries, absence := storage.MaxRecoveries == 3, storage.MaxAbsence == time.Hour
+	for _, limit := range []struct {
+		path, text string
+		agrees     bool
+	}{
+		{"configs/reference.yaml", "at most three times", recoveries},
+		{"docs/guarantees.md", "at most three times", recoveries},
+		{"docs/coming-from-quartz.md", "at most three times", recoveries},
+		{"internal/engine/doc.go", "three times at most", recoveries},
+		{"job.go", "three times at most", recoveries},
+		{"jobs/storage/upkeep.go", "after 3 recoveries", recoveries},
+		{"jobs/storage/upkeep.go", "no replica had its job for an hour", absence},
+		{"admin/internal/words/words.go", "no replica has known its job for an hour", absence},
+	} {
+		text, err := os.ReadFile(limit.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), limit.text) {
+			t.Errorf("%s: got no text %q; correct this test", limit.path, limit.text)
+		}
+		if !limit.agrees {
+			t.Errorf("%s: got %q, want the value of the constant", limit.path, limit.text)
 		}
 	}
 }
