@@ -152,7 +152,7 @@ func pageStates() []galleryState {
 			has: []string{`<span class="a-32">INF</span> page 1`,
 				`<span class="a-1 a-31">ERR</span> &lt;b&gt;502&lt;/b&gt; from the vendor^[[9`,
 				"<bdi>vendor api: 502 Bad Gateway</bdi></pre>", "ran 12 s, <bdi>replica-1</bdi>", "2 lines",
-				`aria-label="Output of attempt 1"`, "rest 5.0 s", "Attempt 2 timed out"}},
+				`aria-label="Output of attempt 1"`, "retry wait 5.0 s", "Attempt 2 timed out"}},
 		{name: "run-attempt-without-output", options: story(),
 			path: "/runs/" + id(302).String() + "?attempt=2", has: []string{"No output."}},
 		{name: "run-attempt-unknown", options: story(),

@@ -16,12 +16,12 @@ const (
 	phaseBar  = 26
 
 	// MaxPhaseRows is the most attempts of a picture: the last ones.
-	MaxPhaseRows = 12
-	minLabel     = 12 // percent: a narrower bar has no label
-	maxRestLabel = 85
+	MaxPhaseRows      = 12
+	minLabel          = 12 // percent: a narrower bar has no label
+	maxRetryWaitLabel = 80
 )
 
-// Phases is the picture of when each attempt of a run waited, ran, and rested until the next one.
+// Phases is the picture of when each attempt of a run waited, ran, and waited for the next one.
 type Phases struct {
 	Rows    []PhaseRow
 	Ticks   []Tick
@@ -33,11 +33,11 @@ type Phases struct {
 
 // PhaseRow is one attempt.
 type PhaseRow struct {
-	Attempt storage.RunAttempt
-	Y       int // its upper edge
-	Waited  *PhaseBar
-	Ran     *PhaseBar
-	Rested  *PhaseBar
+	Attempt   storage.RunAttempt
+	Y         int // its upper edge
+	Waited    *PhaseBar
+	Ran       *PhaseBar
+	RetryWait *PhaseBar
 }
 
 // PhaseBar is a time in which an attempt did one thing.
@@ -61,8 +61,8 @@ func (Phases) AxisY() int { return phaseAxis }
 // LabelWidth returns the width of the plate behind a label in pixels.
 func (Phases) LabelWidth(label string) int { return 8 + 7*len(label) }
 
-// Ends returns whether the label of a rest has no room at its right.
-func (b PhaseBar) Ends() bool { return b.End() > maxRestLabel }
+// Ends returns whether the label of a retry wait has no room at its right.
+func (b PhaseBar) Ends() bool { return b.End() > maxRetryWaitLabel }
 
 // NewPhases draws the attempts of a run, which include the last one. It returns nil if the run has
 // not started.
@@ -90,7 +90,7 @@ func NewPhases(run storage.Record, attempts []storage.RunAttempt, now time.Time)
 		}
 		row.Ran = d.ran(a, row.Y)
 		if a.FinishedAt != nil && i+1 < len(attempts) {
-			row.Rested = d.rested(*a.FinishedAt, attempts[i+1], row.Y)
+			row.RetryWait = d.retryWait(*a.FinishedAt, attempts[i+1], row.Y)
 		}
 		p.Rows = append(p.Rows, row)
 	}
@@ -163,15 +163,15 @@ func (d phaseDrawer) ran(a storage.RunAttempt, y int) *PhaseBar {
 	return b
 }
 
-// rested returns the time between an attempt and the next one.
-func (d phaseDrawer) rested(since time.Time, next storage.RunAttempt, y int) *PhaseBar {
+// retryWait returns the time between an attempt and the next one.
+func (d phaseDrawer) retryWait(since time.Time, next storage.RunAttempt, y int) *PhaseBar {
 	end := d.until
 	if next.StartedAt != nil {
 		end = *next.StartedAt
 	}
 	b := d.bar(since, end, y)
 	b.Y += phaseBar / 2
-	b.Label = "rest " + words.Took(end.Sub(since))
+	b.Label = "retry wait " + words.Took(end.Sub(since))
 	return b
 }
 

@@ -31,12 +31,12 @@ func TestPhases(t *testing.T) {
 		want     string
 	}{
 		"ended": {run, []storage.RunAttempt{first, second, attempt(3, jobs.Succeeded, at(90), at(100))},
-			"1: waited 0%+10%, failed 10%+20%, rested 30%+10% rest 10 s; " +
-				"2: timed_out 40%+20%, rested 60%+30% rest 30 s; 3: succeeded 90%+10%"},
+			"1: waited 0%+10%, failed 10%+20%, 30%+10% retry wait 10 s; " +
+				"2: timed_out 40%+20%, 60%+30% retry wait 30 s; 3: succeeded 90%+10%"},
 		"running": {active, []storage.RunAttempt{first, attempt(2, jobs.Running, at(40), nil)},
-			"1: waited 0%+10%, failed 10%+20%, rested 30%+10% rest 10 s; 2: running 40%+60%; now"},
+			"1: waited 0%+10%, failed 10%+20%, 30%+10% retry wait 10 s; 2: running 40%+60%; now"},
 		"waiting": {waits, []storage.RunAttempt{first, attempt(2, jobs.Waiting, nil, nil)},
-			"1: waited 0%+10%, failed 10%+20%, rested 30%+70% rest 1 min 10 s; 2: ; now"},
+			"1: waited 0%+10%, failed 10%+20%, 30%+70% retry wait 1 min 10 s; 2: ; now"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := NewPhases(c.run, c.attempts, *at(100))
@@ -49,9 +49,9 @@ func TestPhases(t *testing.T) {
 				if r.Ran != nil {
 					bars = append(bars, fmt.Sprintf("%s %s+%s", r.Ran.Class, r.Ran.X, r.Ran.W))
 				}
-				if r.Rested != nil {
-					bars = append(bars, fmt.Sprintf("rested %s+%s %s", r.Rested.X, r.Rested.W,
-						r.Rested.Label))
+				if r.RetryWait != nil {
+					bars = append(bars, fmt.Sprintf("%s+%s %s", r.RetryWait.X, r.RetryWait.W,
+						r.RetryWait.Label))
 				}
 				rows = append(rows, fmt.Sprintf("%d: %s", r.Attempt.Attempt,
 					strings.Join(bars, ", ")))

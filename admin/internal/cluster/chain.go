@@ -61,8 +61,7 @@ func (c chains) root(run storage.Record) root {
 	return root{}
 }
 
-// waitsSince returns since when a run waits for something that is in its way; zero if it only rests
-// between two attempts.
+// waitsSince returns since when a run waits for a blocker or for a worker, or zero in a retry wait.
 func waitsSince(run storage.Record) time.Time {
 	if run.Reason == reasons.Retry {
 		return time.Time{}

@@ -174,7 +174,7 @@ func TestStatus(t *testing.T) {
 		"long wait as usual": {wait(42*time.Minute, backup), Neutral, "Healthy", ""},
 		"short wait": {wait(0, waiter(1, "backup", time.Minute, backup.BlockedBy)), Neutral,
 			"Healthy", ""},
-		"rest between attempts": {func(e *Evidence) {
+		"retry wait": {func(e *Evidence) {
 			rests := waiter(1, "backup", time.Hour, nil)
 			rests.Reason = reasons.Retry
 			e.Waiting = []storage.Record{rests}
