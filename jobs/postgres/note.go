@@ -16,14 +16,15 @@ import (
 )
 
 const (
-	// applyNotes treats a session that has expired since insertRuns as admit does.
+	// applyNotes treats a session that has expired since insertRuns as admit does. Other replicas
+	// may adopt the waiting runs of a draining session.
 	applyNotes = `
 WITH alive AS MATERIALIZED (` + sessionLives + `
 ), noted AS (
-    SELECT n.* FROM unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::jsonb[],
-        $8::timestamptz[], $13::interval[])
+    SELECT n.*, r.attempt FROM unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[],
+        $7::jsonb[], $8::timestamptz[], $13::interval[])
         AS n (run, state, reason, detail, error, blocker, since, reserve)
-    CROSS JOIN LATERAL (SELECT FROM holdfast.runs r
+    CROSS JOIN LATERAL (SELECT r.attempt FROM holdfast.runs r
         WHERE r.id = n.run AND r.session = $1 AND r.state = 'waiting' OFFSET 0) r
     WHERE EXISTS (SELECT FROM alive)
 ), stranded AS (
@@ -35,8 +36,10 @@ WITH alive AS MATERIALIZED (` + sessionLives + `
     ON CONFLICT (run) DO NOTHING
 ), new_waits AS (
     INSERT INTO holdfast.waits (run, session, since, reserved_until)
-    SELECT run, $1, since, CASE WHEN reserve > '0' THEN clock_timestamp() + reserve
-        ELSE '-infinity' END FROM noted WHERE state = 'waiting'
+    SELECT run, CASE WHEN attempt > 1 OR NOT (
+        SELECT draining FROM holdfast.sessions WHERE id = $1) THEN $1::uuid END, since,
+        CASE WHEN reserve > '0' THEN clock_timestamp() + reserve ELSE '-infinity' END
+    FROM noted WHERE state = 'waiting'
     ON CONFLICT (run) DO NOTHING
 ), new_wants AS (
     INSERT INTO holdfast.wants (resource, since, run, mode, slots)

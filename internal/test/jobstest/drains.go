@@ -79,6 +79,17 @@ var drainRules = []rule{
 			c.granted(two, before)
 			c.outcome(one, before, storage.StartDuplicate)
 		}},
+	{"a firing that a drained session has not started is left to others", func(c *check) {
+		c.register("h", "a")
+		one, two := c.session("one"), c.session("two")
+		firing := request("a", 1, table("s/t"))
+		c.drain(one, true)
+		c.outcome(one, firing, storage.StartPaused)
+		equal(c, "note", c.note(one, noteOf(firing, jobs.Waiting, reasons.Shutdown)), true)
+		equal(c, "adopted by the draining", len(c.adopt(one, 10, "a")), 0)
+		equal(c, "adopted", len(c.adopt(two, 10, "a")), 1)
+		c.granted(two, firing)
+	}},
 	{"only a live session can be drained", func(c *check) {
 		c.refused("an unknown session", c.Store.Drain(c.ctx, action, uuid.New(), true),
 			storage.ErrNotFound)
