@@ -6,17 +6,17 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/holdfast-dev/holdfast/internal/attempt"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/postgres"
 )
 
-// handlers are the warehouse's jobs in Go; the others are sql.
-func handlers() []jobs.Registration {
+// handlers are the warehouse's jobs in Go; the others are sql. The pool belongs to the program.
+func handlers(pool *pgxpool.Pool) []jobs.Registration {
 	return []jobs.Registration{
 		jobs.Handle("rollup-withdrawals", rollupWithdrawals),
-		jobs.Handle("refresh-shares", refreshShares),
+		jobs.Handle("refresh-shares", shares{pool}.refresh),
 		jobs.Handle("rebuild-accounts", rebuildAccounts),
 	}
 }
@@ -83,15 +83,13 @@ FROM (SELECT bid, entries * 1000000 / greatest(sum(entries) OVER (), 1) AS share
     FROM branch_totals) s
 WHERE t.bid = s.bid`
 
-// refreshShares needs one snapshot of all branches. So it has a transaction of its own, at
-// REPEATABLE READ, which begins with the fence check like all transactions of jobs.
-func refreshShares(ctx context.Context, run *jobs.Run, p pauseParams) error {
-	its := run.Internal(attempt.NewKey()).Store
-	store, ok := its.(*postgres.Store)
-	if !ok {
-		return fmt.Errorf("shares: the store is %T, expected PostgreSQL", its)
-	}
-	return pgx.BeginTxFunc(ctx, store.Pool(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead},
+// shares computes the share of each branch. It needs one snapshot of all branches, so it uses a
+// transaction of its own, at REPEATABLE READ, on a connection of the program.
+type shares struct{ pool *pgxpool.Pool }
+
+// refresh begins its transaction with the fence check.
+func (s shares) refresh(ctx context.Context, run *jobs.Run, p pauseParams) error {
+	return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead},
 		func(tx pgx.Tx) error {
 			if err := postgres.Fence(ctx, tx, run); err != nil {
 				return err

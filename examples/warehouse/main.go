@@ -10,12 +10,14 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/holdfast-dev/holdfast"
 )
 
 func main() {
 	if startedAsReplica(os.Args) {
-		holdfast.Main(holdfast.WithHandlers(handlers()...))
+		runReplica()
 		return
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -31,6 +33,17 @@ func main() {
 // startedAsReplica reports whether this process is one that the program
 // started as PROGRAM run -c CONFIG.
 func startedAsReplica(args []string) bool { return len(args) > 1 && args[1] == "run" }
+
+// runReplica runs a replica with the warehouse's jobs. DATABASE_URL names the database.
+func runReplica() {
+	pool, err := pgxpool.New(context.Background(), os.Getenv("DATABASE_URL"))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "warehouse:", err)
+		os.Exit(1)
+	}
+	defer pool.Close()
+	holdfast.Main(holdfast.WithHandlers(handlers(pool)...))
+}
 
 // run runs both phases and prints what they measured. It returns an error
 // when they don't show what they are to show.

@@ -27,7 +27,7 @@ func parse(t *testing.T, table string) *configs.Config {
 		t.Fatal(err)
 	}
 	if _, err := holdfast.New(holdfast.WithConfig(config),
-		holdfast.WithHandlers(handlers()...)); err != nil {
+		holdfast.WithHandlers(handlers(nil)...)); err != nil {
 		t.Fatal(err)
 	}
 	return config

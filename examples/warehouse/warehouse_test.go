@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/internal/test/soak"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
@@ -14,7 +13,7 @@ import (
 // replica.
 func TestMain(m *testing.M) {
 	if startedAsReplica(os.Args) {
-		holdfast.Main(holdfast.WithHandlers(handlers()...))
+		runReplica()
 		return
 	}
 	os.Exit(m.Run())
