@@ -135,11 +135,18 @@ func TestAuditExportReadsPages(t *testing.T) {
 // openConfigured opens the store of a configuration file until the end of the test.
 func openConfigured(t *testing.T, path string) app.Storage {
 	t.Helper()
+	return openStore(t, path, false)
+}
+
+// openStore opens the store of a configuration until the test ends. Running says that it is that of
+// a scheduler.
+func openStore(t *testing.T, path string, running bool) app.Storage {
+	t.Helper()
 	config, err := (&commandLine{configPath: path}).load()
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := app.OpenStore(t.Context(), config, false, zerolog.Nop())
+	store, err := app.OpenStore(t.Context(), config, running, zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}

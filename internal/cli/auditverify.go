@@ -18,6 +18,8 @@ const (
 	chainBroken  = 1
 	notVerified  = 2
 	maxKnownHead = 100
+	// unsealedLimit is the default of --max-unsealed. Replicas seal every 5 s.
+	unsealedLimit = time.Minute
 )
 
 // verifiedAudit is the JSON of the command "audit verify".
@@ -36,21 +38,23 @@ type verifiedAudit struct {
 // auditVerifyCommand returns the command "audit verify".
 func (c *commandLine) auditVerifyCommand() *cobra.Command {
 	var heads []string
+	var maxUnsealed time.Duration
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Check the hash chain of the audit log",
 		Long: `Check the hash chain of the audit log, and print its head. The first entry that was
-changed or deleted after it was sealed is reported.
+changed or deleted after it was sealed is reported, and entries that wait for
+their link for longer than --max-unsealed.
 
 Note heads elsewhere, and give them to later checks with --known. Otherwise
 somebody who can write all tables of the store can compute a new chain.
 
 The exit code is 0 if the chain matches, 1 if it does not, and 2 if the command
 could not check it.`,
-		Example: `  scheduler audit verify --known 1234:9f86d0…`,
+		Example: `  scheduler audit verify --known 1234:9f86d0…:2026-11-01T00:00:00Z`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			v, err := c.verifyAudit(cmd, heads)
+			v, err := c.verifyAudit(cmd, heads, maxUnsealed)
 			if err == nil {
 				err = c.printCheck(v)
 			}
@@ -64,7 +68,9 @@ could not check it.`,
 		},
 	}
 	cmd.Flags().StringSliceVar(&heads, "known", nil,
-		"`head` SEQ:HASH that an earlier check printed; can be repeated")
+		"`head` SEQ:HASH:TIME that an earlier check printed; can be repeated")
+	cmd.Flags().DurationVar(&maxUnsealed, "max-unsealed", unsealedLimit,
+		"maximum `age` of entries without a link; 0 means no limit")
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
 		return &ExitError{notVerified, err}
 	})
@@ -73,21 +79,25 @@ could not check it.`,
 
 // verifyAudit checks the chain of the configured store.
 func (c *commandLine) verifyAudit(cmd *cobra.Command,
-	heads []string) (v storage.ChainCheck, err error) {
+	heads []string, maxUnsealed time.Duration) (v storage.ChainCheck, err error) {
+	if maxUnsealed < 0 {
+		return v, fmt.Errorf("--max-unsealed: expected 0 or more, found %v", maxUnsealed)
+	}
 	if len(heads) > maxKnownHead {
 		return v, fmt.Errorf("--known: expected at most %d heads, found %d", maxKnownHead,
 			len(heads))
 	}
-	known := make([]storage.ChainHead, len(heads))
+	known := make([]storage.KnownHead, len(heads))
 	for i, text := range heads {
-		if known[i], err = storage.ParseChainHead(text); err != nil {
+		if known[i], err = storage.ParseKnownHead(text); err != nil {
 			return v, fmt.Errorf("--known: %w", err)
 		}
 	}
 	err = c.withStore(cmd.Context(), func(config *configs.Config, store app.Storage) (err error) {
-		v, err = storage.VerifyAudit(cmd.Context(), store, known...)
-		if err == nil && v.Problem == "" && v.Head.Seq == 0 && v.Unsealed > 0 &&
-			!config.Audit.Chain {
+		v, err = storage.VerifyAudit(cmd.Context(), store, storage.ChainRules{Known: known,
+			Keep: config.History.Keep, MaxUnsealed: maxUnsealed})
+		if err == nil && (v.Problem == "" || v.Unattended) && v.Head.Seq == 0 &&
+			v.Unsealed > 0 && !config.Audit.Chain {
 			err = errors.New("no entry is sealed: set audit.chain in the configuration")
 		}
 		return err
@@ -124,7 +134,7 @@ func (c *commandLine) printCheck(v storage.ChainCheck) error {
 		add("anchor", answer.Anchor)
 	}
 	if v.Head.Seq > 0 {
-		answer.Head = v.Head.String()
+		answer.Head = v.KnownHead().String()
 		add("head", answer.Head)
 	}
 	return c.print(answer, "FIELD\tVALUE", rows)

@@ -7,8 +7,12 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/internal/app"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // verify runs the command "audit verify" and returns its output, error and exit code.
@@ -29,7 +33,8 @@ func verify(t *testing.T, config string, args ...string) (string, int, error) {
 
 func TestAuditVerify(t *testing.T) {
 	config, _ := auditedFile(t, 3)
-	for _, wrong := range [][]string{nil, {"--wrong"}, {"--known", "1:abc"}} {
+	for _, wrong := range [][]string{nil, {"--wrong"}, {"--known", "1:abc"},
+		{"--known", "1:" + strings.Repeat("0", 64) + ":monday"}, {"--max-unsealed", "-1s"}} {
 		if _, code, err := verify(t, config, wrong...); code != notVerified || err.Error() == "" {
 			t.Errorf("%v: exit code %d, %v", wrong, code, err)
 		}
@@ -44,11 +49,16 @@ func TestAuditVerify(t *testing.T) {
 	if out, code, _ := verify(t, config); code != 0 || !strings.Contains(out, "oldest unsealed") {
 		t.Errorf("before the seal: %d, %s", code, out)
 	}
+	// any entry is older than a nanosecond
+	out, code, _ := verify(t, config, "--max-unsealed", "1ns")
+	if code != chainBroken || !strings.Contains(out, "3 entries have no link") {
+		t.Errorf("a chain that no replica seals: %d, %s", code, out)
+	}
 	store := openConfigured(t, config)
 	if n, err := store.SealAudit(t.Context(), 10); n != 3 || err != nil {
 		t.Fatalf("sealed %d, %v", n, err)
 	}
-	out, code, _ := verify(t, config, "-o", "json")
+	out, code, _ = verify(t, config, "-o", "json")
 	var v verifiedAudit
 	if err := json.Unmarshal([]byte(out), &v); err != nil || code != 0 || !v.Matches ||
 		v.Checked != 3 || v.Unsealed != 0 {
@@ -59,12 +69,22 @@ func TestAuditVerify(t *testing.T) {
 	}
 	// A chain that does not have the head of another one, as after a replacement of all entries.
 	digit := "0"
-	if strings.HasSuffix(v.Head, digit) {
+	head := v.Head[:len("3:")+64]
+	if strings.HasSuffix(head, digit) {
 		digit = "1"
 	}
-	out, code, _ = verify(t, config, "--known", v.Head[:len(v.Head)-1]+digit)
+	out, code, _ = verify(t, config, "--known", head[:len(head)-1]+digit)
 	if code != chainBroken || !strings.Contains(out, "DOES NOT MATCH") ||
 		!strings.Contains(out, "another hash") {
 		t.Errorf("with another head: %d, %s", code, out)
+	}
+	// The anchor moves past a head of today, which pruning would keep.
+	if _, err := openStore(t, config, true).Prune(t.Context(), uuid.UUID{1},
+		storage.PruneRequest{Keep: -time.Hour, Limit: 10}); err != nil {
+		t.Fatal(err)
+	}
+	out, code, _ = verify(t, config, "--known", v.Head)
+	if code != chainBroken || !strings.Contains(out, "before history.keep") {
+		t.Errorf("a young head that was deleted: %d, %s", code, out)
 	}
 }

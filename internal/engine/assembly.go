@@ -37,6 +37,7 @@ func New(o Options) (*Scheduler, error) {
 	s.controlState = s.newControlState()
 	s.dispatcher = s.newDispatcher()
 	s.retention = &retention{store: o.Store, keeper: s.keeper, keep: o.KeepHistory, log: log}
+	s.sealer = &sealer{store: o.Store, enabled: o.SealAudit, log: log}
 	s.drift = newDrift(o.Store, o.Replica, o.LockServers, table.hash, clock.now, log)
 	s.upkeep = s.newUpkeep()
 	return s, nil
@@ -112,6 +113,6 @@ func (s *Scheduler) newUpkeep() *upkeep {
 		adopter: &adopter{store: o.Store, table: s.table, controlState: s.controlState,
 			clock: s.clock, clockLimit: s.clockLimit, workers: s.workers, active: s.active,
 			ready: s.ready, log: s.log},
-		sealer: &sealer{store: o.Store, enabled: o.SealAudit, log: s.log},
+		sealer: s.sealer,
 	}
 }

@@ -36,6 +36,7 @@ type Scheduler struct {
 	upkeep       *upkeep
 	retention    *retention
 	drift        *drift
+	sealer       *sealer
 	intervals    *pollIntervals
 	stopping     chan struct{} // closed when Run begins to stop
 }

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"sync/atomic"
+	"time"
 
 	"github.com/rs/zerolog"
 )
@@ -19,6 +21,19 @@ type sealer struct {
 	store   auditSealer
 	enabled bool
 	log     zerolog.Logger
+	// since is when the oldest entry without a link began to wait, by the clock of this machine, in
+	// nanoseconds since 1970. 0: there is none, or it is not known.
+	since atomic.Int64
+}
+
+// unsealedAge returns how long the oldest entry without a link has waited. While the store does not
+// answer, the last known entry goes on waiting.
+func (s *sealer) unsealedAge() time.Duration {
+	since := s.since.Load()
+	if since == 0 {
+		return 0
+	}
+	return max(0, time.Since(time.Unix(0, since)))
 }
 
 // seal adds links for at most sealBatches batches of entries. The next call continues, also after a
@@ -27,6 +42,7 @@ func (s *sealer) seal(ctx context.Context) {
 	if !s.enabled {
 		return
 	}
+	defer s.measure(ctx)
 	for range sealBatches {
 		bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 		sealed, err := s.store.SealAudit(bounded, sealBatch)
@@ -37,5 +53,21 @@ func (s *sealer) seal(ctx context.Context) {
 		if err != nil || sealed < sealBatch {
 			return
 		}
+	}
+}
+
+// measure reads how long the oldest entry without a link has waited. It waits also if seals succeed
+// but do not reach it.
+func (s *sealer) measure(ctx context.Context) {
+	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
+	defer cancel()
+	age, err := s.store.UnsealedAge(bounded)
+	switch {
+	case err == nil && age == 0:
+		s.since.Store(0)
+	case err == nil:
+		s.since.Store(time.Now().Add(-age).UnixNano())
+	case ctx.Err() == nil:
+		s.log.Warn().Err(err).Msg("read age of unsealed audit log failed")
 	}
 }

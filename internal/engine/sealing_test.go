@@ -25,7 +25,8 @@ func TestReplicasSealTheAuditLog(t *testing.T) {
 		sealed := func(want int) {
 			t.Helper()
 			time.Sleep(7 * time.Second)
-			if v, err := storage.VerifyAudit(t.Context(), c.store); err != nil ||
+			if v, err := storage.VerifyAudit(t.Context(), c.store,
+				storage.ChainRules{}); err != nil ||
 				v.Problem != "" || v.Checked != want {
 				t.Errorf("%+v, %v, want %d sealed entries", v, err, want)
 			}

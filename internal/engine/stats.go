@@ -23,6 +23,9 @@ type Stats struct {
 	ServerLists int  // as ServerLists returns it
 	CronTables  int  // as CronTables returns it
 	Dropped     int64
+
+	SealsAudit  bool          // it adds links to the audit log
+	UnsealedAge time.Duration // of the oldest entry of the audit log without a link
 }
 
 // Stats returns the current figures of this replica.
@@ -33,6 +36,7 @@ func (s *Scheduler) Stats() Stats {
 		Session: s.keeper.session() != nil, SessionsOpened: s.keeper.Opened(),
 		SessionsLost: s.keeper.Lost(),
 		ServerLists:  s.ServerLists(), CronTables: s.CronTables(), Dropped: s.EventsDropped(),
+		SealsAudit: s.sealer.enabled, UnsealedAge: s.sealer.unsealedAge(),
 	}
 	f.Waiting = max(0, s.active.trackedLen()-f.Running)
 	f.Queued, f.Parked = s.ready.lens()

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -26,6 +27,7 @@ type Store interface {
 // auditSealer adds links to the audit log.
 type auditSealer interface {
 	SealAudit(ctx context.Context, limit int) (int, error)
+	UnsealedAge(ctx context.Context) (time.Duration, error)
 }
 
 // definitionStore registers the definitions of a session.

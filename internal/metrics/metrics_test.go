@@ -54,7 +54,7 @@ func full(t *testing.T, names int) *Metrics {
 				Workers: 32, Busy: 3, Running: 2, Waiting: 7, Queued: 4, Parked: 1, Session: true,
 				SessionsOpened: 2, SessionsLost: 1, Ready: true, Jobs: 9,
 				ClockOffset: -1500 * time.Millisecond, ClockKnown: true, ServerLists: 1,
-				CronTables: 2, Dropped: 5,
+				CronTables: 2, Dropped: 5, SealsAudit: true, UnsealedAge: 90 * time.Second,
 			}
 		},
 		Servers: func() []memcached.Health {

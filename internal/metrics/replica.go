@@ -30,7 +30,7 @@ type watched struct {
 
 	workers, busy, running, waiting, queued, parked              state
 	ready, session, opened, lost, table, offset, tables, servers state
-	dropped                                                      state
+	dropped, unsealed                                            state
 	up, restarts, outages, flushes, evictions, full, refused     state
 	spans, status                                                state
 }
@@ -69,6 +69,8 @@ func (w *watched) describe(b *book) {
 		"advisory locks.")
 	add(&w.dropped, Counter, "holdfast_listener_events_dropped_total",
 		"Events that were dropped because a listener of the program was too slow.")
+	add(&w.unsealed, Gauge, "holdfast_audit_unsealed_age_seconds", "How long the oldest entry of "+
+		"the audit log has waited for its link. Absent if this replica has no audit.chain.")
 	add(&w.up, Gauge, "holdfast_memcached_up",
 		"1 while the server answers. Absent before the first check.", "server")
 	add(&w.restarts, Counter, "holdfast_memcached_restarts_total", "Observed restarts of the "+
@@ -114,6 +116,9 @@ func (w *watched) Collect(ch chan<- prometheus.Metric) {
 	}
 	if f.ClockKnown {
 		ch <- w.offset.of(f.ClockOffset.Seconds())
+	}
+	if f.SealsAudit {
+		ch <- w.unsealed.of(f.UnsealedAge.Seconds())
 	}
 	if w.sources.Servers != nil {
 		for _, h := range w.sources.Servers() {

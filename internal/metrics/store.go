@@ -177,6 +177,11 @@ func (s *store) SealAudit(ctx context.Context, limit int) (_ int, err error) {
 	return s.inner.SealAudit(ctx, limit)
 }
 
+func (s *store) UnsealedAge(ctx context.Context) (_ time.Duration, err error) {
+	defer s.timed("unsealed_age", time.Now(), &err)
+	return s.inner.UnsealedAge(ctx)
+}
+
 func (s *store) AuditChain(ctx context.Context) (_ storage.ChainState, err error) {
 	defer s.timed("audit_chain", time.Now(), &err)
 	return s.inner.AuditChain(ctx)

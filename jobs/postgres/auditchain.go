@@ -43,7 +43,9 @@ WHERE (SELECT moved FROM head)`
 	lockChain = `SELECT FROM holdfast.audit_chain WHERE one FOR NO KEY UPDATE`
 
 	chainState = `
-SELECT anchor_seq, anchor_hash, seq, hash, (SELECT count(*) FROM holdfast.audit_unsealed),
+SELECT clock_timestamp(), anchor_seq, anchor_hash, seq, hash,
+    (SELECT l.at FROM holdfast.audit_links l WHERE l.seq = c.seq),
+    (SELECT count(*) FROM holdfast.audit_unsealed),
     (SELECT min(at) FROM holdfast.audit_unsealed),
     (SELECT entry FROM holdfast.audit_unsealed u
         WHERE NOT EXISTS (SELECT FROM holdfast.audit a WHERE a.id = u.entry)
@@ -52,7 +54,11 @@ SELECT anchor_seq, anchor_hash, seq, hash, (SELECT count(*) FROM holdfast.audit_
         WHERE NOT EXISTS (SELECT FROM holdfast.audit_links l WHERE l.entry = a.id)
             AND NOT EXISTS (SELECT FROM holdfast.audit_unsealed u WHERE u.entry = a.id)
         ORDER BY at, id LIMIT 1)
-FROM holdfast.audit_chain WHERE one`
+FROM holdfast.audit_chain c WHERE one`
+
+	unsealedAge = `
+SELECT greatest(extract(epoch FROM clock_timestamp() - min(at)), 0)::float8
+FROM holdfast.audit_unsealed`
 
 	auditLinks = `
 SELECT l.seq, l.entry, l.at, l.hash, a.id IS NOT NULL, l.entry, coalesce(a.at, l.at),
@@ -80,10 +86,7 @@ func (s *Store) SealAudit(ctx context.Context, limit int) (sealed int, err error
 	if err != nil || len(entries) == 0 {
 		return 0, err
 	}
-	links, err := storage.SealAll(head, entries)
-	if err != nil {
-		return 0, err
-	}
+	links := storage.SealAll(head, entries)
 	ids, times := make([]rawID, len(links)), make([]time.Time, len(links))
 	hashes := make([][]byte, len(links))
 	for i, l := range links {
@@ -99,13 +102,22 @@ func (s *Store) SealAudit(ctx context.Context, limit int) (sealed int, err error
 	return sealed, err
 }
 
+// UnsealedAge returns how long the oldest entry without a link has waited.
+func (s *Store) UnsealedAge(ctx context.Context) (time.Duration, error) {
+	var seconds float64
+	err := s.pipeline(ctx, "read unsealed audit log", func(b *pgx.Batch) {
+		b.Queue(unsealedAge).QueryRow(func(row pgx.Row) error { return row.Scan(&seconds) })
+	})
+	return time.Duration(seconds * float64(time.Second)), err
+}
+
 // AuditChain returns the state of the chain. It reads the index of the whole log, which may take
 // longer than the statements of the page may.
 func (s *Store) AuditChain(ctx context.Context) (storage.ChainState, error) {
 	var c storage.ChainState
-	err := s.pool.QueryRow(ctx, chainState, pgx.QueryExecModeCacheDescribe).Scan(&c.Anchor.Seq,
-		hashInto{&c.Anchor.Hash}, &c.Head.Seq, hashInto{&c.Head.Hash}, &c.Unsealed,
-		&c.OldestUnsealed, &c.Missing, &c.Stray)
+	err := s.pool.QueryRow(ctx, chainState, pgx.QueryExecModeCacheDescribe).Scan(&c.Now,
+		&c.Anchor.Seq, hashInto{&c.Anchor.Hash}, &c.Head.Seq, hashInto{&c.Head.Hash}, &c.HeadAt,
+		&c.Unsealed, &c.OldestUnsealed, &c.Missing, &c.Stray)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return c, fmt.Errorf("read head of audit log: %w", storage.ErrNotFound)
 	}

@@ -3,6 +3,7 @@ package postgres
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/test/jobstest"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -13,6 +14,23 @@ func TestAuditChainFindsChanges(t *testing.T) {
 	s := newSingleHarness(t)
 	jobstest.FindsAuditChanges(t, s.a, "holdfast.", func(statement string) { s.exec(statement) })
 }
+
+// TestPruneForgedAudit prunes a log that somebody has changed.
+func TestPruneForgedAudit(t *testing.T) {
+	s := newSingleHarness(t)
+	jobstest.PrunesForgedAudit(t, s.a, "holdfast.", func(statement string) { s.exec(statement) },
+		literal)
+}
+
+// TestFindUnsealedAudit checks a log that no replica seals.
+func TestFindUnsealedAudit(t *testing.T) {
+	s := newSingleHarness(t)
+	jobstest.FindsUnsealedAudit(t, s.a, "holdfast.", func(statement string) { s.exec(statement) },
+		literal)
+}
+
+// literal returns a time as a literal of SQL.
+func literal(at time.Time) string { return "'" + at.UTC().Format(time.RFC3339) + "'" }
 
 // TestSealWaitsForNoAction seals while a program's transaction has written an entry, and seals this
 // entry after the commit, although later entries have links.
@@ -44,7 +62,8 @@ func TestSealWaitsForNoAction(t *testing.T) {
 	if n, err := s.a.SealAudit(t.Context(), 10); n != 1 || err != nil {
 		t.Fatalf("sealed %d after the commit: %v", n, err)
 	}
-	if v, err := storage.VerifyAudit(t.Context(), s.a); err != nil || v.Problem != "" ||
+	if v, err := storage.VerifyAudit(t.Context(), s.a,
+		storage.ChainRules{}); err != nil || v.Problem != "" ||
 		v.Checked != 3 {
 		t.Errorf("got %+v (%v), want 3 checked entries without a problem", v, err)
 	}

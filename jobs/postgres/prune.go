@@ -70,24 +70,36 @@ WITH old AS (
 SELECT (SELECT count(*) FROM gone), (SELECT count(*) FROM old), created_at, id FROM old
     ORDER BY created_at DESC, id DESC LIMIT 1`
 
-	// pruneAudit deletes lines with a link only with the beginning of the chain, which ends before
-	// the first link that is not old. It runs after lockChain. Lines never change, so their
-	// positions in the table stay valid.
+	// pruneAudit deletes lines with a link only with the beginning of the chain, which ends with
+	// the last old link before the first young one. A link whose time is ahead of the clock is
+	// neither old nor young, so that it does not keep later links. It also deletes old rows of the
+	// queue whose line is missing. It runs after lockChain. Lines never change, so their positions
+	// in the table stay valid.
 	pruneAudit = `
 WITH links AS MATERIALIZED (
-    SELECT seq, at >= now() - $1::interval AS young FROM holdfast.audit_links
+    SELECT seq, at < now() - $1::interval AS old,
+        at >= now() - $1::interval AND at <= now() AS young
+    FROM holdfast.audit_links
     WHERE seq > (SELECT anchor_seq FROM holdfast.audit_chain WHERE one) ORDER BY seq LIMIT $2
 ), unchained AS (
     DELETE FROM holdfast.audit_links WHERE seq = ANY(ARRAY(
-        SELECT seq FROM links WHERE (SELECT min(seq) FROM links WHERE young) <= seq IS NOT TRUE))
+        SELECT seq FROM links WHERE seq <= (SELECT max(seq) FROM links
+            WHERE old AND (SELECT min(seq) FROM links WHERE young) <= seq IS NOT TRUE)))
     RETURNING seq, entry, at, hash
 ), old AS (
     SELECT id, at FROM holdfast.audit WHERE at < now() - $1::interval ORDER BY at, id LIMIT $2
 ), doomed AS MATERIALIZED (
     SELECT entry AS id, at FROM unchained UNION SELECT id, at FROM old
         WHERE (SELECT true FROM holdfast.audit_links l WHERE l.entry = old.id LIMIT 1) IS NULL
+), queued AS (
+    SELECT entry, at FROM holdfast.audit_unsealed WHERE at < now() - $1::interval ORDER BY at
+        LIMIT $2
 ), unqueued AS (
-    DELETE FROM holdfast.audit_unsealed WHERE entry = ANY(ARRAY(SELECT id FROM doomed))
+    DELETE FROM holdfast.audit_unsealed WHERE entry = ANY(ARRAY(
+        SELECT id FROM doomed UNION ALL SELECT entry FROM queued q
+            WHERE (SELECT a.id = q.entry FROM (
+                SELECT id FROM holdfast.audit WHERE (at, id) >= (q.at, q.entry) ORDER BY at, id
+                    LIMIT 1) a) IS NOT TRUE))
 ), chain AS (
     UPDATE holdfast.audit_chain SET pruned = pruned + 1,
         anchor_seq = coalesce((SELECT max(seq) FROM unchained), anchor_seq),

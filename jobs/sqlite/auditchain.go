@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -25,7 +26,9 @@ ORDER BY u.at, u.entry LIMIT ?1`
 	moveHead   = `UPDATE holdfast_audit_chain SET seq = ?1, hash = ?2`
 
 	chainState = `
-SELECT anchor_seq, anchor_hash, seq, hash, (SELECT count(*) FROM holdfast_audit_unsealed),
+SELECT anchor_seq, anchor_hash, seq, hash,
+    (SELECT l.at FROM holdfast_audit_links l WHERE l.seq = c.seq),
+    (SELECT count(*) FROM holdfast_audit_unsealed),
     (SELECT min(at) FROM holdfast_audit_unsealed),
     (SELECT entry FROM holdfast_audit_unsealed u
         WHERE NOT EXISTS (SELECT 1 FROM holdfast_audit a WHERE a.id = u.entry)
@@ -34,7 +37,9 @@ SELECT anchor_seq, anchor_hash, seq, hash, (SELECT count(*) FROM holdfast_audit_
         WHERE NOT EXISTS (SELECT 1 FROM holdfast_audit_links l WHERE l.entry = a.id)
             AND NOT EXISTS (SELECT 1 FROM holdfast_audit_unsealed u WHERE u.entry = a.id)
         ORDER BY at, id LIMIT 1)
-FROM holdfast_audit_chain`
+FROM holdfast_audit_chain c`
+
+	oldestUnsealed = `SELECT min(at) FROM holdfast_audit_unsealed`
 
 	auditLinks = `
 SELECT l.seq, l.entry, l.at, l.hash, a.id IS NOT NULL, l.entry, coalesce(a.at, l.at),
@@ -67,10 +72,7 @@ func (s *Store) SealAudit(ctx context.Context, limit int) (sealed int, err error
 		if err != nil || len(entries) == 0 {
 			return err
 		}
-		links, err := storage.SealAll(head, entries)
-		if err != nil {
-			return err
-		}
+		links := storage.SealAll(head, entries)
 		sealed = len(links)
 		return writeLinks(ctx, tx, links)
 	})
@@ -96,18 +98,28 @@ func writeLinks(ctx context.Context, tx *sql.Tx, links []storage.AuditLink) erro
 	return err
 }
 
+// UnsealedAge returns how long the oldest entry without a link has waited.
+func (s *Store) UnsealedAge(ctx context.Context) (time.Duration, error) {
+	var at sql.NullInt64
+	err := s.readers.QueryRowContext(ctx, oldestUnsealed).Scan(&at)
+	if err != nil || !at.Valid {
+		return 0, wrap("read unsealed audit log", err)
+	}
+	return max(0, time.Since(fromMicros(at.Int64))), nil
+}
+
 // AuditChain returns the state of the chain.
 func (s *Store) AuditChain(ctx context.Context) (storage.ChainState, error) {
-	var c storage.ChainState
-	var oldest sql.NullInt64
+	c := storage.ChainState{Now: time.Now()}
+	var headAt, oldest sql.NullInt64
 	var missing, stray uuid.NullUUID
 	err := s.readers.QueryRowContext(ctx, chainState).Scan(&c.Anchor.Seq,
-		hashInto{&c.Anchor.Hash}, &c.Head.Seq, hashInto{&c.Head.Hash}, &c.Unsealed, &oldest,
-		&missing, &stray)
+		hashInto{&c.Anchor.Hash}, &c.Head.Seq, hashInto{&c.Head.Hash}, &headAt,
+		&c.Unsealed, &oldest, &missing, &stray)
 	if errors.Is(err, sql.ErrNoRows) {
 		return c, fmt.Errorf("read head of audit log: %w", storage.ErrNotFound)
 	}
-	c.OldestUnsealed = fromNullMicros(oldest)
+	c.HeadAt, c.OldestUnsealed = fromNullMicros(headAt), fromNullMicros(oldest)
 	if missing.Valid {
 		c.Missing = &missing.UUID
 	}

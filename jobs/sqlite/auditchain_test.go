@@ -1,9 +1,13 @@
 package sqlite_test
 
 import (
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/test/jobstest"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // TestAuditChainFindsChanges changes a sealed log in each way that VerifyAudit must find.
@@ -14,4 +18,61 @@ func TestAuditChainFindsChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// TestPruneForgedAudit prunes a log that somebody has changed.
+func TestPruneForgedAudit(t *testing.T) {
+	s := open(t)
+	jobstest.PrunesForgedAudit(t, s, "holdfast_", func(statement string) {
+		if _, err := s.Writer().ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}, literal)
+}
+
+// TestFindUnsealedAudit checks a log that no replica seals.
+func TestFindUnsealedAudit(t *testing.T) {
+	s := open(t)
+	jobstest.FindsUnsealedAudit(t, s, "holdfast_", func(statement string) {
+		if _, err := s.Writer().ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}, literal)
+}
+
+// literal returns a time as a column has it.
+func literal(at time.Time) string { return strconv.FormatInt(at.UnixMicro(), 10) }
+
+// SQLite stores any text as a detail. No detail may stop the seal of later entries, and each change
+// of it must be found.
+func TestSealCoversAnyDetail(t *testing.T) {
+	for _, detail := range []string{`{"a": 1, "a": 2}`, `{"a"`, `{"a": 1} x`, `"\ud800"`} {
+		s := open(t)
+		execute := func(statement string, args ...any) {
+			t.Helper()
+			if _, err := s.Writer().ExecContext(t.Context(), statement, args...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, name := range []string{"first", "second"} {
+			if _, err := s.Pause(t.Context(), storage.Action{Actor: "ann", Via: "go"},
+				storage.Target{Kind: storage.TargetGroup, Name: name}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		const set = "UPDATE holdfast_audit SET detail = ? WHERE target = 'group first'"
+		execute(set, detail)
+		if n, err := s.SealAudit(t.Context(), 10); n != 2 || err != nil {
+			t.Errorf("%s: sealed %d, %v", detail, n, err)
+		}
+		v, err := storage.VerifyAudit(t.Context(), s, storage.ChainRules{})
+		if err != nil || v.Problem != "" || v.Checked != 2 {
+			t.Errorf("%s: %+v, %v", detail, v, err)
+		}
+		execute(set, strings.NewReplacer("1", "3", "8", "9", `"a"`, `"b"`).Replace(detail))
+		v, err = storage.VerifyAudit(t.Context(), s, storage.ChainRules{})
+		if err != nil || v.Problem == "" || v.Seq != 1 {
+			t.Errorf("%s changed: %+v, %v", detail, v, err)
+		}
+	}
 }

@@ -47,11 +47,14 @@ RETURNING id`
 
 	pruneOutputs = `DELETE FROM holdfast_outputs WHERE run IN (SELECT value FROM json_each(?1))`
 
-	// oldLinks are the beginning of the chain, which ends before the first link that is not old.
+	// oldLinks are the beginning of the chain, which ends with the last old link before the first
+	// young one. A link whose time is ahead of the clock is neither old nor young, so that it does
+	// not keep later links.
 	oldLinks = `
 WITH links AS (SELECT seq, entry, at, hash FROM holdfast_audit_links ORDER BY seq LIMIT ?2)
 SELECT seq, entry, hash FROM links
-WHERE seq < coalesce((SELECT min(seq) FROM links WHERE at >= ?1), 9223372036854775807)
+WHERE seq <= (SELECT max(seq) FROM links WHERE at < ?1 AND seq < coalesce(
+    (SELECT min(seq) FROM links WHERE at >= ?1 AND at <= ?3), 9223372036854775807))
 ORDER BY seq`
 
 	// A line with a link is deleted only with its link.
@@ -63,6 +66,11 @@ SELECT id FROM old WHERE NOT EXISTS (SELECT 1 FROM holdfast_audit_links l WHERE 
 	moveAnchor    = `UPDATE holdfast_audit_chain SET anchor_seq = ?1, anchor_hash = ?2`
 	pruneUnsealed = `DELETE FROM holdfast_audit_unsealed
 		WHERE entry IN (SELECT value FROM json_each(?1))`
+	// pruneOrphans deletes old rows of the queue whose line is missing.
+	pruneOrphans = `DELETE FROM holdfast_audit_unsealed WHERE entry IN (
+		SELECT entry FROM holdfast_audit_unsealed u WHERE at < ?1
+			AND NOT EXISTS (SELECT 1 FROM holdfast_audit a WHERE a.id = u.entry)
+		ORDER BY at LIMIT ?2)`
 	pruneAudit = `DELETE FROM holdfast_audit WHERE id IN (SELECT value FROM json_each(?1))`
 
 	prunePauses = `DELETE FROM holdfast_pauses
@@ -112,7 +120,10 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 			err = pruneOldRuns(ctx, tx, r, before, &pruned)
 		}
 		if err == nil {
-			pruned.Audited, err = pruneOldAudit(ctx, tx, before, r.Limit)
+			pruned.Audited, err = pruneOldAudit(ctx, tx, before, micros(now), r.Limit)
+		}
+		if err == nil {
+			_, err = tx.ExecContext(ctx, pruneOrphans, before, r.Limit)
 		}
 		if err == nil {
 			pruned.Pauses, err = execRow(ctx, tx, prunePauses, before, r.Limit)
@@ -185,11 +196,11 @@ func pruneOldRuns(ctx context.Context, tx *sql.Tx, r storage.PruneRequest, befor
 
 // pruneOldAudit deletes the beginning of the chain with its lines, and old lines without a link. It
 // returns the number of lines.
-func pruneOldAudit(ctx context.Context, tx *sql.Tx, before int64, limit int) (int, error) {
+func pruneOldAudit(ctx context.Context, tx *sql.Tx, before, now int64, limit int) (int, error) {
 	var doomed []uuid.UUID
 	var anchor int64
 	var hash []byte
-	err := each(ctx, tx, oldLinks, []any{before, limit}, func(rows *sql.Rows) error {
+	err := each(ctx, tx, oldLinks, []any{before, limit, now}, func(rows *sql.Rows) error {
 		var id uuid.UUID
 		err := rows.Scan(&anchor, &id, &hash)
 		doomed = append(doomed, id)

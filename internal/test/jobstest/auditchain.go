@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -34,9 +35,9 @@ func (c *check) seal(limit int) (sealed int) {
 }
 
 // verified returns the check of a chain that matches.
-func (c *check) verified(known ...storage.ChainHead) storage.ChainCheck {
+func (c *check) verified(known ...storage.KnownHead) storage.ChainCheck {
 	c.Helper()
-	v, err := storage.VerifyAudit(c.ctx, c.Store, known...)
+	v, err := storage.VerifyAudit(c.ctx, c.Store, storage.ChainRules{Known: known})
 	c.must(err)
 	if v.Problem != "" {
 		c.Fatalf("link %d of entry %v: %s", v.Seq, v.ID, v.Problem)
@@ -60,7 +61,7 @@ var auditChainRules = []rule{
 		equal(c, "head", first.Head.Seq, 5)
 		c.auditedActions(c.Store, 1)
 		equal(c, "sealed", c.seal(2), 1)
-		equal(c, "checked with the former head", c.verified(first.Head).Checked, 6)
+		equal(c, "checked with the former head", c.verified(first.KnownHead()).Checked, 6)
 		links, err := c.Store.AuditLinks(c.ctx, 4, 10)
 		c.must(err)
 		equal(c, "links after the fourth", len(links), 2)
@@ -96,17 +97,47 @@ var auditChainRules = []rule{
 		c.seal(10)
 		before := c.verified()
 		equal(c, "pruned", c.prune(s, storage.PruneRequest{Keep: atOnce, Limit: 4}).Audited, 4)
-		v := c.verified(before.Head)
+		v := c.verified(before.KnownHead())
 		equal(c, "anchor", v.Anchor.Seq, 4)
 		equal(c, "checked", v.Checked, 2)
 		equal(c, "pruned", c.prune(s, storage.PruneRequest{Keep: atOnce, Limit: 4}).Audited, 2)
-		v = c.verified(before.Head)
+		v = c.verified(before.KnownHead())
 		equal(c, "anchor", v.Anchor, before.Head)
 		c.auditedActions(c.Store, 2)
 		equal(c, "sealed", c.seal(10), 2)
-		v = c.verified(before.Head)
+		v = c.verified(before.KnownHead())
 		equal(c, "head", v.Head.Seq, 8)
 		equal(c, "checked", v.Checked, 2)
+	}},
+	{"an anchor beyond a young link is a problem", func(c *check) {
+		s := c.session("one")
+		c.auditedActions(c.Store, 3)
+		c.seal(10)
+		before := c.verified()
+		head := before.KnownHead()
+		if again, err := storage.ParseKnownHead(head.String()); err != nil || head.At.IsZero() ||
+			again.ChainHead != head.ChainHead || !again.At.Equal(head.At) {
+			c.Errorf("parsed %s as %v, %v", head, again, err)
+		}
+		c.auditedActions(c.Store, 1)
+		c.seal(10)
+		equal(c, "pruned", c.prune(s, storage.PruneRequest{Keep: atOnce, Limit: 10}).Audited, 4)
+		v, err := storage.VerifyAudit(c.ctx, c.Store,
+			storage.ChainRules{Known: []storage.KnownHead{head}, Keep: time.Hour})
+		c.must(err)
+		equal(c, "link with a problem", v.Seq, 3)
+		if v.Problem == "" {
+			c.Error("got no problem of a link that was deleted within an hour")
+		}
+		// without a time, or after it, the head cannot be checked
+		for _, rules := range []storage.ChainRules{
+			{Known: []storage.KnownHead{{ChainHead: head.ChainHead}}, Keep: time.Hour},
+			{Known: []storage.KnownHead{head}, Keep: time.Nanosecond},
+		} {
+			if v, err := storage.VerifyAudit(c.ctx, c.Store, rules); err == nil {
+				c.Errorf("got %q, want an error", v.Problem)
+			}
+		}
 	}},
 	{"pruning deletes entries that were not sealed", func(c *check) {
 		s := c.session("one")
@@ -136,7 +167,7 @@ func FindsAuditChanges(t *testing.T, store storage.Store, prefix string,
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, err := storage.VerifyAudit(t.Context(), store)
+	before, err := storage.VerifyAudit(t.Context(), store, storage.ChainRules{})
 	if err != nil || before.Problem != "" || before.Checked != 4 || before.Unsealed != 1 {
 		t.Fatalf("got %+v (%v), want 4 checked entries and 1 unsealed", before, err)
 	}
@@ -192,13 +223,105 @@ func FindsAuditChanges(t *testing.T, store storage.Store, prefix string,
 	exec(prefixed(prefix, "DELETE FROM audit_links WHERE seq > 2"))
 	exec(prefixed(prefix, "DELETE FROM audit WHERE id NOT IN ( SELECT entry FROM audit_links )"))
 	exec(prefixed(prefix, "DELETE FROM audit_unsealed"))
-	v, err := storage.VerifyAudit(t.Context(), store)
+	v, err := storage.VerifyAudit(t.Context(), store, storage.ChainRules{})
 	if err != nil || v.Problem != "" || v.Checked != 2 {
 		t.Errorf("a shortened chain: %+v, %v", v, err)
 	}
-	problemAt(t, store, "a shortened chain with its former head", 3, before.Head)
+	problemAt(t, store, "a shortened chain with its former head", 3,
+		before.KnownHead())
 	exec(prefixed(prefix, "DELETE FROM audit_chain"))
 	problemAt(t, store, "a removed head", 0)
+}
+
+// PrunesForgedAudit checks that pruning goes on after an entry whose time is ahead of the clock and
+// after a deleted entry that waits for its link, and that VerifyAudit reports both. Prefix and exec
+// are those of FindsAuditChanges. At returns a time as a value of a column.
+func PrunesForgedAudit(t *testing.T, store storage.Store, prefix string,
+	exec func(statement string), at func(time.Time) string) {
+	add := func(n int) {
+		t.Helper()
+		for range n {
+			if _, err := store.Pause(t.Context(), storage.Action{Actor: "ann", Via: "go"},
+				storage.Target{Kind: storage.TargetGroup, Name: uuid.NewString()}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	seal := func(want int) {
+		t.Helper()
+		if n, err := store.SealAudit(t.Context(), 10); n != want || err != nil {
+			t.Fatalf("sealed %d (%v), want %d", n, err, want)
+		}
+	}
+	prune := func(what string, want int) {
+		t.Helper()
+		p, err := store.Prune(t.Context(), uuid.UUID{1},
+			storage.PruneRequest{Keep: atOnce, Limit: 10})
+		if err != nil || p.Audited != want {
+			t.Errorf("%s: pruned %d (%v), want %d", what, p.Audited, err, want)
+		}
+	}
+	matches := func(what string) {
+		t.Helper()
+		if v, err := storage.VerifyAudit(t.Context(), store,
+			storage.ChainRules{}); err != nil || v.Problem != "" {
+			t.Errorf("%s: %+v, %v", what, v, err)
+		}
+	}
+	tomorrow := at(time.Now().Add(24 * time.Hour))
+	add(1)
+	exec(prefixed(prefix, "UPDATE audit SET at = "+tomorrow))
+	exec(prefixed(prefix, "UPDATE audit_unsealed SET at = "+tomorrow))
+	seal(1)
+	prune("only an entry of tomorrow", 0)
+	problemAt(t, store, "an entry of tomorrow", 1)
+	add(2)
+	seal(2)
+	prune("entries after one of tomorrow", 3)
+	matches("after the prune")
+	add(1)
+	exec(prefixed(prefix, "DELETE FROM audit"))
+	problemAt(t, store, "a deleted entry that waits", 4)
+	prune("a deleted entry that waits", 0)
+	matches("after its row was pruned")
+}
+
+// FindsUnsealedAudit checks that an entry without a link is a problem after a time. The arguments
+// are those of PrunesForgedAudit.
+func FindsUnsealedAudit(t *testing.T, store storage.Store, prefix string,
+	exec func(statement string), at func(time.Time) string) {
+	const after = time.Minute
+	age := func(least, most time.Duration) {
+		t.Helper()
+		got, err := store.UnsealedAge(t.Context())
+		if err != nil || got < least || got > most {
+			t.Errorf("age %v (%v), want %v to %v", got, err, least, most)
+		}
+	}
+	found := func(what string, want bool) {
+		t.Helper()
+		v, err := storage.VerifyAudit(t.Context(), store, storage.ChainRules{MaxUnsealed: after})
+		if err != nil || (v.Problem != "") != want || v.Unattended != want {
+			t.Errorf("%s: %+v (%v), want a problem: %v", what, v, err, want)
+		}
+	}
+	age(0, 0)
+	if _, err := store.Pause(t.Context(), storage.Action{Actor: "ann", Via: "go"},
+		storage.Target{Kind: storage.TargetAll}); err != nil {
+		t.Fatal(err)
+	}
+	age(0, after)
+	found("a new entry", false)
+	hourAgo := at(time.Now().Add(-time.Hour))
+	exec(prefixed(prefix, "UPDATE audit SET at = "+hourAgo))
+	exec(prefixed(prefix, "UPDATE audit_unsealed SET at = "+hourAgo))
+	age(time.Hour-after, 2*time.Hour)
+	found("an entry of an hour ago", true)
+	if n, err := store.SealAudit(t.Context(), 10); n != 1 || err != nil {
+		t.Fatalf("sealed %d, %v", n, err)
+	}
+	age(0, 0)
+	found("a sealed entry", false)
 }
 
 // prefixed puts the prefix before the tables of the audit log.
@@ -215,9 +338,9 @@ func prefixed(prefix, statement string) string {
 
 // problemAt fails unless the first problem of the chain is at the link seq.
 func problemAt(t *testing.T, store storage.Store, what string, seq int64,
-	known ...storage.ChainHead) {
+	known ...storage.KnownHead) {
 	t.Helper()
-	v, err := storage.VerifyAudit(t.Context(), store, known...)
+	v, err := storage.VerifyAudit(t.Context(), store, storage.ChainRules{Known: known})
 	if err != nil || v.Problem == "" || v.Seq != seq {
 		t.Errorf("%s: %+v, %v, want a problem at link %d", what, v, err, seq)
 	}

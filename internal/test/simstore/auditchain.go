@@ -16,9 +16,9 @@ func (s *Store) SealAudit(ctx context.Context, limit int) (int, error) {
 	defer s.mu.Unlock()
 	c := &s.control
 	entries := c.audit[len(c.links):]
-	links, err := storage.SealAll(c.head, entries[:min(limit, len(entries))])
-	if err != nil || len(links) == 0 {
-		return 0, err
+	links := storage.SealAll(c.head, entries[:min(limit, len(entries))])
+	if len(links) == 0 {
+		return 0, nil
 	}
 	c.links, c.head = append(c.links, links...), links[len(links)-1].ChainHead
 	return len(links), nil
@@ -31,12 +31,24 @@ func (s *Store) AuditChain(ctx context.Context) (storage.ChainState, error) {
 	}
 	defer s.mu.Unlock()
 	c := &s.control
-	state := storage.ChainState{Anchor: c.anchor, Head: c.head,
+	state := storage.ChainState{Now: s.now(), Anchor: c.anchor, Head: c.head,
 		Unsealed: len(c.audit) - len(c.links)}
 	if state.Unsealed > 0 {
 		state.OldestUnsealed = &c.audit[len(c.links)].At
 	}
+	if len(c.links) > 0 {
+		state.HeadAt = &c.links[len(c.links)-1].At
+	}
 	return state, nil
+}
+
+// UnsealedAge implements storage.AuditChain.
+func (s *Store) UnsealedAge(ctx context.Context) (time.Duration, error) {
+	state, err := s.AuditChain(ctx)
+	if err != nil || state.OldestUnsealed == nil {
+		return 0, err
+	}
+	return max(0, state.Now.Sub(*state.OldestUnsealed)), nil
 }
 
 // AuditLinks implements storage.AuditChain.

@@ -281,6 +281,11 @@ func (l *Link) SealAudit(ctx context.Context, limit int) (int, error) {
 	return ask(ctx, l, func() (int, error) { return l.Store.SealAudit(ctx, limit) })
 }
 
+// UnsealedAge implements storage.AuditChain.
+func (l *Link) UnsealedAge(ctx context.Context) (time.Duration, error) {
+	return ask(ctx, l, func() (time.Duration, error) { return l.Store.UnsealedAge(ctx) })
+}
+
 // OpenFirings implements storage.Dependents.
 func (l *Link) OpenFirings(ctx context.Context,
 	dependents []storage.Dependent) (map[string]storage.OpenFirings, error) {
