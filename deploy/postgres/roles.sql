@@ -1,7 +1,10 @@
--- Roles for replicas that may not change the schema, and for the transactions of their jobs:
+-- Roles for replicas that may not change the schema, for the transactions of their jobs, and for
+-- checks of the audit log:
 --
 --   holdfast        database.url: reads and writes the rows of the schema holdfast
 --   holdfast_jobs   database.jobs_url: what a fenced transaction needs, and the tables of your jobs
+--   holdfast_audit  database.url of `scheduler audit verify` and `audit export` on another machine:
+--                   reads the audit log
 --
 -- A third role owns the schema and runs `scheduler migrate`. It is any role with CREATE on the
 -- database.
@@ -9,7 +12,7 @@
 --   1. Run `scheduler migrate -c holdfast.yaml` with the URL of the owner.
 --   2. Run this file as a superuser: psql -1 -v ON_ERROR_STOP=1 -f roles.sql DATABASE
 --      Repeat steps 1 and 2 with each release that migrates the schema.
---   3. Give both roles passwords: \password holdfast
+--   3. Give the roles passwords: \password holdfast
 --   4. Give holdfast_jobs the tables that your jobs read and write.
 --   5. Configure the replicas:
 --
@@ -25,6 +28,9 @@ DO $$ BEGIN
     IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'holdfast_jobs') THEN
         CREATE ROLE holdfast_jobs LOGIN;
     END IF;
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'holdfast_audit') THEN
+        CREATE ROLE holdfast_audit LOGIN;
+    END IF;
 END $$;
 
 -- The replicas. Rows of the audit log, of its links and of the history of waits never change: a
@@ -38,14 +44,23 @@ REVOKE INSERT, UPDATE, DELETE ON holdfast.meta FROM holdfast;
 GRANT UPDATE (definitions, control_version) ON holdfast.meta TO holdfast;
 
 -- The transactions of jobs. Such a transaction ends its own run, so the role may still change the
--- state of runs and delete claims. It may not change the audit log, pauses, definitions, added jobs
--- or sessions.
+-- state of all runs, their output and the saved state of all jobs, delete claims and add
+-- deliveries. It may not read params of runs, and may not change the audit log, pauses,
+-- definitions, added jobs or sessions. docs/deployment.md lists its rights.
 GRANT holdfast_jobs TO holdfast; -- so that a sweep can end transactions of dead replicas
+REVOKE ALL ON ALL TABLES IN SCHEMA holdfast FROM holdfast_jobs; -- rights of older releases
 GRANT USAGE ON SCHEMA holdfast TO holdfast_jobs;
 GRANT SELECT ON holdfast.meta, holdfast.jobs, holdfast.subscriptions, holdfast.claims,
-    holdfast.grants, holdfast.runs, holdfast.outputs, holdfast.saved TO holdfast_jobs;
+    holdfast.grants, holdfast.outputs, holdfast.saved TO holdfast_jobs;
+GRANT SELECT (id, job, state, token) ON holdfast.runs TO holdfast_jobs;
 GRANT UPDATE (token), DELETE ON holdfast.claims TO holdfast_jobs;
 GRANT DELETE ON holdfast.grants TO holdfast_jobs;
 GRANT UPDATE (state, reason, detail, error, finished_at) ON holdfast.runs TO holdfast_jobs;
 GRANT INSERT, UPDATE ON holdfast.outputs, holdfast.saved TO holdfast_jobs;
 GRANT INSERT ON holdfast.deliveries, holdfast.tally_changes TO holdfast_jobs;
+
+-- Checks of the audit log. The role changes nothing.
+REVOKE ALL ON ALL TABLES IN SCHEMA holdfast FROM holdfast_audit;
+GRANT USAGE ON SCHEMA holdfast TO holdfast_audit;
+GRANT SELECT ON holdfast.meta, holdfast.audit, holdfast.audit_unsealed, holdfast.audit_links,
+    holdfast.audit_chain TO holdfast_audit;

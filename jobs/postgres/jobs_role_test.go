@@ -2,11 +2,16 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/rs/zerolog"
@@ -15,7 +20,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// rolesSQL returns the statements that make the roles holdfast and holdfast_jobs.
+// rolesSQL returns the statements that make the roles of replicas, jobs and checks.
 func rolesSQL(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../../deploy/postgres/roles.sql")
@@ -32,7 +37,8 @@ func makeRoles(s *harness) {
 	s.exec(rolesSQL(s.t)) // after another migration
 	s.t.Cleanup(func() {
 		_, err := s.watcher().Exec(context.Background(),
-			"DROP OWNED BY holdfast, holdfast_jobs; DROP ROLE holdfast, holdfast_jobs")
+			"DROP OWNED BY holdfast, holdfast_jobs, holdfast_audit; "+
+				"DROP ROLE holdfast, holdfast_jobs, holdfast_audit")
 		if err != nil {
 			s.t.Error(err)
 		}
@@ -42,15 +48,8 @@ func makeRoles(s *harness) {
 // openLimited opens a store with the roles of deploy/postgres.
 func openLimited(s *harness) *Store {
 	s.t.Helper()
-	u, err := url.Parse(s.url)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	u.User = url.User("holdfast")
-	replica := u.String()
-	u.User = url.User("holdfast_jobs")
-	limited, err := Open(s.t.Context(), Options{URL: replica, JobsURL: u.String(),
-		Log: zerolog.Nop()})
+	limited, err := Open(s.t.Context(), Options{URL: as(s, "holdfast"),
+		JobsURL: as(s, "holdfast_jobs"), Log: zerolog.Nop()})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -112,6 +111,10 @@ func TestRoleOfJobsCannotChangeAudit(t *testing.T) {
 			"VALUES (gen_random_uuid(), now(), 'bob', 'page', 'password', '', '', '', 'pause', " +
 			"'everything', '', '', '')"},
 		{"UPDATE holdfast.definitions SET hash = ''"}, {"UPDATE holdfast.runs SET job = 'x'"},
+		{"UPDATE holdfast.audit_links SET hash = ''"}, {"DELETE FROM holdfast.audit_links"},
+		{"UPDATE holdfast.audit_chain SET anchor_seq = 1"},
+		{"DELETE FROM holdfast.audit_unsealed"}, {"DELETE FROM holdfast.sign_outs"},
+		{"SELECT params FROM holdfast.runs"}, {"SELECT * FROM holdfast.audit"},
 		{"DROP TRIGGER runs_ended ON holdfast.runs"},
 	} {
 		_, err := run(limited, statements...)
@@ -127,6 +130,100 @@ func TestRoleOfJobsCannotChangeAudit(t *testing.T) {
 	if _, err := run(s.a, forge); err != nil {
 		t.Errorf("without the role: %v, so this test shows nothing", err)
 	}
+}
+
+// rightsOf are the rights on tables of the schema holdfast that a role has, in the form
+// "TABLE RIGHT", and of single columns "TABLE.COLUMN RIGHT".
+const rightsOf = `
+SELECT coalesce(array_agg(r ORDER BY r), '{}') FROM (
+    SELECT c.relname || ' ' || a.privilege_type AS r FROM pg_class c
+    CROSS JOIN LATERAL aclexplode(c.relacl) a
+    WHERE c.relnamespace = 'holdfast'::regnamespace AND a.grantee = $1::text::regrole
+    UNION ALL
+    SELECT c.relname || '.' || t.attname || ' ' || a.privilege_type FROM pg_class c
+    JOIN pg_attribute t ON t.attrelid = c.oid CROSS JOIN LATERAL aclexplode(t.attacl) a
+    WHERE c.relnamespace = 'holdfast'::regnamespace AND a.grantee = $1::text::regrole
+) r`
+
+// The roles for jobs and for checks have exactly the rights that docs/deployment.md lists.
+func TestDocumentedRightsOfRoles(t *testing.T) {
+	s := newSingleHarness(t)
+	makeRoles(s)
+	text, err := os.ReadFile("../../docs/deployment.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, role := range []string{"holdfast_jobs", "holdfast_audit"} {
+		documented := regexp.MustCompile("(?s)<!-- rights of " + role +
+			" -->\n(.*?)<!-- end -->").FindSubmatch(text)
+		if documented == nil {
+			t.Fatalf("docs/deployment.md has no rights of %s", role)
+		}
+		var want []string
+		for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| ([^|]*) \\|").FindAllSubmatch(
+			documented[1], -1) {
+			for _, right := range strings.Split(string(row[2]), "; ") {
+				right, columns, some := strings.Cut(strings.TrimSuffix(right, ")"), " (")
+				if !some {
+					want = append(want, fmt.Sprintf("%s %s", row[1], right))
+				}
+				for column := range strings.SplitSeq(columns, ", ") {
+					if some {
+						want = append(want, fmt.Sprintf("%s.%s %s", row[1], column, right))
+					}
+				}
+			}
+		}
+		got := query[[]string](s, rightsOf, role)
+		slices.Sort(want)
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: rights differ (-documented +granted):\n%s", role, diff)
+		}
+	}
+}
+
+// The role for checks reads what a check and an export need, and changes nothing.
+func TestRoleOfChecksReadsAudit(t *testing.T) {
+	s := newSingleHarness(t)
+	makeRoles(s)
+	if _, err := s.a.Pause(t.Context(), storage.Action{Actor: "anna", Via: "go"},
+		storage.Target{Kind: storage.TargetAll}); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := s.a.SealAudit(t.Context(), 10); n != 1 || err != nil {
+		t.Fatalf("sealed %d, %v", n, err)
+	}
+	checker, err := Open(t.Context(), Options{URL: as(s, "holdfast_audit"), Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer checker.Close()
+	v, err := storage.VerifyAudit(t.Context(), checker, storage.ChainRules{
+		MaxUnsealed: time.Minute})
+	if err != nil || v.Problem != "" || v.Checked != 1 {
+		t.Errorf("check: %+v, %v", v, err)
+	}
+	entries, err := checker.Audit(t.Context(), storage.AuditFilter{OldestFirst: true, Limit: 10})
+	if err != nil || len(entries) != 1 {
+		t.Errorf("export: %+v, %v", entries, err)
+	}
+	if _, err := checker.Resume(t.Context(), storage.Action{Actor: "anna", Via: "go"},
+		storage.Target{Kind: storage.TargetAll}); err == nil ||
+		!strings.Contains(err.Error(), "permission denied") {
+		t.Errorf("resume: got %v, want permission denied", err)
+	}
+}
+
+// as returns the URL of the database with a role.
+func as(s *harness, role string) string {
+	s.t.Helper()
+	u, err := url.Parse(s.url)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	u.User = url.User(role)
+	return u.String()
 }
 
 // A dead replica's transaction has the role of jobs. The sweep of a replica must be able to end it.
