@@ -22,8 +22,9 @@ import (
 func tab(t *testing.T) context.Context {
 	t.Helper()
 	const refused = "Failed to load resource: the server responded with a status of "
+	// 401: a page that connects to its stream of events while its user signs out
 	return chromium.Tab(t, refused+"503", refused+"404", refused+"400", refused+"409",
-		refused+"422")
+		refused+"422", refused+"401")
 }
 
 type screen = browsertest.Screen
