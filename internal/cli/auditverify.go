@@ -49,8 +49,8 @@ their link for longer than --max-unsealed.
 Note heads elsewhere, and give them to later checks with --known. Otherwise
 somebody who can write all tables of the store can compute a new chain.
 
-The exit code is 0 if the chain matches, 1 if it does not, and 2 if the command
-could not check it.`,
+The exit code is 0 if the chain matches, 1 if the command found a problem, and 2 if
+it could not check the chain.`,
 		Example: `  scheduler audit verify --known 1234:9f86d0…:2026-11-01T00:00:00Z`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
