@@ -14,9 +14,11 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/operations"
 )
 
-// The errors of methods that need an open Replica, and of those that need PostgreSQL.
+// The errors of methods that need an open Replica, of a second Run, and of methods that need
+// PostgreSQL.
 var (
 	ErrNotOpen    = app.ErrNotOpen
+	ErrHasRun     = app.ErrHasRun
 	ErrNoPostgres = app.ErrNoPostgres
 )
 
@@ -54,9 +56,9 @@ func runMain(o *options) error {
 	return cli.Execute(cli.UntilSignal(), os.Args[1:], os.Stdout, os.Stderr, o.Options)
 }
 
-// Replica is one process's part of a cluster: scheduler, locks, store and page.
-// It runs once. Its methods may be called concurrently, except Open and Close. Admin may be called
-// while Open runs.
+// Replica is one process's part of a cluster: scheduler, locks, store and page. It runs once: a
+// second Run returns ErrHasRun. Its methods may be called concurrently, except Open and Close.
+// Admin may be called while Open runs.
 type Replica struct {
 	app     *app.Replica
 	options *options

@@ -2,6 +2,7 @@ package holdfast_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -57,6 +58,9 @@ jobs: [{name: hello, handler: greet}]
 	defer func() {
 		if err := stop(); err != nil {
 			t.Error(err)
+		}
+		if err := replica.Run(context.Background()); !errors.Is(err, holdfast.ErrHasRun) {
+			t.Errorf("a second Run: got %v, want %v", err, holdfast.ErrHasRun)
 		}
 	}()
 	if _, err := triggerWhenKnown(t, replica); err != nil {

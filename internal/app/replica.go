@@ -72,6 +72,7 @@ type Replica struct {
 	registerer prometheus.Registerer // nil: only the page serves the metrics
 	mounts     mounts
 	stopped    atomic.Pointer[stop] // nil before Run has returned
+	ran        atomic.Bool          // Run has been called, and Open had succeeded
 
 	opened
 }
@@ -231,12 +232,16 @@ func (r *Replica) TriggerTx(ctx context.Context, tx pgx.Tx, a storage.Action,
 // Run fires jobs and serves the page until ctx ends. Then it stops gracefully, as doc.go shows. It
 // calls Open if Open has not succeeded before.
 func (r *Replica) Run(ctx context.Context) (err error) {
+	if r.ran.Load() {
+		return ErrHasRun
+	}
 	defer func() { r.stopped.Store(&stop{err}) }()
 	if r.scheduler == nil {
 		if err := r.Open(ctx); err != nil {
 			return err
 		}
 	}
+	r.ran.Store(true)
 	defer r.close()
 	// All parts except the scheduler continue until the last run has ended.
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
