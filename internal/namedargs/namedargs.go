@@ -76,7 +76,7 @@ func tokenLen(sql string) int {
 		}
 		return len(sql)
 	case strings.HasPrefix(sql, "/*"):
-		return commentLen(sql)
+		return CommentLen(sql)
 	case c == '$':
 		return dollarLen(sql)
 	}
@@ -104,8 +104,8 @@ func quotedLen(sql string, backslashes bool) int {
 	return len(sql)
 }
 
-// commentLen returns the length of the block comment at the start of sql. Comments nest.
-func commentLen(sql string) int {
+// CommentLen returns the length of the block comment at the start of sql. Comments nest.
+func CommentLen(sql string) int {
 	depth := 0
 	for i := 0; i+1 < len(sql); i++ {
 		switch sql[i : i+2] {

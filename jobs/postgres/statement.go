@@ -99,7 +99,7 @@ func firstWord(sql string) string {
 			}
 			sql = sql[end:]
 		case strings.HasPrefix(sql, "/*"):
-			sql = afterComment(sql)
+			sql = sql[namedargs.CommentLen(sql):]
 		default:
 			end := strings.IndexFunc(sql, func(r rune) bool {
 				return !('a' <= r|0x20 && r|0x20 <= 'z' || r == '_')
@@ -110,22 +110,4 @@ func firstWord(sql string) string {
 			return strings.ToLower(sql[:end])
 		}
 	}
-}
-
-// afterComment returns the text after the block comment at the start of sql.
-func afterComment(sql string) string {
-	depth := 0
-	for i := 0; i+1 < len(sql); i++ {
-		switch sql[i : i+2] {
-		case "/*":
-			depth++
-			i++
-		case "*/":
-			if depth--; depth == 0 {
-				return sql[i+2:]
-			}
-			i++
-		}
-	}
-	return ""
 }
