@@ -115,9 +115,11 @@ func (s *harness) finishBeforeRelease(session uuid.UUID, asked storage.StartRequ
 				EndTransaction: true})
 		release <- answer{lock, err}
 	}()
-	awaitWaiting(s, "b", release)
-	pid := query[int](s, "SELECT pid FROM pg_stat_activity WHERE datname = current_database() "+
-		"AND application_name = 'b' AND wait_event_type = 'Lock'")
+	pid, early := waitingBackend(s, "b", release)
+	if early != nil {
+		<-ended
+		return false
+	}
 	s.signal(pid, syscall.SIGSTOP)
 	frozen := query[bool](s, "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = $1",
 		pid)

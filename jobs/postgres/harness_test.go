@@ -171,14 +171,25 @@ END $$`, application, condition, gate))
 // delivers first.
 func awaitWaiting[T any](s *harness, application string, done <-chan T) {
 	s.t.Helper()
+	if _, early := waitingBackend(s, application, done); early != nil {
+		s.t.Fatalf("%s went through without waiting: %+v", application, *early)
+	}
+}
+
+// waitingBackend waits for a backend of the application that waits for a lock, and returns its
+// process ID, or what came from done before.
+func waitingBackend[T any](s *harness, application string, done <-chan T) (pid int, early *T) {
+	s.t.Helper()
 	for {
-		if query[bool](s, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = "+
-			"current_database() AND application_name = $1 AND wait_event_type = 'Lock')", application) {
-			return
+		pids := query[[]int](s, "SELECT coalesce(array_agg(pid), '{}') FROM pg_stat_activity "+
+			"WHERE datname = current_database() AND application_name = $1 "+
+			"AND wait_event_type = 'Lock'", application)
+		if len(pids) > 0 {
+			return pids[0], nil
 		}
 		select {
 		case result := <-done:
-			s.t.Fatalf("%s went through without waiting: %+v", application, result)
+			return 0, &result
 		case <-s.t.Context().Done():
 			s.t.Fatalf("%s never waited", application)
 		default:
