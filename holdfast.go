@@ -25,11 +25,11 @@ var (
 // Version returns the version of the module that the binary was built from.
 func Version() string { return app.Version() }
 
-// Main is the command line of cmd/scheduler with the program's own handlers and
-// jobs added to the built-in handlers and the jobs of the file. It exits the
-// process: with 0, or with 1 after one line on standard error that says what is
-// wrong. The command status has exit codes of its own. The flag --config names the
-// file, so Main refuses options that set the configuration.
+// Main is the command line of cmd/scheduler with the program's own handlers and jobs added to the
+// built-in handlers and the jobs of the file. After a success it returns. After an error it writes
+// one line to standard error that says what is wrong, and exits the process with 1. The commands
+// status, doctor, audit verify and trigger --wait have exit codes of their own. The flag --config
+// names the file, so Main refuses options that set the configuration.
 //
 // The first SIGINT or SIGTERM stops the replica gracefully. A second one ends the
 // process at once.
@@ -124,8 +124,8 @@ func (r *Replica) AdminAddr() string { return r.app.AdminAddr() }
 func (r *Replica) Operations() *operations.Operations { return r.app.Operations() }
 
 // Reload loads the configuration and adds the program's jobs. It applies the keys that may change
-// while the replica runs: jobs, calendars, groups, the users of the page, and the level of the log.
-// It logs the other changed keys, which need a restart. Runs under way are not affected.
+// while the replica runs, such as jobs, calendars, groups, the users of the page, and the level of
+// the log. It logs the other changed keys, which need a restart. Runs under way are not affected.
 //
 // If load returns an error, or the configuration is refused, nothing changes.
 // The error is returned, counted in the metrics, and logged with file, line and

@@ -26,7 +26,7 @@ type Job[P any] struct {
 	// Timezone is the IANA name of the schedule's zone. "" is the zone of the configuration, which
 	// is UTC by default.
 	Timezone     string
-	ClockChanges configs.ClockChanges // of local times that a clock change skips or repeats
+	ClockChanges configs.ClockChanges // the policy for local times that do not exist or exist twice
 	Calendars    []string             // names of calendars that exclude scheduled times
 	Jitter       time.Duration        // the most that a firing is delayed
 

@@ -163,9 +163,10 @@ func WithSlog(log *slog.Logger) Option {
 }
 
 // WithTracerProvider writes a trace of each run to the provider, instead of to the collector of the
-// configuration. The id of the trace is that of the run. The root span has a remote parent that is
-// sampled and is not recorded: a sampler of the provider may select traces by their id. The spans
-// of a handler belong to the trace if it passes its context on.
+// configuration. The id of the trace is that of the run. For this, the root span has a remote
+// parent, which is never recorded. The parent counts as sampled, so a sampler that follows the
+// parent records every run. A sampler by the id of the trace records a part of the runs. The spans
+// of a handler belong to the trace if the handler passes its context on.
 func WithTracerProvider(provider trace.TracerProvider) Option {
 	return func(o *options) { o.Tracers = provider }
 }

@@ -8,15 +8,16 @@ import (
 )
 
 // Locks returns all locks by resource, without those on job names, each with the state of its
-// advisory lock. A nil advisory means that there are none. The command line shows the same data as
-// the API with it.
+// advisory lock. A nil advisory means that there are none. The command line calls Locks, so that it
+// shows the same data as the API.
 func Locks(ctx context.Context, store storage.History, advisory Advisory) ([]Lock, error) {
 	set, err := newReader(Options{Store: store, Advisory: advisory}).lock.Locks(ctx)
 	return set.Locks, err
 }
 
 // Jobs returns all jobs by name with their next scheduled time. The function scheduledTimes is as
-// in Options and may be nil. The command line shows the same data as the API with it.
+// in Options and may be nil. The command line calls Jobs, so that it shows the same data as the
+// API.
 func Jobs(ctx context.Context, store storage.History,
 	scheduledTimes func(job string, from time.Time, n int) []time.Time) ([]Job, error) {
 	r := newReader(Options{Store: store, ScheduledTimes: scheduledTimes})

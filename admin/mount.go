@@ -51,8 +51,8 @@ type mounted struct {
 	handler http.Handler
 }
 
-// NewMount returns a page with the options base, as change changes them. Store and Replica may be
-// missing. The errors wrap ErrOptions.
+// NewMount returns a page. Its options are base, without an address, after each Option in change
+// was applied. Store and Replica may be missing. The errors wrap ErrOptions.
 func NewMount(base Options, change ...Option) (*Mount, error) {
 	m := &Mount{change: slices.Clone(change)}
 	o := m.Options(base)
@@ -67,7 +67,7 @@ func NewMount(base Options, change ...Option) (*Mount, error) {
 	return m, nil
 }
 
-// Options returns the options base, as this page changes them.
+// Options returns base without an address, after each Option of this page was applied.
 func (m *Mount) Options(base Options) Options {
 	base.Listen, base.Certificate, base.Prefix = "", nil, ""
 	for _, change := range m.change {

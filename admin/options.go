@@ -56,7 +56,7 @@ type Options struct {
 	// APIOnly leaves out everything except the API under /api/.
 	APIOnly bool
 	// Authenticate returns the sender of a request, instead of Users, Tokens, OIDC and the users of
-	// the Proxy, which must not be set. The request has its original path. Its zero Visitor is a
+	// the Proxy, which must not be set. The request has its original path. A zero Visitor is a
 	// sender who is not signed in. After an error the request is answered with 503, and the error
 	// is logged. It must be safe for concurrent use.
 	Authenticate func(*http.Request) (Visitor, error)
@@ -82,7 +82,7 @@ type Options struct {
 	CookieKeys [][]byte
 	// LoginAttempts counts failed sign-ins for all replicas. Nil: each replica counts its own.
 	LoginAttempts storage.LoginAttempts
-	// SignOuts has a sign-out end sign-ins at all replicas. Nil: at this replica.
+	// SignOuts stores sign-outs, which end sign-ins at all replicas. Nil: only at this replica.
 	SignOuts storage.SignOuts
 	// Events writes sign-ins, sign-outs and refusals to the audit log. Nil: they are only logged.
 	Events storage.AuditWriter

@@ -1,5 +1,6 @@
-// Package permission decides who may do what. A Subject is who asks, and the Authorizer that
-// answers. Page, API, command line and Go API put the Subject into a context (With), and each of
-// them asks Require. A context without a Subject belongs to the program itself, which may do
-// everything.
+// Package permission decides who may do what. A Subject is an Identity, such as a user or a token,
+// with the Authorizer that decides about its permissions. The page and the JSON API put the Subject
+// of each request into a context (With). A Go program can do the same for its own users. Require
+// checks a permission of the Subject in a context. A context without a Subject belongs to the
+// program or the command line, which may do everything.
 package permission

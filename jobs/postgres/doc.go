@@ -23,7 +23,8 @@
 // it is locked. If a start finds that one of its fences is gone, it begins again.
 //
 // Each step of a start is a statement of its own. All are sent in one round trip as one implicit
-// transaction. So a replica that is paused half way holds no lock that another one needs.
+// transaction. So if a replica is paused after it has sent them, PostgreSQL commits them and
+// releases their locks.
 //
 // All transactions lock in one order: keys of actions, sessions, new fences, waiting runs,
 // fences, claims, runs, each sorted by key in byte order. A Start holds its session FOR KEY
@@ -31,12 +32,12 @@
 // no start under way, and another replica can adopt its waiting runs.
 //
 // The active definitions follow from the definitions that sessions have (session_jobs). Both
-// change in one transaction under an advisory lock: a registration, or the settlement of an
-// ended session. While an ended session has rows in session_jobs, the next sweep settles it. The
-// advisory lock is taken before any row of jobs. Rows of jobs are locked in the order of their
-// names, by the holder of that lock and by a misfire check. A misfire check holds them only
-// while it writes, and writes nothing for a definition that is no longer active. Starts read
-// them without locking.
+// change in one transaction under an advisory lock. Such a transaction registers or withdraws
+// definitions of a live session, or removes those of an ended session. If an ended session still
+// has rows in session_jobs, the next sweep removes them. The advisory lock is taken before any row
+// of jobs. Rows of jobs are locked in the order of their names, by the holder of that lock and by a
+// misfire check. A misfire check holds them only while it writes, and writes nothing for a
+// definition that is no longer active. Starts read them without locking.
 //
 // A session is renewed only while it is neither ended nor expired. Heartbeats have connections
 // of their own (heartbeats.go). A start that was received in part holds its session, and no
@@ -64,8 +65,8 @@
 //
 // The transaction that ends a run counts it: it inserts rows into tally_changes, so that finishes
 // do not wait for each other. A sweep moves these rows to the tallies. A query adds up both.
-// Finish and Note count the runs of their batch in one statement and set batched in their rows.
-// Triggers count all other runs. The same holds for webhook deliveries.
+// Finish and Note count the ended runs of their batch in one statement, and set the column batched
+// in the rows of these runs. Triggers count all other runs. The same holds for webhook deliveries.
 //
 // # Locks of programs
 //

@@ -35,7 +35,8 @@ const (
 	Paused   Reason = "paused"   // its job, its group or everything was paused
 	Deadline Reason = "deadline" // it could not start before its job's deadline
 	Released Reason = "released" // an operator released its locks
-	JobGone  Reason = "job_gone" // no replica has had its job for longer than storage.MaxAbsence
+	// no replica has had its job for storage.MaxAbsence, or a reload removed the job
+	JobGone Reason = "job_gone"
 	// the clock of its replica was off by more than its limit
 	ClockOff Reason = "clock_off"
 )

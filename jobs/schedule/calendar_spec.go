@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// CalendarSpec is a calendar as it is written. Exclude excludes a scheduled time that is in any of
-// its kinds. Only excludes a scheduled time that is not in all of its kinds. With both, both must
-// allow it.
+// CalendarSpec is a calendar as it is written. The calendar excludes a scheduled time that at least
+// one kind of times in Exclude contains. It also excludes a scheduled time that at least one kind
+// of times in Only does not contain. A kind without entries has no effect.
 type CalendarSpec struct {
 	Name string
 	// Zone is the zone of dates, weekdays and times of day; nil: the zone of each schedule.

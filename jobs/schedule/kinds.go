@@ -16,8 +16,8 @@ func Every(interval time.Duration) Spec { return Spec{Every: interval} }
 // At returns the schedule of one time, a whole second.
 func At(t time.Time) Spec { return Spec{At: t} }
 
-// After returns the schedule of a job that is due when each of these jobs has succeeded for one
-// scheduled time.
+// After returns the schedule of a job that is due when all of these jobs have succeeded for the
+// same scheduled time.
 func After(jobs ...string) Spec { return Spec{After: jobs} }
 
 // Recurring returns a schedule in words.

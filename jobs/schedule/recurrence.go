@@ -20,8 +20,9 @@ type Recurrence struct {
 	// At is the time of day of days, weeks, months and years, such as 02:30;
 	// midnight if it is not given.
 	At string
-	// Between is the daily window of a duration, such as 09:00 and 17:00, both included. 22:00 and
-	// 02:00 ends on the next day. The first scheduled time of a window is its start.
+	// Between is the daily window of a duration, such as 09:00 and 17:00, both included. A window
+	// whose end is before its start, such as 22:00 and 02:00, ends on the next day. The first
+	// scheduled time of a window is its start.
 	Between string
 	// On selects days: weekdays such as mon-fri for windows and weeks, days such as 1,15,last for
 	// months, and a date such as 24 dec for years. A month without the day uses its last day.

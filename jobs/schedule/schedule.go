@@ -76,8 +76,8 @@ func (s Schedule) Upcoming(from time.Time, n int) []time.Time {
 }
 
 // After returns the names of the dependencies of the job, and nil for other schedules. The job is
-// due when all of them have succeeded for a scheduled time. Such a schedule has no scheduled times
-// of its own: Next returns none. The caller must not change the result.
+// due when all of them have succeeded for the same scheduled time. Such a schedule has no scheduled
+// times of its own: Next returns none. The caller must not change the result.
 func (s Schedule) After() []string { return s.after }
 
 // WithClockChanges returns the schedule with another policy for changes of clocks. It does not

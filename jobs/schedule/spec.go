@@ -20,7 +20,7 @@ type Spec struct {
 	Every      time.Duration // whole seconds, at least one
 	Recurrence Recurrence    // in words
 	At         time.Time     // once, at a whole second
-	// names of dependencies: due when each has succeeded for one scheduled time
+	// names of dependencies: due when all of them have succeeded for the same scheduled time
 	After []string
 }
 

@@ -7,8 +7,8 @@
 //
 // gomemcache does not support contexts. Each running request therefore has a client
 // with its own connections, and the end of its context moves their deadline into the
-// past. No request goes on after its caller has returned. The number of concurrent
-// requests is the number of idle connections that are kept. A write that was cut
+// past. No request goes on after its caller has returned. Options.MaxIdle limits the
+// concurrent requests, and the idle connections to each server. A write that was cut
 // short is locking.ErrUnclear.
 //
 // After a server's restart each idle connection fails once, at its next request. The
