@@ -41,10 +41,15 @@ func (c *checker) checkJob(one *instance, path string) {
 	c.checkOverlap(j, keyPath(path, "overlap"))
 	c.checkGroup(j, keyPath(path, "group"))
 	c.checkHandler(j, path)
-	c.checkOverridable(j.Overridable, keyPath(path, "overridable"))
+	c.checkOverridable(j, keyPath(path, "overridable"))
 }
 
-func (c *checker) checkOverridable(keys []string, path string) {
+func (c *checker) checkOverridable(j *Job, path string) {
+	keys := j.Overridable
+	var params []string // nil: any, or the handler is not known
+	if c.handlers != nil && slices.Contains(c.handlers.Names(), j.Handler) {
+		params = c.handlers.ParamNames(j.Handler)
+	}
 	for i, key := range keys {
 		at := itemPath(path, i)
 		switch {
@@ -53,6 +58,8 @@ func (c *checker) checkOverridable(keys []string, path string) {
 			c.fail(at, "found nothing, expected the name of a param")
 		case slices.Contains(keys[:i], key):
 			c.fail(at, "found %s a second time, expected each param once", c.foundAt(at))
+		case params != nil && !slices.Contains(params, key):
+			c.fail(at, "unknown param %s%s", c.foundAt(at), suggest.Hint(key, params))
 		}
 	}
 }

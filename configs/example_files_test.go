@@ -21,6 +21,8 @@ type builtins map[string][]string
 
 func (b builtins) Names() []string { return []string{"command", "http", "sql"} }
 
+func (b builtins) ParamNames(handler string) []string { return b[handler] }
+
 func (b builtins) Check(handler string, params json.RawMessage) []ParamProblem {
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(params, &given); err != nil {

@@ -17,6 +17,9 @@ type Handlers interface {
 	// Check returns the mistakes in the params, a JSON object. It is called only for handlers in
 	// Names.
 	Check(handler string, params json.RawMessage) []ParamProblem
+	// ParamNames returns the keys that the params of the handler can have, or nil if it can have
+	// any. It is called only for handlers in Names.
+	ParamNames(handler string) []string
 	// Names returns the names of all handlers, sorted.
 	Names() []string
 }

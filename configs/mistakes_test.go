@@ -218,6 +218,7 @@ func TestMistakes(t *testing.T) {
 		{"misfire limits", job("misfire: {limit: 1001, max_age: -1s}"), `2:46: jobs[0].misfire.limit: found 1001, expected a whole number, 1 to 1000` + "\n" + head + `2:61: jobs[0].misfire.max_age: found "-1s", expected 0s to 24000h`},
 		{"priority", job("priority: 10"), `2:39: jobs[0].priority: found 10, expected a whole number, 1 to 9`},
 		{"deadline", job("deadline: soon"), `2:39: jobs[0].deadline: found "soon", expected a duration such as 90s or 1h30m, 0s to 168h`},
+		{"overridable misspelt", job("overridable: [arg]"), `2:43: jobs[0].overridable[0]: unknown param "arg"; did you mean "args"?`},
 		{"overridable twice", job("overridable: [args, args]"), `2:49: jobs[0].overridable[1]: found "args" a second time, expected each param once`},
 		{"group with a slash", job("group: a/b"), `2:36: jobs[0].group: found "a/b", expected a name of 1 to 200 bytes without control characters or spaces around it, and without slashes`},
 		{"misspelled group", job("group: nihgt") + "\ngroups: [{name: night}]", `2:36: jobs[0].group: found "nihgt", which is not among groups; did you mean "night"?`},

@@ -13,6 +13,8 @@ type quoting struct{}
 
 func (quoting) Names() []string { return []string{"quoting"} }
 
+func (quoting) ParamNames(string) []string { return nil }
+
 func (quoting) Check(_ string, params json.RawMessage) []ParamProblem {
 	return []ParamProblem{{Key: "a", Message: fmt.Sprintf("found %q in %s", params, params)}}
 }

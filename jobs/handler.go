@@ -19,6 +19,7 @@ type Middleware func(next HandlerFunc) HandlerFunc
 type Registration struct {
 	Name     string
 	bind     func(params json.RawMessage) (HandlerFunc, error)
+	params   []string // keys of the params; nil: any
 	postgres bool
 }
 
@@ -40,13 +41,14 @@ type Validator interface {
 // is a Validator, it is called too. fn may be called concurrently.
 func Handle[P any](name string,
 	fn func(ctx context.Context, run *Run, params P) error) Registration {
-	return Registration{Name: name, bind: func(raw json.RawMessage) (HandlerFunc, error) {
+	bind := func(raw json.RawMessage) (HandlerFunc, error) {
 		var params P
 		if err := decodeParams(raw, &params); err != nil {
 			return nil, err
 		}
 		return func(ctx context.Context, run *Run) error { return fn(ctx, run, params) }, nil
-	}}
+	}
+	return Registration{Name: name, bind: bind, params: paramNames(new(P))}
 }
 
 // Listener gets the events of this replica, one at a time; the events of one firing are in order.

@@ -42,6 +42,9 @@ func (r *Registry) With(middleware []Middleware) *Registry {
 // Names returns the handlers' names, sorted.
 func (r *Registry) Names() []string { return slices.Sorted(maps.Keys(r.handlers)) }
 
+// ParamNames returns the keys that the params of the handler can have, or nil if it can have any.
+func (r *Registry) ParamNames(handler string) []string { return r.handlers[handler].params }
+
 // NeedsPostgres reports whether the named handler works only with PostgreSQL.
 func (r *Registry) NeedsPostgres(handler string) bool { return r.handlers[handler].postgres }
 
