@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -82,13 +84,29 @@ func (w *SlogWriter) WriteLevel(level zerolog.Level, line []byte) (int, error) {
 				record.Time = at
 			}
 		default:
-			record.AddAttrs(slog.Any(fmt.Sprint(key), plain(value)))
+			record.AddAttrs(attr(fmt.Sprint(key), value))
 		}
 	}
 	if err := w.handler.Handle(context.Background(), record); err != nil {
 		return 0, fmt.Errorf("log: %w", err)
 	}
 	return len(line), nil
+}
+
+// durations are the keys of lines whose numbers are durations, in the unit of zerolog.
+// TestDurations compares them with the code.
+const durations = "again_in grace late offset takes took"
+
+// attr returns the attribute of a value in a line. A duration has a unit.
+func attr(key string, value any) slog.Attr {
+	number, ok := value.(json.Number)
+	if ok && slices.Contains(strings.Fields(durations), key) {
+		if units, err := number.Float64(); err == nil {
+			took := units * float64(zerolog.DurationFieldUnit)
+			return slog.Duration(key, time.Duration(took))
+		}
+	}
+	return slog.Any(key, plain(value))
 }
 
 // plain returns a number as int64 or float64, other values as they are.
