@@ -111,3 +111,22 @@ func TestTypesOfAdminAreSmall(t *testing.T) {
 		}
 	}
 }
+
+// TestVisitorShowsItsFields checks that go doc shows the fields of the type that every program with
+// a sign-in of its own fills in. It shows none of an alias.
+func TestVisitorShowsItsFields(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "admin/mount.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := false
+	ast.Inspect(file, func(n ast.Node) bool {
+		if spec, ok := n.(*ast.TypeSpec); ok && spec.Name.Name == "Visitor" {
+			_, shown = spec.Type.(*ast.StructType)
+		}
+		return true
+	})
+	if !shown {
+		t.Error("admin.Visitor is no struct in admin/mount.go")
+	}
+}

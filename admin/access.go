@@ -23,8 +23,6 @@ type (
 	OIDCGroup = access.OIDCGroup
 	// Role is the name of a set of permissions.
 	Role = access.Role
-	// Visitor is the sender of a request, as the authentication of a program knows it.
-	Visitor = access.Visitor
 	// Certificate names the PEM files of the server's certificate chain and key. They are read
 	// again when they change.
 	Certificate = access.CertificateFiles

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/access"
 	"github.com/holdfast-dev/holdfast/admin/internal/pages"
+	"github.com/holdfast-dev/holdfast/jobs/permission"
 )
 
 // Option changes the Options of a page that is mounted in another server.
@@ -18,11 +20,27 @@ type Option func(*Options)
 // is /.
 func At(path string) Option { return func(o *Options) { o.Prefix = path } }
 
+// Visitor is the sender of a request, as the sign-in of the program knows it. The zero Visitor is a
+// sender who is not signed in.
+type Visitor struct {
+	Name string // for the audit log: at most 200 bytes, without control characters
+	Role Role   // Viewer, Operator, or a role of the configuration
+	// Scope limits the visitor to a part of the role; nil: no limit.
+	Scope *permission.Grant
+}
+
 // Authenticate replaces the users, tokens and OpenID Connect of the configuration: f returns the
-// sender of a request. See Options.Authenticate.
+// sender of a request. The request has its original path. After an error of f, the request is
+// answered with 503, and the error is logged. f must be safe for concurrent use.
 func Authenticate(f func(*http.Request) (Visitor, error)) Option {
 	return func(o *Options) {
-		o.Authenticate = f
+		o.Authenticate = nil
+		if f != nil {
+			o.Authenticate = func(r *http.Request) (access.Visitor, error) {
+				v, err := f(r)
+				return access.Visitor(v), err
+			}
+		}
 		o.Users, o.Tokens, o.OIDC = nil, nil, nil
 		if o.Proxy != nil {
 			proxy := *o.Proxy

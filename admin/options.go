@@ -59,7 +59,7 @@ type Options struct {
 	// the Proxy, which must not be set. The request has its original path. A zero Visitor is a
 	// sender who is not signed in. After an error the request is answered with 503, and the error
 	// is logged. It must be safe for concurrent use.
-	Authenticate func(*http.Request) (Visitor, error)
+	Authenticate func(*http.Request) (access.Visitor, error)
 	// SignInURL is where a browser is sent if its user is not signed in by Authenticate, with the
 	// address of the page in the query parameter next. "": the answer is 401.
 	SignInURL string
