@@ -14,10 +14,11 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/operations"
 )
 
-// The errors of methods that need an open Replica, of a second Run, and of methods that need
-// PostgreSQL.
+// The errors of methods that need an open Replica, of those that need one whose Run has not
+// returned, of a second Run, and of methods that need PostgreSQL.
 var (
 	ErrNotOpen    = app.ErrNotOpen
+	ErrStopped    = app.ErrStopped
 	ErrHasRun     = app.ErrHasRun
 	ErrNoPostgres = app.ErrNoPostgres
 )
@@ -67,8 +68,13 @@ type Replica struct {
 // New checks the configuration, the jobs and the handlers together, and returns a
 // replica. It opens and starts nothing. Mistakes are one *configs.Errors, with the
 // file and line, or the job, of each.
-func New(given ...Option) (*Replica, error) {
+func New(given ...Option) (*Replica, error) { return newReplica(given) }
+
+func newReplica(given []Option) (*Replica, error) {
 	o := newOptions(given)
+	if err := o.checkDatabase(); err != nil {
+		return nil, err
+	}
 	config, err := o.load()
 	if err != nil {
 		return nil, err
@@ -108,8 +114,9 @@ func (r *Replica) Admin(options ...admin.Option) (http.Handler, error) {
 	return r.app.Admin(options...)
 }
 
-// Health returns nil unless Run has returned, for a probe that restarts the process. A replica that
-// waits for its database is healthy, but not ready: see [Replica.Ready].
+// Health is for a probe that restarts the process. It returns nil until Run has returned, also
+// before Run. Then it returns an error that wraps ErrStopped, and the error of Run if there is one.
+// A replica that waits for its database is healthy, but not ready: see [Replica.Ready].
 func (r *Replica) Health() error { return r.app.Health() }
 
 // Ready returns nil if the replica can start runs now, else the reason why not.
@@ -120,7 +127,8 @@ func (r *Replica) Ready(ctx context.Context) error { return r.app.Ready(ctx) }
 func (r *Replica) AdminAddr() string { return r.app.AdminAddr() }
 
 // Operations returns the actions of operators, once Open has succeeded. Before, there is no
-// connection to the store, and it returns nil. They may be used whether or not the replica runs.
+// connection to the store, and it returns nil. They may be used whether or not the replica runs,
+// until Run has returned.
 func (r *Replica) Operations() *operations.Operations { return r.app.Operations() }
 
 // Reload loads the configuration and adds the program's jobs. It applies the keys that may change

@@ -2,9 +2,12 @@ package holdfast
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,7 +27,29 @@ type options struct {
 	app.Options
 	config  *configs.Config // nil: file, or an embedded replica
 	file    string
+	stores  []string                // the options that set the database, each once
 	changes []func(*configs.Config) // of the configuration
+}
+
+// setsDatabase returns the option with that name, which sets the database by the URL.
+func setsDatabase(name, url string) Option {
+	return func(o *options) {
+		if !slices.Contains(o.stores, name) {
+			o.stores = append(o.stores, name)
+		}
+		change(func(c *configs.Config) { c.Database.URL = configs.NewSecret(url) })(o)
+	}
+}
+
+// checkDatabase returns an error if the options name two databases, or no pool.
+func (o *options) checkDatabase() error {
+	switch {
+	case len(o.stores) > 1:
+		return fmt.Errorf("found %s, expected one of them", strings.Join(o.stores, " and "))
+	case slices.Contains(o.stores, withPool) && o.Pool == nil:
+		return errors.New("found nil in WithPostgresPool, expected a pool")
+	}
+	return nil
 }
 
 // change returns the option to change the configuration.
@@ -51,23 +76,24 @@ func WithConfigFile(path string) Option { return func(o *options) { o.file = pat
 // then serves no page, unless [WithPage] sets an address.
 func WithConfig(config *configs.Config) Option { return func(o *options) { o.config = config } }
 
-// WithPostgres sets the database: a libpq URL, such as postgres://holdfast@db/app.
-func WithPostgres(url string) Option {
-	return change(func(c *configs.Config) { c.Database.URL = configs.NewSecret(url) })
-}
+// WithPostgres sets the database: a libpq URL, such as postgres://holdfast@db/app. It cannot be
+// combined with [WithPostgresPool] and [WithSQLite].
+func WithPostgres(url string) Option { return setsDatabase("WithPostgres", url) }
+
+const withPool = "WithPostgresPool"
 
 // WithPostgresPool sets the database by a pool of the program, to PostgreSQL. Runs start and finish
 // on its connections, and the transactions of jobs use them too. Holdfast takes at most half of
-// them at the same time, and at most database.max_connections. So the pool must have at least 6.
-// Holdfast does not close the pool, and changes no settings of its connections.
+// them at the same time, and at most database.max_connections. So New refuses a pool with less than
+// 6. Holdfast does not close the pool, and changes no settings of its connections.
 //
 // Heartbeats, notifications and queries of the page have connections of their own, at most 9, with
 // the settings of the pool. So a busy pool delays no heartbeat.
 func WithPostgresPool(pool *pgxpool.Pool) Option {
 	return func(o *options) {
 		o.Pool = pool
-		// The configuration only tells PostgreSQL from SQLite by it.
-		WithPostgres("postgres://pool-of-the-program")(o)
+		// The configuration only tells PostgreSQL from SQLite by the URL.
+		setsDatabase(withPool, "postgres://pool-of-the-program")(o)
 	}
 }
 
@@ -79,9 +105,7 @@ func WithSchema(name string) Option {
 
 // WithSQLite sets the database: a file, which belongs to one process.
 func WithSQLite(path string) Option {
-	return change(func(c *configs.Config) {
-		c.Database.URL = configs.NewSecret("sqlite://" + filepath.ToSlash(path))
-	})
+	return setsDatabase("WithSQLite", "sqlite://"+filepath.ToSlash(path))
 }
 
 // WithMemcached sets the memcached servers, host:port each, that have the advisory locks. All

@@ -16,9 +16,9 @@ import (
 // *operations.SpecError.
 func (r *Replica) PutJob(ctx context.Context, by storage.Action, job AnyJob,
 	version int64) (storage.Spec, error) {
-	ops := r.Operations()
-	if ops == nil {
-		return storage.Spec{}, fmt.Errorf("put job: %w", ErrNotOpen)
+	ops, err := r.operations()
+	if err != nil {
+		return storage.Spec{}, fmt.Errorf("put job: %w", err)
 	}
 	built := job.build()
 	if built.handler != nil {

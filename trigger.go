@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -52,15 +53,15 @@ const (
 	TriggerRefused  TriggerOutcome = "refused"  // there is no run; the error says why
 )
 
-// TriggerResult is the answer to a trigger.
+// TriggerResult is the answer to a trigger. It can be encoded as JSON.
 type TriggerResult struct {
 	// Outcome is "" if the trigger failed and its outcome is not known: the database did not
 	// answer. A trigger with a key can then be repeated.
-	Outcome TriggerOutcome
-	Run     storage.Record // zero without a run
+	Outcome TriggerOutcome `json:"outcome"`
+	Run     storage.Record `json:"run,omitzero"` // zero without a run
 	// WaitsFor is what blocks the run now, or blocked it with a Wait of 0; nil if nothing does. A
 	// trigger in a transaction does not know it.
-	WaitsFor *storage.RunBlocker
+	WaitsFor *storage.RunBlocker `json:"waits_for,omitempty"`
 }
 
 func (t Trigger[P]) request() (storage.Action, storage.TriggerRequest, error) {
@@ -78,16 +79,18 @@ func (t Trigger[P]) request() (storage.Action, storage.TriggerRequest, error) {
 	return by, r, nil
 }
 
-// Trigger adds a run of a job, which any replica starts, usually within a second.
+// Trigger adds a run of a job, which any replica starts, usually within a second. A job of this
+// program can be triggered once a replica with it has become ready. Before that, the error says so
+// and wraps storage.ErrNotFound.
 //
 // A refused trigger returns TriggerRefused together with an error. The error wraps
 // storage.ErrPaused, storage.ErrBusy, storage.ErrKeyUsed (the key belongs to another request),
 // storage.ErrNotFound (no such job) or storage.ErrBadInput, or it is a *jobs.ParamsError. Before
-// Open it is ErrNotOpen.
+// Open it is ErrNotOpen, and after Run has returned it is ErrStopped.
 func (r *Replica) Trigger(ctx context.Context, t AnyTrigger) (TriggerResult, error) {
-	ops := r.Operations()
-	if ops == nil {
-		return TriggerResult{Outcome: TriggerRefused}, fmt.Errorf("trigger: %w", ErrNotOpen)
+	ops, err := r.operations()
+	if err != nil {
+		return TriggerResult{Outcome: TriggerRefused}, fmt.Errorf("trigger: %w", err)
 	}
 	return triggered(t, func(by storage.Action,
 		request storage.TriggerRequest) (storage.Triggered, error) {
@@ -99,7 +102,8 @@ func (r *Replica) Trigger(ctx context.Context, t AnyTrigger) (TriggerResult, err
 // of the store. The run exists if and only if the transaction commits. An error leaves the
 // transaction usable. docs/jobs-in-go.md has an example.
 //
-// It returns ErrNoPostgres with SQLite, and refuses a Wait of 0.
+// It returns ErrNoPostgres with SQLite, and refuses a Wait of 0. Unlike Trigger, it works after Run
+// has returned: it needs only the transaction. So a server can finish its requests.
 func (r *Replica) TriggerTx(ctx context.Context, tx pgx.Tx, t AnyTrigger) (TriggerResult, error) {
 	return triggered(t, func(by storage.Action,
 		request storage.TriggerRequest) (storage.Triggered, error) {
@@ -132,12 +136,23 @@ func triggered(t AnyTrigger, add func(storage.Action,
 	return result, nil
 }
 
-// Wait waits until a run has ended, and returns it: see Operations.Wait. Before Open it returns
-// ErrNotOpen.
+// Wait waits until a run has ended, and returns it: see Operations.Wait. When Run returns, Wait
+// returns ErrStopped and the run as it was. Before Open it returns ErrNotOpen.
 func (r *Replica) Wait(ctx context.Context, run uuid.UUID) (storage.Record, error) {
+	ops, err := r.operations()
+	if err != nil {
+		return storage.Record{}, fmt.Errorf("wait for run %s: %w", run, err)
+	}
+	ctx, cancel := r.app.UntilStopped(ctx)
+	defer cancel()
+	return ops.Wait(ctx, run)
+}
+
+// operations returns the actions, or ErrNotOpen or ErrStopped.
+func (r *Replica) operations() (*operations.Operations, error) {
 	ops := r.Operations()
 	if ops == nil {
-		return storage.Record{}, fmt.Errorf("wait for run %s: %w", run, ErrNotOpen)
+		return nil, ErrNotOpen
 	}
-	return ops.Wait(ctx, run)
+	return ops, r.app.Stopped()
 }

@@ -2,6 +2,7 @@ package holdfast_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -136,6 +137,67 @@ func TestTriggersHaveAnOutcomeAndARun(t *testing.T) {
 	if err != nil || len(lines) != 3 || lines[2].Actor != "anna" || lines[2].Reason != "a test" ||
 		lines[0].Actor != "program" {
 		t.Errorf("audit log: got %+v, %v", lines, err)
+	}
+}
+
+// TestTriggersOutsideOfTheLifeOfAReplica checks the errors before a replica with the job is ready,
+// and after Run has returned, which also ends a wait.
+func TestTriggersOutsideOfTheLifeOfAReplica(t *testing.T) {
+	replica, err := openReplica(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	hello := holdfast.Trigger[any]{Job: "hello", Delay: time.Hour}
+	const early = "trigger: job hello: not found in the store: no replica with this job has " +
+		"become ready yet"
+	if _, err := replica.Trigger(t.Context(), hello); !errors.Is(err, storage.ErrNotFound) ||
+		err.Error() != early {
+		t.Errorf("before Run: got %v, want %s", err, early)
+	}
+	stop := running(replica)
+	awaitReady(t, replica)
+	const unknown = "trigger: job hallo: not found"
+	if _, err := replica.Trigger(t.Context(), holdfast.Trigger[any]{Job: "hallo"}); err == nil ||
+		err.Error() != unknown {
+		t.Errorf("an unknown job: got %v, want %s", err, unknown)
+	}
+	answer, err := replica.Trigger(t.Context(), hello)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waited := make(chan error, 1)
+	go func() {
+		_, err := replica.Wait(context.Background(), answer.Run.ID)
+		waited <- err
+	}()
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-waited; !errors.Is(err, holdfast.ErrStopped) {
+		t.Errorf("a wait when the replica stops: got %v, want ErrStopped", err)
+	}
+	if got, err := replica.Trigger(t.Context(), hello); !errors.Is(err, holdfast.ErrStopped) ||
+		got.Outcome != holdfast.TriggerRefused {
+		t.Errorf("a trigger after Run: got %+v, %v, want ErrStopped", got, err)
+	}
+	if _, err := replica.PutJob(t.Context(), storage.Action{}, holdfast.Job[any]{},
+		0); !errors.Is(err, holdfast.ErrStopped) {
+		t.Errorf("a job after Run: got %v, want ErrStopped", err)
+	}
+	if err := replica.Health(); !errors.Is(err, holdfast.ErrStopped) {
+		t.Errorf("health after Run: got %v, want ErrStopped", err)
+	}
+}
+
+func TestTriggerResultsHaveJSONNames(t *testing.T) {
+	for want, result := range map[string]holdfast.TriggerResult{
+		`{"outcome":"refused"}`:       {Outcome: holdfast.TriggerRefused},
+		`"outcome":"created","run":{`: {Outcome: holdfast.TriggerCreated, Run: storage.Record{Job: "a"}},
+		`"waits_for":{`:               {WaitsFor: &storage.RunBlocker{}},
+	} {
+		if got, err := json.Marshal(result); err != nil || !strings.Contains(string(got), want) {
+			t.Errorf("got %s (%v), want %s in it", got, err, want)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -16,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -63,6 +65,14 @@ func (b *lockedBuffer) String() string {
 func start(t *testing.T, url string, memcached *servertest.Memcached,
 	more ...holdfast.Option) *tested {
 	t.Helper()
+	s, _ := startStoppable(t, url, memcached, more...)
+	return s
+}
+
+// startStoppable is start, with a function that stops the service before the end of the test.
+func startStoppable(t *testing.T, url string, memcached *servertest.Memcached,
+	more ...holdfast.Option) (*tested, func()) {
+	t.Helper()
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +107,7 @@ func start(t *testing.T, url string, memcached *servertest.Memcached,
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- s.serve(ctx, listener) }()
-	t.Cleanup(func() {
+	stopOnce := sync.OnceFunc(func() {
 		stop()
 		if err := <-ended; err != nil {
 			t.Errorf("end of the service: %v", err)
@@ -106,12 +116,13 @@ func start(t *testing.T, url string, memcached *servertest.Memcached,
 			t.Log(s.log)
 		}
 	})
+	t.Cleanup(stopOnce)
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.client = &http.Client{Jar: jar}
-	return s
+	return s, stopOnce
 }
 
 // get returns status and body of an answer.
@@ -310,6 +321,24 @@ func TestTwoClustersShareADatabase(t *testing.T) {
 		if err := json.Unmarshal([]byte(body), &runs); err != nil || len(runs) != 1 {
 			t.Errorf("runs of %s: %v in %s", order, err, body)
 		}
+	}
+}
+
+// TestServiceFinishesRequestsAfterTheReplica checks what a service can do after Run has returned.
+func TestServiceFinishesRequestsAfterTheReplica(t *testing.T) {
+	s, stop := startStoppable(t, database(t), servertest.NewMemcached(t))
+	s.awaitReady(t)
+	stop()
+	trigger := holdfast.Trigger[confirmParams]{Job: "confirm-order",
+		Params: confirmParams{Order: "o-1"}}
+	if _, err := s.replica.Trigger(t.Context(), trigger); !errors.Is(err, holdfast.ErrStopped) {
+		t.Errorf("a trigger: got %v, want ErrStopped", err)
+	}
+	if err := pgx.BeginFunc(t.Context(), s.pool, func(tx pgx.Tx) error {
+		_, err := s.replica.TriggerTx(t.Context(), tx, trigger)
+		return err
+	}); err != nil {
+		t.Errorf("a trigger in a transaction: got %v, want none", err)
 	}
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/permission"
+	"github.com/holdfast-dev/holdfast/jobs/postgres"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/jobs/webhook"
 	"github.com/holdfast-dev/holdfast/locking"
@@ -73,6 +74,8 @@ type Replica struct {
 	mounts     mounts
 	stopped    atomic.Pointer[stop] // nil before Run has returned
 	ran        atomic.Bool          // Run has been called, and Open had succeeded
+	lifetime   context.Context      // ends with ErrStopped when Run returns after Open
+	end        context.CancelCauseFunc
 
 	opened
 }
@@ -105,6 +108,11 @@ func New(config *configs.Config, o Options) (*Replica, error) {
 		return nil, errors.New("found a tracer provider of the program and the section tracing, " +
 			"expected one of them")
 	}
+	if o.Pool != nil {
+		if err := postgres.CheckPool(o.Pool.Config()); err != nil {
+			return nil, err
+		}
+	}
 	targets, err := targetsOf(config)
 	if err != nil {
 		return nil, err
@@ -118,6 +126,7 @@ func New(config *configs.Config, o Options) (*Replica, error) {
 		pool: o.Pool, tracers: o.Tracers, registerer: o.Registerer,
 		middleware: o.Middleware, listeners: o.Listeners,
 		authorizer: o.Authorizer}
+	r.lifetime, r.end = context.WithCancelCause(context.Background())
 	r.config.Store(config)
 	if o.Log != nil {
 		r.log = *o.Log
@@ -192,8 +201,21 @@ func (r *Replica) Ready(ctx context.Context) error {
 // stop is the end of Run.
 type stop struct{ err error }
 
-// errStopped is the error of Health after Run.
-var errStopped = errors.New("replica has stopped")
+// ErrStopped is the error of a method that needs a replica whose Run has not returned.
+var ErrStopped = errors.New("replica has stopped")
+
+// Stopped returns ErrStopped after Run has returned, else nil.
+func (r *Replica) Stopped() error { return context.Cause(r.lifetime) }
+
+// UntilStopped returns a context that also ends when Run returns, with ErrStopped.
+func (r *Replica) UntilStopped(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(r.lifetime, func() { cancel(ErrStopped) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
 
 // Health returns nil unless Run has returned.
 func (r *Replica) Health() error {
@@ -201,9 +223,9 @@ func (r *Replica) Health() error {
 	case end == nil:
 		return nil
 	case end.err != nil:
-		return fmt.Errorf("%w: %w", errStopped, end.err)
+		return fmt.Errorf("%w: %w", ErrStopped, end.err)
 	}
-	return errStopped
+	return ErrStopped
 }
 
 // Operations returns the actions of operators, once Open has succeeded; nil before. They need only
@@ -242,6 +264,7 @@ func (r *Replica) Run(ctx context.Context) (err error) {
 		}
 	}
 	r.ran.Store(true)
+	defer r.end(ErrStopped)
 	defer r.close()
 	// All parts except the scheduler continue until the last run has ended.
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/google/uuid"
@@ -206,9 +207,10 @@ func (o *Operations) Audit(ctx context.Context, f storage.AuditFilter) ([]storag
 	return o.options.Control.Audit(ctx, f)
 }
 
-// of wraps an error of the store with its target. A *PausedError and a *BusyError name it already.
+// of wraps an error of the store with its target, unless its text names the target already.
 func of(target string, err error) error {
-	if err == nil || errors.Is(err, storage.ErrPaused) || errors.Is(err, storage.ErrBusy) {
+	if err == nil || errors.Is(err, storage.ErrPaused) || errors.Is(err, storage.ErrBusy) ||
+		strings.Contains(err.Error(), target) {
 		return err
 	}
 	return fmt.Errorf("%s: %w", target, err)

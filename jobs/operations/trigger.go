@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -52,6 +53,9 @@ func (o *Operations) TriggerBy(ctx context.Context, a storage.Action, r storage.
 		return storage.Triggered{}, err
 	}
 	run, err := add(ctx, a, r)
+	if _, ours := o.configured(r.Job); ours && errors.Is(err, storage.ErrNotFound) {
+		err = fmt.Errorf("%w in the store: no replica with this job has become ready yet", err)
+	}
 	return run, of("job "+r.Job, err)
 }
 

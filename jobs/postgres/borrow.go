@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -44,22 +45,31 @@ func (s *Store) borrow(ctx context.Context, o Options) error {
 	return s.checkSettings(ctx)
 }
 
-// sharesOf returns how many connections of a pool the store's own statements and the transactions
-// of jobs may use.
-func sharesOf(config *pgxpool.Config, o Options) (own, work int, err error) {
+// CheckPool returns an error if a pool with this configuration cannot be borrowed: it has too few
+// connections, or uses the simple protocol. Open also checks the settings of its connections.
+func CheckPool(config *pgxpool.Config) error {
 	switch {
-	case o.URL != "" || o.JobsURL != "":
-		return 0, 0, fmt.Errorf("found a pool and a URL of the database, expected one of them")
 	case config.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol:
-		return 0, 0, fmt.Errorf("the pool uses the simple protocol, expected another " +
+		return errors.New("the pool uses the simple protocol, expected another " +
 			"default_query_exec_mode: behind pgbouncer, cache_describe or exec")
-	}
-	half := int(config.MaxConns) / 2
-	if half < minBorrowed {
-		return 0, 0, fmt.Errorf("the pool has at most %d connections, expected at least %d: the "+
+	case config.MaxConns < 2*minBorrowed:
+		return fmt.Errorf("the pool has at most %d connections, expected at least %d: the "+
 			"store takes at most half of them, and needs %d (pool_max_conns)", config.MaxConns,
 			2*minBorrowed, minBorrowed)
 	}
+	return nil
+}
+
+// sharesOf returns how many connections of a pool the store's own statements and the transactions
+// of jobs may use.
+func sharesOf(config *pgxpool.Config, o Options) (own, work int, err error) {
+	if o.URL != "" || o.JobsURL != "" {
+		return 0, 0, errors.New("found a pool and a URL of the database, expected one of them")
+	}
+	if err := CheckPool(config); err != nil {
+		return 0, 0, err
+	}
+	half := int(config.MaxConns) / 2
 	own = min(max(2, half/3), max(2, o.MaxConnections))
 	return own, min(half-own, max(1, o.WorkConnections)), nil
 }
