@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -70,6 +71,10 @@ func Fence(ctx context.Context, tx pgx.Tx, run *jobs.Run) error {
 	if err != nil {
 		return err
 	}
+	return s.fence(ctx, tx, run)
+}
+
+func (s *Store) fence(ctx context.Context, tx pgx.Tx, run *jobs.Run) error {
 	return s.checkFence(ctx, tx, holderOf(run))
 }
 
@@ -250,8 +255,17 @@ func requireOpen(tx pgx.Tx) error {
 var errEnded = fmt.Errorf("fenced transaction: a statement has ended it: %w",
 	ErrTransactionControl)
 
-func storeOf(run *jobs.Run) (*Store, error) {
-	s, ok := run.Internal(attempt.NewKey()).Store.(*Store)
+// runStore is the store of a run whose fenced transactions have the type of pgx: *Store, or
+// *TestStore in a test of a handler.
+type runStore interface {
+	fence(ctx context.Context, tx pgx.Tx, run *jobs.Run) error
+	inTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) error) error
+	completeInTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) error) error
+	saveInTx(ctx context.Context, tx pgx.Tx, run *jobs.Run, saved json.RawMessage) error
+}
+
+func storeOf(run *jobs.Run) (runStore, error) {
+	s, ok := run.Internal(attempt.NewKey()).Store.(runStore)
 	if !ok {
 		return nil, fmt.Errorf("fenced transaction: the run's store is %T, not PostgreSQL",
 			run.Internal(attempt.NewKey()).Store)

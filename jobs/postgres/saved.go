@@ -66,6 +66,11 @@ func SaveInTx(ctx context.Context, tx pgx.Tx, run *jobs.Run, v any) error {
 	if err != nil {
 		return err
 	}
+	return s.saveInTx(ctx, tx, run, saved)
+}
+
+func (s *Store) saveInTx(ctx context.Context, tx pgx.Tx, run *jobs.Run,
+	saved json.RawMessage) error {
 	tag, err := tx.Exec(ctx, s.schema.in(saveOwn), run.Token, run.ID, string(saved))
 	if err == nil && tag.RowsAffected() == 0 {
 		err = fmt.Errorf("token %d: %w", run.Token, storage.ErrSuperseded)

@@ -18,6 +18,11 @@ import (
 // succeeded.
 func (s *Store) RunStatements(ctx context.Context, run *jobs.Run,
 	statements []storage.Statement) ([]int64, error) {
+	return runStatements(ctx, run, statements)
+}
+
+func runStatements(ctx context.Context, run *jobs.Run,
+	statements []storage.Statement) ([]int64, error) {
 	for i, statement := range statements {
 		if controlsTransaction(statement.SQL) {
 			return nil, fmt.Errorf("statement %d: %w", i+1, ErrTransactionControl)

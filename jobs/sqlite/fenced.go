@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -38,8 +39,16 @@ func CompleteInTx(ctx context.Context, run *jobs.Run, fn func(tx *sql.Tx) error)
 	return s.completeInTx(ctx, run, fn)
 }
 
-func storeOf(run *jobs.Run) (*Store, error) {
-	s, ok := run.Internal(attempt.NewKey()).Store.(*Store)
+// runStore is the store of a run whose fenced transactions have the type of database/sql: *Store,
+// or *TestStore in a test of a handler.
+type runStore interface {
+	inTx(ctx context.Context, run *jobs.Run, fn func(tx *sql.Tx) error) error
+	completeInTx(ctx context.Context, run *jobs.Run, fn func(tx *sql.Tx) error) error
+	saveInTx(ctx context.Context, tx *sql.Tx, run *jobs.Run, saved json.RawMessage) error
+}
+
+func storeOf(run *jobs.Run) (runStore, error) {
+	s, ok := run.Internal(attempt.NewKey()).Store.(runStore)
 	if !ok {
 		return nil, fmt.Errorf("fenced transaction: the run's store is %T, not SQLite",
 			run.Internal(attempt.NewKey()).Store)
@@ -103,13 +112,18 @@ func (s *Store) completeInTx(ctx context.Context, run *jobs.Run, fn func(tx *sql
 // access other files, and refuses strings with more than one statement.
 func (s *Store) RunStatements(ctx context.Context, run *jobs.Run,
 	statements []storage.Statement) ([]int64, error) {
+	return runStatements(ctx, run, statements)
+}
+
+func runStatements(ctx context.Context, run *jobs.Run,
+	statements []storage.Statement) ([]int64, error) {
 	for i, statement := range statements {
 		if err := checkStatement(statement.SQL); err != nil {
 			return nil, fmt.Errorf("statement %d: %w", i+1, err)
 		}
 	}
 	rows := make([]int64, 0, len(statements))
-	err := s.completeInTx(ctx, run, func(tx *sql.Tx) error {
+	err := CompleteInTx(ctx, run, func(tx *sql.Tx) error {
 		for i, statement := range statements {
 			affected, err := execCounted(ctx, tx, statement)
 			if err != nil {

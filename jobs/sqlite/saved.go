@@ -45,10 +45,19 @@ func SaveInTx(ctx context.Context, tx *sql.Tx, run *jobs.Run, v any) error {
 	if err != nil {
 		return err
 	}
+	s, err := storeOf(run)
+	if err != nil {
+		return err
+	}
+	return s.saveInTx(ctx, tx, run, saved)
+}
+
+func (s *Store) saveInTx(ctx context.Context, tx *sql.Tx, run *jobs.Run,
+	saved json.RawMessage) error {
 	if err := fence(ctx, tx, run); err != nil {
 		return fmt.Errorf("state: %w", err)
 	}
-	_, err = tx.ExecContext(ctx, saveState, run.ID, string(saved), micros(time.Now()), run.Token)
+	_, err := tx.ExecContext(ctx, saveState, run.ID, string(saved), micros(time.Now()), run.Token)
 	return wrap("save state", err)
 }
 

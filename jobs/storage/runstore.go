@@ -36,6 +36,19 @@ type RunStore interface {
 		statements []Statement) (rows []int64, err error)
 }
 
+// TestRuns are the runs of a test. The stores for tests in packages postgres and sqlite call it,
+// and package holdfasttest implements it.
+type TestRuns interface {
+	JobProgress
+	// CheckClaim returns an error that wraps ErrSuperseded if the run has lost its claim.
+	CheckClaim(run *jobs.Run) error
+	// Committed counts a fenced transaction of the run that has committed. Saved is the state that
+	// the transaction saved, or nil.
+	Committed(run *jobs.Run, saved json.RawMessage)
+	// Complete records the run as succeeded, after its own transaction has committed.
+	Complete(ctx context.Context, run *jobs.Run) error
+}
+
 // Attempt is the part of a run that its handler does not see. Its methods and fields are for the
 // engine and the stores of this module.
 type Attempt = attempt.Attempt[*jobs.Run, jobs.Tx]
