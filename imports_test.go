@@ -46,6 +46,7 @@ var onlyIn = map[string][]string{
 	"github.com/rs/zerolog/log":               nil, // the global logger
 	"github.com/jackc/pgx/v5/stdlib":          nil,
 	"github.com/holdfast-dev/holdfast":        {"cmd/scheduler"},
+	module + "/holdfasttest":                  nil,
 	module + "/configs":                       {"", "internal/app", "internal/cli"},
 	module + "/admin":                         {"", "internal/app", "internal/cli"},
 	module + "/jobs/handlers":                 {"internal/app"},
@@ -85,7 +86,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		}
 		hidden := strings.HasPrefix(entry.Name(), ".") && path != "."
 		if entry.IsDir() && (hidden ||
-			slices.Contains([]string{"examples", "internal/test"}, path)) {
+			slices.Contains([]string{"examples", "holdfasttest", "internal/test"}, path)) {
 			return filepath.SkipDir // they may import everything, and only tests import them
 		}
 		if entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {

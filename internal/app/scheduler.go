@@ -21,6 +21,12 @@ func (r *Replica) openScheduler(_ context.Context, config *configs.Config) (err 
 	return r.addSources()
 }
 
+// Scheduler returns the scheduler of an open replica, for package holdfasttest.
+func (r *Replica) Scheduler() *engine.Scheduler { return r.scheduler }
+
+// Config returns the current configuration, which must not be changed.
+func (r *Replica) Config() *configs.Config { return r.config.Load() }
+
 func (r *Replica) schedulerOptions(config *configs.Config, specs SpecParser) engine.Options {
 	options := engine.Options{
 		Store:    r.timed,

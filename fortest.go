@@ -1,0 +1,29 @@
+package holdfast
+
+import (
+	"slices"
+
+	"github.com/holdfast-dev/holdfast/configs"
+	"github.com/holdfast-dev/holdfast/internal/app"
+)
+
+// ForTest is [New] for package holdfasttest, which programs use instead: only this module can make
+// a Shared. The replica has that store and those locks instead of the configured ones. It has no
+// address for a page, and sends neither webhooks nor traces.
+func ForTest(shared *app.Shared, given ...Option) (*Replica, *app.Replica, error) {
+	inMemory := change(func(c *configs.Config) {
+		c.Database = configs.Defaults().Database
+		// The jobs may have handlers for PostgreSQL, which New refuses with SQLite.
+		c.Database.URL = configs.NewSecret("postgres://holdfasttest")
+		c.Locking.Memcached, c.Tracing, c.Webhooks = nil, nil, nil
+		c.Admin.Listen, c.Audit.Chain = "", false
+		c.Replica = configs.Replica{Name: "test"}
+	})
+	replica, err := newReplica(append(slices.Clip(given), inMemory, func(o *options) {
+		o.Pool, o.stores, o.Tracers, o.Shared = nil, nil, nil, shared
+	}))
+	if err != nil {
+		return nil, nil, err
+	}
+	return replica, replica.app, nil
+}

@@ -1,0 +1,73 @@
+package holdfasttest
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// Attempt is what a handler did in a call by [Work].
+type Attempt struct {
+	// State is the state that the history would have without further attempts: succeeded, failed,
+	// timed_out, cancelled or lost.
+	State  jobs.State
+	Reason jobs.Reason
+	Detail string // the reason in words
+	Err    error  // of the handler; a *jobs.PanicError if it panicked
+	Output string // what it wrote and logged
+
+	Result json.RawMessage // the last one that it set; nil: none
+	// Saved is the state for the job's next run; nil if the handler saved none, or did not succeed
+	// and saved none in a fenced transaction.
+	Saved json.RawMessage
+	// Commits is how many of its fenced transactions have committed.
+	Commits int
+	// CompletedInTx says that one of them recorded the success of the run: effects and success were
+	// one commit.
+	CompletedInTx bool
+
+	t   testing.TB
+	job string
+}
+
+// Expect fails the test unless the attempt has ended in the state, and with one of the reasons if
+// any are given. It returns the attempt.
+func (a *Attempt) Expect(want jobs.State, reasons ...jobs.Reason) *Attempt {
+	a.t.Helper()
+	got := outcome{a.State, a.Reason, a.Detail, ""}
+	if a.Err != nil {
+		got.err = a.Err.Error()
+	}
+	if !got.is(want, reasons) {
+		a.t.Errorf("attempt of job %q: got %s, want %s%s", a.job, got, wanted(want, reasons),
+			quoted(a.Output))
+	}
+	return a
+}
+
+// DecodeResult decodes the result of the handler into the value that into points to. It fails the
+// test if there is none.
+func (a *Attempt) DecodeResult(into any) *Attempt {
+	a.t.Helper()
+	a.decode("result", a.Result, into)
+	return a
+}
+
+// DecodeSaved decodes the state for the job's next run into the value that into points to. It fails
+// the test if there is none.
+func (a *Attempt) DecodeSaved(into any) *Attempt {
+	a.t.Helper()
+	a.decode("saved state", a.Saved, into)
+	return a
+}
+
+func (a *Attempt) decode(what string, raw json.RawMessage, into any) {
+	a.t.Helper()
+	if raw == nil {
+		a.t.Fatalf("attempt of job %q: got no %s, want one", a.job, what)
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		a.t.Fatalf("attempt of job %q: decode %s %s: %v", a.job, what, raw, err)
+	}
+}

@@ -1,0 +1,53 @@
+// Package holdfasttest tests jobs without servers. [Work] calls one handler. [New] runs the
+// program's jobs on a scheduler in memory, whose clock the test moves:
+//
+//	func TestRollup(t *testing.T) {
+//		db := holdfasttest.SQLite(t, "CREATE TABLE sales (region text, amount int)", …)
+//		holdfasttest.Work(t, rollup, RollupParams{Region: "north"}, holdfasttest.WithSQLite(db)).
+//			Expect(jobs.Succeeded)
+//		… // query db
+//	}
+//
+//	func TestRollupWaitsForTheExport(t *testing.T) {
+//		synctest.Test(t, func(t *testing.T) {
+//			s := holdfasttest.New(t, holdfast.WithJobs(jobsOfService()...))
+//			hold := s.Hold("sales")
+//			s.Fire("rollup-sales").Expect(jobs.Skipped, reasons.LockHeld)
+//			hold.Release()
+//			s.Fire("rollup-sales").Expect(jobs.Succeeded)
+//		})
+//	}
+//
+// # One handler
+//
+// [Work] calls a handler as a replica does: the params pass through their JSON and are validated,
+// panics are caught, and the error and the cause of the context decide the outcome. The fenced
+// transactions of the handler (such as run.CompleteInTx and postgres.InTx) are savepoints of a
+// transaction of the test ([WithTx]), which [BeginTx] begins and rolls back at the end of the test.
+// Or they are transactions of a SQLite database in memory ([WithSQLite]). Neither needs the tables
+// of Holdfast.
+//
+// [WithClaimLostAfter] takes the claim of the run away, to test what the handler does then.
+//
+// # A scheduler
+//
+// [New] takes the options that the program gives to holdfast.New. So the test has the program's own
+// jobs, configuration file, handlers and middleware. It replaces the database and memcached by a
+// store and locks in memory. That store passes the tests of all stores, and takes microseconds a
+// call. The engine is the engine of a replica: schedules, locks, policies, sessions and reasons are
+// the real ones.
+//
+// New must be called in a bubble of testing/synctest. Its clock stands still while the program
+// computes, and jumps while everything waits. It begins at midnight UTC on 2000-01-01: see
+// [SetClock]. An hour takes some milliseconds, and a day less than a second.
+//
+// Handlers run in the bubble too. They may sleep and use timers. A handler that calls a server over
+// the network works, but the clock stands still until the server has answered.
+//
+// # What a test does not show
+//
+// The fence is the claim in the store of the test, which is checked before and after the function
+// of the handler. Only PostgreSQL itself excludes a transaction that is open while the claim is
+// lost. A test of [Work] has no conflicting transactions at all. docs/guarantees.md says what the
+// real stores guarantee.
+package holdfasttest

@@ -1,0 +1,153 @@
+package holdfasttest
+
+import (
+	"context"
+	"database/sql"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/internal/app"
+	"github.com/holdfast-dev/holdfast/internal/test/simstore"
+	"github.com/holdfast-dev/holdfast/jobs/explain"
+	"github.com/holdfast-dev/holdfast/jobs/postgres"
+	"github.com/holdfast-dev/holdfast/jobs/sqlite"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// Scheduler is one replica on a store in memory. Its clock is that of the bubble of
+// testing/synctest in which [New] was called. Its methods must be called in that bubble, by the
+// goroutine of the test.
+type Scheduler struct {
+	t         testing.TB
+	store     *simstore.Store
+	db        *sql.DB // nil with the transaction of the test
+	replica   *holdfast.Replica
+	inner     *app.Replica
+	explainer *explain.Explainer
+	stopped   chan struct{} // closed when Run has returned
+	err       error         // of Run; after stopped
+}
+
+// New returns a scheduler with the jobs of these options, which are the program's options for
+// holdfast.New. A mistake in them fails the test. New replaces the database, memcached, the address
+// of the page, the collector of traces and the webhooks. Without holdfast.WithLog and
+// holdfast.WithSlog, warnings go to the log of the test.
+//
+// New must be called in the function of synctest.Test. It returns when the jobs are registered. The
+// scheduler fires them while the test moves the clock, for example with [Scheduler.Advance], and
+// stops at the end of the test.
+//
+// The fenced transactions of handlers are those of a SQLite database in memory: see
+// [Scheduler.DB].
+func New(t testing.TB, options ...holdfast.Option) *Scheduler {
+	t.Helper()
+	requireBubble(t, "New")
+	s := &Scheduler{t: t, store: simstore.New(), db: SQLite(t)}
+	s.start(sqlite.NewTestStore(s.db, storedRuns{s.store}), options)
+	return s
+}
+
+// NewWithTx is [New] with handlers for PostgreSQL. Their fenced transactions are savepoints of tx:
+// see [BeginTx] and [WithTx].
+func NewWithTx(t testing.TB, tx pgx.Tx, options ...holdfast.Option) *Scheduler {
+	t.Helper()
+	requireBubble(t, "NewWithTx")
+	s := &Scheduler{t: t, store: simstore.New()}
+	s.start(postgres.NewTestStore(tx, storedRuns{s.store}), options)
+	return s
+}
+
+// noAudit discards events of the replica.
+type noAudit struct{}
+
+// WriteAudit implements storage.AuditWriter.
+func (noAudit) WriteAudit(context.Context, storage.Action, string, string, any) error { return nil }
+
+// start runs the replica until the end of the test, and waits until it is ready.
+func (s *Scheduler) start(runs storage.RunStore, options []holdfast.Option) {
+	s.t.Helper()
+	log := zerolog.New(zerolog.ConsoleWriter{Out: s.t.Output(), NoColor: true,
+		TimeFormat: time.DateTime}).Level(zerolog.WarnLevel).With().Timestamp().Logger()
+	shared := &app.Shared{Locks: app.InMemory(),
+		Store: app.Storage{Store: s.store, RunStore: runs, Events: noAudit{}}}
+	var err error
+	s.replica, s.inner, err = holdfast.ForTest(shared,
+		append([]holdfast.Option{holdfast.WithLog(log, nil)}, options...)...)
+	if err != nil {
+		s.t.Fatalf("new scheduler: %v", err)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(s.t.Context()))
+	if err := s.replica.Open(ctx); err != nil {
+		stop()
+		s.t.Fatalf("open the scheduler: %v", err)
+	}
+	s.explainer = explain.New(explain.Options{Store: s.store, Table: s.inner.Scheduler().Table(),
+		Pauses: s.store.Pauses})
+	s.stopped = make(chan struct{})
+	go func() {
+		defer close(s.stopped)
+		s.err = s.replica.Run(ctx)
+	}()
+	s.t.Cleanup(func() {
+		stop()
+		<-s.stopped
+		if s.err != nil {
+			s.t.Errorf("end of the scheduler: %v", s.err)
+		}
+	})
+	s.awaitReady()
+}
+
+// awaitReady waits until the replica has registered its jobs. The store answers at once.
+func (s *Scheduler) awaitReady() {
+	s.t.Helper()
+	ctx := context.Background()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		synctest.Wait()
+		err := s.replica.Ready(ctx)
+		if err == nil {
+			return
+		}
+		select {
+		case <-s.stopped:
+			s.t.Fatalf("the scheduler has stopped: %v", s.err)
+		default:
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// Replica returns the replica, for code under test that triggers jobs, waits for them, or shows the
+// page. The test must not call its Run and Close.
+func (s *Scheduler) Replica() *holdfast.Replica { return s.replica }
+
+// DB returns the database of the fenced transactions of handlers, in memory and empty at first. It
+// has one connection: see [SQLite]. It is nil after [NewWithTx].
+func (s *Scheduler) DB() *sql.DB { return s.db }
+
+// Advance moves the clock by d, and runs what fires meanwhile. A run that has not ended then goes
+// on when the clock moves again.
+func (s *Scheduler) Advance(d time.Duration) {
+	s.t.Helper()
+	if d < 0 {
+		s.t.Fatalf("advance the clock by %s: expected 0 or more", d)
+	}
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// AdvanceTo is [Scheduler.Advance] to a time.
+func (s *Scheduler) AdvanceTo(at time.Time) {
+	s.t.Helper()
+	if now := time.Now(); at.Before(now) {
+		s.t.Fatalf("advance the clock to %s: it is %s", shown(at), shown(now))
+	}
+	s.Advance(time.Until(at))
+}
