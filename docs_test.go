@@ -44,27 +44,33 @@ func TestSecurityDocumentNamesTests(t *testing.T) {
 	}
 }
 
-// TestDocumentedProgram checks that the program in the documents is the one in example_test.go,
-// which compiles.
-func TestDocumentedProgram(t *testing.T) {
-	want, err := os.ReadFile("example_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range []string{"README.md", "docs/jobs-in-go.md"} {
+// TestDocumentedPrograms checks that the programs in the documents are the examples of this
+// package, which compile.
+func TestDocumentedPrograms(t *testing.T) {
+	block := regexp.MustCompile("(?ms)^```go\n(package main\n.*?)^```$")
+	for path, examples := range map[string][]string{
+		"README.md":          {"example_test.go"},
+		"docs/jobs-in-go.md": {"example_test.go", "example_replica_test.go"},
+	} {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		program := regexp.MustCompile("(?ms)^```go\n(.*?)^```$").FindSubmatch(text)
-		if program == nil {
-			t.Fatalf("%s: got no program", path)
+		programs := block.FindAllSubmatch(text, -1)
+		if len(programs) != len(examples) {
+			t.Fatalf("%s: got %d programs, want %d", path, len(programs), len(examples))
 		}
-		got := strings.NewReplacer(
-			"package main", "package holdfast_test", "func main()", "func Example()",
-		).Replace(string(program[1]))
-		if got != string(want) {
-			t.Errorf("%s: got\n%s\nwant the contents of example_test.go\n%s", path, got, want)
+		for i, example := range examples {
+			want, err := os.ReadFile(example)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := strings.NewReplacer("package main", "package holdfast_test",
+				"func main()", "func Example()").Replace(string(programs[i][1]))
+			compiled := strings.Replace(string(want), "Example_replica()", "Example()", 1)
+			if got != compiled {
+				t.Errorf("%s: got\n%s\nwant the contents of %s\n%s", path, got, example, want)
+			}
 		}
 	}
 }
