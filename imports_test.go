@@ -28,7 +28,7 @@ var layers = []string{"cmd", "", "internal/cli", "internal/app", "admin",
 	"internal/breaker", "internal/session", "internal/attempt", "internal/output",
 	"internal/egress", "internal/redact",
 	"internal/namedargs", "internal/ansi", "internal/runes",
-	"internal/proxyheader"}
+	"internal/proxyheader", "internal/systemd"}
 
 // onlyIn are the folders that may import a package. Nil: only tests may.
 var onlyIn = map[string][]string{

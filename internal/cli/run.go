@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast/internal/app"
+	"github.com/holdfast-dev/holdfast/internal/systemd"
 )
 
 // runCommand returns the command "run".
@@ -21,7 +22,10 @@ process at once.
 
 SIGHUP reloads the configuration: jobs, access to the admin page, and the log level.
 If the configuration has a mistake, the replica logs it and changes nothing. The log
-names changed keys that need a restart.`,
+names changed keys that need a restart.
+
+Under systemd with Type=notify, the replica tells systemd when it has started,
+reloads or stops, and that it is alive (WatchdogSec).`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := c.load()
 			if err != nil {
@@ -33,6 +37,10 @@ names changed keys that need a restart.`,
 			if err := hideMemory(); err != nil {
 				return err
 			}
+			manager, err := systemd.New(os.Getenv, os.Getpid())
+			if err != nil {
+				return err
+			}
 			replica, err := app.New(config, c.program)
 			if err != nil {
 				return err
@@ -40,14 +48,14 @@ names changed keys that need a restart.`,
 			if err := replica.Open(cmd.Context()); err != nil {
 				return err
 			}
-			return c.runReloading(cmd.Context(), replica, reloads)
+			return c.runReloading(cmd.Context(), app.NewSupervisor(replica, manager), reloads)
 		},
 	}
 }
 
 // runReloading runs the replica and reloads its configuration at each signal in reloads.
 func (c *commandLine) runReloading(
-	ctx context.Context, replica *app.Replica, reloads <-chan os.Signal,
+	ctx context.Context, replica *app.Supervisor, reloads <-chan os.Signal,
 ) error {
 	ctx, stop := context.WithCancel(ctx)
 	var reloading sync.WaitGroup
