@@ -14,6 +14,8 @@ import (
 // emptying a database takes less than a tenth of the processor time of creating and dropping one.
 type lender struct {
 	t *testing.T // whose end drops the databases
+	// through returns the URL that stores use for a database; nil: its own
+	through func(url string) string
 
 	mu   sync.Mutex
 	free []*lent
@@ -106,7 +108,11 @@ func (d *lent) store(l *lender, t *testing.T, name string) *Store {
 	if free := d.stores[name]; len(free) > 0 {
 		s, d.stores[name] = free[len(free)-1], free[:len(free)-1]
 	} else {
-		s = openAs(l.t, d.url, name)
+		url := d.url
+		if l.through != nil {
+			url = l.through(url)
+		}
+		s = openAs(l.t, url, name)
 	}
 	t.Cleanup(func() {
 		d.mu.Lock()

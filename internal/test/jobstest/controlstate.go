@@ -83,6 +83,13 @@ var controlStateRules = []rule{
 		equal(c, "generation", c.controlState(s, -1).Generation, last)
 	}},
 	{"a listener is notified of actions until its context ends", func(c *check) {
+		if c.Pooled {
+			err := c.Store.Listen(c.ctx, func() {})
+			if !errors.Is(err, storage.ErrUnavailable) || c.ctx.Err() != nil {
+				c.Errorf("listening through a pooler ended with %v, want ErrUnavailable", err)
+			}
+			return
+		}
 		c.register("h", "a")
 		ctx, cancel := context.WithCancel(c.ctx)
 		heard, ended := make(chan bool, 100), make(chan error, 1)

@@ -27,6 +27,8 @@ type Fixture struct {
 	// Pass moves the times of sessions, cursors and waiting runs into the past. Live sessions stay
 	// live.
 	Pass func(time.Duration)
+	// Pooled says that notifications get lost in a pooler between the store and its database.
+	Pooled bool
 }
 
 // Adoption returns a request for runs of the jobs. All have the default priority, and none is late.
