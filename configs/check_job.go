@@ -131,6 +131,11 @@ func (c *checker) checkHandler(j *Job, path string) {
 		c.fail(at, "found nothing, expected the name of a handler")
 		return
 	}
+	if slices.Contains(c.config.Handlers.Disabled, j.Handler) {
+		c.fail(at, "found %s, which handlers.disabled names, expected another handler",
+			c.foundAt(at))
+		return
+	}
 	if c.handlers == nil {
 		return
 	}

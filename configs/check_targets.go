@@ -2,13 +2,23 @@ package configs
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/internal/egress"
 )
 
+// builtinHandlers are the handlers that Disabled may name.
+const builtinHandlers = "sql, http, command"
+
 // checkHandlers checks handlers, and sets the rules for the targets of jobs and webhooks.
 func (c *checker) checkHandlers() {
+	for i, name := range c.config.Handlers.Disabled {
+		at := itemPath("handlers.disabled", i)
+		if c.sound(at) && !slices.Contains(strings.Split(builtinHandlers, ", "), name) {
+			c.fail(at, "found %s, expected one of %s", c.foundAt(at), builtinHandlers)
+		}
+	}
 	const path = "handlers.http"
 	targets := c.config.Handlers.HTTP
 	for _, list := range []struct {

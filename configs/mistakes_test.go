@@ -28,6 +28,8 @@ func TestMistakes(t *testing.T) {
 		{"duplicate key", "workers: 1\nlog: {level: info, level: warn}", `2:20: log.level: found the key a second time, expected it once; the first is in line 2`},
 		{"duplicate job", "jobs:\n  - {name: a, handler: sql}\n  - {name: a, handler: sql}", `3:12: jobs[1].name: found "a" a second time, expected each job once; the first is in line 2`},
 		{"unknown handler", "jobs: [{name: a, handler: comand}]", `1:27: jobs[0].handler: unknown handler "comand"; did you mean "command"?`},
+		{"disabled handler", "handlers: {disabled: [http, command]}\njobs: [{name: a, handler: command}]", `2:27: jobs[0].handler: found "command", which handlers.disabled names, expected another handler`},
+		{"disabled handler of another name", "handlers: {disabled: [shell]}", `1:23: handlers.disabled[0]: found "shell", expected one of sql, http, command`},
 		{"no handler", "jobs: [{name: a}]", `1:8: jobs[0].handler: found nothing, expected the name of a handler`},
 		{"refused params", job("params: {statemnt: SELECT 1}"), `2:38: jobs[0].params.statemnt: unknown key`},
 		{"params that are no mapping", job("params: [1]"), `2:37: jobs[0].params: found a list, expected a mapping of the handler's params`},

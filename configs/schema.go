@@ -296,7 +296,9 @@ type CatchUp struct {
 
 // BuiltinHandlers limits what jobs with built-in handlers may do.
 type BuiltinHandlers struct {
-	HTTP Targets `yaml:"http"` // of http jobs, and of webhooks
+	// Disabled are built-in handlers that no job may use: sql, http or command.
+	Disabled []string `yaml:"disabled"`
+	HTTP     Targets  `yaml:"http"` // of http jobs, and of webhooks
 }
 
 // Targets are hosts that may get requests. Each entry is a host such as api.example.com or

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/egress"
@@ -13,13 +14,20 @@ import (
 
 // NewRegistry returns a registry of the built-in handlers and the program's own. Its http jobs may
 // have all targets that are allowed by default.
-func NewRegistry(own []jobs.Registration) (*jobs.Registry, error) { return newRegistry(nil, own) }
+func NewRegistry(own []jobs.Registration) (*jobs.Registry, error) {
+	return newRegistry(nil, nil, own)
+}
 
-// newRegistry returns a registry whose http jobs may have these targets.
-func newRegistry(targets *egress.Rules, own []jobs.Registration) (*jobs.Registry, error) {
+// newRegistry returns a registry without the disabled built-in handlers, whose http jobs may have
+// these targets.
+func newRegistry(disabled []string, targets *egress.Rules, own []jobs.Registration) (
+	*jobs.Registry, error) {
 	client := &http.Client{Transport: targets.NewTransport()}
-	return jobs.NewRegistry(append([]jobs.Registration{handlers.SQL(), handlers.HTTP(client),
-		handlers.Command()}, own...)...)
+	all := slices.DeleteFunc([]jobs.Registration{handlers.SQL(), handlers.HTTP(client),
+		handlers.Command()}, func(r jobs.Registration) bool {
+		return slices.Contains(disabled, r.Name)
+	})
+	return jobs.NewRegistry(append(all, own...)...)
 }
 
 // CheckParams returns the option that checks params against the program's handlers.

@@ -117,7 +117,7 @@ func New(config *configs.Config, o Options) (*Replica, error) {
 	if err != nil {
 		return nil, err
 	}
-	registry, err := newRegistry(targets, o.Handlers)
+	registry, err := newRegistry(config.Handlers.Disabled, targets, o.Handlers)
 	if err != nil {
 		return nil, err
 	}
