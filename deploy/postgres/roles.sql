@@ -41,7 +41,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA holdfast TO holdfas
 REVOKE UPDATE ON holdfast.audit, holdfast.audit_links, holdfast.audit_unsealed,
     holdfast.wait_history FROM holdfast;
 REVOKE INSERT, UPDATE, DELETE ON holdfast.meta FROM holdfast;
-GRANT UPDATE (definitions, control_version) ON holdfast.meta TO holdfast;
+GRANT UPDATE (definitions, control_version, home) ON holdfast.meta TO holdfast;
+GRANT UPDATE ON SEQUENCE holdfast.tokens TO holdfast; -- raises tokens after a restore
 
 -- The transactions of jobs. Such a transaction ends its own run, so the role may still change the
 -- state of all runs, their output and the saved state of all jobs, delete claims and add

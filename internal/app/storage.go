@@ -22,15 +22,16 @@ type Storage struct {
 	SignOuts      storage.SignOuts
 	Events        storage.AuditWriter
 	Outbox        storage.Outbox
+	Tokens        storage.Tokens
 	Restarts      storage.Restarts // nil with SQLite, which does not allow memcached
 	Postgres      *postgres.Store  // nil with SQLite
 }
 
 // ofPostgres returns the storage of an open PostgreSQL store.
-func ofPostgres(s *postgres.Store) Storage { return Storage{s, s, s, s, s, s, s, s} }
+func ofPostgres(s *postgres.Store) Storage { return Storage{s, s, s, s, s, s, s, s, s} }
 
 // OfSQLite returns the storage of an open SQLite file.
-func OfSQLite(s *sqlite.Store) Storage { return Storage{s, s, s, s, s, s, nil, nil} }
+func OfSQLite(s *sqlite.Store) Storage { return Storage{s, s, s, s, s, s, s, nil, nil} }
 
 // OpenStore opens the configured database. Running says that this process runs jobs: it then
 // migrates the schema, and has the SQLite file for itself.
@@ -88,4 +89,15 @@ func (r *Replica) openStore(ctx context.Context, config *configs.Config) (err er
 	r.metrics = metrics.New(metrics.Options{Names: config.Metrics.Names, Version: Version()})
 	r.timed = r.metrics.Store(r.store)
 	return nil
+}
+
+// RaiseTokensBy raises the fencing tokens after a restore of the database, and records that in the
+// audit log.
+func (s Storage) RaiseTokensBy(ctx context.Context, by storage.Action) (storage.RaisedTokens,
+	error) {
+	raised, err := s.Tokens.RaiseTokens(ctx)
+	if err != nil {
+		return raised, err
+	}
+	return raised, s.Events.WriteAudit(ctx, by, storage.AuditRaiseTokens, "database", raised)
 }

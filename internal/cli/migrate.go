@@ -12,8 +12,14 @@ import (
 
 // migrateCommand returns the command "migrate".
 func (c *commandLine) migrateCommand() *cobra.Command {
-	return &cobra.Command{
+	var restored bool
+	cmd := &cobra.Command{
 		Use: "migrate", Short: "Bring the database schema up to date", Args: cobra.NoArgs,
+		Long: `Bring the database schema up to date.
+
+With --restored, all later fencing tokens are larger than those that were drawn
+before the database was restored. PostgreSQL needs the flag only after a restore
+that replicas do not detect, such as that of a snapshot of the disk.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := c.load()
 			if err != nil {
@@ -27,8 +33,21 @@ func (c *commandLine) migrateCommand() *cobra.Command {
 				return err
 			}
 			defer store.Close()
-			return c.print(map[string]any{"cluster": store.ClusterID()},
-				fmt.Sprintf("schema is up to date, cluster %s", store.ClusterID()), nil)
+			result := map[string]any{"cluster": store.ClusterID()}
+			text := fmt.Sprintf("schema is up to date, cluster %s", store.ClusterID())
+			if restored {
+				by := (&actionLine{commandLine: c}).action()
+				raised, err := store.RaiseTokensBy(cmd.Context(), by)
+				if err != nil {
+					return err
+				}
+				result["tokens"] = raised
+				text += fmt.Sprintf("\nfencing tokens raised from %d to %d", raised.From, raised.To)
+			}
+			return c.print(result, text, nil)
 		},
 	}
+	cmd.Flags().BoolVar(&restored, "restored", false,
+		"raise the fencing tokens, because the database was restored")
+	return cmd
 }

@@ -64,8 +64,12 @@ func (g grants) pipeline(ctx context.Context, what string, queue func(b *pgx.Bat
 	return wrapLocks(what, g.store.send(ctx, queue))
 }
 
-// OpenSession registers a session.
+// OpenSession registers a session. If the database was restored from a dump, it first raises the
+// fencing tokens.
 func (g grants) OpenSession(ctx context.Context, s locking.Session) error {
+	if err := g.store.raiseAfterRestore(ctx, s.Replica); err != nil {
+		return wrapLocks("open session", err)
+	}
 	return g.pipeline(ctx, "open session", func(b *pgx.Batch) {
 		b.Queue(openSession, openColumns(storage.Session{ID: s.ID, Replica: s.Replica,
 			Version: s.Version, TTL: s.TTL, Succeeds: s.Succeeds}, true)...)

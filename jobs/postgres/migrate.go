@@ -39,7 +39,8 @@ CREATE TABLE IF NOT EXISTS holdfast.meta (
     version         int NOT NULL,
     min_binary      int NOT NULL,
     definitions     bigint NOT NULL DEFAULT 0, -- counts changes of active definitions
-    control_version bigint NOT NULL DEFAULT 0  -- counts changes of the control state
+    control_version bigint NOT NULL DEFAULT 0, -- counts changes of the control state
+    home            text NOT NULL DEFAULT ''   -- detects restores: see readHome
 );
 INSERT INTO holdfast.meta (cluster, version, min_binary) VALUES (gen_random_uuid(), 0, 0)
     ON CONFLICT DO NOTHING;`

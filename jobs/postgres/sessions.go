@@ -87,9 +87,13 @@ WHERE id = $1 AND ended_at IS NULL`
 	freeWaits = `UPDATE holdfast.waits SET session = NULL WHERE session = $1 AND owner IS NULL`
 )
 
-// Open registers a session.
+// Open registers a session. If the database was restored from a dump, it first raises the fencing
+// tokens.
 func (s *Store) Open(ctx context.Context, session storage.Session) error {
-	_, err := s.pool.Exec(ctx, openSession, openColumns(session, false)...)
+	err := s.raiseAfterRestore(ctx, session.Replica)
+	if err == nil {
+		_, err = s.pool.Exec(ctx, openSession, openColumns(session, false)...)
+	}
 	return wrap("open session", err)
 }
 

@@ -52,12 +52,13 @@ const (
 	AuditRefused       = "refused" // a permission was missing
 	AuditReload        = "reload"
 	AuditReloadRefused = "reload_refused" // a mistake in the configuration
+	AuditRaiseTokens   = "raise_tokens"   // after a restore of the database
 )
 
 // AuditEvents returns the events.
 func AuditEvents() []string {
 	return []string{AuditSignIn, AuditSignInRefused, AuditSignOut, AuditRefused, AuditReload,
-		AuditReloadRefused}
+		AuditReloadRefused, AuditRaiseTokens}
 }
 
 // AuditWriter adds events to the audit log. Methods may be called concurrently.

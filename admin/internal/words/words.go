@@ -104,6 +104,7 @@ func Action(action string) string {
 		storage.AuditRefused:       "had no permission on",
 		storage.AuditReload:        "reloaded the configuration of",
 		storage.AuditReloadRefused: "refused to reload the configuration of",
+		storage.AuditRaiseTokens:   "raised the fencing tokens of the",
 	}
 	if text, ok := words[action]; ok {
 		return text

@@ -1,0 +1,124 @@
+package postgres
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/internal/test/servertest"
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// dumped runs pg_dump or pg_restore.
+func dumped(t *testing.T, program string, args ...string) {
+	t.Helper()
+	path, err := servertest.FindBinary(program, "postgresql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if output, err := exec.CommandContext(t.Context(), path, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v: %s", program, err, output)
+	}
+}
+
+// After the restore of an older dump, the first session raises the tokens above those that other
+// systems have seen, and no later session raises them again.
+func TestTokensAfterARestore(t *testing.T) {
+	for _, opens := range []string{"replica", "program"} {
+		t.Run(opens, func(t *testing.T) {
+			t.Parallel()
+			s := newHarness(t)
+			session := s.session(s.a, "a")
+			first := s.granted(s.a, session, request(t, "first", "first"))
+			dump := filepath.Join(t.TempDir(), "dump")
+			dumped(t, "pg_dump", "--format=custom", "--file="+dump, s.url)
+			seen := s.granted(s.a, session, request(t, "seen", "seen"))
+			if seen.Token != first.Token+1 {
+				t.Errorf("before the restore: got tokens %d and %d", first.Token, seen.Token)
+			}
+
+			s.exec("DROP SCHEMA holdfast CASCADE")
+			dumped(t, "pg_restore", "--dbname="+s.url, dump)
+			restored := openAs(t, s.url, "restored")
+			if opens == "program" {
+				if err := restored.Grants().OpenSession(t.Context(), locking.Session{
+					ID: uuid.New(), Replica: "p", TTL: time.Minute}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var tokens []jobs.Token
+			for _, name := range []string{"next", "after"} {
+				opened := openAs(t, s.url, name)
+				run := s.granted(opened, s.session(opened, name), request(t, name, name))
+				tokens = append(tokens, run.Token)
+			}
+			if tokens[0] <= seen.Token || tokens[1] != tokens[0]+1 {
+				t.Errorf("after the restore: got tokens %d, want them to go on after %d", tokens,
+					seen.Token)
+			}
+		})
+	}
+}
+
+// Replicas that start at the same time after a restore raise the tokens once.
+func TestTokensAreRaisedOnce(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t)
+	s.session(s.a, "a")
+	s.exec("UPDATE holdfast.meta SET home = 'elsewhere'")
+	done := make(chan error, 2)
+	for name, store := range map[string]*Store{"a": s.a, "b": s.b} {
+		go func() { done <- store.raiseAfterRestore(t.Context(), name) }()
+	}
+	for range 2 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if got := query[int](s, "SELECT last_value FROM holdfast.tokens"); got != 100_000_000_000 {
+		t.Errorf("got last token %d, want that of one restore", got)
+	}
+	raised, err := s.a.RaiseTokens(t.Context())
+	if err != nil || raised.From != 100_000_000_000 || raised.To != 200_000_000_000 {
+		t.Errorf("RaiseTokens: got %+v, %v", raised, err)
+	}
+	const entries = "SELECT string_agg(actor || ' ' || action, ',') FROM holdfast.audit"
+	if got := query[string](s, entries); got != "replica b raise_tokens" &&
+		got != "replica a raise_tokens" {
+		t.Errorf("audit log: got %q, want the replica that raised the tokens", got)
+	}
+}
+
+// docs/deployment.md has the version of the schema of each release.
+func TestDocumentedSchema(t *testing.T) {
+	text, err := os.ReadFile("../../docs/deployment.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, found := strings.Cut(string(text), "<!-- releases -->\n")
+	table, _, ended := strings.Cut(table, "<!-- end -->")
+	rows := strings.Split(strings.TrimSpace(table), "\n")
+	if want := fmt.Sprintf("| unreleased | %d |", schemaVersion); !found || !ended ||
+		!strings.HasPrefix(rows[len(rows)-1], want) {
+		t.Errorf("got table %q, want %q in its last row", table, want)
+	}
+}
+
+// Logical replication copies rows and no sequences, so tokens of the rows count too.
+func TestTokensOfRowsCount(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t)
+	run := s.granted(s.a, s.session(s.a, "a"), request(t, "job", "orders"))
+	s.exec("UPDATE holdfast.runs SET token = 5000 WHERE id = $1", run.ID)
+	s.exec("ALTER SEQUENCE holdfast.tokens RESTART")
+	if raised, err := s.a.RaiseTokens(t.Context()); err != nil || raised.From != 5000 {
+		t.Errorf("got %+v, %v, want 5000 as the largest token", raised, err)
+	}
+}
