@@ -208,7 +208,11 @@ func (p *Postgres) saysReady(pid int) bool {
 		return false
 	}
 	lines := strings.Split(string(text), "\n")
-	return len(lines) > 7 && lines[0] == strconv.Itoa(pid) && strings.TrimSpace(lines[7]) == "ready"
+	if len(lines) <= 7 || lines[0] != strconv.Itoa(pid) {
+		return false
+	}
+	state := strings.TrimSpace(lines[7])
+	return state == "ready" || state == "standby"
 }
 
 // Stop ends the server with all its connections. It removes a temporary folder. It may be called
