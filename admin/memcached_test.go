@@ -19,7 +19,7 @@ func (s servers) Servers() []memcached.Health { return s }
 func healthy(address string) memcached.Health {
 	return memcached.Health{
 		Server: address, State: memcached.StateSafe, Since: ago(3 * time.Hour),
-		Asked: ago(2 * time.Second), Version: "1.6.18",
+		ReadAt: ago(2 * time.Second), Version: "1.6.18",
 		StartedAt: ago(26 * time.Hour),
 		Usage: memcached.Usage{Connections: 131, Items: 12041, Bytes: 4 << 20,
 			LimitBytes: 128 << 20},

@@ -63,8 +63,8 @@ func explanationRows(e explain.Explanation) [][]string {
 	for _, at := range []struct {
 		name string
 		t    *time.Time
-	}{{"starts", e.StartsAt}, {"scheduled before", e.PreviousScheduledAt},
-		{"scheduled after", e.NextScheduledAt}} {
+	}{{"starts", e.StartsAt}, {"scheduled before", e.ScheduledBefore},
+		{"scheduled after", e.ScheduledAfter}} {
 		if at.t != nil {
 			add(at.name, both(*at.t))
 		}

@@ -68,7 +68,7 @@ func (m *misfireChecker) undecided(now time.Time) []weighedCheck {
 		check := weighedCheck{
 			MisfireCheck: storage.MisfireCheck{Job: e.Name, Group: e.Group,
 				Version: e.activeVersion.own(), ScheduledAt: scheduledAt, Until: until,
-				Asked: now}, entry: e, decided: decided,
+				CallerTime: now}, entry: e, decided: decided,
 		}
 		if check.held = m.held[e.Name]; check.held {
 			check.weight, scheduledAt = 1, time.Time{}

@@ -149,7 +149,7 @@ func (a *checkTimes) CheckMisfires(ctx context.Context, checks []storage.Misfire
 	find func(string, storage.Cursor) []storage.Misfired) (map[string]time.Time, error) {
 	a.mu.Lock()
 	for _, c := range checks {
-		a.asked = append(a.asked, c.Asked)
+		a.asked = append(a.asked, c.CallerTime)
 	}
 	a.mu.Unlock()
 	return a.Store.CheckMisfires(ctx, checks, find)

@@ -97,10 +97,10 @@ func (k *keeper) heartbeat(ctx context.Context, s *liveSession) (
 	if err != nil {
 		return nil, err
 	}
-	if reply.Asked.IsZero() {
-		reply.Asked, reply.Answered = sent, time.Now()
+	if reply.SentAt.IsZero() {
+		reply.SentAt, reply.AnsweredAt = sent, time.Now()
 	}
-	k.clock.measure(reply.Asked, reply.Answered, reply.Now)
+	k.clock.measure(reply.SentAt, reply.AnsweredAt, reply.Now)
 	return func(ctx context.Context) error {
 		k.compareClaims(ctx, known, reply.Claims)
 		return k.activation.refresh(ctx, reply.Definitions)

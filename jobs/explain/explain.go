@@ -153,7 +153,7 @@ func (x *Explainer) ExplainAt(ctx context.Context, name string, at time.Time) (E
 		s.CheckedUntil = &view.CheckedUntil
 	}
 	near := scheduledTimes{job: x.sources.Table.Job}
-	s.PreviousScheduledAt, s.NextScheduledAt = instantOrNil(near.prev(job, at)),
+	s.ScheduledBefore, s.ScheduledAfter = instantOrNil(near.prev(job, at)),
 		instantOrNil(near.next(job, at))
 	if err := s.manualRuns(); err != nil {
 		return Explanation{}, err

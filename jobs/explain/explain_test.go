@@ -396,10 +396,10 @@ func TestExplanationDetails(t *testing.T) {
 	}
 	notes(e, "triggered by hand",
 		"the active definition of the job is not the one of this configuration: it is version 3")
-	if e.PreviousScheduledAt == nil ||
-		!e.PreviousScheduledAt.Equal(scheduledAt.Add(-24*time.Hour)) || e.NextScheduledAt == nil ||
-		!e.NextScheduledAt.Equal(scheduledAt.Add(24*time.Hour)) {
-		t.Errorf("nearest scheduled times %v and %v", e.PreviousScheduledAt, e.NextScheduledAt)
+	if e.ScheduledBefore == nil ||
+		!e.ScheduledBefore.Equal(scheduledAt.Add(-24*time.Hour)) || e.ScheduledAfter == nil ||
+		!e.ScheduledAfter.Equal(scheduledAt.Add(24*time.Hour)) {
+		t.Errorf("nearest scheduled times %v and %v", e.ScheduledBefore, e.ScheduledAfter)
 	}
 	notes(explained("elsewhere", "2026-06-09 12:00"), "this configuration does not have the job")
 	if got := explained("elsewhere", "2026-06-09 12:00").Verdict; got != explain.VerdictFuture {
@@ -425,9 +425,9 @@ func TestExplanationDetails(t *testing.T) {
 		t.Errorf("with jitter: %v, %s", late.StartsAt, late.Summary)
 	}
 	report := explained("report", "2026-06-08 02:31")
-	if report.PreviousScheduledAt == nil || !report.PreviousScheduledAt.Equal(scheduledAt) ||
-		report.NextScheduledAt == nil ||
-		!report.NextScheduledAt.Equal(scheduledAt.Add(7*24*time.Hour)) || len(report.After) != 2 {
+	if report.ScheduledBefore == nil || !report.ScheduledBefore.Equal(scheduledAt) ||
+		report.ScheduledAfter == nil ||
+		!report.ScheduledAfter.Equal(scheduledAt.Add(7*24*time.Hour)) || len(report.After) != 2 {
 		t.Errorf("of a dependent: %+v", report)
 	}
 }

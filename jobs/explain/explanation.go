@@ -68,11 +68,11 @@ type Explanation struct {
 	Pauses []storage.Pause `json:"pauses,omitempty"`
 	// After is the outcome of each dependency, in their order.
 	After []Dependency `json:"after,omitempty"`
-	// PreviousScheduledAt and NextScheduledAt are the nearest scheduled times before and after At
+	// ScheduledBefore and ScheduledAfter are the nearest scheduled times before and after At
 	// that no calendar excludes. They are nil if there is none; the search back ends after twelve
 	// years.
-	PreviousScheduledAt *time.Time `json:"previous_scheduled_at"`
-	NextScheduledAt     *time.Time `json:"next_scheduled_at"`
+	ScheduledBefore *time.Time `json:"scheduled_before"`
+	ScheduledAfter  *time.Time `json:"scheduled_after"`
 	// ManualRuns were triggered within ten minutes of At.
 	ManualRuns []storage.Record `json:"manual_runs,omitempty"`
 	// CheckedUntil is the job's cursor: scheduled times up to it are decided.

@@ -93,11 +93,11 @@ func (s *subject) explainNotScheduled() error {
 // nearestScheduledTimes describes the nearest scheduled times.
 func (s *subject) nearestScheduledTimes() string {
 	var words []string
-	if s.PreviousScheduledAt != nil {
-		words = append(words, "the scheduled time before is "+s.shown(*s.PreviousScheduledAt))
+	if s.ScheduledBefore != nil {
+		words = append(words, "the scheduled time before is "+s.shown(*s.ScheduledBefore))
 	}
-	if s.NextScheduledAt != nil {
-		words = append(words, "the next is "+s.shown(*s.NextScheduledAt))
+	if s.ScheduledAfter != nil {
+		words = append(words, "the next is "+s.shown(*s.ScheduledAfter))
 	}
 	if len(words) == 0 {
 		return "there is no scheduled time near it"

@@ -27,7 +27,7 @@ UPDATE holdfast.runs SET state = 'cancelled', reason = 'cancelled', detail = $2,
 WHERE id = ANY($1) AND state = 'waiting'`
 
 	askToCancel = `
-INSERT INTO holdfast.cancels (run, session, asked_at, asked_by)
+INSERT INTO holdfast.cancels (run, session, requested_at, requested_by)
 SELECT r.id, r.session, clock_timestamp(), $2 FROM holdfast.runs r WHERE r.id = $1
 ON CONFLICT (run) DO NOTHING`
 

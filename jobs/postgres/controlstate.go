@@ -16,7 +16,7 @@ import (
 const readControlState = `
 SELECT m.control_version,
     coalesce((SELECT s.draining FROM holdfast.sessions s WHERE s.id = $1), false),
-    (SELECT jsonb_object_agg(c.run, c.asked_by) FROM holdfast.cancels c
+    (SELECT jsonb_object_agg(c.run, c.requested_by) FROM holdfast.cancels c
         JOIN holdfast.claims k ON k.run = c.run WHERE k.session = $1),
     (SELECT jsonb_agg(w.run ORDER BY w.run) FROM holdfast.watches w
         JOIN holdfast.claims k ON k.run = w.run

@@ -114,10 +114,10 @@ func TestHeartbeatMeasuresTheClockAroundItsStatement(t *testing.T) {
 		if end == nil {
 			t.Fatalf("%s: no connection was opened", when)
 		}
-		if reply.Asked.Before(*end) || reply.Answered.Before(reply.Asked) ||
-			time.Now().Before(reply.Answered) {
-			t.Errorf("%s, opened at %s: asked at %s, answered at %s", when, *end, reply.Asked,
-				reply.Answered)
+		if reply.SentAt.Before(*end) || reply.AnsweredAt.Before(reply.SentAt) ||
+			time.Now().Before(reply.AnsweredAt) {
+			t.Errorf("%s, opened at %s: asked at %s, answered at %s", when, *end, reply.SentAt,
+				reply.AnsweredAt)
 		}
 		cut.Store(true)
 	}

@@ -114,7 +114,7 @@ func TestTwoClustersInOneDatabase(t *testing.T) {
 	}
 }
 
-// TestNotificationsOfOneCluster: an action in one schema wakes only its own cluster.
+// TestNotificationsOfOneCluster checks that an action in one schema wakes only its own cluster.
 func TestNotificationsOfOneCluster(t *testing.T) {
 	t.Parallel()
 	s := newSingleHarness(t)

@@ -117,10 +117,10 @@ func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID,
 func queueHeartbeat(b *pgx.Batch, session uuid.UUID, v storage.ReplicaStatus,
 	heartbeat *storage.HeartbeatReply) {
 	// Discard the result of a try that broke.
-	*heartbeat = storage.HeartbeatReply{Asked: time.Now(), Claims: map[jobs.Token]uuid.UUID{}}
+	*heartbeat = storage.HeartbeatReply{SentAt: time.Now(), Claims: map[jobs.Token]uuid.UUID{}}
 	b.Queue(renewSession, session, v.OffsetMilliseconds(), v.Workers, v.Busy, v.NotReady).
 		QueryRow(func(row pgx.Row) error {
-			heartbeat.Answered = time.Now()
+			heartbeat.AnsweredAt = time.Now()
 			if err := row.Scan(&heartbeat.Now, &heartbeat.Definitions); err == pgx.ErrNoRows {
 				return storage.ErrSessionLost
 			} else {

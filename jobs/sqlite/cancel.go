@@ -19,7 +19,7 @@ WHERE id IN (SELECT value FROM json_each(?1))
     AND +state = 'waiting'` // the sign keeps the index on state out of it
 
 	askToCancel = `
-INSERT INTO holdfast_cancels (run, session, asked_at, asked_by) VALUES (?1, ?2, ?3, ?4)
+INSERT INTO holdfast_cancels (run, session, requested_at, requested_by) VALUES (?1, ?2, ?3, ?4)
     ON CONFLICT (run) DO NOTHING`
 
 	// forgetCancels deletes the cancels of ended runs, however they ended. A run that waits for its

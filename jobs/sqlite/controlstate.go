@@ -16,7 +16,7 @@ const (
 
 	// Cancels of ended runs are left out.
 	cancelsOf = `
-SELECT c.run, c.asked_by FROM holdfast_cancels c CROSS
+SELECT c.run, c.requested_by FROM holdfast_cancels c CROSS
     JOIN holdfast_claims k ON k.run = c.run WHERE k.session = ?1`
 )
 

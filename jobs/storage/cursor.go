@@ -12,10 +12,10 @@ type MisfireCheck struct {
 	// it
 	ScheduledAt time.Time
 	Until       time.Time // the new position of the cursor
-	// Asked is the caller's cluster time. If it is ahead of the store's clock, Until moves back by
-	// the difference, so that no scheduled time is decided before it is due. Zero leaves Until as
-	// it is.
-	Asked time.Time
+	// CallerTime is the caller's cluster time. If it is ahead of the store's clock, Until moves
+	// back by the difference, so that no scheduled time is decided before it is due. Zero leaves
+	// Until as it is.
+	CallerTime time.Time
 }
 
 // Cursor is how far the scheduled times of a job have been checked for misfires, with what the
@@ -49,7 +49,7 @@ type Span struct {
 // the oldest first. If Decided returns false for it, the store then sets Started and Waits. now is
 // the store's clock.
 func (c MisfireCheck) Cursor(at, now time.Time, pauses []Pause, spans []Span, away Span) Cursor {
-	if ahead := c.Asked.Sub(now); !c.Asked.IsZero() && ahead > 0 {
+	if ahead := c.CallerTime.Sub(now); !c.CallerTime.IsZero() && ahead > 0 {
 		c.Until = c.Until.Add(-ahead).Truncate(time.Microsecond)
 	}
 	cursor := Cursor{CheckedUntil: at, Until: c.Until, Spans: spans, Absence: away}

@@ -82,9 +82,9 @@ func (v ReplicaStatus) OffsetMilliseconds() *int64 {
 type HeartbeatReply struct {
 	Now    time.Time                // the store's clock
 	Claims map[jobs.Token]uuid.UUID // every claim of the session, with its run
-	// Asked and Answered are times of this process's clock, with monotonic readings, between which
-	// Now was read: before and after the statement, without the wait for a connection. If they are
-	// zero, the caller uses the times of the whole call.
-	Asked, Answered time.Time
-	Definitions     int64 // grows when another definition of a job becomes active
+	// SentAt and AnsweredAt are times of this process's clock, with monotonic readings, between
+	// which Now was read: before and after the statement, without the wait for a connection. If
+	// they are zero, the caller uses the times of the whole call.
+	SentAt, AnsweredAt time.Time
+	Definitions        int64 // grows when another definition of a job becomes active
 }

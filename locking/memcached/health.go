@@ -23,9 +23,9 @@ const (
 type Health struct {
 	Server string    `json:"server"` // as configured
 	State  State     `json:"state"`
-	Since  time.Time `json:"since,omitzero"`    // since it replies, or does not
-	Asked  time.Time `json:"asked_at,omitzero"` // when it was last read
-	Error  string    `json:"error,omitempty"`   // the reason if it is unreachable
+	Since  time.Time `json:"since,omitzero"`   // since it replies, or does not
+	ReadAt time.Time `json:"read_at,omitzero"` // when it was last read
+	Error  string    `json:"error,omitempty"`  // the reason if it is unreachable
 
 	// As of the last reply:
 	Version   string    `json:"version,omitempty"`

@@ -40,7 +40,7 @@ func newWatched(s server, n needs) *watched {
 // fail records a failed reading, and returns the events.
 func (w *watched) fail(now time.Time, err error) (news []Event) {
 	h := &w.health
-	h.Asked = now
+	h.ReadAt = now
 	if h.State != StateUnreachable {
 		h.State, h.Since = StateUnreachable, now
 		h.Seen.Outages++
@@ -80,7 +80,7 @@ func (w *watched) take(now time.Time, r reading) (news []Event) {
 	settings := judge(r, w.needs)
 	news = append(news, turned(now, h.Settings, settings)...)
 
-	h.State, h.Asked, h.Error, h.err = StateSafe, now, "", nil
+	h.State, h.ReadAt, h.Error, h.err = StateSafe, now, "", nil
 	h.Version, h.StartedAt, h.Usage, h.Settings = r.version, time.Unix(r.started, 0).UTC(), r.usage,
 		settings
 	h.Counts = Counts{

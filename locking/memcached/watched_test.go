@@ -182,7 +182,7 @@ func TestHealthOverAnOutage(t *testing.T) {
 	w.take(begin, answer(nil))
 	w.take(begin.Add(5*time.Second), answer(nil))
 	if h := w.health; h.State != StateSafe || !h.Since.Equal(begin) ||
-		!h.Asked.Equal(begin.Add(5*time.Second)) || h.StartedAt.Unix() != 1000 {
+		!h.ReadAt.Equal(begin.Add(5*time.Second)) || h.StartedAt.Unix() != 1000 {
 		t.Errorf("answering: %+v", h)
 	}
 	w.fail(begin.Add(10*time.Second), errors.New("gone"))

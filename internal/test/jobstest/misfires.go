@@ -62,7 +62,7 @@ var misfireRules = []rule{
 	{"a check by a fast clock does not decide on future scheduled times", func(c *check) {
 		c.register("h", "a")
 		early := checkOf("a", c.now().Add(time.Hour))
-		early.Asked = early.Until
+		early.CallerTime = early.Until
 		cursors, err := c.Store.CheckMisfires(c.ctx, []storage.MisfireCheck{early},
 			func(_ string, cursor storage.Cursor) []storage.Misfired {
 				c.Errorf("asked until %s", cursor.Until)

@@ -242,8 +242,8 @@ CREATE TABLE holdfast.specs (
 CREATE TABLE holdfast.cancels (
     run      uuid PRIMARY KEY,
     session  uuid NOT NULL,
-    asked_at timestamptz NOT NULL,
-    asked_by text NOT NULL
+    requested_at timestamptz NOT NULL,
+    requested_by text NOT NULL
 );
 CREATE INDEX cancels_session ON holdfast.cancels (session);
 

@@ -193,8 +193,8 @@ CREATE TABLE holdfast_specs (
 CREATE TABLE holdfast_cancels (
     run      TEXT PRIMARY KEY,
     session  TEXT NOT NULL,
-    asked_at INTEGER NOT NULL,
-    asked_by TEXT NOT NULL
+    requested_at INTEGER NOT NULL,
+    requested_by TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX holdfast_cancels_session ON holdfast_cancels (session);
 
