@@ -122,6 +122,9 @@ func (s auditPages) audited(ctx context.Context, f storage.AuditFilter) ([]stora
 // redactDefinitions removes the definitions of jobs, which only operators may read.
 func redactDefinitions(lines []storage.Audited) {
 	for i := range lines {
+		if invalid := lines[i].InvalidDetail; len(invalid) > 0 { // may have a definition too
+			lines[i].Detail, lines[i].InvalidDetail = invalid, nil
+		}
 		lines[i].Detail = redact.Field(lines[i].Detail, "spec")
 	}
 }

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -70,9 +71,12 @@ func TestAuditShowsDefinitionsToOperatorsOnly(t *testing.T) {
 	o := guardedOptions(t)
 	withActions, c := withControl(contention())
 	o.Operations = withActions.Operations
+	forged := []byte(`{"spec": "` + secret)
 	c.audit = []storage.Audited{{ID: id(1), At: noon, Actor: "anna", Via: "api",
 		Action: "put_job", Target: "job added", Detail: json.RawMessage(
-			`{"version": 7, "spec": {"params": {"env": {"PASSWORD": "` + secret + `"}}}}`)}}
+			`{"version": 7, "spec": {"params": {"env": {"PASSWORD": "` + secret + `"}}}}`)},
+		{ID: id(2), At: noon, Actor: "anna", Via: "api", Action: "put_job", Target: "job forged",
+			InvalidDetail: forged}}
 	handler := newServer(t, o).Handler()
 	for _, test := range []struct {
 		path, token string
@@ -86,6 +90,7 @@ func TestAuditShowsDefinitionsToOperatorsOnly(t *testing.T) {
 		body := reply.Body.String()
 		if reply.Code != http.StatusOK || !strings.Contains(body, "version") ||
 			strings.Contains(body, secret) != test.shown ||
+			strings.Contains(body, base64.StdEncoding.EncodeToString(forged)) != test.shown ||
 			strings.Contains(body, "[redacted]") == test.shown {
 			t.Errorf("%s with %s: %d %s", test.path, test.token, reply.Code, body)
 		}

@@ -89,6 +89,8 @@ func (s *schemas) of(t reflect.Type) object {
 		return object{"type": "string", "format": "uuid"}
 	case reflect.TypeFor[json.RawMessage](), reflect.TypeFor[any]():
 		return object{} // any JSON value
+	case reflect.TypeFor[[]byte]():
+		return object{"type": "string", "contentEncoding": "base64"}
 	}
 	if words, few := wordsOf()[t]; few {
 		return object{"type": "string", "enum": words}

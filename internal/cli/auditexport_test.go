@@ -2,7 +2,9 @@ package cli
 
 import (
 	"bytes"
+	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -107,6 +109,33 @@ func TestAuditExport(t *testing.T) {
 	if err := Execute(t.Context(), []string{"audit", "export", "--since", "monday", "-c", config},
 		&out, &out, app.Options{}); err == nil || !strings.Contains(err.Error(), "--since") {
 		t.Errorf("a wrong time: %v", err)
+	}
+}
+
+// TestAuditExportOfAnInvalidDetail checks that a detail that is not JSON, which somebody wrote into
+// the file, does not keep other entries from the export.
+func TestAuditExportOfAnInvalidDetail(t *testing.T) {
+	config, entries := auditedFile(t, 3)
+	loaded, err := (&commandLine{configPath: config}).load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := sql.Open("sqlite", strings.TrimPrefix(loaded.Database.URL.Reveal(), "sqlite://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const invalid = `{"a`
+	_, err = file.ExecContext(t.Context(), "UPDATE holdfast_audit SET detail = ? WHERE id = ?",
+		invalid, entries[0].ID.String())
+	if err := errors.Join(err, file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	found := exported(t, runs(t, config, "audit", "export"))
+	if len(found) != 3 || string(found[0].InvalidDetail) != invalid || found[0].Detail != nil {
+		t.Errorf("got %+v, want 3 entries and the invalid detail of the first", found)
+	}
+	if listed := runs(t, config, "audit", "-o", "json"); strings.Count(listed, `"id"`) != 3 {
+		t.Errorf("got the list %s, want 3 entries", listed)
 	}
 }
 

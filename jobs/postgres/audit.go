@@ -50,6 +50,7 @@ func scanAudited(row pgx.CollectableRow) (storage.Audited, error) {
 	err := row.Scan(&l.ID, &l.At, &l.Actor, &l.Via, &l.Proof, &l.Client, &l.RequestID,
 		&l.Replica, &l.Action, &l.Target, &l.Reason, &l.Detail)
 	l.At = l.At.UTC()
+	l.SetDetail(l.Detail)
 	return l, err
 }
 

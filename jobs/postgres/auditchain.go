@@ -15,13 +15,28 @@ import (
 const (
 	chainPosition = `SELECT seq, hash, pruned FROM holdfast.audit_chain WHERE one`
 
-	// The order makes PostgreSQL look up each entry by its time and id.
+	// linkedEntries finds entries at the beginning of the queue that have a link. No replica queues
+	// such an entry. Somebody who may add rows to the queue can.
+	linkedEntries = `
+SELECT entry FROM (
+    SELECT entry FROM holdfast.audit_unsealed WHERE at > '-infinity' ORDER BY at, entry LIMIT $1
+) u WHERE (SELECT true FROM holdfast.audit_links l WHERE l.entry = u.entry LIMIT 1)`
+
+	// dropLinked removes them from the queue. It runs after lockChain.
+	dropLinked = `
+DELETE FROM holdfast.audit_unsealed u WHERE entry = ANY($1::uuid[])
+    AND (SELECT true FROM holdfast.audit_links l WHERE l.entry = u.entry LIMIT 1)`
+
+	// The order makes PostgreSQL look up each entry by its time and id. An entry with a link is
+	// left out, because a second link would fail with all others.
 	unsealedEntries = `
 SELECT ` + auditColumns + ` FROM (
     SELECT entry, at FROM holdfast.audit_unsealed WHERE at > '-infinity' ORDER BY at, entry
 ) u CROSS JOIN LATERAL (
     SELECT * FROM holdfast.audit WHERE (at, id) >= (u.at, u.entry) ORDER BY at, id LIMIT 1
-) a WHERE a.id = u.entry ORDER BY u.at, u.entry LIMIT $1`
+) a WHERE a.id = u.entry
+    AND (SELECT true FROM holdfast.audit_links l WHERE l.entry = u.entry LIMIT 1) IS NULL
+ORDER BY u.at, u.entry LIMIT $1`
 
 	// addLinks adds links unless another replica has sealed or pruned since chainPosition. So the
 	// chain is locked for one statement, and not while the replica computes hashes.
@@ -74,6 +89,7 @@ func (s *Store) SealAudit(ctx context.Context, limit int) (sealed int, err error
 	var head storage.ChainHead
 	var pruned int64
 	var entries []storage.Audited
+	var linked []rawID
 	err = s.pipeline(ctx, "read unsealed audit log", func(b *pgx.Batch) {
 		b.Queue(chainPosition).QueryRow(func(row pgx.Row) error {
 			return row.Scan(&head.Seq, hashInto{&head.Hash}, &pruned)
@@ -82,18 +98,34 @@ func (s *Store) SealAudit(ctx context.Context, limit int) (sealed int, err error
 			entries, err = pgx.CollectRows(rows, scanAudited)
 			return err
 		})
+		b.Queue(linkedEntries, limit).Query(func(rows pgx.Rows) (err error) {
+			linked, err = pgx.CollectRows(rows, pgx.RowTo[rawID])
+			return err
+		})
 	})
+	if err == nil && len(linked) > 0 {
+		err = s.pipeline(ctx, "clean queue of audit log", func(b *pgx.Batch) {
+			b.Queue(lockChain)
+			b.Queue(dropLinked, linked)
+		})
+	}
 	if err != nil || len(entries) == 0 {
 		return 0, err
 	}
-	links := storage.SealAll(head, entries)
+	return s.addLinksAfter(ctx, storage.SealAll(head, entries), head.Seq, pruned)
+}
+
+// addLinksAfter adds links, at least one, unless another replica has sealed or pruned since the
+// chain had the position.
+func (s *Store) addLinksAfter(ctx context.Context, links []storage.AuditLink, head,
+	pruned int64) (sealed int, err error) {
 	ids, times := make([]rawID, len(links)), make([]time.Time, len(links))
 	hashes := make([][]byte, len(links))
 	for i, l := range links {
 		ids[i], times[i], hashes[i] = rawID(l.ID), l.At, l.Hash[:]
 	}
 	err = s.pipeline(ctx, "seal audit log", func(b *pgx.Batch) {
-		b.Queue(addLinks, head.Seq, pruned, ids, times, hashes, hashes[len(hashes)-1]).
+		b.Queue(addLinks, head, pruned, ids, times, hashes, hashes[len(hashes)-1]).
 			Exec(func(tag pgconn.CommandTag) error {
 				sealed = int(tag.RowsAffected())
 				return nil
@@ -138,6 +170,7 @@ func (s *Store) AuditLinks(ctx context.Context, after int64,
 		err := row.Scan(&l.Seq, &l.ID, &l.At, hashInto{&l.Hash}, &found, &e.ID, &e.At, &e.Actor,
 			&e.Via, &e.Proof, &e.Client, &e.RequestID, &e.Replica, &e.Action, &e.Target, &e.Reason,
 			&e.Detail)
+		e.SetDetail(e.Detail)
 		if found {
 			l.Entry = &e
 		}

@@ -29,6 +29,22 @@ func TestFindUnsealedAudit(t *testing.T) {
 		literal)
 }
 
+// TestForgedQueueDoesNotStopSeals seals a log whose queue somebody has changed.
+func TestForgedQueueDoesNotStopSeals(t *testing.T) {
+	s := newSingleHarness(t)
+	jobstest.SealsDespiteForgedQueue(t, s.a, "holdfast.",
+		func(statement string) { s.exec(statement) }, literal)
+}
+
+// TestForgedTimesAreRefused checks the constraints on times.
+func TestForgedTimesAreRefused(t *testing.T) {
+	s := newSingleHarness(t)
+	jobstest.RefusesForgedTimes(t, s.a, "holdfast.", func(statement string) error {
+		_, err := s.watcher().Exec(t.Context(), statement)
+		return err
+	}, "'infinity'", "'-infinity'", "'10000-01-01'", "'0001-01-01'")
+}
+
 // literal returns a time as a literal of SQL.
 func literal(at time.Time) string { return "'" + at.UTC().Format(time.RFC3339) + "'" }
 

@@ -71,6 +71,7 @@ func TestPlansLookUpByKey(t *testing.T) {
 		{"pruneRuns", beginPipeline, pruneRuns}, {"pruneAudit", beginPipeline, pruneAudit},
 		{"previousSuccess", beginPipeline, previousSuccess},
 		{"unsealedEntries", beginPipeline, unsealedEntries}, {"addLinks", beginPipeline, addLinks},
+		{"linkedEntries", beginPipeline, linkedEntries}, {"dropLinked", beginPipeline, dropLinked},
 		{"pruneWaitHistory", beginPipeline, pruneWaitHistory},
 		{"pruneTallies", beginPipeline, pruneTallies},
 	}

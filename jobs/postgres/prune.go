@@ -72,9 +72,9 @@ SELECT (SELECT count(*) FROM gone), (SELECT count(*) FROM old), created_at, id F
 
 	// pruneAudit deletes lines with a link only with the beginning of the chain, which ends with
 	// the last old link before the first young one. A link whose time is ahead of the clock is
-	// neither old nor young, so that it does not keep later links. It also deletes old rows of the
-	// queue whose line is missing. It runs after lockChain. Lines never change, so their positions
-	// in the table stay valid.
+	// neither old nor young, so that it does not keep later links. It also deletes rows of the
+	// queue whose line is missing, if they are old or ahead of the clock. It runs after lockChain.
+	// Lines never change, so their positions in the table stay valid.
 	pruneAudit = `
 WITH links AS MATERIALIZED (
     SELECT seq, at < now() - $1::interval AS old,
@@ -92,8 +92,11 @@ WITH links AS MATERIALIZED (
     SELECT entry AS id, at FROM unchained UNION SELECT id, at FROM old
         WHERE (SELECT true FROM holdfast.audit_links l WHERE l.entry = old.id LIMIT 1) IS NULL
 ), queued AS (
-    SELECT entry, at FROM holdfast.audit_unsealed WHERE at < now() - $1::interval ORDER BY at
-        LIMIT $2
+    (SELECT entry, at FROM holdfast.audit_unsealed WHERE at < now() - $1::interval ORDER BY at
+        LIMIT $2)
+    UNION ALL
+    (SELECT entry, at FROM holdfast.audit_unsealed WHERE at > now() + interval '1 minute'
+        ORDER BY at LIMIT $2)
 ), unqueued AS (
     DELETE FROM holdfast.audit_unsealed WHERE entry = ANY(ARRAY(
         SELECT id FROM doomed UNION ALL SELECT entry FROM queued q

@@ -50,7 +50,7 @@ func scanAudited(rows *sql.Rows, before ...any) (storage.Audited, error) {
 		&l.RequestID, &l.Replica, &l.Action, &l.Target, &l.Reason, &detail)...)
 	l.At = fromMicros(at)
 	if detail.Valid {
-		l.Detail = []byte(detail.String)
+		l.SetDetail([]byte(detail.String))
 	}
 	return l, err
 }

@@ -17,8 +17,16 @@ const (
 
 	chainPosition = `SELECT seq, hash FROM holdfast_audit_chain`
 
+	// dropLinked removes entries that have a link from the beginning of the queue. No replica
+	// queues such an entry. Somebody who can write the file can, and a second link would fail.
+	dropLinked = `
+DELETE FROM holdfast_audit_unsealed WHERE entry IN (
+    SELECT entry FROM (SELECT entry FROM holdfast_audit_unsealed ORDER BY at, entry LIMIT ?1) u
+    WHERE EXISTS (SELECT 1 FROM holdfast_audit_links l WHERE l.entry = u.entry))`
+
 	unsealedEntries = `SELECT ` + auditColumns + `
 FROM holdfast_audit_unsealed u CROSS JOIN holdfast_audit a ON a.id = u.entry
+WHERE NOT EXISTS (SELECT 1 FROM holdfast_audit_links l WHERE l.entry = u.entry)
 ORDER BY u.at, u.entry LIMIT ?1`
 
 	addLink    = `INSERT INTO holdfast_audit_links (seq, entry, at, hash) VALUES (?1, ?2, ?3, ?4)`
@@ -58,6 +66,9 @@ func (s *Store) SealAudit(ctx context.Context, limit int) (sealed int, err error
 		return 0, wrap("read unsealed audit log", err)
 	}
 	err = s.write(ctx, "seal audit log", func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, dropLinked, limit); err != nil {
+			return err
+		}
 		var head storage.ChainHead
 		err := tx.QueryRowContext(ctx, chainPosition).Scan(&head.Seq, hashInto{&head.Hash})
 		if err != nil {

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"math"
 	"time"
 
 	"github.com/google/uuid"
@@ -66,11 +67,11 @@ SELECT id FROM old WHERE NOT EXISTS (SELECT 1 FROM holdfast_audit_links l WHERE 
 	moveAnchor    = `UPDATE holdfast_audit_chain SET anchor_seq = ?1, anchor_hash = ?2`
 	pruneUnsealed = `DELETE FROM holdfast_audit_unsealed
 		WHERE entry IN (SELECT value FROM json_each(?1))`
-	// pruneOrphans deletes old rows of the queue whose line is missing.
+	// pruneOrphans deletes rows of the queue in a range of times whose line is missing.
 	pruneOrphans = `DELETE FROM holdfast_audit_unsealed WHERE entry IN (
-		SELECT entry FROM holdfast_audit_unsealed u WHERE at < ?1
+		SELECT entry FROM holdfast_audit_unsealed u WHERE at > ?1 AND at < ?2
 			AND NOT EXISTS (SELECT 1 FROM holdfast_audit a WHERE a.id = u.entry)
-		ORDER BY at LIMIT ?2)`
+		ORDER BY at LIMIT ?3)`
 	pruneAudit = `DELETE FROM holdfast_audit WHERE id IN (SELECT value FROM json_each(?1))`
 
 	prunePauses = `DELETE FROM holdfast_pauses
@@ -123,7 +124,7 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 			pruned.Audited, err = pruneOldAudit(ctx, tx, before, micros(now), r.Limit)
 		}
 		if err == nil {
-			_, err = tx.ExecContext(ctx, pruneOrphans, before, r.Limit)
+			err = pruneQueue(ctx, tx, before, micros(now.Add(time.Minute)), r.Limit)
 		}
 		if err == nil {
 			pruned.Pauses, err = execRow(ctx, tx, prunePauses, before, r.Limit)
@@ -233,6 +234,17 @@ func pruneOldAudit(ctx context.Context, tx *sql.Tx, before, now int64, limit int
 		return 0, err
 	}
 	return execRow(ctx, tx, pruneAudit, ids)
+}
+
+// pruneQueue deletes rows of the queue whose line is missing, if they are old or ahead of the
+// clock.
+func pruneQueue(ctx context.Context, tx *sql.Tx, before, ahead int64, limit int) error {
+	for _, times := range [][2]int64{{math.MinInt64, before}, {ahead, math.MaxInt64}} {
+		if _, err := tx.ExecContext(ctx, pruneOrphans, times[0], times[1], limit); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // deleted returns the ids whose rows a statement has deleted.

@@ -28,6 +28,17 @@ type Audited struct {
 	Target string          `json:"target"`
 	Reason string          `json:"reason,omitempty"`
 	Detail json.RawMessage `json:"detail,omitempty"` // further facts, by action
+	// the detail in base64 if it is not JSON; no replica writes such a detail
+	InvalidDetail []byte `json:"invalid_detail,omitempty"`
+}
+
+// SetDetail sets the detail to a text of the store. Text that is not JSON becomes InvalidDetail,
+// because an entry with it as the Detail could not be encoded.
+func (l *Audited) SetDetail(text []byte) {
+	l.Detail, l.InvalidDetail = text, nil
+	if len(text) > 0 && !json.Valid(text) {
+		l.Detail, l.InvalidDetail = nil, text
+	}
 }
 
 // AuditFilter narrows the audit log. Zero fields do not filter.

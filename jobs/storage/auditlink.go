@@ -21,12 +21,12 @@ const rawDetail = "raw:"
 //
 // The hash is the SHA-256 of previous, and of each field in the order of Audited: its length in
 // bytes as 8 bytes in big-endian order, and its text. The time is in microseconds since 1970, in
-// decimal. The text of the detail is the one that docs/operations.md specifies.
+// decimal. Detail and InvalidDetail are one field, whose text docs/operations.md specifies.
 func (l Audited) Link(previous AuditHash) AuditHash {
 	text := previous[:]
 	for _, field := range []string{l.ID.String(), strconv.FormatInt(l.At.UnixMicro(), 10), l.Actor,
 		l.Via, l.Proof, l.Client, l.RequestID, l.Replica, l.Action, l.Target, l.Reason,
-		detailText(l.Detail)} {
+		detailText(l.Detail) + invalidText(l.InvalidDetail)} {
 		text = binary.BigEndian.AppendUint64(text, uint64(len(field)))
 		text = append(text, field...)
 	}
@@ -45,6 +45,14 @@ func detailText(detail json.RawMessage) string {
 	var compact bytes.Buffer
 	if json.Compact(&compact, detail) == nil {
 		return rawDetail + compact.String() // as an export has it
+	}
+	return invalidText(detail)
+}
+
+// invalidText returns the text of a detail that is not JSON for its hash.
+func invalidText(detail []byte) string {
+	if len(detail) == 0 {
+		return ""
 	}
 	return rawDetail + string(detail)
 }

@@ -268,6 +268,7 @@ func PrunesForgedAudit(t *testing.T, store storage.Store, prefix string,
 			t.Errorf("%s: %+v, %v", what, v, err)
 		}
 	}
+	const nobody = "'00000000-0000-0000-0000-000000000001'"
 	tomorrow := at(time.Now().Add(24 * time.Hour))
 	add(1)
 	exec(prefixed(prefix, "UPDATE audit SET at = "+tomorrow))
@@ -284,6 +285,75 @@ func PrunesForgedAudit(t *testing.T, store storage.Store, prefix string,
 	problemAt(t, store, "a deleted entry that waits", 4)
 	prune("a deleted entry that waits", 0)
 	matches("after its row was pruned")
+	exec(prefixed(prefix, "INSERT INTO audit_unsealed (entry, at) VALUES ("+nobody+", "+tomorrow+
+		")"))
+	problemAt(t, store, "a row of tomorrow in the queue", 4)
+	prune("a row of tomorrow in the queue", 0)
+	matches("after the row of tomorrow was pruned")
+}
+
+// SealsDespiteForgedQueue checks that rows in the queue that no replica wrote do not keep later
+// entries from their links: rows for entries that have a link, with their time and with another
+// one, and a row for no entry. The arguments are those of PrunesForgedAudit.
+func SealsDespiteForgedQueue(t *testing.T, store storage.Store, prefix string,
+	exec func(statement string), at func(time.Time) string) {
+	seal := func(entries, limit int) {
+		t.Helper()
+		for range entries {
+			if _, err := store.Pause(t.Context(), storage.Action{Actor: "ann", Via: "go"},
+				storage.Target{Kind: storage.TargetGroup, Name: uuid.NewString()}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sealed := 0
+		for n := -1; n != 0; sealed += n {
+			var err error
+			if n, err = store.SealAudit(t.Context(), limit); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if sealed != entries {
+			t.Fatalf("sealed %d, want %d", sealed, entries)
+		}
+	}
+	seal(4, 10)
+	hourAgo := at(time.Now().Add(-time.Hour))
+	exec(prefixed(prefix, "INSERT INTO audit_unsealed (entry, at) SELECT entry, CASE seq WHEN 1 "+
+		"THEN "+hourAgo+" ELSE at END FROM audit_links"))
+	seal(3, 1)
+	exec(prefixed(prefix, "INSERT INTO audit_unsealed (entry, at) VALUES "+
+		"('00000000-0000-0000-0000-000000000001', "+hourAgo+")"))
+	seal(3, 2)
+	problemAt(t, store, "a row for no entry", 11)
+	exec(prefixed(prefix, "DELETE FROM audit_unsealed WHERE at = "+hourAgo))
+	v, err := storage.VerifyAudit(t.Context(), store, storage.ChainRules{})
+	if err != nil || v.Problem != "" || v.Checked != 10 || v.Unsealed != 0 {
+		t.Errorf("got %+v (%v), want 10 links, no problem and an empty queue", v, err)
+	}
+}
+
+// RefusesForgedTimes checks that the store refuses entries, rows of the queue and links with times
+// that its readers cannot represent. Times are values of a column. Exec returns the error of a
+// statement.
+func RefusesForgedTimes(t *testing.T, store storage.Store, prefix string,
+	exec func(statement string) error, times ...string) {
+	for range 2 {
+		if _, err := store.Pause(t.Context(), storage.Action{Actor: "ann", Via: "go"},
+			storage.Target{Kind: storage.TargetGroup, Name: uuid.NewString()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := store.SealAudit(t.Context(), 1); n != 1 || err != nil {
+		t.Fatalf("sealed %d, %v", n, err)
+	}
+	for _, table := range []string{"audit", "audit_unsealed", "audit_links"} {
+		for _, at := range times {
+			statement := prefixed(prefix, "UPDATE "+table+" SET at = "+at)
+			if err := exec(statement); err == nil {
+				t.Errorf("%s: got no error", statement)
+			}
+		}
+	}
 }
 
 // FindsUnsealedAudit checks that an entry without a link is a problem after a time. The arguments

@@ -247,10 +247,11 @@ CREATE TABLE holdfast.cancels (
 );
 CREATE INDEX cancels_session ON holdfast.cancels (session);
 
--- Audit: the actions of operators.
+-- Audit: the actions of operators. Times are limited here and in the next tables, because programs
+-- cannot read infinite times or write years after 9999 as JSON.
 CREATE TABLE holdfast.audit (
     id      uuid PRIMARY KEY,
-    at      timestamptz NOT NULL,
+    at      timestamptz NOT NULL CHECK (at BETWEEN '1970-01-01 00:00Z' AND '9999-12-31 00:00Z'),
     actor   text COLLATE "C" NOT NULL,
     via     text NOT NULL,
     proof   text NOT NULL, -- how the actor was identified
@@ -272,7 +273,7 @@ CREATE INDEX audit_target ON holdfast.audit (target, at, id);
 -- Audit unsealed: lines that wait for their link in the chain of hashes.
 CREATE TABLE holdfast.audit_unsealed (
     entry uuid PRIMARY KEY,
-    at    timestamptz NOT NULL
+    at    timestamptz NOT NULL CHECK (at BETWEEN '1970-01-01 00:00Z' AND '9999-12-31 00:00Z')
 );
 CREATE INDEX audit_unsealed_at ON holdfast.audit_unsealed (at);
 
@@ -280,7 +281,7 @@ CREATE INDEX audit_unsealed_at ON holdfast.audit_unsealed (at);
 CREATE TABLE holdfast.audit_links (
     seq   bigint PRIMARY KEY,
     entry uuid NOT NULL UNIQUE,
-    at    timestamptz NOT NULL,
+    at    timestamptz NOT NULL CHECK (at BETWEEN '1970-01-01 00:00Z' AND '9999-12-31 00:00Z'),
     hash  bytea NOT NULL
 );
 

@@ -198,10 +198,11 @@ CREATE TABLE holdfast_cancels (
 ) WITHOUT ROWID;
 CREATE INDEX holdfast_cancels_session ON holdfast_cancels (session);
 
--- Audit: the actions of operators.
+-- Audit: the actions of operators. Times are limited here and in the next tables, because programs
+-- cannot write years after 9999 as JSON.
 CREATE TABLE holdfast_audit (
     id      TEXT PRIMARY KEY,
-    at      INTEGER NOT NULL,
+    at      INTEGER NOT NULL CHECK (typeof(at) = 'integer' AND at BETWEEN 0 AND 253402214400000000),
     actor   TEXT NOT NULL,
     via     TEXT NOT NULL,
     proof   TEXT NOT NULL, -- how the actor was identified
@@ -223,7 +224,7 @@ CREATE INDEX holdfast_audit_target ON holdfast_audit (target, at, id);
 -- Audit unsealed: lines that wait for their link in the chain of hashes.
 CREATE TABLE holdfast_audit_unsealed (
     entry TEXT PRIMARY KEY,
-    at    INTEGER NOT NULL
+    at    INTEGER NOT NULL CHECK (typeof(at) = 'integer' AND at BETWEEN 0 AND 253402214400000000)
 ) WITHOUT ROWID;
 CREATE INDEX holdfast_audit_unsealed_at ON holdfast_audit_unsealed (at);
 
@@ -231,7 +232,7 @@ CREATE INDEX holdfast_audit_unsealed_at ON holdfast_audit_unsealed (at);
 CREATE TABLE holdfast_audit_links (
     seq   INTEGER PRIMARY KEY,
     entry TEXT NOT NULL UNIQUE,
-    at    INTEGER NOT NULL,
+    at    INTEGER NOT NULL CHECK (typeof(at) = 'integer' AND at BETWEEN 0 AND 253402214400000000),
     hash  BLOB NOT NULL
 );
 
