@@ -24,6 +24,7 @@ const (
 
 // verifiedAudit is the JSON of the command "audit verify".
 type verifiedAudit struct {
+	// Matches says that no link contradicts the log. Entries that wait for their links do not.
 	Matches        bool       `json:"matches"`
 	Checked        int        `json:"checked"`
 	Unsealed       int        `json:"unsealed"`
@@ -107,11 +108,12 @@ func (c *commandLine) verifyAudit(cmd *cobra.Command,
 
 // printCheck writes the result as JSON or as a table.
 func (c *commandLine) printCheck(v storage.ChainCheck) error {
-	answer := verifiedAudit{Matches: v.Problem == "", Checked: v.Checked, Unsealed: v.Unsealed,
-		OldestUnsealed: v.OldestUnsealed, Problem: v.Problem, Seq: v.Seq, Entry: v.ID}
-	result := "matches"
-	if v.Problem != "" {
-		result = "DOES NOT MATCH"
+	answer := verifiedAudit{Matches: v.Problem == "" || v.Unattended, Checked: v.Checked,
+		Unsealed: v.Unsealed, OldestUnsealed: v.OldestUnsealed, Problem: v.Problem, Seq: v.Seq,
+		Entry: v.ID}
+	result := "DOES NOT MATCH"
+	if answer.Matches {
+		result = "matches"
 	}
 	rows := [][]string{{"chain", result}}
 	add := func(name, value string) { rows = append(rows, []string{name, value}) }

@@ -51,8 +51,15 @@ func TestAuditVerify(t *testing.T) {
 	}
 	// any entry is older than a nanosecond
 	out, code, _ := verify(t, config, "--max-unsealed", "1ns")
-	if code != chainBroken || !strings.Contains(out, "3 entries have no link") {
+	if code != chainBroken || !strings.Contains(out, "3 entries have no link") ||
+		!strings.Contains(out, "matches") || strings.Contains(out, "DOES NOT MATCH") {
 		t.Errorf("a chain that no replica seals: %d, %s", code, out)
+	}
+	out, code, _ = verify(t, config, "--max-unsealed", "1ns", "-o", "json")
+	var waiting verifiedAudit
+	if err := json.Unmarshal([]byte(out), &waiting); err != nil || code != chainBroken ||
+		!waiting.Matches || waiting.Problem == "" {
+		t.Errorf("its JSON: %d, %s (%v), want that it matches, with a problem", code, out, err)
 	}
 	store := openConfigured(t, config)
 	if n, err := store.SealAudit(t.Context(), 10); n != 3 || err != nil {

@@ -189,9 +189,14 @@ func TestDoctorOfPostgres(t *testing.T) {
 	}
 	expectChecks(t, diagnose(t, "database: {url: '"+d.store+"', jobs_url: '"+d.store+"'}\n", 1),
 		"warning role of jobs")
-	d.exec("GRANT UPDATE ON holdfast.audit TO doctor_jobs")
-	expectChecks(t, diagnose(t, both, 1), "warning role of jobs")
-	d.exec("REVOKE UPDATE ON holdfast.audit FROM doctor_jobs; ALTER ROLE doctor_jobs SET " +
+	for _, right := range []string{"UPDATE ON holdfast.audit", "UPDATE (actor) ON holdfast.audit",
+		"DELETE ON holdfast.audit_links", "INSERT ON holdfast.audit_unsealed",
+		"UPDATE (anchor_seq) ON holdfast.audit_chain"} {
+		d.exec("GRANT " + right + " TO doctor_jobs")
+		expectChecks(t, diagnose(t, both, 1), "warning role of jobs")
+		d.exec("REVOKE " + right + " FROM doctor_jobs")
+	}
+	d.exec("ALTER ROLE doctor_jobs SET " +
 		"statement_timeout = '30s'; ALTER ROLE doctor_jobs SET " +
 		"idle_in_transaction_session_timeout = '5s'")
 	expectChecks(t, diagnose(t, both, 1), "warning settings of jobs: statement_timeout",

@@ -22,7 +22,8 @@ type Inspection struct {
 	Pooled        bool   // a pooler such as pgbouncer is in between
 	Role          string
 	Superuser     bool
-	// ChangesAudit reports whether the role, or a role that it can set, may change the audit log.
+	// ChangesAudit reports whether the role, or a role that it can set, may change the audit log or
+	// its hash chain.
 	ChangesAudit bool
 	// ReadCommitted is nil, or the error of Open because of the isolation level.
 	ReadCommitted error
@@ -43,10 +44,12 @@ SELECT current_setting('server_version'), current_setting('server_version_num'):
     pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on', pg_backend_pid(),
     r.rolname, r.rolsuper,
     EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace, pg_roles m
-        WHERE n.nspname = $1 AND c.relname = 'audit'
+        WHERE n.nspname = $1
+            AND c.relname IN ('audit', 'audit_unsealed', 'audit_links', 'audit_chain')
             AND pg_has_role(r.oid, m.oid, 'MEMBER')
             AND (m.oid = c.relowner
-                OR has_table_privilege(m.oid, c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE'))),
+                OR has_table_privilege(m.oid, c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE')
+                OR has_any_column_privilege(m.oid, c.oid, 'INSERT, UPDATE'))),
     (SELECT setting::bigint FROM pg_settings WHERE name = 'statement_timeout'),
     (SELECT setting::bigint FROM pg_settings WHERE name = 'idle_in_transaction_session_timeout')
 FROM pg_roles r WHERE r.rolname = current_user`

@@ -3,6 +3,7 @@ package attacks
 import (
 	"context"
 	"errors"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -92,6 +93,32 @@ func TestRow08(t *testing.T) {
 		sealed, code = g.command("audit", "verify", "-o", "json")
 		return code == 0 && strings.Contains(sealed, `"unsealed": 0`)
 	})
+	// The role of checks can do the same, and nothing else.
+	checker := filepath.Join(t.TempDir(), "checker.yaml")
+	if err := os.WriteFile(checker, []byte("database: {url: '"+as("holdfast_audit")+"'}\n"),
+		0o600); err != nil {
+		t.Fatal(err)
+	}
+	if output, code := a.command("audit", "verify", "-c", checker); code != 0 {
+		a.Errorf("audit verify with the role of checks: %d %s", code, output)
+	}
+	if output, code := a.command("audit", "export", "-c", checker); code != 0 ||
+		!strings.Contains(output, `"proof":"token"`) {
+		a.Errorf("audit export with the role of checks: %d %s", code, output)
+	}
+	if output, code := a.command("pause", "--all", "-c", checker); code == 0 ||
+		!strings.Contains(output, "permission denied") {
+		a.Errorf("an action with the role of checks: %d %s", code, output)
+	}
+	// A row in the queue for an entry that has a link must not stop the chain.
+	a.execute(owner, "INSERT INTO holdfast.audit_unsealed (entry, at) "+
+		"SELECT entry, at FROM holdfast.audit_links")
+	g.expect(http.StatusOK, request{path: "/api/v1/pause", token: operatorToken,
+		json: `{"reason": "x"}`})
+	g.await("seal after a forged queue", 6*allowed, func() bool {
+		output, code := g.command("audit", "verify", "-o", "json")
+		return code == 0 && strings.Contains(output, `"unsealed": 0`)
+	})
 	a.execute(owner, "UPDATE holdfast.audit SET actor = 'somebody' WHERE id = "+
 		"(SELECT id FROM holdfast.audit ORDER BY at LIMIT 1)")
 	verdict, code := g.command("audit", "verify")
@@ -108,8 +135,9 @@ func TestRow08(t *testing.T) {
 		a.Errorf("a user and a token of one name: %d %s", code, output)
 	}
 	a.report("%d sql jobs that change audit log, links, pauses or roles: permission denied; a "+
-		"change as the superuser is found by audit verify; a user and a token of one name are "+
-		"refused; doctor names the missing role", len(statements))
+		"change as the superuser is found by audit verify; rows added to the queue do not stop "+
+		"the chain; the role of checks verifies and exports, and pauses nothing; a user and a "+
+		"token of one name are refused; doctor names the missing role", len(statements))
 }
 
 // TestRow16 uses the idempotency key of another actor.
