@@ -6,23 +6,40 @@ import (
 	"strings"
 )
 
+const (
+	// maxLength is the length in bytes of the longest name that is compared. The time to compare
+	// two names grows with the product of their lengths.
+	maxLength = 64
+	maxListed = 50 // candidates in a hint
+)
+
 // Hint returns `; did you mean "x"?` for the candidate nearest to name. If none is
-// near it returns `; expected one of` and the candidates, and "" without candidates.
+// near it returns `; expected one of` and the candidates, at most 50, and "" without candidates.
 func Hint(name string, candidates []string) string {
 	if near := Of(name, candidates); near != "" {
 		return fmt.Sprintf("; did you mean %q?", near)
 	}
-	if len(candidates) == 0 {
+	switch more := len(candidates) - maxListed; {
+	case len(candidates) == 0:
 		return ""
+	case more > 0:
+		return fmt.Sprintf("; expected one of %s and %d more",
+			strings.Join(candidates[:maxListed], ", "), more)
 	}
 	return "; expected one of " + strings.Join(candidates, ", ")
 }
 
 // Of returns the candidate with the fewest edits from name, if they are few for its
-// length, or "".
+// length, or "". It returns "" for a name of more than 64 bytes, and no longer candidate.
 func Of(name string, candidates []string) string {
+	if len(name) > maxLength {
+		return ""
+	}
 	best, fewest := "", max(1, len(name)/3)+1
 	for _, candidate := range candidates {
+		if len(candidate) > maxLength {
+			continue
+		}
 		if n := edits(strings.ToLower(name), strings.ToLower(candidate), fewest); n < fewest {
 			best, fewest = candidate, n
 		}

@@ -59,7 +59,7 @@ type commandResult struct {
 // program is killed when the scheduler is.
 func Command() jobs.Registration { return jobs.Handle("command", runCommand) }
 
-// Validate returns every mistake.
+// Validate returns the mistakes, at most 20 of them.
 func (p CommandParams) Validate() error {
 	var problems problemList
 	switch {
@@ -96,8 +96,11 @@ func (p CommandParams) Validate() error {
 }
 
 // checkArguments adds the mistakes in the templates of the command.
-func (p CommandParams) checkArguments(sample expander, problems *problemList) {
+func (p CommandParams) checkArguments(sample *expander, problems *problemList) {
+	shell := false // there is one before the argument
 	for i, argument := range p.Command {
+		script := shell && isScriptOption(p.Command[i-1])
+		shell = shell || isShell(argument)
 		expanded, err := sample.expand(argument, asItIs)
 		switch {
 		case err != nil:
@@ -105,7 +108,7 @@ func (p CommandParams) checkArguments(sample expander, problems *problemList) {
 		case !hasTemplate(argument):
 		case i == 0:
 			problems.add("command", "found a template in the program, expected one in an argument")
-		case isScript(p.Command[:i]):
+		case script:
 			problems.add("command", "found a template in the script of a shell, where it could "+
 				"become a command; expected it in a further argument, which the script reads as "+
 				`"$1" after a name for "$0", or in env`)
@@ -115,14 +118,16 @@ func (p CommandParams) checkArguments(sample expander, problems *problemList) {
 	}
 }
 
-// isScript reports whether the argument after these is the script of a shell, as in sh -ec.
-func isScript(before []string) bool {
-	option := before[len(before)-1]
-	return strings.HasPrefix(option, "-") && !strings.HasPrefix(option, "--") &&
-		strings.Contains(option, "c") && slices.ContainsFunc(before, func(argument string) bool {
-		return slices.Contains([]string{"sh", "ash", "bash", "dash", "fish", "ksh", "zsh"},
-			path.Base(argument))
-	})
+// isShell reports whether an argument is a shell.
+func isShell(argument string) bool {
+	return slices.Contains([]string{"sh", "ash", "bash", "dash", "fish", "ksh", "zsh"},
+		path.Base(argument))
+}
+
+// isScriptOption reports whether a script follows this option of a shell, as in sh -ec.
+func isScriptOption(argument string) bool {
+	return strings.HasPrefix(argument, "-") && !strings.HasPrefix(argument, "--") &&
+		strings.Contains(argument, "c")
 }
 
 // expanded returns the params with the facts of a run in place of templates.

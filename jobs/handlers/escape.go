@@ -11,7 +11,7 @@ import (
 
 // expandURL replaces the templates of a URL. Values are escaped for the path or for the query. They
 // cannot be a part of the scheme and the host, and cannot lead to another directory of the path.
-func (e expander) expandURL(text string) (string, error) {
+func (e *expander) expandURL(text string) (string, error) {
 	pieces, err := parseTemplate(text)
 	if err != nil {
 		return "", err
@@ -23,19 +23,18 @@ func (e expander) expandURL(text string) (string, error) {
 			expanded.WriteString(p.text)
 			continue
 		}
-		value, err := e.value(p)
-		if err != nil {
-			return "", err
-		}
 		_, rest, _ := strings.Cut(written.String(), "://")
+		escape := url.PathEscape
 		switch {
 		case strings.Contains(rest, "?"):
-			value = url.QueryEscape(value)
-		case strings.Contains(rest, "/"):
-			value = url.PathEscape(value)
-		default:
+			escape = url.QueryEscape
+		case !strings.Contains(rest, "/"):
 			return "", errors.New("found a template before the path; scheme and host cannot have " +
 				"any")
+		}
+		value, err := e.value(p, escape)
+		if err != nil {
+			return "", err
 		}
 		written.WriteString("x" + p.name)
 		expanded.WriteString(value)

@@ -32,7 +32,7 @@ type HTTPParams struct {
 	Values Values `json:"values"`
 }
 
-// Validate returns every mistake.
+// Validate returns the mistakes, at most 20 of them.
 func (p HTTPParams) Validate() error {
 	var problems problemList
 	p.Values.check(&problems)

@@ -8,14 +8,37 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/ansi"
 	"github.com/holdfast-dev/holdfast/internal/output"
+	"github.com/holdfast-dev/holdfast/internal/suggest"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
+
+// maxProblems bounds the listed mistakes, because params of 64 KB can have thousands, and the time
+// for the hint in each of them grows with the number of names.
+const maxProblems = 20
 
 // problemList collects the mistakes in a job's params.
 type problemList []jobs.ParamProblem
 
 func (l *problemList) add(key, format string, args ...any) {
-	*l = append(*l, jobs.ParamProblem{Key: key, Message: fmt.Sprintf(format, args...)})
+	switch {
+	case len(*l) < maxProblems:
+		*l = append(*l, jobs.ParamProblem{Key: key, Message: fmt.Sprintf(format, args...)})
+	case len(*l) == maxProblems:
+		*l = append(*l, jobs.ParamProblem{Message: fmt.Sprintf(
+			"found more than %d mistakes, the others are not listed", maxProblems)})
+	}
+}
+
+// unknownName is the mistake that a name is none of the candidates. Its hint takes long, so it is
+// computed only for a mistake that is listed.
+type unknownName struct {
+	what, name string
+	candidates []string
+}
+
+// Error names the nearest candidate, or all of them.
+func (u *unknownName) Error() string {
+	return fmt.Sprintf("found the unknown %s%s", u.what, suggest.Hint(u.name, u.candidates))
 }
 
 func (l problemList) err() error {

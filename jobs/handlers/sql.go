@@ -11,7 +11,6 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/attempt"
 	"github.com/holdfast-dev/holdfast/internal/namedargs"
-	"github.com/holdfast-dev/holdfast/internal/suggest"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -37,7 +36,7 @@ type Args []any
 // 1]}.
 func SQL() jobs.Registration { return jobs.Handle("sql", runSQL) }
 
-// Validate returns every mistake.
+// Validate returns the mistakes, at most 20 of them.
 func (p SQLParams) Validate() error {
 	var problems problemList
 	switch {
@@ -59,30 +58,29 @@ func (p SQLParams) Validate() error {
 		problems.add("args", "go with statement, not with statements")
 	}
 	p.Values.check(&problems)
-	for _, message := range p.argumentProblems(p.Statement) {
-		problems.add("statement", "%s", message)
-	}
+	names := p.Values.names()
+	p.checkArguments("statement", "", p.Statement, names, &problems)
 	for i, statement := range p.Statements {
-		for _, message := range p.argumentProblems(statement) {
-			problems.add("statements", "number %d: %s", i+1, message)
-		}
+		p.checkArguments("statements", fmt.Sprintf("number %d: ", i+1), statement, names,
+			&problems)
 	}
 	return problems.err()
 }
 
-// argumentProblems returns the mistakes in the names of a statement's arguments.
-func (p SQLParams) argumentProblems(statement string) (messages []string) {
+// checkArguments adds the mistakes in the names of a statement's arguments, which are to have some
+// of the names.
+func (p SQLParams) checkArguments(key, place, statement string, names []string,
+	problems *problemList) {
 	for _, part := range namedargs.Split(statement) {
 		switch known := p.Values.has(part.Name); {
 		case part.Argument() && !known:
-			messages = append(messages, fmt.Sprintf("found the unknown argument @%s%s", part.Name,
-				suggest.Hint(part.Name, p.Values.names())))
+			problems.add(key, "%s%s", place, &unknownName{"argument @" + part.Name, part.Name,
+				names})
 		case part.AfterOperator && known:
-			messages = append(messages, fmt.Sprintf("found @%s directly after an operator; "+
-				"write a space before the @", part.Name))
+			problems.add(key, "%sfound @%s directly after an operator; write a space before the @",
+				place, part.Name)
 		}
 	}
-	return messages
 }
 
 func (p SQLParams) list(named map[string]storage.NamedArg) []storage.Statement {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/internal/suggest"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
@@ -81,27 +80,35 @@ func usesPrevious(texts []string) bool {
 type expander struct {
 	facts  map[string]any
 	values Values
+	names  []string // of all facts and values
+	size   int      // bytes of the values in all texts up to now
 }
+
+// maxExpanded bounds the bytes of the values in all texts of a run. A value of 32 KB in thousands
+// of places would fill the memory.
+const maxExpanded = 1 << 20
+
+var errExpanded = fmt.Errorf("the templates of the job expand to more than %d bytes", maxExpanded)
 
 // newExpander returns the expander of a run for texts. It reads the previous scheduled time only if
 // a text uses it.
 func newExpander(ctx context.Context, run *jobs.Run, values Values,
-	texts []string) (expander, error) {
+	texts []string) (*expander, error) {
 	facts, err := factsOf(ctx, run, usesPrevious(texts))
-	return expander{facts, values}, err
+	return &expander{facts: facts, values: values, names: values.names()}, err
 }
 
 // sampleExpander returns an expander with invented facts, to check texts before there is a run.
-func sampleExpander(values Values) expander {
+func sampleExpander(values Values) *expander {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	return expander{values: values, facts: map[string]any{
+	return &expander{values: values, names: values.names(), facts: map[string]any{
 		scheduledAt: at, previousScheduledAt: at, runID: uuid.UUID{}, jobName: jobName,
 		fencingToken: int64(1), attemptNumber: int64(1),
 	}}
 }
 
 // expand replaces the templates of a text. Values are escaped.
-func (e expander) expand(text string, escape func(string) string) (string, error) {
+func (e *expander) expand(text string, escape func(string) string) (string, error) {
 	pieces, err := parseTemplate(text)
 	if err != nil {
 		return "", err
@@ -112,20 +119,33 @@ func (e expander) expand(text string, escape func(string) string) (string, error
 			out.WriteString(p.text)
 			continue
 		}
-		value, err := e.value(p)
+		value, err := e.value(p, escape)
 		if err != nil {
 			return "", err
 		}
-		out.WriteString(escape(value))
+		out.WriteString(value)
 	}
 	return out.String(), nil
 }
 
-// value returns the value of a template as text.
-func (e expander) value(p piece) (string, error) {
+// value returns the escaped value of a template. It returns errExpanded if all values up to now are
+// too long together.
+func (e *expander) value(p piece, escape func(string) string) (string, error) {
+	value, err := e.plainValue(p)
+	if err != nil {
+		return "", err
+	}
+	value = escape(value)
+	if e.size += len(value); e.size > maxExpanded {
+		return "", errExpanded
+	}
+	return value, nil
+}
+
+// plainValue returns the value of a template as text.
+func (e *expander) plainValue(p piece) (string, error) {
 	if !e.values.has(p.name) {
-		return "", fmt.Errorf("found the unknown name %q%s", p.name,
-			suggest.Hint(p.name, e.values.names()))
+		return "", &unknownName{fmt.Sprintf("name %q", p.name), p.name, e.names}
 	}
 	value, isFact := e.facts[p.name]
 	if !isFact {
