@@ -9,7 +9,7 @@ import (
 
 // ForTest is [New] for package holdfasttest, which programs use instead: only this module can make
 // a Shared. The replica has that store and those locks instead of the configured ones. It has no
-// address for a page, and sends neither webhooks nor traces.
+// address for a page, no webhooks and no collector of traces.
 func ForTest(shared *app.Shared, given ...Option) (*Replica, *app.Replica, error) {
 	inMemory := change(func(c *configs.Config) {
 		c.Database = configs.Defaults().Database
@@ -20,7 +20,8 @@ func ForTest(shared *app.Shared, given ...Option) (*Replica, *app.Replica, error
 		c.Replica = configs.Replica{Name: "test"}
 	})
 	replica, err := newReplica(append(slices.Clip(given), inMemory, func(o *options) {
-		o.Pool, o.stores, o.Tracers, o.Shared = nil, nil, nil, shared
+		o.Pool, o.stores = nil, nil
+		o.Shared, o.NoStatus = shared, true
 	}))
 	if err != nil {
 		return nil, nil, err

@@ -26,12 +26,17 @@ func SQLite(t testing.TB, statements ...string) *sql.DB {
 			t.Errorf("close the database of the test: %v", err)
 		}
 	})
+	execSQLite(t, db, statements)
+	return db
+}
+
+func execSQLite(t testing.TB, db *sql.DB, statements []string) {
+	t.Helper()
 	for _, statement := range statements {
 		if _, err := db.ExecContext(t.Context(), statement); err != nil {
 			t.Fatalf("%s: %v", statement, err)
 		}
 	}
-	return db
 }
 
 // BeginTx begins a transaction on a PostgreSQL pool and runs the statements in it. It is rolled
@@ -73,10 +78,15 @@ func prepared(t testing.TB, tx pgx.Tx, err error, statements []string) pgx.Tx {
 			t.Errorf("roll back the transaction of the test: %v", err)
 		}
 	})
+	execTx(t, tx, statements)
+	return tx
+}
+
+func execTx(t testing.TB, tx pgx.Tx, statements []string) {
+	t.Helper()
 	for _, statement := range statements {
 		if _, err := tx.Exec(t.Context(), statement); err != nil {
 			t.Fatalf("%s: %v", statement, err)
 		}
 	}
-	return tx
 }

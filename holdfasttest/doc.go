@@ -11,6 +11,7 @@
 //	func TestRollupWaitsForTheExport(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) {
 //			s := holdfasttest.New(t, holdfast.WithJobs(jobsOfService()...))
+//			s.Exec("CREATE TABLE sales (region text, amount int)", …) // in SQLite in memory
 //			hold := s.Hold("sales")
 //			s.Fire("rollup-sales").Expect(jobs.Skipped, reasons.LockHeld)
 //			hold.Release()
@@ -39,7 +40,7 @@
 //
 // New must be called in a bubble of testing/synctest. Its clock stands still while the program
 // computes, and jumps while everything waits. It begins at midnight UTC on 2000-01-01: see
-// [SetClock]. An hour takes some milliseconds, and a day less than a second.
+// [SetClock]. A day takes about a second of processor time.
 //
 // Handlers run in the bubble too. They may sleep and use timers. A handler that calls a server over
 // the network works, but the clock stands still until the server has answered.

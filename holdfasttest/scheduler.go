@@ -26,6 +26,7 @@ type Scheduler struct {
 	t         testing.TB
 	store     *simstore.Store
 	db        *sql.DB // nil with the transaction of the test
+	tx        pgx.Tx  // nil without
 	replica   *holdfast.Replica
 	inner     *app.Replica
 	explainer *explain.Explainer
@@ -42,8 +43,8 @@ type Scheduler struct {
 // scheduler fires them while the test moves the clock, for example with [Scheduler.Advance], and
 // stops at the end of the test.
 //
-// The fenced transactions of handlers are those of a SQLite database in memory: see
-// [Scheduler.DB].
+// The fenced transactions of handlers are those of a SQLite database in memory. Prepare it with
+// [Scheduler.Exec], and query it with [Scheduler.DB].
 func New(t testing.TB, options ...holdfast.Option) *Scheduler {
 	t.Helper()
 	requireBubble(t, "New")
@@ -57,7 +58,7 @@ func New(t testing.TB, options ...holdfast.Option) *Scheduler {
 func NewWithTx(t testing.TB, tx pgx.Tx, options ...holdfast.Option) *Scheduler {
 	t.Helper()
 	requireBubble(t, "NewWithTx")
-	s := &Scheduler{t: t, store: simstore.New()}
+	s := &Scheduler{t: t, store: simstore.New(), tx: tx}
 	s.start(postgres.NewTestStore(tx, storedRuns{s.store}), options)
 	return s
 }
@@ -131,6 +132,17 @@ func (s *Scheduler) Replica() *holdfast.Replica { return s.replica }
 // DB returns the database of the fenced transactions of handlers, in memory and empty at first. It
 // has one connection: see [SQLite]. It is nil after [NewWithTx].
 func (s *Scheduler) DB() *sql.DB { return s.db }
+
+// Exec runs the statements in the database of the fenced transactions of handlers, or in the
+// transaction of [NewWithTx], one after the other. An error fails the test.
+func (s *Scheduler) Exec(statements ...string) {
+	s.t.Helper()
+	if s.tx != nil {
+		execTx(s.t, s.tx, statements)
+	} else {
+		execSQLite(s.t, s.db, statements)
+	}
+}
 
 // Advance moves the clock by d, and runs what fires meanwhile. A run that has not ended then goes
 // on when the clock moves again.

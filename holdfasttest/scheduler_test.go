@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/holdfasttest"
@@ -139,6 +141,50 @@ func TestLostSessionEndsTheHandler(t *testing.T) {
 	})
 }
 
+// TestClaimLostInATransaction checks that a transaction that is open while the claim is lost does
+// not commit.
+func TestClaimLostInATransaction(t *testing.T) {
+	var fenced error
+	job := every(func(ctx context.Context, run *jobs.Run, _ struct{}) error {
+		ctx = context.WithoutCancel(ctx) // which would end the transaction too
+		fenced = run.InTx(ctx, func(tx jobs.Tx) error {
+			_, err := tx.Exec(ctx, "INSERT INTO regions VALUES ('north')")
+			time.Sleep(time.Minute)
+			return err
+		})
+		return fenced
+	})
+	for _, name := range []string{"SQLite", "PostgreSQL"} {
+		t.Run(name, func(t *testing.T) {
+			url := ""
+			if name == "PostgreSQL" {
+				url = database(t)
+			}
+			synctest.Test(t, func(t *testing.T) {
+				s := schedulerOn(t, url, job)
+				s.Exec(createRegions, "INSERT INTO regions VALUES ('south')")
+				r := s.Start("rollup")
+				s.LoseSession()
+				r.Wait().Expect(jobs.Lost, reasons.SessionLost)
+				s.Advance(2 * time.Minute)
+				if !errors.Is(fenced, storage.ErrSuperseded) {
+					t.Errorf("got %v, want ErrSuperseded", fenced)
+				}
+				s.Exec("INSERT INTO regions VALUES ('north')") // there is none
+			})
+		})
+	}
+}
+
+// schedulerOn returns a scheduler with handlers on PostgreSQL, or without a URL on SQLite.
+func schedulerOn(t *testing.T, url string, job holdfast.Job[struct{}]) *holdfasttest.Scheduler {
+	t.Helper()
+	if url == "" {
+		return holdfasttest.New(t, holdfast.WithJobs(job))
+	}
+	return holdfasttest.NewWithTx(t, holdfasttest.BeginTxAt(t, url), holdfast.WithJobs(job))
+}
+
 func TestOutageEndsTheHandler(t *testing.T) {
 	inBubble(t, every(untilItEnds), func(t *testing.T, s *holdfasttest.Scheduler) {
 		r := s.Start("rollup")
@@ -178,11 +224,11 @@ func TestFencedTransactionsOfAScheduler(t *testing.T) {
 		if !strings.Contains(r.Error, "no such table") {
 			t.Errorf("got the error %q, want one about the table", r.Error)
 		}
-		if _, err := s.DB().Exec(createRegions); err != nil {
-			t.Fatal(err)
-		}
+		s.Exec(createRegions)
 		s.Fire("rollup").Expect(jobs.Succeeded)
 		s.Fire("rollup").Expect(jobs.Succeeded)
+		expectFailure(t, func(tb testing.TB) { holdfasttest.On(s, tb).Exec("SELEC 1") },
+			"SELEC 1: ")
 		if got := regions(t, s.DB()); got != "00:10,00:15" {
 			t.Errorf("got %q, want 00:10,00:15", got)
 		}
@@ -195,9 +241,7 @@ func TestTriggeredJob(t *testing.T) {
 		Writes: []string{"regions"}, Run: addRegion}
 	synctest.Test(t, func(t *testing.T) {
 		s := holdfasttest.New(t, holdfast.WithJobs(job))
-		if _, err := s.DB().Exec(createRegions); err != nil {
-			t.Fatal(err)
-		}
+		s.Exec(createRegions)
 		s.Trigger(holdfast.Trigger[any]{Job: "add"}).Expect(jobs.Succeeded)
 		s.Trigger(holdfast.Trigger[regionParams]{Job: "add", Params: regionParams{"south"}}).
 			Expect(jobs.Succeeded)
@@ -269,9 +313,7 @@ jobs:
 	}
 	synctest.Test(t, func(t *testing.T) {
 		s := holdfasttest.New(t, holdfast.WithConfigFile(path))
-		if _, err := s.DB().Exec(createRegions); err != nil {
-			t.Fatal(err)
-		}
+		s.Exec(createRegions)
 		s.Advance(2*time.Hour + time.Minute)
 		s.ExpectRuns("add-hour", jobs.Succeeded, jobs.Succeeded)
 		if got := regions(t, s.DB()); got != "01,02" {
@@ -292,14 +334,38 @@ func TestSchedulerOnPostgres(t *testing.T) {
 	})
 	job.NeedsPostgres = true
 	synctest.Test(t, func(t *testing.T) {
-		tx := holdfasttest.BeginTxAt(t, url, createRegions)
+		tx := holdfasttest.BeginTxAt(t, url)
 		s := holdfasttest.NewWithTx(t, tx, holdfast.WithJobs(job))
+		s.Exec(createRegions)
 		s.Fire("rollup").Expect(jobs.Succeeded)
 		s.Fire("rollup").Expect(jobs.Succeeded)
 		var n int
 		if err := tx.QueryRow(t.Context(), "SELECT count(*) FROM regions").Scan(&n); err != nil ||
 			n != 2 {
 			t.Errorf("got %d rows (%v), want 2", n, err)
+		}
+	})
+}
+
+// TestMetrics checks that the metrics of a scheduler are at the program's registerer, without the
+// status: its checks would take most of the time of a simulated day.
+func TestMetrics(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	synctest.Test(t, func(t *testing.T) {
+		s := holdfasttest.New(t, holdfast.WithJobs(every(nothing)),
+			holdfast.WithRegisterer(registry))
+		s.Advance(time.Hour)
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, family := range families {
+			names = append(names, family.GetName())
+		}
+		if !slices.Contains(names, "holdfast_runs_total") ||
+			slices.Contains(names, "holdfast_status") {
+			t.Errorf("got the metrics %q, want those of runs and no status", names)
 		}
 	})
 }

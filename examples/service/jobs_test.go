@@ -48,12 +48,10 @@ func TestArchive(t *testing.T) {
 func TestConfirmedOrdersAreTotalled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := holdfasttest.New(t, holdfast.WithJobs(jobsOfService()...))
-		if _, err := s.DB().Exec(`
-CREATE TABLE orders (id text PRIMARY KEY, amount int NOT NULL, confirmed boolean DEFAULT false);
-CREATE TABLE sales (one boolean PRIMARY KEY DEFAULT true, total bigint NOT NULL);
-INSERT INTO orders (id, amount) VALUES ('o-1', 7), ('o-2', 5)`); err != nil {
-			t.Fatal(err)
-		}
+		s.Exec(`CREATE TABLE orders (id text PRIMARY KEY, amount int NOT NULL,
+				confirmed boolean DEFAULT false)`,
+			"CREATE TABLE sales (one boolean PRIMARY KEY DEFAULT true, total bigint NOT NULL)",
+			"INSERT INTO orders (id, amount) VALUES ('o-1', 7), ('o-2', 5)")
 		s.Trigger(holdfast.Trigger[confirmParams]{Job: "confirm-order",
 			Params: confirmParams{Order: "o-1"}}).Expect(jobs.Succeeded)
 		s.Fire("total-sales").Expect(jobs.Succeeded)

@@ -45,6 +45,9 @@ type Options struct {
 	Tracers    trace.TracerProvider  // of the program; nil: the configuration decides
 	Registerer prometheus.Registerer // gets the metrics; nil: only the page serves them
 	Shared     *Shared               // nil: the replica opens its own store and locks
+	// NoStatus leaves the status of the cluster out of the metrics. Its checks read the history
+	// every 15 s, and would take most of the time of a test that simulates days.
+	NoStatus bool
 }
 
 // Shared is the store and the locks that several replicas of one process share. The replicas do
@@ -69,6 +72,7 @@ type Replica struct {
 	status     atomic.Pointer[string] // severity of the last check; nil before
 	pool       *pgxpool.Pool          // nil: the database of the configuration
 	shared     *Shared
+	noStatus   bool                  // the metrics have no status
 	tracers    trace.TracerProvider  // nil: the configuration decides
 	registerer prometheus.Registerer // nil: only the page serves the metrics
 	mounts     mounts
@@ -123,7 +127,8 @@ func New(config *configs.Config, o Options) (*Replica, error) {
 	}
 	table := Jobs(config)
 	r := &Replica{registry: registry, table: table, output: o.LogOutput, shared: o.Shared,
-		pool: o.Pool, tracers: o.Tracers, registerer: o.Registerer,
+		noStatus: o.NoStatus,
+		pool:     o.Pool, tracers: o.Tracers, registerer: o.Registerer,
 		middleware: o.Middleware, listeners: o.Listeners,
 		authorizer: o.Authorizer}
 	r.lifetime, r.end = context.WithCancelCause(context.Background())
@@ -277,7 +282,9 @@ func (r *Replica) Run(ctx context.Context) (err error) {
 		return r.scheduler.Run(running)
 	})
 	r.runWatch(serving, &parts)
-	parts.Go(func() error { return r.watchStatus(serving) })
+	if !r.noStatus {
+		parts.Go(func() error { return r.watchStatus(serving) })
+	}
 	if r.sender != nil {
 		parts.Go(func() error { return r.sender.Run(serving) })
 	}
