@@ -28,9 +28,10 @@ func Version() string { return app.Version() }
 
 // Main is the command line of cmd/scheduler with the program's own handlers and jobs added to the
 // built-in handlers and the jobs of the file. After a success it returns. After an error it writes
-// one line to standard error that says what is wrong, and exits the process with 1. The commands
-// status, doctor, audit verify and trigger --wait have exit codes of their own. The flag --config
-// names the file, so Main refuses options that set the configuration.
+// one line to standard error that says what is wrong, with -o json or yaml in that format, and
+// exits the process with 1. The commands status, doctor, audit verify and trigger --wait have exit
+// codes of their own. The flag --config names the file, so Main refuses options that set the
+// configuration.
 //
 // The first SIGINT or SIGTERM stops the replica gracefully. A second one ends the
 // process at once.
@@ -44,7 +45,10 @@ func Main(given ...Option) {
 	if errors.As(err, &own) {
 		code = own.Code
 	}
-	if text := err.Error(); text != "" {
+	switch text := err.Error(); {
+	case own != nil && own.Formatted != "":
+		fmt.Fprintln(os.Stderr, own.Formatted)
+	case text != "":
 		fmt.Fprintln(os.Stderr, "scheduler:", text)
 	}
 	os.Exit(code)

@@ -15,7 +15,8 @@ const module = "github.com/holdfast-dev/holdfast"
 
 // layers are the packages from top to bottom. A package may import only packages below it, and
 // package configs, which has rules of its own.
-var layers = []string{"cmd", "", "internal/cli", "internal/app", "admin",
+var layers = []string{"cmd", "", "internal/cli", "internal/remote", "internal/app",
+	"admin",
 	"admin/internal/pages", "admin/internal/access", "admin/internal/oidc", "admin/internal/cluster",
 	"admin/internal/locks", "admin/internal/charts", "admin/internal/param", "admin/internal/mount",
 	"admin/internal/records", "admin/internal/words", "admin/password",
@@ -32,23 +33,24 @@ var layers = []string{"cmd", "", "internal/cli", "internal/app", "admin",
 
 // onlyIn are the folders that may import a package. Nil: only tests may.
 var onlyIn = map[string][]string{
-	"github.com/jackc/pgx/v5":                 {"jobs/postgres", "internal/app", ""}, // pgx.Tx
-	"github.com/bradfitz/gomemcache":          {"locking/memcached"},
-	"github.com/robfig/cron/v3":               {"jobs/schedule"},
-	"modernc.org/sqlite":                      {"jobs/sqlite"},
-	"github.com/spf13/cobra":                  {"internal/cli"},
-	"github.com/goccy/go-yaml":                {"configs"},
-	"github.com/chromedp/chromedp":            nil,
-	"github.com/google/go-cmp":                nil,
-	"pgregory.net/rapid":                      nil,
-	"github.com/anishathalye/porcupine":       nil,
-	"testing":                                 nil,
-	"github.com/rs/zerolog/log":               nil, // the global logger
-	"github.com/jackc/pgx/v5/stdlib":          nil,
-	"github.com/holdfast-dev/holdfast":        {"cmd/scheduler"},
-	module + "/holdfasttest":                  nil,
-	module + "/configs":                       {"", "internal/app", "internal/cli"},
-	module + "/admin":                         {"", "internal/app", "internal/cli"},
+	"github.com/jackc/pgx/v5":           {"jobs/postgres", "internal/app", ""}, // pgx.Tx
+	"github.com/bradfitz/gomemcache":    {"locking/memcached"},
+	"github.com/robfig/cron/v3":         {"jobs/schedule"},
+	"modernc.org/sqlite":                {"jobs/sqlite"},
+	"github.com/spf13/cobra":            {"internal/cli"},
+	"github.com/goccy/go-yaml":          {"configs", "internal/cli"},
+	"github.com/chromedp/chromedp":      nil,
+	"github.com/google/go-cmp":          nil,
+	"pgregory.net/rapid":                nil,
+	"github.com/anishathalye/porcupine": nil,
+	"testing":                           nil,
+	"github.com/rs/zerolog/log":         nil, // the global logger
+	"github.com/jackc/pgx/v5/stdlib":    nil,
+	"github.com/holdfast-dev/holdfast":  {"cmd/scheduler"},
+	module + "/holdfasttest":            nil,
+	module + "/configs":                 {"", "internal/app", "internal/cli"},
+	module + "/admin": {"", "internal/app", "internal/cli",
+		"internal/remote"},
 	module + "/jobs/handlers":                 {"internal/app"},
 	module + "/jobs/webhook":                  {"internal/app"},
 	module + "/jobs/sqlite":                   {"internal/app", "internal/cli"},

@@ -43,6 +43,7 @@ func (s base) acting(r *http.Request, via, reason string) storage.Action {
 // refusedAction is the body of the answer to an action that was refused.
 type refusedAction struct {
 	Error    string                   `json:"error"`
+	Code     Refusal                  `json:"code,omitempty"`     // the kind of refusal
 	Problems []operations.SpecProblem `json:"problems,omitempty"` // of the params or the job
 	Paused   *storage.Pause           `json:"paused,omitempty"`
 	// the blocker of a trigger that was refused at once
@@ -66,47 +67,51 @@ func refusedActionOf(err error) (status int, refused refusedAction) {
 	var denied *permission.DeniedError
 	switch {
 	case errors.As(err, &denied):
-		return http.StatusForbidden, refused
-	case errors.As(err, &bad):
-		return http.StatusBadRequest, refused
-	case errors.As(err, &action):
-		return http.StatusBadRequest, refused
+		return refused.as(http.StatusForbidden, RefusedPermission)
+	case errors.As(err, &bad), errors.As(err, &action):
+		return refused.as(http.StatusBadRequest, RefusedInput)
 	case errors.As(err, &large):
 		refused.Error = fmt.Sprintf("The request has more than %d bytes.", large.Limit)
-		return http.StatusRequestEntityTooLarge, refused
+		return refused.as(http.StatusRequestEntityTooLarge, RefusedInput)
 	case errors.As(err, &params):
 		for _, p := range params.Problems {
 			refused.Problems = append(refused.Problems,
 				operations.SpecProblem{Key: p.Key, Message: p.Message})
 		}
-		return http.StatusUnprocessableEntity, refused
+		return refused.as(http.StatusUnprocessableEntity, RefusedParams)
 	case errors.As(err, &spec):
-		for _, p := range spec.Problems {
-			// positions in the request's body do not help the client
-			refused.Problems = append(refused.Problems,
-				operations.SpecProblem{Key: p.Key, Message: p.Message})
-		}
-		return http.StatusUnprocessableEntity, refused
+		refused.Problems = spec.Problems
+		return refused.as(http.StatusUnprocessableEntity, RefusedJob)
 	case errors.As(err, &paused):
 		refused.Paused, refused.Option = &paused.Pause, map[string]any{"even_paused": true}
-		return http.StatusConflict, refused
+		return refused.as(http.StatusConflict, RefusedPaused)
 	case errors.As(err, &busy):
 		refused.WaitsFor = &storage.RunBlocker{Reason: busy.Blocker.Reason,
 			Blocker: *records.PlainBlocker(&busy.Blocker.Blocker)}
-		return http.StatusConflict, refused
+		return refused.as(http.StatusConflict, RefusedBusy)
 	case errors.Is(err, storage.ErrInTransaction):
 		refused.Option = map[string]any{"end_transaction": true}
-		return http.StatusConflict, refused
+		return refused.as(http.StatusConflict, RefusedInTransaction)
 	case errors.Is(err, storage.ErrKeyUsed):
-		return http.StatusUnprocessableEntity, refused
-	case errors.Is(err, storage.ErrConflict), errors.Is(err, storage.ErrFromConfig):
-		return http.StatusConflict, refused
+		return refused.as(http.StatusUnprocessableEntity, RefusedKeyUsed)
+	case errors.Is(err, storage.ErrHasDependents):
+		return refused.as(http.StatusConflict, RefusedDependents)
+	case errors.Is(err, storage.ErrFromConfig):
+		return refused.as(http.StatusConflict, RefusedFromConfig)
+	case errors.Is(err, storage.ErrConflict):
+		return refused.as(http.StatusConflict, RefusedConflict)
 	case errors.Is(err, storage.ErrNotFound):
-		return http.StatusNotFound, refused
+		return refused.as(http.StatusNotFound, RefusedNotFound)
 	case errors.Is(err, errNoActions), errors.Is(err, errors.ErrUnsupported):
-		return http.StatusNotImplemented, refused
+		return refused.as(http.StatusNotImplemented, RefusedUnsupported)
 	}
 	return 0, refused
+}
+
+// as returns the status and the refusal with a code.
+func (r refusedAction) as(status int, code Refusal) (int, refusedAction) {
+	r.Code = code
+	return status, r
 }
 
 // action reads the body into fields, runs do, and writes its result as JSON.
@@ -204,7 +209,7 @@ func fieldWords(into any) string {
 		return "text"
 	case *bool:
 		return "true or false"
-	case *int64, *jobs.Token:
+	case *int64, **int64, *jobs.Token:
 		return "a whole number"
 	}
 	return "a value of another type"

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -96,22 +97,71 @@ func plainTriggered(t storage.Triggered) storage.Triggered {
 // putJobJSON adds a job, or changes an added job that has the version given.
 func (s jobPages) putJobJSON(w http.ResponseWriter, r *http.Request) {
 	var reason string
-	var version int64
-	var text json.RawMessage
-	fields := map[string]any{"reason": &reason, "job": &text, "version": &version}
+	var put putRequest
+	fields := map[string]any{"reason": &reason, "job": &put.job, "text": &put.text,
+		"version": &put.version, "replace": &put.replace}
 	action(s.base, w, r, fields, func(ctx context.Context, ops *operations.Operations) (
-		storage.Spec,
-		error) {
-		if len(text) == 0 || text[0] != '{' {
-			return storage.Spec{}, param.Errorf(
-				"job is missing, expected an object: the job as a configuration has it")
+		storage.Spec, error) {
+		text, version, err := put.read()
+		if err != nil {
+			return storage.Spec{}, err
 		}
-		if version < 0 {
-			return storage.Spec{}, param.Errorf("version is %d, expected that of the job "+
-				"that is changed, or 0 for a new one", version)
+		spec, err := ops.PutJob(ctx, s.acting(r, "api", reason), text, version)
+		if put.text == nil {
+			err = withoutPositions(err)
 		}
-		return ops.PutJob(ctx, s.acting(r, "api", reason), text, version)
+		return spec, err
 	})
+}
+
+// putRequest is the body of a request to add or change a job.
+type putRequest struct {
+	job     json.RawMessage // the job as an object
+	text    *string         // the job as YAML or JSON, instead
+	version *int64
+	replace bool // change an added job of any version
+}
+
+// read returns the text of the job and the version that the sender has seen.
+func (p putRequest) read() (text []byte, version int64, err error) {
+	switch {
+	case p.text != nil && p.job != nil:
+		return nil, 0, param.Errorf("job and text are given, expected one of them")
+	case p.text != nil:
+		text = []byte(*p.text)
+	case len(p.job) == 0 || p.job[0] != '{':
+		return nil, 0, param.Errorf(
+			"job is missing, expected an object: the job as a configuration has it")
+	default:
+		text = p.job
+	}
+	switch {
+	case p.version != nil && p.replace:
+		return nil, 0, param.Errorf("version and replace are given, expected one of them")
+	case p.replace:
+		return text, operations.AnyVersion, nil
+	case p.version == nil:
+		return text, 0, nil
+	case *p.version < 0:
+		return nil, 0, param.Errorf("version is %d, expected that of the job "+
+			"that is changed, or 0 for a new one", *p.version)
+	}
+	return text, *p.version, nil
+}
+
+// withoutPositions removes the positions of mistakes in a job, because those in the body of a
+// request do not help its sender.
+func withoutPositions(err error) error {
+	var wrong *operations.SpecError
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	plain := &operations.SpecError{}
+	for _, p := range wrong.Problems {
+		plain.Problems = append(plain.Problems,
+			operations.SpecProblem{Key: p.Key, Message: p.Message})
+	}
+	return plain
 }
 
 func (s jobPages) removeJobJSON(w http.ResponseWriter, r *http.Request) {

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// released describes a lock that was released by force.
-type released struct {
+// Released describes a lock that was released by force.
+type Released struct {
 	Holder    locking.Owner `json:"holder"`
 	Token     jobs.Token    `json:"token"`
 	Resources []Resource    `json:"resources"` // all resources of the holder's claim
@@ -28,7 +28,7 @@ func (s lockPages) releaseJSON(w http.ResponseWriter, r *http.Request) {
 		"end_transaction": &request.EndTransaction}
 	var conflict refusedAction
 	err := s.readAction(r, fields)
-	var value released
+	var value Released
 	if err == nil {
 		err = s.Queries.Run(r.Context(), func(ctx context.Context) (err error) {
 			value, err = s.release(ctx, s.acting(r, "api", reason), resource, request)
@@ -49,22 +49,27 @@ func (s lockPages) releaseJSON(w http.ResponseWriter, r *http.Request) {
 // release takes a lock away from the holder with the token in the request. Resource is the display
 // name of the lock.
 func (s lockPages) release(ctx context.Context, a storage.Action, resource string,
-	request storage.ReleaseRequest) (released, error) {
+	request storage.ReleaseRequest) (Released, error) {
 	var err error
 	if request.Resource, err = locking.ParseDisplay(resource); err != nil {
-		return released{}, param.Errorf("resource is %q, expected a resource as the "+
+		return Released{}, param.Errorf("resource is %q, expected a resource as the "+
 			"list of locks has it", words.Cut(resource, 200))
 	}
 	if request.Token <= 0 {
-		return released{}, param.Errorf("token is %d, expected that of the holder as "+
+		return Released{}, param.Errorf("token is %d, expected that of the holder as "+
 			"the list of locks has it", request.Token)
 	}
 	gone, err := s.options.Operations.Release(ctx, a, request)
 	if err != nil {
-		return released{}, err
+		return Released{}, err
 	}
-	return released{Holder: gone.Owner, Token: gone.Token,
-		Resources: locks.ResourcesOf(gone.Requests)}, nil
+	return ReleasedOf(gone), nil
+}
+
+// ReleasedOf describes a lock that was released, as the API answers it.
+func ReleasedOf(gone locking.Released) Released {
+	return Released{Holder: gone.Owner, Token: gone.Token,
+		Resources: locks.ResourcesOf(gone.Requests)}
 }
 
 // holders returns the current holders of a resource, or nil if the store can't be queried.

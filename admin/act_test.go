@@ -11,9 +11,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/access"
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/permission"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
@@ -281,12 +283,82 @@ func TestRefusalsInJSONHaveDetails(t *testing.T) {
 		t.Errorf("got the refusal %+v and %d ended transactions, want the option "+
 			"end_transaction and 0", inside, len(c.ended))
 	}
-	gone := answered[released](t,
+	gone := answered[Released](t,
 		post(handler, "/api/v1/locks/release",
 			`{"resource": "public/orders", "token": 1810, "end_transaction": true}`), 200)
 	if gone.Token != 1810 || gone.Holder.Job != "rollup-sales" || len(gone.Resources) != 1 ||
 		!c.ended[0].EndTransaction {
 		t.Errorf("released %+v", gone)
+	}
+}
+
+// TestRefusalsHaveCodes checks the codes by which programs recognise refusals.
+func TestRefusalsHaveCodes(t *testing.T) {
+	server, c := acting(t)
+	handler := server.Handler()
+	answered[storage.Pause](t, post(handler, "/api/v1/jobs/merge-events/pause", ""), 200)
+	answered[storage.Spec](t, post(handler, "/api/v1/jobs", addedJob), 200)
+	for _, r := range []struct {
+		path, body string
+		status     int
+		want       Refusal
+	}{
+		{"/api/v1/pause", `{"reason": 3}`, 400, RefusedInput},
+		{"/api/v1/pause", `{"reason": "` + strings.Repeat("x", 70_000) + `"}`, 413, RefusedInput},
+		{"/api/v1/jobs/nobody/pause", ``, 404, RefusedNotFound},
+		{"/api/v1/jobs/added/trigger", `{"params": {"rows": 1}}`, 422, RefusedParams},
+		{"/api/v1/jobs", `{"job": {"handler": "work"}}`, 422, RefusedJob},
+		{"/api/v1/jobs/merge-events/trigger", ``, 409, RefusedPaused},
+		{"/api/v1/locks/release", `{"resource": "public/orders", "token": 1}`, 409,
+			RefusedConflict},
+		{"/api/v1/jobs/rollup-sales/remove", ``, 409, RefusedFromConfig},
+		{"/api/v1/jobs", addedJob, 409, RefusedConflict},
+	} {
+		if refused := answered[refusedAction](t, post(handler, r.path, r.body),
+			r.status); refused.Code != r.want {
+			t.Errorf("%s %.80s: got the code %q, want %q", r.path, r.body, refused.Code, r.want)
+		}
+	}
+	c.inside = true
+	inside := answered[refusedAction](t,
+		post(handler, "/api/v1/locks/release", `{"resource": "public/orders", "token": 1810}`), 409)
+	if inside.Code != RefusedInTransaction {
+		t.Errorf("got the code %q, want %q", inside.Code, RefusedInTransaction)
+	}
+	for err, want := range map[error]Refusal{storage.ErrHasDependents: RefusedDependents,
+		storage.ErrKeyUsed: RefusedKeyUsed, errNoActions: RefusedUnsupported,
+		&storage.BusyError{}: RefusedBusy, &permission.DeniedError{}: RefusedPermission,
+		storage.ErrUnavailable: ""} {
+		if _, refused := refusedActionOf(err); refused.Code != want {
+			t.Errorf("%v: got the code %q, want %q", err, refused.Code, want)
+		}
+	}
+}
+
+// TestAddedJobAsText adds a job as text, whose mistakes have positions, and replaces it without its
+// version.
+func TestAddedJobAsText(t *testing.T) {
+	server, _ := acting(t)
+	handler := server.Handler()
+	const path, text = "/api/v1/jobs", `"text": "{\"name\": \"added\", \"handler\": \"work\"}"`
+	answered[storage.Spec](t, post(handler, path, `{`+text+`}`), 200)
+	answered[refusedAction](t, post(handler, path, `{`+text+`}`), 409)
+	if spec := answered[storage.Spec](t, post(handler, path, `{`+text+`, "replace": true}`),
+		200); spec.Version != 2 {
+		t.Errorf("got %+v, want version 2", spec)
+	}
+	wrong := answered[refusedAction](t, post(handler, path, `{"text": "{}"}`), 422)
+	if len(wrong.Problems) != 1 || wrong.Problems[0].Line != 3 {
+		t.Errorf("got %+v, want a problem with its line", wrong)
+	}
+	for body, want := range map[string]string{
+		`{` + text + `, "job": {}}`:                     "job and text are given, expected one of them",
+		`{` + text + `, "version": 1, "replace": true}`: "version and replace are given, expected one of them",
+	} {
+		if refused := answered[refusedAction](t, post(handler, path, body),
+			400); refused.Error != want {
+			t.Errorf("%s: got %q, want %q", body, refused.Error, want)
+		}
 	}
 }
 
@@ -368,8 +440,10 @@ func TestAuditIsPaged(t *testing.T) {
 		200); len(lines) != 3 {
 		t.Errorf("%d pauses", len(lines))
 	}
+	position := param.EncodeCursor(noon, id(1))
 	for _, path := range []string{"?limit=0", "?before=x", "?who=anna",
-		"?before=2026-01-01T00:00:00Z"} {
+		"?before=2026-01-01T00:00:00Z", "?order=random", "?from=x", "?after=" + position,
+		"?order=oldest&before=" + position} {
 		answered[refusedAction](t, get(t, handler, "/api/v1/audit"+path), 400)
 	}
 }

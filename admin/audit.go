@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/internal/pages"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/internal/redact"
+	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/permission"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -16,18 +17,26 @@ import (
 // pageAudit is the number of lines of a page, and of the API's answer without a limit.
 const pageAudit = 100
 
-// auditParams are the parameters of the audit log.
+// auditParams are the parameters of the page of the audit log.
 func auditParams() []string { return []string{"actor", "action", "target", "limit", "before"} }
 
-// auditActions returns the names of all actions and events.
-func auditActions() []string {
+// auditAPIParams are the parameters of the API's audit log.
+func auditAPIParams() []string {
+	return append(auditParams(), "from", "until", "order", "after")
+}
+
+// auditOrders are the orders of the audit log. The first is the default.
+func auditOrders() []string { return []string{"newest", "oldest"} }
+
+// AuditActions returns the names of all actions and events in the audit log.
+func AuditActions() []string {
 	return append([]string{"pause", "resume", "trigger", "cancel", "release", "drain", "undrain",
 		"put_job", "remove_job", "deliver_again"}, storage.AuditEvents()...)
 }
 
 func (s auditPages) auditJSON(w http.ResponseWriter, r *http.Request) {
 	pages.Answer(s.Site, w, r, func(ctx context.Context) ([]storage.Audited, error) {
-		p, err := param.Read(r, auditParams()...)
+		p, err := param.Read(r, auditAPIParams()...)
 		if err != nil {
 			return nil, err
 		}
@@ -35,13 +44,20 @@ func (s auditPages) auditJSON(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return nil, err
 		}
-		lines, err := s.audited(ctx, filter)
+		if filter, err = readAuditRange(p, filter); err != nil {
+			return nil, err
+		}
+		lines, err := audited(ctx, s.options.Operations, filter)
 		if permission.Require(ctx, permission.EditJobs,
 			permission.Target{Kind: permission.Everything}) != nil {
 			redactDefinitions(lines)
 		}
 		if err == nil && len(lines) == filter.Limit {
-			param.SetLinks(w, p.Pager(r.URL.EscapedPath(), auditCursors(), "",
+			cursors := auditCursors()
+			if filter.OldestFirst {
+				cursors = param.Cursors{Next: "after"}
+			}
+			param.SetLinks(w, p.Pager(r.URL.EscapedPath(), cursors, "",
 				auditCursor(lines[len(lines)-1]), true, false))
 		}
 		return lines, err
@@ -63,7 +79,7 @@ type auditFields struct{ Actor, Action, Target string }
 func (f auditFields) Any() bool { return f != auditFields{} }
 
 // AllActions lists the actions for the form.
-func (auditFields) AllActions() []string { return auditActions() }
+func (auditFields) AllActions() []string { return AuditActions() }
 
 func (s auditPages) auditPage(w http.ResponseWriter, r *http.Request) {
 	p, err := param.Read(r, append(auditParams(), "refresh")...)
@@ -84,7 +100,7 @@ func (s auditPages) auditPage(w http.ResponseWriter, r *http.Request) {
 			asked := filter
 			// one extra row shows whether there is another page
 			asked.Limit = min(filter.Limit+1, storage.MaxBatch)
-			lines, err := s.audited(ctx, asked)
+			lines, err := audited(ctx, s.options.Operations, asked)
 			if err != nil {
 				return v, err
 			}
@@ -102,13 +118,14 @@ func (s auditPages) auditPage(w http.ResponseWriter, r *http.Request) {
 // auditCursors page from the newest line to the oldest. There is no previous page, only the first.
 func auditCursors() param.Cursors { return param.Cursors{Next: "before"} }
 
-// audited returns lines of the log, never nil.
-func (s auditPages) audited(ctx context.Context, f storage.AuditFilter) ([]storage.Audited, error) {
+// audited returns lines of the log, never nil. Without operations there are none.
+func audited(ctx context.Context, ops *operations.Operations,
+	f storage.AuditFilter) ([]storage.Audited, error) {
 	lines := []storage.Audited{}
-	if s.options.Operations == nil {
+	if ops == nil {
 		return lines, nil
 	}
-	found, err := s.options.Operations.Audit(ctx, f)
+	found, err := ops.Audit(ctx, f)
 	if err != nil {
 		return nil, fmt.Errorf("audit log: %w", err)
 	}
@@ -133,7 +150,7 @@ func readAuditFilter(p param.Set) (f storage.AuditFilter, err error) {
 	if f.Actor, err = p.Text("actor"); err != nil {
 		return f, err
 	}
-	if f.Action, err = param.OneOf(p, "action", auditActions()); err != nil {
+	if f.Action, err = param.OneOf(p, "action", AuditActions()); err != nil {
 		return f, err
 	}
 	if f.Target, err = p.Text("target"); err != nil {
@@ -144,6 +161,32 @@ func readAuditFilter(p param.Set) (f storage.AuditFilter, err error) {
 	}
 	f.Limit, err = p.Limit(pageAudit)
 	return f, err
+}
+
+// readAuditRange adds the parameters that only the API has.
+func readAuditRange(p param.Set, f storage.AuditFilter) (storage.AuditFilter, error) {
+	var err error
+	if f.Since, err = p.Time("from"); err != nil {
+		return f, err
+	}
+	if f.Until, err = p.Time("until"); err != nil {
+		return f, err
+	}
+	order, err := param.OneOf(p, "order", auditOrders())
+	if err != nil {
+		return f, err
+	}
+	f.OldestFirst = order == "oldest"
+	if f.After, err = p.Cursor("after"); err != nil {
+		return f, err
+	}
+	switch {
+	case f.OldestFirst && f.Before != nil:
+		return f, param.Errorf("before is given with the order oldest, expected after")
+	case !f.OldestFirst && f.After != nil:
+		return f, param.Errorf("after is given with the order newest, expected before")
+	}
+	return f, nil
 }
 
 // auditCursor returns the value of the parameter before for a line.

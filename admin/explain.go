@@ -85,7 +85,7 @@ func timeIn(p param.Set, at string) (string, error) {
 		return "", fmt.Errorf("zone is %q, expected a zone by its IANA name, such as Europe/Berlin",
 			words.Cut(name, 100))
 	}
-	parsed, err := schedule.ParseTime(at, zone)
+	parsed, err := schedule.ParseTime(at, zone, time.Now())
 	if err != nil {
 		return at, nil //nolint:nilerr // the explanation says what is expected
 	}

@@ -61,6 +61,7 @@ func wordsOf() map[reflect.Type][]string {
 	put(words, []locks.Holding{locks.HeldItself, locks.HeldAbove, locks.HeldPartly, locks.HeldNot})
 	put(words, cluster.Severities())
 	put(words, cluster.Kinds())
+	put(words, Refusals())
 	put(words, []cluster.ReplicaState{ReplicaLive, cluster.ReplicaLate, cluster.ReplicaExpired,
 		ReplicaStopped, cluster.ReplicaLost})
 	put(words, []memcached.State{memcached.StateUnknown, memcached.StateSafe, memcached.StateUnsafe,

@@ -166,7 +166,10 @@ func describedOperations() map[string]operation {
 				text("after", "The page before this run's id: newer ones."),
 			}},
 		"GET /api/v1/runs/{id}": {summary: "A run with its attempts, and the output of the last.",
-			answer: reflect.TypeFor[tracedRun]()},
+			answer: reflect.TypeFor[RunDetail]()},
+		"GET /api/v1/runs/{id}/outcome": {
+			summary: "The run with its output, or the last run that recovers it.",
+			answer:  record},
 		"GET /api/v1/runs/{id}/attempts/{attempt}": {
 			summary: "An attempt of a run with its output.",
 			answer:  reflect.TypeFor[storage.RunAttempt]()},
@@ -180,9 +183,13 @@ func describedOperations() map[string]operation {
 		"GET /api/v1/audit": {summary: "The audit log, newest first.",
 			answer: reflect.TypeFor[[]storage.Audited](), lists: true, query: []parameter{
 				text("actor", "By this user or token."),
-				someOf("action", "Of this kind.", auditActions()),
+				someOf("action", "Of this kind.", AuditActions()),
 				text("target", "To this target."), limit(pageAudit),
-				text("before", "The page after the line that a Link header names."),
+				text("before", "The page after the line that a Link header names, newest first."),
+				timestamp("from", "Of this time or later."),
+				timestamp("until", "Before this time."),
+				someOf("order", "The order of the lines.", auditOrders()),
+				text("after", "The page after the line that a Link header names, oldest first."),
 			}},
 		"GET /api/v1/webhooks": {summary: "Failed deliveries, newest first.",
 			answer: reflect.TypeFor[[]storage.Undelivered](), lists: true,
@@ -204,9 +211,14 @@ func describedOperations() map[string]operation {
 				"The id of the last event seen. The header Last-Event-ID takes precedence."),
 		}},
 		"POST /api/v1/jobs": {summary: "Adds a job, or changes an added job.",
-			answer: reflect.TypeFor[storage.Spec](), needs: []string{"job"}, body: object{
+			answer: reflect.TypeFor[storage.Spec](), body: object{
 				"reason": reason, "job": object{"type": "object",
-					"description": "The job, as in a configuration."}, "version": version}},
+					"description": "The job, as in a configuration. Required unless text is given."},
+				"text": object{"type": "string",
+					"description": "The job as YAML or JSON text, instead of job. Then problems " +
+						"have the line and column of the text."},
+				"version": version, "replace": flag(
+					"Change an added job of any version, instead of version.")}},
 		"POST /api/v1/jobs/{name}/remove": {summary: "Removes an added job.",
 			answer: reflect.TypeFor[removed](), body: object{"reason": reason, "version": version}},
 		"POST /api/v1/jobs/{name}/trigger": {summary: "Adds a run of the job, which any replica " +
@@ -243,7 +255,7 @@ func describedOperations() map[string]operation {
 		"POST /api/v1/webhooks/{id}/again": action("Repeats a failed delivery.",
 			reflect.TypeFor[storage.Undelivered]()),
 		"POST /api/v1/locks/release": {summary: "Releases a lock by force. The holder can commit " +
-			"nothing more.", answer: reflect.TypeFor[released](),
+			"nothing more.", answer: reflect.TypeFor[Released](),
 			needs: []string{"resource", "token"}, body: object{
 				"reason": reason, "resource": object{"type": "string",
 					"description": "The name in the list of locks."},

@@ -86,6 +86,7 @@ func expectedNeeds() map[string]expectedNeed {
 		"GET /api/v1/jobs/{name}/explain":          {"view", "job"},
 		"GET /api/v1/runs":                         {"view", "runs"},
 		"GET /api/v1/runs/{id}":                    {"view", "run"},
+		"GET /api/v1/runs/{id}/outcome":            {"view", "run"},
 		"GET /api/v1/runs/{id}/attempts/{attempt}": {"view", "run"},
 		"GET /api/v1/replicas":                     {"view", "everything"},
 		"GET /api/v1/audit":                        {"view", "everything"},

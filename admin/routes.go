@@ -113,6 +113,7 @@ func (s *Server) routes() []route {
 		{"GET", "/api/v1/jobs/{name}/explain", may(permission.View, jobOf), job.explainJSON},
 		{"GET", "/api/v1/runs", may(permission.View, filteredRuns), run.runsJSON},
 		{"GET", "/api/v1/runs/{id}", may(permission.View, runOf), run.runJSON},
+		{"GET", "/api/v1/runs/{id}/outcome", may(permission.View, runOf), run.outcomeJSON},
 		{"GET", "/api/v1/runs/{id}/attempts/{attempt}", may(permission.View, runOf),
 			run.attemptJSON},
 		{"GET", "/api/v1/replicas", may(permission.View, nil), cluster.replicasJSON},

@@ -13,8 +13,10 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/pages"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/permission"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -132,7 +134,7 @@ func newRunFields(p param.Set, f storage.RunFilter) runFields {
 }
 
 func (s runPages) runJSON(w http.ResponseWriter, r *http.Request) {
-	pages.Answer(s.Site, w, r, func(ctx context.Context) (v tracedRun, err error) {
+	pages.Answer(s.Site, w, r, func(ctx context.Context) (v RunDetail, err error) {
 		if err := param.Only(r); err != nil {
 			return v, err
 		}
@@ -150,6 +152,24 @@ func (s runPages) runJSON(w http.ResponseWriter, r *http.Request) {
 		s.watch(ctx, v.Record)
 		v.TraceID = s.traceOf(v.Record).ID
 		return v, nil
+	})
+}
+
+// outcomeJSON answers with the run, or with the last run that recovers it.
+func (s runPages) outcomeJSON(w http.ResponseWriter, r *http.Request) {
+	pages.Answer(s.Site, w, r, func(ctx context.Context) (storage.Record, error) {
+		if err := param.Only(r); err != nil {
+			return storage.Record{}, err
+		}
+		id, err := runID(r)
+		if err != nil {
+			return storage.Record{}, err
+		}
+		run, err := operations.Outcome(ctx, s.options.Store, id)
+		if err != nil {
+			return storage.Record{}, fmt.Errorf("run %s: %w", id, err)
+		}
+		return visible(r.Context(), records.Plain(run)), nil
 	})
 }
 

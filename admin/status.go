@@ -19,23 +19,12 @@ type StatusOptions struct {
 	Rules      Rules
 }
 
-// statusTimeout bounds the queries of ReadStatus.
+// statusTimeout bounds the queries of a status.
 const statusTimeout = 10 * time.Second
 
-// ReadStatus returns the status for a program that is no replica. A store that does not answer is
-// a problem of the status, and no error.
-func ReadStatus(ctx context.Context, o StatusOptions) Status {
-	return NewStatusReader(o)(ctx)
-}
-
-// UnreachableStatus returns the status of a program that could not open the store.
-func UnreachableStatus(ctx context.Context, o StatusOptions, err error) Status {
-	with := Options{StoreName: o.StoreName, Memcached: o.Memcached, Rules: o.Rules}
-	return with.local().Status(ctx, cluster.Snapshot{}, err.Error(), nil)
-}
-
-// NewStatusReader returns a function that reads the status, like ReadStatus. It caches counts of
-// failed runs between calls, and may be called concurrently.
+// NewStatusReader returns a function that reads the status, for a program that is no server. A
+// store that does not answer is a problem of the status, and no error. The function caches counts
+// of failed runs between calls, and may be called concurrently.
 func NewStatusReader(o StatusOptions) func(ctx context.Context) Status {
 	reader := cluster.NewReader(o.Store, locks.NewReader(o.Store, locks.Sources{}), o.Operations,
 		nil)
@@ -46,7 +35,7 @@ func NewStatusReader(o StatusOptions) func(ctx context.Context) Status {
 		defer cancel()
 		snap, err := reader.Snapshot(bounded)
 		if err != nil {
-			return UnreachableStatus(ctx, o, err)
+			return local.Status(ctx, cluster.Snapshot{}, err.Error(), nil)
 		}
 		return local.Status(ctx, snap, "", nil)
 	}

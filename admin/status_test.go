@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -101,16 +103,73 @@ func TestStatusWithoutTheStore(t *testing.T) {
 	}
 }
 
-func TestReadStatus(t *testing.T) {
+func TestStatusOfAProgram(t *testing.T) {
 	o := troubledNight()
-	v := ReadStatus(t.Context(), StatusOptions{Store: o.Store, StoreName: "PostgreSQL",
-		Operations: o.Operations})
+	v := NewStatusReader(StatusOptions{Store: o.Store, StoreName: "PostgreSQL",
+		Operations: o.Operations})(t.Context())
 	if v.Severity != Red || len(v.Problems) != 6 {
 		t.Errorf("the status is %+v", v)
 	}
-	v = ReadStatus(t.Context(), StatusOptions{Store: down().Store, StoreName: "PostgreSQL"})
+	v = NewStatusReader(StatusOptions{Store: down().Store,
+		StoreName: "PostgreSQL"})(t.Context())
 	if got := fmt.Sprint(v.Problems); v.Severity != Red ||
 		!strings.Contains(got, "does not answer") {
 		t.Errorf("without the store: %s", got)
+	}
+}
+
+// TestViewAnswersLikeTheAPI compares what a program reads with the answers of the API, as JSON.
+func TestViewAnswersLikeTheAPI(t *testing.T) {
+	o, _ := withControl(contention())
+	o.Trace = nil // only a server knows traces
+	handler, ctx := newServer(t, o).Handler(), t.Context()
+	answered[storage.Pause](t, post(handler, "/api/v1/pause", ""), 200)
+	v := NewView(o)
+	run, err := v.Run(ctx, id(31))
+	if err != nil {
+		t.Fatal(err)
+	}
+	attempt := run.Attempts[0].Attempt
+	for path, read := range map[string]func() (any, error){
+		"/api/v1/status":   func() (any, error) { return v.Overview(ctx).Status, nil },
+		"/api/v1/jobs":     func() (any, error) { return v.Jobs(ctx) },
+		"/api/v1/locks":    func() (any, error) { return v.Locks(ctx) },
+		"/api/v1/replicas": func() (any, error) { return v.Replicas(ctx) },
+		"/api/v1/runs": func() (any, error) {
+			return v.Runs(ctx, storage.RunFilter{Limit: defaultRuns})
+		},
+		"/api/v1/runs/" + id(31).String(): func() (any, error) { return run, nil },
+		fmt.Sprintf("/api/v1/runs/%s/attempts/%d", id(31), attempt): func() (any, error) {
+			return v.Attempt(ctx, id(31), attempt)
+		},
+		"/api/v1/pauses": func() (any, error) { return v.Pauses(ctx) },
+		"/api/v1/audit":  func() (any, error) { return v.Audit(ctx, storage.AuditFilter{Limit: 100}) },
+		"/api/v1/webhooks": func() (any, error) {
+			return v.Undelivered(ctx, storage.UndeliveredFilter{Limit: defaultRuns})
+		},
+	} {
+		value, err := read()
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+			continue
+		}
+		want, err := json.MarshalIndent(value, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want)+"\n", get(t, handler, path).Body.String()); diff != "" {
+			t.Errorf("%s differs (-view +API):\n%s", path, diff)
+		}
+	}
+}
+
+// TestOverviewWithoutTheStore checks that the status says why a program could not read it.
+func TestOverviewWithoutTheStore(t *testing.T) {
+	for _, o := range []Overview{NewView(down()).Overview(t.Context()),
+		UnreachableOverview(t.Context(), Options{StoreName: "PostgreSQL"},
+			storage.ErrUnavailable)} {
+		if o.Status.Severity != Red || o.Error == "" || !o.Stale || o.Waiting == nil {
+			t.Errorf("got %+v, want a red status and the error", o)
+		}
 	}
 }

@@ -11,8 +11,8 @@ type Trace struct {
 	Link string // page that shows the trace, or ""
 }
 
-// tracedRun is the API's answer for a single run.
-type tracedRun struct {
+// RunDetail is a run with its attempts: the API's answer for a single run.
+type RunDetail struct {
 	storage.Record
 	// Attempts are without output, the oldest first: at most the last 101.
 	Attempts []storage.RunAttempt `json:"attempts"`

@@ -23,7 +23,8 @@ func (c *commandLine) addCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		Long: `Add a job to a running cluster. The file has one job in YAML or JSON, written like
 an element of "jobs" in a configuration. The command completes the job with the
-defaults of this configuration, so that all replicas use the same values.
+defaults of this configuration, or with --server those of the replica that answers,
+so that all replicas use the same values.
 
 Within about a second, every replica that has the handler fires the job. It does so
 until "scheduler remove". With --replace, the command changes a job that was added
@@ -35,8 +36,8 @@ before. Running runs of the job keep the old definition.`,
 		if err != nil {
 			return err
 		}
-		return a.withOperations(ctx, func(ops *operations.Operations, _ storage.History) error {
-			spec, err := a.put(ctx, ops, text, replace)
+		return a.withCluster(ctx, func(in cluster) error {
+			spec, err := a.put(ctx, in, text, replace)
 			if err != nil {
 				return withPositions(withAdvice(err), path)
 			}
@@ -62,21 +63,17 @@ func readJob(path string) ([]byte, error) {
 }
 
 // put adds the job. With replace, it changes the job if it was already added.
-func (a *actionLine) put(ctx context.Context, ops *operations.Operations, text []byte,
+func (a *actionLine) put(ctx context.Context, in cluster, text []byte,
 	replace bool) (storage.Spec, error) {
-	if !replace {
-		spec, err := ops.PutJob(ctx, a.action(), text, 0)
-		if errors.Is(err, storage.ErrConflict) {
-			return spec, fmt.Errorf("%w: a job with this name was already added; "+
-				"use --replace to change it", err)
-		}
+	spec, err := in.PutJob(ctx, a.reason, text, replace)
+	switch {
+	case !errors.Is(err, storage.ErrConflict):
 		return spec, err
-	}
-	spec, err := ops.PutJob(ctx, a.action(), text, operations.AnyVersion)
-	if errors.Is(err, storage.ErrConflict) {
+	case replace:
 		return spec, fmt.Errorf("%w: %s", err, changedMeanwhile)
 	}
-	return spec, err
+	return spec, fmt.Errorf("%w: a job with this name was already added; "+
+		"use --replace to change it", err)
 }
 
 // withPositions returns an error with file, line and column of each mistake in a job.

@@ -8,13 +8,12 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // deliverAgainCommand returns the command "webhooks again".
 func (c *commandLine) deliverAgainCommand() *cobra.Command {
-	return c.actionCommand(&cobra.Command{
+	return c.completes(c.actionCommand(&cobra.Command{
 		Use: "again DELIVERY", Short: "Repeat a webhook delivery that failed",
 		Args: cobra.ExactArgs(1),
 		Long: `Repeat a webhook delivery. A replica whose configuration has the webhook sends it
@@ -28,8 +27,8 @@ of tries starts from zero again.`,
 			return fmt.Errorf(
 				"delivery: expected an id from \"scheduler webhooks\", found %q", args[0])
 		}
-		return a.withOperations(ctx, func(ops *operations.Operations, _ storage.History) error {
-			u, err := ops.DeliverAgain(ctx, a.action(), id)
+		return a.withCluster(ctx, func(in cluster) error {
+			u, err := in.DeliverAgain(ctx, a.reason, id)
 			if errors.Is(err, storage.ErrNotFound) {
 				return fmt.Errorf("repeat delivery %s: not found among the undelivered ones; "+
 					"list them with \"scheduler webhooks\"", id)
@@ -39,5 +38,5 @@ of tries starts from zero again.`,
 			}
 			return a.print(u, undeliveredHeader, [][]string{undeliveredRow(u)})
 		})
-	})
+	}), deliveriesIn)
 }

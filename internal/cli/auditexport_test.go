@@ -142,11 +142,12 @@ func TestAuditExportOfAnInvalidDetail(t *testing.T) {
 // TestAuditExportReadsPages checks that pages have no gaps and no repetitions.
 func TestAuditExportReadsPages(t *testing.T) {
 	config, entries := auditedFile(t, 5)
-	store := openConfigured(t, config)
+	c := &commandLine{configPath: config}
 	for limit := 1; limit <= 6; limit++ {
 		var out bytes.Buffer
-		if err := exportAudit(t.Context(), &out, store,
-			storage.AuditFilter{OldestFirst: true, Limit: limit}); err != nil {
+		if err := c.withCluster(t.Context(), func(in cluster) error {
+			return in.ExportAudit(t.Context(), storage.AuditFilter{Limit: limit}, writeAudit(&out))
+		}); err != nil {
 			t.Fatal(err)
 		}
 		found := exported(t, out.String())

@@ -60,7 +60,7 @@ it could not check the chain.`,
 				err = c.printCheck(v)
 			}
 			if err != nil {
-				return &ExitError{notVerified, err}
+				return err
 			}
 			if v.Problem != "" {
 				return &ExitError{Code: chainBroken}
@@ -72,10 +72,7 @@ it could not check the chain.`,
 		"`head` SEQ:HASH:TIME that an earlier check printed; can be repeated")
 	cmd.Flags().DurationVar(&maxUnsealed, "max-unsealed", unsealedLimit,
 		"maximum `age` of entries without a link; 0 means no limit")
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		return &ExitError{notVerified, err}
-	})
-	return cmd
+	return failsWith(cmd, notVerified)
 }
 
 // verifyAudit checks the chain of the configured store.

@@ -8,13 +8,13 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // cancelCommand returns the command "cancel".
 func (c *commandLine) cancelCommand() *cobra.Command {
-	return c.actionCommand(&cobra.Command{
+	return c.completes(c.actionCommand(&cobra.Command{
 		Use: "cancel RUN", Short: "End a waiting or running run", Args: cobra.ExactArgs(1),
 		Long: `End a run. A waiting run ends at once. For a running run, its replica cancels the
 context of the handler within about a second. If the handler has not returned 10 s
@@ -26,25 +26,25 @@ later, the replica abandons it. The run makes no further attempts.`,
 		if err != nil {
 			return fmt.Errorf("run: expected an id from \"scheduler runs\", found %q", args[0])
 		}
-		return a.withOperations(ctx, func(ops *operations.Operations, store storage.History) error {
-			run, err := ops.Cancel(ctx, a.action(), id)
+		return a.withCluster(ctx, func(in cluster) error {
+			run, err := in.Cancel(ctx, a.reason, id)
 			switch {
 			case errors.Is(err, storage.ErrNotFound):
 				return fmt.Errorf("cancel run %s: not found; list runs with \"scheduler runs\"", id)
 			case errors.Is(err, storage.ErrConflict):
-				return endedError(ctx, store, id, err)
+				return endedError(ctx, in, id, err)
 			case err != nil:
 				return err
 			}
 			return a.print(run, "RUN\tJOB\tSTATE\tREPLICA",
 				[][]string{{run.ID.String(), run.Job, string(run.State), run.Replica}})
 		})
-	})
+	}), runsIn(jobs.Waiting, jobs.Running))
 }
 
 // endedError returns the error for a run that has ended before it could be cancelled.
-func endedError(ctx context.Context, store storage.History, id uuid.UUID, refused error) error {
-	run, err := store.Run(ctx, id)
+func endedError(ctx context.Context, in cluster, id uuid.UUID, refused error) error {
+	run, err := in.Run(ctx, id)
 	if err != nil {
 		return errors.Join(refused, err)
 	}

@@ -65,7 +65,8 @@ func changes(t *testing.T, files *token.FileSet) map[string]bool {
 }
 
 // innocent returns the names in a file whose methods are not those of a store: imported packages,
-// and parameters of the type *operations.Operations, which check permissions and params.
+// and parameters and fields of the types cluster and *operations.Operations, which check
+// permissions and params.
 func innocent(f *ast.File) map[string]bool {
 	names := map[string]bool{}
 	for _, imported := range f.Imports {
@@ -77,12 +78,7 @@ func innocent(f *ast.File) map[string]bool {
 		if !is {
 			return true
 		}
-		pointer, is := field.Type.(*ast.StarExpr)
-		if !is {
-			return true
-		}
-		of, is := pointer.X.(*ast.SelectorExpr)
-		if !is || of.Sel.Name != "Operations" {
+		if !checks(field.Type) {
 			return true
 		}
 		for _, name := range field.Names {
@@ -91,6 +87,19 @@ func innocent(f *ast.File) map[string]bool {
 		return true
 	})
 	return names
+}
+
+// checks reports whether a type is cluster or *operations.Operations.
+func checks(of ast.Expr) bool {
+	if name, is := of.(*ast.Ident); is {
+		return name.Name == "cluster"
+	}
+	pointer, is := of.(*ast.StarExpr)
+	if !is {
+		return false
+	}
+	selector, is := pointer.X.(*ast.SelectorExpr)
+	return is && selector.Sel.Name == "Operations"
 }
 
 // findChanges returns the positions in a file that name a changing method of something that is
@@ -109,13 +118,24 @@ func findChanges(files *token.FileSet, f *ast.File, methods map[string]bool) []s
 			if !is || !methods[s.Sel.Name] {
 				continue
 			}
-			if x, named := s.X.(*ast.Ident); !named || !skip[x.Name] {
+			if !skip[nameOf(s.X)] {
 				found = append(found, files.Position(s.Pos()).String()+": "+s.Sel.Name)
 			}
 		}
 		return true
 	})
 	return found
+}
+
+// nameOf returns the name of a variable or of a field, or "".
+func nameOf(x ast.Expr) string {
+	switch x := x.(type) {
+	case *ast.Ident:
+		return x.Name
+	case *ast.SelectorExpr:
+		return x.Sel.Name
+	}
+	return ""
 }
 
 // Commands change the cluster only through operations.Operations, which checks params, permissions
@@ -129,25 +149,26 @@ func TestCommandsChangeOnlyByOperations(t *testing.T) {
 			t.Errorf("%s is not among the changing methods of the store", name)
 		}
 	}
-	byOperations := 0
+	byCluster := 0
 	for _, f := range parsed(t, files, ".") {
 		for _, found := range findChanges(files, f, methods) {
 			t.Errorf("%s of a store: use operations.Operations", found)
 		}
 		for name := range innocent(f) {
-			if name == "ops" {
-				byOperations++
+			if name == "in" {
+				byCluster++
 			}
 		}
 	}
-	if byOperations < 8 {
-		t.Errorf("found %d files that use operations, want at least 8", byOperations)
+	if byCluster < 8 {
+		t.Errorf("found %d files that use a cluster, want at least 8", byCluster)
 	}
 	const planted = `package cli
 import "os"
-func a(ops *operations.Operations, store app.Storage) {
+func a(ops *operations.Operations, in cluster, store app.Storage) {
 	os.Open("x")
 	ops.Pause(1)
+	in.Pause(1)
 	store.Runs(1)
 	store.Pause(1)
 	a.store.Trigger(1)

@@ -37,7 +37,7 @@ failed.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			checks, err := c.examine(cmd.Context())
 			if err != nil {
-				return &ExitError{checkFailed, err}
+				return err
 			}
 			d := diagnosis{app.CheckOK, checks}
 			code := 0
@@ -50,7 +50,7 @@ failed.`,
 				}
 			}
 			if err := c.printDiagnosis(d); err != nil {
-				return &ExitError{checkFailed, err}
+				return err
 			}
 			if code > 0 {
 				return &ExitError{Code: code}
@@ -58,10 +58,7 @@ failed.`,
 			return nil
 		},
 	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		return &ExitError{checkFailed, err}
-	})
-	return cmd
+	return failsWith(cmd, checkFailed)
 }
 
 // examine checks the configuration, and if it has no mistake, its servers.

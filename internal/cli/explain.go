@@ -7,42 +7,43 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-dev/holdfast/configs"
-	"github.com/holdfast-dev/holdfast/internal/app"
 	"github.com/holdfast-dev/holdfast/jobs/explain"
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
 
 // explainCommand returns the command "explain".
 func (c *commandLine) explainCommand() *cobra.Command {
-	return &cobra.Command{
+	return c.completes(remotely(&cobra.Command{
 		Use:   "explain JOB SCHEDULED_TIME",
 		Short: "Explain why a job ran, was skipped or was missed at a scheduled time",
 		Long: `Explain what happened to a job at a scheduled time. The first line is the answer.
 The table below it has the facts.
 
-SCHEDULED_TIME is a time such as 2026-03-29T02:30:00Z, or a local time in the job's
-time zone such as "2026-03-29 02:30". When clocks go back, a local time occurs
+SCHEDULED_TIME is a time such as 2026-03-29T02:30:00Z, a local time in the job's time
+zone such as "2026-03-29 02:30" or "yesterday 02:30", now, or a duration such as -2h.
+Write -- before a duration that begins with a hyphen. When clocks go back, a local time occurs
 twice: the command takes the occurrence that the schedule contains, or else the
 first. When clocks go forward, some local times do not exist: the command takes the
 first time after the gap.`,
 		Example: `  scheduler explain rollup-sales "2026-03-29 02:30"
-  scheduler explain rollup-sales 2026-03-29T00:30:00Z -o json`,
+  scheduler explain rollup-sales yesterday 02:30
+  scheduler explain rollup-sales 2026-03-29T00:30:00Z -o json
+  scheduler explain -- rollup-sales -2h`,
 		Args: cobra.RangeArgs(2, 3), // three without quotes around date and time
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
-			return c.withStore(ctx, func(config *configs.Config, store app.Storage) error {
-				table := app.Jobs(config)
-				explainer := explain.New(explain.Options{Store: store,
-					Table: explain.TableOf(table), Pauses: store.Pauses,
-					Keep: config.History.Keep})
-				e, err := explainer.Explain(ctx, args[0], strings.Join(args[1:], " "))
+			at := strings.Join(args[1:], " ")
+			if _, err := schedule.ParseTime(at, time.UTC, time.Now()); err != nil {
+				return err
+			}
+			return c.withCluster(cmd.Context(), func(in cluster) error {
+				e, err := in.Explain(cmd.Context(), args[0], at)
 				if err != nil {
 					return err
 				}
 				return c.print(e, printable(e.Summary), explanationRows(e))
 			})
 		},
-	}
+	}), jobsIn)
 }
 
 // explanationRows returns the facts of an explanation, without empty fields.

@@ -108,7 +108,7 @@ func TestExplainCommand(t *testing.T) {
 	}
 	for want, args := range map[string][]string{
 		`unknown job "nightyl"; did you mean "nightly"?`:                                                             {"nightyl", "2026-03-29 02:30"},
-		`expected a timestamp such as 2026-01-31T09:00:00Z, or a local time such as 2026-01-31 09:00, found "today"`: {"nightly", "today"},
+		`expected a time such as 2026-01-31T09:00:00Z, 2026-01-31 09:00, yesterday 09:00, -2h or now, found "today"`: {"nightly", "today"},
 	} {
 		var out, errOut bytes.Buffer
 		err := Execute(t.Context(), append([]string{"explain", "-c", path}, args...), &out, &errOut,

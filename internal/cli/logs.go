@@ -11,9 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/ansi"
-	"github.com/holdfast-dev/holdfast/internal/app"
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -25,7 +23,7 @@ const followEvery = time.Second
 // logsCommand returns the command "logs".
 func (c *commandLine) logsCommand() *cobra.Command {
 	var follow bool
-	cmd := &cobra.Command{
+	cmd := remotely(&cobra.Command{
 		Use: "logs RUN", Short: "Print the output of a run", Args: cobra.ExactArgs(1),
 		Long: `Print the output of a run: what its handler logged and wrote, of its last attempt.
 The output of earlier attempts is in "scheduler runs RUN --attempt N".
@@ -40,12 +38,12 @@ while the run is running, and the last 4 KiB of a run that succeeded.`,
 			if err != nil {
 				return fmt.Errorf("run: expected an id from \"scheduler runs\", found %q", args[0])
 			}
-			if c.format == "json" {
-				return errors.New("-o json: expected table, because the output of a run is text; " +
-					"use \"scheduler runs RUN -o json\"")
+			if c.format.structured() {
+				return fmt.Errorf("-o %s: expected table, because the output of a run is text; "+
+					"use \"scheduler runs RUN -o %s\"", c.format, c.format)
 			}
-			return c.withStore(cmd.Context(), func(_ *configs.Config, store app.Storage) error {
-				f := follower{store: store, out: c.out}
+			return c.withCluster(cmd.Context(), func(in cluster) error {
+				f := follower{in: in, out: c.out}
 				err := f.follow(cmd.Context(), id, follow)
 				if errors.Is(err, storage.ErrNotFound) {
 					return fmt.Errorf("run %s: not found in the history", id)
@@ -53,14 +51,14 @@ while the run is running, and the last 4 KiB of a run that succeeded.`,
 				return err
 			})
 		},
-	}
+	})
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print new output until the run has ended")
-	return cmd
+	return c.completes(cmd, runsIn())
 }
 
 // follower prints the output of a run as it grows.
 type follower struct {
-	store   app.Storage
+	in      history
 	out     io.Writer
 	attempt int    // whose output is printed
 	printed string // the output that was read last
@@ -70,15 +68,15 @@ type follower struct {
 func (f *follower) follow(ctx context.Context, id uuid.UUID, more bool) error {
 	for {
 		if more {
-			if err := f.store.Watch(ctx, id); err != nil {
+			if err := f.in.Watch(ctx, id); err != nil {
 				return err
 			}
 		}
-		run, err := f.store.Run(ctx, id)
+		run, err := f.in.Run(ctx, id)
 		if err != nil {
 			return err
 		}
-		if err := f.print(ctx, run); err != nil || !more || run.State.Final() {
+		if err := f.print(ctx, run.Record); err != nil || !more || run.State.Final() {
 			return err
 		}
 		select {
@@ -92,7 +90,7 @@ func (f *follower) follow(ctx context.Context, id uuid.UUID, more bool) error {
 // print prints what is new in the output of a run.
 func (f *follower) print(ctx context.Context, run storage.Record) error {
 	if f.attempt != 0 && f.attempt != run.Attempt {
-		ended, err := f.store.RunAttempt(ctx, run.ID, f.attempt)
+		ended, err := f.in.Attempt(ctx, run.ID, f.attempt)
 		if err != nil && !errors.Is(err, storage.ErrNotFound) {
 			return err
 		}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/app"
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -62,8 +61,8 @@ func TestLogsFollowARunThroughItsAttempts(t *testing.T) {
 	path, id := retriedStore(t)
 	c := &commandLine{configPath: path}
 	var out bytes.Buffer
-	err := c.withStore(t.Context(), func(_ *configs.Config, store app.Storage) error {
-		f := follower{store: store, out: &out}
+	err := c.withCluster(t.Context(), func(in cluster) error {
+		f := follower{in: in, out: &out}
 		for _, r := range []storage.Record{
 			{State: jobs.Waiting}, {Attempt: 1}, {Attempt: 1, Output: "fir"},
 			{Attempt: 2}, {Attempt: 2, Output: "\x1b[31msec\x1b[0m"},
@@ -84,15 +83,15 @@ func TestExitCodesOfAwaitedRuns(t *testing.T) {
 	path, id := retriedStore(t)
 	ctx := t.Context()
 	c := &commandLine{configPath: path, out: &bytes.Buffer{}}
-	err := c.withStore(ctx, func(_ *configs.Config, store app.Storage) error {
+	err := c.withCluster(ctx, func(in cluster) error {
 		for state, want := range map[jobs.State]int{jobs.Succeeded: 0, jobs.Failed: 2,
 			jobs.TimedOut: 2, jobs.Lost: 2, jobs.Skipped: 3, jobs.Cancelled: 3, jobs.Missed: 3} {
-			record, err := store.Run(ctx, id)
+			run, err := in.Run(ctx, id)
 			if err != nil {
 				return err
 			}
-			record.State = state
-			got, ended := 0, c.printEnd(record)
+			run.State = state
+			got, ended := 0, c.printEnd(run.Record)
 			if own, ok := ended.(*ExitError); ok && own.Error() == "" {
 				got = own.Code
 			} else if ended != nil {

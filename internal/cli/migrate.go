@@ -36,8 +36,7 @@ that replicas do not detect, such as that of a snapshot of the disk.`,
 			result := map[string]any{"cluster": store.ClusterID()}
 			text := fmt.Sprintf("schema is up to date, cluster %s", store.ClusterID())
 			if restored {
-				by := (&actionLine{commandLine: c}).action()
-				raised, err := store.RaiseTokensBy(cmd.Context(), by)
+				raised, err := store.RaiseTokensBy(cmd.Context(), actionOf(""))
 				if err != nil {
 					return err
 				}

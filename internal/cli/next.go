@@ -44,9 +44,12 @@ names the calendar that excludes a firing.`,
 			if count < 1 || count > maxNext {
 				return fmt.Errorf("-n: expected 1 to %d, found %d", maxNext, count)
 			}
-			start, err := startTime(from)
+			start, err := timeFlag("from", from)
 			if err != nil {
-				return fmt.Errorf("--from: %w", err)
+				return err
+			}
+			if start.IsZero() {
+				start = time.Now()
 			}
 			if cmd.Flags().Changed("schedule") {
 				if len(args) > 0 {
@@ -69,23 +72,12 @@ names the calendar that excludes a firing.`,
 		"\"quartz:0 0 12 L * ?\", every:90s, \"every 1 month at 02:30\", at:2026-01-31T09:00:00Z")
 	cmd.Flags().StringVar(&zone, "timezone", "UTC", "time `zone` for --schedule")
 	cmd.Flags().StringVar(&from, "from", "",
-		"start after this `time`, such as 2026-01-31T09:00:00Z (default: now)")
+		"start after this `time`, such as 2026-01-31T09:00:00Z or \"tomorrow 00:00\" "+
+			"(default: now)")
 	cmd.Flags().BoolVar(&excluded, "excluded", false,
 		"also list firings that calendars exclude; -n does not count them")
 	cmd.Flags().IntVarP(&count, "count", "n", 10, "`number` of firings")
 	return cmd
-}
-
-// startTime parses the value of --from. The default is the current time.
-func startTime(text string) (time.Time, error) {
-	if text == "" {
-		return time.Now(), nil
-	}
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return at, fmt.Errorf("expected a time such as 2026-01-31T09:00:00Z, found %q", text)
-	}
-	return at, nil
 }
 
 // nextOfExpression prints the next scheduled times of an expression.

@@ -1,14 +1,19 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
+	"github.com/goccy/go-yaml"
+
 	"github.com/holdfast-dev/holdfast/internal/runes"
+	"github.com/holdfast-dev/holdfast/internal/suggest"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -16,10 +21,24 @@ import (
 // outputFormat is the value of the flag -o.
 type outputFormat string
 
+// The formats of the output.
+const (
+	tableFormat outputFormat = "table"
+	wideFormat  outputFormat = "wide" // tables with all columns
+	jsonFormat  outputFormat = "json"
+	yamlFormat  outputFormat = "yaml"
+)
+
+// outputFormats returns the names of all formats.
+func outputFormats() []string {
+	return []string{string(tableFormat), string(wideFormat), string(jsonFormat),
+		string(yamlFormat)}
+}
+
 // Set implements pflag.Value.
 func (f *outputFormat) Set(text string) error {
-	if text != "table" && text != "json" {
-		return errors.New(`expected "table" or "json"`)
+	if !slices.Contains(outputFormats(), text) {
+		return fmt.Errorf("unknown format%s", suggest.Hint(text, outputFormats()))
 	}
 	*f = outputFormat(text)
 	return nil
@@ -28,7 +47,7 @@ func (f *outputFormat) Set(text string) error {
 // String implements pflag.Value. The default is table.
 func (f *outputFormat) String() string {
 	if *f == "" {
-		return "table"
+		return string(tableFormat)
 	}
 	return string(*f)
 }
@@ -36,24 +55,57 @@ func (f *outputFormat) String() string {
 // Type implements pflag.Value.
 func (f *outputFormat) Type() string { return "format" }
 
-// print writes value as JSON, or rows as a table.
+// structured reports whether the output is for programs.
+func (f outputFormat) structured() bool { return f == jsonFormat || f == yamlFormat }
+
+// encode writes a value as JSON or YAML.
+func (f outputFormat) encode(out io.Writer, value any) error {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return err
+	}
+	written := text.Bytes()
+	if f == yamlFormat {
+		var err error
+		if written, err = yaml.JSONToYAML(written); err != nil {
+			return fmt.Errorf("write YAML: %w", err)
+		}
+	}
+	_, err := out.Write(written)
+	return err
+}
+
+// print writes value as JSON or YAML, or rows as a table. Columns whose names begin with ~ are only
+// in wide tables.
 func (c *commandLine) print(value any, header string, rows [][]string) error {
-	if c.format == "json" {
-		encoder := json.NewEncoder(c.out)
-		encoder.SetIndent("", "  ")
-		encoder.SetEscapeHTML(false)
-		return encoder.Encode(value)
+	if c.format.structured() {
+		return c.format.encode(c.out, value)
+	}
+	return c.table(header, rows)
+}
+
+// table writes rows as a table.
+func (c *commandLine) table(header string, rows [][]string) error {
+	names := strings.Split(header, "\t")
+	shown := func(i int) bool {
+		return i >= len(names) || c.format == wideFormat || !strings.HasPrefix(names[i], "~")
 	}
 	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, header)
-	for _, row := range rows {
-		for i, cell := range row {
-			if i > 0 {
-				fmt.Fprint(table, "\t")
+	line := func(cells []string, show func(string) string) {
+		var kept []string
+		for i, cell := range cells {
+			if shown(i) {
+				kept = append(kept, show(cell))
 			}
-			fmt.Fprint(table, printable(cell))
 		}
-		fmt.Fprintln(table)
+		fmt.Fprintln(table, strings.Join(kept, "\t"))
+	}
+	line(names, func(name string) string { return strings.TrimPrefix(name, "~") })
+	for _, row := range rows {
+		line(row, printable)
 	}
 	return table.Flush()
 }
@@ -80,6 +132,14 @@ func clock(t *time.Time) string {
 // localTime returns a time with its weekday and zone.
 func localTime(t time.Time) string {
 	return t.Format("Mon 2006-01-02 15:04:05 MST")
+}
+
+// age returns the time from then to now as one cell.
+func age(now time.Time, then *time.Time) string {
+	if then == nil || then.IsZero() || now.IsZero() {
+		return "-"
+	}
+	return now.Sub(*then).Round(time.Second).String()
 }
 
 // took returns the duration of a run as one cell.

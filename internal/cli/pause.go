@@ -4,9 +4,6 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
-
-	"github.com/holdfast-dev/holdfast/jobs/operations"
-	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // pauseCommand returns the command "pause".
@@ -26,14 +23,15 @@ Running runs continue. A paused job can still be triggered with --even-paused.`,
 		if err != nil {
 			return err
 		}
-		return a.withOperations(ctx, func(ops *operations.Operations, _ storage.History) error {
-			p, err := ops.Pause(ctx, a.action(), target)
+		return a.withCluster(ctx, func(in cluster) error {
+			p, err := in.Pause(ctx, a.reason, target)
 			if err != nil {
-				return withJobAdvice(err, target.Name)
+				return withJobAdvice(ctx, in, err, target.Name)
 			}
 			return a.printPauses(p, p)
 		})
 	})
 	flags.add(cmd)
-	return cmd
+	c.completesFlag(cmd, "group", groupsIn)
+	return c.completes(cmd, jobsIn)
 }

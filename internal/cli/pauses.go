@@ -1,25 +1,19 @@
 package cli
 
-import (
-	"github.com/spf13/cobra"
-
-	"github.com/holdfast-dev/holdfast/jobs/operations"
-	"github.com/holdfast-dev/holdfast/jobs/storage"
-)
+import "github.com/spf13/cobra"
 
 // pausesCommand returns the command "pauses".
 func (c *commandLine) pausesCommand() *cobra.Command {
-	return &cobra.Command{
+	return remotely(&cobra.Command{
 		Use: "pauses", Short: "List active pauses", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.withOperations(cmd.Context(),
-				func(ops *operations.Operations, _ storage.History) error {
-					active, err := ops.ActivePauses(cmd.Context())
-					if err != nil {
-						return err
-					}
-					return c.printPauses(append([]storage.Pause{}, active...), active...)
-				})
+			return c.withCluster(cmd.Context(), func(in cluster) error {
+				active, err := in.Pauses(cmd.Context())
+				if err != nil {
+					return err
+				}
+				return c.printPauses(active, active...)
+			})
 		},
-	}
+	})
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/jobs"
-	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -34,26 +34,26 @@ exactly one holder.`,
 		if request.Resource, err = locking.ParseDisplay(args[0]); err != nil {
 			return err
 		}
-		return a.withOperations(ctx, func(ops *operations.Operations, store storage.History) error {
-			return a.release(ctx, ops, store, request)
+		return a.withCluster(ctx, func(in cluster) error {
+			return a.release(ctx, in, request)
 		})
 	})
 	cmd.Flags().Int64Var((*int64)(&request.Token), "token", 0,
 		"release only the holder with this `token`")
 	cmd.Flags().BoolVar(&request.EndTransaction, "end-transaction", false,
 		"end the open transaction of the holder; it rolls back")
-	return cmd
+	return c.completes(cmd, lockedIn)
 }
 
 // release deletes the claim of the holder that the request names.
-func (a *actionLine) release(ctx context.Context, ops *operations.Operations, store storage.History,
+func (a *actionLine) release(ctx context.Context, in cluster,
 	request storage.ReleaseRequest) error {
-	holder, err := holderOf(ctx, store, request)
+	holder, err := holderOf(ctx, in, request)
 	if err != nil {
 		return err
 	}
 	request.Token = holder.Token
-	released, err := ops.Release(ctx, a.action(), request)
+	released, err := in.Release(ctx, a.reason, request)
 	switch {
 	case errors.Is(err, storage.ErrInTransaction):
 		return fmt.Errorf(
@@ -66,29 +66,22 @@ func (a *actionLine) release(ctx context.Context, ops *operations.Operations, st
 	case err != nil:
 		return err
 	}
-	names := make([]string, len(released.Requests))
-	for i, r := range released.Requests {
-		names[i] = r.Resource.String()
-	}
-	value := map[string]any{"holder": released.Owner, "token": released.Token, "resources": names}
-	return a.print(value, "JOB\tREPLICA\tRUN\tTOKEN\tRESOURCES",
-		[][]string{{released.Owner.Job, released.Owner.Replica, released.Owner.Run,
-			fmt.Sprint(released.Token), strings.Join(names, ", ")}})
+	return a.print(released, "JOB\tREPLICA\tRUN\tTOKEN\tRESOURCES",
+		[][]string{{released.Holder.Job, released.Holder.Replica, released.Holder.Run,
+			fmt.Sprint(released.Token), resourceNames(released.Resources)}})
 }
 
 // holderOf returns the lock of the holder with the token. Without a token, it returns the lock of
 // the only holder.
-func holderOf(
-	ctx context.Context, store storage.History, request storage.ReleaseRequest,
-) (storage.LockView, error) {
-	locks, err := store.Locks(ctx)
+func holderOf(ctx context.Context, in cluster, request storage.ReleaseRequest) (admin.Lock, error) {
+	locks, err := in.Locks(ctx)
 	if err != nil {
-		return storage.LockView{}, err
+		return admin.Lock{}, err
 	}
-	var holders []storage.LockView
+	var holders []admin.Lock
 	var names []string
 	for _, l := range locks {
-		if l.Resource == request.Resource {
+		if l.Resource == request.Resource.String() {
 			holders, names = append(holders, l), append(names, holderText(l.Holder, l.Token))
 		}
 	}
@@ -99,14 +92,19 @@ func holderOf(
 	}
 	switch {
 	case len(holders) == 0:
-		return storage.LockView{}, fmt.Errorf(
-			"release %s: it is not locked; list locks with \"scheduler locks\"", request.Resource)
+		locked := make([]string, len(locks))
+		for i, l := range locks {
+			locked[i] = l.Resource
+		}
+		return admin.Lock{}, fmt.Errorf(
+			"release %s: it is not locked%s; list locks with \"scheduler locks\"", request.Resource,
+			didYouMean(request.Resource.String(), locked))
 	case request.Token == 0:
-		return storage.LockView{}, fmt.Errorf(
+		return admin.Lock{}, fmt.Errorf(
 			"release %s: it has %d holders, select one with --token: %s",
 			request.Resource, len(holders), strings.Join(names, "; "))
 	}
-	return storage.LockView{}, fmt.Errorf("release %s: token %d does not hold it, held by %s",
+	return admin.Lock{}, fmt.Errorf("release %s: token %d does not hold it, held by %s",
 		request.Resource, request.Token, strings.Join(names, "; "))
 }
 

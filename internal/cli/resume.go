@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -24,11 +23,12 @@ each job decides on the scheduled times that passed during the pause.`,
 		if err != nil {
 			return err
 		}
-		return a.withOperations(ctx, func(ops *operations.Operations, _ storage.History) error {
-			p, err := ops.Resume(ctx, a.action(), target)
+		return a.withCluster(ctx, func(in cluster) error {
+			p, err := in.Resume(ctx, a.reason, target)
 			if errors.Is(err, storage.ErrNotFound) {
-				return fmt.Errorf("resume %s: it has no pause of its own; "+
-					"list pauses with \"scheduler pauses\"", target)
+				return fmt.Errorf("resume %s: it has no pause of its own%s; "+
+					"list pauses with \"scheduler pauses\"", target,
+					hintIn(ctx, in, target.Name, pausedIn(target.Kind)))
 			}
 			if err != nil {
 				return err
@@ -37,5 +37,6 @@ each job decides on the scheduled times that passed during the pause.`,
 		})
 	})
 	flags.add(cmd)
-	return cmd
+	c.completesFlag(cmd, "group", groupsIn)
+	return c.completes(cmd, jobsIn)
 }

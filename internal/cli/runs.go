@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,8 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-dev/holdfast/configs"
-	"github.com/holdfast-dev/holdfast/internal/app"
+	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -21,8 +22,9 @@ import (
 func (c *commandLine) runsCommand() *cobra.Command {
 	var filter storage.RunFilter
 	var states []string
+	var since, until string
 	var attempt int
-	cmd := &cobra.Command{
+	cmd := remotely(&cobra.Command{
 		Use:   "runs [RUN]",
 		Short: "List runs, newest first, or show one run with its attempts, output and result",
 		Args:  cobra.MaximumNArgs(1),
@@ -35,15 +37,26 @@ func (c *commandLine) runsCommand() *cobra.Command {
 			}
 			for _, state := range states {
 				if !slices.Contains(jobs.States(), jobs.State(state)) {
-					return fmt.Errorf("--state: expected one of %v, found %q", jobs.States(), state)
+					return fmt.Errorf("--state: expected one of %v, found %q%s", jobs.States(),
+						state, didYouMean(state, stateNames()))
 				}
 				filter.States = append(filter.States, jobs.State(state))
 			}
 			if filter.Limit < 1 || filter.Limit > storage.MaxBatch {
 				return fmt.Errorf("-n: expected 1 to %d, found %d", storage.MaxBatch, filter.Limit)
 			}
-			return c.withStore(cmd.Context(), func(_ *configs.Config, store app.Storage) error {
-				list, err := store.Runs(cmd.Context(), filter)
+			var err error
+			if filter.From, err = timeFlag("since", since); err != nil {
+				return err
+			}
+			if filter.Until, err = timeFlag("until", until); err != nil {
+				return err
+			}
+			return c.withCluster(cmd.Context(), func(in cluster) error {
+				list, err := in.Runs(cmd.Context(), filter)
+				if err == nil && len(list) == 0 && filter.Job != "" {
+					err = checkJob(cmd.Context(), in, filter.Job)
+				}
 				if err != nil {
 					return err
 				}
@@ -52,43 +65,48 @@ func (c *commandLine) runsCommand() *cobra.Command {
 					rows[i] = []string{r.ID.String(), r.Job, clock(&r.ScheduledAt), string(r.State),
 						r.Replica, clock(r.StartedAt), took(r), why(r)}
 				}
-				return c.print(append([]storage.Record{}, list...),
-					"RUN\tJOB\tSCHEDULED\tSTATE\tREPLICA\tSTARTED\tTOOK\tWHY", rows)
+				return c.print(list,
+					"RUN\tJOB\tSCHEDULED\tSTATE\t~REPLICA\t~STARTED\tTOOK\tWHY", rows)
 			})
 		},
-	}
+	})
 	cmd.Flags().StringVar(&filter.Job, "job", "", "only runs of this `job`")
 	cmd.Flags().StringVar(&filter.Replica, "replica", "", "only runs on this `replica`")
 	cmd.Flags().StringSliceVar(&states, "state", nil, "only runs in this `state`; can be repeated")
 	cmd.Flags().IntVarP(&filter.Limit, "count", "n", 50, "maximum `number` of runs")
 	cmd.Flags().IntVar(&attempt, "attempt", 0,
 		"show the output of this attempt of RUN; 0 is the last `one`")
-	return cmd
+	cmd.Flags().StringVar(&since, "since", "",
+		"only runs that were created at this `time` or later, such as \"yesterday 22:00\" or -2h")
+	cmd.Flags().StringVar(&until, "until", "", "only runs that were created before this `time`")
+	c.completesFlag(cmd, "job", jobsIn)
+	c.completesFlag(cmd, "replica", replicasIn)
+	completesOf(cmd, "state", stateNames())
+	return c.completes(cmd, runsIn())
 }
 
-// shownRun is one run with its attempts. Its output is that of the chosen attempt.
-type shownRun struct {
-	storage.Record
-	Attempts []storage.RunAttempt `json:"attempts"`
+// checkJob returns an error for a job that the store does not have. The history may have runs of
+// such jobs, so that only a list without runs shows a wrong name.
+func checkJob(ctx context.Context, in cluster, job string) error {
+	names, err := jobsIn(ctx, in)
+	if err != nil || slices.Contains(names, job) {
+		return err
+	}
+	return withJobAdvice(ctx, in, storage.ErrNotFound, job)
 }
 
 // readRun returns a run with the output of an attempt, or of its last one if attempt is 0.
-func readRun(ctx context.Context, store app.Storage, id uuid.UUID,
-	attempt int) (run shownRun, err error) {
-	if run.Record, err = store.Run(ctx, id); errors.Is(err, storage.ErrNotFound) {
+func readRun(ctx context.Context, in cluster, id uuid.UUID,
+	attempt int) (run admin.RunDetail, err error) {
+	if run, err = in.Run(ctx, id); errors.Is(err, storage.ErrNotFound) {
 		return run, fmt.Errorf("run %s: not found in the history", id)
 	} else if err != nil {
 		return run, err
 	}
-	found, err := storage.AttemptsOf(ctx, store, run.Record)
-	if err != nil {
-		return run, err
-	}
-	run.Attempts = append([]storage.RunAttempt{}, found...)
 	if attempt == 0 || run.StartedAt != nil && attempt == run.Attempt {
 		return run, nil
 	}
-	a, err := store.RunAttempt(ctx, id, attempt)
+	a, err := in.Attempt(ctx, id, attempt)
 	if errors.Is(err, storage.ErrNotFound) {
 		return run, fmt.Errorf("attempt %d of run %s: not found in the history", attempt, id)
 	}
@@ -118,8 +136,8 @@ func (c *commandLine) showRun(cmd *cobra.Command, text string, attempt int) erro
 	if err != nil {
 		return fmt.Errorf("run: expected an id, found %q", text)
 	}
-	return c.withStore(cmd.Context(), func(_ *configs.Config, store app.Storage) error {
-		run, err := readRun(cmd.Context(), store, id, attempt)
+	return c.withCluster(cmd.Context(), func(in cluster) error {
+		run, err := readRun(cmd.Context(), in, id, attempt)
 		if err != nil {
 			return err
 		}
@@ -131,7 +149,7 @@ func (c *commandLine) showRun(cmd *cobra.Command, text string, attempt int) erro
 			{"recovery", fmt.Sprint(run.Recovery)},
 			{"started", clock(run.StartedAt)}, {"finished", clock(run.FinishedAt)},
 			{"took", took(run.Record)},
-			{"params", string(run.Params)}, {"result", string(run.Result)},
+			{"params", compact(run.Params)}, {"result", compact(run.Result)},
 		} {
 			if field[1] != "" {
 				rows = append(rows, field)
@@ -147,4 +165,13 @@ func (c *commandLine) showRun(cmd *cobra.Command, text string, attempt int) erro
 		}
 		return c.print(run, "FIELD\tVALUE", rows)
 	})
+}
+
+// compact returns JSON as one line.
+func compact(value json.RawMessage) string {
+	var out bytes.Buffer
+	if json.Compact(&out, value) != nil {
+		return string(value)
+	}
+	return out.String()
 }

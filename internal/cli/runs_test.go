@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/app"
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -79,7 +80,7 @@ func TestRunsCommandShowsAttempts(t *testing.T) {
 			t.Errorf("--attempt %s: got %s, want no output of another attempt", attempt, out)
 		}
 	}
-	var shown shownRun
+	var shown admin.RunDetail
 	if err := json.Unmarshal([]byte(commandOutput(t, "runs", "-c", path, run.String(), "-o",
 		"json")), &shown); err != nil {
 		t.Fatal(err)

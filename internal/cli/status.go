@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast/admin"
-	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/app"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -20,104 +20,158 @@ import (
 // that of plug-ins of Nagios, as are those of the severities.
 const unknownStatus = 3
 
-// ExitError is an error with an exit code of its own.
-type ExitError struct {
-	Code int
-	Err  error // nil: the output says it all
-}
-
-// Error returns the text of the cause, or "".
-func (e *ExitError) Error() string {
-	if e.Err == nil {
-		return ""
-	}
-	return e.Err.Error()
-}
-
-// Unwrap returns the cause.
-func (e *ExitError) Unwrap() error { return e.Err }
-
 // statusCommand returns the command "status".
 func (c *commandLine) statusCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "status", Short: "Show the status of the cluster and its problems", Args: cobra.NoArgs,
-		Long: `Show the status of the cluster and its problems, by the same rules as the page.
+	return failsWith(remotely(&cobra.Command{
+		Use: "status", Short: "Show the status of the cluster on one screen", Args: cobra.NoArgs,
+		Long: `Show the status of the cluster on one screen: its problems by the same rules as the
+page, the replicas, failing jobs, waiting runs and the next firings. JSON and YAML
+have the status and its problems, like GET /api/v1/status.
 
 The exit code is 0 if the status is neutral, 1 if it is amber, 2 if it is red, and
 3 if the command could not read it.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			v, err := c.readStatus(cmd.Context())
+			o, err := c.readOverview(cmd.Context())
 			if err != nil {
-				return &ExitError{unknownStatus, err}
+				return err
 			}
-			if err := c.printStatus(v); err != nil {
-				return &ExitError{unknownStatus, err}
+			if err := c.printStatus(o); err != nil {
+				return err
 			}
-			if code := v.Severity.Rank(); code > 0 {
+			if code := o.Status.Severity.Rank(); code > 0 {
 				return &ExitError{Code: code}
 			}
 			return nil
 		},
-	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		return &ExitError{unknownStatus, err}
+	}), unknownStatus)
+}
+
+// readOverview returns the state of the cluster. A store that does not answer is a part of it.
+func (c *commandLine) readOverview(ctx context.Context) (o admin.Overview, err error) {
+	err = c.withCluster(ctx, func(in cluster) (err error) {
+		o, err = in.Overview(ctx)
+		return err
 	})
-	return cmd
-}
-
-// readStatus returns the status. A store that does not answer is a part of it.
-func (c *commandLine) readStatus(ctx context.Context) (v admin.Status, err error) {
-	config, err := c.load()
-	if err != nil {
-		return v, err
+	if c.server != "" || !errors.Is(err, storage.ErrUnavailable) {
+		return o, err
 	}
-	registry, err := app.NewRegistry(c.program.Handlers)
-	if err != nil {
-		return v, err
+	config, loadErr := c.load()
+	if loadErr != nil {
+		return o, loadErr
 	}
-	var locks *app.LockBackend
+	var backend *app.LockBackend
 	if config.Locking.Memcached != nil {
-		if locks, err = app.NewLockBackend(config, zerolog.Nop()); err != nil {
-			return v, err
+		var backendErr error
+		if backend, backendErr = app.NewLockBackend(config, zerolog.Nop()); backendErr != nil {
+			return o, backendErr
 		}
-		defer locks.Close() //nolint:errcheck // no lock depends on these connections
-		locks.CheckLocks(ctx)
+		defer backend.Close() //nolint:errcheck // no lock depends on these connections
+		backend.CheckLocks(ctx)
 	}
-	store, err := app.OpenStore(ctx, config, false, zerolog.Nop())
-	if errors.Is(err, storage.ErrUnavailable) {
-		return admin.UnreachableStatus(ctx, app.StatusOptions(config, nil, nil, locks), err), nil
-	}
-	if err != nil {
-		return v, err
-	}
-	defer store.Close()
-	current := func() *configs.Config { return config }
-	ops := app.NewOperations(app.SpecParser{Config: current, Registry: registry}, app.Jobs(config),
-		store, store.Outbox, nil, "", nil, zerolog.Nop())
-	return admin.ReadStatus(ctx, app.StatusOptions(config, store, ops, locks)), nil
+	status := app.StatusOptions(config, nil, nil, backend)
+	return admin.UnreachableOverview(ctx, admin.Options{StoreName: status.StoreName,
+		Rules: status.Rules, Memcached: status.Memcached}, err), nil
 }
 
-// printStatus writes the status as JSON, or on one screen.
-func (c *commandLine) printStatus(v admin.Status) error {
+// shownOfStatus is the most entries of each list of the status.
+const shownOfStatus = 5
+
+// printStatus writes the status as JSON or YAML, or on one screen.
+func (c *commandLine) printStatus(o admin.Overview) error {
+	v := o.Status
+	if c.format.structured() {
+		return c.print(v, "", nil)
+	}
 	parts := make([]string, len(v.Parts))
 	for i, p := range v.Parts {
 		parts[i] = p.Name + ": " + p.Text
 	}
-	if c.format != "json" {
-		_, err := fmt.Fprintf(c.out, "%s: %s\n%s\n", strings.ToUpper(string(v.Severity)),
-			printable(v.Headline), printable(strings.Join(parts, ", ")))
-		if err != nil || len(v.Problems) == 0 {
+	_, err := fmt.Fprintf(c.out, "%s: %s\n%s\n", strings.ToUpper(string(v.Severity)),
+		printable(v.Headline), printable(strings.Join(parts, ", ")))
+	if err != nil {
+		return err
+	}
+	problems := make([][]string, len(v.Problems))
+	for i, p := range v.Problems {
+		problems[i] = []string{string(p.Severity), age(v.Now, p.Since), p.Text}
+	}
+	for _, list := range []struct {
+		name, header string
+		rows         [][]string
+		most         int // 0: all
+	}{
+		{"problems", "SEVERITY\tFOR\tPROBLEM", problems, 0},
+		{"replicas", replicaHeader, replicaRows(endedLast(o.Replicas)), 2 * shownOfStatus},
+		{"failing jobs", "FAILING JOB\tFAILURES\tFOR\tERROR", failingRows(o), shownOfStatus},
+		{"waiting runs", "WAITING JOB\tRUN\tFOR\tWHY", waitingRows(o), shownOfStatus},
+		{"firings", "NEXT\tIN\tJOB", nextRows(o), shownOfStatus},
+	} {
+		if err := c.printList(list.name, list.header, list.rows, list.most); err != nil {
 			return err
 		}
-		fmt.Fprintln(c.out)
 	}
-	rows := make([][]string, len(v.Problems))
-	for i, p := range v.Problems {
-		age := "-"
-		if p.Since != nil {
-			age = v.Now.Sub(*p.Since).Round(time.Second).String()
+	return nil
+}
+
+// printList writes a list of the status, unless it is empty, with at most so many rows.
+func (c *commandLine) printList(name, header string, rows [][]string, most int) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	shown := rows
+	if most > 0 {
+		shown = rows[:min(most, len(rows))]
+	}
+	if _, err := fmt.Fprintln(c.out); err != nil {
+		return err
+	}
+	if err := c.table(header, shown); err != nil {
+		return err
+	}
+	if more := len(rows) - len(shown); more > 0 {
+		_, err := fmt.Fprintf(c.out, "and %d more %s\n", more, name)
+		return err
+	}
+	return nil
+}
+
+// endedLast returns live replicas before those that ended.
+func endedLast(list []admin.Replica) []admin.Replica {
+	list = slices.Clone(list)
+	rank := func(r admin.Replica) int {
+		if r.Live() {
+			return 0
 		}
-		rows[i] = []string{string(p.Severity), age, p.Text}
+		return 1
 	}
-	return c.print(v, "SEVERITY\tFOR\tPROBLEM", rows)
+	slices.SortStableFunc(list, func(a, b admin.Replica) int { return rank(a) - rank(b) })
+	return list
+}
+
+func failingRows(o admin.Overview) (rows [][]string) {
+	for _, group := range o.Failing {
+		for _, j := range group.Jobs {
+			failures := fmt.Sprint(j.Failures)
+			if j.AtLeast {
+				failures += " or more"
+			}
+			rows = append(rows, []string{j.Job, failures, age(o.Now, &j.Since), group.Error})
+		}
+	}
+	return rows
+}
+
+func waitingRows(o admin.Overview) (rows [][]string) {
+	for _, r := range o.Waiting {
+		rows = append(rows, []string{r.Job, r.ID.String(), age(o.Now, &r.WaitSince), why(r)})
+	}
+	return rows
+}
+
+func nextRows(o admin.Overview) (rows [][]string) {
+	for _, f := range o.Next {
+		in := f.ScheduledAt.Sub(o.Now).Round(time.Second)
+		rows = append(rows, []string{clock(&f.ScheduledAt), in.String(), f.Job})
+	}
+	return rows
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast/jobs"
-	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -60,23 +59,23 @@ does not end the run.`,
 			request.Wait = &wait
 		}
 		var err error
-		if request.At, err = startAt(at); err != nil {
+		if request.At, err = timeFlag("at", at); err != nil {
 			return err
 		}
 		if request.Params, err = readParams(params); err != nil {
 			return fmt.Errorf("--params: %w", err)
 		}
-		return a.withOperations(ctx, func(ops *operations.Operations, _ storage.History) error {
-			run, err := ops.Trigger(ctx, a.action(), request)
+		return a.withCluster(ctx, func(in cluster) error {
+			run, err := in.Trigger(ctx, a.reason, request)
 			if errors.Is(err, storage.ErrKeyUsed) {
 				return fmt.Errorf("trigger job %q: key %q already belongs to a run with other "+
 					"params or for another time; use another key", request.Job, request.Key)
 			}
-			if err := triggerAdvice(err, request.Job); err != nil {
+			if err := triggerAdvice(ctx, in, err, request.Job); err != nil {
 				return err
 			}
 			if await {
-				return a.awaitRun(ctx, ops, run.ID)
+				return a.awaitRun(ctx, in, run.ID)
 			}
 			return a.print(run, "RUN\tJOB\tKEY\tSTATE\tCREATED\tWAITS FOR", [][]string{{
 				run.ID.String(), run.Job, run.Key, string(run.State),
@@ -92,13 +91,13 @@ does not end the run.`,
 	cmd.Flags().BoolVar(&await, "wait", false,
 		"wait until the run has ended, and exit with a code for its outcome")
 	cmd.Flags().StringVar(&at, "at", "", "start the run at this `time`, such as "+
-		"2026-03-14T02:30:00Z")
+		"2026-03-14T02:30:00Z, \"tomorrow 02:30\" or +2h")
 	cmd.Flags().DurationVar(&request.Delay, "delay", 0,
 		"start the run after this `duration`, such as 2h")
 	cmd.MarkFlagsMutuallyExclusive("at", "delay")
 	cmd.Flags().BoolVar(&request.EvenPaused, "even-paused", false,
 		"run the job even if it is paused")
-	return cmd
+	return c.completes(cmd, jobsIn)
 }
 
 // The exit codes of "trigger --wait" for a run that did not succeed.
@@ -108,9 +107,8 @@ const (
 )
 
 // awaitRun waits until the run has ended, and prints it.
-func (c *commandLine) awaitRun(ctx context.Context, ops *operations.Operations,
-	id uuid.UUID) error {
-	run, err := ops.Wait(ctx, id)
+func (c *commandLine) awaitRun(ctx context.Context, in cluster, id uuid.UUID) error {
+	run, err := in.Wait(ctx, id)
 	if err != nil {
 		return fmt.Errorf("%w; the run goes on", err)
 	}
@@ -132,18 +130,6 @@ func (c *commandLine) printEnd(run storage.Record) error {
 		return &ExitError{Code: endedBadly}
 	}
 	return &ExitError{Code: notExecuted}
-}
-
-// startAt parses the time of --at; zero if there is none.
-func startAt(text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	at, err := startTime(text)
-	if err != nil {
-		return at, fmt.Errorf("--at: %w", err)
-	}
-	return at, nil
 }
 
 // waitsText returns what a run waits for: its start time, a blocker, or "nothing".
@@ -177,10 +163,10 @@ func readParams(text string) (json.RawMessage, error) {
 }
 
 // triggerAdvice adds advice to the error of a trigger that was refused.
-func triggerAdvice(err error, job string) error {
+func triggerAdvice(ctx context.Context, in cluster, err error, job string) error {
 	var paused *storage.PausedError
 	if !errors.As(err, &paused) {
-		return withJobAdvice(err, job)
+		return withJobAdvice(ctx, in, err, job)
 	}
 	if reason := paused.Pause.Reason; reason != "" {
 		return fmt.Errorf("%w (%s); use --even-paused to run it", err, reason)

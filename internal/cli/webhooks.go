@@ -6,17 +6,17 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // undeliveredHeader is the header of a table of undelivered events.
-const undeliveredHeader = "DELIVERY\tWEBHOOK\tJOB\tRUN\tSTATE\tENDED\tTRIES\tNEXT TRY\tERROR"
+const undeliveredHeader = "DELIVERY\tWEBHOOK\tJOB\t~RUN\tSTATE\t~ENDED\tTRIES\tNEXT TRY\t" +
+	"ERROR"
 
 // webhooksCommand returns the command "webhooks".
 func (c *commandLine) webhooksCommand() *cobra.Command {
 	var filter storage.UndeliveredFilter
-	cmd := &cobra.Command{
+	cmd := remotely(&cobra.Command{
 		Use:   "webhooks",
 		Short: "List webhook deliveries that failed, and those that were given up",
 		Args:  cobra.NoArgs,
@@ -24,25 +24,24 @@ func (c *commandLine) webhooksCommand() *cobra.Command {
 			if filter.Limit < 1 || filter.Limit > storage.MaxBatch {
 				return fmt.Errorf("-n: expected 1 to %d, found %d", storage.MaxBatch, filter.Limit)
 			}
-			return c.withOperations(cmd.Context(),
-				func(ops *operations.Operations, _ storage.History) error {
-					list, err := ops.Undelivered(cmd.Context(), filter)
-					if err != nil {
-						return err
-					}
-					rows := make([][]string, len(list))
-					for i, u := range list {
-						rows[i] = undeliveredRow(u)
-					}
-					return c.print(append([]storage.Undelivered{}, list...), undeliveredHeader,
-						rows)
-				})
+			return c.withCluster(cmd.Context(), func(in cluster) error {
+				list, err := in.Undelivered(cmd.Context(), filter)
+				if err != nil {
+					return err
+				}
+				rows := make([][]string, len(list))
+				for i, u := range list {
+					rows[i] = undeliveredRow(u)
+				}
+				return c.print(list, undeliveredHeader, rows)
+			})
 		},
-	}
+	})
 	cmd.Flags().StringVar(&filter.Webhook, "webhook", "", "only deliveries to this `webhook`")
 	cmd.Flags().BoolVar(&filter.GivenUp, "given-up", false, "only deliveries that were given up")
 	cmd.Flags().IntVarP(&filter.Limit, "count", "n", storage.MaxBatch,
 		"maximum `number` of deliveries")
+	c.completesFlag(cmd, "webhook", webhooksIn)
 	cmd.AddCommand(c.deliverAgainCommand())
 	return cmd
 }

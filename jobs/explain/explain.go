@@ -110,7 +110,7 @@ func (x *Explainer) Explain(ctx context.Context, job, at string) (Explanation, e
 	if err != nil {
 		return Explanation{}, err
 	}
-	written, err := schedule.ParseTime(at, subject.Schedule.Zone())
+	written, err := schedule.ParseTime(at, subject.Schedule.Zone(), now)
 	if err != nil {
 		return Explanation{}, err
 	}

@@ -25,9 +25,18 @@ const (
 // It returns storage.ErrNotFound if there is no such run, and the cause of ctx if that ends first,
 // together with the last record that it has read. The end of ctx does not end the run.
 func (o *Operations) Wait(ctx context.Context, run uuid.UUID) (storage.Record, error) {
+	return Await(ctx, run, func(ctx context.Context, id uuid.UUID) (storage.Record, error) {
+		return Outcome(ctx, o.options.Lookup, id)
+	})
+}
+
+// Await is [Operations.Wait] with another way to read the outcome of a run, such as a request to a
+// replica. Read returns what [Outcome] returns.
+func Await(ctx context.Context, run uuid.UUID,
+	read func(ctx context.Context, run uuid.UUID) (storage.Record, error)) (storage.Record, error) {
 	var last storage.Record
 	for delay := shortestPoll; ; delay = min(2*delay, longestPoll) {
-		record, err := o.outcome(ctx, run)
+		record, err := read(ctx, run)
 		switch {
 		case ctx.Err() != nil:
 			return last, fmt.Errorf("wait for run %s: %w", run, context.Cause(ctx))
@@ -45,23 +54,23 @@ func (o *Operations) Wait(ctx context.Context, run uuid.UUID) (storage.Record, e
 	}
 }
 
-// outcome returns the run, or its last recovery.
-func (o *Operations) outcome(ctx context.Context, id uuid.UUID) (storage.Record, error) {
-	record, err := o.options.Lookup.Run(ctx, id)
+// Outcome returns the run with its output, or the last run that recovers it.
+func Outcome(ctx context.Context, l Lookup, id uuid.UUID) (storage.Record, error) {
+	record, err := l.Run(ctx, id)
 	for err == nil && record.State == jobs.Lost {
 		var next *storage.Record
-		if next, err = o.recovery(ctx, record); err != nil || next == nil {
+		if next, err = recovery(ctx, l, record); err != nil || next == nil {
 			break
 		}
-		record, err = o.options.Lookup.Run(ctx, next.ID)
+		record, err = l.Run(ctx, next.ID)
 	}
 	return record, err
 }
 
 // recovery returns the run that recovers a lost one; nil if there is none. Both are recorded in one
 // transaction. Runs of other actors may have the same key.
-func (o *Operations) recovery(ctx context.Context, lost storage.Record) (*storage.Record, error) {
-	chain, err := o.options.Lookup.FiringRuns(ctx,
+func recovery(ctx context.Context, l Lookup, lost storage.Record) (*storage.Record, error) {
+	chain, err := l.FiringRuns(ctx,
 		storage.Firing{Job: lost.Job, ScheduledAt: lost.ScheduledAt, Key: lost.Key})
 	if err != nil {
 		return nil, err

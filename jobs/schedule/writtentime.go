@@ -3,6 +3,8 @@ package schedule
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -15,12 +17,27 @@ type WrittenTime struct {
 }
 
 // ErrTime is wrapped by the error for a text that is not a time.
-var ErrTime = errors.New("expected a timestamp such as 2026-01-31T09:00:00Z, or a local time " +
-	"such as 2026-01-31 09:00")
+var ErrTime = errors.New("expected a time such as 2026-01-31T09:00:00Z, 2026-01-31 09:00, " +
+	"yesterday 09:00, -2h or now")
 
-// ParseTime parses a time in the form of RFC 3339, or a date and a time of day in the zone. A local
-// time that does not exist is the end of the gap.
-func ParseTime(text string, zone *time.Location) (WrittenTime, error) {
+// ParseTime parses a time in one of these forms:
+//
+//	2026-01-31T09:00:00Z   RFC 3339
+//	2026-01-31 09:00       a date and a time of day in the zone, with or without seconds
+//	yesterday 09:00        the same for yesterday, today or tomorrow in the zone
+//	-2h, +30m, -7d         a duration before or after now; a day has 24 hours
+//	now
+//
+// A local time that does not exist is the end of the gap.
+func ParseTime(text string, zone *time.Location, now time.Time) (WrittenTime, error) {
+	if at, relative := parseRelative(text, now); relative {
+		return WrittenTime{Times: []time.Time{at.UTC()}}, nil
+	}
+	if date, clock, named := strings.Cut(text, " "); named {
+		if days, known := dayNames()[strings.ToLower(date)]; known {
+			text = now.In(zone).AddDate(0, 0, days).Format(time.DateOnly) + " " + clock
+		}
+	}
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		return WrittenTime{Times: []time.Time{at.UTC()}}, nil
 	}
@@ -31,6 +48,36 @@ func ParseTime(text string, zone *time.Location) (WrittenTime, error) {
 		}
 	}
 	return WrittenTime{}, fmt.Errorf("%w, found %q", ErrTime, text)
+}
+
+// dayNames are the days relative to today.
+func dayNames() map[string]int { return map[string]int{"yesterday": -1, "today": 0, "tomorrow": 1} }
+
+// maxRelative bounds relative times, so that each has four digits for its year.
+const maxRelative = 100 * 365 * 24 * time.Hour
+
+// parseRelative parses "now", and a duration with a sign. It cuts now to seconds.
+func parseRelative(text string, now time.Time) (time.Time, bool) {
+	if strings.EqualFold(text, "now") {
+		return now.Truncate(time.Second), true
+	}
+	if text == "" || text[0] != '-' && text[0] != '+' {
+		return time.Time{}, false
+	}
+	distance, err := time.ParseDuration(text)
+	if number, days := strings.CutSuffix(text, "d"); days {
+		var n int64
+		if n, err = strconv.ParseInt(number, 10, 32); err == nil &&
+			max(n, -n) <= int64(maxRelative/(24*time.Hour)) {
+			distance = time.Duration(n) * 24 * time.Hour
+		} else if err == nil {
+			return time.Time{}, false
+		}
+	}
+	if err != nil || max(distance, -distance) > maxRelative {
+		return time.Time{}, false
+	}
+	return now.Add(distance).Truncate(time.Second), true
 }
 
 // shownClock includes the name of the offset, which distinguishes two equal local times.

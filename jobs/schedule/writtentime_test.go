@@ -9,6 +9,7 @@ import (
 )
 
 func TestParseTime(t *testing.T) {
+	now := time.Date(2026, 3, 29, 22, 30, 15, 5e8, time.UTC) // the 30th in Berlin
 	for _, c := range []struct {
 		text, zone string
 		want       []string
@@ -26,8 +27,16 @@ func TestParseTime(t *testing.T) {
 		{"2011-12-30 12:00", "Pacific/Apia", []string{"2011-12-30T10:00:00Z"}, "2011-12-30 12:00:00 does not exist in Pacific/Apia: clocks went from 00:00 to 00:00; the end of the gap is used"},
 		{"2026-04-05 01:45", "Australia/Lord_Howe", []string{"2026-04-04T14:45:00Z", "2026-04-04T15:15:00Z"}, "2026-04-05 01:45:00 comes twice in Australia/Lord_Howe, at 01:45:00 +11 and at 01:45:00 +1030"},
 		{"2026-01-31 09:00", "UTC", []string{"2026-01-31T09:00:00Z"}, ""},
+		{"now", "Europe/Berlin", []string{"2026-03-29T22:30:15Z"}, ""},
+		{"-2h", "Europe/Berlin", []string{"2026-03-29T20:30:15Z"}, ""},
+		{"+1h30m", "UTC", []string{"2026-03-30T00:00:15Z"}, ""},
+		{"-7d", "UTC", []string{"2026-03-22T22:30:15Z"}, ""},
+		{"today 02:30", "UTC", []string{"2026-03-29T02:30:00Z"}, ""},
+		{"Yesterday 03:30:15", "Europe/Berlin", []string{"2026-03-29T01:30:15Z"}, ""},
+		{"yesterday 02:30", "Europe/Berlin", []string{"2026-03-29T01:00:00Z"}, "2026-03-29 02:30:00 does not exist in Europe/Berlin: clocks went from 02:00 to 03:00; the end of the gap is used"},
+		{"tomorrow 09:00", "UTC", []string{"2026-03-30T09:00:00Z"}, ""},
 	} {
-		m, err := schedule.ParseTime(c.text, zone(t, c.zone))
+		m, err := schedule.ParseTime(c.text, zone(t, c.zone), now)
 		if err != nil {
 			t.Errorf("%s: %v", c.text, err)
 			continue
@@ -41,9 +50,10 @@ func TestParseTime(t *testing.T) {
 			t.Errorf("%s in %s: note %q, want %q", c.text, c.zone, m.Note, c.note)
 		}
 	}
-	for _, text := range []string{"", "now", "2026-13-01 00:00", "02:30", "2026-01-31",
-		"2026-01-31 9 o'clock"} {
-		if _, err := schedule.ParseTime(text, time.UTC); !errors.Is(err, schedule.ErrTime) {
+	for _, text := range []string{"", "2026-13-01 00:00", "02:30", "2026-01-31",
+		"2026-01-31 9 o'clock", "2h", "-2", "-d", "-99999999d", "+300y", "yesterday",
+		"someday 02:30", "today 25:00", "now now"} {
+		if _, err := schedule.ParseTime(text, time.UTC, now); !errors.Is(err, schedule.ErrTime) {
 			t.Errorf("%q: got error %v, want ErrTime", text, err)
 		}
 	}
@@ -53,14 +63,14 @@ func TestParseTime(t *testing.T) {
 // time.
 func FuzzParseTime(f *testing.F) {
 	for _, text := range []string{"2026-03-29T02:30:00Z", "2026-03-29 02:30", "2026-10-25 02:30",
-		"2011-12-30 12:00", "0001-01-01 00:00", "9999-12-31 23:59:59"} {
+		"2011-12-30 12:00", "0001-01-01 00:00", "9999-12-31 23:59:59", "-2h", "+7d", "now", "yesterday 02:30"} {
 		f.Add(text)
 	}
 	zones := []*time.Location{time.UTC, zone(f, "Europe/Berlin"), zone(f, "Pacific/Apia"),
 		zone(f, "Australia/Lord_Howe")}
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, in := range zones {
-			m, err := schedule.ParseTime(text, in)
+			m, err := schedule.ParseTime(text, in, time.Now())
 			if err != nil {
 				continue
 			}

@@ -491,7 +491,8 @@ func TestCommandsOfActions(t *testing.T) {
 	}
 	c.expectTable(c.command("resume", "added"), "PAUSED SINCE BY REASON RESUMED", "job added")
 	c.expectTable(c.command("remove", "added"), "REMOVED", "added")
-	c.expectTable(c.command("audit"), "AT WHO VIA PROOF CLIENT REPLICA ACTION TARGET REASON "+
-		"REQUEST", "put_job", "pause", "resume", "cancel", "remove_job", "trigger")
+	c.expectTable(c.command("audit", "-o", "wide"),
+		"AT WHO VIA PROOF CLIENT REPLICA ACTION TARGET REASON REQUEST", "put_job", "pause",
+		"resume", "cancel", "remove_job", "trigger")
 	c.audit()
 }

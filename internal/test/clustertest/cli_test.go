@@ -170,7 +170,7 @@ func (c *cluster) expectJobs() {
 		!reflect.DeepEqual(follow.NextScheduledAt, yearly.NextScheduledAt) {
 		c.t.Errorf("jobs: %+v", list)
 	}
-	c.expectTable(c.command("jobs"), "JOB SCHEDULE ZONE HANDLER RESOURCES NEXT SCHEDULED LAST RUN",
+	c.expectTable(c.command("jobs"), "JOB SCHEDULE RESOURCES NEXT SCHEDULED LAST RUN",
 		"added", "every", "follow", "hold", "yearly")
 }
 
@@ -190,7 +190,7 @@ func (c *cluster) expectRuns(held run) {
 	if len(list) != 1 {
 		c.t.Errorf("one run: %+v", list)
 	}
-	c.expectTable(c.command("runs"), "RUN JOB SCHEDULED STATE REPLICA STARTED TOOK WHY", held.ID,
+	c.expectTable(c.command("runs"), "RUN JOB SCHEDULED STATE TOOK WHY", held.ID,
 		"every")
 }
 
@@ -208,7 +208,7 @@ func (c *cluster) expectLocks(held run) {
 			}
 			return false, nil
 		})
-	c.expectTable(c.command("locks"),
+	c.expectTable(c.command("locks", "-o", "wide"),
 		"RESOURCE MODE JOB REPLICA RUN TOKEN SINCE EXPIRES ADVISORY LOCK", "public/t", held.ID)
 }
 
@@ -258,12 +258,12 @@ func (c *cluster) expectRefusals() {
 		want string
 	}{
 		{[]string{"trigger", "nobody"}, `job "nobody": not found in the store`},
-		{[]string{"trigger"}, "accepts 1 arg(s), received 0"},
+		{[]string{"trigger"}, "found no arguments, usage: scheduler trigger JOB"},
 		{[]string{"runs", "--state", "asleep"}, `--state: expected one of`},
 		{[]string{"runs", "-n", "0"}, "-n: expected 1 to 1000, found 0"},
 		{[]string{"next", "nobody"}, `job "nobody": not found in `},
 		{[]string{"next", "--schedule", "0 0 30 2 *"}, "never fires"},
-		{[]string{"jobs", "-o", "xml"}, `expected "table" or "json"`},
+		{[]string{"jobs", "-o", "xml"}, `expected one of table, wide, json, yaml`},
 		{[]string{"fly"}, `unknown command "fly"`},
 	} {
 		s := c.command(refused.args...)

@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast/internal/suggest"
+)
+
+// checkUsage makes the mistakes of a command, and of those below it, say what is expected.
+func checkUsage(cmd *cobra.Command) {
+	expected := cmd.Args
+	if cmd.HasSubCommands() && cmd.RunE == nil {
+		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		expected = cobra.NoArgs
+	}
+	if expected != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if expected(cmd, args) == nil {
+				return nil
+			}
+			if cmd.HasSubCommands() {
+				return unknownCommand(cmd, args[0])
+			}
+			return fmt.Errorf("found %s, usage: %s", argumentWords(args), cmd.UseLine())
+		}
+	}
+	cmd.SetFlagErrorFunc(withFlagHint)
+	for _, below := range cmd.Commands() {
+		checkUsage(below)
+	}
+}
+
+func argumentWords(args []string) string {
+	switch len(args) {
+	case 0:
+		return "no arguments"
+	case 1:
+		return "1 argument"
+	}
+	return fmt.Sprintf("%d arguments", len(args))
+}
+
+// unknownCommand returns the error for a command that does not exist.
+func unknownCommand(cmd *cobra.Command, name string) error {
+	var names []string
+	for _, below := range cmd.Commands() {
+		if !below.Hidden {
+			names = append(names, below.Name())
+		}
+	}
+	hint := didYouMean(name, names)
+	if hint == "" {
+		hint = fmt.Sprintf("; list commands with \"%s --help\"", cmd.CommandPath())
+	}
+	return fmt.Errorf("unknown command %q for %q%s", name, cmd.CommandPath(), hint)
+}
+
+// withFlagHint adds the most similar flag to the error for an unknown one.
+func withFlagHint(cmd *cobra.Command, err error) error {
+	name, unknown := strings.CutPrefix(err.Error(), "unknown flag: --")
+	if !unknown {
+		return err
+	}
+	var names []string
+	for _, line := range strings.Split(cmd.Flags().FlagUsages(), "\n") {
+		if _, flag, found := strings.Cut(line, "--"); found {
+			flag, _, _ = strings.Cut(flag, " ")
+			names = append(names, "--"+flag)
+		}
+	}
+	return errors.New(err.Error() + didYouMean("--"+name, names))
+}
+
+// didYouMean returns the most similar candidate as the end of an error, or "".
+func didYouMean(name string, candidates []string) string {
+	if near := suggest.Of(name, candidates); near != "" {
+		return fmt.Sprintf("; did you mean %q?", near)
+	}
+	return ""
+}

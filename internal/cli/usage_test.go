@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/holdfast-dev/holdfast/admin"
+)
+
+// TestMistakesInArguments checks the error and the exit code of commands with wrong arguments.
+func TestMistakesInArguments(t *testing.T) {
+	for _, test := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"fly", 1, `unknown command "fly" for "scheduler"; list commands with "scheduler --help"`},
+		{"trigerr x", 1, `unknown command "trigerr" for "scheduler"; did you mean "trigger"?`},
+		{"audit exprot", 1, `unknown command "exprot" for "scheduler audit"; did you mean "export"?`},
+		{"import cronatb x", 1,
+			`unknown command "cronatb" for "scheduler import"; did you mean "crontab"?`},
+		{"trigger", 1, "found no arguments, usage: scheduler trigger JOB [flags]"},
+		{"cancel a b", 1, "found 2 arguments, usage: scheduler cancel RUN [flags]"},
+		{"status now", unknownStatus, "found 1 argument, usage: scheduler status [flags]"},
+		{"status --server", unknownStatus, "flag needs an argument: --server"},
+		{"doctor now", checkFailed, "found 1 argument, usage: scheduler doctor [flags]"},
+		{"audit verify now", notVerified,
+			"found 1 argument, usage: scheduler audit verify [flags]"},
+		{"trigger x --raeson y", 1, `unknown flag: --raeson; did you mean "--reason"?`},
+		{"jobs -o xml", 1, "unknown format; expected one of table, wide, json, yaml"},
+		{"jobs -o jsno", 1, `unknown format; did you mean "json"?`},
+		{"runs --state runing", 1, `found "runing"; did you mean "running"?`},
+		{"runs --since monday", 1, "--since: expected a time such as "},
+		{"audit --action puase", 1, `--action: unknown action "puase"; did you mean "pause"?`},
+	} {
+		got := perform(t, nil, strings.Fields(test.args)...)
+		if got.code != test.code || !strings.HasSuffix(got.err, test.want) &&
+			!strings.Contains(got.err, test.want+"2026") || strings.Contains(got.err, "\n") {
+			t.Errorf("%s: got %+v, want exit code %d and %q", test.args, got, test.code, test.want)
+		}
+	}
+	for _, args := range [][]string{nil, {"import"}, {"--help"}} {
+		if got := perform(t, nil, args...); got.code != 0 ||
+			!strings.Contains(got.out, "Available Commands:") {
+			t.Errorf("%q: got %+v, want the list of commands", args, got)
+		}
+	}
+}
+
+// TestMistakesInFormats checks that errors have the format of the output, wherever the flag is.
+func TestMistakesInFormats(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "holdfast.yaml")
+	if err := os.WriteFile(config, []byte("wrokers: 3\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"validate", "-c", config, "-o", "json"}, {"validate", "-c", config, "-o=json"},
+		{"validate", "-ojson", "-c", config}, {"validate", "--output=json", "-c", config},
+	} {
+		var m mistake
+		got := perform(t, nil, args...)
+		if err := json.Unmarshal([]byte(got.err), &m); err != nil || got.code != 1 ||
+			len(m.Problems) == 0 || m.Problems[0].Line != 1 || m.Problems[0].Key != "wrokers" {
+			t.Errorf("%q: got %+v, want the mistake as JSON", args, got)
+		}
+	}
+	for _, args := range [][]string{
+		{"status", "--wrong", "-o", "yaml"}, {"status", "--wrong", "--output", "yaml"},
+		{"status", "-o", "yaml", "--wrong"},
+	} {
+		var m mistake
+		got := perform(t, nil, args...)
+		if err := yaml.Unmarshal([]byte(got.err), &m); err != nil || got.code != unknownStatus ||
+			m.Error != "unknown flag: --wrong" {
+			t.Errorf("%q: got %+v, want the mistake as YAML", args, got)
+		}
+	}
+	if got := perform(t, nil, "status", "--wrong", "--", "-o", "json"); got.err !=
+		"unknown flag: --wrong" {
+		t.Errorf("after --: got %q, want text", got.err)
+	}
+}
+
+// TestWideTables checks that only wide tables have all columns.
+func TestWideTables(t *testing.T) {
+	path, _ := retriedStore(t)
+	narrow := commandOutput(t, "runs", "-c", path)
+	wide := commandOutput(t, "runs", "-c", path, "-o", "wide")
+	if strings.Contains(narrow, "web-1") || !strings.Contains(wide, "web-1") ||
+		strings.Contains(wide, "~") || !strings.Contains(narrow, "succeeded") {
+		t.Errorf("got %s and with -o wide %s, want the replica only there", narrow, wide)
+	}
+	list := commandOutput(t, "runs", "-c", path, "-o", "yaml")
+	var runs []struct{ Job, State string }
+	if err := yaml.Unmarshal([]byte(list), &runs); err != nil || len(runs) != 1 ||
+		runs[0].State != "succeeded" {
+		t.Errorf("got %s (%v), want one run as YAML", list, err)
+	}
+}
+
+// TestCompletion asks for names as a shell does. Without a cluster there are none, and no error.
+func TestCompletion(t *testing.T) {
+	s := serve(t)
+	perform(t, nil, "pause", "weekly", "-c", s.config)
+	offered := func(args ...string) string {
+		t.Helper()
+		got := perform(t, nil, append([]string{"__complete"}, args...)...)
+		names, _, _ := strings.Cut(got.out, ":")
+		if got.code != 0 {
+			t.Errorf("%q: %+v", args, got)
+		}
+		return strings.Join(strings.Fields(names), " ")
+	}
+	token := s.token(t, operatorToken)
+	for _, by := range [][]string{{"-c", s.config}, {"--server", s.server, "--token-file", token}} {
+		for args, want := range map[string]string{
+			"trigger ": "nightly weekly", "trigger n": "nightly", "pause --group ": "reports",
+			"drain ": "web-1", "undrain ": "", "remove ": "", "release ": "",
+			"logs ": s.ended.String() + " nightly succeeded", "trigger nightly ": "",
+			"runs --job w": "weekly", "jobs -o ": "table wide json yaml",
+			"runs --state ":   strings.Join(stateNames(), " "),
+			"audit --action ": strings.Join(admin.AuditActions(), " "),
+		} {
+			if got := offered(append(by, strings.Split(args, " ")...)...); got != want {
+				t.Errorf("%s: got %q, want %q", args, got, want)
+			}
+		}
+	}
+	if got := offered("trigger", "-c", "/nothing", ""); got != "" {
+		t.Errorf("without a configuration: %q", got)
+	}
+	if got := offered("trigger", "--server", "https://127.0.0.1:1", ""); got != "" {
+		t.Errorf("without a server: %q", got)
+	}
+}
