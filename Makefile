@@ -21,8 +21,8 @@ TESTFLAGS := -p 3 -shuffle=on -vet=off $(BUILDFLAGS)
 TESTENV := GOGC=400 GORACE=atexit_sleep_ms=20 GO='$(GO)'
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo build clean test soak test-under-load short lint fuzz tools testrun bench \
-	warehouse
+.PHONY: help run demo build clean test soak test-under-load short helm lint fuzz tools testrun \
+	bench warehouse
 
 help: ## list the targets
 	@awk '/^##@ / { printf "\n%s\n", substr($$0, 5) } \
@@ -57,6 +57,10 @@ test-under-load: tools testrun ## make test RUNS times (5) with one busy loop pe
 
 short: ## tests that need no servers
 	$(GO) test -short ./...
+
+# A module of its own: Helm compiles for minutes, and users must not get its dependencies.
+helm: ## lint and render the Helm chart; the first time takes minutes
+	cd deploy/helm/test && $(GO) vet ./... && $(GO) test ./...
 
 lint: ## vet, staticcheck, gofmt, lines of 100 columns, go mod tidy, govulncheck
 	$(GO) vet ./...

@@ -1,0 +1,34 @@
+{{- define "holdfast.name" -}}
+{{- if contains .Chart.Name .Release.Name -}}
+{{- .Release.Name | trunc 63 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "holdfast.selector" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "holdfast.labels" -}}
+{{ include "holdfast.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end -}}
+
+{{/* The values of config have priority over those of the chart. */}}
+{{- define "holdfast.config" -}}
+{{- $database := dict "url_file" "/run/secrets/holdfast/database-url" -}}
+{{- $given := .Values.config.database | default dict -}}
+{{- if or (hasKey $given "url") (hasKey $given "url_file") -}}
+{{- $database = dict -}}
+{{- end -}}
+{{- $own := dict
+    "database" $database
+    "replica" (dict "name" "${POD_NAME}")
+    "shutdown_grace" (printf "%ds" (int .Values.shutdownGraceSeconds))
+    "admin" (dict "listen" "0.0.0.0:8080") -}}
+{{- toYaml (mergeOverwrite $own (deepCopy .Values.config)) -}}
+{{- end -}}
