@@ -20,15 +20,15 @@ func TestPagesSayWhenARunStarts(t *testing.T) {
 		Reason: reasons.Triggered, Detail: "triggered by anna"}
 	handler := newServer(t, options(&history{now: noon, runs: []storage.Record{later}})).Handler()
 	for path, want := range map[string]string{
-		"/runs": `>starts <time`, "/runs?state=waiting": `>starts <time`,
-		"/jobs/rollup-sales": `>starts <time`, param.RunPath(later.ID): `, starts <time`,
+		"/runs": `> starts <time`, "/runs?state=waiting": `> starts <time`,
+		"/jobs/rollup-sales": `> starts <time`, param.RunPath(later.ID): `, starts <time`,
 	} {
-		body := get(t, handler, path).Body.String()
+		body := flat(get(t, handler, path).Body.String())
 		if !strings.Contains(body, want) || strings.Contains(body, "waits for <time") {
 			t.Errorf("%s lacks %q", path, want)
 		}
 	}
-	body := get(t, handler, param.RunPath(later.ID)).Body.String()
+	body := flat(get(t, handler, param.RunPath(later.ID)).Body.String())
 	for _, want := range []string{"Triggered for <time", "Triggered for this time",
 		"<strong>Starts</strong>"} {
 		if !strings.Contains(body, want) {

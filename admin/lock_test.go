@@ -74,7 +74,7 @@ func TestLocksOfPrograms(t *testing.T) {
 	}
 	page := get(t, newServer(t, o).Handler(), "/").Body.String()
 	if !strings.Contains(page,
-		`class="wide full">a program <span class="sub">on <bdi>tool-1</bdi>`) {
+		`class="wide full"> a program <span class="sub">on <bdi>tool-1</bdi>`) {
 		t.Errorf("the page does not say that a program holds:\n%s", page)
 	}
 }

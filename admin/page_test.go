@@ -179,7 +179,7 @@ func TestNextOmitsPausedJobsAndThePast(t *testing.T) {
 func TestWaitIsCountedFromItsStart(t *testing.T) {
 	body := get(t, newServer(t, contention()).Handler(), "/").Body.String()
 	waits := regexp.MustCompile(
-		`(?s)sync-vendors</bdi></a> <span class="sub">.*?<span class="for"><time [^>]*>([^<]*)</time>`).
+		`(?s)sync-vendors</bdi></a>\s+<span class="sub">.*?<span class="for"><time [^>]*>([^<]*)</time>`).
 		FindStringSubmatch(body)
 	if waits == nil || waits[1] != "8 s" {
 		t.Errorf("got %q of a run that waits for 8 s", waits)

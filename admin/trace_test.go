@@ -29,7 +29,7 @@ func TestTraceOfARun(t *testing.T) {
 		{"without a link", func(o *Options) {
 			o.Trace = func(run uuid.UUID) Trace { return Trace{ID: engine.TraceID(run)} }
 		},
-			`<dt>Trace</dt><dd class="code">` + trace + `</dd>`, `"trace_id": "` + trace + `"`},
+			`<dt>Trace</dt><dd class="code"> ` + trace + ` </dd>`, `"trace_id": "` + trace + `"`},
 		{"not traced", func(o *Options) { o.Trace = func(uuid.UUID) Trace { return Trace{} } }, "",
 			""},
 		{"nothing is traced", func(o *Options) { o.Trace = nil }, "", ""},
@@ -37,7 +37,7 @@ func TestTraceOfARun(t *testing.T) {
 		o := o
 		c.give(&o)
 		handler := newServer(t, o).Handler()
-		page, jsonPath := get(t, handler, "/runs/"+id(10).String()).Body.String(),
+		page, jsonPath := flat(get(t, handler, "/runs/"+id(10).String()).Body.String()),
 			get(t, handler, "/api/v1/runs/"+id(10).String()).Body.String()
 		if c.on == "" && (strings.Contains(page, "<dt>Trace</dt>") ||
 			strings.Contains(jsonPath, "trace_id")) {

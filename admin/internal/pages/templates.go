@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/charts"
@@ -32,7 +33,7 @@ func NewTemplates() (*Templates, error) {
 	if err != nil {
 		return nil, fmt.Errorf("admin assets: %w", err)
 	}
-	set, err := template.New("").Funcs(template.FuncMap{
+	set := template.New("").Funcs(template.FuncMap{
 		"asset":          a.url,
 		"at":             words.NewTime,
 		"cut":            words.Cut,
@@ -86,11 +87,42 @@ func NewTemplates() (*Templates, error) {
 			return storage.Target{Kind: storage.TargetGroup, Name: name}
 		},
 		"targetAll": func() storage.Target { return storage.Target{Kind: storage.TargetAll} },
-	}).Funcs(lockFuncs()).ParseFS(templateFiles, "templates/*.html")
+	}).Funcs(lockFuncs())
+	files, err := templateFiles.ReadDir("templates")
 	if err != nil {
 		return nil, fmt.Errorf("admin templates: %w", err)
 	}
+	for _, file := range files {
+		text, err := templateFiles.ReadFile("templates/" + file.Name())
+		if err != nil {
+			return nil, fmt.Errorf("admin templates: %w", err)
+		}
+		if _, err := set.New(file.Name()).Parse(unindented(string(text))); err != nil {
+			return nil, fmt.Errorf("admin templates: %w", err)
+		}
+	}
 	return &Templates{set, a}, nil
+}
+
+// unindented returns a template without the indentation of its lines, which each answer would have
+// once per row. Lines end between two tags only, so that no tag and no sentence has a line break.
+func unindented(text string) string {
+	var b strings.Builder
+	before := ""
+	for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
+		line = strings.TrimLeft(line, " ")
+		switch {
+		case b.Len() == 0:
+		case strings.HasSuffix(before, ">") && strings.HasPrefix(line, "<"):
+			b.WriteByte('\n')
+		default:
+			b.WriteByte(' ')
+		}
+		b.WriteString(line)
+		before = line
+	}
+	b.WriteByte('\n')
+	return b.String()
 }
 
 // Write renders a page. It renders to a buffer first, so that a failing template leaves no partial
