@@ -18,7 +18,7 @@ const module = "github.com/holdfast-dev/holdfast"
 var layers = []string{"cmd", "", "internal/cli", "internal/remote", "internal/app",
 	"admin",
 	"admin/internal/pages", "admin/internal/access", "admin/internal/oidc", "admin/internal/cluster",
-	"admin/internal/locks", "admin/internal/charts", "admin/internal/param", "admin/internal/mount",
+	"admin/internal/locks", "admin/internal/grid", "admin/internal/charts", "admin/internal/param", "admin/internal/mount",
 	"admin/internal/records", "admin/internal/words", "admin/password",
 	"internal/crontab", "internal/metrics", "internal/tracing",
 	"internal/engine", "jobs/operations", "jobs/permission", "jobs/explain",

@@ -34,6 +34,8 @@ func TestJSON(t *testing.T) {
 		{"job", "/api/v1/jobs/merge-events"},
 		{"explain", "/api/v1/jobs/rollup-sales/explain?at=2026-03-14T02:30:08Z"},
 		{"runs", "/api/v1/runs?limit=4"},
+		{"grid", "/api/v1/grid?text=rollup"},
+		{"agenda", "/api/v1/agenda?span=6h&text=orders"},
 		{"run", "/api/v1/runs/" + id(10).String()},
 		{"replicas", "/api/v1/replicas"},
 	}
@@ -44,6 +46,9 @@ func TestJSON(t *testing.T) {
 			h.restart, h.blocked, h.typical = night().Store.(*history).restart,
 				night().Store.(*history).blocked[:2], night().Store.(*history).typical
 			h.jobs[0].Last = &h.runs[len(h.runs)-3]
+			if c.name == "agenda" {
+				o = withUpcoming(o)
+			}
 			for i := range h.runs {
 				if h.runs[i].ID == id(10) {
 					h.runs[i].Output = "rows: 12\n"
@@ -237,8 +242,8 @@ func TestEveryReplicaAnswersTheSame(t *testing.T) {
 		h.runs[i].WaitSince = h.runs[i].WaitSince.In(elsewhere)
 	}
 	for _, path := range []string{"locks", "locks/tree", "locks/timeline",
-		"locks/timeline?span=24h", "locks/contention", "locks/upcoming", "jobs", "runs", "replicas",
-		"overview", "jobs/prune-orders", "runs/" + id(10).String()} {
+		"locks/timeline?span=24h", "locks/contention", "locks/upcoming", "jobs", "runs", "grid",
+		"agenda", "replicas", "overview", "jobs/prune-orders", "runs/" + id(10).String()} {
 		a := get(t, newServer(t, first).Handler(), "/api/v1/"+path).Body.String()
 		b := get(t, newServer(t, second).Handler(), "/api/v1/"+path).Body.String()
 		if path == "overview" { // names the replica that answers
@@ -256,7 +261,7 @@ func TestStoreDown(t *testing.T) {
 	handler := newServer(t, down()).Handler()
 	const want = "store is unavailable: dial tcp 10.0.3.7:5432: connect: connection refused"
 	for _, path := range []string{"locks", "locks/tree", "locks/timeline", "locks/contention",
-		"locks/upcoming", "jobs", "jobs/x", "runs", "runs/" + id(1).String(),
+		"locks/upcoming", "jobs", "jobs/x", "runs", "grid", "runs/" + id(1).String(),
 		"runs?before=" + id(1).String(), "replicas", "overview"} {
 		reply := get(t, handler, "/api/v1/"+path)
 		var body struct{ Error string }

@@ -12,9 +12,9 @@ import (
 // awaitedClasses are in the stylesheet for pages that do not use them yet: the tools of a log, and
 // the chart and icons of the overview.
 func awaitedClasses() []string {
-	return strings.Fields("area band density dn dot expect expect95 goner h26 h38 h60 h82 halves " +
-		"hatchw-ground hatchw-line here hollow in-warn log-tools m-failed m-lost " +
-		"over root shared soft soft2 sometimes this usual")
+	return strings.Fields("area band dot goner h26 h60 h82 halves " +
+		"hatchw-ground hatchw-line hollow in-warn m-failed m-lost " +
+		"over root shared soft2 sometimes this usual")
 }
 
 // builtClasses are the classes that package ansi builds from color codes.

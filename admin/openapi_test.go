@@ -19,6 +19,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin/internal/access"
 	"github.com/holdfast-dev/holdfast/admin/internal/charts"
+	"github.com/holdfast-dev/holdfast/admin/internal/grid"
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
@@ -75,6 +76,22 @@ func stretch(byDefault string) []parameter {
 func limit(byDefault int) parameter {
 	return parameter{"limit", "The maximum number of entries.",
 		object{"type": "integer", "minimum": 1, "maximum": storage.MaxBatch, "default": byDefault}}
+}
+
+// spanNames returns the values of the parameter span of the grid.
+func spanNames() (names []string) {
+	for _, s := range grid.Spans() {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// agendaSpanNames returns the values of the parameter span of the agenda.
+func agendaSpanNames() (names []string) {
+	for _, s := range locks.AgendaSpans() {
+		names = append(names, s.Name)
+	}
+	return names
 }
 
 // describedOperations describes the operation of every route of the API.
@@ -164,6 +181,27 @@ func describedOperations() map[string]operation {
 				limit(defaultRuns),
 				text("before", "The page after this run's id: older ones."),
 				text("after", "The page before this run's id: newer ones."),
+			}},
+		"GET /api/v1/agenda": {summary: "The firings of the next hours by job, with expected " +
+			"waits, by the cron table of the answering replica.",
+			answer: reflect.TypeFor[locks.Agenda](), lists: true, query: []parameter{
+				{"span", "The length of the time.", object{"type": "string",
+					"enum": agendaSpanNames(), "default": locks.DefaultAgendaSpan}},
+				text("text", "Part of the name of the job, or of a resource that it locks."),
+				someOf("conflicts", "Only jobs that are expected to wait.", []string{"yes"}),
+				{"skip", "The number of jobs to leave out at the beginning.",
+					object{"type": "integer", "minimum": 0}},
+			}},
+		"GET /api/v1/grid": {summary: "The outcomes of jobs by scheduled time: of each job " +
+			"the newest runs, by column.", answer: reflect.TypeFor[grid.Grid](), lists: true,
+			query: []parameter{
+				{"span", "The length of the shown time.", object{"type": "string",
+					"enum": spanNames(), "default": grid.DefaultSpan}},
+				timestamp("until", "The end of the shown time. By default now."),
+				text("text", "Part of the name or description of the job, in any case."),
+				text("group", "Of this group."),
+				text("after", "The page after this job."),
+				text("before", "The page before this job."),
 			}},
 		"GET /api/v1/runs/{id}": {summary: "A run with its attempts, and the output of the last.",
 			answer: reflect.TypeFor[RunDetail]()},

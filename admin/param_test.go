@@ -48,6 +48,12 @@ func TestWrongParametersAreNamed(t *testing.T) {
 		"/api/v1/runs?resource=a%2F%2Fb":                            `resource is "a//b", expected a table such as public/orders`,
 		"/api/v1/runs?after=7":                                      `after is "7", expected a run's id, a UUID`,
 		"/api/v1/runs?job=a%0Ab":                                    `job has a control character`,
+		"/api/v1/agenda?span=1y":                                    `span is "1y", expected one of 1h, 6h, 24h, 7d`,
+		"/api/v1/agenda?conflicts=no":                               `conflicts is "no", expected one of yes`,
+		"/api/v1/agenda?skip=x":                                     `skip is "x", expected a number`,
+		"/api/v1/grid?span=1h":                                      `span is "1h", expected one of 6h, 24h, 7d`,
+		"/api/v1/grid?until=soon":                                   `until is "soon", expected a timestamp`,
+		"/api/v1/grid?limit=1":                                      `parameter "limit" is unknown, expected some of span, until, text,`,
 		"/api/v1/runs/x":                                            `id is "x", expected a run's id, a UUID`,
 		"/api/v1/replicas?x=1":                                      `parameter "x" is unknown`,
 		"/api/v1/audit?action=eat":                                  `action is "eat", expected one of pause, resume,`,
@@ -89,6 +95,8 @@ func TestEmptyFieldsAreIgnored(t *testing.T) {
 		"/runs?job=&state=&reason=&replica=&resource=&from=&until=&limit=&before=&after=",
 		"/audit?actor=&action=&target=&limit=&before=",
 		"/locks/timeline?from=&until=&span=&resource=&skip=", "/locks/upcoming?resource=",
+		"/grid?span=&until=&text=&group=&after=&before=",
+		"/agenda?span=&text=&conflicts=&skip=",
 	} {
 		for _, path := range []string{path, "/api/v1" + path} {
 			if reply := get(t, handler, path); reply.Code != http.StatusOK {

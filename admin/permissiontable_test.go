@@ -32,11 +32,14 @@ func expectedNeeds() map[string]expectedNeed {
 		"GET /locks/timeline":                      {"view", "everything"},
 		"GET /locks/contention":                    {"view", "everything"},
 		"GET /locks/upcoming":                      {"view", "everything"},
+		"GET /agenda":                              {"view", "everything"},
 		"GET /jobs":                                {"view", "jobs"},
 		"GET /jobs/{name}":                         {"view", "job"},
 		"GET /jobs/{name}/explain":                 {"view", "job"},
 		"GET /runs":                                {"view", "runs"},
+		"GET /grid":                                {"view", "jobs"},
 		"GET /runs/{id}":                           {"view", "run"},
+		"GET /runs/{id}/log":                       {"view_output", "run"},
 		"GET /replicas":                            {"view", "everything"},
 		"GET /audit":                               {"view", "everything"},
 		"GET /webhooks":                            {"view", "everything"},
@@ -82,9 +85,11 @@ func expectedNeeds() map[string]expectedNeed {
 		"GET /api/v1/locks/contention":             {"view", "everything"},
 		"GET /api/v1/locks/upcoming":               {"view", "everything"},
 		"GET /api/v1/jobs":                         {"view", "jobs"},
+		"GET /api/v1/agenda":                       {"view", "everything"},
 		"GET /api/v1/jobs/{name}":                  {"view", "job"},
 		"GET /api/v1/jobs/{name}/explain":          {"view", "job"},
 		"GET /api/v1/runs":                         {"view", "runs"},
+		"GET /api/v1/grid":                         {"view", "jobs"},
 		"GET /api/v1/runs/{id}":                    {"view", "run"},
 		"GET /api/v1/runs/{id}/outcome":            {"view", "run"},
 		"GET /api/v1/runs/{id}/attempts/{attempt}": {"view", "run"},
@@ -167,7 +172,8 @@ func addressesOf(s *Server, path, kind string) map[string]string {
 
 // mayOn reports whether a role of limitedOptions has a permission on a part.
 func mayOn(role string, n expectedNeed, about string) bool {
-	reads := n.permission == permission.View || n.permission == permission.ViewMetrics
+	reads := n.permission == permission.View || n.permission == permission.ViewMetrics ||
+		n.permission == permission.ViewOutput
 	switch role {
 	case "operator":
 		return true

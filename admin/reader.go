@@ -28,10 +28,27 @@ func newReader(o Options) *reader {
 			Table: explain.TableOf(nil)}).Explain
 	}
 	lock := locks.NewReader(o.Store, locks.Sources{Advisory: o.Advisory, Restarts: o.Restarts,
-		ScheduledTimes: o.ScheduledTimes, LongestWait: o.LongestWait})
+		ScheduledTimes: o.ScheduledTimes, LongestWait: o.LongestWait, Next: nextFirings(o)})
 	return &reader{
 		Reader: cluster.NewReader(o.Store, lock, o.Operations, o.Upcoming),
 		lock:   lock, ops: o.Operations,
 		scheduledTimes: o.ScheduledTimes, progress: o.Progress, explain: explainer,
+	}
+}
+
+// nextFirings returns the next firings of the options for the pages about locks, or nil if they
+// have none.
+func nextFirings(o Options) func(from time.Time, n int) []locks.NextFiring {
+	if o.Upcoming == nil {
+		return nil
+	}
+	return func(from time.Time, n int) []locks.NextFiring {
+		firings := o.Upcoming(from, n)
+		next := make([]locks.NextFiring, len(firings))
+		for i, f := range firings {
+			next[i] = locks.NextFiring{Job: f.Job, ScheduledAt: f.ScheduledAt,
+				Resources: f.Resources}
+		}
+		return next
 	}
 }

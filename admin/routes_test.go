@@ -78,8 +78,8 @@ func formDone(r route, reply *httptest.ResponseRecorder) bool {
 
 // isAction reports whether the route needs a permission beyond viewing.
 func (r route) isAction() bool {
-	return r.need.permission != "" && r.need.permission != permission.View &&
-		r.need.permission != permission.ViewMetrics
+	return r.need.permission != "" && !slices.Contains([]permission.Permission{permission.View,
+		permission.ViewMetrics, permission.ViewOutput}, r.need.permission)
 }
 
 // withActions returns the routes of a server and one that counts its calls as actions.

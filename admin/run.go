@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/charts"
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/pages"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
@@ -66,6 +67,10 @@ type runsView struct {
 	Spans  []runLink
 	Tabs   []runLink
 	Chips  []chip
+	Sizes  []runLink // numbers of runs on a page
+	Total  string    // runs that the filter selects, or "" if it is not known
+
+	Histogram *charts.Histogram // nil if the numbers are not known
 }
 
 // OtherTimes reports whether the list has a range of time without a link.
@@ -103,7 +108,15 @@ func (s runPages) runsPage(w http.ResponseWriter, r *http.Request) {
 			}
 			v.Filter = newRunFields(p, filter)
 			v.Spans = timeSpans(p, snap.Now, filter.From, filter.Until)
-			v.Tabs = stateTabs(p, v.Filter.States)
+			v.Tabs, v.Sizes = stateTabs(p, v.Filter.States), pageSizes(p, filter.Limit)
+			counts, err := s.reader.runCounts(ctx, filter, snap.Now)
+			if err != nil {
+				return v, err
+			}
+			if counts != nil {
+				counts.count(v.Tabs)
+				v.Total, v.Histogram = counts.of(filter.States), counts.histogram
+			}
 			v.Chips = filterChips(p, v.Filter, v.Tabs)
 			limit := filter.Limit
 			// one extra row shows whether there is another page

@@ -10,16 +10,9 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/internal/pages"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
-	"github.com/holdfast-dev/holdfast/internal/ansi"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/permission"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
-)
-
-// The most lines of a log that the page shows: the last ones, or with log=all nearly all.
-const (
-	shownLines = 200
-	allLines   = 5000
 )
 
 // shownAttempts is the most attempts with a tab: the last ones.
@@ -27,8 +20,9 @@ const shownAttempts = 6
 
 // chosenAttempt is the attempt that a page shows.
 type chosenAttempt struct {
-	number int  // 0: the last one that has started
-	all    bool // its whole log
+	number int    // 0: the last one that has started
+	all    bool   // its whole log
+	find   string // text to mark in it; "": none
 }
 
 // chooseAttempt parses the parameters of the page of a run.
@@ -45,7 +39,8 @@ func chooseAttempt(p param.Set) (c chosenAttempt, err error) {
 	default:
 		return c, param.Errorf("log is %q, expected end or all", words.Cut(text, 100))
 	}
-	return c, nil
+	c.find, err = p.Text("find")
+	return c, err
 }
 
 func attemptNumber(name, text string) (int, error) {
@@ -130,6 +125,14 @@ func (t attemptTabs) WholeLog() string {
 	return t.path + "?" + q.Encode() + "#attempts"
 }
 
+// LogPath returns the address of the log of the attempt that is shown, as plain text.
+func (t attemptTabs) LogPath() string {
+	return fmt.Sprintf("%s/log?attempt=%d", t.path, t.Shown.Attempt)
+}
+
+// RunPath returns the address of the page.
+func (t attemptTabs) RunPath() string { return t.path }
+
 // HasStarted reports whether the attempt that is shown has started.
 func (t attemptTabs) HasStarted() bool { return t.Shown.StartedAt != nil }
 
@@ -141,33 +144,4 @@ func newAttemptTabs(run storage.Record, attempts []storage.RunAttempt,
 	split := max(0, len(attempts)-shownAttempts)
 	return attemptTabs{Last: attempts[split:], Earlier: attempts[:split], Shown: shown,
 		Final: run.State.Final(), path: param.RunPath(run.ID)}
-}
-
-// runLog is the log of an attempt.
-type runLog struct {
-	Lines  []ansi.Line
-	Total  int // lines
-	Bytes  int
-	Hidden int  // lines before the first that is shown
-	More   bool // log=all shows more lines
-}
-
-func newRunLog(output string, all bool) runLog {
-	lines := ansi.Parse(output)
-	l := runLog{Total: len(lines), Bytes: len(output)}
-	most := shownLines
-	if all {
-		most = allLines
-	}
-	l.Hidden = max(0, len(lines)-most)
-	l.Lines, l.More = lines[l.Hidden:], l.Hidden > 0 && !all
-	return l
-}
-
-// Size returns the size of the log in words.
-func (l runLog) Size() string {
-	if l.Bytes < 1024 {
-		return words.Figure(l.Bytes, "byte", "bytes")
-	}
-	return fmt.Sprintf("%d KiB", (l.Bytes+512)/1024)
 }

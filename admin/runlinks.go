@@ -2,6 +2,7 @@ package admin
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -10,14 +11,17 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // runLink is a link to the list of runs with another filter.
 type runLink struct {
 	Name  string
 	Path  string
-	Here  bool // the list has this filter
-	Night bool // the script fits it to the night of the viewer
+	Count string // number of runs, or "" if it is not known
+	Class string // of the count
+	Here  bool   // the list has this filter
+	Night bool   // the script fits it to the night of the viewer
 }
 
 // chip is a set filter, with the address of the list without it.
@@ -28,22 +32,31 @@ func runsAt(p param.Set, pairs ...string) string {
 	return p.With("/runs", append(pairs, "before", "", "after", "")...)
 }
 
-// stateTabs links the states of runs, those that need attention first.
-func stateTabs(p param.Set, states []string) []runLink {
-	tabs := []struct {
-		name   string
-		states []jobs.State
-	}{
-		{"All", nil}, {"Failed or skipped", records.UnsuccessfulStates()},
-		{"Running", []jobs.State{jobs.Running}}, {"Waiting", []jobs.State{jobs.Waiting}},
-		{"Failed", []jobs.State{jobs.Failed, jobs.TimedOut}},
-		{"Skipped", []jobs.State{jobs.Skipped}}, {"Lost", []jobs.State{jobs.Lost}},
-		{"Missed", []jobs.State{jobs.Missed}}, {"Cancelled", []jobs.State{jobs.Cancelled}},
-		{"Succeeded", []jobs.State{jobs.Succeeded}},
+// runTab is a group of states with a tab.
+type runTab struct {
+	name   string
+	class  string // of the number of its runs
+	states []jobs.State
+}
+
+// runTabs returns the states of runs, those that need attention first.
+func runTabs() []runTab {
+	return []runTab{
+		{"All", "", nil}, {"Failed or skipped", "", records.UnsuccessfulStates()},
+		{"Running", "", []jobs.State{jobs.Running}}, {"Waiting", "", []jobs.State{jobs.Waiting}},
+		{"Failed", "bad", []jobs.State{jobs.Failed, jobs.TimedOut}},
+		{"Skipped", "warn", []jobs.State{jobs.Skipped}}, {"Lost", "bad", []jobs.State{jobs.Lost}},
+		{"Missed", "warn", []jobs.State{jobs.Missed}},
+		{"Cancelled", "", []jobs.State{jobs.Cancelled}},
+		{"Succeeded", "", []jobs.State{jobs.Succeeded}},
 	}
+}
+
+// stateTabs links the states of runs.
+func stateTabs(p param.Set, states []string) []runLink {
 	shown := slices.Sorted(slices.Values(states))
 	var links []runLink
-	for _, tab := range tabs {
+	for _, tab := range runTabs() {
 		var names []string
 		for _, state := range tab.states {
 			names = append(names, string(state))
@@ -63,12 +76,13 @@ func timeSpans(p param.Set, now, from, until time.Time) []runLink {
 		name   string
 		length time.Duration
 	}{{"Last hour", time.Hour}, {"24 h", 24 * time.Hour}, {"7 days", 7 * 24 * time.Hour}} {
-		begin := now.Add(-span.length).Truncate(time.Minute)
+		// the beginning of a quarter of an hour, because runs are counted by quarters
+		begin := storage.QuarterOf(now.Add(-span.length))
 		// a page that has been open for a while still shows about this range
 		off := from.Sub(begin).Abs()
 		links = append(links, runLink{Name: span.name,
 			Path: runsAt(p, "from", begin.Format(time.RFC3339), "until", ""),
-			Here: until.IsZero() && off <= span.length/20})
+			Here: until.IsZero() && off <= max(span.length/20, storage.QuarterLength)})
 	}
 	const evening, morning = -4 * time.Hour, 6 * time.Hour // from midnight
 	midnight := now.UTC().Truncate(24 * time.Hour)
@@ -98,4 +112,18 @@ func filterChips(p param.Set, f runFields, tabs []runLink) []chip {
 		add("state", states, "state: "+states)
 	}
 	return chips
+}
+
+// pageSizes links lists with other numbers of runs on a page.
+func pageSizes(p param.Set, limit int) (links []runLink) {
+	for _, size := range []int{pageRuns, 100, 200} {
+		name := strconv.Itoa(size)
+		value := name
+		if size == pageRuns {
+			value = ""
+		}
+		links = append(links, runLink{Name: name, Path: runsAt(p, "limit", value),
+			Here: size == limit})
+	}
+	return links
 }

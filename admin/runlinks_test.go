@@ -42,10 +42,10 @@ func TestTimeSpans(t *testing.T) {
 	p := param.Set{Values: url.Values{"state": {"lost"}, "after": {"x"}}}
 	all, here := namesOfLinks(timeSpans(p, now, time.Time{}, time.Time{}))
 	want := []string{"All /runs?state=lost",
-		"Last hour /runs?from=2026-03-17T01%3A41%3A00Z&state=lost",
+		"Last hour /runs?from=2026-03-17T01%3A30%3A00Z&state=lost",
 		"Last night /runs?from=2026-03-16T20%3A00%3A00Z&state=lost&until=2026-03-17T06%3A00%3A00Z",
-		"24 h /runs?from=2026-03-16T02%3A41%3A00Z&state=lost",
-		"7 days /runs?from=2026-03-10T02%3A41%3A00Z&state=lost"}
+		"24 h /runs?from=2026-03-16T02%3A30%3A00Z&state=lost",
+		"7 days /runs?from=2026-03-10T02%3A30%3A00Z&state=lost"}
 	if !slices.Equal(all, want) || !slices.Equal(here, []string{"All"}) {
 		t.Errorf("got %q, current %q, want %q", all, here, want)
 	}

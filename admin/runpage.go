@@ -44,7 +44,7 @@ type step struct {
 }
 
 func (s runPages) runPage(w http.ResponseWriter, r *http.Request) {
-	p, err := param.Read(r, "attempt", "log", "refresh")
+	p, err := param.Read(r, "attempt", "log", "find", "refresh")
 	if err != nil {
 		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
@@ -74,7 +74,7 @@ func (s runPages) runPage(w http.ResponseWriter, r *http.Request) {
 		Complete: func(v *runView, f *pages.Frame) {
 			v.Record = visible(r.Context(), v.Record)
 			v.Tabs.Shown = visibleAttempt(r.Context(), v.Tabs.Shown)
-			v.Log = newRunLog(v.Tabs.Shown.Output, chosen.all)
+			v.Log = newRunLog(v.Tabs.Shown.Output, chosen)
 			v.Phases = charts.NewPhases(v.Record, v.Attempts, f.Now)
 			v.Trace = s.traceOf(v.Record)
 			f.Title = words.Cut(v.Job, 60) + " " + words.State(v.State)

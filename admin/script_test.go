@@ -109,6 +109,10 @@ func TestTextsAreInTheTimeZoneOfTheViewer(t *testing.T) {
 		{"job", busy(), "/jobs/rollup-sales", tooltip, []string{"12:07:15 succeeded after "}},
 		{"timeline", night(), "/locks/timeline", tooltip, []string{
 			"rollup-sales succeeded after 1 min 55 s, from 11:11:20 to 11:13:15"}},
+		{"agenda", hourly(), "/agenda?span=1h", sentence, []string{
+			"scheduled until 13:12:15"}},
+		{"bars of the agenda", hourly(), "/agenda?span=1h", tooltip, []string{
+			"report scheduled 13:05:00, waits 5 min"}},
 		{"attempts", story(), "/runs/" + id(302).String(), tooltip, []string{
 			"Waited from 12:08:15 to 12:08:25", "Attempt 1 ran from 12:08:25 to 12:08:37"}},
 	} {

@@ -11,14 +11,17 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// Histogram shows runs by quarter of an hour in three charts.
+// Histogram shows runs by time in three charts. A column is a quarter of an hour, or several if the
+// time is long.
 type Histogram struct {
 	Now                        time.Time
+	Title                      string
+	Path                       string // of a list with more runs, or ""
 	Runs, Unsuccessful, Delays HistogramChart
 	Hours                      []HistogramHour // those with runs, the oldest first
 }
 
-// HistogramChart has one column per quarter of an hour.
+// HistogramChart has one column for each part of the time.
 type HistogramChart struct {
 	Bars         []HistogramBar
 	Ticks        []Tick // of the first chart; the others show them too
@@ -59,7 +62,32 @@ const (
 	histogramAxis   = 18   // pixels below the columns
 	histogramGap    = 0.15 // the share of a column that is empty
 	minHistogramBar = 3    // pixels, so that a single run among thousands is visible
+	// maxHistogramColumns is 24 hours of quarters.
+	maxHistogramColumns = 96
 )
+
+// columns are equal parts of the time of a histogram, the oldest first.
+type columns struct {
+	parts  []storage.Quarter // each of the length
+	length time.Duration
+}
+
+// newColumns joins quarters of an hour that follow each other, so that there are not too many.
+func newColumns(quarters []storage.Quarter) columns {
+	each := (len(quarters) + maxHistogramColumns - 1) / maxHistogramColumns
+	c := columns{length: time.Duration(each) * storage.QuarterLength}
+	for ; len(quarters) > 0; quarters = quarters[min(each, len(quarters)):] {
+		part := storage.Quarter{From: quarters[0].From, Runs: make(map[jobs.State]int)}
+		for _, q := range quarters[:min(each, len(quarters))] {
+			for state, n := range q.Runs {
+				part.Runs[state] += n
+			}
+			part.Delays.Add(q.Delays)
+		}
+		c.parts = append(c.parts, part)
+	}
+	return c
+}
 
 // outcome is a group of final states that a histogram shows as one.
 type outcome struct {
@@ -113,15 +141,30 @@ func NewHistogram(quarters []storage.Quarter, now time.Time) *Histogram {
 	}
 	from := quarters[0].From
 	until := quarters[len(quarters)-1].From.Add(storage.QuarterLength)
+	c := newColumns(quarters)
 	h := &Histogram{
-		Now: now, Runs: runsChart(quarters), Unsuccessful: unsuccessfulChart(quarters),
-		Delays: delaysChart(quarters), Hours: histogramHours(quarters),
+		Now: now, Title: "Last 24 h", Path: "/runs", Runs: runsChart(c),
+		Unsuccessful: unsuccessfulChart(c), Delays: delaysChart(c),
+		Hours: histogramHours(quarters),
 	}
-	h.Runs.Ticks = ticksEvery(6*time.Hour, from, until)
+	h.Runs.Ticks = ticksEvery(histogramStep(until.Sub(from)), from, until)
 	for _, c := range []*HistogramChart{&h.Runs, &h.Unsuccessful, &h.Delays} {
 		c.Height, c.AxisY = HistogramHeight+histogramAxis, HistogramHeight+histogramAxis-3
 	}
 	return h
+}
+
+// histogramStep returns the time between labels, of which there is room for about five.
+func histogramStep(length time.Duration) time.Duration {
+	switch {
+	case length <= 2*time.Hour:
+		return 30 * time.Minute
+	case length <= 12*time.Hour:
+		return 2 * time.Hour
+	case length <= 25*time.Hour:
+		return 6 * time.Hour
+	}
+	return 48 * time.Hour
 }
 
 // histogramBar returns the bar of the i-th of n columns, without height.
@@ -135,11 +178,12 @@ func barLength(runs, most, full int) int {
 	return max(minHistogramBar, (runs*full+most/2)/most)
 }
 
-func quarterTitle(from time.Time, text string) string {
-	return fmt.Sprintf("%s, 15 min: %s", words.UTC(from), text)
+// title begins the description of a column with its time.
+func (c columns) title(from time.Time, text string) string {
+	return fmt.Sprintf("%s, %s: %s", words.UTC(from), words.Span(c.length), text)
 }
 
-// largest returns the largest number of runs of one quarter, and of all.
+// largest returns the largest number of runs of one part, and of all.
 func largest(quarters []storage.Quarter, o outcome) (most, all int) {
 	for _, q := range quarters {
 		n := o.of(q)
@@ -148,22 +192,22 @@ func largest(quarters []storage.Quarter, o outcome) (most, all int) {
 	return most, all
 }
 
-func runsChart(quarters []storage.Quarter) HistogramChart {
+func runsChart(cols columns) HistogramChart {
 	o := endedOutcome()
-	most, all := largest(quarters, o)
+	most, all := largest(cols.parts, o)
 	c := HistogramChart{LineY: HistogramHeight,
-		Words: fmt.Sprintf("%d, at most %d in 15 min", all, most)}
+		Words: fmt.Sprintf("%d, at most %d in %s", all, most, words.Span(cols.length))}
 	if all == 0 {
 		c.Words = "none"
 	}
-	for i, q := range quarters {
+	for i, q := range cols.parts {
 		runs := o.of(q)
 		if runs == 0 {
 			continue
 		}
-		b := histogramBar(i, len(quarters))
-		b.Class, b.Path = o.class, o.path(q.From, storage.QuarterLength)
-		b.Title = quarterTitle(q.From, outcomeCounts(q))
+		b := histogramBar(i, len(cols.parts))
+		b.Class, b.Path = o.class, o.path(q.From, cols.length)
+		b.Title = cols.title(q.From, outcomeCounts(q))
 		b.H = barLength(runs, most, HistogramHeight)
 		b.Y, b.ReachH = c.LineY-b.H, HistogramHeight
 		c.Bars = append(c.Bars, b)
@@ -184,25 +228,25 @@ func outcomeCounts(q storage.Quarter) string {
 
 // unsuccessfulChart draws failed runs above the line and skipped runs below it, so that colour is
 // not the only signal.
-func unsuccessfulChart(quarters []storage.Quarter) HistogramChart {
+func unsuccessfulChart(cols columns) HistogramChart {
 	failed, skipped := failedOutcome(), skippedOutcome()
-	mostFailed, allFailed := largest(quarters, failed)
-	mostSkipped, allSkipped := largest(quarters, skipped)
+	mostFailed, allFailed := largest(cols.parts, failed)
+	mostSkipped, allSkipped := largest(cols.parts, skipped)
 	c := HistogramChart{LineY: HistogramHeight / 2,
 		Words: fmt.Sprintf("%d failed, %d skipped", allFailed, allSkipped)}
 	if allFailed+allSkipped == 0 {
 		c.Words = "none"
 	}
 	most := max(mostFailed, mostSkipped)
-	for i, q := range quarters {
+	for i, q := range cols.parts {
 		for _, o := range []outcome{failed, skipped} {
 			runs := o.of(q)
 			if runs == 0 {
 				continue
 			}
-			b := histogramBar(i, len(quarters))
-			b.Class, b.Path = o.class, o.path(q.From, storage.QuarterLength)
-			b.Title = quarterTitle(q.From, fmt.Sprintf("%d %s", runs, o.word))
+			b := histogramBar(i, len(cols.parts))
+			b.Class, b.Path = o.class, o.path(q.From, cols.length)
+			b.Title = cols.title(q.From, fmt.Sprintf("%d %s", runs, o.word))
 			b.H = barLength(runs, most, c.LineY)
 			b.ReachH = c.LineY
 			if b.Y, b.ReachY = c.LineY, c.LineY; o.class == failed.class {
@@ -216,10 +260,10 @@ func unsuccessfulChart(quarters []storage.Quarter) HistogramChart {
 
 // delaysChart draws the start delay that 95% of the runs did not exceed. Each bucket is one step,
 // so the scale is about logarithmic.
-func delaysChart(quarters []storage.Quarter) HistogramChart {
+func delaysChart(cols columns) HistogramChart {
 	c := HistogramChart{LineY: HistogramHeight, Words: "no run started"}
 	longest := -1
-	for i, q := range quarters {
+	for i, q := range cols.parts {
 		text, bucket := delayWords(q.Delays)
 		if text == "" {
 			continue
@@ -228,9 +272,9 @@ func delaysChart(quarters []storage.Quarter) HistogramChart {
 			longest = bucket
 			c.Words = "highest: " + text
 		}
-		b := histogramBar(i, len(quarters))
-		b.Class, b.Path = "delay", endedOutcome().path(q.From, storage.QuarterLength)
-		b.Title = quarterTitle(q.From, text)
+		b := histogramBar(i, len(cols.parts))
+		b.Class, b.Path = "delay", endedOutcome().path(q.From, cols.length)
+		b.Title = cols.title(q.From, text)
 		b.H = (bucket + 1) * HistogramHeight / len(q.Delays)
 		b.Y, b.ReachH = c.LineY-b.H, HistogramHeight
 		c.Bars = append(c.Bars, b)

@@ -34,10 +34,9 @@ type Quarter struct {
 // usualDelay is the percentile of start delays that the overview shows.
 const usualDelay = 95
 
-// newHistogram returns the histogram until now, in which quarters that the store has not are empty.
-func newHistogram(now time.Time, stored []storage.Quarter) Histogram {
-	h := Histogram{Until: storage.QuarterOf(now).Add(storage.QuarterLength), Quarters: []Quarter{}}
-	h.From = h.Until.Add(-lastDay)
+// newHistogram returns a histogram, in which quarters that the store has not are empty.
+func newHistogram(from, until time.Time, stored []storage.Quarter) Histogram {
+	h := Histogram{From: from, Until: until, Quarters: []Quarter{}}
 	byTime := make(map[time.Time]storage.Quarter, len(stored))
 	for _, q := range stored {
 		byTime[q.From] = q
@@ -67,11 +66,17 @@ func (h Histogram) Stored() []storage.Quarter {
 	return stored
 }
 
+// histogram counts the runs of the last 24 h.
 func (r *Reader) histogram(ctx context.Context, now time.Time) (Histogram, error) {
-	empty := newHistogram(now, nil)
-	stored, err := r.Store.Histogram(ctx, empty.From, empty.Until)
+	until := storage.QuarterOf(now).Add(storage.QuarterLength)
+	return r.Histogram(ctx, until.Add(-lastDay), until)
+}
+
+// Histogram counts the runs between two times, which are the beginnings of quarters of an hour.
+func (r *Reader) Histogram(ctx context.Context, from, until time.Time) (Histogram, error) {
+	stored, err := r.Store.Histogram(ctx, from, until)
 	if err != nil {
-		return empty, fmt.Errorf("histogram: %w", err)
+		return newHistogram(from, until, nil), fmt.Errorf("histogram: %w", err)
 	}
-	return newHistogram(now, stored), nil
+	return newHistogram(from, until, stored), nil
 }

@@ -50,9 +50,9 @@ type cachedDuration struct {
 }
 
 // loadDurations queries the durations of the contenders, in the order of their firings, for at most
-// durationsTimeout.
+// durationsTimeout and at most that many batches.
 func (r *Reader) loadDurations(ctx context.Context, f *UpcomingConflicts, contenders []*contender,
-	scheduledTimes []upcomingFiring) error {
+	scheduledTimes []upcomingFiring, batches int) error {
 	start := time.Now()
 	var open []string
 	seen := make([]bool, len(contenders))
@@ -64,7 +64,7 @@ func (r *Reader) loadDurations(ctx context.Context, f *UpcomingConflicts, conten
 			}
 		}
 	}
-	for len(open) > 0 && time.Since(start) < durationsTimeout {
+	for ; len(open) > 0 && time.Since(start) < durationsTimeout && batches > 0; batches-- {
 		batch := open[:min(len(open), durationsBatch)]
 		found, err := r.Store.Typical(ctx, batch)
 		if err != nil {

@@ -32,6 +32,9 @@ type Sources struct {
 	// scheduledTimes returns at most n scheduled times after from of a job of this replica's cron
 	// table.
 	ScheduledTimes func(job string, from time.Time, n int) []time.Time
+	// Next returns the next firing after from of each job of this replica's cron table, soonest
+	// first, at most n of them.
+	Next func(from time.Time, n int) []NextFiring
 	// LongestWait returns how long a firing of a job waits for a lock, but at most limit, and false
 	// if that is not known.
 	LongestWait func(job string, limit time.Duration) (time.Duration, bool)
@@ -44,7 +47,15 @@ type Reader struct {
 	known     *records.Cached[[]locking.Resource] // resources that jobs name
 	requests  *records.Cached[[]storage.JobRequests]
 	conflicts *records.Cached[UpcomingConflicts]
+	agendas   map[string]*records.Cached[Agenda] // by the name of the span
 	durations durations
+}
+
+// NextFiring is the next firing of a job and what it locks.
+type NextFiring struct {
+	Job         string
+	ScheduledAt time.Time
+	Resources   []locking.Request
 }
 
 // NewReader returns a reader of a store and of the sources.
@@ -62,6 +73,13 @@ func NewReader(store storage.History, from Sources) *Reader {
 		func(ctx context.Context, now time.Time) (UpcomingConflicts, error) {
 			return r.findConflicts(ctx, now, nil)
 		})
+	r.agendas = make(map[string]*records.Cached[Agenda])
+	for _, span := range AgendaSpans() {
+		r.agendas[span.Name] = records.NewCached(records.CacheLifetime,
+			func(ctx context.Context, now time.Time) (Agenda, error) {
+				return r.findAgenda(ctx, now, span.Length)
+			})
+	}
 	return r
 }
 

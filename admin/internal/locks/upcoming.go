@@ -90,17 +90,13 @@ func (r *Reader) findConflicts(ctx context.Context, now time.Time,
 	}
 	contenders := contendersOf(requests, about)
 	f.Jobs = len(contenders)
-	for _, contender := range contenders {
-		contender.waitLimit = conflictsSpan
-		if r.LongestWait != nil {
-			contender.waitLimit, contender.waitLimited = r.LongestWait(contender.job, conflictsSpan)
-		}
-	}
+	r.limitWaits(contenders, conflictsSpan)
 	scheduledTimes := r.upcomingFirings(&f, contenders)
 	if f.ScheduledTimes = len(scheduledTimes); ctx.Err() != nil {
 		return f, ctx.Err()
 	}
-	if err := r.loadDurations(ctx, &f, contenders, scheduledTimes); err != nil {
+	const allBatches = 1 << 30 // as many as there is time for
+	if err := r.loadDurations(ctx, &f, contenders, scheduledTimes, allBatches); err != nil {
 		return f, err
 	}
 	tally := newSimulation(contenders)
@@ -115,6 +111,16 @@ func (r *Reader) findConflicts(ctx context.Context, now time.Time,
 		f.Conflicts = f.Conflicts[:maxConflicts]
 	}
 	return f, nil
+}
+
+// limitWaits sets how long the firings of each job wait, at most span.
+func (r *Reader) limitWaits(contenders []*contender, span time.Duration) {
+	for _, contender := range contenders {
+		contender.waitLimit = span
+		if r.LongestWait != nil {
+			contender.waitLimit, contender.waitLimited = r.LongestWait(contender.job, span)
+		}
+	}
 }
 
 // Summary counts the expected conflicts in words.

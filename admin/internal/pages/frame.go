@@ -19,7 +19,8 @@ type section struct{ Path, Name string }
 func sections() []section {
 	return []section{
 		{"/", "Overview"}, {"/jobs", "Jobs"}, {"/runs", "Runs"}, {"/locks", "Locks"},
-		{"/replicas", "Replicas"}, {"/webhooks", "Webhooks"}, {"/audit", "Audit"},
+		{"/agenda", "Agenda"}, {"/replicas", "Replicas"}, {"/webhooks", "Webhooks"},
+		{"/audit", "Audit"},
 	}
 }
 

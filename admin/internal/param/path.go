@@ -17,6 +17,11 @@ func RunPath(id uuid.UUID) string { return "/runs/" + id.String() }
 // JobPath returns the address of a job's page. The name may contain slashes.
 func JobPath(name string) string { return "/jobs/" + url.PathEscape(name) }
 
+// ExplainPath returns the page that explains the firing of a job at a time.
+func ExplainPath(job string, at time.Time) string {
+	return Address(JobPath(job)+"/explain", url.Values{"at": {at.UTC().Format(time.RFC3339)}})
+}
+
 // ActionPath returns the page of an action on a target.
 func ActionPath(action string, t storage.Target) string {
 	switch t.Kind {

@@ -208,8 +208,14 @@ func (h *history) addresses() []string {
 		pages = append(pages, combined(page, parameter{"span=7d", "span=15m"},
 			parameter{"resource=s7", "resource=s7%2Ft7"}, parameter{week, hour})...)
 	}
+	pages = append(pages, combined("/grid", parameter{"span=7d", "span=6h"},
+		parameter{"text=here", "text=number+77"}, parameter{"group=group-7", "group=none"},
+		parameter{"until=" + h.timeBefore("1 day"), "until=" + h.timeBefore("20 days")},
+		parameter{"after=job-00200", "before=job-00200"})...)
 	pages = append(pages, combined("/locks/upcoming",
 		parameter{"resource=s7", "resource=s7%2Ft7"})...)
+	pages = append(pages, combined("/agenda", parameter{"span=7d", "span=1h"},
+		parameter{"text=job", "text=nothing"}, parameter{"conflicts=yes", "conflicts=yes"})...)
 	pages = append(pages, "/webhooks", "/locks/timeline?skip=300")
 	var all []string
 	for _, page := range pages {

@@ -29,6 +29,10 @@
       time.title = (since ? since[0] : "") + exact + " (" + time.title.replace(/^(since|until) /, "") + ")";
       if (time.classList.contains("clock")) {
         time.textContent = (dayOf(at) === today ? "" : dayOf(at) + " ") + clockOf(at);
+      } else if (time.dataset.short) { // above the columns of a grid
+        const midnight = at.getHours() === 0 && at.getMinutes() === 0;
+        time.textContent = midnight || time.dataset.short === "day"
+          ? at.toLocaleDateString("en", { month: "short", day: "numeric" }) : two(at.getHours());
       }
     }
     for (const e of root.querySelectorAll("text[data-at]")) {
@@ -37,12 +41,18 @@
       e.textContent = "day" in e.dataset ? dayOf(at).slice(5) + " " + clock : clock;
     }
     // Sentences and tooltips contain times in their text.
+    const local = (text) => text.replace(/(\d{4}-\d\d-\d\d)(?:T(\d\d:\d\d:\d\d)(?:\.\d+)?Z| (\d\d:\d\d:\d\d) UTC)/g, (all, day, iso, plain) => {
+      const at = new Date(day + "T" + (iso || plain) + "Z");
+      return (dayOf(at) === today ? "" : dayOf(at) + " ") + clockOf(at);
+    });
     for (const e of root.querySelectorAll("svg title:not([data-utc]), [data-says]:not([data-utc])")) {
       e.dataset.utc = "";
-      e.textContent = e.textContent.replace(/(\d{4}-\d\d-\d\d)(?:T(\d\d:\d\d:\d\d)(?:\.\d+)?Z| (\d\d:\d\d:\d\d) UTC)/g, (all, day, iso, plain) => {
-        const at = new Date(day + "T" + (iso || plain) + "Z");
-        return (dayOf(at) === today ? "" : dayOf(at) + " ") + clockOf(at);
-      });
+      e.textContent = local(e.textContent);
+    }
+    for (const e of root.querySelectorAll("[data-titled]:not([data-utc])")) {
+      e.dataset.utc = "";
+      e.title = local(e.title);
+      e.setAttribute("aria-label", e.title);
     }
     // The last night of the viewer, from 20:00 to 06:00.
     for (const link of root.querySelectorAll("a[data-night]")) {
@@ -165,7 +175,9 @@
   document.addEventListener("htmx:afterRequest", () => (took = Math.max(0, Date.now() - asked)));
 
   let touched = -Infinity;
-  document.addEventListener("input", () => (touched = Date.now()));
+  document.addEventListener("input", (event) => {
+    if (!("kept" in event.target.dataset)) touched = Date.now();
+  });
   document.addEventListener("selectionchange", () => (touched = getSelection().isCollapsed ? touched : Date.now()));
   document.addEventListener("htmx:beforeRequest", (event) => {
     if (event.target.id === "live" && (document.hidden || Date.now() - touched < 20000)) event.preventDefault();
@@ -197,12 +209,51 @@
     }
   });
 
+  // Boxes that only change the display survive a refresh. Some need this script.
+  let boxes = new Map();
+  const showScripted = () => {
+    for (const e of document.querySelectorAll("[data-scripted]")) e.hidden = false;
+  };
+  document.addEventListener("htmx:beforeSwap", () => {
+    boxes = new Map([...document.querySelectorAll("[data-kept]")].map((e) => [e.id, e.checked]));
+  });
+  document.addEventListener("htmx:afterSwap", () => {
+    showScripted();
+    for (const e of document.querySelectorAll("[data-kept]")) {
+      if (boxes.has(e.id)) e.checked = boxes.get(e.id);
+    }
+  });
+  showScripted();
+
+  // The log of a running run follows its end until the viewer scrolls up. Then it stays at the
+  // line at its upper edge. Its end is at 0, and lines above it are at negative positions.
+  const log = () => document.querySelector(".log.output");
+  const following = () => document.querySelector("#follow");
+  let reading = null;
+  document.addEventListener("scroll", (event) => {
+    if (following() && event.target === log()) following().checked = log().scrollTop > -8;
+  }, true);
+  document.addEventListener("change", (event) => {
+    if (event.target.id === "follow" && event.target.checked) log().scrollTop = 0;
+  });
+  document.addEventListener("htmx:beforeSwap", () => {
+    reading = null;
+    if (!log() || !following() || following().checked) return;
+    const edge = log().getBoundingClientRect().top;
+    const line = [...log().querySelectorAll("li")].find((e) => e.getBoundingClientRect().bottom > edge);
+    if (line) reading = { id: line.id, below: line.getBoundingClientRect().top - edge };
+  });
+  document.addEventListener("htmx:afterSwap", () => {
+    const line = reading && document.getElementById(reading.id);
+    if (line) log().scrollTop += line.getBoundingClientRect().top - log().getBoundingClientRect().top - reading.below;
+  });
+
   // The line below a timeline describes the bar under the pointer. Arrow keys move
   // from bar to bar, so that a chart is one tab stop. The keys + and - zoom, and so
   // does the wheel with the control key.
-  const barsOf = (chart) => [...chart.querySelectorAll("a.bar, .restart")];
+  const barsOf = (chart) => [...chart.querySelectorAll("a.bar, .restart, a.cell")];
   const chartKeys = (root) => {
-    for (const chart of root.querySelectorAll(".chart")) barsOf(chart).forEach((e, i) => e.setAttribute("tabindex", i === 0 ? "0" : "-1"));
+    for (const chart of root.querySelectorAll(".timeline .chart, .lanes .chart, .grid")) barsOf(chart).forEach((e, i) => e.setAttribute("tabindex", i === 0 ? "0" : "-1"));
   };
   const pick = (event) => {
     const bar = event.target.closest && event.target.closest(".chart a.bar, .chart .restart");
@@ -234,10 +285,10 @@
     return best;
   };
   document.addEventListener("keydown", (event) => {
-    const chart = event.target.closest && event.target.closest(".timeline");
+    const chart = event.target.closest && event.target.closest(".timeline, .lanes, .grid");
     if (!chart || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "+" || event.key === "-") return zoom(event.key === "+" ? "in" : "out");
-    const bar = event.target.closest(".bar, .restart");
+    const bar = event.target.closest(".bar, .restart, .cell");
     if (!bar || !event.key.startsWith("Arrow")) return;
     event.preventDefault();
     const next = nearest(barsOf(chart), bar, event.key);
@@ -253,12 +304,12 @@
   }, { passive: false });
   // A timeline that is wider than its frame shows its end first.
   const showEnd = (root) => { for (const e of root.querySelectorAll(".timeline")) e.scrollLeft = e.scrollWidth; };
-  let scrolled = null;
-  document.addEventListener("htmx:beforeSwap", () => { const e = document.querySelector(".timeline"); scrolled = e && e.scrollLeft; });
+  const wide = () => [...document.querySelectorAll(".timeline, .scroll")];
+  let scrolled = [];
+  document.addEventListener("htmx:beforeSwap", () => { scrolled = wide().map((e) => e.scrollLeft); });
   document.addEventListener("htmx:afterSwap", () => {
     chartKeys(document);
-    const e = document.querySelector(".timeline");
-    if (e && scrolled !== null) e.scrollLeft = scrolled;
+    wide().forEach((e, i) => { if (scrolled[i] !== undefined) e.scrollLeft = scrolled[i]; });
   });
   chartKeys(document);
   showEnd(document);

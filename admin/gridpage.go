@@ -1,0 +1,87 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
+	"github.com/holdfast-dev/holdfast/admin/internal/grid"
+	"github.com/holdfast-dev/holdfast/admin/internal/pages"
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// gridParams are the parameters of the grid of jobs by scheduled time.
+func gridParams() []string {
+	return append(grid.Params(), "text", "group", "after", "before")
+}
+
+func readGrid(p param.Set) (q grid.Query, filter storage.JobFilter, err error) {
+	if q, err = grid.ReadQuery(p); err != nil {
+		return q, filter, err
+	}
+	filter, err = readJobFilter(p, grid.Jobs)
+	return q, filter, err
+}
+
+func (s runPages) gridJSON(w http.ResponseWriter, r *http.Request) {
+	pages.Answer(s.Site, w, r, func(ctx context.Context) (grid.Grid, error) {
+		p, err := param.Read(r, gridParams()...)
+		if err != nil {
+			return grid.Grid{}, err
+		}
+		q, filter, err := readGrid(p)
+		if err != nil {
+			return grid.Grid{}, err
+		}
+		now, err := s.reader.Now(ctx)
+		if err != nil {
+			return grid.Grid{}, err
+		}
+		g, next, previous, err := grid.Load(ctx, s.reader.Store, now, q, filter)
+		param.SetLinks(w, gridPager(p, r.URL.EscapedPath(), g, next, previous))
+		return g, err
+	})
+}
+
+// gridPage shows jobs by scheduled time.
+func (s runPages) gridPage(w http.ResponseWriter, r *http.Request) {
+	p, err := param.Read(r, append(gridParams(), "refresh")...)
+	var q grid.Query
+	var filter storage.JobFilter
+	if err == nil {
+		q, filter, err = readGrid(p)
+	}
+	if err != nil {
+		s.Refuse(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	pages.Show(s.Site, w, r, pages.Page[grid.Grid]{
+		Template: "grid.html", Section: "/runs", Title: "Grid of runs", Live: q.Live(),
+		Fields: true, JSONPath: p.With("/api/v1/grid"),
+		Topics: []storage.Topic{storage.TopicRuns, storage.TopicJobs},
+		Load: func(ctx context.Context, snap cluster.Snapshot) (grid.Grid, error) {
+			g, next, previous, err := grid.Load(ctx, s.reader.Store, snap.Now, q, filter)
+			if err != nil {
+				return g, err
+			}
+			if g.Groups, err = s.reader.Store.Groups(ctx); err != nil {
+				return g, fmt.Errorf("groups: %w", err)
+			}
+			g.Filter = grid.Filter{Text: filter.Text, Group: filter.Group, Span: p.Get("span"),
+				Until: p.Get("until")}
+			g.Link(p, "/grid", q, snap.Now)
+			g.Pager = gridPager(p, "/grid", g, next, previous)
+			return g, nil
+		},
+	})
+}
+
+// gridPager links the pages of jobs around a grid.
+func gridPager(p param.Set, path string, g grid.Grid, next, previous bool) param.Pager {
+	if len(g.Rows) == 0 {
+		return param.Pager{}
+	}
+	return p.Pager(path, jobCursors(), g.Rows[0].Job, g.Rows[len(g.Rows)-1].Job, next, previous)
+}

@@ -1,0 +1,182 @@
+package charts
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
+)
+
+// The dimensions of an agenda, in pixels.
+const (
+	agendaAxis    = 30
+	agendaRow     = 38
+	agendaBar     = 18
+	densityHeight = 52
+	densityMargin = 6
+)
+
+// AgendaLane is the expected firings of one job.
+type AgendaLane struct {
+	Job         string
+	Times       []ExpectedFiring // none for a job that fires often
+	First, Last time.Time
+	Firings     int
+	Usual, Long time.Duration // of its runs; 0 if unknown
+}
+
+// ExpectedFiring is one firing.
+type ExpectedFiring struct {
+	ScheduledAt, StartsAt time.Time
+	WaitsFor, Resource    string // "" if it does not wait
+	Skipped               bool
+}
+
+// Agenda is the picture of what runs when, in the future.
+type Agenda struct {
+	Rows    []AgendaRow
+	Ticks   []Tick
+	Height  int
+	Density []DensityBar
+	Words   string // of the picture
+	// DensityWords is the message of the bars of density.
+	DensityWords string
+}
+
+// AgendaRow is the bars of one job.
+type AgendaRow struct {
+	Y    int // its upper edge
+	Bars []AgendaBar
+}
+
+// AgendaBar is a time of one firing, or of all firings of a job that fires often.
+type AgendaBar struct {
+	X, W  Percent
+	Y     int
+	Class string // expect, expect95, waitbar, skipped
+	Path  string
+	Title string
+}
+
+// DensityBar counts the firings of a part of the time.
+type DensityBar struct {
+	X, W  Percent
+	Y, H  int
+	Class string
+}
+
+// AxisY returns the lower end of the axis in pixels.
+func (Agenda) AxisY() int { return agendaAxis }
+
+// BarHeight returns the height of a bar in pixels.
+func (Agenda) BarHeight() int { return agendaBar }
+
+// DensityHeight returns the height of the bars of density in pixels, with a margin above.
+func (Agenda) DensityHeight() int { return densityHeight + densityMargin }
+
+// NewAgenda draws the firings of jobs. The numbers of firings and of expected waits are those of
+// equal parts of the time.
+func NewAgenda(from, until time.Time, lanes []AgendaLane, firings, waits []int) *Agenda {
+	a := &Agenda{Height: agendaAxis + len(lanes)*agendaRow, Ticks: ticks(from, until),
+		Words: fmt.Sprintf("Expected runs from %s to %s", words.UTC(from), words.UTC(until))}
+	d := agendaDrawer{from: from, length: float64(until.Sub(from))}
+	for i, lane := range lanes {
+		row := AgendaRow{Y: agendaAxis + i*agendaRow}
+		y := row.Y + (agendaRow-agendaBar)/2
+		if len(lane.Times) == 0 {
+			row.Bars = append(row.Bars, d.frequent(lane, y))
+		}
+		for _, f := range lane.Times {
+			row.Bars = append(row.Bars, d.firing(lane, f, y)...)
+		}
+		a.Rows = append(a.Rows, row)
+	}
+	a.draw(until.Sub(from)/time.Duration(max(len(firings), 1)), firings, waits)
+	return a
+}
+
+// draw adds the bars of density.
+func (a *Agenda) draw(part time.Duration, firings, waits []int) {
+	most, waiting := 0, 0
+	for i, n := range firings {
+		most, waiting = max(most, n), waiting+waits[i]
+	}
+	a.DensityWords = fmt.Sprintf("Firings in each %s: at most %d, %d of all are expected to wait",
+		words.Span(part), most, waiting)
+	for i := range firings {
+		for _, c := range []struct {
+			n     int
+			class string
+		}{{firings[i], "started soft"}, {waits[i], "skipped"}} {
+			if c.n == 0 {
+				continue
+			}
+			b := histogramBar(i, len(firings))
+			h := barLength(c.n, most, densityHeight)
+			a.Density = append(a.Density, DensityBar{b.X, b.W, densityHeight - h, h, c.class})
+		}
+	}
+}
+
+type agendaDrawer struct {
+	from   time.Time
+	length float64
+}
+
+func (d agendaDrawer) bar(begin, end time.Time, y int, class, path, title string) AgendaBar {
+	x := func(at time.Time) Percent {
+		return Percent(min(max(float64(at.Sub(d.from))/d.length, 0), 1) * 100)
+	}
+	b := AgendaBar{X: x(begin), Y: y, Class: class, Path: path, Title: title}
+	b.W = max(x(end)-b.X, minBarWidth)
+	b.X = min(b.X, 100-b.W)
+	return b
+}
+
+// frequent returns one bar for all firings of a job.
+func (d agendaDrawer) frequent(l AgendaLane, y int) AgendaBar {
+	title := fmt.Sprintf("%s: %d firings from %s to %s", words.Cut(l.Job, 100), l.Firings,
+		words.UTC(l.First), words.UTC(l.Last))
+	return d.bar(l.First, l.Last.Add(l.Usual), y, "expect95", param.JobPath(l.Job), title)
+}
+
+// firing returns the bars of a firing: its wait, how long it runs at the 95th percentile, and how
+// long it usually runs.
+func (d agendaDrawer) firing(l AgendaLane, f ExpectedFiring, y int) []AgendaBar {
+	title := fmt.Sprintf("%s scheduled %s", words.Cut(l.Job, 100), words.UTC(f.ScheduledAt))
+	path := param.ExplainPath(l.Job, f.ScheduledAt)
+	if f.Skipped {
+		title += fmt.Sprintf(": a skip is expected, because %s holds %s",
+			words.Cut(f.WaitsFor, 100), words.Cut(f.Resource, 100))
+		return []AgendaBar{d.bar(f.ScheduledAt, f.ScheduledAt, y, "skipped", path, title)}
+	}
+	var bars []AgendaBar
+	if wait := f.StartsAt.Sub(f.ScheduledAt); wait > 0 {
+		title += fmt.Sprintf(", waits %s for %s", words.Took(wait), words.Cut(f.WaitsFor, 100))
+		bars = append(bars, d.bar(f.ScheduledAt, f.StartsAt, y, "waitbar", path, title))
+	}
+	if l.Usual > 0 {
+		title += ", usually runs " + words.Took(l.Usual)
+	}
+	long := d.bar(f.StartsAt, f.StartsAt.Add(l.Long), y, "expect95", path, title)
+	usual := d.bar(f.StartsAt, f.StartsAt.Add(l.Usual), y, "expect", path, title)
+	if long.W > usual.W {
+		bars = append(bars, long)
+	}
+	return append(bars, usual)
+}
+
+// Skips reports whether a skip is expected.
+func (b AgendaBar) Skips() bool { return b.Class == "skipped" }
+
+// Waits reports whether the bar is a wait.
+func (b AgendaBar) Waits() bool { return b.Class == "waitbar" }
+
+// Legend reports whether bars of a class are in the picture.
+func (a Agenda) Legend(class string) bool {
+	return slices.ContainsFunc(a.Rows, func(r AgendaRow) bool {
+		return slices.ContainsFunc(r.Bars, func(b AgendaBar) bool { return b.Class == class })
+	})
+}

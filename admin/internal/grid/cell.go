@@ -1,0 +1,104 @@
+package grid
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// Cell is the runs of a job that were scheduled within one column.
+type Cell struct {
+	From  time.Time          `json:"from"`  // beginning of the column
+	State jobs.State         `json:"state"` // the worst outcome
+	Runs  map[jobs.State]int `json:"runs"`  // by state; states without runs are not included
+
+	job         string
+	length      time.Duration // of the column
+	run         uuid.UUID     // the youngest
+	first, last time.Time     // when the oldest and the youngest were created
+}
+
+// worstFirst returns the states in the order in which they decide about a cell.
+func worstFirst() []jobs.State {
+	return []jobs.State{jobs.Lost, jobs.Failed, jobs.TimedOut, jobs.Missed, jobs.Skipped,
+		jobs.Waiting, jobs.Running, jobs.Cancelled, jobs.Succeeded}
+}
+
+func (c *Cell) add(run storage.RunInterval) {
+	if c.Runs == nil {
+		c.Runs = make(map[jobs.State]int)
+	}
+	c.Runs[run.State]++
+	if c.State == "" || slices.Index(worstFirst(), run.State) <
+		slices.Index(worstFirst(), c.State) {
+		c.State = run.State
+	}
+	if c.last.IsZero() || run.CreatedAt.After(c.last) {
+		c.last, c.run = run.CreatedAt, run.Run
+	}
+	if c.first.IsZero() || run.CreatedAt.Before(c.first) {
+		c.first = run.CreatedAt
+	}
+}
+
+func (c *Cell) all() (runs int) {
+	for _, n := range c.Runs {
+		runs += n
+	}
+	return runs
+}
+
+// Path returns the address of the run, or of the list with exactly the runs of the cell.
+func (c *Cell) Path() string {
+	if c.all() == 1 {
+		return param.RunPath(c.run)
+	}
+	return param.Address("/runs", url.Values{"job": {c.job},
+		"from":  {c.first.UTC().Format(time.RFC3339Nano)},
+		"until": {c.last.Add(time.Microsecond).UTC().Format(time.RFC3339Nano)}})
+}
+
+// Text returns the mark of the cell: the number of runs with the worst outcome if there are several
+// that did not succeed, otherwise a sign of the outcome.
+func (c *Cell) Text() string {
+	if n := c.Runs[c.State]; n > 1 && c.State != jobs.Succeeded {
+		return strconv.Itoa(n)
+	}
+	switch c.State {
+	case jobs.Failed, jobs.TimedOut:
+		return "×"
+	case jobs.Lost:
+		return "!"
+	case jobs.Skipped:
+		return "–"
+	case jobs.Missed:
+		return "○"
+	case jobs.Cancelled:
+		return "c"
+	case jobs.Running:
+		return "▸"
+	}
+	return ""
+}
+
+// Title returns the job, the time and the outcomes in words.
+func (c *Cell) Title() string {
+	var parts []string
+	for _, state := range jobs.States() {
+		if n := c.Runs[state]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, words.State(state)))
+		}
+	}
+	return fmt.Sprintf("%s, %s, %s: %s", words.Cut(c.job, 100), words.UTC(c.From),
+		words.Span(c.length), strings.Join(parts, ", "))
+}

@@ -1,0 +1,122 @@
+package grid
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+const (
+	// Jobs is the number of jobs on a page.
+	Jobs = 25
+	// RunsOfEach is the number of runs that are read of each job: the youngest. With it, a page
+	// reads at most 5,000 runs.
+	RunsOfEach = 197
+)
+
+// Grid is the outcomes of jobs by scheduled time.
+type Grid struct {
+	From   time.Time `json:"from"`
+	Until  time.Time `json:"until"`
+	Column int       `json:"column_seconds"` // length of a column
+	Rows   []JobRow  `json:"jobs"`           // by name
+
+	Filter Filter          `json:"-"`
+	Groups []storage.Group `json:"-"`
+	Links  Links           `json:"-"`
+	Pager  param.Pager     `json:"-"`
+	span   Span
+}
+
+// Filter is the submitted fields of the filter.
+type Filter struct{ Text, Group, Span, Until string }
+
+// Any reports whether jobs are filtered.
+func (f Filter) Any() bool { return f.Text+f.Group != "" }
+
+// Heading is a time above its columns.
+type Heading struct {
+	At      time.Time
+	Columns int
+	Text    string
+	Day     bool // the text is a day
+}
+
+// Load reads the runs of the jobs that the filter selects, at most Jobs of them. The filter
+// has a limit of one more, which shows whether there is another page.
+func Load(ctx context.Context, store storage.History, now time.Time, q Query,
+	filter storage.JobFilter) (g Grid, next, previous bool, err error) {
+	g = Grid{Rows: []JobRow{}, Column: int(q.span.Column / time.Second), span: q.span}
+	g.From, g.Until = q.at(now)
+	filter.Limit = Jobs + 1
+	list, err := store.ListJobs(ctx, filter)
+	if err != nil {
+		return g, false, false, fmt.Errorf("jobs: %w", err)
+	}
+	list, next, previous = param.Trim(list, Jobs, filter.After != "", filter.Before != "")
+	if len(list) == 0 {
+		return g, false, false, nil
+	}
+	names := make([]string, len(list))
+	for i, job := range list {
+		names[i] = job.Name
+	}
+	runs, err := store.RunIntervals(ctx, storage.RunIntervalFilter{Jobs: names, From: g.From,
+		Until: g.Until, Each: RunsOfEach})
+	if err != nil {
+		return g, false, false, fmt.Errorf("runs: %w", err)
+	}
+	byJob := make(map[string][]storage.RunInterval)
+	for _, run := range runs {
+		byJob[run.Job] = append(byJob[run.Job], run)
+	}
+	for _, job := range list {
+		g.Rows = append(g.Rows, newJobRow(job, byJob[job.Name], &g))
+	}
+	return g, next, previous, nil
+}
+
+// columns returns the beginnings of the columns.
+func (g *Grid) columns() (all []time.Time) {
+	for at := g.From; at.Before(g.Until); at = at.Add(g.span.Column) {
+		all = append(all, at)
+	}
+	return all
+}
+
+// Headings returns the times above the columns.
+func (g *Grid) Headings() (all []Heading) {
+	for _, at := range g.columns() {
+		if len(all) > 0 && !at.Truncate(g.span.heading).Equal(at) {
+			all[len(all)-1].Columns++
+			continue
+		}
+		h := Heading{At: at, Columns: 1, Text: at.Format(g.span.layout),
+			Day: g.span.layout == "Jan 2"}
+		if !h.Day && at.Hour() == 0 {
+			h.Text = at.Format("Jan 2")
+		}
+		all = append(all, h)
+	}
+	return all
+}
+
+// ColumnWords returns the length of a column in words.
+func (g *Grid) ColumnWords() string { return words.Span(g.span.Column) }
+
+// Incomplete reports whether some runs were not read.
+func (g *Grid) Incomplete() bool {
+	for _, row := range g.Rows {
+		if row.KnownFrom.After(g.From) {
+			return true
+		}
+	}
+	return false
+}
+
+// RunsRead returns the number of runs of a job that are read at most.
+func (*Grid) RunsRead() int { return RunsOfEach }

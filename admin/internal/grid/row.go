@@ -1,0 +1,107 @@
+package grid
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// JobRow is one job and its runs.
+type JobRow struct {
+	Job   string `json:"job"`
+	Group string `json:"group,omitempty"`
+	// KnownFrom is the beginning of the first column whose runs are all counted. It is later than
+	// the beginning of the grid for a job with very many runs.
+	KnownFrom time.Time `json:"known_from"`
+	Cells     []*Cell   `json:"cells"` // those with runs, the oldest first
+
+	columns []time.Time // beginnings of all columns
+	heading time.Duration
+}
+
+// Slot is the place of a cell in a row.
+type Slot struct {
+	Cell    *Cell // nil: no runs
+	Unknown bool  // the runs of the column were not read
+	Heads   bool  // a heading begins here
+}
+
+// newJobRow puts the runs of a job into the columns of the grid.
+func newJobRow(job storage.JobView, runs []storage.RunInterval, g *Grid) JobRow {
+	row := JobRow{Job: job.Name, Group: job.Group, KnownFrom: knownFrom(runs, g),
+		Cells: []*Cell{}, columns: g.columns(), heading: g.span.heading}
+	byColumn := make(map[time.Time]*Cell)
+	for _, run := range runs {
+		at := run.ScheduledAt.UTC().Truncate(g.span.Column)
+		if at.Before(row.KnownFrom) || !at.Before(g.Until) {
+			continue
+		}
+		cell := byColumn[at]
+		if cell == nil {
+			cell = &Cell{From: at, job: job.Name, length: g.span.Column}
+			byColumn[at] = cell
+			row.Cells = append(row.Cells, cell)
+		}
+		cell.add(run)
+	}
+	slices.SortFunc(row.Cells, func(a, b *Cell) int { return a.From.Compare(b.From) })
+	return row
+}
+
+// knownFrom returns the beginning of the first column whose runs were all read. The column of the
+// oldest run that was read may have had more.
+func knownFrom(runs []storage.RunInterval, g *Grid) time.Time {
+	var oldest time.Time
+	created := 0 // within the time of the grid; others were still active then
+	for _, run := range runs {
+		if run.CreatedAt.Before(g.From) {
+			continue
+		}
+		if created++; oldest.IsZero() || run.CreatedAt.Before(oldest) {
+			oldest = run.CreatedAt
+		}
+	}
+	if created < RunsOfEach {
+		return g.From
+	}
+	return oldest.UTC().Truncate(g.span.Column).Add(g.span.Column)
+}
+
+// Slots returns the places of all columns.
+func (r JobRow) Slots() []Slot {
+	slots := make([]Slot, len(r.columns))
+	cells := r.Cells
+	for i, at := range r.columns {
+		slots[i].Unknown = at.Before(r.KnownFrom)
+		slots[i].Heads = at.Truncate(r.heading).Equal(at)
+		if len(cells) > 0 && cells[0].From.Equal(at) {
+			slots[i].Cell, cells = cells[0], cells[1:]
+		}
+	}
+	return slots
+}
+
+// Summary returns how many of the ended runs succeeded, or what the job does now.
+func (r JobRow) Summary() string {
+	counts := make(map[jobs.State]int)
+	ended := 0
+	for _, cell := range r.Cells {
+		for state, n := range cell.Runs {
+			if counts[state] += n; state.Final() {
+				ended += n
+			}
+		}
+	}
+	switch {
+	case ended > 0:
+		return fmt.Sprintf("%d of %d", counts[jobs.Succeeded], ended)
+	case counts[jobs.Running] > 0:
+		return "running"
+	case counts[jobs.Waiting] > 0:
+		return "waiting"
+	}
+	return "–"
+}

@@ -1,0 +1,307 @@
+package locks
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/charts"
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+const (
+	maxAgendaJobs = 20_000
+	// maxAgendaTimes is the number of firings of one job that are listed. A job with more of them
+	// is one bar.
+	maxAgendaTimes  = 24
+	agendaIntervals = 96
+	agendaPage      = 40 // jobs
+	// agendaBatches bounds the queries of one request for durations. The next request knows more.
+	agendaBatches = 2
+)
+
+// Agenda is the firings of the next hours by job, with expected waits.
+type Agenda struct {
+	From           time.Time `json:"from"`
+	Until          time.Time `json:"until"` // end of the computed time
+	Jobs           int       `json:"jobs"`  // with firings in this time
+	ScheduledTimes int       `json:"scheduled_times"`
+	// Waits counts the firings that are expected to wait for another job, or to be skipped because
+	// of it.
+	Waits int `json:"waits"`
+	Skips int `json:"skips"` // of them, firings that are expected to be skipped
+	// Intervals are equal parts of the time, the soonest first.
+	Intervals []AgendaInterval `json:"intervals"`
+	// Entries have jobs with single firings first, then frequent ones, each by first firing.
+	Entries []AgendaJob `json:"entries"`
+	Cut     []string    `json:"cut"` // what is left out or estimated, in words
+
+	Chart  *charts.Agenda `json:"-"`
+	Query  AgendaQuery    `json:"-"`
+	Spans  []Tab          `json:"-"`
+	Pager  param.Pager    `json:"-"`
+	Listed int            `json:"-"` // jobs that the filter selects
+}
+
+// AgendaInterval is a part of the time of an agenda.
+type AgendaInterval struct {
+	From    time.Time `json:"from"`
+	Firings int       `json:"firings"`
+	Waits   int       `json:"waits"` // of them, firings that are expected to wait
+}
+
+// AgendaJob is a job and its firings.
+type AgendaJob struct {
+	Job     string    `json:"job"`
+	Firings int       `json:"firings"`
+	First   time.Time `json:"first"` // scheduled time
+	Last    time.Time `json:"last"`  // scheduled time
+	Waits   int       `json:"waits"`
+	Skips   int       `json:"skips"`
+	Usual   float64   `json:"median_seconds"`        // of the last runs; 0 if unknown
+	Long    float64   `json:"percentile_95_seconds"` // of the last runs; 0 if unknown
+	// Times are the firings of a job that does not fire often, the soonest first.
+	Times []AgendaFiring `json:"times"`
+
+	typical storage.Typical
+	tables  string // what it locks, as a list
+}
+
+// AgendaFiring is one firing.
+type AgendaFiring struct {
+	ScheduledAt time.Time `json:"scheduled_at"`
+	StartsAt    time.Time `json:"starts_at"` // expected, after a wait
+	// WaitsFor is the job that is expected to hold a resource then.
+	WaitsFor string `json:"waits_for,omitempty"`
+	Resource string `json:"resource,omitempty"`
+	Skipped  bool   `json:"skipped,omitempty"` // it is expected to be skipped
+}
+
+// Agenda returns the page of the agenda that the query selects.
+func (r *Reader) Agenda(ctx context.Context, now time.Time, q AgendaQuery) (Agenda, error) {
+	a, err := r.agendas[q.Span.Name].Get(ctx, now)
+	if err != nil {
+		return a, err
+	}
+	var entries []AgendaJob
+	text := strings.ToLower(q.Text)
+	for _, job := range a.Entries {
+		if text != "" && !strings.Contains(strings.ToLower(job.Job+"\n"+job.tables), text) ||
+			q.Conflicts && job.Waits == 0 {
+			continue
+		}
+		entries = append(entries, job)
+	}
+	a.Query, a.Listed = q, len(entries)
+	entries = entries[min(q.Skip, len(entries)):]
+	a.Entries = append([]AgendaJob{}, entries[:min(agendaPage, len(entries))]...) // never null
+	return a, nil
+}
+
+// findAgenda computes the firings of this replica's cron table in the next time.
+func (r *Reader) findAgenda(ctx context.Context, now time.Time,
+	length time.Duration) (Agenda, error) {
+	a := Agenda{From: now.UTC(), Until: now.UTC().Add(length), Entries: []AgendaJob{},
+		Intervals: []AgendaInterval{}, Cut: []string{}}
+	if r.Next == nil || r.ScheduledTimes == nil {
+		a.Cut = append(a.Cut, "this replica fires no jobs, so it knows no scheduled times")
+		return a, nil
+	}
+	next := r.Next(a.From, maxAgendaJobs)
+	jobs := agendaJobs(next)
+	r.limitWaits(jobs, length)
+	f := UpcomingConflicts{From: a.From, Until: a.Until, Jobs: len(jobs)}
+	firings := r.upcomingFirings(&f, jobs)
+	if ctx.Err() != nil {
+		return a, ctx.Err()
+	}
+	if err := r.loadDurations(ctx, &f, jobs, firings, agendaBatches); err != nil {
+		return a, err
+	}
+	a.Until, a.Cut, a.ScheduledTimes = f.Until.UTC(), append(a.Cut, f.Cut...), len(firings)
+	a.collect(jobs, firings, expectedWaits(jobs, firings))
+	tables := tablesOf(next)
+	for i := range a.Entries {
+		a.Entries[i].tables = tables[a.Entries[i].Job]
+	}
+	return a, nil
+}
+
+// agendaJobs returns the jobs of the firings, by name. Only those that may conflict have requests.
+func agendaJobs(next []NextFiring) []*contender {
+	requests := make([]storage.JobRequests, len(next))
+	for i, firing := range next {
+		requests[i] = storage.JobRequests{Job: firing.Job, Requests: firing.Resources}
+	}
+	jobs := contendersOf(requests, nil)
+	known := make(map[string]bool, len(jobs))
+	for _, one := range jobs {
+		known[one.job] = true
+	}
+	for _, firing := range next {
+		if !known[firing.Job] {
+			jobs = append(jobs, &contender{job: firing.Job})
+		}
+	}
+	slices.SortFunc(jobs, func(a, b *contender) int { return strings.Compare(a.job, b.job) })
+	return jobs
+}
+
+// tablesOf returns the names of the resources that each job locks.
+func tablesOf(next []NextFiring) map[string]string {
+	tables := make(map[string]string, len(next))
+	for _, firing := range next {
+		var names []string
+		for _, request := range firing.Resources {
+			if request.Resource.Kind() != locking.KindJob {
+				names = append(names, request.Resource.String())
+			}
+		}
+		tables[firing.Job] = strings.Join(names, ", ")
+	}
+	return tables
+}
+
+// firingKey identifies a firing of an agenda.
+type firingKey struct {
+	job string
+	at  int64 // scheduled time, in nanoseconds since 1970
+}
+
+// expectedWait is why a firing is expected to wait.
+type expectedWait struct {
+	holder, resource string
+	wait             time.Duration
+	skipped          bool
+}
+
+// expectedWaits simulates the firings with the median durations of the jobs.
+func expectedWaits(jobs []*contender, firings []upcomingFiring) map[firingKey]expectedWait {
+	waits := make(map[firingKey]expectedWait)
+	newSimulation(jobs).simulate(firings,
+		func(one *contender) time.Duration { return one.typical.Median },
+		func(c *Conflict, at time.Time, wait time.Duration, skipped bool) {
+			waits[firingKey{c.Job, at.UnixNano()}] =
+				expectedWait{c.Holder, c.Resource, wait, skipped}
+		})
+	return waits
+}
+
+// collect arranges the firings by job and by interval.
+func (a *Agenda) collect(jobs []*contender, firings []upcomingFiring,
+	waits map[firingKey]expectedWait) {
+	part := a.Until.Sub(a.From) / agendaIntervals
+	for i := range agendaIntervals {
+		a.Intervals = append(a.Intervals,
+			AgendaInterval{From: a.From.Add(time.Duration(i) * part)})
+	}
+	entries := make([]AgendaJob, len(jobs))
+	for _, f := range firings {
+		one, entry := jobs[f.contender], &entries[f.contender]
+		wait, waiting := waits[firingKey{one.job, f.at.UnixNano()}]
+		entry.add(f.at, wait, waiting)
+		interval := &a.Intervals[min(int(f.at.Sub(a.From)/max(part, 1)), agendaIntervals-1)]
+		interval.Firings++
+		if waiting {
+			interval.Waits++
+			a.Waits++
+		}
+		if wait.skipped {
+			a.Skips++
+		}
+	}
+	for i := range entries {
+		if entry := &entries[i]; entry.Firings > 0 {
+			entry.finish(jobs[i])
+			a.Entries = append(a.Entries, *entry)
+		}
+	}
+	a.Jobs = len(a.Entries)
+	slices.SortFunc(a.Entries, func(x, y AgendaJob) int {
+		rare := func(j AgendaJob) int { return min(len(j.Times), 1) }
+		return cmp.Or(cmp.Compare(rare(y), rare(x)), x.First.Compare(y.First),
+			strings.Compare(x.Job, y.Job))
+	})
+}
+
+func (j *AgendaJob) add(at time.Time, wait expectedWait, waiting bool) {
+	if j.Firings++; j.Firings == 1 {
+		j.First = at
+	}
+	j.Last = at
+	if waiting {
+		j.Waits++
+	}
+	if wait.skipped {
+		j.Skips++
+	}
+	if len(j.Times) < maxAgendaTimes {
+		j.Times = append(j.Times, AgendaFiring{ScheduledAt: at, StartsAt: at.Add(wait.wait),
+			WaitsFor: wait.holder, Resource: wait.resource, Skipped: wait.skipped})
+	}
+}
+
+// finish adds what is known of the job, after all of its firings.
+func (j *AgendaJob) finish(one *contender) {
+	j.Job, j.typical = one.job, one.typical
+	j.Usual, j.Long = one.typical.Median.Seconds(), one.typical.Long.Seconds()
+	if j.Firings > maxAgendaTimes {
+		j.Times = []AgendaFiring{}
+	}
+}
+
+// Words describes the firings of the job in a few words.
+func (j AgendaJob) Words() string {
+	text := words.Figure(j.Firings, "firing", "firings")
+	if j.typical.Runs > 0 {
+		text += ", usually " + words.Took(j.typical.Median)
+	}
+	return text
+}
+
+// WaitWords describes the expected waits, or returns "".
+func (j AgendaJob) WaitWords() string {
+	switch {
+	case j.Waits == 0:
+		return ""
+	case j.Skips == j.Waits:
+		return fmt.Sprintf("%d skipped", j.Skips)
+	case j.Skips > 0:
+		return words.Figure(j.Waits-j.Skips, "waits", "wait") +
+			fmt.Sprintf(", %d skipped", j.Skips)
+	}
+	return words.Figure(j.Waits, "waits", "wait")
+}
+
+// Median returns the usual duration in words, or "".
+func (j AgendaJob) Median() string {
+	if j.typical.Runs == 0 {
+		return ""
+	}
+	return words.Took(j.typical.Median)
+}
+
+// Summary counts the firings in words.
+func (a *Agenda) Summary() string {
+	if a.ScheduledTimes == 0 {
+		return "This replica knows no firings in this time."
+	}
+	text := fmt.Sprintf("%s of %s %s scheduled until %s.",
+		words.Figure(a.ScheduledTimes, "firing", "firings"), words.Figure(a.Jobs, "job", "jobs"),
+		words.Verb(a.ScheduledTimes, "is", "are"), words.UTC(a.Until))
+	if a.Waits == 0 {
+		return text + " No conflicts are expected."
+	}
+	text += fmt.Sprintf(" %s to wait for another job",
+		words.Figure(a.Waits, "firing is expected", "firings are expected"))
+	if a.Skips > 0 {
+		text += fmt.Sprintf(", and %d of them to be skipped", a.Skips)
+	}
+	return text + "."
+}
