@@ -79,9 +79,9 @@ func (t Trigger[P]) request() (storage.Action, storage.TriggerRequest, error) {
 	return by, r, nil
 }
 
-// Trigger adds a run of a job, which any replica starts, usually within a second. A job of this
-// program can be triggered once a replica with it has become ready. Before that, the error says so
-// and wraps storage.ErrNotFound.
+// Trigger adds a run of a job, which any replica starts, usually within a second. A program can
+// trigger a job of its own as soon as a replica that has the job is ready. Before that, the error
+// says so and wraps storage.ErrNotFound.
 //
 // A refused trigger returns TriggerRefused together with an error. The error wraps
 // storage.ErrPaused, storage.ErrBusy, storage.ErrKeyUsed (the key belongs to another request),

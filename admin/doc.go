@@ -17,9 +17,10 @@
 // A grant in the store is a lock. It alone decides who holds a resource. Each lock also shows the
 // state of the advisory lock in memcached: held, missing, other, off or unknown. Other means that
 // memcached names another holder. Off means that there is no memcached, or that locks of this mode
-// have no advisory lock. Unknown means that memcached did not answer. A run adds its advisory lock
-// before its grant, so the two differ for a moment. The states missing and other are shown only if
-// a second query of the store still finds the grant.
+// have no advisory lock. Unknown means that memcached did not answer. The server reads memcached
+// after the store, so a run that ends in between looks as if it had lost its advisory lock. So a
+// lock in the state missing or other is shown only if a second query of the store still finds its
+// grant.
 //
 // # When the store does not answer
 //

@@ -206,8 +206,8 @@ var ErrNotRead = errors.New("not returned by Load, Parse or Build, or changed si
 // that was not read.
 type digest [sha256.Size]byte
 
-// CheckRead returns nil if c and its jobs are as Load or Parse returned them. Otherwise it returns
-// errors that wrap ErrNotRead and name the jobs.
+// CheckRead returns nil if Load, Parse or Build returned c, and its jobs have not changed since. It
+// does not detect changes of other fields. Its errors wrap ErrNotRead, and name the changed jobs.
 func (c *Config) CheckRead() error {
 	if !c.read {
 		return fmt.Errorf("configuration: %w", ErrNotRead)

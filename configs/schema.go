@@ -8,9 +8,9 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/permission"
 )
 
-// Config is a replica's configuration and its cron table. Load and Parse return one that is
-// complete and checked. It must not be changed afterwards, which CheckRead verifies, and is safe
-// for concurrent reads.
+// Config is a replica's configuration and its cron table. Load, Parse and Build return one that is
+// complete and checked, and safe for concurrent reads. After a change of a field, call Build to
+// complete and check it again.
 type Config struct {
 	Database Database `yaml:"database"`
 	Replica  Replica  `yaml:"replica"`
@@ -79,7 +79,9 @@ type Replica struct {
 
 // Locking configures the advisory locks, which firings take first.
 type Locking struct {
-	Memcached *Memcached `yaml:"memcached"` // nil: in memory of this process
+	// Memcached is nil if there is no memcached. The advisory locks are then in the memory of the
+	// process with SQLite, and there are none with PostgreSQL.
+	Memcached *Memcached `yaml:"memcached"`
 	// Lease is the lifetime of an advisory lock that is not renewed, in whole seconds.
 	Lease time.Duration `yaml:"lease" min:"10s" max:"24h"`
 	// Wait is the default wait policy for held resources.
@@ -302,8 +304,11 @@ type BuiltinHandlers struct {
 }
 
 // Targets are hosts that may get requests. Each entry is a host such as api.example.com or
-// *.example.com, an address, or a network such as 10.1.0.0/16. Link-local addresses and metadata
-// services are refused, unless Allow has their address or a network within theirs.
+// *.example.com, an address, or a network such as 10.1.0.0/16.
+//
+// Link-local addresses and metadata services are refused, unless Allow has the address itself. For
+// link-local addresses, Allow can also have 169.254.0.0/16, fe80::/10 or a part of these networks
+// that contains the address. A wider network does not allow them.
 type Targets struct {
 	Allow []string `yaml:"allow"` // empty: all hosts
 	Deny  []string `yaml:"deny"`  // refused even if Allow has them

@@ -77,7 +77,8 @@ type GrantResult struct {
 	Blocker *GrantBlocker
 }
 
-// Released is a lock whose session ended without releasing it.
+// Released is a lock that its owner did not release itself: its session ended, or an
+// operator released it by force.
 type Released struct {
 	ID       uuid.UUID
 	Token    Token

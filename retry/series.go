@@ -31,8 +31,9 @@ func (s *Series) Attempts() int { return s.failures }
 // Waited returns the time from the first try to now.
 func (s *Series) Waited(now time.Time) time.Duration { return now.Sub(s.start) }
 
-// Exhausted returns the error for giving up at now because of cause. end is the
-// reason, or nil if the policy's limits are.
+// Exhausted returns the error of a series that ends at now. cause is the error of the
+// last try. end is the error that prevents a further try, such as the cause of a
+// context, or nil if the policy allows no further try.
 func (s *Series) Exhausted(now time.Time, cause, end error) *ExhaustedError {
 	return &ExhaustedError{Cause: cause, End: end, Attempts: s.failures, Waited: s.Waited(now)}
 }

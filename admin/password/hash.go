@@ -47,12 +47,12 @@ const (
 	mostCost    = 15 // of bcrypt
 )
 
-// Expected says what Parse takes, for messages about what it does not.
+// Expected describes the hashes that Parse accepts. It is for error messages.
 const Expected = "an argon2id hash of 7 to 256 MiB as `scheduler hash-password` prints it, or a " +
 	"bcrypt hash of cost 15 at most"
 
-// ErrHash is returned for what is not such a hash. The text that was found is
-// never in the error.
+// ErrHash is the error of Parse for a text that is not one of these hashes. It never
+// contains the text.
 var ErrHash = errors.New("expected " + Expected)
 
 // Hash is a parsed hash. It may be used concurrently.
@@ -125,8 +125,9 @@ func parseArgon2id(text string) (h Hash, err error) {
 	return h, nil
 }
 
-// Matches reports whether the password is the one that was hashed. It takes a
-// core for as long as the hash demands; the caller bounds how many do.
+// Matches reports whether the password is the one that was hashed. It keeps a core
+// busy for a time that depends on Cost. The caller must limit the number of
+// concurrent calls.
 func (h Hash) Matches(password string) bool {
 	if len(password) > Longest {
 		return false
@@ -147,7 +148,7 @@ func (h Hash) Cost() string {
 	return fmt.Sprintf("argon2id m=%d,t=%d,p=%d,key=%d", h.memory, h.passes, h.lanes, len(h.key))
 }
 
-// String keeps the hash out of whatever prints it.
+// String returns "[redacted]", so that a Hash can be printed without its contents.
 func (h Hash) String() string { return "[redacted]" }
 
 // Format is String, whatever the verb.

@@ -142,8 +142,9 @@ func (o *Operations) put(ctx context.Context, a storage.Action, name string, tex
 	return put, of("job "+job.Name, err)
 }
 
-// RemoveJob removes an added job. Its active runs go on, and its history stays. Version is as in
-// PutJob. ErrHasDependents says that other added jobs depend on it: they would never be due again.
+// RemoveJob removes an added job. Its running runs continue to their end, its waiting runs are
+// cancelled, and its history stays. Version is as in PutJob. ErrHasDependents says that other added
+// jobs depend on it: they would never be due again.
 func (o *Operations) RemoveJob(ctx context.Context, a storage.Action, name string,
 	version int64) error {
 	a, err := o.action(ctx, a)

@@ -44,7 +44,7 @@ type Options struct {
 	Lookup   Lookup
 	Registry *jobs.Registry
 	Jobs     []jobs.Job // of the configuration
-	// Build returns the Job of a Spec's text, as in Options.
+	// Build returns the Job that the text of a Spec describes.
 	Build func(text json.RawMessage) (jobs.Job, error)
 	// Complete checks the written text of a job and returns the text of its Spec, or a *SpecError.
 	// The job may depend on the added jobs, whose schedules are given by name.
@@ -188,8 +188,9 @@ func (o *Operations) Release(ctx context.Context, a storage.Action,
 	return released, nil
 }
 
-// Drain makes a replica's session start nothing more, or start runs again. Active runs go on. A
-// later session of the replica, after a restart, is not drained.
+// Drain makes a replica's session start nothing more, or start runs again. Running runs continue,
+// with their further attempts, and other replicas adopt the waiting ones. A later session of the
+// replica, after a restart, is not drained.
 func (o *Operations) Drain(ctx context.Context, a storage.Action, session uuid.UUID,
 	drain bool) error {
 	a, err := o.action(ctx, a)

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// JobTarget returns the job as a target of permissions, with its group. A job that the store does
-// not have has none.
+// JobTarget returns the job as a target of permissions, with its group. If the store does not know
+// the job, the target has no group.
 func JobTarget(ctx context.Context, l Lookup, name string) (permission.Target, error) {
 	target := permission.Target{Kind: permission.Job, Name: name}
 	if len(name) > storage.MaxNameBytes || !utf8.ValidString(name) {

@@ -21,9 +21,10 @@ type Options struct {
 	// JobsURL is for the transactions of jobs: the same database, with a role that has fewer
 	// permissions. "" is URL.
 	JobsURL string
-	// Pool is a pool of the program, instead of URL and JobsURL. The store does not close it. The
-	// store opens up to 9 connections more with its settings: 2 for the admin page, 1 for
-	// notifications, and those for heartbeats, which are 1 or 2, and 6 at most.
+	// Pool is a pool of the program, instead of URL and JobsURL. The store does not close it. With
+	// the settings of the pool, the store opens at most 9 connections of its own: up to 2 for
+	// queries of the admin page, 1 for notifications, 1 more for notifications while a page is
+	// open, and the others for heartbeats, which usually need 1 or 2.
 	Pool            *pgxpool.Pool
 	MaxConnections  int    // for the store's own statements; 0 means 10
 	WorkConnections int    // for the transactions of jobs; 0 means 10

@@ -17,8 +17,9 @@ import (
 // waits for another one.
 type AuditChain interface {
 	// SealAudit adds links for at most limit entries that have none, the oldest first, and returns
-	// how many. If another replica seals or prunes at the same time, it may add none. It removes
-	// entries that have a link from the queue: somebody who can write the store has added them.
+	// how many. If another replica seals or prunes at the same time, it may add none. If an entry
+	// in the queue of unsealed entries already has a link, somebody who can write the store has
+	// queued it. SealAudit then removes it from the queue.
 	SealAudit(ctx context.Context, limit int) (int, error)
 	// UnsealedAge returns how long the oldest entry without a link has waited, by the clock of the
 	// store. It is 0 if there is none.

@@ -11,8 +11,8 @@ import (
 type Control interface {
 	Actions
 	// ControlState returns what the session must obey; with a nil session what applies to all. If
-	// the generation is still since, only the generation and the fields of the session itself are
-	// set.
+	// the generation equals the argument since, nothing has changed for all sessions. Then only
+	// Generation and the fields of the session itself are set.
 	ControlState(ctx context.Context, session uuid.UUID, since int64) (ControlState, error)
 	// Listen calls heard when it begins to listen, and after each action, until ctx ends or the
 	// connection fails. It returns the reason. Actions can be missed. A store of one process

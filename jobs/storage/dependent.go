@@ -16,8 +16,9 @@ type Dependent struct {
 	After   []string // its dependencies, at least one
 }
 
-// OpenFiring is a scheduled time for which a dependent has no run yet, and for which each of its
-// dependencies has a scheduled run or its recovery that has succeeded, runs or waits.
+// OpenFiring is a scheduled time for which a dependent has no run yet, but can still get one: each
+// dependency has a run for this time that waits, runs or has succeeded. That run may be a recovery,
+// but not a triggered run.
 type OpenFiring struct {
 	ScheduledAt time.Time
 	// Ready is when the last dependency succeeded; zero if not all have.

@@ -14,8 +14,8 @@ type Histograms interface {
 	// or later and before until, the oldest first. It leaves out quarters of which no run has
 	// ended. It reads at most MaxHistogram of the time.
 	//
-	// A run counts for the quarter of its creation, as in RunFilter, from the transaction that
-	// gives it its final state.
+	// A run counts for the quarter in which it was created. It counts as soon as the transaction
+	// that gives it its final state has committed.
 	Histogram(ctx context.Context, from, until time.Time) ([]Quarter, error)
 }
 
@@ -44,8 +44,8 @@ type Quarter struct {
 func QuarterOf(t time.Time) time.Time { return t.UTC().Truncate(QuarterLength) }
 
 // Delays counts runs by start delay, which is the time from the scheduled time of a run to the
-// start of its first attempt. Each count is of the delays below one of DelayBounds that are not
-// below the bound before. The last count is of all longer delays.
+// start of its first attempt. Each run is in one count. The count with index i has the delays that
+// are shorter than DelayBounds()[i] and in no earlier count. The last count has all longer delays.
 type Delays [16]int
 
 // DelayBounds returns the upper bounds of Delays but the last, which has none.

@@ -95,12 +95,16 @@ type RunFilter struct {
 	Resource *locking.Resource
 	// Later selects waiting runs that start later than now (see Record.StartsLater), or leaves them
 	// out.
-	Later  *bool
-	From   time.Time  // created then or later
-	Until  time.Time  // created before
-	Before *RunCursor // the page after this run
-	After  *RunCursor // the page before this run: the oldest of the younger runs
-	Limit  int        // 1 to MaxBatch; 0 means 100
+	Later *bool
+	From  time.Time // created then or later
+	Until time.Time // created before
+	// Before selects the runs that were created before this one. The list begins with the youngest
+	// run, so they are the next page.
+	Before *RunCursor
+	// After selects the runs that were created after this one, for the previous page. If there are
+	// more than Limit, the page has the oldest of them.
+	After *RunCursor
+	Limit int // 1 to MaxBatch; 0 means 100
 }
 
 // RunCursor is a position in the list of runs.

@@ -29,9 +29,11 @@ type Delivery struct {
 
 // Settlement is the result of one try of a delivery.
 type Settlement struct {
-	ID           uuid.UUID
-	Tries        int // as in the delivery, like EarlierTries: a delivery that was taken again,
-	EarlierTries int // or restarted by an operator, is left unchanged
+	ID uuid.UUID
+	// Tries and EarlierTries are those of the delivery. If the delivery was taken again after this
+	// try, the Settlement changes nothing. The same holds if an operator started a new series of
+	// tries, unless this try delivered it.
+	Tries, EarlierTries int
 	// Delivered ends the delivery. Otherwise it is tried again after Again, or given up.
 	Delivered bool
 	Again     time.Duration
@@ -55,12 +57,13 @@ type Undelivered struct {
 
 // UndeliveredFilter narrows a list of deliveries. Zero fields do not filter.
 type UndeliveredFilter struct {
-	Webhook string     // by its name
-	Run     uuid.UUID  // only of this run
-	GivenUp bool       // only deliveries that were given up
-	Before  *RunCursor // the page after this delivery, given by its CreatedAt and ID
-	After   *RunCursor // the page before this delivery, as in RunFilter
-	Limit   int        // 1 to MaxBatch; 0 means 100
+	Webhook string    // by its name
+	Run     uuid.UUID // only of this run
+	GivenUp bool      // only deliveries that were given up
+	// Before and After give a delivery by its CreatedAt and ID. They select the next and the
+	// previous page, as in RunFilter.
+	Before, After *RunCursor
+	Limit         int // 1 to MaxBatch; 0 means 100
 }
 
 // Check returns a *BadInputError if no delivery can match the filter.

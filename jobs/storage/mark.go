@@ -26,9 +26,9 @@ type Marks map[Topic]string
 
 // Marked is a store that returns marks.
 type Marked interface {
-	// Marks returns a mark for each topic. Each watched replica calls it once a second, so it must
-	// cost little, even with a long history. It may miss a change that leaves the state of a run,
-	// such as another blocker. It may also miss changes among more than 10,000 waiting runs or more
-	// than 1,000 open deliveries.
+	// Marks returns a mark for each topic. Each replica with an open page calls it once a second,
+	// so it must cost little, even with a long history. It may miss a change of a run whose state
+	// stays the same, such as a new blocker. It may also miss changes among more than 10,000
+	// waiting runs or more than 1,000 open deliveries.
 	Marks(ctx context.Context) (Marks, error)
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // Pause prevents the scheduled firings of its target from starting. Triggers with EvenPaused start
-// anyway. Active runs go on, with their further attempts.
+// anyway. Running runs continue, with their further attempts.
 type Pause struct {
 	ID        uuid.UUID  `json:"id"`
 	Target    Target     `json:"target"`

@@ -15,9 +15,10 @@ import (
 // ones.
 const MaxRunAttempts = 100
 
-// RunAttempts reads the attempts of a run that another attempt follows. The call of Finish that
-// records that another attempt follows adds one. So a run has none until its first retry, and its
-// last attempt is always in its Record: see Record.LastAttempt. They are deleted with the run.
+// RunAttempts reads the attempts of a run, except its last one. If a call of Finish ends an attempt
+// and another one follows, it adds the ended attempt. So a run has none until its first retry. The
+// last attempt is always in the Record of the run: see Record.LastAttempt. The attempts are deleted
+// with the run.
 type RunAttempts interface {
 	// RunAttempts returns the attempts of a run without output, the oldest first, at most
 	// MaxRunAttempts. It returns none for an unknown run.

@@ -16,9 +16,10 @@ type Spec struct {
 	Version   int64     `json:"version"`
 	ChangedAt time.Time `json:"changed_at"`
 	ChangedBy string    `json:"changed_by"`
-	Removed   bool      `json:"removed,omitempty"` // it is not fired any more; active runs go on
+	Removed   bool      `json:"removed,omitempty"` // it is not fired any more; running runs go on
 }
 
-// SpecCheck decides whether a job may be added, changed or removed, given the other added jobs. It
-// must return quickly and must not call the store, which blocks other changes meanwhile.
+// SpecCheck decides whether a job may be added, changed or removed. It gets all added jobs as they
+// are before the action, including a job that the action changes or removes. It must return quickly
+// and must not call the store, which blocks other changes meanwhile.
 type SpecCheck func(added []Spec) error

@@ -88,8 +88,8 @@ func (r TriggerRequest) Limit() *time.Duration {
 	return r.Wait
 }
 
-// Begin returns the scheduled time of the run of a trigger at that time, and the time since when
-// the run waits.
+// Begin returns the scheduled time of the run, and the time at which the run begins to wait, if the
+// trigger happens at now.
 func (r TriggerRequest) Begin(now time.Time) (scheduledAt, since time.Time) {
 	scheduledAt = now.Add(r.Delay.Truncate(time.Microsecond))
 	if !r.At.IsZero() {

@@ -13,10 +13,10 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// Grants is a locking.Grants in memory. The cost of a request grows with its own
-// resources and their depth, not with the number of locks. It also passes the
-// waiters for the same resources that have no reservation. Its methods may be called
-// concurrently.
+// Grants is a locking.Grants in memory. The cost of a request does not grow with the
+// number of locks. It grows with the number and the depth of the requested resources,
+// and with the number of waiters without a reservation for these and related
+// resources. Its methods may be called concurrently.
 type Grants struct {
 	mu       sync.Mutex
 	sessions map[uuid.UUID]*session
