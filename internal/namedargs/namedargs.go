@@ -124,9 +124,8 @@ func CommentLen(sql string) int {
 
 // dollarLen returns the length of the dollar quote at the start of sql, or 1 if that is none.
 func dollarLen(sql string) int {
-	tag := word(sql[1:])
-	tag, _, _ = strings.Cut(tag, "$")
-	if tag != "" && isDigit(tag[0]) || !strings.HasPrefix(sql[1+len(tag):], "$") {
+	tag, _, found := strings.Cut(sql[1:], "$") // word would read on after the $
+	if !found || word(tag) != tag || tag != "" && isDigit(tag[0]) {
 		return 1
 	}
 	quote := sql[:len(tag)+2]
