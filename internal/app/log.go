@@ -17,8 +17,7 @@ import (
 func NewLog(config configs.Log, out *os.File) (zerolog.Logger, io.Writer, *logLevel) {
 	var writer io.Writer = zerolog.SyncWriter(out)
 	if config.Format == "console" || config.Format == "auto" && term.IsTerminal(int(out.Fd())) {
-		writer = zerolog.SyncWriter(zerolog.ConsoleWriter{Out: out, TimeFormat: "15:04:05.000",
-			NoColor: !term.IsTerminal(int(out.Fd()))})
+		writer = zerolog.SyncWriter(newConsole(out))
 	}
 	level := &logLevel{}
 	level.set(config.Level)

@@ -24,6 +24,9 @@ SIGHUP reloads the configuration: jobs, access to the admin page, and the log le
 If the configuration has a mistake, the replica logs it and changes nothing. The log
 names changed keys that need a restart.
 
+While the database does not answer at the start, the replica waits for it and logs
+that. It serves no page before.
+
 Under systemd with Type=notify, the replica tells systemd when it has started,
 reloads or stops, and that it is alive (WatchdogSec).`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -45,7 +48,11 @@ reloads or stops, and that it is alive (WatchdogSec).`,
 			if err != nil {
 				return err
 			}
-			if err := replica.Open(cmd.Context()); err != nil {
+			err = replica.OpenWhenAvailable(cmd.Context())
+			if err != nil && cmd.Context().Err() != nil {
+				return nil // stopped while it waited for the database
+			}
+			if err != nil {
 				return err
 			}
 			return c.runReloading(cmd.Context(), app.NewSupervisor(replica, manager), reloads)

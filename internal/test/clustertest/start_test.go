@@ -1,13 +1,16 @@
 package clustertest
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,8 +28,6 @@ func TestStartErrors(t *testing.T) {
 		name   string
 		config func(t *testing.T, dir string) (config string, wants []string)
 	}{
-		{"PostgreSQL is unreachable", postgresAbsent},
-		{"PostgreSQL does not answer", postgresSilent},
 		{"the database does not exist", databaseAbsent},
 		{"the schema refuses this binary", schemaTooNew},
 		{"no schema, and migration is off", schemaAbsent},
@@ -56,6 +57,50 @@ func TestStartErrors(t *testing.T) {
 			}
 			if strings.Contains(line, password) {
 				t.Errorf("got log line %q, which contains the password", line)
+			}
+		})
+	}
+}
+
+// TestStartWaitsForPostgreSQL stops a replica that waits for a database which does not answer.
+func TestStartWaitsForPostgreSQL(t *testing.T) {
+	preparedServer(t)
+	for name, config := range map[string]func(*testing.T, string) (string, []string){
+		"unreachable": postgresAbsent, "silent": postgresSilent} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			text, wants := config(t, dir)
+			writeFile(t, filepath.Join(dir, "waits.yaml"), text)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, stockProgram(t), "run", "-c", "waits.yaml")
+			cmd.Dir = dir
+			stderr, err := cmd.StderrPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			lines, line := bufio.NewScanner(stderr), ""
+			for lines.Scan() {
+				if line = lines.Text(); strings.Contains(line, "the replica waits for it") {
+					break
+				}
+			}
+			for _, want := range append(wants, `"again_in":`) {
+				if !strings.Contains(line, want) || strings.Contains(line, password) {
+					t.Errorf("got log line %q, want %q in it and no password", line, want)
+				}
+			}
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Error(err)
+			}
+			for lines.Scan() { // until it has ended
+			}
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("got %v after SIGTERM, want exit code 0", err)
 			}
 		})
 	}
