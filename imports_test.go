@@ -20,7 +20,7 @@ var layers = []string{"cmd", "", "internal/cli", "internal/remote", "internal/ap
 	"admin/internal/pages", "admin/internal/access", "admin/internal/oidc", "admin/internal/cluster",
 	"admin/internal/locks", "admin/internal/grid", "admin/internal/charts", "admin/internal/param", "admin/internal/mount",
 	"admin/internal/records", "admin/internal/words", "admin/password",
-	"internal/crontab", "internal/metrics", "internal/tracing",
+	"internal/crontab", "internal/sqltables", "internal/metrics", "internal/tracing",
 	"internal/engine", "jobs/operations", "jobs/permission", "jobs/explain",
 	"jobs/handlers", "jobs/postgres", "jobs/sqlite", "jobs/webhook", "internal/rules",
 	"jobs/storage", "jobs",

@@ -67,7 +67,8 @@ replica, with the permissions of a token. Then the audit log names the token.`,
 	c.serverFlags.add(root)
 	completesOf(root, "output", outputFormats())
 	root.AddCommand(
-		c.runCommand(), c.demoCommand(), c.validateCommand(), c.nextCommand(), c.migrateCommand(),
+		c.runCommand(), c.demoCommand(), c.validateCommand(), c.lintCommand(), c.nextCommand(),
+		c.migrateCommand(),
 		c.doctorCommand(), c.statusCommand(), c.jobsCommand(), c.runsCommand(), c.logsCommand(),
 		c.locksCommand(), c.replicasCommand(), c.webhooksCommand(),
 		c.pausesCommand(), c.auditCommand(), c.explainCommand(),

@@ -195,6 +195,14 @@ func (r *reader) add(n int, text, comment string) error {
 	shell := r.applyVariables(&e)
 	script, first := scriptOf(command)
 	e.Command = []string{shell, "-c", script}
+	if script != first {
+		r.once(n, "percent", "% ends a command in cron, and begins its input: the job gives that "+
+			"input to the command")
+	}
+	if _, set := r.env["PATH"]; !set {
+		r.once(n, "path", "cron searches commands in /usr/bin and /bin, and Holdfast in the PATH "+
+			"of the replica: set params.env.PATH if they differ")
+	}
 	if e.Dir == "" {
 		r.once(n, "home", "cron starts commands in the home directory: set params.dir, if they "+
 			"depend on it")

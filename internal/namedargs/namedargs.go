@@ -22,7 +22,7 @@ func Split(sql string) []Part {
 	text := 0 // where the text before the next argument begins
 	for i := 0; i < len(sql); {
 		if sql[i] != '@' {
-			i += tokenLen(sql[i:])
+			i += TokenLen(sql[i:])
 			continue
 		}
 		name := word(sql[i+1:])
@@ -64,9 +64,9 @@ func Number(sql string, after int,
 	return out.String(), names
 }
 
-// tokenLen returns the length of the quoted text, comment or word at the start of sql, and 1 for
+// TokenLen returns the length of the quoted text, comment or word at the start of sql, and 1 for
 // anything else. What has no end reaches to the end of sql.
-func tokenLen(sql string) int {
+func TokenLen(sql string) int {
 	switch c := sql[0]; {
 	case c == '\'' || c == '"':
 		return quotedLen(sql, false)

@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const lintedConfig = `
+database: {url: "postgres://nobody@127.0.0.1:1/none"}
+jobs:
+  - {name: sound, schedule: "@daily", handler: sql, tables: [totals], read_tables: [sales], params: {statement: "INSERT INTO totals SELECT * FROM sales"}}
+  - {name: writer, schedule: "@daily", handler: sql, params: {statement: "UPDATE Public.Totals SET x = 1"}}
+  - {name: reader, schedule: "@daily", handler: sql, params: {statements: ["SELECT 1", "SELECT * FROM totals JOIN quiet ON true"]}}
+  - {name: weak, schedule: "@daily", handler: sql, read_tables: [sales], params: {statement: "DELETE FROM sales"}}
+  - {name: whole, schedule: "@daily", handler: sql, tables: ["archive.*"], params: {statement: "INSERT INTO archive.sales SELECT * FROM alone"}}
+  - {name: other, schedule: "@daily", handler: command, tables: [archive.sales], params: {command: ["true"]}}
+  - {name: alone, schedule: "@daily", handler: sql, params: {statement: "UPDATE mine SET x = 1"}}
+`
+
+// TestLint checks which tables are found, and that each finding says what to do.
+func TestLint(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "holdfast.yaml")
+	if err := os.WriteFile(path, []byte(lintedConfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := perform(t, nil, "lint", "-c", path, "-o", "json")
+	var report lintReport
+	if err := json.Unmarshal([]byte(got.out), &report); err != nil || got.code != 1 {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	var lines []string
+	for _, f := range report.Findings {
+		lines = append(lines, strings.Join([]string{f.Job, f.Access, f.Table,
+			strings.Join(f.Others, "+"), f.Advice}, " "))
+	}
+	want := []string{
+		"weak write public/sales sound move it from read_tables to tables",
+		"reader read public/totals sound+writer add it to read_tables",
+		"writer write public/totals sound+reader add it to tables",
+	}
+	if strings.Join(lines, "\n") != strings.Join(want, "\n") || report.Checked != 6 ||
+		report.Unchecked != 1 {
+		t.Errorf("got %s and %+v, want %s", strings.Join(lines, "\n"), report,
+			strings.Join(want, "\n"))
+	}
+	if table := perform(t, nil, "lint", "-c", path); !strings.Contains(table.out,
+		"checked: 6 sql jobs, not checked: 1 other jobs") || table.code != 1 || table.err != "" {
+		t.Errorf("got %+v, want what was not checked", table)
+	}
+	sound := lintedConfig[:strings.Index(lintedConfig, "  - {name: writer")]
+	if err := os.WriteFile(path, []byte(sound), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := perform(t, nil, "lint", "-c", path); got.code != 0 {
+		t.Errorf("a sound configuration: %+v", got)
+	}
+}
