@@ -217,8 +217,10 @@ func TestWaitReturnsTheEndOfARun(t *testing.T) {
 		!strings.Contains(ended.Error, "nobody is here") {
 		t.Errorf("got %+v, %v, want the failed run", ended, err)
 	}
-	if _, err := replica.Wait(t.Context(), uuid.New()); !errors.Is(err, storage.ErrNotFound) {
-		t.Errorf("an unknown run: got %v, want ErrNotFound", err)
+	unknown := uuid.New()
+	if _, err := replica.Wait(t.Context(), unknown); !errors.Is(err, storage.ErrNotFound) ||
+		err.Error() != "wait: run "+unknown.String()+": not found" {
+		t.Errorf("an unknown run: got %v, want ErrNotFound and the run once", err)
 	}
 	later, err := replica.Trigger(t.Context(),
 		holdfast.Trigger[any]{Job: "hello", Delay: time.Hour})

@@ -45,7 +45,7 @@ func Await(ctx context.Context, run uuid.UUID,
 		case err == nil:
 			last, run = record, record.ID
 		case !errors.Is(err, storage.ErrUnavailable):
-			return last, fmt.Errorf("wait for run %s: %w", run, err)
+			return last, fmt.Errorf("wait: %w", of("run "+run.String(), err))
 		}
 		select {
 		case <-ctx.Done():
