@@ -18,7 +18,7 @@
 // in a YAML file and jobs in Go can be used together.
 //
 // Package jobs has the types for handlers. Package configs reads the configuration,
-// and package admin serves the page.
+// and package admin serves the page. Package holdfasttest tests jobs without servers.
 //
 // docs/guarantees.md lists the guarantees, and what happens in each kind of fault.
 package holdfast

@@ -3,6 +3,8 @@ package holdfasttest_test
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +18,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/admin"
+	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/holdfasttest"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/postgres"
@@ -367,5 +371,40 @@ func TestMetrics(t *testing.T) {
 			slices.Contains(names, "holdfast_status") {
 			t.Errorf("got the metrics %q, want those of runs and no status", names)
 		}
+	})
+}
+
+// TestReplica checks what a service does with its replica: it serves the page, triggers a job by
+// the API, and reloads its configuration.
+func TestReplica(t *testing.T) {
+	inBubble(t, every(nothing), func(t *testing.T, s *holdfasttest.Scheduler) {
+		page, err := s.Replica().Admin(admin.At("/holdfast/"),
+			admin.Authenticate(func(*http.Request) (admin.Visitor, error) {
+				return admin.Visitor{Name: "anna", Role: admin.Operator}, nil
+			}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, request := range []*http.Request{
+			httptest.NewRequest(http.MethodGet, "http://localhost/holdfast/jobs/rollup", nil),
+			httptest.NewRequest(http.MethodPost,
+				"http://localhost/holdfast/api/v1/jobs/rollup/trigger", nil),
+		} {
+			request.Header.Set("Sec-Fetch-Site", "same-origin")
+			answer := httptest.NewRecorder()
+			page.ServeHTTP(answer, request)
+			if answer.Code != http.StatusOK || !strings.Contains(answer.Body.String(), "rollup") {
+				t.Errorf("%s: got %d %s", request.URL, answer.Code, answer.Body)
+			}
+		}
+		s.Advance(10 * time.Second)
+		s.ExpectRuns("rollup", jobs.Succeeded)
+		if err := s.Replica().Reload(func() (*configs.Config, error) {
+			config := configs.Defaults()
+			return &config, nil
+		}); err != nil {
+			t.Error(err)
+		}
+		s.Fire("rollup").Expect(jobs.Succeeded)
 	})
 }
