@@ -1,12 +1,14 @@
 package operations
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // TestTriggersReplaceOverridableParamsOnly checks that a trigger cannot choose what a job runs.
@@ -35,6 +37,32 @@ func TestTriggersReplaceOverridableParamsOnly(t *testing.T) {
 		if strings.Join(got, "|") != strings.Join(test.want, "|") ||
 			(err == nil) != (test.want == nil) {
 			t.Errorf("%v %s: got %v, want %q", test.overridable, test.trigger, err, test.want)
+		}
+	}
+}
+
+// TestTriggersAreCheckedBeforeTheStore checks that a trigger with a refused param does not reach
+// the store, and that one with an overridable param does.
+func TestTriggersAreCheckedBeforeTheStore(t *testing.T) {
+	registry, err := jobs.NewRegistry(jobs.Handle("work",
+		func(context.Context, *jobs.Run, map[string]any) error { return nil }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := New(Options{Registry: registry, Control: &controlOfProof{},
+		Jobs: []jobs.Job{{Name: "j", Handler: "work", Overridable: []string{"rows"}}}})
+	for params, reached := range map[string]bool{`{"rows": 1}`: true, `{"command": ["sh"]}`: false} {
+		_, err := o.TriggerBy(t.Context(), storage.Action{Actor: "tom"},
+			storage.TriggerRequest{Job: "j", Params: json.RawMessage(params)},
+			func(context.Context, storage.Action, storage.TriggerRequest) (storage.Triggered,
+				error) {
+				if !reached {
+					t.Errorf("%s reached the store", params)
+				}
+				return storage.Triggered{}, nil
+			})
+		if (err == nil) != reached {
+			t.Errorf("%s: got %v, want it refused: %v", params, err, !reached)
 		}
 	}
 }

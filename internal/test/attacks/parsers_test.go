@@ -2,6 +2,7 @@ package attacks
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,14 @@ func TestRow14(t *testing.T) {
 	a := begin(t, 14)
 	g := a.start(plan{admin: a.guarded()})
 	const size = 63 << 10
+	// many repeats a part with an increasing number.
+	many := func(part string, size int) string {
+		var b strings.Builder
+		for i := 0; b.Len() < size; i++ {
+			fmt.Fprintf(&b, part, i)
+		}
+		return strings.TrimSuffix(b.String(), ",")
+	}
 	texts := map[string]string{
 		"variables in a name": `{"name": ` + quoted(strings.Repeat("${A", size/3)) +
 			`, "handler": "sql", "params": {"statement": "SELECT 1"}}`,
@@ -23,6 +32,14 @@ func TestRow14(t *testing.T) {
 			`"schedule": ` + quoted(strings.Repeat("1,", size/2)) + `}`,
 		"words of a schedule": `{"name": "a", "handler": "sql", "params": {"statement": ` +
 			`"SELECT 1"}, "schedule": ` + quoted(strings.Repeat("every ", size/6)) + `}`,
+		"unknown arguments": `{"name": "a", "handler": "sql", "params": {"statement": ` +
+			quoted(many("@b%d ", size/2)) + `, "values": {` + many(`"a%d":1,`, size/2-500) + `}}}`,
+		"two long names": `{"name": "a", "handler": "sql", "params": {"statement": "@` +
+			strings.Repeat("ab", size/5) + `", "values": {"` + strings.Repeat("ba", size/5) +
+			`": 1}}}`,
+		"a value in many places": `{"name": "a", "handler": "http", "params": {"url": ` +
+			`"http://a/", "body": "` + strings.Repeat("{{a}}", size/11) + `", "values": {"a": "` +
+			strings.Repeat("b", size/2) + `"}}}`,
 	}
 	var slowest time.Duration
 	refused := 0
