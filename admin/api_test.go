@@ -36,6 +36,7 @@ func TestJSON(t *testing.T) {
 		{"runs", "/api/v1/runs?limit=4"},
 		{"grid", "/api/v1/grid?text=rollup"},
 		{"agenda", "/api/v1/agenda?span=6h&text=orders"},
+		{"search", "/api/v1/search?q=rollup"},
 		{"run", "/api/v1/runs/" + id(10).String()},
 		{"replicas", "/api/v1/replicas"},
 	}
@@ -243,7 +244,7 @@ func TestEveryReplicaAnswersTheSame(t *testing.T) {
 	}
 	for _, path := range []string{"locks", "locks/tree", "locks/timeline",
 		"locks/timeline?span=24h", "locks/contention", "locks/upcoming", "jobs", "runs", "grid",
-		"agenda", "replicas", "overview", "jobs/prune-orders", "runs/" + id(10).String()} {
+		"agenda", "search?q=replica", "replicas", "overview", "jobs/prune-orders", "runs/" + id(10).String()} {
 		a := get(t, newServer(t, first).Handler(), "/api/v1/"+path).Body.String()
 		b := get(t, newServer(t, second).Handler(), "/api/v1/"+path).Body.String()
 		if path == "overview" { // names the replica that answers
@@ -261,7 +262,7 @@ func TestStoreDown(t *testing.T) {
 	handler := newServer(t, down()).Handler()
 	const want = "store is unavailable: dial tcp 10.0.3.7:5432: connect: connection refused"
 	for _, path := range []string{"locks", "locks/tree", "locks/timeline", "locks/contention",
-		"locks/upcoming", "jobs", "jobs/x", "runs", "grid", "runs/" + id(1).String(),
+		"locks/upcoming", "jobs", "jobs/x", "runs", "grid", "search?q=a", "runs/" + id(1).String(),
 		"runs?before=" + id(1).String(), "replicas", "overview"} {
 		reply := get(t, handler, "/api/v1/"+path)
 		var body struct{ Error string }

@@ -320,6 +320,21 @@ func (h *history) FiringRuns(_ context.Context, f storage.Firing) ([]storage.Rec
 	return chain, h.err
 }
 
+// RunsBetween filters the runs by id.
+func (h *history) RunsBetween(_ context.Context, first, last uuid.UUID,
+	limit int) ([]storage.Record, error) {
+	var found []storage.Record
+	for _, r := range h.runs {
+		if text := r.ID.String(); text >= first.String() && text <= last.String() {
+			found = append(found, r)
+		}
+	}
+	slices.SortFunc(found, func(a, b storage.Record) int {
+		return strings.Compare(a.ID.String(), b.ID.String())
+	})
+	return found[:min(limit, len(found))], h.err
+}
+
 // JobRequests returns the jobs that lock resources besides their own names.
 func (h *history) JobRequests(context.Context) ([]storage.JobRequests, error) {
 	var requests []storage.JobRequests

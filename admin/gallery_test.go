@@ -186,6 +186,19 @@ func pageStates() []galleryState {
 			status: http.StatusServiceUnavailable, has: []string{"does not answer"}},
 		staleState("agenda-stale", hourly(), "/agenda?span=1h", "60 firings"),
 
+		{name: "search", options: contention(), path: "/search?q=rollup", has: []string{
+			"All jobs with this text", "public/sales_rollup", `id="search"`, "Keyboard"}},
+		{name: "search-runs", options: fifty(), path: "/search?q=0195912a",
+			has: []string{"There are more results than the 20 of each kind."}},
+		{name: "search-start", options: calm(), path: "/search",
+			has: []string{"Enter a part of the name"}},
+		{name: "search-none", options: calm(), path: "/search?q=nothing",
+			has: []string{"Nothing has “<bdi>nothing</bdi>” in its name"}},
+		{name: "search-hostile", options: hostile(), path: "/search?q=%3Cscript",
+			has: []string{"&lt;script&gt;"}},
+		{name: "search-down", options: down(), path: "/search?q=a",
+			status: http.StatusServiceUnavailable, has: []string{"does not answer"}},
+
 		{name: "run-failed", options: story(), path: "/runs/" + id(302).String(),
 			has: []string{"Started, attempt 3 was the last", "giving up after 3 attempts",
 				"503 Service Unavailable", "public/vendors was held by job report/weekly"}},

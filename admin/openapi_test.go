@@ -211,6 +211,10 @@ func describedOperations() map[string]operation {
 		"GET /api/v1/runs/{id}/attempts/{attempt}": {
 			summary: "An attempt of a run with its output.",
 			answer:  reflect.TypeFor[storage.RunAttempt]()},
+		"GET /api/v1/search": {summary: "Jobs, resources and replicas by a part of the name, and " +
+			"runs by the beginning of the id, which has at least four digits: at most 20 of each.",
+			answer: reflect.TypeFor[searchResults](),
+			query:  []parameter{text("q", "The searched text.")}},
 		"GET /api/v1/replicas": {summary: "Live replicas, and those that ended in the last hour.",
 			answer: reflect.TypeFor[[]Replica]()},
 		"GET /api/v1/memcached": {summary: "The memcached servers, as this replica sees them.",

@@ -48,6 +48,8 @@ func TestWrongParametersAreNamed(t *testing.T) {
 		"/api/v1/runs?resource=a%2F%2Fb":                            `resource is "a//b", expected a table such as public/orders`,
 		"/api/v1/runs?after=7":                                      `after is "7", expected a run's id, a UUID`,
 		"/api/v1/runs?job=a%0Ab":                                    `job has a control character`,
+		"/api/v1/search?q=%00":                                      `q has a control character`,
+		"/api/v1/search?text=a":                                     `parameter "text" is unknown, expected some of q`,
 		"/api/v1/agenda?span=1y":                                    `span is "1y", expected one of 1h, 6h, 24h, 7d`,
 		"/api/v1/agenda?conflicts=no":                               `conflicts is "no", expected one of yes`,
 		"/api/v1/agenda?skip=x":                                     `skip is "x", expected a number`,
@@ -95,7 +97,7 @@ func TestEmptyFieldsAreIgnored(t *testing.T) {
 		"/runs?job=&state=&reason=&replica=&resource=&from=&until=&limit=&before=&after=",
 		"/audit?actor=&action=&target=&limit=&before=",
 		"/locks/timeline?from=&until=&span=&resource=&skip=", "/locks/upcoming?resource=",
-		"/grid?span=&until=&text=&group=&after=&before=",
+		"/grid?span=&until=&text=&group=&after=&before=", "/search?q=",
 		"/agenda?span=&text=&conflicts=&skip=",
 	} {
 		for _, path := range []string{path, "/api/v1" + path} {

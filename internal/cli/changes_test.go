@@ -16,8 +16,8 @@ var reads = []string{"Audit", "AuditChain", "AuditLinks", "Close", "ClusterID", 
 	"Drift", "Firing", "FiringRuns", "Generations", "Groups", "Histogram", "Job", "JobRequests",
 	"JobTallies", "Jobs", "ListJobs", "Listen", "LiveSessions", "Locks", "Marks", "Now",
 	"OpenFirings", "Outcomes", "Pauses", "PreviousSuccess", "Replicas", "Resources", "Restarts",
-	"Run", "RunAttempt", "RunAttempts", "RunIntervals", "Runs", "Saved", "Tallies", "Typical",
-	"UndeliveredHooks", "UnsealedAge", "Versions", "WaitSummaries", "Watch"}
+	"Run", "RunAttempt", "RunAttempts", "RunIntervals", "Runs", "RunsBetween", "Saved", "Tallies",
+	"Typical", "UndeliveredHooks", "UnsealedAge", "Versions", "WaitSummaries", "Watch"}
 
 // parsed returns the source files of a folder, without tests.
 func parsed(t *testing.T, files *token.FileSet, folder string) []*ast.File {

@@ -293,6 +293,12 @@ func (s *store) FiringRuns(ctx context.Context, f storage.Firing) (_ []storage.R
 	return s.inner.FiringRuns(ctx, f)
 }
 
+func (s *store) RunsBetween(ctx context.Context, first, last uuid.UUID, limit int) (
+	_ []storage.Record, err error) {
+	defer s.timed("runs_between", time.Now(), &err)
+	return s.inner.RunsBetween(ctx, first, last, limit)
+}
+
 func (s *store) WaitSummaries(ctx context.Context, from time.Time, until time.Time) (
 	_ []storage.WaitSummary, err error) {
 	defer s.timed("wait_summaries", time.Now(), &err)

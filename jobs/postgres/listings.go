@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -66,6 +67,9 @@ SELECT job, state, reason, count(*), max(created_at) FROM (%s) r
 		WHERE r.job = $1 AND r.scheduled_at = $2 AND r.key = '' ORDER BY r.recovery`
 	runsOfKey = `SELECT` + recordColumns + `, '', NULL::text FROM holdfast.runs r
 		WHERE r.job = $1 AND r.key = $2 AND r.key <> '' ORDER BY r.recovery`
+
+	runsBetween = `SELECT` + recordColumns + `, '', NULL::text FROM holdfast.runs r
+		WHERE r.id BETWEEN $1 AND $2 ORDER BY r.id LIMIT $3`
 )
 
 // ListJobs returns a page of the jobs.
@@ -323,4 +327,15 @@ func (s *Store) FiringRuns(ctx context.Context, f storage.Firing) ([]storage.Rec
 	}
 	records, err := pgx.CollectRows(rows, scanRecord)
 	return records, wrap("list runs of a firing", err)
+}
+
+// RunsBetween returns the runs whose ids are in a range.
+func (s *Store) RunsBetween(ctx context.Context, first, last uuid.UUID,
+	limit int) ([]storage.Record, error) {
+	rows, err := s.views.Query(ctx, runsBetween, first, last, limit)
+	if err != nil {
+		return nil, wrap("list runs by id", err)
+	}
+	records, err := pgx.CollectRows(rows, scanRecord)
+	return records, wrap("list runs by id", err)
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
@@ -63,6 +65,9 @@ SELECT job, state, reason, created_at FROM holdfast_runs WHERE job = ?1 AND crea
 	tally = `
 SELECT job, state, reason, count(*), max(created_at) FROM (%s)
     WHERE state NOT IN ('waiting', 'running') GROUP BY job, state, reason`
+
+	runsBetween = `SELECT ` + runColumns + ` FROM holdfast_runs r
+		WHERE r.id BETWEEN ?1 AND ?2 ORDER BY r.id LIMIT ?3`
 
 	runsOfFiring = `SELECT ` + runColumns + ` FROM holdfast_runs r
 		WHERE r.job = ?1 AND r.scheduled_at = ?2 AND r.key = '' ORDER BY r.recovery`
@@ -328,4 +333,11 @@ func (s *Store) FiringRuns(ctx context.Context, f storage.Firing) ([]storage.Rec
 	}
 	records, err := s.records(ctx, query, f.Job, arg)
 	return records, wrap("list runs of a firing", err)
+}
+
+// RunsBetween returns the runs whose ids are in a range.
+func (s *Store) RunsBetween(ctx context.Context, first, last uuid.UUID,
+	limit int) ([]storage.Record, error) {
+	records, err := s.records(ctx, runsBetween, first, last, limit)
+	return records, wrap("list runs by id", err)
 }

@@ -92,4 +92,7 @@ type Listings interface {
 	// FiringRuns returns the runs of a firing, in the order of its recoveries. It ignores
 	// f.Recovery.
 	FiringRuns(ctx context.Context, f Firing) ([]Record, error)
+	// RunsBetween returns the runs without output whose ids are between first and last, which are
+	// included. It returns them by id, at most limit of them: 1 to MaxBatch.
+	RunsBetween(ctx context.Context, first, last uuid.UUID, limit int) ([]Record, error)
 }

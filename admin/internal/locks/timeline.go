@@ -3,6 +3,7 @@ package locks
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/charts"
@@ -160,4 +161,9 @@ func (t *Timeline) Notes() []string {
 			"waited for come first, then those with the longest waits.", len(t.Lanes), t.Known))
 	}
 	return notes
+}
+
+// TimelinePath returns the address of the timeline of one resource, by its display name.
+func TimelinePath(resource string) string {
+	return param.Address("/locks/timeline", url.Values{"resource": {resource}})
 }

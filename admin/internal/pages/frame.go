@@ -50,6 +50,7 @@ type Frame struct {
 	Still         string        // address of the page without refreshes
 	Events        string        // address of the event stream, or ""
 	Fields        bool          // the page has input fields, so it must not reload by itself
+	Searches      bool          // the viewer may search
 }
 
 // SlowedSignIns returns the users whose sign-ins are slowed, as far as the sender of a request may
@@ -75,7 +76,8 @@ func (s *Site) Frame(r *http.Request, section, title string, live bool) (Frame, 
 	query.Del("refresh")
 	f := Frame{Title: title, Section: section, Account: access.IdentityOf(r),
 		Address: param.Address(r.URL.EscapedPath(), query), Notice: s.noticeFor(r),
-		Theme: s.themeOf(r)}
+		Theme: s.themeOf(r), Searches: permission.RequireOn(r.Context(), permission.View,
+			everything) == nil}
 	if s.Actions {
 		f.Can = permission.AllowedOn(r.Context(), targetOf(r.Context()))
 		f.CanAll = permission.AllowedOn(r.Context(), everything)

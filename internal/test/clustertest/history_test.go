@@ -216,7 +216,8 @@ func (h *history) addresses() []string {
 		parameter{"resource=s7", "resource=s7%2Ft7"})...)
 	pages = append(pages, combined("/agenda", parameter{"span=7d", "span=1h"},
 		parameter{"text=job", "text=nothing"}, parameter{"conflicts=yes", "conflicts=yes"})...)
-	pages = append(pages, "/webhooks", "/locks/timeline?skip=300")
+	pages = append(pages, "/webhooks", "/locks/timeline?skip=300", "/search?q=job", "/search?q=s7",
+		"/search?q=nothing", "/search?q="+ran[:4], "/search?q="+ran[:8])
 	var all []string
 	for _, page := range pages {
 		all = append(all, page, twin(page))

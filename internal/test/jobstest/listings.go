@@ -1,6 +1,7 @@
 package jobstest
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -356,6 +357,31 @@ var listingRules = []rule{
 			found[0].ID != record.ID {
 			c.Errorf("runs of a trigger are %+v, %v", found, err)
 		}
+	}},
+	{"runs are listed by a range of ids", func(c *check) {
+		c.register("a")
+		one := c.session("one")
+		var ids []uuid.UUID
+		for i := range 4 {
+			r := request("a", i+1)
+			c.finished(r, c.granted(one, r), jobs.Succeeded)
+			ids = append(ids, r.Run)
+		}
+		slices.SortFunc(ids, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
+		listed := func(first, last uuid.UUID, limit int) (found []uuid.UUID) {
+			records, err := c.Store.RunsBetween(c.ctx, first, last, limit)
+			c.must(err)
+			for _, r := range records {
+				found = append(found, r.ID)
+			}
+			return found
+		}
+		equal(c, "all", fmt.Sprint(listed(uuid.Nil, uuid.Max, storage.MaxBatch)), fmt.Sprint(ids))
+		equal(c, "the first two", fmt.Sprint(listed(uuid.Nil, uuid.Max, 2)), fmt.Sprint(ids[:2]))
+		equal(c, "a part with its ends", fmt.Sprint(listed(ids[1], ids[2], 10)),
+			fmt.Sprint(ids[1:3]))
+		equal(c, "one", fmt.Sprint(listed(ids[3], ids[3], 10)), fmt.Sprint(ids[3:]))
+		equal(c, "none", len(listed(uuid.Max, uuid.Nil, 10)), 0)
 	}},
 }
 

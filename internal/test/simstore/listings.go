@@ -1,12 +1,15 @@
 package simstore
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/internal/rules"
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -226,4 +229,22 @@ func (s *Store) locks(job string, resource locking.Resource) bool {
 	return slices.ContainsFunc(j.last().Resources, func(r locking.Request) bool {
 		return r.Resource.Related(resource)
 	})
+}
+
+// RunsBetween implements storage.Listings.
+func (s *Store) RunsBetween(ctx context.Context, first, last uuid.UUID,
+	limit int) ([]storage.Record, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	var found []storage.Record
+	for _, r := range s.runs {
+		if bytes.Compare(r.ID[:], first[:]) >= 0 && bytes.Compare(r.ID[:], last[:]) <= 0 {
+			found = append(found, r.Record)
+			found[len(found)-1].Output, found[len(found)-1].Result = "", nil
+		}
+	}
+	slices.SortFunc(found, func(a, b storage.Record) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	return found[:min(limit, len(found))], nil
 }

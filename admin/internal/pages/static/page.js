@@ -129,6 +129,19 @@
   setClock();
   setInterval(tick, 1000);
 
+  // The key / leads to the search, and ? shows the keys. In fields and with other keys held they are
+  // text.
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input, select, textarea")) return;
+    if (event.key === "/" && document.getElementById("search")) {
+      event.preventDefault();
+      document.getElementById("search").focus();
+    } else if (event.key === "?" && document.getElementById("keyboard")) {
+      event.preventDefault();
+      if (!document.getElementById("keyboard").open) document.getElementById("keyboard").showModal();
+    }
+  });
+
   // If a refresh fails, the page says so. An answer of another kind, such as the
   // sign-in page, does not replace the content.
   const offline = (hidden) => {
