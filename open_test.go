@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/rs/zerolog"
@@ -96,5 +97,19 @@ func TestOperationsWithoutRun(t *testing.T) {
 		if second.Operations() != nil {
 			t.Error("a closed replica has operations")
 		}
+	}
+}
+
+// TestChangedConfigurationIsChecked checks that New finds a mistake in a field that the program has
+// changed after Parse.
+func TestChangedConfigurationIsChecked(t *testing.T) {
+	config, err := configs.Parse("holdfast.yaml", []byte("replica: {name: a}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Workers = -1
+	if _, err := holdfast.New(holdfast.WithConfig(config)); err == nil ||
+		!strings.Contains(err.Error(), "workers: found -1") {
+		t.Errorf("got %v, want the mistake in workers", err)
 	}
 }

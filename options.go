@@ -224,12 +224,9 @@ func (o *options) load() (*configs.Config, error) {
 	return configs.Build(o.changed(config), checked)
 }
 
-// complete returns config with the program's changes and jobs. A configuration that needs nothing
-// is returned as it is.
+// complete returns config with the program's changes and jobs. The program may have changed its
+// fields, so it is checked again.
 func (o *options) complete(config *configs.Config) (*configs.Config, error) {
-	if len(o.Jobs) == 0 && len(o.changes) == 0 && config.CheckRead() == nil {
-		return config, nil
-	}
 	checked, err := o.CheckParams()
 	if err != nil {
 		return nil, err
