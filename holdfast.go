@@ -83,7 +83,11 @@ func newReplica(given []Option) (*Replica, error) {
 	if err != nil {
 		return nil, err
 	}
-	replica, err := app.New(config, o.Options)
+	program := o.Options
+	if o.file != "" {
+		program.Load = o.load // for reloads by the API
+	}
+	replica, err := app.New(config, program)
 	if err != nil {
 		return nil, err
 	}

@@ -27,6 +27,10 @@ import (
 // errNoActions is returned by a server without Options.Operations.
 var errNoActions = errors.New("act: this page is read-only")
 
+// errNoReload is returned by a server without Options.Reload.
+var errNoReload = fmt.Errorf("reload: %w in this program, which has no file to read again",
+	errors.ErrUnsupported)
+
 // anonymous is the actor where the server has no users.
 const anonymous = "anonymous"
 
@@ -65,6 +69,7 @@ func refusedActionOf(err error) (status int, refused refusedAction) {
 	var busy *storage.BusyError
 	var large *http.MaxBytesError
 	var denied *permission.DeniedError
+	var mistakes *ReloadError
 	switch {
 	case errors.As(err, &denied):
 		return refused.as(http.StatusForbidden, RefusedPermission)
@@ -82,6 +87,8 @@ func refusedActionOf(err error) (status int, refused refusedAction) {
 	case errors.As(err, &spec):
 		refused.Problems = spec.Problems
 		return refused.as(http.StatusUnprocessableEntity, RefusedJob)
+	case errors.As(err, &mistakes):
+		return refused.as(http.StatusUnprocessableEntity, RefusedConfig)
 	case errors.As(err, &paused):
 		refused.Paused, refused.Option = &paused.Pause, map[string]any{"even_paused": true}
 		return refused.as(http.StatusConflict, RefusedPaused)

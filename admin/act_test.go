@@ -335,6 +335,36 @@ func TestRefusalsHaveCodes(t *testing.T) {
 	}
 }
 
+// TestReloadByAPI has the replica reload, with the actor of the request.
+func TestReloadByAPI(t *testing.T) {
+	server, c := acting(t)
+	handler := server.Handler()
+	done := answered[Reloaded](t, post(handler, "/api/v1/reload", `{"reason": "night"}`,
+		accesstest.WithHeader("Idempotency-Key", "k")), 200)
+	want := Reloaded{Replica: "replica-1", Changed: []string{"rollup-sales"}, Added: []string{},
+		Removed: []string{}, Restart: []string{}}
+	if diff := cmp.Diff(want, done); diff != "" {
+		t.Errorf("the answer differs (-want +got):\n%s", diff)
+	}
+	if len(c.reloads) != 1 || c.reloads[0].Actor != anonymous || c.reloads[0].Reason != "night" ||
+		c.reloads[0].Via != "api" || c.reloads[0].Key != "" {
+		t.Errorf("got the reloads %+v, want one of anonymous", c.reloads)
+	}
+	c.badConfig = &ReloadError{Mistakes: 3}
+	refused := answered[refusedAction](t, post(handler, "/api/v1/reload", ""), 422)
+	if refused.Code != RefusedConfig || !strings.Contains(refused.Error, "found 3 mistakes") {
+		t.Errorf("got %+v, want the number of mistakes", refused)
+	}
+	answered[refusedAction](t, post(handler, "/api/v1/reload",
+		`{"reason": "`+strings.Repeat("x", 501)+`"}`), 400)
+	o := server.options
+	o.Reload = nil
+	if refused := answered[refusedAction](t, post(newServer(t, o).Handler(), "/api/v1/reload", ""),
+		501); refused.Code != RefusedUnsupported {
+		t.Errorf("got %+v, want unsupported", refused)
+	}
+}
+
 // TestAddedJobAsText adds a job as text, whose mistakes have positions, and replaces it without its
 // version.
 func TestAddedJobAsText(t *testing.T) {

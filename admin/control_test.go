@@ -39,7 +39,10 @@ type control struct {
 	drained map[uuid.UUID]bool
 	ended   []storage.ReleaseRequest
 	inside  bool // whether holders are inside transactions
-	hooks   []storage.Undelivered
+	reloads []storage.Action
+	// badConfig is the error of a reload; nil: it succeeds
+	badConfig error
+	hooks     []storage.Undelivered
 }
 
 func newControl(h *history) *control {
@@ -340,6 +343,13 @@ func withControl(o Options) (Options, *control) {
 	options.Control, options.Outbox, options.Replica = c, c, o.Replica
 	options.Lookup = o.Store
 	o.Operations = operations.New(options)
+	o.Reload = func(_ context.Context, by storage.Action) (Reloaded, error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.reloads = append(c.reloads, by)
+		return Reloaded{Replica: o.Replica, Changed: []string{"rollup-sales"}},
+			cmp.Or(c.badConfig, c.history.err)
+	}
 	return o, c
 }
 

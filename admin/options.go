@@ -99,8 +99,11 @@ type Options struct {
 	Watch func(ctx context.Context, run uuid.UUID) error
 	// Operations run the actions of operators. Nil: the server is read-only.
 	Operations *operations.Operations
-	Advisory   Advisory  // nil: there are no advisory locks
-	Memcached  Memcached // nil: advisory locks are not in memcached
+	// Reload has this replica read its configuration again. It must be safe for concurrent use.
+	// Nil: the API does not reload.
+	Reload    ReloadFunc
+	Advisory  Advisory  // nil: there are no advisory locks
+	Memcached Memcached // nil: advisory locks are not in memcached
 
 	Replica string // name of this replica
 	// Session returns the id of this replica's session, which changes after a lost session. A nil

@@ -112,6 +112,7 @@ func expectedNeeds() map[string]expectedNeed {
 		"POST /api/v1/pause":                       {"pause", "everything"},
 		"POST /api/v1/resume":                      {"pause", "everything"},
 		"POST /api/v1/runs/{id}/cancel":            {"cancel", "run"},
+		"POST /api/v1/reload":                      {"reload", "everything"},
 		"POST /api/v1/locks/release":               {"release", "something"},
 		"POST /api/v1/replicas/{session}/drain":    {"drain", "everything"},
 		"POST /api/v1/replicas/{session}/undrain":  {"drain", "everything"},

@@ -10,6 +10,7 @@ const (
 	RefusedInput         Refusal = "bad_input"      // a field or a header is invalid
 	RefusedParams        Refusal = "bad_params"     // the params do not fit the job
 	RefusedJob           Refusal = "bad_job"        // the text of a job has mistakes
+	RefusedConfig        Refusal = "bad_config"     // the configuration of the replica has mistakes
 	RefusedPaused        Refusal = "paused"         // a pause covers the job
 	RefusedBusy          Refusal = "busy"           // something blocks a run that must not wait
 	RefusedInTransaction Refusal = "in_transaction" // the holder has an open transaction
@@ -23,7 +24,7 @@ const (
 
 // Refusals returns all kinds of refusals.
 func Refusals() []Refusal {
-	return []Refusal{RefusedPermission, RefusedInput, RefusedParams, RefusedJob, RefusedPaused,
-		RefusedBusy, RefusedInTransaction, RefusedKeyUsed, RefusedDependents, RefusedFromConfig,
-		RefusedConflict, RefusedNotFound, RefusedUnsupported}
+	return []Refusal{RefusedPermission, RefusedInput, RefusedParams, RefusedJob, RefusedConfig,
+		RefusedPaused, RefusedBusy, RefusedInTransaction, RefusedKeyUsed, RefusedDependents,
+		RefusedFromConfig, RefusedConflict, RefusedNotFound, RefusedUnsupported}
 }

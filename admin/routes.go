@@ -143,6 +143,7 @@ func (s *Server) routes() []route {
 		{"POST", "/api/v1/resume", may(permission.Pause, nil), pause.resumeAllJSON},
 		{"POST", "/api/v1/runs/{id}/cancel", may(permission.Cancel, runOf), run.cancelJSON},
 		{"POST", "/api/v1/locks/release", may(permission.Release, something), lock.releaseJSON},
+		{"POST", "/api/v1/reload", may(permission.Reload, nil), cluster.reloadJSON},
 		{"POST", "/api/v1/replicas/{session}/drain", may(permission.Drain, nil), cluster.drainJSON},
 		{"POST", "/api/v1/replicas/{session}/undrain", may(permission.Drain, nil),
 			cluster.undrainJSON},

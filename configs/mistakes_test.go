@@ -160,9 +160,9 @@ func TestMistakes(t *testing.T) {
 		{"no password", "admin: {users: [{name: a}]}", `1:17: admin.users[0].password_hash: found nothing, expected an argon2id hash of 7 to 256 MiB as ` + hashCommand + ` prints it, or a bcrypt hash of cost 15 at most`},
 
 		{"huge argon2id", "admin: {users: [{name: a, password_hash: '$argon2id$v=19$m=4194304,t=1,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc'}]}", `1:42: admin.users[0].password_hash: found something else, expected an argon2id hash of 7 to 256 MiB as ` + hashCommand + ` prints it, or a bcrypt hash of cost 15 at most`},
-		{"role without permissions", "admin: {roles: [{name: a}]}", `1:17: admin.roles[0].permissions: found no permissions, expected some of view, view_output, view_params, view_metrics, trigger, pause, cancel, release, drain, edit_jobs`},
+		{"role without permissions", "admin: {roles: [{name: a}]}", `1:17: admin.roles[0].permissions: found no permissions, expected some of view, view_output, view_params, view_metrics, trigger, pause, cancel, release, drain, edit_jobs, reload`},
 		{"role twice", "admin: {roles: [{name: viewer, permissions: [view]}]}", `1:24: admin.roles[0].name: found "viewer" a second time, expected each role once; viewer, trigger, operator, metrics are predefined`},
-		{"unknown permission", "admin: {roles: [{name: a, permissions: [veiw]}]}", `1:41: admin.roles[0].permissions[0]: found "veiw", expected one of view, view_output, view_params, view_metrics, trigger, pause, cancel, release, drain, edit_jobs`},
+		{"unknown permission", "admin: {roles: [{name: a, permissions: [veiw]}]}", `1:41: admin.roles[0].permissions[0]: found "veiw", expected one of view, view_output, view_params, view_metrics, trigger, pause, cancel, release, drain, edit_jobs, reload`},
 		{"unknown included role", "admin: {roles: [{name: a, include: [veiwer]}]}", `1:37: admin.roles[0].include[0]: unknown role "veiwer"; did you mean "viewer"?`},
 		{"role in a circle", "admin: {roles: [{name: a, include: [viewer, a]}]}", `1:27: admin.roles[0].include: found roles that include "a" again, expected no cycle`},
 		{"unknown role", "admin: {users: [{name: a, role: admin, password_hash: '" + hash + "'}]}", `1:33: admin.users[0].role: unknown role "admin"; expected one of viewer, trigger, operator`},

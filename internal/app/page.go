@@ -34,6 +34,9 @@ func (r *Replica) pageOptions(config *configs.Config) admin.Options {
 	options.Events = r.store.Events
 	options.Restarts = r.store.Restarts
 	options.Operations, options.Authorizer = r.operations, r.authorizer
+	if r.load != nil {
+		options.Reload = r.reloadBy
+	}
 
 	options.Ready, options.LongestWait = r.scheduler.Ready, r.scheduler.LongestWait
 	options.Upcoming, options.ScheduledTimes = r.upcoming, r.scheduler.ScheduledTimes

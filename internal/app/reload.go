@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -26,10 +27,28 @@ var ErrHasRun = errors.New("replica has run already, and a new one is needed")
 // error, counts it in the metrics, and logs file, line and column of each mistake. Before Open it
 // returns ErrNotOpen. After Open, it may be called concurrently.
 func (r *Replica) Reload(load func() (*configs.Config, error)) error {
+	name := r.config.Load().Replica.Name
+	_, err := r.reload(load, storage.Action{Actor: "replica " + name, Via: "go", Replica: name})
+	return err
+}
+
+// reloadBy reloads the configuration for an operator, for the API.
+func (r *Replica) reloadBy(_ context.Context, by storage.Action) (admin.Reloaded, error) {
+	done, err := r.reload(r.load, by)
+	if err != nil {
+		return admin.Reloaded{}, &admin.ReloadError{Mistakes: mistakesIn(err)}
+	}
+	return admin.Reloaded{Replica: by.Replica, Added: done.Added, Changed: done.Changed,
+		Removed: done.Removed, Restart: done.Restart}, nil
+}
+
+// reload is Reload by an actor. It returns what has changed.
+func (r *Replica) reload(load func() (*configs.Config, error), by storage.Action) (reloaded,
+	error) {
 	r.reloading.Lock()
 	defer r.reloading.Unlock()
 	if r.scheduler == nil {
-		return fmt.Errorf("reload: %w", ErrNotOpen)
+		return reloaded{}, fmt.Errorf("reload: %w", ErrNotOpen)
 	}
 	next, err := load()
 	var outcome reloaded
@@ -37,12 +56,20 @@ func (r *Replica) Reload(load func() (*configs.Config, error)) error {
 		outcome, err = r.apply(next)
 	}
 	r.metrics.Reloaded(err)
-	r.auditReload(outcome, err)
+	r.auditReload(outcome, err, by)
 	if err != nil {
 		r.logMistakes(err)
-		return fmt.Errorf("reload: %w", err)
+		return reloaded{}, fmt.Errorf("reload: %w", err)
 	}
-	return nil
+	return outcome, nil
+}
+
+// mistakesIn returns the number of mistakes of an error of a reload.
+func mistakesIn(err error) int {
+	if wrong := (*configs.Errors)(nil); errors.As(err, &wrong) {
+		return len(wrong.Problems)
+	}
+	return 1
 }
 
 // auditTimeout bounds the wait for the audit log after a reload.
@@ -50,19 +77,15 @@ const auditTimeout = 2 * time.Second
 
 // auditReload writes a reload to the audit log. Mistakes are counted and not quoted, because they
 // may quote values of the configuration.
-func (r *Replica) auditReload(outcome reloaded, failure error) {
+func (r *Replica) auditReload(outcome reloaded, failure error, by storage.Action) {
 	name := r.config.Load().Replica.Name
 	event, detail := storage.AuditReload, any(outcome)
 	if failure != nil {
-		mistakes := 1
-		if wrong := (*configs.Errors)(nil); errors.As(failure, &wrong) {
-			mistakes = len(wrong.Problems)
-		}
-		event, detail = storage.AuditReloadRefused, map[string]int{"mistakes": mistakes}
+		event, detail = storage.AuditReloadRefused,
+			map[string]int{"mistakes": mistakesIn(failure)}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), auditTimeout)
 	defer cancel()
-	by := storage.Action{Actor: "replica " + name, Via: "go", Replica: name}
 	if err := r.store.Events.WriteAudit(ctx, by, event, "replica "+name, detail); err != nil {
 		r.log.Warn().Str("replica", name).Err(err).
 			Msg("the reload can't be written to the audit log")

@@ -45,6 +45,8 @@ type Options struct {
 	Tracers    trace.TracerProvider  // of the program; nil: the configuration decides
 	Registerer prometheus.Registerer // gets the metrics; nil: only the page serves them
 	Shared     *Shared               // nil: the replica opens its own store and locks
+	// Load reads the configuration again, for reloads by the API; nil: the API does not reload.
+	Load func() (*configs.Config, error)
 	// NoStatus leaves the status of the cluster out of the metrics. Its checks read the history
 	// every 15 s, and would take most of the time of a test that simulates days.
 	NoStatus bool
@@ -67,7 +69,8 @@ type Replica struct {
 	authorizer permission.Authorizer // nil: roles decide
 	log        zerolog.Logger
 	output     io.Writer
-	level      *logLevel // nil if the program supplies the log
+	level      *logLevel                       // nil if the program supplies the log
+	load       func() (*configs.Config, error) // nil: the API does not reload
 	reloading  sync.Mutex
 	status     atomic.Pointer[string] // severity of the last check; nil before
 	pool       *pgxpool.Pool          // nil: the database of the configuration
@@ -130,7 +133,7 @@ func New(config *configs.Config, o Options) (*Replica, error) {
 		noStatus: o.NoStatus,
 		pool:     o.Pool, tracers: o.Tracers, registerer: o.Registerer,
 		middleware: o.Middleware, listeners: o.Listeners,
-		authorizer: o.Authorizer}
+		authorizer: o.Authorizer, load: o.Load}
 	r.lifetime, r.end = context.WithCancelCause(context.Background())
 	r.config.Store(config)
 	if o.Log != nil {

@@ -74,8 +74,8 @@ replica, with the permissions of a token. Then the audit log names the token.`,
 		c.pausesCommand(), c.auditCommand(), c.explainCommand(),
 		c.triggerCommand(), c.pauseCommand(), c.resumeCommand(), c.cancelCommand(),
 		c.releaseCommand(), c.drainCommand(), c.undrainCommand(),
-		c.addCommand(), c.removeCommand(), c.importCommand(), c.hashPasswordCommand(),
-		c.versionCommand(),
+		c.addCommand(), c.removeCommand(), c.configCommand(), c.importCommand(),
+		c.hashPasswordCommand(), c.versionCommand(),
 	)
 	checkUsage(root)
 	return root

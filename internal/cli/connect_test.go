@@ -70,7 +70,8 @@ admin:
 		t.Fatal(err)
 	}
 	quiet := zerolog.Nop()
-	replica, err := app.New(config, app.Options{Log: &quiet})
+	replica, err := app.New(config, app.Options{Log: &quiet,
+		Load: func() (*configs.Config, error) { return configs.Load(path) }})
 	if err != nil {
 		t.Fatal(err)
 	}

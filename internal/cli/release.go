@@ -96,9 +96,11 @@ func holderOf(ctx context.Context, in cluster, request storage.ReleaseRequest) (
 		for i, l := range locks {
 			locked[i] = l.Resource
 		}
-		return admin.Lock{}, fmt.Errorf(
-			"release %s: it is not locked%s; list locks with \"scheduler locks\"", request.Resource,
-			didYouMean(request.Resource.String(), locked))
+		hint := didYouMean(request.Resource.String(), locked)
+		if hint == "" {
+			hint = "; list locks with \"scheduler locks\""
+		}
+		return admin.Lock{}, fmt.Errorf("release %s: it is not locked%s", request.Resource, hint)
 	case request.Token == 0:
 		return admin.Lock{}, fmt.Errorf(
 			"release %s: it has %d holders, select one with --token: %s",

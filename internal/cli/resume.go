@@ -26,9 +26,11 @@ each job decides on the scheduled times that passed during the pause.`,
 		return a.withCluster(ctx, func(in cluster) error {
 			p, err := in.Resume(ctx, a.reason, target)
 			if errors.Is(err, storage.ErrNotFound) {
-				return fmt.Errorf("resume %s: it has no pause of its own%s; "+
-					"list pauses with \"scheduler pauses\"", target,
-					hintIn(ctx, in, target.Name, pausedIn(target.Kind)))
+				hint := hintIn(ctx, in, target.Name, pausedIn(target.Kind))
+				if hint == "" {
+					hint = "; list pauses with \"scheduler pauses\""
+				}
+				return fmt.Errorf("resume %s: it has no pause of its own%s", target, hint)
 			}
 			if err != nil {
 				return err

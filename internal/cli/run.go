@@ -44,7 +44,9 @@ reloads or stops, and that it is alive (WatchdogSec).`,
 			if err != nil {
 				return err
 			}
-			replica, err := app.New(config, c.program)
+			program := c.program
+			program.Load = c.load
+			replica, err := app.New(config, program)
 			if err != nil {
 				return err
 			}

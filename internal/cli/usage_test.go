@@ -52,6 +52,37 @@ func TestMistakesInArguments(t *testing.T) {
 	}
 }
 
+// TestUnknownNames checks that an unknown name is an error with the most similar name.
+func TestUnknownNames(t *testing.T) {
+	s := serve(t)
+	perform(t, nil, "pause", "weekly", "-c", s.config)
+	token := s.token(t, operatorToken)
+	for args, want := range map[string]string{
+		"trigger wekly":             `not found in the store; did you mean "weekly"?`,
+		"trigger other":             "not found in the store; check that a replica with this job runs",
+		"pause nightyl":             `did you mean "nightly"?`,
+		"resume wekly":              `it has no pause of its own; did you mean "weekly"?`,
+		"runs --job nightyl":        `not found in the store; did you mean "nightly"?`,
+		"explain nightyl now":       `unknown job "nightyl"; did you mean "nightly"?`,
+		"drain web-2":               `no live replica has this name or session id; did you mean "web-1"?`,
+		"remove weekly-2":           "no added job has this name",
+		"release public/totals":     "release public/totals: it is not locked",
+		"webhooks again x":          "delivery: expected an id",
+		"trigger weekly --key":      "flag needs an argument: --key",
+		"add -f /nothing/at/all":    "no such file",
+		"runs 01a1fecc":             "run: expected an id",
+		"audit export --since soon": "--since: expected a time",
+	} {
+		for _, by := range [][]string{{"-c", s.config},
+			{"--server", s.server, "--token-file", token}} {
+			got := perform(t, nil, append(by, strings.Fields(args)...)...)
+			if got.code != 1 || !strings.Contains(got.err, want) || got.out != "" {
+				t.Errorf("%s %s: got %+v, want exit code 1 and %q", by[0], args, got, want)
+			}
+		}
+	}
+}
+
 // TestMistakesInFormats checks that errors have the format of the output, wherever the flag is.
 func TestMistakesInFormats(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "holdfast.yaml")

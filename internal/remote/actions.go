@@ -101,6 +101,11 @@ func (c *Client) Drain(ctx context.Context, reason string, session uuid.UUID, dr
 	return err
 }
 
+// Reload has the replica that answers read its configuration again.
+func (c *Client) Reload(ctx context.Context, reason string) (admin.Reloaded, error) {
+	return act[admin.Reloaded](ctx, c, request{path: []string{"reload"}, body: reasoned{reason}})
+}
+
 // PutJob adds the job of a text in YAML or JSON. With replace, it changes an added job.
 func (c *Client) PutJob(ctx context.Context, reason string, text []byte,
 	replace bool) (storage.Spec, error) {

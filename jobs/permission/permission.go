@@ -15,12 +15,13 @@ const (
 	Release     Permission = "release"      // release locks by force
 	Drain       Permission = "drain"        // drain replicas
 	EditJobs    Permission = "edit_jobs"    // add, change and remove jobs; read definitions
+	Reload      Permission = "reload"       // have a replica read its configuration again
 )
 
 // All returns all permissions.
 func All() []Permission {
 	return []Permission{View, ViewOutput, ViewParams, ViewMetrics, Trigger, Pause, Cancel, Release,
-		Drain, EditJobs}
+		Drain, EditJobs, Reload}
 }
 
 // Kind is the kind of a target.
