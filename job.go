@@ -37,7 +37,8 @@ type Job[P any] struct {
 	NeedsPostgres bool
 	Handler       string // instead of Run: the name of a registered or built-in handler
 	Params        P      // its JSON is an object
-	// Overridable are the keys of Params that a trigger may replace; nil: none.
+	// Overridable are the keys of Params that a trigger may replace; nil: none. The handler must
+	// have them.
 	Overridable []string
 
 	Writes    []string           // tables that it writes: exclusive locks

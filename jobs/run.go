@@ -31,7 +31,8 @@ type Run struct {
 	attempt *attempt.Attempt[*Run, Tx]
 }
 
-// NewRun returns a Run without a store, for tests of handlers.
+// NewRun returns a Run without a store, for tests of middleware and of handlers that use no fenced
+// transactions. For other handlers, use package holdfasttest.
 func NewRun(job string, scheduledAt time.Time, log zerolog.Logger) *Run {
 	run := Run{ID: uuid.New(), Job: job, ScheduledAt: scheduledAt, Attempt: 1, Replica: "test",
 		Token: 1}
