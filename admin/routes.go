@@ -52,6 +52,7 @@ func (s *Server) routes() []route {
 		{"GET", access.CallbackPath, need{level: access.ForAnybody}, signIn.FinishOIDC},
 		{"GET", access.SignedOutPath, need{level: access.ForAnybody}, signIn.SignedOut},
 		{"POST", "/theme", need{level: access.ForIdentities}, s.site.SetTheme},
+		{"POST", "/zone", need{level: access.ForIdentities}, s.site.SetZone},
 		{"POST", access.SignOutPath, need{level: access.ForIdentities}, signIn.SignOut},
 		{"GET", "/{$}", may(permission.View, nil), cluster.overviewPage},
 		{"GET", "/locks", may(permission.View, nil), lock.locksPage},

@@ -35,6 +35,7 @@ type Frame struct {
 	ServedBy cluster.ServedBy
 	Account  access.Identity
 	Theme    Theme
+	Zone     Zone
 	// actions that the viewer may perform: on the target of the page, or on some target if the page
 	// lists several
 	Can    permission.Allowed
@@ -76,8 +77,8 @@ func (s *Site) Frame(r *http.Request, section, title string, live bool) (Frame, 
 	query.Del("refresh")
 	f := Frame{Title: title, Section: section, Account: access.IdentityOf(r),
 		Address: param.Address(r.URL.EscapedPath(), query), Notice: s.noticeFor(r),
-		Theme: s.themeOf(r), Searches: permission.RequireOn(r.Context(), permission.View,
-			everything) == nil}
+		Theme: s.themeOf(r), Zone: s.zoneOf(r)}
+	f.Searches = permission.RequireOn(r.Context(), permission.View, everything) == nil
 	if s.Actions {
 		f.Can = permission.AllowedOn(r.Context(), targetOf(r.Context()))
 		f.CanAll = permission.AllowedOn(r.Context(), everything)

@@ -14,7 +14,7 @@ func (s *Site) Refuse(w http.ResponseWriter, r *http.Request, status int, text s
 		return
 	}
 	said := message{Frame: Frame{Title: http.StatusText(status), Address: "/",
-		Theme: s.themeOf(r)}, Code: status, Text: text}
+		Theme: s.themeOf(r), Zone: s.zoneOf(r)}, Code: status, Text: text}
 	if identity, known := s.Guard.Identify(r); known {
 		said.Known, said.ServedBy.Replica, said.Account = true, s.Local.Replica, identity
 	}

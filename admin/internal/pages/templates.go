@@ -76,6 +76,7 @@ func NewTemplates() (*Templates, error) {
 		"jobPath":        param.JobPath,
 		"sections":       sections,
 		"themes":         themes,
+		"zones":          zones,
 
 		"actionPath":  param.ActionPath,
 		"releasePath": locks.ReleasePath,

@@ -15,9 +15,13 @@
     return (minutes < 0 ? "-" : "+") + two(Math.floor(size / 60)) + ":" + two(size % 60);
   };
 
+  // The viewer may choose UTC, in which the server writes all times.
+  const utc = document.documentElement.dataset.timesIn === "utc";
+
   // localize converts times from UTC to the viewer's zone. Converted elements
   // have the attribute data-utc.
   const localize = (root) => {
+    if (utc) return;
     const now = root.querySelector("time.clock[datetime]");
     const today = now && dayOf(new Date(now.dateTime));
     for (const time of root.querySelectorAll("time[datetime]:not([data-utc])")) {
@@ -89,6 +93,7 @@
 
   // Time fields show the viewer's zone and are sent in UTC.
   document.addEventListener("submit", (event) => {
+    if (utc) return;
     for (const input of event.target.querySelectorAll('input[type="datetime-local"]')) {
       const at = new Date(input.value);
       if (!input.value || isNaN(at)) continue;
