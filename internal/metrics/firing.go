@@ -12,7 +12,8 @@ import (
 func (m *Metrics) describeFirings() {
 	m.firings = m.counter("holdfast_firings_total",
 		"Firings that this replica handled, by kind: scheduled ones of its own cron table, and "+
-			"adopted ones, which were triggered, recovered, late, or left by another replica.",
+			"adopted ones, which were triggered, recovered, late, added by a backfill, or left by "+
+			"another replica.",
 		"job", "kind")
 	m.attempts = m.counter("holdfast_attempts_total", "Attempts of runs that this replica started.",
 		"job")
@@ -27,7 +28,7 @@ func (m *Metrics) describeFirings() {
 			"was lost, and runs of dead replicas that it swept.", "job", "reason")
 	m.startDelay = m.histogram(waits, "holdfast_start_delay_seconds", "Time from the scheduled "+
 		"time of a run to the start of its first attempt, including runs that waited and late "+
-		"runs.", "job")
+		"runs. For runs of backfills, the time from their creation.", "job")
 	m.workerWait = m.histogram(waits, "holdfast_worker_wait_seconds",
 		"Time that started firings waited for a worker of this replica.")
 	m.duration = m.histogram(works, "holdfast_run_duration_seconds",

@@ -19,6 +19,9 @@ func Adopted(free []storage.Record, a storage.Adoption, now time.Time) []uuid.UU
 		asked[j.Name] = j
 	}
 	position := func(r storage.Record) time.Time {
+		if r.Backfill != uuid.Nil {
+			return storage.QueuePosition(r.WaitSince, storage.BackfillPriority)
+		}
 		return storage.QueuePosition(r.WaitSince, asked[r.Job].Priority)
 	}
 	slices.SortFunc(free, func(a, b storage.Record) int {
@@ -27,8 +30,9 @@ func Adopted(free []storage.Record, a storage.Adoption, now time.Time) []uuid.UU
 	})
 	var late, prompt []uuid.UUID
 	for _, r := range free {
-		if r.Key == "" && r.Recovery == 0 && r.Attempt <= 1 &&
-			now.Sub(r.ScheduledAt) > asked[r.Job].Threshold {
+		overdue := r.Key == "" && r.Recovery == 0 &&
+			now.Sub(r.ScheduledAt) > asked[r.Job].Threshold
+		if r.Attempt <= 1 && (overdue || r.Backfill != uuid.Nil) {
 			late = append(late, r.ID)
 		} else {
 			prompt = append(prompt, r.ID)

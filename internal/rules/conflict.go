@@ -21,6 +21,8 @@ type Contender struct {
 	Since time.Time  // of a waiting run
 	Run   uuid.UUID
 	Owner locking.Owner
+
+	Backfill bool // it is a run of a backfill
 }
 
 // Waits reports whether the contender is a waiting run.

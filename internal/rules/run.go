@@ -67,6 +67,7 @@ func (r *Run) Successor(reason jobs.Reason, now time.Time) (Run, bool) {
 	next := NewRun(uuid.New(), storage.Firing{Job: r.Job, ScheduledAt: r.ScheduledAt, Key: r.Key,
 		Recovery: r.Recovery + 1}, now)
 	next.KeyActor, next.WaitSince, next.Reason, next.Params = r.KeyActor, now, reason, r.Params
+	next.Backfill = r.Backfill
 	next.Detail = fmt.Sprintf("recovers run %s, lost on replica %s", r.ID, r.Replica)
 	return next, true
 }
@@ -78,7 +79,8 @@ func (r *Run) Owner() locking.Owner {
 
 // Contender returns the run as a contender. token is 0 if it waits.
 func (r *Run) Contender(q locking.Request, token jobs.Token) Contender {
-	return Contender{Request: q, Token: token, Since: r.WaitSince, Run: r.ID, Owner: r.Owner()}
+	return Contender{Request: q, Token: token, Since: r.Position(r.WaitSince), Run: r.ID,
+		Owner: r.Owner(), Backfill: r.Backfill != uuid.Nil}
 }
 
 // Of reports whether a session of the replica has the run. Until a session adopts a run that was
@@ -107,7 +109,7 @@ func (r *Run) Since(asked time.Time) time.Time {
 
 // HoldBack leaves the waiting run for another session to adopt. pause covers its job, or is nil.
 func (r *Run) HoldBack(pause *storage.Pause) {
-	if pause != nil && r.Key == "" {
+	if pause != nil && r.ObeysPauses() {
 		r.Reason, r.BlockedBy = reasons.Paused, nil
 		r.Detail = fmt.Sprintf("%s is paused by %s", pause.Target, pause.By)
 	}
@@ -124,7 +126,7 @@ func (r *Run) Refuse(p *Contender, blocker jobs.Blocker, q storage.StartRequest,
 	r.WaitSince, r.Reason, r.Detail = since, p.Reason(), ""
 	reply := blocker
 	return storage.StartResult{Outcome: storage.StartBlocked, Blocker: &reply, Reason: r.Reason,
-		Reserved: max(0, r.ReservedUntil.Sub(now))}
+		Backfill: p.Backfill, Reserved: max(0, r.ReservedUntil.Sub(now))}
 }
 
 // Grant starts an attempt of the run.

@@ -24,7 +24,8 @@ type Start struct {
 // If it is storage.StartPaused and the run exists, the store applies Run.HoldBack.
 func (s Start) Outcome(r storage.StartRequest) (storage.StartOutcome, bool) {
 	mine := s.Known != nil && s.Known.Of(s.Session, s.Replica)
-	held := r.Attempt <= 1 && (s.Drains || r.Firing.Key == "" && s.Pause != nil)
+	pausable := r.Firing.Key == "" || s.Known != nil && s.Known.ObeysPauses()
+	held := r.Attempt <= 1 && (s.Drains || pausable && s.Pause != nil)
 	switch {
 	case mine && s.Claimed: // a resent request, whose reply was lost
 		return storage.StartGranted, true

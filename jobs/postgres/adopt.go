@@ -22,7 +22,8 @@ WHERE r.id = ANY(ARRAY(SELECT w.run FROM holdfast.waits w WHERE w.session = $1
 ORDER BY r.created_at, r.id`
 
 	// notHeldBack is whether a waiting run may start although its job may be paused.
-	notHeldBack = `(r.key <> '' OR r.attempt > 1 OR r.job NOT IN (SELECT job FROM paused))`
+	notHeldBack = `(r.key <> '' AND r.backfill IS NULL OR r.attempt > 1
+		OR r.job NOT IN (SELECT job FROM paused))`
 
 	// Sessions are joined (LATERAL) instead of looked up in a subquery: once a row of waits is
 	// locked, PostgreSQL evaluates its newest version, but does not repeat a subquery. Rows are
@@ -36,10 +37,10 @@ ORDER BY r.created_at, r.id`
 	// instead.
 	adoptRuns = `
 WITH ` + pausedJobs + `, free AS MATERIALIZED (
-    SELECT w.run, r.job, r.scheduled_at, r.key, r.recovery, r.attempt
+    SELECT w.run, r.job, r.scheduled_at, r.key, r.recovery, r.attempt, r.backfill
     FROM (SELECT * FROM holdfast.waits w WHERE w.since <= (SELECT clock_timestamp())
         ORDER BY w.since OFFSET 0) w LEFT JOIN holdfast.sessions s ON s.id = w.session
-    CROSS JOIN LATERAL (SELECT r.job, r.scheduled_at, r.key, r.recovery, r.attempt
+    CROSS JOIN LATERAL (SELECT r.job, r.scheduled_at, r.key, r.recovery, r.attempt, r.backfill
         FROM holdfast.runs r WHERE r.id = w.run OFFSET 0) r
     WHERE (w.session IS NULL OR s.ended_at IS NOT NULL)
         AND w.run NOT IN (SELECT unnest($3::uuid[]))
@@ -49,13 +50,13 @@ WITH ` + pausedJobs + `, free AS MATERIALIZED (
     WHERE EXISTS (SELECT FROM free)
 ), late AS (
     SELECT w.run ` + freeRuns + `
-        AND r.key = '' AND r.recovery = 0 AND r.attempt <= 1
-            AND r.scheduled_at < clock_timestamp() - a.threshold
+        AND (r.key = '' AND r.recovery = 0 AND r.scheduled_at < clock_timestamp() - a.threshold
+            OR r.backfill IS NOT NULL) AND r.attempt <= 1
     ORDER BY w.since - a.ahead, r.scheduled_at, w.run LIMIT $7::int FOR UPDATE OF w SKIP LOCKED
 ), prompt AS (
     SELECT w.run ` + freeRuns + `
-        AND (r.key <> '' OR r.recovery > 0 OR r.attempt > 1
-            OR r.scheduled_at >= clock_timestamp() - a.threshold)
+        AND (r.attempt > 1 OR r.backfill IS NULL AND (r.key <> '' OR r.recovery > 0
+            OR r.scheduled_at >= clock_timestamp() - a.threshold))
     ORDER BY w.since - a.ahead, r.scheduled_at, w.run LIMIT $4 FOR UPDATE OF w SKIP LOCKED
 ), chosen AS (
     SELECT run FROM late UNION ALL SELECT run FROM prompt LIMIT $4
@@ -79,11 +80,14 @@ RETURNING` + recordColumns + `, '', NULL::text`
 	ownJobWait = `(starts_with(w.resource, 'job:')
 		AND (SELECT o.triggered FROM holdfast.waits o WHERE o.run = w.run) IS TRUE)`
 
+	// backfillAhead is the head start of storage.BackfillPriority.
+	backfillAhead = `interval '-4 minutes'`
+
 	freeRuns = `
     FROM free r
     CROSS JOIN LATERAL (SELECT (SELECT jobs FROM asked) -> r.job AS limits OFFSET 0) j
-    CROSS JOIN LATERAL (SELECT (j.limits ->> 0)::interval AS ahead,
-        (j.limits ->> 1)::interval AS threshold) a
+    CROSS JOIN LATERAL (SELECT CASE WHEN r.backfill IS NULL THEN (j.limits ->> 0)::interval
+        ELSE ` + backfillAhead + ` END AS ahead, (j.limits ->> 1)::interval AS threshold) a
     JOIN holdfast.waits w ON w.run = r.run
     LEFT JOIN holdfast.sessions s ON s.id = w.session
     WHERE (w.session IS NULL OR s.ended_at IS NOT NULL) AND j.limits IS NOT NULL AND ` + notHeldBack

@@ -2,8 +2,9 @@ package postgres
 
 const (
 	// conflicts is the rule by which runs and locks exclude each other. It is part of a statement
-	// in which mine (run, since) lists the runs to decide on. No two of them want related
-	// resources. $5 to $10 are the columns of their probes.
+	// in which mine (run, since, backfill) lists the runs to decide on. No two of them want related
+	// resources. $5 to $10 are the columns of their probes. A run of a backfill has a position
+	// behind all others.
 	//
 	// For each wanted name it reads the name, its ancestors and its descendants ("/" is followed by
 	// "0" in byte order). It reads the grants first. For runs that no grant refuses it then reads
@@ -15,7 +16,8 @@ const (
 	// and the same blocker while nothing changes.
 	conflicts = `
 probe AS (
-    SELECT p.*, m.since, coalesce(f.floor, 0) AS floor
+    SELECT p.*, m.since + CASE WHEN m.backfill IS NULL THEN interval '0' ELSE ` + behindAll + ` END
+        AS since, coalesce(f.floor, 0) AS floor
     FROM unnest($5::uuid[], $6::text[], $7::text[], $8::int[], $9::bool[], $10::bool[]) AS p (run,
         name, mode, slots, own, deep)
     JOIN mine m USING (run)
@@ -93,6 +95,9 @@ probe AS (
     ORDER BY a.run, a.token IS NULL, a.resource LIKE 'job:%' DESC, a.resource, a.token, a.waited,
         a.waiter
 )`
+
+	// behindAll moves the position of a run of a backfill behind all waiters that are not of one.
+	behindAll = `interval '100 years'`
 
 	// liveWaiter returns a row if the waiter w of the want must be respected: its session is live
 	// and its position is reserved. Positions among the runs of one job, and among runs that wait

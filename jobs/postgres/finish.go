@@ -46,7 +46,7 @@ WITH ended AS (
             ELSE r.retry_waits END
     FROM ended e JOIN gone USING (token) WHERE r.id = ANY($2) AND r.id = e.run
         AND r.state = 'running'
-    RETURNING r.id, r.job, r.state, r.created_at, r.scheduled_at, r.started_at
+    RETURNING r.id, r.job, r.state, r.created_at, r.scheduled_at, r.started_at, r.backfill
 )` + noteEnded
 
 	// noteEnded does for the runs of changed that have ended what the triggers of runs would do.
@@ -61,7 +61,9 @@ WITH ended AS (
     WHERE c.state NOT IN ('waiting', 'running')
 )
 INSERT INTO holdfast.tally_changes (quarter, state, delay, runs)
-SELECT holdfast.quarter(created_at), state, holdfast.delay(scheduled_at, started_at), count(*)
+SELECT holdfast.quarter(created_at), state,
+    holdfast.delay(CASE WHEN backfill IS NULL THEN scheduled_at ELSE created_at END, started_at),
+    count(*)
 FROM changed WHERE state NOT IN ('waiting', 'running') GROUP BY 1, 2, 3`
 
 	// retainOutput retains the output that was saved while the run was watched if the end of the

@@ -24,7 +24,7 @@ const (
 	asked = `
 WITH RECURSIVE mine AS (
     SELECT q.run, $1::uuid AS session, coalesce(w.since, 'infinity') AS since, q.owner, q.waits,
-        q.reserve, w.reserved_until
+        q.reserve, w.reserved_until, NULL::uuid AS backfill
     FROM unnest($2::uuid[], $3::jsonb[], $4::bool[], $11::interval[]) AS q (run, owner, waits,
         reserve)
     LEFT JOIN LATERAL (SELECT w.since, w.reserved_until FROM holdfast.waits w

@@ -22,7 +22,7 @@ const (
         r.created_at, r.started_at, r.finished_at, r.retry_waits,
     r.reason, r.detail, r.blocker, r.error, r.params, r.waited, r.start_by,
         CASE WHEN r.state = 'waiting' THEN (SELECT w.since FROM holdfast.waits w
-            WHERE w.run = r.id) END`
+            WHERE w.run = r.id) END, r.backfill`
 
 	selectRuns = `SELECT` + recordColumns + `, '', NULL::text FROM holdfast.runs r`
 
@@ -217,6 +217,9 @@ func (q *pageOfRuns) narrow(f storage.RunFilter) {
 			"WHERE w.run = r.id AND w.triggered AND w.since > clock_timestamp())) = " +
 			q.arg(*f.Later)
 	}
+	if f.Backfill != uuid.Nil {
+		q.where += " AND r.backfill = " + q.arg(f.Backfill)
+	}
 	if !f.From.IsZero() {
 		q.where += " AND r.created_at >= " + q.arg(f.From)
 	}
@@ -300,10 +303,11 @@ func scanRecord(row pgx.CollectableRow) (storage.Record, error) {
 	var waits *time.Time
 	var retryWaits []time.Time
 	var result *string
+	var backfill uuid.NullUUID
 	err := row.Scan(&r.ID, &r.Job, &r.ScheduledAt, &r.Key, &r.State, &r.Recovery, &r.Attempt,
 		&r.Replica, &token, &r.CreatedAt,
 		&r.StartedAt, &r.FinishedAt, &retryWaits, &r.Reason, &r.Detail, &blocker, &r.Error,
-		&r.Params, &waited, &r.StartBy, &waits, &r.Output, &result)
+		&r.Params, &waited, &r.StartBy, &waits, &backfill, &r.Output, &result)
 	if err != nil {
 		return r, err
 	}
@@ -313,6 +317,7 @@ func scanRecord(row pgx.CollectableRow) (storage.Record, error) {
 	if result != nil {
 		r.Result = json.RawMessage(*result)
 	}
+	r.Backfill = backfill.UUID
 	if waits != nil {
 		r.WaitSince = waits.UTC()
 	}

@@ -21,10 +21,11 @@ const (
 	applyNotes = `
 WITH alive AS MATERIALIZED (` + sessionLives + `
 ), noted AS (
-    SELECT n.*, r.attempt FROM unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[],
+    SELECT n.*, r.attempt, r.backfill
+    FROM unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[],
         $7::jsonb[], $8::timestamptz[], $13::interval[])
         AS n (run, state, reason, detail, error, blocker, since, reserve)
-    CROSS JOIN LATERAL (SELECT r.attempt FROM holdfast.runs r
+    CROSS JOIN LATERAL (SELECT r.attempt, r.backfill FROM holdfast.runs r
         WHERE r.id = n.run AND r.session = $1 AND r.state = 'waiting' OFFSET 0) r
     WHERE EXISTS (SELECT FROM alive)
 ), stranded AS (
@@ -43,7 +44,8 @@ WITH alive AS MATERIALIZED (` + sessionLives + `
     ON CONFLICT (run) DO NOTHING
 ), new_wants AS (
     INSERT INTO holdfast.wants (resource, since, run, mode, slots)
-    SELECT w.resource, coalesce(o.since, n.since), w.run, w.mode, w.slots
+    SELECT w.resource, coalesce(o.since, n.since) + CASE WHEN n.backfill IS NULL THEN interval '0'
+        ELSE ` + behindAll + ` END, w.run, w.mode, w.slots
     FROM unnest($9::uuid[], $10::text[], $11::text[], $12::int[]) AS w (run, resource, mode, slots)
     JOIN noted n USING (run)
     LEFT JOIN LATERAL (SELECT o.since FROM holdfast.waits o WHERE o.run = w.run OFFSET 0) o ON true
@@ -67,7 +69,7 @@ WITH alive AS MATERIALIZED (` + sessionLives + `
         error = CASE WHEN n.error = '' THEN r.error ELSE n.error END,
         finished_at = CASE WHEN n.state <> 'waiting' THEN clock_timestamp() END
     FROM noted n WHERE r.id = ANY($2) AND r.id = n.run
-    RETURNING r.id, r.job, r.state, r.created_at, r.scheduled_at, r.started_at
+    RETURNING r.id, r.job, r.state, r.created_at, r.scheduled_at, r.started_at, r.backfill
 )` + noteEnded
 
 	noteOutcomes = `

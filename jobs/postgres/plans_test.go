@@ -75,6 +75,12 @@ func TestPlansLookUpByKey(t *testing.T) {
 		{"linkedEntries", beginPipeline, linkedEntries}, {"dropLinked", beginPipeline, dropLinked},
 		{"pruneWaitHistory", beginPipeline, pruneWaitHistory},
 		{"pruneTallies", beginPipeline, pruneTallies},
+		{"countEnded", beginPipeline, countEnded},
+		{"stopBackfill", beginPipeline, stopBackfill},
+		{"addBackfillRuns", beginPipeline, addBackfillRuns},
+		{"completeBackfill", beginPipeline, completeBackfill},
+		{"waitingOfBackfill", beginPipeline, waitingOfBackfill},
+		{"takenTimes", beginPipeline, takenTimes},
 	}
 	const history = `
 INSERT INTO holdfast.jobs SELECT 'job ' || n, 1, now(), now() FROM generate_series(1, 100) n;

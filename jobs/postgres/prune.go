@@ -219,6 +219,7 @@ func (s *Store) pruneDefinitions(ctx context.Context, keep time.Duration) (gone 
 		b.Queue(lockDefinitions, s.cluster.String())
 		b.Queue(markIdle)
 		b.Queue(pruneDefinitions, keep).Exec(counted(&gone))
+		b.Queue(pruneBackfills, keep)
 		b.Queue(forgetFailures)
 		b.Queue(forgetSignOuts)
 	})

@@ -18,9 +18,9 @@ const (
 	addSuccessors = `
 successors AS (
     INSERT INTO holdfast.runs (id, job, scheduled_at, key, recovery, state, created_at, reason,
-        params, key_actor, detail)
+        params, key_actor, backfill, detail)
     SELECT gen_random_uuid(), r.job, r.scheduled_at, r.key, r.recovery + 1, 'waiting',
-        clock_timestamp(), r.reason, r.params, r.key_actor,
+        clock_timestamp(), r.reason, r.params, r.key_actor, r.backfill,
         'recovers run ' || r.id || ', lost on replica ' || r.replica
     FROM lost r WHERE r.recovery < $1 AND ` + recovers + `
         ORDER BY r.job, r.scheduled_at, r.key, r.recovery
@@ -30,8 +30,8 @@ successors AS (
 	// recoverRuns may be repeated: a firing has one successor of each number.
 	recoverRuns = `
 WITH lost AS (
-    SELECT id, job, scheduled_at, key, recovery, replica, reason, params, key_actor
-        FROM holdfast.runs
+    SELECT id, job, scheduled_at, key, recovery, replica, reason, params, key_actor,
+        backfill FROM holdfast.runs
         WHERE id = ANY($3) AND state = 'lost'
 ), last AS (
     UPDATE holdfast.runs r SET detail = r.detail || $2

@@ -67,11 +67,12 @@ WITH ` + pausedJobs + `, locked_waits AS MATERIALIZED (
     FROM (SELECT * FROM locked_waits WHERE session IS NULL OR session = $1) p
     JOIN unnest($3::uuid[], $2::text[], $4::text[], $5::int[]) AS q (run, job, key,
         attempt) USING (run)
-    CROSS JOIN LATERAL (SELECT r.reason FROM holdfast.runs r
+    CROSS JOIN LATERAL (SELECT r.reason, r.backfill FROM holdfast.runs r
         WHERE r.id = p.run AND r.state = 'waiting' AND r.session = $1 OFFSET 0) r
     JOIN holdfast.sessions s ON s.id = $1 AND s.ended_at IS NULL
         AND s.expires_at > clock_timestamp()
-    LEFT JOIN paused h ON h.job = q.job AND q.key = '' AND q.attempt <= 1
+    LEFT JOIN paused h ON h.job = q.job AND (q.key = '' OR r.backfill IS NOT NULL)
+        AND q.attempt <= 1
 ), moved AS (
     UPDATE holdfast.waits w SET session = CASE WHEN j.held THEN NULL ELSE $1 END
     FROM judged j WHERE w.run = j.run
@@ -93,10 +94,11 @@ FROM (SELECT FROM holdfast.fences WHERE resource = ANY($1) ORDER BY resource FOR
 	admit = `
 WITH RECURSIVE alive AS MATERIALIZED (` + sessionLives + `
 ), mine AS (
-    SELECT q.run, coalesce(w.since, q.since) AS since, q.attempt, q.reserve, w.reserved_until
+    SELECT q.run, coalesce(w.since, q.since) AS since, q.attempt, q.reserve, w.reserved_until,
+        r.backfill
     FROM unnest($2::uuid[], $3::timestamptz[], $4::int[], $11::interval[]) AS q (run, since,
         attempt, reserve)
-    CROSS JOIN LATERAL (SELECT FROM holdfast.runs r
+    CROSS JOIN LATERAL (SELECT r.backfill FROM holdfast.runs r
         WHERE r.id = q.run AND r.state = 'waiting' AND r.session = $1 OFFSET 0) r
     LEFT JOIN LATERAL (SELECT w.since, w.session IS NULL AS held, w.reserved_until
         FROM holdfast.waits w WHERE w.run = q.run OFFSET 0) w ON true
@@ -172,7 +174,9 @@ SELECT q.run, EXISTS (` + sessionLives + `), coalesce(r.session = $1, false), co
         UNION ALL
         SELECT FROM holdfast.runs o WHERE o.job = q.job COLLATE "C" AND o.recovery = q.recovery
             AND o.key <> '' AND o.key = q.key COLLATE "C") END,
-    queued.run IS NOT NULL, place.reserved
+    queued.run IS NOT NULL, place.reserved,
+    r.state = 'waiting' AND (SELECT h.backfill FROM holdfast.runs h
+        WHERE h.id = (r.blocker ->> 'id')::uuid) IS NOT NULL
 FROM unnest($2::uuid[], $3::text[], $4::bigint[], $5::timestamptz[], $6::text[],
     $7::int[]) AS q (run, job, version, scheduled_at, key, recovery)
 LEFT JOIN LATERAL (SELECT r.session, r.state, r.reason, r.blocker FROM holdfast.runs r
@@ -356,11 +360,12 @@ type outcomeRow struct {
 	held        bool // it waits for others to adopt it, or there is no run of its firing
 	queued      bool
 	reserved    *time.Duration
+	backfill    *bool // its blocker is a run of a backfill
 }
 
 func (o *outcomeRow) fields() []any {
 	return []any{&o.run, &o.live, &o.mine, &o.state, &o.token, &o.reason, &o.blocker,
-		&o.staleByThen, &o.held, &o.queued, &o.reserved}
+		&o.staleByThen, &o.held, &o.queued, &o.reserved, &o.backfill}
 }
 
 func (o *outcomeRow) result() (storage.StartResult, error) {
@@ -376,8 +381,7 @@ func (o *outcomeRow) result() (storage.StartResult, error) {
 	case o.mine && o.state == jobs.Waiting:
 		blocker, err := parseBlocker(o.blocker)
 		result := storage.StartResult{Outcome: storage.StartBlocked, Blocker: blocker,
-			Reason: *o.reason,
-			Queued: o.queued}
+			Reason: *o.reason, Queued: o.queued, Backfill: o.backfill != nil && *o.backfill}
 		if o.reserved != nil {
 			result.Reserved = *o.reserved
 		}

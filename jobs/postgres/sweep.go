@@ -76,7 +76,7 @@ WITH dead AS (
             AND ` + recovers + ` THEN $2 ELSE '' END
     FROM gone WHERE r.id = gone.run AND r.state = 'running'
     RETURNING r.id, r.job, r.scheduled_at, r.key, r.recovery, r.attempt, r.replica, r.token,
-        r.created_at, r.reason, r.params, r.key_actor
+        r.created_at, r.reason, r.params, r.key_actor, r.backfill
 ), ` + addSuccessors + `, waiting AS (
     INSERT INTO holdfast.waits (run, since) SELECT id, clock_timestamp() FROM successors
 )

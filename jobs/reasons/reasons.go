@@ -32,6 +32,7 @@ const (
 	Triggered   Reason = "triggered"  // waits for a replica to adopt it
 	// its dependencies have succeeded, and it waits for a replica to adopt it
 	After    Reason = "after"
+	Backfill Reason = "backfill" // a backfill added it, and it waits for a replica to adopt it
 	Paused   Reason = "paused"   // its job, its group or everything was paused
 	Deadline Reason = "deadline" // it could not start before its job's deadline
 	Released Reason = "released" // an operator released its locks
@@ -57,7 +58,7 @@ func All() []Reason {
 		LockHeld, Overlap, OlderWaiter, NoWorker, LocksUnavailable,
 		Misfire, Superseded, SessionLost,
 		ClaimLost, Timeout, Shutdown, Cancelled, Panic, Retry,
-		Triggered, After, Paused, Deadline,
+		Triggered, After, Backfill, Paused, Deadline,
 		Released, GroupFull, ClockOff, JobGone,
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 const (
 	freeRuns = `
-SELECT id, job, scheduled_at, key, recovery, attempt, wait_since
+SELECT id, job, scheduled_at, key, recovery, attempt, wait_since, backfill
     FROM holdfast_runs
 WHERE state = 'waiting' AND (session IS NULL OR session NOT IN (SELECT value FROM json_each(?2))
         OR attempt <= 1 AND session IN (SELECT value FROM json_each(?5)))
@@ -30,7 +30,8 @@ WHERE state = 'waiting' AND session = ?2 AND job IN (SELECT value FROM json_each
 ORDER BY wait_since, id`
 
 	// notHeldBack is whether a waiting run may start although its job may be paused.
-	notHeldBack = `(key <> '' OR attempt > 1 OR job NOT IN (SELECT value FROM json_each(`
+	notHeldBack = `(key <> '' AND backfill IS NULL OR attempt > 1
+		OR job NOT IN (SELECT value FROM json_each(`
 
 	drainingSessions = `SELECT id FROM holdfast_sessions WHERE draining`
 
@@ -101,8 +102,11 @@ func (s *Store) adoptable(ctx context.Context, tx *sql.Tx, session uuid.UUID,
 		func(rows *sql.Rows) error {
 			var r storage.Record
 			var scheduledAt, since int64
-			err := rows.Scan(&r.ID, &r.Job, &scheduledAt, &r.Key, &r.Recovery, &r.Attempt, &since)
+			var backfill uuid.NullUUID
+			err := rows.Scan(&r.ID, &r.Job, &scheduledAt, &r.Key, &r.Recovery, &r.Attempt, &since,
+				&backfill)
 			r.ScheduledAt, r.WaitSince = fromMicros(scheduledAt), fromMicros(since)
+			r.Backfill = backfill.UUID
 			runs = append(runs, r)
 			return err
 		})

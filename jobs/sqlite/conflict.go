@@ -16,22 +16,22 @@ import (
 // The descendants of a name are one range of keys: "/" is followed by "0" in byte order.
 const (
 	nearbyGrants = `
-SELECT g.resource, g.mode, g.slots, g.token, r.replica, r.job, r.id
+SELECT g.resource, g.mode, g.slots, g.token, r.replica, r.job, r.id, r.backfill IS NOT NULL
 FROM json_each(?1) q CROSS JOIN holdfast_grants g ON g.resource = q.value
 JOIN holdfast_claims c ON c.token = g.token JOIN holdfast_runs r ON r.id = c.run
 UNION
-SELECT g.resource, g.mode, g.slots, g.token, r.replica, r.job, r.id
+SELECT g.resource, g.mode, g.slots, g.token, r.replica, r.job, r.id, r.backfill IS NOT NULL
 FROM json_each(?2) q CROSS JOIN holdfast_grants g ON g.resource > q.value || '/'
     AND g.resource < q.value || '0'
 JOIN holdfast_claims c ON c.token = g.token JOIN holdfast_runs r ON r.id = c.run`
 
 	nearbyWants = `
-SELECT w.resource, w.mode, w.slots, r.wait_since, r.replica, r.job, r.id
+SELECT w.resource, w.mode, w.slots, r.wait_since, r.replica, r.job, r.id, r.backfill IS NOT NULL
 FROM json_each(?1) q CROSS JOIN holdfast_wants w ON w.resource = q.value
 JOIN holdfast_runs r ON r.id = w.run WHERE r.session IN (SELECT value FROM json_each(?3))
     AND ` + reserved + ` OR ` + ownJobWait + `
 UNION
-SELECT w.resource, w.mode, w.slots, r.wait_since, r.replica, r.job, r.id
+SELECT w.resource, w.mode, w.slots, r.wait_since, r.replica, r.job, r.id, r.backfill IS NOT NULL
 FROM json_each(?2) q CROSS JOIN holdfast_wants w ON w.resource > q.value || '/'
     AND w.resource < q.value || '0'
 JOIN holdfast_runs r ON r.id = w.run WHERE r.session IN (SELECT value FROM json_each(?3))
@@ -45,8 +45,8 @@ const reserved = `(r.reserved_until > ?4 OR w.resource LIKE 'job:%' OR r.in_turn
 
 // ownJobWait is whether w is a triggered run's wait for its own job, which lasts until the run
 // starts, even without a session.
-const ownJobWait = `(r.state = 'waiting' AND r.key <> '' AND r.recovery = 0 AND r.attempt = 0
-    AND w.resource LIKE 'job:%')`
+const ownJobWait = `(r.state = 'waiting' AND r.key <> '' AND r.backfill IS NULL AND r.recovery = 0
+    AND r.attempt = 0 AND w.resource LIKE 'job:%')`
 
 // contender is a contender that may have been granted since it was loaded.
 type contender struct {
@@ -117,14 +117,14 @@ func (st *contenders) scan(rows *sql.Rows, granted bool) error {
 	var number int64
 	p := &contender{}
 	err := rows.Scan(&stored.Resource, &stored.Mode, &stored.Slots, &number, &p.Owner.Replica,
-		&p.Owner.Job, &p.Run)
+		&p.Owner.Job, &p.Run, &p.Backfill)
 	if err != nil {
 		return err
 	}
 	if granted {
 		p.Token = jobs.Token(number)
 	} else {
-		p.Since = fromMicros(number)
+		p.Since = rules.Position(fromMicros(number), p.Backfill)
 	}
 	p.Owner.Run = p.Run.String()
 	if p.Request, err = stored.request(); err != nil {

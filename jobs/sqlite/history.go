@@ -22,7 +22,7 @@ const (
 r.id, r.job, r.scheduled_at, r.key, r.recovery, r.attempt, r.state, r.session, r.replica, r.token,
     r.created_at, r.started_at, r.finished_at,
     r.wait_since, r.reason, r.detail, r.blocker, r.error, r.params, r.waited, r.blocked_at,
-        r.reserved_until, r.in_turn, r.retry_waits, r.start_by, r.key_actor, 0`
+        r.reserved_until, r.in_turn, r.retry_waits, r.start_by, r.key_actor, r.backfill, 0`
 
 	selectRuns = `SELECT ` + runColumns + ` FROM holdfast_runs r`
 
@@ -186,6 +186,9 @@ func (q *pageOfRuns) narrow(f storage.RunFilter) {
 	if f.Later != nil {
 		q.where += " AND (r.state = 'waiting' AND r.key <> '' AND r.wait_since > " +
 			q.arg(micros(time.Now())) + ") = " + q.arg(*f.Later)
+	}
+	if f.Backfill != uuid.Nil {
+		q.where += " AND r.backfill = " + q.arg(f.Backfill)
 	}
 	if !f.From.IsZero() {
 		q.where += " AND r.created_at >= " + q.arg(micros(f.From))

@@ -155,6 +155,9 @@ func pruneOnce(ctx context.Context, tx *sql.Tx, now time.Time,
 		definitions > 0 {
 		_, err = tx.ExecContext(ctx, pruneSubscriptions)
 	}
+	if err == nil {
+		_, err = tx.ExecContext(ctx, pruneBackfills, before)
+	}
 	return definitions, err
 }
 

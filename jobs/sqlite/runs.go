@@ -18,9 +18,9 @@ const (
 INSERT INTO holdfast_runs (id, job, scheduled_at, key, recovery, attempt, state, session, replica,
     token, created_at, started_at, finished_at,
     wait_since, reason, detail, blocker, error, params, waited, blocked_at,
-    reserved_until, in_turn, retry_waits, start_by, key_actor)
+    reserved_until, in_turn, retry_waits, start_by, key_actor, backfill)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,
-    ?21, ?22, ?23, ?24, ?25, ?26)`
+    ?21, ?22, ?23, ?24, ?25, ?26, ?27)`
 
 	// saveRun inserts a run, or updates the existing one. The caller has looked for other runs of
 	// the firing.
@@ -43,7 +43,8 @@ ON CONFLICT (id) DO UPDATE SET
 SELECT r.id, r.job, r.scheduled_at, r.key, r.recovery, r.attempt, r.state, r.session, r.replica,
     r.token, r.created_at, r.started_at, r.finished_at,
     r.wait_since, r.reason, r.detail, r.blocker, r.error, r.params, r.waited, r.blocked_at,
-    r.reserved_until, r.in_turn, r.retry_waits, r.start_by, r.key_actor, c.token IS NOT NULL
+    r.reserved_until, r.in_turn, r.retry_waits, r.start_by, r.key_actor,
+    r.backfill, c.token IS NOT NULL
 FROM json_each(?1) q CROSS JOIN holdfast_runs r ON r.id = q.value LEFT
     JOIN holdfast_claims c ON c.run = r.id`
 
@@ -85,7 +86,8 @@ func (r runRow) values() []any {
 		nullMicros(r.FinishedAt), nullMicros(&r.WaitSince), r.Reason, r.Detail,
 		jsonColumn{r.BlockedBy}, r.Error, null(string(r.Params)), jsonColumn{r.Waited},
 		nullMicros(&r.BlockedAt), microsOrZero(r.ReservedUntil), r.InTurn,
-		jsonColumn{retryWaitColumn(r.RetryWaits)}, nullMicros(r.StartBy), r.KeyActor}
+		jsonColumn{retryWaitColumn(r.RetryWaits)}, nullMicros(r.StartBy), r.KeyActor,
+		null(r.Backfill)}
 }
 
 // firing identifies the runs of a firing: by a scheduled time, or by a key.
@@ -107,17 +109,17 @@ func firingOf(f storage.Firing) firing {
 func scanRunRow(rows *sql.Rows) (runRow, error) {
 	var r runRow
 	var scheduledAt, created, reservedUntil int64
-	var session uuid.NullUUID
+	var session, backfill uuid.NullUUID
 	var token, started, finished, since, blockedAt, startBy sql.NullInt64
 	var blocker, params, waited, retryWaits *string
 	err := rows.Scan(&r.ID, &r.Job, &scheduledAt, &r.Key, &r.Recovery, &r.Attempt, &r.State,
 		&session, &r.Replica, &token, &created, &started, &finished, &since, &r.Reason, &r.Detail,
 		&blocker, &r.Error, &params, &waited, &blockedAt, &reservedUntil, &r.InTurn, &retryWaits,
-		&startBy, &r.KeyActor, &r.claimed)
+		&startBy, &r.KeyActor, &backfill, &r.claimed)
 	if err != nil {
 		return r, err
 	}
-	r.Session, r.Token = session.UUID, jobs.Token(token.Int64)
+	r.Session, r.Backfill, r.Token = session.UUID, backfill.UUID, jobs.Token(token.Int64)
 	r.ScheduledAt, r.CreatedAt = fromMicros(scheduledAt), fromMicros(created)
 	r.StartedAt, r.FinishedAt, r.StartBy = fromNullMicros(started), fromNullMicros(finished),
 		fromNullMicros(startBy)

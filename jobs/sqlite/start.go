@@ -131,7 +131,7 @@ func (st *starter) decide(ctx context.Context, tx *sql.Tx,
 func (st *starter) admit(ctx context.Context, tx *sql.Tx, run rules.Run,
 	r storage.StartRequest) (result storage.StartResult, err error) {
 	run.Session, run.Replica = st.session.ID, st.session.Replica
-	since := run.Since(r.WaitSince)
+	since := run.Position(run.Since(r.WaitSince))
 	if p := st.contenders.against(run.ID, since, r.Requests); p != nil {
 		blocker := *p.Blocker()
 		if p.Waits() {

@@ -45,6 +45,12 @@ type Actions interface {
 	// cancelled.
 	RemoveSpec(ctx context.Context, action Action, job string, version int64,
 		checks ...SpecCheck) error
+	// AddBackfill adds a backfill. It returns ErrNotFound if no replica has registered the job, and
+	// ErrConflict if the job has an active backfill.
+	AddBackfill(ctx context.Context, action Action, r BackfillRequest) (Backfill, error)
+	// CancelBackfill ends an active backfill and cancels its waiting runs. Its running runs end by
+	// themselves. A backfill that has ended is ErrConflict.
+	CancelBackfill(ctx context.Context, action Action, backfill uuid.UUID) (Backfill, error)
 }
 
 // Action identifies an operator's action in the audit log.

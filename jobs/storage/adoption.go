@@ -9,7 +9,8 @@ import (
 )
 
 // Adoption selects the waiting runs that a session adopts: late runs first, because they have a
-// limit of their own, each kind sorted by QueuePosition.
+// limit of their own, each kind sorted by QueuePosition. Runs of backfills count as late runs, and
+// have BackfillPriority.
 type Adoption struct {
 	Jobs  []AdoptedJob // the jobs
 	Known []uuid.UUID  // runs to leave out, because the caller tracks them

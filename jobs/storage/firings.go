@@ -33,8 +33,8 @@ type Firings interface {
 type Firing struct {
 	Job         string
 	ScheduledAt time.Time // whole microseconds, UTC
-	// Key is the key of the trigger, and empty for a scheduled firing. So a manual firing never
-	// collides with a scheduled one.
+	// Key is the key of the trigger or of the backfill's run, and empty for a scheduled firing. So
+	// these never collide with a scheduled one.
 	Key      string
 	Recovery int // 0, or the number of the recovery
 }
@@ -68,7 +68,8 @@ const (
 	StartStale                         // another definition of the job is active than the request's
 	// StartPaused says that the job, its group or everything is paused, or that the session is
 	// draining. Nothing was done, or the waiting run goes on waiting and may be adopted. Further
-	// attempts are never refused by it. Triggered runs are refused only by a drain.
+	// attempts are never refused by it. Triggered runs are refused only by a drain; runs of
+	// backfills are not triggered runs.
 	StartPaused
 )
 
@@ -79,6 +80,8 @@ type StartResult struct {
 	Blocker *jobs.Blocker
 	// of StartBlocked: ReasonLockHeld, ReasonGroupFull, ReasonOverlap or ReasonOlderWaiter
 	Reason jobs.Reason
+	// Backfill says that the blocker is a run of a backfill. Only with StartBlocked.
+	Backfill bool
 	// Queued says that another run of the job has waited longer for the job's name, whatever the
 	// blocker is. Only with StartBlocked.
 	Queued bool

@@ -16,6 +16,7 @@ type History interface {
 	Contention
 	RunAttempts
 	Histograms
+	BackfillHistory
 	// Now returns the store's clock.
 	Now(ctx context.Context) (time.Time, error)
 	// Locks returns every grant, by resource, including those on the names of jobs.
@@ -93,6 +94,7 @@ type RunFilter struct {
 	// Resource selects the runs of jobs whose active definitions lock the resource, or one above or
 	// below it. So it includes its holders and its waiters.
 	Resource *locking.Resource
+	Backfill uuid.UUID // the runs of a backfill
 	// Later selects waiting runs that start later than now (see Record.StartsLater), or leaves them
 	// out.
 	Later *bool

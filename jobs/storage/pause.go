@@ -7,8 +7,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Pause prevents the scheduled firings of its target from starting. Triggers with EvenPaused start
-// anyway. Running runs continue, with their further attempts.
+// Pause prevents the scheduled firings and the backfills of its target from starting runs. Triggers
+// with EvenPaused start anyway. Running runs continue, with their further attempts.
 type Pause struct {
 	ID        uuid.UUID  `json:"id"`
 	Target    Target     `json:"target"`

@@ -15,7 +15,7 @@ type Record struct {
 	ID          uuid.UUID  `json:"id"`
 	Job         string     `json:"job"`
 	ScheduledAt time.Time  `json:"scheduled_at"`
-	Key         string     `json:"key,omitempty"` // of a manual trigger
+	Key         string     `json:"key,omitempty"` // of a trigger or a backfill
 	State       jobs.State `json:"state"`
 	Recovery    int        `json:"recovery"`
 	// 0 until it has started; then the current, last or next attempt
@@ -37,6 +37,8 @@ type Record struct {
 	Error      string        `json:"error,omitempty"`
 	// before it started; nil if it had no blocker
 	Waited *Wait `json:"waited,omitempty"`
+	// Backfill is the backfill that added the run; zero for other runs.
+	Backfill uuid.UUID `json:"backfill,omitzero"`
 	// Params are the trigger params, if there are any.
 	Params json.RawMessage `json:"params,omitempty"`
 	// Output is that of the current or last attempt; only if one run is read. See RunAttempts for
@@ -60,7 +62,7 @@ func (r Record) StartsLater(now time.Time) bool {
 
 // BlockerText describes the last recorded blocker of a waiting run.
 func (r Record) BlockerText() string {
-	if r.Reason == reasons.Triggered { // its detail names the actor
+	if r.Reason == reasons.Triggered || r.Reason == reasons.Backfill { // its detail names the actor
 		return "no worker was free; " + r.Detail
 	}
 	if r.BlockedBy == nil {

@@ -39,6 +39,7 @@ type Store interface {
 	Firings
 	Upkeep
 	Dependents
+	Backfills
 	History
 	JobProgress
 	Control

@@ -41,8 +41,9 @@ type Upkeep interface {
 	//
 	// It never deletes active runs, scheduled times that a misfire check may still need, runs with
 	// open deliveries, or a job's last ended run. It also deletes old lines of the audit log, old
-	// ended pauses, definitions that no replica has had for as long, quarters of Histogram that
-	// began longer ago than Keep, and expired failed sign-ins.
+	// ended pauses, definitions that no replica has had for as long, backfills that ended
+	// as long ago, quarters of Histogram that began longer ago than Keep, and expired failed
+	// sign-ins.
 	Prune(ctx context.Context, session uuid.UUID, r PruneRequest) (Pruned, error)
 }
 

@@ -65,6 +65,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"Causes", causeRules}, {"ReservedPositions", positionRules}, {"Dependents", dependentRules},
 		{"Trigger", triggerRules}, {"TriggerWaits", triggerWaitRules},
 		{"TriggerTimes", triggerTimeRules}, {"Revoke", revokeRules},
+		{"Backfills", backfillRules},
 		{"History", historyRules}, {"Firing", firingRules}, {"Prune", pruneRules},
 		{"Listings", listingRules}, {"WaitHistory", waitHistoryRules},
 		{"Histogram", histogramRules}, {"RetryWaits", retryWaitRules},

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -182,7 +184,11 @@ func (c *check) sameHistogram() []storage.Quarter {
 		t := storage.Tallied{Quarter: storage.QuarterOf(r.CreatedAt), State: r.State,
 			Delay: storage.NotStarted, Runs: 1}
 		if r.StartedAt != nil {
-			t.Delay = storage.DelayBucket(r.StartedAt.Sub(r.ScheduledAt))
+			due := r.ScheduledAt
+			if r.Backfill != uuid.Nil {
+				due = r.CreatedAt
+			}
+			t.Delay = storage.DelayBucket(r.StartedAt.Sub(due))
 		}
 		parts = append(parts, t)
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -15,7 +17,11 @@ func (s *Store) countEnded(r *run) {
 	t := storage.Tallied{Quarter: storage.QuarterOf(r.CreatedAt), State: r.State,
 		Delay: storage.NotStarted}
 	if r.StartedAt != nil {
-		t.Delay = storage.DelayBucket(r.StartedAt.Sub(r.ScheduledAt))
+		due := r.ScheduledAt
+		if r.Backfill != uuid.Nil {
+			due = r.CreatedAt
+		}
+		t.Delay = storage.DelayBucket(r.StartedAt.Sub(due))
 	}
 	s.tallies[t]++
 }

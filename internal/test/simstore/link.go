@@ -232,6 +232,37 @@ func (l *Link) Drain(ctx context.Context, action storage.Action, session uuid.UU
 	return send(ctx, l, func() error { return l.Store.Drain(ctx, action, session, drain) })
 }
 
+// AddBackfill implements storage.Actions.
+func (l *Link) AddBackfill(ctx context.Context, action storage.Action,
+	r storage.BackfillRequest) (storage.Backfill, error) {
+	return ask(ctx, l, func() (storage.Backfill, error) {
+		return l.Store.AddBackfill(ctx, action, r)
+	})
+}
+
+// CancelBackfill implements storage.Actions.
+func (l *Link) CancelBackfill(ctx context.Context, action storage.Action,
+	id uuid.UUID) (storage.Backfill, error) {
+	return ask(ctx, l, func() (storage.Backfill, error) {
+		return l.Store.CancelBackfill(ctx, action, id)
+	})
+}
+
+// OpenBackfills implements storage.Backfills.
+func (l *Link) OpenBackfills(ctx context.Context) ([]storage.OpenBackfill, error) {
+	return ask(ctx, l, func() ([]storage.OpenBackfill, error) {
+		return l.Store.OpenBackfills(ctx)
+	})
+}
+
+// AdvanceBackfill implements storage.Backfills.
+func (l *Link) AdvanceBackfill(ctx context.Context,
+	step storage.BackfillStep) (storage.Backfill, error) {
+	return ask(ctx, l, func() (storage.Backfill, error) {
+		return l.Store.AdvanceBackfill(ctx, step)
+	})
+}
+
 // PutSpec implements storage.Actions.
 func (l *Link) PutSpec(ctx context.Context, action storage.Action, spec storage.Spec,
 	checks ...storage.SpecCheck) (storage.Spec, error) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/rules"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -36,6 +37,9 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 	})
 	maps.DeleteFunc(s.tallies, func(t storage.Tallied, _ int) bool {
 		return t.Quarter.Before(before)
+	})
+	maps.DeleteFunc(s.backfills, func(id uuid.UUID, b *rules.Backfill) bool {
+		return b.EndedAt != nil && b.EndedAt.Before(before) && len(s.unfinished[id]) == 0
 	})
 	pruned.Audited = s.control.pruneAudit(before, r.Limit)
 	old, last := s.old(before, r), s.lastEnded()

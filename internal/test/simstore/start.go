@@ -62,7 +62,7 @@ func (s *Store) admit(l *session, r *run, q storage.StartRequest,
 	now time.Time) (result storage.StartResult) {
 	next := r.Run
 	next.Session, next.Replica = l.ID, l.Replica
-	if p := s.against(r, r.Since(q.WaitSince), q.Requests); p != nil {
+	if p := s.against(r, r.Position(r.Since(q.WaitSince)), q.Requests); p != nil {
 		result = next.Refuse(p, s.blocker(p), q, now)
 		s.update(r, next, now)
 		if r.wants == nil {
@@ -130,7 +130,9 @@ func (s *Store) respects(r *run, kind locking.Kind, now time.Time) bool {
 }
 
 // manual reports whether the run was triggered and has not started.
-func (r *run) manual() bool { return r.Key != "" && r.Recovery == 0 && r.Attempt == 0 }
+func (r *run) manual() bool {
+	return r.Key != "" && r.Backfill == uuid.Nil && r.Recovery == 0 && r.Attempt == 0
+}
 
 // wanted returns the resources of a waiting run for which others wait behind it.
 func (r *run) wanted() []locking.Request {

@@ -39,6 +39,9 @@ type Store struct {
 	waiting map[uuid.UUID]*run
 	claims  map[jobs.Token]*claim
 	saved   map[string]json.RawMessage
+	// the backfills, and the keys of their runs that have not ended or are not counted
+	backfills  map[uuid.UUID]*rules.Backfill
+	unfinished map[uuid.UUID]map[string]bool
 	// the last success of each job that was deleted from the history
 	successes map[string]time.Time
 
@@ -57,8 +60,9 @@ func New() *Store {
 		runs: map[uuid.UUID]*run{}, firings: map[firing]*run{},
 		waiting: map[uuid.UUID]*run{}, claims: map[jobs.Token]*claim{},
 		saved: map[string]json.RawMessage{}, successes: map[string]time.Time{},
-		control: newControl(),
-		tallies: map[storage.Tallied]int{},
+		control: newControl(), backfills: map[uuid.UUID]*rules.Backfill{},
+		unfinished: map[uuid.UUID]map[string]bool{},
+		tallies:    map[storage.Tallied]int{},
 	}
 }
 

@@ -106,7 +106,7 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
 		owner, owned := s.liveSession(r.Session)
 		switch {
 		case !asked[r.Job] || slices.Contains(a.Known, r.ID), r.StartsLater(s.now()),
-			r.Key == "" && r.Attempt <= 1 && s.pauseOver(r.Job) != nil:
+			r.ObeysPauses() && r.Attempt <= 1 && s.pauseOver(r.Job) != nil:
 		case r.Session == session:
 			own = append(own, r.Record)
 		case !owned, owner.draining && r.Attempt <= 1:

@@ -111,7 +111,8 @@ CREATE TABLE holdfast.runs (
     -- When its blocker began to block it; valid only while it has a blocker.
     blocked_at  timestamptz,
     waited      jsonb, -- the last blocker before its start; NULL: none
-    key_actor   text COLLATE "C" NOT NULL DEFAULT '' -- the actor who chose the key
+    key_actor   text COLLATE "C" NOT NULL DEFAULT '', -- the actor who chose the key
+    backfill    uuid -- the backfill that added it
 ) WITH (fillfactor = 70);
 CREATE UNIQUE INDEX runs_scheduled ON holdfast.runs (job, scheduled_at, recovery) WHERE key = '';
 CREATE INDEX runs_key ON holdfast.runs (job, key, recovery) WHERE key <> '';
@@ -119,6 +120,7 @@ CREATE INDEX runs_key ON holdfast.runs (job, key, recovery) WHERE key <> '';
 CREATE UNIQUE INDEX runs_key_taken ON holdfast.runs (job, key, key_actor, recovery)
     WHERE key <> '' AND unsuccessful_state IS DISTINCT FROM 'skipped';
 CREATE INDEX runs_triggered ON holdfast.runs (job, scheduled_at) WHERE key <> '';
+CREATE INDEX runs_backfill ON holdfast.runs (backfill, created_at, id) WHERE backfill IS NOT NULL;
 CREATE INDEX runs_created ON holdfast.runs (created_at, id);
 CREATE INDEX runs_job ON holdfast.runs (job, created_at, id);
 CREATE INDEX runs_replica ON holdfast.runs (replica, created_at, id);
@@ -312,6 +314,37 @@ CREATE TABLE holdfast.successes (
     scheduled_at timestamptz NOT NULL
 );
 
+-- Backfills: requests for runs at past scheduled times of a job. Scheduled times up to
+-- handled_until have a run or were left out. The counts are of scheduled times.
+CREATE TABLE holdfast.backfills (
+    id            uuid PRIMARY KEY,
+    job           text COLLATE "C" NOT NULL,
+    from_at       timestamptz NOT NULL,
+    to_at         timestamptz NOT NULL,
+    parallel      int NOT NULL,
+    schedule      text COLLATE "C" NOT NULL, -- which gave its scheduled times, with the zone
+    state         text NOT NULL, -- active, completed, cancelled or stopped
+    detail        text NOT NULL DEFAULT '',
+    created_at    timestamptz NOT NULL,
+    created_by    text NOT NULL,
+    reason        text NOT NULL,
+    ended_at      timestamptz,
+    handled_until timestamptz NOT NULL,
+    times         int NOT NULL,
+    left_out      int NOT NULL DEFAULT 0,
+    runs          int NOT NULL DEFAULT 0,
+    succeeded     int NOT NULL DEFAULT 0,
+    unsuccessful  int NOT NULL DEFAULT 0
+) WITH (fillfactor = 70);
+CREATE UNIQUE INDEX backfills_active ON holdfast.backfills (job) WHERE state = 'active';
+
+-- Backfill runs: the keys of the runs of backfills that have not ended or are not counted yet.
+CREATE TABLE holdfast.backfill_runs (
+    backfill uuid NOT NULL,
+    key      text COLLATE "C" NOT NULL,
+    PRIMARY KEY (backfill, key)
+);
+
 -- Subscriptions: which webhooks receive which final states of a job's runs, by definition.
 -- Few jobs have any.
 CREATE TABLE holdfast.subscriptions (
@@ -441,17 +474,19 @@ CREATE TABLE holdfast.tally_changes (
 );
 CREATE FUNCTION holdfast.quarter(created_at timestamptz) RETURNS timestamptz LANGUAGE sql STABLE AS
     $$ SELECT to_timestamp(floor(date_part('epoch', created_at) / 900) * 900) $$;
-CREATE FUNCTION holdfast.delay(scheduled_at timestamptz, started_at timestamptz)
+-- due is the time from which the delay counts.
+CREATE FUNCTION holdfast.delay(due timestamptz, started_at timestamptz)
     RETURNS int LANGUAGE sql STABLE AS
     $$ SELECT CASE WHEN started_at IS NULL THEN -1
-        ELSE width_bucket(date_part('epoch', started_at - scheduled_at),
+        ELSE width_bucket(date_part('epoch', started_at - due),
         '{0.01,0.02,0.05,0.1,0.2,0.5,1,2,5,10,30,60,300,900,3600}'::float8[]) END $$;
 
 CREATE FUNCTION holdfast.add_tally() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO holdfast.tally_changes (quarter, state, delay, runs)
     VALUES (holdfast.quarter(NEW.created_at), NEW.state,
-        holdfast.delay(NEW.scheduled_at, NEW.started_at), 1);
+        holdfast.delay(CASE WHEN NEW.backfill IS NULL THEN NEW.scheduled_at
+            ELSE NEW.created_at END, NEW.started_at), 1);
     RETURN NULL;
 END $$;
 CREATE TRIGGER runs_ended_tally AFTER UPDATE OF state ON holdfast.runs FOR EACH ROW

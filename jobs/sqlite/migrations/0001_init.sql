@@ -95,7 +95,8 @@ CREATE TABLE holdfast_runs (
     params         TEXT, -- the parameters that a trigger passed
     blocked_at     INTEGER, -- when its blocker began to block it; valid only while it has a blocker
     waited         TEXT, -- the last blocker before its start; NULL: none
-    key_actor      TEXT NOT NULL DEFAULT '' -- the actor who chose the key
+    key_actor      TEXT NOT NULL DEFAULT '', -- the actor who chose the key
+    backfill       TEXT -- the backfill that added it
 );
 CREATE UNIQUE INDEX holdfast_runs_scheduled ON holdfast_runs (job, scheduled_at, recovery)
     WHERE key = '';
@@ -104,6 +105,8 @@ CREATE INDEX holdfast_runs_key ON holdfast_runs (job, key, recovery, key_actor) 
 CREATE UNIQUE INDEX holdfast_runs_key_taken ON holdfast_runs (job, key, key_actor, recovery)
     WHERE key <> '' AND state <> 'skipped';
 CREATE INDEX holdfast_runs_triggered ON holdfast_runs (job, scheduled_at) WHERE key <> '';
+CREATE INDEX holdfast_runs_backfill ON holdfast_runs (backfill, created_at, id)
+    WHERE backfill IS NOT NULL;
 CREATE INDEX holdfast_runs_created ON holdfast_runs (created_at, id);
 CREATE INDEX holdfast_runs_job ON holdfast_runs (job, created_at, id);
 CREATE INDEX holdfast_runs_replica ON holdfast_runs (replica, created_at, id);
@@ -375,6 +378,37 @@ BEGIN
     FROM (SELECT CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS t);
 END;
 
+-- Backfills: requests for runs at past scheduled times of a job. Scheduled times up to
+-- handled_until have a run or were left out. The counts are of scheduled times.
+CREATE TABLE holdfast_backfills (
+    id            TEXT PRIMARY KEY,
+    job           TEXT NOT NULL,
+    from_at       INTEGER NOT NULL,
+    to_at         INTEGER NOT NULL,
+    parallel      INTEGER NOT NULL,
+    schedule      TEXT NOT NULL, -- which gave its scheduled times, with the zone
+    state         TEXT NOT NULL, -- active, completed, cancelled or stopped
+    detail        TEXT NOT NULL,
+    created_at    INTEGER NOT NULL,
+    created_by    TEXT NOT NULL,
+    reason        TEXT NOT NULL,
+    ended_at      INTEGER,
+    handled_until INTEGER NOT NULL,
+    times         INTEGER NOT NULL,
+    left_out      INTEGER NOT NULL,
+    runs          INTEGER NOT NULL,
+    succeeded     INTEGER NOT NULL,
+    unsuccessful  INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX holdfast_backfills_active ON holdfast_backfills (job) WHERE state = 'active';
+
+-- Backfill runs: the keys of the runs of backfills that have not ended or are not counted yet.
+CREATE TABLE holdfast_backfill_runs (
+    backfill TEXT NOT NULL,
+    key      TEXT NOT NULL,
+    PRIMARY KEY (backfill, key)
+) WITHOUT ROWID;
+
 -- Tallies: ended runs by the quarter of an hour of their creation, final state and start delay.
 -- delay is the index in storage.Delays; -1: the run did not start.
 CREATE TABLE holdfast_tallies (
@@ -394,7 +428,8 @@ BEGIN
             + (d >= 500000) + (d >= 1000000) + (d >= 2000000) + (d >= 5000000) + (d >= 10000000)
             + (d >= 30000000) + (d >= 60000000) + (d >= 300000000) + (d >= 900000000)
             + (d >= 3600000000) END, 1
-    FROM (SELECT NEW.started_at - NEW.scheduled_at AS d) WHERE true
+    FROM (SELECT NEW.started_at
+        - iif(NEW.backfill IS NULL, NEW.scheduled_at, NEW.created_at) AS d) WHERE true
     ON CONFLICT (quarter, state, delay) DO UPDATE SET runs = runs + 1;
 END;
 CREATE TRIGGER holdfast_runs_recorded_tally AFTER INSERT ON holdfast_runs
@@ -407,7 +442,8 @@ BEGIN
             + (d >= 500000) + (d >= 1000000) + (d >= 2000000) + (d >= 5000000) + (d >= 10000000)
             + (d >= 30000000) + (d >= 60000000) + (d >= 300000000) + (d >= 900000000)
             + (d >= 3600000000) END, 1
-    FROM (SELECT NEW.started_at - NEW.scheduled_at AS d) WHERE true
+    FROM (SELECT NEW.started_at
+        - iif(NEW.backfill IS NULL, NEW.scheduled_at, NEW.created_at) AS d) WHERE true
     ON CONFLICT (quarter, state, delay) DO UPDATE SET runs = runs + 1;
 END;
 

@@ -1,0 +1,271 @@
+package storage
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// Backfill adds runs for past scheduled times of a job that have no run that succeeded. It survives
+// the end of every replica. Its runs have the scheduled times of the past, and keys that no trigger
+// can use.
+type Backfill struct {
+	ID  uuid.UUID `json:"id"`
+	Job string    `json:"job"`
+	// From and To are the first and the last time that belong to it.
+	From     time.Time     `json:"from"`
+	To       time.Time     `json:"to"`
+	Parallel int           `json:"parallel"` // the most runs that have not ended
+	State    BackfillState `json:"state"`
+	Detail   string        `json:"detail,omitempty"` // why it was cancelled or stopped
+
+	CreatedAt time.Time  `json:"created_at"`
+	CreatedBy string     `json:"created_by"`
+	Reason    string     `json:"reason,omitempty"` // as its actor gave it
+	EndedAt   *time.Time `json:"ended_at,omitempty"`
+
+	// HandledUntil is the cursor: scheduled times up to here have a run or were left out.
+	HandledUntil time.Time `json:"handled_until"`
+	Times        int       `json:"times"`    // scheduled times from From to To
+	LeftOut      int       `json:"left_out"` // of Times: they had a run that succeeded or is active
+	Runs         int       `json:"runs"`     // of Times: they got a run
+	// Succeeded and Unsuccessful count the scheduled times in Runs whose last run has ended. A run
+	// counts soon after its end.
+	Succeeded    int `json:"succeeded"`
+	Unsuccessful int `json:"unsuccessful"`
+}
+
+// Unfinished returns how many of its runs have not ended or do not count yet.
+func (b Backfill) Unfinished() int { return b.Runs - b.Succeeded - b.Unsuccessful }
+
+// Done returns how many of its scheduled times need nothing more.
+func (b Backfill) Done() int { return b.LeftOut + b.Succeeded + b.Unsuccessful }
+
+// BackfillState is the state of a backfill.
+type BackfillState string
+
+// The states of backfills. A backfill that was cancelled or stopped adds no more runs. Its running
+// runs end by themselves.
+const (
+	BackfillActive    BackfillState = "active"
+	BackfillCompleted BackfillState = "completed" // all scheduled times are done
+	BackfillCancelled BackfillState = "cancelled" // by an operator
+	BackfillStopped   BackfillState = "stopped"   // its job was removed, or has another schedule
+)
+
+// BackfillStates lists all states of backfills.
+func BackfillStates() []BackfillState {
+	return []BackfillState{BackfillActive, BackfillCompleted, BackfillCancelled, BackfillStopped}
+}
+
+// Limits of backfills.
+const (
+	MaxBackfillTimes    = 10_000 // scheduled times of one backfill
+	MaxBackfillParallel = 100
+	// BackfillPriority is the priority of its runs, whatever that of the job is.
+	BackfillPriority = 1
+)
+
+// Details of stopped backfills.
+const (
+	BackfillJobRemoved      = "its job was removed"
+	BackfillScheduleChanged = "the schedule of its job was changed"
+)
+
+// BackfillRequest requests a backfill.
+type BackfillRequest struct {
+	Job      string
+	From, To time.Time
+	Parallel int // 1 to MaxBackfillParallel; more than 1 only if runs of the job may overlap
+	// Times is the number of scheduled times from From to To by the schedule of that key (see
+	// Definition.ScheduleKey); 1 to MaxBackfillTimes. If the active definition has another key, the
+	// result is ErrConflict.
+	Times       int
+	ScheduleKey string
+}
+
+// BackfillFilter narrows a list of backfills. Zero fields do not filter.
+type BackfillFilter struct {
+	Job   string
+	State BackfillState
+	Limit int // 1 to MaxBatch; 0 means 100
+}
+
+// OpenBackfill is a backfill that is active, or that has ended with runs that do not count yet.
+type OpenBackfill struct {
+	Backfill
+	Ended int // its runs that have ended and do not count yet
+}
+
+// BackfillStep advances a backfill.
+type BackfillStep struct {
+	Backfill uuid.UUID
+	// Version is that of the job's definition which gave Times. If another one is active, no run is
+	// added. 0: the caller does not have the job.
+	Version int64
+	After   time.Time // HandledUntil of the backfill; if it has moved, no run is added
+	// Times are the next scheduled times after After up to To, at most MaxBatch, sorted.
+	Times []BackfillTime
+	Last  bool // no other scheduled time follows up to To
+}
+
+// BackfillTime is a scheduled time with the id for its run.
+type BackfillTime struct {
+	ScheduledAt time.Time
+	Run         uuid.UUID // made by the caller
+}
+
+// BackfillHistory reads backfills. It changes nothing.
+type BackfillHistory interface {
+	// Backfills returns backfills, the youngest first. Ended ones stay as long as the history.
+	Backfills(ctx context.Context, f BackfillFilter) ([]Backfill, error)
+	// Backfill returns one backfill, or ErrNotFound.
+	Backfill(ctx context.Context, id uuid.UUID) (Backfill, error)
+	// BackfillTaken returns the runs of the job for which a backfill leaves out scheduled times
+	// from from to to: those that succeeded, run or wait. Runs with trigger params do not count,
+	// because they did other work. They are sorted by scheduled time, at most 2 * MaxBackfillTimes.
+	BackfillTaken(ctx context.Context, job string, from, to time.Time) ([]Outcome, error)
+}
+
+// Backfills advances the backfills of a cluster. A job has at most one active backfill.
+type Backfills interface {
+	// OpenBackfills returns the open backfills, the oldest first.
+	OpenBackfills(ctx context.Context) ([]OpenBackfill, error)
+	// AdvanceBackfill advances a backfill, and returns it as it is then:
+	//
+	//   - It counts the runs that have ended. A lost run that is recovered has not ended.
+	//   - It stops the backfill if its job was removed, has another ScheduleKey, or was absent for
+	//     longer than MaxAbsence.
+	//   - It handles the times of the step in their order. It leaves out a time that BackfillTaken
+	//     has, and adds a waiting run, reasons.Backfill, for another one. It ends before the first
+	//     time that needs a run if Parallel runs have not ended, or if the misfire policy has yet
+	//     to decide on that time. While the job is paused, it handles none.
+	//   - It completes the backfill when all times are handled and all its runs count.
+	//
+	// Any replica may call it. Of concurrent calls with the same After one adds runs.
+	AdvanceBackfill(ctx context.Context, step BackfillStep) (Backfill, error)
+}
+
+// check returns a *BadInputError if the request is invalid. now is the store's clock.
+func (r BackfillRequest) check(now time.Time) error {
+	err := errors.Join(checkText("job", r.Job, 1, MaxNameBytes), CheckBackfillRange(r.From, r.To,
+		now))
+	switch {
+	case err != nil:
+		return err
+	case r.Parallel < 1 || r.Parallel > MaxBackfillParallel:
+		return &BadInputError{"parallel",
+			fmt.Sprintf("found %d, expected 1 to %d", r.Parallel, MaxBackfillParallel)}
+	case r.Times < 1 || r.Times > MaxBackfillTimes:
+		return &BadInputError{"times",
+			fmt.Sprintf("found %d, expected 1 to %d", r.Times, MaxBackfillTimes)}
+	}
+	return nil
+}
+
+// CheckBackfillRange returns a *BadInputError unless the range is valid for a backfill. now is the
+// store's clock.
+func CheckBackfillRange(from, to, now time.Time) error {
+	switch {
+	case from.Year() < 1970:
+		return &BadInputError{"from", fmt.Sprintf("found the year %d, expected 1970 or later",
+			from.Year())}
+	case to.Before(from):
+		return &BadInputError{"to", fmt.Sprintf("found %s, expected a time that is not before %s",
+			to.UTC().Format(time.RFC3339), from.UTC().Format(time.RFC3339))}
+	case to.After(now):
+		return &BadInputError{"to", fmt.Sprintf("found %s, which is in the future, expected a "+
+			"time until %s", to.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))}
+	}
+	return nil
+}
+
+// CheckOverlap returns a *BadInputError if the request asks for parallel runs of a job whose runs
+// exclude each other.
+func (r BackfillRequest) CheckOverlap(mayOverlap bool) error {
+	if r.Parallel == 1 || mayOverlap {
+		return nil
+	}
+	return &BadInputError{"parallel", fmt.Sprintf("found %d, expected 1: runs of job %s exclude "+
+		"each other unless it has overlap: allow", r.Parallel, r.Job)}
+}
+
+// Another returns an ErrConflict: the job has this active backfill.
+func (b Backfill) Another() error {
+	return fmt.Errorf("job %s has the active backfill %s by %s; wait for its end or cancel it: %w",
+		b.Job, b.ID, b.CreatedBy, ErrConflict)
+}
+
+// HasEnded returns an ErrConflict: the backfill has ended already.
+func (b Backfill) HasEnded() error {
+	return fmt.Errorf("backfill %s has ended as %s: %w", b.ID, b.State, ErrConflict)
+}
+
+// Fits returns an error if the request is invalid at now, by the store's clock, or does not fit the
+// active definition of its job.
+func (r BackfillRequest) Fits(scheduleKey string, mayOverlap bool, now time.Time) error {
+	if err := r.check(now); err != nil {
+		return err
+	}
+	if err := r.CheckOverlap(mayOverlap); err != nil {
+		return err
+	}
+	if r.ScheduleKey == scheduleKey {
+		return nil
+	}
+	return fmt.Errorf("job %s: its active schedule differs from that of this configuration; use a "+
+		"replica with the active definition: %w", r.Job, ErrConflict)
+}
+
+// Asking returns the action with what the request says beside its job.
+func (r BackfillRequest) Asking(a Action) Action {
+	return a.Asking(r.From.UTC().Format(time.RFC3339Nano), r.To.UTC().Format(time.RFC3339Nano),
+		fmt.Sprint(r.Parallel))
+}
+
+// Audited returns the detail of the entry in the audit log.
+func (b Backfill) Audited() map[string]any {
+	return map[string]any{"backfill": b.ID, "from": b.From, "to": b.To, "parallel": b.Parallel,
+		"times": b.Times}
+}
+
+// New returns the backfill of the request. It is for stores.
+func (r BackfillRequest) New(a Action, now time.Time) Backfill {
+	from, to := r.From.UTC().Truncate(time.Microsecond), r.To.UTC().Truncate(time.Microsecond)
+	return Backfill{ID: uuid.New(), Job: r.Job, From: from, To: to, Parallel: r.Parallel,
+		State: BackfillActive, CreatedAt: now, CreatedBy: a.Actor, Reason: a.Reason,
+		HandledUntil: from.Add(-time.Microsecond), Times: r.Times}
+}
+
+// Key returns the key of the backfill's run at a scheduled time.
+func (b Backfill) Key(scheduledAt time.Time) string {
+	return BackfillKey(b.ID, scheduledAt)
+}
+
+// BackfillKey returns the key of a backfill's run at a scheduled time. The runs have no actor, so
+// that no trigger has the same key.
+func BackfillKey(backfill uuid.UUID, scheduledAt time.Time) string {
+	return fmt.Sprintf("backfill %s %s", backfill, scheduledAt.UTC().Format(time.RFC3339Nano))
+}
+
+// By returns who requested the backfill and why, for the detail of its runs.
+func (b Backfill) By() string {
+	return Action{Actor: b.CreatedBy, Reason: b.Reason}.By("backfilled")
+}
+
+// ScheduleKey is equal for definitions with equal scheduled times.
+func (d Definition) ScheduleKey() string {
+	return d.Zone + " " + cmp.Or(d.Fingerprint, d.Schedule)
+}
+
+// TakesBackfillTime reports whether a run in this state keeps a backfill from adding a run at its
+// scheduled time.
+func TakesBackfillTime(r Record) bool {
+	return SameParams(r.Params, nil) && (r.State == jobs.Succeeded || !r.State.Final())
+}
