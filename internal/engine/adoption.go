@@ -65,7 +65,8 @@ func (a *adopter) adopt(ctx context.Context, session *liveSession) {
 			entry: e, Firing: storage.Firing{Job: r.Job, ScheduledAt: r.ScheduledAt, Key: r.Key,
 				Recovery: r.Recovery},
 			adopted: r.ID, adoptedBy: session.ID, attempt: max(r.Attempt, 1), late: a.late(e, r),
-			since: a.clock.now(), queued: r.WaitSince,
+			backfill: r.Backfill,
+			since:    a.clock.now(), queued: r.WaitSince,
 			blockerText: r.BlockerText(), triggerParams: r.Params, triggerLimit: r.StartBy,
 			done: a.active.track(r.ID),
 		})
@@ -97,9 +98,12 @@ func (a *adopter) room() int {
 	return a.workers.free()
 }
 
-// late reports whether a waiting run is a late run. Its reason may have changed since its record
-// was written.
+// late reports whether a waiting run is a late run, or a run of a backfill. Its reason may have
+// changed since its record was written.
 func (a *adopter) late(e *entry, r storage.Record) bool {
+	if r.Backfill != uuid.Nil {
+		return true
+	}
 	if len(e.Schedule.After()) > 0 { // its scheduled time is that of its dependencies
 		return r.Key == "" && r.Recovery == 0 &&
 			(r.Reason == reasons.Misfire || r.Reason == reasons.NoWorker ||

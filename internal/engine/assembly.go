@@ -33,6 +33,8 @@ func New(o Options) (*Scheduler, error) {
 	// each of these needs only those before it
 	s.events = &events{replica: o.Replica, clock: clock, runs: o.Store, bus: s.eventBus}
 	s.activation = newActivation(o.Store, table, log)
+	s.backfills = &backfiller{store: o.Store, table: table, log: log,
+		ended: make(chan struct{}, 1)}
 	s.keeper = s.newKeeper()
 	s.controlState = s.newControlState()
 	s.dispatcher = s.newDispatcher()
@@ -96,6 +98,7 @@ func (s *Scheduler) newExecutor() *executor {
 			finishes: finisher{calls: newWeighedBatcher(o.Store.Finish, storage.MaxFinishBytes,
 				storage.FinishRequest.Weight), ttl: o.SessionTTL},
 			events: s.events, logOutput: o.LogOutput},
+		backfills: s.backfills.ended,
 	}
 }
 
@@ -110,6 +113,7 @@ func (s *Scheduler) newUpkeep() *upkeep {
 		misfires: misfires, drift: s.drift,
 		dependents: &dependents{store: o.Store, table: s.table, clock: s.clock,
 			misfires: misfires, log: s.log},
+		backfills: s.backfills,
 		adopter: &adopter{store: o.Store, table: s.table, controlState: s.controlState,
 			clock: s.clock, clockLimit: s.clockLimit, workers: s.workers, active: s.active,
 			ready: s.ready, log: s.log},

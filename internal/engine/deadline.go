@@ -21,13 +21,13 @@ func (j *entry) deadlineWords(blocker string) string {
 }
 
 // startBy returns the cluster time by which the firing must begin; zero if there is no limit. Later
-// attempts have no limit.
+// attempts and runs of backfills have no limit.
 func (f *firing) startBy() time.Time {
 	if f.attempt > 1 || f.begun {
 		return time.Time{}
 	}
 	var by time.Time
-	if f.entry.Deadline > 0 {
+	if f.entry.Deadline > 0 && !f.runOfBackfill() {
 		by = f.ScheduledAt.Add(f.entry.Deadline)
 	}
 	if limit := f.triggerLimit; limit != nil && (by.IsZero() || limit.Before(by)) {

@@ -37,6 +37,7 @@
 //	sweep.go          end dead sessions
 //	adoption.go       take over waiting runs
 //	dependencies.go   start dependents when their dependencies have succeeded
+//	backfills.go      add the runs of backfills
 //	misfirepage.go    look for scheduled times that no replica started, page by page
 //	misfire.go        apply the misfire policy to them
 //	drift.go          compare the configurations of live replicas
@@ -60,6 +61,9 @@
 // position is not reserved while it waits for a worker, because that wait has no known end. A
 // triggered run waits for as long as its trigger allows. A run of the same job that is triggered
 // later never begins before it, unless the runs of the job may overlap.
+//
+// A run of a backfill waits behind all other waiters, and none waits behind it. While it runs, a
+// scheduled firing of its job waits for its end, whatever the overlap policy is.
 //
 // A replica begins to track a run of its firings before the store has a row for it. If the store
 // returns a run of this replica that no firing tracks, the replica resumes it: a reply was lost, or

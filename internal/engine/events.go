@@ -47,8 +47,12 @@ func (e *events) started(f *firing, c *claim) {
 		return
 	}
 	event := e.of(f, jobs.EventStarted)
+	due := f.ScheduledAt
+	if f.runOfBackfill() {
+		due = f.queued
+	}
 	event.Token, event.State, event.StartDelay, event.Waited, event.Locking = c.token, jobs.Running,
-		event.At.Sub(f.ScheduledAt), event.At.Sub(f.since), c.granted.Sub(f.asked)
+		event.At.Sub(due), event.At.Sub(f.since), c.granted.Sub(f.asked)
 	e.bus.publish(event)
 }
 

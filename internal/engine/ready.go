@@ -20,8 +20,10 @@ type pending struct {
 	adopted   uuid.UUID // the adopted run; zero for a firing of the timetable
 	adoptedBy uuid.UUID // the session that adopted it
 	attempt   int
-	// a late run: it waits for earlier runs of its job, whatever the job's overlap policy
+	// a late run, or a run of a backfill: it waits for earlier runs of its job, whatever the job's
+	// overlap policy
 	late          bool
+	backfill      uuid.UUID       // adopted run: the backfill that added it; zero for other runs
 	since         time.Time       // when it began to wait on this replica
 	queued        time.Time       // adopted run: when it began to wait on any replica
 	blockerText   string          // adopted run: description of its blocker until then
@@ -68,7 +70,11 @@ func (r *ready) push(p pending) {
 	if since.IsZero() {
 		since = p.ScheduledAt
 	}
-	p.place = storage.QueuePosition(since, p.entry.EffectivePriority())
+	priority := p.entry.EffectivePriority()
+	if p.runOfBackfill() {
+		priority = storage.BackfillPriority
+	}
+	p.place = storage.QueuePosition(since, priority)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p.hold = r.holdOf(p)

@@ -15,6 +15,8 @@ type refusal struct {
 	detail  string
 	granted bool // the store refused: the blocker's advisory lock may show when it ends
 	queued  bool // another firing of the job waits for the same already
+	// the blocker is a run of a backfill
+	backfill bool
 
 	reservedUntil time.Time // as in StartResult, by this machine's clock
 }
@@ -22,7 +24,7 @@ type refusal struct {
 // final returns the reason for which the firing must not wait, or "" if it may.
 func (b *refusal) final(f *firing) jobs.Reason {
 	switch {
-	case f.late || f.manual():
+	case f.late || f.manual() || b.backfill && b.ownJob(f):
 		return ""
 	case b.reason == reasons.Overlap && (f.entry.Overlap == jobs.OverlapSkip || b.queued):
 		return reasons.Overlap

@@ -34,6 +34,7 @@ type Scheduler struct {
 	controlState *controlState
 	dispatcher   *dispatcher
 	upkeep       *upkeep
+	backfills    *backfiller
 	retention    *retention
 	drift        *drift
 	sealer       *sealer

@@ -104,6 +104,7 @@ func (s starter) started(f *firing, result storage.StartResult) (jobs.Token, *re
 		f.noted, f.written = result.Blocker, true
 		return 0, &refusal{
 			reason: result.Reason, blocker: result.Blocker, granted: true, queued: result.Queued,
+			backfill:      result.Backfill,
 			reservedUntil: time.Now().Add(result.Reserved),
 		}, nil
 	case storage.StartDuplicate:

@@ -16,6 +16,7 @@ type Store interface {
 	storage.Firings
 	storage.Upkeep
 	storage.Dependents
+	backfillStore
 	storage.JobProgress
 	controlReader
 	outputSaver

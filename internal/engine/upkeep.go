@@ -6,7 +6,7 @@ import (
 )
 
 // upkeep does what any replica may do for the cluster. It sweeps expired sessions, adds runs of
-// dependents, adopts waiting runs, records misfires, and seals the audit log.
+// dependents and backfills, adopts waiting runs, records misfires, and seals the audit log.
 type upkeep struct {
 	keeper     *keeper
 	intervals  *pollIntervals
@@ -15,6 +15,7 @@ type upkeep struct {
 	misfires   *misfireChecker
 	drift      *drift
 	dependents *dependents
+	backfills  *backfiller
 	adopter    *adopter
 	sealer     *sealer
 }
@@ -43,10 +44,12 @@ func (u *upkeep) run(ctx context.Context) {
 				u.sealer.seal(ctx)
 			}
 			u.dependents.add(ctx)
+			u.backfills.advance(ctx)
 			u.adopter.adopt(ctx, session)
 		}
 		select {
 		case <-time.After(u.intervals.adopt):
+		case <-u.backfills.ended:
 		case <-ctx.Done():
 			return
 		}

@@ -25,8 +25,8 @@ func newWaitPolicy(f *firing) *waitPolicy {
 	return &waitPolicy{firing: f, tries: f.entry.Wait.Start(time.Now()), until: f.deadline()}
 }
 
-// manual reports whether the firing was triggered by hand. It waits until its blocker is gone or
-// its job's deadline has passed. The overlap policy does not apply to it.
+// manual reports whether the firing was triggered by hand or added by a backfill. It waits until
+// its blocker is gone or its job's deadline has passed. The overlap policy does not apply to it.
 func (p pending) manual() bool { return p.Key != "" }
 
 // deadline returns when the start of the job's next scheduled time ends the wait of the firing;
@@ -152,9 +152,10 @@ func (w *waitPolicy) extends(b *refusal, now time.Time) bool {
 	return true
 }
 
-// waitsForItsTurn reports whether the blocker is an earlier run of a job that queues, or the limit
-// of the job's group.
+// waitsForItsTurn reports whether the blocker is an earlier run of a job that queues, a backfill's
+// run of the job, or the limit of the job's group.
 func (w *waitPolicy) waitsForItsTurn(b *refusal) bool {
 	f := w.firing
-	return b.ownJob(f) && (f.late || f.entry.Overlap == jobs.OverlapQueue) || b.group()
+	return b.ownJob(f) && (f.late || b.backfill || f.entry.Overlap == jobs.OverlapQueue) ||
+		b.group()
 }
