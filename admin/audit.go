@@ -31,7 +31,8 @@ func auditOrders() []string { return []string{"newest", "oldest"} }
 // AuditActions returns the names of all actions and events in the audit log.
 func AuditActions() []string {
 	return append([]string{"pause", "resume", "trigger", "cancel", "release", "drain", "undrain",
-		"put_job", "remove_job", "deliver_again"}, storage.AuditEvents()...)
+		"put_job", "remove_job", "deliver_again", "backfill", "cancel_backfill"},
+		storage.AuditEvents()...)
 }
 
 func (s auditPages) auditJSON(w http.ResponseWriter, r *http.Request) {

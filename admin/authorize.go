@@ -85,6 +85,14 @@ func runOf(s base, ctx context.Context, r *http.Request) (permission.Target, err
 	return operations.RunTarget(ctx, s.options.Store, id)
 }
 
+func backfillOf(s base, ctx context.Context, r *http.Request) (permission.Target, error) {
+	id, err := pathID(r, "id", "a backfill's id")
+	if err != nil {
+		return permission.Target{}, err
+	}
+	return operations.BackfillTarget(ctx, s.options.Store, id)
+}
+
 func resourceOf(_ base, _ context.Context, r *http.Request) (permission.Target, error) {
 	return permission.Target{Kind: permission.Resource, Name: r.URL.Query().Get("resource")}, nil
 }

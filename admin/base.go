@@ -11,14 +11,15 @@ type base struct {
 
 // The handlers, by what their pages are about.
 type (
-	clusterPages struct{ base }
-	lockPages    struct{ base }
-	jobPages     struct{ base }
-	runPages     struct{ base }
-	pausePages   struct{ base }
-	auditPages   struct{ base }
-	webhookPages struct{ base }
-	probes       struct{ base }
+	clusterPages  struct{ base }
+	lockPages     struct{ base }
+	jobPages      struct{ base }
+	runPages      struct{ base }
+	pausePages    struct{ base }
+	auditPages    struct{ base }
+	webhookPages  struct{ base }
+	backfillPages struct{ base }
+	probes        struct{ base }
 )
 
 // eventPages serve the changes that the hub detects.

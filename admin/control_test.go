@@ -370,10 +370,15 @@ func operationsOptions() operations.Options {
 		return jobs.Job{Name: reply.Name, Handler: reply.Handler, Params: reply.Params,
 			MisfireThreshold: 1e9}, err
 	}
+	hourly, err := schedule.Parse(schedule.Spec{Every: time.Hour}, time.UTC)
+	if err != nil {
+		panic(err)
+	}
 	return operations.Options{
 		Registry: registry, Build: build,
-		Jobs: []jobs.Job{{Name: "rollup-sales", Handler: "work", Overridable: []string{"rows"}}},
-		Log:  zerolog.Nop(),
+		Jobs: []jobs.Job{{Name: "rollup-sales", Handler: "work", Overridable: []string{"rows"},
+			Schedule: hourly}},
+		Log: zerolog.Nop(),
 		Complete: func(written []byte, _ map[string]schedule.Schedule) (json.RawMessage, error) {
 			if job, err := build(written); err != nil || job.Name == "" {
 				return nil, &operations.SpecError{

@@ -51,6 +51,7 @@ func wordsOf() map[reflect.Type][]string {
 	put(words, reasons.All())
 	put(words, explain.Verdicts())
 	put(words, storage.Topics())
+	put(words, storage.BackfillStates())
 	put(words, []storage.Source{storage.FromConfig, storage.FromStore})
 	put(words, []storage.TargetKind{storage.TargetJob, storage.TargetGroup, storage.TargetAll})
 	put(words, []locking.Mode{locking.Exclusive, locking.Shared, locking.Slotted})

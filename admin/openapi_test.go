@@ -27,6 +27,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/soak"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/explain"
+	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -215,6 +216,19 @@ func describedOperations() map[string]operation {
 			"runs by the beginning of the id, which has at least four digits: at most 20 of each.",
 			answer: reflect.TypeFor[searchResults](),
 			query:  []parameter{text("q", "The searched text.")}},
+		"GET /api/v1/backfills": {summary: "Backfills, newest first.",
+			answer: reflect.TypeFor[[]storage.Backfill](), query: []parameter{
+				text("job", "Of this job."),
+				someOf("state", "In this state.", storage.BackfillStates()), limit(defaultRuns)}},
+		"GET /api/v1/backfills/{id}": {summary: "A backfill with its progress.",
+			answer: reflect.TypeFor[storage.Backfill]()},
+		"GET /api/v1/jobs/{name}/backfill": {summary: "What a backfill of the job would do now: " +
+			"the scheduled times that would get a run, and those that would be left out.",
+			answer: reflect.TypeFor[operations.BackfillPlan](), query: []parameter{
+				timestamp("from", "The beginning. By default a day before the end."),
+				timestamp("to", "The end. By default now."),
+				{"parallel", "The most runs that have not ended.", object{"type": "integer",
+					"minimum": 1, "maximum": storage.MaxBackfillParallel, "default": 1}}}},
 		"GET /api/v1/replicas": {summary: "Live replicas, and those that ended in the last hour.",
 			answer: reflect.TypeFor[[]Replica]()},
 		"GET /api/v1/memcached": {summary: "The memcached servers, as this replica sees them.",
@@ -282,6 +296,21 @@ func describedOperations() map[string]operation {
 						"The job must list them as overridable."}, "even_paused": flag(
 					"Start the run even if the job is paused. Needs the " +
 						"permission to pause the job too.")}},
+		"POST /api/v1/jobs/{name}/backfill": {summary: "Adds runs for the scheduled times of the " +
+			"job that have no run that succeeded. A job has at most one active backfill.",
+			answer: reflect.TypeFor[storage.Backfill](), needs: []string{"from"}, body: object{
+				"from": object{"type": "string", "format": "date-time",
+					"description": "The first time that belongs to the backfill."},
+				"to": object{"type": "string", "format": "date-time",
+					"description": "The last time that belongs to it, not in the future. By " +
+						"default now."},
+				"parallel": object{"type": "integer", "format": "int64", "minimum": 1,
+					"maximum": storage.MaxBackfillParallel, "default": 1,
+					"description": "The most runs that have not ended. More than 1 only if runs " +
+						"of the job may overlap."},
+				"reason": reason}},
+		"POST /api/v1/backfills/{id}/cancel": action("Ends a backfill and its waiting runs. Its "+
+			"running runs end by themselves.", reflect.TypeFor[storage.Backfill]()),
 		"POST /api/v1/jobs/{name}/pause":    action("Pauses a job.", pause),
 		"POST /api/v1/jobs/{name}/resume":   action("Resumes a job.", pause),
 		"POST /api/v1/groups/{name}/pause":  action("Pauses a group.", pause),
@@ -372,6 +401,8 @@ func permissionTarget(r route) string {
 	switch {
 	case kind == "run":
 		return "the job of the run"
+	case kind == "backfill":
+		return "the job of the backfill"
 	case kind == "jobs":
 		return "the group of the filter, without one everything"
 	case kind == "runs":

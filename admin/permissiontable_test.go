@@ -96,6 +96,11 @@ func expectedNeeds() map[string]expectedNeed {
 		"GET /api/v1/runs/{id}/attempts/{attempt}": {"view", "run"},
 		"GET /api/v1/search":                       {"view", "everything"},
 		"GET /api/v1/replicas":                     {"view", "everything"},
+		"GET /api/v1/backfills":                    {"view", "runs"},
+		"GET /api/v1/backfills/{id}":               {"view", "backfill"},
+		"GET /api/v1/jobs/{name}/backfill":         {"view", "job"},
+		"POST /api/v1/jobs/{name}/backfill":        {"trigger", "job"},
+		"POST /api/v1/backfills/{id}/cancel":       {"cancel", "backfill"},
 		"GET /api/v1/audit":                        {"view", "everything"},
 		"GET /api/v1/memcached":                    {"view", "everything"},
 		"GET /api/v1/events":                       {"view", "everything"},
@@ -128,7 +133,7 @@ func targetKind(n need) string {
 	name := runtime.FuncForPC(reflect.ValueOf(n.target).Pointer()).Name()
 	return map[string]string{"something": "something", "jobOf": "job", "runOf": "run",
 		"groupOf": "group", "resourceOf": "resource", "filteredJobs": "jobs",
-		"filteredRuns": "runs"}[name[strings.LastIndex(name, ".")+1:]]
+		"filteredRuns": "runs", "backfillOf": "backfill"}[name[strings.LastIndex(name, ".")+1:]]
 }
 
 // Which part of the cluster an address is about. The role sales has permissions on the inside.
@@ -160,6 +165,9 @@ func addressesOf(s *Server, path, kind string) map[string]string {
 	case "run":
 		return map[string]string{run(10): aboutInside, run(endedRun): aboutInside,
 			run(11): aboutOutside, run(31): aboutOutside}
+	case "backfill":
+		at := func(n int) string { return strings.Replace(path, "{id}", id(n).String(), 1) }
+		return map[string]string{at(activeBackfill): aboutInside, at(endedBackfill): aboutOutside}
 	case "resource":
 		return map[string]string{locks.ReleasePath("public/orders", 1810): aboutInside,
 			locks.ReleasePath("public/invoices", 1810): aboutOutside}

@@ -39,6 +39,7 @@ func (s *Server) routes() []route {
 	with := s.base()
 	cluster, lock, job, run := clusterPages{with}, lockPages{with}, jobPages{with}, runPages{with}
 	pause, audit, webhook := pausePages{with}, auditPages{with}, webhookPages{with}
+	backfill := backfillPages{with}
 	event, probe := eventPages{with, s.hub}, probes{with}
 	return []route{
 		{"GET", access.HealthPath, need{level: access.ForProbes}, probe.healthz},
@@ -124,6 +125,12 @@ func (s *Server) routes() []route {
 		{"GET", "/api/v1/runs/{id}/attempts/{attempt}", may(permission.View, runOf),
 			run.attemptJSON},
 		{"GET", "/api/v1/search", may(permission.View, nil), cluster.searchJSON},
+		{"GET", "/api/v1/backfills", may(permission.View, filteredRuns), backfill.backfillsJSON},
+		{"GET", "/api/v1/backfills/{id}", may(permission.View, backfillOf), backfill.backfillJSON},
+		{"GET", "/api/v1/jobs/{name}/backfill", may(permission.View, jobOf), backfill.planJSON},
+		{"POST", "/api/v1/jobs/{name}/backfill", may(permission.Trigger, jobOf), backfill.addJSON},
+		{"POST", "/api/v1/backfills/{id}/cancel", may(permission.Cancel, backfillOf),
+			backfill.cancelJSON},
 		{"GET", "/api/v1/replicas", may(permission.View, nil), cluster.replicasJSON},
 		{"GET", "/api/v1/audit", may(permission.View, nil), audit.auditJSON},
 		{"GET", "/api/v1/memcached", may(permission.View, nil), cluster.memcachedJSON},

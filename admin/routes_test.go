@@ -31,6 +31,10 @@ func addressOf(s *Server, path string) string {
 		return param.RunPath(id(31)) + "/again"
 	case "/locks/release":
 		return locks.ReleasePath("public/orders", 1810)
+	case "/api/v1/jobs/{name}/backfill":
+		return "/api/v1/jobs/rollup-sales/backfill"
+	case "/api/v1/backfills/{id}", "/api/v1/backfills/{id}/cancel":
+		return strings.Replace(path, "{id}", id(activeBackfill).String(), 1)
 	}
 	return strings.NewReplacer("{$}", "", "{name}", "rollup-sales", "{id}", id(10).String(),
 		"{session}", id(9001).String(), "{attempt}", "1",
@@ -52,6 +56,8 @@ func bodyOf(path string) string {
 		form.Set("token", "1810")
 	case "/api/v1/jobs":
 		return addedJob
+	case "/api/v1/jobs/{name}/backfill":
+		return `{"from": "2026-03-13T00:00:00Z", "to": "2026-03-13T12:00:00Z"}`
 	case "/api/v1/locks/release":
 		return `{"resource": "public/orders", "token": 1810}`
 	}

@@ -12,10 +12,12 @@ import (
 
 // reads are the methods of the store that change nothing. Watch changes no state of the cluster: it
 // asks the replica of a run for its output.
-var reads = []string{"Audit", "AuditChain", "AuditLinks", "Close", "ClusterID", "ControlState",
+var reads = []string{"Audit", "AuditChain", "AuditLinks", "Backfill", "BackfillTaken",
+	"Backfills", "Close", "ClusterID", "ControlState",
 	"Drift", "Firing", "FiringRuns", "Generations", "Groups", "Histogram", "Job", "JobRequests",
 	"JobTallies", "Jobs", "ListJobs", "Listen", "LiveSessions", "Locks", "Marks", "Now",
-	"OpenFirings", "Outcomes", "Pauses", "PreviousSuccess", "Replicas", "Resources", "Restarts",
+	"OpenBackfills", "OpenFirings", "Outcomes", "Pauses", "PreviousSuccess", "Replicas", "Resources",
+	"Restarts",
 	"Run", "RunAttempt", "RunAttempts", "RunIntervals", "Runs", "RunsBetween", "Saved", "Tallies",
 	"Typical", "UndeliveredHooks", "UnsealedAge", "Versions", "WaitSummaries", "Watch"}
 

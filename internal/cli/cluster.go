@@ -17,6 +17,7 @@ type cluster interface {
 	state
 	history
 	control
+	backfills
 }
 
 // state is the present state of a cluster. Lists are ordered as in the API, and not nil.

@@ -203,6 +203,11 @@ func TestQuestionsToAServer(t *testing.T) {
 		{"status"}, {"status", "-o", "json"}, {"status", "now"}, {"webhooks"}, {"pauses"},
 		{"explain", "nightly", "2026-03-29T00:00:00Z"},
 		{"explain", "nightly", "2026-03-29T00:00:00Z", "-o", "json"},
+		{"backfills"}, {"backfills", unknown}, {"backfills", "x"}, {"backfills", "--state", "x"},
+		{"backfill", "nightly", "--from", "2026-03-01T00:00:00Z", "--dry-run"},
+		{"backfill", "nightly", "--from", "2026-03-01T00:00:00Z", "--dry-run", "-o", "json"},
+		{"backfill", "nightyl", "--from", "2026-03-01T00:00:00Z", "--dry-run"},
+		{"backfill", "nightly", "--from", "2026-03-01T00:00:00Z", "--parallel", "2", "--dry-run"},
 		{"explain", "nightyl", "2026-03-29 02:30"}, {"explain", "nightly", "someday"},
 	})
 	if succeeded < 20 || failed < 10 {
@@ -242,6 +247,10 @@ func TestActionsAtAServer(t *testing.T) {
 		{"add", "-f", wrong}, {"add", "-f", wrong, "-o", "json"}, {"add", "-f", own},
 		{"remove", "added"}, {"remove", "added"}, {"remove", "nightly"},
 		{"webhooks", "again", unknown},
+		{"backfill", "nightly", "--from", "2026-03-01T00:00:00Z", "--parallel", "2"},
+		{"backfill", "weekyl", "--from", "2026-03-01T00:00:00Z"}, {"backfill", "weekly"},
+		{"backfill", "weekly", "--from", "2026-03-02T00:00:00Z", "--to", "2026-03-01T00:00:00Z"},
+		{"backfills", "cancel", unknown}, {"backfills", "cancel", "x"},
 		{"drain", "web-1"}, {"undrain", "web-1"}, {"drain", "web-7"},
 	})
 	if succeeded < 15 || failed < 18 {

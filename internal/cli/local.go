@@ -143,3 +143,35 @@ func (l *local) DeliverAgain(ctx context.Context, reason string,
 	delivery uuid.UUID) (storage.Undelivered, error) {
 	return l.ops.DeliverAgain(ctx, actionOf(reason), delivery)
 }
+
+// Backfills implements backfills.
+func (l *local) Backfills(ctx context.Context,
+	f storage.BackfillFilter) ([]storage.Backfill, error) {
+	list, err := l.ops.Backfills(ctx, f)
+	return append([]storage.Backfill{}, list...), err
+}
+
+// Backfill implements backfills.
+func (l *local) Backfill(ctx context.Context, id uuid.UUID) (storage.Backfill, error) {
+	return l.ops.ReadBackfill(ctx, id)
+}
+
+// PlanBackfill implements backfills.
+func (l *local) PlanBackfill(ctx context.Context,
+	r operations.BackfillRequest) (operations.BackfillPlan, error) {
+	return l.ops.PlanBackfill(ctx, r)
+}
+
+// AddBackfill implements backfills.
+func (l *local) AddBackfill(ctx context.Context, reason, key string,
+	r operations.BackfillRequest) (storage.Backfill, error) {
+	by := actionOf(reason)
+	by.Key = key
+	return l.ops.Backfill(ctx, by, r)
+}
+
+// CancelBackfill implements backfills.
+func (l *local) CancelBackfill(ctx context.Context, reason string,
+	id uuid.UUID) (storage.Backfill, error) {
+	return l.ops.CancelBackfill(ctx, actionOf(reason), id)
+}

@@ -95,6 +95,14 @@ func checkJob(ctx context.Context, in cluster, job string) error {
 	return withJobAdvice(ctx, in, storage.ErrNotFound, job)
 }
 
+// idText returns an id as one cell, "" for none.
+func idText(id uuid.UUID) string {
+	if id == uuid.Nil {
+		return ""
+	}
+	return id.String()
+}
+
 // readRun returns a run with the output of an attempt, or of its last one if attempt is 0.
 func readRun(ctx context.Context, in cluster, id uuid.UUID,
 	attempt int) (run admin.RunDetail, err error) {
@@ -144,7 +152,8 @@ func (c *commandLine) showRun(cmd *cobra.Command, text string, attempt int) erro
 		var rows [][]string
 		for _, field := range [][]string{
 			{"run", run.ID.String()}, {"job", run.Job}, {"scheduled_at", clock(&run.ScheduledAt)},
-			{"key", run.Key}, {"state", string(run.State)}, {"why", why(run.Record)},
+			{"key", run.Key}, {"backfill", idText(run.Backfill)},
+			{"state", string(run.State)}, {"why", why(run.Record)},
 			{"replica", run.Replica}, {"attempt", fmt.Sprint(run.Attempt)},
 			{"recovery", fmt.Sprint(run.Recovery)},
 			{"started", clock(run.StartedAt)}, {"finished", clock(run.FinishedAt)},

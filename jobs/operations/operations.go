@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
@@ -27,11 +28,13 @@ type Control interface {
 	Audit(ctx context.Context, f storage.AuditFilter) ([]storage.Audited, error)
 }
 
-// Lookup is what permissions need of the store. Every storage.Store implements it.
+// Lookup is what permissions and backfills need of the store. Every storage.Store implements it.
 type Lookup interface {
 	Job(ctx context.Context, name string) (storage.JobView, error)
 	Run(ctx context.Context, id uuid.UUID) (storage.Record, error)
 	FiringRuns(ctx context.Context, f storage.Firing) ([]storage.Record, error)
+	Now(ctx context.Context) (time.Time, error)
+	storage.BackfillHistory
 }
 
 // Options are the options of Operations. Control and Registry are required, and for added
@@ -39,8 +42,8 @@ type Lookup interface {
 type Options struct {
 	Control Control
 	Outbox  storage.Outbox // nil if the store has no deliveries
-	// Lookup finds the jobs of runs and the groups of jobs. It may be nil if no context has a
-	// subject whose permissions are limited.
+	// Lookup finds the jobs of runs, the groups of jobs and backfills. It may be nil if no context
+	// has a subject whose permissions are limited, and backfills are not used.
 	Lookup   Lookup
 	Registry *jobs.Registry
 	Jobs     []jobs.Job // of the configuration
@@ -118,7 +121,7 @@ func (o *Operations) job(ctx context.Context, name string) (jobs.Job, error) {
 	}
 	i := slices.IndexFunc(specs, func(s storage.Spec) bool { return s.Job == name })
 	if i < 0 {
-		return jobs.Job{}, fmt.Errorf("params of job %q: %w in this configuration; use a "+
+		return jobs.Job{}, fmt.Errorf("job %q: %w in this configuration; use a "+
 			"replica that has the job", name, storage.ErrNotFound)
 	}
 	return o.options.Build(specs[i].Text)

@@ -25,6 +25,10 @@ func TestActionsNeedPermissionsOfTheirContext(t *testing.T) {
 	for need, do := range map[permission.Permission]func() error{
 		permission.Trigger: func() error {
 			_, err := o.Trigger(ctx, a, storage.TriggerRequest{Job: "j"})
+			_, again := o.Backfill(ctx, a, BackfillRequest{Job: "j"})
+			if again == nil {
+				return nil
+			}
 			return err
 		},
 		permission.Pause: func() error {
@@ -35,7 +39,14 @@ func TestActionsNeedPermissionsOfTheirContext(t *testing.T) {
 			}
 			return err
 		},
-		permission.Cancel:  func() error { _, err := o.Cancel(ctx, a, uuid.New()); return err },
+		permission.Cancel: func() error {
+			_, err := o.Cancel(ctx, a, uuid.New())
+			_, again := o.CancelBackfill(ctx, a, uuid.New())
+			if again == nil {
+				return nil
+			}
+			return err
+		},
 		permission.Release: func() error { _, err := o.Release(ctx, a, release); return err },
 		permission.Drain:   func() error { return o.Drain(ctx, a, uuid.New(), true) },
 		permission.EditJobs: func() error {

@@ -62,7 +62,7 @@ func (o *Operations) TriggerBy(ctx context.Context, a storage.Action, r storage.
 func (o *Operations) checkParams(ctx context.Context, r storage.TriggerRequest) error {
 	job, err := o.job(ctx, r.Job)
 	if err != nil {
-		return err
+		return fmt.Errorf("params of %w", err)
 	}
 	merged, err := storage.MergeParams(job.Params, r.Params)
 	if err != nil {

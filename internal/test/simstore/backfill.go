@@ -65,7 +65,7 @@ func (s *Store) CancelBackfill(ctx context.Context, a storage.Action,
 		})
 }
 
-// Backfills implements storage.Backfills.
+// Backfills implements storage.BackfillHistory.
 func (s *Store) Backfills(ctx context.Context,
 	f storage.BackfillFilter) ([]storage.Backfill, error) {
 	if err := s.enter(ctx); err != nil {
@@ -84,7 +84,7 @@ func (s *Store) Backfills(ctx context.Context,
 	return found[:min(len(found), storage.PageSize(f.Limit))], nil
 }
 
-// Backfill implements storage.Backfills.
+// Backfill implements storage.BackfillHistory.
 func (s *Store) Backfill(ctx context.Context, id uuid.UUID) (storage.Backfill, error) {
 	if err := s.enter(ctx); err != nil {
 		return storage.Backfill{}, err
@@ -97,7 +97,7 @@ func (s *Store) Backfill(ctx context.Context, id uuid.UUID) (storage.Backfill, e
 	return b.Backfill, nil
 }
 
-// BackfillTaken implements storage.Backfills.
+// BackfillTaken implements storage.BackfillHistory.
 func (s *Store) BackfillTaken(ctx context.Context, job string, from,
 	to time.Time) ([]storage.Outcome, error) {
 	if err := s.enter(ctx); err != nil {

@@ -1,0 +1,39 @@
+package holdfast
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// Backfill requests runs for the scheduled times of a job from From to To that have no run that
+// succeeded.
+type Backfill struct {
+	Job      string
+	From     time.Time
+	To       time.Time // not in the future; zero: now
+	Parallel int       // the most runs that have not ended; 0: 1
+	// Key makes the request idempotent: two requests of one actor with the same Key and other
+	// fields have one backfill. "": no key. At most 200 bytes.
+	Key string
+
+	Actor  string // for the audit log; "" is the program
+	Reason string // for the audit log
+}
+
+// Backfill adds a backfill. Replicas add and start its runs, the oldest first. It goes on when
+// replicas end. Operations.PlanBackfill returns what it would do, Operations.ReadBackfill its
+// progress, and Operations.CancelBackfill ends it.
+//
+// The errors are those of Operations.Backfill. Before Open it is ErrNotOpen.
+func (r *Replica) Backfill(ctx context.Context, b Backfill) (storage.Backfill, error) {
+	ops := r.Operations()
+	if ops == nil {
+		return storage.Backfill{}, fmt.Errorf("backfill: %w", ErrNotOpen)
+	}
+	return ops.Backfill(ctx, storage.Action{Actor: b.Actor, Reason: b.Reason, Key: b.Key},
+		operations.BackfillRequest{Job: b.Job, From: b.From, To: b.To, Parallel: b.Parallel})
+}

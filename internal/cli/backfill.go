@@ -1,0 +1,183 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// backfillCommand returns the command "backfill".
+func (c *commandLine) backfillCommand() *cobra.Command {
+	var request operations.BackfillRequest
+	var from, to, key string
+	var dry bool
+	cmd := c.completes(c.actionCommand(&cobra.Command{
+		Use: "backfill JOB --from TIME", Short: "Run a job for past scheduled times",
+		Args: cobra.ExactArgs(1),
+		Long: `Run a job for its scheduled times from --from to --to that have no run that
+succeeded, the oldest first. Replicas add and start the runs one after the other, under
+the same locks as scheduled runs and after all other waiting runs. The backfill goes on
+when replicas restart. "scheduler backfills" shows its progress, and "scheduler
+backfills cancel" ends it.
+
+With --parallel, up to that many runs are under way at once. The job must allow its runs
+to overlap.
+
+With --dry-run, the command only prints the scheduled times that would get a run, and
+those that would be left out with the reason.`,
+		Example: `  scheduler backfill rollup-sales --from 2026-03-01T00:00:00Z --dry-run
+  scheduler backfill rollup-sales --from 2026-03-01T00:00:00Z --to 2026-03-14T00:00:00Z
+  scheduler backfill rollup-sales --from 2026-03-01T00:00:00Z --reason "new prices"`,
+	}, func(ctx context.Context, a *actionLine, args []string) error {
+		request.Job = args[0]
+		var err error
+		if request.From, err = timeFlag("from", from); err != nil {
+			return err
+		}
+		if request.To, err = timeFlag("to", to); err != nil {
+			return err
+		}
+		return a.withCluster(ctx, func(in cluster) error {
+			if dry {
+				plan, err := in.PlanBackfill(ctx, request)
+				if err != nil {
+					return withJobAdvice(ctx, in, err, request.Job)
+				}
+				return a.printPlan(plan)
+			}
+			b, err := in.AddBackfill(ctx, a.reason, key, request)
+			if err != nil {
+				return withJobAdvice(ctx, in, err, request.Job)
+			}
+			return a.printBackfills(b, b)
+		})
+	}), jobsIn)
+	cmd.Flags().StringVar(&from, "from", "", "first `time`, such as 2026-03-01T00:00:00Z")
+	cmd.Flags().StringVar(&to, "to", "", "last `time` (default: now)")
+	cmd.Flags().IntVar(&request.Parallel, "parallel", 1,
+		"maximum `number` of runs that have not ended")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "only print what the backfill would do")
+	cmd.Flags().StringVar(&key, "key", "", "idempotency `key`")
+	_ = cmd.MarkFlagRequired("from") // the flag exists
+	return cmd
+}
+
+// printPlan prints a dry run.
+func (c *commandLine) printPlan(plan operations.BackfillPlan) error {
+	rows := make([][]string, len(plan.Times))
+	for i, t := range plan.Times {
+		rows[i] = []string{clock(&t.ScheduledAt), "run", ""}
+		if t.LeftOut != "" {
+			rows[i][1] = "left out: " + t.LeftOut
+		}
+		if t.Run != uuid.Nil {
+			rows[i][2] = t.Run.String()
+		}
+	}
+	return c.print(plan, "SCHEDULED\tPLAN\tRUN", rows)
+}
+
+// printBackfills prints value as JSON, or backfills as a table.
+func (c *commandLine) printBackfills(value any, backfills ...storage.Backfill) error {
+	rows := make([][]string, len(backfills))
+	for i, b := range backfills {
+		rows[i] = []string{b.ID.String(), b.Job, clock(&b.From), clock(&b.To), string(b.State),
+			fmt.Sprintf("%d of %d", b.Done(), b.Times), strconv.Itoa(b.LeftOut),
+			strconv.Itoa(b.Succeeded), strconv.Itoa(b.Unsuccessful), strconv.Itoa(b.Unfinished()),
+			b.CreatedBy, b.Detail}
+	}
+	return c.print(value, "BACKFILL\tJOB\t~FROM\t~TO\tSTATE\tDONE\tLEFT OUT\tSUCCEEDED\t"+
+		"UNSUCCESSFUL\tUNFINISHED\t~BY\tWHY", rows)
+}
+
+// backfillsCommand returns the command "backfills".
+func (c *commandLine) backfillsCommand() *cobra.Command {
+	var filter storage.BackfillFilter
+	var state string
+	cmd := remotely(&cobra.Command{
+		Use: "backfills [BACKFILL]", Short: "List backfills with their progress, newest first",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			filter.State = storage.BackfillState(state)
+			if state != "" && !slices.Contains(storage.BackfillStates(), filter.State) {
+				return fmt.Errorf("--state: expected one of %v, found %q",
+					storage.BackfillStates(), state)
+			}
+			return c.withCluster(cmd.Context(), func(in cluster) error {
+				if len(args) == 1 {
+					return c.showBackfill(cmd.Context(), in, args[0])
+				}
+				list, err := in.Backfills(cmd.Context(), filter)
+				if err != nil {
+					return err
+				}
+				return c.printBackfills(list, list...)
+			})
+		},
+	})
+	cmd.Flags().StringVar(&filter.Job, "job", "", "only backfills of this `job`")
+	cmd.Flags().StringVar(&state, "state", "", "only backfills in this `state`: active, "+
+		"completed, cancelled or stopped")
+	c.completesFlag(cmd, "job", jobsIn)
+	cmd.AddCommand(c.cancelBackfillCommand())
+	return c.completes(cmd, backfillsIn(""))
+}
+
+func (c *commandLine) showBackfill(ctx context.Context, in cluster, text string) error {
+	id, err := backfillID(text)
+	if err != nil {
+		return err
+	}
+	b, err := in.Backfill(ctx, id)
+	if errors.Is(err, storage.ErrNotFound) {
+		return fmt.Errorf("backfill %s: not found; list backfills with \"scheduler backfills\"", id)
+	}
+	if err != nil {
+		return err
+	}
+	return c.printBackfills(b, b)
+}
+
+func backfillID(text string) (uuid.UUID, error) {
+	id, err := uuid.Parse(text)
+	if err != nil {
+		return id, fmt.Errorf("backfill: expected an id from \"scheduler backfills\", found %q",
+			text)
+	}
+	return id, nil
+}
+
+// cancelBackfillCommand returns the command "backfills cancel".
+func (c *commandLine) cancelBackfillCommand() *cobra.Command {
+	return c.completes(c.actionCommand(&cobra.Command{
+		Use: "cancel BACKFILL", Short: "End a backfill", Args: cobra.ExactArgs(1),
+		Long: `End a backfill. It adds no more runs, and its waiting runs are cancelled. Its running
+runs end by themselves; "scheduler cancel" ends them.`,
+		Example: `  scheduler backfills --state active
+  scheduler backfills cancel 01a1fecc-ef57-7d76-aac5-e8f353379cd3 --reason "wrong range"`,
+	}, func(ctx context.Context, a *actionLine, args []string) error {
+		id, err := backfillID(args[0])
+		if err != nil {
+			return err
+		}
+		return a.withCluster(ctx, func(in cluster) error {
+			b, err := in.CancelBackfill(ctx, a.reason, id)
+			if errors.Is(err, storage.ErrNotFound) {
+				return fmt.Errorf("cancel backfill %s: not found; list backfills with "+
+					"\"scheduler backfills\"", id)
+			}
+			if err != nil {
+				return err
+			}
+			return a.printBackfills(b, b)
+		})
+	}), backfillsIn(storage.BackfillActive))
+}
