@@ -23,7 +23,7 @@ var layers = []string{"cmd", "", "internal/cli", "internal/remote", "internal/ap
 	"internal/crontab", "internal/sqltables", "internal/metrics", "internal/tracing",
 	"internal/engine", "jobs/operations", "jobs/permission", "jobs/explain",
 	"jobs/handlers", "jobs/postgres", "jobs/sqlite", "jobs/webhook", "internal/rules",
-	"jobs/storage", "jobs",
+	"jobs/fence", "jobs/storage", "jobs",
 	"jobs/schedule", "jobs/reasons",
 	"locking/memcached", "locking/memory", "locking", "retry", "internal/suggest", "internal/batch",
 	"internal/breaker", "internal/session", "internal/attempt", "internal/output",
@@ -33,7 +33,9 @@ var layers = []string{"cmd", "", "internal/cli", "internal/remote", "internal/ap
 
 // onlyIn are the folders that may import a package. Nil: only tests may.
 var onlyIn = map[string][]string{
-	"github.com/jackc/pgx/v5":           {"jobs/postgres", "internal/app", ""}, // pgx.Tx
+	// pgx.Tx
+	"github.com/jackc/pgx/v5":           {"jobs/postgres", "jobs/fence", "internal/app", ""},
+	"github.com/go-sql-driver/mysql":    nil,
 	"github.com/bradfitz/gomemcache":    {"locking/memcached"},
 	"github.com/robfig/cron/v3":         {"jobs/schedule"},
 	"modernc.org/sqlite":                {"jobs/sqlite"},
@@ -59,7 +61,7 @@ var onlyIn = map[string][]string{
 	"golang.org/x/crypto/argon2":              {"admin/password"},
 	"golang.org/x/crypto/bcrypt":              {"admin/password"},
 	"github.com/gofrs/flock":                  {"jobs/sqlite"},
-	"github.com/jackc/pgx/v5/pgxpool":         {"jobs/postgres", "internal/app", ""},
+	"github.com/jackc/pgx/v5/pgxpool":         {"jobs/postgres", "jobs/fence", "internal/app", ""},
 	"github.com/jackc/pgx/v5/pgconn":          {"jobs/postgres"},
 	"github.com/bradfitz/gomemcache/memcache": {"locking/memcached"},
 }

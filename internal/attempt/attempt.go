@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/internal/output"
@@ -42,12 +43,21 @@ type NamedArg struct {
 	Type string
 }
 
+// Lock is a name that a run locks.
+type Lock struct {
+	Key    string // of the resource
+	Shared bool
+}
+
 // Attempt belongs to one attempt. Its fields do not change; its methods may be
 // called concurrently.
 type Attempt[Run, Tx any] struct {
 	Store  Store[Run, Tx] // nil in tests of handlers
 	Log    zerolog.Logger // what handlers log
 	Output *output.Tail   // what handlers write
+
+	Cluster uuid.UUID // id of the cluster of the store; zero in tests of handlers
+	Locks   []Lock    // what the run locks, for fences outside of the store
 
 	mu            sync.Mutex
 	completed     string

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/attempt"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // JobProgress holds what the earlier runs of a job leave for the next one.
@@ -58,6 +59,21 @@ type Statement = attempt.Statement
 
 // NamedArg is an argument with a name.
 type NamedArg = attempt.NamedArg
+
+// Lock is a name that a run locks.
+type Lock = attempt.Lock
+
+// LocksOf returns the requests that fences outside of the store respect: names that one run, or
+// only readers, may hold. Slots are not among them, because runs with different tokens hold them.
+func LocksOf(requests []locking.Request) []Lock {
+	var locks []Lock
+	for _, r := range requests {
+		if r.Mode != locking.Slotted {
+			locks = append(locks, Lock{Key: r.Resource.Key(), Shared: r.Mode == locking.Shared})
+		}
+	}
+	return locks
+}
 
 // RowsAffected is the result of a run of SQL statements.
 type RowsAffected struct {

@@ -1,0 +1,277 @@
+package fence
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"regexp"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/internal/test/servertest"
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// TestFiringCommitsOnce repeats a committed transaction in a further attempt, in a recovery, and in
+// another firing.
+func TestFiringCommitsOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, on *target) {
+		run := newRun(clusterOf(t), 5, "public/orders")
+		recovery, other, trigger := again(run, 7), again(run, 8), again(run, 9)
+		recovery.ID, recovery.Recovery = uuid.New(), 1
+		other.ScheduledAt = other.ScheduledAt.Add(time.Microsecond)
+		trigger.Key = "by hand"
+		for _, one := range []struct {
+			run    *jobs.Run
+			step   string
+			writes bool
+		}{
+			{run, "", true}, {run, "", false}, {again(run, 6), "", false}, {recovery, "", false},
+			{recovery, "second", true}, {again(recovery, 8), "second", false},
+			{other, "", true}, {trigger, "", true},
+		} {
+			before := len(on.tokens(t, "orders"))
+			if err := StepSQL(t.Context(), one.run, on.db, on.dialect, one.step,
+				on.writer(t, "orders", one.run.Token)); err != nil {
+				t.Fatal(err)
+			}
+			if wrote := len(on.tokens(t, "orders")) > before; wrote != one.writes {
+				t.Errorf("token %d, step %q: wrote: %t, want %t", one.run.Token, one.step, wrote,
+					one.writes)
+			}
+		}
+	})
+}
+
+// TestSupersededRunFindsItsCommit checks that a run that has committed is not called superseded.
+func TestSupersededRunFindsItsCommit(t *testing.T) {
+	onEach(t, func(t *testing.T, on *target) {
+		run := newRun(clusterOf(t), 5, "public/orders")
+		if err := on.do(t, run); err != nil {
+			t.Fatal(err)
+		}
+		if err := on.do(t, newRun(clusterOf(t), 6, "public/orders")); err != nil {
+			t.Fatal(err)
+		}
+		if err := InTx(t.Context(), run, SQL(on.begin(t), on.dialect)); !errors.Is(err,
+			ErrCommitted) {
+			t.Errorf("got %v, want ErrCommitted", err)
+		}
+	})
+}
+
+// TestAttemptWaitsForTheSameFiring begins a further attempt of a reader while the transaction of
+// the first one is open. Locks of readers do not wait for each other.
+func TestAttemptWaitsForTheSameFiring(t *testing.T) {
+	onEach(t, func(t *testing.T, on *target) {
+		run := newRun(clusterOf(t), 5, "read public/orders")
+		if err := on.do(t, newRun(clusterOf(t), 4, "read public/orders")); err != nil {
+			t.Fatal(err) // so that the name is known
+		}
+		first, second := on.begin(t), on.begin(t)
+		if err := InTx(t.Context(), run, SQL(first, on.dialect)); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() { done <- InTx(t.Context(), again(run, 6), SQL(second, on.dialect)) }()
+		on.awaitWaiting(t, done)
+		if err := first.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; !errors.Is(err, ErrCommitted) {
+			t.Errorf("got %v, want ErrCommitted", err)
+		}
+	})
+}
+
+// TestErrorRollsBack checks that a transaction that failed leaves neither effects nor a commit.
+func TestErrorRollsBack(t *testing.T) {
+	onEach(t, func(t *testing.T, on *target) {
+		run := newRun(clusterOf(t), 5, "public/orders")
+		failure := errors.New("no")
+		err := DoSQL(t.Context(), run, on.db, on.dialect, func(tx *sql.Tx) error {
+			return errors.Join(on.write(t.Context(), tx, "orders", 5), failure)
+		})
+		if !errors.Is(err, failure) || len(on.tokens(t, "orders")) != 0 {
+			t.Errorf("got %v and the tokens %d, want the error and none", err,
+				on.tokens(t, "orders"))
+		}
+		if err := DoSQL(t.Context(), again(run, 6), on.db, on.dialect,
+			on.writer(t, "orders", 6)); err != nil || len(on.tokens(t, "orders")) != 1 {
+			t.Errorf("got %v and the tokens %d, want the second attempt", err,
+				on.tokens(t, "orders"))
+		}
+	})
+}
+
+// endsWithCommit matches the request of a commit. The request of PostgreSQL ends with a zero byte.
+var endsWithCommit = regexp.MustCompile(`(?i)commit\x00?$`)
+
+// TestLostReplyToCommit cuts the connection after the server has executed the commit, or before it
+// has got it.
+func TestLostReplyToCommit(t *testing.T) {
+	for name, one := range map[string]struct {
+		fate      servertest.Fate
+		committed bool
+	}{
+		"after the commit":  {servertest.CutReply, true},
+		"before the commit": {servertest.Cut, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, on *target) {
+				broken, proxy := on.through(t)
+				var cut atomic.Bool
+				proxy.OnRequest(func(request []byte) servertest.Fate {
+					if endsWithCommit.Match(request) && cut.CompareAndSwap(false, true) {
+						return one.fate
+					}
+					return servertest.Pass
+				})
+				run := newRun(clusterOf(t), 5, "public/orders")
+				calls := 0
+				err := DoSQL(t.Context(), run, broken.db, on.dialect, func(tx *sql.Tx) error {
+					calls++
+					return on.write(t.Context(), tx, "orders", 5)
+				})
+				if !cut.Load() {
+					t.Fatal("the proxy saw no commit")
+				}
+				if committed := err == nil; committed != one.committed || calls != 1 {
+					t.Errorf("got %v after %d calls, want committed: %t and one call", err, calls,
+						one.committed)
+				}
+				if got := len(on.tokens(t, "orders")); (got == 1) != one.committed {
+					t.Errorf("got %d rows, want committed: %t", got, one.committed)
+				}
+			})
+		})
+	}
+}
+
+// TestSettleWaitsForALateCommit lets the commit take effect while settle waits for the rows.
+func TestSettleWaitsForALateCommit(t *testing.T) {
+	onEach(t, func(t *testing.T, on *target) {
+		run := newRun(clusterOf(t), 5, "public/orders")
+		late := make(chan *sql.Tx, 1)
+		begin := func(ctx context.Context) (*opened, error) {
+			return beginSQL(ctx, on.db, on.dialect, func(*sql.Tx) error { return nil })
+		}
+		first := true
+		done := make(chan error, 1)
+		go func() {
+			done <- fenced(t.Context(), run, "", func(ctx context.Context) (*opened, error) {
+				if !first {
+					return begin(ctx)
+				}
+				first = false
+				tx, err := on.db.BeginTx(ctx, &sql.TxOptions{Isolation: on.isolation})
+				return &opened{tx: SQL(tx, on.dialect), close: func() {},
+					work: func() error { return on.write(ctx, tx, "orders", 5) },
+					commit: func(context.Context) error {
+						late <- tx
+						return errors.New("no reply")
+					}}, err
+			})
+		}()
+		tx := <-late
+		on.awaitWaiting(t, done)
+		if err := tx.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; err != nil {
+			t.Errorf("got %v, want the late commit to be found", err)
+		}
+	})
+}
+
+// TestDoUsesPgx checks the functions for pgx.
+func TestDoUsesPgx(t *testing.T) {
+	on := newPostgres(t)
+	pool := on.pool(t)
+	run := newRun(clusterOf(t), 5, "read public/sales", "public/orders")
+	calls := 0
+	for range 2 {
+		if err := Do(t.Context(), run, pool, func(tx pgx.Tx) error {
+			calls++
+			_, err := tx.Exec(t.Context(), "INSERT INTO log (name, token) VALUES ('orders', 5)")
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := on.tokens(t, "orders"); calls != 1 || len(got) != 1 {
+		t.Errorf("got %d calls and the tokens %d, want one", calls, got)
+	}
+	err := Do(t.Context(), newRun(clusterOf(t), 4, "public/orders"), pool, func(pgx.Tx) error {
+		return errors.New("called")
+	})
+	if !errors.Is(err, storage.ErrSuperseded) {
+		t.Errorf("got %v, want ErrSuperseded", err)
+	}
+}
+
+// TestPrune checks what remains: recent commits, and the last reader of each name.
+func TestPrune(t *testing.T) {
+	onEach(t, func(t *testing.T, on *target) {
+		cluster := clusterOf(t)
+		count := func(table string) (n int) {
+			t.Helper()
+			if err := on.db.QueryRowContext(t.Context(), on.dialect.in(
+				"SELECT count(*) FROM holdfast_fence."+table+" WHERE cluster = ?"),
+				cluster.String()).Scan(&n); err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		run := newRun(cluster, 3, "read public/sales")
+		for _, one := range []*jobs.Run{newRun(cluster, 1, "read public/sales"),
+			newRun(cluster, 2, "read public/sales"), run} {
+			if err := on.do(t, one); err != nil {
+				t.Fatal(err)
+			}
+		}
+		prune := func(keep time.Duration) {
+			t.Helper()
+			tx := on.begin(t)
+			if err := errors.Join(Prune(t.Context(), run, SQL(tx, on.dialect), keep),
+				tx.Commit()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		prune(time.Hour)
+		if got := count("commits"); got != 3 {
+			t.Errorf("got %d commits, want all 3: they are recent", got)
+		}
+		if got := count("readers"); got != 1 {
+			t.Errorf("got %d readers, want the last one", got)
+		}
+		if err := on.do(t, newRun(cluster, 2, "public/sales")); !errors.Is(err,
+			storage.ErrSuperseded) {
+			t.Errorf("got %v, want ErrSuperseded by the last reader", err)
+		}
+		prune(0)
+		if got := count("commits"); got != 0 {
+			t.Errorf("got %d commits, want none", got)
+		}
+		if err := on.do(t, newRun(cluster, 4, "public/sales")); err != nil {
+			t.Fatal(err)
+		}
+		if got := count("readers"); got != 0 {
+			t.Errorf("got %d readers after an exclusive lock, want none", got)
+		}
+	})
+}
+
+// TestRunWithoutStore checks the error for runs in tests of handlers.
+func TestRunWithoutStore(t *testing.T) {
+	run := jobs.NewRun("rollup", time.Now(), zerolog.Nop())
+	if err := InTx(t.Context(), run, Tx{}); !errors.Is(err, ErrNoStore) {
+		t.Errorf("got %v, want ErrNoStore", err)
+	}
+}

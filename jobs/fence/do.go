@@ -1,0 +1,243 @@
+package fence
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/holdfast-dev/holdfast/retry"
+)
+
+// Do runs fn in a fenced transaction of PostgreSQL and commits it. The effects of fn commit at most
+// once for each firing: if an earlier attempt has committed them, Do returns nil without calling
+// fn. If the reply to the commit is lost, Do finds out whether it took effect. An error of fn rolls
+// back. Do returns storage.ErrSuperseded if a conflicting run with a larger token was there.
+func Do(ctx context.Context, run *jobs.Run, pool *pgxpool.Pool, fn func(tx pgx.Tx) error) error {
+	return Step(ctx, run, pool, "", fn)
+}
+
+// Step is Do for one of several transactions of a job, as StepInTx.
+func Step(ctx context.Context, run *jobs.Run, pool *pgxpool.Pool, step string,
+	fn func(tx pgx.Tx) error) error {
+	begin := func(ctx context.Context) (*opened, error) { return beginPgx(ctx, pool, fn) }
+	return fenced(ctx, run, step, begin)
+}
+
+// Transact is Do without a row in commits, as [Check]: a further attempt calls fn again.
+func Transact(ctx context.Context, run *jobs.Run, pool *pgxpool.Pool,
+	fn func(tx pgx.Tx) error) error {
+	t, err := beginFenced(ctx, func(tx Tx) error { return Check(ctx, run, tx) },
+		func(ctx context.Context) (*opened, error) { return beginPgx(ctx, pool, fn) })
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	if err := t.work(); err != nil {
+		return err
+	}
+	if err := t.commit(ctx); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	return nil
+}
+
+// DoSQL is Do for database/sql.
+func DoSQL(ctx context.Context, run *jobs.Run, db *sql.DB, d Dialect,
+	fn func(tx *sql.Tx) error) error {
+	return StepSQL(ctx, run, db, d, "", fn)
+}
+
+// StepSQL is Step for database/sql.
+func StepSQL(ctx context.Context, run *jobs.Run, db *sql.DB, d Dialect, step string,
+	fn func(tx *sql.Tx) error) error {
+	begin := func(ctx context.Context) (*opened, error) { return beginSQL(ctx, db, d, fn) }
+	return fenced(ctx, run, step, begin)
+}
+
+// opened is an open transaction of Do.
+type opened struct {
+	tx     Tx
+	work   func() error // the function of the caller
+	commit func(ctx context.Context) error
+	close  func() // rolls back unless it was committed
+}
+
+func beginPgx(ctx context.Context, pool *pgxpool.Pool,
+	fn func(tx pgx.Tx) error) (*opened, error) {
+	tx, err := pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+	if err != nil {
+		return nil, err
+	}
+	return &opened{tx: Pgx(tx), work: func() error { return fn(tx) }, commit: tx.Commit,
+		close: func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }}, nil
+}
+
+func beginSQL(ctx context.Context, db *sql.DB, d Dialect,
+	fn func(tx *sql.Tx) error) (*opened, error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	reset, err := limitSession(ctx, conn, d)
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	level := sql.LevelReadCommitted
+	if d.lockTable != "" {
+		level = sql.LevelDefault // its only level is serializable
+	}
+	tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: level})
+	if err != nil {
+		reset()
+		return nil, errors.Join(err, conn.Close())
+	}
+	return &opened{tx: SQL(tx, d), work: func() error { return fn(tx) },
+		commit: func(context.Context) error { return tx.Commit() },
+		close: func() {
+			_ = tx.Rollback()
+			reset()
+			_ = conn.Close()
+		}}, nil
+}
+
+// limitSession limits how long a transaction of the session may wait for its client, where a
+// transaction cannot limit itself. The returned function undoes this.
+func limitSession(ctx context.Context, conn *sql.Conn, d Dialect) (reset func(), err error) {
+	if d.readIdle == "" {
+		return func() {}, nil
+	}
+	var before int64
+	if err := conn.QueryRowContext(ctx, d.readIdle).Scan(&before); err != nil {
+		return nil, fmt.Errorf("limit of idle sessions: %w", err)
+	}
+	set := func(ctx context.Context, seconds int64) error {
+		_, err := conn.ExecContext(ctx, fmt.Sprintf(d.limitIdle, seconds))
+		return err
+	}
+	if err := set(ctx, int64(IdleLimit/time.Second)); err != nil {
+		return nil, fmt.Errorf("limit of idle sessions: %w", err)
+	}
+	return func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resetLimit)
+		defer cancel()
+		_ = set(ctx, before) // a broken connection does not return to the pool
+	}, nil
+}
+
+// resetLimit bounds the statement that resets a session.
+const resetLimit = 5 * time.Second
+
+// fenced runs the transaction of a step.
+func fenced(ctx context.Context, run *jobs.Run, step string,
+	begin func(context.Context) (*opened, error)) error {
+	t, err := beginFenced(ctx, func(tx Tx) error { return StepInTx(ctx, run, tx, step) }, begin)
+	if errors.Is(err, ErrCommitted) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	if err := t.work(); err != nil {
+		return err
+	}
+	if err := t.commit(ctx); err != nil {
+		t.close() // it holds the rows that settle needs
+		return settle(ctx, run, step, begin, err)
+	}
+	return nil
+}
+
+// beginFenced begins a transaction and makes the pass. It begins again after a deadlock: the job
+// has executed nothing yet.
+func beginFenced(ctx context.Context, pass func(tx Tx) error,
+	begin func(context.Context) (*opened, error)) (*opened, error) {
+	for {
+		t, err := begin(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("fenced transaction: %w", err)
+		}
+		err = pass(t.tx)
+		if err == nil {
+			return t, nil
+		}
+		t.close()
+		if !t.tx.dialect.mayRetry(err) || !sleep(ctx) {
+			return nil, err
+		}
+	}
+}
+
+// sleep waits for a short random time, so that two transactions do not meet again. It returns false
+// if ctx ends first.
+func sleep(ctx context.Context) bool {
+	timer := time.NewTimer(10*time.Millisecond + rand.N(40*time.Millisecond))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// mayRetry reports whether the pass may succeed in a new transaction.
+func (d Dialect) mayRetry(err error) bool {
+	var coded interface{ SQLState() string }
+	if errors.As(err, &coded) {
+		return slices.Contains(d.retryable, coded.SQLState())
+	}
+	for cause := err; cause != nil; cause = errors.Unwrap(cause) {
+		if slices.ContainsFunc(d.retryable, func(beginning string) bool {
+			return strings.HasPrefix(cause.Error(), beginning)
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// settlePolicy outlasts IdleLimit: until then, a transaction whose client is gone may hold the
+// rows.
+var settlePolicy = retry.Policy{Delay: 50 * time.Millisecond, MaxDelay: 2 * time.Second,
+	Elapsed: IdleLimit + 15*time.Second, Backoff: retry.Exponential}
+
+// settle finds out the fate of a transaction whose commit failed with cause. Its pass waits until
+// that transaction has ended. It returns nil if the transaction was committed.
+func settle(ctx context.Context, run *jobs.Run, step string,
+	begin func(context.Context) (*opened, error), cause error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settlePolicy.Elapsed)
+	defer cancel()
+	var answer error
+	err := retry.Do(ctx, settlePolicy, func(ctx context.Context) error {
+		t, err := begin(ctx)
+		if err != nil {
+			return err
+		}
+		defer t.close()
+		answer = StepInTx(ctx, run, t.tx, step)
+		if errors.Is(answer, ErrCommitted) || errors.Is(answer, storage.ErrSuperseded) {
+			return nil
+		}
+		return answer
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("commit with a lost reply: %w: %w", cause, err)
+	case errors.Is(answer, ErrCommitted):
+		return nil
+	case answer != nil:
+		return fmt.Errorf("commit: %w: %w", cause, answer)
+	}
+	return fmt.Errorf("commit: %w", cause)
+}

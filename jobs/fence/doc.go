@@ -1,0 +1,102 @@
+// Package fence fences the transactions of runs in a database that is not the store.
+//
+// The store decides which run may write: it gives the run a claim with a token. Of two runs that
+// conflict, the later one has the larger token. Another database cannot read claims. So a table in
+// that database keeps the largest token of each name, and a run with a smaller token is refused:
+//
+//	tx, err := pool.Begin(ctx)
+//	…
+//	defer tx.Rollback(ctx)
+//	if err := fence.InTx(ctx, run, fence.Pgx(tx)); err != nil {
+//		return err // fence.ErrCommitted: an earlier attempt has done the work
+//	}
+//	… statements of the job …
+//	return tx.Commit(ctx)
+//
+// [Do] and [DoSQL] do all of this, and find out what happened when the reply to the commit is lost.
+//
+// # Tables
+//
+// [Install] creates the schema holdfast_fence with three tables, and [Dialect.SQL] returns its
+// statements. The rows of several clusters never meet: each begins with the id of its cluster.
+//
+//   - tokens has a row for each name, which is the key of a resource. Runs lock this row. It has
+//     the largest token of a run that locked the name exclusively.
+//   - readers has a row for each name and token of a run that locked the name shared. A table of
+//     its own, because readers must not wait for each other.
+//   - commits has a row for each committed transaction of [InTx].
+//
+// # The pass
+//
+// The first statements of a transaction are one pass over the names that the run locks and the
+// names above them, in byte order:
+//
+//   - A name that the run locks exclusively: its row is locked for update.
+//   - A name that the run locks shared, and each name above: the row is locked for share.
+//   - A name that the run locks shared and that may have names beneath it, such as a schema: the
+//     rows of all names beneath are locked for share too.
+//
+// So two transactions of conflicting runs lock one row in conflicting modes, and the second one
+// waits for the end of the first. Readers do not wait for each other.
+//
+// A row that is missing is inserted. Another transaction that has locked the rows beneath a schema
+// cannot see such a row. So each name with names beneath has a second row in tokens (part = 1).
+// Whoever inserts a name first locks this row of each name above for update, and a reader of a
+// schema locks it for share. A name is inserted once.
+//
+// When all rows are locked, the pass reads the tokens. The run is superseded
+// ([storage.ErrSuperseded]) if a larger token is on
+//
+//   - a name that it locks exclusively, or a name above or beneath it, whoever set the token;
+//   - a name that it locks shared, or a name above or beneath it, if an exclusive lock set it.
+//
+// Then the pass raises the tokens of its own names. A run that locks a name exclusively deletes the
+// rows of older readers of that name. Tokens on rows are never lowered.
+//
+// Resources with slots are not fenced, because several runs with different tokens may hold them.
+//
+// # Commits
+//
+// The pass ends with a row in commits, in the same transaction. Its key is a hash of the cluster,
+// the job, the scheduled time, the key of the trigger and the step. So all attempts and recoveries
+// of one firing have the same key. If the row is there, the work was committed, and InTx returns
+// [ErrCommitted]. The row has a random value of this call, which tells its own row from another.
+//
+// If the reply to a commit is lost, a new transaction makes the same pass. The pass waits for the
+// transaction whose fate is unknown, because that transaction holds the rows. Then the row in
+// commits answers the question. This works also if the commit reaches the server late.
+//
+// [Prune] deletes rows of commits that are older than the retention of the history, and rows of
+// readers that a later reader has passed.
+//
+// # Isolation
+//
+// PostgreSQL: read committed only. Otherwise the pass returns [ErrIsolation]. In repeatable read,
+// the snapshot would be older than the locks, and the job would not see what an earlier run
+// committed while the pass waited.
+//
+// MariaDB and MySQL: all statements of the pass are locking reads or writes. These read the latest
+// commit at every level and make no snapshot. So the snapshot of repeatable read, the default, is
+// made by the job's first own query, when the rows are locked. The transaction must not begin with
+// a query of its own, or WITH CONSISTENT SNAPSHOT. At repeatable read, InnoDB locks gaps between
+// rows too. So a reader of a schema and a reader of a table beneath it wait for each other there,
+// and there are more deadlocks while names are new. Do and DoSQL use read committed.
+//
+// Redshift has no row locks: LOCK on the table tokens is the first statement. So the transactions
+// of all jobs in that database run one after the other.
+//
+// # Limits
+//
+// A newer run commits only after the older transaction has ended, so commits on one name are in the
+// order of the tokens. But before the newer run begins its first fenced transaction, the older run
+// can still commit, even if its claim is gone. If that first transaction rolls back, its tokens are
+// rolled back too. docs/guarantees.md compares this with the fence of the store.
+//
+// A replica that is frozen inside a transaction holds its rows. [IdleLimit] bounds this: the server
+// ends a transaction that waits longer for its client.
+//
+// A run has one open fenced transaction at a time. A second one waits for the first.
+//
+// A deadlock is possible when names are new, and ends one of the transactions. Do and DoSQL then
+// begin again: nothing of the job has been executed.
+package fence

@@ -1,0 +1,285 @@
+package fence
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// pairs are the locks of two runs, and whether they conflict.
+var pairs = []struct {
+	one, other string
+	conflict   bool
+}{
+	{"public/orders", "public/orders", true},
+	{"public/orders", "public/sales", false},
+	{"public", "public/orders", true},
+	{"public", "private/orders", false},
+	{"public", "public2/orders", false},
+	{"read public/orders", "read public/orders", false},
+	{"read public/orders", "public/orders", true},
+	{"read public", "public/orders", true},
+	{"read public", "read public/orders", false},
+	{"read public", "read public", false},
+	{"read public", "public", true},
+	{"read public/orders", "public", true},
+	{"warehouse:public/orders", "public/orders", false},
+	{"warehouse:public", "warehouse:public/orders", true},
+}
+
+// TestSmallerTokenIsSuperseded lets a run commit, and then an older one.
+func TestSmallerTokenIsSuperseded(t *testing.T) {
+	onEach(t, func(t *testing.T, on *target) {
+		for i, pair := range pairs {
+			for j, order := range [][2]string{{pair.one, pair.other}, {pair.other, pair.one}} {
+				cluster := clusterOf(t)
+				cluster[0], cluster[1] = byte(i), byte(j)
+				for _, locks := range order { // so that the rows exist
+					if err := on.do(t, newRun(cluster, 1, locks)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := on.do(t, newRun(cluster, 9, order[0])); err != nil {
+					t.Fatal(err)
+				}
+				err := on.do(t, newRun(cluster, 8, order[1]))
+				if got := errors.Is(err, storage.ErrSuperseded); got != pair.conflict ||
+					err != nil && !got {
+					t.Errorf("%q after %q: got %v, want superseded: %t", order[1], order[0], err,
+						pair.conflict)
+				}
+				if err := on.do(t, newRun(cluster, 10, order[1])); err != nil {
+					t.Errorf("%q after %q: got %v for a larger token", order[1], order[0], err)
+				}
+			}
+		}
+	})
+}
+
+// do executes a run that writes nothing.
+func (on *target) do(t *testing.T, run *jobs.Run) error {
+	t.Helper()
+	return DoSQL(t.Context(), run, on.db, on.dialect, func(*sql.Tx) error { return nil })
+}
+
+// TestConflictingTransactionsWait begins the transaction of a run while that of another one is
+// open, when all names are known, when only schemas are, and when none is.
+func TestConflictingTransactionsWait(t *testing.T) {
+	for known, locks := range map[string]func(one, other string) []string{
+		"all": func(one, other string) []string { return []string{one, other} },
+		"schemas": func(string, string) []string {
+			return []string{"read public", "read private", "read warehouse:public"}
+		},
+		"none": func(string, string) []string { return nil },
+	} {
+		t.Run(known, func(t *testing.T) {
+			onEach(t, func(t *testing.T, on *target) {
+				for i, pair := range pairs {
+					orders := [][2]string{{pair.one, pair.other}, {pair.other, pair.one}}
+					for j, both := range orders {
+						cluster := clusterOf(t)
+						cluster[0], cluster[1] = byte(i), byte(j)
+						for _, names := range locks(both[0], both[1]) {
+							if err := on.do(t, newRun(cluster, 1, names)); err != nil {
+								t.Fatal(err)
+							}
+						}
+						if pair.conflict || known == "all" && !on.locksGaps(both[:]) {
+							on.checkWait(t, cluster, both[0], both[1], pair.conflict)
+						} // insertions of names may wait for each other
+					}
+				}
+			})
+		})
+	}
+}
+
+// locksGaps reports whether readers wait because the server locks gaps between rows.
+func (on *target) locksGaps(locks []string) bool {
+	return on.driver == "mysql" && on.isolation != sql.LevelReadCommitted &&
+		slices.Contains(locks, "read public")
+}
+
+func (on *target) checkWait(t *testing.T, cluster uuid.UUID, one, other string, conflict bool) {
+	t.Helper()
+	first := on.begin(t)
+	if err := InTx(t.Context(), newRun(cluster, 5, one), SQL(first, on.dialect)); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- on.do(t, newRun(cluster, 6, other)) }()
+	if conflict {
+		on.awaitWaiting(t, done)
+	} else if err := <-done; err != nil {
+		t.Errorf("%q beside %q: %v", other, one, err)
+	}
+	if err := first.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if !conflict {
+		return
+	}
+	if err := <-done; err != nil {
+		t.Errorf("%q after %q: %v", other, one, err)
+	}
+}
+
+// TestWaitingRunSeesTheOlderCommit begins a transaction that waits for an older one. It must then
+// see what the older one has committed, at the default isolation level too.
+func TestWaitingRunSeesTheOlderCommit(t *testing.T) {
+	onEach(t, func(t *testing.T, on *target) {
+		cluster := clusterOf(t)
+		older := on.begin(t)
+		if err := InTx(t.Context(), newRun(cluster, 5, "public/orders"),
+			SQL(older, on.dialect)); err != nil {
+			t.Fatal(err)
+		}
+		if err := on.write(t.Context(), older, "orders", 5); err != nil {
+			t.Fatal(err)
+		}
+		newer := on.begin(t)
+		done := make(chan error, 1)
+		go func() {
+			done <- InTx(t.Context(), newRun(cluster, 6, "public/orders"), SQL(newer, on.dialect))
+		}()
+		on.awaitWaiting(t, done)
+		if err := older.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		var rows int
+		if err := newer.QueryRowContext(t.Context(), "SELECT count(*) FROM log").
+			Scan(&rows); err != nil || rows != 1 {
+			t.Errorf("got %d rows, %v, want the row of the older run", rows, err)
+		}
+	})
+}
+
+// TestRolledBackTokenIsGone shows a limit: the token of a run that has not committed does not keep
+// an older run out.
+func TestRolledBackTokenIsGone(t *testing.T) {
+	onEach(t, func(t *testing.T, on *target) {
+		newer := on.begin(t)
+		if err := InTx(t.Context(), newRun(clusterOf(t), 6, "public/orders"),
+			SQL(newer, on.dialect)); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() { done <- on.do(t, newRun(clusterOf(t), 5, "public/orders")) }()
+		on.awaitWaiting(t, done)
+		if err := newer.Rollback(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; err != nil {
+			t.Errorf("got %v, want a commit of the older run", err)
+		}
+	})
+}
+
+// TestCheckIsRefusedAtOtherLevels checks the isolation level in PostgreSQL, where a snapshot would
+// be older than the locks.
+func TestCheckIsRefusedAtOtherLevels(t *testing.T) {
+	on := newPostgres(t)
+	for _, level := range []sql.IsolationLevel{sql.LevelRepeatableRead, sql.LevelSerializable} {
+		on.isolation = level
+		err := Check(t.Context(), newRun(clusterOf(t), 5, "public/orders"),
+			SQL(on.begin(t), on.dialect))
+		if !errors.Is(err, ErrIsolation) {
+			t.Errorf("%s: got %v, want ErrIsolation", level, err)
+		}
+	}
+}
+
+// TestTransactionsAreBounded reads the limits that the server applies, and that a session returns
+// to the pool without them.
+func TestTransactionsAreBounded(t *testing.T) {
+	onEach(t, func(t *testing.T, on *target) {
+		query, want := "SELECT current_setting('idle_in_transaction_session_timeout')", "1min"
+		if on.driver == "mysql" {
+			query, want = "SELECT @@session.idle_transaction_timeout", "60"
+		}
+		on.db.SetMaxOpenConns(1)
+		var before, inside, after string
+		read := func(row *sql.Row, dest *string) {
+			t.Helper()
+			if err := row.Scan(dest); err != nil {
+				t.Fatal(err)
+			}
+		}
+		read(on.db.QueryRowContext(t.Context(), query), &before)
+		if err := DoSQL(t.Context(), newRun(clusterOf(t), 5, "public/orders"), on.db, on.dialect,
+			func(tx *sql.Tx) error {
+				read(tx.QueryRowContext(t.Context(), query), &inside)
+				return nil
+			}); err != nil {
+			t.Fatal(err)
+		}
+		read(on.db.QueryRowContext(t.Context(), query), &after)
+		if inside != want || after != before {
+			t.Errorf("got the limits %s, %s and %s, want %s inside and no change after", before,
+				inside, after, want)
+		}
+	})
+}
+
+// TestTokensGrowPerName has many runs with new names, schemas and readers at the same time. The
+// commits on each name must be in the order of the tokens.
+func TestTokensGrowPerName(t *testing.T) {
+	onEach(t, func(t *testing.T, on *target) {
+		cluster := clusterOf(t)
+		var last atomic.Int64
+		var clients sync.WaitGroup
+		failed := make(chan error, 8)
+		for range 8 {
+			clients.Go(func() { failed <- on.writeMany(t.Context(), cluster, &last, 25) })
+		}
+		clients.Wait()
+		close(failed)
+		for err := range failed {
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		for _, name := range []string{"a/x", "a/y", "b/x"} {
+			if tokens := on.tokens(t, name); !slices.IsSorted(tokens) || len(tokens) == 0 {
+				t.Errorf("got the tokens %d on %s, want them to grow", tokens, name)
+			}
+		}
+	})
+}
+
+// writeMany executes runs with random locks. Superseded runs count too.
+func (on *target) writeMany(ctx context.Context, cluster [16]byte, last *atomic.Int64,
+	runs int) error {
+	for range runs {
+		wanted := [][]string{{"a/x"}, {"a/y"}, {"b/x"}, {"a/x", "b/x"}, {"a", "b/x"},
+			{"read a", "b/x"}, {"read a/x", "a/y"}, {"read b/x", "a/x"}}
+		locks := wanted[rand.N(len(wanted))]
+		token := jobs.Token(last.Add(1))
+		err := DoSQL(ctx, newRun(cluster, token, locks...), on.db, on.dialect,
+			func(tx *sql.Tx) error {
+				for _, name := range locks {
+					if err := on.write(ctx, tx, name, token); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		if err != nil && !errors.Is(err, storage.ErrSuperseded) {
+			return err
+		}
+	}
+	return nil
+}
