@@ -41,6 +41,9 @@ type Job[P any] struct {
 	// have them.
 	Overridable []string
 
+	// Database is the name of the database, in the section databases, that has the tables; "" is
+	// the database of the store.
+	Database  string
 	Writes    []string           // tables that it writes: exclusive locks
 	Reads     []string           // tables that it only reads: shared locks
 	Resources []configs.Resource // other locks
@@ -76,8 +79,9 @@ func (j Job[P]) build() builtJob {
 		Name: j.Name, Description: j.Description,
 		Spec: j.Schedule, Timezone: j.Timezone, ClockChanges: j.ClockChanges,
 		Calendars: j.Calendars, Jitter: j.Jitter, Overridable: j.Overridable,
-		Handler: j.Handler, Tables: j.Writes, ReadTables: j.Reads, Resources: j.Resources,
-		Group: j.Group, Priority: j.Priority, Timeout: j.Timeout, Deadline: j.Deadline,
+		Handler: j.Handler, Database: j.Database, Tables: j.Writes, ReadTables: j.Reads,
+		Resources: j.Resources,
+		Group:     j.Group, Priority: j.Priority, Timeout: j.Timeout, Deadline: j.Deadline,
 		Retry: j.Retry, Wait: j.Wait, Overlap: string(j.Overlap), Misfire: j.Misfire,
 		MisfireThreshold: j.MisfireThreshold, Recover: j.Recover,
 	}}}

@@ -49,6 +49,7 @@ func (c *checker) check() {
 	c.checkAddedJobs()
 	c.checkCalendars()
 	c.checkGroups()
+	c.checkDatabases()
 	c.checkJobs()
 	c.checkAfter()
 	c.checkWebhooks()

@@ -37,6 +37,7 @@ func (c *checker) checkJob(one *instance, path string) {
 	j := &one.Job
 	c.checkName(one, keyPath(path, "name"))
 	c.checkSchedule(j, path)
+	c.checkJobDatabase(j, keyPath(path, "database"))
 	c.checkResources(j, path, one.params)
 	c.checkOverlap(j, keyPath(path, "overlap"))
 	c.checkGroup(j, keyPath(path, "group"))

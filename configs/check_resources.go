@@ -19,14 +19,14 @@ func (c *checker) checkResources(j *Job, path string, params *node) {
 	var requests []locking.Request
 	for i, name := range j.Tables {
 		at := itemPath(keyPath(path, "tables"), i)
-		if table, ok := c.table(at, name, params); ok {
+		if table, ok := c.table(j, at, name, params); ok {
 			written[table] = at
 			requests = append(requests, locking.Request{Resource: table, Mode: locking.Exclusive})
 		}
 	}
 	for i, name := range j.ReadTables {
 		at := itemPath(keyPath(path, "read_tables"), i)
-		table, ok := c.table(at, name, params)
+		table, ok := c.table(j, at, name, params)
 		if first, both := written[table]; ok && both {
 			c.fail(at, "found %s here and %s in tables (%s), which is the same table %s; "+
 				"expected it in one of them: who writes may read",
@@ -48,16 +48,23 @@ func (c *checker) checkResources(j *Job, path string, params *node) {
 	j.Requests = normal
 }
 
-func (c *checker) table(path, name string, params *node) (locking.Resource, bool) {
+func (c *checker) table(j *Job, path, name string, params *node) (locking.Resource, bool) {
 	filled, ok := c.fill(path, name, params, `/."`)
 	if !ok {
 		return locking.Resource{}, false
 	}
-	table, err := locking.Table(filled, c.config.DefaultSchema)
+	table, err := locking.TableIn(j.Database, filled, c.config.DefaultSchema)
 	if err != nil {
 		c.failName(path, err)
+		return locking.Resource{}, false
 	}
-	return table, err == nil
+	prefix, _, _ := strings.Cut(table.Path(), ":")
+	if _, taken := c.config.Databases[prefix]; taken && j.Database == "" {
+		c.fail(path, "found %s, which begins with the name of a database and a colon; expected "+
+			"another schema, or the key database of the job", c.foundAt(path))
+		return locking.Resource{}, false
+	}
+	return table, true
 }
 
 func (c *checker) resource(path string, r Resource, params *node) (locking.Request, bool) {

@@ -65,6 +65,8 @@ func (d *decoder) decode(n *node, v reflect.Value, path string, rules reflect.St
 		d.decodeStruct(n, v, path)
 	case t.Kind() == reflect.Slice:
 		d.decodeList(n, v, path)
+	case t.Kind() == reflect.Map:
+		d.decodeMap(n, v, path)
 	case t.Kind() == reflect.Pointer:
 		d.decodePointer(n, v, path, rules)
 	default:
@@ -125,6 +127,22 @@ func (d *decoder) decodeList(n *node, v reflect.Value, path string) {
 	v.Set(list)
 }
 
+// decodeMap decodes a mapping whose keys are names.
+func (d *decoder) decodeMap(n *node, v reflect.Value, path string) {
+	if n.kind != kindMapping {
+		d.mismatch(n, path, v.Type(), "")
+		return
+	}
+	named := reflect.MakeMap(v.Type())
+	for _, e := range n.entries {
+		value := reflect.New(v.Type().Elem()).Elem()
+		d.startAt(value)
+		d.decode(e.value, value, keyPath(path, e.name), "")
+		named.SetMapIndex(reflect.ValueOf(e.name), value)
+	}
+	v.Set(named)
+}
+
 func (d *decoder) decodePointer(n *node, v reflect.Value, path string, rules reflect.StructTag) {
 	fresh := reflect.New(v.Type().Elem())
 	d.startAt(fresh.Elem())
@@ -171,6 +189,8 @@ func expectation(t reflect.Type, rules reflect.StructTag) string {
 		return "a mapping of keys to values"
 	case t.Kind() == reflect.Slice:
 		return "a list"
+	case t.Kind() == reflect.Map:
+		return "a mapping of names to mappings"
 	case t.Kind() == reflect.Pointer:
 		return expectation(t.Elem(), rules)
 	case t.Kind() == reflect.Bool:

@@ -47,6 +47,9 @@ func NewMemcached(servers ...string) *Memcached {
 	return m
 }
 
+// start sets the defaults of a database of jobs.
+func (d *JobDatabase) start(*Config) { d.MaxConnections, d.Fence = 10, FenceTable }
+
 // start sets the defaults of a memcached section.
 func (m *Memcached) start(*Config) {
 	*m = Memcached{Timeout: time.Second, MaxIdle: 64, WatchEvery: 5 * time.Second}

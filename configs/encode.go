@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -129,7 +130,31 @@ func (e *encoder) encodeValue(v reflect.Value) error {
 		e.out.WriteByte(']')
 		return nil
 	}
+	if v.Kind() == reflect.Map {
+		return e.encodeMap(v)
+	}
 	return e.encodeOther(v.Interface())
+}
+
+// encodeMap encodes a mapping whose keys are names, in the order of the names.
+func (e *encoder) encodeMap(v reflect.Value) error {
+	e.out.WriteByte('{')
+	names := v.MapKeys()
+	slices.SortFunc(names, func(a, b reflect.Value) int {
+		return strings.Compare(a.String(), b.String())
+	})
+	for i, name := range names {
+		if i > 0 {
+			e.out.WriteByte(',')
+		}
+		writeText(&e.out, name.String())
+		e.out.WriteByte(':')
+		if err := e.encodeElement(v.MapIndex(name)); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	e.out.WriteByte('}')
+	return nil
 }
 
 // encodeElement encodes what a list or a pointer has.

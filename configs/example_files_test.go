@@ -128,6 +128,10 @@ func schemaKeys(t reflect.Type, path string, out map[string]bool) {
 		if inner.Kind() == reflect.Slice {
 			inner, at = inner.Elem(), at+"[]"
 		}
+		if inner.Kind() == reflect.Map {
+			inner, at = inner.Elem(), keyPath(at, "warehouse")
+			out[at] = true
+		}
 		if inner.Kind() == reflect.Pointer {
 			inner = inner.Elem()
 		}

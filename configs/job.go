@@ -22,12 +22,14 @@ type Job struct {
 	// names of calendars, each of which may exclude scheduled times
 	Calendars []string `yaml:"calendars"`
 	// Jitter is the maximum delay of a firing. The delay is a hash of job and scheduled time.
-	Jitter     time.Duration `yaml:"jitter" min:"0s" max:"24h"`
-	Handler    string        `yaml:"handler"`
-	Tables     []string      `yaml:"tables"`      // written tables: exclusive locks
-	ReadTables []string      `yaml:"read_tables"` // read tables: shared locks
-	Resources  []Resource    `yaml:"resources"`   // other resources
-	Params     Params        `yaml:"params"`
+	Jitter  time.Duration `yaml:"jitter" min:"0s" max:"24h"`
+	Handler string        `yaml:"handler"`
+	// Database is the name of the database of Tables and ReadTables; "": that of the store.
+	Database   string     `yaml:"database"`
+	Tables     []string   `yaml:"tables"`      // written tables: exclusive locks
+	ReadTables []string   `yaml:"read_tables"` // read tables: shared locks
+	Resources  []Resource `yaml:"resources"`   // other resources
+	Params     Params     `yaml:"params"`
 	// Overridable are the keys of Params that a trigger may replace.
 	Overridable []string `yaml:"overridable"`
 	Group       string   `yaml:"group"` // group with limits and pauses; "": none

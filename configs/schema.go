@@ -13,12 +13,14 @@ import (
 // complete and check it again.
 type Config struct {
 	Database Database `yaml:"database"`
-	Replica  Replica  `yaml:"replica"`
-	Locking  Locking  `yaml:"locking"`
-	Session  Session  `yaml:"session"`
-	Clock    Clock    `yaml:"clock"`
-	History  History  `yaml:"history"`
-	Audit    Audit    `yaml:"audit"`
+	// Databases are those in which jobs have tables, besides Database, by name.
+	Databases map[string]JobDatabase `yaml:"databases"`
+	Replica   Replica                `yaml:"replica"`
+	Locking   Locking                `yaml:"locking"`
+	Session   Session                `yaml:"session"`
+	Clock     Clock                  `yaml:"clock"`
+	History   History                `yaml:"history"`
+	Audit     Audit                  `yaml:"audit"`
 	// Workers is the number of concurrent runs of the replica.
 	Workers int `yaml:"workers" min:"1" max:"10000"`
 	// ShutdownGrace is how long active runs may continue after the first signal.
@@ -66,6 +68,22 @@ type Database struct {
 	// Migrate updates the schema at start.
 	Migrate bool `yaml:"migrate"`
 }
+
+// JobDatabase is a database in which jobs have tables.
+type JobDatabase struct {
+	// URL is a postgres:// or postgresql:// URL.
+	URL Secret `yaml:"url"`
+	// MaxConnections bounds the connections of this replica.
+	MaxConnections int `yaml:"max_connections" min:"1" max:"1000"`
+	// Fence is how the database refuses writes of superseded runs.
+	Fence string `yaml:"fence" oneof:"table, none"`
+}
+
+// The values of JobDatabase.Fence.
+const (
+	FenceTable = "table" // by the tables of package fence
+	NoFence    = "none"  // not at all
+)
 
 // Replica identifies this process.
 type Replica struct {

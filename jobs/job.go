@@ -78,6 +78,8 @@ type Job struct {
 	// Overridable are the keys of Params that a trigger may replace; nil: none.
 	Overridable []string
 
+	// Database is the name of the database in which its transactions are; "" is that of the store.
+	Database  string
 	Resources []locking.Request // what it locks, besides its own name
 	Wait      retry.Policy      // for held resources; ends at the next scheduled time
 	// Reserve is how long a waiting firing reserves its position before younger firings of other

@@ -74,11 +74,17 @@ func Group(name string) (Resource, error) {
 	return newResource(KindGroup, name)
 }
 
+// IsKind reports whether text is a kind of resource.
+func IsKind(text string) bool { return slices.Contains(kinds(), Kind(text)) }
+
+func kinds() []Kind {
+	return []Kind{KindTable, KindPath, KindSlot, KindJob, KindGroup, KindMemo}
+}
+
 // ParseKey is the inverse of Resource.Key.
 func ParseKey(key string) (Resource, error) {
 	kind, path, ok := strings.Cut(key, ":")
-	if !ok || !slices.Contains([]Kind{KindTable, KindPath, KindSlot, KindJob, KindGroup, KindMemo},
-		Kind(kind)) {
+	if !ok || !IsKind(kind) {
 		return Resource{}, fmt.Errorf("%w: key %q has no known kind before a colon", ErrBadName,
 			key)
 	}

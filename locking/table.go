@@ -14,6 +14,13 @@ const maxIdentifierBytes = 63
 // to 63 bytes. A name without a schema belongs to defaultSchema. "schema.*" names
 // the schema with all its tables. So Orders, orders and public.orders are one lock.
 func Table(name, defaultSchema string) (Resource, error) {
+	return TableIn("", name, defaultSchema)
+}
+
+// TableIn is Table for a table in a database with a name, such as "warehouse". Its path is
+// warehouse:public/orders, so that tables of different databases are different locks. With the
+// database "", it is Table.
+func TableIn(database, name, defaultSchema string) (Resource, error) {
 	if !utf8.ValidString(name) {
 		return Resource{}, fmt.Errorf("%w: table %q is not valid UTF-8", ErrBadName, name)
 	}
@@ -39,6 +46,9 @@ func Table(name, defaultSchema string) (Resource, error) {
 		if strings.Contains(part, "/") {
 			return Resource{}, fmt.Errorf("%w: table %q has a slash", ErrBadName, name)
 		}
+	}
+	if database != "" {
+		path[0] = database + ":" + path[0]
 	}
 	return newResource(KindTable, strings.Join(path, "/"))
 }

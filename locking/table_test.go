@@ -118,3 +118,24 @@ func FuzzTable(f *testing.F) {
 		}
 	})
 }
+
+// TestTableIn checks that a database is a part of the name, and that the name can be read back.
+func TestTableIn(t *testing.T) {
+	table, err := TableIn("warehouse", "Orders", "public")
+	if err != nil || table.Key() != "table:warehouse:public/orders" {
+		t.Fatalf("got %s, %v", table.Key(), err)
+	}
+	for _, text := range []string{table.String(), table.Key()} {
+		if read, err := ParseDisplay(text); err != nil || read != table {
+			t.Errorf("%s: got %v, %v, want the same table", text, read, err)
+		}
+	}
+	schema, err := TableIn("warehouse", "public.*", "")
+	if err != nil || !schema.Related(table) {
+		t.Errorf("got %v, %v, want a schema that covers the table", schema, err)
+	}
+	other, err := Table("public.orders", "")
+	if err != nil || other.Related(table) {
+		t.Errorf("got %v, %v, want an unrelated table of the store", other, err)
+	}
+}

@@ -23,7 +23,7 @@ func jobOf(config *configs.Config, j configs.Job) jobs.Job {
 	return jobs.Job{
 		Name: j.Name, Description: j.Description, Schedule: j.Schedule, Handler: j.Handler,
 		Params: j.Params.JSON(), Secrets: j.Params.Secrets(),
-		Overridable: j.Overridable, Resources: j.Requests,
+		Overridable: j.Overridable, Database: j.Database, Resources: j.Requests,
 		Wait: j.Wait.Policy(), Reserve: reserveOf(j.Wait.Reserve),
 		Overlap: jobs.Overlap(j.Overlap), Misfire: jobs.Misfire(j.Misfire.NoReplica),
 		MisfireThreshold: j.MisfireThreshold,

@@ -90,6 +90,7 @@ type Replica struct {
 // opened has the parts that Open makes. It is zero before Open, and after a failed Open.
 type opened struct {
 	store      Storage
+	databases  []*jobDatabase // of jobs, by name
 	metrics    *metrics.Metrics
 	timed      storage.Store // store, with its calls measured by metrics
 	locks      *LockBackend
@@ -179,8 +180,8 @@ func (r *Replica) Open(ctx context.Context) (err error) {
 	}()
 	config := r.config.Load()
 	for _, step := range []func(context.Context, *configs.Config) error{
-		r.openStore, r.openLocks, r.openTracing, r.openScheduler, r.openSender, r.openPage,
-		r.openMounts,
+		r.openStore, r.openDatabases, r.openLocks, r.openTracing, r.openScheduler, r.openSender,
+		r.openPage, r.openMounts,
 	} {
 		if err := step(ctx, config); err != nil {
 			return err
@@ -284,6 +285,12 @@ func (r *Replica) Run(ctx context.Context) (err error) {
 		defer stopServing()
 		return r.scheduler.Run(running)
 	})
+	for _, d := range r.databases {
+		parts.Go(func() error {
+			d.watch(serving)
+			return nil
+		})
+	}
 	r.runWatch(serving, &parts)
 	if !r.noStatus {
 		parts.Go(func() error { return r.watchStatus(serving) })
@@ -318,6 +325,7 @@ func (r *Replica) close() {
 	if r.registerer != nil && r.metrics != nil {
 		r.metrics.Unregister(r.registerer)
 	}
+	r.closeDatabases()
 	if r.shared != nil {
 		return
 	}

@@ -29,12 +29,13 @@ func (r *Replica) Config() *configs.Config { return r.config.Load() }
 
 func (r *Replica) schedulerOptions(config *configs.Config, specs SpecParser) engine.Options {
 	options := engine.Options{
-		Store:    r.timed,
-		RunStore: r.store.RunStore,
-		Locker:   r.locker,
-		Registry: r.registry,
-		Jobs:     r.table,
-		Build:    specs.Build,
+		Store:     r.timed,
+		RunStore:  r.store.RunStore,
+		Databases: r.databasesOfEngine(),
+		Locker:    r.locker,
+		Registry:  r.registry,
+		Jobs:      r.table,
+		Build:     specs.Build,
 
 		Replica:          config.Replica.Name,
 		Version:          Version(),

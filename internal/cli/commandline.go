@@ -74,7 +74,7 @@ replica, with the permissions of a token. Then the audit log names the token.`,
 		c.pausesCommand(), c.auditCommand(), c.explainCommand(),
 		c.backfillCommand(), c.backfillsCommand(),
 		c.triggerCommand(), c.pauseCommand(), c.resumeCommand(), c.cancelCommand(),
-		c.releaseCommand(), c.drainCommand(), c.undrainCommand(),
+		c.fenceCommand(), c.releaseCommand(), c.drainCommand(), c.undrainCommand(),
 		c.addCommand(), c.removeCommand(), c.configCommand(), c.importCommand(),
 		c.hashPasswordCommand(), c.versionCommand(),
 	)

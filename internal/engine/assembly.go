@@ -86,7 +86,7 @@ func (s *Scheduler) newExecutor() *executor {
 	return &executor{
 		clock: s.clock, table: s.table, tracing: o.Tracing, events: s.events,
 		locks: advisoryLocks{replica: o.Replica, locker: o.Locker, clockLimit: s.clockLimit,
-			skipUnavailable: o.SkipWithoutLocks},
+			skipUnavailable: o.SkipWithoutLocks, databases: o.Databases},
 		starts: starter{calls: newBatcher(bySession(o.Store.Start)), ttl: o.SessionTTL,
 			active: s.active, notes: notes, events: s.events, stale: s.activation.doubt,
 			paused: s.controlState.requestPoll},
@@ -94,7 +94,8 @@ func (s *Scheduler) newExecutor() *executor {
 		waits: waiter{replica: o.Replica, clock: s.clock, table: s.table,
 			controlState: s.controlState, intervals: s.intervals, notes: notes},
 		attempts: performer{replica: o.Replica, clock: s.clock, registry: s.registry,
-			store: o.RunStore, active: s.active,
+			store: o.RunStore, cluster: o.Store.ClusterID(), databases: o.Databases,
+			active: s.active,
 			finishes: finisher{calls: newWeighedBatcher(o.Store.Finish, storage.MaxFinishBytes,
 				storage.FinishRequest.Weight), ttl: o.SessionTTL},
 			events: s.events, logOutput: o.LogOutput},

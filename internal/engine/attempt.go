@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/internal/attempt"
@@ -30,6 +31,8 @@ type performer struct {
 	clock     *clusterClock
 	registry  *jobs.Registry
 	store     storage.RunStore
+	cluster   uuid.UUID
+	databases Databases
 	active    *active
 	finishes  finisher
 	events    *events
@@ -95,7 +98,9 @@ func (p performer) decline(f *firing, c *claim) {
 // newAttempt returns what an attempt of the firing has besides what its handler sees: a logger
 // whose lines go to the replica's log and to the run's output.
 func (p performer) newAttempt(f *firing) *storage.Attempt {
-	a := &storage.Attempt{Store: p.store, Output: output.NewTail(output.Max)}
+	a := &storage.Attempt{Store: p.databases.storeOf(f.entry.Database, p.store),
+		Output: output.NewTail(output.Max), Cluster: p.cluster,
+		Locks: storage.LocksOf(f.entry.requests)}
 	if f.entry.mask != nil {
 		a.Output.Mask(f.entry.mask.Text)
 	}

@@ -17,6 +17,7 @@ type advisoryLocks struct {
 	clockLimit *clockLimit
 	// if memcached cannot be asked: skip the firing instead of leaving it to the store
 	skipUnavailable bool
+	databases       Databases
 }
 
 // take takes the advisory locks, or returns what blocks them. If memcached is not used or does not
@@ -30,12 +31,15 @@ func (l advisoryLocks) take(ctx context.Context, f *firing,
 	return lock, found
 }
 
-// tryAll is take without its span. While this machine's clock is off by more than its limit,
-// nothing may start.
+// tryAll is take without its span. Nothing may start while this machine's clock is off by more than
+// its limit, or while the database of the job is not available.
 func (l advisoryLocks) tryAll(ctx context.Context, f *firing,
 	before *refusal) (*locking.Lock, *refusal) {
 	if err := l.clockLimit.check(time.Now()); err != nil {
 		return nil, &refusal{reason: reasons.ClockOff, detail: err.Error()}
+	}
+	if err := l.databases.available(f.entry.Database); err != nil {
+		return nil, &refusal{reason: reasons.DatabaseUnavailable, detail: err.Error()}
 	}
 	if l.locker == nil {
 		return nil, nil

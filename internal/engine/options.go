@@ -18,9 +18,11 @@ import (
 type Options struct {
 	Store    Store
 	RunStore storage.RunStore // the store that Store is or decorates
-	Locker   *locking.Locker  // nil without memcached
-	Registry *jobs.Registry
-	Jobs     []jobs.Job
+	// Databases are those of jobs with a Database, by name.
+	Databases Databases
+	Locker    *locking.Locker // nil without memcached
+	Registry  *jobs.Registry
+	Jobs      []jobs.Job
 	// Build returns the Job of the text of a Spec. Without it, added jobs are left to other
 	// replicas.
 	Build func(text json.RawMessage) (jobs.Job, error)

@@ -23,6 +23,8 @@ type Store interface {
 	runReader
 	replicaReader
 	auditSealer
+	// ClusterID returns the id of the cluster: see storage.Store.
+	ClusterID() uuid.UUID
 }
 
 // auditSealer adds links to the audit log.

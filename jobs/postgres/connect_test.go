@@ -35,7 +35,7 @@ func TestConnectionsHaveKeepalives(t *testing.T) {
 		if err := conn.QueryRow(t.Context(), settings).Scan(&got); err != nil || got != want {
 			t.Errorf("of jobs' transactions, %s: %s, %v", when, got, err)
 		}
-		if !s.a.reset(conn.Conn()) {
+		if !resetSessions(zerolog.Nop())(conn.Conn()) {
 			t.Fatal("connection: got an open one, want a closed one")
 		}
 	}

@@ -18,18 +18,20 @@ import (
 // succeeded.
 func (s *Store) RunStatements(ctx context.Context, run *jobs.Run,
 	statements []storage.Statement) ([]int64, error) {
-	return runStatements(ctx, run, statements)
+	return runStatements(ctx, run, statements, CompleteInTx)
 }
 
-func runStatements(ctx context.Context, run *jobs.Run,
-	statements []storage.Statement) ([]int64, error) {
+// runStatements runs a job's statements in the transaction that complete begins and commits.
+func runStatements(ctx context.Context, run *jobs.Run, statements []storage.Statement,
+	complete func(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) error) error,
+) ([]int64, error) {
 	for i, statement := range statements {
 		if controlsTransaction(statement.SQL) {
 			return nil, fmt.Errorf("statement %d: %w", i+1, ErrTransactionControl)
 		}
 	}
 	rows := make([]int64, 0, len(statements))
-	err := CompleteInTx(ctx, run, func(tx pgx.Tx) error {
+	err := complete(ctx, run, func(tx pgx.Tx) error {
 		for i, statement := range statements {
 			tag, err := execOne(ctx, tx, statement)
 			if err != nil {

@@ -100,7 +100,7 @@ func (s *Store) connect(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	work.AfterRelease = s.reset
+	work.AfterRelease = resetSessions(s.log)
 	if s.work, err = s.newPool(ctx, work); err != nil {
 		return err
 	}
@@ -151,20 +151,22 @@ const alreadyReset = "holdfast: session is reset"
 
 func markReset(conn *pgx.Conn) { conn.PgConn().CustomData()[alreadyReset] = true }
 
-// reset undoes the job's changes in the connection's session. It returns false if the connection
-// must be closed.
-func (s *Store) reset(conn *pgx.Conn) bool {
-	if data := conn.PgConn().CustomData(); data[alreadyReset] != nil {
-		delete(data, alreadyReset)
-		return true
+// resetSessions returns a function that undoes a job's changes in the session of a connection. The
+// function returns false if the connection must be closed.
+func resetSessions(log zerolog.Logger) func(conn *pgx.Conn) bool {
+	return func(conn *pgx.Conn) bool {
+		if data := conn.PgConn().CustomData(); data[alreadyReset] != nil {
+			delete(data, alreadyReset)
+			return true
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_, err := conn.Exec(ctx, strings.Join(resetSession, ";"), pgx.QueryExecModeSimpleProtocol)
+		if err != nil {
+			log.Debug().Err(err).Msg("job connection closed")
+		}
+		return err == nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	_, err := conn.Exec(ctx, strings.Join(resetSession, ";"), pgx.QueryExecModeSimpleProtocol)
-	if err != nil {
-		s.log.Debug().Err(err).Msg("job connection closed")
-	}
-	return err == nil
 }
 
 func setDefault(params map[string]string, key, value string) {

@@ -47,7 +47,7 @@ func (s *TestStore) CompleteInTx(ctx context.Context, run *jobs.Run,
 // RunStatements implements storage.RunStore.
 func (s *TestStore) RunStatements(ctx context.Context, run *jobs.Run,
 	statements []storage.Statement) ([]int64, error) {
-	return runStatements(ctx, run, statements)
+	return runStatements(ctx, run, statements, s.completeInTx)
 }
 
 // fence checks only the claim, because tx may belong to the handler.

@@ -18,7 +18,9 @@ const (
 	NoWorker Reason = "no_worker"
 	// memcached did not answer, and the configuration says skip
 	LocksUnavailable Reason = "locks_unavailable"
-	Misfire          Reason = "misfire" // no replica was up to start it
+	// the database with the tables of its job did not answer
+	DatabaseUnavailable Reason = "database_unavailable"
+	Misfire             Reason = "misfire" // no replica was up to start it
 	// another scheduled time of the job ran in its place
 	Superseded Reason = "superseded"
 	// its replica died, or could not confirm its session
@@ -55,7 +57,7 @@ func (r Reason) Relation() string {
 // All lists all reasons.
 func All() []Reason {
 	return []Reason{
-		LockHeld, Overlap, OlderWaiter, NoWorker, LocksUnavailable,
+		LockHeld, Overlap, OlderWaiter, NoWorker, LocksUnavailable, DatabaseUnavailable,
 		Misfire, Superseded, SessionLost,
 		ClaimLost, Timeout, Shutdown, Cancelled, Panic, Retry,
 		Triggered, After, Backfill, Paused, Deadline,

@@ -91,6 +91,9 @@ func Define(job jobs.Job, requests []locking.Request) (Definition, error) {
 	if len(job.Hooks) > 0 { // jobs without hooks keep the hash that they had before hooks existed
 		fields["hooks"] = SortedHooks(job.Hooks)
 	}
+	if job.Database != "" {
+		fields["database"] = job.Database
+	}
 	decisive, err := json.Marshal(fields)
 	if err != nil {
 		return Definition{}, fmt.Errorf("definition: %w", err)

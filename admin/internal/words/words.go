@@ -136,5 +136,7 @@ func reasonWords() map[jobs.Reason]string {
 		reasons.Triggered:        "waits for a replica to start it",
 		reasons.Released:         "an operator released its locks",
 		reasons.JobGone:          "no replica has known its job for an hour",
+		reasons.DatabaseUnavailable: "the database with the tables of the job did not answer, or " +
+			"has no fence",
 	}
 }

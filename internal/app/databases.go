@@ -1,0 +1,165 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/configs"
+	"github.com/holdfast-dev/holdfast/internal/engine"
+	"github.com/holdfast-dev/holdfast/jobs/postgres"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// OpenJobDatabase returns a database of the section databases. It does not connect yet.
+func OpenJobDatabase(ctx context.Context, config *configs.Config, name string,
+	progress storage.JobProgress, log zerolog.Logger) (*postgres.Database, error) {
+	given, known := config.Databases[name]
+	if !known {
+		return nil, fmt.Errorf("database %q is not in the configuration, expected one of %q", name,
+			slices.Sorted(maps.Keys(config.Databases)))
+	}
+	database, err := postgres.OpenDatabase(ctx, postgres.DatabaseOptions{
+		URL: given.URL.Reveal(), MaxConnections: given.MaxConnections,
+		Unfenced: given.Fence == configs.NoFence, Progress: progress, Log: log})
+	if err != nil {
+		return nil, fmt.Errorf("database %s: %w", name, err)
+	}
+	return database, nil
+}
+
+// The times of the checks of a database.
+const (
+	databaseCheckEvery = 5 * time.Second
+	databaseCheckLimit = 5 * time.Second // of one check
+	databasePruneEvery = time.Hour
+	databasePruneLimit = time.Minute
+	// rows of the fence outlast the history, because until its end an attempt may follow
+	databaseKeepMore = 24 * time.Hour
+)
+
+// jobDatabase is a database of jobs, and the result of its last check. Its methods may be called
+// concurrently, except watch.
+type jobDatabase struct {
+	*postgres.Database
+	name    string
+	cluster uuid.UUID
+	keep    time.Duration // of rows of the fence
+	log     zerolog.Logger
+
+	state  atomic.Pointer[databaseState]
+	pruned time.Time
+}
+
+// databaseState is the result of a check.
+type databaseState struct {
+	err   error // nil: jobs can use the database
+	since time.Time
+}
+
+// Available implements engine.Database.
+func (d *jobDatabase) Available() error {
+	state := d.state.Load()
+	if state == nil || state.err == nil {
+		return nil
+	}
+	return fmt.Errorf("database %s is not available since %s: %w", d.name,
+		state.since.UTC().Format(time.RFC3339), state.err)
+}
+
+// check checks the database once, and logs a change.
+func (d *jobDatabase) check(ctx context.Context) {
+	limited, cancel := context.WithTimeout(ctx, databaseCheckLimit)
+	defer cancel()
+	err := d.Check(limited)
+	if ctx.Err() != nil {
+		return // the replica stops
+	}
+	before := d.state.Load()
+	if before != nil && (before.err == nil) == (err == nil) {
+		d.state.Store(&databaseState{err, before.since})
+		return
+	}
+	d.state.Store(&databaseState{err, time.Now()})
+	switch {
+	case err != nil:
+		d.log.Warn().Str("database", d.name).Err(err).
+			Msg("database of jobs is not available, its jobs do not start")
+	case before != nil:
+		d.log.Info().Str("database", d.name).Msg("database of jobs is available again")
+	}
+}
+
+// prune deletes old rows of the fence once in a while.
+func (d *jobDatabase) prune(ctx context.Context) {
+	if d.Available() != nil || time.Since(d.pruned) < databasePruneEvery {
+		return
+	}
+	d.pruned = time.Now()
+	limited, cancel := context.WithTimeout(ctx, databasePruneLimit)
+	defer cancel()
+	if err := d.PruneFence(limited, d.cluster, d.keep); err != nil && ctx.Err() == nil {
+		d.log.Warn().Str("database", d.name).Err(err).Msg("prune fence failed")
+	}
+}
+
+// watch checks and prunes the database until ctx ends.
+func (d *jobDatabase) watch(ctx context.Context) {
+	for {
+		d.prune(ctx)
+		select {
+		case <-time.After(databaseCheckEvery):
+			d.check(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// openDatabases opens the databases of jobs and checks each once, so that the first jobs know which
+// are down. A database that is down is no error.
+func (r *Replica) openDatabases(ctx context.Context, config *configs.Config) error {
+	var checks sync.WaitGroup
+	defer checks.Wait()
+	for _, name := range slices.Sorted(maps.Keys(config.Databases)) {
+		opened, err := OpenJobDatabase(ctx, config, name, r.store.RunStore, r.log)
+		if err != nil {
+			return err
+		}
+		d := &jobDatabase{Database: opened, name: name, cluster: r.store.ClusterID(),
+			keep: config.History.Keep + databaseKeepMore, log: r.log}
+		r.databases = append(r.databases, d)
+		checks.Go(func() { d.check(ctx) })
+	}
+	return nil
+}
+
+// databasesOfEngine returns the databases of jobs for the scheduler.
+func (r *Replica) databasesOfEngine() engine.Databases {
+	all := engine.Databases{}
+	for _, d := range r.databases {
+		all[d.name] = d
+	}
+	return all
+}
+
+// closeDatabases closes the databases of jobs.
+func (r *Replica) closeDatabases() {
+	var problems []error
+	for _, d := range r.databases {
+		if err := d.Close(); err != nil {
+			problems = append(problems, fmt.Errorf("database %s: %w", d.name, err))
+		}
+	}
+	if err := errors.Join(problems...); err != nil {
+		r.log.Warn().Err(err).Msg("closing the databases of jobs returned an error")
+	}
+}

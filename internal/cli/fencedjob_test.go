@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/configs"
+	"github.com/holdfast-dev/holdfast/internal/app"
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// TestFencedJob runs an sql job in a PostgreSQL database beside a SQLite store. Its run waits while
+// the tables of the fence are missing.
+func TestFencedJob(t *testing.T) {
+	if server == nil {
+		t.Skip("needs PostgreSQL: run without -short")
+	}
+	warehouse := server.Database(t)
+	conn, err := pgx.Connect(t.Context(), warehouse)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background()) //nolint:errcheck // the test has ended
+	if _, err := conn.Exec(t.Context(), "CREATE TABLE rollup (at timestamptz)"); err != nil {
+		t.Fatal(err)
+	}
+	replica, config := startReplica(t, `
+database: {url: "sqlite://`+filepath.ToSlash(filepath.Join(t.TempDir(), "holdfast.db"))+`"}
+databases: {warehouse: {url: '`+warehouse+`'}}
+admin: {listen: ""}
+jobs:
+  - name: rollup
+    handler: sql
+    database: warehouse
+    tables: [rollup]
+    params: {statement: "INSERT INTO rollup VALUES (@scheduled_at)"}
+`)
+	started, err := replica.Operations().Trigger(t.Context(), storage.Action{Actor: "anna"},
+		storage.TriggerRequest{Job: "rollup"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting := storage.Record{}
+	for waiting.Reason != reasons.DatabaseUnavailable {
+		short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		waiting, err = replica.Operations().Wait(short, started.ID)
+		cancel()
+		if err == nil {
+			t.Fatalf("the run did not wait: %+v", waiting)
+		}
+	}
+	if waiting.State != jobs.Waiting {
+		t.Errorf("got a run that is %s, want a waiting one", waiting.State)
+	}
+	database, err := app.OpenJobDatabase(t.Context(), config, "warehouse", nil, zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(database.InstallFence(t.Context()), database.Close()); err != nil {
+		t.Fatal(err)
+	}
+	run, err := replica.Operations().Wait(t.Context(), started.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if run.State != jobs.Succeeded || string(run.Result) != `{"rows_affected":[1]}` {
+		t.Errorf("got %s, %s, result %s, want one row", run.State, run.Error, run.Result)
+	}
+	var name string
+	var token int64
+	if err := conn.QueryRow(t.Context(), "SELECT name, token FROM holdfast_fence.tokens "+
+		"WHERE name LIKE 'table:%/%' AND part = 0").Scan(&name, &token); err != nil ||
+		name != "table:warehouse:public/rollup" || token != int64(run.Token) {
+		t.Errorf("got the name %s with token %d, %v, want that of the run, %d", name, token, err,
+			run.Token)
+	}
+}
+
+// startReplica runs a replica until the end of the test.
+func startReplica(t *testing.T, text string) (*app.Replica, *configs.Config) {
+	t.Helper()
+	config, err := configs.Parse("holdfast.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := zerolog.Nop()
+	replica, err := app.New(config, app.Options{Log: &log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := replica.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- replica.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	for replica.Ready(ctx) != nil { // a ready replica has stored its jobs
+		time.Sleep(10 * time.Millisecond)
+	}
+	return replica, config
+}

@@ -1,0 +1,62 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// Database is a database other than the store, in which jobs have their tables.
+type Database interface {
+	storage.RunStore
+	// Available returns nil unless it is known that jobs cannot use the database now.
+	Available() error
+}
+
+// Databases are the databases of jobs, by name.
+type Databases map[string]Database
+
+// storeOf returns where the runs of a job have their transactions. store is that of the name "".
+func (d Databases) storeOf(name string, store storage.RunStore) storage.RunStore {
+	if name == "" {
+		return store
+	}
+	if database, open := d[name]; open {
+		return database
+	}
+	return missing{store, d.available(name)}
+}
+
+// available returns why the jobs of a database cannot start, or nil.
+func (d Databases) available(name string) error {
+	if name == "" {
+		return nil
+	}
+	database, open := d[name]
+	if !open {
+		return fmt.Errorf("database %s is not open: restart the replica after the change of its "+
+			"configuration", name)
+	}
+	return database.Available()
+}
+
+// missing is the store of runs whose database is not open.
+type missing struct {
+	storage.JobProgress
+	err error
+}
+
+// InTx implements storage.RunStore.
+func (m missing) InTx(context.Context, *jobs.Run, func(tx jobs.Tx) error) error { return m.err }
+
+// CompleteInTx implements storage.RunStore.
+func (m missing) CompleteInTx(context.Context, *jobs.Run, func(tx jobs.Tx) error) error {
+	return m.err
+}
+
+// RunStatements implements storage.RunStore.
+func (m missing) RunStatements(context.Context, *jobs.Run, []storage.Statement) ([]int64, error) {
+	return nil, m.err
+}
