@@ -134,6 +134,7 @@ func (v *runView) granted() time.Time {
 func steps(r storage.Record, attempts []storage.RunAttempt, granted, locked time.Time) []step {
 	began := step{At: r.ScheduledAt, What: "Scheduled"}
 	switch {
+	case r.Backfill != uuid.Nil: // its scheduled time is one of the job's schedule
 	case r.Key != "" && !r.ScheduledAt.Equal(r.CreatedAt):
 		began.What = "Triggered for this time"
 	case r.Key != "":
@@ -209,6 +210,8 @@ func recordedWords(r storage.Record) string {
 	switch {
 	case r.Recovery > 0:
 		return fmt.Sprintf("Recovery %d of the firing", r.Recovery)
+	case r.Backfill != uuid.Nil:
+		return "Added by backfill " + r.Backfill.String()
 	case r.Replica != "":
 		return "Registered by " + words.Cut(r.Replica, 100)
 	}

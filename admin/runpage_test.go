@@ -20,6 +20,9 @@ func TestStepsAreInOrder(t *testing.T) {
 	again.Attempt = 2
 	failed := again
 	failed.State, failed.FinishedAt = jobs.Failed, pointer(ago(40*time.Second))
+	past := running(12, "rollup-sales", "replica-1", time.Minute)
+	past.ScheduledAt, past.CreatedAt = ago(100*time.Hour), ago(65*time.Second)
+	past.Key, past.Backfill = "backfill", id(activeBackfill)
 	for name, c := range map[string]struct {
 		run             storage.Record
 		granted, locked time.Time
@@ -31,6 +34,8 @@ func TestStepsAreInOrder(t *testing.T) {
 		"again": {again, ago(30 * time.Second), ago(31 * time.Second),
 			"Scheduled, Waited, Registered by replica-1, Started, attempt 1, Advisory lock " +
 				"taken, Attempt 2 claimed, granted and started"},
+		"of a backfill": {past, time.Time{}, time.Time{}, "Scheduled, Added by backfill " +
+			id(activeBackfill).String() + ", Claimed, granted and started, with the token 1812"},
 		"failed": {failed, time.Time{}, time.Time{},
 			"Scheduled, Waited, Registered by replica-1, Started, attempt 2 was the last, Failed"},
 	} {
