@@ -151,6 +151,15 @@ func (r *Replica) databasesOfEngine() engine.Databases {
 	return all
 }
 
+// availableDatabases returns whether jobs can use each database, by name.
+func (r *Replica) availableDatabases() map[string]bool {
+	all := map[string]bool{}
+	for _, d := range r.databases {
+		all[d.name] = d.Available() == nil
+	}
+	return all
+}
+
 // closeDatabases closes the databases of jobs.
 func (r *Replica) closeDatabases() {
 	var problems []error

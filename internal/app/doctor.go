@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,6 +52,9 @@ func Examine(ctx context.Context, config *configs.Config) ([]Check, error) {
 		e.examineSQLite(ctx, path)
 	} else {
 		e.examinePostgres(ctx)
+	}
+	if err := e.examineDatabases(ctx); err != nil {
+		return e.checks, err
 	}
 	err := e.examineMemcached(ctx)
 	return e.checks, err
@@ -248,6 +253,38 @@ func (e *examiner) examineSQLite(ctx context.Context, path string) {
 	default:
 		e.ok("file permissions", "only the owner may use the file")
 	}
+}
+
+// examineDatabases checks the databases of jobs, and the tables of their fences.
+func (e *examiner) examineDatabases(ctx context.Context) error {
+	for _, name := range slices.Sorted(maps.Keys(e.config.Databases)) {
+		if err := e.examineJobDatabase(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *examiner) examineJobDatabase(ctx context.Context, name string) error {
+	check := "database " + name
+	database, err := OpenJobDatabase(ctx, e.config, name, nil, zerolog.Nop())
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, examineTimeout)
+	defer cancel()
+	switch err := database.Check(ctx); {
+	case errors.Is(err, storage.ErrUnavailable):
+		e.add(check, CheckFailed, "start the server, or correct databases."+name+".url", "%v", err)
+	case err != nil:
+		e.add(check, CheckFailed, "run `scheduler fence install --database "+name+"`, and give "+
+			"the role of the jobs the permissions to use the tables", "%v", err)
+	case e.config.Databases[name].Fence == configs.NoFence:
+		e.add(check, CheckWarning, "set fence: table", "superseded runs can write to it")
+	default:
+		e.ok(check, "it answers and has the tables of the fence")
+	}
+	return database.Close()
 }
 
 func (e *examiner) examineMemcached(ctx context.Context) error {

@@ -9,6 +9,9 @@ func (r *Replica) addSources() error {
 	if r.locks != nil && r.locks.watch != nil {
 		sources.Servers = r.locks.watch.Servers
 	}
+	if len(r.databases) > 0 {
+		sources.Databases = r.availableDatabases
+	}
 	if r.tracing != nil {
 		sources.Spans = r.tracing.Spans
 	}

@@ -236,3 +236,34 @@ func TestDoctorOfMemcached(t *testing.T) {
 		"postgres://app:hunter2@127.0.0.1:1/none", 1), 2),
 		"failed database", "failed memcached "+unsafe.Addr())
 }
+
+// TestDoctorOfDatabases checks databases of jobs that are down, without a fence, and complete.
+func TestDoctorOfDatabases(t *testing.T) {
+	if server == nil {
+		t.Skip("needs PostgreSQL: run without -short")
+	}
+	url := server.Database(t)
+	config := func(warehouse string) string {
+		return "database: {url: 'sqlite://" + filepath.ToSlash(filepath.Join(t.TempDir(), "h.db")) +
+			"'}\ndatabases: {warehouse: {" + warehouse + "}}\n"
+	}
+	const sqlite = "warning database"
+	expectChecks(t, diagnose(t, config("url: 'postgres://u:hunter2@127.0.0.1:1/none'"), 2), sqlite,
+		"failed database warehouse")
+	expectChecks(t, diagnose(t, config("fence: none, url: '"+url+"'"), 1), sqlite,
+		"warning database warehouse")
+	out, _ := doctor(t, config("url: '"+url+"'"))
+	if !strings.Contains(out, "scheduler fence install --database warehouse") {
+		t.Errorf("got %s, want the command that creates the tables", out)
+	}
+	file := filepath.Join(t.TempDir(), "holdfast.yaml")
+	if err := os.WriteFile(file, []byte(config("url: '"+url+"'")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var installed bytes.Buffer
+	if err := Execute(t.Context(), []string{"fence", "install", "--database", "warehouse", "-c",
+		file}, &installed, &installed, app.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	expectChecks(t, diagnose(t, config("url: '"+url+"'"), 1), sqlite)
+}

@@ -64,6 +64,9 @@ func full(t *testing.T, names int) *Metrics {
 			}
 		},
 		Spans: func() (int64, int64, int64) { return 10, 2, 1 },
+		Databases: func() map[string]bool {
+			return map[string]bool{"warehouse": true, "marts": false}
+		},
 		Status: func() map[string]bool {
 			return map[string]bool{"neutral": false, "amber": true, "red": false}
 		},
@@ -157,6 +160,7 @@ func TestNumbers(t *testing.T) {
 		"holdfast_jobs{}": 9, "holdfast_clock_offset_seconds{}": -1.5, "holdfast_cron_tables{}": 2, "holdfast_lock_server_lists{}": 1,
 		"holdfast_listener_events_dropped_total{}": 5, "holdfast_audit_unsealed_age_seconds{}": 90,
 		"holdfast_build_info{version=v1.2.3}": 1, "holdfast_config_reload_success{}": 1,
+		"holdfast_database_up{database=warehouse}":  1,
 		"holdfast_memcached_up{server=cache:11211}": 1, "holdfast_memcached_restarts_total{server=cache:11211}": 2, "holdfast_memcached_outages_total{server=cache:11211}": 3,
 		"holdfast_memcached_flushes_total{server=cache:11211}": 4, "holdfast_memcached_evictions_total{server=cache:11211}": 11,
 		"holdfast_memcached_out_of_memory_total{server=cache:11211}": 7, "holdfast_memcached_refused_connections_total{server=cache:11211}": 8,

@@ -11,9 +11,11 @@ import (
 // and must not send requests.
 type Sources struct {
 	Stats   func() engine.Stats
-	Servers func() []memcached.Health           // nil without memcached
-	Spans   func() (sent, failed, unsent int64) // nil without tracing
-	Status  func() map[string]bool              // by severity: whether it is the current one
+	Servers func() []memcached.Health // nil without memcached
+	// Databases returns the databases of jobs by name: whether jobs can use them. nil without them.
+	Databases func() map[string]bool
+	Spans     func() (sent, failed, unsent int64) // nil without tracing
+	Status    func() map[string]bool              // by severity: whether it is the current one
 }
 
 // Watch registers the sources for each scrape. It is called once, before the first.
@@ -32,7 +34,7 @@ type watched struct {
 	ready, session, opened, lost, table, offset, tables, servers state
 	dropped, unsealed                                            state
 	up, restarts, outages, flushes, evictions, full, refused     state
-	spans, status                                                state
+	spans, status, databases                                     state
 }
 
 func (w *watched) describe(b *book) {
@@ -85,6 +87,8 @@ func (w *watched) describe(b *book) {
 		"Items that the server refused because it was full.", "server")
 	add(&w.refused, Counter, "holdfast_memcached_refused_connections_total",
 		"Connections that the server refused or delayed.", "server")
+	add(&w.databases, Gauge, "holdfast_database_up", "1 while jobs can use the database, of the "+
+		"section databases. Each replica checks it every 5 s.", "database")
 	add(&w.status, Gauge, "holdfast_status", "1 for the current severity of the cluster's status, "+
 		"0 for the others: red, amber or neutral. Each replica checks it every 15 s. Absent "+
 		"before the first check.", "severity")
@@ -123,6 +127,11 @@ func (w *watched) Collect(ch chan<- prometheus.Metric) {
 	if w.sources.Servers != nil {
 		for _, h := range w.sources.Servers() {
 			w.collectServer(ch, h)
+		}
+	}
+	if w.sources.Databases != nil {
+		for name, up := range w.sources.Databases() {
+			ch <- w.databases.holds(up, name)
 		}
 	}
 	if w.sources.Status != nil {
