@@ -70,7 +70,7 @@ func lockGallery() []galleryState {
 		{name: "contention-empty", options: calm(), path: "/locks/contention",
 			has: []string{"No run waited for another"}},
 		{name: "contention-many", options: manyWaits(), path: "/locks/contention",
-			has: []string{"only the newest 100000 waits", "others", "more in the JSON"}},
+			has: []string{"Only the newest 100000 waits", "others", "more in the JSON"}},
 		{name: "contention-down", options: down(), path: "/locks/contention",
 			status: http.StatusServiceUnavailable, has: []string{"does not answer"}},
 		staleState("contention-stale", night(), "/locks/contention", "8 not run"),

@@ -110,7 +110,7 @@ func (r *Reader) findAgenda(ctx context.Context, now time.Time,
 	a := Agenda{From: now.UTC(), Until: now.UTC().Add(length), Entries: []AgendaJob{},
 		Intervals: []AgendaInterval{}, Cut: []string{}}
 	if r.Next == nil || r.ScheduledTimes == nil {
-		a.Cut = append(a.Cut, "this replica fires no jobs, so it knows no scheduled times")
+		a.Cut = append(a.Cut, "This replica fires no jobs, so it knows no scheduled times")
 		return a, nil
 	}
 	next := r.Next(a.From, maxAgendaJobs)

@@ -79,11 +79,11 @@ func (r *Reader) Contentions(ctx context.Context, now time.Time,
 		sums[i].Resource = records.ResourceName(sums[i].Resource)
 	}
 	if times >= storage.MaxTallied {
-		c.Cut = append(c.Cut, fmt.Sprintf("only the newest %d waits of this time are counted",
+		c.Cut = append(c.Cut, fmt.Sprintf("Only the newest %d waits of this time are counted",
 			storage.MaxTallied))
 	}
 	if len(sums) == storage.MaxBatch {
-		c.Cut = append(c.Cut, fmt.Sprintf("only the %d longest sums are listed",
+		c.Cut = append(c.Cut, fmt.Sprintf("Only the %d longest sums are listed",
 			storage.MaxBatch))
 	}
 	still := make(map[[3]string]int)

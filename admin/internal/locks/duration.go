@@ -83,12 +83,12 @@ func (r *Reader) loadDurations(ctx context.Context, f *UpcomingConflicts, conten
 	}
 	if len(open) > 0 {
 		f.Cut = append(f.Cut,
-			fmt.Sprintf("the durations of %d of %d jobs are known so far: reload "+
+			fmt.Sprintf("The durations of %d of %d jobs are known so far: reload "+
 				"for the others", f.Jobs-len(open), f.Jobs))
 	}
 	if never > 0 {
 		f.Cut = append(f.Cut,
-			fmt.Sprintf("no run of %s has ended yet, so their durations are unknown",
+			fmt.Sprintf("The durations of %s are unknown: no run has ended yet",
 				words.Figure(never, "job", "jobs")))
 	}
 	return nil

@@ -38,7 +38,7 @@ func (r *Reader) upcomingFirings(f *UpcomingConflicts, contenders []*contender) 
 	for len(queue) > 0 && queue[0].at.Before(f.Until) {
 		if len(scheduledTimes) == maxUpcomingFirings {
 			f.Until = queue[0].at
-			f.Cut = append(f.Cut, fmt.Sprintf("the simulation ends after %d scheduled times, at %s",
+			f.Cut = append(f.Cut, fmt.Sprintf("The simulation ends after %d scheduled times, at %s",
 				maxUpcomingFirings, words.UTC(f.Until)))
 			break
 		}

@@ -97,11 +97,11 @@ func (t *Timeline) noteOmitted(of map[string][]storage.RunInterval, full []strin
 				first = s.CreatedAt
 			}
 		}
-		t.Cut = append(t.Cut, fmt.Sprintf("of %s only the newest %d runs are drawn, since %s: "+
+		t.Cut = append(t.Cut, fmt.Sprintf("Of %s only the newest %d runs are drawn, since %s: "+
 			"zoom in to see earlier ones", words.Cut(name, 60), len(of[name]), words.UTC(first)))
 	}
 	if more := len(full) - named; more > 0 {
-		t.Cut = append(t.Cut, fmt.Sprintf("of %s not all runs are drawn",
+		t.Cut = append(t.Cut, fmt.Sprintf("Of %s not all runs are drawn",
 			words.Figure(more, "more job", "more jobs")))
 	}
 }

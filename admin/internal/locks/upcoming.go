@@ -85,7 +85,7 @@ func (r *Reader) findConflicts(ctx context.Context, now time.Time,
 		return f, fmt.Errorf("query locked resources: %w", err)
 	}
 	if r.ScheduledTimes == nil {
-		f.Cut = append(f.Cut, "this replica fires no jobs, so it knows no scheduled times")
+		f.Cut = append(f.Cut, "This replica fires no jobs, so it knows no scheduled times")
 		return f, nil
 	}
 	contenders := contendersOf(requests, about)
@@ -106,7 +106,7 @@ func (r *Reader) findConflicts(ctx context.Context, now time.Time,
 		(*Conflict).possible)
 	f.Conflicts = tally.sorted(about)
 	if len(f.Conflicts) > maxConflicts {
-		f.Cut = append(f.Cut, fmt.Sprintf("only %d of %d conflicts are listed", maxConflicts,
+		f.Cut = append(f.Cut, fmt.Sprintf("Only %d of %d conflicts are listed", maxConflicts,
 			len(f.Conflicts)))
 		f.Conflicts = f.Conflicts[:maxConflicts]
 	}
