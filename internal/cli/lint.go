@@ -128,7 +128,7 @@ func usesOf(job jobs.Job, schema string) (uses []tableUse) {
 	}
 	text := strings.Join(append([]string{params.Statement}, params.Statements...), ";\n")
 	for _, m := range sqltables.Find(text) {
-		table, err := locking.Table(m.Name, schema)
+		table, err := locking.TableIn(job.Database, m.Name, schema)
 		if err != nil {
 			continue // no name of a table that a job can lock
 		}

@@ -10,6 +10,7 @@ import (
 
 const lintedConfig = `
 database: {url: "postgres://nobody@127.0.0.1:1/none"}
+databases: {warehouse: {url: "postgres://nobody@127.0.0.1:1/warehouse"}}
 jobs:
   - {name: sound, schedule: "@daily", handler: sql, tables: [totals], read_tables: [sales], params: {statement: "INSERT INTO totals SELECT * FROM sales"}}
   - {name: writer, schedule: "@daily", handler: sql, params: {statement: "UPDATE Public.Totals SET x = 1"}}
@@ -17,6 +18,8 @@ jobs:
   - {name: weak, schedule: "@daily", handler: sql, read_tables: [sales], params: {statement: "DELETE FROM sales"}}
   - {name: whole, schedule: "@daily", handler: sql, tables: ["archive.*"], params: {statement: "INSERT INTO archive.sales SELECT * FROM alone"}}
   - {name: other, schedule: "@daily", handler: command, tables: [archive.sales], params: {command: ["true"]}}
+  - {name: elsewhere, schedule: "@daily", handler: sql, database: warehouse, tables: [totals], params: {statement: "INSERT INTO totals SELECT * FROM sales"}}
+  - {name: beside, schedule: "@daily", handler: sql, database: warehouse, params: {statement: "SELECT * FROM totals"}}
   - {name: alone, schedule: "@daily", handler: sql, params: {statement: "UPDATE mine SET x = 1"}}
 `
 
@@ -40,14 +43,15 @@ func TestLint(t *testing.T) {
 		"weak write public/sales sound move it from read_tables to tables",
 		"reader read public/totals sound+writer add it to read_tables",
 		"writer write public/totals sound+reader add it to tables",
+		"beside read warehouse:public/totals elsewhere add it to read_tables",
 	}
-	if strings.Join(lines, "\n") != strings.Join(want, "\n") || report.Checked != 6 ||
+	if strings.Join(lines, "\n") != strings.Join(want, "\n") || report.Checked != 8 ||
 		report.Unchecked != 1 {
 		t.Errorf("got %s and %+v, want %s", strings.Join(lines, "\n"), report,
 			strings.Join(want, "\n"))
 	}
 	if table := perform(t, nil, "lint", "-c", path); !strings.Contains(table.out,
-		"checked: 6 sql jobs, not checked: 1 other jobs") || table.code != 1 || table.err != "" {
+		"checked: 8 sql jobs, not checked: 1 other jobs") || table.code != 1 || table.err != "" {
 		t.Errorf("got %+v, want what was not checked", table)
 	}
 	sound := lintedConfig[:strings.Index(lintedConfig, "  - {name: writer")]
