@@ -26,8 +26,8 @@
 // transaction. So if a replica is paused after it has sent them, PostgreSQL commits them and
 // releases their locks.
 //
-// All transactions lock in one order: keys of actions, sessions, new fences, waiting runs,
-// fences, claims, runs, each sorted by key in byte order. A Start holds its session FOR KEY
+// All transactions lock in one order: keys of actions, backfills, sessions, new fences, waiting
+// runs, fences, claims, runs, each sorted by key in byte order. A Start holds its session FOR KEY
 // SHARE until it commits, and a session is ended only under FOR UPDATE. So an ended session has
 // no start under way, and another replica can adopt its waiting runs.
 //
@@ -60,6 +60,13 @@
 // An entry of the audit log gets its link in the hash chain after its action (auditchain.go), so
 // actions do not wait for each other. A seal computes hashes without a lock, and one statement adds
 // the links if the head is still the one that it has read. Pruning locks the chain first.
+//
+// # Backfills
+//
+// A step of a backfill locks its row first. Each later statement of the step sees what the steps
+// before have done. So of several steps with one cursor, only one adds runs. The table
+// backfill_runs has the keys of its runs that have not ended or are not counted yet. In wants, the
+// position of a run of a backfill is a hundred years later, so it is behind all other waiters.
 //
 // # Tallies
 //
