@@ -104,6 +104,9 @@ type Options struct {
 	Reload    ReloadFunc
 	Advisory  Advisory  // nil: there are no advisory locks
 	Memcached Memcached // nil: advisory locks are not in memcached
+	// Databases returns the databases of jobs by name. It must be safe for concurrent use and must
+	// not block. Nil: there are none.
+	Databases func() []JobDatabase
 
 	Replica string // name of this replica
 	// Session returns the id of this replica's session, which changes after a lost session. A nil
@@ -209,7 +212,7 @@ func (o *Options) Access() Access {
 // local returns what only this replica knows.
 func (o *Options) local() cluster.Local {
 	return cluster.Local{Replica: o.Replica, Version: o.Version, Session: o.Session, Ready: o.Ready,
-		Servers: o.Memcached, StoreName: o.storeName(), Rules: o.Rules}
+		Servers: o.Memcached, Databases: o.Databases, StoreName: o.storeName(), Rules: o.Rules}
 }
 
 // guarded reports whether requests need proof of identity.

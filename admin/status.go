@@ -16,6 +16,7 @@ type StatusOptions struct {
 	StoreName  string                 // as in Options
 	Operations *operations.Operations // nil: deliveries are not checked
 	Memcached  Memcached              // nil: memcached is not checked
+	Databases  func() []JobDatabase   // as in Options
 	Rules      Rules
 }
 
@@ -28,7 +29,8 @@ const statusTimeout = 10 * time.Second
 func NewStatusReader(o StatusOptions) func(ctx context.Context) Status {
 	reader := cluster.NewReader(o.Store, locks.NewReader(o.Store, locks.Sources{}), o.Operations,
 		nil)
-	with := Options{StoreName: o.StoreName, Memcached: o.Memcached, Rules: o.Rules}
+	with := Options{StoreName: o.StoreName, Memcached: o.Memcached, Databases: o.Databases,
+		Rules: o.Rules}
 	local := with.local()
 	return func(ctx context.Context) Status {
 		bounded, cancel := context.WithTimeout(ctx, statusTimeout)

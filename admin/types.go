@@ -23,6 +23,8 @@ type (
 	ScheduledFiring = cluster.ScheduledFiring
 	// Memcached reports the health of the memcached servers. *memcached.Watch implements it.
 	Memcached = cluster.Memcached
+	// JobDatabase is a database in which jobs have their tables.
+	JobDatabase = cluster.JobDatabase
 	// MemcachedView is the memcached servers as one replica sees them.
 	MemcachedView = cluster.MemcachedView
 )

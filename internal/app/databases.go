@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/jobs/postgres"
@@ -156,6 +157,19 @@ func (r *Replica) availableDatabases() map[string]bool {
 	all := map[string]bool{}
 	for _, d := range r.databases {
 		all[d.name] = d.Available() == nil
+	}
+	return all
+}
+
+// databasesOfPage returns the databases for the status of the cluster.
+func (r *Replica) databasesOfPage() []admin.JobDatabase {
+	var all []admin.JobDatabase
+	for _, d := range r.databases {
+		one := admin.JobDatabase{Name: d.name}
+		if state := d.state.Load(); state != nil {
+			one.Err, one.Since = state.err, state.since
+		}
+		all = append(all, one)
 	}
 	return all
 }

@@ -50,6 +50,7 @@ func (r *Replica) pageOptions(config *configs.Config) admin.Options {
 	if r.locks != nil && r.locks.watch != nil {
 		options.Memcached = r.locks.watch
 	}
+	options.Databases = r.databasesOfPage
 	return options
 }
 

@@ -39,7 +39,9 @@ func (b *LockBackend) CheckLocks(ctx context.Context) {
 
 // watchStatus reads the status for the metrics until ctx ends, and then returns nil.
 func (r *Replica) watchStatus(ctx context.Context) error {
-	read := admin.NewStatusReader(StatusOptions(r.config.Load(), r.timed, r.operations, r.locks))
+	options := StatusOptions(r.config.Load(), r.timed, r.operations, r.locks)
+	options.Databases = r.databasesOfPage
+	read := admin.NewStatusReader(options)
 	ticker := time.NewTicker(statusInterval)
 	defer ticker.Stop()
 	for {

@@ -3,7 +3,10 @@ package cli
 import (
 	"context"
 	"errors"
+	"io"
+	"net/http"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,7 +38,7 @@ func TestFencedJob(t *testing.T) {
 	replica, config := startReplica(t, `
 database: {url: "sqlite://`+filepath.ToSlash(filepath.Join(t.TempDir(), "holdfast.db"))+`"}
 databases: {warehouse: {url: '`+warehouse+`'}}
-admin: {listen: ""}
+admin: {listen: "127.0.0.1:0"}
 jobs:
   - name: rollup
     handler: sql
@@ -59,6 +62,21 @@ jobs:
 	}
 	if waiting.State != jobs.Waiting {
 		t.Errorf("got a run that is %s, want a waiting one", waiting.State)
+	}
+	for path, want := range map[string]string{"/api/v1/status": `"kind":"database"`,
+		"/metrics": `holdfast_database_up{database="warehouse"} 0`} {
+		response, err := http.Get("http://" + replica.AdminAddr() + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(response.Body)
+		if err := errors.Join(err, response.Body.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if compact := strings.ReplaceAll(string(text), `": "`, `":"`); !strings.Contains(compact,
+			want) {
+			t.Errorf("got %s from %s, want %s", text, path, want)
+		}
 	}
 	database, err := app.OpenJobDatabase(t.Context(), config, "warehouse", nil, zerolog.Nop())
 	if err != nil {

@@ -19,6 +19,7 @@ type Local struct {
 	Session          func() uuid.UUID                // nil, or zero: there is none
 	Ready            func(ctx context.Context) error // nil: always ready
 	Servers          Memcached                       // nil: there is no memcached
+	Databases        func() []JobDatabase            // of jobs; nil: there are none
 	StoreName        string                          // for people
 	Rules            Rules
 }
@@ -48,9 +49,13 @@ func (l Local) Memcached() *MemcachedView {
 // Status judges a snapshot. StoreError is why the store did not answer, or "".
 func (l Local) Status(ctx context.Context, p Snapshot, storeError string,
 	slowed []SlowedSignIns) Status {
-	return NewStatus(Evidence{Snapshot: p, StoreName: l.StoreName, StoreError: storeError,
+	e := Evidence{Snapshot: p, StoreName: l.StoreName, StoreError: storeError,
 		ServedBy: l.ServedBy(ctx), Memcached: l.Memcached(), Rules: l.Rules,
-		SlowedSignIns: slowed})
+		SlowedSignIns: slowed}
+	if l.Databases != nil {
+		e.Databases = l.Databases()
+	}
+	return NewStatus(e)
 }
 
 // CheckReady returns why the replica cannot start runs, or nil.

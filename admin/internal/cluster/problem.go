@@ -35,6 +35,7 @@ const (
 	KindDeliveries  Kind = "deliveries_given_up"
 	KindDrift       Kind = "drift"
 	KindMemcached   Kind = "memcached"
+	KindDatabase    Kind = "database"
 	KindSignIns     Kind = "sign_ins_slowed"
 )
 
@@ -42,7 +43,7 @@ const (
 func Kinds() []Kind {
 	return []Kind{KindStore, KindNoReplica, KindJobFailing, KindReplicaLost, KindNotReady,
 		KindClock, KindDraining, KindLongWait, KindDeliveries, KindDrift, KindMemcached,
-		KindSignIns}
+		KindDatabase, KindSignIns}
 }
 
 // Label returns a noun for problems of the kind.
@@ -51,7 +52,7 @@ func (k Kind) Label() string {
 		KindJobFailing: "Job failing", KindReplicaLost: "Replica lost", KindNotReady: "Not ready",
 		KindClock: "Clock", KindDraining: "Draining", KindLongWait: "Long wait",
 		KindDeliveries: "Webhook", KindDrift: "Drift", KindMemcached: "memcached",
-		KindSignIns: "Sign-ins"}[k]
+		KindDatabase: "Database of jobs", KindSignIns: "Sign-ins"}[k]
 }
 
 // LinkText returns the text of the link to details.
@@ -59,6 +60,8 @@ func (k Kind) LinkText() string {
 	switch k {
 	case KindJobFailing:
 		return "Show job"
+	case KindDatabase:
+		return "Show jobs"
 	case KindLongWait:
 		return "Show locks"
 	case KindDeliveries:

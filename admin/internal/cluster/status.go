@@ -29,6 +29,7 @@ type Evidence struct {
 	StoreError string // why the store did not answer; "" if it did
 	ServedBy   ServedBy
 	Memcached  *MemcachedView // nil without memcached
+	Databases  []JobDatabase  // of jobs, by name
 	Rules      Rules
 	// SlowedSignIns are users whose sign-ins are slowed, as far as the viewer may know them.
 	SlowedSignIns []SlowedSignIns
@@ -52,7 +53,7 @@ type Status struct {
 }
 
 // NewStatus applies the rules. It depends on nothing but the evidence. While the store does not
-// answer, only that and memcached are problems, because all else is out of date.
+// answer, only that, memcached and databases of jobs are problems, because all else is out of date.
 func NewStatus(e Evidence) Status {
 	v := Status{Severity: Neutral, Now: e.Now, Problems: []Problem{}, ServedBy: e.ServedBy,
 		Parts: statusParts(e)}
@@ -74,6 +75,7 @@ func NewStatus(e Evidence) Status {
 		serverListProblems(e, add)
 	}
 	memcachedProblems(e, add)
+	databaseProblems(e, add)
 	signInProblems(e, add)
 	sortProblems(v.Problems)
 	for _, p := range v.Problems {
@@ -151,6 +153,8 @@ func phrase(problems []Problem) string {
 		return "webhook deliveries were given up"
 	case kind == KindDrift:
 		return "configurations of replicas differ"
+	case kind == KindDatabase:
+		return count("database of jobs is not available", "databases of jobs are not available")
 	case kind == KindSignIns:
 		return "sign-ins fail"
 	}

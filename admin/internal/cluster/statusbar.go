@@ -14,7 +14,8 @@ type StatusPart struct {
 	Text     string   `json:"text"`
 }
 
-// statusParts returns the state of the store, of the replicas and of memcached.
+// statusParts returns the state of the store, of the replicas, of memcached and of the databases of
+// jobs.
 func statusParts(e Evidence) []StatusPart {
 	store := StatusPart{e.StoreName, Neutral, "answers"}
 	if e.StoreError != "" {
@@ -26,6 +27,9 @@ func statusParts(e Evidence) []StatusPart {
 	}
 	if e.Memcached != nil {
 		parts = append(parts, memcachedPart(e.Memcached.Servers))
+	}
+	for _, d := range e.Databases {
+		parts = append(parts, databasePart(d))
 	}
 	return parts
 }
