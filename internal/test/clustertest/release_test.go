@@ -66,8 +66,9 @@ SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() A
 	if n := askOne[int](c, `SELECT n FROM balances`); n != 10 {
 		t.Errorf("n is %d, want what the next job committed", n)
 	}
-	// The replica learns that the run was superseded, and neither retries nor recovers it.
-	c.heard(c.replicas[held.Replica], id, "run superseded")
+	// The replica learns that the run has ended, and neither retries nor recovers it. It learns it
+	// when it records the end of the attempt or, if it did that before the release, at the retry.
+	c.heard(c.replicas[held.Replica], id, "run ended by the store")
 	if n := askOne[int](c, `SELECT count(*) FROM holdfast.runs WHERE job = 'stuck'`); n != 1 {
 		t.Errorf("%d runs of the job, want the one that was lost", n)
 	}
