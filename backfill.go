@@ -28,11 +28,12 @@ type Backfill struct {
 // replicas end. Operations.PlanBackfill returns what it would do, Operations.ReadBackfill its
 // progress, and Operations.CancelBackfill ends it.
 //
-// The errors are those of Operations.Backfill. Before Open it is ErrNotOpen.
+// The errors are those of Operations.Backfill. Before Open it is ErrNotOpen, and after Run
+// ErrStopped.
 func (r *Replica) Backfill(ctx context.Context, b Backfill) (storage.Backfill, error) {
-	ops := r.Operations()
-	if ops == nil {
-		return storage.Backfill{}, fmt.Errorf("backfill: %w", ErrNotOpen)
+	ops, err := r.operations()
+	if err != nil {
+		return storage.Backfill{}, fmt.Errorf("backfill: %w", err)
 	}
 	return ops.Backfill(ctx, storage.Action{Actor: b.Actor, Reason: b.Reason, Key: b.Key},
 		operations.BackfillRequest{Job: b.Job, From: b.From, To: b.To, Parallel: b.Parallel})

@@ -184,6 +184,10 @@ func TestTriggersOutsideOfTheLifeOfAReplica(t *testing.T) {
 		0); !errors.Is(err, holdfast.ErrStopped) {
 		t.Errorf("a job after Run: got %v, want ErrStopped", err)
 	}
+	if _, err := replica.Backfill(t.Context(), holdfast.Backfill{
+		Job: "hello"}); !errors.Is(err, holdfast.ErrStopped) {
+		t.Errorf("a backfill after Run: got %v, want ErrStopped", err)
+	}
 	if err := replica.Health(); !errors.Is(err, holdfast.ErrStopped) {
 		t.Errorf("health after Run: got %v, want ErrStopped", err)
 	}

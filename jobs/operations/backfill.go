@@ -102,7 +102,8 @@ func (o *Operations) Backfill(ctx context.Context, a storage.Action,
 		}
 	}
 	b, err := o.options.Control.AddBackfill(ctx, a, storage.BackfillRequest{Job: r.Job,
-		From: plan.From, To: plan.To, Parallel: plan.Parallel, Times: times, ScheduleKey: key})
+		From: plan.From, To: plan.To, UntilNow: r.To.IsZero(), Parallel: plan.Parallel,
+		Times: times, ScheduleKey: key})
 	return b, of("job "+r.Job, err)
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -167,4 +168,26 @@ func TestRefusedBackfills(t *testing.T) {
 	if !errors.Is(err, storage.ErrConflict) {
 		t.Errorf("got %v for another schedule than the active one", err)
 	}
+}
+
+// Without To, the backfill ends when its request came. A repeated request comes later.
+func TestRepeatedBackfillUntilNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ops, _, _ := operate(t, nightly(t))
+		a, request := operator, BackfillRequest{Job: "nightly", From: time.Now().AddDate(0, 0, -9)}
+		a.Key = "k"
+		first, err := ops.Backfill(t.Context(), a, request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(48 * time.Hour)
+		again, err := ops.Backfill(t.Context(), a, request)
+		if err != nil || again.ID != first.ID || !again.To.Equal(first.To) {
+			t.Errorf("got %+v, %v, want the first backfill %+v", again, err, first)
+		}
+		request.To = first.To
+		if _, err = ops.Backfill(t.Context(), a, request); !errors.Is(err, storage.ErrKeyUsed) {
+			t.Errorf("got %v for another To with the same key, want %v", err, storage.ErrKeyUsed)
+		}
+	})
 }

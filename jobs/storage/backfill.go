@@ -82,6 +82,9 @@ const (
 type BackfillRequest struct {
 	Job      string
 	From, To time.Time
+	// UntilNow says that the request named no To, and that To is when it came. The same request has
+	// another To when it is repeated with its key.
+	UntilNow bool
 	Parallel int // 1 to MaxBackfillParallel; more than 1 only if runs of the job may overlap
 	// Times is the number of scheduled times from From to To by the schedule of that key (see
 	// Definition.ScheduleKey); 1 to MaxBackfillTimes. If the active definition has another key, the
@@ -225,8 +228,11 @@ func (r BackfillRequest) Fits(scheduleKey string, mayOverlap bool, now time.Time
 
 // Asking returns the action with what the request says beside its job.
 func (r BackfillRequest) Asking(a Action) Action {
-	return a.Asking(r.From.UTC().Format(time.RFC3339Nano), r.To.UTC().Format(time.RFC3339Nano),
-		fmt.Sprint(r.Parallel))
+	to := ""
+	if !r.UntilNow {
+		to = r.To.UTC().Format(time.RFC3339Nano)
+	}
+	return a.Asking(r.From.UTC().Format(time.RFC3339Nano), to, fmt.Sprint(r.Parallel))
 }
 
 // Audited returns the detail of the entry in the audit log.
