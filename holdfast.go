@@ -3,7 +3,6 @@ package holdfast
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"os"
 
@@ -36,22 +35,9 @@ func Version() string { return app.Version() }
 // The first SIGINT or SIGTERM stops the replica gracefully. A second one ends the
 // process at once.
 func Main(given ...Option) {
-	err := runMain(newOptions(given))
-	if err == nil {
-		return
+	if err := runMain(newOptions(given)); err != nil {
+		os.Exit(cli.Report(err, os.Stderr))
 	}
-	code := 1
-	var own *cli.ExitError
-	if errors.As(err, &own) {
-		code = own.Code
-	}
-	switch text := err.Error(); {
-	case own != nil && own.Formatted != "":
-		fmt.Fprintln(os.Stderr, own.Formatted)
-	case text != "":
-		fmt.Fprintln(os.Stderr, "scheduler:", text)
-	}
-	os.Exit(code)
 }
 
 func runMain(o *options) error {

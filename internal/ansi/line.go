@@ -38,18 +38,18 @@ func Parse(text string) []Line {
 	return p.lines
 }
 
-// Plain returns a text without escape sequences. If there are any, it also shows control characters
-// that are no line breaks as Parse does.
+// Plain returns a text without escape sequences. It shows other control characters as Parse does,
+// and ends lines with a line feed.
 func Plain(text string) string {
-	if strings.IndexByte(text, escape) < 0 {
-		return text
-	}
 	var b strings.Builder
 	for _, line := range Parse(text) {
 		if line.N > 1 {
 			b.WriteByte('\n')
 		}
 		b.WriteString(line.Text())
+	}
+	if strings.HasSuffix(text, "\n") || strings.HasSuffix(text, "\r") {
+		b.WriteByte('\n')
 	}
 	return b.String()
 }

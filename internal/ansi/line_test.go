@@ -79,6 +79,8 @@ func TestParse(t *testing.T) {
 func TestPlain(t *testing.T) {
 	for text, want := range map[string]string{
 		"a\tb\nc\n": "a\tb\nc\n", "\x1b[1mexit\x1b[0m\r\n3": "exit\n3", "a\x1b[3": "a^[[3",
+		"\u009b2J": "\ufffd2J", "a\a\r\u202eb": "a^G\n\ufffdb", "\x1b[1ma\x1b[0m\n": "a\n", "": "",
+		"\n": "\n", "a\n\x1b[0m": "a\n",
 	} {
 		if got := Plain(text); got != want {
 			t.Errorf("Plain(%q): got %q, want %q", text, got, want)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -47,13 +48,17 @@ repeatedly, let the times overlap, and drop entries whose id you have already.`,
 
 // writeAudit returns a function that writes entries as JSON, one a line.
 func writeAudit(out io.Writer) func([]storage.Audited) error {
-	encoder := json.NewEncoder(out)
-	encoder.SetEscapeHTML(false)
 	return func(page []storage.Audited) error {
+		var lines bytes.Buffer
+		encoder := json.NewEncoder(&lines)
+		encoder.SetEscapeHTML(false)
 		for _, entry := range page {
 			if err := encoder.Encode(entry); err != nil {
 				return fmt.Errorf("write audit log: %w", err)
 			}
+		}
+		if _, err := out.Write(escapeJSON(lines.Bytes())); err != nil {
+			return fmt.Errorf("write audit log: %w", err)
 		}
 		return nil
 	}

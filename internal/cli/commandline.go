@@ -24,8 +24,8 @@ type commandLine struct {
 }
 
 // Execute runs the command line args. Program has the handlers, jobs and hooks of the program, in
-// addition to the built-in handlers and the jobs of the file. Execute prints no error; the caller
-// does. An *ExitError has an exit code of its own.
+// addition to the built-in handlers and the jobs of the file. Execute prints no error: see
+// Report. An *ExitError has an exit code of its own.
 func Execute(
 	ctx context.Context, args []string, out, errOut io.Writer, program app.Options,
 ) error {

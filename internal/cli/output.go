@@ -10,8 +10,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/goccy/go-yaml"
-
 	"github.com/holdfast-dev/holdfast/internal/runes"
 	"github.com/holdfast-dev/holdfast/internal/suggest"
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -67,10 +65,10 @@ func (f outputFormat) encode(out io.Writer, value any) error {
 	if err := encoder.Encode(value); err != nil {
 		return err
 	}
-	written := text.Bytes()
+	written := escapeJSON(text.Bytes())
 	if f == yamlFormat {
 		var err error
-		if written, err = yaml.JSONToYAML(written); err != nil {
+		if written, err = toYAML(written); err != nil {
 			return fmt.Errorf("write YAML: %w", err)
 		}
 	}

@@ -86,8 +86,9 @@ func (c *commandLine) printStatus(o admin.Overview) error {
 	for i, p := range v.Parts {
 		parts[i] = p.Name + ": " + p.Text
 	}
-	_, err := fmt.Fprintf(c.out, "%s: %s\n%s\n", strings.ToUpper(string(v.Severity)),
-		printable(v.Headline), printable(strings.Join(parts, ", ")))
+	_, err := fmt.Fprintf(c.out, "%s: %s\n%s\n",
+		printable(strings.ToUpper(string(v.Severity))), printable(v.Headline),
+		printable(strings.Join(parts, ", ")))
 	if err != nil {
 		return err
 	}

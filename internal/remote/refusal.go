@@ -57,7 +57,7 @@ func (c *Client) refusal(r request, reply *http.Response) error {
 		}
 		if err != nil {
 			return fmt.Errorf("ask %s: %s, and the reason cannot be read: %w", c.options.Server,
-				reply.Status, err)
+				oneLine(reply.Status), err)
 		}
 	}
 	text := oneLine(cmp.Or(said.Error, strings.ToLower(http.StatusText(status)), reply.Status))
