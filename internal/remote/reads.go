@@ -27,21 +27,24 @@ func get[T any](ctx context.Context, c *Client, path ...string) (value T, err er
 func list[T any](ctx context.Context, c *Client, limit int, query url.Values,
 	path ...string) ([]T, error) {
 	all := []T{}
+	at := newCursor(c, path, query)
 	for {
 		size := storage.MaxBatch
 		if limit > 0 {
 			size = min(size, limit-len(all))
 		}
-		query.Set("limit", strconv.Itoa(size))
-		var page []T
-		next, err := c.ask(ctx, request{path: path, query: query}, &page)
+		at.query.Set("limit", strconv.Itoa(size))
+		page, err := nextOf[T](ctx, at)
 		if err != nil {
 			return nil, err
 		}
-		if all = append(all, page...); next == nil || len(page) < size || len(all) == limit {
+		all = append(all, page...)
+		if limit > 0 && len(all) >= limit {
+			return all[:limit], nil
+		}
+		if at.query == nil || len(page) < size {
 			return all, nil
 		}
-		query = next
 	}
 }
 
@@ -138,16 +141,15 @@ func (c *Client) Audit(ctx context.Context, f storage.AuditFilter) ([]storage.Au
 func (c *Client) ExportAudit(ctx context.Context, f storage.AuditFilter,
 	write func([]storage.Audited) error) error {
 	query := set(auditQuery(f), "order", "oldest", "limit", strconv.Itoa(f.Limit))
-	for query != nil {
-		var page []storage.Audited
-		next, err := c.ask(ctx, request{path: []string{"audit"}, query: query}, &page)
+	at := newCursor(c, []string{"audit"}, query)
+	for at.query != nil {
+		page, err := nextOf[storage.Audited](ctx, at)
 		if err != nil {
 			return err
 		}
 		if err := write(page); err != nil {
 			return err
 		}
-		query = next
 	}
 	return nil
 }
