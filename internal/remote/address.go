@@ -20,6 +20,9 @@ func ParseServer(text string) (*url.URL, error) {
 		return nil, fmt.Errorf("found a user in the URL, %s, and a token", expected)
 	case parsed.Scheme != "https" && parsed.Scheme != "http", parsed.Host == "",
 		parsed.Opaque != "":
+		if strings.ContainsAny(text, "@?#") {
+			return nil, fmt.Errorf("found no https or http URL, %s", expected) // as above
+		}
 		return nil, fmt.Errorf("found %q, %s", text, expected)
 	case parsed.RawQuery != "" || parsed.Fragment != "" || parsed.ForceQuery:
 		return nil, fmt.Errorf("found a query or a fragment in the URL, %s", expected)

@@ -213,6 +213,9 @@ func TestParseServer(t *testing.T) {
 		"https://a.example?x=1":        "",
 		"https://a.example/#x":         "",
 		"https://u:" + secret + "@a b": "",
+		"u:" + secret + "@a.example":   "",
+		"https:u:" + secret + "@a.b":   "",
+		"a.example?token=" + secret:    "",
 	} {
 		got, err := ParseServer(text)
 		if want == "" && (err == nil || strings.Contains(err.Error(), secret)) ||
