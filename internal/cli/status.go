@@ -29,7 +29,7 @@ page, the replicas, failing jobs, waiting runs and the next firings. JSON and YA
 have the status and its problems, like GET /api/v1/status.
 
 The exit code is 0 if the status is neutral, 1 if it is amber, 2 if it is red, and
-3 if the command could not read it.`,
+3 if the command could not read it or does not know its severity.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o, err := c.readOverview(cmd.Context())
 			if err != nil {
@@ -38,7 +38,10 @@ The exit code is 0 if the status is neutral, 1 if it is amber, 2 if it is red, a
 			if err := c.printStatus(o); err != nil {
 				return err
 			}
-			if code := o.Status.Severity.Rank(); code > 0 {
+			switch code := o.Status.Severity.Rank(); {
+			case code < 0: // a later version may have other severities
+				return &ExitError{Code: unknownStatus}
+			case code > 0:
 				return &ExitError{Code: code}
 			}
 			return nil

@@ -74,3 +74,13 @@ func TestStatusWithoutTheStore(t *testing.T) {
 		t.Errorf("got exit code %d, %s, want 2 and that PostgreSQL does not answer", code, out)
 	}
 }
+
+// TestStatusOfAnUnknownSeverity has a server of a version with other severities.
+func TestStatusOfAnUnknownSeverity(t *testing.T) {
+	server := serverOf(t, "200 OK\r\nContent-Type: application/json\r\n\r\n"+
+		`{"status": {"severity": "purple", "headline": "x"}}`)
+	if got := perform(t, nil, "status", "--server", server); got.code != unknownStatus ||
+		got.out != "PURPLE: x\n\n" {
+		t.Errorf("got %+v, want the status and exit code %d", got, unknownStatus)
+	}
+}

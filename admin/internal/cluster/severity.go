@@ -15,7 +15,7 @@ const (
 // Severities returns all severities, from the least to the most urgent.
 func Severities() []Severity { return []Severity{Neutral, Amber, Red} }
 
-// Rank returns how urgent the severity is: 0 for Neutral, 2 for Red.
+// Rank returns how urgent the severity is: 0 for Neutral, 2 for Red, -1 for unknown severities.
 func (s Severity) Rank() int { return slices.Index(Severities(), s) }
 
 func worst(a, b Severity) Severity {
