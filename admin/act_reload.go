@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -27,8 +28,8 @@ type ReloadError struct {
 
 // Error counts the mistakes.
 func (e *ReloadError) Error() string {
-	return fmt.Sprintf("reload: found %d mistakes in the configuration, which the log of the "+
-		"replica lists; nothing has changed", e.Mistakes)
+	return fmt.Sprintf("reload: found %s in the configuration, which the log of the replica "+
+		"lists; nothing has changed", words.Figure(e.Mistakes, "mistake", "mistakes"))
 }
 
 // reloadJSON has this replica read its configuration again.

@@ -30,7 +30,7 @@ func TestConfigReload(t *testing.T) {
 		t.Errorf("got %+v, want the changed jobs and the key that needs a restart", got)
 	}
 	write(string(written) + "wrokers: 3\n")
-	if got := reload(token); got.code != 1 || !strings.Contains(got.err, "found 1 mistakes") ||
+	if got := reload(token); got.code != 1 || !strings.Contains(got.err, "found 1 mistake in") ||
 		strings.Contains(got.err, "wrokers") {
 		t.Errorf("got %+v, want the number of mistakes without their text", got)
 	}
