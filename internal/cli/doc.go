@@ -18,6 +18,8 @@
 //	action.go       the flag --reason, the actor, and advice for refused actions
 //	target.go       the flags --group and --all
 //	output.go       tables, JSON and cells
+//	escape.go       JSON and YAML that cannot control a terminal
+//	report.go       errors and exit codes
 //	signal.go       SIGINT and SIGTERM; signal_unix.go has SIGHUP
 //
 // An error is one line on standard error, and the process exits with 1. Only mistakes in a
