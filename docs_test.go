@@ -104,3 +104,33 @@ func TestTextsStateLimits(t *testing.T) {
 		}
 	}
 }
+
+// TestArchitectureListsTables checks that docs/architecture.md lists every table of PostgreSQL.
+func TestArchitectureListsTables(t *testing.T) {
+	text, err := os.ReadFile("docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile("(?m)^\\| `[^|]*\\|") // the first cell of a row
+	listed := strings.Join(names.FindAllString(string(text), -1), "")
+	migrations, err := filepath.Glob("jobs/postgres/migrations/*.sql")
+	if err != nil || len(migrations) == 0 {
+		t.Fatalf("got the migrations %q, %v", migrations, err)
+	}
+	created := regexp.MustCompile(`(?m)^CREATE TABLE holdfast\.(\w+) `)
+	for _, path := range migrations {
+		migration, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tables := created.FindAllSubmatch(migration, -1)
+		if len(tables) == 0 {
+			t.Errorf("%s creates no tables", path)
+		}
+		for _, table := range tables {
+			if !strings.Contains(listed, "`"+string(table[1])+"`") {
+				t.Errorf("docs/architecture.md does not list the table %s", table[1])
+			}
+		}
+	}
+}

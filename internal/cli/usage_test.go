@@ -169,3 +169,22 @@ func TestCompletion(t *testing.T) {
 		t.Errorf("without a server: %q", got)
 	}
 }
+
+// TestReadmeListsCommands checks that the table in README.md has every command.
+func TestReadmeListsCommands(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, found := strings.Cut(string(text), "\n## Command line\n")
+	table, _, ended := strings.Cut(table, "\n## ")
+	if !found || !ended {
+		t.Fatal("README.md has no section of the command line")
+	}
+	for _, cmd := range (&commandLine{}).rootCommand().Commands() {
+		name := "`" + cmd.Name()
+		if !strings.Contains(table, name+"`") && !strings.Contains(table, name+" ") {
+			t.Errorf("README.md does not list the command %s", cmd.Name())
+		}
+	}
+}
