@@ -15,9 +15,10 @@ type Backfill struct {
 	Job      string
 	From     time.Time
 	To       time.Time // not in the future; zero: now
-	Parallel int       // the most runs that have not ended; 0: 1
-	// Key makes the request idempotent: two requests of one actor with the same Key and other
-	// fields have one backfill. "": no key. At most 200 bytes.
+	Parallel int       // the maximum number of its runs that have not ended; 0 means 1
+	// Key makes the request idempotent: if the actor repeats it with the same Key, From, To and
+	// Parallel, the result is the first backfill. Set To for this, because the present time differs
+	// in each request. "": no key. At most 200 bytes.
 	Key string
 
 	Actor  string // for the audit log; "" is the program

@@ -239,20 +239,21 @@ type Token struct {
 // TrustedProxy is a load balancer in front of the page that names the client, and possibly the
 // user.
 type TrustedProxy struct {
-	// Networks are the addresses of the proxy. Headers from other addresses are ignored.
+	// Networks are the addresses of the proxy. X-Forwarded-For, X-Forwarded-Proto and X-Request-Id
+	// from other addresses are ignored. A request from there with UserHeader is refused.
 	Networks []netip.Prefix `yaml:"networks"`
 	// UserHeader is the header that names the signed-in user; "": none.
 	UserHeader string `yaml:"user_header"`
 	// Role is the role of users who are not in Operators.
 	Role      string   `yaml:"role"`
 	Operators []string `yaml:"operators"`
-	// SecretHeader is the header in which the proxy sends Secret; "": none. Headers of senders
-	// without the secret are ignored.
+	// SecretHeader is the header in which the proxy sends Secret; "": none. Senders without the
+	// secret are treated like senders outside Networks.
 	SecretHeader string `yaml:"secret_header"`
 	Secret       Secret `yaml:"secret"` // at least 32 bytes
 	// ClientCA has the certificates, in PEM, of the authorities that sign the client certificates
-	// of the proxy. Headers of senders without such a certificate are ignored. Empty: the proxy
-	// needs no certificate.
+	// of the proxy. Senders without such a certificate are treated like senders outside Networks.
+	// Empty: the proxy needs no certificate.
 	ClientCA Secret `yaml:"client_ca"`
 	// ClientNames are common names and DNS names. A certificate of the proxy must have one of them.
 	// Empty: it may have any name.

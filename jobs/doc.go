@@ -16,9 +16,10 @@
 // # Which writes are protected
 //
 // A fenced transaction checks the claim of its run first, and commits only while the run has its
-// claim. Packages jobs/postgres and jobs/sqlite run such transactions. Effects elsewhere are not
-// fenced: pass [Run].Token on, and have the other system refuse tokens smaller than the largest
-// that it has seen.
+// claim. Packages jobs/postgres and jobs/sqlite run such transactions. Package jobs/fence fences
+// transactions in other databases by the tokens of the runs. Effects elsewhere are not fenced: pass
+// [Run].Token on, and have the other system refuse tokens smaller than the largest that it has
+// seen.
 //
 // # State, results and output
 //
@@ -44,4 +45,5 @@
 //	webhook     sends notifications
 //	postgres    the store for clusters
 //	sqlite      the store for one process
+//	fence       fenced transactions in other databases
 package jobs

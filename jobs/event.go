@@ -22,7 +22,8 @@ type EventKind string
 const (
 	// the replica tries to start a scheduled firing
 	EventScheduled EventKind = "scheduled"
-	// the replica adopted a waiting run: triggered, recovered, late, or left by another replica
+	// the replica adopted a waiting run: triggered, recovered, late, added by a backfill, or left
+	// by another replica
 	EventAdopted  EventKind = "adopted"
 	EventStarted  EventKind = "started"  // an attempt begins
 	EventRetried  EventKind = "retried"  // an attempt ended, and another follows
@@ -40,7 +41,7 @@ type Event struct {
 	At          time.Time // cluster time
 	Job         string
 	ScheduledAt time.Time
-	Key         string // of a manual trigger
+	Key         string // of the trigger or the backfill that added the run
 	Recovery    int
 	Run         uuid.UUID
 	Replica     string            // where it happened; for a lost run the replica that ran it

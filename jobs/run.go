@@ -19,7 +19,7 @@ type Run struct {
 	ID          uuid.UUID
 	Job         string
 	ScheduledAt time.Time // the scheduled time, the same on every replica
-	Key         string    // of a manual trigger, else empty
+	Key         string    // of the trigger or the backfill that added the run, else empty
 	Attempt     int       // from 1
 	Recovery    int       // 0, or the number of the recovery
 	Replica     string

@@ -5,9 +5,10 @@ import (
 	"errors"
 )
 
-// Tx is a fenced transaction of a run, on either store. Arguments are $1, $2 and so on in both.
-// Packages postgres and sqlite give the driver's own type instead. It must not be used
-// concurrently, or after the function that got it has returned.
+// Tx is a fenced transaction of a run, in the database of the store or of the job. Arguments are
+// $1, $2 and so on, with PostgreSQL and with SQLite. Packages postgres and sqlite give the driver's
+// own type instead. It must not be used concurrently, or after the function that got it has
+// returned.
 type Tx interface {
 	// Exec runs a statement and returns the number of affected rows.
 	Exec(ctx context.Context, statement string, args ...any) (int64, error)
@@ -25,6 +26,9 @@ var errNoStore = errors.New("fenced transaction: the run has no store")
 // rolls back. InTx returns storage.ErrSuperseded if the claim is gone.
 //
 // With SQLite, the transaction is the only writer of the file, so keep it short.
+//
+// If the job has a Database, the transaction is in that database, whose fence decides instead of
+// the claim: see docs/guarantees.md.
 func (r *Run) InTx(ctx context.Context, fn func(tx Tx) error) error {
 	if r.attempt.Store == nil {
 		return errNoStore
@@ -34,6 +38,9 @@ func (r *Run) InTx(ctx context.Context, fn func(tx Tx) error) error {
 
 // CompleteInTx is InTx that also records the run as succeeded in the same transaction. So the
 // effects of the job and its completion commit together. fn should be the last step of the handler.
+//
+// If the job has a Database, the store records the success after the commit. If a replica dies in
+// between, the fence of the database lets a further attempt or a recovery succeed without fn.
 func (r *Run) CompleteInTx(ctx context.Context, fn func(tx Tx) error) error {
 	if r.attempt.Store == nil {
 		return errNoStore

@@ -87,7 +87,7 @@ func (w *watched) describe(b *book) {
 		"Items that the server refused because it was full.", "server")
 	add(&w.refused, Counter, "holdfast_memcached_refused_connections_total",
 		"Connections that the server refused or delayed.", "server")
-	add(&w.databases, Gauge, "holdfast_database_up", "1 while jobs can use the database, of the "+
+	add(&w.databases, Gauge, "holdfast_database_up", "1 while jobs can use this database of the "+
 		"section databases. Each replica checks it every 5 s.", "database")
 	add(&w.status, Gauge, "holdfast_status", "1 for the current severity of the cluster's status, "+
 		"0 for the others: red, amber or neutral. Each replica checks it every 15 s. Absent "+

@@ -1,8 +1,9 @@
 // Package fence fences the transactions of runs in a database that is not the store.
 //
 // The store decides which run may write: it gives the run a claim with a token. Of two runs that
-// conflict, the later one has the larger token. Another database cannot read claims. So a table in
-// that database keeps the largest token of each name, and a run with a smaller token is refused:
+// conflict, the later one has the larger token. Another database cannot read claims. So tables in
+// that database keep, for each resource that runs lock, the largest token of these runs. A
+// conflicting run with a smaller token is refused:
 //
 //	tx, err := pool.Begin(ctx)
 //	…
@@ -41,8 +42,9 @@
 //
 // A row that is missing is inserted. Another transaction that has locked the rows beneath a schema
 // cannot see such a row. So each name with names beneath has a second row in tokens (part = 1).
-// Whoever inserts a name first locks this row of each name above for update, and a reader of a
-// schema locks it for share. A name is inserted once.
+// Before a transaction inserts a name, it locks this row of each name above for update. A reader of
+// a schema locks the second row of the schema for share. Rows of tokens are never deleted, so each
+// name is inserted only once.
 //
 // When all rows are locked, the pass reads the tokens. The run is superseded
 // ([storage.ErrSuperseded]) if a larger token is on
@@ -60,14 +62,15 @@
 // The pass ends with a row in commits, in the same transaction. Its key is a hash of the cluster,
 // the job, the scheduled time, the key of the trigger and the step. So all attempts and recoveries
 // of one firing have the same key. If the row is there, the work was committed, and InTx returns
-// [ErrCommitted]. The row has a random value of this call, which tells its own row from another.
+// [ErrCommitted]. Each call tries to insert the row with a random value of its own, and then reads
+// the row. If the row has another value, it was there before.
 //
 // If the reply to a commit is lost, a new transaction makes the same pass. The pass waits for the
 // transaction whose fate is unknown, because that transaction holds the rows. Then the row in
 // commits answers the question. This works also if the commit reaches the server late.
 //
-// [Prune] deletes rows of commits that are older than the retention of the history, and rows of
-// readers that a later reader has passed.
+// [Prune] deletes rows of commits that are older than the retention of the history. Of the rows of
+// readers for a name, it keeps only the one with the largest token.
 //
 // # Isolation
 //
@@ -76,11 +79,12 @@
 // committed while the pass waited.
 //
 // MariaDB and MySQL: all statements of the pass are locking reads or writes. These read the latest
-// commit at every level and make no snapshot. So the snapshot of repeatable read, the default, is
-// made by the job's first own query, when the rows are locked. The transaction must not begin with
-// a query of its own, or WITH CONSISTENT SNAPSHOT. At repeatable read, InnoDB locks gaps between
-// rows too. So a reader of a schema and a reader of a table beneath it wait for each other there,
-// and there are more deadlocks while names are new. Do and DoSQL use read committed.
+// commit at every level and make no snapshot. At repeatable read, which is the default, the first
+// query of the job makes the snapshot. The pass has locked all rows by then, so the snapshot
+// contains what earlier conflicting runs committed. The transaction must not begin with a query of
+// its own, or WITH CONSISTENT SNAPSHOT. At repeatable read, InnoDB locks gaps between rows too. So
+// a reader of a schema and a reader of a table beneath it wait for each other there, and there are
+// more deadlocks while names are new. Do and DoSQL use read committed.
 //
 // Redshift has no row locks: LOCK on the table tokens is the first statement. So the transactions
 // of all jobs in that database run one after the other.

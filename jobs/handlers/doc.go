@@ -7,7 +7,9 @@
 // # Guarantees
 //
 // The effects of sql happen at most once: the check of the claim, the statements and the end of
-// the run are one transaction.
+// the run are one transaction. If the job has a database other than the store, the end of the run
+// is recorded later. The effects then happen at most once if that database has a fence (package
+// fence).
 //
 // http and command work outside of the store. They get the fencing token of the run, which is
 // larger for each later run that conflicts. A system that refuses tokens smaller than the largest

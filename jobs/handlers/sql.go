@@ -30,10 +30,10 @@ type SQLParams struct {
 // booleans and null.
 type Args []any
 
-// SQL returns the handler "sql". It runs its statements in the store's database, in one fenced
-// transaction. Either all of them take effect and the run is recorded as succeeded, or nothing
-// takes effect. The affected rows of each statement are the run's result: {"rows_affected": [3,
-// 1]}.
+// SQL returns the handler "sql". It runs its statements in one fenced transaction: either all of
+// them take effect, or none. In the database of the store, the same transaction records the run as
+// succeeded. If the job has another database, the store records that after the commit. The affected
+// rows of each statement are the run's result: {"rows_affected": [3, 1]}.
 func SQL() jobs.Registration { return jobs.Handle("sql", runSQL) }
 
 // Validate returns the mistakes, at most 20 of them.

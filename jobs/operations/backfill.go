@@ -22,7 +22,7 @@ type BackfillRequest struct {
 	Job      string
 	From     time.Time
 	To       time.Time // not in the future; zero: now
-	Parallel int       // the most runs that have not ended; 0: 1
+	Parallel int       // the maximum number of its runs that have not ended; 0 means 1
 }
 
 // BackfillPlan is what a backfill would do if it began now.

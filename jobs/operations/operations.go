@@ -42,7 +42,7 @@ type Lookup interface {
 type Options struct {
 	Control Control
 	Outbox  storage.Outbox // nil if the store has no deliveries
-	// Lookup finds the jobs of runs, the groups of jobs and backfills. It may be nil if no context
+	// Lookup finds backfills, the job of a run, and the group of a job. It may be nil if no context
 	// has a subject whose permissions are limited, and backfills are not used.
 	Lookup   Lookup
 	Registry *jobs.Registry

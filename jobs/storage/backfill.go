@@ -21,7 +21,7 @@ type Backfill struct {
 	// From and To are the first and the last time that belong to it.
 	From     time.Time     `json:"from"`
 	To       time.Time     `json:"to"`
-	Parallel int           `json:"parallel"` // the most runs that have not ended
+	Parallel int           `json:"parallel"` // the maximum number of its runs that have not ended
 	State    BackfillState `json:"state"`
 	Detail   string        `json:"detail,omitempty"` // why it was cancelled or stopped
 
