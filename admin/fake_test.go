@@ -272,7 +272,8 @@ func (h *history) Outcomes(_ context.Context, names []string,
 	n int) (map[string][]storage.Outcome, error) {
 	found := make(map[string][]storage.Outcome)
 	for i := range h.runs {
-		if r := &h.runs[i]; slices.Contains(names, r.Job) && len(found[r.Job]) < n {
+		if r := &h.runs[i]; slices.Contains(names, r.Job) && r.Backfill == uuid.Nil &&
+			len(found[r.Job]) < n {
 			found[r.Job] = append(found[r.Job], storage.Outcome{
 				Run: r.ID, ScheduledAt: r.ScheduledAt, State: r.State, Reason: r.Reason,
 				StartedAt: r.StartedAt, FinishedAt: r.FinishedAt,

@@ -88,7 +88,7 @@ FROM stop s WHERE b.id = $2 AND s.detail IS NOT NULL`
 	takenBy = `r.state IN ('waiting', 'running', 'succeeded') AND coalesce(r.params, '{}') = '{}'`
 
 	// addBackfillRuns handles the times up to the first one that needs a run and cannot have one
-	// now.
+	// now. It writes nothing if there is none before, because replicas call it every second.
 	addBackfillRuns = `
 WITH b AS MATERIALIZED (
     SELECT b.id, b.job, b.to_at, b.created_by, b.reason, j.checked_until,
@@ -138,7 +138,8 @@ UPDATE holdfast.backfills o SET left_out = o.left_out + c.taken, runs = o.runs +
         THEN o.to_at ELSE coalesce(c.until, o.handled_until) END
 FROM b CROSS JOIN (SELECT count(*) FILTER (WHERE taken) AS taken,
     count(*) FILTER (WHERE NOT taken) AS added, max(scheduled_at) AS until FROM handled) c
-WHERE o.id = $1`
+WHERE o.id = $1 AND (c.taken + c.added > 0
+    OR $7::boolean AND cardinality($4::timestamptz[]) = 0 AND o.handled_until < o.to_at)`
 
 	completeBackfill = `
 WITH done AS MATERIALIZED (

@@ -46,8 +46,8 @@ CROSS JOIN LATERAL jsonb_array_elements(d.resources) e
 	lastOutcomes = `
 SELECT r.job, r.id, r.scheduled_at, r.state, r.reason, r.started_at, r.finished_at, r.retry_waits
 FROM unnest($1::text[]) n (job) CROSS JOIN LATERAL (
-    SELECT * FROM holdfast.runs WHERE job = n.job COLLATE "C" ORDER BY created_at DESC, id DESC
-        LIMIT %d) r
+    SELECT * FROM holdfast.runs WHERE job = n.job COLLATE "C" AND backfill IS NULL
+        ORDER BY created_at DESC, id DESC LIMIT %d) r
 ORDER BY r.created_at DESC, r.id DESC`
 
 	tallyOfState = `

@@ -51,7 +51,8 @@ WHERE EXISTS (SELECT 1 FROM json_each(d.resources) e
 	lastOutcomes = `
 SELECT r.job, r.id, r.scheduled_at, r.state, r.reason, r.started_at, r.finished_at, r.retry_waits
 FROM json_each(?1) n CROSS JOIN holdfast_runs r ON r.id IN (
-    SELECT id FROM holdfast_runs WHERE job = n.value ORDER BY created_at DESC, id DESC LIMIT ?2)
+    SELECT id FROM holdfast_runs WHERE job = n.value AND backfill IS NULL
+        ORDER BY created_at DESC, id DESC LIMIT ?2)
 ORDER BY r.created_at DESC, r.id DESC`
 
 	tallyOfState = `

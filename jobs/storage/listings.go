@@ -80,8 +80,9 @@ type Listings interface {
 	// Resources returns the resources of the active definitions, each once, by key, without the
 	// names of the jobs.
 	Resources(ctx context.Context) ([]locking.Resource, error)
-	// Outcomes returns the last runs of each of the jobs, at most n of each,
-	// the youngest first. Names are at most MaxBatch.
+	// Outcomes returns the last runs of each of the jobs, at most n of each, the youngest first. It
+	// leaves out the runs of backfills, which say nothing about current work. Names are at most
+	// MaxBatch.
 	Outcomes(ctx context.Context, names []string, n int) (map[string][]Outcome, error)
 	// Tallies counts the runs created since then that did not succeed, by job, state and reason, in
 	// no order. If there are more than MaxTallied, it counts the youngest of each state.

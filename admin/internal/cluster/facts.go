@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -58,7 +60,7 @@ func (r *Reader) facts(ctx context.Context, now time.Time) (f Facts, err error) 
 	}
 	f.Errors = make(map[string]string)
 	for _, run := range latest {
-		if _, newer := f.Errors[run.Job]; !newer {
+		if _, newer := f.Errors[run.Job]; !newer && run.Backfill == uuid.Nil {
 			f.Errors[run.Job] = cmp.Or(run.Error, words.Why(run))
 		}
 	}

@@ -301,6 +301,23 @@ var listingRules = []rule{
 		c.must(err)
 		equal(c, "outcomes of no jobs", len(none), 0)
 	}},
+	{"the last outcomes of jobs leave out runs of backfills", func(c *check) {
+		c.register("h", "a")
+		s := c.session("one")
+		r := request("a", 0)
+		c.finished(r, c.granted(s, r), jobs.Failed)
+		b := c.backfill(c.pastHours(2), 1)
+		for range b.times {
+			c.advance(b)
+			past := c.waitingOf(s)[0]
+			c.finished(past, c.granted(s, past), jobs.Succeeded)
+		}
+		found, err := c.Store.Outcomes(c.ctx, []string{"a"}, 1)
+		c.must(err)
+		if len(found["a"]) != 1 || found["a"][0].Run != r.Run {
+			c.Errorf("outcomes %+v, want the failed run %s", found["a"], r.Run)
+		}
+	}},
 	{"failed and skipped runs are counted by job, state and reason", func(c *check) {
 		s := c.session("one")
 		for i := range 3 {

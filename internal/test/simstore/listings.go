@@ -142,7 +142,7 @@ func (s *Store) Outcomes(ctx context.Context, names []string,
 	defer s.mu.Unlock()
 	found := map[string][]storage.Outcome{}
 	for _, r := range s.sorted() {
-		if slices.Contains(names, r.Job) && len(found[r.Job]) < n {
+		if slices.Contains(names, r.Job) && r.Backfill == uuid.Nil && len(found[r.Job]) < n {
 			found[r.Job] = append(found[r.Job], storage.Outcome{
 				Run: r.ID, ScheduledAt: r.ScheduledAt, State: r.State, Reason: r.Reason,
 				StartedAt: r.StartedAt, FinishedAt: r.FinishedAt,
