@@ -6,6 +6,7 @@ package attempt
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"sync"
 	"time"
 
@@ -62,6 +63,7 @@ type Attempt[Run, Tx any] struct {
 	mu            sync.Mutex
 	completed     string
 	saved, result json.RawMessage
+	steps         []string
 }
 
 // Complete says in which state the run's own transaction has recorded its end, so
@@ -105,4 +107,18 @@ func (a *Attempt[Run, Tx]) Result() json.RawMessage {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.result
+}
+
+// CommitStep says that the transaction of a step was committed in another database.
+func (a *Attempt[Run, Tx]) CommitStep(step string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.steps = append(a.steps, step)
+}
+
+// StepCommitted reports whether the step was given to CommitStep.
+func (a *Attempt[Run, Tx]) StepCommitted(step string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Contains(a.steps, step)
 }

@@ -13,38 +13,61 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-const readCommit = "SELECT nonce FROM holdfast_fence.commits WHERE id = ?"
+const (
+	readCommit = "SELECT nonce, done FROM holdfast_fence.commits WHERE id = ?"
+	endCommit  = "UPDATE holdfast_fence.commits SET done = 1 WHERE id = ? AND nonce = ?"
+
+	setSavepoint     = "SAVEPOINT holdfast_fence"
+	releaseSavepoint = "RELEASE SAVEPOINT holdfast_fence"
+)
 
 // InTx is Check that also records the transaction in the table commits. So the effects of a firing
 // commit at most once: it returns ErrCommitted if an earlier attempt has committed them. After any
 // error, roll back.
+//
+// InTx cannot see how the transaction ends. In MariaDB and MySQL, a statement such as CREATE TABLE
+// or TRUNCATE commits it, and a deadlock (error 1213) rolls all of it back. The statements after
+// that are not fenced. [DoSQL] finds both.
 func InTx(ctx context.Context, run *jobs.Run, tx Tx) error { return StepInTx(ctx, run, tx, "") }
 
 // StepInTx is InTx for a job with several transactions, each with a name of at most 200 bytes. Each
 // step of a firing commits at most once.
 func StepInTx(ctx context.Context, run *jobs.Run, tx Tx, step string) error {
-	if err := stepInTx(ctx, run, tx, step); err != nil {
-		return fmt.Errorf("fence check of token %d: %w", run.Token, err)
+	return newCommit(run, step, 1).begin(ctx, tx)
+}
+
+// begin makes the pass and inserts the row.
+func (c commit) begin(ctx context.Context, tx Tx) error {
+	if err := c.record(ctx, tx); err != nil {
+		return fmt.Errorf("fence check of token %d: %w", c.run.Token, err)
 	}
 	return nil
 }
 
-func stepInTx(ctx context.Context, run *jobs.Run, tx Tx, step string) error {
-	refused := check(ctx, run, tx)
+func (c commit) record(ctx context.Context, tx Tx) error {
+	refused := check(ctx, c.run, tx)
 	if refused != nil && !errors.Is(refused, storage.ErrSuperseded) {
 		return refused
 	}
-	c := newCommit(run, step)
 	if refused == nil {
 		return c.insert(ctx, tx)
 	}
-	switch found, _, err := c.read(ctx, tx); {
+	found, err := c.read(ctx, tx)
+	switch {
 	case err != nil:
 		return err
-	case found: // the run committed before it was superseded
-		return ErrCommitted
+	case found != nil: // the run committed before it was superseded
+		return found.earlier()
 	}
 	return refused
+}
+
+// end marks the row as done, which is the last statement of a transaction.
+func (c commit) end(ctx context.Context, tx Tx) error {
+	if _, err := tx.exec(ctx, endCommit, c.id, c.nonce); err != nil {
+		return fmt.Errorf("end of the fenced transaction: %w", err)
+	}
+	return nil
 }
 
 // commit is a row of the table commits.
@@ -52,39 +75,61 @@ type commit struct {
 	id, cluster, nonce string
 	run                *jobs.Run
 	step               string
+	done               int16 // 1 unless end follows
 }
 
-func newCommit(run *jobs.Run, step string) commit {
+func newCommit(run *jobs.Run, step string, done int16) commit {
 	cluster := run.Internal(attempt.NewKey()).Cluster
 	text, err := json.Marshal([]any{run.Job, run.ScheduledAt.UTC().UnixMicro(), run.Key, step})
 	if err != nil {
 		panic(err) // texts and a number always have JSON
 	}
 	return commit{id: uuid.NewSHA1(cluster, text).String(), cluster: cluster.String(),
-		nonce: uuid.NewString(), run: run, step: step}
+		nonce: uuid.NewString(), run: run, step: step, done: done}
 }
 
-// insert inserts the row, or returns ErrCommitted. It waits for a transaction that has inserted the
-// same row.
+// insert inserts the row, or returns ErrCommitted or ErrPartial. It waits for a transaction that
+// has inserted the same row.
 func (c commit) insert(ctx context.Context, tx Tx) error {
 	if _, err := tx.exec(ctx, tx.dialect.insertCommit, c.id, c.cluster, c.run.Job,
-		c.run.ID.String(), c.step, int64(c.run.Token), c.nonce); err != nil {
+		c.run.ID.String(), c.step, int64(c.run.Token), c.nonce, c.done); err != nil {
 		return err
 	}
 	// The number of inserted rows depends on the settings of the driver.
-	found, nonce, err := c.read(ctx, tx)
+	found, err := c.read(ctx, tx)
 	switch {
 	case err != nil:
 		return err
-	case !found:
+	case found == nil:
 		return errors.New("the row in holdfast_fence.commits is missing after its insert")
-	case nonce != c.nonce:
-		return ErrCommitted
+	case found.nonce != c.nonce:
+		return found.earlier()
 	}
 	return nil
 }
 
-func (c commit) read(ctx context.Context, tx Tx) (found bool, nonce string, err error) {
-	found, err = tx.one(ctx, []any{&nonce}, readCommit+tx.dialect.current, c.id)
-	return found, nonce, err
+// committed is what a row of the table commits says.
+type committed struct {
+	nonce string
+	done  bool
+}
+
+// earlier returns the error for a row of another transaction.
+func (c committed) earlier() error {
+	if c.done {
+		return ErrCommitted
+	}
+	return ErrPartial
+}
+
+// read returns the row, or nil.
+func (c commit) read(ctx context.Context, tx Tx) (*committed, error) {
+	var row committed
+	var done int16
+	found, err := tx.one(ctx, []any{&row.nonce, &done}, readCommit+tx.dialect.current, c.id)
+	if err != nil || !found {
+		return nil, err
+	}
+	row.done = done == 1
+	return &row, nil
 }

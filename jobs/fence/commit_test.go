@@ -32,7 +32,8 @@ func TestFiringCommitsOnce(t *testing.T) {
 			step   string
 			writes bool
 		}{
-			{run, "", true}, {run, "", false}, {again(run, 6), "", false}, {recovery, "", false},
+			{run, "", true}, {again(run, 5), "", false}, {again(run, 6), "", false},
+			{recovery, "", false},
 			{recovery, "second", true}, {again(recovery, 8), "second", false},
 			{other, "", true}, {trigger, "", true},
 		} {
@@ -190,14 +191,75 @@ func TestSettleWaitsForALateCommit(t *testing.T) {
 	})
 }
 
+// TestEndedTransactionIsNoSuccess checks a function that commits a part of its effects, and then
+// another attempt.
+func TestEndedTransactionIsNoSuccess(t *testing.T) {
+	onEach(t, func(t *testing.T, on *target) {
+		run := newRun(clusterOf(t), 5, "public/orders")
+		end := "COMMIT"
+		if on.driver == "mysql" {
+			end = "CREATE TABLE IF NOT EXISTS ended (n int)" // which commits
+		}
+		err := DoSQL(t.Context(), run, on.db, on.dialect, func(tx *sql.Tx) error {
+			if err := on.write(t.Context(), tx, "orders", 5); err != nil {
+				return err
+			}
+			_, err := tx.ExecContext(t.Context(), end)
+			return err
+		})
+		if !errors.Is(err, ErrEnded) {
+			t.Errorf("got %v, want ErrEnded", err)
+		}
+		err = DoSQL(t.Context(), again(run, 6), on.db, on.dialect, on.writer(t, "orders", 6))
+		if got := on.tokens(t, "orders"); !errors.Is(err, ErrPartial) || len(got) != 1 {
+			t.Errorf("second attempt: got %v and the tokens %d, want ErrPartial and one", err, got)
+		}
+	})
+}
+
+// TestRollbackInMariaDBIsNoSuccess checks a function that goes on after a rollback of the whole
+// transaction. After a deadlock the server does the same.
+func TestRollbackInMariaDBIsNoSuccess(t *testing.T) {
+	on := newMariaDB(t)
+	err := DoSQL(t.Context(), newRun(clusterOf(t), 5, "public/orders"), on.db, on.dialect,
+		func(tx *sql.Tx) error {
+			_, err := tx.ExecContext(t.Context(), "ROLLBACK")
+			return errors.Join(err, on.write(t.Context(), tx, "orders", 5))
+		})
+	if !errors.Is(err, ErrEnded) {
+		t.Errorf("got %v, want ErrEnded", err)
+	}
+}
+
+// TestStepIsNotRepeatedInAnAttempt checks that the second transaction of an attempt is not taken
+// for the first.
+func TestStepIsNotRepeatedInAnAttempt(t *testing.T) {
+	onEach(t, func(t *testing.T, on *target) {
+		run := newRun(clusterOf(t), 5, "public/orders")
+		for _, want := range []error{nil, ErrStepRepeated} {
+			if err := DoSQL(t.Context(), run, on.db, on.dialect,
+				on.writer(t, "orders", 5)); !errors.Is(err, want) {
+				t.Errorf("got %v, want %v", err, want)
+			}
+		}
+		if err := StepSQL(t.Context(), run, on.db, on.dialect, "second",
+			on.writer(t, "orders", 5)); err != nil {
+			t.Error(err)
+		}
+		if got := on.tokens(t, "orders"); len(got) != 2 {
+			t.Errorf("got the tokens %d, want two", got)
+		}
+	})
+}
+
 // TestDoUsesPgx checks the functions for pgx.
 func TestDoUsesPgx(t *testing.T) {
 	on := newPostgres(t)
 	pool := on.pool(t)
 	run := newRun(clusterOf(t), 5, "read public/sales", "public/orders")
 	calls := 0
-	for range 2 {
-		if err := Do(t.Context(), run, pool, func(tx pgx.Tx) error {
+	for _, attempt := range []*jobs.Run{run, again(run, 5)} {
+		if err := Do(t.Context(), attempt, pool, func(tx pgx.Tx) error {
 			calls++
 			_, err := tx.Exec(t.Context(), "INSERT INTO log (name, token) VALUES ('orders', 5)")
 			return err

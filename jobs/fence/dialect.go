@@ -32,6 +32,9 @@ type Dialect struct {
 	readIdle, limitIdle string
 	// retryable are SQLSTATEs, or the beginnings of messages, after which the pass may be repeated.
 	retryable []string
+	// ended are those of RELEASE SAVEPOINT after the end of its transaction; nil: the database has
+	// no savepoints.
+	ended []string
 }
 
 // Postgres returns the dialect of PostgreSQL 13 or later.
@@ -44,7 +47,7 @@ func Postgres() Dialect {
 		insertReader: "INSERT INTO holdfast_fence.readers (cluster, name, token) " +
 			"VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
 		insertCommit: "INSERT INTO holdfast_fence.commits " +
-			"(id, cluster, job, run, step, token, nonce) VALUES (?, ?, ?, ?, ?, ?, ?) " +
+			"(id, cluster, job, run, step, token, nonce, done) VALUES (?, ?, ?, ?, ?, ?, ?, ?) " +
 			"ON CONFLICT DO NOTHING",
 		pruneCommits: "DELETE FROM holdfast_fence.commits WHERE cluster = ? " +
 			"AND committed_at < clock_timestamp() - make_interval(secs => ?)",
@@ -71,6 +74,7 @@ func Postgres() Dialect {
     step         text NOT NULL,
     token        bigint NOT NULL,
     nonce        text NOT NULL,
+    done         smallint NOT NULL,
     committed_at timestamptz NOT NULL DEFAULT clock_timestamp()
 )`,
 			`CREATE INDEX IF NOT EXISTS commits_committed_at
@@ -78,6 +82,8 @@ func Postgres() Dialect {
 		},
 		// serialization failure, deadlock, lock not available
 		retryable: []string{"40001", "40P01", "55P03"},
+		// unknown savepoint, no transaction
+		ended: []string{"3B001", "25P01"},
 	}
 }
 
@@ -99,7 +105,7 @@ func MySQL() Dialect {
 		insertReader: "INSERT INTO holdfast_fence.readers (cluster, name, token) " +
 			"VALUES (?, ?, ?) ON DUPLICATE KEY UPDATE token = token",
 		insertCommit: "INSERT INTO holdfast_fence.commits " +
-			"(id, cluster, job, run, step, token, nonce) VALUES (?, ?, ?, ?, ?, ?, ?) " +
+			"(id, cluster, job, run, step, token, nonce, done) VALUES (?, ?, ?, ?, ?, ?, ?, ?) " +
 			"ON DUPLICATE KEY UPDATE id = id",
 		pruneCommits: "DELETE FROM holdfast_fence.commits WHERE cluster = ? " +
 			"AND committed_at < NOW(6) - INTERVAL ? SECOND",
@@ -126,6 +132,7 @@ func MySQL() Dialect {
     step         varbinary(200) NOT NULL,
     token        bigint NOT NULL,
     nonce        varbinary(36) NOT NULL,
+    done         smallint NOT NULL,
     committed_at timestamp(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6),
     INDEX commits_committed_at (cluster, committed_at)
 ) ENGINE = InnoDB`,
@@ -134,6 +141,7 @@ func MySQL() Dialect {
 		limitIdle: "SET SESSION wait_timeout = %d",
 		// changed row, lock wait, deadlock
 		retryable: []string{"Error 1020 ", "Error 1205 ", "Error 1213 "},
+		ended:     []string{"Error 1305 "}, // unknown savepoint
 	}
 }
 
@@ -153,13 +161,13 @@ func Redshift() Dialect {
 			"WHERE NOT EXISTS (SELECT 1 FROM holdfast_fence.readers r " +
 			"WHERE r.cluster = n.cluster AND r.name = n.name AND r.token = n.token)",
 		insertCommit: "INSERT INTO holdfast_fence.commits " +
-			"(id, cluster, job, run, step, token, nonce) " +
-			"SELECT n.id, n.cluster, n.job, n.run, n.step, n.token, n.nonce FROM (SELECT " +
+			"(id, cluster, job, run, step, token, nonce, done) " +
+			"SELECT n.id, n.cluster, n.job, n.run, n.step, n.token, n.nonce, n.done FROM (SELECT " +
 			"CAST(? AS varchar(36)) AS id, CAST(? AS varchar(36)) AS cluster, " +
 			"CAST(? AS varchar(800)) AS job, CAST(? AS varchar(36)) AS run, " +
 			"CAST(? AS varchar(800)) AS step, CAST(? AS bigint) AS token, " +
-			"CAST(? AS varchar(36)) AS nonce) n WHERE NOT EXISTS (SELECT 1 FROM " +
-			"holdfast_fence.commits c WHERE c.id = n.id)",
+			"CAST(? AS varchar(36)) AS nonce, CAST(? AS smallint) AS done) n " +
+			"WHERE NOT EXISTS (SELECT 1 FROM holdfast_fence.commits c WHERE c.id = n.id)",
 		pruneCommits: "DELETE FROM holdfast_fence.commits WHERE cluster = ? " +
 			"AND committed_at < DATEADD(second, -CAST(? AS int), GETDATE())",
 		install: []string{
@@ -183,6 +191,7 @@ func Redshift() Dialect {
     step         varchar(800) NOT NULL,
     token        bigint NOT NULL,
     nonce        varchar(36) NOT NULL,
+    done         smallint NOT NULL,
     committed_at timestamp NOT NULL DEFAULT GETDATE()
 ) DISTSTYLE ALL SORTKEY (committed_at)`,
 		},

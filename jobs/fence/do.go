@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/holdfast-dev/holdfast/internal/attempt"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/retry"
@@ -22,6 +23,9 @@ import (
 // once for each firing: if an earlier attempt has committed them, Do returns nil without calling
 // fn. If the reply to the commit is lost, Do finds out whether it took effect. An error of fn rolls
 // back. Do returns storage.ErrSuperseded if a conflicting run with a larger token was there.
+//
+// Do returns ErrEnded if fn ends the transaction, and ErrPartial if an earlier attempt did so. For
+// a second transaction in one attempt, use Step: otherwise Do returns ErrStepRepeated.
 func Do(ctx context.Context, run *jobs.Run, pool *pgxpool.Pool, fn func(tx pgx.Tx) error) error {
 	return Step(ctx, run, pool, "", fn)
 }
@@ -42,7 +46,7 @@ func Transact(ctx context.Context, run *jobs.Run, pool *pgxpool.Pool,
 		return err
 	}
 	defer t.close()
-	if err := t.work(); err != nil {
+	if err := t.workOnce(ctx); err != nil {
 		return err
 	}
 	if err := t.commit(ctx); err != nil {
@@ -140,7 +144,22 @@ const resetLimit = 5 * time.Second
 // fenced runs the transaction of a step.
 func fenced(ctx context.Context, run *jobs.Run, step string,
 	begin func(context.Context) (*opened, error)) error {
-	t, err := beginFenced(ctx, func(tx Tx) error { return StepInTx(ctx, run, tx, step) }, begin)
+	inside := run.Internal(attempt.NewKey())
+	if inside.StepCommitted(step) {
+		return fmt.Errorf("%w: %q", ErrStepRepeated, step)
+	}
+	err := fencedOnce(ctx, run, step, begin)
+	if err == nil {
+		inside.CommitStep(step)
+	}
+	return err
+}
+
+// fencedOnce is fenced for the first transaction of a step in this attempt.
+func fencedOnce(ctx context.Context, run *jobs.Run, step string,
+	begin func(context.Context) (*opened, error)) error {
+	c := newCommit(run, step, 0)
+	t, err := beginFenced(ctx, func(tx Tx) error { return c.begin(ctx, tx) }, begin)
 	if errors.Is(err, ErrCommitted) {
 		return nil
 	}
@@ -148,7 +167,10 @@ func fenced(ctx context.Context, run *jobs.Run, step string,
 		return err
 	}
 	defer t.close()
-	if err := t.work(); err != nil {
+	if err := t.workOnce(ctx); err != nil {
+		return err
+	}
+	if err := c.end(ctx, t.tx); err != nil {
 		return err
 	}
 	if err := t.commit(ctx); err != nil {
@@ -156,6 +178,29 @@ func fenced(ctx context.Context, run *jobs.Run, step string,
 		return settle(ctx, run, step, begin, err)
 	}
 	return nil
+}
+
+// workOnce calls the function of the caller, and returns ErrEnded if that ended the transaction. A
+// savepoint exists only in the transaction that has set it.
+func (t *opened) workOnce(ctx context.Context) error {
+	d := t.tx.dialect
+	if d.ended == nil {
+		return t.work()
+	}
+	if _, err := t.tx.exec(ctx, setSavepoint); err != nil {
+		return fmt.Errorf("savepoint of the fenced transaction: %w", err)
+	}
+	if err := t.work(); err != nil {
+		return err
+	}
+	_, err := t.tx.exec(ctx, releaseSavepoint)
+	switch {
+	case err == nil:
+		return nil
+	case hasCode(err, d.ended):
+		return fmt.Errorf("%w: %w", ErrEnded, err)
+	}
+	return fmt.Errorf("end of the fenced transaction: %w", err)
 }
 
 // beginFenced begins a transaction and makes the pass. It begins again after a deadlock: the job
@@ -172,7 +217,7 @@ func beginFenced(ctx context.Context, pass func(tx Tx) error,
 			return t, nil
 		}
 		t.close()
-		if !t.tx.dialect.mayRetry(err) || !sleep(ctx) {
+		if !hasCode(err, t.tx.dialect.retryable) || !sleep(ctx) {
 			return nil, err
 		}
 	}
@@ -191,14 +236,14 @@ func sleep(ctx context.Context) bool {
 	}
 }
 
-// mayRetry reports whether the pass may succeed in a new transaction.
-func (d Dialect) mayRetry(err error) bool {
+// hasCode reports whether the error has one of the SQLSTATEs, or begins with one of the texts.
+func hasCode(err error, codes []string) bool {
 	var coded interface{ SQLState() string }
 	if errors.As(err, &coded) {
-		return slices.Contains(d.retryable, coded.SQLState())
+		return slices.Contains(codes, coded.SQLState())
 	}
 	for cause := err; cause != nil; cause = errors.Unwrap(cause) {
-		if slices.ContainsFunc(d.retryable, func(beginning string) bool {
+		if slices.ContainsFunc(codes, func(beginning string) bool {
 			return strings.HasPrefix(cause.Error(), beginning)
 		}) {
 			return true
@@ -226,7 +271,8 @@ func settle(ctx context.Context, run *jobs.Run, step string,
 		}
 		defer t.close()
 		answer = StepInTx(ctx, run, t.tx, step)
-		if errors.Is(answer, ErrCommitted) || errors.Is(answer, storage.ErrSuperseded) {
+		if errors.Is(answer, ErrCommitted) || errors.Is(answer, ErrPartial) ||
+			errors.Is(answer, storage.ErrSuperseded) {
 			return nil
 		}
 		return answer

@@ -65,6 +65,13 @@
 // [ErrCommitted]. Each call tries to insert the row with a random value of its own, and then reads
 // the row. If the row has another value, it was there before.
 //
+// Some statements end a transaction before its time: in MariaDB and MySQL a CREATE TABLE commits
+// it, and a deadlock rolls all of it back. The statements after that are not fenced. So Do and
+// DoSQL set a savepoint after the pass, and release it after the work of the job. If the server
+// does not know the savepoint any more, they return [ErrEnded]. They also insert the row with
+// done = 0, and their last statement sets it to 1. A later attempt that finds 0 returns
+// [ErrPartial].
+//
 // If the reply to a commit is lost, a new transaction makes the same pass. The pass waits for the
 // transaction whose fate is unknown, because that transaction holds the rows. Then the row in
 // commits answers the question. This works also if the commit reaches the server late.

@@ -251,7 +251,7 @@ func clusterOf(t testing.TB) uuid.UUID {
 var processID = uuid.NewString()
 
 // newRun returns a run of a job of its own with the locks. A lock such as "read public/orders" is
-// shared, and "public/orders" is exclusive.
+// shared, "public/orders" is exclusive, and "job:a" is the lock of a job on itself.
 func newRun(cluster uuid.UUID, token jobs.Token, locks ...string) *jobs.Run {
 	var requests []locking.Request
 	for _, text := range locks {
@@ -261,7 +261,10 @@ func newRun(cluster uuid.UUID, token jobs.Token, locks ...string) *jobs.Run {
 			request.Mode = locking.Shared
 		}
 		var err error
-		if request.Resource, err = locking.ParseKey("table:" + path); err != nil {
+		if !strings.HasPrefix(path, "job:") {
+			path = "table:" + path
+		}
+		if request.Resource, err = locking.ParseKey(path); err != nil {
 			panic(err)
 		}
 		requests = append(requests, request)
@@ -274,7 +277,8 @@ func newRun(cluster uuid.UUID, token jobs.Token, locks ...string) *jobs.Run {
 
 // again returns a further attempt of the run, with its own token.
 func again(run *jobs.Run, token jobs.Token) *jobs.Run {
-	next := *run
+	next, inside := *run, run.Internal(attempt.NewKey())
 	next.Token, next.Attempt = token, run.Attempt+1
-	return &next
+	return next.With(attempt.NewKey(), &storage.Attempt{Cluster: inside.Cluster,
+		Locks: inside.Locks, Log: zerolog.Nop(), Output: output.NewTail(output.Max)})
 }

@@ -164,6 +164,14 @@ func (p pass) compare(ctx context.Context, n name) (readers bool, err error) {
 	if n.leaf() {
 		return readers, nil
 	}
+	// Without this row there are no names beneath. A range would make MariaDB wait for the row
+	// after it, which belongs to another name.
+	var none int64
+	known, err := p.tx.one(ctx, []any{&none}, readToken+p.tx.dialect.current, p.cluster, n.Key(),
+		int16(insertPart))
+	if err != nil || !known {
+		return readers, err
+	}
 	first, end := beneath(n.Resource)
 	where := "a name beneath " + n.Key()
 	_, err = p.largest(ctx, where, p.indexed(lastTokenBeneath), first, end)

@@ -35,6 +35,7 @@ var pairs = []struct {
 	{"read public/orders", "public", true},
 	{"warehouse:public/orders", "public/orders", false},
 	{"warehouse:public", "warehouse:public/orders", true},
+	{"job:a", "job:b", false},
 }
 
 // TestSmallerTokenIsSuperseded lets a run commit, and then an older one.
