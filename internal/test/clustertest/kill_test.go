@@ -98,6 +98,7 @@ type victim struct {
 	process *replicas.Process
 
 	locked    atomic.Bool // between the add of the first lock and the removal of the last
+	firings   scheduledTimes
 	armed     atomic.Bool
 	once      sync.Once
 	killed    chan struct{} // closed after the kill
@@ -154,6 +155,8 @@ func (v *victim) proxy(server string, kills bool) (*servertest.Proxy, error) {
 	proxy.OnReplyCut(v.kill)
 	proxy.OnRequest(func(piece []byte) servertest.Fate {
 		switch {
+		case gateAdd(v, piece):
+			v.firings.add(piece)
 		case lockAdd("_a")(v, piece):
 			v.locked.Store(true)
 		case lockRemoval("_a")(v, piece):
@@ -204,19 +207,20 @@ func (v *victim) die(ctx context.Context) error {
 	}
 }
 
-// awaitIdle waits until the job has run, no run of it is running, and its locks are removed.
-// Otherwise the kill could also end a run of the firing before, or the next firing could meet the
-// locks of that run: it then starts without advisory locks, because the store decides.
+// awaitIdle waits until the job has run, every firing of it that has begun has ended, and its locks
+// are removed. Otherwise the kill could also end a run of the firing before, or the next firing
+// could have met the locks of that run: it then starts without advisory locks, because the store
+// decides.
 func (v *victim) awaitIdle(ctx context.Context) error {
 	const asked = `
-SELECT count(*) > 0 AND count(*) FILTER (WHERE state = 'running') = 0
-FROM holdfast.runs WHERE job = $1`
+SELECT count(*) FROM holdfast.runs
+WHERE job = $1 AND scheduled_at = ANY ($2) AND state NOT IN ('waiting', 'running')`
 	for {
-		var idle bool
-		if err := v.cluster.db.QueryRow(ctx, asked, v.job()).Scan(&idle); err != nil {
+		begun, ended := v.firings.all(), 0
+		if err := v.cluster.db.QueryRow(ctx, asked, v.job(), begun).Scan(&ended); err != nil {
 			return err
 		}
-		if idle && !v.locked.Load() {
+		if ended > 0 && ended == len(begun) && !v.locked.Load() {
 			return nil
 		}
 		if err := pause(ctx, pollEvery); err != nil {
@@ -301,7 +305,7 @@ func (v *victim) check(t *testing.T, limit time.Duration, alone bool) {
 			"killed at %s, run of the other job %+v\nvictim:\n%s\nsurvivor:\n%s",
 			v.name, v.step.name, early, v.killedAt.UTC(), v.next,
 			linesWith(v.process.Log(), v.job()),
-			linesWith(v.cluster.replicas["survivor"].Log(), "heir-"+v.name, `"level":"warn"`))
+			linesWith(v.cluster.replicas["survivor"].Log(), "successor-"+v.name))
 	}
 }
 

@@ -3,7 +3,11 @@ package clustertest
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"time"
 )
 
 // killStep is a step between the gate of a firing and the removal of its last lock. One request of
@@ -38,6 +42,33 @@ var killSteps = []killStep{
 func gateAdd(v *victim, piece []byte) bool {
 	line := commandLine(piece)
 	return line[0] == "add" && strings.Contains(line[1], ":gate:"+v.job()+"@")
+}
+
+// scheduledTimes are those of the firings whose gates the victim has added.
+type scheduledTimes struct {
+	mu    sync.Mutex
+	times []time.Time
+}
+
+// add reads the scheduled time in the add of a gate: its key ends with @microseconds@version.
+func (s *scheduledTimes) add(piece []byte) {
+	key := strings.Split(commandLine(piece)[1], "@")
+	micros, err := strconv.ParseInt(key[len(key)-2], 10, 64)
+	if err != nil {
+		panic(err) // the names of gates have changed
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := time.UnixMicro(micros)
+	if !slices.ContainsFunc(s.times, at.Equal) {
+		s.times = append(s.times, at)
+	}
+}
+
+func (s *scheduledTimes) all() []time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.times)
 }
 
 // lockAdd is the add of the lock on one of the victim's tables.
