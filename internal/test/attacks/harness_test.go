@@ -37,8 +37,9 @@ const (
 	secret        = "hunter2-hunter2-hunter2" // no answer, log or message may have it
 )
 
-// allowed is how long a request may take beside an attack. A blocked replica took 30 s.
-const allowed = 5 * time.Second
+// allowed is how long a request may take beside an attack. A blocked replica took 30 s. Requests
+// beside 560 sign-ins took at most 1.1 s on an idle machine, and 5 s beside the rest of a soak.
+const allowed = 10 * time.Second
 
 // pollEvery is the interval of requests that wait for a state.
 const pollEvery = 50 * time.Millisecond
