@@ -85,12 +85,12 @@ func TestStatementsInAnotherDatabase(t *testing.T) {
 	if err != nil || !slices.Equal(rows, []int64{1}) {
 		t.Fatalf("got %d rows, %v, want 1", rows, err)
 	}
-	next := *run
-	next.Attempt, next.Token = 2, 6
-	if rows, err := d.RunStatements(t.Context(), &next, insertToken); err != nil || len(rows) > 0 {
+	next := fencedRun(d, 6)
+	next.Key, next.Attempt = run.Key, 2
+	if rows, err := d.RunStatements(t.Context(), next, insertToken); err != nil || len(rows) > 0 {
 		t.Errorf("got %d rows, %v from a further attempt, want none", rows, err)
 	}
-	if got := run.OutputText(); !strings.Contains(got, "an earlier attempt has committed") {
+	if got := next.OutputText(); !strings.Contains(got, "an earlier attempt has committed") {
 		t.Errorf("got the output %q, want the reason", got)
 	}
 	if got := d.tokens(t); !slices.Equal(got, []int64{5}) {

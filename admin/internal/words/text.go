@@ -91,7 +91,9 @@ func Took(d time.Duration) string {
 
 // Cut returns s without escape sequences, or its first n characters and an ellipsis.
 func Cut(s string, n int) string {
-	s = ansi.Plain(s)
+	if strings.ContainsRune(s, '\x1b') {
+		s = ansi.Plain(s) // it also replaces direction marks, which a page isolates
+	}
 	count := 0
 	for i := range s {
 		if count++; count > n {
