@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast/jobs/explain"
@@ -85,8 +86,11 @@ func explanationRows(e explain.Explanation) [][]string {
 			r.Replica, r.Token, r.Recovery, r.Attempt, why(r)))
 	}
 	for _, r := range e.ManualRuns {
-		add("by hand", fmt.Sprintf("%s %s, key %s, at %s", r.ID, r.State, r.Key,
-			clock(&r.CreatedAt)))
+		label := "by hand"
+		if r.Backfill != uuid.Nil {
+			label = "backfill"
+		}
+		add(label, fmt.Sprintf("%s %s, key %s, at %s", r.ID, r.State, r.Key, clock(&r.CreatedAt)))
 	}
 	for _, note := range e.Notes {
 		add("note", note)

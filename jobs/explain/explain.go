@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -169,8 +171,13 @@ func (x *Explainer) ExplainAt(ctx context.Context, name string, at time.Time) (E
 		}
 	}
 	for _, r := range s.ManualRuns {
-		s.Notes = append(s.Notes, fmt.Sprintf("it was triggered by hand at %s: run %s, %s",
-			s.shown(r.CreatedAt), r.ID, r.State))
+		note := fmt.Sprintf("it was triggered by hand at %s: run %s, %s",
+			s.shown(r.CreatedAt), r.ID, r.State)
+		if r.Backfill != uuid.Nil {
+			note = fmt.Sprintf("a backfill ran this scheduled time: run %s, created at %s, %s",
+				r.ID, s.shown(r.CreatedAt), r.State)
+		}
+		s.Notes = append(s.Notes, note)
 	}
 	return s.Explanation, nil
 }

@@ -43,6 +43,9 @@ func (a *archive) Firing(_ context.Context, job string,
 		if r.Job == job && r.Key == "" && r.ScheduledAt.Equal(scheduledAt) {
 			v.Runs = append(v.Runs, r)
 		}
+		if r.Job == job && r.Key != "" && r.ScheduledAt.Equal(scheduledAt) {
+			v.Manual = append(v.Manual, r)
+		}
 	}
 	return v, a.failing
 }
@@ -370,7 +373,13 @@ func TestExplanationDetails(t *testing.T) {
 		CreatedAt: triggeredAt, Key: "k", State: jobs.Succeeded}
 	far := manual
 	far.CreatedAt = scheduledAt.Add(-time.Hour)
-	store.runs = []storage.Record{manual, far}
+	past := manual // by a backfill that runs at that time, for another time
+	past.ID, past.Backfill = uuid.New(), uuid.New()
+	past.ScheduledAt = scheduledAt.Add(-30 * 24 * time.Hour)
+	again := past // by a backfill a month later
+	again.ID, again.ScheduledAt = uuid.New(), scheduledAt
+	again.CreatedAt = scheduledAt.Add(30 * 24 * time.Hour)
+	store.runs = []storage.Record{manual, far, past, again}
 	x := explain.New(explain.Options{Store: store, Table: explain.TableOf(table)})
 	explained := func(job, at string) explain.Explanation {
 		t.Helper()
@@ -391,10 +400,12 @@ func TestExplanationDetails(t *testing.T) {
 		}
 	}
 	e := explained("nightly", "2026-06-08T00:30:00Z")
-	if len(e.ManualRuns) != 1 || e.ManualRuns[0].ID != manual.ID {
-		t.Errorf("manual runs %+v", e.ManualRuns)
+	if len(e.ManualRuns) != 2 || e.ManualRuns[0].ID != again.ID ||
+		e.ManualRuns[1].ID != manual.ID {
+		t.Errorf("manual runs %+v, want %s and %s", e.ManualRuns, again.ID, manual.ID)
 	}
-	notes(e, "triggered by hand",
+	notes(e, "it was triggered by hand at 2026-06-08 02:31:00 CEST: run "+manual.ID.String(),
+		"a backfill ran this scheduled time: run "+again.ID.String()+", created at 2026-07-08 ",
 		"the active definition of the job is not the one of this configuration: it is version 3")
 	if e.ScheduledBefore == nil ||
 		!e.ScheduledBefore.Equal(scheduledAt.Add(-24*time.Hour)) || e.ScheduledAfter == nil ||

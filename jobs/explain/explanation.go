@@ -73,7 +73,8 @@ type Explanation struct {
 	// years.
 	ScheduledBefore *time.Time `json:"scheduled_before"`
 	ScheduledAfter  *time.Time `json:"scheduled_after"`
-	// ManualRuns were triggered within ten minutes of At.
+	// ManualRuns are the runs that triggers and backfills added for At, and those that were
+	// triggered within ten minutes of At.
 	ManualRuns []storage.Record `json:"manual_runs,omitempty"`
 	// CheckedUntil is the job's cursor: scheduled times up to it are decided.
 	CheckedUntil *time.Time `json:"checked_until,omitempty"`

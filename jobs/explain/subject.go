@@ -67,8 +67,10 @@ func (s *subject) manualRuns() error {
 	if err != nil {
 		return fmt.Errorf("runs: %w", err)
 	}
+	s.ManualRuns = named(s.view.Manual)
 	for _, r := range page {
-		if r.Key != "" && !r.CreatedAt.Before(s.at.Add(-nearby)) {
+		if r.Key != "" && r.Backfill == uuid.Nil && !r.ScheduledAt.Equal(s.at) &&
+			!r.CreatedAt.Before(s.at.Add(-nearby)) {
 			s.ManualRuns = append(s.ManualRuns, named([]storage.Record{r})...)
 		}
 	}

@@ -19,6 +19,10 @@ FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version
 
 	firingRuns = selectRuns + ` WHERE r.job = $1 AND r.scheduled_at = $2 AND r.key = ''
 		ORDER BY r.recovery`
+
+	// The interval keeps the index of all runs of the job by created_at out of the plan.
+	manualRuns = selectRuns + ` WHERE r.job = $1 AND r.scheduled_at = $2 AND r.key <> ''
+		ORDER BY r.created_at + interval '0', r.id LIMIT $3`
 )
 
 // Firing returns a job with its runs at one scheduled time. It reads the job first: the runs of all
@@ -36,10 +40,19 @@ func (s *Store) Firing(ctx context.Context, job string,
 		return v, wrap("read firing", err)
 	}
 	v.Now, v.UpdatedAt, v.CheckedUntil = v.Now.UTC(), v.UpdatedAt.UTC(), v.CheckedUntil.UTC()
-	rows, err := s.views.Query(ctx, firingRuns, job, scheduledAt)
-	if err != nil {
-		return v, wrap("read firing", err)
+	if v.Runs, err = s.firingRecords(ctx, firingRuns, job, scheduledAt); err != nil {
+		return v, err
 	}
-	v.Runs, err = pgx.CollectRows(rows, scanRecord)
-	return v, wrap("read firing", err)
+	v.Manual, err = s.firingRecords(ctx, manualRuns, job, scheduledAt, storage.MaxManual)
+	return v, err
+}
+
+func (s *Store) firingRecords(ctx context.Context, query string,
+	args ...any) ([]storage.Record, error) {
+	rows, err := s.views.Query(ctx, query, args...)
+	if err != nil {
+		return nil, wrap("read firing", err)
+	}
+	records, err := pgx.CollectRows(rows, scanRecord)
+	return records, wrap("read firing", err)
 }

@@ -50,6 +50,7 @@ func TestPlansLookUpByKey(t *testing.T) {
 		{"dependentCursors", beginPipeline, dependentCursors},
 		{"openScheduledTimes", beginPipeline, openScheduledTimes},
 		{"firingJob", beginPipeline, firingJob}, {"firingRuns", beginPipeline, firingRuns},
+		{"manualRuns", beginPipeline, manualRuns},
 		{"runsBetween", beginPipeline, runsBetween},
 		{"moveCursors", beginPipeline, moveCursors},
 		{"readClaim", planInJob, readClaim}, {"endOwnRun", planInJob, endOwnRun},

@@ -87,6 +87,7 @@ var Queries = []struct{ Name, SQL, Want string }{
 	{"openScheduledTimes, of others", openScheduledTimes, "SEARCH p USING INDEX holdfast_runs_scheduled (job=? AND scheduled_at=?)"},
 	{"openScheduledTimes, own", openScheduledTimes, "SEARCH own USING COVERING INDEX holdfast_runs_scheduled (job=? AND scheduled_at=?)"},
 	{"firingRuns", firingRuns, "SEARCH r USING INDEX holdfast_runs_scheduled (job=? AND scheduled_at=?)"},
+	{"manualRuns", manualRuns, "SEARCH r USING INDEX holdfast_runs_triggered (job=? AND scheduled_at=?)"},
 	{"pausedNow", pausedNow, "SEARCH p USING"},
 	{"lastRuns", lastRuns, "SEARCH r USING INDEX sqlite_autoindex_holdfast_runs_1 (id=?)"},
 	{"lastRuns, the last", lastRuns, "SEARCH holdfast_runs USING INDEX holdfast_runs_job (job=?)"},

@@ -18,6 +18,10 @@ FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name
 
 	firingRuns = selectRuns + ` WHERE r.job = ?1 AND r.scheduled_at = ?2 AND r.key = ''
 		ORDER BY r.recovery`
+
+	// The plus keeps the index of all runs of the job by created_at out of the plan.
+	manualRuns = selectRuns + ` WHERE r.job = ?1 AND r.scheduled_at = ?2 AND r.key <> ''
+		ORDER BY +r.created_at, r.id LIMIT ?3`
 )
 
 // Firing returns a job with its runs at one scheduled time. It reads the job first: the runs of all
@@ -35,6 +39,9 @@ func (s *Store) Firing(ctx context.Context, job string,
 		return v, wrap("read firing", err)
 	}
 	v.UpdatedAt, v.CheckedUntil = fromMicros(updated), fromMicros(checked)
-	v.Runs, err = s.records(ctx, firingRuns, job, micros(scheduledAt))
+	if v.Runs, err = s.records(ctx, firingRuns, job, micros(scheduledAt)); err != nil {
+		return v, wrap("read firing", err)
+	}
+	v.Manual, err = s.records(ctx, manualRuns, job, micros(scheduledAt), storage.MaxManual)
 	return v, wrap("read firing", err)
 }

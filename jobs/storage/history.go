@@ -129,4 +129,10 @@ type FiringView struct {
 	// not count.
 	CheckedUntil time.Time
 	Runs         []Record // of the firing, without output: the first run, then its recoveries
+	// Manual are the runs of triggers and backfills for this scheduled time, without output, the
+	// oldest first. There are at most MaxManual.
+	Manual []Record
 }
+
+// MaxManual is the limit of FiringView.Manual.
+const MaxManual = 20

@@ -235,6 +235,9 @@ var firingRules = []rule{
 			v.Runs[1].Recovery != 1 || v.Runs[1].State != jobs.Waiting {
 			c.Errorf("runs %+v, want the lost one and its recovery", v.Runs)
 		}
+		if len(v.Manual) != 1 || v.Manual[0].ID != manual.Run {
+			c.Errorf("manual runs %+v, want the one with a key", v.Manual)
+		}
 		c.same(v.Runs[0], c.record(lost.Run, jobs.Lost))
 		job, in := c.job("a"), c.versions()["a"]
 		if v.Version != 1 || v.Hash != job.Hash || v.Schedule != job.Schedule ||
@@ -247,7 +250,7 @@ var firingRules = []rule{
 		c.register("h", "a")
 		v, err := c.Store.Firing(c.ctx, "a", epoch)
 		c.must(err)
-		equal(c, "runs", len(v.Runs), 0)
+		equal(c, "runs", len(v.Runs)+len(v.Manual), 0)
 		equal(c, "version", v.Version, int64(1))
 	}},
 	{"the firing of an unknown job is not found", func(c *check) {

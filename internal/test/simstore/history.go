@@ -149,6 +149,12 @@ func (s *Store) Firing(ctx context.Context, name string,
 			v.Runs = append(v.Runs, r.Record)
 		}
 	}
+	for _, r := range slices.Backward(s.sorted()) {
+		if r.Job == name && r.Key != "" && r.ScheduledAt.Equal(scheduledAt) &&
+			len(v.Manual) < storage.MaxManual {
+			v.Manual = append(v.Manual, r)
+		}
+	}
 	return v, nil
 }
 
