@@ -22,7 +22,7 @@ TESTENV := GOGC=400 GORACE=atexit_sleep_ms=20 GO='$(GO)'
 
 .DEFAULT_GOAL := help
 .PHONY: help run demo build clean test soak test-under-load short helm lint fuzz tools testrun \
-	bench warehouse
+	bench bench-river warehouse
 
 help: ## list the targets
 	@awk '/^##@ / { printf "\n%s\n", substr($$0, 5) } \
@@ -88,6 +88,12 @@ testrun:
 bench: tools ## three replicas with 200 and 1,000 jobs a second, and locks against plain memcached
 	$(GO) run ./examples/bench
 	$(GO) test -run '^$$' -bench . -benchtime 2s ./locking/... ./internal/engine ./jobs/...
+
+# A module of its own: Holdfast does not depend on a peer.
+bench-river: tools ## the same with no-op jobs, beside River: 1,000, 3,000 and 6,000 jobs a second
+	cd examples/bench/river && $(GO) build -o $(CURDIR)/bin/river .
+	$(GO) run ./examples/bench -no-op -fsync -workers 200 -jobs 1000,3000,6000 \
+		-river $(CURDIR)/bin/river $(BENCHFLAGS)
 
 warehouse: tools ## roll-ups beside pgbench, without locks and with them: deadlocks and totals
 	$(GO) run ./examples/warehouse

@@ -25,6 +25,10 @@
 // -no-op runs a Go handler that does nothing, which is what the figures of others
 // were measured with; its firings are counted by the history alone.
 //
+// -river measures River too, at the same loads and in the same run. River has no
+// locks on tables. Its nodes are processes of the program in the folder river,
+// which is a module of its own (make bench-river).
+//
 // -profile and -statements say where the time goes: the first writes a
 // processor profile of each replica, the second prints PostgreSQL's most
 // expensive statements.

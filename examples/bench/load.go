@@ -16,30 +16,49 @@ import (
 // firings of the second before have ended, unless the load is too much.
 const beforeBurst = 50 * time.Millisecond
 
-// load is one number of jobs to be measured.
+// load is one number of jobs to be measured with one scheduler.
 type load struct {
-	servers *servers
-	options options
-	program string // what is started as a replica
-	number  int    // of the load, from 1
-	jobs    int
-	out     io.Writer
+	servers   *servers
+	options   options
+	scheduler scheduler
+	number    int // of the load, from 1
+	jobs      int
+	out       io.Writer
+}
+
+// scheduler is what is measured: Holdfast, or a peer.
+type scheduler struct {
+	name  string // as in the name of its databases
+	start func(ctx context.Context, l load, dir string) (nodes, error)
+	pairs string // runs and rows, as tallyOf expects them
+	ended string // counts the runs of a window that have ended
+}
+
+// nodes are the processes of one load.
+type nodes interface {
+	pids() []int
+	// stop asks all processes to stop and waits for them. It returns an error if one did not end
+	// well, or had ended before.
+	stop(ctx context.Context) error
+	// kill ends what is left of the processes; after stop it does nothing.
+	kill() error
 }
 
 // result is what was measured at one load.
 type result struct {
-	jobs    int
-	seconds int
-	tally   tally
-	cost    cost
-	memory  int64 // resident bytes of the largest replica at the end
+	scheduler string
+	jobs      int
+	seconds   int
+	tally     tally
+	cost      cost
+	memory    int64 // resident bytes of the largest replica at the end
 }
 
-func (l load) database() string { return fmt.Sprintf("bench_%d", l.number) }
+func (l load) database() string { return fmt.Sprintf("%s_%d", l.scheduler.name, l.number) }
 
 // measure runs the load from start to stop.
 func (l load) measure(ctx context.Context) (_ result, err error) {
-	fmt.Fprintf(l.out, "\n%d jobs every second …\n", l.jobs)
+	fmt.Fprintf(l.out, "\n%s: %d jobs every second …\n", l.scheduler.name, l.jobs)
 	if err := l.servers.postgres.CreateDatabase(ctx, l.database(), "template0"); err != nil {
 		return result{}, err
 	}
@@ -55,7 +74,7 @@ func (l load) measure(ctx context.Context) (_ result, err error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return result{}, fmt.Errorf("folder of the replicas: %w", err)
 	}
-	c, err := startCluster(ctx, l, dir)
+	c, err := l.scheduler.start(ctx, l, dir)
 	if err != nil {
 		return result{}, err
 	}
@@ -67,14 +86,14 @@ func (l load) measure(ctx context.Context) (_ result, err error) {
 	if err := c.stop(ctx); err != nil {
 		return result{}, err
 	}
-	r.tally, err = count(ctx, db, w)
+	r.tally, err = count(ctx, db, l.scheduler.pairs, w)
 	return r, err
 }
 
 // observe reads the counters at both ends of the measured seconds, and waits
 // for late firings.
-func (l load) observe(ctx context.Context, db *pgx.Conn, c cluster) (result, window, error) {
-	r := result{jobs: l.jobs, seconds: l.options.seconds}
+func (l load) observe(ctx context.Context, db *pgx.Conn, c nodes) (result, window, error) {
+	r := result{scheduler: l.scheduler.name, jobs: l.jobs, seconds: l.options.seconds}
 	w, err := l.window(ctx, db)
 	if err != nil {
 		return r, w, err
@@ -121,8 +140,7 @@ func (l load) awaitLate(ctx context.Context, db *pgx.Conn, w window) error {
 	deadline := time.Now().Add(time.Until(w.until) + l.options.grace)
 	for time.Now().Before(deadline) {
 		var ended int
-		err := db.QueryRow(ctx, "SELECT count(*) FROM holdfast.runs WHERE scheduled_at >= $1 AND "+
-			"scheduled_at < $2 AND finished_at IS NOT NULL", w.from, w.until).Scan(&ended)
+		err := db.QueryRow(ctx, l.scheduler.ended, w.from, w.until).Scan(&ended)
 		if err != nil {
 			return fmt.Errorf("runs that ended: %w", err)
 		}

@@ -62,13 +62,19 @@ func measureAll(ctx context.Context, o options, out io.Writer) (_ []result, err 
 	defer func() { err = errors.Join(err, s.stop()) }()
 	fmt.Fprintln(out, o.describe())
 	var results []result
+	schedulers := []scheduler{holdfastBy(program)}
+	if o.river != "" {
+		schedulers = append(schedulers, riverBy(o.river))
+	}
 	for i, n := range o.jobs {
-		l := load{servers: s, options: o, program: program, number: i + 1, jobs: n, out: out}
-		r, err := l.measure(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("%d jobs: %w", n, err)
+		for _, measured := range schedulers {
+			l := load{servers: s, options: o, scheduler: measured, number: i + 1, jobs: n, out: out}
+			r, err := l.measure(ctx)
+			if err != nil {
+				return nil, fmt.Errorf("%s, %d jobs: %w", measured.name, n, err)
+			}
+			results = append(results, r)
 		}
-		results = append(results, r)
 	}
 	return results, nil
 }

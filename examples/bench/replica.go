@@ -53,16 +53,26 @@ func replica() {
 	}
 }
 
+// holdfastBy returns the scheduler Holdfast, whose replicas are processes of program.
+func holdfastBy(program string) scheduler {
+	return scheduler{name: "holdfast", pairs: runsAndRows,
+		start: func(ctx context.Context, l load, dir string) (nodes, error) {
+			return startCluster(ctx, l, dir, program)
+		},
+		ended: "SELECT count(*) FROM holdfast.runs WHERE scheduled_at >= $1 AND " +
+			"scheduled_at < $2 AND finished_at IS NOT NULL"}
+}
+
 // cluster is the replica processes of one load.
 type cluster []*replicas.Process
 
 // startCluster starts the replicas and returns when all can start runs.
-func startCluster(ctx context.Context, l load, dir string) (cluster, error) {
+func startCluster(ctx context.Context, l load, dir, program string) (cluster, error) {
 	var c cluster
 	for i := range l.options.replicas {
 		name := "replica-" + strconv.Itoa(i+1)
 		process, err := replicas.Start(ctx, replicas.Spec{
-			Program: l.program, Name: name, Config: configuration(l.options, l.jobs), Dir: dir,
+			Program: program, Name: name, Config: configuration(l.options, l.jobs), Dir: dir,
 			Env: l.environment(name),
 		})
 		if err != nil {
@@ -98,8 +108,7 @@ func (c cluster) pids() []int {
 	return pids
 }
 
-// stop asks all replicas to stop and waits for them. It returns an error when
-// one did not end well, or had ended before.
+// stop implements nodes.
 func (c cluster) stop(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, stopLimit)
 	defer cancel()
@@ -116,7 +125,7 @@ func (c cluster) stop(ctx context.Context) error {
 	return all.Wait()
 }
 
-// kill ends what is left of the replicas; after stop it does nothing.
+// kill implements nodes.
 func (c cluster) kill() error {
 	var problems []error
 	for _, process := range c {

@@ -23,6 +23,10 @@ var peers = [][]string{
 // printResults writes the tables for people.
 func printResults(out io.Writer, o options, results []result) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(table, "\n\t")
+	for _, r := range results {
+		fmt.Fprintf(table, "%s\t", r.scheduler)
+	}
 	fmt.Fprintf(table, "\njobs every second, for %d s\t", o.seconds)
 	for _, r := range results {
 		fmt.Fprintf(table, "%d\t", r.jobs)
@@ -124,7 +128,8 @@ Those figures are of another day, on another machine of 2 cores; compare ratios,
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "\tjobs/s\tfired\tmore than once\tlate p50 ms\tp99 ms")
 	for _, r := range results {
-		fmt.Fprintf(table, "Holdfast, %d replicas, %s\t%d\t%s\t%d\t%d\t%d\n", o.replicas, o.work(),
+		fmt.Fprintf(table, "%s, %d nodes, %s\t%d\t%s\t%d\t%d\t%d\n", r.scheduler, o.replicas,
+			o.work(),
 			r.jobs, r.tally.fired(), r.tally.more,
 			r.tally.started.percentile(0.5).Milliseconds(),
 			r.tally.started.percentile(0.99).Milliseconds())

@@ -60,19 +60,19 @@ type tally struct {
 }
 
 // count reads runs and rows and counts the firings of the window.
-func count(ctx context.Context, db *pgx.Conn, w window) (tally, error) {
-	rows, err := db.Query(ctx, runsAndRows)
+func count(ctx context.Context, db *pgx.Conn, pairs string, w window) (tally, error) {
+	rows, err := db.Query(ctx, pairs)
 	if err != nil {
 		return tally{}, fmt.Errorf("runs and rows: %w", err)
 	}
-	pairs, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (p pair, err error) {
+	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (p pair, err error) {
 		err = row.Scan(&p.job, &p.scheduledAt, &p.state, &p.started, &p.finished, &p.inserted)
 		return p, err
 	})
 	if err != nil {
 		return tally{}, fmt.Errorf("runs and rows: %w", err)
 	}
-	return tallyOf(pairs, w), nil
+	return tallyOf(all, w), nil
 }
 
 type firing struct {
