@@ -144,7 +144,7 @@ func TestRunIsTraced(t *testing.T) {
 		`holdfast_lock_hold_seconds_count{resource="public/orders"} 2`,
 		`holdfast_starts_total{outcome="granted"} 2`, `holdfast_ready 1`, `holdfast_session 1`,
 		`holdfast_jobs 1`, `holdfast_sessions_opened_total 1`,
-		`holdfast_store_duration_seconds_count{operation="start"} 2`, `holdfast_workers 32`,
+		`holdfast_store_duration_seconds_count{operation="start"} 2`, `holdfast_workers 100`,
 		`holdfast_trace_spans_total{result="failed"} 0`,
 	} {
 		if !strings.Contains(scraped, line+"\n") {

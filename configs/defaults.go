@@ -25,7 +25,7 @@ func Defaults() Config {
 		Session:          Session{Heartbeat: 5 * time.Second, Expires: 15 * time.Second},
 		Clock:            Clock{MaxOffset: 10 * time.Second},
 		History:          History{Keep: 720 * time.Hour},
-		Workers:          32,
+		Workers:          100,
 		ShutdownGrace:    30 * time.Second,
 		DefaultSchema:    "public",
 		Timezone:         "UTC",

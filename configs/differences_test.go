@@ -20,7 +20,7 @@ func TestDifferencesHaveKeys(t *testing.T) {
 		want       []string
 	}{
 		{"", "", nil},
-		{"workers: 32", "", nil},
+		{"workers: 100", "", nil},
 		{cluster, "database: {url: \"postgres://a:y@h/d\"}\nlocking: {memcached: {servers: " +
 			"[\"b:1\"]}}", []string{"database.url", "locking.memcached.servers"}},
 		{cluster, "database: {url: \"postgres://a:x@h/d\"}", []string{"locking.memcached"}},

@@ -26,6 +26,7 @@ type options struct {
 	profile    string // the folder for profiles; "" for none
 	statements bool
 	postgres   []string // further settings of PostgreSQL
+	river      string   // the program river, which is measured too; "" for none
 }
 
 // loads is the flag -jobs: numbers separated by commas.
@@ -64,7 +65,7 @@ func parseOptions(args []string, errOut io.Writer) (options, error) {
 	flags.DurationVar(&o.grace, "grace", 10*time.Second,
 		"how long to wait for late firings after that")
 	flags.IntVar(&o.replicas, "replicas", 3, "how many replica processes")
-	flags.IntVar(&o.workers, "workers", 32, "runs at the same time on each replica")
+	flags.IntVar(&o.workers, "workers", 100, "runs at the same time on each replica")
 	flags.IntVar(&o.pool, "connections", 20, "connections of each replica to PostgreSQL")
 	flags.BoolVar(&o.noOp, "no-op", false,
 		"run a Go handler that does nothing, as the peers' figures do, in place of the insert")
@@ -78,6 +79,8 @@ func parseOptions(args []string, errOut io.Writer) (options, error) {
 		"write a processor profile of each replica to this `folder`")
 	flags.BoolVar(&o.statements, "statements", false,
 		"print PostgreSQL's most expensive statements")
+	flags.StringVar(&o.river, "river", "",
+		"also measure the `program` examples/bench/river at each load; needs -no-op")
 	if err := flags.Parse(args); err != nil {
 		return options{}, err
 	}
@@ -100,6 +103,9 @@ func (o options) check(rest []string) error {
 			problems = append(problems,
 				fmt.Errorf("%s: expected %d to %d, found %d", name, value[1], value[2], value[0]))
 		}
+	}
+	if o.river != "" && !o.noOp {
+		problems = append(problems, errors.New("-river: expected with -no-op"))
 	}
 	if o.warmUp < 0 || o.grace < 0 {
 		problems = append(problems, errors.New("-warm-up, -grace: expected no negative time"))
